@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: BSD-2-Clause
+include common.mk
+
+# In build order: a directory may use what stands before it.
+SUBDIRS := lib bpf loader userspace controller hostlib topo selftests
+
+.DEFAULT_GOAL := all
+.PHONY: all $(SUBDIRS) deps demo test test-vm bench install format check-format clean help
+
+all: $(SUBDIRS) ## build everything into build/
+
+$(SUBDIRS):
+	$(Q)$(MAKE) --no-print-directory -C $@
+
+bpf: lib
+loader: lib bpf
+userspace: loader
+controller: lib
+hostlib: lib
+topo: lib
+selftests: lib bpf loader userspace controller hostlib topo
+
+deps: ## install the packages that are missing (apt or dnf, needs root)
+	$(Q)scripts/install-deps
+
+demo: ## four hosts train a model through an XDP switch, every sum checked
+	$(Q)scripts/install-deps
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)topo/demo
+
+test: ## every suite this machine can run
+	$(Q)scripts/install-deps
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)selftests/run
+
+test-vm: ## the suites that need a stock kernel with rxe, under QEMU
+	$(Q)scripts/install-deps vm
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)selftests/run vm
+
+bench: ## speeds, with peers side by side
+	$(Q)scripts/install-deps
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)selftests/bench
+
+install: all ## programs, library, header, pkg-config file (PREFIX, DESTDIR)
+	$(Q)for d in bpf userspace controller hostlib topo; do $(MAKE) --no-print-directory -C $$d install || exit 1; done
+
+FORMATTED = $(shell git ls-files '*.c' '*.h')
+format: ## run clang-format over the sources
+	$(Q)clang-format -i $(FORMATTED)
+
+check-format: ## fail where clang-format would change something
+	$(Q)clang-format --dry-run --Werror $(FORMATTED)
+
+clean: ## remove build/ and build-san/
+	$(Q)rm -rf build build-san
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' Makefile
+	@echo "  V=1 shows commands, SANITIZE=1 builds into build-san/ with sanitizers"

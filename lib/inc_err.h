@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * An error with its story. Functions that can fail for a reason a user should read
+ * take a struct inc_err * (NULL: not wanted), fill it with one line that names the
+ * object (file and line, interface, peer) and return -errno.
+ */
+#ifndef INC_ERR_H
+#define INC_ERR_H
+
+struct inc_err {
+	char msg[512];
+};
+
+/* Stores the formatted line in err and returns -code (code is a positive errno). */
+int inc_err_set(struct inc_err *err, int code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+#endif

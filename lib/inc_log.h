@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The programs' log: one line per message on stderr, "time level program: text";
+ * with INC_LOG_JSON set in the environment one JSON object per line. INC_LOG_LEVEL
+ * (error, warn, info, debug) sets the threshold, info if unset. Not for libinccl,
+ * which reports through its callers.
+ */
+#ifndef INC_LOG_H
+#define INC_LOG_H
+
+enum inc_log_level { INC_LOG_ERROR, INC_LOG_WARN, INC_LOG_INFO, INC_LOG_DEBUG };
+
+/* Names the program in every line and reads the environment. Call once in main. */
+void inc_log_init(const char *program);
+void inc_log(enum inc_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+#define inc_error(...) inc_log(INC_LOG_ERROR, __VA_ARGS__)
+#define inc_warn(...)  inc_log(INC_LOG_WARN, __VA_ARGS__)
+#define inc_info(...)  inc_log(INC_LOG_INFO, __VA_ARGS__)
+#define inc_debug(...) inc_log(INC_LOG_DEBUG, __VA_ARGS__)
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * YAML files read through libyaml's document API, with errors that name the file,
+ * the line and the field ("star4.yaml:12: hosts[1].ip: '10.0.0.300' is not an IPv4
+ * address"). Nodes belong to the document and live as long as it does.
+ */
+#ifndef INC_YAML_H
+#define INC_YAML_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <netinet/in.h>
+#include "lib/inc_err.h"
+
+struct inc_yaml;      /* a document */
+struct inc_yaml_node; /* a mapping, sequence or scalar in it */
+
+/* 0 or -errno. Anchors are allowed, duplicate keys and files over 1 MiB are errors. */
+int inc_yaml_load(const char *path, struct inc_yaml **doc, struct inc_err *err);
+/* The same from memory; name stands for the path in messages. */
+int inc_yaml_parse(const char *name, const char *text, size_t len, struct inc_yaml **doc,
+		   struct inc_err *err);
+void inc_yaml_free(struct inc_yaml *doc);
+const struct inc_yaml_node *inc_yaml_root(const struct inc_yaml *doc);
+
+/* Fills err with "file:line: field: text" for this node, returns -EINVAL. */
+int inc_yaml_error(const struct inc_yaml_node *node, struct inc_err *err, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* Child of a mapping, or NULL where the key is absent. */
+const struct inc_yaml_node *inc_yaml_get(const struct inc_yaml_node *map, const char *key);
+/* Elements of a sequence; 0 for NULL. */
+size_t inc_yaml_len(const struct inc_yaml_node *seq);
+const struct inc_yaml_node *inc_yaml_at(const struct inc_yaml_node *seq, size_t i);
+/* The text of a scalar, NULL for anything else. */
+const char *inc_yaml_text(const struct inc_yaml_node *node);
+
+/* -EINVAL with a message where node is not a mapping / not a sequence. */
+int inc_yaml_want_map(const struct inc_yaml_node *node, struct inc_err *err);
+int inc_yaml_want_seq(const struct inc_yaml_node *node, struct inc_err *err);
+/* -EINVAL where the mapping has a key that is not in the NULL-terminated list. */
+int inc_yaml_check_keys(const struct inc_yaml_node *map, const char *const *known,
+			struct inc_err *err);
+
+/*
+ * Typed fields of a mapping. required: absence is an error; otherwise *out keeps the
+ * value it had. 0 or -EINVAL with a message.
+ */
+int inc_yaml_get_str(const struct inc_yaml_node *map, const char *key, bool required,
+		     const char **out, struct inc_err *err);
+int inc_yaml_get_u64(const struct inc_yaml_node *map, const char *key, bool required,
+		     uint64_t min, uint64_t max, uint64_t *out, struct inc_err *err);
+int inc_yaml_get_double(const struct inc_yaml_node *map, const char *key, bool required,
+			double min, double max, double *out, struct inc_err *err);
+int inc_yaml_get_bool(const struct inc_yaml_node *map, const char *key, bool required, bool *out,
+		      struct inc_err *err);
+int inc_yaml_get_ipv4(const struct inc_yaml_node *map, const char *key, bool required,
+		      struct in_addr *out, struct inc_err *err);
+int inc_yaml_get_mac(const struct inc_yaml_node *map, const char *key, bool required,
+		     uint8_t out[6], struct inc_err *err);
+
+#endif
