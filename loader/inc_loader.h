@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The BPF objects of one switch: sizing, loading, groups, ports, pins, counters.
+ *
+ * Life of a switch: inc_switch_open() loads and pins, inc_switch_attach_port() puts
+ * the program on an interface, inc_switch_add_group() makes a communicator work,
+ * inc_switch_close() takes everything away. Ports and groups may come in any order.
+ * Not thread-safe: one thread per struct inc_switch.
+ *
+ * All functions return 0 (or what they say) or -errno and tell the story in err.
+ */
+#ifndef INC_LOADER_H
+#define INC_LOADER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <linux/types.h>
+#include <net/if.h>
+#include "bpf/inc_abi.h"
+#include "lib/inc_err.h"
+
+#define INC_BPFFS	  "/sys/fs/bpf"
+#define INC_PIN_ROOT	  INC_BPFFS "/inc"
+#define INC_RUN_DIR	  "/run/inc"
+#define INC_INSTANCE_LEN  32 /* with the final 0; letters, digits, '-', '_' and '.' */
+#define INC_DEF_GROUPS	  64
+#define INC_DEF_CONNS	  1024
+#define INC_DEF_ROWS	  16384
+#define INC_MAX_GROUPS	  1024
+#define INC_MAX_CONNS	  32768
+#define INC_MAX_ROWS	  (1 << 20)
+
+enum inc_attach {
+	INC_ATTACH_AUTO = 0, /* libxdp, and a bpf_link where libxdp cannot */
+	INC_ATTACH_LIBXDP,
+	INC_ATTACH_BPF_LINK,
+};
+
+/* sz is sizeof(struct inc_switch_opts); fields of 0 take the defaults above. */
+struct inc_switch_opts {
+	size_t sz;
+	const char *instance;	  /* names the pin directory; required with pin */
+	uint32_t max_groups;
+	uint32_t max_connections;
+	uint32_t max_rows;	  /* contribution rows: children * slots, summed over groups */
+	enum inc_attach attach;
+	bool generic;		  /* generic (skb) XDP instead of native */
+	bool pin;		  /* pin everything under INC_PIN_ROOT/<instance> */
+	bool skip_icrc;		  /* do not check the ICRC of what comes in */
+};
+
+struct inc_child_spec {
+	uint32_t rank;
+	uint32_t ifindex;
+	__be32 peer_addr;
+	__be32 own_addr;
+	uint32_t peer_qpn;
+	uint32_t own_qpn;
+	uint16_t peer_port;	/* 0: 4791 */
+	uint16_t own_port;	/* 0: 4791 */
+	uint16_t pkey;
+	uint16_t flags;		/* INC_CONN_F_* */
+	uint32_t rx_start_psn;	/* PSN of the peer's first packet */
+	uint32_t tx_start_psn;	/* PSN of the first result */
+};
+
+struct inc_group_spec {
+	uint32_t communicator;	/* unique in the switch */
+	uint32_t payload;	/* 256, 512, 1024 or 2048 */
+	uint32_t slots;		/* a power of two up to INC_MAX_SLOTS */
+	uint32_t flags;		/* INC_GROUP_F_NET_ORDER or 0 */
+	uint32_t children;
+	struct inc_child_spec child[INC_MAX_CHILDREN];
+};
+
+struct inc_switch_port {
+	char name[IF_NAMESIZE];
+	uint32_t ifindex;
+	uint32_t index;		 /* in inc_port */
+	bool generic;
+	enum inc_attach attach;	 /* how: INC_ATTACH_LIBXDP or INC_ATTACH_BPF_LINK */
+};
+
+struct inc_switch;
+
+/*
+ * Opens, sizes, loads and (with pin) pins. What a dead daemon of the same instance left
+ * behind is removed first; -EBUSY where that daemon lives.
+ */
+int inc_switch_open(const struct inc_switch_opts *opts, struct inc_switch **sw,
+		    struct inc_err *err);
+/* Detaches every port, unpins, frees. NULL is fine. */
+void inc_switch_close(struct inc_switch *sw);
+const struct inc_switch_opts *inc_switch_get_opts(const struct inc_switch *sw);
+
+/* -EEXIST where the port is attached already, -EBUSY where another program holds it. */
+int inc_switch_attach_port(struct inc_switch *sw, const char *ifname, struct inc_err *err);
+int inc_switch_detach_port(struct inc_switch *sw, const char *ifname, struct inc_err *err);
+/* Attached ports, 0..n-1; NULL behind the last. */
+const struct inc_switch_port *inc_switch_port_at(const struct inc_switch *sw, size_t i);
+const struct inc_switch_port *inc_switch_port_find(const struct inc_switch *sw, const char *ifname);
+
+/*
+ * Validates all of spec, then applies all of it or nothing. The children are sorted by
+ * ifindex (their ordinal in the switch is not their rank). Returns the group's index.
+ */
+int inc_switch_add_group(struct inc_switch *sw, const struct inc_group_spec *spec,
+			 struct inc_err *err);
+/* When it returns no program works on the group's rows any more. */
+int inc_switch_remove_group(struct inc_switch *sw, uint32_t group, struct inc_err *err);
+/* NULL where there is no such group. */
+const struct inc_group_cfg *inc_switch_group(const struct inc_switch *sw, uint32_t group);
+const struct inc_conn_cfg *inc_switch_conn(const struct inc_switch *sw, uint32_t conn);
+/* Index of the group with this communicator number, or -ENOENT. */
+int inc_switch_find_group(const struct inc_switch *sw, uint32_t communicator);
+
+/* The mmapped arrays, indexed by connection id, group index and row. The data path
+ * writes them at any time: read through volatile or __atomic accesses. */
+struct inc_conn_state *inc_switch_conn_state(const struct inc_switch *sw);
+struct inc_group_state *inc_switch_group_state(const struct inc_switch *sw);
+struct inc_slot *inc_switch_slots(const struct inc_switch *sw);
+struct inc_buf *inc_switch_contribs(const struct inc_switch *sw);
+struct inc_buf *inc_switch_results(const struct inc_switch *sw);
+
+/* File descriptors by name (INC_MAP_*; programs inc_switch, inc_egress) or -ENOENT.
+ * They stay the switch's. inc_switch is the plain XDP program (BPF_PROG_TEST_RUN). */
+int inc_switch_map_fd(const struct inc_switch *sw, const char *name);
+int inc_switch_prog_fd(const struct inc_switch *sw, const char *name);
+
+struct inc_counters {
+	uint64_t value[INC_CTR_MAX]; /* summed over the CPUs */
+	uint64_t received, passed, dropped, absorbed, answered, multicast;
+	bool balanced; /* received is the sum of the five others */
+};
+
+struct inc_counter_info {
+	const char *name;
+	char class; /* R, P, D, A, W, M or X */
+	const char *text;
+};
+
+extern const struct inc_counter_info inc_counter_info[INC_CTR_MAX];
+/* Traffic under way may leave the books open by the packets in flight: the sums are
+ * read again, up to a few times, until two readings agree. */
+int inc_switch_read_counters(const struct inc_switch *sw, struct inc_counters *out,
+			     struct inc_err *err);
+
+const char *inc_attach_name(enum inc_attach attach);
+
+#endif
