@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * libinccl: collectives that a switch computes on the way.
+ *
+ * A *group* is the set of processes of a job, known to a controller by the job's name;
+ * every process has a rank in it. A *communicator* is one RoCEv2 connection from each
+ * member to its switch; collectives run on it, in the same order on every rank.
+ *
+ *	struct inccl_group *group;
+ *	struct inccl_communicator *comm;
+ *
+ *	err = inccl_group_create(NULL, &group);		(all from the environment)
+ *	err = inccl_communicator_create(group, NULL, &comm);
+ *	err = inccl_allreduce_sendrecv(comm, mine, count, sum);
+ *	inccl_communicator_destroy(comm);
+ *	inccl_group_destroy(group);
+ *
+ * Conventions
+ *
+ * Every function that can fail returns 0 or a negative errno. Option structs begin with
+ * their own size, which the caller sets (INCCL_OPTS does it): fields that an older caller
+ * does not know are taken as zero, and zero always means "the default". Bytes beyond what
+ * this library knows must be zero, else -E2BIG.
+ *
+ * Nothing waits for ever: creation is bounded by its timeouts, an operation by the
+ * communicator's timeout_ms without any progress. An error of a communicator is final:
+ * every pending and later operation on it returns it, inccl_communicator_error() tells
+ * the story and inccl_communicator_failed_rank() who, where it is known.
+ *
+ * Threads: any thread may call anything on any object, except that an object must not be
+ * destroyed while another thread is still inside a call on it. Collectives started by
+ * several threads on one communicator must be ordered by the caller, because all
+ * ranks have to start them in the same order. There is no global state. A communicator
+ * has one thread of its own, which serves the connection while the caller is not
+ * waiting; a group has one that listens to the controller. Both block all signals.
+ *
+ * Environment, read where an option is left at its default:
+ *	INCCL_CONTROLLER	host or host:port (52200) of the controller
+ *	INCCL_JOB		name of the job, the same on every rank
+ *	INCCL_RANK, INCCL_WORLD_SIZE
+ *	INCCL_ADDR, INCCL_IFNAME	own address, or the interface that has it
+ *	INCCL_TRANSPORT		auto, soft or verbs
+ *	INCCL_START_PSN		first PSN of every communicator (for tests; else random)
+ *	INCCL_DEBUG		1: what the library decides goes to stderr
+ * and after these the launchers' variables: OMPI_COMM_WORLD_RANK/SIZE, PMI_RANK/SIZE,
+ * SLURM_PROCID/SLURM_NTASKS, RANK/WORLD_SIZE for the rank; PMIX_NAMESPACE, SLURM_JOB_ID
+ * for the job; MASTER_ADDR for the controller.
+ */
+#ifndef INCCL_H
+#define INCCL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define INCCL_VERSION_MAJOR 0
+#define INCCL_VERSION_MINOR 1
+#define INCCL_VERSION_PATCH 0
+
+struct inccl_group;
+struct inccl_communicator;
+struct inccl_request;
+
+/* Declares an option struct with its size set and the rest zero or as given:
+ *	INCCL_OPTS(inccl_group_opts, opts, .job = "train-7");	*/
+#define INCCL_OPTS(type, name, ...) struct type name = {.sz = sizeof(struct type), ##__VA_ARGS__}
+
+/*
+ * Group
+ */
+
+struct inccl_group_opts {
+	size_t sz; /* sizeof(struct inccl_group_opts) */
+	const char
+		*job; /* 1 to 64 printable characters without blanks; "default" if nothing says */
+	const char *controller; /* "host" or "host:port" */
+	int rank;               /* 0..world_size-1; read only where world_size is set */
+	int world_size;         /* 0: rank and world size come from the environment */
+	const char *address;   /* own IPv4 address on the fabric; NULL: all that the machine has are
+				* offered, and the controller takes the one it knows */
+	const char *interface; /* or the interface that has it */
+	unsigned int connect_timeout_ms; /* reaching the controller: 5000 */
+	unsigned int create_timeout_ms;  /* until all ranks are there: 70000 (the controller's own
+					  * limit, 60 s, then names the missing ranks) */
+	char *error; /* where to put one line that explains a failure of the creation */
+	size_t error_size;
+	/* What the library decides and why, one line at a time without newline, from any thread
+	 * of the library. NULL: nowhere (INCCL_DEBUG=1: stderr). */
+	void (*log)(void *ctx, const char *line);
+	void *log_ctx;
+};
+
+/*
+ * Joins the group and waits until all its ranks have. opts may be NULL.
+ * -EINVAL: an option or variable is wrong or missing; -ETIMEDOUT, -ECONNREFUSED, ...: no
+ * controller; -EPROTO: it does not speak our protocol; else what the controller says (-EEXIST: a
+ * rank taken, -EINVAL: a different world size, -ETIMEDOUT: ranks missing, ...).
+ * On success *group belongs to the caller.
+ */
+int inccl_group_create(const struct inccl_group_opts *opts, struct inccl_group **group);
+
+/* Leaves the group. -EBUSY while it has communicators. NULL is fine. */
+int inccl_group_destroy(struct inccl_group *group);
+
+int inccl_group_rank(const struct inccl_group *group);
+int inccl_group_size(const struct inccl_group *group);
+
+/* Why the group has failed, or NULL while it has not. Lives as long as the group. */
+const char *inccl_group_error(struct inccl_group *group);
+
+/*
+ * Communicator
+ */
+
+enum inccl_transport_kind {
+	INCCL_TRANSPORT_AUTO = 0,  /* a usable RDMA port, else soft */
+	INCCL_TRANSPORT_SOFT = 1,  /* RC endpoint of the library's own on a UDP socket */
+	INCCL_TRANSPORT_VERBS = 2, /* libibverbs */
+};
+
+/* How data moves, per collective. The switch serves ranks with different modes in one. */
+enum inccl_mode {
+	INCCL_MODE_DEFAULT = 0,  /* sendrecv */
+	INCCL_MODE_SENDRECV = 1, /* RDMA SEND into receives posted ahead */
+	INCCL_MODE_WRITE = 2,    /* RDMA WRITE with immediate; results are written into recv */
+};
+
+struct inccl_communicator_opts {
+	size_t sz;
+	enum inccl_transport_kind transport;
+	/* Largest packet payload in bytes: 256, 512, 1024 or 2048. Default: what the
+	 * interface's MTU carries. The smallest of all ranks counts. */
+	unsigned int payload;
+	/* Packets per message, 1 to 64, the same on every rank. Default 1. */
+	unsigned int message_packets;
+	/* Messages under way at most. window * message_packets is at most 4096. Default: 512
+	 * packets, fewer where the socket's receive buffer holds fewer. */
+	unsigned int window;
+	/* Operations fail when nothing has moved for so long. Default 30000. */
+	unsigned int timeout_ms;
+	/* Until all ranks have their connection. Default 70000. */
+	unsigned int create_timeout_ms;
+	char *error; /* as in struct inccl_group_opts */
+	size_t error_size;
+};
+
+/*
+ * Creates the next communicator of the group: every rank must do so, in the same
+ * order. opts may be NULL. -EINVAL for options out of range, -EOPNOTSUPP for a transport that is
+ * not usable here, else as inccl_group_create(). On success *comm belongs to the caller.
+ */
+int inccl_communicator_create(struct inccl_group *group, const struct inccl_communicator_opts *opts,
+			      struct inccl_communicator **comm);
+
+/*
+ * Destroys the communicator; every rank should call it, because it first waits (timeout_ms at
+ * most) until all have, so that no rank loses its last result. Requests that have not
+ * been collected are gone with it. NULL is fine. Always frees; returns 0, or the error that the
+ * communicator ended with.
+ */
+int inccl_communicator_destroy(struct inccl_communicator *comm);
+
+/* Why the communicator has failed, or NULL while it has not. Lives as long as it. */
+const char *inccl_communicator_error(struct inccl_communicator *comm);
+/* The rank that caused the failure, -1: none or not known. */
+int inccl_communicator_failed_rank(struct inccl_communicator *comm);
+
+/* What came out of creation, and statistics since then. */
+struct inccl_communicator_info {
+	size_t sz; /* set by the caller */
+	int rank;
+	int world_size;
+	unsigned int payload;
+	unsigned int message_packets;
+	unsigned int window;   /* messages */
+	unsigned int slots;    /* of the switch, chunks */
+	unsigned int number;   /* the controller's number of this communicator */
+	const char *transport; /* "soft", "verbs" */
+	const char *device;    /* what it runs on: "10.77.0.1:40001", "rxe0/1" */
+	const char *peer;      /* "s0 (10.77.0.254)" */
+	uint64_t packets_sent; /* contributions, first time */
+	uint64_t packets_resent;
+	uint64_t results;     /* result packets accepted */
+	uint64_t duplicates;  /* result packets that were there already */
+	uint64_t reordered;   /* result packets that came before their predecessor */
+	uint64_t bad_packets; /* dropped: ICRC, length, unknown sender */
+	uint64_t acks_sent;
+	uint64_t acks_received;
+	uint64_t naks_sent;
+	uint64_t naks_received;
+	uint64_t rnrs_received;
+	uint64_t timeouts;   /* of the retransmission timer */
+	uint64_t send_calls; /* system calls, or posts to the device */
+	uint64_t recv_calls;
+};
+int inccl_communicator_info(struct inccl_communicator *comm, struct inccl_communicator_info *info);
+
+/*
+ * Collectives
+ */
+
+enum inccl_collective {
+	INCCL_ALLREDUCE = 0, /* send: count of every rank; recv: the result, on every rank */
+	INCCL_REDUCE = 1,    /* recv on the root only, may be NULL elsewhere */
+	INCCL_BROADCAST =
+		2,         /* send on the root only; recv elsewhere, and on the root unless NULL */
+	INCCL_BARRIER = 3, /* no data */
+};
+
+enum inccl_op {
+	INCCL_SUM = 0, /* integers wrap modulo 2^bits */
+};
+
+enum inccl_dtype {
+	INCCL_INT32 = 0, /* of the machine: little endian */
+};
+
+struct inccl_collective_opts {
+	size_t sz;
+	enum inccl_collective collective;
+	enum inccl_op op;
+	enum inccl_dtype dtype;
+	int root;
+	enum inccl_mode mode;
+	const void *send; /* aligned to the element; untouched by the caller until the end */
+	void *recv;       /* may be send itself (in place), must not overlap it otherwise */
+	size_t count;     /* elements; 0 is fine */
+};
+
+/*
+ * Starts a collective and returns without waiting. Requests of one communicator are carried
+ * out in the order of their start; several may be under way. *request must be
+ * collected by inccl_test() or inccl_wait(). -EINVAL, -EOPNOTSUPP (not implemented:
+ * nothing was sent), -ENOMEM, or the communicator's error.
+ * Reduce and broadcast need message_packets 1, otherwise -EOPNOTSUPP.
+ */
+int inccl_collective_start(struct inccl_communicator *comm,
+			   const struct inccl_collective_opts *opts,
+			   struct inccl_request **request);
+
+/*
+ * -EAGAIN: not finished. Anything else is the request's result, 0 or an error, and the
+ * request is gone. inccl_test() does not block; inccl_wait() blocks for up to timeout_ms, or
+ * with -1 until the end, which the communicator's timeout bounds.
+ */
+int inccl_test(struct inccl_request *request);
+int inccl_wait(struct inccl_request *request, int timeout_ms);
+
+/* Start and wait in one. They return when the result is in recv. */
+int inccl_allreduce_sendrecv(struct inccl_communicator *comm, const int32_t *send, size_t count,
+			     int32_t *recv);
+int inccl_allreduce_write(struct inccl_communicator *comm, const int32_t *send, size_t count,
+			  int32_t *recv);
+int inccl_barrier(struct inccl_communicator *comm);
+
+/*
+ * Words
+ */
+
+/* Size of one element in bytes, 0 for a type that the library does not know. */
+size_t inccl_dtype_size(enum inccl_dtype dtype);
+/* "allreduce", "sum", "int32", ...; NULL for an unknown value. The strings are static. */
+const char *inccl_collective_name(enum inccl_collective collective);
+const char *inccl_op_name(enum inccl_op op);
+const char *inccl_dtype_name(enum inccl_dtype dtype);
+/* And back: 0, or -EINVAL for an unknown name. */
+int inccl_collective_parse(const char *name, enum inccl_collective *collective);
+int inccl_op_parse(const char *name, enum inccl_op *op);
+int inccl_dtype_parse(const char *name, enum inccl_dtype *dtype);
+/* What a return value of this library means, in one static English line. */
+const char *inccl_strerror(int err);
+/* "0.1.0", of the library that runs. */
+const char *inccl_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
