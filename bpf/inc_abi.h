@@ -17,6 +17,7 @@
 #define INC_MAX_CHILDREN 32
 #define INC_MAX_SLOTS	 4096
 #define INC_MAX_PAYLOAD	 2048
+#define INC_RNR_TIMER	 12 /* RNR timer code of our RNR NAKs: 0.64 ms */
 
 /* Map names, as pinned and as bpftool shows them (15 characters at most). */
 #define INC_MAP_CONN_LOOKUP "inc_conn_lookup"
@@ -100,6 +101,7 @@ enum inc_open_message {
 
 #define INC_GROUP_F_VALID     0x1
 #define INC_GROUP_F_NET_ORDER 0x2 /* elements are big endian on the wire */
+#define INC_GROUP_F_UDP_CSUM  0x4 /* at least one connection has INC_CONN_F_UDP_CSUM */
 
 /* inc_group_cfg[group]. Writer: control plane, before the look-up entries. */
 struct inc_group_cfg {

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Answer: turn the frame at hand into an ACK or NAK for its sender (XDP_TX). */
+#ifndef INC_ANSWER_H
+#define INC_ANSWER_H
+
+#include "bpf/inc_match.h"
+
+#define INC_ACK_IP_LEN	  (INC_IP_TO_BTH_LEN + INC_AETH_LEN + INC_ICRC_LEN)
+#define INC_ACK_FRAME_LEN (INC_ETH_LEN + INC_ACK_IP_LEN)
+#define INC_IP_DF	  0x4000
+
+/* Ethernet, IP, UDP and BTH of a frame from the switch to the child; IP ID 0, DF, TTL
+ * 64. The caller has made sure that INC_HEADERS_LEN bytes are there. */
+static __always_inline void inc_write_headers(void *data, const struct inc_conn_cfg *cfg,
+					      const __u8 *peer_mac, const __u8 *own_mac,
+					      __u16 ip_len, __u8 opcode, __u8 bth_flags,
+					      __u32 ackreq_psn)
+{
+	struct ethhdr *eth = data;
+	struct iphdr *ip = data + INC_ETH_LEN;
+	struct udphdr *udp = (void *)ip + INC_IP_LEN;
+	struct inc_bth *bth = (void *)udp + INC_UDP_LEN;
+	__u32 sum;
+
+	__builtin_memcpy(eth->h_dest, peer_mac, 6);
+	__builtin_memcpy(eth->h_source, own_mac, 6);
+	eth->h_proto = bpf_htons(ETH_P_IP);
+
+	ip->version = 4;
+	ip->ihl = 5;
+	ip->tos = 0;
+	ip->tot_len = bpf_htons(ip_len);
+	ip->id = 0;
+	ip->frag_off = bpf_htons(INC_IP_DF);
+	ip->ttl = 64;
+	ip->protocol = IPPROTO_UDP;
+	ip->saddr = cfg->own_addr;
+	ip->daddr = cfg->peer_addr;
+	sum = bpf_htons(0x4500) + bpf_htons(ip_len) + bpf_htons(INC_IP_DF) +
+	      bpf_htons(64 << 8 | IPPROTO_UDP) + (ip->saddr & 0xffff) + (ip->saddr >> 16) +
+	      (ip->daddr & 0xffff) + (ip->daddr >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	ip->check = ~sum;
+
+	udp->source = bpf_htons(cfg->own_port);
+	udp->dest = bpf_htons(cfg->peer_port);
+	udp->len = bpf_htons(ip_len - INC_IP_LEN);
+	udp->check = 0;
+
+	bth->opcode = opcode;
+	bth->se_m_pad_tver = bth_flags | INC_BTH_M;
+	bth->pkey = bpf_htons(cfg->pkey);
+	bth->resv_qpn = bpf_htonl(cfg->peer_qpn);
+	bth->ackreq_psn = bpf_htonl(ackreq_psn);
+}
+
+/*
+ * ICRC state of the headers just written, over IP to BTH. All but the PSN word is the same
+ * for every frame of one connection with this key, so the state before that word is
+ * kept in *cache, key << 32 | state; a torn or stale entry cannot be: it is one word,
+ * written by one CPU at a time, and holds its own key. key must not be 0.
+ */
+static __always_inline __u32 inc_headers_crc(void *data, __u32 key, __u64 *cache)
+{
+	const __u32 *w = data + INC_ETH_LEN; /* IP 0..4, UDP 5..6, BTH 7..9 */
+	__u64 cached = *(volatile __u64 *)cache;
+	__u32 state;
+
+	if (cached >> 32 == key) {
+		state = cached;
+	} else {
+		state = inc_crc_word(INC_ICRC_SEED, w[0] | bpf_htonl(0x00ff0000));
+		state = inc_crc_word(state, w[1]);
+		state = inc_crc_word(state, w[2] | bpf_htonl(0xff00ffff));
+		state = inc_crc_word(state, w[3]);
+		state = inc_crc_word(state, w[4]);
+		state = inc_crc_word(state, w[5]);
+		state = inc_crc_word(state, w[6] | bpf_htonl(0x0000ffff));
+		state = inc_crc_word(state, w[7]);
+		state = inc_crc_word(state, w[8] | bpf_htonl(0xff000000));
+		*(volatile __u64 *)cache = (__u64)key << 32 | state;
+	}
+	return inc_crc_word(state, w[9]);
+}
+
+/* Rewrites the frame; returns outcome, or INC_CTR_DROP_NO_HEADROOM. */
+static __always_inline enum inc_counter_id inc_answer(struct xdp_md *ctx,
+						      const struct inc_packet *pkt,
+						      const struct inc_match *m, __u8 syndrome,
+						      __u32 psn, enum inc_counter_id outcome)
+{
+	__s32 delta = INC_ACK_FRAME_LEN - (__s32)pkt->frame_len;
+	struct inc_aeth *aeth;
+	void *data, *end;
+	__u32 state;
+
+	/* a short frame has no tail room on veth, but there is always room in front */
+	if (delta < 0 ? bpf_xdp_adjust_tail(ctx, delta)
+		      : delta > 0 && bpf_xdp_adjust_head(ctx, -delta))
+		return INC_CTR_DROP_NO_HEADROOM;
+	data = (void *)(long)ctx->data;
+	end = (void *)(long)ctx->data_end;
+	if (data + INC_ACK_FRAME_LEN > end)
+		return INC_CTR_DROP_NO_HEADROOM;
+
+	inc_write_headers(data, m->cfg, pkt->peer_mac, pkt->own_mac, INC_ACK_IP_LEN, INC_OP_ACK, 0,
+			  psn & INC_PSN_MASK);
+	aeth = data + INC_HEADERS_LEN;
+	aeth->syn_msn = bpf_htonl((__u32)syndrome << 24 | (m->st->msn & INC_PSN_MASK));
+	state = inc_headers_crc(data, INC_OP_ACK << 24 | INC_ACK_IP_LEN, &m->st->ack_cache);
+	state = inc_crc_word(state, aeth->syn_msn);
+	*(__u32 *)(aeth + 1) = ~state;
+	return outcome;
+}
+
+/* Cumulative ACK of all that is kept. */
+static __always_inline enum inc_counter_id inc_answer_ack(struct xdp_md *ctx,
+							  const struct inc_packet *pkt,
+							  const struct inc_match *m,
+							  enum inc_counter_id outcome)
+{
+	m->st->ack_sent = m->st->rx_next;
+	return inc_answer(ctx, pkt, m, INC_AETH_ACK,
+			  m->cfg->rx_start_psn + (__u32)m->st->rx_next - 1, outcome);
+}
+
+/* NAK or RNR NAK that names the packet expected. */
+static __always_inline enum inc_counter_id inc_answer_nak(struct xdp_md *ctx,
+							  const struct inc_packet *pkt,
+							  const struct inc_match *m, __u8 syndrome,
+							  enum inc_counter_id outcome)
+{
+	return inc_answer(ctx, pkt, m, syndrome, m->cfg->rx_start_psn + (__u32)m->st->rx_next,
+			  outcome);
+}
+
+#endif

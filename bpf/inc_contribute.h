@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Contribute: a data packet in order is kept in its row, then counted. */
+#ifndef INC_CONTRIBUTE_H
+#define INC_CONTRIBUTE_H
+
+#include "bpf/inc_answer.h"
+
+/* The place of the packet expected next: its slot, and its row there. */
+struct inc_place {
+	__u64 r;
+	__u32 slot;
+	__u32 generation;
+	struct inc_slot *state;
+	struct inc_buf *row;
+};
+
+static __always_inline struct inc_buf *inc_contrib_row(const struct inc_group_cfg *group,
+						       __u32 child, __u32 slot)
+{
+	__u32 row = group->contrib_base + (child << (group->log2_slots & 15)) + slot;
+
+	return bpf_map_lookup_elem(&inc_contrib, &row);
+}
+
+static __always_inline struct inc_buf *inc_result_row(const struct inc_group_cfg *group, __u32 slot)
+{
+	__u32 row = group->result_base + slot;
+
+	return bpf_map_lookup_elem(&inc_result, &row);
+}
+
+static __always_inline enum inc_counter_id inc_find_place(const struct inc_match *m,
+							  struct inc_place *at)
+{
+	__u32 log2_slots = m->group->log2_slots & 15;
+	__u32 row;
+
+	at->r = m->st->rx_next;
+	at->slot = at->r & ((1u << log2_slots) - 1);
+	at->generation = at->r >> log2_slots;
+	row = m->group->result_base + at->slot;
+	at->state = bpf_map_lookup_elem(&inc_slot, &row);
+	at->row = inc_contrib_row(m->group, m->cfg->child, at->slot);
+	return at->state && at->row ? INC_CONTINUE : INC_CTR_DROP_CONFIG;
+}
+
+/* Is the opcode one that may come next, and does the length fit it? */
+static __always_inline bool inc_sequence_ok(const struct inc_packet *pkt, const struct inc_match *m)
+{
+	__u8 now = inc_op_in(pkt->opcode, INC_OPS_WRITE) ? INC_OPEN_WRITE : INC_OPEN_SEND;
+	__u32 payload = m->group->payload;
+
+	if (inc_op_in(pkt->opcode, INC_OPS_BEGIN) ? m->st->open_message != INC_OPEN_NONE
+						  : m->st->open_message != now)
+		return false;
+	if (pkt->pad || pkt->len > payload)
+		return false;
+	if (!inc_op_in(pkt->opcode, INC_OPS_END))
+		return pkt->len == payload;
+	return pkt->len || inc_op_in(pkt->opcode, INC_OPS_ONLY);
+}
+
+static __always_inline bool inc_desc_known(__u32 desc)
+{
+	return INC_DESC_COLL(desc) <= INC_COLL_BARRIER && INC_DESC_OP(desc) == INC_OPERATOR_SUM &&
+	       INC_DESC_DTYPE(desc) == INC_DTYPE_INT32;
+}
+
+/* Ends the connection: the packet, and every one after it, is answered with the syndrome. */
+static __always_inline enum inc_counter_id inc_refuse(struct xdp_md *ctx,
+						      const struct inc_packet *pkt,
+						      const struct inc_match *m, __u8 syndrome)
+{
+	m->st->error = syndrome;
+	inc_emit(INC_EVENT_CONN_ERROR, m->cfg->group, m->conn, syndrome, m->st->rx_next,
+		 1u << (m->cfg->child & 31));
+	return inc_answer_nak(ctx, pkt, m, syndrome, INC_CTR_ANS_NAK_INVALID);
+}
+
+/* Stores what the row must tell about the packet besides the payload. desc: explicit or
+ * inherited. */
+static __always_inline void inc_describe(struct inc_buf *row, const struct inc_packet *pkt,
+					 __u64 r, __u32 desc)
+{
+	row->r = r;
+	row->len = pkt->len;
+	row->desc = desc;
+	row->opcode = pkt->opcode;
+	row->flags = (pkt->ackreq ? INC_BUF_F_ACKREQ : 0) | (pkt->se ? INC_BUF_F_SE : 0);
+	__builtin_memcpy(row->peer_mac, pkt->peer_mac, 6);
+	__builtin_memcpy(row->own_mac, pkt->own_mac, 6);
+	row->va = pkt->va;
+	row->rkey = pkt->rkey;
+	row->dmalen = pkt->dmalen;
+}
+
+/*
+ * Counts the contribution in at->row. True for the last arriver, which alone goes on to
+ * reduce. The connection moves on in both cases: from here a repeated packet is a duplicate.
+ */
+static __always_inline bool inc_arrive(const struct inc_packet *pkt, const struct inc_match *m,
+				       const struct inc_place *at, __u32 desc)
+{
+	__u64 bit = 1ull << (m->cfg->child & 31);
+	struct inc_conn_state *st = m->st;
+	__u64 before;
+
+	st->desc = desc;
+	st->desc_valid = 1;
+	st->nak_sent = 0;
+	st->rx_bytes += pkt->len;
+	if (inc_op_in(pkt->opcode, INC_OPS_END)) {
+		st->open_message = INC_OPEN_NONE;
+		st->msn = (st->msn + 1) & INC_PSN_MASK;
+	} else {
+		st->open_message = inc_op_in(pkt->opcode, INC_OPS_WRITE) ? INC_OPEN_WRITE
+									  : INC_OPEN_SEND;
+	}
+	st->rx_next = at->r + 1;
+	if (pkt->ackreq)
+		st->ack_asked = at->r + 1;
+
+	before = __sync_fetch_and_or(&at->state->word, bit);
+	return ((__u32)(before | bit) & m->group->full_mask) == m->group->full_mask;
+}
+
+#endif

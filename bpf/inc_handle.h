@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Handle: the path of a packet through the switch. It is parsed, matched to a connection
+ * and checked; then it is a contribution (kept, and reduced and multicast by the last
+ * arriver) or a response to a result. Every packet ends on exactly one counter, which
+ * decides its verdict.
+ */
+#ifndef INC_HANDLE_H
+#define INC_HANDLE_H
+
+#include "bpf/inc_multicast.h"
+#include "bpf/inc_response.h"
+
+static __always_inline enum inc_counter_id inc_data(struct xdp_md *ctx,
+						    const struct inc_packet *pkt,
+						    const struct inc_match *m,
+						    const struct inc_place *at, __s32 ahead)
+{
+	struct inc_conn_state *st = m->st;
+	__u32 desc, differ;
+
+	if (st->error)
+		return inc_answer_nak(ctx, pkt, m, st->error, INC_CTR_ANS_NAK_INVALID);
+	if (m->gst->error)
+		return inc_answer_nak(ctx, pkt, m, m->gst->error, INC_CTR_ANS_NAK_FATAL);
+	if (ahead < 0) {
+		st->duplicates++;
+		return inc_answer_ack(ctx, pkt, m, INC_CTR_ANS_DUPLICATE);
+	}
+	if (ahead > 0) {
+		if (st->nak_sent)
+			return INC_CTR_DROP_AHEAD;
+		st->nak_sent = 1;
+		st->naks_sent++;
+		return inc_answer_nak(ctx, pkt, m, INC_AETH_NAK_SEQ, INC_CTR_ANS_NAK_SEQ);
+	}
+
+	desc = inc_op_in(pkt->opcode, INC_OPS_IMM) ? pkt->imm : st->desc;
+	if (!inc_sequence_ok(pkt, m) || !inc_desc_known(desc) ||
+	    (!st->desc_valid && !inc_op_in(pkt->opcode, INC_OPS_IMM)))
+		return inc_refuse(ctx, pkt, m, INC_AETH_NAK_INVALID);
+	if (INC_SLOT_GENERATION(at->state->word) != at->generation) {
+		st->rnrs_sent++;
+		return inc_answer_nak(ctx, pkt, m, INC_AETH_RNR | INC_RNR_TIMER, INC_CTR_ANS_RNR);
+	}
+	inc_describe(at->row, pkt, at->r, desc);
+	if (!inc_arrive(pkt, m, at, desc)) {
+		if (pkt->ackreq)
+			return inc_answer_ack(ctx, pkt, m, INC_CTR_ANS_ACK);
+		return INC_CTR_ABS_STORED;
+	}
+
+	differ = inc_reduce(m->cfg->group, at->slot, at->r);
+	if (differ) {
+		m->gst->error_r = at->r;
+		m->gst->error = INC_AETH_NAK_OPERATION;
+		inc_count(INC_CTR_X_MISMATCH);
+		inc_emit(INC_EVENT_MISMATCH, m->cfg->group, m->conn, INC_AETH_NAK_OPERATION, at->r,
+			 differ);
+		return inc_answer_nak(ctx, pkt, m, INC_AETH_NAK_OPERATION, INC_CTR_ANS_NAK_FATAL);
+	}
+	/* the result stands in its row: the slot may be filled again, the result be sent */
+	__sync_lock_test_and_set(&at->state->word, (__u64)(at->generation + 1) << 32);
+	__sync_fetch_and_add(&m->gst->tx_next, 1);
+	return inc_multicast(ctx, pkt, m, at);
+}
+
+static __always_inline enum inc_counter_id inc_handle(struct xdp_md *ctx)
+{
+	struct inc_packet pkt = {};
+	struct inc_place at = {};
+	struct inc_match m = {};
+	enum inc_counter_id c;
+	struct inc_buf *row;
+	__s32 ahead = 0;
+	__u32 zero = 0;
+	int intact;
+
+	c = inc_parse(ctx, &pkt);
+	if (c != INC_CONTINUE)
+		return c;
+	c = inc_match(ctx, &pkt, &m);
+	if (c != INC_CONTINUE)
+		return c;
+	if (pkt.tver)
+		return INC_CTR_DROP_TVER;
+	c = inc_parse_ext(ctx, &pkt);
+	if (c != INC_CONTINUE)
+		return c;
+	if (pkt.pkey != m.cfg->pkey)
+		return INC_CTR_DROP_PKEY;
+
+	/* only the packet expected, in a slot that waits for it, may touch its row */
+	row = NULL;
+	if (pkt.opcode != INC_OP_ACK) {
+		ahead = inc_psn_diff(pkt.psn, m.cfg->rx_start_psn + (__u32)m.st->rx_next);
+		if (!ahead) {
+			c = inc_find_place(&m, &at);
+			if (c != INC_CONTINUE)
+				return c;
+			if (INC_SLOT_GENERATION(at.state->word) == at.generation && !m.st->error &&
+			    !m.gst->error)
+				row = at.row;
+		}
+	}
+	if (row)
+		intact = inc_load_checked(ctx, row, INC_IP_TO_BTH_LEN + pkt.ext_len,
+					  pkt.len + pkt.pad);
+	else
+		intact = inc_load_checked(ctx, bpf_map_lookup_elem(&inc_scratch, &zero),
+					  INC_IP_TO_BTH_LEN + pkt.ext_len, pkt.len + pkt.pad);
+	if (!intact)
+		return INC_CTR_DROP_ICRC;
+
+	if (pkt.opcode == INC_OP_ACK)
+		return inc_response(ctx, &pkt, &m);
+	if (!ahead && (!at.row || !at.state))
+		return INC_CTR_DROP_CONFIG;
+	return inc_data(ctx, &pkt, &m, &at, ahead);
+}
+
+/* The classes of the counters stand in this order in INC_COUNTERS. */
+static __always_inline int inc_verdict(enum inc_counter_id c)
+{
+	if (c <= INC_CTR_PASS_NO_CONN)
+		return XDP_PASS;
+	if (c == INC_CTR_MC_RESULT || c == INC_CTR_ABS_SLOWPATH)
+		return XDP_REDIRECT;
+	if (c >= INC_CTR_ANS_ACK)
+		return XDP_TX;
+	return XDP_DROP;
+}
+
+#endif

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Maps and rodata of the switch. Sizes of 1 are set by the loader from the configuration. */
+#ifndef INC_MAPS_H
+#define INC_MAPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_endian.h>
+#include "bpf/inc_abi.h"
+#include "bpf/inc_wire.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct inc_conn_key);
+	__type(value, __u32);
+} inc_conn_lookup SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct inc_conn_cfg);
+} inc_conn_cfg SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct inc_conn_state);
+} inc_conn_state SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct inc_group_cfg);
+} inc_group_cfg SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct inc_group_state);
+} inc_group_state SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct inc_slot);
+} inc_slot SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct inc_buf);
+} inc_contrib SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct inc_buf);
+} inc_result SEC(".maps");
+
+struct inc_devmap {
+	__uint(type, BPF_MAP_TYPE_DEVMAP);
+	__uint(max_entries, INC_MAX_CHILDREN);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(struct bpf_devmap_val));
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__array(values, struct inc_devmap);
+} inc_group_ports SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct inc_port_group_key);
+	__type(value, struct inc_port_group);
+} inc_port_group SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct inc_copy);
+} inc_copy SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, INC_MAX_PORTS);
+	__type(key, __u32);
+	__type(value, struct inc_port);
+} inc_port SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_XSKMAP);
+	__uint(max_entries, INC_MAX_PORTS *INC_PORT_QUEUES);
+	__type(key, __u32);
+	__type(value, __u32);
+} inc_xsk SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, INC_CTR_MAX);
+	__type(key, __u32);
+	__type(value, __u64);
+} inc_counter SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 64 * 1024);
+} inc_event SEC(".maps");
+
+/* Where packets are checked that have no row of their own (yet). */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct inc_buf);
+} inc_scratch SEC(".maps");
+
+/* CRC tables, made by the loader (loader/inc_crc_tables.c). */
+const volatile __u32 inc_crc_table[8][256];	  /* byte, then k zero bytes */
+const volatile __u32 inc_shift_table[10][4][256]; /* byte j of a state, past 4 << p zero bytes */
+const volatile bool inc_check_icrc = true;	  /* false for measuring only */
+
+/* Keeps the compiler from merging range checks into a form the verifier cannot follow. */
+#define inc_opaque(var) asm volatile("" : "+r"(var))
+
+static __always_inline void inc_count_add(enum inc_counter_id id, __u64 n)
+{
+	__u32 key = id;
+	__u64 *value = bpf_map_lookup_elem(&inc_counter, &key);
+
+	if (value)
+		*value += n;
+}
+
+static __always_inline void inc_count(enum inc_counter_id id)
+{
+	inc_count_add(id, 1);
+}
+
+static __always_inline void inc_emit(enum inc_event_type type, __u32 group, __u32 conn, __u32 arg,
+				     __u64 r, __u32 mask)
+{
+	struct inc_event *e = bpf_ringbuf_reserve(&inc_event, sizeof(*e), 0);
+
+	if (!e) {
+		inc_count(INC_CTR_X_EVENT_LOST);
+		return;
+	}
+	e->time_ns = bpf_ktime_get_ns();
+	e->type = type;
+	e->group = group;
+	e->conn = conn;
+	e->arg = arg;
+	e->r = r;
+	e->mask = mask;
+	e->resv = 0;
+	bpf_ringbuf_submit(e, 0);
+}
+
+#endif

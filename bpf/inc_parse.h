@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Parse: from a frame to its RoCEv2 fields, or to the reason why it is none of ours. */
+#ifndef INC_PARSE_H
+#define INC_PARSE_H
+
+#include <linux/if_ether.h>
+#include <linux/ip.h>
+#include <linux/udp.h>
+#include <linux/in.h>
+#include "bpf/inc_maps.h"
+
+/* Bytes of Ethernet to BTH, which every packet has. */
+#define INC_HEADERS_LEN (INC_ETH_LEN + INC_IP_LEN + INC_UDP_LEN + INC_BTH_LEN)
+/* IP, UDP and BTH. */
+#define INC_IP_TO_BTH_LEN (INC_IP_LEN + INC_UDP_LEN + INC_BTH_LEN)
+
+/* Leaves return the counter the packet ends on, or this one: go on. */
+#define INC_CONTINUE INC_CTR_RX
+
+struct inc_packet {
+	__be32 saddr;
+	__be32 daddr;
+	__u32 dqpn;
+	__u32 psn;
+	__u32 ip_len;	 /* IP header to ICRC */
+	__u32 frame_len; /* with Ethernet header and whatever the link padded */
+	__u32 ext_len;	 /* RETH, ImmDt, AETH */
+	__u32 len;	 /* payload without pad */
+	__u32 imm;	 /* host order, valid with inc_op_has_imm() */
+	__u32 aeth;	 /* host order, of an ACK */
+	__be64 va;	 /* RETH, as received */
+	__be32 rkey;
+	__be32 dmalen;
+	__u16 pkey;
+	__u8 opcode;
+	__u8 pad;
+	__u8 tver;
+	__u8 ackreq;
+	__u8 se;
+	__u8 peer_mac[6];
+	__u8 own_mac[6];
+};
+
+#define INC_OPBIT(op) (1u << INC_OP_##op)
+
+/* Sets of opcodes; op is below 32. */
+static __always_inline bool inc_op_in(__u8 op, __u32 set)
+{
+	return op < 32 && set >> op & 1;
+}
+
+#define INC_OPS_WRITE                                                                             \
+	(INC_OPBIT(WRITE_FIRST) | INC_OPBIT(WRITE_MIDDLE) | INC_OPBIT(WRITE_LAST) |               \
+	 INC_OPBIT(WRITE_LAST_IMM) | INC_OPBIT(WRITE_ONLY) | INC_OPBIT(WRITE_ONLY_IMM))
+#define INC_OPS_SEND                                                                              \
+	(INC_OPBIT(SEND_FIRST) | INC_OPBIT(SEND_MIDDLE) | INC_OPBIT(SEND_LAST) |                  \
+	 INC_OPBIT(SEND_LAST_IMM) | INC_OPBIT(SEND_ONLY) | INC_OPBIT(SEND_ONLY_IMM))
+#define INC_OPS_DATA (INC_OPS_SEND | INC_OPS_WRITE)
+#define INC_OPS_RETH                                                                              \
+	(INC_OPBIT(WRITE_FIRST) | INC_OPBIT(WRITE_ONLY) | INC_OPBIT(WRITE_ONLY_IMM))
+#define INC_OPS_IMM                                                                               \
+	(INC_OPBIT(SEND_LAST_IMM) | INC_OPBIT(SEND_ONLY_IMM) | INC_OPBIT(WRITE_LAST_IMM) |        \
+	 INC_OPBIT(WRITE_ONLY_IMM))
+/* begins a message (first, only); ends one (last, only) */
+#define INC_OPS_ONLY                                                                              \
+	(INC_OPBIT(SEND_ONLY) | INC_OPBIT(SEND_ONLY_IMM) | INC_OPBIT(WRITE_ONLY) |                \
+	 INC_OPBIT(WRITE_ONLY_IMM))
+#define INC_OPS_BEGIN (INC_OPS_ONLY | INC_OPBIT(SEND_FIRST) | INC_OPBIT(WRITE_FIRST))
+#define INC_OPS_END                                                                               \
+	(INC_OPS_ONLY | INC_OPBIT(SEND_LAST) | INC_OPBIT(SEND_LAST_IMM) |                         \
+	 INC_OPBIT(WRITE_LAST) | INC_OPBIT(WRITE_LAST_IMM))
+
+static __always_inline __u32 inc_ext_len(__u8 op)
+{
+	return (inc_op_in(op, INC_OPS_RETH) ? INC_RETH_LEN : 0) +
+	       (inc_op_in(op, INC_OPS_IMM) ? INC_IMM_LEN : 0) +
+	       (op == INC_OP_ACK ? INC_AETH_LEN : 0);
+}
+
+/* Ethernet to BTH: what decides whether the packet may be ours. Lengths are checked here
+ * against the frame; what they leave for headers and payload in inc_parse_ext(). */
+static __always_inline enum inc_counter_id inc_parse(struct xdp_md *ctx, struct inc_packet *pkt)
+{
+	void *data = (void *)(long)ctx->data;
+	void *end = (void *)(long)ctx->data_end;
+	struct ethhdr *eth = data;
+	struct iphdr *ip = data + INC_ETH_LEN;
+	struct udphdr *udp = (void *)ip + INC_IP_LEN;
+	struct inc_bth *bth = (void *)udp + INC_UDP_LEN;
+	__u32 ackreq_psn;
+
+	if ((void *)bth > end || eth->h_proto != bpf_htons(ETH_P_IP) || ip->version != 4 ||
+	    ip->ihl != 5 || ip->protocol != IPPROTO_UDP ||
+	    ip->frag_off & bpf_htons(0x3fff) || udp->dest != bpf_htons(INC_ROCE_UDP_PORT))
+		return INC_CTR_PASS_NOT_ROCE;
+	if ((void *)(bth + 1) > end)
+		return INC_CTR_DROP_TRUNCATED;
+
+	pkt->frame_len = end - data;
+	pkt->ip_len = bpf_ntohs(ip->tot_len);
+	if (pkt->ip_len + INC_ETH_LEN > pkt->frame_len ||
+	    bpf_ntohs(udp->len) + INC_IP_LEN != pkt->ip_len ||
+	    pkt->ip_len < INC_IP_TO_BTH_LEN)
+		return INC_CTR_DROP_LENGTH;
+
+	pkt->saddr = ip->saddr;
+	pkt->daddr = ip->daddr;
+	pkt->opcode = bth->opcode;
+	pkt->pad = (bth->se_m_pad_tver & INC_BTH_PAD_MASK) >> INC_BTH_PAD_SHIFT;
+	pkt->tver = bth->se_m_pad_tver & INC_BTH_TVER_MASK;
+	pkt->se = bth->se_m_pad_tver & INC_BTH_SE;
+	pkt->pkey = bpf_ntohs(bth->pkey);
+	pkt->dqpn = bpf_ntohl(bth->resv_qpn) & INC_QPN_MASK;
+	ackreq_psn = bpf_ntohl(bth->ackreq_psn);
+	pkt->psn = ackreq_psn & INC_PSN_MASK;
+	pkt->ackreq = ackreq_psn >> 31;
+	__builtin_memcpy(pkt->peer_mac, eth->h_source, 6);
+	__builtin_memcpy(pkt->own_mac, eth->h_dest, 6);
+	return INC_CONTINUE;
+}
+
+/* Extended headers and the payload's length, once the packet is known to be ours. */
+static __always_inline enum inc_counter_id inc_parse_ext(struct xdp_md *ctx, struct inc_packet *pkt)
+{
+	void *data = (void *)(long)ctx->data;
+	void *end = (void *)(long)ctx->data_end;
+	void *ext = data + INC_HEADERS_LEN;
+	__u32 room;
+
+	if (!inc_op_in(pkt->opcode, INC_OPS_DATA | INC_OPBIT(ACK)))
+		return INC_CTR_DROP_OPCODE;
+	pkt->ext_len = inc_ext_len(pkt->opcode);
+	room = INC_IP_TO_BTH_LEN + pkt->ext_len + pkt->pad + INC_ICRC_LEN;
+	if (pkt->ip_len < room)
+		return INC_CTR_DROP_TRUNCATED;
+	pkt->len = pkt->ip_len - room;
+	if (pkt->len > INC_MAX_PAYLOAD || (pkt->len + pkt->pad) & 3 ||
+	    (pkt->opcode == INC_OP_ACK && pkt->len + pkt->pad))
+		return INC_CTR_DROP_LENGTH;
+
+	if (inc_op_in(pkt->opcode, INC_OPS_RETH)) {
+		struct inc_reth *reth = ext;
+
+		if ((void *)(reth + 1) > end)
+			return INC_CTR_DROP_TRUNCATED;
+		pkt->va = reth->va;
+		pkt->rkey = reth->rkey;
+		pkt->dmalen = reth->dmalen;
+		ext += INC_RETH_LEN;
+	}
+	if (inc_op_in(pkt->opcode, INC_OPS_IMM | INC_OPBIT(ACK))) {
+		__be32 *word = ext;
+
+		if ((void *)(word + 1) > end)
+			return INC_CTR_DROP_TRUNCATED;
+		pkt->imm = pkt->aeth = bpf_ntohl(*word);
+	}
+	return INC_CONTINUE;
+}
+
+#endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Reduce: the last arriver compares and adds up all contributions of the slot. */
+#ifndef INC_REDUCE_H
+#define INC_REDUCE_H
+
+#include "bpf/inc_contribute.h"
+
+/*
+ * Compares what the children of one chunk called. Returns a mask of those who differ
+ * from the first child; leaves in result: r, desc and the length of those who give. *givers
+ * would be a second result; result->resv[0] holds that mask instead.
+ */
+__noinline __u32 inc_compare(struct inc_buf *result, __u32 group_id, __u32 slot)
+{
+	struct inc_group_cfg *group = bpf_map_lookup_elem(&inc_group_cfg, &group_id);
+	__u32 desc = 0, len = 0, differ = 0, givers = 0;
+
+	if (!result || !group)
+		return ~0u;
+	for (__u32 c = 0; c < INC_MAX_CHILDREN; c++) {
+		struct inc_buf *row;
+
+		if (c >= group->children)
+			break;
+		row = inc_contrib_row(group, c, slot);
+		if (!row)
+			return ~0u;
+		if (c == 0)
+			desc = row->desc;
+		if (row->desc != desc) {
+			differ |= 1u << c;
+			continue;
+		}
+		if (!row->len)
+			continue;
+		if (!len)
+			len = row->len;
+		if (row->len != len)
+			differ |= 1u << c;
+		givers |= 1u << c;
+	}
+	result->desc = desc;
+	result->len = len;
+	result->resv[0] = givers;
+	return differ;
+}
+
+/* Sums of up to four rows go to dst->payload, dst->len bytes of them, rounded up to 32: rows
+ * have room for that. dst may be one of the rows; NULL stands for zeros after a. */
+#define INC_SUM_LOOP(expr)                                                                        \
+	for (__u32 i = 0; i < INC_MAX_PAYLOAD / 4; i += 8) {                                      \
+		if (i >= words)                                                                   \
+			break;                                                                    \
+		_Pragma("unroll") for (int k = 0; k < 8; k++) x[i + k] = (expr);                  \
+	}
+
+__noinline int inc_sum_int32(struct inc_buf *dst, struct inc_buf *a, struct inc_buf *b,
+			     struct inc_buf *c, struct inc_buf *d)
+{
+	__u32 *x, *pa, *pb, *pc, *pd, words;
+
+	if (!dst || !a)
+		return 0;
+	words = dst->len / 4;
+	x = (__u32 *)dst->payload;
+	pa = (__u32 *)a->payload;
+	if (!b) {
+		INC_SUM_LOOP(pa[i + k]);
+		return 0;
+	}
+	pb = (__u32 *)b->payload;
+	if (!c) {
+		INC_SUM_LOOP(pa[i + k] + pb[i + k]);
+		return 0;
+	}
+	pc = (__u32 *)c->payload;
+	if (!d) {
+		INC_SUM_LOOP(pa[i + k] + pb[i + k] + pc[i + k]);
+		return 0;
+	}
+	pd = (__u32 *)d->payload;
+	INC_SUM_LOOP(pa[i + k] + pb[i + k] + pc[i + k] + pd[i + k]);
+	return 0;
+}
+
+/* The same for two rows of big-endian elements. */
+__noinline int inc_sum_int32_be(struct inc_buf *dst, struct inc_buf *a, struct inc_buf *b)
+{
+	__u32 *x, *pa, *pb, words;
+
+	if (!dst || !a || !b)
+		return 0;
+	words = dst->len / 4;
+	x = (__u32 *)dst->payload;
+	pa = (__u32 *)a->payload;
+	pb = (__u32 *)b->payload;
+	INC_SUM_LOOP(__builtin_bswap32(__builtin_bswap32(pa[i + k]) + __builtin_bswap32(pb[i + k])));
+	return 0;
+}
+
+/* All children give, host order: rows in one pass per three or four of them. */
+static __always_inline int inc_sum_all(const struct inc_group_cfg *group, struct inc_buf *result,
+				       __u32 slot)
+{
+	__u32 n = group->children;
+
+#define ROW(c) ((c) < n ? inc_contrib_row(group, c, slot) : NULL)
+	inc_sum_int32(result, ROW(0), ROW(1), ROW(2), ROW(3));
+	for (__u32 c = 4; c < INC_MAX_CHILDREN; c += 3) {
+		if (c >= n)
+			break;
+		inc_sum_int32(result, result, ROW(c), ROW(c + 1), ROW(c + 2));
+	}
+#undef ROW
+	return 0;
+}
+
+/* Some children give: one at a time. */
+static __always_inline int inc_sum_some(const struct inc_group_cfg *group, struct inc_buf *result,
+					__u32 slot, __u32 givers)
+{
+	bool first = true;
+
+	for (__u32 c = 0; c < INC_MAX_CHILDREN; c++) {
+		struct inc_buf *row;
+
+		if (c >= group->children)
+			break;
+		if (!(givers >> c & 1))
+			continue;
+		row = inc_contrib_row(group, c, slot);
+		if (!row)
+			break;
+		if (first)
+			inc_sum_int32(result, row, NULL, NULL, NULL);
+		else if (group->flags & INC_GROUP_F_NET_ORDER)
+			inc_sum_int32_be(result, result, row);
+		else
+			inc_sum_int32(result, result, row, NULL, NULL);
+		first = false;
+	}
+	return 0;
+}
+
+/* Ones' complement sum of the result's payload: one pass serves the UDP checksums of all
+ * copies. The helper takes 512 bytes at most on older kernels. */
+__noinline __u32 inc_payload_csum(struct inc_buf *result)
+{
+	__u32 sum = 0, len;
+
+	if (!result)
+		return 0;
+	len = result->len;
+	for (__u32 off = 0; off < INC_MAX_PAYLOAD; off += 512) {
+		__u32 n;
+
+		if (off >= len)
+			break;
+		n = len - off;
+		if (n > 512)
+			n = 512;
+		n &= ~3u;
+		sum = bpf_csum_diff(NULL, 0, (__be32 *)(result->payload + off), n, sum);
+	}
+	return sum;
+}
+
+/* Fills the result row of a complete slot. Returns the mask of children that called
+ * something else, in which case the row is not a result. */
+__noinline __u32 inc_reduce(__u32 group_id, __u32 slot, __u64 r)
+{
+	struct inc_group_cfg *group = bpf_map_lookup_elem(&inc_group_cfg, &group_id);
+	struct inc_buf *result;
+	__u32 differ, givers;
+
+	if (!group)
+		return ~0u;
+	result = inc_result_row(group, slot);
+	if (!result)
+		return ~0u;
+	/* a slow path that reads now sees a row of neither chunk */
+	*(volatile __u64 *)&result->r = ~0ull;
+	differ = inc_compare(result, group_id, slot);
+	if (differ)
+		return differ;
+	givers = result->resv[0];
+	if (givers == group->full_mask && !(group->flags & INC_GROUP_F_NET_ORDER))
+		inc_sum_all(group, result, slot);
+	else if (givers)
+		inc_sum_some(group, result, slot, givers);
+	result->crc = inc_crc_row(result, offsetof(struct inc_buf, payload), result->len, 0);
+	if (group->flags & INC_GROUP_F_UDP_CSUM)
+		result->csum = inc_payload_csum(result);
+	inc_count_add(INC_CTR_X_SUM_BYTES, (__u64)result->len * group->children);
+	*(volatile __u64 *)&result->r = r;
+	return 0;
+}
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Response: what a child says to the results it was sent. */
+#ifndef INC_RESPONSE_H
+#define INC_RESPONSE_H
+
+#include "bpf/inc_answer.h"
+
+/* To the AF_XDP socket of the receiving port and queue. */
+static __always_inline enum inc_counter_id inc_to_slowpath(struct xdp_md *ctx)
+{
+	__u32 ifindex = ctx->ingress_ifindex;
+	struct inc_port *port = bpf_map_lookup_elem(&inc_port, &ifindex);
+	__u32 key;
+
+	if (!port || ctx->rx_queue_index >= INC_PORT_QUEUES)
+		return INC_CTR_DROP_NO_SLOWPATH;
+	key = port->index * INC_PORT_QUEUES + ctx->rx_queue_index;
+	if (bpf_redirect_map(&inc_xsk, key, XDP_DROP) != XDP_REDIRECT)
+		return INC_CTR_DROP_NO_SLOWPATH;
+	return INC_CTR_ABS_SLOWPATH;
+}
+
+/*
+ * ACK: all results up to its PSN are kept; a frame that carries one is turned round where
+ * the child is owed an ACK. NAK of a sequence error and RNR NAK acknowledge what stands
+ * before their PSN; the rest is the slow path's.
+ */
+static __always_inline enum inc_counter_id inc_response(struct xdp_md *ctx,
+							const struct inc_packet *pkt,
+							const struct inc_match *m)
+{
+	__u8 syndrome = pkt->aeth >> 24, type = syndrome & INC_AETH_TYPE_MASK;
+	__u64 tx_next = *(volatile __u64 *)&m->gst->tx_next;
+	struct inc_conn_state *st = m->st;
+	__u64 kept, room = tx_next - st->tx_acked;
+	__s32 ahead;
+
+	if (st->error || m->gst->error)
+		return INC_CTR_DROP_CONN_ERROR;
+	/* results acknowledged by this packet beyond those known so far; an ACK names the last
+	 * one kept, a NAK the first one not kept */
+	ahead = inc_psn_diff(pkt->psn, m->cfg->tx_start_psn + (__u32)st->tx_acked);
+	if (type == INC_AETH_TYPE_ACK)
+		ahead++;
+	if (ahead > 0 && (__u64)ahead > room)
+		return INC_CTR_DROP_ACK_RANGE;
+	kept = st->tx_acked + (ahead > 0 ? ahead : 0);
+
+	if (type == INC_AETH_TYPE_ACK) {
+		st->tx_acked = kept;
+		if (st->ack_asked > st->ack_sent)
+			return inc_answer_ack(ctx, pkt, m, INC_CTR_ANS_OWED);
+		return INC_CTR_ABS_ACK;
+	}
+	if (type != INC_AETH_TYPE_RNR && type != INC_AETH_TYPE_NAK)
+		return INC_CTR_DROP_OPCODE;
+	st->naks_received++;
+	st->last_syndrome = syndrome;
+	if (type == INC_AETH_TYPE_RNR || syndrome == INC_AETH_NAK_SEQ)
+		st->tx_acked = kept;
+	else
+		inc_emit(INC_EVENT_PEER_NAK, m->cfg->group, m->conn, syndrome, kept,
+			 1u << (m->cfg->child & 31));
+	return inc_to_slowpath(ctx);
+}
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The switch's XDP programs: one on each port, one on each copy of a result. */
+#include "bpf/inc_handle.h"
+
+SEC("xdp")
+int inc_switch(struct xdp_md *ctx)
+{
+	enum inc_counter_id c;
+
+	inc_count(INC_CTR_RX);
+	c = inc_handle(ctx);
+	inc_count(c);
+	return inc_verdict(c);
+}
+
+/* Runs on each copy as it leaves a port; one program for all ports. */
+SEC("xdp/devmap")
+int inc_egress(struct xdp_md *ctx)
+{
+	if (inc_make_copy(ctx, ctx->egress_ifindex)) {
+		inc_count(INC_CTR_X_COPY_DROP);
+		return XDP_DROP;
+	}
+	inc_count(INC_CTR_X_COPY);
+	return XDP_PASS;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

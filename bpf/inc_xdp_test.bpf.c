@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The switch's leaves as plain XDP programs for BPF_PROG_TEST_RUN, which refuses devmap
+ * programs and repeats one frame: the egress leaf, and loops for the benchmark that put
+ * state and headers back before each round. Maps are those of inc_xdp.bpf.o, shared by
+ * the harness.
+ */
+#include "bpf/inc_handle.h"
+
+__u32 inc_test_egress_ifindex;
+
+SEC("xdp")
+int inc_egress_test(struct xdp_md *ctx)
+{
+	if (inc_make_copy(ctx, inc_test_egress_ifindex)) {
+		inc_count(INC_CTR_X_COPY_DROP);
+		return XDP_DROP;
+	}
+	inc_count(INC_CTR_X_COPY);
+	return XDP_PASS;
+}
+
+/* Set by the benchmark: the frame's own headers, and the state that the round starts from. */
+__u8 inc_bench_headers[INC_HEADERS_LEN];
+__u32 inc_bench_conn;
+__u32 inc_bench_slot_row;
+__u64 inc_bench_arrived; /* arrival bits of the others */
+
+static __always_inline int inc_bench_reset(struct xdp_md *ctx)
+{
+	void *data = (void *)(long)ctx->data;
+	void *end = (void *)(long)ctx->data_end;
+	__u32 conn = inc_bench_conn, row = inc_bench_slot_row;
+	struct inc_conn_state *st = bpf_map_lookup_elem(&inc_conn_state, &conn);
+	struct inc_slot *slot = bpf_map_lookup_elem(&inc_slot, &row);
+
+	if (!st || !slot || data + INC_HEADERS_LEN > end)
+		return -1;
+	__builtin_memcpy(data, inc_bench_headers, INC_HEADERS_LEN);
+	st->rx_next = 0;
+	slot->word = inc_bench_arrived;
+	return 0;
+}
+
+SEC("xdp")
+int inc_bench_empty(struct xdp_md *ctx)
+{
+	return XDP_PASS;
+}
+
+SEC("xdp")
+int inc_bench_handle(struct xdp_md *ctx)
+{
+	enum inc_counter_id c;
+
+	if (inc_bench_reset(ctx))
+		return XDP_ABORTED;
+	inc_count(INC_CTR_RX);
+	c = inc_handle(ctx);
+	inc_count(c);
+	return inc_verdict(c);
+}
+
+/* The last arriver and the copy for one child. */
+SEC("xdp")
+int inc_bench_handle_copy(struct xdp_md *ctx)
+{
+	enum inc_counter_id c;
+
+	if (inc_bench_reset(ctx))
+		return XDP_ABORTED;
+	inc_count(INC_CTR_RX);
+	c = inc_handle(ctx);
+	inc_count(c);
+	if (c != INC_CTR_MC_RESULT || inc_make_copy(ctx, inc_test_egress_ifindex))
+		return XDP_ABORTED;
+	inc_count(INC_CTR_X_COPY);
+	return XDP_PASS;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
