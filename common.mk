@@ -26,6 +26,8 @@ endif
 
 UTIL := $(B)/libinc_util.a
 UTIL_LIBS := -ljansson -lyaml -lisal -lz
+EVENT := $(B)/libinc_event.a
+EVENT_LIBS := -levent_core
 
 ifeq ($(V),1)
 Q :=

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <jansson.h>
+#include "lib/inc_log.h"
+
+static const char *const level_names[] = {"error", "warn", "info", "debug"};
+
+static char log_program[32] = "inc";
+static enum inc_log_level log_level = INC_LOG_INFO;
+static bool log_json;
+
+void inc_log_init(const char *program)
+{
+	const char *base = strrchr(program, '/');
+	const char *level = getenv("INC_LOG_LEVEL");
+
+	snprintf(log_program, sizeof(log_program), "%s", base ? base + 1 : program);
+	log_json = getenv("INC_LOG_JSON") != NULL;
+	for (unsigned int i = 0; level && i < sizeof(level_names) / sizeof(level_names[0]); i++) {
+		if (strcmp(level, level_names[i]) == 0)
+			log_level = i;
+	}
+}
+
+void inc_log(enum inc_log_level level, const char *fmt, ...)
+{
+	int saved_errno = errno;
+	struct timespec now;
+	char time_text[32];
+	char text[1024];
+	struct tm tm;
+	va_list ap;
+	size_t n;
+
+	if (level > log_level)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	gmtime_r(&now.tv_sec, &tm);
+	n = strftime(time_text, sizeof(time_text), "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(time_text + n, sizeof(time_text) - n, ".%03ldZ", now.tv_nsec / 1000000);
+
+	if (log_json) {
+		json_t *line =
+			json_pack("{s:s, s:s, s:s, s:s}", "time", time_text, "level",
+				  level_names[level], "program", log_program, "message", text);
+		/* text that is not UTF-8 cannot be packed: it goes out as a plain line */
+		char *out = line ? json_dumps(line, JSON_COMPACT) : NULL;
+
+		json_decref(line);
+		if (out) {
+			fprintf(stderr, "%s\n", out);
+			free(out);
+			errno = saved_errno;
+			return;
+		}
+	}
+	/* What a peer said may be quoted in the text: it must not forge further lines. */
+	for (char *p = text; *p; p++) {
+		if ((unsigned char)*p < 0x20 || *p == 0x7f)
+			*p = ' ';
+	}
+	fprintf(stderr, "%s %-5s %s: %s\n", time_text, level_names[level], log_program, text);
+	errno = saved_errno;
+}
