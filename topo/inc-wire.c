@@ -1,0 +1,513 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * inc-wire: forwards frames between two interfaces the way a bad cable does. Rate,
+ * delay, loss, duplication, corruption and reordering at random (seeded) or at frames
+ * named by number; re-armed at run time through a UNIX socket.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include "lib/inc_log.h"
+#include "topo/wire.h"
+
+#define HOLD_NS   5000000ull /* a held frame that nothing overtakes goes after this */
+#define QUEUE_MAX (1 << 20)  /* bytes */
+
+struct wire {
+	struct wire_port port[WIRE_DIRS]; /* [d]: where frames of direction d come in */
+	struct wire_line line[WIRE_DIRS];
+	struct wire_heap heap;
+	uint8_t *frames; /* one batch as read, owned */
+	const char *stats_path;
+	const char *control_path;
+	int control_fd;
+	int signal_fd;
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
+}
+
+static void put(struct wire *w, enum wire_dir dir, const uint8_t *frame, size_t len)
+{
+	struct wire_counters *n = &w->line[dir].n;
+	unsigned int failed = wire_port_write(&w->port[!dir], frame, len);
+
+	n->forwarded++;
+	n->send_errors += failed;
+}
+
+/* Sends a frame when the line's rate and delay let it, plus extra_ns. */
+static void emit(struct wire *w, enum wire_dir dir, const uint8_t *frame, size_t len, uint64_t now,
+		 uint64_t extra_ns)
+{
+	struct wire_line *line = &w->line[dir];
+	uint64_t due = now;
+	struct wire_queued *q;
+
+	if (line->rate_bps) {
+		/* 24: preamble, frame check sequence and gap, which occupy a cable too */
+		uint64_t ns = (len + 24) * 8 * 1000000000ull / line->rate_bps;
+
+		if (line->queued + len > line->queue_max) {
+			line->n.overflow++;
+			return;
+		}
+		due = (line->line_free_ns > now ? line->line_free_ns : now) + ns;
+		line->line_free_ns = due;
+	}
+	due += line->delay_ns + extra_ns;
+	if (due <= now) {
+		put(w, dir, frame, len);
+		return;
+	}
+	q = malloc(sizeof(*q) + len);
+	if (!q) {
+		line->n.overflow++;
+		return;
+	}
+	*q = (struct wire_queued){
+		.due_ns = due, .dir = dir, .counted = line->rate_bps > 0, .len = len};
+	memcpy(q->data, frame, len);
+	if (wire_heap_push(&w->heap, q)) {
+		free(q);
+		line->n.overflow++;
+		return;
+	}
+	if (q->counted)
+		line->queued += len;
+}
+
+static void release_held(struct wire *w, enum wire_dir dir, uint64_t now)
+{
+	struct wire_line *line = &w->line[dir];
+	uint8_t *frame = line->held;
+
+	line->held = NULL;
+	emit(w, dir, frame, line->held_len, now, 0);
+	free(frame);
+}
+
+static void forward(struct wire *w, enum wire_dir dir, uint8_t *frame, size_t len, uint64_t now)
+{
+	struct wire_line *line = &w->line[dir];
+	enum wire_class class = wire_classify(frame, len);
+	struct wire_verdict v;
+
+	wire_decide(line, class, &v);
+	if (v.drop) {
+		line->n.lost++;
+		return;
+	}
+	if (v.corrupt) {
+		wire_corrupt(frame, len, class, v.corrupt_at);
+		line->n.corrupted++;
+	}
+	if (v.delay_ns)
+		line->n.delayed++;
+	if (v.reorder_gap && !line->held) {
+		line->held = malloc(len);
+		if (line->held) {
+			memcpy(line->held, frame, len);
+			line->held_len = len;
+			line->held_gap = v.reorder_gap;
+			line->held_deadline_ns = now + HOLD_NS;
+			return;
+		}
+	}
+	emit(w, dir, frame, len, now, v.delay_ns);
+	if (v.copies == 2) {
+		line->n.duplicated++;
+		emit(w, dir, frame, len, now, v.delay_ns);
+	}
+	if (line->held && !--line->held_gap) {
+		line->n.reordered++;
+		release_held(w, dir, now);
+	}
+}
+
+static void read_port(struct wire *w, enum wire_dir dir)
+{
+	size_t lens[WIRE_BATCH];
+	uint64_t now = now_ns();
+	int n = wire_port_read(&w->port[dir], w->frames, lens);
+
+	for (int i = 0; i < n; i++) {
+		if (lens[i])
+			forward(w, dir, w->frames + (size_t)i * WIRE_FRAME_MAX, lens[i], now);
+		else
+			w->line[dir].n.overflow++;
+	}
+}
+
+/* Sends what is due; returns when to come back, 0: nothing waits. */
+static uint64_t run_queue(struct wire *w)
+{
+	uint64_t now = now_ns(), next = 0;
+	struct wire_queued *q;
+
+	for (int d = 0; d < WIRE_DIRS; d++)
+		if (w->line[d].held && w->line[d].held_deadline_ns <= now)
+			release_held(w, d, now);
+	while ((q = wire_heap_min(&w->heap)) && q->due_ns <= now) {
+		wire_heap_pop(&w->heap);
+		if (q->counted)
+			w->line[q->dir].queued -= q->len;
+		put(w, q->dir, q->data, q->len);
+		free(q);
+	}
+	if (q)
+		next = q->due_ns;
+	for (int d = 0; d < WIRE_DIRS; d++)
+		if (w->line[d].held && (!next || w->line[d].held_deadline_ns < next))
+			next = w->line[d].held_deadline_ns;
+	for (int d = 0; d < WIRE_DIRS; d++)
+		w->line[!d].n.send_errors += wire_port_flush(&w->port[d]);
+	return next;
+}
+
+static json_t *stats(struct wire *w)
+{
+	for (int d = 0; d < WIRE_DIRS; d++)
+		w->line[d].n.overflow += wire_port_drops(&w->port[d]);
+	return wire_stats_json(w->line);
+}
+
+/* Written beside and renamed, so that a reader sees one whole object. */
+static void write_stats(struct wire *w)
+{
+	char tmp[4096];
+	json_t *s;
+
+	if (!w->stats_path)
+		return;
+	s = stats(w);
+	if (snprintf(tmp, sizeof(tmp), "%s.tmp", w->stats_path) >= (int)sizeof(tmp) ||
+	    json_dump_file(s, tmp, JSON_COMPACT) || rename(tmp, w->stats_path))
+		inc_error("%s: cannot write: %s", w->stats_path, strerror(errno));
+	json_decref(s);
+}
+
+/* One connection, one packet in: specs separated by blanks, or "stats"; one packet back.
+ * Not a datagram socket: its answers could not leave the wire's network namespace. */
+static void serve_control(struct wire *w)
+{
+	struct timeval limit = {.tv_usec = 200000};
+	struct inc_err err = {{0}};
+	char buf[4096], *reply = NULL, *save = NULL;
+	int fd = accept4(w->control_fd, NULL, NULL, SOCK_CLOEXEC);
+	ssize_t n;
+
+	if (fd < 0)
+		return;
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	n = recv(fd, buf, sizeof(buf) - 1, 0);
+	if (n <= 0)
+		goto out;
+	buf[n] = 0;
+	if (!strcmp(buf, "stats")) {
+		json_t *s = stats(w);
+
+		reply = json_dumps(s, JSON_COMPACT);
+		json_decref(s);
+	} else {
+		for (char *s = strtok_r(buf, " \n", &save); s; s = strtok_r(NULL, " \n", &save)) {
+			if (wire_set(w->line, s, &err))
+				break;
+			inc_info("%s", s);
+		}
+		reply = strdup(err.msg[0] ? err.msg : "ok");
+	}
+	if (reply)
+		send(fd, reply, strlen(reply), MSG_DONTWAIT | MSG_NOSIGNAL);
+out:
+	free(reply);
+	close(fd);
+}
+
+static int unix_address(struct sockaddr_un *sun, const char *path)
+{
+	memset(sun, 0, sizeof(*sun));
+	sun->sun_family = AF_UNIX;
+	if (strlen(path) >= sizeof(sun->sun_path))
+		return -ENAMETOOLONG;
+	strcpy(sun->sun_path, path);
+	return 0;
+}
+
+static int open_control(struct wire *w, struct inc_err *err)
+{
+	struct sockaddr_un sun;
+	int ret;
+
+	w->control_fd = -1;
+	if (!w->control_path)
+		return 0;
+	ret = unix_address(&sun, w->control_path);
+	if (ret)
+		return inc_err_set(err, -ret, "%s: %s", w->control_path, strerror(-ret));
+	w->control_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (w->control_fd < 0 || (unlink(w->control_path) && errno != ENOENT) ||
+	    bind(w->control_fd, (struct sockaddr *)&sun, sizeof(sun)) || listen(w->control_fd, 16))
+		return inc_err_set(err, errno, "%s: %s", w->control_path, strerror(errno));
+	return 0;
+}
+
+/* inc-wire ctl SOCKET SPEC... */
+static int ctl_main(int argc, char **argv)
+{
+	struct timeval limit = {.tv_sec = 5};
+	struct sockaddr_un sun;
+	char buf[4096] = "";
+	ssize_t n;
+	int fd;
+
+	if (argc < 3) {
+		fprintf(stderr, "usage: inc-wire ctl SOCKET stats|SPEC...\n");
+		return 2;
+	}
+	for (int i = 2; i < argc; i++) {
+		if (strlen(buf) + strlen(argv[i]) + 2 > sizeof(buf)) {
+			fprintf(stderr, "inc-wire: command too long\n");
+			return 2;
+		}
+		if (i > 2)
+			strcat(buf, " ");
+		strcat(buf, argv[i]);
+	}
+	if (unix_address(&sun, argv[1])) {
+		fprintf(stderr, "inc-wire: %s: name too long\n", argv[1]);
+		return 2;
+	}
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) ||
+	    connect(fd, (struct sockaddr *)&sun, sizeof(sun)) ||
+	    send(fd, buf, strlen(buf), MSG_NOSIGNAL) < 0 ||
+	    (n = recv(fd, buf, sizeof(buf) - 1, 0)) < 0) {
+		fprintf(stderr, "inc-wire: %s: %s\n", argv[1], strerror(errno));
+		return 1;
+	}
+	close(fd);
+	buf[n] = 0;
+	if (buf[0] == '{') {
+		puts(buf);
+		return 0;
+	}
+	if (strcmp(buf, "ok")) {
+		fprintf(stderr, "inc-wire: %s\n", buf);
+		return 1;
+	}
+	return 0;
+}
+
+static int enter_netns(const char *name)
+{
+	char path[256];
+	int fd, ret = 0;
+
+	snprintf(path, sizeof(path), "%s%s", strchr(name, '/') ? "" : "/run/netns/", name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || setns(fd, CLONE_NEWNET)) {
+		inc_error("namespace %s: %s", name, strerror(errno));
+		ret = -1;
+	}
+	if (fd >= 0)
+		close(fd);
+	return ret;
+}
+
+static int loop(struct wire *w)
+{
+	struct pollfd fds[] = {{w->port[WIRE_UP].fd, POLLIN, 0},
+			       {w->port[WIRE_DOWN].fd, POLLIN, 0},
+			       {w->signal_fd, POLLIN, 0},
+			       {w->control_fd, POLLIN, 0}};
+
+	for (;;) {
+		uint64_t next = run_queue(w), now;
+		struct timespec ts, *wait = NULL;
+
+		if (next) {
+			now = now_ns();
+			next = next > now ? next - now : 0;
+			ts = (struct timespec){next / 1000000000, next % 1000000000};
+			wait = &ts;
+		}
+		if (ppoll(fds, 4, wait, NULL) < 0) {
+			if (errno == EINTR)
+				continue;
+			inc_error("ppoll: %s", strerror(errno));
+			return 1;
+		}
+		if (fds[3].revents)
+			serve_control(w);
+		for (int d = 0; d < WIRE_DIRS; d++) {
+			if (fds[d].revents & POLLIN)
+				read_port(w, d);
+			else if (fds[d].revents & POLLERR) {
+				/* the interface is down or gone */
+				int e = 0;
+				socklen_t len = sizeof(e);
+
+				getsockopt(fds[d].fd, SOL_SOCKET, SO_ERROR, &e, &len);
+				inc_warn("%s: %s", w->port[d].ifname, strerror(e));
+			} else if (fds[d].revents) {
+				inc_error("%s: interface gone", w->port[d].ifname);
+				return 1;
+			}
+		}
+		if (fds[2].revents) {
+			struct signalfd_siginfo si;
+
+			if (read(w->signal_fd, &si, sizeof(si)) != sizeof(si))
+				continue;
+			if (si.ssi_signo != SIGUSR1)
+				return 0;
+			write_stats(w);
+		}
+	}
+}
+
+static void usage(FILE *f)
+{
+	fputs("usage: inc-wire --host IF --switch IF [options]\n"
+	      "       inc-wire ctl SOCKET stats|SPEC...\n"
+	      "A wire between two interfaces; 'up' is from --host to --switch.\n"
+	      "  --netns NAME       the namespace that holds both interfaces\n"
+	      "  --set SPEC         may be repeated; SPEC is one of\n"
+	      "      rate=MBIT delay_us=N queue_kib=N loss=P duplicate=P corrupt=P reorder=P\n"
+	      "                     for both directions, or with up: or down: before the value\n"
+	      "                     (corrupt and reorder with a direction want a decimal point)\n"
+	      "      drop=DIR:N[,N...] dup= corrupt= reorder= delay=DIR:N[,N...]@MS\n"
+	      "                     the N-th RoCE data packet of that direction from now on,\n"
+	      "                     counted from 0; drop-ack= and so on: the N-th ACK or NAK\n"
+	      "      clear          disarm what has not struck yet\n"
+	      "  --seed N           of the random decisions (1)\n"
+	      "  --control SOCKET   takes SPECs at run time, and 'stats'\n"
+	      "  --stats FILE       counts as JSON, written at SIGUSR1 and at the end\n",
+	      f);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {{"host", required_argument, NULL, 'h'},
+						{"switch", required_argument, NULL, 's'},
+						{"netns", required_argument, NULL, 'n'},
+						{"set", required_argument, NULL, 'S'},
+						{"seed", required_argument, NULL, 'r'},
+						{"control", required_argument, NULL, 'c'},
+						{"stats", required_argument, NULL, 't'},
+						{"help", no_argument, NULL, 'H'},
+						{NULL, 0, NULL, 0}};
+	const char *ifname[WIRE_DIRS] = {NULL, NULL}, *netns = NULL;
+	struct wire w = {.control_fd = -1, .signal_fd = -1};
+	struct inc_err err = {{0}};
+	uint64_t seed = 1;
+	sigset_t signals;
+	char **specs;
+	int n_specs = 0, c, ret = 1;
+
+	if (argc > 1 && !strcmp(argv[1], "ctl"))
+		return ctl_main(argc - 1, argv + 1);
+	inc_log_init("inc-wire");
+	specs = calloc(argc, sizeof(*specs));
+	if (!specs)
+		return 1;
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (c) {
+		case 'h':
+			ifname[WIRE_UP] = optarg;
+			break;
+		case 's':
+			ifname[WIRE_DOWN] = optarg;
+			break;
+		case 'n':
+			netns = optarg;
+			break;
+		case 'S':
+			specs[n_specs++] = optarg;
+			break;
+		case 'r':
+			seed = strtoull(optarg, NULL, 0);
+			break;
+		case 'c':
+			w.control_path = optarg;
+			break;
+		case 't':
+			w.stats_path = optarg;
+			break;
+		default:
+			usage(c == 'H' ? stdout : stderr);
+			free(specs);
+			return c == 'H' ? 0 : 2;
+		}
+	}
+	if (!ifname[WIRE_UP] || !ifname[WIRE_DOWN] || optind != argc) {
+		usage(stderr);
+		free(specs);
+		return 2;
+	}
+	for (int d = 0; d < WIRE_DIRS; d++) {
+		w.port[d].fd = w.port[d].link_fd = -1;
+		w.line[d].queue_max = QUEUE_MAX;
+		wire_line_seed(&w.line[d], seed, d);
+	}
+	for (int i = 0; i < n_specs; i++)
+		if (wire_set(w.line, specs[i], &err))
+			goto out;
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGUSR1);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGHUP);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	w.signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	w.frames = calloc(WIRE_BATCH, WIRE_FRAME_MAX);
+	if (w.signal_fd < 0 || !w.frames) {
+		inc_err_set(&err, errno, "starting: %s", strerror(errno));
+		goto out;
+	}
+	if (netns && enter_netns(netns))
+		goto out;
+	for (int d = 0; d < WIRE_DIRS; d++)
+		if (wire_port_open(&w.port[d], ifname[d], &err))
+			goto out;
+	if (open_control(&w, &err))
+		goto out;
+	inc_info("%s <-> %s", ifname[WIRE_UP], ifname[WIRE_DOWN]);
+	ret = loop(&w);
+	write_stats(&w);
+out:
+	if (err.msg[0])
+		inc_error("%s", err.msg);
+	if (w.control_fd >= 0) {
+		close(w.control_fd);
+		unlink(w.control_path);
+	}
+	if (w.signal_fd >= 0)
+		close(w.signal_fd);
+	for (int d = 0; d < WIRE_DIRS; d++) {
+		wire_port_close(&w.port[d]);
+		wire_line_free(&w.line[d]);
+	}
+	wire_heap_free(&w.heap);
+	free(w.frames);
+	free(specs);
+	return ret;
+}

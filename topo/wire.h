@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * inc-wire: a cable with faults, between the veth of a host and the veth of a switch.
+ * Direction "up" is host to switch. One thread; every structure belongs to it.
+ */
+#ifndef INC_TOPO_WIRE_H
+#define INC_TOPO_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <jansson.h>
+#include "lib/inc_err.h"
+
+#define WIRE_FRAME_MAX 16384 /* bytes; MTUs that native XDP takes stay far below */
+
+enum wire_dir { WIRE_UP, WIRE_DOWN, WIRE_DIRS };
+extern const char *const wire_dir_names[WIRE_DIRS];
+
+/* What a frame is to the faults that count frames. */
+enum wire_class { WIRE_DATA, WIRE_ACK, WIRE_OTHER, WIRE_CLASSES };
+
+enum wire_act { WIRE_DROP, WIRE_DUP, WIRE_CORRUPT, WIRE_REORDER, WIRE_DELAY, WIRE_ACTS };
+
+/* A deterministic fault: what happens to frame number `index` of its class. */
+struct wire_fault {
+	enum wire_act act;
+	enum wire_class class; /* WIRE_DATA or WIRE_ACK */
+	uint64_t index;        /* counted from the wire's start */
+	uint64_t delay_ns;     /* WIRE_DELAY only */
+};
+
+struct wire_counters {
+	uint64_t received;
+	uint64_t forwarded; /* frames sent on, copies included */
+	uint64_t lost;      /* by probability or fault */
+	uint64_t duplicated;
+	uint64_t corrupted;
+	uint64_t reordered;
+	uint64_t delayed;  /* by fault */
+	uint64_t overflow; /* queue full, socket buffer full or frame too long: not asked for */
+	uint64_t send_errors;
+	uint64_t class[WIRE_CLASSES];
+};
+
+/* One direction. */
+struct wire_line {
+	double p[WIRE_ACTS];   /* probability per frame; WIRE_DELAY unused */
+	uint64_t rate_bps;     /* 0: as fast as it goes */
+	uint64_t delay_ns;     /* propagation */
+	uint64_t queue_max;    /* bytes that may wait for the rate */
+	uint64_t queued;       /* bytes that wait */
+	uint64_t line_free_ns; /* when the last bit accepted so far has left */
+	uint64_t rng[2];
+	struct wire_fault *faults; /* owned */
+	size_t n_faults;
+	struct wire_counters n;
+	/* the frame that waits to be overtaken */
+	uint8_t *held; /* owned, NULL: none */
+	size_t held_len;
+	unsigned int held_gap;     /* frames that still have to pass it */
+	uint64_t held_deadline_ns; /* goes then, overtaken or not */
+};
+
+struct wire_verdict {
+	bool drop;
+	unsigned int copies; /* 1, or 2 */
+	bool corrupt;
+	uint32_t corrupt_at;      /* random; the bit is this modulo the frame's bits */
+	unsigned int reorder_gap; /* 0: keeps its place */
+	uint64_t delay_ns;
+};
+
+void wire_line_seed(struct wire_line *line, uint64_t seed, enum wire_dir dir);
+void wire_line_free(struct wire_line *line);
+
+/*
+ * Sets one thing from its text, for the command line and the control socket:
+ *   rate=100 loss=0.01 duplicate= corrupt= reorder= (both directions, or up:0.01)
+ *   delay_us=50 queue_kib=1024
+ *   drop=up:0,7 drop-ack=down:3 dup= corrupt=up:5 reorder= delay=up:4@20 (ms)
+ *   clear (faults still armed)
+ * Counts of faults start at the moment they are set. 0 or -EINVAL with a message.
+ */
+int wire_set(struct wire_line lines[WIRE_DIRS], const char *spec, struct inc_err *err);
+
+enum wire_class wire_classify(const uint8_t *frame, size_t len);
+/* Decides about the next frame of a line and counts it. Draws the same number of
+ * random values for every frame, so decisions depend on seed and frame number alone. */
+void wire_decide(struct wire_line *line, enum wire_class class, struct wire_verdict *verdict);
+/* Flips one bit behind the Ethernet header; behind the UDP header of a RoCE frame. */
+void wire_corrupt(uint8_t *frame, size_t len, enum wire_class class, uint32_t at);
+
+json_t *wire_stats_json(const struct wire_line lines[WIRE_DIRS]);
+
+/* Frames that wait for a moment in time, earliest first. */
+struct wire_queued {
+	uint64_t due_ns;
+	uint64_t order;
+	enum wire_dir dir;
+	bool counted; /* in line->queued */
+	size_t len;
+	uint8_t data[];
+};
+struct wire_heap {
+	struct wire_queued **v; /* owned, and so are its elements */
+	size_t len, cap;
+	uint64_t order;
+};
+int wire_heap_push(struct wire_heap *heap, struct wire_queued *q);
+/* The earliest, or NULL. Stays in the heap. */
+struct wire_queued *wire_heap_min(const struct wire_heap *heap);
+/* Takes the earliest out; the caller frees it. */
+struct wire_queued *wire_heap_pop(struct wire_heap *heap);
+void wire_heap_free(struct wire_heap *heap);
+
+/* One end: a veth in native XDP mode (an empty program: NAPI for frames redirected
+ * into it, and no segmentation offload at its peer), read and written by AF_PACKET. */
+struct wire_port {
+	char ifname[16];
+	int ifindex;
+	int fd;
+	int link_fd; /* holds the XDP program there */
+	unsigned int n_out;
+	uint8_t *out; /* WIRE_BATCH frames waiting to be sent, owned */
+	size_t out_len[64];
+};
+#define WIRE_BATCH 64
+
+int wire_port_open(struct wire_port *port, const char *ifname, struct inc_err *err);
+void wire_port_close(struct wire_port *port);
+/* Reads up to WIRE_BATCH frames; frame i is at frames + i * WIRE_FRAME_MAX, lens[i] bytes,
+ * checksums complete; lens[i] 0: it did not fit. Returns how many, 0 when there are none. */
+int wire_port_read(struct wire_port *port, uint8_t *frames, size_t lens[WIRE_BATCH]);
+/* Queues a frame; sends the batch when it is full. Returns frames that failed. */
+unsigned int wire_port_write(struct wire_port *port, const uint8_t *frame, size_t len);
+unsigned int wire_port_flush(struct wire_port *port);
+/* Frames the kernel dropped since the last call because nobody read them in time. */
+uint64_t wire_port_drops(struct wire_port *port);
+
+#endif

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What happens to which frame: probabilities, deterministic faults, their texts. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <arpa/inet.h>
+#include "bpf/inc_wire.h"
+#include "topo/wire.h"
+
+#define FAULTS_MAX 4096
+
+const char *const wire_dir_names[WIRE_DIRS] = {"up", "down"};
+
+static uint64_t splitmix64(uint64_t *x)
+{
+	uint64_t z = *x += 0x9e3779b97f4a7c15ull;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	return z ^ z >> 31;
+}
+
+/* xoroshiro128+ */
+static uint64_t rng_next(uint64_t s[2])
+{
+	uint64_t s0 = s[0], s1 = s[1], r = s0 + s1;
+
+	s1 ^= s0;
+	s[0] = (s0 << 24 | s0 >> 40) ^ s1 ^ s1 << 16;
+	s[1] = s1 << 37 | s1 >> 27;
+	return r;
+}
+
+static double rng_unit(uint64_t s[2])
+{
+	return (double)(rng_next(s) >> 11) * 0x1p-53;
+}
+
+void wire_line_seed(struct wire_line *line, uint64_t seed, enum wire_dir dir)
+{
+	uint64_t x = seed * 2 + dir;
+
+	line->rng[0] = splitmix64(&x);
+	line->rng[1] = splitmix64(&x);
+}
+
+void wire_line_free(struct wire_line *line)
+{
+	free(line->faults);
+	free(line->held);
+}
+
+static int fault_add(struct wire_line *line, const struct wire_fault *fault, struct inc_err *err)
+{
+	struct wire_fault *v;
+
+	if (line->n_faults == FAULTS_MAX)
+		return inc_err_set(err, E2BIG, "more than %d faults armed", FAULTS_MAX);
+	v = reallocarray(line->faults, line->n_faults + 1, sizeof(*v));
+	if (!v)
+		return inc_err_set(err, ENOMEM, "out of memory");
+	line->faults = v;
+	line->faults[line->n_faults++] = *fault;
+	return 0;
+}
+
+/* "up:..." or "down:...": the direction, and *text behind it; -1 where there is none. */
+static int take_dir(const char **text)
+{
+	for (int d = 0; d < WIRE_DIRS; d++) {
+		size_t n = strlen(wire_dir_names[d]);
+
+		if (!strncmp(*text, wire_dir_names[d], n) && (*text)[n] == ':') {
+			*text += n + 1;
+			return d;
+		}
+	}
+	return -1;
+}
+
+/* "3", "0,5,9", with "@20" behind it for a delay of 20 ms */
+static int set_fault(struct wire_line lines[WIRE_DIRS], enum wire_act act, enum wire_class class,
+		     const char *spec, const char *text, struct inc_err *err)
+{
+	struct wire_fault fault = {.act = act, .class = class};
+	int dir = take_dir(&text);
+	const char *at = strchr(text, '@');
+	char *end;
+	int ret;
+
+	if (dir < 0)
+		return inc_err_set(err, EINVAL, "'%s': wants up:N or down:N", spec);
+	if ((act == WIRE_DELAY) != !!at)
+		return inc_err_set(err, EINVAL, "'%s': wants %s", spec,
+				   at ? "no @" : "@MILLISECONDS behind the numbers");
+	if (at) {
+		double ms = strtod(at + 1, &end);
+
+		if (end == at + 1 || *end || !(ms >= 0 && ms <= 60000))
+			return inc_err_set(err, EINVAL, "'%s': '%s' is not 0 to 60000 ms", spec,
+					   at + 1);
+		fault.delay_ns = ms * 1e6;
+	}
+	for (;;) {
+		unsigned long long n;
+
+		if (*text < '0' || *text > '9')
+			return inc_err_set(err, EINVAL, "'%s': '%s' is not a number", spec, text);
+		errno = 0;
+		n = strtoull(text, &end, 10);
+		if (errno || (*end && *end != ',' && end != at))
+			return inc_err_set(err, EINVAL, "'%s': '%s' is not a number", spec, text);
+		fault.index = lines[dir].n.class[class] + n;
+		ret = fault_add(&lines[dir], &fault, err);
+		if (ret || *end != ',')
+			return ret;
+		text = end + 1;
+	}
+}
+
+static int set_number(struct wire_line lines[WIRE_DIRS], const char *key, const char *spec,
+		      const char *text, struct inc_err *err)
+{
+	static const char *const probabilities[WIRE_ACTS] = {[WIRE_DROP] = "loss",
+							     [WIRE_DUP] = "duplicate",
+							     [WIRE_CORRUPT] = "corrupt",
+							     [WIRE_REORDER] = "reorder"};
+	int dir = take_dir(&text);
+	char *end;
+	double v = strtod(text, &end);
+
+	if (end == text || *end || !isfinite(v) || v < 0)
+		return inc_err_set(err, EINVAL, "'%s': '%s' is not a number of 0 or more", spec,
+				   text);
+	for (int d = 0; d < WIRE_DIRS; d++) {
+		if (dir >= 0 && d != dir)
+			continue;
+		if (!strcmp(key, "rate") && v <= 1e6) {
+			lines[d].rate_bps = v * 1e6;
+			continue;
+		} else if (!strcmp(key, "delay_us") && v <= 60e6) {
+			lines[d].delay_ns = v * 1e3;
+			continue;
+		} else if (!strcmp(key, "queue_kib") && v >= 16 && v <= 1 << 20) {
+			lines[d].queue_max = v * 1024;
+			continue;
+		}
+		int a;
+
+		for (a = 0; a < WIRE_DELAY && strcmp(key, probabilities[a]); a++)
+			;
+		if (a == WIRE_DELAY || v > 1)
+			return inc_err_set(err, EINVAL, "'%s': no such setting, or out of range",
+					   spec);
+		lines[d].p[a] = v;
+	}
+	return 0;
+}
+
+int wire_set(struct wire_line lines[WIRE_DIRS], const char *spec, struct inc_err *err)
+{
+	static const struct {
+		const char *name;
+		enum wire_act act;
+		enum wire_class class;
+	} faults[] = {
+		{"drop", WIRE_DROP, WIRE_DATA},       {"drop-ack", WIRE_DROP, WIRE_ACK},
+		{"dup", WIRE_DUP, WIRE_DATA},         {"dup-ack", WIRE_DUP, WIRE_ACK},
+		{"corrupt", WIRE_CORRUPT, WIRE_DATA}, {"corrupt-ack", WIRE_CORRUPT, WIRE_ACK},
+		{"reorder", WIRE_REORDER, WIRE_DATA}, {"reorder-ack", WIRE_REORDER, WIRE_ACK},
+		{"delay", WIRE_DELAY, WIRE_DATA},     {"delay-ack", WIRE_DELAY, WIRE_ACK},
+	};
+	const char *eq = strchr(spec, '=');
+	size_t n = eq ? (size_t)(eq - spec) : 0;
+	char key[16];
+
+	if (!strcmp(spec, "clear")) {
+		for (int d = 0; d < WIRE_DIRS; d++)
+			lines[d].n_faults = 0;
+		return 0;
+	}
+	if (!n || n >= sizeof(key))
+		return inc_err_set(err, EINVAL, "'%s': wants KEY=VALUE or clear", spec);
+	memcpy(key, spec, n);
+	key[n] = 0;
+	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+		const char *text = eq + 1;
+
+		if (strcmp(key, faults[i].name))
+			continue;
+		/* corrupt and reorder are faults and probabilities: a dot or a value of
+		 * 0 or 1 without direction is a probability */
+		if ((!strcmp(key, "corrupt") || !strcmp(key, "reorder")) &&
+		    (strchr(text, '.') || !strchr(text, ':')))
+			break;
+		return set_fault(lines, faults[i].act, faults[i].class, spec, text, err);
+	}
+	return set_number(lines, key, spec, eq + 1, err);
+}
+
+/* Where the BTH starts, 0 where the frame is not RoCEv2 over IPv4. */
+static size_t bth_offset(const uint8_t *frame, size_t len)
+{
+	size_t l4 = INC_ETH_LEN + INC_IP_LEN;
+	uint16_t v;
+
+	if (len < l4 + INC_UDP_LEN + INC_BTH_LEN || frame[12] != 0x08 || frame[13] != 0x00 ||
+	    frame[14] != 0x45 || frame[23] != IPPROTO_UDP)
+		return 0;
+	/* results carry 4791 as their source port, contributions as their destination */
+	memcpy(&v, frame + l4, 2);
+	if (ntohs(v) != INC_ROCE_UDP_PORT) {
+		memcpy(&v, frame + l4 + 2, 2);
+		if (ntohs(v) != INC_ROCE_UDP_PORT)
+			return 0;
+	}
+	return l4 + INC_UDP_LEN;
+}
+
+enum wire_class wire_classify(const uint8_t *frame, size_t len)
+{
+	size_t bth = bth_offset(frame, len);
+
+	if (!bth)
+		return WIRE_OTHER;
+	return frame[bth] == INC_OP_ACK ? WIRE_ACK : WIRE_DATA;
+}
+
+void wire_decide(struct wire_line *line, enum wire_class class, struct wire_verdict *verdict)
+{
+	uint64_t index = line->n.class[class]++;
+	bool hit[WIRE_ACTS] = {0};
+	uint64_t bits;
+
+	memset(verdict, 0, sizeof(*verdict));
+	line->n.received++;
+	for (int a = 0; a < WIRE_DELAY; a++)
+		hit[a] = rng_unit(line->rng) < line->p[a];
+	bits = rng_next(line->rng);
+	verdict->corrupt_at = bits;
+	if (hit[WIRE_REORDER])
+		verdict->reorder_gap = 1 + (bits >> 32) % 3;
+	for (size_t i = 0; i < line->n_faults;) {
+		const struct wire_fault *f = &line->faults[i];
+
+		if (f->class != class || f->index != index) {
+			i++;
+			continue;
+		}
+		hit[f->act] = true;
+		if (f->act == WIRE_DELAY)
+			verdict->delay_ns = f->delay_ns;
+		if (f->act == WIRE_REORDER)
+			verdict->reorder_gap = 1;
+		line->faults[i] = line->faults[--line->n_faults];
+	}
+	verdict->drop = hit[WIRE_DROP];
+	verdict->copies = hit[WIRE_DUP] ? 2 : 1;
+	verdict->corrupt = hit[WIRE_CORRUPT];
+}
+
+void wire_corrupt(uint8_t *frame, size_t len, enum wire_class class, uint32_t at)
+{
+	size_t start = class == WIRE_OTHER ? INC_ETH_LEN : bth_offset(frame, len);
+	uint32_t bit;
+
+	if (len <= start)
+		return;
+	bit = at % ((len - start) * 8);
+	frame[start + bit / 8] ^= 1 << bit % 8;
+}
+
+json_t *wire_stats_json(const struct wire_line lines[WIRE_DIRS])
+{
+	json_t *out = json_object();
+
+	for (int d = 0; d < WIRE_DIRS; d++) {
+		const struct wire_counters *n = &lines[d].n;
+		const struct {
+			const char *name;
+			uint64_t value;
+		} v[] = {{"received", n->received},
+			 {"forwarded", n->forwarded},
+			 {"lost", n->lost},
+			 {"duplicated", n->duplicated},
+			 {"corrupted", n->corrupted},
+			 {"reordered", n->reordered},
+			 {"delayed", n->delayed},
+			 {"overflow", n->overflow},
+			 {"send_errors", n->send_errors},
+			 {"data", n->class[WIRE_DATA]},
+			 {"acks", n->class[WIRE_ACK]},
+			 {"other", n->class[WIRE_OTHER]},
+			 {"armed", lines[d].n_faults}};
+		json_t *o = json_object();
+
+		for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
+			json_object_set_new(o, v[i].name, json_integer(v[i].value));
+		json_object_set_new(out, wire_dir_names[d], o);
+	}
+	return out;
+}
