@@ -29,7 +29,7 @@ demo: ## four hosts train a model through an XDP switch, every sum checked
 	$(Q)topo/demo
 
 test: ## every suite this machine can run
-	$(Q)scripts/install-deps
+	$(Q)scripts/install-deps vm
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)selftests/run
 
