@@ -2,10 +2,9 @@
 /*
  * CRC-32 of the ICRC. States here carry no initial and no final xor.
  *
- * Long runs fold 64-bit words without a table (Chorba, arXiv 2412.16398): modulo the
- * CRC-32 polynomial x^0 = x^-145 + x^-183 + x^-211 + x^-300, so a word can be xored,
- * shifted, into the words 2 to 5 places on and then counts as zero. What is left after
- * the last whole step, five words and their corrections, goes through tables.
+ * Long runs go without a table (Chorba, arXiv 2412.16398): modulo the CRC-32 polynomial
+ * x^0 = x^-145 + x^-183 + x^-211 + x^-300, so a word can be taken out by xoring it,
+ * shifted, into the words 2 to 5 places on. The five words left over go through tables.
  */
 #ifndef INC_CRC_H
 #define INC_CRC_H
@@ -44,16 +43,27 @@ static __always_inline __u32 inc_crc_shift(__u32 state, __u32 len)
 	return state;
 }
 
-/* One fold: the word leaves, its corrections land 2, 3, 4 and 5 words on. due is the
- * correction due to this word, plus2 to plus4 those of later ones; due comes back as the
- * correction of the word five on. */
-#define INC_FOLD(word, due, plus2, plus3, plus4)                                                  \
+/*
+ * One word out: the word at hand, plus what the words 2 to 5 places before it, already
+ * taken out, leave for it:
+ *   o2 << 17 ^ o2 << 55 ^ o3 << 19 ^ o4 << 44 ^ o3 >> 47 ^ o3 >> 9 ^ o4 >> 45 ^ o5 >> 20
+ * The shifts are nested, which saves a copy for each; the compiler would undo that. The
+ * result takes the place of o5.
+ */
+#define INC_TAKE_OUT(word, o2, o3, o4, o5)                                                        \
 	do {                                                                                      \
-		__u64 w = (word) ^ (due);                                                         \
-		(plus2) ^= w << 17 ^ w << 55;                                                     \
-		(plus3) ^= w >> 47 ^ w >> 9 ^ w << 19;                                            \
-		(plus4) ^= w >> 45 ^ w << 44;                                                     \
-		(due) = w >> 20;                                                                  \
+		__u64 left = (o4) << 25 ^ (o3), right = (o3) >> 2 ^ (o4);                         \
+		__u64 both = (o2) << 38;                                                          \
+		inc_opaque(left);                                                                 \
+		inc_opaque(right);                                                                \
+		inc_opaque(both);                                                                 \
+		right = right >> 25 ^ (o5);                                                       \
+		inc_opaque(right);                                                                \
+		right = right >> 11 ^ (o3);                                                       \
+		inc_opaque(right);                                                                \
+		left = left << 2 ^ both ^ (o2);                                                   \
+		inc_opaque(left);                                                                 \
+		(o5) = (word) ^ right >> 9 ^ left << 17;                                          \
 	} while (0)
 
 /*
@@ -63,7 +73,7 @@ static __always_inline __u32 inc_crc_shift(__u32 state, __u32 len)
  */
 __noinline __u32 inc_crc_row(struct inc_buf *row, __u32 off, __u32 len, __u32 state)
 {
-	__u64 n1, n2 = 0, n3 = 0, n4 = 0, n5 = 0;
+	__u64 o1 = 0, o2 = 0, o3 = 0, o4 = 0, o5 = 0;
 	__u32 words, i = 0;
 	const __u8 *p;
 
@@ -77,29 +87,34 @@ __noinline __u32 inc_crc_row(struct inc_buf *row, __u32 off, __u32 len, __u32 st
 	words = len >> 3;
 
 #define W(k) (*(const __u64 *)(p + (__u64)(i + (k)) * 8))
-	if (words >= 10) {
-		n1 = state;
+	if (words > 5) {
+		o1 = W(0) ^ state;
 		state = 0;
-		for (; i + 10 <= words && i < INC_CRC_MAX_LEN / 8; i += 5) {
-			INC_FOLD(W(0), n1, n3, n4, n5);
-			INC_FOLD(W(1), n2, n4, n5, n1);
-			INC_FOLD(W(2), n3, n5, n1, n2);
-			INC_FOLD(W(3), n4, n1, n2, n3);
-			INC_FOLD(W(4), n5, n2, n3, n4);
+		for (i = 1; i + 10 <= words && i < INC_CRC_MAX_LEN / 8; i += 5) {
+			INC_TAKE_OUT(W(0), o2, o3, o4, o5);
+			INC_TAKE_OUT(W(1), o1, o2, o3, o4);
+			INC_TAKE_OUT(W(2), o5, o1, o2, o3);
+			INC_TAKE_OUT(W(3), o4, o5, o1, o2);
+			INC_TAKE_OUT(W(4), o3, o4, o5, o1);
 		}
-	} else {
-		n1 = 0;
 	}
-	/* the corrections outstanding count for the next five words, the rest have none */
+	/* the last five words get what is left for them, but stay: they are the remainder */
 	for (int k = 0; k < 10; k++) {
+		__u64 out = o5;
+
 		if (i >= words || i >= INC_CRC_MAX_LEN / 8)
 			break;
-		state = inc_crc_word64(state, W(0) ^ n1);
-		n1 = n2;
-		n2 = n3;
-		n3 = n4;
-		n4 = n5;
-		n5 = 0;
+		INC_TAKE_OUT(W(0), o2, o3, o4, out);
+		o5 = o4;
+		o4 = o3;
+		o3 = o2;
+		o2 = o1;
+		if (i + 5 < words) {
+			o1 = out;
+		} else {
+			state = inc_crc_word64(state, out);
+			o1 = 0;
+		}
 		i++;
 	}
 	if (len & 4 && i < INC_CRC_MAX_LEN / 8)

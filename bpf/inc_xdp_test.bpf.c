@@ -22,6 +22,8 @@ int inc_egress_test(struct xdp_md *ctx)
 
 /* Set by the benchmark: the frame's own headers, and the state that the round starts from. */
 __u8 inc_bench_headers[INC_HEADERS_LEN];
+__u32 inc_bench_icrc;
+__u32 inc_bench_len; /* of the frame */
 __u32 inc_bench_conn;
 __u32 inc_bench_slot_row;
 __u64 inc_bench_arrived; /* arrival bits of the others */
@@ -37,6 +39,8 @@ static __always_inline int inc_bench_reset(struct xdp_md *ctx)
 	if (!st || !slot || data + INC_HEADERS_LEN > end)
 		return -1;
 	__builtin_memcpy(data, inc_bench_headers, INC_HEADERS_LEN);
+	if (bpf_xdp_store_bytes(ctx, inc_bench_len - INC_ICRC_LEN, &inc_bench_icrc, INC_ICRC_LEN))
+		return -1;
 	st->rx_next = 0;
 	slot->word = inc_bench_arrived;
 	return 0;
