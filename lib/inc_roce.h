@@ -17,7 +17,7 @@ int inc_roce_ext_len(uint8_t opcode);
 bool inc_roce_has_imm(uint8_t opcode);
 bool inc_roce_has_reth(uint8_t opcode);
 bool inc_roce_is_first(uint8_t opcode); /* first or only */
-bool inc_roce_is_last(uint8_t opcode);	/* last or only */
+bool inc_roce_is_last(uint8_t opcode);  /* last or only */
 
 /* CRC-32 state over len bytes from a start state: no initial, no final xor. */
 uint32_t inc_crc32_update(uint32_t state, const void *data, size_t len);

@@ -49,10 +49,10 @@ int inc_yaml_check_keys(const struct inc_yaml_node *map, const char *const *know
  */
 int inc_yaml_get_str(const struct inc_yaml_node *map, const char *key, bool required,
 		     const char **out, struct inc_err *err);
-int inc_yaml_get_u64(const struct inc_yaml_node *map, const char *key, bool required,
-		     uint64_t min, uint64_t max, uint64_t *out, struct inc_err *err);
-int inc_yaml_get_double(const struct inc_yaml_node *map, const char *key, bool required,
-			double min, double max, double *out, struct inc_err *err);
+int inc_yaml_get_u64(const struct inc_yaml_node *map, const char *key, bool required, uint64_t min,
+		     uint64_t max, uint64_t *out, struct inc_err *err);
+int inc_yaml_get_double(const struct inc_yaml_node *map, const char *key, bool required, double min,
+			double max, double *out, struct inc_err *err);
 int inc_yaml_get_bool(const struct inc_yaml_node *map, const char *key, bool required, bool *out,
 		      struct inc_err *err);
 int inc_yaml_get_ipv4(const struct inc_yaml_node *map, const char *key, bool required,

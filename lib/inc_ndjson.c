@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include "lib/inc_ndjson.h"
+
+#define DRAIN_TIMEOUT_S 1
+#define DRAIN_MAX_BYTES (4u << 20) /* read and thrown away while draining */
+
+struct inc_ndjson {
+	struct bufferevent *bev;
+	struct event *timer; /* message timeout, the deferred close, the end of draining */
+	struct inc_ndjson_limits limits;
+	struct inc_ndjson_ops ops;
+	void *arg;
+	size_t scanned;    /* input bytes known to hold no newline */
+	bool line_open;    /* timer runs for a line under way */
+	bool failed;       /* closed is due or was called */
+	bool reported;     /* closed was called */
+	bool dead;         /* freed by the owner: drains */
+	unsigned int busy; /* callbacks on the stack */
+	size_t drained;
+	int code;
+	char reason[160];
+	char peer[32];
+	LIST_ENTRY(inc_ndjson) entry; /* in draining, while dead */
+};
+
+/* Connections whose owner is gone. One list for all loops of the process: a daemon has one. */
+static LIST_HEAD(, inc_ndjson) draining = LIST_HEAD_INITIALIZER(draining);
+
+static void destroy(struct inc_ndjson *conn)
+{
+	if (conn->timer)
+		event_free(conn->timer);
+	if (conn->bev)
+		bufferevent_free(conn->bev);
+	free(conn);
+}
+
+static void drain_end(struct inc_ndjson *conn)
+{
+	LIST_REMOVE(conn, entry);
+	destroy(conn);
+}
+
+static void arm(struct inc_ndjson *conn, unsigned int ms)
+{
+	struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
+
+	event_add(conn->timer, &tv);
+}
+
+/* Reports from the loop, never from the middle of what the owner is doing. */
+static void fail(struct inc_ndjson *conn, int code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static void fail(struct inc_ndjson *conn, int code, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (conn->failed || conn->dead)
+		return;
+	conn->failed = true;
+	conn->code = code;
+	va_start(ap, fmt);
+	vsnprintf(conn->reason, sizeof(conn->reason), fmt, ap);
+	va_end(ap);
+	bufferevent_disable(conn->bev, EV_READ);
+	arm(conn, 0);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct inc_ndjson *conn = arg;
+
+	if (conn->dead) {
+		drain_end(conn);
+		return;
+	}
+	if (!conn->failed) {
+		conn->line_open = false;
+		inc_ndjson_send_error(conn, ETIMEDOUT, NULL, "message not completed within %u ms",
+				      conn->limits.message_timeout_ms);
+		fail(conn, ETIMEDOUT, "message not completed within %u ms",
+		     conn->limits.message_timeout_ms);
+		return;
+	}
+	if (conn->reported)
+		return;
+	conn->reported = true;
+	conn->ops.closed(conn, conn->code, conn->reason, conn->arg);
+}
+
+static void bad_line(struct inc_ndjson *conn, int code, const char *text)
+{
+	inc_ndjson_send_error(conn, code, NULL, "%s", text);
+	fail(conn, code, "%s", text);
+}
+
+static void take_line(struct inc_ndjson *conn, const char *line, size_t len)
+{
+	json_error_t error;
+	json_t *object;
+	char text[120];
+
+	if (len && line[len - 1] == '\r')
+		len--;
+	if (!len)
+		return;
+	object = json_loadb(line, len, JSON_REJECT_DUPLICATES, &error);
+	if (!object) {
+		/* jansson quotes what it met: it is valid UTF-8, but may be cut in the middle */
+		snprintf(text, sizeof(text), "not JSON (column %d)", error.column);
+		bad_line(conn, EBADMSG, text);
+		return;
+	}
+	if (!json_is_object(object))
+		bad_line(conn, EBADMSG, "not a JSON object");
+	else
+		conn->ops.message(conn, object, conn->arg);
+	json_decref(object);
+}
+
+static void drain_input(struct inc_ndjson *conn)
+{
+	struct evbuffer *in = bufferevent_get_input(conn->bev);
+	size_t n = evbuffer_get_length(in);
+
+	evbuffer_drain(in, n);
+	conn->drained += n;
+	if (conn->drained > DRAIN_MAX_BYTES)
+		drain_end(conn);
+}
+
+static void on_read(struct bufferevent *bev, void *arg)
+{
+	struct evbuffer *in = bufferevent_get_input(bev);
+	struct inc_ndjson *conn = arg;
+	struct evbuffer_ptr start, end;
+	bool dead;
+
+	if (conn->dead) {
+		drain_input(conn);
+		return;
+	}
+	conn->busy++;
+	while (!conn->failed && !conn->dead) {
+		size_t length = evbuffer_get_length(in);
+		char *line;
+
+		if (!length)
+			break;
+		/* look at every byte once, however slowly they come */
+		evbuffer_ptr_set(in, &start, conn->scanned, EVBUFFER_PTR_SET);
+		end = evbuffer_search_eol(in, &start, NULL, EVBUFFER_EOL_LF);
+		if ((end.pos < 0 ? length : (size_t)end.pos) > conn->limits.max_line) {
+			bad_line(conn, EMSGSIZE, "line too long");
+			break;
+		}
+		if (end.pos < 0) {
+			conn->scanned = length;
+			break;
+		}
+		conn->scanned = 0;
+		if (conn->line_open) {
+			conn->line_open = false;
+			event_del(conn->timer);
+		}
+		line = malloc(end.pos + 1);
+		if (!line) {
+			fail(conn, ENOMEM, "out of memory");
+			break;
+		}
+		evbuffer_remove(in, line, end.pos + 1);
+		take_line(conn, line, end.pos);
+		free(line);
+	}
+	if (!conn->failed && !conn->dead && evbuffer_get_length(in) && !conn->line_open &&
+	    conn->limits.message_timeout_ms) {
+		conn->line_open = true;
+		arm(conn, conn->limits.message_timeout_ms);
+	}
+	conn->busy--;
+	dead = conn->dead;
+	if (dead && !conn->busy)
+		drain_input(conn);
+}
+
+static void on_write(struct bufferevent *bev, void *arg)
+{
+	struct inc_ndjson *conn = arg;
+
+	/* all that was queued is out: tell the peer, and wait for its close, so that what it
+	 * has sent meanwhile does not turn into a reset that eats our last words */
+	if (conn->dead)
+		shutdown(bufferevent_getfd(bev), SHUT_WR);
+}
+
+static void on_event(struct bufferevent *bev, short what, void *arg)
+{
+	struct inc_ndjson *conn = arg;
+	int code = EVUTIL_SOCKET_ERROR();
+
+	if (conn->dead) {
+		drain_end(conn);
+		return;
+	}
+	if (what & BEV_EVENT_TIMEOUT)
+		fail(conn, ETIMEDOUT, "peer does not read");
+	else if (what & BEV_EVENT_ERROR)
+		fail(conn, code ? code : EIO, "%s", strerror(code ? code : EIO));
+	else if (evbuffer_get_length(bufferevent_get_input(bev)))
+		fail(conn, EBADMSG, "closed in the middle of a line");
+	else
+		fail(conn, 0, "closed by peer");
+}
+
+static void tune_socket(struct inc_ndjson *conn, int fd)
+{
+	static const int on = 1, idle_s = 10, interval_s = 5, probes = 3;
+	static const unsigned int user_timeout_ms = 25000;
+	struct sockaddr_storage addr;
+	socklen_t len = sizeof(addr);
+	struct sockaddr_in *in = (struct sockaddr_in *)&addr;
+	char ip[INET_ADDRSTRLEN];
+
+	snprintf(conn->peer, sizeof(conn->peer), "unix");
+	if (getpeername(fd, (struct sockaddr *)&addr, &len) || addr.ss_family != AF_INET)
+		return;
+	inet_ntop(AF_INET, &in->sin_addr, ip, sizeof(ip));
+	snprintf(conn->peer, sizeof(conn->peer), "%s:%u", ip, ntohs(in->sin_port));
+	/* a refused option costs promptness only, so none of these is an error */
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_timeout_ms, sizeof(user_timeout_ms));
+}
+
+struct inc_ndjson *inc_ndjson_new(struct event_base *base, int fd,
+				  const struct inc_ndjson_limits *limits,
+				  const struct inc_ndjson_ops *ops, void *arg, struct inc_err *err)
+{
+	struct timeval stall = {.tv_sec = limits->message_timeout_ms / 1000,
+				.tv_usec = limits->message_timeout_ms % 1000 * 1000};
+	struct inc_ndjson *conn = calloc(1, sizeof(*conn));
+
+	if (!conn)
+		goto err_memory;
+	conn->limits = *limits;
+	conn->ops = *ops;
+	conn->arg = arg;
+	evutil_make_socket_nonblocking(fd);
+	conn->timer = event_new(base, -1, 0, on_timer, conn);
+	conn->bev = bufferevent_socket_new(base, fd, BEV_OPT_CLOSE_ON_FREE);
+	if (!conn->timer || !conn->bev)
+		goto err_memory;
+	tune_socket(conn, fd);
+	bufferevent_setcb(conn->bev, on_read, on_write, on_event, conn);
+	/* no more than one line and its newline is ever buffered */
+	bufferevent_setwatermark(conn->bev, EV_READ, 0, limits->max_line + 2);
+	if (limits->message_timeout_ms)
+		bufferevent_set_timeouts(conn->bev, NULL, &stall);
+	if (bufferevent_enable(conn->bev, EV_READ | EV_WRITE))
+		goto err_memory;
+	return conn;
+
+err_memory:
+	inc_err_set(err, ENOMEM, "out of memory for a connection");
+	if (!conn || !conn->bev)
+		close(fd);
+	if (conn)
+		destroy(conn);
+	return NULL;
+}
+
+int inc_ndjson_send(struct inc_ndjson *conn, json_t *object)
+{
+	struct evbuffer *out = bufferevent_get_output(conn->bev);
+	char *text;
+	int ret = 0;
+
+	if (conn->failed || conn->dead)
+		return -ENOTCONN;
+	text = json_dumps(object, JSON_COMPACT);
+	if (!text)
+		return -ENOMEM;
+	if (evbuffer_get_length(out) + strlen(text) + 1 > conn->limits.max_write) {
+		fail(conn, ENOBUFS, "peer does not read: %zu bytes wait", evbuffer_get_length(out));
+		ret = -ENOBUFS;
+	} else if (evbuffer_add_printf(out, "%s\n", text) < 0) {
+		fail(conn, ENOMEM, "out of memory");
+		ret = -ENOMEM;
+	}
+	free(text);
+	return ret;
+}
+
+int inc_ndjson_send_new(struct inc_ndjson *conn, json_t *object)
+{
+	int ret;
+
+	if (!object)
+		return -ENOMEM;
+	ret = inc_ndjson_send(conn, object);
+	json_decref(object);
+	return ret;
+}
+
+int inc_ndjson_send_error(struct inc_ndjson *conn, int code, json_t *extra, const char *fmt, ...)
+{
+	const char *name = strerrorname_np(code);
+	char text[512];
+	json_t *object;
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	object = json_pack("{s:s, s:s, s:s}", "type", "error", "errno", name ? name : "EIO",
+			   "message", text);
+	/* a text cut in the middle of a UTF-8 character cannot be packed */
+	if (!object)
+		object = json_pack("{s:s, s:s, s:s}", "type", "error", "errno", name ? name : "EIO",
+				   "message", strerror(code));
+	if (object && extra)
+		json_object_update_missing(object, extra);
+	json_decref(extra);
+	return inc_ndjson_send_new(conn, object);
+}
+
+void inc_ndjson_free(struct inc_ndjson *conn)
+{
+	if (!conn || conn->dead)
+		return;
+	conn->dead = true;
+	LIST_INSERT_HEAD(&draining, conn, entry);
+	bufferevent_setwatermark(conn->bev, EV_READ, 0, 0);
+	bufferevent_set_timeouts(conn->bev, NULL, NULL);
+	if (!evbuffer_get_length(bufferevent_get_output(conn->bev)))
+		shutdown(bufferevent_getfd(conn->bev), SHUT_WR);
+	arm(conn, DRAIN_TIMEOUT_S * 1000);
+	bufferevent_enable(conn->bev, EV_READ);
+}
+
+void inc_ndjson_drain_stop(void)
+{
+	while (!LIST_EMPTY(&draining))
+		drain_end(LIST_FIRST(&draining));
+}
+
+const char *inc_ndjson_peer(const struct inc_ndjson *conn)
+{
+	return conn->peer;
+}

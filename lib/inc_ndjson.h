@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Newline-delimited JSON over a stream socket in a libevent loop: one object per line.
+ * A peer that sends garbage, lines too long, half a line and then nothing, or that does
+ * not read what it asked for, ends its own connection and costs a bounded amount of
+ * memory. Part of libinc_event.a. One thread per event base.
+ */
+#ifndef INC_NDJSON_H
+#define INC_NDJSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <event2/event.h>
+#include <jansson.h>
+#include "lib/inc_err.h"
+
+struct inc_ndjson;
+
+struct inc_ndjson_ops {
+	/* One object. It belongs to the connection: incref to keep it. */
+	void (*message)(struct inc_ndjson *conn, json_t *object, void *arg);
+	/*
+	 * The connection is over: code 0 for a close by the peer, else a positive errno;
+	 * reason is one line. Called once, from the loop and never from within a function
+	 * below; the owner answers with inc_ndjson_free.
+	 */
+	void (*closed)(struct inc_ndjson *conn, int code, const char *reason, void *arg);
+};
+
+struct inc_ndjson_limits {
+	size_t max_line;                 /* bytes without the newline */
+	size_t max_write;                /* bytes waiting to be read by the peer */
+	unsigned int message_timeout_ms; /* from a line's first byte to its last, and for the
+					  * peer to read something; 0: for ever */
+};
+
+/*
+ * Takes over a connected socket: makes it non-blocking, on TCP sets keepalive and
+ * no-delay. ops and limits are copied. NULL and err where that fails; the socket is
+ * closed then, too.
+ */
+struct inc_ndjson *inc_ndjson_new(struct event_base *base, int fd,
+				  const struct inc_ndjson_limits *limits,
+				  const struct inc_ndjson_ops *ops, void *arg, struct inc_err *err);
+
+/* Queues one object; the reference stays the caller's (inc_ndjson_send) or is stolen
+ * (_new; NULL is -ENOMEM). Beyond max_write the connection ends (closed will be called)
+ * and -ENOBUFS is returned. */
+int inc_ndjson_send(struct inc_ndjson *conn, json_t *object);
+int inc_ndjson_send_new(struct inc_ndjson *conn, json_t *object);
+
+/* {"type":"error","errno":"E…","message":…} plus the fields of extra (stolen, may be NULL) */
+int inc_ndjson_send_error(struct inc_ndjson *conn, int code, json_t *extra, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/*
+ * Ends the connection, allowed inside the callbacks; none is called afterwards. What is
+ * queued still goes out within a second, then the socket is closed.
+ */
+void inc_ndjson_free(struct inc_ndjson *conn);
+
+/* Closes at once what inc_ndjson_free left behind to drain. Before event_base_free. */
+void inc_ndjson_drain_stop(void);
+
+/* "10.77.0.1:40312", or "unix" */
+const char *inc_ndjson_peer(const struct inc_ndjson *conn);
+
+#endif
