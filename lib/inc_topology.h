@@ -62,7 +62,7 @@ struct inc_topo_link {
 	unsigned int b;
 	unsigned int b_port;
 	unsigned int mtu; /* of the IP packet, at both ends */
-	bool has_wire;    /* the wire does something: it needs a place of its own */
+	bool has_wire;    /* the file has a wire here, be it one without faults (yet) */
 	struct inc_topo_wire wire;
 };
 

@@ -98,6 +98,7 @@ static int pair_ports(struct inc_topology *topo, const struct inc_yaml_node *roo
 	return 0;
 }
 
+/* wire: what the file says about every link, NULL: nothing */
 static int make_links(struct inc_topology *topo, const struct inc_topo_wire *wire,
 		      struct inc_err *err)
 {
@@ -124,7 +125,10 @@ static int make_links(struct inc_topology *topo, const struct inc_topo_wire *wir
 			link->b = s;
 			link->b_port = p;
 			link->mtu = topo->mtu;
-			link->wire = *wire;
+			if (wire) {
+				link->has_wire = true;
+				link->wire = *wire;
+			}
 			port->link = topo->n_links;
 			if (!port->to_switch)
 				topo->hosts[port->peer].link = topo->n_links;
@@ -274,8 +278,10 @@ static int read_links(struct inc_topology *topo, const struct inc_yaml_node *seq
 		mtu = link->mtu;
 		ret = inc_yaml_get_u64(map, "mtu", false, 576, 9216, &mtu, err);
 		link->mtu = mtu;
-		if (!ret && inc_yaml_get(map, "wire"))
+		if (!ret && inc_yaml_get(map, "wire")) {
+			link->has_wire = true;
 			ret = read_wire(inc_yaml_get(map, "wire"), &link->wire, err);
+		}
 	}
 	free(given);
 	return ret;
@@ -303,16 +309,8 @@ int inc_topology_link(struct inc_topology *topo, const struct inc_yaml_node *roo
 	if (!ret)
 		ret = check_connected(topo, root, err);
 	if (!ret)
-		ret = make_links(topo, &wire, err);
+		ret = make_links(topo, inc_yaml_get(defaults, "wire") ? &wire : NULL, err);
 	if (!ret && inc_yaml_get(root, "links"))
 		ret = read_links(topo, inc_yaml_get(root, "links"), err);
-	if (ret)
-		return ret;
-	for (unsigned int i = 0; i < topo->n_links; i++) {
-		const struct inc_topo_wire *w = &topo->links[i].wire;
-
-		topo->links[i].has_wire = w->rate_mbit > 0 || w->loss > 0 || w->duplicate > 0 ||
-					  w->corrupt > 0 || w->reorder > 0;
-	}
-	return 0;
+	return ret;
 }
