@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Maps against reference: each returns 0, or -1 with the first difference in u->why. */
+#ifndef UNIT_COMPARE_H
+#define UNIT_COMPARE_H
+
+#include "unit.h"
+
+const char *unit_verdict_name(uint32_t verdict);
+
+int compare_verdict(struct unit *u, const struct frame *in, uint32_t verdict);
+int compare_counters(struct unit *u);
+int compare_events(struct unit *u);
+int compare_group(struct unit *u, const struct ref_group *g); /* and all its connections */
+int compare_slot(struct unit *u, const struct ref_group *g, uint32_t slot);
+int compare_contrib(struct unit *u, const struct ref_group *g, uint32_t child, uint64_t r);
+int compare_result(struct unit *u, const struct ref_group *g, uint64_t r);
+int compare_frame(struct unit *u, const char *what, const struct frame *have,
+		  const struct frame *want);
+
+#endif

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include "compare.h"
+#include "egress.h"
+#include "loader/inc_crc_tables.h"
+#include "inc_xdp_test.skel.h"
+
+int egress_open(struct unit *u)
+{
+	struct bpf_program *prog;
+	struct bpf_map *map;
+	int ret = -ENOENT, fd;
+
+	u->egress = inc_xdp_test__open();
+	if (!u->egress) {
+		snprintf(u->why, sizeof(u->why), "inc_xdp_test: %s", strerror(errno));
+		return -errno;
+	}
+	bpf_object__for_each_program(prog, u->egress->obj)
+		bpf_program__set_autoload(prog, prog == u->egress->progs.inc_egress_test);
+	bpf_object__for_each_map(map, u->egress->obj)
+	{
+		if (bpf_map__is_internal(map))
+			continue;
+		fd = inc_switch_map_fd(u->sw, bpf_map__name(map));
+		ret = fd < 0 ? fd : bpf_map__reuse_fd(map, fd);
+		if (ret)
+			goto fail;
+	}
+	inc_crc_fill_tables(u->egress->rodata->inc_crc_table, u->egress->rodata->inc_shift_table);
+	ret = inc_xdp_test__load(u->egress);
+	if (!ret)
+		return 0;
+fail:
+	snprintf(u->why, sizeof(u->why), "inc_egress_test: %s", strerror(-ret));
+	return ret;
+}
+
+void egress_close(struct unit *u)
+{
+	inc_xdp_test__destroy(u->egress);
+	u->egress = NULL;
+}
+
+int egress_copies(struct unit *u)
+{
+	const struct ref_group *g = u->want.group;
+	int prog = bpf_program__fd(u->egress->progs.inc_egress_test);
+	struct frame have, want;
+	char what[64];
+	uint32_t c;
+
+	for (c = 0; c < g->cfg.children; c++) {
+		LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = u->out_frame.data,
+			    .data_size_in = u->out_frame.len, .data_out = have.data,
+			    .data_size_out = sizeof(have.data), .repeat = 1);
+
+		u->egress->bss->inc_test_egress_ifindex = g->conn[c].cfg.ifindex;
+		if (bpf_prog_test_run_opts(prog, &opts) || opts.retval != XDP_PASS) {
+			snprintf(u->why, sizeof(u->why),
+				 "group %u result %llu: no copy for child %u (%s)", g->index,
+				 (unsigned long long)u->want.r, c, unit_verdict_name(opts.retval));
+			return -1;
+		}
+		have.len = opts.data_size_out;
+		ref_copy(g, c, u->want.r, &want);
+		snprintf(what, sizeof(what), "group %u copy of result %llu for child %u", g->index,
+			 (unsigned long long)u->want.r, c);
+		if (compare_frame(u, what, &have, &want))
+			return -1;
+		if (!frame_udp_csum_ok(&have)) {
+			snprintf(u->why, sizeof(u->why), "%s: UDP checksum", what);
+			return -1;
+		}
+		u->ref.counter[INC_CTR_X_COPY]++;
+		u->copies++;
+	}
+	return 0;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The egress leaf. BPF_PROG_TEST_RUN refuses devmap programs, so a plain XDP program around
+ * the same code runs here, on the switch's own maps.
+ */
+#ifndef UNIT_EGRESS_H
+#define UNIT_EGRESS_H
+
+#include "unit.h"
+
+int egress_open(struct unit *u); /* 0, or -errno with the story in why */
+void egress_close(struct unit *u);
+/* Makes the copies of u->out_frame, port by port as the devmap does, and compares each with the
+ * reference. 0, or -1 with the difference in why. */
+int egress_copies(struct unit *u);
+
+#endif

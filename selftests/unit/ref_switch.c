@@ -1,0 +1,557 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <endian.h>
+#include <stdlib.h>
+#include <string.h>
+#include <arpa/inet.h>
+#include <zlib.h>
+#include "ref_switch.h"
+
+/* One frame on its way through. */
+struct walk {
+	struct ref_switch *sw;
+	const struct frame *in;
+	struct ref_out *out;
+	struct ref_group *g;
+	struct ref_conn *c;
+	uint8_t opcode;
+	uint32_t psn;
+	bool ackreq;
+	bool solicited;
+	uint32_t pad;
+	const uint8_t *ext;
+	const uint8_t *payload;
+	uint32_t len;
+};
+
+struct inc_buf *ref_contrib(const struct ref_group *g, uint32_t child, uint64_t r)
+{
+	return &g->contrib[(size_t)child * g->slots + r % g->slots];
+}
+
+struct inc_buf *ref_result(const struct ref_group *g, uint64_t r)
+{
+	return &g->result[r % g->slots];
+}
+
+struct ref_group *ref_group_add(struct ref_switch *sw, uint32_t index,
+				const struct inc_group_cfg *cfg, const struct inc_conn_cfg *conn)
+{
+	struct ref_group *g = calloc(1, sizeof(*g));
+	uint32_t i;
+
+	if (!g)
+		return NULL;
+	g->index = index;
+	g->cfg = *cfg;
+	g->slots = 1u << cfg->log2_slots;
+	g->slot = calloc(g->slots, sizeof(*g->slot));
+	g->contrib = calloc((size_t)g->slots * cfg->children, sizeof(*g->contrib));
+	g->result = calloc(g->slots, sizeof(*g->result));
+	for (i = 0; i < cfg->children; i++)
+		g->conn[i].cfg = conn[i];
+	ref_group_remove(sw, index);
+	sw->group[index] = g;
+	if (!g->slot || !g->contrib || !g->result) {
+		ref_group_remove(sw, index);
+		return NULL;
+	}
+	return g;
+}
+
+void ref_group_remove(struct ref_switch *sw, uint32_t index)
+{
+	struct ref_group *g = sw->group[index];
+
+	if (!g)
+		return;
+	free(g->slot);
+	free(g->contrib);
+	free(g->result);
+	free(g);
+	sw->group[index] = NULL;
+}
+
+static bool is_first(uint8_t op)
+{
+	return op == INC_OP_SEND_FIRST || op == INC_OP_WRITE_FIRST;
+}
+
+static bool is_middle(uint8_t op)
+{
+	return op == INC_OP_SEND_MIDDLE || op == INC_OP_WRITE_MIDDLE;
+}
+
+static bool is_only(uint8_t op)
+{
+	return op == INC_OP_SEND_ONLY || op == INC_OP_SEND_ONLY_IMM || op == INC_OP_WRITE_ONLY ||
+	       op == INC_OP_WRITE_ONLY_IMM;
+}
+
+static bool is_last(uint8_t op)
+{
+	return !is_first(op) && !is_middle(op) && !is_only(op);
+}
+
+static void end(struct walk *w, int verdict, enum inc_counter_id counter)
+{
+	w->out->verdict = verdict;
+	w->out->counter = counter;
+	w->sw->counter[counter]++;
+}
+
+static void event(struct walk *w, enum inc_event_type type, uint32_t arg, uint64_t r, uint32_t mask)
+{
+	struct inc_event *e = &w->out->event[w->out->events++];
+
+	memset(e, 0, sizeof(*e));
+	e->type = type;
+	e->group = w->g->index;
+	e->conn = w->g->cfg.conn_base + w->out->child;
+	e->arg = arg;
+	e->r = r;
+	e->mask = mask;
+}
+
+/* The frame goes back as an acknowledgement with this syndrome. */
+static void answer(struct walk *w, enum inc_counter_id counter, uint32_t psn, uint8_t syndrome)
+{
+	const struct inc_conn_cfg *cfg = &w->c->cfg;
+	struct frame_spec s = {
+		.saddr = cfg->own_addr,
+		.daddr = cfg->peer_addr,
+		.sport = cfg->own_port,
+		.dport = cfg->peer_port,
+		.ttl = 64,
+		.df = true,
+		.opcode = INC_OP_ACK,
+		.bth_flags = INC_BTH_M,
+		.pkey = cfg->pkey,
+		.qpn = cfg->peer_qpn,
+		.psn = psn & INC_PSN_MASK,
+		.syndrome = syndrome,
+		.msn = w->c->state.msn,
+	};
+
+	memcpy(s.dst_mac, w->in->data + 6, 6);
+	memcpy(s.src_mac, w->in->data, 6);
+	frame_build(&w->out->frame, &s);
+	end(w, XDP_TX, counter);
+}
+
+/* PSN of the last packet kept, which is what a cumulative ACK names. */
+static uint32_t kept_psn(const struct ref_conn *c)
+{
+	return (c->cfg.rx_start_psn + c->state.rx_next - 1) & INC_PSN_MASK;
+}
+
+static void answer_ack(struct walk *w, enum inc_counter_id counter)
+{
+	w->c->state.ack_sent = w->c->state.rx_next;
+	answer(w, counter, kept_psn(w->c), INC_AETH_ACK);
+}
+
+static void answer_nak(struct walk *w, uint32_t psn, uint8_t syndrome)
+{
+	static const enum inc_counter_id counter[] = {
+		INC_CTR_ANS_NAK_SEQ,
+		INC_CTR_ANS_NAK_INVALID,
+		INC_CTR_ANS_NAK_INVALID,
+		INC_CTR_ANS_NAK_FATAL,
+	};
+
+	w->c->state.naks_sent++;
+	answer(w, counter[syndrome - INC_AETH_NAK_SEQ], psn, syndrome);
+}
+
+static void invalid(struct walk *w)
+{
+	w->c->state.error = INC_AETH_NAK_INVALID;
+	event(w, INC_EVENT_CONN_ERROR, INC_AETH_NAK_INVALID, w->c->state.rx_next,
+	      1u << w->out->child);
+	answer_nak(w, w->psn, INC_AETH_NAK_INVALID);
+}
+
+static bool shape_ok(const struct walk *w)
+{
+	const struct inc_conn_state *st = &w->c->state;
+	uint8_t kind = w->opcode >= INC_OP_WRITE_FIRST ? INC_OPEN_WRITE : INC_OPEN_SEND;
+	uint32_t full = w->g->cfg.payload;
+
+	if (is_first(w->opcode) || is_only(w->opcode)) {
+		if (st->open_message != INC_OPEN_NONE)
+			return false;
+	} else if (st->open_message != kind) {
+		return false;
+	}
+	if (is_first(w->opcode) || is_middle(w->opcode)) {
+		if (w->len != full)
+			return false;
+	} else if (w->len > full || (is_last(w->opcode) && w->len == 0)) {
+		return false;
+	}
+	return w->pad == 0 && w->len % 4 == 0; /* int32 is the one type */
+}
+
+static bool desc_known(uint32_t desc)
+{
+	return INC_DESC_COLL(desc) <= INC_COLL_BARRIER && INC_DESC_OP(desc) == INC_OPERATOR_SUM &&
+	       INC_DESC_DTYPE(desc) == INC_DTYPE_INT32;
+}
+
+static uint32_t element(const struct ref_group *g, const uint8_t *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, 4);
+	return g->cfg.flags & INC_GROUP_F_NET_ORDER ? be32toh(v) : le32toh(v);
+}
+
+static void set_element(const struct ref_group *g, uint8_t *p, uint32_t v)
+{
+	v = g->cfg.flags & INC_GROUP_F_NET_ORDER ? htobe32(v) : htole32(v);
+	memcpy(p, &v, 4);
+}
+
+/* Children that differ from the first one in descriptor, or from the first one with that
+ * descriptor that gives anything in the length they give. */
+static uint32_t odd_children(const struct ref_group *g, uint64_t r)
+{
+	uint32_t i, len = 0, mask = 0;
+
+	for (i = 0; i < g->cfg.children; i++) {
+		const struct inc_buf *b = ref_contrib(g, i, r);
+
+		if (b->desc != ref_contrib(g, 0, r)->desc) {
+			mask |= 1u << i;
+			continue;
+		}
+		if (!len)
+			len = b->len;
+		if (b->len && b->len != len)
+			mask |= 1u << i;
+	}
+	return mask;
+}
+
+static void reduce(struct walk *w, uint64_t r)
+{
+	struct ref_group *g = w->g;
+	struct inc_buf *res = ref_result(g, r);
+	uint32_t i, k;
+
+	memset(res, 0, sizeof(*res));
+	res->r = r;
+	res->desc = ref_contrib(g, 0, r)->desc;
+	for (i = 0; i < g->cfg.children; i++) {
+		const struct inc_buf *b = ref_contrib(g, i, r);
+
+		if (b->len > res->len)
+			res->len = b->len;
+		w->sw->counter[INC_CTR_X_SUM_BYTES] += b->len;
+		for (k = 0; k < b->len; k += 4)
+			set_element(g, res->payload + k,
+				    element(g, res->payload + k) + element(g, b->payload + k));
+	}
+	/* zlib inverts the state before and after */
+	res->crc = ~crc32(0xffffffff, res->payload, res->len);
+	res->csum = frame_sum16(res->payload, res->len, 0);
+	g->slot[r % g->slots].word = (uint64_t)(uint32_t)(r / g->slots + 1) << 32;
+	g->state.tx_next = r + 1;
+	w->out->reduced = true;
+}
+
+static void last_arrived(struct walk *w, uint64_t r)
+{
+	struct ref_group *g = w->g;
+	uint32_t odd = odd_children(g, r);
+
+	if (odd) {
+		g->state.error = INC_AETH_NAK_OPERATION;
+		g->state.error_r = r;
+		w->sw->counter[INC_CTR_X_MISMATCH]++;
+		event(w, INC_EVENT_MISMATCH, INC_AETH_NAK_OPERATION, r, odd);
+		answer_nak(w, w->psn, INC_AETH_NAK_OPERATION);
+		return;
+	}
+	reduce(w, r);
+	if (w->len < ref_result(g, r)->len) {
+		event(w, INC_EVENT_RESULT_PENDING, 0, r, g->cfg.full_mask);
+		end(w, XDP_DROP, INC_CTR_ABS_PENDING);
+		return;
+	}
+	end(w, XDP_REDIRECT, INC_CTR_MC_RESULT);
+}
+
+static void store(struct walk *w, uint64_t r)
+{
+	struct inc_conn_state *st = &w->c->state;
+	struct ref_group *g = w->g;
+	struct inc_buf *b = ref_contrib(g, w->out->child, r);
+	const uint8_t *p = w->ext;
+
+	memset(b, 0, sizeof(*b));
+	b->r = r;
+	b->len = w->len;
+	b->desc = st->desc;
+	b->opcode = w->opcode;
+	b->flags = (w->ackreq ? INC_BUF_F_ACKREQ : 0) | (w->solicited ? INC_BUF_F_SE : 0);
+	memcpy(b->own_mac, w->in->data, 6);
+	memcpy(b->peer_mac, w->in->data + 6, 6);
+	if (frame_has_reth(w->opcode)) {
+		memcpy(&b->va, p, 8);
+		memcpy(&b->rkey, p + 8, 4);
+		memcpy(&b->dmalen, p + 12, 4);
+	}
+	memcpy(b->payload, w->payload, w->len);
+	g->slot[r % g->slots].word |= 1ull << w->out->child;
+	w->out->stored = true;
+
+	st->rx_next = r + 1;
+	st->nak_sent = 0;
+	st->rx_bytes += w->len;
+	if (w->ackreq)
+		st->ack_asked = r + 1;
+	if (is_last(w->opcode) || is_only(w->opcode)) {
+		st->open_message = INC_OPEN_NONE;
+		st->msn = (st->msn + 1) & 0xffffff;
+	} else {
+		st->open_message = w->opcode >= INC_OP_WRITE_FIRST ? INC_OPEN_WRITE : INC_OPEN_SEND;
+	}
+}
+
+static void expected(struct walk *w)
+{
+	struct inc_conn_state *st = &w->c->state;
+	struct ref_group *g = w->g;
+	uint64_t r = st->rx_next;
+	uint64_t word = g->slot[r % g->slots].word;
+	uint32_t desc = st->desc;
+	bool has_desc = st->desc_valid;
+
+	w->out->r = r;
+	if (!shape_ok(w)) {
+		invalid(w);
+		return;
+	}
+	if (frame_has_imm(w->opcode)) {
+		desc = get32(w->ext + (frame_has_reth(w->opcode) ? INC_RETH_LEN : 0));
+		has_desc = desc_known(desc);
+	}
+	if (!has_desc) {
+		invalid(w);
+		return;
+	}
+	if (INC_SLOT_GENERATION(word) != (uint32_t)(r / g->slots)) {
+		st->rnrs_sent++;
+		answer(w, INC_CTR_ANS_RNR, w->psn, INC_AETH_RNR | INC_RNR_TIMER);
+		return;
+	}
+	st->desc = desc;
+	st->desc_valid = 1;
+	store(w, r);
+	if (INC_SLOT_ARRIVED(g->slot[r % g->slots].word) == g->cfg.full_mask)
+		last_arrived(w, r);
+	else if (w->ackreq)
+		answer_ack(w, INC_CTR_ANS_ACK);
+	else
+		end(w, XDP_DROP, INC_CTR_ABS_STORED);
+}
+
+static void data(struct walk *w)
+{
+	struct inc_conn_state *st = &w->c->state;
+	uint32_t want = (w->c->cfg.rx_start_psn + st->rx_next) & INC_PSN_MASK;
+	uint32_t ahead = (w->psn - want) & INC_PSN_MASK;
+
+	if (st->error || w->g->state.error) {
+		/* names the packet refused, but never one behind a gap: that would acknowledge
+		 * the gap */
+		answer_nak(w, ahead & 0x800000 ? w->psn : want,
+			   st->error ? st->error : w->g->state.error);
+	} else if (ahead == 0) {
+		expected(w);
+	} else if (ahead & 0x800000) {
+		st->duplicates++;
+		answer_ack(w, INC_CTR_ANS_DUPLICATE);
+	} else if (st->nak_sent) {
+		end(w, XDP_DROP, INC_CTR_DROP_AHEAD);
+	} else {
+		st->nak_sent = 1;
+		answer_nak(w, want, INC_AETH_NAK_SEQ);
+	}
+}
+
+static void acknowledgement(struct walk *w)
+{
+	struct inc_conn_state *st = &w->c->state;
+	uint8_t syndrome = w->ext[0];
+	uint8_t type = syndrome & INC_AETH_TYPE_MASK;
+	/* An ACK names the last result kept, the others the first one not kept. */
+	uint32_t upto = w->psn + (type == INC_AETH_TYPE_ACK ? 1 : 0);
+	uint32_t fresh = (upto - w->c->cfg.tx_start_psn - st->tx_acked) & INC_PSN_MASK;
+
+	if (st->error || w->g->state.error) {
+		end(w, XDP_DROP, INC_CTR_DROP_CONN_ERROR);
+		return;
+	}
+	if (fresh & 0x800000)
+		fresh = 0; /* old */
+	if (st->tx_acked + fresh > w->g->state.tx_next) {
+		end(w, XDP_DROP, INC_CTR_DROP_ACK_RANGE);
+		return;
+	}
+	if (type == INC_AETH_TYPE_ACK) {
+		st->tx_acked += fresh;
+		if (st->ack_asked > st->ack_sent)
+			answer_ack(w, INC_CTR_ANS_OWED);
+		else
+			end(w, XDP_DROP, INC_CTR_ABS_ACK);
+		return;
+	}
+	if (type != INC_AETH_TYPE_RNR && type != INC_AETH_TYPE_NAK) {
+		end(w, XDP_DROP, INC_CTR_DROP_OPCODE);
+		return;
+	}
+	st->naks_received++;
+	st->last_syndrome = syndrome;
+	if (type == INC_AETH_TYPE_RNR || syndrome == INC_AETH_NAK_SEQ)
+		st->tx_acked += fresh;
+	else
+		event(w, INC_EVENT_PEER_NAK, syndrome, st->tx_acked + fresh, 1u << w->out->child);
+	if (w->sw->slowpath)
+		end(w, XDP_REDIRECT, INC_CTR_ABS_SLOWPATH);
+	else
+		end(w, XDP_DROP, INC_CTR_DROP_NO_SLOWPATH);
+}
+
+static struct ref_conn *find(struct walk *w, uint32_t saddr, uint32_t daddr, uint32_t qpn)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < REF_MAX_GROUPS; i++) {
+		struct ref_group *g = w->sw->group[i];
+
+		for (k = 0; g && k < g->cfg.children; k++) {
+			const struct inc_conn_cfg *cfg = &g->conn[k].cfg;
+
+			if (cfg->peer_addr != saddr || cfg->own_addr != daddr ||
+			    cfg->own_qpn != qpn)
+				continue;
+			w->g = w->out->group = g;
+			w->out->child = k;
+			return &g->conn[k];
+		}
+	}
+	return NULL;
+}
+
+/* Everything before the connection's own rules. True: go on. */
+static bool headers(struct walk *w, uint32_t ifindex)
+{
+	const uint8_t *d = w->in->data, *ip = d + FRAME_IP, *udp = d + FRAME_UDP;
+	const uint8_t *bth = d + FRAME_BTH;
+	uint32_t len = w->in->len, total, body, icrc, saddr, daddr;
+	int ext;
+
+	if (len < FRAME_BTH || get16(d + 12) != 0x0800 || ip[0] != 0x45 ||
+	    (get16(ip + 6) & 0x3fff) || ip[9] != 17 || get16(udp + 2) != INC_ROCE_UDP_PORT)
+		return end(w, XDP_PASS, INC_CTR_PASS_NOT_ROCE), false;
+	if (len < FRAME_EXT)
+		return end(w, XDP_DROP, INC_CTR_DROP_TRUNCATED), false;
+	total = get16(ip + 2);
+	if (FRAME_IP + total > len || get16(udp + 4) + 20u != total || total < FRAME_EXT - FRAME_IP)
+		return end(w, XDP_DROP, INC_CTR_DROP_LENGTH), false;
+	memcpy(&saddr, ip + 12, 4);
+	memcpy(&daddr, ip + 16, 4);
+	w->c = find(w, saddr, daddr, get24(bth + 5));
+	if (!w->c)
+		return end(w, XDP_PASS, INC_CTR_PASS_NO_CONN), false;
+	if (w->c->cfg.ifindex != ifindex)
+		return end(w, XDP_DROP, INC_CTR_DROP_PORT), false;
+	if (bth[1] & INC_BTH_TVER_MASK)
+		return end(w, XDP_DROP, INC_CTR_DROP_TVER), false;
+	w->opcode = bth[0];
+	ext = frame_ext_len(w->opcode);
+	if (ext < 0)
+		return end(w, XDP_DROP, INC_CTR_DROP_OPCODE), false;
+	w->pad = bth[1] >> 4 & 3;
+	body = INC_IP_LEN + INC_UDP_LEN + INC_BTH_LEN + ext;
+	if (total < body + w->pad + INC_ICRC_LEN)
+		return end(w, XDP_DROP, INC_CTR_DROP_TRUNCATED), false;
+	w->len = total - body - w->pad - INC_ICRC_LEN;
+	if (w->len > INC_MAX_PAYLOAD || (w->len + w->pad) % 4 ||
+	    (w->opcode == INC_OP_ACK && w->len + w->pad))
+		return end(w, XDP_DROP, INC_CTR_DROP_LENGTH), false;
+	if (get16(bth + 2) != w->c->cfg.pkey)
+		return end(w, XDP_DROP, INC_CTR_DROP_PKEY), false;
+	icrc = frame_icrc(ip, total - INC_ICRC_LEN);
+	ip += total - INC_ICRC_LEN;
+	if (icrc != ((uint32_t)ip[3] << 24 | ip[2] << 16 | ip[1] << 8 | ip[0]))
+		return end(w, XDP_DROP, INC_CTR_DROP_ICRC), false;
+	w->psn = get24(bth + 9);
+	w->ackreq = bth[8] & 0x80;
+	w->solicited = bth[1] & INC_BTH_SE;
+	w->ext = bth + INC_BTH_LEN;
+	w->payload = w->ext + ext;
+	return true;
+}
+
+void ref_input(struct ref_switch *sw, const struct frame *in, uint32_t ifindex, struct ref_out *out)
+{
+	struct walk w = {.sw = sw, .in = in, .out = out};
+
+	memset(out, 0, offsetof(struct ref_out, frame));
+	sw->counter[INC_CTR_RX]++;
+	if (!headers(&w, ifindex))
+		return;
+	if (w.opcode == INC_OP_ACK)
+		acknowledgement(&w);
+	else
+		data(&w);
+}
+
+/* Does this child get the data of the result, or a packet of length 0? */
+static bool gets_data(const struct ref_group *g, uint32_t child, uint32_t desc)
+{
+	switch (INC_DESC_COLL(desc)) {
+	case INC_COLL_REDUCE:
+		return g->conn[child].cfg.rank == INC_DESC_ROOT(desc);
+	case INC_COLL_BARRIER:
+		return false;
+	default:
+		return true;
+	}
+}
+
+void ref_copy(const struct ref_group *g, uint32_t child, uint64_t r, struct frame *out)
+{
+	const struct inc_conn_cfg *cfg = &g->conn[child].cfg;
+	const struct inc_buf *b = ref_contrib(g, child, r), *res = ref_result(g, r);
+	struct frame_spec s = {
+		.saddr = cfg->own_addr,
+		.daddr = cfg->peer_addr,
+		.sport = cfg->own_port,
+		.dport = cfg->peer_port,
+		.ttl = 64,
+		.df = true,
+		.udp_csum = cfg->flags & INC_CONN_F_UDP_CSUM,
+		.opcode = b->opcode,
+		.bth_flags = INC_BTH_M | (b->flags & INC_BUF_F_SE ? INC_BTH_SE : 0),
+		.pkey = cfg->pkey,
+		.qpn = cfg->peer_qpn,
+		.ack_byte = b->flags & INC_BUF_F_ACKREQ ? 0x80 : 0,
+		.psn = (cfg->tx_start_psn + r) & INC_PSN_MASK,
+		.va = be64toh(b->va),
+		.rkey = ntohl(b->rkey),
+		.imm = res->desc,
+		.payload = res->payload,
+		.len = gets_data(g, child, res->desc) ? res->len : 0,
+	};
+
+	/* The length of the message: what the child said, but for a message of one packet, where
+	 * it may have given nothing and get data, or the reverse. */
+	s.dmalen = is_only(b->opcode) ? s.len : ntohl(b->dmalen);
+	memcpy(s.dst_mac, b->peer_mac, 6);
+	memcpy(s.src_mac, b->own_mac, 6);
+	frame_build(out, &s);
+}

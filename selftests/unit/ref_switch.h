@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The switch as docs/protocol.md describes it, in plain C: what one received frame must
+ * lead to. Written from the documents, not from the XDP program, and without a thought
+ * for speed. The structures of bpf/inc_abi.h hold its state, so that each field can be
+ * compared with the maps.
+ */
+#ifndef UNIT_REF_SWITCH_H
+#define UNIT_REF_SWITCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <linux/bpf.h>
+#include "bpf/inc_abi.h"
+#include "frame.h"
+
+#define REF_MAX_GROUPS 64
+#define REF_MAX_EVENTS 2
+
+struct ref_conn {
+	struct inc_conn_cfg cfg;
+	struct inc_conn_state state; /* the caches stay 0 */
+};
+
+struct ref_group {
+	uint32_t index;
+	struct inc_group_cfg cfg;
+	struct inc_group_state state;
+	uint32_t slots;
+	struct inc_slot *slot;   /* [slots] */
+	struct inc_buf *contrib; /* [child * slots + slot] */
+	struct inc_buf *result;  /* [slots]; crc and csum as in struct inc_buf */
+	struct ref_conn conn[INC_MAX_CHILDREN];
+};
+
+struct ref_switch {
+	struct ref_group *group[REF_MAX_GROUPS];
+	bool slowpath; /* a socket waits in inc_xsk */
+	uint64_t counter[INC_CTR_MAX];
+};
+
+/* What one frame led to. */
+struct ref_out {
+	int verdict;                 /* XDP_* */
+	enum inc_counter_id counter; /* its one class, beside INC_CTR_RX */
+	struct ref_group *group;     /* NULL: the frame found no connection */
+	uint32_t child;
+	uint64_t r;   /* chunk, where the frame was data in order */
+	bool stored;  /* contribution row (child, r) was written */
+	bool reduced; /* result row r was written */
+	int events;
+	struct inc_event event[REF_MAX_EVENTS];
+	struct frame frame; /* the answer, where verdict is XDP_TX */
+};
+
+/* index: the group's number in the switch; cfg and conn are copied. NULL: no memory. */
+struct ref_group *ref_group_add(struct ref_switch *sw, uint32_t index,
+				const struct inc_group_cfg *cfg, const struct inc_conn_cfg *conn);
+void ref_group_remove(struct ref_switch *sw, uint32_t index);
+
+void ref_input(struct ref_switch *sw, const struct frame *in, uint32_t ifindex,
+	       struct ref_out *out);
+
+/* The frame that carries result r to this child; its row and the contribution still hold r. */
+void ref_copy(const struct ref_group *g, uint32_t child, uint64_t r, struct frame *out);
+
+struct inc_buf *ref_contrib(const struct ref_group *g, uint32_t child, uint64_t r);
+struct inc_buf *ref_result(const struct ref_group *g, uint64_t r);
+
+#endif

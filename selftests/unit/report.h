@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Results as selftests/run reads them: "ok NAME", "not ok NAME: reason" or
+ * "skip NAME: reason" on stdout, one line per test.
+ */
+#ifndef UNIT_REPORT_H
+#define UNIT_REPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+void report_ok(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void report_skip(const char *name, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void report_fail(const char *name, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The program's exit code: 1 where a test has failed. */
+int report_exit(void);
+
+/* splitmix64: the same numbers on every machine from the same seed. */
+struct rng {
+	uint64_t state;
+};
+
+uint64_t rng_next(struct rng *rng);
+uint32_t rng_below(struct rng *rng, uint32_t n); /* 0..n-1; n > 0 */
+bool rng_chance(struct rng *rng, uint32_t permille);
+uint64_t rng_mix(uint64_t a, uint64_t b); /* a hash of two numbers */
+
+#endif

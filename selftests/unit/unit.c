@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <arpa/inet.h>
+#include <sys/wait.h>
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include "compare.h"
+#include "egress.h"
+#include "unit.h"
+
+static int command(const char *cmd)
+{
+	int status = system(cmd);
+
+	return status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EIO;
+}
+
+static int make_namespace(struct unit *u)
+{
+	char cmd[256];
+	cpu_set_t cpus;
+	uint32_t i;
+	int cpu;
+
+	/* The namespace has no name: it and its veths end with this process. */
+	if (unshare(CLONE_NEWNET)) {
+		snprintf(u->why, sizeof(u->why), "unshare(CLONE_NEWNET): %s", strerror(errno));
+		return -errno;
+	}
+	/* Copies of one result are counted per CPU. */
+	cpu = sched_getcpu();
+	CPU_ZERO(&cpus);
+	CPU_SET(cpu < 0 ? 0 : cpu, &cpus);
+	if (sched_setaffinity(0, sizeof(cpus), &cpus)) {
+		snprintf(u->why, sizeof(u->why), "sched_setaffinity: %s", strerror(errno));
+		return -errno;
+	}
+	for (i = 0; i < UNIT_PORTS; i++) {
+		snprintf(cmd, sizeof(cmd),
+			 "ip link add p%u mtu 2200 type veth peer name h%u mtu 2200 && "
+			 "ip link set p%u up && ip link set h%u up",
+			 i, i, i, i);
+		if (command(cmd)) {
+			snprintf(u->why, sizeof(u->why), "no veth pair: %s", cmd);
+			return -EIO;
+		}
+		snprintf(cmd, sizeof(cmd), "p%u", i);
+		u->port[i] = if_nametoindex(cmd);
+		if (!u->port[i]) {
+			snprintf(u->why, sizeof(u->why), "%s: %s", cmd, strerror(errno));
+			return -errno;
+		}
+	}
+	return 0;
+}
+
+static int on_event(void *ctx, void *data, size_t size)
+{
+	struct unit *u = ctx;
+
+	if (size != sizeof(struct inc_event))
+		return -EPROTO;
+	if (u->events < (int)(sizeof(u->event) / sizeof(u->event[0])))
+		u->event[u->events] = *(struct inc_event *)data;
+	u->events++;
+	return 0;
+}
+
+static int load(struct unit *u, uint32_t rows)
+{
+	struct inc_switch_opts opts = {
+		.sz = sizeof(opts),
+		.max_groups = REF_MAX_GROUPS,
+		.max_connections = 1024,
+		.max_rows = rows,
+	};
+	struct inc_err err = {""};
+	int ret;
+
+	ret = inc_switch_open(&opts, &u->sw, &err);
+	if (ret) {
+		snprintf(u->why, sizeof(u->why), "%s", err.msg);
+		return ret;
+	}
+	u->prog_fd = inc_switch_prog_fd(u->sw, "inc_switch");
+	u->counter_fd = inc_switch_map_fd(u->sw, INC_MAP_COUNTER);
+	u->cpus = libbpf_num_possible_cpus();
+	if (u->prog_fd < 0 || u->counter_fd < 0 || u->cpus < 1) {
+		snprintf(u->why, sizeof(u->why), "inc_switch, inc_counter or CPUs: not there");
+		return -ENOENT;
+	}
+	u->counter_buf = calloc(INC_CTR_MAX * (size_t)u->cpus, sizeof(uint64_t));
+	u->ring = ring_buffer__new(inc_switch_map_fd(u->sw, INC_MAP_EVENT), on_event, u, NULL);
+	if (!u->counter_buf || !u->ring) {
+		snprintf(u->why, sizeof(u->why), "event ring: %s", strerror(errno));
+		return -ENOMEM;
+	}
+	return egress_open(u);
+}
+
+int unit_start(struct unit *u, const char *name, uint32_t rows)
+{
+	memset(u, 0, sizeof(*u));
+	if (geteuid() != 0) {
+		report_skip(name, "needs root");
+		return -1;
+	}
+	if (make_namespace(u) || load(u, rows)) {
+		report_fail(name, "%s", u->why);
+		unit_stop(u);
+		return -1;
+	}
+	return 0;
+}
+
+void unit_stop(struct unit *u)
+{
+	uint32_t i;
+
+	egress_close(u);
+	ring_buffer__free(u->ring);
+	free(u->counter_buf);
+	inc_switch_close(u->sw);
+	for (i = 0; i < REF_MAX_GROUPS; i++)
+		ref_group_remove(&u->ref, i);
+	u->sw = NULL;
+	u->ring = NULL;
+	u->counter_buf = NULL;
+}
+
+struct ref_group *unit_add_group(struct unit *u, const struct inc_group_spec *spec)
+{
+	struct inc_conn_cfg conn[INC_MAX_CHILDREN];
+	const struct inc_group_cfg *cfg;
+	struct inc_err err = {""};
+	struct ref_group *g;
+	int index;
+	uint32_t i;
+
+	index = inc_switch_add_group(u->sw, spec, &err);
+	if (index < 0) {
+		snprintf(u->why, sizeof(u->why), "add group %u: %s", spec->communicator, err.msg);
+		return NULL;
+	}
+	cfg = inc_switch_group(u->sw, index);
+	if (index >= REF_MAX_GROUPS || !cfg || cfg->children != spec->children) {
+		snprintf(u->why, sizeof(u->why), "group %d is not what was added", index);
+		return NULL;
+	}
+	/* The loader orders the children by port; the values must be the caller's. */
+	for (i = 0; i < cfg->children; i++) {
+		const struct inc_conn_cfg *c = inc_switch_conn(u->sw, cfg->conn_base + i);
+
+		if (!c || c->child != i || c->group != (uint32_t)index) {
+			snprintf(u->why, sizeof(u->why), "group %d: connection of child %u", index,
+				 i);
+			return NULL;
+		}
+		conn[i] = *c;
+	}
+	g = ref_group_add(&u->ref, index, cfg, conn);
+	if (!g)
+		snprintf(u->why, sizeof(u->why), "no memory for the reference");
+	return g;
+}
+
+int unit_remove_group(struct unit *u, struct ref_group *g)
+{
+	struct inc_err err = {""};
+	int ret = inc_switch_remove_group(u->sw, g->index, &err);
+
+	if (ret)
+		snprintf(u->why, sizeof(u->why), "remove group %u: %s", g->index, err.msg);
+	ref_group_remove(&u->ref, g->index);
+	return ret;
+}
+
+void unit_reset(struct unit *u, struct ref_group *g, uint64_t r)
+{
+	struct inc_conn_state *conn = inc_switch_conn_state(u->sw) + g->cfg.conn_base;
+	struct inc_group_state *state = inc_switch_group_state(u->sw) + g->index;
+	struct inc_slot *slot = inc_switch_slots(u->sw) + g->cfg.result_base;
+	uint32_t i;
+
+	for (i = 0; i < g->cfg.children; i++) {
+		struct inc_conn_state *st = &g->conn[i].state;
+
+		memset(st, 0, sizeof(*st));
+		st->rx_next = st->tx_acked = st->ack_asked = st->ack_sent = r;
+		conn[i] = *st;
+	}
+	/* Slot s holds next the first chunk from r on that is s modulo the slots. */
+	for (i = 0; i < g->slots; i++) {
+		uint32_t generation = r / g->slots + (i < r % g->slots);
+
+		g->slot[i].word = slot[i].word = (uint64_t)generation << 32;
+	}
+	memset(&g->state, 0, sizeof(g->state));
+	g->state.tx_next = r;
+	*state = g->state;
+}
+
+void unit_prime(struct unit *u, struct ref_group *g, uint32_t child, uint8_t open, uint32_t desc)
+{
+	struct inc_conn_state *st = &g->conn[child].state;
+
+	st->open_message = open;
+	st->desc = desc;
+	st->desc_valid = 1;
+	inc_switch_conn_state(u->sw)[g->cfg.conn_base + child] = *st;
+}
+
+static int check(struct unit *u)
+{
+	const struct ref_out *want = &u->want;
+
+	if (compare_counters(u) || compare_events(u))
+		return -1;
+	if (!want->group)
+		return 0;
+	if (compare_group(u, want->group))
+		return -1;
+	if (want->stored && compare_contrib(u, want->group, want->child, want->r))
+		return -1;
+	if (want->reduced && compare_result(u, want->group, want->r))
+		return -1;
+	if (want->stored && compare_slot(u, want->group, want->r % want->group->slots))
+		return -1;
+	return 0;
+}
+
+int unit_run(struct unit *u, const struct frame *f, uint32_t ifindex)
+{
+	struct xdp_md md = {.data_end = f->len, .ingress_ifindex = ifindex};
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = f->data, .data_size_in = f->len,
+		    .data_out = u->out_frame.data, .data_size_out = sizeof(u->out_frame.data),
+		    .ctx_in = &md, .ctx_size_in = sizeof(md), .repeat = 1);
+	int ret;
+
+	u->why[0] = 0;
+	u->events = 0;
+	u->packets++;
+	ret = bpf_prog_test_run_opts(u->prog_fd, &opts);
+	if (ret) {
+		snprintf(u->why, sizeof(u->why), "BPF_PROG_TEST_RUN of %u bytes: %s", f->len,
+			 strerror(errno));
+		return -1;
+	}
+	u->out_frame.len = opts.data_size_out;
+	ret = ring_buffer__consume(u->ring);
+	if (ret < 0) {
+		snprintf(u->why, sizeof(u->why), "event ring: %s", strerror(-ret));
+		return -1;
+	}
+	ref_input(&u->ref, f, ifindex, &u->want);
+	if (compare_verdict(u, f, opts.retval) || check(u)) {
+		frame_dump("in", f);
+		return -1;
+	}
+	return u->want.verdict == XDP_REDIRECT && u->want.reduced ? egress_copies(u) : 0;
+}
+
+int unit_compare_all(struct unit *u)
+{
+	uint32_t i, k;
+
+	if (compare_counters(u))
+		return -1;
+	for (i = 0; i < REF_MAX_GROUPS; i++) {
+		const struct ref_group *g = u->ref.group[i];
+
+		if (!g)
+			continue;
+		if (compare_group(u, g))
+			return -1;
+		for (k = 0; k < g->slots; k++)
+			if (compare_slot(u, g, k))
+				return -1;
+	}
+	return 0;
+}
+
+void unit_spec(const struct unit *u, struct inc_group_spec *spec, uint32_t communicator,
+	       uint32_t children, uint32_t ports, uint32_t payload, uint32_t slots)
+{
+	uint32_t i;
+
+	memset(spec, 0, sizeof(*spec));
+	spec->communicator = communicator;
+	spec->payload = payload;
+	spec->slots = slots;
+	spec->children = children;
+	for (i = 0; i < children; i++) {
+		struct inc_child_spec *c = &spec->child[i];
+		uint32_t port = i * ports / children;
+
+		c->rank = i;
+		c->ifindex = u->port[port];
+		c->peer_addr = htonl(0x0a4d0000 | port << 8 | (i + 1));
+		c->own_addr = htonl(0x0a4d0000 | port << 8 | 254);
+		c->peer_qpn = 0x200 + communicator * 64 + i;
+		c->own_qpn = 0x100000 + communicator * 64 + i;
+		c->peer_port = 40000 + i;
+		c->own_port = INC_ROCE_UDP_PORT;
+		c->pkey = INC_PKEY_DEFAULT;
+		c->rx_start_psn = 1000 * i;
+		c->tx_start_psn = 77 + i;
+	}
+}
+
+static void base_spec(const struct inc_conn_cfg *cfg, struct frame_spec *s)
+{
+	memset(s, 0, sizeof(*s));
+	memcpy(s->dst_mac, "\x02\x5c\0\0\0", 5);
+	s->dst_mac[5] = cfg->ifindex;
+	memcpy(s->src_mac, "\x02\x40\0\0", 4);
+	s->src_mac[4] = cfg->group;
+	s->src_mac[5] = cfg->child;
+	s->saddr = cfg->peer_addr;
+	s->daddr = cfg->own_addr;
+	s->sport = cfg->peer_port;
+	s->dport = INC_ROCE_UDP_PORT;
+	s->ttl = 63;
+	s->df = true;
+	s->bth_flags = INC_BTH_M;
+	s->pkey = cfg->pkey;
+	s->qpn = cfg->own_qpn;
+}
+
+void unit_data_spec(const struct ref_group *g, uint32_t child, const struct unit_packet *p,
+		    struct frame_spec *s, uint8_t payload[INC_MAX_PAYLOAD])
+{
+	const struct inc_conn_cfg *cfg = &g->conn[child].cfg;
+	struct rng rng = {rng_mix(rng_mix(g->cfg.communicator, child), p->r)};
+	uint64_t word;
+	uint32_t i;
+
+	for (i = 0; i < p->len; i += sizeof(word)) {
+		word = rng_next(&rng);
+		memcpy(payload + i, &word, p->len - i < sizeof(word) ? p->len - i : sizeof(word));
+	}
+	base_spec(cfg, s);
+	s->ip_id = rng_next(&rng) & 3 ? 0 : (uint16_t)p->r;
+	s->tos = rng_next(&rng) & 3 ? 0 : 0x02;
+	s->udp_csum = rng_next(&rng) & 1;
+	s->opcode = p->opcode;
+	if (p->solicited)
+		s->bth_flags |= INC_BTH_SE;
+	s->ack_byte = p->ackreq ? 0x80 : 0;
+	s->psn = (cfg->rx_start_psn + p->r) & INC_PSN_MASK;
+	s->va = rng_next(&rng);
+	s->rkey = rng_next(&rng);
+	s->dmalen = p->len;
+	s->imm = p->desc;
+	s->payload = payload;
+	s->len = p->len;
+}
+
+void unit_data(const struct ref_group *g, uint32_t child, const struct unit_packet *p,
+	       struct frame *f)
+{
+	uint8_t payload[INC_MAX_PAYLOAD];
+	struct frame_spec s;
+
+	unit_data_spec(g, child, p, &s, payload);
+	frame_build(f, &s);
+}
+
+void unit_ack_spec(const struct ref_group *g, uint32_t child, uint8_t syndrome, uint32_t psn,
+		   struct frame_spec *s)
+{
+	base_spec(&g->conn[child].cfg, s);
+	s->opcode = INC_OP_ACK;
+	s->syndrome = syndrome;
+	s->psn = psn & INC_PSN_MASK;
+	s->msn = rng_mix(child, psn) & 0xffffff;
+}
+
+void unit_ack(const struct ref_group *g, uint32_t child, uint8_t syndrome, uint32_t psn,
+	      struct frame *f)
+{
+	struct frame_spec s;
+
+	unit_ack_spec(g, child, syndrome, psn, &s);
+	frame_build(f, &s);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The program under test beside its reference: the loader's switch, unattached, in a
+ * network namespace of its own, run packet by packet (BPF_PROG_TEST_RUN), and everything
+ * that a packet may touch compared with ref_switch.
+ */
+#ifndef UNIT_UNIT_H
+#define UNIT_UNIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "loader/inc_loader.h"
+#include "ref_switch.h"
+#include "report.h"
+
+#define UNIT_PORTS 4
+
+struct ring_buffer;
+struct inc_xdp_test;
+
+struct unit {
+	struct inc_switch *sw;
+	struct ref_switch ref;
+	uint32_t port[UNIT_PORTS]; /* ifindex of p0.. in the namespace */
+	int prog_fd;
+	int counter_fd;
+	int cpus;
+	uint64_t *counter_buf; /* [INC_CTR_MAX * cpus] */
+	struct ring_buffer *ring;
+	struct inc_xdp_test *egress; /* the egress leaf as a plain XDP program */
+	uint64_t copies;             /* compared */
+	int events;
+	struct inc_event event[8]; /* of the last packet */
+	struct frame out_frame;    /* what the program left of the last packet */
+	struct ref_out want;       /* what the reference made of it */
+	uint64_t packets;
+	char why[1024]; /* of the last failure */
+};
+
+/*
+ * A new namespace with UNIT_PORTS veth pairs (p0-h0, ...), the process on one CPU, the switch
+ * loaded. 0, or -1 with the line of the test called name already printed: not ok, or skip
+ * where this process may not.
+ */
+int unit_start(struct unit *u, const char *name, uint32_t rows);
+void unit_stop(struct unit *u);
+
+/* Adds the group to switch and reference, returns its reference or NULL (why). */
+struct ref_group *unit_add_group(struct unit *u, const struct inc_group_spec *spec);
+int unit_remove_group(struct unit *u, struct ref_group *g);
+/* The state of a group through whose first r chunks everybody has passed. */
+void unit_reset(struct unit *u, struct ref_group *g, uint64_t r);
+/* The child is inside a message (enum inc_open_message) of the collective desc. */
+void unit_prime(struct unit *u, struct ref_group *g, uint32_t child, uint8_t open, uint32_t desc);
+
+/* Runs the frame through both and compares, copies of a result included. 0, or -1 with the
+ * difference in why. */
+int unit_run(struct unit *u, const struct frame *f, uint32_t ifindex);
+/* Compares every group's whole state. */
+int unit_compare_all(struct unit *u);
+/* A group with ordinary values: addresses by communicator and child, children shared out over
+ * ports 0..ports-1 in blocks. */
+void unit_spec(const struct unit *u, struct inc_group_spec *spec, uint32_t communicator,
+	       uint32_t children, uint32_t ports, uint32_t payload, uint32_t slots);
+
+/* Data packet r of a child. kind: INC_OPEN_SEND or INC_OPEN_WRITE. Bytes depend on (group, child,
+ * r) alone, so a repeat is the same packet. */
+struct unit_packet {
+	uint64_t r;
+	uint8_t opcode;
+	uint32_t len;
+	uint32_t desc;
+	bool ackreq;
+	bool solicited;
+};
+void unit_data_spec(const struct ref_group *g, uint32_t child, const struct unit_packet *p,
+		    struct frame_spec *spec, uint8_t payload[INC_MAX_PAYLOAD]);
+void unit_data(const struct ref_group *g, uint32_t child, const struct unit_packet *p,
+	       struct frame *f);
+void unit_ack_spec(const struct ref_group *g, uint32_t child, uint8_t syndrome, uint32_t psn,
+		   struct frame_spec *spec);
+void unit_ack(const struct ref_group *g, uint32_t child, uint8_t syndrome, uint32_t psn,
+	      struct frame *f);
+
+#endif
