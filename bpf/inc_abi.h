@@ -101,7 +101,6 @@ enum inc_open_message {
 
 #define INC_GROUP_F_VALID     0x1
 #define INC_GROUP_F_NET_ORDER 0x2 /* elements are big endian on the wire */
-#define INC_GROUP_F_UDP_CSUM  0x4 /* at least one connection has INC_CONN_F_UDP_CSUM */
 
 /* inc_group_cfg[group]. Writer: control plane, before the look-up entries. */
 struct inc_group_cfg {

@@ -52,18 +52,23 @@ static __always_inline __u32 inc_crc_shift(__u32 state, __u32 len)
  */
 #define INC_TAKE_OUT(word, o2, o3, o4, o5)                                                        \
 	do {                                                                                      \
-		__u64 left = (o4) << 25 ^ (o3), right = (o3) >> 2 ^ (o4);                         \
-		__u64 both = (o2) << 38;                                                          \
-		inc_opaque(left);                                                                 \
-		inc_opaque(right);                                                                \
-		inc_opaque(both);                                                                 \
-		right = right >> 25 ^ (o5);                                                       \
-		inc_opaque(right);                                                                \
-		right = right >> 11 ^ (o3);                                                       \
-		inc_opaque(right);                                                                \
-		left = left << 2 ^ both ^ (o2);                                                   \
-		inc_opaque(left);                                                                 \
-		(o5) = (word) ^ right >> 9 ^ left << 17;                                          \
+		__u64 t = (o3) >> 2 ^ (o4), u;                                                    \
+		inc_opaque(t);                                                                    \
+		t = t >> 25 ^ (o5);                                                               \
+		inc_opaque(t);                                                                    \
+		t = t >> 11 ^ (o3);                                                               \
+		inc_opaque(t);                                                                    \
+		(o5) = (word) ^ t >> 9;                                                           \
+		t = (o4) << 25 ^ (o3);                                                            \
+		inc_opaque(t);                                                                    \
+		u = (o2) << 38;                                                                   \
+		inc_opaque(u);                                                                    \
+		t = t << 2 ^ (o2);                                                                \
+		inc_opaque(t);                                                                    \
+		t ^= u;                                                                           \
+		inc_opaque(t);                                                                    \
+		(o5) ^= t << 17;                                                                  \
+		inc_opaque(o5);                                                                   \
 	} while (0)
 
 /*

@@ -7,8 +7,8 @@
 
 /*
  * Compares what the children of one chunk called. Returns a mask of those who differ
- * from the first child; leaves in result: r, desc and the length of those who give. *givers
- * would be a second result; result->resv[0] holds that mask instead.
+ * from the first child; leaves in result: desc, the length of those who give, and in resv[0]
+ * the mask of those who do.
  */
 __noinline __u32 inc_compare(struct inc_buf *result, __u32 group_id, __u32 slot)
 {
@@ -45,19 +45,36 @@ __noinline __u32 inc_compare(struct inc_buf *result, __u32 group_id, __u32 slot)
 	return differ;
 }
 
-/* Sums of up to four rows go to dst->payload, dst->len bytes of them, rounded up to 32: rows
- * have room for that. dst may be one of the rows; NULL stands for zeros after a. */
+/*
+ * Sums of up to four rows go to dst->payload, dst->len bytes of them, and their ones'
+ * complement sum to dst->csum: one pass serves the UDP checksums of all copies. dst may be
+ * one of the rows; NULL ends the list.
+ */
 #define INC_SUM_LOOP(expr)                                                                        \
-	for (__u32 i = 0; i < INC_MAX_PAYLOAD / 4; i += 8) {                                      \
-		if (i >= words)                                                                   \
-			break;                                                                    \
-		_Pragma("unroll") for (int k = 0; k < 8; k++) x[i + k] = (expr);                  \
-	}
+	do {                                                                                      \
+		__u32 i = 0;                                                                      \
+		for (; i + 8 <= words && i < INC_MAX_PAYLOAD / 4; i += 8) {                       \
+			_Pragma("unroll") for (int k = 0; k < 8; k++)                             \
+			{                                                                         \
+				__u32 v = (expr);                                                 \
+				x[i + k] = v;                                                     \
+				csum += v;                                                        \
+			}                                                                         \
+		}                                                                                 \
+		for (int k = 0; i < words && i < INC_MAX_PAYLOAD / 4; i++) {                      \
+			__u32 v = (expr);                                                         \
+			x[i] = v;                                                                 \
+			csum += v;                                                                \
+		}                                                                                 \
+		csum = (csum & 0xffffffff) + (csum >> 32);                                        \
+		dst->csum = (csum & 0xffffffff) + (csum >> 32);                                   \
+	} while (0)
 
 __noinline int inc_sum_int32(struct inc_buf *dst, struct inc_buf *a, struct inc_buf *b,
 			     struct inc_buf *c, struct inc_buf *d)
 {
 	__u32 *x, *pa, *pb, *pc, *pd, words;
+	__u64 csum = 0;
 
 	if (!dst || !a)
 		return 0;
@@ -87,6 +104,7 @@ __noinline int inc_sum_int32(struct inc_buf *dst, struct inc_buf *a, struct inc_
 __noinline int inc_sum_int32_be(struct inc_buf *dst, struct inc_buf *a, struct inc_buf *b)
 {
 	__u32 *x, *pa, *pb, words;
+	__u64 csum = 0;
 
 	if (!dst || !a || !b)
 		return 0;
@@ -142,29 +160,6 @@ static __always_inline int inc_sum_some(const struct inc_group_cfg *group, struc
 	return 0;
 }
 
-/* Ones' complement sum of the result's payload: one pass serves the UDP checksums of all
- * copies. The helper takes 512 bytes at most on older kernels. */
-__noinline __u32 inc_payload_csum(struct inc_buf *result)
-{
-	__u32 sum = 0, len;
-
-	if (!result)
-		return 0;
-	len = result->len;
-	for (__u32 off = 0; off < INC_MAX_PAYLOAD; off += 512) {
-		__u32 n;
-
-		if (off >= len)
-			break;
-		n = len - off;
-		if (n > 512)
-			n = 512;
-		n &= ~3u;
-		sum = bpf_csum_diff(NULL, 0, (__be32 *)(result->payload + off), n, sum);
-	}
-	return sum;
-}
-
 /* Fills the result row of a complete slot. Returns the mask of children that called
  * something else, in which case the row is not a result. */
 __noinline __u32 inc_reduce(__u32 group_id, __u32 slot, __u64 r)
@@ -184,13 +179,12 @@ __noinline __u32 inc_reduce(__u32 group_id, __u32 slot, __u64 r)
 	if (differ)
 		return differ;
 	givers = result->resv[0];
+	result->csum = 0;
 	if (givers == group->full_mask && !(group->flags & INC_GROUP_F_NET_ORDER))
 		inc_sum_all(group, result, slot);
 	else if (givers)
 		inc_sum_some(group, result, slot, givers);
 	result->crc = inc_crc_row(result, offsetof(struct inc_buf, payload), result->len, 0);
-	if (group->flags & INC_GROUP_F_UDP_CSUM)
-		result->csum = inc_payload_csum(result);
 	inc_count_add(INC_CTR_X_SUM_BYTES, (__u64)result->len * group->children);
 	*(volatile __u64 *)&result->r = r;
 	return 0;
