@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a packet costs in the XDP programs: BPF_PROG_TEST_RUN of the data path's own leaves
+ * (bpf/inc_xdp_test.bpf.c puts state back before each round), beside an empty XDP program and
+ * zlib's crc32 over the same bytes. Nanoseconds per packet: minimum and median over runs.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <jansson.h>
+#include <zlib.h>
+#include "bpf/inc_wire.h"
+#include "lib/inc_roce.h"
+#include "loader/inc_crc_tables.h"
+#include "loader/inc_loader.h"
+#include "inc_xdp_test.skel.h"
+
+#define RUNS	60
+#define ROUNDS	10000
+#define IFINDEX 1 /* loopback: what BPF_PROG_TEST_RUN gives as ingress */
+
+struct bench {
+	struct inc_switch *sw;
+	struct inc_xdp_test *test;
+	uint8_t frame[INC_MAX_PAYLOAD + 128];
+	uint32_t frame_len;
+	uint32_t payload;
+	uint32_t children;
+};
+
+struct figure {
+	uint32_t min_ns;
+	uint32_t median_ns;
+};
+
+static int compare_u32(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static struct figure summarise(uint32_t *ns)
+{
+	qsort(ns, RUNS, sizeof(*ns), compare_u32);
+	return (struct figure){ ns[0], ns[RUNS / 2] };
+}
+
+/* Child 0's first packet: SEND only with immediate, random data. */
+static void build_frame(struct bench *b, const struct inc_child_spec *child, uint32_t desc)
+{
+	uint8_t *ip = b->frame + INC_ETH_LEN, *udp = ip + INC_IP_LEN;
+	struct inc_bth *bth = (struct inc_bth *)(udp + INC_UDP_LEN);
+	uint32_t len = INC_IP_LEN + INC_UDP_LEN + INC_BTH_LEN + INC_IMM_LEN + b->payload;
+	uint8_t *imm = (uint8_t *)(bth + 1);
+	uint32_t word;
+
+	memset(b->frame, 2, 12);
+	b->frame[12] = 8;
+	b->frame[13] = 0;
+	memset(ip, 0, INC_IP_LEN + INC_UDP_LEN);
+	ip[0] = 0x45;
+	ip[2] = (len + INC_ICRC_LEN) >> 8;
+	ip[3] = (len + INC_ICRC_LEN) & 0xff;
+	ip[6] = 0x40;
+	ip[8] = 64;
+	ip[9] = IPPROTO_UDP;
+	memcpy(ip + 12, &child->peer_addr, 4);
+	memcpy(ip + 16, &child->own_addr, 4);
+	*(uint16_t *)udp = htons(child->peer_port);
+	*(uint16_t *)(udp + 2) = htons(INC_ROCE_UDP_PORT);
+	*(uint16_t *)(udp + 4) = htons(len + INC_ICRC_LEN - INC_IP_LEN);
+	bth->opcode = INC_OP_SEND_ONLY_IMM;
+	bth->se_m_pad_tver = INC_BTH_M;
+	bth->pkey = htons(child->pkey);
+	bth->resv_qpn = htonl(child->own_qpn);
+	bth->ackreq_psn = htonl(child->rx_start_psn);
+	word = htonl(desc);
+	memcpy(imm, &word, 4);
+	for (uint32_t i = 0; i < b->payload; i++)
+		imm[INC_IMM_LEN + i] = random();
+	word = inc_icrc_ipv4(ip, len);
+	memcpy(ip + len, &word, 4);
+	b->frame_len = INC_ETH_LEN + len + INC_ICRC_LEN;
+}
+
+static int open_test_object(struct bench *b, struct inc_err *err)
+{
+	struct bpf_map *map;
+	int ret;
+
+	b->test = inc_xdp_test__open();
+	if (!b->test)
+		return inc_err_set(err, errno, "inc_xdp_test: %s", strerror(errno));
+	inc_crc_fill_tables(b->test->rodata->inc_crc_table, b->test->rodata->inc_shift_table);
+	bpf_object__for_each_map(map, b->test->obj) {
+		int fd = inc_switch_map_fd(b->sw, bpf_map__name(map));
+
+		if (fd >= 0 && (ret = bpf_map__reuse_fd(map, fd)))
+			return inc_err_set(err, -ret, "map %s: %s", bpf_map__name(map), strerror(-ret));
+	}
+	ret = inc_xdp_test__load(b->test);
+	if (ret)
+		return inc_err_set(err, -ret, "inc_xdp_test: load: %s", strerror(-ret));
+	return 0;
+}
+
+static int setup(struct bench *b, struct inc_err *err)
+{
+	struct inc_switch_opts opts = { .sz = sizeof(opts), .max_groups = 1, .max_connections = 64 };
+	uint32_t desc = INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, 1);
+	struct inc_group_spec spec = { .communicator = 1, .payload = b->payload, .slots = 64,
+				       .children = b->children };
+	const struct inc_group_cfg *group;
+	int ret;
+
+	ret = inc_switch_open(&opts, &b->sw, err);
+	if (ret)
+		return ret;
+	for (uint32_t c = 0; c < b->children; c++)
+		spec.child[c] = (struct inc_child_spec){
+			.rank = c,
+			.ifindex = IFINDEX + c, /* child 0 alone behind the ingress port */
+			.peer_addr = htonl(0x0a000001 + c),
+			.own_addr = htonl(0x0a0000fe),
+			.peer_qpn = 0x200 + c,
+			.own_qpn = 0x100 + c,
+			.peer_port = 50000,
+			.pkey = INC_PKEY_DEFAULT,
+			.flags = INC_CONN_F_UDP_CSUM,
+		};
+	ret = inc_switch_add_group(b->sw, &spec, err);
+	if (ret < 0)
+		return ret;
+	group = inc_switch_group(b->sw, ret);
+	/* the others have given zeros, so the sum leaves the frame's payload as it is */
+	for (uint32_t c = 1; c < b->children; c++) {
+		struct inc_buf *row = &inc_switch_contribs(b->sw)[group->contrib_base +
+								  (c << group->log2_slots)];
+
+		row->desc = desc;
+		row->len = b->payload;
+		row->opcode = INC_OP_SEND_ONLY_IMM;
+	}
+	build_frame(b, &spec.child[0], desc);
+	ret = open_test_object(b, err);
+	if (ret)
+		return ret;
+	memcpy(b->test->bss->inc_bench_headers, b->frame, sizeof(b->test->bss->inc_bench_headers));
+	memcpy(&b->test->bss->inc_bench_icrc, b->frame + b->frame_len - INC_ICRC_LEN, 4);
+	b->test->bss->inc_bench_len = b->frame_len;
+	b->test->bss->inc_bench_conn = group->conn_base;
+	b->test->bss->inc_bench_slot_row = group->result_base;
+	b->test->bss->inc_test_egress_ifindex = IFINDEX;
+	return 0;
+}
+
+/* want: the verdict that shows the round did what it is named for. */
+static int run(struct bench *b, struct bpf_program *prog, uint32_t want, uint64_t arrived,
+	       struct figure *out, struct inc_err *err)
+{
+	uint8_t in[sizeof(b->frame)], back[sizeof(b->frame) + 256];
+	uint32_t ns[RUNS];
+
+	b->test->bss->inc_bench_arrived = arrived;
+	for (int i = 0; i < RUNS; i++) {
+		LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = in, .data_size_in = b->frame_len,
+			    .data_out = back, .data_size_out = sizeof(back), .repeat = ROUNDS);
+		int ret;
+
+		memcpy(in, b->frame, b->frame_len);
+		ret = bpf_prog_test_run_opts(bpf_program__fd(prog), &opts);
+		if (ret)
+			return inc_err_set(err, -ret, "%s: BPF_PROG_TEST_RUN: %s",
+					   bpf_program__name(prog), strerror(-ret));
+		if (opts.retval != want)
+			return inc_err_set(err, EPROTO, "%s: verdict %u, expected %u",
+					   bpf_program__name(prog), opts.retval, want);
+		ns[i] = opts.duration;
+	}
+	*out = summarise(ns);
+	return 0;
+}
+
+static struct figure run_zlib(const struct bench *b)
+{
+	uint32_t ns[RUNS];
+	volatile uLong sink = 0;
+
+	for (int i = 0; i < RUNS; i++) {
+		struct timespec t0, t1;
+
+		clock_gettime(CLOCK_MONOTONIC, &t0);
+		for (int k = 0; k < ROUNDS; k++)
+			sink ^= crc32(0, b->frame + INC_ETH_LEN, b->frame_len - INC_ETH_LEN);
+		clock_gettime(CLOCK_MONOTONIC, &t1);
+		ns[i] = ((t1.tv_sec - t0.tv_sec) * 1000000000ll + t1.tv_nsec - t0.tv_nsec) / ROUNDS;
+	}
+	return summarise(ns);
+}
+
+static void print(const char *name, struct figure f, bool json, const struct bench *b)
+{
+	if (json) {
+		json_t *o = json_pack("{s:s, s:i, s:i, s:i, s:i}", "bench", name, "payload",
+				      b->payload, "children", b->children, "min_ns", f.min_ns,
+				      "median_ns", f.median_ns);
+
+		json_dumpf(o, stdout, JSON_COMPACT);
+		putchar('\n');
+		json_decref(o);
+	} else {
+		printf("%-46s %8u %8u\n", name, f.min_ns, f.median_ns);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "payload", required_argument, NULL, 'p' },
+		{ "children", required_argument, NULL, 'c' },
+		{ "json", no_argument, NULL, 'j' },
+		{ "help", no_argument, NULL, 'h' },
+		{},
+	};
+	struct bench b = { .payload = 1024, .children = 4 };
+	struct inc_err err = {};
+	bool json = false;
+	struct figure f;
+	uint64_t others;
+	int c, ret;
+
+	while ((c = getopt_long(argc, argv, "p:c:jh", options, NULL)) != -1) {
+		switch (c) {
+		case 'p':
+			b.payload = atoi(optarg);
+			break;
+		case 'c':
+			b.children = atoi(optarg);
+			break;
+		case 'j':
+			json = true;
+			break;
+		case 'h':
+			puts("usage: bench_xdp [--payload 256|512|1024|2048] [--children 2..32] [--json]");
+			return 0;
+		default:
+			return 2;
+		}
+	}
+	if (b.children < 2 || b.children > INC_MAX_CHILDREN) {
+		fprintf(stderr, "bench_xdp: --children: 2 to %d\n", INC_MAX_CHILDREN);
+		return 2;
+	}
+	libbpf_set_print(NULL);
+	ret = setup(&b, &err);
+	if (ret < 0)
+		goto out;
+	if (!json)
+		printf("payload %u, %u children; ns per packet           min   median\n", b.payload,
+		       b.children);
+	others = (b.children == 32 ? ~0u : (1u << b.children) - 1) & ~1ull;
+	f = run_zlib(&b);
+	print("zlib crc32 over the packet", f, json, &b);
+	struct {
+		const char *name;
+		struct bpf_program *prog;
+		uint32_t want;
+		uint64_t arrived;
+	} rows[] = {
+		{ "empty XDP program", b.test->progs.inc_bench_empty, 2, 0 },
+		{ "putting state back (part of what follows)", b.test->progs.inc_bench_reset_only, 2, 0 },
+		{ "contribution, not the last", b.test->progs.inc_bench_handle, 1, 0 },
+		{ "last contribution, sum, ICRC of result", b.test->progs.inc_bench_handle, 4, others },
+		{ "the same and one copy with its ICRC", b.test->progs.inc_bench_handle_copy, 2, others },
+	};
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		ret = run(&b, rows[i].prog, rows[i].want, rows[i].arrived, &f, &err);
+		if (ret)
+			goto out;
+		print(rows[i].name, f, json, &b);
+	}
+out:
+	if (ret < 0)
+		fprintf(stderr, "bench_xdp: %s\n", err.msg);
+	inc_xdp_test__destroy(b.test);
+	inc_switch_close(b.sw);
+	return ret < 0;
+}
