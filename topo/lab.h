@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * inc-lab: a topology made of network namespaces. What a lab consists of is written to
+ * /run/inc-lab/NAME.json before any of it exists, so that `down` can always undo it.
+ */
+#ifndef INC_TOPO_LAB_H
+#define INC_TOPO_LAB_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <netinet/in.h>
+#include <jansson.h>
+#include "lib/inc_err.h"
+
+#define LAB_DIR     "/run/inc-lab"
+#define LAB_PIN_DIR "/sys/fs/bpf/inc"
+#define LAB_RUN_DIR "/run/inc"
+
+#define LAB_MEMBER_PORT 52200 /* of the controller; see docs/control.md */
+
+#define LAB_NAME_MAX 40 /* "inc-12ab34" or what --name says */
+#define LAB_NODE_MAX 40
+#define LAB_NS_MAX   (LAB_NAME_MAX + LAB_NODE_MAX + 2)
+#define LAB_NODES    250 /* the management network's addresses */
+
+enum lab_role { LAB_CONTROLLER, LAB_HOST, LAB_SWITCH, LAB_WIRE, LAB_ROLES };
+extern const char *const lab_role_names[LAB_ROLES];
+
+struct lab_node {
+	char name[LAB_NODE_MAX]; /* controller, h0, s0; a wire: h0-s0 */
+	enum lab_role role;
+	char netns[LAB_NS_MAX];
+	struct in_addr mgmt; /* 10.99.0.x; a wire has none */
+	struct in_addr addr; /* host: of its data port */
+	int rank;            /* host: its place in the topology file */
+	/* the process that makes the node what it is; pid 0: none */
+	pid_t pid;
+	uint64_t start_time; /* field 22 of /proc/PID/stat: this pid, not a later one */
+	int child_status;    /* waitpid's, valid while the process is our child and ended */
+	bool ended;
+};
+
+struct lab_end {
+	int node; /* index into lab.nodes */
+	char ifname[16];
+	struct in_addr ip;
+	char mac[18];
+};
+
+/* One cable. end[0] is the host, or the switch nearer to the leaves; end[1] a switch. */
+struct lab_link {
+	struct lab_end end[2];
+	unsigned int prefix;
+	unsigned int mtu;
+	int wire;              /* index into lab.nodes, -1: the veths are each other's peers */
+	char wire_args[8][48]; /* --set SPEC values */
+	unsigned int n_wire_args;
+	uint64_t seed;
+};
+
+struct lab {
+	char name[LAB_NAME_MAX];
+	char tag[64]; /* INC_LAB_TAG of who made it, for finding leftovers */
+	char topology[PATH_MAX];
+	char state_path[PATH_MAX];
+	char dir[PATH_MAX / 2]; /* logs and sockets */
+	struct lab_node nodes[LAB_NODES];
+	unsigned int n_nodes;
+	struct lab_link *links; /* owned; only while the lab is made */
+	unsigned int n_links;
+};
+
+/* Set by SIGINT, SIGTERM and SIGHUP while a lab is being made. */
+extern volatile int lab_interrupted;
+
+/* lab_state.c */
+bool lab_name_ok(const char *name);
+/* Paths and nothing else; name NULL: a random one. */
+int lab_init(struct lab *lab, const char *name, struct inc_err *err);
+/* create: -EEXIST where the lab's file is there. */
+int lab_save(const struct lab *lab, bool create, struct inc_err *err);
+/* name NULL: the only lab there is. */
+int lab_load(struct lab *lab, const char *name, struct inc_err *err);
+json_t *lab_to_json(const struct lab *lab);
+/* Names of all labs as a JSON array of strings. */
+json_t *lab_names(void);
+struct lab_node *lab_find(struct lab *lab, const char *name);
+/* Path of a node's log, socket or statistics: suffix "log", "sock", "json". */
+void lab_path(const struct lab *lab, const struct lab_node *node, const char *suffix,
+	      char path[PATH_MAX]);
+void lab_instance(const struct lab *lab, const struct lab_node *node, char instance[LAB_NS_MAX]);
+unsigned int lab_hosts(const struct lab *lab);
+
+/* lab_topo.c: nodes and links from a topology file */
+int lab_read_topology(struct lab *lab, const char *path, struct inc_err *err);
+
+/* lab_net.c */
+int lab_net_up(struct lab *lab, struct inc_err *err);
+void lab_net_down(const struct lab *lab);
+/* Threaded NAPI for the ports of a switch, on one CPU (-1: wherever). */
+int lab_napi_threaded(const struct lab *lab, const struct lab_node *node, int cpu,
+		      struct inc_err *err);
+
+/* lab_proc.c */
+/* The directory of this program, behind which its siblings are looked for first. */
+void lab_find_program(const char *name, char path[PATH_MAX]);
+/* Runs a program to its end with text as its input. -EIO with its last words if it fails. */
+int lab_command(char *const argv[], const char *text, struct inc_err *err);
+/* In a new child: joins the namespace. Returns -errno. */
+int lab_join(const char *netns);
+/* Joins a namespace and returns a descriptor of the old one, or -errno. */
+int lab_enter(const char *netns);
+void lab_leave(int fd);
+/* Starts a program in the background inside the node's namespace, its output in its log. */
+int lab_daemon(const struct lab *lab, struct lab_node *node, char *const argv[],
+	       struct inc_err *err);
+bool lab_alive(struct lab_node *node);
+/* Ends the processes of the lab, politely first. */
+void lab_kill(struct lab *lab);
+
+/* lab_up.c */
+struct lab_up_options {
+	const char *switch_args; /* NULL: none */
+	bool napi_threaded;
+	int napi_cpu; /* -1: any */
+};
+int lab_up(struct lab *lab, const struct lab_up_options *options, struct inc_err *err);
+/* Removes everything, whatever state it is in. */
+void lab_down(struct lab *lab);
+/* Asks the controller; the answer's data, owned by the caller, or NULL with a message. */
+json_t *lab_ask(const struct lab *lab, const char *what, struct inc_err *err);
+
+/* lab_run.c */
+struct lab_run_options {
+	const char *ranks; /* "0,2-3": start these of the world; NULL: all */
+	const char *hosts; /* "0,2-3": a world of these hosts alone; NULL: all */
+	bool no_prefix;
+	int only;         /* show this rank's output alone; -1: all */
+	double timeout_s; /* 0: none */
+	char **env;       /* K=V strings */
+	unsigned int n_env;
+};
+/* Returns the exit code. */
+int lab_run(struct lab *lab, const struct lab_run_options *options, char *const argv[]);
+/* Replaces this process; returns only on failure. */
+int lab_exec(struct lab *lab, const char *node, char *const argv[], struct inc_err *err);
+/* INCCL_* variables of a host, and the path to this build's programs. */
+void lab_set_env(const struct lab *lab, const struct lab_node *host, int rank, int size,
+		 const char *job);
+
+#endif

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Namespaces, links, addresses and routes, through ip(8) in batches. */
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include "lib/inc_log.h"
+#include "topo/lab.h"
+
+/* A text that grows. */
+struct batch {
+	char *text; /* owned */
+	size_t len;
+	FILE *f;
+};
+
+static int batch_open(struct batch *b, struct inc_err *err)
+{
+	b->f = open_memstream(&b->text, &b->len);
+	return b->f ? 0 : inc_err_set(err, ENOMEM, "out of memory");
+}
+
+/* Runs the batch in a namespace (NULL: this one) and frees it. */
+static int batch_run(struct batch *b, const char *netns, struct inc_err *err)
+{
+	char *in_ns[] = {"ip", "-n", (char *)netns, "-batch", "-", NULL};
+	char *here[] = {"ip", "-batch", "-", NULL};
+	int ret;
+
+	fclose(b->f);
+	ret = lab_command(netns ? in_ns : here, b->text, err);
+	free(b->text);
+	return ret;
+}
+
+static const char *ip_text(struct in_addr a)
+{
+	static char text[4][INET_ADDRSTRLEN]; /* enough for one fprintf */
+	static unsigned int i;
+
+	return inet_ntop(AF_INET, &a, text[i++ % 4], INET_ADDRSTRLEN);
+}
+
+static int write_file(const char *path, const char *value)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC), ret = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (write(fd, value, strlen(value)) < 0)
+		ret = -errno;
+	close(fd);
+	return ret;
+}
+
+/* GRO on a veth turns its NAPI on, without which nothing can be redirected into it. */
+static int set_gro(const char *ifname, bool on)
+{
+	struct ethtool_value gro = {.cmd = ETHTOOL_SGRO, .data = on};
+	struct ifreq ifr = {.ifr_data = (void *)&gro};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), ret = 0;
+
+	if (fd < 0)
+		return -errno;
+	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", ifname);
+	if (ioctl(fd, SIOCETHTOOL, &ifr))
+		ret = -errno;
+	close(fd);
+	return ret;
+}
+
+/* The veth pairs, created where they belong. One queue each: one CPU at a time serves it. */
+static void write_links(const struct lab *lab, FILE *f)
+{
+	static const char *const queues = "numtxqueues 1 numrxqueues 1";
+
+	for (unsigned int i = 0; i < lab->n_nodes; i++)
+		fprintf(f, "netns add %s\n", lab->nodes[i].netns);
+	for (unsigned int i = 0; i < lab->n_nodes; i++)
+		if (lab->nodes[i].role == LAB_HOST || lab->nodes[i].role == LAB_SWITCH)
+			fprintf(f,
+				"link add name mgmt0 netns %s type veth peer name n%u netns %s\n",
+				lab->nodes[i].netns, i, lab->nodes[0].netns);
+	for (unsigned int i = 0; i < lab->n_links; i++) {
+		const struct lab_link *l = &lab->links[i];
+
+		for (int e = 0; e < 2; e++) {
+			const struct lab_end *a = &l->end[e], *b = &l->end[!e];
+
+			if (l->wire >= 0)
+				fprintf(f,
+					"link add name %s netns %s mtu %u %s address %s type veth "
+					"peer name %s netns %s mtu %u %s\n",
+					a->ifname, lab->nodes[a->node].netns, l->mtu, queues,
+					a->mac, e ? "switch" : "host", lab->nodes[l->wire].netns,
+					l->mtu, queues);
+			else if (!e)
+				fprintf(f,
+					"link add name %s netns %s mtu %u %s address %s type veth "
+					"peer name %s netns %s mtu %u %s address %s\n",
+					a->ifname, lab->nodes[a->node].netns, l->mtu, queues,
+					a->mac, b->ifname, lab->nodes[b->node].netns, l->mtu,
+					queues, b->mac);
+		}
+	}
+}
+
+/* Every subnet that is not the node's own: by the neighbour on the shortest way there. */
+static void write_routes(const struct lab *lab, unsigned int from, FILE *f)
+{
+	int via[LAB_NODES]; /* link of `from` on the way to the node, -1: not seen */
+	unsigned int queue[LAB_NODES], head = 0, tail = 0;
+
+	memset(via, -1, sizeof(via));
+	queue[tail++] = from;
+	while (head < tail) {
+		unsigned int at = queue[head++];
+
+		/* hosts do not forward */
+		if (at != from && lab->nodes[at].role != LAB_SWITCH)
+			continue;
+		for (unsigned int i = 0; i < lab->n_links; i++) {
+			const struct lab_link *l = &lab->links[i];
+			int e = l->end[0].node == (int)at ? 0 : l->end[1].node == (int)at ? 1 : -1;
+			int to;
+
+			if (e < 0)
+				continue;
+			to = l->end[!e].node;
+			if (to == (int)from || via[to] >= 0)
+				continue;
+			via[to] = at == from ? (int)i : via[at];
+			queue[tail++] = to;
+		}
+	}
+	for (unsigned int i = 0; i < lab->n_links; i++) {
+		const struct lab_link *l = &lab->links[i], *first;
+		struct in_addr net;
+		int near;
+
+		if (l->end[0].node == (int)from || l->end[1].node == (int)from)
+			continue;
+		near = via[l->end[0].node] >= 0 ? l->end[0].node : l->end[1].node;
+		if (via[near] < 0)
+			continue;
+		first = &lab->links[via[near]];
+		net.s_addr = l->end[0].ip.s_addr & htonl(~0u << (32 - l->prefix));
+		fprintf(f, "route add %s/%u via %s\n", ip_text(net), l->prefix,
+			ip_text(first->end[first->end[0].node == (int)from].ip));
+	}
+}
+
+static int setup_node(const struct lab *lab, unsigned int i, struct inc_err *err)
+{
+	const struct lab_node *node = &lab->nodes[i];
+	struct batch b;
+	int ret, old;
+
+	old = lab_enter(node->netns);
+	if (old < 0)
+		return inc_err_set(err, -old, "namespace %s: %s", node->netns, strerror(-old));
+	/* IPv4 alone: neighbour discovery would only disturb the counters */
+	write_file("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1");
+	write_file("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
+	if (node->role == LAB_SWITCH)
+		write_file("/proc/sys/net/ipv4/ip_forward", "1");
+	lab_leave(old);
+
+	ret = batch_open(&b, err);
+	if (ret)
+		return ret;
+	fprintf(b.f, "link set lo up\n");
+	if (node->role == LAB_CONTROLLER) {
+		fprintf(b.f, "link add br0 type bridge\nlink set br0 up\naddr add %s/24 dev br0\n",
+			ip_text(node->mgmt));
+		for (unsigned int n = 0; n < lab->n_nodes; n++)
+			if (lab->nodes[n].role == LAB_HOST || lab->nodes[n].role == LAB_SWITCH)
+				fprintf(b.f, "link set n%u master br0 up\n", n);
+	} else if (node->role == LAB_WIRE) {
+		fprintf(b.f, "link set host up\nlink set switch up\n");
+	} else {
+		fprintf(b.f, "addr add %s/24 dev mgmt0\nlink set mgmt0 up\n", ip_text(node->mgmt));
+	}
+	for (unsigned int n = 0; n < lab->n_links; n++) {
+		for (int e = 0; e < 2; e++) {
+			const struct lab_end *a = &lab->links[n].end[e];
+			const struct lab_end *z = &lab->links[n].end[!e];
+
+			if (a->node != (int)i)
+				continue;
+			/* the neighbour is known: no ARP that a wire could lose */
+			fprintf(b.f,
+				"addr add %s/%u dev %s\nlink set %s up\n"
+				"neigh add %s lladdr %s dev %s nud permanent\n",
+				ip_text(a->ip), lab->links[n].prefix, a->ifname, a->ifname,
+				ip_text(z->ip), z->mac, a->ifname);
+		}
+	}
+	if (node->role == LAB_HOST || node->role == LAB_SWITCH)
+		write_routes(lab, i, b.f);
+	return batch_run(&b, node->netns, err);
+}
+
+int lab_net_up(struct lab *lab, struct inc_err *err)
+{
+	struct batch b;
+	int ret = batch_open(&b, err);
+
+	if (ret)
+		return ret;
+	write_links(lab, b.f);
+	ret = batch_run(&b, NULL, err);
+	for (unsigned int i = 0; i < lab->n_nodes && !ret; i++)
+		ret = setup_node(lab, i, err);
+	for (unsigned int i = 0; i < lab->n_links && !ret; i++) {
+		const struct lab_end *host = &lab->links[i].end[0];
+		const char *netns = lab->nodes[host->node].netns;
+		int old;
+
+		if (lab->nodes[host->node].role != LAB_HOST)
+			continue;
+		old = lab_enter(netns);
+		if (old < 0)
+			return inc_err_set(err, -old, "namespace %s: %s", netns, strerror(-old));
+		ret = set_gro(host->ifname, true);
+		lab_leave(old);
+		if (ret)
+			inc_err_set(err, -ret, "%s in %s: turning GRO on: %s", host->ifname, netns,
+				    strerror(-ret));
+	}
+	return ret;
+}
+
+void lab_net_down(const struct lab *lab)
+{
+	struct inc_err err;
+
+	for (unsigned int i = 0; i < lab->n_nodes; i++) {
+		const char *netns = lab->nodes[i].netns;
+		char *argv[] = {"ip", "netns", "del", (char *)netns, NULL};
+		char path[LAB_NS_MAX + 16];
+
+		snprintf(path, sizeof(path), "/run/netns/%s", netns);
+		if (!access(path, F_OK) && lab_command(argv, "", &err))
+			inc_warn("%s", err.msg);
+	}
+}
+
+/* Process ids of the kernel threads of threaded NAPI for an interface name. Several
+ * namespaces have a p0: the caller takes those that are new. */
+static size_t napi_threads(const char *ifname, pid_t *pids, size_t max)
+{
+	DIR *proc = opendir("/proc");
+	struct dirent *e;
+	char path[64], comm[64], want[32];
+	size_t n = 0;
+
+	snprintf(want, sizeof(want), "napi/%s-", ifname);
+	while (proc && (e = readdir(proc)) && n < max) {
+		pid_t pid = atoi(e->d_name);
+		ssize_t len;
+		int fd;
+
+		if (pid <= 0)
+			continue;
+		snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			continue;
+		len = read(fd, comm, sizeof(comm) - 1);
+		close(fd);
+		if (len <= 0)
+			continue;
+		comm[len] = 0;
+		if (!strncmp(comm, want, strlen(want)))
+			pids[n++] = pid;
+	}
+	if (proc)
+		closedir(proc);
+	return n;
+}
+
+static int port_threaded(const char *netns, const char *ifname, int cpu, struct inc_err *err)
+{
+	/* `ip netns exec` mounts the namespace's own /sys */
+	char path[64], *argv[] = {"ip", "netns",          "exec", (char *)netns, "sh",
+				  "-c", "echo 1 >\"$0\"", path,   NULL};
+	pid_t before[1024], after[1024];
+	size_t n_before, n_after, pinned = 0;
+	cpu_set_t set;
+	int ret;
+
+	snprintf(path, sizeof(path), "/sys/class/net/%s/threaded", ifname);
+	n_before = napi_threads(ifname, before, 1024);
+	ret = lab_command(argv, "", err);
+	if (ret || cpu < 0)
+		return ret;
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	n_after = napi_threads(ifname, after, 1024);
+	for (size_t i = 0; i < n_after; i++) {
+		size_t k;
+
+		for (k = 0; k < n_before && before[k] != after[i]; k++)
+			;
+		if (k < n_before)
+			continue;
+		if (sched_setaffinity(after[i], sizeof(set), &set))
+			return inc_err_set(err, errno, "NAPI thread of %s on CPU %d: %s", ifname,
+					   cpu, strerror(errno));
+		pinned++;
+	}
+	if (!pinned)
+		return inc_err_set(err, ENOENT, "%s in %s: no NAPI thread appeared", ifname, netns);
+	return 0;
+}
+
+int lab_napi_threaded(const struct lab *lab, const struct lab_node *node, int cpu,
+		      struct inc_err *err)
+{
+	/* one lab at a time, so that the threads that appear are ours */
+	int lock = open(LAB_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC), ret = 0;
+
+	if (lock < 0 || flock(lock, LOCK_EX))
+		ret = inc_err_set(err, errno, "%s: %s", LAB_DIR, strerror(errno));
+	for (unsigned int i = 0; i < lab->n_links && !ret; i++)
+		for (int e = 0; e < 2 && !ret; e++)
+			if (&lab->nodes[lab->links[i].end[e].node] == node)
+				ret = port_threaded(node->netns, lab->links[i].end[e].ifname, cpu,
+						    err);
+	if (lock >= 0)
+		close(lock);
+	return ret;
+}

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Processes: helpers run to their end, daemons in namespaces, and their end. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include "lib/inc_log.h"
+#include "topo/lab.h"
+
+#define KILL_GRACE_MS 5000
+
+volatile int lab_interrupted;
+
+void lab_find_program(const char *name, char path[PATH_MAX])
+{
+	char self[PATH_MAX / 2];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	char *slash;
+
+	if (n > 0) {
+		self[n] = 0;
+		slash = strrchr(self, '/');
+		if (slash) {
+			*slash = 0;
+			snprintf(path, PATH_MAX, "%s/%s", self, name);
+			if (!access(path, X_OK))
+				return;
+		}
+	}
+	snprintf(path, PATH_MAX, "%s", name); /* execvp looks in PATH */
+}
+
+int lab_join(const char *netns)
+{
+	char path[LAB_NS_MAX + 16];
+	int fd, ret = 0;
+
+	snprintf(path, sizeof(path), "/run/netns/%s", netns);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (setns(fd, CLONE_NEWNET))
+		ret = -errno;
+	close(fd);
+	return ret;
+}
+
+int lab_enter(const char *netns)
+{
+	int old = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC), ret;
+
+	if (old < 0)
+		return -errno;
+	ret = lab_join(netns);
+	if (ret) {
+		close(old);
+		return ret;
+	}
+	return old;
+}
+
+void lab_leave(int fd)
+{
+	if (setns(fd, CLONE_NEWNET))
+		abort(); /* every later step would hit the wrong namespace */
+	close(fd);
+}
+
+/* The last line or lines of a file, in one line. */
+static void tail(int fd, char *out, size_t size)
+{
+	off_t end = lseek(fd, 0, SEEK_END);
+	ssize_t n;
+
+	out[0] = 0;
+	if (end <= 0)
+		return;
+	n = pread(fd, out, size - 1, end > (off_t)size - 1 ? end - (off_t)size + 1 : 0);
+	if (n < 0)
+		n = 0;
+	while (n && (out[n - 1] == '\n' || out[n - 1] == ' '))
+		n--;
+	out[n] = 0;
+	for (ssize_t i = 0; i < n; i++)
+		if (out[i] == '\n')
+			out[i] = ';';
+}
+
+int lab_command(char *const argv[], const char *text, struct inc_err *err)
+{
+	int in = memfd_create("in", MFD_CLOEXEC), out = memfd_create("out", MFD_CLOEXEC);
+	char words[300];
+	int status, ret = 0;
+	pid_t pid;
+
+	if (in < 0 || out < 0 || write(in, text, strlen(text)) != (ssize_t)strlen(text)) {
+		ret = inc_err_set(err, errno, "memfd: %s", strerror(errno));
+		goto out;
+	}
+	lseek(in, 0, SEEK_SET);
+	pid = fork();
+	if (pid < 0) {
+		ret = inc_err_set(err, errno, "fork: %s", strerror(errno));
+		goto out;
+	}
+	if (!pid) {
+		setpgid(0, 0); /* Ctrl-C reaches inc-lab alone, which then undoes */
+		dup2(in, 0);
+		dup2(out, 1);
+		dup2(out, 2);
+		execvp(argv[0], argv);
+		fprintf(stderr, "%s: %s\n", argv[0], strerror(errno));
+		_exit(127);
+	}
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (!WIFEXITED(status) || WEXITSTATUS(status)) {
+		tail(out, words, sizeof(words));
+		ret = inc_err_set(err, EIO, "%s failed: %s", argv[0], words);
+	}
+out:
+	if (in >= 0)
+		close(in);
+	if (out >= 0)
+		close(out);
+	return ret;
+}
+
+static uint64_t start_time(pid_t pid)
+{
+	char path[32], buf[1024], *p;
+	unsigned long long t = 0;
+	ssize_t n = -1;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		n = read(fd, buf, sizeof(buf) - 1);
+		close(fd);
+	}
+	if (n <= 0)
+		return 0;
+	buf[n] = 0;
+	p = strrchr(buf, ')'); /* the name may hold blanks and parentheses */
+	if (!p || p[1] != ' ' || p[2] == 'Z')
+		return 0;
+	/* behind the name: state is field 3, start time is field 22 */
+	p += 2;
+	for (int i = 3; i < 22 && p; i++)
+		p = strchr(p + 1, ' ');
+	if (p)
+		t = strtoull(p, NULL, 10);
+	return t;
+}
+
+bool lab_alive(struct lab_node *node)
+{
+	int status;
+
+	if (!node->pid || node->ended)
+		return false;
+	/* ours while the lab is made, somebody else's later */
+	if (waitpid(node->pid, &status, WNOHANG) == node->pid) {
+		node->ended = true;
+		node->child_status = status;
+		return false;
+	}
+	return start_time(node->pid) == node->start_time;
+}
+
+int lab_daemon(const struct lab *lab, struct lab_node *node, char *const argv[],
+	       struct inc_err *err)
+{
+	char path[PATH_MAX];
+	int log, null, failed[2], e = 0, ret;
+	pid_t pid;
+
+	lab_path(lab, node, "log", path);
+	log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+	if (log < 0)
+		return inc_err_set(err, errno, "%s: %s", path, strerror(errno));
+	null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (null < 0 || pipe2(failed, O_CLOEXEC)) {
+		ret = inc_err_set(err, errno, "%s: %s", node->name, strerror(errno));
+		goto out;
+	}
+	pid = fork();
+	if (!pid) {
+		sigset_t none;
+
+		sigemptyset(&none);
+		sigprocmask(SIG_SETMASK, &none, NULL);
+		setsid();
+		dup2(null, 0);
+		dup2(log, 1);
+		dup2(log, 2);
+		e = -lab_join(node->netns);
+		if (!e) {
+			execvp(argv[0], argv);
+			e = errno;
+		}
+		if (write(failed[1], &e, sizeof(e)) != sizeof(e))
+			_exit(126);
+		_exit(127);
+	}
+	close(failed[1]);
+	if (pid < 0)
+		e = errno;
+	else if (read(failed[0], &e, sizeof(e)) != sizeof(e))
+		e = 0;
+	close(failed[0]);
+	ret = e ? inc_err_set(err, e, "%s: cannot start %s: %s", node->name, argv[0], strerror(e))
+		: 0;
+	if (!ret) {
+		node->pid = pid;
+		node->start_time = start_time(pid);
+		node->ended = false;
+	}
+out:
+	if (null >= 0)
+		close(null);
+	close(log);
+	return ret;
+}
+
+static int pidfd_open(pid_t pid)
+{
+	return syscall(SYS_pidfd_open, pid, 0);
+}
+
+/* Signals a process and waits for its end: TERM first, then KILL. */
+static void end_process(pid_t pid, int grace_ms)
+{
+	struct pollfd p = {.fd = pidfd_open(pid), .events = POLLIN};
+
+	if (p.fd < 0)
+		return;
+	if (grace_ms) {
+		syscall(SYS_pidfd_send_signal, p.fd, SIGTERM, NULL, 0);
+		syscall(SYS_pidfd_send_signal, p.fd, SIGCONT, NULL, 0);
+	}
+	if (!grace_ms || poll(&p, 1, grace_ms) != 1) {
+		if (grace_ms)
+			inc_warn("process %d does not end, killing it", pid);
+		syscall(SYS_pidfd_send_signal, p.fd, SIGKILL, NULL, 0);
+		poll(&p, 1, KILL_GRACE_MS);
+	}
+	close(p.fd);
+	waitpid(pid, NULL, WNOHANG);
+}
+
+/* Any process that lives in one of the lab's namespaces, whoever started it. */
+static unsigned int kill_in_namespaces(const struct lab *lab, int grace_ms)
+{
+	ino_t inodes[LAB_NODES];
+	unsigned int n = 0;
+	struct dirent *e;
+	struct stat st, own;
+	DIR *proc;
+
+	if (stat("/proc/self/ns/net", &own))
+		return 0;
+
+	for (unsigned int i = 0; i < lab->n_nodes; i++) {
+		char path[LAB_NS_MAX + 16];
+
+		snprintf(path, sizeof(path), "/run/netns/%s", lab->nodes[i].netns);
+		/* a file that is no mounted namespace (any more) has another device */
+		inodes[i] = stat(path, &st) || st.st_dev != own.st_dev || st.st_ino == own.st_ino
+				    ? 0
+				    : st.st_ino;
+	}
+	proc = opendir("/proc");
+	while (proc && (e = readdir(proc))) {
+		pid_t pid = atoi(e->d_name);
+		char path[64];
+
+		if (pid <= 0 || pid == getpid())
+			continue;
+		snprintf(path, sizeof(path), "/proc/%d/ns/net", pid);
+		if (stat(path, &st) || st.st_dev != own.st_dev)
+			continue;
+		for (unsigned int i = 0; i < lab->n_nodes; i++) {
+			if (!inodes[i] || inodes[i] != st.st_ino)
+				continue;
+			end_process(pid, grace_ms);
+			n++;
+			break;
+		}
+	}
+	if (proc)
+		closedir(proc);
+	return n;
+}
+
+void lab_kill(struct lab *lab)
+{
+	/* switches before wires and the controller: they take their pins along */
+	static const enum lab_role order[] = {LAB_SWITCH, LAB_WIRE, LAB_CONTROLLER};
+
+	for (size_t o = 0; o < sizeof(order) / sizeof(order[0]); o++)
+		for (unsigned int i = 0; i < lab->n_nodes; i++)
+			if (lab->nodes[i].role == order[o] && lab_alive(&lab->nodes[i]))
+				end_process(lab->nodes[i].pid, KILL_GRACE_MS);
+	/* what `run` and `exec` started, and what a damaged state file does not name */
+	kill_in_namespaces(lab, 1000);
+	for (int i = 0; i < 10 && kill_in_namespaces(lab, 0); i++)
+		;
+}

@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* A command on every host, its outputs joined line by line; a command on one node. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <event2/buffer.h>
+#include <event2/event.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/wait.h>
+#include "lib/inc_log.h"
+#include "topo/lab.h"
+
+#define LINE_MAX_BYTES (64 << 10) /* a longer one is cut into several */
+#define GRACE_S        3          /* between the polite signal and KILL */
+#define EXIT_TIMEOUT   124        /* as timeout(1) */
+
+struct job;
+
+struct stream {
+	struct job *job;
+	int rank;
+	int out;                 /* 1 or 2 */
+	struct evbuffer *buffer; /* owned */
+	struct event *event;     /* owned; NULL: at its end */
+};
+
+struct member {
+	const struct lab_node *host;
+	int rank;
+	pid_t pid; /* 0: not started, or has ended; leads a process group of its own */
+	pid_t group;
+	struct stream stream[2];
+};
+
+struct job {
+	const struct lab_run_options *options;
+	struct event_base *base;
+	struct member member[LAB_NODES];
+	unsigned int n;
+	unsigned int running;
+	unsigned int streams;
+	int worst;
+	int ended_by; /* exit code that a signal or the time limit fixes; 0: none */
+	struct event *grace;
+};
+
+/* "0,2-3" */
+static int parse_list(const char *text, unsigned int n, bool *in, struct inc_err *err)
+{
+	memset(in, text ? 0 : 1, n * sizeof(*in));
+	for (const char *p = text; p;) {
+		char *end;
+		unsigned long from = strtoul(p, &end, 10), to = from;
+
+		if (end != p && *end == '-') {
+			p = end + 1;
+			to = strtoul(p, &end, 10);
+		}
+		if (end == p || (*end && *end != ',') || to < from || to >= n)
+			return inc_err_set(err, EINVAL, "'%s': not a list of numbers from 0 to %u",
+					   text, n - 1);
+		for (; from <= to; from++)
+			in[from] = true;
+		p = *end ? end + 1 : NULL;
+	}
+	return 0;
+}
+
+void lab_set_env(const struct lab *lab, const struct lab_node *host, int rank, int size,
+		 const char *job)
+{
+	char text[PATH_MAX + 4096], addr[INET_ADDRSTRLEN];
+	const char *path = getenv("PATH");
+	char program[PATH_MAX], *slash;
+
+	inet_ntop(AF_INET, &lab->nodes[0].mgmt, addr, sizeof(addr));
+	setenv("INCCL_CONTROLLER", addr, 1);
+	setenv("INC_LAB", lab->name, 1);
+	/* the programs that were built with this one come first */
+	lab_find_program("inc-lab", program);
+	slash = strrchr(program, '/');
+	if (slash) {
+		*slash = 0;
+		snprintf(text, sizeof(text), "%s:%s", program, path ? path : "/usr/bin:/bin");
+		setenv("PATH", text, 1);
+	}
+	if (!host)
+		return;
+	inet_ntop(AF_INET, &host->addr, addr, sizeof(addr));
+	setenv("INCCL_ADDR", addr, 1);
+	snprintf(text, sizeof(text), "%d", rank);
+	setenv("INCCL_RANK", text, 1);
+	snprintf(text, sizeof(text), "%d", size);
+	setenv("INCCL_WORLD_SIZE", text, 1);
+	if (job)
+		setenv("INCCL_JOB", job, 1);
+}
+
+static void write_all(int fd, const void *data, size_t len)
+{
+	const char *p = data;
+
+	while (len) {
+		ssize_t n = write(fd, p, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return; /* nobody reads any more */
+		p += n;
+		len -= n;
+	}
+}
+
+/* Whole lines go out in one write each; at the end of the stream the rest does, too. */
+static void print_lines(struct stream *s, bool end)
+{
+	const struct lab_run_options *o = s->job->options;
+	char out[LINE_MAX_BYTES + 32];
+	size_t prefix, n;
+
+	prefix = o->no_prefix ? 0 : snprintf(out, sizeof(out), "[%d] ", s->rank);
+	for (;;) {
+		struct evbuffer_ptr eol = evbuffer_search(s->buffer, "\n", 1, NULL);
+		size_t have = evbuffer_get_length(s->buffer);
+
+		if (eol.pos >= 0 && eol.pos < LINE_MAX_BYTES)
+			n = eol.pos + 1;
+		else if (have >= LINE_MAX_BYTES)
+			n = LINE_MAX_BYTES;
+		else if (end && have)
+			n = have;
+		else
+			return;
+		evbuffer_remove(s->buffer, out + prefix, n);
+		if (out[prefix + n - 1] != '\n')
+			out[prefix + n++] = '\n';
+		if (o->only < 0 || o->only == s->rank)
+			write_all(s->out, out, prefix + n);
+	}
+}
+
+static void maybe_done(struct job *job)
+{
+	if (!job->running && !job->streams)
+		event_base_loopbreak(job->base);
+}
+
+static void on_output(int fd, short what, void *arg)
+{
+	struct stream *s = arg;
+	int n = evbuffer_read(s->buffer, fd, LINE_MAX_BYTES);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	print_lines(s, n <= 0);
+	if (n > 0)
+		return;
+	event_free(s->event);
+	s->event = NULL;
+	close(fd);
+	s->job->streams--;
+	maybe_done(s->job);
+}
+
+static void signal_all(struct job *job, int sig)
+{
+	for (unsigned int i = 0; i < job->n; i++)
+		if (job->member[i].group)
+			kill(-job->member[i].group, sig);
+}
+
+static void on_grace(int fd, short what, void *arg)
+{
+	signal_all(arg, SIGKILL);
+}
+
+static void on_timeout(int fd, short what, void *arg)
+{
+	static const struct timeval grace = {.tv_sec = GRACE_S};
+	struct job *job = arg;
+
+	inc_error("not done after %g s, ending it", job->options->timeout_s);
+	job->ended_by = EXIT_TIMEOUT;
+	signal_all(job, SIGTERM);
+	event_add(job->grace, &grace);
+}
+
+static void on_signal(int sig, short what, void *arg)
+{
+	static const struct timeval grace = {.tv_sec = GRACE_S};
+	struct job *job = arg;
+
+	signal_all(job, sig);
+	if (sig == SIGUSR1 || sig == SIGUSR2)
+		return;
+	job->ended_by = 128 + sig;
+	if (!event_pending(job->grace, EV_TIMEOUT, NULL))
+		event_add(job->grace, &grace);
+}
+
+static void on_child(int sig, short what, void *arg)
+{
+	struct job *job = arg;
+
+	for (unsigned int i = 0; i < job->n; i++) {
+		struct member *m = &job->member[i];
+		int status, code;
+
+		if (!m->pid || waitpid(m->pid, &status, WNOHANG) != m->pid)
+			continue;
+		code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+		if (WIFSIGNALED(status) && !job->ended_by)
+			inc_error("rank %d ended by signal %d (%s)", m->rank, WTERMSIG(status),
+				  strsignal(WTERMSIG(status)));
+		if (code > job->worst)
+			job->worst = code;
+		/* what it started in the background ends with it */
+		kill(-m->group, SIGKILL);
+		m->pid = m->group = 0;
+		job->running--;
+	}
+	maybe_done(job);
+}
+
+static void child_main(const struct lab *lab, const struct job *job, const struct member *m,
+		       int size, const char *name, const int fds[2], char *const argv[])
+{
+	int null = open("/dev/null", O_RDONLY), ret;
+	sigset_t none;
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	setpgid(0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* inc-lab killed: no orphans */
+	dup2(null, 0);
+	dup2(fds[0], 1);
+	dup2(fds[1], 2);
+	lab_set_env(lab, m->host, m->rank, size, name);
+	for (unsigned int i = 0; i < job->options->n_env; i++)
+		putenv(job->options->env[i]);
+	ret = lab_join(m->host->netns);
+	if (!ret) {
+		execvp(argv[0], argv);
+		ret = -errno;
+	}
+	fprintf(stderr, "inc-lab: %s: %s\n", argv[0], strerror(-ret));
+	_exit(ret == -ENOENT ? 127 : 126);
+}
+
+static int start_member(const struct lab *lab, struct job *job, struct member *m, int size,
+			const char *name, char *const argv[])
+{
+	int pipes[2][2] = {{-1, -1}, {-1, -1}}, fds[2];
+
+	if (pipe2(pipes[0], O_CLOEXEC) || pipe2(pipes[1], O_CLOEXEC))
+		goto fail;
+	fds[0] = pipes[0][1];
+	fds[1] = pipes[1][1];
+	m->pid = fork();
+	if (!m->pid)
+		child_main(lab, job, m, size, name, fds, argv);
+	if (m->pid < 0) {
+		m->pid = 0;
+		goto fail;
+	}
+	setpgid(m->pid, m->pid); /* here as well: it must hold before the first kill */
+	m->group = m->pid;
+	job->running++;
+	for (int i = 0; i < 2; i++) {
+		struct stream *s = &m->stream[i];
+
+		close(pipes[i][1]);
+		evutil_make_socket_nonblocking(pipes[i][0]);
+		*s = (struct stream){.job = job, .rank = m->rank, .out = i + 1};
+		s->buffer = evbuffer_new();
+		s->event = event_new(job->base, pipes[i][0], EV_READ | EV_PERSIST, on_output, s);
+		if (!s->buffer || !s->event || event_add(s->event, NULL)) {
+			errno = ENOMEM;
+			return -ENOMEM;
+		}
+		job->streams++;
+	}
+	return 0;
+fail:
+	for (int i = 0; i < 2; i++)
+		for (int k = 0; k < 2; k++)
+			if (pipes[i][k] >= 0)
+				close(pipes[i][k]);
+	return -errno;
+}
+
+static unsigned int pick_members(struct lab *lab, struct job *job, struct inc_err *err)
+{
+	bool in_world[LAB_NODES], started[LAB_NODES];
+	unsigned int n_hosts = lab_hosts(lab), size = 0;
+
+	if (!n_hosts) {
+		inc_err_set(err, ENOENT, "lab %s has no hosts", lab->name);
+		return 0;
+	}
+	if (parse_list(job->options->hosts, n_hosts, in_world, err))
+		return 0;
+	for (unsigned int i = 0; i < n_hosts; i++)
+		size += in_world[i];
+	if (parse_list(job->options->ranks, size, started, err))
+		return 0;
+	size = 0;
+	for (unsigned int i = 0; i < lab->n_nodes; i++) {
+		const struct lab_node *node = &lab->nodes[i];
+
+		if (node->role != LAB_HOST || !in_world[node->rank])
+			continue;
+		if (started[size]) {
+			job->member[job->n].host = node;
+			job->member[job->n++].rank = size;
+		}
+		size++;
+	}
+	return size;
+}
+
+int lab_run(struct lab *lab, const struct lab_run_options *options, char *const argv[])
+{
+	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+	struct event *events[sizeof(signals) / sizeof(signals[0]) + 1] = {NULL};
+	struct job job = {.options = options};
+	struct event *timeout = NULL;
+	struct inc_err err = {{0}};
+	char name[64];
+	unsigned int size, n_events = 0;
+	uint32_t r = 0;
+
+	size = pick_members(lab, &job, &err);
+	if (!size) {
+		inc_error("%s", err.msg);
+		return 2;
+	}
+	if (getrandom(&r, sizeof(r), 0) != sizeof(r))
+		r = getpid();
+	snprintf(name, sizeof(name), "%s-%08x", lab->name, r);
+	signal(SIGPIPE, SIG_IGN);
+	job.base = event_base_new();
+	if (!job.base)
+		return 1;
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+		events[n_events++] = evsignal_new(job.base, signals[i], on_signal, &job);
+	events[n_events++] = evsignal_new(job.base, SIGCHLD, on_child, &job);
+	for (unsigned int i = 0; i < n_events; i++)
+		event_add(events[i], NULL);
+	job.grace = evtimer_new(job.base, on_grace, &job);
+	timeout = evtimer_new(job.base, on_timeout, &job);
+	if (options->timeout_s > 0) {
+		struct timeval tv = {.tv_sec = options->timeout_s};
+
+		tv.tv_usec = (options->timeout_s - tv.tv_sec) * 1e6;
+		event_add(timeout, &tv);
+	}
+	for (unsigned int i = 0; i < job.n; i++) {
+		if (!start_member(lab, &job, &job.member[i], size, name, argv))
+			continue;
+		inc_error("starting rank %d: %s", job.member[i].rank, strerror(errno));
+		job.ended_by = 1;
+		signal_all(&job, SIGKILL);
+		break;
+	}
+	/* a member may have ended before its signal had a handler */
+	on_child(SIGCHLD, 0, &job);
+	if (job.running || job.streams)
+		event_base_dispatch(job.base);
+	for (unsigned int i = 0; i < job.n; i++)
+		for (int k = 0; k < 2; k++) {
+			struct stream *s = &job.member[i].stream[k];
+
+			if (s->event)
+				event_free(s->event);
+			if (s->buffer)
+				evbuffer_free(s->buffer);
+		}
+	for (unsigned int i = 0; i < n_events; i++)
+		event_free(events[i]);
+	event_free(job.grace);
+	event_free(timeout);
+	event_base_free(job.base);
+	return job.ended_by ? job.ended_by : job.worst;
+}
+
+int lab_exec(struct lab *lab, const char *name, char *const argv[], struct inc_err *err)
+{
+	const struct lab_node *node = lab_find(lab, name);
+	int ret;
+
+	if (!node)
+		return inc_err_set(err, ENOENT, "lab %s has no node %s (see inc-lab status)",
+				   lab->name, name);
+	ret = lab_join(node->netns);
+	if (ret)
+		return inc_err_set(err, -ret, "namespace %s: %s", node->netns, strerror(-ret));
+	lab_set_env(lab, node->role == LAB_HOST ? node : NULL, node->rank, lab_hosts(lab), NULL);
+	execvp(argv[0], argv);
+	return inc_err_set(err, errno, "%s: %s", argv[0], strerror(errno));
+}

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Names, paths and the file that says what a lab consists of. */
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include "topo/lab.h"
+
+const char *const lab_role_names[LAB_ROLES] = {"controller", "host", "switch", "wire"};
+
+bool lab_name_ok(const char *name)
+{
+	size_t n = strlen(name);
+
+	if (!n || n >= LAB_NAME_MAX || name[0] == '-' || name[0] == '.')
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (!isalnum((unsigned char)name[i]) && !strchr("-_.", name[i]))
+			return false;
+	return true;
+}
+
+int lab_init(struct lab *lab, const char *name, struct inc_err *err)
+{
+	const char *tag = getenv("INC_LAB_TAG");
+	uint32_t r;
+
+	memset(lab, 0, sizeof(*lab));
+	if (name && !lab_name_ok(name))
+		return inc_err_set(err, EINVAL,
+				   "'%s': a name has 1 to %d letters, digits, '-', '_' or '.'",
+				   name, LAB_NAME_MAX - 1);
+	if (name) {
+		strcpy(lab->name, name);
+	} else {
+		if (getrandom(&r, sizeof(r), 0) != sizeof(r))
+			return inc_err_set(err, errno, "getrandom: %s", strerror(errno));
+		snprintf(lab->name, sizeof(lab->name), "inc-%06x", r & 0xffffff);
+	}
+	snprintf(lab->tag, sizeof(lab->tag), "%s", tag ? tag : "");
+	snprintf(lab->state_path, sizeof(lab->state_path), "%s/%s.json", LAB_DIR, lab->name);
+	snprintf(lab->dir, sizeof(lab->dir), "%s/%s", LAB_DIR, lab->name);
+	return 0;
+}
+
+void lab_path(const struct lab *lab, const struct lab_node *node, const char *suffix,
+	      char path[PATH_MAX])
+{
+	snprintf(path, PATH_MAX, "%s/%s.%s", lab->dir, node->name, suffix);
+}
+
+void lab_instance(const struct lab *lab, const struct lab_node *node, char instance[LAB_NS_MAX])
+{
+	snprintf(instance, LAB_NS_MAX, "%s-%s", lab->name, node->name);
+}
+
+unsigned int lab_hosts(const struct lab *lab)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < lab->n_nodes; i++)
+		n += lab->nodes[i].role == LAB_HOST;
+	return n;
+}
+
+struct lab_node *lab_find(struct lab *lab, const char *name)
+{
+	for (unsigned int i = 0; i < lab->n_nodes; i++)
+		if (!strcmp(lab->nodes[i].name, name))
+			return &lab->nodes[i];
+	return NULL;
+}
+
+static void set_addr(json_t *o, const char *key, struct in_addr addr)
+{
+	char text[INET_ADDRSTRLEN];
+
+	if (addr.s_addr)
+		json_object_set_new(o, key,
+				    json_string(inet_ntop(AF_INET, &addr, text, sizeof(text))));
+}
+
+json_t *lab_to_json(const struct lab *lab)
+{
+	json_t *out = json_object(), *nodes = json_array();
+	char path[PATH_MAX], instance[LAB_NS_MAX];
+
+	json_object_set_new(out, "name", json_string(lab->name));
+	json_object_set_new(out, "tag", json_string(lab->tag));
+	json_object_set_new(out, "topology", json_string(lab->topology));
+	json_object_set_new(out, "dir", json_string(lab->dir));
+	for (unsigned int i = 0; i < lab->n_nodes; i++) {
+		const struct lab_node *node = &lab->nodes[i];
+		json_t *o = json_object();
+
+		json_object_set_new(o, "name", json_string(node->name));
+		json_object_set_new(o, "role", json_string(lab_role_names[node->role]));
+		json_object_set_new(o, "netns", json_string(node->netns));
+		set_addr(o, "mgmt", node->mgmt);
+		set_addr(o, "addr", node->addr);
+		if (node->role == LAB_HOST)
+			json_object_set_new(o, "rank", json_integer(node->rank));
+		if (node->role == LAB_SWITCH) {
+			lab_instance(lab, node, instance);
+			json_object_set_new(o, "instance", json_string(instance));
+		}
+		if (node->role == LAB_WIRE) {
+			lab_path(lab, node, "sock", path);
+			json_object_set_new(o, "control", json_string(path));
+			lab_path(lab, node, "json", path);
+			json_object_set_new(o, "stats", json_string(path));
+		}
+		if (node->role != LAB_HOST) {
+			lab_path(lab, node, "log", path);
+			json_object_set_new(o, "log", json_string(path));
+		}
+		if (node->pid) {
+			json_object_set_new(o, "pid", json_integer(node->pid));
+			json_object_set_new(o, "start_time", json_integer(node->start_time));
+		}
+		json_array_append_new(nodes, o);
+	}
+	json_object_set_new(out, "nodes", nodes);
+	return out;
+}
+
+int lab_save(const struct lab *lab, bool create, struct inc_err *err)
+{
+	char tmp[PATH_MAX + 16];
+	json_t *o;
+	int fd, ret = 0;
+
+	if (create) {
+		/* again where a `down` removes the empty directory at this moment */
+		do {
+			if (mkdir(LAB_DIR, 0755) && errno != EEXIST)
+				return inc_err_set(err, errno, "%s: %s", LAB_DIR, strerror(errno));
+			fd = open(lab->state_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+		} while (fd < 0 && errno == ENOENT);
+		if (fd < 0 && errno == EEXIST)
+			return inc_err_set(err, EEXIST, "lab %s is up already (%s)", lab->name,
+					   lab->state_path);
+		if (fd < 0)
+			return inc_err_set(err, errno, "%s: %s", lab->state_path, strerror(errno));
+		close(fd);
+	}
+	/* written beside and renamed, so that readers see one whole object */
+	snprintf(tmp, sizeof(tmp), "%s.tmp", lab->state_path);
+	o = lab_to_json(lab);
+	if (json_dump_file(o, tmp, JSON_INDENT(1)) || rename(tmp, lab->state_path))
+		ret = inc_err_set(err, errno ? errno : EIO, "%s: cannot write", lab->state_path);
+	json_decref(o);
+	return ret;
+}
+
+json_t *lab_names(void)
+{
+	json_t *names = json_array();
+	struct dirent *e;
+	DIR *dir = opendir(LAB_DIR);
+
+	while (dir && (e = readdir(dir))) {
+		size_t n = strlen(e->d_name);
+
+		if (n > 5 && !strcmp(e->d_name + n - 5, ".json") && e->d_name[0] != '.')
+			json_array_append_new(names, json_stringn(e->d_name, n - 5));
+	}
+	if (dir)
+		closedir(dir);
+	return names;
+}
+
+static int node_from_json(struct lab_node *node, json_t *o)
+{
+	const char *name = json_string_value(json_object_get(o, "name"));
+	const char *role = json_string_value(json_object_get(o, "role"));
+	const char *netns = json_string_value(json_object_get(o, "netns"));
+	const char *mgmt = json_string_value(json_object_get(o, "mgmt"));
+	const char *addr = json_string_value(json_object_get(o, "addr"));
+	unsigned int r;
+
+	if (!name || !role || !netns || strlen(name) >= LAB_NODE_MAX ||
+	    strlen(netns) >= LAB_NS_MAX || strchr(netns, '/'))
+		return -EINVAL;
+	for (r = 0; r < LAB_ROLES && strcmp(role, lab_role_names[r]); r++)
+		;
+	if (r == LAB_ROLES || (mgmt && inet_pton(AF_INET, mgmt, &node->mgmt) != 1) ||
+	    (addr && inet_pton(AF_INET, addr, &node->addr) != 1))
+		return -EINVAL;
+	node->role = r;
+	strcpy(node->name, name);
+	strcpy(node->netns, netns);
+	node->rank = json_integer_value(json_object_get(o, "rank"));
+	node->pid = json_integer_value(json_object_get(o, "pid"));
+	node->start_time = json_integer_value(json_object_get(o, "start_time"));
+	return 0;
+}
+
+/* The only lab there is, or a message that says what to do. */
+static int the_lab(char name[LAB_NAME_MAX], struct inc_err *err)
+{
+	json_t *names = lab_names();
+	size_t n = json_array_size(names);
+	int ret = 0;
+
+	if (n == 1)
+		snprintf(name, LAB_NAME_MAX, "%s", json_string_value(json_array_get(names, 0)));
+	else
+		ret = inc_err_set(err, n ? EINVAL : ENOENT,
+				  n ? "%zu labs are up: say which with --name (see inc-lab list)"
+				    : "%zu labs are up: make one with inc-lab up FILE",
+				  n);
+	json_decref(names);
+	return ret;
+}
+
+int lab_load(struct lab *lab, const char *name, struct inc_err *err)
+{
+	char only[LAB_NAME_MAX];
+	json_error_t jerr;
+	const char *text;
+	json_t *o, *nodes, *node;
+	size_t i;
+	int ret;
+
+	if (!name) {
+		ret = the_lab(only, err);
+		if (ret)
+			return ret;
+		name = only;
+	}
+	ret = lab_init(lab, name, err);
+	if (ret)
+		return ret;
+	if (access(lab->state_path, F_OK))
+		return inc_err_set(err, ENOENT, "no lab %s is up (%s)", name, lab->state_path);
+	o = json_load_file(lab->state_path, 0, &jerr);
+	if (!o)
+		return inc_err_set(err, EINVAL, "%s: %s", lab->state_path, jerr.text);
+	text = json_string_value(json_object_get(o, "topology"));
+	snprintf(lab->topology, sizeof(lab->topology), "%s", text ? text : "");
+	text = json_string_value(json_object_get(o, "tag"));
+	snprintf(lab->tag, sizeof(lab->tag), "%s", text ? text : "");
+	nodes = json_object_get(o, "nodes");
+	json_array_foreach (nodes, i, node) {
+		if (i == LAB_NODES || node_from_json(&lab->nodes[i], node)) {
+			ret = inc_err_set(err, EINVAL, "%s: node %zu is damaged", lab->state_path,
+					  i);
+			break;
+		}
+		lab->n_nodes++;
+	}
+	json_decref(o);
+	return ret;
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Nodes and links of a lab from a topology file. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include "lib/inc_topology.h"
+#include "topo/lab.h"
+
+static struct lab_node *add_node(struct lab *lab, enum lab_role role, const char *name,
+				 struct inc_err *err)
+{
+	struct lab_node *node = &lab->nodes[lab->n_nodes];
+	char netns[LAB_NS_MAX];
+
+	if (lab->n_nodes == LAB_NODES) {
+		inc_err_set(err, E2BIG, "a lab has at most %d hosts, switches and wires",
+			    LAB_NODES);
+		return NULL;
+	}
+	if (role != LAB_WIRE && lab_find(lab, name)) {
+		inc_err_set(err, EEXIST, "two nodes are called %s", name);
+		return NULL;
+	}
+	node->role = role;
+	snprintf(node->name, sizeof(node->name), "%s", name);
+	snprintf(netns, sizeof(netns), "%s-%s", lab->name, role == LAB_CONTROLLER ? "ctl" : name);
+	memcpy(node->netns, netns, sizeof(netns));
+	if (role != LAB_WIRE)
+		node->mgmt.s_addr = htonl(0x0a630001 + lab->n_nodes); /* 10.99.0.1 + index */
+	lab->n_nodes++;
+	return node;
+}
+
+static void wire_arg(struct lab_link *link, const char *key, double value)
+{
+	if (value > 0)
+		snprintf(link->wire_args[link->n_wire_args++], sizeof(link->wire_args[0]),
+			 "%s=%.9f", key, value);
+}
+
+static int add_link(struct lab *lab, const struct inc_topology *topo,
+		    const struct inc_topo_link *from, struct inc_err *err)
+{
+	const struct inc_topo_switch *b = &topo->switches[from->b];
+	const struct inc_topo_port *bp = &b->ports[from->b_port];
+	struct lab_link *link = &lab->links[lab->n_links];
+	char name[LAB_NODE_MAX];
+	uint8_t random[4];
+
+	link->wire = -1;
+	link->prefix = topo->prefix;
+	link->mtu = from->mtu;
+	if (from->a_is_switch) {
+		const struct inc_topo_switch *a = &topo->switches[from->a];
+
+		link->end[0].node = 1 + topo->n_hosts + from->a;
+		strcpy(link->end[0].ifname, a->ports[from->a_port].name);
+		link->end[0].ip = a->ports[from->a_port].ip;
+	} else {
+		link->end[0].node = 1 + from->a;
+		strcpy(link->end[0].ifname, "eth0");
+		link->end[0].ip = topo->hosts[from->a].ip;
+	}
+	link->end[1].node = 1 + topo->n_hosts + from->b;
+	strcpy(link->end[1].ifname, bp->name);
+	link->end[1].ip = bp->ip;
+	if (getrandom(random, sizeof(random), 0) != sizeof(random))
+		return inc_err_set(err, errno, "getrandom: %s", strerror(errno));
+	for (int e = 0; e < 2; e++)
+		snprintf(link->end[e].mac, sizeof(link->end[e].mac), "02:%02x:%02x:%02x:%02x:%02x",
+			 random[0], random[1], random[2], random[3], e);
+	if (from->has_wire) {
+		struct lab_node *wire;
+
+		snprintf(name, sizeof(name), "%s-%s", lab->nodes[link->end[0].node].name, b->name);
+		wire = add_node(lab, LAB_WIRE, name, err);
+		if (!wire)
+			return -E2BIG;
+		link->wire = wire - lab->nodes;
+		link->seed = from->wire.seed;
+		wire_arg(link, "rate", from->wire.rate_mbit);
+		wire_arg(link, "loss", from->wire.loss);
+		wire_arg(link, "duplicate", from->wire.duplicate);
+		wire_arg(link, "corrupt", from->wire.corrupt);
+		wire_arg(link, "reorder", from->wire.reorder);
+	}
+	lab->n_links++;
+	return 0;
+}
+
+int lab_read_topology(struct lab *lab, const char *path, struct inc_err *err)
+{
+	struct inc_topology *topo = NULL;
+	struct lab_node *node;
+	int ret;
+
+	if (!realpath(path, lab->topology))
+		return inc_err_set(err, errno, "%s: %s", path, strerror(errno));
+	ret = inc_topology_load(path, &topo, err);
+	if (ret)
+		return ret;
+	ret = -E2BIG;
+	if (!add_node(lab, LAB_CONTROLLER, "controller", err))
+		goto out;
+	for (unsigned int i = 0; i < topo->n_hosts; i++) {
+		node = add_node(lab, LAB_HOST, topo->hosts[i].name, err);
+		if (!node)
+			goto out;
+		node->addr = topo->hosts[i].ip;
+		node->rank = i;
+	}
+	for (unsigned int i = 0; i < topo->n_switches; i++)
+		if (!add_node(lab, LAB_SWITCH, topo->switches[i].name, err))
+			goto out;
+	lab->links = calloc(topo->n_links, sizeof(*lab->links));
+	if (!lab->links) {
+		ret = inc_err_set(err, ENOMEM, "out of memory");
+		goto out;
+	}
+	ret = 0;
+	for (unsigned int i = 0; i < topo->n_links && !ret; i++)
+		ret = add_link(lab, topo, &topo->links[i], err);
+out:
+	inc_topology_free(topo);
+	return ret;
+}

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Making a lab and undoing it. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <wordexp.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include "lib/inc_log.h"
+#include "topo/lab.h"
+
+#define READY_LIMIT_MS 30000 /* a loaded machine verifies BPF programs slowly */
+#define POLL_NS        10000000
+#define ASK_LIMIT_S    5
+#define MAX_ARGS       256
+
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000ull + ts.tv_nsec / 1000000;
+}
+
+static int connect_member_port(const struct lab *lab)
+{
+	struct timeval limit = {.tv_sec = ASK_LIMIT_S};
+	struct sockaddr_in sin = {.sin_family = AF_INET,
+				  .sin_port = htons(LAB_MEMBER_PORT),
+				  .sin_addr = lab->nodes[0].mgmt};
+	int old = lab_enter(lab->nodes[0].netns), fd, ret;
+
+	if (old < 0)
+		return old;
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	ret = fd < 0 ? -errno : fd;
+	if (fd >= 0 && (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) ||
+			setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) ||
+			connect(fd, (struct sockaddr *)&sin, sizeof(sin)))) {
+		ret = -errno;
+		close(fd);
+	}
+	lab_leave(old);
+	return ret;
+}
+
+json_t *lab_ask(const struct lab *lab, const char *what, struct inc_err *err)
+{
+	json_t *answer = NULL, *data = NULL;
+	int fd = connect_member_port(lab);
+	size_t len = 0;
+	char *line = NULL;
+	FILE *f;
+
+	if (fd < 0) {
+		inc_err_set(err, -fd, "controller: %s", strerror(-fd));
+		return NULL;
+	}
+	if (dprintf(fd, "{\"type\":\"A\",\"what\":\"%s\"}\n", what) < 0 || !(f = fdopen(fd, "r"))) {
+		inc_err_set(err, errno, "controller: %s", strerror(errno));
+		close(fd);
+		return NULL;
+	}
+	if (getline(&line, &len, f) > 0)
+		answer = json_loads(line, 0, NULL);
+	fclose(f);
+	data = json_object_get(answer, "data");
+	if (!data)
+		inc_err_set(err, EPROTO, "controller: no answer to '%s' (%.100s)", what,
+			    line ? line : "");
+	json_incref(data);
+	json_decref(answer);
+	free(line);
+	return data;
+}
+
+/* Conditions for wait_ready. */
+static bool wire_ready(struct lab *lab, struct lab_node *node)
+{
+	struct sockaddr_un sun = {.sun_family = AF_UNIX};
+	char path[PATH_MAX];
+	bool ok = false;
+	int fd;
+
+	lab_path(lab, node, "sock", path);
+	if (strlen(path) >= sizeof(sun.sun_path))
+		return false;
+	strcpy(sun.sun_path, path);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd >= 0) {
+		ok = !connect(fd, (struct sockaddr *)&sun, sizeof(sun));
+		close(fd);
+	}
+	return ok;
+}
+
+static bool controller_ready(struct lab *lab, struct lab_node *node)
+{
+	json_t *data = lab_ask(lab, "switches", NULL);
+
+	json_decref(data);
+	return data != NULL;
+}
+
+static bool switch_ready(struct lab *lab, struct lab_node *node)
+{
+	json_t *data = lab_ask(lab, "switches", NULL), *sw;
+	bool ok = false;
+	size_t i;
+
+	json_array_foreach (data, i, sw) {
+		const char *name = json_string_value(json_object_get(sw, "switch"));
+		const char *state = json_string_value(json_object_get(sw, "state"));
+
+		if (name && state && !strcmp(name, node->name) && !strcmp(state, "connected"))
+			ok = true;
+	}
+	json_decref(data);
+	return ok;
+}
+
+static void show_log(const struct lab *lab, const struct lab_node *node)
+{
+	char path[PATH_MAX], text[2048], *p = text;
+	ssize_t n = 0;
+	off_t end;
+	int fd;
+
+	lab_path(lab, node, "log", path);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	end = lseek(fd, 0, SEEK_END);
+	if (end > 0)
+		n = pread(fd, text, sizeof(text) - 1,
+			  end > (off_t)sizeof(text) - 1 ? end - (off_t)sizeof(text) + 1 : 0);
+	close(fd);
+	if (n <= 0)
+		return;
+	text[n] = 0;
+	if (end > n && (p = strchr(text, '\n'))) /* the first line is half a line */
+		p++;
+	fprintf(stderr, "--- the log of %s ends with:\n%s%s---\n", node->name, p ? p : text,
+		text[n - 1] == '\n' ? "" : "\n");
+}
+
+/* Waits until the node's process serves. Fails as soon as it has ended. */
+static int wait_ready(struct lab *lab, struct lab_node *node,
+		      bool (*ready)(struct lab *lab, struct lab_node *node), struct inc_err *err)
+{
+	static const struct timespec pause = {.tv_nsec = POLL_NS};
+	uint64_t deadline = now_ms() + READY_LIMIT_MS;
+	int ret;
+
+	for (;;) {
+		if (ready(lab, node) && lab_alive(node))
+			return 0;
+		if (lab_interrupted)
+			return inc_err_set(err, EINTR, "interrupted");
+		if (!lab_alive(node)) {
+			ret = WIFSIGNALED(node->child_status)
+				      ? inc_err_set(err, ECHILD, "%s: ended by signal %d",
+						    node->name, WTERMSIG(node->child_status))
+				      : inc_err_set(err, ECHILD, "%s: ended with status %d",
+						    node->name, WEXITSTATUS(node->child_status));
+			break;
+		}
+		if (now_ms() >= deadline) {
+			ret = inc_err_set(err, ETIMEDOUT, "%s: not ready after %d s", node->name,
+					  READY_LIMIT_MS / 1000);
+			break;
+		}
+		nanosleep(&pause, NULL);
+	}
+	show_log(lab, node);
+	return ret;
+}
+
+static int start_wire(struct lab *lab, struct lab_node *node, struct inc_err *err)
+{
+	char program[PATH_MAX], sock[PATH_MAX], stats[PATH_MAX], seed[24];
+	const struct lab_link *link = NULL;
+	char *argv[MAX_ARGS];
+	int n = 0, ret;
+
+	for (unsigned int i = 0; i < lab->n_links; i++)
+		if (lab->links[i].wire >= 0 && &lab->nodes[lab->links[i].wire] == node)
+			link = &lab->links[i];
+	lab_find_program("inc-wire", program);
+	lab_path(lab, node, "sock", sock);
+	lab_path(lab, node, "json", stats);
+	snprintf(seed, sizeof(seed), "%llu", (unsigned long long)link->seed);
+	char *fixed[] = {program, "--host",  "host", "--switch", "switch", "--control",
+			 sock,    "--stats", stats,  "--seed",   seed};
+
+	for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
+		argv[n++] = fixed[i];
+	for (unsigned int i = 0; i < link->n_wire_args; i++) {
+		argv[n++] = "--set";
+		argv[n++] = (char *)link->wire_args[i];
+	}
+	argv[n] = NULL;
+	ret = lab_daemon(lab, node, argv, err);
+	return ret ? ret : wait_ready(lab, node, wire_ready, err);
+}
+
+static int start_controller(struct lab *lab, struct inc_err *err)
+{
+	char program[PATH_MAX];
+	char *argv[] = {program, "--topology", lab->topology, NULL};
+	int ret;
+
+	lab_find_program("inc-controller", program);
+	ret = lab_daemon(lab, &lab->nodes[0], argv, err);
+	return ret ? ret : wait_ready(lab, &lab->nodes[0], controller_ready, err);
+}
+
+/* Without waiting: switches load their programs side by side. */
+static int start_switch(struct lab *lab, struct lab_node *node, const char *more,
+			struct inc_err *err)
+{
+	char program[PATH_MAX], instance[LAB_NS_MAX], controller[INET_ADDRSTRLEN];
+	wordexp_t words = {0};
+	char *argv[MAX_ARGS];
+	int n = 0, ret;
+
+	lab_find_program("inc-switchd", program);
+	lab_instance(lab, node, instance);
+	inet_ntop(AF_INET, &lab->nodes[0].mgmt, controller, sizeof(controller));
+	char *fixed[] = {program,    "--controller", controller, "--name",
+			 node->name, "--instance",   instance};
+
+	for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
+		argv[n++] = fixed[i];
+	for (unsigned int i = 0; i < lab->n_links; i++)
+		for (int e = 0; e < 2; e++)
+			if (&lab->nodes[lab->links[i].end[e].node] == node && n + 2 < MAX_ARGS) {
+				argv[n++] = "--port";
+				argv[n++] = lab->links[i].end[e].ifname;
+			}
+	if (more && wordexp(more, &words, WRDE_NOCMD | WRDE_UNDEF))
+		return inc_err_set(err, EINVAL, "--switch-args: cannot split '%s' into words",
+				   more);
+	for (size_t i = 0; i < words.we_wordc && n + 1 < MAX_ARGS; i++)
+		argv[n++] = words.we_wordv[i];
+	argv[n] = NULL;
+	ret = lab_daemon(lab, node, argv, err);
+	wordfree(&words);
+	return ret;
+}
+
+static int make(struct lab *lab, const struct lab_up_options *options, struct inc_err *err)
+{
+	int ret = 0;
+
+	if (mkdir(lab->dir, 0755) && errno != EEXIST)
+		return inc_err_set(err, errno, "%s: %s", lab->dir, strerror(errno));
+	ret = lab_net_up(lab, err);
+	for (unsigned int i = 0; i < lab->n_nodes && !ret; i++)
+		if (lab->nodes[i].role == LAB_WIRE)
+			ret = start_wire(lab, &lab->nodes[i], err);
+	if (!ret)
+		ret = start_controller(lab, err);
+	for (unsigned int i = 0; i < lab->n_nodes && !ret; i++)
+		if (lab->nodes[i].role == LAB_SWITCH)
+			ret = start_switch(lab, &lab->nodes[i], options->switch_args, err);
+	/* known before the long wait, in case this process does not survive it */
+	if (!ret)
+		ret = lab_save(lab, false, err);
+	for (unsigned int i = 0; i < lab->n_nodes && !ret; i++)
+		if (lab->nodes[i].role == LAB_SWITCH)
+			ret = wait_ready(lab, &lab->nodes[i], switch_ready, err);
+	for (unsigned int i = 0; i < lab->n_nodes && !ret && options->napi_threaded; i++)
+		if (lab->nodes[i].role == LAB_SWITCH)
+			ret = lab_napi_threaded(lab, &lab->nodes[i], options->napi_cpu, err);
+	if (!ret && lab_interrupted)
+		ret = inc_err_set(err, EINTR, "interrupted");
+	return ret;
+}
+
+int lab_up(struct lab *lab, const struct lab_up_options *options, struct inc_err *err)
+{
+	int ret = lab_save(lab, true, err);
+
+	if (ret)
+		return ret;
+	ret = make(lab, options, err);
+	if (ret)
+		lab_down(lab);
+	return ret;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	if (remove(path) && errno != ENOENT)
+		inc_warn("%s: %s", path, strerror(errno));
+	return 0;
+}
+
+static void remove_tree(const char *path)
+{
+	if (!access(path, F_OK))
+		nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
+
+void lab_down(struct lab *lab)
+{
+	char instance[LAB_NS_MAX], path[PATH_MAX];
+
+	lab_kill(lab);
+	for (unsigned int i = 0; i < lab->n_nodes; i++) {
+		if (lab->nodes[i].role != LAB_SWITCH)
+			continue;
+		/* what a switch that crashed could not take along */
+		lab_instance(lab, &lab->nodes[i], instance);
+		snprintf(path, sizeof(path), "%s/%s", LAB_PIN_DIR, instance);
+		remove_tree(path);
+		snprintf(path, sizeof(path), "%s/%s.sock", LAB_RUN_DIR, instance);
+		unlink(path);
+	}
+	lab_net_down(lab);
+	remove_tree(lab->dir);
+	unlink(lab->state_path);
+	free(lab->links);
+	lab->links = NULL;
+	rmdir(LAB_DIR); /* unless another lab is in it */
+}
