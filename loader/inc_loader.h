@@ -23,10 +23,10 @@
 #define INC_BPFFS	  "/sys/fs/bpf"
 #define INC_PIN_ROOT	  INC_BPFFS "/inc"
 #define INC_RUN_DIR	  "/run/inc"
-#define INC_INSTANCE_LEN  32 /* with the final 0; letters, digits, '-', '_' and '.' */
+#define INC_INSTANCE_LEN  32 /* with the final 0; letters, digits, '-' and '_' */
 #define INC_DEF_GROUPS	  64
 #define INC_DEF_CONNS	  1024
-#define INC_DEF_ROWS	  16384
+#define INC_DEF_ROWS	  16384 /* of sizeof(struct inc_buf), and half as many for results */
 #define INC_MAX_GROUPS	  1024
 #define INC_MAX_CONNS	  32768
 #define INC_MAX_ROWS	  (1 << 20)
@@ -131,7 +131,7 @@ int inc_switch_prog_fd(const struct inc_switch *sw, const char *name);
 struct inc_counters {
 	uint64_t value[INC_CTR_MAX]; /* summed over the CPUs */
 	uint64_t received, passed, dropped, absorbed, answered, multicast;
-	bool balanced; /* received is the sum of the five others */
+	bool balanced; /* received is the sum of the five that follow it */
 };
 
 struct inc_counter_info {
@@ -141,8 +141,8 @@ struct inc_counter_info {
 };
 
 extern const struct inc_counter_info inc_counter_info[INC_CTR_MAX];
-/* Traffic under way may leave the books open by the packets in flight: the sums are
- * read again, up to a few times, until two readings agree. */
+/* While traffic runs the books are open by the packets under way, one per CPU at most:
+ * that still counts as balanced. At rest the sums must be equal. */
 int inc_switch_read_counters(const struct inc_switch *sw, struct inc_counters *out,
 			     struct inc_err *err);
 

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Ports. libxdp puts the program into a dispatcher, where other XDP programs can live
+ * beside it; for that it loads a copy of its own. Where libxdp cannot, the plain program
+ * is attached by a bpf_link.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/if_link.h>
+#include "inc_xdp.skel.h"
+#include "lib/inc_log.h"
+#include "loader/inc_loader_priv.h"
+
+#define DISPATCHER_DIR INC_BPFFS "/xdp"
+
+const char *inc_attach_name(enum inc_attach attach)
+{
+	return attach == INC_ATTACH_LIBXDP     ? "libxdp"
+	       : attach == INC_ATTACH_BPF_LINK ? "bpf_link"
+					       : "auto";
+}
+
+uint32_t inc_prog_id(int fd)
+{
+	struct bpf_prog_info info = {};
+	__u32 len = sizeof(info);
+
+	return bpf_obj_get_info_by_fd(fd, &info, &len) ? 0 : info.id;
+}
+
+static enum xdp_attach_mode xdp_mode(bool generic)
+{
+	return generic ? XDP_MODE_SKB : XDP_MODE_NATIVE;
+}
+
+/* A second object from the same bytes, which shares every map with the first. */
+static int open_ext(struct inc_switch *sw, struct inc_err *err)
+{
+	LIBBPF_OPTS(bpf_object_open_opts, open_opts, .object_name = "inc_xdp");
+	DECLARE_LIBXDP_OPTS(xdp_program_opts, prog_opts, .prog_name = INC_PROG_SWITCH);
+	struct bpf_map *map, *own;
+	const void *elf;
+	size_t size;
+	int ret;
+
+	elf = inc_xdp__elf_bytes(&size);
+	sw->ext_obj = bpf_object__open_mem(elf, size, &open_opts);
+	if (!sw->ext_obj)
+		return inc_err_set(err, errno, "BPF object cannot be opened for libxdp: %s",
+				   strerror(errno));
+	bpf_object__for_each_map(map, sw->ext_obj) {
+		own = bpf_object__find_map_by_name(sw->skel->obj, bpf_map__name(map));
+		ret = own ? bpf_map__reuse_fd(map, bpf_map__fd(own)) : -ENOENT;
+		if (ret) {
+			ret = inc_err_set(err, -ret, "map %s cannot be shared with libxdp: %s",
+					  bpf_map__name(map), strerror(-ret));
+			goto fail;
+		}
+	}
+	bpf_program__set_autoload(
+		bpf_object__find_program_by_name(sw->ext_obj, INC_PROG_EGRESS), false);
+	prog_opts.obj = sw->ext_obj;
+	sw->ext = xdp_program__create(&prog_opts);
+	ret = libxdp_get_error(sw->ext);
+	if (ret) {
+		sw->ext = NULL;
+		ret = inc_err_set(err, -ret, "libxdp does not take the program: %s",
+				  strerror(-ret));
+		goto fail;
+	}
+	xdp_program__set_chain_call_enabled(sw->ext, XDP_PASS, true);
+	return 0;
+
+fail:
+	bpf_object__close(sw->ext_obj);
+	sw->ext_obj = NULL;
+	return ret;
+}
+
+static void close_ext(struct inc_switch *sw)
+{
+	if (sw->ext)
+		xdp_program__close(sw->ext);
+	if (sw->ext_obj)
+		bpf_object__close(sw->ext_obj);
+	sw->ext = NULL;
+	sw->ext_obj = NULL;
+}
+
+/* Another program that libxdp cannot share the port with? */
+static int check_taken(uint32_t ifindex, const char *ifname, struct inc_err *err)
+{
+	struct xdp_multiprog *mp = xdp_multiprog__get_from_ifindex(ifindex);
+	struct xdp_program *prog;
+	int ret = 0;
+
+	if (libxdp_get_error(mp))
+		return 0; /* none, or one that the attempt itself will tell about */
+	if (xdp_multiprog__is_legacy(mp)) {
+		prog = xdp_multiprog__main_prog(mp);
+		ret = inc_err_set(err, EBUSY,
+				  "interface %s is taken by XDP program '%s' (id %u), which was "
+				  "not attached through libxdp: detach it first (ip link set dev "
+				  "%s xdp off)",
+				  ifname, xdp_program__name(prog), xdp_program__id(prog), ifname);
+	}
+	xdp_multiprog__close(mp);
+	return ret;
+}
+
+static int attach_libxdp(struct inc_switch *sw, struct inc_port_slot *slot, struct inc_err *err)
+{
+	const struct inc_switch_port *port = &slot->port;
+	struct inc_err why = {};
+	const char *story;
+	int ret;
+
+	inc_capture_begin();
+	ret = sw->ext ? 0 : open_ext(sw, &why);
+	if (!ret) {
+		ret = xdp_program__attach(sw->ext, port->ifindex, xdp_mode(port->generic), 0);
+		if (ret)
+			inc_err_set(&why, -ret, "%s", strerror(-ret));
+	}
+	story = inc_capture_end();
+	if (ret)
+		return inc_err_set(err, -ret, "interface %s: libxdp cannot attach: %s (%s)",
+				   port->name, why.msg, story);
+	if (sw->pinned && !sw->ext_pinned) {
+		ret = inc_pin_fd(sw, xdp_program__fd(sw->ext), INC_PROG_EXT, err);
+		if (ret) {
+			xdp_program__detach(sw->ext, port->ifindex, xdp_mode(port->generic), 0);
+			return ret;
+		}
+		sw->ext_pinned = true;
+	}
+	return 0;
+}
+
+static void link_name(const struct inc_switch_port *port, char name[32])
+{
+	snprintf(name, 32, "link_%u", port->ifindex);
+}
+
+static int attach_link(struct inc_switch *sw, struct inc_port_slot *slot, struct inc_err *err)
+{
+	const struct inc_switch_port *port = &slot->port;
+	LIBBPF_OPTS(bpf_link_create_opts, opts,
+		    .flags = port->generic ? XDP_FLAGS_SKB_MODE : XDP_FLAGS_DRV_MODE);
+	char name[32];
+	int fd, ret;
+
+	fd = bpf_link_create(inc_switch_prog_fd(sw, INC_PROG_SWITCH), port->ifindex, BPF_XDP,
+			     &opts);
+	if (fd < 0) {
+		ret = -errno;
+		return inc_err_set(err, -ret, "interface %s: %s XDP cannot be attached: %s%s",
+				   port->name, port->generic ? "generic" : "native", strerror(-ret),
+				   port->generic || ret == -EBUSY
+					   ? ""
+					   : " (driver without native XDP, or an MTU over one "
+					     "page? mode generic does not mind)");
+	}
+	link_name(port, name);
+	ret = sw->pinned ? inc_pin_fd(sw, fd, name, err) : 0;
+	if (ret) {
+		close(fd);
+		return ret;
+	}
+	slot->link_fd = fd;
+	return 0;
+}
+
+static void detach(struct inc_switch *sw, struct inc_port_slot *slot)
+{
+	struct inc_switch_port *port = &slot->port;
+	char name[32];
+	int ret;
+
+	if (slot->link_fd >= 0) {
+		link_name(port, name);
+		if (sw->pinned)
+			inc_unpin(sw, name);
+		close(slot->link_fd);
+		slot->link_fd = -1;
+	} else {
+		inc_capture_begin();
+		ret = xdp_program__detach(sw->ext, port->ifindex, xdp_mode(port->generic), 0);
+		inc_capture_end();
+		if (ret)
+			inc_debug("interface %s: libxdp cannot detach: %s", port->name,
+				  strerror(-ret));
+	}
+	bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_PORT), &port->ifindex);
+	slot->used = NULL;
+}
+
+int inc_switch_attach_port(struct inc_switch *sw, const char *ifname, struct inc_err *err)
+{
+	struct inc_port_slot *slot = NULL;
+	struct inc_err why = {}, link_why = {};
+	struct inc_port val;
+	uint32_t ifindex, i;
+	int ret;
+
+	ifindex = if_nametoindex(ifname);
+	if (!ifindex)
+		return inc_err_set(err, ENODEV, "interface %s does not exist here", ifname);
+	if (inc_switch_port_find(sw, ifname))
+		return inc_err_set(err, EEXIST, "interface %s is a port already", ifname);
+	for (i = 0; i < INC_MAX_PORTS && !slot; i++)
+		if (!sw->slot[i].used)
+			slot = &sw->slot[i];
+	if (!slot)
+		return inc_err_set(err, ENOSPC, "interface %s: all %d ports are in use", ifname,
+				   INC_MAX_PORTS);
+	ret = inc_bpffs_mount(err); /* libxdp keeps its own pins there */
+	ret = ret ?: check_taken(ifindex, ifname, err);
+	if (ret)
+		return ret;
+	memset(&slot->port, 0, sizeof(slot->port));
+	strcpy(slot->port.name, ifname);
+	slot->port.ifindex = ifindex;
+	slot->port.index = slot - sw->slot;
+	slot->port.generic = sw->opts.generic;
+	val = (struct inc_port){.index = slot->port.index, .ifindex = ifindex};
+	if (bpf_map_update_elem(inc_switch_map_fd(sw, INC_MAP_PORT), &ifindex, &val, BPF_ANY))
+		return inc_err_set(err, errno, "map %s cannot be written: %s", INC_MAP_PORT,
+				   strerror(errno));
+
+	ret = -ENOTSUP;
+	if (sw->opts.attach != INC_ATTACH_BPF_LINK) {
+		slot->port.attach = INC_ATTACH_LIBXDP;
+		ret = attach_libxdp(sw, slot, &why);
+		if (ret && sw->opts.attach == INC_ATTACH_AUTO)
+			inc_warn("%s; trying a bpf_link", why.msg);
+	}
+	if (ret && sw->opts.attach != INC_ATTACH_LIBXDP) {
+		slot->port.attach = INC_ATTACH_BPF_LINK;
+		ret = attach_link(sw, slot, &link_why);
+		why = link_why;
+	}
+	if (ret) {
+		bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_PORT), &ifindex);
+		return inc_err_set(err, -ret, "%s", why.msg);
+	}
+	slot->used = &slot->port;
+	inc_info("port %s: %s XDP attached through %s%s", ifname,
+		 sw->opts.generic ? "generic" : "native", inc_attach_name(slot->port.attach),
+		 sw->opts.generic ? " (generic was asked for; it is several times slower)" : "");
+	return 0;
+}
+
+int inc_switch_detach_port(struct inc_switch *sw, const char *ifname, struct inc_err *err)
+{
+	int i;
+
+	for (i = 0; i < INC_MAX_PORTS; i++) {
+		if (sw->slot[i].used && !strcmp(sw->slot[i].port.name, ifname)) {
+			detach(sw, &sw->slot[i]);
+			return 0;
+		}
+	}
+	return inc_err_set(err, ENOENT, "interface %s is not a port", ifname);
+}
+
+const struct inc_switch_port *inc_switch_port_at(const struct inc_switch *sw, size_t n)
+{
+	int i;
+
+	for (i = 0; i < INC_MAX_PORTS; i++)
+		if (sw->slot[i].used && n-- == 0)
+			return sw->slot[i].used;
+	return NULL;
+}
+
+const struct inc_switch_port *inc_switch_port_find(const struct inc_switch *sw, const char *ifname)
+{
+	int i;
+
+	for (i = 0; i < INC_MAX_PORTS; i++)
+		if (sw->slot[i].used && !strcmp(sw->slot[i].port.name, ifname))
+			return sw->slot[i].used;
+	return NULL;
+}
+
+void inc_attach_close(struct inc_switch *sw)
+{
+	uint32_t id;
+	int i;
+
+	for (i = 0; i < INC_MAX_PORTS; i++)
+		if (sw->slot[i].used)
+			detach(sw, &sw->slot[i]);
+	if (sw->ext && xdp_program__fd(sw->ext) >= 0) {
+		id = inc_prog_id(xdp_program__fd(sw->ext));
+		inc_dispatchers_purge(id);
+	}
+	close_ext(sw);
+}
+
+/* Takes program id out of the dispatcher on ifindex. False where it is not in there. */
+static bool purge_interface(uint32_t ifindex, uint32_t id)
+{
+	struct xdp_multiprog *mp = xdp_multiprog__get_from_ifindex(ifindex);
+	struct xdp_program *prog = NULL, *copy;
+	bool found = false;
+
+	if (libxdp_get_error(mp))
+		return false;
+	while (!found && (prog = xdp_multiprog__next_prog(prog, mp)))
+		found = xdp_program__id(prog) == id;
+	if (found) {
+		copy = xdp_program__from_id(id);
+		found = !libxdp_get_error(copy) &&
+			!xdp_program__detach(copy, ifindex, xdp_multiprog__attach_mode(mp), 0);
+		if (!libxdp_get_error(copy))
+			xdp_program__close(copy);
+	}
+	xdp_multiprog__close(mp);
+	return found;
+}
+
+/* Deletes a dispatcher's pins where it runs nothing but program id. */
+static void purge_pins(const char *dir, uint32_t id)
+{
+	char path[PATH_MAX * 2];
+	bool others = false, ours = false;
+	struct dirent *e;
+	int pass, fd;
+	DIR *d;
+
+	for (pass = 0; pass < 2; pass++) {
+		d = opendir(dir);
+		if (!d)
+			return;
+		while ((e = readdir(d))) {
+			if (e->d_name[0] == '.')
+				continue;
+			snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
+			if (pass == 1) {
+				unlink(path);
+			} else if (strstr(e->d_name, "-prog")) {
+				fd = bpf_obj_get(path);
+				if (fd < 0)
+					continue;
+				if (inc_prog_id(fd) == id)
+					ours = true;
+				else
+					others = true;
+				close(fd);
+			}
+		}
+		closedir(d);
+		if (!ours || others)
+			return;
+	}
+	rmdir(dir);
+}
+
+void inc_dispatchers_purge(uint32_t id)
+{
+	char path[PATH_MAX];
+	struct dirent *e;
+	uint32_t ifindex;
+	DIR *d;
+
+	if (!id)
+		return;
+	inc_capture_begin();
+	d = opendir(DISPATCHER_DIR);
+	while (d && (e = readdir(d))) {
+		if (sscanf(e->d_name, "dispatch-%u-", &ifindex) != 1)
+			continue;
+		if (purge_interface(ifindex, id))
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", DISPATCHER_DIR, e->d_name);
+		purge_pins(path, id);
+	}
+	if (d)
+		closedir(d);
+	inc_capture_end();
+}

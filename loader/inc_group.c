@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Groups: validation, allocation of connection ids and rows, making them work, removal. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "bpf/inc_wire.h"
+#include "loader/inc_loader_priv.h"
+
+#define NO_CHUNK (~0ull) /* in a row that holds nothing */
+
+/* How far the making of a group has come; undone from the last to the first. */
+struct build {
+	struct inc_group_cfg cfg;
+	struct inc_conn_cfg conn[INC_MAX_CHILDREN];
+	uint32_t group;
+	uint32_t port_groups; /* entries of inc_port_group made, in order of the children */
+	uint32_t lookups;     /* entries of inc_conn_lookup made */
+	bool ports;	      /* inc_group_ports[group] set */
+};
+
+static const char *addr_text(__be32 addr, char text[INET_ADDRSTRLEN])
+{
+	struct in_addr in = {.s_addr = addr};
+
+	return inet_ntop(AF_INET, &in, text, INET_ADDRSTRLEN);
+}
+
+static struct inc_conn_key conn_key(const struct inc_conn_cfg *c)
+{
+	return (struct inc_conn_key){
+		.saddr = c->peer_addr, .daddr = c->own_addr, .dqpn = c->own_qpn};
+}
+
+static bool same_key(const struct inc_conn_cfg *a, const struct inc_conn_cfg *b)
+{
+	return a->peer_addr == b->peer_addr && a->own_addr == b->own_addr &&
+	       a->own_qpn == b->own_qpn;
+}
+
+static bool unicast(__be32 addr)
+{
+	uint32_t a = ntohl(addr);
+
+	return a >> 24 && a >> 28 < 0xe;
+}
+
+static int check_child(const struct inc_group_spec *spec, uint32_t i, struct inc_err *err)
+{
+	const struct inc_child_spec *c = &spec->child[i];
+	char name[IF_NAMESIZE];
+	uint32_t j;
+
+#define REFUSE(...)                                                                               \
+	return inc_err_set(err, EINVAL, "communicator %u, rank %u: " __VA_ARGS__)
+	for (j = 0; j < i; j++)
+		if (spec->child[j].rank == c->rank)
+			REFUSE("the rank stands twice", spec->communicator, c->rank);
+	if (!if_indextoname(c->ifindex, name))
+		return inc_err_set(err, ENODEV, "communicator %u, rank %u: no interface %u",
+				   spec->communicator, c->rank, c->ifindex);
+	if (!unicast(c->peer_addr) || !unicast(c->own_addr))
+		REFUSE("addresses must be unicast", spec->communicator, c->rank);
+	if (c->peer_qpn < 2 || c->peer_qpn >= INC_QPN_MASK || c->own_qpn < 2 ||
+	    c->own_qpn >= INC_QPN_MASK)
+		REFUSE("queue pair numbers must be 2 to %u, not %u and %u", spec->communicator,
+		       c->rank, INC_QPN_MASK - 1, c->own_qpn, c->peer_qpn);
+	if (c->rx_start_psn > INC_PSN_MASK || c->tx_start_psn > INC_PSN_MASK)
+		REFUSE("PSNs must be at most %u, not %u and %u", spec->communicator, c->rank,
+		       INC_PSN_MASK, c->rx_start_psn, c->tx_start_psn);
+	if (!(c->pkey & 0x7fff))
+		REFUSE("P_Key 0x%04x is not a partition", spec->communicator, c->rank, c->pkey);
+	if (c->flags & ~INC_CONN_F_UDP_CSUM)
+		REFUSE("unknown flags 0x%x", spec->communicator, c->rank, c->flags);
+#undef REFUSE
+	return 0;
+}
+
+static int check_spec(const struct inc_switch *sw, const struct inc_group_spec *spec,
+		      struct inc_err *err)
+{
+	uint32_t i;
+	int ret;
+
+	if (spec->children < 1 || spec->children > INC_MAX_CHILDREN)
+		return inc_err_set(err, EINVAL, "communicator %u: %u children, must be 1 to %d",
+				   spec->communicator, spec->children, INC_MAX_CHILDREN);
+	if (spec->payload != 256 && spec->payload != 512 && spec->payload != 1024 &&
+	    spec->payload != 2048)
+		return inc_err_set(err, EINVAL,
+				   "communicator %u: payload %u, must be 256, 512, 1024 or 2048",
+				   spec->communicator, spec->payload);
+	if (spec->slots < 1 || spec->slots > INC_MAX_SLOTS || spec->slots & (spec->slots - 1))
+		return inc_err_set(err, EINVAL,
+				   "communicator %u: %u slots, must be a power of two up to %d",
+				   spec->communicator, spec->slots, INC_MAX_SLOTS);
+	if (spec->flags & ~INC_GROUP_F_NET_ORDER)
+		return inc_err_set(err, EINVAL, "communicator %u: unknown flags 0x%x",
+				   spec->communicator, spec->flags);
+	if (inc_switch_find_group(sw, spec->communicator) >= 0)
+		return inc_err_set(err, EEXIST, "communicator %u exists already",
+				   spec->communicator);
+	for (i = 0; i < spec->children; i++) {
+		ret = check_child(spec, i, err);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+static int by_port(const void *a, const void *b)
+{
+	const struct inc_conn_cfg *x = a, *y = b;
+
+	if (x->ifindex != y->ifindex)
+		return x->ifindex < y->ifindex ? -1 : 1;
+	return x->rank < y->rank ? -1 : x->rank > y->rank;
+}
+
+enum range { RANGE_CONN, RANGE_CONTRIB, RANGE_RESULT };
+
+static void group_range(const struct inc_group_cfg *g, enum range what, uint32_t *base,
+			uint32_t *len)
+{
+	uint32_t slots = 1u << g->log2_slots;
+
+	*base = what == RANGE_CONN	 ? g->conn_base
+		: what == RANGE_CONTRIB ? g->contrib_base
+					 : g->result_base;
+	*len = what == RANGE_CONN      ? g->children
+	       : what == RANGE_CONTRIB ? g->children * slots
+				       : slots;
+}
+
+static bool range_free(const struct inc_switch *sw, enum range what, uint32_t start, uint32_t n)
+{
+	uint32_t g, base, len;
+
+	for (g = 0; g < sw->opts.max_groups; g++) {
+		if (!(sw->group[g].flags & INC_GROUP_F_VALID))
+			continue;
+		group_range(&sw->group[g], what, &base, &len);
+		if (start < base + len && base < start + n)
+			return false;
+	}
+	return true;
+}
+
+/* The first fit starts at 0 or where some other range ends. */
+static int allocate(const struct inc_switch *sw, enum range what, uint32_t n, uint32_t total,
+		    uint32_t *out)
+{
+	uint32_t g, base, len, best = UINT32_MAX;
+
+	if (n > total)
+		return -ENOSPC;
+	if (range_free(sw, what, 0, n)) {
+		*out = 0;
+		return 0;
+	}
+	for (g = 0; g < sw->opts.max_groups; g++) {
+		if (!(sw->group[g].flags & INC_GROUP_F_VALID))
+			continue;
+		group_range(&sw->group[g], what, &base, &len);
+		base += len;
+		if (base < best && base + n <= total && range_free(sw, what, base, n))
+			best = base;
+	}
+	*out = best;
+	return best == UINT32_MAX ? -ENOSPC : 0;
+}
+
+static int find_places(const struct inc_switch *sw, const struct inc_group_spec *spec,
+		       struct build *b, struct inc_err *err)
+{
+	const struct inc_switch_opts *o = &sw->opts;
+
+	for (b->group = 0; b->group < o->max_groups; b->group++)
+		if (!(sw->group[b->group].flags & INC_GROUP_F_VALID))
+			break;
+	if (b->group == o->max_groups)
+		return inc_err_set(err, ENOSPC, "communicator %u: all %u groups are in use",
+				   spec->communicator, o->max_groups);
+	if (allocate(sw, RANGE_CONN, spec->children, o->max_connections, &b->cfg.conn_base))
+		return inc_err_set(err, ENOSPC,
+				   "communicator %u: no %u connections in a row free of %u",
+				   spec->communicator, spec->children, o->max_connections);
+	if (allocate(sw, RANGE_CONTRIB, spec->children * spec->slots, o->max_rows,
+		     &b->cfg.contrib_base))
+		return inc_err_set(err, ENOSPC,
+				   "communicator %u: no %u contribution rows (%u children, %u "
+				   "slots) in a row free of %u",
+				   spec->communicator, spec->children * spec->slots, spec->children,
+				   spec->slots, o->max_rows);
+	if (allocate(sw, RANGE_RESULT, spec->slots, sw->result_rows, &b->cfg.result_base))
+		return inc_err_set(err, ENOSPC,
+				   "communicator %u: no %u result rows in a row free of %u",
+				   spec->communicator, spec->slots, sw->result_rows);
+	return 0;
+}
+
+static int check_keys(const struct inc_switch *sw, const struct build *b, struct inc_err *err)
+{
+	const struct inc_group_cfg *g;
+	uint32_t i, j, k;
+	char text[INET_ADDRSTRLEN];
+
+	for (i = 0; i < b->cfg.children; i++) {
+		for (j = 0; j < i; j++)
+			if (same_key(&b->conn[i], &b->conn[j]))
+				goto taken;
+		for (k = 0; k < sw->opts.max_groups; k++) {
+			g = &sw->group[k];
+			if (!(g->flags & INC_GROUP_F_VALID))
+				continue;
+			for (j = 0; j < g->children; j++)
+				if (same_key(&b->conn[i], &sw->conn[g->conn_base + j]))
+					goto taken;
+		}
+	}
+	return 0;
+
+taken:
+	return inc_err_set(err, EEXIST,
+			   "communicator %u, rank %u: queue pair %u with peer %s is in use",
+			   b->cfg.communicator, b->conn[i].rank, b->conn[i].own_qpn,
+			   addr_text(b->conn[i].peer_addr, text));
+}
+
+static int plan(const struct inc_switch *sw, const struct inc_group_spec *spec, struct build *b,
+		struct inc_err *err)
+{
+	uint32_t i;
+	int ret;
+
+	b->cfg.flags = INC_GROUP_F_VALID | spec->flags;
+	b->cfg.children = spec->children;
+	b->cfg.full_mask = (1ull << spec->children) - 1;
+	b->cfg.log2_slots = __builtin_ctz(spec->slots);
+	b->cfg.payload = spec->payload;
+	b->cfg.communicator = spec->communicator;
+	ret = find_places(sw, spec, b, err);
+	if (ret)
+		return ret;
+	for (i = 0; i < spec->children; i++) {
+		const struct inc_child_spec *c = &spec->child[i];
+
+		b->conn[i] = (struct inc_conn_cfg){
+			.group = b->group,
+			.rank = c->rank,
+			.ifindex = c->ifindex,
+			.peer_addr = c->peer_addr,
+			.own_addr = c->own_addr,
+			.peer_qpn = c->peer_qpn,
+			.own_qpn = c->own_qpn,
+			.peer_port = c->peer_port ?: INC_ROCE_UDP_PORT,
+			.own_port = c->own_port ?: INC_ROCE_UDP_PORT,
+			.pkey = c->pkey,
+			.flags = c->flags,
+			.rx_start_psn = c->rx_start_psn,
+			.tx_start_psn = c->tx_start_psn,
+		};
+	}
+	qsort(b->conn, spec->children, sizeof(b->conn[0]), by_port);
+	for (i = 0; i < spec->children; i++)
+		b->conn[i].child = i;
+	return check_keys(sw, b, err);
+}
+
+static int update(const struct inc_switch *sw, const char *map, const void *key, const void *value,
+		  uint64_t flags, struct inc_err *err)
+{
+	if (bpf_map_update_elem(inc_switch_map_fd(sw, map), key, value, flags))
+		return inc_err_set(err, errno, "map %s cannot be written: %s", map,
+				   strerror(errno));
+	return 0;
+}
+
+/* Nobody knows the rows yet: plain stores will do, the look-up entries come after them. */
+static int clear_state(struct inc_switch *sw, const struct build *b, struct inc_err *err)
+{
+	uint32_t slots = 1u << b->cfg.log2_slots, i, conn;
+	int cpus = libbpf_num_possible_cpus(), ret = 0;
+	struct inc_copy *zero;
+
+	memset(&sw->group_state[b->group], 0, sizeof(sw->group_state[0]));
+	memset(&sw->conn_state[b->cfg.conn_base], 0, b->cfg.children * sizeof(sw->conn_state[0]));
+	memset(&sw->slots[b->cfg.result_base], 0, slots * sizeof(sw->slots[0]));
+	for (i = 0; i < slots; i++)
+		sw->results[b->cfg.result_base + i].r = NO_CHUNK;
+	for (i = 0; i < slots * b->cfg.children; i++)
+		sw->contribs[b->cfg.contrib_base + i].r = NO_CHUNK;
+	zero = calloc(cpus > 0 ? cpus : 1, sizeof(*zero));
+	if (!zero)
+		return inc_err_set(err, ENOMEM, "no memory");
+	for (i = 0; !ret && i < b->cfg.children; i++) {
+		conn = b->cfg.conn_base + i;
+		ret = update(sw, INC_MAP_COPY, &conn, zero, BPF_ANY, err);
+	}
+	free(zero);
+	return ret;
+}
+
+static int make_ports(struct inc_switch *sw, struct build *b, struct inc_err *err)
+{
+	int egress = inc_switch_prog_fd(sw, INC_PROG_EGRESS), fd, ret = 0;
+	uint32_t i;
+
+	fd = bpf_map_create(BPF_MAP_TYPE_DEVMAP, "inc_group_dev", sizeof(uint32_t),
+			    sizeof(struct bpf_devmap_val), b->cfg.children, NULL);
+	if (fd < 0)
+		return inc_err_set(err, errno, "communicator %u: no devmap: %s",
+				   b->cfg.communicator, strerror(errno));
+	for (i = 0; i < b->cfg.children; i++) {
+		struct bpf_devmap_val val = {.ifindex = b->conn[i].ifindex};
+
+		val.bpf_prog.fd = egress;
+		if (bpf_map_update_elem(fd, &i, &val, BPF_ANY)) {
+			ret = inc_err_set(err, errno,
+					  "communicator %u, rank %u: interface %u cannot receive "
+					  "redirected frames: %s",
+					  b->cfg.communicator, b->conn[i].rank, val.ifindex,
+					  strerror(errno));
+			goto out;
+		}
+	}
+	ret = update(sw, INC_MAP_GROUP_PORTS, &b->group, &fd, BPF_ANY, err);
+	b->ports = !ret;
+out:
+	close(fd);
+	return ret;
+}
+
+static uint32_t port_run(const struct inc_conn_cfg *conn, uint32_t first, uint32_t children)
+{
+	uint32_t n = 1;
+
+	while (first + n < children && conn[first + n].ifindex == conn[first].ifindex)
+		n++;
+	return n;
+}
+
+static int make_port_groups(struct inc_switch *sw, struct build *b, struct inc_err *err)
+{
+	uint32_t i;
+	int ret;
+
+	for (i = 0; i < b->cfg.children; i = b->port_groups) {
+		struct inc_port_group_key key = {.group = b->group, .ifindex = b->conn[i].ifindex};
+		struct inc_port_group val = {
+			.first_child = i,
+			.children = port_run(b->conn, i, b->cfg.children),
+		};
+
+		ret = update(sw, INC_MAP_PORT_GROUP, &key, &val, BPF_ANY, err);
+		if (ret)
+			return ret;
+		b->port_groups = i + val.children;
+	}
+	return 0;
+}
+
+static int make_config(struct inc_switch *sw, struct build *b, struct inc_err *err)
+{
+	uint32_t i, conn;
+	int ret;
+
+	ret = update(sw, INC_MAP_GROUP_CFG, &b->group, &b->cfg, BPF_ANY, err);
+	for (i = 0; !ret && i < b->cfg.children; i++) {
+		conn = b->cfg.conn_base + i;
+		ret = update(sw, INC_MAP_CONN_CFG, &conn, &b->conn[i], BPF_ANY, err);
+	}
+	return ret;
+}
+
+static int make_lookups(struct inc_switch *sw, struct build *b, struct inc_err *err)
+{
+	int ret;
+
+	while (b->lookups < b->cfg.children) {
+		struct inc_conn_key key = conn_key(&b->conn[b->lookups]);
+		uint32_t conn = b->cfg.conn_base + b->lookups;
+
+		ret = update(sw, INC_MAP_CONN_LOOKUP, &key, &conn, BPF_NOEXIST, err);
+		if (ret)
+			return ret;
+		b->lookups++;
+	}
+	return 0;
+}
+
+/* Look-ups first, so that no packet finds the group; then what packets under way may use. */
+static int undo(struct inc_switch *sw, struct build *b, struct inc_err *err)
+{
+	static const struct inc_group_cfg no_group;
+	static const struct inc_conn_cfg no_conn;
+	uint32_t i, conn;
+	int ret = 0;
+
+	while (b->lookups) {
+		struct inc_conn_key key = conn_key(&b->conn[--b->lookups]);
+
+		bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_CONN_LOOKUP), &key);
+	}
+	/* writing to a map of maps waits until all programs that run now have ended */
+	if (b->ports &&
+	    bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_GROUP_PORTS), &b->group))
+		ret = inc_err_set(err, errno, "map %s: group %u cannot be deleted: %s",
+				  INC_MAP_GROUP_PORTS, b->group, strerror(errno));
+	for (i = 0; i < b->port_groups; i += port_run(b->conn, i, b->cfg.children)) {
+		struct inc_port_group_key key = {.group = b->group, .ifindex = b->conn[i].ifindex};
+
+		bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_PORT_GROUP), &key);
+	}
+	bpf_map_update_elem(inc_switch_map_fd(sw, INC_MAP_GROUP_CFG), &b->group, &no_group,
+			    BPF_ANY);
+	for (i = 0; i < b->cfg.children; i++) {
+		conn = b->cfg.conn_base + i;
+		bpf_map_update_elem(inc_switch_map_fd(sw, INC_MAP_CONN_CFG), &conn, &no_conn,
+				    BPF_ANY);
+	}
+	return ret;
+}
+
+int inc_switch_add_group(struct inc_switch *sw, const struct inc_group_spec *spec,
+			 struct inc_err *err)
+{
+	struct build b = {};
+	int ret;
+
+	ret = check_spec(sw, spec, err);
+	ret = ret ?: plan(sw, spec, &b, err);
+	if (ret)
+		return ret;
+	ret = clear_state(sw, &b, err);
+	ret = ret ?: make_ports(sw, &b, err);
+	ret = ret ?: make_port_groups(sw, &b, err);
+	ret = ret ?: make_config(sw, &b, err);
+	ret = ret ?: make_lookups(sw, &b, err);
+	if (ret) {
+		undo(sw, &b, NULL);
+		return ret;
+	}
+	sw->group[b.group] = b.cfg;
+	memcpy(&sw->conn[b.cfg.conn_base], b.conn, b.cfg.children * sizeof(b.conn[0]));
+	return b.group;
+}
+
+int inc_switch_remove_group(struct inc_switch *sw, uint32_t group, struct inc_err *err)
+{
+	struct build b = {.group = group, .ports = true};
+	int ret;
+
+	if (!inc_switch_group(sw, group))
+		return inc_err_set(err, ENOENT, "no group %u", group);
+	b.cfg = sw->group[group];
+	b.lookups = b.port_groups = b.cfg.children;
+	memcpy(b.conn, &sw->conn[b.cfg.conn_base], b.cfg.children * sizeof(b.conn[0]));
+	ret = undo(sw, &b, err);
+	if (ret)
+		return ret;
+	memset(&sw->conn[b.cfg.conn_base], 0, b.cfg.children * sizeof(b.conn[0]));
+	memset(&sw->group[group], 0, sizeof(sw->group[group]));
+	return 0;
+}
+
+const struct inc_group_cfg *inc_switch_group(const struct inc_switch *sw, uint32_t group)
+{
+	if (group >= sw->opts.max_groups || !(sw->group[group].flags & INC_GROUP_F_VALID))
+		return NULL;
+	return &sw->group[group];
+}
+
+const struct inc_conn_cfg *inc_switch_conn(const struct inc_switch *sw, uint32_t conn)
+{
+	return conn < sw->opts.max_connections ? &sw->conn[conn] : NULL;
+}
+
+int inc_switch_find_group(const struct inc_switch *sw, uint32_t communicator)
+{
+	uint32_t g;
+
+	for (g = 0; g < sw->opts.max_groups; g++)
+		if (sw->group[g].flags & INC_GROUP_F_VALID &&
+		    sw->group[g].communicator == communicator)
+			return g;
+	return -ENOENT;
+}

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Opening, sizing and loading the BPF object; the accessors. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <linux/capability.h>
+#include "inc_xdp.skel.h"
+#include "lib/inc_log.h"
+#include "loader/inc_crc_tables.h"
+#include "loader/inc_loader_priv.h"
+
+/* Libraries explain errors on stderr, line by line; here the last lines are kept. */
+static char capture_text[400];
+static libbpf_print_fn_t capture_libbpf;
+static libxdp_print_fn_t capture_libxdp;
+
+static void capture(bool warning, const char *fmt, va_list ap)
+{
+	char line[1024];
+	size_t used, room, len;
+
+	vsnprintf(line, sizeof(line), fmt, ap);
+	line[strcspn(line, "\n")] = 0;
+	inc_debug("%s", line);
+	if (!warning || strstr(line, "BPF program load log") || !line[0])
+		return;
+	used = strlen(capture_text);
+	room = sizeof(capture_text) - 1 - used;
+	if (room < sizeof("; "))
+		return;
+	if (used) {
+		strcpy(capture_text + used, "; ");
+		used += 2;
+		room -= 2;
+	}
+	len = strlen(line);
+	if (len > room)
+		len = room;
+	memcpy(capture_text + used, line, len);
+	capture_text[used + len] = 0;
+}
+
+static int capture_bpf(enum libbpf_print_level level, const char *fmt, va_list ap)
+{
+	capture(level == LIBBPF_WARN, fmt, ap);
+	return 0;
+}
+
+static int capture_xdp(enum libxdp_print_level level, const char *fmt, va_list ap)
+{
+	capture(level == LIBXDP_WARN, fmt, ap);
+	return 0;
+}
+
+void inc_capture_begin(void)
+{
+	capture_text[0] = 0;
+	capture_libbpf = libbpf_set_print(capture_bpf);
+	capture_libxdp = libxdp_set_print(capture_xdp);
+}
+
+const char *inc_capture_end(void)
+{
+	libbpf_set_print(capture_libbpf);
+	libxdp_set_print(capture_libxdp);
+	return capture_text[0] ? capture_text : "no further detail";
+}
+
+static int check_capabilities(struct inc_err *err)
+{
+	struct __user_cap_header_struct hdr = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2] = {};
+	uint64_t have;
+
+	if (syscall(SYS_capget, &hdr, data))
+		return 0; /* then the load itself will tell */
+	have = data[0].effective | (uint64_t)data[1].effective << 32;
+	if (have >> CAP_SYS_ADMIN & 1 && have >> CAP_NET_ADMIN & 1)
+		return 0;
+	if (have >> CAP_BPF & 1 && have >> CAP_PERFMON & 1 && have >> CAP_NET_ADMIN & 1)
+		return 0;
+	return inc_err_set(err, EPERM,
+			   "loading XDP programs needs CAP_NET_ADMIN and CAP_BPF with CAP_PERFMON "
+			   "(or CAP_SYS_ADMIN): run as root");
+}
+
+static int check_kernel(struct inc_err *err)
+{
+	static const struct {
+		enum bpf_func_id id;
+		const char *what;
+	} need[] = {
+		{BPF_FUNC_xdp_load_bytes, "bpf_xdp_load_bytes (Linux 5.18)"},
+		{BPF_FUNC_ringbuf_reserve, "BPF ring buffers (Linux 5.8)"},
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(need) / sizeof(need[0]); i++)
+		if (libbpf_probe_bpf_helper(BPF_PROG_TYPE_XDP, need[i].id, NULL) == 0)
+			return inc_err_set(err, EOPNOTSUPP, "this kernel lacks %s", need[i].what);
+	return 0;
+}
+
+static int take_opts(struct inc_switch *sw, const struct inc_switch_opts *opts, struct inc_err *err)
+{
+	struct inc_switch_opts *o = &sw->opts;
+	int ret;
+
+	if (opts && (opts->sz < sizeof(size_t) || opts->sz > sizeof(*opts)))
+		return inc_err_set(err, EINVAL, "inc_switch_opts of %zu bytes, at most %zu known",
+				   opts->sz, sizeof(*opts));
+	if (opts)
+		memcpy(o, opts, opts->sz);
+	o->sz = sizeof(*o);
+	o->max_groups = o->max_groups ?: INC_DEF_GROUPS;
+	o->max_connections = o->max_connections ?: INC_DEF_CONNS;
+	o->max_rows = o->max_rows ?: INC_DEF_ROWS;
+	if (o->max_groups > INC_MAX_GROUPS || o->max_connections > INC_MAX_CONNS ||
+	    o->max_rows > INC_MAX_ROWS)
+		return inc_err_set(err, EINVAL,
+				   "at most %d groups, %d connections and %d rows, not %u, %u, %u",
+				   INC_MAX_GROUPS, INC_MAX_CONNS, INC_MAX_ROWS, o->max_groups,
+				   o->max_connections, o->max_rows);
+	if (o->pin || o->instance) {
+		ret = inc_instance_check(o->instance, err);
+		if (ret)
+			return ret;
+		strcpy(sw->instance, o->instance);
+		o->instance = sw->instance;
+	}
+	/* a group of two or more has at least two contribution rows per result row */
+	sw->result_rows = o->max_rows / 2;
+	if (sw->result_rows < INC_MAX_SLOTS)
+		sw->result_rows = o->max_rows < INC_MAX_SLOTS ? o->max_rows : INC_MAX_SLOTS;
+	return 0;
+}
+
+static int set_sizes(struct inc_switch *sw, struct inc_err *err)
+{
+	const struct inc_switch_opts *o = &sw->opts;
+	const struct {
+		struct bpf_map *map;
+		uint32_t entries;
+	} size[] = {
+		{sw->skel->maps.inc_conn_lookup, o->max_connections},
+		{sw->skel->maps.inc_conn_cfg, o->max_connections},
+		{sw->skel->maps.inc_conn_state, o->max_connections},
+		{sw->skel->maps.inc_copy, o->max_connections},
+		{sw->skel->maps.inc_port_group, o->max_connections},
+		{sw->skel->maps.inc_group_cfg, o->max_groups},
+		{sw->skel->maps.inc_group_state, o->max_groups},
+		{sw->skel->maps.inc_group_ports, o->max_groups},
+		{sw->skel->maps.inc_contrib, o->max_rows},
+		{sw->skel->maps.inc_result, sw->result_rows},
+		{sw->skel->maps.inc_slot, sw->result_rows},
+	};
+	size_t i;
+	int ret;
+
+	for (i = 0; i < sizeof(size) / sizeof(size[0]); i++) {
+		ret = bpf_map__set_max_entries(size[i].map, size[i].entries);
+		if (ret)
+			return inc_err_set(err, -ret, "map %s: cannot be given %u entries: %s",
+					   bpf_map__name(size[i].map), size[i].entries,
+					   strerror(-ret));
+	}
+	return 0;
+}
+
+static int load(struct inc_switch *sw, struct inc_err *err)
+{
+	const char *story;
+	int ret;
+
+	inc_capture_begin();
+	sw->skel = inc_xdp__open();
+	ret = sw->skel ? set_sizes(sw, err) : -errno;
+	if (!sw->skel)
+		inc_err_set(err, -ret, "BPF object cannot be opened: %s", strerror(-ret));
+	if (ret) {
+		inc_capture_end();
+		return ret;
+	}
+	inc_crc_fill_tables(sw->skel->rodata->inc_crc_table, sw->skel->rodata->inc_shift_table);
+	sw->skel->rodata->inc_check_icrc = !sw->opts.skip_icrc;
+	ret = inc_xdp__load(sw->skel);
+	story = inc_capture_end();
+	if (ret)
+		return inc_err_set(err, -ret, "XDP program cannot be loaded: %s (%s)",
+				   strerror(-ret), story);
+	return 0;
+}
+
+static size_t mmap_len(const struct bpf_map *map)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+	size_t len = (size_t)bpf_map__max_entries(map) * bpf_map__value_size(map);
+
+	return (len + page - 1) / page * page;
+}
+
+static int map_memory(const struct bpf_map *map, void **addr, struct inc_err *err)
+{
+	void *p = mmap(NULL, mmap_len(map), PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(map),
+		       0);
+
+	if (p == MAP_FAILED)
+		return inc_err_set(err, errno, "map %s cannot be mapped into memory: %s",
+				   bpf_map__name(map), strerror(errno));
+	*addr = p;
+	return 0;
+}
+
+static void unmap_memory(const struct bpf_map *map, void *addr)
+{
+	if (addr)
+		munmap(addr, mmap_len(map));
+}
+
+static int map_all(struct inc_switch *sw, struct inc_err *err)
+{
+	int ret;
+
+	ret = map_memory(sw->skel->maps.inc_conn_state, (void **)&sw->conn_state, err);
+	ret = ret ?: map_memory(sw->skel->maps.inc_group_state, (void **)&sw->group_state, err);
+	ret = ret ?: map_memory(sw->skel->maps.inc_slot, (void **)&sw->slots, err);
+	ret = ret ?: map_memory(sw->skel->maps.inc_contrib, (void **)&sw->contribs, err);
+	return ret ?: map_memory(sw->skel->maps.inc_result, (void **)&sw->results, err);
+}
+
+int inc_switch_open(const struct inc_switch_opts *opts, struct inc_switch **out,
+		    struct inc_err *err)
+{
+	struct rlimit unlimited = {RLIM_INFINITY, RLIM_INFINITY};
+	struct inc_switch *sw;
+	int ret, i;
+
+	*out = NULL;
+	sw = calloc(1, sizeof(*sw));
+	if (!sw)
+		return inc_err_set(err, ENOMEM, "no memory for a switch");
+	sw->lock_fd = -1;
+	for (i = 0; i < INC_MAX_PORTS; i++)
+		sw->slot[i].link_fd = -1;
+	ret = take_opts(sw, opts, err);
+	if (ret)
+		goto fail;
+	sw->group = calloc(sw->opts.max_groups, sizeof(*sw->group));
+	sw->conn = calloc(sw->opts.max_connections, sizeof(*sw->conn));
+	if (!sw->group || !sw->conn) {
+		ret = inc_err_set(err, ENOMEM, "no memory for %u connections",
+				  sw->opts.max_connections);
+		goto fail;
+	}
+	ret = check_capabilities(err);
+	ret = ret ?: check_kernel(err);
+	if (ret)
+		goto fail;
+	/* kernels before 5.11 count maps against this limit; later ones do not care */
+	setrlimit(RLIMIT_MEMLOCK, &unlimited);
+	if (sw->opts.pin) {
+		ret = inc_bpffs_mount(err);
+		ret = ret ?: inc_instance_claim(sw, err);
+		if (ret)
+			goto fail;
+	}
+	ret = load(sw, err);
+	ret = ret ?: map_all(sw, err);
+	if (!ret && sw->opts.pin)
+		ret = inc_pin_all(sw, err);
+	if (ret)
+		goto fail;
+	*out = sw;
+	return 0;
+
+fail:
+	inc_switch_close(sw);
+	return ret;
+}
+
+void inc_switch_close(struct inc_switch *sw)
+{
+	if (!sw)
+		return;
+	inc_attach_close(sw);
+	inc_instance_release(sw);
+	if (sw->skel) {
+		unmap_memory(sw->skel->maps.inc_conn_state, sw->conn_state);
+		unmap_memory(sw->skel->maps.inc_group_state, sw->group_state);
+		unmap_memory(sw->skel->maps.inc_slot, sw->slots);
+		unmap_memory(sw->skel->maps.inc_contrib, sw->contribs);
+		unmap_memory(sw->skel->maps.inc_result, sw->results);
+		inc_xdp__destroy(sw->skel);
+	}
+	free(sw->group);
+	free(sw->conn);
+	free(sw);
+}
+
+const struct inc_switch_opts *inc_switch_get_opts(const struct inc_switch *sw)
+{
+	return &sw->opts;
+}
+
+struct inc_conn_state *inc_switch_conn_state(const struct inc_switch *sw)
+{
+	return sw->conn_state;
+}
+
+struct inc_group_state *inc_switch_group_state(const struct inc_switch *sw)
+{
+	return sw->group_state;
+}
+
+struct inc_slot *inc_switch_slots(const struct inc_switch *sw)
+{
+	return sw->slots;
+}
+
+struct inc_buf *inc_switch_contribs(const struct inc_switch *sw)
+{
+	return sw->contribs;
+}
+
+struct inc_buf *inc_switch_results(const struct inc_switch *sw)
+{
+	return sw->results;
+}
+
+int inc_switch_map_fd(const struct inc_switch *sw, const char *name)
+{
+	struct bpf_map *map = bpf_object__find_map_by_name(sw->skel->obj, name);
+
+	return map ? bpf_map__fd(map) : -ENOENT;
+}
+
+int inc_switch_prog_fd(const struct inc_switch *sw, const char *name)
+{
+	struct bpf_program *prog = bpf_object__find_program_by_name(sw->skel->obj, name);
+
+	return prog ? bpf_program__fd(prog) : -ENOENT;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files of the loader share. */
+#ifndef INC_LOADER_PRIV_H
+#define INC_LOADER_PRIV_H
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <xdp/libxdp.h>
+#include "loader/inc_loader.h"
+
+#define INC_PROG_SWITCH "inc_switch"
+#define INC_PROG_EGRESS "inc_egress"
+/* the same program as INC_PROG_SWITCH, loaded by libxdp as part of its dispatcher */
+#define INC_PROG_EXT	"inc_switch_ext"
+
+struct inc_xdp;
+
+struct inc_port_slot {
+	struct inc_switch_port port;
+	struct inc_switch_port *used; /* &port, or NULL: free */
+	int link_fd;		      /* of a bpf_link, else -1 */
+};
+
+struct inc_switch {
+	struct inc_switch_opts opts; /* defaults filled in; opts.instance is instance */
+	char instance[INC_INSTANCE_LEN];
+	uint32_t result_rows;
+	struct inc_xdp *skel;
+	struct bpf_object *ext_obj; /* the copy that libxdp loads; shares every map */
+	struct xdp_program *ext;
+	bool ext_pinned;
+	bool pinned; /* the pin directory is ours */
+	int lock_fd;
+	struct inc_port_slot slot[INC_MAX_PORTS];
+	struct inc_group_cfg *group; /* [max_groups], what inc_group_cfg holds */
+	struct inc_conn_cfg *conn;   /* [max_connections], what inc_conn_cfg holds */
+	struct inc_conn_state *conn_state;
+	struct inc_group_state *group_state;
+	struct inc_slot *slots;
+	struct inc_buf *contribs;
+	struct inc_buf *results;
+};
+
+/* inc_pin.c */
+int inc_bpffs_mount(struct inc_err *err);
+int inc_instance_check(const char *instance, struct inc_err *err);
+/* Takes the instance's lock and removes what its dead predecessor left. */
+int inc_instance_claim(struct inc_switch *sw, struct inc_err *err);
+void inc_instance_release(struct inc_switch *sw);
+int inc_pin_all(struct inc_switch *sw, struct inc_err *err);
+int inc_pin_fd(struct inc_switch *sw, int fd, const char *name, struct inc_err *err);
+void inc_unpin(struct inc_switch *sw, const char *name);
+
+/* inc_attach.c */
+void inc_attach_close(struct inc_switch *sw);
+/* Takes the program with this id out of every libxdp dispatcher that holds it, also of
+ * those whose interface has gone. */
+void inc_dispatchers_purge(uint32_t prog_id);
+uint32_t inc_prog_id(int fd);
+
+/* inc_loader.c: the last lines that libbpf and libxdp said, for an error's story. */
+void inc_capture_begin(void);
+const char *inc_capture_end(void);
+
+#endif

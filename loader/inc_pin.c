@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Pins and the instance's lock. The lock file is held while the daemon lives and let go
+ * by the kernel however it dies, so pins without a lock holder are leftovers.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+#include <linux/magic.h>
+#include "inc_xdp.skel.h"
+#include "lib/inc_log.h"
+#include "loader/inc_loader_priv.h"
+
+int inc_bpffs_mount(struct inc_err *err)
+{
+	struct statfs fs;
+
+	if (statfs(INC_BPFFS, &fs) == 0 && (unsigned long)fs.f_type == BPF_FS_MAGIC)
+		return 0;
+	if (mount("bpf", INC_BPFFS, "bpf", 0, "mode=0700"))
+		return inc_err_set(err, errno, "no BPF file system on %s and it cannot be mounted: %s",
+				   INC_BPFFS, strerror(errno));
+	inc_info("mounted a BPF file system on %s", INC_BPFFS);
+	return 0;
+}
+
+int inc_instance_check(const char *instance, struct inc_err *err)
+{
+	const char *p;
+
+	if (!instance || !*instance)
+		return inc_err_set(err, EINVAL, "an instance needs a name");
+	if (strlen(instance) >= INC_INSTANCE_LEN)
+		return inc_err_set(err, EINVAL, "instance '%.40s': at most %d characters", instance,
+				   INC_INSTANCE_LEN - 1);
+	for (p = instance; *p; p++)
+		if (!isalnum((unsigned char)*p) && *p != '-' && *p != '_')
+			return inc_err_set(err, EINVAL,
+					   "instance '%s': letters, digits, '-' and '_' only",
+					   instance);
+	return 0;
+}
+
+static void pin_path(const struct inc_switch *sw, const char *name, char path[PATH_MAX])
+{
+	snprintf(path, PATH_MAX, "%s/%s%s%s", INC_PIN_ROOT, sw->instance, name ? "/" : "",
+		 name ?: "");
+}
+
+static void lock_path(const struct inc_switch *sw, char path[PATH_MAX])
+{
+	snprintf(path, PATH_MAX, "%s/%s.lock", INC_RUN_DIR, sw->instance);
+}
+
+static int take_lock(struct inc_switch *sw, struct inc_err *err)
+{
+	char path[PATH_MAX], pid[32] = "";
+	struct stat a, b;
+	ssize_t n;
+	int fd;
+
+	lock_path(sw, path);
+	if (mkdir(INC_RUN_DIR, 0755) && errno != EEXIST)
+		return inc_err_set(err, errno, "directory %s: %s", INC_RUN_DIR, strerror(errno));
+	for (;;) {
+		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+		if (fd < 0)
+			return inc_err_set(err, errno, "lock %s: %s", path, strerror(errno));
+		if (flock(fd, LOCK_EX | LOCK_NB)) {
+			n = read(fd, pid, sizeof(pid) - 1);
+			pid[n > 0 ? n : 0] = 0;
+			pid[strcspn(pid, "\n")] = 0;
+			close(fd);
+			return inc_err_set(err, EBUSY,
+					   "instance '%s' is in use by process %s, which holds "
+					   "%s and the pins in %s/%s: stop it or choose another "
+					   "instance name",
+					   sw->instance, pid, path, INC_PIN_ROOT, sw->instance);
+		}
+		/* the holder may have deleted the file between our open and our lock */
+		if (fstat(fd, &a) == 0 && stat(path, &b) == 0 && a.st_ino == b.st_ino &&
+		    a.st_dev == b.st_dev)
+			break;
+		close(fd);
+	}
+	n = snprintf(pid, sizeof(pid), "%d\n", getpid());
+	if (ftruncate(fd, 0) || write(fd, pid, n) != n)
+		inc_warn("lock %s: %s", path, strerror(errno));
+	sw->lock_fd = fd;
+	return 0;
+}
+
+/* Deletes the pins. The directory holds nothing but files. */
+static int empty_dir(const char *dir)
+{
+	char path[PATH_MAX * 2];
+	struct dirent *e;
+	DIR *d;
+
+	d = opendir(dir);
+	if (!d)
+		return errno == ENOENT ? 0 : -errno;
+	while ((e = readdir(d))) {
+		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
+		unlink(path);
+	}
+	closedir(d);
+	return rmdir(dir) ? -errno : 0;
+}
+
+static int clean_leftovers(struct inc_switch *sw, struct inc_err *err)
+{
+	char dir[PATH_MAX], path[PATH_MAX];
+	struct stat st;
+	int fd, ret;
+
+	pin_path(sw, NULL, dir);
+	if (stat(dir, &st))
+		return 0;
+	inc_warn("instance '%s' was not stopped properly: removing its pins in %s", sw->instance,
+		 dir);
+	pin_path(sw, INC_PROG_EXT, path);
+	fd = bpf_obj_get(path);
+	if (fd >= 0) {
+		inc_dispatchers_purge(inc_prog_id(fd));
+		close(fd);
+	}
+	ret = empty_dir(dir);
+	if (ret)
+		return inc_err_set(err, -ret, "directory %s of a dead instance cannot be removed: %s",
+				   dir, strerror(-ret));
+	return 0;
+}
+
+int inc_instance_claim(struct inc_switch *sw, struct inc_err *err)
+{
+	char dir[PATH_MAX];
+	int ret;
+
+	ret = take_lock(sw, err);
+	ret = ret ?: clean_leftovers(sw, err);
+	if (ret)
+		return ret;
+	pin_path(sw, NULL, dir);
+	if (mkdir(INC_PIN_ROOT, 0700) && errno != EEXIST)
+		return inc_err_set(err, errno, "directory %s: %s", INC_PIN_ROOT, strerror(errno));
+	if (mkdir(dir, 0700))
+		return inc_err_set(err, errno, "directory %s: %s", dir, strerror(errno));
+	sw->pinned = true;
+	return 0;
+}
+
+void inc_instance_release(struct inc_switch *sw)
+{
+	char path[PATH_MAX];
+	int ret;
+
+	if (sw->pinned) {
+		pin_path(sw, NULL, path);
+		ret = empty_dir(path);
+		if (ret)
+			inc_warn("directory %s cannot be removed: %s", path, strerror(-ret));
+		rmdir(INC_PIN_ROOT); /* only the last instance succeeds */
+		sw->pinned = false;
+	}
+	if (sw->lock_fd >= 0) {
+		lock_path(sw, path);
+		unlink(path);
+		close(sw->lock_fd);
+		sw->lock_fd = -1;
+	}
+}
+
+int inc_pin_fd(struct inc_switch *sw, int fd, const char *name, struct inc_err *err)
+{
+	char path[PATH_MAX];
+
+	pin_path(sw, name, path);
+	if (bpf_obj_pin(fd, path))
+		return inc_err_set(err, errno, "cannot pin %s: %s", path, strerror(errno));
+	return 0;
+}
+
+void inc_unpin(struct inc_switch *sw, const char *name)
+{
+	char path[PATH_MAX];
+
+	pin_path(sw, name, path);
+	unlink(path);
+}
+
+int inc_pin_all(struct inc_switch *sw, struct inc_err *err)
+{
+	struct bpf_program *prog;
+	struct bpf_map *map;
+	int ret;
+
+	bpf_object__for_each_map(map, sw->skel->obj) {
+		if (bpf_map__is_internal(map))
+			continue;
+		ret = inc_pin_fd(sw, bpf_map__fd(map), bpf_map__name(map), err);
+		if (ret)
+			return ret;
+	}
+	bpf_object__for_each_program(prog, sw->skel->obj) {
+		ret = inc_pin_fd(sw, bpf_program__fd(prog), bpf_program__name(prog), err);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
