@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The verbs transport: one RC queue pair of a RoCEv2 device per communicator.
+ *	verbs_config.c	its settings		verbs_device.c	device, port and GID
+ *	verbs_region.c	registered memory	verbs_watch.c	memory that goes away
+ *	verbs.c		life of the queue pair	verbs_data.c	messages and completions
+ */
+#ifndef INCCL_VERBS_H
+#define INCCL_VERBS_H
+
+#include <pthread.h>
+#include <infiniband/verbs.h>
+#include "hostlib/src/transport.h"
+
+/*
+ * Settings, from INCCL_VERBS ("key=value,key=value"), then from the communicator's options,
+ * which win. Attribute names and units are those of ibv_modify_qp(3).
+ */
+struct verbs_config {
+	char device[64];       /* "": the one that has the address */
+	int port;	       /* 0: any */
+	int gid_index;	       /* -1: found by address */
+	int timeout;	       /* ACK timeout is 4.096 us * 2^timeout */
+	int retry_cnt;	       /* 7 is for ever on some devices (rxe) */
+	int rnr_retry;	       /* 7 is for ever on every device: refused */
+	int min_rnr_timer;     /* code of the delay that our RNR NAKs ask for */
+	int sl;		       /* 802.1p priority on a VLAN */
+	int traffic_class;     /* TOS byte: DSCP * 4 + ECN */
+	int hop_limit;	       /* TTL */
+	int flow_label;	       /* 0: the device's choice; UDP source port of some devices */
+	int pkey_index;
+	int port_down_ms;      /* a port that stays down so long fails the connection */
+	int cache_mib;	       /* registrations kept for reuse; 0: none */
+};
+
+int verbs_config_read(const char *options, struct verbs_config *config, struct inc_err *err);
+
+/* Where a queue pair can live. */
+struct verbs_place {
+	struct ibv_context *ctx; /* owned by whoever holds the place */
+	char device[64];
+	uint8_t port;
+	uint8_t gid_index;
+	uint16_t pkey;
+	unsigned int mtu; /* active, bytes */
+	char ifname[16];
+	struct ibv_device_attr attr;
+};
+
+/* 0 with an open device, or -errno with err saying what each device lacks. */
+int verbs_place_find(const struct verbs_config *config, uint32_t addr, struct verbs_place *place,
+		     struct inc_err *err);
+void verbs_place_close(struct verbs_place *place);
+
+/*
+ * One registration. References: one per region given out, one per send that the device may
+ * still read from. Without references it is deregistered, or stays in the cache as long as
+ * its memory is known to be the same.
+ */
+struct verbs_mr {
+	struct ibv_mr *mr;
+	uintptr_t start, end; /* whole pages */
+	bool writable;
+	/* under the cache's lock: */
+	bool cached; /* in the table */
+	bool stale;  /* its memory has changed: for nobody new, deregister when unused */
+	unsigned int refs;
+	uint64_t used; /* clock of the last look-up */
+};
+
+#define VERBS_CACHE_ENTRIES 128
+
+/*
+ * Registrations for reuse, see verbs_region.c. A process that unmaps watched memory waits,
+ * inside the kernel, for the watcher, which takes the lock: under it nothing may be allocated
+ * or freed, nor anything else done that could unmap memory.
+ */
+struct verbs_cache {
+	pthread_mutex_t lock;
+	struct verbs_mr *entry[VERBS_CACHE_ENTRIES];
+	unsigned int entries;
+	size_t bytes, max_bytes;
+	uint64_t clock;
+	uint64_t changes; /* counts what the watcher saw */
+	bool watched;
+	struct verbs_cache *next; /* the watcher's list */
+	uint64_t hits, misses, stales;
+};
+
+/* verbs_watch.c: tells caches of memory that is unmapped, moved or dropped. */
+int verbs_watch_join(struct verbs_cache *cache); /* -errno: the kernel does not tell */
+void verbs_watch_leave(struct verbs_cache *cache);
+int verbs_watch_add(uintptr_t start, uintptr_t end);
+/* False while a change is under way that the watcher has not been told of yet. */
+bool verbs_watch_settled(uintptr_t start);
+
+struct verbs_endpoint;
+
+int verbs_map(struct inccl_endpoint *base, void *addr, size_t len, bool writable,
+	      struct inccl_region *region);
+void verbs_unmap(struct inccl_endpoint *base, struct inccl_region *region);
+void verbs_mr_get(struct verbs_endpoint *ep, struct verbs_mr *mr);
+void verbs_mr_put(struct verbs_endpoint *ep, struct verbs_mr *mr);
+void verbs_cache_open(struct verbs_endpoint *ep);
+void verbs_cache_close(struct verbs_endpoint *ep);
+
+#define VERBS_BATCH 32 /* work requests per doorbell, completions per poll */
+
+/* Of one message under way. */
+struct verbs_slot {
+	struct verbs_mr *send_mr; /* held until the send is complete */
+	uint32_t recv_len;
+	uint32_t imm;
+	bool has_imm;
+};
+
+struct verbs_endpoint {
+	struct inccl_endpoint base; /* first */
+	struct verbs_config config;
+	struct verbs_place place;
+	struct ibv_pd *pd;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	int epoll_fd; /* completion channel and asynchronous events */
+	void (*log)(void *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+	void *log_ctx;
+	uint32_t addr;
+	uint32_t start_psn;
+	unsigned int payload;
+	unsigned int window;
+	char peer[80];
+
+	struct verbs_slot *slot; /* of message m: m & slot_mask */
+	uint64_t slot_mask;
+	uint64_t send_depth; /* sends the queue takes */
+	uint64_t sends_done; /* sends complete: all before this message */
+	uint64_t signal_due; /* ask for a completion at this message at the latest */
+	uint32_t desc;	     /* immediate of the collective in progress */
+
+	/* Posted by the communicator, not yet given to the device. */
+	unsigned int batch;
+	struct ibv_send_wr send_wr[VERBS_BATCH];
+	struct ibv_sge send_sge[VERBS_BATCH];
+	struct ibv_recv_wr recv_wr[VERBS_BATCH];
+	struct ibv_sge recv_sge[VERBS_BATCH];
+
+	bool armed;
+	unsigned int idle_polls;
+	uint64_t port_down_ns; /* since when; 0: up */
+	int failed;	       /* -errno, with base.error filled */
+	struct verbs_cache cache;
+};
+
+static inline struct verbs_endpoint *verbs_ep(struct inccl_endpoint *base)
+{
+	return (struct verbs_endpoint *)base;
+}
+
+int verbs_fail(struct verbs_endpoint *ep, int err, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* verbs_data.c */
+int verbs_post(struct inccl_endpoint *base, const struct inccl_message *msg);
+int verbs_flush(struct inccl_endpoint *base);
+int verbs_progress(struct inccl_endpoint *base);
+int verbs_arm(struct inccl_endpoint *base, int *fd, short *events, uint64_t *deadline_ns);
+bool verbs_quiet(struct inccl_endpoint *base);
+void verbs_describe(struct inccl_endpoint *base, char *buf, size_t size);
+
+extern const struct inccl_transport inccl_verbs;
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Settings of the verbs transport; docs/verbs.md is their reference. */
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include "hostlib/src/verbs.h"
+
+/* 134 ms per try, about a second in all: the switch acknowledges a contribution as soon as
+ * it is kept, whatever the other ranks do, so silence means a lost packet or a dead switch. */
+static const struct verbs_config defaults = {
+	.gid_index = -1,
+	.timeout = 15,
+	.retry_cnt = 6,
+	.rnr_retry = 6,
+	.min_rnr_timer = 12,
+	.hop_limit = 64,
+	.port_down_ms = 2000,
+	.cache_mib = 1024,
+};
+
+static const struct {
+	const char *key;
+	size_t offset;
+	long min, max;
+} numbers[] = {
+#define N(field, min, max) {#field, offsetof(struct verbs_config, field), min, max}
+	N(port, 0, 255),
+	N(gid_index, 0, 255),
+	N(timeout, 1, 31), /* 0 means no timeout at all */
+	N(retry_cnt, 0, 7),
+	N(rnr_retry, 0, 6),
+	N(min_rnr_timer, 0, 31),
+	N(sl, 0, 15),
+	N(traffic_class, 0, 255),
+	N(hop_limit, 1, 255),
+	N(flow_label, 0, 0xfffff),
+	N(pkey_index, 0, 65535),
+	N(port_down_ms, 0, 600000),
+	N(cache_mib, 0, 1 << 20),
+#undef N
+};
+
+static int set(struct verbs_config *config, const char *from, const char *key, const char *value,
+	       struct inc_err *err)
+{
+	char *end;
+	size_t i;
+	long v;
+
+	if (!strcmp(key, "device")) {
+		if (!*value || strlen(value) >= sizeof(config->device))
+			return inc_err_set(err, EINVAL, "%s: device '%s' is no device name", from,
+					   value);
+		strcpy(config->device, value);
+		return 0;
+	}
+	for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		if (strcmp(key, numbers[i].key))
+			continue;
+		errno = 0;
+		v = strtol(value, &end, 0);
+		if (errno || end == value || *end || v < numbers[i].min || v > numbers[i].max)
+			return inc_err_set(err, EINVAL, "%s: %s=%s: want a number from %ld to %ld",
+					   from, key, value, numbers[i].min, numbers[i].max);
+		*(int *)((char *)config + numbers[i].offset) = v;
+		return 0;
+	}
+	return inc_err_set(err, EINVAL, "%s: no setting '%s'", from, key);
+}
+
+static int apply(struct verbs_config *config, const char *from, const char *text,
+		 struct inc_err *err)
+{
+	char *copy, *save, *item, *value;
+	int ret = 0;
+
+	copy = strdup(text);
+	if (!copy)
+		return inc_err_set(err, ENOMEM, "%s: %s", from, strerror(ENOMEM));
+	for (item = strtok_r(copy, ", ", &save); item && !ret; item = strtok_r(NULL, ", ", &save)) {
+		value = strchr(item, '=');
+		if (value) {
+			*value++ = 0;
+			ret = set(config, from, item, value, err);
+		} else {
+			ret = inc_err_set(err, EINVAL, "%s: '%s' is not key=value", from, item);
+		}
+	}
+	free(copy);
+	return ret;
+}
+
+int verbs_config_read(const char *options, struct verbs_config *config, struct inc_err *err)
+{
+	const char *env = getenv("INCCL_VERBS");
+	int ret = 0;
+
+	*config = defaults;
+	if (env)
+		ret = apply(config, "INCCL_VERBS", env, err);
+	if (!ret && options)
+		ret = apply(config, "verbs options", options, err);
+	return ret;
+}

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Messages to work requests, completions to messages. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include "hostlib/src/internal.h"
+#include "hostlib/src/verbs.h"
+
+/* wr_id: message number, and which of its two requests */
+#define WR_SEND(m) ((m) << 1)
+#define WR_RECV(m) ((m) << 1 | 1)
+
+#define SIGNAL_EVERY   16   /* messages at most between two completed sends */
+#define IDLE_POLLS_MAX 1024 /* empty polls between two looks at the asynchronous events */
+
+static unsigned int packets(const struct verbs_endpoint *ep, uint32_t len)
+{
+	return len ? (len + ep->payload - 1) / ep->payload : 1;
+}
+
+int verbs_flush(struct inccl_endpoint *base)
+{
+	struct verbs_endpoint *ep = verbs_ep(base);
+	struct ibv_recv_wr *bad_recv;
+	struct ibv_send_wr *bad_send;
+	unsigned int i, n = ep->batch;
+	int ret;
+
+	if (ep->failed)
+		return ep->failed;
+	if (!n)
+		return 0;
+	ep->batch = 0;
+	for (i = 0; i < n; i++) {
+		ep->recv_wr[i].next = i + 1 < n ? &ep->recv_wr[i + 1] : NULL;
+		ep->send_wr[i].next = i + 1 < n ? &ep->send_wr[i + 1] : NULL;
+	}
+	/* receives first: a result can be there before post_send returns */
+	ret = ibv_post_recv(ep->qp, ep->recv_wr, &bad_recv);
+	if (ret)
+		return verbs_fail(ep, ret, "verbs: %s: post receive: %s", ep->place.device,
+				  strerror(ret));
+	ret = ibv_post_send(ep->qp, ep->send_wr, &bad_send);
+	if (ret)
+		return verbs_fail(ep, ret, "verbs: %s: post send: %s", ep->place.device,
+				  strerror(ret));
+	base->stats.send_calls++;
+	return 0;
+}
+
+static uint64_t address(const struct inccl_region *region, const void *p)
+{
+	return region->va + ((uintptr_t)p - (uintptr_t)region->addr);
+}
+
+int verbs_post(struct inccl_endpoint *base, const struct inccl_message *msg)
+{
+	struct verbs_endpoint *ep = verbs_ep(base);
+	uint64_t m = base->posted;
+	struct verbs_slot *slot = &ep->slot[m & ep->slot_mask];
+	struct ibv_send_wr *send = &ep->send_wr[ep->batch];
+	struct ibv_recv_wr *recv = &ep->recv_wr[ep->batch];
+	struct ibv_sge *send_sge = &ep->send_sge[ep->batch];
+	struct ibv_sge *recv_sge = &ep->recv_sge[ep->batch];
+	uint64_t every = ep->window / 2 < SIGNAL_EVERY ? ep->window / 2 : SIGNAL_EVERY;
+	bool write;
+	int ret;
+
+	if (ep->failed)
+		return ep->failed;
+	if (m - ep->sends_done >= ep->send_depth || m - base->completed >= ep->window) {
+		ret = verbs_flush(base);
+		return ret ?: -EAGAIN;
+	}
+	if (msg->has_imm)
+		ep->desc = msg->imm;
+	/* A write of nothing has no place to name: SEND does the same. */
+	write = msg->mode == INCCL_MODE_WRITE && msg->send_len && msg->recv_len;
+	/* A write completes at its target only where it carries an immediate; the first
+	 * packet's may be repeated (docs/protocol.md, rule 3). */
+	*slot = (struct verbs_slot){
+		.recv_len = msg->recv_len,
+		.has_imm = msg->has_imm || write,
+		.imm = ep->desc,
+	};
+	*send_sge = (struct ibv_sge){.length = msg->send_len};
+	if (msg->send_len) {
+		send_sge->addr = address(msg->send_region, msg->send);
+		send_sge->lkey = msg->send_region->lkey;
+		slot->send_mr = msg->send_region->priv;
+		verbs_mr_get(ep, slot->send_mr);
+	}
+	*recv_sge = (struct ibv_sge){.length = msg->recv_len};
+	if (msg->recv_len) {
+		recv_sge->addr = address(msg->recv_region, msg->recv);
+		recv_sge->lkey = msg->recv_region->lkey;
+	}
+	memset(recv, 0, sizeof(*recv));
+	recv->wr_id = WR_RECV(m);
+	recv->sg_list = recv_sge;
+	recv->num_sge = msg->recv_len && !write;
+	memset(send, 0, sizeof(*send));
+	send->wr_id = WR_SEND(m);
+	send->sg_list = send_sge;
+	send->num_sge = !!msg->send_len;
+	if (write) {
+		send->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+		/* our own destination: the switch writes the result there */
+		send->wr.rdma.remote_addr = recv_sge->addr;
+		send->wr.rdma.rkey = msg->recv_region->rkey;
+	} else {
+		send->opcode = msg->has_imm ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND;
+	}
+	send->imm_data = htonl(slot->imm);
+	if (msg->last || m + 1 >= ep->signal_due + every) {
+		send->send_flags = IBV_SEND_SIGNALED;
+		ep->signal_due = m + 1;
+	}
+	base->posted++;
+	base->stats.packets_sent += packets(ep, msg->send_len);
+	if (++ep->batch == VERBS_BATCH)
+		return verbs_flush(base);
+	return 0;
+}
+
+static int wc_errno(enum ibv_wc_status status)
+{
+	switch (status) {
+	case IBV_WC_RETRY_EXC_ERR:
+	case IBV_WC_RNR_RETRY_EXC_ERR:
+	case IBV_WC_RESP_TIMEOUT_ERR:
+		return ETIMEDOUT;
+	case IBV_WC_REM_OP_ERR:
+		return EREMOTEIO;
+	case IBV_WC_REM_INV_REQ_ERR:
+		return EPROTO;
+	case IBV_WC_REM_ACCESS_ERR:
+		return EACCES;
+	case IBV_WC_LOC_LEN_ERR:
+		return EMSGSIZE;
+	case IBV_WC_LOC_PROT_ERR:
+	case IBV_WC_LOC_ACCESS_ERR:
+		return EFAULT;
+	case IBV_WC_WR_FLUSH_ERR:
+		return ECANCELED;
+	default:
+		return EIO;
+	}
+}
+
+static int bad_completion(struct verbs_endpoint *ep, const struct ibv_wc *wc)
+{
+	/* NAK 63 is what the switch says to ranks that called different collectives */
+	if (wc->status == IBV_WC_REM_OP_ERR)
+		ep->base.mismatch = true;
+	return verbs_fail(ep, wc_errno(wc->status),
+			  "verbs: %s: %s (ibv_wc_status %d, vendor error 0x%x) %s message %llu, "
+			  "over %s/%u",
+			  ep->peer, ibv_wc_status_str(wc->status), wc->status, wc->vendor_err,
+			  wc->wr_id & 1 ? "receiving" : "sending",
+			  (unsigned long long)(wc->wr_id >> 1), ep->place.device, ep->place.port);
+}
+
+static int received(struct verbs_endpoint *ep, const struct ibv_wc *wc)
+{
+	uint64_t m = wc->wr_id >> 1;
+	const struct verbs_slot *slot = &ep->slot[m & ep->slot_mask];
+
+	if (m != ep->base.completed)
+		return verbs_fail(ep, EPROTO, "verbs: %s: result %llu where %llu is due", ep->peer,
+				  (unsigned long long)m,
+				  (unsigned long long)ep->base.completed);
+	if (wc->byte_len != slot->recv_len)
+		return verbs_fail(ep, EPROTO, "verbs: %s: result %llu has %u bytes, not %u",
+				  ep->peer, (unsigned long long)m, wc->byte_len, slot->recv_len);
+	if (!!(wc->wc_flags & IBV_WC_WITH_IMM) != slot->has_imm ||
+	    (slot->has_imm && ntohl(wc->imm_data) != slot->imm))
+		return verbs_fail(ep, EPROTO, "verbs: %s: result %llu is of another collective",
+				  ep->peer, (unsigned long long)m);
+	ep->base.completed++;
+	ep->base.stats.results += packets(ep, slot->recv_len);
+	return 0;
+}
+
+static void sent(struct verbs_endpoint *ep, const struct ibv_wc *wc)
+{
+	struct verbs_slot *slot;
+
+	for (; ep->sends_done <= wc->wr_id >> 1; ep->sends_done++) {
+		slot = &ep->slot[ep->sends_done & ep->slot_mask];
+		if (slot->send_mr)
+			verbs_mr_put(ep, slot->send_mr);
+		slot->send_mr = NULL;
+	}
+	ep->base.stats.acks_received++;
+}
+
+/* Completions handled, or the error. A failed queue pair flushes what it holds; the first
+ * completion that is not a flush is the cause. */
+static int poll_queue(struct verbs_endpoint *ep)
+{
+	struct ibv_wc wc[VERBS_BATCH], flushed;
+	bool have_flushed = false;
+	int i, n, total = 0, ret;
+
+	do {
+		n = ibv_poll_cq(ep->cq, VERBS_BATCH, wc);
+		if (n < 0)
+			return verbs_fail(ep, EIO, "verbs: %s: completion queue: error %d",
+					  ep->place.device, n);
+		ep->base.stats.recv_calls++;
+		for (i = 0; i < n; i++) {
+			if (wc[i].status == IBV_WC_WR_FLUSH_ERR) {
+				if (!have_flushed)
+					flushed = wc[i];
+				have_flushed = true;
+				continue;
+			}
+			if (wc[i].status != IBV_WC_SUCCESS)
+				return bad_completion(ep, &wc[i]);
+			if (wc[i].wr_id & 1) {
+				ret = received(ep, &wc[i]);
+				if (ret)
+					return ret;
+			} else {
+				sent(ep, &wc[i]);
+			}
+			total++;
+		}
+	} while (have_flushed && n);
+	if (have_flushed)
+		return bad_completion(ep, &flushed);
+	return total;
+}
+
+static void port_event(struct verbs_endpoint *ep, bool down)
+{
+	if (down && !ep->port_down_ns)
+		ep->port_down_ns = now_ns();
+	else if (!down)
+		ep->port_down_ns = 0;
+}
+
+static void async_event(struct verbs_endpoint *ep, const struct ibv_async_event *ev)
+{
+	const char *text = ibv_event_type_str(ev->event_type);
+
+	switch (ev->event_type) {
+	case IBV_EVENT_PORT_ERR:
+	case IBV_EVENT_PORT_ACTIVE:
+		if (ev->element.port_num != ep->place.port)
+			return;
+		port_event(ep, ev->event_type == IBV_EVENT_PORT_ERR);
+		break;
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_CQ_ERR:
+	case IBV_EVENT_DEVICE_FATAL:
+	case IBV_EVENT_PATH_MIG_ERR:
+		verbs_fail(ep, EIO, "verbs: %s to %s: %s", ep->place.device, ep->peer, text);
+		break;
+	case IBV_EVENT_COMM_EST:
+	case IBV_EVENT_SQ_DRAINED:
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		return;
+	default:
+		break;
+	}
+	ep->log(ep->log_ctx, "verbs: %s/%u: %s", ep->place.device, ep->place.port, text);
+}
+
+/* Takes in what the two event descriptors have. */
+static void take_events(struct verbs_endpoint *ep)
+{
+	struct epoll_event ready[2];
+	struct ibv_async_event ev;
+	struct ibv_cq *cq;
+	void *ctx;
+	int i, n;
+
+	ep->idle_polls = 0;
+	n = epoll_wait(ep->epoll_fd, ready, 2, 0);
+	for (i = 0; i < n; i++) {
+		if (ready[i].data.fd == ep->channel->fd) {
+			while (!ibv_get_cq_event(ep->channel, &cq, &ctx)) {
+				ibv_ack_cq_events(cq, 1);
+				ep->armed = false;
+			}
+			continue;
+		}
+		while (!ibv_get_async_event(ep->place.ctx, &ev)) {
+			async_event(ep, &ev);
+			ibv_ack_async_event(&ev);
+		}
+	}
+}
+
+static uint64_t port_deadline(const struct verbs_endpoint *ep)
+{
+	return ep->port_down_ns ?
+		       ep->port_down_ns + ep->config.port_down_ms * NSEC_PER_MSEC :
+		       UINT64_MAX;
+}
+
+int verbs_progress(struct inccl_endpoint *base)
+{
+	struct verbs_endpoint *ep = verbs_ep(base);
+	int ret;
+
+	if (ep->failed)
+		return ep->failed;
+	ret = poll_queue(ep);
+	if (ret > 0)
+		return ret;
+	if (ret || ep->armed || ++ep->idle_polls >= IDLE_POLLS_MAX)
+		take_events(ep);
+	if (!ep->failed && ep->port_down_ns && now_ns() >= port_deadline(ep))
+		verbs_fail(ep, ENETDOWN, "verbs: %s/%u to %s: port down for %d ms",
+			   ep->place.device, ep->place.port, ep->peer, ep->config.port_down_ms);
+	return ep->failed;
+}
+
+int verbs_arm(struct inccl_endpoint *base, int *fd, short *events, uint64_t *deadline_ns)
+{
+	struct verbs_endpoint *ep = verbs_ep(base);
+	int ret;
+
+	ret = verbs_progress(base); /* may take in the notification asked for last time */
+	if (!ret && !ep->armed) {
+		ret = -ibv_req_notify_cq(ep->cq, 0);
+		if (ret)
+			return verbs_fail(ep, -ret, "verbs: %s: notification: %s",
+					  ep->place.device, strerror(-ret));
+		ep->armed = true;
+		/* what came before the request tells nobody */
+		ret = poll_queue(ep);
+	}
+	if (ret)
+		return ret > 0 ? 1 : ret;
+	*fd = ep->epoll_fd;
+	*events = POLLIN;
+	*deadline_ns = port_deadline(ep);
+	return 0;
+}
+
+bool verbs_quiet(struct inccl_endpoint *base)
+{
+	struct verbs_endpoint *ep = verbs_ep(base);
+
+	/* the device acknowledges results on its own */
+	return ep->failed || (!ep->batch && ep->sends_done == base->posted &&
+			      base->completed == base->posted);
+}
+
+void verbs_describe(struct inccl_endpoint *base, char *buf, size_t size)
+{
+	struct verbs_endpoint *ep = verbs_ep(base);
+	size_t len = strnlen(buf, size);
+
+	if (len >= size)
+		return;
+	snprintf(buf + len, size - len,
+		 "message %llu of %llu has no result, %llu sends are not acknowledged by %s%s",
+		 (unsigned long long)base->completed, (unsigned long long)base->posted,
+		 (unsigned long long)(base->posted - ep->sends_done), ep->peer,
+		 ep->port_down_ns ? ", the port is down" : "");
+}
