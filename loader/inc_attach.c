@@ -113,6 +113,20 @@ static int check_taken(uint32_t ifindex, const char *ifname, struct inc_err *err
 	return ret;
 }
 
+/* Without its dispatcher libxdp would attach the bare program, which shares the port with
+ * nobody and goes with no descriptor: a bpf_link is better then. */
+static bool is_legacy(uint32_t ifindex)
+{
+	struct xdp_multiprog *mp = xdp_multiprog__get_from_ifindex(ifindex);
+	bool legacy;
+
+	if (libxdp_get_error(mp))
+		return false;
+	legacy = xdp_multiprog__is_legacy(mp);
+	xdp_multiprog__close(mp);
+	return legacy;
+}
+
 static int attach_libxdp(struct inc_switch *sw, struct inc_port_slot *slot, struct inc_err *err)
 {
 	const struct inc_switch_port *port = &slot->port;
@@ -120,12 +134,22 @@ static int attach_libxdp(struct inc_switch *sw, struct inc_port_slot *slot, stru
 	const char *story;
 	int ret;
 
+	if (libbpf_probe_bpf_prog_type(BPF_PROG_TYPE_EXT, NULL) == 0)
+		return inc_err_set(err, EOPNOTSUPP,
+				   "interface %s: libxdp's dispatcher needs extension programs "
+				   "(freplace), which this kernel does not offer",
+				   port->name);
 	inc_capture_begin();
 	ret = sw->ext ? 0 : open_ext(sw, &why);
 	if (!ret) {
 		ret = xdp_program__attach(sw->ext, port->ifindex, xdp_mode(port->generic), 0);
 		if (ret)
 			inc_err_set(&why, -ret, "%s", strerror(-ret));
+	}
+	if (!ret && is_legacy(port->ifindex)) {
+		xdp_program__detach(sw->ext, port->ifindex, xdp_mode(port->generic), 0);
+		close_ext(sw); /* loaded for no dispatcher */
+		ret = inc_err_set(&why, EOPNOTSUPP, "its dispatcher does not work here");
 	}
 	story = inc_capture_end();
 	if (ret)
@@ -238,7 +262,7 @@ int inc_switch_attach_port(struct inc_switch *sw, const char *ifname, struct inc
 		slot->port.attach = INC_ATTACH_LIBXDP;
 		ret = attach_libxdp(sw, slot, &why);
 		if (ret && sw->opts.attach == INC_ATTACH_AUTO)
-			inc_warn("%s; trying a bpf_link", why.msg);
+			inc_info("%s; using a bpf_link", why.msg);
 	}
 	if (ret && sw->opts.attach != INC_ATTACH_LIBXDP) {
 		slot->port.attach = INC_ATTACH_BPF_LINK;
