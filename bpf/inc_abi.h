@@ -138,7 +138,7 @@ struct inc_slot {
 #define INC_BUF_F_ACKREQ 0x1 /* the contribution asked for an ACK; so does its mirror */
 #define INC_BUF_F_SE	 0x2 /* solicited event */
 #define INC_BUF_HDR	 64
-#define INC_BUF_TAIL	 64
+#define INC_BUF_TAIL	 128
 
 /* One row of inc_contrib or inc_result.
  * inc_contrib: what child c gave for the slot. Writer: XDP on the child's port,
@@ -162,7 +162,7 @@ struct inc_buf {
 	__u32 resv[2];
 	__u8 hdr[INC_BUF_HDR]; /* IP to last extended header, masked, ends at payload */
 	__u8 payload[INC_MAX_PAYLOAD];
-	__u8 tail[INC_BUF_TAIL]; /* ICRC, and room to round reads up */
+	__u8 tail[INC_BUF_TAIL]; /* ICRC, and room for bounds the verifier can follow */
 };
 
 /* inc_port[ifindex]. Writer: loader. */
@@ -282,7 +282,7 @@ INC_ASSERT_SIZE(inc_slot, 8);
 INC_ASSERT_OFFSET(inc_buf, va, 32);
 INC_ASSERT_OFFSET(inc_buf, hdr, 64);
 INC_ASSERT_OFFSET(inc_buf, payload, 128);
-INC_ASSERT_SIZE(inc_buf, 2240);
+INC_ASSERT_SIZE(inc_buf, 2304);
 INC_ASSERT_SIZE(inc_port, 8);
 INC_ASSERT_SIZE(inc_port_group_key, 8);
 INC_ASSERT_SIZE(inc_port_group, 8);

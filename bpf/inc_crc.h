@@ -74,12 +74,14 @@ static __always_inline __u32 inc_crc_shift(__u32 state, __u32 len)
 /*
  * CRC state over len bytes of a row from offset off, from a start state. off is at least
  * that of hdr and at most that of payload; len is a multiple of 4, at most
- * INC_CRC_MAX_LEN. A function of its own, so that the verifier walks it once.
+ * INC_CRC_MAX_LEN. A function of its own, so that the verifier walks it once; the index of
+ * what follows the loop is computed apart from the loop's, so that all ways out of it
+ * look the same to the verifier.
  */
 __noinline __u32 inc_crc_row(struct inc_buf *row, __u32 off, __u32 len, __u32 state)
 {
 	__u64 o1 = 0, o2 = 0, o3 = 0, o4 = 0, o5 = 0;
-	__u32 words, i = 0;
+	__u32 words, rest, at = 0;
 	const __u8 *p;
 
 	if (!row || off > offsetof(struct inc_buf, payload) || len > INC_CRC_MAX_LEN)
@@ -90,39 +92,50 @@ __noinline __u32 inc_crc_row(struct inc_buf *row, __u32 off, __u32 len, __u32 st
 	inc_opaque(len);
 	p = (const __u8 *)row + off;
 	words = len >> 3;
+	rest = words;
 
-#define W(k) (*(const __u64 *)(p + (__u64)(i + (k)) * 8))
+#define W(i) (*(const __u64 *)(p + (__u64)(i) * 8))
 	if (words > 5) {
+		__u32 end = (words - 6) / 5 * 5 + 1;
+
+		rest = (words - 6) % 5 + 5;
+		at = words - rest;
 		o1 = W(0) ^ state;
 		state = 0;
-		for (i = 1; i + 10 <= words && i < INC_CRC_MAX_LEN / 8; i += 5) {
-			INC_TAKE_OUT(W(0), o2, o3, o4, o5);
-			INC_TAKE_OUT(W(1), o1, o2, o3, o4);
-			INC_TAKE_OUT(W(2), o5, o1, o2, o3);
-			INC_TAKE_OUT(W(3), o4, o5, o1, o2);
-			INC_TAKE_OUT(W(4), o3, o4, o5, o1);
+		for (__u32 i = 1; i < end && i <= INC_CRC_MAX_LEN / 8 - 5; i += 5) {
+			INC_TAKE_OUT(W(i), o2, o3, o4, o5);
+			INC_TAKE_OUT(W(i + 1), o1, o2, o3, o4);
+			INC_TAKE_OUT(W(i + 2), o5, o1, o2, o3);
+			INC_TAKE_OUT(W(i + 3), o4, o5, o1, o2);
+			INC_TAKE_OUT(W(i + 4), o3, o4, o5, o1);
 		}
 	}
-	/* the last five words get what is left for them, but stay: they are the remainder */
-	for (int k = 0; k < 10; k++) {
+	inc_opaque(at);
+	if (at > INC_CRC_MAX_LEN / 8 - 8) /* never: rest is at least 5 */
+		return 0;
+	p += (__u64)at * 8;
+	/* rest is 5 to 9 here (or all there is): what exceeds five words is taken out, too; the
+	 * last five get what is left for them, but stay: they are the remainder */
+	for (int k = 0; k < 9; k++) {
 		__u64 out = o5;
 
-		if (i >= words || i >= INC_CRC_MAX_LEN / 8)
+		if (!rest)
 			break;
 		INC_TAKE_OUT(W(0), o2, o3, o4, out);
 		o5 = o4;
 		o4 = o3;
 		o3 = o2;
 		o2 = o1;
-		if (i + 5 < words) {
+		if (rest > 5) {
 			o1 = out;
 		} else {
 			state = inc_crc_word64(state, out);
 			o1 = 0;
 		}
-		i++;
+		p += 8;
+		rest--;
 	}
-	if (len & 4 && i < INC_CRC_MAX_LEN / 8)
+	if (len & 4)
 		state = inc_crc_word(state, W(0));
 #undef W
 	return state;

@@ -52,8 +52,10 @@ __noinline __u32 inc_compare(struct inc_buf *result, __u32 group_id, __u32 slot)
  */
 #define INC_SUM_LOOP(expr)                                                                        \
 	do {                                                                                      \
-		__u32 i = 0;                                                                      \
-		for (; i + 8 <= words && i < INC_MAX_PAYLOAD / 4; i += 8) {                       \
+		__u32 whole = words & ~7u, at = words & ~7u, rest = words & 7;                    \
+		inc_opaque(at);                                                                   \
+		inc_opaque(rest);                                                                 \
+		for (__u32 i = 0; i < whole && i <= INC_MAX_PAYLOAD / 4 - 8; i += 8) {            \
 			_Pragma("unroll") for (int k = 0; k < 8; k++)                             \
 			{                                                                         \
 				__u32 v = (expr);                                                 \
@@ -61,10 +63,12 @@ __noinline __u32 inc_compare(struct inc_buf *result, __u32 group_id, __u32 slot)
 				csum += v;                                                        \
 			}                                                                         \
 		}                                                                                 \
-		for (int k = 0; i < words && i < INC_MAX_PAYLOAD / 4; i++) {                      \
-			__u32 v = (expr);                                                         \
-			x[i] = v;                                                                 \
-			csum += v;                                                                \
+		if (at < INC_MAX_PAYLOAD / 4) {                                                   \
+			for (__u32 i = at, k = 0; k < 7 && k < rest; k++) {                       \
+				__u32 v = (expr);                                                 \
+				x[i + k] = v;                                                     \
+				csum += v;                                                        \
+			}                                                                         \
 		}                                                                                 \
 		csum = (csum & 0xffffffff) + (csum >> 32);                                        \
 		dst->csum = (csum & 0xffffffff) + (csum >> 32);                                   \
