@@ -56,6 +56,8 @@
 extern "C" {
 #endif
 
+#pragma GCC visibility push(default)
+
 #define INCCL_VERSION_MAJOR 0
 #define INCCL_VERSION_MINOR 1
 #define INCCL_VERSION_PATCH 0
@@ -274,6 +276,8 @@ int inccl_dtype_parse(const char *name, enum inccl_dtype *dtype);
 const char *inccl_strerror(int err);
 /* "0.1.0", of the library that runs. */
 const char *inccl_version(void);
+
+#pragma GCC visibility pop
 
 #ifdef __cplusplus
 }

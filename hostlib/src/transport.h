@@ -34,6 +34,7 @@ struct inccl_open_opts {
 	unsigned int message_packets; /* never 0 */
 	unsigned int window;          /* messages; 0: the transport's choice */
 	uint32_t start_psn;           /* of the first packet sent */
+	const char *options;          /* "key=value,..." of the transport's own, may be NULL */
 	void (*log)(void *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 	void *log_ctx;
 };
@@ -41,6 +42,7 @@ struct inccl_open_opts {
 /* What the controller has to know of the endpoint (message C). */
 struct inccl_local {
 	uint32_t qpn;
+	uint32_t psn;      /* of the first packet it sends */
 	uint16_t udp_port; /* where it receives; 4791 for a NIC */
 	uint16_t pkey;
 	bool udp_csum;        /* wants UDP checksums on results */
@@ -141,8 +143,9 @@ struct inccl_transport {
 	int (*flush)(struct inccl_endpoint *ep);
 
 	/* Does what can be done without blocking: takes results in, answers, resends, moves
-	 * completed on. Positive: something came; 0: nothing; -errno: the endpoint has
-	 * failed for good, and ep->error says why. */
+	 * completed on. Positive: more may be there at once, call again; 0: nothing is left
+	 * for now; -errno: the endpoint has failed for good (it keeps saying so), and
+	 * ep->error says why. */
 	int (*progress)(struct inccl_endpoint *ep);
 
 	/* Before a sleep: *fd and *events are what to poll for, *deadline_ns the time
@@ -159,6 +162,7 @@ struct inccl_transport {
 };
 
 extern const struct inccl_transport inccl_soft;
+extern const struct inccl_transport inccl_verbs;
 
 /* All that were built, the best first, NULL at the end. */
 extern const struct inccl_transport *const inccl_transports[];

@@ -109,6 +109,7 @@ void verbs_cache_close(struct verbs_endpoint *ep);
 /* Of one message under way. */
 struct verbs_slot {
 	struct verbs_mr *send_mr; /* held until the send is complete */
+	const struct inccl_region *recv_region; /* until the result is there */
 	uint32_t recv_len;
 	uint32_t imm;
 	bool has_imm;
@@ -167,7 +168,5 @@ int verbs_progress(struct inccl_endpoint *base);
 int verbs_arm(struct inccl_endpoint *base, int *fd, short *events, uint64_t *deadline_ns);
 bool verbs_quiet(struct inccl_endpoint *base);
 void verbs_describe(struct inccl_endpoint *base, char *buf, size_t size);
-
-extern const struct inccl_transport inccl_verbs;
 
 #endif

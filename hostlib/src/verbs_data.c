@@ -95,6 +95,7 @@ int verbs_post(struct inccl_endpoint *base, const struct inccl_message *msg)
 	}
 	*recv_sge = (struct ibv_sge){.length = msg->recv_len};
 	if (msg->recv_len) {
+		slot->recv_region = msg->recv_region;
 		recv_sge->addr = address(msg->recv_region, msg->recv);
 		recv_sge->lkey = msg->recv_region->lkey;
 	}
@@ -157,11 +158,10 @@ static int bad_completion(struct verbs_endpoint *ep, const struct ibv_wc *wc)
 	if (wc->status == IBV_WC_REM_OP_ERR)
 		ep->base.mismatch = true;
 	return verbs_fail(ep, wc_errno(wc->status),
-			  "verbs: %s: %s (ibv_wc_status %d, vendor error 0x%x) %s message %llu, "
-			  "over %s/%u",
-			  ep->peer, ibv_wc_status_str(wc->status), wc->status, wc->vendor_err,
-			  wc->wr_id & 1 ? "receiving" : "sending",
-			  (unsigned long long)(wc->wr_id >> 1), ep->place.device, ep->place.port);
+			  "verbs %s/%u: %s (ibv_wc_status %d, vendor error 0x%x) %s message %llu",
+			  ep->place.device, ep->place.port, ibv_wc_status_str(wc->status), wc->status,
+			  wc->vendor_err, wc->wr_id & 1 ? "receiving" : "sending",
+			  (unsigned long long)(wc->wr_id >> 1));
 }
 
 static int received(struct verbs_endpoint *ep, const struct ibv_wc *wc)
@@ -170,16 +170,15 @@ static int received(struct verbs_endpoint *ep, const struct ibv_wc *wc)
 	const struct verbs_slot *slot = &ep->slot[m & ep->slot_mask];
 
 	if (m != ep->base.completed)
-		return verbs_fail(ep, EPROTO, "verbs: %s: result %llu where %llu is due", ep->peer,
-				  (unsigned long long)m,
+		return verbs_fail(ep, EPROTO, "verbs: result %llu where %llu is due", (unsigned long long)m,
 				  (unsigned long long)ep->base.completed);
 	if (wc->byte_len != slot->recv_len)
-		return verbs_fail(ep, EPROTO, "verbs: %s: result %llu has %u bytes, not %u",
-				  ep->peer, (unsigned long long)m, wc->byte_len, slot->recv_len);
+		return verbs_fail(ep, EPROTO, "verbs: result %llu has %u bytes, not %u",
+				  (unsigned long long)m, wc->byte_len, slot->recv_len);
 	if (!!(wc->wc_flags & IBV_WC_WITH_IMM) != slot->has_imm ||
 	    (slot->has_imm && ntohl(wc->imm_data) != slot->imm))
-		return verbs_fail(ep, EPROTO, "verbs: %s: result %llu is of another collective",
-				  ep->peer, (unsigned long long)m);
+		return verbs_fail(ep, EPROTO, "verbs: result %llu is of another collective",
+				  (unsigned long long)m);
 	ep->base.completed++;
 	ep->base.stats.results += packets(ep, slot->recv_len);
 	return 0;
@@ -261,7 +260,8 @@ static void async_event(struct verbs_endpoint *ep, const struct ibv_async_event 
 	case IBV_EVENT_CQ_ERR:
 	case IBV_EVENT_DEVICE_FATAL:
 	case IBV_EVENT_PATH_MIG_ERR:
-		verbs_fail(ep, EIO, "verbs: %s to %s: %s", ep->place.device, ep->peer, text);
+		verbs_fail(ep, EIO, "verbs %s/%u: %s", ep->place.device, ep->place.port,
+			   text);
 		break;
 	case IBV_EVENT_COMM_EST:
 	case IBV_EVENT_SQ_DRAINED:
@@ -319,8 +319,8 @@ int verbs_progress(struct inccl_endpoint *base)
 	if (ret || ep->armed || ++ep->idle_polls >= IDLE_POLLS_MAX)
 		take_events(ep);
 	if (!ep->failed && ep->port_down_ns && now_ns() >= port_deadline(ep))
-		verbs_fail(ep, ENETDOWN, "verbs: %s/%u to %s: port down for %d ms",
-			   ep->place.device, ep->place.port, ep->peer, ep->config.port_down_ms);
+		verbs_fail(ep, ENETDOWN, "verbs %s/%u: port down for %d ms",
+			   ep->place.device, ep->place.port, ep->config.port_down_ms);
 	return ep->failed;
 }
 
@@ -364,8 +364,8 @@ void verbs_describe(struct inccl_endpoint *base, char *buf, size_t size)
 	if (len >= size)
 		return;
 	snprintf(buf + len, size - len,
-		 "message %llu of %llu has no result, %llu sends are not acknowledged by %s%s",
+		 "message %llu of %llu has no result, %llu sends are not acknowledged%s",
 		 (unsigned long long)base->completed, (unsigned long long)base->posted,
-		 (unsigned long long)(base->posted - ep->sends_done), ep->peer,
+		 (unsigned long long)(base->posted - ep->sends_done),
 		 ep->port_down_ns ? ", the port is down" : "");
 }

@@ -174,10 +174,30 @@ int verbs_map(struct inccl_endpoint *base, void *addr, size_t len, bool writable
 	return 0;
 }
 
+/* A request may end before its results are there, with an error that is the communicator's
+ * end. The device must not write to memory that is the caller's again. */
+static void stop_writes(struct verbs_endpoint *ep, const struct inccl_region *region)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	uint64_t m;
+
+	for (m = ep->base.completed; m < ep->base.posted; m++)
+		if (ep->slot[m & ep->slot_mask].recv_region == region) {
+			ibv_modify_qp(ep->qp, &attr, IBV_QP_STATE);
+			verbs_fail(ep, ECANCELED, "verbs: message %llu was given up",
+				   (unsigned long long)m);
+			return;
+		}
+}
+
 void verbs_unmap(struct inccl_endpoint *base, struct inccl_region *region)
 {
-	if (region->priv)
-		verbs_mr_put(verbs_ep(base), region->priv);
+	struct verbs_endpoint *ep = verbs_ep(base);
+
+	if (!region->priv)
+		return;
+	stop_writes(ep, region);
+	verbs_mr_put(ep, region->priv);
 	region->priv = NULL;
 }
 

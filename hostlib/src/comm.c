@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Communicators: creation with the controller, and their end. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include "bpf/inc_wire.h"
+#include "hostlib/src/internal.h"
+
+static bool payload_ok(long long payload)
+{
+	return payload == 256 || payload == 512 || payload == 1024 || payload == 2048;
+}
+
+static int check_opts(struct inccl_communicator_opts *opts, struct inc_err *err)
+{
+	if (!opts->message_packets)
+		opts->message_packets = 1;
+	if (opts->payload && !payload_ok(opts->payload))
+		return inc_err_set(err, EINVAL, "payload %u: want 256, 512, 1024 or 2048",
+				   opts->payload);
+	if (opts->message_packets > MAX_MESSAGE_PACKETS)
+		return inc_err_set(err, EINVAL, "message_packets %u: want 1 to %d",
+				   opts->message_packets, MAX_MESSAGE_PACKETS);
+	if (opts->window > MAX_WINDOW / opts->message_packets)
+		return inc_err_set(err, EINVAL, "window %u of %u packets: at most %d packets",
+				   opts->window, opts->message_packets, MAX_WINDOW);
+	if (opts->timeout_ms > INT32_MAX || opts->create_timeout_ms > INT32_MAX)
+		return inc_err_set(err, EINVAL, "timeouts: at most %d ms", INT32_MAX);
+	if ((unsigned int)opts->transport > INCCL_TRANSPORT_VERBS)
+		return inc_err_set(err, EINVAL, "transport %d is unknown", opts->transport);
+	if (opts->transport == INCCL_TRANSPORT_AUTO)
+		return inccl_env_transport(&opts->transport, err);
+	return 0;
+}
+
+/* Opens the transport asked for, or with auto the best one that opens. */
+static int open_endpoint(struct inccl_group *group, const struct inccl_communicator_opts *opts,
+			 struct inccl_endpoint **ep, struct inccl_local *local, struct inc_err *err)
+{
+	struct inccl_open_opts open = {
+		.addr = group->addr,
+		.payload = opts->payload,
+		.message_packets = opts->message_packets,
+		.window = opts->window,
+		.log = inccl_log_forward,
+		.log_ctx = &group->log,
+	};
+	const struct inccl_transport *const *t;
+	struct inc_err why;
+	int ret;
+
+	ret = inccl_env_start_psn(&open.start_psn, err);
+	if (ret)
+		return ret;
+	ret = inc_err_set(err, EOPNOTSUPP, "transport: not in this build of the library");
+	for (t = inccl_transports; *t; t++) {
+		if (opts->transport != INCCL_TRANSPORT_AUTO && opts->transport != (*t)->kind)
+			continue;
+		why.msg[0] = 0;
+		ret = (*t)->probe(&open, &why);
+		inccl_log_line(&group->log, "transport %s: %s%s%s", (*t)->name,
+			       ret ? "not usable" : "usable", why.msg[0] ? ": " : "", why.msg);
+		if (ret) {
+			inc_err_set(err, -ret, "transport %s: %s", (*t)->name, why.msg);
+			continue;
+		}
+		ret = (*t)->open(&open, ep, local, err);
+		if (!ret) {
+			inccl_log_line(&group->log, "transport %s on %s", (*t)->name,
+				       local->device);
+			return 0;
+		}
+		inccl_log_line(&group->log, "transport %s: %s", (*t)->name, err->msg);
+	}
+	return ret;
+}
+
+static long long field(const json_t *object, const char *key)
+{
+	const json_t *v = json_object_get(object, key);
+
+	return json_is_integer(v) ? json_integer_value(v) : -1;
+}
+
+/* What the controller says of the other end, every number checked. */
+static int read_remote(struct inccl_communicator *comm, const json_t *answer,
+		       const struct inccl_local *local, struct inccl_remote *remote,
+		       struct inc_err *err)
+{
+	const json_t *conn = json_object_get(answer, "connection");
+	const char *ip = json_string_value(json_object_get(conn, "peer_ip"));
+	const char *name = json_string_value(json_object_get(conn, "switch"));
+	long long payload = field(answer, "payload"), slots = field(answer, "slots");
+	long long port = field(conn, "peer_port"), qpn = field(conn, "peer_qp");
+	long long psn = field(conn, "peer_psn"), number = field(answer, "communicator");
+	struct in_addr addr;
+
+	if (!ip || inet_pton(AF_INET, ip, &addr) != 1 || port < 1 || port > 65535 || qpn < 0 ||
+	    qpn > INC_QPN_MASK || psn < 0 || psn > INC_PSN_MASK || number < 0)
+		return inc_err_set(err, EPROTO, "controller: a connection without its numbers");
+	if (!payload_ok(payload) || payload > local->payload)
+		return inc_err_set(err, EPROTO, "controller: payload %lld where %u was offered",
+				   payload, local->payload);
+	if (slots < 1 || slots > MAX_WINDOW || (slots & (slots - 1)) ||
+	    slots < (long long)local->window * comm->message_packets)
+		return inc_err_set(err, EPROTO, "controller: %lld slots for a window of %u x %u",
+				   slots, local->window, comm->message_packets);
+	remote->addr = addr.s_addr;
+	remote->udp_port = port;
+	remote->qpn = qpn;
+	remote->psn = psn;
+	remote->payload = payload;
+	remote->slots = slots;
+	snprintf(remote->name, sizeof(remote->name), "%s (%s)", name ? name : "switch", ip);
+	comm->number = number;
+	comm->payload = payload;
+	comm->slots = slots;
+	comm->window = local->window;
+	memcpy(comm->peer, remote->name, sizeof(comm->peer));
+	memcpy(comm->device, local->device, sizeof(comm->device));
+	return 0;
+}
+
+/* The two round trips of creation. The group's lock is held. */
+static int negotiate(struct inccl_communicator *comm, const struct inccl_local *local,
+		     uint64_t deadline_ns, struct inc_err *err)
+{
+	struct inccl_group *group = comm->group;
+	struct control_wait wait = {
+		.type = "C", .key = "comm", .value = comm->index, .comm = comm->index};
+	struct control_wait start = {.type = "start", .key = "communicator", .comm = comm->index};
+	struct inccl_remote remote = {0};
+	int ret;
+
+	ret = inccl_control_call(
+		group,
+		json_pack("{s:s, s:I, s:s, s:I, s:I, s:i, s:i, s:i, s:i, s:i, s:b}", "type", "C",
+			  "comm", (json_int_t)comm->index, "transport", comm->ep->ops->name, "qpn",
+			  (json_int_t)local->qpn, "psn", (json_int_t)local->psn, "udp_port",
+			  (int)local->udp_port, "payload", (int)local->payload, "message_packets",
+			  (int)comm->message_packets, "window", (int)local->window, "pkey",
+			  (int)local->pkey, "udp_csum", (int)local->udp_csum),
+		&wait, deadline_ns, err);
+	if (ret)
+		return ret;
+	ret = read_remote(comm, wait.answer, local, &remote, err);
+	json_decref(wait.answer);
+	if (ret)
+		return ret;
+	ret = comm->ep->ops->connect(comm->ep, &remote, err);
+	if (ret)
+		return ret;
+	start.value = comm->number;
+	ret = inccl_control_call(
+		group,
+		json_pack("{s:s, s:I}", "type", "ready", "communicator", (json_int_t)comm->number),
+		&start, deadline_ns, err);
+	if (ret)
+		return ret;
+	json_decref(start.answer);
+	/* a notice that came in between went to the communicator alone */
+	if (comm->error)
+		return inc_err_set(err, comm->error, "%s", comm->error_text);
+	inccl_log_line(&group->log,
+		       "communicator %lld: %s, %s, payload %u, window %u x %u, %u slots",
+		       comm->number, comm->device, comm->peer, comm->payload, comm->window,
+		       comm->message_packets, comm->slots);
+	return 0;
+}
+
+static void comm_free(struct inccl_communicator *comm)
+{
+	if (comm->ep)
+		comm->ep->ops->close(comm->ep);
+	if (comm->wake_fd >= 0)
+		close(comm->wake_fd);
+	if (comm->thread_fd >= 0)
+		close(comm->thread_fd);
+	pthread_cond_destroy(&comm->parked);
+	pthread_cond_destroy(&comm->changed);
+	pthread_mutex_destroy(&comm->lock);
+	free(comm);
+}
+
+static int comm_new(struct inccl_group *group, const struct inccl_communicator_opts *opts,
+		    struct inccl_communicator **out)
+{
+	struct inccl_communicator *comm = calloc(1, sizeof(*comm));
+	int ret;
+
+	if (!comm)
+		return -ENOMEM;
+	comm->group = group;
+	comm->number = -1;
+	comm->failed_rank = -1;
+	comm->message_packets = opts->message_packets;
+	comm->timeout_ns = (opts->timeout_ms ?: OPERATION_TIMEOUT_MS) * NSEC_PER_MSEC;
+	comm->wake_fd = comm->thread_fd = -1;
+	ret = -pthread_mutex_init(&comm->lock, NULL);
+	if (ret)
+		goto free_comm;
+	ret = inccl_cond_init(&comm->changed);
+	if (ret)
+		goto destroy_lock;
+	ret = inccl_cond_init(&comm->parked);
+	if (ret)
+		goto destroy_changed;
+	comm->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	comm->thread_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (comm->wake_fd < 0 || comm->thread_fd < 0) {
+		ret = -errno;
+		comm_free(comm);
+		return ret;
+	}
+	*out = comm;
+	return 0;
+
+destroy_changed:
+	pthread_cond_destroy(&comm->changed);
+destroy_lock:
+	pthread_mutex_destroy(&comm->lock);
+free_comm:
+	free(comm);
+	return ret;
+}
+
+static void unlink_comm(struct inccl_group *group, struct inccl_communicator *comm)
+{
+	struct inccl_communicator **p;
+
+	for (p = &group->comms; *p && *p != comm; p = &(*p)->next)
+		;
+	if (*p)
+		*p = comm->next;
+}
+
+int inccl_communicator_create(struct inccl_group *group,
+			      const struct inccl_communicator_opts *given,
+			      struct inccl_communicator **out)
+{
+	struct inccl_communicator_opts opts;
+	struct inccl_communicator *comm = NULL;
+	struct inccl_local local = {0};
+	struct inc_err err = {""};
+	uint64_t deadline_ns;
+	int ret;
+
+	if (!out)
+		return -EINVAL;
+	*out = NULL;
+	if (!group)
+		return -EINVAL;
+	ret = inccl_opts_copy(&opts, sizeof(opts), given);
+	if (ret)
+		return ret;
+	ret = check_opts(&opts, &err);
+	if (ret)
+		goto explain;
+	deadline_ns = deadline_after_ms(opts.create_timeout_ms ?: CREATE_TIMEOUT_MS);
+	ret = comm_new(group, &opts, &comm);
+	if (ret) {
+		inc_err_set(&err, -ret, "%s", strerror(-ret));
+		goto explain;
+	}
+	ret = open_endpoint(group, &opts, &comm->ep, &local, &err);
+	if (ret)
+		goto free_comm;
+
+	pthread_mutex_lock(&group->lock);
+	if (group->error) {
+		ret = inc_err_set(&err, group->error, "%s", group->error_text);
+		goto unlock;
+	}
+	comm->index = group->next_comm++;
+	comm->next = group->comms;
+	group->comms = comm;
+	ret = negotiate(comm, &local, deadline_ns, &err);
+	if (!ret) {
+		ret = inccl_thread_create(&comm->thread, inccl_comm_thread, comm);
+		comm->has_thread = !ret;
+		if (ret)
+			inc_err_set(&err, -ret, "thread: %s", strerror(-ret));
+	}
+	if (ret)
+		unlink_comm(group, comm);
+unlock:
+	pthread_mutex_unlock(&group->lock);
+	if (ret)
+		goto free_comm;
+	*out = comm;
+	return 0;
+
+free_comm:
+	comm_free(comm);
+explain:
+	inccl_explain(opts.error, opts.error_size, &err);
+	return ret;
+}
+
+/* Until every rank is here, so that nobody who still lacks a result is left alone. */
+static int last_barrier(struct inccl_communicator *comm)
+{
+	INCCL_OPTS(inccl_collective_opts, opts, .collective = INCCL_BARRIER);
+	struct inccl_request *req;
+	uint64_t deadline_ns = now_ns() + comm->timeout_ns;
+	int ret;
+
+	/* What is unfinished ends first, and its owner has given it up. */
+	ret = inccl_collective_start(comm, &opts, &req);
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&comm->lock);
+	inccl_comm_enter(comm);
+	inccl_comm_drive(comm, req, deadline_ns);
+	ret = req->done ? req->result : 0;
+	pthread_mutex_unlock(&comm->lock);
+	return ret;
+}
+
+int inccl_communicator_destroy(struct inccl_communicator *comm)
+{
+	struct control_wait wait = {.type = "D", .key = "communicator"};
+	struct inccl_group *group;
+	struct inccl_request *req;
+	int ret;
+
+	if (!comm)
+		return 0;
+	group = comm->group;
+	ret = last_barrier(comm);
+
+	pthread_mutex_lock(&comm->lock);
+	comm->stop = true;
+	pthread_cond_broadcast(&comm->parked);
+	pthread_mutex_unlock(&comm->lock);
+	inccl_signal_fd(comm->thread_fd);
+	if (comm->has_thread)
+		pthread_join(comm->thread, NULL);
+
+	pthread_mutex_lock(&group->lock);
+	wait.value = comm->number;
+	wait.comm = comm->index;
+	if (!group->error &&
+	    !inccl_control_call(
+		    group,
+		    json_pack("{s:s, s:I}", "type", "D", "communicator", (json_int_t)comm->number),
+		    &wait, deadline_after_ms(CONNECT_TIMEOUT_MS), NULL))
+		json_decref(wait.answer);
+	unlink_comm(group, comm);
+	pthread_mutex_unlock(&group->lock);
+
+	while ((req = comm->first))
+		inccl_request_release(req);
+	comm_free(comm);
+	return ret;
+}
+
+void inccl_comm_fail(struct inccl_communicator *comm, int error, int rank, const char *text)
+{
+	pthread_mutex_lock(&comm->lock);
+	inccl_comm_fail_locked(comm, error, rank, text);
+	pthread_mutex_unlock(&comm->lock);
+	inccl_signal_fd(comm->wake_fd);
+}
+
+const char *inccl_communicator_error(struct inccl_communicator *comm)
+{
+	const char *text;
+
+	if (!comm)
+		return NULL;
+	pthread_mutex_lock(&comm->lock);
+	text = comm->error ? comm->error_text : NULL;
+	pthread_mutex_unlock(&comm->lock);
+	return text;
+}
+
+int inccl_communicator_failed_rank(struct inccl_communicator *comm)
+{
+	int rank;
+
+	if (!comm)
+		return -1;
+	pthread_mutex_lock(&comm->lock);
+	rank = comm->error ? comm->failed_rank : -1;
+	pthread_mutex_unlock(&comm->lock);
+	return rank;
+}
+
+int inccl_communicator_info(struct inccl_communicator *comm, struct inccl_communicator_info *out)
+{
+	struct inccl_communicator_info info = {.sz = sizeof(info)};
+	const struct inccl_transport_stats *s;
+	size_t sz;
+
+	if (!comm || !out || out->sz < sizeof(out->sz))
+		return -EINVAL;
+	sz = out->sz;
+	pthread_mutex_lock(&comm->lock);
+	s = &comm->ep->stats;
+	info.rank = comm->group->rank;
+	info.world_size = comm->group->world_size;
+	info.payload = comm->payload;
+	info.message_packets = comm->message_packets;
+	info.window = comm->window;
+	info.slots = comm->slots;
+	info.number = comm->number;
+	info.transport = comm->ep->ops->name;
+	info.device = comm->device;
+	info.peer = comm->peer;
+	info.packets_sent = s->packets_sent;
+	info.packets_resent = s->packets_resent;
+	info.results = s->results;
+	info.duplicates = s->duplicates;
+	info.reordered = s->reordered;
+	info.bad_packets = s->bad_packets;
+	info.acks_sent = s->acks_sent;
+	info.acks_received = s->acks_received;
+	info.naks_sent = s->naks_sent;
+	info.naks_received = s->naks_received;
+	info.rnrs_received = s->rnrs_received;
+	info.timeouts = s->timeouts;
+	info.send_calls = s->send_calls;
+	info.recv_calls = s->recv_calls;
+	pthread_mutex_unlock(&comm->lock);
+	memset(out, 0, sz);
+	memcpy(out, &info, sz < sizeof(info) ? sz : sizeof(info));
+	out->sz = sz;
+	return 0;
+}

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The connection to the controller: JSON lines over TCP (docs/control.md). */
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "hostlib/src/internal.h"
+
+static int connect_one(const struct addrinfo *ai, uint64_t deadline_ns)
+{
+	struct pollfd pfd = {.events = POLLOUT};
+	socklen_t len = sizeof(int);
+	uint64_t now;
+	int err = 0;
+
+	pfd.fd = socket(ai->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (pfd.fd < 0)
+		return -errno;
+	if (connect(pfd.fd, ai->ai_addr, ai->ai_addrlen) == 0)
+		return pfd.fd;
+	if (errno != EINPROGRESS) {
+		err = errno;
+		goto fail;
+	}
+	for (;;) {
+		now = now_ns();
+		if (now >= deadline_ns) {
+			err = ETIMEDOUT;
+			goto fail;
+		}
+		if (poll(&pfd, 1, (deadline_ns - now) / NSEC_PER_MSEC + 1) > 0)
+			break;
+	}
+	if (getsockopt(pfd.fd, SOL_SOCKET, SO_ERROR, &err, &len))
+		err = errno;
+	if (!err)
+		return pfd.fd;
+fail:
+	close(pfd.fd);
+	return -err;
+}
+
+int inccl_control_connect(struct inccl_group *group, const struct inccl_place *place,
+			  unsigned int timeout_ms, struct inc_err *err)
+{
+	struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *list, *ai;
+	uint64_t deadline_ns = deadline_after_ms(timeout_ms);
+	int ret, one = 1, idle_s = 10;
+
+	snprintf(group->controller, sizeof(group->controller), "%s:%s", place->host, place->port);
+	ret = getaddrinfo(place->host, place->port, &hints, &list);
+	if (ret)
+		return inc_err_set(err, EINVAL, "controller %s: %s", group->controller,
+				   gai_strerror(ret));
+	ret = -EADDRNOTAVAIL;
+	for (ai = list; ai; ai = ai->ai_next) {
+		ret = connect_one(ai, deadline_ns);
+		if (ret >= 0)
+			break;
+	}
+	freeaddrinfo(list);
+	if (ret < 0)
+		return inc_err_set(err, -ret, "controller %s: %s", group->controller,
+				   strerror(-ret));
+	group->fd = ret;
+	/* a controller whose machine died is noticed within about a minute */
+	setsockopt(ret, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+	setsockopt(ret, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+	setsockopt(ret, IPPROTO_TCP, TCP_KEEPINTVL, &idle_s, sizeof(idle_s));
+	setsockopt(ret, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	return 0;
+}
+
+/* Messages of ours are far smaller than a socket's buffer: where it is full for long, the
+ * controller has stopped reading. */
+static int send_all(int fd, const char *buf, size_t len)
+{
+	struct pollfd pfd = {.fd = fd, .events = POLLOUT};
+	uint64_t deadline_ns = deadline_after_ms(CONNECT_TIMEOUT_MS);
+	ssize_t n;
+
+	while (len) {
+		n = send(fd, buf, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n > 0) {
+			buf += n;
+			len -= n;
+		} else if (n < 0 && errno != EAGAIN && errno != EINTR) {
+			return -errno;
+		} else {
+			if (now_ns() >= deadline_ns)
+				return -ETIMEDOUT;
+			poll(&pfd, 1, 100);
+		}
+	}
+	return 0;
+}
+
+int inccl_control_send(struct inccl_group *group, json_t *object)
+{
+	char *text;
+	size_t len;
+	int ret;
+
+	if (!object)
+		return -ENOMEM;
+	text = json_dumps(object, JSON_COMPACT);
+	json_decref(object);
+	if (!text)
+		return -ENOMEM;
+	len = strlen(text);
+	text[len] = '\n'; /* over the terminator */
+	ret = group->fd < 0 ? -ENOTCONN : send_all(group->fd, text, len + 1);
+	free(text);
+	return ret;
+}
+
+int inccl_control_call(struct inccl_group *group, json_t *object, struct control_wait *wait,
+		       uint64_t deadline_ns, struct inc_err *err)
+{
+	struct control_wait **p;
+	int ret;
+
+	wait->next = group->waits;
+	group->waits = wait;
+	ret = inccl_control_send(group, object);
+	if (ret) {
+		inc_err_set(err, -ret, "controller %s: %s", group->controller, strerror(-ret));
+		goto out;
+	}
+	while (!wait->done && !group->error) {
+		if (inccl_cond_wait_until(&group->changed, &group->lock, deadline_ns) ==
+			    ETIMEDOUT &&
+		    !wait->done) {
+			ret = inc_err_set(err, ETIMEDOUT,
+					  "controller %s: no answer to '%s' in time",
+					  group->controller, wait->type);
+			goto out;
+		}
+	}
+	if (wait->done) {
+		ret = wait->err;
+		if (ret)
+			inc_err_set(err, -ret, "%s", wait->text);
+	} else {
+		ret = inc_err_set(err, group->error, "%s", group->error_text);
+	}
+out:
+	for (p = &group->waits; *p != wait; p = &(*p)->next)
+		;
+	*p = wait->next;
+	if (ret && wait->answer) {
+		json_decref(wait->answer);
+		wait->answer = NULL;
+	}
+	return ret;
+}
+
+static long long get_int(const json_t *object, const char *key, long long absent)
+{
+	const json_t *v = json_object_get(object, key);
+
+	return json_is_integer(v) ? json_integer_value(v) : absent;
+}
+
+static const char *get_text(const json_t *object, const char *key)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+
+	return text ? text : "";
+}
+
+static void group_fail(struct inccl_group *group, int error, int rank, const char *text)
+{
+	struct inccl_communicator *comm;
+
+	if (group->error)
+		return;
+	group->error = error;
+	group->failed_rank = rank;
+	snprintf(group->error_text, sizeof(group->error_text), "%s", text);
+	for (comm = group->comms; comm; comm = comm->next) {
+		if (group->lost) {
+			pthread_mutex_lock(&comm->lock);
+			comm->orphan = true;
+			pthread_mutex_unlock(&comm->lock);
+			inccl_signal_fd(comm->wake_fd);
+		} else {
+			inccl_comm_fail(comm, error, rank, text);
+		}
+	}
+	inccl_log_line(&group->log, "group %s has failed: %s", group->job, text);
+	pthread_cond_broadcast(&group->changed);
+}
+
+static void take_failed(struct inccl_group *group, const json_t *object)
+{
+	int error = inccl_errno_from_name(get_text(object, "errno"));
+	long long rank = get_int(object, "rank", -1);
+	long long number = get_int(object, "communicator", -1);
+	struct inccl_communicator *comm;
+	const char *text = get_text(object, "message");
+
+	if (rank < -1 || rank > 65535)
+		rank = -1;
+	if (!*text)
+		text = strerror(error);
+	if (number < 0) {
+		group_fail(group, error, rank, text);
+		return;
+	}
+	for (comm = group->comms; comm; comm = comm->next)
+		if (comm->number == number)
+			inccl_comm_fail(comm, error, rank, text);
+}
+
+static void take_error(struct inccl_group *group, const json_t *object)
+{
+	int error = inccl_errno_from_name(get_text(object, "errno"));
+	long long comm = get_int(object, "comm", -1);
+	const char *text = get_text(object, "message");
+	struct control_wait *wait;
+
+	if (!*text)
+		text = strerror(error);
+	for (wait = group->waits; wait; wait = wait->next)
+		if (!wait->done && (comm < 0 || wait->comm == comm))
+			break;
+	if (!wait) {
+		inccl_log_line(&group->log, "controller %s: %s", group->controller, text);
+		return;
+	}
+	wait->err = -error;
+	snprintf(wait->text, sizeof(wait->text), "%s", text);
+	wait->done = true;
+	pthread_cond_broadcast(&group->changed);
+}
+
+static void take_answer(struct inccl_group *group, const char *type, json_t *object)
+{
+	struct control_wait *wait;
+
+	for (wait = group->waits; wait; wait = wait->next) {
+		if (wait->done || strcmp(wait->type, type))
+			continue;
+		if (wait->key && get_int(object, wait->key, -1) != wait->value)
+			continue;
+		wait->answer = json_incref(object);
+		wait->done = true;
+		pthread_cond_broadcast(&group->changed);
+		return;
+	}
+}
+
+/* 0, or -EPROTO where the line is not what the protocol allows. */
+static int take_line(struct inccl_group *group, const char *line, size_t len)
+{
+	json_t *object = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL);
+	const char *type = get_text(object, "type");
+
+	if (!json_is_object(object) || !*type) {
+		json_decref(object);
+		return -EPROTO;
+	}
+	pthread_mutex_lock(&group->lock);
+	if (!strcmp(type, "failed"))
+		take_failed(group, object);
+	else if (!strcmp(type, "error"))
+		take_error(group, object);
+	else if (!strcmp(type, "ping"))
+		inccl_control_send(group, json_pack("{s:s}", "type", "pong"));
+	else
+		take_answer(group, type, object);
+	pthread_mutex_unlock(&group->lock);
+	json_decref(object);
+	return 0;
+}
+
+static void lose(struct inccl_group *group, int error, const char *why)
+{
+	char text[400];
+
+	snprintf(text, sizeof(text), "controller %s: %s", group->controller, why);
+	pthread_mutex_lock(&group->lock);
+	group->lost = true;
+	group_fail(group, error, -1, text);
+	pthread_mutex_unlock(&group->lock);
+}
+
+/* Takes the whole lines out of the buffer; what is left stays at its front. */
+static int take_lines(struct inccl_group *group, char *buf, size_t *used)
+{
+	size_t start = 0;
+	char *end;
+	int ret;
+
+	while ((end = memchr(buf + start, '\n', *used - start))) {
+		ret = take_line(group, buf + start, end - (buf + start));
+		if (ret)
+			return ret;
+		start = end + 1 - buf;
+	}
+	*used -= start;
+	memmove(buf, buf + start, *used);
+	return *used < CONTROL_LINE_MAX ? 0 : -EPROTO;
+}
+
+static void *control_thread(void *arg)
+{
+	struct inccl_group *group = arg;
+	struct pollfd pfd[2] = {
+		{.fd = group->fd, .events = POLLIN},
+		{.fd = group->stop_fd, .events = POLLIN},
+	};
+	char *buf = malloc(CONTROL_LINE_MAX);
+	size_t used = 0;
+	ssize_t n;
+
+	if (!buf) {
+		lose(group, ENOMEM, strerror(ENOMEM));
+		return NULL;
+	}
+	for (;;) {
+		if (poll(pfd, 2, -1) < 0)
+			continue; /* EINTR */
+		if (pfd[1].revents)
+			break;
+		n = recv(group->fd, buf + used, CONTROL_LINE_MAX - used, MSG_DONTWAIT);
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			continue;
+		if (n <= 0) {
+			int error = n < 0 ? errno : ECONNRESET;
+
+			lose(group, error, n < 0 ? strerror(error) : "closed the connection");
+			break;
+		}
+		used += n;
+		if (take_lines(group, buf, &used)) {
+			lose(group, EPROTO, "sent something that is not our protocol");
+			break;
+		}
+	}
+	free(buf);
+	return NULL;
+}
+
+int inccl_control_start(struct inccl_group *group)
+{
+	int ret;
+
+	group->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (group->stop_fd < 0)
+		return -errno;
+	ret = inccl_thread_create(&group->thread, control_thread, group);
+	group->has_thread = !ret;
+	return ret;
+}
+
+void inccl_control_stop(struct inccl_group *group)
+{
+	if (group->has_thread) {
+		inccl_signal_fd(group->stop_fd);
+		pthread_join(group->thread, NULL);
+		group->has_thread = false;
+	}
+	if (group->stop_fd >= 0)
+		close(group->stop_fd);
+	if (group->fd >= 0)
+		close(group->fd);
+	group->stop_fd = group->fd = -1;
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Where we are: options first, then INCCL_*, then what launchers set. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include "bpf/inc_wire.h"
+#include "hostlib/src/internal.h"
+
+static const char *env(const char *name)
+{
+	const char *v = getenv(name);
+
+	return v && *v ? v : NULL;
+}
+
+static int parse_number(const char *name, const char *text, long min, long max, long *out,
+			struct inc_err *err)
+{
+	char *end;
+	long v;
+
+	errno = 0;
+	v = strtol(text, &end, 10);
+	if (errno || end == text || *end || v < min || v > max)
+		return inc_err_set(err, EINVAL, "%s: '%s' is not a number from %ld to %ld", name,
+				   text, min, max);
+	*out = v;
+	return 0;
+}
+
+static const struct {
+	const char *rank;
+	const char *size;
+} rank_vars[] = {
+	{"INCCL_RANK", "INCCL_WORLD_SIZE"},
+	{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+	{"PMI_RANK", "PMI_SIZE"},
+	{"SLURM_PROCID", "SLURM_NTASKS"},
+	{"RANK", "WORLD_SIZE"},
+};
+
+static int resolve_rank(const struct inccl_group_opts *opts, struct inccl_place *place,
+			struct inc_err *err)
+{
+	long rank, size;
+	size_t i;
+	int ret;
+
+	if (opts->world_size) {
+		place->rank = opts->rank;
+		place->world_size = opts->world_size;
+	} else {
+		for (i = 0; i < sizeof(rank_vars) / sizeof(rank_vars[0]); i++)
+			if (env(rank_vars[i].rank) && env(rank_vars[i].size))
+				break;
+		if (i == sizeof(rank_vars) / sizeof(rank_vars[0]))
+			return inc_err_set(
+				err, EINVAL,
+				"rank and world size: neither given nor in the environment "
+				"(INCCL_RANK and INCCL_WORLD_SIZE)");
+		ret = parse_number(rank_vars[i].rank, env(rank_vars[i].rank), 0, 65535, &rank, err);
+		if (!ret)
+			ret = parse_number(rank_vars[i].size, env(rank_vars[i].size), 1, 65536,
+					   &size, err);
+		if (ret)
+			return ret;
+		place->rank = rank;
+		place->world_size = size;
+	}
+	if (place->world_size < 1 || place->rank < 0 || place->rank >= place->world_size)
+		return inc_err_set(err, EINVAL, "rank %d of %d is not possible", place->rank,
+				   place->world_size);
+	return 0;
+}
+
+static int resolve_job(const struct inccl_group_opts *opts, struct inccl_place *place,
+		       struct inc_err *err)
+{
+	const char *job = opts->job;
+	size_t i, len;
+
+	if (!job)
+		job = env("INCCL_JOB");
+	if (!job)
+		job = env("PMIX_NAMESPACE");
+	if (!job)
+		job = env("SLURM_JOB_ID");
+	if (!job)
+		job = "default";
+	len = strlen(job);
+	for (i = 0; i < len; i++)
+		if (!isgraph((unsigned char)job[i]))
+			break;
+	if (!len || len >= sizeof(place->job) || i < len)
+		return inc_err_set(err, EINVAL,
+				   "job name: 1 to 64 printable characters without blanks");
+	memcpy(place->job, job, len + 1);
+	return 0;
+}
+
+static int resolve_controller(const struct inccl_group_opts *opts, struct inccl_place *place,
+			      struct inc_err *err)
+{
+	const char *text = opts->controller, *colon, *port = CONTROLLER_PORT;
+	size_t len;
+	long v;
+	int ret;
+
+	if (!text)
+		text = env("INCCL_CONTROLLER");
+	if (!text)
+		text = env("MASTER_ADDR");
+	if (!text)
+		return inc_err_set(err, EINVAL,
+				   "controller: neither given nor in the environment "
+				   "(INCCL_CONTROLLER)");
+	colon = strrchr(text, ':');
+	len = colon ? (size_t)(colon - text) : strlen(text);
+	if (colon) {
+		port = colon + 1;
+		ret = parse_number("controller's port", port, 1, 65535, &v, err);
+		if (ret)
+			return ret;
+	}
+	if (!len || len >= sizeof(place->host) || strlen(port) >= sizeof(place->port))
+		return inc_err_set(err, EINVAL, "controller '%s': want host or host:port", text);
+	memcpy(place->host, text, len);
+	place->host[len] = 0;
+	strcpy(place->port, port);
+	return 0;
+}
+
+int inccl_place_resolve(const struct inccl_group_opts *opts, struct inccl_place *place,
+			struct inc_err *err)
+{
+	int ret;
+
+	memset(place, 0, sizeof(*place));
+	ret = resolve_job(opts, place, err);
+	if (!ret)
+		ret = resolve_rank(opts, place, err);
+	if (!ret)
+		ret = resolve_controller(opts, place, err);
+	if (ret)
+		return ret;
+	place->address = opts->address;
+	place->interface = opts->interface;
+	if (!place->address && !place->interface) {
+		place->address = env("INCCL_ADDR");
+		place->interface = env("INCCL_IFNAME");
+	}
+	return 0;
+}
+
+int inccl_env_transport(enum inccl_transport_kind *kind, struct inc_err *err)
+{
+	const char *text = env("INCCL_TRANSPORT");
+
+	*kind = INCCL_TRANSPORT_AUTO;
+	if (!text || !strcmp(text, "auto"))
+		return 0;
+	if (!strcmp(text, "soft"))
+		*kind = INCCL_TRANSPORT_SOFT;
+	else if (!strcmp(text, "verbs"))
+		*kind = INCCL_TRANSPORT_VERBS;
+	else
+		return inc_err_set(err, EINVAL,
+				   "INCCL_TRANSPORT: '%s' is not one of auto, soft, verbs", text);
+	return 0;
+}
+
+uint32_t inccl_random24(void)
+{
+	uint32_t v;
+
+	if (getrandom(&v, sizeof(v), 0) != sizeof(v))
+		v = (uint32_t)now_ns() * 2654435761u;
+	return v & INC_PSN_MASK;
+}
+
+int inccl_env_start_psn(uint32_t *psn, struct inc_err *err)
+{
+	const char *text = env("INCCL_START_PSN");
+	long v;
+	int ret;
+
+	if (!text) {
+		*psn = inccl_random24();
+		return 0;
+	}
+	ret = parse_number("INCCL_START_PSN", text, 0, INC_PSN_MASK, &v, err);
+	if (!ret)
+		*psn = v;
+	return ret;
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <limits.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "hostlib/src/internal.h"
+
+static void log_stderr(void *ctx, const char *line)
+{
+	fprintf(stderr, "inccl: %s\n", line);
+}
+
+static int check_limits(const struct inccl_group_opts *opts, struct inc_err *err)
+{
+	/* jansson and poll count in int */
+	if (opts->connect_timeout_ms > INT32_MAX || opts->create_timeout_ms > INT32_MAX)
+		return inc_err_set(err, EINVAL, "timeouts: at most %d ms", INT32_MAX);
+	return 0;
+}
+
+/* The addresses to offer: the one given, those of the interface given, or all. */
+static int own_addresses(const struct inccl_place *place, json_t **out, struct inc_err *err)
+{
+	struct ifaddrs *list, *ifa;
+	char text[INET_ADDRSTRLEN];
+	struct in_addr addr;
+	json_t *array = json_array();
+
+	if (!array)
+		return inc_err_set(err, ENOMEM, "%s", strerror(ENOMEM));
+	if (place->address) {
+		if (inet_pton(AF_INET, place->address, &addr) != 1) {
+			json_decref(array);
+			return inc_err_set(err, EINVAL, "address '%s' is not an IPv4 address",
+					   place->address);
+		}
+		json_array_append_new(array, json_string(place->address));
+		*out = array;
+		return 0;
+	}
+	if (getifaddrs(&list)) {
+		int error = errno;
+
+		json_decref(array);
+		return inc_err_set(err, error, "own addresses: %s", strerror(error));
+	}
+	for (ifa = list; ifa; ifa = ifa->ifa_next) {
+		if (!ifa->ifa_addr || ifa->ifa_addr->sa_family != AF_INET ||
+		    !(ifa->ifa_flags & IFF_UP))
+			continue;
+		if (place->interface ? strcmp(place->interface, ifa->ifa_name) != 0
+				     : (ifa->ifa_flags & IFF_LOOPBACK) != 0)
+			continue;
+		inet_ntop(AF_INET, &((struct sockaddr_in *)ifa->ifa_addr)->sin_addr, text,
+			  sizeof(text));
+		json_array_append_new(array, json_string(text));
+	}
+	freeifaddrs(list);
+	if (!json_array_size(array)) {
+		json_decref(array);
+		return place->interface ? inc_err_set(err, ENODEV, "interface %s: no IPv4 address",
+						      place->interface)
+					: inc_err_set(err, EADDRNOTAVAIL,
+						      "no interface has an IPv4 address");
+	}
+	*out = array;
+	return 0;
+}
+
+static int join(struct inccl_group *group, const struct inccl_place *place, uint64_t deadline_ns,
+		struct inc_err *err)
+{
+	struct control_wait wait = {.type = "G", .comm = -1};
+	char host[HOST_NAME_MAX + 1] = "";
+	const char *addr;
+	struct in_addr in;
+	json_t *addrs = NULL, *number;
+	int ret;
+
+	ret = own_addresses(place, &addrs, err);
+	if (ret)
+		return ret;
+	gethostname(host, sizeof(host) - 1);
+	pthread_mutex_lock(&group->lock);
+	ret = inccl_control_call(group,
+				 json_pack("{s:s, s:i, s:s, s:i, s:i, s:o, s:s}", "type", "G",
+					   "version", 1, "job", group->job, "rank", group->rank,
+					   "world_size", group->world_size, "addrs", addrs, "host",
+					   host),
+				 &wait, deadline_ns, err);
+	pthread_mutex_unlock(&group->lock);
+	if (ret)
+		return ret;
+	addr = json_string_value(json_object_get(wait.answer, "addr"));
+	number = json_object_get(wait.answer, "group");
+	if (!addr || inet_pton(AF_INET, addr, &in) != 1 || !json_is_integer(number)) {
+		ret = inc_err_set(err, EPROTO, "controller %s: answer to 'G' without group or addr",
+				  group->controller);
+	} else {
+		group->addr = in.s_addr;
+		group->number = json_integer_value(number);
+		inccl_log_line(&group->log, "rank %d of %d in group %lld (%s), address %s",
+			       group->rank, group->world_size, group->number, group->job, addr);
+	}
+	json_decref(wait.answer);
+	return ret;
+}
+
+static void group_free(struct inccl_group *group)
+{
+	inccl_control_stop(group);
+	pthread_cond_destroy(&group->changed);
+	pthread_mutex_destroy(&group->lock);
+	free(group);
+}
+
+static int group_new(const struct inccl_group_opts *opts, const struct inccl_place *place,
+		     struct inccl_group **out)
+{
+	struct inccl_group *group = calloc(1, sizeof(*group));
+	const char *debug = getenv("INCCL_DEBUG");
+	int ret;
+
+	if (!group)
+		return -ENOMEM;
+	group->fd = group->stop_fd = -1;
+	group->failed_rank = -1;
+	memcpy(group->job, place->job, sizeof(group->job));
+	group->rank = place->rank;
+	group->world_size = place->world_size;
+	group->log.fn = opts->log;
+	group->log.ctx = opts->log_ctx;
+	if (!opts->log && debug && !strcmp(debug, "1"))
+		group->log.fn = log_stderr;
+	ret = -pthread_mutex_init(&group->lock, NULL);
+	if (ret)
+		goto free_group;
+	ret = inccl_cond_init(&group->changed);
+	if (ret)
+		goto destroy_lock;
+	*out = group;
+	return 0;
+
+destroy_lock:
+	pthread_mutex_destroy(&group->lock);
+free_group:
+	free(group);
+	return ret;
+}
+
+int inccl_group_create(const struct inccl_group_opts *given, struct inccl_group **out)
+{
+	struct inccl_group_opts opts;
+	struct inccl_place place;
+	struct inccl_group *group;
+	struct inc_err err = {""};
+	int ret;
+
+	if (!out)
+		return -EINVAL;
+	*out = NULL;
+	ret = inccl_opts_copy(&opts, sizeof(opts), given);
+	if (ret)
+		return ret;
+	ret = check_limits(&opts, &err);
+	if (!ret)
+		ret = inccl_place_resolve(&opts, &place, &err);
+	if (ret)
+		goto explain;
+	ret = group_new(&opts, &place, &group);
+	if (ret) {
+		inc_err_set(&err, -ret, "%s", strerror(-ret));
+		goto explain;
+	}
+	ret = inccl_control_connect(group, &place, opts.connect_timeout_ms ?: CONNECT_TIMEOUT_MS,
+				    &err);
+	if (ret)
+		goto free_group;
+	ret = inccl_control_start(group);
+	if (ret) {
+		inc_err_set(&err, -ret, "control thread: %s", strerror(-ret));
+		goto free_group;
+	}
+	ret = join(group, &place, deadline_after_ms(opts.create_timeout_ms ?: CREATE_TIMEOUT_MS),
+		   &err);
+	if (ret)
+		goto free_group;
+	*out = group;
+	return 0;
+
+free_group:
+	group_free(group);
+explain:
+	inccl_explain(opts.error, opts.error_size, &err);
+	return ret;
+}
+
+int inccl_group_destroy(struct inccl_group *group)
+{
+	if (!group)
+		return 0;
+	pthread_mutex_lock(&group->lock);
+	if (group->comms) {
+		pthread_mutex_unlock(&group->lock);
+		return -EBUSY;
+	}
+	if (!group->lost)
+		inccl_control_send(group, json_pack("{s:s}", "type", "bye"));
+	pthread_mutex_unlock(&group->lock);
+	group_free(group);
+	return 0;
+}
+
+int inccl_group_rank(const struct inccl_group *group)
+{
+	return group ? group->rank : -EINVAL;
+}
+
+int inccl_group_size(const struct inccl_group *group)
+{
+	return group ? group->world_size : -EINVAL;
+}
+
+const char *inccl_group_error(struct inccl_group *group)
+{
+	const char *text;
+
+	if (!group)
+		return NULL;
+	pthread_mutex_lock(&group->lock);
+	text = group->error ? group->error_text : NULL;
+	pthread_mutex_unlock(&group->lock);
+	return text;
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The library's own objects.
+ *
+ * Locks: a group's lock may be held while a communicator's is taken, never the other
+ * way round. The control thread is the only reader of the controller's connection; the
+ * group's lock serialises its writers.
+ */
+#ifndef INCCL_INTERNAL_H
+#define INCCL_INTERNAL_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+#include <jansson.h>
+#include "hostlib/src/transport.h"
+
+#define NSEC_PER_SEC  1000000000ull
+#define NSEC_PER_MSEC 1000000ull
+
+#define CONTROLLER_PORT      "52200"
+#define CONNECT_TIMEOUT_MS   5000
+#define CREATE_TIMEOUT_MS    70000
+#define OPERATION_TIMEOUT_MS 30000
+#define DEFAULT_WINDOW       512  /* packets */
+#define MAX_WINDOW           4096 /* packets */
+#define MAX_MESSAGE_PACKETS  64
+#define CONTROL_LINE_MAX     65536
+/* With the controller gone nobody will tell of dead ranks: wait no longer than this. */
+#define ORPHAN_TIMEOUT_MS 5000
+/* After a mismatch the controller's notice names the ranks: wait for it so long. */
+#define NOTICE_GRACE_MS 500
+
+struct inccl_log {
+	void (*fn)(void *ctx, const char *line);
+	void *ctx;
+};
+
+/* A caller that waits for one answer of the controller; lives on its stack, is in the
+ * group's list while it waits, and is filled under the group's lock. */
+struct control_wait {
+	const char *type;
+	const char *key; /* field that must equal value, NULL: any */
+	long long value;
+	long long comm; /* an error that names this communicator is for us; -1: none */
+	bool done;
+	int err; /* 0, or -errno with text */
+	char text[512];
+	json_t *answer; /* owned by the waiter */
+	struct control_wait *next;
+};
+
+struct inccl_group {
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* an answer came, or the group failed */
+	char job[65];
+	int rank;
+	int world_size;
+	uint32_t addr;        /* own, network order; what the controller chose */
+	char controller[280]; /* for messages */
+	long long number;
+	struct inccl_log log;
+
+	int fd;      /* controller; -1 where closed */
+	int stop_fd; /* eventfd: ends the control thread */
+	pthread_t thread;
+	bool has_thread;
+	struct control_wait *waits;
+
+	/* A failed group stays failed. lost: only the controller is, running communicators
+	 * go on. */
+	int error;
+	bool lost;
+	int failed_rank;
+	char error_text[512];
+
+	long long next_comm;
+	struct inccl_communicator *comms;
+};
+
+struct inccl_request {
+	struct inccl_communicator *comm;
+	struct inccl_request *prev, *next; /* all uncollected requests, in order of start */
+	const uint8_t *send;
+	uint8_t *recv;
+	uint64_t bytes;
+	uint32_t desc; /* immediate of its first packet */
+	uint8_t mode;
+	struct inccl_region send_region, recv_region;
+	bool send_mapped, recv_mapped;
+	uint64_t messages; /* in all */
+	uint64_t posted;   /* of them */
+	uint64_t end;      /* done when the endpoint has completed this many messages; valid
+			    * once all are posted */
+	bool done;
+	int result;
+};
+
+/* Who serves the endpoint. */
+enum inccl_driver {
+	DRIVER_NONE,   /* nobody: the thread takes over after a while */
+	DRIVER_WAITER, /* a caller inside inccl_wait() */
+	DRIVER_THREAD,
+};
+
+struct inccl_communicator {
+	struct inccl_group *group;
+	struct inccl_communicator *next; /* under the group's lock */
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* requests finished, or the driver left */
+	pthread_cond_t parked;  /* what the thread sleeps on while others drive */
+
+	struct inccl_endpoint *ep;
+	long long index;  /* the group's count */
+	long long number; /* the controller's, -1: not yet known */
+	unsigned int payload, message_packets, window, slots;
+	uint64_t timeout_ns;
+	char device[64];
+	char peer[80];
+
+	struct inccl_request *first, *last; /* uncollected */
+	struct inccl_request *head;         /* the oldest unfinished */
+	struct inccl_request *posting;      /* the oldest not wholly posted */
+	uint32_t seq;                       /* of the next collective */
+	uint64_t moved_ns;                  /* when something last came, or work began */
+	uint64_t moved_mark;
+
+	int error; /* 0 while alive */
+	int failed_rank;
+	char error_text[600];
+	int grace_error; /* failed, but a better explanation may come until grace_ns */
+	uint64_t grace_ns;
+	bool orphan; /* the controller is gone */
+
+	enum inccl_driver driver;
+	unsigned int waiters;
+	bool sleeping;     /* a waiter that drives is in poll */
+	uint64_t activity; /* counts calls of the user, for the thread */
+	int wake_fd;       /* eventfd: wakes the driver */
+	int thread_fd;     /* eventfd: wakes the thread alone */
+	pthread_t thread;
+	bool has_thread;
+	bool stop;
+};
+
+static inline uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
+}
+
+static inline uint64_t deadline_after_ms(unsigned int ms)
+{
+	return now_ns() + ms * NSEC_PER_MSEC;
+}
+
+/* util.c */
+int inccl_cond_init(pthread_cond_t *cond); /* on CLOCK_MONOTONIC */
+/* Waits until signalled or the deadline (UINT64_MAX: none). 0 or ETIMEDOUT. */
+int inccl_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t deadline_ns);
+/* pthread_create with every signal blocked in the thread. -errno. */
+int inccl_thread_create(pthread_t *thread, void *(*fn)(void *), void *arg);
+void inccl_signal_fd(int fd);
+void inccl_drain_fd(int fd);
+void inccl_log_line(const struct inccl_log *log, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+void inccl_log_forward(void *log, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void inccl_explain(char *buf, size_t size, const struct inc_err *err);
+/* Copies the caller's option struct of size given into ours of size known; see inccl.h. */
+int inccl_opts_copy(void *known, size_t known_size, const void *given);
+/* "ECONNRESET" -> ECONNRESET; EREMOTEIO for a name that is not known. */
+int inccl_errno_from_name(const char *name);
+
+/* env.c: options and environment made into what is needed. */
+struct inccl_place {
+	char job[65];
+	char host[256];
+	char port[16];
+	int rank;
+	int world_size;
+	const char *address; /* belong to the options or the environment */
+	const char *interface;
+};
+int inccl_place_resolve(const struct inccl_group_opts *opts, struct inccl_place *place,
+			struct inc_err *err);
+int inccl_env_transport(enum inccl_transport_kind *kind, struct inc_err *err);
+int inccl_env_start_psn(uint32_t *psn, struct inc_err *err);
+uint32_t inccl_random24(void);
+
+/* control.c: the connection to the controller. */
+int inccl_control_connect(struct inccl_group *group, const struct inccl_place *place,
+			  unsigned int timeout_ms, struct inc_err *err);
+/* Starts and ends the thread that reads it. */
+int inccl_control_start(struct inccl_group *group);
+void inccl_control_stop(struct inccl_group *group);
+/* Under the group's lock. Both consume the object. */
+int inccl_control_send(struct inccl_group *group, json_t *object);
+/* Sends and waits for the answer that wait describes; 0 (wait->answer is the caller's)
+ * or -errno with err. */
+int inccl_control_call(struct inccl_group *group, json_t *object, struct control_wait *wait,
+		       uint64_t deadline_ns, struct inc_err *err);
+
+/* comm.c; takes the communicator's lock. The first error wins. */
+void inccl_comm_fail(struct inccl_communicator *comm, int error, int rank, const char *text);
+
+/* progress.c; all under the communicator's lock */
+void inccl_comm_fail_locked(struct inccl_communicator *comm, int error, int rank, const char *text);
+/* Takes in, posts, sends, finishes. Never blocks. */
+void inccl_comm_advance(struct inccl_communicator *comm);
+/* Drives the endpoint until the request is done or the deadline; false: not done. */
+bool inccl_comm_drive(struct inccl_communicator *comm, struct inccl_request *req,
+		      uint64_t deadline_ns);
+/* A user's call begins: whoever sleeps with an old view of the timers is woken. */
+void inccl_comm_enter(struct inccl_communicator *comm);
+void *inccl_comm_thread(void *comm);
+
+/* collective.c */
+void inccl_request_release(struct inccl_request *req);
+
+#endif

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Words for values, and values for words. */
+#include <errno.h>
+#include <string.h>
+#include "bpf/inc_wire.h"
+#include "hostlib/include/inccl.h"
+
+/* The public numbers go into the descriptor as they are. */
+_Static_assert((int)INCCL_ALLREDUCE == (int)INC_COLL_ALLREDUCE, "collective numbers");
+_Static_assert((int)INCCL_REDUCE == (int)INC_COLL_REDUCE, "collective numbers");
+_Static_assert((int)INCCL_BROADCAST == (int)INC_COLL_BROADCAST, "collective numbers");
+_Static_assert((int)INCCL_BARRIER == (int)INC_COLL_BARRIER, "collective numbers");
+_Static_assert((int)INCCL_SUM == (int)INC_OPERATOR_SUM, "operator numbers");
+_Static_assert((int)INCCL_INT32 == (int)INC_DTYPE_INT32, "type numbers");
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+
+static const char *const collectives[] = {"allreduce", "reduce", "broadcast", "barrier"};
+static const char *const ops[] = {"sum"};
+static const char *const dtypes[] = {"int32"};
+static const unsigned char dtype_sizes[] = {4};
+
+static const char *name_of(const char *const *names, size_t n, unsigned int value)
+{
+	return value < n ? names[value] : NULL;
+}
+
+static int value_of(const char *const *names, size_t n, const char *name)
+{
+	size_t i;
+
+	for (i = 0; name && i < n; i++)
+		if (!strcmp(names[i], name))
+			return i;
+	return -EINVAL;
+}
+
+size_t inccl_dtype_size(enum inccl_dtype dtype)
+{
+	return (unsigned int)dtype < ARRAY_SIZE(dtype_sizes) ? dtype_sizes[dtype] : 0;
+}
+
+const char *inccl_collective_name(enum inccl_collective collective)
+{
+	return name_of(collectives, ARRAY_SIZE(collectives), collective);
+}
+
+const char *inccl_op_name(enum inccl_op op)
+{
+	return name_of(ops, ARRAY_SIZE(ops), op);
+}
+
+const char *inccl_dtype_name(enum inccl_dtype dtype)
+{
+	return name_of(dtypes, ARRAY_SIZE(dtypes), dtype);
+}
+
+int inccl_collective_parse(const char *name, enum inccl_collective *collective)
+{
+	int v = value_of(collectives, ARRAY_SIZE(collectives), name);
+
+	if (v < 0)
+		return v;
+	*collective = v;
+	return 0;
+}
+
+int inccl_op_parse(const char *name, enum inccl_op *op)
+{
+	int v = value_of(ops, ARRAY_SIZE(ops), name);
+
+	if (v < 0)
+		return v;
+	*op = v;
+	return 0;
+}
+
+int inccl_dtype_parse(const char *name, enum inccl_dtype *dtype)
+{
+	int v = value_of(dtypes, ARRAY_SIZE(dtypes), name);
+
+	if (v < 0)
+		return v;
+	*dtype = v;
+	return 0;
+}
+
+const char *inccl_strerror(int err)
+{
+	const char *text;
+
+	switch (err < 0 ? -err : err) {
+	case 0:
+		return "success";
+	case EAGAIN:
+		return "not finished yet";
+	case EOPNOTSUPP:
+		return "not supported by this library, transport or switch";
+	case ECONNRESET:
+		return "a rank left the group, or the controller closed the connection";
+	case EREMOTEIO:
+		return "the switch refused a packet";
+	case EPROTO:
+		return "the other side does not speak the protocol";
+	case ETIMEDOUT:
+		return "no progress within the time limit";
+	}
+	text = strerrordesc_np(err < 0 ? -err : err);
+	return text ? text : "unknown error";
+}
+
+#define STR2(x) #x
+#define STR(x)  STR2(x)
+
+const char *inccl_version(void)
+{
+	return STR(INCCL_VERSION_MAJOR) "." STR(INCCL_VERSION_MINOR) "." STR(INCCL_VERSION_PATCH);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
+#include <endian.h>
+#include <errno.h>
+#include <string.h>
+#include "hostlib/src/packet.h"
+#include "lib/inc_roce.h"
+
+int inccl_packet_parse(const uint8_t *data, size_t size, struct inccl_packet *pkt)
+{
+	const uint8_t *p = data + INC_BTH_LEN;
+	struct inc_bth bth;
+	struct inc_reth reth;
+	uint32_t word;
+	size_t pad;
+	int ext;
+
+	if (size < INC_BTH_LEN + INC_ICRC_LEN)
+		return -EBADMSG;
+	memcpy(&bth, data, sizeof(bth));
+	ext = inc_roce_ext_len(bth.opcode);
+	if (ext < 0 || bth.se_m_pad_tver & INC_BTH_TVER_MASK)
+		return -EBADMSG;
+	pad = (bth.se_m_pad_tver & INC_BTH_PAD_MASK) >> INC_BTH_PAD_SHIFT;
+	if (size < INC_BTH_LEN + (size_t)ext + pad + INC_ICRC_LEN || size % 4)
+		return -EBADMSG;
+
+	memset(pkt, 0, sizeof(*pkt));
+	pkt->opcode = bth.opcode;
+	pkt->pkey = ntohs(bth.pkey);
+	pkt->qpn = ntohl(bth.resv_qpn) & INC_QPN_MASK;
+	word = ntohl(bth.ackreq_psn);
+	pkt->ackreq = word & INC_BTH_ACKREQ;
+	pkt->psn = word & INC_PSN_MASK;
+	if (inc_roce_has_reth(bth.opcode)) {
+		memcpy(&reth, p, sizeof(reth));
+		pkt->va = be64toh(reth.va);
+		pkt->rkey = ntohl(reth.rkey);
+		pkt->dmalen = ntohl(reth.dmalen);
+		p += sizeof(reth);
+	}
+	if (inc_roce_has_imm(bth.opcode) || bth.opcode == INC_OP_ACK) {
+		memcpy(&word, p, sizeof(word));
+		word = ntohl(word);
+		p += sizeof(word);
+		if (bth.opcode == INC_OP_ACK) {
+			pkt->syndrome = word >> 24;
+			pkt->msn = word & INC_PSN_MASK;
+		} else {
+			pkt->imm = word;
+		}
+	}
+	pkt->payload = p;
+	pkt->len = size - INC_BTH_LEN - ext - pad - INC_ICRC_LEN;
+	if (bth.opcode == INC_OP_ACK && pkt->len)
+		return -EBADMSG;
+	return 0;
+}
+
+uint64_t inccl_rnr_ns(uint8_t syndrome)
+{
+	/* in units of 10 us (IBTA, table of RNR NAK timer codes) */
+	static const uint32_t times[32] = {
+		65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,    32,
+		48,    64,   96,   128,  192,  256,   384,   512,   768,   1024,  1536,
+		2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+	};
+
+	return times[syndrome & 0x1f] * 10000ull;
+}

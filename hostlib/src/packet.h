@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A received RoCEv2 packet, from BTH to ICRC, taken apart with every length checked. */
+#ifndef INCCL_PACKET_H
+#define INCCL_PACKET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct inccl_packet {
+	uint8_t opcode;
+	bool ackreq;
+	uint16_t pkey;
+	uint32_t qpn;
+	uint32_t psn;
+	uint64_t va; /* RETH, where the opcode has one */
+	uint32_t rkey;
+	uint32_t dmalen;
+	uint32_t imm;     /* where the opcode has one */
+	uint8_t syndrome; /* of an ACK */
+	uint32_t msn;
+	const uint8_t *payload;
+	size_t len; /* of the payload, pad excluded */
+};
+
+/* data, size: the UDP payload. 0, or -EBADMSG for what is not an RC SEND, RDMA WRITE or ACK packet
+ * of consistent lengths. The ICRC is not looked at. */
+int inccl_packet_parse(const uint8_t *data, size_t size, struct inccl_packet *pkt);
+
+/* The time that a code of an RNR NAK asks for. */
+uint64_t inccl_rnr_ns(uint8_t syndrome);
+
+/* psn relative to base, which is packet number r_base: the packet number nearest to it. */
+static inline int64_t inccl_psn_to_r(uint32_t psn, uint32_t base, uint64_t r_base)
+{
+	return (int64_t)r_base + ((int32_t)((psn - base) << 8) >> 8);
+}
+
+#endif

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The engine of a communicator: cuts requests into messages, keeps the window, finishes
+ * requests. It is driven by whoever waits; while nobody does, by the communicator's
+ * thread, so that resends, ACKs and the controller's notices are served while the
+ * application computes. Only one drives at a time, asleep in poll without the lock.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include "hostlib/src/internal.h"
+
+/* The thread takes over when the user has not called for this long: handing over after
+ * every call would cost two context switches per collective. */
+#define TAKE_OVER_NS (4 * NSEC_PER_MSEC)
+
+static void finish(struct inccl_communicator *comm, struct inccl_request *req, int result)
+{
+	req->done = true;
+	req->result = result;
+	comm->head = req->next;
+	if (comm->posting == req)
+		comm->posting = req->next;
+}
+
+void inccl_comm_fail_locked(struct inccl_communicator *comm, int error, int rank, const char *text)
+{
+	if (comm->error)
+		return;
+	comm->error = error ?: EIO;
+	comm->failed_rank = rank;
+	snprintf(comm->error_text, sizeof(comm->error_text), "%s", text);
+	while (comm->head)
+		finish(comm, comm->head, -comm->error);
+	inccl_log_line(&comm->group->log, "communicator %lld has failed: %s", comm->number, text);
+	pthread_cond_broadcast(&comm->changed);
+}
+
+static void endpoint_failed(struct inccl_communicator *comm, int error)
+{
+	char text[sizeof(comm->error_text)];
+
+	if (comm->ep->mismatch && !comm->orphan) {
+		/* the switch has told the controller which ranks; its notice is on the way */
+		if (!comm->grace_error) {
+			comm->grace_error = error;
+			comm->grace_ns = deadline_after_ms(NOTICE_GRACE_MS);
+		}
+		if (now_ns() < comm->grace_ns)
+			return;
+	}
+	snprintf(text, sizeof(text), "%s: %s", comm->peer, comm->ep->error);
+	inccl_comm_fail_locked(comm, error, -1, text);
+}
+
+/* Message number k of the request. */
+static void cut(const struct inccl_communicator *comm, const struct inccl_request *req, uint64_t k,
+		struct inccl_message *msg)
+{
+	uint64_t full = (uint64_t)comm->payload * comm->message_packets;
+	uint64_t offset = k ? comm->payload + (k - 1) * full : 0;
+	uint64_t limit = k ? full : comm->payload, left = req->bytes - offset;
+	uint32_t len = left < limit ? left : limit;
+
+	msg->send = req->send + offset;
+	msg->recv = req->recv + offset;
+	msg->send_len = len;
+	msg->recv_len = len;
+	msg->send_region = len ? &req->send_region : NULL;
+	msg->recv_region = len ? &req->recv_region : NULL;
+	msg->imm = req->desc;
+	msg->mode = req->mode;
+	/* the notice that a WRITE is complete; SEND has receives for that */
+	msg->has_imm = !k || req->mode == INCCL_MODE_WRITE;
+	msg->last = k + 1 == req->messages;
+}
+
+static int post_some(struct inccl_communicator *comm)
+{
+	struct inccl_endpoint *ep = comm->ep;
+	struct inccl_request *req;
+	struct inccl_message msg;
+	int ret;
+
+	while ((req = comm->posting)) {
+		while (req->posted < req->messages) {
+			if (ep->posted - ep->completed >= comm->window)
+				return 0;
+			cut(comm, req, req->posted, &msg);
+			ret = ep->ops->post(ep, &msg);
+			if (ret)
+				return ret == -EAGAIN ? 0 : ret;
+			req->posted++;
+		}
+		req->end = ep->posted;
+		comm->posting = req->next;
+	}
+	return 0;
+}
+
+static bool finish_some(struct inccl_communicator *comm)
+{
+	struct inccl_request *req;
+	bool any = false;
+
+	while ((req = comm->head) && req->posted == req->messages &&
+	       comm->ep->completed >= req->end) {
+		finish(comm, req, 0);
+		any = true;
+	}
+	return any;
+}
+
+static uint64_t stall_ns(const struct inccl_communicator *comm)
+{
+	uint64_t limit = ORPHAN_TIMEOUT_MS * NSEC_PER_MSEC;
+
+	return comm->orphan && limit < comm->timeout_ns ? limit : comm->timeout_ns;
+}
+
+static void check_stall(struct inccl_communicator *comm)
+{
+	char text[sizeof(comm->error_text)], what[300] = "";
+	uint64_t mark = comm->ep->stats.results + comm->ep->stats.acks_received;
+	uint64_t now = now_ns();
+
+	if (mark != comm->moved_mark || !comm->head) {
+		comm->moved_mark = mark;
+		comm->moved_ns = now;
+		return;
+	}
+	if (now - comm->moved_ns < stall_ns(comm))
+		return;
+	comm->ep->ops->describe(comm->ep, what, sizeof(what));
+	snprintf(text, sizeof(text), "%s: nothing has moved for %llu ms%s: %s", comm->peer,
+		 (unsigned long long)(stall_ns(comm) / NSEC_PER_MSEC),
+		 comm->orphan ? " and the controller is gone" : "", what);
+	inccl_comm_fail_locked(comm, ETIMEDOUT, -1, text);
+}
+
+void inccl_comm_advance(struct inccl_communicator *comm)
+{
+	struct inccl_endpoint *ep = comm->ep;
+	bool finished = false;
+	int ret, rounds = 0;
+
+	if (comm->error)
+		return;
+	do {
+		ret = ep->ops->progress(ep);
+		if (ret < 0) {
+			endpoint_failed(comm, -ret);
+			return;
+		}
+		rounds = ret ? rounds + 1 : 0;
+		finished |= finish_some(comm);
+		ret = post_some(comm);
+		if (!ret)
+			ret = ep->ops->flush(ep);
+		if (ret) {
+			endpoint_failed(comm, -ret);
+			return;
+		}
+		/* a caller whose request is done should not serve the next one's */
+	} while (rounds && rounds < 8 && !finished);
+	check_stall(comm);
+	if (finished && comm->waiters > 1)
+		pthread_cond_broadcast(&comm->changed);
+}
+
+/* Sleeps until something may have changed. The lock is dropped meanwhile. */
+static void sleep_in_poll(struct inccl_communicator *comm, bool thread, uint64_t deadline_ns)
+{
+	struct pollfd pfd[3] = {
+		{.fd = -1},
+		{.fd = comm->wake_fd, .events = POLLIN},
+		{.fd = thread ? comm->thread_fd : -1, .events = POLLIN},
+	};
+	struct timespec ts, *timeout = NULL;
+	uint64_t timer_ns = UINT64_MAX, now;
+	int ret = 0;
+
+	if (!comm->error) {
+		ret = comm->ep->ops->arm(comm->ep, &pfd[0].fd, &pfd[0].events, &timer_ns);
+		if (ret < 0)
+			endpoint_failed(comm, -ret);
+		if (ret)
+			return;
+		if (comm->head && comm->moved_ns + stall_ns(comm) < timer_ns)
+			timer_ns = comm->moved_ns + stall_ns(comm);
+		if (comm->grace_error) {
+			pfd[0].fd = -1; /* it has failed and says so all the time */
+			timer_ns = comm->grace_ns;
+		}
+	}
+	if (deadline_ns < timer_ns)
+		timer_ns = deadline_ns;
+	if (timer_ns != UINT64_MAX) {
+		now = now_ns();
+		timer_ns = timer_ns > now ? timer_ns - now : 0;
+		ts.tv_sec = timer_ns / NSEC_PER_SEC;
+		ts.tv_nsec = timer_ns % NSEC_PER_SEC;
+		timeout = &ts;
+	}
+	if (!thread)
+		comm->sleeping = true;
+	pthread_mutex_unlock(&comm->lock);
+	ret = ppoll(pfd, 3, timeout, NULL);
+	pthread_mutex_lock(&comm->lock);
+	if (!thread)
+		comm->sleeping = false;
+	/* a thread that has been relieved leaves the signal to the one who drives now */
+	if (ret > 0 && pfd[1].revents && !(thread && comm->driver != DRIVER_THREAD))
+		inccl_drain_fd(comm->wake_fd);
+	if (ret > 0 && pfd[2].revents)
+		inccl_drain_fd(comm->thread_fd);
+}
+
+void inccl_comm_enter(struct inccl_communicator *comm)
+{
+	comm->activity++;
+	if (comm->driver == DRIVER_THREAD) {
+		comm->driver = DRIVER_NONE;
+		inccl_signal_fd(comm->thread_fd);
+	} else if (comm->driver == DRIVER_WAITER && comm->sleeping) {
+		inccl_signal_fd(comm->wake_fd);
+	}
+}
+
+bool inccl_comm_drive(struct inccl_communicator *comm, struct inccl_request *req,
+		      uint64_t deadline_ns)
+{
+	bool driving = false;
+
+	comm->waiters++;
+	while (!req->done) {
+		if (!driving && comm->driver == DRIVER_WAITER) {
+			if (inccl_cond_wait_until(&comm->changed, &comm->lock, deadline_ns) ==
+			    ETIMEDOUT)
+				break;
+			continue;
+		}
+		driving = true;
+		comm->driver = DRIVER_WAITER;
+		inccl_comm_advance(comm);
+		if (req->done || now_ns() >= deadline_ns)
+			break;
+		sleep_in_poll(comm, false, deadline_ns);
+	}
+	comm->waiters--;
+	comm->activity++;
+	if (driving) {
+		comm->driver = DRIVER_NONE;
+		if (comm->waiters)
+			pthread_cond_broadcast(&comm->changed);
+	}
+	return req->done;
+}
+
+void *inccl_comm_thread(void *arg)
+{
+	struct inccl_communicator *comm = arg;
+	uint64_t seen = 0;
+
+	pthread_mutex_lock(&comm->lock);
+	while (!comm->stop) {
+		if (comm->driver == DRIVER_NONE && comm->activity == seen)
+			comm->driver = DRIVER_THREAD;
+		if (comm->driver == DRIVER_THREAD) {
+			inccl_comm_advance(comm);
+			sleep_in_poll(comm, true, UINT64_MAX);
+			continue;
+		}
+		seen = comm->activity;
+		inccl_cond_wait_until(&comm->parked, &comm->lock, now_ns() + TAKE_OVER_NS);
+	}
+	if (comm->driver == DRIVER_THREAD)
+		comm->driver = DRIVER_NONE;
+	pthread_mutex_unlock(&comm->lock);
+	return NULL;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The soft transport: an RC endpoint on an unprivileged UDP socket.
+ *
+ * Contributions and results are counted in 64 bits; packet number r of a direction has
+ * PSN start + r. One descriptor per packet under way, in a ring of `slots`, holds all that
+ * its sending, its resending and the check of its result need. In order:
+ *
+ *	rx_done <= tx_acked <= tx_high,  tx_next <= tx_high <= tx_posted <= rx_done + slots
+ *
+ * rx_done <= tx_acked because result r tells that contribution r was kept. Hence nothing
+ * is sent from memory that a result has overwritten, in place or not.
+ */
+#ifndef INCCL_SOFT_H
+#define INCCL_SOFT_H
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include "bpf/inc_wire.h"
+#include "hostlib/src/internal.h"
+#include "hostlib/src/packet.h"
+#include "lib/inc_roce.h"
+
+/* Kernels before 6.9 take 64 segments; the UDP length field bounds their bytes. */
+#define SOFT_MAX_SEGMENTS   62
+#define SOFT_MAX_SEND_BYTES 65000
+/* UDP_SEGMENT sends per system call */
+#define SOFT_SENDS      8
+#define SOFT_RECVS      8
+#define SOFT_RECV_BYTES 65536
+/* BTH, RETH, immediate */
+#define SOFT_MAX_HEAD (INC_BTH_LEN + INC_RETH_LEN + INC_IMM_LEN)
+/* AckReq at least this often */
+#define SOFT_ACK_EVERY 32
+/* Results that are there and not acknowledged, when nobody asked: tell at a quiet moment. */
+#define SOFT_ACK_VOLUNTARY 16
+/* A gap is a loss, not a detour, when it is this old or this many packets behind. */
+#define SOFT_GAP_NS       (2 * NSEC_PER_MSEC)
+#define SOFT_GAP_PACKETS  128
+#define SOFT_RTO_MIN_NS   (5 * NSEC_PER_MSEC)
+#define SOFT_RTO_MAX_NS   NSEC_PER_SEC
+#define SOFT_RTO_FIRST_NS (20 * NSEC_PER_MSEC)
+/* What a received packet takes of the socket's buffer: a page and the kernel's struct. */
+#define SOFT_RECV_TRUESIZE 4864
+
+#define SOFT_F_GOT   0x1 /* its result is there */
+#define SOFT_F_LAST  0x2 /* last packet of its message */
+#define SOFT_F_FLUSH 0x4 /* last packet of its collective */
+
+struct soft_packet {
+	const uint8_t *send;
+	uint8_t *recv;
+	uint64_t va; /* RETH, first or only packets of WRITE */
+	uint32_t rkey;
+	uint32_t dmalen;
+	uint32_t imm;
+	uint16_t send_len;
+	uint16_t recv_len;
+	uint8_t opcode;
+	uint8_t flags; /* SOFT_F_* */
+};
+
+struct soft_endpoint {
+	struct inccl_endpoint ep; /* first */
+	int fd;
+	struct inc_roce_path to_peer, from_peer;
+	struct sockaddr_in peer;
+	uint32_t own_qpn, peer_qpn;
+	uint32_t own_psn, peer_psn; /* of packet 0 */
+	uint16_t pkey;
+	unsigned int payload, slots;
+	unsigned int hold; /* packets worth a system call */
+	bool segment;      /* UDP_SEGMENT works */
+	bool rcv_gro;
+	int failed; /* positive errno, for good */
+
+	struct soft_packet *ring; /* slots of them */
+
+	/* requester */
+	uint64_t tx_posted; /* packets described */
+	uint64_t tx_next;   /* to send next */
+	uint64_t tx_high;   /* sent at least once: all before this */
+	uint64_t tx_acked;  /* kept by the peer: all before this */
+	uint64_t tx_flush;  /* send at once up to here */
+	bool probing;       /* after a timeout: one packet, until the peer answers */
+	bool blocked;       /* socket buffer full */
+	uint64_t rto_ns, srtt_ns, rttvar_ns;
+	unsigned int backoff; /* timeouts in a row: the timer runs rto_ns << backoff */
+	int send_error;       /* of the last send that failed, for messages */
+	uint64_t rto_at;      /* UINT64_MAX: not running */
+	uint64_t rnr_until;   /* 0: no RNR wait */
+	uint64_t sample_r;    /* packet whose acknowledgement is timed */
+	uint64_t sample_ns;   /* 0: none under way */
+
+	/* responder */
+	uint64_t rx_done;  /* results there: all before this */
+	uint64_t rx_high;  /* one past the highest result there */
+	uint64_t rx_told;  /* acknowledged to the peer: all before this */
+	uint64_t rx_asked; /* one past the highest result that asks for an ACK */
+	uint32_t rx_msn;   /* messages of the peer completed */
+	bool tell;         /* ACK at the end of this round, whatever the counts */
+	uint64_t gap_r, gap_since_ns;
+	bool gap_told;
+
+	uint32_t next_rkey;
+	uint8_t *rx_buf; /* SOFT_RECVS * SOFT_RECV_BYTES */
+};
+
+#define SOFT_EP(e) ((struct soft_endpoint *)(e))
+
+static inline struct soft_packet *soft_packet(const struct soft_endpoint *s, uint64_t r)
+{
+	return &s->ring[r & (s->slots - 1)];
+}
+
+/* Ends the endpoint for good; returns -error. */
+int soft_fail(struct soft_endpoint *s, int error, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* soft_tx.c */
+int soft_flush(struct inccl_endpoint *ep);
+/* Answers with an AETH: psn is that of the packet it speaks of. */
+int soft_send_aeth(struct soft_endpoint *s, uint8_t syndrome, uint32_t psn);
+/* The peer has kept all packets before r. */
+void soft_kept(struct soft_endpoint *s, uint64_t r, uint64_t now);
+/* Sends again from r on. */
+void soft_go_back(struct soft_endpoint *s, uint64_t r);
+void soft_timers(struct soft_endpoint *s, uint64_t now);
+
+/* soft_rx.c: takes in what one system call gives. 1: more may be there, 0: the socket was
+ * empty, or -errno. */
+int soft_receive(struct soft_endpoint *s);
+/* ACK or NAK where one is due. drained: the socket was empty. */
+int soft_answer(struct soft_endpoint *s, bool drained, uint64_t now);
+
+#endif

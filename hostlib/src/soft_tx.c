@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The soft transport's requester: packets go out in UDP_SEGMENT sends, many to a system
+ * call. Payloads are never copied here: a send is a gather list of headers and ICRCs
+ * (made in the batch) and pieces of the caller's buffer.
+ */
+#include <arpa/inet.h>
+#include <endian.h>
+#include <errno.h>
+#include <netinet/udp.h>
+#include <poll.h>
+#include <string.h>
+#include "hostlib/src/soft.h"
+
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+
+#define MASKED_LEN (INC_IP_LEN + INC_UDP_LEN)
+/* Pad and ICRC of one segment and the headers of the next. */
+#define JOINT_MAX (3 + INC_ICRC_LEN + SOFT_MAX_HEAD)
+
+/* One UDP_SEGMENT send under construction. Segment i gets IP ID i from the kernel. */
+struct tx_send {
+	struct iovec iov[2 * SOFT_MAX_SEGMENTS + 1];
+	uint8_t bytes[(SOFT_MAX_SEGMENTS + 1) * JOINT_MAX];
+	char control[CMSG_SPACE(sizeof(uint16_t))] __attribute__((aligned(8)));
+	unsigned int iovs, segments;
+	size_t used;  /* of bytes */
+	size_t joint; /* where the piece that is growing begins */
+	size_t size;  /* of the first segment on the wire, from BTH to ICRC */
+	size_t total;
+	bool closed; /* a shorter segment ends a send */
+};
+
+struct tx_batch {
+	struct tx_send send[SOFT_SENDS];
+	struct mmsghdr msg[SOFT_SENDS];
+	unsigned int sends;
+};
+
+/* The masked IP and UDP headers that the ICRC of segment id covers; len from BTH to ICRC. */
+static void masked_headers(const struct soft_endpoint *s, uint8_t *h, uint16_t id, size_t len)
+{
+	const struct inc_roce_path *path = &s->to_peer;
+	uint16_t ip_len = htons(INC_IP_LEN + INC_UDP_LEN + len);
+	uint16_t udp_len = htons(INC_UDP_LEN + len);
+	uint16_t sport = htons(path->sport), dport = htons(path->dport);
+	uint16_t be_id = htons(id);
+
+	h[0] = 0x45;
+	h[1] = 0xff;
+	memcpy(h + 2, &ip_len, 2);
+	memcpy(h + 4, &be_id, 2);
+	h[6] = 0x40; /* DF */
+	h[7] = 0;
+	h[8] = 0xff;
+	h[9] = IPPROTO_UDP;
+	h[10] = h[11] = 0xff;
+	memcpy(h + 12, &path->saddr, 4);
+	memcpy(h + 16, &path->daddr, 4);
+	memcpy(h + 20, &sport, 2);
+	memcpy(h + 22, &dport, 2);
+	memcpy(h + 24, &udp_len, 2);
+	h[26] = h[27] = 0xff;
+}
+
+/* ICRC of a packet in two pieces: head (BTH and extended headers), payload with pad. */
+static uint32_t icrc(const struct soft_endpoint *s, uint16_t id, const uint8_t *head,
+		     size_t head_len, const uint8_t *payload, size_t len, size_t pad)
+{
+	static const uint8_t zeros[4];
+	uint8_t h[MASKED_LEN + SOFT_MAX_HEAD];
+	uint32_t state;
+
+	masked_headers(s, h, id, head_len + len + pad + INC_ICRC_LEN);
+	memcpy(h + MASKED_LEN, head, head_len);
+	h[MASKED_LEN + 4] = 0xff;
+	state = inc_crc32_update(INC_ICRC_SEED, h, MASKED_LEN + head_len);
+	if (len)
+		state = inc_crc32_update(state, payload, len);
+	if (pad)
+		state = inc_crc32_update(state, zeros, pad);
+	return htole32(~state);
+}
+
+static size_t put_head(const struct soft_endpoint *s, uint8_t *out, const struct soft_packet *p,
+		       uint64_t r, bool ackreq)
+{
+	uint32_t psn = (s->own_psn + r) & INC_PSN_MASK;
+	unsigned int pad = -p->send_len & 3;
+	struct inc_bth bth = {
+		.opcode = p->opcode,
+		.se_m_pad_tver = pad << INC_BTH_PAD_SHIFT,
+		.pkey = htons(s->pkey),
+		.resv_qpn = htonl(s->peer_qpn),
+		.ackreq_psn = htonl(psn | (ackreq ? INC_BTH_ACKREQ : 0)),
+	};
+	uint8_t *at = out;
+
+	memcpy(at, &bth, sizeof(bth));
+	at += sizeof(bth);
+	if (inc_roce_has_reth(p->opcode)) {
+		struct inc_reth reth = {
+			.va = htobe64(p->va),
+			.rkey = htonl(p->rkey),
+			.dmalen = htonl(p->dmalen),
+		};
+
+		memcpy(at, &reth, sizeof(reth));
+		at += sizeof(reth);
+	}
+	if (inc_roce_has_imm(p->opcode)) {
+		uint32_t imm = htonl(p->imm);
+
+		memcpy(at, &imm, sizeof(imm));
+		at += sizeof(imm);
+	}
+	return at - out;
+}
+
+static void push(struct tx_send *t, const void *base, size_t len)
+{
+	t->iov[t->iovs].iov_base = (void *)base;
+	t->iov[t->iovs].iov_len = len;
+	t->iovs++;
+}
+
+static size_t wire_size(const struct soft_packet *p)
+{
+	return INC_BTH_LEN + inc_roce_ext_len(p->opcode) + ((p->send_len + 3u) & ~3u) +
+	       INC_ICRC_LEN;
+}
+
+/* Appends packet r; false: it belongs into another send. */
+static bool append(const struct soft_endpoint *s, struct tx_send *t, uint64_t r, bool ackreq)
+{
+	const struct soft_packet *p = soft_packet(s, r);
+	size_t size = wire_size(p), pad = -p->send_len & 3, head_len;
+	uint8_t *head;
+	uint32_t crc;
+
+	if (t->segments) {
+		if (t->closed || !s->segment || size > t->size ||
+		    t->segments == SOFT_MAX_SEGMENTS || t->total + size > SOFT_MAX_SEND_BYTES)
+			return false;
+		t->closed = size < t->size;
+	} else {
+		t->size = size;
+	}
+	head = t->bytes + t->used;
+	head_len = put_head(s, head, p, r, ackreq);
+	t->used += head_len;
+	crc = icrc(s, t->segments, head, head_len, p->send, p->send_len, pad);
+	if (p->send_len) {
+		push(t, t->bytes + t->joint, t->used - t->joint);
+		push(t, p->send, p->send_len);
+		t->joint = t->used;
+	}
+	memset(t->bytes + t->used, 0, pad);
+	memcpy(t->bytes + t->used + pad, &crc, INC_ICRC_LEN);
+	t->used += pad + INC_ICRC_LEN;
+	t->segments++;
+	t->total += size;
+	return true;
+}
+
+static void begin(struct tx_send *t)
+{
+	t->iovs = t->segments = 0;
+	t->used = t->joint = t->total = 0;
+	t->closed = false;
+}
+
+static void end(const struct soft_endpoint *s, struct tx_send *t, struct mmsghdr *msg)
+{
+	struct cmsghdr *cmsg = (struct cmsghdr *)t->control;
+	uint16_t size = t->size;
+
+	push(t, t->bytes + t->joint, t->used - t->joint);
+	memset(msg, 0, sizeof(*msg));
+	msg->msg_hdr.msg_name = (void *)&s->peer;
+	msg->msg_hdr.msg_namelen = sizeof(s->peer);
+	msg->msg_hdr.msg_iov = t->iov;
+	msg->msg_hdr.msg_iovlen = t->iovs;
+	if (t->segments == 1)
+		return;
+	cmsg->cmsg_level = IPPROTO_UDP;
+	cmsg->cmsg_type = UDP_SEGMENT;
+	cmsg->cmsg_len = CMSG_LEN(sizeof(size));
+	memcpy(CMSG_DATA(cmsg), &size, sizeof(size));
+	msg->msg_hdr.msg_control = t->control;
+	msg->msg_hdr.msg_controllen = sizeof(t->control);
+}
+
+static void build(const struct soft_endpoint *s, struct tx_batch *b, uint64_t limit)
+{
+	struct tx_send *t = b->send;
+	uint64_t r;
+
+	begin(t);
+	for (r = s->tx_next; r < limit; r++) {
+		bool ackreq = r + 1 == limit || r % SOFT_ACK_EVERY == SOFT_ACK_EVERY - 1 ||
+			      soft_packet(s, r)->flags & SOFT_F_FLUSH;
+
+		if (append(s, t, r, ackreq))
+			continue;
+		end(s, t, &b->msg[t - b->send]);
+		if (++t == b->send + SOFT_SENDS)
+			break;
+		begin(t);
+		append(s, t, r, ackreq);
+	}
+	if (t < b->send + SOFT_SENDS) {
+		end(s, t, &b->msg[t - b->send]);
+		t++;
+	}
+	b->sends = t - b->send;
+}
+
+static void sent(struct soft_endpoint *s, unsigned int packets, uint64_t now)
+{
+	uint64_t before = s->tx_next, fresh;
+
+	s->tx_next += packets;
+	fresh = s->tx_next > s->tx_high ? s->tx_next - s->tx_high : 0;
+	s->ep.stats.packets_sent += fresh;
+	s->ep.stats.packets_resent += packets - fresh;
+	if (s->tx_next > s->tx_high)
+		s->tx_high = s->tx_next;
+	if (s->rto_at == UINT64_MAX)
+		s->rto_at = now + s->rto_ns;
+	/* the last one asks for an ACK; resent ones tell nothing about the path's delay */
+	if (!s->sample_ns && fresh == s->tx_next - before) {
+		s->sample_r = s->tx_next - 1;
+		s->sample_ns = now;
+	}
+}
+
+/* 0: go on, 1: not now, -errno. */
+static int send_batch(struct soft_endpoint *s, struct tx_batch *b, uint64_t now)
+{
+	unsigned int i = 0;
+	int n;
+
+	while (i < b->sends) {
+		s->ep.stats.send_calls++;
+		n = sendmmsg(s->fd, b->msg + i, b->sends - i, MSG_DONTWAIT);
+		if (n > 0) {
+			for (; n; n--)
+				sent(s, b->send[i++].segments, now);
+			continue;
+		}
+		switch (errno) {
+		case EINTR:
+			continue;
+		case EAGAIN:
+			s->blocked = true;
+			return 1;
+		case EIO:
+		case EINVAL:
+			/* the device cannot make checksums, so not segments either */
+			if (s->segment) {
+				s->segment = false;
+				return 0;
+			}
+			/* fall through */
+		case EMSGSIZE:
+		case EBADF:
+			return soft_fail(s, errno, "send: %s", strerrordesc_np(errno));
+		default:
+			/* as if lost on the way; the timer decides */
+			s->send_error = errno;
+			sent(s, b->send[i++].segments, now);
+		}
+	}
+	return 0;
+}
+
+static bool writable(const struct soft_endpoint *s)
+{
+	struct pollfd pfd = {.fd = s->fd, .events = POLLOUT};
+
+	return poll(&pfd, 1, 0) > 0;
+}
+
+int soft_flush(struct inccl_endpoint *ep)
+{
+	struct soft_endpoint *s = SOFT_EP(ep);
+	uint64_t limit = s->tx_posted, now;
+	struct tx_batch batch;
+	int ret;
+
+	if (s->failed)
+		return -s->failed;
+	if (s->probing && limit > s->tx_acked + 1)
+		limit = s->tx_acked + 1;
+	if (s->tx_next >= limit || s->rnr_until)
+		return 0;
+	/* Results that are still to come will open the window further: wait until a send
+	 * is worth its system call, unless there is nothing to wait for. */
+	if (s->tx_next > s->rx_done && s->tx_next >= s->tx_high && s->tx_next >= s->tx_flush &&
+	    limit - s->tx_next < s->hold)
+		return 0;
+	if (s->blocked && !writable(s))
+		return 0;
+	s->blocked = false;
+	now = now_ns();
+	while (s->tx_next < limit) {
+		build(s, &batch, limit);
+		ret = send_batch(s, &batch, now);
+		if (ret)
+			return ret < 0 ? ret : 0;
+	}
+	return 0;
+}
+
+int soft_send_aeth(struct soft_endpoint *s, uint8_t syndrome, uint32_t psn)
+{
+	struct inc_bth bth = {
+		.opcode = INC_OP_ACK,
+		.pkey = htons(s->pkey),
+		.resv_qpn = htonl(s->peer_qpn),
+		.ackreq_psn = htonl(psn & INC_PSN_MASK),
+	};
+	struct inc_aeth aeth = {
+		.syn_msn = htonl((uint32_t)syndrome << 24 | (s->rx_msn & INC_PSN_MASK)),
+	};
+	uint8_t buf[INC_BTH_LEN + INC_AETH_LEN + INC_ICRC_LEN];
+	uint32_t crc;
+
+	memcpy(buf, &bth, sizeof(bth));
+	memcpy(buf + INC_BTH_LEN, &aeth, sizeof(aeth));
+	crc = icrc(s, 0, buf, INC_BTH_LEN + INC_AETH_LEN, NULL, 0, 0);
+	memcpy(buf + INC_BTH_LEN + INC_AETH_LEN, &crc, sizeof(crc));
+	s->ep.stats.send_calls++;
+	if (sendto(s->fd, buf, sizeof(buf), MSG_DONTWAIT, (struct sockaddr *)&s->peer,
+		   sizeof(s->peer)) < 0)
+		s->send_error = errno; /* lost: the peer will ask again */
+	if (syndrome == INC_AETH_ACK)
+		s->ep.stats.acks_sent++;
+	else
+		s->ep.stats.naks_sent++;
+	return 0;
+}
+
+static void take_sample(struct soft_endpoint *s, uint64_t rtt)
+{
+	uint64_t diff;
+
+	if (!s->srtt_ns) {
+		s->srtt_ns = rtt;
+		s->rttvar_ns = rtt / 2;
+	} else {
+		diff = rtt > s->srtt_ns ? rtt - s->srtt_ns : s->srtt_ns - rtt;
+		s->rttvar_ns = (3 * s->rttvar_ns + diff) / 4;
+		s->srtt_ns = (7 * s->srtt_ns + rtt) / 8;
+	}
+	s->rto_ns = s->srtt_ns + 4 * s->rttvar_ns;
+	if (s->rto_ns < SOFT_RTO_MIN_NS)
+		s->rto_ns = SOFT_RTO_MIN_NS;
+	if (s->rto_ns > SOFT_RTO_MAX_NS)
+		s->rto_ns = SOFT_RTO_MAX_NS;
+}
+
+void soft_kept(struct soft_endpoint *s, uint64_t r, uint64_t now)
+{
+	if (r <= s->tx_acked)
+		return;
+	s->tx_acked = r;
+	if (s->tx_next < r)
+		s->tx_next = r;
+	s->probing = false;
+	s->backoff = 0;
+	if (s->sample_ns && r > s->sample_r) {
+		take_sample(s, now - s->sample_ns);
+		s->sample_ns = 0;
+	}
+	s->rto_at = s->tx_acked < s->tx_high ? now + s->rto_ns : UINT64_MAX;
+}
+
+void soft_go_back(struct soft_endpoint *s, uint64_t r)
+{
+	s->tx_next = r > s->tx_acked ? r : s->tx_acked;
+	s->sample_ns = 0;
+}
+
+void soft_timers(struct soft_endpoint *s, uint64_t now)
+{
+	uint64_t wait;
+
+	if (s->rnr_until) {
+		if (now < s->rnr_until)
+			return;
+		s->rnr_until = 0;
+	}
+	if (now < s->rto_at)
+		return;
+	s->ep.stats.timeouts++;
+	wait = s->rto_ns << s->backoff;
+	if (wait < SOFT_RTO_MAX_NS)
+		s->backoff++;
+	s->rto_at = now + (s->rto_ns << s->backoff);
+	/* One packet asks how far the peer is: mostly an ACK was lost, and nothing else. */
+	soft_go_back(s, s->tx_acked);
+	s->probing = true;
+}

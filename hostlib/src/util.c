@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "hostlib/src/internal.h"
+
+int inccl_cond_init(pthread_cond_t *cond)
+{
+	pthread_condattr_t attr;
+	int err;
+
+	err = pthread_condattr_init(&attr);
+	if (err)
+		return -err;
+	err = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	if (!err)
+		err = pthread_cond_init(cond, &attr);
+	pthread_condattr_destroy(&attr);
+	return -err;
+}
+
+int inccl_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t deadline_ns)
+{
+	struct timespec ts = {
+		.tv_sec = deadline_ns / NSEC_PER_SEC,
+		.tv_nsec = deadline_ns % NSEC_PER_SEC,
+	};
+
+	if (deadline_ns == UINT64_MAX)
+		return pthread_cond_wait(cond, lock);
+	return pthread_cond_timedwait(cond, lock, &ts);
+}
+
+int inccl_thread_create(pthread_t *thread, void *(*fn)(void *), void *arg)
+{
+	sigset_t all, old;
+	int err;
+
+	sigfillset(&all);
+	err = pthread_sigmask(SIG_SETMASK, &all, &old);
+	if (err)
+		return -err;
+	err = pthread_create(thread, NULL, fn, arg);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return -err;
+}
+
+void inccl_signal_fd(int fd)
+{
+	uint64_t one = 1;
+
+	/* fails only where the counter is full, that is, signalled */
+	while (write(fd, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+}
+
+void inccl_drain_fd(int fd)
+{
+	uint64_t count;
+
+	while (read(fd, &count, sizeof(count)) < 0 && errno == EINTR)
+		;
+}
+
+static void log_va(const struct inccl_log *log, const char *fmt, va_list ap)
+{
+	char line[512];
+
+	if (!log->fn)
+		return;
+	vsnprintf(line, sizeof(line), fmt, ap);
+	log->fn(log->ctx, line);
+}
+
+void inccl_log_line(const struct inccl_log *log, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	log_va(log, fmt, ap);
+	va_end(ap);
+}
+
+void inccl_log_forward(void *log, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	log_va(log, fmt, ap);
+	va_end(ap);
+}
+
+void inccl_explain(char *buf, size_t size, const struct inc_err *err)
+{
+	if (buf && size)
+		snprintf(buf, size, "%s", err->msg);
+}
+
+int inccl_opts_copy(void *known, size_t known_size, const void *given)
+{
+	const unsigned char *p = given;
+	size_t sz, i;
+
+	memset(known, 0, known_size);
+	if (!given)
+		return 0;
+	memcpy(&sz, given, sizeof(sz));
+	if (sz < sizeof(sz))
+		return -EINVAL;
+	for (i = known_size; i < sz; i++)
+		if (p[i])
+			return -E2BIG;
+	memcpy(known, given, sz < known_size ? sz : known_size);
+	return 0;
+}
+
+static const struct {
+	const char *name;
+	int code;
+} errno_names[] = {
+#define E(x)          \
+	{             \
+#x, x \
+	}
+	E(EPERM),           E(ENOENT),      E(EINTR),         E(EIO),          E(ENXIO),
+	E(E2BIG),           E(EAGAIN),      E(ENOMEM),        E(EACCES),       E(EBUSY),
+	E(EEXIST),          E(ENODEV),      E(EINVAL),        E(EMFILE),       E(ENOSPC),
+	E(EPIPE),           E(ERANGE),      E(EDEADLK),       E(ENAMETOOLONG), E(ENOSYS),
+	E(ENODATA),         E(ETIME),       E(EPROTO),        E(EBADMSG),      E(EOVERFLOW),
+	E(EOPNOTSUPP),      E(EADDRINUSE),  E(EADDRNOTAVAIL), E(ENETDOWN),     E(ENETUNREACH),
+	E(ECONNABORTED),    E(ECONNRESET),  E(ENOBUFS),       E(EISCONN),      E(ENOTCONN),
+	E(ESHUTDOWN),       E(ETIMEDOUT),   E(ECONNREFUSED),  E(EHOSTDOWN),    E(EHOSTUNREACH),
+	E(EALREADY),        E(EINPROGRESS), E(ESTALE),        E(EREMOTEIO),    E(ECANCELED),
+	E(EPROTONOSUPPORT), E(EMSGSIZE),    E(EUSERS),        E(ENOTSUP),
+#undef E
+};
+
+int inccl_errno_from_name(const char *name)
+{
+	size_t i;
+
+	for (i = 0; name && i < sizeof(errno_names) / sizeof(errno_names[0]); i++)
+		if (!strcmp(errno_names[i].name, name))
+			return errno_names[i].code;
+	return EREMOTEIO;
+}
