@@ -19,18 +19,12 @@ static char capture_text[400];
 static libbpf_print_fn_t capture_libbpf;
 static libxdp_print_fn_t capture_libxdp;
 
-static void capture(bool warning, const char *fmt, va_list ap)
+/* Adds one line to the story. */
+static void tell(const char *line, size_t len)
 {
-	char line[1024];
-	size_t used, room, len;
+	size_t used = strlen(capture_text);
+	size_t room = sizeof(capture_text) - 1 - used;
 
-	vsnprintf(line, sizeof(line), fmt, ap);
-	line[strcspn(line, "\n")] = 0;
-	inc_debug("%s", line);
-	if (!warning || strstr(line, "BPF program load log") || !line[0])
-		return;
-	used = strlen(capture_text);
-	room = sizeof(capture_text) - 1 - used;
 	if (room < sizeof("; "))
 		return;
 	if (used) {
@@ -38,11 +32,42 @@ static void capture(bool warning, const char *fmt, va_list ap)
 		used += 2;
 		room -= 2;
 	}
-	len = strlen(line);
 	if (len > room)
 		len = room;
 	memcpy(capture_text + used, line, len);
 	capture_text[used + len] = 0;
+}
+
+/* The verifier's last word stands before its line of statistics. */
+static void tell_verifier(char *log)
+{
+	char *end = strstr(log, "\nprocessed "), *line;
+
+	if (!end)
+		return;
+	*end = 0;
+	line = strrchr(log, '\n');
+	line = line ? line + 1 : log;
+	tell(line, strlen(line));
+}
+
+static void capture(bool warning, const char *fmt, va_list ap)
+{
+	char *text, *line, *next;
+
+	if (vasprintf(&text, fmt, ap) < 0)
+		return;
+	for (line = text; *line; line = next) {
+		size_t len = strcspn(line, "\n");
+
+		next = line + len + (line[len] == '\n');
+		inc_debug("%.*s", (int)len, line);
+	}
+	if (warning && strstr(text, "BEGIN PROG LOAD LOG"))
+		tell_verifier(text);
+	else if (warning && text[0])
+		tell(text, strcspn(text, "\n"));
+	free(text);
 }
 
 static int capture_bpf(enum libbpf_print_level level, const char *fmt, va_list ap)
