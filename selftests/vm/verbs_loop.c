@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The verbs transport by itself: a queue pair whose peer it is itself. What it sends
+ * comes back into its own receives, which is just what a switch with one child
+ * does, so nothing but the device and the transport takes part.
+ * Arguments: address of an RDMA interface, name of the interface.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "bpf/inc_wire.h"
+#include "hostlib/src/internal.h"
+#include "hostlib/src/verbs.h"
+
+#define DEADLINE_S 60
+
+static uint32_t own_addr;
+static const char *own_ifname;
+
+struct loop {
+	struct inccl_endpoint *ep;
+	struct inccl_local local;
+	struct inccl_remote remote;
+	unsigned int message_packets;
+	uint32_t seq;
+	bool armed_waits; /* sleep in poll instead of spinning */
+};
+
+static void log_line(void *ctx, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	fprintf(stderr, "# ");
+	vfprintf(stderr, fmt, ap);
+	fprintf(stderr, "\n");
+	va_end(ap);
+}
+
+static struct inccl_open_opts make_opts(unsigned int message_packets, unsigned int window,
+					uint32_t psn, const char *options)
+{
+	return (struct inccl_open_opts){
+		.addr = own_addr,
+		.message_packets = message_packets,
+		.window = window,
+		.start_psn = psn,
+		.options = options,
+		.log = log_line,
+	};
+}
+
+static void loop_open(struct loop *l, unsigned int message_packets, unsigned int window,
+		      uint32_t psn, const char *options)
+{
+	struct inccl_open_opts opts = make_opts(message_packets, window, psn, options);
+	struct inc_err err = {""};
+
+	memset(l, 0, sizeof(*l));
+	l->message_packets = message_packets;
+	if (inccl_verbs.open(&opts, &l->ep, &l->local, &err))
+		fail_msg("open: %s", err.msg);
+	l->remote = (struct inccl_remote){
+		.addr = own_addr,
+		.udp_port = 4791,
+		.qpn = l->local.qpn,
+		.psn = psn,
+		.payload = l->local.payload,
+		.slots = 4096,
+		.name = "itself",
+	};
+}
+
+static void loop_connect(struct loop *l)
+{
+	struct inc_err err = {""};
+
+	if (inccl_verbs.connect(l->ep, &l->remote, &err))
+		fail_msg("connect: %s", err.msg);
+}
+
+/* 0 when message `goal` is complete (or, for UINT64_MAX, the endpoint quiet), else what failed. */
+static int drive(struct loop *l, uint64_t goal)
+{
+	uint64_t deadline = now_ns() + DEADLINE_S * NSEC_PER_SEC, until;
+	struct pollfd pfd;
+	int ret;
+
+	for (;;) {
+		ret = inccl_verbs.progress(l->ep);
+		if (ret < 0)
+			return ret;
+		if (goal == UINT64_MAX ? inccl_verbs.quiet(l->ep) : l->ep->completed >= goal)
+			return 0;
+		if (now_ns() > deadline)
+			return -ETIME;
+		if (!l->armed_waits)
+			continue;
+		ret = inccl_verbs.arm(l->ep, &pfd.fd, &pfd.events, &until);
+		if (ret < 0)
+			return ret;
+		if (!ret)
+			poll(&pfd, 1, until == UINT64_MAX ? 1000 : 50);
+	}
+}
+
+static int post_all(struct loop *l, enum inccl_mode mode, const uint8_t *send, uint8_t *recv,
+		    size_t len, struct inccl_region *send_region, struct inccl_region *recv_region)
+{
+	uint32_t full = l->remote.payload * l->message_packets, limit;
+	size_t done = 0;
+	int ret;
+
+	do {
+		limit = done ? full : l->remote.payload;
+		struct inccl_message msg = {
+			.send = send + done,
+			.recv = recv + done,
+			.send_region = send_region,
+			.recv_region = recv_region,
+			.mode = mode,
+			.has_imm = !done,
+			.imm = INC_DESC(0, 0, 0, 0, l->seq),
+		};
+		msg.send_len = msg.recv_len = len - done < limit ? len - done : limit;
+		msg.last = done + msg.send_len == len;
+		ret = inccl_verbs.post(l->ep, &msg);
+		if (ret == -EAGAIN) {
+			uint64_t before = l->ep->completed;
+
+			/* the window is full, or the send queue */
+			ret = drive(l, before < l->ep->posted ? before + 1 : UINT64_MAX);
+			if (ret)
+				return ret;
+			continue;
+		}
+		if (ret)
+			return ret;
+		done += msg.send_len;
+	} while (done < len);
+	l->seq++;
+	return inccl_verbs.flush(l->ep);
+}
+
+static int echo(struct loop *l, enum inccl_mode mode, const void *send, void *recv, size_t len)
+{
+	struct inccl_region sr, rr;
+	int ret;
+
+	ret = inccl_verbs.map(l->ep, (void *)send, len, false, &sr);
+	assert_int_equal(ret, 0);
+	ret = inccl_verbs.map(l->ep, recv, len, true, &rr);
+	assert_int_equal(ret, 0);
+	ret = post_all(l, mode, send, recv, len, &sr, &rr);
+	if (!ret)
+		ret = drive(l, l->ep->posted);
+	inccl_verbs.unmap(l->ep, &sr);
+	inccl_verbs.unmap(l->ep, &rr);
+	return ret;
+}
+
+static void fill(uint8_t *p, size_t len, unsigned int seed)
+{
+	size_t i;
+
+	for (i = 0; i < len; i++)
+		p[i] = rand_r(&seed) >> 8;
+}
+
+static void echo_checked(struct loop *l, enum inccl_mode mode, uint8_t *send, uint8_t *recv,
+			 size_t len, unsigned int seed)
+{
+	int ret;
+
+	fill(send, len, seed);
+	memset(recv, 0, len);
+	ret = echo(l, mode, send, recv, len);
+	if (ret)
+		fail_msg("mode %d, %zu bytes: %s: %s", mode, len, strerror(-ret), l->ep->error);
+	if (memcmp(send, recv, len))
+		fail_msg("mode %d, %zu bytes: other data came back", mode, len);
+}
+
+static void test_sizes(void **state)
+{
+	static const size_t sizes[] = {4, 256, 1020, 2048, 2052, 8196, 65536, 1 << 20};
+	size_t i, most = 1 << 20;
+	uint8_t *send = malloc(most), *recv = malloc(most + 64);
+	unsigned int mp, mode;
+	struct loop l;
+
+	for (mp = 1; mp <= 64; mp *= 4) {
+		loop_open(&l, mp, 0, 0xfffff0, NULL);
+		loop_connect(&l);
+		for (mode = INCCL_MODE_SENDRECV; mode <= INCCL_MODE_WRITE; mode++)
+			for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+				/* four bytes off: not the alignment of malloc */
+				echo_checked(&l, mode, send, recv + 4, sizes[i], mp + i);
+		assert_int_equal(drive(&l, UINT64_MAX), 0);
+		inccl_verbs.close(l.ep);
+	}
+	free(send);
+	free(recv);
+}
+
+static void test_windows(void **state)
+{
+	static const unsigned int windows[] = {1, 2, 7, 32, 4096};
+	uint8_t *send = malloc(300000), *recv = malloc(300000);
+	struct loop l;
+	size_t i;
+
+	for (i = 0; i < sizeof(windows) / sizeof(windows[0]); i++) {
+		loop_open(&l, 1, windows[i], 1, NULL);
+		assert_int_equal(l.local.window, windows[i]);
+		l.armed_waits = i % 2;
+		loop_connect(&l);
+		echo_checked(&l, INCCL_MODE_SENDRECV, send, recv, 300000, i);
+		echo_checked(&l, INCCL_MODE_WRITE, send, recv, 300000, i);
+		inccl_verbs.close(l.ep);
+	}
+	free(send);
+	free(recv);
+}
+
+static void *pages(void *at, size_t len)
+{
+	void *p = mmap(at, len, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | (at ? MAP_FIXED_NOREPLACE : 0), -1, 0);
+
+	assert_ptr_not_equal(p, MAP_FAILED);
+	return p;
+}
+
+static void test_cache(void **state)
+{
+	size_t len = 256 << 10;
+	uint8_t *send = pages(NULL, len), *recv = pages(NULL, len), *moved;
+	struct verbs_cache *cache;
+	struct loop l;
+	unsigned int i;
+
+	loop_open(&l, 1, 0, 0, NULL);
+	loop_connect(&l);
+	cache = &verbs_ep(l.ep)->cache;
+	if (!cache->watched)
+		skip(); /* said in the log; every request registers anew */
+	for (i = 0; i < 5; i++)
+		echo_checked(&l, INCCL_MODE_WRITE, send, recv, len, i);
+	assert_int_equal(cache->misses, 2);
+	assert_int_equal(cache->hits, 8);
+
+	/* other pages at the same address */
+	munmap(send, len);
+	munmap(recv, len);
+	assert_int_equal(cache->stales, 2);
+	assert_ptr_equal(pages(send, len), send);
+	assert_ptr_equal(pages(recv, len), recv);
+	echo_checked(&l, INCCL_MODE_WRITE, send, recv, len, 17);
+	assert_int_equal(cache->misses, 4);
+
+	/* dropped pages, in the middle */
+	echo_checked(&l, INCCL_MODE_SENDRECV, send, recv, len, 18);
+	assert_int_equal(cache->misses, 4);
+	assert_int_equal(madvise(recv + 8192, 4096, MADV_DONTNEED), 0);
+	echo_checked(&l, INCCL_MODE_SENDRECV, send, recv, len, 19);
+	assert_int_equal(cache->misses, 5);
+
+	/* moved away, and new ones in their place */
+	moved = mremap(recv, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, pages(NULL, len));
+	assert_ptr_not_equal(moved, MAP_FAILED);
+	assert_ptr_equal(pages(recv, len), recv);
+	echo_checked(&l, INCCL_MODE_WRITE, send, recv, len, 20);
+	assert_int_equal(cache->misses, 6);
+
+	/* mapped over */
+	assert_ptr_equal(mmap(send, len, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+			 send);
+	echo_checked(&l, INCCL_MODE_SENDRECV, send, recv, len, 21);
+	assert_int_equal(cache->misses, 7);
+
+	assert_int_equal(drive(&l, UINT64_MAX), 0);
+	inccl_verbs.close(l.ep);
+	munmap(send, len);
+	munmap(recv, len);
+	munmap(moved, len);
+}
+
+struct churn {
+	volatile bool stop;
+	unsigned long rounds;
+};
+
+/* Unmaps and maps all the time, as other threads of a program may. */
+static void *churner(void *arg)
+{
+	struct churn *c = arg;
+
+	while (!c->stop) {
+		void *p = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			       -1, 0);
+
+		memset(p, 0x5a, 65536);
+		munmap(p, 65536);
+		c->rounds++;
+	}
+	return NULL;
+}
+
+/* Fresh buffers for every operation while another thread takes and gives addresses. */
+static void test_cache_churn(void **state)
+{
+	struct churn churn = {false};
+	pthread_t thread;
+	struct loop l;
+	unsigned int i;
+
+	loop_open(&l, 1, 0, 0, NULL);
+	loop_connect(&l);
+	assert_int_equal(pthread_create(&thread, NULL, churner, &churn), 0);
+	for (i = 0; i < 200; i++) {
+		uint8_t *send = pages(NULL, 65536), *recv = pages(NULL, 65536);
+
+		echo_checked(&l, i & 1 ? INCCL_MODE_WRITE : INCCL_MODE_SENDRECV, send, recv, 65536, i);
+		munmap(send, 65536);
+		munmap(recv, 65536);
+	}
+	churn.stop = true;
+	pthread_join(thread, NULL);
+	assert_true(churn.rounds > 0);
+	inccl_verbs.close(l.ep);
+}
+
+static void test_read_only_memory(void **state)
+{
+	uint8_t *send = pages(NULL, 8192), *recv = pages(NULL, 8192);
+	struct loop l;
+
+	fill(send, 8192, 5);
+	assert_int_equal(mprotect(send, 8192, PROT_READ), 0);
+	loop_open(&l, 1, 0, 0, "cache_mib=0");
+	loop_connect(&l);
+	assert_int_equal(echo(&l, INCCL_MODE_SENDRECV, send, recv, 8192), 0);
+	assert_memory_equal(send, recv, 8192);
+	inccl_verbs.close(l.ep);
+	munmap(send, 8192);
+	munmap(recv, 8192);
+}
+
+static void test_retry_exhausted(void **state)
+{
+	uint8_t send[64] = {1}, recv[64];
+	uint64_t started;
+	struct loop l;
+	int ret;
+
+	loop_open(&l, 1, 0, 0, "timeout=10,retry_cnt=3");
+	l.remote.qpn = (l.local.qpn + 0x1000) & INC_QPN_MASK;
+	l.armed_waits = true;
+	loop_connect(&l);
+	started = now_ns();
+	ret = echo(&l, INCCL_MODE_SENDRECV, send, recv, sizeof(send));
+	assert_int_equal(ret, -ETIMEDOUT);
+	assert_non_null(strstr(l.ep->error, ibv_wc_status_str(IBV_WC_RETRY_EXC_ERR)));
+	/* 4 tries of 4.2 ms; a device may take up to four times as long for each */
+	assert_true(now_ns() - started < 5 * NSEC_PER_SEC);
+	assert_int_equal(inccl_verbs.progress(l.ep), -ETIMEDOUT);
+	inccl_verbs.close(l.ep);
+}
+
+static void test_given_up(void **state)
+{
+	uint8_t send[64] = {1}, recv[64];
+	struct inccl_region sr, rr;
+	struct loop l;
+
+	loop_open(&l, 1, 0, 0, NULL);
+	l.remote.qpn = (l.local.qpn + 0x1000) & INC_QPN_MASK;
+	loop_connect(&l);
+	assert_int_equal(inccl_verbs.map(l.ep, send, sizeof(send), false, &sr), 0);
+	assert_int_equal(inccl_verbs.map(l.ep, recv, sizeof(recv), true, &rr), 0);
+	assert_int_equal(post_all(&l, INCCL_MODE_WRITE, send, recv, sizeof(send), &sr, &rr), 0);
+	inccl_verbs.unmap(l.ep, &sr);
+	inccl_verbs.unmap(l.ep, &rr);
+	assert_int_equal(inccl_verbs.progress(l.ep), -ECANCELED);
+	inccl_verbs.close(l.ep);
+}
+
+static void link_state(const char *state)
+{
+	char cmd[100];
+
+	snprintf(cmd, sizeof(cmd), "ip link set %s %s", own_ifname, state);
+	assert_int_equal(system(cmd), 0);
+}
+
+static void test_port_down(void **state)
+{
+	uint8_t send[64] = {1}, recv[64];
+	struct inccl_region sr, rr;
+	struct loop l;
+	int ret;
+
+	loop_open(&l, 1, 0, 0, "port_down_ms=200,timeout=20");
+	l.remote.qpn = (l.local.qpn + 0x1000) & INC_QPN_MASK;
+	l.armed_waits = true;
+	loop_connect(&l);
+	assert_int_equal(inccl_verbs.map(l.ep, send, sizeof(send), false, &sr), 0);
+	assert_int_equal(inccl_verbs.map(l.ep, recv, sizeof(recv), true, &rr), 0);
+	assert_int_equal(post_all(&l, INCCL_MODE_SENDRECV, send, recv, sizeof(send), &sr, &rr), 0);
+	link_state("down");
+	ret = drive(&l, 1);
+	link_state("up");
+	assert_int_equal(ret, -ENETDOWN);
+	assert_non_null(strstr(l.ep->error, "down"));
+	inccl_verbs.unmap(l.ep, &sr);
+	inccl_verbs.unmap(l.ep, &rr);
+	inccl_verbs.close(l.ep);
+}
+
+static void test_settings(void **state)
+{
+	static const char *const bad[] = {"rnr_retry=7", "timeout=0", "timeout=32", "colour=red",
+					  "timeout", "timeout=1x", "device="};
+	struct verbs_config config;
+	struct inccl_open_opts opts;
+	struct inc_err err;
+	size_t i;
+
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_int_equal(verbs_config_read(bad[i], &config, &err), -EINVAL);
+		assert_true(strlen(err.msg) > 0);
+	}
+	setenv("INCCL_VERBS", "timeout=17,sl=3", 1);
+	assert_int_equal(verbs_config_read("sl=5, device=rxe9", &config, &err), 0);
+	unsetenv("INCCL_VERBS");
+	assert_int_equal(config.timeout, 17);
+	assert_int_equal(config.sl, 5);
+	assert_string_equal(config.device, "rxe9");
+
+	opts = make_opts(1, 0, 0, "device=rxe9");
+	assert_int_equal(inccl_verbs.probe(&opts, &err), -ENODEV);
+	assert_non_null(strstr(err.msg, "rxe9"));
+	opts = make_opts(1, 0, 0, NULL);
+	opts.addr = inet_addr("192.0.2.1");
+	assert_int_equal(inccl_verbs.probe(&opts, &err), -ENODEV);
+	assert_non_null(strstr(err.msg, "192.0.2.1"));
+	opts.addr = own_addr;
+	assert_int_equal(inccl_verbs.probe(&opts, &err), 0);
+	assert_non_null(strstr(err.msg, own_ifname));
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_settings),	cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_windows),		cmocka_unit_test(test_cache),
+		cmocka_unit_test(test_cache_churn),	cmocka_unit_test(test_read_only_memory),
+		cmocka_unit_test(test_retry_exhausted), cmocka_unit_test(test_given_up),
+		cmocka_unit_test(test_port_down),
+	};
+
+	if (argc != 3 || inet_pton(AF_INET, argv[1], &own_addr) != 1) {
+		fprintf(stderr, "usage: verbs_loop ADDRESS INTERFACE\n");
+		return 2;
+	}
+	own_ifname = argv[2];
+	return cmocka_run_group_tests_name("verbs", tests, NULL, NULL);
+}
