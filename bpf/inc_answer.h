@@ -125,14 +125,25 @@ static __always_inline enum inc_counter_id inc_answer_ack(struct xdp_md *ctx,
 			  m->cfg->rx_start_psn + (__u32)m->st->rx_next - 1, outcome);
 }
 
-/* NAK or RNR NAK that names the packet expected. */
+/*
+ * NAK or RNR NAK. It names the packet expected, for it acknowledges all before; but one that
+ * is kept already, and refused because the group or connection has failed since, is named
+ * itself: its sender waits for that one, and nothing else may be under way that it could fail.
+ */
 static __always_inline enum inc_counter_id inc_answer_nak(struct xdp_md *ctx,
 							  const struct inc_packet *pkt,
 							  const struct inc_match *m, __u8 syndrome,
 							  enum inc_counter_id outcome)
 {
-	return inc_answer(ctx, pkt, m, syndrome, m->cfg->rx_start_psn + (__u32)m->st->rx_next,
-			  outcome);
+	__u32 psn = m->cfg->rx_start_psn + (__u32)m->st->rx_next;
+
+	if (inc_psn_diff(pkt->psn, psn) < 0)
+		psn = pkt->psn;
+	if ((syndrome & INC_AETH_TYPE_MASK) == INC_AETH_TYPE_RNR)
+		m->st->rnrs_sent++;
+	else
+		m->st->naks_sent++;
+	return inc_answer(ctx, pkt, m, syndrome, psn, outcome);
 }
 
 #endif

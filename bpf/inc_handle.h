@@ -31,7 +31,6 @@ static __always_inline enum inc_counter_id inc_data(struct xdp_md *ctx,
 		if (st->nak_sent)
 			return INC_CTR_DROP_AHEAD;
 		st->nak_sent = 1;
-		st->naks_sent++;
 		return inc_answer_nak(ctx, pkt, m, INC_AETH_NAK_SEQ, INC_CTR_ANS_NAK_SEQ);
 	}
 
@@ -39,10 +38,8 @@ static __always_inline enum inc_counter_id inc_data(struct xdp_md *ctx,
 	if (!inc_sequence_ok(pkt, m) || !inc_desc_known(desc) ||
 	    (!st->desc_valid && !inc_op_in(pkt->opcode, INC_OPS_IMM)))
 		return inc_refuse(ctx, pkt, m, INC_AETH_NAK_INVALID);
-	if (INC_SLOT_GENERATION(at->state->word) != at->generation) {
-		st->rnrs_sent++;
+	if (INC_SLOT_GENERATION(at->state->word) != at->generation)
 		return inc_answer_nak(ctx, pkt, m, INC_AETH_RNR | INC_RNR_TIMER, INC_CTR_ANS_RNR);
-	}
 	inc_describe(at->row, pkt, at->r, desc);
 	if (!inc_arrive(pkt, m, at, desc)) {
 		if (pkt->ackreq)

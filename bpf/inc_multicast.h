@@ -179,8 +179,9 @@ static __always_inline int inc_make_copy(struct xdp_md *ctx, __u32 ifindex)
 			return -1;
 		__builtin_memcpy(&reth[0], &mine->va, 8);
 		reth[2] = mine->rkey;
-		/* DMALen of a copy without data is that of the packet */
-		reth[3] = len || !t.len ? mine->dmalen : 0;
+		/* the length of the message; one of one packet may have given nothing and get
+		 * data, or the reverse */
+		reth[3] = inc_op_in(mine->opcode, INC_OPS_ONLY) ? bpf_htonl(len) : mine->dmalen;
 		__builtin_memcpy(data, reth, INC_RETH_LEN);
 		for (int i = 0; i < 4; i++)
 			state = inc_crc_word(state, reth[i]);

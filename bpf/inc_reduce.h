@@ -189,7 +189,7 @@ __noinline __u32 inc_reduce(__u32 group_id, __u32 slot, __u64 r)
 	else if (givers)
 		inc_sum_some(group, result, slot, givers);
 	result->crc = inc_crc_row(result, offsetof(struct inc_buf, payload), result->len, 0);
-	inc_count_add(INC_CTR_X_SUM_BYTES, (__u64)result->len * group->children);
+	inc_count_add(INC_CTR_X_SUM_BYTES, (__u64)result->len * __builtin_popcount(givers));
 	*(volatile __u64 *)&result->r = r;
 	return 0;
 }
