@@ -8,6 +8,7 @@
 const char *unit_verdict_name(uint32_t verdict);
 
 int compare_verdict(struct unit *u, const struct frame *in, uint32_t verdict);
+int compare_read_counters(struct unit *u, uint64_t value[INC_CTR_MAX]);
 int compare_counters(struct unit *u);
 int compare_events(struct unit *u);
 int compare_group(struct unit *u, const struct ref_group *g); /* and all its connections */

@@ -386,16 +386,17 @@ static void acknowledgement(struct walk *w)
 	struct inc_conn_state *st = &w->c->state;
 	uint8_t syndrome = w->ext[0];
 	uint8_t type = syndrome & INC_AETH_TYPE_MASK;
+	uint32_t ahead = (w->psn - w->c->cfg.tx_start_psn - st->tx_acked) & INC_PSN_MASK;
 	/* An ACK names the last result kept, the others the first one not kept. */
-	uint32_t upto = w->psn + (type == INC_AETH_TYPE_ACK ? 1 : 0);
-	uint32_t fresh = (upto - w->c->cfg.tx_start_psn - st->tx_acked) & INC_PSN_MASK;
+	uint32_t last = type == INC_AETH_TYPE_ACK, fresh = 0;
 
 	if (st->error || w->g->state.error) {
 		end(w, XDP_DROP, INC_CTR_DROP_CONN_ERROR);
 		return;
 	}
-	if (fresh & 0x800000)
-		fresh = 0; /* old */
+	if (!(ahead & 0x800000))
+		fresh = ahead + last;
+	/* what lies behind is an old one repeated */
 	if (st->tx_acked + fresh > w->g->state.tx_next) {
 		end(w, XDP_DROP, INC_CTR_DROP_ACK_RANGE);
 		return;

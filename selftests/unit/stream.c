@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "stream.h"
+
+static int more(struct stream *s, const struct chunk *c)
+{
+	struct chunk *grown;
+
+	if (s->count == s->room) {
+		grown = realloc(s->chunk, (s->room + 256) * sizeof(*grown));
+		if (!grown)
+			return -1;
+		s->chunk = grown;
+		s->room += 256;
+	}
+	s->chunk[s->count++] = *c;
+	return 0;
+}
+
+static uint32_t some_len(struct stream *s)
+{
+	uint32_t payload = s->g->cfg.payload;
+
+	if (rng_chance(&s->rng, 400))
+		return payload;
+	return 4 * (1 + rng_below(&s->rng, payload / 4));
+}
+
+/* One collective: the message with the descriptor, then up to seven more. */
+static int collective(struct stream *s)
+{
+	uint32_t packets = 1 + rng_below(&s->rng, 4), n = rng_below(&s->rng, 8), i, k;
+	uint32_t coll = rng_chance(&s->rng, 700) ? INC_COLL_ALLREDUCE : rng_below(&s->rng, 4);
+	struct chunk c = {
+		.desc = INC_DESC(coll, INC_OPERATOR_SUM, INC_DTYPE_INT32,
+				 rng_below(&s->rng, s->g->cfg.children), s->seq++),
+		.shape = INC_OP_SEND_ONLY_IMM,
+		.single = true,
+	};
+
+	c.len = rng_chance(&s->rng, 200) ? 0 : some_len(s);
+	if (more(s, &c))
+		return -1;
+	for (i = 0; i < n; i++) {
+		for (k = 0; k < packets; k++) {
+			bool imm = i == n - 1 && k == packets - 1 && s->seq & 1;
+
+			c.single = packets == 1;
+			if (packets == 1)
+				c.shape = imm ? INC_OP_SEND_ONLY_IMM : INC_OP_SEND_ONLY;
+			else if (k == packets - 1)
+				c.shape = imm ? INC_OP_SEND_LAST_IMM : INC_OP_SEND_LAST;
+			else
+				c.shape = k ? INC_OP_SEND_MIDDLE : INC_OP_SEND_FIRST;
+			c.len = k < packets - 1 ? s->g->cfg.payload : some_len(s);
+			if (more(s, &c))
+				return -1;
+		}
+	}
+	return 0;
+}
+
+int stream_packet(struct stream *s, uint32_t child, uint64_t r, struct unit_packet *p)
+{
+	const struct chunk *c;
+	struct rng rng = {rng_mix(rng_mix(s->salt, child), r)};
+
+	while (!s->count || r >= s->base + s->count)
+		if (collective(s))
+			return -1;
+	c = &s->chunk[r < s->base ? 0 : r - s->base];
+	memset(p, 0, sizeof(*p));
+	p->r = r;
+	p->opcode = c->shape + (rng_mix(s->salt, child) & 1 ? INC_OP_WRITE_FIRST : 0);
+	p->len = c->single && rng_chance(&rng, 60) ? 0 : c->len;
+	p->desc = c->desc;
+	p->ackreq = rng_chance(
+		&rng, c->shape == INC_OP_SEND_FIRST || c->shape == INC_OP_SEND_MIDDLE ? 150 : 900);
+	p->solicited = rng_chance(&rng, 300);
+	return 0;
+}
+
+static uint32_t some_psn(struct rng *rng)
+{
+	return (rng_chance(rng, 500) ? 0xffffff - rng_below(rng, 200) : rng_next(rng)) & 0xffffff;
+}
+
+int stream_open(struct unit *u, struct stream *s, uint32_t communicator, uint64_t seed)
+{
+	struct rng rng = {seed};
+	uint32_t children = rng_chance(&rng, 700) ? 1 + rng_below(&rng, 5)
+						  : 1 + rng_below(&rng, INC_MAX_CHILDREN);
+	uint32_t ports = 1 + rng_below(&rng, UNIT_PORTS);
+	uint32_t slots = 1u << rng_below(&rng, children > 8 ? 6 : 9);
+	struct inc_group_spec spec;
+	uint32_t c;
+
+	unit_spec(u, &spec, communicator, children, ports, 256u << rng_below(&rng, 4), slots);
+	spec.flags = rng_chance(&rng, 200) ? INC_GROUP_F_NET_ORDER : 0;
+	for (c = 0; c < children; c++) {
+		struct inc_child_spec *child = &spec.child[c];
+
+		child->rx_start_psn = some_psn(&rng);
+		child->tx_start_psn = some_psn(&rng);
+		child->flags = rng_chance(&rng, 400) ? INC_CONN_F_UDP_CSUM : 0;
+		child->pkey = rng_chance(&rng, 800) ? INC_PKEY_DEFAULT : rng_next(&rng);
+		child->own_port =
+			rng_chance(&rng, 800) ? INC_ROCE_UDP_PORT : 1 + rng_below(&rng, 65535);
+		child->peer_port =
+			rng_chance(&rng, 500) ? INC_ROCE_UDP_PORT : 1 + rng_below(&rng, 65535);
+		child->own_addr = htonl(0xc0a80000 | communicator);
+		child->peer_addr = htonl(0x0a000000 | rng_below(&rng, 0x1000000));
+		child->peer_qpn = rng_next(&rng) & INC_QPN_MASK;
+	}
+	memset(s, 0, sizeof(*s));
+	s->g = unit_add_group(u, &spec);
+	if (!s->g)
+		return -1;
+	s->salt = rng_next(&rng);
+	s->rng.state = rng_next(&rng);
+	s->seq = rng_next(&rng);
+	if (rng_chance(&rng, 500)) {
+		s->base = rng_next(&rng) >> rng_below(&rng, 50) >> 10;
+		unit_reset(u, s->g, s->base);
+	}
+	return 0;
+}
+
+int stream_close(struct unit *u, struct stream *s)
+{
+	int ret = s->g ? unit_remove_group(u, s->g) : 0;
+
+	free(s->chunk);
+	memset(s, 0, sizeof(*s));
+	return ret;
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The XDP program against the reference over random packets: several groups at once, whose
+ * children keep the protocol most of the time and break it in every way the rest of it.
+ * The same seeds give the same packets. With an argument: that seed alone.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "stream.h"
+
+#define GROUPS  4
+#define ROUNDS  8    /* sets of groups per seed */
+#define PACKETS 1200 /* per round, at least */
+
+static const uint64_t seeds[] = {1,     2,     3,        20240,    4711,
+				 65537, 99991, 0xabcdef, 31415926, 0x5eed5eed};
+
+/* A child that has something to send within its window, from a random one on; or any. */
+static uint32_t some_child(struct rng *rng, const struct ref_group *g)
+{
+	uint32_t first = rng_below(rng, g->cfg.children), i;
+
+	if (rng_chance(rng, 50))
+		return first;
+	for (i = 0; i < g->cfg.children; i++) {
+		uint32_t c = (first + i) % g->cfg.children;
+
+		if (g->conn[c].state.rx_next < g->state.tx_next + g->slots)
+			return c;
+	}
+	return first;
+}
+
+/* Damages a good frame: mostly so that the ICRC shows it, seldom behind its back. */
+static uint32_t damage(struct unit *u, struct rng *rng, struct frame *f, uint32_t ifindex)
+{
+	uint32_t i, n;
+
+	switch (rng_below(rng, 9)) {
+	case 0: /* bits on the way */
+		for (n = 1 + rng_below(rng, 4), i = 0; i < n; i++)
+			f->data[12 + rng_below(rng, f->len - 12)] ^= 1u << rng_below(rng, 8);
+		break;
+	case 1: /* a burst */
+		i = rng_below(rng, f->len - 8);
+		for (n = 0; n < 8; n++)
+			f->data[i + n] ^= rng_next(rng);
+		break;
+	case 2:
+		f->len = FRAME_MIN_RUN + rng_below(rng, f->len - FRAME_MIN_RUN);
+		break;
+	case 3:
+		n = rng_below(rng, 60);
+		memset(f->data + f->len, 0, n);
+		f->len += n;
+		break;
+	case 4: /* another port */
+		return u->port[rng_below(rng, UNIT_PORTS)];
+	case 5: /* noise behind an Ethernet header */
+		f->len = FRAME_MIN_RUN + rng_below(rng, 200);
+		for (i = rng_chance(rng, 500) ? FRAME_BTH : 12; i < f->len; i++)
+			f->data[i] = rng_next(rng);
+		break;
+	case 6: /* a field of the BTH, sealed */
+		i = FRAME_BTH + rng_below(rng, INC_BTH_LEN);
+		if (i != FRAME_BTH && (i != FRAME_BTH + 1 || rng_chance(rng, 100)))
+			f->data[i] ^= 1u << rng_below(rng, 8);
+		frame_seal(f);
+		break;
+	case 7: /* any header bit, sealed */
+		f->data[12 + rng_below(rng, FRAME_BTH - 12)] ^= 1u << rng_below(rng, 8);
+		frame_seal(f);
+		break;
+	default: /* a stranger's */
+		put24(f->data + FRAME_BTH + 5, rng_next(rng));
+		frame_seal(f);
+	}
+	return ifindex;
+}
+
+/* ACKs, NAKs and RNRs, in and out of range. */
+static void response(struct rng *rng, const struct ref_group *g, uint32_t child, struct frame *f)
+{
+	const struct ref_conn *c = &g->conn[child];
+	uint64_t sent = g->state.tx_next - c->state.tx_acked;
+	uint32_t base = c->cfg.tx_start_psn + c->state.tx_acked;
+	uint8_t syndrome = INC_AETH_ACK;
+	uint32_t psn;
+
+	psn = base + (sent ? rng_below(rng, sent) : 0);
+	if (rng_chance(rng, 100))
+		psn = base + rng_below(rng, 64) - 32;
+	if (rng_chance(rng, 20))
+		psn = rng_next(rng);
+	if (rng_chance(rng, 150))
+		syndrome = INC_AETH_NAK_SEQ;
+	else if (rng_chance(rng, 100))
+		syndrome = INC_AETH_RNR | rng_below(rng, 32);
+	else if (rng_chance(rng, 30))
+		syndrome = rng_next(rng);
+	unit_ack(g, child, syndrome, psn, f);
+}
+
+static int one_packet(struct unit *u, struct stream *s, struct rng *rng)
+{
+	struct ref_group *g = s->g;
+	uint32_t child = some_child(rng, g);
+	uint32_t ifindex = g->conn[child].cfg.ifindex;
+	uint64_t next = g->conn[child].state.rx_next;
+	uint32_t what = rng_below(rng, 1000);
+	struct unit_packet p;
+	struct frame f;
+
+	if (what < 60 && next > 0) /* again */
+		next -= 1 + rng_below(rng, next < 40 ? next : 40);
+	else if (what < 110) /* one or more are missing */
+		next += 1 + rng_below(rng, 5);
+	if (what >= 110 && what < 300) {
+		response(rng, g, child, &f);
+	} else {
+		if (stream_packet(s, child, next, &p))
+			return -1;
+		if (what == 999 && rng_chance(rng, 500)) /* another collective than the others */
+			p.desc++;
+		else if (what == 998 && rng_chance(rng, 300))
+			p.len = p.len ? p.len - 4 : 4;
+		else if (what == 997 && rng_chance(rng, 300))
+			p.opcode = rng_below(rng, 12);
+		unit_data(g, child, &p, &f);
+	}
+	if (what >= 900 && what < 960)
+		ifindex = damage(u, rng, &f, ifindex);
+	return unit_run(u, &f, ifindex);
+}
+
+static bool failed(const struct ref_group *g)
+{
+	bool any = g->state.error;
+	uint32_t c;
+
+	for (c = 0; c < g->cfg.children; c++)
+		any |= g->conn[c].state.error != 0;
+	return any;
+}
+
+static int one_round(struct unit *u, struct rng *rng)
+{
+	struct stream s[GROUPS] = {0};
+	uint32_t n = 1 + rng_below(rng, GROUPS), i, k, after[GROUPS] = {0};
+	int ret = 0;
+
+	for (i = 0; i < n && !ret; i++)
+		ret = stream_open(u, &s[i], 10 + i, rng_next(rng));
+	for (k = 0; k < PACKETS && !ret; k++) {
+		i = rng_below(rng, n);
+		ret = one_packet(u, &s[i], rng);
+		/* a group that has failed lives on for a while, then makes room for another */
+		if (!ret && failed(s[i].g) && ++after[i] > 30) {
+			after[i] = 0;
+			ret = unit_compare_all(u) || stream_close(u, &s[i]) ||
+			      stream_open(u, &s[i], 10 + i, rng_next(rng));
+		}
+	}
+	if (!ret)
+		ret = unit_compare_all(u);
+	for (i = 0; i < n; i++)
+		if (stream_close(u, &s[i]))
+			ret = -1;
+	return ret;
+}
+
+static int one_seed(struct unit *u, uint64_t seed)
+{
+	struct rng rng = {seed};
+	uint64_t packets = u->packets, copies = u->copies;
+	uint32_t i;
+
+	for (i = 0; i < ROUNDS; i++) {
+		if (one_round(u, &rng)) {
+			report_fail("xdp_random", "seed %llu round %u: %s",
+				    (unsigned long long)seed, i, u->why);
+			return -1;
+		}
+	}
+	report_ok("xdp_random_seed_%llu (%llu packets, %llu copies)", (unsigned long long)seed,
+		  (unsigned long long)(u->packets - packets),
+		  (unsigned long long)(u->copies - copies));
+	return 0;
+}
+
+/* The random packets must have been to every end that a packet can have here. */
+static void coverage(const struct unit *u)
+{
+	uint32_t id;
+
+	for (id = 0; id < INC_CTR_MAX; id++) {
+		if (id == INC_CTR_DROP_NO_HEADROOM || id == INC_CTR_DROP_CONFIG ||
+		    id == INC_CTR_ABS_SLOWPATH || id == INC_CTR_X_COPY_DROP ||
+		    id == INC_CTR_X_EVENT_LOST)
+			continue;
+		if (!u->ref.counter[id]) {
+			report_fail("xdp_random_coverage", "no packet ended on %s",
+				    inc_counter_info[id].name);
+			return;
+		}
+	}
+	report_ok("xdp_random_coverage");
+}
+
+int main(int argc, char **argv)
+{
+	static struct unit u;
+	uint32_t i, n = sizeof(seeds) / sizeof(seeds[0]);
+
+	if (unit_start(&u, "xdp_random", 16384))
+		return report_exit();
+	if (argc > 1) {
+		one_seed(&u, strtoull(argv[1], NULL, 0));
+	} else {
+		for (i = 0; i < n && !one_seed(&u, seeds[i]); i++)
+			;
+		if (i == n)
+			coverage(&u);
+	}
+	unit_stop(&u);
+	return report_exit();
+}
