@@ -16,7 +16,7 @@ static struct lab lab; /* large, one per process */
 static void usage(FILE *f)
 {
 	fputs("usage: inc-lab up FILE [--name NAME] [--json] [--switch-args ARGS]\n"
-	      "                  [--napi threaded[:CPU]]\n"
+	      "                  [--controller-args ARGS] [--napi threaded[:CPU]]\n"
 	      "       inc-lab run [--name NAME] [--env K=V] [--ranks LIST] [--hosts LIST]\n"
 	      "                  [--no-prefix] [--only RANK] [--timeout SECONDS] -- CMD...\n"
 	      "       inc-lab exec [--name NAME] NODE -- CMD...\n"
@@ -35,7 +35,8 @@ static void usage(FILE *f)
 	      "  wire    faults for a wire, such as h0-s0 drop=up:0 (inc-wire --help)\n"
 	      "  down    ends and removes everything, whatever state it is in\n"
 	      "Without --name, the only lab that is up is meant.\n"
-	      "  --switch-args ARGS     more arguments for inc-switchd\n"
+	      "  --switch-args ARGS     more arguments for each inc-switchd\n"
+	      "  --controller-args ARGS the same for inc-controller\n"
 	      "  --napi threaded[:CPU]  the switches' ports in threads, pinned to one CPU\n",
 	      f);
 }
@@ -56,6 +57,7 @@ static int cmd_up(int argc, char **argv)
 	static const struct option options[] = {{"name", required_argument, NULL, 'n'},
 						{"json", no_argument, NULL, 'j'},
 						{"switch-args", required_argument, NULL, 's'},
+						{"controller-args", required_argument, NULL, 'c'},
 						{"napi", required_argument, NULL, 't'},
 						{NULL, 0, NULL, 0}};
 	struct lab_up_options up = {.napi_cpu = -1};
@@ -76,6 +78,9 @@ static int cmd_up(int argc, char **argv)
 			break;
 		case 's':
 			up.switch_args = optarg;
+			break;
+		case 'c':
+			up.controller_args = optarg;
 			break;
 		case 't':
 			up.napi_threaded = !strncmp(optarg, "threaded", 8);

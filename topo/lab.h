@@ -123,7 +123,8 @@ void lab_kill(struct lab *lab);
 
 /* lab_up.c */
 struct lab_up_options {
-	const char *switch_args; /* NULL: none */
+	const char *switch_args; /* more words for the commands; NULL: none */
+	const char *controller_args;
 	bool napi_threaded;
 	int napi_cpu; /* -1: any */
 };

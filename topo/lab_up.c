@@ -212,15 +212,33 @@ static int start_wire(struct lab *lab, struct lab_node *node, struct inc_err *er
 	return ret ? ret : wait_ready(lab, node, wire_ready, err);
 }
 
-static int start_controller(struct lab *lab, struct inc_err *err)
+/* Appends the words of a text as a shell would split it. They live as long as *words. */
+static int add_words(char **argv, int *n, const char *option, const char *text, wordexp_t *words,
+		     struct inc_err *err)
+{
+	if (text && wordexp(text, words, WRDE_NOCMD | WRDE_UNDEF))
+		return inc_err_set(err, EINVAL, "%s: cannot split '%s' into words", option, text);
+	for (size_t i = 0; i < words->we_wordc && *n + 1 < MAX_ARGS; i++)
+		argv[(*n)++] = words->we_wordv[i];
+	argv[*n] = NULL;
+	return 0;
+}
+
+static int start_controller(struct lab *lab, const char *more, struct inc_err *err)
 {
 	char program[PATH_MAX];
-	char *argv[] = {program, "--topology", lab->topology, NULL};
-	int ret;
+	char *argv[MAX_ARGS] = {program, "--topology", lab->topology};
+	wordexp_t words = {0};
+	int n = 3, ret;
 
 	lab_find_program("inc-controller", program);
-	ret = lab_daemon(lab, &lab->nodes[0], argv, err);
-	return ret ? ret : wait_ready(lab, &lab->nodes[0], controller_ready, err);
+	ret = add_words(argv, &n, "--controller-args", more, &words, err);
+	if (!ret)
+		ret = lab_daemon(lab, &lab->nodes[0], argv, err);
+	if (!ret)
+		ret = wait_ready(lab, &lab->nodes[0], controller_ready, err);
+	wordfree(&words);
+	return ret;
 }
 
 /* Without waiting: switches load their programs side by side. */
@@ -246,13 +264,9 @@ static int start_switch(struct lab *lab, struct lab_node *node, const char *more
 				argv[n++] = "--port";
 				argv[n++] = lab->links[i].end[e].ifname;
 			}
-	if (more && wordexp(more, &words, WRDE_NOCMD | WRDE_UNDEF))
-		return inc_err_set(err, EINVAL, "--switch-args: cannot split '%s' into words",
-				   more);
-	for (size_t i = 0; i < words.we_wordc && n + 1 < MAX_ARGS; i++)
-		argv[n++] = words.we_wordv[i];
-	argv[n] = NULL;
-	ret = lab_daemon(lab, node, argv, err);
+	ret = add_words(argv, &n, "--switch-args", more, &words, err);
+	if (!ret)
+		ret = lab_daemon(lab, node, argv, err);
 	wordfree(&words);
 	return ret;
 }
@@ -268,7 +282,7 @@ static int make(struct lab *lab, const struct lab_up_options *options, struct in
 		if (lab->nodes[i].role == LAB_WIRE)
 			ret = start_wire(lab, &lab->nodes[i], err);
 	if (!ret)
-		ret = start_controller(lab, err);
+		ret = start_controller(lab, options->controller_args, err);
 	for (unsigned int i = 0; i < lab->n_nodes && !ret; i++)
 		if (lab->nodes[i].role == LAB_SWITCH)
 			ret = start_switch(lab, &lab->nodes[i], options->switch_args, err);

@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the end-to-end tests share: labs, jobs in them, cases with a name, deadlines."""
+import contextlib
+import json
+import os
+import re
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+TOP = os.environ.get("INC_TOP") or os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BUILD = os.environ.get("INC_BUILD") or os.path.join(TOP, "build")
+os.environ["PATH"] = BUILD + ":" + os.environ["PATH"]
+
+failures = 0
+
+
+class Failure(Exception):
+    """A test's expectation that did not hold; the message is the reason."""
+
+
+class Skip(Exception):
+    """Why a case cannot run here."""
+
+
+def expect(condition, reason):
+    if not condition:
+        raise Failure(reason)
+
+
+@contextlib.contextmanager
+def case(name):
+    """One result line. Later cases go on after a failure."""
+    global failures
+    try:
+        yield
+    except Skip as e:
+        print(f"skip {name}: {e}", flush=True)
+    except Failure as e:
+        failures += 1
+        print(f"not ok {name}: {str(e).strip().splitlines()[0]}", flush=True)
+        print(str(e), flush=True)
+    except Exception as e:
+        failures += 1
+        print(f"not ok {name}: {type(e).__name__}: {e}".splitlines()[0], flush=True)
+        traceback.print_exc(file=sys.stdout)
+        sys.stdout.flush()
+    else:
+        print(f"ok {name}", flush=True)
+
+
+def main(test):
+    """Runs test() with clean-up at every end, and exits."""
+    def stop(number, frame):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        sys.exit(128 + number)
+
+    if os.geteuid():
+        print(f"skip {os.path.basename(sys.argv[0])}: needs root (network namespaces, XDP)")
+        sys.exit(0)
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    with case("the test itself"):
+        test()
+        raise SystemExit(1 if failures else 0)
+    sys.exit(1)
+
+
+def wait_for(what, condition, seconds=10.0):
+    """Waits until condition() is true and returns its value; fails at the deadline."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise Failure(f"{what}: not within {seconds} s")
+        time.sleep(0.02)
+
+
+class Result:
+    def __init__(self, args, code, out, err, seconds):
+        self.args, self.code, self.out, self.err, self.seconds = args, code, out, err, seconds
+
+    def story(self):
+        return f"{' '.join(map(str, self.args))}\nexit code {self.code} after " \
+            f"{self.seconds:.1f} s\n{self.out[-6000:]}\n{self.err[-6000:]}"
+
+    def ok(self):
+        expect(self.code == 0, f"exit code {self.code} of " + self.story())
+        return self
+
+
+def command(*args, timeout=60, check=True, **popen):
+    """Runs a program to its end."""
+    args = [str(a) for a in args]
+    start = time.monotonic()
+    process = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True, errors="replace", **popen)
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        process.terminate()
+        try:
+            out, err = process.communicate(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, err = process.communicate()
+        raise Failure(f"not done after {timeout} s: " + Result(
+            args, process.returncode, out, err, timeout).story()) from None
+    except BaseException:
+        process.terminate()
+        process.wait(10)
+        raise
+    result = Result(args, process.returncode, out, err, time.monotonic() - start)
+    return result.ok() if check else result
+
+
+@contextlib.contextmanager
+def scratch():
+    """A directory for the duration of a test."""
+    path = tempfile.mkdtemp(prefix="inc-test-")
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def sizes(*elements):
+    return [4 * n for n in elements]
+
+
+class Job:
+    """A command on all hosts that runs in the background."""
+
+    def __init__(self, args):
+        self.args = args
+        self.out = tempfile.TemporaryFile("w+", errors="replace")
+        self.start = time.monotonic()
+        self.process = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=self.out,
+                                        stderr=self.out, text=True)
+
+    def text(self):
+        self.out.seek(0)
+        return self.out.read()
+
+    def running(self):
+        return self.process.poll() is None
+
+    def wait(self, seconds, check=True):
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.stop()
+            raise Failure(f"not done after {seconds} s: {' '.join(self.args)}\n"
+                          + self.text()[-6000:]) from None
+        result = Result(self.args, self.process.returncode, self.text(), "",
+                        time.monotonic() - self.start)
+        return result.ok() if check else result
+
+    def stop(self):
+        if self.running():
+            self.process.terminate()
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+
+class Lab:
+    """with Lab("star4.yaml") as lab: a lab that is taken down at the end. Unless books is
+    False, the switch's counters must balance then."""
+
+    def __init__(self, topology, *up_args, books=True):
+        self.topology = topology if "/" in topology else os.path.join(TOP, "topo", topology)
+        self.up_args = up_args
+        self.books = books
+        self.name = "t" + secrets.token_hex(3)
+        self.jobs = []
+
+    def __enter__(self):
+        command("inc-lab", "up", self.topology, "--name", self.name, *self.up_args, timeout=90)
+        try:
+            self.state = json.loads(
+                command("inc-lab", "status", "--name", self.name, "--json").out)
+            self.hosts = [n for n in self.state["nodes"] if n["role"] == "host"]
+            self.switches = [n for n in self.state["nodes"] if n["role"] == "switch"]
+        except BaseException:
+            self.down()
+            raise
+        return self
+
+    def __exit__(self, kind, value, trace):
+        try:
+            for job in self.jobs:
+                job.stop()
+            if kind is None and self.books:
+                self.check_books()
+            elif kind not in (None, SystemExit):
+                self.show()
+        finally:
+            self.down()
+
+    def down(self):
+        command("inc-lab", "down", "--name", self.name, timeout=60, check=False)
+
+    def show(self):
+        """What helps to understand a failure."""
+        for args in (("counters",), ("connections",), ("waiting",), ("events",)):
+            result = self.incctl(*args, check=False)
+            print(f"--- incctl {' '.join(args)}\n{result.out}{result.err}")
+        for node in self.state["nodes"]:
+            if "log" in node:
+                with contextlib.suppress(OSError), open(node["log"], errors="replace") as f:
+                    print(f"--- log of {node['name']}\n{f.read()[-4000:]}")
+        sys.stdout.flush()
+
+    def node(self, name):
+        return next(n for n in self.state["nodes"] if n["name"] == name)
+
+    def exec(self, node, *args, **more):
+        return command("inc-lab", "exec", "--name", self.name, node, "--", *args, **more)
+
+    @staticmethod
+    def _run_args(name, args, options, env, timeout):
+        out = ["inc-lab", "run", "--name", name]
+        if timeout:
+            out += ["--timeout", str(timeout)]
+        for key, value in (env or {}).items():
+            out += ["--env", f"{key}={value}"]
+        return out + list(options) + ["--"] + [str(a) for a in args]
+
+    def run(self, *args, options=(), env=None, timeout=60, check=True):
+        """A command on every host, to its end."""
+        return command(*self._run_args(self.name, args, options, env, timeout),
+                       timeout=timeout + 20, check=check)
+
+    def start(self, *args, options=(), env=None, timeout=300):
+        """The same in the background."""
+        job = Job(self._run_args(self.name, args, options, env, timeout))
+        self.jobs.append(job)
+        return job
+
+    def perf(self, *args, options=(), env=None, timeout=60, collective="allreduce"):
+        """inccl-perf --check on every host; rank 0's rows, of which none may be wrong."""
+        result = self.run("inccl-perf", collective, *args, "--check", "--json",
+                          options=("--no-prefix", "--only", "0", *options), env=env,
+                          timeout=timeout)
+        rows = perf_rows(result)
+        expect(rows, "no rows from " + result.story())
+        return rows
+
+    def incctl(self, *args, check=True, **more):
+        return self.exec("controller", "incctl", *args, check=check, **more)
+
+    def ask(self, *args):
+        """incctl's JSON answer."""
+        result = self.incctl(*args, "--json")
+        try:
+            return json.loads(result.out)
+        except ValueError as e:
+            raise Failure(f"not JSON ({e}): {result.story()}") from None
+
+    def switch_data(self, what):
+        """A switch's answer; of the first switch, where there are several."""
+        data = self.ask(what)
+        return data[0]["data"]
+
+    def counters(self):
+        """{name: value} of the first switch."""
+        return {c["name"]: c["value"] for c in self.switch_data("counters")["counters"]}
+
+    def check_books(self):
+        result = self.incctl("counters", "--check", check=False)
+        expect(result.code == 0, "the books do not balance: " + result.story())
+
+    def wire(self, wire, *specs):
+        return command("inc-lab", "wire", "--name", self.name, wire, *specs)
+
+    def wire_stats(self, wire):
+        return json.loads(self.wire(wire, "stats").out)
+
+
+def perf_rows(result):
+    """The rows of an inccl-perf --json, checked."""
+    rows = []
+    for line in result.out.splitlines():
+        line = re.sub(r"^\[\d+\] ", "", line)
+        if line.startswith("{"):
+            try:
+                rows.append(json.loads(line))
+            except ValueError:
+                raise Failure(f"not JSON: '{line}' from {result.story()}") from None
+    for row in rows:
+        expect(row["wrong"] == 0, f"{row['wrong']} wrong elements at {row['bytes']} bytes: "
+               + result.story())
+    return rows
