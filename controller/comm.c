@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Communicators as their members see them: C, ready, D and failure. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "controller/ctl.h"
+#include "controller/field.h"
+#include "lib/inc_log.h"
+
+const char *inc_comm_state_name(const struct inc_comm *comm)
+{
+	static const char *const names[] = {"COLLECTING", "WAIT_SWITCH", "CONFIGURING",
+					    "CONFIGURED", "STARTED",     "FAILED"};
+
+	return names[comm->state];
+}
+
+struct inc_comm *inc_comm_find(struct inc_ctl *ctl, uint32_t number)
+{
+	struct inc_group *group;
+	struct inc_comm *comm;
+
+	if (!number)
+		return NULL;
+	LIST_FOREACH(group, &ctl->groups, entry)
+	{
+		LIST_FOREACH(comm, &group->comms, entry)
+		{
+			if (comm->number == number)
+				return comm;
+		}
+	}
+	return NULL;
+}
+
+static bool not_asked(const struct inc_group *group, const struct inc_comm *comm, unsigned int rank)
+{
+	return !comm->members[rank].asked;
+}
+
+static bool not_ready(const struct inc_group *group, const struct inc_comm *comm, unsigned int rank)
+{
+	return !comm->members[rank].ready;
+}
+
+static void on_timeout(evutil_socket_t fd, short what, void *arg)
+{
+	struct inc_comm *comm = arg;
+	const struct inc_ctl *ctl = comm->group->ctl;
+	char ranks[400];
+
+	switch (comm->state) {
+	case COMM_COLLECTING:
+		inc_group_list_ranks(comm->group, comm, not_asked, ranks, sizeof(ranks));
+		inc_comm_fail(comm, -1, ETIMEDOUT,
+			      "%s did not ask for communicator %u of job %s within %u ms", ranks,
+			      comm->index, comm->group->job, ctl->opt.group_timeout_ms);
+		break;
+	case COMM_WAIT_SWITCH:
+		inc_comm_fail(comm, -1, EHOSTUNREACH,
+			      "a switch that job %s needs is not connected (see incctl switches)",
+			      comm->group->job);
+		break;
+	case COMM_CONFIGURED:
+		inc_group_list_ranks(comm->group, comm, not_ready, ranks, sizeof(ranks));
+		inc_comm_fail(comm, -1, ETIMEDOUT,
+			      "%s was not ready for communicator %u within %u ms", ranks,
+			      comm->number, ctl->opt.group_timeout_ms);
+		break;
+	default:
+		break;
+	}
+}
+
+static struct inc_comm *comm_new(struct inc_group *group, unsigned int index)
+{
+	struct inc_comm *comm =
+		calloc(1, sizeof(*comm) + group->world_size * sizeof(comm->members[0]));
+
+	if (!comm)
+		return NULL;
+	comm->timer = evtimer_new(group->ctl->base, on_timeout, comm);
+	if (!comm->timer) {
+		free(comm);
+		return NULL;
+	}
+	comm->group = group;
+	comm->index = index;
+	LIST_INSERT_HEAD(&group->comms, comm, entry);
+	group->n_comms++;
+	inc_ctl_arm(comm->timer, group->ctl->opt.group_timeout_ms);
+	return comm;
+}
+
+void inc_comm_end(struct inc_comm *comm)
+{
+	if (comm->number)
+		inc_info("communicator %u (group %u, %s) ends", comm->number, comm->group->number,
+			 comm->group->job);
+	inc_comm_unconfigure(comm);
+	LIST_REMOVE(comm, entry);
+	comm->group->n_comms--;
+	event_free(comm->timer);
+	free(comm->tree);
+	free(comm);
+}
+
+static void tell_failed(const struct inc_comm *comm, unsigned int to, int rank, int code,
+			const char *text)
+{
+	const struct inc_client *client = comm->group->members[to].client;
+	const struct inc_comm_member *member = &comm->members[to];
+	json_t *object;
+
+	if (!client || !member->asked || member->destroyed)
+		return;
+	/* who waits for the answer to a request gets an error, the others a notice */
+	if (comm->state < COMM_CONFIGURED || (comm->state == COMM_CONFIGURED && member->ready)) {
+		inc_ndjson_send_error(client->conn, code,
+				      json_pack("{s:i}", "comm", (int)comm->index), "%s", text);
+		return;
+	}
+	object =
+		json_pack("{s:s, s:I, s:I, s:s, s:s}", "type", "failed", "group",
+			  (json_int_t)comm->group->number, "communicator", (json_int_t)comm->number,
+			  "errno", strerrorname_np(code), "message", text);
+	if (object && rank >= 0)
+		json_object_set_new(object, "rank", json_integer(rank));
+	inc_ndjson_send_new(client->conn, object);
+}
+
+void inc_comm_fail(struct inc_comm *comm, int rank, int code, const char *fmt, ...)
+{
+	char text[600];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (!strerrorname_np(code))
+		code = EIO;
+	inc_warn("group %u (%s), communicator %u: %s", comm->group->number, comm->group->job,
+		 comm->number ? comm->number : comm->index, text);
+	for (unsigned int to = 0; to < comm->group->world_size; to++)
+		tell_failed(comm, to, rank, code, text);
+	if (comm->state < COMM_CONFIGURED) {
+		inc_comm_end(comm);
+		return;
+	}
+	event_del(comm->timer);
+	comm->state = COMM_FAILED;
+}
+
+static int parse_ask(const json_t *object, struct inc_comm_member *m, struct inc_err *err)
+{
+	uint32_t udp_port = INC_ROCE_UDP_PORT, pkey = INC_PKEY_DEFAULT;
+	const json_t *buffer = json_object_get(object, "buffer");
+	int ret;
+
+	ret = inc_field_word(object, "transport", true, m->transport, sizeof(m->transport), err);
+	if (!ret)
+		ret = inc_field_u32(object, "qpn", true, 1, INC_QPN_MASK, &m->route.own.qpn, err);
+	if (!ret)
+		ret = inc_field_u32(object, "psn", true, 0, INC_PSN_MASK, &m->route.own.psn, err);
+	if (!ret)
+		ret = inc_field_u32(object, "udp_port", false, 1, 65535, &udp_port, err);
+	if (!ret)
+		ret = inc_field_u32(object, "payload", true, 256, INC_MAX_PAYLOAD, &m->payload,
+				    err);
+	if (!ret && (m->payload & (m->payload - 1)))
+		ret = inc_err_set(err, EINVAL, "'payload' is not 256, 512, 1024 or 2048");
+	if (!ret)
+		ret = inc_field_u32(object, "message_packets", false, 1, CTL_MESSAGE_PACKETS,
+				    &m->message_packets, err);
+	if (!ret)
+		ret = inc_field_u32(object, "window", true, 1, INC_MAX_SLOTS, &m->window, err);
+	if (!ret && m->window * m->message_packets > INC_MAX_SLOTS)
+		ret = inc_err_set(err, EINVAL,
+				  "a window of %u messages of %u packets is more than %d slots",
+				  m->window, m->message_packets, INC_MAX_SLOTS);
+	if (!ret)
+		ret = inc_field_u32(object, "pkey", false, 1, 65535, &pkey, err);
+	if (!ret)
+		ret = inc_field_bool(object, "udp_csum", &m->route.udp_csum, err);
+	if (!ret && buffer) {
+		m->has_buffer = true;
+		ret = inc_field_u64(buffer, "addr", true, 0, INT64_MAX, &m->buffer_addr, err);
+		if (!ret)
+			ret = inc_field_u64(buffer, "rkey", true, 0, UINT32_MAX, &m->buffer_rkey,
+					    err);
+	}
+	m->route.udp_port = udp_port;
+	m->route.pkey = pkey;
+	return ret;
+}
+
+static struct inc_comm *find_index(const struct inc_group *group, unsigned int index)
+{
+	struct inc_comm *comm;
+
+	LIST_FOREACH(comm, &group->comms, entry)
+	{
+		if (comm->index == index)
+			return comm;
+	}
+	return NULL;
+}
+
+/* All that asked before must have asked for the same message size. */
+static bool agrees(struct inc_comm *comm, unsigned int rank)
+{
+	const struct inc_comm_member *mine = &comm->members[rank];
+
+	for (unsigned int other = 0; other < comm->group->world_size; other++) {
+		const struct inc_comm_member *m = &comm->members[other];
+
+		if (!m->asked || m->message_packets == mine->message_packets)
+			continue;
+		inc_comm_fail(comm, rank, EINVAL,
+			      "message_packets must be the same everywhere: rank %u says %u, rank "
+			      "%u says %u",
+			      other, m->message_packets, rank, mine->message_packets);
+		return false;
+	}
+	return true;
+}
+
+void inc_comm_ask(struct inc_member *member, json_t *object)
+{
+	struct inc_comm_member asked = {.message_packets = 1, .route.host = member->host};
+	struct inc_group *group = member->group;
+	struct inc_ndjson *conn = member->client->conn;
+	struct inc_comm *comm;
+	struct inc_err err;
+	uint32_t index = 0;
+	int ret;
+
+	ret = inc_field_u32(object, "comm", true, 0, INT32_MAX, &index, &err);
+	if (ret) {
+		inc_ndjson_send_error(conn, -ret, NULL, "C: %s", err.msg);
+		return;
+	}
+	ret = parse_ask(object, &asked, &err);
+	if (ret)
+		goto refuse;
+	if (group->over_code) {
+		ret = inc_err_set(&err, group->over_code, "%s", group->over);
+		goto refuse;
+	}
+	comm = find_index(group, index);
+	if (comm && (comm->state != COMM_COLLECTING || comm->members[member->rank].asked)) {
+		ret = inc_err_set(&err, EEXIST, "communicator %u of this group exists already",
+				  index);
+		goto refuse;
+	}
+	if (!comm && group->n_comms >= CTL_MAX_COMMS) {
+		ret = inc_err_set(&err, ENOSPC, "the group has %u communicators already",
+				  group->n_comms);
+		goto refuse;
+	}
+	if (!comm)
+		comm = comm_new(group, index);
+	if (!comm) {
+		ret = inc_err_set(&err, ENOMEM, "the controller is out of memory");
+		goto refuse;
+	}
+	asked.asked = true;
+	comm->members[member->rank] = asked;
+	if (!agrees(comm, member->rank))
+		return;
+	for (unsigned int rank = 0; rank < group->world_size; rank++) {
+		if (!comm->members[rank].asked)
+			return;
+	}
+	event_del(comm->timer);
+	inc_comm_configure(comm);
+	return;
+
+refuse:
+	inc_info("%s: C refused: %s", inc_ndjson_peer(conn), err.msg);
+	inc_ndjson_send_error(conn, -ret, json_pack("{s:i}", "comm", (int)index), "%s", err.msg);
+}
+
+void inc_comm_configured(struct inc_comm *comm)
+{
+	const struct inc_group *group = comm->group;
+	const struct inc_topology *topo = group->ctl->topo;
+
+	inc_info("communicator %u (group %u, %s): payload %u, %u slots, %u switches", comm->number,
+		 group->number, group->job, comm->payload, comm->slots, comm->tree->n);
+	comm->state = COMM_CONFIGURED;
+	inc_ctl_arm(comm->timer, group->ctl->opt.group_timeout_ms);
+	for (unsigned int rank = 0; rank < group->world_size; rank++) {
+		const struct inc_member *member = &group->members[rank];
+		const struct inc_topo_host *host = &topo->hosts[member->host];
+		const struct inc_topo_switch *sw = &topo->switches[host->sw];
+		const struct inc_route_end *peer = &comm->members[rank].route.sw;
+		char my_ip[INET_ADDRSTRLEN], peer_ip[INET_ADDRSTRLEN];
+
+		inet_ntop(AF_INET, &host->ip, my_ip, sizeof(my_ip));
+		inet_ntop(AF_INET, &sw->ports[host->port].ip, peer_ip, sizeof(peer_ip));
+		inc_ndjson_send_new(
+			member->client->conn,
+			json_pack("{s:s, s:i, s:I, s:i, s:i, s:{s:s, s:s, s:i, s:I, s:I, s:s}}",
+				  "type", "C", "comm", (int)comm->index, "communicator",
+				  (json_int_t)comm->number, "payload", (int)comm->payload, "slots",
+				  (int)comm->slots, "connection", "switch", sw->name, "peer_ip",
+				  peer_ip, "peer_port", INC_ROCE_UDP_PORT, "peer_qp",
+				  (json_int_t)peer->qpn, "peer_psn", (json_int_t)peer->psn, "my_ip",
+				  my_ip));
+	}
+}
+
+/* The communicator that a message names, if the member is part of it. */
+static struct inc_comm *find_own(struct inc_member *member, const json_t *object, uint32_t *number,
+				 struct inc_err *err)
+{
+	struct inc_comm *comm;
+
+	*number = 0;
+	if (inc_field_u32(object, "communicator", true, 1, UINT32_MAX, number, err))
+		return NULL;
+	comm = inc_comm_find(member->group->ctl, *number);
+	if (!comm || comm->group != member->group || comm->members[member->rank].destroyed) {
+		inc_err_set(err, ENOENT, "communicator %u is none of this member's", *number);
+		return NULL;
+	}
+	return comm;
+}
+
+void inc_comm_ready(struct inc_member *member, json_t *object)
+{
+	struct inc_ndjson *conn = member->client->conn;
+	struct inc_group *group = member->group;
+	struct inc_comm *comm;
+	struct inc_err err;
+	uint32_t number;
+
+	comm = find_own(member, object, &number, &err);
+	if (!comm) {
+		inc_ndjson_send_error(conn, ENOENT,
+				      json_pack("{s:I}", "communicator", (json_int_t)number),
+				      "ready: %s", err.msg);
+		return;
+	}
+	if (comm->state != COMM_CONFIGURED || comm->members[member->rank].ready) {
+		bool failed = comm->state == COMM_FAILED;
+
+		inc_ndjson_send_error(conn, failed ? ECANCELED : EALREADY,
+				      json_pack("{s:i, s:I}", "comm", (int)comm->index,
+						"communicator", (json_int_t)number),
+				      "communicator %u %s", number,
+				      failed ? "has failed" : "is ready already");
+		return;
+	}
+	comm->members[member->rank].ready = true;
+	for (unsigned int rank = 0; rank < group->world_size; rank++) {
+		if (!comm->members[rank].ready)
+			return;
+	}
+	event_del(comm->timer);
+	comm->state = COMM_STARTED;
+	for (unsigned int rank = 0; rank < group->world_size; rank++)
+		inc_ndjson_send_new(group->members[rank].client->conn,
+				    json_pack("{s:s, s:I}", "type", "start", "communicator",
+					      (json_int_t)number));
+}
+
+void inc_comm_destroy(struct inc_member *member, json_t *object)
+{
+	struct inc_ndjson *conn = member->client->conn;
+	struct inc_group *group = member->group;
+	struct inc_comm *comm;
+	struct inc_err err;
+	uint32_t number;
+
+	comm = find_own(member, object, &number, &err);
+	/* what has ended meanwhile, with its group say, is as gone as was asked for */
+	if (!comm && (!number || number >= group->ctl->next_communicator ||
+		      inc_comm_find(group->ctl, number))) {
+		inc_ndjson_send_error(conn, ENOENT,
+				      json_pack("{s:I}", "communicator", (json_int_t)number),
+				      "D: %s", err.msg);
+		return;
+	}
+	inc_ndjson_send_new(
+		conn, json_pack("{s:s, s:I}", "type", "D", "communicator", (json_int_t)number));
+	if (!comm)
+		return;
+	comm->members[member->rank].destroyed = true;
+	if (comm->state == COMM_CONFIGURED)
+		inc_comm_fail(comm, member->rank, ECANCELED,
+			      "%s destroyed communicator %u before it was started",
+			      inc_member_name(member), number);
+	for (unsigned int rank = 0; rank < group->world_size; rank++) {
+		if (!comm->members[rank].destroyed && group->members[rank].client)
+			return;
+	}
+	inc_comm_end(comm);
+}

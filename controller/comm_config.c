@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Communicators as the switches see them: route, configuration, removal, events. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include "controller/ctl.h"
+#include "controller/field.h"
+#include "lib/inc_log.h"
+
+static struct inc_switch *switch_of(const struct inc_comm *comm, const struct inc_tree_node *node)
+{
+	return &comm->group->ctl->switches[node->sw];
+}
+
+static struct inc_tree_node *node_of(const struct inc_comm *comm, const struct inc_switch *sw)
+{
+	for (unsigned int i = 0; comm->tree && i < comm->tree->n; i++) {
+		if (comm->tree->nodes[i].sw == sw->index)
+			return &comm->tree->nodes[i];
+	}
+	return NULL;
+}
+
+static void on_removed(struct inc_switch *sw, int code, const char *text, json_t *answer,
+		       uint64_t number)
+{
+	if (!code || code == ECONNRESET) /* a lost switch is told on its return what to keep */
+		return;
+	inc_warn("switch %s does not remove communicator %llu: %s", inc_switch_name(sw),
+		 (unsigned long long)number, text);
+	/* what it has is unknown now: its next hello will tell */
+	if (code == ETIMEDOUT)
+		inc_switch_drop(sw, "did not answer remove");
+}
+
+void inc_comm_unconfigure(struct inc_comm *comm)
+{
+	struct inc_ctl *ctl = comm->group->ctl;
+
+	if (!comm->tree)
+		return;
+	for (unsigned int i = 0; i < comm->tree->n; i++) {
+		struct inc_tree_node *node = &comm->tree->nodes[i];
+
+		if (node->state != TREE_ASKED && node->state != TREE_CONFIGURED)
+			continue;
+		node->state = TREE_NEW;
+		inc_switch_request(switch_of(comm, node),
+				   json_pack("{s:s, s:I}", "type", "remove", "communicator",
+					     (json_int_t)comm->number),
+				   on_removed, comm->number);
+	}
+	for (unsigned int i = 0; i < comm->tree->n; i++) {
+		struct inc_tree_node *node = &comm->tree->nodes[i];
+
+		if (node->parent < 0)
+			continue;
+		inc_switch_qpn_put(switch_of(comm, node), node->up.qpn);
+		inc_switch_qpn_put(switch_of(comm, &comm->tree->nodes[node->parent]),
+				   node->down.qpn);
+	}
+	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
+		const struct inc_route_member *member = &comm->members[rank].route;
+
+		inc_switch_qpn_put(&ctl->switches[ctl->topo->hosts[member->host].sw],
+				   member->sw.qpn);
+	}
+	free(comm->tree);
+	comm->tree = NULL;
+}
+
+static int new_end(struct inc_switch *sw, struct inc_route_end *end)
+{
+	int ret;
+
+	if (getrandom(&end->psn, sizeof(end->psn), 0) != sizeof(end->psn))
+		return -EIO;
+	end->psn &= INC_PSN_MASK;
+	ret = inc_switch_qpn_get(sw, &end->qpn);
+	if (ret)
+		end->qpn = 0;
+	return ret;
+}
+
+static int number_connections(struct inc_comm *comm)
+{
+	struct inc_ctl *ctl = comm->group->ctl;
+	int ret = 0;
+
+	for (unsigned int rank = 0; rank < comm->group->world_size && !ret; rank++) {
+		struct inc_route_member *member = &comm->members[rank].route;
+
+		ret = new_end(&ctl->switches[ctl->topo->hosts[member->host].sw], &member->sw);
+	}
+	for (unsigned int i = 1; i < comm->tree->n && !ret; i++) {
+		struct inc_tree_node *node = &comm->tree->nodes[i];
+
+		ret = new_end(switch_of(comm, node), &node->up);
+		if (!ret)
+			ret = new_end(switch_of(comm, &comm->tree->nodes[node->parent]),
+				      &node->down);
+	}
+	return ret;
+}
+
+static const struct inc_route_member *route_member(const void *arg, unsigned int rank)
+{
+	const struct inc_comm *comm = arg;
+
+	return &comm->members[rank].route;
+}
+
+static unsigned int power_of_two(unsigned int n)
+{
+	unsigned int p = 1;
+
+	while (p < n)
+		p *= 2;
+	return p;
+}
+
+static unsigned int min(unsigned int a, unsigned int b)
+{
+	return a < b ? a : b;
+}
+
+/* The largest packet must pass every port on the way. */
+static void choose_sizes(struct inc_comm *comm)
+{
+	const struct inc_ctl *ctl = comm->group->ctl;
+	unsigned int mtu = UINT32_MAX, packets = 1;
+
+	comm->payload = INC_MAX_PAYLOAD;
+	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
+		const struct inc_comm_member *m = &comm->members[rank];
+		const struct inc_topo_host *host = &ctl->topo->hosts[m->route.host];
+
+		comm->payload = min(comm->payload, m->payload);
+		if (packets < m->window * m->message_packets)
+			packets = m->window * m->message_packets;
+		mtu = min(mtu, ctl->topo->links[host->link].mtu);
+		mtu = min(mtu, inc_switch_port_mtu(&ctl->switches[host->sw], host->port));
+	}
+	for (unsigned int i = 1; i < comm->tree->n; i++) {
+		const struct inc_tree_node *node = &comm->tree->nodes[i];
+		const struct inc_topo_port *up =
+			&ctl->topo->switches[node->sw].ports[node->up_port];
+
+		mtu = min(mtu, ctl->topo->links[up->link].mtu);
+		mtu = min(mtu, inc_switch_port_mtu(switch_of(comm, node), node->up_port));
+		mtu = min(mtu, inc_switch_port_mtu(&ctl->switches[up->peer], up->peer_port));
+	}
+	while (comm->payload > 256 && comm->payload + CTL_HEADER_BYTES > mtu)
+		comm->payload /= 2;
+	comm->slots = power_of_two(packets);
+}
+
+static unsigned int count_children(const struct inc_comm *comm, unsigned int n)
+{
+	const struct inc_topology *topo = comm->group->ctl->topo;
+	unsigned int children = 0;
+
+	for (unsigned int rank = 0; rank < comm->group->world_size; rank++)
+		children +=
+			topo->hosts[comm->members[rank].route.host].sw == comm->tree->nodes[n].sw;
+	for (unsigned int i = 1; i < comm->tree->n; i++)
+		children += comm->tree->nodes[i].parent == (int)n;
+	return children;
+}
+
+static void list_switches(const struct inc_comm *comm, char *buf, size_t size)
+{
+	size_t used = 0;
+
+	buf[0] = '\0';
+	for (unsigned int i = 0; i < comm->tree->n && used + INC_TOPO_NAME_MAX + 2 < size; i++)
+		used += snprintf(buf + used, size - used, "%s%s", i ? ", " : "",
+				 inc_switch_name(switch_of(comm, &comm->tree->nodes[i])));
+}
+
+/* 0, or -errno where the switches cannot hold this communicator, whatever they hold now. */
+static int check_fits(const struct inc_comm *comm, struct inc_err *err)
+{
+	char names[200];
+
+	if (comm->tree->n > 1) {
+		list_switches(comm, names, sizeof(names));
+		return inc_err_set(err, EOPNOTSUPP,
+				   "job %s needs a tree of %u switches (%s), which switches do not "
+				   "form yet",
+				   comm->group->job, comm->tree->n, names);
+	}
+	for (unsigned int i = 0; i < comm->tree->n; i++) {
+		const struct inc_switch *sw = switch_of(comm, &comm->tree->nodes[i]);
+		unsigned int children = count_children(comm, i);
+
+		if (children > sw->limits.children)
+			return inc_err_set(err, E2BIG, "switch %s takes %llu children, not %u",
+					   inc_switch_name(sw),
+					   (unsigned long long)sw->limits.children, children);
+		if (comm->slots > sw->limits.slots)
+			return inc_err_set(err, E2BIG, "switch %s has %llu slots, not %u",
+					   inc_switch_name(sw),
+					   (unsigned long long)sw->limits.slots, comm->slots);
+	}
+	return 0;
+}
+
+static void on_configured(struct inc_switch *sw, int code, const char *text, json_t *answer,
+			  uint64_t number)
+{
+	struct inc_comm *comm = inc_comm_find(sw->ctl, number);
+	struct inc_tree_node *node = comm ? node_of(comm, sw) : NULL;
+	uint32_t said = 0;
+
+	if (!node || comm->state != COMM_CONFIGURING || node->state != TREE_ASKED)
+		return;
+	if (code) {
+		/* without an answer it may have the communicator: the remove will tell it */
+		if (code != ETIMEDOUT && code != ECONNRESET)
+			node->state = TREE_REFUSED;
+		inc_comm_fail(comm, -1, code, "switch %s: %s", inc_switch_name(sw), text);
+		return;
+	}
+	if (inc_field_u32(answer, "communicator", true, 1, UINT32_MAX, &said, NULL) ||
+	    said != comm->number) {
+		inc_comm_fail(comm, -1, EPROTO, "switch %s confirms another communicator",
+			      inc_switch_name(sw));
+		return;
+	}
+	node->state = TREE_CONFIGURED;
+	if (--comm->pending == 0)
+		inc_comm_configured(comm);
+}
+
+static void send_configs(struct inc_comm *comm)
+{
+	const struct inc_route_comm route = {
+		.communicator = comm->number,
+		.group = comm->group->number,
+		.payload = comm->payload,
+		.slots = comm->slots,
+		.topo = comm->group->ctl->topo,
+		.tree = comm->tree,
+		.member = route_member,
+		.arg = comm,
+		.n_members = comm->group->world_size,
+	};
+
+	comm->state = COMM_CONFIGURING;
+	for (unsigned int i = 0; i < comm->tree->n; i++) {
+		struct inc_tree_node *node = &comm->tree->nodes[i];
+		struct inc_switch *sw = switch_of(comm, node);
+		json_t *config = inc_route_config(&route, i);
+		int ret = -ENOMEM;
+
+		if (config)
+			ret = inc_switch_request(
+				sw, json_pack("{s:s, s:o}", "type", "configure", "config", config),
+				on_configured, comm->number);
+		if (ret) {
+			inc_comm_fail(comm, -1, -ret, "switch %s: %s", inc_switch_name(sw),
+				      strerror(-ret));
+			return;
+		}
+		node->state = TREE_ASKED;
+		comm->pending++;
+	}
+}
+
+static const struct inc_switch *first_absent(const struct inc_comm *comm)
+{
+	for (unsigned int i = 0; i < comm->tree->n; i++) {
+		const struct inc_switch *sw = switch_of(comm, &comm->tree->nodes[i]);
+
+		if (!sw->link)
+			return sw;
+	}
+	return NULL;
+}
+
+void inc_comm_configure(struct inc_comm *comm)
+{
+	const struct inc_group *group = comm->group;
+	struct inc_ctl *ctl = group->ctl;
+	unsigned int hosts[CTL_MAX_WORLD];
+	const struct inc_switch *absent;
+	struct inc_err err;
+	int ret;
+
+	for (unsigned int rank = 0; rank < group->world_size; rank++)
+		hosts[rank] = group->members[rank].host;
+	if (!comm->tree) {
+		ret = inc_route_compute(ctl->topo, hosts, group->world_size, &comm->tree, &err);
+		if (ret)
+			goto fail;
+	}
+	absent = first_absent(comm);
+	if (absent) {
+		inc_info("group %u (%s) waits for switch %s", group->number, group->job,
+			 inc_switch_name(absent));
+		if (comm->state != COMM_WAIT_SWITCH)
+			inc_ctl_arm(comm->timer, ctl->opt.switch_timeout_ms);
+		comm->state = COMM_WAIT_SWITCH;
+		return;
+	}
+	event_del(comm->timer);
+	choose_sizes(comm);
+	ret = check_fits(comm, &err);
+	if (ret)
+		goto fail;
+	comm->number = ctl->next_communicator++;
+	ret = number_connections(comm);
+	if (ret) {
+		inc_err_set(&err, -ret, "no queue pair number: %s", strerror(-ret));
+		goto fail;
+	}
+	send_configs(comm);
+	return;
+fail:
+	inc_comm_fail(comm, -1, -ret, "%s", err.msg);
+}
+
+/* Comm by comm, from the start again after each: configuring one may end it. */
+void inc_comm_switch_connected(struct inc_switch *sw)
+{
+	struct inc_group *group;
+	struct inc_comm *comm;
+again:
+	LIST_FOREACH(group, &sw->ctl->groups, entry)
+	{
+		LIST_FOREACH(comm, &group->comms, entry)
+		{
+			if (comm->state != COMM_WAIT_SWITCH || first_absent(comm))
+				continue;
+			inc_comm_configure(comm); /* leaves WAIT_SWITCH in any case */
+			goto again;
+		}
+	}
+}
+
+bool inc_comm_keeps(const struct inc_comm *comm, const struct inc_switch *sw)
+{
+	const struct inc_tree_node *node = node_of(comm, sw);
+
+	return node && node->state == TREE_CONFIGURED;
+}
+
+static bool lists(const json_t *listed, uint32_t number)
+{
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach (listed, i, v) {
+		if (json_integer_value(v) == number)
+			return true;
+	}
+	return false;
+}
+
+void inc_comm_check_kept(struct inc_switch *sw, const json_t *listed)
+{
+	struct inc_group *group;
+	struct inc_comm *comm;
+again:
+	LIST_FOREACH(group, &sw->ctl->groups, entry)
+	{
+		LIST_FOREACH(comm, &group->comms, entry)
+		{
+			struct inc_tree_node *node = node_of(comm, sw);
+
+			if (!node || node->state != TREE_CONFIGURED || lists(listed, comm->number))
+				continue;
+			node->state = TREE_REFUSED;
+			if (comm->state == COMM_FAILED)
+				continue;
+			inc_comm_fail(comm, -1, ENETRESET,
+				      "switch %s has restarted without communicator %u",
+				      inc_switch_name(sw), comm->number);
+			goto again;
+		}
+	}
+}
+
+void inc_comm_event(struct inc_switch *sw, json_t *event)
+{
+	static const struct {
+		const char *name;
+		int code;
+	} fatal[] = {
+		{"mismatch", EPROTO},
+		{"connection_error", ECONNABORTED},
+		{"peer_nak", ECONNABORTED},
+		{"unresponsive", ETIMEDOUT},
+	};
+	const char *name = inc_field_text(event, "event");
+	const char *message = inc_field_text(event, "message");
+	struct inc_comm *comm;
+	uint32_t number = 0, rank = UINT32_MAX;
+
+	inc_field_u32(event, "communicator", true, 1, UINT32_MAX, &number, NULL);
+	inc_field_u32(event, "rank", false, 0, CTL_MAX_WORLD - 1, &rank, NULL);
+	inc_warn("switch %s: event %.32s, communicator %u: %.300s", inc_switch_name(sw), name,
+		 number, message);
+	comm = inc_comm_find(sw->ctl, number);
+	if (!comm || !node_of(comm, sw) || comm->state < COMM_CONFIGURED ||
+	    comm->state == COMM_FAILED)
+		return;
+	if (rank >= comm->group->world_size)
+		rank = UINT32_MAX;
+	/* a rank that is through with the communicator owes nobody an acknowledgement */
+	if (rank != UINT32_MAX && comm->members[rank].destroyed)
+		return;
+	for (size_t i = 0; i < sizeof(fatal) / sizeof(fatal[0]); i++) {
+		if (strcmp(fatal[i].name, name) != 0)
+			continue;
+		inc_comm_fail(comm, rank == UINT32_MAX ? -1 : (int)rank, fatal[i].code,
+			      "switch %s: %s", inc_switch_name(sw), *message ? message : name);
+		return;
+	}
+}

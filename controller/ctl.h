@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The controller's objects. Everything runs in one event loop; nothing blocks.
+ *
+ *   client   a connection on the member port: a member of a group, or a tool
+ *   member   a rank of a group; outlives its client by the group's reaction to the loss
+ *   group    all ranks of a job
+ *   comm     a communicator of a group: collected, configured, ready, started, ended
+ *   switch   a switch of the topology, connected or absent
+ *   query    a tool's question that waits for the switches' answers
+ *
+ * Objects that wait for an answer from elsewhere are found again by number, not by
+ * pointer, so that they may go away in the meantime.
+ */
+#ifndef INC_CTL_H
+#define INC_CTL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <event2/event.h>
+#include <event2/listener.h>
+#include <jansson.h>
+#include <arpa/inet.h>
+#include "bpf/inc_abi.h"
+#include "bpf/inc_wire.h"
+#include "controller/route.h"
+#include "lib/inc_err.h"
+#include "lib/inc_ndjson.h"
+#include "lib/inc_topology.h"
+
+#define CTL_PROTOCOL        1
+#define CTL_MEMBER_LINE_MAX (64u << 10)
+#define CTL_SWITCH_LINE_MAX (1u << 20)
+#define CTL_WRITE_MAX       (4u << 20)
+#define CTL_MAX_WORLD       1024
+#define CTL_MAX_COMMS       64 /* of one group, at a time */
+#define CTL_MAX_QUERIES     4  /* of one client, at a time */
+#define CTL_NAME_MAX        65 /* job and host names, with the terminator */
+#define CTL_MESSAGE_PACKETS 64
+#define CTL_HEADER_BYTES    64    /* IP, UDP, BTH, RETH, immediate and ICRC of the longest packet */
+#define CTL_MIN_QPN         0x100 /* below are the special queue pairs of real devices */
+
+struct inc_client;
+struct inc_comm;
+struct inc_group;
+struct inc_switch;
+
+struct inc_ctl_options {
+	const char *topology;
+	const char *listen;
+	unsigned int member_port;
+	unsigned int switch_port;
+	unsigned int group_timeout_ms;
+	unsigned int client_timeout_ms;
+	unsigned int switch_timeout_ms;
+	unsigned int max_clients;
+};
+
+struct inc_ctl {
+	struct inc_ctl_options opt;
+	struct event_base *base;
+	struct inc_topology *topo;
+	struct inc_switch *switches; /* one per switch of the topology, same index */
+	TAILQ_HEAD(client_list, inc_client) clients; /* the longest silent first */
+	unsigned int n_clients;
+	LIST_HEAD(, inc_switch_link) links;
+	unsigned int n_links;
+	LIST_HEAD(group_list, inc_group) groups;
+	LIST_HEAD(, inc_query) queries;
+	uint32_t next_group;
+	uint32_t next_communicator;
+	uint64_t next_query;
+};
+
+struct inc_client {
+	struct inc_ctl *ctl;
+	struct inc_ndjson *conn;
+	struct event *idle; /* runs while the client is in no group */
+	struct inc_member *member;
+	bool bye;
+	unsigned int queries; /* under way */
+	TAILQ_ENTRY(inc_client) entry;
+};
+
+struct inc_member {
+	struct inc_group *group;
+	struct inc_client *client; /* NULL: has left */
+	bool present;              /* somebody has taken this rank */
+	unsigned int rank;
+	unsigned int host;       /* of the topology */
+	char node[CTL_NAME_MAX]; /* what the member calls its machine */
+};
+
+enum inc_group_phase {
+	GROUP_IDLE, /* failed, or a member has left: nothing new can begin */
+	GROUP_CREATING,
+	GROUP_READY,
+	GROUP_CREATING_COMM,
+	GROUP_COMM_READY,
+};
+
+struct inc_group {
+	struct inc_ctl *ctl;
+	uint32_t number;
+	char job[CTL_NAME_MAX];
+	unsigned int world_size;
+	unsigned int connected; /* members with a client */
+	bool formed;
+	char over[256]; /* why nothing new can begin; empty: it can */
+	int over_code;
+	uint64_t since_ms;
+	struct event *timer; /* until formed */
+	LIST_HEAD(comm_list, inc_comm) comms;
+	unsigned int n_comms;
+	LIST_ENTRY(inc_group) entry;
+	struct inc_member members[]; /* by rank */
+};
+
+enum inc_comm_state {
+	COMM_COLLECTING,  /* waits for the members' C */
+	COMM_WAIT_SWITCH, /* waits for a switch to connect */
+	COMM_CONFIGURING, /* waits for the switches' configured */
+	COMM_CONFIGURED,  /* waits for the members' ready */
+	COMM_STARTED,
+	COMM_FAILED, /* members were told; kept for inspection until they leave it */
+};
+
+struct inc_comm_member {
+	bool asked;
+	bool ready;
+	bool destroyed;
+	bool has_buffer;
+	uint64_t buffer_addr; /* shown by incctl, nothing else */
+	uint64_t buffer_rkey;
+	char transport[16];
+	unsigned int payload;
+	unsigned int message_packets;
+	unsigned int window; /* messages */
+	struct inc_route_member route;
+};
+
+struct inc_comm {
+	struct inc_group *group;
+	unsigned int index; /* the group's own count */
+	uint32_t number;    /* 0 until configuring */
+	enum inc_comm_state state;
+	unsigned int payload;
+	unsigned int slots;
+	struct event *timer;
+	struct inc_tree *tree; /* from CONFIGURING on */
+	unsigned int pending;  /* configure requests not answered */
+	LIST_ENTRY(inc_comm) entry;
+	struct inc_comm_member members[]; /* by rank */
+};
+
+struct inc_switch_limits {
+	uint64_t children;
+	uint64_t slots;
+};
+
+struct inc_switch {
+	struct inc_ctl *ctl;
+	unsigned int index;
+	struct inc_switch_link *link; /* NULL: absent */
+	uint64_t since_ms;            /* connected or absent */
+	json_t *ports;                /* of the last hello, may be NULL */
+	struct inc_switch_limits limits;
+	uint32_t *qpns; /* in use */
+	size_t n_qpns, qpns_room;
+};
+
+/* main.c */
+uint64_t inc_ctl_now_ms(void);
+void inc_ctl_arm(struct event *timer, unsigned int ms);
+
+/* member.c */
+void inc_client_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *addr, int len,
+		       void *arg);
+void inc_client_idle(struct inc_client *client); /* has no group (any more) */
+void inc_clients_free(struct inc_ctl *ctl);
+
+/* group.c */
+void inc_group_join(struct inc_client *client, json_t *object);
+/* The member's connection is over; reason for the others, clean: after a bye. */
+void inc_group_leave(struct inc_member *member, bool clean, const char *reason);
+void inc_group_free(struct inc_group *group);
+enum inc_group_phase inc_group_state(const struct inc_group *group);
+const char *inc_group_state_name(const struct inc_group *group);
+/* "rank 2 (h2, 10.77.2.1)"; the same buffer on every call */
+const char *inc_member_name(const struct inc_member *member);
+/* "rank 2 (h2, …), rank 5" of the ranks for which absent says true */
+void inc_group_list_ranks(const struct inc_group *group, const struct inc_comm *comm,
+			  bool (*absent)(const struct inc_group *group, const struct inc_comm *comm,
+					 unsigned int rank),
+			  char *buf, size_t size);
+
+/* comm.c */
+void inc_comm_ask(struct inc_member *member, json_t *object);     /* C */
+void inc_comm_ready(struct inc_member *member, json_t *object);   /* ready */
+void inc_comm_destroy(struct inc_member *member, json_t *object); /* D */
+struct inc_comm *inc_comm_find(struct inc_ctl *ctl, uint32_t number);
+/* Tells its members (rank: who is to blame, or -1); before the answer to C this ends it. */
+void inc_comm_fail(struct inc_comm *comm, int rank, int code, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+void inc_comm_configured(struct inc_comm *comm);
+/* Removes it from the switches and frees it. */
+void inc_comm_end(struct inc_comm *comm);
+const char *inc_comm_state_name(const struct inc_comm *comm);
+
+/* comm_config.c */
+void inc_comm_configure(struct inc_comm *comm); /* all have asked */
+void inc_comm_unconfigure(struct inc_comm *comm);
+/* A switch is back: go on where communicators wait for it. */
+void inc_comm_switch_connected(struct inc_switch *sw);
+/* Whether the switch, which says it has the communicator, shall keep it. */
+bool inc_comm_keeps(const struct inc_comm *comm, const struct inc_switch *sw);
+/* Fails the communicators that should be on the switch but are not in its list. */
+void inc_comm_check_kept(struct inc_switch *sw, const json_t *listed);
+void inc_comm_event(struct inc_switch *sw, json_t *event);
+
+/* switch.c */
+int inc_switches_init(struct inc_ctl *ctl);
+void inc_switches_free(struct inc_ctl *ctl);
+void inc_switch_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *addr, int len,
+		       void *arg);
+const char *inc_switch_name(const struct inc_switch *sw);
+/* Closes its connection; it comes back by itself and is told what to keep. */
+void inc_switch_drop(struct inc_switch *sw, const char *reason);
+/* MTU of a port as the switch says, or the topology's where it says nothing. */
+unsigned int inc_switch_port_mtu(const struct inc_switch *sw, unsigned int port);
+/* A queue pair number that no live connection of the switch has. */
+int inc_switch_qpn_get(struct inc_switch *sw, uint32_t *qpn);
+void inc_switch_qpn_put(struct inc_switch *sw, uint32_t qpn);
+
+/* switch_request.c */
+/* code 0 and the answer, or a positive errno and its text. */
+typedef void (*inc_switch_reply)(struct inc_switch *sw, int code, const char *text, json_t *answer,
+				 uint64_t arg);
+struct inc_switch_link;
+/*
+ * Sends request (stolen) with a fresh seq; reply is called once, later, from the loop:
+ * with the answer, the switch's error, ETIMEDOUT or ECONNRESET. -errno where it could not
+ * be sent; reply is not called then.
+ */
+int inc_switch_request(struct inc_switch *sw, json_t *request, inc_switch_reply reply,
+		       uint64_t arg);
+
+/* query.c */
+void inc_query_ask(struct inc_client *client, json_t *object); /* A */
+void inc_query_client_gone(struct inc_client *client);
+void inc_queries_free(struct inc_ctl *ctl);
+
+#endif

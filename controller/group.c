@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Groups: all ranks of a job find each other, and hear when one is lost. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <arpa/inet.h>
+#include "controller/ctl.h"
+#include "controller/field.h"
+#include "lib/inc_log.h"
+
+enum inc_group_phase inc_group_state(const struct inc_group *group)
+{
+	enum inc_group_phase state = GROUP_READY;
+	const struct inc_comm *comm;
+
+	if (!group->formed)
+		return GROUP_CREATING;
+	if (group->over_code)
+		return GROUP_IDLE;
+	LIST_FOREACH(comm, &group->comms, entry)
+	{
+		if (comm->state < COMM_STARTED)
+			return GROUP_CREATING_COMM;
+		if (comm->state == COMM_STARTED)
+			state = GROUP_COMM_READY;
+	}
+	return state;
+}
+
+const char *inc_group_state_name(const struct inc_group *group)
+{
+	static const char *const names[] = {"IDLE", "CREATING_GROUP", "GROUP_READY",
+					    "CREATING_COMM", "COMM_READY"};
+
+	return names[inc_group_state(group)];
+}
+
+const char *inc_member_name(const struct inc_member *member)
+{
+	const struct inc_topo_host *host = &member->group->ctl->topo->hosts[member->host];
+	char ip[INET_ADDRSTRLEN];
+	static char text[96];
+
+	if (!member->present) {
+		snprintf(text, sizeof(text), "rank %u", member->rank);
+		return text;
+	}
+	inet_ntop(AF_INET, &host->ip, ip, sizeof(ip));
+	snprintf(text, sizeof(text), "rank %u (%s, %s)", member->rank, host->name, ip);
+	return text;
+}
+
+void inc_group_list_ranks(const struct inc_group *group, const struct inc_comm *comm,
+			  bool (*absent)(const struct inc_group *group, const struct inc_comm *comm,
+					 unsigned int rank),
+			  char *buf, size_t size)
+{
+	size_t used = 0;
+
+	buf[0] = '\0';
+	for (unsigned int rank = 0; rank < group->world_size; rank++) {
+		if (!absent(group, comm, rank))
+			continue;
+		if (used + 96 > size) { /* the longest name, and the dots */
+			snprintf(buf + used, size - used, " and more");
+			return;
+		}
+		used += snprintf(buf + used, size - used, "%s%s", used ? ", " : "",
+				 inc_member_name(&group->members[rank]));
+	}
+}
+
+static bool not_present(const struct inc_group *group, const struct inc_comm *comm,
+			unsigned int rank)
+{
+	return !group->members[rank].present;
+}
+
+static void on_timeout(evutil_socket_t fd, short what, void *arg)
+{
+	struct inc_group *group = arg;
+	char ranks[400];
+
+	inc_group_list_ranks(group, NULL, not_present, ranks, sizeof(ranks));
+	inc_warn("group %u (%s): %s did not come within %u ms", group->number, group->job, ranks,
+		 group->ctl->opt.group_timeout_ms);
+	for (unsigned int rank = 0; rank < group->world_size; rank++) {
+		struct inc_client *client = group->members[rank].client;
+
+		if (!client)
+			continue;
+		inc_ndjson_send_error(client->conn, ETIMEDOUT, NULL,
+				      "job %s: %s did not come within %u ms", group->job, ranks,
+				      group->ctl->opt.group_timeout_ms);
+		client->member = NULL;
+		inc_client_idle(client);
+	}
+	inc_group_free(group);
+}
+
+static struct inc_group *group_new(struct inc_ctl *ctl, const char *job, unsigned int world_size)
+{
+	struct inc_group *group =
+		calloc(1, sizeof(*group) + world_size * sizeof(group->members[0]));
+
+	if (!group)
+		return NULL;
+	group->timer = evtimer_new(ctl->base, on_timeout, group);
+	if (!group->timer) {
+		free(group);
+		return NULL;
+	}
+	group->ctl = ctl;
+	group->number = ctl->next_group++;
+	snprintf(group->job, sizeof(group->job), "%s", job);
+	group->world_size = world_size;
+	group->since_ms = inc_ctl_now_ms();
+	for (unsigned int rank = 0; rank < world_size; rank++) {
+		group->members[rank].group = group;
+		group->members[rank].rank = rank;
+	}
+	LIST_INSERT_HEAD(&ctl->groups, group, entry);
+	inc_ctl_arm(group->timer, ctl->opt.group_timeout_ms);
+	return group;
+}
+
+void inc_group_free(struct inc_group *group)
+{
+	while (!LIST_EMPTY(&group->comms))
+		inc_comm_end(LIST_FIRST(&group->comms));
+	LIST_REMOVE(group, entry);
+	event_free(group->timer);
+	free(group);
+}
+
+/* A group that is over does not keep its job's name: the next run may begin at once. */
+static struct inc_group *find_job(const struct inc_ctl *ctl, const char *job)
+{
+	struct inc_group *group;
+
+	LIST_FOREACH(group, &ctl->groups, entry)
+	{
+		if (!group->over_code && strcmp(group->job, job) == 0)
+			return group;
+	}
+	return NULL;
+}
+
+static void group_formed(struct inc_group *group)
+{
+	group->formed = true;
+	event_del(group->timer);
+	inc_info("group %u (%s): all %u ranks are here", group->number, group->job,
+		 group->world_size);
+	for (unsigned int rank = 0; rank < group->world_size; rank++) {
+		const struct inc_member *member = &group->members[rank];
+		char ip[INET_ADDRSTRLEN];
+
+		inet_ntop(AF_INET, &group->ctl->topo->hosts[member->host].ip, ip, sizeof(ip));
+		inc_ndjson_send_new(member->client->conn,
+				    json_pack("{s:s, s:I, s:s}", "type", "G", "group",
+					      (json_int_t)group->number, "addr", ip));
+	}
+}
+
+/* The host that the first address known to the topology belongs to. */
+static int find_host(const struct inc_ctl *ctl, const json_t *object, unsigned int *host,
+		     struct inc_err *err)
+{
+	const json_t *addrs = json_object_get(object, "addrs");
+	const char *text = "";
+	size_t n = json_array_size(addrs);
+
+	if (!json_is_array(addrs) || n < 1 || n > 64)
+		return inc_err_set(err, EINVAL, "'addrs' is not a list of 1 to 64 addresses");
+	for (size_t i = 0; i < n; i++) {
+		struct in_addr ip;
+		int found;
+
+		text = json_string_value(json_array_get(addrs, i));
+		if (!text || inet_pton(AF_INET, text, &ip) != 1)
+			return inc_err_set(err, EINVAL, "addrs[%zu] is not an IPv4 address", i);
+		found = inc_topology_host_by_ip(ctl->topo, ip);
+		if (found < 0)
+			continue;
+		*host = found;
+		return 0;
+	}
+	return inc_err_set(err, EADDRNOTAVAIL, "%s%s is no host of the topology %s", text,
+			   n > 1 ? " (and no other address of this member)" : "", ctl->topo->name);
+}
+
+struct join {
+	char job[CTL_NAME_MAX];
+	char node[CTL_NAME_MAX];
+	uint32_t rank;
+	uint32_t world_size;
+	unsigned int host;
+};
+
+static int parse_join(const struct inc_ctl *ctl, const json_t *object, struct join *join,
+		      struct inc_err *err)
+{
+	uint32_t version = CTL_PROTOCOL;
+	int ret;
+
+	ret = inc_field_u32(object, "version", false, 1, UINT32_MAX, &version, err);
+	if (!ret && version != CTL_PROTOCOL)
+		ret = inc_err_set(err, EPROTONOSUPPORT, "version %u, this controller speaks %u",
+				  version, CTL_PROTOCOL);
+	if (!ret)
+		ret = inc_field_word(object, "job", true, join->job, sizeof(join->job), err);
+	if (!ret)
+		ret = inc_field_u32(object, "world_size", true, 1, CTL_MAX_WORLD, &join->world_size,
+				    err);
+	if (!ret)
+		ret = inc_field_u32(object, "rank", true, 0, join->world_size - 1, &join->rank,
+				    err);
+	if (!ret)
+		ret = inc_field_word(object, "host", false, join->node, sizeof(join->node), err);
+	if (!ret)
+		ret = find_host(ctl, object, &join->host, err);
+	return ret;
+}
+
+void inc_group_join(struct inc_client *client, json_t *object)
+{
+	struct inc_ctl *ctl = client->ctl;
+	struct join join = {.node = "-"};
+	struct inc_member *member;
+	struct inc_group *group;
+	struct inc_err err;
+	int ret;
+
+	if (client->member) {
+		inc_ndjson_send_error(client->conn, EISCONN, NULL,
+				      "this connection is a member of group %u already",
+				      client->member->group->number);
+		return;
+	}
+	ret = parse_join(ctl, object, &join, &err);
+	if (ret)
+		goto refuse;
+	group = find_job(ctl, join.job);
+	if (group && group->world_size != join.world_size) {
+		ret = inc_err_set(&err, EINVAL, "job %s has world size %u, not %u", join.job,
+				  group->world_size, join.world_size);
+		goto refuse;
+	}
+	if (group && group->members[join.rank].present) {
+		char other[96];
+
+		snprintf(other, sizeof(other), "%s", inc_member_name(&group->members[join.rank]));
+		ret = inc_err_set(&err, EADDRINUSE, "job %s: rank %u is taken, by %s", join.job,
+				  join.rank, other);
+		goto refuse;
+	}
+	if (!group)
+		group = group_new(ctl, join.job, join.world_size);
+	if (!group) {
+		ret = inc_err_set(&err, ENOMEM, "the controller is out of memory");
+		goto refuse;
+	}
+	member = &group->members[join.rank];
+	member->present = true;
+	member->client = client;
+	member->host = join.host;
+	memcpy(member->node, join.node, sizeof(member->node));
+	client->member = member;
+	if (++group->connected == group->world_size)
+		group_formed(group);
+	return;
+
+refuse:
+	inc_info("%s: G refused: %s", inc_ndjson_peer(client->conn), err.msg);
+	inc_ndjson_send_error(client->conn, -ret, NULL, "%s", err.msg);
+}
+
+static bool has_comms(const struct inc_group *group, unsigned int rank)
+{
+	const struct inc_comm *comm;
+
+	LIST_FOREACH(comm, &group->comms, entry)
+	{
+		if (comm->members[rank].asked && !comm->members[rank].destroyed)
+			return true;
+	}
+	return false;
+}
+
+static void tell_failed(const struct inc_group *group, unsigned int lost)
+{
+	for (unsigned int rank = 0; rank < group->world_size; rank++) {
+		struct inc_client *client = group->members[rank].client;
+
+		if (!client)
+			continue;
+		inc_ndjson_send_new(client->conn,
+				    json_pack("{s:s, s:I, s:i, s:s, s:s}", "type", "failed",
+					      "group", (json_int_t)group->number, "rank", (int)lost,
+					      "errno", strerrorname_np(group->over_code), "message",
+					      group->over));
+	}
+}
+
+/*
+ * A communicator that someone has asked for ends with an error to those; one in use goes
+ * away at once when a member is lost, and stays until all have left it when the member
+ * had left it before: results may still have to be sent again to the slower ones.
+ */
+static void end_comms(struct inc_group *group, unsigned int rank, bool clean)
+{
+	struct inc_comm *comm = LIST_FIRST(&group->comms), *next;
+
+	for (; comm; comm = next) {
+		next = LIST_NEXT(comm, entry);
+		if (comm->state < COMM_CONFIGURED)
+			inc_comm_fail(comm, rank, group->over_code, "%s", group->over);
+		else if (!clean)
+			inc_comm_end(comm);
+	}
+}
+
+void inc_group_leave(struct inc_member *member, bool clean, const char *reason)
+{
+	struct inc_group *group = member->group;
+
+	member->client = NULL;
+	group->connected--;
+	if (!group->formed) {
+		inc_info("group %u (%s): %s left before the group was formed", group->number,
+			 group->job, inc_member_name(member));
+		member->present = false;
+		if (!group->connected)
+			inc_group_free(group);
+		return;
+	}
+	clean = clean && !has_comms(group, member->rank);
+	if (clean)
+		inc_info("group %u (%s): %s has left", group->number, group->job,
+			 inc_member_name(member));
+	else
+		inc_warn("group %u (%s): %s is lost: %s", group->number, group->job,
+			 inc_member_name(member), reason);
+	if (!group->connected) {
+		inc_group_free(group);
+		return;
+	}
+	if (!group->over_code || !clean) {
+		bool told = group->over_code == ECONNRESET;
+
+		group->over_code = clean ? ESHUTDOWN : ECONNRESET;
+		snprintf(group->over, sizeof(group->over), "%s left the group",
+			 inc_member_name(member));
+		end_comms(group, member->rank, clean);
+		/* the first loss is the cause; members that give up for it are not news */
+		if (!clean && !told)
+			tell_failed(group, member->rank);
+	}
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* incctl: what the controller and the switches know, as text or as JSON. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "controller/incctl.h"
+
+static const struct command {
+	const char *name;
+	bool controller_only;
+	void (*print)(const json_t *data);
+	const char *help;
+} commands[] = {
+	{"groups", true, incctl_print_groups, "jobs, their members and states"},
+	{"communicators", false, incctl_print_communicators, "communicators and their connections"},
+	{"switches", true, incctl_print_switches, "switches of the topology, connected or absent"},
+	{"connections", false, incctl_print_connections, "queue pairs of the switches"},
+	{"ports", false, incctl_print_ports, "ports of the switches"},
+	{"counters", false, incctl_print_counters,
+	 "every packet received, by what became of it (--check)"},
+	{"events", false, incctl_print_events, "the last events of the switches"},
+	{"waiting", false, incctl_print_waiting, "which chunk waits for which rank, since when"},
+	{"status", false, incctl_print_status, "version, mode and age of the switches"},
+};
+
+static void usage(FILE *out)
+{
+	fputs("usage: incctl [options] COMMAND\n\n", out);
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+		fprintf(out, "  %-14s %s\n", commands[i].name, commands[i].help);
+	fputs("\n"
+	      "  --controller HOST[:PORT]  whom to ask (INCCL_CONTROLLER, or 127.0.0.1:52200)\n"
+	      "  --switch INSTANCE         ask one switch on this machine "
+	      "(/run/inc/INSTANCE.sock)\n"
+	      "  --socket PATH             the same by the path of its socket\n"
+	      "  --timeout-ms MS           for the whole answer (10000)\n"
+	      "  --json                    the data as JSON\n"
+	      "  --check                   counters: exit 1 where the books do not balance\n"
+	      "  --help\n",
+	      out);
+}
+
+static const struct command *find_command(const char *name)
+{
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		if (strcmp(commands[i].name, name) == 0)
+			return &commands[i];
+	}
+	return NULL;
+}
+
+/* 1 where a switch did not answer, or, if asked for, where received packets are missing */
+static int judge(const struct command *command, const json_t *data, bool check)
+{
+	json_t *entry, *error;
+	int ret = 0;
+	size_t i;
+
+	if (command->controller_only)
+		return 0;
+	json_array_foreach (data, i, entry) {
+		const char *name = json_string_value(json_object_get(entry, "switch"));
+
+		error = json_object_get(entry, "error");
+		if (error) {
+			fprintf(stderr, "incctl: switch %s: %s\n", name ? name : "?",
+				json_string_value(error) ? json_string_value(error) : "error");
+			ret = 1;
+		} else if (check && !json_is_true(json_object_get(json_object_get(entry, "data"),
+								  "balanced"))) {
+			fprintf(stderr, "incctl: switch %s: the books do not balance\n",
+				name ? name : "?");
+			ret = 1;
+		}
+	}
+	if (check && !json_array_size(data)) {
+		fprintf(stderr, "incctl: no switch to check\n");
+		ret = 1;
+	}
+	return ret;
+}
+
+static int run(const struct command *command, const struct incctl_target *target, bool json,
+	       bool check)
+{
+	struct inc_err err;
+	json_t *data = incctl_ask(target, command->name, &err);
+	int ret;
+
+	if (!data) {
+		fprintf(stderr, "incctl: %s\n", err.msg);
+		return 1;
+	}
+	if (json) {
+		json_dumpf(data, stdout, JSON_INDENT(2));
+		putchar('\n');
+	} else {
+		command->print(data);
+	}
+	ret = judge(command, data, check);
+	json_decref(data);
+	if (fflush(stdout) || ferror(stdout)) {
+		fprintf(stderr, "incctl: stdout: %s\n", strerror(errno));
+		return 1;
+	}
+	return ret;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"controller", required_argument, NULL, 'c'},
+		{"switch", required_argument, NULL, 's'},
+		{"socket", required_argument, NULL, 'S'},
+		{"timeout-ms", required_argument, NULL, 't'},
+		{"json", no_argument, NULL, 'j'},
+		{"check", no_argument, NULL, 'k'},
+		{"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
+	};
+	struct incctl_target target = {.timeout_ms = 10000};
+	const struct command *command;
+	bool json = false, check = false;
+	char path[128];
+	char *end;
+	int c;
+
+	target.controller = getenv("INCCL_CONTROLLER");
+	if (!target.controller || !*target.controller)
+		target.controller = "127.0.0.1";
+	while ((c = getopt_long(argc, argv, "c:s:S:jh", options, NULL)) != -1) {
+		switch (c) {
+		case 'c':
+			target.controller = optarg;
+			break;
+		case 's':
+			if (strchr(optarg, '/') || strlen(optarg) > 64) {
+				fprintf(stderr, "incctl: '%s' is not the name of a switch\n",
+					optarg);
+				return 2;
+			}
+			snprintf(path, sizeof(path), "/run/inc/%s.sock", optarg);
+			target.socket = path;
+			break;
+		case 'S':
+			target.socket = optarg;
+			break;
+		case 't':
+			target.timeout_ms = strtoul(optarg, &end, 10);
+			if (*optarg < '0' || *optarg > '9' || *end || !target.timeout_ms) {
+				fprintf(stderr, "incctl: '%s' is not a number of milliseconds\n",
+					optarg);
+				return 2;
+			}
+			break;
+		case 'j':
+			json = true;
+			break;
+		case 'k':
+			check = true;
+			break;
+		case 'h':
+			usage(stdout);
+			return 0;
+		default:
+			return 2;
+		}
+	}
+	if (optind == argc) {
+		usage(stderr);
+		return 2;
+	}
+	command = find_command(argv[optind]);
+	if (!command || optind + 1 < argc) {
+		fprintf(stderr, "incctl: %s '%s' (see --help)\n",
+			command ? "unexpected argument" : "no command",
+			command ? argv[optind + 1] : argv[optind]);
+		return 2;
+	}
+	if (check && command->print != incctl_print_counters) {
+		fprintf(stderr, "incctl: --check belongs to counters\n");
+		return 2;
+	}
+	if (target.socket && command->controller_only) {
+		fprintf(stderr, "incctl: only the controller knows %s\n", command->name);
+		return 2;
+	}
+	return run(command, &target, json, check);
+}

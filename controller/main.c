@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* inc-controller: options, listeners, signals. */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <arpa/inet.h>
+#include <sys/resource.h>
+#include "controller/ctl.h"
+#include "lib/inc_log.h"
+
+static const char usage_text[] =
+	"usage: inc-controller --topology FILE [options]\n"
+	"\n"
+	"The control plane: forms groups, computes routes, configures switches.\n"
+	"\n"
+	"  --topology FILE          hosts, switches and links (docs/control.md)\n"
+	"  --listen ADDR            IPv4 address to listen on (0.0.0.0)\n"
+	"  --member-port PORT       for members and tools (52200; 0: any free one)\n"
+	"  --switch-port PORT       for switches (52311; 0: any free one)\n"
+	"  --group-timeout-ms MS    how long ranks wait for each other (60000)\n"
+	"  --client-timeout-ms MS   for a message to be completed, and for a client without\n"
+	"                           a group to say something (10000)\n"
+	"  --switch-timeout-ms MS   for a switch to answer (5000)\n"
+	"  --max-clients N          connections on the member port (4096)\n"
+	"  --help\n"
+	"\n"
+	"Once it listens it prints one line: ready members ADDR:PORT switches ADDR:PORT\n";
+
+enum {
+	OPT_TOPOLOGY = 256,
+	OPT_LISTEN,
+	OPT_MEMBER_PORT,
+	OPT_SWITCH_PORT,
+	OPT_GROUP_TIMEOUT,
+	OPT_CLIENT_TIMEOUT,
+	OPT_SWITCH_TIMEOUT,
+	OPT_MAX_CLIENTS,
+};
+
+static const struct option options[] = {
+	{"topology", required_argument, NULL, OPT_TOPOLOGY},
+	{"listen", required_argument, NULL, OPT_LISTEN},
+	{"member-port", required_argument, NULL, OPT_MEMBER_PORT},
+	{"switch-port", required_argument, NULL, OPT_SWITCH_PORT},
+	{"group-timeout-ms", required_argument, NULL, OPT_GROUP_TIMEOUT},
+	{"client-timeout-ms", required_argument, NULL, OPT_CLIENT_TIMEOUT},
+	{"switch-timeout-ms", required_argument, NULL, OPT_SWITCH_TIMEOUT},
+	{"max-clients", required_argument, NULL, OPT_MAX_CLIENTS},
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
+};
+
+uint64_t inc_ctl_now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000ull + now.tv_nsec / 1000000;
+}
+
+void inc_ctl_arm(struct event *timer, unsigned int ms)
+{
+	struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
+
+	event_add(timer, &tv);
+}
+
+static int parse_number(const char *option, const char *text, unsigned long min, unsigned long max,
+			unsigned int *out)
+{
+	char *end;
+	unsigned long v;
+
+	errno = 0;
+	v = strtoul(text, &end, 10);
+	if (*text < '0' || *text > '9' || *end || errno || v < min || v > max) {
+		fprintf(stderr, "inc-controller: --%s: '%s' is not a number from %lu to %lu\n",
+			option, text, min, max);
+		return -EINVAL;
+	}
+	*out = v;
+	return 0;
+}
+
+/* 0: go on, 1: help was asked for, -EINVAL */
+static int parse_options(int argc, char **argv, struct inc_ctl_options *opt)
+{
+	const unsigned long day_ms = 86400000;
+	struct in_addr addr;
+	int c, index, ret = 0;
+
+	while (!ret && (c = getopt_long(argc, argv, "h", options, &index)) != -1) {
+		switch (c) {
+		case OPT_TOPOLOGY:
+			opt->topology = optarg;
+			break;
+		case OPT_LISTEN:
+			opt->listen = optarg;
+			break;
+		case OPT_MEMBER_PORT:
+			ret = parse_number("member-port", optarg, 0, 65535, &opt->member_port);
+			break;
+		case OPT_SWITCH_PORT:
+			ret = parse_number("switch-port", optarg, 0, 65535, &opt->switch_port);
+			break;
+		case OPT_GROUP_TIMEOUT:
+			ret = parse_number("group-timeout-ms", optarg, 1, day_ms,
+					   &opt->group_timeout_ms);
+			break;
+		case OPT_CLIENT_TIMEOUT:
+			ret = parse_number("client-timeout-ms", optarg, 1, day_ms,
+					   &opt->client_timeout_ms);
+			break;
+		case OPT_SWITCH_TIMEOUT:
+			ret = parse_number("switch-timeout-ms", optarg, 1, day_ms,
+					   &opt->switch_timeout_ms);
+			break;
+		case OPT_MAX_CLIENTS:
+			ret = parse_number("max-clients", optarg, 1, 1u << 20, &opt->max_clients);
+			break;
+		case 'h':
+			fputs(usage_text, stdout);
+			return 1;
+		default:
+			return -EINVAL;
+		}
+	}
+	if (ret)
+		return ret;
+	if (optind < argc || !opt->topology) {
+		fprintf(stderr, "inc-controller: %s%s (see --help)\n",
+			optind < argc ? "unexpected argument " : "--topology is missing",
+			optind < argc ? argv[optind] : "");
+		return -EINVAL;
+	}
+	if (inet_pton(AF_INET, opt->listen, &addr) != 1) {
+		fprintf(stderr, "inc-controller: --listen: '%s' is not an IPv4 address\n",
+			opt->listen);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* Every client is a descriptor; some are needed besides. */
+static void raise_descriptors(const struct inc_ctl *ctl)
+{
+	rlim_t want = ctl->opt.max_clients + INC_TOPO_MAX_SWITCHES + 64;
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= want)
+		return;
+	limit.rlim_cur = limit.rlim_max < want ? limit.rlim_max : want;
+	if (setrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur < want)
+		inc_warn("only %llu descriptors for %u clients", (unsigned long long)limit.rlim_cur,
+			 ctl->opt.max_clients);
+}
+
+static void listener_back(evutil_socket_t fd, short what, void *arg)
+{
+	evconnlistener_enable(arg);
+}
+
+/* Out of descriptors or memory: leave the connections in the queue for a moment. */
+static void listener_error(struct evconnlistener *l, void *arg)
+{
+	static const struct timeval pause = {.tv_usec = 100000};
+
+	inc_warn("accept: %s", strerror(errno));
+	evconnlistener_disable(l);
+	if (event_base_once(evconnlistener_get_base(l), -1, EV_TIMEOUT, listener_back, l, &pause))
+		evconnlistener_enable(l);
+}
+
+static struct evconnlistener *listen_on(struct inc_ctl *ctl, unsigned int port,
+					evconnlistener_cb cb, char *text, size_t size)
+{
+	struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons(port)};
+	socklen_t len = sizeof(addr);
+	struct evconnlistener *l;
+
+	inet_pton(AF_INET, ctl->opt.listen, &addr.sin_addr);
+	l = evconnlistener_new_bind(ctl->base, cb, ctl,
+				    LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC |
+					    LEV_OPT_REUSEABLE,
+				    512, (struct sockaddr *)&addr, sizeof(addr));
+	if (!l) {
+		inc_error("cannot listen on %s:%u: %s", ctl->opt.listen, port, strerror(errno));
+		return NULL;
+	}
+	evconnlistener_set_error_cb(l, listener_error);
+	getsockname(evconnlistener_get_fd(l), (struct sockaddr *)&addr, &len);
+	snprintf(text, size, "%s:%u", ctl->opt.listen, ntohs(addr.sin_port));
+	return l;
+}
+
+static void on_signal(evutil_socket_t signal, short what, void *arg)
+{
+	inc_info("signal %d, leaving", (int)signal);
+	event_base_loopbreak(arg);
+}
+
+static int serve(struct inc_ctl *ctl)
+{
+	struct evconnlistener *members = NULL, *switches = NULL;
+	struct event *term = NULL, *interrupt = NULL;
+	char member_addr[64], switch_addr[64];
+	int ret = -ENOMEM;
+
+	ctl->base = event_base_new();
+	if (!ctl->base)
+		goto out;
+	ret = inc_switches_init(ctl);
+	if (ret)
+		goto out;
+	ret = -ENOMEM;
+	term = evsignal_new(ctl->base, SIGTERM, on_signal, ctl->base);
+	interrupt = evsignal_new(ctl->base, SIGINT, on_signal, ctl->base);
+	if (!term || !interrupt || event_add(term, NULL) || event_add(interrupt, NULL))
+		goto out;
+	ret = -EADDRINUSE;
+	members = listen_on(ctl, ctl->opt.member_port, inc_client_accept, member_addr,
+			    sizeof(member_addr));
+	if (!members)
+		goto out;
+	switches = listen_on(ctl, ctl->opt.switch_port, inc_switch_accept, switch_addr,
+			     sizeof(switch_addr));
+	if (!switches)
+		goto out;
+	inc_info("topology %s: %u hosts, %u switches", ctl->opt.topology, ctl->topo->n_hosts,
+		 ctl->topo->n_switches);
+	printf("ready members %s switches %s\n", member_addr, switch_addr);
+	fflush(stdout);
+	ret = event_base_dispatch(ctl->base) < 0 ? -EIO : 0;
+out:
+	if (switches)
+		evconnlistener_free(switches);
+	if (members)
+		evconnlistener_free(members);
+	if (interrupt)
+		event_free(interrupt);
+	if (term)
+		event_free(term);
+	inc_clients_free(ctl);
+	inc_queries_free(ctl);
+	inc_switches_free(ctl);
+	inc_ndjson_drain_stop();
+	if (ctl->base)
+		event_base_free(ctl->base);
+	libevent_global_shutdown();
+	return ret;
+}
+
+int main(int argc, char **argv)
+{
+	struct inc_ctl ctl = {
+		.opt =
+			{
+				.listen = "0.0.0.0",
+				.member_port = 52200,
+				.switch_port = 52311,
+				.group_timeout_ms = 60000,
+				.client_timeout_ms = 10000,
+				.switch_timeout_ms = 5000,
+				.max_clients = 4096,
+			},
+		.next_group = 1,
+		.next_communicator = 1,
+	};
+	struct inc_err err;
+	int ret;
+
+	inc_log_init("inc-controller");
+	ret = parse_options(argc, argv, &ctl.opt);
+	if (ret)
+		return ret < 0 ? 2 : 0;
+	signal(SIGPIPE, SIG_IGN);
+	TAILQ_INIT(&ctl.clients);
+	ret = inc_topology_load(ctl.opt.topology, &ctl.topo, &err);
+	if (ret) {
+		inc_error("%s", err.msg);
+		return 1;
+	}
+	raise_descriptors(&ctl);
+	ret = serve(&ctl);
+	if (ret)
+		inc_error("%s", strerror(-ret));
+	inc_topology_free(ctl.topo);
+	return ret ? 1 : 0;
+}

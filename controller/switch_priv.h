@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef INC_SWITCH_PRIV_H
+#define INC_SWITCH_PRIV_H
+
+#include "controller/ctl.h"
+
+struct inc_request;
+
+/* A connection on the switch port; says hello to become a switch's. */
+struct inc_switch_link {
+	struct inc_ctl *ctl;
+	struct inc_ndjson *conn;
+	struct inc_switch *sw; /* NULL before hello */
+	struct event *silence; /* no hello yet, or asked whether it is still there */
+	uint64_t next_seq;
+	LIST_HEAD(request_list, inc_request) requests;
+	LIST_ENTRY(inc_switch_link) entry;
+};
+
+/* A configured, removed, answer or error message. */
+void inc_request_answered(struct inc_switch_link *link, json_t *object);
+/* Ends all requests; the link is not its switch's any more. */
+void inc_requests_fail(struct inc_switch_link *link, struct inc_switch *sw);
+
+#endif

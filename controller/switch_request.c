@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Requests to switches: numbered, answered in any order, each with its own deadline. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "controller/field.h"
+#include "controller/switch_priv.h"
+
+struct inc_request {
+	struct inc_switch_link *link;
+	uint64_t seq;
+	const char *answer_type;
+	inc_switch_reply reply;
+	uint64_t arg;
+	struct event *timer;
+	LIST_ENTRY(inc_request) entry;
+};
+
+static void request_free(struct inc_request *request)
+{
+	if (request->timer)
+		event_free(request->timer);
+	free(request);
+}
+
+/* reply may do anything, even drop the switch: request and link are not touched after it */
+static void finish(struct inc_request *request, struct inc_switch *sw, int code, const char *text,
+		   json_t *answer)
+{
+	inc_switch_reply reply = request->reply;
+	uint64_t arg = request->arg;
+
+	LIST_REMOVE(request, entry);
+	request_free(request);
+	reply(sw, code, text, answer, arg);
+}
+
+static void on_timeout(evutil_socket_t fd, short what, void *arg)
+{
+	struct inc_request *request = arg;
+	char text[64];
+
+	snprintf(text, sizeof(text), "no answer within %u ms",
+		 request->link->ctl->opt.switch_timeout_ms);
+	finish(request, request->link->sw, ETIMEDOUT, text, NULL);
+}
+
+int inc_switch_request(struct inc_switch *sw, json_t *object, inc_switch_reply reply, uint64_t arg)
+{
+	static const char *const answers[][2] = {
+		{"configure", "configured"}, {"remove", "removed"}, {"query", "answer"}};
+	struct inc_switch_link *link = sw->link;
+	struct inc_request *request;
+	int ret = -ENOMEM;
+
+	if (!object)
+		return -ENOMEM;
+	if (!link) {
+		json_decref(object);
+		return -ENOTCONN;
+	}
+	request = calloc(1, sizeof(*request));
+	if (!request)
+		goto err;
+	request->timer = evtimer_new(sw->ctl->base, on_timeout, request);
+	if (!request->timer)
+		goto err;
+	request->link = link;
+	request->seq = ++link->next_seq;
+	request->reply = reply;
+	request->arg = arg;
+	for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+		if (strcmp(answers[i][0], inc_field_text(object, "type")) == 0)
+			request->answer_type = answers[i][1];
+	}
+	if (json_object_set_new(object, "seq", json_integer(request->seq)))
+		goto err;
+	ret = inc_ndjson_send(link->conn, object);
+	if (ret)
+		goto err;
+	json_decref(object);
+	LIST_INSERT_HEAD(&link->requests, request, entry);
+	inc_ctl_arm(request->timer, sw->ctl->opt.switch_timeout_ms);
+	return 0;
+err:
+	if (request)
+		request_free(request);
+	json_decref(object);
+	return ret;
+}
+
+/* The number behind a symbolic name, EIO for one that is unknown. */
+static int errno_number(const char *name)
+{
+	for (int code = 1; code < 200; code++) {
+		const char *known = strerrorname_np(code);
+
+		if (known && strcmp(known, name) == 0)
+			return code;
+	}
+	return EIO;
+}
+
+void inc_request_answered(struct inc_switch_link *link, json_t *object)
+{
+	const char *type = inc_field_text(object, "type");
+	struct inc_request *request;
+	uint64_t seq = 0;
+	char text[400];
+	int code;
+
+	if (inc_field_u64(object, "seq", true, 1, INT64_MAX, &seq, NULL))
+		return;
+	LIST_FOREACH(request, &link->requests, entry)
+	{
+		if (request->seq == seq)
+			break;
+	}
+	if (!request) /* it came too late */
+		return;
+	if (request->answer_type && strcmp(type, request->answer_type) == 0) {
+		finish(request, link->sw, 0, "", object);
+		return;
+	}
+	if (strcmp(type, "error") != 0) {
+		snprintf(text, sizeof(text), "answered with '%.32s'", type);
+		finish(request, link->sw, EPROTO, text, NULL);
+		return;
+	}
+	snprintf(text, sizeof(text), "%s", inc_field_text(object, "message"));
+	code = errno_number(inc_field_text(object, "errno"));
+	/* these two mean "no answer" to the callers, which a refusal is not */
+	if (code == ETIMEDOUT || code == ECONNRESET)
+		code = EIO;
+	finish(request, link->sw, code, *text ? text : strerror(code), NULL);
+}
+
+void inc_requests_fail(struct inc_switch_link *link, struct inc_switch *sw)
+{
+	while (!LIST_EMPTY(&link->requests))
+		finish(LIST_FIRST(&link->requests), sw, ECONNRESET, "connection lost", NULL);
+}
