@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Times collectives, in the manner of nccl-tests. With --check the data of each iteration
+ * depends on rank, position and iteration, so that a stale, misplaced or doubled
+ * chunk cannot pass for a right one; a guard behind the buffers catches overruns.
+ */
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "hostlib/tools/perf_opts.h"
+#include "lib/inc_log.h"
+
+#define GUARD_ELEMENTS 16
+#define GUARD	       0x5a5a1234
+
+struct result {
+	double time_us; /* per iteration, mean over ranks */
+	uint64_t wrong; /* over all ranks and iterations */
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
+}
+
+static uint32_t value(uint32_t rank, uint32_t i, uint32_t iter)
+{
+	uint32_t x = i * 2654435761u + rank * 0x9e3779b9u + iter * 0x85ebca6bu;
+
+	return x ^ x >> 15;
+}
+
+static void fill(const struct perf_opts *opts, int32_t *send, int32_t *recv, size_t count,
+		 uint32_t rank, uint32_t iter)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		send[i] = value(rank, i, iter);
+	if (send != recv)
+		for (i = 0; i < count; i++)
+			recv[i] = ~value(rank, i, iter);
+	for (i = 0; i < GUARD_ELEMENTS; i++)
+		recv[count + i] = GUARD;
+}
+
+static uint64_t verify(const int32_t *recv, size_t count, uint32_t ranks, uint32_t iter)
+{
+	uint64_t wrong = 0;
+	uint32_t r, sum;
+	size_t i;
+
+	for (i = 0; i < count; i++) {
+		sum = 0;
+		for (r = 0; r < ranks; r++)
+			sum += value(r, i, iter);
+		wrong += (uint32_t)recv[i] != sum;
+	}
+	for (i = 0; i < GUARD_ELEMENTS; i++)
+		wrong += recv[count + i] != GUARD;
+	return wrong;
+}
+
+/* 64-bit numbers summed over the ranks by the collective under test itself, in pieces of 16 bits
+ * that cannot overflow. */
+static int sum_over_ranks(struct inccl_communicator *comm, uint64_t *values, unsigned int n)
+{
+	int32_t pieces[16];
+	unsigned int i, k;
+	int err;
+
+	for (i = 0; i < n; i++)
+		for (k = 0; k < 4; k++)
+			pieces[4 * i + k] = values[i] >> 16 * k & 0xffff;
+	err = inccl_allreduce_sendrecv(comm, pieces, 4 * n, pieces);
+	if (err)
+		return err;
+	for (i = 0; i < n; i++)
+		for (values[i] = 0, k = 0; k < 4; k++)
+			values[i] += (uint64_t)pieces[4 * i + k] << 16 * k;
+	return 0;
+}
+
+static int run_one(const struct perf_opts *opts, const int32_t *send, int32_t *recv, size_t count)
+{
+	INCCL_OPTS(inccl_collective_opts, c, .collective = opts->collective, .op = opts->op,
+		   .dtype = opts->dtype, .mode = opts->job.mode, .send = send, .recv = recv,
+		   .count = count);
+	struct inccl_request *req;
+	int err;
+
+	err = inccl_collective_start(opts->job.comm, &c, &req);
+	return err ? err : inccl_wait(req, -1);
+}
+
+static int run_size(const struct perf_opts *opts, uint64_t bytes, int32_t *send, int32_t *recv,
+		    struct result *result)
+{
+	struct inccl_communicator *comm = opts->job.comm;
+	int rank = inccl_group_rank(opts->job.group), ranks = inccl_group_size(opts->job.group);
+	size_t count = bytes / inccl_dtype_size(opts->dtype);
+	uint64_t sums[2] = {0}, begin = 0;
+	long i;
+	int err;
+
+	for (i = -opts->warmup; i < opts->iters; i++) {
+		if (opts->check)
+			fill(opts, send, recv, count, rank, i);
+		if (opts->check || i <= 0) {
+			/* a late rank's preparations are not the network's time */
+			err = inccl_barrier(comm);
+			if (err)
+				return err;
+			begin = now_ns();
+		}
+		err = run_one(opts, send, recv, count);
+		if (err)
+			return err;
+		if (opts->check) {
+			if (i >= 0)
+				sums[0] += now_ns() - begin;
+			sums[1] += verify(recv, count, ranks, i);
+		}
+	}
+	if (!opts->check)
+		sums[0] = now_ns() - begin;
+	err = sum_over_ranks(comm, sums, 2);
+	result->time_us = sums[0] / 1e3 / opts->iters / ranks;
+	result->wrong = sums[1];
+	return err;
+}
+
+static void print_header(const struct perf_opts *opts)
+{
+	struct inccl_communicator_info info = {.sz = sizeof(info)};
+
+	inccl_communicator_info(opts->job.comm, &info);
+	printf("# inccl-perf %s: %s, %d ranks, transport %s (%s), switch %s\n", inccl_version(),
+	       inccl_collective_name(opts->collective), info.world_size, info.transport,
+	       opts->job.mode == INCCL_MODE_WRITE ? "write" : "sendrecv", info.peer);
+	printf("# payload %u, window %u x %u packets, %u slots, %ld iterations after %ld%s%s\n",
+	       info.payload, info.window, info.message_packets, info.slots, opts->iters,
+	       opts->warmup, opts->in_place ? ", in place" : "", opts->check ? ", checked" : "");
+	printf("#%11s %12s %8s %6s %12s %10s %10s %8s\n", "bytes", "count", "type", "op", "time",
+	       "algbw", "busbw", "wrong");
+	printf("#%11s %12s %8s %6s %12s %10s %10s %8s\n", "", "(elements)", "", "", "(us)",
+	       "(Gbit/s)", "(Gbit/s)", "");
+	fflush(stdout);
+}
+
+static void print_result(const struct perf_opts *opts, uint64_t bytes, const struct result *result)
+{
+	int ranks = inccl_group_size(opts->job.group);
+	double algbw = bytes * 8 / result->time_us / 1e3;
+	double busbw = algbw * 2 * (ranks - 1) / ranks;
+	struct inccl_communicator_info info = {.sz = sizeof(info)};
+	size_t count = bytes / inccl_dtype_size(opts->dtype);
+	json_t *o;
+
+	if (!opts->json) {
+		printf("%12llu %12zu %8s %6s %12.2f %10.3f %10.3f ", (unsigned long long)bytes,
+		       count, inccl_dtype_name(opts->dtype), inccl_op_name(opts->op),
+		       result->time_us, algbw, busbw);
+		if (opts->check)
+			printf("%8llu\n", (unsigned long long)result->wrong);
+		else
+			printf("%8s\n", "-");
+		fflush(stdout);
+		return;
+	}
+	inccl_communicator_info(opts->job.comm, &info);
+	o = json_pack("{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:f, s:f, s:f, s:o}", "collective",
+		      inccl_collective_name(opts->collective), "dtype",
+		      inccl_dtype_name(opts->dtype), "op", inccl_op_name(opts->op), "transport",
+		      info.transport, "ranks", ranks, "bytes", (json_int_t)bytes, "count",
+		      (json_int_t)count, "iters", (json_int_t)opts->iters, "time_us",
+		      result->time_us, "algbw_gbps", algbw, "busbw_gbps", busbw, "wrong",
+		      opts->check ? json_integer(result->wrong) : json_null());
+	json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
+	putchar('\n');
+	fflush(stdout);
+	json_decref(o);
+}
+
+static void print_stats(const struct perf_opts *opts)
+{
+	struct inccl_communicator_info i = {.sz = sizeof(i)};
+
+	inccl_communicator_info(opts->job.comm, &i);
+#define S(field) #field, (json_int_t)i.field
+	json_t *o = json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
+			      "s:I, s:I}",
+			      "rank", i.rank, S(packets_sent), S(packets_resent), S(results),
+			      S(duplicates), S(reordered), S(bad_packets), S(acks_sent),
+			      S(acks_received), S(naks_sent), S(naks_received), S(rnrs_received),
+			      S(timeouts), S(send_calls), S(recv_calls));
+#undef S
+	json_dumpf(o, stderr, JSON_COMPACT);
+	fputc('\n', stderr);
+	json_decref(o);
+}
+
+static int run(struct perf_opts *opts)
+{
+	int rank = inccl_group_rank(opts->job.group), err = 0;
+	int32_t *send, *recv;
+	uint64_t largest = 0, wrong = 0;
+	struct result result;
+	unsigned int i;
+
+	for (i = 0; i < opts->nsizes; i++)
+		if (opts->sizes[i] > largest)
+			largest = opts->sizes[i];
+	largest += GUARD_ELEMENTS * sizeof(int32_t);
+	/* not only zero pages, which the kernel would share */
+	send = malloc(largest);
+	recv = opts->in_place ? send : malloc(largest);
+	if (!send || !recv) {
+		inc_error("buffers of %llu bytes: %s", (unsigned long long)largest,
+			  strerror(ENOMEM));
+		err = -ENOMEM;
+		goto out;
+	}
+	memset(send, 1, largest);
+	memset(recv, 1, largest);
+	if (rank == 0 && !opts->json)
+		print_header(opts);
+	for (i = 0; i < opts->nsizes; i++) {
+		err = run_size(opts, opts->sizes[i], send, recv, &result);
+		if (err) {
+			char what[64];
+
+			snprintf(what, sizeof(what), "%s of %llu bytes",
+				 inccl_collective_name(opts->collective),
+				 (unsigned long long)opts->sizes[i]);
+			job_report(&opts->job, what, err);
+			break;
+		}
+		wrong += result.wrong;
+		if (rank == 0)
+			print_result(opts, opts->sizes[i], &result);
+	}
+	if (wrong && rank == 0)
+		inc_error("%llu elements are wrong", (unsigned long long)wrong);
+	if (opts->stats)
+		print_stats(opts);
+	if (wrong)
+		err = -EBADMSG;
+out:
+	if (recv != send)
+		free(recv);
+	free(send);
+	return err;
+}
+
+int main(int argc, char **argv)
+{
+	struct perf_opts opts;
+	int err, left;
+
+	inc_log_init("inccl-perf");
+	err = perf_parse(&opts, argc, argv);
+	if (err >= 0)
+		return err;
+	if (job_start(&opts.job))
+		return 1;
+	err = run(&opts);
+	left = job_end(&opts.job);
+	return err || left ? 1 : 0;
+}

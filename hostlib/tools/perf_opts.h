@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef INCCL_TOOLS_PERF_OPTS_H
+#define INCCL_TOOLS_PERF_OPTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "hostlib/tools/job.h"
+
+#define PERF_MAX_SIZES 256
+
+struct perf_opts {
+	struct job job;
+	enum inccl_collective collective;
+	enum inccl_op op;
+	enum inccl_dtype dtype;
+	uint64_t sizes[PERF_MAX_SIZES]; /* bytes */
+	unsigned int nsizes;
+	long iters, warmup;
+	bool check, json, stats, in_place;
+};
+
+/* Reads the command line; -1: go on, else the exit code. */
+int perf_parse(struct perf_opts *opts, int argc, char **argv);
+
+#endif
