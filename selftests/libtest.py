@@ -257,6 +257,20 @@ class Lab:
         expect(rows, "no rows from " + result.story())
         return rows
 
+    def members(self, job=None):
+        """{rank: pid} of the running processes of a job (None: of any), by their environment."""
+        found = {}
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as f:
+                    env = dict(e.split(b"=", 1) for e in f.read().split(b"\0") if b"=" in e)
+            except OSError:
+                continue
+            if env.get(b"INC_LAB") == self.name.encode() and b"INCCL_RANK" in env and \
+                    job in (None, env.get(b"INCCL_JOB", b"").decode()):
+                found[int(env[b"INCCL_RANK"])] = int(pid)
+        return found
+
     def incctl(self, *args, check=True, **more):
         return self.exec("controller", "incctl", *args, check=check, **more)
 
