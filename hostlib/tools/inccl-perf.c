@@ -14,7 +14,7 @@
 #include "lib/inc_log.h"
 
 #define GUARD_ELEMENTS 16
-#define GUARD	       0x5a5a1234
+#define GUARD          0x5a5a1234
 
 struct result {
 	double time_us; /* per iteration, mean over ranks */

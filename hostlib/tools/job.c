@@ -129,7 +129,8 @@ int job_start(struct job *job)
 	job->group_opts.error_size = job->comm_opts.error_size = sizeof(job->error);
 	err = inccl_group_create(&job->group_opts, &job->group);
 	if (err) {
-		inc_error("joining the group: %s", job->error[0] ? job->error : inccl_strerror(err));
+		inc_error("joining the group: %s",
+			  job->error[0] ? job->error : inccl_strerror(err));
 		return err;
 	}
 	err = inccl_communicator_create(job->group, &job->comm_opts, &job->comm);

@@ -4,6 +4,7 @@
 #define INCCL_TOOLS_JOB_H
 
 #include <getopt.h>
+#include <stdbool.h>
 #include "hostlib/include/inccl.h"
 
 struct job {
@@ -17,31 +18,31 @@ struct job {
 
 enum { JOB_OPT_FIRST = 0x1000, JOB_OPT_END = 0x1020 };
 
-#define JOB_LONG_OPTIONS                                                                           \
-	{"rank", required_argument, NULL, JOB_OPT_FIRST},                                          \
-		{"size", required_argument, NULL, JOB_OPT_FIRST + 1},                              \
-		{"controller", required_argument, NULL, JOB_OPT_FIRST + 2},                        \
-		{"job", required_argument, NULL, JOB_OPT_FIRST + 3},                               \
-		{"addr", required_argument, NULL, JOB_OPT_FIRST + 4},                              \
-		{"interface", required_argument, NULL, JOB_OPT_FIRST + 5},                         \
-		{"transport", required_argument, NULL, JOB_OPT_FIRST + 6},                         \
-		{"payload", required_argument, NULL, JOB_OPT_FIRST + 7},                           \
-		{"message-packets", required_argument, NULL, JOB_OPT_FIRST + 8},                   \
-		{"window", required_argument, NULL, JOB_OPT_FIRST + 9},                            \
-		{"mode", required_argument, NULL, JOB_OPT_FIRST + 10},                             \
-	{                                                                                          \
-		"timeout-ms", required_argument, NULL, JOB_OPT_FIRST + 11                          \
+#define JOB_LONG_OPTIONS                                                         \
+	{"rank", required_argument, NULL, JOB_OPT_FIRST},                        \
+		{"size", required_argument, NULL, JOB_OPT_FIRST + 1},            \
+		{"controller", required_argument, NULL, JOB_OPT_FIRST + 2},      \
+		{"job", required_argument, NULL, JOB_OPT_FIRST + 3},             \
+		{"addr", required_argument, NULL, JOB_OPT_FIRST + 4},            \
+		{"interface", required_argument, NULL, JOB_OPT_FIRST + 5},       \
+		{"transport", required_argument, NULL, JOB_OPT_FIRST + 6},       \
+		{"payload", required_argument, NULL, JOB_OPT_FIRST + 7},         \
+		{"message-packets", required_argument, NULL, JOB_OPT_FIRST + 8}, \
+		{"window", required_argument, NULL, JOB_OPT_FIRST + 9},          \
+		{"mode", required_argument, NULL, JOB_OPT_FIRST + 10},           \
+	{                                                                        \
+		"timeout-ms", required_argument, NULL, JOB_OPT_FIRST + 11        \
 	}
 
-#define JOB_HELP                                                                                   \
-	"The job (default: the environment, INCCL_* and then the launcher's variables):\n"         \
-	"  --controller HOST[:PORT]  --job NAME  --rank R  --size N\n"                             \
-	"  --addr IPV4 | --interface NAME    own address on the fabric\n"                          \
-	"The communicator:\n"                                                                      \
-	"  --transport auto|soft|verbs  --mode sendrecv|write\n"                                   \
-	"  --payload 256|512|1024|2048  largest packet payload, bytes (default: by the MTU)\n"     \
-	"  --message-packets M          packets per message, 1 to 64 (default 1)\n"                \
-	"  --window W                   messages under way (default: 512 packets)\n"               \
+#define JOB_HELP                                                                               \
+	"The job (default: the environment, INCCL_* and then the launcher's variables):\n"     \
+	"  --controller HOST[:PORT]  --job NAME  --rank R  --size N\n"                         \
+	"  --addr IPV4 | --interface NAME    own address on the fabric\n"                      \
+	"The communicator:\n"                                                                  \
+	"  --transport auto|soft|verbs  --mode sendrecv|write\n"                               \
+	"  --payload 256|512|1024|2048  largest packet payload, bytes (default: by the MTU)\n" \
+	"  --message-packets M          packets per message, 1 to 64 (default 1)\n"            \
+	"  --window W                   messages under way (default: 512 packets)\n"           \
 	"  --timeout-ms T               give up when nothing moves for so long (default 30000)\n"
 
 void job_init(struct job *job);

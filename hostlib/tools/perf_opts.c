@@ -20,7 +20,8 @@ static const char help[] =
 	"  --json                   rank 0 prints one object per line and size\n"
 	"  --stats                  every rank ends with its transport's statistics on stderr\n"
 	"  --help\n" JOB_HELP "\n"
-	"algbw: bytes of the vector * 8 / time; busbw: algbw * 2 (N - 1) / N, what each of N ranks\n"
+	"algbw: bytes of the vector * 8 / time; busbw: algbw * 2 (N - 1) / N, what each of N "
+	"ranks\n"
 	"would have to send and receive without help from the network. Both in Gbit/s (10^9).\n"
 	"Exit code: 0, 1 for an error or a wrong element, 2 for a wrong command line.\n";
 

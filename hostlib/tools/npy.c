@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "hostlib/tools/npy.h"
+
+#define MAGIC      "\x93NUMPY"
+#define MAGIC_LEN  6
+#define HEADER_MAX 65536 /* longer ones are not arrays of plain integers */
+
+struct text {
+	const char *at, *end;
+};
+
+static void blanks(struct text *t)
+{
+	while (t->at < t->end && (*t->at == ' ' || *t->at == '\n' || *t->at == '\t'))
+		t->at++;
+}
+
+static bool take(struct text *t, const char *word)
+{
+	size_t len = strlen(word);
+
+	blanks(t);
+	if ((size_t)(t->end - t->at) < len || memcmp(t->at, word, len) != 0)
+		return false;
+	t->at += len;
+	return true;
+}
+
+/* 'text' or "text", without escapes */
+static bool take_string(struct text *t, char *out, size_t size)
+{
+	const char *close;
+	char quote;
+
+	blanks(t);
+	if (t->at == t->end || (*t->at != '\'' && *t->at != '"'))
+		return false;
+	quote = *t->at++;
+	close = memchr(t->at, quote, t->end - t->at);
+	if (!close || (size_t)(close - t->at) >= size)
+		return false;
+	memcpy(out, t->at, close - t->at);
+	out[close - t->at] = 0;
+	t->at = close + 1;
+	return true;
+}
+
+static bool take_number(struct text *t, uint64_t *out)
+{
+	uint64_t v = 0;
+	const char *begin;
+
+	blanks(t);
+	for (begin = t->at; t->at < t->end && *t->at >= '0' && *t->at <= '9'; t->at++) {
+		if (v > (UINT64_MAX - 9) / 10)
+			return false;
+		v = v * 10 + (*t->at - '0');
+	}
+	*out = v;
+	return t->at > begin;
+}
+
+/* A Python tuple: (), (3,), (3, 4) */
+static bool take_shape(struct text *t, struct npy *npy)
+{
+	bool comma = true;
+
+	npy->ndim = 0;
+	if (!take(t, "("))
+		return false;
+	while (!take(t, ")")) {
+		if (!comma || npy->ndim == NPY_MAX_DIMS || !take_number(t, &npy->shape[npy->ndim]))
+			return false;
+		npy->ndim++;
+		comma = take(t, ",");
+		if (!comma && npy->ndim == 1)
+			return false; /* (3) is a number */
+	}
+	return true;
+}
+
+static int parse_dict(struct text *t, struct npy *npy, struct inc_err *err)
+{
+	bool descr = false, order = false, shape = false;
+	char key[32], type[32];
+
+	if (!take(t, "{"))
+		goto malformed;
+	while (!take(t, "}")) {
+		if (!take_string(t, key, sizeof(key)) || !take(t, ":"))
+			goto malformed;
+		if (!strcmp(key, "descr") && !descr) {
+			descr = true;
+			if (!take_string(t, type, sizeof(type)))
+				return inc_err_set(err, EINVAL, "type is not plain, want '<i4'");
+			if (strcmp(type, "<i4") != 0)
+				return inc_err_set(err, EINVAL,
+						   "type '%s', want '<i4' (little-endian int32)",
+						   type);
+		} else if (!strcmp(key, "fortran_order") && !order) {
+			order = true;
+			if (take(t, "True"))
+				return inc_err_set(err, EINVAL, "Fortran order, want C order");
+			if (!take(t, "False"))
+				goto malformed;
+		} else if (!strcmp(key, "shape") && !shape) {
+			shape = true;
+			if (!take_shape(t, npy))
+				goto malformed;
+		} else {
+			return inc_err_set(err, EINVAL, "unexpected or repeated key in the header");
+		}
+		if (!take(t, ",")) {
+			if (!take(t, "}"))
+				goto malformed;
+			break;
+		}
+	}
+	blanks(t);
+	if (t->at != t->end)
+		goto malformed;
+	if (!descr || !order || !shape)
+		return inc_err_set(err, EINVAL, "header without descr, fortran_order or shape");
+	return 0;
+
+malformed:
+	return inc_err_set(err, EINVAL, "malformed header");
+}
+
+int npy_parse(const void *buf, size_t len, uint64_t size, struct npy *npy, struct inc_err *err)
+{
+	const uint8_t *p = buf;
+	uint64_t count = 1;
+	size_t head, text;
+	struct text t;
+	unsigned int i;
+	int ret;
+
+	memset(npy, 0, sizeof(*npy));
+	if (len < MAGIC_LEN + 4 || memcmp(p, MAGIC, MAGIC_LEN) != 0)
+		return inc_err_set(err, EINVAL, "not a .npy file");
+	if (p[6] == 1) {
+		head = MAGIC_LEN + 4;
+		text = p[8] | p[9] << 8;
+	} else if (p[6] == 2) {
+		head = MAGIC_LEN + 6;
+		if (len < head)
+			return inc_err_set(err, EINVAL, "truncated header");
+		text = p[8] | p[9] << 8 | (size_t)p[10] << 16 | (size_t)p[11] << 24;
+	} else {
+		return inc_err_set(err, EINVAL, ".npy version %u.%u, want 1.0 or 2.0", p[6], p[7]);
+	}
+	if (p[7])
+		return inc_err_set(err, EINVAL, ".npy version %u.%u, want 1.0 or 2.0", p[6], p[7]);
+	if (text > HEADER_MAX || text > len - head)
+		return inc_err_set(err, EINVAL, "truncated header");
+	t.at = (const char *)p + head;
+	t.end = t.at + text;
+	ret = parse_dict(&t, npy, err);
+	if (ret)
+		return ret;
+	for (i = 0; i < npy->ndim; i++)
+		if (__builtin_mul_overflow(count, npy->shape[i], &count) ||
+		    count > SIZE_MAX / sizeof(int32_t) / 2)
+			return inc_err_set(err, EINVAL, "more elements than memory can hold");
+	npy->count = count;
+	npy->header_bytes = head + text;
+	if (size - npy->header_bytes != count * sizeof(int32_t))
+		return inc_err_set(err, EINVAL, "%llu bytes of data, the shape needs %llu",
+				   (unsigned long long)(size - npy->header_bytes),
+				   (unsigned long long)(count * sizeof(int32_t)));
+	return 0;
+}
+
+static int read_all(int fd, void *buf, size_t len, off_t offset)
+{
+	char *p = buf;
+	ssize_t n;
+
+	while (len) {
+		n = pread(fd, p, len, offset);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		p += n;
+		len -= n;
+		offset += n;
+	}
+	return 0;
+}
+
+int npy_load(const char *path, struct npy *npy, struct inc_err *err)
+{
+	char *head = NULL;
+	struct inc_err why = {""};
+	struct stat st;
+	size_t len;
+	int fd, ret;
+
+	memset(npy, 0, sizeof(*npy));
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st)) {
+		ret = inc_err_set(err, errno, "%s: %s", path, strerror(errno));
+		goto out;
+	}
+	if (!S_ISREG(st.st_mode)) {
+		ret = inc_err_set(err, EINVAL, "%s: not a regular file", path);
+		goto out;
+	}
+	len = st.st_size < HEADER_MAX + 16 ? st.st_size : HEADER_MAX + 16;
+	head = malloc(len + 1);
+	ret = head ? read_all(fd, head, len, 0) : -ENOMEM;
+	if (ret) {
+		inc_err_set(err, -ret, "%s: %s", path, strerror(-ret));
+		goto out;
+	}
+	ret = npy_parse(head, len, st.st_size, npy, &why);
+	if (ret) {
+		inc_err_set(err, -ret, "%s: %s", path, why.msg);
+		goto out;
+	}
+	npy->data = malloc(npy->count * sizeof(int32_t) + 1);
+	ret = npy->data ? read_all(fd, npy->data, npy->count * sizeof(int32_t), npy->header_bytes)
+			: -ENOMEM;
+	if (ret) {
+		inc_err_set(err, -ret, "%s: %s", path, strerror(-ret));
+		npy_free(npy);
+	}
+out:
+	free(head);
+	if (fd >= 0)
+		close(fd);
+	return ret;
+}
+
+void npy_free(struct npy *npy)
+{
+	free(npy->data);
+	npy->data = NULL;
+}
+
+/* Version 1.0, as numpy.save() writes it: padded so that the data is aligned to 64. */
+static int write_file(FILE *f, const struct npy *npy, const int32_t *data)
+{
+	char text[64 + NPY_MAX_DIMS * 22];
+	size_t len, total;
+	unsigned int i;
+
+	len = sprintf(text, "{'descr': '<i4', 'fortran_order': False, 'shape': (");
+	for (i = 0; i < npy->ndim; i++)
+		len += sprintf(text + len, "%s%llu", i ? ", " : "",
+			       (unsigned long long)npy->shape[i]);
+	len += sprintf(text + len, "%s), }", npy->ndim == 1 ? "," : "");
+	total = (MAGIC_LEN + 4 + len + 1 + 63) / 64 * 64 - MAGIC_LEN - 4;
+	fwrite(MAGIC "\1", 1, MAGIC_LEN + 1, f);
+	putc(0, f);
+	putc(total & 0xff, f);
+	putc(total >> 8, f);
+	fprintf(f, "%-*s\n", (int)total - 1, text);
+	fwrite(data, sizeof(*data), npy->count, f);
+	if (fflush(f) || ferror(f) || fsync(fileno(f)))
+		return errno ? -errno : -EIO;
+	return 0;
+}
+
+int npy_save(const char *path, const struct npy *npy, const int32_t *data, struct inc_err *err)
+{
+	mode_t mask = umask(0);
+	char *temp;
+	FILE *f;
+	int fd, ret;
+
+	umask(mask);
+	if (asprintf(&temp, "%s.XXXXXX", path) < 0)
+		return inc_err_set(err, ENOMEM, "%s: %s", path, strerror(ENOMEM));
+	fd = mkostemp(temp, O_CLOEXEC);
+	if (fd < 0) {
+		ret = inc_err_set(err, errno, "%s: %s", temp, strerror(errno));
+		goto free_name;
+	}
+	errno = 0;
+	f = fdopen(fd, "w");
+	if (!f) {
+		ret = -errno;
+		close(fd);
+		goto unlink_temp;
+	}
+	ret = write_file(f, npy, data);
+	/* mkstemp is stricter than what the user asks of new files */
+	if (!ret && fchmod(fd, 0666 & ~mask))
+		ret = -errno;
+	if (fclose(f) && !ret)
+		ret = -errno;
+	if (!ret && rename(temp, path))
+		ret = -errno;
+unlink_temp:
+	if (ret) {
+		unlink(temp);
+		inc_err_set(err, -ret, "%s: %s", path, strerror(-ret));
+	}
+free_name:
+	free(temp);
+	return ret;
+}
