@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The peer that the benchmark measures beside the switch: a ring AllReduce of int32 over TCP,
+ * reduce-scatter and allgather as MPI and NCCL do it, on the same hosts and links. Rank and
+ * size come from INCCL_RANK and INCCL_WORLD_SIZE; the addresses of all ranks from the
+ * command line. Rank 0 prints one JSON object per size.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PORT	    53199
+#define CONNECT_MS  10000
+#define MAX_SAMPLES 64
+
+struct ring {
+	int rank, size;
+	int next, prev; /* sockets to rank + 1, from rank - 1 */
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
+}
+
+static int die(const char *what)
+{
+	fprintf(stderr, "ring: %s: %s\n", what, strerror(errno));
+	return -errno;
+}
+
+static int connect_ring(struct ring *r, char **addrs)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(PORT) };
+	struct sockaddr_in any = { .sin_family = AF_INET, .sin_port = htons(PORT) };
+	uint64_t deadline = now_ns() + CONNECT_MS * 1000000ull;
+	int one = 1, lfd = socket(AF_INET, SOCK_STREAM, 0);
+	struct pollfd p = { .fd = lfd, .events = POLLIN };
+
+	setsockopt(lfd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (bind(lfd, (struct sockaddr *)&any, sizeof(any)) || listen(lfd, 1))
+		return die("listen");
+	if (inet_pton(AF_INET, addrs[(r->rank + 1) % r->size], &to.sin_addr) != 1)
+		return die("address");
+	for (;;) {
+		r->next = socket(AF_INET, SOCK_STREAM, 0);
+		if (!connect(r->next, (struct sockaddr *)&to, sizeof(to)))
+			break;
+		if (now_ns() > deadline)
+			return die("connect");
+		close(r->next);
+		poll(NULL, 0, 10); /* the neighbour is still starting */
+	}
+	if (poll(&p, 1, CONNECT_MS) != 1 || (r->prev = accept(lfd, NULL, NULL)) < 0)
+		return die("accept");
+	setsockopt(r->next, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	close(lfd);
+	return 0;
+}
+
+/* Sends and receives at once, so that no ring of full buffers can form. */
+static int exchange(struct ring *r, const char *out, size_t out_len, char *in, size_t in_len)
+{
+	while (out_len || in_len) {
+		struct pollfd p[2] = {
+			{ .fd = out_len ? r->next : -1, .events = POLLOUT },
+			{ .fd = in_len ? r->prev : -1, .events = POLLIN },
+		};
+		ssize_t n;
+
+		if (poll(p, 2, CONNECT_MS) <= 0)
+			return die("poll");
+		if (p[0].revents) {
+			n = send(r->next, out, out_len, MSG_DONTWAIT | MSG_NOSIGNAL);
+			if (n < 0 && errno != EAGAIN)
+				return die("send");
+			out += n > 0 ? n : 0;
+			out_len -= n > 0 ? n : 0;
+		}
+		if (p[1].revents) {
+			n = recv(r->prev, in, in_len, MSG_DONTWAIT);
+			if (n == 0 || (n < 0 && errno != EAGAIN))
+				return die("recv");
+			in += n > 0 ? n : 0;
+			in_len -= n > 0 ? n : 0;
+		}
+	}
+	return 0;
+}
+
+static int allreduce(struct ring *r, int32_t *v, size_t count, int32_t *tmp)
+{
+	size_t part = (count + r->size - 1) / r->size;
+
+#define AT(i)  ((size_t)(((i) % r->size + r->size) % r->size) * part)
+#define LEN(i) (AT(i) >= count ? 0 : (count - AT(i) < part ? count - AT(i) : part))
+	for (int step = 0; step < r->size - 1; step++) {
+		int out = r->rank - step, in = r->rank - step - 1;
+		size_t n = LEN(in);
+
+		if (exchange(r, (char *)(v + AT(out)), LEN(out) * 4, (char *)tmp, n * 4))
+			return -1;
+		for (size_t i = 0; i < n; i++)
+			v[AT(in) + i] = (int32_t)((uint32_t)v[AT(in) + i] + (uint32_t)tmp[i]);
+	}
+	for (int step = 0; step < r->size - 1; step++) {
+		int out = r->rank + 1 - step, in = r->rank - step;
+
+		if (exchange(r, (char *)(v + AT(out)), LEN(out) * 4, (char *)(v + AT(in)),
+			     LEN(in) * 4))
+			return -1;
+	}
+	return 0;
+}
+
+static int compare_u64(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+int main(int argc, char **argv)
+{
+	struct ring r = { .rank = atoi(getenv("INCCL_RANK") ?: "0"),
+			  .size = atoi(getenv("INCCL_WORLD_SIZE") ?: "0") };
+	size_t bytes = argc > 1 ? strtoull(argv[1], NULL, 0) : 0, count = bytes / 4;
+	int iters = argc > 2 ? atoi(argv[2]) : 0;
+	uint64_t ns[MAX_SAMPLES], wrong = 0;
+	int32_t *v, *tmp;
+
+	if (!count || iters < 1 || iters > MAX_SAMPLES || r.size < 2 || argc != 3 + r.size) {
+		fprintf(stderr, "usage: ring BYTES ITERATIONS ADDRESS-OF-RANK-0 ...\n");
+		return 2;
+	}
+	v = malloc(bytes);
+	tmp = malloc(bytes);
+	if (!v || !tmp || connect_ring(&r, argv + 3))
+		return 1;
+	for (int k = -1; k < iters; k++) {
+		uint64_t t0;
+
+		for (size_t i = 0; i < count; i++)
+			v[i] = (int32_t)(i * 7 + r.rank);
+		t0 = now_ns();
+		if (allreduce(&r, v, count, tmp))
+			return 1;
+		if (k >= 0)
+			ns[k] = now_ns() - t0;
+		for (size_t i = 0; i < count; i++)
+			wrong += (uint32_t)v[i] != (uint32_t)(i * 7 * r.size + r.size * (r.size - 1) / 2);
+	}
+	qsort(ns, iters, sizeof(ns[0]), compare_u64);
+	if (r.rank == 0)
+		printf("{\"collective\":\"allreduce\",\"transport\":\"tcp-ring\",\"ranks\":%d,\"bytes\":%zu,"
+		       "\"iters\":%d,\"time_us\":%.1f,\"algbw_gbps\":%.3f,\"wrong\":%llu}\n",
+		       r.size, bytes, iters, ns[iters / 2] / 1e3, bytes * 8.0 / ns[iters / 2],
+		       (unsigned long long)wrong);
+	free(v);
+	free(tmp);
+	return wrong != 0;
+}
