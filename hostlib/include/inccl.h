@@ -158,10 +158,9 @@ int inccl_communicator_create(struct inccl_group *group, const struct inccl_comm
 			      struct inccl_communicator **comm);
 
 /*
- * Destroys the communicator; every rank should call it, because it first waits (timeout_ms at
- * most) until all have, so that no rank loses its last result. Requests that have not
- * been collected are gone with it. NULL is fine. Always frees; returns 0, or the error that the
- * communicator ended with.
+ * Destroys the communicator, without waiting for the other ranks: those that are still in
+ * their last collective finish it. Requests that have not been collected are gone with it.
+ * NULL is fine. Always frees; returns 0, or the error that the communicator had ended with.
  */
 int inccl_communicator_destroy(struct inccl_communicator *comm);
 

@@ -301,26 +301,6 @@ explain:
 	return ret;
 }
 
-/* Until every rank is here, so that nobody who still lacks a result is left alone. */
-static int last_barrier(struct inccl_communicator *comm)
-{
-	INCCL_OPTS(inccl_collective_opts, opts, .collective = INCCL_BARRIER);
-	struct inccl_request *req;
-	uint64_t deadline_ns = now_ns() + comm->timeout_ns;
-	int ret;
-
-	/* What is unfinished ends first, and its owner has given it up. */
-	ret = inccl_collective_start(comm, &opts, &req);
-	if (ret)
-		return ret;
-	pthread_mutex_lock(&comm->lock);
-	inccl_comm_enter(comm);
-	inccl_comm_drive(comm, req, deadline_ns);
-	ret = req->done ? req->result : 0;
-	pthread_mutex_unlock(&comm->lock);
-	return ret;
-}
-
 int inccl_communicator_destroy(struct inccl_communicator *comm)
 {
 	struct control_wait wait = {.type = "D", .key = "communicator"};
@@ -331,9 +311,8 @@ int inccl_communicator_destroy(struct inccl_communicator *comm)
 	if (!comm)
 		return 0;
 	group = comm->group;
-	ret = last_barrier(comm);
-
 	pthread_mutex_lock(&comm->lock);
+	ret = -comm->error;
 	comm->stop = true;
 	pthread_cond_broadcast(&comm->parked);
 	pthread_mutex_unlock(&comm->lock);

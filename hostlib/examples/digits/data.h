@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef DIGITS_DATA_H
+#define DIGITS_DATA_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "lib/inc_err.h"
+
+#define PIXELS  64
+#define CLASSES 10
+
+struct row {
+	float pixel[PIXELS]; /* 0..1 */
+	uint8_t label;
+};
+
+struct dataset {
+	struct row *rows;
+	size_t count;
+};
+
+/* Reads lines of 64 pixels (0..16) and a label (0..9), separated by commas. 0 or -errno with a
+ * message that names the line. */
+int data_load(const char *path, struct dataset *set, struct inc_err *err);
+void data_free(struct dataset *set);
+
+#endif

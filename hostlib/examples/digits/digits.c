@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Data-parallel training: every rank has the same model and its own share of the rows. A
+ * step is: each rank computes the gradient of its share, the network adds the gradients
+ * up, each rank applies the sum. See model.h for why the end is the same to the bit.
+ */
+#include <errno.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "hostlib/examples/digits/model.h"
+#include "hostlib/tools/job.h"
+#include "hostlib/tools/npy.h"
+#include "lib/inc_log.h"
+
+#define TRAIN_ROWS(count) ((count)*4 / 5)
+
+static const char help[] =
+	"usage: inccl-digits [options]\n"
+	"Trains a classifier of handwritten digits, its rows spread over the ranks of a job,\n"
+	"every gradient summed by the network.\n"
+	"\n"
+	"  --epochs E       times through the data (default 30)\n"
+	"  --batch B        rows per step, over all ranks (default 96)\n"
+	"  --rate R         learning rate (default 0.1)\n"
+	"  --data FILE      64 pixels and a label per line (default: digits.csv beside the "
+	"program)\n"
+	"  --reference N    no network: one process plays N ranks and adds the integers itself\n"
+	"  --verify         rank 0 repeats the run like --reference and compares the weights\n"
+	"  --weights FILE   write the final weights, as int32 bit patterns (.npy; rank 0)\n"
+	"  --json           rank 0 prints one object at the end\n"
+	"  --help\n" JOB_HELP
+	"Exit code: 0, 1 for an error or different weights, 2 for a wrong command line.\n";
+
+struct digits {
+	struct job job;
+	long epochs, batch, reference;
+	float rate;
+	const char *data, *weights;
+	bool verify, json;
+	struct dataset set;
+	uint32_t *order; /* of the training rows, shuffled each epoch */
+	int rank, ranks;
+	unsigned long steps; /* done */
+};
+
+enum {
+	OPT_EPOCHS = 1,
+	OPT_BATCH,
+	OPT_RATE,
+	OPT_DATA,
+	OPT_REFERENCE,
+	OPT_VERIFY,
+	OPT_WEIGHTS,
+	OPT_JSON
+};
+
+static const struct option options[] = {
+	{"epochs", required_argument, NULL, OPT_EPOCHS},
+	{"batch", required_argument, NULL, OPT_BATCH},
+	{"rate", required_argument, NULL, OPT_RATE},
+	{"data", required_argument, NULL, OPT_DATA},
+	{"reference", required_argument, NULL, OPT_REFERENCE},
+	{"verify", no_argument, NULL, OPT_VERIFY},
+	{"weights", required_argument, NULL, OPT_WEIGHTS},
+	{"json", no_argument, NULL, OPT_JSON},
+	{"help", no_argument, NULL, 'h'},
+	JOB_LONG_OPTIONS,
+	{NULL, 0, NULL, 0},
+};
+
+static int option_rate(struct digits *d, const char *text)
+{
+	char *end;
+
+	d->rate = strtof(text, &end);
+	if (end != text && !*end && d->rate > 0 && d->rate <= 10)
+		return 0;
+	inc_error("--rate: '%s' is not a number above 0, up to 10", text);
+	return -EINVAL;
+}
+
+static int parse(struct digits *d, int argc, char **argv)
+{
+	int c, ret;
+
+	job_init(&d->job);
+	d->epochs = 30;
+	d->batch = 96;
+	d->rate = 0.1f;
+	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+		ret = 0;
+		switch (c) {
+		case OPT_EPOCHS:
+			ret = parse_long("--epochs", optarg, 1, 1000000, &d->epochs);
+			break;
+		case OPT_BATCH:
+			ret = parse_long("--batch", optarg, 1, 2048, &d->batch);
+			break;
+		case OPT_RATE:
+			ret = option_rate(d, optarg);
+			break;
+		case OPT_DATA:
+			d->data = optarg;
+			break;
+		case OPT_REFERENCE:
+			ret = parse_long("--reference", optarg, 1, 65536, &d->reference);
+			break;
+		case OPT_VERIFY:
+			d->verify = true;
+			break;
+		case OPT_WEIGHTS:
+			d->weights = optarg;
+			break;
+		case OPT_JSON:
+			d->json = true;
+			break;
+		case 'h':
+			fputs(help, stdout);
+			return 0;
+		default:
+			if (c < JOB_OPT_FIRST || job_option(&d->job, c, optarg))
+				return 2;
+		}
+		if (ret)
+			return 2;
+	}
+	if (optind < argc) {
+		inc_error("'%s': no arguments are wanted (--help)", argv[optind]);
+		return 2;
+	}
+	return job_check(&d->job) ? 2 : -1;
+}
+
+static int load_data(struct digits *d)
+{
+	char self[PATH_MAX], path[PATH_MAX + 16];
+	struct inc_err why;
+	ssize_t n;
+	int err;
+
+	if (!d->data) {
+		n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+		if (n < 0)
+			return -errno;
+		self[n] = 0;
+		snprintf(path, sizeof(path), "%s/digits.csv", dirname(self));
+		d->data = path;
+	}
+	err = data_load(d->data, &d->set, &why);
+	d->data = NULL;
+	if (err) {
+		inc_error("%s", why.msg);
+		return err;
+	}
+	d->order = calloc(d->set.count, sizeof(*d->order));
+	return d->order ? 0 : -ENOMEM;
+}
+
+/* The same order on every rank: Fisher and Yates with a seed that is the epoch. */
+static void shuffle(uint32_t *order, uint32_t count, uint32_t epoch)
+{
+	uint32_t x = 88172645u + epoch * 2654435761u, i, k, t;
+
+	for (i = 0; i < count; i++)
+		order[i] = i;
+	for (i = count - 1; i; i--) {
+		x ^= x << 13;
+		x ^= x >> 17;
+		x ^= x << 5;
+		k = x % (i + 1);
+		t = order[i];
+		order[i] = order[k];
+		order[k] = t;
+	}
+}
+
+/* Sum over all ranks of values[STEP_VALUES], in place. */
+typedef int (*sum_fn)(struct digits *d, const struct model *model, size_t begin, size_t end,
+		      int32_t *values);
+
+static int sum_network(struct digits *d, const struct model *model, size_t begin, size_t end,
+		       int32_t *values)
+{
+	model_gradient(model, &d->set, d->order, begin + d->rank, end, d->ranks, values);
+	if (d->job.mode == INCCL_MODE_WRITE)
+		return inccl_allreduce_write(d->job.comm, values, STEP_VALUES, values);
+	return inccl_allreduce_sendrecv(d->job.comm, values, STEP_VALUES, values);
+}
+
+static int sum_reference(struct digits *d, const struct model *model, size_t begin, size_t end,
+			 int32_t *values)
+{
+	int32_t part[STEP_VALUES];
+	int r, i;
+
+	memset(values, 0, sizeof(part));
+	for (r = 0; r < d->ranks; r++) {
+		model_gradient(model, &d->set, d->order, begin + r, end, d->ranks, part);
+		for (i = 0; i < STEP_VALUES; i++)
+			values[i] = (uint32_t)values[i] + (uint32_t)part[i];
+	}
+	return 0;
+}
+
+static int train(struct digits *d, struct model *model, sum_fn sum, bool talk)
+{
+	size_t train_rows = TRAIN_ROWS(d->set.count), begin, end, correct;
+	int32_t values[STEP_VALUES];
+	double loss;
+	long epoch;
+	int err;
+
+	model_init(model);
+	d->steps = 0;
+	for (epoch = 0; epoch < d->epochs; epoch++) {
+		shuffle(d->order, train_rows, epoch);
+		loss = correct = 0;
+		for (begin = 0; begin < train_rows; begin = end) {
+			end = begin + d->batch < train_rows ? begin + d->batch : train_rows;
+			err = sum(d, model, begin, end, values);
+			if (err)
+				return err;
+			model_step(model, values, end - begin, d->rate);
+			loss += values[STEP_LOSS] / FIXED_ONE;
+			correct += values[STEP_CORRECT];
+			d->steps++;
+		}
+		if (!talk || (epoch + 1 != d->epochs && (epoch + 1) % 5 && epoch))
+			continue;
+		printf("epoch %3ld  steps %5lu  loss %.4f  accuracy %5.1f %%  on unseen digits "
+		       "%5.1f %%\n",
+		       epoch + 1, d->steps, loss / train_rows, 100.0 * correct / train_rows,
+		       100.0 * model_correct(model, &d->set, train_rows, d->set.count, 1) /
+			       (d->set.count - train_rows));
+		fflush(stdout);
+	}
+	return 0;
+}
+
+/* All ranks show each other the hash of their weights. 0, or -EBADMSG where they differ. */
+static int compare_ranks(struct digits *d, uint64_t hash)
+{
+	int32_t *all = calloc(d->ranks, 2 * sizeof(*all));
+	int r, err;
+
+	if (!all)
+		return -ENOMEM;
+	all[2 * d->rank] = hash;
+	all[2 * d->rank + 1] = hash >> 32;
+	err = inccl_allreduce_sendrecv(d->job.comm, all, 2 * (size_t)d->ranks, all);
+	for (r = 0; r < d->ranks && !err; r++) {
+		uint64_t other = (uint64_t)(uint32_t)all[2 * r + 1] << 32 | (uint32_t)all[2 * r];
+
+		if (other != hash) {
+			inc_error("rank %d has the weights %016llx, rank %d %016llx", d->rank,
+				  (unsigned long long)hash, r, (unsigned long long)other);
+			err = -EBADMSG;
+		}
+	}
+	free(all);
+	return err;
+}
+
+static int save_weights(const struct digits *d, const struct model *model)
+{
+	struct npy npy = {.ndim = 1, .shape = {MODEL_WEIGHTS}, .count = MODEL_WEIGHTS};
+	int32_t bits[MODEL_WEIGHTS];
+	struct inc_err why;
+	int err;
+
+	memcpy(bits, model->weight, sizeof(bits));
+	err = npy_save(d->weights, &npy, bits, &why);
+	if (err)
+		inc_error("%s", why.msg);
+	return err;
+}
+
+static int verify(struct digits *d, uint64_t hash)
+{
+	struct model model;
+	uint64_t want;
+
+	train(d, &model, sum_reference, false);
+	want = model_hash(&model);
+	if (want != hash) {
+		inc_error("one process that plays %d ranks ends with %016llx, the network's run "
+			  "with %016llx",
+			  d->ranks, (unsigned long long)want, (unsigned long long)hash);
+		return -EBADMSG;
+	}
+	return 0;
+}
+
+static void print_end(const struct digits *d, const struct model *model, uint64_t hash)
+{
+	size_t train_rows = TRAIN_ROWS(d->set.count), unseen = d->set.count - train_rows;
+	size_t correct = model_correct(model, &d->set, train_rows, d->set.count, 1);
+
+	if (d->json)
+		printf("{\"ranks\":%d,\"steps\":%lu,\"values\":%d,\"unseen\":%zu,\"correct\":%zu,"
+		       "\"accuracy\":%.4f,\"weights\":\"%016llx\",\"reference\":%s,\"verified\":%s}"
+		       "\n",
+		       d->ranks, d->steps, STEP_VALUES, unseen, correct, (double)correct / unseen,
+		       (unsigned long long)hash, d->reference ? "true" : "false",
+		       d->verify ? "true" : "false");
+	else if (d->reference)
+		printf("weights %016llx (one process, %d parts)\n", (unsigned long long)hash,
+		       d->ranks);
+	else
+		printf("weights %016llx on all %d ranks%s\n", (unsigned long long)hash, d->ranks,
+		       d->verify ? ", and the same in one process, bit for bit" : "");
+}
+
+static int run(struct digits *d)
+{
+	struct model model;
+	uint64_t hash;
+	int err;
+
+	err = train(d, &model, d->reference ? sum_reference : sum_network,
+		    d->rank == 0 && !d->json);
+	if (err) {
+		job_report(&d->job, "training", err);
+		return err;
+	}
+	hash = model_hash(&model);
+	if (!d->reference)
+		err = compare_ranks(d, hash);
+	if (err) {
+		job_report(&d->job, "comparing the weights", err);
+		return err;
+	}
+	if (d->rank)
+		return 0;
+	if (d->verify && !d->reference) {
+		unsigned long steps = d->steps;
+
+		err = verify(d, hash);
+		d->steps = steps;
+	}
+	if (!err && d->weights)
+		err = save_weights(d, &model);
+	if (!err)
+		print_end(d, &model, hash);
+	return err;
+}
+
+int main(int argc, char **argv)
+{
+	struct digits d = {0};
+	int err, left;
+
+	inc_log_init("inccl-digits");
+	err = parse(&d, argc, argv);
+	if (err >= 0)
+		return err;
+	err = load_data(&d);
+	if (err)
+		goto out;
+	if (d.reference) {
+		d.ranks = d.reference;
+		err = run(&d);
+		goto out;
+	}
+	err = job_start(&d.job);
+	if (err)
+		goto out;
+	d.rank = inccl_group_rank(d.job.group);
+	d.ranks = inccl_group_size(d.job.group);
+	err = run(&d);
+	left = job_end(&d.job);
+	if (!err)
+		err = left;
+out:
+	free(d.order);
+	data_free(&d.set);
+	return err ? 1 : 0;
+}

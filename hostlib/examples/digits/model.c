@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <math.h>
+#include <string.h>
+#include "hostlib/examples/digits/model.h"
+
+#define OUT_LAYER (HIDDEN * (PIXELS + 1))
+#define MOMENTUM  0.9f
+/* keeps a component within what FIXED_ONE promises */
+#define CLIP 15.0f
+
+struct activations {
+	float hidden[HIDDEN];
+	float out[CLASSES]; /* probabilities */
+};
+
+/* Small numbers of both signs, the same on every rank (xorshift, fixed seed). */
+void model_init(struct model *model)
+{
+	uint32_t x = 2463534242u;
+	unsigned int i;
+	float scale;
+
+	memset(model, 0, sizeof(*model));
+	for (i = 0; i < MODEL_WEIGHTS; i++) {
+		x ^= x << 13;
+		x ^= x >> 17;
+		x ^= x << 5;
+		scale = i < OUT_LAYER ? 0.25f : 0.2f;
+		model->weight[i] = scale * ((float)(x >> 8) / (1 << 23) - 1);
+	}
+}
+
+static void forward(const struct model *model, const float *pixel, struct activations *a)
+{
+	const float *w = model->weight;
+	float sum, top = -INFINITY, total = 0;
+	unsigned int i, k;
+
+	for (k = 0; k < HIDDEN; k++, w += PIXELS + 1) {
+		sum = w[PIXELS];
+		for (i = 0; i < PIXELS; i++)
+			sum += w[i] * pixel[i];
+		a->hidden[k] = sum > 0 ? sum : 0;
+	}
+	for (k = 0; k < CLASSES; k++, w += HIDDEN + 1) {
+		sum = w[HIDDEN];
+		for (i = 0; i < HIDDEN; i++)
+			sum += w[i] * a->hidden[i];
+		a->out[k] = sum;
+		top = sum > top ? sum : top;
+	}
+	for (k = 0; k < CLASSES; k++) {
+		a->out[k] = expf(a->out[k] - top);
+		total += a->out[k];
+	}
+	for (k = 0; k < CLASSES; k++)
+		a->out[k] /= total;
+}
+
+static unsigned int best(const struct activations *a)
+{
+	unsigned int k, at = 0;
+
+	for (k = 1; k < CLASSES; k++)
+		if (a->out[k] > a->out[at])
+			at = k;
+	return at;
+}
+
+static void backward(const struct model *model, const struct row *row, const struct activations *a,
+		     float *grad)
+{
+	const float *w = model->weight + OUT_LAYER;
+	float back[HIDDEN] = {0}, delta;
+	float *g = grad + OUT_LAYER;
+	unsigned int i, k;
+
+	for (k = 0; k < CLASSES; k++, w += HIDDEN + 1, g += HIDDEN + 1) {
+		delta = a->out[k] - (k == row->label);
+		for (i = 0; i < HIDDEN; i++) {
+			g[i] += delta * a->hidden[i];
+			back[i] += delta * w[i];
+		}
+		g[HIDDEN] += delta;
+	}
+	for (k = 0, g = grad; k < HIDDEN; k++, g += PIXELS + 1) {
+		if (a->hidden[k] <= 0)
+			continue;
+		for (i = 0; i < PIXELS; i++)
+			g[i] += back[k] * row->pixel[i];
+		g[PIXELS] += back[k];
+	}
+}
+
+static int32_t fixed(float v, float limit)
+{
+	if (!(v < limit)) /* NaN too: every rank must agree even on nonsense */
+		v = limit;
+	if (v < -limit)
+		v = -limit;
+	return lrintf(v * FIXED_ONE);
+}
+
+void model_gradient(const struct model *model, const struct dataset *set, const uint32_t *order,
+		    size_t first, size_t end, size_t stride, int32_t *out)
+{
+	float grad[MODEL_WEIGHTS] = {0}, loss = 0, p;
+	struct activations a;
+	size_t i, rows = 0, correct = 0;
+
+	for (i = first; i < end; i += stride) {
+		const struct row *row = &set->rows[order[i]];
+
+		forward(model, row->pixel, &a);
+		backward(model, row, &a, grad);
+		p = a.out[row->label];
+		loss -= logf(p > 1e-6f ? p : 1e-6f);
+		correct += best(&a) == row->label;
+		rows++;
+	}
+	for (i = 0; i < MODEL_WEIGHTS; i++)
+		out[i] = fixed(grad[i], CLIP * rows);
+	out[STEP_LOSS] = fixed(loss, CLIP * rows);
+	out[STEP_CORRECT] = correct;
+}
+
+void model_step(struct model *model, const int32_t *sum, size_t rows, float rate)
+{
+	float scale = 1 / (FIXED_ONE * rows);
+	unsigned int i;
+
+	for (i = 0; i < MODEL_WEIGHTS; i++) {
+		model->momentum[i] = MOMENTUM * model->momentum[i] + sum[i] * scale;
+		model->weight[i] -= rate * model->momentum[i];
+	}
+}
+
+size_t model_correct(const struct model *model, const struct dataset *set, size_t first, size_t end,
+		     size_t stride)
+{
+	struct activations a;
+	size_t i, correct = 0;
+
+	for (i = first; i < end; i += stride) {
+		forward(model, set->rows[i].pixel, &a);
+		correct += best(&a) == set->rows[i].label;
+	}
+	return correct;
+}
+
+/* FNV-1a */
+uint64_t model_hash(const struct model *model)
+{
+	const uint8_t *p = (const uint8_t *)model->weight;
+	uint64_t h = 14695981039346656037ull;
+	size_t i;
+
+	for (i = 0; i < sizeof(model->weight); i++)
+		h = (h ^ p[i]) * 1099511628211ull;
+	return h;
+}
