@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* ICRC against packets that others captured and against zlib; YAML and topology errors. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <arpa/inet.h>
+#include <cmocka.h>
+#include <zlib.h>
+#include "lib/inc_roce.h"
+#include "lib/inc_topology.h"
+#include "lib/inc_yaml.h"
+
+/* A congestion notification captured on a ConnectX-4 Lx (scapy, test/contrib/roce.uts),
+ * from the IP header to the ICRC. */
+static const uint8_t cnp[] = {
+	0x45, 0xc2, 0x00, 0x3c, 0x71, 0x8c, 0x40, 0x00, 0x40, 0x11, 0x91, 0x61, 0x0a, 0x00, 0x11,
+	0x01, 0x0a, 0x00, 0x12, 0x01, 0x00, 0x00, 0x12, 0xb7, 0x00, 0x28, 0x00, 0x00, 0x81, 0x00,
+	0xff, 0xff, 0x40, 0x00, 0x01, 0x18, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+	0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x82, 0xfd, 0x00, 0x2a,
+};
+
+/* The UC SEND only of the same file: IP id 1144, DF, 192.168.0.7 to itself, 49152 to 4791. */
+static const uint8_t uc_send[] = {
+	0x45, 0x01, 0x00, 0x40, 0x04, 0x78, 0x40, 0x00, 0x40, 0x11, 0xb4, 0xd5, 0xc0,
+	0xa8, 0x00, 0x07, 0xc0, 0xa8, 0x00, 0x07, 0xc0, 0x00, 0x12, 0xb7, 0x00, 0x2c,
+	0xac, 0xa2, 0x24, 0x60, 0xff, 0xff, 0x00, 0x00, 0x00, 0xd3, 0x00, 0xcf, 0x17,
+	0x10, 'F',  '0',  0x81, 0x8b, 0xe2, 0x89, '5',  0xd9, 0x0e, 0x9a, 0x95, 'P',
+	'T',  0x01, 0xbe, 0x88, '^',  'P',  0x00, 0x00, 0x78, 0xf3, 0x53, 0xf3,
+};
+
+static uint32_t stored(const uint8_t *p)
+{
+	return p[0] | p[1] << 8 | p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static void check_captured(const uint8_t *packet, size_t len, bool df)
+{
+	struct inc_roce_path path = {.df = df};
+	uint8_t masked[8 + 2048];
+
+	assert_int_equal(inc_icrc_ipv4(packet, len - 4), stored(packet + len - 4));
+
+	memcpy(&path.saddr, packet + 12, 4);
+	memcpy(&path.daddr, packet + 16, 4);
+	path.sport = packet[20] << 8 | packet[21];
+	path.dport = packet[22] << 8 | packet[23];
+	assert_int_equal(inc_icrc_udp(&path, packet[4] << 8 | packet[5], packet + 28, len - 32),
+			 stored(packet + len - 4));
+
+	/* by zlib, mask by mask, as the annex says */
+	memset(masked, 0xff, 8);
+	memcpy(masked + 8, packet, len - 4);
+	masked[8 + 1] = masked[8 + 8] = masked[8 + 10] = masked[8 + 11] = 0xff;
+	masked[8 + 26] = masked[8 + 27] = masked[8 + 32] = 0xff;
+	assert_int_equal(crc32(0, masked, 8 + len - 4), stored(packet + len - 4));
+}
+
+static void icrc_captured(void **state)
+{
+	check_captured(cnp, sizeof(cnp), true);
+	check_captured(uc_send, sizeof(uc_send), true);
+}
+
+static void icrc_against_zlib(void **state)
+{
+	uint8_t packet[20 + 8 + 12 + 16 + 4 + 2048], masked[8 + sizeof(packet)];
+	uint32_t seed = 1;
+
+	memset(masked, 0xff, 8);
+	for (size_t len = 40; len <= sizeof(packet); len += 1 + len / 37) {
+		for (size_t i = 0; i < len; i++) {
+			seed = seed * 1664525 + 1013904223;
+			packet[i] = seed >> 24;
+		}
+		memcpy(masked + 8, packet, len);
+		masked[8 + 1] = masked[8 + 8] = masked[8 + 10] = masked[8 + 11] = 0xff;
+		masked[8 + 26] = masked[8 + 27] = masked[8 + 32] = 0xff;
+		assert_int_equal(inc_icrc_ipv4(packet, len), crc32(0, masked, 8 + len));
+	}
+}
+
+static void crc_in_parts(void **state)
+{
+	uint8_t data[257];
+
+	for (size_t i = 0; i < sizeof(data); i++)
+		data[i] = i * 7;
+	for (size_t cut = 0; cut <= sizeof(data); cut++) {
+		uint32_t s = inc_crc32_update(0xffffffff, data, cut);
+
+		s = inc_crc32_update(s, data + cut, sizeof(data) - cut);
+		assert_int_equal(~s, crc32(0, data, sizeof(data)));
+	}
+}
+
+static void opcode_shapes(void **state)
+{
+	/* opcode: length of extended headers, as the specification's table has them */
+	static const int lengths[] = {0, 0, 0, 4, 0, 4, 16, 0, 0, 4, 16, 20};
+
+	for (int op = 0; op < 256; op++) {
+		int want = op < 12 ? lengths[op] : op == INC_OP_ACK ? 4 : -1;
+
+		assert_int_equal(inc_roce_ext_len(op), want);
+		assert_int_equal(inc_roce_has_imm(op), op == 3 || op == 5 || op == 9 || op == 11);
+		assert_int_equal(inc_roce_has_reth(op), op == 6 || op == 10 || op == 11);
+	}
+	assert_true(inc_roce_is_first(INC_OP_WRITE_FIRST));
+	assert_false(inc_roce_is_first(INC_OP_WRITE_LAST));
+	assert_true(inc_roce_is_last(INC_OP_SEND_ONLY));
+	assert_false(inc_roce_is_last(INC_OP_SEND_FIRST));
+}
+
+static const struct {
+	const char *text;
+	const char *message; /* NULL: is fine */
+} yaml_cases[] = {
+	{"a: 1\nb: {c: 2}\n", NULL},
+	{"", "t.yaml: empty file"},
+	{"a: 1\na: 2\n", "t.yaml:2: key 'a' appears twice"},
+	{"a: [1, 2\nb: 3\n", "t.yaml:2:"},
+	{"--- 1\n--- 2\n", "t.yaml: more than one document"},
+	{"? [a]\n: 1\n", "t.yaml:1: a key is not plain text"},
+	{"a: \"\\0\"\n", "t.yaml:1: a: NUL character in text"},
+	{"a: &x [*x]\n", NULL},
+};
+
+static void yaml_documents(void **state)
+{
+	for (size_t i = 0; i < sizeof(yaml_cases) / sizeof(yaml_cases[0]); i++) {
+		const char *text = yaml_cases[i].text, *want = yaml_cases[i].message;
+		struct inc_yaml *doc = NULL;
+		struct inc_err err = {""};
+		int ret = inc_yaml_parse("t.yaml", text, strlen(text), &doc, &err);
+
+		if (want) {
+			assert_int_equal(ret, -EINVAL);
+			if (strncmp(err.msg, want, strlen(want)) != 0)
+				fail_msg("'%s' is not '%s'", err.msg, want);
+			continue;
+		}
+		assert_int_equal(ret, 0);
+		inc_yaml_free(doc);
+	}
+}
+
+static void yaml_fields(void **state)
+{
+	static const char text[] =
+		"n: 010\nhex: 0x1f\nneg: -1\nbig: 18446744073709551616\nd: 1e3\n"
+		"nan: nan\nb: Yes\nmac: 02:aB:00:00:00:01\nbad: 02:00:00:00:00:0g\n"
+		"ip: 10.0.0.300\nlist: [{x: 1}, {x: q}]\n";
+	const struct inc_yaml_node *root, *second;
+	struct inc_yaml *doc;
+	struct inc_err err;
+	struct in_addr ip;
+	uint8_t mac[6];
+	uint64_t u = 7;
+	double d = 0;
+	bool b = false;
+
+	assert_int_equal(inc_yaml_parse("t.yaml", text, sizeof(text) - 1, &doc, &err), 0);
+	root = inc_yaml_root(doc);
+	assert_int_equal(inc_yaml_get_u64(root, "n", true, 0, 100, &u, &err), 0);
+	assert_int_equal(u, 10);
+	assert_int_equal(inc_yaml_get_u64(root, "hex", true, 0, 100, &u, &err), 0);
+	assert_int_equal(u, 31);
+	assert_int_equal(inc_yaml_get_u64(root, "absent", false, 0, 100, &u, &err), 0);
+	assert_int_equal(u, 31);
+	assert_int_equal(inc_yaml_get_u64(root, "absent", true, 0, 100, &u, &err), -EINVAL);
+	assert_string_equal(err.msg, "t.yaml:1: 'absent' is missing");
+	assert_int_equal(inc_yaml_get_u64(root, "neg", true, 0, 100, &u, &err), -EINVAL);
+	assert_string_equal(err.msg, "t.yaml:3: neg: '-1' is not a whole number");
+	assert_int_equal(inc_yaml_get_u64(root, "big", true, 0, UINT64_MAX, &u, &err), -EINVAL);
+	assert_int_equal(inc_yaml_get_double(root, "d", true, 0, 1e4, &d, &err), 0);
+	assert_true(d == 1000);
+	assert_int_equal(inc_yaml_get_double(root, "nan", true, 0, 1e4, &d, &err), -EINVAL);
+	assert_int_equal(inc_yaml_get_bool(root, "b", true, &b, &err), 0);
+	assert_true(b);
+	assert_int_equal(inc_yaml_get_mac(root, "mac", true, mac, &err), 0);
+	assert_int_equal(mac[1], 0xab);
+	assert_int_equal(inc_yaml_get_mac(root, "bad", true, mac, &err), -EINVAL);
+	assert_int_equal(inc_yaml_get_ipv4(root, "ip", true, &ip, &err), -EINVAL);
+	assert_string_equal(err.msg, "t.yaml:10: ip: '10.0.0.300' is not an IPv4 address");
+	second = inc_yaml_at(inc_yaml_get(root, "list"), 1);
+	assert_int_equal(inc_yaml_get_u64(second, "x", true, 0, 9, &u, &err), -EINVAL);
+	assert_string_equal(err.msg, "t.yaml:11: list[1].x: 'q' is not a whole number");
+	assert_null(inc_yaml_at(inc_yaml_get(root, "list"), 2));
+	inc_yaml_free(doc);
+}
+
+/* A file with one thing wrong; %s stands where the case puts its text. */
+#define HOSTS    "hosts:\n  - {name: h0, ip: 10.77.0.1}\n  - {name: h1, ip: 10.77.1.1}\n"
+#define SWITCHES "switches:\n  - name: s0\n    root: true\n    ports:\n"
+#define PORTS                                             \
+	"      - {name: p0, ip: 10.77.0.254, peer: h0}\n" \
+	"      - {name: p1, ip: 10.77.1.254, peer: h1}\n"
+
+static const struct {
+	const char *text;
+	const char *message;
+} topology_cases[] = {
+	{HOSTS, "t:1: 'switches' is missing"},
+	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254, peer: h0}\n",
+	 "t:3: hosts[1]: no switch has a port whose peer is h1"},
+	{HOSTS SWITCHES PORTS "    colour: red\n", "t:10: switches[0]: unknown key 'colour'"},
+	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254, peer: h7}\n",
+	 "t:8: switches[0].ports[0].peer: there is no host or switch 'h7'"},
+	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.9.254, peer: h0}\n",
+	 "t:8: switches[0].ports[0].peer: h0 has an address outside this port's /24 network"},
+	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.1, peer: h0}\n",
+	 "t:8: switches[0].ports[0].ip: is given twice"},
+	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254, peer: h0}\n"
+			"      - {name: p0, ip: 10.77.1.254, peer: h1}\n",
+	 "t:9: switches[0].ports[1].name: 'p0' is given twice"},
+	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254, peer: s0}\n",
+	 "t:8: switches[0].ports[0].peer: s0 is this switch itself"},
+	{HOSTS SWITCHES "      - {name: a_name_of_16_chr, ip: 10.77.0.254, peer: h0}\n",
+	 "t:8: switches[0].ports[0].name: 'a_name_of_16_chr' is not a name"},
+	{HOSTS SWITCHES PORTS "  - name: s1\n    ports: [{name: q0, ip: 10.77.2.1, peer: s0}]\n",
+	 "t:11: switches[1].ports[0].peer: s0 has no port whose peer is s1"},
+	{HOSTS SWITCHES PORTS "links:\n  - between: [h0, h1]\n",
+	 "t:11: links[0].between: no port connects these two"},
+	{HOSTS SWITCHES PORTS "links:\n  - between: [h0, s0]\n    wire: {loss: 1.5}\n",
+	 "t:12: links[0].wire.loss: 1.5 is not between 0 and 1"},
+	{HOSTS SWITCHES PORTS "defaults: {prefix: 33}\n",
+	 "t:10: defaults.prefix: 33 is not between"},
+	{"hosts: 3\nswitches: []\n", "t:1: hosts: is not a sequence"},
+};
+
+static void topology_errors(void **state)
+{
+	for (size_t i = 0; i < sizeof(topology_cases) / sizeof(topology_cases[0]); i++) {
+		const char *text = topology_cases[i].text, *want = topology_cases[i].message;
+		struct inc_topology *topo;
+		struct inc_err err = {""};
+
+		assert_int_equal(inc_topology_parse("t", text, strlen(text), &topo, &err), -EINVAL);
+		if (strncmp(err.msg, want, strlen(want)) != 0)
+			fail_msg("'%s' is not '%s'", err.msg, want);
+	}
+}
+
+static void topology_links(void **state)
+{
+	static const char text[] = "name: two\n" HOSTS "switches:\n"
+				   "  - name: s0\n    ports:\n"
+				   "      - {name: p0, ip: 10.77.0.254, peer: h0}\n"
+				   "      - {name: up, ip: 10.78.0.1, peer: s1}\n"
+				   "  - name: s1\n    root: true\n    ports:\n"
+				   "      - {name: p0, ip: 10.77.1.254, peer: h1}\n"
+				   "      - {name: p1, ip: 10.78.0.2, peer: s0}\n"
+				   "links:\n  - {between: [s1, s0], mtu: 1400}\n"
+				   "  - {between: [s0, h0], wire: {loss: 0.25, seed: 9}}\n"
+				   "defaults: {prefix: 24, mtu: 2200}\n";
+	struct inc_topology *topo;
+	struct inc_err err = {""};
+	const struct inc_topo_link *link;
+
+	assert_int_equal(inc_topology_parse("t", text, sizeof(text) - 1, &topo, &err), 0);
+	assert_int_equal(topo->n_links, 3);
+	link = &topo->links[topo->hosts[0].link];
+	assert_false(link->a_is_switch);
+	assert_int_equal(link->a, 0);
+	assert_int_equal(link->mtu, 2200);
+	assert_true(link->has_wire && link->wire.loss == 0.25 && link->wire.seed == 9);
+	assert_false(topo->links[topo->hosts[1].link].has_wire);
+	assert_int_equal(topo->switches[0].ports[1].link, topo->switches[1].ports[1].link);
+	link = &topo->links[topo->switches[0].ports[1].link];
+	assert_true(link->a_is_switch);
+	assert_int_equal(link->mtu, 1400);
+	assert_int_equal(link->b, 0);
+	assert_int_equal(link->b_port, 1);
+	assert_int_equal(link->a, 1);
+	assert_int_equal(link->a_port, 1);
+	inc_topology_free(topo);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(icrc_captured),   cmocka_unit_test(icrc_against_zlib),
+		cmocka_unit_test(crc_in_parts),    cmocka_unit_test(opcode_shapes),
+		cmocka_unit_test(yaml_documents),  cmocka_unit_test(yaml_fields),
+		cmocka_unit_test(topology_errors), cmocka_unit_test(topology_links),
+	};
+
+	return cmocka_run_group_tests_name("lib", tests, NULL, NULL) ? 1 : 0;
+}
