@@ -291,6 +291,29 @@ static int syndromes(struct unit *u)
 	return ret;
 }
 
+/* Nobody reads the event ring: events are lost and counted, packets are not. */
+static int event_ring_full(struct unit *u)
+{
+	struct ref_group *g = case_group(u, 1, 1, 256, 16);
+	uint64_t before = u->ref.counter[INC_CTR_X_EVENT_LOST];
+	uint32_t i, n = 2000;
+
+	RUN(!g);
+	u->hold_events = true;
+	for (i = 0; i < n; i++) {
+		if (case_ack(u, g, 0, INC_AETH_NAK_ACCESS, g->conn[0].cfg.tx_start_psn))
+			break;
+	}
+	u->hold_events = false;
+	RUN(i < n || unit_take_events(u));
+	if (u->events + u->ref.counter[INC_CTR_X_EVENT_LOST] - before == n &&
+	    (uint32_t)u->events < n)
+		return 0;
+	snprintf(u->why, sizeof(u->why), "%d events read and %llu lost, of %u", u->events,
+		 (unsigned long long)(u->ref.counter[INC_CTR_X_EVENT_LOST] - before), n);
+	return -1;
+}
+
 /* After a fatal error: data is refused, behind, at and ahead of the place; ACKs are dropped. */
 static int after_error(struct unit *u)
 {
@@ -349,6 +372,7 @@ const struct unit_case cases_protocol[] = {
 	{"owed_ack", owed_ack},
 	{"ack_ranges", ack_ranges},
 	{"syndromes", syndromes},
+	{"event_ring_full", event_ring_full},
 	{"after_error", after_error},
 	{"far_chunks", far_chunks},
 	{NULL, NULL},

@@ -21,7 +21,8 @@ int egress_open(struct unit *u)
 		return -errno;
 	}
 	bpf_object__for_each_program(prog, u->egress->obj)
-		bpf_program__set_autoload(prog, prog == u->egress->progs.inc_egress_test);
+		bpf_program__set_autoload(prog, prog == u->egress->progs.inc_egress_test ||
+							prog == u->egress->progs.inc_bench_empty);
 	bpf_object__for_each_map(map, u->egress->obj)
 	{
 		if (bpf_map__is_internal(map))
@@ -44,6 +45,11 @@ void egress_close(struct unit *u)
 {
 	inc_xdp_test__destroy(u->egress);
 	u->egress = NULL;
+}
+
+int egress_pass_fd(const struct unit *u)
+{
+	return bpf_program__fd(u->egress->progs.inc_bench_empty);
 }
 
 int egress_copies(struct unit *u)

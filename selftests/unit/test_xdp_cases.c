@@ -4,45 +4,6 @@
 #include <string.h>
 #include "cases.h"
 
-struct ref_group *case_group(struct unit *u, uint32_t children, uint32_t ports, uint32_t payload,
-			     uint32_t slots)
-{
-	static uint32_t communicator = 1;
-	struct inc_group_spec spec;
-
-	unit_spec(u, &spec, communicator++, children, ports, payload, slots);
-	return unit_add_group(u, &spec);
-}
-
-int case_data(struct unit *u, struct ref_group *g, uint32_t child, uint64_t r, uint8_t opcode,
-	      uint32_t len, uint32_t desc, bool ackreq)
-{
-	struct unit_packet p = {
-		.r = r, .opcode = opcode, .len = len, .desc = desc, .ackreq = ackreq};
-	struct frame f;
-
-	unit_data(g, child, &p, &f);
-	return unit_run(u, &f, g->conn[child].cfg.ifindex);
-}
-
-int case_ack(struct unit *u, struct ref_group *g, uint32_t child, uint8_t syndrome, uint32_t psn)
-{
-	struct frame f;
-
-	unit_ack(g, child, syndrome, psn, &f);
-	return unit_run(u, &f, g->conn[child].cfg.ifindex);
-}
-
-int case_expect(struct unit *u, enum inc_counter_id counter)
-{
-	if (u->want.counter == counter)
-		return 0;
-	snprintf(u->why, sizeof(u->why), "packet %llu ended on %s, meant for %s",
-		 (unsigned long long)u->packets, inc_counter_info[u->want.counter].name,
-		 inc_counter_info[counter].name);
-	return -1;
-}
-
 static void run_cases(struct unit *u, const struct unit_case *c)
 {
 	uint32_t i;
@@ -69,7 +30,7 @@ int main(void)
 {
 	static struct unit u;
 
-	if (unit_start(&u, "xdp_cases", 16384))
+	if (unit_start(&u, "xdp_cases", 16384, false))
 		return report_exit();
 	run_cases(&u, cases_header);
 	run_cases(&u, cases_protocol);

@@ -213,7 +213,7 @@ int main(int argc, char **argv)
 	static struct unit u;
 	uint32_t i, n = sizeof(seeds) / sizeof(seeds[0]);
 
-	if (unit_start(&u, "xdp_random", 16384))
+	if (unit_start(&u, "xdp_random", 16384, false))
 		return report_exit();
 	if (argc > 1) {
 		one_seed(&u, strtoull(argv[1], NULL, 0));

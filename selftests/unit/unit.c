@@ -20,6 +20,17 @@ static int command(const char *cmd)
 	return status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EIO;
 }
 
+/* Neighbour discovery would count as received packets. Where there is no IPv6, there is none. */
+static void no_ipv6(void)
+{
+	FILE *f = fopen("/proc/sys/net/ipv6/conf/default/disable_ipv6", "w");
+
+	if (!f)
+		return;
+	fputs("1", f);
+	fclose(f);
+}
+
 static int make_namespace(struct unit *u)
 {
 	char cmd[256];
@@ -32,6 +43,7 @@ static int make_namespace(struct unit *u)
 		snprintf(u->why, sizeof(u->why), "unshare(CLONE_NEWNET): %s", strerror(errno));
 		return -errno;
 	}
+	no_ipv6();
 	/* Copies of one result are counted per CPU. */
 	cpu = sched_getcpu();
 	CPU_ZERO(&cpus);
@@ -71,13 +83,14 @@ static int on_event(void *ctx, void *data, size_t size)
 	return 0;
 }
 
-static int load(struct unit *u, uint32_t rows)
+static int load(struct unit *u, uint32_t rows, bool generic)
 {
 	struct inc_switch_opts opts = {
 		.sz = sizeof(opts),
 		.max_groups = REF_MAX_GROUPS,
 		.max_connections = 1024,
 		.max_rows = rows,
+		.generic = generic,
 	};
 	struct inc_err err = {""};
 	int ret;
@@ -103,14 +116,14 @@ static int load(struct unit *u, uint32_t rows)
 	return egress_open(u);
 }
 
-int unit_start(struct unit *u, const char *name, uint32_t rows)
+int unit_start(struct unit *u, const char *name, uint32_t rows, bool generic)
 {
 	memset(u, 0, sizeof(*u));
 	if (geteuid() != 0) {
 		report_skip(name, "needs root");
 		return -1;
 	}
-	if (make_namespace(u) || load(u, rows)) {
+	if (make_namespace(u) || load(u, rows, generic)) {
 		report_fail(name, "%s", u->why);
 		unit_stop(u);
 		return -1;
@@ -234,6 +247,18 @@ static int check(struct unit *u)
 	return 0;
 }
 
+int unit_take_events(struct unit *u)
+{
+	int ret;
+
+	u->events = 0;
+	ret = ring_buffer__consume(u->ring);
+	if (ret >= 0)
+		return 0;
+	snprintf(u->why, sizeof(u->why), "event ring: %s", strerror(-ret));
+	return -1;
+}
+
 int unit_run(struct unit *u, const struct frame *f, uint32_t ifindex)
 {
 	struct xdp_md md = {.data_end = f->len, .ingress_ifindex = ifindex};
@@ -243,7 +268,6 @@ int unit_run(struct unit *u, const struct frame *f, uint32_t ifindex)
 	int ret;
 
 	u->why[0] = 0;
-	u->events = 0;
 	u->packets++;
 	ret = bpf_prog_test_run_opts(u->prog_fd, &opts);
 	if (ret) {
@@ -252,11 +276,8 @@ int unit_run(struct unit *u, const struct frame *f, uint32_t ifindex)
 		return -1;
 	}
 	u->out_frame.len = opts.data_size_out;
-	ret = ring_buffer__consume(u->ring);
-	if (ret < 0) {
-		snprintf(u->why, sizeof(u->why), "event ring: %s", strerror(-ret));
+	if (!u->hold_events && unit_take_events(u))
 		return -1;
-	}
 	ref_input(&u->ref, f, ifindex, &u->want);
 	if (compare_verdict(u, f, opts.retval) || check(u)) {
 		frame_dump("in", f);

@@ -29,6 +29,7 @@ struct unit {
 	struct ring_buffer *ring;
 	struct inc_xdp_test *egress; /* the egress leaf as a plain XDP program */
 	uint64_t copies;             /* compared */
+	bool hold_events;            /* leave them in the ring, where they get lost */
 	int events;
 	struct inc_event event[8]; /* of the last packet */
 	struct frame out_frame;    /* what the program left of the last packet */
@@ -42,7 +43,7 @@ struct unit {
  * loaded. 0, or -1 with the line of the test called name already printed: not ok, or skip
  * where this process may not.
  */
-int unit_start(struct unit *u, const char *name, uint32_t rows);
+int unit_start(struct unit *u, const char *name, uint32_t rows, bool generic);
 void unit_stop(struct unit *u);
 
 /* Adds the group to switch and reference, returns its reference or NULL (why). */
@@ -56,6 +57,8 @@ void unit_prime(struct unit *u, struct ref_group *g, uint32_t child, uint8_t ope
 /* Runs the frame through both and compares, copies of a result included. 0, or -1 with the
  * difference in why. */
 int unit_run(struct unit *u, const struct frame *f, uint32_t ifindex);
+/* What stands in the event ring, into event and events. */
+int unit_take_events(struct unit *u);
 /* After a failure: the reference takes over the counters, so that the next test starts even. */
 void unit_forgive(struct unit *u);
 /* Compares every group's whole state. */

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The programs on real ports: frames enter at the far ends of veth pairs, and what comes
+ * back there - answers, and the copies of results that the devmap made - is compared byte
+ * by byte with the reference, in the order in which the children of a port are told apart.
+ * One process per mode: native, generic.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <linux/if_ether.h>
+#include <linux/if_link.h>
+#include <linux/if_packet.h>
+#include <bpf/libbpf.h>
+#include "compare.h"
+#include "egress.h"
+#include "cases.h"
+
+#define DEADLINE_MS 5000
+
+#ifndef PACKET_IGNORE_OUTGOING
+#define PACKET_IGNORE_OUTGOING 23
+#endif
+
+struct live {
+	struct unit u;
+	int far[UNIT_PORTS];  /* sockets on h0.. */
+	int near[UNIT_PORTS]; /* on p0..: what passed to the kernel */
+};
+
+static int64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000ll + ts.tv_nsec / 1000000;
+}
+
+static int open_packet(struct unit *u, const char *ifname)
+{
+	struct sockaddr_ll addr = {.sll_family = AF_PACKET,
+				   .sll_protocol = htons(ETH_P_IP),
+				   .sll_ifindex = if_nametoindex(ifname)};
+	int one = 1, size = 4 << 20, fd = socket(AF_PACKET, SOCK_RAW, htons(ETH_P_IP));
+
+	if (fd < 0 || setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &one, sizeof(one)) ||
+	    setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) ||
+	    bind(fd, (struct sockaddr *)&addr, sizeof(addr))) {
+		snprintf(u->why, sizeof(u->why), "packet socket on %s: %s", ifname,
+			 strerror(errno));
+		if (fd >= 0)
+			close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+static int open_live(struct live *l)
+{
+	struct inc_err err = {""};
+	char name[16];
+	uint32_t i;
+	int ret;
+
+	for (i = 0; i < UNIT_PORTS; i++) {
+		/* A veth takes redirected frames while its peer polls, which a program there or
+		 * GRO makes it do; but it rings for XDP_TX only where there is a program. */
+		snprintf(name, sizeof(name), "h%u", i);
+		ret = bpf_xdp_attach(if_nametoindex(name), egress_pass_fd(&l->u),
+				     XDP_FLAGS_DRV_MODE, NULL);
+		if (ret) {
+			snprintf(l->u.why, sizeof(l->u.why), "XDP on %s: %s", name, strerror(-ret));
+			return -1;
+		}
+		snprintf(name, sizeof(name), "p%u", i);
+		if (inc_switch_attach_port(l->u.sw, name, &err)) {
+			snprintf(l->u.why, sizeof(l->u.why), "%s", err.msg);
+			return -1;
+		}
+		l->near[i] = open_packet(&l->u, name);
+		snprintf(name, sizeof(name), "h%u", i);
+		l->far[i] = open_packet(&l->u, name);
+		if (l->near[i] < 0 || l->far[i] < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static uint32_t port_of(const struct live *l, uint32_t ifindex)
+{
+	uint32_t i;
+
+	for (i = 0; i < UNIT_PORTS - 1 && l->u.port[i] != ifindex; i++)
+		;
+	return i;
+}
+
+/* The next frame on the socket is this one. */
+static int expect_frame(struct live *l, int fd, const char *what, const struct frame *want)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	struct frame have;
+	ssize_t n;
+
+	if (poll(&p, 1, DEADLINE_MS) != 1) {
+		snprintf(l->u.why, sizeof(l->u.why), "packet %llu, %s: nothing came in %d ms",
+			 (unsigned long long)l->u.packets, what, DEADLINE_MS);
+		return -1;
+	}
+	n = recv(fd, have.data, sizeof(have.data), 0);
+	if (n < 0) {
+		snprintf(l->u.why, sizeof(l->u.why), "%s: %s", what, strerror(errno));
+		return -1;
+	}
+	have.len = n;
+	return compare_frame(&l->u, what, &have, want);
+}
+
+static int expect_copies(struct live *l)
+{
+	const struct ref_group *g = l->u.want.group;
+	struct frame want;
+	char what[64];
+	uint32_t c;
+
+	for (c = 0; c < g->cfg.children; c++) {
+		ref_copy(g, c, l->u.want.r, &want);
+		snprintf(what, sizeof(what), "copy of result %llu for child %u",
+			 (unsigned long long)l->u.want.r, c);
+		RUN(expect_frame(l, l->far[port_of(l, g->conn[c].cfg.ifindex)], what, &want));
+		l->u.ref.counter[INC_CTR_X_COPY]++;
+		l->u.copies++;
+	}
+	return 0;
+}
+
+/* Everything that came of the frame, as the reference has it, and nothing else. */
+static int send_frame(struct live *l, uint32_t ifindex, const struct frame *f)
+{
+	uint32_t port = port_of(l, ifindex);
+	struct unit *u = &l->u;
+
+	u->packets++;
+	ref_input(&u->ref, f, ifindex, &u->want);
+	if (send(l->far[port], f->data, f->len, 0) != (ssize_t)f->len) {
+		snprintf(u->why, sizeof(u->why), "send: %s", strerror(errno));
+		return -1;
+	}
+	switch (u->want.verdict) {
+	case XDP_PASS:
+		return expect_frame(l, l->near[port], "passed frame", f);
+	case XDP_TX:
+		return expect_frame(l, l->far[port], "answer", &u->want.frame);
+	case XDP_REDIRECT:
+		return expect_copies(l);
+	default:
+		return 0;
+	}
+}
+
+/* No frame is left over, the counters and all state agree. */
+static int settled(struct live *l)
+{
+	int64_t deadline = now_ms() + DEADLINE_MS;
+	struct frame f;
+	uint32_t i;
+
+	while (unit_compare_all(&l->u))
+		if (now_ms() > deadline)
+			return -1;
+	for (i = 0; i < UNIT_PORTS; i++) {
+		if (recv(l->far[i], f.data, sizeof(f.data), MSG_DONTWAIT) >= 0 ||
+		    recv(l->near[i], f.data, sizeof(f.data), MSG_DONTWAIT) >= 0) {
+			snprintf(l->u.why, sizeof(l->u.why), "port %u: a frame too many", i);
+			return -1;
+		}
+	}
+	return 0;
+}
+
+static uint8_t shape(uint32_t child, uint8_t send_opcode)
+{
+	return send_opcode + (child & 1 ? INC_OP_WRITE_FIRST : 0);
+}
+
+/* Chunks of all lengths from children in changing order; every one acknowledges its result. */
+static int group_run(struct live *l, uint32_t children, uint32_t ports, uint32_t payload)
+{
+	struct unit *u = &l->u;
+	struct inc_group_spec spec;
+	struct ref_group *g;
+	struct frame f;
+	uint32_t c, turn;
+	uint64_t r;
+
+	unit_spec(u, &spec, children * 10 + ports, children, ports, payload, 8);
+	for (c = 0; c < children; c++) {
+		spec.child[c].flags = c % 3 == 1 ? INC_CONN_F_UDP_CSUM : 0;
+		spec.child[c].tx_start_psn = 0xfffffa + c % 6;
+	}
+	g = unit_add_group(u, &spec);
+	RUN(!g);
+	for (r = 0; r < 24; r++) {
+		for (turn = 0; turn < children; turn++) {
+			struct unit_packet p = {
+				.r = r, .desc = CASE_DESC, .ackreq = (turn + r) % 2};
+
+			c = (turn + r) % children;
+			p.opcode = shape(c, r % 8 == 0 ? INC_OP_SEND_ONLY_IMM : INC_OP_SEND_ONLY);
+			/* length 0 too: the answer to a SEND is longer than the packet */
+			p.len = r % 8 == 7 ? payload : 4 * r;
+			if (r % 8 == 3)
+				p.len = 0;
+			unit_data(g, c, &p, &f);
+			RUN(send_frame(l, g->conn[c].cfg.ifindex, &f));
+		}
+		RUN(case_expect(u, INC_CTR_MC_RESULT));
+		for (c = 0; c < children; c++) {
+			unit_ack(g, c, INC_AETH_ACK, g->conn[c].cfg.tx_start_psn + r, &f);
+			RUN(send_frame(l, g->conn[c].cfg.ifindex, &f));
+		}
+	}
+	RUN(settled(l));
+	return unit_remove_group(u, g);
+}
+
+static int one_child_per_port(struct live *l)
+{
+	RUN(group_run(l, 1, 1, 256));
+	RUN(group_run(l, 2, 2, 1024));
+	return group_run(l, 4, 4, 2048);
+}
+
+static int children_behind_one_port(struct live *l)
+{
+	RUN(group_run(l, 2, 1, 512));
+	RUN(group_run(l, 7, 3, 1024));
+	RUN(group_run(l, 16, 4, 256));
+	return group_run(l, 32, 2, 2048);
+}
+
+/* NAK 60, RNR NAK, a duplicate, NAK 61, damage, and a stranger's packet, on the wire. */
+static int answers(struct live *l)
+{
+	struct unit *u = &l->u;
+	struct unit_packet p = {.opcode = INC_OP_SEND_ONLY_IMM, .len = 64, .desc = CASE_DESC};
+	struct ref_group *g = case_group(u, 2, 2, 256, 2);
+	uint32_t port;
+	struct frame f;
+
+	RUN(!g);
+	port = g->conn[0].cfg.ifindex;
+	p.r = 1;
+	unit_data(g, 0, &p, &f);
+	RUN(send_frame(l, port, &f) || case_expect(u, INC_CTR_ANS_NAK_SEQ));
+	RUN(send_frame(l, port, &f) || case_expect(u, INC_CTR_DROP_AHEAD));
+	for (p.r = 0; p.r < 2; p.r++) {
+		unit_data(g, 0, &p, &f);
+		RUN(send_frame(l, port, &f) || case_expect(u, INC_CTR_ABS_STORED));
+	}
+	RUN(send_frame(l, port, &f) || case_expect(u, INC_CTR_ANS_DUPLICATE));
+	unit_data(g, 0, &p, &f);
+	RUN(send_frame(l, port, &f) || case_expect(u, INC_CTR_ANS_RNR));
+	f.data[60] ^= 1;
+	RUN(send_frame(l, port, &f) || case_expect(u, INC_CTR_DROP_ICRC));
+	put24(f.data + FRAME_BTH + 5, 0x123456);
+	frame_seal(&f);
+	RUN(send_frame(l, port, &f) || case_expect(u, INC_CTR_PASS_NO_CONN));
+	put16(f.data + FRAME_UDP + 2, 53);
+	frame_seal(&f);
+	RUN(send_frame(l, port, &f) || case_expect(u, INC_CTR_PASS_NOT_ROCE));
+	p.opcode = INC_OP_SEND_LAST;
+	unit_data(g, 0, &p, &f);
+	RUN(send_frame(l, port, &f) || case_expect(u, INC_CTR_ANS_NAK_INVALID));
+	RUN(settled(l));
+	return unit_remove_group(u, g);
+}
+
+static int mode(bool generic)
+{
+	static const struct {
+		const char *name;
+		int (*run)(struct live *l);
+	} tests[] = {
+		{"one_child_per_port", one_child_per_port},
+		{"children_behind_one_port", children_behind_one_port},
+		{"answers", answers},
+	};
+	const char *word = generic ? "generic" : "native";
+	static struct live l;
+	const struct inc_switch_port *port;
+	char name[64];
+	uint32_t i;
+
+	snprintf(name, sizeof(name), "xdp_live_%s", word);
+	if (unit_start(&l.u, name, 16384, generic))
+		return report_exit();
+	if (open_live(&l)) {
+		report_fail(name, "%s", l.u.why);
+		unit_stop(&l.u);
+		return report_exit();
+	}
+	port = inc_switch_port_at(l.u.sw, 0);
+	for (i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+		uint64_t packets = l.u.packets, copies = l.u.copies;
+
+		snprintf(name, sizeof(name), "xdp_live_%s_%s", word, tests[i].name);
+		if (tests[i].run(&l)) {
+			report_fail(name, "%s", l.u.why);
+			break; /* frames under way would disturb the next one */
+		}
+		report_ok("%s (by %s, %llu packets, %llu copies)", name,
+			  inc_attach_name(port->attach),
+			  (unsigned long long)(l.u.packets - packets),
+			  (unsigned long long)(l.u.copies - copies));
+	}
+	unit_stop(&l.u);
+	return report_exit();
+}
+
+int main(void)
+{
+	int generic, status, ret = 0;
+	pid_t pid;
+
+	for (generic = 0; generic < 2; generic++) {
+		pid = fork();
+		if (pid == 0)
+			_exit(mode(generic));
+		if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status) ||
+		    WEXITSTATUS(status))
+			ret = 1;
+	}
+	return ret;
+}
