@@ -186,10 +186,9 @@ static int parse_ask(const json_t *object, struct inc_comm_member *m, struct inc
 		ret = inc_field_bool(object, "udp_csum", &m->route.udp_csum, err);
 	if (!ret && buffer) {
 		m->has_buffer = true;
-		ret = inc_field_u64(buffer, "addr", true, 0, INT64_MAX, &m->buffer_addr, err);
-		if (!ret)
-			ret = inc_field_u64(buffer, "rkey", true, 0, UINT32_MAX, &m->buffer_rkey,
-					    err);
+		if (inc_field_u64(buffer, "addr", true, 0, INT64_MAX, &m->buffer_addr, NULL) ||
+		    inc_field_u64(buffer, "rkey", true, 0, UINT32_MAX, &m->buffer_rkey, NULL))
+			ret = inc_err_set(err, EINVAL, "'buffer' is not {addr, rkey}");
 	}
 	m->route.udp_port = udp_port;
 	m->route.pkey = pkey;

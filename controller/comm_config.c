@@ -180,18 +180,23 @@ static void list_switches(const struct inc_comm *comm, char *buf, size_t size)
 				 inc_switch_name(switch_of(comm, &comm->tree->nodes[i])));
 }
 
-/* 0, or -errno where the switches cannot hold this communicator, whatever they hold now. */
-static int check_fits(const struct inc_comm *comm, struct inc_err *err)
+/* A switch adds up what hosts send it; it has no parent yet. */
+static int check_tree(const struct inc_comm *comm, struct inc_err *err)
 {
 	char names[200];
 
-	if (comm->tree->n > 1) {
-		list_switches(comm, names, sizeof(names));
-		return inc_err_set(err, EOPNOTSUPP,
-				   "job %s needs a tree of %u switches (%s), which switches do not "
-				   "form yet",
-				   comm->group->job, comm->tree->n, names);
-	}
+	if (comm->tree->n == 1)
+		return 0;
+	list_switches(comm, names, sizeof(names));
+	return inc_err_set(
+		err, EOPNOTSUPP,
+		"job %s needs a tree of %u switches (%s), which switches do not form yet",
+		comm->group->job, comm->tree->n, names);
+}
+
+/* 0, or -errno where the switches cannot hold this communicator, whatever they hold now. */
+static int check_fits(const struct inc_comm *comm, struct inc_err *err)
+{
 	for (unsigned int i = 0; i < comm->tree->n; i++) {
 		const struct inc_switch *sw = switch_of(comm, &comm->tree->nodes[i]);
 		unsigned int children = count_children(comm, i);
@@ -294,6 +299,8 @@ void inc_comm_configure(struct inc_comm *comm)
 		hosts[rank] = group->members[rank].host;
 	if (!comm->tree) {
 		ret = inc_route_compute(ctl->topo, hosts, group->world_size, &comm->tree, &err);
+		if (!ret)
+			ret = check_tree(comm, &err);
 		if (ret)
 			goto fail;
 	}

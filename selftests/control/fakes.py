@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A controller on ephemeral loopback ports, and members and switches that speak the wire
+protocol of docs/control.md to it. The controller is the real one; its peers are scripted,
+so that they can be late, wrong or silent on purpose."""
+import contextlib
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from libtest import BUILD, TOP, Failure, expect, scratch  # noqa: E402
+
+TIMEOUT_S = 10
+
+
+class Line:
+    """A TCP connection that carries one JSON object per line."""
+
+    def __init__(self, port, source=None):
+        self.sock = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S)
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.buf = b""
+
+    def send(self, **fields):
+        self.raw(json.dumps(fields).encode() + b"\n")
+
+    def raw(self, data):
+        self.sock.sendall(data)
+
+    def recv(self, seconds=TIMEOUT_S):
+        """The next object; None at the end of the connection."""
+        deadline = time.monotonic() + seconds
+        while b"\n" not in self.buf:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self.sock], [], [], left)[0]:
+                raise Failure(f"nothing received within {seconds} s")
+            try:
+                data = self.sock.recv(1 << 16)
+            except ConnectionError:
+                return None
+            if not data:
+                return None
+            self.buf += data
+        line, self.buf = self.buf.split(b"\n", 1)
+        return json.loads(line)
+
+    def want(self, kind, seconds=TIMEOUT_S, **fields):
+        """The next object, which must be of this type with these fields."""
+        got = self.recv(seconds)
+        expect(got is not None, f"connection closed where '{kind}' was expected")
+        expect(got.get("type") == kind and all(got.get(k) == v for k, v in fields.items()),
+               f"expected {kind} {fields or ''}, received {got}")
+        return got
+
+    def want_error(self, errno, *parts, seconds=TIMEOUT_S, **fields):
+        got = self.want("error", seconds, errno=errno, **fields)
+        for part in parts:
+            expect(part in got["message"], f"'{part}' is not in '{got['message']}'")
+        return got
+
+    def want_end(self, seconds=TIMEOUT_S):
+        """Closed by the controller, perhaps after an error."""
+        while (got := self.recv(seconds)) is not None:
+            expect(got["type"] == "error", f"expected the end, received {got}")
+
+    def silent(self):
+        """Nothing has been sent to us: a ping comes back first."""
+        self.send(type="ping")
+        self.want("pong")
+
+    def close(self):
+        self.sock.close()
+
+
+class Member(Line):
+    def join(self, job, rank, world_size, addr=None, **more):
+        self.rank = rank
+        self.send(type="G", version=1, job=job, rank=rank, world_size=world_size,
+                  addrs=[addr or f"10.77.{rank}.1"], host=f"node{rank}", **more)
+        return self
+
+    def ask(self, comm=0, **changes):
+        fields = dict(type="C", comm=comm, transport="soft", qpn=100 + self.rank,
+                      psn=(8388600 + self.rank) & 0xffffff, udp_port=40000 + self.rank,
+                      payload=1024, message_packets=1, window=512, pkey=65535, udp_csum=True)
+        fields.update(changes)
+        self.send(**fields)
+
+
+class Switch(Line):
+    """Answers by hand: take() the request, then done() or refuse() it."""
+
+    def hello(self, name="s0", communicators=(), mtu=2200, n_ports=4, **limits):
+        self.send(type="hello", version=1, switch=name,
+                  ports=[dict(name=f"p{i}", ip=f"10.77.{i}.254", mac="02:00:00:00:00:01", mtu=mtu)
+                         for i in range(n_ports)],
+                  limits=dict(dict(children=32, slots=4096, rows=16384, connections=1024,
+                                   groups=64), **limits),
+                  communicators=list(communicators))
+        return self
+
+    def welcome(self, keep=()):
+        got = self.want("welcome")
+        expect(got["keep"] == list(keep), f"keeps {got['keep']}, not {list(keep)}")
+        return self
+
+    def done(self, request):
+        """Confirms a configure or remove."""
+        kind = {"configure": "configured", "remove": "removed"}[request["type"]]
+        number = request.get("communicator") or request["config"]["communicator"]
+        self.send(type=kind, seq=request["seq"], communicator=number)
+
+    def configure(self):
+        """Takes a configure and confirms it; returns the configuration."""
+        request = self.want("configure")
+        self.done(request)
+        return request["config"]
+
+    def remove(self, number):
+        request = self.want("remove", communicator=number)
+        self.done(request)
+
+    def refuse(self, request, errno, message):
+        self.send(type="error", seq=request["seq"], errno=errno, message=message)
+
+
+class Controller:
+    """with Controller() as c: c.member(), c.switch(); ends with a check that it still lives
+    and leaves cleanly."""
+
+    def __init__(self, *args, topology="star4.yaml", program=None, ports=(0, 0)):
+        if "/" not in topology:
+            topology = os.path.join(TOP, "topo", topology)
+        self.args = [program or os.path.join(BUILD, "inc-controller"), "--topology", topology,
+                     "--listen", "127.0.0.1", "--member-port", str(ports[0]),
+                     "--switch-port", str(ports[1]), *map(str, args)]
+
+    def __enter__(self):
+        self.lines = []
+        self.process = subprocess.Popen(self.args, stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, text=True)
+        words = self.process.stdout.readline().split()
+        if len(words) != 5 or words[0] != "ready":
+            self.stop()
+            raise Failure(f"the controller says '{' '.join(words)}'")
+        self.member_port = int(words[2].rsplit(":", 1)[1])
+        self.switch_port = int(words[4].rsplit(":", 1)[1])
+        return self
+
+    def __exit__(self, kind, value, trace):
+        died = self.process.poll()
+        code = self.stop()
+        for line in self.lines:
+            line.close()
+        if kind is None:
+            expect(died is None, f"the controller died, exit code {died}")
+            expect(code == 0, f"exit code {code} of the controller")
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self.process.stdout.close()
+        return self.process.returncode
+
+    def _add(self, line):
+        self.lines.append(line)
+        return line
+
+    def member(self):
+        return self._add(Member(self.member_port))
+
+    def switch(self, **hello):
+        """Connected and welcomed."""
+        return self._add(Switch(self.switch_port)).hello(**hello).welcome()
+
+    def raw_switch(self):
+        return self._add(Switch(self.switch_port))
+
+    def group(self, job, n, **more):
+        """n members, formed."""
+        members = [self.member().join(job, rank, n, **more) for rank in range(n)]
+        for m in members:
+            m.want("G", addr=f"10.77.{m.rank}.1")
+        return members
+
+    def started(self, switch, members, comm=0, **changes):
+        """A communicator of these members, started; its number."""
+        for m in members:
+            m.ask(comm, **changes)
+        number = switch.configure()["communicator"]
+        for m in members:
+            m.want("C", comm=comm, communicator=number)
+            m.send(type="ready", communicator=number)
+        for m in members:
+            m.want("start", communicator=number)
+        return number
+
+    def ask(self, what, **more):
+        tool = Line(self.member_port)
+        try:
+            tool.send(type="A", what=what, **more)
+            return tool.want("A", what=what)["data"]
+        finally:
+            tool.close()
+
+    def memory_kb(self):
+        with open(f"/proc/{self.process.pid}/status") as f:
+            return int(next(x for x in f if x.startswith("VmRSS:")).split()[1])
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+
+def until(what, condition, seconds=TIMEOUT_S):
+    from libtest import wait_for
+    return wait_for(what, condition, seconds)
+
+
+@contextlib.contextmanager
+def file_with(text):
+    with scratch() as path:
+        name = os.path.join(path, "topology.yaml")
+        with open(name, "w") as f:
+            f.write(text)
+        yield name
