@@ -14,7 +14,7 @@
 static __always_inline enum inc_counter_id inc_data(struct xdp_md *ctx,
 						    const struct inc_packet *pkt,
 						    const struct inc_match *m,
-						    const struct inc_place *at, __s32 ahead)
+						    struct inc_place *at, __s32 ahead)
 {
 	struct inc_conn_state *st = m->st;
 	__u32 desc, differ;
@@ -38,6 +38,11 @@ static __always_inline enum inc_counter_id inc_data(struct xdp_md *ctx,
 	if (!inc_sequence_ok(pkt, m) || !inc_desc_known(desc) ||
 	    (!st->desc_valid && !inc_op_in(pkt->opcode, INC_OPS_IMM)))
 		return inc_refuse(ctx, pkt, m, INC_AETH_NAK_INVALID);
+	/* there whenever the packet is the one expected, which the 6.1 verifier cannot see */
+	inc_opaque(at->state);
+	inc_opaque(at->row);
+	if (!at->state || !at->row)
+		return INC_CTR_DROP_CONFIG;
 	if (INC_SLOT_GENERATION(at->state->word) != at->generation)
 		return inc_answer_nak(ctx, pkt, m, INC_AETH_RNR | INC_RNR_TIMER, INC_CTR_ANS_RNR);
 	inc_describe(at->row, pkt, at->r, desc);
@@ -111,8 +116,6 @@ static __always_inline enum inc_counter_id inc_handle(struct xdp_md *ctx)
 
 	if (pkt.opcode == INC_OP_ACK)
 		return inc_response(ctx, &pkt, &m);
-	if (!ahead && (!at.row || !at.state))
-		return INC_CTR_DROP_CONFIG;
 	return inc_data(ctx, &pkt, &m, &at, ahead);
 }
 

@@ -27,7 +27,7 @@ static __always_inline enum inc_counter_id inc_multicast(struct xdp_md *ctx,
 							 const struct inc_place *at)
 {
 	struct inc_buf *result = inc_result_row(m->group, at->slot);
-	__u32 group_id = m->cfg->group, len;
+	__u32 group_id = m->cfg->group, len, less;
 	struct inc_template *t;
 	void *data, *end, *ports;
 
@@ -37,8 +37,10 @@ static __always_inline enum inc_counter_id inc_multicast(struct xdp_md *ctx,
 	/* a frame can always shrink but not always grow: the slow path has the rest */
 	if (len > pkt->len)
 		goto pending;
-	if (len && len <= INC_MAX_PAYLOAD &&
-	    bpf_xdp_store_bytes(ctx, INC_HEADERS_LEN + pkt->ext_len, result->payload, len))
+	less = len - 1;
+	inc_opaque(less); /* so that the bound and the argument stay one value */
+	if (less < INC_MAX_PAYLOAD &&
+	    bpf_xdp_store_bytes(ctx, INC_HEADERS_LEN + pkt->ext_len, result->payload, less + 1))
 		goto pending;
 	data = (void *)(long)ctx->data;
 	end = (void *)(long)ctx->data_end;

@@ -52,7 +52,10 @@ __noinline __u32 inc_compare(struct inc_buf *result, __u32 group_id, __u32 slot)
  */
 #define INC_SUM_LOOP(expr)                                                                        \
 	do {                                                                                      \
-		__u32 whole = words & ~7u, at = words & ~7u, rest = words & 7;                    \
+		/* at: masked, not compared, or a verifier that ties it to whole walks into a     \
+		 * branch that cannot be (6.1: bounds that contradict each other) */              \
+		__u32 whole = words & ~7u, at = words & (INC_MAX_PAYLOAD / 4 - 8);                \
+		__u32 rest = words & 7;                                                           \
 		inc_opaque(at);                                                                   \
 		inc_opaque(rest);                                                                 \
 		for (__u32 i = 0; i < whole && i <= INC_MAX_PAYLOAD / 4 - 8; i += 8) {            \
@@ -63,12 +66,10 @@ __noinline __u32 inc_compare(struct inc_buf *result, __u32 group_id, __u32 slot)
 				csum += v;                                                        \
 			}                                                                         \
 		}                                                                                 \
-		if (at < INC_MAX_PAYLOAD / 4) {                                                   \
-			for (__u32 i = at, k = 0; k < 7 && k < rest; k++) {                       \
-				__u32 v = (expr);                                                 \
-				x[i + k] = v;                                                     \
-				csum += v;                                                        \
-			}                                                                         \
+		for (__u32 i = at, k = 0; k < 7 && k < rest; k++) {                               \
+			__u32 v = (expr);                                                         \
+			x[i + k] = v;                                                             \
+			csum += v;                                                                \
 		}                                                                                 \
 		csum = (csum & 0xffffffff) + (csum >> 32);                                        \
 		dst->csum = (csum & 0xffffffff) + (csum >> 32);                                   \
