@@ -40,6 +40,7 @@
  *	INCCL_RANK, INCCL_WORLD_SIZE
  *	INCCL_ADDR, INCCL_IFNAME	own address, or the interface that has it
  *	INCCL_TRANSPORT		auto, soft or verbs
+ *	INCCL_VERBS		settings of the verbs transport: "timeout=16,device=mlx5_0"
  *	INCCL_START_PSN		first PSN of every communicator (for tests; else random)
  *	INCCL_DEBUG		1: what the library decides goes to stderr
  * and after these the launchers' variables: OMPI_COMM_WORLD_RANK/SIZE, PMI_RANK/SIZE,
@@ -147,6 +148,9 @@ struct inccl_communicator_opts {
 	unsigned int create_timeout_ms;
 	char *error; /* as in struct inccl_group_opts */
 	size_t error_size;
+	/* Settings of the verbs transport, "key=value,...": wins over INCCL_VERBS, whose form it
+	 * has. docs/verbs.md lists them. */
+	const char *verbs;
 };
 
 /*

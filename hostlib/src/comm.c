@@ -46,6 +46,7 @@ static int open_endpoint(struct inccl_group *group, const struct inccl_communica
 		.payload = opts->payload,
 		.message_packets = opts->message_packets,
 		.window = opts->window,
+		.options = opts->verbs,
 		.log = inccl_log_forward,
 		.log_ctx = &group->log,
 	};
