@@ -21,7 +21,9 @@
 
 #define LAB_MEMBER_PORT 52200 /* of the controller; see docs/control.md */
 
-#define LAB_NAME_MAX 40 /* "inc-12ab34" or what --name says */
+/* "inc-12ab34" or what --name says; with a switch's name it is an instance of inc-switchd,
+ * which has at most 31 characters */
+#define LAB_NAME_MAX 16
 #define LAB_NODE_MAX 40
 #define LAB_NS_MAX   (LAB_NAME_MAX + LAB_NODE_MAX + 2)
 #define LAB_NODES    250 /* the management network's addresses */

@@ -19,10 +19,10 @@ bool lab_name_ok(const char *name)
 {
 	size_t n = strlen(name);
 
-	if (!n || n >= LAB_NAME_MAX || name[0] == '-' || name[0] == '.')
+	if (!n || n >= LAB_NAME_MAX || name[0] == '-')
 		return false;
 	for (size_t i = 0; i < n; i++)
-		if (!isalnum((unsigned char)name[i]) && !strchr("-_.", name[i]))
+		if (!isalnum((unsigned char)name[i]) && !strchr("-_", name[i]))
 			return false;
 	return true;
 }
@@ -35,8 +35,8 @@ int lab_init(struct lab *lab, const char *name, struct inc_err *err)
 	memset(lab, 0, sizeof(*lab));
 	if (name && !lab_name_ok(name))
 		return inc_err_set(err, EINVAL,
-				   "'%s': a name has 1 to %d letters, digits, '-', '_' or '.'",
-				   name, LAB_NAME_MAX - 1);
+				   "'%s': a name has 1 to %d letters, digits, '-' or '_'", name,
+				   LAB_NAME_MAX - 1);
 	if (name) {
 		strcpy(lab->name, name);
 	} else {
