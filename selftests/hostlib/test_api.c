@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Errors of the public interface: wrong arguments, and controllers that misbehave. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <arpa/inet.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+#include "hostlib/include/inccl.h"
+
+static double now_s(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec + ts.tv_nsec / 1e9;
+}
+
+/* A controller that answers each line it gets with the next of its texts, and after the
+ * last one keeps silent (or hangs up) until the member leaves. */
+struct fake {
+	int listener;
+	unsigned short port;
+	const char *const *answers;
+	bool hang_up;
+	pthread_t thread;
+	char heard[2048];
+};
+
+static void *fake_thread(void *arg)
+{
+	struct fake *f = arg;
+	const char *const *answer = f->answers;
+	size_t used = 0;
+	char c;
+	int fd = accept(f->listener, NULL, NULL);
+
+	if (fd < 0)
+		return NULL;
+	while (read(fd, &c, 1) == 1) {
+		if (used < sizeof(f->heard) - 1)
+			f->heard[used++] = c;
+		if (c != '\n')
+			continue;
+		if (*answer && write(fd, *answer, strlen(*answer)) < 0)
+			break;
+		if (*answer)
+			answer++;
+		if (!*answer && f->hang_up)
+			break;
+	}
+	close(fd);
+	return NULL;
+}
+
+static void fake_start(struct fake *f, const char *const *answers, bool hang_up)
+{
+	struct sockaddr_in addr = {.sin_family = AF_INET};
+	socklen_t len = sizeof(addr);
+
+	memset(f, 0, sizeof(*f));
+	f->answers = answers;
+	f->hang_up = hang_up;
+	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	f->listener = socket(AF_INET, SOCK_STREAM, 0);
+	assert_true(f->listener >= 0);
+	assert_int_equal(bind(f->listener, (struct sockaddr *)&addr, len), 0);
+	assert_int_equal(listen(f->listener, 4), 0);
+	assert_int_equal(getsockname(f->listener, (struct sockaddr *)&addr, &len), 0);
+	f->port = ntohs(addr.sin_port);
+	assert_int_equal(pthread_create(&f->thread, NULL, fake_thread, f), 0);
+}
+
+static void fake_stop(struct fake *f)
+{
+	shutdown(f->listener, SHUT_RDWR);
+	pthread_join(f->thread, NULL);
+	close(f->listener);
+}
+
+static int create(struct fake *f, const char *const *answers, bool hang_up,
+		  struct inccl_group **group, char error[256])
+{
+	char controller[32];
+	INCCL_OPTS(inccl_group_opts, opts, .job = "t", .world_size = 1, .address = "127.0.0.1",
+		   .create_timeout_ms = 400, .error = error, .error_size = 256);
+	double begin = now_s();
+	int ret;
+
+	error[0] = 0;
+	fake_start(f, answers, hang_up);
+	snprintf(controller, sizeof(controller), "127.0.0.1:%u", f->port);
+	opts.controller = controller;
+	ret = inccl_group_create(&opts, group);
+	assert_true(now_s() - begin < 5);
+	return ret;
+}
+
+/* As create(), for an answer that must make it fail. */
+static int refused(const char *answer, bool hang_up, char error[256])
+{
+	const char *const answers[] = {answer, NULL};
+	struct inccl_group *group = (void *)1;
+	struct fake f;
+	int ret = create(&f, answers, hang_up, &group, error);
+
+	fake_stop(&f);
+	assert_null(group);
+	assert_true(error[0]);
+	return ret;
+}
+
+static void bad_arguments(void **state)
+{
+	struct inccl_group *group;
+	struct inccl_communicator *comm;
+	char error[256];
+	INCCL_OPTS(inccl_group_opts, opts, .controller = "127.0.0.1:1", .error = error,
+		   .error_size = sizeof(error));
+	struct {
+		struct inccl_group_opts opts;
+		char more[16];
+	} newer = {.opts = {.sz = sizeof(newer), .world_size = 1, .rank = 1}};
+
+	assert_int_equal(inccl_group_create(NULL, NULL), -EINVAL);
+	assert_int_equal(inccl_group_create(&opts, &group), -EINVAL);
+	assert_non_null(strstr(error, "INCCL_RANK"));
+	opts.world_size = 2;
+	opts.rank = 2;
+	assert_int_equal(inccl_group_create(&opts, &group), -EINVAL);
+	assert_non_null(strstr(error, "rank 2 of 2"));
+	opts.rank = 0;
+	opts.job = "two words";
+	assert_int_equal(inccl_group_create(&opts, &group), -EINVAL);
+	opts.job = NULL;
+	opts.controller = "127.0.0.1:http";
+	assert_int_equal(inccl_group_create(&opts, &group), -EINVAL);
+	opts.controller = NULL;
+	assert_int_equal(inccl_group_create(&opts, &group), -EINVAL);
+	assert_non_null(strstr(error, "INCCL_CONTROLLER"));
+	opts.sz = 3;
+	assert_int_equal(inccl_group_create(&opts, &group), -EINVAL);
+	/* a newer caller's struct: fine while what we do not know is zero */
+	assert_int_equal(inccl_group_create(&newer.opts, &group), -EINVAL);
+	newer.more[15] = 1;
+	assert_int_equal(inccl_group_create(&newer.opts, &group), -E2BIG);
+
+	assert_int_equal(inccl_communicator_create(NULL, NULL, &comm), -EINVAL);
+	assert_int_equal(inccl_allreduce_sendrecv(NULL, NULL, 0, NULL), -EINVAL);
+	assert_int_equal(inccl_test(NULL), -EINVAL);
+	assert_int_equal(inccl_wait(NULL, 0), -EINVAL);
+	assert_int_equal(inccl_group_destroy(NULL), 0);
+	assert_int_equal(inccl_communicator_destroy(NULL), 0);
+}
+
+static void no_controller(void **state)
+{
+	struct inccl_group *group;
+	char error[256];
+	INCCL_OPTS(inccl_group_opts, opts, .world_size = 1, .controller = "127.0.0.1:1",
+		   .connect_timeout_ms = 300, .error = error, .error_size = sizeof(error));
+	double begin = now_s();
+
+	assert_int_equal(inccl_group_create(&opts, &group), -ECONNREFUSED);
+	assert_non_null(strstr(error, "127.0.0.1:1"));
+	assert_true(now_s() - begin < 3);
+}
+
+static void unfriendly_controllers(void **state)
+{
+	char error[256];
+
+	assert_int_equal(refused(NULL, false, error), -ETIMEDOUT);
+	assert_int_equal(refused("GET / HTTP/1.1\n", false, error), -EPROTO);
+	assert_int_equal(refused("[1,2,3]\n", false, error), -EPROTO);
+	assert_int_equal(refused("{\"type\":7}\n", false, error), -EPROTO);
+	assert_int_equal(refused("{\"type\":\"G\"}\n", false, error), -EPROTO);
+	assert_int_equal(refused("{\"type\":\"G\",\"group\":1,\"addr\":\"1.2.3\"}\n", false, error),
+			 -EPROTO);
+	assert_int_equal(refused("{\"type\":\"new\"}\n", true, error), -ECONNRESET);
+	assert_int_equal(refused("{\"type\":\"error\",\"errno\":\"EEXIST\","
+				 "\"message\":\"rank 0 is taken\"}\n",
+				 false, error),
+			 -EEXIST);
+	assert_string_equal(error, "rank 0 is taken");
+	assert_int_equal(refused("{\"type\":\"error\",\"errno\":\"EWHAT\"}\n", false, error),
+			 -EREMOTEIO);
+	assert_int_equal(refused("{\"type\":\"failed\",\"group\":1,\"rank\":3,\"errno\":"
+				 "\"ECONNRESET\",\"message\":\"rank 3 left\"}\n",
+				 false, error),
+			 -ECONNRESET);
+	assert_string_equal(error, "rank 3 left");
+}
+
+static void endless_line(void **state)
+{
+	char *text = malloc(200001), error[256];
+
+	assert_non_null(text);
+	memset(text, 'x', 200000);
+	text[200000] = 0;
+	assert_int_equal(refused(text, false, error), -EPROTO);
+	free(text);
+}
+
+#define JOINED "{\"type\":\"G\",\"group\":7,\"addr\":\"127.0.0.1\"}\n"
+#define CONN(qp, payload, slots)                                                                  \
+	"{\"type\":\"C\",\"comm\":0,\"communicator\":12,\"payload\":" payload ",\"slots\":" slots \
+	",\"connection\":{\"switch\":\"s0\",\"peer_ip\":\"127.0.0.1\",\"peer_port\":4791,"        \
+	"\"peer_qp\":" qp ",\"peer_psn\":77,\"my_ip\":\"127.0.0.1\"}}\n"
+#define STARTED "{\"type\":\"start\",\"communicator\":12}\n"
+
+static int create_comm(const char *const *answers, struct fake *f, struct inccl_group **group,
+		       struct inccl_communicator **comm, char error[256])
+{
+	INCCL_OPTS(inccl_communicator_opts, opts, .transport = INCCL_TRANSPORT_SOFT,
+		   .payload = 1024, .window = 8, .create_timeout_ms = 400, .timeout_ms = 300,
+		   .error = error, .error_size = 256);
+
+	assert_int_equal(create(f, answers, false, group, error), 0);
+	return inccl_communicator_create(*group, &opts, comm);
+}
+
+static void bad_connections(void **state)
+{
+	static const struct {
+		const char *answer;
+		int want;
+	} cases[] = {
+		{CONN("-1", "1024", "8"), -EPROTO},
+		{CONN("16777216", "1024", "8"), -EPROTO},
+		{CONN("5", "1000", "8"), -EPROTO},
+		{CONN("5", "2048", "8"), -EPROTO},
+		{CONN("5", "1024", "4"), -EPROTO},
+		{CONN("5", "1024", "12"), -EPROTO},
+		{CONN("5", "1024", "8192"), -EPROTO},
+		{"{\"type\":\"C\",\"comm\":0,\"communicator\":12}\n", -EPROTO},
+		{"{\"type\":\"C\",\"comm\":1,\"communicator\":12}\n", -ETIMEDOUT},
+		{"{\"type\":\"error\",\"comm\":0,\"errno\":\"ENOSPC\",\"message\":\"full\"}\n",
+		 -ENOSPC},
+	};
+	struct inccl_communicator *comm;
+	struct inccl_group *group;
+	char error[256];
+	struct fake f;
+	size_t i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const char *const answers[] = {JOINED, cases[i].answer, NULL};
+
+		if (create_comm(answers, &f, &group, &comm, error) != cases[i].want)
+			fail_msg("case %zu: %s", i, error);
+		assert_null(comm);
+		assert_int_equal(inccl_group_destroy(group), 0);
+		fake_stop(&f);
+		assert_non_null(strstr(f.heard, "\"world_size\":1"));
+		assert_non_null(strstr(f.heard, "\"payload\":1024"));
+	}
+}
+
+/* A communicator whose switch is a port where nobody answers. */
+static void dead_switch(void **state)
+{
+	const char *const answers[] = {JOINED, CONN("5", "1024", "8"), STARTED, NULL};
+	INCCL_OPTS(inccl_collective_opts, c, .count = 4);
+	struct inccl_communicator *comm;
+	struct inccl_group *group;
+	struct inccl_request *a, *b;
+	int32_t data[4] = {1, 2, 3, 4};
+	double begin = now_s();
+	char error[256];
+	struct fake f;
+
+	assert_int_equal(create_comm(answers, &f, &group, &comm, error), 0);
+	assert_int_equal(inccl_group_destroy(group), -EBUSY);
+
+	assert_int_equal(inccl_collective_start(comm, &c, &a), -EINVAL);
+	c.send = c.recv = data;
+	c.collective = INCCL_REDUCE;
+	assert_int_equal(inccl_collective_start(comm, &c, &a), -EOPNOTSUPP);
+	c.collective = INCCL_ALLREDUCE;
+	c.dtype = 9;
+	assert_int_equal(inccl_collective_start(comm, &c, &a), -EOPNOTSUPP);
+	c.dtype = INCCL_INT32;
+	c.recv = (char *)data + 2;
+	assert_int_equal(inccl_collective_start(comm, &c, &a), -EINVAL);
+	c.recv = data + 1;
+	assert_int_equal(inccl_collective_start(comm, &c, &a), -EINVAL);
+	c.recv = data;
+	assert_int_equal(inccl_allreduce_write(comm, NULL, 0, NULL), 0);
+
+	assert_int_equal(inccl_collective_start(comm, &c, &a), 0);
+	assert_int_equal(inccl_collective_start(comm, &c, &b), 0);
+	assert_int_equal(inccl_test(b), -EAGAIN);
+	assert_int_equal(inccl_wait(b, 20), -EAGAIN);
+	assert_null(inccl_communicator_error(comm));
+	assert_int_equal(inccl_wait(a, -1), -ETIMEDOUT);
+	assert_int_equal(inccl_test(b), -ETIMEDOUT);
+	assert_non_null(strstr(inccl_communicator_error(comm), "s0 (127.0.0.1)"));
+	assert_non_null(strstr(inccl_communicator_error(comm), "not acknowledged"));
+	assert_int_equal(inccl_communicator_failed_rank(comm), -1);
+	assert_int_equal(inccl_barrier(comm), -ETIMEDOUT);
+	assert_true(now_s() - begin < 5);
+	/* the answer to D does not come; that is bounded too */
+	assert_int_equal(inccl_communicator_destroy(comm), -ETIMEDOUT);
+	assert_true(now_s() - begin < 15);
+	assert_int_equal(inccl_group_destroy(group), 0);
+	fake_stop(&f);
+}
+
+/* The notice comes right behind start: whoever waits gets its error and its rank. */
+static void rank_lost(void **state)
+{
+	const char *const answers[] = {JOINED, CONN("5", "1024", "8"),
+				       STARTED "{\"type\":\"failed\",\"group\":7,\"rank\":2,"
+					       "\"errno\":\"ECONNRESET\",\"message\":\"rank 2 "
+					       "left the group\"}\n",
+				       NULL};
+	struct inccl_communicator *comm;
+	struct inccl_group *group;
+	int32_t x = 1;
+	char error[256];
+	struct fake f;
+	int ret;
+
+	ret = create_comm(answers, &f, &group, &comm, error);
+	if (!ret) {
+		assert_int_equal(inccl_allreduce_sendrecv(comm, &x, 1, &x), -ECONNRESET);
+		assert_string_equal(inccl_communicator_error(comm), "rank 2 left the group");
+		assert_int_equal(inccl_communicator_failed_rank(comm), 2);
+		assert_string_equal(inccl_group_error(group), "rank 2 left the group");
+		assert_int_equal(inccl_communicator_destroy(comm), -ECONNRESET);
+	} else {
+		/* it was faster than the start */
+		assert_int_equal(ret, -ECONNRESET);
+		assert_string_equal(error, "rank 2 left the group");
+	}
+	assert_int_equal(inccl_group_destroy(group), 0);
+	fake_stop(&f);
+}
+
+static void words(void **state)
+{
+	enum inccl_collective c;
+	enum inccl_dtype d;
+	enum inccl_op o;
+
+	assert_int_equal(inccl_collective_parse("broadcast", &c), 0);
+	assert_int_equal(c, INCCL_BROADCAST);
+	assert_string_equal(inccl_collective_name(c), "broadcast");
+	assert_int_equal(inccl_op_parse("sum", &o), 0);
+	assert_int_equal(inccl_dtype_parse("int32", &d), 0);
+	assert_int_equal(inccl_dtype_size(d), 4);
+	assert_int_equal(inccl_dtype_parse("int31", &d), -EINVAL);
+	assert_int_equal(inccl_op_parse(NULL, &o), -EINVAL);
+	assert_null(inccl_dtype_name(99));
+	assert_int_equal(inccl_dtype_size(99), 0);
+	assert_non_null(inccl_strerror(-ECONNRESET));
+	assert_non_null(inccl_strerror(-12345));
+	assert_string_equal(inccl_version(), "0.1.0");
+}
+
+int main(void)
+{
+	static const char *const unset[] = {"INCCL_CONTROLLER", "INCCL_JOB",
+					    "INCCL_RANK",       "INCCL_WORLD_SIZE",
+					    "INCCL_ADDR",       "INCCL_IFNAME",
+					    "INCCL_TRANSPORT",  "INCCL_START_PSN",
+					    "MASTER_ADDR",      "RANK",
+					    "WORLD_SIZE",       "PMI_RANK",
+					    "SLURM_PROCID",     "OMPI_COMM_WORLD_RANK"};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(bad_arguments),
+		cmocka_unit_test(no_controller),
+		cmocka_unit_test(unfriendly_controllers),
+		cmocka_unit_test(endless_line),
+		cmocka_unit_test(bad_connections),
+		cmocka_unit_test(dead_switch),
+		cmocka_unit_test(rank_lost),
+		cmocka_unit_test(words),
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(unset) / sizeof(unset[0]); i++)
+		unsetenv(unset[i]);
+	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+}

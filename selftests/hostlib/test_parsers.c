@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the library and its tools read from files and from the wire: cases, and garbage. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "hostlib/src/packet.h"
+#include "hostlib/tools/npy.h"
+#include "lib/inc_roce.h"
+
+static uint32_t seed = 20231105;
+
+static uint32_t rnd(uint32_t below)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 17;
+	seed ^= seed << 5;
+	return seed % below;
+}
+
+/* A copy at the end of its own allocation: one byte too far is caught. */
+static void *exact(const void *data, size_t len)
+{
+	void *p = malloc(len ? len : 1);
+
+	assert_non_null(p);
+	memcpy(p, data, len);
+	return p;
+}
+
+static size_t make_npy(uint8_t *out, int major, const char *dict)
+{
+	size_t len = strlen(dict), at = 8;
+
+	memcpy(out, "\x93NUMPY", 6);
+	out[6] = major;
+	out[7] = 0;
+	out[at++] = len & 0xff;
+	out[at++] = len >> 8;
+	if (major == 2) {
+		out[at++] = 0;
+		out[at++] = 0;
+	}
+	memcpy(out + at, dict, len);
+	return at + len;
+}
+
+static int parse_dict(int major, const char *dict, size_t data, struct npy *npy)
+{
+	uint8_t buf[1024];
+	size_t len = make_npy(buf, major, dict);
+	void *p = exact(buf, len);
+	int ret = npy_parse(p, len, len + data, npy, NULL);
+
+	free(p);
+	return ret;
+}
+
+#define D(shape) "{'descr': '<i4', 'fortran_order': False, 'shape': " shape ", }\n"
+
+static void npy_good(void **state)
+{
+	struct npy npy;
+
+	assert_int_equal(parse_dict(1, D("(3, 4)"), 48, &npy), 0);
+	assert_int_equal(npy.ndim, 2);
+	assert_int_equal(npy.count, 12);
+	assert_int_equal(parse_dict(2, D("(5,)"), 20, &npy), 0);
+	assert_int_equal(npy.count, 5);
+	assert_int_equal(parse_dict(1, D("()"), 4, &npy), 0);
+	assert_int_equal(npy.count, 1);
+	assert_int_equal(parse_dict(1, D("(0, 7)"), 0, &npy), 0);
+	assert_int_equal(npy.count, 0);
+	/* any order, other quotes, no last comma */
+	assert_int_equal(
+		parse_dict(1, "{\"shape\":(2,),'fortran_order':False,\"descr\":\"<i4\"}", 8, &npy),
+		0);
+}
+
+static void npy_bad(void **state)
+{
+	static const char *const bad[] = {
+		"",
+		"{}",
+		"{'descr': '<i4', 'fortran_order': False}",
+		"{'descr': '<i4', 'fortran_order': True, 'shape': (2,)}",
+		"{'descr': '>i4', 'fortran_order': False, 'shape': (2,)}",
+		"{'descr': '<i8', 'fortran_order': False, 'shape': (2,)}",
+		"{'descr': [('a', '<i4')], 'fortran_order': False, 'shape': (2,)}",
+		"{'descr': '<i4', 'fortran_order': 0, 'shape': (2,)}",
+		"{'descr': '<i4', 'fortran_order': False, 'shape': (2)}",
+		"{'descr': '<i4', 'fortran_order': False, 'shape': (-2,)}",
+		"{'descr': '<i4', 'fortran_order': False, 'shape': (2,,)}",
+		"{'descr': '<i4', 'fortran_order': False, 'shape': (2,)} x",
+		"{'descr': '<i4', 'fortran_order': False, 'shape': (2,), 'more': 1}",
+		"{'descr': '<i4', 'descr': '<i4', 'fortran_order': False, 'shape': (2,)}",
+		"{'descr': '<i4', 'fortran_order': False, 'shape': (4611686018427387904, 4)}",
+		"{'descr': '<i4', 'fortran_order': False, 'shape': (99999999999999999999,)}",
+		"{'descr': '<i4', 'fortran_order': False, 'shape': (2,",
+		"{'descr': '<i4",
+	};
+	struct npy npy;
+	size_t i;
+
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		if (parse_dict(1, bad[i], 8, &npy) != -EINVAL)
+			fail_msg("taken: %s", bad[i]);
+	assert_int_equal(parse_dict(1, D("(2,)"), 7, &npy), -EINVAL);
+	assert_int_equal(parse_dict(1, D("(2,)"), 9, &npy), -EINVAL);
+	assert_int_equal(parse_dict(3, D("(2,)"), 8, &npy), -EINVAL);
+	assert_int_equal(parse_dict(0, D("(2,)"), 8, &npy), -EINVAL);
+}
+
+static void npy_truncated(void **state)
+{
+	uint8_t buf[256];
+	size_t len = make_npy(buf, 1, D("(2,)")), i;
+	struct npy npy;
+
+	for (i = 0; i < len; i++) {
+		void *p = exact(buf, i);
+
+		assert_int_equal(npy_parse(p, i, i, &npy, NULL), -EINVAL);
+		free(p);
+	}
+}
+
+static void npy_mutated(void **state)
+{
+	uint8_t good[256], buf[300];
+	size_t len, size;
+	struct npy npy;
+	unsigned int n, k;
+	void *p;
+
+	for (n = 0; n < 200000; n++) {
+		len = make_npy(good, 1 + n % 2, D("(3, 4)"));
+		memcpy(buf, good, len);
+		for (k = 1 + rnd(6); k; k--)
+			buf[rnd(4) ? 10 + rnd(len - 10) : rnd(len)] =
+				rnd(2) ? (char)rnd(256) : "(),:'{}0129 "[rnd(12)];
+		size = rnd(8) ? len : rnd(len + 1);
+		p = exact(buf, size);
+		if (!npy_parse(p, size, size + 48, &npy, NULL)) {
+			assert_true(npy.ndim <= NPY_MAX_DIMS);
+			assert_int_equal(npy.header_bytes + npy.count * 4, size + 48);
+		}
+		free(p);
+	}
+}
+
+static void npy_round_trip(void **state)
+{
+	char dir[] = "/tmp/inccl-npy-XXXXXX", path[64], gone[64];
+	struct npy npy = {.ndim = 2, .shape = {3, 5}, .count = 15}, back;
+	struct inc_err err = {""};
+	int32_t data[15];
+	int i;
+
+	for (i = 0; i < 15; i++)
+		data[i] = i * 1000003 - 7;
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/a.npy", dir);
+	snprintf(gone, sizeof(gone), "%s/no/a.npy", dir);
+	assert_int_equal(npy_save(path, &npy, data, &err), 0);
+	assert_int_equal(npy_load(path, &back, &err), 0);
+	assert_int_equal(back.ndim, 2);
+	assert_memory_equal(back.data, data, sizeof(data));
+	npy_free(&back);
+	assert_int_equal(npy_save(gone, &npy, data, &err), -ENOENT);
+	assert_int_equal(npy_load(gone, &back, &err), -ENOENT);
+	assert_int_equal(npy_load(dir, &back, &err), -EINVAL);
+	unlink(path);
+	/* nothing else was left in it */
+	assert_int_equal(rmdir(dir), 0);
+}
+
+static size_t make_packet(uint8_t *out, uint8_t opcode, size_t payload)
+{
+	struct inc_bth bth = {
+		.opcode = opcode,
+		.se_m_pad_tver = (-payload & 3) << INC_BTH_PAD_SHIFT,
+		.pkey = htons(0xffff),
+		.resv_qpn = htonl(0x40123456),
+		.ackreq_psn = htonl(INC_BTH_ACKREQ | 0xabcdef),
+	};
+	size_t len =
+		INC_BTH_LEN + inc_roce_ext_len(opcode) + payload + (-payload & 3) + INC_ICRC_LEN;
+	size_t i;
+
+	for (i = 0; i < len; i++)
+		out[i] = i;
+	memcpy(out, &bth, sizeof(bth));
+	return len;
+}
+
+static void packet_fields(void **state)
+{
+	uint8_t buf[128];
+	struct inccl_packet pkt;
+	size_t len = make_packet(buf, INC_OP_WRITE_ONLY_IMM, 9);
+
+	assert_int_equal(inccl_packet_parse(buf, len, &pkt), 0);
+	assert_int_equal(pkt.opcode, INC_OP_WRITE_ONLY_IMM);
+	assert_int_equal(pkt.qpn, 0x123456);
+	assert_int_equal(pkt.psn, 0xabcdef);
+	assert_int_equal(pkt.pkey, 0xffff);
+	assert_true(pkt.ackreq);
+	assert_true(pkt.va == 0x0c0d0e0f10111213ull);
+	assert_int_equal(pkt.rkey, 0x14151617);
+	assert_int_equal(pkt.dmalen, 0x18191a1b);
+	assert_int_equal(pkt.imm, 0x1c1d1e1f);
+	assert_ptr_equal(pkt.payload, buf + 32);
+	assert_int_equal(pkt.len, 9);
+	len = make_packet(buf, INC_OP_ACK, 0);
+	assert_int_equal(inccl_packet_parse(buf, len, &pkt), 0);
+	assert_int_equal(pkt.syndrome, 0x0c);
+	assert_int_equal(pkt.msn, 0x0d0e0f);
+}
+
+static void packet_garbage(void **state)
+{
+	uint8_t buf[160];
+	struct inccl_packet pkt;
+	unsigned int n, k, taken = 0;
+	size_t len;
+	uint8_t *p;
+
+	for (n = 0; n < 400000; n++) {
+		len = make_packet(buf, rnd(8) ? rnd(18) % 18 : INC_OP_ACK, rnd(64));
+		if (inc_roce_ext_len(buf[0]) < 0)
+			len = 20;
+		for (k = rnd(4); k; k--)
+			buf[rnd(len)] = rnd(256);
+		if (!rnd(3))
+			len = rnd(len + 1);
+		p = exact(buf, len);
+		if (!inccl_packet_parse(p, len, &pkt)) {
+			taken++;
+			assert_true(pkt.payload >= p + INC_BTH_LEN);
+			assert_true(pkt.payload + pkt.len + INC_ICRC_LEN <= p + len);
+		}
+		free(p);
+	}
+	/* it does not simply refuse everything */
+	assert_true(taken > n / 20);
+}
+
+static void psn_arithmetic(void **state)
+{
+	assert_true(inccl_psn_to_r(5, 0xfffffe, 100) == 107);
+	assert_true(inccl_psn_to_r(0xfffffe, 5, 100) == 93);
+	assert_true(inccl_psn_to_r(0x1000, 0x1000, 1ull << 40) == 1ll << 40);
+	assert_true(inccl_psn_to_r(0xfff, 0x1000, 0) == -1);
+	assert_true(inccl_rnr_ns(0x20) == 655360000ull);
+	assert_true(inccl_rnr_ns(0x21) == 10000ull);
+	assert_true(inccl_rnr_ns(0x3f) == 491520000ull);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(npy_good),       cmocka_unit_test(npy_bad),
+		cmocka_unit_test(npy_truncated),  cmocka_unit_test(npy_mutated),
+		cmocka_unit_test(npy_round_trip), cmocka_unit_test(packet_fields),
+		cmocka_unit_test(packet_garbage), cmocka_unit_test(psn_arithmetic),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+}
