@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <arpa/inet.h>
+#include <endian.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "selftests/hostlib/peer.h"
+
+static void no_log(void *ctx, const char *fmt, ...)
+{
+}
+
+struct inccl_endpoint *peer_pair(struct peer *p, unsigned int payload, unsigned int slots,
+				 uint32_t host_psn, uint32_t own_psn)
+{
+	struct inccl_open_opts open = {
+		.addr = htonl(PEER_ADDR),
+		.payload = payload,
+		.message_packets = 1,
+		.window = slots,
+		.start_psn = host_psn,
+		.log = no_log,
+	};
+	struct inccl_remote remote = {
+		.addr = htonl(PEER_ADDR),
+		.qpn = PEER_QPN,
+		.psn = own_psn,
+		.payload = payload,
+		.slots = slots,
+		.name = "peer",
+	};
+	struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(PEER_ADDR)};
+	socklen_t len = sizeof(own);
+	struct inccl_endpoint *ep;
+	struct inccl_local local;
+	struct inc_err err = {""};
+	int df = IP_PMTUDISC_DO;
+
+	memset(p, 0, sizeof(*p));
+	p->fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	assert_true(p->fd >= 0);
+	assert_int_equal(bind(p->fd, (struct sockaddr *)&own, len), 0);
+	assert_int_equal(getsockname(p->fd, (struct sockaddr *)&own, &len), 0);
+	assert_int_equal(setsockopt(p->fd, IPPROTO_IP, IP_MTU_DISCOVER, &df, sizeof(df)), 0);
+	if (inccl_soft.open(&open, &ep, &local, &err))
+		fail_msg("open: %s", err.msg);
+	assert_int_equal(local.payload, payload);
+	assert_int_equal(local.psn, host_psn);
+	p->from_host.saddr = p->from_host.daddr = htonl(PEER_ADDR);
+	p->from_host.sport = local.udp_port;
+	p->from_host.dport = ntohs(own.sin_port);
+	p->from_host.df = true;
+	p->to_host = p->from_host;
+	p->to_host.sport = ntohs(own.sin_port);
+	p->to_host.dport = local.udp_port;
+	p->host = own;
+	p->host.sin_port = htons(local.udp_port);
+	p->host_qpn = local.qpn;
+	p->host_psn = host_psn;
+	p->own_psn = own_psn;
+	remote.udp_port = ntohs(own.sin_port);
+	if (inccl_soft.connect(ep, &remote, &err))
+		fail_msg("connect: %s", err.msg);
+	return ep;
+}
+
+void peer_close(struct peer *p, struct inccl_endpoint *ep)
+{
+	inccl_soft.close(ep);
+	close(p->fd);
+}
+
+bool peer_hear(struct peer *p, struct inccl_packet *pkt, int timeout_ms)
+{
+	struct pollfd pfd = {.fd = p->fd, .events = POLLIN};
+	uint32_t crc;
+	ssize_t n;
+
+	if (poll(&pfd, 1, timeout_ms) <= 0)
+		return false;
+	n = recv(p->fd, p->buf, sizeof(p->buf), 0);
+	assert_true(n >= INC_BTH_LEN + INC_ICRC_LEN);
+	memcpy(&crc, p->buf + n - INC_ICRC_LEN, sizeof(crc));
+	crc = le32toh(crc);
+	/* the packets of one send are numbered from 0 */
+	if (crc != inc_icrc_udp(&p->from_host, p->next_id, p->buf, n - INC_ICRC_LEN)) {
+		p->next_id = 0;
+		assert_int_equal(crc, inc_icrc_udp(&p->from_host, 0, p->buf, n - INC_ICRC_LEN));
+	}
+	p->next_id++;
+	assert_int_equal(inccl_packet_parse(p->buf, n, pkt), 0);
+	assert_int_equal(pkt->qpn, PEER_QPN);
+	assert_int_equal(pkt->pkey, INC_PKEY_DEFAULT);
+	return true;
+}
+
+void peer_say(struct peer *p, const struct say *say)
+{
+	uint8_t out[4096] = {0}, *at = out + INC_BTH_LEN;
+	struct inc_bth bth = {
+		.opcode = say->opcode,
+		.se_m_pad_tver = (-say->len & 3) << INC_BTH_PAD_SHIFT,
+		.pkey = htons(say->pkey ?: INC_PKEY_DEFAULT),
+		.resv_qpn = htonl(say->qpn ?: p->host_qpn),
+		.ackreq_psn = htonl((say->psn & INC_PSN_MASK) | (say->ackreq ? INC_BTH_ACKREQ : 0)),
+	};
+	uint32_t word;
+
+	memcpy(out, &bth, sizeof(bth));
+	if (inc_roce_has_reth(say->opcode)) {
+		struct inc_reth reth = {htobe64(say->va), htonl(say->rkey), htonl(say->dmalen)};
+
+		memcpy(at, &reth, sizeof(reth));
+		at += sizeof(reth);
+	}
+	if (inc_roce_has_imm(say->opcode) || say->opcode == INC_OP_ACK) {
+		word = htonl(say->imm);
+		memcpy(at, &word, sizeof(word));
+		at += sizeof(word);
+	}
+	if (say->len)
+		memcpy(at, say->payload, say->len);
+	at += (say->len + 3) & ~3u;
+	word = htole32(inc_icrc_udp(&p->to_host, 0, out, at - out) ^ say->bad_icrc);
+	memcpy(at, &word, sizeof(word));
+	at += sizeof(word);
+	assert_true(sendto(p->fd, out, at - out - say->cut, 0, (struct sockaddr *)&p->host,
+			   sizeof(p->host)) > 0);
+}
+
+void peer_ack(struct peer *p, uint8_t syndrome, uint32_t psn)
+{
+	peer_say(p,
+		 &(struct say){.opcode = INC_OP_ACK, .psn = psn, .imm = (uint32_t)syndrome << 24});
+}
+
+void peer_mirror(struct peer *p, const struct inccl_packet *of, uint64_t r, const void *payload)
+{
+	peer_say(p, &(struct say){
+			    .opcode = of->opcode,
+			    .psn = p->own_psn + r,
+			    .ackreq = of->ackreq,
+			    .va = of->va,
+			    .rkey = of->rkey,
+			    .dmalen = of->dmalen,
+			    .imm = of->imm,
+			    .payload = payload,
+			    .len = of->len,
+		    });
+}

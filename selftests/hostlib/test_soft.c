@@ -1,0 +1,555 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The soft endpoint against a peer that does exactly what the case wants. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include "selftests/hostlib/peer.h"
+
+#define PAYLOAD 256
+#define SLOTS   16
+#define MAX     64
+#define IMM     0x1234567
+#define HEAR_MS 2000
+/* long enough for a resend that must not come: timers start at 20 ms */
+#define HUSH_MS 60
+
+struct world {
+	struct peer peer;
+	struct inccl_endpoint *ep;
+	uint8_t send[MAX * PAYLOAD], recv[MAX * PAYLOAD], want[MAX * PAYLOAD];
+	struct inccl_region region;
+	struct inccl_packet heard[MAX]; /* payload pointers are not kept */
+	uint8_t mode;
+};
+
+static int setup_psn(struct world *w, uint32_t host_psn, uint32_t peer_psn)
+{
+	size_t i;
+
+	memset(w, 0, sizeof(*w));
+	for (i = 0; i < sizeof(w->send); i++) {
+		w->send[i] = i * 7 + i / 256;
+		w->want[i] = i * 13 + i / 256 * 3;
+		w->recv[i] = 0xee;
+	}
+	w->mode = INCCL_MODE_SENDRECV;
+	w->ep = peer_pair(&w->peer, PAYLOAD, SLOTS, host_psn, peer_psn);
+	return w->ep->ops->map(w->ep, w->recv, sizeof(w->recv), true, &w->region);
+}
+
+static int setup(void **state)
+{
+	struct world *w = malloc(sizeof(*w));
+
+	*state = w;
+	return w ? setup_psn(w, 1000, 70000) : -1;
+}
+
+static int teardown(void **state)
+{
+	struct world *w = *state;
+
+	peer_close(&w->peer, w->ep);
+	free(w);
+	return 0;
+}
+
+/* Posts packets [first, first + n) as one message. */
+static void post(struct world *w, unsigned int first, unsigned int n, bool imm, bool last)
+{
+	struct inccl_message msg = {
+		.send = w->send + first * PAYLOAD,
+		.recv = w->recv + first * PAYLOAD,
+		.send_len = n * PAYLOAD,
+		.recv_len = n * PAYLOAD,
+		.send_region = &w->region,
+		.recv_region = &w->region,
+		.imm = IMM,
+		.mode = w->mode,
+		.has_imm = imm,
+		.last = last,
+	};
+
+	assert_int_equal(w->ep->ops->post(w->ep, &msg), 0);
+}
+
+static void post_all(struct world *w, unsigned int n)
+{
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		post(w, i, 1, i == 0 || w->mode == INCCL_MODE_WRITE, i + 1 == n);
+	assert_int_equal(w->ep->ops->flush(w->ep), 0);
+}
+
+static void hear(struct world *w, unsigned int first, unsigned int n)
+{
+	struct inccl_packet pkt;
+	unsigned int i;
+
+	for (i = first; i < first + n; i++) {
+		assert_true(peer_hear(&w->peer, &pkt, HEAR_MS));
+		assert_int_equal(pkt.psn, (w->peer.host_psn + i) & INC_PSN_MASK);
+		assert_int_equal(pkt.len, PAYLOAD);
+		assert_memory_equal(pkt.payload, w->send + i * PAYLOAD, PAYLOAD);
+		w->heard[i] = pkt;
+	}
+}
+
+static void result(struct world *w, unsigned int r)
+{
+	peer_mirror(&w->peer, &w->heard[r], r, w->want + r * PAYLOAD);
+}
+
+/* Serves the endpoint as its communicator would, for ms or until it has failed. */
+static int serve(struct world *w, unsigned int ms)
+{
+	uint64_t end = deadline_after_ms(ms), at, now;
+	struct pollfd pfd;
+	int ret;
+
+	do {
+		do {
+			ret = w->ep->ops->progress(w->ep);
+			if (ret >= 0 && w->ep->ops->flush(w->ep) < 0)
+				ret = w->ep->ops->progress(w->ep);
+		} while (ret > 0);
+		if (ret < 0 || w->ep->ops->arm(w->ep, &pfd.fd, &pfd.events, &at) < 0)
+			return ret;
+		now = now_ns();
+		if (at > end)
+			at = end;
+		poll(&pfd, 1, at > now ? (at - now) / NSEC_PER_MSEC + 1 : 0);
+	} while (now_ns() < end);
+	return 0;
+}
+
+/* Until the endpoint has completed so many messages. */
+static void serve_until(struct world *w, uint64_t completed)
+{
+	uint64_t end = deadline_after_ms(HEAR_MS);
+
+	while (w->ep->completed < completed) {
+		assert_int_equal(serve(w, 1), 0);
+		assert_true(now_ns() < end);
+	}
+}
+
+static void hear_ack(struct world *w, uint8_t syndrome, unsigned int r)
+{
+	struct inccl_packet pkt;
+
+	assert_true(peer_hear(&w->peer, &pkt, HEAR_MS));
+	assert_int_equal(pkt.opcode, INC_OP_ACK);
+	assert_int_equal(pkt.syndrome, syndrome);
+	assert_int_equal(pkt.psn, (w->peer.own_psn + r) & INC_PSN_MASK);
+}
+
+static void hear_nothing(struct world *w)
+{
+	struct inccl_packet pkt;
+
+	assert_int_equal(serve(w, HUSH_MS), 0);
+	assert_false(peer_hear(&w->peer, &pkt, 0));
+}
+
+static void shapes(void **state)
+{
+	static const uint8_t want[2][6] = {
+		{INC_OP_SEND_ONLY_IMM, INC_OP_SEND_FIRST, INC_OP_SEND_MIDDLE, INC_OP_SEND_LAST,
+		 INC_OP_SEND_ONLY, INC_OP_SEND_ONLY},
+		{INC_OP_WRITE_ONLY_IMM, INC_OP_WRITE_FIRST, INC_OP_WRITE_MIDDLE,
+		 INC_OP_WRITE_LAST_IMM, INC_OP_WRITE_ONLY_IMM, INC_OP_WRITE_ONLY_IMM},
+	};
+	struct world *w = *state;
+	unsigned int i, round;
+	const struct inccl_packet *p;
+
+	for (round = 0; round < 2; round++) {
+		w->mode = round ? INCCL_MODE_WRITE : INCCL_MODE_SENDRECV;
+		post(w, 6 * round, 1, true, false);
+		post(w, 6 * round + 1, 3, round, false);
+		post(w, 6 * round + 4, 1, round, false);
+		post(w, 6 * round + 5, 1, round, true);
+		assert_int_equal(w->ep->ops->flush(w->ep), 0);
+		hear(w, 6 * round, 6);
+		for (i = 0; i < 6; i++) {
+			p = &w->heard[6 * round + i];
+			assert_int_equal(p->opcode, want[round][i]);
+			if (inc_roce_has_imm(p->opcode))
+				assert_int_equal(p->imm, IMM);
+			if (inc_roce_has_reth(p->opcode)) {
+				assert_true(p->va == (6 * round + i) * PAYLOAD);
+				assert_int_equal(p->rkey, w->region.rkey);
+				assert_int_equal(p->dmalen, i == 1 ? 3 * PAYLOAD : PAYLOAD);
+			}
+			assert_int_equal(p->ackreq, i == 5);
+			result(w, 6 * round + i);
+		}
+		serve_until(w, 4 * (round + 1));
+		hear_ack(w, INC_AETH_ACK, 6 * round + 5);
+	}
+	assert_memory_equal(w->recv, w->want, 12 * PAYLOAD);
+	assert_true(w->ep->ops->quiet(w->ep));
+}
+
+static void odd_lengths(void **state)
+{
+	struct world *w = *state;
+	struct inccl_message msg = {
+		.send = w->send,
+		.recv = w->recv,
+		.send_len = 7,
+		.recv_len = 7,
+		.recv_region = &w->region,
+		.imm = IMM,
+		.mode = INCCL_MODE_SENDRECV,
+		.has_imm = true,
+	};
+	struct inccl_packet pkt;
+
+	assert_int_equal(w->ep->ops->post(w->ep, &msg), 0);
+	msg.send_len = msg.recv_len = 0;
+	msg.recv_region = NULL;
+	msg.last = true;
+	assert_int_equal(w->ep->ops->post(w->ep, &msg), 0);
+	assert_int_equal(w->ep->ops->flush(w->ep), 0);
+	assert_true(peer_hear(&w->peer, &pkt, HEAR_MS));
+	assert_int_equal(pkt.len, 7);
+	assert_memory_equal(pkt.payload, w->send, 7);
+	peer_mirror(&w->peer, &pkt, 0, w->want);
+	assert_true(peer_hear(&w->peer, &pkt, HEAR_MS));
+	assert_int_equal(pkt.len, 0);
+	peer_mirror(&w->peer, &pkt, 1, NULL);
+	serve_until(w, 2);
+	assert_memory_equal(w->recv, w->want, 7);
+	assert_int_equal(w->recv[7], 0xee);
+}
+
+static void any_order(void **state)
+{
+	struct world *w = *state;
+	int r;
+
+	post_all(w, SLOTS);
+	hear(w, 0, SLOTS);
+	for (r = SLOTS - 1; r > 0; r--)
+		result(w, r);
+	assert_int_equal(serve(w, 0), 0);
+	assert_int_equal(w->ep->completed, 0);
+	result(w, 0);
+	serve_until(w, SLOTS);
+	assert_memory_equal(w->recv, w->want, SLOTS * PAYLOAD);
+	assert_int_equal(w->ep->stats.reordered, SLOTS - 1);
+}
+
+static void ring_is_full(void **state)
+{
+	struct world *w = *state;
+	struct inccl_message msg = {.send = w->send,
+				    .recv = w->recv,
+				    .send_len = PAYLOAD,
+				    .recv_len = PAYLOAD,
+				    .mode = INCCL_MODE_SENDRECV};
+
+	post_all(w, SLOTS);
+	assert_int_equal(w->ep->ops->post(w->ep, &msg), -EAGAIN);
+	hear(w, 0, SLOTS);
+	result(w, 0);
+	serve_until(w, 1);
+	assert_int_equal(w->ep->ops->post(w->ep, &msg), 0);
+}
+
+static void nak_goes_back(void **state)
+{
+	struct world *w = *state;
+
+	post_all(w, 8);
+	hear(w, 0, 8);
+	peer_ack(&w->peer, INC_AETH_NAK_SEQ, w->peer.host_psn + 3);
+	assert_int_equal(serve(w, 1), 0);
+	hear(w, 3, 5);
+	/* the same again is of the past once more is acknowledged */
+	peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + 7);
+	peer_ack(&w->peer, INC_AETH_NAK_SEQ, w->peer.host_psn + 3);
+	hear_nothing(w);
+	assert_int_equal(w->ep->stats.packets_resent, 5);
+}
+
+static void timeout_probes(void **state)
+{
+	struct world *w = *state;
+	struct inccl_packet pkt;
+
+	post_all(w, 8);
+	hear(w, 0, 8);
+	peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + 1);
+	assert_int_equal(serve(w, 40), 0);
+	hear(w, 2, 1);
+	assert_true(w->heard[2].ackreq);
+	/* the rest had arrived, only the ACK had not: nothing is sent again, however long
+	 * the other ranks take */
+	peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + 7);
+	assert_int_equal(serve(w, 1), 0);
+	while (peer_hear(&w->peer, &pkt, 0))
+		assert_int_equal(pkt.psn, w->peer.host_psn + 2);
+	hear_nothing(w);
+}
+
+static void result_implies_ack(void **state)
+{
+	struct world *w = *state;
+
+	post_all(w, 8);
+	hear(w, 0, 8);
+	result(w, 7);
+	/* 0..6 are missing, yet their contributions are kept; 7 may be overwritten now */
+	assert_int_equal(serve(w, HUSH_MS), 0);
+	hear_ack(w, INC_AETH_NAK_SEQ, 0);
+	assert_int_equal(w->ep->stats.packets_resent, 0);
+	assert_int_equal(w->ep->stats.timeouts, 0);
+}
+
+static void rnr_waits(void **state)
+{
+	struct world *w = *state;
+	uint64_t begin;
+
+	post_all(w, 4);
+	hear(w, 0, 4);
+	begin = now_ns();
+	peer_ack(&w->peer, INC_AETH_RNR | 20, w->peer.host_psn + 1); /* 10.24 ms */
+	assert_int_equal(serve(w, 12), 0);
+	hear(w, 1, 3);
+	assert_true(now_ns() - begin > 10 * NSEC_PER_MSEC);
+	assert_int_equal(w->ep->stats.rnrs_received, 1);
+	assert_int_equal(w->ep->stats.timeouts, 0);
+}
+
+static void fatal_naks(void **state)
+{
+	static const uint8_t naks[] = {INC_AETH_NAK_INVALID, INC_AETH_NAK_ACCESS,
+				       INC_AETH_NAK_OPERATION};
+	struct world *w = *state;
+	unsigned int i;
+
+	for (i = 0; i < 3; i++) {
+		if (i) {
+			peer_close(&w->peer, w->ep);
+			assert_int_equal(setup_psn(w, 5, 6), 0);
+		}
+		post_all(w, 2);
+		hear(w, 0, 2);
+		peer_ack(&w->peer, naks[i], w->peer.host_psn + 1);
+		assert_int_equal(serve(w, HEAR_MS), -EREMOTEIO);
+		assert_int_equal(w->ep->ops->progress(w->ep), -EREMOTEIO);
+		assert_int_equal(w->ep->mismatch, naks[i] == INC_AETH_NAK_OPERATION);
+		assert_non_null(strstr(w->ep->error, "1"));
+	}
+}
+
+static void gap_is_named_once(void **state)
+{
+	struct world *w = *state;
+
+	post_all(w, 8);
+	hear(w, 0, 8);
+	peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + 7);
+	result(w, 0);
+	result(w, 2);
+	result(w, 3);
+	assert_int_equal(serve(w, HUSH_MS), 0);
+	hear_ack(w, INC_AETH_NAK_SEQ, 1);
+	assert_int_equal(w->ep->stats.naks_sent, 1);
+	result(w, 1);
+	result(w, 2); /* go-back-N repeats what is there */
+	result(w, 3);
+	serve_until(w, 4);
+	assert_int_equal(serve(w, 1), 0);
+	hear_ack(w, INC_AETH_ACK, 3);
+	assert_int_equal(w->ep->stats.duplicates, 2);
+	assert_memory_equal(w->recv, w->want, 4 * PAYLOAD);
+}
+
+static void duplicates_are_answered(void **state)
+{
+	struct world *w = *state;
+
+	post_all(w, 2);
+	hear(w, 0, 2);
+	result(w, 0);
+	result(w, 1);
+	serve_until(w, 2);
+	hear_ack(w, INC_AETH_ACK, 1);
+	result(w, 1);
+	assert_int_equal(serve(w, 5), 0);
+	hear_ack(w, INC_AETH_ACK, 1);
+}
+
+static void strangers(void **state)
+{
+	struct world *w = *state;
+	struct peer other;
+	struct inccl_endpoint *ep = peer_pair(&other, PAYLOAD, SLOTS, 1, 1);
+	struct say lie = {
+		.opcode = INC_OP_SEND_ONLY_IMM, .imm = IMM, .len = PAYLOAD, .payload = w->want};
+	unsigned int n;
+
+	post_all(w, 2);
+	hear(w, 0, 2);
+	for (n = 0; n < 7; n++) {
+		struct say say = lie;
+
+		say.psn = w->peer.own_psn;
+		say.bad_icrc = n == 0;
+		say.qpn = n == 1 ? w->peer.host_qpn ^ 1 : 0;
+		say.pkey = n == 2 ? 0x7fff : 0;
+		say.psn += n == 3 ? 2 : n == 4 ? -1 : 0; /* beyond what was sent; before */
+		say.cut = n == 5 ? 3 : n == 6 ? PAYLOAD + 8 : 0;
+		peer_say(&w->peer, &say);
+	}
+	/* somebody else's socket, all the rest right */
+	lie.psn = w->peer.own_psn;
+	lie.qpn = w->peer.host_qpn;
+	other.host = w->peer.host;
+	other.to_host.dport = w->peer.to_host.dport;
+	peer_say(&other, &lie);
+	peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + 2); /* not sent yet */
+	assert_int_equal(serve(w, 5), 0);
+	assert_int_equal(w->ep->stats.bad_packets, 9);
+	assert_int_equal(w->ep->completed, 0);
+	assert_int_equal(w->recv[0], 0xee);
+	result(w, 0);
+	serve_until(w, 1);
+	peer_close(&other, ep);
+}
+
+static void false_mirrors(void **state)
+{
+	struct world *w = *state;
+	struct inccl_packet pkt, as;
+	unsigned int n;
+
+	for (n = 0; n < 6; n++) {
+		if (n) {
+			peer_close(&w->peer, w->ep);
+			assert_int_equal(setup_psn(w, 5, 6), 0);
+		}
+		w->mode = INCCL_MODE_WRITE;
+		post_all(w, 1);
+		hear(w, 0, 1);
+		as = w->heard[0];
+		as.opcode = n == 0 ? INC_OP_SEND_ONLY_IMM : as.opcode;
+		as.len -= n == 1 ? 4 : 0;
+		as.imm ^= n == 2;
+		as.va += n == 3 ? 4 : 0;
+		as.rkey ^= n == 4;
+		as.dmalen -= n == 5 ? 4 : 0;
+		peer_mirror(&w->peer, &as, 0, w->want);
+		assert_int_equal(serve(w, HEAR_MS), -EPROTO);
+		assert_true(peer_hear(&w->peer, &pkt, HEAR_MS));
+		assert_int_equal(pkt.syndrome, INC_AETH_NAK_INVALID);
+		assert_int_equal(w->recv[0], 0xee);
+	}
+}
+
+static uint32_t seed = 777;
+
+static uint32_t rnd(uint32_t below)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 17;
+	seed ^= seed << 5;
+	return seed % below;
+}
+
+/* A plain RC peer that echoes with another payload, behind a wire that loses, repeats and swaps:
+ * whatever happens, the results are right and the endpoint comes to its end. PSNs wrap. */
+static void bad_wire(void **state)
+{
+	struct world *w = *state;
+	unsigned int posted = 0, next = 0, acked = 0, r;
+	uint64_t end = deadline_after_ms(30000), resend_ns = 0;
+	struct inccl_packet pkt;
+	bool nak = false;
+
+	peer_close(&w->peer, w->ep);
+	assert_int_equal(setup_psn(w, INC_PSN_MASK - 20, INC_PSN_MASK - 9), 0);
+	while (w->ep->completed < MAX || acked < MAX) {
+		assert_true(now_ns() < end);
+		while (posted < MAX && posted - w->ep->completed < SLOTS) {
+			post(w, posted, 1, posted == 0, posted == MAX - 1);
+			posted++;
+		}
+		assert_int_equal(serve(w, 0), 0);
+		while (peer_hear(&w->peer, &pkt, 0)) {
+			if (!rnd(5))
+				continue;
+			if (pkt.opcode == INC_OP_ACK) {
+				r = (pkt.psn - w->peer.own_psn) & INC_PSN_MASK;
+				if (pkt.syndrome == INC_AETH_ACK)
+					r++;
+				assert_true(r <= next);
+				acked = r > acked ? r : acked;
+				resend_ns = pkt.syndrome == INC_AETH_ACK ? resend_ns : 0;
+				continue;
+			}
+			r = (pkt.psn - w->peer.host_psn) & INC_PSN_MASK;
+			if (r < next) {
+				peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + next - 1);
+			} else if (r > next) {
+				if (!nak)
+					peer_ack(&w->peer, INC_AETH_NAK_SEQ,
+						 w->peer.host_psn + next);
+				nak = true;
+			} else {
+				assert_memory_equal(pkt.payload, w->send + r * PAYLOAD, PAYLOAD);
+				nak = false;
+				w->heard[next++] = pkt;
+				if (rnd(3))
+					result(w, r);
+				if (!rnd(4))
+					result(w, rnd(next));
+			}
+		}
+		if (now_ns() > resend_ns) {
+			for (r = acked; r < next; r++)
+				if (rnd(4))
+					result(w, r);
+			resend_ns = deadline_after_ms(5);
+		}
+	}
+	assert_memory_equal(w->recv, w->want, MAX * PAYLOAD);
+	assert_int_equal(w->ep->stats.bad_packets, 0);
+	assert_true(w->ep->stats.packets_resent > 0);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(shapes),
+		CASE(odd_lengths),
+		CASE(any_order),
+		CASE(ring_is_full),
+		CASE(nak_goes_back),
+		CASE(timeout_probes),
+		CASE(result_implies_ack),
+		CASE(rnr_waits),
+		CASE(fatal_naks),
+		CASE(gap_is_named_once),
+		CASE(duplicates_are_answered),
+		CASE(strangers),
+		CASE(false_mirrors),
+		CASE(bad_wire),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+}
