@@ -15,10 +15,10 @@
 #include "compare.h"
 
 #define CHILDREN   4
-#define CHUNKS     5000
+#define CHUNKS     100000 /* a lost arrival bit takes tens of thousands to show */
 #define SLOTS      8
 #define LEN        64
-#define DEADLINE_S 60
+#define DEADLINE_S 20
 
 struct child {
 	struct unit *u;
@@ -73,8 +73,9 @@ static int check_sum(struct child *c, uint64_t r)
 }
 
 /* Until the window is open again. */
-static int wait_window(struct child *c, uint64_t r, time_t deadline)
+static int wait_window(struct child *c, uint64_t r)
 {
+	time_t deadline = now_s() + DEADLINE_S;
 	const volatile __u64 *next = &inc_switch_group_state(c->u->sw)[c->g->index].tx_next;
 
 	while (*next + SLOTS <= r) {
@@ -121,7 +122,6 @@ static int one_packet(struct child *c, uint64_t r)
 static void *run_child(void *arg)
 {
 	struct child *c = arg;
-	time_t deadline = now_s() + DEADLINE_S;
 	cpu_set_t cpus;
 	uint64_t r;
 	int cpu;
@@ -132,7 +132,7 @@ static void *run_child(void *arg)
 		CPU_SET(cpu, &cpus);
 	sched_setaffinity(0, sizeof(cpus), &cpus);
 	for (r = 0; r < CHUNKS && !stop; r++) {
-		if (wait_window(c, r, deadline) || one_packet(c, r)) {
+		if (wait_window(c, r) || one_packet(c, r)) {
 			stop = true;
 			break;
 		}

@@ -196,8 +196,7 @@ static void coverage(const struct unit *u)
 
 	for (id = 0; id < INC_CTR_MAX; id++) {
 		if (id == INC_CTR_DROP_NO_HEADROOM || id == INC_CTR_DROP_CONFIG ||
-		    id == INC_CTR_ABS_SLOWPATH || id == INC_CTR_X_COPY_DROP ||
-		    id == INC_CTR_X_EVENT_LOST)
+		    id == INC_CTR_ABS_SLOWPATH || id == INC_CTR_X_EVENT_LOST)
 			continue;
 		if (!u->ref.counter[id]) {
 			report_fail("xdp_random_coverage", "no packet ended on %s",
