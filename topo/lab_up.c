@@ -327,6 +327,7 @@ static void remove_tree(const char *path)
 
 void lab_down(struct lab *lab)
 {
+	static const char *const files[] = {"sock", "lock"};
 	char instance[LAB_NS_MAX], path[PATH_MAX];
 
 	lab_kill(lab);
@@ -337,8 +338,10 @@ void lab_down(struct lab *lab)
 		lab_instance(lab, &lab->nodes[i], instance);
 		snprintf(path, sizeof(path), "%s/%s", LAB_PIN_DIR, instance);
 		remove_tree(path);
-		snprintf(path, sizeof(path), "%s/%s.sock", LAB_RUN_DIR, instance);
-		unlink(path);
+		for (size_t s = 0; s < sizeof(files) / sizeof(files[0]); s++) {
+			snprintf(path, sizeof(path), "%s/%s.%s", LAB_RUN_DIR, instance, files[s]);
+			unlink(path);
+		}
 	}
 	lab_net_down(lab);
 	remove_tree(lab->dir);
