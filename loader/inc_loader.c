@@ -152,7 +152,7 @@ static int take_opts(struct inc_switch *sw, const struct inc_switch_opts *opts, 
 				   INC_MAX_GROUPS, INC_MAX_CONNS, INC_MAX_ROWS, o->max_groups,
 				   o->max_connections, o->max_rows);
 	if (o->pin || o->instance) {
-		ret = inc_instance_check(o->instance, err);
+		ret = inc_instance_name_check(o->instance, err);
 		if (ret)
 			return ret;
 		strcpy(sw->instance, o->instance);

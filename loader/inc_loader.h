@@ -84,6 +84,9 @@ struct inc_switch_port {
 
 struct inc_switch;
 
+/* -EINVAL with a message for what cannot name an instance. */
+int inc_instance_name_check(const char *instance, struct inc_err *err);
+
 /*
  * Opens, sizes, loads and (with pin) pins. What a dead daemon of the same instance left
  * behind is removed first; -EBUSY where that daemon lives.

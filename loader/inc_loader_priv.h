@@ -43,7 +43,6 @@ struct inc_switch {
 
 /* inc_pin.c */
 int inc_bpffs_mount(struct inc_err *err);
-int inc_instance_check(const char *instance, struct inc_err *err);
 /* Takes the instance's lock and removes what its dead predecessor left. */
 int inc_instance_claim(struct inc_switch *sw, struct inc_err *err);
 void inc_instance_release(struct inc_switch *sw);

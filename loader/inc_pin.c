@@ -34,7 +34,7 @@ int inc_bpffs_mount(struct inc_err *err)
 	return 0;
 }
 
-int inc_instance_check(const char *instance, struct inc_err *err)
+int inc_instance_name_check(const char *instance, struct inc_err *err)
 {
 	const char *p;
 

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a switch is told: the static file (YAML) and the controller's "configure" (JSON),
+ * which carry the same connections (docs/control.md).
+ */
+#ifndef INC_CONFIG_H
+#define INC_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <jansson.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include "loader/inc_loader.h"
+
+#define INC_SWITCH_NAME_LEN INC_INSTANCE_LEN
+#define INC_DEF_RTO_MIN_MS   5
+#define INC_DEF_RTO_MAX_MS   1000
+#define INC_DEF_ACK_DELAY_MS 2
+
+struct inc_conn_conf {
+	uint32_t rank;
+	char port[IF_NAMESIZE];
+	struct in_addr own_ip;
+	struct in_addr peer_ip;
+	uint16_t own_port;
+	uint16_t peer_port;
+	uint32_t own_qp;
+	uint32_t own_psn; /* of the first result */
+	uint32_t peer_qp;
+	uint32_t peer_psn; /* of the peer's first packet */
+	uint16_t pkey;
+	bool udp_csum;
+	bool has_own_mac;
+	bool has_peer_mac;
+	uint8_t own_mac[6];
+	uint8_t peer_mac[6];
+};
+
+struct inc_group_conf {
+	uint32_t communicator;
+	uint32_t group; /* of the controller, for messages */
+	uint32_t payload;
+	uint32_t slots;
+	uint32_t children;
+	struct inc_conn_conf conn[INC_MAX_CHILDREN];
+};
+
+/* What the command line and the settings of the file say. 0: not said. */
+struct inc_settings {
+	bool mode_given;
+	bool generic;
+	char port[INC_MAX_PORTS][IF_NAMESIZE];
+	uint32_t n_ports;
+	uint32_t max_groups;
+	uint32_t max_connections;
+	uint32_t max_rows;
+	uint32_t rto_min_ms;
+	uint32_t rto_max_ms;
+	uint32_t ack_delay_ms;
+};
+
+struct inc_switch_conf {
+	char name[INC_SWITCH_NAME_LEN];
+	struct inc_settings settings;
+	struct inc_group_conf *group;
+	uint32_t n_groups;
+};
+
+/*
+ * Reads the switch called name from the file (NULL: the only one in it). 0 or -errno, with
+ * a message that names file, line and field. All of it is checked before the call returns.
+ */
+int inc_config_load(const char *path, const char *name, struct inc_switch_conf *out,
+		    struct inc_err *err);
+void inc_config_free(struct inc_switch_conf *conf);
+
+/* The config object of a "configure" message. */
+int inc_config_json(const json_t *config, struct inc_group_conf *out, struct inc_err *err);
+
+/* False where the port list is full. */
+bool inc_settings_add_port(struct inc_settings *s, const char *ifname);
+/* Fills what is not said in s from more. */
+void inc_settings_merge(struct inc_settings *s, const struct inc_settings *more);
+
+#endif

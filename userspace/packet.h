@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Frames of the slow path: results sent again, ACKs and NAKs, and what hosts answer.
+ * They are built as the XDP path builds them (docs/protocol.md, "Headers of results").
+ */
+#ifndef INC_PACKET_H
+#define INC_PACKET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "bpf/inc_abi.h"
+#include "bpf/inc_wire.h"
+
+#define INC_FRAME_MAX                                                                             \
+	(INC_ETH_LEN + INC_IP_LEN + INC_UDP_LEN + INC_BTH_LEN + INC_RETH_LEN + INC_IMM_LEN +      \
+	 INC_MAX_PAYLOAD + INC_ICRC_LEN)
+
+struct inc_macs {
+	uint8_t peer[6];
+	uint8_t own[6];
+};
+
+/* What a result copies from the child's contribution of the same chunk. */
+struct inc_mirror {
+	struct inc_macs macs;
+	uint8_t opcode;
+	uint8_t flags; /* INC_BUF_F_* */
+	uint32_t desc; /* the immediate, where the opcode has one */
+	__be64 va;
+	__be32 rkey;
+	__be32 dmalen;
+};
+
+/* Both return the frame's length; frame has room for INC_FRAME_MAX. len: payload bytes. */
+size_t inc_frame_result(uint8_t *frame, const struct inc_conn_cfg *cfg, const struct inc_mirror *m,
+			uint32_t psn, const void *payload, size_t len);
+size_t inc_frame_ack(uint8_t *frame, const struct inc_conn_cfg *cfg, const struct inc_macs *macs,
+		     uint8_t syndrome, uint32_t psn, uint32_t msn);
+
+/* An ACK or NAK of a child. */
+struct inc_aeth_frame {
+	struct inc_conn_key key;
+	uint32_t psn;
+	uint8_t syndrome;
+};
+
+/* 0, or -EBADMSG for what is not a whole ACK packet over plain IPv4. */
+int inc_frame_parse_aeth(const uint8_t *frame, size_t size, struct inc_aeth_frame *out);
+
+/* How long the 5-bit code of an RNR NAK asks to wait. */
+uint64_t inc_rnr_timeout_ns(uint8_t syndrome);
+
+/* Does a child of this rank receive data of the collective, or a packet of length 0? */
+bool inc_child_gets(uint32_t desc, uint32_t rank);
+
+/* Serial distance of PSN a from b. */
+static inline int32_t inc_psn_diff(uint32_t a, uint32_t b)
+{
+	return (int32_t)((a - b) << 8) >> 8;
+}
+
+#endif

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The local socket: who may open it asks the switch without a controller. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <event2/listener.h>
+#include "lib/inc_log.h"
+#include "userspace/switchd.h"
+
+#define MAX_CLIENTS 16
+#define MAX_LINE    (64 * 1024)
+#define MAX_WRITE   (8 << 20)
+#define TIMEOUT_MS  5000
+
+struct query_client {
+	struct inc_query_server *server;
+	struct inc_ndjson *conn;
+	LIST_ENTRY(query_client) entry;
+};
+
+struct inc_query_server {
+	struct inc_daemon *d;
+	struct evconnlistener *listener;
+	LIST_HEAD(, query_client) clients;
+	unsigned int n_clients;
+	char path[PATH_MAX];
+};
+
+static void client_free(struct query_client *c)
+{
+	LIST_REMOVE(c, entry);
+	c->server->n_clients--;
+	inc_ndjson_free(c->conn);
+	free(c);
+}
+
+static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
+{
+	const char *type = json_string_value(json_object_get(object, "type"));
+	struct query_client *c = arg;
+
+	if (type && !strcmp(type, "query"))
+		inc_query_answer(c->server->d, conn, object);
+	else if (type && !strcmp(type, "ping"))
+		inc_ndjson_send_new(conn, json_pack("{s:s}", "type", "pong"));
+	else
+		inc_ndjson_send_error(conn, EPROTO, NULL, "unknown type '%.32s'", type ?: "");
+}
+
+static void on_closed(struct inc_ndjson *conn, int code, const char *reason, void *arg)
+{
+	client_free(arg);
+}
+
+static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *addr, int len,
+		      void *arg)
+{
+	static const struct inc_ndjson_ops ops = {.message = on_message, .closed = on_closed};
+	static const struct inc_ndjson_limits limits = {
+		.max_line = MAX_LINE, .max_write = MAX_WRITE, .message_timeout_ms = TIMEOUT_MS};
+	struct inc_query_server *s = arg;
+	struct query_client *c, *oldest = NULL;
+	struct inc_err err;
+
+	/* who only holds connections open makes room for who asks */
+	if (s->n_clients >= MAX_CLIENTS) {
+		LIST_FOREACH(c, &s->clients, entry)
+			oldest = c;
+		client_free(oldest);
+	}
+	c = calloc(1, sizeof(*c));
+	if (!c) {
+		close(fd);
+		return;
+	}
+	c->server = s;
+	c->conn = inc_ndjson_new(s->d->base, fd, &limits, &ops, c, &err);
+	if (!c->conn) {
+		inc_warn("local socket: %s", err.msg);
+		free(c);
+		return;
+	}
+	LIST_INSERT_HEAD(&s->clients, c, entry);
+	s->n_clients++;
+}
+
+int inc_query_server_start(struct inc_daemon *d, struct inc_query_server **out, struct inc_err *err)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	struct inc_query_server *s = calloc(1, sizeof(*s));
+	int fd, ret;
+
+	if (!s)
+		return inc_err_set(err, ENOMEM, "no memory for the local socket");
+	s->d = d;
+	LIST_INIT(&s->clients);
+	snprintf(addr.sun_path, sizeof(addr.sun_path), "%s/%s.sock", INC_RUN_DIR, d->instance);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0) {
+		ret = inc_err_set(err, errno, "local socket: %s", strerror(errno));
+		goto fail;
+	}
+	/* the instance's lock is ours, so a socket that is there is a dead one's */
+	unlink(addr.sun_path);
+	if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)) || chmod(addr.sun_path, 0660)) {
+		ret = inc_err_set(err, errno, "local socket %s: %s", addr.sun_path,
+				  strerror(errno));
+		goto fail_fd;
+	}
+	strcpy(s->path, addr.sun_path);
+	s->listener = evconnlistener_new(d->base, on_accept, s, LEV_OPT_CLOSE_ON_FREE, MAX_CLIENTS,
+					 fd);
+	if (!s->listener) {
+		ret = inc_err_set(err, errno, "local socket %s: %s", s->path, strerror(errno));
+		unlink(s->path);
+		goto fail_fd;
+	}
+	*out = s;
+	return 0;
+
+fail_fd:
+	close(fd);
+fail:
+	free(s);
+	return ret;
+}
+
+void inc_query_server_stop(struct inc_query_server *s)
+{
+	if (!s)
+		return;
+	while (!LIST_EMPTY(&s->clients))
+		client_free(LIST_FIRST(&s->clients));
+	evconnlistener_free(s->listener);
+	unlink(s->path);
+	free(s);
+}

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One connection's requester: what is outstanding, when it is sent again, and the ACKs
+ * the switch owes.
+ *
+ * A timeout first sends one packet that asks how far the child is, because mostly an ACK
+ * was lost and nothing else. The answer tells whether the rest is missing; then it goes
+ * out in bursts that the child's ACKs clock.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include "lib/inc_log.h"
+#include "lib/inc_roce.h"
+#include "userspace/slowpath_priv.h"
+
+#define BURST	       64 /* packets sent beyond what is acknowledged */
+#define MAX_BACKOFF    10 /* doublings; rto_max bounds the time */
+#define UNRESPONSIVE   8  /* timeouts in a row ... */
+#define UNRESPONSIVE_S 3  /* ... and seconds without progress, both */
+/* A row that is being written is read again this often; a writer needs about 1 us. */
+#define READ_ATTEMPTS  4
+
+static struct inc_xsk *xsk_of(struct inc_slowpath *sp, const struct sp_conn *c)
+{
+	uint32_t ifindex = conn_cfg(sp, c)->ifindex, i;
+
+	for (i = 0; i < INC_MAX_PORTS; i++)
+		if (sp->port[i].queues && sp->port[i].ifindex == ifindex)
+			return sp->port[i].xsk[0];
+	return NULL;
+}
+
+void sp_flush(struct inc_slowpath *sp)
+{
+	uint32_t i;
+
+	/* the slow path sends on the first queue only */
+	for (i = 0; i < INC_MAX_PORTS; i++)
+		if (sp->port[i].queues)
+			inc_xsk_tx_flush(sp->port[i].xsk[0]);
+}
+
+/* The contribution that result r mirrors. The row's chunk number is written first and
+ * checked before and after, so what is returned is of one piece. */
+static int read_mirror(const struct inc_slowpath *sp, const struct sp_group *g, uint32_t child,
+		       uint64_t r, struct inc_mirror *m)
+{
+	const struct inc_buf *row = sp_contrib(sp, g, child, r);
+
+	if (LOAD(row->r) != r)
+		return -ESTALE;
+	m->opcode = row->opcode;
+	m->flags = row->flags;
+	m->desc = row->desc;
+	m->va = row->va;
+	m->rkey = row->rkey;
+	m->dmalen = row->dmalen;
+	memcpy(m->macs.peer, row->peer_mac, 6);
+	memcpy(m->macs.own, row->own_mac, 6);
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	if (LOAD(row->r) != r || inc_roce_ext_len(m->opcode) < 0)
+		return -ESTALE;
+	return 0;
+}
+
+int sp_send_result(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t r,
+		   bool ackreq)
+{
+	const struct inc_buf *row = sp_result(sp, g, r);
+	const struct inc_conn_cfg *cfg = conn_cfg(sp, &g->conn[child]);
+	struct inc_xsk *xsk = xsk_of(sp, &g->conn[child]);
+	struct inc_mirror m;
+	uint32_t len, full;
+	uint8_t *frame;
+	size_t size;
+
+	if (!xsk)
+		return -ENODEV;
+	if (LOAD(row->r) != r || read_mirror(sp, g, child, r, &m))
+		return -ESTALE;
+	full = row->len;
+	if (full > INC_MAX_PAYLOAD)
+		return -ESTALE;
+	len = inc_child_gets(m.desc, cfg->rank) ? full : 0;
+	/* DMALen of a copy without data is that of the packet */
+	if (full && !len)
+		m.dmalen = 0;
+	if (ackreq)
+		m.flags |= INC_BUF_F_ACKREQ;
+	frame = inc_xsk_tx_frame(xsk);
+	if (!frame)
+		return -EAGAIN;
+	size = inc_frame_result(frame, cfg, &m, cfg->tx_start_psn + (uint32_t)r, row->payload, len);
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	if (LOAD(row->r) != r) {
+		inc_xsk_tx_put(xsk, frame, 0);
+		return -ESTALE;
+	}
+	inc_xsk_tx_put(xsk, frame, size);
+	return 0;
+}
+
+/* The same for a result that was sent before. */
+static int resend(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t r,
+		  bool ackreq)
+{
+	int ret = sp_send_result(sp, g, child, r, ackreq);
+
+	if (!ret) {
+		g->conn[child].stats.retransmits++;
+		sp->stats.results_resent++;
+	} else if (ret == -ESTALE) {
+		sp->stats.results_gone++;
+	}
+	return ret;
+}
+
+/* Where the child is on the link: as in the packet it sent last. */
+static int find_macs(const struct inc_slowpath *sp, const struct sp_group *g, uint32_t child,
+		     struct inc_macs *macs)
+{
+	const struct sp_conn *c = &g->conn[child];
+	struct inc_mirror m;
+	uint64_t rx_next;
+	int i;
+
+	for (i = 0; i < READ_ATTEMPTS; i++) {
+		rx_next = LOAD(conn_state(sp, c)->rx_next);
+		if (!rx_next)
+			break;
+		if (!read_mirror(sp, g, child, rx_next - 1, &m)) {
+			*macs = m.macs;
+			return 0;
+		}
+	}
+	*macs = c->macs;
+	return c->have_macs ? 0 : -ENOENT;
+}
+
+int sp_send_aeth(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint8_t syndrome,
+		 uint32_t psn)
+{
+	const struct inc_conn_cfg *cfg = conn_cfg(sp, &g->conn[child]);
+	struct inc_xsk *xsk = xsk_of(sp, &g->conn[child]);
+	struct inc_macs macs;
+	uint8_t *frame;
+	int ret;
+
+	if (!xsk)
+		return -ENODEV;
+	ret = find_macs(sp, g, child, &macs);
+	if (ret)
+		return ret;
+	frame = inc_xsk_tx_frame(xsk);
+	if (!frame)
+		return -EAGAIN;
+	inc_xsk_tx_put(xsk, frame,
+		       inc_frame_ack(frame, cfg, &macs, syndrome, psn,
+				     LOAD(conn_state(sp, &g->conn[child])->msn)));
+	return 0;
+}
+
+/* ACK of all that is kept, where XDP owes one for longer than the delay. True while owed. */
+static bool pay_owed(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t now)
+{
+	struct sp_conn *c = &g->conn[child];
+	const struct inc_conn_state *st = conn_state(sp, c);
+	uint64_t asked = LOAD(st->ack_asked), sent = LOAD(st->ack_sent), rx_next;
+
+	if (asked <= sent || asked <= c->paid) {
+		c->owed_r = 0;
+		return false;
+	}
+	if (c->owed_r != asked) {
+		/* a newer debt does not make the old one younger */
+		if (!c->owed_r)
+			c->owed_ns = now;
+		c->owed_r = asked;
+	}
+	if (now - c->owed_ns < sp->opts.ack_delay_ms * MS_NS)
+		return true;
+	rx_next = LOAD(st->rx_next);
+	if (sp_send_aeth(sp, g, child, INC_AETH_ACK,
+			 conn_cfg(sp, c)->rx_start_psn + (uint32_t)rx_next - 1))
+		return true;
+	c->paid = rx_next;
+	c->owed_r = 0;
+	c->stats.acks_paid++;
+	sp->stats.acks_paid++;
+	return false;
+}
+
+/* RFC 6298, with the bounds of the configuration. */
+static void take_sample(const struct inc_slowpath *sp, struct sp_conn *c, uint64_t rtt)
+{
+	uint64_t min = sp->opts.rto_min_ms * MS_NS, max = sp->opts.rto_max_ms * MS_NS, diff;
+
+	if (!c->srtt_ns) {
+		c->srtt_ns = rtt;
+		c->rttvar_ns = rtt / 2;
+	} else {
+		diff = c->srtt_ns > rtt ? c->srtt_ns - rtt : rtt - c->srtt_ns;
+		c->rttvar_ns = (3 * c->rttvar_ns + diff) / 4;
+		c->srtt_ns = (7 * c->srtt_ns + rtt) / 8;
+	}
+	c->rto_ns = c->srtt_ns + 4 * c->rttvar_ns;
+	c->rto_ns = c->rto_ns < min ? min : c->rto_ns > max ? max : c->rto_ns;
+}
+
+static void take_progress(struct inc_slowpath *sp, struct sp_conn *c, uint64_t acked,
+			  uint64_t tx_next, uint64_t now)
+{
+	if (acked > c->acked) {
+		c->acked = acked;
+		c->progress_ns = now;
+		c->backoff = 0;
+		c->stats.unresponsive = false;
+		if (c->sample_r && acked >= c->sample_r) {
+			/* Karn: what was sent again tells nothing about the time */
+			if (c->sent_ns < c->sample_ns)
+				take_sample(sp, c, now - c->sample_ns);
+			c->sample_r = 0;
+		}
+		if (c->probe_end > acked) {
+			c->resend_next = acked;
+			c->resend_end = c->probe_end;
+		}
+		c->probe_end = 0;
+	}
+	if (!c->sample_r && tx_next > acked) {
+		c->sample_r = tx_next;
+		c->sample_ns = now;
+	}
+}
+
+/* Sends [resend_next, resend_end) as far as the burst allows. */
+static void send_burst(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t now)
+{
+	struct sp_conn *c = &g->conn[child];
+	uint64_t limit = c->acked + BURST;
+	int ret;
+
+	if (limit > c->resend_end)
+		limit = c->resend_end;
+	while (c->resend_next < limit) {
+		ret = resend(sp, g, child, c->resend_next, c->resend_next + 1 == limit);
+		if (ret == -EAGAIN)
+			break;
+		c->resend_next++;
+		c->sent_ns = now;
+	}
+}
+
+static void time_out(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t tx_next,
+		     uint64_t now)
+{
+	struct sp_conn *c = &g->conn[child];
+	char text[160];
+
+	if (resend(sp, g, child, c->acked, true) == -EAGAIN)
+		return;
+	c->probe_end = tx_next;
+	c->resend_next = c->resend_end = 0;
+	c->sent_ns = now;
+	c->stats.timeouts++;
+	sp->stats.timeouts++;
+	if (c->backoff < MAX_BACKOFF)
+		c->backoff++;
+	if (c->backoff >= UNRESPONSIVE && !c->stats.unresponsive &&
+	    now - c->progress_ns >= UNRESPONSIVE_S * 1000 * MS_NS) {
+		c->stats.unresponsive = true;
+		snprintf(text, sizeof(text),
+			 "rank %u has not acknowledged result %llu for %llu ms (%u timeouts)",
+			 conn_cfg(sp, c)->rank, (unsigned long long)c->acked,
+			 (unsigned long long)((now - c->progress_ns) / MS_NS), c->backoff);
+		sp->notice(sp->arg, "unresponsive", g->index, 1u << child, c->acked, text);
+	}
+}
+
+void sp_go_back(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t r)
+{
+	struct sp_conn *c = &g->conn[child];
+
+	c->acked = r > c->acked ? r : c->acked;
+	c->progress_ns = now_ns();
+	c->backoff = 0;
+	c->probe_end = 0;
+	c->resend_next = c->acked;
+	c->resend_end = LOAD(group_state(sp, g)->tx_next);
+}
+
+bool sp_conn_tick(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t now)
+{
+	struct sp_conn *c = &g->conn[child];
+	const struct inc_conn_state *st = conn_state(sp, c);
+	uint64_t rx_next = LOAD(st->rx_next), acked = LOAD(st->tx_acked), tx_next, last, rto;
+	uint64_t slots = 1ull << g->cfg.log2_slots;
+	bool owed;
+
+	if (st->error)
+		return false;
+	owed = pay_owed(sp, g, child, now);
+	/* who gives chunk r + slots has received result r */
+	if (rx_next > slots && rx_next - slots > acked)
+		acked = rx_next - slots;
+	tx_next = LOAD(group_state(sp, g)->tx_next);
+	take_progress(sp, c, acked, tx_next, now);
+	if (tx_next <= c->acked) {
+		c->progress_ns = now;
+		c->resend_next = c->resend_end = c->probe_end = 0;
+		return owed;
+	}
+	if (now < c->hold_until)
+		return true;
+	if (c->resend_next < c->acked)
+		c->resend_next = c->acked;
+	if (c->resend_next < c->resend_end)
+		send_burst(sp, g, child, now);
+
+	last = c->sent_ns > c->progress_ns ? c->sent_ns : c->progress_ns;
+	last = c->hold_until > last ? c->hold_until : last;
+	rto = c->rto_ns << c->backoff;
+	if (rto > sp->opts.rto_max_ms * MS_NS)
+		rto = sp->opts.rto_max_ms * MS_NS;
+	if (now - last >= rto)
+		time_out(sp, g, child, tx_next, now);
+	return true;
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Ports, groups and the tick of the slow path. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include "lib/inc_log.h"
+#include "userspace/slowpath_priv.h"
+
+/* While something is outstanding, and while nothing is: the maps tell of new traffic only
+ * when they are read. */
+#define TICK_BUSY_MS 1
+#define TICK_IDLE_MS 10
+/* Before the first sample, in units of rto_min. */
+#define FIRST_RTO 4
+
+const struct inc_buf *sp_contrib(const struct inc_slowpath *sp, const struct sp_group *g,
+				 uint32_t child, uint64_t r)
+{
+	uint64_t slot = r & ((1u << g->cfg.log2_slots) - 1);
+
+	return &inc_switch_contribs(sp->sw)[g->cfg.contrib_base + (child << g->cfg.log2_slots) +
+					    slot];
+}
+
+const struct inc_buf *sp_result(const struct inc_slowpath *sp, const struct sp_group *g, uint64_t r)
+{
+	return &inc_switch_results(sp->sw)[g->cfg.result_base + (r & ((1u << g->cfg.log2_slots) - 1))];
+}
+
+static void arm(struct inc_slowpath *sp, unsigned int ms)
+{
+	const struct timeval tv = {.tv_usec = ms * 1000};
+
+	evtimer_add(sp->tick, &tv);
+}
+
+void sp_hurry(struct inc_slowpath *sp)
+{
+	if (sp->n_groups)
+		arm(sp, TICK_BUSY_MS);
+}
+
+/* Remembers since when the oldest incomplete chunk has had arrivals. */
+static bool watch_waiting(struct inc_slowpath *sp, struct sp_group *g, uint64_t now)
+{
+	uint64_t r = LOAD(group_state(sp, g)->tx_next);
+	uint32_t slot = r & ((1u << g->cfg.log2_slots) - 1);
+	uint64_t word = LOAD(inc_switch_slots(sp->sw)[g->cfg.result_base + slot].word);
+
+	if (INC_SLOT_GENERATION(word) != (uint32_t)(r >> g->cfg.log2_slots) ||
+	    !INC_SLOT_ARRIVED(word)) {
+		g->wait_ns = 0;
+		return false;
+	}
+	if (g->wait_r != r || !g->wait_ns) {
+		g->wait_r = r;
+		g->wait_ns = now;
+	}
+	return true;
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+	struct inc_slowpath *sp = arg;
+	uint64_t now = now_ns();
+	bool busy = false;
+	uint32_t i, c;
+
+	for (i = 0; i < sp->max_groups; i++) {
+		struct sp_group *g = sp->group[i];
+
+		if (!g)
+			continue;
+		watch_waiting(sp, g, now);
+		if (group_state(sp, g)->error)
+			continue; /* answered by the XDP path, whatever comes */
+		for (c = 0; c < g->cfg.children; c++)
+			busy |= sp_conn_tick(sp, g, c, now);
+	}
+	sp_flush(sp);
+	if (sp->n_groups)
+		arm(sp, busy ? TICK_BUSY_MS : TICK_IDLE_MS);
+}
+
+static void on_ring(evutil_socket_t fd, short what, void *arg)
+{
+	struct inc_slowpath *sp = arg;
+
+	ring_buffer__consume(sp->ring);
+	sp_flush(sp);
+	sp_hurry(sp);
+}
+
+int inc_slowpath_new(struct event_base *base, struct inc_switch *sw,
+		     const struct inc_slowpath_opts *opts, inc_notice_fn notice, void *arg,
+		     struct inc_slowpath **out, struct inc_err *err)
+{
+	struct inc_slowpath *sp = calloc(1, sizeof(*sp));
+	int ret;
+
+	if (!sp)
+		return inc_err_set(err, ENOMEM, "no memory for the slow path");
+	sp->base = base;
+	sp->sw = sw;
+	sp->opts = *opts;
+	sp->notice = notice;
+	sp->arg = arg;
+	sp->max_groups = inc_switch_get_opts(sw)->max_groups;
+	sp->group = calloc(sp->max_groups, sizeof(*sp->group));
+	sp->tick = evtimer_new(base, on_tick, sp);
+	if (!sp->group || !sp->tick) {
+		ret = inc_err_set(err, ENOMEM, "no memory for the slow path");
+		goto fail;
+	}
+	sp->ring = ring_buffer__new(inc_switch_map_fd(sw, INC_MAP_EVENT), sp_on_event, sp, NULL);
+	if (!sp->ring) {
+		ret = inc_err_set(err, errno, "map %s: %s", INC_MAP_EVENT, strerror(errno));
+		goto fail;
+	}
+	sp->ring_readable = event_new(base, ring_buffer__epoll_fd(sp->ring), EV_READ | EV_PERSIST,
+				      on_ring, sp);
+	if (!sp->ring_readable || event_add(sp->ring_readable, NULL)) {
+		ret = inc_err_set(err, ENOMEM, "map %s: no event", INC_MAP_EVENT);
+		goto fail;
+	}
+	*out = sp;
+	return 0;
+
+fail:
+	inc_slowpath_free(sp);
+	return ret;
+}
+
+static void close_port(struct sp_port *port)
+{
+	uint32_t q;
+
+	for (q = 0; q < port->queues; q++)
+		inc_xsk_close(port->xsk[q]);
+	memset(port, 0, sizeof(*port));
+}
+
+void inc_slowpath_free(struct inc_slowpath *sp)
+{
+	uint32_t i;
+
+	if (!sp)
+		return;
+	for (i = 0; i < INC_MAX_PORTS; i++)
+		close_port(&sp->port[i]);
+	for (i = 0; sp->group && i < sp->max_groups; i++)
+		free(sp->group[i]);
+	free(sp->group);
+	if (sp->ring_readable)
+		event_free(sp->ring_readable);
+	ring_buffer__free(sp->ring);
+	if (sp->tick)
+		event_free(sp->tick);
+	free(sp);
+}
+
+int inc_slowpath_add_port(struct inc_slowpath *sp, const struct inc_switch_port *port,
+			  struct inc_err *err)
+{
+	int map = inc_switch_map_fd(sp->sw, INC_MAP_XSK), ret, fd;
+	struct sp_port *p = &sp->port[port->index];
+	uint32_t queues = inc_rx_queues(port->name), key;
+
+	if (queues > INC_PORT_QUEUES) {
+		inc_warn("port %s: NAKs that arrive on its queues %d to %u will be dropped (ethtool "
+			 "-L %s combined %d)",
+			 port->name, INC_PORT_QUEUES, queues - 1, port->name, INC_PORT_QUEUES);
+		queues = INC_PORT_QUEUES;
+	}
+	p->ifindex = port->ifindex;
+	while (p->queues < queues) {
+		ret = inc_xsk_open(sp->base, port->name, p->queues, sp_on_frame, sp,
+				   &p->xsk[p->queues], err);
+		if (ret)
+			goto fail;
+		key = port->index * INC_PORT_QUEUES + p->queues;
+		fd = inc_xsk_fd(p->xsk[p->queues++]);
+		if (bpf_map_update_elem(map, &key, &fd, BPF_ANY)) {
+			ret = inc_err_set(err, errno, "map %s cannot be written: %s", INC_MAP_XSK,
+					  strerror(errno));
+			goto fail;
+		}
+	}
+	return 0;
+
+fail:
+	close_port(p);
+	return ret;
+}
+
+uint32_t inc_slowpath_queues(const struct inc_slowpath *sp, const struct inc_switch_port *port)
+{
+	return sp->port[port->index].queues;
+}
+
+int inc_slowpath_add_group(struct inc_slowpath *sp, uint32_t group,
+			   const struct inc_group_conf *conf, struct inc_err *err)
+{
+	const struct inc_group_cfg *cfg = inc_switch_group(sp->sw, group);
+	struct sp_group *g = calloc(1, sizeof(*g));
+	uint64_t now = now_ns();
+	uint32_t c, i;
+
+	if (!g || !cfg) {
+		free(g);
+		return inc_err_set(err, ENOMEM, "no memory for group %u", group);
+	}
+	g->index = group;
+	g->cfg = *cfg;
+	for (c = 0; c < cfg->children; c++) {
+		struct sp_conn *conn = &g->conn[c];
+
+		conn->id = cfg->conn_base + c;
+		conn->progress_ns = now;
+		conn->rto_ns = sp->opts.rto_min_ms * MS_NS * FIRST_RTO;
+		for (i = 0; i < conf->children; i++) {
+			const struct inc_conn_conf *from = &conf->conn[i];
+
+			if (from->rank != conn_cfg(sp, conn)->rank || !from->has_own_mac ||
+			    !from->has_peer_mac)
+				continue;
+			memcpy(conn->macs.own, from->own_mac, 6);
+			memcpy(conn->macs.peer, from->peer_mac, 6);
+			conn->have_macs = true;
+		}
+	}
+	/* what still waits in the ring is of an earlier group with this index */
+	ring_buffer__consume(sp->ring);
+	sp->group[group] = g;
+	sp->n_groups++;
+	sp_hurry(sp);
+	return 0;
+}
+
+void inc_slowpath_remove_group(struct inc_slowpath *sp, uint32_t group)
+{
+	if (group >= sp->max_groups || !sp->group[group])
+		return;
+	free(sp->group[group]);
+	sp->group[group] = NULL;
+	if (--sp->n_groups == 0)
+		evtimer_del(sp->tick);
+}
+
+bool inc_slowpath_conn_stats(const struct inc_slowpath *sp, uint32_t group, uint32_t child,
+			     struct inc_conn_stats *out)
+{
+	if (group >= sp->max_groups || !sp->group[group] ||
+	    child >= sp->group[group]->cfg.children)
+		return false;
+	*out = sp->group[group]->conn[child].stats;
+	out->rtt_us = sp->group[group]->conn[child].srtt_ns / 1000;
+	return true;
+}
+
+uint64_t inc_slowpath_waiting_ms(const struct inc_slowpath *sp, uint32_t group, uint64_t r)
+{
+	const struct sp_group *g = group < sp->max_groups ? sp->group[group] : NULL;
+
+	if (!g || !g->wait_ns || g->wait_r != r)
+		return 0;
+	return (now_ns() - g->wait_ns) / MS_NS;
+}
+
+const struct inc_slowpath_stats *inc_slowpath_stats(const struct inc_slowpath *sp)
+{
+	return &sp->stats;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files of the slow path share. */
+#ifndef INC_SLOWPATH_PRIV_H
+#define INC_SLOWPATH_PRIV_H
+
+#include <time.h>
+#include "userspace/packet.h"
+#include "userspace/slowpath.h"
+#include "userspace/xsk.h"
+
+#define MS_NS 1000000ull
+
+/* One connection as its requester sees it. r counts as in inc_abi.h. */
+struct sp_conn {
+	uint32_t id;
+	struct inc_macs macs; /* from the configuration; all zero: not given */
+	bool have_macs;
+	uint64_t acked;	      /* all results before it are known to be kept */
+	uint64_t progress_ns; /* when acked moved, or something became outstanding */
+	uint64_t sent_ns;     /* of the last resend */
+	uint64_t resend_next; /* results [resend_next, resend_end) are to be sent again */
+	uint64_t resend_end;
+	uint64_t probe_end;  /* results before it are lost unless the probe's ACK tells else */
+	uint64_t hold_until; /* the child asked for patience (RNR NAK) */
+	uint64_t sample_r;   /* acknowledged up to here, it makes a round trip sample */
+	uint64_t sample_ns;
+	uint64_t srtt_ns;
+	uint64_t rttvar_ns;
+	uint64_t rto_ns;
+	unsigned int backoff; /* timeouts since the last progress */
+	uint64_t paid;	      /* acknowledged by the slow path up to this r */
+	uint64_t owed_r;      /* the owed ACK seen last, and since when */
+	uint64_t owed_ns;
+	struct inc_conn_stats stats;
+};
+
+struct sp_group {
+	uint32_t index;
+	struct inc_group_cfg cfg;
+	uint64_t wait_r; /* the incomplete chunk that is being watched, and since when */
+	uint64_t wait_ns;
+	struct sp_conn conn[INC_MAX_CHILDREN];
+};
+
+struct sp_port {
+	uint32_t queues; /* 0: not a port */
+	uint32_t ifindex;
+	struct inc_xsk *xsk[INC_PORT_QUEUES];
+};
+
+struct inc_slowpath {
+	struct event_base *base;
+	struct inc_switch *sw;
+	struct inc_slowpath_opts opts;
+	inc_notice_fn notice;
+	void *arg;
+	struct sp_port port[INC_MAX_PORTS];
+	struct sp_group **group; /* [max_groups] */
+	uint32_t max_groups, n_groups;
+	struct event *tick;
+	struct ring_buffer *ring;
+	struct event *ring_readable;
+	struct inc_slowpath_stats stats;
+};
+
+static inline uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+#define LOAD(p) __atomic_load_n(&(p), __ATOMIC_ACQUIRE)
+
+static inline const struct inc_conn_state *conn_state(const struct inc_slowpath *sp,
+						      const struct sp_conn *c)
+{
+	return &inc_switch_conn_state(sp->sw)[c->id];
+}
+
+static inline const struct inc_group_state *group_state(const struct inc_slowpath *sp,
+							const struct sp_group *g)
+{
+	return &inc_switch_group_state(sp->sw)[g->index];
+}
+
+static inline const struct inc_conn_cfg *conn_cfg(const struct inc_slowpath *sp,
+						  const struct sp_conn *c)
+{
+	return inc_switch_conn(sp->sw, c->id);
+}
+
+const struct inc_buf *sp_contrib(const struct inc_slowpath *sp, const struct sp_group *g,
+				 uint32_t child, uint64_t r);
+const struct inc_buf *sp_result(const struct inc_slowpath *sp, const struct sp_group *g, uint64_t r);
+
+/* resend.c */
+
+/* Looks after one connection; true while it has something outstanding. */
+bool sp_conn_tick(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t now);
+/* Queues result r for one child. 0, -ESTALE where the row moved on, -EAGAIN without room. */
+int sp_send_result(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t r,
+		   bool ackreq);
+/* Queues an ACK or NAK; -ENOENT where the child's MAC address is not known. */
+int sp_send_aeth(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint8_t syndrome,
+		 uint32_t psn);
+/* From now on the child's results from r on are to be sent again. */
+void sp_go_back(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t r);
+void sp_flush(struct inc_slowpath *sp);
+
+/* response.c */
+void sp_on_frame(const uint8_t *frame, size_t len, void *arg);
+int sp_on_event(void *arg, void *data, size_t size);
+
+/* slowpath.c: what was just learned may not wait for the idle tick. */
+void sp_hurry(struct inc_slowpath *sp);
+
+#endif

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The connection to the controller. It may come and go: traffic goes on, and what the
+ * switch has is told to the controller when it is back.
+ */
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "lib/inc_log.h"
+#include "userspace/switchd.h"
+
+#define RETRY_MIN_MS	100
+#define RETRY_MAX_MS	5000
+#define CONNECT_MS	5000 /* also for the answer to hello */
+#define MAX_LINE	(1 << 20)
+#define MAX_WRITE	(16 << 20)
+#define MESSAGE_MS	10000
+
+enum state { WAITING, CONNECTING, GREETING, CONNECTED };
+
+struct inc_client {
+	struct inc_daemon *d;
+	enum state state;
+	struct sockaddr_storage addr;
+	socklen_t addr_len;
+	struct event *timer;	 /* the next attempt, or the end of patience with this one */
+	struct event *connected; /* while CONNECTING */
+	int fd;			 /* while CONNECTING */
+	struct inc_ndjson *conn;
+	unsigned int retry_ms;
+	bool warned; /* the present outage has been logged */
+};
+
+static void arm(struct inc_client *c, unsigned int ms)
+{
+	const struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
+
+	evtimer_add(c->timer, &tv);
+}
+
+const char *inc_client_state(const struct inc_client *c)
+{
+	return c->state == CONNECTED ? "connected" : c->state == WAITING ? "lost" : "connecting";
+}
+
+/* Drops what there is and tries again later, each time later. */
+static void retry(struct inc_client *c, const char *why)
+{
+	if (c->state == CONNECTED || !c->warned)
+		inc_warn("controller %s: %s; traffic goes on, trying again", c->d->opt.controller,
+			 why);
+	else
+		inc_debug("controller %s: %s", c->d->opt.controller, why);
+	c->warned = true;
+	if (c->connected) {
+		event_free(c->connected);
+		c->connected = NULL;
+		close(c->fd);
+	}
+	if (c->conn)
+		inc_ndjson_free(c->conn);
+	c->conn = NULL;
+	c->state = WAITING;
+	arm(c, c->retry_ms);
+	c->retry_ms = c->retry_ms * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : c->retry_ms * 2;
+}
+
+static void send_hello(struct inc_client *c)
+{
+	const struct inc_switch_opts *o = inc_switch_get_opts(c->d->sw);
+	json_t *numbers = json_array();
+	uint32_t g;
+
+	for (g = 0; g < o->max_groups; g++)
+		if (inc_switch_group(c->d->sw, g))
+			json_array_append_new(
+				numbers,
+				json_integer(inc_switch_group(c->d->sw, g)->communicator));
+	inc_ndjson_send_new(c->conn,
+			    json_pack("{s:s, s:i, s:s, s:o, s:{s:i, s:i, s:I, s:I, s:I}, s:o}",
+				      "type", "hello", "version", INC_SWITCHD_PROTOCOL, "switch",
+				      c->d->conf.name, "ports", inc_query_port_list(c->d), "limits",
+				      "children", INC_MAX_CHILDREN, "slots", INC_MAX_SLOTS, "rows",
+				      (json_int_t)o->max_rows, "connections",
+				      (json_int_t)o->max_connections, "groups",
+				      (json_int_t)o->max_groups, "communicators", numbers));
+}
+
+static bool listed(const json_t *list, uint32_t number)
+{
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach(list, i, v)
+		if (json_integer_value(v) == number)
+			return true;
+	return false;
+}
+
+static void on_welcome(struct inc_client *c, const json_t *object)
+{
+	const json_t *keep = json_object_get(object, "keep");
+	uint32_t max = inc_switch_get_opts(c->d->sw)->max_groups, g;
+	const struct inc_group_cfg *cfg;
+	struct inc_err err;
+
+	evtimer_del(c->timer);
+	c->state = CONNECTED;
+	c->retry_ms = RETRY_MIN_MS;
+	c->warned = false;
+	inc_info("controller %s: connected as switch %s", c->d->opt.controller, c->d->conf.name);
+	for (g = 0; g < max; g++) {
+		cfg = inc_switch_group(c->d->sw, g);
+		if (cfg && !listed(keep, cfg->communicator) &&
+		    inc_daemon_remove(c->d, cfg->communicator, &err))
+			inc_error("%s", err.msg);
+	}
+}
+
+/* {"seq":…} of the request, for its answer. */
+static json_t *answer_to(const json_t *object, const char *type)
+{
+	json_t *answer = json_object(), *seq = json_object_get(object, "seq");
+
+	if (type)
+		json_object_set_new(answer, "type", json_string(type));
+	if (seq)
+		json_object_set(answer, "seq", seq);
+	return answer;
+}
+
+static void on_configure(struct inc_client *c, const json_t *object)
+{
+	struct inc_group_conf conf;
+	struct inc_err err;
+	json_t *answer;
+	int ret;
+
+	ret = inc_config_json(json_object_get(object, "config"), &conf, &err);
+	ret = ret ?: inc_daemon_configure(c->d, &conf, &err);
+	if (ret) {
+		inc_warn("configuration refused: %s", err.msg);
+		inc_ndjson_send_error(c->conn, -ret, answer_to(object, NULL), "%s", err.msg);
+		return;
+	}
+	answer = answer_to(object, "configured");
+	json_object_set_new(answer, "communicator", json_integer(conf.communicator));
+	inc_ndjson_send_new(c->conn, answer);
+}
+
+static void on_remove(struct inc_client *c, const json_t *object)
+{
+	const json_t *v = json_object_get(object, "communicator");
+	json_int_t number = json_integer_value(v);
+	struct inc_err err;
+	json_t *answer;
+	int ret;
+
+	if (!json_is_integer(v) || number < 0 || number > UINT32_MAX)
+		ret = inc_err_set(&err, EINVAL, "communicator: must be a number");
+	else
+		ret = inc_daemon_remove(c->d, number, &err);
+	if (ret) {
+		inc_ndjson_send_error(c->conn, -ret, answer_to(object, NULL), "%s", err.msg);
+		return;
+	}
+	answer = answer_to(object, "removed");
+	json_object_set_new(answer, "communicator", json_integer(number));
+	inc_ndjson_send_new(c->conn, answer);
+}
+
+static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
+{
+	const char *type = json_string_value(json_object_get(object, "type"));
+	const char *text = json_string_value(json_object_get(object, "message"));
+	struct inc_client *c = arg;
+
+	if (!type)
+		type = "";
+	if (!strcmp(type, "ping")) {
+		inc_ndjson_send_new(conn, json_pack("{s:s}", "type", "pong"));
+	} else if (!strcmp(type, "error")) {
+		if (c->state == GREETING)
+			retry(c, text ?: "refused");
+		else
+			inc_warn("controller %s: %s", c->d->opt.controller, text ?: "error");
+	} else if (!strcmp(type, "welcome") && c->state == GREETING) {
+		on_welcome(c, object);
+	} else if (!strcmp(type, "configure") && c->state == CONNECTED) {
+		on_configure(c, object);
+	} else if (!strcmp(type, "remove") && c->state == CONNECTED) {
+		on_remove(c, object);
+	} else if (!strcmp(type, "query")) {
+		inc_query_answer(c->d, conn, object);
+	} else if (strcmp(type, "pong")) {
+		inc_ndjson_send_error(conn, EPROTO, answer_to(object, NULL),
+				      "unexpected type '%.32s'", type);
+	}
+}
+
+static void on_closed(struct inc_ndjson *conn, int code, const char *reason, void *arg)
+{
+	retry(arg, reason);
+}
+
+static void on_connected(evutil_socket_t fd, short what, void *arg)
+{
+	static const struct inc_ndjson_ops ops = {.message = on_message, .closed = on_closed};
+	static const struct inc_ndjson_limits limits = {
+		.max_line = MAX_LINE, .max_write = MAX_WRITE, .message_timeout_ms = MESSAGE_MS};
+	struct inc_client *c = arg;
+	struct inc_err err = {};
+	int code = 0;
+	socklen_t len = sizeof(code);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &len))
+		code = errno;
+	if (code) {
+		retry(c, strerror(code));
+		return;
+	}
+	event_free(c->connected);
+	c->connected = NULL;
+	c->conn = inc_ndjson_new(c->d->base, fd, &limits, &ops, c, &err);
+	if (!c->conn) {
+		retry(c, err.msg);
+		return;
+	}
+	c->state = GREETING;
+	arm(c, CONNECT_MS);
+	send_hello(c);
+}
+
+static void start_connect(struct inc_client *c)
+{
+	c->fd = socket(c->addr.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (c->fd < 0) {
+		retry(c, strerror(errno));
+		return;
+	}
+	if (connect(c->fd, (struct sockaddr *)&c->addr, c->addr_len) && errno != EINPROGRESS) {
+		int code = errno;
+
+		close(c->fd);
+		retry(c, strerror(code));
+		return;
+	}
+	c->connected = event_new(c->d->base, c->fd, EV_WRITE, on_connected, c);
+	if (!c->connected) {
+		close(c->fd);
+		retry(c, "no memory");
+		return;
+	}
+	c->state = CONNECTING;
+	event_add(c->connected, NULL);
+	arm(c, CONNECT_MS);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct inc_client *c = arg;
+
+	if (c->state == WAITING)
+		start_connect(c);
+	else
+		retry(c, c->state == GREETING ? "no answer to hello" : "no answer");
+}
+
+/* HOST, HOST:PORT or [IPv6]:PORT. A name is looked up once: later that would hold up the
+ * event loop. */
+static int resolve(struct inc_client *c, const char *text, struct inc_err *err)
+{
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;
+	char host[256], port[16];
+	const char *colon = strrchr(text, ':'), *end;
+	size_t len;
+	int ret;
+
+	snprintf(port, sizeof(port), "%d", INC_CONTROLLER_PORT);
+	if (*text == '[' && (end = strchr(text, ']'))) {
+		len = end - text - 1;
+		text++;
+		colon = end[1] == ':' ? end + 1 : NULL;
+	} else if (colon && strchr(text, ':') != colon) {
+		colon = NULL; /* an IPv6 address without brackets */
+		len = strlen(text);
+	} else {
+		len = colon ? (size_t)(colon - text) : strlen(text);
+	}
+	if (!len || len >= sizeof(host) || (colon && strlen(colon + 1) >= sizeof(port)))
+		return inc_err_set(err, EINVAL, "controller '%.64s': not HOST or HOST:PORT", text);
+	memcpy(host, text, len);
+	host[len] = 0;
+	if (colon)
+		strcpy(port, colon + 1);
+	ret = getaddrinfo(host, port, &hints, &found);
+	if (ret)
+		return inc_err_set(err, EHOSTUNREACH, "controller %s port %s: %s", host, port,
+				   gai_strerror(ret));
+	memcpy(&c->addr, found->ai_addr, found->ai_addrlen);
+	c->addr_len = found->ai_addrlen;
+	freeaddrinfo(found);
+	return 0;
+}
+
+int inc_client_start(struct inc_daemon *d, struct inc_client **out, struct inc_err *err)
+{
+	struct inc_client *c = calloc(1, sizeof(*c));
+	int ret;
+
+	if (!c)
+		return inc_err_set(err, ENOMEM, "no memory for the controller's connection");
+	c->d = d;
+	c->retry_ms = RETRY_MIN_MS;
+	ret = resolve(c, d->opt.controller, err);
+	if (ret)
+		goto fail;
+	c->timer = evtimer_new(d->base, on_timer, c);
+	if (!c->timer) {
+		ret = inc_err_set(err, ENOMEM, "no memory for the controller's connection");
+		goto fail;
+	}
+	arm(c, 0);
+	*out = c;
+	return 0;
+
+fail:
+	free(c);
+	return ret;
+}
+
+void inc_client_stop(struct inc_client *c)
+{
+	if (!c)
+		return;
+	if (c->connected) {
+		event_free(c->connected);
+		close(c->fd);
+	}
+	if (c->conn)
+		inc_ndjson_free(c->conn);
+	event_free(c->timer);
+	free(c);
+}
+
+void inc_client_event(struct inc_client *c, json_t *event)
+{
+	if (c->state == CONNECTED)
+		inc_ndjson_send_new(c->conn, event);
+	else
+		json_decref(event);
+}

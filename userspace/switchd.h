@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* inc-switchd: what its files share. */
+#ifndef INC_SWITCHD_H
+#define INC_SWITCHD_H
+
+#include <event2/event.h>
+#include <jansson.h>
+#include "lib/inc_ndjson.h"
+#include "loader/inc_loader.h"
+#include "userspace/config.h"
+#include "userspace/slowpath.h"
+
+#define INC_SWITCHD_PROTOCOL 1
+#define INC_CONTROLLER_PORT  52311
+#define INC_EVENTS_KEPT	     256
+
+struct inc_options {
+	const char *config;
+	const char *controller; /* HOST[:PORT] */
+	const char *name;
+	const char *instance;
+	enum inc_attach attach;
+	struct inc_settings settings;
+	int ready_fd; /* -1: none */
+	bool check_only;
+	bool skip_icrc;
+};
+
+/* 0; or 1 to end with *exit_code (help, usage error). */
+int inc_options_parse(int argc, char **argv, struct inc_options *opt, int *exit_code);
+
+struct inc_client;
+struct inc_query_server;
+
+struct inc_daemon {
+	struct event_base *base;
+	struct inc_options opt;
+	struct inc_switch_conf conf; /* of the file; only the name with a controller */
+	char instance[INC_INSTANCE_LEN];
+	struct inc_switch *sw;
+	struct inc_slowpath *sp;
+	json_t *events; /* the last INC_EVENTS_KEPT */
+	struct inc_client *client;
+	struct inc_query_server *server;
+	uint64_t started_ns;
+};
+
+/* daemon.c: everything up, in the order in which it can fail; and down again. */
+int inc_daemon_start(struct inc_daemon *d, struct inc_err *err);
+void inc_daemon_stop(struct inc_daemon *d);
+/* One communicator, all of it or nothing. */
+int inc_daemon_configure(struct inc_daemon *d, const struct inc_group_conf *conf,
+			 struct inc_err *err);
+int inc_daemon_remove(struct inc_daemon *d, uint32_t communicator, struct inc_err *err);
+
+/* event.c: logs, keeps and reports. An inc_notice_fn; arg: the daemon. */
+void inc_event_notice(void *arg, const char *event, uint32_t group, uint32_t mask, uint64_t r,
+		      const char *text);
+
+/* query.c: a new reference, or NULL with a message. */
+json_t *inc_query(struct inc_daemon *d, const char *what, struct inc_err *err);
+/* Answers a "query" message on the connection it came from. */
+void inc_query_answer(struct inc_daemon *d, struct inc_ndjson *conn, json_t *request);
+/* Name, address, MAC and MTU of the ports, as in "hello". */
+json_t *inc_query_port_list(struct inc_daemon *d);
+
+/* query_server.c: INC_RUN_DIR/<instance>.sock */
+int inc_query_server_start(struct inc_daemon *d, struct inc_query_server **out,
+			   struct inc_err *err);
+void inc_query_server_stop(struct inc_query_server *s);
+
+/* switch_client.c */
+int inc_client_start(struct inc_daemon *d, struct inc_client **out, struct inc_err *err);
+void inc_client_stop(struct inc_client *c);
+/* Steals the object; dropped where there is no connection. */
+void inc_client_event(struct inc_client *c, json_t *event);
+const char *inc_client_state(const struct inc_client *c);
+
+#endif
