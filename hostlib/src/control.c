@@ -278,8 +278,8 @@ static int take_line(struct inccl_group *group, const char *line, size_t len)
 		inccl_control_send(group, json_pack("{s:s}", "type", "pong"));
 	else
 		take_answer(group, type, object);
+	json_decref(object); /* before a waiter can touch its own reference */
 	pthread_mutex_unlock(&group->lock);
-	json_decref(object);
 	return 0;
 }
 
