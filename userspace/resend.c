@@ -83,9 +83,10 @@ int sp_send_result(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, 
 	if (full > INC_MAX_PAYLOAD)
 		return -ESTALE;
 	len = inc_child_gets(m.desc, cfg->rank) ? full : 0;
-	/* DMALen of a copy without data is that of the packet */
-	if (full && !len)
-		m.dmalen = 0;
+	/* the length of the message; one of one packet may have given nothing and get data, or
+	 * the reverse */
+	if (inc_roce_is_first(m.opcode) && inc_roce_is_last(m.opcode))
+		m.dmalen = htonl(len);
 	if (ackreq)
 		m.flags |= INC_BUF_F_ACKREQ;
 	frame = inc_xsk_tx_frame(xsk);
