@@ -218,7 +218,8 @@ static int parse_join(const struct inc_ctl *ctl, const json_t *object, struct jo
 	if (!ret)
 		ret = inc_field_u32(object, "rank", true, 0, join->world_size - 1, &join->rank,
 				    err);
-	if (!ret)
+	/* a machine without a name says "" */
+	if (!ret && *inc_field_text(object, "host"))
 		ret = inc_field_word(object, "host", false, join->node, sizeof(join->node), err);
 	if (!ret)
 		ret = find_host(ctl, object, &join->host, err);

@@ -142,7 +142,11 @@ class Controller:
     def __enter__(self):
         self.lines = []
         self.process = subprocess.Popen(self.args, stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.PIPE, text=True)
+                                        stdout=subprocess.PIPE, text=True,
+                                        # a sanitizer keeps freed memory: little of it, for
+                                        # the tests that measure memory
+                                        env=dict(os.environ,
+                                                 ASAN_OPTIONS="quarantine_size_mb=4"))
         words = self.process.stdout.readline().split()
         if len(words) != 5 or words[0] != "ready":
             self.stop()
