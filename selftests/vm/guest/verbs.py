@@ -1,0 +1,110 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""libinccl over verbs on rxe: the transport alone, then jobs through the switch."""
+import itertools
+import os
+
+from vmlab import BUILD, capture, case, command, expect, lab, libtest, perf, run
+
+SIZES = "4,12,1024,1028,16K,65540,1M,4M"
+
+
+def alone():
+    """The echo tests; their own result lines count."""
+    with lab(1, "--wires"):
+        result = command(os.path.join(BUILD, "selftests/vm/verbs_loop"), "10.77.0.1", "h0",
+                         timeout=120, check=False, env=dict(os.environ, CMOCKA_MESSAGE_OUTPUT="TAP"))
+        print(result.out, result.err, sep="\n", flush=True)
+        with case("transport_alone"):
+            expect(result.code == 0, result.story())
+
+
+def kernel_tools():
+    with case("rxe_to_rxe"):
+        gid = {}
+        for i in (0, 1):
+            base = f"/sys/class/infiniband/rxe{i}/ports/1"
+            for index in os.listdir(base + "/gids"):
+                with open(f"{base}/gids/{index}") as f:
+                    if "ffff:" in f.read():
+                        gid[i] = index
+        script = f"ibv_rc_pingpong -d rxe0 -g {gid[0]} & " \
+            f"until ss -tln | grep -q :18515; do sleep 0.1; done; " \
+            f"ibv_rc_pingpong -d rxe1 -g {gid[1]} 10.77.0.1; wait $!"
+        result = command("timeout", "60", "sh", "-c", script, timeout=70)
+        print("#", result.out.splitlines()[-1])
+
+
+def show(name, rows):
+    for row in rows:
+        print(f"# {name}: {row['bytes']} bytes {row['time_us']:.0f} us "
+              f"algbw {row['algbw_gbps']:.3f} Gbit/s", flush=True)
+
+
+def jobs():
+    for ranks, mode in itertools.product((2, 3, 4), ("sendrecv", "write")):
+        name = f"{ranks}_hosts_{mode}"
+        with case(name):
+            rows = perf("--sizes", SIZES, "-n", "2", "-w", "1", "--mode", mode, ranks=ranks,
+                        timeout=200)
+            expect([r["bytes"] for r in rows] == [4, 12, 1024, 1028, 16 << 10, 65540, 1 << 20, 4 << 20],
+                   f"sizes {rows}")
+            expect({r["transport"] for r in rows} == {"verbs"}, f"{rows}")
+            show(name, rows)
+    for packets, window, payload in ((4, 32, 1024), (64, 8, 2048), (4, 1, 1024), (1, 7, 512)):
+        with case(f"messages_of_{packets}_window_{window}"):
+            rows = perf("--sizes", "4,4100,262148", "-n", "2", "-w", "1", "--message-packets", packets,
+                        "--window", window, "--payload", payload, "--mode", "write", ranks=2)
+            show(f"{packets} x {payload}, window {window}", rows)
+    with case("in_place"):
+        perf("--sizes", "4,65536", "-n", "3", "--in-place", "--mode", "write", ranks=2)
+
+
+def psn_wrap():
+    with case("psn_wrap"):
+        perf("--sizes", "1M", "-n", "2", "-w", "1", ranks=2, env={"INCCL_START_PSN": "16777200"})
+
+
+def mixed():
+    for mode in ("sendrecv", "write"):
+        with case(f"soft_and_verbs_{mode}"):
+            perf("--sizes", "4,1028,65540,1M", "-n", "2", "-w", "1", "--mode", mode, ranks=4,
+                 transport="verbs,soft,verbs,soft", timeout=200)
+
+
+def choice():
+    with case("auto_takes_verbs_and_says_why"):
+        result = run(os.path.join(BUILD, "inccl-perf"), "--sizes", "4", "-n", "1", "--check", "--json",
+                     ranks=2, transport="auto", env={"INCCL_DEBUG": "1"})
+        expect('"transport":"verbs"' in result.out.replace(" ", ""), result.story())
+        expect("RoCE v2 GID" in result.err and "rxe0" in result.err, result.story())
+    with case("wrong_setting_is_named"):
+        result = run(os.path.join(BUILD, "inccl-perf"), "--sizes", "4", ranks=1,
+                     env={"INCCL_VERBS": "timeut=3"}, check=False)
+        expect(result.code == 1 and "timeut" in result.err, result.story())
+    with case("no_such_device_is_named"):
+        result = run(os.path.join(BUILD, "inccl-perf"), "--sizes", "4", ranks=1,
+                     env={"INCCL_VERBS": "device=mlx5_7"}, check=False)
+        expect(result.code == 1 and "mlx5_7" in result.err, result.story())
+
+
+def captured():
+    """Examined outside, by tshark and scapy (test_verbs)."""
+    with case("capture"), capture(0, "h0.pcapng"):
+        for mode in ("sendrecv", "write"):
+            perf("--sizes", "4,4100,40000", "-n", "1", "-w", "0", "--message-packets", "4",
+                 "--payload", "1024", "--mode", mode, ranks=3)
+
+
+def test():
+    alone()
+    with lab(4):
+        kernel_tools()
+        jobs()
+        psn_wrap()
+        mixed()
+        choice()
+        captured()
+
+
+libtest.main(test)

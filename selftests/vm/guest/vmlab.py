@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the tests inside the virtual machine share: its lab, rxe's counters, captures."""
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+import libtest  # noqa: E402
+from libtest import BUILD, TOP, Failure, case, command, expect, perf_rows, wait_for  # noqa: E402,F401
+
+GUEST_LAB = os.path.join(TOP, "topo", "vm", "guest-lab")
+OUT = os.environ["INC_VM_OUT"]
+
+
+def guest_lab(*args, **more):
+    return command(GUEST_LAB, *args, **more)
+
+
+@contextlib.contextmanager
+def lab(hosts, *args):
+    guest_lab("up", hosts, *args, timeout=120)
+    try:
+        yield
+    finally:
+        guest_lab("down", timeout=60)
+
+
+def run(*args, ranks=None, transport="verbs", timeout=120, check=True, env=None):
+    """A command on every host; lines come with a rank prefix."""
+    options = ["--transport", transport, "--limit", str(timeout)]
+    if ranks:
+        options += ["--ranks", str(ranks)]
+    return guest_lab("run", *options, "--", *args, timeout=timeout + 20, check=check,
+                     env=dict(os.environ, **(env or {})))
+
+
+def perf(*args, **more):
+    result = run(os.path.join(BUILD, "inccl-perf"), "allreduce", *args, "--check", "--json", **more)
+    rows = perf_rows(result)
+    expect(rows, "no rows from " + result.story())
+    return rows
+
+
+def rxe_counters(host):
+    """The hw_counters of rxeI."""
+    out = {}
+    path = f"/sys/class/infiniband/rxe{host}/ports/1/hw_counters"
+    for name in os.listdir(path):
+        with contextlib.suppress(OSError, ValueError), open(os.path.join(path, name)) as f:
+            out[name] = int(f.read())
+    return out
+
+
+def rxe_total(hosts, before=None):
+    """The sum over the hosts, less what was there before."""
+    total = {}
+    for host in range(hosts):
+        for name, value in rxe_counters(host).items():
+            total[name] = total.get(name, 0) + value
+    return {k: v - (before or {}).get(k, 0) for k, v in total.items()}
+
+
+def ask(what):
+    """The switch's own answer."""
+    result = command(os.path.join(BUILD, "incctl"), "--switch", "s0", what, "--json")
+    return json.loads(result.out)[0]["data"]
+
+
+def counters():
+    return {c["name"]: c["value"] for c in ask("counters")["counters"]}
+
+
+def connections():
+    return sorted(ask("connections"), key=lambda c: c["rank"])
+
+
+def qdisc_stats(dev):
+    """Packets that the netem on dev has lost and repeated: {sent, dropped}."""
+    text = command("tc", "-s", "-j", "qdisc", "show", "dev", dev).out
+    for q in json.loads(text):
+        if q["kind"] == "netem":
+            return {"sent": q["packets"], "dropped": q["drops"]}
+    raise Failure(f"no netem on {dev}: {text}")
+
+
+@contextlib.contextmanager
+def netem(host, direction, *what):
+    guest_lab("loss", host, direction, *what)
+    try:
+        yield
+    finally:
+        guest_lab("loss", host, direction, "off")
+
+
+@contextlib.contextmanager
+def capture(host, name):
+    """All RoCEv2 frames of a host's wire, both ways, into $INC_VM_OUT/NAME."""
+    path = os.path.join(OUT, name)
+    with subprocess.Popen(["dumpcap", "-q", "-i", f"h{host}", "-f", "udp port 4791", "-B", "64",
+                           "-w", path], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, text=True) as process:
+        line = ""
+        while "File:" not in line:
+            line = process.stderr.readline()
+            expect(line, "dumpcap did not start")
+        try:
+            yield
+        finally:
+            process.send_signal(2)
+            _, err = process.communicate(timeout=30)
+            print("dumpcap:", " ".join(err.split()), flush=True)
+    dropped = re.search(r"dropped on interface '[^']*': \d+/(\d+)", err)
+    expect(dropped and dropped.group(1) == "0", "dumpcap lost frames: " + err)
+
+
+class Judge:
+    """A run of rc_judge: raw verbs hosts against a switch from a static file."""
+
+    def __init__(self, *args, switch_args=()):
+        self.file = "/tmp/judge.yaml"
+        self.process = subprocess.Popen(
+            [os.path.join(BUILD, "selftests/vm/rc_judge"), "--config", self.file, *map(str, args)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        line = self.process.stdout.readline()
+        if line != "ready\n":
+            self.process.kill()
+            raise Failure("rc_judge: " + line + self.process.stdout.read())
+        guest_lab("switch", self.file, *switch_args, timeout=90)
+
+    def start(self):
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+
+    def result(self, timeout=90):
+        try:
+            out, _ = self.process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise Failure(f"rc_judge: not done after {timeout} s") from None
+        return json.loads(out)
+
+    def run(self, timeout=90):
+        self.start()
+        result = self.result(timeout)
+        expect(result["error"] == "" and result["wrong"] == 0,
+               f"{result}\n{json.dumps(connections())}\n{counters()}")
+        return result
