@@ -219,9 +219,9 @@ static int soft_connect(struct inccl_endpoint *ep, const struct inccl_remote *re
 	s->to_peer.dport = s->from_peer.sport = remote->udp_port;
 	s->peer_qpn = remote->qpn;
 	s->peer_psn = remote->psn;
-	s->hold = SOFT_MAX_SEND_BYTES / wire;
-	if (s->hold > SOFT_MAX_SEGMENTS)
-		s->hold = SOFT_MAX_SEGMENTS;
+	s->hold = 2 * (SOFT_MAX_SEND_BYTES / wire);
+	if (s->hold > 2 * SOFT_MAX_SEGMENTS)
+		s->hold = 2 * SOFT_MAX_SEGMENTS;
 	if (s->hold > s->slots / 4)
 		s->hold = s->slots / 4;
 	return 0;
