@@ -32,6 +32,7 @@
 #define INC_MAP_PORT_GROUP  "inc_port_group"
 #define INC_MAP_COPY	    "inc_copy"
 #define INC_MAP_PORT	    "inc_port"
+#define INC_MAP_ANSWER_PORT "inc_answer_port"
 #define INC_MAP_XSK	    "inc_xsk"
 #define INC_MAP_COUNTER	    "inc_counter"
 #define INC_MAP_EVENT	    "inc_event"

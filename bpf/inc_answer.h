@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Answer: turn the frame at hand into an ACK or NAK for its sender (XDP_TX). */
+/* Answer: turn the frame at hand into an ACK or NAK for its sender. */
 #ifndef INC_ANSWER_H
 #define INC_ANSWER_H
 

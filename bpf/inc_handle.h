@@ -120,14 +120,16 @@ static __always_inline enum inc_counter_id inc_handle(struct xdp_md *ctx)
 }
 
 /* The classes of the counters stand in this order in INC_COUNTERS. */
-static __always_inline int inc_verdict(enum inc_counter_id c)
+static __always_inline int inc_verdict(struct xdp_md *ctx, enum inc_counter_id c)
 {
 	if (c <= INC_CTR_PASS_NO_CONN)
 		return XDP_PASS;
 	if (c == INC_CTR_MC_RESULT || c == INC_CTR_ABS_SLOWPATH)
 		return XDP_REDIRECT;
+	/* not plain XDP_TX: veth rings its peer for that only if the peer has an XDP program, and
+	 * an answer would wait there for other traffic */
 	if (c >= INC_CTR_ANS_ACK)
-		return XDP_TX;
+		return bpf_redirect_map(&inc_answer_port, ctx->ingress_ifindex, XDP_TX);
 	return XDP_DROP;
 }
 

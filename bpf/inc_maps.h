@@ -107,6 +107,15 @@ struct {
 	__type(value, struct inc_port);
 } inc_port SEC(".maps");
 
+/* Where answers leave: each port by its ifindex, with the egress program (inc_multicast.h
+ * says why). Writer: loader. */
+struct {
+	__uint(type, BPF_MAP_TYPE_DEVMAP_HASH);
+	__uint(max_entries, INC_MAX_PORTS);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(struct bpf_devmap_val));
+} inc_answer_port SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_XSKMAP);
 	__uint(max_entries, INC_MAX_PORTS *INC_PORT_QUEUES);

@@ -8,16 +8,26 @@
 
 #include "bpf/inc_reduce.h"
 
-/* Stands in the template's first bytes, where each copy's headers will be. */
+/*
+ * Stands in the template's first bytes, where each copy's headers will be. The kernel runs
+ * one egress program per port and flush, whatever else leaves in it: so answers go the same
+ * way, and the EtherType tells them from templates.
+ */
 struct inc_template {
 	__u32 group;
-	__u32 slot;
 	__u64 r;
+	__be16 ethertype; /* INC_TEMPLATE_ETHERTYPE */
+	__u16 ext_len;	  /* extended headers in the frame */
+	__u32 slot;
 	__u32 len; /* payload in the frame */
 	__u32 crc;
 	__u32 csum;
-	__u32 ext_len; /* extended headers in the frame */
 } __attribute__((packed));
+
+#define INC_TEMPLATE_ETHERTYPE 0
+
+_Static_assert(offsetof(struct inc_template, ethertype) == offsetof(struct ethhdr, h_proto),
+	       "an answer's EtherType is where a template's is");
 
 _Static_assert(sizeof(struct inc_template) <= INC_HEADERS_LEN, "the template fits the headers");
 
@@ -48,6 +58,7 @@ static __always_inline enum inc_counter_id inc_multicast(struct xdp_md *ctx,
 	if (data + INC_HEADERS_LEN > end)
 		goto pending;
 	t->group = group_id;
+	t->ethertype = INC_TEMPLATE_ETHERTYPE;
 	t->slot = at->slot;
 	t->r = at->r;
 	t->len = len;
@@ -63,6 +74,16 @@ static __always_inline enum inc_counter_id inc_multicast(struct xdp_md *ctx,
 pending:
 	inc_emit(INC_EVENT_RESULT_PENDING, group_id, m->conn, 0, at->r, m->group->full_mask);
 	return INC_CTR_ABS_PENDING;
+}
+
+/* Or an answer, which is complete? */
+static __always_inline bool inc_is_template(struct xdp_md *ctx)
+{
+	void *data = (void *)(long)ctx->data;
+	struct ethhdr *eth = data;
+
+	return data + INC_HEADERS_LEN <= (void *)(long)ctx->data_end &&
+	       eth->h_proto == INC_TEMPLATE_ETHERTYPE;
 }
 
 /* Does the child receive data of this collective, or a packet of length 0? */

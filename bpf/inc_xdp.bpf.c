@@ -10,13 +10,15 @@ int inc_switch(struct xdp_md *ctx)
 	inc_count(INC_CTR_RX);
 	c = inc_handle(ctx);
 	inc_count(c);
-	return inc_verdict(c);
+	return inc_verdict(ctx, c);
 }
 
-/* Runs on each copy as it leaves a port; one program for all ports. */
+/* Runs on each copy and answer as it leaves a port; one program for all ports. */
 SEC("xdp/devmap")
 int inc_egress(struct xdp_md *ctx)
 {
+	if (!inc_is_template(ctx))
+		return XDP_PASS;
 	if (inc_make_copy(ctx, ctx->egress_ifindex)) {
 		inc_count(INC_CTR_X_COPY_DROP);
 		return XDP_DROP;

@@ -67,7 +67,7 @@ int inc_bench_handle(struct xdp_md *ctx)
 	inc_count(INC_CTR_RX);
 	c = inc_handle(ctx);
 	inc_count(c);
-	return inc_verdict(c);
+	return inc_verdict(ctx, c);
 }
 
 /* The last arriver and the copy for one child. */

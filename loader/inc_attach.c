@@ -200,6 +200,33 @@ static int attach_link(struct inc_switch *sw, struct inc_port_slot *slot, struct
 	return 0;
 }
 
+static void forget_port(struct inc_switch *sw, uint32_t ifindex)
+{
+	bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_PORT), &ifindex);
+	bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_ANSWER_PORT), &ifindex);
+}
+
+/* What the programs must know of a port before it has them. */
+static int enter_port(struct inc_switch *sw, const struct inc_switch_port *port,
+		      struct inc_err *err)
+{
+	struct bpf_devmap_val answer = {.ifindex = port->ifindex};
+	struct inc_port val = {.index = port->index, .ifindex = port->ifindex};
+	int ret = 0;
+
+	answer.bpf_prog.fd = inc_switch_prog_fd(sw, INC_PROG_EGRESS);
+	if (bpf_map_update_elem(inc_switch_map_fd(sw, INC_MAP_PORT), &port->ifindex, &val, BPF_ANY))
+		ret = inc_err_set(err, errno, "map %s cannot be written: %s", INC_MAP_PORT,
+				  strerror(errno));
+	else if (bpf_map_update_elem(inc_switch_map_fd(sw, INC_MAP_ANSWER_PORT), &port->ifindex,
+				     &answer, BPF_ANY))
+		ret = inc_err_set(err, errno, "map %s: port %s cannot be entered: %s",
+				  INC_MAP_ANSWER_PORT, port->name, strerror(errno));
+	if (ret)
+		forget_port(sw, port->ifindex);
+	return ret;
+}
+
 static void detach(struct inc_switch *sw, struct inc_port_slot *slot)
 {
 	struct inc_switch_port *port = &slot->port;
@@ -220,7 +247,7 @@ static void detach(struct inc_switch *sw, struct inc_port_slot *slot)
 			inc_debug("interface %s: libxdp cannot detach: %s", port->name,
 				  strerror(-ret));
 	}
-	bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_PORT), &port->ifindex);
+	forget_port(sw, port->ifindex);
 	slot->used = NULL;
 }
 
@@ -228,7 +255,6 @@ int inc_switch_attach_port(struct inc_switch *sw, const char *ifname, struct inc
 {
 	struct inc_port_slot *slot = NULL;
 	struct inc_err why = {}, link_why = {};
-	struct inc_port val;
 	uint32_t ifindex, i;
 	int ret;
 
@@ -252,10 +278,9 @@ int inc_switch_attach_port(struct inc_switch *sw, const char *ifname, struct inc
 	slot->port.ifindex = ifindex;
 	slot->port.index = slot - sw->slot;
 	slot->port.generic = sw->opts.generic;
-	val = (struct inc_port){.index = slot->port.index, .ifindex = ifindex};
-	if (bpf_map_update_elem(inc_switch_map_fd(sw, INC_MAP_PORT), &ifindex, &val, BPF_ANY))
-		return inc_err_set(err, errno, "map %s cannot be written: %s", INC_MAP_PORT,
-				   strerror(errno));
+	ret = enter_port(sw, &slot->port, err);
+	if (ret)
+		return ret;
 
 	ret = -ENOTSUP;
 	if (sw->opts.attach != INC_ATTACH_BPF_LINK) {
@@ -270,7 +295,7 @@ int inc_switch_attach_port(struct inc_switch *sw, const char *ifname, struct inc
 		why = link_why;
 	}
 	if (ret) {
-		bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_PORT), &ifindex);
+		forget_port(sw, ifindex);
 		return inc_err_set(err, -ret, "%s", why.msg);
 	}
 	slot->used = &slot->port;

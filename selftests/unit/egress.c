@@ -47,11 +47,6 @@ void egress_close(struct unit *u)
 	u->egress = NULL;
 }
 
-int egress_pass_fd(const struct unit *u)
-{
-	return bpf_program__fd(u->egress->progs.inc_bench_empty);
-}
-
 static int run_copy(const struct unit *u, uint32_t ifindex, struct frame *copy, uint32_t *verdict)
 {
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = u->out_frame.data,

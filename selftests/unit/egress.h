@@ -10,8 +10,6 @@
 
 int egress_open(struct unit *u); /* 0, or -errno with the story in why */
 void egress_close(struct unit *u);
-/* An XDP program that passes everything. It stays the suite's. */
-int egress_pass_fd(const struct unit *u);
 /* Makes the copies of u->out_frame, port by port as the devmap does, and compares each with the
  * reference. 0, or -1 with the difference in why. */
 int egress_copies(struct unit *u);
