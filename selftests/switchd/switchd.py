@@ -1,0 +1,365 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the tests of inc-switchd share: a namespace with ports, the daemon in it, and hosts
+that speak RoCEv2 from raw sockets, so that they can lose, refuse and be silent on purpose."""
+import contextlib
+import ctypes
+import json
+import os
+import secrets
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+import zlib
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from libtest import (BUILD, TOP, Failure, Skip, case, command, expect, main,  # noqa: E402,F401
+                     scratch, wait_for)
+
+SWITCHD = os.path.join(BUILD, "inc-switchd")
+OTHER_XDP = os.path.join(BUILD, "selftests/switchd/other-xdp")
+OTHER_XDP_OBJECT = os.path.join(BUILD, "selftests/switchd/other_xdp.bpf.o")
+RUN_DIR = "/run/inc"
+PIN_DIR = "/sys/fs/bpf/inc"
+
+SEND_ONLY, SEND_ONLY_IMM, WRITE_ONLY_IMM, ACK = 0x04, 0x05, 0x0b, 0x11
+AETH_ACK, NAK_SEQ, NAK_OPERATION = 0x1f, 0x60, 0x63
+ALLREDUCE, REDUCE, BROADCAST, BARRIER = range(4)
+PSN_MASK = 0xffffff
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+@contextlib.contextmanager
+def inside(netns):
+    """The calling thread works in the network namespace."""
+    with open("/proc/thread-self/ns/net") as own, open(f"/run/netns/{netns}") as other:
+        expect(libc.setns(other.fileno(), 0x40000000) == 0, f"setns {netns}")
+        try:
+            yield
+        finally:
+            libc.setns(own.fileno(), 0x40000000)
+
+
+class Net:
+    """Two namespaces, for the switch and for the hosts, with a veth pair per port."""
+
+    def __init__(self, ports=2):
+        tag = secrets.token_hex(3)
+        self.switch, self.hosts = f"sw-{tag}", f"ho-{tag}"
+        self.ports = [f"p{i}-{tag}" for i in range(ports)]
+        self.ends = [f"h{i}-{tag}" for i in range(ports)]
+
+    def __enter__(self):
+        try:
+            for ns in (self.switch, self.hosts):
+                command("ip", "netns", "add", ns)
+                command("ip", "-n", ns, "link", "set", "lo", "up")
+                with inside(ns):
+                    for what in ("all", "default"):
+                        with open(f"/proc/sys/net/ipv6/conf/{what}/disable_ipv6", "w") as f:
+                            f.write("1")
+            for port, end in zip(self.ports, self.ends):
+                command("ip", "-n", self.switch, "link", "add", port, "type", "veth", "peer",
+                        "name", end, "netns", self.hosts)
+                for ns, name in ((self.switch, port), (self.hosts, end)):
+                    command("ip", "-n", ns, "link", "set", name, "mtu", "2200", "up")
+                # frames redirected into a veth need NAPI on its other end, and XDP_TX wakes
+                # that only where it has an XDP program
+                command("ip", "-n", self.hosts, "link", "set", "dev", end, "xdpdrv", "obj",
+                        OTHER_XDP_OBJECT, "sec", "xdp")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *args):
+        for ns in (self.switch, self.hosts):
+            command("ip", "netns", "del", ns, check=False)
+
+    def xdp(self, port):
+        """The XDP program on a port, None for none."""
+        out = json.loads(command("ip", "-j", "-n", self.switch, "link", "show", port).out)
+        return out[0].get("xdp", {}).get("prog")
+
+
+class Daemon:
+    """inc-switchd in a namespace; its log goes to a file."""
+
+    def __init__(self, netns, directory, *args, instance=None, ready=True):
+        self.instance = instance or "t" + secrets.token_hex(3)
+        self.log_path = os.path.join(directory, self.instance + ".log")
+        read, write = os.pipe()
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(
+                ["nsenter", f"--net=/run/netns/{netns}", SWITCHD, "--instance", self.instance,
+                 "--ready-fd", str(write), *map(str, args)],
+                pass_fds=(write,), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        os.close(write)
+        text = b""
+        try:
+            if ready:
+                if select.select([read], [], [], 30)[0]:
+                    text = os.read(read, 100)
+                if text != b"ready\n":
+                    self.kill()
+                    raise Failure("inc-switchd is not ready: " + self.log())
+        finally:
+            os.close(read)
+
+    def log(self):
+        with open(self.log_path, errors="replace") as f:
+            return f.read()
+
+    def ask(self, what):
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(10)
+            s.connect(f"{RUN_DIR}/{self.instance}.sock")
+            f = s.makefile("rw")
+            f.write(json.dumps({"type": "query", "seq": 1, "what": what}) + "\n")
+            f.flush()
+            answer = json.loads(f.readline())
+        expect(answer["type"] == "answer", f"{what}: {answer}")
+        return answer["data"]
+
+    def slowpath(self, name):
+        return self.ask("status")["slowpath"][name]
+
+    def counter(self, name):
+        return next(c["value"] for c in self.ask("counters")["counters"] if c["name"] == name)
+
+    def connection(self, rank):
+        return next(c for c in self.ask("connections") if c["rank"] == rank)
+
+    def events(self, kind):
+        return [e for e in self.ask("events") if e["event"] == kind]
+
+    def stop(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+        return self.process.wait(20)
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, trace):
+        if kind is not None and kind is not SystemExit:
+            print(f"--- log of inc-switchd\n{self.log()}", flush=True)
+        if self.process.poll() is None:
+            try:
+                self.stop()
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+    def traces(self):
+        """What is left of it outside of its process."""
+        paths = [f"{PIN_DIR}/{self.instance}", f"{RUN_DIR}/{self.instance}.sock",
+                 f"{RUN_DIR}/{self.instance}.lock"]
+        return [p for p in paths if os.path.exists(p)]
+
+
+def desc(collective=ALLREDUCE, root=0, seq=1):
+    return collective << 29 | root << 14 | seq
+
+
+def ones_sum(data):
+    if len(data) & 1:
+        data += b"\0"
+    s = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while s >> 16:
+        s = (s & 0xffff) + (s >> 16)
+    return s
+
+
+def icrc(ip):
+    """Of a packet from its IP header to the end of its payload."""
+    head = bytearray(ip[:40])
+    head[1] = head[8] = head[10] = head[11] = head[26] = head[27] = head[32] = 0xff
+    return zlib.crc32(b"\xff" * 8 + bytes(head) + ip[40:])
+
+
+class Packet:
+    """A received RoCEv2 packet, taken apart and checked."""
+
+    def __init__(self, frame):
+        self.frame = frame
+        self.dmac, self.smac = frame[:6], frame[6:12]
+        ip = frame[14:]
+        total = struct.unpack("!H", ip[2:4])[0]
+        expect(total == len(ip), f"IP length {total} of {len(ip)}")
+        expect(ones_sum(ip[:20]) == 0xffff, "wrong IP checksum")
+        self.saddr, self.daddr = socket.inet_ntoa(ip[12:16]), socket.inet_ntoa(ip[16:20])
+        self.sport, self.dport, udp_len, self.udp_csum = struct.unpack("!4H", ip[20:28])
+        expect(udp_len == total - 20, "wrong UDP length")
+        if self.udp_csum:
+            pseudo = ip[12:20] + struct.pack("!BBH", 0, 17, udp_len)
+            expect(ones_sum(pseudo + ip[20:]) == 0xffff, "wrong UDP checksum")
+        self.opcode, flags, self.pkey, qpn, psn = struct.unpack("!BBHII", ip[28:40])
+        self.qpn, self.psn = qpn & PSN_MASK, psn & PSN_MASK
+        self.ackreq = bool(psn >> 31)
+        expect(struct.unpack("<I", ip[-4:])[0] == icrc(ip[:-4]), "wrong ICRC")
+        rest = ip[40:-4]
+        self.va = self.rkey = self.dmalen = self.imm = self.syndrome = self.msn = None
+        if self.opcode == WRITE_ONLY_IMM:
+            self.va, self.rkey, self.dmalen = struct.unpack("!QII", rest[:16])
+            rest = rest[16:]
+        if self.opcode in (SEND_ONLY_IMM, WRITE_ONLY_IMM):
+            self.imm = struct.unpack("!I", rest[:4])[0]
+            rest = rest[4:]
+        if self.opcode == ACK:
+            aeth = struct.unpack("!I", rest[:4])[0]
+            self.syndrome, self.msn = aeth >> 24, aeth & PSN_MASK
+        self.payload = rest
+
+    def __repr__(self):
+        return f"<opcode {self.opcode:#x} psn {self.psn} syndrome {self.syndrome} " \
+            f"{len(self.payload)} bytes>"
+
+
+class Host:
+    """A host on the far end of port i, with one queue pair."""
+
+    def __init__(self, net, i, switch_qpn, own_psn, result_psn, rank=None):
+        self.rank = i if rank is None else rank
+        self.ip, self.switch_ip = f"10.78.{i}.1", f"10.78.{i}.254"
+        self.qpn, self.switch_qpn = 0x200 + self.rank, switch_qpn
+        self.own_psn, self.result_psn = own_psn, result_psn
+        self.port = net.ports[i]
+        self.mac = bytes([2, 0, 0, 0, 1, self.rank])
+        self.switch_mac = bytes([2, 0, 0, 0, 2, i])
+        with inside(net.hosts):
+            self.sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0800))
+            self.sock.bind((net.ends[i], 0))
+
+    def close(self):
+        self.sock.close()
+
+    def config(self, **more):
+        return {"up": False, "host_id": self.rank, "my_name": self.port,
+                "my_ip": self.switch_ip, "my_qp": self.switch_qpn, "my_psn": self.result_psn,
+                "peer_ip": self.ip, "peer_qp": self.qpn, "psn": self.own_psn, **more}
+
+    def send(self, opcode, psn, rest, ackreq=False):
+        bth = struct.pack("!BBHII", opcode, 0x40, 0xffff, self.switch_qpn,
+                          ackreq << 31 | psn & PSN_MASK)
+        udp_len = 8 + len(bth) + len(rest) + 4
+        ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + udp_len, 0, 0x4000, 64, 17, 0,
+                         socket.inet_aton(self.ip), socket.inet_aton(self.switch_ip))
+        ip = ip[:10] + struct.pack("!H", ones_sum(ip) ^ 0xffff) + ip[12:]
+        packet = ip + struct.pack("!4H", 5000, 4791, udp_len, 0) + bth + rest
+        packet += struct.pack("<I", icrc(packet))
+        self.sock.send(self.switch_mac + self.mac + b"\x08\x00" + packet)
+
+    def give(self, r, values, imm=None, opcode=SEND_ONLY_IMM, ackreq=True, reth=None):
+        """Contribution r: int32 values."""
+        rest = struct.pack("!QII", *reth) if reth else b""
+        if opcode != SEND_ONLY:
+            rest += struct.pack("!I", desc() if imm is None else imm)
+        self.send(opcode, self.own_psn + r, rest + struct.pack(f"<{len(values)}i", *values),
+                  ackreq)
+
+    def answer(self, syndrome, r):
+        """ACK or NAK of result r."""
+        self.send(ACK, self.result_psn + r, struct.pack("!I", syndrome << 24))
+
+    def receive(self, seconds=5.0, want=lambda p: True):
+        """The next packet of ours that is wanted; None at the deadline."""
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            if not select.select([self.sock], [], [], left)[0]:
+                break
+            frame, addr = self.sock.recvfrom(4096)
+            if addr[2] == socket.PACKET_OUTGOING or frame[23:24] != b"\x11":
+                continue
+            packet = Packet(frame)
+            expect(packet.qpn == self.qpn and packet.daddr == self.ip
+                   and packet.saddr == self.switch_ip, f"not for rank {self.rank}: {packet}")
+            if want(packet):
+                return packet
+        return None
+
+    def result(self, r, seconds=5.0):
+        """Result r; every other packet on the way is thrown away."""
+        psn = (self.result_psn + r) & PSN_MASK
+        p = self.receive(seconds, lambda p: p.opcode != ACK and p.psn == psn)
+        expect(p is not None, f"rank {self.rank}: no result {r} within {seconds} s")
+        return p
+
+    def response(self, seconds=5.0):
+        p = self.receive(seconds, lambda p: p.opcode == ACK)
+        expect(p is not None, f"rank {self.rank}: no ACK or NAK within {seconds} s")
+        return p
+
+
+def values_of(packet):
+    return list(struct.unpack(f"<{len(packet.payload) // 4}i", packet.payload))
+
+
+def write_config(directory, hosts, slots=8, settings=None, conn=None, payload=1024):
+    path = os.path.join(directory, f"switch-{secrets.token_hex(3)}.yaml")
+    data = {"switches": [{
+        "name": "s0", "root": True,
+        "communicators": [{"communicator": 3, "payload": payload, "slots": slots}],
+        "connections": [h.config(communicator=3, **(conn or {})) for h in hosts],
+        "settings": settings or {"rto_min_ms": 20, "rto_max_ms": 100, "ack_delay_ms": 2}}]}
+    with open(path, "w") as f:
+        json.dump(data, f, indent=1)  # JSON is YAML
+    return path
+
+
+class FakeController:
+    """Listens in a namespace; one switch at a time."""
+
+    def __init__(self, netns):
+        with inside(netns):
+            self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.sock = None
+        self.buf = b""
+
+    def accept(self, seconds=10):
+        self.listener.settimeout(seconds)
+        self.sock, _ = self.listener.accept()
+        self.sock.settimeout(seconds)
+        self.buf = b""
+
+    def recv(self):
+        while b"\n" not in self.buf:
+            data = self.sock.recv(1 << 16)
+            if not data:
+                return None
+            self.buf += data
+        line, self.buf = self.buf.split(b"\n", 1)
+        return json.loads(line)
+
+    def send(self, **fields):
+        self.sock.sendall(json.dumps(fields).encode() + b"\n")
+
+    def ask(self, **fields):
+        self.send(**fields)
+        return self.recv()
+
+    def welcome(self, keep=()):
+        """Takes a hello and answers it; returns the hello."""
+        self.accept()
+        hello = self.recv()
+        expect(hello["type"] == "hello", f"not a hello: {hello}")
+        self.send(type="welcome", switch=hello["switch"], keep=list(keep))
+        return hello
+
+    def drop(self):
+        if self.sock:
+            self.sock.close()
+        self.sock = None
+
+    def close(self):
+        self.drop()
+        self.listener.close()
+
