@@ -13,11 +13,11 @@
 
 #include <linux/types.h>
 
-#define INC_ABI_VERSION	 1
+#define INC_ABI_VERSION  1
 #define INC_MAX_CHILDREN 32
-#define INC_MAX_SLOTS	 4096
-#define INC_MAX_PAYLOAD	 2048
-#define INC_RNR_TIMER	 12 /* RNR timer code of our RNR NAKs: 0.64 ms */
+#define INC_MAX_SLOTS    4096
+#define INC_MAX_PAYLOAD  2048
+#define INC_RNR_TIMER    12 /* RNR timer code of our RNR NAKs: 0.64 ms */
 
 /* Map names, as pinned and as bpftool shows them (15 characters at most). */
 #define INC_MAP_CONN_LOOKUP "inc_conn_lookup"
@@ -25,18 +25,18 @@
 #define INC_MAP_CONN_STATE  "inc_conn_state"
 #define INC_MAP_GROUP_CFG   "inc_group_cfg"
 #define INC_MAP_GROUP_STATE "inc_group_state"
-#define INC_MAP_SLOT	    "inc_slot"
-#define INC_MAP_CONTRIB	    "inc_contrib"
-#define INC_MAP_RESULT	    "inc_result"
+#define INC_MAP_SLOT        "inc_slot"
+#define INC_MAP_CONTRIB     "inc_contrib"
+#define INC_MAP_RESULT      "inc_result"
 #define INC_MAP_GROUP_PORTS "inc_group_ports"
 #define INC_MAP_PORT_GROUP  "inc_port_group"
-#define INC_MAP_COPY	    "inc_copy"
-#define INC_MAP_PORT	    "inc_port"
+#define INC_MAP_COPY        "inc_copy"
+#define INC_MAP_PORT        "inc_port"
 #define INC_MAP_ANSWER_PORT "inc_answer_port"
-#define INC_MAP_XSK	    "inc_xsk"
-#define INC_MAP_COUNTER	    "inc_counter"
-#define INC_MAP_EVENT	    "inc_event"
-#define INC_MAP_SCRATCH	    "inc_scratch"
+#define INC_MAP_XSK         "inc_xsk"
+#define INC_MAP_COUNTER     "inc_counter"
+#define INC_MAP_EVENT       "inc_event"
+#define INC_MAP_SCRATCH     "inc_scratch"
 
 /* inc_conn_lookup: which connection a packet belongs to. Writer: control plane.
  * The value is a connection id, the index into inc_conn_cfg and inc_conn_state. */
@@ -50,20 +50,20 @@ struct inc_conn_key {
 
 /* inc_conn_cfg[connection id]. Writer: control plane, before the look-up entry. */
 struct inc_conn_cfg {
-	__u32 group;	     /* index into inc_group_cfg */
-	__u32 child;	     /* 0..children-1; children of one port are contiguous */
-	__u32 rank;	     /* for messages and counters only */
-	__u32 ifindex;	     /* packets of this connection must arrive here */
+	__u32 group;   /* index into inc_group_cfg */
+	__u32 child;   /* 0..children-1; children of one port are contiguous */
+	__u32 rank;    /* for messages and counters only */
+	__u32 ifindex; /* packets of this connection must arrive here */
 	__be32 peer_addr;
 	__be32 own_addr;
 	__u32 peer_qpn;
 	__u32 own_qpn;
-	__u16 peer_port;     /* UDP destination port of frames to the peer */
-	__u16 own_port;	     /* UDP source port of frames to the peer */
+	__u16 peer_port; /* UDP destination port of frames to the peer */
+	__u16 own_port;  /* UDP source port of frames to the peer */
 	__u16 pkey;
-	__u16 flags;	     /* INC_CONN_F_* */
-	__u32 rx_start_psn;  /* PSN of the peer's packet 0 */
-	__u32 tx_start_psn;  /* PSN of result 0 to the peer */
+	__u16 flags;        /* INC_CONN_F_* */
+	__u32 rx_start_psn; /* PSN of the peer's packet 0 */
+	__u32 tx_start_psn; /* PSN of result 0 to the peer */
 	__u32 resv[4];
 };
 
@@ -71,23 +71,23 @@ struct inc_conn_cfg {
  * ingress port (one receive queue, hence one CPU at a time). User space only reads
  * (and zeroes it before the look-up entry exists). One cache line pair each. */
 struct inc_conn_state {
-	__u64 rx_next;	   /* r of the next packet expected; all before are kept */
-	__u64 tx_acked;	   /* the child has acknowledged all results before this r */
-	__u64 ack_asked;   /* one past the highest r that asked for an ACK */
-	__u64 ack_sent;	   /* one past the highest r acknowledged by XDP; owed while
-			    * ack_asked > ack_sent (the slow path pays after a delay) */
-	__u64 ack_cache;   /* key << 32 | CRC state of the ACK header's first 36 bytes */
-	__u64 data_cache;  /* the same for results */
-	__u32 msn;	   /* messages completed by the child, modulo 2^24 */
-	__u32 desc;	   /* descriptor of the collective in progress */
-	__u8 open_message; /* enum inc_open_message: inside a multi-packet message? */
-	__u8 desc_valid;   /* a descriptor has been seen */
-	__u8 nak_sent;	   /* a sequence NAK is out for the present gap */
-	__u8 error;	   /* AETH syndrome that ended the connection; 0: alive */
+	__u64 rx_next;      /* r of the next packet expected; all before are kept */
+	__u64 tx_acked;     /* the child has acknowledged all results before this r */
+	__u64 ack_asked;    /* one past the highest r that asked for an ACK */
+	__u64 ack_sent;     /* one past the highest r acknowledged by XDP; owed while
+			     * ack_asked > ack_sent (the slow path pays after a delay) */
+	__u64 ack_cache;    /* key << 32 | CRC state of the ACK header's first 36 bytes */
+	__u64 data_cache;   /* the same for results */
+	__u32 msn;          /* messages completed by the child, modulo 2^24 */
+	__u32 desc;         /* descriptor of the collective in progress */
+	__u8 open_message;  /* enum inc_open_message: inside a multi-packet message? */
+	__u8 desc_valid;    /* a descriptor has been seen */
+	__u8 nak_sent;      /* a sequence NAK is out for the present gap */
+	__u8 error;         /* AETH syndrome that ended the connection; 0: alive */
 	__u8 last_syndrome; /* syndrome of the last NAK or RNR from the child; 0: none */
 	__u8 resv0[3];
-	__u64 rx_bytes;	   /* payload bytes accepted */
-	__u64 duplicates;  /* packets behind rx_next */
+	__u64 rx_bytes;   /* payload bytes accepted */
+	__u64 duplicates; /* packets behind rx_next */
 	__u64 naks_sent;
 	__u64 rnrs_sent;
 	__u64 naks_received;
@@ -105,24 +105,24 @@ enum inc_open_message {
 
 /* inc_group_cfg[group]. Writer: control plane, before the look-up entries. */
 struct inc_group_cfg {
-	__u32 flags;	     /* INC_GROUP_F_* */
-	__u32 children;	     /* 1..INC_MAX_CHILDREN */
-	__u32 full_mask;     /* one bit per child */
+	__u32 flags;     /* INC_GROUP_F_* */
+	__u32 children;  /* 1..INC_MAX_CHILDREN */
+	__u32 full_mask; /* one bit per child */
 	__u32 log2_slots;
-	__u32 payload;	     /* path MTU of the communicator: 256, 512, 1024 or 2048 */
-	__u32 conn_base;     /* child c is connection conn_base + c */
-	__u32 contrib_base;  /* (child c, slot s) is row contrib_base + (c << log2_slots) + s */
-	__u32 result_base;   /* slot s is row result_base + s of inc_result and inc_slot */
-	__u32 communicator;  /* the controller's number, for messages only */
+	__u32 payload;      /* path MTU of the communicator: 256, 512, 1024 or 2048 */
+	__u32 conn_base;    /* child c is connection conn_base + c */
+	__u32 contrib_base; /* (child c, slot s) is row contrib_base + (c << log2_slots) + s */
+	__u32 result_base;  /* slot s is row result_base + s of inc_result and inc_slot */
+	__u32 communicator; /* the controller's number, for messages only */
 	__u32 resv[7];
 };
 
 /* inc_group_state[group]. Writer: XDP, atomically. */
 struct inc_group_state {
-	__u64 tx_next;	/* results completed: the next result is this r */
-	__u32 error;	/* AETH syndrome that ended the group; 0: alive */
+	__u64 tx_next; /* results completed: the next result is this r */
+	__u32 error;   /* AETH syndrome that ended the group; 0: alive */
 	__u32 resv0;
-	__u64 error_r;	/* chunk where it ended */
+	__u64 error_r; /* chunk where it ended */
 	__u64 resv[5];
 };
 
@@ -134,12 +134,12 @@ struct inc_slot {
 };
 
 #define INC_SLOT_GENERATION(word) ((__u32)((word) >> 32))
-#define INC_SLOT_ARRIVED(word)	  ((__u32)(word))
+#define INC_SLOT_ARRIVED(word)    ((__u32)(word))
 
 #define INC_BUF_F_ACKREQ 0x1 /* the contribution asked for an ACK; so does its mirror */
-#define INC_BUF_F_SE	 0x2 /* solicited event */
-#define INC_BUF_HDR	 64
-#define INC_BUF_TAIL	 128
+#define INC_BUF_F_SE     0x2 /* solicited event */
+#define INC_BUF_HDR      64
+#define INC_BUF_TAIL     128
 
 /* One row of inc_contrib or inc_result.
  * inc_contrib: what child c gave for the slot. Writer: XDP on the child's port,
@@ -147,19 +147,19 @@ struct inc_slot {
  *   immediate, RETH and MAC addresses come from here.
  * inc_result: the result of the slot. Writer: the last arriver. */
 struct inc_buf {
-	__u64 r;	  /* chunk in the row; the slow path checks it before and after */
-	__u32 len;	  /* payload bytes without pad */
-	__u32 desc;	  /* collective descriptor, explicit or inherited */
-	__u8 opcode;	  /* contribution: BTH opcode */
-	__u8 flags;	  /* contribution: INC_BUF_F_* */
+	__u64 r;          /* chunk in the row; the slow path checks it before and after */
+	__u32 len;        /* payload bytes without pad */
+	__u32 desc;       /* collective descriptor, explicit or inherited */
+	__u8 opcode;      /* contribution: BTH opcode */
+	__u8 flags;       /* contribution: INC_BUF_F_* */
 	__u8 peer_mac[6]; /* contribution: Ethernet source */
 	__u8 own_mac[6];  /* contribution: Ethernet destination */
 	__u8 resv0[2];
-	__be64 va;	  /* contribution: RETH of a WRITE first or only packet, as received: */
-	__be32 rkey;	  /*   where the child wants the mirror of this message */
+	__be64 va;   /* contribution: RETH of a WRITE first or only packet, as received: */
+	__be32 rkey; /*   where the child wants the mirror of this message */
 	__be32 dmalen;
-	__u32 crc;	  /* result: CRC-32 of payload and pad from state 0, no final xor */
-	__u32 csum;	  /* result: ones' complement sum of payload and pad, 32 bits */
+	__u32 crc;  /* result: CRC-32 of payload and pad from state 0, no final xor */
+	__u32 csum; /* result: ones' complement sum of payload and pad, 32 bits */
 	__u32 resv[2];
 	__u8 hdr[INC_BUF_HDR]; /* IP to last extended header, masked, ends at payload */
 	__u8 payload[INC_MAX_PAYLOAD];
@@ -168,11 +168,11 @@ struct inc_buf {
 
 /* inc_port[ifindex]. Writer: loader. */
 struct inc_port {
-	__u32 index;   /* 0..ports-1; XSK row of queue q is index * INC_PORT_QUEUES + q */
+	__u32 index; /* 0..ports-1; XSK row of queue q is index * INC_PORT_QUEUES + q */
 	__u32 ifindex;
 };
 
-#define INC_MAX_PORTS	64
+#define INC_MAX_PORTS   64
 #define INC_PORT_QUEUES 16
 
 /* inc_port_group{group, ifindex}: which children sit behind a port. Writer: control plane. */
@@ -189,8 +189,8 @@ struct inc_port_group {
 /* inc_copy[connection id of the first child on a port], per CPU: tells copies of
  * one multicast apart. Writer: the egress program. */
 struct inc_copy {
-	__u64 r_plus_1;	 /* chunk of the last copy, plus 1; 0: none yet */
-	__u32 ordinal;	 /* of the last copy */
+	__u64 r_plus_1; /* chunk of the last copy, plus 1; 0: none yet */
+	__u32 ordinal;  /* of the last copy */
 	__u32 resv;
 };
 
@@ -201,38 +201,41 @@ struct inc_copy {
  *     R = P + D + A + W + M.
  * Class X counts what is not a received packet (copies, bytes, sums).
  */
-#define INC_COUNTERS(_)                                                                   \
-	_(RX, rx, 'R', "packets received on the switch's ports")                          \
-	_(PASS_NOT_ROCE, pass_not_roce, 'P', "not RoCEv2 over plain IPv4")                \
-	_(PASS_NO_CONN, pass_no_connection, 'P', "RoCEv2, but no connection of ours")     \
-	_(DROP_TRUNCATED, drop_truncated, 'D', "shorter than its headers say")            \
-	_(DROP_LENGTH, drop_bad_length, 'D', "IP, UDP and frame lengths disagree, or not one the opcode allows") \
-	_(DROP_TVER, drop_bad_tver, 'D', "BTH transport version not 0")                   \
-	_(DROP_OPCODE, drop_bad_opcode, 'D', "opcode not RC SEND, RDMA WRITE or ACK")     \
-	_(DROP_PKEY, drop_bad_pkey, 'D', "P_Key not the connection's")                    \
-	_(DROP_PORT, drop_wrong_port, 'D', "right connection, wrong ingress port")        \
-	_(DROP_ICRC, drop_bad_icrc, 'D', "ICRC does not match")                           \
-	_(DROP_AHEAD, drop_psn_ahead, 'D', "PSN ahead of the gap, NAK already sent")      \
-	_(DROP_CONN_ERROR, drop_connection_error, 'D', "connection or group has ended")   \
-	_(DROP_ACK_RANGE, drop_ack_range, 'D', "ACK of a result not sent")                \
-	_(DROP_NO_SLOWPATH, drop_no_slowpath, 'D', "for the slow path, which is not there") \
-	_(DROP_NO_HEADROOM, drop_no_room, 'D', "frame could not be resized for the answer or result") \
-	_(DROP_CONFIG, drop_bad_config, 'D', "a map entry is missing or does not fit")    \
-	_(ABS_STORED, absorbed_stored, 'A', "contribution kept, no ACK asked")            \
-	_(ABS_ACK, absorbed_ack, 'A', "ACK of results")                                   \
-	_(ABS_SLOWPATH, absorbed_slowpath, 'A', "handed to the slow path (NAK, RNR)")     \
-	_(ABS_PENDING, absorbed_pending, 'A', "last arriver too short for the result, slow path sends it") \
-	_(ANS_ACK, answered_ack, 'W', "contribution kept and acknowledged")               \
-	_(ANS_OWED, answered_owed_ack, 'W', "ACK of results turned round into an owed ACK") \
-	_(ANS_DUPLICATE, answered_duplicate, 'W', "duplicate acknowledged again")         \
-	_(ANS_NAK_SEQ, answered_nak_sequence, 'W', "first packet after a gap: NAK 60")    \
-	_(ANS_NAK_INVALID, answered_nak_invalid, 'W', "invalid request: NAK 61")          \
-	_(ANS_NAK_FATAL, answered_nak_operation, 'W', "group has failed: NAK 63")         \
-	_(ANS_RNR, answered_rnr, 'W', "slot still in an older generation: RNR NAK")       \
-	_(MC_RESULT, multicast_result, 'M', "last arriver became the result")             \
-	_(X_COPY, copies_sent, 'X', "result copies given to a port")                      \
-	_(X_COPY_DROP, copies_dropped, 'X', "result copies that could not be made")       \
-	_(X_SUM_BYTES, reduced_bytes, 'X', "bytes of contributions added up")             \
+#define INC_COUNTERS(_)                                                                      \
+	_(RX, rx, 'R', "packets received on the switch's ports")                             \
+	_(PASS_NOT_ROCE, pass_not_roce, 'P', "not RoCEv2 over plain IPv4")                   \
+	_(PASS_NO_CONN, pass_no_connection, 'P', "RoCEv2, but no connection of ours")        \
+	_(DROP_TRUNCATED, drop_truncated, 'D', "shorter than its headers say")               \
+	_(DROP_LENGTH, drop_bad_length, 'D',                                                 \
+	  "IP, UDP and frame lengths disagree, or not one the opcode allows")                \
+	_(DROP_TVER, drop_bad_tver, 'D', "BTH transport version not 0")                      \
+	_(DROP_OPCODE, drop_bad_opcode, 'D', "opcode not RC SEND, RDMA WRITE or ACK")        \
+	_(DROP_PKEY, drop_bad_pkey, 'D', "P_Key not the connection's")                       \
+	_(DROP_PORT, drop_wrong_port, 'D', "right connection, wrong ingress port")           \
+	_(DROP_ICRC, drop_bad_icrc, 'D', "ICRC does not match")                              \
+	_(DROP_AHEAD, drop_psn_ahead, 'D', "PSN ahead of the gap, NAK already sent")         \
+	_(DROP_CONN_ERROR, drop_connection_error, 'D', "connection or group has ended")      \
+	_(DROP_ACK_RANGE, drop_ack_range, 'D', "ACK of a result not sent")                   \
+	_(DROP_NO_SLOWPATH, drop_no_slowpath, 'D', "for the slow path, which is not there")  \
+	_(DROP_NO_HEADROOM, drop_no_room, 'D',                                               \
+	  "frame could not be resized for the answer or result")                             \
+	_(DROP_CONFIG, drop_bad_config, 'D', "a map entry is missing or does not fit")       \
+	_(ABS_STORED, absorbed_stored, 'A', "contribution kept, no ACK asked")               \
+	_(ABS_ACK, absorbed_ack, 'A', "ACK of results")                                      \
+	_(ABS_SLOWPATH, absorbed_slowpath, 'A', "handed to the slow path (NAK, RNR)")        \
+	_(ABS_PENDING, absorbed_pending, 'A',                                                \
+	  "last arriver too short for the result, slow path sends it")                       \
+	_(ANS_ACK, answered_ack, 'W', "contribution kept and acknowledged")                  \
+	_(ANS_OWED, answered_owed_ack, 'W', "ACK of results turned round into an owed ACK")  \
+	_(ANS_DUPLICATE, answered_duplicate, 'W', "duplicate acknowledged again")            \
+	_(ANS_NAK_SEQ, answered_nak_sequence, 'W', "first packet after a gap: NAK 60")       \
+	_(ANS_NAK_INVALID, answered_nak_invalid, 'W', "invalid request: NAK 61")             \
+	_(ANS_NAK_FATAL, answered_nak_operation, 'W', "group has failed: NAK 63")            \
+	_(ANS_RNR, answered_rnr, 'W', "slot still in an older generation: RNR NAK")          \
+	_(MC_RESULT, multicast_result, 'M', "last arriver became the result")                \
+	_(X_COPY, copies_sent, 'X', "result copies given to a port")                         \
+	_(X_COPY_DROP, copies_dropped, 'X', "result copies that could not be made")          \
+	_(X_SUM_BYTES, reduced_bytes, 'X', "bytes of contributions added up")                \
 	_(X_MISMATCH, mismatches, 'X', "chunks whose children called different collectives") \
 	_(X_EVENT_LOST, events_lost, 'X', "events dropped because the ring was full")
 
@@ -240,13 +243,14 @@ enum inc_counter_id {
 #define _(ID, name, class, text) INC_CTR_##ID,
 	INC_COUNTERS(_)
 #undef _
-	INC_CTR_MAX
+		INC_CTR_MAX
 };
 
 enum inc_event_type {
-	INC_EVENT_MISMATCH = 1,	 /* mask: children whose descriptor or length differs from child 0's */
-	INC_EVENT_CONN_ERROR,	 /* connection ended by a fatal NAK we sent; arg: syndrome */
-	INC_EVENT_PEER_NAK,	 /* child sent a fatal NAK; arg: syndrome */
+	INC_EVENT_MISMATCH =
+		1,            /* mask: children whose descriptor or length differs from child 0's */
+	INC_EVENT_CONN_ERROR, /* connection ended by a fatal NAK we sent; arg: syndrome */
+	INC_EVENT_PEER_NAK,   /* child sent a fatal NAK; arg: syndrome */
 	INC_EVENT_RESULT_PENDING, /* result r is in its row, the slow path must send it to all */
 };
 
@@ -262,10 +266,10 @@ struct inc_event {
 	__u32 resv;
 };
 
-#define INC_ASSERT_SIZE(type, size)                                                       \
+#define INC_ASSERT_SIZE(type, size) \
 	_Static_assert(sizeof(struct type) == (size), "size of struct " #type)
-#define INC_ASSERT_OFFSET(type, field, offset)                                            \
-	_Static_assert(__builtin_offsetof(struct type, field) == (offset),                \
+#define INC_ASSERT_OFFSET(type, field, offset)                             \
+	_Static_assert(__builtin_offsetof(struct type, field) == (offset), \
 		       "offset of " #type "." #field)
 
 INC_ASSERT_SIZE(inc_conn_key, 12);

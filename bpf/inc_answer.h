@@ -5,9 +5,9 @@
 
 #include "bpf/inc_match.h"
 
-#define INC_ACK_IP_LEN	  (INC_IP_TO_BTH_LEN + INC_AETH_LEN + INC_ICRC_LEN)
+#define INC_ACK_IP_LEN    (INC_IP_TO_BTH_LEN + INC_AETH_LEN + INC_ICRC_LEN)
 #define INC_ACK_FRAME_LEN (INC_ETH_LEN + INC_ACK_IP_LEN)
-#define INC_IP_DF	  0x4000
+#define INC_IP_DF         0x4000
 
 /* Ethernet, IP, UDP and BTH of a frame from the switch to the child; IP ID 0, DF, TTL
  * 64. The caller has made sure that INC_HEADERS_LEN bytes are there. */

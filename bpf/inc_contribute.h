@@ -79,8 +79,8 @@ static __always_inline enum inc_counter_id inc_refuse(struct xdp_md *ctx,
 
 /* Stores what the row must tell about the packet besides the payload. desc: explicit or
  * inherited. */
-static __always_inline void inc_describe(struct inc_buf *row, const struct inc_packet *pkt,
-					 __u64 r, __u32 desc)
+static __always_inline void inc_describe(struct inc_buf *row, const struct inc_packet *pkt, __u64 r,
+					 __u32 desc)
 {
 	row->r = r;
 	row->len = pkt->len;
@@ -113,8 +113,8 @@ static __always_inline bool inc_arrive(const struct inc_packet *pkt, const struc
 		st->open_message = INC_OPEN_NONE;
 		st->msn = (st->msn + 1) & INC_PSN_MASK;
 	} else {
-		st->open_message = inc_op_in(pkt->opcode, INC_OPS_WRITE) ? INC_OPEN_WRITE
-									  : INC_OPEN_SEND;
+		st->open_message =
+			inc_op_in(pkt->opcode, INC_OPS_WRITE) ? INC_OPEN_WRITE : INC_OPEN_SEND;
 	}
 	st->rx_next = at->r + 1;
 	if (pkt->ackreq)

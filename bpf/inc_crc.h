@@ -50,25 +50,25 @@ static __always_inline __u32 inc_crc_shift(__u32 state, __u32 len)
  * The shifts are nested, which saves a copy for each; the compiler would undo that. The
  * result takes the place of o5.
  */
-#define INC_TAKE_OUT(word, o2, o3, o4, o5)                                                        \
-	do {                                                                                      \
-		__u64 t = (o3) >> 2 ^ (o4), u;                                                    \
-		inc_opaque(t);                                                                    \
-		t = t >> 25 ^ (o5);                                                               \
-		inc_opaque(t);                                                                    \
-		t = t >> 11 ^ (o3);                                                               \
-		inc_opaque(t);                                                                    \
-		(o5) = (word) ^ t >> 9;                                                           \
-		t = (o4) << 25 ^ (o3);                                                            \
-		inc_opaque(t);                                                                    \
-		u = (o2) << 38;                                                                   \
-		inc_opaque(u);                                                                    \
-		t = t << 2 ^ (o2);                                                                \
-		inc_opaque(t);                                                                    \
-		t ^= u;                                                                           \
-		inc_opaque(t);                                                                    \
-		(o5) ^= t << 17;                                                                  \
-		inc_opaque(o5);                                                                   \
+#define INC_TAKE_OUT(word, o2, o3, o4, o5)     \
+	do {                                   \
+		__u64 t = (o3) >> 2 ^ (o4), u; \
+		inc_opaque(t);                 \
+		t = t >> 25 ^ (o5);            \
+		inc_opaque(t);                 \
+		t = t >> 11 ^ (o3);            \
+		inc_opaque(t);                 \
+		(o5) = (word) ^ t >> 9;        \
+		t = (o4) << 25 ^ (o3);         \
+		inc_opaque(t);                 \
+		u = (o2) << 38;                \
+		inc_opaque(u);                 \
+		t = t << 2 ^ (o2);             \
+		inc_opaque(t);                 \
+		t ^= u;                        \
+		inc_opaque(t);                 \
+		(o5) ^= t << 17;               \
+		inc_opaque(o5);                \
 	} while (0)
 
 /*
@@ -94,7 +94,7 @@ __noinline __u32 inc_crc_row(struct inc_buf *row, __u32 off, __u32 len, __u32 st
 	words = len >> 3;
 	rest = words;
 
-#define W(i) (*(const __u64 *)(p + (__u64)(i) * 8))
+#define W(i) (*(const __u64 *)(p + (__u64)(i)*8))
 	if (words > 5) {
 		__u32 end = (words - 6) / 5 * 5 + 1;
 

@@ -13,8 +13,8 @@
 
 static __always_inline enum inc_counter_id inc_data(struct xdp_md *ctx,
 						    const struct inc_packet *pkt,
-						    const struct inc_match *m,
-						    struct inc_place *at, __s32 ahead)
+						    const struct inc_match *m, struct inc_place *at,
+						    __s32 ahead)
 {
 	struct inc_conn_state *st = m->st;
 	__u32 desc, differ;

@@ -144,9 +144,9 @@ struct {
 } inc_scratch SEC(".maps");
 
 /* CRC tables, made by the loader (loader/inc_crc_tables.c). */
-const volatile __u32 inc_crc_table[8][256];	  /* byte, then k zero bytes */
+const volatile __u32 inc_crc_table[8][256];       /* byte, then k zero bytes */
 const volatile __u32 inc_shift_table[10][4][256]; /* byte j of a state, past 4 << p zero bytes */
-const volatile bool inc_check_icrc = true;	  /* false for measuring only */
+const volatile bool inc_check_icrc = true;        /* false for measuring only */
 
 /* Keeps the compiler from merging range checks into a form the verifier cannot follow. */
 #define inc_opaque(var) asm volatile("" : "+r"(var))

@@ -14,9 +14,8 @@ struct inc_match {
 	struct inc_group_state *gst;
 };
 
-static __always_inline enum inc_counter_id inc_match(struct xdp_md *ctx,
-						     const struct inc_packet *pkt,
-						     struct inc_match *m)
+static __always_inline enum inc_counter_id
+inc_match(struct xdp_md *ctx, const struct inc_packet *pkt, struct inc_match *m)
 {
 	struct inc_conn_key key = {
 		.saddr = pkt->saddr,
@@ -67,7 +66,8 @@ __noinline int inc_load_checked(struct xdp_md *ctx, struct inc_buf *row, __u32 h
 		return 0;
 	if (!inc_check_icrc)
 		return 1;
-	/* the fields that routers may change count as ones: TOS, TTL, both checksums, FECN to resv6 */
+	/* the fields that routers may change count as ones: TOS, TTL, both checksums, FECN to resv6
+	 */
 	hdr[1] = 0xff;
 	hdr[8] = 0xff;
 	hdr[10] = hdr[11] = 0xff;

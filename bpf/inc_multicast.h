@@ -17,7 +17,7 @@ struct inc_template {
 	__u32 group;
 	__u64 r;
 	__be16 ethertype; /* INC_TEMPLATE_ETHERTYPE */
-	__u16 ext_len;	  /* extended headers in the frame */
+	__u16 ext_len;    /* extended headers in the frame */
 	__u32 slot;
 	__u32 len; /* payload in the frame */
 	__u32 crc;
@@ -114,7 +114,7 @@ static __always_inline int inc_copy_child(const struct inc_template *t,
 					  const struct inc_group_cfg *group, __u32 ifindex,
 					  __u32 *child)
 {
-	struct inc_port_group_key key = { .group = t->group, .ifindex = ifindex };
+	struct inc_port_group_key key = {.group = t->group, .ifindex = ifindex};
 	struct inc_port_group *pg = bpf_map_lookup_elem(&inc_port_group, &key);
 	struct inc_copy *copy;
 	__u32 first_conn;
@@ -194,8 +194,9 @@ static __always_inline int inc_make_copy(struct xdp_md *ctx, __u32 ifindex)
 			  mine->flags & INC_BUF_F_SE ? INC_BTH_SE : 0,
 			  (mine->flags & INC_BUF_F_ACKREQ ? INC_BTH_ACKREQ : 0) |
 				  ((cfg->tx_start_psn + (__u32)t.r) & INC_PSN_MASK));
-	state = inc_headers_crc(data, (__u32)mine->opcode << 24 | (mine->flags & INC_BUF_F_SE) << 16 |
-					      ip_len, &st->data_cache);
+	state = inc_headers_crc(
+		data, (__u32)mine->opcode << 24 | (mine->flags & INC_BUF_F_SE) << 16 | ip_len,
+		&st->data_cache);
 	data += INC_HEADERS_LEN;
 	if (inc_op_in(mine->opcode, INC_OPS_RETH)) {
 		if (data + INC_RETH_LEN > end)

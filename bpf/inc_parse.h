@@ -22,13 +22,13 @@ struct inc_packet {
 	__be32 daddr;
 	__u32 dqpn;
 	__u32 psn;
-	__u32 ip_len;	 /* IP header to ICRC */
+	__u32 ip_len;    /* IP header to ICRC */
 	__u32 frame_len; /* with Ethernet header and whatever the link padded */
-	__u32 ext_len;	 /* RETH, ImmDt, AETH */
-	__u32 len;	 /* payload without pad */
-	__u32 imm;	 /* host order, valid with inc_op_has_imm() */
-	__u32 aeth;	 /* host order, of an ACK */
-	__be64 va;	 /* RETH, as received */
+	__u32 ext_len;   /* RETH, ImmDt, AETH */
+	__u32 len;       /* payload without pad */
+	__u32 imm;       /* host order, valid with inc_op_has_imm() */
+	__u32 aeth;      /* host order, of an ACK */
+	__be64 va;       /* RETH, as received */
 	__be32 rkey;
 	__be32 dmalen;
 	__u16 pkey;
@@ -49,26 +49,25 @@ static __always_inline bool inc_op_in(__u8 op, __u32 set)
 	return op < 32 && set >> op & 1;
 }
 
-#define INC_OPS_WRITE                                                                             \
-	(INC_OPBIT(WRITE_FIRST) | INC_OPBIT(WRITE_MIDDLE) | INC_OPBIT(WRITE_LAST) |               \
+#define INC_OPS_WRITE                                                               \
+	(INC_OPBIT(WRITE_FIRST) | INC_OPBIT(WRITE_MIDDLE) | INC_OPBIT(WRITE_LAST) | \
 	 INC_OPBIT(WRITE_LAST_IMM) | INC_OPBIT(WRITE_ONLY) | INC_OPBIT(WRITE_ONLY_IMM))
-#define INC_OPS_SEND                                                                              \
-	(INC_OPBIT(SEND_FIRST) | INC_OPBIT(SEND_MIDDLE) | INC_OPBIT(SEND_LAST) |                  \
+#define INC_OPS_SEND                                                             \
+	(INC_OPBIT(SEND_FIRST) | INC_OPBIT(SEND_MIDDLE) | INC_OPBIT(SEND_LAST) | \
 	 INC_OPBIT(SEND_LAST_IMM) | INC_OPBIT(SEND_ONLY) | INC_OPBIT(SEND_ONLY_IMM))
 #define INC_OPS_DATA (INC_OPS_SEND | INC_OPS_WRITE)
-#define INC_OPS_RETH                                                                              \
-	(INC_OPBIT(WRITE_FIRST) | INC_OPBIT(WRITE_ONLY) | INC_OPBIT(WRITE_ONLY_IMM))
-#define INC_OPS_IMM                                                                               \
-	(INC_OPBIT(SEND_LAST_IMM) | INC_OPBIT(SEND_ONLY_IMM) | INC_OPBIT(WRITE_LAST_IMM) |        \
+#define INC_OPS_RETH (INC_OPBIT(WRITE_FIRST) | INC_OPBIT(WRITE_ONLY) | INC_OPBIT(WRITE_ONLY_IMM))
+#define INC_OPS_IMM                                                                        \
+	(INC_OPBIT(SEND_LAST_IMM) | INC_OPBIT(SEND_ONLY_IMM) | INC_OPBIT(WRITE_LAST_IMM) | \
 	 INC_OPBIT(WRITE_ONLY_IMM))
 /* begins a message (first, only); ends one (last, only) */
-#define INC_OPS_ONLY                                                                              \
-	(INC_OPBIT(SEND_ONLY) | INC_OPBIT(SEND_ONLY_IMM) | INC_OPBIT(WRITE_ONLY) |                \
+#define INC_OPS_ONLY                                                               \
+	(INC_OPBIT(SEND_ONLY) | INC_OPBIT(SEND_ONLY_IMM) | INC_OPBIT(WRITE_ONLY) | \
 	 INC_OPBIT(WRITE_ONLY_IMM))
 #define INC_OPS_BEGIN (INC_OPS_ONLY | INC_OPBIT(SEND_FIRST) | INC_OPBIT(WRITE_FIRST))
 #define INC_OPS_END                                                                               \
-	(INC_OPS_ONLY | INC_OPBIT(SEND_LAST) | INC_OPBIT(SEND_LAST_IMM) |                         \
-	 INC_OPBIT(WRITE_LAST) | INC_OPBIT(WRITE_LAST_IMM))
+	(INC_OPS_ONLY | INC_OPBIT(SEND_LAST) | INC_OPBIT(SEND_LAST_IMM) | INC_OPBIT(WRITE_LAST) | \
+	 INC_OPBIT(WRITE_LAST_IMM))
 
 static __always_inline __u32 inc_ext_len(__u8 op)
 {
@@ -90,8 +89,8 @@ static __always_inline enum inc_counter_id inc_parse(struct xdp_md *ctx, struct 
 	__u32 ackreq_psn;
 
 	if ((void *)bth > end || eth->h_proto != bpf_htons(ETH_P_IP) || ip->version != 4 ||
-	    ip->ihl != 5 || ip->protocol != IPPROTO_UDP ||
-	    ip->frag_off & bpf_htons(0x3fff) || udp->dest != bpf_htons(INC_ROCE_UDP_PORT))
+	    ip->ihl != 5 || ip->protocol != IPPROTO_UDP || ip->frag_off & bpf_htons(0x3fff) ||
+	    udp->dest != bpf_htons(INC_ROCE_UDP_PORT))
 		return INC_CTR_PASS_NOT_ROCE;
 	if ((void *)(bth + 1) > end)
 		return INC_CTR_DROP_TRUNCATED;
@@ -99,8 +98,7 @@ static __always_inline enum inc_counter_id inc_parse(struct xdp_md *ctx, struct 
 	pkt->frame_len = end - data;
 	pkt->ip_len = bpf_ntohs(ip->tot_len);
 	if (pkt->ip_len + INC_ETH_LEN > pkt->frame_len ||
-	    bpf_ntohs(udp->len) + INC_IP_LEN != pkt->ip_len ||
-	    pkt->ip_len < INC_IP_TO_BTH_LEN)
+	    bpf_ntohs(udp->len) + INC_IP_LEN != pkt->ip_len || pkt->ip_len < INC_IP_TO_BTH_LEN)
 		return INC_CTR_DROP_LENGTH;
 
 	pkt->saddr = ip->saddr;

@@ -50,29 +50,29 @@ __noinline __u32 inc_compare(struct inc_buf *result, __u32 group_id, __u32 slot)
  * complement sum to dst->csum: one pass serves the UDP checksums of all copies. dst may be
  * one of the rows; NULL ends the list.
  */
-#define INC_SUM_LOOP(expr)                                                                        \
-	do {                                                                                      \
-		/* at: masked, not compared, or a verifier that ties it to whole walks into a     \
-		 * branch that cannot be (6.1: bounds that contradict each other) */              \
-		__u32 whole = words & ~7u, at = words & (INC_MAX_PAYLOAD / 4 - 8);                \
-		__u32 rest = words & 7;                                                           \
-		inc_opaque(at);                                                                   \
-		inc_opaque(rest);                                                                 \
-		for (__u32 i = 0; i < whole && i <= INC_MAX_PAYLOAD / 4 - 8; i += 8) {            \
-			_Pragma("unroll") for (int k = 0; k < 8; k++)                             \
-			{                                                                         \
-				__u32 v = (expr);                                                 \
-				x[i + k] = v;                                                     \
-				csum += v;                                                        \
-			}                                                                         \
-		}                                                                                 \
-		for (__u32 i = at, k = 0; k < 7 && k < rest; k++) {                               \
-			__u32 v = (expr);                                                         \
-			x[i + k] = v;                                                             \
-			csum += v;                                                                \
-		}                                                                                 \
-		csum = (csum & 0xffffffff) + (csum >> 32);                                        \
-		dst->csum = (csum & 0xffffffff) + (csum >> 32);                                   \
+#define INC_SUM_LOOP(expr)                                                                    \
+	do {                                                                                  \
+		/* at: masked, not compared, or a verifier that ties it to whole walks into a \
+		 * branch that cannot be (6.1: bounds that contradict each other) */          \
+		__u32 whole = words & ~7u, at = words & (INC_MAX_PAYLOAD / 4 - 8);            \
+		__u32 rest = words & 7;                                                       \
+		inc_opaque(at);                                                               \
+		inc_opaque(rest);                                                             \
+		for (__u32 i = 0; i < whole && i <= INC_MAX_PAYLOAD / 4 - 8; i += 8) {        \
+			_Pragma("unroll") for (int k = 0; k < 8; k++)                         \
+			{                                                                     \
+				__u32 v = (expr);                                             \
+				x[i + k] = v;                                                 \
+				csum += v;                                                    \
+			}                                                                     \
+		}                                                                             \
+		for (__u32 i = at, k = 0; k < 7 && k < rest; k++) {                           \
+			__u32 v = (expr);                                                     \
+			x[i + k] = v;                                                         \
+			csum += v;                                                            \
+		}                                                                             \
+		csum = (csum & 0xffffffff) + (csum >> 32);                                    \
+		dst->csum = (csum & 0xffffffff) + (csum >> 32);                               \
 	} while (0)
 
 __noinline int inc_sum_int32(struct inc_buf *dst, struct inc_buf *a, struct inc_buf *b,
@@ -117,7 +117,8 @@ __noinline int inc_sum_int32_be(struct inc_buf *dst, struct inc_buf *a, struct i
 	x = (__u32 *)dst->payload;
 	pa = (__u32 *)a->payload;
 	pb = (__u32 *)b->payload;
-	INC_SUM_LOOP(__builtin_bswap32(__builtin_bswap32(pa[i + k]) + __builtin_bswap32(pb[i + k])));
+	INC_SUM_LOOP(
+		__builtin_bswap32(__builtin_bswap32(pa[i + k]) + __builtin_bswap32(pb[i + k])));
 	return 0;
 }
 

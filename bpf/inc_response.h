@@ -25,9 +25,8 @@ static __always_inline enum inc_counter_id inc_to_slowpath(struct xdp_md *ctx)
  * the child is owed an ACK. NAK of a sequence error and RNR NAK acknowledge what stands
  * before their PSN; the rest is the slow path's.
  */
-static __always_inline enum inc_counter_id inc_response(struct xdp_md *ctx,
-							const struct inc_packet *pkt,
-							const struct inc_match *m)
+static __always_inline enum inc_counter_id
+inc_response(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_match *m)
 {
 	__u8 syndrome = pkt->aeth >> 24, type = syndrome & INC_AETH_TYPE_MASK;
 	__u64 tx_next = *(volatile __u64 *)&m->gst->tx_next;

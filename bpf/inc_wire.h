@@ -11,10 +11,10 @@
 #include <linux/types.h>
 
 #define INC_ROCE_UDP_PORT 4791
-#define INC_PSN_MASK	  0xffffffu
-#define INC_QPN_MASK	  0xffffffu
+#define INC_PSN_MASK      0xffffffu
+#define INC_QPN_MASK      0xffffffu
 #define INC_PKEY_DEFAULT  0xffff
-#define INC_ICRC_LEN	  4
+#define INC_ICRC_LEN      4
 
 /* RC opcodes of a BTH (transport class 000). */
 enum inc_opcode {
@@ -34,16 +34,16 @@ enum inc_opcode {
 };
 
 /* AETH syndromes. ACK is 000 and a credit count; 0x1f says "no credit limit". */
-#define INC_AETH_ACK		0x1f
-#define INC_AETH_RNR		0x20 /* | 5-bit timer code */
-#define INC_AETH_NAK_SEQ	0x60
-#define INC_AETH_NAK_INVALID	0x61
-#define INC_AETH_NAK_ACCESS	0x62
-#define INC_AETH_NAK_OPERATION	0x63
-#define INC_AETH_TYPE_MASK	0xe0
-#define INC_AETH_TYPE_ACK	0x00
-#define INC_AETH_TYPE_RNR	0x20
-#define INC_AETH_TYPE_NAK	0x60
+#define INC_AETH_ACK           0x1f
+#define INC_AETH_RNR           0x20 /* | 5-bit timer code */
+#define INC_AETH_NAK_SEQ       0x60
+#define INC_AETH_NAK_INVALID   0x61
+#define INC_AETH_NAK_ACCESS    0x62
+#define INC_AETH_NAK_OPERATION 0x63
+#define INC_AETH_TYPE_MASK     0xe0
+#define INC_AETH_TYPE_ACK      0x00
+#define INC_AETH_TYPE_RNR      0x20
+#define INC_AETH_TYPE_NAK      0x60
 
 struct inc_bth {
 	__u8 opcode;
@@ -56,9 +56,9 @@ struct inc_bth {
 #define INC_BTH_PAD_SHIFT 4
 #define INC_BTH_PAD_MASK  0x30
 #define INC_BTH_TVER_MASK 0x0f
-#define INC_BTH_SE	  0x80
-#define INC_BTH_M	  0x40
-#define INC_BTH_ACKREQ	  0x80000000u /* in ackreq_psn, host order */
+#define INC_BTH_SE        0x80
+#define INC_BTH_M         0x40
+#define INC_BTH_ACKREQ    0x80000000u /* in ackreq_psn, host order */
 
 struct inc_reth {
 	__be64 va;
@@ -110,14 +110,13 @@ enum inc_dtype {
 };
 
 #define INC_DESC_SEQ_MASK 0x3fffu
-#define INC_DESC(coll, op, dtype, root, seq)                                       \
-	(((__u32)(coll) & 7) << 29 | ((__u32)(op) & 7) << 26 |                     \
-	 ((__u32)(dtype) & 15) << 22 | ((__u32)(root) & 255) << 14 |               \
-	 ((__u32)(seq) & INC_DESC_SEQ_MASK))
+#define INC_DESC(coll, op, dtype, root, seq)                                           \
+	(((__u32)(coll)&7) << 29 | ((__u32)(op)&7) << 26 | ((__u32)(dtype)&15) << 22 | \
+	 ((__u32)(root)&255) << 14 | ((__u32)(seq)&INC_DESC_SEQ_MASK))
 #define INC_DESC_COLL(d)  ((__u32)(d) >> 29)
-#define INC_DESC_OP(d)	  ((__u32)(d) >> 26 & 7)
+#define INC_DESC_OP(d)    ((__u32)(d) >> 26 & 7)
 #define INC_DESC_DTYPE(d) ((__u32)(d) >> 22 & 15)
 #define INC_DESC_ROOT(d)  ((__u32)(d) >> 14 & 255)
-#define INC_DESC_SEQ(d)	  ((__u32)(d) & INC_DESC_SEQ_MASK)
+#define INC_DESC_SEQ(d)   ((__u32)(d)&INC_DESC_SEQ_MASK)
 
 #endif

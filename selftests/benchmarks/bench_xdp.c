@@ -21,8 +21,8 @@
 #include "loader/inc_loader.h"
 #include "inc_xdp_test.skel.h"
 
-#define RUNS	60
-#define ROUNDS	10000
+#define RUNS    60
+#define ROUNDS  10000
 #define IFINDEX 1 /* loopback: what BPF_PROG_TEST_RUN gives as ingress */
 
 struct bench {
@@ -49,7 +49,7 @@ static int compare_u32(const void *a, const void *b)
 static struct figure summarise(uint32_t *ns)
 {
 	qsort(ns, RUNS, sizeof(*ns), compare_u32);
-	return (struct figure){ ns[0], ns[RUNS / 2] };
+	return (struct figure){ns[0], ns[RUNS / 2]};
 }
 
 /* Child 0's first packet: SEND only with immediate, random data. */
@@ -99,11 +99,13 @@ static int open_test_object(struct bench *b, struct inc_err *err)
 	if (!b->test)
 		return inc_err_set(err, errno, "inc_xdp_test: %s", strerror(errno));
 	inc_crc_fill_tables(b->test->rodata->inc_crc_table, b->test->rodata->inc_shift_table);
-	bpf_object__for_each_map(map, b->test->obj) {
+	bpf_object__for_each_map(map, b->test->obj)
+	{
 		int fd = inc_switch_map_fd(b->sw, bpf_map__name(map));
 
 		if (fd >= 0 && (ret = bpf_map__reuse_fd(map, fd)))
-			return inc_err_set(err, -ret, "map %s: %s", bpf_map__name(map), strerror(-ret));
+			return inc_err_set(err, -ret, "map %s: %s", bpf_map__name(map),
+					   strerror(-ret));
 	}
 	ret = inc_xdp_test__load(b->test);
 	if (ret)
@@ -113,10 +115,10 @@ static int open_test_object(struct bench *b, struct inc_err *err)
 
 static int setup(struct bench *b, struct inc_err *err)
 {
-	struct inc_switch_opts opts = { .sz = sizeof(opts), .max_groups = 1, .max_connections = 64 };
+	struct inc_switch_opts opts = {.sz = sizeof(opts), .max_groups = 1, .max_connections = 64};
 	uint32_t desc = INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, 1);
-	struct inc_group_spec spec = { .communicator = 1, .payload = b->payload, .slots = 64,
-				       .children = b->children };
+	struct inc_group_spec spec = {
+		.communicator = 1, .payload = b->payload, .slots = 64, .children = b->children};
 	const struct inc_group_cfg *group;
 	int ret;
 
@@ -141,8 +143,8 @@ static int setup(struct bench *b, struct inc_err *err)
 	group = inc_switch_group(b->sw, ret);
 	/* the others have given zeros, so the sum leaves the frame's payload as it is */
 	for (uint32_t c = 1; c < b->children; c++) {
-		struct inc_buf *row = &inc_switch_contribs(b->sw)[group->contrib_base +
-								  (c << group->log2_slots)];
+		struct inc_buf *row =
+			&inc_switch_contribs(b->sw)[group->contrib_base + (c << group->log2_slots)];
 
 		row->desc = desc;
 		row->len = b->payload;
@@ -223,13 +225,13 @@ static void print(const char *name, struct figure f, bool json, const struct ben
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "payload", required_argument, NULL, 'p' },
-		{ "children", required_argument, NULL, 'c' },
-		{ "json", no_argument, NULL, 'j' },
-		{ "help", no_argument, NULL, 'h' },
+		{"payload", required_argument, NULL, 'p'},
+		{"children", required_argument, NULL, 'c'},
+		{"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'},
 		{},
 	};
-	struct bench b = { .payload = 1024, .children = 4 };
+	struct bench b = {.payload = 1024, .children = 4};
 	struct inc_err err = {};
 	bool json = false;
 	struct figure f;
@@ -248,7 +250,8 @@ int main(int argc, char **argv)
 			json = true;
 			break;
 		case 'h':
-			puts("usage: bench_xdp [--payload 256|512|1024|2048] [--children 2..32] [--json]");
+			puts("usage: bench_xdp [--payload 256|512|1024|2048] [--children 2..32] "
+			     "[--json]");
 			return 0;
 		default:
 			return 2;
@@ -274,11 +277,14 @@ int main(int argc, char **argv)
 		uint32_t want;
 		uint64_t arrived;
 	} rows[] = {
-		{ "empty XDP program", b.test->progs.inc_bench_empty, 2, 0 },
-		{ "putting state back (part of what follows)", b.test->progs.inc_bench_reset_only, 2, 0 },
-		{ "contribution, not the last", b.test->progs.inc_bench_handle, 1, 0 },
-		{ "last contribution, sum, ICRC of result", b.test->progs.inc_bench_handle, 4, others },
-		{ "the same and one copy with its ICRC", b.test->progs.inc_bench_handle_copy, 2, others },
+		{"empty XDP program", b.test->progs.inc_bench_empty, 2, 0},
+		{"putting state back (part of what follows)", b.test->progs.inc_bench_reset_only, 2,
+		 0},
+		{"contribution, not the last", b.test->progs.inc_bench_handle, 1, 0},
+		{"last contribution, sum, ICRC of result", b.test->progs.inc_bench_handle, 4,
+		 others},
+		{"the same and one copy with its ICRC", b.test->progs.inc_bench_handle_copy, 2,
+		 others},
 	};
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		ret = run(&b, rows[i].prog, rows[i].want, rows[i].arrived, &f, &err);

@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PORT	    53199
+#define PORT        53199
 #define CONNECT_MS  10000
 #define MAX_SAMPLES 64
 
@@ -43,11 +43,11 @@ static int die(const char *what)
 
 static int connect_ring(struct ring *r, char **addrs)
 {
-	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(PORT) };
-	struct sockaddr_in any = { .sin_family = AF_INET, .sin_port = htons(PORT) };
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(PORT)};
+	struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons(PORT)};
 	uint64_t deadline = now_ns() + CONNECT_MS * 1000000ull;
 	int one = 1, lfd = socket(AF_INET, SOCK_STREAM, 0);
-	struct pollfd p = { .fd = lfd, .events = POLLIN };
+	struct pollfd p = {.fd = lfd, .events = POLLIN};
 
 	setsockopt(lfd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	if (bind(lfd, (struct sockaddr *)&any, sizeof(any)) || listen(lfd, 1))
@@ -75,8 +75,8 @@ static int exchange(struct ring *r, const char *out, size_t out_len, char *in, s
 {
 	while (out_len || in_len) {
 		struct pollfd p[2] = {
-			{ .fd = out_len ? r->next : -1, .events = POLLOUT },
-			{ .fd = in_len ? r->prev : -1, .events = POLLIN },
+			{.fd = out_len ? r->next : -1, .events = POLLOUT},
+			{.fd = in_len ? r->prev : -1, .events = POLLIN},
 		};
 		ssize_t n;
 
@@ -134,8 +134,8 @@ static int compare_u64(const void *a, const void *b)
 
 int main(int argc, char **argv)
 {
-	struct ring r = { .rank = atoi(getenv("INCCL_RANK") ?: "0"),
-			  .size = atoi(getenv("INCCL_WORLD_SIZE") ?: "0") };
+	struct ring r = {.rank = atoi(getenv("INCCL_RANK") ?: "0"),
+			 .size = atoi(getenv("INCCL_WORLD_SIZE") ?: "0")};
 	size_t bytes = argc > 1 ? strtoull(argv[1], NULL, 0) : 0, count = bytes / 4;
 	int iters = argc > 2 ? atoi(argv[2]) : 0;
 	uint64_t ns[MAX_SAMPLES], wrong = 0;
@@ -160,11 +160,13 @@ int main(int argc, char **argv)
 		if (k >= 0)
 			ns[k] = now_ns() - t0;
 		for (size_t i = 0; i < count; i++)
-			wrong += (uint32_t)v[i] != (uint32_t)(i * 7 * r.size + r.size * (r.size - 1) / 2);
+			wrong += (uint32_t)v[i] !=
+				 (uint32_t)(i * 7 * r.size + r.size * (r.size - 1) / 2);
 	}
 	qsort(ns, iters, sizeof(ns[0]), compare_u64);
 	if (r.rank == 0)
-		printf("{\"collective\":\"allreduce\",\"transport\":\"tcp-ring\",\"ranks\":%d,\"bytes\":%zu,"
+		printf("{\"collective\":\"allreduce\",\"transport\":\"tcp-ring\",\"ranks\":%d,"
+		       "\"bytes\":%zu,"
 		       "\"iters\":%d,\"time_us\":%.1f,\"algbw_gbps\":%.3f,\"wrong\":%llu}\n",
 		       r.size, bytes, iters, ns[iters / 2] / 1e3, bytes * 8.0 / ns[iters / 2],
 		       (unsigned long long)wrong);
