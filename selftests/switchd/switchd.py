@@ -125,6 +125,11 @@ class Daemon:
         expect(answer["type"] == "answer", f"{what}: {answer}")
         return answer["data"]
 
+    def pid(self):
+        """As its lock says."""
+        with open(f"{RUN_DIR}/{self.instance}.lock") as f:
+            return int(f.read())
+
     def slowpath(self, name):
         return self.ask("status")["slowpath"][name]
 
