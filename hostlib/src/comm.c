@@ -314,6 +314,7 @@ int inccl_communicator_destroy(struct inccl_communicator *comm)
 	group = comm->group;
 	pthread_mutex_lock(&comm->lock);
 	ret = -comm->error;
+	inccl_comm_settle(comm, deadline_after_ms(SETTLE_MS));
 	comm->stop = true;
 	pthread_cond_broadcast(&comm->parked);
 	pthread_mutex_unlock(&comm->lock);

@@ -31,6 +31,7 @@
 #define ORPHAN_TIMEOUT_MS 5000
 /* After a mismatch the controller's notice names the ranks: wait for it so long. */
 #define NOTICE_GRACE_MS 500
+#define SETTLE_MS       200
 
 struct inccl_log {
 	void (*fn)(void *ctx, const char *line);
@@ -215,6 +216,8 @@ bool inccl_comm_drive(struct inccl_communicator *comm, struct inccl_request *req
 		      uint64_t deadline_ns);
 /* A user's call begins: whoever sleeps with an old view of the timers is woken. */
 void inccl_comm_enter(struct inccl_communicator *comm);
+/* Before the end: until the peer has been told of all results, or the deadline. */
+void inccl_comm_settle(struct inccl_communicator *comm, uint64_t deadline_ns);
 void *inccl_comm_thread(void *comm);
 
 /* collective.c */

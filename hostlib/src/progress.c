@@ -258,6 +258,21 @@ bool inccl_comm_drive(struct inccl_communicator *comm, struct inccl_request *req
 	return req->done;
 }
 
+void inccl_comm_settle(struct inccl_communicator *comm, uint64_t deadline_ns)
+{
+	struct inccl_endpoint *ep = comm->ep;
+
+	comm->driver = DRIVER_WAITER;
+	for (;;) {
+		inccl_comm_advance(comm);
+		/* with requests given up by their owner there is nothing to settle */
+		if (comm->error || comm->head || ep->ops->quiet(ep) || now_ns() >= deadline_ns)
+			break;
+		sleep_in_poll(comm, false, deadline_ns);
+	}
+	comm->driver = DRIVER_NONE;
+}
+
 void *inccl_comm_thread(void *arg)
 {
 	struct inccl_communicator *comm = arg;
