@@ -15,6 +15,7 @@
 #include "userspace/switchd.h"
 
 #define MAX_CLIENTS 16
+#define BACKLOG	    128
 #define MAX_LINE    (64 * 1024)
 #define MAX_WRITE   (8 << 20)
 #define TIMEOUT_MS  5000
@@ -115,7 +116,7 @@ int inc_query_server_start(struct inc_daemon *d, struct inc_query_server **out, 
 		goto fail_fd;
 	}
 	strcpy(s->path, addr.sun_path);
-	s->listener = evconnlistener_new(d->base, on_accept, s, LEV_OPT_CLOSE_ON_FREE, MAX_CLIENTS,
+	s->listener = evconnlistener_new(d->base, on_accept, s, LEV_OPT_CLOSE_ON_FREE, BACKLOG,
 					 fd);
 	if (!s->listener) {
 		ret = inc_err_set(err, errno, "local socket %s: %s", s->path, strerror(errno));
