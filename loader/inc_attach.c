@@ -53,7 +53,8 @@ static int open_ext(struct inc_switch *sw, struct inc_err *err)
 	if (!sw->ext_obj)
 		return inc_err_set(err, errno, "BPF object cannot be opened for libxdp: %s",
 				   strerror(errno));
-	bpf_object__for_each_map(map, sw->ext_obj) {
+	bpf_object__for_each_map(map, sw->ext_obj)
+	{
 		own = bpf_object__find_map_by_name(sw->skel->obj, bpf_map__name(map));
 		ret = own ? bpf_map__reuse_fd(map, bpf_map__fd(own)) : -ENOENT;
 		if (ret) {
@@ -62,8 +63,8 @@ static int open_ext(struct inc_switch *sw, struct inc_err *err)
 			goto fail;
 		}
 	}
-	bpf_program__set_autoload(
-		bpf_object__find_program_by_name(sw->ext_obj, INC_PROG_EGRESS), false);
+	bpf_program__set_autoload(bpf_object__find_program_by_name(sw->ext_obj, INC_PROG_EGRESS),
+				  false);
 	prog_opts.obj = sw->ext_obj;
 	sw->ext = xdp_program__create(&prog_opts);
 	ret = libxdp_get_error(sw->ext);

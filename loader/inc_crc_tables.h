@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#define INC_CRC_SLICES	 8
+#define INC_CRC_SLICES   8
 #define INC_SHIFT_POWERS 10
 
 /*

@@ -17,7 +17,7 @@ struct build {
 	uint32_t group;
 	uint32_t port_groups; /* entries of inc_port_group made, in order of the children */
 	uint32_t lookups;     /* entries of inc_conn_lookup made */
-	bool ports;	      /* inc_group_ports[group] set */
+	bool ports;           /* inc_group_ports[group] set */
 };
 
 static const char *addr_text(__be32 addr, char text[INET_ADDRSTRLEN])
@@ -52,8 +52,7 @@ static int check_child(const struct inc_group_spec *spec, uint32_t i, struct inc
 	char name[IF_NAMESIZE];
 	uint32_t j;
 
-#define REFUSE(...)                                                                               \
-	return inc_err_set(err, EINVAL, "communicator %u, rank %u: " __VA_ARGS__)
+#define REFUSE(...) return inc_err_set(err, EINVAL, "communicator %u, rank %u: " __VA_ARGS__)
 	for (j = 0; j < i; j++)
 		if (spec->child[j].rank == c->rank)
 			REFUSE("the rank stands twice", spec->communicator, c->rank);
@@ -125,9 +124,9 @@ static void group_range(const struct inc_group_cfg *g, enum range what, uint32_t
 {
 	uint32_t slots = 1u << g->log2_slots;
 
-	*base = what == RANGE_CONN	 ? g->conn_base
+	*base = what == RANGE_CONN      ? g->conn_base
 		: what == RANGE_CONTRIB ? g->contrib_base
-					 : g->result_base;
+					: g->result_base;
 	*len = what == RANGE_CONN      ? g->children
 	       : what == RANGE_CONTRIB ? g->children * slots
 				       : slots;
@@ -404,8 +403,7 @@ static int undo(struct inc_switch *sw, struct build *b, struct inc_err *err)
 		bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_CONN_LOOKUP), &key);
 	}
 	/* writing to a map of maps waits until all programs that run now have ended */
-	if (b->ports &&
-	    bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_GROUP_PORTS), &b->group))
+	if (b->ports && bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_GROUP_PORTS), &b->group))
 		ret = inc_err_set(err, errno, "map %s: group %u cannot be deleted: %s",
 				  INC_MAP_GROUP_PORTS, b->group, strerror(errno));
 	for (i = 0; i < b->port_groups; i += port_run(b->conn, i, b->cfg.children)) {

@@ -231,8 +231,8 @@ static size_t mmap_len(const struct bpf_map *map)
 
 static int map_memory(const struct bpf_map *map, void **addr, struct inc_err *err)
 {
-	void *p = mmap(NULL, mmap_len(map), PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(map),
-		       0);
+	void *p =
+		mmap(NULL, mmap_len(map), PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(map), 0);
 
 	if (p == MAP_FAILED)
 		return inc_err_set(err, errno, "map %s cannot be mapped into memory: %s",

@@ -20,16 +20,16 @@
 #include "bpf/inc_abi.h"
 #include "lib/inc_err.h"
 
-#define INC_BPFFS	  "/sys/fs/bpf"
-#define INC_PIN_ROOT	  INC_BPFFS "/inc"
-#define INC_RUN_DIR	  "/run/inc"
-#define INC_INSTANCE_LEN  32 /* with the final 0; letters, digits, '-' and '_' */
-#define INC_DEF_GROUPS	  64
-#define INC_DEF_CONNS	  1024
-#define INC_DEF_ROWS	  16384 /* of sizeof(struct inc_buf), and half as many for results */
-#define INC_MAX_GROUPS	  1024
-#define INC_MAX_CONNS	  32768
-#define INC_MAX_ROWS	  (1 << 20)
+#define INC_BPFFS        "/sys/fs/bpf"
+#define INC_PIN_ROOT     INC_BPFFS "/inc"
+#define INC_RUN_DIR      "/run/inc"
+#define INC_INSTANCE_LEN 32 /* with the final 0; letters, digits, '-' and '_' */
+#define INC_DEF_GROUPS   64
+#define INC_DEF_CONNS    1024
+#define INC_DEF_ROWS     16384 /* of sizeof(struct inc_buf), and half as many for results */
+#define INC_MAX_GROUPS   1024
+#define INC_MAX_CONNS    32768
+#define INC_MAX_ROWS     (1 << 20)
 
 enum inc_attach {
 	INC_ATTACH_AUTO = 0, /* libxdp, and a bpf_link where libxdp cannot */
@@ -40,14 +40,14 @@ enum inc_attach {
 /* sz is sizeof(struct inc_switch_opts); fields of 0 take the defaults above. */
 struct inc_switch_opts {
 	size_t sz;
-	const char *instance;	  /* names the pin directory; required with pin */
+	const char *instance; /* names the pin directory; required with pin */
 	uint32_t max_groups;
 	uint32_t max_connections;
-	uint32_t max_rows;	  /* contribution rows: children * slots, summed over groups */
+	uint32_t max_rows; /* contribution rows: children * slots, summed over groups */
 	enum inc_attach attach;
-	bool generic;		  /* generic (skb) XDP instead of native */
-	bool pin;		  /* pin everything under INC_PIN_ROOT/<instance> */
-	bool skip_icrc;		  /* do not check the ICRC of what comes in */
+	bool generic;   /* generic (skb) XDP instead of native */
+	bool pin;       /* pin everything under INC_PIN_ROOT/<instance> */
+	bool skip_icrc; /* do not check the ICRC of what comes in */
 };
 
 struct inc_child_spec {
@@ -57,19 +57,19 @@ struct inc_child_spec {
 	__be32 own_addr;
 	uint32_t peer_qpn;
 	uint32_t own_qpn;
-	uint16_t peer_port;	/* 0: 4791 */
-	uint16_t own_port;	/* 0: 4791 */
+	uint16_t peer_port; /* 0: 4791 */
+	uint16_t own_port;  /* 0: 4791 */
 	uint16_t pkey;
-	uint16_t flags;		/* INC_CONN_F_* */
-	uint32_t rx_start_psn;	/* PSN of the peer's first packet */
-	uint32_t tx_start_psn;	/* PSN of the first result */
+	uint16_t flags;        /* INC_CONN_F_* */
+	uint32_t rx_start_psn; /* PSN of the peer's first packet */
+	uint32_t tx_start_psn; /* PSN of the first result */
 };
 
 struct inc_group_spec {
-	uint32_t communicator;	/* unique in the switch */
-	uint32_t payload;	/* 256, 512, 1024 or 2048 */
-	uint32_t slots;		/* a power of two up to INC_MAX_SLOTS */
-	uint32_t flags;		/* INC_GROUP_F_NET_ORDER or 0 */
+	uint32_t communicator; /* unique in the switch */
+	uint32_t payload;      /* 256, 512, 1024 or 2048 */
+	uint32_t slots;        /* a power of two up to INC_MAX_SLOTS */
+	uint32_t flags;        /* INC_GROUP_F_NET_ORDER or 0 */
 	uint32_t children;
 	struct inc_child_spec child[INC_MAX_CHILDREN];
 };
@@ -77,9 +77,9 @@ struct inc_group_spec {
 struct inc_switch_port {
 	char name[IF_NAMESIZE];
 	uint32_t ifindex;
-	uint32_t index;		 /* in inc_port */
+	uint32_t index; /* in inc_port */
 	bool generic;
-	enum inc_attach attach;	 /* how: INC_ATTACH_LIBXDP or INC_ATTACH_BPF_LINK */
+	enum inc_attach attach; /* how: INC_ATTACH_LIBXDP or INC_ATTACH_BPF_LINK */
 };
 
 struct inc_switch;

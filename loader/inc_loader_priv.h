@@ -11,14 +11,14 @@
 #define INC_PROG_SWITCH "inc_switch"
 #define INC_PROG_EGRESS "inc_egress"
 /* the same program as INC_PROG_SWITCH, loaded by libxdp as part of its dispatcher */
-#define INC_PROG_EXT	"inc_switch_ext"
+#define INC_PROG_EXT "inc_switch_ext"
 
 struct inc_xdp;
 
 struct inc_port_slot {
 	struct inc_switch_port port;
 	struct inc_switch_port *used; /* &port, or NULL: free */
-	int link_fd;		      /* of a bpf_link, else -1 */
+	int link_fd;                  /* of a bpf_link, else -1 */
 };
 
 struct inc_switch {

@@ -28,7 +28,8 @@ int inc_bpffs_mount(struct inc_err *err)
 	if (statfs(INC_BPFFS, &fs) == 0 && (unsigned long)fs.f_type == BPF_FS_MAGIC)
 		return 0;
 	if (mount("bpf", INC_BPFFS, "bpf", 0, "mode=0700"))
-		return inc_err_set(err, errno, "no BPF file system on %s and it cannot be mounted: %s",
+		return inc_err_set(err, errno,
+				   "no BPF file system on %s and it cannot be mounted: %s",
 				   INC_BPFFS, strerror(errno));
 	inc_info("mounted a BPF file system on %s", INC_BPFFS);
 	return 0;
@@ -139,8 +140,9 @@ static int clean_leftovers(struct inc_switch *sw, struct inc_err *err)
 	}
 	ret = empty_dir(dir);
 	if (ret)
-		return inc_err_set(err, -ret, "directory %s of a dead instance cannot be removed: %s",
-				   dir, strerror(-ret));
+		return inc_err_set(err, -ret,
+				   "directory %s of a dead instance cannot be removed: %s", dir,
+				   strerror(-ret));
 	return 0;
 }
 
@@ -207,14 +209,16 @@ int inc_pin_all(struct inc_switch *sw, struct inc_err *err)
 	struct bpf_map *map;
 	int ret;
 
-	bpf_object__for_each_map(map, sw->skel->obj) {
+	bpf_object__for_each_map(map, sw->skel->obj)
+	{
 		if (bpf_map__is_internal(map))
 			continue;
 		ret = inc_pin_fd(sw, bpf_map__fd(map), bpf_map__name(map), err);
 		if (ret)
 			return ret;
 	}
-	bpf_object__for_each_program(prog, sw->skel->obj) {
+	bpf_object__for_each_program(prog, sw->skel->obj)
+	{
 		ret = inc_pin_fd(sw, bpf_program__fd(prog), bpf_program__name(prog), err);
 		if (ret)
 			return ret;

@@ -145,8 +145,8 @@ static int read_groups(const struct inc_yaml_node *sw, struct inc_switch_conf *c
 	if (!conf->group)
 		return inc_err_set(err, ENOMEM, "no memory for %zu communicators", n);
 	if (!list) {
-		conf->group[0] = (struct inc_group_conf){
-			.payload = DEF_PAYLOAD, .slots = DEF_SLOTS};
+		conf->group[0] =
+			(struct inc_group_conf){.payload = DEF_PAYLOAD, .slots = DEF_SLOTS};
 		conf->n_groups = 1;
 	}
 	for (i = 0; !ret && i < n; i++)
@@ -233,11 +233,10 @@ static int check_unique(const struct inc_yaml_node *node, const struct inc_switc
 static int read_connection(const struct inc_yaml_node *node, struct inc_switch_conf *conf,
 			   struct inc_err *err)
 {
-	static const char *const known[] = {"up",	"communicator", "host_id",   "my_name",
-					    "my_ip",	"my_mac",	"my_port",   "my_qp",
-					    "my_psn",	"peer_ip",	"peer_mac",  "peer_port",
-					    "peer_qp",	"psn",		"pkey",	     "udp_csum",
-					    NULL};
+	static const char *const known[] = {
+		"up",      "communicator", "host_id", "my_name",  "my_ip",    "my_mac",
+		"my_port", "my_qp",        "my_psn",  "peer_ip",  "peer_mac", "peer_port",
+		"peer_qp", "psn",          "pkey",    "udp_csum", NULL};
 	struct inc_group_conf *g;
 	struct inc_conn_conf c;
 	uint32_t number = 0;
@@ -310,9 +309,10 @@ static int read_ports(const struct inc_yaml_node *list, struct inc_settings *s, 
 static int read_settings(const struct inc_yaml_node *map, struct inc_settings *s,
 			 struct inc_err *err)
 {
-	static const char *const known[] = {"mode",	"ports",      "max_groups",
-					    "max_connections", "max_rows", "rto_min_ms",
-					    "rto_max_ms", "ack_delay_ms", NULL};
+	static const char *const known[] = {
+		"mode",     "ports",      "max_groups", "max_connections",
+		"max_rows", "rto_min_ms", "rto_max_ms", "ack_delay_ms",
+		NULL};
 	const char *mode = NULL;
 	int ret;
 
@@ -329,8 +329,9 @@ static int read_settings(const struct inc_yaml_node *map, struct inc_settings *s
 	if (!ret && inc_yaml_get(map, "ports"))
 		ret = read_ports(inc_yaml_get(map, "ports"), s, err);
 	ret = ret ?: get_u32(map, "max_groups", false, 1, INC_MAX_GROUPS, &s->max_groups, err);
-	ret = ret ?: get_u32(map, "max_connections", false, 1, INC_MAX_CONNS, &s->max_connections,
-			     err);
+	ret = ret
+		      ?: get_u32(map, "max_connections", false, 1, INC_MAX_CONNS,
+				 &s->max_connections, err);
 	ret = ret ?: get_u32(map, "max_rows", false, 1, INC_MAX_ROWS, &s->max_rows, err);
 	ret = ret ?: get_u32(map, "rto_min_ms", false, 1, 60000, &s->rto_min_ms, err);
 	ret = ret ?: get_u32(map, "rto_max_ms", false, 1, 60000, &s->rto_max_ms, err);
@@ -364,7 +365,7 @@ static int check_ports(const struct inc_yaml_node *sw, struct inc_switch_conf *c
 static int read_switch(const struct inc_yaml_node *sw, struct inc_switch_conf *conf,
 		       struct inc_err *err)
 {
-	static const char *const known[] = {"id",	     "name",	 "root", "communicators",
+	static const char *const known[] = {"id",          "name",     "root", "communicators",
 					    "connections", "settings", NULL};
 	const struct inc_yaml_node *settings = inc_yaml_get(sw, "settings");
 	bool root = true;

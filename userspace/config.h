@@ -13,7 +13,7 @@
 #include <netinet/in.h>
 #include "loader/inc_loader.h"
 
-#define INC_SWITCH_NAME_LEN INC_INSTANCE_LEN
+#define INC_SWITCH_NAME_LEN  INC_INSTANCE_LEN
 #define INC_DEF_RTO_MIN_MS   5
 #define INC_DEF_RTO_MAX_MS   1000
 #define INC_DEF_ACK_DELAY_MS 2

@@ -145,7 +145,7 @@ int inc_config_json(const json_t *config, struct inc_group_conf *out, struct inc
 	    json_array_size(list) > INC_MAX_CHILDREN)
 		return inc_err_set(err, EINVAL, "connections: must be a list of 1 to %d",
 				   INC_MAX_CHILDREN);
-	json_array_foreach(list, i, v) {
+	json_array_foreach (list, i, v) {
 		snprintf(where, sizeof(where), "connections[%zu].", i);
 		ret = read_conn(v, where, &out->conn[i], err);
 		if (ret)

@@ -45,8 +45,9 @@ static int open_ports(struct inc_daemon *d, struct inc_err *err)
 
 	for (i = 0; i < s->n_ports; i++) {
 		ret = inc_switch_attach_port(d->sw, s->port[i], err);
-		ret = ret ?: inc_slowpath_add_port(d->sp, inc_switch_port_find(d->sw, s->port[i]),
-						   err);
+		ret = ret
+			      ?: inc_slowpath_add_port(
+					 d->sp, inc_switch_port_find(d->sw, s->port[i]), err);
 		if (ret)
 			return ret;
 	}
@@ -227,14 +228,15 @@ static void log_totals(const struct inc_daemon *d)
 	if (!d->sp || inc_switch_read_counters(d->sw, &c, NULL))
 		return;
 	s = inc_slowpath_stats(d->sp);
-	inc_info("received %llu = passed %llu + dropped %llu + absorbed %llu + answered %llu + "
-		 "multicast %llu (%s); resent %llu, timeouts %llu, NAKs served %llu, ACKs paid %llu",
-		 (unsigned long long)c.received, (unsigned long long)c.passed,
-		 (unsigned long long)c.dropped, (unsigned long long)c.absorbed,
-		 (unsigned long long)c.answered, (unsigned long long)c.multicast,
-		 c.balanced ? "balanced" : "NOT balanced", (unsigned long long)s->results_resent,
-		 (unsigned long long)s->timeouts, (unsigned long long)s->naks_served,
-		 (unsigned long long)s->acks_paid);
+	inc_info(
+		"received %llu = passed %llu + dropped %llu + absorbed %llu + answered %llu + "
+		"multicast %llu (%s); resent %llu, timeouts %llu, NAKs served %llu, ACKs paid %llu",
+		(unsigned long long)c.received, (unsigned long long)c.passed,
+		(unsigned long long)c.dropped, (unsigned long long)c.absorbed,
+		(unsigned long long)c.answered, (unsigned long long)c.multicast,
+		c.balanced ? "balanced" : "NOT balanced", (unsigned long long)s->results_resent,
+		(unsigned long long)s->timeouts, (unsigned long long)s->naks_served,
+		(unsigned long long)s->acks_paid);
 }
 
 void inc_daemon_stop(struct inc_daemon *d)

@@ -8,7 +8,7 @@
 #include "lib/inc_roce.h"
 #include "userspace/packet.h"
 
-#define IP_DF	    0x4000
+#define IP_DF       0x4000
 #define HEADERS_LEN (INC_ETH_LEN + INC_IP_LEN + INC_UDP_LEN + INC_BTH_LEN)
 
 /* Ones' complement sum, not yet folded; an odd last byte counts as if a 0 followed. */
@@ -168,8 +168,8 @@ uint64_t inc_rnr_timeout_ns(uint8_t syndrome)
 {
 	/* InfiniBand Architecture Specification Vol. 1, table 45: units of 10 us */
 	static const uint32_t tens_of_us[32] = {
-		65536, 1,    2,	   3,	 4,    6,    8,	   12,	 16,   24,   32,
-		48,    64,   96,   128,	 192,  256,  384,  512,	 768,  1024, 1536,
+		65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,    32,
+		48,    64,   96,   128,  192,  256,   384,   512,   768,   1024,  1536,
 		2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
 	};
 

@@ -12,8 +12,8 @@
 #include "bpf/inc_abi.h"
 #include "bpf/inc_wire.h"
 
-#define INC_FRAME_MAX                                                                             \
-	(INC_ETH_LEN + INC_IP_LEN + INC_UDP_LEN + INC_BTH_LEN + INC_RETH_LEN + INC_IMM_LEN +      \
+#define INC_FRAME_MAX                                                                        \
+	(INC_ETH_LEN + INC_IP_LEN + INC_UDP_LEN + INC_BTH_LEN + INC_RETH_LEN + INC_IMM_LEN + \
 	 INC_MAX_PAYLOAD + INC_ICRC_LEN)
 
 struct inc_macs {

@@ -59,12 +59,10 @@ static json_t *query_counters(struct inc_daemon *d, struct inc_err *err)
 		return NULL;
 	}
 	for (i = 0; i < INC_CTR_MAX; i++)
-		json_array_append_new(list,
-				      json_pack("{s:s, s:s%, s:o, s:s}", "name",
-						inc_counter_info[i].name, "class",
-						&inc_counter_info[i].class, (size_t)1, "value",
-						count(c.value[i]), "text",
-						inc_counter_info[i].text));
+		json_array_append_new(
+			list, json_pack("{s:s, s:s%, s:o, s:s}", "name", inc_counter_info[i].name,
+					"class", &inc_counter_info[i].class, (size_t)1, "value",
+					count(c.value[i]), "text", inc_counter_info[i].text));
 	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}", "received", count(c.received),
 			 "passed", count(c.passed), "dropped", count(c.dropped), "absorbed",
 			 count(c.absorbed), "answered", count(c.answered), "multicast",
@@ -148,7 +146,7 @@ static json_t *query_ports(struct inc_daemon *d, struct inc_err *err)
 	struct port_stats s;
 	size_t i;
 
-	json_array_foreach(list, i, v) {
+	json_array_foreach (list, i, v) {
 		port = inc_switch_port_at(d->sw, i);
 		read_port_stats(port->name, &s);
 		json_object_set_new(v, "ifindex", json_integer(port->ifindex));
@@ -163,7 +161,8 @@ static json_t *query_ports(struct inc_daemon *d, struct inc_err *err)
 	return list;
 }
 
-static const char *conn_state_name(const struct inc_conn_state *st, const struct inc_group_state *gst,
+static const char *conn_state_name(const struct inc_conn_state *st,
+				   const struct inc_group_state *gst,
 				   const struct inc_conn_stats *stats)
 {
 	if (st->error || gst->error)

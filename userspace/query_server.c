@@ -15,7 +15,7 @@
 #include "userspace/switchd.h"
 
 #define MAX_CLIENTS 16
-#define BACKLOG	    128
+#define BACKLOG     128
 #define MAX_LINE    (64 * 1024)
 #define MAX_WRITE   (8 << 20)
 #define TIMEOUT_MS  5000
@@ -73,7 +73,7 @@ static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct socka
 	/* who only holds connections open makes room for who asks */
 	if (s->n_clients >= MAX_CLIENTS) {
 		LIST_FOREACH(c, &s->clients, entry)
-			oldest = c;
+		oldest = c;
 		client_free(oldest);
 	}
 	c = calloc(1, sizeof(*c));
@@ -116,8 +116,7 @@ int inc_query_server_start(struct inc_daemon *d, struct inc_query_server **out, 
 		goto fail_fd;
 	}
 	strcpy(s->path, addr.sun_path);
-	s->listener = evconnlistener_new(d->base, on_accept, s, LEV_OPT_CLOSE_ON_FREE, BACKLOG,
-					 fd);
+	s->listener = evconnlistener_new(d->base, on_accept, s, LEV_OPT_CLOSE_ON_FREE, BACKLOG, fd);
 	if (!s->listener) {
 		ret = inc_err_set(err, errno, "local socket %s: %s", s->path, strerror(errno));
 		unlink(s->path);

@@ -14,12 +14,12 @@
 #include "lib/inc_roce.h"
 #include "userspace/slowpath_priv.h"
 
-#define BURST	       64 /* packets sent beyond what is acknowledged */
+#define BURST          64 /* packets sent beyond what is acknowledged */
 #define MAX_BACKOFF    10 /* doublings; rto_max bounds the time */
 #define UNRESPONSIVE   8  /* timeouts in a row ... */
 #define UNRESPONSIVE_S 3  /* ... and seconds without progress, both */
 /* A row that is being written is read again this often; a writer needs about 1 us. */
-#define READ_ATTEMPTS  4
+#define READ_ATTEMPTS 4
 
 static struct inc_xsk *xsk_of(struct inc_slowpath *sp, const struct sp_conn *c)
 {

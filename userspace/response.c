@@ -73,8 +73,8 @@ static int describe(const struct inc_slowpath *sp, const struct sp_group *g, uin
 			"rank %u called collective %u operator %u type %u root %u sequence %u with "
 			"%u bytes",
 			conn_cfg(sp, &g->conn[child])->rank, INC_DESC_COLL(row->desc),
-			INC_DESC_OP(row->desc), INC_DESC_DTYPE(row->desc),
-			INC_DESC_ROOT(row->desc), INC_DESC_SEQ(row->desc), row->len);
+			INC_DESC_OP(row->desc), INC_DESC_DTYPE(row->desc), INC_DESC_ROOT(row->desc),
+			INC_DESC_SEQ(row->desc), row->len);
 }
 
 static void on_mismatch(struct inc_slowpath *sp, struct sp_group *g, const struct inc_event *e)

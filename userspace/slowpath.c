@@ -20,13 +20,14 @@ const struct inc_buf *sp_contrib(const struct inc_slowpath *sp, const struct sp_
 {
 	uint64_t slot = r & ((1u << g->cfg.log2_slots) - 1);
 
-	return &inc_switch_contribs(sp->sw)[g->cfg.contrib_base + (child << g->cfg.log2_slots) +
-					    slot];
+	return &inc_switch_contribs(
+		sp->sw)[g->cfg.contrib_base + (child << g->cfg.log2_slots) + slot];
 }
 
 const struct inc_buf *sp_result(const struct inc_slowpath *sp, const struct sp_group *g, uint64_t r)
 {
-	return &inc_switch_results(sp->sw)[g->cfg.result_base + (r & ((1u << g->cfg.log2_slots) - 1))];
+	return &inc_switch_results(
+		sp->sw)[g->cfg.result_base + (r & ((1u << g->cfg.log2_slots) - 1))];
 }
 
 static void arm(struct inc_slowpath *sp, unsigned int ms)
@@ -119,8 +120,8 @@ int inc_slowpath_new(struct event_base *base, struct inc_switch *sw,
 		ret = inc_err_set(err, errno, "map %s: %s", INC_MAP_EVENT, strerror(errno));
 		goto fail;
 	}
-	sp->ring_readable = event_new(base, ring_buffer__epoll_fd(sp->ring), EV_READ | EV_PERSIST,
-				      on_ring, sp);
+	sp->ring_readable =
+		event_new(base, ring_buffer__epoll_fd(sp->ring), EV_READ | EV_PERSIST, on_ring, sp);
 	if (!sp->ring_readable || event_add(sp->ring_readable, NULL)) {
 		ret = inc_err_set(err, ENOMEM, "map %s: no event", INC_MAP_EVENT);
 		goto fail;
@@ -169,9 +170,10 @@ int inc_slowpath_add_port(struct inc_slowpath *sp, const struct inc_switch_port 
 	uint32_t queues = inc_rx_queues(port->name), key;
 
 	if (queues > INC_PORT_QUEUES) {
-		inc_warn("port %s: NAKs that arrive on its queues %d to %u will be dropped (ethtool "
-			 "-L %s combined %d)",
-			 port->name, INC_PORT_QUEUES, queues - 1, port->name, INC_PORT_QUEUES);
+		inc_warn(
+			"port %s: NAKs that arrive on its queues %d to %u will be dropped (ethtool "
+			"-L %s combined %d)",
+			port->name, INC_PORT_QUEUES, queues - 1, port->name, INC_PORT_QUEUES);
 		queues = INC_PORT_QUEUES;
 	}
 	p->ifindex = port->ifindex;
@@ -252,8 +254,7 @@ void inc_slowpath_remove_group(struct inc_slowpath *sp, uint32_t group)
 bool inc_slowpath_conn_stats(const struct inc_slowpath *sp, uint32_t group, uint32_t child,
 			     struct inc_conn_stats *out)
 {
-	if (group >= sp->max_groups || !sp->group[group] ||
-	    child >= sp->group[group]->cfg.children)
+	if (group >= sp->max_groups || !sp->group[group] || child >= sp->group[group]->cfg.children)
 		return false;
 	*out = sp->group[group]->conn[child].stats;
 	out->rtt_us = sp->group[group]->conn[child].srtt_ns / 1000;

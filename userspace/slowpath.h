@@ -64,7 +64,7 @@ struct inc_slowpath_stats {
 	uint64_t timeouts;
 	uint64_t results_resent;
 	uint64_t results_pending; /* results that XDP could not send */
-	uint64_t results_gone;	  /* not resent: the child moved on, so it has them */
+	uint64_t results_gone;    /* not resent: the child moved on, so it has them */
 	uint64_t acks_paid;
 	uint64_t naks_sent;
 };

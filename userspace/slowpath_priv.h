@@ -15,7 +15,7 @@ struct sp_conn {
 	uint32_t id;
 	struct inc_macs macs; /* from the configuration; all zero: not given */
 	bool have_macs;
-	uint64_t acked;	      /* all results before it are known to be kept */
+	uint64_t acked;       /* all results before it are known to be kept */
 	uint64_t progress_ns; /* when acked moved, or something became outstanding */
 	uint64_t sent_ns;     /* of the last resend */
 	uint64_t resend_next; /* results [resend_next, resend_end) are to be sent again */
@@ -28,7 +28,7 @@ struct sp_conn {
 	uint64_t rttvar_ns;
 	uint64_t rto_ns;
 	unsigned int backoff; /* timeouts since the last progress */
-	uint64_t paid;	      /* acknowledged by the slow path up to this r */
+	uint64_t paid;        /* acknowledged by the slow path up to this r */
 	uint64_t owed_r;      /* the owed ACK seen last, and since when */
 	uint64_t owed_ns;
 	struct inc_conn_stats stats;
@@ -93,7 +93,8 @@ static inline const struct inc_conn_cfg *conn_cfg(const struct inc_slowpath *sp,
 
 const struct inc_buf *sp_contrib(const struct inc_slowpath *sp, const struct sp_group *g,
 				 uint32_t child, uint64_t r);
-const struct inc_buf *sp_result(const struct inc_slowpath *sp, const struct sp_group *g, uint64_t r);
+const struct inc_buf *sp_result(const struct inc_slowpath *sp, const struct sp_group *g,
+				uint64_t r);
 
 /* resend.c */
 

@@ -14,12 +14,12 @@
 #include "lib/inc_log.h"
 #include "userspace/switchd.h"
 
-#define RETRY_MIN_MS	100
-#define RETRY_MAX_MS	5000
-#define CONNECT_MS	5000 /* also for the answer to hello */
-#define MAX_LINE	(1 << 20)
-#define MAX_WRITE	(16 << 20)
-#define MESSAGE_MS	10000
+#define RETRY_MIN_MS 100
+#define RETRY_MAX_MS 5000
+#define CONNECT_MS   5000 /* also for the answer to hello */
+#define MAX_LINE     (1 << 20)
+#define MAX_WRITE    (16 << 20)
+#define MESSAGE_MS   10000
 
 enum state { WAITING, CONNECTING, GREETING, CONNECTED };
 
@@ -28,9 +28,9 @@ struct inc_client {
 	enum state state;
 	struct sockaddr_storage addr;
 	socklen_t addr_len;
-	struct event *timer;	 /* the next attempt, or the end of patience with this one */
+	struct event *timer;     /* the next attempt, or the end of patience with this one */
 	struct event *connected; /* while CONNECTING */
-	int fd;			 /* while CONNECTING */
+	int fd;                  /* while CONNECTING */
 	struct inc_ndjson *conn;
 	unsigned int retry_ms;
 	bool warned; /* the present outage has been logged */
@@ -79,8 +79,7 @@ static void send_hello(struct inc_client *c)
 	for (g = 0; g < o->max_groups; g++)
 		if (inc_switch_group(c->d->sw, g))
 			json_array_append_new(
-				numbers,
-				json_integer(inc_switch_group(c->d->sw, g)->communicator));
+				numbers, json_integer(inc_switch_group(c->d->sw, g)->communicator));
 	inc_ndjson_send_new(c->conn,
 			    json_pack("{s:s, s:i, s:s, s:o, s:{s:i, s:i, s:I, s:I, s:I}, s:o}",
 				      "type", "hello", "version", INC_SWITCHD_PROTOCOL, "switch",
@@ -96,7 +95,7 @@ static bool listed(const json_t *list, uint32_t number)
 	const json_t *v;
 	size_t i;
 
-	json_array_foreach(list, i, v)
+	json_array_foreach (list, i, v)
 		if (json_integer_value(v) == number)
 			return true;
 	return false;

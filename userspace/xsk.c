@@ -21,7 +21,7 @@
 #define TX_FRAMES  256u
 #define RX_BATCH   32u
 /* The kernel sends a bounded number of frames per call, 16 at the least. */
-#define MAX_KICKS  (TX_FRAMES / 16 + 2)
+#define MAX_KICKS (TX_FRAMES / 16 + 2)
 
 _Static_assert(INC_FRAME_MAX <= FRAME_SIZE, "a result fits a frame");
 
@@ -195,8 +195,8 @@ int inc_xsk_open(struct event_base *base, const char *ifname, uint32_t queue, in
 				  ret == -EBUSY ? " (the queue has one already)" : "");
 		goto fail;
 	}
-	x->readable = event_new(base, xsk_socket__fd(x->socket), EV_READ | EV_PERSIST, on_readable,
-				x);
+	x->readable =
+		event_new(base, xsk_socket__fd(x->socket), EV_READ | EV_PERSIST, on_readable, x);
 	if (!x->readable || event_add(x->readable, NULL)) {
 		ret = inc_err_set(err, ENOMEM, "port %s: no event for an AF_XDP socket", ifname);
 		goto fail;
