@@ -141,6 +141,17 @@ static void serve_until(struct world *w, uint64_t completed)
 	}
 }
 
+/* Until it has sent so many packets again. */
+static void serve_until_resent(struct world *w, uint64_t packets)
+{
+	uint64_t end = deadline_after_ms(HEAR_MS);
+
+	while (w->ep->stats.packets_resent < packets) {
+		assert_int_equal(serve(w, 1), 0);
+		assert_true(now_ns() < end);
+	}
+}
+
 static void hear_ack(struct world *w, uint8_t syndrome, unsigned int r)
 {
 	struct inccl_packet pkt;
@@ -290,7 +301,7 @@ static void timeout_probes(void **state)
 	post_all(w, 8);
 	hear(w, 0, 8);
 	peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + 1);
-	assert_int_equal(serve(w, 40), 0);
+	serve_until_resent(w, 1);
 	hear(w, 2, 1);
 	assert_true(w->heard[2].ackreq);
 	/* the rest had arrived, only the ACK had not: nothing is sent again, however long
@@ -300,6 +311,32 @@ static void timeout_probes(void **state)
 	while (peer_hear(&w->peer, &pkt, 0))
 		assert_int_equal(pkt.psn, w->peer.host_psn + 2);
 	hear_nothing(w);
+}
+
+/* All was late, nothing lost: a timeout must not send the whole flight again. */
+static void timeout_recovers_gently(void **state)
+{
+	struct world *w = *state;
+	struct inccl_packet pkt;
+
+	post_all(w, SLOTS);
+	hear(w, 0, SLOTS);
+	serve_until_resent(w, 1);
+	hear(w, 0, 1);
+	peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn);
+	assert_int_equal(serve(w, 0), 0);
+	hear(w, 1, 2);
+	assert_true(w->heard[2].ackreq);
+	assert_false(peer_hear(&w->peer, &pkt, 0));
+	peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + 2);
+	assert_int_equal(serve(w, 0), 0);
+	hear(w, 3, 4);
+	assert_false(peer_hear(&w->peer, &pkt, 0));
+	/* now the first ones' acknowledgement is there */
+	peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + SLOTS - 1);
+	hear_nothing(w);
+	assert_int_equal(w->ep->stats.packets_resent, 7);
+	assert_int_equal(w->ep->stats.timeouts, 1);
 }
 
 static void result_implies_ack(void **state)
@@ -325,7 +362,7 @@ static void rnr_waits(void **state)
 	hear(w, 0, 4);
 	begin = now_ns();
 	peer_ack(&w->peer, INC_AETH_RNR | 20, w->peer.host_psn + 1); /* 10.24 ms */
-	assert_int_equal(serve(w, 12), 0);
+	serve_until_resent(w, 3);
 	hear(w, 1, 3);
 	assert_true(now_ns() - begin > 10 * NSEC_PER_MSEC);
 	assert_int_equal(w->ep->stats.rnrs_received, 1);
@@ -541,6 +578,7 @@ int main(void)
 		CASE(ring_is_full),
 		CASE(nak_goes_back),
 		CASE(timeout_probes),
+		CASE(timeout_recovers_gently),
 		CASE(result_implies_ack),
 		CASE(rnr_waits),
 		CASE(fatal_naks),
