@@ -14,7 +14,7 @@ static const char help[] =
 	"  --window MESSAGES (64)   --slots N (256)           --bytes N (65536)\n"
 	"  --collectives N (4)      --mode send|write         --psn N  --result-psn N (0)\n"
 	"  --late-us N (0): host 0 posts each receive N us after its send\n"
-	"  --timeout N (14)  --retry-cnt N (6)  --min-rnr-timer N (12)  --limit SECONDS (60)\n";
+	"  --timeout N (18)  --retry-cnt N (6)  --min-rnr-timer N (12)  --limit SECONDS (60)\n";
 
 enum { O_NUMBER = 0, O_MODE = 1, O_CONFIG, O_HELP, O_FIRST };
 
@@ -56,7 +56,7 @@ int judge_parse(int argc, char **argv, struct judge_opts *opts)
 				    .window = 64,
 				    .slots = 256,
 				    .collectives = 4,
-				    .timeout = 14,
+				    .timeout = 18, /* 1.07 s */
 				    .retry_cnt = 6,
 				    .min_rnr_timer = 12,
 				    .limit_s = 60};
