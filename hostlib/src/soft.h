@@ -82,7 +82,9 @@ struct soft_endpoint {
 	uint64_t tx_high;   /* sent at least once: all before this */
 	uint64_t tx_acked;  /* kept by the peer: all before this */
 	uint64_t tx_flush;  /* send at once up to here */
-	bool probing;       /* after a timeout: one packet, until the peer answers */
+	uint64_t recover;   /* after a timeout: what is before this may be on its way still, ... */
+	uint64_t burst;     /* ... so only so many packets past tx_acked go again, twice as many
+			     * with each answer; 0: no timeout to recover from */
 	bool blocked;       /* socket buffer full */
 	uint64_t rto_ns, srtt_ns, rttvar_ns;
 	unsigned int backoff; /* timeouts in a row: the timer runs rto_ns << backoff */

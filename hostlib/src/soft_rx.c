@@ -31,7 +31,7 @@ static int take_nak(struct soft_endpoint *s, const struct inccl_packet *pkt, uin
 	case INC_AETH_NAK_SEQ:
 		soft_kept(s, r, now);
 		soft_go_back(s, r);
-		s->probing = false;
+		s->burst = 0;
 		s->rto_at = now + s->rto_ns;
 		return 0;
 	case INC_AETH_NAK_INVALID:
@@ -72,7 +72,7 @@ static int take_aeth(struct soft_endpoint *s, const struct inccl_packet *pkt, ui
 			return 0;
 		soft_kept(s, r, now);
 		soft_go_back(s, r);
-		s->probing = false;
+		s->burst = 0;
 		s->rnr_until = now + inccl_rnr_ns(pkt->syndrome);
 		s->rto_at = s->rnr_until + s->rto_ns;
 		return 0;

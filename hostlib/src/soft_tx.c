@@ -293,8 +293,8 @@ int soft_flush(struct inccl_endpoint *ep)
 
 	if (s->failed)
 		return -s->failed;
-	if (s->probing && limit > s->tx_acked + 1)
-		limit = s->tx_acked + 1;
+	if (s->burst && limit > s->tx_acked + s->burst)
+		limit = s->tx_acked + s->burst;
 	if (s->tx_next >= limit || s->rnr_until)
 		return 0;
 	/* Results that are still to come will open the window further: wait until a send
@@ -370,7 +370,8 @@ void soft_kept(struct soft_endpoint *s, uint64_t r, uint64_t now)
 	s->tx_acked = r;
 	if (s->tx_next < r)
 		s->tx_next = r;
-	s->probing = false;
+	if (s->burst)
+		s->burst = r < s->recover ? 2 * s->burst : 0;
 	s->backoff = 0;
 	if (s->sample_ns && r > s->sample_r) {
 		take_sample(s, now - s->sample_ns);
@@ -401,7 +402,8 @@ void soft_timers(struct soft_endpoint *s, uint64_t now)
 	if (wait < SOFT_RTO_MAX_NS)
 		s->backoff++;
 	s->rto_at = now + (s->rto_ns << s->backoff);
-	/* One packet asks how far the peer is: mostly an ACK was lost, and nothing else. */
+	/* One packet asks how far the peer is: mostly an ACK was lost or late, and nothing else. */
 	soft_go_back(s, s->tx_acked);
-	s->probing = true;
+	s->recover = s->tx_high;
+	s->burst = 1;
 }
