@@ -18,6 +18,7 @@ BUILD = os.environ.get("INC_BUILD") or os.path.join(TOP, "build")
 os.environ["PATH"] = BUILD + ":" + os.environ["PATH"]
 
 failures = 0
+open_labs = []
 
 
 class Failure(Exception):
@@ -33,6 +34,15 @@ def expect(condition, reason):
         raise Failure(reason)
 
 
+def show_labs():
+    """What helps to understand a failure."""
+    for lab in open_labs:
+        try:
+            lab.show()
+        except Exception as e:  # a broken lab must not hide what broke it
+            print(f"--- {lab.name}: {e}", flush=True)
+
+
 @contextlib.contextmanager
 def case(name):
     """One result line. Later cases go on after a failure."""
@@ -45,11 +55,13 @@ def case(name):
         failures += 1
         print(f"not ok {name}: {str(e).strip().splitlines()[0]}", flush=True)
         print(str(e), flush=True)
+        show_labs()
     except Exception as e:
         failures += 1
         print(f"not ok {name}: {type(e).__name__}: {e}".splitlines()[0], flush=True)
         traceback.print_exc(file=sys.stdout)
         sys.stdout.flush()
+        show_labs()
     else:
         print(f"ok {name}", flush=True)
 
@@ -195,6 +207,7 @@ class Lab:
         except BaseException:
             self.down()
             raise
+        open_labs.append(self)
         return self
 
     def __exit__(self, kind, value, trace):
@@ -202,10 +215,10 @@ class Lab:
             for job in self.jobs:
                 job.stop()
             if kind is None and self.books:
-                self.check_books()
-            elif kind not in (None, SystemExit):
-                self.show()
+                with case(f"{os.path.basename(self.topology)}: the books balance"):
+                    self.check_books()
         finally:
+            open_labs.remove(self)
             self.down()
 
     def down(self):

@@ -138,15 +138,13 @@ static int cmd_run(int argc, char **argv)
 		{"ranks", required_argument, NULL, 'r'},   {"hosts", required_argument, NULL, 'h'},
 		{"no-prefix", no_argument, NULL, 'p'},     {"only", required_argument, NULL, 'o'},
 		{"timeout", required_argument, NULL, 't'}, {NULL, 0, NULL, 0}};
-	struct lab_run_options run = {.only = -1};
+	char *env[argc]; /* no more of them than words */
+	struct lab_run_options run = {.only = -1, .env = env};
 	const char *name = NULL;
 	struct inc_err err = {{0}};
 	char *end;
-	int c, ret;
+	int c;
 
-	run.env = calloc(argc, sizeof(*run.env));
-	if (!run.env)
-		return 1;
 	while ((c = getopt_long(argc, argv, "+", options, NULL)) != -1) {
 		switch (c) {
 		case 'n':
@@ -192,9 +190,7 @@ static int cmd_run(int argc, char **argv)
 	}
 	if (lab_load(&lab, name, &err))
 		return fail(&err);
-	ret = lab_run(&lab, &run, argv + optind);
-	free(run.env);
-	return ret;
+	return lab_run(&lab, &run, argv + optind);
 }
 
 /* The --name of the simple commands, and --json where json is given. */

@@ -4,7 +4,8 @@
 import itertools
 import os
 
-from vmlab import BUILD, capture, case, command, expect, lab, libtest, perf, run
+from vmlab import BUILD, Background, capture, case, command, expect, guest_lab, lab, libtest, \
+    netem, perf, run
 
 SIZES = "4,12,1024,1028,16K,65540,1M,4M"
 
@@ -88,6 +89,38 @@ def choice():
         expect(result.code == 1 and "mlx5_7" in result.err, result.story())
 
 
+def lossy():
+    for direction in ("out", "in"):
+        with case(f"loss_{direction}"), netem(0, direction, "loss", "1%"):
+            perf("--sizes", "4,4100,262144", "-n", "3", "-w", "0", "--message-packets", "4",
+                 "--mode", "write" if direction == "in" else "sendrecv", ranks=3)
+
+
+def endless(ranks):
+    """A job that would run for minutes, under way."""
+    return Background(os.path.join(BUILD, "inccl-perf"), "--sizes", "64K", "-n", "100000", "--check",
+                      "--stats", "--timeout-ms", "8000", ranks=ranks)
+
+
+def port_down():
+    with case("port_down_is_told"):
+        job = endless(2)
+        command("ip", "link", "set", "h1", "down")
+        result = job.end(40)
+        expect(result.code == 1, result.story())
+        expect("rxe1/1" in result.err and "port down for 2000 ms" in result.err, result.story())
+
+
+def switch_gone():
+    with case("switch_gone_names_peer_and_status"):
+        job = endless(2)
+        guest_lab("switch", "off")
+        result = job.end(40)
+        expect(result.code == 1, result.story())
+        expect("s0 (10.77." in result.err and
+               "transport retry counter exceeded (ibv_wc_status 12" in result.err, result.story())
+
+
 def captured():
     """Examined outside, by tshark and scapy (test_verbs)."""
     with case("capture"), capture(0, "h0.pcapng"):
@@ -105,6 +138,10 @@ def test():
         mixed()
         choice()
         captured()
+        lossy()
+        switch_gone()
+    with lab(2):
+        port_down()
 
 
 libtest.main(test)

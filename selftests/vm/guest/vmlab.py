@@ -37,6 +37,31 @@ def run(*args, ranks=None, transport="verbs", timeout=120, check=True, env=None)
                      env=dict(os.environ, **(env or {})))
 
 
+class Background:
+    """A command on every host that runs on; constructed once data flows."""
+
+    def __init__(self, *args, ranks, transport="verbs"):
+        before = rxe_counters(0)["sent_pkts"]
+        self.args = [GUEST_LAB, "run", "--ranks", str(ranks), "--transport", transport, "--", *args]
+        self.process = subprocess.Popen(self.args, stdin=subprocess.DEVNULL, text=True,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        try:
+            wait_for("data to flow", lambda: rxe_counters(0)["sent_pkts"] > before + 1000, 30)
+        except BaseException:
+            self.process.terminate()
+            print(self.process.communicate()[1], flush=True)
+            raise
+
+    def end(self, seconds):
+        try:
+            out, err = self.process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            self.process.terminate()
+            out, err = self.process.communicate()
+            raise Failure(f"not done after {seconds} s\n{out[-3000:]}\n{err[-3000:]}") from None
+        return libtest.Result(self.args, self.process.returncode, out, err, seconds)
+
+
 def perf(*args, **more):
     result = run(os.path.join(BUILD, "inccl-perf"), "allreduce", *args, "--check", "--json", **more)
     rows = perf_rows(result)
