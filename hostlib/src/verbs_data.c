@@ -309,6 +309,7 @@ static uint64_t port_deadline(const struct verbs_endpoint *ep)
 int verbs_progress(struct inccl_endpoint *base)
 {
 	struct verbs_endpoint *ep = verbs_ep(base);
+	size_t len;
 	int ret;
 
 	if (ep->failed)
@@ -318,6 +319,10 @@ int verbs_progress(struct inccl_endpoint *base)
 		return ret;
 	if (ret || ep->armed || ++ep->idle_polls >= IDLE_POLLS_MAX)
 		take_events(ep);
+	if (ret && ep->port_down_ns) {
+		len = strlen(base->error);
+		snprintf(base->error + len, sizeof(base->error) - len, "; the port is down");
+	}
 	if (!ep->failed && ep->port_down_ns && now_ns() >= port_deadline(ep))
 		verbs_fail(ep, ENETDOWN, "verbs %s/%u: port down for %d ms",
 			   ep->place.device, ep->place.port, ep->config.port_down_ms);
