@@ -308,9 +308,14 @@ bool sp_conn_tick(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, u
 	tx_next = LOAD(group_state(sp, g)->tx_next);
 	take_progress(sp, c, acked, tx_next, now);
 	if (tx_next <= c->acked) {
-		c->progress_ns = now;
+		c->outstanding = false;
 		c->resend_next = c->resend_end = c->probe_end = 0;
 		return owed;
+	}
+	/* the last tick may be long ago: the time runs from where the result was seen */
+	if (!c->outstanding) {
+		c->outstanding = true;
+		c->progress_ns = now;
 	}
 	if (now < c->hold_until)
 		return true;

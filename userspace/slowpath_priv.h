@@ -15,6 +15,7 @@ struct sp_conn {
 	uint32_t id;
 	struct inc_macs macs; /* from the configuration; all zero: not given */
 	bool have_macs;
+	bool outstanding;     /* at the last tick */
 	uint64_t acked;       /* all results before it are known to be kept */
 	uint64_t progress_ns; /* when acked moved, or something became outstanding */
 	uint64_t sent_ns;     /* of the last resend */
