@@ -139,7 +139,7 @@ struct inccl_communicator_opts {
 	unsigned int payload;
 	/* Packets per message, 1 to 64, the same on every rank. Default 1. */
 	unsigned int message_packets;
-	/* Messages under way at most. window * message_packets is at most 4096. Default: 512
+	/* Messages under way at most. window * message_packets is at most 4096. Default: 256
 	 * packets, fewer where the socket's receive buffer holds fewer. */
 	unsigned int window;
 	/* Operations fail when nothing has moved for so long. Default 30000. */

@@ -12,7 +12,7 @@
 #include "bpf/inc_wire.h"
 #include "hostlib/src/verbs.h"
 
-#define DEFAULT_WINDOW_PACKETS 512
+#define DEFAULT_WINDOW_PACKETS 256
 
 static int verbs_probe(const struct inccl_open_opts *opts, struct inc_err *why)
 {
