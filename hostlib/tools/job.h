@@ -42,7 +42,7 @@ enum { JOB_OPT_FIRST = 0x1000, JOB_OPT_END = 0x1020 };
 	"  --transport auto|soft|verbs  --mode sendrecv|write\n"                               \
 	"  --payload 256|512|1024|2048  largest packet payload, bytes (default: by the MTU)\n" \
 	"  --message-packets M          packets per message, 1 to 64 (default 1)\n"            \
-	"  --window W                   messages under way (default: 512 packets)\n"           \
+	"  --window W                   messages under way (default: 256 packets)\n"           \
 	"  --timeout-ms T               give up when nothing moves for so long (default 30000)\n"
 
 void job_init(struct job *job);
