@@ -5,7 +5,7 @@ import itertools
 import os
 import re
 
-from vmlab import BUILD, Background, capture, case, command, expect, guest_lab, lab, libtest, \
+from vmlab import BUILD, Background, Capture, case, command, expect, guest_lab, lab, libtest, \
     netem, perf, run
 
 SIZES = "4,12,1024,1028,16K,65540,1M,4M"
@@ -126,7 +126,7 @@ def switch_gone():
 
 def captured():
     """Examined outside, by tshark and scapy (test_verbs)."""
-    with case("capture"), capture(0, "h0.pcapng"):
+    with case("capture"), Capture(0, "h0.pcapng"):
         for mode in ("sendrecv", "write"):
             perf("--sizes", "4,4100,40000", "-n", "1", "-w", "0", "--message-packets", "4",
                  "--payload", "1024", "--mode", mode, ranks=3)

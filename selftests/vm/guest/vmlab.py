@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 
@@ -120,25 +121,41 @@ def netem(host, direction, *what):
         guest_lab("loss", host, direction, "off")
 
 
-@contextlib.contextmanager
-def capture(host, name):
+class Capture:
     """All RoCEv2 frames of a host's wire, both ways, into $INC_VM_OUT/NAME."""
-    path = os.path.join(OUT, name)
-    with subprocess.Popen(["dumpcap", "-q", "-i", f"h{host}", "-f", "udp port 4791", "-B", "64",
-                           "-w", path], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                          stderr=subprocess.PIPE, text=True) as process:
-        line = ""
-        while "File:" not in line:
-            line = process.stderr.readline()
-            expect(line, "dumpcap did not start")
+
+    def __init__(self, host, name):
+        self.host = host
+        self.before = self.frames()
+        self.process = subprocess.Popen(
+            ["dumpcap", "-i", f"h{host}", "-f", "udp port 4791", "-w", os.path.join(OUT, name)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        os.set_blocking(self.process.stderr.fileno(), False)
+        self.text = ""
+
+    def frames(self):
+        c = rxe_counters(self.host)
+        return c["sent_pkts"] + c["rcvd_pkts"]
+
+    def says(self, pattern):
+        self.text += (self.process.stderr.read() or b"").decode()
+        return re.findall(pattern, self.text)
+
+    def __enter__(self):
+        wait_for("dumpcap to start", lambda: self.says("File: "), 30)
+        return self
+
+    def __exit__(self, kind, value, trace):
         try:
-            yield
+            if kind is None:
+                # what rxe has sent and received is in the file before dumpcap stops
+                wait_for("dumpcap to have all", lambda: int((self.says(r"Packets: (\d+)") or [0])[-1])
+                         >= self.frames() - self.before, 20)
         finally:
-            process.send_signal(2)
-            _, err = process.communicate(timeout=30)
-            print("dumpcap:", " ".join(err.split()), flush=True)
-    dropped = re.search(r"dropped on interface '[^']*': \d+/(\d+)", err)
-    expect(dropped and dropped.group(1) == "0", "dumpcap lost frames: " + err)
+            self.process.send_signal(signal.SIGINT)
+            self.process.wait(30)
+        lost = self.says(r"dropped on interface '[^']*': \d+/(\d+)")
+        expect(kind or lost == ["0"], "dumpcap lost frames: " + self.text[-500:])
 
 
 class Judge:
