@@ -44,7 +44,7 @@ bench: ## speeds, with peers side by side
 	$(Q)selftests/bench
 
 install: all ## programs, library, header, pkg-config file (PREFIX, DESTDIR)
-	$(Q)for d in bpf userspace controller hostlib topo; do $(MAKE) --no-print-directory -C $$d install || exit 1; done
+	$(Q)for d in userspace controller hostlib topo; do $(MAKE) --no-print-directory -C $$d install || exit 1; done
 
 FORMATTED = $(shell git ls-files '*.c' '*.h')
 format: ## run clang-format over the sources
