@@ -101,7 +101,8 @@ static int make_queues(struct verbs_endpoint *ep, struct inc_err *err)
 	ep->channel = ibv_create_comp_channel(ep->place.ctx);
 	if (!ep->channel)
 		return failed_step(ep, errno, "completion channel", err);
-	ep->cq = ibv_create_cq(ep->place.ctx, ep->send_depth + ep->window + 1, NULL, ep->channel, 0);
+	ep->cq =
+		ibv_create_cq(ep->place.ctx, ep->send_depth + ep->window + 1, NULL, ep->channel, 0);
 	if (!ep->cq)
 		return failed_step(ep, errno, "completion queue", err);
 	ep->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -214,18 +215,17 @@ static void check_route(struct verbs_endpoint *ep, const struct inccl_remote *re
 	if (!connect(fd, (struct sockaddr *)&sa, sizeof(sa)) &&
 	    !getsockname(fd, (struct sockaddr *)&sa, &len) && sa.sin_addr.s_addr != ep->addr)
 		ep->log(ep->log_ctx, "verbs: the route to %s leaves from %s, not from %s (%s)",
-			remote->name,
-			inet_ntop(AF_INET, &sa.sin_addr, routed, sizeof(routed)),
+			remote->name, inet_ntop(AF_INET, &sa.sin_addr, routed, sizeof(routed)),
 			inet_ntop(AF_INET, &ep->addr, ours, sizeof(ours)), ep->place.device);
 	close(fd);
 }
 
 static enum ibv_mtu mtu_code(unsigned int bytes)
 {
-	return bytes >= 2048 ? IBV_MTU_2048 :
-	       bytes >= 1024 ? IBV_MTU_1024 :
-	       bytes >= 512  ? IBV_MTU_512 :
-			       IBV_MTU_256;
+	return bytes >= 2048   ? IBV_MTU_2048
+	       : bytes >= 1024 ? IBV_MTU_1024
+	       : bytes >= 512  ? IBV_MTU_512
+			       : IBV_MTU_256;
 }
 
 static int verbs_connect(struct inccl_endpoint *base, const struct inccl_remote *remote,
@@ -266,8 +266,8 @@ static int verbs_connect(struct inccl_endpoint *base, const struct inccl_remote 
 	if (ret)
 		return inc_err_set(err, ret, "verbs: %s to %s: queue pair to RTR: %s%s",
 				   ep->place.device, remote->name, strerror(ret),
-				   ret == ETIMEDOUT || ret == EHOSTUNREACH ? " (no ARP answer?)" :
-									     "");
+				   ret == ETIMEDOUT || ret == EHOSTUNREACH ? " (no ARP answer?)"
+									   : "");
 	memset(&attr, 0, sizeof(attr));
 	attr.qp_state = IBV_QPS_RTS;
 	attr.timeout = config->timeout;

@@ -17,20 +17,20 @@
  * which win. Attribute names and units are those of ibv_modify_qp(3).
  */
 struct verbs_config {
-	char device[64];       /* "": the one that has the address */
-	int port;	       /* 0: any */
-	int gid_index;	       /* -1: found by address */
-	int timeout;	       /* ACK timeout is 4.096 us * 2^timeout */
-	int retry_cnt;	       /* 7 is for ever on some devices (rxe) */
-	int rnr_retry;	       /* 7 is for ever on every device: refused */
-	int min_rnr_timer;     /* code of the delay that our RNR NAKs ask for */
-	int sl;		       /* 802.1p priority on a VLAN */
-	int traffic_class;     /* TOS byte: DSCP * 4 + ECN */
-	int hop_limit;	       /* TTL */
-	int flow_label;	       /* 0: the device's choice; UDP source port of some devices */
+	char device[64];   /* "": the one that has the address */
+	int port;          /* 0: any */
+	int gid_index;     /* -1: found by address */
+	int timeout;       /* ACK timeout is 4.096 us * 2^timeout */
+	int retry_cnt;     /* 7 is for ever on some devices (rxe) */
+	int rnr_retry;     /* 7 is for ever on every device: refused */
+	int min_rnr_timer; /* code of the delay that our RNR NAKs ask for */
+	int sl;            /* 802.1p priority on a VLAN */
+	int traffic_class; /* TOS byte: DSCP * 4 + ECN */
+	int hop_limit;     /* TTL */
+	int flow_label;    /* 0: the device's choice; UDP source port of some devices */
 	int pkey_index;
-	int port_down_ms;      /* a port that stays down so long fails the connection */
-	int cache_mib;	       /* registrations kept for reuse; 0: none */
+	int port_down_ms; /* a port that stays down so long fails the connection */
+	int cache_mib;    /* registrations kept for reuse; 0: none */
 };
 
 int verbs_config_read(const char *options, struct verbs_config *config, struct inc_err *err);
@@ -108,7 +108,7 @@ void verbs_cache_close(struct verbs_endpoint *ep);
 
 /* Of one message under way. */
 struct verbs_slot {
-	struct verbs_mr *send_mr; /* held until the send is complete */
+	struct verbs_mr *send_mr;               /* held until the send is complete */
 	const struct inccl_region *recv_region; /* until the result is there */
 	uint32_t recv_len;
 	uint32_t imm;
@@ -137,7 +137,7 @@ struct verbs_endpoint {
 	uint64_t send_depth; /* sends the queue takes */
 	uint64_t sends_done; /* sends complete: all before this message */
 	uint64_t signal_due; /* ask for a completion at this message at the latest */
-	uint32_t desc;	     /* immediate of the collective in progress */
+	uint32_t desc;       /* immediate of the collective in progress */
 
 	/* Posted by the communicator, not yet given to the device. */
 	unsigned int batch;
@@ -149,7 +149,7 @@ struct verbs_endpoint {
 	bool armed;
 	unsigned int idle_polls;
 	uint64_t port_down_ns; /* since when; 0: up */
-	int failed;	       /* -errno, with base.error filled */
+	int failed;            /* -errno, with base.error filled */
 	struct verbs_cache cache;
 };
 

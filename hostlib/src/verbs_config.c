@@ -26,7 +26,10 @@ static const struct {
 	size_t offset;
 	long min, max;
 } numbers[] = {
-#define N(field, min, max) {#field, offsetof(struct verbs_config, field), min, max}
+#define N(field, min, max)                                             \
+	{                                                              \
+#field, offsetof(struct verbs_config, field), min, max \
+	}
 	N(port, 0, 255),
 	N(gid_index, 0, 255),
 	N(timeout, 1, 31), /* 0 means no timeout at all */

@@ -159,8 +159,8 @@ static int bad_completion(struct verbs_endpoint *ep, const struct ibv_wc *wc)
 		ep->base.mismatch = true;
 	return verbs_fail(ep, wc_errno(wc->status),
 			  "verbs %s/%u: %s (ibv_wc_status %d, vendor error 0x%x) %s message %llu",
-			  ep->place.device, ep->place.port, ibv_wc_status_str(wc->status), wc->status,
-			  wc->vendor_err, wc->wr_id & 1 ? "receiving" : "sending",
+			  ep->place.device, ep->place.port, ibv_wc_status_str(wc->status),
+			  wc->status, wc->vendor_err, wc->wr_id & 1 ? "receiving" : "sending",
 			  (unsigned long long)(wc->wr_id >> 1));
 }
 
@@ -170,8 +170,8 @@ static int received(struct verbs_endpoint *ep, const struct ibv_wc *wc)
 	const struct verbs_slot *slot = &ep->slot[m & ep->slot_mask];
 
 	if (m != ep->base.completed)
-		return verbs_fail(ep, EPROTO, "verbs: result %llu where %llu is due", (unsigned long long)m,
-				  (unsigned long long)ep->base.completed);
+		return verbs_fail(ep, EPROTO, "verbs: result %llu where %llu is due",
+				  (unsigned long long)m, (unsigned long long)ep->base.completed);
 	if (wc->byte_len != slot->recv_len)
 		return verbs_fail(ep, EPROTO, "verbs: result %llu has %u bytes, not %u",
 				  (unsigned long long)m, wc->byte_len, slot->recv_len);
@@ -260,8 +260,7 @@ static void async_event(struct verbs_endpoint *ep, const struct ibv_async_event 
 	case IBV_EVENT_CQ_ERR:
 	case IBV_EVENT_DEVICE_FATAL:
 	case IBV_EVENT_PATH_MIG_ERR:
-		verbs_fail(ep, EIO, "verbs %s/%u: %s", ep->place.device, ep->place.port,
-			   text);
+		verbs_fail(ep, EIO, "verbs %s/%u: %s", ep->place.device, ep->place.port, text);
 		break;
 	case IBV_EVENT_COMM_EST:
 	case IBV_EVENT_SQ_DRAINED:
@@ -301,9 +300,8 @@ static void take_events(struct verbs_endpoint *ep)
 
 static uint64_t port_deadline(const struct verbs_endpoint *ep)
 {
-	return ep->port_down_ns ?
-		       ep->port_down_ns + ep->config.port_down_ms * NSEC_PER_MSEC :
-		       UINT64_MAX;
+	return ep->port_down_ns ? ep->port_down_ns + ep->config.port_down_ms * NSEC_PER_MSEC
+				: UINT64_MAX;
 }
 
 int verbs_progress(struct inccl_endpoint *base)
@@ -324,8 +322,8 @@ int verbs_progress(struct inccl_endpoint *base)
 		snprintf(base->error + len, sizeof(base->error) - len, "; the port is down");
 	}
 	if (!ep->failed && ep->port_down_ns && now_ns() >= port_deadline(ep))
-		verbs_fail(ep, ENETDOWN, "verbs %s/%u: port down for %d ms",
-			   ep->place.device, ep->place.port, ep->config.port_down_ms);
+		verbs_fail(ep, ENETDOWN, "verbs %s/%u: port down for %d ms", ep->place.device,
+			   ep->place.port, ep->config.port_down_ms);
 	return ep->failed;
 }
 
@@ -338,8 +336,8 @@ int verbs_arm(struct inccl_endpoint *base, int *fd, short *events, uint64_t *dea
 	if (!ret && !ep->armed) {
 		ret = -ibv_req_notify_cq(ep->cq, 0);
 		if (ret)
-			return verbs_fail(ep, -ret, "verbs: %s: notification: %s",
-					  ep->place.device, strerror(-ret));
+			return verbs_fail(ep, -ret, "verbs: %s: notification: %s", ep->place.device,
+					  strerror(-ret));
 		ep->armed = true;
 		/* what came before the request tells nobody */
 		ret = poll_queue(ep);
@@ -357,8 +355,8 @@ bool verbs_quiet(struct inccl_endpoint *base)
 	struct verbs_endpoint *ep = verbs_ep(base);
 
 	/* the device acknowledges results on its own */
-	return ep->failed || (!ep->batch && ep->sends_done == base->posted &&
-			      base->completed == base->posted);
+	return ep->failed ||
+	       (!ep->batch && ep->sends_done == base->posted && base->completed == base->posted);
 }
 
 void verbs_describe(struct inccl_endpoint *base, char *buf, size_t size)

@@ -79,8 +79,7 @@ static int find_gid(struct ibv_context *ctx, const struct verbs_config *config, 
 	if (n < 0)
 		ret = n;
 	for (i = 0; i < n; i++) {
-		if (table[i].gid_type != IBV_GID_TYPE_ROCE_V2 ||
-		    !gid_is(&table[i].gid, addr) ||
+		if (table[i].gid_type != IBV_GID_TYPE_ROCE_V2 || !gid_is(&table[i].gid, addr) ||
 		    (config->port && table[i].port_num != (uint32_t)config->port) ||
 		    (config->gid_index >= 0 && table[i].gid_index != (uint32_t)config->gid_index))
 			continue;
@@ -125,8 +124,8 @@ static int try_device(struct ibv_device *dev, const struct verbs_config *config,
 	if (port.link_layer != IBV_LINK_LAYER_ETHERNET || port.state != IBV_PORT_ACTIVE) {
 		ret = -ENETDOWN;
 		note(why, "%s/%u: port is %s", name, gid.port_num,
-		     port.link_layer != IBV_LINK_LAYER_ETHERNET ? "not Ethernet" :
-								  ibv_port_state_str(port.state));
+		     port.link_layer != IBV_LINK_LAYER_ETHERNET ? "not Ethernet"
+								: ibv_port_state_str(port.state));
 		goto close;
 	}
 	ret = -ibv_query_pkey(place->ctx, gid.port_num, config->pkey_index, &pkey);

@@ -49,15 +49,14 @@ static void drop(struct verbs_cache *cache, const struct verbs_mr *inside, size_
 	pthread_mutex_lock(&cache->lock);
 	for (i = 0; i < cache->entries;) {
 		mr = cache->entry[i];
-		if (!mr->refs && (mr->stale ||
-				  (inside && covers(inside, mr->start, mr->end, mr->writable))))
+		if (!mr->refs &&
+		    (mr->stale || (inside && covers(inside, mr->start, mr->end, mr->writable))))
 			gone[n++] = take(cache, i);
 		else
 			i++;
 	}
 	while (room && cache->entries && n < VERBS_CACHE_ENTRIES &&
-	       (cache->entries == VERBS_CACHE_ENTRIES ||
-		cache->bytes + room > cache->max_bytes)) {
+	       (cache->entries == VERBS_CACHE_ENTRIES || cache->bytes + room > cache->max_bytes)) {
 		oldest = VERBS_CACHE_ENTRIES;
 		for (i = 0; i < cache->entries; i++)
 			if (!cache->entry[i]->refs &&
@@ -158,8 +157,7 @@ int verbs_map(struct inccl_endpoint *base, void *addr, size_t len, bool writable
 		ret = reg(ep, mr);
 		if (ret) {
 			ep->log(ep->log_ctx, "verbs: %s: register %zu bytes%s: %s%s",
-				ep->place.device, len, writable ? "" : " to read",
-				strerror(-ret),
+				ep->place.device, len, writable ? "" : " to read", strerror(-ret),
 				ret == -ENOMEM ? " (limit on locked memory? ulimit -l)" : "");
 			free(mr);
 			return ret;

@@ -26,9 +26,9 @@ struct host {
 	uint32_t *send, *recv;
 	unsigned int gid_index;
 	uint64_t posted;    /* sends, in messages */
-	uint64_t recvs;	    /* receives posted */
+	uint64_t recvs;     /* receives posted */
 	uint64_t completed; /* results */
-	uint64_t sent;	    /* sends completed */
+	uint64_t sent;      /* sends completed */
 	uint64_t post_ns[MAX_WINDOW];
 };
 
@@ -111,8 +111,8 @@ static int make_host(struct host *h)
 	};
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
 				   .port_num = 1,
-				   .qp_access_flags = IBV_ACCESS_REMOTE_WRITE |
-						      IBV_ACCESS_LOCAL_WRITE};
+				   .qp_access_flags =
+					   IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE};
 	uint64_t i;
 
 	if (open_device(h))
@@ -170,10 +170,10 @@ static int connect_host(struct host *h)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
-		.path_mtu = opts.payload == 256	 ? IBV_MTU_256 :
-			    opts.payload == 512	 ? IBV_MTU_512 :
-			    opts.payload == 1024 ? IBV_MTU_1024 :
-						   IBV_MTU_2048,
+		.path_mtu = opts.payload == 256    ? IBV_MTU_256
+			    : opts.payload == 512  ? IBV_MTU_512
+			    : opts.payload == 1024 ? IBV_MTU_1024
+						   : IBV_MTU_2048,
 		.dest_qp_num = 0x100 + h->index,
 		.rq_psn = psn_of(opts.result_psn, h),
 		.max_dest_rd_atomic = 1,
@@ -211,7 +211,9 @@ static int post_recv(struct host *h)
 	struct ibv_sge sge = {.addr = (uintptr_t)h->recv + offset_of(m),
 			      .length = length_of(m),
 			      .lkey = h->recv_mr->lkey};
-	struct ibv_recv_wr wr = {.wr_id = h->recvs << 1 | 1, .sg_list = &sge, .num_sge = !opts.write},
+	struct ibv_recv_wr wr = {.wr_id = h->recvs << 1 | 1,
+				 .sg_list = &sge,
+				 .num_sge = !opts.write},
 			   *bad;
 	int ret = ibv_post_recv(h->qp, &wr, &bad);
 
@@ -288,8 +290,8 @@ static int poll_host(struct host *h)
 		if (wc[i].wr_id >> 1 != h->completed ||
 		    wc[i].byte_len != length_of(h->completed % messages))
 			return FAIL("host %u: receive %llu of %u bytes where %llu of %u is due",
-				    h->index, (unsigned long long)(wc[i].wr_id >> 1), wc[i].byte_len,
-				    (unsigned long long)h->completed,
+				    h->index, (unsigned long long)(wc[i].wr_id >> 1),
+				    wc[i].byte_len, (unsigned long long)h->completed,
 				    length_of(h->completed % messages));
 		if (++h->completed % messages == 0)
 			check(h);
@@ -353,7 +355,8 @@ int main(int argc, char **argv)
 	if (ret)
 		return ret == 1 ? 0 : ret;
 	full = opts.payload * opts.message_packets;
-	messages = opts.bytes <= opts.payload ? 1 : 1 + (opts.bytes - opts.payload + full - 1) / full;
+	messages =
+		opts.bytes <= opts.payload ? 1 : 1 + (opts.bytes - opts.payload + full - 1) / full;
 	total = messages * opts.collectives;
 	for (i = 0; i < opts.hosts && !ret; i++) {
 		hosts[i].index = i;
@@ -371,8 +374,8 @@ int main(int argc, char **argv)
 	started = now_ns();
 	if (!ret)
 		ret = run(total);
-	printf("{\"error\": \"%s\", \"wrong\": %llu, \"messages\": %llu, \"completed\": [",
-	       failure, (unsigned long long)wrong, (unsigned long long)total);
+	printf("{\"error\": \"%s\", \"wrong\": %llu, \"messages\": %llu, \"completed\": [", failure,
+	       (unsigned long long)wrong, (unsigned long long)total);
 	for (i = 0; i < opts.hosts; i++)
 		printf("%s%llu", i ? ", " : "", (unsigned long long)hosts[i].completed);
 	printf("], \"seconds\": %.3f}\n", (now_ns() - started) / 1e9);

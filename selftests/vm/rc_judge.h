@@ -12,19 +12,19 @@ struct judge_opts {
 	unsigned int hosts;
 	unsigned int payload;
 	unsigned int message_packets;
-	unsigned int window;	  /* messages */
+	unsigned int window; /* messages */
 	unsigned int slots;
 	unsigned int collectives;
-	uint64_t bytes;		  /* of each collective */
-	bool write;		  /* RDMA WRITE instead of SEND */
-	uint32_t psn;		  /* of the first contribution, host h adds 1000 h */
-	uint32_t result_psn;	  /* of the first result, host h adds 1000 h */
-	unsigned int late_us;	  /* host 0 posts its receives so much after its sends */
-	unsigned int timeout;	  /* QP attributes, as ibv_modify_qp(3) has them */
+	uint64_t bytes;       /* of each collective */
+	bool write;           /* RDMA WRITE instead of SEND */
+	uint32_t psn;         /* of the first contribution, host h adds 1000 h */
+	uint32_t result_psn;  /* of the first result, host h adds 1000 h */
+	unsigned int late_us; /* host 0 posts its receives so much after its sends */
+	unsigned int timeout; /* QP attributes, as ibv_modify_qp(3) has them */
 	unsigned int retry_cnt;
 	unsigned int min_rnr_timer;
 	unsigned int limit_s;
-	const char *config;	  /* where to write the switch's file */
+	const char *config; /* where to write the switch's file */
 };
 
 /* 0, 1 (--help was served) or 2 (usage). */

@@ -7,8 +7,10 @@
 
 static const char help[] =
 	"usage: rc_judge --config FILE [options]\n"
-	"Raw verbs against a switch with a static configuration. Every rxe device of this machine is\n"
-	"a host (rxeI with 10.77.I.1). Writes the switch's FILE, says 'ready' and waits for a line on\n"
+	"Raw verbs against a switch with a static configuration. Every rxe device of this machine "
+	"is\n"
+	"a host (rxeI with 10.77.I.1). Writes the switch's FILE, says 'ready' and waits for a line "
+	"on\n"
 	"stdin; then runs AllReduces and prints one JSON object.\n"
 	"  --hosts N (2)            --payload BYTES (1024)    --message-packets N (1)\n"
 	"  --window MESSAGES (64)   --slots N (256)           --bytes N (65536)\n"

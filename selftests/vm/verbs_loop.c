@@ -306,8 +306,8 @@ static void *churner(void *arg)
 	struct churn *c = arg;
 
 	while (!c->stop) {
-		void *p = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			       -1, 0);
+		void *p = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			       0);
 
 		memset(p, 0x5a, 65536);
 		munmap(p, 65536);
@@ -330,7 +330,8 @@ static void test_cache_churn(void **state)
 	for (i = 0; i < 200; i++) {
 		uint8_t *send = pages(NULL, 65536), *recv = pages(NULL, 65536);
 
-		echo_checked(&l, i & 1 ? INCCL_MODE_WRITE : INCCL_MODE_SENDRECV, send, recv, 65536, i);
+		echo_checked(&l, i & 1 ? INCCL_MODE_WRITE : INCCL_MODE_SENDRECV, send, recv, 65536,
+			     i);
 		munmap(send, 65536);
 		munmap(recv, 65536);
 	}
@@ -429,8 +430,8 @@ static void test_port_down(void **state)
 
 static void test_settings(void **state)
 {
-	static const char *const bad[] = {"rnr_retry=7", "timeout=0", "timeout=32", "colour=red",
-					  "timeout", "timeout=1x", "device="};
+	static const char *const bad[] = {"rnr_retry=7", "timeout=0",  "timeout=32", "colour=red",
+					  "timeout",     "timeout=1x", "device="};
 	struct verbs_config config;
 	struct inccl_open_opts opts;
 	struct inc_err err;
@@ -462,9 +463,9 @@ static void test_settings(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_settings),	cmocka_unit_test(test_sizes),
-		cmocka_unit_test(test_windows),		cmocka_unit_test(test_cache),
-		cmocka_unit_test(test_cache_churn),	cmocka_unit_test(test_read_only_memory),
+		cmocka_unit_test(test_settings),        cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_windows),         cmocka_unit_test(test_cache),
+		cmocka_unit_test(test_cache_churn),     cmocka_unit_test(test_read_only_memory),
 		cmocka_unit_test(test_retry_exhausted), cmocka_unit_test(test_given_up),
 		cmocka_unit_test(test_port_down),
 	};

@@ -90,6 +90,19 @@ def choice():
         expect(result.code == 1 and "mlx5_7" in result.err, result.story())
 
 
+def mismatch():
+    with case("mismatch_is_told"):
+        result = run("sh", "-c", f"{BUILD}/inccl-perf --sizes $((4096 * (INCCL_RANK + 1))) -n 1 "
+                     "--timeout-ms 20000", ranks=3, check=False, timeout=60)
+        expect(result.code == 1, result.story())
+        # the switch says it to the controller, which tells who differs from whom; the rank
+        # itself may hear it from its device first
+        for rank in range(3):
+            expect(re.search(rf"^\[{rank}\].*(rank 0 called .* but rank [12] called|"
+                             r"remote operation error \(ibv_wc_status 11)", result.err, re.M),
+                   f"rank {rank} was not told: " + result.story())
+
+
 def lossy():
     for direction in ("out", "in"):
         with case(f"loss_{direction}"), netem(0, direction, "loss", "1%"):
@@ -141,6 +154,7 @@ def test():
         mixed()
         choice()
         captured()
+        mismatch()
         lossy()
         switch_gone()
     with lab(2):
