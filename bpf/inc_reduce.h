@@ -8,15 +8,21 @@
 /*
  * Compares what the children of one chunk called. Returns a mask of those who differ
  * from the first child; leaves in result: desc, the length of those who give, and in resv[0]
- * the mask of those who do.
+ * the mask of those who do. Both masks grow in the row: in registers the verifier would
+ * follow each of their values.
  */
 __noinline __u32 inc_compare(struct inc_buf *result, __u32 group_id, __u32 slot)
 {
 	struct inc_group_cfg *group = bpf_map_lookup_elem(&inc_group_cfg, &group_id);
-	__u32 desc = 0, len = 0, differ = 0, givers = 0;
+	__u32 desc = 0, len = 0;
+	volatile __u32 *givers, *differ;
 
 	if (!result || !group)
 		return ~0u;
+	givers = &result->resv[0];
+	differ = &result->resv[1];
+	*givers = 0;
+	*differ = 0;
 	for (__u32 c = 0; c < INC_MAX_CHILDREN; c++) {
 		struct inc_buf *row;
 
@@ -28,7 +34,7 @@ __noinline __u32 inc_compare(struct inc_buf *result, __u32 group_id, __u32 slot)
 		if (c == 0)
 			desc = row->desc;
 		if (row->desc != desc) {
-			differ |= 1u << c;
+			*differ |= 1u << c;
 			continue;
 		}
 		if (!row->len)
@@ -36,13 +42,18 @@ __noinline __u32 inc_compare(struct inc_buf *result, __u32 group_id, __u32 slot)
 		if (!len)
 			len = row->len;
 		if (row->len != len)
-			differ |= 1u << c;
-		givers |= 1u << c;
+			*differ |= 1u << c;
+		*givers |= 1u << c;
 	}
+	/* who gives nothing where all must, or anything where nobody may, is out of step: a sum
+	 * without its part would be wrong */
+	if (len && INC_DESC_COLL(desc) <= INC_COLL_REDUCE)
+		*differ |= group->full_mask & ~*givers;
+	if (INC_DESC_COLL(desc) == INC_COLL_BARRIER)
+		*differ |= *givers;
 	result->desc = desc;
 	result->len = len;
-	result->resv[0] = givers;
-	return differ;
+	return *differ;
 }
 
 /*

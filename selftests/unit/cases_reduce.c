@@ -159,6 +159,14 @@ static int mirror(struct unit *u)
 	return 0;
 }
 
+/* Of four children, all give to an AllReduce or Reduce, or none; nobody to a barrier. */
+static bool may_give(uint32_t coll, uint32_t givers)
+{
+	if (coll == INC_COLL_BROADCAST)
+		return true;
+	return !givers || (coll != INC_COLL_BARRIER && givers == 15);
+}
+
 /* Who gives and who gets, by collective; the last arriver gives in one run, nothing in another. */
 static int collectives(struct unit *u)
 {
@@ -181,7 +189,9 @@ static int collectives(struct unit *u)
 							      only_imm(c), giver >> c & 1 ? 64 : 0,
 							      DESC(coll, root), true));
 					}
-					RUN(case_expect(u, giver && !(giver >> last & 1)
+					RUN(case_expect(u, !may_give(coll, giver)
+								   ? INC_CTR_ANS_NAK_FATAL
+							   : giver && !(giver >> last & 1)
 								   ? INC_CTR_ABS_PENDING
 								   : INC_CTR_MC_RESULT));
 				}
@@ -213,7 +223,7 @@ static int mismatch(struct unit *u)
 
 				RUN(case_data(u, g, c, r, only_imm(c), len, desc, c & 1));
 			}
-			if (how < 4 && odd != 15)
+			if (odd != 15)
 				RUN(case_expect(u, INC_CTR_ANS_NAK_FATAL));
 			/* nobody goes on; ACKs do not count any more */
 			for (c = 0; c < 4 && g->state.error; c++) {

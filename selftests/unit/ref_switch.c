@@ -213,7 +213,8 @@ static void set_element(const struct ref_group *g, uint8_t *p, uint32_t v)
 }
 
 /* Children that differ from the first one in descriptor, or from the first one with that
- * descriptor that gives anything in the length they give. */
+ * descriptor that gives anything in the length they give; and those that give nothing to an
+ * AllReduce or Reduce that has data, or anything to a barrier. */
 static uint32_t odd_children(const struct ref_group *g, uint64_t r)
 {
 	uint32_t i, len = 0, mask = 0;
@@ -229,6 +230,21 @@ static uint32_t odd_children(const struct ref_group *g, uint64_t r)
 			len = b->len;
 		if (b->len && b->len != len)
 			mask |= 1u << i;
+	}
+	for (i = 0; i < g->cfg.children; i++) {
+		const struct inc_buf *b = ref_contrib(g, i, r);
+
+		switch (INC_DESC_COLL(ref_contrib(g, 0, r)->desc)) {
+		case INC_COLL_ALLREDUCE:
+		case INC_COLL_REDUCE:
+			if (len && !b->len)
+				mask |= 1u << i;
+			break;
+		case INC_COLL_BARRIER:
+			if (b->len)
+				mask |= 1u << i;
+			break;
+		}
 	}
 	return mask;
 }

@@ -42,6 +42,8 @@ static int collective(struct stream *s)
 	};
 
 	c.len = rng_chance(&s->rng, 200) ? 0 : some_len(s);
+	if (coll == INC_COLL_BARRIER)
+		c.len = n = 0;
 	if (more(s, &c))
 		return -1;
 	for (i = 0; i < n; i++) {
@@ -75,7 +77,9 @@ int stream_packet(struct stream *s, uint32_t child, uint64_t r, struct unit_pack
 	memset(p, 0, sizeof(*p));
 	p->r = r;
 	p->opcode = c->shape + (rng_mix(s->salt, child) & 1 ? INC_OP_WRITE_FIRST : 0);
-	p->len = c->single && rng_chance(&rng, 60) ? 0 : c->len;
+	p->len = c->single && INC_DESC_COLL(c->desc) == INC_COLL_BROADCAST && rng_chance(&rng, 500)
+			 ? 0
+			 : c->len;
 	p->desc = c->desc;
 	p->ackreq = rng_chance(
 		&rng, c->shape == INC_OP_SEND_FIRST || c->shape == INC_OP_SEND_MIDDLE ? 150 : 900);
