@@ -67,6 +67,9 @@ static int open_endpoint(struct inccl_group *group, const struct inccl_communica
 			       ret ? "not usable" : "usable", why.msg[0] ? ": " : "", why.msg);
 		if (ret) {
 			inc_err_set(err, -ret, "transport %s: %s", (*t)->name, why.msg);
+			/* a setting that is wrong is no reason to take another transport */
+			if (ret == -EINVAL)
+				return ret;
 			continue;
 		}
 		ret = (*t)->open(&open, ep, local, err);
