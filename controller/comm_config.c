@@ -397,7 +397,7 @@ void inc_comm_event(struct inc_switch *sw, json_t *event)
 		const char *name;
 		int code;
 	} fatal[] = {
-		{"mismatch", EPROTO},
+		{"mismatch", EREMOTEIO},
 		{"connection_error", ECONNABORTED},
 		{"peer_nak", ECONNABORTED},
 		{"unresponsive", ETIMEDOUT},
