@@ -17,7 +17,7 @@
 #define BURST          64 /* packets sent beyond what is acknowledged */
 #define MAX_BACKOFF    10 /* doublings; rto_max bounds the time */
 #define UNRESPONSIVE   8  /* timeouts in a row ... */
-#define UNRESPONSIVE_S 3  /* ... and seconds without progress, both */
+#define UNRESPONSIVE_S 10 /* ... and seconds without progress, both */
 /* A row that is being written is read again this often; a writer needs about 1 us. */
 #define READ_ATTEMPTS 4
 
