@@ -77,10 +77,4 @@ __noinline int inc_load_checked(struct xdp_md *ctx, struct inc_buf *row, __u32 h
 	return icrc == *(__u32 *)(row->payload + body_len);
 }
 
-/* Serial distance in PSN space of a from b, -2^23 to 2^23 - 1. */
-static __always_inline __s32 inc_psn_diff(__u32 a, __u32 b)
-{
-	return (__s32)((a - b) << 8) >> 8;
-}
-
 #endif

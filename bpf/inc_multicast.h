@@ -86,16 +86,6 @@ static __always_inline bool inc_is_template(struct xdp_md *ctx)
 	       eth->h_proto == INC_TEMPLATE_ETHERTYPE;
 }
 
-/* Does the child receive data of this collective, or a packet of length 0? */
-static __always_inline bool inc_child_gets(__u32 desc, __u32 rank)
-{
-	__u32 coll = INC_DESC_COLL(desc);
-
-	if (coll == INC_COLL_REDUCE)
-		return INC_DESC_ROOT(desc) == rank;
-	return coll != INC_COLL_BARRIER;
-}
-
 static __always_inline __u16 inc_fold_csum(__u64 sum)
 {
 	sum = (sum & 0xffffffff) + (sum >> 32);

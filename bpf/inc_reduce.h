@@ -134,8 +134,8 @@ __noinline int inc_sum_int32_be(struct inc_buf *dst, struct inc_buf *a, struct i
 }
 
 /* All children give, host order: rows in one pass per three or four of them. */
-static __always_inline int inc_sum_all(const struct inc_group_cfg *group, struct inc_buf *result,
-				       __u32 slot)
+static __always_inline void inc_sum_all(const struct inc_group_cfg *group, struct inc_buf *result,
+					__u32 slot)
 {
 	__u32 n = group->children;
 
@@ -147,12 +147,11 @@ static __always_inline int inc_sum_all(const struct inc_group_cfg *group, struct
 		inc_sum_int32(result, result, ROW(c), ROW(c + 1), ROW(c + 2));
 	}
 #undef ROW
-	return 0;
 }
 
 /* Some children give: one at a time. */
-static __always_inline int inc_sum_some(const struct inc_group_cfg *group, struct inc_buf *result,
-					__u32 slot, __u32 givers)
+static __always_inline void inc_sum_some(const struct inc_group_cfg *group, struct inc_buf *result,
+					 __u32 slot, __u32 givers)
 {
 	bool first = true;
 
@@ -174,7 +173,6 @@ static __always_inline int inc_sum_some(const struct inc_group_cfg *group, struc
 			inc_sum_int32(result, result, row, NULL, NULL);
 		first = false;
 	}
-	return 0;
 }
 
 /* Fills the result row of a complete slot. Returns the mask of children that called

@@ -119,4 +119,20 @@ enum inc_dtype {
 #define INC_DESC_ROOT(d)  ((__u32)(d) >> 14 & 255)
 #define INC_DESC_SEQ(d)   ((__u32)(d)&INC_DESC_SEQ_MASK)
 
+/* Does the rank receive data of this collective, or a packet of length 0? */
+static inline __attribute__((always_inline)) _Bool inc_child_gets(__u32 desc, __u32 rank)
+{
+	__u32 coll = INC_DESC_COLL(desc);
+
+	if (coll == INC_COLL_REDUCE)
+		return INC_DESC_ROOT(desc) == rank;
+	return coll != INC_COLL_BARRIER;
+}
+
+/* Serial distance in PSN space of a from b, -2^23 to 2^23 - 1. */
+static inline __attribute__((always_inline)) __s32 inc_psn_diff(__u32 a, __u32 b)
+{
+	return (__s32)((a - b) << 8) >> 8;
+}
+
 #endif

@@ -126,3 +126,15 @@ uint32_t inc_icrc_udp(const struct inc_roce_path *path, uint16_t ip_id, const vo
 	state = masked_state(head, INC_IP_LEN + INC_UDP_LEN + n);
 	return ~inc_crc32_update(state, payload + n, len - n);
 }
+
+uint64_t inc_rnr_timeout_ns(uint8_t syndrome)
+{
+	/* InfiniBand Architecture Specification Vol. 1, table 45: units of 10 us */
+	static const uint32_t tens_of_us[32] = {
+		65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,    32,
+		48,    64,   96,   128,  192,  256,   384,   512,   768,   1024,  1536,
+		2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+	};
+
+	return tens_of_us[syndrome & 31] * 10000ull;
+}

@@ -46,4 +46,7 @@ struct inc_roce_path {
 uint32_t inc_icrc_udp(const struct inc_roce_path *path, uint16_t ip_id, const void *bth,
 		      size_t len);
 
+/* How long the 5-bit timer code of an RNR NAK's syndrome asks to wait. */
+uint64_t inc_rnr_timeout_ns(uint8_t syndrome);
+
 #endif

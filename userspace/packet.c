@@ -163,24 +163,3 @@ int inc_frame_parse_aeth(const uint8_t *frame, size_t size, struct inc_aeth_fram
 	out->syndrome = ntohl(aeth.syn_msn) >> 24;
 	return 0;
 }
-
-uint64_t inc_rnr_timeout_ns(uint8_t syndrome)
-{
-	/* InfiniBand Architecture Specification Vol. 1, table 45: units of 10 us */
-	static const uint32_t tens_of_us[32] = {
-		65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,    32,
-		48,    64,   96,   128,  192,  256,   384,   512,   768,   1024,  1536,
-		2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
-	};
-
-	return tens_of_us[syndrome & 31] * 10000ull;
-}
-
-bool inc_child_gets(uint32_t desc, uint32_t rank)
-{
-	uint32_t coll = INC_DESC_COLL(desc);
-
-	if (coll == INC_COLL_REDUCE)
-		return INC_DESC_ROOT(desc) == rank;
-	return coll != INC_COLL_BARRIER;
-}

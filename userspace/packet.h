@@ -48,16 +48,4 @@ struct inc_aeth_frame {
 /* 0, or -EBADMSG for what is not a whole ACK packet over plain IPv4. */
 int inc_frame_parse_aeth(const uint8_t *frame, size_t size, struct inc_aeth_frame *out);
 
-/* How long the 5-bit code of an RNR NAK asks to wait. */
-uint64_t inc_rnr_timeout_ns(uint8_t syndrome);
-
-/* Does a child of this rank receive data of the collective, or a packet of length 0? */
-bool inc_child_gets(uint32_t desc, uint32_t rank);
-
-/* Serial distance of PSN a from b. */
-static inline int32_t inc_psn_diff(uint32_t a, uint32_t b)
-{
-	return (int32_t)((a - b) << 8) >> 8;
-}
-
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <bpf/bpf.h>
 #include "lib/inc_log.h"
+#include "lib/inc_roce.h"
 #include "userspace/slowpath_priv.h"
 
 static struct sp_group *find_conn(struct inc_slowpath *sp, const struct inc_conn_key *key,

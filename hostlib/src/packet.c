@@ -56,15 +56,3 @@ int inccl_packet_parse(const uint8_t *data, size_t size, struct inccl_packet *pk
 		return -EBADMSG;
 	return 0;
 }
-
-uint64_t inccl_rnr_ns(uint8_t syndrome)
-{
-	/* in units of 10 us (IBTA, table of RNR NAK timer codes) */
-	static const uint32_t times[32] = {
-		65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,    32,
-		48,    64,   96,   128,  192,  256,   384,   512,   768,   1024,  1536,
-		2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
-	};
-
-	return times[syndrome & 0x1f] * 10000ull;
-}

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "bpf/inc_wire.h"
 
 struct inccl_packet {
 	uint8_t opcode;
@@ -27,13 +28,10 @@ struct inccl_packet {
  * of consistent lengths. The ICRC is not looked at. */
 int inccl_packet_parse(const uint8_t *data, size_t size, struct inccl_packet *pkt);
 
-/* The time that a code of an RNR NAK asks for. */
-uint64_t inccl_rnr_ns(uint8_t syndrome);
-
 /* psn relative to base, which is packet number r_base: the packet number nearest to it. */
 static inline int64_t inccl_psn_to_r(uint32_t psn, uint32_t base, uint64_t r_base)
 {
-	return (int64_t)r_base + ((int32_t)((psn - base) << 8) >> 8);
+	return (int64_t)r_base + inc_psn_diff(psn, base);
 }
 
 #endif

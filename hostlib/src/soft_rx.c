@@ -9,6 +9,7 @@
 #include <netinet/udp.h>
 #include <string.h>
 #include "hostlib/src/soft.h"
+#include "lib/inc_roce.h"
 
 #ifndef UDP_GRO
 #define UDP_GRO 104
@@ -73,7 +74,7 @@ static int take_aeth(struct soft_endpoint *s, const struct inccl_packet *pkt, ui
 		soft_kept(s, r, now);
 		soft_go_back(s, r);
 		s->burst = 0;
-		s->rnr_until = now + inccl_rnr_ns(pkt->syndrome);
+		s->rnr_until = now + inc_rnr_timeout_ns(pkt->syndrome);
 		s->rto_at = s->rnr_until + s->rto_ns;
 		return 0;
 	case INC_AETH_TYPE_NAK:

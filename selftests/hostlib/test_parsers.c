@@ -260,9 +260,9 @@ static void psn_arithmetic(void **state)
 	assert_true(inccl_psn_to_r(0xfffffe, 5, 100) == 93);
 	assert_true(inccl_psn_to_r(0x1000, 0x1000, 1ull << 40) == 1ll << 40);
 	assert_true(inccl_psn_to_r(0xfff, 0x1000, 0) == -1);
-	assert_true(inccl_rnr_ns(0x20) == 655360000ull);
-	assert_true(inccl_rnr_ns(0x21) == 10000ull);
-	assert_true(inccl_rnr_ns(0x3f) == 491520000ull);
+	assert_true(inc_rnr_timeout_ns(0x20) == 655360000ull);
+	assert_true(inc_rnr_timeout_ns(0x21) == 10000ull);
+	assert_true(inc_rnr_timeout_ns(0x3f) == 491520000ull);
 }
 
 int main(void)
