@@ -119,6 +119,10 @@ static void forward(struct wire *w, enum wire_dir dir, uint8_t *frame, size_t le
 		wire_corrupt(frame, len, class, v.corrupt_at);
 		line->n.corrupted++;
 	}
+	if (v.corrupt_eth) {
+		wire_corrupt_eth(frame, v.corrupt_at);
+		line->n.corrupted++;
+	}
 	if (v.delay_ns)
 		line->n.delayed++;
 	if (v.reorder_gap && !line->held) {
@@ -391,10 +395,11 @@ static void usage(FILE *f)
 	      "A wire between two interfaces; 'up' is from --host to --switch.\n"
 	      "  --netns NAME       the namespace that holds both interfaces\n"
 	      "  --set SPEC         may be repeated; SPEC is one of\n"
-	      "      rate=MBIT delay_us=N queue_kib=N loss=P duplicate=P corrupt=P reorder=P\n"
+	      "      rate=MBIT delay_us=N queue_kib=N loss=P duplicate=P corrupt=P\n"
+	      "      corrupt_eth=P reorder=P\n"
 	      "                     for both directions, or with up: or down: before the value\n"
 	      "                     (corrupt and reorder with a direction want a decimal point)\n"
-	      "      drop=DIR:N[,N...] dup= corrupt= reorder= delay=DIR:N[,N...]@MS\n"
+	      "      drop=DIR:N[,N...] dup= corrupt= corrupt-eth= reorder= delay=DIR:N[,N...]@MS\n"
 	      "                     the N-th RoCE data packet of that direction from now on,\n"
 	      "                     counted from 0; drop-ack= and so on: the N-th ACK or NAK\n"
 	      "      clear          disarm what has not struck yet\n"

@@ -20,7 +20,15 @@ extern const char *const wire_dir_names[WIRE_DIRS];
 /* What a frame is to the faults that count frames. */
 enum wire_class { WIRE_DATA, WIRE_ACK, WIRE_OTHER, WIRE_CLASSES };
 
-enum wire_act { WIRE_DROP, WIRE_DUP, WIRE_CORRUPT, WIRE_REORDER, WIRE_DELAY, WIRE_ACTS };
+enum wire_act {
+	WIRE_DROP,
+	WIRE_DUP,
+	WIRE_CORRUPT,
+	WIRE_CORRUPT_ETH,
+	WIRE_REORDER,
+	WIRE_DELAY,
+	WIRE_ACTS
+};
 
 /* A deterministic fault: what happens to frame number `index` of its class. */
 struct wire_fault {
@@ -66,6 +74,7 @@ struct wire_verdict {
 	bool drop;
 	unsigned int copies; /* 1, or 2 */
 	bool corrupt;
+	bool corrupt_eth;
 	uint32_t corrupt_at;      /* random; the bit is this modulo the frame's bits */
 	unsigned int reorder_gap; /* 0: keeps its place */
 	uint64_t delay_ns;
@@ -76,9 +85,9 @@ void wire_line_free(struct wire_line *line);
 
 /*
  * Sets one thing from its text, for the command line and the control socket:
- *   rate=100 loss=0.01 duplicate= corrupt= reorder= (both directions, or up:0.01)
+ *   rate=100 loss=0.01 duplicate= corrupt= corrupt_eth= reorder= (both directions, or up:0.01)
  *   delay_us=50 queue_kib=1024
- *   drop=up:0,7 drop-ack=down:3 dup= corrupt=up:5 reorder= delay=up:4@20 (ms)
+ *   drop=up:0,7 drop-ack=down:3 dup= corrupt=up:5 corrupt-eth=up:0 reorder= delay=up:4@20 (ms)
  *   clear (faults still armed)
  * Counts of faults start at the moment they are set. 0 or -EINVAL with a message.
  */
@@ -90,6 +99,8 @@ enum wire_class wire_classify(const uint8_t *frame, size_t len);
 void wire_decide(struct wire_line *line, enum wire_class class, struct wire_verdict *verdict);
 /* Flips one bit behind the Ethernet header; behind the UDP header of a RoCE frame. */
 void wire_corrupt(uint8_t *frame, size_t len, enum wire_class class, uint32_t at);
+/* Flips one bit of the two MAC addresses, which no checksum of a RoCE frame covers. */
+void wire_corrupt_eth(uint8_t *frame, uint32_t at);
 
 json_t *wire_stats_json(const struct wire_line lines[WIRE_DIRS]);
 

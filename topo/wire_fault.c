@@ -125,6 +125,7 @@ static int set_number(struct wire_line lines[WIRE_DIRS], const char *key, const 
 	static const char *const probabilities[WIRE_ACTS] = {[WIRE_DROP] = "loss",
 							     [WIRE_DUP] = "duplicate",
 							     [WIRE_CORRUPT] = "corrupt",
+							     [WIRE_CORRUPT_ETH] = "corrupt_eth",
 							     [WIRE_REORDER] = "reorder"};
 	int dir = take_dir(&text);
 	char *end;
@@ -165,11 +166,17 @@ int wire_set(struct wire_line lines[WIRE_DIRS], const char *spec, struct inc_err
 		enum wire_act act;
 		enum wire_class class;
 	} faults[] = {
-		{"drop", WIRE_DROP, WIRE_DATA},       {"drop-ack", WIRE_DROP, WIRE_ACK},
-		{"dup", WIRE_DUP, WIRE_DATA},         {"dup-ack", WIRE_DUP, WIRE_ACK},
-		{"corrupt", WIRE_CORRUPT, WIRE_DATA}, {"corrupt-ack", WIRE_CORRUPT, WIRE_ACK},
-		{"reorder", WIRE_REORDER, WIRE_DATA}, {"reorder-ack", WIRE_REORDER, WIRE_ACK},
-		{"delay", WIRE_DELAY, WIRE_DATA},     {"delay-ack", WIRE_DELAY, WIRE_ACK},
+		{"drop", WIRE_DROP, WIRE_DATA},
+		{"drop-ack", WIRE_DROP, WIRE_ACK},
+		{"dup", WIRE_DUP, WIRE_DATA},
+		{"dup-ack", WIRE_DUP, WIRE_ACK},
+		{"corrupt", WIRE_CORRUPT, WIRE_DATA},
+		{"corrupt-ack", WIRE_CORRUPT, WIRE_ACK},
+		{"corrupt-eth", WIRE_CORRUPT_ETH, WIRE_DATA},
+		{"reorder", WIRE_REORDER, WIRE_DATA},
+		{"reorder-ack", WIRE_REORDER, WIRE_ACK},
+		{"delay", WIRE_DELAY, WIRE_DATA},
+		{"delay-ack", WIRE_DELAY, WIRE_ACK},
 	};
 	const char *eq = strchr(spec, '=');
 	size_t n = eq ? (size_t)(eq - spec) : 0;
@@ -258,6 +265,14 @@ void wire_decide(struct wire_line *line, enum wire_class class, struct wire_verd
 	verdict->drop = hit[WIRE_DROP];
 	verdict->copies = hit[WIRE_DUP] ? 2 : 1;
 	verdict->corrupt = hit[WIRE_CORRUPT];
+	verdict->corrupt_eth = hit[WIRE_CORRUPT_ETH];
+}
+
+void wire_corrupt_eth(uint8_t *frame, uint32_t at)
+{
+	uint32_t bit = at % (2 * 6 * 8);
+
+	frame[bit / 8] ^= 1 << bit % 8;
 }
 
 void wire_corrupt(uint8_t *frame, size_t len, enum wire_class class, uint32_t at)
