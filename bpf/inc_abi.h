@@ -13,7 +13,7 @@
 
 #include <linux/types.h>
 
-#define INC_ABI_VERSION  1
+#define INC_ABI_VERSION  2
 #define INC_MAX_CHILDREN 32
 #define INC_MAX_SLOTS    4096
 #define INC_MAX_PAYLOAD  2048
@@ -46,13 +46,26 @@ struct inc_conn_key {
 	__u32 dqpn;   /* host order: the switch's queue pair number */
 };
 
-#define INC_CONN_F_UDP_CSUM 0x1 /* results carry a UDP checksum (lets the peer use UDP_GRO) */
+#define INC_CONN_F_UDP_CSUM  0x1 /* results carry a UDP checksum (lets the peer use UDP_GRO) */
+#define INC_CONN_F_FIXED_MAC 0x2 /* the peer's MAC address is configured: nothing changes it */
+
+#define INC_NO_PSN 0xffffffffu
+
+/* A MAC address that is read and written as one word. */
+union inc_mac {
+	struct {
+		__u8 addr[6];
+		__u8 known; /* 1; the word 0 is no address */
+		__u8 resv;
+	};
+	__u64 word;
+};
 
 /* inc_conn_cfg[connection id]. Writer: control plane, before the look-up entry. */
 struct inc_conn_cfg {
 	__u32 group;   /* index into inc_group_cfg */
 	__u32 child;   /* 0..children-1; children of one port are contiguous */
-	__u32 rank;    /* for messages and counters only */
+	__u32 rank;    /* decides who gets the data of a Reduce */
 	__u32 ifindex; /* packets of this connection must arrive here */
 	__be32 peer_addr;
 	__be32 own_addr;
@@ -64,12 +77,14 @@ struct inc_conn_cfg {
 	__u16 flags;        /* INC_CONN_F_* */
 	__u32 rx_start_psn; /* PSN of the peer's packet 0 */
 	__u32 tx_start_psn; /* PSN of result 0 to the peer */
-	__u32 resv[4];
+	__u8 own_mac[6];    /* the switch's, source of every frame to the peer */
+	__u8 resv0[2];
+	__u32 resv[2];
 };
 
-/* inc_conn_state[connection id]. Writer: the XDP program on the connection's
- * ingress port (one receive queue, hence one CPU at a time). User space only reads
- * (and zeroes it before the look-up entry exists). One cache line pair each. */
+/* inc_conn_state[connection id]. Writer: the XDP program that holds busy, one at a time;
+ * the egress program writes data_cache. User space only reads (and fills it before the
+ * look-up entry exists). One cache line pair each. */
 struct inc_conn_state {
 	__u64 rx_next;      /* r of the next packet expected; all before are kept */
 	__u64 tx_acked;     /* the child has acknowledged all results before this r */
@@ -91,7 +106,12 @@ struct inc_conn_state {
 	__u64 naks_sent;
 	__u64 rnrs_sent;
 	__u64 naks_received;
-	__u64 resv[3];
+	union inc_mac mac;      /* of the peer, where frames to it go: configured, from the
+				 * kernel's neighbours, or what two frames running said */
+	union inc_mac mac_hint; /* what a frame said that disagreed, or what mac was before;
+				 * serves while mac is not known */
+	__u32 busy;             /* 1: a program works on a packet of this connection */
+	__u32 hint_psn;         /* of the frame that said mac_hint, or INC_NO_PSN */
 };
 
 enum inc_open_message {
@@ -117,10 +137,13 @@ struct inc_group_cfg {
 	__u32 resv[7];
 };
 
-/* inc_group_state[group]. Writer: XDP, atomically. */
+/* inc_group_state[group]. Writer: the last arriver of each chunk. */
 struct inc_group_state {
-	__u64 tx_next; /* results completed: the next result is this r */
-	__u32 error;   /* AETH syndrome that ended the group; 0: alive */
+	/* Results before this r are complete. They are completed in order: the last arriver of r
+	 * keeps its connection busy until it has written this, and no later chunk is complete
+	 * without that child's part. */
+	__u64 tx_next;
+	__u32 error; /* AETH syndrome that ended the group; 0: alive */
 	__u32 resv0;
 	__u64 error_r; /* chunk where it ended */
 	__u64 resv[5];
@@ -144,23 +167,22 @@ struct inc_slot {
 /* One row of inc_contrib or inc_result.
  * inc_contrib: what child c gave for the slot. Writer: XDP on the child's port,
  *   before the arrival bit is set. Result r to child c mirrors it: opcode, flags,
- *   immediate, RETH and MAC addresses come from here.
+ *   immediate and RETH come from here.
  * inc_result: the result of the slot. Writer: the last arriver. */
 struct inc_buf {
-	__u64 r;          /* chunk in the row; the slow path checks it before and after */
-	__u32 len;        /* payload bytes without pad */
-	__u32 desc;       /* collective descriptor, explicit or inherited */
-	__u8 opcode;      /* contribution: BTH opcode */
-	__u8 flags;       /* contribution: INC_BUF_F_* */
-	__u8 peer_mac[6]; /* contribution: Ethernet source */
-	__u8 own_mac[6];  /* contribution: Ethernet destination */
-	__u8 resv0[2];
+	__u64 r;     /* chunk in the row; the slow path checks it before and after */
+	__u32 len;   /* payload bytes without pad */
+	__u32 desc;  /* collective descriptor, explicit or inherited */
+	__u8 opcode; /* contribution: BTH opcode */
+	__u8 flags;  /* contribution: INC_BUF_F_* */
+	__u8 resv[14];
 	__be64 va;   /* contribution: RETH of a WRITE first or only packet, as received: */
 	__be32 rkey; /*   where the child wants the mirror of this message */
 	__be32 dmalen;
-	__u32 crc;  /* result: CRC-32 of payload and pad from state 0, no final xor */
-	__u32 csum; /* result: ones' complement sum of payload and pad, 32 bits */
-	__u32 resv[2];
+	__u32 crc;             /* result: CRC-32 of payload and pad from state 0, no final xor */
+	__u32 csum;            /* result: ones' complement sum of payload and pad, 32 bits */
+	__u32 givers;          /* result: one bit per child that gave data */
+	__u32 differ;          /* result: one bit per child that called something else */
 	__u8 hdr[INC_BUF_HDR]; /* IP to last extended header, masked, ends at payload */
 	__u8 payload[INC_MAX_PAYLOAD];
 	__u8 tail[INC_BUF_TAIL]; /* ICRC, and room for bounds the verifier can follow */
@@ -216,9 +238,12 @@ struct inc_copy {
 	_(DROP_AHEAD, drop_psn_ahead, 'D', "PSN ahead of the gap, NAK already sent")         \
 	_(DROP_CONN_ERROR, drop_connection_error, 'D', "connection or group has ended")      \
 	_(DROP_ACK_RANGE, drop_ack_range, 'D', "ACK of a result not sent")                   \
+	_(DROP_BUSY, drop_connection_busy, 'D',                                              \
+	  "another CPU works on the connection, and did so for too long")                    \
 	_(DROP_NO_SLOWPATH, drop_no_slowpath, 'D', "for the slow path, which is not there")  \
 	_(DROP_NO_HEADROOM, drop_no_room, 'D',                                               \
 	  "frame could not be resized for the answer or result")                             \
+	_(DROP_NO_MAC, drop_no_mac, 'D', "answer to a child whose MAC address is not known") \
 	_(DROP_CONFIG, drop_bad_config, 'D', "a map entry is missing or does not fit")       \
 	_(ABS_STORED, absorbed_stored, 'A', "contribution kept, no ACK asked")               \
 	_(ABS_ACK, absorbed_ack, 'A', "ACK of results")                                      \
@@ -276,15 +301,19 @@ INC_ASSERT_SIZE(inc_conn_key, 12);
 INC_ASSERT_SIZE(inc_conn_cfg, 64);
 INC_ASSERT_OFFSET(inc_conn_cfg, peer_port, 32);
 INC_ASSERT_OFFSET(inc_conn_cfg, tx_start_psn, 44);
+INC_ASSERT_OFFSET(inc_conn_cfg, own_mac, 48);
 INC_ASSERT_SIZE(inc_conn_state, 128);
 INC_ASSERT_OFFSET(inc_conn_state, msn, 48);
 INC_ASSERT_OFFSET(inc_conn_state, rx_bytes, 64);
+INC_ASSERT_OFFSET(inc_conn_state, mac, 104);
+INC_ASSERT_OFFSET(inc_conn_state, busy, 120);
 INC_ASSERT_SIZE(inc_group_cfg, 64);
 INC_ASSERT_OFFSET(inc_group_cfg, result_base, 28);
 INC_ASSERT_SIZE(inc_group_state, 64);
 INC_ASSERT_OFFSET(inc_group_state, error_r, 16);
 INC_ASSERT_SIZE(inc_slot, 8);
 INC_ASSERT_OFFSET(inc_buf, va, 32);
+INC_ASSERT_OFFSET(inc_buf, givers, 56);
 INC_ASSERT_OFFSET(inc_buf, hdr, 64);
 INC_ASSERT_OFFSET(inc_buf, payload, 128);
 INC_ASSERT_SIZE(inc_buf, 2304);

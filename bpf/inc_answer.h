@@ -3,7 +3,7 @@
 #ifndef INC_ANSWER_H
 #define INC_ANSWER_H
 
-#include "bpf/inc_match.h"
+#include "bpf/inc_conn.h"
 
 #define INC_ACK_IP_LEN    (INC_IP_TO_BTH_LEN + INC_AETH_LEN + INC_ICRC_LEN)
 #define INC_ACK_FRAME_LEN (INC_ETH_LEN + INC_ACK_IP_LEN)
@@ -12,9 +12,8 @@
 /* Ethernet, IP, UDP and BTH of a frame from the switch to the child; IP ID 0, DF, TTL
  * 64. The caller has made sure that INC_HEADERS_LEN bytes are there. */
 static __always_inline void inc_write_headers(void *data, const struct inc_conn_cfg *cfg,
-					      const __u8 *peer_mac, const __u8 *own_mac,
-					      __u16 ip_len, __u8 opcode, __u8 bth_flags,
-					      __u32 ackreq_psn)
+					      union inc_mac peer, __u16 ip_len, __u8 opcode,
+					      __u8 bth_flags, __u32 ackreq_psn)
 {
 	struct ethhdr *eth = data;
 	struct iphdr *ip = data + INC_ETH_LEN;
@@ -22,8 +21,8 @@ static __always_inline void inc_write_headers(void *data, const struct inc_conn_
 	struct inc_bth *bth = (void *)udp + INC_UDP_LEN;
 	__u32 sum;
 
-	__builtin_memcpy(eth->h_dest, peer_mac, 6);
-	__builtin_memcpy(eth->h_source, own_mac, 6);
+	__builtin_memcpy(eth->h_dest, peer.addr, 6);
+	__builtin_memcpy(eth->h_source, cfg->own_mac, 6);
 	eth->h_proto = bpf_htons(ETH_P_IP);
 
 	ip->version = 4;
@@ -84,16 +83,20 @@ static __always_inline __u32 inc_headers_crc(void *data, __u32 key, __u64 *cache
 	return inc_crc_word(state, w[9]);
 }
 
-/* Rewrites the frame; returns outcome, or INC_CTR_DROP_NO_HEADROOM. */
+/* Rewrites the frame; returns outcome, or why there is no answer. */
 static __always_inline enum inc_counter_id inc_answer(struct xdp_md *ctx,
 						      const struct inc_packet *pkt,
 						      const struct inc_match *m, __u8 syndrome,
 						      __u32 psn, enum inc_counter_id outcome)
 {
 	__s32 delta = INC_ACK_FRAME_LEN - (__s32)pkt->frame_len;
+	union inc_mac peer = inc_answer_mac(m, pkt, outcome == INC_CTR_ANS_DUPLICATE);
 	struct inc_aeth *aeth;
 	void *data, *end;
 	__u32 state;
+
+	if (!peer.word)
+		return INC_CTR_DROP_NO_MAC;
 
 	/* a short frame has no tail room on veth, but there is always room in front */
 	if (delta < 0 ? bpf_xdp_adjust_tail(ctx, delta)
@@ -104,8 +107,7 @@ static __always_inline enum inc_counter_id inc_answer(struct xdp_md *ctx,
 	if (data + INC_ACK_FRAME_LEN > end)
 		return INC_CTR_DROP_NO_HEADROOM;
 
-	inc_write_headers(data, m->cfg, pkt->peer_mac, pkt->own_mac, INC_ACK_IP_LEN, INC_OP_ACK, 0,
-			  psn & INC_PSN_MASK);
+	inc_write_headers(data, m->cfg, peer, INC_ACK_IP_LEN, INC_OP_ACK, 0, psn & INC_PSN_MASK);
 	aeth = data + INC_HEADERS_LEN;
 	aeth->syn_msn = bpf_htonl((__u32)syndrome << 24 | (m->st->msn & INC_PSN_MASK));
 	state = inc_headers_crc(data, INC_OP_ACK << 24 | INC_ACK_IP_LEN, &m->st->ack_cache);

@@ -5,9 +5,24 @@
 
 #include "bpf/inc_answer.h"
 
-/* The place of the packet expected next: its slot, and its row there. */
+enum inc_fate {
+	INC_FATE_CONTRIBUTION, /* the packet expected, and its slot waits for it */
+	INC_FATE_EARLY,        /* the packet expected, but its slot is in an older generation */
+	INC_FATE_BEHIND,       /* kept already */
+	INC_FATE_AHEAD,        /* packets before it are missing */
+	INC_FATE_CONN_ENDED,
+	INC_FATE_GROUP_ENDED,
+};
+
+/*
+ * What a data packet is, and the place of the packet expected next: its slot, and its row
+ * there. Decided once, from one reading of each word that others change: whether the packet is
+ * copied into the row and whether it is counted must not be two answers.
+ */
 struct inc_place {
 	__u64 r;
+	enum inc_fate fate;
+	__u32 syndrome; /* of what has ended */
 	__u32 slot;
 	__u32 generation;
 	struct inc_slot *state;
@@ -29,19 +44,44 @@ static __always_inline struct inc_buf *inc_result_row(const struct inc_group_cfg
 	return bpf_map_lookup_elem(&inc_result, &row);
 }
 
-static __always_inline enum inc_counter_id inc_find_place(const struct inc_match *m,
-							  struct inc_place *at)
+/*
+ * While the connection is busy with this packet its slot cannot leave the generation found
+ * here: the slot moves on when all bits are set, and this child's is not.
+ */
+static __always_inline enum inc_counter_id
+inc_decide(const struct inc_packet *pkt, const struct inc_match *m, struct inc_place *at)
 {
 	__u32 log2_slots = m->group->log2_slots & 15;
+	__s32 ahead;
 	__u32 row;
 
 	at->r = m->st->rx_next;
+	at->syndrome = m->st->error;
+	if (at->syndrome) {
+		at->fate = INC_FATE_CONN_ENDED;
+		return INC_CONTINUE;
+	}
+	at->syndrome = *(volatile __u32 *)&m->gst->error;
+	if (at->syndrome) {
+		at->fate = INC_FATE_GROUP_ENDED;
+		return INC_CONTINUE;
+	}
+	ahead = inc_psn_diff(pkt->psn, m->cfg->rx_start_psn + (__u32)at->r);
+	if (ahead) {
+		at->fate = ahead < 0 ? INC_FATE_BEHIND : INC_FATE_AHEAD;
+		return INC_CONTINUE;
+	}
 	at->slot = at->r & ((1u << log2_slots) - 1);
 	at->generation = at->r >> log2_slots;
 	row = m->group->result_base + at->slot;
 	at->state = bpf_map_lookup_elem(&inc_slot, &row);
 	at->row = inc_contrib_row(m->group, m->cfg->child, at->slot);
-	return at->state && at->row ? INC_CONTINUE : INC_CTR_DROP_CONFIG;
+	if (!at->state || !at->row)
+		return INC_CTR_DROP_CONFIG;
+	at->fate = INC_SLOT_GENERATION(*(volatile __u64 *)&at->state->word) == at->generation
+			   ? INC_FATE_CONTRIBUTION
+			   : INC_FATE_EARLY;
+	return INC_CONTINUE;
 }
 
 /* Is the opcode one that may come next, and does the length fit it? */
@@ -78,17 +118,15 @@ static __always_inline enum inc_counter_id inc_refuse(struct xdp_md *ctx,
 }
 
 /* Stores what the row must tell about the packet besides the payload. desc: explicit or
- * inherited. */
+ * inherited. The chunk number goes first: who still reads of an earlier chunk sees that. */
 static __always_inline void inc_describe(struct inc_buf *row, const struct inc_packet *pkt, __u64 r,
 					 __u32 desc)
 {
-	row->r = r;
+	inc_publish64(&row->r, r);
 	row->len = pkt->len;
 	row->desc = desc;
 	row->opcode = pkt->opcode;
 	row->flags = (pkt->ackreq ? INC_BUF_F_ACKREQ : 0) | (pkt->se ? INC_BUF_F_SE : 0);
-	__builtin_memcpy(row->peer_mac, pkt->peer_mac, 6);
-	__builtin_memcpy(row->own_mac, pkt->own_mac, 6);
 	row->va = pkt->va;
 	row->rkey = pkt->rkey;
 	row->dmalen = pkt->dmalen;

@@ -13,21 +13,20 @@
 
 static __always_inline enum inc_counter_id inc_data(struct xdp_md *ctx,
 						    const struct inc_packet *pkt,
-						    const struct inc_match *m, struct inc_place *at,
-						    __s32 ahead)
+						    const struct inc_match *m, struct inc_place *at)
 {
 	struct inc_conn_state *st = m->st;
 	__u32 desc, differ;
 
-	if (st->error)
-		return inc_answer_nak(ctx, pkt, m, st->error, INC_CTR_ANS_NAK_INVALID);
-	if (m->gst->error)
-		return inc_answer_nak(ctx, pkt, m, m->gst->error, INC_CTR_ANS_NAK_FATAL);
-	if (ahead < 0) {
+	if (at->fate == INC_FATE_CONN_ENDED)
+		return inc_answer_nak(ctx, pkt, m, at->syndrome, INC_CTR_ANS_NAK_INVALID);
+	if (at->fate == INC_FATE_GROUP_ENDED)
+		return inc_answer_nak(ctx, pkt, m, at->syndrome, INC_CTR_ANS_NAK_FATAL);
+	if (at->fate == INC_FATE_BEHIND) {
 		st->duplicates++;
 		return inc_answer_ack(ctx, pkt, m, INC_CTR_ANS_DUPLICATE);
 	}
-	if (ahead > 0) {
+	if (at->fate == INC_FATE_AHEAD) {
 		if (st->nak_sent)
 			return INC_CTR_DROP_AHEAD;
 		st->nak_sent = 1;
@@ -43,8 +42,12 @@ static __always_inline enum inc_counter_id inc_data(struct xdp_md *ctx,
 	inc_opaque(at->row);
 	if (!at->state || !at->row)
 		return INC_CTR_DROP_CONFIG;
-	if (INC_SLOT_GENERATION(at->state->word) != at->generation)
+	if (at->fate == INC_FATE_EARLY) {
+		/* the peer begins again with this packet: what it has sent after it draws no
+		 * NAK of its own */
+		st->nak_sent = 1;
 		return inc_answer_nak(ctx, pkt, m, INC_AETH_RNR | INC_RNR_TIMER, INC_CTR_ANS_RNR);
+	}
 	inc_describe(at->row, pkt, at->r, desc);
 	if (!inc_arrive(pkt, m, at, desc)) {
 		if (pkt->ackreq)
@@ -63,20 +66,47 @@ static __always_inline enum inc_counter_id inc_data(struct xdp_md *ctx,
 	}
 	/* the result stands in its row: the slot may be filled again, the result be sent */
 	__sync_lock_test_and_set(&at->state->word, (__u64)(at->generation + 1) << 32);
-	__sync_fetch_and_add(&m->gst->tx_next, 1);
+	inc_publish64(&m->gst->tx_next, at->r + 1);
 	return inc_multicast(ctx, pkt, m, at);
+}
+
+/* What is the connection's affair: from here on the program has it for itself. */
+static __always_inline enum inc_counter_id
+inc_handle_own(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_match *m)
+{
+	struct inc_place at = {};
+	struct inc_buf *row = NULL;
+	enum inc_counter_id c;
+	__u32 zero = 0;
+	int intact;
+
+	if (pkt->opcode != INC_OP_ACK) {
+		c = inc_decide(pkt, m, &at);
+		if (c != INC_CONTINUE)
+			return c;
+		if (at.fate == INC_FATE_CONTRIBUTION)
+			row = at.row;
+	}
+	/* no other packet may touch the row: it may hold a contribution that counts */
+	if (row)
+		intact = inc_load_checked(ctx, row, INC_IP_TO_BTH_LEN + pkt->ext_len,
+					  pkt->len + pkt->pad);
+	else
+		intact = inc_load_checked(ctx, bpf_map_lookup_elem(&inc_scratch, &zero),
+					  INC_IP_TO_BTH_LEN + pkt->ext_len, pkt->len + pkt->pad);
+	if (!intact)
+		return INC_CTR_DROP_ICRC;
+	inc_hear_mac(m, pkt);
+	if (pkt->opcode == INC_OP_ACK)
+		return inc_response(ctx, pkt, m);
+	return inc_data(ctx, pkt, m, &at);
 }
 
 static __always_inline enum inc_counter_id inc_handle(struct xdp_md *ctx)
 {
 	struct inc_packet pkt = {};
-	struct inc_place at = {};
 	struct inc_match m = {};
 	enum inc_counter_id c;
-	struct inc_buf *row;
-	__s32 ahead = 0;
-	__u32 zero = 0;
-	int intact;
 
 	c = inc_parse(ctx, &pkt);
 	if (c != INC_CONTINUE)
@@ -91,32 +121,11 @@ static __always_inline enum inc_counter_id inc_handle(struct xdp_md *ctx)
 		return c;
 	if (pkt.pkey != m.cfg->pkey)
 		return INC_CTR_DROP_PKEY;
-
-	/* only the packet expected, in a slot that waits for it, may touch its row */
-	row = NULL;
-	if (pkt.opcode != INC_OP_ACK) {
-		ahead = inc_psn_diff(pkt.psn, m.cfg->rx_start_psn + (__u32)m.st->rx_next);
-		if (!ahead) {
-			c = inc_find_place(&m, &at);
-			if (c != INC_CONTINUE)
-				return c;
-			if (INC_SLOT_GENERATION(at.state->word) == at.generation && !m.st->error &&
-			    !m.gst->error)
-				row = at.row;
-		}
-	}
-	if (row)
-		intact = inc_load_checked(ctx, row, INC_IP_TO_BTH_LEN + pkt.ext_len,
-					  pkt.len + pkt.pad);
-	else
-		intact = inc_load_checked(ctx, bpf_map_lookup_elem(&inc_scratch, &zero),
-					  INC_IP_TO_BTH_LEN + pkt.ext_len, pkt.len + pkt.pad);
-	if (!intact)
-		return INC_CTR_DROP_ICRC;
-
-	if (pkt.opcode == INC_OP_ACK)
-		return inc_response(ctx, &pkt, &m);
-	return inc_data(ctx, &pkt, &m, &at, ahead);
+	if (!inc_enter(m.st))
+		return INC_CTR_DROP_BUSY;
+	c = inc_handle_own(ctx, &pkt, &m);
+	inc_leave(m.st);
+	return c;
 }
 
 /* The classes of the counters stand in this order in INC_COUNTERS. */

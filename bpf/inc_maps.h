@@ -147,9 +147,33 @@ struct {
 const volatile __u32 inc_crc_table[8][256];       /* byte, then k zero bytes */
 const volatile __u32 inc_shift_table[10][4][256]; /* byte j of a state, past 4 << p zero bytes */
 const volatile bool inc_check_icrc = true;        /* false for measuring only */
+/* Set where the CPU may reorder stores (the loader knows), so that x86 pays nothing for it. */
+const volatile bool inc_order_stores = true;
 
 /* Keeps the compiler from merging range checks into a form the verifier cannot follow. */
 #define inc_opaque(var) asm volatile("" : "+r"(var))
+
+/* Whoever reads value in *p sees all that was stored before it; what is stored after it is
+ * seen by nobody who does not. */
+static __always_inline void inc_publish64(__u64 *p, __u64 value)
+{
+	asm volatile("" ::: "memory");
+	if (inc_order_stores)
+		__sync_lock_test_and_set(p, value);
+	else
+		*(volatile __u64 *)p = value;
+	asm volatile("" ::: "memory");
+}
+
+static __always_inline void inc_publish32(__u32 *p, __u32 value)
+{
+	asm volatile("" ::: "memory");
+	if (inc_order_stores)
+		__sync_lock_test_and_set(p, value);
+	else
+		*(volatile __u32 *)p = value;
+	asm volatile("" ::: "memory");
+}
 
 static __always_inline void inc_count_add(enum inc_counter_id id, __u64 n)
 {

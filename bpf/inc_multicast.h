@@ -130,6 +130,34 @@ static __always_inline int inc_copy_child(const struct inc_template *t,
 	return 0;
 }
 
+/* What a copy repeats of the child's own contribution. */
+struct inc_mirror {
+	__u32 desc;
+	__u8 opcode;
+	__u8 flags;
+	__be64 va;
+	__be32 rkey;
+	__be32 dmalen;
+};
+
+/* Once and whole: a child that has its result already (the slow path may have been faster) can
+ * fill the row anew while its copy is made. */
+static __always_inline int inc_read_mirror(const struct inc_group_cfg *group, __u32 child,
+					   __u32 slot, __u64 r, struct inc_mirror *mine)
+{
+	const volatile struct inc_buf *row = inc_contrib_row(group, child, slot);
+
+	if (!row || row->r != r)
+		return -1;
+	mine->desc = row->desc;
+	mine->opcode = row->opcode;
+	mine->flags = row->flags;
+	mine->va = row->va;
+	mine->rkey = row->rkey;
+	mine->dmalen = row->dmalen;
+	return row->r == r ? 0 : -1;
+}
+
 /* Makes one copy: headers, and the ICRC from header state and payload CRC. */
 static __always_inline int inc_make_copy(struct xdp_md *ctx, __u32 ifindex)
 {
@@ -138,9 +166,10 @@ static __always_inline int inc_make_copy(struct xdp_md *ctx, __u32 ifindex)
 	const struct inc_group_cfg *group;
 	const struct inc_conn_cfg *cfg;
 	struct inc_conn_state *st;
-	const struct inc_buf *mine;
+	struct inc_mirror mine;
 	struct inc_template t;
 	__u32 child, conn, ext_len, len, state, icrc;
+	union inc_mac mac;
 	__u32 reth[4] = {}, imm = 0;
 	__u64 sum = 0;
 	__s32 delta;
@@ -155,14 +184,16 @@ static __always_inline int inc_make_copy(struct xdp_md *ctx, __u32 ifindex)
 	conn = group->conn_base + child;
 	cfg = bpf_map_lookup_elem(&inc_conn_cfg, &conn);
 	st = bpf_map_lookup_elem(&inc_conn_state, &conn);
-	mine = inc_contrib_row(group, child, t.slot);
-	if (!cfg || !st || !mine)
+	if (!cfg || !st || inc_read_mirror(group, child, t.slot, t.r, &mine))
+		return -1;
+	mac = inc_peer_mac(st);
+	if (!mac.word)
 		return -1;
 
-	ext_len = inc_ext_len(mine->opcode);
+	ext_len = inc_ext_len(mine.opcode);
 	len = t.len;
 	sum = t.csum;
-	if (len && !inc_child_gets(mine->desc, cfg->rank)) {
+	if (len && !inc_child_gets(mine.desc, cfg->rank)) {
 		len = 0;
 		t.crc = 0;
 		sum = 0;
@@ -180,31 +211,31 @@ static __always_inline int inc_make_copy(struct xdp_md *ctx, __u32 ifindex)
 	if (data + INC_HEADERS_LEN > end)
 		return -1;
 
-	inc_write_headers(data, cfg, mine->peer_mac, mine->own_mac, ip_len, mine->opcode,
-			  mine->flags & INC_BUF_F_SE ? INC_BTH_SE : 0,
-			  (mine->flags & INC_BUF_F_ACKREQ ? INC_BTH_ACKREQ : 0) |
+	inc_write_headers(data, cfg, mac, ip_len, mine.opcode,
+			  mine.flags & INC_BUF_F_SE ? INC_BTH_SE : 0,
+			  (mine.flags & INC_BUF_F_ACKREQ ? INC_BTH_ACKREQ : 0) |
 				  ((cfg->tx_start_psn + (__u32)t.r) & INC_PSN_MASK));
 	state = inc_headers_crc(
-		data, (__u32)mine->opcode << 24 | (mine->flags & INC_BUF_F_SE) << 16 | ip_len,
+		data, (__u32)mine.opcode << 24 | (mine.flags & INC_BUF_F_SE) << 16 | ip_len,
 		&st->data_cache);
 	data += INC_HEADERS_LEN;
-	if (inc_op_in(mine->opcode, INC_OPS_RETH)) {
+	if (inc_op_in(mine.opcode, INC_OPS_RETH)) {
 		if (data + INC_RETH_LEN > end)
 			return -1;
-		__builtin_memcpy(&reth[0], &mine->va, 8);
-		reth[2] = mine->rkey;
+		__builtin_memcpy(&reth[0], &mine.va, 8);
+		reth[2] = mine.rkey;
 		/* the length of the message; one of one packet may have given nothing and get
 		 * data, or the reverse */
-		reth[3] = inc_op_in(mine->opcode, INC_OPS_ONLY) ? bpf_htonl(len) : mine->dmalen;
+		reth[3] = inc_op_in(mine.opcode, INC_OPS_ONLY) ? bpf_htonl(len) : mine.dmalen;
 		__builtin_memcpy(data, reth, INC_RETH_LEN);
 		for (int i = 0; i < 4; i++)
 			state = inc_crc_word(state, reth[i]);
 		data += INC_RETH_LEN;
 	}
-	if (inc_op_in(mine->opcode, INC_OPS_IMM)) {
+	if (inc_op_in(mine.opcode, INC_OPS_IMM)) {
 		if (data + INC_IMM_LEN > end)
 			return -1;
-		imm = bpf_htonl(mine->desc);
+		imm = bpf_htonl(mine.desc);
 		*(__u32 *)data = imm;
 		state = inc_crc_word(state, imm);
 	}

@@ -37,8 +37,7 @@ struct inc_packet {
 	__u8 tver;
 	__u8 ackreq;
 	__u8 se;
-	__u8 peer_mac[6];
-	__u8 own_mac[6];
+	union inc_mac mac; /* Ethernet source */
 };
 
 #define INC_OPBIT(op) (1u << INC_OP_##op)
@@ -112,8 +111,8 @@ static __always_inline enum inc_counter_id inc_parse(struct xdp_md *ctx, struct 
 	ackreq_psn = bpf_ntohl(bth->ackreq_psn);
 	pkt->psn = ackreq_psn & INC_PSN_MASK;
 	pkt->ackreq = ackreq_psn >> 31;
-	__builtin_memcpy(pkt->peer_mac, eth->h_source, 6);
-	__builtin_memcpy(pkt->own_mac, eth->h_dest, 6);
+	__builtin_memcpy(pkt->mac.addr, eth->h_source, 6);
+	pkt->mac.known = 1;
 	return INC_CONTINUE;
 }
 

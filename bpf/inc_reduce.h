@@ -7,9 +7,9 @@
 
 /*
  * Compares what the children of one chunk called. Returns a mask of those who differ
- * from the first child; leaves in result: desc, the length of those who give, and in resv[0]
- * the mask of those who do. Both masks grow in the row: in registers the verifier would
- * follow each of their values.
+ * from the first child; leaves in result: desc, the length of those who give, and the mask of
+ * those who do. Both masks grow in the row: in registers the verifier would follow each of
+ * their values.
  */
 __noinline __u32 inc_compare(struct inc_buf *result, __u32 group_id, __u32 slot)
 {
@@ -19,8 +19,8 @@ __noinline __u32 inc_compare(struct inc_buf *result, __u32 group_id, __u32 slot)
 
 	if (!result || !group)
 		return ~0u;
-	givers = &result->resv[0];
-	differ = &result->resv[1];
+	givers = &result->givers;
+	differ = &result->differ;
 	*givers = 0;
 	*differ = 0;
 	for (__u32 c = 0; c < INC_MAX_CHILDREN; c++) {
@@ -189,11 +189,11 @@ __noinline __u32 inc_reduce(__u32 group_id, __u32 slot, __u64 r)
 	if (!result)
 		return ~0u;
 	/* a slow path that reads now sees a row of neither chunk */
-	*(volatile __u64 *)&result->r = ~0ull;
+	inc_publish64(&result->r, ~0ull);
 	differ = inc_compare(result, group_id, slot);
 	if (differ)
 		return differ;
-	givers = result->resv[0];
+	givers = result->givers;
 	result->csum = 0;
 	if (givers == group->full_mask && !(group->flags & INC_GROUP_F_NET_ORDER))
 		inc_sum_all(group, result, slot);
@@ -201,7 +201,7 @@ __noinline __u32 inc_reduce(__u32 group_id, __u32 slot, __u64 r)
 		inc_sum_some(group, result, slot, givers);
 	result->crc = inc_crc_row(result, offsetof(struct inc_buf, payload), result->len, 0);
 	inc_count_add(INC_CTR_X_SUM_BYTES, (__u64)result->len * __builtin_popcount(givers));
-	*(volatile __u64 *)&result->r = r;
+	inc_publish64(&result->r, r);
 	return 0;
 }
 

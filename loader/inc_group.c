@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <net/if_arp.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include "bpf/inc_wire.h"
 #include "loader/inc_loader_priv.h"
 
@@ -14,6 +17,7 @@
 struct build {
 	struct inc_group_cfg cfg;
 	struct inc_conn_cfg conn[INC_MAX_CHILDREN];
+	union inc_mac peer[INC_MAX_CHILDREN]; /* as far as it is known */
 	uint32_t group;
 	uint32_t port_groups; /* entries of inc_port_group made, in order of the children */
 	uint32_t lookups;     /* entries of inc_conn_lookup made */
@@ -37,6 +41,30 @@ static bool same_key(const struct inc_conn_cfg *a, const struct inc_conn_cfg *b)
 {
 	return a->peer_addr == b->peer_addr && a->own_addr == b->own_addr &&
 	       a->own_qpn == b->own_qpn;
+}
+
+static bool is_zero(const uint8_t mac[6])
+{
+	static const uint8_t zero[6];
+
+	return !memcmp(mac, zero, 6);
+}
+
+static int port_mac(uint32_t ifindex, uint8_t mac[6])
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), ret = 0;
+	struct ifreq ifr = {};
+
+	if (fd < 0)
+		return -errno;
+	if (!if_indextoname(ifindex, ifr.ifr_name) || ioctl(fd, SIOCGIFHWADDR, &ifr))
+		ret = -errno;
+	else if (ifr.ifr_hwaddr.sa_family != ARPHRD_ETHER)
+		ret = -ENODEV;
+	else
+		memcpy(mac, ifr.ifr_hwaddr.sa_data, 6);
+	close(fd);
+	return ret;
 }
 
 static bool unicast(__be32 addr)
@@ -70,8 +98,12 @@ static int check_child(const struct inc_group_spec *spec, uint32_t i, struct inc
 		       INC_PSN_MASK, c->rx_start_psn, c->tx_start_psn);
 	if (!(c->pkey & 0x7fff))
 		REFUSE("P_Key 0x%04x is not a partition", spec->communicator, c->rank, c->pkey);
-	if (c->flags & ~INC_CONN_F_UDP_CSUM)
+	if (c->flags & ~(INC_CONN_F_UDP_CSUM | INC_CONN_F_FIXED_MAC))
 		REFUSE("unknown flags 0x%x", spec->communicator, c->rank, c->flags);
+	if (c->own_mac[0] & 1 || c->peer_mac[0] & 1)
+		REFUSE("MAC addresses must be unicast", spec->communicator, c->rank);
+	if (c->flags & INC_CONN_F_FIXED_MAC && is_zero(c->peer_mac))
+		REFUSE("the MAC address that is fixed is not given", spec->communicator, c->rank);
 #undef REFUSE
 	return 0;
 }
@@ -227,6 +259,50 @@ taken:
 			   addr_text(b->conn[i].peer_addr, text));
 }
 
+static int plan_conn(const struct inc_child_spec *c, uint32_t group, struct inc_conn_cfg *out,
+		     struct inc_err *err)
+{
+	int ret = 0;
+
+	*out = (struct inc_conn_cfg){
+		.group = group,
+		.rank = c->rank,
+		.ifindex = c->ifindex,
+		.peer_addr = c->peer_addr,
+		.own_addr = c->own_addr,
+		.peer_qpn = c->peer_qpn,
+		.own_qpn = c->own_qpn,
+		.peer_port = c->peer_port ?: INC_ROCE_UDP_PORT,
+		.own_port = c->own_port ?: INC_ROCE_UDP_PORT,
+		.pkey = c->pkey,
+		.flags = c->flags,
+		.rx_start_psn = c->rx_start_psn,
+		.tx_start_psn = c->tx_start_psn,
+	};
+	if (is_zero(c->own_mac))
+		ret = port_mac(c->ifindex, out->own_mac);
+	else
+		memcpy(out->own_mac, c->own_mac, 6);
+	if (ret)
+		return inc_err_set(err, -ret, "rank %u: interface %u has no Ethernet address: %s",
+				   c->rank, c->ifindex, strerror(-ret));
+	return 0;
+}
+
+/* Where the peer with this rank is, as far as the caller knows. */
+static void plan_mac(const struct inc_group_spec *spec, uint32_t rank, union inc_mac *out)
+{
+	uint32_t i;
+
+	out->word = 0;
+	for (i = 0; i < spec->children; i++) {
+		if (spec->child[i].rank != rank || is_zero(spec->child[i].peer_mac))
+			continue;
+		memcpy(out->addr, spec->child[i].peer_mac, 6);
+		out->known = 1;
+	}
+}
+
 static int plan(const struct inc_switch *sw, const struct inc_group_spec *spec, struct build *b,
 		struct inc_err *err)
 {
@@ -243,27 +319,15 @@ static int plan(const struct inc_switch *sw, const struct inc_group_spec *spec, 
 	if (ret)
 		return ret;
 	for (i = 0; i < spec->children; i++) {
-		const struct inc_child_spec *c = &spec->child[i];
-
-		b->conn[i] = (struct inc_conn_cfg){
-			.group = b->group,
-			.rank = c->rank,
-			.ifindex = c->ifindex,
-			.peer_addr = c->peer_addr,
-			.own_addr = c->own_addr,
-			.peer_qpn = c->peer_qpn,
-			.own_qpn = c->own_qpn,
-			.peer_port = c->peer_port ?: INC_ROCE_UDP_PORT,
-			.own_port = c->own_port ?: INC_ROCE_UDP_PORT,
-			.pkey = c->pkey,
-			.flags = c->flags,
-			.rx_start_psn = c->rx_start_psn,
-			.tx_start_psn = c->tx_start_psn,
-		};
+		ret = plan_conn(&spec->child[i], b->group, &b->conn[i], err);
+		if (ret)
+			return ret;
 	}
 	qsort(b->conn, spec->children, sizeof(b->conn[0]), by_port);
-	for (i = 0; i < spec->children; i++)
+	for (i = 0; i < spec->children; i++) {
 		b->conn[i].child = i;
+		plan_mac(spec, b->conn[i].rank, &b->peer[i]);
+	}
 	return check_keys(sw, b, err);
 }
 
@@ -295,6 +359,7 @@ static int clear_state(struct inc_switch *sw, const struct build *b, struct inc_
 		return inc_err_set(err, ENOMEM, "no memory");
 	for (i = 0; !ret && i < b->cfg.children; i++) {
 		conn = b->cfg.conn_base + i;
+		sw->conn_state[conn].mac = b->peer[i];
 		ret = update(sw, INC_MAP_COPY, &conn, zero, BPF_ANY, err);
 	}
 	free(zero);
@@ -389,6 +454,15 @@ static int make_lookups(struct inc_switch *sw, struct build *b, struct inc_err *
 	return 0;
 }
 
+static void delete_lookups(struct inc_switch *sw, struct build *b)
+{
+	while (b->lookups) {
+		struct inc_conn_key key = conn_key(&b->conn[--b->lookups]);
+
+		bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_CONN_LOOKUP), &key);
+	}
+}
+
 /* Look-ups first, so that no packet finds the group; then what packets under way may use. */
 static int undo(struct inc_switch *sw, struct build *b, struct inc_err *err)
 {
@@ -397,11 +471,7 @@ static int undo(struct inc_switch *sw, struct build *b, struct inc_err *err)
 	uint32_t i, conn;
 	int ret = 0;
 
-	while (b->lookups) {
-		struct inc_conn_key key = conn_key(&b->conn[--b->lookups]);
-
-		bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_CONN_LOOKUP), &key);
-	}
+	delete_lookups(sw, b);
 	/* writing to a map of maps waits until all programs that run now have ended */
 	if (b->ports && bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_GROUP_PORTS), &b->group))
 		ret = inc_err_set(err, errno, "map %s: group %u cannot be deleted: %s",
@@ -435,7 +505,6 @@ int inc_switch_add_group(struct inc_switch *sw, const struct inc_group_spec *spe
 	ret = ret ?: make_ports(sw, &b, err);
 	ret = ret ?: make_port_groups(sw, &b, err);
 	ret = ret ?: make_config(sw, &b, err);
-	ret = ret ?: make_lookups(sw, &b, err);
 	if (ret) {
 		undo(sw, &b, NULL);
 		return ret;
@@ -443,6 +512,21 @@ int inc_switch_add_group(struct inc_switch *sw, const struct inc_group_spec *spe
 	sw->group[b.group] = b.cfg;
 	memcpy(&sw->conn[b.cfg.conn_base], b.conn, b.cfg.children * sizeof(b.conn[0]));
 	return b.group;
+}
+
+int inc_switch_start_group(struct inc_switch *sw, uint32_t group, struct inc_err *err)
+{
+	struct build b = {.group = group};
+	int ret;
+
+	if (!inc_switch_group(sw, group))
+		return inc_err_set(err, ENOENT, "no group %u", group);
+	b.cfg = sw->group[group];
+	memcpy(b.conn, &sw->conn[b.cfg.conn_base], b.cfg.children * sizeof(b.conn[0]));
+	ret = make_lookups(sw, &b, err);
+	if (ret)
+		delete_lookups(sw, &b);
+	return ret;
 }
 
 int inc_switch_remove_group(struct inc_switch *sw, uint32_t group, struct inc_err *err)

@@ -45,10 +45,18 @@ struct inc_switch_opts {
 	uint32_t max_connections;
 	uint32_t max_rows; /* contribution rows: children * slots, summed over groups */
 	enum inc_attach attach;
-	bool generic;   /* generic (skb) XDP instead of native */
-	bool pin;       /* pin everything under INC_PIN_ROOT/<instance> */
-	bool skip_icrc; /* do not check the ICRC of what comes in */
+	bool generic;      /* generic (skb) XDP instead of native */
+	bool pin;          /* pin everything under INC_PIN_ROOT/<instance> */
+	bool skip_icrc;    /* do not check the ICRC of what comes in */
+	bool order_stores; /* as on a CPU that reorders stores, also where it does not (tests) */
 };
+
+/* Programs that share the switch's maps set their inc_order_stores to this. */
+#if defined(__x86_64__) || defined(__i386__) || defined(__s390x__)
+#define INC_ORDER_STORES false
+#else
+#define INC_ORDER_STORES true
+#endif
 
 struct inc_child_spec {
 	uint32_t rank;
@@ -63,6 +71,8 @@ struct inc_child_spec {
 	uint16_t flags;        /* INC_CONN_F_* */
 	uint32_t rx_start_psn; /* PSN of the peer's first packet */
 	uint32_t tx_start_psn; /* PSN of the first result */
+	uint8_t own_mac[6];    /* zeros: the port's */
+	uint8_t peer_mac[6];   /* zeros: not known yet; fixed with INC_CONN_F_FIXED_MAC */
 };
 
 struct inc_group_spec {
@@ -106,10 +116,13 @@ const struct inc_switch_port *inc_switch_port_find(const struct inc_switch *sw, 
 
 /*
  * Validates all of spec, then applies all of it or nothing. The children are sorted by
- * ifindex (their ordinal in the switch is not their rank). Returns the group's index.
+ * ifindex (their ordinal in the switch is not their rank). Returns the group's index. No packet
+ * finds the group until inc_switch_start_group(): the caller makes itself ready for its events
+ * in between.
  */
 int inc_switch_add_group(struct inc_switch *sw, const struct inc_group_spec *spec,
 			 struct inc_err *err);
+int inc_switch_start_group(struct inc_switch *sw, uint32_t group, struct inc_err *err);
 /* When it returns no program works on the group's rows any more. */
 int inc_switch_remove_group(struct inc_switch *sw, uint32_t group, struct inc_err *err);
 /* NULL where there is no such group. */

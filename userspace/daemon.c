@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "lib/inc_log.h"
+#include "userspace/neighbour.h"
 #include "userspace/switchd.h"
 
 static int open_switch(struct inc_daemon *d, struct inc_err *err)
@@ -72,6 +73,25 @@ static void warn_foreign_address(const struct inc_conn_conf *c)
 			 inet_ntop(AF_INET, &c->own_ip, text, sizeof(text)), c->rank);
 }
 
+/* Where the peer is: as configured, else as the kernel knows its neighbour; else its first frames
+ * will tell. */
+static void find_peer(const struct inc_conn_conf *c, struct inc_child_spec *spec)
+{
+	int ret;
+
+	if (c->has_own_mac)
+		memcpy(spec->own_mac, c->own_mac, 6);
+	if (c->has_peer_mac) {
+		memcpy(spec->peer_mac, c->peer_mac, 6);
+		spec->flags |= INC_CONN_F_FIXED_MAC;
+		return;
+	}
+	ret = inc_neighbour_mac(spec->ifindex, c->peer_ip, spec->peer_mac);
+	if (ret && ret != -ENOENT)
+		inc_warn("port %s, rank %u: the kernel's neighbours cannot be read: %s", c->port,
+			 c->rank, strerror(-ret));
+}
+
 static int make_spec(const struct inc_daemon *d, const struct inc_group_conf *conf,
 		     struct inc_group_spec *spec, struct inc_err *err)
 {
@@ -106,6 +126,7 @@ static int make_spec(const struct inc_daemon *d, const struct inc_group_conf *co
 			.rx_start_psn = c->peer_psn,
 			.tx_start_psn = c->own_psn,
 		};
+		find_peer(c, &spec->child[i]);
 	}
 	return 0;
 }
@@ -123,16 +144,23 @@ int inc_daemon_configure(struct inc_daemon *d, const struct inc_group_conf *conf
 	group = inc_switch_add_group(d->sw, &spec, err);
 	if (group < 0)
 		return group;
-	ret = inc_slowpath_add_group(d->sp, group, conf, err);
-	if (ret) {
-		inc_switch_remove_group(d->sw, group, NULL);
-		return ret;
-	}
+	ret = inc_slowpath_add_group(d->sp, group, err);
+	if (ret)
+		goto remove;
+	ret = inc_switch_start_group(d->sw, group, err);
+	if (ret)
+		goto forget;
 	for (i = 0; i < conf->children; i++)
 		warn_foreign_address(&conf->conn[i]);
 	inc_info("communicator %u: %u children, payload %u, %u slots", conf->communicator,
 		 conf->children, conf->payload, conf->slots);
 	return 0;
+
+forget:
+	inc_slowpath_remove_group(d->sp, group);
+remove:
+	inc_switch_remove_group(d->sw, group, NULL);
+	return ret;
 }
 
 int inc_daemon_remove(struct inc_daemon *d, uint32_t communicator, struct inc_err *err)

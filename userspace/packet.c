@@ -33,7 +33,7 @@ static uint16_t fold(uint64_t sum)
 	return ~sum;
 }
 
-static void put_headers(uint8_t *frame, const struct inc_conn_cfg *cfg, const struct inc_macs *macs,
+static void put_headers(uint8_t *frame, const struct inc_conn_cfg *cfg, union inc_mac peer,
 			size_t ip_len, uint8_t opcode, uint8_t bth_flags, uint32_t ackreq_psn)
 {
 	struct ethhdr eth = {.h_proto = htons(ETH_P_IP)};
@@ -60,8 +60,8 @@ static void put_headers(uint8_t *frame, const struct inc_conn_cfg *cfg, const st
 		.ackreq_psn = htonl(ackreq_psn),
 	};
 
-	memcpy(eth.h_dest, macs->peer, 6);
-	memcpy(eth.h_source, macs->own, 6);
+	memcpy(eth.h_dest, peer.addr, 6);
+	memcpy(eth.h_source, cfg->own_mac, 6);
 	ip.check = fold(add_words(0, &ip, sizeof(ip)));
 	memcpy(frame, &eth, sizeof(eth));
 	memcpy(frame + INC_ETH_LEN, &ip, sizeof(ip));
@@ -94,8 +94,8 @@ static void put_udp_csum(uint8_t *frame, const struct inc_conn_cfg *cfg, size_t 
 	memcpy(udp + offsetof(struct udphdr, check), &check, sizeof(check));
 }
 
-size_t inc_frame_result(uint8_t *frame, const struct inc_conn_cfg *cfg, const struct inc_mirror *m,
-			uint32_t psn, const void *payload, size_t len)
+size_t inc_frame_result(uint8_t *frame, const struct inc_conn_cfg *cfg, union inc_mac peer,
+			const struct inc_mirror *m, uint32_t psn, const void *payload, size_t len)
 {
 	size_t pad = -len & 3;
 	size_t ip_len = INC_IP_LEN + INC_UDP_LEN + INC_BTH_LEN + inc_roce_ext_len(m->opcode) + len +
@@ -103,7 +103,7 @@ size_t inc_frame_result(uint8_t *frame, const struct inc_conn_cfg *cfg, const st
 	uint8_t bth_flags = (m->flags & INC_BUF_F_SE ? INC_BTH_SE : 0) | pad << INC_BTH_PAD_SHIFT;
 	uint8_t *p = frame + HEADERS_LEN;
 
-	put_headers(frame, cfg, &m->macs, ip_len, m->opcode, bth_flags,
+	put_headers(frame, cfg, peer, ip_len, m->opcode, bth_flags,
 		    (psn & INC_PSN_MASK) | (m->flags & INC_BUF_F_ACKREQ ? INC_BTH_ACKREQ : 0));
 	if (inc_roce_has_reth(m->opcode)) {
 		struct inc_reth reth = {.va = m->va, .rkey = m->rkey, .dmalen = m->dmalen};
@@ -125,13 +125,13 @@ size_t inc_frame_result(uint8_t *frame, const struct inc_conn_cfg *cfg, const st
 	return INC_ETH_LEN + ip_len;
 }
 
-size_t inc_frame_ack(uint8_t *frame, const struct inc_conn_cfg *cfg, const struct inc_macs *macs,
+size_t inc_frame_ack(uint8_t *frame, const struct inc_conn_cfg *cfg, union inc_mac peer,
 		     uint8_t syndrome, uint32_t psn, uint32_t msn)
 {
 	struct inc_aeth aeth = {.syn_msn = htonl((uint32_t)syndrome << 24 | (msn & INC_PSN_MASK))};
 	size_t ip_len = INC_IP_LEN + INC_UDP_LEN + INC_BTH_LEN + INC_AETH_LEN + INC_ICRC_LEN;
 
-	put_headers(frame, cfg, macs, ip_len, INC_OP_ACK, 0, psn & INC_PSN_MASK);
+	put_headers(frame, cfg, peer, ip_len, INC_OP_ACK, 0, psn & INC_PSN_MASK);
 	memcpy(frame + HEADERS_LEN, &aeth, sizeof(aeth));
 	put_icrc(frame, ip_len);
 	return INC_ETH_LEN + ip_len;

@@ -16,14 +16,8 @@
 	(INC_ETH_LEN + INC_IP_LEN + INC_UDP_LEN + INC_BTH_LEN + INC_RETH_LEN + INC_IMM_LEN + \
 	 INC_MAX_PAYLOAD + INC_ICRC_LEN)
 
-struct inc_macs {
-	uint8_t peer[6];
-	uint8_t own[6];
-};
-
 /* What a result copies from the child's contribution of the same chunk. */
 struct inc_mirror {
-	struct inc_macs macs;
 	uint8_t opcode;
 	uint8_t flags; /* INC_BUF_F_* */
 	uint32_t desc; /* the immediate, where the opcode has one */
@@ -32,10 +26,11 @@ struct inc_mirror {
 	__be32 dmalen;
 };
 
-/* Both return the frame's length; frame has room for INC_FRAME_MAX. len: payload bytes. */
-size_t inc_frame_result(uint8_t *frame, const struct inc_conn_cfg *cfg, const struct inc_mirror *m,
-			uint32_t psn, const void *payload, size_t len);
-size_t inc_frame_ack(uint8_t *frame, const struct inc_conn_cfg *cfg, const struct inc_macs *macs,
+/* Both return the frame's length; frame has room for INC_FRAME_MAX. peer: where it goes. len:
+ * payload bytes. */
+size_t inc_frame_result(uint8_t *frame, const struct inc_conn_cfg *cfg, union inc_mac peer,
+			const struct inc_mirror *m, uint32_t psn, const void *payload, size_t len);
+size_t inc_frame_ack(uint8_t *frame, const struct inc_conn_cfg *cfg, union inc_mac peer,
 		     uint8_t syndrome, uint32_t psn, uint32_t msn);
 
 /* An ACK or NAK of a child. */

@@ -18,8 +18,6 @@
 #define MAX_BACKOFF    10 /* doublings; rto_max bounds the time */
 #define UNRESPONSIVE   8  /* timeouts in a row ... */
 #define UNRESPONSIVE_S 10 /* ... and seconds without progress, both */
-/* A row that is being written is read again this often; a writer needs about 1 us. */
-#define READ_ATTEMPTS 4
 
 static struct inc_xsk *xsk_of(struct inc_slowpath *sp, const struct sp_conn *c)
 {
@@ -41,6 +39,18 @@ void sp_flush(struct inc_slowpath *sp)
 			inc_xsk_tx_flush(sp->port[i].xsk[0]);
 }
 
+/* Where the child is on the link, as the data path holds it. Every second timeout asks at the
+ * other address that it has heard of: the child may have moved, or what it said been damaged. */
+static int find_mac(const struct inc_slowpath *sp, const struct sp_conn *c, union inc_mac *mac)
+{
+	union inc_mac hint = {.word = LOAD(conn_state(sp, c)->mac_hint.word)};
+
+	mac->word = LOAD(conn_state(sp, c)->mac.word);
+	if (hint.word && (!mac->word || c->backoff % 2))
+		*mac = hint;
+	return mac->word ? 0 : -ENOENT;
+}
+
 /* The contribution that result r mirrors. The row's chunk number is written first and
  * checked before and after, so what is returned is of one piece. */
 static int read_mirror(const struct inc_slowpath *sp, const struct sp_group *g, uint32_t child,
@@ -56,8 +66,6 @@ static int read_mirror(const struct inc_slowpath *sp, const struct sp_group *g, 
 	m->va = row->va;
 	m->rkey = row->rkey;
 	m->dmalen = row->dmalen;
-	memcpy(m->macs.peer, row->peer_mac, 6);
-	memcpy(m->macs.own, row->own_mac, 6);
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	if (LOAD(row->r) != r || inc_roce_ext_len(m->opcode) < 0)
 		return -ESTALE;
@@ -71,12 +79,15 @@ int sp_send_result(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, 
 	const struct inc_conn_cfg *cfg = conn_cfg(sp, &g->conn[child]);
 	struct inc_xsk *xsk = xsk_of(sp, &g->conn[child]);
 	struct inc_mirror m;
+	union inc_mac peer;
 	uint32_t len, full;
 	uint8_t *frame;
 	size_t size;
 
 	if (!xsk)
 		return -ENODEV;
+	if (find_mac(sp, &g->conn[child], &peer))
+		return -ENOENT;
 	if (LOAD(row->r) != r || read_mirror(sp, g, child, r, &m))
 		return -ESTALE;
 	full = row->len;
@@ -92,7 +103,8 @@ int sp_send_result(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, 
 	frame = inc_xsk_tx_frame(xsk);
 	if (!frame)
 		return -EAGAIN;
-	size = inc_frame_result(frame, cfg, &m, cfg->tx_start_psn + (uint32_t)r, row->payload, len);
+	size = inc_frame_result(frame, cfg, peer, &m, cfg->tx_start_psn + (uint32_t)r, row->payload,
+				len);
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	if (LOAD(row->r) != r) {
 		inc_xsk_tx_put(xsk, frame, 0);
@@ -117,47 +129,25 @@ static int resend(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, u
 	return ret;
 }
 
-/* Where the child is on the link: as in the packet it sent last. */
-static int find_macs(const struct inc_slowpath *sp, const struct sp_group *g, uint32_t child,
-		     struct inc_macs *macs)
-{
-	const struct sp_conn *c = &g->conn[child];
-	struct inc_mirror m;
-	uint64_t rx_next;
-	int i;
-
-	for (i = 0; i < READ_ATTEMPTS; i++) {
-		rx_next = LOAD(conn_state(sp, c)->rx_next);
-		if (!rx_next)
-			break;
-		if (!read_mirror(sp, g, child, rx_next - 1, &m)) {
-			*macs = m.macs;
-			return 0;
-		}
-	}
-	*macs = c->macs;
-	return c->have_macs ? 0 : -ENOENT;
-}
-
 int sp_send_aeth(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint8_t syndrome,
 		 uint32_t psn)
 {
 	const struct inc_conn_cfg *cfg = conn_cfg(sp, &g->conn[child]);
 	struct inc_xsk *xsk = xsk_of(sp, &g->conn[child]);
-	struct inc_macs macs;
+	union inc_mac peer;
 	uint8_t *frame;
 	int ret;
 
 	if (!xsk)
 		return -ENODEV;
-	ret = find_macs(sp, g, child, &macs);
+	ret = find_mac(sp, &g->conn[child], &peer);
 	if (ret)
 		return ret;
 	frame = inc_xsk_tx_frame(xsk);
 	if (!frame)
 		return -EAGAIN;
 	inc_xsk_tx_put(xsk, frame,
-		       inc_frame_ack(frame, cfg, &macs, syndrome, psn,
+		       inc_frame_ack(frame, cfg, peer, syndrome, psn,
 				     LOAD(conn_state(sp, &g->conn[child])->msn)));
 	return 0;
 }

@@ -202,13 +202,12 @@ uint32_t inc_slowpath_queues(const struct inc_slowpath *sp, const struct inc_swi
 	return sp->port[port->index].queues;
 }
 
-int inc_slowpath_add_group(struct inc_slowpath *sp, uint32_t group,
-			   const struct inc_group_conf *conf, struct inc_err *err)
+int inc_slowpath_add_group(struct inc_slowpath *sp, uint32_t group, struct inc_err *err)
 {
 	const struct inc_group_cfg *cfg = inc_switch_group(sp->sw, group);
 	struct sp_group *g = calloc(1, sizeof(*g));
 	uint64_t now = now_ns();
-	uint32_t c, i;
+	uint32_t c;
 
 	if (!g || !cfg) {
 		free(g);
@@ -222,16 +221,6 @@ int inc_slowpath_add_group(struct inc_slowpath *sp, uint32_t group,
 		conn->id = cfg->conn_base + c;
 		conn->progress_ns = now;
 		conn->rto_ns = sp->opts.rto_min_ms * MS_NS * FIRST_RTO;
-		for (i = 0; i < conf->children; i++) {
-			const struct inc_conn_conf *from = &conf->conn[i];
-
-			if (from->rank != conn_cfg(sp, conn)->rank || !from->has_own_mac ||
-			    !from->has_peer_mac)
-				continue;
-			memcpy(conn->macs.own, from->own_mac, 6);
-			memcpy(conn->macs.peer, from->peer_mac, 6);
-			conn->have_macs = true;
-		}
 	}
 	/* what still waits in the ring is of an earlier group with this index */
 	ring_buffer__consume(sp->ring);

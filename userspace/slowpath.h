@@ -37,10 +37,9 @@ int inc_slowpath_add_port(struct inc_slowpath *sp, const struct inc_switch_port 
 			  struct inc_err *err);
 uint32_t inc_slowpath_queues(const struct inc_slowpath *sp, const struct inc_switch_port *port);
 
-/* After inc_switch_add_group, before inc_switch_remove_group. conf names the MAC addresses
- * of the file, for children that have sent nothing yet. */
-int inc_slowpath_add_group(struct inc_slowpath *sp, uint32_t group,
-			   const struct inc_group_conf *conf, struct inc_err *err);
+/* After inc_switch_add_group() and before inc_switch_start_group(): the group's first event finds
+ * it here. Removed before inc_switch_remove_group(). */
+int inc_slowpath_add_group(struct inc_slowpath *sp, uint32_t group, struct inc_err *err);
 void inc_slowpath_remove_group(struct inc_slowpath *sp, uint32_t group);
 
 struct inc_conn_stats {

@@ -13,8 +13,6 @@
 /* One connection as its requester sees it. r counts as in inc_abi.h. */
 struct sp_conn {
 	uint32_t id;
-	struct inc_macs macs; /* from the configuration; all zero: not given */
-	bool have_macs;
 	bool outstanding;     /* at the last tick */
 	uint64_t acked;       /* all results before it are known to be kept */
 	uint64_t progress_ns; /* when acked moved, or something became outstanding */
@@ -101,7 +99,8 @@ const struct inc_buf *sp_result(const struct inc_slowpath *sp, const struct sp_g
 
 /* Looks after one connection; true while it has something outstanding. */
 bool sp_conn_tick(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t now);
-/* Queues result r for one child. 0, -ESTALE where the row moved on, -EAGAIN without room. */
+/* Queues result r for one child. 0, -ESTALE where the row moved on, -EAGAIN without room,
+ * -ENOENT where the child's MAC address is not known. */
 int sp_send_result(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t r,
 		   bool ackreq);
 /* Queues an ACK or NAK; -ENOENT where the child's MAC address is not known. */

@@ -99,6 +99,7 @@ static int open_test_object(struct bench *b, struct inc_err *err)
 	if (!b->test)
 		return inc_err_set(err, errno, "inc_xdp_test: %s", strerror(errno));
 	inc_crc_fill_tables(b->test->rodata->inc_crc_table, b->test->rodata->inc_shift_table);
+	b->test->rodata->inc_order_stores = INC_ORDER_STORES;
 	bpf_object__for_each_map(map, b->test->obj)
 	{
 		int fd = inc_switch_map_fd(b->sw, bpf_map__name(map));
@@ -138,6 +139,8 @@ static int setup(struct bench *b, struct inc_err *err)
 			.flags = INC_CONN_F_UDP_CSUM,
 		};
 	ret = inc_switch_add_group(b->sw, &spec, err);
+	if (ret >= 0)
+		ret = inc_switch_start_group(b->sw, ret, err) ?: ret;
 	if (ret < 0)
 		return ret;
 	group = inc_switch_group(b->sw, ret);

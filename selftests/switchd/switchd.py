@@ -78,6 +78,15 @@ class Net:
         for ns in (self.switch, self.hosts):
             command("ip", "netns", "del", ns, check=False)
 
+    def mac(self, port):
+        out = json.loads(command("ip", "-j", "-n", self.switch, "link", "show", port).out)
+        return bytes.fromhex(out[0]["address"].replace(":", ""))
+
+    def neighbour(self, port, ip, mac):
+        """The switch's kernel knows where ip is."""
+        command("ip", "-n", self.switch, "neigh", "replace", ip, "lladdr", mac.hex(":"), "dev",
+                port, "nud", "permanent")
+
     def xdp(self, port):
         """The XDP program on a port, None for none."""
         out = json.loads(command("ip", "-j", "-n", self.switch, "link", "show", port).out)
@@ -236,7 +245,7 @@ class Host:
         self.own_psn, self.result_psn = own_psn, result_psn
         self.port = net.ports[i]
         self.mac = bytes([2, 0, 0, 0, 1, self.rank])
-        self.switch_mac = bytes([2, 0, 0, 0, 2, i])
+        self.switch_mac = net.mac(net.ports[i])
         with inside(net.hosts):
             self.sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0800))
             self.sock.bind((net.ends[i], 0))

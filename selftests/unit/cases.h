@@ -19,6 +19,7 @@ struct unit_case {
 
 extern const struct unit_case cases_header[];   /* one packet and what is wrong with it */
 extern const struct unit_case cases_protocol[]; /* order, windows, acknowledgements */
+extern const struct unit_case cases_link[];     /* CPUs, MAC addresses, NAKs around a gap */
 extern const struct unit_case cases_reduce[];   /* sums, copies, collectives, groups */
 
 /* Runs a data packet of the child; NULL-safe shorthand of the cases. */

@@ -33,6 +33,7 @@ int egress_open(struct unit *u)
 			goto fail;
 	}
 	inc_crc_fill_tables(u->egress->rodata->inc_crc_table, u->egress->rodata->inc_shift_table);
+	u->egress->rodata->inc_order_stores = INC_ORDER_STORES || u->order_stores;
 	ret = inc_xdp_test__load(u->egress);
 	if (!ret)
 		return 0;
@@ -47,7 +48,7 @@ void egress_close(struct unit *u)
 	u->egress = NULL;
 }
 
-static int run_copy(const struct unit *u, uint32_t ifindex, struct frame *copy, uint32_t *verdict)
+int egress_run(const struct unit *u, uint32_t ifindex, struct frame *copy, uint32_t *verdict)
 {
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = u->out_frame.data,
 		    .data_size_in = u->out_frame.len, .data_out = copy->data,
@@ -74,7 +75,7 @@ int egress_copies(struct unit *u)
 		same = c && g->conn[c - 1].cfg.ifindex == ifindex ? same + 1 : 1;
 		snprintf(what, sizeof(what), "group %u copy of result %llu for child %u", g->index,
 			 r, c);
-		if (run_copy(u, ifindex, &have, &verdict) || verdict != XDP_PASS) {
+		if (egress_run(u, ifindex, &have, &verdict) || verdict != XDP_PASS) {
 			snprintf(u->why, sizeof(u->why), "%s was not made", what);
 			return -1;
 		}
@@ -90,7 +91,7 @@ int egress_copies(struct unit *u)
 	}
 	/* copies for one port are counted: there is no child for one more */
 	if (same > 1) {
-		if (run_copy(u, ifindex, &have, &verdict) || verdict != XDP_DROP) {
+		if (egress_run(u, ifindex, &have, &verdict) || verdict != XDP_DROP) {
 			snprintf(u->why, sizeof(u->why),
 				 "group %u result %llu: a copy too many was made", g->index, r);
 			return -1;

@@ -112,6 +112,39 @@ static void event(struct walk *w, enum inc_event_type type, uint32_t arg, uint64
 	e->mask = mask;
 }
 
+/* Where frames to the child go. */
+static const uint8_t *peer_mac(const struct ref_conn *c)
+{
+	return c->state.mac.known ? c->state.mac.addr : c->state.mac_hint.addr;
+}
+
+/* An intact frame says where it comes from; another packet in a row must say the same before
+ * another address is believed. Nobody's address is a group's. */
+static void hear_mac(struct walk *w)
+{
+	struct inc_conn_state *st = &w->c->state;
+	const uint8_t *source = w->in->data + 6;
+
+	if (source[0] & 1 || w->c->cfg.flags & INC_CONN_F_FIXED_MAC)
+		return;
+	if (st->mac.known && !memcmp(st->mac.addr, source, 6)) {
+		memset(&st->mac_hint, 0, sizeof(st->mac_hint));
+	} else if (st->mac_hint.known && !memcmp(st->mac_hint.addr, source, 6) &&
+		   st->hint_psn != INC_NO_PSN) {
+		union inc_mac before = st->mac;
+
+		if (st->hint_psn == w->psn)
+			return;
+		st->mac = st->mac_hint;
+		st->mac_hint = before;
+		st->hint_psn = INC_NO_PSN;
+	} else {
+		memcpy(st->mac_hint.addr, source, 6);
+		st->mac_hint.known = 1;
+		st->hint_psn = w->psn;
+	}
+}
+
 /* The frame goes back as an acknowledgement with this syndrome. */
 static void answer(struct walk *w, enum inc_counter_id counter, uint32_t psn, uint8_t syndrome)
 {
@@ -132,8 +165,15 @@ static void answer(struct walk *w, enum inc_counter_id counter, uint32_t psn, ui
 		.msn = w->c->state.msn,
 	};
 
-	memcpy(s.dst_mac, w->in->data + 6, 6);
-	memcpy(s.src_mac, w->in->data, 6);
+	if (!w->c->state.mac.known && !w->c->state.mac_hint.known) {
+		end(w, XDP_DROP, INC_CTR_DROP_NO_MAC);
+		return;
+	}
+	memcpy(s.dst_mac, peer_mac(w->c), 6);
+	if (counter == INC_CTR_ANS_DUPLICATE && !(w->in->data[6] & 1) &&
+	    !(cfg->flags & INC_CONN_F_FIXED_MAC))
+		memcpy(s.dst_mac, w->in->data + 6, 6);
+	memcpy(s.src_mac, cfg->own_mac, 6);
 	frame_build(&w->out->frame, &s);
 	end(w, XDP_TX, counter);
 }
@@ -311,8 +351,6 @@ static void store(struct walk *w, uint64_t r)
 	b->desc = st->desc;
 	b->opcode = w->opcode;
 	b->flags = (w->ackreq ? INC_BUF_F_ACKREQ : 0) | (w->solicited ? INC_BUF_F_SE : 0);
-	memcpy(b->own_mac, w->in->data, 6);
-	memcpy(b->peer_mac, w->in->data + 6, 6);
 	if (frame_has_reth(w->opcode)) {
 		memcpy(&b->va, p, 8);
 		memcpy(&b->rkey, p + 8, 4);
@@ -359,6 +397,7 @@ static void expected(struct walk *w)
 	}
 	if (INC_SLOT_GENERATION(word) != (uint32_t)(r / g->slots)) {
 		st->rnrs_sent++;
+		st->nak_sent = 1; /* what comes after it needs no NAK of its own */
 		answer(w, INC_CTR_ANS_RNR, w->psn, INC_AETH_RNR | INC_RNR_TIMER);
 		return;
 	}
@@ -467,7 +506,7 @@ static bool headers(struct walk *w, uint32_t ifindex)
 {
 	const uint8_t *d = w->in->data, *ip = d + FRAME_IP, *udp = d + FRAME_UDP;
 	const uint8_t *bth = d + FRAME_BTH;
-	uint32_t len = w->in->len, total, body, icrc, saddr, daddr;
+	uint32_t len = w->in->len, total, body, saddr, daddr;
 	int ext;
 
 	if (len < FRAME_BTH || get16(d + 12) != 0x0800 || ip[0] != 0x45 ||
@@ -501,16 +540,21 @@ static bool headers(struct walk *w, uint32_t ifindex)
 		return end(w, XDP_DROP, INC_CTR_DROP_LENGTH), false;
 	if (get16(bth + 2) != w->c->cfg.pkey)
 		return end(w, XDP_DROP, INC_CTR_DROP_PKEY), false;
-	icrc = frame_icrc(ip, total - INC_ICRC_LEN);
-	ip += total - INC_ICRC_LEN;
-	if (icrc != ((uint32_t)ip[3] << 24 | ip[2] << 16 | ip[1] << 8 | ip[0]))
-		return end(w, XDP_DROP, INC_CTR_DROP_ICRC), false;
 	w->psn = get24(bth + 9);
 	w->ackreq = bth[8] & 0x80;
 	w->solicited = bth[1] & INC_BTH_SE;
 	w->ext = bth + INC_BTH_LEN;
 	w->payload = w->ext + ext;
 	return true;
+}
+
+static bool intact(const struct walk *w)
+{
+	const uint8_t *ip = w->in->data + FRAME_IP, *end;
+	uint32_t len = get16(ip + 2) - INC_ICRC_LEN, icrc = frame_icrc(ip, len);
+
+	end = ip + len;
+	return icrc == ((uint32_t)end[3] << 24 | end[2] << 16 | end[1] << 8 | end[0]);
 }
 
 void ref_input(struct ref_switch *sw, const struct frame *in, uint32_t ifindex, struct ref_out *out)
@@ -521,6 +565,15 @@ void ref_input(struct ref_switch *sw, const struct frame *in, uint32_t ifindex, 
 	sw->counter[INC_CTR_RX]++;
 	if (!headers(&w, ifindex))
 		return;
+	if (w.c->state.busy) {
+		end(&w, XDP_DROP, INC_CTR_DROP_BUSY);
+		return;
+	}
+	if (!intact(&w)) {
+		end(&w, XDP_DROP, INC_CTR_DROP_ICRC);
+		return;
+	}
+	hear_mac(&w);
 	if (w.opcode == INC_OP_ACK)
 		acknowledgement(&w);
 	else
@@ -568,7 +621,7 @@ void ref_copy(const struct ref_group *g, uint32_t child, uint64_t r, struct fram
 	/* The length of the message: what the child said, but for a message of one packet, where
 	 * it may have given nothing and get data, or the reverse. */
 	s.dmalen = is_only(b->opcode) ? s.len : ntohl(b->dmalen);
-	memcpy(s.dst_mac, b->peer_mac, 6);
-	memcpy(s.src_mac, b->own_mac, 6);
+	memcpy(s.dst_mac, peer_mac(&g->conn[child]), 6);
+	memcpy(s.src_mac, cfg->own_mac, 6);
 	frame_build(out, &s);
 }

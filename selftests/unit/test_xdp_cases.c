@@ -4,8 +4,9 @@
 #include <string.h>
 #include "cases.h"
 
-static void run_cases(struct unit *u, const struct unit_case *c)
+static void run_cases(struct unit *u, const struct unit_case *c, const char *how)
 {
+	char name[64];
 	uint32_t i;
 
 	for (; c->name; c++) {
@@ -18,23 +19,35 @@ static void run_cases(struct unit *u, const struct unit_case *c)
 			if (u->ref.group[i] && unit_remove_group(u, u->ref.group[i]))
 				ret = -1;
 		if (ret) {
-			report_fail(c->name, "%s", u->why);
+			snprintf(name, sizeof(name), "%s%s", c->name, how);
+			report_fail(name, "%s", u->why);
 			unit_forgive(u);
 			continue;
 		}
-		report_ok("%s (%llu packets)", c->name, (unsigned long long)(u->packets - before));
+		report_ok("%s%s (%llu packets)", c->name, how,
+			  (unsigned long long)(u->packets - before));
 	}
+}
+
+/* how: what the names of the cases end in. */
+static void run_all(bool order_stores, const char *how)
+{
+	static struct unit u;
+
+	u.order_stores = order_stores;
+	if (unit_start(&u, "xdp_cases", 16384, false))
+		return;
+	run_cases(&u, cases_header, how);
+	run_cases(&u, cases_protocol, how);
+	run_cases(&u, cases_link, how);
+	run_cases(&u, cases_reduce, how);
+	unit_stop(&u);
 }
 
 int main(void)
 {
-	static struct unit u;
-
-	if (unit_start(&u, "xdp_cases", 16384, false))
-		return report_exit();
-	run_cases(&u, cases_header);
-	run_cases(&u, cases_protocol);
-	run_cases(&u, cases_reduce);
-	unit_stop(&u);
+	run_all(false, "");
+	/* the program that CPUs get which reorder stores */
+	run_all(true, ", stores in order");
 	return report_exit();
 }

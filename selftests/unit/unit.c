@@ -91,6 +91,7 @@ static int load(struct unit *u, uint32_t rows, bool generic)
 		.max_connections = 1024,
 		.max_rows = rows,
 		.generic = generic,
+		.order_stores = u->order_stores,
 	};
 	struct inc_err err = {""};
 	int ret;
@@ -118,7 +119,10 @@ static int load(struct unit *u, uint32_t rows, bool generic)
 
 int unit_start(struct unit *u, const char *name, uint32_t rows, bool generic)
 {
+	bool order_stores = u->order_stores;
+
 	memset(u, 0, sizeof(*u));
+	u->order_stores = order_stores;
 	if (geteuid() != 0) {
 		report_skip(name, "needs root");
 		return -1;
@@ -177,8 +181,16 @@ struct ref_group *unit_add_group(struct unit *u, const struct inc_group_spec *sp
 		conn[i] = *c;
 	}
 	g = ref_group_add(&u->ref, index, cfg, conn);
-	if (!g)
+	if (!g) {
 		snprintf(u->why, sizeof(u->why), "no memory for the reference");
+		return NULL;
+	}
+	for (i = 0; i < cfg->children; i++)
+		g->conn[i].state.mac = inc_switch_conn_state(u->sw)[cfg->conn_base + i].mac;
+	if (inc_switch_start_group(u->sw, index, &err)) {
+		snprintf(u->why, sizeof(u->why), "start group %u: %s", spec->communicator, err.msg);
+		return NULL;
+	}
 	return g;
 }
 
@@ -203,7 +215,8 @@ void unit_reset(struct unit *u, struct ref_group *g, uint64_t r)
 	for (i = 0; i < g->cfg.children; i++) {
 		struct inc_conn_state *st = &g->conn[i].state;
 
-		memset(st, 0, sizeof(*st));
+		*st = (struct inc_conn_state){
+			.mac = st->mac, .mac_hint = st->mac_hint, .hint_psn = st->hint_psn};
 		st->rx_next = st->tx_acked = st->ack_asked = st->ack_sent = r;
 		conn[i] = *st;
 	}
@@ -335,6 +348,8 @@ void unit_spec(const struct unit *u, struct inc_group_spec *spec, uint32_t commu
 		c->peer_port = 40000 + i;
 		c->own_port = INC_ROCE_UDP_PORT;
 		c->pkey = INC_PKEY_DEFAULT;
+		memcpy(c->own_mac, "\x02\x5c\0\0\0", 5);
+		c->own_mac[5] = c->ifindex;
 		c->rx_start_psn = 1000 * i;
 		c->tx_start_psn = 77 + i;
 	}

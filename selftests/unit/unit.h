@@ -29,6 +29,7 @@ struct unit {
 	struct ring_buffer *ring;
 	struct inc_xdp_test *egress; /* the egress leaf as a plain XDP program */
 	uint64_t copies;             /* compared */
+	bool order_stores;           /* as on a CPU that reorders stores; set before unit_start() */
 	bool hold_events;            /* leave them in the ring, where they get lost */
 	int events;
 	struct inc_event event[8]; /* of the last packet */
