@@ -134,6 +134,7 @@ static int setup(struct bench *b, struct inc_err *err)
 			.own_addr = htonl(0x0a0000fe),
 			.peer_qpn = 0x200 + c,
 			.own_qpn = 0x100 + c,
+			.own_mac = {2, 0, 0, 0, 0, 1}, /* the loopback has none */
 			.peer_port = 50000,
 			.pkey = INC_PKEY_DEFAULT,
 			.flags = INC_CONN_F_UDP_CSUM,
