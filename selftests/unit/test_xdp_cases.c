@@ -35,6 +35,7 @@ int main(void)
 	run_cases(&u, cases_header);
 	run_cases(&u, cases_protocol);
 	run_cases(&u, cases_reduce);
+	run_cases(&u, cases_edges);
 	unit_stop(&u);
 	return report_exit();
 }
