@@ -5,8 +5,12 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <arpa/inet.h>
+#include <linux/if_xdp.h>
+#include <sys/socket.h>
 #include <bpf/bpf.h>
 #include "cases.h"
 #include "compare.h"
@@ -147,6 +151,49 @@ static int checksum_zero(struct unit *u)
 	return case_expect(u, INC_CTR_MC_RESULT);
 }
 
+/* The IP header's checksum, too, may carry again when it is folded: an address of the switch
+ * with which it does so for an answer, and one for a copy. */
+static int header_checksum(struct unit *u)
+{
+	struct inc_group_spec spec;
+	struct ref_group *g;
+	struct frame f;
+	uint32_t i, x, k, sum, found = 0;
+	uint16_t word;
+
+	for (i = 0; i < 2; i++) {
+		unit_spec(u, &spec, 482 + i, 1, 1, 256, 4);
+		g = unit_add_group(u, &spec);
+		RUN(!g);
+		RUN(case_data(u, g, 0, 0, INC_OP_SEND_ONLY_IMM, 64, CASE_DESC, true));
+		if (i)
+			ref_copy(g, 0, 0, &f);
+		RUN(case_data(u, g, 0, 0, INC_OP_SEND_ONLY, 64, 0, true));
+		RUN(case_expect(u, INC_CTR_ANS_DUPLICATE));
+		if (!i)
+			f = u->want.frame;
+		put16(f.data + FRAME_IP + 10, 0);
+		for (x = 1; x < 0x10000; x++) {
+			spec.child[0].own_addr = htonl(0x0aff0000 | x);
+			memcpy(f.data + FRAME_IP + 12, &spec.child[0].own_addr, 4);
+			for (sum = 0, k = 0; k < INC_IP_LEN; k += 2) {
+				memcpy(&word, f.data + FRAME_IP + k, 2);
+				sum += word;
+			}
+			if ((sum & 0xffff) + (sum >> 16) > 0xffff)
+				break;
+		}
+		RUN(unit_remove_group(u, g));
+		found += x < 0x10000;
+		g = unit_add_group(u, &spec);
+		RUN(!g);
+		RUN(case_data(u, g, 0, 0, INC_OP_SEND_ONLY_IMM, 64, CASE_DESC, true));
+		RUN(case_data(u, g, 0, 0, INC_OP_SEND_ONLY, 64, 0, true));
+		RUN(unit_remove_group(u, g));
+	}
+	return found == 2 ? 0 : why(u, "no such addresses");
+}
+
 /* The row of a chunk that failed holds no result, not even that of its slot's chunk before:
  * the slow path, which may still be asked for that one, must not take it for it. */
 static int failed_row(struct unit *u)
@@ -244,12 +291,61 @@ static int configs(struct unit *u)
 	return case_expect(u, INC_CTR_ANS_ACK);
 }
 
+/* Which AF_XDP socket takes a NAK: that of the port and of the queue where it came in. */
+static int socket_of_port(struct unit *u)
+{
+	int map = inc_switch_map_fd(u->sw, INC_MAP_XSK),
+	    ports = inc_switch_map_fd(u->sw, INC_MAP_PORT);
+	struct inc_port port = {.index = 3, .ifindex = u->port[1]};
+	struct ref_group *g = case_group(u, 2, 2, 256, 8);
+	uint32_t queue, at, key, own = 3 * INC_PORT_QUEUES;
+	int ring = 64, fd = socket(AF_XDP, SOCK_RAW, 0), ret = 0;
+	struct frame f;
+
+	RUN(!g);
+	if (fd < 0 || setsockopt(fd, SOL_XDP, XDP_RX_RING, &ring, sizeof(ring)) ||
+	    system("ethtool -L p1 rx 2 >/dev/null 2>&1") ||
+	    bpf_map_update_elem(ports, &u->port[1], &port, BPF_ANY))
+		ret = why(u, "no AF_XDP socket, or no second queue");
+	unit_ack(g, 1, INC_AETH_NAK_SEQ, g->conn[1].cfg.tx_start_psn, &f);
+	for (queue = 0; queue < 2 && !ret; queue++) {
+		for (at = 0; at < 4 && !ret; at++) {
+			struct xdp_md md = {.data_end = f.len,
+					    .ingress_ifindex = u->port[1],
+					    .rx_queue_index = queue};
+			LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = f.data,
+				    .data_size_in = f.len, .ctx_in = &md, .ctx_size_in = sizeof(md),
+				    .repeat = 1);
+			bool right = at == queue;
+
+			/* of this port's two queues; of another port's */
+			key = at < 2 ? own + at : at - 2;
+			if (bpf_map_update_elem(map, &key, &fd, BPF_ANY) ||
+			    bpf_prog_test_run_opts(u->prog_fd, &opts))
+				ret = why(u, strerror(errno));
+			else if (opts.retval != (right ? XDP_REDIRECT : XDP_DROP))
+				ret = why(u, right ? "the socket of port and queue did not get it"
+						   : "another queue's or port's socket got it");
+			bpf_map_delete_elem(map, &key);
+		}
+	}
+	bpf_map_delete_elem(ports, &u->port[1]);
+	if (fd >= 0)
+		close(fd);
+	unit_forgive(u);
+	/* the NAKs count, and acknowledge nothing */
+	g->conn[1].state = inc_switch_conn_state(u->sw)[g->cfg.conn_base + 1];
+	return ret;
+}
+
 const struct unit_case cases_edges[] = {
 	{"short_lengths", short_lengths},
 	{"msn_wraps", msn_wraps},
 	{"checksum_carries", checksum_carries},
 	{"checksum_zero", checksum_zero},
+	{"header_checksum", header_checksum},
 	{"failed_row", failed_row},
 	{"configs", configs},
+	{"socket_of_port", socket_of_port},
 	{NULL, NULL},
 };
