@@ -194,6 +194,48 @@ static int header_checksum(struct unit *u)
 	return found == 2 ? 0 : why(u, "no such addresses");
 }
 
+/* A result that is longer than the last arriver's frame, by the least there is and by the most:
+ * its frame cannot grow everywhere, so the slow path gets it, though one word more would stand
+ * where the ICRC was. */
+static int just_too_long(struct unit *u)
+{
+	static const uint32_t lens[] = {4, 8, 252, 256};
+	struct ref_group *g = case_group(u, 2, 2, 256, 8);
+	uint32_t i, desc = INC_DESC(INC_COLL_BROADCAST, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, 9);
+
+	RUN(!g);
+	for (i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+		RUN(case_data(u, g, 0, i, INC_OP_SEND_ONLY_IMM, lens[i], desc, true));
+		RUN(case_data(u, g, 1, i, INC_OP_SEND_ONLY_IMM, 0, desc, true));
+		RUN(case_expect(u, INC_CTR_ABS_PENDING));
+	}
+	return 0;
+}
+
+/* Roots are told by all eight bits of their rank. */
+static int high_roots(struct unit *u)
+{
+	static const uint8_t ranks[] = {2, 130, 66, 254, 126, 255};
+	uint32_t n = sizeof(ranks), root, c;
+	struct inc_group_spec spec;
+	struct ref_group *g;
+
+	unit_spec(u, &spec, 484, n, 3, 256, 8);
+	for (c = 0; c < n; c++)
+		spec.child[c].rank = ranks[c];
+	g = unit_add_group(u, &spec);
+	RUN(!g);
+	for (root = 0; root < n; root++) {
+		for (c = 0; c < n; c++)
+			RUN(case_data(u, g, c, root, INC_OP_SEND_ONLY_IMM, 32,
+				      INC_DESC(INC_COLL_REDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32,
+					       ranks[root], root),
+				      true));
+		RUN(case_expect(u, INC_CTR_MC_RESULT));
+	}
+	return 0;
+}
+
 /* The row of a chunk that failed holds no result, not even that of its slot's chunk before:
  * the slow path, which may still be asked for that one, must not take it for it. */
 static int failed_row(struct unit *u)
@@ -344,6 +386,8 @@ const struct unit_case cases_edges[] = {
 	{"checksum_carries", checksum_carries},
 	{"checksum_zero", checksum_zero},
 	{"header_checksum", header_checksum},
+	{"just_too_long", just_too_long},
+	{"high_roots", high_roots},
 	{"failed_row", failed_row},
 	{"configs", configs},
 	{"socket_of_port", socket_of_port},
