@@ -53,9 +53,10 @@ format: ## run clang-format over the sources
 check-format: ## fail where clang-format would change something
 	$(Q)clang-format --dry-run --Werror $(FORMATTED)
 
-clean: ## remove build/ and build-san/
-	$(Q)rm -rf build build-san
+clean: ## remove build/ and what the sanitizers built
+	$(Q)rm -rf build build-san build-tsan
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' Makefile
-	@echo "  V=1 shows commands, SANITIZE=1 builds into build-san/ with sanitizers"
+	@echo "  V=1 shows commands; SANITIZE=address and SANITIZE=thread build and test with sanitizers,"
+	@echo "  in build-san/ and build-tsan/"

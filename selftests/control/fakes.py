@@ -145,8 +145,9 @@ class Controller:
                                         stdout=subprocess.PIPE, text=True,
                                         # a sanitizer keeps freed memory: little of it, for
                                         # the tests that measure memory
-                                        env=dict(os.environ,
-                                                 ASAN_OPTIONS="quarantine_size_mb=4"))
+                                        env=dict(os.environ, ASAN_OPTIONS=":".join((
+                                            os.environ.get("ASAN_OPTIONS", ""),
+                                            "quarantine_size_mb=4")).strip(":")))
         words = self.process.stdout.readline().split()
         if len(words) != 5 or words[0] != "ready":
             self.stop()

@@ -25,6 +25,7 @@ RUN_DIR = "/run/inc"
 PIN_DIR = "/sys/fs/bpf/inc"
 
 SEND_ONLY, SEND_ONLY_IMM, WRITE_ONLY_IMM, ACK = 0x04, 0x05, 0x0b, 0x11
+WITH_RETH, WITH_IMM = (0x06, 0x0a, 0x0b), (0x03, 0x05, 0x09, 0x0b)
 AETH_ACK, NAK_SEQ, NAK_OPERATION = 0x1f, 0x60, 0x63
 ALLREDUCE, REDUCE, BROADCAST, BARRIER = range(4)
 PSN_MASK = 0xffffff
@@ -215,14 +216,14 @@ class Packet:
             expect(ones_sum(pseudo + ip[20:]) == 0xffff, "wrong UDP checksum")
         self.opcode, flags, self.pkey, qpn, psn = struct.unpack("!BBHII", ip[28:40])
         self.qpn, self.psn = qpn & PSN_MASK, psn & PSN_MASK
-        self.ackreq = bool(psn >> 31)
+        self.ackreq, self.solicited = bool(psn >> 31), bool(flags & 0x80)
         expect(struct.unpack("<I", ip[-4:])[0] == icrc(ip[:-4]), "wrong ICRC")
         rest = ip[40:-4]
         self.va = self.rkey = self.dmalen = self.imm = self.syndrome = self.msn = None
-        if self.opcode == WRITE_ONLY_IMM:
+        if self.opcode in WITH_RETH:
             self.va, self.rkey, self.dmalen = struct.unpack("!QII", rest[:16])
             rest = rest[16:]
-        if self.opcode in (SEND_ONLY_IMM, WRITE_ONLY_IMM):
+        if self.opcode in WITH_IMM:
             self.imm = struct.unpack("!I", rest[:4])[0]
             rest = rest[4:]
         if self.opcode == ACK:
@@ -258,8 +259,8 @@ class Host:
                 "my_ip": self.switch_ip, "my_qp": self.switch_qpn, "my_psn": self.result_psn,
                 "peer_ip": self.ip, "peer_qp": self.qpn, "psn": self.own_psn, **more}
 
-    def send(self, opcode, psn, rest, ackreq=False):
-        bth = struct.pack("!BBHII", opcode, 0x40, 0xffff, self.switch_qpn,
+    def send(self, opcode, psn, rest, ackreq=False, flags=0x40):
+        bth = struct.pack("!BBHII", opcode, flags, 0xffff, self.switch_qpn,
                           ackreq << 31 | psn & PSN_MASK)
         udp_len = 8 + len(bth) + len(rest) + 4
         ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + udp_len, 0, 0x4000, 64, 17, 0,

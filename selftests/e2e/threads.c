@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * threads [ROUNDS]: a program that does all that inccl.h allows threads to do at once. It
+ * runs on every rank of a job (its environment says which), and checks every element against
+ * sums that it knows without the library. Prints "N collectives"; exit code 0, or 1 with
+ * what was wrong.
+ *
+ *   communicator 0: two threads share it, each waits for its own requests
+ *   communicator 1: one thread, RDMA WRITE shape, blocking; made anew again and again
+ *   communicator 2: one thread, several requests under way, inccl_test()
+ *   and one thread that looks at all of them, all the time
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "hostlib/include/inccl.h"
+
+#define COMMS    3
+#define ELEMENTS 700 /* of the largest collective: several packets, the last one short */
+#define FLIGHT   4
+#define ROUNDS   2000 /* the same on every rank, or one would wait for the other's next */
+#define RENEWALS 12
+
+static struct inccl_group *group;
+static struct inccl_communicator *comm[COMMS];
+static pthread_rwlock_t alive[COMMS]; /* written by who makes comm[i] anew */
+static pthread_mutex_t order = PTHREAD_MUTEX_INITIALIZER;
+static uint32_t sequence; /* of communicator 0, under order */
+static atomic_uint collectives, lines, looks;
+static atomic_bool done;
+static int rank, size;
+static uint32_t rounds = ROUNDS;
+
+static void fail(const char *what, int err)
+{
+	fprintf(stderr, "rank %d: %s: %s\n", rank, what, inccl_strerror(err));
+	exit(1);
+}
+
+static void log_line(void *ctx, const char *line)
+{
+	(void)ctx;
+	lines += line[0] != 0;
+}
+
+static uint32_t part(int of, uint32_t channel, uint32_t n, uint32_t i)
+{
+	return (of + 1) * 2654435761u + channel * 40503u + n * 69069u + i * 17u;
+}
+
+static uint32_t length(uint32_t n)
+{
+	return 1 + n * 37 % ELEMENTS;
+}
+
+static void fill(int32_t *data, uint32_t channel, uint32_t n)
+{
+	uint32_t i;
+
+	for (i = 0; i < length(n); i++)
+		data[i] = part(rank, channel, n, i);
+}
+
+static void check(const int32_t *data, uint32_t channel, uint32_t n)
+{
+	uint32_t i, want;
+	int r;
+
+	for (i = 0; i < length(n); i++) {
+		for (want = 0, r = 0; r < size; r++)
+			want += part(r, channel, n, i);
+		if ((uint32_t)data[i] != want) {
+			fprintf(stderr,
+				"rank %d: channel %u collective %u element %u is %u, not %u\n",
+				rank, channel, n, i, (uint32_t)data[i], want);
+			exit(1);
+		}
+	}
+	collectives++;
+}
+
+/* Starts and numbers in one step, so that all ranks start the same things in the same order;
+ * waiting is everybody's own. */
+static void *share(void *arg)
+{
+	INCCL_OPTS(inccl_collective_opts, opts, .collective = INCCL_ALLREDUCE);
+	int32_t data[ELEMENTS];
+	struct inccl_request *request;
+	uint32_t n;
+	int err;
+
+	opts.send = opts.recv = data;
+	for (;;) {
+		pthread_mutex_lock(&order);
+		n = sequence;
+		if (n == rounds) {
+			pthread_mutex_unlock(&order);
+			return arg;
+		}
+		sequence++;
+		fill(data, 0, n);
+		opts.count = length(n);
+		err = inccl_collective_start(comm[0], &opts, &request);
+		pthread_mutex_unlock(&order);
+		if (err)
+			fail("start", err);
+		while ((err = inccl_wait(request, n % 3 ? -1 : 1)) == -EAGAIN)
+			;
+		if (err)
+			fail("wait", err);
+		check(data, 0, n);
+	}
+}
+
+static void make(int i)
+{
+	INCCL_OPTS(inccl_communicator_opts, opts, .transport = INCCL_TRANSPORT_SOFT,
+		   .payload = 1024, .window = 8);
+	int err = inccl_communicator_create(group, &opts, &comm[i]);
+
+	if (err)
+		fail("communicator", err);
+}
+
+static void *renew(void *arg)
+{
+	int32_t send[ELEMENTS], recv[ELEMENTS];
+	uint32_t n, life;
+	int err;
+
+	for (life = 0; life < RENEWALS; life++) {
+		for (n = life; n < life + rounds / 20; n++) {
+			fill(send, 1, n);
+			err = inccl_allreduce_write(comm[1], send, length(n), recv);
+			if (err)
+				fail("allreduce_write", err);
+			check(recv, 1, n);
+		}
+		err = inccl_barrier(comm[1]);
+		if (err)
+			fail("barrier", err);
+		pthread_rwlock_wrlock(&alive[1]);
+		err = inccl_communicator_destroy(comm[1]);
+		if (err)
+			fail("destroy", err);
+		make(1);
+		pthread_rwlock_unlock(&alive[1]);
+	}
+	return arg;
+}
+
+static void *poll_many(void *arg)
+{
+	struct inccl_request *request[FLIGHT] = {NULL};
+	static int32_t data[FLIGHT][ELEMENTS];
+	INCCL_OPTS(inccl_collective_opts, opts, .collective = INCCL_ALLREDUCE);
+	uint32_t n, end = rounds;
+	int err;
+
+	for (n = 0; n < end + FLIGHT; n++) {
+		uint32_t k = n % FLIGHT;
+
+		if (request[k]) {
+			while ((err = inccl_test(request[k])) == -EAGAIN)
+				;
+			if (err)
+				fail("test", err);
+			request[k] = NULL;
+			check(data[k], 2, n - FLIGHT);
+		}
+		if (n >= end)
+			continue;
+		fill(data[k], 2, n);
+		opts.send = opts.recv = data[k];
+		opts.count = length(n);
+		err = inccl_collective_start(comm[2], &opts, &request[k]);
+		if (err)
+			fail("start", err);
+	}
+	return arg;
+}
+
+static void *look(void *arg)
+{
+	struct inccl_communicator_info info = {.sz = sizeof(info)};
+	const struct timespec pause = {.tv_nsec = 100000};
+	int i;
+
+	while (!done) {
+		for (i = 0; i < COMMS; i++) {
+			pthread_rwlock_rdlock(&alive[i]);
+			if (inccl_communicator_info(comm[i], &info) || info.world_size != size ||
+			    inccl_communicator_error(comm[i]) ||
+			    inccl_communicator_failed_rank(comm[i]) != -1) {
+				fprintf(stderr, "rank %d: communicator %d is not well: %s\n", rank,
+					i, inccl_communicator_error(comm[i]) ?: "no error");
+				exit(1);
+			}
+			pthread_rwlock_unlock(&alive[i]);
+		}
+		if (inccl_group_error(group))
+			fail(inccl_group_error(group), 0);
+		looks++;
+		nanosleep(&pause, NULL); /* or the others starve on one CPU */
+	}
+	return arg;
+}
+
+int main(int argc, char **argv)
+{
+	void *(*const run[])(void *) = {share, share, renew, poll_many, look};
+	pthread_t thread[sizeof(run) / sizeof(run[0])];
+	int i, err, n = sizeof(run) / sizeof(run[0]);
+	char error[256] = "";
+	INCCL_OPTS(inccl_group_opts, opts, .log = log_line, .error = error,
+		   .error_size = sizeof(error));
+
+	if (argc > 1)
+		rounds = strtoul(argv[1], NULL, 0);
+	err = inccl_group_create(&opts, &group);
+	if (err)
+		fail(error, err);
+	rank = inccl_group_rank(group);
+	size = inccl_group_size(group);
+	for (i = 0; i < COMMS; i++) {
+		make(i);
+		pthread_rwlock_init(&alive[i], NULL);
+	}
+	for (i = 0; i < n; i++)
+		if (pthread_create(&thread[i], NULL, run[i], NULL))
+			fail("thread", -EAGAIN);
+	for (i = 0; i < n; i++) {
+		done = i == n - 1;
+		pthread_join(thread[i], NULL);
+	}
+	for (i = 0; i < COMMS; i++) {
+		err = inccl_communicator_destroy(comm[i]);
+		if (err)
+			fail("destroy", err);
+	}
+	err = inccl_group_destroy(group);
+	if (err)
+		fail("group", err);
+	printf("%u collectives, %u looks, %u lines\n", collectives, looks, lines);
+	return 0;
+}

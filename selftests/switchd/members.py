@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Several communicators on the same ports: hosts that share a port and an address, each with
+queue pairs, slots, payload and PSNs of its own, so that what is right for one is wrong for
+every other."""
+import contextlib
+import json
+import os
+import secrets
+import select
+import socket
+import struct
+import time
+
+from switchd import (ACK, PSN_MASK, Daemon, Host, Net, Packet, desc, expect, scratch, values_of,
+                     wait_for)
+
+
+class Member(Host):
+    """A rank of a communicator behind port i; what others on that port get is not its own."""
+
+    def __init__(self, net, i, comm, rank):
+        self.comm = comm
+        super().__init__(net, i, 0x1000 * comm.number + rank, (comm.psn + 77 * rank) & PSN_MASK,
+                         (comm.psn + 1000 + 99 * rank) & PSN_MASK, rank)
+        self.qpn = 0x800 * comm.number + rank
+        self.ip, self.switch_ip = f"10.78.{i}.1", f"10.78.{i}.254"
+        self.mac = bytes([2, 0, 0, comm.number, 1, rank])
+
+    def receive(self, seconds=5.0, want=lambda p: True):
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            if not select.select([self.sock], [], [], left)[0]:
+                break
+            frame, addr = self.sock.recvfrom(4096)
+            if addr[2] == socket.PACKET_OUTGOING or frame[23:24] != b"\x11":
+                continue
+            packet = Packet(frame)
+            if packet.qpn == self.qpn:
+                expect(packet.daddr == self.ip and packet.saddr == self.switch_ip
+                       and packet.dmac == self.mac and packet.smac == self.switch_mac,
+                       f"rank {self.rank} of {self.comm.number}: addresses of {packet}")
+                if want(packet):
+                    return packet
+        return None
+
+    def solicited(self, r, values, opcode, ackreq=True, imm=None, reth=None, flags=0xc0):
+        """Contribution r in any shape, with the solicited event bit."""
+        rest = struct.pack("!QII", *reth) if reth else b""
+        if imm is not None:
+            rest += struct.pack("!I", imm)
+        self.send(opcode, self.own_psn + r, rest + struct.pack(f"<{len(values)}i", *values),
+                  ackreq, flags)
+
+    def give_plain(self, r, values, opcode, **more):
+        """The same without that bit."""
+        self.solicited(r, values, opcode, flags=0x40, **more)
+
+    def psn(self, r):
+        """Of result r."""
+        return (self.result_psn + r) & PSN_MASK
+
+    def pending(self):
+        """Everything that has come so far is thrown away; how much it was."""
+        n = 0
+        while self.receive(0.001):
+            n += 1
+        return n
+
+
+class Comm:
+    """A communicator of a file: ranks[i] sits behind port i."""
+
+    def __init__(self, net, number, ranks, slots, payload, psn):
+        self.number, self.slots, self.payload, self.psn = number, slots, payload, psn
+        self.hosts = [Member(net, i, self, rank) for i, rank in enumerate(ranks)]
+
+    def values(self, host, r):
+        return [self.number * 1000 + host.rank * 10 + r, -r, 7]
+
+    def total(self, r):
+        return [sum(column) for column in zip(*(self.values(h, r) for h in self.hosts))]
+
+    def give(self, r, **more):
+        for h in self.hosts:
+            h.give(r, self.values(h, r), **more)
+
+    def results(self, r):
+        """Result r of every host, which is the sum and nobody else's."""
+        packets = [h.result(r) for h in self.hosts]
+        for h, p in zip(self.hosts, packets):
+            expect(values_of(p) == self.total(r),
+                   f"communicator {self.number} rank {h.rank}: result {r} is {values_of(p)}")
+        return packets
+
+    def exchange(self, r, **more):
+        self.give(r, **more)
+        return self.results(r)
+
+    def acknowledge(self, r, syndrome=0x1f):
+        for h in self.hosts:
+            h.answer(syndrome, r)
+
+    def connections(self, d):
+        """{rank: connection} as the switch tells."""
+        return {c["rank"]: c for c in d.ask("connections") if c["communicator"] == self.number}
+
+    def wait_acknowledged(self, d, n):
+        wait_for(f"communicator {self.number}: {n} results acknowledged", lambda: all(
+            c["acknowledged"] == n for c in self.connections(d).values()))
+
+    def config(self):
+        return {"communicator": self.number, "payload": self.payload, "slots": self.slots}
+
+
+def write_file(directory, comms, settings, conn=None):
+    path = os.path.join(directory, f"switch-{secrets.token_hex(3)}.yaml")
+    data = {"switches": [{
+        "name": "s0", "root": True,
+        "communicators": [c.config() for c in comms],
+        "connections": [h.config(communicator=c.number, **(conn or {}))
+                        for c in comms for h in c.hosts],
+        "settings": settings}]}
+    with open(path, "w") as f:
+        json.dump(data, f, indent=1)
+    return path
+
+
+@contextlib.contextmanager
+def switch(make, ports=3, settings=None, conn=None):
+    """make(net) gives the communicators; yields the daemon and them."""
+    with scratch() as directory, Net(ports) as net:
+        comms = make(net)
+        try:
+            path = write_file(directory, comms, settings or {
+                "rto_min_ms": 20, "rto_max_ms": 100, "ack_delay_ms": 2}, conn)
+            with Daemon(net.switch, directory, "--config", path) as d:
+                yield d, comms
+                if d.process.poll() is None:
+                    expect(d.ask("counters")["balanced"], "the books do not balance")
+        finally:
+            for c in comms:
+                for h in c.hosts:
+                    h.close()
+
+
+def three(net):
+    """Whose children, slots, payloads, PSNs differ; no rank is the number of its port."""
+    return [Comm(net, 3, (2, 0, 1), 8, 1024, 0xfffff0),
+            Comm(net, 4, (1, 0), 4, 256, 5),
+            Comm(net, 5, (0, 2, 1), 16, 512, 0x7ffffe)]
+
+
+__all__ = ["ACK", "Comm", "Member", "desc", "switch", "three", "write_file"]

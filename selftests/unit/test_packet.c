@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The slow path's frames, byte by byte: random connections and contributions, each against a
+ * frame that was built field by field (frame.c). Then what it makes of the children's answers,
+ * of damaged and of foreign frames.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <arpa/inet.h>
+#include "frame.h"
+#include "report.h"
+#include "userspace/packet.h"
+
+#define ROUNDS 20000
+
+/* What a frame is made from, in the terms of both sides. */
+struct wish {
+	struct inc_conn_cfg cfg;
+	struct inc_mirror mirror;
+	union inc_mac peer;
+	struct frame_spec spec;
+	uint8_t payload[INC_MAX_PAYLOAD];
+};
+
+static void random_bytes(struct rng *rng, void *p, size_t n)
+{
+	uint8_t *b = p;
+
+	while (n--)
+		*b++ = rng_next(rng);
+}
+
+static void random_wish(struct rng *rng, struct wish *w, uint8_t opcode)
+{
+	struct frame_spec *s = &w->spec;
+	uint64_t va = rng_next(rng);
+
+	memset(w, 0, sizeof(*w));
+	random_bytes(rng, w->payload, sizeof(w->payload));
+	random_bytes(rng, s->dst_mac, 6);
+	random_bytes(rng, s->src_mac, 6);
+	s->saddr = rng_next(rng);
+	s->daddr = rng_next(rng);
+	s->sport = rng_next(rng);
+	s->dport = rng_next(rng);
+	s->ttl = 64;
+	s->df = true;
+	s->opcode = opcode;
+	s->bth_flags = INC_BTH_M;
+	s->pkey = rng_next(rng);
+	s->qpn = rng_next(rng) & INC_QPN_MASK;
+	s->psn = rng_next(rng) & INC_PSN_MASK;
+	s->payload = w->payload;
+	w->cfg = (struct inc_conn_cfg){
+		.own_addr = s->saddr,
+		.peer_addr = s->daddr,
+		.own_port = s->sport,
+		.peer_port = s->dport,
+		.pkey = s->pkey,
+		.peer_qpn = s->qpn,
+		/* not what a frame to the peer names */
+		.own_qpn = rng_next(rng) & INC_QPN_MASK,
+		.rank = rng_below(rng, 32),
+	};
+	memcpy(w->peer.addr, s->dst_mac, 6);
+	memcpy(w->cfg.own_mac, s->src_mac, 6);
+	w->mirror.opcode = opcode;
+	if (opcode == INC_OP_ACK)
+		return;
+	s->len = rng_chance(rng, 100) ? 0 : rng_below(rng, INC_MAX_PAYLOAD + 1);
+	s->pad = -s->len & 3;
+	s->udp_csum = rng_chance(rng, 500);
+	s->va = va;
+	s->rkey = rng_next(rng);
+	s->dmalen = rng_next(rng);
+	s->imm = rng_next(rng);
+	if (rng_chance(rng, 500)) {
+		s->bth_flags |= INC_BTH_SE;
+		w->mirror.flags |= INC_BUF_F_SE;
+	}
+	if (rng_chance(rng, 500)) {
+		s->ack_byte = 0x80;
+		w->mirror.flags |= INC_BUF_F_ACKREQ;
+	}
+	w->cfg.flags = s->udp_csum ? INC_CONN_F_UDP_CSUM : 0;
+	w->mirror.va = htobe64(va);
+	w->mirror.rkey = htonl(s->rkey);
+	w->mirror.dmalen = htonl(s->dmalen);
+	w->mirror.desc = s->imm;
+}
+
+static int same(const char *what, const struct frame *have, const struct frame *want)
+{
+	uint32_t i;
+
+	if (have->len == want->len && !memcmp(have->data, want->data, want->len))
+		return 0;
+	for (i = 0; i < want->len && have->data[i] == want->data[i]; i++)
+		;
+	frame_dump("have", have);
+	frame_dump("want", want);
+	report_fail(what, "%u bytes of %u, byte %u differs", have->len, want->len, i);
+	return -1;
+}
+
+static int one_result(const char *what, const struct wish *w)
+{
+	struct frame have, want;
+
+	memset(have.data, 0xa5, sizeof(have.data)); /* as a frame that was used before */
+	have.len = inc_frame_result(have.data, &w->cfg, w->peer, &w->mirror, w->spec.psn,
+				    w->payload, w->spec.len);
+	frame_build(&want, &w->spec);
+	return same(what, &have, &want);
+}
+
+static void results(void)
+{
+	struct rng rng = {11};
+	static struct wish w;
+	uint32_t i;
+
+	for (i = 0; i < ROUNDS; i++) {
+		random_wish(&rng, &w, rng_below(&rng, INC_OP_WRITE_ONLY_IMM + 1));
+		if (one_result("packet_results", &w))
+			return;
+	}
+	report_ok("packet_results (%u frames)", i);
+}
+
+/* A checksum that comes out as 0 goes out as 0xffff, for 0 says that there is none. */
+static void zero_checksum(void)
+{
+	struct rng rng = {12};
+	static struct wish w;
+	struct frame f;
+	uint32_t i;
+
+	random_wish(&rng, &w, INC_OP_SEND_ONLY);
+	w.spec.udp_csum = true;
+	w.cfg.flags = INC_CONN_F_UDP_CSUM;
+	w.spec.len = 8;
+	w.spec.pad = 0;
+	for (i = 0; i < 1 << 20; i++) {
+		memcpy(w.payload, &i, sizeof(i));
+		frame_build(&f, &w.spec);
+		if (get16(f.data + FRAME_UDP + 6) == 0xffff)
+			break;
+	}
+	if (i == 1 << 20)
+		report_fail("packet_zero_checksum", "no payload found");
+	else if (!one_result("packet_zero_checksum", &w))
+		report_ok("packet_zero_checksum");
+}
+
+static void acks(void)
+{
+	struct rng rng = {13};
+	struct frame have, want;
+	static struct wish w;
+	uint32_t i, msn;
+
+	for (i = 0; i < ROUNDS; i++) {
+		random_wish(&rng, &w, INC_OP_ACK);
+		msn = rng_next(&rng); /* counted in 32 bits, said in 24 */
+		w.spec.syndrome = rng_next(&rng);
+		w.spec.msn = msn & 0xffffff;
+		memset(have.data, 0xa5, sizeof(have.data));
+		have.len = inc_frame_ack(have.data, &w.cfg, w.peer, w.spec.syndrome,
+					 w.spec.psn | rng_next(&rng) << 24, msn);
+		frame_build(&want, &w.spec);
+		if (same("packet_acks", &have, &want))
+			return;
+	}
+	report_ok("packet_acks (%u frames)", i);
+}
+
+/* A child's answer, read back; cut at every byte; and with each field that makes it no answer. */
+static void answers(void)
+{
+	static const struct {
+		uint32_t offset;
+		uint8_t flip;
+	} foreign[] = {
+		{12, 0x01},
+		{13, 0x06},
+		{FRAME_IP, 0x10},
+		{FRAME_IP, 0x01},
+		{FRAME_IP + 9, 0x01},
+		{FRAME_UDP + 2, 0x01},
+		{FRAME_UDP + 3, 0x01},
+		{FRAME_BTH, 0x01},
+		{FRAME_BTH, 0x11},
+	};
+	struct rng rng = {14};
+	struct inc_aeth_frame got;
+	static struct wish w;
+	struct frame f;
+	uint32_t i, k;
+
+	for (i = 0; i < ROUNDS / 10; i++) {
+		random_wish(&rng, &w, INC_OP_ACK);
+		w.spec.dport = INC_ROCE_UDP_PORT;
+		w.spec.syndrome = rng_next(&rng);
+		w.spec.ack_byte =
+			rng_next(&rng); /* AckReq and what is reserved: no part of the PSN */
+		w.spec.resv8a = rng_next(&rng); /* nor of the queue pair number */
+		frame_build(&f, &w.spec);
+		if (inc_frame_parse_aeth(f.data, f.len, &got) || got.psn != w.spec.psn ||
+		    got.syndrome != w.spec.syndrome || got.key.saddr != w.spec.saddr ||
+		    got.key.daddr != w.spec.daddr || got.key.dqpn != w.spec.qpn) {
+			frame_dump("answer", &f);
+			report_fail("packet_answers", "PSN %u syndrome %#x qpn %#x", got.psn,
+				    got.syndrome, got.key.dqpn);
+			return;
+		}
+		for (k = 0; k < f.len; k++) {
+			if (inc_frame_parse_aeth(f.data, k, &got) == -EBADMSG)
+				continue;
+			report_fail("packet_answers", "%u of %u bytes were taken", k, f.len);
+			return;
+		}
+		for (k = 0; k < sizeof(foreign) / sizeof(foreign[0]); k++) {
+			f.data[foreign[k].offset] ^= foreign[k].flip;
+			if (inc_frame_parse_aeth(f.data, f.len, &got) != -EBADMSG) {
+				frame_dump("foreign", &f);
+				report_fail("packet_answers", "foreign frame %u was taken", k);
+				return;
+			}
+			f.data[foreign[k].offset] ^= foreign[k].flip;
+		}
+	}
+	report_ok("packet_answers (%u frames)", i);
+}
+
+int main(void)
+{
+	results();
+	zero_checksum();
+	acks();
+	answers();
+	return report_exit();
+}
