@@ -95,17 +95,22 @@ int lab_run_check(const struct lab_run_options *options)
 void lab_set_env(const struct lab *lab, const struct lab_node *host, int rank, int size,
 		 const char *job)
 {
+	/* tools before daemons, which are elsewhere once installed */
+	static const char *const siblings[] = {"inc-controller", "inc-lab"};
 	char text[PATH_MAX + 4096], addr[INET_ADDRSTRLEN];
-	const char *path = getenv("PATH");
 	char program[PATH_MAX], *slash;
 
 	inet_ntop(AF_INET, &lab->nodes[0].mgmt, addr, sizeof(addr));
 	setenv("INCCL_CONTROLLER", addr, 1);
 	setenv("INC_LAB", lab->name, 1);
 	/* the programs that were built with this one come first */
-	lab_find_program("inc-lab", program);
-	slash = strrchr(program, '/');
-	if (slash) {
+	for (size_t i = 0; i < sizeof(siblings) / sizeof(siblings[0]); i++) {
+		const char *path = getenv("PATH");
+
+		lab_find_program(siblings[i], program);
+		slash = strrchr(program, '/');
+		if (!slash)
+			continue;
 		*slash = 0;
 		snprintf(text, sizeof(text), "%s:%s", program, path ? path : "/usr/bin:/bin");
 		setenv("PATH", text, 1);
