@@ -81,8 +81,7 @@ static int parse_options(int argc, char **argv, struct inc_ctl_options *opt)
 	while (!ret && (c = getopt_long(argc, argv, "h", options, &index)) != -1) {
 		switch (c) {
 		case OPT_TOPOLOGY:
-			if (!*optarg)
-				return inc_usage("--topology: '' is not the path of a file");
+			ret = inc_opt_path("--topology", optarg);
 			opt->topology = optarg;
 			break;
 		case OPT_LISTEN:

@@ -5,9 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "lib/inc_hostport.h"
 #include "lib/inc_opt.h"
-
-#define HOST_MAX 255 /* bytes of a name in the DNS */
 
 int inc_usage(const char *fmt, ...)
 {
@@ -52,16 +51,15 @@ int inc_opt_uint(const char *option, const char *text, unsigned int min, unsigne
 
 int inc_opt_host(const char *option, const char *text)
 {
-	const char *colon = strrchr(text, ':');
-	size_t len = colon ? (size_t)(colon - text) : strlen(text);
-	unsigned int port;
+	struct inc_hostport at;
+	struct inc_err err;
 
-	if (!len || len > HOST_MAX)
-		return inc_usage("%s: '%s' is not HOST or HOST:PORT", option, text);
-	for (size_t i = 0; i < len; i++)
-		if (!isgraph((unsigned char)text[i]) || text[i] == ':')
-			return inc_usage("%s: '%s' is not HOST or HOST:PORT", option, text);
-	return colon ? inc_opt_uint(option, colon + 1, 1, 65535, &port) : 0;
+	return inc_hostport_parse(option, text, 1, &at, &err) ? inc_usage("%s", err.msg) : 0;
+}
+
+int inc_opt_path(const char *option, const char *text)
+{
+	return *text ? 0 : inc_usage("%s: '' is not the path of a file", option);
 }
 
 int inc_opt_name(const char *option, const char *text, const char *const names[], int n)

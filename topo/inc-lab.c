@@ -420,6 +420,10 @@ static int cmd_list(int argc, char **argv)
 
 	if (simple_options(argc, argv, &name, &json))
 		return 2;
+	if (name) {
+		inc_usage("no --name with this command");
+		return 2;
+	}
 	if (optind != argc) {
 		inc_usage("unexpected argument '%s'", argv[optind]);
 		return 2;

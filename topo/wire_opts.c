@@ -43,7 +43,7 @@ static void usage(FILE *f)
 }
 
 /* A spec that no wire would take is a wrong command line, told before anybody is asked. */
-static int check_spec(const char *spec)
+static int check_spec(const char *option, const char *spec)
 {
 	struct wire_line lines[WIRE_DIRS] = {};
 	struct inc_err err;
@@ -51,7 +51,7 @@ static int check_spec(const char *spec)
 
 	for (int d = 0; d < WIRE_DIRS; d++)
 		wire_line_free(&lines[d]);
-	return ret ? inc_usage("%s", err.msg) : 0;
+	return ret ? inc_usage("%s%s", option, err.msg) : 0;
 }
 
 int wire_ctl(int argc, char **argv)
@@ -66,14 +66,18 @@ int wire_ctl(int argc, char **argv)
 		usage(stdout);
 		return 0;
 	}
-	if (argc < 3 || argv[1][0] == '-') {
+	if (argc > 1 && argv[1][0] == '-') {
+		inc_usage("ctl takes no options: '%s'", argv[1]);
+		return 2;
+	}
+	if (argc < 3) {
 		inc_usage("ctl wants SOCKET stats|SPEC...");
 		return 2;
 	}
 	for (int i = 2; i < argc; i++) {
 		/* (how many faults a wire can still hold is its own to say) */
 		if ((argc > 3 || strcmp(argv[i], "stats")) &&
-		    check_spec(argv[i])) /* "stats" stands alone */
+		    check_spec("", argv[i])) /* "stats" stands alone */
 			return 2;
 		if (strlen(buf) + strlen(argv[i]) + 2 > sizeof(buf)) {
 			inc_usage("the SPECs are too long for one command");
@@ -126,8 +130,8 @@ static int check_args(const struct wire_args *args)
 	if (args->control_path &&
 	    (!*args->control_path || wire_socket_address(&sun, args->control_path)))
 		return inc_usage("--control: '%s' is not the path of a socket", args->control_path);
-	if (args->stats_path && !*args->stats_path)
-		return inc_usage("--stats: '' is not the path of a file");
+	if (args->stats_path && inc_opt_path("--stats", args->stats_path))
+		return -EINVAL;
 	if (args->stats_path && !stat(args->stats_path, &st) && S_ISFIFO(st.st_mode))
 		return inc_usage("--stats: %s is a FIFO, whose reader could stop the wire",
 				 args->stats_path);
@@ -159,7 +163,7 @@ int wire_parse(int argc, char **argv, struct wire_args *args)
 			args->netns = optarg;
 			break;
 		case 'S':
-			ret = check_spec(optarg);
+			ret = check_spec("--set ", optarg);
 			args->specs[args->n_specs++] = optarg;
 			break;
 		case 'r':

@@ -90,10 +90,10 @@ static int take_option(int c, const char *value, struct inc_options *opt)
 	switch (c) {
 	case OPT_CONFIG:
 		opt->config = value;
-		break;
+		return inc_opt_path("--config", value);
 	case OPT_CONTROLLER:
 		opt->controller = value;
-		break;
+		return inc_opt_host("--controller", value);
 	case OPT_NAME:
 		opt->name = value;
 		break;

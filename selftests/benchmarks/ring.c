@@ -141,6 +141,8 @@ static int parse(int argc, char **argv, struct ring *r, uint64_t *bytes, unsigne
 	struct in_addr addr;
 	int i;
 
+	if (argc > 1 && argv[1][0] == '-')
+		return inc_usage("there are no options: '%s'", argv[1]);
 	if (argc < 4)
 		return inc_usage("BYTES ITERATIONS ADDRESS-OF-RANK-0 ... are wanted");
 	if (inc_opt_number("BYTES", argv[1], 4, 1ull << 32, bytes) ||

@@ -106,6 +106,7 @@ static int parse(struct digits *d, int argc, char **argv)
 			break;
 		case OPT_DATA:
 			d->data = optarg;
+			ret = inc_opt_path("--data", optarg);
 			break;
 		case OPT_REFERENCE:
 			ret = parse_long("--reference", optarg, 1, 65536, &d->reference);
@@ -115,6 +116,7 @@ static int parse(struct digits *d, int argc, char **argv)
 			break;
 		case OPT_WEIGHTS:
 			d->weights = optarg;
+			ret = inc_opt_path("--weights", optarg);
 			break;
 		case OPT_JSON:
 			d->json = true;
