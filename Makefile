@@ -5,7 +5,7 @@ include common.mk
 SUBDIRS := lib bpf loader userspace controller hostlib topo selftests
 
 .DEFAULT_GOAL := all
-.PHONY: all $(SUBDIRS) deps demo test test-vm bench install format check-format clean help
+.PHONY: all $(SUBDIRS) deps demo test test-vm bench install uninstall format check-format clean help
 
 all: $(SUBDIRS) ## build everything into build/
 
@@ -43,8 +43,13 @@ bench: ## speeds, with peers side by side
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)selftests/bench
 
+INSTALLED_DIRS := userspace controller hostlib topo
+
 install: all ## programs, library, header, pkg-config file (PREFIX, DESTDIR)
-	$(Q)for d in userspace controller hostlib topo; do $(MAKE) --no-print-directory -C $$d install || exit 1; done
+	$(Q)for d in $(INSTALLED_DIRS); do $(MAKE) --no-print-directory -C $$d install || exit 1; done
+
+uninstall: ## remove what install put there (the same PREFIX, DESTDIR)
+	$(Q)for d in $(INSTALLED_DIRS); do $(MAKE) --no-print-directory -C $$d uninstall || exit 1; done
 
 FORMATTED = $(shell git ls-files '*.c' '*.h')
 format: ## run clang-format over the sources

@@ -329,6 +329,16 @@ static struct inc_comm *find_own(struct inc_member *member, const json_t *object
 	return comm;
 }
 
+/* What find_own() did not find; number 0: the message did not name any. */
+static void refuse_number(struct inc_ndjson *conn, const char *type, uint32_t number,
+			  const struct inc_err *err)
+{
+	inc_ndjson_send_error(conn, number ? ENOENT : EINVAL,
+			      number ? json_pack("{s:I}", "communicator", (json_int_t)number)
+				     : NULL,
+			      "%s: %s", type, err->msg);
+}
+
 void inc_comm_ready(struct inc_member *member, json_t *object)
 {
 	struct inc_ndjson *conn = member->client->conn;
@@ -339,9 +349,7 @@ void inc_comm_ready(struct inc_member *member, json_t *object)
 
 	comm = find_own(member, object, &number, &err);
 	if (!comm) {
-		inc_ndjson_send_error(conn, ENOENT,
-				      json_pack("{s:I}", "communicator", (json_int_t)number),
-				      "ready: %s", err.msg);
+		refuse_number(conn, "ready", number, &err);
 		return;
 	}
 	if (comm->state != COMM_CONFIGURED || comm->members[member->rank].ready) {
@@ -379,9 +387,7 @@ void inc_comm_destroy(struct inc_member *member, json_t *object)
 	/* what has ended meanwhile, with its group say, is as gone as was asked for */
 	if (!comm && (!number || number >= group->ctl->next_communicator ||
 		      inc_comm_find(group->ctl, number))) {
-		inc_ndjson_send_error(conn, ENOENT,
-				      json_pack("{s:I}", "communicator", (json_int_t)number),
-				      "D: %s", err.msg);
+		refuse_number(conn, "D", number, &err);
 		return;
 	}
 	inc_ndjson_send_new(

@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/un.h>
 #include "controller/incctl.h"
+#include "lib/inc_opt.h"
 
 static const struct command {
 	const char *name;
@@ -124,7 +126,6 @@ int main(int argc, char **argv)
 	const struct command *command;
 	bool json = false, check = false;
 	char path[128];
-	char *end;
 	int c;
 
 	target.controller = getenv("INCCL_CONTROLLER");
@@ -133,27 +134,28 @@ int main(int argc, char **argv)
 	while ((c = getopt_long(argc, argv, "c:s:S:jh", options, NULL)) != -1) {
 		switch (c) {
 		case 'c':
+			if (inc_opt_host("--controller", optarg))
+				return 2;
 			target.controller = optarg;
 			break;
 		case 's':
-			if (strchr(optarg, '/') || strlen(optarg) > 64) {
-				fprintf(stderr, "incctl: '%s' is not the name of a switch\n",
-					optarg);
+			if (!*optarg || strchr(optarg, '/') || strlen(optarg) > 64) {
+				inc_usage("--switch: '%s' is not the name of a switch", optarg);
 				return 2;
 			}
 			snprintf(path, sizeof(path), "/run/inc/%s.sock", optarg);
 			target.socket = path;
 			break;
 		case 'S':
+			if (!*optarg || strlen(optarg) >= sizeof((struct sockaddr_un){}.sun_path)) {
+				inc_usage("--socket: '%s' is not the path of a socket", optarg);
+				return 2;
+			}
 			target.socket = optarg;
 			break;
 		case 't':
-			target.timeout_ms = strtoul(optarg, &end, 10);
-			if (*optarg < '0' || *optarg > '9' || *end || !target.timeout_ms) {
-				fprintf(stderr, "incctl: '%s' is not a number of milliseconds\n",
-					optarg);
+			if (inc_opt_uint("--timeout-ms", optarg, 1, 86400000, &target.timeout_ms))
 				return 2;
-			}
 			break;
 		case 'j':
 			json = true;
@@ -174,17 +176,16 @@ int main(int argc, char **argv)
 	}
 	command = find_command(argv[optind]);
 	if (!command || optind + 1 < argc) {
-		fprintf(stderr, "incctl: %s '%s' (see --help)\n",
-			command ? "unexpected argument" : "no command",
-			command ? argv[optind + 1] : argv[optind]);
+		inc_usage("%s '%s'", command ? "unexpected argument" : "no command",
+			  command ? argv[optind + 1] : argv[optind]);
 		return 2;
 	}
 	if (check && command->print != incctl_print_counters) {
-		fprintf(stderr, "incctl: --check belongs to counters\n");
+		inc_usage("--check belongs to counters");
 		return 2;
 	}
 	if (target.socket && command->controller_only) {
-		fprintf(stderr, "incctl: only the controller knows %s\n", command->name);
+		inc_usage("only the controller knows %s", command->name);
 		return 2;
 	}
 	return run(command, &target, json, check);

@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #include "controller/ctl.h"
 #include "lib/inc_log.h"
+#include "lib/inc_opt.h"
 
 static const char usage_text[] =
 	"usage: inc-controller --topology FILE [options]\n"
@@ -70,23 +71,6 @@ void inc_ctl_arm(struct event *timer, unsigned int ms)
 	event_add(timer, &tv);
 }
 
-static int parse_number(const char *option, const char *text, unsigned long min, unsigned long max,
-			unsigned int *out)
-{
-	char *end;
-	unsigned long v;
-
-	errno = 0;
-	v = strtoul(text, &end, 10);
-	if (*text < '0' || *text > '9' || *end || errno || v < min || v > max) {
-		fprintf(stderr, "inc-controller: --%s: '%s' is not a number from %lu to %lu\n",
-			option, text, min, max);
-		return -EINVAL;
-	}
-	*out = v;
-	return 0;
-}
-
 /* 0: go on, 1: help was asked for, -EINVAL */
 static int parse_options(int argc, char **argv, struct inc_ctl_options *opt)
 {
@@ -97,31 +81,32 @@ static int parse_options(int argc, char **argv, struct inc_ctl_options *opt)
 	while (!ret && (c = getopt_long(argc, argv, "h", options, &index)) != -1) {
 		switch (c) {
 		case OPT_TOPOLOGY:
+			ret = inc_opt_path("--topology", optarg);
 			opt->topology = optarg;
 			break;
 		case OPT_LISTEN:
 			opt->listen = optarg;
 			break;
 		case OPT_MEMBER_PORT:
-			ret = parse_number("member-port", optarg, 0, 65535, &opt->member_port);
+			ret = inc_opt_uint("--member-port", optarg, 0, 65535, &opt->member_port);
 			break;
 		case OPT_SWITCH_PORT:
-			ret = parse_number("switch-port", optarg, 0, 65535, &opt->switch_port);
+			ret = inc_opt_uint("--switch-port", optarg, 0, 65535, &opt->switch_port);
 			break;
 		case OPT_GROUP_TIMEOUT:
-			ret = parse_number("group-timeout-ms", optarg, 1, day_ms,
+			ret = inc_opt_uint("--group-timeout-ms", optarg, 1, day_ms,
 					   &opt->group_timeout_ms);
 			break;
 		case OPT_CLIENT_TIMEOUT:
-			ret = parse_number("client-timeout-ms", optarg, 1, day_ms,
+			ret = inc_opt_uint("--client-timeout-ms", optarg, 1, day_ms,
 					   &opt->client_timeout_ms);
 			break;
 		case OPT_SWITCH_TIMEOUT:
-			ret = parse_number("switch-timeout-ms", optarg, 1, day_ms,
+			ret = inc_opt_uint("--switch-timeout-ms", optarg, 1, day_ms,
 					   &opt->switch_timeout_ms);
 			break;
 		case OPT_MAX_CLIENTS:
-			ret = parse_number("max-clients", optarg, 1, 1u << 20, &opt->max_clients);
+			ret = inc_opt_uint("--max-clients", optarg, 1, 1u << 20, &opt->max_clients);
 			break;
 		case 'h':
 			fputs(usage_text, stdout);
@@ -132,17 +117,14 @@ static int parse_options(int argc, char **argv, struct inc_ctl_options *opt)
 	}
 	if (ret)
 		return ret;
-	if (optind < argc || !opt->topology) {
-		fprintf(stderr, "inc-controller: %s%s (see --help)\n",
-			optind < argc ? "unexpected argument " : "--topology is missing",
-			optind < argc ? argv[optind] : "");
-		return -EINVAL;
-	}
-	if (inet_pton(AF_INET, opt->listen, &addr) != 1) {
-		fprintf(stderr, "inc-controller: --listen: '%s' is not an IPv4 address\n",
-			opt->listen);
-		return -EINVAL;
-	}
+	if (optind < argc)
+		return inc_usage("unexpected argument '%s'", argv[optind]);
+	if (!opt->topology)
+		return inc_usage("--topology is missing");
+	if (inet_pton(AF_INET, opt->listen, &addr) != 1)
+		return inc_usage("--listen: '%s' is not an IPv4 address", opt->listen);
+	if (opt->member_port && opt->member_port == opt->switch_port)
+		return inc_usage("--member-port and --switch-port are both %u", opt->member_port);
 	return 0;
 }
 
@@ -176,10 +158,12 @@ static void listener_error(struct evconnlistener *l, void *arg)
 		evconnlistener_enable(l);
 }
 
-static struct evconnlistener *listen_on(struct inc_ctl *ctl, unsigned int port,
-					evconnlistener_cb cb, char *text, size_t size)
+/* *port 0 becomes the one that was free. */
+static struct evconnlistener *listen_on(struct inc_ctl *ctl, unsigned int *port,
+					evconnlistener_cb cb, char *text, size_t size,
+					struct inc_err *err)
 {
-	struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons(port)};
+	struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons(*port)};
 	socklen_t len = sizeof(addr);
 	struct evconnlistener *l;
 
@@ -189,12 +173,14 @@ static struct evconnlistener *listen_on(struct inc_ctl *ctl, unsigned int port,
 					    LEV_OPT_REUSEABLE,
 				    512, (struct sockaddr *)&addr, sizeof(addr));
 	if (!l) {
-		inc_error("cannot listen on %s:%u: %s", ctl->opt.listen, port, strerror(errno));
+		inc_err_set(err, errno, "cannot listen on %s:%u: %s", ctl->opt.listen, *port,
+			    strerror(errno));
 		return NULL;
 	}
 	evconnlistener_set_error_cb(l, listener_error);
 	getsockname(evconnlistener_get_fd(l), (struct sockaddr *)&addr, &len);
-	snprintf(text, size, "%s:%u", ctl->opt.listen, ntohs(addr.sin_port));
+	*port = ntohs(addr.sin_port);
+	snprintf(text, size, "%s:%u", ctl->opt.listen, *port);
 	return l;
 }
 
@@ -204,12 +190,12 @@ static void on_signal(evutil_socket_t signal, short what, void *arg)
 	event_base_loopbreak(arg);
 }
 
-static int serve(struct inc_ctl *ctl)
+static int serve(struct inc_ctl *ctl, struct inc_err *err)
 {
 	struct evconnlistener *members = NULL, *switches = NULL;
 	struct event *term = NULL, *interrupt = NULL;
 	char member_addr[64], switch_addr[64];
-	int ret = -ENOMEM;
+	int ret = inc_err_set(err, ENOMEM, "starting: %s", strerror(ENOMEM));
 
 	ctl->base = event_base_new();
 	if (!ctl->base)
@@ -222,20 +208,20 @@ static int serve(struct inc_ctl *ctl)
 	interrupt = evsignal_new(ctl->base, SIGINT, on_signal, ctl->base);
 	if (!term || !interrupt || event_add(term, NULL) || event_add(interrupt, NULL))
 		goto out;
-	ret = -EADDRINUSE;
-	members = listen_on(ctl, ctl->opt.member_port, inc_client_accept, member_addr,
-			    sizeof(member_addr));
+	members = listen_on(ctl, &ctl->opt.member_port, inc_client_accept, member_addr,
+			    sizeof(member_addr), err);
 	if (!members)
 		goto out;
-	switches = listen_on(ctl, ctl->opt.switch_port, inc_switch_accept, switch_addr,
-			     sizeof(switch_addr));
+	switches = listen_on(ctl, &ctl->opt.switch_port, inc_switch_accept, switch_addr,
+			     sizeof(switch_addr), err);
 	if (!switches)
 		goto out;
 	inc_info("topology %s: %u hosts, %u switches", ctl->opt.topology, ctl->topo->n_hosts,
 		 ctl->topo->n_switches);
 	printf("ready members %s switches %s\n", member_addr, switch_addr);
 	fflush(stdout);
-	ret = event_base_dispatch(ctl->base) < 0 ? -EIO : 0;
+	ret = event_base_dispatch(ctl->base) < 0 ? inc_err_set(err, EIO, "the event loop failed")
+						 : 0;
 out:
 	if (switches)
 		evconnlistener_free(switches);
@@ -286,9 +272,9 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	raise_descriptors(&ctl);
-	ret = serve(&ctl);
+	ret = serve(&ctl, &err);
 	if (ret)
-		inc_error("%s", strerror(-ret));
+		inc_error("%s", err.msg);
 	inc_topology_free(ctl.topo);
 	return ret ? 1 : 0;
 }

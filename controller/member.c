@@ -111,7 +111,12 @@ static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 		inc_client_idle(client);
 		return;
 	}
-	inc_ndjson_send_error(conn, EPROTO, NULL, "unknown type '%.32s'", type);
+	if (strcmp(type, "hello") == 0)
+		inc_ndjson_send_error(conn, EPROTO, NULL,
+				      "'hello': this port is for members, and switches use port %u",
+				      client->ctl->opt.switch_port);
+	else
+		inc_ndjson_send_error(conn, EPROTO, NULL, "unknown type '%.32s'", type);
 	inc_client_idle(client);
 }
 

@@ -268,7 +268,11 @@ static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 	} else if (strcmp(type, "hello") == 0) {
 		take_hello(link, object);
 	} else if (!link->sw) {
-		inc_ndjson_send_error(conn, ENOTCONN, NULL, "'%.32s' before hello", type);
+		inc_ndjson_send_error(
+			conn, ENOTCONN, NULL,
+			"'%.32s' before hello: this port is for switches, and members "
+			"use port %u",
+			type, link->ctl->opt.member_port);
 		link_free(link);
 	} else if (strcmp(type, "configured") == 0 || strcmp(type, "removed") == 0 ||
 		   strcmp(type, "answer") == 0 || strcmp(type, "error") == 0) {

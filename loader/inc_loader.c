@@ -131,6 +131,14 @@ static int check_kernel(struct inc_err *err)
 	return 0;
 }
 
+uint32_t inc_switch_result_rows(uint32_t max_rows)
+{
+	/* a group of two or more has at least two contribution rows per result row */
+	if (max_rows / 2 >= INC_MAX_SLOTS)
+		return max_rows / 2;
+	return max_rows < INC_MAX_SLOTS ? max_rows : INC_MAX_SLOTS;
+}
+
 static int take_opts(struct inc_switch *sw, const struct inc_switch_opts *opts, struct inc_err *err)
 {
 	struct inc_switch_opts *o = &sw->opts;
@@ -158,10 +166,7 @@ static int take_opts(struct inc_switch *sw, const struct inc_switch_opts *opts, 
 		strcpy(sw->instance, o->instance);
 		o->instance = sw->instance;
 	}
-	/* a group of two or more has at least two contribution rows per result row */
-	sw->result_rows = o->max_rows / 2;
-	if (sw->result_rows < INC_MAX_SLOTS)
-		sw->result_rows = o->max_rows < INC_MAX_SLOTS ? o->max_rows : INC_MAX_SLOTS;
+	sw->result_rows = inc_switch_result_rows(o->max_rows);
 	return 0;
 }
 

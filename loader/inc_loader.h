@@ -97,6 +97,9 @@ struct inc_switch;
 /* -EINVAL with a message for what cannot name an instance. */
 int inc_instance_name_check(const char *instance, struct inc_err *err);
 
+/* Result rows, and slots, that a switch of so many contribution rows has. */
+uint32_t inc_switch_result_rows(uint32_t max_rows);
+
 /*
  * Opens, sizes, loads and (with pin) pins. What a dead daemon of the same instance left
  * behind is removed first; -EBUSY where that daemon lives.

@@ -3,12 +3,15 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <wordexp.h>
 #include "lib/inc_log.h"
+#include "lib/inc_opt.h"
 #include "topo/lab.h"
 
 static struct lab lab; /* large, one per process */
@@ -47,6 +50,46 @@ static int fail(const struct inc_err *err)
 	return 1;
 }
 
+static int take_name(const char **name, const char *text)
+{
+	if (!lab_name_ok(text))
+		return inc_usage("--name: '%s': a name has 1 to %d letters, digits, '-' or '_'",
+				 text, LAB_NAME_MAX - 1);
+	*name = text;
+	return 0;
+}
+
+/* More arguments, in one text; what a shell could not split is told now. */
+static int take_words(const char **words, const char *option, const char *text)
+{
+	wordexp_t w;
+
+	if (wordexp(text, &w, WRDE_NOCMD | WRDE_UNDEF))
+		return inc_usage("%s: cannot split '%s' into words", option, text);
+	wordfree(&w);
+	*words = text;
+	return 0;
+}
+
+/* "threaded" or "threaded:CPU" */
+static int take_napi(struct lab_up_options *up, const char *text)
+{
+	static const char word[] = "threaded";
+	unsigned int cpu, cpus = sysconf(_SC_NPROCESSORS_CONF);
+	size_t n = sizeof(word) - 1;
+
+	if (strncmp(text, word, n) || (text[n] && text[n] != ':'))
+		return inc_usage("--napi: '%s' is not threaded or threaded:CPU", text);
+	up->napi_threaded = true;
+	if (!text[n])
+		return 0;
+	if (inc_opt_uint("--napi threaded", text + n + 1, 0,
+			 (cpus < CPU_SETSIZE ? cpus : CPU_SETSIZE) - 1, &cpu))
+		return -EINVAL;
+	up->napi_cpu = cpu;
+	return 0;
+}
+
 static void on_interrupt(int sig)
 {
 	lab_interrupted = sig;
@@ -65,45 +108,33 @@ static int cmd_up(int argc, char **argv)
 	const char *name = NULL;
 	struct inc_err err = {{0}};
 	bool json = false;
-	char *end;
-	int c;
+	int c, ret = 0;
 
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+	while (!ret && (c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (c) {
 		case 'n':
-			name = optarg;
+			ret = take_name(&name, optarg);
 			break;
 		case 'j':
 			json = true;
 			break;
 		case 's':
-			up.switch_args = optarg;
+			ret = take_words(&up.switch_args, "--switch-args", optarg);
 			break;
 		case 'c':
-			up.controller_args = optarg;
+			ret = take_words(&up.controller_args, "--controller-args", optarg);
 			break;
 		case 't':
-			up.napi_threaded = !strncmp(optarg, "threaded", 8);
-			if (up.napi_threaded && optarg[8] == ':') {
-				up.napi_cpu = strtol(optarg + 9, &end, 10);
-				if (end == optarg + 9 || *end || up.napi_cpu < 0)
-					up.napi_threaded = false;
-			} else if (optarg[8 * up.napi_threaded]) {
-				up.napi_threaded = false;
-			}
-			if (!up.napi_threaded) {
-				fprintf(stderr, "inc-lab: --napi wants threaded or threaded:CPU\n");
-				return 2;
-			}
+			ret = take_napi(&up, optarg);
 			break;
 		default:
 			return 2;
 		}
 	}
-	if (optind != argc - 1) {
-		fprintf(stderr, "inc-lab: up wants one topology file\n");
+	if (!ret && optind != argc - 1)
+		ret = inc_usage("up wants one topology file");
+	if (ret)
 		return 2;
-	}
 	if (geteuid())
 		return inc_err_set(&err, EPERM, "making namespaces needs root"), fail(&err);
 	sigaction(SIGINT, &sa, NULL);
@@ -124,10 +155,22 @@ static int cmd_up(int argc, char **argv)
 	free(lab.links);
 	if (fflush(stdout)) {
 		/* nobody learnt the name: nobody could take it down */
+		inc_error("stdout: %s", strerror(errno));
 		lab.links = NULL;
-		lab_down(&lab);
+		if (lab_down(&lab, &err))
+			inc_warn("%s", err.msg);
 		return 1;
 	}
+	return 0;
+}
+
+static int take_timeout(double *seconds, const char *text)
+{
+	char *end;
+
+	*seconds = strtod(text, &end);
+	if (end == text || *end || !(*seconds > 0 && *seconds < 1e6))
+		return inc_usage("--timeout: '%s' is not a number of seconds above 0", text);
 	return 0;
 }
 
@@ -142,20 +185,19 @@ static int cmd_run(int argc, char **argv)
 	struct lab_run_options run = {.only = -1, .env = env};
 	const char *name = NULL;
 	struct inc_err err = {{0}};
-	char *end;
-	int c;
+	unsigned int only;
+	int c, ret = 0;
 
-	while ((c = getopt_long(argc, argv, "+", options, NULL)) != -1) {
+	while (!ret && (c = getopt_long(argc, argv, "+", options, NULL)) != -1) {
 		switch (c) {
 		case 'n':
-			name = optarg;
+			ret = take_name(&name, optarg);
 			break;
 		case 'e':
-			if (!strchr(optarg, '=')) {
-				fprintf(stderr, "inc-lab: --env wants K=V\n");
-				return 2;
-			}
-			run.env[run.n_env++] = optarg;
+			if (strchr(optarg, '=') > optarg)
+				run.env[run.n_env++] = optarg;
+			else
+				ret = inc_usage("--env: '%s' is not K=V", optarg);
 			break;
 		case 'r':
 			run.ranks = optarg;
@@ -167,27 +209,20 @@ static int cmd_run(int argc, char **argv)
 			run.no_prefix = true;
 			break;
 		case 'o':
-			run.only = strtol(optarg, &end, 10);
-			if (end == optarg || *end || run.only < 0) {
-				fprintf(stderr, "inc-lab: --only wants a rank\n");
-				return 2;
-			}
+			ret = inc_opt_uint("--only", optarg, 0, LAB_NODES - 1, &only);
+			run.only = only;
 			break;
 		case 't':
-			run.timeout_s = strtod(optarg, &end);
-			if (end == optarg || *end || !(run.timeout_s > 0 && run.timeout_s < 1e6)) {
-				fprintf(stderr, "inc-lab: --timeout wants seconds\n");
-				return 2;
-			}
+			ret = take_timeout(&run.timeout_s, optarg);
 			break;
 		default:
 			return 2;
 		}
 	}
-	if (optind == argc) {
-		fprintf(stderr, "inc-lab: run wants -- CMD\n");
+	if (!ret && optind == argc)
+		ret = inc_usage("run wants -- CMD");
+	if (ret || lab_run_check(&run))
 		return 2;
-	}
 	if (lab_load(&lab, name, &err))
 		return fail(&err);
 	return lab_run(&lab, &run, argv + optind);
@@ -204,12 +239,13 @@ static int simple_options(int argc, char **argv, const char **name, bool *json)
 	*name = NULL;
 	while ((c = getopt_long(argc, argv, "+", options, NULL)) != -1) {
 		if (c == 'n') {
-			*name = optarg;
+			if (take_name(name, optarg))
+				return 2;
 		} else if (c == 'j' && json) {
 			*json = true;
 		} else {
 			if (c == 'j')
-				fprintf(stderr, "inc-lab: no --json here\n");
+				inc_usage("no --json with this command");
 			return 2;
 		}
 	}
@@ -224,14 +260,14 @@ static int cmd_exec(int argc, char **argv)
 	if (simple_options(argc, argv, &name, NULL))
 		return 2;
 	if (optind == argc) {
-		fprintf(stderr, "inc-lab: exec wants NODE -- CMD\n");
+		inc_usage("exec wants NODE -- CMD");
 		return 2;
 	}
 	node = argv[optind++];
 	if (optind < argc && !strcmp(argv[optind], "--"))
 		optind++;
 	if (optind == argc) {
-		fprintf(stderr, "inc-lab: exec wants NODE -- CMD\n");
+		inc_usage("exec wants NODE -- CMD");
 		return 2;
 	}
 	if (!lab_load(&lab, name, &err))
@@ -251,7 +287,7 @@ static int cmd_wire(int argc, char **argv)
 	if (simple_options(argc, argv, &name, NULL))
 		return 2;
 	if (argc - optind < 2) {
-		fprintf(stderr, "inc-lab: wire wants WIRE SPEC...\n");
+		inc_usage("wire wants WIRE stats|SPEC...");
 		return 2;
 	}
 	if (lab_load(&lab, name, &err))
@@ -277,37 +313,12 @@ static int cmd_wire(int argc, char **argv)
 	return fail(&err);
 }
 
-static int cmd_status(int argc, char **argv)
+static void print_status(json_t *o, const char *ready)
 {
-	json_t *o, *node, *switches;
-	bool json = false, all = true;
-	struct inc_err err = {{0}};
-	const char *name;
+	json_t *node;
 	size_t i;
 
-	if (simple_options(argc, argv, &name, &json) || optind != argc)
-		return 2;
-	if (lab_load(&lab, name, &err))
-		return fail(&err);
-	o = lab_to_json(&lab);
-	switches = lab_ask(&lab, "switches", NULL);
-	json_array_foreach (json_object_get(o, "nodes"), i, node) {
-		bool alive = lab_alive(&lab.nodes[i]);
-
-		if (lab.nodes[i].role == LAB_HOST)
-			continue;
-		json_object_set_new(node, "alive", json_boolean(alive));
-		all = all && alive;
-	}
-	json_object_set_new(o, "ready", json_boolean(all && switches));
-	json_object_set_new(o, "switches", switches ? switches : json_null());
-	if (json) {
-		json_dumpf(o, stdout, JSON_COMPACT);
-		putchar('\n');
-		json_decref(o);
-		return 0;
-	}
-	printf("lab %s, %s, %s\n", lab.name, lab.topology, all && switches ? "ready" : "NOT READY");
+	printf("lab %s, %s, %s\n", lab.name, lab.topology, ready);
 	printf("%-12s %-10s %-24s %-14s %s\n", "node", "role", "namespace", "address", "process");
 	json_array_foreach (json_object_get(o, "nodes"), i, node) {
 		const char *addr = json_string_value(json_object_get(node, "addr"));
@@ -325,7 +336,55 @@ static int cmd_status(int argc, char **argv)
 		       lab_role_names[lab.nodes[i].role], lab.nodes[i].netns,
 		       addr ? addr : (mgmt ? mgmt : "-"), process);
 	}
+}
+
+static int cmd_status(int argc, char **argv)
+{
+	bool json = false, all = true, unknown;
+	json_t *o, *node, *switches;
+	struct inc_err err = {{0}};
+	const char *name;
+	size_t i;
+	int ret;
+
+	if (simple_options(argc, argv, &name, &json))
+		return 2;
+	if (optind != argc) {
+		inc_usage("unexpected argument '%s'", argv[optind]);
+		return 2;
+	}
+	if (lab_load(&lab, name, &err))
+		return fail(&err);
+	o = lab_to_json(&lab);
+	ret = lab_ask(&lab, "switches", &switches, &err);
+	/* the namespaces are root's: to others the controller cannot be asked, which says nothing
+	 */
+	unknown = ret == -EPERM || ret == -EACCES;
+	json_array_foreach (json_object_get(o, "nodes"), i, node) {
+		bool alive = lab_alive(&lab.nodes[i]);
+
+		if (lab.nodes[i].role == LAB_HOST)
+			continue;
+		json_object_set_new(node, "alive", json_boolean(alive));
+		all = all && alive;
+	}
+	json_object_set_new(o, "ready",
+			    unknown && all ? json_null() : json_boolean(all && switches));
+	json_object_set_new(o, "switches", switches ? switches : json_null());
+	if (json) {
+		json_dumpf(o, stdout, JSON_COMPACT);
+		putchar('\n');
+	} else {
+		print_status(o, !all       ? "NOT READY"
+				: unknown  ? "not known whether ready"
+				: switches ? "ready"
+					   : "NOT READY");
+	}
 	json_decref(o);
+	if (unknown) {
+		inc_error("whether lab %s is ready: %s", lab.name, err.msg);
+		return 1;
+	}
 	return 0;
 }
 
@@ -334,16 +393,22 @@ static int cmd_down(int argc, char **argv)
 	struct inc_err err = {{0}};
 	const char *name;
 
-	if (simple_options(argc, argv, &name, NULL) || optind != argc)
+	if (simple_options(argc, argv, &name, NULL))
 		return 2;
+	if (optind != argc) {
+		inc_usage("unexpected argument '%s'", argv[optind]);
+		return 2;
+	}
 	if (lab_load(&lab, name, &err))
 		return fail(&err);
+	if (geteuid())
+		return inc_err_set(&err, EPERM, "taking lab %s down needs root", lab.name),
+		       fail(&err);
 	/* half a lab is worse than a late end */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
-	lab_down(&lab);
-	return 0;
+	return lab_down(&lab, &err) ? fail(&err) : 0;
 }
 
 static int cmd_list(int argc, char **argv)
@@ -353,8 +418,16 @@ static int cmd_list(int argc, char **argv)
 	json_t *names, *o;
 	size_t i;
 
-	if (simple_options(argc, argv, &name, &json) || optind != argc)
+	if (simple_options(argc, argv, &name, &json))
 		return 2;
+	if (name) {
+		inc_usage("no --name with this command");
+		return 2;
+	}
+	if (optind != argc) {
+		inc_usage("unexpected argument '%s'", argv[optind]);
+		return 2;
+	}
 	names = lab_names();
 	if (json) {
 		json_dumpf(names, stdout, JSON_COMPACT);
@@ -389,6 +462,9 @@ int main(int argc, char **argv)
 			}
 			return commands[i].run(argc - 1, argv + 1);
 		}
-	usage(stderr);
+	if (argc > 1)
+		inc_usage("'%s' is no command", argv[1]);
+	else
+		usage(stderr);
 	return 2;
 }

@@ -6,7 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
+#include <limits.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include "lib/inc_log.h"
+#include "lib/inc_outfile.h"
 #include "topo/wire.h"
 
 #define HOLD_NS   5000000ull /* a held frame that nothing overtakes goes after this */
@@ -30,8 +31,7 @@ struct wire {
 	struct wire_line line[WIRE_DIRS];
 	struct wire_heap heap;
 	uint8_t *frames; /* one batch as read, owned */
-	const char *stats_path;
-	const char *control_path;
+	const struct wire_args *args;
 	int control_fd;
 	int signal_fd;
 };
@@ -193,18 +193,21 @@ static json_t *stats(struct wire *w)
 	return wire_stats_json(w->line);
 }
 
-/* Written beside and renamed, so that a reader sees one whole object. */
 static void write_stats(struct wire *w)
 {
-	char tmp[4096];
+	struct inc_outfile out;
+	struct inc_err err = {""};
 	json_t *s;
 
-	if (!w->stats_path)
+	if (!w->args->stats_path)
 		return;
 	s = stats(w);
-	if (snprintf(tmp, sizeof(tmp), "%s.tmp", w->stats_path) >= (int)sizeof(tmp) ||
-	    json_dump_file(s, tmp, JSON_COMPACT) || rename(tmp, w->stats_path))
-		inc_error("%s: cannot write: %s", w->stats_path, strerror(errno));
+	if (!inc_outfile_open(&out, w->args->stats_path, &err)) {
+		json_dumpf(s, out.f, JSON_COMPACT);
+		inc_outfile_close(&out, true, &err);
+	}
+	if (err.msg[0])
+		inc_error("--stats %s", err.msg);
 	json_decref(s);
 }
 
@@ -245,14 +248,16 @@ out:
 	close(fd);
 }
 
-static int unix_address(struct sockaddr_un *sun, const char *path)
+/* A socket that an earlier wire left makes room; nothing else does. */
+static int remove_socket(const char *path)
 {
-	memset(sun, 0, sizeof(*sun));
-	sun->sun_family = AF_UNIX;
-	if (strlen(path) >= sizeof(sun->sun_path))
-		return -ENAMETOOLONG;
-	strcpy(sun->sun_path, path);
-	return 0;
+	struct stat st;
+
+	if (lstat(path, &st))
+		return errno == ENOENT ? 0 : -errno;
+	if (!S_ISSOCK(st.st_mode))
+		return -EEXIST;
+	return unlink(path) ? -errno : 0;
 }
 
 static int open_control(struct wire *w, struct inc_err *err)
@@ -261,76 +266,37 @@ static int open_control(struct wire *w, struct inc_err *err)
 	int ret;
 
 	w->control_fd = -1;
-	if (!w->control_path)
+	if (!w->args->control_path)
 		return 0;
-	ret = unix_address(&sun, w->control_path);
+	ret = wire_socket_address(&sun, w->args->control_path);
+	ret = ret ? ret : remove_socket(w->args->control_path);
 	if (ret)
-		return inc_err_set(err, -ret, "%s: %s", w->control_path, strerror(-ret));
+		return inc_err_set(err, -ret, "--control %s: %s", w->args->control_path,
+				   strerror(-ret));
 	w->control_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (w->control_fd < 0 || (unlink(w->control_path) && errno != ENOENT) ||
-	    bind(w->control_fd, (struct sockaddr *)&sun, sizeof(sun)) || listen(w->control_fd, 16))
-		return inc_err_set(err, errno, "%s: %s", w->control_path, strerror(errno));
-	return 0;
-}
-
-/* inc-wire ctl SOCKET SPEC... */
-static int ctl_main(int argc, char **argv)
-{
-	struct timeval limit = {.tv_sec = 5};
-	struct sockaddr_un sun;
-	char buf[4096] = "";
-	ssize_t n;
-	int fd;
-
-	if (argc < 3) {
-		fprintf(stderr, "usage: inc-wire ctl SOCKET stats|SPEC...\n");
-		return 2;
+	if (w->control_fd < 0 || bind(w->control_fd, (struct sockaddr *)&sun, sizeof(sun)))
+		ret = -errno;
+	else if (listen(w->control_fd, 16)) {
+		ret = -errno;
+		unlink(w->args->control_path);
 	}
-	for (int i = 2; i < argc; i++) {
-		if (strlen(buf) + strlen(argv[i]) + 2 > sizeof(buf)) {
-			fprintf(stderr, "inc-wire: command too long\n");
-			return 2;
-		}
-		if (i > 2)
-			strcat(buf, " ");
-		strcat(buf, argv[i]);
-	}
-	if (unix_address(&sun, argv[1])) {
-		fprintf(stderr, "inc-wire: %s: name too long\n", argv[1]);
-		return 2;
-	}
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) ||
-	    connect(fd, (struct sockaddr *)&sun, sizeof(sun)) ||
-	    send(fd, buf, strlen(buf), MSG_NOSIGNAL) < 0 ||
-	    (n = recv(fd, buf, sizeof(buf) - 1, 0)) < 0) {
-		fprintf(stderr, "inc-wire: %s: %s\n", argv[1], strerror(errno));
-		return 1;
-	}
-	close(fd);
-	buf[n] = 0;
-	if (buf[0] == '{') {
-		puts(buf);
+	if (!ret)
 		return 0;
-	}
-	if (strcmp(buf, "ok")) {
-		fprintf(stderr, "inc-wire: %s\n", buf);
-		return 1;
-	}
-	return 0;
+	if (w->control_fd >= 0)
+		close(w->control_fd);
+	w->control_fd = -1; /* so that the path, whosever it is, stays */
+	return inc_err_set(err, -ret, "--control %s: %s", w->args->control_path, strerror(-ret));
 }
 
-static int enter_netns(const char *name)
+static int enter_netns(const char *name, struct inc_err *err)
 {
-	char path[256];
+	char path[NAME_MAX + 16];
 	int fd, ret = 0;
 
 	snprintf(path, sizeof(path), "%s%s", strchr(name, '/') ? "" : "/run/netns/", name);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || setns(fd, CLONE_NEWNET)) {
-		inc_error("namespace %s: %s", name, strerror(errno));
-		ret = -1;
-	}
+	if (fd < 0 || setns(fd, CLONE_NEWNET))
+		ret = inc_err_set(err, errno, "namespace %s: %s", name, strerror(errno));
 	if (fd >= 0)
 		close(fd);
 	return ret;
@@ -388,131 +354,95 @@ static int loop(struct wire *w)
 	}
 }
 
-static void usage(FILE *f)
+/* Signals and the wire's two ends. */
+static int open_wire(struct wire *w, struct inc_err *err)
 {
-	fputs("usage: inc-wire --host IF --switch IF [options]\n"
-	      "       inc-wire ctl SOCKET stats|SPEC...\n"
-	      "A wire between two interfaces; 'up' is from --host to --switch.\n"
-	      "  --netns NAME       the namespace that holds both interfaces\n"
-	      "  --set SPEC         may be repeated; SPEC is one of\n"
-	      "      rate=MBIT delay_us=N queue_kib=N loss=P duplicate=P corrupt=P\n"
-	      "      corrupt_eth=P reorder=P\n"
-	      "                     for both directions, or with up: or down: before the value\n"
-	      "                     (corrupt and reorder with a direction want a decimal point)\n"
-	      "      drop=DIR:N[,N...] dup= corrupt= corrupt-eth= reorder= delay=DIR:N[,N...]@MS\n"
-	      "                     the N-th RoCE data packet of that direction from now on,\n"
-	      "                     counted from 0; drop-ack= and so on: the N-th ACK or NAK\n"
-	      "      clear          disarm what has not struck yet\n"
-	      "  --seed N           of the random decisions (1)\n"
-	      "  --control SOCKET   takes SPECs at run time, and 'stats'\n"
-	      "  --stats FILE       counts as JSON, written at SIGUSR1 and at the end\n",
-	      f);
-}
-
-int main(int argc, char **argv)
-{
-	static const struct option options[] = {{"host", required_argument, NULL, 'h'},
-						{"switch", required_argument, NULL, 's'},
-						{"netns", required_argument, NULL, 'n'},
-						{"set", required_argument, NULL, 'S'},
-						{"seed", required_argument, NULL, 'r'},
-						{"control", required_argument, NULL, 'c'},
-						{"stats", required_argument, NULL, 't'},
-						{"help", no_argument, NULL, 'H'},
-						{NULL, 0, NULL, 0}};
-	const char *ifname[WIRE_DIRS] = {NULL, NULL}, *netns = NULL;
-	struct wire w = {.control_fd = -1, .signal_fd = -1};
-	struct inc_err err = {{0}};
-	uint64_t seed = 1;
+	const struct wire_args *args = w->args;
 	sigset_t signals;
-	char **specs;
-	int n_specs = 0, c, ret = 1;
+	int ret;
 
-	if (argc > 1 && !strcmp(argv[1], "ctl"))
-		return ctl_main(argc - 1, argv + 1);
-	inc_log_init("inc-wire");
-	specs = calloc(argc, sizeof(*specs));
-	if (!specs)
-		return 1;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 'h':
-			ifname[WIRE_UP] = optarg;
-			break;
-		case 's':
-			ifname[WIRE_DOWN] = optarg;
-			break;
-		case 'n':
-			netns = optarg;
-			break;
-		case 'S':
-			specs[n_specs++] = optarg;
-			break;
-		case 'r':
-			seed = strtoull(optarg, NULL, 0);
-			break;
-		case 'c':
-			w.control_path = optarg;
-			break;
-		case 't':
-			w.stats_path = optarg;
-			break;
-		default:
-			usage(c == 'H' ? stdout : stderr);
-			free(specs);
-			return c == 'H' ? 0 : 2;
-		}
+	for (int d = 0; d < WIRE_DIRS; d++)
+		wire_line_seed(&w->line[d], args->seed, d);
+	for (int i = 0; i < args->n_specs; i++) {
+		ret = wire_set(w->line, args->specs[i], err);
+		if (ret)
+			return ret;
 	}
-	if (!ifname[WIRE_UP] || !ifname[WIRE_DOWN] || optind != argc) {
-		usage(stderr);
-		free(specs);
-		return 2;
-	}
-	for (int d = 0; d < WIRE_DIRS; d++) {
-		w.port[d].fd = w.port[d].link_fd = -1;
-		w.line[d].queue_max = QUEUE_MAX;
-		wire_line_seed(&w.line[d], seed, d);
-	}
-	for (int i = 0; i < n_specs; i++)
-		if (wire_set(w.line, specs[i], &err))
-			goto out;
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGUSR1);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
-	w.signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-	w.frames = calloc(WIRE_BATCH, WIRE_FRAME_MAX);
-	if (w.signal_fd < 0 || !w.frames) {
-		inc_err_set(&err, errno, "starting: %s", strerror(errno));
-		goto out;
+	w->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	w->frames = calloc(WIRE_BATCH, WIRE_FRAME_MAX);
+	if (w->signal_fd < 0 || !w->frames)
+		return inc_err_set(err, errno, "starting: %s", strerror(errno));
+	if (w->args->stats_path) {
+		ret = inc_outfile_check(w->args->stats_path, err);
+		if (ret)
+			return ret;
 	}
-	if (netns && enter_netns(netns))
-		goto out;
-	for (int d = 0; d < WIRE_DIRS; d++)
-		if (wire_port_open(&w.port[d], ifname[d], &err))
-			goto out;
-	if (open_control(&w, &err))
-		goto out;
-	inc_info("%s <-> %s", ifname[WIRE_UP], ifname[WIRE_DOWN]);
-	ret = loop(&w);
-	write_stats(&w);
-out:
-	if (err.msg[0])
-		inc_error("%s", err.msg);
-	if (w.control_fd >= 0) {
-		close(w.control_fd);
-		unlink(w.control_path);
+	if (args->netns) {
+		ret = enter_netns(args->netns, err);
+		if (ret)
+			return ret;
 	}
-	if (w.signal_fd >= 0)
-		close(w.signal_fd);
 	for (int d = 0; d < WIRE_DIRS; d++) {
-		wire_port_close(&w.port[d]);
-		wire_line_free(&w.line[d]);
+		ret = wire_port_open(&w->port[d], args->ifname[d], err);
+		if (ret)
+			return ret;
 	}
-	wire_heap_free(&w.heap);
-	free(w.frames);
-	free(specs);
+	return open_control(w, err);
+}
+
+static void close_wire(struct wire *w)
+{
+	if (w->control_fd >= 0) {
+		close(w->control_fd);
+		unlink(w->args->control_path);
+	}
+	if (w->signal_fd >= 0)
+		close(w->signal_fd);
+	for (int d = 0; d < WIRE_DIRS; d++) {
+		wire_port_close(&w->port[d]);
+		wire_line_free(&w->line[d]);
+	}
+	wire_heap_free(&w->heap);
+	free(w->frames);
+}
+
+int main(int argc, char **argv)
+{
+	struct wire_args args = {.seed = 1};
+	struct wire w = {.args = &args, .control_fd = -1, .signal_fd = -1};
+	struct inc_err err = {{0}};
+	int ret;
+
+	if (argc > 1 && !strcmp(argv[1], "ctl"))
+		return wire_ctl(argc - 1, argv + 1);
+	inc_log_init("inc-wire");
+	args.specs = calloc(argc, sizeof(*args.specs));
+	if (!args.specs)
+		return 1;
+	ret = wire_parse(argc, argv, &args);
+	if (ret >= 0) {
+		free(args.specs);
+		return ret;
+	}
+	for (int d = 0; d < WIRE_DIRS; d++) {
+		w.port[d].fd = w.port[d].link_fd = -1;
+		w.line[d].queue_max = QUEUE_MAX;
+	}
+	if (open_wire(&w, &err)) {
+		inc_error("%s", err.msg);
+		ret = 1;
+	} else {
+		inc_info("%s <-> %s", args.ifname[WIRE_UP], args.ifname[WIRE_DOWN]);
+		ret = loop(&w);
+		write_stats(&w);
+	}
+	close_wire(&w);
+	free(args.specs);
 	return ret;
 }

@@ -43,6 +43,9 @@ struct lab_node {
 	uint64_t start_time; /* field 22 of /proc/PID/stat: this pid, not a later one */
 	int child_status;    /* waitpid's, valid while the process is our child and ended */
 	bool ended;
+	/* its namespace, and a switch's pins and sockets, are the lab's: made by this process or
+	 * named by the lab's file. What a failing `up` has not made it does not touch. */
+	bool netns_made, pins_made;
 };
 
 struct lab_end {
@@ -69,6 +72,7 @@ struct lab {
 	char topology[PATH_MAX];
 	char state_path[PATH_MAX];
 	char dir[PATH_MAX / 2]; /* logs and sockets */
+	bool dir_made;          /* as of a node */
 	struct lab_node nodes[LAB_NODES];
 	unsigned int n_nodes;
 	struct lab_link *links; /* owned; only while the lab is made */
@@ -82,7 +86,7 @@ extern volatile int lab_interrupted;
 bool lab_name_ok(const char *name);
 /* Paths and nothing else; name NULL: a random one. */
 int lab_init(struct lab *lab, const char *name, struct inc_err *err);
-/* create: -EEXIST where the lab's file is there. */
+/* The file as a whole or not at all. create: -EEXIST where the lab's file is there. */
 int lab_save(const struct lab *lab, bool create, struct inc_err *err);
 /* name NULL: the only lab there is. */
 int lab_load(struct lab *lab, const char *name, struct inc_err *err);
@@ -100,14 +104,18 @@ unsigned int lab_hosts(const struct lab *lab);
 int lab_read_topology(struct lab *lab, const char *path, struct inc_err *err);
 
 /* lab_net.c */
+int lab_net_namespaces(struct lab *lab, struct inc_err *err);
+/* What is in the namespaces. */
 int lab_net_up(struct lab *lab, struct inc_err *err);
-void lab_net_down(const struct lab *lab);
+/* Returns how many namespaces are left. */
+unsigned int lab_net_down(const struct lab *lab);
+bool lab_netns_exists(const char *netns);
 /* Threaded NAPI for the ports of a switch, on one CPU (-1: wherever). */
 int lab_napi_threaded(const struct lab *lab, const struct lab_node *node, int cpu,
 		      struct inc_err *err);
 
 /* lab_proc.c */
-/* The directory of this program, behind which its siblings are looked for first. */
+/* A program that was built or installed with this one, else what PATH has. */
 void lab_find_program(const char *name, char path[PATH_MAX]);
 /* Runs a program to its end with text as its input. -EIO with its last words if it fails. */
 int lab_command(char *const argv[], const char *text, struct inc_err *err);
@@ -120,8 +128,8 @@ void lab_leave(int fd);
 int lab_daemon(const struct lab *lab, struct lab_node *node, char *const argv[],
 	       struct inc_err *err);
 bool lab_alive(struct lab_node *node);
-/* Ends the processes of the lab, politely first. */
-void lab_kill(struct lab *lab);
+/* Ends the processes of the lab, politely first. Returns how many are left. */
+unsigned int lab_kill(struct lab *lab);
 
 /* lab_up.c */
 struct lab_up_options {
@@ -131,10 +139,11 @@ struct lab_up_options {
 	int napi_cpu; /* -1: any */
 };
 int lab_up(struct lab *lab, const struct lab_up_options *options, struct inc_err *err);
-/* Removes everything, whatever state it is in. */
-void lab_down(struct lab *lab);
-/* Asks the controller; the answer's data, owned by the caller, or NULL with a message. */
-json_t *lab_ask(const struct lab *lab, const char *what, struct inc_err *err);
+/* Removes everything, whatever state it is in. -EBUSY with a message where something is left;
+ * the lab's file is then kept, for another try. */
+int lab_down(struct lab *lab, struct inc_err *err);
+/* Asks the controller; *data is the caller's. 0 or -errno with a message. */
+int lab_ask(const struct lab *lab, const char *what, json_t **data, struct inc_err *err);
 
 /* lab_run.c */
 struct lab_run_options {
@@ -146,6 +155,8 @@ struct lab_run_options {
 	char **env;       /* K=V strings */
 	unsigned int n_env;
 };
+/* What is wrong whatever the lab: -EINVAL after a message. */
+int lab_run_check(const struct lab_run_options *options);
 /* Returns the exit code. */
 int lab_run(struct lab *lab, const struct lab_run_options *options, char *const argv[]);
 /* Replaces this process; returns only on failure. */

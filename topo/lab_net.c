@@ -87,8 +87,6 @@ static void write_links(const struct lab *lab, FILE *f)
 	static const char *const queues = "numtxqueues 1 numrxqueues 1";
 
 	for (unsigned int i = 0; i < lab->n_nodes; i++)
-		fprintf(f, "netns add %s\n", lab->nodes[i].netns);
-	for (unsigned int i = 0; i < lab->n_nodes; i++)
 		if (lab->nodes[i].role == LAB_HOST || lab->nodes[i].role == LAB_SWITCH)
 			fprintf(f,
 				"link add name mgmt0 netns %s type veth peer name n%u netns %s\n",
@@ -213,6 +211,29 @@ static int setup_node(const struct lab *lab, unsigned int i, struct inc_err *err
 	return batch_run(&b, node->netns, err);
 }
 
+bool lab_netns_exists(const char *netns)
+{
+	char path[LAB_NS_MAX + 16];
+
+	snprintf(path, sizeof(path), "/run/netns/%s", netns);
+	return !access(path, F_OK);
+}
+
+/* One by one: after a failure it must be known which ones are the lab's. */
+int lab_net_namespaces(struct lab *lab, struct inc_err *err)
+{
+	for (unsigned int i = 0; i < lab->n_nodes; i++) {
+		char *argv[] = {"ip", "netns", "add", lab->nodes[i].netns, NULL};
+		int ret = lab_interrupted ? inc_err_set(err, EINTR, "interrupted")
+					  : lab_command(argv, "", err);
+
+		if (ret)
+			return ret;
+		lab->nodes[i].netns_made = true;
+	}
+	return 0;
+}
+
 int lab_net_up(struct lab *lab, struct inc_err *err)
 {
 	struct batch b;
@@ -243,19 +264,22 @@ int lab_net_up(struct lab *lab, struct inc_err *err)
 	return ret;
 }
 
-void lab_net_down(const struct lab *lab)
+unsigned int lab_net_down(const struct lab *lab)
 {
+	unsigned int left = 0;
 	struct inc_err err;
 
 	for (unsigned int i = 0; i < lab->n_nodes; i++) {
 		const char *netns = lab->nodes[i].netns;
 		char *argv[] = {"ip", "netns", "del", (char *)netns, NULL};
-		char path[LAB_NS_MAX + 16];
 
-		snprintf(path, sizeof(path), "/run/netns/%s", netns);
-		if (!access(path, F_OK) && lab_command(argv, "", &err))
+		if (!lab->nodes[i].netns_made || !lab_netns_exists(netns))
+			continue;
+		if (lab_command(argv, "", &err))
 			inc_warn("%s", err.msg);
+		left += lab_netns_exists(netns);
 	}
+	return left;
 }
 
 /* Process ids of the kernel threads of threaded NAPI for an interface name. Several

@@ -24,19 +24,19 @@ volatile int lab_interrupted;
 
 void lab_find_program(const char *name, char path[PATH_MAX])
 {
+	/* as built; as installed, where daemons are in sbin */
+	static const char *const places[] = {"", "../sbin/", "../bin/"};
 	char self[PATH_MAX / 2];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	char *slash;
 
-	if (n > 0) {
-		self[n] = 0;
-		slash = strrchr(self, '/');
-		if (slash) {
-			*slash = 0;
-			snprintf(path, PATH_MAX, "%s/%s", self, name);
-			if (!access(path, X_OK))
-				return;
-		}
+	self[n > 0 ? n : 0] = 0;
+	slash = strrchr(self, '/');
+	for (size_t i = 0; slash && i < sizeof(places) / sizeof(places[0]); i++) {
+		slash[1] = 0;
+		snprintf(path, PATH_MAX, "%s%s%s", self, places[i], name);
+		if (!access(path, X_OK))
+			return;
 	}
 	snprintf(path, PATH_MAX, "%s", name); /* execvp looks in PATH */
 }
@@ -278,7 +278,8 @@ static unsigned int kill_in_namespaces(const struct lab *lab, int grace_ms)
 
 		snprintf(path, sizeof(path), "/run/netns/%s", lab->nodes[i].netns);
 		/* a file that is no mounted namespace (any more) has another device */
-		inodes[i] = stat(path, &st) || st.st_dev != own.st_dev || st.st_ino == own.st_ino
+		inodes[i] = !lab->nodes[i].netns_made || stat(path, &st) ||
+					    st.st_dev != own.st_dev || st.st_ino == own.st_ino
 				    ? 0
 				    : st.st_ino;
 	}
@@ -305,8 +306,10 @@ static unsigned int kill_in_namespaces(const struct lab *lab, int grace_ms)
 	return n;
 }
 
-void lab_kill(struct lab *lab)
+unsigned int lab_kill(struct lab *lab)
 {
+	unsigned int left;
+
 	/* switches before wires and the controller: they take their pins along */
 	static const enum lab_role order[] = {LAB_SWITCH, LAB_WIRE, LAB_CONTROLLER};
 
@@ -315,7 +318,14 @@ void lab_kill(struct lab *lab)
 			if (lab->nodes[i].role == order[o] && lab_alive(&lab->nodes[i]))
 				end_process(lab->nodes[i].pid, KILL_GRACE_MS);
 	/* what `run` and `exec` started, and what a damaged state file does not name */
-	kill_in_namespaces(lab, 1000);
-	for (int i = 0; i < 10 && kill_in_namespaces(lab, 0); i++)
-		;
+	left = kill_in_namespaces(lab, 1000);
+	for (int i = 0; i < 10 && left; i++)
+		left = kill_in_namespaces(lab, 0);
+	for (unsigned int i = 0; i < lab->n_nodes; i++)
+		if (lab_alive(&lab->nodes[i])) {
+			inc_warn("%s: process %d does not end", lab->nodes[i].name,
+				 lab->nodes[i].pid);
+			left++;
+		}
+	return left;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* A command on every host, its outputs joined line by line; a command on one node. */
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -15,10 +16,12 @@
 #include <sys/random.h>
 #include <sys/wait.h>
 #include "lib/inc_log.h"
+#include "lib/inc_opt.h"
 #include "topo/lab.h"
 
 #define LINE_MAX_BYTES (64 << 10) /* a longer one is cut into several */
 #define GRACE_S        3          /* between the polite signal and KILL */
+#define DRAIN_READS    64         /* more than a pipe holds */
 #define EXIT_TIMEOUT   124        /* as timeout(1) */
 
 struct job;
@@ -49,44 +52,65 @@ struct job {
 	int worst;
 	int ended_by; /* exit code that a signal or the time limit fixes; 0: none */
 	struct event *grace;
+	sighandler_t sigpipe; /* as we were started with: the members', too */
 };
 
-/* "0,2-3" */
-static int parse_list(const char *text, unsigned int n, bool *in, struct inc_err *err)
+/* "0,2-3"; NULL: all. -EINVAL after a message. */
+static int parse_list(const char *option, const char *text, unsigned int n, bool *in)
 {
 	memset(in, text ? 0 : 1, n * sizeof(*in));
 	for (const char *p = text; p;) {
+		unsigned long from, to;
 		char *end;
-		unsigned long from = strtoul(p, &end, 10), to = from;
 
-		if (end != p && *end == '-') {
-			p = end + 1;
-			to = strtoul(p, &end, 10);
+		if (!isdigit((unsigned char)*p))
+			goto wrong;
+		from = to = strtoul(p, &end, 10);
+		if (*end == '-') {
+			if (!isdigit((unsigned char)end[1]))
+				goto wrong;
+			to = strtoul(end + 1, &end, 10);
 		}
-		if (end == p || (*end && *end != ',') || to < from || to >= n)
-			return inc_err_set(err, EINVAL, "'%s': not a list of numbers from 0 to %u",
-					   text, n - 1);
+		if ((*end && *end != ',') || to < from || to >= n)
+			goto wrong;
 		for (; from <= to; from++)
 			in[from] = true;
 		p = *end ? end + 1 : NULL;
 	}
+	return 0;
+wrong:
+	return inc_usage("%s: '%s' is not a list of numbers from 0 to %u", option, text, n - 1);
+}
+
+int lab_run_check(const struct lab_run_options *options)
+{
+	bool in[LAB_NODES];
+
+	if (parse_list("--hosts", options->hosts, LAB_NODES, in) ||
+	    parse_list("--ranks", options->ranks, LAB_NODES, in))
+		return -EINVAL;
 	return 0;
 }
 
 void lab_set_env(const struct lab *lab, const struct lab_node *host, int rank, int size,
 		 const char *job)
 {
+	/* tools before daemons, which are elsewhere once installed */
+	static const char *const siblings[] = {"inc-controller", "inc-lab"};
 	char text[PATH_MAX + 4096], addr[INET_ADDRSTRLEN];
-	const char *path = getenv("PATH");
 	char program[PATH_MAX], *slash;
 
 	inet_ntop(AF_INET, &lab->nodes[0].mgmt, addr, sizeof(addr));
 	setenv("INCCL_CONTROLLER", addr, 1);
 	setenv("INC_LAB", lab->name, 1);
 	/* the programs that were built with this one come first */
-	lab_find_program("inc-lab", program);
-	slash = strrchr(program, '/');
-	if (slash) {
+	for (size_t i = 0; i < sizeof(siblings) / sizeof(siblings[0]); i++) {
+		const char *path = getenv("PATH");
+
+		lab_find_program(siblings[i], program);
+		slash = strrchr(program, '/');
+		if (!slash)
+			continue;
 		*slash = 0;
 		snprintf(text, sizeof(text), "%s:%s", program, path ? path : "/usr/bin:/bin");
 		setenv("PATH", text, 1);
@@ -149,25 +173,51 @@ static void print_lines(struct stream *s, bool end)
 
 static void maybe_done(struct job *job)
 {
-	if (!job->running && !job->streams)
+	/* whoever still holds a pipe is not waited for where a signal or the limit ended the job */
+	if (!job->running && (!job->streams || job->ended_by))
 		event_base_loopbreak(job->base);
+}
+
+/* Reads once. False where there is nothing now; at its end the stream is closed. */
+static bool read_stream(struct stream *s, int fd)
+{
+	int n = evbuffer_read(s->buffer, fd, LINE_MAX_BYTES);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return false;
+	print_lines(s, n <= 0);
+	if (n > 0)
+		return true;
+	event_free(s->event);
+	s->event = NULL;
+	close(fd);
+	s->job->streams--;
+	return false;
 }
 
 static void on_output(int fd, short what, void *arg)
 {
 	struct stream *s = arg;
-	int n = evbuffer_read(s->buffer, fd, LINE_MAX_BYTES);
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	print_lines(s, n <= 0);
-	if (n > 0)
-		return;
-	event_free(s->event);
-	s->event = NULL;
-	close(fd);
-	s->job->streams--;
+	read_stream(s, fd);
 	maybe_done(s->job);
+}
+
+/* What was written before the end, of a pipe that somebody still holds. */
+static void drain_stream(struct stream *s)
+{
+	int fd;
+
+	if (!s->event)
+		return;
+	fd = event_get_fd(s->event);
+	for (int i = 0; i < DRAIN_READS && read_stream(s, fd); i++)
+		;
+	if (!s->event)
+		return;
+	print_lines(s, true);
+	event_free(s->event);
+	close(fd);
 }
 
 static void signal_all(struct job *job, int sig)
@@ -175,6 +225,29 @@ static void signal_all(struct job *job, int sig)
 	for (unsigned int i = 0; i < job->n; i++)
 		if (job->member[i].group)
 			kill(-job->member[i].group, sig);
+}
+
+/* Ends all that came from this job, in whatever session: where a process of it ends, its
+ * children become ours. */
+static void kill_descendants(void)
+{
+	char path[64], word[16];
+	int again = 100; /* rounds; each ends a generation */
+	bool found;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", getpid());
+	do {
+		found = false;
+		f = fopen(path, "re");
+		while (f && fscanf(f, "%15s", word) == 1) {
+			kill(atoi(word), SIGKILL);
+			waitpid(atoi(word), NULL, 0);
+			found = true;
+		}
+		if (f)
+			fclose(f);
+	} while (found && --again);
 }
 
 static void on_grace(int fd, short what, void *arg)
@@ -206,27 +279,32 @@ static void on_signal(int sig, short what, void *arg)
 		event_add(job->grace, &grace);
 }
 
+static void member_ended(struct job *job, struct member *m, int status)
+{
+	int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+
+	if (WIFSIGNALED(status) && !job->ended_by)
+		inc_error("rank %d ended by signal %d (%s)", m->rank, WTERMSIG(status),
+			  strsignal(WTERMSIG(status)));
+	if (code > job->worst)
+		job->worst = code;
+	/* what it started in the background ends with it */
+	kill(-m->group, SIGKILL);
+	m->pid = m->group = 0;
+	job->running--;
+}
+
 static void on_child(int sig, short what, void *arg)
 {
 	struct job *job = arg;
+	int status;
+	pid_t pid;
 
-	for (unsigned int i = 0; i < job->n; i++) {
-		struct member *m = &job->member[i];
-		int status, code;
-
-		if (!m->pid || waitpid(m->pid, &status, WNOHANG) != m->pid)
-			continue;
-		code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-		if (WIFSIGNALED(status) && !job->ended_by)
-			inc_error("rank %d ended by signal %d (%s)", m->rank, WTERMSIG(status),
-				  strsignal(WTERMSIG(status)));
-		if (code > job->worst)
-			job->worst = code;
-		/* what it started in the background ends with it */
-		kill(-m->group, SIGKILL);
-		m->pid = m->group = 0;
-		job->running--;
-	}
+	/* (others are orphans of members, ours to reap) */
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+		for (unsigned int i = 0; i < job->n; i++)
+			if (job->member[i].pid == pid)
+				member_ended(job, &job->member[i], status);
 	maybe_done(job);
 }
 
@@ -238,6 +316,7 @@ static void child_main(const struct lab *lab, const struct job *job, const struc
 
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
+	signal(SIGPIPE, job->sigpipe);
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* inc-lab killed: no orphans */
 	dup2(null, 0);
@@ -247,10 +326,12 @@ static void child_main(const struct lab *lab, const struct job *job, const struc
 	for (unsigned int i = 0; i < job->options->n_env; i++)
 		putenv(job->options->env[i]);
 	ret = lab_join(m->host->netns);
-	if (!ret) {
-		execvp(argv[0], argv);
-		ret = -errno;
+	if (ret) {
+		fprintf(stderr, "inc-lab: namespace %s: %s\n", m->host->netns, strerror(-ret));
+		_exit(126);
 	}
+	execvp(argv[0], argv);
+	ret = -errno;
 	fprintf(stderr, "inc-lab: %s: %s\n", argv[0], strerror(-ret));
 	_exit(ret == -ENOENT ? 127 : 126);
 }
@@ -297,21 +378,27 @@ fail:
 	return -errno;
 }
 
-static unsigned int pick_members(struct lab *lab, struct job *job, struct inc_err *err)
+/* The size of the world; 0 after a message: nothing such is in this lab. */
+static unsigned int pick_members(struct lab *lab, struct job *job)
 {
 	bool in_world[LAB_NODES], started[LAB_NODES];
 	unsigned int n_hosts = lab_hosts(lab), size = 0;
+	int only = job->options->only;
 
 	if (!n_hosts) {
-		inc_err_set(err, ENOENT, "lab %s has no hosts", lab->name);
+		inc_usage("lab %s has no hosts", lab->name);
 		return 0;
 	}
-	if (parse_list(job->options->hosts, n_hosts, in_world, err))
+	if (parse_list("--hosts", job->options->hosts, n_hosts, in_world))
 		return 0;
 	for (unsigned int i = 0; i < n_hosts; i++)
 		size += in_world[i];
-	if (parse_list(job->options->ranks, size, started, err))
+	if (parse_list("--ranks", job->options->ranks, size, started))
 		return 0;
+	if (only >= 0 && (only >= (int)size || !started[only])) {
+		inc_usage("--only: rank %d is not started, of a world of %u", only, size);
+		return 0;
+	}
 	size = 0;
 	for (unsigned int i = 0; i < lab->n_nodes; i++) {
 		const struct lab_node *node = &lab->nodes[i];
@@ -333,20 +420,19 @@ int lab_run(struct lab *lab, const struct lab_run_options *options, char *const 
 	struct event *events[sizeof(signals) / sizeof(signals[0]) + 1] = {NULL};
 	struct job job = {.options = options};
 	struct event *timeout = NULL;
-	struct inc_err err = {{0}};
 	char name[64];
 	unsigned int size, n_events = 0;
 	uint32_t r = 0;
 
-	size = pick_members(lab, &job, &err);
-	if (!size) {
-		inc_error("%s", err.msg);
+	size = pick_members(lab, &job);
+	if (!size)
 		return 2;
-	}
 	if (getrandom(&r, sizeof(r), 0) != sizeof(r))
 		r = getpid();
 	snprintf(name, sizeof(name), "%s-%08x", lab->name, r);
-	signal(SIGPIPE, SIG_IGN);
+	job.sigpipe = signal(SIGPIPE, SIG_IGN);
+	/* what members leave behind becomes ours, so that a time limit can end it, too */
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	job.base = event_base_new();
 	if (!job.base)
 		return 1;
@@ -375,12 +461,13 @@ int lab_run(struct lab *lab, const struct lab_run_options *options, char *const 
 	on_child(SIGCHLD, 0, &job);
 	if (job.running || job.streams)
 		event_base_dispatch(job.base);
+	if (job.ended_by)
+		kill_descendants();
 	for (unsigned int i = 0; i < job.n; i++)
 		for (int k = 0; k < 2; k++) {
 			struct stream *s = &job.member[i].stream[k];
 
-			if (s->event)
-				event_free(s->event);
+			drain_stream(s);
 			if (s->buffer)
 				evbuffer_free(s->buffer);
 		}

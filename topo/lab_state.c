@@ -131,32 +131,60 @@ json_t *lab_to_json(const struct lab *lab)
 	return out;
 }
 
+/* A file beside the lab's own, whole, its name in tmp. */
+static int write_beside(const struct lab *lab, char *tmp, size_t size, struct inc_err *err)
+{
+	json_t *o = lab_to_json(lab);
+	int fd, ret = 0;
+	FILE *f;
+
+	/* again where a `down` removes the empty directory at this moment */
+	do {
+		if (mkdir(LAB_DIR, 0755) && errno != EEXIST) {
+			ret = -errno;
+			goto out;
+		}
+		snprintf(tmp, size, "%s.XXXXXX", lab->state_path);
+		fd = mkostemp(tmp, O_CLOEXEC);
+	} while (fd < 0 && errno == ENOENT);
+	f = fd < 0 ? NULL : fdopen(fd, "w");
+	if (!f) {
+		ret = -errno;
+		goto out;
+	}
+	errno = 0;
+	if (fchmod(fd, 0644) || json_dumpf(o, f, JSON_INDENT(1)) || fflush(f))
+		ret = errno ? -errno : -EIO;
+	if (fclose(f) && !ret)
+		ret = -errno;
+	if (ret)
+		unlink(tmp);
+out:
+	json_decref(o);
+	if (ret)
+		inc_err_set(err, -ret, "%s: cannot write: %s", lab->state_path, strerror(-ret));
+	return ret;
+}
+
 int lab_save(const struct lab *lab, bool create, struct inc_err *err)
 {
 	char tmp[PATH_MAX + 16];
-	json_t *o;
-	int fd, ret = 0;
+	int ret = write_beside(lab, tmp, sizeof(tmp), err);
 
-	if (create) {
-		/* again where a `down` removes the empty directory at this moment */
-		do {
-			if (mkdir(LAB_DIR, 0755) && errno != EEXIST)
-				return inc_err_set(err, errno, "%s: %s", LAB_DIR, strerror(errno));
-			fd = open(lab->state_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-		} while (fd < 0 && errno == ENOENT);
-		if (fd < 0 && errno == EEXIST)
-			return inc_err_set(err, EEXIST, "lab %s is up already (%s)", lab->name,
-					   lab->state_path);
-		if (fd < 0)
-			return inc_err_set(err, errno, "%s: %s", lab->state_path, strerror(errno));
-		close(fd);
-	}
-	/* written beside and renamed, so that readers see one whole object */
-	snprintf(tmp, sizeof(tmp), "%s.tmp", lab->state_path);
-	o = lab_to_json(lab);
-	if (json_dump_file(o, tmp, JSON_INDENT(1)) || rename(tmp, lab->state_path))
-		ret = inc_err_set(err, errno ? errno : EIO, "%s: cannot write", lab->state_path);
-	json_decref(o);
+	if (ret)
+		goto out;
+	/* a link fails where the name is taken, so of two one wins, with a whole file */
+	if (create ? link(tmp, lab->state_path) : rename(tmp, lab->state_path))
+		ret = -errno;
+	if (create || ret)
+		unlink(tmp);
+	if (ret == -EEXIST)
+		inc_err_set(err, EEXIST, "lab %s is up already (%s)", lab->name, lab->state_path);
+	else if (ret)
+		inc_err_set(err, -ret, "%s: cannot write: %s", lab->state_path, strerror(-ret));
+out:
+	if (ret && create)
+		rmdir(LAB_DIR); /* unless another lab is in it */
 	return ret;
 }
 
@@ -200,6 +228,7 @@ static int node_from_json(struct lab_node *node, json_t *o)
 	node->rank = json_integer_value(json_object_get(o, "rank"));
 	node->pid = json_integer_value(json_object_get(o, "pid"));
 	node->start_time = json_integer_value(json_object_get(o, "start_time"));
+	node->netns_made = node->pins_made = true;
 	return 0;
 }
 
@@ -243,7 +272,11 @@ int lab_load(struct lab *lab, const char *name, struct inc_err *err)
 		return inc_err_set(err, ENOENT, "no lab %s is up (%s)", name, lab->state_path);
 	o = json_load_file(lab->state_path, 0, &jerr);
 	if (!o)
-		return inc_err_set(err, EINVAL, "%s: %s", lab->state_path, jerr.text);
+		return inc_err_set(err, EINVAL,
+				   "%s: %s: the lab's file is damaged, remove it by "
+				   "hand",
+				   lab->state_path, jerr.text);
+	lab->dir_made = true;
 	text = json_string_value(json_object_get(o, "topology"));
 	snprintf(lab->topology, sizeof(lab->topology), "%s", text ? text : "");
 	text = json_string_value(json_object_get(o, "tag"));

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <wordexp.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -52,34 +53,32 @@ static int connect_member_port(const struct lab *lab)
 	return ret;
 }
 
-json_t *lab_ask(const struct lab *lab, const char *what, struct inc_err *err)
+int lab_ask(const struct lab *lab, const char *what, json_t **data, struct inc_err *err)
 {
-	json_t *answer = NULL, *data = NULL;
-	int fd = connect_member_port(lab);
+	int fd = connect_member_port(lab), ret;
+	json_t *answer = NULL;
 	size_t len = 0;
 	char *line = NULL;
 	FILE *f;
 
-	if (fd < 0) {
-		inc_err_set(err, -fd, "controller: %s", strerror(-fd));
-		return NULL;
-	}
+	*data = NULL;
+	if (fd < 0)
+		return inc_err_set(err, -fd, "controller: %s", strerror(-fd));
 	if (dprintf(fd, "{\"type\":\"A\",\"what\":\"%s\"}\n", what) < 0 || !(f = fdopen(fd, "r"))) {
-		inc_err_set(err, errno, "controller: %s", strerror(errno));
+		ret = inc_err_set(err, errno, "controller: %s", strerror(errno));
 		close(fd);
-		return NULL;
+		return ret;
 	}
 	if (getline(&line, &len, f) > 0)
 		answer = json_loads(line, 0, NULL);
 	fclose(f);
-	data = json_object_get(answer, "data");
-	if (!data)
-		inc_err_set(err, EPROTO, "controller: no answer to '%s' (%.100s)", what,
-			    line ? line : "");
-	json_incref(data);
+	*data = json_incref(json_object_get(answer, "data"));
+	ret = *data ? 0
+		    : inc_err_set(err, EPROTO, "controller: no answer to '%s' (%.100s)", what,
+				  line ? line : "");
 	json_decref(answer);
 	free(line);
-	return data;
+	return ret;
 }
 
 /* Conditions for wait_ready. */
@@ -104,18 +103,20 @@ static bool wire_ready(struct lab *lab, struct lab_node *node)
 
 static bool controller_ready(struct lab *lab, struct lab_node *node)
 {
-	json_t *data = lab_ask(lab, "switches", NULL);
+	json_t *data;
+	int ret = lab_ask(lab, "switches", &data, NULL);
 
 	json_decref(data);
-	return data != NULL;
+	return !ret;
 }
 
 static bool switch_ready(struct lab *lab, struct lab_node *node)
 {
-	json_t *data = lab_ask(lab, "switches", NULL), *sw;
+	json_t *data, *sw;
 	bool ok = false;
 	size_t i;
 
+	lab_ask(lab, "switches", &data, NULL);
 	json_array_foreach (data, i, sw) {
 		const char *name = json_string_value(json_object_get(sw, "switch"));
 		const char *state = json_string_value(json_object_get(sw, "state"));
@@ -218,7 +219,9 @@ static int add_words(char **argv, int *n, const char *option, const char *text, 
 {
 	if (text && wordexp(text, words, WRDE_NOCMD | WRDE_UNDEF))
 		return inc_err_set(err, EINVAL, "%s: cannot split '%s' into words", option, text);
-	for (size_t i = 0; i < words->we_wordc && *n + 1 < MAX_ARGS; i++)
+	if (*n + words->we_wordc >= MAX_ARGS)
+		return inc_err_set(err, E2BIG, "%s: more than %d words", option, MAX_ARGS - 1);
+	for (size_t i = 0; i < words->we_wordc; i++)
 		argv[(*n)++] = words->we_wordv[i];
 	argv[*n] = NULL;
 	return 0;
@@ -267,17 +270,110 @@ static int start_switch(struct lab *lab, struct lab_node *node, const char *more
 	ret = add_words(argv, &n, "--switch-args", more, &words, err);
 	if (!ret)
 		ret = lab_daemon(lab, node, argv, err);
+	node->pins_made = !ret;
 	wordfree(&words);
+	return ret;
+}
+
+/* Whether a living inc-switchd holds the instance's lock. */
+static bool instance_in_use(const char *instance)
+{
+	char path[PATH_MAX];
+	bool held;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s.lock", LAB_RUN_DIR, instance);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	held = flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK;
+	close(fd);
+	return held;
+}
+
+/* Whether everything the lab would make is free: what is not must not be mistaken for its own. */
+static int check_free(const struct lab *lab, struct inc_err *err)
+{
+	char instance[LAB_NS_MAX];
+
+	if (!access(lab->state_path, F_OK))
+		return inc_err_set(err, EEXIST, "lab %s is up already (%s)", lab->name,
+				   lab->state_path);
+	if (!access(lab->dir, F_OK))
+		return inc_err_set(err, EEXIST,
+				   "%s exists, but no lab %s: remove it or choose "
+				   "another --name",
+				   lab->dir, lab->name);
+	for (unsigned int i = 0; i < lab->n_nodes; i++) {
+		const struct lab_node *node = &lab->nodes[i];
+
+		if (lab_netns_exists(node->netns))
+			return inc_err_set(err, EEXIST,
+					   "namespace %s exists already and is not this lab's: "
+					   "choose another --name",
+					   node->netns);
+		lab_instance(lab, node, instance);
+		if (node->role == LAB_SWITCH && instance_in_use(instance))
+			return inc_err_set(
+				err, EEXIST,
+				"another inc-switchd is instance %s (%s/%s.lock): choose "
+				"another --name",
+				instance, LAB_RUN_DIR, instance);
+	}
+	return 0;
+}
+
+/* One lab at a time takes its names: two could have names in common. A descriptor to close. */
+static int lock_names(struct inc_err *err)
+{
+	struct stat a, b;
+	int fd;
+
+	for (;;) {
+		if (mkdir(LAB_DIR, 0755) && errno != EEXIST)
+			break;
+		fd = open(LAB_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (fd < 0 && errno == ENOENT)
+			continue;
+		if (fd < 0 || flock(fd, LOCK_EX))
+			break;
+		/* a `down` may have removed the empty directory between the two */
+		if (!fstat(fd, &a) && !stat(LAB_DIR, &b) && a.st_ino == b.st_ino)
+			return fd;
+		close(fd);
+	}
+	return inc_err_set(err, errno, "%s: %s", LAB_DIR, strerror(errno));
+}
+
+/* The lab's file and its namespaces, by which everything else is found. *named: there is such a
+ * file now, and lab_down() has to follow. */
+static int take_names(struct lab *lab, bool *named, struct inc_err *err)
+{
+	int lock = lock_names(err), ret;
+
+	*named = false;
+	if (lock < 0)
+		return lock;
+	ret = check_free(lab, err);
+	if (!ret)
+		ret = lab_save(lab, true, err);
+	else
+		rmdir(LAB_DIR); /* unless another lab is in it */
+	*named = !ret;
+	if (!ret && mkdir(lab->dir, 0755))
+		ret = inc_err_set(err, errno, "%s: %s", lab->dir, strerror(errno));
+	else if (!ret)
+		lab->dir_made = true;
+	if (!ret)
+		ret = lab_net_namespaces(lab, err);
+	close(lock);
 	return ret;
 }
 
 static int make(struct lab *lab, const struct lab_up_options *options, struct inc_err *err)
 {
-	int ret = 0;
+	int ret = lab_net_up(lab, err);
 
-	if (mkdir(lab->dir, 0755) && errno != EEXIST)
-		return inc_err_set(err, errno, "%s: %s", lab->dir, strerror(errno));
-	ret = lab_net_up(lab, err);
 	for (unsigned int i = 0; i < lab->n_nodes && !ret; i++)
 		if (lab->nodes[i].role == LAB_WIRE)
 			ret = start_wire(lab, &lab->nodes[i], err);
@@ -302,13 +398,14 @@ static int make(struct lab *lab, const struct lab_up_options *options, struct in
 
 int lab_up(struct lab *lab, const struct lab_up_options *options, struct inc_err *err)
 {
-	int ret = lab_save(lab, true, err);
+	struct inc_err more;
+	bool named;
+	int ret = take_names(lab, &named, err);
 
-	if (ret)
-		return ret;
-	ret = make(lab, options, err);
-	if (ret)
-		lab_down(lab);
+	if (!ret)
+		ret = make(lab, options, err);
+	if (ret && named && lab_down(lab, &more))
+		inc_warn("%s", more.msg);
 	return ret;
 }
 
@@ -325,28 +422,45 @@ static void remove_tree(const char *path)
 		nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
-void lab_down(struct lab *lab)
+/* What a switch that crashed could not take along. */
+static void remove_instance(const struct lab *lab, const struct lab_node *node)
 {
 	static const char *const files[] = {"sock", "lock"};
 	char instance[LAB_NS_MAX], path[PATH_MAX];
 
-	lab_kill(lab);
-	for (unsigned int i = 0; i < lab->n_nodes; i++) {
-		if (lab->nodes[i].role != LAB_SWITCH)
-			continue;
-		/* what a switch that crashed could not take along */
-		lab_instance(lab, &lab->nodes[i], instance);
-		snprintf(path, sizeof(path), "%s/%s", LAB_PIN_DIR, instance);
-		remove_tree(path);
-		for (size_t s = 0; s < sizeof(files) / sizeof(files[0]); s++) {
-			snprintf(path, sizeof(path), "%s/%s.%s", LAB_RUN_DIR, instance, files[s]);
-			unlink(path);
-		}
+	lab_instance(lab, node, instance);
+	if (instance_in_use(instance)) { /* the lab's own have ended */
+		inc_warn("instance %s is another inc-switchd's now: left alone", instance);
+		return;
 	}
-	lab_net_down(lab);
-	remove_tree(lab->dir);
-	unlink(lab->state_path);
+	snprintf(path, sizeof(path), "%s/%s", LAB_PIN_DIR, instance);
+	remove_tree(path);
+	for (size_t s = 0; s < sizeof(files) / sizeof(files[0]); s++) {
+		snprintf(path, sizeof(path), "%s/%s.%s", LAB_RUN_DIR, instance, files[s]);
+		unlink(path);
+	}
+}
+
+int lab_down(struct lab *lab, struct inc_err *err)
+{
+	unsigned int left = lab_kill(lab);
+
+	for (unsigned int i = 0; i < lab->n_nodes; i++)
+		if (lab->nodes[i].role == LAB_SWITCH && lab->nodes[i].pins_made)
+			remove_instance(lab, &lab->nodes[i]);
+	left += lab_net_down(lab);
+	if (lab->dir_made)
+		remove_tree(lab->dir);
+	left += lab->dir_made && !access(lab->dir, F_OK);
 	free(lab->links);
 	lab->links = NULL;
+	if (left)
+		return inc_err_set(err, EBUSY,
+				   "lab %s is not down: %u of its processes, namespaces and "
+				   "directories are left",
+				   lab->name, left);
+	if (unlink(lab->state_path) && errno != ENOENT)
+		return inc_err_set(err, errno, "%s: %s", lab->state_path, strerror(errno));
 	rmdir(LAB_DIR); /* unless another lab is in it */
+	return 0;
 }

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/un.h>
 #include <jansson.h>
 #include "lib/inc_err.h"
 
@@ -148,5 +149,21 @@ unsigned int wire_port_write(struct wire_port *port, const uint8_t *frame, size_
 unsigned int wire_port_flush(struct wire_port *port);
 /* Frames the kernel dropped since the last call because nobody read them in time. */
 uint64_t wire_port_drops(struct wire_port *port);
+
+/* inc-wire's command line (wire_opts.c). */
+struct wire_args {
+	const char *ifname[WIRE_DIRS];
+	const char *netns;
+	const char **specs; /* owned */
+	int n_specs;
+	uint64_t seed;
+	const char *stats_path, *control_path; /* NULL: none */
+};
+
+/* -1: go on, else the exit code. */
+int wire_parse(int argc, char **argv, struct wire_args *args);
+/* inc-wire ctl SOCKET stats|SPEC...; the exit code. */
+int wire_ctl(int argc, char **argv);
+int wire_socket_address(struct sockaddr_un *sun, const char *path);
 
 #endif

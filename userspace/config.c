@@ -456,6 +456,49 @@ int inc_config_load(const char *path, const char *name, struct inc_switch_conf *
 	return ret;
 }
 
+int inc_config_fits(const char *path, const struct inc_switch_conf *conf, struct inc_err *err)
+{
+	const struct inc_settings *s = &conf->settings;
+	uint64_t connections = 0, rows = 0, slots = 0;
+	uint32_t max_rows = s->max_rows ?: INC_DEF_ROWS, i, k;
+
+	for (i = 0; i < conf->n_groups; i++) {
+		const struct inc_group_conf *g = &conf->group[i];
+
+		connections += g->children;
+		rows += (uint64_t)g->children * g->slots;
+		slots += g->slots;
+		for (k = 0; k < g->children; k++)
+			if (!has_port(s, g->conn[k].port))
+				return inc_err_set(err, ENODEV,
+						   "%s: communicator %u, rank %u: %s is not one of "
+						   "the ports given",
+						   path, g->communicator, g->conn[k].rank,
+						   g->conn[k].port);
+	}
+	const struct {
+		const char *what;
+		uint64_t want;
+		uint32_t have;
+		const char *setting;
+	} sums[] = {
+		{"communicators", conf->n_groups, s->max_groups ?: INC_DEF_GROUPS, "max_groups"},
+		{"connections", connections, s->max_connections ?: INC_DEF_CONNS,
+		 "max_connections"},
+		{"contribution rows (children times slots)", rows, max_rows, "max_rows"},
+		{"slots", slots, inc_switch_result_rows(max_rows), "max_rows"},
+	};
+	for (i = 0; i < sizeof(sums) / sizeof(sums[0]); i++)
+		if (sums[i].want > sums[i].have)
+			return inc_err_set(err, ENOSPC,
+					   "%s: %llu %s are wanted, %s gives room for %u", path,
+					   (unsigned long long)sums[i].want, sums[i].what,
+					   sums[i].setting, sums[i].have);
+	if ((s->rto_max_ms ?: INC_DEF_RTO_MAX_MS) < (s->rto_min_ms ?: INC_DEF_RTO_MIN_MS))
+		return inc_err_set(err, EINVAL, "%s: rto_max_ms is below rto_min_ms", path);
+	return 0;
+}
+
 void inc_config_free(struct inc_switch_conf *conf)
 {
 	free(conf->group);

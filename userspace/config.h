@@ -73,6 +73,11 @@ struct inc_switch_conf {
  */
 int inc_config_load(const char *path, const char *name, struct inc_switch_conf *out,
 		    struct inc_err *err);
+/*
+ * Whether a switch can be all of this, once the settings are merged with the command line's:
+ * what would otherwise fail when the maps are filled. path is for the message.
+ */
+int inc_config_fits(const char *path, const struct inc_switch_conf *conf, struct inc_err *err);
 void inc_config_free(struct inc_switch_conf *conf);
 
 /* The config object of a "configure" message. */

@@ -204,7 +204,7 @@ static int take_config(struct inc_daemon *d, struct inc_err *err)
 	strcpy(d->instance, d->conf.name);
 	if (d->opt.instance)
 		strcpy(d->instance, d->opt.instance);
-	return 0;
+	return d->opt.config ? inc_config_fits(d->opt.config, &d->conf, err) : 0;
 }
 
 static void tell_ready(const struct inc_daemon *d)

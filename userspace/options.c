@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "lib/inc_opt.h"
 #include "userspace/switchd.h"
 
 static const char usage_text[] =
@@ -79,42 +82,18 @@ static const struct option options[] = {
 	{NULL, 0, NULL, 0},
 };
 
-static int refuse(const char *text, const char *value)
-{
-	fprintf(stderr, "inc-switchd: %s%s%s%s (--help tells more)\n", text, value ? " '" : "",
-		value ?: "", value ? "'" : "");
-	return -EINVAL;
-}
-
-static int number(const char *text, uint32_t min, uint32_t max, uint32_t *out)
-{
-	unsigned long v;
-	char *end;
-
-	errno = 0;
-	v = strtoul(text, &end, 10);
-	if (errno || end == text || *end || *text == '-' || v < min || v > max) {
-		fprintf(stderr, "inc-switchd: '%s' is not a number from %u to %u\n", text, min,
-			max);
-		return -EINVAL;
-	}
-	*out = v;
-	return 0;
-}
-
 static int take_option(int c, const char *value, struct inc_options *opt)
 {
 	struct inc_settings *s = &opt->settings;
 	uint32_t fd;
-	int ret = 0;
 
 	switch (c) {
 	case OPT_CONFIG:
 		opt->config = value;
-		break;
+		return inc_opt_path("--config", value);
 	case OPT_CONTROLLER:
 		opt->controller = value;
-		break;
+		return inc_opt_host("--controller", value);
 	case OPT_NAME:
 		opt->name = value;
 		break;
@@ -123,15 +102,15 @@ static int take_option(int c, const char *value, struct inc_options *opt)
 		break;
 	case OPT_PORT:
 		if (!*value || strlen(value) >= IF_NAMESIZE)
-			return refuse("not an interface name:", value);
+			return inc_usage("--port: '%s' is not an interface name", value);
 		if (!inc_settings_add_port(s, value))
-			return refuse("too many ports", NULL);
+			return inc_usage("--port: at most %d ports", INC_MAX_PORTS);
 		break;
 	case OPT_MODE:
 		s->mode_given = true;
 		s->generic = !strcmp(value, "generic");
 		if (!s->generic && strcmp(value, "native"))
-			return refuse("mode must be native or generic, not", value);
+			return inc_usage("--mode: '%s' is not native or generic", value);
 		break;
 	case OPT_ATTACH:
 		if (!strcmp(value, "auto"))
@@ -141,27 +120,31 @@ static int take_option(int c, const char *value, struct inc_options *opt)
 		else if (!strcmp(value, "bpf_link"))
 			opt->attach = INC_ATTACH_BPF_LINK;
 		else
-			return refuse("attach must be auto, libxdp or bpf_link, not", value);
+			return inc_usage("--attach: '%s' is not auto, libxdp or bpf_link", value);
 		break;
 	case OPT_MAX_GROUPS:
-		return number(value, 1, INC_MAX_GROUPS, &s->max_groups);
+		return inc_opt_uint("--max-groups", value, 1, INC_MAX_GROUPS, &s->max_groups);
 	case OPT_MAX_CONNS:
-		return number(value, 1, INC_MAX_CONNS, &s->max_connections);
+		return inc_opt_uint("--max-connections", value, 1, INC_MAX_CONNS,
+				    &s->max_connections);
 	case OPT_MAX_ROWS:
-		return number(value, 1, INC_MAX_ROWS, &s->max_rows);
+		return inc_opt_uint("--max-rows", value, 1, INC_MAX_ROWS, &s->max_rows);
 	case OPT_RTO_MIN:
-		return number(value, 1, 60000, &s->rto_min_ms);
+		return inc_opt_uint("--rto-min-ms", value, 1, 60000, &s->rto_min_ms);
 	case OPT_RTO_MAX:
-		return number(value, 1, 60000, &s->rto_max_ms);
+		return inc_opt_uint("--rto-max-ms", value, 1, 60000, &s->rto_max_ms);
 	case OPT_ACK_DELAY:
-		return number(value, 1, 1000, &s->ack_delay_ms);
+		return inc_opt_uint("--ack-delay-ms", value, 1, 1000, &s->ack_delay_ms);
 	case OPT_NO_ICRC:
 		opt->skip_icrc = true;
 		break;
 	case OPT_READY_FD:
-		ret = number(value, 0, 1 << 20, &fd);
+		if (inc_opt_uint("--ready-fd", value, 0, INT_MAX, &fd))
+			return -EINVAL;
+		if (fcntl(fd, F_GETFD) < 0)
+			return inc_usage("--ready-fd %u: %s", fd, strerror(errno));
 		opt->ready_fd = fd;
-		return ret;
+		break;
 	case OPT_CHECK:
 		opt->check_only = true;
 		break;
@@ -176,17 +159,20 @@ static int check_options(const struct inc_options *opt)
 	const struct inc_settings *s = &opt->settings;
 	struct inc_err err;
 
-	if (!opt->config == !opt->controller)
-		return refuse("one of --config and --controller is needed", NULL);
+	if (opt->config && opt->controller)
+		return inc_usage("--config and --controller exclude each other");
+	if (!opt->config && !opt->controller)
+		return inc_usage("--config or --controller is needed");
 	if (opt->controller && !s->n_ports)
-		return refuse("--controller needs --port", NULL);
+		return inc_usage("--controller needs --port");
 	if (opt->check_only && !opt->config)
-		return refuse("--check needs --config", NULL);
-	if ((opt->instance && inc_instance_name_check(opt->instance, &err)) ||
-	    (opt->name && inc_instance_name_check(opt->name, &err)))
-		return refuse(err.msg, NULL);
+		return inc_usage("--check needs --config");
+	if (opt->instance && inc_instance_name_check(opt->instance, &err))
+		return inc_usage("--instance: %s", err.msg);
+	if (opt->name && inc_instance_name_check(opt->name, &err))
+		return inc_usage("--name: %s", err.msg);
 	if ((s->rto_max_ms ?: INC_DEF_RTO_MAX_MS) < (s->rto_min_ms ?: INC_DEF_RTO_MIN_MS))
-		return refuse("--rto-max-ms is below --rto-min-ms", NULL);
+		return inc_usage("--rto-max-ms is below --rto-min-ms");
 	return 0;
 }
 
@@ -209,7 +195,7 @@ int inc_options_parse(int argc, char **argv, struct inc_options *opt, int *exit_
 		ret = take_option(c, optarg, opt);
 	}
 	if (!ret && optind < argc)
-		ret = refuse("unexpected argument", argv[optind]);
+		ret = inc_usage("unexpected argument '%s'", argv[optind]);
 	ret = ret ?: check_options(opt);
 	*exit_code = 2;
 	return ret ? 1 : 0;

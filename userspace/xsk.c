@@ -159,7 +159,9 @@ static int open_umem(struct inc_xsk *x, struct inc_err *err)
 	if (ret)
 		return inc_err_set(err, -ret, "port %s: AF_XDP memory cannot be registered: %s%s",
 				   x->ifname, strerror(-ret),
-				   ret == -ENOBUFS || ret == -EPERM ? " (limit memlock?)" : "");
+				   ret == -EPERM     ? " (needs CAP_NET_RAW)"
+				   : ret == -ENOBUFS ? " (limit memlock?)"
+						     : "");
 	for (i = 0; i < RX_FRAMES; i++)
 		addrs[i] = (uint64_t)i * FRAME_SIZE;
 	refill(x, addrs, RX_FRAMES);

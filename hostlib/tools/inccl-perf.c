@@ -272,5 +272,5 @@ int main(int argc, char **argv)
 		return 1;
 	err = run(&opts);
 	left = job_end(&opts.job);
-	return err || left ? 1 : 0;
+	return err || left || job_flush() ? 1 : 0;
 }

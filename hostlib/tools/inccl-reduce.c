@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* AllReduce of files: each rank reads its own .npy, all write the same result. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,12 +9,14 @@
 #include "hostlib/tools/job.h"
 #include "hostlib/tools/npy.h"
 #include "lib/inc_log.h"
+#include "lib/inc_opt.h"
+#include "lib/inc_outfile.h"
 
 static const char help[] =
 	"usage: inccl-reduce [--op sum] [options] IN.npy OUT.npy\n"
 	"Adds up an array over all ranks of a job: every rank gives its own IN.npy (int32, the\n"
 	"same shape everywhere) and gets the result in its own OUT.npy, which appears only when\n"
-	"it is complete.\n"
+	"it is complete. A link is followed; /dev/null or a FIFO is written to, not replaced.\n"
 	"\n"
 	"  --op sum\n"
 	"  --json   rank 0 prints one object: ranks, shape, bytes, time_us\n"
@@ -46,7 +49,7 @@ static int parse(struct reduce_opts *opts, int argc, char **argv)
 		switch (c) {
 		case OPT_OP:
 			if (inccl_op_parse(optarg, &opts->op)) {
-				inc_error("--op: '%s' is unknown", optarg);
+				inc_usage("--op: '%s' is unknown", optarg);
 				return 2;
 			}
 			break;
@@ -62,7 +65,7 @@ static int parse(struct reduce_opts *opts, int argc, char **argv)
 		}
 	}
 	if (argc - optind != 2) {
-		inc_error("want two files, IN.npy and OUT.npy (--help)");
+		inc_usage("two files are wanted, IN.npy and OUT.npy");
 		return 2;
 	}
 	opts->in = argv[optind];
@@ -70,42 +73,66 @@ static int parse(struct reduce_opts *opts, int argc, char **argv)
 	return job_check(&opts->job) ? 2 : -1;
 }
 
-/* FNV-1a of the shape: what the ranks compare. */
-static uint32_t shape_hash(const struct npy *npy)
-{
-	uint32_t h = 2166136261u;
-	unsigned int i, k;
+/* What a rank tells the others of its file: as 32-bit numbers, each once in a vector. */
+struct card {
+	int32_t op; /* plus 1: a rank that told nothing has 0 */
+	int32_t ndim;
+	int32_t shape[NPY_MAX_DIMS][2]; /* low half, high half */
+};
 
-	for (i = 0; i < npy->ndim; i++)
-		for (k = 0; k < 8; k++)
-			h = (h ^ (npy->shape[i] >> 8 * k & 0xff)) * 16777619u;
-	return h ^ npy->ndim;
+static void print_shape(char *text, size_t size, const struct card *card)
+{
+	size_t len = snprintf(text, size, "(");
+	int i;
+
+	for (i = 0; i < card->ndim && i < NPY_MAX_DIMS && len < size; i++)
+		len += snprintf(text + len, size - len, "%s%llu", i ? ", " : "",
+				(unsigned long long)(uint32_t)card->shape[i][1] << 32 |
+					(uint32_t)card->shape[i][0]);
+	if (len < size)
+		snprintf(text + len, size - len, card->ndim == 1 ? ",)" : ")");
 }
 
-/* Every rank puts its shape in its own place of a vector of zeros; the sum shows all to all. */
+static void report_difference(const struct reduce_opts *opts, const struct card *own,
+			      const struct card *other, int rank)
+{
+	char mine[256], theirs[256];
+
+	print_shape(mine, sizeof(mine), own);
+	print_shape(theirs, sizeof(theirs), other);
+	if (own->op != other->op)
+		inc_error("%s: --op %s here, but rank %d has --op %s", opts->in,
+			  inccl_op_name(own->op - 1), rank, inccl_op_name(other->op - 1));
+	else
+		inc_error("%s has the shape %s, but rank %d's file has the shape %s", opts->in,
+			  mine, rank, theirs);
+}
+
+/* Every rank puts its card in its own place of a vector of zeros; the sum shows all to all. */
 static int compare_shapes(struct reduce_opts *opts, const struct npy *npy)
 {
 	int rank = inccl_group_rank(opts->job.group), ranks = inccl_group_size(opts->job.group), r;
-	int32_t *all = calloc(ranks, 4 * sizeof(*all)), *own, *other;
+	const size_t words = sizeof(struct card) / sizeof(int32_t);
+	struct card *all = calloc(ranks, sizeof(*all)), *own;
+	unsigned int i;
 	int err;
 
 	if (!all)
 		return -ENOMEM;
-	own = all + 4 * rank;
-	own[0] = npy->count;
-	own[1] = npy->count >> 32;
-	own[2] = shape_hash(npy);
-	own[3] = opts->op + 1;
-	err = inccl_allreduce_sendrecv(opts->job.comm, all, 4 * (size_t)ranks, all);
+	own = all + rank;
+	own->op = opts->op + 1;
+	own->ndim = npy->ndim;
+	for (i = 0; i < npy->ndim; i++) {
+		own->shape[i][0] = npy->shape[i];
+		own->shape[i][1] = npy->shape[i] >> 32;
+	}
+	err = inccl_allreduce_sendrecv(opts->job.comm, (int32_t *)all, ranks * words,
+				       (int32_t *)all);
 	if (err)
 		job_report(&opts->job, "comparing the shapes", err);
 	for (r = 0; r < ranks && !err; r++) {
-		other = all + 4 * r;
-		if (memcmp(own, other, 4 * sizeof(*all)) != 0) {
-			inc_error("%s: %zu elements of this shape, but rank %d has %llu of its own",
-				  opts->in, npy->count, r,
-				  (unsigned long long)(uint32_t)other[1] << 32 |
-					  (uint32_t)other[0]);
+		if (memcmp(own, all + r, sizeof(*own)) != 0) {
+			report_difference(opts, own, all + r, r);
 			err = -EINVAL;
 		}
 	}
@@ -148,7 +175,7 @@ static int run(struct reduce_opts *opts, const struct npy *npy)
 	for (i = 0; i < npy->ndim; i++)
 		printf("%s%llu", i ? "," : "", (unsigned long long)npy->shape[i]);
 	printf("],\"bytes\":%zu,\"time_us\":%.1f}\n", npy->count * sizeof(int32_t), us);
-	return 0;
+	return job_flush();
 }
 
 int main(int argc, char **argv)
@@ -162,7 +189,12 @@ int main(int argc, char **argv)
 	err = parse(&opts, argc, argv);
 	if (err >= 0)
 		return err;
-	err = npy_load(opts.in, &npy, &why);
+	/* (a FIFO's reader that is gone is an error to report, not the end) */
+	signal(SIGPIPE, SIG_IGN);
+	/* before the others are made to wait and to work for nothing */
+	err = inc_outfile_check(opts.out, &why);
+	if (!err)
+		err = npy_load(opts.in, &npy, &why);
 	if (err) {
 		inc_error("%s", why.msg);
 		return 1;

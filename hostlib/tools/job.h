@@ -48,7 +48,7 @@ enum { JOB_OPT_FIRST = 0x1000, JOB_OPT_END = 0x1020 };
 void job_init(struct job *job);
 /* Takes an option JOB_OPT_FIRST..JOB_OPT_END. 0, or -EINVAL after a message on stderr. */
 int job_option(struct job *job, int opt, const char *arg);
-/* --rank and --size belong together. 0, or -EINVAL after a message. */
+/* What options say together. 0, or -EINVAL after a message. */
 int job_check(const struct job *job);
 /* Joins. 0, or -errno after a message on stderr. */
 int job_start(struct job *job);
@@ -57,7 +57,10 @@ int job_end(struct job *job);
 /* A message for a failed operation, with the communicator's story. */
 void job_report(struct job *job, const char *what, int err);
 
-/* A decimal number from min to max; 0 or -EINVAL after a message that names the option. */
+/* What was printed has arrived: 0, or -EIO after a message. */
+int job_flush(void);
+
+/* inc_opt_number() for a long; min is 0 or more. */
 int parse_long(const char *option, const char *text, long min, long max, long *out);
 
 #endif

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "hostlib/tools/npy.h"
+#include "lib/inc_outfile.h"
 
 #define MAGIC      "\x93NUMPY"
 #define MAGIC_LEN  6
@@ -249,7 +250,7 @@ void npy_free(struct npy *npy)
 }
 
 /* Version 1.0, as numpy.save() writes it: padded so that the data is aligned to 64. */
-static int write_file(FILE *f, const struct npy *npy, const int32_t *data)
+static void write_file(FILE *f, const struct npy *npy, const int32_t *data)
 {
 	char text[64 + NPY_MAX_DIMS * 22];
 	size_t len, total;
@@ -267,47 +268,15 @@ static int write_file(FILE *f, const struct npy *npy, const int32_t *data)
 	putc(total >> 8, f);
 	fprintf(f, "%-*s\n", (int)total - 1, text);
 	fwrite(data, sizeof(*data), npy->count, f);
-	if (fflush(f) || ferror(f) || fsync(fileno(f)))
-		return errno ? -errno : -EIO;
-	return 0;
 }
 
 int npy_save(const char *path, const struct npy *npy, const int32_t *data, struct inc_err *err)
 {
-	mode_t mask = umask(0);
-	char *temp;
-	FILE *f;
-	int fd, ret;
+	struct inc_outfile out;
+	int ret = inc_outfile_open(&out, path, err);
 
-	umask(mask);
-	if (asprintf(&temp, "%s.XXXXXX", path) < 0)
-		return inc_err_set(err, ENOMEM, "%s: %s", path, strerror(ENOMEM));
-	fd = mkostemp(temp, O_CLOEXEC);
-	if (fd < 0) {
-		ret = inc_err_set(err, errno, "%s: %s", temp, strerror(errno));
-		goto free_name;
-	}
-	errno = 0;
-	f = fdopen(fd, "w");
-	if (!f) {
-		ret = -errno;
-		close(fd);
-		goto unlink_temp;
-	}
-	ret = write_file(f, npy, data);
-	/* mkstemp is stricter than what the user asks of new files */
-	if (!ret && fchmod(fd, 0666 & ~mask))
-		ret = -errno;
-	if (fclose(f) && !ret)
-		ret = -errno;
-	if (!ret && rename(temp, path))
-		ret = -errno;
-unlink_temp:
-	if (ret) {
-		unlink(temp);
-		inc_err_set(err, -ret, "%s: %s", path, strerror(-ret));
-	}
-free_name:
-	free(temp);
-	return ret;
+	if (ret)
+		return ret;
+	write_file(out.f, npy, data);
+	return inc_outfile_close(&out, true, err);
 }

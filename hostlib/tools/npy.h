@@ -26,8 +26,8 @@ int npy_parse(const void *buf, size_t len, uint64_t size, struct npy *npy, struc
 int npy_load(const char *path, struct npy *npy, struct inc_err *err);
 void npy_free(struct npy *npy);
 
-/* Writes a file of npy's shape with the given elements. It appears whole or not at all: written
- * beside its place, synced, renamed. */
+/* Writes a file of npy's shape with the given elements, whole or not at all
+ * (lib/inc_outfile.h). */
 int npy_save(const char *path, const struct npy *npy, const int32_t *data, struct inc_err *err);
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "hostlib/tools/perf_opts.h"
-#include "lib/inc_log.h"
+#include "lib/inc_opt.h"
 
 static const char help[] =
 	"usage: inccl-perf [COLLECTIVE] [options]\n"
@@ -53,7 +53,7 @@ static int parse_size(const char *text, const char **end, uint64_t *out)
 static int add_size(struct perf_opts *opts, uint64_t size)
 {
 	if (opts->nsizes == PERF_MAX_SIZES) {
-		inc_error("more than %d sizes", PERF_MAX_SIZES);
+		inc_usage("more than %d sizes", PERF_MAX_SIZES);
 		return -EINVAL;
 	}
 	opts->sizes[opts->nsizes++] = size;
@@ -66,7 +66,7 @@ static int one_size(const char *option, const char *text, uint64_t *out)
 
 	if (!parse_size(text, &end, out) && !*end)
 		return 0;
-	inc_error("%s: '%s' is not a size (bytes, suffixes K, M, G)", option, text);
+	inc_usage("%s: '%s' is not a size (bytes, suffixes K, M, G)", option, text);
 	return -EINVAL;
 }
 
@@ -78,7 +78,7 @@ static int size_list(struct perf_opts *opts, const char *text)
 	opts->nsizes = 0;
 	for (;;) {
 		if (parse_size(at, &at, &size) || (*at && *at != ',')) {
-			inc_error("--sizes: '%s' is not a list of sizes", text);
+			inc_usage("--sizes: '%s' is not a list of sizes", text);
 			return -EINVAL;
 		}
 		if (add_size(opts, size))
@@ -101,7 +101,7 @@ static int check_sizes(struct perf_opts *opts, uint64_t min, uint64_t max, long 
 	}
 	if (!opts->nsizes) {
 		if (min > max) {
-			inc_error("-b %llu is more than -e %llu", (unsigned long long)min,
+			inc_usage("-b %llu is more than -e %llu", (unsigned long long)min,
 				  (unsigned long long)max);
 			return -EINVAL;
 		}
@@ -114,7 +114,7 @@ static int check_sizes(struct perf_opts *opts, uint64_t min, uint64_t max, long 
 	}
 	for (i = 0; i < opts->nsizes; i++)
 		if (opts->sizes[i] % unit) {
-			inc_error("size %llu is not a multiple of %zu (%s)",
+			inc_usage("size %llu is not a multiple of %zu (%s)",
 				  (unsigned long long)opts->sizes[i], unit,
 				  inccl_dtype_name(opts->dtype));
 			return -EINVAL;
@@ -124,7 +124,7 @@ static int check_sizes(struct perf_opts *opts, uint64_t min, uint64_t max, long 
 
 static int wrong_name(const char *what, const char *name)
 {
-	inc_error("%s '%s' is unknown", what, name);
+	inc_usage("%s '%s' is unknown", what, name);
 	return 2;
 }
 
@@ -212,7 +212,7 @@ int perf_parse(struct perf_opts *opts, int argc, char **argv)
 	if (optind < argc && inccl_collective_parse(argv[optind], &opts->collective))
 		return wrong_name("collective", argv[optind]);
 	if (optind + 1 < argc) {
-		inc_error("'%s': one collective at a time", argv[optind + 1]);
+		inc_usage("'%s': one collective at a time", argv[optind + 1]);
 		return 2;
 	}
 	if (job_check(&opts->job) || check_sizes(opts, min, max, factor))

@@ -7,15 +7,19 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
+#include <net/if.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <jansson.h>
 #include <zlib.h>
 #include "bpf/inc_wire.h"
+#include "lib/inc_opt.h"
 #include "lib/inc_roce.h"
 #include "loader/inc_crc_tables.h"
 #include "loader/inc_loader.h"
@@ -23,7 +27,8 @@
 
 #define RUNS    60
 #define ROUNDS  10000
-#define IFINDEX 1 /* loopback: what BPF_PROG_TEST_RUN gives as ingress */
+#define IFINDEX 1            /* loopback: what BPF_PROG_TEST_RUN gives as ingress */
+#define OTHER   "inc-others" /* the port of all children but the first */
 
 struct bench {
 	struct inc_switch *sw;
@@ -114,9 +119,22 @@ static int open_test_object(struct bench *b, struct inc_err *err)
 	return 0;
 }
 
+/* Interfaces of our own, so that it does not matter what this machine has. The namespace has no
+ * name: it ends with this process. */
+static int own_namespace(struct inc_err *err)
+{
+	if (unshare(CLONE_NEWNET))
+		return inc_err_set(err, errno, "a network namespace of its own: %s",
+				   strerror(errno));
+	if (system("ip link add " OTHER " type veth peer name inc-peer"))
+		return inc_err_set(err, EIO, "no veth pair (ip link add)");
+	return 0;
+}
+
 static int setup(struct bench *b, struct inc_err *err)
 {
 	struct inc_switch_opts opts = {.sz = sizeof(opts), .max_groups = 1, .max_connections = 64};
+	unsigned int others = if_nametoindex(OTHER);
 	uint32_t desc = INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, 1);
 	struct inc_group_spec spec = {
 		.communicator = 1, .payload = b->payload, .slots = 64, .children = b->children};
@@ -129,7 +147,7 @@ static int setup(struct bench *b, struct inc_err *err)
 	for (uint32_t c = 0; c < b->children; c++)
 		spec.child[c] = (struct inc_child_spec){
 			.rank = c,
-			.ifindex = IFINDEX + c, /* child 0 alone behind the ingress port */
+			.ifindex = c ? others : IFINDEX, /* child 0 alone on the ingress port */
 			.peer_addr = htonl(0x0a000001 + c),
 			.own_addr = htonl(0x0a0000fe),
 			.peer_qpn = 0x200 + c,
@@ -235,6 +253,7 @@ int main(int argc, char **argv)
 		{"help", no_argument, NULL, 'h'},
 		{},
 	};
+	static const char *const payloads[] = {"256", "512", "1024", "2048"};
 	struct bench b = {.payload = 1024, .children = 4};
 	struct inc_err err = {};
 	bool json = false;
@@ -245,10 +264,14 @@ int main(int argc, char **argv)
 	while ((c = getopt_long(argc, argv, "p:c:jh", options, NULL)) != -1) {
 		switch (c) {
 		case 'p':
-			b.payload = atoi(optarg);
+			ret = inc_opt_name("--payload", optarg, payloads, 4);
+			if (ret < 0)
+				return 2;
+			b.payload = 256u << ret;
 			break;
 		case 'c':
-			b.children = atoi(optarg);
+			if (inc_opt_uint("--children", optarg, 2, INC_MAX_CHILDREN, &b.children))
+				return 2;
 			break;
 		case 'j':
 			json = true;
@@ -261,12 +284,14 @@ int main(int argc, char **argv)
 			return 2;
 		}
 	}
-	if (b.children < 2 || b.children > INC_MAX_CHILDREN) {
-		fprintf(stderr, "bench_xdp: --children: 2 to %d\n", INC_MAX_CHILDREN);
+	if (optind < argc) {
+		inc_usage("'%s': no arguments are wanted", argv[optind]);
 		return 2;
 	}
 	libbpf_set_print(NULL);
-	ret = setup(&b, &err);
+	ret = own_namespace(&err);
+	if (!ret)
+		ret = setup(&b, &err);
 	if (ret < 0)
 		goto out;
 	if (!json)

@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+#include "lib/inc_opt.h"
 
 #define PORT        53199
 #define CONNECT_MS  10000
@@ -132,24 +133,56 @@ static int compare_u64(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+/* 0, -EINVAL after a message */
+static int parse(int argc, char **argv, struct ring *r, uint64_t *bytes, unsigned int *iters)
+{
+	const char *rank = getenv("INCCL_RANK"), *size = getenv("INCCL_WORLD_SIZE");
+	unsigned int v;
+	struct in_addr addr;
+	int i;
+
+	if (argc > 1 && argv[1][0] == '-')
+		return inc_usage("there are no options: '%s'", argv[1]);
+	if (argc < 4)
+		return inc_usage("BYTES ITERATIONS ADDRESS-OF-RANK-0 ... are wanted");
+	if (inc_opt_number("BYTES", argv[1], 4, 1ull << 32, bytes) ||
+	    inc_opt_uint("ITERATIONS", argv[2], 1, MAX_SAMPLES, iters))
+		return -EINVAL;
+	for (i = 3; i < argc; i++)
+		if (inet_pton(AF_INET, argv[i], &addr) != 1)
+			return inc_usage("'%s' is not an IPv4 address", argv[i]);
+	if (inc_opt_uint("INCCL_WORLD_SIZE", size ?: "", 2, 65536, &v))
+		return -EINVAL;
+	r->size = v;
+	if (inc_opt_uint("INCCL_RANK", rank ?: "", 0, r->size - 1, &v))
+		return -EINVAL;
+	r->rank = v;
+	if (argc != 3 + r->size)
+		return inc_usage("%d addresses, but INCCL_WORLD_SIZE is %d", argc - 3, r->size);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
-	struct ring r = {.rank = atoi(getenv("INCCL_RANK") ?: "0"),
-			 .size = atoi(getenv("INCCL_WORLD_SIZE") ?: "0")};
-	size_t bytes = argc > 1 ? strtoull(argv[1], NULL, 0) : 0, count = bytes / 4;
-	int iters = argc > 2 ? atoi(argv[2]) : 0;
-	uint64_t ns[MAX_SAMPLES], wrong = 0;
+	uint64_t ns[MAX_SAMPLES], wrong = 0, bytes;
+	struct ring r = {};
+	unsigned int iters;
 	int32_t *v, *tmp;
+	size_t count;
 
-	if (!count || iters < 1 || iters > MAX_SAMPLES || r.size < 2 || argc != 3 + r.size) {
-		fprintf(stderr, "usage: ring BYTES ITERATIONS ADDRESS-OF-RANK-0 ...\n");
-		return 2;
+	if (argc == 2 && !strcmp(argv[1], "--help")) {
+		puts("usage: ring BYTES ITERATIONS ADDRESS-OF-RANK-0 ...\n"
+		     "Rank and size come from INCCL_RANK and INCCL_WORLD_SIZE.");
+		return 0;
 	}
+	if (parse(argc, argv, &r, &bytes, &iters))
+		return 2;
+	count = bytes / 4;
 	v = malloc(bytes);
 	tmp = malloc(bytes);
 	if (!v || !tmp || connect_ring(&r, argv + 3))
 		return 1;
-	for (int k = -1; k < iters; k++) {
+	for (int k = -1; k < (int)iters; k++) {
 		uint64_t t0;
 
 		for (size_t i = 0; i < count; i++)
@@ -166,10 +199,10 @@ int main(int argc, char **argv)
 	qsort(ns, iters, sizeof(ns[0]), compare_u64);
 	if (r.rank == 0)
 		printf("{\"collective\":\"allreduce\",\"transport\":\"tcp-ring\",\"ranks\":%d,"
-		       "\"bytes\":%zu,"
-		       "\"iters\":%d,\"time_us\":%.1f,\"algbw_gbps\":%.3f,\"wrong\":%llu}\n",
-		       r.size, bytes, iters, ns[iters / 2] / 1e3, bytes * 8.0 / ns[iters / 2],
-		       (unsigned long long)wrong);
+		       "\"bytes\":%llu,"
+		       "\"iters\":%u,\"time_us\":%.1f,\"algbw_gbps\":%.3f,\"wrong\":%llu}\n",
+		       r.size, (unsigned long long)bytes, iters, ns[iters / 2] / 1e3,
+		       bytes * 8.0 / ns[iters / 2], (unsigned long long)wrong);
 	free(v);
 	free(tmp);
 	return wrong != 0;

@@ -8,9 +8,11 @@
 #include <cmocka.h>
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "hostlib/src/packet.h"
 #include "hostlib/tools/npy.h"
@@ -183,6 +185,67 @@ static void npy_round_trip(void **state)
 	assert_int_equal(rmdir(dir), 0);
 }
 
+static void write_place(const char *path, int want)
+{
+	struct npy npy = {.ndim = 1, .shape = {3}, .count = 3};
+	struct inc_err err = {""};
+
+	assert_int_equal(npy_save(path, &npy, (int32_t[]){7, 8, 9}, &err), want);
+	assert_true(!want == !err.msg[0]);
+}
+
+/* What stands at the output's place already: a link stays and its file is replaced, with its
+ * permissions; what is no file is written to and stays. */
+static void npy_places(void **state)
+{
+	char dir[] = "/tmp/inc-npy-XXXXXX", path[64], link[64], buf[512];
+	struct npy npy;
+	struct inc_err err;
+	struct stat st;
+	int fd;
+
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/file", dir);
+	snprintf(link, sizeof(link), "%s/link", dir);
+	fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0640);
+	assert_true(fd >= 0);
+	assert_int_equal(fchmod(fd, 0640), 0);
+	close(fd);
+	assert_int_equal(symlink("file", link), 0);
+	write_place(link, 0);
+	assert_true(!lstat(link, &st) && S_ISLNK(st.st_mode));
+	assert_true(!lstat(path, &st) && S_ISREG(st.st_mode) && (st.st_mode & 0777) == 0640);
+	assert_int_equal(npy_load(path, &npy, &err), 0);
+	assert_true(npy.count == 3 && npy.data[2] == 9);
+	npy_free(&npy);
+	unlink(path);
+	write_place(link, -ENOENT); /* now a link to nothing */
+	unlink(link);
+
+	assert_int_equal(symlink("/dev/null", link), 0);
+	write_place(link, 0);
+	assert_true(!lstat(link, &st) && S_ISLNK(st.st_mode));
+	assert_true(!stat("/dev/null", &st) && S_ISCHR(st.st_mode));
+	unlink(link);
+	assert_int_equal(symlink("/dev/full", link), 0);
+	write_place(link, -ENOSPC);
+	assert_true(!lstat(link, &st) && S_ISLNK(st.st_mode));
+	unlink(link);
+
+	assert_int_equal(mkfifo(path, 0600), 0);
+	fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	assert_true(fd >= 0);
+	write_place(path, 0);
+	assert_true(!lstat(path, &st) && S_ISFIFO(st.st_mode));
+	assert_int_equal(read(fd, buf, sizeof(buf)), 128 + 12);
+	assert_memory_equal(buf, "\x93NUMPY", 6);
+	close(fd);
+	unlink(path);
+
+	write_place(dir, -EISDIR);
+	assert_int_equal(rmdir(dir), 0); /* nothing was left in it */
+}
+
 static size_t make_packet(uint8_t *out, uint8_t opcode, size_t payload)
 {
 	struct inc_bth bth = {
@@ -270,8 +333,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(npy_good),       cmocka_unit_test(npy_bad),
 		cmocka_unit_test(npy_truncated),  cmocka_unit_test(npy_mutated),
-		cmocka_unit_test(npy_round_trip), cmocka_unit_test(packet_fields),
-		cmocka_unit_test(packet_garbage), cmocka_unit_test(psn_arithmetic),
+		cmocka_unit_test(npy_round_trip), cmocka_unit_test(npy_places),
+		cmocka_unit_test(packet_fields),  cmocka_unit_test(packet_garbage),
+		cmocka_unit_test(psn_arithmetic),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;

@@ -15,6 +15,8 @@
 #include "hostlib/tools/job.h"
 #include "hostlib/tools/npy.h"
 #include "lib/inc_log.h"
+#include "lib/inc_opt.h"
+#include "lib/inc_outfile.h"
 
 #define TRAIN_ROWS(count) ((count)*4 / 5)
 
@@ -79,8 +81,7 @@ static int option_rate(struct digits *d, const char *text)
 	d->rate = strtof(text, &end);
 	if (end != text && !*end && d->rate > 0 && d->rate <= 10)
 		return 0;
-	inc_error("--rate: '%s' is not a number above 0, up to 10", text);
-	return -EINVAL;
+	return inc_usage("--rate: '%s' is not a number above 0, up to 10", text);
 }
 
 static int parse(struct digits *d, int argc, char **argv)
@@ -105,6 +106,7 @@ static int parse(struct digits *d, int argc, char **argv)
 			break;
 		case OPT_DATA:
 			d->data = optarg;
+			ret = inc_opt_path("--data", optarg);
 			break;
 		case OPT_REFERENCE:
 			ret = parse_long("--reference", optarg, 1, 65536, &d->reference);
@@ -114,6 +116,7 @@ static int parse(struct digits *d, int argc, char **argv)
 			break;
 		case OPT_WEIGHTS:
 			d->weights = optarg;
+			ret = inc_opt_path("--weights", optarg);
 			break;
 		case OPT_JSON:
 			d->json = true;
@@ -129,7 +132,7 @@ static int parse(struct digits *d, int argc, char **argv)
 			return 2;
 	}
 	if (optind < argc) {
-		inc_error("'%s': no arguments are wanted (--help)", argv[optind]);
+		inc_usage("unexpected argument '%s'", argv[optind]);
 		return 2;
 	}
 	return job_check(&d->job) ? 2 : -1;
@@ -352,12 +355,19 @@ static int run(struct digits *d)
 int main(int argc, char **argv)
 {
 	struct digits d = {0};
+	struct inc_err why;
 	int err, left;
 
 	inc_log_init("inccl-digits");
 	err = parse(&d, argc, argv);
 	if (err >= 0)
 		return err;
+	/* before a long training: what would be lost at its end */
+	err = d.weights ? inc_outfile_check(d.weights, &why) : 0;
+	if (err) {
+		inc_error("--weights %s", why.msg);
+		goto out;
+	}
 	err = load_data(&d);
 	if (err)
 		goto out;
@@ -378,5 +388,5 @@ int main(int argc, char **argv)
 out:
 	free(d.order);
 	data_free(&d.set);
-	return err ? 1 : 0;
+	return err || job_flush() ? 1 : 0;
 }
