@@ -91,7 +91,9 @@ struct inc_conn_state {
 	__u64 naks_sent;
 	__u64 rnrs_sent;
 	__u64 naks_received;
-	__u64 resv[3];
+	__u64 acks_received; /* also those that say nothing new */
+	__u64 ack_named;     /* one past the result that the last ACK named, new or not */
+	__u64 resv[1];
 };
 
 enum inc_open_message {

@@ -249,7 +249,7 @@ class Host:
                 "my_ip": self.switch_ip, "my_qp": self.switch_qpn, "my_psn": self.result_psn,
                 "peer_ip": self.ip, "peer_qp": self.qpn, "psn": self.own_psn, **more}
 
-    def send(self, opcode, psn, rest, ackreq=False):
+    def frame(self, opcode, psn, rest, ackreq=False):
         bth = struct.pack("!BBHII", opcode, 0x40, 0xffff, self.switch_qpn,
                           ackreq << 31 | psn & PSN_MASK)
         udp_len = 8 + len(bth) + len(rest) + 4
@@ -258,7 +258,10 @@ class Host:
         ip = ip[:10] + struct.pack("!H", ones_sum(ip) ^ 0xffff) + ip[12:]
         packet = ip + struct.pack("!4H", 5000, 4791, udp_len, 0) + bth + rest
         packet += struct.pack("<I", icrc(packet))
-        self.sock.send(self.switch_mac + self.mac + b"\x08\x00" + packet)
+        return self.switch_mac + self.mac + b"\x08\x00" + packet
+
+    def send(self, *args, **more):
+        self.sock.send(self.frame(*args, **more))
 
     def give(self, r, values, imm=None, opcode=SEND_ONLY_IMM, ackreq=True, reth=None):
         """Contribution r: int32 values."""
@@ -271,6 +274,33 @@ class Host:
     def answer(self, syndrome, r):
         """ACK or NAK of result r."""
         self.send(ACK, self.result_psn + r, struct.pack("!I", syndrome << 24))
+
+    @contextlib.contextmanager
+    def answering(self, syndrome, r, processes=1):
+        """The same over and over meanwhile, several times a millisecond."""
+        frame = self.frame(ACK, self.result_psn + r, struct.pack("!I", syndrome << 24))
+        children = []
+        try:
+            for _ in range(processes):
+                children.append(os.fork())
+                if not children[-1]:
+                    self._repeat(frame)
+            yield
+        finally:
+            for pid in children:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+
+    def _repeat(self, frame):
+        """In a child process: ends with its parent."""
+        try:
+            libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+            while True:
+                with contextlib.suppress(OSError):
+                    self.sock.send(frame)
+                time.sleep(0.0001)
+        finally:
+            os._exit(1)
 
     def receive(self, seconds=5.0, want=lambda p: True):
         """The next packet of ours that is wanted; None at the deadline."""
@@ -305,12 +335,16 @@ def values_of(packet):
     return list(struct.unpack(f"<{len(packet.payload) // 4}i", packet.payload))
 
 
-def write_config(directory, hosts, slots=8, settings=None, conn=None, payload=1024):
+def write_config(directory, hosts, slots=8, settings=None, conn=None, payload=1024, more=()):
+    """more: the hosts of further communicators, 4, 5, ..."""
     path = os.path.join(directory, f"switch-{secrets.token_hex(3)}.yaml")
+    groups = dict(enumerate((hosts, *more), 3))
     data = {"switches": [{
         "name": "s0", "root": True,
-        "communicators": [{"communicator": 3, "payload": payload, "slots": slots}],
-        "connections": [h.config(communicator=3, **(conn or {})) for h in hosts],
+        "communicators": [{"communicator": n, "payload": payload, "slots": slots}
+                          for n in groups],
+        "connections": [h.config(communicator=n, **(conn or {}))
+                        for n, members in groups.items() for h in members],
         "settings": settings or {"rto_min_ms": 20, "rto_max_ms": 100, "ack_delay_ms": 2}}]}
     with open(path, "w") as f:
         json.dump(data, f, indent=1)  # JSON is YAML

@@ -170,6 +170,8 @@ int compare_group(struct unit *u, const struct ref_group *g)
 		DIFF("child", i, h, w, naks_sent);
 		DIFF("child", i, h, w, rnrs_sent);
 		DIFF("child", i, h, w, naks_received);
+		DIFF("child", i, h, w, acks_received);
+		DIFF("child", i, h, w, ack_named);
 	}
 	return 0;
 }
