@@ -144,6 +144,7 @@ int inc_daemon_remove(struct inc_daemon *d, uint32_t communicator, struct inc_er
 		return inc_err_set(err, ENOENT, "no communicator %u", communicator);
 	results = inc_switch_group_state(d->sw)[group].tx_next;
 	inc_slowpath_remove_group(d->sp, group);
+	inc_event_forget(d, communicator);
 	ret = inc_switch_remove_group(d->sw, group, err);
 	if (!ret)
 		inc_info("communicator %u removed after %llu results", communicator,
@@ -204,8 +205,9 @@ int inc_daemon_start(struct inc_daemon *d, struct inc_err *err)
 	if (ret || d->opt.check_only)
 		return ret;
 	d->events = json_array();
+	d->failures = json_array();
 	d->base = event_base_new();
-	if (!d->events || !d->base)
+	if (!d->events || !d->failures || !d->base)
 		return inc_err_set(err, ENOMEM, "no event loop");
 	ret = open_switch(d, err);
 	ret = ret ?: open_ports(d, err);
@@ -250,5 +252,6 @@ void inc_daemon_stop(struct inc_daemon *d)
 	if (d->base)
 		event_base_free(d->base);
 	json_decref(d->events);
+	json_decref(d->failures);
 	inc_config_free(&d->conf);
 }

@@ -33,7 +33,8 @@ struct inc_client {
 	int fd;                  /* while CONNECTING */
 	struct inc_ndjson *conn;
 	unsigned int retry_ms;
-	bool warned; /* the present outage has been logged */
+	json_t *told; /* failures that the last hello carried */
+	bool warned;  /* the present outage has been logged */
 };
 
 static void arm(struct inc_client *c, unsigned int ms)
@@ -76,18 +77,21 @@ static void send_hello(struct inc_client *c)
 	json_t *numbers = json_array();
 	uint32_t g;
 
+	json_decref(c->told);
+	c->told = inc_event_failures(c->d, NULL);
 	for (g = 0; g < o->max_groups; g++)
 		if (inc_switch_group(c->d->sw, g))
 			json_array_append_new(
 				numbers, json_integer(inc_switch_group(c->d->sw, g)->communicator));
 	inc_ndjson_send_new(c->conn,
-			    json_pack("{s:s, s:i, s:s, s:o, s:{s:i, s:i, s:I, s:I, s:I}, s:o}",
+			    json_pack("{s:s, s:i, s:s, s:o, s:{s:i, s:i, s:I, s:I, s:I}, s:o, s:o}",
 				      "type", "hello", "version", INC_SWITCHD_PROTOCOL, "switch",
 				      c->d->conf.name, "ports", inc_query_port_list(c->d), "limits",
 				      "children", INC_MAX_CHILDREN, "slots", INC_MAX_SLOTS, "rows",
 				      (json_int_t)o->max_rows, "connections",
 				      (json_int_t)o->max_connections, "groups",
-				      (json_int_t)o->max_groups, "communicators", numbers));
+				      (json_int_t)o->max_groups, "communicators", numbers,
+				      "failures", json_incref(c->told)));
 }
 
 static bool listed(const json_t *list, uint32_t number)
@@ -106,7 +110,9 @@ static void on_welcome(struct inc_client *c, const json_t *object)
 	const json_t *keep = json_object_get(object, "keep");
 	uint32_t max = inc_switch_get_opts(c->d->sw)->max_groups, g;
 	const struct inc_group_cfg *cfg;
+	json_t *more, *event;
 	struct inc_err err;
+	size_t i;
 
 	evtimer_del(c->timer);
 	c->state = CONNECTED;
@@ -119,6 +125,11 @@ static void on_welcome(struct inc_client *c, const json_t *object)
 		    inc_daemon_remove(c->d, cfg->communicator, &err))
 			inc_error("%s", err.msg);
 	}
+	/* hello had room for one failure of each communicator, and others may have come since */
+	more = inc_event_failures(c->d, c->told);
+	json_array_foreach (more, i, event)
+		inc_ndjson_send(c->conn, event);
+	json_decref(more);
 }
 
 /* {"seq":…} of the request, for its answer. */
@@ -344,6 +355,7 @@ void inc_client_stop(struct inc_client *c)
 	if (c->conn)
 		inc_ndjson_free(c->conn);
 	event_free(c->timer);
+	json_decref(c->told);
 	free(c);
 }
 

@@ -355,11 +355,10 @@ class FakeController:
     """Listens in a namespace; one switch at a time."""
 
     def __init__(self, netns):
-        with inside(netns):
-            self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
+        self.netns, self.port = netns, 0
         self.sock = None
         self.buf = b""
+        self.back()
 
     def accept(self, seconds=10):
         self.listener.settimeout(seconds)
@@ -396,7 +395,15 @@ class FakeController:
             self.sock.close()
         self.sock = None
 
-    def close(self):
-        self.drop()
+    def back(self):
+        with inside(self.netns):
+            self.listener = socket.create_server(("127.0.0.1", self.port))
+        self.port = self.listener.getsockname()[1]
+
+    def away(self):
+        """Nobody answers on the port until back(), so no hello waits there."""
         self.listener.close()
+        self.drop()
+
+    close = away
 
