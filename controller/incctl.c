@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "controller/incctl.h"
+#include "lib/inc_hostport.h"
+#include "lib/inc_printable.h"
 
 static const struct command {
 	const char *name;
@@ -94,11 +96,12 @@ static int run(const struct command *command, const struct incctl_target *target
 		return 1;
 	}
 	if (json) {
-		json_dumpf(data, stdout, JSON_INDENT(2));
+		json_dumpf(data, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII);
 		putchar('\n');
-	} else {
-		command->print(data);
 	}
+	inc_printable_json(data);
+	if (!json)
+		command->print(data);
 	ret = judge(command, data, check);
 	json_decref(data);
 	if (fflush(stdout) || ferror(stdout)) {
@@ -122,6 +125,8 @@ int main(int argc, char **argv)
 	};
 	struct incctl_target target = {.timeout_ms = 10000};
 	const struct command *command;
+	struct inc_hostport at;
+	struct inc_err err;
 	bool json = false, check = false;
 	char path[128];
 	char *end;
@@ -133,6 +138,10 @@ int main(int argc, char **argv)
 	while ((c = getopt_long(argc, argv, "c:s:S:jh", options, NULL)) != -1) {
 		switch (c) {
 		case 'c':
+			if (inc_hostport_parse("--controller", optarg, INCCTL_PORT, &at, &err)) {
+				fprintf(stderr, "incctl: %s\n", err.msg);
+				return 2;
+			}
 			target.controller = optarg;
 			break;
 		case 's':

@@ -128,6 +128,17 @@ static bool is_legacy(uint32_t ifindex)
 	return legacy;
 }
 
+/* Does a port hold the copy that libxdp has loaded? */
+static bool in_dispatcher(const struct inc_switch *sw)
+{
+	int i;
+
+	for (i = 0; i < INC_MAX_PORTS; i++)
+		if (sw->slot[i].used && sw->slot[i].port.attach == INC_ATTACH_LIBXDP)
+			return true;
+	return false;
+}
+
 static int attach_libxdp(struct inc_switch *sw, struct inc_port_slot *slot, struct inc_err *err)
 {
 	const struct inc_switch_port *port = &slot->port;
@@ -149,7 +160,8 @@ static int attach_libxdp(struct inc_switch *sw, struct inc_port_slot *slot, stru
 	}
 	if (!ret && is_legacy(port->ifindex)) {
 		xdp_program__detach(sw->ext, port->ifindex, xdp_mode(port->generic), 0);
-		close_ext(sw); /* loaded for no dispatcher */
+		if (!in_dispatcher(sw))
+			close_ext(sw); /* loaded for no dispatcher */
 		ret = inc_err_set(&why, EOPNOTSUPP, "its dispatcher does not work here");
 	}
 	story = inc_capture_end();

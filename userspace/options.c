@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "lib/inc_hostport.h"
 #include "userspace/switchd.h"
 
 static const char usage_text[] =
@@ -33,8 +34,8 @@ static const char usage_text[] =
 	"  --check                only check the file, touch nothing\n"
 	"  --help, --version\n"
 	"\n"
-	"Logs to stderr; INC_LOG_LEVEL=error|warn|info|debug, INC_LOG_JSON=1. SIGTERM and SIGINT\n"
-	"stop it and leave nothing behind. Exit codes: 0 stopped, 1 failure, 2 usage.\n";
+	"Logs to stderr; INC_LOG_LEVEL=error|warn|info|debug, INC_LOG_JSON=1. SIGTERM, SIGINT,\n"
+	"SIGHUP and SIGQUIT stop it and leave nothing behind. Exit codes: 0 stopped, 1 failure, 2 usage.\n";
 
 enum {
 	OPT_CONFIG = 256,
@@ -174,10 +175,14 @@ static int take_option(int c, const char *value, struct inc_options *opt)
 static int check_options(const struct inc_options *opt)
 {
 	const struct inc_settings *s = &opt->settings;
+	struct inc_hostport at;
 	struct inc_err err;
 
 	if (!opt->config == !opt->controller)
 		return refuse("one of --config and --controller is needed", NULL);
+	if (opt->controller &&
+	    inc_hostport_parse("--controller", opt->controller, INC_CONTROLLER_PORT, &at, &err))
+		return refuse(err.msg, NULL);
 	if (opt->controller && !s->n_ports)
 		return refuse("--controller needs --port", NULL);
 	if (opt->check_only && !opt->config)

@@ -6,11 +6,11 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "lib/inc_hostport.h"
 #include "lib/inc_log.h"
 #include "userspace/switchd.h"
 
@@ -281,36 +281,19 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 		retry(c, c->state == GREETING ? "no answer to hello" : "no answer");
 }
 
-/* HOST, HOST:PORT or [IPv6]:PORT. A name is looked up once: later that would hold up the
- * event loop. */
+/* A name is looked up once: later that would hold up the event loop. */
 static int resolve(struct inc_client *c, const char *text, struct inc_err *err)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;
-	char host[256], port[16];
-	const char *colon = strrchr(text, ':'), *end;
-	size_t len;
+	struct inc_hostport at;
 	int ret;
 
-	snprintf(port, sizeof(port), "%d", INC_CONTROLLER_PORT);
-	if (*text == '[' && (end = strchr(text, ']'))) {
-		len = end - text - 1;
-		text++;
-		colon = end[1] == ':' ? end + 1 : NULL;
-	} else if (colon && strchr(text, ':') != colon) {
-		colon = NULL; /* an IPv6 address without brackets */
-		len = strlen(text);
-	} else {
-		len = colon ? (size_t)(colon - text) : strlen(text);
-	}
-	if (!len || len >= sizeof(host) || (colon && strlen(colon + 1) >= sizeof(port)))
-		return inc_err_set(err, EINVAL, "controller '%.64s': not HOST or HOST:PORT", text);
-	memcpy(host, text, len);
-	host[len] = 0;
-	if (colon)
-		strcpy(port, colon + 1);
-	ret = getaddrinfo(host, port, &hints, &found);
+	ret = inc_hostport_parse("controller", text, INC_CONTROLLER_PORT, &at, err);
 	if (ret)
-		return inc_err_set(err, EHOSTUNREACH, "controller %s port %s: %s", host, port,
+		return ret;
+	ret = getaddrinfo(at.host, at.port, &hints, &found);
+	if (ret)
+		return inc_err_set(err, EHOSTUNREACH, "controller %s port %s: %s", at.host, at.port,
 				   gai_strerror(ret));
 	memcpy(&c->addr, found->ai_addr, found->ai_addrlen);
 	c->addr_len = found->ai_addrlen;

@@ -63,9 +63,7 @@ void inc_event_notice(void *arg, const char *event, uint32_t group, uint32_t mas
 json_t *inc_event_failures(const struct inc_daemon *d, const json_t *told);
 void inc_event_forget(struct inc_daemon *d, uint32_t communicator);
 
-/* query.c: a new reference, or NULL with a message. */
-json_t *inc_query(struct inc_daemon *d, const char *what, struct inc_err *err);
-/* Answers a "query" message on the connection it came from. */
+/* query.c: answers a "query" message on the connection it came from. */
 void inc_query_answer(struct inc_daemon *d, struct inc_ndjson *conn, json_t *request);
 /* Name, address, MAC and MTU of the ports, as in "hello". */
 json_t *inc_query_port_list(struct inc_daemon *d);

@@ -373,6 +373,7 @@ class FakeController:
                 return None
             self.buf += data
         line, self.buf = self.buf.split(b"\n", 1)
+        expect(len(line) <= 1 << 20, f"a line of {len(line)} bytes: {line[:80]}")
         return json.loads(line)
 
     def send(self, **fields):

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include "lib/inc_hostport.h"
+
+/* Where the host ends and the port begins (NULL: there is none). False for neither form. */
+static bool split(const char *text, const char **host, size_t *len, const char **port)
+{
+	const char *colon = strrchr(text, ':'), *end;
+
+	*host = text;
+	*port = NULL;
+	if (*text == '[') {
+		end = strchr(text, ']');
+		if (!end || (end[1] && end[1] != ':'))
+			return false;
+		*host = text + 1;
+		*len = end - text - 1;
+		*port = end[1] ? end + 2 : NULL;
+	} else if (colon && strchr(text, ':') == colon) {
+		*len = colon - text;
+		*port = colon + 1;
+	} else {
+		*len = strlen(text); /* a name, or an IPv6 address without brackets */
+	}
+	return *len > 0;
+}
+
+/* getaddrinfo() would take any number, and let it wrap. */
+static bool take_port(const char *text, unsigned int *out)
+{
+	unsigned int v = 0;
+	const char *p;
+
+	for (p = text; *p >= '0' && *p <= '9' && v <= 65535; p++)
+		v = v * 10 + (*p - '0');
+	*out = v;
+	return p != text && !*p && v >= 1 && v <= 65535;
+}
+
+int inc_hostport_parse(const char *what, const char *text, unsigned int default_port,
+		       struct inc_hostport *out, struct inc_err *err)
+{
+	unsigned int port = default_port;
+	const char *host, *port_text;
+	size_t len;
+
+	if (!split(text, &host, &len, &port_text) || len >= sizeof(out->host))
+		return inc_err_set(err, EINVAL, "%s '%.300s': not HOST or HOST:PORT", what, text);
+	if (port_text && !take_port(port_text, &port))
+		return inc_err_set(err, EINVAL,
+				   "%s '%.300s': the port is not a number from 1 to 65535", what,
+				   text);
+	memcpy(out->host, host, len);
+	out->host[len] = 0;
+	snprintf(out->port, sizeof(out->port), "%u", port);
+	return 0;
+}
