@@ -5,9 +5,11 @@
 #include <ifaddrs.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 #include "lib/inc_log.h"
+#include "userspace/packet.h"
 #include "userspace/switchd.h"
 
 static int open_switch(struct inc_daemon *d, struct inc_err *err)
@@ -37,6 +39,51 @@ static int open_switch(struct inc_daemon *d, struct inc_err *err)
 	return ret ?: inc_slowpath_new(d->base, d->sw, &sp_opts, inc_event_notice, d, &d->sp, err);
 }
 
+/* An attribute of an interface; 0, or -1 where there is no such interface. */
+static int ask_interface(unsigned long what, const char *ifname, struct ifreq *ifr)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), ret = -1;
+
+	memset(ifr, 0, sizeof(*ifr));
+	strncpy(ifr->ifr_name, ifname, sizeof(ifr->ifr_name) - 1);
+	if (fd >= 0) {
+		ret = ioctl(fd, what, ifr);
+		close(fd);
+	}
+	return ret;
+}
+
+/* Before XDP is attached: some drivers take the link down for a moment then. */
+static void warn_down(const char *ifname)
+{
+	struct ifreq ifr;
+
+	if (ask_interface(SIOCGIFFLAGS, ifname, &ifr))
+		return;
+	if (!(ifr.ifr_flags & IFF_UP))
+		inc_warn("port %s is down: no host reaches it (ip link set dev %s up)", ifname,
+			 ifname);
+	else if (!(ifr.ifr_flags & IFF_RUNNING))
+		inc_warn("port %s has no carrier: no host reaches it", ifname);
+}
+
+/* Once per port. */
+static void warn_mtu(const struct inc_group_conf *conf, uint32_t i)
+{
+	unsigned int need = INC_FRAME_MAX - INC_ETH_LEN - INC_MAX_PAYLOAD + conf->payload;
+	const char *port = conf->conn[i].port;
+	struct ifreq ifr;
+	uint32_t k;
+
+	for (k = 0; k < i; k++)
+		if (!strcmp(conf->conn[k].port, port))
+			return;
+	if (!ask_interface(SIOCGIFMTU, port, &ifr) && (unsigned int)ifr.ifr_mtu < need)
+		inc_warn("port %s: MTU %d is too small for payload %u of communicator %u, whose "
+			 "packets have up to %u bytes",
+			 port, ifr.ifr_mtu, conf->payload, conf->communicator, need);
+}
+
 static int open_ports(struct inc_daemon *d, struct inc_err *err)
 {
 	const struct inc_settings *s = &d->conf.settings;
@@ -44,6 +91,7 @@ static int open_ports(struct inc_daemon *d, struct inc_err *err)
 	int ret;
 
 	for (i = 0; i < s->n_ports; i++) {
+		warn_down(s->port[i]);
 		ret = inc_switch_attach_port(d->sw, s->port[i], err);
 		ret = ret
 			      ?: inc_slowpath_add_port(
@@ -128,8 +176,10 @@ int inc_daemon_configure(struct inc_daemon *d, const struct inc_group_conf *conf
 		inc_switch_remove_group(d->sw, group, NULL);
 		return ret;
 	}
-	for (i = 0; i < conf->children; i++)
+	for (i = 0; i < conf->children; i++) {
 		warn_foreign_address(&conf->conn[i]);
+		warn_mtu(conf, i);
+	}
 	inc_info("communicator %u: %u children, payload %u, %u slots", conf->communicator,
 		 conf->children, conf->payload, conf->slots);
 	return 0;

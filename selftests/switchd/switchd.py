@@ -20,6 +20,7 @@ from libtest import (BUILD, TOP, Failure, Skip, case, command, expect, main,  # 
                      scratch, wait_for)
 
 SWITCHD = os.path.join(BUILD, "inc-switchd")
+ATTACH_LEGACY = os.path.join(BUILD, "selftests/switchd/attach-legacy")
 OTHER_XDP = os.path.join(BUILD, "selftests/switchd/other-xdp")
 RUN_DIR = "/run/inc"
 PIN_DIR = "/sys/fs/bpf/inc"
@@ -87,13 +88,13 @@ class Net:
 class Daemon:
     """inc-switchd in a namespace; its log goes to a file."""
 
-    def __init__(self, netns, directory, *args, instance=None, ready=True):
+    def __init__(self, netns, directory, *args, instance=None, ready=True, prefix=()):
         self.instance = instance or "t" + secrets.token_hex(3)
         self.log_path = os.path.join(directory, self.instance + ".log")
         read, write = os.pipe()
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
-                ["nsenter", f"--net=/run/netns/{netns}", SWITCHD, "--instance", self.instance,
+                ["nsenter", f"--net=/run/netns/{netns}", *prefix, SWITCHD, "--instance", self.instance,
                  "--ready-fd", str(write), *map(str, args)],
                 pass_fds=(write,), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         os.close(write)
