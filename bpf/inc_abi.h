@@ -103,9 +103,11 @@ struct inc_conn_state {
 	__u8 resv0[3];
 	__u64 rx_bytes;   /* payload bytes accepted */
 	__u64 duplicates; /* packets behind rx_next */
-	__u64 naks_sent;
-	__u64 rnrs_sent;
-	__u64 naks_received;
+	__u32 naks_sent;  /* these four modulo 2^32 */
+	__u32 rnrs_sent;
+	__u32 naks_received;
+	__u32 acks_received;    /* also those that say nothing new */
+	__u64 ack_named;        /* one past the result that the last ACK named, new or not */
 	union inc_mac mac;      /* of the peer, where frames to it go: configured, from the
 				 * kernel's neighbours, or what two frames running said */
 	union inc_mac mac_hint; /* what a frame said that disagreed, or what mac was before;
@@ -137,7 +139,8 @@ struct inc_group_cfg {
 	__u32 resv[7];
 };
 
-/* inc_group_state[group]. Writer: the last arriver of each chunk. */
+/* inc_group_state[group]. Writer: the last arriver of each chunk; the slow path, which may end the
+ * group (error, error_r). */
 struct inc_group_state {
 	/* Results before this r are complete. They are completed in order: the last arriver of r
 	 * keeps its connection busy until it has written this, and no later chunk is complete

@@ -47,6 +47,8 @@ inc_response(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_
 
 	if (type == INC_AETH_TYPE_ACK) {
 		st->tx_acked = kept;
+		st->ack_named = kept + (ahead < 0 ? ahead : 0);
+		st->acks_received++;
 		if (st->ack_asked > st->ack_sent)
 			return inc_answer_ack(ctx, pkt, m, INC_CTR_ANS_OWED);
 		return INC_CTR_ABS_ACK;

@@ -8,6 +8,7 @@
 #include <sys/un.h>
 #include "controller/incctl.h"
 #include "lib/inc_opt.h"
+#include "lib/inc_printable.h"
 
 static const struct command {
 	const char *name;
@@ -96,11 +97,12 @@ static int run(const struct command *command, const struct incctl_target *target
 		return 1;
 	}
 	if (json) {
-		json_dumpf(data, stdout, JSON_INDENT(2));
+		json_dumpf(data, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII);
 		putchar('\n');
-	} else {
-		command->print(data);
 	}
+	inc_printable_json(data);
+	if (!json)
+		command->print(data);
 	ret = judge(command, data, check);
 	json_decref(data);
 	if (fflush(stdout) || ferror(stdout)) {

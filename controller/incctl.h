@@ -6,6 +6,8 @@
 #include <jansson.h>
 #include "lib/inc_err.h"
 
+#define INCCTL_PORT 52200 /* of a controller, for tools */
+
 struct incctl_target {
 	const char *controller; /* HOST[:PORT] */
 	const char *socket;     /* path of a switch's socket; NULL: ask the controller */

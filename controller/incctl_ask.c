@@ -11,8 +11,9 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include "controller/incctl.h"
+#include "lib/inc_hostport.h"
 
-#define ANSWER_MAX (64u << 20) /* several switches' connections fit */
+#define ANSWER_MAX      (64u << 20) /* several switches' connections fit */
 
 static long long now_ms(void)
 {
@@ -80,15 +81,13 @@ static int connect_controller(const char *where, long long deadline_ms, struct i
 {
 	struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
 	struct addrinfo *list, *a;
-	const char *port = "52200", *colon = strchr(where, ':');
-	char host[256];
+	struct inc_hostport at;
 	int ret, fd = -1;
 
-	if (colon)
-		port = colon + 1;
-	snprintf(host, sizeof(host), "%.*s", colon ? (int)(colon - where) : (int)strlen(where),
-		 where);
-	ret = getaddrinfo(host, port, &hints, &list);
+	ret = inc_hostport_parse("controller", where, INCCTL_PORT, &at, err);
+	if (ret)
+		return ret;
+	ret = getaddrinfo(at.host, at.port, &hints, &list);
 	if (ret)
 		return inc_err_set(err, EINVAL, "controller %s: %s", where, gai_strerror(ret));
 	ret = -EHOSTUNREACH;
@@ -188,6 +187,7 @@ static bool is(const json_t *object, const char *key, const char *value)
 	return text && strcmp(text, value) == 0;
 }
 
+/* The answer as from a controller that has but this switch. */
 static json_t *wrap(const struct incctl_target *target, const json_t *answer)
 {
 	const char *base = strrchr(target->socket, '/');
@@ -200,31 +200,36 @@ static json_t *wrap(const struct incctl_target *target, const json_t *answer)
 	n = strlen(instance);
 	if (n > 5 && strcmp(instance + n - 5, ".sock") == 0)
 		instance[n - 5] = '\0';
-	return json_pack("[{s:s, s:O}]", "switch", name ? name : instance, "data", data);
+	return json_pack("[{s:s, s:O, s:O*}]", "switch", name ? name : instance, "data", data,
+			 "next", json_object_get(answer, "next"));
 }
 
-json_t *incctl_ask(const struct incctl_target *target, const char *what, struct inc_err *err)
+struct dialog {
+	const struct incctl_target *target;
+	const char *who;
+	struct reader reader;
+	long long deadline_ms;
+};
+
+/* One request, one answer: its data as from a controller. only and from: the rest of what one
+ * switch has, or NULL. */
+static json_t *ask(struct dialog *d, const char *what, const char *only, json_t *from,
+		   struct inc_err *err)
 {
-	const char *who = target->socket ? target->socket : target->controller;
-	const char *type = target->socket ? "answer" : "A";
-	long long deadline_ms = now_ms() + target->timeout_ms;
-	struct reader reader = {0};
-	json_t *request, *answer = NULL, *data = NULL;
+	const char *type = d->target->socket ? "answer" : "A";
+	json_t *request, *answer, *data = NULL;
 	int ret;
 
-	reader.fd = target->socket ? connect_switch(target->socket, deadline_ms, err)
-				   : connect_controller(target->controller, deadline_ms, err);
-	if (reader.fd < 0)
-		return NULL;
-	request = target->socket
-			  ? json_pack("{s:s, s:i, s:s}", "type", "query", "seq", 1, "what", what)
-			  : json_pack("{s:s, s:s}", "type", "A", "what", what);
-	ret = write_line(reader.fd, request, deadline_ms);
+	request = d->target->socket ? json_pack("{s:s, s:i, s:s, s:O*}", "type", "query", "seq", 1,
+						"what", what, "from", from)
+				    : json_pack("{s:s, s:s, s:s*, s:O*}", "type", "A", "what", what,
+						"switch", only, "from", from);
+	ret = write_line(d->reader.fd, request, d->deadline_ms);
 	json_decref(request);
 	if (ret)
 		goto fail;
 	for (;;) {
-		answer = read_line(&reader, deadline_ms, &ret);
+		answer = read_line(&d->reader, d->deadline_ms, &ret);
 		if (!answer)
 			goto fail;
 		if (is(answer, "type", type) || is(answer, "type", "error"))
@@ -234,21 +239,74 @@ json_t *incctl_ask(const struct incctl_target *target, const char *what, struct 
 	if (is(answer, "type", "error")) {
 		const char *text = json_string_value(json_object_get(answer, "message"));
 
-		inc_err_set(err, EIO, "%s: %s", who, text ? text : "error");
-		goto out;
+		inc_err_set(err, EIO, "%s: %s", d->who, text ? text : "error");
+		json_decref(answer);
+		return NULL;
 	}
-	data = target->socket ? wrap(target, answer) : json_incref(json_object_get(answer, "data"));
-	if (!json_is_array(data)) {
-		inc_err_set(err, EBADMSG, "%s: an answer without data", who);
-		json_decref(data);
-		data = NULL;
-	}
-	goto out;
-fail:
-	inc_err_set(err, -ret, "%s: %s", who, strerror(-ret));
-out:
+	data = d->target->socket ? wrap(d->target, answer)
+				 : json_incref(json_object_get(answer, "data"));
 	json_decref(answer);
-	free(reader.buf);
-	close(reader.fd);
+	if (json_is_array(data))
+		return data;
+	json_decref(data);
+	inc_err_set(err, EBADMSG, "%s: an answer without data", d->who);
+	return NULL;
+fail:
+	inc_err_set(err, -ret, "%s: %s", d->who, strerror(-ret));
+	return NULL;
+}
+
+/* A switch answers in pages: asks for the others, and puts them behind the first. */
+static int ask_rest(struct dialog *d, const char *what, json_t *slot, struct inc_err *err)
+{
+	const char *name = json_string_value(json_object_get(slot, "switch"));
+	json_t *next, *more, *page;
+	json_int_t last = 0;
+
+	while ((next = json_object_get(slot, "next"))) {
+		if (!name || !json_is_integer(next) || json_integer_value(next) <= last)
+			return inc_err_set(err, EBADMSG, "%s: an answer that goes on nowhere",
+					   d->who);
+		last = json_integer_value(next);
+		more = ask(d, what, name, next, err);
+		if (!more)
+			return -EIO;
+		page = json_array_get(more, 0);
+		json_array_extend(json_object_get(slot, "data"), json_object_get(page, "data"));
+		if (json_object_get(page, "error"))
+			json_object_set(slot, "error", json_object_get(page, "error"));
+		if (json_object_get(page, "next"))
+			json_object_set(slot, "next", json_object_get(page, "next"));
+		else
+			json_object_del(slot, "next");
+		json_decref(more);
+	}
+	return 0;
+}
+
+json_t *incctl_ask(const struct incctl_target *target, const char *what, struct inc_err *err)
+{
+	struct dialog d = {
+		.target = target,
+		.who = target->socket ? target->socket : target->controller,
+		.deadline_ms = now_ms() + target->timeout_ms,
+	};
+	json_t *data, *slot;
+	size_t i;
+
+	d.reader.fd = target->socket ? connect_switch(target->socket, d.deadline_ms, err)
+				     : connect_controller(target->controller, d.deadline_ms, err);
+	if (d.reader.fd < 0)
+		return NULL;
+	data = ask(&d, what, NULL, NULL, err);
+	json_array_foreach (data, i, slot) {
+		if (ask_rest(&d, what, slot, err)) {
+			json_decref(data);
+			data = NULL;
+			break;
+		}
+	}
+	free(d.reader.buf);
+	close(d.reader.fd);
 	return data;
 }

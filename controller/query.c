@@ -221,6 +221,8 @@ static void on_answer(struct inc_switch *sw, int code, const char *text, json_t 
 		if (!code && data) {
 			add_names(sw->ctl, data);
 			json_object_set(slot, "data", data);
+			if (json_object_get(reply, "next"))
+				json_object_set(slot, "next", json_object_get(reply, "next"));
 		} else {
 			json_object_set_new(slot, "error",
 					    json_string(code ? text : "an answer without data"));
@@ -230,8 +232,8 @@ static void on_answer(struct inc_switch *sw, int code, const char *text, json_t 
 		query_done(query);
 }
 
-/* only: the name of one switch, or "" */
-static void pass(struct inc_client *client, const char *what, const char *only)
+/* only: the name of one switch, or ""; from: NULL, or where its answer goes on */
+static void pass(struct inc_client *client, const char *what, const char *only, json_t *from)
 {
 	struct inc_ctl *ctl = client->ctl;
 	struct inc_query *query;
@@ -259,8 +261,10 @@ static void pass(struct inc_client *client, const char *what, const char *only)
 			continue;
 		slot = json_pack("{s:s}", "switch", inc_switch_name(sw));
 		json_array_append_new(query->data, slot);
-		ret = inc_switch_request(sw, json_pack("{s:s, s:s}", "type", "query", "what", what),
-					 on_answer, query->number);
+		ret = inc_switch_request(
+			sw,
+			json_pack("{s:s, s:s, s:O*}", "type", "query", "what", what, "from", from),
+			on_answer, query->number);
 		if (ret)
 			json_object_set_new(
 				slot, "error",
@@ -297,7 +301,7 @@ void inc_query_ask(struct inc_client *client, json_t *object)
 		if (questions[i].here)
 			answer(client, what, questions[i].here(client->ctl));
 		else
-			pass(client, what, only);
+			pass(client, what, only, json_object_get(object, "from"));
 		return;
 	}
 	inc_ndjson_send_error(client->conn, EINVAL, NULL, "no such question: '%.32s'", what);

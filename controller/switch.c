@@ -209,6 +209,7 @@ static int parse_hello(struct inc_switch_link *link, json_t *object, struct inc_
 static void take_hello(struct inc_switch_link *link, json_t *object)
 {
 	json_t *listed = json_object_get(object, "communicators");
+	json_t *failures = json_object_get(object, "failures");
 	struct inc_switch *sw = NULL;
 	struct inc_err err;
 	json_t *keep, *v;
@@ -250,6 +251,9 @@ static void take_hello(struct inc_switch_link *link, json_t *object)
 	inc_ndjson_send_new(link->conn, json_pack("{s:s, s:s, s:o}", "type", "welcome", "switch",
 						  inc_switch_name(sw), "keep", keep));
 	inc_comm_check_kept(sw, listed);
+	/* what failed while the switch had no controller */
+	json_array_foreach (failures, i, v)
+		inc_comm_event(sw, v);
 	inc_comm_switch_connected(sw);
 }
 

@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include "lib/inc_err.h"
+#include "lib/inc_printable.h"
 
 int inc_err_set(struct inc_err *err, int code, const char *fmt, ...)
 {
@@ -11,6 +12,7 @@ int inc_err_set(struct inc_err *err, int code, const char *fmt, ...)
 		va_start(ap, fmt);
 		vsnprintf(err->msg, sizeof(err->msg), fmt, ap);
 		va_end(ap);
+		inc_printable(err->msg);
 	}
 	return -code;
 }

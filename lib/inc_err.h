@@ -2,7 +2,8 @@
 /*
  * An error with its story. Functions that can fail for a reason a user should read
  * take a struct inc_err * (NULL: not wanted), fill it with one line that names the
- * object (file and line, interface, peer) and return -errno.
+ * object (file and line, interface, peer) and return -errno. What the line quotes is made
+ * printable (inc_printable.h).
  */
 #ifndef INC_ERR_H
 #define INC_ERR_H

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <jansson.h>
 #include "lib/inc_log.h"
+#include "lib/inc_printable.h"
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 
@@ -43,6 +44,7 @@ void inc_log(enum inc_log_level level, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
+	inc_printable(text); /* what a peer said may be quoted in it */
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	gmtime_r(&now.tv_sec, &tm);
@@ -53,7 +55,7 @@ void inc_log(enum inc_log_level level, const char *fmt, ...)
 		json_t *line =
 			json_pack("{s:s, s:s, s:s, s:s}", "time", time_text, "level",
 				  level_names[level], "program", log_program, "message", text);
-		/* text that is not UTF-8 cannot be packed: it goes out as a plain line */
+		/* without memory it goes out as a plain line */
 		char *out = line ? json_dumps(line, JSON_COMPACT) : NULL;
 
 		json_decref(line);
@@ -63,11 +65,6 @@ void inc_log(enum inc_log_level level, const char *fmt, ...)
 			errno = saved_errno;
 			return;
 		}
-	}
-	/* What a peer said may be quoted in the text: it must not forge further lines. */
-	for (char *p = text; *p; p++) {
-		if ((unsigned char)*p < 0x20 || *p == 0x7f)
-			*p = ' ';
 	}
 	fprintf(stderr, "%s %-5s %s: %s\n", time_text, level_names[level], log_program, text);
 	errno = saved_errno;

@@ -93,23 +93,30 @@ static void close_ext(struct inc_switch *sw)
 	sw->ext_obj = NULL;
 }
 
-/* Another program that libxdp cannot share the port with? */
+/* Refuses a port that another program, or another switch, has; says how to free it. */
 static int check_taken(uint32_t ifindex, const char *ifname, struct inc_err *err)
 {
 	struct xdp_multiprog *mp = xdp_multiprog__get_from_ifindex(ifindex);
-	struct xdp_program *prog;
+	struct xdp_program *prog = NULL;
 	int ret = 0;
 
 	if (libxdp_get_error(mp))
 		return 0; /* none, or one that the attempt itself will tell about */
 	if (xdp_multiprog__is_legacy(mp)) {
 		prog = xdp_multiprog__main_prog(mp);
-		ret = inc_err_set(err, EBUSY,
-				  "interface %s is taken by XDP program '%s' (id %u), which was "
-				  "not attached through libxdp: detach it first (ip link set dev "
-				  "%s xdp off)",
-				  ifname, xdp_program__name(prog), xdp_program__id(prog), ifname);
+		ret = inc_taken_error(ifindex, ifname, xdp_program__name(prog),
+				      xdp_program__id(prog),
+				      xdp_multiprog__attach_mode(mp) == XDP_MODE_SKB, err);
 	}
+	/* beside the program of another switch ours would not see its packets, nor get queues */
+	while (!ret && (prog = xdp_multiprog__next_prog(prog, mp)))
+		if (!strcmp(xdp_program__name(prog), INC_PROG_SWITCH))
+			ret = inc_err_set(err, EBUSY,
+					  "interface %s is taken by another switch, whose XDP "
+					  "program '%s' (id %u) is in libxdp's dispatcher: stop "
+					  "that switch, or xdp-loader unload %s --id %u",
+					  ifname, INC_PROG_SWITCH, xdp_program__id(prog), ifname,
+					  xdp_program__id(prog));
 	xdp_multiprog__close(mp);
 	return ret;
 }
@@ -126,6 +133,17 @@ static bool is_legacy(uint32_t ifindex)
 	legacy = xdp_multiprog__is_legacy(mp);
 	xdp_multiprog__close(mp);
 	return legacy;
+}
+
+/* Does a port hold the copy that libxdp has loaded? */
+static bool in_dispatcher(const struct inc_switch *sw)
+{
+	int i;
+
+	for (i = 0; i < INC_MAX_PORTS; i++)
+		if (sw->slot[i].used && sw->slot[i].port.attach == INC_ATTACH_LIBXDP)
+			return true;
+	return false;
 }
 
 static int attach_libxdp(struct inc_switch *sw, struct inc_port_slot *slot, struct inc_err *err)
@@ -149,7 +167,8 @@ static int attach_libxdp(struct inc_switch *sw, struct inc_port_slot *slot, stru
 	}
 	if (!ret && is_legacy(port->ifindex)) {
 		xdp_program__detach(sw->ext, port->ifindex, xdp_mode(port->generic), 0);
-		close_ext(sw); /* loaded for no dispatcher */
+		if (!in_dispatcher(sw))
+			close_ext(sw); /* loaded for no dispatcher */
 		ret = inc_err_set(&why, EOPNOTSUPP, "its dispatcher does not work here");
 	}
 	story = inc_capture_end();

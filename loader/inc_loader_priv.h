@@ -50,6 +50,10 @@ int inc_pin_all(struct inc_switch *sw, struct inc_err *err);
 int inc_pin_fd(struct inc_switch *sw, int fd, const char *name, struct inc_err *err);
 void inc_unpin(struct inc_switch *sw, const char *name);
 
+/* inc_taken.c: -EBUSY, with who has the port by this program, and the command that frees it. */
+int inc_taken_error(uint32_t ifindex, const char *ifname, const char *prog, uint32_t prog_id,
+		    bool generic, struct inc_err *err);
+
 /* inc_attach.c */
 void inc_attach_close(struct inc_switch *sw);
 /* Takes the program with this id out of every libxdp dispatcher that holds it, also of

@@ -146,6 +146,20 @@ static int clean_leftovers(struct inc_switch *sw, struct inc_err *err)
 	return 0;
 }
 
+/* The last instance that ends removes the root, perhaps between our two steps. */
+static int make_pin_dir(const char *dir, struct inc_err *err)
+{
+	for (;;) {
+		if (mkdir(INC_PIN_ROOT, 0700) && errno != EEXIST)
+			return inc_err_set(err, errno, "directory %s: %s", INC_PIN_ROOT,
+					   strerror(errno));
+		if (!mkdir(dir, 0700))
+			return 0;
+		if (errno != ENOENT)
+			return inc_err_set(err, errno, "directory %s: %s", dir, strerror(errno));
+	}
+}
+
 int inc_instance_claim(struct inc_switch *sw, struct inc_err *err)
 {
 	char dir[PATH_MAX];
@@ -156,10 +170,9 @@ int inc_instance_claim(struct inc_switch *sw, struct inc_err *err)
 	if (ret)
 		return ret;
 	pin_path(sw, NULL, dir);
-	if (mkdir(INC_PIN_ROOT, 0700) && errno != EEXIST)
-		return inc_err_set(err, errno, "directory %s: %s", INC_PIN_ROOT, strerror(errno));
-	if (mkdir(dir, 0700))
-		return inc_err_set(err, errno, "directory %s: %s", dir, strerror(errno));
+	ret = make_pin_dir(dir, err);
+	if (ret)
+		return ret;
 	sw->pinned = true;
 	return 0;
 }

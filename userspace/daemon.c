@@ -5,10 +5,12 @@
 #include <ifaddrs.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 #include "lib/inc_log.h"
 #include "userspace/neighbour.h"
+#include "userspace/packet.h"
 #include "userspace/switchd.h"
 
 static int open_switch(struct inc_daemon *d, struct inc_err *err)
@@ -38,6 +40,51 @@ static int open_switch(struct inc_daemon *d, struct inc_err *err)
 	return ret ?: inc_slowpath_new(d->base, d->sw, &sp_opts, inc_event_notice, d, &d->sp, err);
 }
 
+/* An attribute of an interface; 0, or -1 where there is no such interface. */
+static int ask_interface(unsigned long what, const char *ifname, struct ifreq *ifr)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), ret = -1;
+
+	memset(ifr, 0, sizeof(*ifr));
+	strncpy(ifr->ifr_name, ifname, sizeof(ifr->ifr_name) - 1);
+	if (fd >= 0) {
+		ret = ioctl(fd, what, ifr);
+		close(fd);
+	}
+	return ret;
+}
+
+/* Before XDP is attached: some drivers take the link down for a moment then. */
+static void warn_down(const char *ifname)
+{
+	struct ifreq ifr;
+
+	if (ask_interface(SIOCGIFFLAGS, ifname, &ifr))
+		return;
+	if (!(ifr.ifr_flags & IFF_UP))
+		inc_warn("port %s is down: no host reaches it (ip link set dev %s up)", ifname,
+			 ifname);
+	else if (!(ifr.ifr_flags & IFF_RUNNING))
+		inc_warn("port %s has no carrier: no host reaches it", ifname);
+}
+
+/* Once per port. */
+static void warn_mtu(const struct inc_group_conf *conf, uint32_t i)
+{
+	unsigned int need = INC_FRAME_MAX - INC_ETH_LEN - INC_MAX_PAYLOAD + conf->payload;
+	const char *port = conf->conn[i].port;
+	struct ifreq ifr;
+	uint32_t k;
+
+	for (k = 0; k < i; k++)
+		if (!strcmp(conf->conn[k].port, port))
+			return;
+	if (!ask_interface(SIOCGIFMTU, port, &ifr) && (unsigned int)ifr.ifr_mtu < need)
+		inc_warn("port %s: MTU %d is too small for payload %u of communicator %u, whose "
+			 "packets have up to %u bytes",
+			 port, ifr.ifr_mtu, conf->payload, conf->communicator, need);
+}
+
 static int open_ports(struct inc_daemon *d, struct inc_err *err)
 {
 	const struct inc_settings *s = &d->conf.settings;
@@ -45,6 +92,7 @@ static int open_ports(struct inc_daemon *d, struct inc_err *err)
 	int ret;
 
 	for (i = 0; i < s->n_ports; i++) {
+		warn_down(s->port[i]);
 		ret = inc_switch_attach_port(d->sw, s->port[i], err);
 		ret = ret
 			      ?: inc_slowpath_add_port(
@@ -150,8 +198,10 @@ int inc_daemon_configure(struct inc_daemon *d, const struct inc_group_conf *conf
 	ret = inc_switch_start_group(d->sw, group, err);
 	if (ret)
 		goto forget;
-	for (i = 0; i < conf->children; i++)
+	for (i = 0; i < conf->children; i++) {
 		warn_foreign_address(&conf->conn[i]);
+		warn_mtu(conf, i);
+	}
 	inc_info("communicator %u: %u children, payload %u, %u slots", conf->communicator,
 		 conf->children, conf->payload, conf->slots);
 	return 0;
@@ -172,6 +222,7 @@ int inc_daemon_remove(struct inc_daemon *d, uint32_t communicator, struct inc_er
 		return inc_err_set(err, ENOENT, "no communicator %u", communicator);
 	results = inc_switch_group_state(d->sw)[group].tx_next;
 	inc_slowpath_remove_group(d->sp, group);
+	inc_event_forget(d, communicator);
 	ret = inc_switch_remove_group(d->sw, group, err);
 	if (!ret)
 		inc_info("communicator %u removed after %llu results", communicator,
@@ -232,8 +283,9 @@ int inc_daemon_start(struct inc_daemon *d, struct inc_err *err)
 	if (ret || d->opt.check_only)
 		return ret;
 	d->events = json_array();
+	d->failures = json_array();
 	d->base = event_base_new();
-	if (!d->events || !d->base)
+	if (!d->events || !d->failures || !d->base)
 		return inc_err_set(err, ENOMEM, "no event loop");
 	ret = open_switch(d, err);
 	ret = ret ?: open_ports(d, err);
@@ -278,5 +330,6 @@ void inc_daemon_stop(struct inc_daemon *d)
 	if (d->base)
 		event_base_free(d->base);
 	json_decref(d->events);
+	json_decref(d->failures);
 	inc_config_free(&d->conf);
 }

@@ -1,7 +1,126 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* What has happened: for the log, for who asks, and for the controller, now or when it is back. */
+#include <string.h>
 #include <time.h>
 #include "lib/inc_log.h"
 #include "userspace/switchd.h"
+
+static const char *kind_of(const json_t *event)
+{
+	return json_string_value(json_object_get(event, "event"));
+}
+
+static json_int_t communicator_of(const json_t *event)
+{
+	return json_integer_value(json_object_get(event, "communicator"));
+}
+
+static size_t count_kind(const json_t *events, const char *kind)
+{
+	const json_t *e;
+	size_t i, n = 0;
+
+	json_array_foreach (events, i, e)
+		n += !strcmp(kind_of(e), kind);
+	return n;
+}
+
+/* The oldest of the kind that has most makes room, so that no kind pushes out another. */
+static void keep(json_t *events, json_t *event)
+{
+	size_t i, n, most = 0, oldest = 0;
+	const json_t *e;
+
+	if (json_array_size(events) >= INC_EVENTS_KEPT) {
+		json_array_foreach (events, i, e) {
+			n = count_kind(events, kind_of(e));
+			if (n > most) {
+				most = n;
+				oldest = i;
+			}
+		}
+		json_array_remove(events, oldest);
+	}
+	json_array_append(events, event);
+}
+
+/* Once per communicator, kind and rank: a host may be unresponsive again and again. */
+static void remember(struct inc_daemon *d, json_t *event)
+{
+	const json_t *e;
+	size_t i;
+
+	json_array_foreach (d->failures, i, e)
+		if (communicator_of(e) == communicator_of(event) &&
+		    !strcmp(kind_of(e), kind_of(event)) &&
+		    json_equal(json_object_get(e, "ranks"), json_object_get(event, "ranks"))) {
+			json_array_set(d->failures, i, event);
+			return;
+		}
+	json_array_append(d->failures, event);
+}
+
+void inc_event_forget(struct inc_daemon *d, uint32_t communicator)
+{
+	size_t i = json_array_size(d->failures);
+
+	while (i--)
+		if (communicator_of(json_array_get(d->failures, i)) == communicator)
+			json_array_remove(d->failures, i);
+}
+
+/* A host that was unresponsive may have been heard since. */
+static bool stands(const struct inc_daemon *d, const json_t *event)
+{
+	json_int_t rank = json_integer_value(json_object_get(event, "rank"));
+	int group = inc_switch_find_group(d->sw, communicator_of(event));
+	const struct inc_group_cfg *cfg;
+	struct inc_conn_stats stats;
+	uint32_t c;
+
+	if (strcmp(kind_of(event), "unresponsive"))
+		return true;
+	cfg = group < 0 ? NULL : inc_switch_group(d->sw, group);
+	for (c = 0; cfg && c < cfg->children; c++)
+		if (inc_switch_conn(d->sw, cfg->conn_base + c)->rank == rank)
+			return inc_slowpath_conn_stats(d->sp, group, c, &stats) &&
+			       stats.unresponsive;
+	return false;
+}
+
+static bool holds(const json_t *list, const json_t *event)
+{
+	const json_t *e;
+	size_t i;
+
+	json_array_foreach (list, i, e)
+		if (e == event)
+			return true;
+	return false;
+}
+
+static bool holds_communicator(const json_t *list, json_int_t number)
+{
+	const json_t *e;
+	size_t i;
+
+	json_array_foreach (list, i, e)
+		if (communicator_of(e) == number)
+			return true;
+	return false;
+}
+
+json_t *inc_event_failures(const struct inc_daemon *d, const json_t *told)
+{
+	json_t *list = json_array(), *e;
+	size_t i;
+
+	json_array_foreach (d->failures, i, e)
+		if (stands(d, e) &&
+		    !(told ? holds(told, e) : holds_communicator(list, communicator_of(e))))
+			json_array_append(list, e);
+	return list;
+}
 
 void inc_event_notice(void *arg, const char *event, uint32_t group, uint32_t mask, uint64_t r,
 		      const char *text)
@@ -33,9 +152,8 @@ void inc_event_notice(void *arg, const char *event, uint32_t group, uint32_t mas
 		return;
 	if (json_array_size(ranks))
 		json_object_set(object, "rank", json_array_get(ranks, 0));
-	if (json_array_size(d->events) >= INC_EVENTS_KEPT)
-		json_array_remove(d->events, 0);
-	json_array_append(d->events, object);
+	keep(d->events, object);
+	remember(d, object);
 	if (d->client)
 		inc_client_event(d->client, object);
 	else

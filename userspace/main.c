@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include "lib/inc_log.h"
@@ -11,33 +12,55 @@ static void on_signal(evutil_socket_t number, short what, void *arg)
 	event_base_loopbreak(arg);
 }
 
+/* Whatever asks a process to end: the programs, pins and files must go with it. A terminal
+ * that closes sends SIGHUP. */
+static const int stop_signals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+
+#define STOP_SIGNALS (sizeof(stop_signals) / sizeof(stop_signals[0]))
+
+/* nohup has it so. */
+static bool is_ignored(int number)
+{
+	struct sigaction action;
+
+	return number == SIGHUP && !sigaction(number, NULL, &action) &&
+	       action.sa_handler == SIG_IGN;
+}
+
 /* A signal while the daemon starts waits until its handler stands, and stops it then. */
 static void hold_signals(int how)
 {
 	sigset_t set;
+	size_t i;
 
 	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
+	for (i = 0; i < STOP_SIGNALS; i++)
+		sigaddset(&set, stop_signals[i]);
 	sigprocmask(how, &set, NULL);
 }
 
 static int run(struct inc_daemon *d)
 {
-	struct event *term = evsignal_new(d->base, SIGTERM, on_signal, d->base);
-	struct event *intr = evsignal_new(d->base, SIGINT, on_signal, d->base);
+	struct event *stop[STOP_SIGNALS] = {};
+	bool ready = true;
 	int ret = 1;
+	size_t i;
 
-	if (term && intr && !event_add(term, NULL) && !event_add(intr, NULL)) {
+	for (i = 0; i < STOP_SIGNALS; i++) {
+		if (is_ignored(stop_signals[i]))
+			continue;
+		stop[i] = evsignal_new(d->base, stop_signals[i], on_signal, d->base);
+		ready = ready && stop[i] && !event_add(stop[i], NULL);
+	}
+	if (ready) {
 		hold_signals(SIG_UNBLOCK);
 		ret = event_base_dispatch(d->base) < 0;
 	}
 	if (ret)
 		inc_error("the event loop does not run");
-	if (term)
-		event_free(term);
-	if (intr)
-		event_free(intr);
+	for (i = 0; i < STOP_SIGNALS; i++)
+		if (stop[i])
+			event_free(stop[i]);
 	return ret;
 }
 

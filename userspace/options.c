@@ -36,8 +36,9 @@ static const char usage_text[] =
 	"  --check                only check the file, touch nothing\n"
 	"  --help, --version\n"
 	"\n"
-	"Logs to stderr; INC_LOG_LEVEL=error|warn|info|debug, INC_LOG_JSON=1. SIGTERM and SIGINT\n"
-	"stop it and leave nothing behind. Exit codes: 0 stopped, 1 failure, 2 usage.\n";
+	"Logs to stderr; INC_LOG_LEVEL=error|warn|info|debug, INC_LOG_JSON=1. SIGTERM, SIGINT,\n"
+	"SIGHUP and SIGQUIT stop it and leave nothing behind. Exit codes: 0 stopped, 1 failure, 2 "
+	"usage.\n";
 
 enum {
 	OPT_CONFIG = 256,

@@ -13,14 +13,24 @@
 #include <unistd.h>
 #include "userspace/switchd.h"
 
+/* Connections of one page, at least: 250 KB of JSON, of the 1 MiB that a line may have. */
+#define PAGE_CONNECTIONS 512
+
 #define LOAD(p) __atomic_load_n(&(p), __ATOMIC_ACQUIRE)
+
+/* Of an answer that one line cannot hold. In groups of the switch, which stay where they are when
+ * others come and go. */
+struct inc_page {
+	uint32_t from;
+	uint32_t next; /* 0: there is no more */
+};
 
 static json_t *count(uint64_t v)
 {
 	return json_integer((json_int_t)v);
 }
 
-static json_t *query_status(struct inc_daemon *d, struct inc_err *err)
+static json_t *query_status(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
 {
 	const struct inc_switch_port *port = inc_switch_port_at(d->sw, 0);
 	const struct inc_slowpath_stats *s = inc_slowpath_stats(d->sp);
@@ -48,7 +58,7 @@ static json_t *query_status(struct inc_daemon *d, struct inc_err *err)
 		"naks_sent", (json_int_t)s->naks_sent);
 }
 
-static json_t *query_counters(struct inc_daemon *d, struct inc_err *err)
+static json_t *query_counters(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
 {
 	json_t *list = json_array();
 	struct inc_counters c;
@@ -139,7 +149,7 @@ static void read_port_stats(const char *ifname, struct port_stats *s)
 		fclose(f);
 }
 
-static json_t *query_ports(struct inc_daemon *d, struct inc_err *err)
+static json_t *query_ports(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
 {
 	json_t *list = inc_query_port_list(d), *v;
 	const struct inc_switch_port *port;
@@ -204,14 +214,24 @@ static json_t *conn_json(struct inc_daemon *d, uint32_t g, uint32_t child)
 typedef void (*group_fn)(struct inc_daemon *d, uint32_t g, const struct inc_group_cfg *cfg,
 			 json_t *list);
 
-static json_t *each_group(struct inc_daemon *d, group_fn fn)
+/* From group page->from on, whole groups, until the page is full. */
+static json_t *each_group(struct inc_daemon *d, struct inc_page *page, group_fn fn)
 {
-	uint32_t max = inc_switch_get_opts(d->sw)->max_groups, g;
+	uint32_t max = inc_switch_get_opts(d->sw)->max_groups, g, n = 0;
+	const struct inc_group_cfg *cfg;
 	json_t *list = json_array();
 
-	for (g = 0; g < max; g++)
-		if (inc_switch_group(d->sw, g))
-			fn(d, g, inc_switch_group(d->sw, g), list);
+	for (g = page->from; g < max; g++) {
+		cfg = inc_switch_group(d->sw, g);
+		if (!cfg)
+			continue;
+		if (n >= PAGE_CONNECTIONS) {
+			page->next = g;
+			break;
+		}
+		fn(d, g, cfg, list);
+		n += cfg->children;
+	}
 	return list;
 }
 
@@ -224,9 +244,9 @@ static void add_connections(struct inc_daemon *d, uint32_t g, const struct inc_g
 		json_array_append_new(list, conn_json(d, g, c));
 }
 
-static json_t *query_connections(struct inc_daemon *d, struct inc_err *err)
+static json_t *query_connections(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
 {
-	return each_group(d, add_connections);
+	return each_group(d, page, add_connections);
 }
 
 static void add_communicator(struct inc_daemon *d, uint32_t g, const struct inc_group_cfg *cfg,
@@ -241,9 +261,9 @@ static void add_communicator(struct inc_daemon *d, uint32_t g, const struct inc_
 					      count(LOAD(st->tx_next)), "error", (int)st->error));
 }
 
-static json_t *query_communicators(struct inc_daemon *d, struct inc_err *err)
+static json_t *query_communicators(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
 {
-	return each_group(d, add_communicator);
+	return each_group(d, page, add_communicator);
 }
 
 /* The oldest incomplete chunk, where somebody has given and somebody has not. */
@@ -276,21 +296,22 @@ static void add_waiting(struct inc_daemon *d, uint32_t g, const struct inc_group
 					      "arrived", arrived, "missing", missing));
 }
 
-static json_t *query_waiting(struct inc_daemon *d, struct inc_err *err)
+static json_t *query_waiting(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
 {
-	return each_group(d, add_waiting);
+	return each_group(d, page, add_waiting);
 }
 
-static json_t *query_events(struct inc_daemon *d, struct inc_err *err)
+static json_t *query_events(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
 {
 	return json_incref(d->events);
 }
 
-json_t *inc_query(struct inc_daemon *d, const char *what, struct inc_err *err)
+static json_t *query(struct inc_daemon *d, const char *what, struct inc_page *page,
+		     struct inc_err *err)
 {
 	static const struct {
 		const char *what;
-		json_t *(*fn)(struct inc_daemon *d, struct inc_err *err);
+		json_t *(*fn)(struct inc_daemon *d, struct inc_page *page, struct inc_err *err);
 	} queries[] = {
 		{"status", query_status},
 		{"counters", query_counters},
@@ -306,10 +327,9 @@ json_t *inc_query(struct inc_daemon *d, const char *what, struct inc_err *err)
 	for (i = 0; i < sizeof(queries) / sizeof(queries[0]); i++) {
 		if (strcmp(queries[i].what, what))
 			continue;
-		if (err)
-			err->msg[0] = 0;
-		data = queries[i].fn(d, err);
-		if (!data && err && !err->msg[0])
+		err->msg[0] = 0;
+		data = queries[i].fn(d, page, err);
+		if (!data && !err->msg[0])
 			inc_err_set(err, ENOMEM, "no memory for the answer");
 		return data;
 	}
@@ -320,10 +340,15 @@ json_t *inc_query(struct inc_daemon *d, const char *what, struct inc_err *err)
 void inc_query_answer(struct inc_daemon *d, struct inc_ndjson *conn, json_t *request)
 {
 	const char *what = json_string_value(json_object_get(request, "what"));
-	json_t *seq = json_object_get(request, "seq"), *data, *answer;
+	json_t *seq = json_object_get(request, "seq"), *data = NULL, *answer;
+	const json_t *from = json_object_get(request, "from");
+	struct inc_page page = {.from = json_integer_value(from)};
 	struct inc_err err = {};
 
-	data = inc_query(d, what ?: "", &err);
+	if (from && (!json_is_integer(from) || json_integer_value(from) != page.from))
+		inc_err_set(&err, EINVAL, "'from' is not a number that an answer called 'next'");
+	else
+		data = query(d, what ?: "", &page, &err);
 	if (!data) {
 		inc_ndjson_send_error(conn, EINVAL, seq ? json_pack("{s:O}", "seq", seq) : NULL,
 				      "%s", err.msg);
@@ -332,5 +357,7 @@ void inc_query_answer(struct inc_daemon *d, struct inc_ndjson *conn, json_t *req
 	answer = json_pack("{s:s, s:s, s:o}", "type", "answer", "what", what, "data", data);
 	if (answer && seq)
 		json_object_set(answer, "seq", seq);
+	if (answer && page.next)
+		json_object_set_new(answer, "next", json_integer(page.next));
 	inc_ndjson_send_new(conn, answer);
 }

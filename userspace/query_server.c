@@ -11,6 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 #include <event2/listener.h>
+#include "lib/inc_listen.h"
 #include "lib/inc_log.h"
 #include "userspace/switchd.h"
 
@@ -122,6 +123,7 @@ int inc_query_server_start(struct inc_daemon *d, struct inc_query_server **out, 
 		unlink(s->path);
 		goto fail_fd;
 	}
+	inc_listener_guard(s->listener);
 	*out = s;
 	return 0;
 

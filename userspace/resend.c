@@ -14,10 +14,9 @@
 #include "lib/inc_roce.h"
 #include "userspace/slowpath_priv.h"
 
-#define BURST          64 /* packets sent beyond what is acknowledged */
-#define MAX_BACKOFF    10 /* doublings; rto_max bounds the time */
-#define UNRESPONSIVE   8  /* timeouts in a row ... */
-#define UNRESPONSIVE_S 10 /* ... and seconds without progress, both */
+#define BURST       64 /* packets sent beyond what is acknowledged */
+#define MAX_BACKOFF 10 /* doublings; rto_max bounds the time */
+#define FREE_NAKS   3  /* without progress, each answered by a burst */
 
 static struct inc_xsk *xsk_of(struct inc_slowpath *sp, const struct sp_conn *c)
 {
@@ -114,9 +113,7 @@ int sp_send_result(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, 
 	return 0;
 }
 
-/* The same for a result that was sent before. */
-static int resend(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t r,
-		  bool ackreq)
+int sp_resend(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t r, bool ackreq)
 {
 	int ret = sp_send_result(sp, g, child, r, ackreq);
 
@@ -205,7 +202,7 @@ static void take_progress(struct inc_slowpath *sp, struct sp_conn *c, uint64_t a
 	if (acked > c->acked) {
 		c->acked = acked;
 		c->progress_ns = now;
-		c->backoff = 0;
+		c->backoff = c->asked = 0;
 		c->stats.unresponsive = false;
 		if (c->sample_r && acked >= c->sample_r) {
 			/* Karn: what was sent again tells nothing about the time */
@@ -235,7 +232,7 @@ static void send_burst(struct inc_slowpath *sp, struct sp_group *g, uint32_t chi
 	if (limit > c->resend_end)
 		limit = c->resend_end;
 	while (c->resend_next < limit) {
-		ret = resend(sp, g, child, c->resend_next, c->resend_next + 1 == limit);
+		ret = sp_resend(sp, g, child, c->resend_next, c->resend_next + 1 == limit);
 		if (ret == -EAGAIN)
 			break;
 		c->resend_next++;
@@ -243,13 +240,29 @@ static void send_burst(struct inc_slowpath *sp, struct sp_group *g, uint32_t chi
 	}
 }
 
-static void time_out(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t tx_next,
-		     uint64_t now)
+/* Who neither answers timeouts nor gets on with what it asks for is given up. */
+static void judge(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t now)
 {
 	struct sp_conn *c = &g->conn[child];
 	char text[160];
 
-	if (resend(sp, g, child, c->acked, true) == -EAGAIN)
+	if (c->stats.unresponsive || c->backoff + c->asked < UNRESPONSIVE ||
+	    now - c->progress_ns < UNRESPONSIVE_S * 1000 * MS_NS)
+		return;
+	c->stats.unresponsive = true;
+	snprintf(text, sizeof(text),
+		 "rank %u has not acknowledged result %llu for %llu ms (%u timeouts, %u NAKs)",
+		 conn_cfg(sp, c)->rank, (unsigned long long)c->acked,
+		 (unsigned long long)((now - c->progress_ns) / MS_NS), c->backoff, c->asked);
+	sp->notice(sp->arg, "unresponsive", g->index, 1u << child, c->acked, text);
+}
+
+static void time_out(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t tx_next,
+		     uint64_t now)
+{
+	struct sp_conn *c = &g->conn[child];
+
+	if (sp_resend(sp, g, child, c->acked, true) == -EAGAIN)
 		return;
 	c->probe_end = tx_next;
 	c->resend_next = c->resend_end = 0;
@@ -258,27 +271,40 @@ static void time_out(struct inc_slowpath *sp, struct sp_group *g, uint32_t child
 	sp->stats.timeouts++;
 	if (c->backoff < MAX_BACKOFF)
 		c->backoff++;
-	if (c->backoff >= UNRESPONSIVE && !c->stats.unresponsive &&
-	    now - c->progress_ns >= UNRESPONSIVE_S * 1000 * MS_NS) {
-		c->stats.unresponsive = true;
-		snprintf(text, sizeof(text),
-			 "rank %u has not acknowledged result %llu for %llu ms (%u timeouts)",
-			 conn_cfg(sp, c)->rank, (unsigned long long)c->acked,
-			 (unsigned long long)((now - c->progress_ns) / MS_NS), c->backoff);
-		sp->notice(sp->arg, "unresponsive", g->index, 1u << child, c->acked, text);
-	}
 }
 
-void sp_go_back(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t r)
+void sp_go_back(struct inc_slowpath *sp, struct sp_group *g, uint32_t child)
 {
 	struct sp_conn *c = &g->conn[child];
 
-	c->acked = r > c->acked ? r : c->acked;
-	c->progress_ns = now_ns();
-	c->backoff = 0;
 	c->probe_end = 0;
 	c->resend_next = c->acked;
 	c->resend_end = LOAD(group_state(sp, g)->tx_next);
+}
+
+bool sp_asked(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t r,
+	      uint64_t hold_ns)
+{
+	struct sp_conn *c = &g->conn[child];
+	uint64_t now = now_ns();
+
+	if (r > c->acked) {
+		c->acked = r;
+		c->progress_ns = now;
+		c->backoff = c->asked = 0;
+		c->stats.unresponsive = false;
+	}
+	c->asked++;
+	/* who asks on and on for one result gets it from the timer, which backs off */
+	if (c->asked > FREE_NAKS && !hold_ns)
+		return false;
+	sp_go_back(sp, g, child);
+	if (c->asked > FREE_NAKS && c->resend_next < c->resend_end) {
+		c->probe_end = c->resend_end;
+		c->resend_end = c->resend_next + 1;
+	}
+	c->hold_until = hold_ns ? now + hold_ns : 0;
+	return true;
 }
 
 bool sp_conn_tick(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t now)
@@ -292,6 +318,7 @@ bool sp_conn_tick(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, u
 	if (st->error)
 		return false;
 	owed = pay_owed(sp, g, child, now);
+	owed |= sp_doubt_tick(sp, g, child, now);
 	/* who gives chunk r + slots has received result r */
 	if (rx_next > slots && rx_next - slots > acked)
 		acked = rx_next - slots;
@@ -300,6 +327,7 @@ bool sp_conn_tick(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, u
 	if (tx_next <= c->acked) {
 		c->outstanding = false;
 		c->resend_next = c->resend_end = c->probe_end = 0;
+		c->asked = 0;
 		return owed;
 	}
 	/* the last tick may be long ago: the time runs from where the result was seen */
@@ -307,6 +335,7 @@ bool sp_conn_tick(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, u
 		c->outstanding = true;
 		c->progress_ns = now;
 	}
+	judge(sp, g, child, now);
 	if (now < c->hold_until)
 		return true;
 	if (c->resend_next < c->acked)

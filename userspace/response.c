@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <bpf/bpf.h>
-#include "lib/inc_log.h"
 #include "lib/inc_roce.h"
 #include "userspace/slowpath_priv.h"
 
@@ -30,6 +29,7 @@ void sp_on_frame(const uint8_t *frame, size_t len, void *arg)
 	struct inc_aeth_frame pkt;
 	struct sp_group *g;
 	struct sp_conn *c;
+	uint64_t acked;
 	uint32_t child;
 	int64_t r;
 
@@ -45,61 +45,29 @@ void sp_on_frame(const uint8_t *frame, size_t len, void *arg)
 	}
 	c = &g->conn[child];
 	/* the packet number nearest to what is acknowledged */
-	r = LOAD(conn_state(sp, c)->tx_acked);
+	acked = LOAD(conn_state(sp, c)->tx_acked);
+	r = acked;
 	r += inc_psn_diff(pkt.psn, conn_cfg(sp, c)->tx_start_psn + (uint32_t)r);
-	if (r < (int64_t)c->acked || (uint64_t)r > LOAD(group_state(sp, g)->tx_next))
-		return; /* overtaken by an ACK, or of nothing that was sent */
-	if ((pkt.syndrome & INC_AETH_TYPE_MASK) == INC_AETH_TYPE_RNR) {
+	if (r > (int64_t)LOAD(group_state(sp, g)->tx_next))
+		return; /* of nothing that was sent */
+	acked = c->acked > acked ? c->acked : acked;
+	if (r < (int64_t)acked) {
+		/* an RNR NAK was overtaken by an ACK: nobody waits for what it asks */
+		if (pkt.syndrome == INC_AETH_NAK_SEQ && r >= 0)
+			sp_doubt(sp, g, child, r, acked);
+	} else if ((pkt.syndrome & INC_AETH_TYPE_MASK) == INC_AETH_TYPE_RNR) {
 		sp->stats.rnrs_served++;
-		sp_go_back(sp, g, child, r);
-		c->hold_until = now_ns() + inc_rnr_timeout_ns(pkt.syndrome);
+		sp_asked(sp, g, child, r, inc_rnr_timeout_ns(pkt.syndrome));
 	} else if (pkt.syndrome == INC_AETH_NAK_SEQ) {
-		sp->stats.naks_served++;
-		sp_go_back(sp, g, child, r);
-		c->hold_until = 0;
-		sp_conn_tick(sp, g, child, now_ns());
-		sp_flush(sp);
+		if (sp_asked(sp, g, child, r, 0)) {
+			sp->stats.naks_served++;
+			sp_conn_tick(sp, g, child, now_ns());
+			sp_flush(sp);
+		}
+	} else {
+		sp_tell_refusal(sp, g, child, r, pkt.syndrome);
 	}
-	/* fatal ones come as events too, and are told there */
 	sp_hurry(sp);
-}
-
-/* "rank 1: collective 0, operator 0, type 0, sequence 7, 1024 bytes" */
-static int describe(const struct inc_slowpath *sp, const struct sp_group *g, uint32_t child,
-		    uint64_t r, char *text, size_t size)
-{
-	const struct inc_buf *row = sp_contrib(sp, g, child, r);
-
-	return snprintf(text, size,
-			"rank %u called collective %u operator %u type %u root %u sequence %u with "
-			"%u bytes",
-			conn_cfg(sp, &g->conn[child])->rank, INC_DESC_COLL(row->desc),
-			INC_DESC_OP(row->desc), INC_DESC_DTYPE(row->desc), INC_DESC_ROOT(row->desc),
-			INC_DESC_SEQ(row->desc), row->len);
-}
-
-static void on_mismatch(struct inc_slowpath *sp, struct sp_group *g, const struct inc_event *e)
-{
-	char text[320];
-	uint32_t c;
-	int n;
-
-	for (c = 0; c < g->cfg.children; c++) {
-		const struct sp_conn *conn = &g->conn[c];
-		uint32_t psn = conn_cfg(sp, conn)->rx_start_psn +
-			       (uint32_t)LOAD(conn_state(sp, conn)->rx_next);
-
-		if (!sp_send_aeth(sp, g, c, INC_AETH_NAK_OPERATION, psn))
-			sp->stats.naks_sent++;
-	}
-	n = describe(sp, g, 0, e->r, text, sizeof(text));
-	c = e->mask ? __builtin_ctz(e->mask) : 0;
-	if (c && c < g->cfg.children && n > 0 && (size_t)n + 8 < sizeof(text)) {
-		strcpy(text + n, ", but ");
-		n += 6;
-		describe(sp, g, c, e->r, text + n, sizeof(text) - n);
-	}
-	sp->notice(sp->arg, "mismatch", g->index, e->mask, e->r, text);
 }
 
 static void on_pending(struct inc_slowpath *sp, struct sp_group *g, uint64_t r)
@@ -109,45 +77,43 @@ static void on_pending(struct inc_slowpath *sp, struct sp_group *g, uint64_t r)
 	sp->stats.results_pending++;
 	for (c = 0; c < g->cfg.children; c++)
 		if (sp_send_result(sp, g, c, r, false) == -EAGAIN)
-			sp_go_back(sp, g, c, g->conn[c].acked);
+			sp_go_back(sp, g, c);
 }
 
+/*
+ * The events say at once what the maps say as well: what failed stands in the states, and a
+ * result that is pending is sent by the timer. So one that the full ring had no room for is
+ * late, not lost.
+ */
 int sp_on_event(void *arg, void *data, size_t size)
 {
 	struct inc_slowpath *sp = arg;
 	struct inc_event e;
 	struct sp_group *g;
 	uint32_t child;
-	char text[160];
+	int ret;
 
+	ret = --sp->ring_budget ? 0 : -EAGAIN; /* ends this call; the rest stays in the ring */
 	if (size < sizeof(e))
-		return 0;
+		return ret;
 	memcpy(&e, data, sizeof(e));
 	g = e.group < sp->max_groups ? sp->group[e.group] : NULL;
 	if (!g)
-		return 0; /* of a group just removed */
+		return ret; /* of a group just removed */
 	child = e.conn - g->cfg.conn_base;
 	if (child >= g->cfg.children)
-		return 0;
+		return ret;
 	switch (e.type) {
-	case INC_EVENT_MISMATCH:
-		on_mismatch(sp, g, &e);
-		break;
 	case INC_EVENT_RESULT_PENDING:
 		on_pending(sp, g, e.r);
 		break;
-	case INC_EVENT_CONN_ERROR:
-		snprintf(text, sizeof(text),
-			 "rank %u sent an invalid request as packet %llu: NAK 0x%02x ends its "
-			 "connection",
-			 conn_cfg(sp, &g->conn[child])->rank, (unsigned long long)e.r, e.arg);
-		sp->notice(sp->arg, "connection_error", e.group, 1u << child, e.r, text);
-		break;
 	case INC_EVENT_PEER_NAK:
-		snprintf(text, sizeof(text), "rank %u refused result %llu with NAK 0x%02x",
-			 conn_cfg(sp, &g->conn[child])->rank, (unsigned long long)e.r, e.arg);
-		sp->notice(sp->arg, "peer_nak", e.group, 1u << child, e.r, text);
+		sp_tell_refusal(sp, g, child, e.r, e.arg);
+		break;
+	case INC_EVENT_MISMATCH:
+	case INC_EVENT_CONN_ERROR:
+		sp_watch_failures(sp, g, now_ns());
 		break;
 	}
-	return 0;
+	return ret;
 }

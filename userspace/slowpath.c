@@ -12,8 +12,10 @@
  * when they are read. */
 #define TICK_BUSY_MS 1
 #define TICK_IDLE_MS 10
-/* Before the first sample, in units of rto_min. */
-#define FIRST_RTO 4
+/* Events taken at a time: a flood of them must not hold up the timers. */
+#define RING_BATCH 256
+/* As many fit the ring. */
+#define RING_EVENTS (64 * 1024 / sizeof(struct inc_event))
 
 const struct inc_buf *sp_contrib(const struct inc_slowpath *sp, const struct sp_group *g,
 				 uint32_t child, uint64_t r)
@@ -34,13 +36,21 @@ static void arm(struct inc_slowpath *sp, unsigned int ms)
 {
 	const struct timeval tv = {.tv_usec = ms * 1000};
 
+	sp->tick_due_ns = now_ns() + ms * MS_NS;
 	evtimer_add(sp->tick, &tv);
 }
 
+/* Were the tick put off by each frame, frames faster than one a tick would stop all timers. */
 void sp_hurry(struct inc_slowpath *sp)
 {
-	if (sp->n_groups)
+	if (sp->n_groups && now_ns() + TICK_BUSY_MS * MS_NS < sp->tick_due_ns)
 		arm(sp, TICK_BUSY_MS);
+}
+
+static void take_events(struct inc_slowpath *sp)
+{
+	sp->ring_budget = RING_BATCH;
+	ring_buffer__consume(sp->ring);
 }
 
 /* Remembers since when the oldest incomplete chunk has had arrivals. */
@@ -65,16 +75,20 @@ static bool watch_waiting(struct inc_slowpath *sp, struct sp_group *g, uint64_t 
 static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
 	struct inc_slowpath *sp = arg;
-	uint64_t now = now_ns();
 	bool busy = false;
+	uint64_t now;
 	uint32_t i, c;
 
+	sp->tick_due_ns = UINT64_MAX;
+	take_events(sp); /* they know better which chunk a failure was in */
+	now = now_ns();
 	for (i = 0; i < sp->max_groups; i++) {
 		struct sp_group *g = sp->group[i];
 
 		if (!g)
 			continue;
 		watch_waiting(sp, g, now);
+		sp_watch_failures(sp, g, now);
 		if (group_state(sp, g)->error)
 			continue; /* answered by the XDP path, whatever comes */
 		for (c = 0; c < g->cfg.children; c++)
@@ -89,7 +103,7 @@ static void on_ring(evutil_socket_t fd, short what, void *arg)
 {
 	struct inc_slowpath *sp = arg;
 
-	ring_buffer__consume(sp->ring);
+	take_events(sp);
 	sp_flush(sp);
 	sp_hurry(sp);
 }
@@ -108,6 +122,7 @@ int inc_slowpath_new(struct event_base *base, struct inc_switch *sw,
 	sp->opts = *opts;
 	sp->notice = notice;
 	sp->arg = arg;
+	sp->tick_due_ns = UINT64_MAX;
 	sp->max_groups = inc_switch_get_opts(sw)->max_groups;
 	sp->group = calloc(sp->max_groups, sizeof(*sp->group));
 	sp->tick = evtimer_new(base, on_tick, sp);
@@ -207,7 +222,7 @@ int inc_slowpath_add_group(struct inc_slowpath *sp, uint32_t group, struct inc_e
 	const struct inc_group_cfg *cfg = inc_switch_group(sp->sw, group);
 	struct sp_group *g = calloc(1, sizeof(*g));
 	uint64_t now = now_ns();
-	uint32_t c;
+	uint32_t c, i;
 
 	if (!g || !cfg) {
 		free(g);
@@ -223,7 +238,8 @@ int inc_slowpath_add_group(struct inc_slowpath *sp, uint32_t group, struct inc_e
 		conn->rto_ns = sp->opts.rto_min_ms * MS_NS * FIRST_RTO;
 	}
 	/* what still waits in the ring is of an earlier group with this index */
-	ring_buffer__consume(sp->ring);
+	for (i = 0; i < RING_EVENTS / RING_BATCH + 1; i++)
+		take_events(sp);
 	sp->group[group] = g;
 	sp->n_groups++;
 	sp_hurry(sp);
@@ -236,8 +252,10 @@ void inc_slowpath_remove_group(struct inc_slowpath *sp, uint32_t group)
 		return;
 	free(sp->group[group]);
 	sp->group[group] = NULL;
-	if (--sp->n_groups == 0)
+	if (--sp->n_groups == 0) {
 		evtimer_del(sp->tick);
+		sp->tick_due_ns = UINT64_MAX;
+	}
 }
 
 bool inc_slowpath_conn_stats(const struct inc_slowpath *sp, uint32_t group, uint32_t child,

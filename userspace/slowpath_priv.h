@@ -10,6 +10,25 @@
 
 #define MS_NS 1000000ull
 
+/* Before the first sample, in units of rto_min. */
+#define FIRST_RTO 4
+/* A child that is silent, or says nothing but the same, is given up after so many attempts in a
+ * row and so many seconds without progress, both. */
+#define UNRESPONSIVE   8
+#define UNRESPONSIVE_S 10ull
+
+/* A child has asked for a result that it had acknowledged. */
+struct sp_doubt {
+	unsigned int naks;                /* 0: no doubt */
+	unsigned int probes;              /* sent since it was heard last */
+	uint64_t r;                       /* what it asks for */
+	uint64_t end;                     /* one past the last result it had acknowledged by then */
+	uint64_t first_ns;                /* the first NAK */
+	uint64_t since_ns;                /* the first NAK, or an ACK after it */
+	uint64_t next_ns;                 /* the next probe */
+	uint64_t rx_next, tx_acked, acks; /* of the connection's state: who moves them, lives */
+};
+
 /* One connection as its requester sees it. r counts as in inc_abi.h. */
 struct sp_conn {
 	uint32_t id;
@@ -27,8 +46,12 @@ struct sp_conn {
 	uint64_t rttvar_ns;
 	uint64_t rto_ns;
 	unsigned int backoff; /* timeouts since the last progress */
-	uint64_t paid;        /* acknowledged by the slow path up to this r */
-	uint64_t owed_r;      /* the owed ACK seen last, and since when */
+	unsigned int asked;   /* NAKs and RNR NAKs since then */
+	struct sp_doubt doubt;
+	bool error_told; /* that the connection has ended, and that the child has refused */
+	bool refusal_told;
+	uint64_t paid;   /* acknowledged by the slow path up to this r */
+	uint64_t owed_r; /* the owed ACK seen last, and since when */
 	uint64_t owed_ns;
 	struct inc_conn_stats stats;
 };
@@ -38,6 +61,9 @@ struct sp_group {
 	struct inc_group_cfg cfg;
 	uint64_t wait_r; /* the incomplete chunk that is being watched, and since when */
 	uint64_t wait_ns;
+	bool error_told;         /* that the group has ended */
+	unsigned int fatal_left; /* times that the children are still told */
+	uint64_t fatal_next_ns, fatal_wait_ns;
 	struct sp_conn conn[INC_MAX_CHILDREN];
 };
 
@@ -57,6 +83,8 @@ struct inc_slowpath {
 	struct sp_group **group; /* [max_groups] */
 	uint32_t max_groups, n_groups;
 	struct event *tick;
+	uint64_t tick_due_ns; /* UINT64_MAX: not armed */
+	unsigned int ring_budget;
 	struct ring_buffer *ring;
 	struct event *ring_readable;
 	struct inc_slowpath_stats stats;
@@ -106,15 +134,39 @@ int sp_send_result(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, 
 /* Queues an ACK or NAK; -ENOENT where the child's MAC address is not known. */
 int sp_send_aeth(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint8_t syndrome,
 		 uint32_t psn);
-/* From now on the child's results from r on are to be sent again. */
-void sp_go_back(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t r);
+/* From now on all that the child has not acknowledged is to be sent again. */
+void sp_go_back(struct inc_slowpath *sp, struct sp_group *g, uint32_t child);
+/* The child asks for result r, after hold_ns if it is an RNR NAK. True where it is served. */
+bool sp_asked(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t r,
+	      uint64_t hold_ns);
+/* Sends result r, which was sent before. As sp_send_result. */
+int sp_resend(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t r, bool ackreq);
 void sp_flush(struct inc_slowpath *sp);
+
+/* doubt.c */
+
+/* The child asks for result r, and has acknowledged all before acked. */
+void sp_doubt(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t r,
+	      uint64_t acked);
+/* Asks a child in doubt, and settles it. True while in doubt. */
+bool sp_doubt_tick(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t now);
+
+/* failure.c */
+
+/* Tells what has failed in a group, each thing once, and its children while they may not have
+ * heard. */
+void sp_watch_failures(struct inc_slowpath *sp, struct sp_group *g, uint64_t now);
+/* The child has refused result r with a fatal NAK. */
+void sp_tell_refusal(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t r,
+		     uint8_t syndrome);
+/* Ends the group at result r. The caller has told why. */
+void sp_end_group(struct inc_slowpath *sp, struct sp_group *g, uint64_t r);
 
 /* response.c */
 void sp_on_frame(const uint8_t *frame, size_t len, void *arg);
 int sp_on_event(void *arg, void *data, size_t size);
 
-/* slowpath.c: what was just learned may not wait for the idle tick. */
+/* slowpath.c: what was just learned may not wait for the idle tick. Never puts a tick off. */
 void sp_hurry(struct inc_slowpath *sp);
 
 #endif

@@ -6,11 +6,11 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "lib/inc_hostport.h"
 #include "lib/inc_log.h"
 #include "userspace/switchd.h"
 
@@ -33,7 +33,8 @@ struct inc_client {
 	int fd;                  /* while CONNECTING */
 	struct inc_ndjson *conn;
 	unsigned int retry_ms;
-	bool warned; /* the present outage has been logged */
+	json_t *told; /* failures that the last hello carried */
+	bool warned;  /* the present outage has been logged */
 };
 
 static void arm(struct inc_client *c, unsigned int ms)
@@ -76,18 +77,21 @@ static void send_hello(struct inc_client *c)
 	json_t *numbers = json_array();
 	uint32_t g;
 
+	json_decref(c->told);
+	c->told = inc_event_failures(c->d, NULL);
 	for (g = 0; g < o->max_groups; g++)
 		if (inc_switch_group(c->d->sw, g))
 			json_array_append_new(
 				numbers, json_integer(inc_switch_group(c->d->sw, g)->communicator));
 	inc_ndjson_send_new(c->conn,
-			    json_pack("{s:s, s:i, s:s, s:o, s:{s:i, s:i, s:I, s:I, s:I}, s:o}",
+			    json_pack("{s:s, s:i, s:s, s:o, s:{s:i, s:i, s:I, s:I, s:I}, s:o, s:o}",
 				      "type", "hello", "version", INC_SWITCHD_PROTOCOL, "switch",
 				      c->d->conf.name, "ports", inc_query_port_list(c->d), "limits",
 				      "children", INC_MAX_CHILDREN, "slots", INC_MAX_SLOTS, "rows",
 				      (json_int_t)o->max_rows, "connections",
 				      (json_int_t)o->max_connections, "groups",
-				      (json_int_t)o->max_groups, "communicators", numbers));
+				      (json_int_t)o->max_groups, "communicators", numbers,
+				      "failures", json_incref(c->told)));
 }
 
 static bool listed(const json_t *list, uint32_t number)
@@ -106,7 +110,9 @@ static void on_welcome(struct inc_client *c, const json_t *object)
 	const json_t *keep = json_object_get(object, "keep");
 	uint32_t max = inc_switch_get_opts(c->d->sw)->max_groups, g;
 	const struct inc_group_cfg *cfg;
+	json_t *more, *event;
 	struct inc_err err;
+	size_t i;
 
 	evtimer_del(c->timer);
 	c->state = CONNECTED;
@@ -119,6 +125,11 @@ static void on_welcome(struct inc_client *c, const json_t *object)
 		    inc_daemon_remove(c->d, cfg->communicator, &err))
 			inc_error("%s", err.msg);
 	}
+	/* hello had room for one failure of each communicator, and others may have come since */
+	more = inc_event_failures(c->d, c->told);
+	json_array_foreach (more, i, event)
+		inc_ndjson_send(c->conn, event);
+	json_decref(more);
 }
 
 /* {"seq":…} of the request, for its answer. */
@@ -270,36 +281,19 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 		retry(c, c->state == GREETING ? "no answer to hello" : "no answer");
 }
 
-/* HOST, HOST:PORT or [IPv6]:PORT. A name is looked up once: later that would hold up the
- * event loop. */
+/* A name is looked up once: later that would hold up the event loop. */
 static int resolve(struct inc_client *c, const char *text, struct inc_err *err)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;
-	char host[256], port[16];
-	const char *colon = strrchr(text, ':'), *end;
-	size_t len;
+	struct inc_hostport at;
 	int ret;
 
-	snprintf(port, sizeof(port), "%d", INC_CONTROLLER_PORT);
-	if (*text == '[' && (end = strchr(text, ']'))) {
-		len = end - text - 1;
-		text++;
-		colon = end[1] == ':' ? end + 1 : NULL;
-	} else if (colon && strchr(text, ':') != colon) {
-		colon = NULL; /* an IPv6 address without brackets */
-		len = strlen(text);
-	} else {
-		len = colon ? (size_t)(colon - text) : strlen(text);
-	}
-	if (!len || len >= sizeof(host) || (colon && strlen(colon + 1) >= sizeof(port)))
-		return inc_err_set(err, EINVAL, "controller '%.64s': not HOST or HOST:PORT", text);
-	memcpy(host, text, len);
-	host[len] = 0;
-	if (colon)
-		strcpy(port, colon + 1);
-	ret = getaddrinfo(host, port, &hints, &found);
+	ret = inc_hostport_parse("controller", text, INC_CONTROLLER_PORT, &at, err);
 	if (ret)
-		return inc_err_set(err, EHOSTUNREACH, "controller %s port %s: %s", host, port,
+		return ret;
+	ret = getaddrinfo(at.host, at.port, &hints, &found);
+	if (ret)
+		return inc_err_set(err, EHOSTUNREACH, "controller %s port %s: %s", at.host, at.port,
 				   gai_strerror(ret));
 	memcpy(&c->addr, found->ai_addr, found->ai_addrlen);
 	c->addr_len = found->ai_addrlen;
@@ -344,6 +338,7 @@ void inc_client_stop(struct inc_client *c)
 	if (c->conn)
 		inc_ndjson_free(c->conn);
 	event_free(c->timer);
+	json_decref(c->told);
 	free(c);
 }
 

@@ -39,7 +39,8 @@ struct inc_daemon {
 	char instance[INC_INSTANCE_LEN];
 	struct inc_switch *sw;
 	struct inc_slowpath *sp;
-	json_t *events; /* the last INC_EVENTS_KEPT */
+	json_t *events;   /* the last INC_EVENTS_KEPT */
+	json_t *failures; /* events of the communicators there are: what a controller must know */
 	struct inc_client *client;
 	struct inc_query_server *server;
 	uint64_t started_ns;
@@ -53,13 +54,16 @@ int inc_daemon_configure(struct inc_daemon *d, const struct inc_group_conf *conf
 			 struct inc_err *err);
 int inc_daemon_remove(struct inc_daemon *d, uint32_t communicator, struct inc_err *err);
 
-/* event.c: logs, keeps and reports. An inc_notice_fn; arg: the daemon. */
+/* event.c: logs, keeps and reports. What stands is reported again to a controller that comes back.
+ * An inc_notice_fn; arg: the daemon. */
 void inc_event_notice(void *arg, const char *event, uint32_t group, uint32_t mask, uint64_t r,
 		      const char *text);
+/* Failures that stand: the first of each communicator for told NULL, else all that are not in
+ * that list. A new list. */
+json_t *inc_event_failures(const struct inc_daemon *d, const json_t *told);
+void inc_event_forget(struct inc_daemon *d, uint32_t communicator);
 
-/* query.c: a new reference, or NULL with a message. */
-json_t *inc_query(struct inc_daemon *d, const char *what, struct inc_err *err);
-/* Answers a "query" message on the connection it came from. */
+/* query.c: answers a "query" message on the connection it came from. */
 void inc_query_answer(struct inc_daemon *d, struct inc_ndjson *conn, json_t *request);
 /* Name, address, MAC and MTU of the ports, as in "hello". */
 json_t *inc_query_port_list(struct inc_daemon *d);

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "hostlib/src/internal.h"
+#include "lib/inc_printable.h"
 
 static int connect_one(const struct addrinfo *ai, uint64_t deadline_ns)
 {
@@ -263,8 +264,10 @@ static void take_answer(struct inccl_group *group, const char *type, json_t *obj
 static int take_line(struct inccl_group *group, const char *line, size_t len)
 {
 	json_t *object = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL);
-	const char *type = get_text(object, "type");
+	const char *type;
 
+	inc_printable_json(object); /* it ends in errors and logs */
+	type = get_text(object, "type");
 	if (!json_is_object(object) || !*type) {
 		json_decref(object);
 		return -EPROTO;

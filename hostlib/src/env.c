@@ -8,6 +8,7 @@
 #include <sys/random.h>
 #include "bpf/inc_wire.h"
 #include "hostlib/src/internal.h"
+#include "lib/inc_hostport.h"
 
 static const char *env(const char *name)
 {
@@ -104,9 +105,8 @@ static int resolve_job(const struct inccl_group_opts *opts, struct inccl_place *
 static int resolve_controller(const struct inccl_group_opts *opts, struct inccl_place *place,
 			      struct inc_err *err)
 {
-	const char *text = opts->controller, *colon, *port = CONTROLLER_PORT;
-	size_t len;
-	long v;
+	const char *text = opts->controller;
+	struct inc_hostport at;
 	int ret;
 
 	if (!text)
@@ -117,19 +117,13 @@ static int resolve_controller(const struct inccl_group_opts *opts, struct inccl_
 		return inc_err_set(err, EINVAL,
 				   "controller: neither given nor in the environment "
 				   "(INCCL_CONTROLLER)");
-	colon = strrchr(text, ':');
-	len = colon ? (size_t)(colon - text) : strlen(text);
-	if (colon) {
-		port = colon + 1;
-		ret = parse_number("controller's port", port, 1, 65535, &v, err);
-		if (ret)
-			return ret;
-	}
-	if (!len || len >= sizeof(place->host) || strlen(port) >= sizeof(place->port))
-		return inc_err_set(err, EINVAL, "controller '%s': want host or host:port", text);
-	memcpy(place->host, text, len);
-	place->host[len] = 0;
-	strcpy(place->port, port);
+	ret = inc_hostport_parse("controller", text, CONTROLLER_PORT, &at, err);
+	if (ret)
+		return ret;
+	_Static_assert(sizeof(place->host) >= sizeof(at.host), "room for a host");
+	_Static_assert(sizeof(place->port) >= sizeof(at.port), "room for a port");
+	strcpy(place->host, at.host);
+	strcpy(place->port, at.port);
 	return 0;
 }
 

@@ -9,6 +9,8 @@
 #include <arpa/inet.h>
 #include <cmocka.h>
 #include <zlib.h>
+#include "lib/inc_hostport.h"
+#include "lib/inc_printable.h"
 #include "lib/inc_roce.h"
 #include "lib/inc_topology.h"
 #include "lib/inc_yaml.h"
@@ -279,6 +281,116 @@ static void topology_links(void **state)
 	inc_topology_free(topo);
 }
 
+static const struct {
+	const char *text, *host, *port; /* host NULL: refused */
+} hostports[] = {
+	{"h", "h", "52200"},
+	{"10.0.0.1:1", "10.0.0.1", "1"},
+	{"node.example:65535", "node.example", "65535"},
+	{"h:0052200", "h", "52200"},
+	{"[fe80::1]:99", "fe80::1", "99"},
+	{"[fe80::1]", "fe80::1", "52200"},
+	{"fe80::1", "fe80::1", "52200"},
+	{"", NULL, NULL},
+	{":1", NULL, NULL},
+	{"h:", NULL, NULL},
+	{"h:0", NULL, NULL},
+	{"h:65536", NULL, NULL},
+	{"h:99999", NULL, NULL},
+	{"h:4294967297", NULL, NULL}, /* wraps to 1 */
+	{"h:18446744073709551617", NULL, NULL},
+	{"h:-1", NULL, NULL},
+	{"h:+1", NULL, NULL},
+	{"h: 1", NULL, NULL},
+	{"h:1x", NULL, NULL},
+	{"h:http", NULL, NULL},
+	{"[::1", NULL, NULL},
+	{"[::1]1", NULL, NULL},
+	{"[]:1", NULL, NULL},
+	{"[::1]:", NULL, NULL},
+};
+
+static void hostport(void **state)
+{
+	char longest[300];
+
+	for (size_t i = 0; i < sizeof(hostports) / sizeof(hostports[0]); i++) {
+		struct inc_hostport at;
+		struct inc_err err = {""};
+		int ret = inc_hostport_parse("controller", hostports[i].text, 52200, &at, &err);
+
+		if (!hostports[i].host) {
+			assert_int_equal(ret, -EINVAL);
+			assert_non_null(strstr(err.msg, hostports[i].text));
+			continue;
+		}
+		assert_int_equal(ret, 0);
+		assert_string_equal(at.host, hostports[i].host);
+		assert_string_equal(at.port, hostports[i].port);
+	}
+	for (size_t len = 255; len <= 256; len++) {
+		struct inc_hostport at;
+		struct inc_err err = {""};
+
+		memset(longest, 'h', len);
+		strcpy(longest + len, ":7");
+		assert_int_equal(inc_hostport_parse("controller", longest, 1, &at, &err),
+				 len == 255 ? 0 : -EINVAL);
+	}
+}
+
+static const struct {
+	const char *text, *want;
+} printables[] = {
+	{"", ""},
+	{"plain ~ text", "plain ~ text"},
+	{"gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80",
+	 "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80"},
+	{"\x1b[2J\x1b]0;title\x07", "?[2J?]0;title?"},
+	{"a\nb\r\tc", "a b  c"},
+	{"\x7f\x01", "??"},
+	{"csi \xc2\x9b"
+	 "1m",
+	 "csi ??1m"}, /* C1 in UTF-8 */
+	{"csi \x9b"
+	 "1m",
+	 "csi ?1m"},                         /* and bare */
+	{"\xc0\x9b \xe0\x80\x9b", "?? ???"}, /* overlong */
+	{"\xed\xa0\x80 \xf4\x90\x80\x80 \xff", "??? ???? ?"},
+	{"cut \xe2\x82", "cut ??"},
+	{"\xe2\x80\xae"
+	 "desrever \xe2\x81\xa6 \xe2\x80\xa8",
+	 "???desrever ??? ???"},
+};
+
+static void printable(void **state)
+{
+	char text[64];
+
+	for (size_t i = 0; i < sizeof(printables) / sizeof(printables[0]); i++) {
+		strcpy(text, printables[i].text);
+		inc_printable(text);
+		assert_string_equal(text, printables[i].want);
+	}
+	/* whatever the bytes, none stays that a terminal obeys */
+	for (unsigned int n = 0; n < 1u << 16; n++) {
+		char two[] = {(char)(n & 0xff), (char)(n >> 8), 'm', 0};
+
+		inc_printable(two);
+		for (unsigned char *p = (unsigned char *)two; *p; p++)
+			assert_true(*p >= 0x20 && *p != 0x7f &&
+				    (*p < 0x80 || *p >= 0xa0 || p > (unsigned char *)two));
+	}
+}
+
+static void error_text(void **state)
+{
+	struct inc_err err;
+
+	assert_int_equal(inc_err_set(&err, EINVAL, "peer says '%s'", "\x1b[31m"), -EINVAL);
+	assert_string_equal(err.msg, "peer says '?[31m'");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -286,6 +398,8 @@ int main(void)
 		cmocka_unit_test(crc_in_parts),    cmocka_unit_test(opcode_shapes),
 		cmocka_unit_test(yaml_documents),  cmocka_unit_test(yaml_fields),
 		cmocka_unit_test(topology_errors), cmocka_unit_test(topology_links),
+		cmocka_unit_test(hostport),        cmocka_unit_test(printable),
+		cmocka_unit_test(error_text),
 	};
 
 	return cmocka_run_group_tests_name("lib", tests, NULL, NULL) ? 1 : 0;

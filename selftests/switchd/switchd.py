@@ -20,6 +20,7 @@ from libtest import (BUILD, TOP, Failure, Skip, case, command, expect, main,  # 
                      scratch, wait_for)
 
 SWITCHD = os.path.join(BUILD, "inc-switchd")
+ATTACH_LEGACY = os.path.join(BUILD, "selftests/switchd/attach-legacy")
 OTHER_XDP = os.path.join(BUILD, "selftests/switchd/other-xdp")
 RUN_DIR = "/run/inc"
 PIN_DIR = "/sys/fs/bpf/inc"
@@ -97,13 +98,13 @@ class Net:
 class Daemon:
     """inc-switchd in a namespace; its log goes to a file."""
 
-    def __init__(self, netns, directory, *args, instance=None, ready=True):
+    def __init__(self, netns, directory, *args, instance=None, ready=True, prefix=()):
         self.instance = instance or "t" + secrets.token_hex(3)
         self.log_path = os.path.join(directory, self.instance + ".log")
         read, write = os.pipe()
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
-                ["nsenter", f"--net=/run/netns/{netns}", SWITCHD, "--instance", self.instance,
+                ["nsenter", f"--net=/run/netns/{netns}", *prefix, SWITCHD, "--instance", self.instance,
                  "--ready-fd", str(write), *map(str, args)],
                 pass_fds=(write,), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         os.close(write)
@@ -259,7 +260,7 @@ class Host:
                 "my_ip": self.switch_ip, "my_qp": self.switch_qpn, "my_psn": self.result_psn,
                 "peer_ip": self.ip, "peer_qp": self.qpn, "psn": self.own_psn, **more}
 
-    def send(self, opcode, psn, rest, ackreq=False, flags=0x40):
+    def frame(self, opcode, psn, rest, ackreq=False, flags=0x40):
         bth = struct.pack("!BBHII", opcode, flags, 0xffff, self.switch_qpn,
                           ackreq << 31 | psn & PSN_MASK)
         udp_len = 8 + len(bth) + len(rest) + 4
@@ -268,7 +269,10 @@ class Host:
         ip = ip[:10] + struct.pack("!H", ones_sum(ip) ^ 0xffff) + ip[12:]
         packet = ip + struct.pack("!4H", 5000, 4791, udp_len, 0) + bth + rest
         packet += struct.pack("<I", icrc(packet))
-        self.sock.send(self.switch_mac + self.mac + b"\x08\x00" + packet)
+        return self.switch_mac + self.mac + b"\x08\x00" + packet
+
+    def send(self, *args, **more):
+        self.sock.send(self.frame(*args, **more))
 
     def give(self, r, values, imm=None, opcode=SEND_ONLY_IMM, ackreq=True, reth=None):
         """Contribution r: int32 values."""
@@ -281,6 +285,33 @@ class Host:
     def answer(self, syndrome, r):
         """ACK or NAK of result r."""
         self.send(ACK, self.result_psn + r, struct.pack("!I", syndrome << 24))
+
+    @contextlib.contextmanager
+    def answering(self, syndrome, r, processes=1):
+        """The same over and over meanwhile, several times a millisecond."""
+        frame = self.frame(ACK, self.result_psn + r, struct.pack("!I", syndrome << 24))
+        children = []
+        try:
+            for _ in range(processes):
+                children.append(os.fork())
+                if not children[-1]:
+                    self._repeat(frame)
+            yield
+        finally:
+            for pid in children:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+
+    def _repeat(self, frame):
+        """In a child process: ends with its parent."""
+        try:
+            libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+            while True:
+                with contextlib.suppress(OSError):
+                    self.sock.send(frame)
+                time.sleep(0.0001)
+        finally:
+            os._exit(1)
 
     def receive(self, seconds=5.0, want=lambda p: True):
         """The next packet of ours that is wanted; None at the deadline."""
@@ -315,12 +346,16 @@ def values_of(packet):
     return list(struct.unpack(f"<{len(packet.payload) // 4}i", packet.payload))
 
 
-def write_config(directory, hosts, slots=8, settings=None, conn=None, payload=1024):
+def write_config(directory, hosts, slots=8, settings=None, conn=None, payload=1024, more=()):
+    """more: the hosts of further communicators, 4, 5, ..."""
     path = os.path.join(directory, f"switch-{secrets.token_hex(3)}.yaml")
+    groups = dict(enumerate((hosts, *more), 3))
     data = {"switches": [{
         "name": "s0", "root": True,
-        "communicators": [{"communicator": 3, "payload": payload, "slots": slots}],
-        "connections": [h.config(communicator=3, **(conn or {})) for h in hosts],
+        "communicators": [{"communicator": n, "payload": payload, "slots": slots}
+                          for n in groups],
+        "connections": [h.config(communicator=n, **(conn or {}))
+                        for n, members in groups.items() for h in members],
         "settings": settings or {"rto_min_ms": 20, "rto_max_ms": 100, "ack_delay_ms": 2}}]}
     with open(path, "w") as f:
         json.dump(data, f, indent=1)  # JSON is YAML
@@ -331,11 +366,10 @@ class FakeController:
     """Listens in a namespace; one switch at a time."""
 
     def __init__(self, netns):
-        with inside(netns):
-            self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
+        self.netns, self.port = netns, 0
         self.sock = None
         self.buf = b""
+        self.back()
 
     def accept(self, seconds=10):
         self.listener.settimeout(seconds)
@@ -350,6 +384,7 @@ class FakeController:
                 return None
             self.buf += data
         line, self.buf = self.buf.split(b"\n", 1)
+        expect(len(line) <= 1 << 20, f"a line of {len(line)} bytes: {line[:80]}")
         return json.loads(line)
 
     def send(self, **fields):
@@ -372,7 +407,15 @@ class FakeController:
             self.sock.close()
         self.sock = None
 
-    def close(self):
-        self.drop()
+    def back(self):
+        with inside(self.netns):
+            self.listener = socket.create_server(("127.0.0.1", self.port))
+        self.port = self.listener.getsockname()[1]
+
+    def away(self):
+        """Nobody answers on the port until back(), so no hello waits there."""
         self.listener.close()
+        self.drop()
+
+    close = away
 

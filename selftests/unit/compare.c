@@ -174,6 +174,8 @@ int compare_group(struct unit *u, const struct ref_group *g)
 		DIFF("child", i, h, w, mac_hint.word);
 		DIFF("child", i, h, w, hint_psn);
 		DIFF("child", i, h, w, busy);
+		DIFF("child", i, h, w, acks_received);
+		DIFF("child", i, h, w, ack_named);
 	}
 	return 0;
 }

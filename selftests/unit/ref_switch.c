@@ -457,6 +457,9 @@ static void acknowledgement(struct walk *w)
 		return;
 	}
 	if (type == INC_AETH_TYPE_ACK) {
+		st->ack_named = st->tx_acked + (ahead & 0x800000 ? (int32_t)(ahead + 1 - 0x1000000)
+								 : (int32_t)fresh);
+		st->acks_received++;
 		st->tx_acked += fresh;
 		if (st->ack_asked > st->ack_sent)
 			answer_ack(w, INC_CTR_ANS_OWED);

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+#include "lib/inc_listen.h"
+#include "lib/inc_log.h"
+
+#define PAUSE_US 100000
+#define QUIET_S  10
+
+static void listener_back(evutil_socket_t fd, short what, void *arg)
+{
+	evconnlistener_enable(arg);
+}
+
+static void on_error(struct evconnlistener *l, void *arg)
+{
+	static const struct timeval pause = {.tv_usec = PAUSE_US};
+	static time_t told_s; /* of the process: the shortage is */
+	int code = EVUTIL_SOCKET_ERROR();
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	if (!told_s || now.tv_sec - told_s >= QUIET_S) {
+		told_s = now.tv_sec;
+		inc_warn("accept: %s; connections wait", strerror(code));
+	}
+	evconnlistener_disable(l);
+	if (event_base_once(evconnlistener_get_base(l), -1, EV_TIMEOUT, listener_back, l, &pause))
+		evconnlistener_enable(l);
+}
+
+void inc_listener_guard(struct evconnlistener *l)
+{
+	evconnlistener_set_error_cb(l, on_error);
+}

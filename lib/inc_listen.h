@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Listeners that bear a process without descriptors. Part of libinc_event.a. */
+#ifndef INC_LISTEN_H
+#define INC_LISTEN_H
+
+#include <event2/listener.h>
+
+/*
+ * When accept() fails (out of descriptors or memory), connections stay in the kernel's queue
+ * and the listener rests for a moment instead of spinning; the log has one line in ten seconds.
+ * Without this libevent tries again at once, for ever, with a line each.
+ */
+void inc_listener_guard(struct evconnlistener *l);
+
+#endif

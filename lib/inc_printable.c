@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include "lib/inc_printable.h"
+
+/* Bytes of the UTF-8 character at p, 0 for what is none. */
+static size_t take_char(const unsigned char *p, uint32_t *code)
+{
+	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+	size_t n = *p < 0x80 ? 1 : *p >> 5 == 6 ? 2 : *p >> 4 == 14 ? 3 : *p >> 3 == 30 ? 4 : 0, i;
+
+	if (n < 2) {
+		*code = *p;
+		return n;
+	}
+	*code = *p & (0x7f >> n);
+	for (i = 1; i < n; i++) {
+		if (p[i] >> 6 != 2) /* the terminator, too */
+			return 0;
+		*code = *code << 6 | (p[i] & 0x3f);
+	}
+	if (*code < least[n] || *code > 0x10ffff || (*code >= 0xd800 && *code <= 0xdfff))
+		return 0;
+	return n;
+}
+
+static bool is_white(uint32_t code)
+{
+	return code == '\t' || code == '\n' || code == '\v' || code == '\f' || code == '\r';
+}
+
+static bool misleads(uint32_t code)
+{
+	return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x061c ||
+	       (code >= 0x200e && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
+	       (code >= 0x2066 && code <= 0x2069);
+}
+
+void inc_printable(char *text)
+{
+	unsigned char *p = (unsigned char *)text;
+	uint32_t code;
+	size_t n;
+
+	for (; *p; p += n) {
+		n = take_char(p, &code);
+		if (!n) {
+			*p = '?';
+			n = 1;
+		} else if (is_white(code)) {
+			*p = ' ';
+		} else if (misleads(code)) {
+			memset(p, '?', n);
+		}
+	}
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Who has a port that we cannot have, and the command that frees it. What a link holds only the
+ * link's end lets go: `ip link set xdp off` does nothing about it, and a pinned link outlives
+ * its process.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+#include "loader/inc_loader_priv.h"
+
+/* 0 for none. */
+static uint32_t link_id_of(int fd, uint32_t ifindex, uint32_t prog_id)
+{
+	struct bpf_link_info info = {};
+	__u32 len = sizeof(info);
+
+	if (bpf_obj_get_info_by_fd(fd, &info, &len) || info.type != BPF_LINK_TYPE_XDP ||
+	    info.xdp.ifindex != ifindex || info.prog_id != prog_id)
+		return 0;
+	return info.id;
+}
+
+static uint32_t find_link(uint32_t ifindex, uint32_t prog_id)
+{
+	uint32_t id = 0, found = 0;
+	int fd;
+
+	while (!found && !bpf_link_get_next_id(id, &id)) {
+		fd = bpf_link_get_fd_by_id(id);
+		if (fd < 0)
+			continue;
+		found = link_id_of(fd, ifindex, prog_id);
+		close(fd);
+	}
+	return found;
+}
+
+/* The instance whose pins hold the link. False where none that is visible here does. */
+static bool find_instance(uint32_t ifindex, uint32_t prog_id, char name[INC_INSTANCE_LEN])
+{
+	char path[PATH_MAX];
+	bool found = false;
+	struct dirent *e;
+	int fd;
+	DIR *d;
+
+	d = opendir(INC_PIN_ROOT);
+	while (d && !found && (e = readdir(d))) {
+		if (strlen(e->d_name) >= INC_INSTANCE_LEN)
+			continue;
+		snprintf(path, sizeof(path), "%s/%s/link_%u", INC_PIN_ROOT, e->d_name, ifindex);
+		fd = bpf_obj_get(path);
+		if (fd < 0)
+			continue;
+		found = link_id_of(fd, ifindex, prog_id);
+		strcpy(name, e->d_name);
+		close(fd);
+	}
+	if (d)
+		closedir(d);
+	return found;
+}
+
+/* The process that holds the instance's lock, 0 for none. */
+static int find_process(const char *instance)
+{
+	char path[PATH_MAX], text[32] = "";
+	int fd, pid = 0;
+
+	snprintf(path, sizeof(path), "%s/%s.lock", INC_RUN_DIR, instance);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	if (flock(fd, LOCK_SH | LOCK_NB) && read(fd, text, sizeof(text) - 1) > 0)
+		sscanf(text, "%d", &pid);
+	close(fd);
+	return pid;
+}
+
+int inc_taken_error(uint32_t ifindex, const char *ifname, const char *prog, uint32_t prog_id,
+		    bool generic, struct inc_err *err)
+{
+	uint32_t link = find_link(ifindex, prog_id);
+	char instance[INC_INSTANCE_LEN];
+	int pid;
+
+	if (!link)
+		return inc_err_set(
+			err, EBUSY,
+			"interface %s is taken by XDP program '%s' (id %u), which was not "
+			"attached through libxdp: detach it first (ip link set dev %s %s "
+			"off)",
+			ifname, prog, prog_id, ifname, generic ? "xdpgeneric" : "xdpdrv");
+	if (!find_instance(ifindex, prog_id, instance))
+		return inc_err_set(
+			err, EBUSY,
+			"interface %s is taken by XDP program '%s' (id %u), which a "
+			"bpf_link holds whose owner is not to be seen from here: stop its "
+			"program, or detach it (bpftool link detach id %u)",
+			ifname, prog, prog_id, link);
+	pid = find_process(instance);
+	if (pid)
+		return inc_err_set(err, EBUSY,
+				   "interface %s is taken by the switch of instance '%s': stop it "
+				   "first (kill %d)",
+				   ifname, instance, pid);
+	return inc_err_set(err, EBUSY,
+			   "interface %s is taken by what the switch of instance '%s' left when it "
+			   "died: start it again, or remove its pins (rm -r %s/%s)",
+			   ifname, instance, INC_PIN_ROOT, instance);
+}
