@@ -13,7 +13,7 @@
 #include "controller/incctl.h"
 #include "lib/inc_hostport.h"
 
-#define ANSWER_MAX      (64u << 20) /* several switches' connections fit */
+#define ANSWER_MAX (64u << 20) /* several switches' connections fit */
 
 static long long now_ms(void)
 {

@@ -37,8 +37,8 @@ static const char usage_text[] =
 	"  --help, --version\n"
 	"\n"
 	"Logs to stderr; INC_LOG_LEVEL=error|warn|info|debug, INC_LOG_JSON=1. SIGTERM, SIGINT,\n"
-	"SIGHUP and SIGQUIT stop it and leave nothing behind. Exit codes: 0 stopped, 1 failure, 2 "
-	"usage.\n";
+	"SIGHUP and SIGQUIT stop it and leave nothing behind. Exit codes: 0 stopped,\n"
+	"1 failure, 2 usage.\n";
 
 enum {
 	OPT_CONFIG = 256,

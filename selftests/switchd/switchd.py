@@ -419,3 +419,39 @@ class FakeController:
 
     close = away
 
+
+@contextlib.contextmanager
+def on_ports(ranks=2):
+    with scratch() as directory, Net(ranks) as net:
+        hosts = [Host(net, i, 0x100 + i, 5, 9) for i in range(ranks)]
+        try:
+            yield directory, net, hosts
+        finally:
+            for h in hosts:
+                h.close()
+
+
+def give_and_take(hosts, r):
+    for i, h in enumerate(hosts):
+        h.give(r, [i + 1, 10])
+    for h in hosts:
+        expect(values_of(h.result(r)) == [sum(range(len(hosts) + 1)), 10 * len(hosts)], "sum")
+        h.answer(AETH_ACK, r)
+
+
+def dispatchers():
+    path = "/sys/fs/bpf/xdp"
+    return sorted(os.listdir(path)) if os.path.isdir(path) else []
+
+
+def refused(net, directory, *args, words=(), instance=None):
+    """The daemon ends with 1 and a message that holds the words, and leaves nothing."""
+    before = dispatchers()
+    d = Daemon(net.switch, directory, *args, instance=instance, ready=False)
+    expect(d.process.wait(20) == 1, f"exit code {d.process.returncode}: {d.log()}")
+    errors = [line for line in d.log().splitlines() if " error " in line]
+    expect(len(errors) == 1, f"not one error: {d.log()}")
+    for word in words:
+        expect(word in errors[0], f"'{word}' is not in: {errors[0]}")
+    expect(dispatchers() == before, "dispatchers of libxdp are left")
+    return d
