@@ -135,7 +135,8 @@ struct inccl_communicator_opts {
 	size_t sz;
 	enum inccl_transport_kind transport;
 	/* Largest packet payload in bytes: 256, 512, 1024 or 2048. Default: what the
-	 * interface's MTU carries. The smallest of all ranks counts. */
+	 * interface's MTU carries, and its routes where they have an MTU of their own. The
+	 * smallest of all ranks counts. */
 	unsigned int payload;
 	/* Packets per message, 1 to 64, the same on every rank. Default 1. */
 	unsigned int message_packets;

@@ -119,6 +119,11 @@ static inline struct soft_packet *soft_packet(const struct soft_endpoint *s, uin
 int soft_fail(struct soft_endpoint *s, int error, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* soft_mtu.c: the payload to offer, and whether the agreed one can go to the peer. */
+int soft_choose_payload(int fd, const struct inccl_open_opts *opts, unsigned int *payload,
+			struct inc_err *err);
+int soft_check_route(const struct soft_endpoint *s, struct inc_err *err);
+
 /* soft_tx.c */
 int soft_flush(struct inccl_endpoint *ep);
 /* Answers with an AETH: psn is that of the packet it speaks of. */
