@@ -133,6 +133,9 @@ static int soft_open(const struct inccl_open_opts *opts, struct inccl_endpoint *
 	} while (s->own_qpn < 2); /* 0 and 1 are the management's */
 	s->pkey = INC_PKEY_DEFAULT;
 	s->next_rkey = inccl_random24();
+	s->log = opts->log;
+	s->log_ctx = opts->log_ctx;
+	s->single_pause_ns = SOFT_SINGLE_PAUSE_NS;
 	s->rto_ns = SOFT_RTO_FIRST_NS;
 	s->rto_at = UINT64_MAX;
 	s->gap_r = UINT64_MAX;
