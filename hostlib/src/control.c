@@ -189,7 +189,7 @@ static void group_fail(struct inccl_group *group, int error, int rank, const cha
 	for (comm = group->comms; comm; comm = comm->next) {
 		if (group->lost) {
 			pthread_mutex_lock(&comm->lock);
-			comm->orphan = true;
+			comm->orphan_at_ns = now_ns();
 			pthread_mutex_unlock(&comm->lock);
 			inccl_signal_fd(comm->wake_fd);
 		} else {
@@ -280,6 +280,7 @@ static int take_line(struct inccl_group *group, const char *line, size_t len)
 		take_answer(group, type, object);
 	json_decref(object); /* before a waiter can touch its own reference */
 	pthread_mutex_unlock(&group->lock);
+	inccl_log_deliver(&group->log);
 	return 0;
 }
 
@@ -292,6 +293,7 @@ static void lose(struct inccl_group *group, int error, const char *why)
 	group->lost = true;
 	group_fail(group, error, -1, text);
 	pthread_mutex_unlock(&group->lock);
+	inccl_log_deliver(&group->log);
 }
 
 /* Takes the whole lines out of the buffer; what is left stays at its front. */

@@ -21,6 +21,37 @@ static void no_log(void *ctx, const char *fmt, ...)
 {
 }
 
+uint16_t peer_listen(struct peer *p)
+{
+	struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(PEER_ADDR)};
+	socklen_t len = sizeof(own);
+	int df = IP_PMTUDISC_DO;
+
+	memset(p, 0, sizeof(*p));
+	p->fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	assert_true(p->fd >= 0);
+	assert_int_equal(bind(p->fd, (struct sockaddr *)&own, len), 0);
+	assert_int_equal(getsockname(p->fd, (struct sockaddr *)&own, &len), 0);
+	assert_int_equal(setsockopt(p->fd, IPPROTO_IP, IP_MTU_DISCOVER, &df, sizeof(df)), 0);
+	p->host = own;
+	p->from_host.dport = ntohs(own.sin_port);
+	return p->from_host.dport;
+}
+
+void peer_meet(struct peer *p, uint16_t udp_port, uint32_t qpn, uint32_t host_psn, uint32_t own_psn)
+{
+	p->from_host.saddr = p->from_host.daddr = htonl(PEER_ADDR);
+	p->from_host.sport = udp_port;
+	p->from_host.df = true;
+	p->to_host = p->from_host;
+	p->to_host.sport = p->from_host.dport;
+	p->to_host.dport = udp_port;
+	p->host.sin_port = htons(udp_port);
+	p->host_qpn = qpn;
+	p->host_psn = host_psn;
+	p->own_psn = own_psn;
+}
+
 struct inccl_endpoint *peer_pair(struct peer *p, unsigned int payload, unsigned int slots,
 				 uint32_t host_psn, uint32_t own_psn)
 {
@@ -40,36 +71,16 @@ struct inccl_endpoint *peer_pair(struct peer *p, unsigned int payload, unsigned 
 		.slots = slots,
 		.name = "peer",
 	};
-	struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(PEER_ADDR)};
-	socklen_t len = sizeof(own);
 	struct inccl_endpoint *ep;
 	struct inccl_local local;
 	struct inc_err err = {""};
-	int df = IP_PMTUDISC_DO;
 
-	memset(p, 0, sizeof(*p));
-	p->fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	assert_true(p->fd >= 0);
-	assert_int_equal(bind(p->fd, (struct sockaddr *)&own, len), 0);
-	assert_int_equal(getsockname(p->fd, (struct sockaddr *)&own, &len), 0);
-	assert_int_equal(setsockopt(p->fd, IPPROTO_IP, IP_MTU_DISCOVER, &df, sizeof(df)), 0);
+	remote.udp_port = peer_listen(p);
 	if (inccl_soft.open(&open, &ep, &local, &err))
 		fail_msg("open: %s", err.msg);
 	assert_int_equal(local.payload, payload);
 	assert_int_equal(local.psn, host_psn);
-	p->from_host.saddr = p->from_host.daddr = htonl(PEER_ADDR);
-	p->from_host.sport = local.udp_port;
-	p->from_host.dport = ntohs(own.sin_port);
-	p->from_host.df = true;
-	p->to_host = p->from_host;
-	p->to_host.sport = ntohs(own.sin_port);
-	p->to_host.dport = local.udp_port;
-	p->host = own;
-	p->host.sin_port = htons(local.udp_port);
-	p->host_qpn = local.qpn;
-	p->host_psn = host_psn;
-	p->own_psn = own_psn;
-	remote.udp_port = ntohs(own.sin_port);
+	peer_meet(p, local.udp_port, local.qpn, host_psn, own_psn);
 	if (inccl_soft.connect(ep, &remote, &err))
 		fail_msg("connect: %s", err.msg);
 	return ep;

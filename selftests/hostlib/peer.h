@@ -42,6 +42,10 @@ struct say {
 	size_t cut; /* bytes missing at the end */
 };
 
+/* A peer alone: its UDP port; then whose packets it hears and answers. */
+uint16_t peer_listen(struct peer *peer);
+void peer_meet(struct peer *peer, uint16_t udp_port, uint32_t qpn, uint32_t host_psn,
+	       uint32_t own_psn);
 /* A soft endpoint on 127.0.0.1 and its peer, connected. */
 struct inccl_endpoint *peer_pair(struct peer *peer, unsigned int payload, unsigned int slots,
 				 uint32_t host_psn, uint32_t own_psn);
