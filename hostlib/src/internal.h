@@ -208,6 +208,10 @@ int inccl_env_transport(enum inccl_transport_kind *kind, struct inc_err *err);
 int inccl_env_start_psn(uint32_t *psn, struct inc_err *err);
 uint32_t inccl_random24(void);
 
+/* connect.c: a connected TCP socket to the first of the addresses that answers, or -errno. */
+struct addrinfo;
+int inccl_connect_any(const struct addrinfo *list, uint64_t deadline_ns);
+
 /* control.c: the connection to the controller. */
 int inccl_control_connect(struct inccl_group *group, const struct inccl_place *place,
 			  unsigned int timeout_ms, struct inc_err *err);
