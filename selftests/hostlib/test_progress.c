@@ -22,6 +22,13 @@
 #define WAIT_MS    5000
 #define LIMIT_S    40 /* for all: a deadlock ends it */
 
+/* The sanitizers lose track of a thread that is cancelled in a call they watch. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define WATCHED true
+#else
+#define WATCHED false
+#endif
+
 static const char NOTICE[] =
 	"{\"type\":\"failed\",\"group\":7,\"communicator\":12,\"rank\":2,\"errno\":\"EREMOTEIO\","
 	"\"message\":\"rank 2 called a barrier\"}\n";
@@ -373,14 +380,22 @@ static void cancelled_beside_another(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(names_come_in_time),        CASE(names_come_in_time_to_the_thread),
-		CASE(no_names_no_spinning),      CASE(slow_rank_then_no_controller),
-#ifndef __SANITIZE_ADDRESS__ /* it does not know threads that are cancelled */
-		CASE(cancelled_while_it_serves), CASE(cancelled_beside_another),
-#endif
-		CASE(log_of_a_caller),           CASE(log_asks_for_the_error),
+		CASE(names_come_in_time),   CASE(names_come_in_time_to_the_thread),
+		CASE(no_names_no_spinning), CASE(slow_rank_then_no_controller),
+		CASE(log_of_a_caller),      CASE(log_asks_for_the_error),
 	};
 
+	const struct CMUnitTest cancelling[] = {
+		CASE(cancelled_while_it_serves),
+		CASE(cancelled_beside_another),
+	};
+	int failed;
+
 	alarm(LIMIT_S);
-	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	if (WATCHED)
+		printf("skip cancelled threads: not under this sanitizer\n");
+	else
+		failed += cmocka_run_group_tests(cancelling, NULL, NULL);
+	return failed ? 1 : 0;
 }
