@@ -85,13 +85,16 @@ struct inccl_group_opts {
 	const char *address;   /* own IPv4 address on the fabric; NULL: all that the machine has are
 				* offered, and the controller takes the one it knows */
 	const char *interface; /* or the interface that has it */
-	unsigned int connect_timeout_ms; /* reaching the controller: 5000 */
+	unsigned int connect_timeout_ms; /* reaching the controller, by whichever of its name's
+					  * addresses answers first: 5000 */
 	unsigned int create_timeout_ms;  /* until all ranks are there: 70000 (the controller's own
 					  * limit, 60 s, then names the missing ranks) */
 	char *error; /* where to put one line that explains a failure of the creation */
 	size_t error_size;
 	/* What the library decides and why, one line at a time without newline, from any thread
-	 * of the library. NULL: nowhere (INCCL_DEBUG=1: stderr). */
+	 * of the library or inside a call of yours. It may ask about errors, ranks and
+	 * statistics, but neither destroy anything nor wait. NULL: nowhere (INCCL_DEBUG=1: stderr).
+	 */
 	void (*log)(void *ctx, const char *line);
 	void *log_ctx;
 };
@@ -135,7 +138,8 @@ struct inccl_communicator_opts {
 	size_t sz;
 	enum inccl_transport_kind transport;
 	/* Largest packet payload in bytes: 256, 512, 1024 or 2048. Default: what the
-	 * interface's MTU carries. The smallest of all ranks counts. */
+	 * interface's MTU carries, and its routes where they have an MTU of their own. The
+	 * smallest of all ranks counts. */
 	unsigned int payload;
 	/* Packets per message, 1 to 64, the same on every rank. Default 1. */
 	unsigned int message_packets;
@@ -250,6 +254,9 @@ int inccl_collective_start(struct inccl_communicator *comm,
  * -EAGAIN: not finished. Anything else is the request's result, 0 or an error, and the
  * request is gone. inccl_test() does not block; inccl_wait() blocks for up to timeout_ms, or
  * with -1 until the end, which the communicator's timeout bounds.
+ *
+ * inccl_wait() is the only cancellation point of the library (pthread_cancel()), while it sleeps:
+ * the request is then still there, and another thread must collect it.
  */
 int inccl_test(struct inccl_request *request);
 int inccl_wait(struct inccl_request *request, int timeout_ms);

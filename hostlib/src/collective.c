@@ -112,6 +112,7 @@ int inccl_collective_start(struct inccl_communicator *comm,
 	struct inccl_request *req;
 	uint64_t bytes;
 	int ret;
+	INCCL_UNCANCELLED(cancel_state);
 
 	if (!out)
 		return -EINVAL;
@@ -154,6 +155,7 @@ int inccl_collective_start(struct inccl_communicator *comm,
 	*out = req;
 unlock:
 	pthread_mutex_unlock(&comm->lock);
+	inccl_log_deliver(&comm->group->log);
 	return ret;
 }
 
@@ -170,6 +172,7 @@ static int collect(struct inccl_request *req)
 
 int inccl_test(struct inccl_request *req)
 {
+	INCCL_UNCANCELLED(cancel_state);
 	struct inccl_communicator *comm;
 	int ret;
 
@@ -183,11 +186,13 @@ int inccl_test(struct inccl_request *req)
 	}
 	ret = collect(req);
 	pthread_mutex_unlock(&comm->lock);
+	inccl_log_deliver(&comm->group->log);
 	return ret;
 }
 
 int inccl_wait(struct inccl_request *req, int timeout_ms)
 {
+	INCCL_UNCANCELLED(cancel_state);
 	struct inccl_communicator *comm;
 	int ret;
 
@@ -198,15 +203,19 @@ int inccl_wait(struct inccl_request *req, int timeout_ms)
 	if (!req->done) {
 		inccl_comm_enter(comm);
 		inccl_comm_drive(comm, req,
-				 timeout_ms < 0 ? UINT64_MAX : deadline_after_ms(timeout_ms));
+				 timeout_ms < 0 ? UINT64_MAX : deadline_after_ms(timeout_ms),
+				 cancel_state);
 	}
 	ret = collect(req);
 	pthread_mutex_unlock(&comm->lock);
+	inccl_log_deliver(&comm->group->log);
 	return ret;
 }
 
 static int run(struct inccl_communicator *comm, const struct inccl_collective_opts *opts)
 {
+	/* a thread that ends here would take the buffers with it */
+	INCCL_UNCANCELLED(cancel_state);
 	struct inccl_request *req;
 	int ret;
 

@@ -246,6 +246,7 @@ int inccl_communicator_create(struct inccl_group *group,
 			      const struct inccl_communicator_opts *given,
 			      struct inccl_communicator **out)
 {
+	INCCL_UNCANCELLED(cancel_state);
 	struct inccl_communicator_opts opts;
 	struct inccl_communicator *comm = NULL;
 	struct inccl_local local = {0};
@@ -271,6 +272,7 @@ int inccl_communicator_create(struct inccl_group *group,
 		goto explain;
 	}
 	ret = open_endpoint(group, &opts, &comm->ep, &local, &err);
+	inccl_log_deliver(&group->log);
 	if (ret)
 		goto free_comm;
 
@@ -293,6 +295,7 @@ int inccl_communicator_create(struct inccl_group *group,
 		unlink_comm(group, comm);
 unlock:
 	pthread_mutex_unlock(&group->lock);
+	inccl_log_deliver(&group->log);
 	if (ret)
 		goto free_comm;
 	*out = comm;
@@ -307,6 +310,7 @@ explain:
 
 int inccl_communicator_destroy(struct inccl_communicator *comm)
 {
+	INCCL_UNCANCELLED(cancel_state);
 	struct control_wait wait = {.type = "D", .key = "communicator"};
 	struct inccl_group *group;
 	struct inccl_request *req;
@@ -339,6 +343,7 @@ int inccl_communicator_destroy(struct inccl_communicator *comm)
 
 	while ((req = comm->first))
 		inccl_request_release(req);
+	inccl_log_deliver(&group->log); /* while the callback can ask it */
 	comm_free(comm);
 	return ret;
 }

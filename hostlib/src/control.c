@@ -15,44 +15,10 @@
 #include "hostlib/src/internal.h"
 #include "lib/inc_printable.h"
 
-static int connect_one(const struct addrinfo *ai, uint64_t deadline_ns)
-{
-	struct pollfd pfd = {.events = POLLOUT};
-	socklen_t len = sizeof(int);
-	uint64_t now;
-	int err = 0;
-
-	pfd.fd = socket(ai->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (pfd.fd < 0)
-		return -errno;
-	if (connect(pfd.fd, ai->ai_addr, ai->ai_addrlen) == 0)
-		return pfd.fd;
-	if (errno != EINPROGRESS) {
-		err = errno;
-		goto fail;
-	}
-	for (;;) {
-		now = now_ns();
-		if (now >= deadline_ns) {
-			err = ETIMEDOUT;
-			goto fail;
-		}
-		if (poll(&pfd, 1, (deadline_ns - now) / NSEC_PER_MSEC + 1) > 0)
-			break;
-	}
-	if (getsockopt(pfd.fd, SOL_SOCKET, SO_ERROR, &err, &len))
-		err = errno;
-	if (!err)
-		return pfd.fd;
-fail:
-	close(pfd.fd);
-	return -err;
-}
-
 int inccl_control_connect(struct inccl_group *group, const struct inccl_place *place,
 			  unsigned int timeout_ms, struct inc_err *err)
 {
-	struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *list, *ai;
+	struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *list;
 	uint64_t deadline_ns = deadline_after_ms(timeout_ms);
 	int ret, one = 1, idle_s = 10;
 
@@ -61,12 +27,7 @@ int inccl_control_connect(struct inccl_group *group, const struct inccl_place *p
 	if (ret)
 		return inc_err_set(err, EINVAL, "controller %s: %s", group->controller,
 				   gai_strerror(ret));
-	ret = -EADDRNOTAVAIL;
-	for (ai = list; ai; ai = ai->ai_next) {
-		ret = connect_one(ai, deadline_ns);
-		if (ret >= 0)
-			break;
-	}
+	ret = inccl_connect_any(list, deadline_ns);
 	freeaddrinfo(list);
 	if (ret < 0)
 		return inc_err_set(err, -ret, "controller %s: %s", group->controller,
@@ -190,7 +151,7 @@ static void group_fail(struct inccl_group *group, int error, int rank, const cha
 	for (comm = group->comms; comm; comm = comm->next) {
 		if (group->lost) {
 			pthread_mutex_lock(&comm->lock);
-			comm->orphan = true;
+			comm->orphan_at_ns = now_ns();
 			pthread_mutex_unlock(&comm->lock);
 			inccl_signal_fd(comm->wake_fd);
 		} else {
@@ -283,6 +244,7 @@ static int take_line(struct inccl_group *group, const char *line, size_t len)
 		take_answer(group, type, object);
 	json_decref(object); /* before a waiter can touch its own reference */
 	pthread_mutex_unlock(&group->lock);
+	inccl_log_deliver(&group->log);
 	return 0;
 }
 
@@ -295,6 +257,7 @@ static void lose(struct inccl_group *group, int error, const char *why)
 	group->lost = true;
 	group_fail(group, error, -1, text);
 	pthread_mutex_unlock(&group->lock);
+	inccl_log_deliver(&group->log);
 }
 
 /* Takes the whole lines out of the buffer; what is left stays at its front. */

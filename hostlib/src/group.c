@@ -108,6 +108,7 @@ static int join(struct inccl_group *group, const struct inccl_place *place, uint
 			       group->rank, group->world_size, group->number, group->job, addr);
 	}
 	json_decref(wait.answer);
+	inccl_log_deliver(&group->log);
 	return ret;
 }
 
@@ -116,6 +117,7 @@ static void group_free(struct inccl_group *group)
 	inccl_control_stop(group);
 	pthread_cond_destroy(&group->changed);
 	pthread_mutex_destroy(&group->lock);
+	inccl_log_destroy(&group->log);
 	free(group);
 }
 
@@ -133,13 +135,15 @@ static int group_new(const struct inccl_group_opts *opts, const struct inccl_pla
 	memcpy(group->job, place->job, sizeof(group->job));
 	group->rank = place->rank;
 	group->world_size = place->world_size;
-	group->log.fn = opts->log;
-	group->log.ctx = opts->log_ctx;
 	if (!opts->log && debug && !strcmp(debug, "1"))
-		group->log.fn = log_stderr;
-	ret = -pthread_mutex_init(&group->lock, NULL);
+		ret = inccl_log_init(&group->log, log_stderr, NULL);
+	else
+		ret = inccl_log_init(&group->log, opts->log, opts->log_ctx);
 	if (ret)
 		goto free_group;
+	ret = -pthread_mutex_init(&group->lock, NULL);
+	if (ret)
+		goto destroy_log;
 	ret = inccl_cond_init(&group->changed);
 	if (ret)
 		goto destroy_lock;
@@ -148,6 +152,8 @@ static int group_new(const struct inccl_group_opts *opts, const struct inccl_pla
 
 destroy_lock:
 	pthread_mutex_destroy(&group->lock);
+destroy_log:
+	inccl_log_destroy(&group->log);
 free_group:
 	free(group);
 	return ret;
@@ -155,6 +161,7 @@ free_group:
 
 int inccl_group_create(const struct inccl_group_opts *given, struct inccl_group **out)
 {
+	INCCL_UNCANCELLED(cancel_state);
 	struct inccl_group_opts opts;
 	struct inccl_place place;
 	struct inccl_group *group;
@@ -202,6 +209,8 @@ explain:
 
 int inccl_group_destroy(struct inccl_group *group)
 {
+	INCCL_UNCANCELLED(cancel_state);
+
 	if (!group)
 		return 0;
 	pthread_mutex_lock(&group->lock);

@@ -36,6 +36,10 @@
 struct inccl_log {
 	void (*fn)(void *ctx, const char *line);
 	void *ctx;
+	pthread_mutex_t lock; /* the innermost; not held while fn runs */
+	struct inccl_log_entry *first, **last;
+	bool waiting; /* first is not NULL, to be read without the lock */
+	bool delivering;
 };
 
 /* A caller that waits for one answer of the controller; lives on its stack, is in the
@@ -132,7 +136,7 @@ struct inccl_communicator {
 	char error_text[600];
 	int grace_error; /* failed, but a better explanation may come until grace_ns */
 	uint64_t grace_ns;
-	bool orphan; /* the controller is gone */
+	uint64_t orphan_at_ns; /* when the controller was lost; 0: it is there */
 
 	enum inccl_driver driver;
 	unsigned int waiters;
@@ -158,7 +162,14 @@ static inline uint64_t deadline_after_ms(unsigned int ms)
 	return now_ns() + ms * NSEC_PER_MSEC;
 }
 
+/* In a public function: its thread is not cancelled inside, where it holds locks and others rely
+ * on it; inccl_wait() lets it happen where it sleeps. */
+#define INCCL_UNCANCELLED(state) \
+	int state __attribute__((cleanup(inccl_cancel_restore), unused)) = inccl_cancel_hold()
+
 /* util.c */
+int inccl_cancel_hold(void);
+void inccl_cancel_restore(const int *state);
 int inccl_cond_init(pthread_cond_t *cond); /* on CLOCK_MONOTONIC */
 /* Waits until signalled or the deadline (UINT64_MAX: none). 0 or ETIMEDOUT. */
 int inccl_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t deadline_ns);
@@ -166,14 +177,20 @@ int inccl_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t 
 int inccl_thread_create(pthread_t *thread, void *(*fn)(void *), void *arg);
 void inccl_signal_fd(int fd);
 void inccl_drain_fd(int fd);
-void inccl_log_line(const struct inccl_log *log, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
-void inccl_log_forward(void *log, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void inccl_explain(char *buf, size_t size, const struct inc_err *err);
 /* Copies the caller's option struct of size given into ours of size known; see inccl.h. */
 int inccl_opts_copy(void *known, size_t known_size, const void *given);
 /* "ECONNRESET" -> ECONNRESET; EREMOTEIO for a name that is not known. */
 int inccl_errno_from_name(const char *name);
+
+/* log.c: lines may be made under any lock; whoever may have made one delivers when it holds none.
+ */
+int inccl_log_init(struct inccl_log *log, void (*fn)(void *ctx, const char *line), void *ctx);
+void inccl_log_destroy(struct inccl_log *log);
+void inccl_log_line(struct inccl_log *log, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+void inccl_log_forward(void *log, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void inccl_log_deliver(struct inccl_log *log);
 
 /* env.c: options and environment made into what is needed. */
 struct inccl_place {
@@ -190,6 +207,10 @@ int inccl_place_resolve(const struct inccl_group_opts *opts, struct inccl_place 
 int inccl_env_transport(enum inccl_transport_kind *kind, struct inc_err *err);
 int inccl_env_start_psn(uint32_t *psn, struct inc_err *err);
 uint32_t inccl_random24(void);
+
+/* connect.c: a connected TCP socket to the first of the addresses that answers, or -errno. */
+struct addrinfo;
+int inccl_connect_any(const struct addrinfo *list, uint64_t deadline_ns);
 
 /* control.c: the connection to the controller. */
 int inccl_control_connect(struct inccl_group *group, const struct inccl_place *place,
@@ -211,9 +232,10 @@ void inccl_comm_fail(struct inccl_communicator *comm, int error, int rank, const
 void inccl_comm_fail_locked(struct inccl_communicator *comm, int error, int rank, const char *text);
 /* Takes in, posts, sends, finishes. Never blocks. */
 void inccl_comm_advance(struct inccl_communicator *comm);
-/* Drives the endpoint until the request is done or the deadline; false: not done. */
+/* Drives the endpoint until the request is done or the deadline; false: not done. cancel_state
+ * is the caller's, valid while it sleeps here. */
 bool inccl_comm_drive(struct inccl_communicator *comm, struct inccl_request *req,
-		      uint64_t deadline_ns);
+		      uint64_t deadline_ns, int cancel_state);
 /* A user's call begins: whoever sleeps with an old view of the timers is woken. */
 void inccl_comm_enter(struct inccl_communicator *comm);
 /* Before the end: until the peer has been told of all results, or the deadline. */

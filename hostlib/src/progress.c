@@ -37,19 +37,23 @@ void inccl_comm_fail_locked(struct inccl_communicator *comm, int error, int rank
 	pthread_cond_broadcast(&comm->changed);
 }
 
+/* The endpoint has failed; who is to blame may still be told. */
+static bool in_grace(const struct inccl_communicator *comm)
+{
+	return comm->grace_error && !comm->orphan_at_ns && now_ns() < comm->grace_ns;
+}
+
 static void endpoint_failed(struct inccl_communicator *comm, int error)
 {
 	char text[sizeof(comm->error_text)];
 
-	if (comm->ep->mismatch && !comm->orphan) {
+	if (comm->ep->mismatch && !comm->grace_error) {
 		/* the switch has told the controller which ranks; its notice is on the way */
-		if (!comm->grace_error) {
-			comm->grace_error = error;
-			comm->grace_ns = deadline_after_ms(NOTICE_GRACE_MS);
-		}
-		if (now_ns() < comm->grace_ns)
-			return;
+		comm->grace_error = error;
+		comm->grace_ns = deadline_after_ms(NOTICE_GRACE_MS);
 	}
+	if (in_grace(comm))
+		return;
 	snprintf(text, sizeof(text), "%s: %s", comm->peer, comm->ep->error);
 	inccl_comm_fail_locked(comm, error, -1, text);
 }
@@ -112,11 +116,18 @@ static bool finish_some(struct inccl_communicator *comm)
 	return any;
 }
 
-static uint64_t stall_ns(const struct inccl_communicator *comm)
+/* When it fails unless something moves. Without a controller sooner, but a rank that is slow
+ * already has as long from then on as one that begins to be. */
+static uint64_t stall_at_ns(const struct inccl_communicator *comm)
 {
-	uint64_t limit = ORPHAN_TIMEOUT_MS * NSEC_PER_MSEC;
+	uint64_t at = comm->moved_ns + comm->timeout_ns, orphaned = comm->orphan_at_ns;
 
-	return comm->orphan && limit < comm->timeout_ns ? limit : comm->timeout_ns;
+	if (!orphaned)
+		return at;
+	if (orphaned < comm->moved_ns)
+		orphaned = comm->moved_ns;
+	orphaned += ORPHAN_TIMEOUT_MS * NSEC_PER_MSEC;
+	return orphaned < at ? orphaned : at;
 }
 
 static void check_stall(struct inccl_communicator *comm)
@@ -130,12 +141,12 @@ static void check_stall(struct inccl_communicator *comm)
 		comm->moved_ns = now;
 		return;
 	}
-	if (now - comm->moved_ns < stall_ns(comm))
+	if (now < stall_at_ns(comm))
 		return;
 	comm->ep->ops->describe(comm->ep, what, sizeof(what));
 	snprintf(text, sizeof(text), "%s: nothing has moved for %llu ms%s: %s", comm->peer,
-		 (unsigned long long)(stall_ns(comm) / NSEC_PER_MSEC),
-		 comm->orphan ? " and the controller is gone" : "", what);
+		 (unsigned long long)((now - comm->moved_ns) / NSEC_PER_MSEC),
+		 comm->orphan_at_ns ? " and the controller is gone" : "", what);
 	inccl_comm_fail_locked(comm, ETIMEDOUT, -1, text);
 }
 
@@ -145,7 +156,7 @@ void inccl_comm_advance(struct inccl_communicator *comm)
 	bool finished = false;
 	int ret, rounds = 0;
 
-	if (comm->error)
+	if (comm->error || in_grace(comm))
 		return;
 	do {
 		ret = ep->ops->progress(ep);
@@ -169,8 +180,10 @@ void inccl_comm_advance(struct inccl_communicator *comm)
 		pthread_cond_broadcast(&comm->changed);
 }
 
-/* Sleeps until something may have changed. The lock is dropped meanwhile. */
-static void sleep_in_poll(struct inccl_communicator *comm, bool thread, uint64_t deadline_ns)
+/* Sleeps until something may have changed. The lock is dropped meanwhile. cancel_state holds for
+ * the sleep alone. */
+static void sleep_in_poll(struct inccl_communicator *comm, bool thread, uint64_t deadline_ns,
+			  int cancel_state)
 {
 	struct pollfd pfd[3] = {
 		{.fd = -1},
@@ -181,18 +194,16 @@ static void sleep_in_poll(struct inccl_communicator *comm, bool thread, uint64_t
 	uint64_t timer_ns = UINT64_MAX, now;
 	int ret = 0;
 
-	if (!comm->error) {
+	if (!comm->error && comm->grace_error) {
+		timer_ns = comm->grace_ns; /* the endpoint has nothing more to say */
+	} else if (!comm->error) {
 		ret = comm->ep->ops->arm(comm->ep, &pfd[0].fd, &pfd[0].events, &timer_ns);
 		if (ret < 0)
 			endpoint_failed(comm, -ret);
 		if (ret)
 			return;
-		if (comm->head && comm->moved_ns + stall_ns(comm) < timer_ns)
-			timer_ns = comm->moved_ns + stall_ns(comm);
-		if (comm->grace_error) {
-			pfd[0].fd = -1; /* it has failed and says so all the time */
-			timer_ns = comm->grace_ns;
-		}
+		if (comm->head && stall_at_ns(comm) < timer_ns)
+			timer_ns = stall_at_ns(comm);
 	}
 	if (deadline_ns < timer_ns)
 		timer_ns = deadline_ns;
@@ -206,7 +217,10 @@ static void sleep_in_poll(struct inccl_communicator *comm, bool thread, uint64_t
 	if (!thread)
 		comm->sleeping = true;
 	pthread_mutex_unlock(&comm->lock);
+	inccl_log_deliver(&comm->group->log);
+	pthread_setcancelstate(cancel_state, NULL);
 	ret = ppoll(pfd, 3, timeout, NULL);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	pthread_mutex_lock(&comm->lock);
 	if (!thread)
 		comm->sleeping = false;
@@ -228,16 +242,61 @@ void inccl_comm_enter(struct inccl_communicator *comm)
 	}
 }
 
-bool inccl_comm_drive(struct inccl_communicator *comm, struct inccl_request *req,
-		      uint64_t deadline_ns)
+struct drive {
+	struct inccl_communicator *comm;
+	volatile bool *driving;
+};
+
+static void stop_waiting(struct drive *d)
 {
-	bool driving = false;
+	struct inccl_communicator *comm = d->comm;
+
+	comm->waiters--;
+	comm->activity++;
+	if (!*d->driving)
+		return;
+	comm->driver = DRIVER_NONE;
+	if (comm->waiters)
+		pthread_cond_broadcast(&comm->changed);
+}
+
+/* The waiting thread is cancelled: in poll without the lock where it drives, else in the wait for
+ * the condition, which has taken it again. Its request stays for others to collect. */
+static void cancelled(void *arg)
+{
+	struct drive *d = arg;
+	struct inccl_communicator *comm = d->comm;
+
+	if (*d->driving) {
+		pthread_mutex_lock(&comm->lock);
+		comm->sleeping = false;
+	}
+	stop_waiting(d);
+	pthread_mutex_unlock(&comm->lock);
+}
+
+/* Until another one drives no more, or something is finished. ETIMEDOUT: the deadline. */
+static int wait_for_driver(struct inccl_communicator *comm, uint64_t deadline_ns, int cancel_state)
+{
+	int ret;
+
+	pthread_setcancelstate(cancel_state, NULL);
+	ret = inccl_cond_wait_until(&comm->changed, &comm->lock, deadline_ns);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	return ret;
+}
+
+bool inccl_comm_drive(struct inccl_communicator *comm, struct inccl_request *req,
+		      uint64_t deadline_ns, int cancel_state)
+{
+	volatile bool driving = false; /* pthread_cleanup_push() is a setjmp() */
+	struct drive d = {.comm = comm, .driving = &driving};
 
 	comm->waiters++;
+	pthread_cleanup_push(cancelled, &d);
 	while (!req->done) {
 		if (!driving && comm->driver == DRIVER_WAITER) {
-			if (inccl_cond_wait_until(&comm->changed, &comm->lock, deadline_ns) ==
-			    ETIMEDOUT)
+			if (wait_for_driver(comm, deadline_ns, cancel_state) == ETIMEDOUT)
 				break;
 			continue;
 		}
@@ -246,15 +305,10 @@ bool inccl_comm_drive(struct inccl_communicator *comm, struct inccl_request *req
 		inccl_comm_advance(comm);
 		if (req->done || now_ns() >= deadline_ns)
 			break;
-		sleep_in_poll(comm, false, deadline_ns);
+		sleep_in_poll(comm, false, deadline_ns, cancel_state);
 	}
-	comm->waiters--;
-	comm->activity++;
-	if (driving) {
-		comm->driver = DRIVER_NONE;
-		if (comm->waiters)
-			pthread_cond_broadcast(&comm->changed);
-	}
+	pthread_cleanup_pop(0);
+	stop_waiting(&d);
 	return req->done;
 }
 
@@ -268,7 +322,7 @@ void inccl_comm_settle(struct inccl_communicator *comm, uint64_t deadline_ns)
 		/* with requests given up by their owner there is nothing to settle */
 		if (comm->error || comm->head || ep->ops->quiet(ep) || now_ns() >= deadline_ns)
 			break;
-		sleep_in_poll(comm, false, deadline_ns);
+		sleep_in_poll(comm, false, deadline_ns, PTHREAD_CANCEL_DISABLE);
 	}
 	comm->driver = DRIVER_NONE;
 }
@@ -284,7 +338,7 @@ void *inccl_comm_thread(void *arg)
 			comm->driver = DRIVER_THREAD;
 		if (comm->driver == DRIVER_THREAD) {
 			inccl_comm_advance(comm);
-			sleep_in_poll(comm, true, UINT64_MAX);
+			sleep_in_poll(comm, true, UINT64_MAX, PTHREAD_CANCEL_DISABLE);
 			continue;
 		}
 		seen = comm->activity;
@@ -293,5 +347,6 @@ void *inccl_comm_thread(void *arg)
 	if (comm->driver == DRIVER_THREAD)
 		comm->driver = DRIVER_NONE;
 	pthread_mutex_unlock(&comm->lock);
+	inccl_log_deliver(&comm->group->log);
 	return NULL;
 }

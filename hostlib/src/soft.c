@@ -2,20 +2,14 @@
 /* The soft transport's life and its queue; soft_tx.c sends, soft_rx.c receives. */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netinet/udp.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 #include "hostlib/src/soft.h"
-
-/* What the headers take beside the payload of the longest packet, rounded up. */
-#define HEADERS (INC_IP_LEN + INC_UDP_LEN + SOFT_MAX_HEAD + INC_ICRC_LEN)
 
 int soft_fail(struct soft_endpoint *s, int error, const char *fmt, ...)
 {
@@ -33,56 +27,6 @@ int soft_fail(struct soft_endpoint *s, int error, const char *fmt, ...)
 static int soft_probe(const struct inccl_open_opts *opts, struct inc_err *why)
 {
 	inc_err_set(why, 1, "needs no device");
-	return 0;
-}
-
-/* MTU of the interface that has the address, and its name. */
-static int interface_mtu(int fd, uint32_t addr, int *mtu, char name[IFNAMSIZ], struct inc_err *err)
-{
-	struct ifaddrs *list, *ifa;
-	struct ifreq ifr = {0};
-	char text[INET_ADDRSTRLEN];
-
-	if (getifaddrs(&list))
-		return inc_err_set(err, errno, "interfaces: %s", strerror(errno));
-	for (ifa = list; ifa; ifa = ifa->ifa_next)
-		if (ifa->ifa_addr && ifa->ifa_addr->sa_family == AF_INET &&
-		    ((struct sockaddr_in *)ifa->ifa_addr)->sin_addr.s_addr == addr)
-			break;
-	if (ifa)
-		snprintf(name, IFNAMSIZ, "%s", ifa->ifa_name);
-	freeifaddrs(list);
-	inet_ntop(AF_INET, &addr, text, sizeof(text));
-	if (!ifa)
-		return inc_err_set(err, EADDRNOTAVAIL, "no interface has the address %s", text);
-	memcpy(ifr.ifr_name, name, IFNAMSIZ);
-	if (ioctl(fd, SIOCGIFMTU, &ifr))
-		return inc_err_set(err, errno, "%s: MTU: %s", name, strerror(errno));
-	*mtu = ifr.ifr_mtu;
-	return 0;
-}
-
-static int choose_payload(int fd, const struct inccl_open_opts *opts, unsigned int *payload,
-			  struct inc_err *err)
-{
-	unsigned int p;
-	char name[IFNAMSIZ];
-	int mtu = 0, ret;
-
-	ret = interface_mtu(fd, opts->addr, &mtu, name, err);
-	if (ret)
-		return ret;
-	for (p = 2048; p >= 256; p /= 2)
-		if ((int)p + HEADERS <= mtu)
-			break;
-	if (p < 256)
-		return inc_err_set(err, EMSGSIZE, "%s: MTU %d is too small for a payload of 256",
-				   name, mtu);
-	if (opts->payload > p)
-		return inc_err_set(err, EMSGSIZE,
-				   "%s: MTU %d is too small for a payload of %u, %u is the largest",
-				   name, mtu, opts->payload, p);
-	*payload = opts->payload ?: p;
 	return 0;
 }
 
@@ -144,14 +88,15 @@ static int setup_socket(struct soft_endpoint *s, const struct inccl_open_opts *o
 	if (bind(s->fd, (struct sockaddr *)&own, sizeof(own)) ||
 	    getsockname(s->fd, (struct sockaddr *)&own, &len))
 		return inc_err_set(err, errno, "UDP socket on %s: %s", text, strerror(errno));
-	/* DF and no connect(): the kernel then sends IP ID 0, which the ICRC covers */
-	ret = set_option(s->fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
+	/* DF and no connect(): the kernel then sends IP ID 0, which the ICRC covers. PROBE sets DF
+	 * as DO does, but does not let ICMP, which anybody can forge, say how much may be sent. */
+	ret = set_option(s->fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
 	if (ret)
 		return inc_err_set(err, -ret, "IP_MTU_DISCOVER: %s", strerror(-ret));
 	s->segment = !set_option(s->fd, IPPROTO_UDP, UDP_SEGMENT, 0);
 	s->rcv_gro = !set_option(s->fd, IPPROTO_UDP, UDP_GRO, 1);
 	grow_buffer(s->fd, SO_SNDBUFFORCE, SO_SNDBUF, 4 << 20);
-	ret = choose_payload(s->fd, opts, &local->payload, err);
+	ret = soft_choose_payload(s->fd, opts, &local->payload, err);
 	if (ret)
 		return ret;
 	local->window = choose_window(opts, grow_buffer(s->fd, SO_RCVBUFFORCE, SO_RCVBUF, 4 << 20));
@@ -188,6 +133,9 @@ static int soft_open(const struct inccl_open_opts *opts, struct inccl_endpoint *
 	} while (s->own_qpn < 2); /* 0 and 1 are the management's */
 	s->pkey = INC_PKEY_DEFAULT;
 	s->next_rkey = inccl_random24();
+	s->log = opts->log;
+	s->log_ctx = opts->log_ctx;
+	s->single_pause_ns = SOFT_SINGLE_PAUSE_NS;
 	s->rto_ns = SOFT_RTO_FIRST_NS;
 	s->rto_at = UINT64_MAX;
 	s->gap_r = UINT64_MAX;
@@ -206,6 +154,7 @@ static int soft_connect(struct inccl_endpoint *ep, const struct inccl_remote *re
 {
 	struct soft_endpoint *s = SOFT_EP(ep);
 	unsigned int wire = remote->payload + SOFT_MAX_HEAD + INC_ICRC_LEN;
+	int ret;
 
 	s->ring = calloc(remote->slots, sizeof(*s->ring));
 	if (!s->ring)
@@ -217,6 +166,9 @@ static int soft_connect(struct inccl_endpoint *ep, const struct inccl_remote *re
 	s->peer.sin_port = htons(remote->udp_port);
 	s->to_peer.daddr = s->from_peer.saddr = remote->addr;
 	s->to_peer.dport = s->from_peer.sport = remote->udp_port;
+	ret = soft_check_route(s, err);
+	if (ret)
+		return ret;
 	s->peer_qpn = remote->qpn;
 	s->peer_psn = remote->psn;
 	s->hold = 2 * (SOFT_MAX_SEND_BYTES / wire);

@@ -40,12 +40,19 @@
 #define SOFT_RTO_MIN_NS   (5 * NSEC_PER_MSEC)
 #define SOFT_RTO_MAX_NS   NSEC_PER_SEC
 #define SOFT_RTO_FIRST_NS (20 * NSEC_PER_MSEC)
+/* After so many timeouts in a row for packets that went together, and nothing of the kind kept
+ * meanwhile, packets go one by one: generic XDP, for one, gets such a send uncut and drops it. */
+#define SOFT_UNCUT_TIMEOUTS 3
+/* For so long at first, then twice as long each time that trying again was in vain. */
+#define SOFT_SINGLE_PAUSE_NS     NSEC_PER_SEC
+#define SOFT_SINGLE_PAUSE_MAX_NS (64 * NSEC_PER_SEC)
 /* What a received packet takes of the socket's buffer: a page and the kernel's struct. */
 #define SOFT_RECV_TRUESIZE 4864
 
 #define SOFT_F_GOT   0x1 /* its result is there */
 #define SOFT_F_LAST  0x2 /* last packet of its message */
 #define SOFT_F_FLUSH 0x4 /* last packet of its collective */
+#define SOFT_F_MANY  0x8 /* it went together with others, the last time */
 
 struct soft_packet {
 	const uint8_t *send;
@@ -73,6 +80,8 @@ struct soft_endpoint {
 	bool segment;      /* UDP_SEGMENT works */
 	bool rcv_gro;
 	int failed; /* positive errno, for good */
+	void (*log)(void *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+	void *log_ctx;
 
 	struct soft_packet *ring; /* slots of them */
 
@@ -86,6 +95,9 @@ struct soft_endpoint {
 	uint64_t burst;     /* ... so only so many packets past tx_acked go again, twice as many
 			     * with each answer; 0: no timeout to recover from */
 	bool blocked;       /* socket buffer full */
+	unsigned int uncut; /* timeouts in a row for packets that went together */
+	uint64_t single_until_ns; /* packets go one by one until then; 0: together */
+	uint64_t single_pause_ns; /* how long, the next time */
 	uint64_t rto_ns, srtt_ns, rttvar_ns;
 	unsigned int backoff; /* timeouts in a row: the timer runs rto_ns << backoff */
 	int send_error;       /* of the last send that failed, for messages */
@@ -118,6 +130,11 @@ static inline struct soft_packet *soft_packet(const struct soft_endpoint *s, uin
 /* Ends the endpoint for good; returns -error. */
 int soft_fail(struct soft_endpoint *s, int error, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/* soft_mtu.c: the payload to offer, and whether the agreed one can go to the peer. */
+int soft_choose_payload(int fd, const struct inccl_open_opts *opts, unsigned int *payload,
+			struct inc_err *err);
+int soft_check_route(const struct soft_endpoint *s, struct inc_err *err);
 
 /* soft_tx.c */
 int soft_flush(struct inccl_endpoint *ep);

@@ -141,7 +141,7 @@ static bool append(const struct soft_endpoint *s, struct tx_send *t, uint64_t r,
 	uint32_t crc;
 
 	if (t->segments) {
-		if (t->closed || !s->segment || size > t->size ||
+		if (t->closed || !s->segment || s->single_until_ns || size > t->size ||
 		    t->segments == SOFT_MAX_SEGMENTS || t->total + size > SOFT_MAX_SEND_BYTES)
 			return false;
 		t->closed = size < t->size;
@@ -220,8 +220,14 @@ static void build(const struct soft_endpoint *s, struct tx_batch *b, uint64_t li
 
 static void sent(struct soft_endpoint *s, unsigned int packets, uint64_t now)
 {
-	uint64_t before = s->tx_next, fresh;
+	uint64_t before = s->tx_next, fresh, r;
 
+	for (r = before; r < before + packets; r++) {
+		if (packets > 1)
+			soft_packet(s, r)->flags |= SOFT_F_MANY;
+		else
+			soft_packet(s, r)->flags &= ~SOFT_F_MANY;
+	}
 	s->tx_next += packets;
 	fresh = s->tx_next > s->tx_high ? s->tx_next - s->tx_high : 0;
 	s->ep.stats.packets_sent += fresh;
@@ -306,6 +312,8 @@ int soft_flush(struct inccl_endpoint *ep)
 		return 0;
 	s->blocked = false;
 	now = now_ns();
+	if (now >= s->single_until_ns)
+		s->single_until_ns = 0;
 	while (s->tx_next < limit) {
 		build(s, &batch, limit);
 		ret = send_batch(s, &batch, now);
@@ -367,7 +375,11 @@ void soft_kept(struct soft_endpoint *s, uint64_t r, uint64_t now)
 {
 	if (r <= s->tx_acked)
 		return;
-	s->tx_acked = r;
+	for (; s->tx_acked < r; s->tx_acked++)
+		if (soft_packet(s, s->tx_acked)->flags & SOFT_F_MANY) {
+			s->uncut = 0;
+			s->single_pause_ns = SOFT_SINGLE_PAUSE_NS;
+		}
 	if (s->tx_next < r)
 		s->tx_next = r;
 	if (s->burst)
@@ -386,6 +398,24 @@ void soft_go_back(struct soft_endpoint *s, uint64_t r)
 	s->sample_ns = 0;
 }
 
+/* A timeout: does the path lose what goes together? One packet alone asks for each of them
+ * (below), so an outage counts once, however long it is. Whoever has fallen back and tries again
+ * has been told enough by one. */
+static void judge_path(struct soft_endpoint *s, uint64_t now)
+{
+	if (s->tx_acked == s->tx_high || !(soft_packet(s, s->tx_acked)->flags & SOFT_F_MANY) ||
+	    ++s->uncut < SOFT_UNCUT_TIMEOUTS)
+		return;
+	if (s->single_pause_ns == SOFT_SINGLE_PAUSE_NS)
+		s->log(s->log_ctx,
+		       "soft: packets that are sent together do not arrive (generic XDP?): one by "
+		       "one, and another try now and then");
+	s->uncut = SOFT_UNCUT_TIMEOUTS - 1;
+	s->single_until_ns = now + s->single_pause_ns;
+	if (s->single_pause_ns < SOFT_SINGLE_PAUSE_MAX_NS)
+		s->single_pause_ns *= 2;
+}
+
 void soft_timers(struct soft_endpoint *s, uint64_t now)
 {
 	uint64_t wait;
@@ -398,6 +428,7 @@ void soft_timers(struct soft_endpoint *s, uint64_t now)
 	if (now < s->rto_at)
 		return;
 	s->ep.stats.timeouts++;
+	judge_path(s, now);
 	wait = s->rto_ns << s->backoff;
 	if (wait < SOFT_RTO_MAX_NS)
 		s->backoff++;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "hostlib/src/internal.h"
@@ -66,32 +64,17 @@ void inccl_drain_fd(int fd)
 		;
 }
 
-static void log_va(const struct inccl_log *log, const char *fmt, va_list ap)
+int inccl_cancel_hold(void)
 {
-	char line[512];
+	int state;
 
-	if (!log->fn)
-		return;
-	vsnprintf(line, sizeof(line), fmt, ap);
-	log->fn(log->ctx, line);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	return state;
 }
 
-void inccl_log_line(const struct inccl_log *log, const char *fmt, ...)
+void inccl_cancel_restore(const int *state)
 {
-	va_list ap;
-
-	va_start(ap, fmt);
-	log_va(log, fmt, ap);
-	va_end(ap);
-}
-
-void inccl_log_forward(void *log, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	log_va(log, fmt, ap);
-	va_end(ap);
+	pthread_setcancelstate(*state, NULL);
 }
 
 void inccl_explain(char *buf, size_t size, const struct inc_err *err)

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +17,15 @@
 #define GUARD_ELEMENTS 16
 #define GUARD          0x5a5a1234
 
+/* What every rank adds to a sum over the ranks beside its numbers, so that a sum that is wrong
+ * shows itself. */
+#define MARK 0x2bad5
+
 struct result {
 	double time_us; /* per iteration, mean over ranks */
-	uint64_t wrong; /* over all ranks and iterations */
+	uint64_t wrong; /* over all ranks and iterations, at least own_wrong */
+	uint64_t own_wrong;
+	bool unsummed; /* the sums over the ranks are wrong: time_us and wrong are this rank's */
 };
 
 static uint64_t now_ns(void)
@@ -68,22 +75,23 @@ static uint64_t verify(const int32_t *recv, size_t count, uint32_t ranks, uint32
 }
 
 /* 64-bit numbers summed over the ranks by the collective under test itself, in pieces of 16 bits
- * that cannot overflow. */
-static int sum_over_ranks(struct inccl_communicator *comm, uint64_t *values, unsigned int n)
+ * that cannot overflow. -EBADMSG where that is broken: the numbers are then as they were. */
+static int sum_over_ranks(const struct job *job, uint64_t values[2])
 {
-	int32_t pieces[16];
-	unsigned int i, k;
+	uint32_t ranks = inccl_group_size(job->group), i, k;
+	int32_t pieces[9] = {[8] = MARK};
 	int err;
 
-	for (i = 0; i < n; i++)
-		for (k = 0; k < 4; k++)
-			pieces[4 * i + k] = values[i] >> 16 * k & 0xffff;
-	err = inccl_allreduce_sendrecv(comm, pieces, 4 * n, pieces);
+	for (i = 0; i < 8; i++)
+		pieces[i] = values[i / 4] >> i % 4 * 16 & 0xffff;
+	err = inccl_allreduce_sendrecv(job->comm, pieces, 9, pieces);
 	if (err)
 		return err;
-	for (i = 0; i < n; i++)
+	if ((uint32_t)pieces[8] != ranks * MARK)
+		return -EBADMSG;
+	for (i = 0; i < 2; i++)
 		for (values[i] = 0, k = 0; k < 4; k++)
-			values[i] += (uint64_t)pieces[4 * i + k] << 16 * k;
+			values[i] += (uint64_t)(uint32_t)pieces[4 * i + k] << 16 * k;
 	return 0;
 }
 
@@ -130,10 +138,15 @@ static int run_size(const struct perf_opts *opts, uint64_t bytes, int32_t *send,
 	}
 	if (!opts->check)
 		sums[0] = now_ns() - begin;
-	err = sum_over_ranks(comm, sums, 2);
-	result->time_us = sums[0] / 1e3 / opts->iters / ranks;
-	result->wrong = sums[1];
-	return err;
+	result->own_wrong = sums[1];
+	err = sum_over_ranks(&opts->job, sums);
+	if (err && err != -EBADMSG)
+		return err;
+	result->unsummed = err;
+	result->time_us = sums[0] / 1e3 / opts->iters / (err ? 1 : ranks);
+	/* a sum that hides what this rank has seen itself is not believed */
+	result->wrong = sums[1] > result->own_wrong ? sums[1] : result->own_wrong;
+	return 0;
 }
 
 static void print_header(const struct perf_opts *opts)
@@ -206,12 +219,27 @@ static void print_stats(const struct perf_opts *opts)
 	json_decref(o);
 }
 
+/* True where anything was. */
+static bool report_wrong(int rank, const struct result *total)
+{
+	if (total->unsummed)
+		inc_error("a sum over the ranks is wrong: time and wrong elements are those of "
+			  "rank %d alone",
+			  rank);
+	if (total->wrong && rank == 0)
+		inc_error("%llu elements are wrong", (unsigned long long)total->wrong);
+	else if (total->own_wrong)
+		inc_error("%llu elements are wrong on rank %d",
+			  (unsigned long long)total->own_wrong, rank);
+	return total->wrong || total->unsummed;
+}
+
 static int run(struct perf_opts *opts)
 {
 	int rank = inccl_group_rank(opts->job.group), err = 0;
 	int32_t *send, *recv;
-	uint64_t largest = 0, wrong = 0;
-	struct result result;
+	struct result result, total = {0};
+	uint64_t largest = 0;
 	unsigned int i;
 
 	for (i = 0; i < opts->nsizes; i++)
@@ -242,15 +270,15 @@ static int run(struct perf_opts *opts)
 			job_report(&opts->job, what, err);
 			break;
 		}
-		wrong += result.wrong;
+		total.wrong += result.wrong;
+		total.own_wrong += result.own_wrong;
+		total.unsummed |= result.unsummed;
 		if (rank == 0)
 			print_result(opts, opts->sizes[i], &result);
 	}
-	if (wrong && rank == 0)
-		inc_error("%llu elements are wrong", (unsigned long long)wrong);
 	if (opts->stats)
 		print_stats(opts);
-	if (wrong)
+	if (report_wrong(rank, &total))
 		err = -EBADMSG;
 out:
 	if (recv != send)

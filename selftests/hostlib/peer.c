@@ -6,14 +6,50 @@
 #include <cmocka.h>
 #include <arpa/inet.h>
 #include <endian.h>
+#include <netinet/udp.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include "selftests/hostlib/peer.h"
 
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+
 static void no_log(void *ctx, const char *fmt, ...)
 {
+}
+
+uint16_t peer_listen(struct peer *p)
+{
+	struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(PEER_ADDR)};
+	socklen_t len = sizeof(own);
+	int df = IP_PMTUDISC_DO;
+
+	memset(p, 0, sizeof(*p));
+	p->fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	assert_true(p->fd >= 0);
+	assert_int_equal(bind(p->fd, (struct sockaddr *)&own, len), 0);
+	assert_int_equal(getsockname(p->fd, (struct sockaddr *)&own, &len), 0);
+	assert_int_equal(setsockopt(p->fd, IPPROTO_IP, IP_MTU_DISCOVER, &df, sizeof(df)), 0);
+	p->host = own;
+	p->from_host.dport = ntohs(own.sin_port);
+	return p->from_host.dport;
+}
+
+void peer_meet(struct peer *p, uint16_t udp_port, uint32_t qpn, uint32_t host_psn, uint32_t own_psn)
+{
+	p->from_host.saddr = p->from_host.daddr = htonl(PEER_ADDR);
+	p->from_host.sport = udp_port;
+	p->from_host.df = true;
+	p->to_host = p->from_host;
+	p->to_host.sport = p->from_host.dport;
+	p->to_host.dport = udp_port;
+	p->host.sin_port = htons(udp_port);
+	p->host_qpn = qpn;
+	p->host_psn = host_psn;
+	p->own_psn = own_psn;
 }
 
 struct inccl_endpoint *peer_pair(struct peer *p, unsigned int payload, unsigned int slots,
@@ -35,36 +71,16 @@ struct inccl_endpoint *peer_pair(struct peer *p, unsigned int payload, unsigned 
 		.slots = slots,
 		.name = "peer",
 	};
-	struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(PEER_ADDR)};
-	socklen_t len = sizeof(own);
 	struct inccl_endpoint *ep;
 	struct inccl_local local;
 	struct inc_err err = {""};
-	int df = IP_PMTUDISC_DO;
 
-	memset(p, 0, sizeof(*p));
-	p->fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	assert_true(p->fd >= 0);
-	assert_int_equal(bind(p->fd, (struct sockaddr *)&own, len), 0);
-	assert_int_equal(getsockname(p->fd, (struct sockaddr *)&own, &len), 0);
-	assert_int_equal(setsockopt(p->fd, IPPROTO_IP, IP_MTU_DISCOVER, &df, sizeof(df)), 0);
+	remote.udp_port = peer_listen(p);
 	if (inccl_soft.open(&open, &ep, &local, &err))
 		fail_msg("open: %s", err.msg);
 	assert_int_equal(local.payload, payload);
 	assert_int_equal(local.psn, host_psn);
-	p->from_host.saddr = p->from_host.daddr = htonl(PEER_ADDR);
-	p->from_host.sport = local.udp_port;
-	p->from_host.dport = ntohs(own.sin_port);
-	p->from_host.df = true;
-	p->to_host = p->from_host;
-	p->to_host.sport = ntohs(own.sin_port);
-	p->to_host.dport = local.udp_port;
-	p->host = own;
-	p->host.sin_port = htons(local.udp_port);
-	p->host_qpn = local.qpn;
-	p->host_psn = host_psn;
-	p->own_psn = own_psn;
-	remote.udp_port = ntohs(own.sin_port);
+	peer_meet(p, local.udp_port, local.qpn, host_psn, own_psn);
 	if (inccl_soft.connect(ep, &remote, &err))
 		fail_msg("connect: %s", err.msg);
 	return ep;
@@ -76,27 +92,79 @@ void peer_close(struct peer *p, struct inccl_endpoint *ep)
 	close(p->fd);
 }
 
+static void read_packet(struct peer *p, const uint8_t *data, size_t n, struct inccl_packet *pkt)
+{
+	uint32_t crc;
+
+	assert_true(n >= INC_BTH_LEN + INC_ICRC_LEN);
+	memcpy(&crc, data + n - INC_ICRC_LEN, sizeof(crc));
+	crc = le32toh(crc);
+	/* the packets of one send are numbered from 0 */
+	if (crc != inc_icrc_udp(&p->from_host, p->next_id, data, n - INC_ICRC_LEN)) {
+		p->next_id = 0;
+		assert_int_equal(crc, inc_icrc_udp(&p->from_host, 0, data, n - INC_ICRC_LEN));
+	}
+	p->next_id++;
+	assert_int_equal(inccl_packet_parse(data, n, pkt), 0);
+	assert_int_equal(pkt->qpn, PEER_QPN);
+	assert_int_equal(pkt->pkey, INC_PKEY_DEFAULT);
+}
+
 bool peer_hear(struct peer *p, struct inccl_packet *pkt, int timeout_ms)
 {
 	struct pollfd pfd = {.fd = p->fd, .events = POLLIN};
-	uint32_t crc;
 	ssize_t n;
 
 	if (poll(&pfd, 1, timeout_ms) <= 0)
 		return false;
 	n = recv(p->fd, p->buf, sizeof(p->buf), 0);
-	assert_true(n >= INC_BTH_LEN + INC_ICRC_LEN);
-	memcpy(&crc, p->buf + n - INC_ICRC_LEN, sizeof(crc));
-	crc = le32toh(crc);
-	/* the packets of one send are numbered from 0 */
-	if (crc != inc_icrc_udp(&p->from_host, p->next_id, p->buf, n - INC_ICRC_LEN)) {
-		p->next_id = 0;
-		assert_int_equal(crc, inc_icrc_udp(&p->from_host, 0, p->buf, n - INC_ICRC_LEN));
-	}
-	p->next_id++;
-	assert_int_equal(inccl_packet_parse(p->buf, n, pkt), 0);
-	assert_int_equal(pkt->qpn, PEER_QPN);
-	assert_int_equal(pkt->pkey, INC_PKEY_DEFAULT);
+	assert_true(n > 0);
+	read_packet(p, p->buf, n, pkt);
+	return true;
+}
+
+void peer_hear_together(struct peer *p)
+{
+	int one = 1;
+
+	assert_int_equal(setsockopt(p->fd, IPPROTO_UDP, UDP_GRO, &one, sizeof(one)), 0);
+}
+
+static bool receive_together(struct peer *p)
+{
+	char control[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8)));
+	struct iovec iov = {p->buf, sizeof(p->buf)};
+	struct msghdr msg = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = control,
+			     .msg_controllen = sizeof(control)};
+	ssize_t n = recvmsg(p->fd, &msg, 0);
+	struct cmsghdr *cmsg;
+	int size = 0;
+
+	if (n < 0)
+		return false;
+	for (cmsg = CMSG_FIRSTHDR(&msg); cmsg; cmsg = CMSG_NXTHDR(&msg, cmsg))
+		if (cmsg->cmsg_level == IPPROTO_UDP && cmsg->cmsg_type == UDP_GRO)
+			memcpy(&size, CMSG_DATA(cmsg), sizeof(size));
+	p->at = 0;
+	p->left = n;
+	p->step = size ? size : n;
+	p->together = (p->left + p->step - 1) / p->step;
+	return true;
+}
+
+bool peer_next(struct peer *p, struct inccl_packet *pkt, unsigned int *together)
+{
+	size_t n;
+
+	if (!p->left && !receive_together(p))
+		return false;
+	n = p->left < p->step ? p->left : p->step;
+	read_packet(p, p->buf + p->at, n, pkt);
+	p->at += n;
+	p->left -= n;
+	*together = p->together;
 	return true;
 }
 

@@ -20,8 +20,11 @@ struct peer {
 	struct inc_roce_path from_host, to_host;
 	struct sockaddr_in host;
 	uint32_t host_qpn, host_psn, own_psn;
-	uint16_t next_id;  /* IP ID of the next packet, unless it begins a new send */
-	uint8_t buf[4096]; /* of the last packet heard */
+	uint16_t next_id;   /* IP ID of the next packet, unless it begins a new send */
+	uint8_t buf[65536]; /* of the last packets heard */
+	/* after peer_hear_together(): what is left of them */
+	size_t at, left, step;
+	unsigned int together;
 };
 
 struct say {
@@ -39,6 +42,10 @@ struct say {
 	size_t cut; /* bytes missing at the end */
 };
 
+/* A peer alone: its UDP port; then whose packets it hears and answers. */
+uint16_t peer_listen(struct peer *peer);
+void peer_meet(struct peer *peer, uint16_t udp_port, uint32_t qpn, uint32_t host_psn,
+	       uint32_t own_psn);
 /* A soft endpoint on 127.0.0.1 and its peer, connected. */
 struct inccl_endpoint *peer_pair(struct peer *peer, unsigned int payload, unsigned int slots,
 				 uint32_t host_psn, uint32_t own_psn);
@@ -46,6 +53,10 @@ void peer_close(struct peer *peer, struct inccl_endpoint *ep);
 
 /* The next packet of the host, within timeout_ms; false: none came. A wrong ICRC fails the test. */
 bool peer_hear(struct peer *peer, struct inccl_packet *pkt, int timeout_ms);
+/* From now on packets of one send arrive as one: peer_next() takes them, peer_hear() no more. */
+void peer_hear_together(struct peer *peer);
+/* The next packet that is there, and how many came in its send; false: none. */
+bool peer_next(struct peer *peer, struct inccl_packet *pkt, unsigned int *together);
 void peer_say(struct peer *peer, const struct say *say);
 void peer_ack(struct peer *peer, uint8_t syndrome, uint32_t psn);
 /* The mirror of a contribution, with another payload and the PSN of result r. */

@@ -6,103 +6,16 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <arpa/inet.h>
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <time.h>
-#include <unistd.h>
-#include "hostlib/include/inccl.h"
-
-static double now_s(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec + ts.tv_nsec / 1e9;
-}
-
-/* A controller that answers each line it gets with the next of its texts, and after the
- * last one keeps silent (or hangs up) until the member leaves. */
-struct fake {
-	int listener;
-	unsigned short port;
-	const char *const *answers;
-	bool hang_up;
-	pthread_t thread;
-	char heard[2048];
-};
-
-static void *fake_thread(void *arg)
-{
-	struct fake *f = arg;
-	const char *const *answer = f->answers;
-	size_t used = 0;
-	char c;
-	int fd = accept(f->listener, NULL, NULL);
-
-	if (fd < 0)
-		return NULL;
-	while (read(fd, &c, 1) == 1) {
-		if (used < sizeof(f->heard) - 1)
-			f->heard[used++] = c;
-		if (c != '\n')
-			continue;
-		if (*answer && write(fd, *answer, strlen(*answer)) < 0)
-			break;
-		if (*answer)
-			answer++;
-		if (!*answer && f->hang_up)
-			break;
-	}
-	close(fd);
-	return NULL;
-}
-
-static void fake_start(struct fake *f, const char *const *answers, bool hang_up)
-{
-	struct sockaddr_in addr = {.sin_family = AF_INET};
-	socklen_t len = sizeof(addr);
-
-	memset(f, 0, sizeof(*f));
-	f->answers = answers;
-	f->hang_up = hang_up;
-	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	f->listener = socket(AF_INET, SOCK_STREAM, 0);
-	assert_true(f->listener >= 0);
-	assert_int_equal(bind(f->listener, (struct sockaddr *)&addr, len), 0);
-	assert_int_equal(listen(f->listener, 4), 0);
-	assert_int_equal(getsockname(f->listener, (struct sockaddr *)&addr, &len), 0);
-	f->port = ntohs(addr.sin_port);
-	assert_int_equal(pthread_create(&f->thread, NULL, fake_thread, f), 0);
-}
-
-static void fake_stop(struct fake *f)
-{
-	shutdown(f->listener, SHUT_RDWR);
-	pthread_join(f->thread, NULL);
-	close(f->listener);
-}
+#include "selftests/hostlib/fake.h"
 
 static int create(struct fake *f, const char *const *answers, bool hang_up,
 		  struct inccl_group **group, char error[256])
 {
-	char controller[32];
-	INCCL_OPTS(inccl_group_opts, opts, .job = "t", .world_size = 1, .address = "127.0.0.1",
-		   .create_timeout_ms = 400, .error = error, .error_size = 256);
-	double begin = now_s();
-	int ret;
-
-	error[0] = 0;
-	fake_start(f, answers, hang_up);
-	snprintf(controller, sizeof(controller), "127.0.0.1:%u", f->port);
-	opts.controller = controller;
-	ret = inccl_group_create(&opts, group);
-	assert_true(now_s() - begin < 5);
-	return ret;
+	return fake_create(f, answers, hang_up, group, error, NULL, NULL);
 }
 
 /* As create(), for an answer that must make it fail. */
@@ -211,13 +124,6 @@ static void endless_line(void **state)
 	assert_int_equal(refused(text, false, error), -EPROTO);
 	free(text);
 }
-
-#define JOINED "{\"type\":\"G\",\"group\":7,\"addr\":\"127.0.0.1\"}\n"
-#define CONN(qp, payload, slots)                                                                  \
-	"{\"type\":\"C\",\"comm\":0,\"communicator\":12,\"payload\":" payload ",\"slots\":" slots \
-	",\"connection\":{\"switch\":\"s0\",\"peer_ip\":\"127.0.0.1\",\"peer_port\":4791,"        \
-	"\"peer_qp\":" qp ",\"peer_psn\":77,\"my_ip\":\"127.0.0.1\"}}\n"
-#define STARTED "{\"type\":\"start\",\"communicator\":12}\n"
 
 static int create_comm(const char *const *answers, struct fake *f, struct inccl_group **group,
 		       struct inccl_communicator **comm, char error[256])

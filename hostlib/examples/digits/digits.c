@@ -154,6 +154,9 @@ static int load_data(struct digits *d)
 		d->data = path;
 	}
 	err = data_load(d->data, &d->set, &why);
+	if (!err && !TRAIN_ROWS(d->set.count))
+		err = inc_err_set(&why, EINVAL,
+				  "%s: one row: want one to train with and one to test", d->data);
 	d->data = NULL;
 	if (err) {
 		inc_error("%s", why.msg);

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Reaching one of several addresses. They are tried in their order, each with a head start on the
+ * next; the first that answers is it. So an address that swallows what is sent to it
+ * costs its head start, not the deadline.
+ */
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "hostlib/src/internal.h"
+
+#define HEAD_START_MS 250
+
+struct race {
+	struct pollfd *runners; /* connections on their way; fd -1: it has failed */
+	unsigned int started, running;
+	int error; /* the last one that ended a try */
+	int won;   /* descriptor, -1: none yet */
+};
+
+static void start(struct race *race, const struct addrinfo *ai)
+{
+	struct pollfd *runner = &race->runners[race->started++];
+
+	runner->events = POLLOUT;
+	runner->fd = socket(ai->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (runner->fd < 0) {
+		race->error = errno;
+		return;
+	}
+	if (!connect(runner->fd, ai->ai_addr, ai->ai_addrlen)) {
+		race->won = runner->fd;
+		runner->fd = -1;
+	} else if (errno == EINPROGRESS) {
+		race->running++;
+	} else {
+		race->error = errno;
+		close(runner->fd);
+		runner->fd = -1;
+	}
+}
+
+/* Until one has arrived or failed, or the time. */
+static void watch(struct race *race, uint64_t until_ns)
+{
+	uint64_t now = now_ns();
+	unsigned int i;
+	socklen_t len;
+	int err;
+
+	if (poll(race->runners, race->started,
+		 until_ns > now ? (until_ns - now) / NSEC_PER_MSEC + 1 : 0) <= 0)
+		return;
+	for (i = 0; i < race->started && race->won < 0; i++) {
+		struct pollfd *runner = &race->runners[i];
+
+		if (runner->fd < 0 || !runner->revents)
+			continue;
+		len = sizeof(err);
+		if (getsockopt(runner->fd, SOL_SOCKET, SO_ERROR, &err, &len))
+			err = errno;
+		if (err) {
+			race->error = err;
+			close(runner->fd);
+		} else {
+			race->won = runner->fd;
+		}
+		runner->fd = -1;
+		race->running--;
+	}
+}
+
+static unsigned int count(const struct addrinfo *ai)
+{
+	unsigned int n = 0;
+
+	for (; ai; ai = ai->ai_next)
+		n++;
+	return n;
+}
+
+int inccl_connect_any(const struct addrinfo *list, uint64_t deadline_ns)
+{
+	struct race race = {.error = EADDRNOTAVAIL, .won = -1};
+	const struct addrinfo *next = list;
+	uint64_t start_ns = 0, now = now_ns(), head_start_ns = HEAD_START_MS * NSEC_PER_MSEC;
+	unsigned int i, addresses = count(list);
+
+	race.runners = calloc(addresses + 1, sizeof(*race.runners));
+	if (!race.runners)
+		return -ENOMEM;
+	/* however short the time is, each has some of it */
+	if (now < deadline_ns && (deadline_ns - now) / (addresses + 1) < head_start_ns)
+		head_start_ns = (deadline_ns - now) / (addresses + 1);
+	while (race.won < 0 && (next || race.running)) {
+		now = now_ns();
+		if (now >= deadline_ns) {
+			race.error = ETIMEDOUT;
+			break;
+		}
+		if (next && (!race.running || now >= start_ns)) {
+			start(&race, next);
+			next = next->ai_next;
+			start_ns = now + head_start_ns;
+			continue;
+		}
+		watch(&race, next && start_ns < deadline_ns ? start_ns : deadline_ns);
+	}
+	for (i = 0; i < race.started; i++)
+		if (race.runners[i].fd >= 0)
+			close(race.runners[i].fd);
+	free(race.runners);
+	return race.won >= 0 ? race.won : -race.error;
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * How long the soft transport's packets may be. The interface and the routes that someone has
+ * configured say so; what ICMP says is not asked, for anybody can send it (the socket ignores it,
+ * too). Called while an endpoint is opened and connected.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include "hostlib/src/soft.h"
+
+/* What the headers take beside the payload of the longest packet, rounded up. */
+#define HEADERS (INC_IP_LEN + INC_UDP_LEN + SOFT_MAX_HEAD + INC_ICRC_LEN)
+
+#define LARGEST_PAYLOAD  2048
+#define SMALLEST_PAYLOAD 256
+
+struct route {
+	int ifindex;
+	unsigned int mtu; /* of its own; 0: has none */
+};
+
+typedef void (*route_fn)(const struct route *route, void *ctx);
+
+static const struct rtattr *find_attr(const struct rtattr *at, int left, unsigned short type)
+{
+	for (; RTA_OK(at, left); at = RTA_NEXT(at, left))
+		if (at->rta_type == type)
+			return at;
+	return NULL;
+}
+
+static int attr_int(const struct rtattr *at)
+{
+	int value = 0;
+
+	if (at && RTA_PAYLOAD(at) >= sizeof(value))
+		memcpy(&value, RTA_DATA(at), sizeof(value));
+	return value;
+}
+
+/* Tells fn of the route, once per interface that it may leave by. */
+static void take_route(const struct nlmsghdr *nlh, route_fn fn, void *ctx)
+{
+	const struct rtmsg *rtm = NLMSG_DATA(nlh);
+	const struct rtattr *first = RTM_RTA(rtm), *metrics, *paths;
+	int len = RTM_PAYLOAD(nlh), left;
+	const struct rtnexthop *hop;
+	struct route route = {0};
+
+	/* CLONED: what the kernel has learned of a destination, by ICMP mostly */
+	if (nlh->nlmsg_type != RTM_NEWROUTE || rtm->rtm_family != AF_INET ||
+	    rtm->rtm_flags & RTM_F_CLONED)
+		return;
+	metrics = find_attr(first, len, RTA_METRICS);
+	if (metrics)
+		route.mtu = attr_int(find_attr(RTA_DATA(metrics), RTA_PAYLOAD(metrics), RTAX_MTU));
+	paths = find_attr(first, len, RTA_MULTIPATH);
+	if (!paths) {
+		route.ifindex = attr_int(find_attr(first, len, RTA_OIF));
+		fn(&route, ctx);
+		return;
+	}
+	left = RTA_PAYLOAD(paths);
+	for (hop = RTA_DATA(paths); left >= (int)sizeof(*hop) && RTNH_OK(hop, left);
+	     left -= RTNH_ALIGN(hop->rtnh_len), hop = RTNH_NEXT(hop)) {
+		route.ifindex = hop->rtnh_ifindex;
+		fn(&route, ctx);
+	}
+}
+
+/* 1: more is to come, 0: that was all, -errno. */
+static int take_answer(const char *buf, int left, route_fn fn, void *ctx)
+{
+	const struct nlmsghdr *nlh;
+	int error;
+
+	for (nlh = (const void *)buf; NLMSG_OK(nlh, left); nlh = NLMSG_NEXT(nlh, left)) {
+		if (nlh->nlmsg_type == NLMSG_DONE)
+			return 0;
+		if (nlh->nlmsg_type == NLMSG_ERROR) {
+			memcpy(&error, NLMSG_DATA(nlh), sizeof(error));
+			return error;
+		}
+		take_route(nlh, fn, ctx);
+	}
+	return 1;
+}
+
+static int ask_routes(struct nlmsghdr *question, route_fn fn, void *ctx)
+{
+	char buf[32768] __attribute__((aligned(NLMSG_ALIGNTO)));
+	int fd, ret;
+	ssize_t n;
+
+	fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	if (fd < 0)
+		return -errno;
+	ret = send(fd, question, question->nlmsg_len, 0) < 0 ? -errno : 1;
+	while (ret == 1) {
+		n = recv(fd, buf, sizeof(buf), 0);
+		if (n < 0)
+			ret = errno == EINTR ? 1 : -errno;
+		else
+			ret = take_answer(buf, n, fn, ctx);
+	}
+	close(fd);
+	return ret;
+}
+
+/* Keeps the smallest MTU of the routes that leave by an interface. */
+static void smallest(const struct route *route, void *ctx)
+{
+	struct route *found = ctx;
+
+	if (route->mtu && route->ifindex == found->ifindex &&
+	    (!found->mtu || route->mtu < found->mtu))
+		found->mtu = route->mtu;
+}
+
+static void keep(const struct route *route, void *ctx)
+{
+	*(struct route *)ctx = *route;
+}
+
+static int interface_routes(struct route *found)
+{
+	struct {
+		struct nlmsghdr nlh;
+		struct rtmsg rtm;
+	} question = {
+		.nlh = {.nlmsg_len = sizeof(question),
+			.nlmsg_type = RTM_GETROUTE,
+			.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
+		.rtm = {.rtm_family = AF_INET},
+	};
+
+	return ask_routes(&question.nlh, smallest, found);
+}
+
+/* The configured route, without what the kernel has learned of it since. */
+static int route_to(uint32_t saddr, uint32_t daddr, struct route *found)
+{
+	struct {
+		struct nlmsghdr nlh;
+		struct rtmsg rtm;
+		struct rtattr dst;
+		uint32_t daddr;
+		struct rtattr src;
+		uint32_t saddr;
+	} question = {
+		.nlh = {.nlmsg_len = sizeof(question),
+			.nlmsg_type = RTM_GETROUTE,
+			.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK},
+		.rtm = {.rtm_family = AF_INET,
+			.rtm_dst_len = 32,
+			.rtm_src_len = 32,
+			.rtm_flags = RTM_F_FIB_MATCH},
+		.dst = {.rta_len = RTA_LENGTH(sizeof(daddr)), .rta_type = RTA_DST},
+		.daddr = daddr,
+		.src = {.rta_len = RTA_LENGTH(sizeof(saddr)), .rta_type = RTA_SRC},
+		.saddr = saddr,
+	};
+
+	return ask_routes(&question.nlh, keep, found);
+}
+
+/* Of the interface that has the address: its MTU and name. */
+static int interface_mtu(int fd, uint32_t addr, int *mtu, char name[IFNAMSIZ], struct inc_err *err)
+{
+	struct ifaddrs *list, *ifa;
+	struct ifreq ifr = {0};
+	char text[INET_ADDRSTRLEN];
+
+	if (getifaddrs(&list))
+		return inc_err_set(err, errno, "interfaces: %s", strerror(errno));
+	for (ifa = list; ifa; ifa = ifa->ifa_next)
+		if (ifa->ifa_addr && ifa->ifa_addr->sa_family == AF_INET &&
+		    ((struct sockaddr_in *)ifa->ifa_addr)->sin_addr.s_addr == addr)
+			break;
+	if (ifa)
+		snprintf(name, IFNAMSIZ, "%s", ifa->ifa_name);
+	freeifaddrs(list);
+	inet_ntop(AF_INET, &addr, text, sizeof(text));
+	if (!ifa)
+		return inc_err_set(err, EADDRNOTAVAIL, "no interface has the address %s", text);
+	memcpy(ifr.ifr_name, name, IFNAMSIZ);
+	if (ioctl(fd, SIOCGIFMTU, &ifr))
+		return inc_err_set(err, errno, "%s: MTU: %s", name, strerror(errno));
+	*mtu = ifr.ifr_mtu;
+	return 0;
+}
+
+/* The largest payload that an MTU carries, 0: none. */
+static unsigned int carried(int mtu)
+{
+	int p;
+
+	for (p = LARGEST_PAYLOAD; p >= SMALLEST_PAYLOAD; p /= 2)
+		if (p + HEADERS <= mtu)
+			return p;
+	return 0;
+}
+
+int soft_choose_payload(int fd, const struct inccl_open_opts *opts, unsigned int *payload,
+			struct inc_err *err)
+{
+	struct route route = {0};
+	char name[IFNAMSIZ];
+	unsigned int p, by_route;
+	int mtu = 0, ret;
+
+	ret = interface_mtu(fd, opts->addr, &mtu, name, err);
+	if (ret)
+		return ret;
+	p = carried(mtu);
+	if (!p)
+		return inc_err_set(err, EMSGSIZE, "%s: MTU %d is too small for a payload of %d",
+				   name, mtu, SMALLEST_PAYLOAD);
+	if (opts->payload > p)
+		return inc_err_set(err, EMSGSIZE,
+				   "%s: MTU %d is too small for a payload of %u, %u is the largest",
+				   name, mtu, opts->payload, p);
+	*payload = opts->payload ?: p;
+	if (opts->payload)
+		return 0;
+	/* Where the switch is, only the controller's answer to our offer will tell: offer what
+	 * every route out of this interface carries. */
+	route.ifindex = if_nametoindex(name);
+	ret = interface_routes(&route);
+	if (ret)
+		opts->log(opts->log_ctx, "soft: routes: %s; taking them to carry what %s does",
+			  strerror(-ret), name);
+	by_route = carried(route.mtu);
+	if (ret || !by_route || by_route >= p)
+		return 0;
+	opts->log(opts->log_ctx, "soft: a route out of %s has MTU %u: payload %u", name, route.mtu,
+		  by_route);
+	*payload = by_route;
+	return 0;
+}
+
+int soft_check_route(const struct soft_endpoint *s, struct inc_err *err)
+{
+	char text[INET_ADDRSTRLEN], name[IFNAMSIZ];
+	struct route route = {0};
+	struct ifreq ifr = {0};
+	unsigned int mtu;
+
+	/* a route that is missing now may come; sending will tell */
+	if (route_to(s->to_peer.saddr, s->to_peer.daddr, &route))
+		return 0;
+	mtu = route.mtu;
+	if (if_indextoname(route.ifindex, name)) {
+		memcpy(ifr.ifr_name, name, IFNAMSIZ);
+		if (!ioctl(s->fd, SIOCGIFMTU, &ifr) && (!mtu || (int)mtu > ifr.ifr_mtu))
+			mtu = ifr.ifr_mtu;
+	}
+	if (!mtu || s->payload + HEADERS <= mtu)
+		return 0;
+	inet_ntop(AF_INET, &s->to_peer.daddr, text, sizeof(text));
+	return inc_err_set(err, EMSGSIZE,
+			   "route to %s: MTU %u is too small for a payload of %u, %u is the "
+			   "largest",
+			   text, mtu, s->payload, carried(mtu));
+}

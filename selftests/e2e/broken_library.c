@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Loaded before libinccl (LD_PRELOAD), it spoils the results of every collective of the ranks
+ * it is loaded into, so that test_check can see whether inccl-perf notices.
+ *	BROKEN=zeros	results are zeros
+ *	BROKEN=own	results are what the rank has given
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "hostlib/include/inccl.h"
+
+/* inccl-perf has one collective under way at a time. */
+static struct {
+	void *recv;
+	void *own; /* a copy of the contribution */
+	size_t bytes;
+} last;
+
+static void *next(const char *name)
+{
+	void *fn = dlsym(RTLD_NEXT, name);
+
+	if (!fn) {
+		fprintf(stderr, "broken_library: no %s behind it\n", name);
+		abort();
+	}
+	return fn;
+}
+
+static void remember(const void *send, void *recv, size_t bytes)
+{
+	free(last.own);
+	last.recv = recv;
+	last.bytes = bytes;
+	last.own = malloc(bytes ? bytes : 1);
+	if (!last.own)
+		abort();
+	if (bytes)
+		memcpy(last.own, send, bytes);
+}
+
+static void spoil(void)
+{
+	const char *how = getenv("BROKEN");
+
+	if (!last.bytes)
+		return;
+	if (how && !strcmp(how, "zeros"))
+		memset(last.recv, 0, last.bytes);
+	else if (how && !strcmp(how, "own"))
+		memcpy(last.recv, last.own, last.bytes);
+}
+
+int inccl_collective_start(struct inccl_communicator *comm,
+			   const struct inccl_collective_opts *opts, struct inccl_request **request)
+{
+	int (*fn)(struct inccl_communicator *, const struct inccl_collective_opts *,
+		  struct inccl_request **) = next(__func__);
+
+	remember(opts->send, opts->recv, opts->count * inccl_dtype_size(opts->dtype));
+	return fn(comm, opts, request);
+}
+
+int inccl_wait(struct inccl_request *request, int timeout_ms)
+{
+	int (*fn)(struct inccl_request *, int) = next(__func__);
+	int ret = fn(request, timeout_ms);
+
+	if (!ret)
+		spoil();
+	return ret;
+}
+
+int inccl_allreduce_sendrecv(struct inccl_communicator *comm, const int32_t *send, size_t count,
+			     int32_t *recv)
+{
+	int (*fn)(struct inccl_communicator *, const int32_t *, size_t, int32_t *) = next(__func__);
+	int ret;
+
+	remember(send, recv, count * sizeof(*send));
+	ret = fn(comm, send, count, recv);
+	if (!ret)
+		spoil();
+	return ret;
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+#include "selftests/hostlib/fake.h"
+
+double now_s(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec + ts.tv_nsec / 1e9;
+}
+
+static void *fake_thread(void *arg)
+{
+	struct fake *f = arg;
+	const char *const *answer = f->answers;
+	size_t used = 0;
+	char c;
+
+	f->fd = accept(f->listener, NULL, NULL);
+	if (f->fd < 0)
+		return NULL;
+	while (read(f->fd, &c, 1) == 1) {
+		if (used < sizeof(f->heard) - 1)
+			f->heard[used++] = c;
+		if (c != '\n')
+			continue;
+		if (*answer && write(f->fd, *answer, strlen(*answer)) < 0)
+			break;
+		if (*answer)
+			answer++;
+		if (!*answer && f->hang_up)
+			break;
+	}
+	shutdown(f->fd, SHUT_RDWR); /* closed once nobody else can use it */
+	return NULL;
+}
+
+void fake_start(struct fake *f, const char *const *answers, bool hang_up)
+{
+	struct sockaddr_in addr = {.sin_family = AF_INET};
+	socklen_t len = sizeof(addr);
+
+	memset(f, 0, sizeof(*f));
+	f->fd = -1;
+	f->answers = answers;
+	f->hang_up = hang_up;
+	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	f->listener = socket(AF_INET, SOCK_STREAM, 0);
+	assert_true(f->listener >= 0);
+	assert_int_equal(bind(f->listener, (struct sockaddr *)&addr, len), 0);
+	assert_int_equal(listen(f->listener, 4), 0);
+	assert_int_equal(getsockname(f->listener, (struct sockaddr *)&addr, &len), 0);
+	f->port = ntohs(addr.sin_port);
+	assert_int_equal(pthread_create(&f->thread, NULL, fake_thread, f), 0);
+}
+
+void fake_stop(struct fake *f)
+{
+	shutdown(f->listener, SHUT_RDWR);
+	pthread_join(f->thread, NULL);
+	if (f->fd >= 0)
+		close(f->fd);
+	close(f->listener);
+}
+
+void fake_say(struct fake *f, const char *text)
+{
+	size_t len = strlen(text);
+
+	assert_int_equal(write(f->fd, text, len), len);
+}
+
+void fake_hang_up(struct fake *f)
+{
+	shutdown(f->fd, SHUT_RDWR);
+}
+
+long fake_heard(const struct fake *f, const char *field)
+{
+	char key[64];
+	const char *at = f->heard, *found = NULL;
+
+	snprintf(key, sizeof(key), "\"%s\":", field);
+	while ((at = strstr(at, key))) {
+		at += strlen(key);
+		found = at;
+	}
+	assert_non_null(found);
+	return strtol(found, NULL, 10);
+}
+
+int fake_create(struct fake *f, const char *const *answers, bool hang_up,
+		struct inccl_group **group, char error[256], void (*log)(void *, const char *),
+		void *log_ctx)
+{
+	char controller[32];
+	INCCL_OPTS(inccl_group_opts, opts, .job = "t", .world_size = 1, .address = "127.0.0.1",
+		   .create_timeout_ms = 400, .error = error, .error_size = 256, .log = log,
+		   .log_ctx = log_ctx);
+	double begin = now_s();
+	int ret;
+
+	error[0] = 0;
+	fake_start(f, answers, hang_up);
+	snprintf(controller, sizeof(controller), "127.0.0.1:%u", f->port);
+	opts.controller = controller;
+	ret = inccl_group_create(&opts, group);
+	assert_true(now_s() - begin < 5);
+	return ret;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A controller in the hands of a test: it answers each line it gets with the next of its
+ * texts, and after the last one keeps silent (or hangs up) until the member leaves.
+ */
+#ifndef SELFTESTS_FAKE_H
+#define SELFTESTS_FAKE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include "hostlib/include/inccl.h"
+
+struct fake {
+	int listener;
+	int fd; /* the member's connection; -1: none */
+	unsigned short port;
+	const char *const *answers;
+	bool hang_up;
+	pthread_t thread;
+	char heard[2048];
+};
+
+#define JOINED "{\"type\":\"G\",\"group\":7,\"addr\":\"127.0.0.1\"}\n"
+#define CONN_TO(port, qp, payload, slots)                                                         \
+	"{\"type\":\"C\",\"comm\":0,\"communicator\":12,\"payload\":" payload ",\"slots\":" slots \
+	",\"connection\":{\"switch\":\"s0\",\"peer_ip\":\"127.0.0.1\",\"peer_port\":" port        \
+	",\"peer_qp\":" qp ",\"peer_psn\":77,\"my_ip\":\"127.0.0.1\"}}\n"
+#define CONN(qp, payload, slots) CONN_TO("4791", qp, payload, slots)
+#define STARTED                  "{\"type\":\"start\",\"communicator\":12}\n"
+
+double now_s(void);
+void fake_start(struct fake *f, const char *const *answers, bool hang_up);
+void fake_stop(struct fake *f);
+/* Unasked, from the test's own thread, after the last answer. */
+void fake_say(struct fake *f, const char *text);
+/* The controller goes away. */
+void fake_hang_up(struct fake *f);
+/* A number of the last line heard that has it. */
+long fake_heard(const struct fake *f, const char *field);
+/* Starts it and joins it as rank 0 of 1; log may be NULL. */
+int fake_create(struct fake *f, const char *const *answers, bool hang_up,
+		struct inccl_group **group, char error[256], void (*log)(void *, const char *),
+		void *log_ctx);
+
+#endif

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Who serves a communicator, and what its callers hear when: a real group and communicator
+ * between a controller and a switch that do what the case wants.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "hostlib/src/soft.h"
+#include "selftests/hostlib/fake.h"
+#include "selftests/hostlib/peer.h"
+
+#define SWITCH_PSN 77
+#define WAIT_MS    5000
+#define LIMIT_S    40 /* for all: a deadlock ends it */
+
+/* The sanitizers lose track of a thread that is cancelled in a call they watch. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define WATCHED true
+#else
+#define WATCHED false
+#endif
+
+static const char NOTICE[] =
+	"{\"type\":\"failed\",\"group\":7,\"communicator\":12,\"rank\":2,\"errno\":\"EREMOTEIO\","
+	"\"message\":\"rank 2 called a barrier\"}\n";
+static const char GROUP_NOTICE[] = "{\"type\":\"failed\",\"group\":7,\"rank\":3,\"errno\":"
+				   "\"ECONNRESET\",\"message\":\"rank 3 left the group\"}\n";
+
+struct world {
+	struct fake fake;
+	struct peer peer;
+	struct inccl_group *group;
+	struct inccl_communicator *comm;
+	char conn[512];
+	const char *answers[5];
+	int32_t data[2][4];
+	bool curious; /* the log callback asks back */
+	unsigned int lines;
+	char seen[512]; /* what the log callback was told of the communicator's error */
+	char seen_group[512];
+};
+
+/* As curious as a callback may be. */
+static void curious_log(void *ctx, const char *line)
+{
+	struct inccl_communicator_info info = {.sz = sizeof(info)};
+	struct world *w = ctx;
+	const char *text;
+
+	if (!w->curious)
+		return;
+	text = inccl_communicator_error(w->comm);
+	if (text)
+		snprintf(w->seen, sizeof(w->seen), "%s", text);
+	text = inccl_group_error(w->group);
+	if (text)
+		snprintf(w->seen_group, sizeof(w->seen_group), "%s", text);
+	inccl_communicator_failed_rank(w->comm);
+	inccl_communicator_info(w->comm, &info);
+	__atomic_add_fetch(&w->lines, 1, __ATOMIC_RELEASE);
+}
+
+static int setup(void **state)
+{
+	struct world *w = calloc(1, sizeof(*w));
+	INCCL_OPTS(inccl_communicator_opts, opts, .transport = INCCL_TRANSPORT_SOFT,
+		   .payload = 1024, .window = 8, .create_timeout_ms = 4000);
+	char error[256], port[8];
+
+	*state = w;
+	if (!w)
+		return -1;
+	snprintf(port, sizeof(port), "%u", peer_listen(&w->peer));
+	snprintf(w->conn, sizeof(w->conn), CONN_TO("%s", "%u", "1024", "8"), port, PEER_QPN);
+	w->answers[0] = JOINED;
+	w->answers[1] = w->conn;
+	w->answers[2] = STARTED;
+	w->answers[3] = "{\"type\":\"D\",\"communicator\":12}\n";
+	if (fake_create(&w->fake, w->answers, false, &w->group, error, curious_log, w) ||
+	    inccl_communicator_create(w->group, &opts, &w->comm))
+		fail_msg("%s", error);
+	peer_meet(&w->peer, fake_heard(&w->fake, "udp_port"), fake_heard(&w->fake, "qpn"),
+		  fake_heard(&w->fake, "psn"), SWITCH_PSN);
+	/* a busy machine must not put timeouts where the case is about something else */
+	pthread_mutex_lock(&w->comm->lock);
+	((struct soft_endpoint *)w->comm->ep)->rto_ns = SOFT_RTO_MAX_NS;
+	pthread_mutex_unlock(&w->comm->lock);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct world *w = *state;
+
+	inccl_communicator_destroy(w->comm);
+	inccl_group_destroy(w->group);
+	fake_stop(&w->fake);
+	close(w->peer.fd);
+	free(w);
+	return 0;
+}
+
+static struct inccl_request *start(struct world *w, unsigned int i)
+{
+	INCCL_OPTS(inccl_collective_opts, c, .send = w->data[i], .recv = w->data[i], .count = 4);
+	struct inccl_request *req;
+
+	assert_int_equal(inccl_collective_start(w->comm, &c, &req), 0);
+	return req;
+}
+
+static void hear(struct world *w, struct inccl_packet *pkt, unsigned int r)
+{
+	assert_true(peer_hear(&w->peer, pkt, WAIT_MS));
+	assert_int_equal(pkt->psn, (w->peer.host_psn + r) & INC_PSN_MASK);
+}
+
+/* In another thread: waits for a request without end. */
+struct waiter {
+	pthread_t thread;
+	struct inccl_request *req;
+	int result;
+};
+
+static void *waiter_thread(void *arg)
+{
+	struct waiter *t = arg;
+
+	t->result = inccl_wait(t->req, -1);
+	return NULL;
+}
+
+static void waiter_start(struct waiter *t, struct inccl_request *req)
+{
+	t->req = req;
+	t->result = 1;
+	assert_int_equal(pthread_create(&t->thread, NULL, waiter_thread, t), 0);
+}
+
+static bool in_grace(struct inccl_communicator *comm)
+{
+	return comm->grace_error;
+}
+
+static bool thread_drives(struct inccl_communicator *comm)
+{
+	return comm->driver == DRIVER_THREAD;
+}
+
+static bool waiter_sleeps(struct inccl_communicator *comm)
+{
+	return comm->driver == DRIVER_WAITER && comm->sleeping;
+}
+
+static bool two_wait(struct inccl_communicator *comm)
+{
+	return waiter_sleeps(comm) && comm->waiters == 2;
+}
+
+static bool acknowledged(struct inccl_communicator *comm)
+{
+	return comm->ep->stats.acks_received;
+}
+
+/* Until the communicator, looked at under its lock, is like that. */
+static void until(struct world *w, bool (*condition)(struct inccl_communicator *))
+{
+	uint64_t end = deadline_after_ms(WAIT_MS);
+	bool done;
+
+	do {
+		pthread_mutex_lock(&w->comm->lock);
+		done = condition(w->comm);
+		pthread_mutex_unlock(&w->comm->lock);
+		assert_true(done || now_ns() < end);
+		poll(NULL, 0, done ? 0 : 1);
+	} while (!done);
+}
+
+/* The switch says NAK 63, the controller a moment later who it was. */
+static void names_come_in_time(void **state)
+{
+	struct world *w = *state;
+	struct inccl_packet pkt;
+	struct waiter t;
+
+	waiter_start(&t, start(w, 0));
+	hear(w, &pkt, 0);
+	peer_ack(&w->peer, INC_AETH_NAK_OPERATION, pkt.psn);
+	until(w, in_grace);
+	fake_say(&w->fake, NOTICE);
+	pthread_join(t.thread, NULL);
+	assert_int_equal(t.result, -EREMOTEIO);
+	assert_string_equal(inccl_communicator_error(w->comm), "rank 2 called a barrier");
+	assert_int_equal(inccl_communicator_failed_rank(w->comm), 2);
+}
+
+static void names_come_in_time_to_the_thread(void **state)
+{
+	struct world *w = *state;
+	struct inccl_request *req = start(w, 0);
+	struct inccl_packet pkt;
+
+	hear(w, &pkt, 0);
+	until(w, thread_drives);
+	peer_ack(&w->peer, INC_AETH_NAK_OPERATION, pkt.psn);
+	until(w, in_grace);
+	fake_say(&w->fake, NOTICE);
+	assert_int_equal(inccl_wait(req, WAIT_MS), -EREMOTEIO);
+	assert_string_equal(inccl_communicator_error(w->comm), "rank 2 called a barrier");
+}
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
+}
+
+static void no_names_no_spinning(void **state)
+{
+	struct world *w = *state;
+	struct inccl_packet pkt;
+	struct waiter t;
+	uint64_t cpu = cpu_ns();
+
+	waiter_start(&t, start(w, 0));
+	hear(w, &pkt, 0);
+	peer_ack(&w->peer, INC_AETH_NAK_OPERATION, pkt.psn);
+	pthread_join(t.thread, NULL);
+	assert_int_equal(t.result, -EREMOTEIO);
+	assert_non_null(strstr(inccl_communicator_error(w->comm), "NAK 63"));
+	assert_true(cpu_ns() - cpu < NOTICE_GRACE_MS / 5 * NSEC_PER_MSEC);
+}
+
+/* A collective that has waited long for a slow rank when the controller is lost. */
+static void slow_rank_then_no_controller(void **state)
+{
+	struct world *w = *state;
+	struct inccl_request *req = start(w, 0);
+	struct inccl_packet pkt;
+	uint64_t end = deadline_after_ms(WAIT_MS);
+
+	hear(w, &pkt, 0);
+	peer_ack(&w->peer, INC_AETH_ACK, pkt.psn);
+	until(w, acknowledged);
+	pthread_mutex_lock(&w->comm->lock);
+	w->comm->moved_ns -= (ORPHAN_TIMEOUT_MS + 1000) * NSEC_PER_MSEC;
+	pthread_mutex_unlock(&w->comm->lock);
+	fake_hang_up(&w->fake);
+	while (!inccl_group_error(w->group)) {
+		assert_true(now_ns() < end);
+		poll(NULL, 0, 1);
+	}
+	assert_int_equal(inccl_wait(req, 100), -EAGAIN);
+	/* there it is */
+	peer_mirror(&w->peer, &pkt, 0, pkt.payload);
+	assert_int_equal(inccl_wait(req, WAIT_MS), 0);
+
+	/* without the rank, it ends: so long after the controller did */
+	req = start(w, 1);
+	pthread_mutex_lock(&w->comm->lock);
+	w->comm->moved_ns -= (ORPHAN_TIMEOUT_MS + 1000) * NSEC_PER_MSEC;
+	w->comm->orphan_at_ns -= (ORPHAN_TIMEOUT_MS + 1000) * NSEC_PER_MSEC;
+	pthread_mutex_unlock(&w->comm->lock);
+	assert_int_equal(inccl_wait(req, WAIT_MS), -ETIMEDOUT);
+	assert_non_null(strstr(inccl_communicator_error(w->comm), "the controller is gone"));
+}
+
+static void until_logged(struct world *w)
+{
+	uint64_t end = deadline_after_ms(WAIT_MS);
+
+	while (!__atomic_load_n(&w->lines, __ATOMIC_ACQUIRE)) {
+		assert_true(now_ns() < end);
+		poll(NULL, 0, 1);
+	}
+}
+
+static void log_asks_for_the_error(void **state)
+{
+	struct world *w = *state;
+	struct inccl_packet pkt;
+	struct waiter t;
+
+	w->curious = true;
+	fake_say(&w->fake, "{\"type\":\"error\",\"errno\":\"EINVAL\",\"message\":\"what?\"}\n");
+	until_logged(w);
+	assert_string_equal(w->seen, "");
+	waiter_start(&t, start(w, 0));
+	hear(w, &pkt, 0);
+	__atomic_store_n(&w->lines, 0, __ATOMIC_RELEASE);
+	fake_say(&w->fake, NOTICE);
+	pthread_join(t.thread, NULL);
+	until_logged(w);
+	assert_string_equal(w->seen, "rank 2 called a barrier");
+	__atomic_store_n(&w->lines, 0, __ATOMIC_RELEASE);
+	fake_say(&w->fake, GROUP_NOTICE);
+	until_logged(w);
+	assert_string_equal(w->seen_group, "rank 3 left the group");
+}
+
+/* The same for what the caller's own thread finds out. */
+static void log_of_a_caller(void **state)
+{
+	struct world *w = *state;
+	struct inccl_request *req;
+
+	pthread_mutex_lock(&w->comm->lock);
+	w->curious = true;
+	w->comm->timeout_ns = 50 * NSEC_PER_MSEC;
+	pthread_mutex_unlock(&w->comm->lock);
+	req = start(w, 0);
+	assert_int_equal(inccl_wait(req, -1), -ETIMEDOUT);
+	until_logged(w);
+	assert_non_null(strstr(w->seen, "not acknowledged"));
+}
+
+static void join_cancelled(struct waiter *t)
+{
+	void *result;
+
+	assert_int_equal(pthread_cancel(t->thread), 0);
+	assert_int_equal(pthread_join(t->thread, &result), 0);
+	assert_ptr_equal(result, PTHREAD_CANCELED);
+}
+
+static void cancelled_while_it_serves(void **state)
+{
+	struct world *w = *state;
+	struct inccl_packet pkt;
+	struct waiter t;
+
+	waiter_start(&t, start(w, 0));
+	hear(w, &pkt, 0);
+	until(w, waiter_sleeps);
+	join_cancelled(&t);
+	until(w, thread_drives);
+	peer_mirror(&w->peer, &pkt, 0, pkt.payload);
+	assert_int_equal(inccl_wait(t.req, WAIT_MS), 0);
+}
+
+static void cancelled_beside_another(void **state)
+{
+	struct world *w = *state;
+	struct inccl_packet pkt[2];
+	struct waiter t[3];
+
+	waiter_start(&t[0], start(w, 0));
+	until(w, waiter_sleeps);
+	waiter_start(&t[1], start(w, 1));
+	hear(w, &pkt[0], 0);
+	hear(w, &pkt[1], 1);
+	until(w, two_wait);
+	/* the one that waits for the other to serve */
+	join_cancelled(&t[1]);
+	/* the one that serves, while the other waits again */
+	waiter_start(&t[2], t[1].req);
+	until(w, two_wait);
+	join_cancelled(&t[0]);
+	peer_mirror(&w->peer, &pkt[0], 0, w->data[0]);
+	peer_mirror(&w->peer, &pkt[1], 1, w->data[1]);
+	pthread_join(t[2].thread, NULL);
+	assert_int_equal(t[2].result, 0);
+	assert_int_equal(inccl_wait(t[0].req, WAIT_MS), 0);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(names_come_in_time),   CASE(names_come_in_time_to_the_thread),
+		CASE(no_names_no_spinning), CASE(slow_rank_then_no_controller),
+		CASE(log_of_a_caller),      CASE(log_asks_for_the_error),
+	};
+
+	const struct CMUnitTest cancelling[] = {
+		CASE(cancelled_while_it_serves),
+		CASE(cancelled_beside_another),
+	};
+	int failed;
+
+	alarm(LIMIT_S);
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	if (WATCHED)
+		printf("skip cancelled threads: not under this sanitizer\n");
+	else
+		failed += cmocka_run_group_tests(cancelling, NULL, NULL);
+	return failed ? 1 : 0;
+}
