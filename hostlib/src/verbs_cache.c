@@ -93,9 +93,13 @@ static struct verbs_mr *find(struct verbs_cache *cache, uintptr_t start, uintptr
 			     bool writable)
 {
 	struct verbs_mr *mr = NULL;
+	uint64_t marks = verbs_watch_marks();
 	unsigned int i;
+	bool sweep;
 
 	pthread_mutex_lock(&cache->lock);
+	sweep = marks != cache->marks;
+	cache->marks = marks;
 	for (i = 0; i < cache->entries && !mr; i++)
 		if (covers(cache->entry[i], start, end, writable) &&
 		    verbs_watch_fresh(&cache->entry[i]->range))
@@ -108,6 +112,8 @@ static struct verbs_mr *find(struct verbs_cache *cache, uintptr_t start, uintptr
 		cache->misses++;
 	}
 	pthread_mutex_unlock(&cache->lock);
+	if (sweep)
+		drop(cache, NULL, 0); /* what the program gave back should not stay pinned */
 	return mr;
 }
 

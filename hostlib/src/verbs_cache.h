@@ -64,6 +64,7 @@ struct verbs_cache {
 	size_t bytes, max_bytes;
 	uint64_t clock;
 	uint64_t hits, misses;
+	uint64_t marks;           /* of the watch, when stale entries were last dropped */
 	struct verbs_cache *next; /* of those that joined, under the watch's life */
 };
 
@@ -92,5 +93,7 @@ void verbs_watch_remove(struct verbs_range *range);
 bool verbs_watch_fresh(struct verbs_range *range);
 /* True once the watcher was told that it has not. */
 bool verbs_watch_stale(const struct verbs_range *range);
+/* How often that came to be true, of any range. */
+uint64_t verbs_watch_marks(void);
 
 #endif

@@ -41,6 +41,7 @@ static struct {
 
 	pthread_mutex_t list; /* the ranges; see verbs_cache.h for what it forbids */
 	struct verbs_range *ranges;
+	uint64_t marks;
 	int fd; /* there before the thread is; it closes it */
 	size_t page;
 } watch = {
@@ -80,6 +81,12 @@ static void unwatch(uintptr_t start, uintptr_t end)
 	}
 }
 
+static void mark(struct verbs_range *range)
+{
+	watch.marks += !range->stale;
+	range->stale = true;
+}
+
 /* The pages are others from now on, or about to be. */
 static void dropped(uintptr_t start, uintptr_t end)
 {
@@ -87,7 +94,7 @@ static void dropped(uintptr_t start, uintptr_t end)
 
 	for (r = watch.ranges; r; r = r->next)
 		if (overlaps(r, start, end))
-			r->stale = true;
+			mark(r);
 }
 
 /* The kernel no longer watches [start, end). What is left of a range beside it is let go at
@@ -99,7 +106,8 @@ static void unmapped(uintptr_t start, uintptr_t end)
 	for (r = watch.ranges; r; r = r->next) {
 		if (r->gone || !overlaps(r, start, end))
 			continue;
-		r->stale = r->gone = true;
+		mark(r);
+		r->gone = true;
 		if (r->start < start)
 			unwatch(r->start, start);
 		if (r->end > end)
@@ -372,7 +380,7 @@ bool verbs_watch_fresh(struct verbs_range *range)
 	pthread_mutex_lock(&watch.list);
 	ret = range->stale ? 0 : probe(range);
 	if (ret == -ENOENT)
-		range->stale = true; /* another mapping took its place, and nothing told */
+		mark(range); /* another mapping took its place, and nothing told */
 	fresh = !range->stale && !ret;
 	pthread_mutex_unlock(&watch.list);
 	return fresh;
@@ -386,4 +394,14 @@ bool verbs_watch_stale(const struct verbs_range *range)
 	stale = range->stale;
 	pthread_mutex_unlock(&watch.list);
 	return stale;
+}
+
+uint64_t verbs_watch_marks(void)
+{
+	uint64_t marks;
+
+	pthread_mutex_lock(&watch.list);
+	marks = watch.marks;
+	pthread_mutex_unlock(&watch.list);
+	return marks;
 }

@@ -535,6 +535,25 @@ static void evicted_memory_is_let_go(void **state)
 	munmap(p, 2 * n * PAGE);
 }
 
+/* Even one that finds what it needs in the cache. */
+static void next_operation_unpins_what_is_gone(void **state)
+{
+	uint8_t *p = map_at(NULL, LEN), *gone = map_at(NULL, LEN);
+	struct domain domain = {.lock = PTHREAD_MUTEX_INITIALIZER};
+	struct verbs_cache cache;
+
+	open_cache(&cache, &domain);
+	assert_int_equal(use(&cache, p, LEN, 1), 0);
+	assert_int_equal(use(&cache, gone, LEN, 2), 0);
+	munmap(gone, LEN);
+	assert_int_equal(domain.pinned, 2 * LEN);
+	assert_int_equal(use(&cache, p, LEN, 3), 0);
+	assert_int_equal(cache.hits, 1);
+	assert_int_equal(domain.pinned, LEN);
+	verbs_cache_close(&cache);
+	munmap(p, LEN);
+}
+
 static void idle_memory_of_others_gives_way(void **state)
 {
 	struct domain limited = {.lock = PTHREAD_MUTEX_INITIALIZER, .limit = 4 * LEN};
@@ -935,6 +954,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(shared_memory_is_never_stale),
 		cmocka_unit_test_teardown(huge_pages_are_cached, restore_pool),
 		cmocka_unit_test(evicted_memory_is_let_go),
+		cmocka_unit_test(next_operation_unpins_what_is_gone),
 		cmocka_unit_test(idle_memory_of_others_gives_way),
 		cmocka_unit_test(no_stale_hit_after_a_report),
 		cmocka_unit_test(no_stale_hit_while_others_unmap),
