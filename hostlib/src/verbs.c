@@ -132,9 +132,9 @@ static void verbs_close(struct inccl_endpoint *base)
 		ibv_destroy_qp(ep->qp);
 	for (m = ep->sends_done; m < ep->base.posted; m++)
 		if (ep->slot[m & ep->slot_mask].send_mr)
-			verbs_mr_put(ep, ep->slot[m & ep->slot_mask].send_mr);
+			verbs_mr_put(&ep->cache, ep->slot[m & ep->slot_mask].send_mr);
 	if (ep->pd)
-		verbs_cache_close(ep);
+		verbs_cache_close(&ep->cache);
 	if (ep->cq)
 		ibv_destroy_cq(ep->cq);
 	if (ep->channel)
@@ -181,7 +181,7 @@ static int verbs_open(const struct inccl_open_opts *opts, struct inccl_endpoint 
 		ret = make_queues(ep, err);
 	/* the cache belongs to the protection domain; close() takes both down together */
 	if (ep->pd)
-		verbs_cache_open(ep);
+		verbs_regions_open(ep);
 	if (ret)
 		goto fail;
 	local->qpn = ep->qp->qp_num;

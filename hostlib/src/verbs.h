@@ -2,15 +2,16 @@
 /*
  * The verbs transport: one RC queue pair of a RoCEv2 device per communicator.
  *	verbs_config.c	its settings		verbs_device.c	device, port and GID
- *	verbs_region.c	registered memory	verbs_watch.c	memory that goes away
+ *	verbs_region.c	registered memory	verbs_cache.c	its reuse
+ *	verbs_watch.c	memory that goes away
  *	verbs.c		life of the queue pair	verbs_data.c	messages and completions
  */
 #ifndef INCCL_VERBS_H
 #define INCCL_VERBS_H
 
-#include <pthread.h>
 #include <infiniband/verbs.h>
 #include "hostlib/src/transport.h"
+#include "hostlib/src/verbs_cache.h"
 
 /*
  * Settings, from INCCL_VERBS ("key=value,key=value"), then from the communicator's options,
@@ -52,57 +53,13 @@ int verbs_place_find(const struct verbs_config *config, uint32_t addr, struct ve
 		     struct inc_err *err);
 void verbs_place_close(struct verbs_place *place);
 
-/*
- * One registration. References: one per region given out, one per send that the device may
- * still read from. Without references it is deregistered, or stays in the cache as long as
- * its memory is known to be the same.
- */
-struct verbs_mr {
-	struct ibv_mr *mr;
-	uintptr_t start, end; /* whole pages */
-	bool writable;
-	/* under the cache's lock: */
-	bool cached; /* in the table */
-	bool stale;  /* its memory has changed: for nobody new, deregister when unused */
-	unsigned int refs;
-	uint64_t used; /* clock of the last look-up */
-};
-
-#define VERBS_CACHE_ENTRIES 128
-
-/*
- * Registrations for reuse, see verbs_region.c. A process that unmaps watched memory waits,
- * inside the kernel, for the watcher, which takes the lock: under it nothing may be allocated
- * or freed, nor anything else done that could unmap memory.
- */
-struct verbs_cache {
-	pthread_mutex_t lock;
-	struct verbs_mr *entry[VERBS_CACHE_ENTRIES];
-	unsigned int entries;
-	size_t bytes, max_bytes;
-	uint64_t clock;
-	uint64_t changes; /* counts what the watcher saw */
-	bool watched;
-	struct verbs_cache *next; /* the watcher's list */
-	uint64_t hits, misses, stales;
-};
-
-/* verbs_watch.c: tells caches of memory that is unmapped, moved or dropped. */
-int verbs_watch_join(struct verbs_cache *cache); /* -errno: the kernel does not tell */
-void verbs_watch_leave(struct verbs_cache *cache);
-int verbs_watch_add(uintptr_t start, uintptr_t end);
-/* False while a change is under way that the watcher has not been told of yet. */
-bool verbs_watch_settled(uintptr_t start);
-
 struct verbs_endpoint;
 
 int verbs_map(struct inccl_endpoint *base, void *addr, size_t len, bool writable,
 	      struct inccl_region *region);
 void verbs_unmap(struct inccl_endpoint *base, struct inccl_region *region);
-void verbs_mr_get(struct verbs_endpoint *ep, struct verbs_mr *mr);
-void verbs_mr_put(struct verbs_endpoint *ep, struct verbs_mr *mr);
-void verbs_cache_open(struct verbs_endpoint *ep);
-void verbs_cache_close(struct verbs_endpoint *ep);
+/* With the queue pair's protection domain; verbs_cache_close() takes them down. */
+void verbs_regions_open(struct verbs_endpoint *ep);
 
 #define VERBS_BATCH 32 /* work requests per doorbell, completions per poll */
 

@@ -91,7 +91,7 @@ int verbs_post(struct inccl_endpoint *base, const struct inccl_message *msg)
 		send_sge->addr = address(msg->send_region, msg->send);
 		send_sge->lkey = msg->send_region->lkey;
 		slot->send_mr = msg->send_region->priv;
-		verbs_mr_get(ep, slot->send_mr);
+		verbs_mr_get(&ep->cache, slot->send_mr);
 	}
 	*recv_sge = (struct ibv_sge){.length = msg->recv_len};
 	if (msg->recv_len) {
@@ -191,7 +191,7 @@ static void sent(struct verbs_endpoint *ep, const struct ibv_wc *wc)
 	for (; ep->sends_done <= wc->wr_id >> 1; ep->sends_done++) {
 		slot = &ep->slot[ep->sends_done & ep->slot_mask];
 		if (slot->send_mr)
-			verbs_mr_put(ep, slot->send_mr);
+			verbs_mr_put(&ep->cache, slot->send_mr);
 		slot->send_mr = NULL;
 	}
 	ep->base.stats.acks_received++;

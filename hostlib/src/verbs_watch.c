@@ -4,10 +4,14 @@
  * later has other pages at the same address, the device would go on reading the old ones.
  * userfaultfd tells: a range registered with it (in write-protect mode, with nothing ever
  * protected, so that no page fault comes our way) reports munmap, mremap and
- * madvise(DONTNEED, REMOVE), and the call that does it waits until the report was read.
+ * madvise(DONTNEED, FREE, REMOVE), and the call that does it waits until the report was read.
+ *
+ * Private anonymous memory only: nothing reports the hole that somebody, even this process,
+ * punches into a file or shared memory through its descriptor, or by truncating it.
  *
  * One per process, because the kernel lets a mapping belong to one userfaultfd only. It
- * lives while a cache is joined.
+ * lives while a cache is joined. The child of a fork has none: its memory is not watched,
+ * and it closes the parent's.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,20 +23,27 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "hostlib/src/internal.h"
-#include "hostlib/src/verbs.h"
+#include "hostlib/src/verbs_cache.h"
+#include "hostlib/src/verbs_maps.h"
 
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1
 #endif
 
+#define HUGE_PAGE_MAX (16ull << 30)
+
 static struct {
-	pthread_mutex_t life; /* start and end; the thread never takes it */
-	pthread_mutex_t list; /* caches; taken before a cache's lock */
+	pthread_mutex_t life; /* start, end and the caches; the thread never takes it */
 	unsigned int users;
 	struct verbs_cache *caches;
-	int fd, stop_fd;
-	long page;
+	int stop_fd;
 	pthread_t thread;
+
+	pthread_mutex_t list; /* the ranges; see verbs_cache.h for what it forbids */
+	struct verbs_range *ranges;
+	uint64_t marks;
+	int fd; /* there before the thread is; it closes it */
+	size_t page;
 } watch = {
 	.life = PTHREAD_MUTEX_INITIALIZER,
 	.list = PTHREAD_MUTEX_INITIALIZER,
@@ -40,34 +51,134 @@ static struct {
 	.stop_fd = -1,
 };
 
-static void mark(uintptr_t start, uintptr_t end)
+static bool overlaps(const struct verbs_range *range, uintptr_t start, uintptr_t end)
 {
-	struct verbs_cache *cache;
-	unsigned int i;
+	return range->start < end && range->end > start;
+}
 
-	for (cache = watch.caches; cache; cache = cache->next) {
-		pthread_mutex_lock(&cache->lock);
-		cache->changes++;
-		for (i = 0; i < cache->entries; i++)
-			if (cache->entry[i]->start < end && cache->entry[i]->end > start) {
-				cache->stales += !cache->entry[i]->stale;
-				cache->entry[i]->stale = true;
-			}
-		pthread_mutex_unlock(&cache->lock);
+/* Lets go what of [start, end) is in no range. Errors are of memory that is no longer there. */
+static void unwatch(uintptr_t start, uintptr_t end)
+{
+	struct uffdio_range piece;
+	const struct verbs_range *r;
+	uintptr_t next;
+
+	while (start < end) {
+		for (r = watch.ranges; r; r = r->next)
+			if (!r->gone && r->start <= start && r->end > start)
+				break;
+		if (r) {
+			start = r->end;
+			continue;
+		}
+		next = end;
+		for (r = watch.ranges; r; r = r->next)
+			if (!r->gone && r->start > start && r->start < next)
+				next = r->start;
+		piece = (struct uffdio_range){.start = start, .len = next - start};
+		ioctl(watch.fd, UFFDIO_UNREGISTER, &piece);
+		start = next;
+	}
+}
+
+static void mark(struct verbs_range *range)
+{
+	watch.marks += !range->stale;
+	range->stale = true;
+}
+
+/* The pages are others from now on, or about to be. */
+static void dropped(uintptr_t start, uintptr_t end)
+{
+	struct verbs_range *r;
+
+	for (r = watch.ranges; r; r = r->next)
+		if (overlaps(r, start, end))
+			mark(r);
+}
+
+/* The kernel no longer watches [start, end). What is left of a range beside it is let go at
+ * once, while it is surely ours: later, others may stand at its addresses. */
+static void unmapped(uintptr_t start, uintptr_t end)
+{
+	struct verbs_range *r;
+
+	for (r = watch.ranges; r; r = r->next) {
+		if (r->gone || !overlaps(r, start, end))
+			continue;
+		mark(r);
+		r->gone = true;
+		if (r->start < start)
+			unwatch(r->start, start);
+		if (r->end > end)
+			unwatch(end, r->end);
 	}
 }
 
 static void handle(const struct uffd_msg *msg)
 {
+	uint64_t len = msg->arg.remap.len;
+
 	switch (msg->event) {
 	case UFFD_EVENT_REMOVE:
+		dropped(msg->arg.remove.start, msg->arg.remove.end);
+		break;
 	case UFFD_EVENT_UNMAP:
-		mark(msg->arg.remove.start, msg->arg.remove.end);
+		unmapped(msg->arg.remove.start, msg->arg.remove.end);
 		break;
 	case UFFD_EVENT_REMAP:
-		mark(msg->arg.remap.from, msg->arg.remap.from + msg->arg.remap.len);
+		/* the kernel watches on where it stands now; with MREMAP_DONTUNMAP here, too */
+		dropped(msg->arg.remap.from, msg->arg.remap.from + len);
+		unwatch(msg->arg.remap.to, msg->arg.remap.to + len);
 		break;
 	}
+}
+
+/*
+ * Whoever unmaps goes on as soon as the report is read: nobody may ask about a range
+ * between that and its mark, so the list is held across both. One report at a time: what a
+ * later one is about has not happened when an earlier one is handled.
+ */
+static void read_reports(void)
+{
+	struct uffd_msg msg;
+
+	pthread_mutex_lock(&watch.list);
+	while (read(watch.fd, &msg, sizeof(msg)) == sizeof(msg))
+		handle(&msg);
+	pthread_mutex_unlock(&watch.list);
+}
+
+/* 0, -EAGAIN from the moment an unmapping begins until its report was read, -ENOENT where
+ * a mapping that we do not watch stands now. */
+static int probe(const struct verbs_range *range)
+{
+	/* Takes a protection away that is not there; what counts is the refusal. */
+	struct uffdio_writeprotect wp = {
+		.range = {.start = range->start, .len = range->page},
+	};
+
+	return ioctl(watch.fd, UFFDIO_WRITEPROTECT, &wp) ? -errno : 0;
+}
+
+/*
+ * The last act of the thread is to close the descriptor, which lets go whoever still waits in a
+ * munmap: the thread that joins this one may be next, when the C library gives cached stacks
+ * back. A copy of the descriptor in some child keeps the userfaultfd alive; then only those
+ * go on whose reports are read, so all are.
+ */
+static void stop(void)
+{
+	struct pollfd pfd = {.fd = watch.fd, .events = POLLIN};
+	const struct verbs_range nothing = {.page = 0};
+
+	do {
+		read_reports();
+	} while (probe(&nothing) == -EAGAIN && poll(&pfd, 1, 1) >= 0);
+	pthread_mutex_lock(&watch.list);
+	close(watch.fd);
+	watch.fd = -1;
+	pthread_mutex_unlock(&watch.list);
 }
 
 static void *watcher(void *arg)
@@ -76,32 +187,49 @@ static void *watcher(void *arg)
 		{.fd = watch.fd, .events = POLLIN},
 		{.fd = watch.stop_fd, .events = POLLIN},
 	};
-	struct uffd_msg msg[16];
-	ssize_t i, n;
 
 	for (;;) {
 		if (poll(fds, 2, -1) < 0 && errno != EINTR)
 			break;
 		if (fds[1].revents)
 			break;
-		/* Whoever unmaps goes on as soon as the report is read: nobody may find a
-		 * region between that and its mark. */
-		pthread_mutex_lock(&watch.list);
-		while ((n = read(watch.fd, msg, sizeof(msg))) > 0)
-			for (i = 0; i < n / (ssize_t)sizeof(msg[0]); i++)
-				handle(&msg[i]);
-		pthread_mutex_unlock(&watch.list);
+		read_reports();
 	}
+	stop();
 	return NULL;
 }
 
-static void close_fds(void)
+static void before_fork(void)
+{
+	pthread_mutex_lock(&watch.life); /* the descriptors stay what they are */
+}
+
+static void after_fork(void)
+{
+	pthread_mutex_unlock(&watch.life);
+}
+
+/* The child has neither the thread nor the watch: its mappings are copies that nobody
+ * watches, and the descriptor is about the parent's. The list may have been held. */
+static void in_child(void)
 {
 	if (watch.fd >= 0)
 		close(watch.fd);
 	if (watch.stop_fd >= 0)
 		close(watch.stop_fd);
 	watch.fd = watch.stop_fd = -1;
+	watch.users = 0;
+	watch.caches = NULL;
+	watch.ranges = NULL;
+	pthread_mutex_init(&watch.list, NULL);
+	pthread_mutex_unlock(&watch.life);
+}
+
+static int fork_handlers;
+
+static void add_fork_handlers(void)
+{
+	fork_handlers = -pthread_atfork(before_fork, after_fork, in_child);
 }
 
 static int start(void)
@@ -114,6 +242,8 @@ static int start(void)
 	int ret;
 
 	watch.page = sysconf(_SC_PAGESIZE);
+	if (access("/proc/self/maps", R_OK))
+		return -errno;
 	/* user mode only: needs no privilege, and page faults are none of our business */
 	watch.fd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
 	if (watch.fd < 0)
@@ -129,23 +259,28 @@ static int start(void)
 	return 0;
 
 close:
-	close_fds();
+	if (watch.stop_fd >= 0)
+		close(watch.stop_fd);
+	close(watch.fd);
+	watch.fd = watch.stop_fd = -1;
 	return ret;
 }
 
 int verbs_watch_join(struct verbs_cache *cache)
 {
-	int ret = 0;
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	int ret;
 
+	/* outside the lock: a fork that waits for it may hold the C library's */
+	pthread_once(&once, add_fork_handlers);
+	if (fork_handlers)
+		return fork_handlers;
 	pthread_mutex_lock(&watch.life);
-	if (!watch.users)
-		ret = start();
+	ret = watch.users ? 0 : start();
 	if (!ret) {
 		watch.users++;
-		pthread_mutex_lock(&watch.list);
 		cache->next = watch.caches;
 		watch.caches = cache;
-		pthread_mutex_unlock(&watch.list);
 	}
 	pthread_mutex_unlock(&watch.life);
 	return ret;
@@ -156,38 +291,117 @@ void verbs_watch_leave(struct verbs_cache *cache)
 	struct verbs_cache **p;
 
 	pthread_mutex_lock(&watch.life);
-	pthread_mutex_lock(&watch.list);
 	for (p = &watch.caches; *p && *p != cache; p = &(*p)->next)
 		;
-	if (*p)
+	if (*p) { /* not so in the child of a fork, which has none of the parent's */
 		*p = cache->next;
-	pthread_mutex_unlock(&watch.list);
-	if (!--watch.users) {
-		inccl_signal_fd(watch.stop_fd);
-		pthread_join(watch.thread, NULL);
-		close_fds(); /* lets go whoever still waits in a munmap */
+		if (!--watch.users) {
+			inccl_signal_fd(watch.stop_fd);
+			pthread_join(watch.thread, NULL);
+			close(watch.stop_fd);
+			watch.stop_fd = -1;
+		}
 	}
 	pthread_mutex_unlock(&watch.life);
 }
 
-int verbs_watch_add(uintptr_t start, uintptr_t end)
+void verbs_watch_each(void (*fn)(struct verbs_cache *cache))
 {
-	struct uffdio_register reg = {
-		.range = {.start = start, .len = end - start},
-		.mode = UFFDIO_REGISTER_MODE_WP,
-	};
+	struct verbs_cache *cache;
 
-	return ioctl(watch.fd, UFFDIO_REGISTER, &reg) ? -errno : 0;
+	pthread_mutex_lock(&watch.life);
+	for (cache = watch.caches; cache; cache = cache->next)
+		fn(cache);
+	pthread_mutex_unlock(&watch.life);
 }
 
-bool verbs_watch_settled(uintptr_t start)
+/* Has the kernel watch the range, widened, where `huge`, to the smallest pages that fit. */
+static int watch_range(struct verbs_range *range, bool huge)
 {
-	/* Takes a protection away that is not there; what counts is the refusal, EAGAIN, from the
-	 * moment an unmapping begins until its report was read, and ENOENT where a mapping
-	 * that we do not watch stands now. */
-	struct uffdio_writeprotect wp = {
-		.range = {.start = start, .len = watch.page},
-	};
+	struct uffdio_register reg = {.mode = UFFDIO_REGISTER_MODE_WP};
+	uint64_t page, start, end;
 
-	return !ioctl(watch.fd, UFFDIO_WRITEPROTECT, &wp);
+	for (page = watch.page; page <= HUGE_PAGE_MAX; page *= 2) {
+		start = range->start & ~(page - 1);
+		end = (range->end + page - 1) & ~(page - 1);
+		reg.range = (struct uffdio_range){.start = start, .len = end - start};
+		if (!ioctl(watch.fd, UFFDIO_REGISTER, &reg)) {
+			range->start = start;
+			range->end = end;
+			range->page = page;
+			return 0;
+		}
+		if (!huge || errno != EINVAL)
+			break;
+	}
+	return -errno;
+}
+
+int verbs_watch_add(struct verbs_range *range)
+{
+	enum verbs_memory kind = verbs_maps_kind(range->start, range->end);
+	int ret;
+
+	if (kind == VERBS_MEMORY_OTHER)
+		return -EOPNOTSUPP;
+	pthread_mutex_lock(&watch.list);
+	ret = watch_range(range, kind == VERBS_MEMORY_HUGE);
+	if (ret) {
+		unwatch(range->start, range->end); /* what of it came before the error */
+	} else {
+		range->stale = range->gone = false;
+		range->next = watch.ranges;
+		watch.ranges = range;
+	}
+	pthread_mutex_unlock(&watch.list);
+	return ret;
+}
+
+void verbs_watch_remove(struct verbs_range *range)
+{
+	struct verbs_range **p;
+
+	pthread_mutex_lock(&watch.list);
+	for (p = &watch.ranges; *p && *p != range; p = &(*p)->next)
+		;
+	if (*p) {
+		*p = range->next;
+		if (!range->gone)
+			unwatch(range->start, range->end);
+	}
+	pthread_mutex_unlock(&watch.list);
+}
+
+bool verbs_watch_fresh(struct verbs_range *range)
+{
+	bool fresh;
+	int ret;
+
+	pthread_mutex_lock(&watch.list);
+	ret = range->stale ? 0 : probe(range);
+	if (ret == -ENOENT)
+		mark(range); /* another mapping took its place, and nothing told */
+	fresh = !range->stale && !ret;
+	pthread_mutex_unlock(&watch.list);
+	return fresh;
+}
+
+bool verbs_watch_stale(const struct verbs_range *range)
+{
+	bool stale;
+
+	pthread_mutex_lock(&watch.list);
+	stale = range->stale;
+	pthread_mutex_unlock(&watch.list);
+	return stale;
+}
+
+uint64_t verbs_watch_marks(void)
+{
+	uint64_t marks;
+
+	pthread_mutex_lock(&watch.list);
+	marks = watch.marks;
+	pthread_mutex_unlock(&watch.list);
+	return marks;
 }

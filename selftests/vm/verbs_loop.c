@@ -3,7 +3,7 @@
  * The verbs transport by itself: a queue pair whose peer it is itself. What it sends
  * comes back into its own receives, which is just what a switch with one child
  * does, so nothing but the device and the transport takes part.
- * Arguments: address of an RDMA interface, name of the interface.
+ * Arguments: address of an RDMA interface, name of the interface; one test to run, by name.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -17,22 +17,10 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "bpf/inc_wire.h"
-#include "hostlib/src/internal.h"
-#include "hostlib/src/verbs.h"
-
-#define DEADLINE_S 60
+#include "selftests/vm/verbs_loop.h"
 
 static uint32_t own_addr;
 static const char *own_ifname;
-
-struct loop {
-	struct inccl_endpoint *ep;
-	struct inccl_local local;
-	struct inccl_remote remote;
-	unsigned int message_packets;
-	uint32_t seq;
-	bool armed_waits; /* sleep in poll instead of spinning */
-};
 
 static void log_line(void *ctx, const char *fmt, ...)
 {
@@ -58,8 +46,8 @@ static struct inccl_open_opts make_opts(unsigned int message_packets, unsigned i
 	};
 }
 
-static void loop_open(struct loop *l, unsigned int message_packets, unsigned int window,
-		      uint32_t psn, const char *options)
+void loop_open(struct loop *l, unsigned int message_packets, unsigned int window, uint32_t psn,
+	       const char *options)
 {
 	struct inccl_open_opts opts = make_opts(message_packets, window, psn, options);
 	struct inc_err err = {""};
@@ -79,7 +67,7 @@ static void loop_open(struct loop *l, unsigned int message_packets, unsigned int
 	};
 }
 
-static void loop_connect(struct loop *l)
+void loop_connect(struct loop *l)
 {
 	struct inc_err err = {""};
 
@@ -87,8 +75,7 @@ static void loop_connect(struct loop *l)
 		fail_msg("connect: %s", err.msg);
 }
 
-/* 0 when message `goal` is complete (or, for UINT64_MAX, the endpoint quiet), else what failed. */
-static int drive(struct loop *l, uint64_t goal)
+int drive(struct loop *l, uint64_t goal)
 {
 	uint64_t deadline = now_ns() + DEADLINE_S * NSEC_PER_SEC, until;
 	struct pollfd pfd;
@@ -175,8 +162,8 @@ static void fill(uint8_t *p, size_t len, unsigned int seed)
 		p[i] = rand_r(&seed) >> 8;
 }
 
-static void echo_checked(struct loop *l, enum inccl_mode mode, uint8_t *send, uint8_t *recv,
-			 size_t len, unsigned int seed)
+void echo_checked(struct loop *l, enum inccl_mode mode, uint8_t *send, uint8_t *recv, size_t len,
+		  unsigned int seed)
 {
 	int ret;
 
@@ -231,114 +218,13 @@ static void test_windows(void **state)
 	free(recv);
 }
 
-static void *pages(void *at, size_t len)
+void *pages(void *at, size_t len)
 {
 	void *p = mmap(at, len, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | (at ? MAP_FIXED_NOREPLACE : 0), -1, 0);
 
 	assert_ptr_not_equal(p, MAP_FAILED);
 	return p;
-}
-
-static void test_cache(void **state)
-{
-	size_t len = 256 << 10;
-	uint8_t *send = pages(NULL, len), *recv = pages(NULL, len), *moved;
-	struct verbs_cache *cache;
-	struct loop l;
-	unsigned int i;
-
-	loop_open(&l, 1, 0, 0, NULL);
-	loop_connect(&l);
-	cache = &verbs_ep(l.ep)->cache;
-	if (!cache->watched)
-		skip(); /* said in the log; every request registers anew */
-	for (i = 0; i < 5; i++)
-		echo_checked(&l, INCCL_MODE_WRITE, send, recv, len, i);
-	assert_int_equal(cache->misses, 2);
-	assert_int_equal(cache->hits, 8);
-
-	/* other pages at the same address */
-	munmap(send, len);
-	munmap(recv, len);
-	assert_int_equal(cache->stales, 2);
-	assert_ptr_equal(pages(send, len), send);
-	assert_ptr_equal(pages(recv, len), recv);
-	echo_checked(&l, INCCL_MODE_WRITE, send, recv, len, 17);
-	assert_int_equal(cache->misses, 4);
-
-	/* dropped pages, in the middle */
-	echo_checked(&l, INCCL_MODE_SENDRECV, send, recv, len, 18);
-	assert_int_equal(cache->misses, 4);
-	assert_int_equal(madvise(recv + 8192, 4096, MADV_DONTNEED), 0);
-	echo_checked(&l, INCCL_MODE_SENDRECV, send, recv, len, 19);
-	assert_int_equal(cache->misses, 5);
-
-	/* moved away, and new ones in their place */
-	moved = mremap(recv, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, pages(NULL, len));
-	assert_ptr_not_equal(moved, MAP_FAILED);
-	assert_ptr_equal(pages(recv, len), recv);
-	echo_checked(&l, INCCL_MODE_WRITE, send, recv, len, 20);
-	assert_int_equal(cache->misses, 6);
-
-	/* mapped over */
-	assert_ptr_equal(mmap(send, len, PROT_READ | PROT_WRITE,
-			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
-			 send);
-	echo_checked(&l, INCCL_MODE_SENDRECV, send, recv, len, 21);
-	assert_int_equal(cache->misses, 7);
-
-	assert_int_equal(drive(&l, UINT64_MAX), 0);
-	inccl_verbs.close(l.ep);
-	munmap(send, len);
-	munmap(recv, len);
-	munmap(moved, len);
-}
-
-struct churn {
-	volatile bool stop;
-	unsigned long rounds;
-};
-
-/* Unmaps and maps all the time, as other threads of a program may. */
-static void *churner(void *arg)
-{
-	struct churn *c = arg;
-
-	while (!c->stop) {
-		void *p = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-			       0);
-
-		memset(p, 0x5a, 65536);
-		munmap(p, 65536);
-		c->rounds++;
-	}
-	return NULL;
-}
-
-/* Fresh buffers for every operation while another thread takes and gives addresses. */
-static void test_cache_churn(void **state)
-{
-	struct churn churn = {false};
-	pthread_t thread;
-	struct loop l;
-	unsigned int i;
-
-	loop_open(&l, 1, 0, 0, NULL);
-	loop_connect(&l);
-	assert_int_equal(pthread_create(&thread, NULL, churner, &churn), 0);
-	for (i = 0; i < 200; i++) {
-		uint8_t *send = pages(NULL, 65536), *recv = pages(NULL, 65536);
-
-		echo_checked(&l, i & 1 ? INCCL_MODE_WRITE : INCCL_MODE_SENDRECV, send, recv, 65536,
-			     i);
-		munmap(send, 65536);
-		munmap(recv, 65536);
-	}
-	churn.stop = true;
-	pthread_join(thread, NULL);
-	assert_true(churn.rounds > 0);
-	inccl_verbs.close(l.ep);
 }
 
 static void test_read_only_memory(void **state)
@@ -463,17 +349,28 @@ static void test_settings(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_settings),        cmocka_unit_test(test_sizes),
-		cmocka_unit_test(test_windows),         cmocka_unit_test(test_cache),
-		cmocka_unit_test(test_cache_churn),     cmocka_unit_test(test_read_only_memory),
-		cmocka_unit_test(test_retry_exhausted), cmocka_unit_test(test_given_up),
+		cmocka_unit_test(test_settings),
+		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_windows),
+		cmocka_unit_test(test_cache),
+		cmocka_unit_test(test_cache_churn),
+		cmocka_unit_test(test_cache_slow_watcher),
+		cmocka_unit_test(test_shared_memory),
+		cmocka_unit_test(test_huge_pages),
+		cmocka_unit_test(test_fork),
+		cmocka_unit_test(test_locked_memory_is_shared),
+		cmocka_unit_test(test_read_only_memory),
+		cmocka_unit_test(test_retry_exhausted),
+		cmocka_unit_test(test_given_up),
 		cmocka_unit_test(test_port_down),
 	};
 
-	if (argc != 3 || inet_pton(AF_INET, argv[1], &own_addr) != 1) {
-		fprintf(stderr, "usage: verbs_loop ADDRESS INTERFACE\n");
+	if (argc < 3 || argc > 4 || inet_pton(AF_INET, argv[1], &own_addr) != 1) {
+		fprintf(stderr, "usage: verbs_loop ADDRESS INTERFACE [TEST]\n");
 		return 2;
 	}
 	own_ifname = argv[2];
+	if (argc > 3)
+		cmocka_set_test_filter(argv[3]);
 	return cmocka_run_group_tests_name("verbs", tests, NULL, NULL);
 }

@@ -15,7 +15,7 @@ def alone():
     """The echo tests; their own result lines count."""
     with lab(1, "--wires"):
         result = command(os.path.join(BUILD, "selftests/vm/verbs_loop"), "10.77.0.1", "h0",
-                         timeout=120, check=False, env=dict(os.environ, CMOCKA_MESSAGE_OUTPUT="TAP"))
+                         timeout=240, check=False, env=dict(os.environ, CMOCKA_MESSAGE_OUTPUT="TAP"))
         print(result.out, result.err, sep="\n", flush=True)
         with case("transport_alone"):
             expect(result.code == 0, result.story())

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Reads /proc/self/maps: "START-END PERM OFFSET MAJOR:MINOR INODE PATH". Once for each new
+ * registration, on the thread that makes it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "hostlib/src/verbs_maps.h"
+
+struct mapping {
+	uintptr_t start, end;
+	bool shared;
+	unsigned long inode; /* 0: no file */
+	const char *path;
+};
+
+/* Anonymous huge pages are a file that nobody can open. */
+static const char huge_path[] = "/anon_hugepage";
+
+static bool parse(char *line, struct mapping *m)
+{
+	char *p;
+	int i;
+
+	m->start = strtoul(line, &p, 16);
+	if (*p != '-')
+		return false;
+	m->end = strtoul(p + 1, &p, 16);
+	if (strlen(p) < 6 || *p != ' ')
+		return false;
+	m->shared = p[4] != 'p';
+	for (i = 0; i < 3; i++) { /* permissions, offset, device */
+		p = strchr(p + 1, ' ');
+		if (!p)
+			return false;
+	}
+	m->inode = strtoul(p + 1, &p, 10);
+	m->path = p + strspn(p, " ");
+	return true;
+}
+
+struct question {
+	uintptr_t at, end; /* all before `at` is known to be private */
+	enum verbs_memory kind;
+};
+
+/* Takes one line in; true when the answer is known. */
+static bool answered(struct question *q, char *line)
+{
+	struct mapping m;
+
+	if (!parse(line, &m) || m.end <= q->at)
+		return false;
+	if (m.start > q->at || m.shared) {
+		q->kind = VERBS_MEMORY_OTHER;
+		return true;
+	}
+	if (!strncmp(m.path, huge_path, sizeof(huge_path) - 1)) {
+		q->kind = VERBS_MEMORY_HUGE;
+	} else if (m.inode) {
+		q->kind = VERBS_MEMORY_OTHER;
+		return true;
+	}
+	q->at = m.end;
+	return q->at >= q->end;
+}
+
+enum verbs_memory verbs_maps_kind(uintptr_t start, uintptr_t end)
+{
+	struct question q = {.at = start, .end = end, .kind = VERBS_MEMORY_PRIVATE};
+	char buf[16384], *line, *newline; /* a line has a path of 4096 bytes at most */
+	size_t len = 0;
+	bool done = false;
+	ssize_t n = 0;
+	int fd;
+
+	fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return VERBS_MEMORY_OTHER;
+	while (!done) {
+		n = read(fd, buf + len, sizeof(buf) - 1 - len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		len += n;
+		buf[len] = '\0';
+		for (line = buf; !done && (newline = strchr(line, '\n')); line = newline + 1) {
+			*newline = '\0';
+			done = answered(&q, line);
+		}
+		len -= line - buf;
+		memmove(buf, line, len);
+	}
+	close(fd);
+	return done ? q.kind : VERBS_MEMORY_OTHER;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the tests of the registration cache share. What takes an RDMA device's place pins pages
+ * for real: a registration splices them into a pipe, and to "read by DMA" is to look
+ * into the pipe. So a stale registration shows as other data than the program has at that
+ * address.
+ */
+#ifndef SELFTESTS_PINNED_H
+#define SELFTESTS_PINNED_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "hostlib/src/verbs_cache.h"
+
+#define PAGE 4096ul
+#define LEN  (4 * PAGE)
+
+/* What a protection domain is here: a limit on pinned memory, shared by all that point to it. */
+struct domain {
+	pthread_mutex_t lock;
+	size_t pinned, limit; /* bytes; limit 0: none */
+};
+
+extern struct domain unlimited;
+extern const struct verbs_cache_ops pinned_memory;
+
+/* Skips the test where memory cannot be watched. */
+void open_cache(struct verbs_cache *cache, struct domain *domain);
+uint8_t *map_at(void *at, size_t len);
+void fill(uint8_t *p, size_t len, uint64_t word);
+/* One operation, what a request does with its buffer: fills it and has it registered. Returns
+ * the pages in which the device sees another word than the program. */
+unsigned int use(struct verbs_cache *cache, uint8_t *p, size_t len, uint64_t word);
+/* Runs fn in a child; its exit code, or 128 + the signal that ended it. */
+int in_child(int (*fn)(void *), void *arg);
+/* Mappings that /proc says a userfaultfd watches for writes ("uw"). */
+unsigned int watched_mappings(void);
+
+/* Each leaves other pages at p[0..LEN), in whole or in part. */
+struct way {
+	const char *name;
+	void (*lose)(uint8_t *p);
+};
+#define WAYS 10
+extern const struct way ways[WAYS];
+void by_mapping_over(uint8_t *p);
+void by_moving_pages_away(uint8_t *p);
+
+#endif

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* TIMEOUT: 120 */
+/* The cache of registrations and the watch over their memory, on one thread. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/mman.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "selftests/hostlib/pinned.h"
+
+/* ---- what a hit is -------------------------------------------------------------------- */
+
+static void hits_and_misses(void **state)
+{
+	uint8_t *p = map_at(NULL, LEN);
+	struct verbs_cache cache, other;
+	struct verbs_mr *mr, *second;
+
+	open_cache(&cache, &unlimited);
+	open_cache(&other, &unlimited);
+	assert_int_equal(use(&cache, p, LEN, 1), 0);
+	assert_int_equal(use(&cache, p, LEN, 2), 0);
+	assert_int_equal(use(&cache, p + PAGE, PAGE, 3), 0);
+	assert_int_equal(cache.misses, 1);
+	assert_int_equal(cache.hits, 2);
+	/* twice at once; and to write to, which the first does not allow */
+	assert_int_equal(verbs_cache_get(&cache, p + 5, 10, false, &mr), 0);
+	assert_int_equal(verbs_cache_get(&cache, p + 5, 10, false, &second), 0);
+	assert_ptr_equal(mr, second);
+	verbs_mr_put(&cache, second);
+	assert_int_equal(verbs_cache_get(&cache, p, LEN, true, &second), 0);
+	assert_ptr_not_equal(mr, second);
+	verbs_mr_put(&cache, second);
+	verbs_mr_put(&cache, mr);
+	assert_int_equal(cache.misses, 2);
+	/* of another communicator; the first one's end does not end its watch */
+	assert_int_equal(use(&other, p, LEN, 4), 0);
+	assert_int_equal(other.misses, 1);
+	verbs_cache_close(&cache);
+	assert_int_equal(madvise(p, LEN, MADV_DONTNEED), 0);
+	assert_int_equal(use(&other, p, LEN, 5), 0);
+	assert_int_equal(other.misses, 2);
+	verbs_cache_close(&other);
+	assert_int_equal(watched_mappings(), 0);
+	munmap(p, LEN);
+	assert_int_equal(unlimited.pinned, 0);
+}
+
+static void lost_pages_are_registered_anew(void **state)
+{
+	struct verbs_cache cache;
+	uint8_t *p;
+	size_t i;
+
+	open_cache(&cache, &unlimited);
+	for (i = 0; i < WAYS; i++) {
+		p = map_at(NULL, LEN);
+		assert_int_equal(use(&cache, p, LEN, i), 0);
+		assert_int_equal(use(&cache, p, LEN, i + 50), 0);
+		assert_int_equal(cache.hits, i + 1); /* it was in the cache */
+		ways[i].lose(p);
+		if (use(&cache, p, LEN, i + 100))
+			fail_msg("%s: the device reads pages that are gone", ways[i].name);
+		assert_int_equal(cache.misses, 2 * i + 2);
+		munmap(p, LEN);
+		assert_int_equal(use(&cache, map_at(p, PAGE), PAGE, i), 0);
+		munmap(p, PAGE);
+		cache.misses--;
+	}
+	verbs_cache_close(&cache);
+	assert_int_equal(watched_mappings(), 0);
+	assert_int_equal(unlimited.pinned, 0);
+}
+
+/* What was moved is not watched where it stands now, nor what was beside it. */
+static void moved_pages_are_not_watched(void **state)
+{
+	struct verbs_cache cache;
+	uint8_t *p = map_at(NULL, LEN), *to = map_at(NULL, LEN);
+
+	open_cache(&cache, &unlimited);
+	assert_int_equal(use(&cache, p, LEN, 1), 0);
+	assert_int_equal(watched_mappings(), 1);
+	assert_ptr_equal(mremap(p + PAGE, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, to), to);
+	/* another report, which is read after the first was handled */
+	assert_int_equal(use(&cache, p, PAGE, 2), 0);
+	munmap(p, PAGE);
+	assert_int_equal(use(&cache, to + PAGE, PAGE, 3), 0);
+	assert_int_equal(watched_mappings(), 1);
+	verbs_cache_close(&cache);
+	munmap(p + 2 * PAGE, 2 * PAGE);
+	munmap(to, LEN);
+}
+
+/* ---- memory that others can reach ----------------------------------------------------- */
+
+static int memory_file(void)
+{
+	int fd = memfd_create("test_cache", MFD_CLOEXEC);
+
+	assert_true(fd >= 0 && !ftruncate(fd, LEN));
+	return fd;
+}
+
+static uint8_t *map_shared(int fd, int flags)
+{
+	void *p = mmap(NULL, LEN, PROT_READ | PROT_WRITE, flags, fd, 0);
+
+	assert_ptr_not_equal(p, MAP_FAILED);
+	return p;
+}
+
+static void shared_memory_is_never_stale(void **state)
+{
+	struct verbs_cache cache;
+	unsigned int i, wrong[5] = {0};
+	int fd = memory_file();
+	uint8_t *shared = map_shared(fd, MAP_SHARED), *copied = map_shared(fd, MAP_PRIVATE),
+		*anon = map_shared(-1, MAP_SHARED | MAP_ANONYMOUS), *mixed = map_at(NULL, LEN);
+
+	assert_ptr_equal(
+		mmap(mixed + PAGE, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0),
+		mixed + PAGE);
+	open_cache(&cache, &unlimited);
+	for (i = 1; i <= 20; i++) {
+		wrong[0] += use(&cache, shared, LEN, i);
+		fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, LEN);
+		wrong[1] += use(&cache, shared, LEN, 100 + i);
+		assert_true(!ftruncate(fd, 0) && !ftruncate(fd, LEN));
+		wrong[2] += use(&cache, shared, LEN, 200 + i);
+		wrong[3] += use(&cache, copied, LEN, 300 + i);
+		assert_true(!ftruncate(fd, 0) && !ftruncate(fd, LEN));
+		wrong[3] += use(&cache, copied, LEN, 400 + i);
+		wrong[3] += use(&cache, mixed, LEN, 500 + i);
+		fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, LEN);
+		wrong[3] += use(&cache, mixed, LEN, 600 + i);
+		wrong[4] += use(&cache, anon, LEN, 700 + i);
+		assert_int_equal(madvise(anon, LEN, MADV_REMOVE), 0);
+		wrong[4] += use(&cache, anon, LEN, 800 + i);
+	}
+	if (wrong[0] || wrong[1] || wrong[2] || wrong[3] || wrong[4])
+		fail_msg("wrong pages: %u before, %u punched, %u truncated, %u private or mixed, "
+			 "%u anonymous",
+			 wrong[0], wrong[1], wrong[2], wrong[3], wrong[4]);
+	assert_int_equal(cache.hits, 0);
+	assert_int_equal(unlimited.pinned, 0);
+	verbs_cache_close(&cache);
+	munmap(shared, LEN);
+	munmap(copied, LEN);
+	munmap(mixed, LEN);
+	munmap(anon, LEN);
+	close(fd);
+}
+
+/* ---- huge pages ----------------------------------------------------------------------- */
+
+static const char overcommit[] = "/proc/sys/vm/nr_overcommit_hugepages";
+
+static long huge_pool(long pages)
+{
+	long before = -1;
+	FILE *f = fopen(overcommit, "r+");
+
+	if (!f)
+		return -1;
+	if (fscanf(f, "%ld", &before) != 1)
+		before = -1;
+	rewind(f);
+	fprintf(f, "%ld\n", pages);
+	fclose(f);
+	return before;
+}
+
+static long pool_before = -1;
+
+static int restore_pool(void **state)
+{
+	if (pool_before >= 0)
+		huge_pool(pool_before);
+	return 0;
+}
+
+static void huge_pages_are_cached(void **state)
+{
+	size_t huge = 2 << 20, len = 2 * huge;
+	struct verbs_cache cache;
+	uint8_t *p;
+
+	pool_before = huge_pool(4); /* a stale registration holds its page */
+	p = mmap(NULL, len, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_HUGE_2MB | MAP_POPULATE, -1, 0);
+
+	if (p == MAP_FAILED) {
+		print_message("# SKIP huge pages: %s\n", strerror(errno));
+		skip();
+	}
+	open_cache(&cache, &unlimited);
+	assert_int_equal(use(&cache, p, LEN, 1), 0);
+	assert_int_equal(use(&cache, p, LEN, 2), 0);
+	assert_int_equal(cache.hits, 1);
+	/* they are pinned as a whole, so more of the same page is a hit */
+	assert_int_equal(use(&cache, p, PAGE, 3), 0);
+	assert_int_equal(cache.hits, 2);
+	assert_int_equal(cache.bytes, huge);
+	assert_int_equal(madvise(p, huge, MADV_DONTNEED), 0);
+	assert_int_equal(use(&cache, p, LEN, 4), 0);
+	assert_int_equal(cache.misses, 2);
+	assert_int_equal(use(&cache, p, LEN, 5), 0);
+	assert_int_equal(cache.hits, 3);
+	verbs_cache_close(&cache);
+	munmap(p, len);
+	assert_int_equal(watched_mappings(), 0);
+}
+
+/* ---- limits --------------------------------------------------------------------------- */
+
+static void evicted_memory_is_let_go(void **state)
+{
+	size_t n = 4 * VERBS_CACHE_ENTRIES, i;
+	uint8_t *p = map_at(NULL, 2 * n * PAGE);
+	struct verbs_cache cache;
+	struct verbs_mr *whole;
+
+	open_cache(&cache, &unlimited);
+	for (i = 0; i < n; i++)
+		assert_int_equal(use(&cache, p + 2 * i * PAGE, PAGE, i), 0);
+	assert_int_equal(cache.entries, VERBS_CACHE_ENTRIES);
+	assert_int_equal(watched_mappings(), VERBS_CACHE_ENTRIES);
+	/* one that covers them all takes their place, and while it is used stays watched */
+	fill(p, 2 * n * PAGE, 0);
+	assert_int_equal(verbs_cache_get(&cache, p, 2 * n * PAGE, false, &whole), 0);
+	assert_int_equal(watched_mappings(), 1);
+	assert_int_equal(use(&cache, p, LEN, 7), 0);
+	assert_int_equal(cache.entries, 1);
+	verbs_mr_put(&cache, whole);
+	verbs_cache_close(&cache);
+	assert_int_equal(watched_mappings(), 0);
+	munmap(p, 2 * n * PAGE);
+}
+
+/* Even one that finds what it needs in the cache. */
+static void next_operation_unpins_what_is_gone(void **state)
+{
+	uint8_t *p = map_at(NULL, LEN), *gone = map_at(NULL, LEN);
+	struct domain domain = {.lock = PTHREAD_MUTEX_INITIALIZER};
+	struct verbs_cache cache;
+
+	open_cache(&cache, &domain);
+	assert_int_equal(use(&cache, p, LEN, 1), 0);
+	assert_int_equal(use(&cache, gone, LEN, 2), 0);
+	munmap(gone, LEN);
+	assert_int_equal(domain.pinned, 2 * LEN);
+	assert_int_equal(use(&cache, p, LEN, 3), 0);
+	assert_int_equal(cache.hits, 1);
+	assert_int_equal(domain.pinned, LEN);
+	verbs_cache_close(&cache);
+	munmap(p, LEN);
+}
+
+static void idle_memory_of_others_gives_way(void **state)
+{
+	struct domain limited = {.lock = PTHREAD_MUTEX_INITIALIZER, .limit = 4 * LEN};
+	struct verbs_cache one, two, none;
+	uint8_t *p = map_at(NULL, 8 * LEN);
+	struct verbs_mr *used, *mr;
+	unsigned int i;
+
+	open_cache(&one, &limited);
+	open_cache(&two, &limited);
+	assert_int_equal(verbs_cache_open(&none, &pinned_memory, &limited, 0), 0);
+	assert_int_equal(verbs_cache_get(&one, p, LEN, false, &used), 0);
+	for (i = 1; i < 4; i++)
+		assert_int_equal(use(&one, p + i * LEN, LEN, i), 0);
+	assert_int_equal(limited.pinned, 4 * LEN);
+	/* three of the four are idle */
+	assert_int_equal(verbs_cache_get(&two, p + 4 * LEN, 3 * LEN, true, &mr), 0);
+	assert_int_equal(one.entries, 1);
+	verbs_mr_put(&two, mr);
+	/* one that keeps nothing itself */
+	assert_int_equal(verbs_cache_get(&none, p, 3 * LEN, true, &mr), 0);
+	verbs_mr_put(&none, mr);
+	assert_int_equal(verbs_cache_get(&two, p, 4 * LEN, true, &mr), -ENOMEM);
+	verbs_mr_put(&one, used);
+	assert_int_equal(verbs_cache_get(&two, p, 4 * LEN, true, &mr), 0);
+	verbs_mr_put(&two, mr);
+	verbs_cache_close(&none);
+	verbs_cache_close(&one);
+	verbs_cache_close(&two);
+	assert_int_equal(limited.pinned, 0);
+	munmap(p, 8 * LEN);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(hits_and_misses),
+		cmocka_unit_test(lost_pages_are_registered_anew),
+		cmocka_unit_test(moved_pages_are_not_watched),
+		cmocka_unit_test(shared_memory_is_never_stale),
+		cmocka_unit_test_teardown(huge_pages_are_cached, restore_pool),
+		cmocka_unit_test(evicted_memory_is_let_go),
+		cmocka_unit_test(next_operation_unpins_what_is_gone),
+		cmocka_unit_test(idle_memory_of_others_gives_way),
+	};
+
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]); /* one of them, by name */
+	return cmocka_run_group_tests_name("cache", tests, NULL, NULL) ? 1 : 0;
+}

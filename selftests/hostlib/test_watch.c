@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* TIMEOUT: 120 */
+/* The cache of registrations and the watch over their memory among threads and processes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "selftests/hostlib/pinned.h"
+
+#define THREADS    4
+#define PER_THREAD 5000
+
+/* ---- races ---------------------------------------------------------------------------- */
+
+struct worker {
+	pthread_t thread;
+	struct verbs_cache *cache;
+	unsigned int number, rounds, wrong;
+	unsigned int seed;
+};
+
+/* Real-time priorities, so that other work on this machine does not hold the watcher up. */
+enum { WATCHER_PRIORITY = 1, PRIORITY };
+
+/* 0: the ordinary one. Without the privilege all stay ordinary, and the race is only rarer. */
+static void set_priority(int priority)
+{
+	struct sched_param param = {.sched_priority = priority};
+
+	pthread_setschedparam(pthread_self(), priority ? SCHED_FIFO : SCHED_OTHER, &param);
+}
+
+/*
+ * The watcher, which a cache's opening starts, is on our CPU and yields to us: whoever
+ * waits for a report goes on the very moment it is read, before the watcher marks anything.
+ */
+static void open_with_slow_watcher(struct verbs_cache *cache)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(sched_getcpu(), &set);
+	assert_int_equal(sched_setaffinity(0, sizeof(set), &set), 0);
+	set_priority(WATCHER_PRIORITY);
+	open_cache(cache, &unlimited);
+	set_priority(0);
+}
+
+static void *loser(void *arg)
+{
+	struct worker *w = arg;
+	uint8_t *p = map_at(NULL, LEN);
+
+	set_priority(PRIORITY);
+	for (; w->rounds < PER_THREAD; w->rounds++) {
+		w->wrong += !!use(w->cache, p, LEN, w->rounds * THREADS + w->number);
+		switch (rand_r(&w->seed) % 4) {
+		case 0:
+			by_mapping_over(p);
+			break;
+		case 1:
+			by_moving_pages_away(p);
+			break;
+		default:
+			madvise(p, LEN, MADV_DONTNEED);
+			break;
+		}
+	}
+	munmap(p, LEN);
+	return NULL;
+}
+
+static int lose_pages_at_once(void *arg)
+{
+	unsigned int i, threads = *(unsigned int *)arg, wrong = 0;
+	struct verbs_cache cache[2];
+	struct worker w[THREADS];
+
+	for (i = 0; i < 2; i++)
+		open_with_slow_watcher(&cache[i]);
+	for (i = 0; i < threads; i++) {
+		w[i] = (struct worker){.cache = &cache[i % 2], .number = i, .seed = i};
+		assert_int_equal(pthread_create(&w[i].thread, NULL, loser, &w[i]), 0);
+	}
+	for (i = 0; i < threads; i++) {
+		pthread_join(w[i].thread, NULL);
+		wrong += w[i].wrong;
+	}
+	for (i = 0; i < 2; i++)
+		verbs_cache_close(&cache[i]);
+	print_message("# %u threads: %u of %u operations used pages that were gone\n", threads,
+		      wrong, threads * PER_THREAD);
+	return !!wrong;
+}
+
+static void no_stale_hit_after_a_report(void **state)
+{
+	unsigned int threads = 1;
+
+	assert_int_equal(in_child(lose_pages_at_once, &threads), 0);
+}
+
+static void no_stale_hit_while_others_unmap(void **state)
+{
+	unsigned int threads = THREADS;
+
+	assert_int_equal(in_child(lose_pages_at_once, &threads), 0);
+}
+
+/* One thread gives memory back, others get it from the kernel at once. */
+static void *passer(void *arg)
+{
+	struct worker *w = arg;
+	uint8_t *p;
+
+	for (; w->rounds < PER_THREAD; w->rounds++) {
+		p = map_at(NULL, LEN);
+		w->wrong += !!use(w->cache, p, LEN, w->rounds * THREADS + w->number);
+		munmap(p, LEN);
+	}
+	return NULL;
+}
+
+static void addresses_that_change_hands(void **state)
+{
+	struct verbs_cache cache;
+	struct worker w[THREADS];
+	unsigned int i;
+
+	open_cache(&cache, &unlimited);
+	for (i = 0; i < THREADS; i++) {
+		w[i] = (struct worker){.cache = &cache, .number = i};
+		assert_int_equal(pthread_create(&w[i].thread, NULL, passer, &w[i]), 0);
+	}
+	for (i = 0; i < THREADS; i++) {
+		pthread_join(w[i].thread, NULL);
+		assert_int_equal(w[i].wrong, 0);
+	}
+	verbs_cache_close(&cache);
+	assert_int_equal(unlimited.pinned, 0);
+}
+
+/* Communicators come and go while their neighbours lack memory and the program forks. */
+static void *comer(void *arg)
+{
+	struct worker *w = arg;
+	uint8_t *p = map_at(NULL, LEN);
+	struct verbs_cache cache;
+
+	for (; w->rounds < 300; w->rounds++) {
+		struct verbs_mr *mr;
+		int ret;
+
+		if (verbs_cache_open(&cache, &pinned_memory, w->cache->pd, 64 << 20))
+			abort();
+		ret = verbs_cache_get(&cache, p, LEN, true, &mr);
+		if (!ret)
+			verbs_mr_put(&cache, mr);
+		else
+			w->wrong += ret != -ENOMEM;
+		madvise(p, LEN, MADV_DONTNEED);
+		verbs_cache_close(&cache);
+	}
+	munmap(p, LEN);
+	return NULL;
+}
+
+static int nothing(void *arg)
+{
+	return 0;
+}
+
+static int come_and_go(void *arg)
+{
+	struct domain limited = {.lock = PTHREAD_MUTEX_INITIALIZER, .limit = 2 * LEN};
+	struct verbs_cache common = {.pd = &limited};
+	struct worker w[THREADS];
+	unsigned int i;
+
+	for (i = 0; i < THREADS; i++) {
+		w[i] = (struct worker){.cache = &common, .number = i};
+		assert_int_equal(pthread_create(&w[i].thread, NULL, comer, &w[i]), 0);
+	}
+	for (i = 0; i < 50; i++)
+		if (in_child(nothing, NULL))
+			return 2;
+	for (i = 0; i < THREADS; i++) {
+		pthread_join(w[i].thread, NULL);
+		if (w[i].wrong)
+			return 3;
+	}
+	return limited.pinned ? 4 : 0;
+}
+
+static void caches_come_and_go(void **state)
+{
+	assert_int_equal(in_child(come_and_go, NULL), 0);
+}
+
+/* ---- the end of the watch ------------------------------------------------------------- */
+
+struct stack_user {
+	struct verbs_cache *cache;
+	pthread_barrier_t *all;
+};
+
+static void *use_own_stack(void *arg)
+{
+	struct stack_user *user = arg;
+	uint8_t buf[2 * PAGE];
+	struct verbs_mr *mr;
+
+	memset(buf, 7, sizeof(buf));
+	if (verbs_cache_get(user->cache, buf, sizeof(buf), true, &mr))
+		abort();
+	verbs_mr_put(user->cache, mr);
+	pthread_barrier_wait(user->all);
+	return NULL;
+}
+
+#define STACKS 5
+
+/* Threads whose buffers were on their stacks end; the C library keeps 40 MB of stacks and,
+ * when it is given one more, unmaps the oldest. */
+static int close_last_after_threads(void *arg)
+{
+	pthread_t thread[STACKS];
+	struct verbs_cache cache;
+	pthread_barrier_t all;
+	struct stack_user user = {&cache, &all};
+	pthread_attr_t attr;
+	unsigned int i;
+
+	open_cache(&cache, &unlimited);
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 8000 << 10);
+	pthread_barrier_init(&all, NULL, STACKS);
+	for (i = 0; i < STACKS; i++)
+		if (pthread_create(&thread[i], &attr, use_own_stack, &user))
+			return 2;
+	for (i = 0; i < STACKS; i++)
+		pthread_join(thread[i], NULL);
+	if (cache.entries != STACKS)
+		return 3;
+	verbs_cache_close(&cache);
+	return 0;
+}
+
+static void last_close_does_not_hang(void **state)
+{
+	assert_int_equal(in_child(close_last_after_threads, NULL), 0);
+}
+
+/* ---- fork ----------------------------------------------------------------------------- */
+
+/* A child that lives until *told is closed at our end. Without `handlers` it is one of a
+ * program that does not call fork(), so that nothing in the child closes descriptors. */
+static pid_t live_child(int *told, bool handlers)
+{
+	int fds[2];
+	pid_t pid;
+	char c;
+
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	pid = handlers ? fork() : (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+	assert_true(pid >= 0);
+	if (!pid) {
+		close(fds[1]);
+		_exit(read(fds[0], &c, 1));
+	}
+	close(fds[0]);
+	*told = fds[1];
+	return pid;
+}
+
+static int unmap_while_child_lives(void *arg)
+{
+	bool handlers = *(bool *)arg;
+	uint8_t *p = map_at(NULL, LEN);
+	struct verbs_cache cache;
+	int told, status;
+	pid_t pid;
+
+	open_cache(&cache, &unlimited);
+	if (use(&cache, p, LEN, 1))
+		return 2;
+	pid = live_child(&told, handlers);
+	madvise(p, LEN, MADV_DONTNEED);
+	if (use(&cache, p, LEN, 2))
+		return 3;
+	verbs_cache_close(&cache);
+	munmap(p, LEN); /* would wait for a report that nobody reads */
+	close(told);
+	return waitpid(pid, &status, 0) == pid && !status ? 0 : 4;
+}
+
+static void parent_goes_on_after_fork(void **state)
+{
+	bool handlers = true;
+
+	assert_int_equal(in_child(unmap_while_child_lives, &handlers), 0);
+	handlers = false;
+	assert_int_equal(in_child(unmap_while_child_lives, &handlers), 0);
+}
+
+/* In the child: the parent's buffer at its address, and a watch of its own. */
+static int use_own_cache(void *arg)
+{
+	uint8_t *p = arg;
+	struct verbs_cache cache;
+	unsigned int i, wrong = 0;
+
+	open_cache(&cache, &unlimited);
+	for (i = 0; i < 50; i++) {
+		wrong += !!use(&cache, p, LEN, 1000 + i);
+		ways[i % WAYS].lose(p);
+		wrong += !!use(&cache, p, LEN, 2000 + i);
+	}
+	if (wrong)
+		print_message("# %u of 100 wrong\n", wrong);
+	if (watched_mappings() != 1) {
+		print_message("# %u mappings are watched\n", watched_mappings());
+		wrong++;
+	}
+	munmap(p, LEN);
+	verbs_cache_close(&cache);
+	return !!wrong;
+}
+
+static void child_watches_its_own_memory(void **state)
+{
+	uint8_t *p = map_at(NULL, LEN);
+	struct verbs_cache cache;
+	struct verbs_mr *mr;
+
+	open_cache(&cache, &unlimited);
+	assert_int_equal(use(&cache, p, LEN, 1), 0);
+	assert_int_equal(in_child(use_own_cache, p), 0);
+	/* And the parent's is as before. (Its next write takes a copy of the page, for the pipe
+	 * has not pinned it as a device would: nothing to look at.) */
+	assert_int_equal(verbs_cache_get(&cache, p, LEN, false, &mr), 0);
+	verbs_mr_put(&cache, mr);
+	assert_int_equal(cache.hits, 1);
+	madvise(p, LEN, MADV_DONTNEED);
+	assert_int_equal(use(&cache, p, LEN, 3), 0);
+	assert_int_equal(cache.misses, 2);
+	verbs_cache_close(&cache);
+	munmap(p, LEN);
+}
+
+/* A child that leaves the parent's communicator alone may still give memory back. */
+static int unmap_in_child(void *arg)
+{
+	munmap(arg, LEN);
+	free(malloc(64 << 20));
+	return 0;
+}
+
+static void child_gives_memory_back(void **state)
+{
+	uint8_t *p = map_at(NULL, LEN);
+	struct verbs_cache cache;
+
+	open_cache(&cache, &unlimited);
+	assert_int_equal(use(&cache, p, LEN, 1), 0);
+	assert_int_equal(in_child(unmap_in_child, p), 0);
+	verbs_cache_close(&cache);
+	munmap(p, LEN);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(no_stale_hit_after_a_report),
+		cmocka_unit_test(no_stale_hit_while_others_unmap),
+		cmocka_unit_test(addresses_that_change_hands),
+		cmocka_unit_test(caches_come_and_go),
+		cmocka_unit_test(last_close_does_not_hang),
+		cmocka_unit_test(parent_goes_on_after_fork),
+		cmocka_unit_test(child_watches_its_own_memory),
+		cmocka_unit_test(child_gives_memory_back),
+	};
+
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]); /* one of them, by name */
+	return cmocka_run_group_tests_name("watch", tests, NULL, NULL) ? 1 : 0;
+}

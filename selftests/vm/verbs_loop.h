@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A queue pair whose peer it is itself (verbs_loop.c), for the tests of both files. */
+#ifndef VERBS_LOOP_H
+#define VERBS_LOOP_H
+
+#include "hostlib/src/internal.h"
+#include "hostlib/src/verbs.h"
+
+#define DEADLINE_S 60
+
+struct loop {
+	struct inccl_endpoint *ep;
+	struct inccl_local local;
+	struct inccl_remote remote;
+	unsigned int message_packets;
+	uint32_t seq;
+	bool armed_waits; /* sleep in poll instead of spinning */
+};
+
+void loop_open(struct loop *l, unsigned int message_packets, unsigned int window, uint32_t psn,
+	       const char *options);
+void loop_connect(struct loop *l);
+/* 0 when message `goal` is complete (or, for UINT64_MAX, the endpoint quiet), else what failed. */
+int drive(struct loop *l, uint64_t goal);
+/* Fills send, has it come back into recv, compares. */
+void echo_checked(struct loop *l, enum inccl_mode mode, uint8_t *send, uint8_t *recv, size_t len,
+		  unsigned int seed);
+void *pages(void *at, size_t len); /* private and anonymous */
+
+/* verbs_memory.c */
+void test_cache(void **state);
+void test_cache_churn(void **state);
+void test_cache_slow_watcher(void **state);
+void test_shared_memory(void **state);
+void test_huge_pages(void **state);
+void test_locked_memory_is_shared(void **state);
+void test_fork(void **state);
+
+#endif

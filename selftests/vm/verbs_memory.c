@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Memory of the program that goes away, or is short, under a registration of a real device. */
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "selftests/vm/verbs_loop.h"
+
+void test_cache(void **state)
+{
+	size_t len = 256 << 10;
+	uint8_t *send = pages(NULL, len), *recv = pages(NULL, len), *moved;
+	struct verbs_cache *cache;
+	struct loop l;
+	unsigned int i;
+
+	loop_open(&l, 1, 0, 0, NULL);
+	loop_connect(&l);
+	cache = &verbs_ep(l.ep)->cache;
+	if (!cache->watched)
+		skip(); /* said in the log; every request registers anew */
+	for (i = 0; i < 5; i++)
+		echo_checked(&l, INCCL_MODE_WRITE, send, recv, len, i);
+	assert_int_equal(cache->misses, 2);
+	assert_int_equal(cache->hits, 8);
+
+	/* other pages at the same address */
+	munmap(send, len);
+	munmap(recv, len);
+	assert_int_equal(cache->entries, 2);
+	assert_true(verbs_watch_stale(&cache->entry[0]->range));
+	assert_true(verbs_watch_stale(&cache->entry[1]->range));
+	assert_ptr_equal(pages(send, len), send);
+	assert_ptr_equal(pages(recv, len), recv);
+	echo_checked(&l, INCCL_MODE_WRITE, send, recv, len, 17);
+	assert_int_equal(cache->misses, 4);
+
+	/* dropped pages, in the middle */
+	echo_checked(&l, INCCL_MODE_SENDRECV, send, recv, len, 18);
+	assert_int_equal(cache->misses, 4);
+	assert_int_equal(madvise(recv + 8192, 4096, MADV_DONTNEED), 0);
+	echo_checked(&l, INCCL_MODE_SENDRECV, send, recv, len, 19);
+	assert_int_equal(cache->misses, 5);
+
+	/* moved away, and new ones in their place */
+	moved = mremap(recv, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, pages(NULL, len));
+	assert_ptr_not_equal(moved, MAP_FAILED);
+	assert_ptr_equal(pages(recv, len), recv);
+	echo_checked(&l, INCCL_MODE_WRITE, send, recv, len, 20);
+	assert_int_equal(cache->misses, 6);
+
+	/* mapped over */
+	assert_ptr_equal(mmap(send, len, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+			 send);
+	echo_checked(&l, INCCL_MODE_SENDRECV, send, recv, len, 21);
+	assert_int_equal(cache->misses, 7);
+
+	assert_int_equal(drive(&l, UINT64_MAX), 0);
+	inccl_verbs.close(l.ep);
+	munmap(send, len);
+	munmap(recv, len);
+	munmap(moved, len);
+}
+
+struct churn {
+	volatile bool stop;
+	unsigned long rounds;
+};
+
+/* Unmaps and maps all the time, as other threads of a program may. */
+static void *churner(void *arg)
+{
+	struct churn *c = arg;
+
+	while (!c->stop) {
+		void *p = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			       0);
+
+		memset(p, 0x5a, 65536);
+		munmap(p, 65536);
+		c->rounds++;
+	}
+	return NULL;
+}
+
+/* Fresh buffers for every operation while another thread takes and gives addresses. */
+void test_cache_churn(void **state)
+{
+	struct churn churn = {false};
+	pthread_t thread;
+	struct loop l;
+	unsigned int i;
+
+	loop_open(&l, 1, 0, 0, NULL);
+	loop_connect(&l);
+	assert_int_equal(pthread_create(&thread, NULL, churner, &churn), 0);
+	for (i = 0; i < 200; i++) {
+		uint8_t *send = pages(NULL, 65536), *recv = pages(NULL, 65536);
+
+		echo_checked(&l, i & 1 ? INCCL_MODE_WRITE : INCCL_MODE_SENDRECV, send, recv, 65536,
+			     i);
+		munmap(send, 65536);
+		munmap(recv, 65536);
+	}
+	churn.stop = true;
+	pthread_join(thread, NULL);
+	assert_true(churn.rounds > 0);
+	inccl_verbs.close(l.ep);
+}
+
+/* The watcher yields to us, so that we go on the moment it has read a report. */
+void test_cache_slow_watcher(void **state)
+{
+	struct sched_param param = {.sched_priority = 0};
+	uint8_t *send = pages(NULL, 16384), *recv = pages(NULL, 16384);
+	cpu_set_t before, one;
+	struct loop l;
+	unsigned int i;
+
+	assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+	assert_int_equal(sched_setscheduler(0, SCHED_IDLE, &param), 0);
+	loop_open(&l, 1, 0, 0, NULL);
+	assert_int_equal(sched_setscheduler(0, SCHED_OTHER, &param), 0);
+	loop_connect(&l);
+	for (i = 0; i < 300; i++) {
+		echo_checked(&l, INCCL_MODE_SENDRECV, send, recv, 16384, i);
+		assert_int_equal(madvise(i & 1 ? send : recv, 16384, MADV_DONTNEED), 0);
+	}
+	inccl_verbs.close(l.ep);
+	assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
+	munmap(send, 16384);
+	munmap(recv, 16384);
+}
+
+/* Nothing tells of holes in shared memory: its pages are never taken for the old ones. */
+void test_shared_memory(void **state)
+{
+	size_t len = 65536;
+	int fd = memfd_create("verbs_loop", MFD_CLOEXEC);
+	uint8_t *send, *recv = pages(NULL, len);
+	struct loop l;
+	unsigned int i;
+
+	assert_true(fd >= 0 && !ftruncate(fd, len));
+	send = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_ptr_not_equal(send, MAP_FAILED);
+	loop_open(&l, 1, 0, 0, NULL);
+	loop_connect(&l);
+	for (i = 0; i < 20; i++) {
+		echo_checked(&l, INCCL_MODE_SENDRECV, send, recv, len, i);
+		if (i & 1)
+			assert_true(!ftruncate(fd, 0) && !ftruncate(fd, len));
+		else
+			assert_int_equal(
+				fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, len),
+				0);
+	}
+	inccl_verbs.close(l.ep);
+	munmap(send, len);
+	munmap(recv, len);
+	close(fd);
+}
+
+static void write_number(const char *path, long value)
+{
+	FILE *f = fopen(path, "w");
+
+	assert_non_null(f);
+	fprintf(f, "%ld\n", value);
+	fclose(f);
+}
+
+/* The guest is ours, its pool of huge pages too. */
+void test_huge_pages(void **state)
+{
+	size_t huge = 2 << 20, len = 65536;
+	struct verbs_cache *cache;
+	uint8_t *p;
+	struct loop l;
+	unsigned int i;
+
+	write_number("/proc/sys/vm/nr_hugepages", 4);
+	p = mmap(NULL, 2 * huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB,
+		 -1, 0);
+	assert_ptr_not_equal(p, MAP_FAILED);
+	loop_open(&l, 1, 0, 0, NULL);
+	loop_connect(&l);
+	cache = &verbs_ep(l.ep)->cache;
+	for (i = 0; i < 5; i++)
+		echo_checked(&l, INCCL_MODE_WRITE, p + 4096, p + huge + 8192, len, i);
+	assert_int_equal(cache->misses, 2);
+	assert_int_equal(cache->hits, 8);
+	assert_int_equal(madvise(p, huge, MADV_DONTNEED), 0);
+	echo_checked(&l, INCCL_MODE_WRITE, p + 4096, p + huge + 8192, len, 6);
+	assert_int_equal(cache->misses, 3);
+	inccl_verbs.close(l.ep);
+	munmap(p, 2 * huge);
+	write_number("/proc/sys/vm/nr_hugepages", 0);
+}
+
+/* Runs fn in a child, which an alarm ends if it hangs. */
+static void in_child(int (*fn)(void *), void *arg)
+{
+	pid_t pid;
+	int status;
+
+	fflush(NULL);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		setenv("CMOCKA_TEST_ABORT", "1", 1); /* no jump back into the parent's tests */
+		alarm(DEADLINE_S);
+		_exit(fn(arg));
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	if (!WIFEXITED(status) || WEXITSTATUS(status))
+		fail_msg("child: wait status 0x%x", status);
+}
+
+static void lower_locked_memory(size_t bytes)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2];
+	struct rlimit limit = {bytes, bytes};
+
+	assert_int_equal(syscall(SYS_capget, &head, data), 0);
+	data[0].effective &= ~(1u << CAP_IPC_LOCK);
+	assert_int_equal(syscall(SYS_capset, &head, data), 0);
+	assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
+}
+
+static int share_locked_memory(void *arg)
+{
+	size_t len = 256 << 10;
+	uint8_t *p = pages(NULL, 4 * len);
+	struct loop one, two;
+
+	lower_locked_memory(3 * len);
+	loop_open(&one, 1, 0, 0, NULL);
+	loop_open(&two, 1, 0, 0, NULL);
+	loop_connect(&one);
+	loop_connect(&two);
+	echo_checked(&one, INCCL_MODE_SENDRECV, p, p + len, len, 1);
+	echo_checked(&two, INCCL_MODE_SENDRECV, p + 2 * len, p + 3 * len, len, 2);
+	echo_checked(&one, INCCL_MODE_SENDRECV, p, p + len, len, 3);
+	inccl_verbs.close(one.ep);
+	inccl_verbs.close(two.ep);
+	return 0;
+}
+
+void test_locked_memory_is_shared(void **state)
+{
+	in_child(share_locked_memory, NULL);
+}
+
+/* In a child: an endpoint of its own, with buffers at the addresses of the parent's. */
+static int echo_in_child(void *arg)
+{
+	uint8_t *send = arg, *recv = send + 65536;
+	struct loop l;
+	unsigned int i;
+
+	loop_open(&l, 1, 0, 0, NULL);
+	loop_connect(&l);
+	for (i = 0; i < 50; i++) {
+		echo_checked(&l, INCCL_MODE_WRITE, send, recv, 65536, 100 + i);
+		munmap(i & 1 ? send : recv, 65536);
+		pages(i & 1 ? send : recv, 65536);
+	}
+	inccl_verbs.close(l.ep);
+	munmap(send, 131072);
+	return 0;
+}
+
+static int close_while_child_lives(void *arg)
+{
+	uint8_t *p = pages(NULL, 131072);
+	int fds[2], status;
+	struct loop l;
+	pid_t pid;
+	char c;
+
+	loop_open(&l, 1, 0, 0, NULL);
+	loop_connect(&l);
+	echo_checked(&l, INCCL_MODE_WRITE, p, p + 65536, 65536, 1);
+	in_child(echo_in_child, p);
+	echo_checked(&l, INCCL_MODE_WRITE, p, p + 65536, 65536, 2);
+	assert_int_equal(pipe(fds), 0);
+	pid = fork();
+	if (!pid) {
+		close(fds[1]);
+		_exit(read(fds[0], &c, 1));
+	}
+	/* its mappings are shared with the child until one of them writes */
+	echo_checked(&l, INCCL_MODE_WRITE, p, p + 65536, 65536, 3);
+	inccl_verbs.close(l.ep);
+	munmap(p, 131072);
+	close(fds[1]);
+	return waitpid(pid, &status, 0) == pid && !status ? 0 : 1;
+}
+
+void test_fork(void **state)
+{
+	in_child(close_while_child_lives, NULL);
+}
