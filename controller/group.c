@@ -254,7 +254,7 @@ void inc_group_join(struct inc_client *client, json_t *object)
 		char other[96];
 
 		snprintf(other, sizeof(other), "%s", inc_member_name(&group->members[join.rank]));
-		ret = inc_err_set(&err, EADDRINUSE, "job %s: rank %u is taken, by %s", join.job,
+		ret = inc_err_set(&err, EEXIST, "job %s: rank %u is taken, by %s", join.job,
 				  join.rank, other);
 		goto refuse;
 	}
