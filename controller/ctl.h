@@ -34,7 +34,7 @@
 #define CTL_SWITCH_LINE_MAX (1u << 20)
 #define CTL_WRITE_MAX       (4u << 20)
 #define CTL_MAX_WORLD       1024
-#define CTL_MAX_COMMS       64 /* of one group, at a time */
+#define CTL_MAX_COMMS       64 /* of one group, at a time; as many are remembered as refused */
 #define CTL_MAX_QUERIES     4  /* of one client, at a time */
 #define CTL_NAME_MAX        65 /* job and host names, with the terminator */
 #define CTL_MESSAGE_PACKETS 64
@@ -107,12 +107,13 @@ struct inc_group {
 	unsigned int world_size;
 	unsigned int connected; /* members with a client */
 	bool formed;
-	char over[256]; /* why nothing new can begin; empty: it can */
-	int over_code;
+	char over[256]; /* why nothing new can begin: the first loss, or else who left first */
+	int over_code;  /* 0: it can */
 	uint64_t since_ms;
 	struct event *timer; /* until formed */
 	LIST_HEAD(comm_list, inc_comm) comms;
-	unsigned int n_comms;
+	unsigned int n_comms; /* those REFUSED apart */
+	unsigned int n_refused;
 	LIST_ENTRY(inc_group) entry;
 	struct inc_member members[]; /* by rank */
 };
@@ -123,7 +124,8 @@ enum inc_comm_state {
 	COMM_CONFIGURING, /* waits for the switches' configured */
 	COMM_CONFIGURED,  /* waits for the members' ready */
 	COMM_STARTED,
-	COMM_FAILED, /* members were told; kept for inspection until they leave it */
+	COMM_FAILED,  /* members were told; kept for inspection until they leave it */
+	COMM_REFUSED, /* ended before it was configured; kept until every rank has heard why */
 };
 
 struct inc_comm_member {
@@ -147,6 +149,8 @@ struct inc_comm {
 	enum inc_comm_state state;
 	unsigned int payload;
 	unsigned int slots;
+	int code; /* FAILED, REFUSED: why */
+	char reason[512];
 	struct event *timer;
 	struct inc_tree *tree; /* from CONFIGURING on */
 	unsigned int pending;  /* configure requests not answered */
@@ -200,12 +204,15 @@ void inc_comm_ask(struct inc_member *member, json_t *object);     /* C */
 void inc_comm_ready(struct inc_member *member, json_t *object);   /* ready */
 void inc_comm_destroy(struct inc_member *member, json_t *object); /* D */
 struct inc_comm *inc_comm_find(struct inc_ctl *ctl, uint32_t number);
-/* Tells its members (rank: who is to blame, or -1); before the answer to C this ends it. */
+/* Tells its members (rank: who is to blame, or -1). Before the answer to C this may free it:
+ * when every rank has heard it. */
 void inc_comm_fail(struct inc_comm *comm, int rank, int code, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 void inc_comm_configured(struct inc_comm *comm);
 /* Removes it from the switches and frees it. */
 void inc_comm_end(struct inc_comm *comm);
+/* A member is gone: forgets what was refused and has now been heard by all that are left. */
+void inc_comm_forget_refused(struct inc_group *group);
 const char *inc_comm_state_name(const struct inc_comm *comm);
 
 /* comm_config.c */

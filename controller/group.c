@@ -285,7 +285,8 @@ static bool has_comms(const struct inc_group *group, unsigned int rank)
 
 	LIST_FOREACH(comm, &group->comms, entry)
 	{
-		if (comm->members[rank].asked && !comm->members[rank].destroyed)
+		if (comm->state != COMM_REFUSED && comm->members[rank].asked &&
+		    !comm->members[rank].destroyed)
 			return true;
 	}
 	return false;
@@ -319,7 +320,7 @@ static void end_comms(struct inc_group *group, unsigned int rank, bool clean)
 		next = LIST_NEXT(comm, entry);
 		if (comm->state < COMM_CONFIGURED)
 			inc_comm_fail(comm, rank, group->over_code, "%s", group->over);
-		else if (!clean)
+		else if (!clean && comm->state != COMM_REFUSED)
 			inc_comm_end(comm);
 	}
 }
@@ -349,15 +350,14 @@ void inc_group_leave(struct inc_member *member, bool clean, const char *reason)
 		inc_group_free(group);
 		return;
 	}
-	if (!group->over_code || !clean) {
-		bool told = group->over_code == ECONNRESET;
-
+	/* the first loss is the cause; members that give up for it are not news */
+	if (!group->over_code || (!clean && group->over_code == ESHUTDOWN)) {
 		group->over_code = clean ? ESHUTDOWN : ECONNRESET;
 		snprintf(group->over, sizeof(group->over), "%s left the group",
 			 inc_member_name(member));
 		end_comms(group, member->rank, clean);
-		/* the first loss is the cause; members that give up for it are not news */
-		if (!clean && !told)
+		if (!clean)
 			tell_failed(group, member->rank);
 	}
+	inc_comm_forget_refused(group);
 }
