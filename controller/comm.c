@@ -209,7 +209,8 @@ static int parse_ask(const json_t *object, struct inc_comm_member *m, struct inc
 
 	ret = inc_field_word(object, "transport", true, m->transport, sizeof(m->transport), err);
 	if (!ret)
-		ret = inc_field_u32(object, "qpn", true, 1, INC_QPN_MASK, &m->route.own.qpn, err);
+		ret = inc_field_u32(object, "qpn", true, CTL_FIRST_QPN, INC_QPN_MASK - 1,
+				    &m->route.own.qpn, err);
 	if (!ret)
 		ret = inc_field_u32(object, "psn", true, 0, INC_PSN_MASK, &m->route.own.psn, err);
 	if (!ret)
@@ -230,6 +231,8 @@ static int parse_ask(const json_t *object, struct inc_comm_member *m, struct inc
 				  m->window, m->message_packets, INC_MAX_SLOTS);
 	if (!ret)
 		ret = inc_field_u32(object, "pkey", false, 1, 65535, &pkey, err);
+	if (!ret && !(pkey & INC_PKEY_BITS))
+		ret = inc_err_set(err, EINVAL, "'pkey' 0x%04x is not a partition", pkey);
 	if (!ret)
 		ret = inc_field_bool(object, "udp_csum", &m->route.udp_csum, err);
 	if (!ret && buffer) {

@@ -402,21 +402,31 @@ void inc_comm_event(struct inc_switch *sw, json_t *event)
 		{"peer_nak", ECONNABORTED},
 		{"unresponsive", ETIMEDOUT},
 	};
-	const char *name = inc_field_text(event, "event");
 	const char *message = inc_field_text(event, "message");
-	struct inc_comm *comm;
 	uint32_t number = 0, rank = UINT32_MAX;
+	char name[CTL_NAME_MAX];
+	struct inc_comm *comm;
+	struct inc_err err;
+	int ret;
 
-	inc_field_u32(event, "communicator", true, 1, UINT32_MAX, &number, NULL);
-	inc_field_u32(event, "rank", false, 0, CTL_MAX_WORLD - 1, &rank, NULL);
-	inc_warn("switch %s: event %.32s, communicator %u: %.300s", inc_switch_name(sw), name,
-		 number, message);
+	ret = inc_field_word(event, "event", true, name, sizeof(name), &err);
+	if (!ret)
+		ret = inc_field_u32(event, "communicator", true, 1, UINT32_MAX, &number, &err);
 	comm = inc_comm_find(sw->ctl, number);
+	if (!ret)
+		ret = inc_field_u32(event, "rank", false, 0,
+				    (comm ? comm->group->world_size : CTL_MAX_WORLD) - 1, &rank,
+				    &err);
+	if (ret) {
+		inc_warn("switch %s: event of communicator %u ignored: %s", inc_switch_name(sw),
+			 number, err.msg);
+		return;
+	}
+	inc_warn("switch %s: event %s, communicator %u: %.300s", inc_switch_name(sw), name, number,
+		 message);
 	if (!comm || !node_of(comm, sw) || comm->state < COMM_CONFIGURED ||
 	    comm->state == COMM_FAILED)
 		return;
-	if (rank >= comm->group->world_size)
-		rank = UINT32_MAX;
 	/* a rank that is through with the communicator owes nobody an acknowledgement */
 	if (rank != UINT32_MAX && comm->members[rank].destroyed)
 		return;

@@ -39,7 +39,15 @@
 #define CTL_NAME_MAX        65 /* job and host names, with the terminator */
 #define CTL_MESSAGE_PACKETS 64
 #define CTL_HEADER_BYTES    64    /* IP, UDP, BTH, RETH, immediate and ICRC of the longest packet */
-#define CTL_MIN_QPN         0x100 /* below are the special queue pairs of real devices */
+#define CTL_FIRST_QPN       2     /* 0, 1 and the last number are for management and multicast */
+#define CTL_MIN_QPN         0x100 /* of a switch: leaves what real devices keep for themselves */
+#define CTL_MIN_MTU         68    /* of IPv4 */
+#define CTL_MAX_MTU         65535
+#define CTL_SPARE_LINKS     64    /* connections that have not said hello, besides the switches */
+#define CTL_SPARE_CLOSING   64    /* closed, but not yet by the peer */
+#define CTL_OWN_DESCRIPTORS 16    /* listeners, the event loop, standard streams */
+#define CTL_LOG_EVERY_MS    60000 /* what anybody out there can cause at will */
+#define CTL_MAX_LISTED      4096  /* communicators that a switch can say it has */
 
 struct inc_client;
 struct inc_comm;
@@ -66,6 +74,9 @@ struct inc_ctl {
 	unsigned int n_clients;
 	LIST_HEAD(, inc_switch_link) links;
 	unsigned int n_links;
+	unsigned int max_links;
+	uint64_t refused_at_ms;    /* when a refusal was last logged, 0: never */
+	unsigned int refused_more; /* since then */
 	LIST_HEAD(group_list, inc_group) groups;
 	LIST_HEAD(, inc_query) queries;
 	uint32_t next_group;
@@ -177,6 +188,8 @@ struct inc_switch {
 /* main.c */
 uint64_t inc_ctl_now_ms(void);
 void inc_ctl_arm(struct event *timer, unsigned int ms);
+/* Logs that a connection was refused or closed for want of room: now and then. */
+void inc_ctl_log_refused(struct inc_ctl *ctl, const char *why);
 
 /* member.c */
 void inc_client_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *addr, int len,

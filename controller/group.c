@@ -192,6 +192,25 @@ static int find_host(const struct inc_ctl *ctl, const json_t *object, unsigned i
 			   n > 1 ? " (and no other address of this member)" : "", ctl->topo->name);
 }
 
+/* Several ranks may share a host, but each is a connection of its switch. */
+static int check_world(const struct inc_ctl *ctl, unsigned int world_size, struct inc_err *err)
+{
+	unsigned int switches = 0;
+
+	for (unsigned int s = 0; s < ctl->topo->n_switches; s++) {
+		bool has_host = false;
+
+		for (unsigned int p = 0; p < ctl->topo->switches[s].n_ports; p++)
+			has_host |= !ctl->topo->switches[s].ports[p].to_switch;
+		switches += has_host;
+	}
+	if (world_size <= switches * INC_MAX_CHILDREN)
+		return 0;
+	return inc_err_set(err, EINVAL,
+			   "'world_size' %u is too large: the topology %s takes %u ranks at most",
+			   world_size, ctl->topo->name, switches * INC_MAX_CHILDREN);
+}
+
 struct join {
 	char job[CTL_NAME_MAX];
 	char node[CTL_NAME_MAX];
@@ -203,6 +222,7 @@ struct join {
 static int parse_join(const struct inc_ctl *ctl, const json_t *object, struct join *join,
 		      struct inc_err *err)
 {
+	const json_t *host = json_object_get(object, "host");
 	uint32_t version = CTL_PROTOCOL;
 	int ret;
 
@@ -218,8 +238,10 @@ static int parse_join(const struct inc_ctl *ctl, const json_t *object, struct jo
 	if (!ret)
 		ret = inc_field_u32(object, "rank", true, 0, join->world_size - 1, &join->rank,
 				    err);
+	if (!ret)
+		ret = check_world(ctl, join->world_size, err);
 	/* a machine without a name says "" */
-	if (!ret && *inc_field_text(object, "host"))
+	if (!ret && !(json_is_string(host) && !json_string_length(host)))
 		ret = inc_field_word(object, "host", false, join->node, sizeof(join->node), err);
 	if (!ret)
 		ret = find_host(ctl, object, &join->host, err);

@@ -133,7 +133,7 @@ static bool make_room(struct inc_ctl *ctl)
 	{
 		if (client->member)
 			continue;
-		inc_info("%s: closed, too many clients", inc_ndjson_peer(client->conn));
+		inc_ctl_log_refused(ctl, "too many clients, those without a group make room");
 		inc_ndjson_send_error(client->conn, EMFILE, NULL, "too many clients");
 		client_free(client);
 		return true;
@@ -155,7 +155,7 @@ void inc_client_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 	struct inc_err err;
 
 	if (ctl->n_clients >= ctl->opt.max_clients && !make_room(ctl)) {
-		inc_warn("a connection refused, %u clients", ctl->n_clients);
+		inc_ctl_log_refused(ctl, "too many clients, all of them members of groups");
 		close(fd);
 		return;
 	}

@@ -287,6 +287,10 @@ void inc_query_ask(struct inc_client *client, json_t *object)
 	const char *what = inc_field_text(object, "what");
 	const char *only = inc_field_text(object, "switch");
 
+	if (json_object_get(object, "switch") && !*only) {
+		inc_ndjson_send_error(client->conn, EINVAL, NULL, "'switch' is not a name");
+		return;
+	}
 	if (*only && inc_topology_switch_by_name(client->ctl->topo, only) < 0) {
 		inc_ndjson_send_error(client->conn, ENOENT, NULL, "no switch '%.32s'", only);
 		return;
