@@ -117,7 +117,7 @@ static void tell_failed(const struct inc_comm *comm, unsigned int to, int rank)
 	const struct inc_comm_member *member = &comm->members[to];
 	json_t *object;
 
-	if (!client || !member->asked || member->destroyed)
+	if (!client || !member->asked || member->destroyed || member->knows)
 		return;
 	/* who waits for the answer to a request gets an error, the others a notice */
 	if (comm->state < COMM_CONFIGURED || comm->state == COMM_REFUSED ||
@@ -258,6 +258,13 @@ static struct inc_comm *find_index(const struct inc_group *group, unsigned int i
 	return NULL;
 }
 
+struct inc_comm *inc_comm_get_index(struct inc_group *group, unsigned int index)
+{
+	struct inc_comm *comm = find_index(group, index);
+
+	return comm ? comm : comm_new(group, index);
+}
+
 /* All that asked before must have asked for the same message size. */
 static bool agrees(struct inc_comm *comm, unsigned int rank)
 {
@@ -346,8 +353,7 @@ void inc_comm_ask(struct inc_member *member, json_t *object)
 	ret = check_ask(member, object, comm, index, &asked, &fatal, &err);
 	if (ret && !fatal)
 		goto refuse;
-	if (!comm)
-		comm = comm_new(member->group, index);
+	comm = inc_comm_get_index(member->group, index);
 	if (!comm) {
 		ret = inc_err_set(&err, ENOMEM, "the controller is out of memory");
 		goto refuse;

@@ -402,9 +402,8 @@ void inc_comm_event(struct inc_switch *sw, json_t *event)
 		{"peer_nak", ECONNABORTED},
 		{"unresponsive", ETIMEDOUT},
 	};
-	const char *message = inc_field_text(event, "message");
 	uint32_t number = 0, rank = UINT32_MAX;
-	char name[CTL_NAME_MAX];
+	char name[CTL_NAME_MAX], message[300] = "";
 	struct inc_comm *comm;
 	struct inc_err err;
 	int ret;
@@ -417,19 +416,24 @@ void inc_comm_event(struct inc_switch *sw, json_t *event)
 		ret = inc_field_u32(event, "rank", false, 0,
 				    (comm ? comm->group->world_size : CTL_MAX_WORLD) - 1, &rank,
 				    &err);
+	if (!ret && json_object_get(event, "message"))
+		ret = inc_field_line(event, "message", message, sizeof(message), &err);
 	if (ret) {
 		inc_warn("switch %s: event of communicator %u ignored: %s", inc_switch_name(sw),
 			 number, err.msg);
 		return;
 	}
-	inc_warn("switch %s: event %s, communicator %u: %.300s", inc_switch_name(sw), name, number,
+	inc_warn("switch %s: event %s, communicator %u: %s", inc_switch_name(sw), name, number,
 		 message);
 	if (!comm || !node_of(comm, sw) || comm->state < COMM_CONFIGURED ||
 	    comm->state == COMM_FAILED)
 		return;
-	/* a rank that is through with the communicator owes nobody an acknowledgement */
-	if (rank != UINT32_MAX && comm->members[rank].destroyed)
+	/* a rank that is through with the communicator owes nobody an acknowledgement, unless
+	 * the others still wait for it; a mismatch is the end for everybody */
+	if (rank != UINT32_MAX && comm->members[rank].destroyed && strcmp(name, "mismatch") != 0) {
+		inc_comm_check_waiting(sw, comm);
 		return;
+	}
 	for (size_t i = 0; i < sizeof(fatal) / sizeof(fatal[0]); i++) {
 		if (strcmp(fatal[i].name, name) != 0)
 			continue;

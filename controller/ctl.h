@@ -143,6 +143,7 @@ struct inc_comm_member {
 	bool asked;
 	bool ready;
 	bool destroyed;
+	bool knows; /* has said itself that it has failed */
 	bool has_buffer;
 	uint64_t buffer_addr; /* shown by incctl, nothing else */
 	uint64_t buffer_rkey;
@@ -217,6 +218,8 @@ void inc_comm_ask(struct inc_member *member, json_t *object);     /* C */
 void inc_comm_ready(struct inc_member *member, json_t *object);   /* ready */
 void inc_comm_destroy(struct inc_member *member, json_t *object); /* D */
 struct inc_comm *inc_comm_find(struct inc_ctl *ctl, uint32_t number);
+/* By the group's own count; begins it where it is not there. NULL: no memory. */
+struct inc_comm *inc_comm_get_index(struct inc_group *group, unsigned int index);
 /* Tells its members (rank: who is to blame, or -1). Before the answer to C this may free it:
  * when every rank has heard it. */
 void inc_comm_fail(struct inc_comm *comm, int rank, int code, const char *fmt, ...)
@@ -238,6 +241,12 @@ bool inc_comm_keeps(const struct inc_comm *comm, const struct inc_switch *sw);
 /* Fails the communicators that should be on the switch but are not in its list. */
 void inc_comm_check_kept(struct inc_switch *sw, const json_t *listed);
 void inc_comm_event(struct inc_switch *sw, json_t *event);
+
+/* comm_report.c */
+void inc_comm_report(struct inc_member *member, json_t *object); /* failed */
+/* A rank that has destroyed the communicator is said to be missed: asks the switch, and fails
+ * the communicator where it waits for such a rank. */
+void inc_comm_check_waiting(struct inc_switch *sw, const struct inc_comm *comm);
 
 /* switch.c */
 int inc_switches_init(struct inc_ctl *ctl);

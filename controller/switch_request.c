@@ -90,25 +90,13 @@ err:
 	return ret;
 }
 
-/* The number behind a symbolic name, EIO for one that is unknown. */
-static int errno_number(const char *name)
-{
-	for (int code = 1; code < 200; code++) {
-		const char *known = strerrorname_np(code);
-
-		if (known && strcmp(known, name) == 0)
-			return code;
-	}
-	return EIO;
-}
-
 void inc_request_answered(struct inc_switch_link *link, json_t *object)
 {
 	const char *type = inc_field_text(object, "type");
 	struct inc_request *request;
 	uint64_t seq = 0;
-	char text[400];
-	int code;
+	char text[300] = "";
+	int code = EIO;
 
 	if (inc_field_u64(object, "seq", true, 1, INT64_MAX, &seq, NULL))
 		return;
@@ -128,8 +116,8 @@ void inc_request_answered(struct inc_switch_link *link, json_t *object)
 		finish(request, link->sw, EPROTO, text, NULL);
 		return;
 	}
-	snprintf(text, sizeof(text), "%s", inc_field_text(object, "message"));
-	code = errno_number(inc_field_text(object, "errno"));
+	inc_field_line(object, "message", text, sizeof(text), NULL);
+	inc_field_errno(object, "errno", &code, NULL);
 	/* these two mean "no answer" to the callers, which a refusal is not */
 	if (code == ETIMEDOUT || code == ECONNRESET)
 		code = EIO;
