@@ -95,6 +95,28 @@ static struct inc_comm *comm_new(struct inc_group *group, unsigned int index)
 	return comm;
 }
 
+struct inc_comm *inc_comm_adopt(struct inc_group *group, unsigned int index, uint32_t number,
+				struct inc_switch *sw)
+{
+	struct inc_comm *comm = comm_new(group, index);
+
+	if (!comm)
+		return NULL;
+	event_del(comm->timer);
+	comm->tree = calloc(1, sizeof(*comm->tree) + sizeof(comm->tree->nodes[0]));
+	if (!comm->tree) {
+		inc_comm_end(comm);
+		return NULL;
+	}
+	comm->tree->n = 1;
+	comm->tree->nodes[0].sw = sw->index;
+	comm->tree->nodes[0].parent = -1;
+	comm->tree->nodes[0].state = TREE_CONFIGURED;
+	comm->number = number;
+	comm->state = COMM_STARTED;
+	return comm;
+}
+
 void inc_comm_end(struct inc_comm *comm)
 {
 	if (comm->number)
@@ -111,7 +133,19 @@ void inc_comm_end(struct inc_comm *comm)
 	free(comm);
 }
 
-static void tell_failed(const struct inc_comm *comm, unsigned int to, int rank)
+void inc_comm_end_unused(struct inc_comm *comm)
+{
+	const struct inc_group *group = comm->group;
+
+	for (unsigned int rank = 0; rank < group->world_size; rank++) {
+		if (!comm->members[rank].destroyed &&
+		    (group->members[rank].client || inc_group_awaits(group, rank)))
+			return;
+	}
+	inc_comm_end(comm);
+}
+
+void inc_comm_tell_failed(const struct inc_comm *comm, unsigned int to, int rank)
 {
 	const struct inc_client *client = comm->group->members[to].client;
 	const struct inc_comm_member *member = &comm->members[to];
@@ -193,7 +227,7 @@ void inc_comm_fail(struct inc_comm *comm, int rank, int code, const char *fmt, .
 	inc_warn("group %u (%s), communicator %u: %s", comm->group->number, comm->group->job,
 		 comm->number ? comm->number : comm->index, comm->reason);
 	for (unsigned int to = 0; to < comm->group->world_size; to++)
-		tell_failed(comm, to, rank);
+		inc_comm_tell_failed(comm, to, rank);
 	event_del(comm->timer);
 	if (comm->state < COMM_CONFIGURED)
 		refuse(comm);
@@ -288,7 +322,7 @@ static bool agrees(struct inc_comm *comm, unsigned int rank)
 static void tell_refused(struct inc_comm *comm, struct inc_member *member)
 {
 	comm->members[member->rank].asked = true;
-	tell_failed(comm, member->rank, -1);
+	inc_comm_tell_failed(comm, member->rank, -1);
 	if (all_told(comm))
 		inc_comm_end(comm);
 }
@@ -467,7 +501,8 @@ void inc_comm_destroy(struct inc_member *member, json_t *object)
 
 	comm = find_own(member, object, &number, &err);
 	/* what has ended meanwhile, with its group say, is as gone as was asked for */
-	if (!comm && (!number || number >= group->ctl->next_communicator ||
+	if (!comm && ((!group->resumed && !inc_ctl_ours(group->ctl->first_communicator,
+							group->ctl->next_communicator, number)) ||
 		      inc_comm_find(group->ctl, number))) {
 		inc_ndjson_send_error(conn, ENOENT,
 				      json_pack("{s:I}", "communicator", (json_int_t)number),
@@ -483,9 +518,5 @@ void inc_comm_destroy(struct inc_member *member, json_t *object)
 		inc_comm_fail(comm, member->rank, ECANCELED,
 			      "%s destroyed communicator %u before it was started",
 			      inc_member_name(member), number);
-	for (unsigned int rank = 0; rank < group->world_size; rank++) {
-		if (!comm->members[rank].destroyed && group->members[rank].client)
-			return;
-	}
-	inc_comm_end(comm);
+	inc_comm_end_unused(comm);
 }

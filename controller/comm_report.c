@@ -115,15 +115,16 @@ static int missing_rank(const struct inc_comm *comm, const json_t *entry)
 }
 
 static void on_waiting(struct inc_switch *sw, int code, const char *text, json_t *answer,
-		       uint64_t number)
+		       uint64_t arg)
 {
+	const uint32_t number = arg, next = inc_page_next(answer, arg);
 	struct inc_comm *comm = inc_comm_find(sw->ctl, number);
 	const json_t *entry;
 	size_t i;
 
 	if (code)
-		inc_warn("switch %s does not say what communicator %llu waits for: %s",
-			 inc_switch_name(sw), (unsigned long long)number, text);
+		inc_warn("switch %s does not say what communicator %u waits for: %s",
+			 inc_switch_name(sw), number, text);
 	if (!comm || comm->state != COMM_STARTED)
 		return;
 	json_array_foreach (json_object_get(answer, "data"), i, entry) {
@@ -144,13 +145,13 @@ static void on_waiting(struct inc_switch *sw, int code, const char *text, json_t
 			      inc_member_name(&comm->group->members[rank]));
 		return;
 	}
+	if (next)
+		inc_switch_query(sw, "waiting", number, next, on_waiting);
 }
 
 void inc_comm_check_waiting(struct inc_switch *sw, const struct inc_comm *comm)
 {
-	int ret =
-		inc_switch_request(sw, json_pack("{s:s, s:s}", "type", "query", "what", "waiting"),
-				   on_waiting, comm->number);
+	int ret = inc_switch_query(sw, "waiting", comm->number, 0, on_waiting);
 
 	if (ret)
 		inc_warn("switch %s cannot be asked what communicator %u waits for: %s",

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <arpa/inet.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include "controller/ctl.h"
 #include "lib/inc_log.h"
@@ -244,6 +245,16 @@ static void on_signal(evutil_socket_t signal, short what, void *arg)
 	event_base_loopbreak(arg);
 }
 
+/* In the lower half: it is long until they wrap. */
+static int first_number(uint32_t *first, uint32_t *next)
+{
+	if (getrandom(first, sizeof(*first), 0) != sizeof(*first))
+		return -EIO;
+	*first = *first >> 1 ?: 1;
+	*next = *first;
+	return 0;
+}
+
 static int serve(struct inc_ctl *ctl)
 {
 	struct evconnlistener *members = NULL, *switches = NULL;
@@ -255,6 +266,10 @@ static int serve(struct inc_ctl *ctl)
 	if (!ctl->base)
 		goto out;
 	ret = inc_switches_init(ctl);
+	if (!ret)
+		ret = first_number(&ctl->first_group, &ctl->next_group);
+	if (!ret)
+		ret = first_number(&ctl->first_communicator, &ctl->next_communicator);
 	if (ret)
 		goto out;
 	ret = -ENOMEM;
@@ -286,6 +301,7 @@ out:
 	if (term)
 		event_free(term);
 	inc_clients_free(ctl);
+	inc_groups_free(ctl);
 	inc_queries_free(ctl);
 	inc_switches_free(ctl);
 	inc_ndjson_drain_stop();
@@ -308,8 +324,6 @@ int main(int argc, char **argv)
 				.switch_timeout_ms = 5000,
 				.max_clients = 4096,
 			},
-		.next_group = 1,
-		.next_communicator = 1,
 	};
 	struct inc_err err;
 	int ret;

@@ -95,11 +95,12 @@ static const struct {
 	bool needs_group;
 	void (*take)(struct inc_client *client, json_t *object);
 } messages[] = {
-	{"G", false, inc_group_join},  {"C", true, take_comm},
-	{"ready", true, take_ready},   {"D", true, take_destroy},
-	{"failed", true, take_failed}, {"bye", false, take_bye},
-	{"A", false, inc_query_ask},   {"ping", false, take_ping},
-	{"pong", false, take_nothing}, {"error", false, take_nothing},
+	{"G", false, inc_group_join},   {"resume", false, inc_group_resume},
+	{"C", true, take_comm},         {"ready", true, take_ready},
+	{"D", true, take_destroy},      {"failed", true, take_failed},
+	{"bye", false, take_bye},       {"A", false, inc_query_ask},
+	{"ping", false, take_ping},     {"pong", false, take_nothing},
+	{"error", false, take_nothing},
 };
 
 static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)

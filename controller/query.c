@@ -110,6 +110,7 @@ static json_t *communicators_json(struct inc_ctl *ctl)
 		LIST_FOREACH(comm, &group->comms, entry)
 		json_array_insert_new(list, 0, comm_json(comm));
 	}
+	inc_orphans_list(ctl, list);
 	return list;
 }
 
@@ -175,7 +176,8 @@ static void name_host(struct inc_ctl *ctl, const json_t *comm_number, json_t *ob
 	uint32_t rank = UINT32_MAX;
 
 	inc_field_u32(object, "rank", true, 0, CTL_MAX_WORLD - 1, &rank, NULL);
-	if (!comm || rank >= comm->group->world_size || *inc_field_text(object, "host"))
+	if (!comm || rank >= comm->group->world_size || !comm->members[rank].asked ||
+	    *inc_field_text(object, "host"))
 		return;
 	json_object_set_new(object, "host",
 			    json_string(ctl->topo->hosts[comm->members[rank].route.host].name));

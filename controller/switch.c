@@ -37,6 +37,7 @@ static void link_free(struct inc_switch_link *link)
 	if (sw) {
 		sw->link = NULL;
 		sw->since_ms = inc_ctl_now_ms();
+		inc_orphans_forget(sw);
 		inc_requests_fail(link, sw);
 	}
 	event_free(link->silence);
@@ -219,13 +220,25 @@ static int parse_hello(struct inc_switch_link *link, json_t *object, struct inc_
 	return 0;
 }
 
+/* What was not handed out by this controller is an earlier one's, and may run. */
+static bool shall_keep(struct inc_switch *sw, uint32_t number)
+{
+	const struct inc_comm *comm = inc_comm_find(sw->ctl, number);
+
+	if (comm)
+		return inc_comm_keeps(comm, sw);
+	if (inc_ctl_ours(sw->ctl->first_communicator, sw->ctl->next_communicator, number))
+		return false;
+	return inc_orphan_add(sw, number);
+}
+
 static void take_hello(struct inc_switch_link *link, json_t *object)
 {
 	json_t *listed = json_object_get(object, "communicators");
 	struct inc_switch *sw = NULL;
 	struct inc_err err;
 	json_t *keep, *v;
-	size_t i;
+	size_t i, wrong = 0;
 	int ret;
 
 	if (link->sw) {
@@ -248,14 +261,15 @@ static void take_hello(struct inc_switch_link *link, json_t *object)
 	keep = json_array();
 	json_array_foreach (listed, i, v) {
 		json_int_t number = json_integer_value(v);
-		const struct inc_comm *comm;
 
 		if (number < 1 || number > UINT32_MAX)
-			continue;
-		comm = inc_comm_find(link->ctl, number);
-		if (comm && inc_comm_keeps(comm, sw))
+			wrong++;
+		else if (shall_keep(sw, number))
 			json_array_append(keep, v);
 	}
+	if (wrong)
+		inc_warn("switch %s: %zu of 'communicators' are no numbers of any",
+			 inc_switch_name(sw), wrong);
 	inc_info("switch %s is connected from %s: keeps %zu of %zu communicators",
 		 inc_switch_name(sw), inc_ndjson_peer(link->conn), json_array_size(keep),
 		 json_array_size(listed));

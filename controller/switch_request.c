@@ -90,6 +90,24 @@ err:
 	return ret;
 }
 
+int inc_switch_query(struct inc_switch *sw, const char *what, uint32_t number, uint32_t from,
+		     inc_switch_reply reply)
+{
+	json_t *object = json_pack("{s:s, s:s}", "type", "query", "what", what);
+
+	if (object && from)
+		json_object_set_new(object, "from", json_integer(from));
+	return inc_switch_request(sw, object, reply, inc_page_arg(number, from));
+}
+
+uint32_t inc_page_next(const json_t *answer, uint64_t arg)
+{
+	uint32_t next = 0;
+
+	inc_field_u32(answer, "next", false, (arg >> 32) + 1, UINT32_MAX, &next, NULL);
+	return next;
+}
+
 void inc_request_answered(struct inc_switch_link *link, json_t *object)
 {
 	const char *type = inc_field_text(object, "type");

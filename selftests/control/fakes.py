@@ -84,6 +84,17 @@ class Member(Line):
                   addrs=[addr or f"10.77.{rank}.1"], host=f"node{rank}", **more)
         return self
 
+    def resume(self, job, group, rank, world_size, numbers, addr=None, /, **more):
+        """After a controller's restart: what this member has. numbers: by comm."""
+        self.rank = rank
+        self.send(**dict(dict(
+            type="resume", version=1, job=job, group=group, rank=rank, world_size=world_size,
+            addrs=[addr or f"10.77.{rank}.1"], host=f"node{rank}",
+            communicators=[dict(communicator=number, comm=comm, switch="s0", transport="soft",
+                                qpn=100 + rank, payload=1024, slots=512)
+                           for comm, number in enumerate(numbers)]), **more))
+        return self
+
     def ask(self, comm=0, **changes):
         fields = dict(type="C", comm=comm, transport="soft", qpn=100 + self.rank,
                       psn=(8388600 + self.rank) & 0xffffff, udp_port=40000 + self.rank,
