@@ -14,6 +14,7 @@
 #define INC_PSN_MASK      0xffffffu
 #define INC_QPN_MASK      0xffffffu
 #define INC_PKEY_DEFAULT  0xffff
+#define INC_PKEY_BITS     0x7fff /* of the partition, never all 0; the top bit says full member */
 #define INC_ICRC_LEN      4
 
 /* RC opcodes of a BTH (transport class 000). */

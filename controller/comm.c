@@ -12,7 +12,8 @@
 const char *inc_comm_state_name(const struct inc_comm *comm)
 {
 	static const char *const names[] = {"COLLECTING", "WAIT_SWITCH", "CONFIGURING",
-					    "CONFIGURED", "STARTED",     "FAILED"};
+					    "CONFIGURED", "STARTED",     "FAILED",
+					    "REFUSED"};
 
 	return names[comm->state];
 }
@@ -94,6 +95,28 @@ static struct inc_comm *comm_new(struct inc_group *group, unsigned int index)
 	return comm;
 }
 
+struct inc_comm *inc_comm_adopt(struct inc_group *group, unsigned int index, uint32_t number,
+				struct inc_switch *sw)
+{
+	struct inc_comm *comm = comm_new(group, index);
+
+	if (!comm)
+		return NULL;
+	event_del(comm->timer);
+	comm->tree = calloc(1, sizeof(*comm->tree) + sizeof(comm->tree->nodes[0]));
+	if (!comm->tree) {
+		inc_comm_end(comm);
+		return NULL;
+	}
+	comm->tree->n = 1;
+	comm->tree->nodes[0].sw = sw->index;
+	comm->tree->nodes[0].parent = -1;
+	comm->tree->nodes[0].state = TREE_CONFIGURED;
+	comm->number = number;
+	comm->state = COMM_STARTED;
+	return comm;
+}
+
 void inc_comm_end(struct inc_comm *comm)
 {
 	if (comm->number)
@@ -101,56 +124,115 @@ void inc_comm_end(struct inc_comm *comm)
 			 comm->group->job);
 	inc_comm_unconfigure(comm);
 	LIST_REMOVE(comm, entry);
-	comm->group->n_comms--;
+	if (comm->state == COMM_REFUSED)
+		comm->group->n_refused--;
+	else
+		comm->group->n_comms--;
 	event_free(comm->timer);
 	free(comm->tree);
 	free(comm);
 }
 
-static void tell_failed(const struct inc_comm *comm, unsigned int to, int rank, int code,
-			const char *text)
+void inc_comm_end_unused(struct inc_comm *comm)
+{
+	const struct inc_group *group = comm->group;
+
+	for (unsigned int rank = 0; rank < group->world_size; rank++) {
+		if (!comm->members[rank].destroyed &&
+		    (group->members[rank].client || inc_group_awaits(group, rank)))
+			return;
+	}
+	inc_comm_end(comm);
+}
+
+void inc_comm_tell_failed(const struct inc_comm *comm, unsigned int to, int rank)
 {
 	const struct inc_client *client = comm->group->members[to].client;
 	const struct inc_comm_member *member = &comm->members[to];
 	json_t *object;
 
-	if (!client || !member->asked || member->destroyed)
+	if (!client || !member->asked || member->destroyed || member->knows)
 		return;
 	/* who waits for the answer to a request gets an error, the others a notice */
-	if (comm->state < COMM_CONFIGURED || (comm->state == COMM_CONFIGURED && member->ready)) {
-		inc_ndjson_send_error(client->conn, code,
-				      json_pack("{s:i}", "comm", (int)comm->index), "%s", text);
+	if (comm->state < COMM_CONFIGURED || comm->state == COMM_REFUSED ||
+	    (comm->state == COMM_CONFIGURED && member->ready)) {
+		inc_ndjson_send_error(client->conn, comm->code,
+				      json_pack("{s:i}", "comm", (int)comm->index), "%s",
+				      comm->reason);
 		return;
 	}
 	object =
 		json_pack("{s:s, s:I, s:I, s:s, s:s}", "type", "failed", "group",
 			  (json_int_t)comm->group->number, "communicator", (json_int_t)comm->number,
-			  "errno", strerrorname_np(code), "message", text);
+			  "errno", strerrorname_np(comm->code), "message", comm->reason);
 	if (object && rank >= 0)
 		json_object_set_new(object, "rank", json_integer(rank));
 	inc_ndjson_send_new(client->conn, object);
 }
 
-void inc_comm_fail(struct inc_comm *comm, int rank, int code, const char *fmt, ...)
+static bool all_told(const struct inc_comm *comm)
 {
-	char text[600];
-	va_list ap;
+	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
+		if (!comm->members[rank].asked && comm->group->members[rank].client)
+			return false;
+	}
+	return true;
+}
 
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	if (!strerrorname_np(code))
-		code = EIO;
-	inc_warn("group %u (%s), communicator %u: %s", comm->group->number, comm->group->job,
-		 comm->number ? comm->number : comm->index, text);
-	for (unsigned int to = 0; to < comm->group->world_size; to++)
-		tell_failed(comm, to, rank, code, text);
-	if (comm->state < COMM_CONFIGURED) {
+void inc_comm_forget_refused(struct inc_group *group)
+{
+	struct inc_comm *comm = LIST_FIRST(&group->comms), *next;
+
+	for (; comm; comm = next) {
+		next = LIST_NEXT(comm, entry);
+		if (comm->state == COMM_REFUSED && all_told(comm))
+			inc_comm_end(comm);
+	}
+}
+
+/* Nothing of it is left but why: for the ranks that have not asked yet. */
+static void refuse(struct inc_comm *comm)
+{
+	struct inc_group *group = comm->group;
+	struct inc_comm *old, *oldest = NULL;
+
+	inc_comm_unconfigure(comm);
+	comm->number = 0;
+	comm->state = COMM_REFUSED;
+	group->n_comms--;
+	group->n_refused++;
+	/* where the group is over, whoever asks later hears that */
+	if (all_told(comm) || group->over_code) {
 		inc_comm_end(comm);
 		return;
 	}
+	if (group->n_refused <= CTL_MAX_COMMS)
+		return;
+	LIST_FOREACH(old, &group->comms, entry)
+	{
+		if (old->state == COMM_REFUSED)
+			oldest = old; /* new ones stand at the head */
+	}
+	inc_comm_end(oldest);
+}
+
+void inc_comm_fail(struct inc_comm *comm, int rank, int code, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(comm->reason, sizeof(comm->reason), fmt, ap);
+	va_end(ap);
+	comm->code = strerrorname_np(code) ? code : EIO;
+	inc_warn("group %u (%s), communicator %u: %s", comm->group->number, comm->group->job,
+		 comm->number ? comm->number : comm->index, comm->reason);
+	for (unsigned int to = 0; to < comm->group->world_size; to++)
+		inc_comm_tell_failed(comm, to, rank);
 	event_del(comm->timer);
-	comm->state = COMM_FAILED;
+	if (comm->state < COMM_CONFIGURED)
+		refuse(comm);
+	else
+		comm->state = COMM_FAILED;
 }
 
 static int parse_ask(const json_t *object, struct inc_comm_member *m, struct inc_err *err)
@@ -161,7 +243,8 @@ static int parse_ask(const json_t *object, struct inc_comm_member *m, struct inc
 
 	ret = inc_field_word(object, "transport", true, m->transport, sizeof(m->transport), err);
 	if (!ret)
-		ret = inc_field_u32(object, "qpn", true, 1, INC_QPN_MASK, &m->route.own.qpn, err);
+		ret = inc_field_u32(object, "qpn", true, CTL_FIRST_QPN, INC_QPN_MASK - 1,
+				    &m->route.own.qpn, err);
 	if (!ret)
 		ret = inc_field_u32(object, "psn", true, 0, INC_PSN_MASK, &m->route.own.psn, err);
 	if (!ret)
@@ -182,6 +265,8 @@ static int parse_ask(const json_t *object, struct inc_comm_member *m, struct inc
 				  m->window, m->message_packets, INC_MAX_SLOTS);
 	if (!ret)
 		ret = inc_field_u32(object, "pkey", false, 1, 65535, &pkey, err);
+	if (!ret && !(pkey & INC_PKEY_BITS))
+		ret = inc_err_set(err, EINVAL, "'pkey' 0x%04x is not a partition", pkey);
 	if (!ret)
 		ret = inc_field_bool(object, "udp_csum", &m->route.udp_csum, err);
 	if (!ret && buffer) {
@@ -207,6 +292,13 @@ static struct inc_comm *find_index(const struct inc_group *group, unsigned int i
 	return NULL;
 }
 
+struct inc_comm *inc_comm_get_index(struct inc_group *group, unsigned int index)
+{
+	struct inc_comm *comm = find_index(group, index);
+
+	return comm ? comm : comm_new(group, index);
+}
+
 /* All that asked before must have asked for the same message size. */
 static bool agrees(struct inc_comm *comm, unsigned int rank)
 {
@@ -226,55 +318,86 @@ static bool agrees(struct inc_comm *comm, unsigned int rank)
 	return true;
 }
 
-void inc_comm_ask(struct inc_member *member, json_t *object)
+/* Whoever asks for what has been refused hears why. */
+static void tell_refused(struct inc_comm *comm, struct inc_member *member)
 {
-	struct inc_comm_member asked = {.message_packets = 1, .route.host = member->host};
-	struct inc_group *group = member->group;
-	struct inc_ndjson *conn = member->client->conn;
-	struct inc_comm *comm;
-	struct inc_err err;
-	uint32_t index = 0;
+	comm->members[member->rank].asked = true;
+	inc_comm_tell_failed(comm, member->rank, -1);
+	if (all_told(comm))
+		inc_comm_end(comm);
+}
+
+/* 0, or -errno: the rank's C is not taken. fatal: nor will the communicator come about. */
+static int check_ask(const struct inc_member *member, const json_t *object,
+		     const struct inc_comm *comm, uint32_t index, struct inc_comm_member *asked,
+		     bool *fatal, struct inc_err *err)
+{
+	const struct inc_group *group = member->group;
 	int ret;
 
-	ret = inc_field_u32(object, "comm", true, 0, INT32_MAX, &index, &err);
-	if (ret) {
-		inc_ndjson_send_error(conn, -ret, NULL, "C: %s", err.msg);
-		return;
-	}
-	ret = parse_ask(object, &asked, &err);
-	if (ret)
-		goto refuse;
-	if (group->over_code) {
-		ret = inc_err_set(&err, group->over_code, "%s", group->over);
-		goto refuse;
-	}
-	comm = find_index(group, index);
-	if (comm && (comm->state != COMM_COLLECTING || comm->members[member->rank].asked)) {
-		ret = inc_err_set(&err, EEXIST, "communicator %u of this group exists already",
-				  index);
-		goto refuse;
-	}
-	if (!comm && group->n_comms >= CTL_MAX_COMMS) {
-		ret = inc_err_set(&err, ENOSPC, "the group has %u communicators already",
+	*fatal = false;
+	if (group->over_code)
+		return inc_err_set(err, group->over_code, "%s", group->over);
+	if (comm && (comm->state != COMM_COLLECTING || comm->members[member->rank].asked))
+		return inc_err_set(err, EEXIST, "communicator %u of this group exists already",
+				   index);
+	*fatal = true;
+	ret = parse_ask(object, asked, err);
+	if (!ret && !comm && group->n_comms >= CTL_MAX_COMMS)
+		ret = inc_err_set(err, ENOSPC, "the group has %u communicators already",
 				  group->n_comms);
-		goto refuse;
-	}
-	if (!comm)
-		comm = comm_new(group, index);
-	if (!comm) {
-		ret = inc_err_set(&err, ENOMEM, "the controller is out of memory");
-		goto refuse;
-	}
-	asked.asked = true;
-	comm->members[member->rank] = asked;
-	if (!agrees(comm, member->rank))
+	return ret;
+}
+
+static void take_ask(struct inc_comm *comm, unsigned int rank, const struct inc_comm_member *asked)
+{
+	comm->members[rank] = *asked;
+	comm->members[rank].asked = true;
+	if (!agrees(comm, rank))
 		return;
-	for (unsigned int rank = 0; rank < group->world_size; rank++) {
-		if (!comm->members[rank].asked)
+	for (unsigned int other = 0; other < comm->group->world_size; other++) {
+		if (!comm->members[other].asked)
 			return;
 	}
 	event_del(comm->timer);
 	inc_comm_configure(comm);
+}
+
+void inc_comm_ask(struct inc_member *member, json_t *object)
+{
+	struct inc_comm_member asked = {.message_packets = 1, .route.host = member->host};
+	struct inc_ndjson *conn = member->client->conn;
+	struct inc_comm *comm;
+	struct inc_err err;
+	uint32_t index = 0;
+	bool fatal;
+	int ret;
+
+	ret = inc_field_u32(object, "comm", true, 0, INT32_MAX, &index, &err);
+	if (ret) {
+		inc_info("%s: C refused: %s", inc_ndjson_peer(conn), err.msg);
+		inc_ndjson_send_error(conn, -ret, NULL, "C: %s", err.msg);
+		return;
+	}
+	comm = find_index(member->group, index);
+	if (comm && comm->state == COMM_REFUSED) {
+		tell_refused(comm, member);
+		return;
+	}
+	ret = check_ask(member, object, comm, index, &asked, &fatal, &err);
+	if (ret && !fatal)
+		goto refuse;
+	comm = inc_comm_get_index(member->group, index);
+	if (!comm) {
+		ret = inc_err_set(&err, ENOMEM, "the controller is out of memory");
+		goto refuse;
+	}
+	if (!ret) {
+		take_ask(comm, member->rank, &asked);
+		return;
+	}
+	comm->members[member->rank].asked = true; /* it is told with the others */
+	inc_comm_fail(comm, member->rank, -ret, "%s: C: %s", inc_member_name(member), err.msg);
 	return;
 
 refuse:
@@ -355,11 +478,12 @@ void inc_comm_ready(struct inc_member *member, json_t *object)
 	if (comm->state != COMM_CONFIGURED || comm->members[member->rank].ready) {
 		bool failed = comm->state == COMM_FAILED;
 
-		inc_ndjson_send_error(conn, failed ? ECANCELED : EALREADY,
+		inc_ndjson_send_error(conn, failed ? comm->code : EALREADY,
 				      json_pack("{s:i, s:I}", "comm", (int)comm->index,
 						"communicator", (json_int_t)number),
-				      "communicator %u %s", number,
-				      failed ? "has failed" : "is ready already");
+				      "communicator %u %s%s", number,
+				      failed ? "has failed: " : "is ready already",
+				      failed ? comm->reason : "");
 		return;
 	}
 	comm->members[member->rank].ready = true;
@@ -385,7 +509,8 @@ void inc_comm_destroy(struct inc_member *member, json_t *object)
 
 	comm = find_own(member, object, &number, &err);
 	/* what has ended meanwhile, with its group say, is as gone as was asked for */
-	if (!comm && (!number || number >= group->ctl->next_communicator ||
+	if (!comm && ((!group->resumed && !inc_ctl_ours(group->ctl->first_communicator,
+							group->ctl->next_communicator, number)) ||
 		      inc_comm_find(group->ctl, number))) {
 		refuse_number(conn, "D", number, &err);
 		return;
@@ -399,9 +524,5 @@ void inc_comm_destroy(struct inc_member *member, json_t *object)
 		inc_comm_fail(comm, member->rank, ECANCELED,
 			      "%s destroyed communicator %u before it was started",
 			      inc_member_name(member), number);
-	for (unsigned int rank = 0; rank < group->world_size; rank++) {
-		if (!comm->members[rank].destroyed && group->members[rank].client)
-			return;
-	}
-	inc_comm_end(comm);
+	inc_comm_end_unused(comm);
 }

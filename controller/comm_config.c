@@ -35,6 +35,13 @@ static void on_removed(struct inc_switch *sw, int code, const char *text, json_t
 		inc_switch_drop(sw, "did not answer remove");
 }
 
+void inc_switch_remove(struct inc_switch *sw, uint32_t number)
+{
+	inc_switch_request(
+		sw, json_pack("{s:s, s:I}", "type", "remove", "communicator", (json_int_t)number),
+		on_removed, number);
+}
+
 void inc_comm_unconfigure(struct inc_comm *comm)
 {
 	struct inc_ctl *ctl = comm->group->ctl;
@@ -47,10 +54,7 @@ void inc_comm_unconfigure(struct inc_comm *comm)
 		if (node->state != TREE_ASKED && node->state != TREE_CONFIGURED)
 			continue;
 		node->state = TREE_NEW;
-		inc_switch_request(switch_of(comm, node),
-				   json_pack("{s:s, s:I}", "type", "remove", "communicator",
-					     (json_int_t)comm->number),
-				   on_removed, comm->number);
+		inc_switch_remove(switch_of(comm, node), comm->number);
 	}
 	for (unsigned int i = 0; i < comm->tree->n; i++) {
 		struct inc_tree_node *node = &comm->tree->nodes[i];
@@ -286,6 +290,16 @@ static const struct inc_switch *first_absent(const struct inc_comm *comm)
 	return NULL;
 }
 
+static uint32_t next_number(struct inc_ctl *ctl)
+{
+	uint32_t number;
+
+	do {
+		number = ctl->next_communicator++;
+	} while (!number || inc_comm_find(ctl, number) || inc_orphan_known(ctl, number));
+	return number;
+}
+
 void inc_comm_configure(struct inc_comm *comm)
 {
 	const struct inc_group *group = comm->group;
@@ -318,7 +332,7 @@ void inc_comm_configure(struct inc_comm *comm)
 	ret = check_fits(comm, &err);
 	if (ret)
 		goto fail;
-	comm->number = ctl->next_communicator++;
+	comm->number = next_number(ctl);
 	ret = number_connections(comm);
 	if (ret) {
 		inc_err_set(&err, -ret, "no queue pair number: %s", strerror(-ret));
@@ -402,29 +416,44 @@ void inc_comm_event(struct inc_switch *sw, json_t *event)
 		{"peer_nak", ECONNABORTED},
 		{"unresponsive", ETIMEDOUT},
 	};
-	const char *name = inc_field_text(event, "event");
-	const char *message = inc_field_text(event, "message");
-	struct inc_comm *comm;
 	uint32_t number = 0, rank = UINT32_MAX;
+	char name[CTL_NAME_MAX], message[300] = "";
+	struct inc_comm *comm;
+	struct inc_err err;
+	int ret, code = 0;
 
-	inc_field_u32(event, "communicator", true, 1, UINT32_MAX, &number, NULL);
-	inc_field_u32(event, "rank", false, 0, CTL_MAX_WORLD - 1, &rank, NULL);
-	inc_warn("switch %s: event %.32s, communicator %u: %.300s", inc_switch_name(sw), name,
-		 number, message);
+	ret = inc_field_word(event, "event", true, name, sizeof(name), &err);
+	if (!ret)
+		ret = inc_field_u32(event, "communicator", true, 1, UINT32_MAX, &number, &err);
 	comm = inc_comm_find(sw->ctl, number);
+	if (!ret)
+		ret = inc_field_u32(event, "rank", false, 0,
+				    (comm ? comm->group->world_size : CTL_MAX_WORLD) - 1, &rank,
+				    &err);
+	if (!ret && json_object_get(event, "message"))
+		ret = inc_field_line(event, "message", message, sizeof(message), &err);
+	if (ret) {
+		inc_warn("switch %s: event of communicator %u ignored: %s", inc_switch_name(sw),
+			 number, err.msg);
+		return;
+	}
+	inc_warn("switch %s: event %s, communicator %u: %s", inc_switch_name(sw), name, number,
+		 message);
+	for (size_t i = 0; i < sizeof(fatal) / sizeof(fatal[0]); i++) {
+		if (strcmp(fatal[i].name, name) == 0)
+			code = fatal[i].code;
+	}
+	if (!code || inc_orphan_fail(sw, number, code, *message ? message : name))
+		return;
 	if (!comm || !node_of(comm, sw) || comm->state < COMM_CONFIGURED ||
 	    comm->state == COMM_FAILED)
 		return;
-	if (rank >= comm->group->world_size)
-		rank = UINT32_MAX;
-	/* a rank that is through with the communicator owes nobody an acknowledgement */
-	if (rank != UINT32_MAX && comm->members[rank].destroyed)
-		return;
-	for (size_t i = 0; i < sizeof(fatal) / sizeof(fatal[0]); i++) {
-		if (strcmp(fatal[i].name, name) != 0)
-			continue;
-		inc_comm_fail(comm, rank == UINT32_MAX ? -1 : (int)rank, fatal[i].code,
-			      "switch %s: %s", inc_switch_name(sw), *message ? message : name);
+	/* a rank that is through with the communicator owes nobody an acknowledgement, unless
+	 * the others still wait for it; a mismatch is the end for everybody */
+	if (rank != UINT32_MAX && comm->members[rank].destroyed && strcmp(name, "mismatch") != 0) {
+		inc_comm_check_waiting(sw, comm);
 		return;
 	}
+	inc_comm_fail(comm, rank == UINT32_MAX ? -1 : (int)rank, code, "switch %s: %s",
+		      inc_switch_name(sw), *message ? message : name);
 }

@@ -34,12 +34,20 @@
 #define CTL_SWITCH_LINE_MAX (1u << 20)
 #define CTL_WRITE_MAX       (4u << 20)
 #define CTL_MAX_WORLD       1024
-#define CTL_MAX_COMMS       64 /* of one group, at a time */
+#define CTL_MAX_COMMS       64 /* of one group, at a time; as many are remembered as refused */
 #define CTL_MAX_QUERIES     4  /* of one client, at a time */
 #define CTL_NAME_MAX        65 /* job and host names, with the terminator */
 #define CTL_MESSAGE_PACKETS 64
 #define CTL_HEADER_BYTES    64    /* IP, UDP, BTH, RETH, immediate and ICRC of the longest packet */
-#define CTL_MIN_QPN         0x100 /* below are the special queue pairs of real devices */
+#define CTL_FIRST_QPN       2     /* 0, 1 and the last number are for management and multicast */
+#define CTL_MIN_QPN         0x100 /* of a switch: leaves what real devices keep for themselves */
+#define CTL_MIN_MTU         68    /* of IPv4 */
+#define CTL_MAX_MTU         65535
+#define CTL_SPARE_LINKS     64    /* connections that have not said hello, besides the switches */
+#define CTL_SPARE_CLOSING   64    /* closed, but not yet by the peer */
+#define CTL_OWN_DESCRIPTORS 16    /* listeners, the event loop, standard streams */
+#define CTL_LOG_EVERY_MS    60000 /* what anybody out there can cause at will */
+#define CTL_MAX_LISTED      4096  /* communicators that a switch can say it has */
 
 struct inc_client;
 struct inc_comm;
@@ -66,10 +74,16 @@ struct inc_ctl {
 	unsigned int n_clients;
 	LIST_HEAD(, inc_switch_link) links;
 	unsigned int n_links;
+	unsigned int max_links;
+	uint64_t refused_at_ms;    /* when a refusal was last logged, 0: never */
+	unsigned int refused_more; /* since then */
 	LIST_HEAD(group_list, inc_group) groups;
 	LIST_HEAD(, inc_query) queries;
-	uint32_t next_group;
-	uint32_t next_communicator;
+	LIST_HEAD(, inc_orphan) orphans;
+	/* Numbers begin at random and are never 0: those of an earlier controller may still be
+	 * in use, and what is in [first, next) is of this one. */
+	uint32_t first_group, next_group;
+	uint32_t first_communicator, next_communicator;
 	uint64_t next_query;
 };
 
@@ -107,12 +121,15 @@ struct inc_group {
 	unsigned int world_size;
 	unsigned int connected; /* members with a client */
 	bool formed;
-	char over[256]; /* why nothing new can begin; empty: it can */
-	int over_code;
+	bool resumed;   /* an earlier controller's; its members come as they find this one */
+	bool settled;   /* resumed: those that have not come are gone */
+	char over[256]; /* why nothing new can begin: the first loss, or else who left first */
+	int over_code;  /* 0: it can */
 	uint64_t since_ms;
-	struct event *timer; /* until formed */
+	struct event *timer; /* until formed, or settled */
 	LIST_HEAD(comm_list, inc_comm) comms;
-	unsigned int n_comms;
+	unsigned int n_comms; /* those REFUSED apart */
+	unsigned int n_refused;
 	LIST_ENTRY(inc_group) entry;
 	struct inc_member members[]; /* by rank */
 };
@@ -123,13 +140,15 @@ enum inc_comm_state {
 	COMM_CONFIGURING, /* waits for the switches' configured */
 	COMM_CONFIGURED,  /* waits for the members' ready */
 	COMM_STARTED,
-	COMM_FAILED, /* members were told; kept for inspection until they leave it */
+	COMM_FAILED,  /* members were told; kept for inspection until they leave it */
+	COMM_REFUSED, /* ended before it was configured; kept until every rank has heard why */
 };
 
 struct inc_comm_member {
 	bool asked;
 	bool ready;
 	bool destroyed;
+	bool knows; /* has said itself that it has failed */
 	bool has_buffer;
 	uint64_t buffer_addr; /* shown by incctl, nothing else */
 	uint64_t buffer_rkey;
@@ -147,6 +166,8 @@ struct inc_comm {
 	enum inc_comm_state state;
 	unsigned int payload;
 	unsigned int slots;
+	int code; /* FAILED, REFUSED: why */
+	char reason[512];
 	struct event *timer;
 	struct inc_tree *tree; /* from CONFIGURING on */
 	unsigned int pending;  /* configure requests not answered */
@@ -173,6 +194,13 @@ struct inc_switch {
 /* main.c */
 uint64_t inc_ctl_now_ms(void);
 void inc_ctl_arm(struct event *timer, unsigned int ms);
+/* Whether a number was handed out by this controller. */
+static inline bool inc_ctl_ours(uint32_t first, uint32_t next, uint32_t number)
+{
+	return number - first < next - first;
+}
+/* Logs that a connection was refused or closed for want of room: now and then. */
+void inc_ctl_log_refused(struct inc_ctl *ctl, const char *why);
 
 /* member.c */
 void inc_client_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *addr, int len,
@@ -182,9 +210,26 @@ void inc_clients_free(struct inc_ctl *ctl);
 
 /* group.c */
 void inc_group_join(struct inc_client *client, json_t *object);
+struct inc_join {
+	char job[CTL_NAME_MAX];
+	char node[CTL_NAME_MAX];
+	uint32_t rank;
+	uint32_t world_size;
+	unsigned int host;
+};
+/* What G and resume have in common. */
+int inc_group_parse_join(const struct inc_ctl *ctl, const json_t *object, struct inc_join *join,
+			 struct inc_err *err);
+/* A group of an earlier controller, without members yet. NULL: no memory. */
+struct inc_group *inc_group_adopt(struct inc_ctl *ctl, const char *job, unsigned int world_size,
+				  uint32_t number);
+/* The client becomes the group's member. */
+void inc_group_enter(struct inc_group *group, struct inc_client *client,
+		     const struct inc_join *join);
 /* The member's connection is over; reason for the others, clean: after a bye. */
 void inc_group_leave(struct inc_member *member, bool clean, const char *reason);
 void inc_group_free(struct inc_group *group);
+void inc_groups_free(struct inc_ctl *ctl); /* those that wait for members to come back */
 enum inc_group_phase inc_group_state(const struct inc_group *group);
 const char *inc_group_state_name(const struct inc_group *group);
 /* "rank 2 (h2, 10.77.2.1)"; the same buffer on every call */
@@ -195,17 +240,46 @@ void inc_group_list_ranks(const struct inc_group *group, const struct inc_comm *
 					 unsigned int rank),
 			  char *buf, size_t size);
 
+/* resume.c */
+void inc_group_resume(struct inc_client *client, json_t *object);
+/* A rank of an earlier controller's group may still come. */
+bool inc_group_awaits(const struct inc_group *group, unsigned int rank);
+void inc_group_settle(struct inc_group *group); /* may free it */
+
+/* orphan.c: what a switch has and no member has claimed */
+bool inc_orphan_add(struct inc_switch *sw, uint32_t number); /* false: no memory */
+/* A failure that the switch tells: kept for those who claim it. False: it is none. */
+bool inc_orphan_fail(struct inc_switch *sw, uint32_t number, int code, const char *text);
+bool inc_orphan_is(const struct inc_switch *sw, uint32_t number);
+/* Claimed; comm fails where the switch has said so meanwhile. */
+void inc_orphan_take(struct inc_switch *sw, struct inc_comm *comm);
+void inc_orphans_forget(struct inc_switch *sw); /* its next hello names them again */
+bool inc_orphan_known(const struct inc_ctl *ctl, uint32_t number);
+void inc_orphans_list(const struct inc_ctl *ctl, json_t *list);
+
 /* comm.c */
 void inc_comm_ask(struct inc_member *member, json_t *object);     /* C */
 void inc_comm_ready(struct inc_member *member, json_t *object);   /* ready */
 void inc_comm_destroy(struct inc_member *member, json_t *object); /* D */
 struct inc_comm *inc_comm_find(struct inc_ctl *ctl, uint32_t number);
-/* Tells its members (rank: who is to blame, or -1); before the answer to C this ends it. */
+/* By the group's own count; begins it where it is not there. NULL: no memory. */
+struct inc_comm *inc_comm_get_index(struct inc_group *group, unsigned int index);
+/* Tells its members (rank: who is to blame, or -1). Before the answer to C this may free it:
+ * when every rank has heard it. */
 void inc_comm_fail(struct inc_comm *comm, int rank, int code, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
+/* What has been kept of its failure, to one member. */
+void inc_comm_tell_failed(const struct inc_comm *comm, unsigned int to, int rank);
 void inc_comm_configured(struct inc_comm *comm);
 /* Removes it from the switches and frees it. */
 void inc_comm_end(struct inc_comm *comm);
+/* The same where no member has it any more. */
+void inc_comm_end_unused(struct inc_comm *comm);
+/* A communicator that runs since an earlier controller, on one switch. NULL: no memory. */
+struct inc_comm *inc_comm_adopt(struct inc_group *group, unsigned int index, uint32_t number,
+				struct inc_switch *sw);
+/* A member is gone: forgets what was refused and has now been heard by all that are left. */
+void inc_comm_forget_refused(struct inc_group *group);
 const char *inc_comm_state_name(const struct inc_comm *comm);
 
 /* comm_config.c */
@@ -219,12 +293,20 @@ bool inc_comm_keeps(const struct inc_comm *comm, const struct inc_switch *sw);
 void inc_comm_check_kept(struct inc_switch *sw, const json_t *listed);
 void inc_comm_event(struct inc_switch *sw, json_t *event);
 
+/* comm_report.c */
+void inc_comm_report(struct inc_member *member, json_t *object); /* failed */
+/* A rank that has destroyed the communicator is said to be missed: asks the switch, and fails
+ * the communicator where it waits for such a rank. */
+void inc_comm_check_waiting(struct inc_switch *sw, const struct inc_comm *comm);
+
 /* switch.c */
 int inc_switches_init(struct inc_ctl *ctl);
 void inc_switches_free(struct inc_ctl *ctl);
 void inc_switch_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *addr, int len,
 		       void *arg);
 const char *inc_switch_name(const struct inc_switch *sw);
+/* Makes it forget a communicator. */
+void inc_switch_remove(struct inc_switch *sw, uint32_t number);
 /* Closes its connection; it comes back by itself and is told what to keep. */
 void inc_switch_drop(struct inc_switch *sw, const char *reason);
 /* MTU of a port as the switch says, or the topology's where it says nothing. */
@@ -245,6 +327,19 @@ struct inc_switch_link;
  */
 int inc_switch_request(struct inc_switch *sw, json_t *request, inc_switch_reply reply,
 		       uint64_t arg);
+
+/*
+ * Asks for the page of a query that begins at from (0: the first), on behalf of a number. reply's
+ * arg is inc_page_arg(number, from).
+ */
+int inc_switch_query(struct inc_switch *sw, const char *what, uint32_t number, uint32_t from,
+		     inc_switch_reply reply);
+static inline uint64_t inc_page_arg(uint32_t number, uint32_t from)
+{
+	return (uint64_t)from << 32 | number;
+}
+/* Where the page after this answer begins; 0: this was the last one. */
+uint32_t inc_page_next(const json_t *answer, uint64_t arg);
 
 /* query.c */
 void inc_query_ask(struct inc_client *client, json_t *object); /* A */

@@ -70,6 +70,38 @@ bad:
 			   key, size - 1);
 }
 
+int inc_field_line(const json_t *object, const char *key, char *out, size_t size,
+		   struct inc_err *err)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+	size_t i;
+
+	if (!text)
+		return inc_err_set(err, EINVAL, "'%s' is not a text", key);
+	for (i = 0; text[i] && i + 1 < size; i++) {
+		unsigned char c = text[i];
+
+		out[i] = c < ' ' || c == 0x7f ? ' ' : c > '~' ? '?' : c;
+	}
+	out[i] = '\0';
+	return 0;
+}
+
+int inc_field_errno(const json_t *object, const char *key, int *out, struct inc_err *err)
+{
+	const char *name = inc_field_text(object, key);
+
+	for (int code = 1; code < 200; code++) {
+		const char *known = strerrorname_np(code);
+
+		if (!known || strcmp(known, name) != 0)
+			continue;
+		*out = code;
+		return 0;
+	}
+	return inc_err_set(err, EINVAL, "'%s' is not the name of an error", key);
+}
+
 const char *inc_field_text(const json_t *object, const char *key)
 {
 	const char *text = json_string_value(json_object_get(object, key));

@@ -18,6 +18,12 @@ int inc_field_bool(const json_t *object, const char *key, bool *out, struct inc_
 /* 1 to size - 1 printable ASCII characters without blanks */
 int inc_field_word(const json_t *object, const char *key, bool required, char *out, size_t size,
 		   struct inc_err *err);
+/* A line for people, required: what is not printable ASCII becomes '?', control characters
+ * blanks, and what is too long is cut. It may be passed on to anybody. */
+int inc_field_line(const json_t *object, const char *key, char *out, size_t size,
+		   struct inc_err *err);
+/* The number behind a symbolic name, required; unknown names are an error. */
+int inc_field_errno(const json_t *object, const char *key, int *out, struct inc_err *err);
 /* The text of a field, "" where it is absent or no text. */
 const char *inc_field_text(const json_t *object, const char *key);
 

@@ -83,6 +83,10 @@ static void on_timeout(evutil_socket_t fd, short what, void *arg)
 	struct inc_group *group = arg;
 	char ranks[400];
 
+	if (group->resumed) {
+		inc_group_settle(group);
+		return;
+	}
 	inc_group_list_ranks(group, NULL, not_present, ranks, sizeof(ranks));
 	inc_warn("group %u (%s): %s did not come within %u ms", group->number, group->job, ranks,
 		 group->ctl->opt.group_timeout_ms);
@@ -100,7 +104,8 @@ static void on_timeout(evutil_socket_t fd, short what, void *arg)
 	inc_group_free(group);
 }
 
-static struct inc_group *group_new(struct inc_ctl *ctl, const char *job, unsigned int world_size)
+static struct inc_group *group_new(struct inc_ctl *ctl, const char *job, unsigned int world_size,
+				   uint32_t number)
 {
 	struct inc_group *group =
 		calloc(1, sizeof(*group) + world_size * sizeof(group->members[0]));
@@ -113,7 +118,7 @@ static struct inc_group *group_new(struct inc_ctl *ctl, const char *job, unsigne
 		return NULL;
 	}
 	group->ctl = ctl;
-	group->number = ctl->next_group++;
+	group->number = number;
 	snprintf(group->job, sizeof(group->job), "%s", job);
 	group->world_size = world_size;
 	group->since_ms = inc_ctl_now_ms();
@@ -126,6 +131,36 @@ static struct inc_group *group_new(struct inc_ctl *ctl, const char *job, unsigne
 	return group;
 }
 
+struct inc_group *inc_group_adopt(struct inc_ctl *ctl, const char *job, unsigned int world_size,
+				  uint32_t number)
+{
+	struct inc_group *group = group_new(ctl, job, world_size, number);
+
+	if (!group)
+		return NULL;
+	group->formed = group->resumed = true;
+	group->over_code = ESHUTDOWN;
+	snprintf(group->over, sizeof(group->over),
+		 "the controller has restarted: nothing new can begin in group %u", number);
+	return group;
+}
+
+static uint32_t next_number(struct inc_ctl *ctl)
+{
+	const struct inc_group *group;
+	uint32_t number;
+
+	do {
+		number = ctl->next_group++;
+		LIST_FOREACH(group, &ctl->groups, entry)
+		{
+			if (group->number == number)
+				break;
+		}
+	} while (!number || group);
+	return number;
+}
+
 void inc_group_free(struct inc_group *group)
 {
 	while (!LIST_EMPTY(&group->comms))
@@ -133,6 +168,12 @@ void inc_group_free(struct inc_group *group)
 	LIST_REMOVE(group, entry);
 	event_free(group->timer);
 	free(group);
+}
+
+void inc_groups_free(struct inc_ctl *ctl)
+{
+	while (!LIST_EMPTY(&ctl->groups))
+		inc_group_free(LIST_FIRST(&ctl->groups));
 }
 
 /* A group that is over does not keep its job's name: the next run may begin at once. */
@@ -192,20 +233,33 @@ static int find_host(const struct inc_ctl *ctl, const json_t *object, unsigned i
 			   n > 1 ? " (and no other address of this member)" : "", ctl->topo->name);
 }
 
-struct join {
-	char job[CTL_NAME_MAX];
-	char node[CTL_NAME_MAX];
-	uint32_t rank;
-	uint32_t world_size;
-	unsigned int host;
-};
-
-static int parse_join(const struct inc_ctl *ctl, const json_t *object, struct join *join,
-		      struct inc_err *err)
+/* Several ranks may share a host, but each is a connection of its switch. */
+static int check_world(const struct inc_ctl *ctl, unsigned int world_size, struct inc_err *err)
 {
+	unsigned int switches = 0;
+
+	for (unsigned int s = 0; s < ctl->topo->n_switches; s++) {
+		bool has_host = false;
+
+		for (unsigned int p = 0; p < ctl->topo->switches[s].n_ports; p++)
+			has_host |= !ctl->topo->switches[s].ports[p].to_switch;
+		switches += has_host;
+	}
+	if (world_size <= switches * INC_MAX_CHILDREN)
+		return 0;
+	return inc_err_set(err, EINVAL,
+			   "'world_size' %u is too large: the topology %s takes %u ranks at most",
+			   world_size, ctl->topo->name, switches * INC_MAX_CHILDREN);
+}
+
+int inc_group_parse_join(const struct inc_ctl *ctl, const json_t *object, struct inc_join *join,
+			 struct inc_err *err)
+{
+	const json_t *host = json_object_get(object, "host");
 	uint32_t version = CTL_PROTOCOL;
 	int ret;
 
+	strcpy(join->node, "-");
 	ret = inc_field_u32(object, "version", false, 1, UINT32_MAX, &version, err);
 	if (!ret && version != CTL_PROTOCOL)
 		ret = inc_err_set(err, EPROTONOSUPPORT, "version %u, this controller speaks %u",
@@ -218,19 +272,33 @@ static int parse_join(const struct inc_ctl *ctl, const json_t *object, struct jo
 	if (!ret)
 		ret = inc_field_u32(object, "rank", true, 0, join->world_size - 1, &join->rank,
 				    err);
+	if (!ret)
+		ret = check_world(ctl, join->world_size, err);
 	/* a machine without a name says "" */
-	if (!ret && *inc_field_text(object, "host"))
+	if (!ret && !(json_is_string(host) && !json_string_length(host)))
 		ret = inc_field_word(object, "host", false, join->node, sizeof(join->node), err);
 	if (!ret)
 		ret = find_host(ctl, object, &join->host, err);
 	return ret;
 }
 
+void inc_group_enter(struct inc_group *group, struct inc_client *client,
+		     const struct inc_join *join)
+{
+	struct inc_member *member = &group->members[join->rank];
+
+	member->present = true;
+	member->client = client;
+	member->host = join->host;
+	memcpy(member->node, join->node, sizeof(member->node));
+	client->member = member;
+	group->connected++;
+}
+
 void inc_group_join(struct inc_client *client, json_t *object)
 {
 	struct inc_ctl *ctl = client->ctl;
-	struct join join = {.node = "-"};
-	struct inc_member *member;
+	struct inc_join join;
 	struct inc_group *group;
 	struct inc_err err;
 	int ret;
@@ -241,7 +309,7 @@ void inc_group_join(struct inc_client *client, json_t *object)
 				      client->member->group->number);
 		return;
 	}
-	ret = parse_join(ctl, object, &join, &err);
+	ret = inc_group_parse_join(ctl, object, &join, &err);
 	if (ret)
 		goto refuse;
 	group = find_job(ctl, join.job);
@@ -254,23 +322,18 @@ void inc_group_join(struct inc_client *client, json_t *object)
 		char other[96];
 
 		snprintf(other, sizeof(other), "%s", inc_member_name(&group->members[join.rank]));
-		ret = inc_err_set(&err, EADDRINUSE, "job %s: rank %u is taken, by %s", join.job,
+		ret = inc_err_set(&err, EEXIST, "job %s: rank %u is taken, by %s", join.job,
 				  join.rank, other);
 		goto refuse;
 	}
 	if (!group)
-		group = group_new(ctl, join.job, join.world_size);
+		group = group_new(ctl, join.job, join.world_size, next_number(ctl));
 	if (!group) {
 		ret = inc_err_set(&err, ENOMEM, "the controller is out of memory");
 		goto refuse;
 	}
-	member = &group->members[join.rank];
-	member->present = true;
-	member->client = client;
-	member->host = join.host;
-	memcpy(member->node, join.node, sizeof(member->node));
-	client->member = member;
-	if (++group->connected == group->world_size)
+	inc_group_enter(group, client, &join);
+	if (group->connected == group->world_size)
 		group_formed(group);
 	return;
 
@@ -285,7 +348,8 @@ static bool has_comms(const struct inc_group *group, unsigned int rank)
 
 	LIST_FOREACH(comm, &group->comms, entry)
 	{
-		if (comm->members[rank].asked && !comm->members[rank].destroyed)
+		if (comm->state != COMM_REFUSED && comm->members[rank].asked &&
+		    !comm->members[rank].destroyed)
 			return true;
 	}
 	return false;
@@ -319,9 +383,18 @@ static void end_comms(struct inc_group *group, unsigned int rank, bool clean)
 		next = LIST_NEXT(comm, entry);
 		if (comm->state < COMM_CONFIGURED)
 			inc_comm_fail(comm, rank, group->over_code, "%s", group->over);
-		else if (!clean)
+		else if (!clean && comm->state != COMM_REFUSED)
 			inc_comm_end(comm);
 	}
+}
+
+static bool awaits_any(const struct inc_group *group)
+{
+	for (unsigned int rank = 0; rank < group->world_size; rank++) {
+		if (inc_group_awaits(group, rank))
+			return true;
+	}
+	return false;
 }
 
 void inc_group_leave(struct inc_member *member, bool clean, const char *reason)
@@ -345,19 +418,18 @@ void inc_group_leave(struct inc_member *member, bool clean, const char *reason)
 	else
 		inc_warn("group %u (%s): %s is lost: %s", group->number, group->job,
 			 inc_member_name(member), reason);
-	if (!group->connected) {
+	if (!group->connected && !awaits_any(group)) {
 		inc_group_free(group);
 		return;
 	}
-	if (!group->over_code || !clean) {
-		bool told = group->over_code == ECONNRESET;
-
+	/* the first loss is the cause; members that give up for it are not news */
+	if (!group->over_code || (!clean && group->over_code == ESHUTDOWN)) {
 		group->over_code = clean ? ESHUTDOWN : ECONNRESET;
 		snprintf(group->over, sizeof(group->over), "%s left the group",
 			 inc_member_name(member));
 		end_comms(group, member->rank, clean);
-		/* the first loss is the cause; members that give up for it are not news */
-		if (!clean && !told)
+		if (!clean)
 			tell_failed(group, member->rank);
 	}
+	inc_comm_forget_refused(group);
 }

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <arpa/inet.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include "controller/ctl.h"
 #include "lib/inc_log.h"
@@ -27,7 +28,8 @@ static const char usage_text[] =
 	"  --client-timeout-ms MS   for a message to be completed, and for a client without\n"
 	"                           a group to say something (10000)\n"
 	"  --switch-timeout-ms MS   for a switch to answer (5000)\n"
-	"  --max-clients N          connections on the member port (4096)\n"
+	"  --max-clients N          connections on the member port (4096; fewer where the limit\n"
+	"                           of open files, ulimit -n, does not allow them)\n"
 	"  --help\n"
 	"\n"
 	"Once it listens it prints one line: ready members ADDR:PORT switches ADDR:PORT\n";
@@ -128,18 +130,57 @@ static int parse_options(int argc, char **argv, struct inc_ctl_options *opt)
 	return 0;
 }
 
-/* Every client is a descriptor; some are needed besides. */
-static void raise_descriptors(const struct inc_ctl *ctl)
+/*
+ * Every client is a descriptor. Where the limit is too low, clients get three quarters of what
+ * there is: the switches must still find a place beside them.
+ */
+static int share_descriptors(struct inc_ctl *ctl, struct inc_err *err)
 {
-	rlim_t want = ctl->opt.max_clients + INC_TOPO_MAX_SWITCHES + 64;
+	const rlim_t own = CTL_OWN_DESCRIPTORS + ctl->topo->n_switches;
+	const rlim_t want = own + ctl->opt.max_clients + CTL_SPARE_LINKS + CTL_SPARE_CLOSING;
 	struct rlimit limit;
+	rlim_t rest;
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= want)
-		return;
+	ctl->max_links = ctl->topo->n_switches + CTL_SPARE_LINKS;
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return inc_err_set(err, errno, "limit of descriptors: %s", strerror(errno));
+	if (limit.rlim_cur >= want)
+		return 0;
 	limit.rlim_cur = limit.rlim_max < want ? limit.rlim_max : want;
-	if (setrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur < want)
-		inc_warn("only %llu descriptors for %u clients", (unsigned long long)limit.rlim_cur,
-			 ctl->opt.max_clients);
+	if (setrlimit(RLIMIT_NOFILE, &limit))
+		return inc_err_set(err, errno, "limit of descriptors: %s", strerror(errno));
+	if (limit.rlim_cur >= want)
+		return 0;
+	if (limit.rlim_cur < own + 8)
+		return inc_err_set(err, EMFILE,
+				   "%llu descriptors (ulimit -n) are too few: %llu at "
+				   "least",
+				   (unsigned long long)limit.rlim_cur, (unsigned long long)own + 8);
+	rest = limit.rlim_cur - own;
+	if (ctl->opt.max_clients > rest * 3 / 4)
+		ctl->opt.max_clients = rest * 3 / 4;
+	if (CTL_SPARE_LINKS > rest / 8)
+		ctl->max_links = ctl->topo->n_switches + rest / 8;
+	inc_warn("%llu descriptors (ulimit -n) are too few: --max-clients is %u",
+		 (unsigned long long)limit.rlim_cur, ctl->opt.max_clients);
+	return 0;
+}
+
+void inc_ctl_log_refused(struct inc_ctl *ctl, const char *why)
+{
+	const uint64_t now_ms = inc_ctl_now_ms();
+
+	if (ctl->refused_at_ms && now_ms - ctl->refused_at_ms < CTL_LOG_EVERY_MS) {
+		ctl->refused_more++;
+		return;
+	}
+	if (ctl->refused_more)
+		inc_warn("connections refused: %s (%u more since the last such line)", why,
+			 ctl->refused_more);
+	else
+		inc_warn("connections refused: %s", why);
+	ctl->refused_at_ms = now_ms;
+	ctl->refused_more = 0;
 }
 
 static void listener_back(evutil_socket_t fd, short what, void *arg)
@@ -152,7 +193,7 @@ static void listener_error(struct evconnlistener *l, void *arg)
 {
 	static const struct timeval pause = {.tv_usec = 100000};
 
-	inc_warn("accept: %s", strerror(errno));
+	inc_ctl_log_refused(arg, strerror(errno));
 	evconnlistener_disable(l);
 	if (event_base_once(evconnlistener_get_base(l), -1, EV_TIMEOUT, listener_back, l, &pause))
 		evconnlistener_enable(l);
@@ -190,6 +231,16 @@ static void on_signal(evutil_socket_t signal, short what, void *arg)
 	event_base_loopbreak(arg);
 }
 
+/* In the lower half: it is long until they wrap. */
+static int first_number(uint32_t *first, uint32_t *next, struct inc_err *err)
+{
+	if (getrandom(first, sizeof(*first), 0) != sizeof(*first))
+		return inc_err_set(err, EIO, "no random number: %s", strerror(errno));
+	*first = *first >> 1 ?: 1;
+	*next = *first;
+	return 0;
+}
+
 static int serve(struct inc_ctl *ctl, struct inc_err *err)
 {
 	struct evconnlistener *members = NULL, *switches = NULL;
@@ -201,6 +252,10 @@ static int serve(struct inc_ctl *ctl, struct inc_err *err)
 	if (!ctl->base)
 		goto out;
 	ret = inc_switches_init(ctl);
+	if (!ret)
+		ret = first_number(&ctl->first_group, &ctl->next_group, err);
+	if (!ret)
+		ret = first_number(&ctl->first_communicator, &ctl->next_communicator, err);
 	if (ret)
 		goto out;
 	ret = -ENOMEM;
@@ -232,6 +287,7 @@ out:
 	if (term)
 		event_free(term);
 	inc_clients_free(ctl);
+	inc_groups_free(ctl);
 	inc_queries_free(ctl);
 	inc_switches_free(ctl);
 	inc_ndjson_drain_stop();
@@ -254,8 +310,6 @@ int main(int argc, char **argv)
 				.switch_timeout_ms = 5000,
 				.max_clients = 4096,
 			},
-		.next_group = 1,
-		.next_communicator = 1,
 	};
 	struct inc_err err;
 	int ret;
@@ -271,8 +325,9 @@ int main(int argc, char **argv)
 		inc_error("%s", err.msg);
 		return 1;
 	}
-	raise_descriptors(&ctl);
-	ret = serve(&ctl, &err);
+	ret = share_descriptors(&ctl, &err);
+	if (!ret)
+		ret = serve(&ctl, &err);
 	if (ret)
 		inc_error("%s", err.msg);
 	inc_topology_free(ctl.topo);

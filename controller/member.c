@@ -85,14 +85,22 @@ static void take_destroy(struct inc_client *client, json_t *object)
 	inc_comm_destroy(client->member, object);
 }
 
+static void take_failed(struct inc_client *client, json_t *object)
+{
+	inc_comm_report(client->member, object);
+}
+
 static const struct {
 	const char *type;
 	bool needs_group;
 	void (*take)(struct inc_client *client, json_t *object);
 } messages[] = {
-	{"G", false, inc_group_join}, {"C", true, take_comm},        {"ready", true, take_ready},
-	{"D", true, take_destroy},    {"bye", false, take_bye},      {"A", false, inc_query_ask},
-	{"ping", false, take_ping},   {"pong", false, take_nothing}, {"error", false, take_nothing},
+	{"G", false, inc_group_join},   {"resume", false, inc_group_resume},
+	{"C", true, take_comm},         {"ready", true, take_ready},
+	{"D", true, take_destroy},      {"failed", true, take_failed},
+	{"bye", false, take_bye},       {"A", false, inc_query_ask},
+	{"ping", false, take_ping},     {"pong", false, take_nothing},
+	{"error", false, take_nothing},
 };
 
 static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
@@ -138,7 +146,7 @@ static bool make_room(struct inc_ctl *ctl)
 	{
 		if (client->member)
 			continue;
-		inc_info("%s: closed, too many clients", inc_ndjson_peer(client->conn));
+		inc_ctl_log_refused(ctl, "too many clients, those without a group make room");
 		inc_ndjson_send_error(client->conn, EMFILE, NULL, "too many clients");
 		client_free(client);
 		return true;
@@ -160,7 +168,7 @@ void inc_client_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 	struct inc_err err;
 
 	if (ctl->n_clients >= ctl->opt.max_clients && !make_room(ctl)) {
-		inc_warn("a connection refused, %u clients", ctl->n_clients);
+		inc_ctl_log_refused(ctl, "too many clients, all of them members of groups");
 		close(fd);
 		return;
 	}

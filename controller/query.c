@@ -89,7 +89,7 @@ static json_t *comm_json(const struct inc_comm *comm)
 				      json_string(inc_switch_name(
 					      &group->ctl->switches[comm->tree->nodes[i].sw])));
 	for (unsigned int rank = 0; rank < group->world_size; rank++) {
-		if (comm->members[rank].asked)
+		if (comm->state != COMM_REFUSED && comm->members[rank].asked)
 			json_array_append_new(connections, connection_json(comm, rank));
 	}
 	return json_pack("{s:I, s:I, s:s, s:i, s:s, s:i, s:i, s:o, s:o}", "communicator",
@@ -110,6 +110,7 @@ static json_t *communicators_json(struct inc_ctl *ctl)
 		LIST_FOREACH(comm, &group->comms, entry)
 		json_array_insert_new(list, 0, comm_json(comm));
 	}
+	inc_orphans_list(ctl, list);
 	return list;
 }
 
@@ -175,7 +176,8 @@ static void name_host(struct inc_ctl *ctl, const json_t *comm_number, json_t *ob
 	uint32_t rank = UINT32_MAX;
 
 	inc_field_u32(object, "rank", true, 0, CTL_MAX_WORLD - 1, &rank, NULL);
-	if (!comm || rank >= comm->group->world_size || *inc_field_text(object, "host"))
+	if (!comm || rank >= comm->group->world_size || !comm->members[rank].asked ||
+	    *inc_field_text(object, "host"))
 		return;
 	json_object_set_new(object, "host",
 			    json_string(ctl->topo->hosts[comm->members[rank].route.host].name));
@@ -291,6 +293,10 @@ void inc_query_ask(struct inc_client *client, json_t *object)
 	const char *what = inc_field_text(object, "what");
 	const char *only = inc_field_text(object, "switch");
 
+	if (json_object_get(object, "switch") && !*only) {
+		inc_ndjson_send_error(client->conn, EINVAL, NULL, "'switch' is not a name");
+		return;
+	}
 	if (*only && inc_topology_switch_by_name(client->ctl->topo, only) < 0) {
 		inc_ndjson_send_error(client->conn, ENOENT, NULL, "no switch '%.32s'", only);
 		return;

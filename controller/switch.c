@@ -10,8 +10,6 @@
 #include "controller/switch_priv.h"
 #include "lib/inc_log.h"
 
-#define SPARE_LINKS 64 /* connections that have not said hello, besides the switches */
-
 const char *inc_switch_name(const struct inc_switch *sw)
 {
 	return sw->ctl->topo->switches[sw->index].name;
@@ -39,6 +37,7 @@ static void link_free(struct inc_switch_link *link)
 	if (sw) {
 		sw->link = NULL;
 		sw->since_ms = inc_ctl_now_ms();
+		inc_orphans_forget(sw);
 		inc_requests_fail(link, sw);
 	}
 	event_free(link->silence);
@@ -88,7 +87,7 @@ unsigned int inc_switch_port_mtu(const struct inc_switch *sw, unsigned int port)
 
 	json_array_foreach (sw->ports, i, said) {
 		if (strcmp(inc_field_text(said, "name"), p->name) == 0)
-			inc_field_u32(said, "mtu", false, 68, 65535, &mtu, NULL);
+			inc_field_u32(said, "mtu", false, CTL_MIN_MTU, CTL_MAX_MTU, &mtu, NULL);
 	}
 	return mtu;
 }
@@ -158,8 +157,14 @@ static void compare_ports(const struct inc_switch *sw)
 
 		inet_ntop(AF_INET, &topo->ports[p].ip, ip, sizeof(ip));
 		json_array_foreach (sw->ports, i, said) {
+			struct inc_err err;
+			uint32_t mtu;
+
 			if (strcmp(inc_field_text(said, "name"), topo->ports[p].name) != 0)
 				continue;
+			if (inc_field_u32(said, "mtu", false, CTL_MIN_MTU, CTL_MAX_MTU, &mtu, &err))
+				inc_warn("switch %s: port %s: %s", inc_switch_name(sw),
+					 topo->ports[p].name, err.msg);
 			found = strcmp(inc_field_text(said, "ip"), ip) == 0;
 		}
 		if (!found)
@@ -174,6 +179,8 @@ static int parse_hello(struct inc_switch_link *link, json_t *object, struct inc_
 	const char *name = inc_field_text(object, "switch");
 	json_t *limits = json_object_get(object, "limits");
 	json_t *ports = json_object_get(object, "ports");
+	json_t *listed = json_object_get(object, "communicators");
+	struct inc_switch_limits said = {.children = INC_MAX_CHILDREN, .slots = INC_MAX_SLOTS};
 	uint32_t version = 0;
 	struct inc_switch *sw;
 	int index, ret;
@@ -197,13 +204,32 @@ static int parse_hello(struct inc_switch_link *link, json_t *object, struct inc_
 	if (ports && (!json_is_array(ports) || json_array_size(ports) > INC_MAX_PORTS))
 		return inc_err_set(err, EINVAL, "'ports' is not a list of at most %d ports",
 				   INC_MAX_PORTS);
-	sw->limits.children = INC_MAX_CHILDREN;
-	sw->limits.slots = INC_MAX_SLOTS;
-	ret = inc_field_u64(limits, "children", false, 1, UINT32_MAX, &sw->limits.children, err);
+	if (listed && (!json_is_array(listed) || json_array_size(listed) > CTL_MAX_LISTED))
+		return inc_err_set(err, EINVAL,
+				   "'communicators' is not a list of at most %d numbers",
+				   CTL_MAX_LISTED);
+	if (limits && !json_is_object(limits))
+		return inc_err_set(err, EINVAL, "'limits' is not an object");
+	ret = inc_field_u64(limits, "children", false, 1, UINT32_MAX, &said.children, err);
 	if (!ret)
-		ret = inc_field_u64(limits, "slots", false, 1, UINT32_MAX, &sw->limits.slots, err);
+		ret = inc_field_u64(limits, "slots", false, 1, UINT32_MAX, &said.slots, err);
+	if (ret)
+		return ret;
+	sw->limits = said;
 	*out = sw;
-	return ret;
+	return 0;
+}
+
+/* What was not handed out by this controller is an earlier one's, and may run. */
+static bool shall_keep(struct inc_switch *sw, uint32_t number)
+{
+	const struct inc_comm *comm = inc_comm_find(sw->ctl, number);
+
+	if (comm)
+		return inc_comm_keeps(comm, sw);
+	if (inc_ctl_ours(sw->ctl->first_communicator, sw->ctl->next_communicator, number))
+		return false;
+	return inc_orphan_add(sw, number);
 }
 
 static void take_hello(struct inc_switch_link *link, json_t *object)
@@ -213,7 +239,7 @@ static void take_hello(struct inc_switch_link *link, json_t *object)
 	struct inc_switch *sw = NULL;
 	struct inc_err err;
 	json_t *keep, *v;
-	size_t i;
+	size_t i, wrong = 0;
 	int ret;
 
 	if (link->sw) {
@@ -236,14 +262,15 @@ static void take_hello(struct inc_switch_link *link, json_t *object)
 	keep = json_array();
 	json_array_foreach (listed, i, v) {
 		json_int_t number = json_integer_value(v);
-		const struct inc_comm *comm;
 
 		if (number < 1 || number > UINT32_MAX)
-			continue;
-		comm = inc_comm_find(link->ctl, number);
-		if (comm && inc_comm_keeps(comm, sw))
+			wrong++;
+		else if (shall_keep(sw, number))
 			json_array_append(keep, v);
 	}
+	if (wrong)
+		inc_warn("switch %s: %zu of 'communicators' are no numbers of any",
+			 inc_switch_name(sw), wrong);
 	inc_info("switch %s is connected from %s: keeps %zu of %zu communicators",
 		 inc_switch_name(sw), inc_ndjson_peer(link->conn), json_array_size(keep),
 		 json_array_size(listed));
@@ -325,7 +352,7 @@ void inc_switch_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 	struct inc_switch_link *link;
 	struct inc_err err;
 
-	if (ctl->n_links >= ctl->topo->n_switches + SPARE_LINKS && !make_room(ctl)) {
+	if (ctl->n_links >= ctl->max_links && !make_room(ctl)) {
 		close(fd);
 		return;
 	}

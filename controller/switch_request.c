@@ -90,16 +90,22 @@ err:
 	return ret;
 }
 
-/* The number behind a symbolic name, EIO for one that is unknown. */
-static int errno_number(const char *name)
+int inc_switch_query(struct inc_switch *sw, const char *what, uint32_t number, uint32_t from,
+		     inc_switch_reply reply)
 {
-	for (int code = 1; code < 200; code++) {
-		const char *known = strerrorname_np(code);
+	json_t *object = json_pack("{s:s, s:s}", "type", "query", "what", what);
 
-		if (known && strcmp(known, name) == 0)
-			return code;
-	}
-	return EIO;
+	if (object && from)
+		json_object_set_new(object, "from", json_integer(from));
+	return inc_switch_request(sw, object, reply, inc_page_arg(number, from));
+}
+
+uint32_t inc_page_next(const json_t *answer, uint64_t arg)
+{
+	uint32_t next = 0;
+
+	inc_field_u32(answer, "next", false, (arg >> 32) + 1, UINT32_MAX, &next, NULL);
+	return next;
 }
 
 void inc_request_answered(struct inc_switch_link *link, json_t *object)
@@ -107,8 +113,8 @@ void inc_request_answered(struct inc_switch_link *link, json_t *object)
 	const char *type = inc_field_text(object, "type");
 	struct inc_request *request;
 	uint64_t seq = 0;
-	char text[400];
-	int code;
+	char text[300] = "";
+	int code = EIO;
 
 	if (inc_field_u64(object, "seq", true, 1, INT64_MAX, &seq, NULL))
 		return;
@@ -128,8 +134,8 @@ void inc_request_answered(struct inc_switch_link *link, json_t *object)
 		finish(request, link->sw, EPROTO, text, NULL);
 		return;
 	}
-	snprintf(text, sizeof(text), "%s", inc_field_text(object, "message"));
-	code = errno_number(inc_field_text(object, "errno"));
+	inc_field_line(object, "message", text, sizeof(text), NULL);
+	inc_field_errno(object, "errno", &code, NULL);
 	/* these two mean "no answer" to the callers, which a refusal is not */
 	if (code == ETIMEDOUT || code == ECONNRESET)
 		code = EIO;

@@ -61,7 +61,8 @@ static void arm(struct inc_ndjson *conn, unsigned int ms)
 	event_add(conn->timer, &tv);
 }
 
-/* Reports from the loop, never from the middle of what the owner is doing. */
+/* The end, to be reported by whoever called: at once by the callbacks of the loop, by the timer
+ * where the owner itself is at work. */
 static void fail(struct inc_ndjson *conn, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -80,6 +81,19 @@ static void fail(struct inc_ndjson *conn, int code, const char *fmt, ...)
 	arm(conn, 0);
 }
 
+/*
+ * Only from the loop, and last in its callback. At once where a callback finds the end: what
+ * other connections say later must be heard later, or a peer that comes back is taken for a
+ * second one.
+ */
+static void report(struct inc_ndjson *conn)
+{
+	if (!conn->failed || conn->reported || conn->dead)
+		return;
+	conn->reported = true;
+	conn->ops.closed(conn, conn->code, conn->reason, conn->arg);
+}
+
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct inc_ndjson *conn = arg;
@@ -94,12 +108,8 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 				      conn->limits.message_timeout_ms);
 		fail(conn, ETIMEDOUT, "message not completed within %u ms",
 		     conn->limits.message_timeout_ms);
-		return;
 	}
-	if (conn->reported)
-		return;
-	conn->reported = true;
-	conn->ops.closed(conn, conn->code, conn->reason, conn->arg);
+	report(conn);
 }
 
 static void bad_line(struct inc_ndjson *conn, int code, const char *text)
@@ -148,7 +158,6 @@ static void on_read(struct bufferevent *bev, void *arg)
 	struct evbuffer *in = bufferevent_get_input(bev);
 	struct inc_ndjson *conn = arg;
 	struct evbuffer_ptr start, end;
-	bool dead;
 
 	if (conn->dead) {
 		drain_input(conn);
@@ -192,8 +201,10 @@ static void on_read(struct bufferevent *bev, void *arg)
 		arm(conn, conn->limits.message_timeout_ms);
 	}
 	conn->busy--;
-	dead = conn->dead;
-	if (dead && !conn->busy)
+	if (conn->busy)
+		return;
+	report(conn);
+	if (conn->dead)
 		drain_input(conn);
 }
 
@@ -224,6 +235,7 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 		fail(conn, EBADMSG, "closed in the middle of a line");
 	else
 		fail(conn, 0, "closed by peer");
+	report(conn);
 }
 
 static void tune_socket(struct inc_ndjson *conn, int fd)

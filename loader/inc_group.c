@@ -96,7 +96,7 @@ static int check_child(const struct inc_group_spec *spec, uint32_t i, struct inc
 	if (c->rx_start_psn > INC_PSN_MASK || c->tx_start_psn > INC_PSN_MASK)
 		REFUSE("PSNs must be at most %u, not %u and %u", spec->communicator, c->rank,
 		       INC_PSN_MASK, c->rx_start_psn, c->tx_start_psn);
-	if (!(c->pkey & 0x7fff))
+	if (!(c->pkey & INC_PKEY_BITS))
 		REFUSE("P_Key 0x%04x is not a partition", spec->communicator, c->rank, c->pkey);
 	if (c->flags & ~(INC_CONN_F_UDP_CSUM | INC_CONN_F_FIXED_MAC))
 		REFUSE("unknown flags 0x%x", spec->communicator, c->rank, c->flags);

@@ -9,7 +9,6 @@
 
 #define DEF_PAYLOAD 1024
 #define DEF_SLOTS   512
-#define MAX_RANK    255 /* the descriptor has 8 bits for the root */
 
 static bool has_port(const struct inc_settings *s, const char *ifname)
 {
@@ -180,7 +179,7 @@ static int read_conn(const struct inc_yaml_node *node, struct inc_conn_conf *c, 
 	*c = (struct inc_conn_conf){.own_port = INC_ROCE_UDP_PORT,
 				    .peer_port = INC_ROCE_UDP_PORT,
 				    .pkey = INC_PKEY_DEFAULT};
-	ret = get_u32(node, "host_id", true, 0, MAX_RANK, &c->rank, err);
+	ret = get_u32(node, "host_id", true, 0, INC_MAX_CHILDREN - 1, &c->rank, err);
 	ret = ret ?: get_ifname(node, "my_name", c->port, err);
 	ret = ret ?: get_unicast(node, "my_ip", &c->own_ip, err);
 	ret = ret ?: get_unicast(node, "peer_ip", &c->peer_ip, err);
@@ -194,7 +193,7 @@ static int read_conn(const struct inc_yaml_node *node, struct inc_conn_conf *c, 
 	ret = ret ?: get_u32(node, "psn", true, 0, INC_PSN_MASK, &c->peer_psn, err);
 	ret = ret ?: get_u16(node, "pkey", false, 0, UINT16_MAX, &c->pkey, err);
 	ret = ret ?: inc_yaml_get_bool(node, "udp_csum", false, &c->udp_csum, err);
-	if (!ret && !(c->pkey & 0x7fff))
+	if (!ret && !(c->pkey & INC_PKEY_BITS))
 		ret = inc_yaml_error(inc_yaml_get(node, "pkey"), err, "0x%04x is not a partition",
 				     c->pkey);
 	c->has_own_mac = own_mac;

@@ -8,8 +8,6 @@
 #include "bpf/inc_wire.h"
 #include "userspace/config.h"
 
-#define MAX_RANK 255 /* the descriptor has 8 bits for the root */
-
 static int get_u32(const json_t *map, const char *where, const char *key, bool required,
 		   uint64_t min, uint64_t max, uint32_t *out, struct inc_err *err)
 {
@@ -106,7 +104,7 @@ static int read_conn(const json_t *v, const char *where, struct inc_conn_conf *c
 	if (!ret && up)
 		return inc_err_set(err, EOPNOTSUPP,
 				   "%sup: a parent switch: this switch can only be a root", where);
-	ret = ret ?: get_u32(v, where, "host_id", true, 0, MAX_RANK, &c->rank, err);
+	ret = ret ?: get_u32(v, where, "host_id", true, 0, INC_MAX_CHILDREN - 1, &c->rank, err);
 	ret = ret ?: get_ip(v, where, "my_ip", &c->own_ip, err);
 	ret = ret ?: get_ip(v, where, "peer_ip", &c->peer_ip, err);
 	ret = ret ?: get_mac(v, where, "my_mac", c->own_mac, &c->has_own_mac, err);

@@ -25,7 +25,13 @@
  * Nothing waits for ever: creation is bounded by its timeouts, an operation by the
  * communicator's timeout_ms without any progress. An error of a communicator is final:
  * every pending and later operation on it returns it, inccl_communicator_error() tells
- * the story and inccl_communicator_failed_rank() who, where it is known.
+ * the story and inccl_communicator_failed_rank() who, where it is known. A rank that fails by
+ * itself (its device, a packet that has become too long, its options) is known to the others at
+ * once: they get its errno, and the story names it.
+ *
+ * Without its controller a group is over: nothing new can begin in it, ever. What runs goes on;
+ * until the controller is found again, for which the library keeps looking, nobody tells of dead
+ * ranks, so operations fail after 5 s without any progress.
  *
  * Threads: any thread may call anything on any object, except that an object must not be
  * destroyed while another thread is still inside a call on it. Collectives started by
@@ -102,8 +108,10 @@ struct inccl_group_opts {
 /*
  * Joins the group and waits until all its ranks have. opts may be NULL.
  * -EINVAL: an option or variable is wrong or missing; -ETIMEDOUT, -ECONNREFUSED, ...: no
- * controller; -EPROTO: it does not speak our protocol; else what the controller says (-EEXIST: a
- * rank taken, -EINVAL: a different world size, -ETIMEDOUT: ranks missing, ...).
+ * controller; -EPROTO: it does not speak our protocol; else what the controller says: -EEXIST: a
+ * rank taken; -EINVAL: a different world size, or one larger than the topology's switches can take;
+ * -EADDRNOTAVAIL: no address of this machine is in the topology; -ETIMEDOUT: ranks missing;
+ * -EPROTONOSUPPORT: it speaks another version. A group that was left can be joined again at once.
  * On success *group belongs to the caller.
  */
 int inccl_group_create(const struct inccl_group_opts *opts, struct inccl_group **group);
@@ -159,15 +167,20 @@ struct inccl_communicator_opts {
 
 /*
  * Creates the next communicator of the group: every rank must do so, in the same
- * order. opts may be NULL. -EINVAL for options out of range, -EOPNOTSUPP for a transport that is
- * not usable here, else as inccl_group_create(). On success *comm belongs to the caller.
+ * order. opts may be NULL. One that fails counts: it fails for all ranks, each of which gets the
+ * error of the first to fail, and the next call is for the next one. -EINVAL for options out of
+ * range, -EOPNOTSUPP for a transport that is not usable here, -ETIMEDOUT: ranks missing,
+ * -EHOSTUNREACH: a switch is not connected, -E2BIG: more children or slots than it has, -ENOSPC:
+ * it is full, -ECONNRESET: a rank was lost, -ESHUTDOWN: one has left the group or the controller
+ * has restarted; else as inccl_group_create(). On success *comm belongs to the caller.
  */
 int inccl_communicator_create(struct inccl_group *group, const struct inccl_communicator_opts *opts,
 			      struct inccl_communicator **comm);
 
 /*
  * Destroys the communicator, without waiting for the other ranks: those that are still in
- * their last collective finish it. Requests that have not been collected are gone with it.
+ * their last collective finish it. Requests that have not been collected are gone with it; where
+ * one of them had not even been sent, the others cannot finish it: they get -ECANCELED.
  * NULL is fine. Always frees; returns 0, or the error that the communicator had ended with.
  */
 int inccl_communicator_destroy(struct inccl_communicator *comm);

@@ -83,11 +83,20 @@ static int open_endpoint(struct inccl_group *group, const struct inccl_communica
 	return ret;
 }
 
-static long long field(const json_t *object, const char *key)
+/* A number of the controller's, within its bounds, or an error that names it. */
+static int field(const struct inccl_group *group, const json_t *object, const char *key,
+		 long long min, long long max, long long *out, struct inc_err *err)
 {
 	const json_t *v = json_object_get(object, key);
 
-	return json_is_integer(v) ? json_integer_value(v) : -1;
+	if (!json_is_integer(v) || json_integer_value(v) < min || json_integer_value(v) > max)
+		return inc_err_set(
+			err, EPROTO,
+			"controller %s: answer to 'C': '%s' is not a number from %lld to "
+			"%lld",
+			group->controller, key, min, max);
+	*out = json_integer_value(v);
+	return 0;
 }
 
 /* What the controller says of the other end, every number checked. */
@@ -95,24 +104,33 @@ static int read_remote(struct inccl_communicator *comm, const json_t *answer,
 		       const struct inccl_local *local, struct inccl_remote *remote,
 		       struct inc_err *err)
 {
+	const struct inccl_group *group = comm->group;
 	const json_t *conn = json_object_get(answer, "connection");
 	const char *ip = json_string_value(json_object_get(conn, "peer_ip"));
 	const char *name = json_string_value(json_object_get(conn, "switch"));
-	long long payload = field(answer, "payload"), slots = field(answer, "slots");
-	long long port = field(conn, "peer_port"), qpn = field(conn, "peer_qp");
-	long long psn = field(conn, "peer_psn"), number = field(answer, "communicator");
+	long long payload, slots, port, qpn, psn, number, least;
 	struct in_addr addr;
+	int ret;
 
-	if (!ip || inet_pton(AF_INET, ip, &addr) != 1 || port < 1 || port > 65535 || qpn < 0 ||
-	    qpn > INC_QPN_MASK || psn < 0 || psn > INC_PSN_MASK || number < 0)
-		return inc_err_set(err, EPROTO, "controller: a connection without its numbers");
-	if (!payload_ok(payload) || payload > local->payload)
-		return inc_err_set(err, EPROTO, "controller: payload %lld where %u was offered",
-				   payload, local->payload);
-	if (slots < 1 || slots > MAX_WINDOW || (slots & (slots - 1)) ||
-	    slots < (long long)local->window * comm->message_packets)
-		return inc_err_set(err, EPROTO, "controller: %lld slots for a window of %u x %u",
-				   slots, local->window, comm->message_packets);
+	least = (long long)local->window * comm->message_packets;
+	ret = field(group, answer, "communicator", 1, UINT32_MAX, &number, err);
+	ret = ret ?: field(group, answer, "payload", 256, local->payload, &payload, err);
+	ret = ret ?: field(group, answer, "slots", least, MAX_WINDOW, &slots, err);
+	ret = ret ?: field(group, conn, "peer_port", 1, UINT16_MAX, &port, err);
+	ret = ret ?: field(group, conn, "peer_qp", 2, INC_QPN_MASK - 1, &qpn, err);
+	ret = ret ?: field(group, conn, "peer_psn", 0, INC_PSN_MASK, &psn, err);
+	if (ret)
+		return ret;
+	if (!payload_ok(payload) || (slots & (slots - 1)))
+		return inc_err_set(
+			err, EPROTO,
+			"controller %s: answer to 'C': 'payload' %lld or 'slots' %lld is no "
+			"power of two",
+			group->controller, payload, slots);
+	if (!ip || inet_pton(AF_INET, ip, &addr) != 1)
+		return inc_err_set(err, EPROTO,
+				   "controller %s: answer to 'C': 'peer_ip' is not an IPv4 address",
+				   group->controller);
 	remote->addr = addr.s_addr;
 	remote->udp_port = port;
 	remote->qpn = qpn;
@@ -124,6 +142,8 @@ static int read_remote(struct inccl_communicator *comm, const json_t *answer,
 	comm->payload = payload;
 	comm->slots = slots;
 	comm->window = local->window;
+	comm->qpn = local->qpn;
+	snprintf(comm->node, sizeof(comm->node), "%s", name ? name : "");
 	memcpy(comm->peer, remote->name, sizeof(comm->peer));
 	memcpy(comm->device, local->device, sizeof(comm->device));
 	return 0;
@@ -149,6 +169,7 @@ static int negotiate(struct inccl_communicator *comm, const struct inccl_local *
 			  (int)comm->message_packets, "window", (int)local->window, "pkey",
 			  (int)local->pkey, "udp_csum", (int)local->udp_csum),
 		&wait, deadline_ns, err);
+	comm->refused = wait.done && wait.err;
 	if (ret)
 		return ret;
 	ret = read_remote(comm, wait.answer, local, &remote, err);
@@ -163,12 +184,15 @@ static int negotiate(struct inccl_communicator *comm, const struct inccl_local *
 		group,
 		json_pack("{s:s, s:I}", "type", "ready", "communicator", (json_int_t)comm->number),
 		&start, deadline_ns, err);
+	comm->refused = start.done && start.err;
 	if (ret)
 		return ret;
 	json_decref(start.answer);
 	/* a notice that came in between went to the communicator alone */
-	if (comm->error)
+	if (comm->error) {
+		comm->refused = true;
 		return inc_err_set(err, comm->error, "%s", comm->error_text);
+	}
 	inccl_log_line(&group->log,
 		       "communicator %lld: %s, %s, payload %u, window %u x %u, %u slots",
 		       comm->number, comm->device, comm->peer, comm->payload, comm->window,
@@ -242,6 +266,54 @@ static void unlink_comm(struct inccl_group *group, struct inccl_communicator *co
 		*p = comm->next;
 }
 
+/* The endpoint, the controller's consent and the thread: all that other ranks wait for. */
+static int comm_begin(struct inccl_communicator *comm, struct inccl_communicator_opts *opts,
+		      struct inc_err *err)
+{
+	uint64_t deadline_ns = deadline_after_ms(opts->create_timeout_ms ?: CREATE_TIMEOUT_MS);
+	struct inccl_group *group = comm->group;
+	struct inccl_local local = {0};
+	int ret;
+
+	ret = open_endpoint(group, opts, &comm->ep, &local, err);
+	inccl_log_deliver(&group->log);
+	if (ret)
+		return ret;
+	pthread_mutex_lock(&group->lock);
+	if (group->error) {
+		ret = inc_err_set(err, group->error, "%s", group->error_text);
+		goto unlock;
+	}
+	comm->next = group->comms;
+	group->comms = comm;
+	ret = negotiate(comm, &local, deadline_ns, err);
+	if (!ret) {
+		ret = inccl_thread_create(&comm->thread, inccl_comm_thread, comm);
+		comm->has_thread = !ret;
+		if (ret)
+			inc_err_set(err, -ret, "thread: %s", strerror(-ret));
+	}
+	if (ret)
+		unlink_comm(group, comm);
+unlock:
+	pthread_mutex_unlock(&group->lock);
+	inccl_log_deliver(&group->log);
+	return ret;
+}
+
+/* The others wait for this rank: they are told. comm: NULL where it has not come that far. */
+static void creation_failed(struct inccl_group *group, struct inccl_communicator *comm,
+			    long long index, int error, const char *text)
+{
+	long long number = comm ? comm->number : -1;
+
+	pthread_mutex_lock(&group->lock);
+	if (!comm || !comm->refused || number >= 0)
+		inccl_control_report_creation(group, index, number, error, text);
+	pthread_mutex_unlock(&group->lock);
+	inccl_log_deliver(&group->log);
+}
+
 int inccl_communicator_create(struct inccl_group *group,
 			      const struct inccl_communicator_opts *given,
 			      struct inccl_communicator **out)
@@ -249,9 +321,8 @@ int inccl_communicator_create(struct inccl_group *group,
 	INCCL_UNCANCELLED(cancel_state);
 	struct inccl_communicator_opts opts;
 	struct inccl_communicator *comm = NULL;
-	struct inccl_local local = {0};
 	struct inc_err err = {""};
-	uint64_t deadline_ns;
+	long long index;
 	int ret;
 
 	if (!out)
@@ -259,51 +330,34 @@ int inccl_communicator_create(struct inccl_group *group,
 	*out = NULL;
 	if (!group)
 		return -EINVAL;
+	/* one that fails counts: the ranks go on with the same number */
+	pthread_mutex_lock(&group->lock);
+	index = group->next_comm++;
+	pthread_mutex_unlock(&group->lock);
 	ret = inccl_opts_copy(&opts, sizeof(opts), given);
-	if (ret)
+	if (ret) {
+		creation_failed(group, NULL, index, -ret, "its options are not this library's");
 		return ret;
+	}
 	ret = check_opts(&opts, &err);
 	if (ret)
-		goto explain;
-	deadline_ns = deadline_after_ms(opts.create_timeout_ms ?: CREATE_TIMEOUT_MS);
+		goto fail;
 	ret = comm_new(group, &opts, &comm);
 	if (ret) {
 		inc_err_set(&err, -ret, "%s", strerror(-ret));
-		goto explain;
+		goto fail;
 	}
-	ret = open_endpoint(group, &opts, &comm->ep, &local, &err);
-	inccl_log_deliver(&group->log);
+	comm->index = index;
+	ret = comm_begin(comm, &opts, &err);
 	if (ret)
-		goto free_comm;
-
-	pthread_mutex_lock(&group->lock);
-	if (group->error) {
-		ret = inc_err_set(&err, group->error, "%s", group->error_text);
-		goto unlock;
-	}
-	comm->index = group->next_comm++;
-	comm->next = group->comms;
-	group->comms = comm;
-	ret = negotiate(comm, &local, deadline_ns, &err);
-	if (!ret) {
-		ret = inccl_thread_create(&comm->thread, inccl_comm_thread, comm);
-		comm->has_thread = !ret;
-		if (ret)
-			inc_err_set(&err, -ret, "thread: %s", strerror(-ret));
-	}
-	if (ret)
-		unlink_comm(group, comm);
-unlock:
-	pthread_mutex_unlock(&group->lock);
-	inccl_log_deliver(&group->log);
-	if (ret)
-		goto free_comm;
+		goto fail;
 	*out = comm;
 	return 0;
 
-free_comm:
-	comm_free(comm);
-explain:
+fail:
+	creation_failed(group, comm, index, -ret, err.msg);
+	if (comm)
+		comm_free(comm);
 	inccl_explain(opts.error, opts.error_size, &err);
 	return ret;
 }
@@ -311,7 +365,7 @@ explain:
 int inccl_communicator_destroy(struct inccl_communicator *comm)
 {
 	INCCL_UNCANCELLED(cancel_state);
-	struct control_wait wait = {.type = "D", .key = "communicator"};
+	struct control_wait wait = {.type = "D", .key = "communicator", .farewell = true};
 	struct inccl_group *group;
 	struct inccl_request *req;
 	int ret;
@@ -322,6 +376,10 @@ int inccl_communicator_destroy(struct inccl_communicator *comm)
 	pthread_mutex_lock(&comm->lock);
 	ret = -comm->error;
 	inccl_comm_settle(comm, deadline_after_ms(SETTLE_MS));
+	/* what was not even sent can never end for the others */
+	if (comm->posting)
+		inccl_comm_fail_locked(comm, ECANCELED, comm->group->rank,
+				       "destroyed in the middle of a collective");
 	comm->stop = true;
 	pthread_cond_broadcast(&comm->parked);
 	pthread_mutex_unlock(&comm->lock);
@@ -332,11 +390,12 @@ int inccl_communicator_destroy(struct inccl_communicator *comm)
 	pthread_mutex_lock(&group->lock);
 	wait.value = comm->number;
 	wait.comm = comm->index;
-	if (!group->error &&
-	    !inccl_control_call(
-		    group,
-		    json_pack("{s:s, s:I}", "type", "D", "communicator", (json_int_t)comm->number),
-		    &wait, deadline_after_ms(CONNECT_TIMEOUT_MS), NULL))
+	inccl_control_report(group, comm);
+	/* the answer is waited for, so that it does not meet a closed connection */
+	if (!group->lost && !inccl_control_call(group,
+						json_pack("{s:s, s:I}", "type", "D", "communicator",
+							  (json_int_t)comm->number),
+						&wait, deadline_after_ms(CONNECT_TIMEOUT_MS), NULL))
 		json_decref(wait.answer);
 	unlink_comm(group, comm);
 	pthread_mutex_unlock(&group->lock);
@@ -351,7 +410,10 @@ int inccl_communicator_destroy(struct inccl_communicator *comm)
 void inccl_comm_fail(struct inccl_communicator *comm, int error, int rank, const char *text)
 {
 	pthread_mutex_lock(&comm->lock);
-	inccl_comm_fail_locked(comm, error, rank, text);
+	if (!comm->error) {
+		inccl_comm_fail_locked(comm, error, rank, text);
+		comm->report = false; /* it is from there that this comes */
+	}
 	pthread_mutex_unlock(&comm->lock);
 	inccl_signal_fd(comm->wake_fd);
 }

@@ -97,7 +97,7 @@ int inccl_control_call(struct inccl_group *group, json_t *object, struct control
 		inc_err_set(err, -ret, "controller %s: %s", group->controller, strerror(-ret));
 		goto out;
 	}
-	while (!wait->done && !group->error) {
+	while (!wait->done && (!group->error || (wait->farewell && !group->lost))) {
 		if (inccl_cond_wait_until(&group->changed, &group->lock, deadline_ns) ==
 			    ETIMEDOUT &&
 		    !wait->done) {
@@ -142,12 +142,13 @@ static const char *get_text(const json_t *object, const char *key)
 static void group_fail(struct inccl_group *group, int error, int rank, const char *text)
 {
 	struct inccl_communicator *comm;
+	bool first = !group->error;
 
-	if (group->error)
-		return;
-	group->error = error;
-	group->failed_rank = rank;
-	snprintf(group->error_text, sizeof(group->error_text), "%s", text);
+	if (first) {
+		group->error = error;
+		group->failed_rank = rank;
+		snprintf(group->error_text, sizeof(group->error_text), "%s", text);
+	}
 	for (comm = group->comms; comm; comm = comm->next) {
 		if (group->lost) {
 			pthread_mutex_lock(&comm->lock);
@@ -183,17 +184,35 @@ static void take_failed(struct inccl_group *group, const json_t *object)
 			inccl_comm_fail(comm, error, rank, text);
 }
 
+/* Whether an error that names a comm, a communicator, both or neither is the answer that the
+ * waiter waits for. */
+static bool concerns(const json_t *object, const struct control_wait *wait)
+{
+	long long comm = get_int(object, "comm", -1);
+	long long number = get_int(object, "communicator", -1);
+
+	if (comm >= 0)
+		return wait->comm == comm;
+	if (number >= 0)
+		return wait->key && !strcmp(wait->key, "communicator") && wait->value == number;
+	return true;
+}
+
 static void take_error(struct inccl_group *group, const json_t *object)
 {
 	int error = inccl_errno_from_name(get_text(object, "errno"));
-	long long comm = get_int(object, "comm", -1);
 	const char *text = get_text(object, "message");
 	struct control_wait *wait;
 
 	if (!*text)
 		text = strerror(error);
+	if (group->resuming && get_int(object, "comm", -1) < 0 &&
+	    get_int(object, "communicator", -1) < 0) {
+		inccl_control_not_resumed(group, error, text);
+		return;
+	}
 	for (wait = group->waits; wait; wait = wait->next)
-		if (!wait->done && (comm < 0 || wait->comm == comm))
+		if (!wait->done && concerns(object, wait))
 			break;
 	if (!wait) {
 		inccl_log_line(&group->log, "controller %s: %s", group->controller, text);
@@ -238,6 +257,8 @@ static int take_line(struct inccl_group *group, const char *line, size_t len)
 		take_failed(group, object);
 	else if (!strcmp(type, "error"))
 		take_error(group, object);
+	else if (!strcmp(type, "resumed") && group->resuming)
+		inccl_control_resumed(group);
 	else if (!strcmp(type, "ping"))
 		inccl_control_send(group, json_pack("{s:s}", "type", "pong"));
 	else
@@ -255,6 +276,10 @@ static void lose(struct inccl_group *group, int error, const char *why)
 	snprintf(text, sizeof(text), "controller %s: %s", group->controller, why);
 	pthread_mutex_lock(&group->lock);
 	group->lost = true;
+	group->resuming = false;
+	if (group->fd >= 0)
+		close(group->fd);
+	group->fd = -1;
 	group_fail(group, error, -1, text);
 	pthread_mutex_unlock(&group->lock);
 	inccl_log_deliver(&group->log);
@@ -278,40 +303,119 @@ static int take_lines(struct inccl_group *group, char *buf, size_t *used)
 	return *used < CONTROL_LINE_MAX ? 0 : -EPROTO;
 }
 
-static void *control_thread(void *arg)
+/* Faults of the other end, or of nobody: a rank that finds them does not blame itself. */
+static bool own_fault(int error)
 {
-	struct inccl_group *group = arg;
+	return error != ETIMEDOUT && error != EREMOTEIO && error != EPROTO;
+}
+
+/* key: "comm" or "communicator" */
+static void send_failed(struct inccl_group *group, const char *key, long long value, int error,
+			const char *text)
+{
+	const char *name = strerrorname_np(error) ?: "EIO";
+	json_t *object = json_pack("{s:s, s:I, s:s, s:s}", "type", "failed", key, (json_int_t)value,
+				   "errno", name, "message", text);
+
+	if (!object) /* the text is no UTF-8 */
+		object = json_pack("{s:s, s:I, s:s, s:s}", "type", "failed", key, (json_int_t)value,
+				   "errno", name, "message", strerror(error));
+	if (object && own_fault(error))
+		json_object_set_new(object, "rank", json_integer(group->rank));
+	inccl_control_send(group, object);
+}
+
+void inccl_control_report(struct inccl_group *group, struct inccl_communicator *comm)
+{
+	char text[sizeof(comm->error_text)];
+	int error;
+
+	if (group->lost)
+		return;
+	pthread_mutex_lock(&comm->lock);
+	error = comm->report ? comm->error : 0;
+	comm->report = false;
+	memcpy(text, comm->error_text, sizeof(text));
+	pthread_mutex_unlock(&comm->lock);
+	if (error)
+		send_failed(group, "communicator", comm->number, error, text);
+}
+
+void inccl_control_report_creation(struct inccl_group *group, long long index, long long number,
+				   int error, const char *text)
+{
+	if (group->error)
+		return;
+	if (number < 0) {
+		send_failed(group, "comm", index, error, text);
+		return;
+	}
+	send_failed(group, "communicator", number, error, text);
+	inccl_control_send(
+		group, json_pack("{s:s, s:I}", "type", "D", "communicator", (json_int_t)number));
+}
+
+/* False: the group is to end. */
+static bool report_all(struct inccl_group *group)
+{
+	struct inccl_communicator *comm;
+	bool stopping;
+
+	inccl_drain_fd(group->stop_fd);
+	pthread_mutex_lock(&group->lock);
+	stopping = group->stopping;
+	for (comm = group->comms; comm && !stopping; comm = comm->next)
+		inccl_control_report(group, comm);
+	pthread_mutex_unlock(&group->lock);
+	return !stopping;
+}
+
+/* Serves the connection until it is lost (true: it may come back) or the group is to end. */
+static bool serve(struct inccl_group *group, char *buf)
+{
 	struct pollfd pfd[2] = {
 		{.fd = group->fd, .events = POLLIN},
 		{.fd = group->stop_fd, .events = POLLIN},
 	};
-	char *buf = malloc(CONTROL_LINE_MAX);
 	size_t used = 0;
 	ssize_t n;
 
-	if (!buf) {
-		lose(group, ENOMEM, strerror(ENOMEM));
-		return NULL;
-	}
 	for (;;) {
 		if (poll(pfd, 2, -1) < 0)
 			continue; /* EINTR */
-		if (pfd[1].revents)
-			break;
-		n = recv(group->fd, buf + used, CONTROL_LINE_MAX - used, MSG_DONTWAIT);
+		if (pfd[1].revents && !report_all(group))
+			return false;
+		if (!pfd[0].revents)
+			continue;
+		n = recv(pfd[0].fd, buf + used, CONTROL_LINE_MAX - used, MSG_DONTWAIT);
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			continue;
 		if (n <= 0) {
 			int error = n < 0 ? errno : ECONNRESET;
 
 			lose(group, error, n < 0 ? strerror(error) : "closed the connection");
-			break;
+			return true;
 		}
 		used += n;
 		if (take_lines(group, buf, &used)) {
 			lose(group, EPROTO, "sent something that is not our protocol");
-			break;
+			return false;
 		}
+	}
+}
+
+static void *control_thread(void *arg)
+{
+	struct inccl_group *group = arg;
+	char *buf = malloc(CONTROL_LINE_MAX);
+
+	if (!buf) {
+		lose(group, ENOMEM, strerror(ENOMEM));
+		return NULL;
+	}
+	while (serve(group, buf)) {
+		if (inccl_control_resume(group))
+			break;
 	}
 	free(buf);
 	return NULL;
@@ -321,6 +425,9 @@ int inccl_control_start(struct inccl_group *group)
 {
 	int ret;
 
+	group->peer_len = sizeof(group->peer);
+	if (getpeername(group->fd, (struct sockaddr *)&group->peer, &group->peer_len))
+		return -errno;
 	group->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (group->stop_fd < 0)
 		return -errno;
@@ -332,6 +439,9 @@ int inccl_control_start(struct inccl_group *group)
 void inccl_control_stop(struct inccl_group *group)
 {
 	if (group->has_thread) {
+		pthread_mutex_lock(&group->lock);
+		group->stopping = true;
+		pthread_mutex_unlock(&group->lock);
 		inccl_signal_fd(group->stop_fd);
 		pthread_join(group->thread, NULL);
 		group->has_thread = false;

@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <jansson.h>
 #include "hostlib/src/transport.h"
@@ -49,6 +50,8 @@ struct control_wait {
 	const char *key; /* field that must equal value, NULL: any */
 	long long value;
 	long long comm; /* an error that names this communicator is for us; -1: none */
+	bool farewell;  /* the answer comes though the group has failed, unless the controller is
+			   lost */
 	bool done;
 	int err; /* 0, or -errno with text */
 	char text[512];
@@ -67,14 +70,18 @@ struct inccl_group {
 	long long number;
 	struct inccl_log log;
 
-	int fd;      /* controller; -1 where closed */
-	int stop_fd; /* eventfd: ends the control thread */
+	int fd;                       /* controller; -1 where closed */
+	struct sockaddr_storage peer; /* its address, to find it again */
+	socklen_t peer_len;
+	int stop_fd;   /* eventfd: the control thread is to end, or has something to report */
+	bool stopping; /* to end */
+	bool resuming; /* a controller that has come back has been told what runs */
 	pthread_t thread;
 	bool has_thread;
 	struct control_wait *waits;
 
 	/* A failed group stays failed. lost: only the controller is, running communicators
-	 * go on. */
+	 * go on, and once it is found again it hears of them as before. */
 	int error;
 	bool lost;
 	int failed_rank;
@@ -123,6 +130,8 @@ struct inccl_communicator {
 	uint64_t timeout_ns;
 	char device[64];
 	char peer[80];
+	char node[64]; /* the switch's name, and */
+	uint32_t qpn;  /* the own queue pair, for a controller that has forgotten them */
 
 	struct inccl_request *first, *last; /* uncollected */
 	struct inccl_request *head;         /* the oldest unfinished */
@@ -137,6 +146,8 @@ struct inccl_communicator {
 	int grace_error; /* failed, but a better explanation may come until grace_ns */
 	uint64_t grace_ns;
 	uint64_t orphan_at_ns; /* when the controller was lost; 0: it is there */
+	bool report;           /* failed by itself, which the controller does not know */
+	bool refused;          /* the controller has said why it cannot be created */
 
 	enum inccl_driver driver;
 	unsigned int waiters;
@@ -225,7 +236,22 @@ int inccl_control_send(struct inccl_group *group, json_t *object);
 int inccl_control_call(struct inccl_group *group, json_t *object, struct control_wait *wait,
 		       uint64_t deadline_ns, struct inc_err *err);
 
-/* comm.c; takes the communicator's lock. The first error wins. */
+/* Tells the controller that the communicator has failed, if it has and by itself. Under the
+ * group's lock. */
+void inccl_control_report(struct inccl_group *group, struct inccl_communicator *comm);
+/* The same for the creation of the group's communicator number index, known to the controller as
+ * number, or not yet (-1). */
+void inccl_control_report_creation(struct inccl_group *group, long long index, long long number,
+				   int error, const char *text);
+
+/* resume.c; on the control thread. The controller is lost: tries until it is back (0) or the group
+ * is to end (-ECANCELED). */
+int inccl_control_resume(struct inccl_group *group);
+/* Its answer; under the group's lock. */
+void inccl_control_resumed(struct inccl_group *group);
+void inccl_control_not_resumed(struct inccl_group *group, int error, const char *why);
+
+/* comm.c; takes the communicator's lock: what the controller says. The first error wins. */
 void inccl_comm_fail(struct inccl_communicator *comm, int error, int rank, const char *text);
 
 /* progress.c; all under the communicator's lock */

@@ -31,6 +31,9 @@ void inccl_comm_fail_locked(struct inccl_communicator *comm, int error, int rank
 	comm->error = error ?: EIO;
 	comm->failed_rank = rank;
 	snprintf(comm->error_text, sizeof(comm->error_text), "%s", text);
+	/* of a mismatch the switch has told every rank */
+	comm->report = !comm->ep->mismatch;
+	inccl_signal_fd(comm->group->stop_fd);
 	while (comm->head)
 		finish(comm, comm->head, -comm->error);
 	inccl_log_line(&comm->group->log, "communicator %lld has failed: %s", comm->number, text);

@@ -101,33 +101,15 @@ int inccl_opts_copy(void *known, size_t known_size, const void *given)
 	return 0;
 }
 
-static const struct {
-	const char *name;
-	int code;
-} errno_names[] = {
-#define E(x)          \
-	{             \
-#x, x \
-	}
-	E(EPERM),           E(ENOENT),      E(EINTR),         E(EIO),          E(ENXIO),
-	E(E2BIG),           E(EAGAIN),      E(ENOMEM),        E(EACCES),       E(EBUSY),
-	E(EEXIST),          E(ENODEV),      E(EINVAL),        E(EMFILE),       E(ENOSPC),
-	E(EPIPE),           E(ERANGE),      E(EDEADLK),       E(ENAMETOOLONG), E(ENOSYS),
-	E(ENODATA),         E(ETIME),       E(EPROTO),        E(EBADMSG),      E(EOVERFLOW),
-	E(EOPNOTSUPP),      E(EADDRINUSE),  E(EADDRNOTAVAIL), E(ENETDOWN),     E(ENETUNREACH),
-	E(ECONNABORTED),    E(ECONNRESET),  E(ENOBUFS),       E(EISCONN),      E(ENOTCONN),
-	E(ESHUTDOWN),       E(ETIMEDOUT),   E(ECONNREFUSED),  E(EHOSTDOWN),    E(EHOSTUNREACH),
-	E(EALREADY),        E(EINPROGRESS), E(ESTALE),        E(EREMOTEIO),    E(ECANCELED),
-	E(EPROTONOSUPPORT), E(EMSGSIZE),    E(EUSERS),        E(ENOTSUP),
-#undef E
-};
-
 int inccl_errno_from_name(const char *name)
 {
-	size_t i;
+	const char *known;
+	int code;
 
-	for (i = 0; name && i < sizeof(errno_names) / sizeof(errno_names[0]); i++)
-		if (!strcmp(errno_names[i].name, name))
-			return errno_names[i].code;
+	for (code = 1; name && code <= EHWPOISON; code++) { /* the last one Linux has */
+		known = strerrorname_np(code);
+		if (known && !strcmp(known, name))
+			return code;
+	}
 	return EREMOTEIO;
 }

@@ -9,6 +9,7 @@ import select
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -83,6 +84,17 @@ class Member(Line):
                   addrs=[addr or f"10.77.{rank}.1"], host=f"node{rank}", **more)
         return self
 
+    def resume(self, job, group, rank, world_size, numbers, addr=None, /, **more):
+        """After a controller's restart: what this member has. numbers: by comm."""
+        self.rank = rank
+        self.send(**dict(dict(
+            type="resume", version=1, job=job, group=group, rank=rank, world_size=world_size,
+            addrs=[addr or f"10.77.{rank}.1"], host=f"node{rank}",
+            communicators=[dict(communicator=number, comm=comm, switch="s0", transport="soft",
+                                qpn=100 + rank, payload=1024, slots=512)
+                           for comm, number in enumerate(numbers)]), **more))
+        return self
+
     def ask(self, comm=0, **changes):
         fields = dict(type="C", comm=comm, transport="soft", qpn=100 + self.rank,
                       psn=(8388600 + self.rank) & 0xffffff, udp_port=40000 + self.rank,
@@ -132,17 +144,20 @@ class Controller:
     """with Controller() as c: c.member(), c.switch(); ends with a check that it still lives
     and leaves cleanly."""
 
-    def __init__(self, *args, topology="star4.yaml", program=None, ports=(0, 0)):
+    def __init__(self, *args, topology="star4.yaml", program=None, ports=(0, 0), through=()):
+        """through: a command that runs it."""
         if "/" not in topology:
             topology = os.path.join(TOP, "topo", topology)
-        self.args = [program or os.path.join(BUILD, "inc-controller"), "--topology", topology,
+        self.args = [*through, program or os.path.join(BUILD, "inc-controller"),
+                     "--topology", topology,
                      "--listen", "127.0.0.1", "--member-port", str(ports[0]),
                      "--switch-port", str(ports[1]), *map(str, args)]
 
     def __enter__(self):
         self.lines = []
+        self.log = tempfile.TemporaryFile("w+", errors="replace")
         self.process = subprocess.Popen(self.args, stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.PIPE, text=True,
+                                        stdout=subprocess.PIPE, stderr=self.log, text=True,
                                         # a sanitizer keeps freed memory: little of it, for
                                         # the tests that measure memory
                                         env=dict(os.environ, ASAN_OPTIONS=":".join((
@@ -174,7 +189,12 @@ class Controller:
                 self.process.kill()
                 self.process.wait()
         self.process.stdout.close()
+        sys.stderr.write(self.logged())
         return self.process.returncode
+
+    def logged(self):
+        self.log.seek(0)
+        return self.log.read()
 
     def _add(self, line):
         self.lines.append(line)

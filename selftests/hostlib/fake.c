@@ -13,6 +13,8 @@
 #include <unistd.h>
 #include "selftests/hostlib/fake.h"
 
+const char HANG_UP[] = "";
+
 double now_s(void)
 {
 	struct timespec ts;
@@ -28,6 +30,7 @@ static void *fake_thread(void *arg)
 	size_t used = 0;
 	char c;
 
+again:
 	f->fd = accept(f->listener, NULL, NULL);
 	if (f->fd < 0)
 		return NULL;
@@ -40,6 +43,11 @@ static void *fake_thread(void *arg)
 			break;
 		if (*answer)
 			answer++;
+		if (*answer == HANG_UP) {
+			answer++;
+			close(f->fd);
+			goto again;
+		}
 		if (!*answer && f->hang_up)
 			break;
 	}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A controller in the hands of a test: it answers each line it gets with the next of its
- * texts, and after the last one keeps silent (or hangs up) until the member leaves.
+ * texts, and after the last one keeps silent (or hangs up) until the member leaves. It hangs up
+ * before HANG_UP, too, and goes on with the next connection.
  */
 #ifndef SELFTESTS_FAKE_H
 #define SELFTESTS_FAKE_H
@@ -27,6 +28,8 @@ struct fake {
 	",\"peer_qp\":" qp ",\"peer_psn\":77,\"my_ip\":\"127.0.0.1\"}}\n"
 #define CONN(qp, payload, slots) CONN_TO("4791", qp, payload, slots)
 #define STARTED                  "{\"type\":\"start\",\"communicator\":12}\n"
+
+extern const char HANG_UP[];
 
 double now_s(void);
 void fake_start(struct fake *f, const char *const *answers, bool hang_up);

@@ -141,18 +141,25 @@ static void bad_connections(void **state)
 	static const struct {
 		const char *answer;
 		int want;
+		const char *part;
 	} cases[] = {
-		{CONN("-1", "1024", "8"), -EPROTO},
-		{CONN("16777216", "1024", "8"), -EPROTO},
-		{CONN("5", "1000", "8"), -EPROTO},
-		{CONN("5", "2048", "8"), -EPROTO},
-		{CONN("5", "1024", "4"), -EPROTO},
-		{CONN("5", "1024", "12"), -EPROTO},
-		{CONN("5", "1024", "8192"), -EPROTO},
-		{"{\"type\":\"C\",\"comm\":0,\"communicator\":12}\n", -EPROTO},
-		{"{\"type\":\"C\",\"comm\":1,\"communicator\":12}\n", -ETIMEDOUT},
+		{CONN("-1", "1024", "8"), -EPROTO, "peer_qp"},
+		{CONN("1", "1024", "8"), -EPROTO, "peer_qp"},
+		{CONN("16777215", "1024", "8"), -EPROTO, "peer_qp"},
+		{CONN("16777216", "1024", "8"), -EPROTO, "peer_qp"},
+		{CONN("5", "1000", "8"), -EPROTO, "payload"},
+		{CONN("5", "2048", "8"), -EPROTO, "payload"},
+		{CONN("5", "1024", "4"), -EPROTO, "slots"},
+		{CONN("5", "1024", "12"), -EPROTO, "slots"},
+		{CONN("5", "1024", "8192"), -EPROTO, "slots"},
+		{"{\"type\":\"C\",\"comm\":0,\"communicator\":12}\n", -EPROTO, "payload"},
+		{"{\"type\":\"C\",\"comm\":1,\"communicator\":12}\n", -ETIMEDOUT, "'C'"},
 		{"{\"type\":\"error\",\"comm\":0,\"errno\":\"ENOSPC\",\"message\":\"full\"}\n",
-		 -ENOSPC},
+		 -ENOSPC, "full"},
+		/* an answer to another question is none to this one */
+		{"{\"type\":\"error\",\"communicator\":9,\"errno\":\"ENOSPC\","
+		 "\"message\":\"full\"}\n",
+		 -ETIMEDOUT, "'C'"},
 	};
 	struct inccl_communicator *comm;
 	struct inccl_group *group;
@@ -170,6 +177,12 @@ static void bad_connections(void **state)
 		fake_stop(&f);
 		assert_non_null(strstr(f.heard, "\"world_size\":1"));
 		assert_non_null(strstr(f.heard, "\"payload\":1024"));
+		if (!strstr(error, cases[i].part))
+			fail_msg("case %zu: no '%s' in %s", i, cases[i].part, error);
+		/* what the controller does not know itself it is told, for the other ranks */
+		if (!strstr(f.heard, "\"type\":\"failed\",\"comm\":0") !=
+		    (cases[i].want == -ENOSPC))
+			fail_msg("case %zu: heard %s", i, f.heard);
 	}
 }
 
@@ -183,6 +196,7 @@ static void dead_switch(void **state)
 	struct inccl_request *a, *b;
 	int32_t data[4] = {1, 2, 3, 4};
 	double begin = now_s();
+	const char *told;
 	char error[256];
 	struct fake f;
 
@@ -221,6 +235,11 @@ static void dead_switch(void **state)
 	assert_true(now_s() - begin < 15);
 	assert_int_equal(inccl_group_destroy(group), 0);
 	fake_stop(&f);
+	/* the controller was told before, and not that this rank is to blame */
+	told = strstr(f.heard, "\"type\":\"failed\",\"communicator\":12,\"errno\":\"ETIMEDOUT\"");
+	assert_non_null(told);
+	assert_null(strstr(told, "\"rank\""));
+	assert_true(told < strstr(f.heard, "\"type\":\"D\""));
 }
 
 /* The notice comes right behind start: whoever waits gets its error and its rank. */
@@ -252,6 +271,86 @@ static void rank_lost(void **state)
 	}
 	assert_int_equal(inccl_group_destroy(group), 0);
 	fake_stop(&f);
+}
+
+/* Options that no rank could use are news for the others as well; and the next communicator has
+ * the next number. */
+static void cannot_begin(void **state)
+{
+	const char *const answers[] = {JOINED, NULL};
+	INCCL_OPTS(inccl_communicator_opts, opts, .payload = 1000);
+	struct inccl_communicator *comm;
+	struct inccl_group *group;
+	char error[256];
+	struct fake f;
+
+	assert_int_equal(create(&f, answers, false, &group, error), 0);
+	assert_int_equal(inccl_communicator_create(group, &opts, &comm), -EINVAL);
+	opts.payload = 256;
+	opts.transport = 99;
+	assert_int_equal(inccl_communicator_create(group, &opts, &comm), -EINVAL);
+	assert_int_equal(inccl_group_destroy(group), 0);
+	fake_stop(&f);
+	assert_non_null(strstr(f.heard, "\"type\":\"failed\",\"comm\":0,\"errno\":\"EINVAL\","
+					"\"message\":\"payload 1000"));
+	assert_non_null(strstr(f.heard, "\"type\":\"failed\",\"comm\":1,\"errno\":\"EINVAL\","
+					"\"message\":\"transport 99"));
+	assert_non_null(strstr(f.heard, "\"rank\":0}"));
+}
+
+static void wait_for_error(struct inccl_communicator *comm)
+{
+	double begin = now_s();
+
+	while (!inccl_communicator_error(comm)) {
+		struct timespec pause = {.tv_nsec = 5000000};
+
+		assert_true(now_s() - begin < 10);
+		nanosleep(&pause, NULL);
+	}
+}
+
+/* A controller that is lost is looked for and told what runs: then it is heard as before. */
+static void controller_back(void **state)
+{
+	const char *const answers[] = {JOINED,
+				       CONN("5", "1024", "8"),
+				       STARTED,
+				       HANG_UP,
+				       "{\"type\":\"resumed\",\"group\":7}\n"
+				       "{\"type\":\"failed\",\"group\":7,\"communicator\":12,"
+				       "\"rank\":2,\"errno\":\"EREMOTEIO\",\"message\":\"no\"}\n",
+				       NULL};
+	const char *const unknown[] = {JOINED,
+				       CONN("5", "1024", "8"),
+				       STARTED,
+				       HANG_UP,
+				       "{\"type\":\"error\",\"errno\":\"ENETRESET\",\"message\":"
+				       "\"switch s0 has none\"}\n",
+				       NULL};
+	const char *const *const both[] = {answers, unknown};
+	const int want[] = {EREMOTEIO, ENETRESET};
+	struct inccl_communicator *comm;
+	struct inccl_group *group;
+	char error[256];
+	struct fake f;
+
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(create_comm(both[i], &f, &group, &comm, error), 0);
+		wait_for_error(comm);
+		assert_int_equal(inccl_communicator_failed_rank(comm), i ? -1 : 2);
+		assert_non_null(strstr(inccl_communicator_error(comm), i ? "s0 has none" : "no"));
+		assert_non_null(inccl_group_error(group));
+		assert_int_equal(inccl_communicator_destroy(comm), -want[i]);
+		assert_int_equal(inccl_group_destroy(group), 0);
+		fake_stop(&f);
+		assert_non_null(strstr(f.heard, "\"type\":\"resume\",\"version\":1,\"group\":7,"
+						"\"job\":\"t\",\"rank\":0,\"world_size\":1"));
+		assert_non_null(strstr(f.heard, "{\"communicator\":12,\"comm\":0,\"switch\":\"s0\","
+						"\"transport\":\"soft\","));
+		/* what it was told by the controller it does not tell the controller */
+		assert_null(strstr(f.heard, "\"type\":\"failed\""));
+	}
 }
 
 static void words(void **state)
@@ -292,6 +391,8 @@ int main(void)
 		cmocka_unit_test(bad_connections),
 		cmocka_unit_test(dead_switch),
 		cmocka_unit_test(rank_lost),
+		cmocka_unit_test(cannot_begin),
+		cmocka_unit_test(controller_back),
 		cmocka_unit_test(words),
 	};
 	size_t i;

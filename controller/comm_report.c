@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Failures that are found elsewhere: by a member, or by a switch that waits for one. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include "controller/ctl.h"
+#include "controller/field.h"
+#include "lib/inc_log.h"
+
+struct report {
+	bool has_number;
+	uint32_t number; /* of the communicator, or */
+	uint32_t index;  /* the group's count of it, before it has a number */
+	bool has_rank;
+	uint32_t rank; /* who is to blame */
+	int code;
+	char message[300];
+};
+
+static int parse_report(const struct inc_member *member, const json_t *object, struct report *r,
+			struct inc_err *err)
+{
+	int ret;
+
+	r->has_number = json_object_get(object, "communicator");
+	r->has_rank = json_object_get(object, "rank");
+	if (r->has_number)
+		ret = inc_field_u32(object, "communicator", true, 1, UINT32_MAX, &r->number, err);
+	else
+		ret = inc_field_u32(object, "comm", true, 0, INT32_MAX, &r->index, err);
+	if (!ret)
+		ret = inc_field_u32(object, "rank", false, 0, member->group->world_size - 1,
+				    &r->rank, err);
+	if (!ret)
+		ret = inc_field_errno(object, "errno", &r->code, err);
+	if (!ret)
+		ret = inc_field_line(object, "message", r->message, sizeof(r->message), err);
+	return ret;
+}
+
+/* Who is blamed where the member blames nobody: a rank that has destroyed it may be missed. */
+static int who_destroyed(const struct inc_comm *comm)
+{
+	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
+		if (comm->members[rank].destroyed)
+			return rank;
+	}
+	return -1;
+}
+
+static void report_failed(struct inc_comm *comm, const struct inc_member *member,
+			  const struct report *r)
+{
+	int blame = r->has_rank ? (int)r->rank : who_destroyed(comm);
+	char name[96], more[160] = "";
+
+	snprintf(name, sizeof(name), "%s", inc_member_name(member));
+	if (!r->has_rank && blame >= 0)
+		snprintf(more, sizeof(more), "; %s had destroyed it",
+			 inc_member_name(&comm->group->members[blame]));
+	inc_comm_fail(comm, blame, r->code, "%s: %s (%s)%s", name, r->message,
+		      strerrorname_np(r->code), more);
+}
+
+void inc_comm_report(struct inc_member *member, json_t *object)
+{
+	struct inc_ndjson *conn = member->client->conn;
+	struct report r = {0};
+	struct inc_comm *comm;
+	struct inc_err err;
+	int ret;
+
+	ret = parse_report(member, object, &r, &err);
+	if (ret)
+		goto refuse;
+	comm = r.has_number ? inc_comm_find(member->group->ctl, r.number)
+			    : inc_comm_get_index(member->group, r.index);
+	if (!comm || comm->group != member->group || comm->members[member->rank].destroyed) {
+		ret = inc_err_set(&err, ENOENT, "communicator %u is none of this member's",
+				  r.has_number ? r.number : r.index);
+		goto refuse;
+	}
+	/* it is not told what it says itself */
+	comm->members[member->rank].asked = true;
+	comm->members[member->rank].knows = true;
+	if (comm->state == COMM_REFUSED)
+		inc_comm_forget_refused(member->group);
+	else if (comm->state != COMM_FAILED)
+		report_failed(comm, member, &r);
+	return;
+
+refuse:
+	inc_info("%s: failed ignored: %s", inc_ndjson_peer(conn), err.msg);
+	inc_ndjson_send_error(conn, -ret,
+			      json_pack("{s:I}", r.has_number ? "communicator" : "comm",
+					(json_int_t)(r.has_number ? r.number : r.index)),
+			      "failed: %s", err.msg);
+}
+
+/* The rank that has destroyed the communicator and that the switch waits for all the same. */
+static int missing_rank(const struct inc_comm *comm, const json_t *entry)
+{
+	const json_t *missing;
+	size_t i;
+
+	json_array_foreach (json_object_get(entry, "missing"), i, missing) {
+		uint32_t rank = 0;
+
+		if (!inc_field_u32(missing, "rank", true, 0, comm->group->world_size - 1, &rank,
+				   NULL) &&
+		    comm->members[rank].destroyed)
+			return rank;
+	}
+	return -1;
+}
+
+static void on_waiting(struct inc_switch *sw, int code, const char *text, json_t *answer,
+		       uint64_t arg)
+{
+	const uint32_t number = arg, next = inc_page_next(answer, arg);
+	struct inc_comm *comm = inc_comm_find(sw->ctl, number);
+	const json_t *entry;
+	size_t i;
+
+	if (code)
+		inc_warn("switch %s does not say what communicator %u waits for: %s",
+			 inc_switch_name(sw), number, text);
+	if (!comm || comm->state != COMM_STARTED)
+		return;
+	json_array_foreach (json_object_get(answer, "data"), i, entry) {
+		uint64_t named = 0, chunk = 0;
+		int rank;
+
+		if (inc_field_u64(entry, "communicator", true, 1, UINT32_MAX, &named, NULL) ||
+		    inc_field_u64(entry, "chunk", true, 0, INT64_MAX, &chunk, NULL) ||
+		    named != number)
+			continue;
+		rank = missing_rank(comm, entry);
+		if (rank < 0)
+			continue;
+		inc_comm_fail(comm, rank, ETIMEDOUT,
+			      "switch %s: chunk %llu waits for %s, which has destroyed the "
+			      "communicator",
+			      inc_switch_name(sw), (unsigned long long)chunk,
+			      inc_member_name(&comm->group->members[rank]));
+		return;
+	}
+	if (next)
+		inc_switch_query(sw, "waiting", number, next, on_waiting);
+}
+
+void inc_comm_check_waiting(struct inc_switch *sw, const struct inc_comm *comm)
+{
+	int ret = inc_switch_query(sw, "waiting", comm->number, 0, on_waiting);
+
+	if (ret)
+		inc_warn("switch %s cannot be asked what communicator %u waits for: %s",
+			 inc_switch_name(sw), comm->number, strerror(-ret));
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A controller that is lost and comes back: what runs goes on meanwhile, and this tells the new
+ * one what that is (docs/control.md, resume). On the group's control thread.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <arpa/inet.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "hostlib/src/internal.h"
+
+#define RETRY_MIN_MS 200
+#define RETRY_MAX_MS 5000
+
+/* Sleeps until ms have passed or fd has what events say. False: the group is to end. */
+static bool pause_for(struct inccl_group *group, int fd, short events, unsigned int ms)
+{
+	struct pollfd pfd[2] = {{.fd = group->stop_fd, .events = POLLIN},
+				{.fd = fd, .events = events}};
+	uint64_t deadline_ns = deadline_after_ms(ms), now;
+	bool stopping;
+
+	for (;;) {
+		now = now_ns();
+		if (now >= deadline_ns)
+			return true;
+		if (poll(pfd, 2, (deadline_ns - now) / NSEC_PER_MSEC + 1) <= 0)
+			continue;
+		if (pfd[0].revents) {
+			inccl_drain_fd(group->stop_fd);
+			pthread_mutex_lock(&group->lock);
+			stopping = group->stopping;
+			pthread_mutex_unlock(&group->lock);
+			if (stopping)
+				return false;
+		}
+		if (pfd[1].revents)
+			return true;
+	}
+}
+
+/* A socket or -1; *stopped where the group is to end. */
+static int try_connect(struct inccl_group *group, bool *stopped)
+{
+	struct sockaddr_storage there;
+	socklen_t len = sizeof(there);
+	int fd = socket(group->peer.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -1;
+	if (connect(fd, (struct sockaddr *)&group->peer, group->peer_len) && errno == EINPROGRESS)
+		*stopped = !pause_for(group, fd, POLLOUT, CONNECT_TIMEOUT_MS);
+	if (!*stopped && !getpeername(fd, (struct sockaddr *)&there, &len))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* Runs, or has failed and not been told. Under the group's lock. */
+static bool worth_it(const struct inccl_group *group)
+{
+	struct inccl_communicator *comm;
+	bool worth = false;
+
+	for (comm = group->comms; comm && !worth; comm = comm->next) {
+		pthread_mutex_lock(&comm->lock);
+		worth = comm->has_thread && (!comm->error || comm->report);
+		pthread_mutex_unlock(&comm->lock);
+	}
+	return worth;
+}
+
+static json_t *what_runs(const struct inccl_group *group)
+{
+	const struct inccl_communicator *comm;
+	json_t *list = json_array();
+
+	for (comm = group->comms; comm; comm = comm->next) {
+		if (!comm->has_thread)
+			continue;
+		json_array_append_new(
+			list, json_pack("{s:I, s:I, s:s, s:s, s:I, s:i, s:i}", "communicator",
+					(json_int_t)comm->number, "comm", (json_int_t)comm->index,
+					"switch", comm->node, "transport", comm->ep->ops->name,
+					"qpn", (json_int_t)comm->qpn, "payload", (int)comm->payload,
+					"slots", (int)comm->slots));
+	}
+	return list;
+}
+
+/* From here on the connection carries messages again; the answer comes as any other. */
+static int say_resume(struct inccl_group *group, int fd)
+{
+	char host[HOST_NAME_MAX + 1] = "", addr[INET_ADDRSTRLEN];
+	int ret;
+
+	gethostname(host, sizeof(host) - 1);
+	inet_ntop(AF_INET, &group->addr, addr, sizeof(addr));
+	group->fd = fd;
+	ret = inccl_control_send(
+		group, json_pack("{s:s, s:i, s:I, s:s, s:i, s:i, s:[s], s:s, s:o}", "type",
+				 "resume", "version", 1, "group", (json_int_t)group->number, "job",
+				 group->job, "rank", group->rank, "world_size", group->world_size,
+				 "addrs", addr, "host", host, "communicators", what_runs(group)));
+	if (ret) {
+		group->fd = -1;
+		return ret;
+	}
+	group->lost = false;
+	group->resuming = true;
+	return 0;
+}
+
+int inccl_control_resume(struct inccl_group *group)
+{
+	unsigned int wait_ms = RETRY_MIN_MS;
+	bool stopped = false;
+	int fd, ret;
+
+	for (;;) {
+		if (!pause_for(group, -1, 0, wait_ms))
+			return -ECANCELED;
+		wait_ms = wait_ms * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : wait_ms * 2;
+		pthread_mutex_lock(&group->lock);
+		ret = worth_it(group);
+		pthread_mutex_unlock(&group->lock);
+		if (!ret)
+			continue;
+		fd = try_connect(group, &stopped);
+		if (stopped)
+			return -ECANCELED;
+		if (fd < 0)
+			continue;
+		pthread_mutex_lock(&group->lock);
+		ret = say_resume(group, fd);
+		pthread_mutex_unlock(&group->lock);
+		if (!ret)
+			return 0;
+		close(fd);
+	}
+}
+
+void inccl_control_resumed(struct inccl_group *group)
+{
+	struct inccl_communicator *comm;
+
+	group->resuming = false;
+	for (comm = group->comms; comm; comm = comm->next) {
+		pthread_mutex_lock(&comm->lock);
+		comm->orphan_at_ns = 0;
+		pthread_mutex_unlock(&comm->lock);
+		inccl_control_report(group, comm);
+	}
+	inccl_log_line(&group->log, "controller %s: back, and knows what runs", group->controller);
+}
+
+void inccl_control_not_resumed(struct inccl_group *group, int error, const char *why)
+{
+	struct inccl_communicator *comm;
+	char text[600];
+
+	group->resuming = false;
+	snprintf(text, sizeof(text), "controller %s has come back without this group: %s",
+		 group->controller, why);
+	for (comm = group->comms; comm; comm = comm->next)
+		inccl_comm_fail(comm, error, -1, text);
+}
