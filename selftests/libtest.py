@@ -266,9 +266,7 @@ class Lab:
         result = self.run("inccl-perf", collective, *args, "--check", "--json",
                           options=("--no-prefix", "--only", "0", *options), env=env,
                           timeout=timeout)
-        rows = perf_rows(result)
-        expect(rows, "no rows from " + result.story())
-        return rows
+        return perf_rows(result, args)
 
     def members(self, job=None):
         """{rank: pid} of the running processes of a job (None: of any), by their environment."""
@@ -320,8 +318,28 @@ class Lab:
         return json.loads(self.wire(wire, "stats").out)
 
 
-def perf_rows(result):
-    """The rows of an inccl-perf --json, checked."""
+def perf_sizes(args):
+    """The sizes in bytes that arguments of inccl-perf ask for, one row each; None: its own."""
+    given = {args[i]: args[i + 1] for i in range(len(args) - 1) if str(args[i]).startswith("-")}
+
+    def number(text):
+        text = str(text)
+        return int(text[:-1]) << {"K": 10, "M": 20, "G": 30}[text[-1]] \
+            if text[-1] in "KMG" else int(text)
+
+    if "--sizes" in given:
+        return [number(x) for x in str(given["--sizes"]).split(",")]
+    if not {"-b", "-e", "-f"} <= set(given):
+        return None
+    out = [number(given["-b"])]
+    while out[-1] * int(given["-f"]) <= number(given["-e"]):
+        out.append(out[-1] * int(given["-f"]))
+    return out
+
+
+def perf_rows(result, args=()):
+    """The rows of an inccl-perf --json, checked; with its arguments, those asked for and no
+    others. It counts wrong elements itself: selftests/hostlib makes sure that it can count."""
     rows = []
     for line in result.out.splitlines():
         line = re.sub(r"^\[\d+\] ", "", line)
@@ -330,6 +348,11 @@ def perf_rows(result):
                 rows.append(json.loads(line))
             except ValueError:
                 raise Failure(f"not JSON: '{line}' from {result.story()}") from None
+    expect(rows, "no rows from " + result.story())
+    sizes = perf_sizes(args)
+    expect(sizes is None or [row["bytes"] for row in rows] == sizes,
+           f"rows of {[row['bytes'] for row in rows]} bytes where {sizes} were asked for: "
+           + result.story())
     for row in rows:
         expect(row["wrong"] == 0, f"{row['wrong']} wrong elements at {row['bytes']} bytes: "
                + result.story())

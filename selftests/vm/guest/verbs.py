@@ -6,7 +6,7 @@ import os
 import re
 
 from vmlab import BUILD, Background, Capture, case, command, expect, guest_lab, lab, libtest, \
-    netem, perf, run
+    netem, perf, qdisc_stats, run
 
 SIZES = "4,12,1024,1028,16K,65540,1M,4M"
 
@@ -108,6 +108,8 @@ def lossy():
         with case(f"loss_{direction}"), netem(0, direction, "loss", "1%"):
             perf("--sizes", "4,4100,262144", "-n", "3", "-w", "0", "--message-packets", "4",
                  "--mode", "write" if direction == "in" else "sendrecv", ranks=3)
+            lost = qdisc_stats("h0" if direction == "out" else "ifb0")["dropped"]
+            expect(lost > 0, "nothing was lost")
 
 
 def endless(ranks):

@@ -65,9 +65,7 @@ class Background:
 
 def perf(*args, **more):
     result = run(os.path.join(BUILD, "inccl-perf"), "allreduce", *args, "--check", "--json", **more)
-    rows = perf_rows(result)
-    expect(rows, "no rows from " + result.story())
-    return rows
+    return perf_rows(result, args)
 
 
 def rxe_counters(host):

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the soft endpoint asks of its peer and tells it: where it wants ACKs, which messages it
+ * counts, and what it concludes from acknowledgements that come late, or after a resend.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include "hostlib/src/soft.h"
+#include "selftests/hostlib/peer.h"
+
+#define PAYLOAD 256
+#define SLOTS   128
+#define HEAR_MS 10000 /* only a failing test waits so long */
+
+struct world {
+	struct peer peer;
+	struct inccl_endpoint *ep;
+	uint8_t send[SLOTS * PAYLOAD], recv[SLOTS * PAYLOAD];
+	struct inccl_region region;
+	struct inccl_packet heard[SLOTS]; /* payload pointers are not kept */
+};
+
+static int setup(void **state)
+{
+	struct world *w = calloc(1, sizeof(*w));
+
+	*state = w;
+	if (!w)
+		return -1;
+	w->ep = peer_pair(&w->peer, PAYLOAD, SLOTS, 0xfffff0, 0xfffffe);
+	SOFT_EP(w->ep)->rto_ns = SOFT_RTO_MAX_NS;
+	return w->ep->ops->map(w->ep, w->recv, sizeof(w->recv), true, &w->region);
+}
+
+static int teardown(void **state)
+{
+	struct world *w = *state;
+
+	peer_close(&w->peer, w->ep);
+	free(w);
+	return 0;
+}
+
+/* Messages [first, end) of one packet each; the last one ends a collective where told so. */
+static void post(struct world *w, unsigned int first, unsigned int end, bool last)
+{
+	unsigned int i;
+
+	for (i = first; i < end; i++) {
+		struct inccl_message msg = {
+			.send = w->send + i * PAYLOAD,
+			.recv = w->recv + i * PAYLOAD,
+			.send_len = PAYLOAD,
+			.recv_len = PAYLOAD,
+			.send_region = &w->region,
+			.recv_region = &w->region,
+			.mode = INCCL_MODE_SENDRECV,
+			.has_imm = i == first,
+			.last = last && i + 1 == end,
+		};
+
+		assert_int_equal(w->ep->ops->post(w->ep, &msg), 0);
+	}
+}
+
+static void hear(struct world *w, unsigned int first, unsigned int end)
+{
+	struct inccl_packet pkt;
+	unsigned int i;
+
+	for (i = first; i < end; i++) {
+		assert_true(peer_hear(&w->peer, &pkt, HEAR_MS));
+		assert_int_equal(pkt.psn, (w->peer.host_psn + i) & INC_PSN_MASK);
+		w->heard[i] = pkt;
+	}
+}
+
+static void serve(struct world *w)
+{
+	assert_true(w->ep->ops->progress(w->ep) >= 0);
+	assert_int_equal(w->ep->ops->flush(w->ep), 0);
+}
+
+static void serve_until_resent(struct world *w, uint64_t packets)
+{
+	uint64_t end = deadline_after_ms(HEAR_MS);
+
+	while (w->ep->stats.packets_resent < packets) {
+		serve(w);
+		assert_true(now_ns() < end);
+		poll(NULL, 0, 1);
+	}
+}
+
+static void ack(struct world *w, uint8_t syndrome, unsigned int r)
+{
+	uint64_t before = w->ep->stats.acks_received + w->ep->stats.naks_received;
+	uint64_t end = deadline_after_ms(HEAR_MS);
+
+	peer_ack(&w->peer, syndrome, w->peer.host_psn + r);
+	while (w->ep->stats.acks_received + w->ep->stats.naks_received == before) {
+		serve(w);
+		assert_true(now_ns() < end);
+	}
+}
+
+/* ACKs are asked for with every 32nd packet, with the last of a collective, and with the last
+ * that may be sent: the window is never full of packets that nobody will acknowledge. */
+static void where_acks_are_asked(void **state)
+{
+	struct world *w = *state;
+	unsigned int i;
+
+	post(w, 0, 40, true);
+	post(w, 40, 100, false);
+	assert_int_equal(w->ep->ops->flush(w->ep), 0);
+	hear(w, 0, 100);
+	for (i = 0; i < 100; i++)
+		assert_int_equal(w->heard[i].ackreq,
+				 i % SOFT_ACK_EVERY == SOFT_ACK_EVERY - 1 || i == 39 || i == 99);
+}
+
+/* The ACK of results says how many messages are complete. */
+static void messages_are_counted(void **state)
+{
+	struct world *w = *state;
+	struct inccl_packet pkt;
+	uint64_t end = deadline_after_ms(HEAR_MS);
+	unsigned int r;
+
+	post(w, 0, 7, true);
+	assert_int_equal(w->ep->ops->flush(w->ep), 0);
+	hear(w, 0, 7);
+	for (r = 0; r < 7; r++)
+		peer_mirror(&w->peer, &w->heard[r], r, w->send);
+	while (w->ep->completed < 7) {
+		serve(w);
+		assert_true(now_ns() < end);
+	}
+	serve(w);
+	do
+		assert_true(peer_hear(&w->peer, &pkt, HEAR_MS));
+	while (pkt.psn != ((w->peer.own_psn + 6) & INC_PSN_MASK));
+	assert_int_equal(pkt.opcode, INC_OP_ACK);
+	/* the AETH behind the BTH: syndrome, 24 bits of MSN */
+	assert_int_equal(w->peer.buf[INC_BTH_LEN], INC_AETH_ACK);
+	assert_int_equal(w->peer.buf[INC_BTH_LEN + 1] << 16 | w->peer.buf[INC_BTH_LEN + 2] << 8 |
+				 w->peer.buf[INC_BTH_LEN + 3],
+			 7);
+}
+
+/* A NAK acknowledges what is before the packet that it names: the timer's probe is that one. */
+static void nak_acknowledges(void **state)
+{
+	struct world *w = *state;
+
+	post(w, 0, 8, true);
+	assert_int_equal(w->ep->ops->flush(w->ep), 0);
+	hear(w, 0, 8);
+	SOFT_EP(w->ep)->rto_ns = SOFT_RTO_FIRST_NS;
+	ack(w, INC_AETH_NAK_SEQ, 3);
+	serve_until_resent(w, 5);
+	hear(w, 3, 8);
+	serve_until_resent(w, 6);
+	hear(w, 3, 4);
+	assert_true(w->heard[3].ackreq);
+}
+
+/* What was sent again tells nothing about the time of a round trip; what was not does. */
+static void samples(void **state)
+{
+	struct world *w = *state;
+	struct soft_endpoint *s = SOFT_EP(w->ep);
+	uint64_t first, sent_ns;
+
+	post(w, 0, 4, true);
+	assert_int_equal(w->ep->ops->flush(w->ep), 0);
+	hear(w, 0, 4);
+	ack(w, INC_AETH_NAK_SEQ, 0);
+	serve_until_resent(w, 4);
+	hear(w, 0, 4);
+	ack(w, INC_AETH_ACK, 3);
+	assert_int_equal(s->srtt_ns, 0);
+
+	sent_ns = now_ns();
+	post(w, 4, 8, true);
+	assert_int_equal(w->ep->ops->flush(w->ep), 0);
+	hear(w, 4, 8);
+	/* of the last one sent, not of the first one acknowledged */
+	ack(w, INC_AETH_ACK, 4);
+	assert_int_equal(s->srtt_ns, 0);
+	poll(NULL, 0, 30);
+	ack(w, INC_AETH_ACK, 7);
+	first = s->srtt_ns;
+	assert_true(first >= 30 * NSEC_PER_MSEC && first <= now_ns() - sent_ns);
+	/* the timeout leaves room for its variance */
+	assert_true(s->rto_ns >= 3 * first - 1000 || s->rto_ns == SOFT_RTO_MAX_NS);
+
+	/* a fast one does not outweigh it, and many do not undercut the bound */
+	post(w, 8, 9, true);
+	assert_int_equal(w->ep->ops->flush(w->ep), 0);
+	hear(w, 8, 9);
+	ack(w, INC_AETH_ACK, 8);
+	assert_true(s->srtt_ns >= first * 3 / 4);
+	s->srtt_ns = s->rttvar_ns = 1000;
+	post(w, 9, 10, true);
+	assert_int_equal(w->ep->ops->flush(w->ep), 0);
+	hear(w, 9, 10);
+	ack(w, INC_AETH_ACK, 9);
+	assert_true(s->rto_ns >= SOFT_RTO_MIN_NS);
+}
+
+/* Timeouts double the time to the next; an acknowledgement ends that, and the caution after a
+ * timeout ends when all that was under way then is acknowledged. */
+static void backoff(void **state)
+{
+	struct world *w = *state;
+	struct soft_endpoint *s = SOFT_EP(w->ep);
+	uint64_t begin;
+
+	s->rto_ns = SOFT_RTO_FIRST_NS;
+	post(w, 0, 4, true);
+	begin = now_ns();
+	assert_int_equal(w->ep->ops->flush(w->ep), 0);
+	hear(w, 0, 4);
+	serve_until_resent(w, 4);
+	/* 1 + 2 + 4 + 8 times the first */
+	assert_true(now_ns() - begin >= 15 * SOFT_RTO_FIRST_NS);
+	assert_int_equal(w->ep->stats.timeouts, 4);
+	hear(w, 0, 1);
+	hear(w, 0, 1);
+	hear(w, 0, 1);
+	hear(w, 0, 1);
+	s->rto_ns = SOFT_RTO_MAX_NS;
+	ack(w, INC_AETH_ACK, 3);
+	assert_int_equal(s->backoff, 0);
+	post(w, 4, 68, true);
+	assert_int_equal(w->ep->ops->flush(w->ep), 0);
+	hear(w, 4, 68);
+	assert_int_equal(w->ep->stats.packets_resent, 4);
+}
+
+/* A result that is there and not yet in order is no second result when it comes again. */
+static void early_duplicates(void **state)
+{
+	struct world *w = *state;
+	uint64_t end = deadline_after_ms(HEAR_MS);
+
+	post(w, 0, 4, true);
+	assert_int_equal(w->ep->ops->flush(w->ep), 0);
+	hear(w, 0, 4);
+	peer_mirror(&w->peer, &w->heard[2], 2, w->send);
+	peer_mirror(&w->peer, &w->heard[2], 2, w->send);
+	while (w->ep->stats.results + w->ep->stats.duplicates < 2) {
+		serve(w);
+		assert_true(now_ns() < end);
+	}
+	assert_int_equal(w->ep->stats.results, 1);
+	assert_int_equal(w->ep->stats.duplicates, 1);
+	assert_int_equal(w->ep->completed, 0);
+}
+
+/* A result that asks for an ACK gets one, though fewer stand out than are told unasked. */
+static void asked_acks(void **state)
+{
+	struct world *w = *state;
+	uint64_t end = deadline_after_ms(HEAR_MS);
+	struct inccl_packet pkt;
+
+	post(w, 0, 8, true);
+	assert_int_equal(w->ep->ops->flush(w->ep), 0);
+	hear(w, 0, 8);
+	w->heard[0].ackreq = false;
+	w->heard[1].ackreq = true;
+	peer_mirror(&w->peer, &w->heard[0], 0, w->send);
+	while (w->ep->completed < 1) {
+		serve(w);
+		assert_true(now_ns() < end);
+	}
+	assert_false(peer_hear(&w->peer, &pkt, 0));
+	peer_mirror(&w->peer, &w->heard[1], 1, w->send);
+	while (!w->ep->stats.acks_sent) {
+		serve(w);
+		assert_true(now_ns() < end);
+	}
+	assert_true(peer_hear(&w->peer, &pkt, HEAR_MS));
+	assert_int_equal(pkt.opcode, INC_OP_ACK);
+	assert_int_equal(pkt.psn, (w->peer.own_psn + 1) & INC_PSN_MASK);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(where_acks_are_asked),
+		CASE(messages_are_counted),
+		CASE(nak_acknowledges),
+		CASE(samples),
+		CASE(backoff),
+		CASE(early_duplicates),
+		CASE(asked_acks),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+}
