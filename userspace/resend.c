@@ -294,7 +294,10 @@ bool sp_asked(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint6
 		c->backoff = c->asked = 0;
 		c->stats.unresponsive = false;
 	}
-	c->asked++;
+	/* it is there after all: should this burst be lost, the timer need not wait as long as it
+	 * did for silence */
+	if (++c->asked <= FREE_NAKS)
+		c->backoff = 0;
 	/* who asks on and on for one result gets it from the timer, which backs off */
 	if (c->asked > FREE_NAKS && !hold_ns)
 		return false;
