@@ -31,6 +31,7 @@
 #define MAX_LEN     256
 #define MAX_CHUNKS  (1u << 18)
 #define MULTICAST   1 /* in the first byte of a MAC address */
+#define NO_DATA     (~0ull)
 
 /* struct inc_template of bpf/inc_multicast.h, which only BPF can include */
 #define TEMPLATE_R    4
@@ -128,8 +129,6 @@ static int check_result(struct worker *w, const struct frame *out)
 
 /* An answer says how far the connection is twice, and goes to the child. r: of the data packet it
  * answers, or NO_DATA. */
-#define NO_DATA (~0ull)
-
 static int check_answer(struct worker *w, const struct frame *in, uint64_t r,
 			const struct frame *out)
 {
@@ -245,7 +244,7 @@ static int send_data(struct worker *w)
 		r -= 1 + rng_below(&w->rng, 2 * w->s->spec.slots);
 	else if (what < 20)
 		r += 1 + rng_below(&w->rng, 3);
-	if (r < w->s->base || r > w->s->base + MAX_CHUNKS)
+	if (r < w->s->base || r >= w->s->base + MAX_CHUNKS)
 		r = w->s->base; /* the group may have begun again */
 	data_spec(w->s, w->child, r, &spec, payload);
 	memcpy(spec.src_mac, w->s->spec.child[w->child].peer_mac, 6);
@@ -303,10 +302,9 @@ static int verify(struct stage *s, const uint64_t before[INC_CTR_MAX])
 	}
 	for (i = 0; i < MAX_CHUNKS; i++)
 		wrong += s->seen[i] != (i < chunks);
-	if (!wrong && !gst->error && chunks > 10 && chunks < MAX_CHUNKS &&
-	    now[INC_CTR_RX] == ends && now[INC_CTR_MC_RESULT] == chunks &&
-	    now[INC_CTR_ANS_DUPLICATE] == dup && now[INC_CTR_ANS_RNR] == rnr &&
-	    now[INC_CTR_ANS_NAK_SEQ] == nak &&
+	if (!wrong && !gst->error && chunks <= MAX_CHUNKS && now[INC_CTR_RX] == ends &&
+	    now[INC_CTR_MC_RESULT] == chunks && now[INC_CTR_ANS_DUPLICATE] == dup &&
+	    now[INC_CTR_ANS_RNR] == rnr && now[INC_CTR_ANS_NAK_SEQ] == nak &&
 	    now[INC_CTR_ABS_ACK] + now[INC_CTR_ANS_OWED] == acks &&
 	    now[INC_CTR_DROP_NO_SLOWPATH] == naks &&
 	    now[INC_CTR_X_SUM_BYTES] == chunks * s->len * s->spec.children)
@@ -421,18 +419,19 @@ int main(int argc, char **argv)
 		      seed = argc > 2 ? strtoull(argv[2], NULL, 0) : (uint64_t)time(NULL);
 	struct rng rng = {seed};
 	uint32_t round;
+	int ret = 0;
 
 	if (unit_start(&u, "xdp_stress", 16384, false))
 		return report_exit();
 	end = now_ms() + 1000 * (argc > 1 ? strtoull(argv[1], NULL, 0) : SECONDS);
-	for (round = 0; now_ms() < end; round++) {
-		if (one_round(&u, &rng, round, &chunks)) {
-			report_fail("xdp_stress", "seed %llu round %u: %s",
-				    (unsigned long long)seed, round, u.why);
-			break;
-		}
-	}
-	if (now_ms() >= end)
+	for (round = 0; !ret && now_ms() < end; round++)
+		ret = one_round(&u, &rng, round, &chunks);
+	if (ret)
+		report_fail("xdp_stress", "seed %llu round %u: %s", (unsigned long long)seed,
+			    round - 1, u.why);
+	else if (!chunks)
+		report_fail("xdp_stress", "not one chunk in %u rounds", round);
+	else
 		report_ok("xdp_stress_seed_%llu (%u rounds, %llu chunks, %d CPUs)",
 			  (unsigned long long)seed, round, (unsigned long long)chunks, u.cpus);
 	unit_stop(&u);
