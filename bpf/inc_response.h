@@ -21,6 +21,22 @@ static __always_inline enum inc_counter_id inc_to_slowpath(struct xdp_md *ctx)
 }
 
 /*
+ * Who gives chunk r + slots has result r, whether or not an ACK says so. A child that never asks
+ * for ACKs sends none: what it names later must be looked for where it is, not 2^23 behind.
+ */
+static __always_inline void inc_take_implied(const struct inc_match *m, __u64 tx_next)
+{
+	struct inc_conn_state *st = m->st;
+	__u64 slots = 1ull << (m->group->log2_slots & 15), implied;
+
+	if (st->rx_next <= st->tx_acked + slots)
+		return;
+	implied = st->rx_next - slots;
+	/* a slot moves on a moment before tx_next does */
+	st->tx_acked = implied < tx_next ? implied : tx_next;
+}
+
+/*
  * ACK: all results up to its PSN are kept; a frame that carries one is turned round where
  * the child is owed an ACK. NAK of a sequence error and RNR NAK acknowledge what stands
  * before their PSN; the rest is the slow path's.
@@ -31,11 +47,13 @@ inc_response(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_
 	__u8 syndrome = pkt->aeth >> 24, type = syndrome & INC_AETH_TYPE_MASK;
 	__u64 tx_next = *(volatile __u64 *)&m->gst->tx_next;
 	struct inc_conn_state *st = m->st;
-	__u64 kept, room = tx_next - st->tx_acked;
+	__u64 kept, room;
 	__s32 ahead;
 
 	if (st->error || m->gst->error)
 		return INC_CTR_DROP_CONN_ERROR;
+	inc_take_implied(m, tx_next);
+	room = tx_next - st->tx_acked;
 	/* results acknowledged by this packet beyond those known so far; an ACK names the last
 	 * one kept, a NAK the first one not kept */
 	ahead = inc_psn_diff(pkt->psn, m->cfg->tx_start_psn + (__u32)st->tx_acked);

@@ -44,8 +44,8 @@ void sp_doubt(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint6
 }
 
 /* From the first result asked for on; where its row has gone, the last one that the child has
- * acknowledged, which asks for an ACK as well. */
-static void probe(struct inc_slowpath *sp, struct sp_group *g, uint32_t child)
+ * acknowledged, which asks for an ACK as well. False where nothing could be sent. */
+static bool probe(struct inc_slowpath *sp, struct sp_group *g, uint32_t child)
 {
 	const struct sp_doubt *d = &g->conn[child].doubt;
 	uint64_t room = d->probes ? 1 : PROBE_RESULTS, end, r;
@@ -54,8 +54,14 @@ static void probe(struct inc_slowpath *sp, struct sp_group *g, uint32_t child)
 	for (r = d->r; r < end; r++)
 		if (sp_resend(sp, g, child, r, r + 1 == end))
 			break;
-	if (r == d->r)
-		sp_resend(sp, g, child, d->end - 1, true);
+	return r > d->r || !sp_resend(sp, g, child, d->end - 1, true);
+}
+
+/* The child has filled all rows anew since, which says as well that it has what they held: there
+ * is nothing to ask it with, and silence is no answer. It may wait for the others for long. */
+static bool is_gone(const struct sp_group *g, const struct sp_doubt *d)
+{
+	return d->rx_next >= d->end + (1ull << g->cfg.log2_slots);
 }
 
 static void end(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t now)
@@ -99,9 +105,10 @@ bool sp_doubt_tick(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, 
 		end(sp, g, child, now);
 		return false;
 	}
-	if (now < d->next_ns)
+	if (is_gone(g, d))
+		return false;
+	if (now < d->next_ns || !probe(sp, g, child))
 		return true;
-	probe(sp, g, child);
 	wait = c->rto_ns << (d->probes < MAX_SHIFT ? d->probes : MAX_SHIFT);
 	d->next_ns = now + (wait < max ? wait : max);
 	d->probes++;

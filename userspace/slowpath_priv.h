@@ -148,7 +148,7 @@ void sp_flush(struct inc_slowpath *sp);
 /* The child asks for result r, and has acknowledged all before acked. */
 void sp_doubt(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t r,
 	      uint64_t acked);
-/* Asks a child in doubt, and settles it. True while in doubt. */
+/* Asks a child in doubt, and settles it. True while it is asked. */
 bool sp_doubt_tick(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t now);
 
 /* failure.c */

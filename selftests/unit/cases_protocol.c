@@ -245,6 +245,45 @@ static int ack_ranges(struct unit *u)
 	return 0;
 }
 
+/*
+ * A child that never asks for an ACK acknowledges nothing, which it need not: who gives chunk
+ * r + slots has result r. So what its ACKs and NAKs name is looked for beside that, or 2^23 chunks
+ * later they would be of results long gone, and lost.
+ */
+static int ack_after_long(struct unit *u)
+{
+	static const uint64_t first[] = {0,         8,         9,          0x7ffffe,
+					 0x7fffff,  0x800000,  0x800001,   0xffffff,
+					 0x1000000, 0x1800005, 0x100000003};
+	static const uint8_t syndrome[] = {INC_AETH_ACK, INC_AETH_NAK_SEQ, INC_AETH_RNR | 14};
+	struct ref_group *g = case_group(u, 2, 2, 256, 8);
+	struct inc_conn_state *st;
+	uint32_t i, k;
+	int64_t d;
+
+	RUN(!g);
+	st = inc_switch_conn_state(u->sw) + g->cfg.conn_base;
+	for (i = 0; i < sizeof(first) / sizeof(first[0]); i++) {
+		for (d = -10; d < 3; d++) {
+			for (k = 0; k < sizeof(syndrome); k++) {
+				unit_reset(u, g, first[i] + 10);
+				g->conn[0].state.tx_acked = st->tx_acked = 0;
+				RUN(case_ack(u, g, 0, syndrome[k],
+					     g->conn[0].cfg.tx_start_psn + first[i] + 9 + d));
+				if (d < -6 || d > (k ? 1 : 0) ||
+				    st->tx_acked == first[i] + 9 + d + !k)
+					continue;
+				snprintf(u->why, sizeof(u->why),
+					 "syndrome %#x for result %llu: %llu acknowledged",
+					 syndrome[k], (unsigned long long)(first[i] + 9 + d),
+					 (unsigned long long)st->tx_acked);
+				return -1;
+			}
+		}
+	}
+	return unit_remove_group(u, g);
+}
+
 /* A socket in inc_xsk for port 0. Its receive ring is all that the map asks for. */
 static int open_socket(struct unit *u)
 {
@@ -371,6 +410,7 @@ const struct unit_case cases_protocol[] = {
 	{"older_generation", older_generation},
 	{"owed_ack", owed_ack},
 	{"ack_ranges", ack_ranges},
+	{"ack_after_long", ack_after_long},
 	{"syndromes", syndromes},
 	{"event_ring_full", event_ring_full},
 	{"after_error", after_error},

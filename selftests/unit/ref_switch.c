@@ -441,14 +441,17 @@ static void acknowledgement(struct walk *w)
 	struct inc_conn_state *st = &w->c->state;
 	uint8_t syndrome = w->ext[0];
 	uint8_t type = syndrome & INC_AETH_TYPE_MASK;
-	uint32_t ahead = (w->psn - w->c->cfg.tx_start_psn - st->tx_acked) & INC_PSN_MASK;
 	/* An ACK names the last result kept, the others the first one not kept. */
-	uint32_t last = type == INC_AETH_TYPE_ACK, fresh = 0;
+	uint32_t last = type == INC_AETH_TYPE_ACK, fresh = 0, ahead;
 
 	if (st->error || w->g->state.error) {
 		end(w, XDP_DROP, INC_CTR_DROP_CONN_ERROR);
 		return;
 	}
+	/* the contribution of chunk r + slots says that result r is there */
+	if (st->tx_acked + w->g->slots < st->rx_next)
+		st->tx_acked = st->rx_next - w->g->slots;
+	ahead = (w->psn - w->c->cfg.tx_start_psn - st->tx_acked) & INC_PSN_MASK;
 	if (!(ahead & 0x800000))
 		fresh = ahead + last;
 	/* what lies behind is an old one repeated */

@@ -191,6 +191,8 @@ static void *run_sender(void *arg)
 			ret = send_packet(s, &f, &verdict, &out) || check_edge(s)
 				      ? -1
 				      : outcome(s, r, verdict, &out);
+			if (!ret)
+				sched_yield(); /* to whom it waits for, else a time slice later */
 			if (!ret && now_s() > stalled) {
 				snprintf(s->why, sizeof(s->why),
 					 "child %u: chunk %llu is not kept in %d s", s->child,
