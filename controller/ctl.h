@@ -5,8 +5,10 @@
  *   client   a connection on the member port: a member of a group, or a tool
  *   member   a rank of a group; outlives its client by the group's reaction to the loss
  *   group    all ranks of a job
- *   comm     a communicator of a group: collected, configured, ready, started, ended
+ *   comm     a communicator of a group: collected, configured, ready, started, ended; or
+ *            refused, and kept until all ranks know why
  *   switch   a switch of the topology, connected or absent
+ *   orphan   a communicator that a switch has and no member has claimed
  *   query    a tool's question that waits for the switches' answers
  *
  * Objects that wait for an answer from elsewhere are found again by number, not by
