@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* inc-lab: network namespaces as hosts, switches and the cables between them. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
 #include <sched.h>

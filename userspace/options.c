@@ -4,7 +4,6 @@
 #include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "lib/inc_opt.h"
 #include "userspace/switchd.h"
