@@ -97,7 +97,7 @@ struct inc_conn_state {
 	__u32 desc;         /* descriptor of the collective in progress */
 	__u8 open_message;  /* enum inc_open_message: inside a multi-packet message? */
 	__u8 desc_valid;    /* a descriptor has been seen */
-	__u8 nak_sent;      /* a sequence NAK is out for the present gap */
+	__u8 nak_sent;      /* a sequence or RNR NAK asks for rx_next: what is ahead draws none */
 	__u8 error;         /* AETH syndrome that ended the connection; 0: alive */
 	__u8 last_syndrome; /* syndrome of the last NAK or RNR from the child; 0: none */
 	__u8 resv0[3];
@@ -168,8 +168,8 @@ struct inc_slot {
 #define INC_BUF_TAIL     128
 
 /* One row of inc_contrib or inc_result.
- * inc_contrib: what child c gave for the slot. Writer: XDP on the child's port,
- *   before the arrival bit is set. Result r to child c mirrors it: opcode, flags,
+ * inc_contrib: what child c gave for the slot. Writer: who holds the child's connection
+ *   (busy), before the arrival bit is set. Result r to child c mirrors it: opcode, flags,
  *   immediate and RETH come from here.
  * inc_result: the result of the slot. Writer: the last arriver. */
 struct inc_buf {
@@ -275,10 +275,10 @@ enum inc_counter_id {
 };
 
 enum inc_event_type {
-	INC_EVENT_MISMATCH =
-		1,            /* mask: children whose descriptor or length differs from child 0's */
-	INC_EVENT_CONN_ERROR, /* connection ended by a fatal NAK we sent; arg: syndrome */
-	INC_EVENT_PEER_NAK,   /* child sent a fatal NAK; arg: syndrome */
+	/* mask: children whose descriptor or length differs from child 0's */
+	INC_EVENT_MISMATCH = 1,
+	INC_EVENT_CONN_ERROR,     /* connection ended by a fatal NAK we sent; arg: syndrome */
+	INC_EVENT_PEER_NAK,       /* child sent a fatal NAK; arg: syndrome */
 	INC_EVENT_RESULT_PENDING, /* result r is in its row, the slow path must send it to all */
 };
 

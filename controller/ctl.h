@@ -5,8 +5,10 @@
  *   client   a connection on the member port: a member of a group, or a tool
  *   member   a rank of a group; outlives its client by the group's reaction to the loss
  *   group    all ranks of a job
- *   comm     a communicator of a group: collected, configured, ready, started, ended
+ *   comm     a communicator of a group: collected, configured, ready, started, ended; or
+ *            refused, and kept until all ranks know why
  *   switch   a switch of the topology, connected or absent
+ *   orphan   a communicator that a switch has and no member has claimed
  *   query    a tool's question that waits for the switches' answers
  *
  * Objects that wait for an answer from elsewhere are found again by number, not by
@@ -285,6 +287,8 @@ const char *inc_comm_state_name(const struct inc_comm *comm);
 /* comm_config.c */
 void inc_comm_configure(struct inc_comm *comm); /* all have asked */
 void inc_comm_unconfigure(struct inc_comm *comm);
+/* Makes the switch forget a communicator. */
+void inc_switch_remove(struct inc_switch *sw, uint32_t number);
 /* A switch is back: go on where communicators wait for it. */
 void inc_comm_switch_connected(struct inc_switch *sw);
 /* Whether the switch, which says it has the communicator, shall keep it. */
@@ -305,8 +309,6 @@ void inc_switches_free(struct inc_ctl *ctl);
 void inc_switch_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *addr, int len,
 		       void *arg);
 const char *inc_switch_name(const struct inc_switch *sw);
-/* Makes it forget a communicator. */
-void inc_switch_remove(struct inc_switch *sw, uint32_t number);
 /* Closes its connection; it comes back by itself and is told what to keep. */
 void inc_switch_drop(struct inc_switch *sw, const char *reason);
 /* MTU of a port as the switch says, or the topology's where it says nothing. */

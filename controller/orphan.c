@@ -4,10 +4,8 @@
  * They run on. A member that finds this controller takes its own back (inc_orphan_take); what
  * nobody claims is removed when the switch has made no result of it between two looks.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include "controller/ctl.h"
 #include "controller/field.h"
 #include "lib/inc_log.h"

@@ -6,7 +6,6 @@
  * after that they count as gone.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "controller/ctl.h"

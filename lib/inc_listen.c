@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <stdint.h>
 #include <string.h>
 #include <time.h>
 #include "lib/inc_listen.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* inc-lab: network namespaces as hosts, switches and the cables between them. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
 #include <sched.h>
@@ -33,10 +32,14 @@ static void usage(FILE *f)
 	      "  run     CMD on every host with INCCL_RANK, INCCL_WORLD_SIZE, INCCL_CONTROLLER,\n"
 	      "          INCCL_JOB and INCCL_ADDR set; ends with the worst exit code, with 124\n"
 	      "          after --timeout. --ranks 0,2-3 starts these alone, --hosts 0,2-3 makes\n"
-	      "          a smaller world of these hosts, numbered from 0\n"
+	      "          a smaller world of these hosts, numbered from 0. Lines of output begin\n"
+	      "          with [RANK]; --no-prefix leaves that out, --only shows one rank's.\n"
+	      "          --env K=V (repeatable) goes into the commands' environment\n"
 	      "  exec    CMD on a node: a host, a switch, 'controller' or a wire\n"
 	      "  wire    faults for a wire, such as h0-s0 drop=up:0 (inc-wire --help)\n"
+	      "  status  the nodes and whether the lab is ready\n"
 	      "  down    ends and removes everything, whatever state it is in\n"
+	      "  list    the labs of this machine\n"
 	      "Without --name, the only lab that is up is meant.\n"
 	      "  --switch-args ARGS     more arguments for each inc-switchd\n"
 	      "  --controller-args ARGS the same for inc-controller\n"

@@ -5,7 +5,6 @@
  * contradicts itself: then it gets what the rows still hold, and if it goes on asking, or says
  * nothing, it is named and the group ends, because the others would wait for it for ever.
  */
-#include <errno.h>
 #include <stdio.h>
 #include "lib/inc_log.h"
 #include "userspace/slowpath_priv.h"

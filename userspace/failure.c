@@ -4,7 +4,6 @@
  * there, by the tick, and told once; the events of the ring only make it prompt. The children
  * of a group that has ended are told several times, for none of them answers a NAK.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include "lib/inc_roce.h"

@@ -4,10 +4,11 @@
 #include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "lib/inc_opt.h"
 #include "userspace/switchd.h"
+
+_Static_assert(sizeof(struct inc_buf) == 2304, "what the help says of a row");
 
 static const char usage_text[] =
 	"usage: inc-switchd --config FILE [OPTIONS]\n"
@@ -27,7 +28,7 @@ static const char usage_text[] =
 	"  --attach auto|libxdp|bpf_link  how to attach (default auto: libxdp, so that other\n"
 	"                         XDP programs can live on the port, else a bpf_link)\n"
 	"  --max-groups N --max-connections N --max-rows N   sizes of the maps (64, 1024,\n"
-	"                         16384; a row is 2240 bytes, a communicator takes children\n"
+	"                         16384; a row is 2304 bytes, a communicator takes children\n"
 	"                         times slots rows)\n"
 	"  --rto-min-ms N --rto-max-ms N   bounds of the resend timer (5, 1000)\n"
 	"  --ack-delay-ms N       how long an ACK may be owed (2)\n"

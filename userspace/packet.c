@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 #include <arpa/inet.h>
 #include <linux/if_ether.h>

@@ -6,7 +6,6 @@
 #ifndef INC_PACKET_H
 #define INC_PACKET_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "bpf/inc_abi.h"

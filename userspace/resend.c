@@ -9,8 +9,7 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
-#include "lib/inc_log.h"
+#include <arpa/inet.h>
 #include "lib/inc_roce.h"
 #include "userspace/slowpath_priv.h"
 

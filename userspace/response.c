@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What comes to the slow path: NAKs of the children, events of the XDP programs. */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <bpf/bpf.h>
 #include "lib/inc_roce.h"

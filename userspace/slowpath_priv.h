@@ -45,8 +45,8 @@ struct sp_conn {
 	uint64_t srtt_ns;
 	uint64_t rttvar_ns;
 	uint64_t rto_ns;
-	unsigned int backoff; /* timeouts since the last progress */
-	unsigned int asked;   /* NAKs and RNR NAKs since then */
+	unsigned int backoff; /* timeouts since the last progress, or the first NAKs after it */
+	unsigned int asked;   /* NAKs and RNR NAKs since the last progress */
 	struct sp_doubt doubt;
 	bool error_told; /* that the connection has ended, and that the child has refused */
 	bool refusal_told;

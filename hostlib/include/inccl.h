@@ -255,9 +255,8 @@ struct inccl_collective_opts {
 /*
  * Starts a collective and returns without waiting. Requests of one communicator are carried
  * out in the order of their start; several may be under way. *request must be
- * collected by inccl_test() or inccl_wait(). -EINVAL, -EOPNOTSUPP (not offered:
- * nothing was sent), -ENOMEM, or the communicator's error.
- * Reduce and broadcast need message_packets 1, otherwise -EOPNOTSUPP.
+ * collected by inccl_test() or inccl_wait(). -EINVAL, -EOPNOTSUPP (not offered, as reduce and
+ * broadcast are: nothing was sent), -ENOMEM, or the communicator's error.
  */
 int inccl_collective_start(struct inccl_communicator *comm,
 			   const struct inccl_collective_opts *opts,

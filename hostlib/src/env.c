@@ -2,7 +2,6 @@
 /* Where we are: options first, then INCCL_*, then what launchers set. */
 #include <ctype.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>

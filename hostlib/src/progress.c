@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
-#include <string.h>
 #include "hostlib/src/internal.h"
 
 /* The thread takes over when the user has not called for this long: handing over after

@@ -8,7 +8,6 @@
 #include <arpa/inet.h>
 #include <poll.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include "hostlib/src/internal.h"

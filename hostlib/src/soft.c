@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The soft transport's life and its queue; soft_tx.c sends, soft_rx.c receives. */
+/* The soft transport's life and its queue; soft_mtu.c says how long packets may be, soft_tx.c
+ * sends, soft_rx.c receives. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/udp.h>

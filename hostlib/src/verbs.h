@@ -3,7 +3,7 @@
  * The verbs transport: one RC queue pair of a RoCEv2 device per communicator.
  *	verbs_config.c	its settings		verbs_device.c	device, port and GID
  *	verbs_region.c	registered memory	verbs_cache.c	its reuse
- *	verbs_watch.c	memory that goes away
+ *	verbs_watch.c	memory that goes away	verbs_maps.c	what kind of memory it is
  *	verbs.c		life of the queue pair	verbs_data.c	messages and completions
  */
 #ifndef INCCL_VERBS_H

@@ -5,7 +5,6 @@
 #include <net/if.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "hostlib/tools/job.h"
 #include "lib/inc_log.h"

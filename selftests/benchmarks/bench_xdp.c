@@ -244,7 +244,8 @@ static void print(const char *name, struct figure f, bool json, const struct ben
 	}
 }
 
-int main(int argc, char **argv)
+/* -1: go on, else the exit code. */
+static int parse(int argc, char **argv, struct bench *b, bool *json)
 {
 	static const struct option options[] = {
 		{"payload", required_argument, NULL, 'p'},
@@ -254,27 +255,22 @@ int main(int argc, char **argv)
 		{},
 	};
 	static const char *const payloads[] = {"256", "512", "1024", "2048"};
-	struct bench b = {.payload = 1024, .children = 4};
-	struct inc_err err = {};
-	bool json = false;
-	struct figure f;
-	uint64_t others;
-	int c, ret;
+	int c, i;
 
 	while ((c = getopt_long(argc, argv, "p:c:jh", options, NULL)) != -1) {
 		switch (c) {
 		case 'p':
-			ret = inc_opt_name("--payload", optarg, payloads, 4);
-			if (ret < 0)
+			i = inc_opt_name("--payload", optarg, payloads, 4);
+			if (i < 0)
 				return 2;
-			b.payload = 256u << ret;
+			b->payload = 256u << i;
 			break;
 		case 'c':
-			if (inc_opt_uint("--children", optarg, 2, INC_MAX_CHILDREN, &b.children))
+			if (inc_opt_uint("--children", optarg, 2, INC_MAX_CHILDREN, &b->children))
 				return 2;
 			break;
 		case 'j':
-			json = true;
+			*json = true;
 			break;
 		case 'h':
 			puts("usage: bench_xdp [--payload 256|512|1024|2048] [--children 2..32] "
@@ -288,40 +284,60 @@ int main(int argc, char **argv)
 		inc_usage("'%s': no arguments are wanted", argv[optind]);
 		return 2;
 	}
-	libbpf_set_print(NULL);
-	ret = own_namespace(&err);
-	if (!ret)
-		ret = setup(&b, &err);
-	if (ret < 0)
-		goto out;
-	if (!json)
-		printf("payload %u, %u children; ns per packet           min   median\n", b.payload,
-		       b.children);
-	others = (b.children == 32 ? ~0u : (1u << b.children) - 1) & ~1ull;
-	f = run_zlib(&b);
-	print("zlib crc32 over the packet", f, json, &b);
-	struct {
+	return -1;
+}
+
+/* Every figure, one line each. 0 or -errno. */
+static int measure(struct bench *b, bool json, struct inc_err *err)
+{
+	uint64_t others = (b->children == 32 ? ~0u : (1u << b->children) - 1) & ~1ull;
+	const struct {
 		const char *name;
 		struct bpf_program *prog;
 		uint32_t want;
 		uint64_t arrived;
 	} rows[] = {
-		{"empty XDP program", b.test->progs.inc_bench_empty, 2, 0},
-		{"putting state back (part of what follows)", b.test->progs.inc_bench_reset_only, 2,
-		 0},
-		{"contribution, not the last", b.test->progs.inc_bench_handle, 1, 0},
-		{"last contribution, sum, ICRC of result", b.test->progs.inc_bench_handle, 4,
+		{"empty XDP program", b->test->progs.inc_bench_empty, 2, 0},
+		{"putting state back (part of what follows)", b->test->progs.inc_bench_reset_only,
+		 2, 0},
+		{"contribution, not the last", b->test->progs.inc_bench_handle, 1, 0},
+		{"last contribution, sum, ICRC of result", b->test->progs.inc_bench_handle, 4,
 		 others},
-		{"the same and one copy with its ICRC", b.test->progs.inc_bench_handle_copy, 2,
+		{"the same and one copy with its ICRC", b->test->progs.inc_bench_handle_copy, 2,
 		 others},
 	};
+	struct figure f;
+	int ret;
+
+	if (!json)
+		printf("payload %u, %u children; ns per packet           min   median\n",
+		       b->payload, b->children);
+	print("zlib crc32 over the packet", run_zlib(b), json, b);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		ret = run(&b, rows[i].prog, rows[i].want, rows[i].arrived, &f, &err);
+		ret = run(b, rows[i].prog, rows[i].want, rows[i].arrived, &f, err);
 		if (ret)
-			goto out;
-		print(rows[i].name, f, json, &b);
+			return ret;
+		print(rows[i].name, f, json, b);
 	}
-out:
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct bench b = {.payload = 1024, .children = 4};
+	struct inc_err err = {};
+	bool json = false;
+	int ret;
+
+	ret = parse(argc, argv, &b, &json);
+	if (ret >= 0)
+		return ret;
+	libbpf_set_print(NULL);
+	ret = own_namespace(&err);
+	if (!ret)
+		ret = setup(&b, &err);
+	if (ret >= 0)
+		ret = measure(&b, json, &err);
 	if (ret < 0)
 		fprintf(stderr, "bench_xdp: %s\n", err.msg);
 	inc_xdp_test__destroy(b.test);

@@ -3,10 +3,8 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <arpa/inet.h>
 #include <cmocka.h>
 #include <zlib.h>
 #include "lib/inc_hostport.h"

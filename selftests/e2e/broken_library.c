@@ -6,7 +6,6 @@
  *	BROKEN=own	results are what the rank has given
  */
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -9,7 +9,6 @@
 #define SELFTESTS_PINNED_H
 
 #include <pthread.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "hostlib/src/verbs_cache.h"

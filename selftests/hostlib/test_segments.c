@@ -9,7 +9,6 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <stdlib.h>
-#include <string.h>
 #include "hostlib/src/soft.h"
 #include "selftests/hostlib/peer.h"
 

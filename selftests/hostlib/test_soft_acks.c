@@ -8,10 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <string.h>
 #include "hostlib/src/soft.h"
 #include "selftests/hostlib/peer.h"
 

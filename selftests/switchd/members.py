@@ -3,16 +3,10 @@
 queue pairs, slots, payload and PSNs of its own, so that what is right for one is wrong for
 every other."""
 import contextlib
-import json
-import os
-import secrets
-import select
-import socket
 import struct
-import time
 
-from switchd import (ACK, PSN_MASK, Daemon, Host, Net, Packet, desc, expect, scratch, values_of,
-                     wait_for)
+from switchd import (ACK, PSN_MASK, Daemon, Host, Net, desc, expect, scratch, values_of, wait_for,
+                     write_switch)
 
 
 class Member(Host):
@@ -26,22 +20,14 @@ class Member(Host):
         self.ip, self.switch_ip = f"10.78.{i}.1", f"10.78.{i}.254"
         self.mac = bytes([2, 0, 0, comm.number, 1, rank])
 
-    def receive(self, seconds=5.0, want=lambda p: True):
-        deadline = time.monotonic() + seconds
-        while (left := deadline - time.monotonic()) > 0:
-            if not select.select([self.sock], [], [], left)[0]:
-                break
-            frame, addr = self.sock.recvfrom(4096)
-            if addr[2] == socket.PACKET_OUTGOING or frame[23:24] != b"\x11":
-                continue
-            packet = Packet(frame)
-            if packet.qpn == self.qpn:
-                expect(packet.daddr == self.ip and packet.saddr == self.switch_ip
-                       and packet.dmac == self.mac and packet.smac == self.switch_mac,
-                       f"rank {self.rank} of {self.comm.number}: addresses of {packet}")
-                if want(packet):
-                    return packet
-        return None
+    def is_own(self, packet):
+        """Others share the port; what has its queue pair must have all its addresses."""
+        if packet.qpn != self.qpn:
+            return False
+        expect(packet.daddr == self.ip and packet.saddr == self.switch_ip
+               and packet.dmac == self.mac and packet.smac == self.switch_mac,
+               f"rank {self.rank} of {self.comm.number}: addresses of {packet}")
+        return True
 
     def solicited(self, r, values, opcode, ackreq=True, imm=None, reth=None, flags=0xc0):
         """Contribution r in any shape, with the solicited event bit."""
@@ -112,17 +98,10 @@ class Comm:
         return {"communicator": self.number, "payload": self.payload, "slots": self.slots}
 
 
-def write_file(directory, comms, settings, conn=None):
-    path = os.path.join(directory, f"switch-{secrets.token_hex(3)}.yaml")
-    data = {"switches": [{
-        "name": "s0", "root": True,
-        "communicators": [c.config() for c in comms],
-        "connections": [h.config(communicator=c.number, **(conn or {}))
-                        for c in comms for h in c.hosts],
-        "settings": settings}]}
-    with open(path, "w") as f:
-        json.dump(data, f, indent=1)
-    return path
+def write_file(directory, comms, settings=None, conn=None):
+    return write_switch(directory, [c.config() for c in comms],
+                        [h.config(communicator=c.number, **(conn or {}))
+                         for c in comms for h in c.hosts], settings)
 
 
 @contextlib.contextmanager
@@ -131,8 +110,7 @@ def switch(make, ports=3, settings=None, conn=None):
     with scratch() as directory, Net(ports) as net:
         comms = make(net)
         try:
-            path = write_file(directory, comms, settings or {
-                "rto_min_ms": 20, "rto_max_ms": 100, "ack_delay_ms": 2}, conn)
+            path = write_file(directory, comms, settings, conn)
             with Daemon(net.switch, directory, "--config", path) as d:
                 yield d, comms
                 if d.process.poll() is None:

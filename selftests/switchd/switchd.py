@@ -313,6 +313,12 @@ class Host:
         finally:
             os._exit(1)
 
+    def is_own(self, packet):
+        """Everything on the port is for its one host."""
+        expect(packet.qpn == self.qpn and packet.daddr == self.ip
+               and packet.saddr == self.switch_ip, f"not for rank {self.rank}: {packet}")
+        return True
+
     def receive(self, seconds=5.0, want=lambda p: True):
         """The next packet of ours that is wanted; None at the deadline."""
         deadline = time.monotonic() + seconds
@@ -323,9 +329,7 @@ class Host:
             if addr[2] == socket.PACKET_OUTGOING or frame[23:24] != b"\x11":
                 continue
             packet = Packet(frame)
-            expect(packet.qpn == self.qpn and packet.daddr == self.ip
-                   and packet.saddr == self.switch_ip, f"not for rank {self.rank}: {packet}")
-            if want(packet):
+            if self.is_own(packet) and want(packet):
                 return packet
         return None
 
@@ -346,20 +350,24 @@ def values_of(packet):
     return list(struct.unpack(f"<{len(packet.payload) // 4}i", packet.payload))
 
 
-def write_config(directory, hosts, slots=8, settings=None, conn=None, payload=1024, more=()):
-    """more: the hosts of further communicators, 4, 5, ..."""
+def write_switch(directory, communicators, connections, settings=None):
+    """The file of one switch; its path."""
     path = os.path.join(directory, f"switch-{secrets.token_hex(3)}.yaml")
-    groups = dict(enumerate((hosts, *more), 3))
     data = {"switches": [{
-        "name": "s0", "root": True,
-        "communicators": [{"communicator": n, "payload": payload, "slots": slots}
-                          for n in groups],
-        "connections": [h.config(communicator=n, **(conn or {}))
-                        for n, members in groups.items() for h in members],
+        "name": "s0", "root": True, "communicators": communicators, "connections": connections,
         "settings": settings or {"rto_min_ms": 20, "rto_max_ms": 100, "ack_delay_ms": 2}}]}
     with open(path, "w") as f:
         json.dump(data, f, indent=1)  # JSON is YAML
     return path
+
+
+def write_config(directory, hosts, slots=8, settings=None, conn=None, payload=1024, more=()):
+    """more: the hosts of further communicators, 4, 5, ..."""
+    groups = dict(enumerate((hosts, *more), 3))
+    return write_switch(directory,
+                        [{"communicator": n, "payload": payload, "slots": slots} for n in groups],
+                        [h.config(communicator=n, **(conn or {}))
+                         for n, members in groups.items() for h in members], settings)
 
 
 class FakeController:

@@ -5,7 +5,6 @@
  * of damaged and of foreign frames.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <arpa/inet.h>
 #include "frame.h"
