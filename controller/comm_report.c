@@ -62,6 +62,25 @@ static void report_failed(struct inc_comm *comm, const struct inc_member *member
 		      strerrorname_np(r->code), more);
 }
 
+static void take_report(struct inc_comm *comm, const struct inc_member *member,
+			const struct report *r)
+{
+	bool configured = comm->state >= COMM_CONFIGURED && comm->state != COMM_REFUSED;
+
+	/* it is not told what it says itself */
+	comm->members[member->rank].asked = true;
+	comm->members[member->rank].knows = true;
+	if (comm->state == COMM_REFUSED)
+		inc_comm_forget_refused(member->group);
+	else if (comm->state != COMM_FAILED)
+		report_failed(comm, member, r);
+	if (!configured || r->has_number)
+		return;
+	/* the answer to its C came too late: it has no number to destroy it by */
+	comm->members[member->rank].destroyed = true;
+	inc_comm_end_unused(comm);
+}
+
 void inc_comm_report(struct inc_member *member, json_t *object)
 {
 	struct inc_ndjson *conn = member->client->conn;
@@ -80,13 +99,7 @@ void inc_comm_report(struct inc_member *member, json_t *object)
 				  r.has_number ? r.number : r.index);
 		goto refuse;
 	}
-	/* it is not told what it says itself */
-	comm->members[member->rank].asked = true;
-	comm->members[member->rank].knows = true;
-	if (comm->state == COMM_REFUSED)
-		inc_comm_forget_refused(member->group);
-	else if (comm->state != COMM_FAILED)
-		report_failed(comm, member, &r);
+	take_report(comm, member, &r);
 	return;
 
 refuse:
