@@ -443,7 +443,10 @@ void inc_comm_event(struct inc_switch *sw, json_t *event)
 		if (strcmp(fatal[i].name, name) == 0)
 			code = fatal[i].code;
 	}
-	if (!code || inc_orphan_fail(sw, number, code, *message ? message : name))
+	if (!code ||
+	    inc_orphan_fail(sw, number,
+			    rank != UINT32_MAX && strcmp(name, "mismatch") ? (int)rank : -1, code,
+			    *message ? message : name))
 		return;
 	if (!comm || !node_of(comm, sw) || comm->state < COMM_CONFIGURED ||
 	    comm->state == COMM_FAILED)

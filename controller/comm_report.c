@@ -170,3 +170,26 @@ void inc_comm_check_waiting(struct inc_switch *sw, const struct inc_comm *comm)
 		inc_warn("switch %s cannot be asked what communicator %u waits for: %s",
 			 inc_switch_name(sw), comm->number, strerror(-ret));
 }
+
+void inc_comm_judge(struct inc_comm *comm)
+{
+	const int code = comm->accused.code, rank = comm->accused.rank;
+	struct inc_group *group = comm->group;
+	struct inc_switch *sw;
+
+	if (!code || comm->state != COMM_STARTED)
+		return;
+	if (rank < (int)group->world_size && inc_group_awaits(group, rank))
+		return;
+	comm->accused.code = 0;
+	if (rank >= (int)group->world_size)
+		return;
+	sw = &group->ctl->switches[comm->tree->nodes[0].sw];
+	if (!group->members[rank].present)
+		comm->members[rank].destroyed = true;
+	if (comm->members[rank].destroyed)
+		inc_comm_check_waiting(sw, comm);
+	else
+		inc_comm_fail(comm, rank, code, "switch %s: %s", inc_switch_name(sw),
+			      comm->accused.text);
+}

@@ -235,6 +235,8 @@ static int take_resume(struct inc_group *group, struct inc_client *client, const
 			inc_comm_tell_failed(comm, r->join.rank, -1);
 	}
 	tell_gone(group, client, r);
+	LIST_FOREACH(comm, &group->comms, entry)
+	inc_comm_judge(comm);
 	return 0;
 }
 
@@ -298,6 +300,7 @@ void inc_group_settle(struct inc_group *group)
 	}
 	for (; comm; comm = next) {
 		next = LIST_NEXT(comm, entry);
+		inc_comm_judge(comm);
 		inc_comm_end_unused(comm);
 	}
 }
