@@ -405,6 +405,21 @@ again:
 	}
 }
 
+/* Kept where it is not known yet whether the rank had left before it fell silent. True: done. */
+static bool accuse(struct inc_switch *sw, struct inc_comm *comm, uint32_t number, int rank,
+		   int code, const char *text)
+{
+	if (inc_orphan_fail(sw, number, rank, code, text))
+		return true;
+	if (!comm || rank < 0 || !node_of(comm, sw) || comm->state != COMM_STARTED ||
+	    !inc_group_awaits(comm->group, rank))
+		return false;
+	comm->accused.code = code;
+	comm->accused.rank = rank;
+	snprintf(comm->accused.text, sizeof(comm->accused.text), "%s", text);
+	return true;
+}
+
 void inc_comm_event(struct inc_switch *sw, json_t *event)
 {
 	static const struct {
@@ -443,7 +458,9 @@ void inc_comm_event(struct inc_switch *sw, json_t *event)
 		if (strcmp(fatal[i].name, name) == 0)
 			code = fatal[i].code;
 	}
-	if (!code || inc_orphan_fail(sw, number, code, *message ? message : name))
+	if (!code || accuse(sw, comm, number,
+			    rank != UINT32_MAX && strcmp(name, "mismatch") != 0 ? (int)rank : -1,
+			    code, *message ? message : name))
 		return;
 	if (!comm || !node_of(comm, sw) || comm->state < COMM_CONFIGURED ||
 	    comm->state == COMM_FAILED)

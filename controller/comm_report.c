@@ -62,6 +62,25 @@ static void report_failed(struct inc_comm *comm, const struct inc_member *member
 		      strerrorname_np(r->code), more);
 }
 
+static void take_report(struct inc_comm *comm, const struct inc_member *member,
+			const struct report *r)
+{
+	bool configured = comm->state >= COMM_CONFIGURED && comm->state != COMM_REFUSED;
+
+	/* it is not told what it says itself */
+	comm->members[member->rank].asked = true;
+	comm->members[member->rank].knows = true;
+	if (comm->state == COMM_REFUSED)
+		inc_comm_forget_refused(member->group);
+	else if (comm->state != COMM_FAILED)
+		report_failed(comm, member, r);
+	if (!configured || r->has_number)
+		return;
+	/* the answer to its C came too late: it has no number to destroy it by */
+	comm->members[member->rank].destroyed = true;
+	inc_comm_end_unused(comm);
+}
+
 void inc_comm_report(struct inc_member *member, json_t *object)
 {
 	struct inc_ndjson *conn = member->client->conn;
@@ -80,13 +99,7 @@ void inc_comm_report(struct inc_member *member, json_t *object)
 				  r.has_number ? r.number : r.index);
 		goto refuse;
 	}
-	/* it is not told what it says itself */
-	comm->members[member->rank].asked = true;
-	comm->members[member->rank].knows = true;
-	if (comm->state == COMM_REFUSED)
-		inc_comm_forget_refused(member->group);
-	else if (comm->state != COMM_FAILED)
-		report_failed(comm, member, &r);
+	take_report(comm, member, &r);
 	return;
 
 refuse:
@@ -156,4 +169,27 @@ void inc_comm_check_waiting(struct inc_switch *sw, const struct inc_comm *comm)
 	if (ret)
 		inc_warn("switch %s cannot be asked what communicator %u waits for: %s",
 			 inc_switch_name(sw), comm->number, strerror(-ret));
+}
+
+void inc_comm_judge(struct inc_comm *comm)
+{
+	const int code = comm->accused.code, rank = comm->accused.rank;
+	struct inc_group *group = comm->group;
+	struct inc_switch *sw;
+
+	if (!code || comm->state != COMM_STARTED)
+		return;
+	if (rank < (int)group->world_size && inc_group_awaits(group, rank))
+		return;
+	comm->accused.code = 0;
+	if (rank >= (int)group->world_size)
+		return;
+	sw = &group->ctl->switches[comm->tree->nodes[0].sw];
+	if (!group->members[rank].present)
+		comm->members[rank].destroyed = true;
+	if (comm->members[rank].destroyed)
+		inc_comm_check_waiting(sw, comm);
+	else
+		inc_comm_fail(comm, rank, code, "switch %s: %s", inc_switch_name(sw),
+			      comm->accused.text);
 }

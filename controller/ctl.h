@@ -161,6 +161,13 @@ struct inc_comm_member {
 	struct inc_route_member route;
 };
 
+/* What a switch has said before the members were back. */
+struct inc_accusation {
+	int code; /* 0: nothing */
+	int rank; /* who does not answer, -1: nobody, or it fails for all in any case */
+	char text[320];
+};
+
 struct inc_comm {
 	struct inc_group *group;
 	unsigned int index; /* the group's own count */
@@ -173,6 +180,7 @@ struct inc_comm {
 	struct event *timer;
 	struct inc_tree *tree; /* from CONFIGURING on */
 	unsigned int pending;  /* configure requests not answered */
+	struct inc_accusation accused;
 	LIST_ENTRY(inc_comm) entry;
 	struct inc_comm_member members[]; /* by rank */
 };
@@ -251,9 +259,9 @@ void inc_group_settle(struct inc_group *group); /* may free it */
 /* orphan.c: what a switch has and no member has claimed */
 bool inc_orphan_add(struct inc_switch *sw, uint32_t number); /* false: no memory */
 /* A failure that the switch tells: kept for those who claim it. False: it is none. */
-bool inc_orphan_fail(struct inc_switch *sw, uint32_t number, int code, const char *text);
+bool inc_orphan_fail(struct inc_switch *sw, uint32_t number, int rank, int code, const char *text);
 bool inc_orphan_is(const struct inc_switch *sw, uint32_t number);
-/* Claimed; comm fails where the switch has said so meanwhile. */
+/* Claimed; comm fails where the switch has said so meanwhile, or is accused (inc_comm_judge). */
 void inc_orphan_take(struct inc_switch *sw, struct inc_comm *comm);
 void inc_orphans_forget(struct inc_switch *sw); /* its next hello names them again */
 bool inc_orphan_known(const struct inc_ctl *ctl, uint32_t number);
@@ -302,6 +310,8 @@ void inc_comm_report(struct inc_member *member, json_t *object); /* failed */
 /* A rank that has destroyed the communicator is said to be missed: asks the switch, and fails
  * the communicator where it waits for such a rank. */
 void inc_comm_check_waiting(struct inc_switch *sw, const struct inc_comm *comm);
+/* Does what follows from comm's accusation, if it is known by now whether that rank had left. */
+void inc_comm_judge(struct inc_comm *comm);
 
 /* switch.c */
 int inc_switches_init(struct inc_ctl *ctl);

@@ -13,10 +13,9 @@
 struct inc_orphan {
 	struct inc_switch *sw;
 	uint32_t number;
-	bool seen;        /* results is what the switch has said */
-	uint64_t results; /* of the communicator */
-	int code;         /* it has failed, with */
-	char text[320];
+	bool seen;                     /* results is what the switch has said */
+	uint64_t results;              /* of the communicator */
+	struct inc_accusation accused; /* it has failed */
 	struct event *timer;
 	LIST_ENTRY(inc_orphan) entry;
 };
@@ -131,15 +130,17 @@ bool inc_orphan_is(const struct inc_switch *sw, uint32_t number)
 	return find(sw, number);
 }
 
-bool inc_orphan_fail(struct inc_switch *sw, uint32_t number, int code, const char *text)
+bool inc_orphan_fail(struct inc_switch *sw, uint32_t number, int rank, int code, const char *text)
 {
 	struct inc_orphan *o = find(sw, number);
 
 	if (!o)
 		return false;
-	if (!o->code) {
-		o->code = code;
-		snprintf(o->text, sizeof(o->text), "%s", text);
+	/* one that may prove harmless gives way to one that does not */
+	if (!o->accused.code || (o->accused.rank >= 0 && rank < 0)) {
+		o->accused.code = code;
+		o->accused.rank = rank;
+		snprintf(o->accused.text, sizeof(o->accused.text), "%s", text);
 	}
 	return true;
 }
@@ -150,8 +151,11 @@ void inc_orphan_take(struct inc_switch *sw, struct inc_comm *comm)
 
 	if (!o)
 		return;
-	if (o->code)
-		inc_comm_fail(comm, -1, o->code, "switch %s: %s", inc_switch_name(sw), o->text);
+	if (o->accused.code && o->accused.rank < 0)
+		inc_comm_fail(comm, -1, o->accused.code, "switch %s: %s", inc_switch_name(sw),
+			      o->accused.text);
+	else
+		comm->accused = o->accused;
 	orphan_free(o);
 }
 

@@ -26,6 +26,11 @@ struct resume {
 	uint32_t group;
 	unsigned int n;
 	struct claim claims[CTL_MAX_COMMS];
+	unsigned int n_gone; /* not among claims: what the member has, and its switch has not */
+	struct {
+		uint32_t number;
+		struct inc_err why;
+	} gone[CTL_MAX_COMMS];
 };
 
 static int parse_claim(struct inc_ctl *ctl, const json_t *object, struct claim *c,
@@ -153,6 +158,39 @@ static int check_claim(struct inc_ctl *ctl, const struct inc_group *group, const
 	return 0;
 }
 
+/* Those that are gone are set aside: the others run. An error where none is left. */
+static int check_claims(struct inc_ctl *ctl, const struct inc_group *group, struct resume *r,
+			struct inc_err *err)
+{
+	unsigned int n = 0;
+	int ret;
+
+	for (unsigned int i = 0; i < r->n; i++) {
+		ret = check_claim(ctl, group, &r->claims[i], err);
+		if (ret && ret != -ENETRESET)
+			return ret;
+		if (!ret) {
+			r->claims[n++] = r->claims[i];
+			continue;
+		}
+		r->gone[r->n_gone].number = r->claims[i].number;
+		r->gone[r->n_gone++].why = *err;
+	}
+	r->n = n;
+	return n ? 0 : -ENETRESET;
+}
+
+static void tell_gone(const struct inc_group *group, const struct inc_client *client,
+		      const struct resume *r)
+{
+	for (unsigned int i = 0; i < r->n_gone; i++)
+		inc_ndjson_send_new(client->conn,
+				    json_pack("{s:s, s:I, s:I, s:s, s:s}", "type", "failed",
+					      "group", (json_int_t)group->number, "communicator",
+					      (json_int_t)r->gone[i].number, "errno", "ENETRESET",
+					      "message", r->gone[i].why.msg));
+}
+
 static int take_claim(struct inc_group *group, unsigned int rank, const struct claim *c)
 {
 	struct inc_comm *comm = inc_comm_find(group->ctl, c->number);
@@ -195,6 +233,9 @@ static int take_resume(struct inc_group *group, struct inc_client *client, const
 		if (comm->state == COMM_FAILED)
 			inc_comm_tell_failed(comm, r->join.rank, -1);
 	}
+	tell_gone(group, client, r);
+	LIST_FOREACH(comm, &group->comms, entry)
+	inc_comm_judge(comm);
 	return 0;
 }
 
@@ -220,8 +261,8 @@ void inc_group_resume(struct inc_client *client, json_t *object)
 		goto out;
 	group = find_group(ctl, r->group);
 	ret = check_group(ctl, group, r, &err);
-	for (unsigned int i = 0; i < r->n && !ret; i++)
-		ret = check_claim(ctl, group, &r->claims[i], &err);
+	if (!ret)
+		ret = check_claims(ctl, group, r, &err);
 	if (ret)
 		goto out;
 	if (!group)
@@ -258,6 +299,7 @@ void inc_group_settle(struct inc_group *group)
 	}
 	for (; comm; comm = next) {
 		next = LIST_NEXT(comm, entry);
+		inc_comm_judge(comm);
 		inc_comm_end_unused(comm);
 	}
 }

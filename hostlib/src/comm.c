@@ -391,6 +391,7 @@ int inccl_communicator_destroy(struct inccl_communicator *comm)
 	wait.value = comm->number;
 	wait.comm = comm->index;
 	inccl_control_report(group, comm);
+	comm->leaving = true;
 	/* the answer is waited for, so that it does not meet a closed connection */
 	if (!group->lost && !inccl_control_call(group,
 						json_pack("{s:s, s:I}", "type", "D", "communicator",
@@ -410,10 +411,8 @@ int inccl_communicator_destroy(struct inccl_communicator *comm)
 void inccl_comm_fail(struct inccl_communicator *comm, int error, int rank, const char *text)
 {
 	pthread_mutex_lock(&comm->lock);
-	if (!comm->error) {
-		inccl_comm_fail_locked(comm, error, rank, text);
-		comm->report = false; /* it is from there that this comes */
-	}
+	inccl_comm_fail_locked(comm, error, rank, text);
+	comm->own = comm->report = false; /* it is from there that this comes */
 	pthread_mutex_unlock(&comm->lock);
 	inccl_signal_fd(comm->wake_fd);
 }

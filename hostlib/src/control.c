@@ -14,12 +14,23 @@
 #include "hostlib/src/internal.h"
 #include "lib/inc_printable.h"
 
+void inccl_control_tune(int fd)
+{
+	int one = 1, idle_s = 10;
+
+	/* a controller whose machine died is noticed within about a minute */
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &idle_s, sizeof(idle_s));
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+}
+
 int inccl_control_connect(struct inccl_group *group, const struct inccl_place *place,
 			  unsigned int timeout_ms, struct inc_err *err)
 {
 	struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *list;
 	uint64_t deadline_ns = deadline_after_ms(timeout_ms);
-	int ret, one = 1, idle_s = 10;
+	int ret;
 
 	snprintf(group->controller, sizeof(group->controller), "%s:%s", place->host, place->port);
 	ret = getaddrinfo(place->host, place->port, &hints, &list);
@@ -32,11 +43,7 @@ int inccl_control_connect(struct inccl_group *group, const struct inccl_place *p
 		return inc_err_set(err, -ret, "controller %s: %s", group->controller,
 				   strerror(-ret));
 	group->fd = ret;
-	/* a controller whose machine died is noticed within about a minute */
-	setsockopt(ret, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
-	setsockopt(ret, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
-	setsockopt(ret, IPPROTO_TCP, TCP_KEEPINTVL, &idle_s, sizeof(idle_s));
-	setsockopt(ret, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	inccl_control_tune(ret);
 	return 0;
 }
 
@@ -86,6 +93,7 @@ int inccl_control_send(struct inccl_group *group, json_t *object)
 int inccl_control_call(struct inccl_group *group, json_t *object, struct control_wait *wait,
 		       uint64_t deadline_ns, struct inc_err *err)
 {
+	const unsigned int losses = group->losses;
 	struct control_wait **p;
 	int ret;
 
@@ -96,7 +104,7 @@ int inccl_control_call(struct inccl_group *group, json_t *object, struct control
 		inc_err_set(err, -ret, "controller %s: %s", group->controller, strerror(-ret));
 		goto out;
 	}
-	while (!wait->done && (!group->error || (wait->farewell && !group->lost))) {
+	while (!wait->done && (!group->error || (wait->farewell && group->losses == losses))) {
 		if (inccl_cond_wait_until(&group->changed, &group->lock, deadline_ns) ==
 			    ETIMEDOUT &&
 		    !wait->done) {
@@ -152,6 +160,7 @@ static void group_fail(struct inccl_group *group, int error, int rank, const cha
 		if (group->lost) {
 			pthread_mutex_lock(&comm->lock);
 			comm->orphan_at_ns = now_ns();
+			comm->report = comm->own; /* perhaps it was not heard any more */
 			pthread_mutex_unlock(&comm->lock);
 			inccl_signal_fd(comm->wake_fd);
 		} else {
@@ -183,6 +192,12 @@ static void take_failed(struct inccl_group *group, const json_t *object)
 			inccl_comm_fail(comm, error, rank, text);
 }
 
+/* Of the controller's own room or time: it has not looked at what it was told, and closes. */
+static bool passing(int error)
+{
+	return error == EMFILE || error == ENOMEM || error == ETIMEDOUT;
+}
+
 /* Whether an error that names a comm, a communicator, both or neither is the answer that the
  * waiter waits for. */
 static bool concerns(const json_t *object, const struct control_wait *wait)
@@ -205,7 +220,7 @@ static void take_error(struct inccl_group *group, const json_t *object)
 
 	if (!*text)
 		text = strerror(error);
-	if (group->resuming && get_int(object, "comm", -1) < 0 &&
+	if (group->resuming && !passing(error) && get_int(object, "comm", -1) < 0 &&
 	    get_int(object, "communicator", -1) < 0) {
 		inccl_control_not_resumed(group, error, text);
 		return;
@@ -275,6 +290,7 @@ static void lose(struct inccl_group *group, int error, const char *why)
 	snprintf(text, sizeof(text), "controller %s: %s", group->controller, why);
 	pthread_mutex_lock(&group->lock);
 	group->lost = true;
+	group->losses++;
 	group->resuming = false;
 	if (group->fd >= 0)
 		close(group->fd);
@@ -329,7 +345,7 @@ void inccl_control_report(struct inccl_group *group, struct inccl_communicator *
 	char text[sizeof(comm->error_text)];
 	int error;
 
-	if (group->lost)
+	if (group->lost || comm->leaving)
 		return;
 	pthread_mutex_lock(&comm->lock);
 	error = comm->report ? comm->error : 0;

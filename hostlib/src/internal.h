@@ -84,6 +84,7 @@ struct inccl_group {
 	 * go on, and once it is found again it hears of them as before. */
 	int error;
 	bool lost;
+	unsigned int losses; /* how often: an answer does not come over another connection */
 	int failed_rank;
 	char error_text[512];
 
@@ -146,7 +147,10 @@ struct inccl_communicator {
 	int grace_error; /* failed, but a better explanation may come until grace_ns */
 	uint64_t grace_ns;
 	uint64_t orphan_at_ns; /* when the controller was lost; 0: it is there */
-	bool report;           /* failed by itself, which the controller does not know */
+	bool own;              /* failed by itself, of which the controller has said nothing */
+	bool report;           /* the same, and this connection has not been told */
+	bool leaving;          /* D has been said, or its controller was lost: under the
+				* group's lock */
 	bool refused;          /* the controller has said why it cannot be created */
 
 	enum inccl_driver driver;
@@ -224,6 +228,7 @@ struct addrinfo;
 int inccl_connect_any(const struct addrinfo *list, uint64_t deadline_ns);
 
 /* control.c: the connection to the controller. */
+void inccl_control_tune(int fd);
 int inccl_control_connect(struct inccl_group *group, const struct inccl_place *place,
 			  unsigned int timeout_ms, struct inc_err *err);
 /* Starts and ends the thread that reads it. */

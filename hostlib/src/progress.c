@@ -31,7 +31,7 @@ void inccl_comm_fail_locked(struct inccl_communicator *comm, int error, int rank
 	comm->failed_rank = rank;
 	snprintf(comm->error_text, sizeof(comm->error_text), "%s", text);
 	/* of a mismatch the switch has told every rank */
-	comm->report = !comm->ep->mismatch;
+	comm->own = comm->report = !comm->ep->mismatch;
 	inccl_signal_fd(comm->group->stop_fd);
 	while (comm->head)
 		finish(comm, comm->head, -comm->error);

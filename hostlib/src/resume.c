@@ -67,7 +67,7 @@ static bool worth_it(const struct inccl_group *group)
 
 	for (comm = group->comms; comm && !worth; comm = comm->next) {
 		pthread_mutex_lock(&comm->lock);
-		worth = comm->has_thread && (!comm->error || comm->report);
+		worth = comm->has_thread && !comm->leaving && (!comm->error || comm->report);
 		pthread_mutex_unlock(&comm->lock);
 	}
 	return worth;
@@ -79,7 +79,7 @@ static json_t *what_runs(const struct inccl_group *group)
 	json_t *list = json_array();
 
 	for (comm = group->comms; comm; comm = comm->next) {
-		if (!comm->has_thread)
+		if (!comm->has_thread || comm->leaving)
 			continue;
 		json_array_append_new(
 			list, json_pack("{s:I, s:I, s:s, s:s, s:I, s:i, s:i}", "communicator",
@@ -135,6 +135,7 @@ int inccl_control_resume(struct inccl_group *group)
 		if (fd < 0)
 			continue;
 		pthread_mutex_lock(&group->lock);
+		inccl_control_tune(fd);
 		ret = say_resume(group, fd);
 		pthread_mutex_unlock(&group->lock);
 		if (!ret)

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A controller that is lost and comes back, in the middle of something. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "selftests/hostlib/fake.h"
+
+#define LIMIT_S   120
+#define WAIT_S    10
+#define MAX_FD    256
+#define NOTHING   "" /* as an answer; HANG_UP is known by its address */
+#define RESUMED   "{\"type\":\"resumed\",\"group\":7}\n"
+#define DESTROYED "{\"type\":\"D\",\"communicator\":12}\n"
+#define CONN_1                                                                            \
+	"{\"type\":\"C\",\"comm\":1,\"communicator\":13,\"payload\":1024,\"slots\":8,"    \
+	"\"connection\":{\"switch\":\"s0\",\"peer_ip\":\"127.0.0.1\",\"peer_port\":4791," \
+	"\"peer_qp\":6,\"peer_psn\":77,\"my_ip\":\"127.0.0.1\"}}\n"
+#define STARTED_1 "{\"type\":\"start\",\"communicator\":13}\n"
+#define STALL     "{\"type\":\"error\",\"comm\":9,\"errno\":\"EINVAL\",\"message\":\"stall\"}\n"
+
+struct world {
+	struct fake fake;
+	struct inccl_group *group;
+	struct inccl_communicator *comm;
+	bool back;  /* the library says so */
+	bool stall; /* on STALL the thread stops until the controller is back */
+	pthread_t thread;
+	bool stalled;
+};
+
+static struct world world;
+static int release_fd[2];
+
+static void on_signal(int number)
+{
+	int saved = errno;
+	char c;
+
+	__atomic_store_n(&world.stalled, true, __ATOMIC_RELEASE);
+	while (read(release_fd[0], &c, 1) < 0 && errno == EINTR)
+		;
+	errno = saved;
+}
+
+static bool is_set(const bool *flag)
+{
+	return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
+}
+
+static void until(const bool *flag)
+{
+	double end = now_s() + WAIT_S;
+
+	while (!is_set(flag)) {
+		assert_true(now_s() < end);
+		poll(NULL, 0, 1);
+	}
+}
+
+/* On the control thread, where it matters here: nothing is asserted. */
+static void on_line(void *arg, const char *line)
+{
+	struct world *w = arg;
+
+	if (strstr(line, "stall")) {
+		pthread_kill(w->thread, SIGUSR1);
+		while (!is_set(&w->stalled))
+			poll(NULL, 0, 1);
+	}
+	if (strstr(line, "knows what runs")) {
+		__atomic_store_n(&w->back, true, __ATOMIC_RELEASE);
+		if (w->stall && write(release_fd[1], "", 1) != 1)
+			abort();
+	}
+}
+
+static struct inccl_communicator *add(struct world *w, unsigned int timeout_ms)
+{
+	INCCL_OPTS(inccl_communicator_opts, opts, .transport = INCCL_TRANSPORT_SOFT,
+		   .payload = 1024, .window = 8, .timeout_ms = timeout_ms);
+	struct inccl_communicator *comm;
+
+	assert_int_equal(inccl_communicator_create(w->group, &opts, &comm), 0);
+	return comm;
+}
+
+static struct world *begin(const char *const *answers, unsigned int timeout_ms)
+{
+	struct world *w = &world;
+	char error[256];
+
+	memset(w, 0, sizeof(*w));
+	assert_int_equal(fake_create(&w->fake, answers, false, &w->group, error, on_line, w), 0);
+	w->comm = add(w, timeout_ms);
+	return w;
+}
+
+static void end(struct world *w)
+{
+	assert_int_equal(inccl_group_destroy(w->group), 0);
+	fake_stop(&w->fake);
+}
+
+/* What a rank has told a controller that died of it, or just then, it tells the next one. */
+static void own_failure(void **state)
+{
+	const char *const answers[] = {JOINED,  CONN("5", "1024", "8"),
+				       STARTED, NOTHING,
+				       HANG_UP, RESUMED,
+				       NOTHING, DESTROYED,
+				       NULL};
+	struct world *w = begin(answers, 50);
+	const char *told;
+	int32_t x = 1;
+
+	assert_int_equal(inccl_allreduce_sendrecv(w->comm, &x, 1, &x), -ETIMEDOUT);
+	until(&w->back);
+	assert_int_equal(inccl_communicator_destroy(w->comm), -ETIMEDOUT);
+	end(w);
+	told = strstr(w->fake.heard, "\"type\":\"resume\"");
+	assert_non_null(told);
+	told = strstr(told, "\"type\":\"failed\",\"communicator\":12,\"errno\":\"ETIMEDOUT\"");
+	assert_non_null(told);
+	assert_null(strstr(told + 1, "\"type\":\"failed\""));
+	assert_non_null(strstr(told, "\"type\":\"D\""));
+}
+
+/* A destroyer that is slow to learn of the loss does not wait for what nobody will answer, nor is
+ * what it destroys said to run. */
+static void slow_destroyer(void **state)
+{
+	const char *const answers[] = {
+		JOINED, CONN("5", "1024", "8"), STARTED, CONN_1, STARTED_1, STALL, HANG_UP, RESUMED,
+		NULL};
+	struct sigaction action = {.sa_handler = on_signal};
+	struct world *w = begin(answers, 0);
+	struct inccl_communicator *other = add(w, 0);
+	double since = now_s();
+	const char *told;
+
+	assert_int_equal(pipe(release_fd), 0);
+	assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
+	w->stall = true;
+	w->thread = pthread_self();
+	assert_int_equal(inccl_communicator_destroy(w->comm), 0);
+	assert_true(is_set(&w->back));
+	assert_true(now_s() - since < 4);
+	fake_hang_up(&w->fake);
+	inccl_communicator_destroy(other);
+	end(w);
+	close(release_fd[0]);
+	close(release_fd[1]);
+	told = strstr(w->fake.heard, "\"type\":\"resume\"");
+	assert_non_null(told);
+	assert_non_null(strstr(told, "\"communicators\":[{\"communicator\":13,"));
+}
+
+/* A controller that has no room just then knows nothing of what runs. */
+static void no_room(void **state)
+{
+	const char *const answers[] = {
+		JOINED,
+		CONN("5", "1024", "8"),
+		STARTED,
+		HANG_UP,
+		"{\"type\":\"error\",\"errno\":\"EMFILE\",\"message\":\"too many clients\"}\n",
+		HANG_UP,
+		RESUMED,
+		DESTROYED,
+		NULL};
+	struct world *w = begin(answers, 0);
+
+	until(&w->back);
+	assert_null(inccl_communicator_error(w->comm));
+	assert_int_equal(inccl_communicator_destroy(w->comm), 0);
+	end(w);
+}
+
+/* The sockets of this process that are connected to the port: how many, and how many of them
+ * have the option. */
+static void count(unsigned short port, int level, int option, int *all, int *with)
+{
+	*all = *with = 0;
+	for (int fd = 0; fd < MAX_FD; fd++) {
+		struct sockaddr_in peer = {0};
+		socklen_t len = sizeof(peer);
+		int on = 0;
+
+		if (getpeername(fd, (struct sockaddr *)&peer, &len) || ntohs(peer.sin_port) != port)
+			continue;
+		(*all)++;
+		len = sizeof(on);
+		*with += !getsockopt(fd, level, option, &on, &len) && on;
+	}
+}
+
+/* The second controller's machine may die like the first one's. */
+static void noticed_again(void **state)
+{
+	const char *const answers[] = {
+		JOINED, CONN("5", "1024", "8"), STARTED, HANG_UP, RESUMED, DESTROYED, NULL};
+	struct world *w = begin(answers, 0);
+	int all, with;
+
+	until(&w->back);
+	count(w->fake.port, SOL_SOCKET, SO_KEEPALIVE, &all, &with);
+	assert_int_equal(all, 1);
+	assert_int_equal(with, 1);
+	assert_int_equal(inccl_communicator_destroy(w->comm), 0);
+	end(w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(own_failure),
+		cmocka_unit_test(slow_destroyer),
+		cmocka_unit_test(no_room),
+		cmocka_unit_test(noticed_again),
+	};
+
+	alarm(LIMIT_S);
+	unsetenv("INCCL_START_PSN");
+	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+}
