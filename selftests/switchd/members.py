@@ -45,7 +45,7 @@ class Member(Host):
         """Of result r."""
         return (self.result_psn + r) & PSN_MASK
 
-    def pending(self):
+    def drain(self):
         """Everything that has come so far is thrown away; how much it was."""
         n = 0
         while self.receive(0.001):
