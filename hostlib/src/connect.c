@@ -8,6 +8,7 @@
 #include <netdb.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include "hostlib/src/internal.h"
@@ -21,6 +22,44 @@ struct race {
 	int won;   /* descriptor, -1: none yet */
 };
 
+/* Where nobody listens, and the kernel takes that very port for the source, TCP connects a socket
+ * to itself; it would keep the port from the controller that comes back. */
+int inccl_connect_ended(int fd)
+{
+	static const struct linger at_once = {.l_onoff = 1};
+	struct sockaddr_storage here, there;
+	socklen_t len = sizeof(int), here_len = sizeof(here), there_len = sizeof(there);
+	int err;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len))
+		return errno;
+	if (err)
+		return err;
+	memset(&here, 0, sizeof(here));
+	memset(&there, 0, sizeof(there));
+	if (getpeername(fd, (struct sockaddr *)&there, &there_len) ||
+	    getsockname(fd, (struct sockaddr *)&here, &here_len))
+		return errno;
+	if (here_len != there_len || memcmp(&here, &there, here_len))
+		return 0;
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+	return ECONNREFUSED;
+}
+
+/* The runner has arrived or failed. */
+static void finish(struct race *race, struct pollfd *runner)
+{
+	int err = inccl_connect_ended(runner->fd);
+
+	if (err) {
+		race->error = err;
+		close(runner->fd);
+	} else {
+		race->won = runner->fd;
+	}
+	runner->fd = -1;
+}
+
 static void start(struct race *race, const struct addrinfo *ai)
 {
 	struct pollfd *runner = &race->runners[race->started++];
@@ -32,8 +71,7 @@ static void start(struct race *race, const struct addrinfo *ai)
 		return;
 	}
 	if (!connect(runner->fd, ai->ai_addr, ai->ai_addrlen)) {
-		race->won = runner->fd;
-		runner->fd = -1;
+		finish(race, runner);
 	} else if (errno == EINPROGRESS) {
 		race->running++;
 	} else {
@@ -48,8 +86,6 @@ static void watch(struct race *race, uint64_t until_ns)
 {
 	uint64_t now = now_ns();
 	unsigned int i;
-	socklen_t len;
-	int err;
 
 	if (poll(race->runners, race->started,
 		 until_ns > now ? (until_ns - now) / NSEC_PER_MSEC + 1 : 0) <= 0)
@@ -59,16 +95,7 @@ static void watch(struct race *race, uint64_t until_ns)
 
 		if (runner->fd < 0 || !runner->revents)
 			continue;
-		len = sizeof(err);
-		if (getsockopt(runner->fd, SOL_SOCKET, SO_ERROR, &err, &len))
-			err = errno;
-		if (err) {
-			race->error = err;
-			close(runner->fd);
-		} else {
-			race->won = runner->fd;
-		}
-		runner->fd = -1;
+		finish(race, runner);
 		race->running--;
 	}
 }

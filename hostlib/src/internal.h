@@ -226,6 +226,9 @@ uint32_t inccl_random24(void);
 /* connect.c: a connected TCP socket to the first of the addresses that answers, or -errno. */
 struct addrinfo;
 int inccl_connect_any(const struct addrinfo *list, uint64_t deadline_ns);
+/* A try that has ended without an error: 0 where it reached somebody, else an errno. What reached
+ * itself is closed by the caller like any other, and frees its port at once. */
+int inccl_connect_ended(int fd);
 
 /* control.c: the connection to the controller. */
 void inccl_control_tune(int fd);

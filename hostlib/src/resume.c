@@ -45,15 +45,13 @@ static bool pause_for(struct inccl_group *group, int fd, short events, unsigned 
 /* A socket or -1; *stopped where the group is to end. */
 static int try_connect(struct inccl_group *group, bool *stopped)
 {
-	struct sockaddr_storage there;
-	socklen_t len = sizeof(there);
 	int fd = socket(group->peer.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return -1;
 	if (connect(fd, (struct sockaddr *)&group->peer, group->peer_len) && errno == EINPROGRESS)
 		*stopped = !pause_for(group, fd, POLLOUT, CONNECT_TIMEOUT_MS);
-	if (!*stopped && !getpeername(fd, (struct sockaddr *)&there, &len))
+	if (!*stopped && !inccl_connect_ended(fd))
 		return fd;
 	close(fd);
 	return -1;

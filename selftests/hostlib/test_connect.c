@@ -7,8 +7,12 @@
 #include <cmocka.h>
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
 #include <netdb.h>
+#include <sched.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include "hostlib/src/internal.h"
@@ -164,6 +168,31 @@ static void nobody_answers(void **state)
 	assert_true(now_ns() - begin >= 400 * NSEC_PER_MSEC);
 }
 
+/*
+ * Nobody listens at a port of the range that the kernel takes source ports from, and takes this
+ * very one: TCP then connects the socket to itself. The last case, for it changes the namespace.
+ */
+static void not_itself(void **state)
+{
+	static const char range[] = "52200 52201";
+	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
+	int i, fd;
+
+	if (unshare(CLONE_NEWNET)) {
+		print_message("skip not_itself: no network namespace: %s\n", strerror(errno));
+		skip();
+	}
+	fd = tcp();
+	assert_int_equal(ioctl(fd, SIOCSIFFLAGS, &lo), 0);
+	close(fd);
+	fd = open("/proc/sys/net/ipv4/ip_local_port_range", O_WRONLY);
+	assert_int_equal(write(fd, range, strlen(range)), strlen(range));
+	close(fd);
+	place[0].addr.sin_port = htons(52200);
+	for (i = 0; i < 8; i++)
+		assert_int_equal(try(1, DEADLINE_MS), -ECONNREFUSED);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -173,6 +202,7 @@ int main(void)
 		CASE(several_are),
 		CASE(the_first_that_answers),
 		CASE(nobody_answers),
+		CASE(not_itself),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
