@@ -62,25 +62,23 @@ static __always_inline void inc_write_headers(void *data, const struct inc_conn_
  */
 static __always_inline __u32 inc_headers_crc(void *data, __u32 key, __u64 *cache)
 {
-	const __u32 *w = data + INC_ETH_LEN; /* IP 0..4, UDP 5..6, BTH 7..9 */
+	const __u32 *headers = data + INC_ETH_LEN;
+	__u32 w[INC_IP_TO_BTH_LEN / 4]; /* IP 0..4, UDP 5..6, BTH 7..9, of which 9 has the PSN */
 	__u64 cached = *(volatile __u64 *)cache;
 	__u32 state;
 
 	if (cached >> 32 == key) {
 		state = cached;
 	} else {
-		state = inc_crc_word(INC_ICRC_SEED, w[0] | bpf_htonl(0x00ff0000));
-		state = inc_crc_word(state, w[1]);
-		state = inc_crc_word(state, w[2] | bpf_htonl(0xff00ffff));
-		state = inc_crc_word(state, w[3]);
-		state = inc_crc_word(state, w[4]);
-		state = inc_crc_word(state, w[5]);
-		state = inc_crc_word(state, w[6] | bpf_htonl(0x0000ffff));
-		state = inc_crc_word(state, w[7]);
-		state = inc_crc_word(state, w[8] | bpf_htonl(0xff000000));
+		__builtin_memcpy(w, headers, sizeof(w));
+		inc_icrc_mask((__u8 *)w);
+		state = INC_ICRC_SEED;
+#pragma unroll
+		for (int i = 0; i < 9; i++)
+			state = inc_crc_word(state, w[i]);
 		*(volatile __u64 *)cache = (__u64)key << 32 | state;
 	}
-	return inc_crc_word(state, w[9]);
+	return inc_crc_word(state, headers[9]);
 }
 
 /* Rewrites the frame; returns outcome, or why there is no answer. */

@@ -3,6 +3,7 @@
 #ifndef INC_CONTRIBUTE_H
 #define INC_CONTRIBUTE_H
 
+#include "lib/proto/desc.h"
 #include "bpf/inc_answer.h"
 
 enum inc_fate {

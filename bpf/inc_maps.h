@@ -8,8 +8,8 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_endian.h>
-#include "bpf/inc_abi.h"
-#include "bpf/inc_wire.h"
+#include "lib/proto/maps.h"
+#include "lib/proto/roce.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

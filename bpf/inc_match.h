@@ -66,13 +66,7 @@ __noinline int inc_load_checked(struct xdp_md *ctx, struct inc_buf *row, __u32 h
 		return 0;
 	if (!inc_check_icrc)
 		return 1;
-	/* the fields that routers may change count as ones: TOS, TTL, both checksums, FECN to resv6
-	 */
-	hdr[1] = 0xff;
-	hdr[8] = 0xff;
-	hdr[10] = hdr[11] = 0xff;
-	hdr[26] = hdr[27] = 0xff;
-	hdr[32] = 0xff;
+	inc_icrc_mask(hdr);
 	icrc = ~inc_crc_row(row, off, hdr_len + body_len, INC_ICRC_SEED);
 	return icrc == *(__u32 *)(row->payload + body_len);
 }

@@ -6,6 +6,7 @@
 #ifndef INC_MULTICAST_H
 #define INC_MULTICAST_H
 
+#include "lib/proto/desc.h"
 #include "bpf/inc_reduce.h"
 
 /*

@@ -9,11 +9,6 @@
 #include <linux/in.h>
 #include "bpf/inc_maps.h"
 
-/* Bytes of Ethernet to BTH, which every packet has. */
-#define INC_HEADERS_LEN (INC_ETH_LEN + INC_IP_LEN + INC_UDP_LEN + INC_BTH_LEN)
-/* IP, UDP and BTH. */
-#define INC_IP_TO_BTH_LEN (INC_IP_LEN + INC_UDP_LEN + INC_BTH_LEN)
-
 /* Leaves return the counter the packet ends on, or this one: go on. */
 #define INC_CONTINUE INC_CTR_RX
 
@@ -39,41 +34,6 @@ struct inc_packet {
 	__u8 se;
 	union inc_mac mac; /* Ethernet source */
 };
-
-#define INC_OPBIT(op) (1u << INC_OP_##op)
-
-/* Sets of opcodes; op is below 32. */
-static __always_inline bool inc_op_in(__u8 op, __u32 set)
-{
-	return op < 32 && set >> op & 1;
-}
-
-#define INC_OPS_WRITE                                                               \
-	(INC_OPBIT(WRITE_FIRST) | INC_OPBIT(WRITE_MIDDLE) | INC_OPBIT(WRITE_LAST) | \
-	 INC_OPBIT(WRITE_LAST_IMM) | INC_OPBIT(WRITE_ONLY) | INC_OPBIT(WRITE_ONLY_IMM))
-#define INC_OPS_SEND                                                             \
-	(INC_OPBIT(SEND_FIRST) | INC_OPBIT(SEND_MIDDLE) | INC_OPBIT(SEND_LAST) | \
-	 INC_OPBIT(SEND_LAST_IMM) | INC_OPBIT(SEND_ONLY) | INC_OPBIT(SEND_ONLY_IMM))
-#define INC_OPS_DATA (INC_OPS_SEND | INC_OPS_WRITE)
-#define INC_OPS_RETH (INC_OPBIT(WRITE_FIRST) | INC_OPBIT(WRITE_ONLY) | INC_OPBIT(WRITE_ONLY_IMM))
-#define INC_OPS_IMM                                                                        \
-	(INC_OPBIT(SEND_LAST_IMM) | INC_OPBIT(SEND_ONLY_IMM) | INC_OPBIT(WRITE_LAST_IMM) | \
-	 INC_OPBIT(WRITE_ONLY_IMM))
-/* begins a message (first, only); ends one (last, only) */
-#define INC_OPS_ONLY                                                               \
-	(INC_OPBIT(SEND_ONLY) | INC_OPBIT(SEND_ONLY_IMM) | INC_OPBIT(WRITE_ONLY) | \
-	 INC_OPBIT(WRITE_ONLY_IMM))
-#define INC_OPS_BEGIN (INC_OPS_ONLY | INC_OPBIT(SEND_FIRST) | INC_OPBIT(WRITE_FIRST))
-#define INC_OPS_END                                                                               \
-	(INC_OPS_ONLY | INC_OPBIT(SEND_LAST) | INC_OPBIT(SEND_LAST_IMM) | INC_OPBIT(WRITE_LAST) | \
-	 INC_OPBIT(WRITE_LAST_IMM))
-
-static __always_inline __u32 inc_ext_len(__u8 op)
-{
-	return (inc_op_in(op, INC_OPS_RETH) ? INC_RETH_LEN : 0) +
-	       (inc_op_in(op, INC_OPS_IMM) ? INC_IMM_LEN : 0) +
-	       (op == INC_OP_ACK ? INC_AETH_LEN : 0);
-}
 
 /* Ethernet to BTH: what decides whether the packet may be ours. Lengths are checked here
  * against the frame; what they leave for headers and payload in inc_parse_ext(). */

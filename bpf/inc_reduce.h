@@ -3,6 +3,7 @@
 #ifndef INC_REDUCE_H
 #define INC_REDUCE_H
 
+#include "lib/proto/desc.h"
 #include "bpf/inc_contribute.h"
 
 /*

@@ -7,7 +7,7 @@
 #include <string.h>
 #include "controller/ctl.h"
 #include "controller/field.h"
-#include "lib/inc_log.h"
+#include "lib/base/log.h"
 
 const char *inc_comm_state_name(const struct inc_comm *comm)
 {
@@ -252,8 +252,8 @@ static int parse_ask(const json_t *object, struct inc_comm_member *m, struct inc
 	if (!ret)
 		ret = inc_field_u32(object, "payload", true, 256, INC_MAX_PAYLOAD, &m->payload,
 				    err);
-	if (!ret && (m->payload & (m->payload - 1)))
-		ret = inc_err_set(err, EINVAL, "'payload' is not 256, 512, 1024 or 2048");
+	if (!ret && !inc_payload_ok(m->payload))
+		ret = inc_err_set(err, EINVAL, "'payload' is not " INC_PAYLOADS_TEXT);
 	if (!ret)
 		ret = inc_field_u32(object, "message_packets", false, 1, CTL_MESSAGE_PACKETS,
 				    &m->message_packets, err);

@@ -7,7 +7,7 @@
 #include <sys/random.h>
 #include "controller/ctl.h"
 #include "controller/field.h"
-#include "lib/inc_log.h"
+#include "lib/base/log.h"
 
 static struct inc_switch *switch_of(const struct inc_comm *comm, const struct inc_tree_node *node)
 {

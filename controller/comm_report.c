@@ -5,7 +5,7 @@
 #include <string.h>
 #include "controller/ctl.h"
 #include "controller/field.h"
-#include "lib/inc_log.h"
+#include "lib/base/log.h"
 
 struct report {
 	bool has_number;

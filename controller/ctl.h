@@ -24,12 +24,12 @@
 #include <event2/listener.h>
 #include <jansson.h>
 #include <arpa/inet.h>
-#include "bpf/inc_abi.h"
-#include "bpf/inc_wire.h"
+#include "lib/proto/maps.h"
+#include "lib/proto/roce.h"
 #include "controller/route.h"
-#include "lib/inc_err.h"
-#include "lib/inc_ndjson.h"
-#include "lib/inc_topology.h"
+#include "lib/base/err.h"
+#include "lib/net/ndjson.h"
+#include "lib/topology/topology.h"
 
 #define CTL_PROTOCOL        1
 #define CTL_MEMBER_LINE_MAX (64u << 10)

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <jansson.h>
-#include "lib/inc_err.h"
+#include "lib/base/err.h"
 
 /* required: absence is an error; otherwise *out keeps the value it had. */
 int inc_field_u64(const json_t *object, const char *key, bool required, uint64_t min, uint64_t max,

@@ -8,7 +8,7 @@
 #include <arpa/inet.h>
 #include "controller/ctl.h"
 #include "controller/field.h"
-#include "lib/inc_log.h"
+#include "lib/base/log.h"
 
 enum inc_group_phase inc_group_state(const struct inc_group *group)
 {

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/un.h>
 #include "controller/incctl.h"
-#include "lib/inc_opt.h"
-#include "lib/inc_printable.h"
+#include "lib/base/opt.h"
+#include "lib/base/printable.h"
 
 static const struct command {
 	const char *name;

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 #include <jansson.h>
-#include "lib/inc_err.h"
+#include "lib/base/err.h"
 
 #define INCCTL_PORT 52200 /* of a controller, for tools */
 

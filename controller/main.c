@@ -11,8 +11,8 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include "controller/ctl.h"
-#include "lib/inc_log.h"
-#include "lib/inc_opt.h"
+#include "lib/base/log.h"
+#include "lib/base/opt.h"
 
 static const char usage_text[] =
 	"usage: inc-controller --topology FILE [options]\n"

@@ -6,7 +6,7 @@
 #include <unistd.h>
 #include "controller/ctl.h"
 #include "controller/field.h"
-#include "lib/inc_log.h"
+#include "lib/base/log.h"
 
 static void client_free(struct inc_client *client)
 {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include "controller/ctl.h"
 #include "controller/field.h"
-#include "lib/inc_log.h"
+#include "lib/base/log.h"
 
 struct inc_orphan {
 	struct inc_switch *sw;

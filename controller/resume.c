@@ -10,7 +10,7 @@
 #include <string.h>
 #include "controller/ctl.h"
 #include "controller/field.h"
-#include "lib/inc_log.h"
+#include "lib/base/log.h"
 
 struct claim {
 	uint32_t number;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <arpa/inet.h>
-#include "bpf/inc_wire.h"
+#include "lib/proto/roce.h"
 #include "controller/route.h"
 
 #define NO_PARENT UINT_MAX

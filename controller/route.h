@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <jansson.h>
-#include "lib/inc_err.h"
-#include "lib/inc_topology.h"
+#include "lib/base/err.h"
+#include "lib/topology/topology.h"
 
 /* One side of a queue pair. */
 struct inc_route_end {

@@ -8,7 +8,7 @@
 #include <sys/random.h>
 #include "controller/field.h"
 #include "controller/switch_priv.h"
-#include "lib/inc_log.h"
+#include "lib/base/log.h"
 
 const char *inc_switch_name(const struct inc_switch *sw)
 {

@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <linux/if_link.h>
 #include "inc_xdp.skel.h"
-#include "lib/inc_log.h"
+#include "lib/base/log.h"
 #include "loader/inc_loader_priv.h"
 
 #define DISPATCHER_DIR INC_BPFFS "/xdp"

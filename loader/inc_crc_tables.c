@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "bpf/inc_wire.h"
+#include "lib/proto/roce.h"
 #include "loader/inc_crc_tables.h"
 
 static uint32_t zero_byte(const uint32_t table[256], uint32_t state)

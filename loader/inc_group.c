@@ -8,7 +8,7 @@
 #include <net/if_arp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include "bpf/inc_wire.h"
+#include "lib/proto/roce.h"
 #include "loader/inc_loader_priv.h"
 
 #define NO_CHUNK (~0ull) /* in a row that holds nothing */
@@ -67,13 +67,6 @@ static int port_mac(uint32_t ifindex, uint8_t mac[6])
 	return ret;
 }
 
-static bool unicast(__be32 addr)
-{
-	uint32_t a = ntohl(addr);
-
-	return a >> 24 && a >> 28 < 0xe;
-}
-
 static int check_child(const struct inc_group_spec *spec, uint32_t i, struct inc_err *err)
 {
 	const struct inc_child_spec *c = &spec->child[i];
@@ -87,7 +80,7 @@ static int check_child(const struct inc_group_spec *spec, uint32_t i, struct inc
 	if (!if_indextoname(c->ifindex, name))
 		return inc_err_set(err, ENODEV, "communicator %u, rank %u: no interface %u",
 				   spec->communicator, c->rank, c->ifindex);
-	if (!unicast(c->peer_addr) || !unicast(c->own_addr))
+	if (!inc_addr_unicast(ntohl(c->peer_addr)) || !inc_addr_unicast(ntohl(c->own_addr)))
 		REFUSE("addresses must be unicast", spec->communicator, c->rank);
 	if (c->peer_qpn < 2 || c->peer_qpn >= INC_QPN_MASK || c->own_qpn < 2 ||
 	    c->own_qpn >= INC_QPN_MASK)
@@ -117,10 +110,9 @@ static int check_spec(const struct inc_switch *sw, const struct inc_group_spec *
 	if (spec->children < 1 || spec->children > INC_MAX_CHILDREN)
 		return inc_err_set(err, EINVAL, "communicator %u: %u children, must be 1 to %d",
 				   spec->communicator, spec->children, INC_MAX_CHILDREN);
-	if (spec->payload != 256 && spec->payload != 512 && spec->payload != 1024 &&
-	    spec->payload != 2048)
+	if (!inc_payload_ok(spec->payload))
 		return inc_err_set(err, EINVAL,
-				   "communicator %u: payload %u, must be 256, 512, 1024 or 2048",
+				   "communicator %u: payload %u, must be " INC_PAYLOADS_TEXT,
 				   spec->communicator, spec->payload);
 	if (spec->slots < 1 || spec->slots > INC_MAX_SLOTS || spec->slots & (spec->slots - 1))
 		return inc_err_set(err, EINVAL,

@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <linux/capability.h>
 #include "inc_xdp.skel.h"
-#include "lib/inc_log.h"
+#include "lib/base/log.h"
 #include "loader/inc_crc_tables.h"
 #include "loader/inc_loader_priv.h"
 

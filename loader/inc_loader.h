@@ -17,8 +17,8 @@
 #include <stdint.h>
 #include <linux/types.h>
 #include <net/if.h>
-#include "bpf/inc_abi.h"
-#include "lib/inc_err.h"
+#include "lib/proto/maps.h"
+#include "lib/base/err.h"
 
 #define INC_BPFFS        "/sys/fs/bpf"
 #define INC_PIN_ROOT     INC_BPFFS "/inc"

@@ -17,7 +17,7 @@
 #include <unistd.h>
 #include <linux/magic.h>
 #include "inc_xdp.skel.h"
-#include "lib/inc_log.h"
+#include "lib/base/log.h"
 #include "loader/inc_loader_priv.h"
 
 int inc_bpffs_mount(struct inc_err *err)

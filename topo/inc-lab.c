@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 #include <wordexp.h>
-#include "lib/inc_log.h"
-#include "lib/inc_opt.h"
+#include "lib/base/log.h"
+#include "lib/base/opt.h"
 #include "topo/lab.h"
 
 static struct lab lab; /* large, one per process */

@@ -19,8 +19,8 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include "lib/inc_log.h"
-#include "lib/inc_outfile.h"
+#include "lib/base/log.h"
+#include "lib/base/outfile.h"
 #include "topo/wire.h"
 
 #define HOLD_NS   5000000ull /* a held frame that nothing overtakes goes after this */

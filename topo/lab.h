@@ -13,7 +13,7 @@
 #include <sys/types.h>
 #include <netinet/in.h>
 #include <jansson.h>
-#include "lib/inc_err.h"
+#include "lib/base/err.h"
 
 #define LAB_DIR     "/run/inc-lab"
 #define LAB_PIN_DIR "/sys/fs/bpf/inc"

@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
-#include "lib/inc_log.h"
+#include "lib/base/log.h"
 #include "topo/lab.h"
 
 /* A text that grows. */

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include "lib/inc_log.h"
+#include "lib/base/log.h"
 #include "topo/lab.h"
 
 #define KILL_GRACE_MS 5000

@@ -15,8 +15,8 @@
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/wait.h>
-#include "lib/inc_log.h"
-#include "lib/inc_opt.h"
+#include "lib/base/log.h"
+#include "lib/base/opt.h"
 #include "topo/lab.h"
 
 #define LINE_MAX_BYTES (64 << 10) /* a longer one is cut into several */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include "lib/inc_topology.h"
+#include "lib/topology/topology.h"
 #include "topo/lab.h"
 
 static struct lab_node *add_node(struct lab *lab, enum lab_role role, const char *name,

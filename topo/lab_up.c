@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include "lib/inc_log.h"
+#include "lib/base/log.h"
 #include "topo/lab.h"
 
 #define READY_LIMIT_MS 30000 /* a loaded machine verifies BPF programs slowly */

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/un.h>
 #include <jansson.h>
-#include "lib/inc_err.h"
+#include "lib/base/err.h"
 
 #define WIRE_FRAME_MAX 16384 /* bytes; MTUs that native XDP takes stay far below */
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <arpa/inet.h>
-#include "bpf/inc_wire.h"
+#include "lib/proto/roce.h"
 #include "topo/wire.h"
 
 #define FAULTS_MAX 4096

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <sys/stat.h>
-#include "lib/inc_opt.h"
+#include "lib/base/opt.h"
 #include "topo/wire.h"
 
 int wire_socket_address(struct sockaddr_un *sun, const char *path)

@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "bpf/inc_wire.h"
-#include "lib/inc_yaml.h"
+#include "lib/proto/roce.h"
+#include "lib/conf/yaml.h"
 #include "userspace/config.h"
 
 #define DEF_PAYLOAD 1024
@@ -115,10 +115,9 @@ static int read_group(const struct inc_yaml_node *node, struct inc_switch_conf *
 	*g = (struct inc_group_conf){
 		.communicator = number, .payload = DEF_PAYLOAD, .slots = DEF_SLOTS};
 	ret = get_u32(node, "payload", false, 0, UINT32_MAX, &g->payload, err);
-	if (!ret && g->payload != 256 && g->payload != 512 && g->payload != 1024 &&
-	    g->payload != 2048)
+	if (!ret && !inc_payload_ok(g->payload))
 		ret = inc_yaml_error(inc_yaml_get(node, "payload"), err,
-				     "%u is not 256, 512, 1024 or 2048", g->payload);
+				     "%u is not " INC_PAYLOADS_TEXT, g->payload);
 	ret = ret ?: get_u32(node, "slots", false, 1, INC_MAX_SLOTS, &g->slots, err);
 	if (!ret && g->slots & (g->slots - 1))
 		ret = inc_yaml_error(inc_yaml_get(node, "slots"), err, "%u is not a power of two",
@@ -153,19 +152,12 @@ static int read_groups(const struct inc_yaml_node *sw, struct inc_switch_conf *c
 	return ret;
 }
 
-static bool unicast(struct in_addr a)
-{
-	uint32_t addr = ntohl(a.s_addr);
-
-	return addr >> 24 && addr >> 28 < 0xe;
-}
-
 static int get_unicast(const struct inc_yaml_node *map, const char *key, struct in_addr *out,
 		       struct inc_err *err)
 {
 	int ret = inc_yaml_get_ipv4(map, key, true, out, err);
 
-	if (!ret && !unicast(*out))
+	if (!ret && !inc_addr_unicast(ntohl(out->s_addr)))
 		ret = inc_yaml_error(inc_yaml_get(map, key), err, "not a unicast address");
 	return ret;
 }

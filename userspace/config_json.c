@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include "bpf/inc_wire.h"
+#include "lib/proto/roce.h"
 #include "userspace/config.h"
 
 static int get_u32(const json_t *map, const char *where, const char *key, bool required,
@@ -56,12 +56,10 @@ static int get_ip(const json_t *map, const char *where, const char *key, struct 
 		  struct inc_err *err)
 {
 	const char *text = json_string_value(json_object_get(map, key));
-	uint32_t addr;
 
 	if (!text || inet_pton(AF_INET, text, out) != 1)
 		return inc_err_set(err, EINVAL, "%s%s: must be an IPv4 address", where, key);
-	addr = ntohl(out->s_addr);
-	if (!(addr >> 24) || addr >> 28 >= 0xe)
+	if (!inc_addr_unicast(ntohl(out->s_addr)))
 		return inc_err_set(err, EINVAL, "%s%s: %s is not a unicast address", where, key,
 				   text);
 	return 0;

@@ -7,7 +7,7 @@
 #include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
-#include "lib/inc_log.h"
+#include "lib/base/log.h"
 #include "userspace/neighbour.h"
 #include "userspace/packet.h"
 #include "userspace/switchd.h"

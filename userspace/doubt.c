@@ -6,7 +6,7 @@
  * nothing, it is named and the group ends, because the others would wait for it for ever.
  */
 #include <stdio.h>
-#include "lib/inc_log.h"
+#include "lib/base/log.h"
 #include "userspace/slowpath_priv.h"
 
 #define PROBE_RESULTS 16 /* sent at first, then one at a time */

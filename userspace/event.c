@@ -2,7 +2,7 @@
 /* What has happened: for the log, for who asks, and for the controller, now or when it is back. */
 #include <string.h>
 #include <time.h>
-#include "lib/inc_log.h"
+#include "lib/base/log.h"
 #include "userspace/switchd.h"
 
 static const char *kind_of(const json_t *event)

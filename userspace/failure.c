@@ -6,7 +6,8 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include "lib/inc_roce.h"
+#include "lib/proto/desc.h"
+#include "lib/roce/roce.h"
 #include "userspace/slowpath_priv.h"
 
 #define FATAL_TIMES 8 /* the waits between double: 20 ms, 40 ms, ... up to rto_max */

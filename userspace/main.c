@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include "lib/inc_log.h"
+#include "lib/base/log.h"
 #include "userspace/switchd.h"
 
 static void on_signal(evutil_socket_t number, short what, void *arg)

@@ -5,7 +5,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include "lib/inc_opt.h"
+#include "lib/base/opt.h"
 #include "userspace/switchd.h"
 
 _Static_assert(sizeof(struct inc_buf) == 2304, "what the help says of a row");

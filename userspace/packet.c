@@ -6,7 +6,7 @@
 #include <linux/if_ether.h>
 #include <linux/ip.h>
 #include <linux/udp.h>
-#include "lib/inc_roce.h"
+#include "lib/roce/roce.h"
 #include "userspace/packet.h"
 
 #define IP_DF       0x4000

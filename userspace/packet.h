@@ -8,8 +8,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include "bpf/inc_abi.h"
-#include "bpf/inc_wire.h"
+#include "lib/proto/maps.h"
+#include "lib/proto/roce.h"
 
 #define INC_FRAME_MAX                                                                        \
 	(INC_ETH_LEN + INC_IP_LEN + INC_UDP_LEN + INC_BTH_LEN + INC_RETH_LEN + INC_IMM_LEN + \

@@ -11,8 +11,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 #include <event2/listener.h>
-#include "lib/inc_listen.h"
-#include "lib/inc_log.h"
+#include "lib/net/listen.h"
+#include "lib/base/log.h"
 #include "userspace/switchd.h"
 
 #define MAX_CLIENTS 16

@@ -10,7 +10,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <arpa/inet.h>
-#include "lib/inc_roce.h"
+#include "lib/proto/desc.h"
+#include "lib/roce/roce.h"
 #include "userspace/slowpath_priv.h"
 
 #define BURST       64 /* packets sent beyond what is acknowledged */

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include <bpf/bpf.h>
-#include "lib/inc_roce.h"
+#include "lib/roce/roce.h"
 #include "userspace/slowpath_priv.h"
 
 static struct sp_group *find_conn(struct inc_slowpath *sp, const struct inc_conn_key *key,

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include "lib/inc_log.h"
+#include "lib/base/log.h"
 #include "userspace/slowpath_priv.h"
 
 /* While something is outstanding, and while nothing is: the maps tell of new traffic only

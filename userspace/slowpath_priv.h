@@ -29,7 +29,7 @@ struct sp_doubt {
 	uint64_t rx_next, tx_acked, acks; /* of the connection's state: who moves them, lives */
 };
 
-/* One connection as its requester sees it. r counts as in inc_abi.h. */
+/* One connection as its requester sees it. r counts as in lib/proto/maps.h. */
 struct sp_conn {
 	uint32_t id;
 	bool outstanding;     /* at the last tick */

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include "lib/inc_hostport.h"
-#include "lib/inc_log.h"
+#include "lib/net/hostport.h"
+#include "lib/base/log.h"
 #include "userspace/switchd.h"
 
 #define RETRY_MIN_MS 100

@@ -5,7 +5,7 @@
 
 #include <event2/event.h>
 #include <jansson.h>
-#include "lib/inc_ndjson.h"
+#include "lib/net/ndjson.h"
 #include "loader/inc_loader.h"
 #include "userspace/config.h"
 #include "userspace/slowpath.h"

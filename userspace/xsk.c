@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <xdp/xsk.h>
-#include "lib/inc_log.h"
+#include "lib/base/log.h"
 #include "userspace/packet.h"
 #include "userspace/xsk.h"
 

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <event2/event.h>
-#include "lib/inc_err.h"
+#include "lib/base/err.h"
 
 struct inc_xsk;
 

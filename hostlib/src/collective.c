@@ -3,7 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "bpf/inc_wire.h"
+#include "lib/proto/desc.h"
+#include "lib/proto/roce.h"
 #include "hostlib/src/internal.h"
 
 static int check_opts(const struct inccl_communicator *comm,

@@ -7,20 +7,15 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-#include "bpf/inc_wire.h"
+#include "lib/proto/roce.h"
 #include "hostlib/src/internal.h"
-
-static bool payload_ok(long long payload)
-{
-	return payload == 256 || payload == 512 || payload == 1024 || payload == 2048;
-}
 
 static int check_opts(struct inccl_communicator_opts *opts, struct inc_err *err)
 {
 	if (!opts->message_packets)
 		opts->message_packets = 1;
-	if (opts->payload && !payload_ok(opts->payload))
-		return inc_err_set(err, EINVAL, "payload %u: want 256, 512, 1024 or 2048",
+	if (opts->payload && !inc_payload_ok(opts->payload))
+		return inc_err_set(err, EINVAL, "payload %u: want " INC_PAYLOADS_TEXT,
 				   opts->payload);
 	if (opts->message_packets > MAX_MESSAGE_PACKETS)
 		return inc_err_set(err, EINVAL, "message_packets %u: want 1 to %d",
@@ -121,7 +116,7 @@ static int read_remote(struct inccl_communicator *comm, const json_t *answer,
 	ret = ret ?: field(group, conn, "peer_psn", 0, INC_PSN_MASK, &psn, err);
 	if (ret)
 		return ret;
-	if (!payload_ok(payload) || (slots & (slots - 1)))
+	if (!inc_payload_ok(payload) || (slots & (slots - 1)))
 		return inc_err_set(
 			err, EPROTO,
 			"controller %s: answer to 'C': 'payload' %lld or 'slots' %lld is no "

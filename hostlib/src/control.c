@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "hostlib/src/internal.h"
-#include "lib/inc_printable.h"
+#include "lib/base/printable.h"
 
 void inccl_control_tune(int fd)
 {

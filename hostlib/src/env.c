@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include "bpf/inc_wire.h"
+#include "lib/proto/roce.h"
 #include "hostlib/src/internal.h"
-#include "lib/inc_hostport.h"
+#include "lib/net/hostport.h"
 
 static const char *env(const char *name)
 {

@@ -2,7 +2,8 @@
 /* Words for values, and values for words. */
 #include <errno.h>
 #include <string.h>
-#include "bpf/inc_wire.h"
+#include "lib/proto/desc.h"
+#include "lib/proto/roce.h"
 #include "hostlib/include/inccl.h"
 
 /* The public numbers go into the descriptor as they are. */

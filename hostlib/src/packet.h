@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "bpf/inc_wire.h"
+#include "lib/proto/roce.h"
 
 struct inccl_packet {
 	uint8_t opcode;

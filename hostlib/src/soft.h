@@ -16,10 +16,10 @@
 
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include "bpf/inc_wire.h"
+#include "lib/proto/roce.h"
 #include "hostlib/src/internal.h"
 #include "hostlib/src/packet.h"
-#include "lib/inc_roce.h"
+#include "lib/roce/roce.h"
 
 /* Kernels before 6.9 take 64 segments; the UDP length field bounds their bytes. */
 #define SOFT_MAX_SEGMENTS   62

@@ -9,7 +9,7 @@
 #include <netinet/udp.h>
 #include <string.h>
 #include "hostlib/src/soft.h"
-#include "lib/inc_roce.h"
+#include "lib/roce/roce.h"
 
 #ifndef UDP_GRO
 #define UDP_GRO 104

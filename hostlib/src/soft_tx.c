@@ -39,8 +39,8 @@ struct tx_batch {
 	unsigned int sends;
 };
 
-/* The masked IP and UDP headers that the ICRC of segment id covers; len from BTH to ICRC. */
-static void masked_headers(const struct soft_endpoint *s, uint8_t *h, uint16_t id, size_t len)
+/* The IP and UDP headers of segment id, as far as the ICRC covers them; len from BTH to ICRC. */
+static void put_headers(const struct soft_endpoint *s, uint8_t *h, uint16_t id, size_t len)
 {
 	const struct inc_roce_path *path = &s->to_peer;
 	uint16_t ip_len = htons(INC_IP_LEN + INC_UDP_LEN + len);
@@ -49,20 +49,16 @@ static void masked_headers(const struct soft_endpoint *s, uint8_t *h, uint16_t i
 	uint16_t be_id = htons(id);
 
 	h[0] = 0x45;
-	h[1] = 0xff;
 	memcpy(h + 2, &ip_len, 2);
 	memcpy(h + 4, &be_id, 2);
 	h[6] = 0x40; /* DF */
 	h[7] = 0;
-	h[8] = 0xff;
 	h[9] = IPPROTO_UDP;
-	h[10] = h[11] = 0xff;
 	memcpy(h + 12, &path->saddr, 4);
 	memcpy(h + 16, &path->daddr, 4);
 	memcpy(h + 20, &sport, 2);
 	memcpy(h + 22, &dport, 2);
 	memcpy(h + 24, &udp_len, 2);
-	h[26] = h[27] = 0xff;
 }
 
 /* ICRC of a packet in two pieces: head (BTH and extended headers), payload with pad. */
@@ -73,9 +69,9 @@ static uint32_t icrc(const struct soft_endpoint *s, uint16_t id, const uint8_t *
 	uint8_t h[MASKED_LEN + SOFT_MAX_HEAD];
 	uint32_t state;
 
-	masked_headers(s, h, id, head_len + len + pad + INC_ICRC_LEN);
+	put_headers(s, h, id, head_len + len + pad + INC_ICRC_LEN);
 	memcpy(h + MASKED_LEN, head, head_len);
-	h[MASKED_LEN + 4] = 0xff;
+	inc_icrc_mask(h);
 	state = inc_crc32_update(INC_ICRC_SEED, h, MASKED_LEN + head_len);
 	if (len)
 		state = inc_crc32_update(state, payload, len);

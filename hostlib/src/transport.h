@@ -23,7 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "hostlib/include/inccl.h"
-#include "lib/inc_err.h"
+#include "lib/base/err.h"
 
 struct inccl_endpoint;
 

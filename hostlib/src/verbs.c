@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
-#include "bpf/inc_wire.h"
+#include "lib/proto/roce.h"
 #include "hostlib/src/verbs.h"
 
 #define DEFAULT_WINDOW_PACKETS 256

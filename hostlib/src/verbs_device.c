@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "bpf/inc_wire.h"
+#include "lib/proto/roce.h"
 #include "hostlib/src/verbs.h"
 
 #define MAX_GIDS 1024

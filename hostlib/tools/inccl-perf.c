@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 #include "hostlib/tools/perf_opts.h"
-#include "lib/inc_log.h"
+#include "lib/base/log.h"
 
 #define GUARD_ELEMENTS 16
 #define GUARD          0x5a5a1234

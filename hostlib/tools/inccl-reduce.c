@@ -8,9 +8,9 @@
 #include <time.h>
 #include "hostlib/tools/job.h"
 #include "hostlib/tools/npy.h"
-#include "lib/inc_log.h"
-#include "lib/inc_opt.h"
-#include "lib/inc_outfile.h"
+#include "lib/base/log.h"
+#include "lib/base/opt.h"
+#include "lib/base/outfile.h"
 
 static const char help[] =
 	"usage: inccl-reduce [--op sum] [options] IN.npy OUT.npy\n"

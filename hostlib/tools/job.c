@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 #include "hostlib/tools/job.h"
-#include "lib/inc_log.h"
-#include "lib/inc_opt.h"
+#include "lib/base/log.h"
+#include "lib/base/opt.h"
 
 #define MAX_WINDOW_PACKETS 4096 /* the library's own limit (inccl.h, window) */
 

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "hostlib/tools/npy.h"
-#include "lib/inc_outfile.h"
+#include "lib/base/outfile.h"
 
 #define MAGIC      "\x93NUMPY"
 #define MAGIC_LEN  6

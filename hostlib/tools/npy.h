@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include "lib/inc_err.h"
+#include "lib/base/err.h"
 
 #define NPY_MAX_DIMS 32
 
@@ -27,7 +27,7 @@ int npy_load(const char *path, struct npy *npy, struct inc_err *err);
 void npy_free(struct npy *npy);
 
 /* Writes a file of npy's shape with the given elements, whole or not at all
- * (lib/inc_outfile.h). */
+ * (lib/base/outfile.h). */
 int npy_save(const char *path, const struct npy *npy, const int32_t *data, struct inc_err *err);
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "hostlib/tools/perf_opts.h"
-#include "lib/inc_opt.h"
+#include "lib/base/opt.h"
 
 static const char help[] =
 	"usage: inccl-perf [COLLECTIVE] [options]\n"

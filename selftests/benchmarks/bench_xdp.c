@@ -18,9 +18,10 @@
 #include <bpf/libbpf.h>
 #include <jansson.h>
 #include <zlib.h>
-#include "bpf/inc_wire.h"
-#include "lib/inc_opt.h"
-#include "lib/inc_roce.h"
+#include "lib/proto/desc.h"
+#include "lib/proto/roce.h"
+#include "lib/base/opt.h"
+#include "lib/roce/roce.h"
 #include "loader/inc_crc_tables.h"
 #include "loader/inc_loader.h"
 #include "inc_xdp_test.skel.h"

@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
-#include "lib/inc_opt.h"
+#include "lib/base/opt.h"
 
 #define PORT        53199
 #define CONNECT_MS  10000

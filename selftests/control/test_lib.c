@@ -7,11 +7,11 @@
 #include <string.h>
 #include <cmocka.h>
 #include <zlib.h>
-#include "lib/inc_hostport.h"
-#include "lib/inc_printable.h"
-#include "lib/inc_roce.h"
-#include "lib/inc_topology.h"
-#include "lib/inc_yaml.h"
+#include "lib/net/hostport.h"
+#include "lib/base/printable.h"
+#include "lib/roce/roce.h"
+#include "lib/topology/topology.h"
+#include "lib/conf/yaml.h"
 
 /* A congestion notification captured on a ConnectX-4 Lx (scapy, test/contrib/roce.uts),
  * from the IP header to the ICRC. */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "lib/inc_topology.h"
+#include "lib/topology/topology.h"
 
 #define ROUNDS     60000
 #define MAX_TIME_S 20

@@ -6,6 +6,7 @@
 #ifndef UNIT_CASES_H
 #define UNIT_CASES_H
 
+#include "lib/proto/desc.h"
 #include "unit.h"
 
 #define CASE_DESC INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, 7)

@@ -12,6 +12,7 @@
 #include <linux/if_xdp.h>
 #include <sys/socket.h>
 #include <bpf/bpf.h>
+#include "lib/proto/desc.h"
 #include "cases.h"
 #include "compare.h"
 

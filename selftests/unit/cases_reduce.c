@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <arpa/inet.h>
+#include "lib/proto/desc.h"
 #include "cases.h"
 
 #define DESC(coll, root) INC_DESC(coll, INC_OPERATOR_SUM, INC_DTYPE_INT32, root, 3)

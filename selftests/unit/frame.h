@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "bpf/inc_wire.h"
+#include "lib/proto/roce.h"
 
 #define FRAME_MAX     3072
 #define FRAME_IP      INC_ETH_LEN

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <arpa/inet.h>
 #include <zlib.h>
+#include "lib/proto/desc.h"
 #include "ref_switch.h"
 
 /* One frame on its way through. */

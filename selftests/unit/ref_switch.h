@@ -2,7 +2,7 @@
 /*
  * The switch as docs/protocol.md describes it, in plain C: what one received frame must
  * lead to. Written from the documents, not from the XDP program, and without a thought
- * for speed. The structures of bpf/inc_abi.h hold its state, so that each field can be
+ * for speed. The structures of lib/proto/maps.h hold its state, so that each field can be
  * compared with the maps.
  */
 #ifndef UNIT_REF_SWITCH_H
@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <linux/bpf.h>
-#include "bpf/inc_abi.h"
+#include "lib/proto/maps.h"
 #include "frame.h"
 
 #define REF_MAX_GROUPS 64

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "lib/proto/desc.h"
 #include "stream.h"
 
 static int more(struct stream *s, const struct chunk *c)

@@ -11,7 +11,8 @@
 #include <string.h>
 #include <time.h>
 #include <infiniband/verbs.h>
-#include "bpf/inc_wire.h"
+#include "lib/proto/desc.h"
+#include "lib/proto/roce.h"
 #include "selftests/vm/rc_judge.h"
 
 #define MAX_WINDOW 4096

@@ -16,7 +16,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include <cmocka.h>
-#include "bpf/inc_wire.h"
+#include "lib/proto/desc.h"
+#include "lib/proto/roce.h"
 #include "selftests/vm/verbs_loop.h"
 
 static uint32_t own_addr;

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include "lib/inc_err.h"
+#include "lib/base/err.h"
 
 #define PIXELS  64
 #define CLASSES 10

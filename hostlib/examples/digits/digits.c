@@ -14,9 +14,9 @@
 #include "hostlib/examples/digits/model.h"
 #include "hostlib/tools/job.h"
 #include "hostlib/tools/npy.h"
-#include "lib/inc_log.h"
-#include "lib/inc_opt.h"
-#include "lib/inc_outfile.h"
+#include "lib/base/log.h"
+#include "lib/base/opt.h"
+#include "lib/base/outfile.h"
 
 #define TRAIN_ROWS(count) ((count)*4 / 5)
 

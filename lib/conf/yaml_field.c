@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <arpa/inet.h>
-#include "lib/inc_yaml_priv.h"
+#include "lib/conf/yaml_priv.h"
 
 const char *inc_yaml_text(const struct inc_yaml_node *node)
 {

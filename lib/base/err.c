@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <stdarg.h>
 #include <stdio.h>
-#include "lib/inc_err.h"
-#include "lib/inc_printable.h"
+#include "lib/base/err.h"
+#include "lib/base/printable.h"
 
 int inc_err_set(struct inc_err *err, int code, const char *fmt, ...)
 {

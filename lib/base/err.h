@@ -3,7 +3,7 @@
  * An error with its story. Functions that can fail for a reason a user should read
  * take a struct inc_err * (NULL: not wanted), fill it with one line that names the
  * object (file and line, interface, peer) and return -errno. What the line quotes is made
- * printable (inc_printable.h).
+ * printable (printable.h).
  */
 #ifndef INC_ERR_H
 #define INC_ERR_H

@@ -2,7 +2,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
-#include "lib/inc_printable.h"
+#include "lib/base/printable.h"
 
 /* Bytes of the UTF-8 character at p, 0 for what is none. */
 static size_t take_char(const unsigned char *p, uint32_t *code)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Apart from inc_printable.c, so that who needs no JSON does not link it. */
+/* Apart from printable.c, so that who needs no JSON does not link it. */
 #include <stdlib.h>
 #include <string.h>
-#include "lib/inc_printable.h"
+#include "lib/base/printable.h"
 
 /* Valid UTF-8 stays valid: whole characters are replaced. */
 static void clean_string(json_t *value)

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <event2/event.h>
 #include <jansson.h>
-#include "lib/inc_err.h"
+#include "lib/base/err.h"
 
 struct inc_ndjson;
 

@@ -8,8 +8,8 @@
  * bits here, so it never wraps. A *slot* is r mod slots, a *generation* r / slots.
  * A *group* of the switch is one communicator of the controller.
  */
-#ifndef INC_ABI_H
-#define INC_ABI_H
+#ifndef INC_PROTO_MAPS_H
+#define INC_PROTO_MAPS_H
 
 #include <linux/types.h>
 

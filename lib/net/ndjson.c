@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
-#include "lib/inc_ndjson.h"
+#include "lib/net/ndjson.h"
 
 #define DRAIN_TIMEOUT_S 1
 #define DRAIN_MAX_BYTES (4u << 20) /* read and thrown away while draining */

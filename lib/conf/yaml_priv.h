@@ -3,7 +3,7 @@
 #define INC_YAML_PRIV_H
 
 #include <yaml.h>
-#include "lib/inc_yaml.h"
+#include "lib/conf/yaml.h"
 
 /* One per node of the libyaml document, same index. */
 struct inc_yaml_node {

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "lib/inc_outfile.h"
+#include "lib/base/outfile.h"
 
 static int fail(const char *path, int code, struct inc_err *err)
 {

@@ -2,66 +2,31 @@
 #include <string.h>
 #include <arpa/inet.h>
 #include <isa-l/crc.h>
-#include "lib/inc_roce.h"
-
-enum {
-	F_FIRST = 1,
-	F_LAST = 2,
-	F_IMM = 4,
-	F_RETH = 8,
-	F_AETH = 16,
-	F_KNOWN = 32,
-};
-
-static const uint8_t shapes[] = {
-	[INC_OP_SEND_FIRST] = F_KNOWN | F_FIRST,
-	[INC_OP_SEND_MIDDLE] = F_KNOWN,
-	[INC_OP_SEND_LAST] = F_KNOWN | F_LAST,
-	[INC_OP_SEND_LAST_IMM] = F_KNOWN | F_LAST | F_IMM,
-	[INC_OP_SEND_ONLY] = F_KNOWN | F_FIRST | F_LAST,
-	[INC_OP_SEND_ONLY_IMM] = F_KNOWN | F_FIRST | F_LAST | F_IMM,
-	[INC_OP_WRITE_FIRST] = F_KNOWN | F_FIRST | F_RETH,
-	[INC_OP_WRITE_MIDDLE] = F_KNOWN,
-	[INC_OP_WRITE_LAST] = F_KNOWN | F_LAST,
-	[INC_OP_WRITE_LAST_IMM] = F_KNOWN | F_LAST | F_IMM,
-	[INC_OP_WRITE_ONLY] = F_KNOWN | F_FIRST | F_LAST | F_RETH,
-	[INC_OP_WRITE_ONLY_IMM] = F_KNOWN | F_FIRST | F_LAST | F_RETH | F_IMM,
-	[INC_OP_ACK] = F_KNOWN | F_FIRST | F_LAST | F_AETH,
-};
-
-static uint8_t shape(uint8_t opcode)
-{
-	return opcode < sizeof(shapes) ? shapes[opcode] : 0;
-}
+#include "lib/roce/roce.h"
 
 int inc_roce_ext_len(uint8_t opcode)
 {
-	uint8_t s = shape(opcode);
-
-	if (!s)
-		return -1;
-	return (s & F_RETH ? INC_RETH_LEN : 0) + (s & F_IMM ? INC_IMM_LEN : 0) +
-	       (s & F_AETH ? INC_AETH_LEN : 0);
+	return inc_op_in(opcode, INC_OPS_DATA | INC_OPBIT(ACK)) ? (int)inc_ext_len(opcode) : -1;
 }
 
 bool inc_roce_has_imm(uint8_t opcode)
 {
-	return shape(opcode) & F_IMM;
+	return inc_op_in(opcode, INC_OPS_IMM);
 }
 
 bool inc_roce_has_reth(uint8_t opcode)
 {
-	return shape(opcode) & F_RETH;
+	return inc_op_in(opcode, INC_OPS_RETH);
 }
 
 bool inc_roce_is_first(uint8_t opcode)
 {
-	return shape(opcode) & F_FIRST;
+	return inc_op_in(opcode, INC_OPS_BEGIN | INC_OPBIT(ACK));
 }
 
 bool inc_roce_is_last(uint8_t opcode)
 {
-	return shape(opcode) & F_LAST;
+	return inc_op_in(opcode, INC_OPS_END | INC_OPBIT(ACK));
 }
 
 uint32_t inc_crc32_update(uint32_t state, const void *data, size_t len)
@@ -70,28 +35,17 @@ uint32_t inc_crc32_update(uint32_t state, const void *data, size_t len)
 	return ~crc32_gzip_refl(~state, data, len);
 }
 
-#define AT_TOS       1
-#define AT_TTL       8
-#define AT_IP_CSUM   10
-#define AT_UDP_CSUM  (INC_IP_LEN + 6)
-#define AT_FECN      (INC_IP_LEN + INC_UDP_LEN + 4)
-#define MASKED_BYTES (INC_IP_LEN + INC_UDP_LEN + INC_BTH_LEN)
-
-/* head: the first MASKED_BYTES of the packet, of which len are there */
+/* head: the first INC_IP_TO_BTH_LEN bytes of the packet, of which len are there */
 static uint32_t masked_state(uint8_t *head, size_t len)
 {
-	head[AT_TOS] = 0xff;
-	head[AT_TTL] = 0xff;
-	head[AT_IP_CSUM] = head[AT_IP_CSUM + 1] = 0xff;
-	head[AT_UDP_CSUM] = head[AT_UDP_CSUM + 1] = 0xff;
-	head[AT_FECN] = 0xff;
+	inc_icrc_mask(head);
 	return inc_crc32_update(INC_ICRC_SEED, head, len);
 }
 
 uint32_t inc_icrc_ipv4(const void *ip, size_t len)
 {
 	const uint8_t *packet = ip;
-	uint8_t head[MASKED_BYTES];
+	uint8_t head[INC_IP_TO_BTH_LEN];
 	size_t n = len < sizeof(head) ? len : sizeof(head);
 	uint32_t state;
 
@@ -109,7 +63,7 @@ static void put16(uint8_t *p, uint16_t v)
 uint32_t inc_icrc_udp(const struct inc_roce_path *path, uint16_t ip_id, const void *bth, size_t len)
 {
 	const uint8_t *payload = bth;
-	uint8_t head[MASKED_BYTES] = {0x45};
+	uint8_t head[INC_IP_TO_BTH_LEN] = {0x45};
 	size_t n = len < INC_BTH_LEN ? len : INC_BTH_LEN;
 	uint32_t state;
 

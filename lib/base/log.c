@@ -7,8 +7,8 @@
 #include <string.h>
 #include <time.h>
 #include <jansson.h>
-#include "lib/inc_log.h"
-#include "lib/inc_printable.h"
+#include "lib/base/log.h"
+#include "lib/base/printable.h"
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/types.h>
-#include "lib/inc_err.h"
+#include "lib/base/err.h"
 
 struct inc_outfile {
 	FILE *f;

@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include "lib/inc_hostport.h"
+#include "lib/net/hostport.h"
 
 /* Where the host ends and the port begins (NULL: there is none). False for neither form. */
 static bool split(const char *text, const char **host, size_t *len, const char **port)

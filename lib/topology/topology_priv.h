@@ -2,8 +2,8 @@
 #ifndef INC_TOPOLOGY_PRIV_H
 #define INC_TOPOLOGY_PRIV_H
 
-#include "lib/inc_topology.h"
-#include "lib/inc_yaml.h"
+#include "lib/topology/topology.h"
+#include "lib/conf/yaml.h"
 
 /* Connects hosts, ports and switches by name and makes topo->links. */
 int inc_topology_link(struct inc_topology *topo, const struct inc_yaml_node *root,

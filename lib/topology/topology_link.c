@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <arpa/inet.h>
-#include "lib/inc_topology_priv.h"
+#include "lib/topology/topology_priv.h"
 
 #define NO_PEER ((unsigned int)-1)
 

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <netinet/in.h>
-#include "lib/inc_err.h"
+#include "lib/base/err.h"
 
 #define INC_TOPO_NAME_LEN 15 /* of hosts, switches and ports: they name interfaces */
 #define INC_TOPO_NAME_MAX (INC_TOPO_NAME_LEN + 1)

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <fcntl.h>
 #include <unistd.h>
-#include "lib/inc_yaml_priv.h"
+#include "lib/conf/yaml_priv.h"
 
 #define YAML_MAX_BYTES (1u << 20)
 /* libyaml scans deeply nested flow collections in quadratic time */

@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <string.h>
 #include <time.h>
-#include "lib/inc_listen.h"
-#include "lib/inc_log.h"
+#include "lib/net/listen.h"
+#include "lib/base/log.h"
 
 #define PAUSE_US 100000
 #define QUIET_S  10

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <netinet/in.h>
-#include "lib/inc_err.h"
+#include "lib/base/err.h"
 
 struct inc_yaml;      /* a document */
 struct inc_yaml_node; /* a mapping, sequence or scalar in it */

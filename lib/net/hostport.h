@@ -3,7 +3,7 @@
 #ifndef INC_HOSTPORT_H
 #define INC_HOSTPORT_H
 
-#include "lib/inc_err.h"
+#include "lib/base/err.h"
 
 struct inc_hostport {
 	char host[256]; /* without brackets */

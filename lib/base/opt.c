@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "lib/inc_hostport.h"
-#include "lib/inc_opt.h"
+#include "lib/net/hostport.h"
+#include "lib/base/opt.h"
 
 int inc_usage(const char *fmt, ...)
 {

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "bpf/inc_wire.h"
+#include "lib/proto/roce.h"
 
 /* Length of the extended headers that follow the BTH (RETH, ImmDt, AETH), or -1 for an
  * opcode that is not RC SEND, RDMA WRITE or ACK. */

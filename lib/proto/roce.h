@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * RoCEv2 on the wire (IBTA Architecture Specification Vol. 1, chapters 5 and 9,
+ * and Annex A17): the headers behind UDP port 4791. Used by the XDP programs,
+ * the slow path, the soft transport and the tests, so that no header is typed
+ * twice. Multi-byte fields are in network byte order.
+ */
+#ifndef INC_PROTO_ROCE_H
+#define INC_PROTO_ROCE_H
+
+#include <linux/types.h>
+
+#define INC_INLINE static inline __attribute__((always_inline))
+
+#define INC_ROCE_UDP_PORT 4791
+#define INC_PSN_MASK      0xffffffu
+#define INC_QPN_MASK      0xffffffu
+#define INC_PKEY_DEFAULT  0xffff
+#define INC_PKEY_BITS     0x7fff /* of the partition, never all 0; the top bit says full member */
+#define INC_ICRC_LEN      4
+
+/* RC opcodes of a BTH (transport class 000). */
+enum inc_opcode {
+	INC_OP_SEND_FIRST = 0x00,
+	INC_OP_SEND_MIDDLE = 0x01,
+	INC_OP_SEND_LAST = 0x02,
+	INC_OP_SEND_LAST_IMM = 0x03,
+	INC_OP_SEND_ONLY = 0x04,
+	INC_OP_SEND_ONLY_IMM = 0x05,
+	INC_OP_WRITE_FIRST = 0x06,
+	INC_OP_WRITE_MIDDLE = 0x07,
+	INC_OP_WRITE_LAST = 0x08,
+	INC_OP_WRITE_LAST_IMM = 0x09,
+	INC_OP_WRITE_ONLY = 0x0a,
+	INC_OP_WRITE_ONLY_IMM = 0x0b,
+	INC_OP_ACK = 0x11,
+};
+
+/* AETH syndromes. ACK is 000 and a credit count; 0x1f says "no credit limit". */
+#define INC_AETH_ACK           0x1f
+#define INC_AETH_RNR           0x20 /* | 5-bit timer code */
+#define INC_AETH_NAK_SEQ       0x60
+#define INC_AETH_NAK_INVALID   0x61
+#define INC_AETH_NAK_ACCESS    0x62
+#define INC_AETH_NAK_OPERATION 0x63
+#define INC_AETH_TYPE_MASK     0xe0
+#define INC_AETH_TYPE_ACK      0x00
+#define INC_AETH_TYPE_RNR      0x20
+#define INC_AETH_TYPE_NAK      0x60
+
+struct inc_bth {
+	__u8 opcode;
+	__u8 se_m_pad_tver; /* SE:1 M:1 PadCnt:2 TVer:4 */
+	__be16 pkey;
+	__be32 resv_qpn;   /* FECN:1 BECN:1 resv6 (masked in the ICRC), QPN:24 */
+	__be32 ackreq_psn; /* AckReq:1 resv7 (not masked), PSN:24 */
+} __attribute__((packed));
+
+#define INC_BTH_PAD_SHIFT 4
+#define INC_BTH_PAD_MASK  0x30
+#define INC_BTH_TVER_MASK 0x0f
+#define INC_BTH_SE        0x80
+#define INC_BTH_M         0x40
+#define INC_BTH_ACKREQ    0x80000000u /* in ackreq_psn, host order */
+
+struct inc_reth {
+	__be64 va;
+	__be32 rkey;
+	__be32 dmalen;
+} __attribute__((packed));
+
+struct inc_aeth {
+	__be32 syn_msn; /* syndrome:8 MSN:24 */
+} __attribute__((packed));
+
+#define INC_ETH_LEN  14
+#define INC_IP_LEN   20
+#define INC_UDP_LEN  8
+#define INC_BTH_LEN  12
+#define INC_RETH_LEN 16
+#define INC_IMM_LEN  4
+#define INC_AETH_LEN 4
+
+_Static_assert(sizeof(struct inc_bth) == INC_BTH_LEN, "BTH is 12 bytes");
+_Static_assert(sizeof(struct inc_reth) == INC_RETH_LEN, "RETH is 16 bytes");
+_Static_assert(sizeof(struct inc_aeth) == INC_AETH_LEN, "AETH is 4 bytes");
+
+/* Bytes of Ethernet to BTH, which every packet has. */
+#define INC_HEADERS_LEN (INC_ETH_LEN + INC_IP_LEN + INC_UDP_LEN + INC_BTH_LEN)
+/* IP, UDP and BTH. */
+#define INC_IP_TO_BTH_LEN (INC_IP_LEN + INC_UDP_LEN + INC_BTH_LEN)
+
+/* CRC-32 state after the eight 0xff bytes that stand for the masked LRH/GRH of
+ * the ICRC; reflected polynomial 0xEDB88320. */
+#define INC_ICRC_SEED 0xdebb20e3u
+#define INC_CRC_POLY  0xedb88320u
+
+#define INC_OPBIT(op) (1u << INC_OP_##op)
+
+/* Sets of opcodes; op is below 32. */
+INC_INLINE _Bool inc_op_in(__u8 op, __u32 set)
+{
+	return op < 32 && set >> op & 1;
+}
+
+#define INC_OPS_WRITE                                                               \
+	(INC_OPBIT(WRITE_FIRST) | INC_OPBIT(WRITE_MIDDLE) | INC_OPBIT(WRITE_LAST) | \
+	 INC_OPBIT(WRITE_LAST_IMM) | INC_OPBIT(WRITE_ONLY) | INC_OPBIT(WRITE_ONLY_IMM))
+#define INC_OPS_SEND                                                             \
+	(INC_OPBIT(SEND_FIRST) | INC_OPBIT(SEND_MIDDLE) | INC_OPBIT(SEND_LAST) | \
+	 INC_OPBIT(SEND_LAST_IMM) | INC_OPBIT(SEND_ONLY) | INC_OPBIT(SEND_ONLY_IMM))
+#define INC_OPS_DATA (INC_OPS_SEND | INC_OPS_WRITE)
+#define INC_OPS_RETH (INC_OPBIT(WRITE_FIRST) | INC_OPBIT(WRITE_ONLY) | INC_OPBIT(WRITE_ONLY_IMM))
+#define INC_OPS_IMM                                                                        \
+	(INC_OPBIT(SEND_LAST_IMM) | INC_OPBIT(SEND_ONLY_IMM) | INC_OPBIT(WRITE_LAST_IMM) | \
+	 INC_OPBIT(WRITE_ONLY_IMM))
+/* begins a message (first, only); ends one (last, only) */
+#define INC_OPS_ONLY                                                               \
+	(INC_OPBIT(SEND_ONLY) | INC_OPBIT(SEND_ONLY_IMM) | INC_OPBIT(WRITE_ONLY) | \
+	 INC_OPBIT(WRITE_ONLY_IMM))
+#define INC_OPS_BEGIN (INC_OPS_ONLY | INC_OPBIT(SEND_FIRST) | INC_OPBIT(WRITE_FIRST))
+#define INC_OPS_END                                                                               \
+	(INC_OPS_ONLY | INC_OPBIT(SEND_LAST) | INC_OPBIT(SEND_LAST_IMM) | INC_OPBIT(WRITE_LAST) | \
+	 INC_OPBIT(WRITE_LAST_IMM))
+
+/* Length of the extended headers that follow the BTH (RETH, ImmDt, AETH) of a known opcode. */
+INC_INLINE __u32 inc_ext_len(__u8 op)
+{
+	return (inc_op_in(op, INC_OPS_RETH) ? INC_RETH_LEN : 0) +
+	       (inc_op_in(op, INC_OPS_IMM) ? INC_IMM_LEN : 0) +
+	       (op == INC_OP_ACK ? INC_AETH_LEN : 0);
+}
+
+/* Fields that routers may change count as ones in the ICRC: TOS, TTL, both checksums, FECN to
+ * resv6. ip: the IP header; UDP and the BTH follow it. */
+INC_INLINE void inc_icrc_mask(__u8 *ip)
+{
+	ip[1] = 0xff;
+	ip[8] = 0xff;
+	ip[10] = ip[11] = 0xff;
+	ip[INC_IP_LEN + 6] = ip[INC_IP_LEN + 7] = 0xff;
+	ip[INC_IP_LEN + INC_UDP_LEN + 4] = 0xff;
+}
+
+/* Payloads of a communicator, a path MTU of RoCE each. */
+#define INC_PAYLOADS_TEXT "256, 512, 1024 or 2048"
+INC_INLINE _Bool inc_payload_ok(__u64 payload)
+{
+	return payload >= 256 && payload <= 2048 && !(payload & (payload - 1));
+}
+
+/* An IPv4 address (host order) of one host: not of this network's, a group's or none. */
+INC_INLINE _Bool inc_addr_unicast(__u32 addr)
+{
+	return addr >> 24 && addr >> 28 < 0xe;
+}
+
+/* Serial distance in PSN space of a from b, -2^23 to 2^23 - 1. */
+INC_INLINE __s32 inc_psn_diff(__u32 a, __u32 b)
+{
+	return (__s32)((a - b) << 8) >> 8;
+}
+
+#endif
