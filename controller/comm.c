@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "lib/base/errno_name.h"
 #include "controller/ctl.h"
 #include "controller/field.h"
 #include "lib/base/log.h"
@@ -164,7 +165,7 @@ void inc_comm_tell_failed(const struct inc_comm *comm, unsigned int to, int rank
 	object =
 		json_pack("{s:s, s:I, s:I, s:s, s:s}", "type", "failed", "group",
 			  (json_int_t)comm->group->number, "communicator", (json_int_t)comm->number,
-			  "errno", strerrorname_np(comm->code), "message", comm->reason);
+			  "errno", inc_errno_name(comm->code), "message", comm->reason);
 	if (object && rank >= 0)
 		json_object_set_new(object, "rank", json_integer(rank));
 	inc_ndjson_send_new(client->conn, object);
@@ -223,7 +224,7 @@ void inc_comm_fail(struct inc_comm *comm, int rank, int code, const char *fmt, .
 	va_start(ap, fmt);
 	vsnprintf(comm->reason, sizeof(comm->reason), fmt, ap);
 	va_end(ap);
-	comm->code = strerrorname_np(code) ? code : EIO;
+	comm->code = inc_errno_name(code) ? code : EIO;
 	inc_warn("group %u (%s), communicator %u: %s", comm->group->number, comm->group->job,
 		 comm->number ? comm->number : comm->index, comm->reason);
 	for (unsigned int to = 0; to < comm->group->world_size; to++)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include "lib/base/errno_name.h"
 #include "controller/ctl.h"
 #include "controller/field.h"
 #include "lib/base/log.h"
@@ -59,7 +60,7 @@ static void report_failed(struct inc_comm *comm, const struct inc_member *member
 		snprintf(more, sizeof(more), "; %s had destroyed it",
 			 inc_member_name(&comm->group->members[blame]));
 	inc_comm_fail(comm, blame, r->code, "%s: %s (%s)%s", name, r->message,
-		      strerrorname_np(r->code), more);
+		      inc_errno_name(r->code), more);
 }
 
 static void take_report(struct inc_comm *comm, const struct inc_member *member,

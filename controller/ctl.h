@@ -202,7 +202,6 @@ struct inc_switch {
 };
 
 /* main.c */
-uint64_t inc_ctl_now_ms(void);
 void inc_ctl_arm(struct event *timer, unsigned int ms);
 /* Whether a number was handed out by this controller. */
 static inline bool inc_ctl_ours(uint32_t first, uint32_t next, uint32_t number)

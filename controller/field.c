@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include "lib/base/errno_name.h"
 #include "controller/field.h"
 
 int inc_field_u64(const json_t *object, const char *key, bool required, uint64_t min, uint64_t max,
@@ -91,11 +92,9 @@ int inc_field_errno(const json_t *object, const char *key, int *out, struct inc_
 {
 	const char *name = inc_field_text(object, key);
 
-	for (int code = 1; code < 200; code++) {
-		const char *known = strerrorname_np(code);
+	int code = inc_errno_from_name(name);
 
-		if (!known || strcmp(known, name) != 0)
-			continue;
+	if (code) {
 		*out = code;
 		return 0;
 	}

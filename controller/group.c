@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <arpa/inet.h>
+#include "lib/base/errno_name.h"
+#include "lib/base/clock.h"
 #include "controller/ctl.h"
 #include "controller/field.h"
 #include "lib/base/log.h"
@@ -121,7 +123,7 @@ static struct inc_group *group_new(struct inc_ctl *ctl, const char *job, unsigne
 	group->number = number;
 	snprintf(group->job, sizeof(group->job), "%s", job);
 	group->world_size = world_size;
-	group->since_ms = inc_ctl_now_ms();
+	group->since_ms = inc_now_ms();
 	for (unsigned int rank = 0; rank < world_size; rank++) {
 		group->members[rank].group = group;
 		group->members[rank].rank = rank;
@@ -365,7 +367,7 @@ static void tell_failed(const struct inc_group *group, unsigned int lost)
 		inc_ndjson_send_new(client->conn,
 				    json_pack("{s:s, s:I, s:i, s:s, s:s}", "type", "failed",
 					      "group", (json_int_t)group->number, "rank", (int)lost,
-					      "errno", strerrorname_np(group->over_code), "message",
+					      "errno", inc_errno_name(group->over_code), "message",
 					      group->over));
 	}
 }

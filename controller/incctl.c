@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>
+#include "lib/net/hostport.h"
 #include "controller/incctl.h"
 #include "lib/base/opt.h"
 #include "lib/base/printable.h"
@@ -136,7 +137,7 @@ int main(int argc, char **argv)
 	while ((c = getopt_long(argc, argv, "c:s:S:jh", options, NULL)) != -1) {
 		switch (c) {
 		case 'c':
-			if (inc_opt_host("--controller", optarg))
+			if (inc_hostport_opt("--controller", optarg))
 				return 2;
 			target.controller = optarg;
 			break;

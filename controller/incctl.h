@@ -6,8 +6,6 @@
 #include <jansson.h>
 #include "lib/base/err.h"
 
-#define INCCTL_PORT 52200 /* of a controller, for tools */
-
 struct incctl_target {
 	const char *controller; /* HOST[:PORT] */
 	const char *socket;     /* path of a switch's socket; NULL: ask the controller */

@@ -10,18 +10,11 @@
 #include <unistd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include "lib/base/clock.h"
 #include "controller/incctl.h"
 #include "lib/net/hostport.h"
 
 #define ANSWER_MAX (64u << 20) /* several switches' connections fit */
-
-static long long now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000ll + now.tv_nsec / 1000000;
-}
 
 /* 0 once fd is ready, -ETIMEDOUT, -errno */
 static int wait_for(int fd, short events, long long deadline_ms)
@@ -29,7 +22,7 @@ static int wait_for(int fd, short events, long long deadline_ms)
 	struct pollfd p = {.fd = fd, .events = events};
 
 	for (;;) {
-		long long left = deadline_ms - now_ms();
+		long long left = deadline_ms - inc_now_ms();
 		int n;
 
 		if (left <= 0)
@@ -84,7 +77,7 @@ static int connect_controller(const char *where, long long deadline_ms, struct i
 	struct inc_hostport at;
 	int ret, fd = -1;
 
-	ret = inc_hostport_parse("controller", where, INCCTL_PORT, &at, err);
+	ret = inc_hostport_parse("controller", where, INC_PORT_MEMBERS, &at, err);
 	if (ret)
 		return ret;
 	ret = getaddrinfo(at.host, at.port, &hints, &list);
@@ -289,7 +282,7 @@ json_t *incctl_ask(const struct incctl_target *target, const char *what, struct 
 	struct dialog d = {
 		.target = target,
 		.who = target->socket ? target->socket : target->controller,
-		.deadline_ms = now_ms() + target->timeout_ms,
+		.deadline_ms = inc_now_ms() + target->timeout_ms,
 	};
 	json_t *data, *slot;
 	size_t i;

@@ -10,6 +10,8 @@
 #include <arpa/inet.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include "lib/net/hostport.h"
+#include "lib/base/clock.h"
 #include "controller/ctl.h"
 #include "lib/base/log.h"
 #include "lib/base/opt.h"
@@ -56,14 +58,6 @@ static const struct option options[] = {
 	{"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
 };
-
-uint64_t inc_ctl_now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000ull + now.tv_nsec / 1000000;
-}
 
 void inc_ctl_arm(struct event *timer, unsigned int ms)
 {
@@ -167,7 +161,7 @@ static int share_descriptors(struct inc_ctl *ctl, struct inc_err *err)
 
 void inc_ctl_log_refused(struct inc_ctl *ctl, const char *why)
 {
-	const uint64_t now_ms = inc_ctl_now_ms();
+	const uint64_t now_ms = inc_now_ms();
 
 	if (ctl->refused_at_ms && now_ms - ctl->refused_at_ms < CTL_LOG_EVERY_MS) {
 		ctl->refused_more++;
@@ -302,8 +296,8 @@ int main(int argc, char **argv)
 		.opt =
 			{
 				.listen = "0.0.0.0",
-				.member_port = 52200,
-				.switch_port = 52311,
+				.member_port = INC_PORT_MEMBERS,
+				.switch_port = INC_PORT_SWITCHES,
 				.group_timeout_ms = 60000,
 				.client_timeout_ms = 10000,
 				.switch_timeout_ms = 5000,

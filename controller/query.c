@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "lib/base/clock.h"
 #include "controller/ctl.h"
 #include "controller/field.h"
 #include "lib/base/log.h"
@@ -47,7 +48,7 @@ static json_t *group_json(const struct inc_group *group, uint64_t now_ms)
 
 static json_t *groups_json(struct inc_ctl *ctl)
 {
-	const uint64_t now_ms = inc_ctl_now_ms();
+	const uint64_t now_ms = inc_now_ms();
 	const struct inc_group *group;
 	json_t *list = json_array();
 
@@ -116,7 +117,7 @@ static json_t *communicators_json(struct inc_ctl *ctl)
 
 static json_t *switches_json(struct inc_ctl *ctl)
 {
-	const uint64_t now_ms = inc_ctl_now_ms();
+	const uint64_t now_ms = inc_now_ms();
 	json_t *list = json_array();
 
 	for (unsigned int i = 0; i < ctl->topo->n_switches; i++) {

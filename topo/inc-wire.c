@@ -19,6 +19,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/base/outfile.h"
 #include "topo/wire.h"
@@ -35,14 +36,6 @@ struct wire {
 	int control_fd;
 	int signal_fd;
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
-}
 
 static void put(struct wire *w, enum wire_dir dir, const uint8_t *frame, size_t len)
 {
@@ -149,7 +142,7 @@ static void forward(struct wire *w, enum wire_dir dir, uint8_t *frame, size_t le
 static void read_port(struct wire *w, enum wire_dir dir)
 {
 	size_t lens[WIRE_BATCH];
-	uint64_t now = now_ns();
+	uint64_t now = inc_now_ns();
 	int n = wire_port_read(&w->port[dir], w->frames, lens);
 
 	for (int i = 0; i < n; i++) {
@@ -163,7 +156,7 @@ static void read_port(struct wire *w, enum wire_dir dir)
 /* Sends what is due; returns when to come back, 0: nothing waits. */
 static uint64_t run_queue(struct wire *w)
 {
-	uint64_t now = now_ns(), next = 0;
+	uint64_t now = inc_now_ns(), next = 0;
 	struct wire_queued *q;
 
 	for (int d = 0; d < WIRE_DIRS; d++)
@@ -314,7 +307,7 @@ static int loop(struct wire *w)
 		struct timespec ts, *wait = NULL;
 
 		if (next) {
-			now = now_ns();
+			now = inc_now_ns();
 			next = next > now ? next - now : 0;
 			ts = (struct timespec){next / 1000000000, next % 1000000000};
 			wait = &ts;

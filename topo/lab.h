@@ -19,8 +19,6 @@
 #define LAB_PIN_DIR "/sys/fs/bpf/inc"
 #define LAB_RUN_DIR "/run/inc"
 
-#define LAB_MEMBER_PORT 52200 /* of the controller; see docs/control.md */
-
 /* "inc-12ab34" or what --name says; with a switch's name it is an instance of inc-switchd,
  * which has at most 31 characters */
 #define LAB_NAME_MAX 16

@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include "lib/net/hostport.h"
+#include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "topo/lab.h"
 
@@ -23,19 +25,11 @@
 #define ASK_LIMIT_S    5
 #define MAX_ARGS       256
 
-static uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000ull + ts.tv_nsec / 1000000;
-}
-
 static int connect_member_port(const struct lab *lab)
 {
 	struct timeval limit = {.tv_sec = ASK_LIMIT_S};
 	struct sockaddr_in sin = {.sin_family = AF_INET,
-				  .sin_port = htons(LAB_MEMBER_PORT),
+				  .sin_port = htons(INC_PORT_MEMBERS),
 				  .sin_addr = lab->nodes[0].mgmt};
 	int old = lab_enter(lab->nodes[0].netns), fd, ret;
 
@@ -158,7 +152,7 @@ static int wait_ready(struct lab *lab, struct lab_node *node,
 		      bool (*ready)(struct lab *lab, struct lab_node *node), struct inc_err *err)
 {
 	static const struct timespec pause = {.tv_nsec = POLL_NS};
-	uint64_t deadline = now_ms() + READY_LIMIT_MS;
+	uint64_t deadline = inc_now_ms() + READY_LIMIT_MS;
 	int ret;
 
 	for (;;) {
@@ -174,7 +168,7 @@ static int wait_ready(struct lab *lab, struct lab_node *node,
 						    node->name, WEXITSTATUS(node->child_status));
 			break;
 		}
-		if (now_ms() >= deadline) {
+		if (inc_now_ms() >= deadline) {
 			ret = inc_err_set(err, ETIMEDOUT, "%s: not ready after %d s", node->name,
 					  READY_LIMIT_MS / 1000);
 			break;

@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
+#include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "userspace/neighbour.h"
 #include "userspace/packet.h"
@@ -272,12 +273,10 @@ static void tell_ready(const struct inc_daemon *d)
 
 int inc_daemon_start(struct inc_daemon *d, struct inc_err *err)
 {
-	struct timespec now;
 	uint32_t i;
 	int ret;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	d->started_ns = now.tv_sec * 1000000000ull + now.tv_nsec;
+	d->started_ns = inc_now_ns();
 	ret = take_config(d, err);
 	if (ret || d->opt.check_only)
 		return ret;

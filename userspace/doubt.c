@@ -6,6 +6,7 @@
  * nothing, it is named and the group ends, because the others would wait for it for ever.
  */
 #include <stdio.h>
+#include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "userspace/slowpath_priv.h"
 
@@ -36,7 +37,7 @@ void sp_doubt(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint6
 	d->r = r;
 	d->end = acked;
 	d->probes = 0;
-	d->first_ns = d->since_ns = d->next_ns = now_ns();
+	d->first_ns = d->since_ns = d->next_ns = inc_now_ns();
 	hear(sp, c);
 	inc_debug("communicator %u: rank %u asks for result %llu, which it has acknowledged",
 		  g->cfg.communicator, conn_cfg(sp, c)->rank, (unsigned long long)r);

@@ -2,6 +2,7 @@
 /* What has happened: for the log, for who asks, and for the controller, now or when it is back. */
 #include <string.h>
 #include <time.h>
+#include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "userspace/switchd.h"
 
@@ -128,7 +129,6 @@ void inc_event_notice(void *arg, const char *event, uint32_t group, uint32_t mas
 	struct inc_daemon *d = arg;
 	const struct inc_group_cfg *cfg = inc_switch_group(d->sw, group);
 	json_t *ranks = json_array(), *object;
-	struct timespec now;
 	uint32_t c;
 
 	if (!cfg) {
@@ -140,12 +140,10 @@ void inc_event_notice(void *arg, const char *event, uint32_t group, uint32_t mas
 			json_array_append_new(
 				ranks,
 				json_integer(inc_switch_conn(d->sw, cfg->conn_base + c)->rank));
-	clock_gettime(CLOCK_REALTIME, &now);
 	inc_warn("%s: communicator %u, chunk %llu: %s", event, cfg->communicator,
 		 (unsigned long long)r, text);
 	object = json_pack("{s:s, s:s, s:I, s:s, s:I, s:o, s:I, s:s}", "type", "event", "switch",
-			   d->conf.name, "time_ns",
-			   (json_int_t)now.tv_sec * 1000000000 + now.tv_nsec, "event", event,
+			   d->conf.name, "time_ns", (json_int_t)inc_wall_ns(), "event", event,
 			   "communicator", (json_int_t)cfg->communicator, "ranks", ranks, "r",
 			   (json_int_t)r, "message", text);
 	if (!object)

@@ -6,6 +6,7 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include "lib/base/clock.h"
 #include "lib/proto/desc.h"
 #include "lib/roce/roce.h"
 #include "userspace/slowpath_priv.h"
@@ -79,7 +80,7 @@ void sp_end_group(struct inc_slowpath *sp, struct sp_group *g, uint64_t r)
 
 	__atomic_store_n(&st->error_r, r, __ATOMIC_RELAXED);
 	__atomic_store_n(&st->error, INC_AETH_NAK_OPERATION, __ATOMIC_RELEASE);
-	start_telling(sp, g, now_ns());
+	start_telling(sp, g, inc_now_ns());
 }
 
 static void tell_conn_error(struct inc_slowpath *sp, struct sp_group *g, uint32_t child,

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include "lib/net/hostport.h"
 #include "lib/base/opt.h"
 #include "userspace/switchd.h"
 
@@ -95,7 +96,7 @@ static int take_option(int c, const char *value, struct inc_options *opt)
 		return inc_opt_path("--config", value);
 	case OPT_CONTROLLER:
 		opt->controller = value;
-		return inc_opt_host("--controller", value);
+		return inc_hostport_opt("--controller", value);
 	case OPT_NAME:
 		opt->name = value;
 		break;

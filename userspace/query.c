@@ -10,6 +10,7 @@
 #include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
+#include "lib/base/clock.h"
 #include "userspace/switchd.h"
 
 /* Connections of one page, at least: 250 KB of JSON, of the 1 MiB that a line may have. */
@@ -33,20 +34,16 @@ static json_t *query_status(struct inc_daemon *d, struct inc_page *page, struct 
 {
 	const struct inc_switch_port *port = inc_switch_port_at(d->sw, 0);
 	const struct inc_slowpath_stats *s = inc_slowpath_stats(d->sp);
-	struct timespec now;
 	uint32_t g, n = 0;
 
 	for (g = 0; g < inc_switch_get_opts(d->sw)->max_groups; g++)
 		n += inc_switch_group(d->sw, g) != NULL;
-	clock_gettime(CLOCK_MONOTONIC, &now);
 	return json_pack(
 		"{s:s, s:i, s:i, s:I, s:s, s:s, s:s, s:i, "
 		"s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}}",
 		"switch", d->conf.name, "version", INC_SWITCHD_PROTOCOL, "abi", INC_ABI_VERSION,
-		"uptime_s",
-		(json_int_t)((now.tv_sec * 1000000000ull + now.tv_nsec - d->started_ns) /
-			     1000000000),
-		"mode", inc_switch_get_opts(d->sw)->generic ? "generic" : "native", "attach",
+		"uptime_s", (json_int_t)((inc_now_ns() - d->started_ns) / INC_NSEC_PER_SEC), "mode",
+		inc_switch_get_opts(d->sw)->generic ? "generic" : "native", "attach",
 		port ? inc_attach_name(port->attach) : "none", "controller",
 		d->client ? inc_client_state(d->client) : "none", "communicators", (int)n,
 		"slowpath", "frames_received", (json_int_t)s->frames_received, "frames_bad",

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <arpa/inet.h>
+#include "lib/base/clock.h"
 #include "lib/proto/desc.h"
 #include "lib/roce/roce.h"
 #include "userspace/slowpath_priv.h"
@@ -286,7 +287,7 @@ bool sp_asked(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint6
 	      uint64_t hold_ns)
 {
 	struct sp_conn *c = &g->conn[child];
-	uint64_t now = now_ns();
+	uint64_t now = inc_now_ns();
 
 	if (r > c->acked) {
 		c->acked = r;

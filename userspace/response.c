@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include <bpf/bpf.h>
+#include "lib/base/clock.h"
 #include "lib/roce/roce.h"
 #include "userspace/slowpath_priv.h"
 
@@ -60,7 +61,7 @@ void sp_on_frame(const uint8_t *frame, size_t len, void *arg)
 	} else if (pkt.syndrome == INC_AETH_NAK_SEQ) {
 		if (sp_asked(sp, g, child, r, 0)) {
 			sp->stats.naks_served++;
-			sp_conn_tick(sp, g, child, now_ns());
+			sp_conn_tick(sp, g, child, inc_now_ns());
 			sp_flush(sp);
 		}
 	} else {
@@ -111,7 +112,7 @@ int sp_on_event(void *arg, void *data, size_t size)
 		break;
 	case INC_EVENT_MISMATCH:
 	case INC_EVENT_CONN_ERROR:
-		sp_watch_failures(sp, g, now_ns());
+		sp_watch_failures(sp, g, inc_now_ns());
 		break;
 	}
 	return ret;

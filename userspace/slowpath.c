@@ -5,6 +5,7 @@
 #include <string.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "userspace/slowpath_priv.h"
 
@@ -36,14 +37,14 @@ static void arm(struct inc_slowpath *sp, unsigned int ms)
 {
 	const struct timeval tv = {.tv_usec = ms * 1000};
 
-	sp->tick_due_ns = now_ns() + ms * MS_NS;
+	sp->tick_due_ns = inc_now_ns() + ms * MS_NS;
 	evtimer_add(sp->tick, &tv);
 }
 
 /* Were the tick put off by each frame, frames faster than one a tick would stop all timers. */
 void sp_hurry(struct inc_slowpath *sp)
 {
-	if (sp->n_groups && now_ns() + TICK_BUSY_MS * MS_NS < sp->tick_due_ns)
+	if (sp->n_groups && inc_now_ns() + TICK_BUSY_MS * MS_NS < sp->tick_due_ns)
 		arm(sp, TICK_BUSY_MS);
 }
 
@@ -81,7 +82,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
 	sp->tick_due_ns = UINT64_MAX;
 	take_events(sp); /* they know better which chunk a failure was in */
-	now = now_ns();
+	now = inc_now_ns();
 	for (i = 0; i < sp->max_groups; i++) {
 		struct sp_group *g = sp->group[i];
 
@@ -221,7 +222,7 @@ int inc_slowpath_add_group(struct inc_slowpath *sp, uint32_t group, struct inc_e
 {
 	const struct inc_group_cfg *cfg = inc_switch_group(sp->sw, group);
 	struct sp_group *g = calloc(1, sizeof(*g));
-	uint64_t now = now_ns();
+	uint64_t now = inc_now_ns();
 	uint32_t c, i;
 
 	if (!g || !cfg) {
@@ -274,7 +275,7 @@ uint64_t inc_slowpath_waiting_ms(const struct inc_slowpath *sp, uint32_t group, 
 
 	if (!g || !g->wait_ns || g->wait_r != r)
 		return 0;
-	return (now_ns() - g->wait_ns) / MS_NS;
+	return (inc_now_ns() - g->wait_ns) / MS_NS;
 }
 
 const struct inc_slowpath_stats *inc_slowpath_stats(const struct inc_slowpath *sp)

@@ -4,6 +4,7 @@
 #define INC_SLOWPATH_PRIV_H
 
 #include <time.h>
+#include "lib/base/clock.h"
 #include "userspace/packet.h"
 #include "userspace/slowpath.h"
 #include "userspace/xsk.h"
@@ -89,14 +90,6 @@ struct inc_slowpath {
 	struct event *ring_readable;
 	struct inc_slowpath_stats stats;
 };
-
-static inline uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ull + t.tv_nsec;
-}
 
 #define LOAD(p) __atomic_load_n(&(p), __ATOMIC_ACQUIRE)
 

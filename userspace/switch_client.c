@@ -288,7 +288,7 @@ static int resolve(struct inc_client *c, const char *text, struct inc_err *err)
 	struct inc_hostport at;
 	int ret;
 
-	ret = inc_hostport_parse("controller", text, INC_CONTROLLER_PORT, &at, err);
+	ret = inc_hostport_parse("controller", text, INC_PORT_SWITCHES, &at, err);
 	if (ret)
 		return ret;
 	ret = getaddrinfo(at.host, at.port, &hints, &found);

@@ -11,7 +11,6 @@
 #include "userspace/slowpath.h"
 
 #define INC_SWITCHD_PROTOCOL 1
-#define INC_CONTROLLER_PORT  52311
 #define INC_EVENTS_KEPT      256
 
 struct inc_options {

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "lib/base/clock.h"
 #include "lib/proto/desc.h"
 #include "lib/proto/roce.h"
 #include "hostlib/src/internal.h"
@@ -102,7 +103,7 @@ static void enqueue(struct inccl_communicator *comm, struct inccl_request *req)
 		comm->posting = req;
 	if (!comm->head) {
 		comm->head = req;
-		comm->moved_ns = now_ns();
+		comm->moved_ns = inc_now_ns();
 	}
 }
 

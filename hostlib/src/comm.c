@@ -221,7 +221,7 @@ static int comm_new(struct inccl_group *group, const struct inccl_communicator_o
 	comm->number = -1;
 	comm->failed_rank = -1;
 	comm->message_packets = opts->message_packets;
-	comm->timeout_ns = (opts->timeout_ms ?: OPERATION_TIMEOUT_MS) * NSEC_PER_MSEC;
+	comm->timeout_ns = (opts->timeout_ms ?: OPERATION_TIMEOUT_MS) * INC_NSEC_PER_MSEC;
 	comm->wake_fd = comm->thread_fd = -1;
 	ret = -pthread_mutex_init(&comm->lock, NULL);
 	if (ret)

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "lib/base/clock.h"
 #include "hostlib/src/internal.h"
 
 #define HEAD_START_MS 250
@@ -84,11 +85,11 @@ static void start(struct race *race, const struct addrinfo *ai)
 /* Until one has arrived or failed, or the time. */
 static void watch(struct race *race, uint64_t until_ns)
 {
-	uint64_t now = now_ns();
+	uint64_t now = inc_now_ns();
 	unsigned int i;
 
 	if (poll(race->runners, race->started,
-		 until_ns > now ? (until_ns - now) / NSEC_PER_MSEC + 1 : 0) <= 0)
+		 until_ns > now ? (until_ns - now) / INC_NSEC_PER_MSEC + 1 : 0) <= 0)
 		return;
 	for (i = 0; i < race->started && race->won < 0; i++) {
 		struct pollfd *runner = &race->runners[i];
@@ -113,7 +114,8 @@ int inccl_connect_any(const struct addrinfo *list, uint64_t deadline_ns)
 {
 	struct race race = {.error = EADDRNOTAVAIL, .won = -1};
 	const struct addrinfo *next = list;
-	uint64_t start_ns = 0, now = now_ns(), head_start_ns = HEAD_START_MS * NSEC_PER_MSEC;
+	uint64_t start_ns = 0, now = inc_now_ns(),
+		 head_start_ns = HEAD_START_MS * INC_NSEC_PER_MSEC;
 	unsigned int i, addresses = count(list);
 
 	race.runners = calloc(addresses + 1, sizeof(*race.runners));
@@ -123,7 +125,7 @@ int inccl_connect_any(const struct addrinfo *list, uint64_t deadline_ns)
 	if (now < deadline_ns && (deadline_ns - now) / (addresses + 1) < head_start_ns)
 		head_start_ns = (deadline_ns - now) / (addresses + 1);
 	while (race.won < 0 && (next || race.running)) {
-		now = now_ns();
+		now = inc_now_ns();
 		if (now >= deadline_ns) {
 			race.error = ETIMEDOUT;
 			break;

@@ -11,6 +11,8 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "lib/base/errno_name.h"
+#include "lib/base/clock.h"
 #include "hostlib/src/internal.h"
 #include "lib/base/printable.h"
 
@@ -63,7 +65,7 @@ static int send_all(int fd, const char *buf, size_t len)
 		} else if (n < 0 && errno != EAGAIN && errno != EINTR) {
 			return -errno;
 		} else {
-			if (now_ns() >= deadline_ns)
+			if (inc_now_ns() >= deadline_ns)
 				return -ETIMEDOUT;
 			poll(&pfd, 1, 100);
 		}
@@ -159,7 +161,7 @@ static void group_fail(struct inccl_group *group, int error, int rank, const cha
 	for (comm = group->comms; comm; comm = comm->next) {
 		if (group->lost) {
 			pthread_mutex_lock(&comm->lock);
-			comm->orphan_at_ns = now_ns();
+			comm->orphan_at_ns = inc_now_ns();
 			comm->report = comm->own; /* perhaps it was not heard any more */
 			pthread_mutex_unlock(&comm->lock);
 			inccl_signal_fd(comm->wake_fd);
@@ -328,7 +330,7 @@ static bool own_fault(int error)
 static void send_failed(struct inccl_group *group, const char *key, long long value, int error,
 			const char *text)
 {
-	const char *name = strerrorname_np(error) ?: "EIO";
+	const char *name = inc_errno_name(error) ?: "EIO";
 	json_t *object = json_pack("{s:s, s:I, s:s, s:s}", "type", "failed", key, (json_int_t)value,
 				   "errno", name, "message", text);
 

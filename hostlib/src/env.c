@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include "lib/base/clock.h"
 #include "lib/proto/roce.h"
 #include "hostlib/src/internal.h"
 #include "lib/net/hostport.h"
@@ -116,7 +117,7 @@ static int resolve_controller(const struct inccl_group_opts *opts, struct inccl_
 		return inc_err_set(err, EINVAL,
 				   "controller: neither given nor in the environment "
 				   "(INCCL_CONTROLLER)");
-	ret = inc_hostport_parse("controller", text, CONTROLLER_PORT, &at, err);
+	ret = inc_hostport_parse("controller", text, INC_PORT_MEMBERS, &at, err);
 	if (ret)
 		return ret;
 	_Static_assert(sizeof(place->host) >= sizeof(at.host), "room for a host");
@@ -170,7 +171,7 @@ uint32_t inccl_random24(void)
 	uint32_t v;
 
 	if (getrandom(&v, sizeof(v), 0) != sizeof(v))
-		v = (uint32_t)now_ns() * 2654435761u;
+		v = (uint32_t)inc_now_ns() * 2654435761u;
 	return v & INC_PSN_MASK;
 }
 

@@ -15,12 +15,9 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <jansson.h>
+#include "lib/base/clock.h"
 #include "hostlib/src/transport.h"
 
-#define NSEC_PER_SEC  1000000000ull
-#define NSEC_PER_MSEC 1000000ull
-
-#define CONTROLLER_PORT      52200
 #define CONNECT_TIMEOUT_MS   5000
 #define CREATE_TIMEOUT_MS    70000
 #define OPERATION_TIMEOUT_MS 30000
@@ -164,17 +161,9 @@ struct inccl_communicator {
 	bool stop;
 };
 
-static inline uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
-}
-
 static inline uint64_t deadline_after_ms(unsigned int ms)
 {
-	return now_ns() + ms * NSEC_PER_MSEC;
+	return inc_now_ns() + ms * INC_NSEC_PER_MSEC;
 }
 
 /* In a public function: its thread is not cancelled inside, where it holds locks and others rely

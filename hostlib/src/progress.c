@@ -8,11 +8,12 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
+#include "lib/base/clock.h"
 #include "hostlib/src/internal.h"
 
 /* The thread takes over when the user has not called for this long: handing over after
  * every call would cost two context switches per collective. */
-#define TAKE_OVER_NS (4 * NSEC_PER_MSEC)
+#define TAKE_OVER_NS (4 * INC_NSEC_PER_MSEC)
 
 static void finish(struct inccl_communicator *comm, struct inccl_request *req, int result)
 {
@@ -42,7 +43,7 @@ void inccl_comm_fail_locked(struct inccl_communicator *comm, int error, int rank
 /* The endpoint has failed; who is to blame may still be told. */
 static bool in_grace(const struct inccl_communicator *comm)
 {
-	return comm->grace_error && !comm->orphan_at_ns && now_ns() < comm->grace_ns;
+	return comm->grace_error && !comm->orphan_at_ns && inc_now_ns() < comm->grace_ns;
 }
 
 static void endpoint_failed(struct inccl_communicator *comm, int error)
@@ -128,7 +129,7 @@ static uint64_t stall_at_ns(const struct inccl_communicator *comm)
 		return at;
 	if (orphaned < comm->moved_ns)
 		orphaned = comm->moved_ns;
-	orphaned += ORPHAN_TIMEOUT_MS * NSEC_PER_MSEC;
+	orphaned += ORPHAN_TIMEOUT_MS * INC_NSEC_PER_MSEC;
 	return orphaned < at ? orphaned : at;
 }
 
@@ -136,7 +137,7 @@ static void check_stall(struct inccl_communicator *comm)
 {
 	char text[sizeof(comm->error_text)], what[300] = "";
 	uint64_t mark = comm->ep->stats.results + comm->ep->stats.acks_received;
-	uint64_t now = now_ns();
+	uint64_t now = inc_now_ns();
 
 	if (mark != comm->moved_mark || !comm->head) {
 		comm->moved_mark = mark;
@@ -147,7 +148,7 @@ static void check_stall(struct inccl_communicator *comm)
 		return;
 	comm->ep->ops->describe(comm->ep, what, sizeof(what));
 	snprintf(text, sizeof(text), "%s: nothing has moved for %llu ms%s: %s", comm->peer,
-		 (unsigned long long)((now - comm->moved_ns) / NSEC_PER_MSEC),
+		 (unsigned long long)((now - comm->moved_ns) / INC_NSEC_PER_MSEC),
 		 comm->orphan_at_ns ? " and the controller is gone" : "", what);
 	inccl_comm_fail_locked(comm, ETIMEDOUT, -1, text);
 }
@@ -210,10 +211,10 @@ static void sleep_in_poll(struct inccl_communicator *comm, bool thread, uint64_t
 	if (deadline_ns < timer_ns)
 		timer_ns = deadline_ns;
 	if (timer_ns != UINT64_MAX) {
-		now = now_ns();
+		now = inc_now_ns();
 		timer_ns = timer_ns > now ? timer_ns - now : 0;
-		ts.tv_sec = timer_ns / NSEC_PER_SEC;
-		ts.tv_nsec = timer_ns % NSEC_PER_SEC;
+		ts.tv_sec = timer_ns / INC_NSEC_PER_SEC;
+		ts.tv_nsec = timer_ns % INC_NSEC_PER_SEC;
 		timeout = &ts;
 	}
 	if (!thread)
@@ -305,7 +306,7 @@ bool inccl_comm_drive(struct inccl_communicator *comm, struct inccl_request *req
 		driving = true;
 		comm->driver = DRIVER_WAITER;
 		inccl_comm_advance(comm);
-		if (req->done || now_ns() >= deadline_ns)
+		if (req->done || inc_now_ns() >= deadline_ns)
 			break;
 		sleep_in_poll(comm, false, deadline_ns, cancel_state);
 	}
@@ -322,7 +323,7 @@ void inccl_comm_settle(struct inccl_communicator *comm, uint64_t deadline_ns)
 	for (;;) {
 		inccl_comm_advance(comm);
 		/* with requests given up by their owner there is nothing to settle */
-		if (comm->error || comm->head || ep->ops->quiet(ep) || now_ns() >= deadline_ns)
+		if (comm->error || comm->head || ep->ops->quiet(ep) || inc_now_ns() >= deadline_ns)
 			break;
 		sleep_in_poll(comm, false, deadline_ns, PTHREAD_CANCEL_DISABLE);
 	}
@@ -344,7 +345,7 @@ void *inccl_comm_thread(void *arg)
 			continue;
 		}
 		seen = comm->activity;
-		inccl_cond_wait_until(&comm->parked, &comm->lock, now_ns() + TAKE_OVER_NS);
+		inccl_cond_wait_until(&comm->parked, &comm->lock, inc_now_ns() + TAKE_OVER_NS);
 	}
 	if (comm->driver == DRIVER_THREAD)
 		comm->driver = DRIVER_NONE;

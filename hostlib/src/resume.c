@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "lib/base/clock.h"
 #include "hostlib/src/internal.h"
 
 #define RETRY_MIN_MS 200
@@ -24,10 +25,10 @@ static bool pause_for(struct inccl_group *group, int fd, short events, unsigned 
 	bool stopping;
 
 	for (;;) {
-		now = now_ns();
+		now = inc_now_ns();
 		if (now >= deadline_ns)
 			return true;
-		if (poll(pfd, 2, (deadline_ns - now) / NSEC_PER_MSEC + 1) <= 0)
+		if (poll(pfd, 2, (deadline_ns - now) / INC_NSEC_PER_MSEC + 1) <= 0)
 			continue;
 		if (pfd[0].revents) {
 			inccl_drain_fd(group->stop_fd);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "lib/base/clock.h"
 #include "hostlib/src/soft.h"
 
 int soft_fail(struct soft_endpoint *s, int error, const char *fmt, ...)
@@ -262,7 +263,7 @@ static int soft_progress(struct inccl_endpoint *ep)
 	more = soft_receive(s);
 	if (more < 0)
 		return more;
-	now = now_ns();
+	now = inc_now_ns();
 	soft_timers(s, now);
 	ret = soft_answer(s, !more, now);
 	return ret ? ret : more;

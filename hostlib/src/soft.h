@@ -35,17 +35,17 @@
 /* Results that are there and not acknowledged, when nobody asked: tell at a quiet moment. */
 #define SOFT_ACK_VOLUNTARY 16
 /* A gap is a loss, not a detour, when it is this old or this many packets behind. */
-#define SOFT_GAP_NS       (2 * NSEC_PER_MSEC)
+#define SOFT_GAP_NS       (2 * INC_NSEC_PER_MSEC)
 #define SOFT_GAP_PACKETS  128
-#define SOFT_RTO_MIN_NS   (5 * NSEC_PER_MSEC)
-#define SOFT_RTO_MAX_NS   NSEC_PER_SEC
-#define SOFT_RTO_FIRST_NS (20 * NSEC_PER_MSEC)
+#define SOFT_RTO_MIN_NS   (5 * INC_NSEC_PER_MSEC)
+#define SOFT_RTO_MAX_NS   INC_NSEC_PER_SEC
+#define SOFT_RTO_FIRST_NS (20 * INC_NSEC_PER_MSEC)
 /* After so many timeouts in a row for packets that went together, and nothing of the kind kept
  * meanwhile, packets go one by one: generic XDP, for one, gets such a send uncut and drops it. */
 #define SOFT_UNCUT_TIMEOUTS 3
 /* For so long at first, then twice as long each time that trying again was in vain. */
-#define SOFT_SINGLE_PAUSE_NS     NSEC_PER_SEC
-#define SOFT_SINGLE_PAUSE_MAX_NS (64 * NSEC_PER_SEC)
+#define SOFT_SINGLE_PAUSE_NS     INC_NSEC_PER_SEC
+#define SOFT_SINGLE_PAUSE_MAX_NS (64 * INC_NSEC_PER_SEC)
 /* What a received packet takes of the socket's buffer: a page and the kernel's struct. */
 #define SOFT_RECV_TRUESIZE 4864
 

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <netinet/udp.h>
 #include <string.h>
+#include "lib/base/clock.h"
 #include "hostlib/src/soft.h"
 #include "lib/roce/roce.h"
 
@@ -224,7 +225,7 @@ int soft_receive(struct soft_endpoint *s)
 			s->send_error = errno;
 		return 0;
 	}
-	now = now_ns();
+	now = inc_now_ns();
 	for (i = 0; i < n; i++) {
 		ret = take_datagram(s, &msg[i].msg_hdr, msg[i].msg_len, now);
 		if (ret)

@@ -10,6 +10,7 @@
 #include <netinet/udp.h>
 #include <poll.h>
 #include <string.h>
+#include "lib/base/clock.h"
 #include "hostlib/src/soft.h"
 
 #ifndef UDP_SEGMENT
@@ -307,7 +308,7 @@ int soft_flush(struct inccl_endpoint *ep)
 	if (s->blocked && !writable(s))
 		return 0;
 	s->blocked = false;
-	now = now_ns();
+	now = inc_now_ns();
 	if (now >= s->single_until_ns)
 		s->single_until_ns = 0;
 	while (s->tx_next < limit) {

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include "lib/base/errno_name.h"
 #include "hostlib/src/internal.h"
 
 int inccl_cond_init(pthread_cond_t *cond)
@@ -24,8 +25,8 @@ int inccl_cond_init(pthread_cond_t *cond)
 int inccl_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t deadline_ns)
 {
 	struct timespec ts = {
-		.tv_sec = deadline_ns / NSEC_PER_SEC,
-		.tv_nsec = deadline_ns % NSEC_PER_SEC,
+		.tv_sec = deadline_ns / INC_NSEC_PER_SEC,
+		.tv_nsec = deadline_ns % INC_NSEC_PER_SEC,
 	};
 
 	if (deadline_ns == UINT64_MAX)
@@ -103,13 +104,5 @@ int inccl_opts_copy(void *known, size_t known_size, const void *given)
 
 int inccl_errno_from_name(const char *name)
 {
-	const char *known;
-	int code;
-
-	for (code = 1; name && code <= EHWPOISON; code++) { /* the last one Linux has */
-		known = strerrorname_np(code);
-		if (known && !strcmp(known, name))
-			return code;
-	}
-	return EREMOTEIO;
+	return inc_errno_from_name(name) ?: EREMOTEIO;
 }

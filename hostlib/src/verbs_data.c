@@ -6,6 +6,7 @@
 #include <string.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include "lib/base/clock.h"
 #include "hostlib/src/internal.h"
 #include "hostlib/src/verbs.h"
 
@@ -238,7 +239,7 @@ static int poll_queue(struct verbs_endpoint *ep)
 static void port_event(struct verbs_endpoint *ep, bool down)
 {
 	if (down && !ep->port_down_ns)
-		ep->port_down_ns = now_ns();
+		ep->port_down_ns = inc_now_ns();
 	else if (!down)
 		ep->port_down_ns = 0;
 }
@@ -300,7 +301,7 @@ static void take_events(struct verbs_endpoint *ep)
 
 static uint64_t port_deadline(const struct verbs_endpoint *ep)
 {
-	return ep->port_down_ns ? ep->port_down_ns + ep->config.port_down_ms * NSEC_PER_MSEC
+	return ep->port_down_ns ? ep->port_down_ns + ep->config.port_down_ms * INC_NSEC_PER_MSEC
 				: UINT64_MAX;
 }
 
@@ -321,7 +322,7 @@ int verbs_progress(struct inccl_endpoint *base)
 		len = strlen(base->error);
 		snprintf(base->error + len, sizeof(base->error) - len, "; the port is down");
 	}
-	if (!ep->failed && ep->port_down_ns && now_ns() >= port_deadline(ep))
+	if (!ep->failed && ep->port_down_ns && inc_now_ns() >= port_deadline(ep))
 		verbs_fail(ep, ENETDOWN, "verbs %s/%u: port down for %d ms", ep->place.device,
 			   ep->place.port, ep->config.port_down_ms);
 	return ep->failed;

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "lib/base/clock.h"
 #include "hostlib/tools/perf_opts.h"
 #include "lib/base/log.h"
 
@@ -27,14 +28,6 @@ struct result {
 	uint64_t own_wrong;
 	bool unsummed; /* the sums over the ranks are wrong: time_us and wrong are this rank's */
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
-}
 
 static uint32_t value(uint32_t rank, uint32_t i, uint32_t iter)
 {
@@ -125,19 +118,19 @@ static int run_size(const struct perf_opts *opts, uint64_t bytes, int32_t *send,
 			err = inccl_barrier(comm);
 			if (err)
 				return err;
-			begin = now_ns();
+			begin = inc_now_ns();
 		}
 		err = run_one(opts, send, recv, count);
 		if (err)
 			return err;
 		if (opts->check) {
 			if (i >= 0)
-				sums[0] += now_ns() - begin;
+				sums[0] += inc_now_ns() - begin;
 			sums[1] += verify(recv, count, ranks, i);
 		}
 	}
 	if (!opts->check)
-		sums[0] = now_ns() - begin;
+		sums[0] = inc_now_ns() - begin;
 	result->own_wrong = sums[1];
 	err = sum_over_ranks(&opts->job, sums);
 	if (err && err != -EBADMSG)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "lib/base/clock.h"
 #include "hostlib/tools/job.h"
 #include "hostlib/tools/npy.h"
 #include "lib/base/log.h"
@@ -145,7 +146,7 @@ static int run(struct reduce_opts *opts, const struct npy *npy)
 	INCCL_OPTS(inccl_collective_opts, c, .op = opts->op, .mode = opts->job.mode,
 		   .send = npy->data, .recv = npy->data, .count = npy->count);
 	struct inccl_request *req;
-	struct timespec t0, t1;
+	uint64_t start_ns, end_ns;
 	struct inc_err why;
 	unsigned int i;
 	double us;
@@ -154,7 +155,7 @@ static int run(struct reduce_opts *opts, const struct npy *npy)
 	err = compare_shapes(opts, npy);
 	if (err)
 		return err;
-	clock_gettime(CLOCK_MONOTONIC, &t0);
+	start_ns = inc_now_ns();
 	err = inccl_collective_start(opts->job.comm, &c, &req);
 	if (!err)
 		err = inccl_wait(req, -1);
@@ -162,7 +163,7 @@ static int run(struct reduce_opts *opts, const struct npy *npy)
 		job_report(&opts->job, opts->in, err);
 		return err;
 	}
-	clock_gettime(CLOCK_MONOTONIC, &t1);
+	end_ns = inc_now_ns();
 	err = npy_save(opts->out, npy, npy->data, &why);
 	if (err) {
 		inc_error("%s", why.msg);
@@ -170,7 +171,7 @@ static int run(struct reduce_opts *opts, const struct npy *npy)
 	}
 	if (inccl_group_rank(opts->job.group) || !opts->json)
 		return 0;
-	us = (t1.tv_sec - t0.tv_sec) * 1e6 + (t1.tv_nsec - t0.tv_nsec) / 1e3;
+	us = (end_ns - start_ns) / 1e3;
 	printf("{\"ranks\":%d,\"shape\":[", inccl_group_size(opts->job.group));
 	for (i = 0; i < npy->ndim; i++)
 		printf("%s%llu", i ? "," : "", (unsigned long long)npy->shape[i]);

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include "lib/net/hostport.h"
 #include "hostlib/tools/job.h"
 #include "lib/base/log.h"
 #include "lib/base/opt.h"
@@ -117,7 +118,7 @@ int job_option(struct job *job, int opt, const char *arg)
 		return ret;
 	case 2:
 		g->controller = arg;
-		return inc_opt_host("--controller", arg);
+		return inc_hostport_opt("--controller", arg);
 	case 3:
 		return option_job(job, arg);
 	case 4:

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "lib/net/hostport.h"
 #include "lib/base/opt.h"
 
 int inc_usage(const char *fmt, ...)
@@ -47,14 +46,6 @@ int inc_opt_uint(const char *option, const char *text, unsigned int min, unsigne
 	if (!ret)
 		*out = v;
 	return ret;
-}
-
-int inc_opt_host(const char *option, const char *text)
-{
-	struct inc_hostport at;
-	struct inc_err err;
-
-	return inc_hostport_parse(option, text, 1, &at, &err) ? inc_usage("%s", err.msg) : 0;
 }
 
 int inc_opt_path(const char *option, const char *text)

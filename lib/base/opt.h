@@ -17,8 +17,6 @@ int inc_opt_number(const char *option, const char *text, uint64_t min, uint64_t 
 int inc_opt_uint(const char *option, const char *text, unsigned int min, unsigned int max,
 		 unsigned int *out);
 
-/* HOST or HOST:PORT (lib/net/hostport.h), checked for its form alone: nothing is looked up. */
-int inc_opt_host(const char *option, const char *text);
 /* A path: not the empty text. */
 int inc_opt_path(const char *option, const char *text);
 

@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include "lib/base/opt.h"
 #include "lib/net/hostport.h"
 
 /* Where the host ends and the port begins (NULL: there is none). False for neither form. */
@@ -57,4 +58,14 @@ int inc_hostport_parse(const char *what, const char *text, unsigned int default_
 	out->host[len] = 0;
 	snprintf(out->port, sizeof(out->port), "%u", port);
 	return 0;
+}
+
+int inc_hostport_opt(const char *option, const char *text)
+{
+	struct inc_hostport at;
+	struct inc_err err;
+
+	return inc_hostport_parse(option, text, INC_PORT_MEMBERS, &at, &err)
+		       ? inc_usage("%s", err.msg)
+		       : 0;
 }

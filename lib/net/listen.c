@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 #include <time.h>
+#include "lib/base/clock.h"
 #include "lib/net/listen.h"
 #include "lib/base/log.h"
 
@@ -16,13 +17,12 @@ static void listener_back(evutil_socket_t fd, short what, void *arg)
 static void on_error(struct evconnlistener *l, void *arg)
 {
 	static const struct timeval pause = {.tv_usec = PAUSE_US};
-	static time_t told_s; /* of the process: the shortage is */
+	static uint64_t told_ns; /* of the process: the shortage is */
 	int code = EVUTIL_SOCKET_ERROR();
-	struct timespec now;
+	uint64_t now_ns = inc_now_ns();
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	if (!told_s || now.tv_sec - told_s >= QUIET_S) {
-		told_s = now.tv_sec;
+	if (!told_ns || now_ns - told_ns >= QUIET_S * INC_NSEC_PER_SEC) {
+		told_ns = now_ns;
 		inc_warn("accept: %s; connections wait", strerror(code));
 	}
 	evconnlistener_disable(l);

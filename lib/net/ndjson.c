@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
+#include "lib/base/errno_name.h"
 #include "lib/net/ndjson.h"
 
 #define DRAIN_TIMEOUT_S 1
@@ -333,7 +334,7 @@ int inc_ndjson_send_new(struct inc_ndjson *conn, json_t *object)
 
 int inc_ndjson_send_error(struct inc_ndjson *conn, int code, json_t *extra, const char *fmt, ...)
 {
-	const char *name = strerrorname_np(code);
+	const char *name = inc_errno_name(code);
 	char text[512];
 	json_t *object;
 	va_list ap;

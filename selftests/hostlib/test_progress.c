@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "lib/base/clock.h"
 #include "hostlib/src/soft.h"
 #include "selftests/hostlib/fake.h"
 #include "selftests/hostlib/peer.h"
@@ -181,7 +182,7 @@ static void until(struct world *w, bool (*condition)(struct inccl_communicator *
 		pthread_mutex_lock(&w->comm->lock);
 		done = condition(w->comm);
 		pthread_mutex_unlock(&w->comm->lock);
-		assert_true(done || now_ns() < end);
+		assert_true(done || inc_now_ns() < end);
 		poll(NULL, 0, done ? 0 : 1);
 	} while (!done);
 }
@@ -224,7 +225,7 @@ static uint64_t cpu_ns(void)
 	struct timespec ts;
 
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
-	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
+	return ts.tv_sec * INC_NSEC_PER_SEC + ts.tv_nsec;
 }
 
 static void no_names_no_spinning(void **state)
@@ -240,7 +241,7 @@ static void no_names_no_spinning(void **state)
 	pthread_join(t.thread, NULL);
 	assert_int_equal(t.result, -EREMOTEIO);
 	assert_non_null(strstr(inccl_communicator_error(w->comm), "NAK 63"));
-	assert_true(cpu_ns() - cpu < NOTICE_GRACE_MS / 5 * NSEC_PER_MSEC);
+	assert_true(cpu_ns() - cpu < NOTICE_GRACE_MS / 5 * INC_NSEC_PER_MSEC);
 }
 
 /* A collective that has waited long for a slow rank when the controller is lost. */
@@ -255,11 +256,11 @@ static void slow_rank_then_no_controller(void **state)
 	peer_ack(&w->peer, INC_AETH_ACK, pkt.psn);
 	until(w, acknowledged);
 	pthread_mutex_lock(&w->comm->lock);
-	w->comm->moved_ns -= (ORPHAN_TIMEOUT_MS + 1000) * NSEC_PER_MSEC;
+	w->comm->moved_ns -= (ORPHAN_TIMEOUT_MS + 1000) * INC_NSEC_PER_MSEC;
 	pthread_mutex_unlock(&w->comm->lock);
 	fake_hang_up(&w->fake);
 	while (!inccl_group_error(w->group)) {
-		assert_true(now_ns() < end);
+		assert_true(inc_now_ns() < end);
 		poll(NULL, 0, 1);
 	}
 	assert_int_equal(inccl_wait(req, 100), -EAGAIN);
@@ -270,8 +271,8 @@ static void slow_rank_then_no_controller(void **state)
 	/* without the rank, it ends: so long after the controller did */
 	req = start(w, 1);
 	pthread_mutex_lock(&w->comm->lock);
-	w->comm->moved_ns -= (ORPHAN_TIMEOUT_MS + 1000) * NSEC_PER_MSEC;
-	w->comm->orphan_at_ns -= (ORPHAN_TIMEOUT_MS + 1000) * NSEC_PER_MSEC;
+	w->comm->moved_ns -= (ORPHAN_TIMEOUT_MS + 1000) * INC_NSEC_PER_MSEC;
+	w->comm->orphan_at_ns -= (ORPHAN_TIMEOUT_MS + 1000) * INC_NSEC_PER_MSEC;
 	pthread_mutex_unlock(&w->comm->lock);
 	assert_int_equal(inccl_wait(req, WAIT_MS), -ETIMEDOUT);
 	assert_non_null(strstr(inccl_communicator_error(w->comm), "the controller is gone"));
@@ -282,7 +283,7 @@ static void until_logged(struct world *w)
 	uint64_t end = deadline_after_ms(WAIT_MS);
 
 	while (!__atomic_load_n(&w->lines, __ATOMIC_ACQUIRE)) {
-		assert_true(now_ns() < end);
+		assert_true(inc_now_ns() < end);
 		poll(NULL, 0, 1);
 	}
 }
@@ -318,7 +319,7 @@ static void log_of_a_caller(void **state)
 
 	pthread_mutex_lock(&w->comm->lock);
 	w->curious = true;
-	w->comm->timeout_ns = 50 * NSEC_PER_MSEC;
+	w->comm->timeout_ns = 50 * INC_NSEC_PER_MSEC;
 	pthread_mutex_unlock(&w->comm->lock);
 	req = start(w, 0);
 	assert_int_equal(inccl_wait(req, -1), -ETIMEDOUT);

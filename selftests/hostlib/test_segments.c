@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <stdlib.h>
+#include "lib/base/clock.h"
 #include "hostlib/src/soft.h"
 #include "selftests/hostlib/peer.h"
 
@@ -111,7 +112,7 @@ static void run(struct world *w, unsigned int until)
 	while (w->ep->completed < until) {
 		post(w, until);
 		step(w);
-		assert_true(now_ns() < end);
+		assert_true(inc_now_ns() < end);
 	}
 	assert_memory_equal(w->recv, w->send, until * PAYLOAD);
 }
@@ -122,7 +123,7 @@ static void wait_timeouts(struct world *w, uint64_t more)
 
 	while (w->ep->stats.timeouts < want) {
 		step(w);
-		assert_true(now_ns() < end);
+		assert_true(inc_now_ns() < end);
 	}
 }
 
@@ -157,15 +158,15 @@ static void tries_again(void **state)
 	pause = SOFT_EP(w->ep)->single_pause_ns;
 	/* in vain: a single timeout, and the pause grows */
 	dropped = w->dropped;
-	SOFT_EP(w->ep)->single_until_ns = now_ns();
+	SOFT_EP(w->ep)->single_until_ns = inc_now_ns();
 	run(w, PACKETS / 2 + 2 * SLOTS);
 	assert_true(w->dropped > dropped);
-	assert_true(SOFT_EP(w->ep)->single_until_ns > now_ns());
+	assert_true(SOFT_EP(w->ep)->single_until_ns > inc_now_ns());
 	assert_true(SOFT_EP(w->ep)->single_pause_ns > pause);
 	assert_int_equal(w->together, 0);
 	/* the other end has changed */
 	w->uncut = false;
-	SOFT_EP(w->ep)->single_until_ns = now_ns();
+	SOFT_EP(w->ep)->single_until_ns = inc_now_ns();
 	run(w, PACKETS);
 	assert_true(w->together > PACKETS / 4);
 	assert_int_equal(SOFT_EP(w->ep)->single_until_ns, 0);

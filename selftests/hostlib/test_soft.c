@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include "lib/base/clock.h"
 #include "hostlib/src/soft.h"
 #include "selftests/hostlib/peer.h"
 
@@ -128,11 +129,11 @@ static int serve(struct world *w, unsigned int ms)
 		} while (ret > 0);
 		if (ret < 0 || w->ep->ops->arm(w->ep, &pfd.fd, &pfd.events, &at) < 0)
 			return ret;
-		now = now_ns();
+		now = inc_now_ns();
 		if (at > end)
 			at = end;
-		poll(&pfd, 1, at > now ? (at - now) / NSEC_PER_MSEC + 1 : 0);
-	} while (now_ns() < end);
+		poll(&pfd, 1, at > now ? (at - now) / INC_NSEC_PER_MSEC + 1 : 0);
+	} while (inc_now_ns() < end);
 	return 0;
 }
 
@@ -143,7 +144,7 @@ static void serve_until(struct world *w, uint64_t completed)
 
 	while (w->ep->completed < completed) {
 		assert_int_equal(serve(w, 1), 0);
-		assert_true(now_ns() < end);
+		assert_true(inc_now_ns() < end);
 	}
 }
 
@@ -154,7 +155,7 @@ static void serve_until_resent(struct world *w, uint64_t packets)
 
 	while (w->ep->stats.packets_resent < packets) {
 		assert_int_equal(serve(w, 1), 0);
-		assert_true(now_ns() < end);
+		assert_true(inc_now_ns() < end);
 	}
 }
 
@@ -164,7 +165,7 @@ static void serve_until_nak(struct world *w)
 
 	while (!w->ep->stats.naks_sent) {
 		assert_int_equal(serve(w, 1), 0);
-		assert_true(now_ns() < end);
+		assert_true(inc_now_ns() < end);
 	}
 }
 
@@ -385,11 +386,11 @@ static void rnr_waits(void **state)
 
 	post_all(w, 4);
 	hear(w, 0, 4);
-	begin = now_ns();
+	begin = inc_now_ns();
 	peer_ack(&w->peer, INC_AETH_RNR | 20, w->peer.host_psn + 1); /* 10.24 ms */
 	serve_until_resent(w, 3);
 	hear(w, 1, 3);
-	assert_true(now_ns() - begin > 10 * NSEC_PER_MSEC);
+	assert_true(inc_now_ns() - begin > 10 * INC_NSEC_PER_MSEC);
 	assert_int_equal(w->ep->stats.rnrs_received, 1);
 	assert_int_equal(w->ep->stats.timeouts, 0);
 }
@@ -548,7 +549,7 @@ static void bad_wire(void **state)
 	assert_int_equal(setup_psn(w, INC_PSN_MASK - 20, INC_PSN_MASK - 9), 0);
 	impatient(w);
 	while (w->ep->completed < MAX || acked < MAX) {
-		assert_true(now_ns() < end);
+		assert_true(inc_now_ns() < end);
 		while (posted < MAX && posted - w->ep->completed < SLOTS) {
 			post(w, posted, 1, posted == 0, posted == MAX - 1);
 			posted++;
@@ -584,7 +585,7 @@ static void bad_wire(void **state)
 					result(w, rnd(next));
 			}
 		}
-		if (now_ns() > resend_ns) {
+		if (inc_now_ns() > resend_ns) {
 			for (r = acked; r < next; r++)
 				if (rnd(4))
 					result(w, r);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 #include <infiniband/verbs.h>
+#include "lib/base/clock.h"
 #include "lib/proto/desc.h"
 #include "lib/proto/roce.h"
 #include "selftests/vm/rc_judge.h"
@@ -37,14 +38,6 @@ static struct judge_opts opts;
 static struct host hosts[JUDGE_MAX_HOSTS];
 static uint64_t messages; /* of one collective */
 static char failure[400];
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
-}
 
 #define FAIL(...) (snprintf(failure, sizeof(failure), __VA_ARGS__), -1)
 
@@ -245,7 +238,7 @@ static int post_send(struct host *h)
 	ret = ibv_post_send(h->qp, &wr, &bad);
 	if (ret)
 		return FAIL("rxe%u: post send: %s", h->index, strerror(ret));
-	h->post_ns[h->posted % opts.window] = now_ns();
+	h->post_ns[h->posted % opts.window] = inc_now_ns();
 	h->posted++;
 	return 0;
 }
@@ -253,7 +246,7 @@ static int post_send(struct host *h)
 static bool recv_due(const struct host *h)
 {
 	return h->recvs < h->posted &&
-	       now_ns() - h->post_ns[h->recvs % opts.window] >= opts.late_us * 1000ull;
+	       inc_now_ns() - h->post_ns[h->recvs % opts.window] >= opts.late_us * 1000ull;
 }
 
 static uint64_t wrong;
@@ -326,7 +319,7 @@ static int step(struct host *h, uint64_t total)
 
 static int run(uint64_t total)
 {
-	uint64_t deadline = now_ns() + opts.limit_s * 1000000000ull;
+	uint64_t deadline = inc_now_ns() + opts.limit_s * 1000000000ull;
 	unsigned int i, done;
 	int ret;
 
@@ -337,7 +330,7 @@ static int run(uint64_t total)
 				return -1;
 			done += ret;
 		}
-		if (now_ns() > deadline)
+		if (inc_now_ns() > deadline)
 			return FAIL("not done after %u s: host 0 has %llu of %llu results",
 				    opts.limit_s, (unsigned long long)hosts[0].completed,
 				    (unsigned long long)total);
@@ -372,13 +365,13 @@ int main(int argc, char **argv)
 	}
 	for (i = 0; i < opts.hosts && !ret; i++)
 		ret = connect_host(&hosts[i]);
-	started = now_ns();
+	started = inc_now_ns();
 	if (!ret)
 		ret = run(total);
 	printf("{\"error\": \"%s\", \"wrong\": %llu, \"messages\": %llu, \"completed\": [", failure,
 	       (unsigned long long)wrong, (unsigned long long)total);
 	for (i = 0; i < opts.hosts; i++)
 		printf("%s%llu", i ? ", " : "", (unsigned long long)hosts[i].completed);
-	printf("], \"seconds\": %.3f}\n", (now_ns() - started) / 1e9);
+	printf("], \"seconds\": %.3f}\n", (inc_now_ns() - started) / 1e9);
 	return ret || wrong ? 1 : 0;
 }

@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include <cmocka.h>
+#include "lib/base/clock.h"
 #include "lib/proto/desc.h"
 #include "lib/proto/roce.h"
 #include "selftests/vm/verbs_loop.h"
@@ -78,7 +79,7 @@ void loop_connect(struct loop *l)
 
 int drive(struct loop *l, uint64_t goal)
 {
-	uint64_t deadline = now_ns() + DEADLINE_S * NSEC_PER_SEC, until;
+	uint64_t deadline = inc_now_ns() + DEADLINE_S * INC_NSEC_PER_SEC, until;
 	struct pollfd pfd;
 	int ret;
 
@@ -88,7 +89,7 @@ int drive(struct loop *l, uint64_t goal)
 			return ret;
 		if (goal == UINT64_MAX ? inccl_verbs.quiet(l->ep) : l->ep->completed >= goal)
 			return 0;
-		if (now_ns() > deadline)
+		if (inc_now_ns() > deadline)
 			return -ETIME;
 		if (!l->armed_waits)
 			continue;
@@ -255,12 +256,12 @@ static void test_retry_exhausted(void **state)
 	l.remote.qpn = (l.local.qpn + 0x1000) & INC_QPN_MASK;
 	l.armed_waits = true;
 	loop_connect(&l);
-	started = now_ns();
+	started = inc_now_ns();
 	ret = echo(&l, INCCL_MODE_SENDRECV, send, recv, sizeof(send));
 	assert_int_equal(ret, -ETIMEDOUT);
 	assert_non_null(strstr(l.ep->error, ibv_wc_status_str(IBV_WC_RETRY_EXC_ERR)));
 	/* 4 tries of 4.2 ms; a device may take up to four times as long for each */
-	assert_true(now_ns() - started < 5 * NSEC_PER_SEC);
+	assert_true(inc_now_ns() - started < 5 * INC_NSEC_PER_SEC);
 	assert_int_equal(inccl_verbs.progress(l.ep), -ETIMEDOUT);
 	inccl_verbs.close(l.ep);
 }

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The clocks: CLOCK_MONOTONIC for spans and deadlines, CLOCK_REALTIME for what people read. */
+#ifndef INC_CLOCK_H
+#define INC_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+#define INC_NSEC_PER_SEC  1000000000ull
+#define INC_NSEC_PER_MSEC 1000000ull
+
+static inline uint64_t inc_clock_ns(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return (uint64_t)t.tv_sec * INC_NSEC_PER_SEC + t.tv_nsec;
+}
+
+static inline uint64_t inc_now_ns(void)
+{
+	return inc_clock_ns(CLOCK_MONOTONIC);
+}
+
+static inline uint64_t inc_now_ms(void)
+{
+	return inc_now_ns() / INC_NSEC_PER_MSEC;
+}
+
+/* Since 1970. */
+static inline uint64_t inc_wall_ns(void)
+{
+	return inc_clock_ns(CLOCK_REALTIME);
+}
+
+#endif

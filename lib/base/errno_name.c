@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include "lib/base/errno_name.h"
+
+const char *inc_errno_name(int code)
+{
+	return strerrorname_np(code);
+}
+
+int inc_errno_from_name(const char *name)
+{
+	const char *known;
+	int code;
+
+	for (code = 1; name && code <= EHWPOISON; code++) { /* the last one Linux has */
+		known = inc_errno_name(code);
+		if (known && !strcmp(known, name))
+			return code;
+	}
+	return 0;
+}
