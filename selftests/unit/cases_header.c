@@ -191,6 +191,37 @@ static int data_lengths(struct unit *u)
 	return 0;
 }
 
+/* Every length up to the largest, each after a packet of the largest: what one packet's CRC leaves
+ * in its buffer is not in the next one's. */
+static int lengths_after_longer(struct unit *u)
+{
+	struct ref_group *g = case_group(u, 2, 2, 2048, 16);
+	uint8_t noise[INC_MAX_PAYLOAD];
+	struct rng rng = {2048};
+	struct frame_spec s;
+	struct frame f, full;
+	uint32_t k, len;
+
+	RUN(!g);
+	for (k = 0; k < sizeof(noise); k++)
+		noise[k] = rng_next(&rng);
+	for (k = 0; k < KINDS; k++) {
+		for (len = 0; len <= INC_MAX_PAYLOAD; len += 4) {
+			spec_of(g, &kinds[k], &s, noise);
+			s.payload = noise;
+			s.len = INC_MAX_PAYLOAD;
+			frame_build(&full, &s);
+			s.len = len;
+			frame_build(&f, &s);
+			ready(u, g, &kinds[k]);
+			RUN(run0(u, g, &full));
+			ready(u, g, &kinds[k]);
+			RUN(run0(u, g, &f));
+		}
+	}
+	return 0;
+}
+
 /* More than the largest payload there is. */
 static int oversized(struct unit *u)
 {
@@ -403,6 +434,7 @@ const struct unit_case cases_header[] = {
 	{"lengths_disagree", lengths_disagree},
 	{"opcodes", opcodes},
 	{"data_lengths", data_lengths},
+	{"lengths_after_longer", lengths_after_longer},
 	{"oversized", oversized},
 	{"flip_bits", flip_bits},
 	{"masked_fields", masked_fields},
