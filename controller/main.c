@@ -11,6 +11,7 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include "lib/net/hostport.h"
+#include "lib/net/listen.h"
 #include "lib/base/clock.h"
 #include "controller/ctl.h"
 #include "lib/base/log.h"
@@ -176,20 +177,11 @@ void inc_ctl_log_refused(struct inc_ctl *ctl, const char *why)
 	ctl->refused_more = 0;
 }
 
-static void listener_back(evutil_socket_t fd, short what, void *arg)
-{
-	evconnlistener_enable(arg);
-}
-
-/* Out of descriptors or memory: leave the connections in the queue for a moment. */
+/* Out of descriptors or memory. */
 static void listener_error(struct evconnlistener *l, void *arg)
 {
-	static const struct timeval pause = {.tv_usec = 100000};
-
 	inc_ctl_log_refused(arg, strerror(errno));
-	evconnlistener_disable(l);
-	if (event_base_once(evconnlistener_get_base(l), -1, EV_TIMEOUT, listener_back, l, &pause))
-		evconnlistener_enable(l);
+	inc_listener_rest(l);
 }
 
 /* *port 0 becomes the one that was free. */

@@ -27,6 +27,11 @@ static inline uint64_t inc_now_ms(void)
 	return inc_now_ns() / INC_NSEC_PER_MSEC;
 }
 
+static inline time_t inc_now_s(void)
+{
+	return inc_now_ns() / INC_NSEC_PER_SEC;
+}
+
 /* Since 1970. */
 static inline uint64_t inc_wall_ns(void)
 {

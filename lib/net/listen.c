@@ -14,9 +14,17 @@ static void listener_back(evutil_socket_t fd, short what, void *arg)
 	evconnlistener_enable(arg);
 }
 
-static void on_error(struct evconnlistener *l, void *arg)
+void inc_listener_rest(struct evconnlistener *l)
 {
 	static const struct timeval pause = {.tv_usec = PAUSE_US};
+
+	evconnlistener_disable(l);
+	if (event_base_once(evconnlistener_get_base(l), -1, EV_TIMEOUT, listener_back, l, &pause))
+		evconnlistener_enable(l);
+}
+
+static void on_error(struct evconnlistener *l, void *arg)
+{
 	static uint64_t told_ns; /* of the process: the shortage is */
 	int code = EVUTIL_SOCKET_ERROR();
 	uint64_t now_ns = inc_now_ns();
@@ -25,9 +33,7 @@ static void on_error(struct evconnlistener *l, void *arg)
 		told_ns = now_ns;
 		inc_warn("accept: %s; connections wait", strerror(code));
 	}
-	evconnlistener_disable(l);
-	if (event_base_once(evconnlistener_get_base(l), -1, EV_TIMEOUT, listener_back, l, &pause))
-		evconnlistener_enable(l);
+	inc_listener_rest(l);
 }
 
 void inc_listener_guard(struct evconnlistener *l)

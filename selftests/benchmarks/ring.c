@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+#include "lib/base/clock.h"
 #include "lib/base/opt.h"
 
 #define PORT        53199
@@ -28,14 +29,6 @@ struct ring {
 	int next, prev; /* sockets to rank + 1, from rank - 1 */
 };
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
-}
-
 static int die(const char *what)
 {
 	fprintf(stderr, "ring: %s: %s\n", what, strerror(errno));
@@ -46,7 +39,7 @@ static int connect_ring(struct ring *r, char **addrs)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(PORT)};
 	struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons(PORT)};
-	uint64_t deadline = now_ns() + CONNECT_MS * 1000000ull;
+	uint64_t deadline = inc_now_ns() + CONNECT_MS * 1000000ull;
 	int one = 1, lfd = socket(AF_INET, SOCK_STREAM, 0);
 	struct pollfd p = {.fd = lfd, .events = POLLIN};
 
@@ -59,7 +52,7 @@ static int connect_ring(struct ring *r, char **addrs)
 		r->next = socket(AF_INET, SOCK_STREAM, 0);
 		if (!connect(r->next, (struct sockaddr *)&to, sizeof(to)))
 			break;
-		if (now_ns() > deadline)
+		if (inc_now_ns() > deadline)
 			return die("connect");
 		close(r->next);
 		poll(NULL, 0, 10); /* the neighbour is still starting */
@@ -187,11 +180,11 @@ int main(int argc, char **argv)
 
 		for (size_t i = 0; i < count; i++)
 			v[i] = (int32_t)(i * 7 + r.rank);
-		t0 = now_ns();
+		t0 = inc_now_ns();
 		if (allreduce(&r, v, count, tmp))
 			return 1;
 		if (k >= 0)
-			ns[k] = now_ns() - t0;
+			ns[k] = inc_now_ns() - t0;
 		for (size_t i = 0; i < count; i++)
 			wrong += (uint32_t)v[i] !=
 				 (uint32_t)(i * 7 * r.size + r.size * (r.size - 1) / 2);

@@ -21,6 +21,7 @@
 #include <linux/sockios.h>
 #include <linux/if_packet.h>
 #include <bpf/libbpf.h>
+#include "lib/base/clock.h"
 #include "compare.h"
 #include "egress.h"
 #include "cases.h"
@@ -36,14 +37,6 @@ struct live {
 	int far[UNIT_PORTS];  /* sockets on h0.. */
 	int near[UNIT_PORTS]; /* on p0..: what passed to the kernel */
 };
-
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000ll + ts.tv_nsec / 1000000;
-}
 
 static int open_packet(struct unit *u, const char *ifname)
 {
@@ -184,12 +177,12 @@ static int send_frame(struct live *l, uint32_t ifindex, const struct frame *f)
 /* No frame is left over, the counters and all state agree. */
 static int settled(struct live *l)
 {
-	int64_t deadline = now_ms() + DEADLINE_MS;
+	int64_t deadline = (int64_t)inc_now_ms() + DEADLINE_MS;
 	struct frame f;
 	uint32_t i;
 
 	while (unit_compare_all(&l->u))
-		if (now_ms() > deadline)
+		if ((int64_t)inc_now_ms() > deadline)
 			return -1;
 	for (i = 0; i < UNIT_PORTS; i++) {
 		if (recv(l->far[i], f.data, sizeof(f.data), MSG_DONTWAIT) >= 0 ||

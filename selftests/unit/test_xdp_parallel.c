@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 #include <bpf/bpf.h>
+#include "lib/base/clock.h"
 #include "cases.h"
 #include "compare.h"
 
@@ -31,14 +32,6 @@ struct child {
 
 static atomic_bool stop;
 static _Atomic uint64_t chunks = CHUNKS; /* fewer where the machine is slow */
-
-static time_t now_s(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec;
-}
 
 static void packet(const struct ref_group *g, uint32_t child, uint64_t r, struct frame_spec *s,
 		   uint8_t payload[INC_MAX_PAYLOAD])
@@ -77,13 +70,13 @@ static int check_sum(struct child *c, uint64_t r)
 /* Until the window is open again. */
 static int wait_window(struct child *c, uint64_t r)
 {
-	time_t deadline = now_s() + DEADLINE_S;
+	time_t deadline = inc_now_s() + DEADLINE_S;
 	const volatile __u64 *next = &inc_switch_group_state(c->u->sw)[c->g->index].tx_next;
 
 	while (*next + SLOTS <= r) {
 		if (stop)
 			return -1;
-		if (now_s() > deadline) {
+		if (inc_now_s() > deadline) {
 			snprintf(c->why, sizeof(c->why), "no result %llu in %d s",
 				 (unsigned long long)(r - SLOTS), DEADLINE_S);
 			return -1;
@@ -124,7 +117,7 @@ static int one_packet(struct child *c, uint64_t r)
 static void *run_child(void *arg)
 {
 	struct child *c = arg;
-	time_t end = now_s() + TIME_S;
+	time_t end = inc_now_s() + TIME_S;
 	cpu_set_t cpus;
 	uint64_t r;
 	int cpu;
@@ -136,7 +129,7 @@ static void *run_child(void *arg)
 	sched_setaffinity(0, sizeof(cpus), &cpus);
 	for (r = 0; r < chunks && !stop; r++) {
 		/* nobody is further ahead of another than the window */
-		if (c->number == 0 && r % 256 == 0 && r + 2 * SLOTS < chunks && now_s() > end)
+		if (c->number == 0 && r % 256 == 0 && r + 2 * SLOTS < chunks && inc_now_s() > end)
 			chunks = r + 2 * SLOTS;
 		if (wait_window(c, r) || one_packet(c, r)) {
 			stop = true;

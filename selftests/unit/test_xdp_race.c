@@ -14,6 +14,7 @@
 #include <string.h>
 #include <time.h>
 #include <bpf/bpf.h>
+#include "lib/base/clock.h"
 #include "cases.h"
 #include "compare.h"
 
@@ -46,14 +47,6 @@ struct sender {
 
 static atomic_bool stop;
 static _Atomic uint64_t chunks;
-
-static time_t now_s(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec;
-}
 
 static void packet(const struct ref_group *g, uint32_t child, uint64_t r, struct frame_spec *s,
 		   uint8_t payload[INC_MAX_PAYLOAD])
@@ -170,7 +163,7 @@ static int send_packet(struct sender *s, const struct frame *f, uint32_t *verdic
 static void *run_sender(void *arg)
 {
 	struct sender *s = arg;
-	time_t end = now_s() + TIME_S, stalled = now_s() + STALL_S;
+	time_t end = inc_now_s() + TIME_S, stalled = inc_now_s() + STALL_S;
 	uint8_t payload[INC_MAX_PAYLOAD];
 	struct frame_spec spec;
 	struct frame f, out;
@@ -193,7 +186,7 @@ static void *run_sender(void *arg)
 				      : outcome(s, r, verdict, &out);
 			if (!ret)
 				sched_yield(); /* to whom it waits for, else a time slice later */
-			if (!ret && now_s() > stalled) {
+			if (!ret && inc_now_s() > stalled) {
 				snprintf(s->why, sizeof(s->why),
 					 "child %u: chunk %llu is not kept in %d s", s->child,
 					 (unsigned long long)r, STALL_S);
@@ -207,9 +200,9 @@ static void *run_sender(void *arg)
 		r++;
 		if (r % 64)
 			continue;
-		stalled = now_s() + STALL_S;
+		stalled = inc_now_s() + STALL_S;
 		/* nobody is further ahead of another than the window */
-		if (s->child == 0 && now_s() > end && r + 2 * s->race->slots < chunks)
+		if (s->child == 0 && inc_now_s() > end && r + 2 * s->race->slots < chunks)
 			chunks = r + 2 * s->race->slots;
 	}
 	return NULL;

@@ -20,6 +20,7 @@
 #include <time.h>
 #include <bpf/bpf.h>
 #include <zlib.h>
+#include "lib/base/clock.h"
 #include "cases.h"
 #include "compare.h"
 
@@ -60,14 +61,6 @@ struct worker {
 };
 
 static struct stage stage;
-
-static uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000ull + ts.tv_nsec / 1000000;
-}
 
 #define LOAD(p) __atomic_load_n(&(p), __ATOMIC_ACQUIRE)
 
@@ -327,7 +320,7 @@ static int come_and_go(struct stage *s, uint64_t end)
 	struct inc_err err = {""};
 	int index = s->g.index;
 
-	while (now_ms() < end && !s->stop) {
+	while (inc_now_ms() < end && !s->stop) {
 		if (inc_switch_remove_group(s->u->sw, index, &err))
 			break;
 		index = inc_switch_add_group(s->u->sw, &s->spec, &err);
@@ -344,7 +337,7 @@ static int run_threads(struct stage *s, struct rng *rng)
 {
 	struct worker w[MAX_THREADS] = {0};
 	const struct timespec ms = {.tv_nsec = 1000000};
-	uint64_t end = now_ms() + ROUND_MS;
+	uint64_t end = inc_now_ms() + ROUND_MS;
 	pthread_t thread[MAX_THREADS];
 	uint32_t i, n;
 	int ret = 0;
@@ -361,7 +354,7 @@ static int run_threads(struct stage *s, struct rng *rng)
 	}
 	if (s->churn)
 		ret = come_and_go(s, end);
-	while (now_ms() < end && !s->stop)
+	while (inc_now_ms() < end && !s->stop)
 		nanosleep(&ms, NULL);
 	s->stop = true;
 	for (i = 0; i < n; i++) {
@@ -423,8 +416,8 @@ int main(int argc, char **argv)
 
 	if (unit_start(&u, "xdp_stress", 16384, false))
 		return report_exit();
-	end = now_ms() + 1000 * (argc > 1 ? strtoull(argv[1], NULL, 0) : SECONDS);
-	for (round = 0; !ret && now_ms() < end; round++)
+	end = inc_now_ms() + 1000 * (argc > 1 ? strtoull(argv[1], NULL, 0) : SECONDS);
+	for (round = 0; !ret && inc_now_ms() < end; round++)
 		ret = one_round(&u, &rng, round, &chunks);
 	if (ret)
 		report_fail("xdp_stress", "seed %llu round %u: %s", (unsigned long long)seed,
