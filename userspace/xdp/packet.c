@@ -7,7 +7,7 @@
 #include <linux/ip.h>
 #include <linux/udp.h>
 #include "lib/roce/roce.h"
-#include "userspace/packet.h"
+#include "userspace/xdp/packet.h"
 
 #define IP_DF       0x4000
 #define HEADERS_LEN (INC_ETH_LEN + INC_IP_LEN + INC_UDP_LEN + INC_BTH_LEN)

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <arpa/inet.h>
 #include "lib/proto/roce.h"
-#include "controller/route.h"
+#include "controller/core/route.h"
 
 #define NO_PARENT UINT_MAX
 
