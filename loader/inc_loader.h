@@ -134,14 +134,6 @@ const struct inc_conn_cfg *inc_switch_conn(const struct inc_switch *sw, uint32_t
 /* Index of the communicator with this number, or -ENOENT. */
 int inc_switch_find_comm(const struct inc_switch *sw, uint32_t communicator);
 
-/* The mmapped arrays, indexed by connection id, communicator index and row. The data path
- * writes them at any time: read through volatile or __atomic accesses. */
-struct inc_conn_state *inc_switch_conn_state(const struct inc_switch *sw);
-struct inc_comm_state *inc_switch_comm_state(const struct inc_switch *sw);
-struct inc_slot *inc_switch_slots(const struct inc_switch *sw);
-struct inc_buf *inc_switch_contribs(const struct inc_switch *sw);
-struct inc_buf *inc_switch_results(const struct inc_switch *sw);
-
 /* File descriptors by name (INC_MAP_*; programs inc_switch, inc_egress) or -ENOENT.
  * They stay the switch's. inc_switch is the plain XDP program (BPF_PROG_TEST_RUN). */
 int inc_switch_map_fd(const struct inc_switch *sw, const char *name);

@@ -43,57 +43,53 @@ void sp_flush(struct inc_slowpath *sp)
  * other address that it has heard of: the child may have moved, or what it said been damaged. */
 static int find_mac(const struct inc_slowpath *sp, const struct sp_conn *c, union inc_mac *mac)
 {
-	union inc_mac hint = {.word = LOAD(conn_state(sp, c)->mac_hint.word)};
+	const struct inc_conn_state st = conn_state(sp, c);
 
-	mac->word = LOAD(conn_state(sp, c)->mac.word);
-	if (hint.word && (!mac->word || c->backoff % 2))
-		*mac = hint;
+	*mac = st.mac;
+	if (st.mac_hint.word && (!mac->word || c->backoff % 2))
+		*mac = st.mac_hint;
 	return mac->word ? 0 : -ENOENT;
 }
 
-/* The contribution that result r mirrors. The row's chunk number is written first and
- * checked before and after, so what is returned is of one piece. */
+/* The contribution that result r mirrors. */
 static int read_mirror(const struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t child,
 		       uint64_t r, struct inc_mirror *m)
 {
-	const struct inc_buf *row = sp_contrib(sp, cm, child, r);
+	struct inc_contrib_head head;
 
-	if (LOAD(row->r) != r)
+	if (inc_switch_read_contrib(sp->sw, cm->index, child, r, &head) ||
+	    inc_roce_ext_len(head.opcode) < 0)
 		return -ESTALE;
-	m->opcode = row->opcode;
-	m->flags = row->flags;
-	m->desc = row->desc;
-	m->va = row->va;
-	m->rkey = row->rkey;
-	m->dmalen = row->dmalen;
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	if (LOAD(row->r) != r || inc_roce_ext_len(m->opcode) < 0)
-		return -ESTALE;
+	*m = (struct inc_mirror){
+		.opcode = head.opcode,
+		.flags = head.flags,
+		.desc = head.desc,
+		.va = head.va,
+		.rkey = head.rkey,
+		.dmalen = head.dmalen,
+	};
 	return 0;
 }
 
 int sp_send_result(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t r,
 		   bool ackreq)
 {
-	const struct inc_buf *row = sp_result(sp, cm, r);
 	const struct inc_conn_cfg *cfg = conn_cfg(sp, &cm->conn[child]);
 	struct inc_xsk *xsk = xsk_of(sp, &cm->conn[child]);
+	uint8_t payload[INC_MAX_PAYLOAD], *frame;
 	struct inc_mirror m;
 	union inc_mac peer;
-	uint32_t len, full;
-	uint8_t *frame;
-	size_t size;
+	uint32_t len;
 
 	if (!xsk)
 		return -ENODEV;
 	if (find_mac(sp, &cm->conn[child], &peer))
 		return -ENOENT;
-	if (LOAD(row->r) != r || read_mirror(sp, cm, child, r, &m))
+	if (inc_switch_read_result(sp->sw, cm->index, r, payload, &len) ||
+	    read_mirror(sp, cm, child, r, &m))
 		return -ESTALE;
-	full = row->len;
-	if (full > INC_MAX_PAYLOAD)
-		return -ESTALE;
-	len = inc_child_gets(m.desc, cfg->rank) ? full : 0;
+	if (!inc_child_gets(m.desc, cfg->rank))
+		len = 0;
 	/* the length of the message; one of one packet may have given nothing and get data, or
 	 * the reverse */
 	if (inc_roce_is_first(m.opcode) && inc_roce_is_last(m.opcode))
@@ -103,14 +99,9 @@ int sp_send_result(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, 
 	frame = inc_xsk_tx_frame(xsk);
 	if (!frame)
 		return -EAGAIN;
-	size = inc_frame_result(frame, cfg, peer, &m, cfg->tx_start_psn + (uint32_t)r, row->payload,
-				len);
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	if (LOAD(row->r) != r) {
-		inc_xsk_tx_put(xsk, frame, 0);
-		return -ESTALE;
-	}
-	inc_xsk_tx_put(xsk, frame, size);
+	inc_xsk_tx_put(xsk, frame,
+		       inc_frame_result(frame, cfg, peer, &m, cfg->tx_start_psn + (uint32_t)r,
+					payload, len));
 	return 0;
 }
 
@@ -146,34 +137,32 @@ int sp_send_aeth(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, ui
 		return -EAGAIN;
 	inc_xsk_tx_put(xsk, frame,
 		       inc_frame_ack(frame, cfg, peer, syndrome, psn,
-				     LOAD(conn_state(sp, &cm->conn[child])->msn)));
+				     conn_state(sp, &cm->conn[child]).msn));
 	return 0;
 }
 
 /* ACK of all that is kept, where XDP owes one for longer than the delay. True while owed. */
-static bool pay_owed(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t now)
+static bool pay_owed(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child,
+		     const struct inc_conn_state *st, uint64_t now)
 {
 	struct sp_conn *c = &cm->conn[child];
-	const struct inc_conn_state *st = conn_state(sp, c);
-	uint64_t asked = LOAD(st->ack_asked), sent = LOAD(st->ack_sent), rx_next;
 
-	if (asked <= sent || asked <= c->paid) {
+	if (st->ack_asked <= st->ack_sent || st->ack_asked <= c->paid) {
 		c->owed_r = 0;
 		return false;
 	}
-	if (c->owed_r != asked) {
+	if (c->owed_r != st->ack_asked) {
 		/* a newer debt does not make the old one younger */
 		if (!c->owed_r)
 			c->owed_ns = now;
-		c->owed_r = asked;
+		c->owed_r = st->ack_asked;
 	}
 	if (now - c->owed_ns < sp->opts.ack_delay_ms * MS_NS)
 		return true;
-	rx_next = LOAD(st->rx_next);
 	if (sp_send_aeth(sp, cm, child, INC_AETH_ACK,
-			 conn_cfg(sp, c)->rx_start_psn + (uint32_t)rx_next - 1))
+			 conn_cfg(sp, c)->rx_start_psn + (uint32_t)st->rx_next - 1))
 		return true;
-	c->paid = rx_next;
+	c->paid = st->rx_next;
 	c->owed_r = 0;
 	c->stats.acks_paid++;
 	sp->stats.acks_paid++;
@@ -280,7 +269,7 @@ void sp_go_back(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child)
 
 	c->probe_end = 0;
 	c->resend_next = c->acked;
-	c->resend_end = LOAD(comm_state(sp, cm)->tx_next);
+	c->resend_end = comm_state(sp, cm).tx_next;
 }
 
 bool sp_asked(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t r,
@@ -314,19 +303,19 @@ bool sp_asked(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint6
 bool sp_conn_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t now)
 {
 	struct sp_conn *c = &cm->conn[child];
-	const struct inc_conn_state *st = conn_state(sp, c);
-	uint64_t rx_next = LOAD(st->rx_next), acked = LOAD(st->tx_acked), tx_next, last, rto;
+	const struct inc_conn_state st = conn_state(sp, c);
+	uint64_t acked = st.tx_acked, tx_next, last, rto;
 	uint64_t slots = 1ull << cm->cfg.log2_slots;
 	bool owed;
 
-	if (st->error)
+	if (st.error)
 		return false;
-	owed = pay_owed(sp, cm, child, now);
+	owed = pay_owed(sp, cm, child, &st, now);
 	owed |= sp_doubt_tick(sp, cm, child, now);
 	/* who gives chunk r + slots has received result r */
-	if (rx_next > slots && rx_next - slots > acked)
-		acked = rx_next - slots;
-	tx_next = LOAD(comm_state(sp, cm)->tx_next);
+	if (st.rx_next > slots && st.rx_next - slots > acked)
+		acked = st.rx_next - slots;
+	tx_next = comm_state(sp, cm).tx_next; /* after the child's state: it covers acked */
 	take_progress(sp, c, acked, tx_next, now);
 	if (tx_next <= c->acked) {
 		c->outstanding = false;

@@ -18,21 +18,6 @@
 /* As many fit the ring. */
 #define RING_EVENTS (64 * 1024 / sizeof(struct inc_event))
 
-const struct inc_buf *sp_contrib(const struct inc_slowpath *sp, const struct sp_comm *cm,
-				 uint32_t child, uint64_t r)
-{
-	uint64_t slot = r & ((1u << cm->cfg.log2_slots) - 1);
-
-	return &inc_switch_contribs(
-		sp->sw)[cm->cfg.contrib_base + (child << cm->cfg.log2_slots) + slot];
-}
-
-const struct inc_buf *sp_result(const struct inc_slowpath *sp, const struct sp_comm *cm, uint64_t r)
-{
-	return &inc_switch_results(
-		sp->sw)[cm->cfg.result_base + (r & ((1u << cm->cfg.log2_slots) - 1))];
-}
-
 static void arm(struct inc_slowpath *sp, unsigned int ms)
 {
 	const struct timeval tv = {.tv_usec = ms * 1000};
@@ -57,12 +42,10 @@ static void take_events(struct inc_slowpath *sp)
 /* Remembers since when the oldest incomplete chunk has had arrivals. */
 static bool watch_waiting(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now)
 {
-	uint64_t r = LOAD(comm_state(sp, cm)->tx_next);
-	uint32_t slot = r & ((1u << cm->cfg.log2_slots) - 1);
-	uint64_t word = LOAD(inc_switch_slots(sp->sw)[cm->cfg.result_base + slot].word);
+	uint32_t arrived;
+	uint64_t r;
 
-	if (INC_SLOT_GENERATION(word) != (uint32_t)(r >> cm->cfg.log2_slots) ||
-	    !INC_SLOT_ARRIVED(word)) {
+	if (!inc_switch_waiting(sp->sw, cm->index, &r, &arrived)) {
 		cm->wait_ns = 0;
 		return false;
 	}
@@ -90,7 +73,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 			continue;
 		watch_waiting(sp, cm, now);
 		sp_watch_failures(sp, cm, now);
-		if (comm_state(sp, cm)->error)
+		if (comm_state(sp, cm).error)
 			continue; /* answered by the XDP path, whatever comes */
 		for (c = 0; c < cm->cfg.children; c++)
 			busy |= sp_conn_tick(sp, cm, c, now);

@@ -5,6 +5,7 @@
 
 #include <time.h>
 #include "lib/base/clock.h"
+#include "loader/inc_state.h"
 #include "userspace/xdp/packet.h"
 #include "userspace/xdp/slowpath.h"
 #include "userspace/xdp/xsk.h"
@@ -91,18 +92,22 @@ struct inc_slowpath {
 	struct inc_slowpath_stats stats;
 };
 
-#define LOAD(p) __atomic_load_n(&(p), __ATOMIC_ACQUIRE)
-
-static inline const struct inc_conn_state *conn_state(const struct inc_slowpath *sp,
-						      const struct sp_conn *c)
+static inline struct inc_conn_state conn_state(const struct inc_slowpath *sp,
+					       const struct sp_conn *c)
 {
-	return &inc_switch_conn_state(sp->sw)[c->id];
+	struct inc_conn_state now;
+
+	inc_switch_read_conn(sp->sw, c->id, &now);
+	return now;
 }
 
-static inline const struct inc_comm_state *comm_state(const struct inc_slowpath *sp,
-						      const struct sp_comm *cm)
+static inline struct inc_comm_state comm_state(const struct inc_slowpath *sp,
+					       const struct sp_comm *cm)
 {
-	return &inc_switch_comm_state(sp->sw)[cm->index];
+	struct inc_comm_state now;
+
+	inc_switch_read_comm(sp->sw, cm->index, &now);
+	return now;
 }
 
 static inline const struct inc_conn_cfg *conn_cfg(const struct inc_slowpath *sp,
@@ -110,11 +115,6 @@ static inline const struct inc_conn_cfg *conn_cfg(const struct inc_slowpath *sp,
 {
 	return inc_switch_conn(sp->sw, c->id);
 }
-
-const struct inc_buf *sp_contrib(const struct inc_slowpath *sp, const struct sp_comm *cm,
-				 uint32_t child, uint64_t r);
-const struct inc_buf *sp_result(const struct inc_slowpath *sp, const struct sp_comm *cm,
-				uint64_t r);
 
 /* resend.c */
 
