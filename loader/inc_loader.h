@@ -134,6 +134,21 @@ const struct inc_conn_cfg *inc_switch_conn(const struct inc_switch *sw, uint32_t
 /* Index of the communicator with this number, or -ENOENT. */
 int inc_switch_find_comm(const struct inc_switch *sw, uint32_t communicator);
 
+/* What a switch has of something, and how much of it communicators hold. */
+struct inc_usage_of {
+	uint32_t used;
+	uint32_t max;
+};
+
+struct inc_usage {
+	struct inc_usage_of communicators;
+	struct inc_usage_of connections;
+	struct inc_usage_of rows;  /* of contributions */
+	struct inc_usage_of slots; /* and as many result rows */
+};
+
+void inc_switch_usage(const struct inc_switch *sw, struct inc_usage *out);
+
 /* File descriptors by name (INC_MAP_*; programs inc_switch, inc_egress) or -ENOENT.
  * They stay the switch's. inc_switch is the plain XDP program (BPF_PROG_TEST_RUN). */
 int inc_switch_map_fd(const struct inc_switch *sw, const char *name);

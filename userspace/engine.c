@@ -13,7 +13,7 @@ int inc_engine_open(const struct inc_engine_opts *opts, struct inc_engine **out,
 int inc_engine_find(const struct inc_engine *e, uint32_t communicator, struct inc_engine_comm *comm)
 {
 	struct inc_engine_comm here;
-	struct inc_usage usage;
+	struct inc_engine_usage usage;
 	uint32_t place;
 
 	e->ops->usage(e, &usage);

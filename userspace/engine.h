@@ -66,8 +66,8 @@ struct inc_engine_limits {
 	_(T, slots, "", GAUGE, "slots in use, each with the row of its result")            \
 	_(T, slots_limit, "", GAUGE, "slots that the switch has")
 
-struct inc_usage {
-	INC_USAGE_FIGURES(INC_METRIC_FIELD, inc_usage)
+struct inc_engine_usage {
+	INC_USAGE_FIGURES(INC_METRIC_FIELD, inc_engine_usage)
 };
 
 struct inc_engine_port {
@@ -163,7 +163,7 @@ struct inc_engine_ops {
 	int (*remove_comm)(struct inc_engine *e, uint32_t communicator, struct inc_err *err);
 
 	void (*limits)(const struct inc_engine *e, struct inc_engine_limits *out);
-	void (*usage)(const struct inc_engine *e, struct inc_usage *out);
+	void (*usage)(const struct inc_engine *e, struct inc_engine_usage *out);
 	/* False where the place is empty; there are usage.communicators_limit places. */
 	bool (*comm)(const struct inc_engine *e, uint32_t place, struct inc_engine_comm *out);
 	/* Of a place that is not empty, child 0..children-1. */
