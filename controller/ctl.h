@@ -40,7 +40,6 @@
 #define CTL_MAX_QUERIES     4  /* of one client, at a time */
 #define CTL_NAME_MAX        65 /* job and host names, with the terminator */
 #define CTL_MESSAGE_PACKETS 64
-#define CTL_HEADER_BYTES    64    /* IP, UDP, BTH, RETH, immediate and ICRC of the longest packet */
 #define CTL_FIRST_QPN       2     /* 0, 1 and the last number are for management and multicast */
 #define CTL_MIN_QPN         0x100 /* of a switch: leaves what real devices keep for themselves */
 #define CTL_MIN_MTU         68    /* of IPv4 */

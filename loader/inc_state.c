@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Copies of what the data path writes (inc_state.h), and the mapped arrays for tests (inc_raw.h). */
+/* Copies of what the data path writes (inc_state.h), and the mapped arrays for tests (inc_raw.h).
+ */
 #include <errno.h>
 #include <string.h>
 #include "loader/inc_loader_priv.h"
@@ -59,8 +60,8 @@ int inc_switch_read_contrib(const struct inc_switch *sw, uint32_t comm, uint32_t
 			    struct inc_contrib_head *out)
 {
 	const struct inc_comm_cfg *cfg = &sw->comm[comm];
-	const struct inc_buf *row = &sw->contribs[cfg->contrib_base + (child << cfg->log2_slots) +
-						  slot_of(cfg, r)];
+	const struct inc_buf *row =
+		&sw->contribs[cfg->contrib_base + (child << cfg->log2_slots) + slot_of(cfg, r)];
 	bool held = LOAD(row->r) == r;
 
 	*out = (struct inc_contrib_head){

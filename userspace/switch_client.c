@@ -73,25 +73,29 @@ static void retry(struct inc_client *c, const char *why)
 
 static void send_hello(struct inc_client *c)
 {
-	const struct inc_switch_opts *o = inc_switch_get_opts(c->d->sw);
+	const struct inc_engine *e = c->d->engine;
+	struct inc_engine_limits limits;
+	struct inc_engine_usage usage;
+	struct inc_engine_comm comm;
 	json_t *numbers = json_array();
-	uint32_t cm;
+	uint32_t place;
 
 	json_decref(c->told);
 	c->told = inc_event_failures(c->d, NULL);
-	for (cm = 0; cm < o->max_comms; cm++)
-		if (inc_switch_comm(c->d->sw, cm))
-			json_array_append_new(
-				numbers, json_integer(inc_switch_comm(c->d->sw, cm)->communicator));
+	e->ops->limits(e, &limits);
+	e->ops->usage(e, &usage);
+	for (place = 0; place < usage.communicators_limit; place++)
+		if (e->ops->comm(e, place, &comm))
+			json_array_append_new(numbers, json_integer(comm.communicator));
 	inc_ndjson_send_new(c->conn,
 			    json_pack("{s:s, s:i, s:s, s:o, s:{s:i, s:i, s:I, s:I, s:I}, s:o, s:o}",
 				      "type", "hello", "version", INC_SWITCHD_PROTOCOL, "switch",
 				      c->d->conf.name, "ports", inc_query_port_list(c->d), "limits",
-				      "children", INC_MAX_CHILDREN, "slots", INC_MAX_SLOTS, "rows",
-				      (json_int_t)o->max_rows, "connections",
-				      (json_int_t)o->max_connections, "groups",
-				      (json_int_t)o->max_comms, "communicators", numbers,
-				      "failures", json_incref(c->told)));
+				      "children", (int)limits.children, "slots", (int)limits.slots,
+				      "rows", (json_int_t)usage.rows_limit, "connections",
+				      (json_int_t)usage.connections_limit, "groups",
+				      (json_int_t)usage.communicators_limit, "communicators",
+				      numbers, "failures", json_incref(c->told)));
 }
 
 static bool listed(const json_t *list, uint32_t number)
@@ -108,10 +112,12 @@ static bool listed(const json_t *list, uint32_t number)
 static void on_welcome(struct inc_client *c, const json_t *object)
 {
 	const json_t *keep = json_object_get(object, "keep");
-	uint32_t max = inc_switch_get_opts(c->d->sw)->max_comms, cm;
-	const struct inc_comm_cfg *cfg;
+	const struct inc_engine *e = c->d->engine;
+	struct inc_engine_usage usage;
+	struct inc_engine_comm comm;
 	json_t *more, *event;
 	struct inc_err err;
+	uint32_t place;
 	size_t i;
 
 	evtimer_del(c->timer);
@@ -119,12 +125,11 @@ static void on_welcome(struct inc_client *c, const json_t *object)
 	c->retry_ms = RETRY_MIN_MS;
 	c->warned = false;
 	inc_info("controller %s: connected as switch %s", c->d->opt.controller, c->d->conf.name);
-	for (cm = 0; cm < max; cm++) {
-		cfg = inc_switch_comm(c->d->sw, cm);
-		if (cfg && !listed(keep, cfg->communicator) &&
-		    inc_daemon_remove(c->d, cfg->communicator, &err))
+	e->ops->usage(e, &usage);
+	for (place = 0; place < usage.communicators_limit; place++)
+		if (e->ops->comm(e, place, &comm) && !listed(keep, comm.communicator) &&
+		    inc_daemon_remove(c->d, comm.communicator, &err))
 			inc_error("%s", err.msg);
-	}
 	/* hello had room for one failure of each communicator, and others may have come since */
 	more = inc_event_failures(c->d, c->told);
 	json_array_foreach (more, i, event)

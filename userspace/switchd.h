@@ -8,7 +8,7 @@
 #include "lib/net/ndjson.h"
 #include "loader/inc_loader.h"
 #include "userspace/config.h"
-#include "userspace/xdp/slowpath.h"
+#include "userspace/engine.h"
 
 #define INC_SWITCHD_PROTOCOL 1
 #define INC_EVENTS_KEPT      256
@@ -36,8 +36,7 @@ struct inc_daemon {
 	struct inc_options opt;
 	struct inc_switch_conf conf; /* of the file; only the name with a controller */
 	char instance[INC_INSTANCE_LEN];
-	struct inc_switch *sw;
-	struct inc_slowpath *sp;
+	struct inc_engine *engine;
 	json_t *events;   /* the last INC_EVENTS_KEPT */
 	json_t *failures; /* events of the communicators there are: what a controller must know */
 	struct inc_client *client;
@@ -55,8 +54,7 @@ int inc_daemon_remove(struct inc_daemon *d, uint32_t communicator, struct inc_er
 
 /* event.c: logs, keeps and reports. What stands is reported again to a controller that comes back.
  * An inc_notice_fn; arg: the daemon. */
-void inc_event_notice(void *arg, const char *event, uint32_t comm, uint32_t mask, uint64_t r,
-		      const char *text);
+void inc_event_notice(void *arg, const struct inc_notice *notice);
 /* Failures that stand: the first of each communicator for told NULL, else all that are not in
  * that list. A new list. */
 json_t *inc_event_failures(const struct inc_daemon *d, const json_t *told);

@@ -26,7 +26,9 @@ static const struct command {
 	 "every packet received, by what became of it (--check)"},
 	{"events", false, incctl_print_events, "the last events of the switches"},
 	{"waiting", false, incctl_print_waiting, "which chunk waits for which rank, since when"},
-	{"status", false, incctl_print_status, "version, mode and age of the switches"},
+	{"status", false, incctl_print_status,
+	 "version, mode and age of the switches, what is in use"},
+	{"metrics", false, incctl_print_metrics, "all figures of the switches as Prometheus text"},
 };
 
 static void usage(FILE *out)

@@ -28,5 +28,7 @@ void incctl_print_counters(const json_t *data);
 void incctl_print_events(const json_t *data);
 void incctl_print_waiting(const json_t *data);
 void incctl_print_status(const json_t *data);
+/* Prometheus text. */
+void incctl_print_metrics(const json_t *data);
 
 #endif

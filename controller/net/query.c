@@ -289,7 +289,7 @@ void inc_query_ask(struct inc_client *client, json_t *object)
 		{"switches", switches_json}, {"status", NULL},
 		{"counters", NULL},          {"ports", NULL},
 		{"connections", NULL},       {"events", NULL},
-		{"waiting", NULL},
+		{"waiting", NULL},           {"metrics", NULL},
 	};
 	const char *what = inc_field_text(object, "what");
 	const char *only = inc_field_text(object, "switch");

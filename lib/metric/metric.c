@@ -19,13 +19,15 @@ void inc_metric_json(const struct inc_metric *table, size_t n, const void *value
 		json_object_set_new(object, table[i].name, value_of(&table[i], values));
 }
 
+/* From the end: the samples of one family come one after the other. */
 static json_t *find_family(json_t *families, const char *name)
 {
+	size_t i = json_array_size(families);
 	const char *has;
 	json_t *family;
-	size_t i;
 
-	json_array_foreach (families, i, family) {
+	while (i--) {
+		family = json_array_get(families, i);
 		has = json_string_value(json_object_get(family, "name"));
 		if (has && !strcmp(has, name))
 			return family;

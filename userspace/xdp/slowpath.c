@@ -93,7 +93,7 @@ static void on_ring(evutil_socket_t fd, short what, void *arg)
 }
 
 int inc_slowpath_new(struct event_base *base, struct inc_switch *sw,
-		     const struct inc_slowpath_opts *opts, inc_notice_fn notice, void *arg,
+		     const struct inc_slowpath_opts *opts, inc_slowpath_notice_fn notice, void *arg,
 		     struct inc_slowpath **out, struct inc_err *err)
 {
 	struct inc_slowpath *sp = calloc(1, sizeof(*sp));
@@ -242,14 +242,15 @@ void inc_slowpath_remove_comm(struct inc_slowpath *sp, uint32_t comm)
 	}
 }
 
-bool inc_slowpath_conn_stats(const struct inc_slowpath *sp, uint32_t comm, uint32_t child,
-			     struct inc_conn_stats *out)
+void inc_slowpath_conn(const struct inc_slowpath *sp, uint32_t comm, uint32_t child,
+		       struct inc_slowpath_conn *out)
 {
-	if (comm >= sp->max_comms || !sp->comm[comm] || child >= sp->comm[comm]->cfg.children)
-		return false;
-	*out = sp->comm[comm]->conn[child].stats;
-	out->rtt_us = sp->comm[comm]->conn[child].srtt_ns / 1000;
-	return true;
+	const struct sp_comm *cm = comm < sp->max_comms ? sp->comm[comm] : NULL;
+
+	if (!cm || child >= cm->cfg.children)
+		return;
+	*out = cm->conn[child].stats;
+	out->rtt_us = cm->conn[child].srtt_ns / 1000;
 }
 
 uint64_t inc_slowpath_waiting_ms(const struct inc_slowpath *sp, uint32_t comm, uint64_t r)

@@ -55,7 +55,7 @@ struct sp_conn {
 	uint64_t paid;   /* acknowledged by the slow path up to this r */
 	uint64_t owed_r; /* the owed ACK seen last, and since when */
 	uint64_t owed_ns;
-	struct inc_conn_stats stats;
+	struct inc_slowpath_conn stats;
 };
 
 struct sp_comm {
@@ -79,7 +79,7 @@ struct inc_slowpath {
 	struct event_base *base;
 	struct inc_switch *sw;
 	struct inc_slowpath_opts opts;
-	inc_notice_fn notice;
+	inc_slowpath_notice_fn notice;
 	void *arg;
 	struct sp_port port[INC_MAX_PORTS];
 	struct sp_comm **comm; /* [max_comms] */
