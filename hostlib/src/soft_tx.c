@@ -161,9 +161,12 @@ static void build(const struct soft_endpoint *s, struct tx_batch *b, uint64_t li
 
 	begin(t);
 	for (r = s->tx_next; r < limit; r++) {
+		struct soft_packet *p = soft_packet(s, r);
 		bool ackreq = r + 1 == limit || r % SOFT_ACK_EVERY == SOFT_ACK_EVERY - 1 ||
-			      soft_packet(s, r)->flags & SOFT_F_FLUSH;
+			      p->flags & SOFT_F_FLUSH;
 
+		if (ackreq)
+			p->flags |= SOFT_F_ASKED;
 		if (append(s, t, r, ackreq))
 			continue;
 		end(s, t, &b->msg[t - b->send]);
