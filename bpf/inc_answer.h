@@ -127,7 +127,7 @@ static __always_inline enum inc_counter_id inc_answer_ack(struct xdp_md *ctx,
 
 /*
  * NAK or RNR NAK. It names the packet expected, for it acknowledges all before; but one that
- * is kept already, and refused because the group or connection has failed since, is named
+ * is kept already, and refused because the communicator or connection has failed since, is named
  * itself: its sender waits for that one, and nothing else may be under way that it could fail.
  */
 static __always_inline enum inc_counter_id inc_answer_nak(struct xdp_md *ctx,

@@ -12,7 +12,7 @@ enum inc_fate {
 	INC_FATE_BEHIND,       /* kept already */
 	INC_FATE_AHEAD,        /* packets before it are missing */
 	INC_FATE_CONN_ENDED,
-	INC_FATE_GROUP_ENDED,
+	INC_FATE_COMM_ENDED,
 };
 
 /*
@@ -30,17 +30,17 @@ struct inc_place {
 	struct inc_buf *row;
 };
 
-static __always_inline struct inc_buf *inc_contrib_row(const struct inc_group_cfg *group,
-						       __u32 child, __u32 slot)
+static __always_inline struct inc_buf *inc_contrib_row(const struct inc_comm_cfg *comm, __u32 child,
+						       __u32 slot)
 {
-	__u32 row = group->contrib_base + (child << (group->log2_slots & 15)) + slot;
+	__u32 row = comm->contrib_base + (child << (comm->log2_slots & 15)) + slot;
 
 	return bpf_map_lookup_elem(&inc_contrib, &row);
 }
 
-static __always_inline struct inc_buf *inc_result_row(const struct inc_group_cfg *group, __u32 slot)
+static __always_inline struct inc_buf *inc_result_row(const struct inc_comm_cfg *comm, __u32 slot)
 {
-	__u32 row = group->result_base + slot;
+	__u32 row = comm->result_base + slot;
 
 	return bpf_map_lookup_elem(&inc_result, &row);
 }
@@ -52,7 +52,7 @@ static __always_inline struct inc_buf *inc_result_row(const struct inc_group_cfg
 static __always_inline enum inc_counter_id
 inc_decide(const struct inc_packet *pkt, const struct inc_match *m, struct inc_place *at)
 {
-	__u32 log2_slots = m->group->log2_slots & 15;
+	__u32 log2_slots = m->comm->log2_slots & 15;
 	__s32 ahead;
 	__u32 row;
 
@@ -64,7 +64,7 @@ inc_decide(const struct inc_packet *pkt, const struct inc_match *m, struct inc_p
 	}
 	at->syndrome = *(volatile __u32 *)&m->gst->error;
 	if (at->syndrome) {
-		at->fate = INC_FATE_GROUP_ENDED;
+		at->fate = INC_FATE_COMM_ENDED;
 		return INC_CONTINUE;
 	}
 	ahead = inc_psn_diff(pkt->psn, m->cfg->rx_start_psn + (__u32)at->r);
@@ -74,9 +74,9 @@ inc_decide(const struct inc_packet *pkt, const struct inc_match *m, struct inc_p
 	}
 	at->slot = at->r & ((1u << log2_slots) - 1);
 	at->generation = at->r >> log2_slots;
-	row = m->group->result_base + at->slot;
+	row = m->comm->result_base + at->slot;
 	at->state = bpf_map_lookup_elem(&inc_slot, &row);
-	at->row = inc_contrib_row(m->group, m->cfg->child, at->slot);
+	at->row = inc_contrib_row(m->comm, m->cfg->child, at->slot);
 	if (!at->state || !at->row)
 		return INC_CTR_DROP_CONFIG;
 	at->fate = INC_SLOT_GENERATION(*(volatile __u64 *)&at->state->word) == at->generation
@@ -89,7 +89,7 @@ inc_decide(const struct inc_packet *pkt, const struct inc_match *m, struct inc_p
 static __always_inline bool inc_sequence_ok(const struct inc_packet *pkt, const struct inc_match *m)
 {
 	__u8 now = inc_op_in(pkt->opcode, INC_OPS_WRITE) ? INC_OPEN_WRITE : INC_OPEN_SEND;
-	__u32 payload = m->group->payload;
+	__u32 payload = m->comm->payload;
 
 	if (inc_op_in(pkt->opcode, INC_OPS_BEGIN) ? m->st->open_message != INC_OPEN_NONE
 						  : m->st->open_message != now)
@@ -113,7 +113,7 @@ static __always_inline enum inc_counter_id inc_refuse(struct xdp_md *ctx,
 						      const struct inc_match *m, __u8 syndrome)
 {
 	m->st->error = syndrome;
-	inc_emit(INC_EVENT_CONN_ERROR, m->cfg->group, m->conn, syndrome, m->st->rx_next,
+	inc_emit(INC_EVENT_CONN_ERROR, m->cfg->comm, m->conn, syndrome, m->st->rx_next,
 		 1u << (m->cfg->child & 31));
 	return inc_answer_nak(ctx, pkt, m, syndrome, INC_CTR_ANS_NAK_INVALID);
 }
@@ -160,7 +160,7 @@ static __always_inline bool inc_arrive(const struct inc_packet *pkt, const struc
 		st->ack_asked = at->r + 1;
 
 	before = __sync_fetch_and_or(&at->state->word, bit);
-	return ((__u32)(before | bit) & m->group->full_mask) == m->group->full_mask;
+	return ((__u32)(before | bit) & m->comm->full_mask) == m->comm->full_mask;
 }
 
 #endif

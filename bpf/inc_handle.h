@@ -20,7 +20,7 @@ static __always_inline enum inc_counter_id inc_data(struct xdp_md *ctx,
 
 	if (at->fate == INC_FATE_CONN_ENDED)
 		return inc_answer_nak(ctx, pkt, m, at->syndrome, INC_CTR_ANS_NAK_INVALID);
-	if (at->fate == INC_FATE_GROUP_ENDED)
+	if (at->fate == INC_FATE_COMM_ENDED)
 		return inc_answer_nak(ctx, pkt, m, at->syndrome, INC_CTR_ANS_NAK_FATAL);
 	if (at->fate == INC_FATE_BEHIND) {
 		st->duplicates++;
@@ -55,12 +55,12 @@ static __always_inline enum inc_counter_id inc_data(struct xdp_md *ctx,
 		return INC_CTR_ABS_STORED;
 	}
 
-	differ = inc_reduce(m->cfg->group, at->slot, at->r);
+	differ = inc_reduce(m->cfg->comm, at->slot, at->r);
 	if (differ) {
 		m->gst->error_r = at->r;
 		m->gst->error = INC_AETH_NAK_OPERATION;
 		inc_count(INC_CTR_X_MISMATCH);
-		inc_emit(INC_EVENT_MISMATCH, m->cfg->group, m->conn, INC_AETH_NAK_OPERATION, at->r,
+		inc_emit(INC_EVENT_MISMATCH, m->cfg->comm, m->conn, INC_AETH_NAK_OPERATION, at->r,
 			 differ);
 		return inc_answer_nak(ctx, pkt, m, INC_AETH_NAK_OPERATION, INC_CTR_ANS_NAK_FATAL);
 	}

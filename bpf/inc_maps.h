@@ -37,16 +37,16 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct inc_group_cfg);
-} inc_group_cfg SEC(".maps");
+	__type(value, struct inc_comm_cfg);
+} inc_comm_cfg SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct inc_group_state);
-} inc_group_state SEC(".maps");
+	__type(value, struct inc_comm_state);
+} inc_comm_state SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -84,14 +84,14 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__array(values, struct inc_devmap);
-} inc_group_ports SEC(".maps");
+} inc_comm_ports SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
-	__type(key, struct inc_port_group_key);
-	__type(value, struct inc_port_group);
-} inc_port_group SEC(".maps");
+	__type(key, struct inc_port_comm_key);
+	__type(value, struct inc_port_comm);
+} inc_port_comm SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -189,7 +189,7 @@ static __always_inline void inc_count(enum inc_counter_id id)
 	inc_count_add(id, 1);
 }
 
-static __always_inline void inc_emit(enum inc_event_type type, __u32 group, __u32 conn, __u32 arg,
+static __always_inline void inc_emit(enum inc_event_type type, __u32 comm, __u32 conn, __u32 arg,
 				     __u64 r, __u32 mask)
 {
 	struct inc_event *e = bpf_ringbuf_reserve(&inc_event, sizeof(*e), 0);
@@ -200,7 +200,7 @@ static __always_inline void inc_emit(enum inc_event_type type, __u32 group, __u3
 	}
 	e->time_ns = bpf_ktime_get_ns();
 	e->type = type;
-	e->group = group;
+	e->comm = comm;
 	e->conn = conn;
 	e->arg = arg;
 	e->r = r;

@@ -10,8 +10,8 @@ struct inc_match {
 	__u32 conn;
 	const struct inc_conn_cfg *cfg;
 	struct inc_conn_state *st;
-	const struct inc_group_cfg *group;
-	struct inc_group_state *gst;
+	const struct inc_comm_cfg *comm;
+	struct inc_comm_state *gst;
 };
 
 static __always_inline enum inc_counter_id
@@ -23,7 +23,7 @@ inc_match(struct xdp_md *ctx, const struct inc_packet *pkt, struct inc_match *m)
 		.dqpn = pkt->dqpn,
 	};
 	__u32 *conn = bpf_map_lookup_elem(&inc_conn_lookup, &key);
-	__u32 group;
+	__u32 comm;
 
 	if (!conn)
 		return INC_CTR_PASS_NO_CONN;
@@ -34,11 +34,11 @@ inc_match(struct xdp_md *ctx, const struct inc_packet *pkt, struct inc_match *m)
 		return INC_CTR_DROP_CONFIG;
 	if (m->cfg->ifindex != ctx->ingress_ifindex)
 		return INC_CTR_DROP_PORT;
-	group = m->cfg->group;
-	m->group = bpf_map_lookup_elem(&inc_group_cfg, &group);
-	m->gst = bpf_map_lookup_elem(&inc_group_state, &group);
-	if (!m->group || !m->gst || !(m->group->flags & INC_GROUP_F_VALID) ||
-	    m->cfg->child >= INC_MAX_CHILDREN || m->group->log2_slots > 12)
+	comm = m->cfg->comm;
+	m->comm = bpf_map_lookup_elem(&inc_comm_cfg, &comm);
+	m->gst = bpf_map_lookup_elem(&inc_comm_state, &comm);
+	if (!m->comm || !m->gst || !(m->comm->flags & INC_COMM_F_VALID) ||
+	    m->cfg->child >= INC_MAX_CHILDREN || m->comm->log2_slots > 12)
 		return INC_CTR_DROP_CONFIG;
 	return INC_CONTINUE;
 }

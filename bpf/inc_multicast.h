@@ -15,7 +15,7 @@
  * way, and the EtherType tells them from templates.
  */
 struct inc_template {
-	__u32 group;
+	__u32 comm;
 	__u64 r;
 	__be16 ethertype; /* INC_TEMPLATE_ETHERTYPE */
 	__u16 ext_len;    /* extended headers in the frame */
@@ -37,8 +37,8 @@ static __always_inline enum inc_counter_id inc_multicast(struct xdp_md *ctx,
 							 const struct inc_match *m,
 							 const struct inc_place *at)
 {
-	struct inc_buf *result = inc_result_row(m->group, at->slot);
-	__u32 group_id = m->cfg->group, len, less;
+	struct inc_buf *result = inc_result_row(m->comm, at->slot);
+	__u32 comm_id = m->cfg->comm, len, less;
 	struct inc_template *t;
 	void *data, *end, *ports;
 
@@ -58,7 +58,7 @@ static __always_inline enum inc_counter_id inc_multicast(struct xdp_md *ctx,
 	t = data;
 	if (data + INC_HEADERS_LEN > end)
 		goto pending;
-	t->group = group_id;
+	t->comm = comm_id;
 	t->ethertype = INC_TEMPLATE_ETHERTYPE;
 	t->slot = at->slot;
 	t->r = at->r;
@@ -67,13 +67,13 @@ static __always_inline enum inc_counter_id inc_multicast(struct xdp_md *ctx,
 	t->csum = result->csum;
 	t->ext_len = pkt->ext_len;
 
-	ports = bpf_map_lookup_elem(&inc_group_ports, &group_id);
+	ports = bpf_map_lookup_elem(&inc_comm_ports, &comm_id);
 	if (!ports || bpf_redirect_map(ports, 0, BPF_F_BROADCAST) != XDP_REDIRECT)
 		goto pending;
 	return INC_CTR_MC_RESULT;
 
 pending:
-	inc_emit(INC_EVENT_RESULT_PENDING, group_id, m->conn, 0, at->r, m->group->full_mask);
+	inc_emit(INC_EVENT_RESULT_PENDING, comm_id, m->conn, 0, at->r, m->comm->full_mask);
 	return INC_CTR_ABS_PENDING;
 }
 
@@ -102,11 +102,11 @@ static __always_inline __u16 inc_fold_csum(__u64 sum)
  * one port leave in order and on one CPU, so counting them is enough.
  */
 static __always_inline int inc_copy_child(const struct inc_template *t,
-					  const struct inc_group_cfg *group, __u32 ifindex,
+					  const struct inc_comm_cfg *comm, __u32 ifindex,
 					  __u32 *child)
 {
-	struct inc_port_group_key key = {.group = t->group, .ifindex = ifindex};
-	struct inc_port_group *pg = bpf_map_lookup_elem(&inc_port_group, &key);
+	struct inc_port_comm_key key = {.comm = t->comm, .ifindex = ifindex};
+	struct inc_port_comm *pg = bpf_map_lookup_elem(&inc_port_comm, &key);
 	struct inc_copy *copy;
 	__u32 first_conn;
 
@@ -115,7 +115,7 @@ static __always_inline int inc_copy_child(const struct inc_template *t,
 	*child = pg->first_child;
 	if (pg->children == 1)
 		return 0;
-	first_conn = group->conn_base + pg->first_child;
+	first_conn = comm->conn_base + pg->first_child;
 	copy = bpf_map_lookup_elem(&inc_copy, &first_conn);
 	if (!copy)
 		return -1;
@@ -143,10 +143,10 @@ struct inc_mirror {
 
 /* Once and whole: a child that has its result already (the slow path may have been faster) can
  * fill the row anew while its copy is made. */
-static __always_inline int inc_read_mirror(const struct inc_group_cfg *group, __u32 child,
-					   __u32 slot, __u64 r, struct inc_mirror *mine)
+static __always_inline int inc_read_mirror(const struct inc_comm_cfg *comm, __u32 child, __u32 slot,
+					   __u64 r, struct inc_mirror *mine)
 {
-	const volatile struct inc_buf *row = inc_contrib_row(group, child, slot);
+	const volatile struct inc_buf *row = inc_contrib_row(comm, child, slot);
 
 	if (!row || row->r != r)
 		return -1;
@@ -164,7 +164,7 @@ static __always_inline int inc_make_copy(struct xdp_md *ctx, __u32 ifindex)
 {
 	void *data = (void *)(long)ctx->data;
 	void *end = (void *)(long)ctx->data_end;
-	const struct inc_group_cfg *group;
+	const struct inc_comm_cfg *comm;
 	const struct inc_conn_cfg *cfg;
 	struct inc_conn_state *st;
 	struct inc_mirror mine;
@@ -179,13 +179,13 @@ static __always_inline int inc_make_copy(struct xdp_md *ctx, __u32 ifindex)
 	if (data + INC_HEADERS_LEN > end)
 		return -1;
 	__builtin_memcpy(&t, data, sizeof(t));
-	group = bpf_map_lookup_elem(&inc_group_cfg, &t.group);
-	if (!group || inc_copy_child(&t, group, ifindex, &child))
+	comm = bpf_map_lookup_elem(&inc_comm_cfg, &t.comm);
+	if (!comm || inc_copy_child(&t, comm, ifindex, &child))
 		return -1;
-	conn = group->conn_base + child;
+	conn = comm->conn_base + child;
 	cfg = bpf_map_lookup_elem(&inc_conn_cfg, &conn);
 	st = bpf_map_lookup_elem(&inc_conn_state, &conn);
-	if (!cfg || !st || inc_read_mirror(group, child, t.slot, t.r, &mine))
+	if (!cfg || !st || inc_read_mirror(comm, child, t.slot, t.r, &mine))
 		return -1;
 	mac = inc_peer_mac(st);
 	if (!mac.word)

@@ -12,13 +12,13 @@
  * those who do. Both masks grow in the row: in registers the verifier would follow each of
  * their values.
  */
-__noinline __u32 inc_compare(struct inc_buf *result, __u32 group_id, __u32 slot)
+__noinline __u32 inc_compare(struct inc_buf *result, __u32 comm_id, __u32 slot)
 {
-	struct inc_group_cfg *group = bpf_map_lookup_elem(&inc_group_cfg, &group_id);
+	struct inc_comm_cfg *comm = bpf_map_lookup_elem(&inc_comm_cfg, &comm_id);
 	__u32 desc = 0, len = 0;
 	volatile __u32 *givers, *differ;
 
-	if (!result || !group)
+	if (!result || !comm)
 		return ~0u;
 	givers = &result->givers;
 	differ = &result->differ;
@@ -27,9 +27,9 @@ __noinline __u32 inc_compare(struct inc_buf *result, __u32 group_id, __u32 slot)
 	for (__u32 c = 0; c < INC_MAX_CHILDREN; c++) {
 		struct inc_buf *row;
 
-		if (c >= group->children)
+		if (c >= comm->children)
 			break;
-		row = inc_contrib_row(group, c, slot);
+		row = inc_contrib_row(comm, c, slot);
 		if (!row)
 			return ~0u;
 		if (c == 0)
@@ -49,7 +49,7 @@ __noinline __u32 inc_compare(struct inc_buf *result, __u32 group_id, __u32 slot)
 	/* who gives nothing where all must, or anything where nobody may, is out of step: a sum
 	 * without its part would be wrong */
 	if (len && INC_DESC_COLL(desc) <= INC_COLL_REDUCE)
-		*differ |= group->full_mask & ~*givers;
+		*differ |= comm->full_mask & ~*givers;
 	if (INC_DESC_COLL(desc) == INC_COLL_BARRIER)
 		*differ |= *givers;
 	result->desc = desc;
@@ -135,12 +135,12 @@ __noinline int inc_sum_int32_be(struct inc_buf *dst, struct inc_buf *a, struct i
 }
 
 /* All children give, host order: rows in one pass per three or four of them. */
-static __always_inline void inc_sum_all(const struct inc_group_cfg *group, struct inc_buf *result,
+static __always_inline void inc_sum_all(const struct inc_comm_cfg *comm, struct inc_buf *result,
 					__u32 slot)
 {
-	__u32 n = group->children;
+	__u32 n = comm->children;
 
-#define ROW(c) ((c) < n ? inc_contrib_row(group, c, slot) : NULL)
+#define ROW(c) ((c) < n ? inc_contrib_row(comm, c, slot) : NULL)
 	inc_sum_int32(result, ROW(0), ROW(1), ROW(2), ROW(3));
 	for (__u32 c = 4; c < INC_MAX_CHILDREN; c += 3) {
 		if (c >= n)
@@ -151,7 +151,7 @@ static __always_inline void inc_sum_all(const struct inc_group_cfg *group, struc
 }
 
 /* Some children give: one at a time. */
-static __always_inline void inc_sum_some(const struct inc_group_cfg *group, struct inc_buf *result,
+static __always_inline void inc_sum_some(const struct inc_comm_cfg *comm, struct inc_buf *result,
 					 __u32 slot, __u32 givers)
 {
 	bool first = true;
@@ -159,16 +159,16 @@ static __always_inline void inc_sum_some(const struct inc_group_cfg *group, stru
 	for (__u32 c = 0; c < INC_MAX_CHILDREN; c++) {
 		struct inc_buf *row;
 
-		if (c >= group->children)
+		if (c >= comm->children)
 			break;
 		if (!(givers >> c & 1))
 			continue;
-		row = inc_contrib_row(group, c, slot);
+		row = inc_contrib_row(comm, c, slot);
 		if (!row)
 			break;
 		if (first)
 			inc_sum_int32(result, row, NULL, NULL, NULL);
-		else if (group->flags & INC_GROUP_F_NET_ORDER)
+		else if (comm->flags & INC_COMM_F_NET_ORDER)
 			inc_sum_int32_be(result, result, row);
 		else
 			inc_sum_int32(result, result, row, NULL, NULL);
@@ -178,28 +178,28 @@ static __always_inline void inc_sum_some(const struct inc_group_cfg *group, stru
 
 /* Fills the result row of a complete slot. Returns the mask of children that called
  * something else, in which case the row is not a result. */
-__noinline __u32 inc_reduce(__u32 group_id, __u32 slot, __u64 r)
+__noinline __u32 inc_reduce(__u32 comm_id, __u32 slot, __u64 r)
 {
-	struct inc_group_cfg *group = bpf_map_lookup_elem(&inc_group_cfg, &group_id);
+	struct inc_comm_cfg *comm = bpf_map_lookup_elem(&inc_comm_cfg, &comm_id);
 	struct inc_buf *result;
 	__u32 differ, givers;
 
-	if (!group)
+	if (!comm)
 		return ~0u;
-	result = inc_result_row(group, slot);
+	result = inc_result_row(comm, slot);
 	if (!result)
 		return ~0u;
 	/* a slow path that reads now sees a row of neither chunk */
 	inc_publish64(&result->r, ~0ull);
-	differ = inc_compare(result, group_id, slot);
+	differ = inc_compare(result, comm_id, slot);
 	if (differ)
 		return differ;
 	givers = result->givers;
 	result->csum = 0;
-	if (givers == group->full_mask && !(group->flags & INC_GROUP_F_NET_ORDER))
-		inc_sum_all(group, result, slot);
+	if (givers == comm->full_mask && !(comm->flags & INC_COMM_F_NET_ORDER))
+		inc_sum_all(comm, result, slot);
 	else if (givers)
-		inc_sum_some(group, result, slot, givers);
+		inc_sum_some(comm, result, slot, givers);
 	result->crc = inc_crc_row(result, offsetof(struct inc_buf, payload), result->len, 0);
 	inc_count_add(INC_CTR_X_SUM_BYTES, (__u64)result->len * __builtin_popcount(givers));
 	inc_publish64(&result->r, r);

@@ -27,7 +27,7 @@ static __always_inline enum inc_counter_id inc_to_slowpath(struct xdp_md *ctx)
 static __always_inline void inc_take_implied(const struct inc_match *m, __u64 tx_next)
 {
 	struct inc_conn_state *st = m->st;
-	__u64 slots = 1ull << (m->group->log2_slots & 15), implied;
+	__u64 slots = 1ull << (m->comm->log2_slots & 15), implied;
 
 	if (st->rx_next <= st->tx_acked + slots)
 		return;
@@ -78,7 +78,7 @@ inc_response(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_
 	if (type == INC_AETH_TYPE_RNR || syndrome == INC_AETH_NAK_SEQ)
 		st->tx_acked = kept;
 	else
-		inc_emit(INC_EVENT_PEER_NAK, m->cfg->group, m->conn, syndrome, kept,
+		inc_emit(INC_EVENT_PEER_NAK, m->cfg->comm, m->conn, syndrome, kept,
 			 1u << (m->cfg->child & 31));
 	return inc_to_slowpath(ctx);
 }

@@ -136,7 +136,7 @@ struct inc_group {
 	struct inc_member members[]; /* by rank */
 };
 
-enum inc_comm_state {
+enum inc_comm_phase {
 	COMM_COLLECTING,  /* waits for the members' C */
 	COMM_WAIT_SWITCH, /* waits for a switch to connect */
 	COMM_CONFIGURING, /* waits for the switches' configured */
@@ -172,7 +172,7 @@ struct inc_comm {
 	struct inc_group *group;
 	unsigned int index; /* the group's own count */
 	uint32_t number;    /* 0 until configuring */
-	enum inc_comm_state state;
+	enum inc_comm_phase state;
 	unsigned int payload;
 	unsigned int slots;
 	int code; /* FAILED, REFUSED: why */

@@ -133,7 +133,7 @@ static int check_kernel(struct inc_err *err)
 
 uint32_t inc_switch_result_rows(uint32_t max_rows)
 {
-	/* a group of two or more has at least two contribution rows per result row */
+	/* a communicator of two or more has at least two contribution rows per result row */
 	if (max_rows / 2 >= INC_MAX_SLOTS)
 		return max_rows / 2;
 	return max_rows < INC_MAX_SLOTS ? max_rows : INC_MAX_SLOTS;
@@ -150,15 +150,16 @@ static int take_opts(struct inc_switch *sw, const struct inc_switch_opts *opts, 
 	if (opts)
 		memcpy(o, opts, opts->sz);
 	o->sz = sizeof(*o);
-	o->max_groups = o->max_groups ?: INC_DEF_GROUPS;
+	o->max_comms = o->max_comms ?: INC_DEF_COMMS;
 	o->max_connections = o->max_connections ?: INC_DEF_CONNS;
 	o->max_rows = o->max_rows ?: INC_DEF_ROWS;
-	if (o->max_groups > INC_MAX_GROUPS || o->max_connections > INC_MAX_CONNS ||
+	if (o->max_comms > INC_MAX_COMMS || o->max_connections > INC_MAX_CONNS ||
 	    o->max_rows > INC_MAX_ROWS)
-		return inc_err_set(err, EINVAL,
-				   "at most %d groups, %d connections and %d rows, not %u, %u, %u",
-				   INC_MAX_GROUPS, INC_MAX_CONNS, INC_MAX_ROWS, o->max_groups,
-				   o->max_connections, o->max_rows);
+		return inc_err_set(
+			err, EINVAL,
+			"at most %d communicators, %d connections and %d rows, not %u, %u, %u",
+			INC_MAX_COMMS, INC_MAX_CONNS, INC_MAX_ROWS, o->max_comms,
+			o->max_connections, o->max_rows);
 	if (o->pin || o->instance) {
 		ret = inc_instance_name_check(o->instance, err);
 		if (ret)
@@ -181,10 +182,10 @@ static int set_sizes(struct inc_switch *sw, struct inc_err *err)
 		{sw->skel->maps.inc_conn_cfg, o->max_connections},
 		{sw->skel->maps.inc_conn_state, o->max_connections},
 		{sw->skel->maps.inc_copy, o->max_connections},
-		{sw->skel->maps.inc_port_group, o->max_connections},
-		{sw->skel->maps.inc_group_cfg, o->max_groups},
-		{sw->skel->maps.inc_group_state, o->max_groups},
-		{sw->skel->maps.inc_group_ports, o->max_groups},
+		{sw->skel->maps.inc_port_comm, o->max_connections},
+		{sw->skel->maps.inc_comm_cfg, o->max_comms},
+		{sw->skel->maps.inc_comm_state, o->max_comms},
+		{sw->skel->maps.inc_comm_ports, o->max_comms},
 		{sw->skel->maps.inc_contrib, o->max_rows},
 		{sw->skel->maps.inc_result, sw->result_rows},
 		{sw->skel->maps.inc_slot, sw->result_rows},
@@ -258,7 +259,7 @@ static int map_all(struct inc_switch *sw, struct inc_err *err)
 	int ret;
 
 	ret = map_memory(sw->skel->maps.inc_conn_state, (void **)&sw->conn_state, err);
-	ret = ret ?: map_memory(sw->skel->maps.inc_group_state, (void **)&sw->group_state, err);
+	ret = ret ?: map_memory(sw->skel->maps.inc_comm_state, (void **)&sw->comm_state, err);
 	ret = ret ?: map_memory(sw->skel->maps.inc_slot, (void **)&sw->slots, err);
 	ret = ret ?: map_memory(sw->skel->maps.inc_contrib, (void **)&sw->contribs, err);
 	return ret ?: map_memory(sw->skel->maps.inc_result, (void **)&sw->results, err);
@@ -281,9 +282,9 @@ int inc_switch_open(const struct inc_switch_opts *opts, struct inc_switch **out,
 	ret = take_opts(sw, opts, err);
 	if (ret)
 		goto fail;
-	sw->group = calloc(sw->opts.max_groups, sizeof(*sw->group));
+	sw->comm = calloc(sw->opts.max_comms, sizeof(*sw->comm));
 	sw->conn = calloc(sw->opts.max_connections, sizeof(*sw->conn));
-	if (!sw->group || !sw->conn) {
+	if (!sw->comm || !sw->conn) {
 		ret = inc_err_set(err, ENOMEM, "no memory for %u connections",
 				  sw->opts.max_connections);
 		goto fail;
@@ -322,13 +323,13 @@ void inc_switch_close(struct inc_switch *sw)
 	inc_instance_release(sw);
 	if (sw->skel) {
 		unmap_memory(sw->skel->maps.inc_conn_state, sw->conn_state);
-		unmap_memory(sw->skel->maps.inc_group_state, sw->group_state);
+		unmap_memory(sw->skel->maps.inc_comm_state, sw->comm_state);
 		unmap_memory(sw->skel->maps.inc_slot, sw->slots);
 		unmap_memory(sw->skel->maps.inc_contrib, sw->contribs);
 		unmap_memory(sw->skel->maps.inc_result, sw->results);
 		inc_xdp__destroy(sw->skel);
 	}
-	free(sw->group);
+	free(sw->comm);
 	free(sw->conn);
 	free(sw);
 }
@@ -343,9 +344,9 @@ struct inc_conn_state *inc_switch_conn_state(const struct inc_switch *sw)
 	return sw->conn_state;
 }
 
-struct inc_group_state *inc_switch_group_state(const struct inc_switch *sw)
+struct inc_comm_state *inc_switch_comm_state(const struct inc_switch *sw)
 {
-	return sw->group_state;
+	return sw->comm_state;
 }
 
 struct inc_slot *inc_switch_slots(const struct inc_switch *sw)

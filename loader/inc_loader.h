@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The BPF objects of one switch: sizing, loading, groups, ports, pins, counters.
+ * The BPF objects of one switch: sizing, loading, communicators, ports, pins, counters.
  *
  * Life of a switch: inc_switch_open() loads and pins, inc_switch_attach_port() puts
- * the program on an interface, inc_switch_add_group() makes a communicator work,
- * inc_switch_close() takes everything away. Ports and groups may come in any order.
+ * the program on an interface, inc_switch_add_comm() makes a communicator work,
+ * inc_switch_close() takes everything away. Ports and communicators may come in any order.
  * Not thread-safe: one thread per struct inc_switch.
  *
  * All functions return 0 (or what they say) or -errno and tell the story in err.
@@ -24,10 +24,10 @@
 #define INC_PIN_ROOT     INC_BPFFS "/inc"
 #define INC_RUN_DIR      "/run/inc"
 #define INC_INSTANCE_LEN 32 /* with the final 0; letters, digits, '-' and '_' */
-#define INC_DEF_GROUPS   64
+#define INC_DEF_COMMS    64
 #define INC_DEF_CONNS    1024
 #define INC_DEF_ROWS     16384 /* of sizeof(struct inc_buf), and half as many for results */
-#define INC_MAX_GROUPS   1024
+#define INC_MAX_COMMS    1024
 #define INC_MAX_CONNS    32768
 #define INC_MAX_ROWS     (1 << 20)
 
@@ -41,9 +41,9 @@ enum inc_attach {
 struct inc_switch_opts {
 	size_t sz;
 	const char *instance; /* names the pin directory; required with pin */
-	uint32_t max_groups;
+	uint32_t max_comms;
 	uint32_t max_connections;
-	uint32_t max_rows; /* contribution rows: children * slots, summed over groups */
+	uint32_t max_rows; /* contribution rows: children * slots, summed over communicators */
 	enum inc_attach attach;
 	bool generic;      /* generic (skb) XDP instead of native */
 	bool pin;          /* pin everything under INC_PIN_ROOT/<instance> */
@@ -75,11 +75,11 @@ struct inc_child_spec {
 	uint8_t peer_mac[6];   /* zeros: not known yet; fixed with INC_CONN_F_FIXED_MAC */
 };
 
-struct inc_group_spec {
+struct inc_comm_spec {
 	uint32_t communicator; /* unique in the switch */
 	uint32_t payload;      /* 256, 512, 1024 or 2048 */
 	uint32_t slots;        /* a power of two up to INC_MAX_SLOTS */
-	uint32_t flags;        /* INC_GROUP_F_NET_ORDER or 0 */
+	uint32_t flags;        /* INC_COMM_F_NET_ORDER or 0 */
 	uint32_t children;
 	struct inc_child_spec child[INC_MAX_CHILDREN];
 };
@@ -119,25 +119,25 @@ const struct inc_switch_port *inc_switch_port_find(const struct inc_switch *sw, 
 
 /*
  * Validates all of spec, then applies all of it or nothing. The children are sorted by
- * ifindex (their ordinal in the switch is not their rank). Returns the group's index. No packet
- * finds the group until inc_switch_start_group(): the caller makes itself ready for its events
- * in between.
+ * ifindex (their ordinal in the switch is not their rank). Returns the communicator's index. No
+ * packet finds the communicator until inc_switch_start_comm(): the caller makes itself ready for
+ * its events in between.
  */
-int inc_switch_add_group(struct inc_switch *sw, const struct inc_group_spec *spec,
-			 struct inc_err *err);
-int inc_switch_start_group(struct inc_switch *sw, uint32_t group, struct inc_err *err);
-/* When it returns no program works on the group's rows any more. */
-int inc_switch_remove_group(struct inc_switch *sw, uint32_t group, struct inc_err *err);
-/* NULL where there is no such group. */
-const struct inc_group_cfg *inc_switch_group(const struct inc_switch *sw, uint32_t group);
+int inc_switch_add_comm(struct inc_switch *sw, const struct inc_comm_spec *spec,
+			struct inc_err *err);
+int inc_switch_start_comm(struct inc_switch *sw, uint32_t comm, struct inc_err *err);
+/* When it returns no program works on the communicator's rows any more. */
+int inc_switch_remove_comm(struct inc_switch *sw, uint32_t comm, struct inc_err *err);
+/* NULL where there is no such communicator. */
+const struct inc_comm_cfg *inc_switch_comm(const struct inc_switch *sw, uint32_t comm);
 const struct inc_conn_cfg *inc_switch_conn(const struct inc_switch *sw, uint32_t conn);
-/* Index of the group with this communicator number, or -ENOENT. */
-int inc_switch_find_group(const struct inc_switch *sw, uint32_t communicator);
+/* Index of the communicator with this number, or -ENOENT. */
+int inc_switch_find_comm(const struct inc_switch *sw, uint32_t communicator);
 
-/* The mmapped arrays, indexed by connection id, group index and row. The data path
+/* The mmapped arrays, indexed by connection id, communicator index and row. The data path
  * writes them at any time: read through volatile or __atomic accesses. */
 struct inc_conn_state *inc_switch_conn_state(const struct inc_switch *sw);
-struct inc_group_state *inc_switch_group_state(const struct inc_switch *sw);
+struct inc_comm_state *inc_switch_comm_state(const struct inc_switch *sw);
 struct inc_slot *inc_switch_slots(const struct inc_switch *sw);
 struct inc_buf *inc_switch_contribs(const struct inc_switch *sw);
 struct inc_buf *inc_switch_results(const struct inc_switch *sw);

@@ -32,10 +32,10 @@ struct inc_switch {
 	bool pinned; /* the pin directory is ours */
 	int lock_fd;
 	struct inc_port_slot slot[INC_MAX_PORTS];
-	struct inc_group_cfg *group; /* [max_groups], what inc_group_cfg holds */
-	struct inc_conn_cfg *conn;   /* [max_connections], what inc_conn_cfg holds */
+	struct inc_comm_cfg *comm; /* [max_comms], what inc_comm_cfg holds */
+	struct inc_conn_cfg *conn; /* [max_connections], what inc_conn_cfg holds */
 	struct inc_conn_state *conn_state;
-	struct inc_group_state *group_state;
+	struct inc_comm_state *comm_state;
 	struct inc_slot *slots;
 	struct inc_buf *contribs;
 	struct inc_buf *results;

@@ -40,7 +40,7 @@ void inc_settings_merge(struct inc_settings *s, const struct inc_settings *more)
 		memcpy(s->port, more->port, sizeof(s->port));
 		s->n_ports = more->n_ports;
 	}
-	s->max_groups = s->max_groups ?: more->max_groups;
+	s->max_comms = s->max_comms ?: more->max_comms;
 	s->max_connections = s->max_connections ?: more->max_connections;
 	s->max_rows = s->max_rows ?: more->max_rows;
 	s->rto_min_ms = s->rto_min_ms ?: more->rto_min_ms;
@@ -86,21 +86,21 @@ static int get_ifname(const struct inc_yaml_node *map, const char *key, char out
 	return 0;
 }
 
-static struct inc_group_conf *find_group(struct inc_switch_conf *conf, uint32_t communicator)
+static struct inc_comm_conf *find_comm(struct inc_switch_conf *conf, uint32_t communicator)
 {
 	uint32_t i;
 
-	for (i = 0; i < conf->n_groups; i++)
-		if (conf->group[i].communicator == communicator)
-			return &conf->group[i];
+	for (i = 0; i < conf->n_comms; i++)
+		if (conf->comm[i].communicator == communicator)
+			return &conf->comm[i];
 	return NULL;
 }
 
-static int read_group(const struct inc_yaml_node *node, struct inc_switch_conf *conf,
-		      struct inc_err *err)
+static int read_comm(const struct inc_yaml_node *node, struct inc_switch_conf *conf,
+		     struct inc_err *err)
 {
 	static const char *const known[] = {"communicator", "payload", "slots", NULL};
-	struct inc_group_conf *g = &conf->group[conf->n_groups];
+	struct inc_comm_conf *cm = &conf->comm[conf->n_comms];
 	uint32_t number = 0;
 	int ret;
 
@@ -109,26 +109,26 @@ static int read_group(const struct inc_yaml_node *node, struct inc_switch_conf *
 	ret = ret ?: get_u32(node, "communicator", true, 0, UINT32_MAX, &number, err);
 	if (ret)
 		return ret;
-	if (find_group(conf, number))
+	if (find_comm(conf, number))
 		return inc_yaml_error(inc_yaml_get(node, "communicator"), err,
 				      "communicator %u stands twice", number);
-	*g = (struct inc_group_conf){
+	*cm = (struct inc_comm_conf){
 		.communicator = number, .payload = DEF_PAYLOAD, .slots = DEF_SLOTS};
-	ret = get_u32(node, "payload", false, 0, UINT32_MAX, &g->payload, err);
-	if (!ret && !inc_payload_ok(g->payload))
+	ret = get_u32(node, "payload", false, 0, UINT32_MAX, &cm->payload, err);
+	if (!ret && !inc_payload_ok(cm->payload))
 		ret = inc_yaml_error(inc_yaml_get(node, "payload"), err,
-				     "%u is not " INC_PAYLOADS_TEXT, g->payload);
-	ret = ret ?: get_u32(node, "slots", false, 1, INC_MAX_SLOTS, &g->slots, err);
-	if (!ret && g->slots & (g->slots - 1))
+				     "%u is not " INC_PAYLOADS_TEXT, cm->payload);
+	ret = ret ?: get_u32(node, "slots", false, 1, INC_MAX_SLOTS, &cm->slots, err);
+	if (!ret && cm->slots & (cm->slots - 1))
 		ret = inc_yaml_error(inc_yaml_get(node, "slots"), err, "%u is not a power of two",
-				     g->slots);
+				     cm->slots);
 	if (!ret)
-		conf->n_groups++;
+		conf->n_comms++;
 	return ret;
 }
 
-static int read_groups(const struct inc_yaml_node *sw, struct inc_switch_conf *conf,
-		       struct inc_err *err)
+static int read_comms(const struct inc_yaml_node *sw, struct inc_switch_conf *conf,
+		      struct inc_err *err)
 {
 	const struct inc_yaml_node *list = inc_yaml_get(sw, "communicators");
 	size_t n = inc_yaml_len(list), i;
@@ -136,19 +136,17 @@ static int read_groups(const struct inc_yaml_node *sw, struct inc_switch_conf *c
 
 	if (ret)
 		return ret;
-	if (n > INC_MAX_GROUPS)
-		return inc_yaml_error(list, err, "%zu communicators, at most %d", n,
-				      INC_MAX_GROUPS);
-	conf->group = calloc(n ?: 1, sizeof(*conf->group));
-	if (!conf->group)
+	if (n > INC_MAX_COMMS)
+		return inc_yaml_error(list, err, "%zu communicators, at most %d", n, INC_MAX_COMMS);
+	conf->comm = calloc(n ?: 1, sizeof(*conf->comm));
+	if (!conf->comm)
 		return inc_err_set(err, ENOMEM, "no memory for %zu communicators", n);
 	if (!list) {
-		conf->group[0] =
-			(struct inc_group_conf){.payload = DEF_PAYLOAD, .slots = DEF_SLOTS};
-		conf->n_groups = 1;
+		conf->comm[0] = (struct inc_comm_conf){.payload = DEF_PAYLOAD, .slots = DEF_SLOTS};
+		conf->n_comms = 1;
 	}
 	for (i = 0; !ret && i < n; i++)
-		ret = read_group(inc_yaml_at(list, i), conf, err);
+		ret = read_comm(inc_yaml_at(list, i), conf, err);
 	return ret;
 }
 
@@ -200,24 +198,24 @@ static bool same_queue_pair(const struct inc_conn_conf *a, const struct inc_conn
 }
 
 static int check_unique(const struct inc_yaml_node *node, const struct inc_switch_conf *conf,
-			const struct inc_group_conf *g, const struct inc_conn_conf *c,
+			const struct inc_comm_conf *cm, const struct inc_conn_conf *c,
 			struct inc_err *err)
 {
 	uint32_t i, j;
 
-	for (j = 0; j < g->children; j++)
-		if (g->conn[j].rank == c->rank)
+	for (j = 0; j < cm->children; j++)
+		if (cm->conn[j].rank == c->rank)
 			return inc_yaml_error(inc_yaml_get(node, "host_id"), err,
 					      "communicator %u has host %u already",
-					      g->communicator, c->rank);
-	for (i = 0; i < conf->n_groups; i++)
-		for (j = 0; j < conf->group[i].children; j++)
-			if (same_queue_pair(&conf->group[i].conn[j], c))
+					      cm->communicator, c->rank);
+	for (i = 0; i < conf->n_comms; i++)
+		for (j = 0; j < conf->comm[i].children; j++)
+			if (same_queue_pair(&conf->comm[i].conn[j], c))
 				return inc_yaml_error(inc_yaml_get(node, "my_qp"), err,
 						      "host %u of communicator %u has queue pair "
 						      "%u between the same addresses",
-						      conf->group[i].conn[j].rank,
-						      conf->group[i].communicator, c->own_qp);
+						      conf->comm[i].conn[j].rank,
+						      conf->comm[i].communicator, c->own_qp);
 	return 0;
 }
 
@@ -228,7 +226,7 @@ static int read_connection(const struct inc_yaml_node *node, struct inc_switch_c
 		"up",      "communicator", "host_id", "my_name",  "my_ip",    "my_mac",
 		"my_port", "my_qp",        "my_psn",  "peer_ip",  "peer_mac", "peer_port",
 		"peer_qp", "psn",          "pkey",    "udp_csum", NULL};
-	struct inc_group_conf *g;
+	struct inc_comm_conf *cm;
 	struct inc_conn_conf c;
 	uint32_t number = 0;
 	bool up = false;
@@ -243,17 +241,17 @@ static int read_connection(const struct inc_yaml_node *node, struct inc_switch_c
 	if (up)
 		return inc_yaml_error(inc_yaml_get(node, "up"), err,
 				      "a parent switch: this switch can only be a root");
-	g = find_group(conf, number);
-	if (!g)
+	cm = find_comm(conf, number);
+	if (!cm)
 		return inc_yaml_error(inc_yaml_get(node, "communicator") ?: node, err,
 				      "communicator %u is not in communicators", number);
-	if (g->children == INC_MAX_CHILDREN)
+	if (cm->children == INC_MAX_CHILDREN)
 		return inc_yaml_error(node, err, "communicator %u has %d connections already",
 				      number, INC_MAX_CHILDREN);
 	ret = read_conn(node, &c, err);
-	ret = ret ?: check_unique(node, conf, g, &c, err);
+	ret = ret ?: check_unique(node, conf, cm, &c, err);
 	if (!ret)
-		g->conn[g->children++] = c;
+		cm->conn[cm->children++] = c;
 	return ret;
 }
 
@@ -271,10 +269,10 @@ static int read_connections(const struct inc_yaml_node *sw, struct inc_switch_co
 		ret = read_connection(inc_yaml_at(list, i), conf, err);
 	if (ret)
 		return ret;
-	for (i = 0; i < conf->n_groups; i++)
-		if (!conf->group[i].children)
+	for (i = 0; i < conf->n_comms; i++)
+		if (!conf->comm[i].children)
 			return inc_yaml_error(list, err, "communicator %u has no connection",
-					      conf->group[i].communicator);
+					      conf->comm[i].communicator);
 	return 0;
 }
 
@@ -319,7 +317,7 @@ static int read_settings(const struct inc_yaml_node *map, struct inc_settings *s
 	}
 	if (!ret && inc_yaml_get(map, "ports"))
 		ret = read_ports(inc_yaml_get(map, "ports"), s, err);
-	ret = ret ?: get_u32(map, "max_groups", false, 1, INC_MAX_GROUPS, &s->max_groups, err);
+	ret = ret ?: get_u32(map, "max_groups", false, 1, INC_MAX_COMMS, &s->max_comms, err);
 	ret = ret
 		      ?: get_u32(map, "max_connections", false, 1, INC_MAX_CONNS,
 				 &s->max_connections, err);
@@ -371,7 +369,7 @@ static int read_switch(const struct inc_yaml_node *sw, struct inc_switch_conf *c
 				     "this switch can only be a root");
 	if (!ret && settings)
 		ret = read_settings(settings, &conf->settings, err);
-	ret = ret ?: read_groups(sw, conf, err);
+	ret = ret ?: read_comms(sw, conf, err);
 	ret = ret ?: read_connections(sw, conf, err);
 	return ret ?: check_ports(sw, conf, err);
 }
@@ -453,19 +451,19 @@ int inc_config_fits(const char *path, const struct inc_switch_conf *conf, struct
 	uint64_t connections = 0, rows = 0, slots = 0;
 	uint32_t max_rows = s->max_rows ?: INC_DEF_ROWS, i, k;
 
-	for (i = 0; i < conf->n_groups; i++) {
-		const struct inc_group_conf *g = &conf->group[i];
+	for (i = 0; i < conf->n_comms; i++) {
+		const struct inc_comm_conf *cm = &conf->comm[i];
 
-		connections += g->children;
-		rows += (uint64_t)g->children * g->slots;
-		slots += g->slots;
-		for (k = 0; k < g->children; k++)
-			if (!has_port(s, g->conn[k].port))
+		connections += cm->children;
+		rows += (uint64_t)cm->children * cm->slots;
+		slots += cm->slots;
+		for (k = 0; k < cm->children; k++)
+			if (!has_port(s, cm->conn[k].port))
 				return inc_err_set(err, ENODEV,
 						   "%s: communicator %u, rank %u: %s is not one of "
 						   "the ports given",
-						   path, g->communicator, g->conn[k].rank,
-						   g->conn[k].port);
+						   path, cm->communicator, cm->conn[k].rank,
+						   cm->conn[k].port);
 	}
 	const struct {
 		const char *what;
@@ -473,7 +471,7 @@ int inc_config_fits(const char *path, const struct inc_switch_conf *conf, struct
 		uint32_t have;
 		const char *setting;
 	} sums[] = {
-		{"communicators", conf->n_groups, s->max_groups ?: INC_DEF_GROUPS, "max_groups"},
+		{"communicators", conf->n_comms, s->max_comms ?: INC_DEF_COMMS, "max_groups"},
 		{"connections", connections, s->max_connections ?: INC_DEF_CONNS,
 		 "max_connections"},
 		{"contribution rows (children times slots)", rows, max_rows, "max_rows"},
@@ -492,6 +490,6 @@ int inc_config_fits(const char *path, const struct inc_switch_conf *conf, struct
 
 void inc_config_free(struct inc_switch_conf *conf)
 {
-	free(conf->group);
+	free(conf->comm);
 	memset(conf, 0, sizeof(*conf));
 }

@@ -37,9 +37,9 @@ struct inc_conn_conf {
 	uint8_t peer_mac[6];
 };
 
-struct inc_group_conf {
+struct inc_comm_conf {
 	uint32_t communicator;
-	uint32_t group; /* of the controller, for messages */
+	uint32_t comm; /* of the controller, for messages */
 	uint32_t payload;
 	uint32_t slots;
 	uint32_t children;
@@ -52,7 +52,7 @@ struct inc_settings {
 	bool generic;
 	char port[INC_MAX_PORTS][IF_NAMESIZE];
 	uint32_t n_ports;
-	uint32_t max_groups;
+	uint32_t max_comms;
 	uint32_t max_connections;
 	uint32_t max_rows;
 	uint32_t rto_min_ms;
@@ -63,8 +63,8 @@ struct inc_settings {
 struct inc_switch_conf {
 	char name[INC_SWITCH_NAME_LEN];
 	struct inc_settings settings;
-	struct inc_group_conf *group;
-	uint32_t n_groups;
+	struct inc_comm_conf *comm;
+	uint32_t n_comms;
 };
 
 /*
@@ -81,7 +81,7 @@ int inc_config_fits(const char *path, const struct inc_switch_conf *conf, struct
 void inc_config_free(struct inc_switch_conf *conf);
 
 /* The config object of a "configure" message. */
-int inc_config_json(const json_t *config, struct inc_group_conf *out, struct inc_err *err);
+int inc_config_json(const json_t *config, struct inc_comm_conf *out, struct inc_err *err);
 
 /* False where the port list is full. */
 bool inc_settings_add_port(struct inc_settings *s, const char *ifname);

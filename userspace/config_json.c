@@ -117,7 +117,7 @@ static int read_conn(const json_t *v, const char *where, struct inc_conn_conf *c
 	return ret ?: get_bool(v, where, "udp_csum", &c->udp_csum, err);
 }
 
-int inc_config_json(const json_t *config, struct inc_group_conf *out, struct inc_err *err)
+int inc_config_json(const json_t *config, struct inc_comm_conf *out, struct inc_err *err)
 {
 	const json_t *list = json_object_get(config, "connections"), *v;
 	char where[40];
@@ -129,7 +129,7 @@ int inc_config_json(const json_t *config, struct inc_group_conf *out, struct inc
 	if (!json_is_object(config))
 		return inc_err_set(err, EINVAL, "config: must be an object");
 	ret = get_u32(config, "", "communicator", true, 0, UINT32_MAX, &out->communicator, err);
-	ret = ret ?: get_u32(config, "", "group", false, 0, UINT32_MAX, &out->group, err);
+	ret = ret ?: get_u32(config, "", "communicator", false, 0, UINT32_MAX, &out->comm, err);
 	ret = ret ?: get_u32(config, "", "payload", true, 256, INC_MAX_PAYLOAD, &out->payload, err);
 	ret = ret ?: get_u32(config, "", "slots", true, 1, INC_MAX_SLOTS, &out->slots, err);
 	ret = ret ?: get_bool(config, "", "root", &root, err);

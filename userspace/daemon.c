@@ -19,7 +19,7 @@ static int open_switch(struct inc_daemon *d, struct inc_err *err)
 	const struct inc_switch_opts opts = {
 		.sz = sizeof(opts),
 		.instance = d->instance,
-		.max_groups = s->max_groups,
+		.max_comms = s->max_comms,
 		.max_connections = s->max_connections,
 		.max_rows = s->max_rows,
 		.attach = d->opt.attach,
@@ -69,7 +69,7 @@ static void warn_down(const char *ifname)
 }
 
 /* Once per port. */
-static void warn_mtu(const struct inc_group_conf *conf, uint32_t i)
+static void warn_mtu(const struct inc_comm_conf *conf, uint32_t i)
 {
 	unsigned int need = INC_FRAME_MAX - INC_ETH_LEN - INC_MAX_PAYLOAD + conf->payload;
 	const char *port = conf->conn[i].port;
@@ -140,12 +140,12 @@ static void find_peer(const struct inc_conn_conf *c, struct inc_child_spec *spec
 			 c->rank, strerror(-ret));
 }
 
-static int make_spec(const struct inc_daemon *d, const struct inc_group_conf *conf,
-		     struct inc_group_spec *spec, struct inc_err *err)
+static int make_spec(const struct inc_daemon *d, const struct inc_comm_conf *conf,
+		     struct inc_comm_spec *spec, struct inc_err *err)
 {
 	uint32_t i;
 
-	*spec = (struct inc_group_spec){
+	*spec = (struct inc_comm_spec){
 		.communicator = conf->communicator,
 		.payload = conf->payload,
 		.slots = conf->slots,
@@ -179,23 +179,23 @@ static int make_spec(const struct inc_daemon *d, const struct inc_group_conf *co
 	return 0;
 }
 
-int inc_daemon_configure(struct inc_daemon *d, const struct inc_group_conf *conf,
+int inc_daemon_configure(struct inc_daemon *d, const struct inc_comm_conf *conf,
 			 struct inc_err *err)
 {
-	struct inc_group_spec spec;
-	int ret, group;
+	struct inc_comm_spec spec;
+	int ret, comm;
 	uint32_t i;
 
 	ret = make_spec(d, conf, &spec, err);
 	if (ret)
 		return ret;
-	group = inc_switch_add_group(d->sw, &spec, err);
-	if (group < 0)
-		return group;
-	ret = inc_slowpath_add_group(d->sp, group, err);
+	comm = inc_switch_add_comm(d->sw, &spec, err);
+	if (comm < 0)
+		return comm;
+	ret = inc_slowpath_add_comm(d->sp, comm, err);
 	if (ret)
 		goto remove;
-	ret = inc_switch_start_group(d->sw, group, err);
+	ret = inc_switch_start_comm(d->sw, comm, err);
 	if (ret)
 		goto forget;
 	for (i = 0; i < conf->children; i++) {
@@ -207,23 +207,23 @@ int inc_daemon_configure(struct inc_daemon *d, const struct inc_group_conf *conf
 	return 0;
 
 forget:
-	inc_slowpath_remove_group(d->sp, group);
+	inc_slowpath_remove_comm(d->sp, comm);
 remove:
-	inc_switch_remove_group(d->sw, group, NULL);
+	inc_switch_remove_comm(d->sw, comm, NULL);
 	return ret;
 }
 
 int inc_daemon_remove(struct inc_daemon *d, uint32_t communicator, struct inc_err *err)
 {
-	int group = inc_switch_find_group(d->sw, communicator), ret;
+	int comm = inc_switch_find_comm(d->sw, communicator), ret;
 	uint64_t results;
 
-	if (group < 0)
+	if (comm < 0)
 		return inc_err_set(err, ENOENT, "no communicator %u", communicator);
-	results = inc_switch_group_state(d->sw)[group].tx_next;
-	inc_slowpath_remove_group(d->sp, group);
+	results = inc_switch_comm_state(d->sw)[comm].tx_next;
+	inc_slowpath_remove_comm(d->sp, comm);
 	inc_event_forget(d, communicator);
-	ret = inc_switch_remove_group(d->sw, group, err);
+	ret = inc_switch_remove_comm(d->sw, comm, err);
 	if (!ret)
 		inc_info("communicator %u removed after %llu results", communicator,
 			 (unsigned long long)results);
@@ -287,8 +287,8 @@ int inc_daemon_start(struct inc_daemon *d, struct inc_err *err)
 		return inc_err_set(err, ENOMEM, "no event loop");
 	ret = open_switch(d, err);
 	ret = ret ?: open_ports(d, err);
-	for (i = 0; !ret && i < d->conf.n_groups; i++)
-		ret = inc_daemon_configure(d, &d->conf.group[i], err);
+	for (i = 0; !ret && i < d->conf.n_comms; i++)
+		ret = inc_daemon_configure(d, &d->conf.comm[i], err);
 	if (!ret && d->opt.controller)
 		ret = inc_client_start(d, &d->client, err);
 	/* last, so that who finds the socket finds a switch */

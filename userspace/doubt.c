@@ -3,7 +3,7 @@
  * A NAK for a result that its child has acknowledged. Either an ACK has overtaken it on the
  * wire, and then the child answers the result with an ACK of all it has; or the child
  * contradicts itself: then it gets what the rows still hold, and if it goes on asking, or says
- * nothing, it is named and the group ends, because the others would wait for it for ever.
+ * nothing, it is named and the communicator ends, because the others would wait for it for ever.
  */
 #include <stdio.h>
 #include "lib/base/clock.h"
@@ -24,10 +24,10 @@ static void hear(struct inc_slowpath *sp, struct sp_conn *c)
 	c->doubt.acks = LOAD(st->acks_received);
 }
 
-void sp_doubt(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t r,
+void sp_doubt(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t r,
 	      uint64_t acked)
 {
-	struct sp_conn *c = &g->conn[child];
+	struct sp_conn *c = &cm->conn[child];
 	struct sp_doubt *d = &c->doubt;
 
 	if (d->naks++) {
@@ -40,33 +40,33 @@ void sp_doubt(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint6
 	d->first_ns = d->since_ns = d->next_ns = inc_now_ns();
 	hear(sp, c);
 	inc_debug("communicator %u: rank %u asks for result %llu, which it has acknowledged",
-		  g->cfg.communicator, conn_cfg(sp, c)->rank, (unsigned long long)r);
+		  cm->cfg.communicator, conn_cfg(sp, c)->rank, (unsigned long long)r);
 }
 
 /* From the first result asked for on; where its row has gone, the last one that the child has
  * acknowledged, which asks for an ACK as well. False where nothing could be sent. */
-static bool probe(struct inc_slowpath *sp, struct sp_group *g, uint32_t child)
+static bool probe(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child)
 {
-	const struct sp_doubt *d = &g->conn[child].doubt;
+	const struct sp_doubt *d = &cm->conn[child].doubt;
 	uint64_t room = d->probes ? 1 : PROBE_RESULTS, end, r;
 
 	end = d->end - d->r > room ? d->r + room : d->end;
 	for (r = d->r; r < end; r++)
-		if (sp_resend(sp, g, child, r, r + 1 == end))
+		if (sp_resend(sp, cm, child, r, r + 1 == end))
 			break;
-	return r > d->r || !sp_resend(sp, g, child, d->end - 1, true);
+	return r > d->r || !sp_resend(sp, cm, child, d->end - 1, true);
 }
 
 /* The child has filled all rows anew since, which says as well that it has what they held: there
  * is nothing to ask it with, and silence is no answer. It may wait for the others for long. */
-static bool is_gone(const struct sp_group *g, const struct sp_doubt *d)
+static bool is_gone(const struct sp_comm *cm, const struct sp_doubt *d)
 {
-	return d->rx_next >= d->end + (1ull << g->cfg.log2_slots);
+	return d->rx_next >= d->end + (1ull << cm->cfg.log2_slots);
 }
 
-static void end(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t now)
+static void end(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t now)
 {
-	struct sp_conn *c = &g->conn[child];
+	struct sp_conn *c = &cm->conn[child];
 	struct sp_doubt *d = &c->doubt;
 	char text[200];
 
@@ -76,13 +76,13 @@ static void end(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uin
 		 conn_cfg(sp, c)->rank, (unsigned long long)d->r, d->naks,
 		 (unsigned long long)((now - d->first_ns) / MS_NS), d->probes);
 	d->naks = 0;
-	sp->notice(sp->arg, "peer_nak", g->index, 1u << child, d->r, text);
-	sp_end_group(sp, g, d->r);
+	sp->notice(sp->arg, "peer_nak", cm->index, 1u << child, d->r, text);
+	sp_end_comm(sp, cm, d->r);
 }
 
-bool sp_doubt_tick(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t now)
+bool sp_doubt_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t now)
 {
-	struct sp_conn *c = &g->conn[child];
+	struct sp_conn *c = &cm->conn[child];
 	const struct inc_conn_state *st = conn_state(sp, c);
 	struct sp_doubt *d = &c->doubt;
 	uint64_t max = sp->opts.rto_max_ms * MS_NS, wait;
@@ -102,12 +102,12 @@ bool sp_doubt_tick(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, 
 	}
 	if ((d->naks >= INSISTS && now - d->first_ns >= INSISTS_S * 1000 * MS_NS) ||
 	    (d->probes >= UNRESPONSIVE && now - d->since_ns >= UNRESPONSIVE_S * 1000 * MS_NS)) {
-		end(sp, g, child, now);
+		end(sp, cm, child, now);
 		return false;
 	}
-	if (is_gone(g, d))
+	if (is_gone(cm, d))
 		return false;
-	if (now < d->next_ns || !probe(sp, g, child))
+	if (now < d->next_ns || !probe(sp, cm, child))
 		return true;
 	wait = c->rto_ns << (d->probes < MAX_SHIFT ? d->probes : MAX_SHIFT);
 	d->next_ns = now + (wait < max ? wait : max);

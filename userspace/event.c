@@ -74,17 +74,17 @@ void inc_event_forget(struct inc_daemon *d, uint32_t communicator)
 static bool stands(const struct inc_daemon *d, const json_t *event)
 {
 	json_int_t rank = json_integer_value(json_object_get(event, "rank"));
-	int group = inc_switch_find_group(d->sw, communicator_of(event));
-	const struct inc_group_cfg *cfg;
+	int comm = inc_switch_find_comm(d->sw, communicator_of(event));
+	const struct inc_comm_cfg *cfg;
 	struct inc_conn_stats stats;
 	uint32_t c;
 
 	if (strcmp(kind_of(event), "unresponsive"))
 		return true;
-	cfg = group < 0 ? NULL : inc_switch_group(d->sw, group);
+	cfg = comm < 0 ? NULL : inc_switch_comm(d->sw, comm);
 	for (c = 0; cfg && c < cfg->children; c++)
 		if (inc_switch_conn(d->sw, cfg->conn_base + c)->rank == rank)
-			return inc_slowpath_conn_stats(d->sp, group, c, &stats) &&
+			return inc_slowpath_conn_stats(d->sp, comm, c, &stats) &&
 			       stats.unresponsive;
 	return false;
 }
@@ -123,11 +123,11 @@ json_t *inc_event_failures(const struct inc_daemon *d, const json_t *told)
 	return list;
 }
 
-void inc_event_notice(void *arg, const char *event, uint32_t group, uint32_t mask, uint64_t r,
+void inc_event_notice(void *arg, const char *event, uint32_t comm, uint32_t mask, uint64_t r,
 		      const char *text)
 {
 	struct inc_daemon *d = arg;
-	const struct inc_group_cfg *cfg = inc_switch_group(d->sw, group);
+	const struct inc_comm_cfg *cfg = inc_switch_comm(d->sw, comm);
 	json_t *ranks = json_array(), *object;
 	uint32_t c;
 

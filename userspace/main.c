@@ -81,7 +81,7 @@ int main(int argc, char **argv)
 		ret = 1;
 	} else if (d.opt.check_only) {
 		printf("%s: switch %s, %u communicators, %u ports\n", d.opt.config, d.conf.name,
-		       d.conf.n_groups, d.conf.settings.n_ports);
+		       d.conf.n_comms, d.conf.settings.n_ports);
 	} else {
 		ret = run(&d);
 	}

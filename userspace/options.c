@@ -50,7 +50,7 @@ enum {
 	OPT_PORT,
 	OPT_MODE,
 	OPT_ATTACH,
-	OPT_MAX_GROUPS,
+	OPT_MAX_COMMS,
 	OPT_MAX_CONNS,
 	OPT_MAX_ROWS,
 	OPT_RTO_MIN,
@@ -71,7 +71,7 @@ static const struct option options[] = {
 	{"port", required_argument, NULL, OPT_PORT},
 	{"mode", required_argument, NULL, OPT_MODE},
 	{"attach", required_argument, NULL, OPT_ATTACH},
-	{"max-groups", required_argument, NULL, OPT_MAX_GROUPS},
+	{"max-groups", required_argument, NULL, OPT_MAX_COMMS},
 	{"max-connections", required_argument, NULL, OPT_MAX_CONNS},
 	{"max-rows", required_argument, NULL, OPT_MAX_ROWS},
 	{"rto-min-ms", required_argument, NULL, OPT_RTO_MIN},
@@ -125,8 +125,8 @@ static int take_option(int c, const char *value, struct inc_options *opt)
 		else
 			return inc_usage("--attach: '%s' is not auto, libxdp or bpf_link", value);
 		break;
-	case OPT_MAX_GROUPS:
-		return inc_opt_uint("--max-groups", value, 1, INC_MAX_GROUPS, &s->max_groups);
+	case OPT_MAX_COMMS:
+		return inc_opt_uint("--max-groups", value, 1, INC_MAX_COMMS, &s->max_comms);
 	case OPT_MAX_CONNS:
 		return inc_opt_uint("--max-connections", value, 1, INC_MAX_CONNS,
 				    &s->max_connections);

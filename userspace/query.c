@@ -18,8 +18,8 @@
 
 #define LOAD(p) __atomic_load_n(&(p), __ATOMIC_ACQUIRE)
 
-/* Of an answer that one line cannot hold. In groups of the switch, which stay where they are when
- * others come and go. */
+/* Of an answer that one line cannot hold. In communicators of the switch, which stay where they are
+ * when others come and go. */
 struct inc_page {
 	uint32_t from;
 	uint32_t next; /* 0: there is no more */
@@ -34,10 +34,10 @@ static json_t *query_status(struct inc_daemon *d, struct inc_page *page, struct 
 {
 	const struct inc_switch_port *port = inc_switch_port_at(d->sw, 0);
 	const struct inc_slowpath_stats *s = inc_slowpath_stats(d->sp);
-	uint32_t g, n = 0;
+	uint32_t cm, n = 0;
 
-	for (g = 0; g < inc_switch_get_opts(d->sw)->max_groups; g++)
-		n += inc_switch_group(d->sw, g) != NULL;
+	for (cm = 0; cm < inc_switch_get_opts(d->sw)->max_comms; cm++)
+		n += inc_switch_comm(d->sw, cm) != NULL;
 	return json_pack(
 		"{s:s, s:i, s:i, s:I, s:s, s:s, s:s, s:i, "
 		"s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}}",
@@ -168,7 +168,7 @@ static json_t *query_ports(struct inc_daemon *d, struct inc_page *page, struct i
 }
 
 static const char *conn_state_name(const struct inc_conn_state *st,
-				   const struct inc_group_state *gst,
+				   const struct inc_comm_state *gst,
 				   const struct inc_conn_stats *stats)
 {
 	if (st->error || gst->error)
@@ -178,22 +178,22 @@ static const char *conn_state_name(const struct inc_conn_state *st,
 	return LOAD(st->rx_next) ? "active" : "idle";
 }
 
-static json_t *conn_json(struct inc_daemon *d, uint32_t g, uint32_t child)
+static json_t *conn_json(struct inc_daemon *d, uint32_t cm, uint32_t child)
 {
-	const struct inc_group_cfg *group = inc_switch_group(d->sw, g);
-	const struct inc_conn_cfg *cfg = inc_switch_conn(d->sw, group->conn_base + child);
-	const struct inc_conn_state *st = &inc_switch_conn_state(d->sw)[group->conn_base + child];
-	const struct inc_group_state *gst = &inc_switch_group_state(d->sw)[g];
+	const struct inc_comm_cfg *comm = inc_switch_comm(d->sw, cm);
+	const struct inc_conn_cfg *cfg = inc_switch_conn(d->sw, comm->conn_base + child);
+	const struct inc_conn_state *st = &inc_switch_conn_state(d->sw)[comm->conn_base + child];
+	const struct inc_comm_state *gst = &inc_switch_comm_state(d->sw)[cm];
 	struct in_addr own = {cfg->own_addr}, peer = {cfg->peer_addr};
 	char own_ip[INET_ADDRSTRLEN], peer_ip[INET_ADDRSTRLEN], port[IF_NAMESIZE] = "";
 	struct inc_conn_stats stats = {};
 
 	if_indextoname(cfg->ifindex, port);
-	inc_slowpath_conn_stats(d->sp, g, child, &stats);
+	inc_slowpath_conn_stats(d->sp, cm, child, &stats);
 	return json_pack(
 		"{s:I, s:I, s:s, s:s, s:s, s:i, s:I, s:s, s:I, "
 		"s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:s}",
-		"communicator", (json_int_t)group->communicator, "rank", (json_int_t)cfg->rank,
+		"communicator", (json_int_t)comm->communicator, "rank", (json_int_t)cfg->rank,
 		"host", "", "port", port, "peer_ip",
 		inet_ntop(AF_INET, &peer, peer_ip, sizeof(peer_ip)), "peer_port",
 		(int)cfg->peer_port, "peer_qp", (json_int_t)cfg->peer_qpn, "my_ip",
@@ -207,48 +207,48 @@ static json_t *conn_json(struct inc_daemon *d, uint32_t g, uint32_t child)
 		(int)(st->error ?: gst->error), "state", conn_state_name(st, gst, &stats));
 }
 
-typedef void (*group_fn)(struct inc_daemon *d, uint32_t g, const struct inc_group_cfg *cfg,
-			 json_t *list);
+typedef void (*comm_fn)(struct inc_daemon *d, uint32_t cm, const struct inc_comm_cfg *cfg,
+			json_t *list);
 
-/* From group page->from on, whole groups, until the page is full. */
-static json_t *each_group(struct inc_daemon *d, struct inc_page *page, group_fn fn)
+/* From the communicator page->from on, each whole, until the page is full. */
+static json_t *each_comm(struct inc_daemon *d, struct inc_page *page, comm_fn fn)
 {
-	uint32_t max = inc_switch_get_opts(d->sw)->max_groups, g, n = 0;
-	const struct inc_group_cfg *cfg;
+	uint32_t max = inc_switch_get_opts(d->sw)->max_comms, cm, n = 0;
+	const struct inc_comm_cfg *cfg;
 	json_t *list = json_array();
 
-	for (g = page->from; g < max; g++) {
-		cfg = inc_switch_group(d->sw, g);
+	for (cm = page->from; cm < max; cm++) {
+		cfg = inc_switch_comm(d->sw, cm);
 		if (!cfg)
 			continue;
 		if (n >= PAGE_CONNECTIONS) {
-			page->next = g;
+			page->next = cm;
 			break;
 		}
-		fn(d, g, cfg, list);
+		fn(d, cm, cfg, list);
 		n += cfg->children;
 	}
 	return list;
 }
 
-static void add_connections(struct inc_daemon *d, uint32_t g, const struct inc_group_cfg *cfg,
+static void add_connections(struct inc_daemon *d, uint32_t cm, const struct inc_comm_cfg *cfg,
 			    json_t *list)
 {
 	uint32_t c;
 
 	for (c = 0; c < cfg->children; c++)
-		json_array_append_new(list, conn_json(d, g, c));
+		json_array_append_new(list, conn_json(d, cm, c));
 }
 
 static json_t *query_connections(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
 {
-	return each_group(d, page, add_connections);
+	return each_comm(d, page, add_connections);
 }
 
-static void add_communicator(struct inc_daemon *d, uint32_t g, const struct inc_group_cfg *cfg,
+static void add_communicator(struct inc_daemon *d, uint32_t cm, const struct inc_comm_cfg *cfg,
 			     json_t *list)
 {
-	const struct inc_group_state *st = &inc_switch_group_state(d->sw)[g];
+	const struct inc_comm_state *st = &inc_switch_comm_state(d->sw)[cm];
 
 	json_array_append_new(list, json_pack("{s:I, s:i, s:i, s:i, s:o, s:i}", "communicator",
 					      (json_int_t)cfg->communicator, "children",
@@ -259,14 +259,14 @@ static void add_communicator(struct inc_daemon *d, uint32_t g, const struct inc_
 
 static json_t *query_communicators(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
 {
-	return each_group(d, page, add_communicator);
+	return each_comm(d, page, add_communicator);
 }
 
 /* The oldest incomplete chunk, where somebody has given and somebody has not. */
-static void add_waiting(struct inc_daemon *d, uint32_t g, const struct inc_group_cfg *cfg,
+static void add_waiting(struct inc_daemon *d, uint32_t cm, const struct inc_comm_cfg *cfg,
 			json_t *list)
 {
-	uint64_t r = LOAD(inc_switch_group_state(d->sw)[g].tx_next), word, since;
+	uint64_t r = LOAD(inc_switch_comm_state(d->sw)[cm].tx_next), word, since;
 	json_t *arrived, *missing;
 	uint32_t c;
 
@@ -275,7 +275,7 @@ static void add_waiting(struct inc_daemon *d, uint32_t g, const struct inc_group
 	if (INC_SLOT_GENERATION(word) != (uint32_t)(r >> cfg->log2_slots) ||
 	    !INC_SLOT_ARRIVED(word))
 		return;
-	since = inc_slowpath_waiting_ms(d->sp, g, r);
+	since = inc_slowpath_waiting_ms(d->sp, cm, r);
 	arrived = json_array();
 	missing = json_array();
 	for (c = 0; c < cfg->children; c++) {
@@ -294,7 +294,7 @@ static void add_waiting(struct inc_daemon *d, uint32_t g, const struct inc_group
 
 static json_t *query_waiting(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
 {
-	return each_group(d, page, add_waiting);
+	return each_comm(d, page, add_waiting);
 }
 
 static json_t *query_events(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)

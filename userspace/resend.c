@@ -53,10 +53,10 @@ static int find_mac(const struct inc_slowpath *sp, const struct sp_conn *c, unio
 
 /* The contribution that result r mirrors. The row's chunk number is written first and
  * checked before and after, so what is returned is of one piece. */
-static int read_mirror(const struct inc_slowpath *sp, const struct sp_group *g, uint32_t child,
+static int read_mirror(const struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t child,
 		       uint64_t r, struct inc_mirror *m)
 {
-	const struct inc_buf *row = sp_contrib(sp, g, child, r);
+	const struct inc_buf *row = sp_contrib(sp, cm, child, r);
 
 	if (LOAD(row->r) != r)
 		return -ESTALE;
@@ -72,12 +72,12 @@ static int read_mirror(const struct inc_slowpath *sp, const struct sp_group *g, 
 	return 0;
 }
 
-int sp_send_result(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t r,
+int sp_send_result(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t r,
 		   bool ackreq)
 {
-	const struct inc_buf *row = sp_result(sp, g, r);
-	const struct inc_conn_cfg *cfg = conn_cfg(sp, &g->conn[child]);
-	struct inc_xsk *xsk = xsk_of(sp, &g->conn[child]);
+	const struct inc_buf *row = sp_result(sp, cm, r);
+	const struct inc_conn_cfg *cfg = conn_cfg(sp, &cm->conn[child]);
+	struct inc_xsk *xsk = xsk_of(sp, &cm->conn[child]);
 	struct inc_mirror m;
 	union inc_mac peer;
 	uint32_t len, full;
@@ -86,9 +86,9 @@ int sp_send_result(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, 
 
 	if (!xsk)
 		return -ENODEV;
-	if (find_mac(sp, &g->conn[child], &peer))
+	if (find_mac(sp, &cm->conn[child], &peer))
 		return -ENOENT;
-	if (LOAD(row->r) != r || read_mirror(sp, g, child, r, &m))
+	if (LOAD(row->r) != r || read_mirror(sp, cm, child, r, &m))
 		return -ESTALE;
 	full = row->len;
 	if (full > INC_MAX_PAYLOAD)
@@ -114,12 +114,12 @@ int sp_send_result(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, 
 	return 0;
 }
 
-int sp_resend(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t r, bool ackreq)
+int sp_resend(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t r, bool ackreq)
 {
-	int ret = sp_send_result(sp, g, child, r, ackreq);
+	int ret = sp_send_result(sp, cm, child, r, ackreq);
 
 	if (!ret) {
-		g->conn[child].stats.retransmits++;
+		cm->conn[child].stats.retransmits++;
 		sp->stats.results_resent++;
 	} else if (ret == -ESTALE) {
 		sp->stats.results_gone++;
@@ -127,18 +127,18 @@ int sp_resend(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint6
 	return ret;
 }
 
-int sp_send_aeth(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint8_t syndrome,
+int sp_send_aeth(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint8_t syndrome,
 		 uint32_t psn)
 {
-	const struct inc_conn_cfg *cfg = conn_cfg(sp, &g->conn[child]);
-	struct inc_xsk *xsk = xsk_of(sp, &g->conn[child]);
+	const struct inc_conn_cfg *cfg = conn_cfg(sp, &cm->conn[child]);
+	struct inc_xsk *xsk = xsk_of(sp, &cm->conn[child]);
 	union inc_mac peer;
 	uint8_t *frame;
 	int ret;
 
 	if (!xsk)
 		return -ENODEV;
-	ret = find_mac(sp, &g->conn[child], &peer);
+	ret = find_mac(sp, &cm->conn[child], &peer);
 	if (ret)
 		return ret;
 	frame = inc_xsk_tx_frame(xsk);
@@ -146,14 +146,14 @@ int sp_send_aeth(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, ui
 		return -EAGAIN;
 	inc_xsk_tx_put(xsk, frame,
 		       inc_frame_ack(frame, cfg, peer, syndrome, psn,
-				     LOAD(conn_state(sp, &g->conn[child])->msn)));
+				     LOAD(conn_state(sp, &cm->conn[child])->msn)));
 	return 0;
 }
 
 /* ACK of all that is kept, where XDP owes one for longer than the delay. True while owed. */
-static bool pay_owed(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t now)
+static bool pay_owed(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t now)
 {
-	struct sp_conn *c = &g->conn[child];
+	struct sp_conn *c = &cm->conn[child];
 	const struct inc_conn_state *st = conn_state(sp, c);
 	uint64_t asked = LOAD(st->ack_asked), sent = LOAD(st->ack_sent), rx_next;
 
@@ -170,7 +170,7 @@ static bool pay_owed(struct inc_slowpath *sp, struct sp_group *g, uint32_t child
 	if (now - c->owed_ns < sp->opts.ack_delay_ms * MS_NS)
 		return true;
 	rx_next = LOAD(st->rx_next);
-	if (sp_send_aeth(sp, g, child, INC_AETH_ACK,
+	if (sp_send_aeth(sp, cm, child, INC_AETH_ACK,
 			 conn_cfg(sp, c)->rx_start_psn + (uint32_t)rx_next - 1))
 		return true;
 	c->paid = rx_next;
@@ -224,16 +224,16 @@ static void take_progress(struct inc_slowpath *sp, struct sp_conn *c, uint64_t a
 }
 
 /* Sends [resend_next, resend_end) as far as the burst allows. */
-static void send_burst(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t now)
+static void send_burst(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t now)
 {
-	struct sp_conn *c = &g->conn[child];
+	struct sp_conn *c = &cm->conn[child];
 	uint64_t limit = c->acked + BURST;
 	int ret;
 
 	if (limit > c->resend_end)
 		limit = c->resend_end;
 	while (c->resend_next < limit) {
-		ret = sp_resend(sp, g, child, c->resend_next, c->resend_next + 1 == limit);
+		ret = sp_resend(sp, cm, child, c->resend_next, c->resend_next + 1 == limit);
 		if (ret == -EAGAIN)
 			break;
 		c->resend_next++;
@@ -242,9 +242,9 @@ static void send_burst(struct inc_slowpath *sp, struct sp_group *g, uint32_t chi
 }
 
 /* Who neither answers timeouts nor gets on with what it asks for is given up. */
-static void judge(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t now)
+static void judge(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t now)
 {
-	struct sp_conn *c = &g->conn[child];
+	struct sp_conn *c = &cm->conn[child];
 	char text[160];
 
 	if (c->stats.unresponsive || c->backoff + c->asked < UNRESPONSIVE ||
@@ -255,15 +255,15 @@ static void judge(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, u
 		 "rank %u has not acknowledged result %llu for %llu ms (%u timeouts, %u NAKs)",
 		 conn_cfg(sp, c)->rank, (unsigned long long)c->acked,
 		 (unsigned long long)((now - c->progress_ns) / MS_NS), c->backoff, c->asked);
-	sp->notice(sp->arg, "unresponsive", g->index, 1u << child, c->acked, text);
+	sp->notice(sp->arg, "unresponsive", cm->index, 1u << child, c->acked, text);
 }
 
-static void time_out(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t tx_next,
+static void time_out(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t tx_next,
 		     uint64_t now)
 {
-	struct sp_conn *c = &g->conn[child];
+	struct sp_conn *c = &cm->conn[child];
 
-	if (sp_resend(sp, g, child, c->acked, true) == -EAGAIN)
+	if (sp_resend(sp, cm, child, c->acked, true) == -EAGAIN)
 		return;
 	c->probe_end = tx_next;
 	c->resend_next = c->resend_end = 0;
@@ -274,19 +274,19 @@ static void time_out(struct inc_slowpath *sp, struct sp_group *g, uint32_t child
 		c->backoff++;
 }
 
-void sp_go_back(struct inc_slowpath *sp, struct sp_group *g, uint32_t child)
+void sp_go_back(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child)
 {
-	struct sp_conn *c = &g->conn[child];
+	struct sp_conn *c = &cm->conn[child];
 
 	c->probe_end = 0;
 	c->resend_next = c->acked;
-	c->resend_end = LOAD(group_state(sp, g)->tx_next);
+	c->resend_end = LOAD(comm_state(sp, cm)->tx_next);
 }
 
-bool sp_asked(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t r,
+bool sp_asked(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t r,
 	      uint64_t hold_ns)
 {
-	struct sp_conn *c = &g->conn[child];
+	struct sp_conn *c = &cm->conn[child];
 	uint64_t now = inc_now_ns();
 
 	if (r > c->acked) {
@@ -302,7 +302,7 @@ bool sp_asked(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint6
 	/* who asks on and on for one result gets it from the timer, which backs off */
 	if (c->asked > FREE_NAKS && !hold_ns)
 		return false;
-	sp_go_back(sp, g, child);
+	sp_go_back(sp, cm, child);
 	if (c->asked > FREE_NAKS && c->resend_next < c->resend_end) {
 		c->probe_end = c->resend_end;
 		c->resend_end = c->resend_next + 1;
@@ -311,22 +311,22 @@ bool sp_asked(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint6
 	return true;
 }
 
-bool sp_conn_tick(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t now)
+bool sp_conn_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t now)
 {
-	struct sp_conn *c = &g->conn[child];
+	struct sp_conn *c = &cm->conn[child];
 	const struct inc_conn_state *st = conn_state(sp, c);
 	uint64_t rx_next = LOAD(st->rx_next), acked = LOAD(st->tx_acked), tx_next, last, rto;
-	uint64_t slots = 1ull << g->cfg.log2_slots;
+	uint64_t slots = 1ull << cm->cfg.log2_slots;
 	bool owed;
 
 	if (st->error)
 		return false;
-	owed = pay_owed(sp, g, child, now);
-	owed |= sp_doubt_tick(sp, g, child, now);
+	owed = pay_owed(sp, cm, child, now);
+	owed |= sp_doubt_tick(sp, cm, child, now);
 	/* who gives chunk r + slots has received result r */
 	if (rx_next > slots && rx_next - slots > acked)
 		acked = rx_next - slots;
-	tx_next = LOAD(group_state(sp, g)->tx_next);
+	tx_next = LOAD(comm_state(sp, cm)->tx_next);
 	take_progress(sp, c, acked, tx_next, now);
 	if (tx_next <= c->acked) {
 		c->outstanding = false;
@@ -339,13 +339,13 @@ bool sp_conn_tick(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, u
 		c->outstanding = true;
 		c->progress_ns = now;
 	}
-	judge(sp, g, child, now);
+	judge(sp, cm, child, now);
 	if (now < c->hold_until)
 		return true;
 	if (c->resend_next < c->acked)
 		c->resend_next = c->acked;
 	if (c->resend_next < c->resend_end)
-		send_burst(sp, g, child, now);
+		send_burst(sp, cm, child, now);
 
 	last = c->sent_ns > c->progress_ns ? c->sent_ns : c->progress_ns;
 	last = c->hold_until > last ? c->hold_until : last;
@@ -353,6 +353,6 @@ bool sp_conn_tick(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, u
 	if (rto > sp->opts.rto_max_ms * MS_NS)
 		rto = sp->opts.rto_max_ms * MS_NS;
 	if (now - last >= rto)
-		time_out(sp, g, child, tx_next, now);
+		time_out(sp, cm, child, tx_next, now);
 	return true;
 }

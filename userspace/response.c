@@ -7,8 +7,8 @@
 #include "lib/roce/roce.h"
 #include "userspace/slowpath_priv.h"
 
-static struct sp_group *find_conn(struct inc_slowpath *sp, const struct inc_conn_key *key,
-				  uint32_t *child)
+static struct sp_comm *find_conn(struct inc_slowpath *sp, const struct inc_conn_key *key,
+				 uint32_t *child)
 {
 	const struct inc_conn_cfg *cfg;
 	uint32_t conn;
@@ -16,10 +16,10 @@ static struct sp_group *find_conn(struct inc_slowpath *sp, const struct inc_conn
 	if (bpf_map_lookup_elem(inc_switch_map_fd(sp->sw, INC_MAP_CONN_LOOKUP), key, &conn))
 		return NULL;
 	cfg = inc_switch_conn(sp->sw, conn);
-	if (!cfg || cfg->group >= sp->max_groups)
+	if (!cfg || cfg->comm >= sp->max_comms)
 		return NULL;
 	*child = cfg->child;
-	return sp->group[cfg->group];
+	return sp->comm[cfg->comm];
 }
 
 /* The XDP path has checked the packet, counted it and taken what it acknowledges. */
@@ -27,7 +27,7 @@ void sp_on_frame(const uint8_t *frame, size_t len, void *arg)
 {
 	struct inc_slowpath *sp = arg;
 	struct inc_aeth_frame pkt;
-	struct sp_group *g;
+	struct sp_comm *cm;
 	struct sp_conn *c;
 	uint64_t acked;
 	uint32_t child;
@@ -38,46 +38,46 @@ void sp_on_frame(const uint8_t *frame, size_t len, void *arg)
 		sp->stats.frames_bad++;
 		return;
 	}
-	g = find_conn(sp, &pkt.key, &child);
-	if (!g) {
+	cm = find_conn(sp, &pkt.key, &child);
+	if (!cm) {
 		sp->stats.frames_bad++;
 		return;
 	}
-	c = &g->conn[child];
+	c = &cm->conn[child];
 	/* the packet number nearest to what is acknowledged */
 	acked = LOAD(conn_state(sp, c)->tx_acked);
 	r = acked;
 	r += inc_psn_diff(pkt.psn, conn_cfg(sp, c)->tx_start_psn + (uint32_t)r);
-	if (r > (int64_t)LOAD(group_state(sp, g)->tx_next))
+	if (r > (int64_t)LOAD(comm_state(sp, cm)->tx_next))
 		return; /* of nothing that was sent */
 	acked = c->acked > acked ? c->acked : acked;
 	if (r < (int64_t)acked) {
 		/* an RNR NAK was overtaken by an ACK: nobody waits for what it asks */
 		if (pkt.syndrome == INC_AETH_NAK_SEQ && r >= 0)
-			sp_doubt(sp, g, child, r, acked);
+			sp_doubt(sp, cm, child, r, acked);
 	} else if ((pkt.syndrome & INC_AETH_TYPE_MASK) == INC_AETH_TYPE_RNR) {
 		sp->stats.rnrs_served++;
-		sp_asked(sp, g, child, r, inc_rnr_timeout_ns(pkt.syndrome));
+		sp_asked(sp, cm, child, r, inc_rnr_timeout_ns(pkt.syndrome));
 	} else if (pkt.syndrome == INC_AETH_NAK_SEQ) {
-		if (sp_asked(sp, g, child, r, 0)) {
+		if (sp_asked(sp, cm, child, r, 0)) {
 			sp->stats.naks_served++;
-			sp_conn_tick(sp, g, child, inc_now_ns());
+			sp_conn_tick(sp, cm, child, inc_now_ns());
 			sp_flush(sp);
 		}
 	} else {
-		sp_tell_refusal(sp, g, child, r, pkt.syndrome);
+		sp_tell_refusal(sp, cm, child, r, pkt.syndrome);
 	}
 	sp_hurry(sp);
 }
 
-static void on_pending(struct inc_slowpath *sp, struct sp_group *g, uint64_t r)
+static void on_pending(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t r)
 {
 	uint32_t c;
 
 	sp->stats.results_pending++;
-	for (c = 0; c < g->cfg.children; c++)
-		if (sp_send_result(sp, g, c, r, false) == -EAGAIN)
-			sp_go_back(sp, g, c);
+	for (c = 0; c < cm->cfg.children; c++)
+		if (sp_send_result(sp, cm, c, r, false) == -EAGAIN)
+			sp_go_back(sp, cm, c);
 }
 
 /*
@@ -89,7 +89,7 @@ int sp_on_event(void *arg, void *data, size_t size)
 {
 	struct inc_slowpath *sp = arg;
 	struct inc_event e;
-	struct sp_group *g;
+	struct sp_comm *cm;
 	uint32_t child;
 	int ret;
 
@@ -97,22 +97,22 @@ int sp_on_event(void *arg, void *data, size_t size)
 	if (size < sizeof(e))
 		return ret;
 	memcpy(&e, data, sizeof(e));
-	g = e.group < sp->max_groups ? sp->group[e.group] : NULL;
-	if (!g)
-		return ret; /* of a group just removed */
-	child = e.conn - g->cfg.conn_base;
-	if (child >= g->cfg.children)
+	cm = e.comm < sp->max_comms ? sp->comm[e.comm] : NULL;
+	if (!cm)
+		return ret; /* of a communicator just removed */
+	child = e.conn - cm->cfg.conn_base;
+	if (child >= cm->cfg.children)
 		return ret;
 	switch (e.type) {
 	case INC_EVENT_RESULT_PENDING:
-		on_pending(sp, g, e.r);
+		on_pending(sp, cm, e.r);
 		break;
 	case INC_EVENT_PEER_NAK:
-		sp_tell_refusal(sp, g, child, e.r, e.arg);
+		sp_tell_refusal(sp, cm, child, e.r, e.arg);
 		break;
 	case INC_EVENT_MISMATCH:
 	case INC_EVENT_CONN_ERROR:
-		sp_watch_failures(sp, g, inc_now_ns());
+		sp_watch_failures(sp, cm, inc_now_ns());
 		break;
 	}
 	return ret;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Ports, groups and the tick of the slow path. */
+/* Ports, communicators and the tick of the slow path. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,19 +18,19 @@
 /* As many fit the ring. */
 #define RING_EVENTS (64 * 1024 / sizeof(struct inc_event))
 
-const struct inc_buf *sp_contrib(const struct inc_slowpath *sp, const struct sp_group *g,
+const struct inc_buf *sp_contrib(const struct inc_slowpath *sp, const struct sp_comm *cm,
 				 uint32_t child, uint64_t r)
 {
-	uint64_t slot = r & ((1u << g->cfg.log2_slots) - 1);
+	uint64_t slot = r & ((1u << cm->cfg.log2_slots) - 1);
 
 	return &inc_switch_contribs(
-		sp->sw)[g->cfg.contrib_base + (child << g->cfg.log2_slots) + slot];
+		sp->sw)[cm->cfg.contrib_base + (child << cm->cfg.log2_slots) + slot];
 }
 
-const struct inc_buf *sp_result(const struct inc_slowpath *sp, const struct sp_group *g, uint64_t r)
+const struct inc_buf *sp_result(const struct inc_slowpath *sp, const struct sp_comm *cm, uint64_t r)
 {
 	return &inc_switch_results(
-		sp->sw)[g->cfg.result_base + (r & ((1u << g->cfg.log2_slots) - 1))];
+		sp->sw)[cm->cfg.result_base + (r & ((1u << cm->cfg.log2_slots) - 1))];
 }
 
 static void arm(struct inc_slowpath *sp, unsigned int ms)
@@ -44,7 +44,7 @@ static void arm(struct inc_slowpath *sp, unsigned int ms)
 /* Were the tick put off by each frame, frames faster than one a tick would stop all timers. */
 void sp_hurry(struct inc_slowpath *sp)
 {
-	if (sp->n_groups && inc_now_ns() + TICK_BUSY_MS * MS_NS < sp->tick_due_ns)
+	if (sp->n_comms && inc_now_ns() + TICK_BUSY_MS * MS_NS < sp->tick_due_ns)
 		arm(sp, TICK_BUSY_MS);
 }
 
@@ -55,20 +55,20 @@ static void take_events(struct inc_slowpath *sp)
 }
 
 /* Remembers since when the oldest incomplete chunk has had arrivals. */
-static bool watch_waiting(struct inc_slowpath *sp, struct sp_group *g, uint64_t now)
+static bool watch_waiting(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now)
 {
-	uint64_t r = LOAD(group_state(sp, g)->tx_next);
-	uint32_t slot = r & ((1u << g->cfg.log2_slots) - 1);
-	uint64_t word = LOAD(inc_switch_slots(sp->sw)[g->cfg.result_base + slot].word);
+	uint64_t r = LOAD(comm_state(sp, cm)->tx_next);
+	uint32_t slot = r & ((1u << cm->cfg.log2_slots) - 1);
+	uint64_t word = LOAD(inc_switch_slots(sp->sw)[cm->cfg.result_base + slot].word);
 
-	if (INC_SLOT_GENERATION(word) != (uint32_t)(r >> g->cfg.log2_slots) ||
+	if (INC_SLOT_GENERATION(word) != (uint32_t)(r >> cm->cfg.log2_slots) ||
 	    !INC_SLOT_ARRIVED(word)) {
-		g->wait_ns = 0;
+		cm->wait_ns = 0;
 		return false;
 	}
-	if (g->wait_r != r || !g->wait_ns) {
-		g->wait_r = r;
-		g->wait_ns = now;
+	if (cm->wait_r != r || !cm->wait_ns) {
+		cm->wait_r = r;
+		cm->wait_ns = now;
 	}
 	return true;
 }
@@ -83,20 +83,20 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	sp->tick_due_ns = UINT64_MAX;
 	take_events(sp); /* they know better which chunk a failure was in */
 	now = inc_now_ns();
-	for (i = 0; i < sp->max_groups; i++) {
-		struct sp_group *g = sp->group[i];
+	for (i = 0; i < sp->max_comms; i++) {
+		struct sp_comm *cm = sp->comm[i];
 
-		if (!g)
+		if (!cm)
 			continue;
-		watch_waiting(sp, g, now);
-		sp_watch_failures(sp, g, now);
-		if (group_state(sp, g)->error)
+		watch_waiting(sp, cm, now);
+		sp_watch_failures(sp, cm, now);
+		if (comm_state(sp, cm)->error)
 			continue; /* answered by the XDP path, whatever comes */
-		for (c = 0; c < g->cfg.children; c++)
-			busy |= sp_conn_tick(sp, g, c, now);
+		for (c = 0; c < cm->cfg.children; c++)
+			busy |= sp_conn_tick(sp, cm, c, now);
 	}
 	sp_flush(sp);
-	if (sp->n_groups)
+	if (sp->n_comms)
 		arm(sp, busy ? TICK_BUSY_MS : TICK_IDLE_MS);
 }
 
@@ -124,10 +124,10 @@ int inc_slowpath_new(struct event_base *base, struct inc_switch *sw,
 	sp->notice = notice;
 	sp->arg = arg;
 	sp->tick_due_ns = UINT64_MAX;
-	sp->max_groups = inc_switch_get_opts(sw)->max_groups;
-	sp->group = calloc(sp->max_groups, sizeof(*sp->group));
+	sp->max_comms = inc_switch_get_opts(sw)->max_comms;
+	sp->comm = calloc(sp->max_comms, sizeof(*sp->comm));
 	sp->tick = evtimer_new(base, on_tick, sp);
-	if (!sp->group || !sp->tick) {
+	if (!sp->comm || !sp->tick) {
 		ret = inc_err_set(err, ENOMEM, "no memory for the slow path");
 		goto fail;
 	}
@@ -167,9 +167,9 @@ void inc_slowpath_free(struct inc_slowpath *sp)
 		return;
 	for (i = 0; i < INC_MAX_PORTS; i++)
 		close_port(&sp->port[i]);
-	for (i = 0; sp->group && i < sp->max_groups; i++)
-		free(sp->group[i]);
-	free(sp->group);
+	for (i = 0; sp->comm && i < sp->max_comms; i++)
+		free(sp->comm[i]);
+	free(sp->comm);
 	if (sp->ring_readable)
 		event_free(sp->ring_readable);
 	ring_buffer__free(sp->ring);
@@ -218,64 +218,64 @@ uint32_t inc_slowpath_queues(const struct inc_slowpath *sp, const struct inc_swi
 	return sp->port[port->index].queues;
 }
 
-int inc_slowpath_add_group(struct inc_slowpath *sp, uint32_t group, struct inc_err *err)
+int inc_slowpath_add_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_err *err)
 {
-	const struct inc_group_cfg *cfg = inc_switch_group(sp->sw, group);
-	struct sp_group *g = calloc(1, sizeof(*g));
+	const struct inc_comm_cfg *cfg = inc_switch_comm(sp->sw, comm);
+	struct sp_comm *cm = calloc(1, sizeof(*cm));
 	uint64_t now = inc_now_ns();
 	uint32_t c, i;
 
-	if (!g || !cfg) {
-		free(g);
-		return inc_err_set(err, ENOMEM, "no memory for group %u", group);
+	if (!cm || !cfg) {
+		free(cm);
+		return inc_err_set(err, ENOMEM, "no memory for communicator %u", comm);
 	}
-	g->index = group;
-	g->cfg = *cfg;
+	cm->index = comm;
+	cm->cfg = *cfg;
 	for (c = 0; c < cfg->children; c++) {
-		struct sp_conn *conn = &g->conn[c];
+		struct sp_conn *conn = &cm->conn[c];
 
 		conn->id = cfg->conn_base + c;
 		conn->progress_ns = now;
 		conn->rto_ns = sp->opts.rto_min_ms * MS_NS * FIRST_RTO;
 	}
-	/* what still waits in the ring is of an earlier group with this index */
+	/* what still waits in the ring is of an earlier communicator with this index */
 	for (i = 0; i < RING_EVENTS / RING_BATCH + 1; i++)
 		take_events(sp);
-	sp->group[group] = g;
-	sp->n_groups++;
+	sp->comm[comm] = cm;
+	sp->n_comms++;
 	sp_hurry(sp);
 	return 0;
 }
 
-void inc_slowpath_remove_group(struct inc_slowpath *sp, uint32_t group)
+void inc_slowpath_remove_comm(struct inc_slowpath *sp, uint32_t comm)
 {
-	if (group >= sp->max_groups || !sp->group[group])
+	if (comm >= sp->max_comms || !sp->comm[comm])
 		return;
-	free(sp->group[group]);
-	sp->group[group] = NULL;
-	if (--sp->n_groups == 0) {
+	free(sp->comm[comm]);
+	sp->comm[comm] = NULL;
+	if (--sp->n_comms == 0) {
 		evtimer_del(sp->tick);
 		sp->tick_due_ns = UINT64_MAX;
 	}
 }
 
-bool inc_slowpath_conn_stats(const struct inc_slowpath *sp, uint32_t group, uint32_t child,
+bool inc_slowpath_conn_stats(const struct inc_slowpath *sp, uint32_t comm, uint32_t child,
 			     struct inc_conn_stats *out)
 {
-	if (group >= sp->max_groups || !sp->group[group] || child >= sp->group[group]->cfg.children)
+	if (comm >= sp->max_comms || !sp->comm[comm] || child >= sp->comm[comm]->cfg.children)
 		return false;
-	*out = sp->group[group]->conn[child].stats;
-	out->rtt_us = sp->group[group]->conn[child].srtt_ns / 1000;
+	*out = sp->comm[comm]->conn[child].stats;
+	out->rtt_us = sp->comm[comm]->conn[child].srtt_ns / 1000;
 	return true;
 }
 
-uint64_t inc_slowpath_waiting_ms(const struct inc_slowpath *sp, uint32_t group, uint64_t r)
+uint64_t inc_slowpath_waiting_ms(const struct inc_slowpath *sp, uint32_t comm, uint64_t r)
 {
-	const struct sp_group *g = group < sp->max_groups ? sp->group[group] : NULL;
+	const struct sp_comm *cm = comm < sp->max_comms ? sp->comm[comm] : NULL;
 
-	if (!g || !g->wait_ns || g->wait_r != r)
+	if (!cm || !cm->wait_ns || cm->wait_r != r)
 		return 0;
-	return (inc_now_ns() - g->wait_ns) / MS_NS;
+	return (inc_now_ns() - cm->wait_ns) / MS_NS;
 }
 
 const struct inc_slowpath_stats *inc_slowpath_stats(const struct inc_slowpath *sp)

@@ -24,7 +24,7 @@ struct inc_slowpath_opts {
 
 /* What happened, for the controller and the log. mask: ordinals of the children it
  * concerns. text: one line. */
-typedef void (*inc_notice_fn)(void *arg, const char *event, uint32_t group, uint32_t mask,
+typedef void (*inc_notice_fn)(void *arg, const char *event, uint32_t comm, uint32_t mask,
 			      uint64_t r, const char *text);
 
 int inc_slowpath_new(struct event_base *base, struct inc_switch *sw,
@@ -37,10 +37,10 @@ int inc_slowpath_add_port(struct inc_slowpath *sp, const struct inc_switch_port 
 			  struct inc_err *err);
 uint32_t inc_slowpath_queues(const struct inc_slowpath *sp, const struct inc_switch_port *port);
 
-/* After inc_switch_add_group() and before inc_switch_start_group(): the group's first event finds
- * it here. Removed before inc_switch_remove_group(). */
-int inc_slowpath_add_group(struct inc_slowpath *sp, uint32_t group, struct inc_err *err);
-void inc_slowpath_remove_group(struct inc_slowpath *sp, uint32_t group);
+/* After inc_switch_add_comm() and before inc_switch_start_comm(): the communicator's first event
+ * finds it here. Removed before inc_switch_remove_comm(). */
+int inc_slowpath_add_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_err *err);
+void inc_slowpath_remove_comm(struct inc_slowpath *sp, uint32_t comm);
 
 struct inc_conn_stats {
 	uint64_t retransmits;
@@ -50,10 +50,10 @@ struct inc_conn_stats {
 	bool unresponsive;
 };
 /* False where the slow path does not know the connection. */
-bool inc_slowpath_conn_stats(const struct inc_slowpath *sp, uint32_t group, uint32_t child,
+bool inc_slowpath_conn_stats(const struct inc_slowpath *sp, uint32_t comm, uint32_t child,
 			     struct inc_conn_stats *out);
-/* Milliseconds since chunk r of the group was first seen incomplete. */
-uint64_t inc_slowpath_waiting_ms(const struct inc_slowpath *sp, uint32_t group, uint64_t r);
+/* Milliseconds since chunk r of the communicator was first seen incomplete. */
+uint64_t inc_slowpath_waiting_ms(const struct inc_slowpath *sp, uint32_t comm, uint64_t r);
 
 struct inc_slowpath_stats {
 	uint64_t frames_received;

@@ -57,12 +57,12 @@ struct sp_conn {
 	struct inc_conn_stats stats;
 };
 
-struct sp_group {
+struct sp_comm {
 	uint32_t index;
-	struct inc_group_cfg cfg;
+	struct inc_comm_cfg cfg;
 	uint64_t wait_r; /* the incomplete chunk that is being watched, and since when */
 	uint64_t wait_ns;
-	bool error_told;         /* that the group has ended */
+	bool error_told;         /* that the communicator has ended */
 	unsigned int fatal_left; /* times that the children are still told */
 	uint64_t fatal_next_ns, fatal_wait_ns;
 	struct sp_conn conn[INC_MAX_CHILDREN];
@@ -81,8 +81,8 @@ struct inc_slowpath {
 	inc_notice_fn notice;
 	void *arg;
 	struct sp_port port[INC_MAX_PORTS];
-	struct sp_group **group; /* [max_groups] */
-	uint32_t max_groups, n_groups;
+	struct sp_comm **comm; /* [max_comms] */
+	uint32_t max_comms, n_comms;
 	struct event *tick;
 	uint64_t tick_due_ns; /* UINT64_MAX: not armed */
 	unsigned int ring_budget;
@@ -99,10 +99,10 @@ static inline const struct inc_conn_state *conn_state(const struct inc_slowpath 
 	return &inc_switch_conn_state(sp->sw)[c->id];
 }
 
-static inline const struct inc_group_state *group_state(const struct inc_slowpath *sp,
-							const struct sp_group *g)
+static inline const struct inc_comm_state *comm_state(const struct inc_slowpath *sp,
+						      const struct sp_comm *cm)
 {
-	return &inc_switch_group_state(sp->sw)[g->index];
+	return &inc_switch_comm_state(sp->sw)[cm->index];
 }
 
 static inline const struct inc_conn_cfg *conn_cfg(const struct inc_slowpath *sp,
@@ -111,49 +111,49 @@ static inline const struct inc_conn_cfg *conn_cfg(const struct inc_slowpath *sp,
 	return inc_switch_conn(sp->sw, c->id);
 }
 
-const struct inc_buf *sp_contrib(const struct inc_slowpath *sp, const struct sp_group *g,
+const struct inc_buf *sp_contrib(const struct inc_slowpath *sp, const struct sp_comm *cm,
 				 uint32_t child, uint64_t r);
-const struct inc_buf *sp_result(const struct inc_slowpath *sp, const struct sp_group *g,
+const struct inc_buf *sp_result(const struct inc_slowpath *sp, const struct sp_comm *cm,
 				uint64_t r);
 
 /* resend.c */
 
 /* Looks after one connection; true while it has something outstanding. */
-bool sp_conn_tick(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t now);
+bool sp_conn_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t now);
 /* Queues result r for one child. 0, -ESTALE where the row moved on, -EAGAIN without room,
  * -ENOENT where the child's MAC address is not known. */
-int sp_send_result(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t r,
+int sp_send_result(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t r,
 		   bool ackreq);
 /* Queues an ACK or NAK; -ENOENT where the child's MAC address is not known. */
-int sp_send_aeth(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint8_t syndrome,
+int sp_send_aeth(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint8_t syndrome,
 		 uint32_t psn);
 /* From now on all that the child has not acknowledged is to be sent again. */
-void sp_go_back(struct inc_slowpath *sp, struct sp_group *g, uint32_t child);
+void sp_go_back(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child);
 /* The child asks for result r, after hold_ns if it is an RNR NAK. True where it is served. */
-bool sp_asked(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t r,
+bool sp_asked(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t r,
 	      uint64_t hold_ns);
 /* Sends result r, which was sent before. As sp_send_result. */
-int sp_resend(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t r, bool ackreq);
+int sp_resend(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t r, bool ackreq);
 void sp_flush(struct inc_slowpath *sp);
 
 /* doubt.c */
 
 /* The child asks for result r, and has acknowledged all before acked. */
-void sp_doubt(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t r,
+void sp_doubt(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t r,
 	      uint64_t acked);
 /* Asks a child in doubt, and settles it. True while it is asked. */
-bool sp_doubt_tick(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t now);
+bool sp_doubt_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t now);
 
 /* failure.c */
 
-/* Tells what has failed in a group, each thing once, and its children while they may not have
- * heard. */
-void sp_watch_failures(struct inc_slowpath *sp, struct sp_group *g, uint64_t now);
+/* Tells what has failed in a communicator, each thing once, and its children while they may not
+ * have heard. */
+void sp_watch_failures(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now);
 /* The child has refused result r with a fatal NAK. */
-void sp_tell_refusal(struct inc_slowpath *sp, struct sp_group *g, uint32_t child, uint64_t r,
+void sp_tell_refusal(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t r,
 		     uint8_t syndrome);
-/* Ends the group at result r. The caller has told why. */
-void sp_end_group(struct inc_slowpath *sp, struct sp_group *g, uint64_t r);
+/* Ends the communicator at result r. The caller has told why. */
+void sp_end_comm(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t r);
 
 /* response.c */
 void sp_on_frame(const uint8_t *frame, size_t len, void *arg);

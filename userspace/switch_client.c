@@ -75,14 +75,14 @@ static void send_hello(struct inc_client *c)
 {
 	const struct inc_switch_opts *o = inc_switch_get_opts(c->d->sw);
 	json_t *numbers = json_array();
-	uint32_t g;
+	uint32_t cm;
 
 	json_decref(c->told);
 	c->told = inc_event_failures(c->d, NULL);
-	for (g = 0; g < o->max_groups; g++)
-		if (inc_switch_group(c->d->sw, g))
+	for (cm = 0; cm < o->max_comms; cm++)
+		if (inc_switch_comm(c->d->sw, cm))
 			json_array_append_new(
-				numbers, json_integer(inc_switch_group(c->d->sw, g)->communicator));
+				numbers, json_integer(inc_switch_comm(c->d->sw, cm)->communicator));
 	inc_ndjson_send_new(c->conn,
 			    json_pack("{s:s, s:i, s:s, s:o, s:{s:i, s:i, s:I, s:I, s:I}, s:o, s:o}",
 				      "type", "hello", "version", INC_SWITCHD_PROTOCOL, "switch",
@@ -90,7 +90,7 @@ static void send_hello(struct inc_client *c)
 				      "children", INC_MAX_CHILDREN, "slots", INC_MAX_SLOTS, "rows",
 				      (json_int_t)o->max_rows, "connections",
 				      (json_int_t)o->max_connections, "groups",
-				      (json_int_t)o->max_groups, "communicators", numbers,
+				      (json_int_t)o->max_comms, "communicators", numbers,
 				      "failures", json_incref(c->told)));
 }
 
@@ -108,8 +108,8 @@ static bool listed(const json_t *list, uint32_t number)
 static void on_welcome(struct inc_client *c, const json_t *object)
 {
 	const json_t *keep = json_object_get(object, "keep");
-	uint32_t max = inc_switch_get_opts(c->d->sw)->max_groups, g;
-	const struct inc_group_cfg *cfg;
+	uint32_t max = inc_switch_get_opts(c->d->sw)->max_comms, cm;
+	const struct inc_comm_cfg *cfg;
 	json_t *more, *event;
 	struct inc_err err;
 	size_t i;
@@ -119,8 +119,8 @@ static void on_welcome(struct inc_client *c, const json_t *object)
 	c->retry_ms = RETRY_MIN_MS;
 	c->warned = false;
 	inc_info("controller %s: connected as switch %s", c->d->opt.controller, c->d->conf.name);
-	for (g = 0; g < max; g++) {
-		cfg = inc_switch_group(c->d->sw, g);
+	for (cm = 0; cm < max; cm++) {
+		cfg = inc_switch_comm(c->d->sw, cm);
 		if (cfg && !listed(keep, cfg->communicator) &&
 		    inc_daemon_remove(c->d, cfg->communicator, &err))
 			inc_error("%s", err.msg);
@@ -146,7 +146,7 @@ static json_t *answer_to(const json_t *object, const char *type)
 
 static void on_configure(struct inc_client *c, const json_t *object)
 {
-	struct inc_group_conf conf;
+	struct inc_comm_conf conf;
 	struct inc_err err;
 	json_t *answer;
 	int ret;

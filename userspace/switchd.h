@@ -49,13 +49,13 @@ struct inc_daemon {
 int inc_daemon_start(struct inc_daemon *d, struct inc_err *err);
 void inc_daemon_stop(struct inc_daemon *d);
 /* One communicator, all of it or nothing. */
-int inc_daemon_configure(struct inc_daemon *d, const struct inc_group_conf *conf,
+int inc_daemon_configure(struct inc_daemon *d, const struct inc_comm_conf *conf,
 			 struct inc_err *err);
 int inc_daemon_remove(struct inc_daemon *d, uint32_t communicator, struct inc_err *err);
 
 /* event.c: logs, keeps and reports. What stands is reported again to a controller that comes back.
  * An inc_notice_fn; arg: the daemon. */
-void inc_event_notice(void *arg, const char *event, uint32_t group, uint32_t mask, uint64_t r,
+void inc_event_notice(void *arg, const char *event, uint32_t comm, uint32_t mask, uint64_t r,
 		      const char *text);
 /* Failures that stand: the first of each communicator for told NULL, else all that are not in
  * that list. A new list. */

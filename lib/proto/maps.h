@@ -6,7 +6,7 @@
  * Terms: a *connection* is one RC queue pair between the switch and a child.
  * Packet r of a direction is the one whose PSN is start_psn + r; r counts in 64
  * bits here, so it never wraps. A *slot* is r mod slots, a *generation* r / slots.
- * A *group* of the switch is one communicator of the controller.
+ * A *communicator* is one of the controller's; the switch counts its own from 0 (its index).
  */
 #ifndef INC_PROTO_MAPS_H
 #define INC_PROTO_MAPS_H
@@ -23,13 +23,13 @@
 #define INC_MAP_CONN_LOOKUP "inc_conn_lookup"
 #define INC_MAP_CONN_CFG    "inc_conn_cfg"
 #define INC_MAP_CONN_STATE  "inc_conn_state"
-#define INC_MAP_GROUP_CFG   "inc_group_cfg"
-#define INC_MAP_GROUP_STATE "inc_group_state"
+#define INC_MAP_COMM_CFG    "inc_comm_cfg"
+#define INC_MAP_COMM_STATE  "inc_comm_state"
 #define INC_MAP_SLOT        "inc_slot"
 #define INC_MAP_CONTRIB     "inc_contrib"
 #define INC_MAP_RESULT      "inc_result"
-#define INC_MAP_GROUP_PORTS "inc_group_ports"
-#define INC_MAP_PORT_GROUP  "inc_port_group"
+#define INC_MAP_COMM_PORTS  "inc_comm_ports"
+#define INC_MAP_PORT_COMM   "inc_port_comm"
 #define INC_MAP_COPY        "inc_copy"
 #define INC_MAP_PORT        "inc_port"
 #define INC_MAP_ANSWER_PORT "inc_answer_port"
@@ -63,7 +63,7 @@ union inc_mac {
 
 /* inc_conn_cfg[connection id]. Writer: control plane, before the look-up entry. */
 struct inc_conn_cfg {
-	__u32 group;   /* index into inc_group_cfg */
+	__u32 comm;    /* index into inc_comm_cfg */
 	__u32 child;   /* 0..children-1; children of one port are contiguous */
 	__u32 rank;    /* decides who gets the data of a Reduce */
 	__u32 ifindex; /* packets of this connection must arrive here */
@@ -122,12 +122,12 @@ enum inc_open_message {
 	INC_OPEN_WRITE = 2,
 };
 
-#define INC_GROUP_F_VALID     0x1
-#define INC_GROUP_F_NET_ORDER 0x2 /* elements are big endian on the wire */
+#define INC_COMM_F_VALID     0x1
+#define INC_COMM_F_NET_ORDER 0x2 /* elements are big endian on the wire */
 
-/* inc_group_cfg[group]. Writer: control plane, before the look-up entries. */
-struct inc_group_cfg {
-	__u32 flags;     /* INC_GROUP_F_* */
+/* inc_comm_cfg[communicator]. Writer: control plane, before the look-up entries. */
+struct inc_comm_cfg {
+	__u32 flags;     /* INC_COMM_F_* */
 	__u32 children;  /* 1..INC_MAX_CHILDREN */
 	__u32 full_mask; /* one bit per child */
 	__u32 log2_slots;
@@ -139,14 +139,14 @@ struct inc_group_cfg {
 	__u32 resv[7];
 };
 
-/* inc_group_state[group]. Writer: the last arriver of each chunk; the slow path, which may end the
- * group (error, error_r). */
-struct inc_group_state {
+/* inc_comm_state[communicator]. Writer: the last arriver of each chunk; the slow path, which may
+ * end the communicator (error, error_r). */
+struct inc_comm_state {
 	/* Results before this r are complete. They are completed in order: the last arriver of r
 	 * keeps its connection busy until it has written this, and no later chunk is complete
 	 * without that child's part. */
 	__u64 tx_next;
-	__u32 error; /* AETH syndrome that ended the group; 0: alive */
+	__u32 error; /* AETH syndrome that ended the communicator; 0: alive */
 	__u32 resv0;
 	__u64 error_r; /* chunk where it ended */
 	__u64 resv[5];
@@ -200,13 +200,13 @@ struct inc_port {
 #define INC_MAX_PORTS   64
 #define INC_PORT_QUEUES 16
 
-/* inc_port_group{group, ifindex}: which children sit behind a port. Writer: control plane. */
-struct inc_port_group_key {
-	__u32 group;
+/* inc_port_comm{communicator, ifindex}: which children sit behind a port. Writer: control plane. */
+struct inc_port_comm_key {
+	__u32 comm;
 	__u32 ifindex;
 };
 
-struct inc_port_group {
+struct inc_port_comm {
 	__u32 first_child;
 	__u32 children;
 };
@@ -226,45 +226,45 @@ struct inc_copy {
  *     R = P + D + A + W + M.
  * Class X counts what is not a received packet (copies, bytes, sums).
  */
-#define INC_COUNTERS(_)                                                                      \
-	_(RX, rx, 'R', "packets received on the switch's ports")                             \
-	_(PASS_NOT_ROCE, pass_not_roce, 'P', "not RoCEv2 over plain IPv4")                   \
-	_(PASS_NO_CONN, pass_no_connection, 'P', "RoCEv2, but no connection of ours")        \
-	_(DROP_TRUNCATED, drop_truncated, 'D', "shorter than its headers say")               \
-	_(DROP_LENGTH, drop_bad_length, 'D',                                                 \
-	  "IP, UDP and frame lengths disagree, or not one the opcode allows")                \
-	_(DROP_TVER, drop_bad_tver, 'D', "BTH transport version not 0")                      \
-	_(DROP_OPCODE, drop_bad_opcode, 'D', "opcode not RC SEND, RDMA WRITE or ACK")        \
-	_(DROP_PKEY, drop_bad_pkey, 'D', "P_Key not the connection's")                       \
-	_(DROP_PORT, drop_wrong_port, 'D', "right connection, wrong ingress port")           \
-	_(DROP_ICRC, drop_bad_icrc, 'D', "ICRC does not match")                              \
-	_(DROP_AHEAD, drop_psn_ahead, 'D', "PSN ahead of the gap, NAK already sent")         \
-	_(DROP_CONN_ERROR, drop_connection_error, 'D', "connection or group has ended")      \
-	_(DROP_ACK_RANGE, drop_ack_range, 'D', "ACK of a result not sent")                   \
-	_(DROP_BUSY, drop_connection_busy, 'D',                                              \
-	  "another CPU works on the connection, and did so for too long")                    \
-	_(DROP_NO_SLOWPATH, drop_no_slowpath, 'D', "for the slow path, which is not there")  \
-	_(DROP_NO_HEADROOM, drop_no_room, 'D',                                               \
-	  "frame could not be resized for the answer or result")                             \
-	_(DROP_NO_MAC, drop_no_mac, 'D', "answer to a child whose MAC address is not known") \
-	_(DROP_CONFIG, drop_bad_config, 'D', "a map entry is missing or does not fit")       \
-	_(ABS_STORED, absorbed_stored, 'A', "contribution kept, no ACK asked")               \
-	_(ABS_ACK, absorbed_ack, 'A', "ACK of results")                                      \
-	_(ABS_SLOWPATH, absorbed_slowpath, 'A', "handed to the slow path (NAK, RNR)")        \
-	_(ABS_PENDING, absorbed_pending, 'A',                                                \
-	  "last arriver too short for the result, slow path sends it")                       \
-	_(ANS_ACK, answered_ack, 'W', "contribution kept and acknowledged")                  \
-	_(ANS_OWED, answered_owed_ack, 'W', "ACK of results turned round into an owed ACK")  \
-	_(ANS_DUPLICATE, answered_duplicate, 'W', "duplicate acknowledged again")            \
-	_(ANS_NAK_SEQ, answered_nak_sequence, 'W', "first packet after a gap: NAK 60")       \
-	_(ANS_NAK_INVALID, answered_nak_invalid, 'W', "invalid request: NAK 61")             \
-	_(ANS_NAK_FATAL, answered_nak_operation, 'W', "group has failed: NAK 63")            \
-	_(ANS_RNR, answered_rnr, 'W', "slot still in an older generation: RNR NAK")          \
-	_(MC_RESULT, multicast_result, 'M', "last arriver became the result")                \
-	_(X_COPY, copies_sent, 'X', "result copies given to a port")                         \
-	_(X_COPY_DROP, copies_dropped, 'X', "result copies that could not be made")          \
-	_(X_SUM_BYTES, reduced_bytes, 'X', "bytes of contributions added up")                \
-	_(X_MISMATCH, mismatches, 'X', "chunks whose children called different collectives") \
+#define INC_COUNTERS(_)                                                                        \
+	_(RX, rx, 'R', "packets received on the switch's ports")                               \
+	_(PASS_NOT_ROCE, pass_not_roce, 'P', "not RoCEv2 over plain IPv4")                     \
+	_(PASS_NO_CONN, pass_no_connection, 'P', "RoCEv2, but no connection of ours")          \
+	_(DROP_TRUNCATED, drop_truncated, 'D', "shorter than its headers say")                 \
+	_(DROP_LENGTH, drop_bad_length, 'D',                                                   \
+	  "IP, UDP and frame lengths disagree, or not one the opcode allows")                  \
+	_(DROP_TVER, drop_bad_tver, 'D', "BTH transport version not 0")                        \
+	_(DROP_OPCODE, drop_bad_opcode, 'D', "opcode not RC SEND, RDMA WRITE or ACK")          \
+	_(DROP_PKEY, drop_bad_pkey, 'D', "P_Key not the connection's")                         \
+	_(DROP_PORT, drop_wrong_port, 'D', "right connection, wrong ingress port")             \
+	_(DROP_ICRC, drop_bad_icrc, 'D', "ICRC does not match")                                \
+	_(DROP_AHEAD, drop_psn_ahead, 'D', "PSN ahead of the gap, NAK already sent")           \
+	_(DROP_CONN_ERROR, drop_connection_error, 'D', "connection or communicator has ended") \
+	_(DROP_ACK_RANGE, drop_ack_range, 'D', "ACK of a result not sent")                     \
+	_(DROP_BUSY, drop_connection_busy, 'D',                                                \
+	  "another CPU works on the connection, and did so for too long")                      \
+	_(DROP_NO_SLOWPATH, drop_no_slowpath, 'D', "for the slow path, which is not there")    \
+	_(DROP_NO_HEADROOM, drop_no_room, 'D',                                                 \
+	  "frame could not be resized for the answer or result")                               \
+	_(DROP_NO_MAC, drop_no_mac, 'D', "answer to a child whose MAC address is not known")   \
+	_(DROP_CONFIG, drop_bad_config, 'D', "a map entry is missing or does not fit")         \
+	_(ABS_STORED, absorbed_stored, 'A', "contribution kept, no ACK asked")                 \
+	_(ABS_ACK, absorbed_ack, 'A', "ACK of results")                                        \
+	_(ABS_SLOWPATH, absorbed_slowpath, 'A', "handed to the slow path (NAK, RNR)")          \
+	_(ABS_PENDING, absorbed_pending, 'A',                                                  \
+	  "last arriver too short for the result, slow path sends it")                         \
+	_(ANS_ACK, answered_ack, 'W', "contribution kept and acknowledged")                    \
+	_(ANS_OWED, answered_owed_ack, 'W', "ACK of results turned round into an owed ACK")    \
+	_(ANS_DUPLICATE, answered_duplicate, 'W', "duplicate acknowledged again")              \
+	_(ANS_NAK_SEQ, answered_nak_sequence, 'W', "first packet after a gap: NAK 60")         \
+	_(ANS_NAK_INVALID, answered_nak_invalid, 'W', "invalid request: NAK 61")               \
+	_(ANS_NAK_FATAL, answered_nak_operation, 'W', "communicator has failed: NAK 63")       \
+	_(ANS_RNR, answered_rnr, 'W', "slot still in an older generation: RNR NAK")            \
+	_(MC_RESULT, multicast_result, 'M', "last arriver became the result")                  \
+	_(X_COPY, copies_sent, 'X', "result copies given to a port")                           \
+	_(X_COPY_DROP, copies_dropped, 'X', "result copies that could not be made")            \
+	_(X_SUM_BYTES, reduced_bytes, 'X', "bytes of contributions added up")                  \
+	_(X_MISMATCH, mismatches, 'X', "chunks whose children called different collectives")   \
 	_(X_EVENT_LOST, events_lost, 'X', "events dropped because the ring was full")
 
 enum inc_counter_id {
@@ -286,7 +286,7 @@ enum inc_event_type {
 struct inc_event {
 	__u64 time_ns; /* CLOCK_MONOTONIC */
 	__u32 type;    /* enum inc_event_type */
-	__u32 group;
+	__u32 comm;
 	__u32 conn;
 	__u32 arg;
 	__u64 r;
@@ -310,10 +310,10 @@ INC_ASSERT_OFFSET(inc_conn_state, msn, 48);
 INC_ASSERT_OFFSET(inc_conn_state, rx_bytes, 64);
 INC_ASSERT_OFFSET(inc_conn_state, mac, 104);
 INC_ASSERT_OFFSET(inc_conn_state, busy, 120);
-INC_ASSERT_SIZE(inc_group_cfg, 64);
-INC_ASSERT_OFFSET(inc_group_cfg, result_base, 28);
-INC_ASSERT_SIZE(inc_group_state, 64);
-INC_ASSERT_OFFSET(inc_group_state, error_r, 16);
+INC_ASSERT_SIZE(inc_comm_cfg, 64);
+INC_ASSERT_OFFSET(inc_comm_cfg, result_base, 28);
+INC_ASSERT_SIZE(inc_comm_state, 64);
+INC_ASSERT_OFFSET(inc_comm_state, error_r, 16);
 INC_ASSERT_SIZE(inc_slot, 8);
 INC_ASSERT_OFFSET(inc_buf, va, 32);
 INC_ASSERT_OFFSET(inc_buf, givers, 56);
@@ -321,8 +321,8 @@ INC_ASSERT_OFFSET(inc_buf, hdr, 64);
 INC_ASSERT_OFFSET(inc_buf, payload, 128);
 INC_ASSERT_SIZE(inc_buf, 2304);
 INC_ASSERT_SIZE(inc_port, 8);
-INC_ASSERT_SIZE(inc_port_group_key, 8);
-INC_ASSERT_SIZE(inc_port_group, 8);
+INC_ASSERT_SIZE(inc_port_comm_key, 8);
+INC_ASSERT_SIZE(inc_port_comm, 8);
 INC_ASSERT_SIZE(inc_copy, 16);
 INC_ASSERT_SIZE(inc_event, 40);
 

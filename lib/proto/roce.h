@@ -149,7 +149,7 @@ INC_INLINE _Bool inc_payload_ok(__u64 payload)
 	return payload >= 256 && payload <= 2048 && !(payload & (payload - 1));
 }
 
-/* An IPv4 address (host order) of one host: not of this network's, a group's or none. */
+/* An IPv4 address (host order) of one host: not of this network's, a communicator's or none. */
 INC_INLINE _Bool inc_addr_unicast(__u32 addr)
 {
 	return addr >> 24 && addr >> 28 < 0xe;

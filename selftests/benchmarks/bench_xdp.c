@@ -134,12 +134,12 @@ static int own_namespace(struct inc_err *err)
 
 static int setup(struct bench *b, struct inc_err *err)
 {
-	struct inc_switch_opts opts = {.sz = sizeof(opts), .max_groups = 1, .max_connections = 64};
+	struct inc_switch_opts opts = {.sz = sizeof(opts), .max_comms = 1, .max_connections = 64};
 	unsigned int others = if_nametoindex(OTHER);
 	uint32_t desc = INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, 1);
-	struct inc_group_spec spec = {
+	struct inc_comm_spec spec = {
 		.communicator = 1, .payload = b->payload, .slots = 64, .children = b->children};
-	const struct inc_group_cfg *group;
+	const struct inc_comm_cfg *comm;
 	int ret;
 
 	ret = inc_switch_open(&opts, &b->sw, err);
@@ -158,16 +158,16 @@ static int setup(struct bench *b, struct inc_err *err)
 			.pkey = INC_PKEY_DEFAULT,
 			.flags = INC_CONN_F_UDP_CSUM,
 		};
-	ret = inc_switch_add_group(b->sw, &spec, err);
+	ret = inc_switch_add_comm(b->sw, &spec, err);
 	if (ret >= 0)
-		ret = inc_switch_start_group(b->sw, ret, err) ?: ret;
+		ret = inc_switch_start_comm(b->sw, ret, err) ?: ret;
 	if (ret < 0)
 		return ret;
-	group = inc_switch_group(b->sw, ret);
+	comm = inc_switch_comm(b->sw, ret);
 	/* the others have given zeros, so the sum leaves the frame's payload as it is */
 	for (uint32_t c = 1; c < b->children; c++) {
 		struct inc_buf *row =
-			&inc_switch_contribs(b->sw)[group->contrib_base + (c << group->log2_slots)];
+			&inc_switch_contribs(b->sw)[comm->contrib_base + (c << comm->log2_slots)];
 
 		row->desc = desc;
 		row->len = b->payload;
@@ -180,8 +180,8 @@ static int setup(struct bench *b, struct inc_err *err)
 	memcpy(b->test->bss->inc_bench_headers, b->frame, sizeof(b->test->bss->inc_bench_headers));
 	memcpy(&b->test->bss->inc_bench_icrc, b->frame + b->frame_len - INC_ICRC_LEN, 4);
 	b->test->bss->inc_bench_len = b->frame_len;
-	b->test->bss->inc_bench_conn = group->conn_base;
-	b->test->bss->inc_bench_slot_row = group->result_base;
+	b->test->bss->inc_bench_conn = comm->conn_base;
+	b->test->bss->inc_bench_slot_row = comm->result_base;
 	b->test->bss->inc_test_egress_ifindex = IFINDEX;
 	return 0;
 }

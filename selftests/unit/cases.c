@@ -2,33 +2,33 @@
 #include <stdio.h>
 #include "cases.h"
 
-struct ref_group *case_group(struct unit *u, uint32_t children, uint32_t ports, uint32_t payload,
-			     uint32_t slots)
+struct ref_comm *case_comm(struct unit *u, uint32_t children, uint32_t ports, uint32_t payload,
+			   uint32_t slots)
 {
 	static uint32_t communicator = 1;
-	struct inc_group_spec spec;
+	struct inc_comm_spec spec;
 
 	unit_spec(u, &spec, communicator++, children, ports, payload, slots);
-	return unit_add_group(u, &spec);
+	return unit_add_comm(u, &spec);
 }
 
-int case_data(struct unit *u, struct ref_group *g, uint32_t child, uint64_t r, uint8_t opcode,
+int case_data(struct unit *u, struct ref_comm *cm, uint32_t child, uint64_t r, uint8_t opcode,
 	      uint32_t len, uint32_t desc, bool ackreq)
 {
 	struct unit_packet p = {
 		.r = r, .opcode = opcode, .len = len, .desc = desc, .ackreq = ackreq};
 	struct frame f;
 
-	unit_data(g, child, &p, &f);
-	return unit_run(u, &f, g->conn[child].cfg.ifindex);
+	unit_data(cm, child, &p, &f);
+	return unit_run(u, &f, cm->conn[child].cfg.ifindex);
 }
 
-int case_ack(struct unit *u, struct ref_group *g, uint32_t child, uint8_t syndrome, uint32_t psn)
+int case_ack(struct unit *u, struct ref_comm *cm, uint32_t child, uint8_t syndrome, uint32_t psn)
 {
 	struct frame f;
 
-	unit_ack(g, child, syndrome, psn, &f);
-	return unit_run(u, &f, g->conn[child].cfg.ifindex);
+	unit_ack(cm, child, syndrome, psn, &f);
+	return unit_run(u, &f, cm->conn[child].cfg.ifindex);
 }
 
 int case_expect(struct unit *u, enum inc_counter_id counter)

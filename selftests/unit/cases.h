@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Single cases of the XDP program: each prepares groups of its own, runs packets and removes
+ * Single cases of the XDP program: each prepares communicators of its own, runs packets and removes
  * them. 0, or -1 with the reason in u->why.
  */
 #ifndef UNIT_CASES_H
@@ -21,16 +21,16 @@ struct unit_case {
 extern const struct unit_case cases_header[];   /* one packet and what is wrong with it */
 extern const struct unit_case cases_protocol[]; /* order, windows, acknowledgements */
 extern const struct unit_case cases_link[];     /* CPUs, MAC addresses, NAKs around a gap */
-extern const struct unit_case cases_reduce[];   /* sums, copies, collectives, groups */
+extern const struct unit_case cases_reduce[];   /* sums, copies, collectives, communicators */
 extern const struct unit_case cases_edges[];    /* bounds, carries, entries that do not fit */
 
 /* Runs a data packet of the child; NULL-safe shorthand of the cases. */
-int case_data(struct unit *u, struct ref_group *g, uint32_t child, uint64_t r, uint8_t opcode,
+int case_data(struct unit *u, struct ref_comm *cm, uint32_t child, uint64_t r, uint8_t opcode,
 	      uint32_t len, uint32_t desc, bool ackreq);
-int case_ack(struct unit *u, struct ref_group *g, uint32_t child, uint8_t syndrome, uint32_t psn);
-/* A group of ordinary values, added. */
-struct ref_group *case_group(struct unit *u, uint32_t children, uint32_t ports, uint32_t payload,
-			     uint32_t slots);
+int case_ack(struct unit *u, struct ref_comm *cm, uint32_t child, uint8_t syndrome, uint32_t psn);
+/* A communicator of ordinary values, added. */
+struct ref_comm *case_comm(struct unit *u, uint32_t children, uint32_t ports, uint32_t payload,
+			   uint32_t slots);
 /* Fails with this text where the last packet did not end on this counter. */
 int case_expect(struct unit *u, enum inc_counter_id counter);
 

@@ -22,9 +22,9 @@ static int why(struct unit *u, const char *text)
 	return -1;
 }
 
-static const struct inc_buf *result_row(const struct unit *u, const struct ref_group *g, uint64_t r)
+static const struct inc_buf *result_row(const struct unit *u, const struct ref_comm *cm, uint64_t r)
 {
-	return inc_switch_results(u->sw) + g->cfg.result_base + r % g->slots;
+	return inc_switch_results(u->sw) + cm->cfg.result_base + r % cm->slots;
 }
 
 /* IP and UDP agree on a length, and the frame is long enough, but the headers are not in it. */
@@ -32,28 +32,28 @@ static int short_lengths(struct unit *u)
 {
 	static const uint8_t opcodes[] = {INC_OP_SEND_ONLY_IMM, INC_OP_WRITE_ONLY_IMM,
 					  INC_OP_SEND_ONLY, INC_OP_ACK};
-	struct ref_group *g = case_group(u, 2, 2, 256, 8);
+	struct ref_comm *cm = case_comm(u, 2, 2, 256, 8);
 	uint8_t payload[INC_MAX_PAYLOAD];
 	struct frame_spec s;
 	struct frame f;
 	uint32_t i, v, body;
 
-	RUN(!g);
+	RUN(!cm);
 	for (i = 0; i < sizeof(opcodes); i++) {
 		struct unit_packet p = {
 			.opcode = opcodes[i], .len = 64, .desc = CASE_DESC, .ackreq = true};
 
 		if (opcodes[i] == INC_OP_ACK)
-			unit_ack_spec(g, 0, INC_AETH_ACK, g->conn[0].cfg.tx_start_psn, &s);
+			unit_ack_spec(cm, 0, INC_AETH_ACK, cm->conn[0].cfg.tx_start_psn, &s);
 		else
-			unit_data_spec(g, 0, &p, &s, payload);
+			unit_data_spec(cm, 0, &p, &s, payload);
 		body = FRAME_EXT - FRAME_IP + frame_ext_len(opcodes[i]) + INC_ICRC_LEN;
 		for (v = INC_IP_LEN; v < body; v++) {
 			frame_build(&f, &s);
 			put16(f.data + FRAME_IP + 2, v);
 			put16(f.data + FRAME_UDP + 4, v - INC_IP_LEN);
 			frame_seal(&f);
-			RUN(unit_run(u, &f, g->conn[0].cfg.ifindex));
+			RUN(unit_run(u, &f, cm->conn[0].cfg.ifindex));
 			RUN(case_expect(u, v < FRAME_EXT - FRAME_IP ? INC_CTR_DROP_LENGTH
 								    : INC_CTR_DROP_TRUNCATED));
 		}
@@ -64,15 +64,15 @@ static int short_lengths(struct unit *u)
 /* Messages are counted modulo 2^24, in the state and in what is said of it. */
 static int msn_wraps(struct unit *u)
 {
-	struct ref_group *g = case_group(u, 2, 1, 256, 8);
+	struct ref_comm *cm = case_comm(u, 2, 1, 256, 8);
 	struct inc_conn_state *st;
 	uint64_t r;
 
-	RUN(!g);
-	st = inc_switch_conn_state(u->sw) + g->cfg.conn_base;
-	st->msn = g->conn[0].state.msn = 0xfffffe;
+	RUN(!cm);
+	st = inc_switch_conn_state(u->sw) + cm->cfg.conn_base;
+	st->msn = cm->conn[0].state.msn = 0xfffffe;
 	for (r = 0; r < 4; r++)
-		RUN(case_data(u, g, 0, r, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true) ||
+		RUN(case_data(u, cm, 0, r, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true) ||
 		    case_expect(u, INC_CTR_ANS_ACK));
 	return st->msn == 2 ? 0 : why(u, "the MSN does not wrap at 2^24");
 }
@@ -80,8 +80,8 @@ static int msn_wraps(struct unit *u)
 /* Element sums whose ones' complement sum carries when it is folded, and folded again. */
 static int checksum_carries(struct unit *u)
 {
-	struct inc_group_spec spec;
-	struct ref_group *g;
+	struct inc_comm_spec spec;
+	struct ref_comm *cm;
 	struct frame_spec s;
 	uint8_t payload[INC_MAX_PAYLOAD];
 	struct frame f;
@@ -90,8 +90,8 @@ static int checksum_carries(struct unit *u)
 
 	unit_spec(u, &spec, 480, 1, 1, 2048, 4);
 	spec.child[0].flags = INC_CONN_F_UDP_CSUM;
-	g = unit_add_group(u, &spec);
-	RUN(!g);
+	cm = unit_add_comm(u, &spec);
+	RUN(!cm);
 	for (len = 4; len <= 2048; len += len < 80 ? 4 : 164) {
 		for (low = 0; low < 6; low++, r++) {
 			struct unit_packet p = {.r = r,
@@ -99,12 +99,12 @@ static int checksum_carries(struct unit *u)
 						.len = len,
 						.desc = CASE_DESC};
 
-			unit_data_spec(g, 0, &p, &s, payload);
+			unit_data_spec(cm, 0, &p, &s, payload);
 			memset(payload, 0xff, len);
 			last = low < 3 ? low : len / 4 - 1 + (low - 3);
 			memcpy(payload + len - 4, &last, 4);
 			frame_build(&f, &s);
-			RUN(unit_run(u, &f, g->conn[0].cfg.ifindex));
+			RUN(unit_run(u, &f, cm->conn[0].cfg.ifindex));
 			RUN(case_expect(u, INC_CTR_MC_RESULT));
 		}
 	}
@@ -116,8 +116,8 @@ static int checksum_zero(struct unit *u)
 {
 	struct unit_packet p = {.opcode = INC_OP_SEND_ONLY_IMM, .len = 8, .desc = CASE_DESC};
 	uint8_t payload[INC_MAX_PAYLOAD];
-	struct inc_group_spec spec;
-	struct ref_group *g;
+	struct inc_comm_spec spec;
+	struct ref_comm *cm;
 	struct frame_spec s;
 	struct inc_buf *row;
 	struct frame f;
@@ -125,28 +125,28 @@ static int checksum_zero(struct unit *u)
 
 	unit_spec(u, &spec, 481, 1, 1, 256, 4);
 	spec.child[0].flags = INC_CONN_F_UDP_CSUM;
-	g = unit_add_group(u, &spec);
-	RUN(!g);
+	cm = unit_add_comm(u, &spec);
+	RUN(!cm);
 	/* the reference runs ahead of the program: which payload makes such a copy? */
-	unit_data_spec(g, 0, &p, &s, payload);
-	row = ref_contrib(g, 0, 0);
+	unit_data_spec(cm, 0, &p, &s, payload);
+	row = ref_contrib(cm, 0, 0);
 	memset(row, 0, sizeof(*row));
 	row->len = p.len;
 	row->desc = CASE_DESC;
 	row->opcode = p.opcode;
-	ref_result(g, 0)->len = p.len;
-	ref_result(g, 0)->desc = CASE_DESC;
+	ref_result(cm, 0)->len = p.len;
+	ref_result(cm, 0)->desc = CASE_DESC;
 	for (i = 0; i < 1 << 20; i++) {
 		memcpy(payload, &i, sizeof(i));
-		memcpy(ref_result(g, 0)->payload, payload, p.len);
-		ref_copy(g, 0, 0, &f);
+		memcpy(ref_result(cm, 0)->payload, payload, p.len);
+		ref_copy(cm, 0, 0, &f);
 		if (get16(f.data + FRAME_UDP + 6) == 0xffff)
 			break;
 	}
 	if (i == 1 << 20)
 		return why(u, "no payload found");
 	frame_build(&f, &s);
-	RUN(unit_run(u, &f, g->conn[0].cfg.ifindex));
+	RUN(unit_run(u, &f, cm->conn[0].cfg.ifindex));
 	return case_expect(u, INC_CTR_MC_RESULT);
 }
 
@@ -154,20 +154,20 @@ static int checksum_zero(struct unit *u)
  * with which it does so for an answer, and one for a copy. */
 static int header_checksum(struct unit *u)
 {
-	struct inc_group_spec spec;
-	struct ref_group *g;
+	struct inc_comm_spec spec;
+	struct ref_comm *cm;
 	struct frame f;
 	uint32_t i, x, k, sum, found = 0;
 	uint16_t word;
 
 	for (i = 0; i < 2; i++) {
 		unit_spec(u, &spec, 482 + i, 1, 1, 256, 4);
-		g = unit_add_group(u, &spec);
-		RUN(!g);
-		RUN(case_data(u, g, 0, 0, INC_OP_SEND_ONLY_IMM, 64, CASE_DESC, true));
+		cm = unit_add_comm(u, &spec);
+		RUN(!cm);
+		RUN(case_data(u, cm, 0, 0, INC_OP_SEND_ONLY_IMM, 64, CASE_DESC, true));
 		if (i)
-			ref_copy(g, 0, 0, &f);
-		RUN(case_data(u, g, 0, 0, INC_OP_SEND_ONLY, 64, 0, true));
+			ref_copy(cm, 0, 0, &f);
+		RUN(case_data(u, cm, 0, 0, INC_OP_SEND_ONLY, 64, 0, true));
 		RUN(case_expect(u, INC_CTR_ANS_DUPLICATE));
 		if (!i)
 			f = u->want.frame;
@@ -182,13 +182,13 @@ static int header_checksum(struct unit *u)
 			if ((sum & 0xffff) + (sum >> 16) > 0xffff)
 				break;
 		}
-		RUN(unit_remove_group(u, g));
+		RUN(unit_remove_comm(u, cm));
 		found += x < 0x10000;
-		g = unit_add_group(u, &spec);
-		RUN(!g);
-		RUN(case_data(u, g, 0, 0, INC_OP_SEND_ONLY_IMM, 64, CASE_DESC, true));
-		RUN(case_data(u, g, 0, 0, INC_OP_SEND_ONLY, 64, 0, true));
-		RUN(unit_remove_group(u, g));
+		cm = unit_add_comm(u, &spec);
+		RUN(!cm);
+		RUN(case_data(u, cm, 0, 0, INC_OP_SEND_ONLY_IMM, 64, CASE_DESC, true));
+		RUN(case_data(u, cm, 0, 0, INC_OP_SEND_ONLY, 64, 0, true));
+		RUN(unit_remove_comm(u, cm));
 	}
 	return found == 2 ? 0 : why(u, "no such addresses");
 }
@@ -199,13 +199,13 @@ static int header_checksum(struct unit *u)
 static int just_too_long(struct unit *u)
 {
 	static const uint32_t lens[] = {4, 8, 252, 256};
-	struct ref_group *g = case_group(u, 2, 2, 256, 8);
+	struct ref_comm *cm = case_comm(u, 2, 2, 256, 8);
 	uint32_t i, desc = INC_DESC(INC_COLL_BROADCAST, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, 9);
 
-	RUN(!g);
+	RUN(!cm);
 	for (i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
-		RUN(case_data(u, g, 0, i, INC_OP_SEND_ONLY_IMM, lens[i], desc, true));
-		RUN(case_data(u, g, 1, i, INC_OP_SEND_ONLY_IMM, 0, desc, true));
+		RUN(case_data(u, cm, 0, i, INC_OP_SEND_ONLY_IMM, lens[i], desc, true));
+		RUN(case_data(u, cm, 1, i, INC_OP_SEND_ONLY_IMM, 0, desc, true));
 		RUN(case_expect(u, INC_CTR_ABS_PENDING));
 	}
 	return 0;
@@ -216,17 +216,17 @@ static int high_roots(struct unit *u)
 {
 	static const uint8_t ranks[] = {2, 130, 66, 254, 126, 255};
 	uint32_t n = sizeof(ranks), root, c;
-	struct inc_group_spec spec;
-	struct ref_group *g;
+	struct inc_comm_spec spec;
+	struct ref_comm *cm;
 
 	unit_spec(u, &spec, 484, n, 3, 256, 8);
 	for (c = 0; c < n; c++)
 		spec.child[c].rank = ranks[c];
-	g = unit_add_group(u, &spec);
-	RUN(!g);
+	cm = unit_add_comm(u, &spec);
+	RUN(!cm);
 	for (root = 0; root < n; root++) {
 		for (c = 0; c < n; c++)
-			RUN(case_data(u, g, c, root, INC_OP_SEND_ONLY_IMM, 32,
+			RUN(case_data(u, cm, c, root, INC_OP_SEND_ONLY_IMM, 32,
 				      INC_DESC(INC_COLL_REDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32,
 					       ranks[root], root),
 				      true));
@@ -239,20 +239,20 @@ static int high_roots(struct unit *u)
  * the slow path, which may still be asked for that one, must not take it for it. */
 static int failed_row(struct unit *u)
 {
-	struct ref_group *g = case_group(u, 2, 2, 256, 2);
+	struct ref_comm *cm = case_comm(u, 2, 2, 256, 2);
 	uint64_t r;
 
-	RUN(!g);
+	RUN(!cm);
 	for (r = 0; r < 2; r++)
-		RUN(case_data(u, g, 0, r, INC_OP_SEND_ONLY_IMM, 64, CASE_DESC, true) ||
-		    case_data(u, g, 1, r, INC_OP_SEND_ONLY_IMM, 64, CASE_DESC, true) ||
+		RUN(case_data(u, cm, 0, r, INC_OP_SEND_ONLY_IMM, 64, CASE_DESC, true) ||
+		    case_data(u, cm, 1, r, INC_OP_SEND_ONLY_IMM, 64, CASE_DESC, true) ||
 		    case_expect(u, INC_CTR_MC_RESULT));
-	if (result_row(u, g, 0)->r != 0)
+	if (result_row(u, cm, 0)->r != 0)
 		return why(u, "result 0 is not in its row");
-	RUN(case_data(u, g, 0, 2, INC_OP_SEND_ONLY_IMM, 64, CASE_DESC, true) ||
-	    case_data(u, g, 1, 2, INC_OP_SEND_ONLY_IMM, 64, CASE_DESC + 1, true) ||
+	RUN(case_data(u, cm, 0, 2, INC_OP_SEND_ONLY_IMM, 64, CASE_DESC, true) ||
+	    case_data(u, cm, 1, 2, INC_OP_SEND_ONLY_IMM, 64, CASE_DESC + 1, true) ||
 	    case_expect(u, INC_CTR_ANS_NAK_FATAL));
-	if (result_row(u, g, 0)->r == 0 || result_row(u, g, 0)->r == 2)
+	if (result_row(u, cm, 0)->r == 0 || result_row(u, cm, 0)->r == 2)
 		return why(u, "the row of a mismatch still calls itself a result");
 	return 0;
 }
@@ -288,45 +288,46 @@ static int set(struct unit *u, const char *map, uint32_t key, const void *value)
 /* Map entries that do not fit each other: the packet is dropped and counted, nothing else. */
 static int configs(struct unit *u)
 {
-	struct ref_group *g = case_group(u, 2, 2, 256, 8);
+	struct ref_comm *cm = case_comm(u, 2, 2, 256, 8);
 	struct unit_packet p = {
 		.opcode = INC_OP_SEND_ONLY_IMM, .len = 32, .desc = CASE_DESC, .ackreq = true};
-	struct inc_group_cfg group;
+	struct inc_comm_cfg comm;
 	struct inc_conn_cfg conn;
 	uint32_t i, ifindex, id;
 	struct frame f;
 
-	RUN(!g);
-	ifindex = g->conn[0].cfg.ifindex;
-	id = g->cfg.conn_base;
-	unit_data(g, 0, &p, &f);
+	RUN(!cm);
+	ifindex = cm->conn[0].cfg.ifindex;
+	id = cm->cfg.conn_base;
+	unit_data(cm, 0, &p, &f);
 	for (i = 0; i < 4; i++) {
-		static const char *const what[] = {"a group that is not valid", "too many slots",
-						   "rows beyond the map", "slots beyond the map"};
+		static const char *const what[] = {"a communicator that is not valid",
+						   "too many slots", "rows beyond the map",
+						   "slots beyond the map"};
 
-		group = g->cfg;
+		comm = cm->cfg;
 		if (i == 0)
-			group.flags &= ~INC_GROUP_F_VALID;
+			comm.flags &= ~INC_COMM_F_VALID;
 		else if (i == 1)
-			group.log2_slots = 13;
+			comm.log2_slots = 13;
 		else if (i == 2)
-			group.contrib_base = 0x7fffff00;
+			comm.contrib_base = 0x7fffff00;
 		else
-			group.result_base = 0x7fffff00;
-		RUN(set(u, INC_MAP_GROUP_CFG, g->index, &group));
+			comm.result_base = 0x7fffff00;
+		RUN(set(u, INC_MAP_COMM_CFG, cm->index, &comm));
 		RUN(bad_config(u, &f, ifindex, what[i]));
 	}
-	RUN(set(u, INC_MAP_GROUP_CFG, g->index, &g->cfg));
+	RUN(set(u, INC_MAP_COMM_CFG, cm->index, &cm->cfg));
 	for (i = 0; i < 2; i++) {
-		conn = g->conn[0].cfg;
+		conn = cm->conn[0].cfg;
 		if (i == 0)
 			conn.child = INC_MAX_CHILDREN;
 		else
-			conn.group = 0x7fffffff;
+			conn.comm = 0x7fffffff;
 		RUN(set(u, INC_MAP_CONN_CFG, id, &conn));
-		RUN(bad_config(u, &f, ifindex, i ? "no such group" : "no such child"));
+		RUN(bad_config(u, &f, ifindex, i ? "no such communicator" : "no such child"));
 	}
-	RUN(set(u, INC_MAP_CONN_CFG, id, &g->conn[0].cfg));
+	RUN(set(u, INC_MAP_CONN_CFG, id, &cm->conn[0].cfg));
 	RUN(unit_compare_all(u));
 	RUN(unit_run(u, &f, ifindex));
 	return case_expect(u, INC_CTR_ANS_ACK);
@@ -338,17 +339,17 @@ static int socket_of_port(struct unit *u)
 	int map = inc_switch_map_fd(u->sw, INC_MAP_XSK),
 	    ports = inc_switch_map_fd(u->sw, INC_MAP_PORT);
 	struct inc_port port = {.index = 3, .ifindex = u->port[1]};
-	struct ref_group *g = case_group(u, 2, 2, 256, 8);
+	struct ref_comm *cm = case_comm(u, 2, 2, 256, 8);
 	uint32_t queue, at, key, own = 3 * INC_PORT_QUEUES;
 	int ring = 64, fd = socket(AF_XDP, SOCK_RAW, 0), ret = 0;
 	struct frame f;
 
-	RUN(!g);
+	RUN(!cm);
 	if (fd < 0 || setsockopt(fd, SOL_XDP, XDP_RX_RING, &ring, sizeof(ring)) ||
 	    system("ethtool -L p1 rx 2 >/dev/null 2>&1") ||
 	    bpf_map_update_elem(ports, &u->port[1], &port, BPF_ANY))
 		ret = why(u, "no AF_XDP socket, or no second queue");
-	unit_ack(g, 1, INC_AETH_NAK_SEQ, g->conn[1].cfg.tx_start_psn, &f);
+	unit_ack(cm, 1, INC_AETH_NAK_SEQ, cm->conn[1].cfg.tx_start_psn, &f);
 	for (queue = 0; queue < 2 && !ret; queue++) {
 		for (at = 0; at < 4 && !ret; at++) {
 			struct xdp_md md = {.data_end = f.len,
@@ -375,7 +376,7 @@ static int socket_of_port(struct unit *u)
 		close(fd);
 	unit_forgive(u);
 	/* the NAKs count, and acknowledge nothing */
-	g->conn[1].state = inc_switch_conn_state(u->sw)[g->cfg.conn_base + 1];
+	cm->conn[1].state = inc_switch_conn_state(u->sw)[cm->cfg.conn_base + 1];
 	return ret;
 }
 

@@ -23,60 +23,60 @@ static const struct kind {
 #define START 5 /* chunk at which the connection stands */
 
 /* Two children, both past chunk START - 1; child 0 can send this kind next. */
-static void ready(struct unit *u, struct ref_group *g, const struct kind *k)
+static void ready(struct unit *u, struct ref_comm *cm, const struct kind *k)
 {
-	unit_reset(u, g, START);
-	g->conn[0].state.tx_acked = START - 2;
-	inc_switch_conn_state(u->sw)[g->cfg.conn_base].tx_acked = START - 2;
-	unit_prime(u, g, 0, k->open, CASE_DESC);
+	unit_reset(u, cm, START);
+	cm->conn[0].state.tx_acked = START - 2;
+	inc_switch_conn_state(u->sw)[cm->cfg.conn_base].tx_acked = START - 2;
+	unit_prime(u, cm, 0, k->open, CASE_DESC);
 }
 
-static void spec_of(const struct ref_group *g, const struct kind *k, struct frame_spec *s,
+static void spec_of(const struct ref_comm *cm, const struct kind *k, struct frame_spec *s,
 		    uint8_t payload[INC_MAX_PAYLOAD])
 {
 	struct unit_packet p = {
 		.r = START, .opcode = k->opcode, .len = k->len, .desc = CASE_DESC, .ackreq = true};
 
 	if (k->opcode == INC_OP_ACK)
-		unit_ack_spec(g, 0, INC_AETH_ACK, g->conn[0].cfg.tx_start_psn + START - 1, s);
+		unit_ack_spec(cm, 0, INC_AETH_ACK, cm->conn[0].cfg.tx_start_psn + START - 1, s);
 	else
-		unit_data_spec(g, 0, &p, s, payload);
+		unit_data_spec(cm, 0, &p, s, payload);
 }
 
-static int run0(struct unit *u, const struct ref_group *g, const struct frame *f)
+static int run0(struct unit *u, const struct ref_comm *cm, const struct frame *f)
 {
-	return unit_run(u, f, g->conn[0].cfg.ifindex);
+	return unit_run(u, f, cm->conn[0].cfg.ifindex);
 }
 
 /* Cut at every byte: once as it is, once with lengths and ICRC that agree with the cut. */
 static int truncated(struct unit *u)
 {
-	struct ref_group *g = case_group(u, 2, 2, 256, 16);
+	struct ref_comm *cm = case_comm(u, 2, 2, 256, 16);
 	uint8_t payload[INC_MAX_PAYLOAD];
 	struct frame_spec s;
 	struct frame f, cut;
 	uint32_t k, len;
 
-	RUN(!g);
+	RUN(!cm);
 	for (k = 0; k < KINDS; k++) {
-		spec_of(g, &kinds[k], &s, payload);
+		spec_of(cm, &kinds[k], &s, payload);
 		frame_build(&f, &s);
 		for (len = FRAME_MIN_RUN; len <= f.len; len++) {
-			ready(u, g, &kinds[k]);
+			ready(u, cm, &kinds[k]);
 			cut = f;
 			cut.len = len;
-			RUN(run0(u, g, &cut));
+			RUN(run0(u, cm, &cut));
 			if (len < f.len)
 				RUN(case_expect(u, len < FRAME_BTH   ? INC_CTR_PASS_NOT_ROCE
 						   : len < FRAME_EXT ? INC_CTR_DROP_TRUNCATED
 								     : INC_CTR_DROP_LENGTH));
 			if (len < FRAME_UDP)
 				continue;
-			ready(u, g, &kinds[k]);
+			ready(u, cm, &kinds[k]);
 			put16(cut.data + FRAME_IP + 2, len - FRAME_IP);
 			put16(cut.data + FRAME_UDP + 4, len - FRAME_UDP);
 			frame_seal(&cut);
-			RUN(run0(u, g, &cut));
+			RUN(run0(u, cm, &cut));
 		}
 	}
 	return 0;
@@ -85,21 +85,21 @@ static int truncated(struct unit *u)
 /* Bytes behind the packet, as a link pads short frames, are no part of it. */
 static int padded(struct unit *u)
 {
-	struct ref_group *g = case_group(u, 2, 2, 256, 16);
+	struct ref_comm *cm = case_comm(u, 2, 2, 256, 16);
 	uint8_t payload[INC_MAX_PAYLOAD];
 	struct frame_spec s;
 	struct frame f;
 	uint32_t k, more;
 
-	RUN(!g);
+	RUN(!cm);
 	for (k = 0; k < KINDS; k++) {
 		for (more = 0; more < 70; more++) {
-			spec_of(g, &kinds[k], &s, payload);
+			spec_of(cm, &kinds[k], &s, payload);
 			frame_build(&f, &s);
 			memset(f.data + f.len, 0xaa, more);
 			f.len += more;
-			ready(u, g, &kinds[k]);
-			RUN(run0(u, g, &f));
+			ready(u, cm, &kinds[k]);
+			RUN(run0(u, cm, &f));
 			RUN(case_expect(u, kinds[k].opcode == INC_OP_ACK ? INC_CTR_ABS_ACK
 									 : INC_CTR_ANS_ACK));
 		}
@@ -110,25 +110,25 @@ static int padded(struct unit *u)
 /* IP and UDP lengths that disagree with each other or with the frame. */
 static int lengths_disagree(struct unit *u)
 {
-	struct ref_group *g = case_group(u, 2, 2, 256, 16);
+	struct ref_comm *cm = case_comm(u, 2, 2, 256, 16);
 	uint8_t payload[INC_MAX_PAYLOAD];
 	struct frame_spec s;
 	struct frame f;
 	uint32_t k, v;
 
-	RUN(!g);
+	RUN(!cm);
 	for (k = 0; k < KINDS; k++) {
 		for (v = 0; v < 0x10000; v += v < 400 ? 1 : 1021) {
-			spec_of(g, &kinds[k], &s, payload);
+			spec_of(cm, &kinds[k], &s, payload);
 			frame_build(&f, &s);
-			ready(u, g, &kinds[k]);
+			ready(u, cm, &kinds[k]);
 			put16(f.data + FRAME_IP + 2, v);
-			RUN(run0(u, g, &f));
+			RUN(run0(u, cm, &f));
 			frame_build(&f, &s);
-			ready(u, g, &kinds[k]);
+			ready(u, cm, &kinds[k]);
 			put16(f.data + FRAME_UDP + 4, v);
 			frame_seal(&f);
-			RUN(run0(u, g, &f));
+			RUN(run0(u, cm, &f));
 		}
 	}
 	return 0;
@@ -138,22 +138,22 @@ static int lengths_disagree(struct unit *u)
 static int opcodes(struct unit *u)
 {
 	static const uint32_t lens[] = {0, 4, 16, 252, 256, 260};
-	struct ref_group *g = case_group(u, 2, 2, 256, 16);
+	struct ref_comm *cm = case_comm(u, 2, 2, 256, 16);
 	uint8_t payload[INC_MAX_PAYLOAD];
 	struct frame_spec s;
 	struct frame f;
 	uint32_t op, open, i;
 
-	RUN(!g);
+	RUN(!cm);
 	for (op = 0; op < 256; op++) {
 		for (open = INC_OPEN_NONE; open <= INC_OPEN_WRITE; open++) {
 			for (i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
 				struct kind k = {op, open, lens[i]};
 
-				spec_of(g, &k, &s, payload);
+				spec_of(cm, &k, &s, payload);
 				frame_build(&f, &s);
-				ready(u, g, &k);
-				RUN(run0(u, g, &f));
+				ready(u, cm, &k);
+				RUN(run0(u, cm, &f));
 				if (frame_ext_len(op) < 0)
 					RUN(case_expect(u, INC_CTR_DROP_OPCODE));
 			}
@@ -165,26 +165,26 @@ static int opcodes(struct unit *u)
 /* Every length with every data opcode, and pads. */
 static int data_lengths(struct unit *u)
 {
-	struct ref_group *g = case_group(u, 2, 2, 256, 16);
+	struct ref_comm *cm = case_comm(u, 2, 2, 256, 16);
 	uint8_t payload[INC_MAX_PAYLOAD];
 	struct frame_spec s;
 	struct frame f;
 	uint32_t k, len, pad;
 
-	RUN(!g);
+	RUN(!cm);
 	memset(payload, 0x5a, sizeof(payload));
 	for (k = 0; k < KINDS; k++) {
 		for (len = 0; len <= 272; len++) {
 			for (pad = 0; pad < 4; pad++) {
 				if (pad && len > 16 && len < 250)
 					continue;
-				spec_of(g, &kinds[k], &s, payload);
+				spec_of(cm, &kinds[k], &s, payload);
 				s.payload = payload;
 				s.len = len;
 				s.pad = pad;
 				frame_build(&f, &s);
-				ready(u, g, &kinds[k]);
-				RUN(run0(u, g, &f));
+				ready(u, cm, &kinds[k]);
+				RUN(run0(u, cm, &f));
 			}
 		}
 	}
@@ -195,28 +195,28 @@ static int data_lengths(struct unit *u)
  * in its buffer is not in the next one's. */
 static int lengths_after_longer(struct unit *u)
 {
-	struct ref_group *g = case_group(u, 2, 2, 2048, 16);
+	struct ref_comm *cm = case_comm(u, 2, 2, 2048, 16);
 	uint8_t noise[INC_MAX_PAYLOAD];
 	struct rng rng = {2048};
 	struct frame_spec s;
 	struct frame f, full;
 	uint32_t k, len;
 
-	RUN(!g);
+	RUN(!cm);
 	for (k = 0; k < sizeof(noise); k++)
 		noise[k] = rng_next(&rng);
 	for (k = 0; k < KINDS; k++) {
 		for (len = 0; len <= INC_MAX_PAYLOAD; len += 4) {
-			spec_of(g, &kinds[k], &s, noise);
+			spec_of(cm, &kinds[k], &s, noise);
 			s.payload = noise;
 			s.len = INC_MAX_PAYLOAD;
 			frame_build(&full, &s);
 			s.len = len;
 			frame_build(&f, &s);
-			ready(u, g, &kinds[k]);
-			RUN(run0(u, g, &full));
-			ready(u, g, &kinds[k]);
-			RUN(run0(u, g, &f));
+			ready(u, cm, &kinds[k]);
+			RUN(run0(u, cm, &full));
+			ready(u, cm, &kinds[k]);
+			RUN(run0(u, cm, &f));
 		}
 	}
 	return 0;
@@ -225,21 +225,21 @@ static int lengths_after_longer(struct unit *u)
 /* More than the largest payload there is. */
 static int oversized(struct unit *u)
 {
-	struct ref_group *g = case_group(u, 2, 2, 2048, 16);
+	struct ref_comm *cm = case_comm(u, 2, 2, 2048, 16);
 	static uint8_t payload[FRAME_MAX];
 	struct frame_spec s;
 	struct frame f;
 	uint32_t k, len;
 
-	RUN(!g);
+	RUN(!cm);
 	for (k = 0; k < KINDS; k++) {
 		for (len = 2040; len <= 2100; len++) {
-			spec_of(g, &kinds[k], &s, payload);
+			spec_of(cm, &kinds[k], &s, payload);
 			s.payload = payload;
 			s.len = len;
 			frame_build(&f, &s);
-			ready(u, g, &kinds[k]);
-			RUN(run0(u, g, &f));
+			ready(u, cm, &kinds[k]);
+			RUN(run0(u, cm, &f));
 		}
 	}
 	return 0;
@@ -249,15 +249,15 @@ static int oversized(struct unit *u)
  * ICRC made anew. */
 static int flip_bits(struct unit *u)
 {
-	struct ref_group *g = case_group(u, 2, 2, 256, 16);
+	struct ref_comm *cm = case_comm(u, 2, 2, 256, 16);
 	uint8_t payload[INC_MAX_PAYLOAD];
 	struct frame_spec s;
 	struct frame f, bad;
 	uint32_t k, bit;
 
-	RUN(!g);
+	RUN(!cm);
 	for (k = 0; k < KINDS; k++) {
-		spec_of(g, &kinds[k], &s, payload);
+		spec_of(cm, &kinds[k], &s, payload);
 		s.udp_csum = false;
 		frame_build(&f, &s);
 		for (bit = 0; bit < f.len * 8; bit++) {
@@ -266,15 +266,15 @@ static int flip_bits(struct unit *u)
 				bit = (f.len - 48) * 8;
 			bad = f;
 			bad.data[bit / 8] ^= 0x80 >> bit % 8;
-			ready(u, g, &kinds[k]);
-			RUN(run0(u, g, &bad));
+			ready(u, cm, &kinds[k]);
+			RUN(run0(u, cm, &bad));
 			if (bit >= FRAME_EXT * 8)
 				RUN(case_expect(u, INC_CTR_DROP_ICRC));
 			if (bit / 8 >= f.len - 4)
 				continue;
 			frame_seal(&bad);
-			ready(u, g, &kinds[k]);
-			RUN(run0(u, g, &bad));
+			ready(u, cm, &kinds[k]);
+			RUN(run0(u, cm, &bad));
 		}
 	}
 	return 0;
@@ -296,20 +296,20 @@ static int masked_fields(struct unit *u)
 		{FRAME_BTH + 4, 0xff, true},  {FRAME_BTH + 8, 0x80, false},
 		{FRAME_BTH + 8, 0x7f, false}, {FRAME_BTH + 11, 0x01, false},
 	};
-	struct ref_group *g = case_group(u, 2, 2, 256, 16);
+	struct ref_comm *cm = case_comm(u, 2, 2, 256, 16);
 	static const struct kind kind = {INC_OP_SEND_ONLY, INC_OPEN_NONE, 16};
 	uint8_t payload[INC_MAX_PAYLOAD];
 	struct frame_spec s;
 	struct frame f;
 	uint32_t i;
 
-	RUN(!g);
+	RUN(!cm);
 	for (i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
-		spec_of(g, &kind, &s, payload);
+		spec_of(cm, &kind, &s, payload);
 		frame_build(&f, &s);
 		f.data[fields[i].offset] ^= fields[i].flip;
-		ready(u, g, &kind);
-		RUN(run0(u, g, &f));
+		ready(u, cm, &kind);
+		RUN(run0(u, cm, &f));
 		RUN(case_expect(u, fields[i].masked ? INC_CTR_ANS_ACK : INC_CTR_DROP_ICRC));
 	}
 	return 0;
@@ -317,60 +317,60 @@ static int masked_fields(struct unit *u)
 
 static int wrong_fields(struct unit *u)
 {
-	struct ref_group *g = case_group(u, 4, 4, 256, 16);
+	struct ref_comm *cm = case_comm(u, 4, 4, 256, 16);
 	uint8_t payload[INC_MAX_PAYLOAD];
 	struct frame_spec s, good;
 	struct frame f;
 	uint32_t k, i;
 
-	RUN(!g);
+	RUN(!cm);
 	for (k = 0; k < KINDS; k++) {
-		spec_of(g, &kinds[k], &good, payload);
-		ready(u, g, &kinds[k]);
+		spec_of(cm, &kinds[k], &good, payload);
+		ready(u, cm, &kinds[k]);
 		for (i = 0; i < 24; i++) {
 			s = good;
 			s.qpn ^= 1u << i;
 			frame_build(&f, &s);
-			RUN(run0(u, g, &f) || case_expect(u, INC_CTR_PASS_NO_CONN));
+			RUN(run0(u, cm, &f) || case_expect(u, INC_CTR_PASS_NO_CONN));
 		}
 		for (i = 0; i < 16; i++) {
 			s = good;
 			s.pkey ^= 1u << i;
 			frame_build(&f, &s);
-			RUN(run0(u, g, &f) || case_expect(u, INC_CTR_DROP_PKEY));
+			RUN(run0(u, cm, &f) || case_expect(u, INC_CTR_DROP_PKEY));
 		}
 		for (i = 1; i < 16; i++) {
 			s = good;
 			s.bth_flags |= i;
 			frame_build(&f, &s);
-			RUN(run0(u, g, &f) || case_expect(u, INC_CTR_DROP_TVER));
+			RUN(run0(u, cm, &f) || case_expect(u, INC_CTR_DROP_TVER));
 		}
 		for (i = 0; i < 32; i++) {
 			s = good;
 			s.saddr ^= 1u << i;
 			frame_build(&f, &s);
-			RUN(run0(u, g, &f) || case_expect(u, INC_CTR_PASS_NO_CONN));
+			RUN(run0(u, cm, &f) || case_expect(u, INC_CTR_PASS_NO_CONN));
 			s = good;
 			s.daddr ^= 1u << i;
 			frame_build(&f, &s);
-			RUN(run0(u, g, &f) || case_expect(u, INC_CTR_PASS_NO_CONN));
+			RUN(run0(u, cm, &f) || case_expect(u, INC_CTR_PASS_NO_CONN));
 		}
 		/* another child's queue pair, but not its addresses */
 		s = good;
-		s.qpn = g->conn[1].cfg.own_qpn;
+		s.qpn = cm->conn[1].cfg.own_qpn;
 		frame_build(&f, &s);
-		RUN(run0(u, g, &f) || case_expect(u, INC_CTR_PASS_NO_CONN));
+		RUN(run0(u, cm, &f) || case_expect(u, INC_CTR_PASS_NO_CONN));
 		frame_build(&f, &good);
 		for (i = 1; i < UNIT_PORTS; i++)
 			RUN(unit_run(u, &f, u->port[i]) || case_expect(u, INC_CTR_DROP_PORT));
-		RUN(run0(u, g, &f));
+		RUN(run0(u, cm, &f));
 	}
 	return 0;
 }
 
 static int not_roce(struct unit *u)
 {
-	struct ref_group *g = case_group(u, 2, 2, 256, 16);
+	struct ref_comm *cm = case_comm(u, 2, 2, 256, 16);
 	static const uint16_t types[] = {0x0806, 0x86dd, 0x8100, 0x88a8, 0x8915, 0x0000, 0xffff};
 	static const struct kind kind = {INC_OP_SEND_ONLY_IMM, INC_OPEN_NONE, 64};
 	uint8_t payload[INC_MAX_PAYLOAD];
@@ -378,14 +378,14 @@ static int not_roce(struct unit *u)
 	struct frame f, bad;
 	uint32_t i;
 
-	RUN(!g);
-	spec_of(g, &kind, &s, payload);
+	RUN(!cm);
+	spec_of(cm, &kind, &s, payload);
 	frame_build(&f, &s);
-	ready(u, g, &kind);
+	ready(u, cm, &kind);
 	for (i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
 		bad = f;
 		put16(bad.data + 12, types[i]);
-		RUN(run0(u, g, &bad) || case_expect(u, INC_CTR_PASS_NOT_ROCE));
+		RUN(run0(u, cm, &bad) || case_expect(u, INC_CTR_PASS_NOT_ROCE));
 	}
 	/* a RoCEv2 packet in a VLAN */
 	memcpy(bad.data, f.data, 12);
@@ -393,7 +393,7 @@ static int not_roce(struct unit *u)
 	put16(bad.data + 14, 5);
 	memcpy(bad.data + 16, f.data + 12, f.len - 12);
 	bad.len = f.len + 4;
-	RUN(run0(u, g, &bad) || case_expect(u, INC_CTR_PASS_NOT_ROCE));
+	RUN(run0(u, cm, &bad) || case_expect(u, INC_CTR_PASS_NOT_ROCE));
 	/* IP with options */
 	for (i = 0; i < 256; i++) {
 		bad = f;
@@ -401,14 +401,14 @@ static int not_roce(struct unit *u)
 		if (i == 0x45)
 			continue;
 		frame_seal(&bad);
-		RUN(run0(u, g, &bad) || case_expect(u, INC_CTR_PASS_NOT_ROCE));
+		RUN(run0(u, cm, &bad) || case_expect(u, INC_CTR_PASS_NOT_ROCE));
 	}
 	/* fragments: more to come, and every offset bit */
 	for (i = 0; i < 14; i++) {
 		bad = f;
 		put16(bad.data + FRAME_IP + 6, 0x4000 | 1u << i);
 		frame_seal(&bad);
-		RUN(run0(u, g, &bad) || case_expect(u, INC_CTR_PASS_NOT_ROCE));
+		RUN(run0(u, cm, &bad) || case_expect(u, INC_CTR_PASS_NOT_ROCE));
 	}
 	for (i = 0; i < 256; i++) {
 		bad = f;
@@ -416,15 +416,15 @@ static int not_roce(struct unit *u)
 		if (i == 17)
 			continue;
 		frame_seal(&bad);
-		RUN(run0(u, g, &bad) || case_expect(u, INC_CTR_PASS_NOT_ROCE));
+		RUN(run0(u, cm, &bad) || case_expect(u, INC_CTR_PASS_NOT_ROCE));
 	}
 	for (i = 0; i < 16; i++) {
 		bad = f;
 		put16(bad.data + FRAME_UDP + 2, INC_ROCE_UDP_PORT ^ 1u << i);
 		frame_seal(&bad);
-		RUN(run0(u, g, &bad) || case_expect(u, INC_CTR_PASS_NOT_ROCE));
+		RUN(run0(u, cm, &bad) || case_expect(u, INC_CTR_PASS_NOT_ROCE));
 	}
-	RUN(run0(u, g, &f) || case_expect(u, INC_CTR_ANS_ACK));
+	RUN(run0(u, cm, &f) || case_expect(u, INC_CTR_ANS_ACK));
 	return 0;
 }
 

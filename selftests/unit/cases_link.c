@@ -9,51 +9,51 @@
 static const uint8_t mac_a[6] = "\x02\x0a\x0a\x0a\x0a\x01";
 static const uint8_t mac_b[6] = "\x02\x0b\x0b\x0b\x0b\x02";
 static const uint8_t mac_c[6] = "\x02\x0c\x0c\x0c\x0c\x03";
-static const uint8_t mac_group[6] = "\x03\x0d\x0d\x0d\x0d\x04";
+static const uint8_t mac_comm[6] = "\x03\x0d\x0d\x0d\x0d\x04";
 
-static struct inc_conn_state *state_of(struct unit *u, const struct ref_group *g, uint32_t child)
+static struct inc_conn_state *state_of(struct unit *u, const struct ref_comm *cm, uint32_t child)
 {
-	return &inc_switch_conn_state(u->sw)[g->cfg.conn_base + child];
+	return &inc_switch_conn_state(u->sw)[cm->cfg.conn_base + child];
 }
 
-static void set_busy(struct unit *u, struct ref_group *g, uint32_t child, uint32_t busy)
+static void set_busy(struct unit *u, struct ref_comm *cm, uint32_t child, uint32_t busy)
 {
-	state_of(u, g, child)->busy = g->conn[child].state.busy = busy;
+	state_of(u, cm, child)->busy = cm->conn[child].state.busy = busy;
 }
 
 /* While another CPU works on the connection nothing of it changes, nor is anything answered. */
 static int busy_connection(struct unit *u)
 {
-	struct ref_group *g = case_group(u, 2, 2, 256, 8);
+	struct ref_comm *cm = case_comm(u, 2, 2, 256, 8);
 
-	RUN(!g);
-	set_busy(u, g, 0, 1);
-	RUN(case_data(u, g, 0, 0, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
+	RUN(!cm);
+	set_busy(u, cm, 0, 1);
+	RUN(case_data(u, cm, 0, 0, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
 	RUN(case_expect(u, INC_CTR_DROP_BUSY));
-	RUN(case_data(u, g, 0, 5, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
+	RUN(case_data(u, cm, 0, 5, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
 	RUN(case_expect(u, INC_CTR_DROP_BUSY));
-	RUN(case_ack(u, g, 0, INC_AETH_ACK, g->conn[0].cfg.tx_start_psn));
+	RUN(case_ack(u, cm, 0, INC_AETH_ACK, cm->conn[0].cfg.tx_start_psn));
 	RUN(case_expect(u, INC_CTR_DROP_BUSY));
 	/* the other connection is not concerned */
-	RUN(case_data(u, g, 1, 0, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
+	RUN(case_data(u, cm, 1, 0, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
 	RUN(case_expect(u, INC_CTR_ANS_ACK));
-	set_busy(u, g, 0, 0);
-	RUN(case_data(u, g, 0, 0, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
+	set_busy(u, cm, 0, 0);
+	RUN(case_data(u, cm, 0, 0, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
 	return case_expect(u, INC_CTR_MC_RESULT);
 }
 
 /* Every way out of the program gives the connection free: the reference compares busy too. */
 static int always_let_go(struct unit *u)
 {
-	struct ref_group *g = case_group(u, 2, 2, 256, 2);
+	struct ref_comm *cm = case_comm(u, 2, 2, 256, 2);
 
-	RUN(!g);
-	RUN(case_data(u, g, 0, 1, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
-	RUN(case_expect(u, INC_CTR_ANS_NAK_SEQ) || state_of(u, g, 0)->busy);
-	RUN(case_data(u, g, 0, 0, INC_OP_SEND_LAST, 16, CASE_DESC, true));
-	RUN(case_expect(u, INC_CTR_ANS_NAK_INVALID) || state_of(u, g, 0)->busy);
-	RUN(case_ack(u, g, 0, INC_AETH_ACK, 0));
-	RUN(case_expect(u, INC_CTR_DROP_CONN_ERROR) || state_of(u, g, 0)->busy);
+	RUN(!cm);
+	RUN(case_data(u, cm, 0, 1, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
+	RUN(case_expect(u, INC_CTR_ANS_NAK_SEQ) || state_of(u, cm, 0)->busy);
+	RUN(case_data(u, cm, 0, 0, INC_OP_SEND_LAST, 16, CASE_DESC, true));
+	RUN(case_expect(u, INC_CTR_ANS_NAK_INVALID) || state_of(u, cm, 0)->busy);
+	RUN(case_ack(u, cm, 0, INC_AETH_ACK, 0));
+	RUN(case_expect(u, INC_CTR_DROP_CONN_ERROR) || state_of(u, cm, 0)->busy);
 	return 0;
 }
 
@@ -61,32 +61,32 @@ static int always_let_go(struct unit *u)
  * sequence NAK, only that one draws another RNR. */
 static int rnr_is_the_only_nak(struct unit *u)
 {
-	struct ref_group *g = case_group(u, 2, 2, 256, 1);
+	struct ref_comm *cm = case_comm(u, 2, 2, 256, 1);
 
-	RUN(!g);
-	RUN(case_data(u, g, 0, 0, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
-	RUN(case_data(u, g, 0, 1, INC_OP_SEND_ONLY, 16, 0, true));
+	RUN(!cm);
+	RUN(case_data(u, cm, 0, 0, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
+	RUN(case_data(u, cm, 0, 1, INC_OP_SEND_ONLY, 16, 0, true));
 	RUN(case_expect(u, INC_CTR_ANS_RNR));
-	RUN(case_data(u, g, 0, 2, INC_OP_SEND_ONLY, 16, 0, true));
+	RUN(case_data(u, cm, 0, 2, INC_OP_SEND_ONLY, 16, 0, true));
 	RUN(case_expect(u, INC_CTR_DROP_AHEAD));
-	RUN(case_data(u, g, 0, 3, INC_OP_SEND_ONLY, 16, 0, true));
+	RUN(case_data(u, cm, 0, 3, INC_OP_SEND_ONLY, 16, 0, true));
 	RUN(case_expect(u, INC_CTR_DROP_AHEAD));
 	/* duplicates are still acknowledged */
-	RUN(case_data(u, g, 0, 0, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
+	RUN(case_data(u, cm, 0, 0, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
 	RUN(case_expect(u, INC_CTR_ANS_DUPLICATE));
-	RUN(case_data(u, g, 0, 1, INC_OP_SEND_ONLY, 16, 0, true));
+	RUN(case_data(u, cm, 0, 1, INC_OP_SEND_ONLY, 16, 0, true));
 	RUN(case_expect(u, INC_CTR_ANS_RNR));
-	RUN(case_data(u, g, 1, 0, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
+	RUN(case_data(u, cm, 1, 0, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
 	RUN(case_expect(u, INC_CTR_MC_RESULT));
-	RUN(case_data(u, g, 0, 1, INC_OP_SEND_ONLY, 16, 0, true));
+	RUN(case_data(u, cm, 0, 1, INC_OP_SEND_ONLY, 16, 0, true));
 	RUN(case_expect(u, INC_CTR_ANS_ACK));
 	/* a gap after that is a new one */
-	RUN(case_data(u, g, 0, 3, INC_OP_SEND_ONLY, 16, 0, true));
+	RUN(case_data(u, cm, 0, 3, INC_OP_SEND_ONLY, 16, 0, true));
 	return case_expect(u, INC_CTR_ANS_NAK_SEQ);
 }
 
 /* A packet r of the child that says it comes from this address, and where the answer went. */
-static int from(struct unit *u, struct ref_group *g, uint64_t r, const uint8_t source[6],
+static int from(struct unit *u, struct ref_comm *cm, uint64_t r, const uint8_t source[6],
 		const uint8_t want[6])
 {
 	struct unit_packet p = {.r = r,
@@ -96,9 +96,9 @@ static int from(struct unit *u, struct ref_group *g, uint64_t r, const uint8_t s
 				.ackreq = true};
 	struct frame f;
 
-	unit_data(g, 0, &p, &f);
+	unit_data(cm, 0, &p, &f);
 	memcpy(f.data + ETH_ALEN, source, ETH_ALEN);
-	RUN(unit_run(u, &f, g->conn[0].cfg.ifindex));
+	RUN(unit_run(u, &f, cm->conn[0].cfg.ifindex));
 	if (!memcmp(u->out_frame.data, want, ETH_ALEN))
 		return 0;
 	snprintf(u->why, sizeof(u->why),
@@ -107,102 +107,102 @@ static int from(struct unit *u, struct ref_group *g, uint64_t r, const uint8_t s
 	return -1;
 }
 
-static struct ref_group *mac_group_of(struct unit *u, const uint8_t *known, uint32_t flags)
+static struct ref_comm *mac_comm_of(struct unit *u, const uint8_t *known, uint32_t flags)
 {
 	static uint32_t communicator = 5000;
-	struct inc_group_spec spec;
+	struct inc_comm_spec spec;
 
 	unit_spec(u, &spec, communicator++, 2, 2, 256, 64);
 	spec.child[0].flags = flags;
 	if (known)
 		memcpy(spec.child[0].peer_mac, known, ETH_ALEN);
-	return unit_add_group(u, &spec);
+	return unit_add_comm(u, &spec);
 }
 
 /* Nobody told where the child is: its frames do, the latest one until two running agree. */
 static int mac_from_frames(struct unit *u)
 {
-	struct ref_group *g = mac_group_of(u, NULL, 0);
+	struct ref_comm *cm = mac_comm_of(u, NULL, 0);
 
-	RUN(!g);
-	RUN(from(u, g, 0, mac_b, mac_b)); /* as it happens, a damaged one */
-	RUN(from(u, g, 0, mac_a, mac_a)); /* the same packet, sent again */
-	RUN(from(u, g, 1, mac_a, mac_a));
-	RUN(from(u, g, 2, mac_b, mac_a)); /* alone against two */
-	RUN(from(u, g, 3, mac_a, mac_a));
-	RUN(from(u, g, 4, mac_b, mac_a)); /* again alone: not two running */
-	RUN(from(u, g, 5, mac_c, mac_a));
-	RUN(from(u, g, 6, mac_group, mac_a));
-	RUN(from(u, g, 7, mac_c, mac_c)); /* the host has a new card */
-	RUN(from(u, g, 8, mac_c, mac_c));
+	RUN(!cm);
+	RUN(from(u, cm, 0, mac_b, mac_b)); /* as it happens, a damaged one */
+	RUN(from(u, cm, 0, mac_a, mac_a)); /* the same packet, sent again */
+	RUN(from(u, cm, 1, mac_a, mac_a));
+	RUN(from(u, cm, 2, mac_b, mac_a)); /* alone against two */
+	RUN(from(u, cm, 3, mac_a, mac_a));
+	RUN(from(u, cm, 4, mac_b, mac_a)); /* again alone: not two running */
+	RUN(from(u, cm, 5, mac_c, mac_a));
+	RUN(from(u, cm, 6, mac_comm, mac_a));
+	RUN(from(u, cm, 7, mac_c, mac_c)); /* the host has a new card */
+	RUN(from(u, cm, 8, mac_c, mac_c));
 	/* the network repeats a damaged packet: that is one witness, not two; the answer to the
 	 * repeated one is lost, if it was one that the host had asked for */
-	RUN(from(u, g, 9, mac_b, mac_c));
-	RUN(from(u, g, 9, mac_b, mac_b));
-	RUN(from(u, g, 9, mac_b, mac_b));
-	RUN(from(u, g, 10, mac_c, mac_c));
+	RUN(from(u, cm, 9, mac_b, mac_c));
+	RUN(from(u, cm, 9, mac_b, mac_b));
+	RUN(from(u, cm, 9, mac_b, mac_b));
+	RUN(from(u, cm, 10, mac_c, mac_c));
 	/* the card of before is believed no sooner than any other */
-	RUN(from(u, g, 11, mac_b, mac_c));
-	RUN(from(u, g, 12, mac_b, mac_b));
-	RUN(from(u, g, 13, mac_c, mac_b));
-	return from(u, g, 14, mac_c, mac_c);
+	RUN(from(u, cm, 11, mac_b, mac_c));
+	RUN(from(u, cm, 12, mac_b, mac_b));
+	RUN(from(u, cm, 13, mac_c, mac_b));
+	return from(u, cm, 14, mac_c, mac_c);
 }
 
 /* A host that has moved sends its one packet again and again until it is answered. */
 static int mac_of_who_moved(struct unit *u)
 {
-	struct ref_group *g = mac_group_of(u, mac_a, 0);
+	struct ref_comm *cm = mac_comm_of(u, mac_a, 0);
 
-	RUN(!g);
-	RUN(from(u, g, 0, mac_b, mac_a));
-	RUN(from(u, g, 0, mac_b, mac_b));
-	RUN(from(u, g, 1, mac_b, mac_b));
-	return from(u, g, 2, mac_b, mac_b);
+	RUN(!cm);
+	RUN(from(u, cm, 0, mac_b, mac_a));
+	RUN(from(u, cm, 0, mac_b, mac_b));
+	RUN(from(u, cm, 1, mac_b, mac_b));
+	return from(u, cm, 2, mac_b, mac_b);
 }
 
 static int mac_from_neighbours(struct unit *u)
 {
-	struct ref_group *g = mac_group_of(u, mac_a, 0);
+	struct ref_comm *cm = mac_comm_of(u, mac_a, 0);
 
-	RUN(!g);
-	RUN(from(u, g, 0, mac_b, mac_a));
-	RUN(from(u, g, 1, mac_a, mac_a));
-	RUN(from(u, g, 2, mac_b, mac_a));
-	return from(u, g, 3, mac_b, mac_b);
+	RUN(!cm);
+	RUN(from(u, cm, 0, mac_b, mac_a));
+	RUN(from(u, cm, 1, mac_a, mac_a));
+	RUN(from(u, cm, 2, mac_b, mac_a));
+	return from(u, cm, 3, mac_b, mac_b);
 }
 
 static int mac_configured(struct unit *u)
 {
-	struct ref_group *g = mac_group_of(u, mac_a, INC_CONN_F_FIXED_MAC);
+	struct ref_comm *cm = mac_comm_of(u, mac_a, INC_CONN_F_FIXED_MAC);
 	uint64_t r;
 
-	RUN(!g);
+	RUN(!cm);
 	for (r = 0; r < 5; r++)
-		RUN(from(u, g, r, r & 1 ? mac_b : mac_c, mac_a));
+		RUN(from(u, cm, r, r & 1 ? mac_b : mac_c, mac_a));
 	for (; r < 10; r++)
-		RUN(from(u, g, r, mac_b, mac_a));
+		RUN(from(u, cm, r, mac_b, mac_a));
 	return 0;
 }
 
 /* A damaged source address, also the first one heard, sends no result astray. */
 static int results_find_their_child(struct unit *u)
 {
-	struct ref_group *g = mac_group_of(u, NULL, 0);
+	struct ref_comm *cm = mac_comm_of(u, NULL, 0);
 	struct frame copy;
 	uint32_t verdict;
 	uint64_t r;
 
-	RUN(!g);
-	RUN(from(u, g, 0, mac_a, mac_a));
-	RUN(from(u, g, 1, mac_a, mac_a));
-	RUN(from(u, g, 2, mac_b, mac_a));
+	RUN(!cm);
+	RUN(from(u, cm, 0, mac_a, mac_a));
+	RUN(from(u, cm, 1, mac_a, mac_a));
+	RUN(from(u, cm, 2, mac_b, mac_a));
 	for (r = 0; r < 3; r++) {
-		RUN(case_data(u, g, 1, r, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
+		RUN(case_data(u, cm, 1, r, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
 		RUN(case_expect(u, INC_CTR_MC_RESULT));
-		RUN(egress_run(u, g->conn[0].cfg.ifindex, &copy, &verdict));
+		RUN(egress_run(u, cm->conn[0].cfg.ifindex, &copy, &verdict));
 		u->ref.counter[INC_CTR_X_COPY]++;
 		if (memcmp(copy.data, mac_a, ETH_ALEN) ||
-		    memcmp(copy.data + ETH_ALEN, g->conn[0].cfg.own_mac, ETH_ALEN)) {
+		    memcmp(copy.data + ETH_ALEN, cm->conn[0].cfg.own_mac, ETH_ALEN)) {
 			snprintf(u->why, sizeof(u->why), "result %llu goes astray",
 				 (unsigned long long)r);
 			return -1;
@@ -211,20 +211,20 @@ static int results_find_their_child(struct unit *u)
 	return 0;
 }
 
-/* A child of which nothing but a group's address is known gets no frame. */
+/* A child of which nothing but a communicator's address is known gets no frame. */
 static int mac_unknown(struct unit *u)
 {
-	struct ref_group *g = mac_group_of(u, NULL, 0);
+	struct ref_comm *cm = mac_comm_of(u, NULL, 0);
 	struct unit_packet p = {
 		.opcode = INC_OP_SEND_ONLY_IMM, .len = 16, .desc = CASE_DESC, .ackreq = true};
 	struct frame f;
 
-	RUN(!g);
-	unit_data(g, 0, &p, &f);
-	memcpy(f.data + ETH_ALEN, mac_group, ETH_ALEN);
-	RUN(unit_run(u, &f, g->conn[0].cfg.ifindex));
+	RUN(!cm);
+	unit_data(cm, 0, &p, &f);
+	memcpy(f.data + ETH_ALEN, mac_comm, ETH_ALEN);
+	RUN(unit_run(u, &f, cm->conn[0].cfg.ifindex));
 	RUN(case_expect(u, INC_CTR_DROP_NO_MAC));
-	RUN(from(u, g, 0, mac_a, mac_a));
+	RUN(from(u, cm, 0, mac_a, mac_a));
 	return case_expect(u, INC_CTR_ANS_DUPLICATE);
 }
 
@@ -232,18 +232,18 @@ static int mac_unknown(struct unit *u)
  * copy must not be put together from both. */
 static int row_moved_before_the_copy(struct unit *u)
 {
-	struct ref_group *g = case_group(u, 2, 2, 256, 8);
+	struct ref_comm *cm = case_comm(u, 2, 2, 256, 8);
 	struct inc_buf *row;
 	struct frame copy;
 	uint32_t verdict;
 
-	RUN(!g);
-	row = inc_switch_contribs(u->sw) + g->cfg.contrib_base;
-	RUN(case_data(u, g, 0, 0, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
-	RUN(case_data(u, g, 1, 0, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
+	RUN(!cm);
+	row = inc_switch_contribs(u->sw) + cm->cfg.contrib_base;
+	RUN(case_data(u, cm, 0, 0, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
+	RUN(case_data(u, cm, 1, 0, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
 	RUN(case_expect(u, INC_CTR_MC_RESULT));
-	row->r = g->slots;
-	RUN(egress_run(u, g->conn[0].cfg.ifindex, &copy, &verdict));
+	row->r = cm->slots;
+	RUN(egress_run(u, cm->conn[0].cfg.ifindex, &copy, &verdict));
 	u->ref.counter[INC_CTR_X_COPY_DROP]++;
 	row->r = 0;
 	if (verdict == XDP_DROP)

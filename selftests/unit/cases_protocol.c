@@ -21,20 +21,20 @@ static bool ends_message(uint8_t op)
 /* Every sequence of three opcodes. */
 static int opcode_order(struct unit *u)
 {
-	struct ref_group *g = case_group(u, 2, 1, 256, 8);
+	struct ref_comm *cm = case_comm(u, 2, 1, 256, 8);
 	uint32_t seq, r, op;
 
-	RUN(!g);
+	RUN(!cm);
 	for (seq = 0; seq < OPCODES * OPCODES * OPCODES; seq++) {
-		unit_reset(u, g, 0);
-		unit_prime(u, g, 0, INC_OPEN_NONE, CASE_DESC);
+		unit_reset(u, cm, 0);
+		unit_prime(u, cm, 0, INC_OPEN_NONE, CASE_DESC);
 		for (r = 0; r < 3; r++) {
 			op = r == 0   ? seq / OPCODES / OPCODES
 			     : r == 1 ? seq / OPCODES % OPCODES
 				      : seq % OPCODES;
-			RUN(case_data(u, g, 0, r, op, ends_message(op) ? 32 : 256, CASE_DESC,
+			RUN(case_data(u, cm, 0, r, op, ends_message(op) ? 32 : 256, CASE_DESC,
 				      r & 1));
-			if (g->conn[0].state.error)
+			if (cm->conn[0].state.error)
 				break;
 		}
 	}
@@ -45,18 +45,18 @@ static int opcode_order(struct unit *u)
 static int messages(struct unit *u)
 {
 	static const uint8_t first[] = {INC_OP_SEND_FIRST, INC_OP_WRITE_FIRST};
-	struct ref_group *g = case_group(u, 3, 2, 256, 64);
+	struct ref_comm *cm = case_comm(u, 3, 2, 256, 64);
 	uint32_t kind, n, k, last;
 	uint64_t r = 0;
 
-	RUN(!g);
-	RUN(case_data(u, g, 0, r, INC_OP_SEND_ONLY_IMM, 8, CASE_DESC, true));
+	RUN(!cm);
+	RUN(case_data(u, cm, 0, r, INC_OP_SEND_ONLY_IMM, 8, CASE_DESC, true));
 	r++;
 	for (kind = 0; kind < 2; kind++) {
 		for (n = 2; n <= 6; n++) {
 			for (k = 0; k < n; k++, r++) {
 				last = 2 + (n & 1); /* with immediate every other time */
-				RUN(case_data(u, g, 0, r,
+				RUN(case_data(u, cm, 0, r,
 					      first[kind] + (k == 0      ? 0
 							     : k < n - 1 ? 1
 									 : last),
@@ -66,29 +66,30 @@ static int messages(struct unit *u)
 			}
 		}
 	}
-	if (g->conn[0].state.msn == 11)
+	if (cm->conn[0].state.msn == 11)
 		return 0;
-	snprintf(u->why, sizeof(u->why), "MSN is %u after 11 messages", g->conn[0].state.msn);
+	snprintf(u->why, sizeof(u->why), "MSN is %u after 11 messages", cm->conn[0].state.msn);
 	return -1;
 }
 
 /* A descriptor must come first, and be one that there is. */
 static int descriptors(struct unit *u)
 {
-	struct ref_group *g = case_group(u, 2, 1, 256, 8);
+	struct ref_comm *cm = case_comm(u, 2, 1, 256, 8);
 	uint32_t op, top;
 
-	RUN(!g);
+	RUN(!cm);
 	for (op = 0; op < OPCODES; op++) {
-		unit_reset(u, g, 0);
-		RUN(case_data(u, g, 0, 0, op, ends_message(op) ? 32 : 256, CASE_DESC, true));
+		unit_reset(u, cm, 0);
+		RUN(case_data(u, cm, 0, 0, op, ends_message(op) ? 32 : 256, CASE_DESC, true));
 		RUN(case_expect(u, op == INC_OP_SEND_ONLY_IMM || op == INC_OP_WRITE_ONLY_IMM
 					   ? INC_CTR_ANS_ACK
 					   : INC_CTR_ANS_NAK_INVALID));
 	}
 	for (top = 0; top < 1024; top++) { /* collective, operator, type */
-		unit_reset(u, g, 0);
-		RUN(case_data(u, g, 0, 0, INC_OP_SEND_ONLY_IMM, 32, top << 22 | 3 << 14 | 9, true));
+		unit_reset(u, cm, 0);
+		RUN(case_data(u, cm, 0, 0, INC_OP_SEND_ONLY_IMM, 32, top << 22 | 3 << 14 | 9,
+			      true));
 		RUN(case_expect(u, top & 0x27f ? INC_CTR_ANS_NAK_INVALID : INC_CTR_ANS_ACK));
 	}
 	return 0;
@@ -102,37 +103,37 @@ static int psn_order(struct unit *u)
 	static const int64_t steps[] = {-0x800000, -0x7fffff, -70000,   -4097,   -3,
 					-2,        -1,        1,        2,       3,
 					4096,      70000,     0x7ffffe, 0x7fffff};
-	struct inc_group_spec spec;
-	struct ref_group *g;
+	struct inc_comm_spec spec;
+	struct ref_comm *cm;
 	uint32_t i, k;
 
 	for (i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
 		unit_spec(u, &spec, 900 + i, 2, 1, 256, 8);
 		spec.child[0].rx_start_psn = starts[i];
 		spec.child[1].tx_start_psn = starts[i];
-		g = unit_add_group(u, &spec);
-		RUN(!g);
+		cm = unit_add_comm(u, &spec);
+		RUN(!cm);
 		for (k = 0; k < sizeof(steps) / sizeof(steps[0]); k++) {
 			uint64_t r = 2 + k; /* chunks go on across the wrap */
 
-			unit_reset(u, g, r);
-			unit_prime(u, g, 0, INC_OPEN_NONE, CASE_DESC);
-			RUN(case_data(u, g, 0, r + steps[k], INC_OP_SEND_ONLY, 16, 0, true));
+			unit_reset(u, cm, r);
+			unit_prime(u, cm, 0, INC_OPEN_NONE, CASE_DESC);
+			RUN(case_data(u, cm, 0, r + steps[k], INC_OP_SEND_ONLY, 16, 0, true));
 			RUN(case_expect(u, steps[k] < 0 ? INC_CTR_ANS_DUPLICATE
 							: INC_CTR_ANS_NAK_SEQ));
-			RUN(case_data(u, g, 0, r + steps[k], INC_OP_SEND_ONLY, 16, 0, false));
+			RUN(case_data(u, cm, 0, r + steps[k], INC_OP_SEND_ONLY, 16, 0, false));
 			RUN(case_expect(u,
 					steps[k] < 0 ? INC_CTR_ANS_DUPLICATE : INC_CTR_DROP_AHEAD));
-			RUN(case_data(u, g, 0, r, INC_OP_SEND_ONLY, 16, 0, false));
+			RUN(case_data(u, cm, 0, r, INC_OP_SEND_ONLY, 16, 0, false));
 			RUN(case_expect(u, INC_CTR_ABS_STORED));
-			RUN(case_data(u, g, 0, r, INC_OP_SEND_ONLY, 16, 0, false));
+			RUN(case_data(u, cm, 0, r, INC_OP_SEND_ONLY, 16, 0, false));
 			RUN(case_expect(u, INC_CTR_ANS_DUPLICATE));
-			RUN(case_data(u, g, 0, r + 3, INC_OP_SEND_ONLY, 16, 0, false));
+			RUN(case_data(u, cm, 0, r + 3, INC_OP_SEND_ONLY, 16, 0, false));
 			RUN(case_expect(u, INC_CTR_ANS_NAK_SEQ));
-			RUN(case_data(u, g, 0, r + 1, INC_OP_SEND_ONLY, 16, 0, true));
+			RUN(case_data(u, cm, 0, r + 1, INC_OP_SEND_ONLY, 16, 0, true));
 			RUN(case_expect(u, INC_CTR_ANS_ACK));
 		}
-		RUN(unit_remove_group(u, g));
+		RUN(unit_remove_comm(u, cm));
 	}
 	return 0;
 }
@@ -141,36 +142,36 @@ static int psn_order(struct unit *u)
 static int older_generation(struct unit *u)
 {
 	static const uint32_t slots[] = {1, 2, 64, 4096};
-	struct ref_group *g;
+	struct ref_comm *cm;
 	uint32_t i, lap;
 	uint64_t r, r0;
 
 	for (i = 0; i < sizeof(slots) / sizeof(slots[0]); i++) {
-		g = case_group(u, 2, 2, 256, slots[i]);
-		RUN(!g);
+		cm = case_comm(u, 2, 2, 256, slots[i]);
+		RUN(!cm);
 		for (lap = 0; lap < 3; lap++) {
 			/* from the start, from a slot in the middle, across 2^32 generations */
 			r0 = lap == 0   ? 0
 			     : lap == 1 ? 3 * slots[i] + slots[i] / 2
 					: (0x100000000ull - 1) * slots[i];
-			unit_reset(u, g, r0);
+			unit_reset(u, cm, r0);
 			for (r = r0; r < r0 + slots[i]; r++)
-				RUN(case_data(u, g, 0, r, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC,
+				RUN(case_data(u, cm, 0, r, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC,
 					      false) ||
 				    case_expect(u, INC_CTR_ABS_STORED));
-			RUN(case_data(u, g, 0, r, INC_OP_SEND_ONLY, 16, 0, false));
+			RUN(case_data(u, cm, 0, r, INC_OP_SEND_ONLY, 16, 0, false));
 			RUN(case_expect(u, INC_CTR_ANS_RNR));
-			RUN(case_data(u, g, 0, r, INC_OP_SEND_ONLY, 16, 0, true));
+			RUN(case_data(u, cm, 0, r, INC_OP_SEND_ONLY, 16, 0, true));
 			RUN(case_expect(u, INC_CTR_ANS_RNR));
-			RUN(case_data(u, g, 1, r0, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
+			RUN(case_data(u, cm, 1, r0, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
 			RUN(case_expect(u, INC_CTR_MC_RESULT));
-			RUN(case_data(u, g, 0, r, INC_OP_SEND_ONLY, 16, 0, true));
+			RUN(case_data(u, cm, 0, r, INC_OP_SEND_ONLY, 16, 0, true));
 			RUN(case_expect(u, INC_CTR_ANS_ACK));
-			RUN(case_data(u, g, 0, r + 1, INC_OP_SEND_ONLY, 16, 0, true));
+			RUN(case_data(u, cm, 0, r + 1, INC_OP_SEND_ONLY, 16, 0, true));
 			RUN(case_expect(u, INC_CTR_ANS_RNR));
 			RUN(unit_compare_all(u));
 		}
-		RUN(unit_remove_group(u, g));
+		RUN(unit_remove_comm(u, cm));
 	}
 	return 0;
 }
@@ -179,33 +180,33 @@ static int older_generation(struct unit *u)
  * child's own ACK turned round. */
 static int owed_ack(struct unit *u)
 {
-	struct ref_group *g = case_group(u, 2, 2, 256, 8);
+	struct ref_comm *cm = case_comm(u, 2, 2, 256, 8);
 	uint32_t psn;
 
-	RUN(!g);
-	psn = g->conn[1].cfg.tx_start_psn;
-	RUN(case_data(u, g, 0, 0, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
-	RUN(case_data(u, g, 1, 0, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
+	RUN(!cm);
+	psn = cm->conn[1].cfg.tx_start_psn;
+	RUN(case_data(u, cm, 0, 0, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
+	RUN(case_data(u, cm, 1, 0, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
 	RUN(case_expect(u, INC_CTR_MC_RESULT));
-	RUN(case_ack(u, g, 1, INC_AETH_ACK, psn));
+	RUN(case_ack(u, cm, 1, INC_AETH_ACK, psn));
 	RUN(case_expect(u, INC_CTR_ANS_OWED));
-	RUN(case_ack(u, g, 1, INC_AETH_ACK, psn));
+	RUN(case_ack(u, cm, 1, INC_AETH_ACK, psn));
 	RUN(case_expect(u, INC_CTR_ABS_ACK));
-	RUN(case_ack(u, g, 0, INC_AETH_ACK, g->conn[0].cfg.tx_start_psn));
+	RUN(case_ack(u, cm, 0, INC_AETH_ACK, cm->conn[0].cfg.tx_start_psn));
 	RUN(case_expect(u, INC_CTR_ABS_ACK));
 	/* owed, then paid by the ACK of the next packet */
-	RUN(case_data(u, g, 0, 1, INC_OP_SEND_ONLY, 16, 0, true));
-	RUN(case_data(u, g, 1, 1, INC_OP_SEND_ONLY, 16, 0, true));
-	RUN(case_data(u, g, 1, 2, INC_OP_SEND_ONLY, 16, 0, true));
+	RUN(case_data(u, cm, 0, 1, INC_OP_SEND_ONLY, 16, 0, true));
+	RUN(case_data(u, cm, 1, 1, INC_OP_SEND_ONLY, 16, 0, true));
+	RUN(case_data(u, cm, 1, 2, INC_OP_SEND_ONLY, 16, 0, true));
 	RUN(case_expect(u, INC_CTR_ANS_ACK));
-	RUN(case_ack(u, g, 1, INC_AETH_ACK, psn + 1));
+	RUN(case_ack(u, cm, 1, INC_AETH_ACK, psn + 1));
 	RUN(case_expect(u, INC_CTR_ABS_ACK));
 	/* owed, then paid by the answer to a repeated packet */
-	RUN(case_data(u, g, 0, 2, INC_OP_SEND_ONLY, 16, 0, true));
+	RUN(case_data(u, cm, 0, 2, INC_OP_SEND_ONLY, 16, 0, true));
 	RUN(case_expect(u, INC_CTR_MC_RESULT));
-	RUN(case_data(u, g, 0, 2, INC_OP_SEND_ONLY, 16, 0, true));
+	RUN(case_data(u, cm, 0, 2, INC_OP_SEND_ONLY, 16, 0, true));
 	RUN(case_expect(u, INC_CTR_ANS_DUPLICATE));
-	RUN(case_ack(u, g, 0, INC_AETH_ACK, g->conn[0].cfg.tx_start_psn + 2));
+	RUN(case_ack(u, cm, 0, INC_AETH_ACK, cm->conn[0].cfg.tx_start_psn + 2));
 	RUN(case_expect(u, INC_CTR_ABS_ACK));
 	return 0;
 }
@@ -214,33 +215,33 @@ static int ack_ranges(struct unit *u)
 {
 	static const uint32_t starts[] = {0, 77, 0xfffffe, 0x7fffff};
 	static const int64_t beyond[] = {0, 1, 2, 4096, 0x7ffff0, 0x7fffff, 0x800000, 0x800001};
-	struct inc_group_spec spec;
-	struct ref_group *g;
+	struct inc_comm_spec spec;
+	struct ref_comm *cm;
 	uint32_t i, k;
 	int64_t d;
 
 	for (i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
 		unit_spec(u, &spec, 800 + i, 2, 2, 256, 16);
 		spec.child[0].tx_start_psn = starts[i];
-		g = unit_add_group(u, &spec);
-		RUN(!g);
+		cm = unit_add_comm(u, &spec);
+		RUN(!cm);
 		for (d = -20; d < 8; d++) {
 			for (k = 0; k < 3; k++) {
 				static const uint8_t syndrome[] = {INC_AETH_ACK, INC_AETH_NAK_SEQ,
 								   INC_AETH_RNR | 14};
 
 				/* ten results sent, four of them acknowledged */
-				unit_reset(u, g, 10);
-				g->conn[0].state.tx_acked = 4;
-				inc_switch_conn_state(u->sw)[g->cfg.conn_base].tx_acked = 4;
-				RUN(case_ack(u, g, 0, syndrome[k], starts[i] + 9 + d));
+				unit_reset(u, cm, 10);
+				cm->conn[0].state.tx_acked = 4;
+				inc_switch_conn_state(u->sw)[cm->cfg.conn_base].tx_acked = 4;
+				RUN(case_ack(u, cm, 0, syndrome[k], starts[i] + 9 + d));
 			}
 		}
 		for (k = 0; k < sizeof(beyond) / sizeof(beyond[0]); k++) {
-			unit_reset(u, g, 0);
-			RUN(case_ack(u, g, 0, INC_AETH_ACK, starts[i] + beyond[k]));
+			unit_reset(u, cm, 0);
+			RUN(case_ack(u, cm, 0, INC_AETH_ACK, starts[i] + beyond[k]));
 		}
-		RUN(unit_remove_group(u, g));
+		RUN(unit_remove_comm(u, cm));
 	}
 	return 0;
 }
@@ -256,20 +257,20 @@ static int ack_after_long(struct unit *u)
 					 0x7fffff,  0x800000,  0x800001,   0xffffff,
 					 0x1000000, 0x1800005, 0x100000003};
 	static const uint8_t syndrome[] = {INC_AETH_ACK, INC_AETH_NAK_SEQ, INC_AETH_RNR | 14};
-	struct ref_group *g = case_group(u, 2, 2, 256, 8);
+	struct ref_comm *cm = case_comm(u, 2, 2, 256, 8);
 	struct inc_conn_state *st;
 	uint32_t i, k;
 	int64_t d;
 
-	RUN(!g);
-	st = inc_switch_conn_state(u->sw) + g->cfg.conn_base;
+	RUN(!cm);
+	st = inc_switch_conn_state(u->sw) + cm->cfg.conn_base;
 	for (i = 0; i < sizeof(first) / sizeof(first[0]); i++) {
 		for (d = -10; d < 3; d++) {
 			for (k = 0; k < sizeof(syndrome); k++) {
-				unit_reset(u, g, first[i] + 10);
-				g->conn[0].state.tx_acked = st->tx_acked = 0;
-				RUN(case_ack(u, g, 0, syndrome[k],
-					     g->conn[0].cfg.tx_start_psn + first[i] + 9 + d));
+				unit_reset(u, cm, first[i] + 10);
+				cm->conn[0].state.tx_acked = st->tx_acked = 0;
+				RUN(case_ack(u, cm, 0, syndrome[k],
+					     cm->conn[0].cfg.tx_start_psn + first[i] + 9 + d));
 				if (d < -6 || d > (k ? 1 : 0) ||
 				    st->tx_acked == first[i] + 9 + d + !k)
 					continue;
@@ -281,7 +282,7 @@ static int ack_after_long(struct unit *u)
 			}
 		}
 	}
-	return unit_remove_group(u, g);
+	return unit_remove_comm(u, cm);
 }
 
 /* A socket in inc_xsk for port 0. Its receive ring is all that the map asks for. */
@@ -306,19 +307,19 @@ static int open_socket(struct unit *u)
 /* All syndromes, with and without a slow path. */
 static int syndromes(struct unit *u)
 {
-	struct ref_group *g = case_group(u, 1, 1, 256, 16);
+	struct ref_comm *cm = case_comm(u, 1, 1, 256, 16);
 	uint32_t syndrome, key = 0;
 	int fd = -1, pass, ret = 0;
 
-	RUN(!g);
+	RUN(!cm);
 	for (pass = 0; pass < 3 && !ret; pass++) {
 		if (pass == 1) {
 			fd = open_socket(u);
 			RUN(fd < 0);
 		}
 		for (syndrome = 0; syndrome < 256 && !ret; syndrome++) {
-			unit_reset(u, g, 10);
-			ret = case_ack(u, g, 0, syndrome, g->conn[0].cfg.tx_start_psn + 9);
+			unit_reset(u, cm, 10);
+			ret = case_ack(u, cm, 0, syndrome, cm->conn[0].cfg.tx_start_psn + 9);
 		}
 		if (pass == 1) {
 			bpf_map_delete_elem(inc_switch_map_fd(u->sw, INC_MAP_XSK), &key);
@@ -333,14 +334,14 @@ static int syndromes(struct unit *u)
 /* Nobody reads the event ring: events are lost and counted, packets are not. */
 static int event_ring_full(struct unit *u)
 {
-	struct ref_group *g = case_group(u, 1, 1, 256, 16);
+	struct ref_comm *cm = case_comm(u, 1, 1, 256, 16);
 	uint64_t before = u->ref.counter[INC_CTR_X_EVENT_LOST];
 	uint32_t i, n = 2000;
 
-	RUN(!g);
+	RUN(!cm);
 	u->hold_events = true;
 	for (i = 0; i < n; i++) {
-		if (case_ack(u, g, 0, INC_AETH_NAK_ACCESS, g->conn[0].cfg.tx_start_psn))
+		if (case_ack(u, cm, 0, INC_AETH_NAK_ACCESS, cm->conn[0].cfg.tx_start_psn))
 			break;
 	}
 	u->hold_events = false;
@@ -356,24 +357,24 @@ static int event_ring_full(struct unit *u)
 /* After a fatal error: data is refused, behind, at and ahead of the place; ACKs are dropped. */
 static int after_error(struct unit *u)
 {
-	struct ref_group *g = case_group(u, 2, 2, 256, 16);
+	struct ref_comm *cm = case_comm(u, 2, 2, 256, 16);
 	int64_t d;
 
-	RUN(!g);
-	unit_reset(u, g, 3);
-	RUN(case_data(u, g, 0, 3, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
-	RUN(case_data(u, g, 0, 4, INC_OP_SEND_LAST, 16, 0, true));
+	RUN(!cm);
+	unit_reset(u, cm, 3);
+	RUN(case_data(u, cm, 0, 3, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
+	RUN(case_data(u, cm, 0, 4, INC_OP_SEND_LAST, 16, 0, true));
 	RUN(case_expect(u, INC_CTR_ANS_NAK_INVALID));
 	for (d = -4; d < 5; d++) {
-		RUN(case_data(u, g, 0, 4 + d, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, d & 1));
+		RUN(case_data(u, cm, 0, 4 + d, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, d & 1));
 		RUN(case_expect(u, INC_CTR_ANS_NAK_INVALID));
 	}
-	RUN(case_ack(u, g, 0, INC_AETH_ACK, g->conn[0].cfg.tx_start_psn));
+	RUN(case_ack(u, cm, 0, INC_AETH_ACK, cm->conn[0].cfg.tx_start_psn));
 	RUN(case_expect(u, INC_CTR_DROP_CONN_ERROR));
 	/* the other child is not at fault */
-	RUN(case_data(u, g, 1, 3, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
+	RUN(case_data(u, cm, 1, 3, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
 	RUN(case_expect(u, INC_CTR_MC_RESULT));
-	RUN(case_data(u, g, 1, 4, INC_OP_SEND_ONLY, 16, 0, true));
+	RUN(case_data(u, cm, 1, 4, INC_OP_SEND_ONLY, 16, 0, true));
 	return case_expect(u, INC_CTR_ANS_ACK);
 }
 
@@ -381,22 +382,22 @@ static int after_error(struct unit *u)
 static int far_chunks(struct unit *u)
 {
 	static const uint64_t at[] = {0xfffffe, 0x1fffffd, 0xfffffffeull, 0x123456789abull};
-	struct ref_group *g = case_group(u, 3, 2, 256, 4);
+	struct ref_comm *cm = case_comm(u, 3, 2, 256, 4);
 	uint32_t i, c;
 	uint64_t r;
 
-	RUN(!g);
+	RUN(!cm);
 	for (i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
-		unit_reset(u, g, at[i]);
+		unit_reset(u, cm, at[i]);
 		for (r = at[i]; r < at[i] + 12; r++) {
 			for (c = 0; c < 3; c++) {
-				RUN(case_data(u, g, c, r, INC_OP_WRITE_ONLY_IMM, 64, CASE_DESC,
+				RUN(case_data(u, cm, c, r, INC_OP_WRITE_ONLY_IMM, 64, CASE_DESC,
 					      true));
 				RUN(case_expect(u, c < 2 ? INC_CTR_ANS_ACK : INC_CTR_MC_RESULT));
 			}
 			for (c = 0; c < 3; c++)
-				RUN(case_ack(u, g, c, INC_AETH_ACK,
-					     g->conn[c].cfg.tx_start_psn + r));
+				RUN(case_ack(u, cm, c, INC_AETH_ACK,
+					     cm->conn[c].cfg.tx_start_psn + r));
 		}
 	}
 	return 0;

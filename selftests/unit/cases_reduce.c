@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Sums, copies, collectives, and groups beside each other. */
+/* Sums, copies, collectives, and communicators beside each other. */
 #include <stdio.h>
 #include <string.h>
 #include <arpa/inet.h>
@@ -23,8 +23,8 @@ static uint8_t only(uint32_t child)
 static int children(struct unit *u)
 {
 	static const uint32_t payloads[] = {256, 512, 1024, 2048};
-	struct inc_group_spec spec;
-	struct ref_group *g;
+	struct inc_comm_spec spec;
+	struct ref_comm *cm;
 	uint32_t n, c, turn, len;
 	uint64_t r;
 
@@ -39,21 +39,21 @@ static int children(struct unit *u)
 			spec.child[c].pkey = 0x8000 + n;
 		}
 		if (n % 5 == 2)
-			spec.flags = INC_GROUP_F_NET_ORDER;
-		g = unit_add_group(u, &spec);
-		RUN(!g);
+			spec.flags = INC_COMM_F_NET_ORDER;
+		cm = unit_add_comm(u, &spec);
+		RUN(!cm);
 		for (r = 0; r < 12; r++) {
 			len = r == 0 ? 4 : r == 1 ? payload : r == 2 ? payload - 4 : r * 4;
 			for (turn = 0; turn < n; turn++) {
 				c = (turn * 5 + r) % n; /* 5 and n may share a factor: */
 				if (n % 5 == 0)
 					c = (turn + r) % n;
-				RUN(case_data(u, g, c, r, r % 4 ? only(c) : only_imm(c), len,
+				RUN(case_data(u, cm, c, r, r % 4 ? only(c) : only_imm(c), len,
 					      CASE_DESC, (c + r) % 3));
 			}
 			RUN(case_expect(u, INC_CTR_MC_RESULT));
 		}
-		RUN(unit_compare_all(u) || unit_remove_group(u, g));
+		RUN(unit_compare_all(u) || unit_remove_comm(u, cm));
 	}
 	return 0;
 }
@@ -61,18 +61,18 @@ static int children(struct unit *u)
 /* Every length that there is, with its copies: ICRC, UDP checksum and sum at each of them. */
 static int result_lengths(struct unit *u)
 {
-	struct inc_group_spec spec;
-	struct ref_group *g;
+	struct inc_comm_spec spec;
+	struct ref_comm *cm;
 	uint32_t len, c;
 	uint64_t r = 0;
 
 	unit_spec(u, &spec, 690, 3, 2, 2048, 64);
 	spec.child[1].flags = INC_CONN_F_UDP_CSUM;
-	g = unit_add_group(u, &spec);
-	RUN(!g);
+	cm = unit_add_comm(u, &spec);
+	RUN(!cm);
 	for (len = 0; len <= 2048; len += 4, r++)
 		for (c = 0; c < 3; c++)
-			RUN(case_data(u, g, c, r, only_imm(c + r), len, CASE_DESC, true));
+			RUN(case_data(u, cm, c, r, only_imm(c + r), len, CASE_DESC, true));
 	return case_expect(u, INC_CTR_MC_RESULT);
 }
 
@@ -81,24 +81,24 @@ static int extremes(struct unit *u)
 {
 	static const int32_t values[] = {0, 1, -1, INT32_MAX, INT32_MIN, 0x01020304, -256};
 	uint32_t order, i, c, n = sizeof(values) / sizeof(values[0]);
-	struct inc_group_spec spec;
+	struct inc_comm_spec spec;
 	struct frame_spec s;
-	struct ref_group *g;
+	struct ref_comm *cm;
 	struct frame f;
 	uint8_t payload[INC_MAX_PAYLOAD];
 
 	for (order = 0; order < 2; order++) {
 		unit_spec(u, &spec, 680 + order, n, 1, 256, 8);
-		spec.flags = order ? INC_GROUP_F_NET_ORDER : 0;
-		g = unit_add_group(u, &spec);
-		RUN(!g);
+		spec.flags = order ? INC_COMM_F_NET_ORDER : 0;
+		cm = unit_add_comm(u, &spec);
+		RUN(!cm);
 		for (c = 0; c < n; c++) {
 			struct unit_packet p = {.opcode = INC_OP_SEND_ONLY_IMM,
 						.len = 4 * n,
 						.desc = CASE_DESC,
 						.ackreq = true};
 
-			unit_data_spec(g, c, &p, &s, payload);
+			unit_data_spec(cm, c, &p, &s, payload);
 			for (i = 0; i < n; i++) {
 				uint32_t v = values[(c * i) % n];
 
@@ -106,7 +106,7 @@ static int extremes(struct unit *u)
 				memcpy(payload + 4 * i, &v, 4);
 			}
 			frame_build(&f, &s);
-			RUN(unit_run(u, &f, g->conn[c].cfg.ifindex));
+			RUN(unit_run(u, &f, cm->conn[c].cfg.ifindex));
 		}
 		RUN(case_expect(u, INC_CTR_MC_RESULT));
 	}
@@ -116,12 +116,12 @@ static int extremes(struct unit *u)
 /* One child is an echo. */
 static int echo(struct unit *u)
 {
-	struct ref_group *g = case_group(u, 1, 1, 1024, 1);
+	struct ref_comm *cm = case_comm(u, 1, 1, 1024, 1);
 	uint64_t r;
 
-	RUN(!g);
+	RUN(!cm);
 	for (r = 0; r < 20; r++) {
-		RUN(case_data(u, g, 0, r, r ? INC_OP_SEND_ONLY : INC_OP_SEND_ONLY_IMM, 1024,
+		RUN(case_data(u, cm, 0, r, r ? INC_OP_SEND_ONLY : INC_OP_SEND_ONLY_IMM, 1024,
 			      CASE_DESC, true));
 		RUN(case_expect(u, INC_CTR_MC_RESULT));
 	}
@@ -133,13 +133,13 @@ static int mirror(struct unit *u)
 {
 	static const uint8_t shape[] = {INC_OP_SEND_FIRST, INC_OP_SEND_MIDDLE, INC_OP_SEND_MIDDLE,
 					INC_OP_SEND_LAST_IMM};
-	struct ref_group *g = case_group(u, 4, 2, 256, 16);
+	struct ref_comm *cm = case_comm(u, 4, 2, 256, 16);
 	uint32_t child;
 	uint64_t r;
 
-	RUN(!g);
+	RUN(!cm);
 	for (child = 0; child < 4; child++)
-		RUN(case_data(u, g, child, 0, only_imm(child), 4, CASE_DESC, true));
+		RUN(case_data(u, cm, child, 0, only_imm(child), 4, CASE_DESC, true));
 	for (r = 1; r < 41; r++) {
 		uint32_t k = (r - 1) % 4, turn, c;
 
@@ -152,8 +152,8 @@ static int mirror(struct unit *u)
 			p.opcode = shape[k] + (c & 1 ? INC_OP_WRITE_FIRST : 0);
 			p.ackreq = k == 3 || c == 2;
 			p.solicited = k == 3 && c == 1;
-			unit_data(g, c, &p, &f);
-			RUN(unit_run(u, &f, g->conn[c].cfg.ifindex));
+			unit_data(cm, c, &p, &f);
+			RUN(unit_run(u, &f, cm->conn[c].cfg.ifindex));
 		}
 		RUN(case_expect(u, INC_CTR_MC_RESULT));
 	}
@@ -171,22 +171,22 @@ static bool may_give(uint32_t coll, uint32_t givers)
 /* Who gives and who gets, by collective; the last arriver gives in one run, nothing in another. */
 static int collectives(struct unit *u)
 {
-	struct inc_group_spec spec;
-	struct ref_group *g;
+	struct inc_comm_spec spec;
+	struct ref_comm *cm;
 	uint32_t coll, giver, last, root, c, turn;
 
 	for (coll = INC_COLL_ALLREDUCE; coll <= INC_COLL_BARRIER; coll++) {
 		unit_spec(u, &spec, 670 + coll, 4, 2, 256, 8);
 		spec.child[1].flags = spec.child[2].flags = INC_CONN_F_UDP_CSUM;
-		g = unit_add_group(u, &spec);
-		RUN(!g);
+		cm = unit_add_comm(u, &spec);
+		RUN(!cm);
 		for (root = 0; root < 5; root++) { /* 4: nobody */
 			for (giver = 0; giver < 16; giver++) {
 				for (last = 0; last < 4; last++) {
-					unit_reset(u, g, 8 * giver + last);
+					unit_reset(u, cm, 8 * giver + last);
 					for (turn = 0; turn < 4; turn++) {
 						c = (last + 1 + turn) % 4;
-						RUN(case_data(u, g, c, 8 * giver + last,
+						RUN(case_data(u, cm, c, 8 * giver + last,
 							      only_imm(c), giver >> c & 1 ? 64 : 0,
 							      DESC(coll, root), true));
 					}
@@ -198,7 +198,7 @@ static int collectives(struct unit *u)
 				}
 			}
 		}
-		RUN(unit_remove_group(u, g));
+		RUN(unit_remove_comm(u, cm));
 	}
 	return 0;
 }
@@ -206,14 +206,14 @@ static int collectives(struct unit *u)
 /* Children that differ, in descriptor or length: each alone, each pair, the first too. */
 static int mismatch(struct unit *u)
 {
-	struct ref_group *g = case_group(u, 4, 2, 256, 8);
+	struct ref_comm *cm = case_comm(u, 4, 2, 256, 8);
 	uint32_t odd, how, c;
 	uint64_t r = 0;
 
-	RUN(!g);
+	RUN(!cm);
 	for (odd = 1; odd < 16; odd++) {
 		for (how = 0; how < 5; how++, r++) {
-			unit_reset(u, g, r);
+			unit_reset(u, cm, r);
 			for (c = 0; c < 4; c++) {
 				bool differs = odd >> c & 1;
 				uint32_t desc = differs && how < 3 ? CASE_DESC + 1 : CASE_DESC;
@@ -222,17 +222,17 @@ static int mismatch(struct unit *u)
 					       : how == 4             ? 0
 								      : 64;
 
-				RUN(case_data(u, g, c, r, only_imm(c), len, desc, c & 1));
+				RUN(case_data(u, cm, c, r, only_imm(c), len, desc, c & 1));
 			}
 			if (odd != 15)
 				RUN(case_expect(u, INC_CTR_ANS_NAK_FATAL));
 			/* nobody goes on; ACKs do not count any more */
-			for (c = 0; c < 4 && g->state.error; c++) {
-				RUN(case_data(u, g, c, r + 1, only(c), 64, 0, true));
+			for (c = 0; c < 4 && cm->state.error; c++) {
+				RUN(case_data(u, cm, c, r + 1, only(c), 64, 0, true));
 				RUN(case_expect(u, INC_CTR_ANS_NAK_FATAL));
-				RUN(case_data(u, g, c, r, only(c), 64, 0, true));
+				RUN(case_data(u, cm, c, r, only(c), 64, 0, true));
 				RUN(case_expect(u, INC_CTR_ANS_NAK_FATAL));
-				RUN(case_ack(u, g, c, INC_AETH_ACK, g->conn[c].cfg.tx_start_psn));
+				RUN(case_ack(u, cm, c, INC_AETH_ACK, cm->conn[c].cfg.tx_start_psn));
 				RUN(case_expect(u, INC_CTR_DROP_CONN_ERROR));
 			}
 		}
@@ -240,40 +240,41 @@ static int mismatch(struct unit *u)
 	return 0;
 }
 
-/* Groups that share addresses, ports and queue pair numbers keep apart. */
+/* Communicators that share addresses, ports and queue pair numbers keep apart. */
 static int neighbours(struct unit *u)
 {
-	struct ref_group *g[8];
-	struct inc_group_spec spec;
+	struct ref_comm *cm[8];
+	struct inc_comm_spec spec;
 	uint32_t i, c, turn;
 	uint64_t r;
 
 	for (i = 0; i < 8; i++) {
 		unit_spec(u, &spec, 600 + i, 2 + i % 3, 2, 256u << i % 4, 1u << i);
 		for (c = 0; c < spec.children; c++) {
-			/* odd groups: the queue pair of the group before, at another address */
+			/* odd communicators: the queue pair of the communicator before, at another
+			 * address */
 			spec.child[c].own_qpn = 0x4000 + (i / 2) * 64 + c;
 			if (i & 1)
 				spec.child[c].own_addr ^= htonl(0x100);
 			spec.child[c].rx_start_psn = (0xfffff8 + i) & INC_PSN_MASK;
 		}
-		g[i] = unit_add_group(u, &spec);
-		RUN(!g[i]);
+		cm[i] = unit_add_comm(u, &spec);
+		RUN(!cm[i]);
 	}
 	for (r = 0; r < 24; r++)
 		for (turn = 0; turn < 4; turn++)
 			for (i = 0; i < 8; i++)
-				if (turn < g[i]->cfg.children)
-					RUN(case_data(u, g[i], turn, r, only_imm(turn), 128 + i * 4,
-						      CASE_DESC + i, true));
+				if (turn < cm[i]->cfg.children)
+					RUN(case_data(u, cm[i], turn, r, only_imm(turn),
+						      128 + i * 4, CASE_DESC + i, true));
 	return unit_compare_all(u);
 }
 
-/* A removed group's packets pass; one added in its place starts from nothing. */
+/* A removed communicator's packets pass; one added in its place starts from nothing. */
 static int remove_and_add(struct unit *u)
 {
-	struct inc_group_spec spec;
-	struct ref_group *g;
+	struct inc_comm_spec spec;
+	struct ref_comm *cm;
 	struct unit_packet p = {
 		.opcode = INC_OP_SEND_ONLY_IMM, .len = 32, .desc = CASE_DESC, .ackreq = true};
 	struct frame f;
@@ -281,19 +282,19 @@ static int remove_and_add(struct unit *u)
 
 	for (round = 0; round < 4; round++) {
 		unit_spec(u, &spec, 500, 6, 2, 256, 4);
-		g = unit_add_group(u, &spec);
-		RUN(!g);
+		cm = unit_add_comm(u, &spec);
+		RUN(!cm);
 		for (p.r = 0; p.r < 5; p.r++) {
 			for (c = 0; c < 6; c++) {
-				unit_data(g, c, &p, &f);
-				RUN(unit_run(u, &f, g->conn[c].cfg.ifindex));
+				unit_data(cm, c, &p, &f);
+				RUN(unit_run(u, &f, cm->conn[c].cfg.ifindex));
 			}
 			RUN(case_expect(u, INC_CTR_MC_RESULT));
 		}
-		unit_data(g, 3, &p, &f);
-		port = g->conn[3].cfg.ifindex;
+		unit_data(cm, 3, &p, &f);
+		port = cm->conn[3].cfg.ifindex;
 		RUN(unit_run(u, &f, port) || case_expect(u, INC_CTR_ANS_ACK));
-		RUN(unit_remove_group(u, g));
+		RUN(unit_remove_comm(u, cm));
 		RUN(unit_run(u, &f, port) || case_expect(u, INC_CTR_PASS_NO_CONN));
 	}
 	return 0;

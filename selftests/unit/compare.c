@@ -120,39 +120,40 @@ int compare_events(struct unit *u)
 	for (i = 0; i < u->events; i++) {
 		const struct inc_event *h = &u->event[i], *w = &u->want.event[i];
 
-		if (!h->time_ns || h->type != w->type || h->group != w->group ||
-		    h->conn != w->conn || h->arg != w->arg || h->r != w->r || h->mask != w->mask)
+		if (!h->time_ns || h->type != w->type || h->comm != w->comm || h->conn != w->conn ||
+		    h->arg != w->arg || h->r != w->r || h->mask != w->mask)
 			return differ(u,
-				      "event type %u group %u conn %u arg %#x r %llu mask %#x, not "
-				      "type %u group %u conn %u arg %#x r %llu mask %#x",
-				      h->type, h->group, h->conn, h->arg, (unsigned long long)h->r,
-				      h->mask, w->type, w->group, w->conn, w->arg,
+				      "event type %u communicator %u conn %u arg %#x r %llu mask "
+				      "%#x, not "
+				      "type %u communicator %u conn %u arg %#x r %llu mask %#x",
+				      h->type, h->comm, h->conn, h->arg, (unsigned long long)h->r,
+				      h->mask, w->type, w->comm, w->conn, w->arg,
 				      (unsigned long long)w->r, w->mask);
 	}
 	return 0;
 }
 
-#define DIFF(what, at, have, want, field)                                                  \
-	do {                                                                               \
-		if ((have)->field != (want)->field)                                        \
-			return differ(u, "group %u %s %llu: " #field " is %llu, not %llu", \
-				      g->index, what, (unsigned long long)(at),            \
-				      (unsigned long long)(have)->field,                   \
-				      (unsigned long long)(want)->field);                  \
+#define DIFF(what, at, have, want, field)                                                         \
+	do {                                                                                      \
+		if ((have)->field != (want)->field)                                               \
+			return differ(u, "communicator %u %s %llu: " #field " is %llu, not %llu", \
+				      cm->index, what, (unsigned long long)(at),                  \
+				      (unsigned long long)(have)->field,                          \
+				      (unsigned long long)(want)->field);                         \
 	} while (0)
 
-int compare_group(struct unit *u, const struct ref_group *g)
+int compare_comm(struct unit *u, const struct ref_comm *cm)
 {
-	const struct inc_group_state *gs = &inc_switch_group_state(u->sw)[g->index];
+	const struct inc_comm_state *gs = &inc_switch_comm_state(u->sw)[cm->index];
 	uint32_t i;
 
-	DIFF("state", 0, gs, &g->state, tx_next);
-	DIFF("state", 0, gs, &g->state, error);
-	DIFF("state", 0, gs, &g->state, error_r);
-	for (i = 0; i < g->cfg.children; i++) {
+	DIFF("state", 0, gs, &cm->state, tx_next);
+	DIFF("state", 0, gs, &cm->state, error);
+	DIFF("state", 0, gs, &cm->state, error_r);
+	for (i = 0; i < cm->cfg.children; i++) {
 		const struct inc_conn_state *h =
-			inc_switch_conn_state(u->sw) + g->cfg.conn_base + i;
-		const struct inc_conn_state *w = &g->conn[i].state;
+			inc_switch_conn_state(u->sw) + cm->cfg.conn_base + i;
+		const struct inc_conn_state *w = &cm->conn[i].state;
 
 		DIFF("child", i, h, w, rx_next);
 		DIFF("child", i, h, w, tx_acked);
@@ -180,32 +181,33 @@ int compare_group(struct unit *u, const struct ref_group *g)
 	return 0;
 }
 
-int compare_slot(struct unit *u, const struct ref_group *g, uint32_t slot)
+int compare_slot(struct unit *u, const struct ref_comm *cm, uint32_t slot)
 {
-	const struct inc_slot *h = inc_switch_slots(u->sw) + g->cfg.result_base + slot;
+	const struct inc_slot *h = inc_switch_slots(u->sw) + cm->cfg.result_base + slot;
 
-	DIFF("slot", slot, h, &g->slot[slot], word);
+	DIFF("slot", slot, h, &cm->slot[slot], word);
 	return 0;
 }
 
-static int compare_payload(struct unit *u, const struct ref_group *g, const char *what, uint64_t r,
+static int compare_payload(struct unit *u, const struct ref_comm *cm, const char *what, uint64_t r,
 			   const struct inc_buf *h, const struct inc_buf *w)
 {
 	uint32_t i;
 
 	for (i = 0; i < w->len; i++)
 		if (h->payload[i] != w->payload[i])
-			return differ(u, "group %u %s %llu: payload byte %u is %02x, not %02x",
-				      g->index, what, (unsigned long long)r, i, h->payload[i],
+			return differ(u,
+				      "communicator %u %s %llu: payload byte %u is %02x, not %02x",
+				      cm->index, what, (unsigned long long)r, i, h->payload[i],
 				      w->payload[i]);
 	return 0;
 }
 
-int compare_contrib(struct unit *u, const struct ref_group *g, uint32_t child, uint64_t r)
+int compare_contrib(struct unit *u, const struct ref_comm *cm, uint32_t child, uint64_t r)
 {
-	const struct inc_buf *w = ref_contrib(g, child, r);
-	const struct inc_buf *h = inc_switch_contribs(u->sw) + g->cfg.contrib_base +
-				  ((size_t)child << g->cfg.log2_slots) + r % g->slots;
+	const struct inc_buf *w = ref_contrib(cm, child, r);
+	const struct inc_buf *h = inc_switch_contribs(u->sw) + cm->cfg.contrib_base +
+				  ((size_t)child << cm->cfg.log2_slots) + r % cm->slots;
 
 	DIFF("contribution", r, h, w, r);
 	DIFF("contribution", r, h, w, len);
@@ -217,7 +219,7 @@ int compare_contrib(struct unit *u, const struct ref_group *g, uint32_t child, u
 		DIFF("contribution", r, h, w, rkey);
 		DIFF("contribution", r, h, w, dmalen);
 	}
-	return compare_payload(u, g, "contribution", r, h, w);
+	return compare_payload(u, cm, "contribution", r, h, w);
 }
 
 /* The same ones' complement number, whatever its width and byte order, or not. */
@@ -229,19 +231,19 @@ static bool same_sum(uint32_t native32, uint32_t network16)
 	return (frame_sum16(b, 4, 0) % 0xffff) == network16 % 0xffff;
 }
 
-int compare_result(struct unit *u, const struct ref_group *g, uint64_t r)
+int compare_result(struct unit *u, const struct ref_comm *cm, uint64_t r)
 {
-	const struct inc_buf *w = ref_result(g, r);
-	const struct inc_buf *h = inc_switch_results(u->sw) + g->cfg.result_base + r % g->slots;
+	const struct inc_buf *w = ref_result(cm, r);
+	const struct inc_buf *h = inc_switch_results(u->sw) + cm->cfg.result_base + r % cm->slots;
 
 	DIFF("result", r, h, w, r);
 	DIFF("result", r, h, w, len);
 	DIFF("result", r, h, w, desc);
-	if (compare_payload(u, g, "result", r, h, w))
+	if (compare_payload(u, cm, "result", r, h, w))
 		return -1;
 	DIFF("result", r, h, w, crc);
 	if (!same_sum(h->csum, w->csum))
-		return differ(u, "group %u result %llu: checksum %08x, not %04x", g->index,
+		return differ(u, "communicator %u result %llu: checksum %08x, not %04x", cm->index,
 			      (unsigned long long)r, h->csum, w->csum);
 	return 0;
 }

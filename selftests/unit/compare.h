@@ -11,10 +11,10 @@ int compare_verdict(struct unit *u, const struct frame *in, uint32_t verdict);
 int compare_read_counters(struct unit *u, uint64_t value[INC_CTR_MAX]);
 int compare_counters(struct unit *u);
 int compare_events(struct unit *u);
-int compare_group(struct unit *u, const struct ref_group *g); /* and all its connections */
-int compare_slot(struct unit *u, const struct ref_group *g, uint32_t slot);
-int compare_contrib(struct unit *u, const struct ref_group *g, uint32_t child, uint64_t r);
-int compare_result(struct unit *u, const struct ref_group *g, uint64_t r);
+int compare_comm(struct unit *u, const struct ref_comm *cm); /* and all its connections */
+int compare_slot(struct unit *u, const struct ref_comm *cm, uint32_t slot);
+int compare_contrib(struct unit *u, const struct ref_comm *cm, uint32_t child, uint64_t r);
+int compare_result(struct unit *u, const struct ref_comm *cm, uint64_t r);
 int compare_frame(struct unit *u, const char *what, const struct frame *have,
 		  const struct frame *want);
 

@@ -64,22 +64,22 @@ int egress_run(const struct unit *u, uint32_t ifindex, struct frame *copy, uint3
 
 int egress_copies(struct unit *u)
 {
-	const struct ref_group *g = u->want.group;
+	const struct ref_comm *cm = u->want.comm;
 	uint32_t c, verdict, ifindex, same = 0;
 	unsigned long long r = u->want.r;
 	struct frame have, want;
 	char what[64];
 
-	for (c = 0; c < g->cfg.children; c++) {
-		ifindex = g->conn[c].cfg.ifindex;
-		same = c && g->conn[c - 1].cfg.ifindex == ifindex ? same + 1 : 1;
-		snprintf(what, sizeof(what), "group %u copy of result %llu for child %u", g->index,
-			 r, c);
+	for (c = 0; c < cm->cfg.children; c++) {
+		ifindex = cm->conn[c].cfg.ifindex;
+		same = c && cm->conn[c - 1].cfg.ifindex == ifindex ? same + 1 : 1;
+		snprintf(what, sizeof(what), "communicator %u copy of result %llu for child %u",
+			 cm->index, r, c);
 		if (egress_run(u, ifindex, &have, &verdict) || verdict != XDP_PASS) {
 			snprintf(u->why, sizeof(u->why), "%s was not made", what);
 			return -1;
 		}
-		ref_copy(g, c, r, &want);
+		ref_copy(cm, c, r, &want);
 		if (compare_frame(u, what, &have, &want))
 			return -1;
 		if (!frame_udp_csum_ok(&have)) {
@@ -93,7 +93,8 @@ int egress_copies(struct unit *u)
 	if (same > 1) {
 		if (egress_run(u, ifindex, &have, &verdict) || verdict != XDP_DROP) {
 			snprintf(u->why, sizeof(u->why),
-				 "group %u result %llu: a copy too many was made", g->index, r);
+				 "communicator %u result %llu: a copy too many was made", cm->index,
+				 r);
 			return -1;
 		}
 		u->ref.counter[INC_CTR_X_COPY_DROP]++;

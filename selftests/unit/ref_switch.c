@@ -12,7 +12,7 @@ struct walk {
 	struct ref_switch *sw;
 	const struct frame *in;
 	struct ref_out *out;
-	struct ref_group *g;
+	struct ref_comm *cm;
 	struct ref_conn *c;
 	uint8_t opcode;
 	uint32_t psn;
@@ -24,52 +24,52 @@ struct walk {
 	uint32_t len;
 };
 
-struct inc_buf *ref_contrib(const struct ref_group *g, uint32_t child, uint64_t r)
+struct inc_buf *ref_contrib(const struct ref_comm *cm, uint32_t child, uint64_t r)
 {
-	return &g->contrib[(size_t)child * g->slots + r % g->slots];
+	return &cm->contrib[(size_t)child * cm->slots + r % cm->slots];
 }
 
-struct inc_buf *ref_result(const struct ref_group *g, uint64_t r)
+struct inc_buf *ref_result(const struct ref_comm *cm, uint64_t r)
 {
-	return &g->result[r % g->slots];
+	return &cm->result[r % cm->slots];
 }
 
-struct ref_group *ref_group_add(struct ref_switch *sw, uint32_t index,
-				const struct inc_group_cfg *cfg, const struct inc_conn_cfg *conn)
+struct ref_comm *ref_comm_add(struct ref_switch *sw, uint32_t index, const struct inc_comm_cfg *cfg,
+			      const struct inc_conn_cfg *conn)
 {
-	struct ref_group *g = calloc(1, sizeof(*g));
+	struct ref_comm *cm = calloc(1, sizeof(*cm));
 	uint32_t i;
 
-	if (!g)
+	if (!cm)
 		return NULL;
-	g->index = index;
-	g->cfg = *cfg;
-	g->slots = 1u << cfg->log2_slots;
-	g->slot = calloc(g->slots, sizeof(*g->slot));
-	g->contrib = calloc((size_t)g->slots * cfg->children, sizeof(*g->contrib));
-	g->result = calloc(g->slots, sizeof(*g->result));
+	cm->index = index;
+	cm->cfg = *cfg;
+	cm->slots = 1u << cfg->log2_slots;
+	cm->slot = calloc(cm->slots, sizeof(*cm->slot));
+	cm->contrib = calloc((size_t)cm->slots * cfg->children, sizeof(*cm->contrib));
+	cm->result = calloc(cm->slots, sizeof(*cm->result));
 	for (i = 0; i < cfg->children; i++)
-		g->conn[i].cfg = conn[i];
-	ref_group_remove(sw, index);
-	sw->group[index] = g;
-	if (!g->slot || !g->contrib || !g->result) {
-		ref_group_remove(sw, index);
+		cm->conn[i].cfg = conn[i];
+	ref_comm_remove(sw, index);
+	sw->comm[index] = cm;
+	if (!cm->slot || !cm->contrib || !cm->result) {
+		ref_comm_remove(sw, index);
 		return NULL;
 	}
-	return g;
+	return cm;
 }
 
-void ref_group_remove(struct ref_switch *sw, uint32_t index)
+void ref_comm_remove(struct ref_switch *sw, uint32_t index)
 {
-	struct ref_group *g = sw->group[index];
+	struct ref_comm *cm = sw->comm[index];
 
-	if (!g)
+	if (!cm)
 		return;
-	free(g->slot);
-	free(g->contrib);
-	free(g->result);
-	free(g);
-	sw->group[index] = NULL;
+	free(cm->slot);
+	free(cm->contrib);
+	free(cm->result);
+	free(cm);
+	sw->comm[index] = NULL;
 }
 
 static bool is_first(uint8_t op)
@@ -106,8 +106,8 @@ static void event(struct walk *w, enum inc_event_type type, uint32_t arg, uint64
 
 	memset(e, 0, sizeof(*e));
 	e->type = type;
-	e->group = w->g->index;
-	e->conn = w->g->cfg.conn_base + w->out->child;
+	e->comm = w->cm->index;
+	e->conn = w->cm->cfg.conn_base + w->out->child;
 	e->arg = arg;
 	e->r = r;
 	e->mask = mask;
@@ -120,7 +120,7 @@ static const uint8_t *peer_mac(const struct ref_conn *c)
 }
 
 /* An intact frame says where it comes from; another packet in a row must say the same before
- * another address is believed. Nobody's address is a group's. */
+ * another address is believed. Nobody's address is a communicator's. */
 static void hear_mac(struct walk *w)
 {
 	struct inc_conn_state *st = &w->c->state;
@@ -216,7 +216,7 @@ static bool shape_ok(const struct walk *w)
 {
 	const struct inc_conn_state *st = &w->c->state;
 	uint8_t kind = w->opcode >= INC_OP_WRITE_FIRST ? INC_OPEN_WRITE : INC_OPEN_SEND;
-	uint32_t full = w->g->cfg.payload;
+	uint32_t full = w->cm->cfg.payload;
 
 	if (is_first(w->opcode) || is_only(w->opcode)) {
 		if (st->open_message != INC_OPEN_NONE)
@@ -239,31 +239,31 @@ static bool desc_known(uint32_t desc)
 	       INC_DESC_DTYPE(desc) == INC_DTYPE_INT32;
 }
 
-static uint32_t element(const struct ref_group *g, const uint8_t *p)
+static uint32_t element(const struct ref_comm *cm, const uint8_t *p)
 {
 	uint32_t v;
 
 	memcpy(&v, p, 4);
-	return g->cfg.flags & INC_GROUP_F_NET_ORDER ? be32toh(v) : le32toh(v);
+	return cm->cfg.flags & INC_COMM_F_NET_ORDER ? be32toh(v) : le32toh(v);
 }
 
-static void set_element(const struct ref_group *g, uint8_t *p, uint32_t v)
+static void set_element(const struct ref_comm *cm, uint8_t *p, uint32_t v)
 {
-	v = g->cfg.flags & INC_GROUP_F_NET_ORDER ? htobe32(v) : htole32(v);
+	v = cm->cfg.flags & INC_COMM_F_NET_ORDER ? htobe32(v) : htole32(v);
 	memcpy(p, &v, 4);
 }
 
 /* Children that differ from the first one in descriptor, or from the first one with that
  * descriptor that gives anything in the length they give; and those that give nothing to an
  * AllReduce or Reduce that has data, or anything to a barrier. */
-static uint32_t odd_children(const struct ref_group *g, uint64_t r)
+static uint32_t odd_children(const struct ref_comm *cm, uint64_t r)
 {
 	uint32_t i, len = 0, mask = 0;
 
-	for (i = 0; i < g->cfg.children; i++) {
-		const struct inc_buf *b = ref_contrib(g, i, r);
+	for (i = 0; i < cm->cfg.children; i++) {
+		const struct inc_buf *b = ref_contrib(cm, i, r);
 
-		if (b->desc != ref_contrib(g, 0, r)->desc) {
+		if (b->desc != ref_contrib(cm, 0, r)->desc) {
 			mask |= 1u << i;
 			continue;
 		}
@@ -272,10 +272,10 @@ static uint32_t odd_children(const struct ref_group *g, uint64_t r)
 		if (b->len && b->len != len)
 			mask |= 1u << i;
 	}
-	for (i = 0; i < g->cfg.children; i++) {
-		const struct inc_buf *b = ref_contrib(g, i, r);
+	for (i = 0; i < cm->cfg.children; i++) {
+		const struct inc_buf *b = ref_contrib(cm, i, r);
 
-		switch (INC_DESC_COLL(ref_contrib(g, 0, r)->desc)) {
+		switch (INC_DESC_COLL(ref_contrib(cm, 0, r)->desc)) {
 		case INC_COLL_ALLREDUCE:
 		case INC_COLL_REDUCE:
 			if (len && !b->len)
@@ -292,47 +292,47 @@ static uint32_t odd_children(const struct ref_group *g, uint64_t r)
 
 static void reduce(struct walk *w, uint64_t r)
 {
-	struct ref_group *g = w->g;
-	struct inc_buf *res = ref_result(g, r);
+	struct ref_comm *cm = w->cm;
+	struct inc_buf *res = ref_result(cm, r);
 	uint32_t i, k;
 
 	memset(res, 0, sizeof(*res));
 	res->r = r;
-	res->desc = ref_contrib(g, 0, r)->desc;
-	for (i = 0; i < g->cfg.children; i++) {
-		const struct inc_buf *b = ref_contrib(g, i, r);
+	res->desc = ref_contrib(cm, 0, r)->desc;
+	for (i = 0; i < cm->cfg.children; i++) {
+		const struct inc_buf *b = ref_contrib(cm, i, r);
 
 		if (b->len > res->len)
 			res->len = b->len;
 		w->sw->counter[INC_CTR_X_SUM_BYTES] += b->len;
 		for (k = 0; k < b->len; k += 4)
-			set_element(g, res->payload + k,
-				    element(g, res->payload + k) + element(g, b->payload + k));
+			set_element(cm, res->payload + k,
+				    element(cm, res->payload + k) + element(cm, b->payload + k));
 	}
 	/* zlib inverts the state before and after */
 	res->crc = ~crc32(0xffffffff, res->payload, res->len);
 	res->csum = frame_sum16(res->payload, res->len, 0);
-	g->slot[r % g->slots].word = (uint64_t)(uint32_t)(r / g->slots + 1) << 32;
-	g->state.tx_next = r + 1;
+	cm->slot[r % cm->slots].word = (uint64_t)(uint32_t)(r / cm->slots + 1) << 32;
+	cm->state.tx_next = r + 1;
 	w->out->reduced = true;
 }
 
 static void last_arrived(struct walk *w, uint64_t r)
 {
-	struct ref_group *g = w->g;
-	uint32_t odd = odd_children(g, r);
+	struct ref_comm *cm = w->cm;
+	uint32_t odd = odd_children(cm, r);
 
 	if (odd) {
-		g->state.error = INC_AETH_NAK_OPERATION;
-		g->state.error_r = r;
+		cm->state.error = INC_AETH_NAK_OPERATION;
+		cm->state.error_r = r;
 		w->sw->counter[INC_CTR_X_MISMATCH]++;
 		event(w, INC_EVENT_MISMATCH, INC_AETH_NAK_OPERATION, r, odd);
 		answer_nak(w, w->psn, INC_AETH_NAK_OPERATION);
 		return;
 	}
 	reduce(w, r);
-	if (w->len < ref_result(g, r)->len) {
-		event(w, INC_EVENT_RESULT_PENDING, 0, r, g->cfg.full_mask);
+	if (w->len < ref_result(cm, r)->len) {
+		event(w, INC_EVENT_RESULT_PENDING, 0, r, cm->cfg.full_mask);
 		end(w, XDP_DROP, INC_CTR_ABS_PENDING);
 		return;
 	}
@@ -342,8 +342,8 @@ static void last_arrived(struct walk *w, uint64_t r)
 static void store(struct walk *w, uint64_t r)
 {
 	struct inc_conn_state *st = &w->c->state;
-	struct ref_group *g = w->g;
-	struct inc_buf *b = ref_contrib(g, w->out->child, r);
+	struct ref_comm *cm = w->cm;
+	struct inc_buf *b = ref_contrib(cm, w->out->child, r);
 	const uint8_t *p = w->ext;
 
 	memset(b, 0, sizeof(*b));
@@ -358,7 +358,7 @@ static void store(struct walk *w, uint64_t r)
 		memcpy(&b->dmalen, p + 12, 4);
 	}
 	memcpy(b->payload, w->payload, w->len);
-	g->slot[r % g->slots].word |= 1ull << w->out->child;
+	cm->slot[r % cm->slots].word |= 1ull << w->out->child;
 	w->out->stored = true;
 
 	st->rx_next = r + 1;
@@ -377,9 +377,9 @@ static void store(struct walk *w, uint64_t r)
 static void expected(struct walk *w)
 {
 	struct inc_conn_state *st = &w->c->state;
-	struct ref_group *g = w->g;
+	struct ref_comm *cm = w->cm;
 	uint64_t r = st->rx_next;
-	uint64_t word = g->slot[r % g->slots].word;
+	uint64_t word = cm->slot[r % cm->slots].word;
 	uint32_t desc = st->desc;
 	bool has_desc = st->desc_valid;
 
@@ -396,7 +396,7 @@ static void expected(struct walk *w)
 		invalid(w);
 		return;
 	}
-	if (INC_SLOT_GENERATION(word) != (uint32_t)(r / g->slots)) {
+	if (INC_SLOT_GENERATION(word) != (uint32_t)(r / cm->slots)) {
 		st->rnrs_sent++;
 		st->nak_sent = 1; /* what comes after it needs no NAK of its own */
 		answer(w, INC_CTR_ANS_RNR, w->psn, INC_AETH_RNR | INC_RNR_TIMER);
@@ -405,7 +405,7 @@ static void expected(struct walk *w)
 	st->desc = desc;
 	st->desc_valid = 1;
 	store(w, r);
-	if (INC_SLOT_ARRIVED(g->slot[r % g->slots].word) == g->cfg.full_mask)
+	if (INC_SLOT_ARRIVED(cm->slot[r % cm->slots].word) == cm->cfg.full_mask)
 		last_arrived(w, r);
 	else if (w->ackreq)
 		answer_ack(w, INC_CTR_ANS_ACK);
@@ -419,11 +419,11 @@ static void data(struct walk *w)
 	uint32_t want = (w->c->cfg.rx_start_psn + st->rx_next) & INC_PSN_MASK;
 	uint32_t ahead = (w->psn - want) & INC_PSN_MASK;
 
-	if (st->error || w->g->state.error) {
+	if (st->error || w->cm->state.error) {
 		/* names the packet refused, but never one behind a gap: that would acknowledge
 		 * the gap */
 		answer_nak(w, ahead & 0x800000 ? w->psn : want,
-			   st->error ? st->error : w->g->state.error);
+			   st->error ? st->error : w->cm->state.error);
 	} else if (ahead == 0) {
 		expected(w);
 	} else if (ahead & 0x800000) {
@@ -445,18 +445,18 @@ static void acknowledgement(struct walk *w)
 	/* An ACK names the last result kept, the others the first one not kept. */
 	uint32_t last = type == INC_AETH_TYPE_ACK, fresh = 0, ahead;
 
-	if (st->error || w->g->state.error) {
+	if (st->error || w->cm->state.error) {
 		end(w, XDP_DROP, INC_CTR_DROP_CONN_ERROR);
 		return;
 	}
 	/* the contribution of chunk r + slots says that result r is there */
-	if (st->tx_acked + w->g->slots < st->rx_next)
-		st->tx_acked = st->rx_next - w->g->slots;
+	if (st->tx_acked + w->cm->slots < st->rx_next)
+		st->tx_acked = st->rx_next - w->cm->slots;
 	ahead = (w->psn - w->c->cfg.tx_start_psn - st->tx_acked) & INC_PSN_MASK;
 	if (!(ahead & 0x800000))
 		fresh = ahead + last;
 	/* what lies behind is an old one repeated */
-	if (st->tx_acked + fresh > w->g->state.tx_next) {
+	if (st->tx_acked + fresh > w->cm->state.tx_next) {
 		end(w, XDP_DROP, INC_CTR_DROP_ACK_RANGE);
 		return;
 	}
@@ -491,18 +491,18 @@ static struct ref_conn *find(struct walk *w, uint32_t saddr, uint32_t daddr, uin
 {
 	uint32_t i, k;
 
-	for (i = 0; i < REF_MAX_GROUPS; i++) {
-		struct ref_group *g = w->sw->group[i];
+	for (i = 0; i < REF_MAX_COMMS; i++) {
+		struct ref_comm *cm = w->sw->comm[i];
 
-		for (k = 0; g && k < g->cfg.children; k++) {
-			const struct inc_conn_cfg *cfg = &g->conn[k].cfg;
+		for (k = 0; cm && k < cm->cfg.children; k++) {
+			const struct inc_conn_cfg *cfg = &cm->conn[k].cfg;
 
 			if (cfg->peer_addr != saddr || cfg->own_addr != daddr ||
 			    cfg->own_qpn != qpn)
 				continue;
-			w->g = w->out->group = g;
+			w->cm = w->out->comm = cm;
 			w->out->child = k;
-			return &g->conn[k];
+			return &cm->conn[k];
 		}
 	}
 	return NULL;
@@ -588,11 +588,11 @@ void ref_input(struct ref_switch *sw, const struct frame *in, uint32_t ifindex, 
 }
 
 /* Does this child get the data of the result, or a packet of length 0? */
-static bool gets_data(const struct ref_group *g, uint32_t child, uint32_t desc)
+static bool gets_data(const struct ref_comm *cm, uint32_t child, uint32_t desc)
 {
 	switch (INC_DESC_COLL(desc)) {
 	case INC_COLL_REDUCE:
-		return g->conn[child].cfg.rank == INC_DESC_ROOT(desc);
+		return cm->conn[child].cfg.rank == INC_DESC_ROOT(desc);
 	case INC_COLL_BARRIER:
 		return false;
 	default:
@@ -600,10 +600,10 @@ static bool gets_data(const struct ref_group *g, uint32_t child, uint32_t desc)
 	}
 }
 
-void ref_copy(const struct ref_group *g, uint32_t child, uint64_t r, struct frame *out)
+void ref_copy(const struct ref_comm *cm, uint32_t child, uint64_t r, struct frame *out)
 {
-	const struct inc_conn_cfg *cfg = &g->conn[child].cfg;
-	const struct inc_buf *b = ref_contrib(g, child, r), *res = ref_result(g, r);
+	const struct inc_conn_cfg *cfg = &cm->conn[child].cfg;
+	const struct inc_buf *b = ref_contrib(cm, child, r), *res = ref_result(cm, r);
 	struct frame_spec s = {
 		.saddr = cfg->own_addr,
 		.daddr = cfg->peer_addr,
@@ -622,13 +622,13 @@ void ref_copy(const struct ref_group *g, uint32_t child, uint64_t r, struct fram
 		.rkey = ntohl(b->rkey),
 		.imm = res->desc,
 		.payload = res->payload,
-		.len = gets_data(g, child, res->desc) ? res->len : 0,
+		.len = gets_data(cm, child, res->desc) ? res->len : 0,
 	};
 
 	/* The length of the message: what the child said, but for a message of one packet, where
 	 * it may have given nothing and get data, or the reverse. */
 	s.dmalen = is_only(b->opcode) ? s.len : ntohl(b->dmalen);
-	memcpy(s.dst_mac, peer_mac(&g->conn[child]), 6);
+	memcpy(s.dst_mac, peer_mac(&cm->conn[child]), 6);
 	memcpy(s.src_mac, cfg->own_mac, 6);
 	frame_build(out, &s);
 }

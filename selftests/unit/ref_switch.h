@@ -15,7 +15,7 @@
 #include "lib/proto/maps.h"
 #include "frame.h"
 
-#define REF_MAX_GROUPS 64
+#define REF_MAX_COMMS  64
 #define REF_MAX_EVENTS 2
 
 struct ref_conn {
@@ -23,10 +23,10 @@ struct ref_conn {
 	struct inc_conn_state state; /* the caches stay 0 */
 };
 
-struct ref_group {
+struct ref_comm {
 	uint32_t index;
-	struct inc_group_cfg cfg;
-	struct inc_group_state state;
+	struct inc_comm_cfg cfg;
+	struct inc_comm_state state;
 	uint32_t slots;
 	struct inc_slot *slot;   /* [slots] */
 	struct inc_buf *contrib; /* [child * slots + slot] */
@@ -35,7 +35,7 @@ struct ref_group {
 };
 
 struct ref_switch {
-	struct ref_group *group[REF_MAX_GROUPS];
+	struct ref_comm *comm[REF_MAX_COMMS];
 	bool slowpath; /* a socket waits in inc_xsk */
 	uint64_t counter[INC_CTR_MAX];
 };
@@ -44,7 +44,7 @@ struct ref_switch {
 struct ref_out {
 	int verdict;                 /* XDP_* */
 	enum inc_counter_id counter; /* its one class, beside INC_CTR_RX */
-	struct ref_group *group;     /* NULL: the frame found no connection */
+	struct ref_comm *comm;       /* NULL: the frame found no connection */
 	uint32_t child;
 	uint64_t r;   /* chunk, where the frame was data in order */
 	bool stored;  /* contribution row (child, r) was written */
@@ -54,18 +54,18 @@ struct ref_out {
 	struct frame frame; /* the answer, where verdict is XDP_TX */
 };
 
-/* index: the group's number in the switch; cfg and conn are copied. NULL: no memory. */
-struct ref_group *ref_group_add(struct ref_switch *sw, uint32_t index,
-				const struct inc_group_cfg *cfg, const struct inc_conn_cfg *conn);
-void ref_group_remove(struct ref_switch *sw, uint32_t index);
+/* index: the communicator's number in the switch; cfg and conn are copied. NULL: no memory. */
+struct ref_comm *ref_comm_add(struct ref_switch *sw, uint32_t index, const struct inc_comm_cfg *cfg,
+			      const struct inc_conn_cfg *conn);
+void ref_comm_remove(struct ref_switch *sw, uint32_t index);
 
 void ref_input(struct ref_switch *sw, const struct frame *in, uint32_t ifindex,
 	       struct ref_out *out);
 
 /* The frame that carries result r to this child; its row and the contribution still hold r. */
-void ref_copy(const struct ref_group *g, uint32_t child, uint64_t r, struct frame *out);
+void ref_copy(const struct ref_comm *cm, uint32_t child, uint64_t r, struct frame *out);
 
-struct inc_buf *ref_contrib(const struct ref_group *g, uint32_t child, uint64_t r);
-struct inc_buf *ref_result(const struct ref_group *g, uint64_t r);
+struct inc_buf *ref_contrib(const struct ref_comm *cm, uint32_t child, uint64_t r);
+struct inc_buf *ref_result(const struct ref_comm *cm, uint64_t r);
 
 #endif

@@ -23,7 +23,7 @@ static int more(struct stream *s, const struct chunk *c)
 
 static uint32_t some_len(struct stream *s)
 {
-	uint32_t payload = s->g->cfg.payload;
+	uint32_t payload = s->cm->cfg.payload;
 
 	if (rng_chance(&s->rng, 400))
 		return payload;
@@ -37,7 +37,7 @@ static int collective(struct stream *s)
 	uint32_t coll = rng_chance(&s->rng, 700) ? INC_COLL_ALLREDUCE : rng_below(&s->rng, 4);
 	struct chunk c = {
 		.desc = INC_DESC(coll, INC_OPERATOR_SUM, INC_DTYPE_INT32,
-				 rng_below(&s->rng, s->g->cfg.children), s->seq++),
+				 rng_below(&s->rng, s->cm->cfg.children), s->seq++),
 		.shape = INC_OP_SEND_ONLY_IMM,
 		.single = true,
 	};
@@ -58,7 +58,7 @@ static int collective(struct stream *s)
 				c.shape = imm ? INC_OP_SEND_LAST_IMM : INC_OP_SEND_LAST;
 			else
 				c.shape = k ? INC_OP_SEND_MIDDLE : INC_OP_SEND_FIRST;
-			c.len = k < packets - 1 ? s->g->cfg.payload : some_len(s);
+			c.len = k < packets - 1 ? s->cm->cfg.payload : some_len(s);
 			if (more(s, &c))
 				return -1;
 		}
@@ -100,11 +100,11 @@ int stream_open(struct unit *u, struct stream *s, uint32_t communicator, uint64_
 						  : 1 + rng_below(&rng, INC_MAX_CHILDREN);
 	uint32_t ports = 1 + rng_below(&rng, UNIT_PORTS);
 	uint32_t slots = 1u << rng_below(&rng, children > 8 ? 6 : 9);
-	struct inc_group_spec spec;
+	struct inc_comm_spec spec;
 	uint32_t c;
 
 	unit_spec(u, &spec, communicator, children, ports, 256u << rng_below(&rng, 4), slots);
-	spec.flags = rng_chance(&rng, 200) ? INC_GROUP_F_NET_ORDER : 0;
+	spec.flags = rng_chance(&rng, 200) ? INC_COMM_F_NET_ORDER : 0;
 	for (c = 0; c < children; c++) {
 		struct inc_child_spec *child = &spec.child[c];
 
@@ -121,22 +121,22 @@ int stream_open(struct unit *u, struct stream *s, uint32_t communicator, uint64_
 		child->peer_qpn = rng_next(&rng) & INC_QPN_MASK;
 	}
 	memset(s, 0, sizeof(*s));
-	s->g = unit_add_group(u, &spec);
-	if (!s->g)
+	s->cm = unit_add_comm(u, &spec);
+	if (!s->cm)
 		return -1;
 	s->salt = rng_next(&rng);
 	s->rng.state = rng_next(&rng);
 	s->seq = rng_next(&rng);
 	if (rng_chance(&rng, 500)) {
 		s->base = rng_next(&rng) >> rng_below(&rng, 50) >> 10;
-		unit_reset(u, s->g, s->base);
+		unit_reset(u, s->cm, s->base);
 	}
 	return 0;
 }
 
 int stream_close(struct unit *u, struct stream *s)
 {
-	int ret = s->g ? unit_remove_group(u, s->g) : 0;
+	int ret = s->cm ? unit_remove_comm(u, s->cm) : 0;
 
 	free(s->chunk);
 	memset(s, 0, sizeof(*s));

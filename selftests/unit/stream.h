@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the children of one group send when all goes well: collectives of a message with the
+ * What the children of one communicator send when all goes well: collectives of a message with the
  * descriptor and messages of 1 to 4 packets, the same chunks from each child, by SEND or
  * WRITE, some giving nothing where messages have one packet. All of it follows from a seed.
  */
@@ -17,7 +17,7 @@ struct chunk {
 };
 
 struct stream {
-	struct ref_group *g;
+	struct ref_comm *cm;
 	struct rng rng;
 	uint64_t salt;
 	uint64_t base; /* r of chunk[0] */
@@ -25,10 +25,10 @@ struct stream {
 	uint32_t room;
 	struct chunk *chunk;
 	uint32_t seq;
-	bool ended; /* the group or one of its connections has failed */
+	bool ended; /* the communicator or one of its connections has failed */
 };
 
-/* A group of random shape, somewhere in its life; 0, or -1 with u->why. */
+/* A communicator of random shape, somewhere in its life; 0, or -1 with u->why. */
 int stream_open(struct unit *u, struct stream *s, uint32_t communicator, uint64_t seed);
 int stream_close(struct unit *u, struct stream *s);
 /* Packet r of the child as it should be; r may lie before the stream's base. */

@@ -15,8 +15,8 @@ static void run_cases(struct unit *u, const struct unit_case *c, const char *how
 
 		if (!ret)
 			ret = unit_compare_all(u);
-		for (i = 0; i < REF_MAX_GROUPS; i++)
-			if (u->ref.group[i] && unit_remove_group(u, u->ref.group[i]))
+		for (i = 0; i < REF_MAX_COMMS; i++)
+			if (u->ref.comm[i] && unit_remove_comm(u, u->ref.comm[i]))
 				ret = -1;
 		if (ret) {
 			snprintf(name, sizeof(name), "%s%s", c->name, how);

@@ -134,16 +134,16 @@ static int expect_frame(struct live *l, int fd, const char *what, const struct f
 
 static int expect_copies(struct live *l)
 {
-	const struct ref_group *g = l->u.want.group;
+	const struct ref_comm *cm = l->u.want.comm;
 	struct frame want;
 	char what[64];
 	uint32_t c;
 
-	for (c = 0; c < g->cfg.children; c++) {
-		ref_copy(g, c, l->u.want.r, &want);
+	for (c = 0; c < cm->cfg.children; c++) {
+		ref_copy(cm, c, l->u.want.r, &want);
 		snprintf(what, sizeof(what), "copy of result %llu for child %u",
 			 (unsigned long long)l->u.want.r, c);
-		RUN(expect_frame(l, l->far[port_of(l, g->conn[c].cfg.ifindex)], what, &want));
+		RUN(expect_frame(l, l->far[port_of(l, cm->conn[c].cfg.ifindex)], what, &want));
 		l->u.ref.counter[INC_CTR_X_COPY]++;
 		l->u.copies++;
 	}
@@ -200,11 +200,11 @@ static uint8_t shape(uint32_t child, uint8_t send_opcode)
 }
 
 /* Chunks of all lengths from children in changing order; every one acknowledges its result. */
-static int group_run(struct live *l, uint32_t children, uint32_t ports, uint32_t payload)
+static int comm_run(struct live *l, uint32_t children, uint32_t ports, uint32_t payload)
 {
 	struct unit *u = &l->u;
-	struct inc_group_spec spec;
-	struct ref_group *g;
+	struct inc_comm_spec spec;
+	struct ref_comm *cm;
 	struct frame f;
 	uint32_t c, turn;
 	uint64_t r;
@@ -214,8 +214,8 @@ static int group_run(struct live *l, uint32_t children, uint32_t ports, uint32_t
 		spec.child[c].flags = c % 3 == 1 ? INC_CONN_F_UDP_CSUM : 0;
 		spec.child[c].tx_start_psn = 0xfffffa + c % 6;
 	}
-	g = unit_add_group(u, &spec);
-	RUN(!g);
+	cm = unit_add_comm(u, &spec);
+	RUN(!cm);
 	for (r = 0; r < 24; r++) {
 		for (turn = 0; turn < children; turn++) {
 			struct unit_packet p = {
@@ -227,32 +227,32 @@ static int group_run(struct live *l, uint32_t children, uint32_t ports, uint32_t
 			p.len = r % 8 == 7 ? payload : 4 * r;
 			if (r % 8 == 3)
 				p.len = 0;
-			unit_data(g, c, &p, &f);
-			RUN(send_frame(l, g->conn[c].cfg.ifindex, &f));
+			unit_data(cm, c, &p, &f);
+			RUN(send_frame(l, cm->conn[c].cfg.ifindex, &f));
 		}
 		RUN(case_expect(u, INC_CTR_MC_RESULT));
 		for (c = 0; c < children; c++) {
-			unit_ack(g, c, INC_AETH_ACK, g->conn[c].cfg.tx_start_psn + r, &f);
-			RUN(send_frame(l, g->conn[c].cfg.ifindex, &f));
+			unit_ack(cm, c, INC_AETH_ACK, cm->conn[c].cfg.tx_start_psn + r, &f);
+			RUN(send_frame(l, cm->conn[c].cfg.ifindex, &f));
 		}
 	}
 	RUN(settled(l));
-	return unit_remove_group(u, g);
+	return unit_remove_comm(u, cm);
 }
 
 static int one_child_per_port(struct live *l)
 {
-	RUN(group_run(l, 1, 1, 256));
-	RUN(group_run(l, 2, 2, 1024));
-	return group_run(l, 4, 4, 2048);
+	RUN(comm_run(l, 1, 1, 256));
+	RUN(comm_run(l, 2, 2, 1024));
+	return comm_run(l, 4, 4, 2048);
 }
 
 static int children_behind_one_port(struct live *l)
 {
-	RUN(group_run(l, 2, 1, 512));
-	RUN(group_run(l, 7, 3, 1024));
-	RUN(group_run(l, 16, 4, 256));
-	return group_run(l, 32, 2, 2048);
+	RUN(comm_run(l, 2, 1, 512));
+	RUN(comm_run(l, 7, 3, 1024));
+	RUN(comm_run(l, 16, 4, 256));
+	return comm_run(l, 32, 2, 2048);
 }
 
 /* NAK 60, RNR NAK, a duplicate, NAK 61, damage, and a stranger's packet, on the wire. */
@@ -260,22 +260,22 @@ static int answers(struct live *l)
 {
 	struct unit *u = &l->u;
 	struct unit_packet p = {.opcode = INC_OP_SEND_ONLY_IMM, .len = 64, .desc = CASE_DESC};
-	struct ref_group *g = case_group(u, 2, 2, 256, 2);
+	struct ref_comm *cm = case_comm(u, 2, 2, 256, 2);
 	uint32_t port;
 	struct frame f;
 
-	RUN(!g);
-	port = g->conn[0].cfg.ifindex;
+	RUN(!cm);
+	port = cm->conn[0].cfg.ifindex;
 	p.r = 1;
-	unit_data(g, 0, &p, &f);
+	unit_data(cm, 0, &p, &f);
 	RUN(send_frame(l, port, &f) || case_expect(u, INC_CTR_ANS_NAK_SEQ));
 	RUN(send_frame(l, port, &f) || case_expect(u, INC_CTR_DROP_AHEAD));
 	for (p.r = 0; p.r < 2; p.r++) {
-		unit_data(g, 0, &p, &f);
+		unit_data(cm, 0, &p, &f);
 		RUN(send_frame(l, port, &f) || case_expect(u, INC_CTR_ABS_STORED));
 	}
 	RUN(send_frame(l, port, &f) || case_expect(u, INC_CTR_ANS_DUPLICATE));
-	unit_data(g, 0, &p, &f);
+	unit_data(cm, 0, &p, &f);
 	RUN(send_frame(l, port, &f) || case_expect(u, INC_CTR_ANS_RNR));
 	f.data[60] ^= 1;
 	RUN(send_frame(l, port, &f) || case_expect(u, INC_CTR_DROP_ICRC));
@@ -286,10 +286,10 @@ static int answers(struct live *l)
 	frame_seal(&f);
 	RUN(send_frame(l, port, &f) || case_expect(u, INC_CTR_PASS_NOT_ROCE));
 	p.opcode = INC_OP_SEND_LAST;
-	unit_data(g, 0, &p, &f);
+	unit_data(cm, 0, &p, &f);
 	RUN(send_frame(l, port, &f) || case_expect(u, INC_CTR_ANS_NAK_INVALID));
 	RUN(settled(l));
-	return unit_remove_group(u, g);
+	return unit_remove_comm(u, cm);
 }
 
 static int mode(bool generic)

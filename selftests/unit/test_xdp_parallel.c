@@ -24,7 +24,7 @@
 
 struct child {
 	struct unit *u;
-	struct ref_group *g;
+	struct ref_comm *cm;
 	uint32_t number;
 	uint64_t last; /* chunks in which it came last */
 	char why[256];
@@ -33,7 +33,7 @@ struct child {
 static atomic_bool stop;
 static _Atomic uint64_t chunks = CHUNKS; /* fewer where the machine is slow */
 
-static void packet(const struct ref_group *g, uint32_t child, uint64_t r, struct frame_spec *s,
+static void packet(const struct ref_comm *cm, uint32_t child, uint64_t r, struct frame_spec *s,
 		   uint8_t payload[INC_MAX_PAYLOAD])
 {
 	struct unit_packet p = {.r = r,
@@ -42,20 +42,20 @@ static void packet(const struct ref_group *g, uint32_t child, uint64_t r, struct
 				.desc = CASE_DESC,
 				.ackreq = r & 1};
 
-	unit_data_spec(g, child, &p, s, payload);
+	unit_data_spec(cm, child, &p, s, payload);
 }
 
 /* The result row stays until this child sends r + SLOTS, so it can be read in peace. */
 static int check_sum(struct child *c, uint64_t r)
 {
 	const struct inc_buf *row =
-		inc_switch_results(c->u->sw) + c->g->cfg.result_base + r % SLOTS;
+		inc_switch_results(c->u->sw) + c->cm->cfg.result_base + r % SLOTS;
 	uint32_t want[LEN / 4] = {0}, part[LEN / 4], i, k;
 	uint8_t payload[INC_MAX_PAYLOAD];
 	struct frame_spec s;
 
 	for (i = 0; i < CHILDREN; i++) {
-		packet(c->g, i, r, &s, payload);
+		packet(c->cm, i, r, &s, payload);
 		memcpy(part, payload, LEN);
 		for (k = 0; k < LEN / 4; k++)
 			want[k] += part[k];
@@ -71,7 +71,7 @@ static int check_sum(struct child *c, uint64_t r)
 static int wait_window(struct child *c, uint64_t r)
 {
 	time_t deadline = inc_now_s() + DEADLINE_S;
-	const volatile __u64 *next = &inc_switch_group_state(c->u->sw)[c->g->index].tx_next;
+	const volatile __u64 *next = &inc_switch_comm_state(c->u->sw)[c->cm->index].tx_next;
 
 	while (*next + SLOTS <= r) {
 		if (stop)
@@ -88,7 +88,7 @@ static int wait_window(struct child *c, uint64_t r)
 
 static int one_packet(struct child *c, uint64_t r)
 {
-	uint32_t ifindex = c->g->conn[c->number].cfg.ifindex;
+	uint32_t ifindex = c->cm->conn[c->number].cfg.ifindex;
 	uint8_t payload[INC_MAX_PAYLOAD];
 	struct frame_spec s;
 	struct frame f;
@@ -96,7 +96,7 @@ static int one_packet(struct child *c, uint64_t r)
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = f.data, .ctx_in = &md,
 		    .ctx_size_in = sizeof(md), .repeat = 1);
 
-	packet(c->g, c->number, r, &s, payload);
+	packet(c->cm, c->number, r, &s, payload);
 	frame_build(&f, &s);
 	opts.data_size_in = md.data_end = f.len;
 	if (bpf_prog_test_run_opts(c->u->prog_fd, &opts)) {
@@ -141,16 +141,16 @@ static void *run_child(void *arg)
 
 static int parallel(struct unit *u)
 {
-	struct ref_group *g = case_group(u, CHILDREN, 4, 256, SLOTS);
+	struct ref_comm *cm = case_comm(u, CHILDREN, 4, 256, SLOTS);
 	struct child child[CHILDREN] = {0};
 	pthread_t thread[CHILDREN];
 	struct inc_counters counters;
 	uint64_t last = 0;
 	uint32_t i, n;
 
-	RUN(!g);
+	RUN(!cm);
 	for (n = 0; n < CHILDREN; n++) {
-		child[n] = (struct child){.u = u, .g = g, .number = n};
+		child[n] = (struct child){.u = u, .cm = cm, .number = n};
 		if (pthread_create(&thread[n], NULL, run_child, &child[n])) {
 			stop = true;
 			snprintf(u->why, sizeof(u->why), "no thread");

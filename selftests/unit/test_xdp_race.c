@@ -38,7 +38,7 @@ static const struct race races[] = {
 
 struct sender {
 	struct unit *u;
-	struct ref_group *g;
+	struct ref_comm *cm;
 	const struct race *race;
 	uint32_t child;
 	uint64_t results, checked, refused; /* verdicts of its packets */
@@ -48,7 +48,7 @@ struct sender {
 static atomic_bool stop;
 static _Atomic uint64_t chunks;
 
-static void packet(const struct ref_group *g, uint32_t child, uint64_t r, struct frame_spec *s,
+static void packet(const struct ref_comm *cm, uint32_t child, uint64_t r, struct frame_spec *s,
 		   uint8_t payload[INC_MAX_PAYLOAD])
 {
 	struct unit_packet p = {.r = r,
@@ -57,7 +57,7 @@ static void packet(const struct ref_group *g, uint32_t child, uint64_t r, struct
 				.desc = CASE_DESC,
 				.ackreq = true};
 
-	unit_data_spec(g, child, &p, s, payload);
+	unit_data_spec(cm, child, &p, s, payload);
 }
 
 /* The row of result r, unless a later one stands there already, which only a second thread of
@@ -65,7 +65,7 @@ static void packet(const struct ref_group *g, uint32_t child, uint64_t r, struct
 static int check_sum(struct sender *s, uint64_t r)
 {
 	const struct inc_buf *row =
-		inc_switch_results(s->u->sw) + s->g->cfg.result_base + r % s->race->slots;
+		inc_switch_results(s->u->sw) + s->cm->cfg.result_base + r % s->race->slots;
 	uint32_t want[LEN / 4] = {0}, have[LEN / 4], part[LEN / 4], i, k, len;
 	uint8_t payload[INC_MAX_PAYLOAD];
 	struct frame_spec spec;
@@ -78,7 +78,7 @@ static int check_sum(struct sender *s, uint64_t r)
 	    (before != r || __atomic_load_n(&row->r, __ATOMIC_ACQUIRE) != r))
 		return 0;
 	for (i = 0; i < s->race->children; i++) {
-		packet(s->g, i, r, &spec, payload);
+		packet(s->cm, i, r, &spec, payload);
 		memcpy(part, payload, LEN);
 		for (k = 0; k < LEN / 4; k++)
 			want[k] += part[k];
@@ -121,15 +121,15 @@ static int outcome(struct sender *s, uint64_t r, uint32_t verdict, const struct 
 		return -1;
 	}
 	psn = get24(out->data + FRAME_BTH + 9);
-	behind = (psn - s->g->conn[s->child].cfg.rx_start_psn - (uint32_t)r) & INC_PSN_MASK;
+	behind = (psn - s->cm->conn[s->child].cfg.rx_start_psn - (uint32_t)r) & INC_PSN_MASK;
 	return !(behind & 0x800000);
 }
 
 /* Results before tx_next are complete: their slots are in a later generation. */
 static int check_edge(struct sender *s)
 {
-	const struct inc_group_state *state = &inc_switch_group_state(s->u->sw)[s->g->index];
-	const struct inc_slot *slot = inc_switch_slots(s->u->sw) + s->g->cfg.result_base;
+	const struct inc_comm_state *state = &inc_switch_comm_state(s->u->sw)[s->cm->index];
+	const struct inc_slot *slot = inc_switch_slots(s->u->sw) + s->cm->cfg.result_base;
 	uint64_t next = __atomic_load_n(&state->tx_next, __ATOMIC_ACQUIRE), word;
 
 	if (!next)
@@ -146,7 +146,7 @@ static int send_packet(struct sender *s, const struct frame *f, uint32_t *verdic
 		       struct frame *out)
 {
 	struct xdp_md md = {.data_end = f->len,
-			    .ingress_ifindex = s->g->conn[s->child].cfg.ifindex};
+			    .ingress_ifindex = s->cm->conn[s->child].cfg.ifindex};
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = f->data, .data_size_in = f->len,
 		    .data_out = out->data, .data_size_out = sizeof(out->data), .ctx_in = &md,
 		    .ctx_size_in = sizeof(md), .repeat = 1);
@@ -178,7 +178,7 @@ static void *run_sender(void *arg)
 		CPU_SET(cpu, &cpus);
 	sched_setaffinity(0, sizeof(cpus), &cpus);
 	while (r < chunks && !stop) {
-		packet(s->g, s->child, r, &spec, payload);
+		packet(s->cm, s->child, r, &spec, payload);
 		frame_build(&f, &spec);
 		do {
 			ret = send_packet(s, &f, &verdict, &out) || check_edge(s)
@@ -209,10 +209,10 @@ static void *run_sender(void *arg)
 }
 
 /* Everything that one result per chunk means, in the counters and in the state. */
-static int verify(struct unit *u, const struct ref_group *g, const struct sender *s, uint32_t n,
+static int verify(struct unit *u, const struct ref_comm *cm, const struct sender *s, uint32_t n,
 		  uint64_t multicast_before)
 {
-	const struct inc_group_state *state = inc_switch_group_state(u->sw) + g->index;
+	const struct inc_comm_state *state = inc_switch_comm_state(u->sw) + cm->index;
 	uint64_t results = 0, checked = 0, refused = 0;
 	struct inc_counters counters;
 	uint32_t i;
@@ -244,20 +244,20 @@ static int verify(struct unit *u, const struct ref_group *g, const struct sender
 
 static int race(struct unit *u, const struct race *what)
 {
-	struct ref_group *g =
-		case_group(u, what->children, what->children > 2 ? 4 : 2, 256, what->slots);
+	struct ref_comm *cm =
+		case_comm(u, what->children, what->children > 2 ? 4 : 2, 256, what->slots);
 	struct sender s[MAX_THREADS] = {0};
 	pthread_t thread[MAX_THREADS];
 	struct inc_counters counters;
 	uint32_t i, n;
 
-	RUN(!g);
+	RUN(!cm);
 	RUN(inc_switch_read_counters(u->sw, &counters, NULL));
 	stop = false;
 	chunks = CHUNKS;
 	u->why[0] = 0;
 	for (n = 0; n < what->children * what->per_child; n++) {
-		s[n] = (struct sender){.u = u, .g = g, .race = what, .child = n % what->children};
+		s[n] = (struct sender){.u = u, .cm = cm, .race = what, .child = n % what->children};
 		if (pthread_create(&thread[n], NULL, run_sender, &s[n])) {
 			stop = true;
 			snprintf(u->why, sizeof(u->why), "no thread");
@@ -270,8 +270,8 @@ static int race(struct unit *u, const struct race *what)
 			snprintf(u->why, sizeof(u->why), "%s", s[i].why);
 	}
 	RUN(stop);
-	RUN(verify(u, g, s, n, counters.multicast));
-	return unit_remove_group(u, g);
+	RUN(verify(u, cm, s, n, counters.multicast));
+	return unit_remove_comm(u, cm);
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The XDP program against the reference over random packets: several groups at once, whose
+ * The XDP program against the reference over random packets: several communicators at once, whose
  * children keep the protocol most of the time and break it in every way the rest of it.
  * The same seeds give the same packets. With an argument: that seed alone.
  */
@@ -9,24 +9,24 @@
 #include <string.h>
 #include "stream.h"
 
-#define GROUPS  4
-#define ROUNDS  8    /* sets of groups per seed */
+#define COMMS   4
+#define ROUNDS  8    /* sets of communicators per seed */
 #define PACKETS 1200 /* per round, at least */
 
 static const uint64_t seeds[] = {1,     2,     3,        20240,    4711,
 				 65537, 99991, 0xabcdef, 31415926, 0x5eed5eed};
 
 /* A child that has something to send within its window, from a random one on; or any. */
-static uint32_t some_child(struct rng *rng, const struct ref_group *g)
+static uint32_t some_child(struct rng *rng, const struct ref_comm *cm)
 {
-	uint32_t first = rng_below(rng, g->cfg.children), i;
+	uint32_t first = rng_below(rng, cm->cfg.children), i;
 
 	if (rng_chance(rng, 50))
 		return first;
-	for (i = 0; i < g->cfg.children; i++) {
-		uint32_t c = (first + i) % g->cfg.children;
+	for (i = 0; i < cm->cfg.children; i++) {
+		uint32_t c = (first + i) % cm->cfg.children;
 
-		if (g->conn[c].state.rx_next < g->state.tx_next + g->slots)
+		if (cm->conn[c].state.rx_next < cm->state.tx_next + cm->slots)
 			return c;
 	}
 	return first;
@@ -80,10 +80,10 @@ static uint32_t damage(struct unit *u, struct rng *rng, struct frame *f, uint32_
 }
 
 /* ACKs, NAKs and RNRs, in and out of range. */
-static void response(struct rng *rng, const struct ref_group *g, uint32_t child, struct frame *f)
+static void response(struct rng *rng, const struct ref_comm *cm, uint32_t child, struct frame *f)
 {
-	const struct ref_conn *c = &g->conn[child];
-	uint64_t sent = g->state.tx_next - c->state.tx_acked;
+	const struct ref_conn *c = &cm->conn[child];
+	uint64_t sent = cm->state.tx_next - c->state.tx_acked;
 	uint32_t base = c->cfg.tx_start_psn + c->state.tx_acked;
 	uint8_t syndrome = INC_AETH_ACK;
 	uint32_t psn;
@@ -99,15 +99,15 @@ static void response(struct rng *rng, const struct ref_group *g, uint32_t child,
 		syndrome = INC_AETH_RNR | rng_below(rng, 32);
 	else if (rng_chance(rng, 30))
 		syndrome = rng_next(rng);
-	unit_ack(g, child, syndrome, psn, f);
+	unit_ack(cm, child, syndrome, psn, f);
 }
 
 static int one_packet(struct unit *u, struct stream *s, struct rng *rng)
 {
-	struct ref_group *g = s->g;
-	uint32_t child = some_child(rng, g);
-	uint32_t ifindex = g->conn[child].cfg.ifindex;
-	uint64_t next = g->conn[child].state.rx_next;
+	struct ref_comm *cm = s->cm;
+	uint32_t child = some_child(rng, cm);
+	uint32_t ifindex = cm->conn[child].cfg.ifindex;
+	uint64_t next = cm->conn[child].state.rx_next;
 	uint32_t what = rng_below(rng, 1000);
 	struct unit_packet p;
 	struct frame f;
@@ -117,7 +117,7 @@ static int one_packet(struct unit *u, struct stream *s, struct rng *rng)
 	else if (what < 110) /* one or more are missing */
 		next += 1 + rng_below(rng, 5);
 	if (what >= 110 && what < 300) {
-		response(rng, g, child, &f);
+		response(rng, cm, child, &f);
 	} else {
 		if (stream_packet(s, child, next, &p))
 			return -1;
@@ -127,27 +127,27 @@ static int one_packet(struct unit *u, struct stream *s, struct rng *rng)
 			p.len = p.len ? p.len - 4 : 4;
 		else if (what == 997 && rng_chance(rng, 300))
 			p.opcode = rng_below(rng, 12);
-		unit_data(g, child, &p, &f);
+		unit_data(cm, child, &p, &f);
 	}
 	if (what >= 900 && what < 960)
 		ifindex = damage(u, rng, &f, ifindex);
 	return unit_run(u, &f, ifindex);
 }
 
-static bool failed(const struct ref_group *g)
+static bool failed(const struct ref_comm *cm)
 {
-	bool any = g->state.error;
+	bool any = cm->state.error;
 	uint32_t c;
 
-	for (c = 0; c < g->cfg.children; c++)
-		any |= g->conn[c].state.error != 0;
+	for (c = 0; c < cm->cfg.children; c++)
+		any |= cm->conn[c].state.error != 0;
 	return any;
 }
 
 static int one_round(struct unit *u, struct rng *rng)
 {
-	struct stream s[GROUPS] = {0};
-	uint32_t n = 1 + rng_below(rng, GROUPS), i, k, after[GROUPS] = {0};
+	struct stream s[COMMS] = {0};
+	uint32_t n = 1 + rng_below(rng, COMMS), i, k, after[COMMS] = {0};
 	int ret = 0;
 
 	for (i = 0; i < n && !ret; i++)
@@ -155,8 +155,9 @@ static int one_round(struct unit *u, struct rng *rng)
 	for (k = 0; k < PACKETS && !ret; k++) {
 		i = rng_below(rng, n);
 		ret = one_packet(u, &s[i], rng);
-		/* a group that has failed lives on for a while, then makes room for another */
-		if (!ret && failed(s[i].g) && ++after[i] > 30) {
+		/* a communicator that has failed lives on for a while, then makes room for another
+		 */
+		if (!ret && failed(s[i].cm) && ++after[i] > 30) {
 			after[i] = 0;
 			ret = unit_compare_all(u) || stream_close(u, &s[i]) ||
 			      stream_open(u, &s[i], 10 + i, rng_next(rng));

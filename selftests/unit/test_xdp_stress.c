@@ -5,8 +5,8 @@
  * ACKs, NAKs and RNR NAKs of anything near. Every frame that the program lets out is checked by
  * itself: a result against the sum of what the children give, its CRC and checksum, an answer
  * against the count of messages that it carries beside its packet number. Afterwards the two sides
- * of each count must agree. Then the same while the group is removed and added again under the
- * threads.
+ * of each count must agree. Then the same while the communicator is removed and added again under
+ * the threads.
  *
  * test_xdp_stress [SECONDS [SEED]]
  */
@@ -41,14 +41,14 @@
 #define TEMPLATE_CRC  24
 #define TEMPLATE_CSUM 28
 
-/* One group in one stretch of its life, the same for all threads. */
+/* One communicator in one stretch of its life, the same for all threads. */
 struct stage {
 	struct unit *u;
-	struct inc_group_spec spec;
-	struct ref_group g; /* for the frames only: what it points to is not used */
+	struct inc_comm_spec spec;
+	struct ref_comm cm; /* for the frames only: what it points to is not used */
 	uint64_t base;      /* the first chunk */
 	uint32_t len;
-	bool churn; /* the group comes and goes meanwhile */
+	bool churn; /* the communicator comes and goes meanwhile */
 	atomic_bool stop;
 	_Atomic uint8_t seen[MAX_CHUNKS]; /* results of each chunk */
 };
@@ -66,7 +66,7 @@ static struct stage stage;
 
 static struct inc_conn_state *state_of(const struct stage *s, uint32_t child)
 {
-	return inc_switch_conn_state(s->u->sw) + s->g.cfg.conn_base + child;
+	return inc_switch_conn_state(s->u->sw) + s->cm.cfg.conn_base + child;
 }
 
 static void data_spec(const struct stage *s, uint32_t child, uint64_t r, struct frame_spec *spec,
@@ -78,7 +78,7 @@ static void data_spec(const struct stage *s, uint32_t child, uint64_t r, struct 
 				.desc = CASE_DESC,
 				.ackreq = r % 5};
 
-	unit_data_spec(&s->g, child, &p, spec, payload);
+	unit_data_spec(&s->cm, child, &p, spec, payload);
 }
 
 /* What the last arriver's frame has become. */
@@ -126,7 +126,7 @@ static int check_answer(struct worker *w, const struct frame *in, uint64_t r,
 			const struct frame *out)
 {
 	const struct stage *s = w->s;
-	const struct ref_conn *c = &s->g.conn[w->child];
+	const struct ref_conn *c = &s->cm.conn[w->child];
 	const uint8_t *right = s->spec.child[w->child].peer_mac;
 	uint8_t syndrome = out->data[FRAME_EXT];
 	uint32_t first = c->cfg.rx_start_psn + (uint32_t)s->base, kept, msn;
@@ -157,7 +157,7 @@ static int check_state(struct worker *w)
 	const struct stage *s = w->s;
 	const struct inc_conn_state *st = state_of(s, w->child);
 	uint64_t acked = LOAD(st->tx_acked), rx = LOAD(st->rx_next), mac = LOAD(st->mac.word);
-	uint64_t next = LOAD(inc_switch_group_state(s->u->sw)[s->g.index].tx_next);
+	uint64_t next = LOAD(inc_switch_comm_state(s->u->sw)[s->cm.index].tx_next);
 	union inc_mac right = {.known = 1};
 
 	memcpy(right.addr, s->spec.child[w->child].peer_mac, 6);
@@ -173,7 +173,8 @@ static int check_state(struct worker *w)
 static int send_frame(struct worker *w, const struct frame *f, uint64_t r)
 {
 	struct stage *s = w->s;
-	struct xdp_md md = {.data_end = f->len, .ingress_ifindex = s->g.conn[w->child].cfg.ifindex};
+	struct xdp_md md = {.data_end = f->len,
+			    .ingress_ifindex = s->cm.conn[w->child].cfg.ifindex};
 	struct frame out;
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = f->data, .data_size_in = f->len,
 		    .data_out = out.data, .data_size_out = sizeof(out.data), .ctx_in = &md,
@@ -216,8 +217,8 @@ static int send_response(struct worker *w)
 	struct frame_spec spec;
 	struct frame f;
 
-	unit_ack_spec(&w->s->g, w->child, syndrome[rng_below(&w->rng, 4)],
-		      w->s->g.conn[w->child].cfg.tx_start_psn + (uint32_t)r, &spec);
+	unit_ack_spec(&w->s->cm, w->child, syndrome[rng_below(&w->rng, 4)],
+		      w->s->cm.conn[w->child].cfg.tx_start_psn + (uint32_t)r, &spec);
 	memcpy(spec.src_mac, w->s->spec.child[w->child].peer_mac, 6);
 	if (rng_chance(&w->rng, 50))
 		damage_mac(w, &spec);
@@ -238,7 +239,7 @@ static int send_data(struct worker *w)
 	else if (what < 20)
 		r += 1 + rng_below(&w->rng, 3);
 	if (r < w->s->base || r >= w->s->base + MAX_CHUNKS)
-		r = w->s->base; /* the group may have begun again */
+		r = w->s->base; /* the communicator may have begun again */
 	data_spec(w->s, w->child, r, &spec, payload);
 	memcpy(spec.src_mac, w->s->spec.child[w->child].peer_mac, 6);
 	if (rng_chance(&w->rng, 50))
@@ -274,7 +275,7 @@ static void *run_worker(void *arg)
 /* Both sides of each count. */
 static int verify(struct stage *s, const uint64_t before[INC_CTR_MAX])
 {
-	const struct inc_group_state *gst = inc_switch_group_state(s->u->sw) + s->g.index;
+	const struct inc_comm_state *gst = inc_switch_comm_state(s->u->sw) + s->cm.index;
 	uint64_t now[INC_CTR_MAX], chunks = gst->tx_next - s->base, ends = 0, dup = 0, rnr = 0;
 	uint64_t nak = 0, acks = 0, naks = 0, i, wrong = 0;
 
@@ -318,18 +319,18 @@ static int verify(struct stage *s, const uint64_t before[INC_CTR_MAX])
 static int come_and_go(struct stage *s, uint64_t end)
 {
 	struct inc_err err = {""};
-	int index = s->g.index;
+	int index = s->cm.index;
 
 	while (inc_now_ms() < end && !s->stop) {
-		if (inc_switch_remove_group(s->u->sw, index, &err))
+		if (inc_switch_remove_comm(s->u->sw, index, &err))
 			break;
-		index = inc_switch_add_group(s->u->sw, &s->spec, &err);
-		if (index != (int)s->g.index || inc_switch_start_group(s->u->sw, index, &err))
+		index = inc_switch_add_comm(s->u->sw, &s->spec, &err);
+		if (index != (int)s->cm.index || inc_switch_start_comm(s->u->sw, index, &err))
 			break;
 	}
-	if (!err.msg[0] && index == (int)s->g.index)
+	if (!err.msg[0] && index == (int)s->cm.index)
 		return 0;
-	snprintf(s->u->why, sizeof(s->u->why), "group %d: %s", index, err.msg);
+	snprintf(s->u->why, sizeof(s->u->why), "communicator %d: %s", index, err.msg);
 	return -1;
 }
 
@@ -371,7 +372,7 @@ static int one_round(struct unit *u, struct rng *rng, uint32_t number, uint64_t 
 					 0xffffff80, 0x100000000ull - 3, 0x7fffff};
 	struct stage *s = &stage;
 	uint64_t before[INC_CTR_MAX];
-	struct ref_group *g;
+	struct ref_comm *cm;
 	uint32_t i, k;
 
 	memset(s, 0, sizeof(*s));
@@ -385,13 +386,13 @@ static int one_round(struct unit *u, struct rng *rng, uint32_t number, uint64_t 
 		memcpy(s->spec.child[i].peer_mac, "\x02\x77\0\0\0", 5);
 		s->spec.child[i].peer_mac[5] = i;
 	}
-	g = unit_add_group(u, &s->spec);
-	RUN(!g);
-	s->g = *g;
+	cm = unit_add_comm(u, &s->spec);
+	RUN(!cm);
+	s->cm = *cm;
 	s->base = number % 4 == 3 ? 0 : bases[rng_below(rng, sizeof(bases) / sizeof(bases[0]))];
 	s->churn = number % 4 == 3;
 	if (!s->churn)
-		unit_reset(u, g, s->base);
+		unit_reset(u, cm, s->base);
 	compare_read_counters(u, before);
 	RUN(run_threads(s, rng));
 	if (!s->churn)
@@ -401,8 +402,8 @@ static int one_round(struct unit *u, struct rng *rng, uint32_t number, uint64_t 
 			snprintf(u->why, sizeof(u->why), "child %u stays busy", k);
 			return -1;
 		}
-	*chunks += s->churn ? 0 : inc_switch_group_state(u->sw)[s->g.index].tx_next - s->base;
-	return unit_remove_group(u, g);
+	*chunks += s->churn ? 0 : inc_switch_comm_state(u->sw)[s->cm.index].tx_next - s->base;
+	return unit_remove_comm(u, cm);
 }
 
 int main(int argc, char **argv)

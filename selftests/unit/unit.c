@@ -87,7 +87,7 @@ static int load(struct unit *u, uint32_t rows, bool generic)
 {
 	struct inc_switch_opts opts = {
 		.sz = sizeof(opts),
-		.max_groups = REF_MAX_GROUPS,
+		.max_comms = REF_MAX_COMMS,
 		.max_connections = 1024,
 		.max_rows = rows,
 		.generic = generic,
@@ -143,77 +143,79 @@ void unit_stop(struct unit *u)
 	ring_buffer__free(u->ring);
 	free(u->counter_buf);
 	inc_switch_close(u->sw);
-	for (i = 0; i < REF_MAX_GROUPS; i++)
-		ref_group_remove(&u->ref, i);
+	for (i = 0; i < REF_MAX_COMMS; i++)
+		ref_comm_remove(&u->ref, i);
 	u->sw = NULL;
 	u->ring = NULL;
 	u->counter_buf = NULL;
 }
 
-struct ref_group *unit_add_group(struct unit *u, const struct inc_group_spec *spec)
+struct ref_comm *unit_add_comm(struct unit *u, const struct inc_comm_spec *spec)
 {
 	struct inc_conn_cfg conn[INC_MAX_CHILDREN];
-	const struct inc_group_cfg *cfg;
+	const struct inc_comm_cfg *cfg;
 	struct inc_err err = {""};
-	struct ref_group *g;
+	struct ref_comm *cm;
 	int index;
 	uint32_t i;
 
-	index = inc_switch_add_group(u->sw, spec, &err);
+	index = inc_switch_add_comm(u->sw, spec, &err);
 	if (index < 0) {
-		snprintf(u->why, sizeof(u->why), "add group %u: %s", spec->communicator, err.msg);
+		snprintf(u->why, sizeof(u->why), "add communicator %u: %s", spec->communicator,
+			 err.msg);
 		return NULL;
 	}
-	cfg = inc_switch_group(u->sw, index);
-	if (index >= REF_MAX_GROUPS || !cfg || cfg->children != spec->children) {
-		snprintf(u->why, sizeof(u->why), "group %d is not what was added", index);
+	cfg = inc_switch_comm(u->sw, index);
+	if (index >= REF_MAX_COMMS || !cfg || cfg->children != spec->children) {
+		snprintf(u->why, sizeof(u->why), "communicator %d is not what was added", index);
 		return NULL;
 	}
 	/* The loader orders the children by port; the values must be the caller's. */
 	for (i = 0; i < cfg->children; i++) {
 		const struct inc_conn_cfg *c = inc_switch_conn(u->sw, cfg->conn_base + i);
 
-		if (!c || c->child != i || c->group != (uint32_t)index) {
-			snprintf(u->why, sizeof(u->why), "group %d: connection of child %u", index,
-				 i);
+		if (!c || c->child != i || c->comm != (uint32_t)index) {
+			snprintf(u->why, sizeof(u->why), "communicator %d: connection of child %u",
+				 index, i);
 			return NULL;
 		}
 		conn[i] = *c;
 	}
-	g = ref_group_add(&u->ref, index, cfg, conn);
-	if (!g) {
+	cm = ref_comm_add(&u->ref, index, cfg, conn);
+	if (!cm) {
 		snprintf(u->why, sizeof(u->why), "no memory for the reference");
 		return NULL;
 	}
 	for (i = 0; i < cfg->children; i++)
-		g->conn[i].state.mac = inc_switch_conn_state(u->sw)[cfg->conn_base + i].mac;
-	if (inc_switch_start_group(u->sw, index, &err)) {
-		snprintf(u->why, sizeof(u->why), "start group %u: %s", spec->communicator, err.msg);
+		cm->conn[i].state.mac = inc_switch_conn_state(u->sw)[cfg->conn_base + i].mac;
+	if (inc_switch_start_comm(u->sw, index, &err)) {
+		snprintf(u->why, sizeof(u->why), "start communicator %u: %s", spec->communicator,
+			 err.msg);
 		return NULL;
 	}
-	return g;
+	return cm;
 }
 
-int unit_remove_group(struct unit *u, struct ref_group *g)
+int unit_remove_comm(struct unit *u, struct ref_comm *cm)
 {
 	struct inc_err err = {""};
-	int ret = inc_switch_remove_group(u->sw, g->index, &err);
+	int ret = inc_switch_remove_comm(u->sw, cm->index, &err);
 
 	if (ret)
-		snprintf(u->why, sizeof(u->why), "remove group %u: %s", g->index, err.msg);
-	ref_group_remove(&u->ref, g->index);
+		snprintf(u->why, sizeof(u->why), "remove communicator %u: %s", cm->index, err.msg);
+	ref_comm_remove(&u->ref, cm->index);
 	return ret;
 }
 
-void unit_reset(struct unit *u, struct ref_group *g, uint64_t r)
+void unit_reset(struct unit *u, struct ref_comm *cm, uint64_t r)
 {
-	struct inc_conn_state *conn = inc_switch_conn_state(u->sw) + g->cfg.conn_base;
-	struct inc_group_state *state = inc_switch_group_state(u->sw) + g->index;
-	struct inc_slot *slot = inc_switch_slots(u->sw) + g->cfg.result_base;
+	struct inc_conn_state *conn = inc_switch_conn_state(u->sw) + cm->cfg.conn_base;
+	struct inc_comm_state *state = inc_switch_comm_state(u->sw) + cm->index;
+	struct inc_slot *slot = inc_switch_slots(u->sw) + cm->cfg.result_base;
 	uint32_t i;
 
-	for (i = 0; i < g->cfg.children; i++) {
-		struct inc_conn_state *st = &g->conn[i].state;
+	for (i = 0; i < cm->cfg.children; i++) {
+		struct inc_conn_state *st = &cm->conn[i].state;
 
 		*st = (struct inc_conn_state){
 			.mac = st->mac, .mac_hint = st->mac_hint, .hint_psn = st->hint_psn};
@@ -221,24 +223,24 @@ void unit_reset(struct unit *u, struct ref_group *g, uint64_t r)
 		conn[i] = *st;
 	}
 	/* Slot s holds next the first chunk from r on that is s modulo the slots. */
-	for (i = 0; i < g->slots; i++) {
-		uint32_t generation = r / g->slots + (i < r % g->slots);
+	for (i = 0; i < cm->slots; i++) {
+		uint32_t generation = r / cm->slots + (i < r % cm->slots);
 
-		g->slot[i].word = slot[i].word = (uint64_t)generation << 32;
+		cm->slot[i].word = slot[i].word = (uint64_t)generation << 32;
 	}
-	memset(&g->state, 0, sizeof(g->state));
-	g->state.tx_next = r;
-	*state = g->state;
+	memset(&cm->state, 0, sizeof(cm->state));
+	cm->state.tx_next = r;
+	*state = cm->state;
 }
 
-void unit_prime(struct unit *u, struct ref_group *g, uint32_t child, uint8_t open, uint32_t desc)
+void unit_prime(struct unit *u, struct ref_comm *cm, uint32_t child, uint8_t open, uint32_t desc)
 {
-	struct inc_conn_state *st = &g->conn[child].state;
+	struct inc_conn_state *st = &cm->conn[child].state;
 
 	st->open_message = open;
 	st->desc = desc;
 	st->desc_valid = 1;
-	inc_switch_conn_state(u->sw)[g->cfg.conn_base + child] = *st;
+	inc_switch_conn_state(u->sw)[cm->cfg.conn_base + child] = *st;
 }
 
 static int check(struct unit *u)
@@ -247,15 +249,15 @@ static int check(struct unit *u)
 
 	if (compare_counters(u) || compare_events(u))
 		return -1;
-	if (!want->group)
+	if (!want->comm)
 		return 0;
-	if (compare_group(u, want->group))
+	if (compare_comm(u, want->comm))
 		return -1;
-	if (want->stored && compare_contrib(u, want->group, want->child, want->r))
+	if (want->stored && compare_contrib(u, want->comm, want->child, want->r))
 		return -1;
-	if (want->reduced && compare_result(u, want->group, want->r))
+	if (want->reduced && compare_result(u, want->comm, want->r))
 		return -1;
-	if (want->stored && compare_slot(u, want->group, want->r % want->group->slots))
+	if (want->stored && compare_slot(u, want->comm, want->r % want->comm->slots))
 		return -1;
 	return 0;
 }
@@ -311,21 +313,21 @@ int unit_compare_all(struct unit *u)
 
 	if (compare_counters(u))
 		return -1;
-	for (i = 0; i < REF_MAX_GROUPS; i++) {
-		const struct ref_group *g = u->ref.group[i];
+	for (i = 0; i < REF_MAX_COMMS; i++) {
+		const struct ref_comm *cm = u->ref.comm[i];
 
-		if (!g)
+		if (!cm)
 			continue;
-		if (compare_group(u, g))
+		if (compare_comm(u, cm))
 			return -1;
-		for (k = 0; k < g->slots; k++)
-			if (compare_slot(u, g, k))
+		for (k = 0; k < cm->slots; k++)
+			if (compare_slot(u, cm, k))
 				return -1;
 	}
 	return 0;
 }
 
-void unit_spec(const struct unit *u, struct inc_group_spec *spec, uint32_t communicator,
+void unit_spec(const struct unit *u, struct inc_comm_spec *spec, uint32_t communicator,
 	       uint32_t children, uint32_t ports, uint32_t payload, uint32_t slots)
 {
 	uint32_t i;
@@ -361,7 +363,7 @@ static void base_spec(const struct inc_conn_cfg *cfg, struct frame_spec *s)
 	memcpy(s->dst_mac, "\x02\x5c\0\0\0", 5);
 	s->dst_mac[5] = cfg->ifindex;
 	memcpy(s->src_mac, "\x02\x40\0\0", 4);
-	s->src_mac[4] = cfg->group;
+	s->src_mac[4] = cfg->comm;
 	s->src_mac[5] = cfg->child;
 	s->saddr = cfg->peer_addr;
 	s->daddr = cfg->own_addr;
@@ -374,11 +376,11 @@ static void base_spec(const struct inc_conn_cfg *cfg, struct frame_spec *s)
 	s->qpn = cfg->own_qpn;
 }
 
-void unit_data_spec(const struct ref_group *g, uint32_t child, const struct unit_packet *p,
+void unit_data_spec(const struct ref_comm *cm, uint32_t child, const struct unit_packet *p,
 		    struct frame_spec *s, uint8_t payload[INC_MAX_PAYLOAD])
 {
-	const struct inc_conn_cfg *cfg = &g->conn[child].cfg;
-	struct rng rng = {rng_mix(rng_mix(g->cfg.communicator, child), p->r)};
+	const struct inc_conn_cfg *cfg = &cm->conn[child].cfg;
+	struct rng rng = {rng_mix(rng_mix(cm->cfg.communicator, child), p->r)};
 	uint64_t word;
 	uint32_t i;
 
@@ -403,31 +405,31 @@ void unit_data_spec(const struct ref_group *g, uint32_t child, const struct unit
 	s->len = p->len;
 }
 
-void unit_data(const struct ref_group *g, uint32_t child, const struct unit_packet *p,
+void unit_data(const struct ref_comm *cm, uint32_t child, const struct unit_packet *p,
 	       struct frame *f)
 {
 	uint8_t payload[INC_MAX_PAYLOAD];
 	struct frame_spec s;
 
-	unit_data_spec(g, child, p, &s, payload);
+	unit_data_spec(cm, child, p, &s, payload);
 	frame_build(f, &s);
 }
 
-void unit_ack_spec(const struct ref_group *g, uint32_t child, uint8_t syndrome, uint32_t psn,
+void unit_ack_spec(const struct ref_comm *cm, uint32_t child, uint8_t syndrome, uint32_t psn,
 		   struct frame_spec *s)
 {
-	base_spec(&g->conn[child].cfg, s);
+	base_spec(&cm->conn[child].cfg, s);
 	s->opcode = INC_OP_ACK;
 	s->syndrome = syndrome;
 	s->psn = psn & INC_PSN_MASK;
 	s->msn = rng_mix(child, psn) & 0xffffff;
 }
 
-void unit_ack(const struct ref_group *g, uint32_t child, uint8_t syndrome, uint32_t psn,
+void unit_ack(const struct ref_comm *cm, uint32_t child, uint8_t syndrome, uint32_t psn,
 	      struct frame *f)
 {
 	struct frame_spec s;
 
-	unit_ack_spec(g, child, syndrome, psn, &s);
+	unit_ack_spec(cm, child, syndrome, psn, &s);
 	frame_build(f, &s);
 }

@@ -47,13 +47,13 @@ struct unit {
 int unit_start(struct unit *u, const char *name, uint32_t rows, bool generic);
 void unit_stop(struct unit *u);
 
-/* Adds the group to switch and reference, returns its reference or NULL (why). */
-struct ref_group *unit_add_group(struct unit *u, const struct inc_group_spec *spec);
-int unit_remove_group(struct unit *u, struct ref_group *g);
-/* The state of a group through whose first r chunks everybody has passed. */
-void unit_reset(struct unit *u, struct ref_group *g, uint64_t r);
+/* Adds the communicator to switch and reference, returns its reference or NULL (why). */
+struct ref_comm *unit_add_comm(struct unit *u, const struct inc_comm_spec *spec);
+int unit_remove_comm(struct unit *u, struct ref_comm *cm);
+/* The state of a communicator through whose first r chunks everybody has passed. */
+void unit_reset(struct unit *u, struct ref_comm *cm, uint64_t r);
 /* The child is inside a message (enum inc_open_message) of the collective desc. */
-void unit_prime(struct unit *u, struct ref_group *g, uint32_t child, uint8_t open, uint32_t desc);
+void unit_prime(struct unit *u, struct ref_comm *cm, uint32_t child, uint8_t open, uint32_t desc);
 
 /* Runs the frame through both and compares, copies of a result included. 0, or -1 with the
  * difference in why. */
@@ -62,15 +62,15 @@ int unit_run(struct unit *u, const struct frame *f, uint32_t ifindex);
 int unit_take_events(struct unit *u);
 /* After a failure: the reference takes over the counters, so that the next test starts even. */
 void unit_forgive(struct unit *u);
-/* Compares every group's whole state. */
+/* Compares every communicator's whole state. */
 int unit_compare_all(struct unit *u);
-/* A group with ordinary values: addresses by communicator and child, children shared out over
- * ports 0..ports-1 in blocks. */
-void unit_spec(const struct unit *u, struct inc_group_spec *spec, uint32_t communicator,
+/* A communicator with ordinary values: addresses by communicator and child, children shared out
+ * over ports 0..ports-1 in blocks. */
+void unit_spec(const struct unit *u, struct inc_comm_spec *spec, uint32_t communicator,
 	       uint32_t children, uint32_t ports, uint32_t payload, uint32_t slots);
 
-/* Data packet r of a child. kind: INC_OPEN_SEND or INC_OPEN_WRITE. Bytes depend on (group, child,
- * r) alone, so a repeat is the same packet. */
+/* Data packet r of a child. kind: INC_OPEN_SEND or INC_OPEN_WRITE. Bytes depend on (communicator,
+ * child, r) alone, so a repeat is the same packet. */
 struct unit_packet {
 	uint64_t r;
 	uint8_t opcode;
@@ -79,13 +79,13 @@ struct unit_packet {
 	bool ackreq;
 	bool solicited;
 };
-void unit_data_spec(const struct ref_group *g, uint32_t child, const struct unit_packet *p,
+void unit_data_spec(const struct ref_comm *cm, uint32_t child, const struct unit_packet *p,
 		    struct frame_spec *spec, uint8_t payload[INC_MAX_PAYLOAD]);
-void unit_data(const struct ref_group *g, uint32_t child, const struct unit_packet *p,
+void unit_data(const struct ref_comm *cm, uint32_t child, const struct unit_packet *p,
 	       struct frame *f);
-void unit_ack_spec(const struct ref_group *g, uint32_t child, uint8_t syndrome, uint32_t psn,
+void unit_ack_spec(const struct ref_comm *cm, uint32_t child, uint8_t syndrome, uint32_t psn,
 		   struct frame_spec *spec);
-void unit_ack(const struct ref_group *g, uint32_t child, uint8_t syndrome, uint32_t psn,
+void unit_ack(const struct ref_comm *cm, uint32_t child, uint8_t syndrome, uint32_t psn,
 	      struct frame *f);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Groups: validation, allocation of connection ids and rows, making them work, removal. */
+/* Communicators: validation, allocation of connection ids and rows, making them work, removal. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -13,15 +13,15 @@
 
 #define NO_CHUNK (~0ull) /* in a row that holds nothing */
 
-/* How far the making of a group has come; undone from the last to the first. */
+/* How far the making of a communicator has come; undone from the last to the first. */
 struct build {
-	struct inc_group_cfg cfg;
+	struct inc_comm_cfg cfg;
 	struct inc_conn_cfg conn[INC_MAX_CHILDREN];
 	union inc_mac peer[INC_MAX_CHILDREN]; /* as far as it is known */
-	uint32_t group;
-	uint32_t port_groups; /* entries of inc_port_group made, in order of the children */
-	uint32_t lookups;     /* entries of inc_conn_lookup made */
-	bool ports;           /* inc_group_ports[group] set */
+	uint32_t comm;
+	uint32_t port_comms; /* entries of inc_port_comm made, in order of the children */
+	uint32_t lookups;    /* entries of inc_conn_lookup made */
+	bool ports;          /* inc_comm_ports[communicator] set */
 };
 
 static const char *addr_text(__be32 addr, char text[INET_ADDRSTRLEN])
@@ -67,7 +67,7 @@ static int port_mac(uint32_t ifindex, uint8_t mac[6])
 	return ret;
 }
 
-static int check_child(const struct inc_group_spec *spec, uint32_t i, struct inc_err *err)
+static int check_child(const struct inc_comm_spec *spec, uint32_t i, struct inc_err *err)
 {
 	const struct inc_child_spec *c = &spec->child[i];
 	char name[IF_NAMESIZE];
@@ -101,7 +101,7 @@ static int check_child(const struct inc_group_spec *spec, uint32_t i, struct inc
 	return 0;
 }
 
-static int check_spec(const struct inc_switch *sw, const struct inc_group_spec *spec,
+static int check_spec(const struct inc_switch *sw, const struct inc_comm_spec *spec,
 		      struct inc_err *err)
 {
 	uint32_t i;
@@ -118,10 +118,10 @@ static int check_spec(const struct inc_switch *sw, const struct inc_group_spec *
 		return inc_err_set(err, EINVAL,
 				   "communicator %u: %u slots, must be a power of two up to %d",
 				   spec->communicator, spec->slots, INC_MAX_SLOTS);
-	if (spec->flags & ~INC_GROUP_F_NET_ORDER)
+	if (spec->flags & ~INC_COMM_F_NET_ORDER)
 		return inc_err_set(err, EINVAL, "communicator %u: unknown flags 0x%x",
 				   spec->communicator, spec->flags);
-	if (inc_switch_find_group(sw, spec->communicator) >= 0)
+	if (inc_switch_find_comm(sw, spec->communicator) >= 0)
 		return inc_err_set(err, EEXIST, "communicator %u exists already",
 				   spec->communicator);
 	for (i = 0; i < spec->children; i++) {
@@ -143,27 +143,27 @@ static int by_port(const void *a, const void *b)
 
 enum range { RANGE_CONN, RANGE_CONTRIB, RANGE_RESULT };
 
-static void group_range(const struct inc_group_cfg *g, enum range what, uint32_t *base,
-			uint32_t *len)
+static void comm_range(const struct inc_comm_cfg *cm, enum range what, uint32_t *base,
+		       uint32_t *len)
 {
-	uint32_t slots = 1u << g->log2_slots;
+	uint32_t slots = 1u << cm->log2_slots;
 
-	*base = what == RANGE_CONN      ? g->conn_base
-		: what == RANGE_CONTRIB ? g->contrib_base
-					: g->result_base;
-	*len = what == RANGE_CONN      ? g->children
-	       : what == RANGE_CONTRIB ? g->children * slots
+	*base = what == RANGE_CONN      ? cm->conn_base
+		: what == RANGE_CONTRIB ? cm->contrib_base
+					: cm->result_base;
+	*len = what == RANGE_CONN      ? cm->children
+	       : what == RANGE_CONTRIB ? cm->children * slots
 				       : slots;
 }
 
 static bool range_free(const struct inc_switch *sw, enum range what, uint32_t start, uint32_t n)
 {
-	uint32_t g, base, len;
+	uint32_t cm, base, len;
 
-	for (g = 0; g < sw->opts.max_groups; g++) {
-		if (!(sw->group[g].flags & INC_GROUP_F_VALID))
+	for (cm = 0; cm < sw->opts.max_comms; cm++) {
+		if (!(sw->comm[cm].flags & INC_COMM_F_VALID))
 			continue;
-		group_range(&sw->group[g], what, &base, &len);
+		comm_range(&sw->comm[cm], what, &base, &len);
 		if (start < base + len && base < start + n)
 			return false;
 	}
@@ -174,7 +174,7 @@ static bool range_free(const struct inc_switch *sw, enum range what, uint32_t st
 static int allocate(const struct inc_switch *sw, enum range what, uint32_t n, uint32_t total,
 		    uint32_t *out)
 {
-	uint32_t g, base, len, best = UINT32_MAX;
+	uint32_t cm, base, len, best = UINT32_MAX;
 
 	if (n > total)
 		return -ENOSPC;
@@ -182,10 +182,10 @@ static int allocate(const struct inc_switch *sw, enum range what, uint32_t n, ui
 		*out = 0;
 		return 0;
 	}
-	for (g = 0; g < sw->opts.max_groups; g++) {
-		if (!(sw->group[g].flags & INC_GROUP_F_VALID))
+	for (cm = 0; cm < sw->opts.max_comms; cm++) {
+		if (!(sw->comm[cm].flags & INC_COMM_F_VALID))
 			continue;
-		group_range(&sw->group[g], what, &base, &len);
+		comm_range(&sw->comm[cm], what, &base, &len);
 		base += len;
 		if (base < best && base + n <= total && range_free(sw, what, base, n))
 			best = base;
@@ -194,17 +194,17 @@ static int allocate(const struct inc_switch *sw, enum range what, uint32_t n, ui
 	return best == UINT32_MAX ? -ENOSPC : 0;
 }
 
-static int find_places(const struct inc_switch *sw, const struct inc_group_spec *spec,
+static int find_places(const struct inc_switch *sw, const struct inc_comm_spec *spec,
 		       struct build *b, struct inc_err *err)
 {
 	const struct inc_switch_opts *o = &sw->opts;
 
-	for (b->group = 0; b->group < o->max_groups; b->group++)
-		if (!(sw->group[b->group].flags & INC_GROUP_F_VALID))
+	for (b->comm = 0; b->comm < o->max_comms; b->comm++)
+		if (!(sw->comm[b->comm].flags & INC_COMM_F_VALID))
 			break;
-	if (b->group == o->max_groups)
-		return inc_err_set(err, ENOSPC, "communicator %u: all %u groups are in use",
-				   spec->communicator, o->max_groups);
+	if (b->comm == o->max_comms)
+		return inc_err_set(err, ENOSPC, "communicator %u: all %u are in use",
+				   spec->communicator, o->max_comms);
 	if (allocate(sw, RANGE_CONN, spec->children, o->max_connections, &b->cfg.conn_base))
 		return inc_err_set(err, ENOSPC,
 				   "communicator %u: no %u connections in a row free of %u",
@@ -225,7 +225,7 @@ static int find_places(const struct inc_switch *sw, const struct inc_group_spec 
 
 static int check_keys(const struct inc_switch *sw, const struct build *b, struct inc_err *err)
 {
-	const struct inc_group_cfg *g;
+	const struct inc_comm_cfg *cm;
 	uint32_t i, j, k;
 	char text[INET_ADDRSTRLEN];
 
@@ -233,12 +233,12 @@ static int check_keys(const struct inc_switch *sw, const struct build *b, struct
 		for (j = 0; j < i; j++)
 			if (same_key(&b->conn[i], &b->conn[j]))
 				goto taken;
-		for (k = 0; k < sw->opts.max_groups; k++) {
-			g = &sw->group[k];
-			if (!(g->flags & INC_GROUP_F_VALID))
+		for (k = 0; k < sw->opts.max_comms; k++) {
+			cm = &sw->comm[k];
+			if (!(cm->flags & INC_COMM_F_VALID))
 				continue;
-			for (j = 0; j < g->children; j++)
-				if (same_key(&b->conn[i], &sw->conn[g->conn_base + j]))
+			for (j = 0; j < cm->children; j++)
+				if (same_key(&b->conn[i], &sw->conn[cm->conn_base + j]))
 					goto taken;
 		}
 	}
@@ -251,13 +251,13 @@ taken:
 			   addr_text(b->conn[i].peer_addr, text));
 }
 
-static int plan_conn(const struct inc_child_spec *c, uint32_t group, struct inc_conn_cfg *out,
+static int plan_conn(const struct inc_child_spec *c, uint32_t comm, struct inc_conn_cfg *out,
 		     struct inc_err *err)
 {
 	int ret = 0;
 
 	*out = (struct inc_conn_cfg){
-		.group = group,
+		.comm = comm,
 		.rank = c->rank,
 		.ifindex = c->ifindex,
 		.peer_addr = c->peer_addr,
@@ -282,7 +282,7 @@ static int plan_conn(const struct inc_child_spec *c, uint32_t group, struct inc_
 }
 
 /* Where the peer with this rank is, as far as the caller knows. */
-static void plan_mac(const struct inc_group_spec *spec, uint32_t rank, union inc_mac *out)
+static void plan_mac(const struct inc_comm_spec *spec, uint32_t rank, union inc_mac *out)
 {
 	uint32_t i;
 
@@ -295,13 +295,13 @@ static void plan_mac(const struct inc_group_spec *spec, uint32_t rank, union inc
 	}
 }
 
-static int plan(const struct inc_switch *sw, const struct inc_group_spec *spec, struct build *b,
+static int plan(const struct inc_switch *sw, const struct inc_comm_spec *spec, struct build *b,
 		struct inc_err *err)
 {
 	uint32_t i;
 	int ret;
 
-	b->cfg.flags = INC_GROUP_F_VALID | spec->flags;
+	b->cfg.flags = INC_COMM_F_VALID | spec->flags;
 	b->cfg.children = spec->children;
 	b->cfg.full_mask = (1ull << spec->children) - 1;
 	b->cfg.log2_slots = __builtin_ctz(spec->slots);
@@ -311,7 +311,7 @@ static int plan(const struct inc_switch *sw, const struct inc_group_spec *spec, 
 	if (ret)
 		return ret;
 	for (i = 0; i < spec->children; i++) {
-		ret = plan_conn(&spec->child[i], b->group, &b->conn[i], err);
+		ret = plan_conn(&spec->child[i], b->comm, &b->conn[i], err);
 		if (ret)
 			return ret;
 	}
@@ -339,7 +339,7 @@ static int clear_state(struct inc_switch *sw, const struct build *b, struct inc_
 	int cpus = libbpf_num_possible_cpus(), ret = 0;
 	struct inc_copy *zero;
 
-	memset(&sw->group_state[b->group], 0, sizeof(sw->group_state[0]));
+	memset(&sw->comm_state[b->comm], 0, sizeof(sw->comm_state[0]));
 	memset(&sw->conn_state[b->cfg.conn_base], 0, b->cfg.children * sizeof(sw->conn_state[0]));
 	memset(&sw->slots[b->cfg.result_base], 0, slots * sizeof(sw->slots[0]));
 	for (i = 0; i < slots; i++)
@@ -363,7 +363,7 @@ static int make_ports(struct inc_switch *sw, struct build *b, struct inc_err *er
 	int egress = inc_switch_prog_fd(sw, INC_PROG_EGRESS), fd, ret = 0;
 	uint32_t i;
 
-	fd = bpf_map_create(BPF_MAP_TYPE_DEVMAP, "inc_group_dev", sizeof(uint32_t),
+	fd = bpf_map_create(BPF_MAP_TYPE_DEVMAP, "inc_comm_dev", sizeof(uint32_t),
 			    sizeof(struct bpf_devmap_val), b->cfg.children, NULL);
 	if (fd < 0)
 		return inc_err_set(err, errno, "communicator %u: no devmap: %s",
@@ -381,7 +381,7 @@ static int make_ports(struct inc_switch *sw, struct build *b, struct inc_err *er
 			goto out;
 		}
 	}
-	ret = update(sw, INC_MAP_GROUP_PORTS, &b->group, &fd, BPF_ANY, err);
+	ret = update(sw, INC_MAP_COMM_PORTS, &b->comm, &fd, BPF_ANY, err);
 	b->ports = !ret;
 out:
 	close(fd);
@@ -397,22 +397,22 @@ static uint32_t port_run(const struct inc_conn_cfg *conn, uint32_t first, uint32
 	return n;
 }
 
-static int make_port_groups(struct inc_switch *sw, struct build *b, struct inc_err *err)
+static int make_port_comms(struct inc_switch *sw, struct build *b, struct inc_err *err)
 {
 	uint32_t i;
 	int ret;
 
-	for (i = 0; i < b->cfg.children; i = b->port_groups) {
-		struct inc_port_group_key key = {.group = b->group, .ifindex = b->conn[i].ifindex};
-		struct inc_port_group val = {
+	for (i = 0; i < b->cfg.children; i = b->port_comms) {
+		struct inc_port_comm_key key = {.comm = b->comm, .ifindex = b->conn[i].ifindex};
+		struct inc_port_comm val = {
 			.first_child = i,
 			.children = port_run(b->conn, i, b->cfg.children),
 		};
 
-		ret = update(sw, INC_MAP_PORT_GROUP, &key, &val, BPF_ANY, err);
+		ret = update(sw, INC_MAP_PORT_COMM, &key, &val, BPF_ANY, err);
 		if (ret)
 			return ret;
-		b->port_groups = i + val.children;
+		b->port_comms = i + val.children;
 	}
 	return 0;
 }
@@ -422,7 +422,7 @@ static int make_config(struct inc_switch *sw, struct build *b, struct inc_err *e
 	uint32_t i, conn;
 	int ret;
 
-	ret = update(sw, INC_MAP_GROUP_CFG, &b->group, &b->cfg, BPF_ANY, err);
+	ret = update(sw, INC_MAP_COMM_CFG, &b->comm, &b->cfg, BPF_ANY, err);
 	for (i = 0; !ret && i < b->cfg.children; i++) {
 		conn = b->cfg.conn_base + i;
 		ret = update(sw, INC_MAP_CONN_CFG, &conn, &b->conn[i], BPF_ANY, err);
@@ -455,26 +455,25 @@ static void delete_lookups(struct inc_switch *sw, struct build *b)
 	}
 }
 
-/* Look-ups first, so that no packet finds the group; then what packets under way may use. */
+/* Look-ups first, so that no packet finds the communicator; then what packets under way may use. */
 static int undo(struct inc_switch *sw, struct build *b, struct inc_err *err)
 {
-	static const struct inc_group_cfg no_group;
+	static const struct inc_comm_cfg no_comm;
 	static const struct inc_conn_cfg no_conn;
 	uint32_t i, conn;
 	int ret = 0;
 
 	delete_lookups(sw, b);
 	/* writing to a map of maps waits until all programs that run now have ended */
-	if (b->ports && bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_GROUP_PORTS), &b->group))
-		ret = inc_err_set(err, errno, "map %s: group %u cannot be deleted: %s",
-				  INC_MAP_GROUP_PORTS, b->group, strerror(errno));
-	for (i = 0; i < b->port_groups; i += port_run(b->conn, i, b->cfg.children)) {
-		struct inc_port_group_key key = {.group = b->group, .ifindex = b->conn[i].ifindex};
+	if (b->ports && bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_COMM_PORTS), &b->comm))
+		ret = inc_err_set(err, errno, "map %s: communicator %u cannot be deleted: %s",
+				  INC_MAP_COMM_PORTS, b->comm, strerror(errno));
+	for (i = 0; i < b->port_comms; i += port_run(b->conn, i, b->cfg.children)) {
+		struct inc_port_comm_key key = {.comm = b->comm, .ifindex = b->conn[i].ifindex};
 
-		bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_PORT_GROUP), &key);
+		bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_PORT_COMM), &key);
 	}
-	bpf_map_update_elem(inc_switch_map_fd(sw, INC_MAP_GROUP_CFG), &b->group, &no_group,
-			    BPF_ANY);
+	bpf_map_update_elem(inc_switch_map_fd(sw, INC_MAP_COMM_CFG), &b->comm, &no_comm, BPF_ANY);
 	for (i = 0; i < b->cfg.children; i++) {
 		conn = b->cfg.conn_base + i;
 		bpf_map_update_elem(inc_switch_map_fd(sw, INC_MAP_CONN_CFG), &conn, &no_conn,
@@ -483,8 +482,8 @@ static int undo(struct inc_switch *sw, struct build *b, struct inc_err *err)
 	return ret;
 }
 
-int inc_switch_add_group(struct inc_switch *sw, const struct inc_group_spec *spec,
-			 struct inc_err *err)
+int inc_switch_add_comm(struct inc_switch *sw, const struct inc_comm_spec *spec,
+			struct inc_err *err)
 {
 	struct build b = {};
 	int ret;
@@ -495,25 +494,25 @@ int inc_switch_add_group(struct inc_switch *sw, const struct inc_group_spec *spe
 		return ret;
 	ret = clear_state(sw, &b, err);
 	ret = ret ?: make_ports(sw, &b, err);
-	ret = ret ?: make_port_groups(sw, &b, err);
+	ret = ret ?: make_port_comms(sw, &b, err);
 	ret = ret ?: make_config(sw, &b, err);
 	if (ret) {
 		undo(sw, &b, NULL);
 		return ret;
 	}
-	sw->group[b.group] = b.cfg;
+	sw->comm[b.comm] = b.cfg;
 	memcpy(&sw->conn[b.cfg.conn_base], b.conn, b.cfg.children * sizeof(b.conn[0]));
-	return b.group;
+	return b.comm;
 }
 
-int inc_switch_start_group(struct inc_switch *sw, uint32_t group, struct inc_err *err)
+int inc_switch_start_comm(struct inc_switch *sw, uint32_t comm, struct inc_err *err)
 {
-	struct build b = {.group = group};
+	struct build b = {.comm = comm};
 	int ret;
 
-	if (!inc_switch_group(sw, group))
-		return inc_err_set(err, ENOENT, "no group %u", group);
-	b.cfg = sw->group[group];
+	if (!inc_switch_comm(sw, comm))
+		return inc_err_set(err, ENOENT, "no communicator %u", comm);
+	b.cfg = sw->comm[comm];
 	memcpy(b.conn, &sw->conn[b.cfg.conn_base], b.cfg.children * sizeof(b.conn[0]));
 	ret = make_lookups(sw, &b, err);
 	if (ret)
@@ -521,29 +520,29 @@ int inc_switch_start_group(struct inc_switch *sw, uint32_t group, struct inc_err
 	return ret;
 }
 
-int inc_switch_remove_group(struct inc_switch *sw, uint32_t group, struct inc_err *err)
+int inc_switch_remove_comm(struct inc_switch *sw, uint32_t comm, struct inc_err *err)
 {
-	struct build b = {.group = group, .ports = true};
+	struct build b = {.comm = comm, .ports = true};
 	int ret;
 
-	if (!inc_switch_group(sw, group))
-		return inc_err_set(err, ENOENT, "no group %u", group);
-	b.cfg = sw->group[group];
-	b.lookups = b.port_groups = b.cfg.children;
+	if (!inc_switch_comm(sw, comm))
+		return inc_err_set(err, ENOENT, "no communicator %u", comm);
+	b.cfg = sw->comm[comm];
+	b.lookups = b.port_comms = b.cfg.children;
 	memcpy(b.conn, &sw->conn[b.cfg.conn_base], b.cfg.children * sizeof(b.conn[0]));
 	ret = undo(sw, &b, err);
 	if (ret)
 		return ret;
 	memset(&sw->conn[b.cfg.conn_base], 0, b.cfg.children * sizeof(b.conn[0]));
-	memset(&sw->group[group], 0, sizeof(sw->group[group]));
+	memset(&sw->comm[comm], 0, sizeof(sw->comm[comm]));
 	return 0;
 }
 
-const struct inc_group_cfg *inc_switch_group(const struct inc_switch *sw, uint32_t group)
+const struct inc_comm_cfg *inc_switch_comm(const struct inc_switch *sw, uint32_t comm)
 {
-	if (group >= sw->opts.max_groups || !(sw->group[group].flags & INC_GROUP_F_VALID))
+	if (comm >= sw->opts.max_comms || !(sw->comm[comm].flags & INC_COMM_F_VALID))
 		return NULL;
-	return &sw->group[group];
+	return &sw->comm[comm];
 }
 
 const struct inc_conn_cfg *inc_switch_conn(const struct inc_switch *sw, uint32_t conn)
@@ -551,13 +550,13 @@ const struct inc_conn_cfg *inc_switch_conn(const struct inc_switch *sw, uint32_t
 	return conn < sw->opts.max_connections ? &sw->conn[conn] : NULL;
 }
 
-int inc_switch_find_group(const struct inc_switch *sw, uint32_t communicator)
+int inc_switch_find_comm(const struct inc_switch *sw, uint32_t communicator)
 {
-	uint32_t g;
+	uint32_t cm;
 
-	for (g = 0; g < sw->opts.max_groups; g++)
-		if (sw->group[g].flags & INC_GROUP_F_VALID &&
-		    sw->group[g].communicator == communicator)
-			return g;
+	for (cm = 0; cm < sw->opts.max_comms; cm++)
+		if (sw->comm[cm].flags & INC_COMM_F_VALID &&
+		    sw->comm[cm].communicator == communicator)
+			return cm;
 	return -ENOENT;
 }
