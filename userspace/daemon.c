@@ -83,12 +83,12 @@ int inc_daemon_configure(struct inc_daemon *d, const struct inc_comm_conf *conf,
 		e->ops->remove_comm(e, conf->communicator, NULL);
 		return ret;
 	}
-	for (i = 0; i < conf->children; i++) {
+	for (i = 0; i < conf->n_conns; i++) {
 		warn_foreign_address(&conf->conn[i]);
 		warn_mtu(conf, i);
 	}
 	inc_info("communicator %u: %u children, payload %u, %u slots", conf->communicator,
-		 conf->children, conf->payload, conf->slots);
+		 conf->n_conns, conf->payload, conf->slots);
 	return 0;
 }
 

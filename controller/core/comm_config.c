@@ -248,7 +248,6 @@ static void send_configs(struct inc_comm *comm)
 {
 	const struct inc_route_comm route = {
 		.communicator = comm->number,
-		.group = comm->group->number,
 		.payload = comm->payload,
 		.slots = comm->slots,
 		.topo = comm->group->ctl->topo,

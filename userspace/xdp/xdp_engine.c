@@ -154,9 +154,10 @@ static int make_spec(const struct xdp_engine *x, const struct inc_comm_conf *con
 		.communicator = conf->communicator,
 		.payload = conf->payload,
 		.slots = conf->slots,
-		.children = conf->children,
+		.flags = conf->byte_order == INC_ORDER_NETWORK ? INC_COMM_F_NET_ORDER : 0,
+		.children = conf->n_conns,
 	};
-	for (i = 0; i < conf->children; i++) {
+	for (i = 0; i < conf->n_conns; i++) {
 		const struct inc_conn_conf *c = &conf->conn[i];
 		const struct inc_switch_port *port = inc_switch_port_find(x->sw, c->port);
 
