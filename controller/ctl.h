@@ -44,11 +44,10 @@
 #define CTL_MIN_QPN         0x100 /* of a switch: leaves what real devices keep for themselves */
 #define CTL_MIN_MTU         68    /* of IPv4 */
 #define CTL_MAX_MTU         65535
-#define CTL_SPARE_LINKS     64    /* connections that have not said hello, besides the switches */
-#define CTL_SPARE_CLOSING   64    /* closed, but not yet by the peer */
-#define CTL_OWN_DESCRIPTORS 16    /* listeners, the event loop, standard streams */
-#define CTL_LOG_EVERY_MS    60000 /* what anybody out there can cause at will */
-#define CTL_MAX_LISTED      4096  /* communicators that a switch can say it has */
+#define CTL_SPARE_LINKS     64   /* connections that have not said hello, besides the switches */
+#define CTL_SPARE_CLOSING   64   /* closed, but not yet by the peer */
+#define CTL_OWN_DESCRIPTORS 16   /* listeners, the event loop, standard streams */
+#define CTL_MAX_LISTED      4096 /* communicators that a switch can say it has */
 
 struct inc_client;
 struct inc_comm;
@@ -76,8 +75,6 @@ struct inc_ctl {
 	LIST_HEAD(, inc_switch_link) links;
 	unsigned int n_links;
 	unsigned int max_links;
-	uint64_t refused_at_ms;    /* when a refusal was last logged, 0: never */
-	unsigned int refused_more; /* since then */
 	LIST_HEAD(group_list, inc_group) groups;
 	LIST_HEAD(, inc_query) queries;
 	LIST_HEAD(, inc_orphan) orphans;
@@ -108,11 +105,11 @@ struct inc_member {
 };
 
 enum inc_group_phase {
-	GROUP_IDLE, /* failed, or a member has left: nothing new can begin */
-	GROUP_CREATING,
-	GROUP_READY,
-	GROUP_CREATING_COMM,
-	GROUP_COMM_READY,
+	GROUP_FORMING,   /* waits for its ranks */
+	GROUP_RUNNING,   /* all have come */
+	GROUP_RETURNING, /* an earlier controller's: ranks come as they find this one */
+	GROUP_SETTLED,   /* the same later: ranks that have not come are gone */
+	GROUP_OVER,      /* a rank was lost, or has left */
 };
 
 struct inc_group {
@@ -120,14 +117,13 @@ struct inc_group {
 	uint32_t number;
 	char job[CTL_NAME_MAX];
 	unsigned int world_size;
-	unsigned int connected; /* members with a client */
-	bool formed;
-	bool resumed;   /* an earlier controller's; its members come as they find this one */
-	bool settled;   /* resumed: those that have not come are gone */
-	char over[256]; /* why nothing new can begin: the first loss, or else who left first */
-	int over_code;  /* 0: it can */
+	unsigned int connected;     /* members with a client */
+	enum inc_group_phase phase; /* inc_group_go() */
+	/* from RETURNING on, why nothing new can begin: the first loss, or else who left first */
+	char over[256];
+	int over_code;
 	uint64_t since_ms;
-	struct event *timer; /* until formed, or settled */
+	struct event *timer; /* while FORMING or RETURNING */
 	LIST_HEAD(comm_list, inc_comm) comms;
 	unsigned int n_comms; /* those REFUSED apart */
 	unsigned int n_refused;
@@ -143,6 +139,14 @@ enum inc_comm_phase {
 	COMM_STARTED,
 	COMM_FAILED,  /* members were told; kept for inspection until they leave it */
 	COMM_REFUSED, /* ended before it was configured; kept until every rank has heard why */
+};
+
+/* What a switch has of a communicator. */
+enum inc_config_state {
+	CONFIG_NONE,
+	CONFIG_ASKED,   /* configure is on its way */
+	CONFIG_THERE,   /* the switch has it */
+	CONFIG_REFUSED, /* the switch does not have it */
 };
 
 struct inc_comm_member {
@@ -169,16 +173,17 @@ struct inc_accusation {
 
 struct inc_comm {
 	struct inc_group *group;
-	unsigned int index; /* the group's own count */
-	uint32_t number;    /* 0 until configuring */
-	enum inc_comm_phase state;
+	unsigned int index;        /* the group's own count */
+	uint32_t number;           /* 0 until configuring */
+	enum inc_comm_phase state; /* inc_comm_go() */
 	unsigned int payload;
 	unsigned int slots;
 	int code; /* FAILED, REFUSED: why */
 	char reason[512];
 	struct event *timer;
-	struct inc_tree *tree; /* from CONFIGURING on */
-	unsigned int pending;  /* configure requests not answered */
+	struct inc_tree *tree;          /* from WAIT_SWITCH on */
+	enum inc_config_state *configs; /* by node of the tree; inc_comm_config_go() */
+	unsigned int pending;           /* configure requests not answered */
 	struct inc_accusation accused;
 	LIST_ENTRY(inc_comm) entry;
 	struct inc_comm_member members[]; /* by rank */
@@ -200,15 +205,14 @@ struct inc_switch {
 	size_t n_qpns, qpns_room;
 };
 
-/* main.c */
+/* timer.c: (re)starts a timer. */
 void inc_ctl_arm(struct event *timer, unsigned int ms);
+/* main.c */
 /* Whether a number was handed out by this controller. */
 static inline bool inc_ctl_ours(uint32_t first, uint32_t next, uint32_t number)
 {
 	return number - first < next - first;
 }
-/* Logs that a connection was refused or closed for want of room: now and then. */
-void inc_ctl_log_refused(struct inc_ctl *ctl, const char *why);
 
 /* member.c */
 void inc_client_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *addr, int len,
@@ -238,7 +242,7 @@ void inc_group_enter(struct inc_group *group, struct inc_client *client,
 void inc_group_leave(struct inc_member *member, bool clean, const char *reason);
 void inc_group_free(struct inc_group *group);
 void inc_groups_free(struct inc_ctl *ctl); /* those that wait for members to come back */
-enum inc_group_phase inc_group_state(const struct inc_group *group);
+/* What tools are shown: IDLE, CREATING_GROUP, GROUP_READY, CREATING_COMM, COMM_READY. */
 const char *inc_group_state_name(const struct inc_group *group);
 /* "rank 2 (h2, 10.77.2.1)"; the same buffer on every call */
 const char *inc_member_name(const struct inc_member *member);
@@ -247,6 +251,25 @@ void inc_group_list_ranks(const struct inc_group *group, const struct inc_comm *
 			  bool (*absent)(const struct inc_group *group, const struct inc_comm *comm,
 					 unsigned int rank),
 			  char *buf, size_t size);
+
+/* phase.c: the only places where these states change */
+void inc_group_go(struct inc_group *group, enum inc_group_phase to);
+void inc_comm_go(struct inc_comm *comm, enum inc_comm_phase to);
+void inc_comm_config_go(struct inc_comm *comm, unsigned int node, enum inc_config_state to);
+const char *inc_comm_state_name(const struct inc_comm *comm);
+static inline bool inc_group_formed(const struct inc_group *group)
+{
+	return group->phase != GROUP_FORMING;
+}
+static inline bool inc_group_resumed(const struct inc_group *group)
+{
+	return group->phase == GROUP_RETURNING || group->phase == GROUP_SETTLED;
+}
+/* Nothing new can begin in it. */
+static inline bool inc_group_ended(const struct inc_group *group)
+{
+	return group->phase >= GROUP_RETURNING;
+}
 
 /* resume.c */
 void inc_group_resume(struct inc_client *client, json_t *object);
@@ -288,7 +311,6 @@ struct inc_comm *inc_comm_adopt(struct inc_group *group, unsigned int index, uin
 				struct inc_switch *sw);
 /* A member is gone: forgets what was refused and has now been heard by all that are left. */
 void inc_comm_forget_refused(struct inc_group *group);
-const char *inc_comm_state_name(const struct inc_comm *comm);
 
 /* comm_config.c */
 void inc_comm_configure(struct inc_comm *comm); /* all have asked */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include "lib/net/hostport.h"
 #include "lib/base/log.h"
+#include "lib/base/machine.h"
 #include "userspace/switchd.h"
 
 #define RETRY_MIN_MS 100
@@ -21,7 +22,7 @@
 #define MAX_WRITE    (16 << 20)
 #define MESSAGE_MS   10000
 
-enum state { WAITING, CONNECTING, GREETING, CONNECTED };
+enum state { WAITING, CONNECTING, GREETING, CONNECTED, STATES };
 
 struct inc_client {
 	struct inc_daemon *d;
@@ -42,6 +43,29 @@ static void arm(struct inc_client *c, unsigned int ms)
 	const struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
 
 	evtimer_add(c->timer, &tv);
+}
+
+/* The only place where the state changes. How long it may last: WAITING as the attempts before have
+ * been many, the two that wait for an answer as long as one may take, CONNECTED for ever. */
+static void go(struct inc_client *c, enum state to)
+{
+	static const char *const names[] = {"waiting", "connecting", "greeting", "connected"};
+	static const uint32_t steps[] = {
+		/* an attempt may fail before it has begun */
+		[WAITING] = INC_STEP(WAITING) | INC_STEP(CONNECTING),
+		[CONNECTING] = INC_STEP(WAITING) | INC_STEP(GREETING),
+		[GREETING] = INC_STEP(WAITING) | INC_STEP(CONNECTED),
+		[CONNECTED] = INC_STEP(WAITING),
+	};
+	static const struct inc_machine machine = {"controller", STATES, names, steps};
+
+	c->state = inc_machine_step(&machine, c->d->opt.controller, c->state, to);
+	if (to == WAITING)
+		arm(c, c->retry_ms);
+	else if (to == CONNECTED)
+		evtimer_del(c->timer);
+	else
+		arm(c, CONNECT_MS);
 }
 
 const char *inc_client_state(const struct inc_client *c)
@@ -66,8 +90,7 @@ static void retry(struct inc_client *c, const char *why)
 	if (c->conn)
 		inc_ndjson_free(c->conn);
 	c->conn = NULL;
-	c->state = WAITING;
-	arm(c, c->retry_ms);
+	go(c, WAITING);
 	c->retry_ms = c->retry_ms * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : c->retry_ms * 2;
 }
 
@@ -120,8 +143,7 @@ static void on_welcome(struct inc_client *c, const json_t *object)
 	uint32_t place;
 	size_t i;
 
-	evtimer_del(c->timer);
-	c->state = CONNECTED;
+	go(c, CONNECTED);
 	c->retry_ms = RETRY_MIN_MS;
 	c->warned = false;
 	inc_info("controller %s: connected as switch %s", c->d->opt.controller, c->d->conf.name);
@@ -246,8 +268,7 @@ static void on_connected(evutil_socket_t fd, short what, void *arg)
 		retry(c, err.msg);
 		return;
 	}
-	c->state = GREETING;
-	arm(c, CONNECT_MS);
+	go(c, GREETING);
 	send_hello(c);
 }
 
@@ -271,9 +292,8 @@ static void start_connect(struct inc_client *c)
 		retry(c, "no memory");
 		return;
 	}
-	c->state = CONNECTING;
+	go(c, CONNECTING);
 	event_add(c->connected, NULL);
-	arm(c, CONNECT_MS);
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *arg)

@@ -10,15 +10,6 @@
 #include "controller/net/field.h"
 #include "lib/base/log.h"
 
-const char *inc_comm_state_name(const struct inc_comm *comm)
-{
-	static const char *const names[] = {"COLLECTING", "WAIT_SWITCH", "CONFIGURING",
-					    "CONFIGURED", "STARTED",     "FAILED",
-					    "REFUSED"};
-
-	return names[comm->state];
-}
-
 struct inc_comm *inc_comm_find(struct inc_ctl *ctl, uint32_t number)
 {
 	struct inc_group *group;
@@ -103,18 +94,18 @@ struct inc_comm *inc_comm_adopt(struct inc_group *group, unsigned int index, uin
 
 	if (!comm)
 		return NULL;
-	event_del(comm->timer);
 	comm->tree = calloc(1, sizeof(*comm->tree) + sizeof(comm->tree->nodes[0]));
-	if (!comm->tree) {
+	comm->configs = calloc(1, sizeof(*comm->configs));
+	if (!comm->tree || !comm->configs) {
 		inc_comm_end(comm);
 		return NULL;
 	}
 	comm->tree->n = 1;
 	comm->tree->nodes[0].sw = sw->index;
 	comm->tree->nodes[0].parent = -1;
-	comm->tree->nodes[0].state = TREE_CONFIGURED;
 	comm->number = number;
-	comm->state = COMM_STARTED;
+	inc_comm_config_go(comm, 0, CONFIG_THERE);
+	inc_comm_go(comm, COMM_STARTED);
 	return comm;
 }
 
@@ -124,13 +115,13 @@ void inc_comm_end(struct inc_comm *comm)
 		inc_info("communicator %u (group %u, %s) ends", comm->number, comm->group->number,
 			 comm->group->job);
 	inc_comm_unconfigure(comm);
+	free(comm->configs); /* there without a tree where memory was short */
 	LIST_REMOVE(comm, entry);
 	if (comm->state == COMM_REFUSED)
 		comm->group->n_refused--;
 	else
 		comm->group->n_comms--;
 	event_free(comm->timer);
-	free(comm->tree);
 	free(comm);
 }
 
@@ -198,12 +189,12 @@ static void refuse(struct inc_comm *comm)
 	struct inc_comm *old, *oldest = NULL;
 
 	inc_comm_unconfigure(comm);
+	inc_comm_go(comm, COMM_REFUSED);
 	comm->number = 0;
-	comm->state = COMM_REFUSED;
 	group->n_comms--;
 	group->n_refused++;
 	/* where the group is over, whoever asks later hears that */
-	if (all_told(comm) || group->over_code) {
+	if (all_told(comm) || inc_group_ended(group)) {
 		inc_comm_end(comm);
 		return;
 	}
@@ -229,11 +220,10 @@ void inc_comm_fail(struct inc_comm *comm, int rank, int code, const char *fmt, .
 		 comm->number ? comm->number : comm->index, comm->reason);
 	for (unsigned int to = 0; to < comm->group->world_size; to++)
 		inc_comm_tell_failed(comm, to, rank);
-	event_del(comm->timer);
 	if (comm->state < COMM_CONFIGURED)
 		refuse(comm);
 	else
-		comm->state = COMM_FAILED;
+		inc_comm_go(comm, COMM_FAILED);
 }
 
 static int parse_ask(const json_t *object, struct inc_comm_member *m, struct inc_err *err)
@@ -337,7 +327,7 @@ static int check_ask(const struct inc_member *member, const json_t *object,
 	int ret;
 
 	*fatal = false;
-	if (group->over_code)
+	if (inc_group_ended(group))
 		return inc_err_set(err, group->over_code, "%s", group->over);
 	if (comm && (comm->state != COMM_COLLECTING || comm->members[member->rank].asked))
 		return inc_err_set(err, EEXIST, "communicator %u of this group exists already",
@@ -360,7 +350,6 @@ static void take_ask(struct inc_comm *comm, unsigned int rank, const struct inc_
 		if (!comm->members[other].asked)
 			return;
 	}
-	event_del(comm->timer);
 	inc_comm_configure(comm);
 }
 
@@ -413,8 +402,7 @@ void inc_comm_configured(struct inc_comm *comm)
 
 	inc_info("communicator %u (group %u, %s): payload %u, %u slots, %u switches", comm->number,
 		 group->number, group->job, comm->payload, comm->slots, comm->tree->n);
-	comm->state = COMM_CONFIGURED;
-	inc_ctl_arm(comm->timer, group->ctl->opt.group_timeout_ms);
+	inc_comm_go(comm, COMM_CONFIGURED);
 	for (unsigned int rank = 0; rank < group->world_size; rank++) {
 		const struct inc_member *member = &group->members[rank];
 		const struct inc_topo_host *host = &topo->hosts[member->host];
@@ -492,8 +480,7 @@ void inc_comm_ready(struct inc_member *member, json_t *object)
 		if (!comm->members[rank].ready)
 			return;
 	}
-	event_del(comm->timer);
-	comm->state = COMM_STARTED;
+	inc_comm_go(comm, COMM_STARTED);
 	for (unsigned int rank = 0; rank < group->world_size; rank++)
 		inc_ndjson_send_new(group->members[rank].client->conn,
 				    json_pack("{s:s, s:I}", "type", "start", "communicator",
@@ -510,9 +497,10 @@ void inc_comm_destroy(struct inc_member *member, json_t *object)
 
 	comm = find_own(member, object, &number, &err);
 	/* what has ended meanwhile, with its group say, is as gone as was asked for */
-	if (!comm && ((!group->resumed && !inc_ctl_ours(group->ctl->first_communicator,
-							group->ctl->next_communicator, number)) ||
-		      inc_comm_find(group->ctl, number))) {
+	if (!comm &&
+	    ((!inc_group_resumed(group) && !inc_ctl_ours(group->ctl->first_communicator,
+							 group->ctl->next_communicator, number)) ||
+	     inc_comm_find(group->ctl, number))) {
 		refuse_number(conn, "D", number, &err);
 		return;
 	}

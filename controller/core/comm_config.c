@@ -14,13 +14,14 @@ static struct inc_switch *switch_of(const struct inc_comm *comm, const struct in
 	return &comm->group->ctl->switches[node->sw];
 }
 
-static struct inc_tree_node *node_of(const struct inc_comm *comm, const struct inc_switch *sw)
+/* The switch's node in the communicator's tree, or -1. */
+static int node_of(const struct inc_comm *comm, const struct inc_switch *sw)
 {
 	for (unsigned int i = 0; comm->tree && i < comm->tree->n; i++) {
 		if (comm->tree->nodes[i].sw == sw->index)
-			return &comm->tree->nodes[i];
+			return i;
 	}
-	return NULL;
+	return -1;
 }
 
 static void on_removed(struct inc_switch *sw, int code, const char *text, json_t *answer,
@@ -48,13 +49,11 @@ void inc_comm_unconfigure(struct inc_comm *comm)
 
 	if (!comm->tree)
 		return;
-	for (unsigned int i = 0; i < comm->tree->n; i++) {
-		struct inc_tree_node *node = &comm->tree->nodes[i];
-
-		if (node->state != TREE_ASKED && node->state != TREE_CONFIGURED)
+	for (unsigned int i = 0; comm->configs && i < comm->tree->n; i++) {
+		if (comm->configs[i] != CONFIG_ASKED && comm->configs[i] != CONFIG_THERE)
 			continue;
-		node->state = TREE_NEW;
-		inc_switch_remove(switch_of(comm, node), comm->number);
+		inc_comm_config_go(comm, i, CONFIG_NONE);
+		inc_switch_remove(switch_of(comm, &comm->tree->nodes[i]), comm->number);
 	}
 	for (unsigned int i = 0; i < comm->tree->n; i++) {
 		struct inc_tree_node *node = &comm->tree->nodes[i];
@@ -72,7 +71,9 @@ void inc_comm_unconfigure(struct inc_comm *comm)
 				   member->sw.qpn);
 	}
 	free(comm->tree);
+	free(comm->configs);
 	comm->tree = NULL;
+	comm->configs = NULL;
 }
 
 static int new_end(struct inc_switch *sw, struct inc_route_end *end)
@@ -221,15 +222,15 @@ static void on_configured(struct inc_switch *sw, int code, const char *text, jso
 			  uint64_t number)
 {
 	struct inc_comm *comm = inc_comm_find(sw->ctl, number);
-	struct inc_tree_node *node = comm ? node_of(comm, sw) : NULL;
+	int node = comm ? node_of(comm, sw) : -1;
 	uint32_t said = 0;
 
-	if (!node || comm->state != COMM_CONFIGURING || node->state != TREE_ASKED)
+	if (node < 0 || comm->state != COMM_CONFIGURING || comm->configs[node] != CONFIG_ASKED)
 		return;
 	if (code) {
 		/* without an answer it may have the communicator: the remove will tell it */
 		if (code != ETIMEDOUT && code != ECONNRESET)
-			node->state = TREE_REFUSED;
+			inc_comm_config_go(comm, node, CONFIG_REFUSED);
 		inc_comm_fail(comm, -1, code, "switch %s: %s", inc_switch_name(sw), text);
 		return;
 	}
@@ -239,7 +240,7 @@ static void on_configured(struct inc_switch *sw, int code, const char *text, jso
 			      inc_switch_name(sw));
 		return;
 	}
-	node->state = TREE_CONFIGURED;
+	inc_comm_config_go(comm, node, CONFIG_THERE);
 	if (--comm->pending == 0)
 		inc_comm_configured(comm);
 }
@@ -257,10 +258,9 @@ static void send_configs(struct inc_comm *comm)
 		.n_members = comm->group->world_size,
 	};
 
-	comm->state = COMM_CONFIGURING;
+	inc_comm_go(comm, COMM_CONFIGURING);
 	for (unsigned int i = 0; i < comm->tree->n; i++) {
-		struct inc_tree_node *node = &comm->tree->nodes[i];
-		struct inc_switch *sw = switch_of(comm, node);
+		struct inc_switch *sw = switch_of(comm, &comm->tree->nodes[i]);
 		json_t *config = inc_route_config(&route, i);
 		int ret = -ENOMEM;
 
@@ -273,7 +273,7 @@ static void send_configs(struct inc_comm *comm)
 				      strerror(-ret));
 			return;
 		}
-		node->state = TREE_ASKED;
+		inc_comm_config_go(comm, i, CONFIG_ASKED);
 		comm->pending++;
 	}
 }
@@ -313,6 +313,10 @@ void inc_comm_configure(struct inc_comm *comm)
 	if (!comm->tree) {
 		ret = inc_route_compute(ctl->topo, hosts, group->world_size, &comm->tree, &err);
 		if (!ret)
+			comm->configs = calloc(comm->tree->n, sizeof(*comm->configs));
+		if (!ret && !comm->configs)
+			ret = inc_err_set(&err, ENOMEM, "out of memory");
+		if (!ret)
 			ret = check_tree(comm, &err);
 		if (ret)
 			goto fail;
@@ -322,11 +326,9 @@ void inc_comm_configure(struct inc_comm *comm)
 		inc_info("group %u (%s) waits for switch %s", group->number, group->job,
 			 inc_switch_name(absent));
 		if (comm->state != COMM_WAIT_SWITCH)
-			inc_ctl_arm(comm->timer, ctl->opt.switch_timeout_ms);
-		comm->state = COMM_WAIT_SWITCH;
+			inc_comm_go(comm, COMM_WAIT_SWITCH);
 		return;
 	}
-	event_del(comm->timer);
 	choose_sizes(comm);
 	ret = check_fits(comm, &err);
 	if (ret)
@@ -363,9 +365,9 @@ again:
 
 bool inc_comm_keeps(const struct inc_comm *comm, const struct inc_switch *sw)
 {
-	const struct inc_tree_node *node = node_of(comm, sw);
+	int node = node_of(comm, sw);
 
-	return node && node->state == TREE_CONFIGURED;
+	return node >= 0 && comm->configs[node] == CONFIG_THERE;
 }
 
 static bool lists(const json_t *listed, uint32_t number)
@@ -389,11 +391,9 @@ again:
 	{
 		LIST_FOREACH(comm, &group->comms, entry)
 		{
-			struct inc_tree_node *node = node_of(comm, sw);
-
-			if (!node || node->state != TREE_CONFIGURED || lists(listed, comm->number))
+			if (!inc_comm_keeps(comm, sw) || lists(listed, comm->number))
 				continue;
-			node->state = TREE_REFUSED;
+			inc_comm_config_go(comm, node_of(comm, sw), CONFIG_REFUSED);
 			if (comm->state == COMM_FAILED)
 				continue;
 			inc_comm_fail(comm, -1, ENETRESET,
@@ -410,7 +410,7 @@ static bool accuse(struct inc_switch *sw, struct inc_comm *comm, uint32_t number
 {
 	if (inc_orphan_fail(sw, number, rank, code, text))
 		return true;
-	if (!comm || rank < 0 || !node_of(comm, sw) || comm->state != COMM_STARTED ||
+	if (!comm || rank < 0 || node_of(comm, sw) < 0 || comm->state != COMM_STARTED ||
 	    !inc_group_awaits(comm->group, rank))
 		return false;
 	comm->accused.code = code;
@@ -461,7 +461,7 @@ void inc_comm_event(struct inc_switch *sw, json_t *event)
 			    rank != UINT32_MAX && strcmp(name, "mismatch") != 0 ? (int)rank : -1,
 			    code, *message ? message : name))
 		return;
-	if (!comm || !node_of(comm, sw) || comm->state < COMM_CONFIGURED ||
+	if (!comm || node_of(comm, sw) < 0 || comm->state < COMM_CONFIGURED ||
 	    comm->state == COMM_FAILED)
 		return;
 	/* a rank that is through with the communicator owes nobody an acknowledgement, unless

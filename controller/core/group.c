@@ -12,31 +12,23 @@
 #include "controller/net/field.h"
 #include "lib/base/log.h"
 
-enum inc_group_phase inc_group_state(const struct inc_group *group)
+const char *inc_group_state_name(const struct inc_group *group)
 {
-	enum inc_group_phase state = GROUP_READY;
+	const char *name = "GROUP_READY";
 	const struct inc_comm *comm;
 
-	if (!group->formed)
-		return GROUP_CREATING;
-	if (group->over_code)
-		return GROUP_IDLE;
+	if (!inc_group_formed(group))
+		return "CREATING_GROUP";
+	if (inc_group_ended(group))
+		return "IDLE";
 	LIST_FOREACH(comm, &group->comms, entry)
 	{
 		if (comm->state < COMM_STARTED)
-			return GROUP_CREATING_COMM;
+			return "CREATING_COMM";
 		if (comm->state == COMM_STARTED)
-			state = GROUP_COMM_READY;
+			name = "COMM_READY";
 	}
-	return state;
-}
-
-const char *inc_group_state_name(const struct inc_group *group)
-{
-	static const char *const names[] = {"IDLE", "CREATING_GROUP", "GROUP_READY",
-					    "CREATING_COMM", "COMM_READY"};
-
-	return names[inc_group_state(group)];
+	return name;
 }
 
 const char *inc_member_name(const struct inc_member *member)
@@ -85,7 +77,7 @@ static void on_timeout(evutil_socket_t fd, short what, void *arg)
 	struct inc_group *group = arg;
 	char ranks[400];
 
-	if (group->resumed) {
+	if (group->phase == GROUP_RETURNING) {
 		inc_group_settle(group);
 		return;
 	}
@@ -140,7 +132,7 @@ struct inc_group *inc_group_adopt(struct inc_ctl *ctl, const char *job, unsigned
 
 	if (!group)
 		return NULL;
-	group->formed = group->resumed = true;
+	inc_group_go(group, GROUP_RETURNING);
 	group->over_code = ESHUTDOWN;
 	snprintf(group->over, sizeof(group->over),
 		 "the controller has restarted: nothing new can begin in group %u", number);
@@ -185,7 +177,7 @@ static struct inc_group *find_job(const struct inc_ctl *ctl, const char *job)
 
 	LIST_FOREACH(group, &ctl->groups, entry)
 	{
-		if (!group->over_code && strcmp(group->job, job) == 0)
+		if (!inc_group_ended(group) && strcmp(group->job, job) == 0)
 			return group;
 	}
 	return NULL;
@@ -193,8 +185,7 @@ static struct inc_group *find_job(const struct inc_ctl *ctl, const char *job)
 
 static void group_formed(struct inc_group *group)
 {
-	group->formed = true;
-	event_del(group->timer);
+	inc_group_go(group, GROUP_RUNNING);
 	inc_info("group %u (%s): all %u ranks are here", group->number, group->job,
 		 group->world_size);
 	for (unsigned int rank = 0; rank < group->world_size; rank++) {
@@ -405,7 +396,7 @@ void inc_group_leave(struct inc_member *member, bool clean, const char *reason)
 
 	member->client = NULL;
 	group->connected--;
-	if (!group->formed) {
+	if (!inc_group_formed(group)) {
 		inc_info("group %u (%s): %s left before the group was formed", group->number,
 			 group->job, inc_member_name(member));
 		member->present = false;
@@ -425,7 +416,9 @@ void inc_group_leave(struct inc_member *member, bool clean, const char *reason)
 		return;
 	}
 	/* the first loss is the cause; members that give up for it are not news */
-	if (!group->over_code || (!clean && group->over_code == ESHUTDOWN)) {
+	if (!inc_group_ended(group) || (!clean && group->over_code == ESHUTDOWN)) {
+		if (group->phase == GROUP_RUNNING)
+			inc_group_go(group, GROUP_OVER);
 		group->over_code = clean ? ESHUTDOWN : ECONNRESET;
 		snprintf(group->over, sizeof(group->over), "%s left the group",
 			 inc_member_name(member));

@@ -120,9 +120,9 @@ static int check_group(const struct inc_ctl *ctl, const struct inc_group *group,
 	if (!group)
 		return 0;
 	/* its own connection was lost, not the controller: the others have been told so */
-	if (!group->resumed || group->over_code != ESHUTDOWN)
+	if (!inc_group_resumed(group) || group->over_code != ESHUTDOWN)
 		return inc_err_set(err, ECONNRESET, "group %u is over%s%s", r->group,
-				   group->over_code ? ": " : "", group->over);
+				   inc_group_ended(group) ? ": " : "", group->over);
 	if (strcmp(group->job, r->join.job) != 0 || group->world_size != r->join.world_size)
 		return inc_err_set(err, EINVAL, "group %u is that of job %s with world size %u",
 				   r->group, group->job, group->world_size);
@@ -279,7 +279,7 @@ out:
 
 bool inc_group_awaits(const struct inc_group *group, unsigned int rank)
 {
-	return group->resumed && !group->settled && !group->members[rank].present;
+	return group->phase == GROUP_RETURNING && !group->members[rank].present;
 }
 
 /* The ranks that have not come by now are gone. */
@@ -287,7 +287,7 @@ void inc_group_settle(struct inc_group *group)
 {
 	struct inc_comm *comm = LIST_FIRST(&group->comms), *next;
 
-	group->settled = true;
+	inc_group_go(group, GROUP_SETTLED);
 	if (!group->connected) {
 		inc_group_free(group);
 		return;

@@ -28,13 +28,6 @@ struct inc_route_member {
 	struct inc_route_end sw; /* its switch's side */
 };
 
-enum inc_tree_state {
-	TREE_NEW,
-	TREE_ASKED,      /* configure is on its way */
-	TREE_CONFIGURED, /* the switch has it */
-	TREE_REFUSED,    /* the switch does not have it */
-};
-
 struct inc_tree_node {
 	unsigned int sw;           /* of the topology */
 	int parent;                /* index of a node, -1 for the root */
@@ -42,7 +35,6 @@ struct inc_tree_node {
 	unsigned int first_rank;   /* lowest rank below: names the child in the parent's config */
 	struct inc_route_end up;   /* this side of the connection to the parent */
 	struct inc_route_end down; /* the parent's side */
-	enum inc_tree_state state;
 };
 
 /* Root first, every node after its parent. */

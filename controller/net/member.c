@@ -7,6 +7,7 @@
 #include "controller/ctl.h"
 #include "controller/net/field.h"
 #include "lib/base/log.h"
+#include "lib/net/listen.h"
 
 static void client_free(struct inc_client *client)
 {
@@ -111,7 +112,8 @@ static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 	for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {
 		if (strcmp(messages[i].type, type) != 0)
 			continue;
-		if (messages[i].needs_group && (!client->member || !client->member->group->formed))
+		if (messages[i].needs_group &&
+		    (!client->member || !inc_group_formed(client->member->group)))
 			inc_ndjson_send_error(conn, ENOTCONN, NULL,
 					      "'%s' before the group is formed", type);
 		else
@@ -146,7 +148,7 @@ static bool make_room(struct inc_ctl *ctl)
 	{
 		if (client->member)
 			continue;
-		inc_ctl_log_refused(ctl, "too many clients, those without a group make room");
+		inc_listener_refused("too many clients, those without a group make room");
 		inc_ndjson_send_error(client->conn, EMFILE, NULL, "too many clients");
 		client_free(client);
 		return true;
@@ -168,7 +170,7 @@ void inc_client_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 	struct inc_err err;
 
 	if (ctl->n_clients >= ctl->opt.max_clients && !make_room(ctl)) {
-		inc_ctl_log_refused(ctl, "too many clients, all of them members of groups");
+		inc_listener_refused("too many clients, all of them members of groups");
 		close(fd);
 		return;
 	}

@@ -10,6 +10,7 @@
 #include "controller/net/field.h"
 #include "controller/net/switch_priv.h"
 #include "lib/base/log.h"
+#include "lib/base/machine.h"
 
 const char *inc_switch_name(const struct inc_switch *sw)
 {
@@ -29,10 +30,31 @@ int inc_switches_init(struct inc_ctl *ctl)
 	return 0;
 }
 
+/* LINK_GREETING is entered twice: a connection begins there. */
+static void link_go(struct inc_switch_link *link, enum inc_link_state to)
+{
+	static const char *const names[] = {"greeting", "a switch", "asked", "closed"};
+	static const uint32_t steps[] = {
+		[LINK_GREETING] =
+			INC_STEP(LINK_GREETING) | INC_STEP(LINK_SWITCH) | INC_STEP(LINK_CLOSED),
+		[LINK_SWITCH] = INC_STEP(LINK_ASKED) | INC_STEP(LINK_CLOSED),
+		[LINK_ASKED] = INC_STEP(LINK_SWITCH) | INC_STEP(LINK_CLOSED),
+		[LINK_CLOSED] = 0,
+	};
+	static const struct inc_machine machine = {"link", LINK_CLOSED + 1, names, steps};
+
+	link->state = inc_machine_step(&machine, inc_ndjson_peer(link->conn), link->state, to);
+	if (to == LINK_GREETING || to == LINK_ASKED)
+		inc_ctl_arm(link->silence, link->ctl->opt.client_timeout_ms);
+	else
+		event_del(link->silence);
+}
+
 static void link_free(struct inc_switch_link *link)
 {
 	struct inc_switch *sw = link->sw;
 
+	link_go(link, LINK_CLOSED);
 	LIST_REMOVE(link, entry);
 	link->ctl->n_links--;
 	if (sw) {
@@ -69,7 +91,7 @@ static void on_silence(evutil_socket_t fd, short what, void *arg)
 {
 	struct inc_switch_link *link = arg;
 
-	if (link->sw) {
+	if (link->state == LINK_ASKED) {
 		inc_switch_drop(link->sw, "does not answer");
 		return;
 	}
@@ -139,9 +161,9 @@ static void probe(struct inc_switch *sw)
 {
 	struct inc_switch_link *link = sw->link;
 
-	if (event_pending(link->silence, EV_TIMEOUT, NULL))
+	if (link->state == LINK_ASKED)
 		return;
-	inc_ctl_arm(link->silence, sw->ctl->opt.client_timeout_ms);
+	link_go(link, LINK_ASKED);
 	inc_ndjson_send_new(link->conn, json_pack("{s:s}", "type", "ping"));
 }
 
@@ -254,7 +276,7 @@ static void take_hello(struct inc_switch_link *link, json_t *object)
 		link_free(link);
 		return;
 	}
-	event_del(link->silence);
+	link_go(link, LINK_SWITCH);
 	link->sw = sw;
 	sw->link = link;
 	sw->since_ms = inc_now_ms();
@@ -291,8 +313,8 @@ static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 	const char *type = inc_field_text(object, "type");
 	struct inc_switch_link *link = arg;
 
-	if (link->sw)
-		event_del(link->silence); /* it lives */
+	if (link->state == LINK_ASKED)
+		link_go(link, LINK_SWITCH);
 	if (strcmp(type, "ping") == 0) {
 		inc_ndjson_send_new(conn, json_pack("{s:s}", "type", "pong"));
 	} else if (strcmp(type, "pong") == 0) {
@@ -378,5 +400,5 @@ void inc_switch_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 	}
 	LIST_INSERT_HEAD(&ctl->links, link, entry);
 	ctl->n_links++;
-	inc_ctl_arm(link->silence, ctl->opt.client_timeout_ms);
+	link_go(link, LINK_GREETING);
 }

@@ -9,6 +9,9 @@
 
 #include <stdint.h>
 
+/* In steps: the state may follow. */
+#define INC_STEP(state) (1u << (state))
+
 struct inc_machine {
 	const char *what; /* "communicator" */
 	unsigned int n;   /* states, 32 at most */
