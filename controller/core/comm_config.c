@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include "controller/ctl.h"
-#include "controller/field.h"
+#include "controller/net/field.h"
 #include "lib/base/log.h"
 
 static struct inc_switch *switch_of(const struct inc_comm *comm, const struct inc_tree_node *node)
