@@ -161,11 +161,11 @@ static bool pay_owed(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child
 		c->owed_r = 0;
 		return false;
 	}
-	if (c->owed_r != asked) {
-		/* a newer debt does not make the old one younger */
-		if (!c->owed_r)
-			c->owed_ns = now;
+	/* a newer debt does not make the old one younger, but it is not as old as one that has
+	 * been paid meanwhile */
+	if (c->owed_r <= sent) {
 		c->owed_r = asked;
+		c->owed_ns = now;
 	}
 	if (now - c->owed_ns < sp->opts.ack_delay_ms * MS_NS)
 		return true;

@@ -52,7 +52,7 @@ struct sp_conn {
 	bool error_told; /* that the connection has ended, and that the child has refused */
 	bool refusal_told;
 	uint64_t paid;   /* acknowledged by the slow path up to this r */
-	uint64_t owed_r; /* the owed ACK seen last, and since when */
+	uint64_t owed_r; /* the oldest ACK owed, seen first at owed_ns; 0: none */
 	uint64_t owed_ns;
 	struct inc_conn_stats stats;
 };
