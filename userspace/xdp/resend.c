@@ -13,7 +13,7 @@
 #include "lib/base/clock.h"
 #include "lib/proto/desc.h"
 #include "lib/roce/roce.h"
-#include "userspace/slowpath_priv.h"
+#include "userspace/xdp/slowpath_priv.h"
 
 #define BURST     64 /* packets sent beyond what is acknowledged */
 #define FREE_NAKS 3  /* without progress, each answered by a burst */

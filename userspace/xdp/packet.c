@@ -8,7 +8,7 @@
 #include <linux/udp.h>
 #include "lib/proto/child_frame.h"
 #include "lib/roce/roce.h"
-#include "userspace/packet.h"
+#include "userspace/xdp/packet.h"
 
 /* Ones' complement sum, not yet folded; an odd last byte counts as if a 0 followed. */
 static uint64_t add_words(uint64_t sum, const void *data, size_t len)
