@@ -93,7 +93,7 @@ static int setup(void **state)
 		  fake_heard(&w->fake, "psn"), SWITCH_PSN);
 	/* a busy machine must not put timeouts where the case is about something else */
 	pthread_mutex_lock(&w->comm->lock);
-	((struct soft_endpoint *)w->comm->ep)->rto_ns = SOFT_RTO_MAX_NS;
+	((struct soft_endpoint *)w->comm->ep)->rto.rto_ns = SOFT_RTO_MAX_NS;
 	pthread_mutex_unlock(&w->comm->lock);
 	return 0;
 }

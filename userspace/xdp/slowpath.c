@@ -219,7 +219,8 @@ int inc_slowpath_add_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_err
 
 		conn->id = cfg->conn_base + c;
 		conn->progress_ns = now;
-		conn->rto_ns = sp->opts.rto_min_ms * MS_NS * FIRST_RTO;
+		inc_rto_init(&conn->rto, sp->opts.rto_min_ms * MS_NS * FIRST_RTO,
+			     sp->opts.rto_min_ms * MS_NS, sp->opts.rto_max_ms * MS_NS);
 	}
 	/* what still waits in the ring is of an earlier communicator with this index */
 	for (i = 0; i < RING_EVENTS / RING_BATCH + 1; i++)
@@ -250,7 +251,7 @@ void inc_slowpath_conn(const struct inc_slowpath *sp, uint32_t comm, uint32_t ch
 	if (!cm || child >= cm->cfg.children)
 		return;
 	*out = cm->conn[child].stats;
-	out->rtt_us = cm->conn[child].srtt_ns / 1000;
+	out->rtt_us = cm->conn[child].rto.srtt_ns / 1000;
 }
 
 uint64_t inc_slowpath_waiting_ms(const struct inc_slowpath *sp, uint32_t comm, uint64_t r)
