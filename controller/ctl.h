@@ -122,7 +122,7 @@ struct inc_group {
 	/* from RETURNING on, why nothing new can begin: the first loss, or else who left first */
 	char over[256];
 	int over_code;
-	uint64_t since_ms;
+	uint64_t since_at_ms;
 	struct event *timer; /* while FORMING or RETURNING */
 	LIST_HEAD(comm_list, inc_comm) comms;
 	unsigned int n_comms; /* those REFUSED apart */
@@ -198,7 +198,7 @@ struct inc_switch {
 	struct inc_ctl *ctl;
 	unsigned int index;
 	struct inc_switch_link *link; /* NULL: absent */
-	uint64_t since_ms;            /* connected or absent */
+	uint64_t since_at_ms;         /* connected or absent */
 	json_t *ports;                /* of the last hello, may be NULL */
 	struct inc_switch_limits limits;
 	uint32_t *qpns; /* in use */

@@ -153,7 +153,7 @@ int inc_daemon_start(struct inc_daemon *d, struct inc_err *err)
 	uint32_t i;
 	int ret;
 
-	d->started_ns = inc_now_ns();
+	d->started_at_ns = inc_now_ns();
 	ret = take_config(d, err);
 	if (ret || d->opt.check_only)
 		return ret;

@@ -108,15 +108,16 @@ struct inc_engine_conn {
 	uint32_t own_qp;
 	uint32_t peer_qp;
 	enum inc_conn_health health;
-	uint8_t error; /* AETH syndrome that ended it or its communicator; 0: alive */
+	bool unresponsive; /* also where its communicator has ended since */
+	uint8_t error;     /* AETH syndrome that ended it or its communicator; 0: alive */
 	INC_CONN_FIGURES(INC_METRIC_FIELD, inc_engine_conn)
 };
 
 /* The oldest incomplete chunk of a communicator that has arrivals. */
 struct inc_engine_waiting {
 	uint64_t chunk;
-	uint32_t arrived;  /* a bit per child */
-	uint64_t since_ms; /* first seen so */
+	uint32_t arrived;   /* a bit per child */
+	uint64_t waited_ms; /* since it was first seen so */
 };
 
 /* A counter of packets, in the books of the engine by its class. */

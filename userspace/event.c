@@ -85,7 +85,7 @@ static bool stands(const struct inc_daemon *d, const json_t *event)
 	for (c = 0; place >= 0 && c < comm.children; c++) {
 		d->engine->ops->conn(d->engine, place, c, &conn);
 		if (conn.rank == rank)
-			return conn.health == INC_CONN_UNRESPONSIVE;
+			return conn.unresponsive;
 	}
 	return false;
 }

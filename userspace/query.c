@@ -34,7 +34,7 @@ static json_t *count(uint64_t v)
 
 static uint64_t uptime_s(const struct inc_daemon *d)
 {
-	return (inc_now_ns() - d->started_ns) / INC_NSEC_PER_SEC;
+	return (inc_now_ns() - d->started_at_ns) / INC_NSEC_PER_SEC;
 }
 
 static json_t *query_status(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
@@ -206,7 +206,7 @@ static void add_waiting(const struct inc_engine *e, uint32_t place,
 		else
 			json_array_append_new(missing,
 					      json_pack("{s:I, s:o}", "rank", (json_int_t)conn.rank,
-							"since_ms", count(w.since_ms)));
+							"since_ms", count(w.waited_ms)));
 	}
 	json_array_append_new(list,
 			      json_pack("{s:I, s:o, s:O, s:O}", "communicator",

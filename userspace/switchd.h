@@ -44,7 +44,7 @@ struct inc_daemon {
 	json_t *failures; /* events of the communicators there are: what a controller must know */
 	struct inc_client *client;
 	struct inc_query_server *server;
-	uint64_t started_ns;
+	uint64_t started_at_ns;
 };
 
 /* daemon.c: everything up, in the order in which it can fail; and down again. */

@@ -115,7 +115,7 @@ static struct inc_group *group_new(struct inc_ctl *ctl, const char *job, unsigne
 	group->number = number;
 	snprintf(group->job, sizeof(group->job), "%s", job);
 	group->world_size = world_size;
-	group->since_ms = inc_now_ms();
+	group->since_at_ms = inc_now_ms();
 	for (unsigned int rank = 0; rank < world_size; rank++) {
 		group->members[rank].group = group;
 		group->members[rank].rank = rank;

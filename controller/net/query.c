@@ -42,7 +42,7 @@ static json_t *group_json(const struct inc_group *group, uint64_t now_ms)
 	}
 	return json_pack("{s:I, s:s, s:i, s:s, s:f, s:o, s:o}", "group", (json_int_t)group->number,
 			 "job", group->job, "world_size", (int)group->world_size, "state",
-			 inc_group_state_name(group), "age_s", (now_ms - group->since_ms) / 1e3,
+			 inc_group_state_name(group), "age_s", (now_ms - group->since_at_ms) / 1e3,
 			 "members", members, "communicators", comms);
 }
 
@@ -127,7 +127,7 @@ static json_t *switches_json(struct inc_ctl *ctl)
 		json_array_append_new(
 			list, json_pack("{s:s, s:s, s:f, s:b, s:o}", "switch", inc_switch_name(sw),
 					"state", sw->link ? "connected" : "absent", "since_s",
-					(now_ms - sw->since_ms) / 1e3, "root",
+					(now_ms - sw->since_at_ms) / 1e3, "root",
 					(int)ctl->topo->switches[i].root, "ports", ports));
 	}
 	return list;

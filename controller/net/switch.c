@@ -25,7 +25,7 @@ int inc_switches_init(struct inc_ctl *ctl)
 	for (unsigned int i = 0; i < ctl->topo->n_switches; i++) {
 		ctl->switches[i].ctl = ctl;
 		ctl->switches[i].index = i;
-		ctl->switches[i].since_ms = inc_now_ms();
+		ctl->switches[i].since_at_ms = inc_now_ms();
 	}
 	return 0;
 }
@@ -59,7 +59,7 @@ static void link_free(struct inc_switch_link *link)
 	link->ctl->n_links--;
 	if (sw) {
 		sw->link = NULL;
-		sw->since_ms = inc_now_ms();
+		sw->since_at_ms = inc_now_ms();
 		inc_orphans_forget(sw);
 		inc_requests_fail(link, sw);
 	}
@@ -279,7 +279,7 @@ static void take_hello(struct inc_switch_link *link, json_t *object)
 	link_go(link, LINK_SWITCH);
 	link->sw = sw;
 	sw->link = link;
-	sw->since_ms = inc_now_ms();
+	sw->since_at_ms = inc_now_ms();
 	json_decref(sw->ports);
 	sw->ports = json_incref(json_object_get(object, "ports"));
 	keep = json_array();

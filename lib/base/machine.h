@@ -21,7 +21,8 @@ struct inc_machine {
 
 /*
  * Returns to. A step that the table does not allow is an error of the program: it is logged as one
- * and done all the same, because the caller has acted on it already. who: which object, for the log.
+ * and done all the same, because the caller has acted on it already. who: which object, for the
+ * log.
  */
 unsigned int inc_machine_step(const struct inc_machine *m, const char *who, unsigned int from,
 			      unsigned int to);

@@ -36,7 +36,7 @@ void sp_doubt(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint6
 	d->r = r;
 	d->end = acked;
 	d->probes = 0;
-	d->first_ns = d->since_ns = d->next_ns = inc_now_ns();
+	d->first_at_ns = d->heard_at_ns = d->probe_at_ns = inc_now_ns();
 	hear(d, &st);
 	inc_debug("communicator %u: rank %u asks for result %llu, which it has acknowledged",
 		  cm->cfg.communicator, conn_cfg(sp, c)->rank, (unsigned long long)r);
@@ -73,7 +73,7 @@ static void end(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uin
 		 "rank %u asks for result %llu, which it has acknowledged: %u NAKs in %llu ms, and "
 		 "no ACK of %u results sent again",
 		 conn_cfg(sp, c)->rank, (unsigned long long)d->r, d->naks,
-		 (unsigned long long)((now - d->first_ns) / MS_NS), d->probes);
+		 (unsigned long long)((now - d->first_at_ns) / MS_NS), d->probes);
 	d->naks = 0;
 	sp->notice(sp->arg, "peer_nak", cm->index, 1u << child, d->r, text);
 	sp_end_comm(sp, cm, d->r);
@@ -91,7 +91,7 @@ bool sp_doubt_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, 
 	if (st.acks_received != d->acks && st.ack_named < d->end) {
 		/* it has taken some of it, and lacks the rest */
 		d->r = st.ack_named > d->r ? st.ack_named : d->r;
-		d->since_ns = d->next_ns = now;
+		d->heard_at_ns = d->probe_at_ns = now;
 		d->probes = 0;
 		hear(d, &st);
 	} else if (st.acks_received != d->acks || st.tx_acked != d->tx_acked ||
@@ -99,17 +99,17 @@ bool sp_doubt_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, 
 		d->naks = 0;
 		return false;
 	}
-	if ((d->naks >= INSISTS && now - d->first_ns >= INSISTS_S * 1000 * MS_NS) ||
-	    (d->probes >= UNRESPONSIVE && now - d->since_ns >= UNRESPONSIVE_S * 1000 * MS_NS)) {
+	if ((d->naks >= INSISTS && now - d->first_at_ns >= INSISTS_S * 1000 * MS_NS) ||
+	    (d->probes >= UNRESPONSIVE && now - d->heard_at_ns >= UNRESPONSIVE_S * 1000 * MS_NS)) {
 		end(sp, cm, child, now);
 		return false;
 	}
 	if (is_gone(cm, d))
 		return false;
-	if (now < d->next_ns || !probe(sp, cm, child))
+	if (now < d->probe_at_ns || !probe(sp, cm, child))
 		return true;
 	wait = c->rto.rto_ns << (d->probes < MAX_SHIFT ? d->probes : MAX_SHIFT);
-	d->next_ns = now + (wait < max ? wait : max);
+	d->probe_at_ns = now + (wait < max ? wait : max);
 	d->probes++;
 	return true;
 }

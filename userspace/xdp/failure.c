@@ -7,11 +7,43 @@
 #include <stdio.h>
 #include <string.h>
 #include "lib/base/clock.h"
+#include "lib/base/machine.h"
 #include "lib/proto/desc.h"
 #include "lib/roce/roce.h"
 #include "userspace/xdp/slowpath_priv.h"
 
 #define FATAL_TIMES 8 /* the waits between double: 20 ms, 40 ms, ... up to rto_max */
+
+void sp_conn_go(const struct sp_comm *cm, struct sp_conn *c, enum sp_conn_phase to)
+{
+	static const char *const names[] = {"well", "unresponsive", "ended"};
+	static const uint32_t steps[] = {
+		[SP_CONN_WELL] = INC_STEP(SP_CONN_UNRESPONSIVE) | INC_STEP(SP_CONN_ENDED),
+		[SP_CONN_UNRESPONSIVE] = INC_STEP(SP_CONN_WELL) | INC_STEP(SP_CONN_ENDED),
+		[SP_CONN_ENDED] = 0,
+	};
+	static const struct inc_machine machine = {"connection", SP_CONN_ENDED + 1, names, steps};
+	char who[48];
+
+	snprintf(who, sizeof(who), "%u of communicator %u", (uint32_t)(c - cm->conn),
+		 cm->cfg.communicator);
+	c->phase = inc_machine_step(&machine, who, c->phase, to);
+}
+
+void sp_comm_go(struct sp_comm *cm, enum sp_comm_phase to)
+{
+	static const char *const names[] = {"running", "telling", "ended"};
+	static const uint32_t steps[] = {
+		[SP_COMM_RUNNING] = INC_STEP(SP_COMM_TELLING),
+		[SP_COMM_TELLING] = INC_STEP(SP_COMM_ENDED),
+		[SP_COMM_ENDED] = 0,
+	};
+	static const struct inc_machine machine = {"communicator", SP_COMM_ENDED + 1, names, steps};
+	char who[16];
+
+	snprintf(who, sizeof(who), "%u", cm->cfg.communicator);
+	cm->phase = inc_machine_step(&machine, who, cm->phase, to);
+}
 
 /* "rank 1 called collective 0 operator 0 type 0 root 0 sequence 7 with 1024 bytes" */
 static int describe(const struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t child,
@@ -62,14 +94,15 @@ static void tell_children(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t 
 			sp->stats.naks_sent++;
 	}
 	sp_flush(sp);
-	cm->fatal_left--;
-	cm->fatal_next_ns = now + cm->fatal_wait_ns;
+	if (--cm->fatal_left == 0)
+		sp_comm_go(cm, SP_COMM_ENDED);
+	cm->fatal_at_ns = now + cm->fatal_wait_ns;
 	cm->fatal_wait_ns = cm->fatal_wait_ns * 2 > max ? max : cm->fatal_wait_ns * 2;
 }
 
 static void start_telling(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now)
 {
-	cm->error_told = true;
+	sp_comm_go(cm, SP_COMM_TELLING);
 	cm->fatal_left = FATAL_TIMES;
 	cm->fatal_wait_ns = sp->opts.rto_min_ms * MS_NS * FIRST_RTO;
 	tell_children(sp, cm, now);
@@ -118,18 +151,18 @@ void sp_watch_failures(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now
 	const struct inc_comm_state ended = comm_state(sp, cm);
 	uint32_t c;
 
-	if (ended.error && !cm->error_told) {
+	if (ended.error && cm->phase == SP_COMM_RUNNING) {
 		start_telling(sp, cm, now);
 		tell_mismatch(sp, cm, ended.error_r);
 	}
-	if (cm->fatal_left && now >= cm->fatal_next_ns)
+	if (cm->phase == SP_COMM_TELLING && now >= cm->fatal_at_ns)
 		tell_children(sp, cm, now);
 	for (c = 0; c < cm->cfg.children; c++) {
 		struct sp_conn *conn = &cm->conn[c];
 		const struct inc_conn_state st = conn_state(sp, conn);
 
-		if (st.error && !conn->error_told) {
-			conn->error_told = true;
+		if (st.error && conn->phase != SP_CONN_ENDED) {
+			sp_conn_go(cm, conn, SP_CONN_ENDED);
 			tell_conn_error(sp, cm, c, st.error);
 		}
 		if (is_fatal(st.last_syndrome))

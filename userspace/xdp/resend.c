@@ -154,9 +154,9 @@ static bool pay_owed(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child
 	 * been paid meanwhile */
 	if (c->owed_r <= st->ack_sent) {
 		c->owed_r = st->ack_asked;
-		c->owed_ns = now;
+		c->owed_at_ns = now;
 	}
-	if (now - c->owed_ns < sp->opts.ack_delay_ms * MS_NS)
+	if (now - c->owed_at_ns < sp->opts.ack_delay_ms * MS_NS)
 		return true;
 	if (sp_send_aeth(sp, cm, child, INC_AETH_ACK,
 			 conn_cfg(sp, c)->rx_start_psn + (uint32_t)st->rx_next - 1))
@@ -168,14 +168,22 @@ static bool pay_owed(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child
 	return false;
 }
 
-static void take_progress(struct sp_conn *c, uint64_t acked, uint64_t tx_next, uint64_t now)
+/* The child has all results before acked, which is more than was known. */
+static void advance(const struct sp_comm *cm, struct sp_conn *c, uint64_t acked, uint64_t now)
+{
+	c->acked = acked;
+	c->progress_at_ns = now;
+	c->asked = 0;
+	if (c->phase == SP_CONN_UNRESPONSIVE)
+		sp_conn_go(cm, c, SP_CONN_WELL);
+	inc_rto_heard(&c->rto);
+}
+
+static void take_progress(const struct sp_comm *cm, struct sp_conn *c, uint64_t acked,
+			  uint64_t tx_next, uint64_t now)
 {
 	if (acked > c->acked) {
-		c->acked = acked;
-		c->progress_ns = now;
-		c->asked = 0;
-		c->stats.unresponsive = false;
-		inc_rto_heard(&c->rto);
+		advance(cm, c, acked, now);
 		inc_rto_acked(&c->rto, acked, now);
 		if (c->probe_end > acked) {
 			c->resend_next = acked;
@@ -189,7 +197,7 @@ static void take_progress(struct sp_conn *c, uint64_t acked, uint64_t tx_next, u
 
 static void sent_again(struct sp_conn *c, uint64_t now)
 {
-	c->sent_ns = now;
+	c->resent_at_ns = now;
 	inc_rto_spoil(&c->rto);
 }
 
@@ -217,14 +225,14 @@ static void judge(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, u
 	struct sp_conn *c = &cm->conn[child];
 	char text[160];
 
-	if (c->stats.unresponsive || c->rto.backoff + c->asked < UNRESPONSIVE ||
-	    now - c->progress_ns < UNRESPONSIVE_S * 1000 * MS_NS)
+	if (c->phase == SP_CONN_UNRESPONSIVE || c->rto.backoff + c->asked < UNRESPONSIVE ||
+	    now - c->progress_at_ns < UNRESPONSIVE_S * 1000 * MS_NS)
 		return;
-	c->stats.unresponsive = true;
+	sp_conn_go(cm, c, SP_CONN_UNRESPONSIVE);
 	snprintf(text, sizeof(text),
 		 "rank %u has not acknowledged result %llu for %llu ms (%u timeouts, %u NAKs)",
 		 conn_cfg(sp, c)->rank, (unsigned long long)c->acked,
-		 (unsigned long long)((now - c->progress_ns) / MS_NS), c->rto.backoff, c->asked);
+		 (unsigned long long)((now - c->progress_at_ns) / MS_NS), c->rto.backoff, c->asked);
 	sp->notice(sp->arg, "unresponsive", cm->index, 1u << child, c->acked, text);
 }
 
@@ -259,11 +267,7 @@ bool sp_asked(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint6
 	uint64_t now = inc_now_ns();
 
 	if (r > c->acked) {
-		c->acked = r;
-		c->progress_ns = now;
-		c->asked = 0;
-		c->stats.unresponsive = false;
-		inc_rto_heard(&c->rto);
+		advance(cm, c, r, now);
 	}
 	/* it is there after all: should this burst be lost, the timer need not wait as long as it
 	 * did for silence */
@@ -277,15 +281,34 @@ bool sp_asked(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint6
 		c->probe_end = c->resend_end;
 		c->resend_end = c->resend_next + 1;
 	}
-	c->hold_until = hold_ns ? now + hold_ns : 0;
+	c->hold_until_ns = hold_ns ? now + hold_ns : 0;
 	return true;
+}
+
+/* Sends what was asked for, or asks where nothing was heard for long. */
+static void resend_due(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child,
+		       uint64_t tx_next, uint64_t now)
+{
+	struct sp_conn *c = &cm->conn[child];
+	uint64_t last;
+
+	if (now < c->hold_until_ns)
+		return;
+	if (c->resend_next < c->acked)
+		c->resend_next = c->acked;
+	if (c->resend_next < c->resend_end)
+		send_burst(sp, cm, child, now);
+	last = c->resent_at_ns > c->progress_at_ns ? c->resent_at_ns : c->progress_at_ns;
+	last = c->hold_until_ns > last ? c->hold_until_ns : last;
+	if (now - last >= inc_rto_wait_ns(&c->rto))
+		time_out(sp, cm, child, tx_next, now);
 }
 
 bool sp_conn_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t now)
 {
 	struct sp_conn *c = &cm->conn[child];
 	const struct inc_conn_state st = conn_state(sp, c);
-	uint64_t acked = st.tx_acked, tx_next, last;
+	uint64_t acked = st.tx_acked, tx_next;
 	uint64_t slots = 1ull << cm->cfg.log2_slots;
 	bool owed;
 
@@ -297,7 +320,7 @@ bool sp_conn_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, u
 	if (st.rx_next > slots && st.rx_next - slots > acked)
 		acked = st.rx_next - slots;
 	tx_next = comm_state(sp, cm).tx_next; /* after the child's state: it covers acked */
-	take_progress(c, acked, tx_next, now);
+	take_progress(cm, c, acked, tx_next, now);
 	if (tx_next <= c->acked) {
 		c->outstanding = false;
 		c->resend_next = c->resend_end = c->probe_end = 0;
@@ -307,19 +330,9 @@ bool sp_conn_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, u
 	/* the last tick may be long ago: the time runs from where the result was seen */
 	if (!c->outstanding) {
 		c->outstanding = true;
-		c->progress_ns = now;
+		c->progress_at_ns = now;
 	}
 	judge(sp, cm, child, now);
-	if (now < c->hold_until)
-		return true;
-	if (c->resend_next < c->acked)
-		c->resend_next = c->acked;
-	if (c->resend_next < c->resend_end)
-		send_burst(sp, cm, child, now);
-
-	last = c->sent_ns > c->progress_ns ? c->sent_ns : c->progress_ns;
-	last = c->hold_until > last ? c->hold_until : last;
-	if (now - last >= inc_rto_wait_ns(&c->rto))
-		time_out(sp, cm, child, tx_next, now);
+	resend_due(sp, cm, child, tx_next, now);
 	return true;
 }

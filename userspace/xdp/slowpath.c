@@ -22,14 +22,14 @@ static void arm(struct inc_slowpath *sp, unsigned int ms)
 {
 	const struct timeval tv = {.tv_usec = ms * 1000};
 
-	sp->tick_due_ns = inc_now_ns() + ms * MS_NS;
+	sp->tick_at_ns = inc_now_ns() + ms * MS_NS;
 	evtimer_add(sp->tick, &tv);
 }
 
 /* Were the tick put off by each frame, frames faster than one a tick would stop all timers. */
 void sp_hurry(struct inc_slowpath *sp)
 {
-	if (sp->n_comms && inc_now_ns() + TICK_BUSY_MS * MS_NS < sp->tick_due_ns)
+	if (sp->n_comms && inc_now_ns() + TICK_BUSY_MS * MS_NS < sp->tick_at_ns)
 		arm(sp, TICK_BUSY_MS);
 }
 
@@ -46,12 +46,12 @@ static bool watch_waiting(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t 
 	uint64_t r;
 
 	if (!inc_switch_waiting(sp->sw, cm->index, &r, &arrived)) {
-		cm->wait_ns = 0;
+		cm->wait_at_ns = 0;
 		return false;
 	}
-	if (cm->wait_r != r || !cm->wait_ns) {
+	if (cm->wait_r != r || !cm->wait_at_ns) {
 		cm->wait_r = r;
-		cm->wait_ns = now;
+		cm->wait_at_ns = now;
 	}
 	return true;
 }
@@ -63,7 +63,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	uint64_t now;
 	uint32_t i, c;
 
-	sp->tick_due_ns = UINT64_MAX;
+	sp->tick_at_ns = UINT64_MAX;
 	take_events(sp); /* they know better which chunk a failure was in */
 	now = inc_now_ns();
 	for (i = 0; i < sp->max_comms; i++) {
@@ -106,7 +106,7 @@ int inc_slowpath_new(struct event_base *base, struct inc_switch *sw,
 	sp->opts = *opts;
 	sp->notice = notice;
 	sp->arg = arg;
-	sp->tick_due_ns = UINT64_MAX;
+	sp->tick_at_ns = UINT64_MAX;
 	sp->max_comms = inc_switch_get_opts(sw)->max_comms;
 	sp->comm = calloc(sp->max_comms, sizeof(*sp->comm));
 	sp->tick = evtimer_new(base, on_tick, sp);
@@ -218,7 +218,7 @@ int inc_slowpath_add_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_err
 		struct sp_conn *conn = &cm->conn[c];
 
 		conn->id = cfg->conn_base + c;
-		conn->progress_ns = now;
+		conn->progress_at_ns = now;
 		inc_rto_init(&conn->rto, sp->opts.rto_min_ms * MS_NS * FIRST_RTO,
 			     sp->opts.rto_min_ms * MS_NS, sp->opts.rto_max_ms * MS_NS);
 	}
@@ -239,7 +239,7 @@ void inc_slowpath_remove_comm(struct inc_slowpath *sp, uint32_t comm)
 	sp->comm[comm] = NULL;
 	if (--sp->n_comms == 0) {
 		evtimer_del(sp->tick);
-		sp->tick_due_ns = UINT64_MAX;
+		sp->tick_at_ns = UINT64_MAX;
 	}
 }
 
@@ -251,6 +251,7 @@ void inc_slowpath_conn(const struct inc_slowpath *sp, uint32_t comm, uint32_t ch
 	if (!cm || child >= cm->cfg.children)
 		return;
 	*out = cm->conn[child].stats;
+	out->unresponsive = cm->conn[child].phase == SP_CONN_UNRESPONSIVE;
 	out->rtt_us = cm->conn[child].rto.srtt_ns / 1000;
 }
 
@@ -258,9 +259,9 @@ uint64_t inc_slowpath_waiting_ms(const struct inc_slowpath *sp, uint32_t comm, u
 {
 	const struct sp_comm *cm = comm < sp->max_comms ? sp->comm[comm] : NULL;
 
-	if (!cm || !cm->wait_ns || cm->wait_r != r)
+	if (!cm || !cm->wait_at_ns || cm->wait_r != r)
 		return 0;
-	return (inc_now_ns() - cm->wait_ns) / MS_NS;
+	return (inc_now_ns() - cm->wait_at_ns) / MS_NS;
 }
 
 const struct inc_slowpath_stats *inc_slowpath_stats(const struct inc_slowpath *sp)

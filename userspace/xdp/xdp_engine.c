@@ -299,6 +299,7 @@ static void xdp_conn(const struct inc_engine *e, uint32_t place, uint32_t child,
 		.own_qp = cfg->own_qpn,
 		.peer_qp = cfg->peer_qpn,
 		.health = health_of(&st, &comm, slow.unresponsive),
+		.unresponsive = slow.unresponsive,
 		.error = st.error ?: comm.error,
 		.received = st.rx_next,
 		.acknowledged = st.tx_acked,
@@ -320,7 +321,7 @@ static bool xdp_waiting(const struct inc_engine *e, uint32_t place, struct inc_e
 
 	if (!inc_switch_waiting(x->sw, place, &out->chunk, &out->arrived))
 		return false;
-	out->since_ms = inc_slowpath_waiting_ms(x->sp, place, out->chunk);
+	out->waited_ms = inc_slowpath_waiting_ms(x->sp, place, out->chunk);
 	return true;
 }
 
