@@ -98,10 +98,10 @@ struct inc_client {
 struct inc_member {
 	struct inc_group *group;
 	struct inc_client *client; /* NULL: has left */
-	bool present;              /* somebody has taken this rank */
+	bool present; /* a client has taken this rank; for good, once the group has formed */
 	unsigned int rank;
 	unsigned int host;       /* of the topology */
-	char node[CTL_NAME_MAX]; /* what the member calls its machine */
+	char node[CTL_NAME_MAX]; /* the host name that the member gives itself, shown by incctl */
 };
 
 enum inc_group_phase {

@@ -136,7 +136,8 @@ void inc_request_answered(struct inc_switch_link *link, json_t *object)
 	}
 	inc_field_line(object, "message", text, sizeof(text), NULL);
 	inc_field_errno(object, "errno", &code, NULL);
-	/* these two mean "no answer" to the callers, which a refusal is not */
+	/* To the callers these two mean that the switch has not answered, so that nobody knows what
+	 * it has. This switch has answered, and refused: it must not look so. */
 	if (code == ETIMEDOUT || code == ECONNRESET)
 		code = EIO;
 	finish(request, link->sw, code, *text ? text : strerror(code), NULL);
