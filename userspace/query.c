@@ -250,11 +250,14 @@ static void add_communicator(struct inc_daemon *d, uint32_t cm, const struct inc
 {
 	const struct inc_comm_state *st = &inc_switch_comm_state(d->sw)[cm];
 
-	json_array_append_new(list, json_pack("{s:I, s:i, s:i, s:i, s:o, s:i}", "communicator",
-					      (json_int_t)cfg->communicator, "children",
-					      (int)cfg->children, "payload", (int)cfg->payload,
-					      "slots", 1 << cfg->log2_slots, "results",
-					      count(LOAD(st->tx_next)), "error", (int)st->error));
+	json_array_append_new(
+		list,
+		json_pack("{s:I, s:i, s:i, s:i, s:s, s:o, s:i}", "communicator",
+			  (json_int_t)cfg->communicator, "children", (int)cfg->children, "payload",
+			  (int)cfg->payload, "slots", 1 << cfg->log2_slots, "byte_order",
+			  inc_byte_orders[cfg->flags & INC_COMM_F_NET_ORDER ? INC_ORDER_NETWORK
+									    : INC_ORDER_LITTLE],
+			  "results", count(LOAD(st->tx_next)), "error", (int)st->error));
 }
 
 static json_t *query_communicators(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
@@ -335,22 +338,21 @@ static json_t *query(struct inc_daemon *d, const char *what, struct inc_page *pa
 
 void inc_query_answer(struct inc_daemon *d, struct inc_ndjson *conn, json_t *request)
 {
-	const char *what = json_string_value(json_object_get(request, "what"));
 	json_t *seq = json_object_get(request, "seq"), *data = NULL, *answer;
-	const json_t *from = json_object_get(request, "from");
-	struct inc_page page = {.from = json_integer_value(from)};
+	struct inc_msg_query said = {};
+	struct inc_page page = {};
 	struct inc_err err = {};
 
-	if (from && (!json_is_integer(from) || json_integer_value(from) != page.from))
-		inc_err_set(&err, EINVAL, "'from' is not a number that an answer called 'next'");
-	else
-		data = query(d, what ?: "", &page, &err);
+	if (!inc_message_read(INC_MSG_QUERY, request, &said, &err)) {
+		page.from = said.from;
+		data = query(d, said.what, &page, &err);
+	}
 	if (!data) {
 		inc_ndjson_send_error(conn, EINVAL, seq ? json_pack("{s:O}", "seq", seq) : NULL,
 				      "%s", err.msg);
 		return;
 	}
-	answer = json_pack("{s:s, s:s, s:o}", "type", "answer", "what", what, "data", data);
+	answer = json_pack("{s:s, s:s, s:o}", "type", "answer", "what", said.what, "data", data);
 	if (answer && seq)
 		json_object_set(answer, "seq", seq);
 	if (answer && page.next)

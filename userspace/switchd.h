@@ -10,7 +10,7 @@
 #include "userspace/config.h"
 #include "userspace/slowpath.h"
 
-#define INC_SWITCHD_PROTOCOL 1
+#define INC_SWITCHD_PROTOCOL INC_CONTROL_VERSION
 #define INC_EVENTS_KEPT      256
 
 struct inc_options {
