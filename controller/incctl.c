@@ -27,6 +27,8 @@ static const struct command {
 	{"events", false, incctl_print_events, "the last events of the switches"},
 	{"waiting", false, incctl_print_waiting, "which chunk waits for which rank, since when"},
 	{"status", false, incctl_print_status, "version, mode and age of the switches"},
+	{"config", false, incctl_print_config,
+	 "what the switches have, as YAML that inc-switchd --config reads"},
 };
 
 static void usage(FILE *out)
@@ -41,6 +43,7 @@ static void usage(FILE *out)
 	      "  --socket PATH             the same by the path of its socket\n"
 	      "  --timeout-ms MS           for the whole answer (10000)\n"
 	      "  --json                    the data as JSON\n"
+	      "  --yaml                    config: as YAML, also without this\n"
 	      "  --check                   counters: exit 1 where the books do not balance\n"
 	      "  --help\n",
 	      out);
@@ -90,20 +93,22 @@ static int run(const struct command *command, const struct incctl_target *target
 	       bool check)
 {
 	struct inc_err err;
-	json_t *data = incctl_ask(target, command->name, &err);
+	json_t *data = incctl_ask(target, command->name, &err), *shown;
 	int ret;
 
 	if (!data) {
 		fprintf(stderr, "incctl: %s\n", err.msg);
 		return 1;
 	}
+	shown = command->print == incctl_print_config ? incctl_config(data) : json_incref(data);
 	if (json) {
-		json_dumpf(data, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII);
+		json_dumpf(shown, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII);
 		putchar('\n');
 	}
-	inc_printable_json(data);
+	inc_printable_json(shown);
 	if (!json)
-		command->print(data);
+		command->print(shown);
+	json_decref(shown);
 	ret = judge(command, data, check);
 	json_decref(data);
 	if (fflush(stdout) || ferror(stdout)) {
@@ -121,13 +126,14 @@ int main(int argc, char **argv)
 		{"socket", required_argument, NULL, 'S'},
 		{"timeout-ms", required_argument, NULL, 't'},
 		{"json", no_argument, NULL, 'j'},
+		{"yaml", no_argument, NULL, 'y'},
 		{"check", no_argument, NULL, 'k'},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
 	};
 	struct incctl_target target = {.timeout_ms = 10000};
 	const struct command *command;
-	bool json = false, check = false;
+	bool json = false, yaml = false, check = false;
 	char path[128];
 	int c;
 
@@ -163,6 +169,9 @@ int main(int argc, char **argv)
 		case 'j':
 			json = true;
 			break;
+		case 'y':
+			yaml = true;
+			break;
 		case 'k':
 			check = true;
 			break;
@@ -185,6 +194,11 @@ int main(int argc, char **argv)
 	}
 	if (check && command->print != incctl_print_counters) {
 		inc_usage("--check belongs to counters");
+		return 2;
+	}
+	if (yaml && (json || command->print != incctl_print_config)) {
+		inc_usage(json ? "--json and --yaml exclude each other"
+			       : "--yaml belongs to config");
 		return 2;
 	}
 	if (target.socket && command->controller_only) {

@@ -283,7 +283,7 @@ void inc_query_ask(struct inc_client *client, json_t *object)
 		{"switches", switches_json}, {"status", NULL},
 		{"counters", NULL},          {"ports", NULL},
 		{"connections", NULL},       {"events", NULL},
-		{"waiting", NULL},
+		{"waiting", NULL},           {"config", NULL},
 	};
 	struct inc_msg_query query = {0};
 	struct inc_err err;

@@ -210,12 +210,11 @@ static json_t *conn_json(struct inc_daemon *d, uint32_t cm, uint32_t child)
 typedef void (*comm_fn)(struct inc_daemon *d, uint32_t cm, const struct inc_comm_cfg *cfg,
 			json_t *list);
 
-/* From the communicator page->from on, each whole, until the page is full. */
-static json_t *each_comm(struct inc_daemon *d, struct inc_page *page, comm_fn fn)
+/* From the communicator page->from on, each whole, until the page is full: fn adds to the list. */
+static json_t *each_comm(struct inc_daemon *d, struct inc_page *page, json_t *list, comm_fn fn)
 {
 	uint32_t max = inc_switch_get_opts(d->sw)->max_comms, cm, n = 0;
 	const struct inc_comm_cfg *cfg;
-	json_t *list = json_array();
 
 	for (cm = page->from; cm < max; cm++) {
 		cfg = inc_switch_comm(d->sw, cm);
@@ -242,7 +241,7 @@ static void add_connections(struct inc_daemon *d, uint32_t cm, const struct inc_
 
 static json_t *query_connections(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
 {
-	return each_comm(d, page, add_connections);
+	return each_comm(d, page, json_array(), add_connections);
 }
 
 static void add_communicator(struct inc_daemon *d, uint32_t cm, const struct inc_comm_cfg *cfg,
@@ -262,7 +261,7 @@ static void add_communicator(struct inc_daemon *d, uint32_t cm, const struct inc
 
 static json_t *query_communicators(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
 {
-	return each_comm(d, page, add_communicator);
+	return each_comm(d, page, json_array(), add_communicator);
 }
 
 /* The oldest incomplete chunk, where somebody has given and somebody has not. */
@@ -295,9 +294,24 @@ static void add_waiting(struct inc_daemon *d, uint32_t cm, const struct inc_comm
 					      "arrived", arrived, "missing", missing));
 }
 
+static void add_config(struct inc_daemon *d, uint32_t cm, const struct inc_comm_cfg *cfg,
+		       json_t *list)
+{
+	inc_configured_append(d, cm, json_array_get(list, 0));
+}
+
+/* One switch, as its file would have it; each page has it with other communicators. */
+static json_t *query_config(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
+{
+	json_t *list = json_array();
+
+	json_array_append_new(list, inc_configured_switch(d));
+	return each_comm(d, page, list, add_config);
+}
+
 static json_t *query_waiting(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
 {
-	return each_comm(d, page, add_waiting);
+	return each_comm(d, page, json_array(), add_waiting);
 }
 
 static json_t *query_events(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
@@ -319,6 +333,7 @@ static json_t *query(struct inc_daemon *d, const char *what, struct inc_page *pa
 		{"communicators", query_communicators},
 		{"events", query_events},
 		{"waiting", query_waiting},
+		{"config", query_config},
 	};
 	json_t *data;
 	size_t i;
