@@ -9,8 +9,8 @@
 #include <unistd.h>
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
-#include "userspace/neighbour.h"
-#include "userspace/packet.h"
+#include "userspace/xdp/neighbour.h"
+#include "userspace/xdp/packet.h"
 #include "userspace/switchd.h"
 
 static int open_switch(struct inc_daemon *d, struct inc_err *err)

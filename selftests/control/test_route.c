@@ -8,7 +8,7 @@
 #include <string.h>
 #include <arpa/inet.h>
 #include <cmocka.h>
-#include "controller/route.h"
+#include "controller/core/route.h"
 
 static const char tree_text[] =
 	"hosts:\n"

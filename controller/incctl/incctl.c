@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/un.h>
 #include "lib/net/hostport.h"
-#include "controller/incctl.h"
+#include "controller/incctl/incctl.h"
 #include "lib/base/opt.h"
 #include "lib/base/printable.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "lib/proto/roce.h"
-#include "controller/route.h"
+#include "controller/core/route.h"
 
 #define NO_PARENT UINT_MAX
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What switches have, as the file that inc-switchd --config reads. */
 #include <stdio.h>
-#include "controller/incctl.h"
+#include "controller/incctl/incctl.h"
 #include "lib/conf/yaml.h"
 
 /* A switch answers in pages, each with some of its communicators. */
