@@ -21,7 +21,11 @@ static int open_engine(struct inc_daemon *d, struct inc_err *err)
 		.arg = d,
 	};
 
-	return inc_engine_open(&opts, &d->engine, err);
+	int ret = inc_engine_open(&opts, &d->engine, err);
+
+	if (!ret && inc_configured_init(d))
+		ret = inc_err_set(err, ENOMEM, "no memory for communicators");
+	return ret;
 }
 
 /* Once per port. */
@@ -72,14 +76,18 @@ int inc_daemon_configure(struct inc_daemon *d, const struct inc_comm_conf *conf,
 			 struct inc_err *err)
 {
 	struct inc_engine *e = d->engine;
+	int ret, place;
 	uint32_t i;
-	int ret;
 
 	ret = e->ops->add_comm(e, conf, err);
 	if (ret)
 		return ret;
-	ret = e->ops->start_comm(e, conf->communicator, err);
+	place = inc_engine_find(e, conf->communicator, NULL);
+	if (inc_configured_add(d, place, conf))
+		ret = inc_err_set(err, ENOMEM, "communicator %u: no memory", conf->communicator);
+	ret = ret ?: e->ops->start_comm(e, conf->communicator, err);
 	if (ret) {
+		inc_configured_remove(d, place);
 		e->ops->remove_comm(e, conf->communicator, NULL);
 		return ret;
 	}
@@ -95,11 +103,13 @@ int inc_daemon_configure(struct inc_daemon *d, const struct inc_comm_conf *conf,
 int inc_daemon_remove(struct inc_daemon *d, uint32_t communicator, struct inc_err *err)
 {
 	struct inc_engine_comm comm;
-	int ret;
+	int ret, place;
 
-	if (inc_engine_find(d->engine, communicator, &comm) < 0)
+	place = inc_engine_find(d->engine, communicator, &comm);
+	if (place < 0)
 		return inc_err_set(err, ENOENT, "no communicator %u", communicator);
 	inc_event_forget(d, communicator);
+	inc_configured_remove(d, place);
 	ret = d->engine->ops->remove_comm(d->engine, communicator, err);
 	if (!ret)
 		inc_info("communicator %u removed after %llu results", communicator,
@@ -181,6 +191,7 @@ void inc_daemon_stop(struct inc_daemon *d)
 	inc_client_stop(d->client);
 	if (d->engine) {
 		d->engine->ops->log_totals(d->engine);
+		inc_configured_free(d);
 		d->engine->ops->close(d->engine);
 	}
 	inc_ndjson_drain_stop();

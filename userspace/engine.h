@@ -19,10 +19,10 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include "lib/base/err.h"
+#include "lib/conf/comm.h"
 #include "lib/metric/metric.h"
 #include "lib/proto/maps.h"
 
-struct inc_comm_conf;
 struct inc_options;
 struct inc_settings;
 
@@ -80,8 +80,9 @@ struct inc_engine_comm {
 	uint32_t children;
 	uint32_t payload_bytes;
 	uint32_t slots;
-	uint64_t results; /* made so far */
-	uint8_t error;    /* AETH syndrome that ended it; 0: alive */
+	enum inc_byte_order byte_order; /* of the numbers that are added */
+	uint64_t results;               /* made so far */
+	uint8_t error;                  /* AETH syndrome that ended it; 0: alive */
 };
 
 #define INC_CONN_FIGURES(_, T)                                                                \

@@ -128,20 +128,26 @@ void inc_event_notice(void *arg, const struct inc_notice *notice)
 {
 	struct inc_daemon *d = arg;
 	json_t *ranks = json_array(), *object;
+	struct inc_msg_event said = {
+		.time_ns = inc_wall_ns(),
+		.communicator = notice->communicator,
+		.has_rank = notice->n_ranks,
+		.rank = notice->ranks[0],
+		.r = notice->chunk,
+	};
 	uint32_t i;
 
 	for (i = 0; i < notice->n_ranks; i++)
 		json_array_append_new(ranks, json_integer(notice->ranks[i]));
 	inc_warn("%s: communicator %u, chunk %llu: %s", notice->event, notice->communicator,
 		 (unsigned long long)notice->chunk, notice->text);
-	object = json_pack("{s:s, s:s, s:I, s:s, s:I, s:o, s:I, s:s}", "type", "event", "switch",
-			   d->conf.name, "time_ns", (json_int_t)inc_wall_ns(), "event",
-			   notice->event, "communicator", (json_int_t)notice->communicator, "ranks",
-			   ranks, "r", (json_int_t)notice->chunk, "message", notice->text);
+	snprintf(said.node, sizeof(said.node), "%s", d->conf.name);
+	snprintf(said.event, sizeof(said.event), "%s", notice->event);
+	snprintf(said.message, sizeof(said.message), "%s", notice->text);
+	object = inc_message_new(INC_MSG_EVENT, &said);
+	json_object_set_new(object, "ranks", ranks);
 	if (!object)
 		return;
-	if (json_array_size(ranks))
-		json_object_set(object, "rank", json_array_get(ranks, 0));
 	keep(d->events, object);
 	remember(d, object);
 	if (d->client)

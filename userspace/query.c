@@ -131,13 +131,14 @@ static json_t *conn_json(const struct inc_engine_comm *comm, const struct inc_en
 	return object;
 }
 
-typedef void (*comm_fn)(const struct inc_engine *e, uint32_t place,
+typedef void (*comm_fn)(const struct inc_daemon *d, uint32_t place,
 			const struct inc_engine_comm *comm, json_t *list);
 
 /* From the place page->from on, each communicator whole, until the page is full. */
-static json_t *each_comm(const struct inc_engine *e, struct inc_page *page, comm_fn fn,
+static json_t *each_comm(const struct inc_daemon *d, struct inc_page *page, comm_fn fn,
 			 json_t *list)
 {
+	const struct inc_engine *e = d->engine;
 	struct inc_engine_usage usage;
 	struct inc_engine_comm comm;
 	uint32_t place, n = 0;
@@ -150,15 +151,16 @@ static json_t *each_comm(const struct inc_engine *e, struct inc_page *page, comm
 			page->next = place;
 			break;
 		}
-		fn(e, place, &comm, list);
+		fn(d, place, &comm, list);
 		n += comm.children;
 	}
 	return list;
 }
 
-static void add_connections(const struct inc_engine *e, uint32_t place,
+static void add_connections(const struct inc_daemon *d, uint32_t place,
 			    const struct inc_engine_comm *comm, json_t *list)
 {
+	const struct inc_engine *e = d->engine;
 	struct inc_engine_conn conn;
 	uint32_t c;
 
@@ -170,28 +172,30 @@ static void add_connections(const struct inc_engine *e, uint32_t place,
 
 static json_t *query_connections(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
 {
-	return each_comm(d->engine, page, add_connections, json_array());
+	return each_comm(d, page, add_connections, json_array());
 }
 
-static void add_communicator(const struct inc_engine *e, uint32_t place,
+static void add_communicator(const struct inc_daemon *d, uint32_t place,
 			     const struct inc_engine_comm *comm, json_t *list)
 {
 	json_array_append_new(
-		list, json_pack("{s:I, s:i, s:i, s:i, s:o, s:i}", "communicator",
+		list, json_pack("{s:I, s:i, s:i, s:i, s:s, s:o, s:i}", "communicator",
 				(json_int_t)comm->communicator, "children", (int)comm->children,
 				"payload", (int)comm->payload_bytes, "slots", (int)comm->slots,
-				"results", count(comm->results), "error", (int)comm->error));
+				"byte_order", inc_byte_orders[comm->byte_order], "results",
+				count(comm->results), "error", (int)comm->error));
 }
 
 static json_t *query_communicators(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
 {
-	return each_comm(d->engine, page, add_communicator, json_array());
+	return each_comm(d, page, add_communicator, json_array());
 }
 
 /* The oldest incomplete chunk, where somebody has given and somebody has not. */
-static void add_waiting(const struct inc_engine *e, uint32_t place,
+static void add_waiting(const struct inc_daemon *d, uint32_t place,
 			const struct inc_engine_comm *comm, json_t *list)
 {
+	const struct inc_engine *e = d->engine;
 	json_t *arrived = json_array(), *missing = json_array();
 	struct inc_engine_waiting w;
 	struct inc_engine_conn conn;
@@ -217,9 +221,24 @@ none:
 	json_decref(missing);
 }
 
+static void add_config(const struct inc_daemon *d, uint32_t place,
+		       const struct inc_engine_comm *comm, json_t *list)
+{
+	inc_configured_append(d, place, json_array_get(list, 0));
+}
+
+/* One switch, as its file would have it; each page has it with other communicators. */
+static json_t *query_config(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
+{
+	json_t *list = json_array();
+
+	json_array_append_new(list, inc_configured_switch(d));
+	return each_comm(d, page, add_config, list);
+}
+
 static json_t *query_waiting(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
 {
-	return each_comm(d->engine, page, add_waiting, json_array());
+	return each_comm(d, page, add_waiting, json_array());
 }
 
 static void sample_counters(const struct inc_engine *e, json_t *families)
@@ -265,9 +284,10 @@ static void sample_switch(const struct inc_daemon *d, json_t *families)
 	}
 }
 
-static void sample_connections(const struct inc_engine *e, uint32_t place,
+static void sample_connections(const struct inc_daemon *d, uint32_t place,
 			       const struct inc_engine_comm *comm, json_t *families)
 {
+	const struct inc_engine *e = d->engine;
 	struct inc_engine_conn conn;
 	char number[16], rank[16];
 	uint32_t c;
@@ -288,7 +308,7 @@ static json_t *query_metrics(struct inc_daemon *d, struct inc_page *page, struct
 
 	if (!page->from)
 		sample_switch(d, families);
-	return each_comm(d->engine, page, sample_connections, families);
+	return each_comm(d, page, sample_connections, families);
 }
 
 static json_t *query_events(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
@@ -311,6 +331,7 @@ static json_t *query(struct inc_daemon *d, const char *what, struct inc_page *pa
 		{"events", query_events},
 		{"waiting", query_waiting},
 		{"metrics", query_metrics},
+		{"config", query_config},
 	};
 	json_t *data;
 	size_t i;
@@ -330,22 +351,21 @@ static json_t *query(struct inc_daemon *d, const char *what, struct inc_page *pa
 
 void inc_query_answer(struct inc_daemon *d, struct inc_ndjson *conn, json_t *request)
 {
-	const char *what = json_string_value(json_object_get(request, "what"));
 	json_t *seq = json_object_get(request, "seq"), *data = NULL, *answer;
-	const json_t *from = json_object_get(request, "from");
-	struct inc_page page = {.from = json_integer_value(from)};
+	struct inc_msg_query said = {};
+	struct inc_page page = {};
 	struct inc_err err = {};
 
-	if (from && (!json_is_integer(from) || json_integer_value(from) != page.from))
-		inc_err_set(&err, EINVAL, "'from' is not a number that an answer called 'next'");
-	else
-		data = query(d, what ?: "", &page, &err);
+	if (!inc_message_read(INC_MSG_QUERY, request, &said, &err)) {
+		page.from = said.from;
+		data = query(d, said.what, &page, &err);
+	}
 	if (!data) {
 		inc_ndjson_send_error(conn, EINVAL, seq ? json_pack("{s:O}", "seq", seq) : NULL,
 				      "%s", err.msg);
 		return;
 	}
-	answer = json_pack("{s:s, s:s, s:o}", "type", "answer", "what", what, "data", data);
+	answer = json_pack("{s:s, s:s, s:o}", "type", "answer", "what", said.what, "data", data);
 	if (answer && seq)
 		json_object_set(answer, "seq", seq);
 	if (answer && page.next)

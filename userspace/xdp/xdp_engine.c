@@ -261,6 +261,8 @@ static bool xdp_comm(const struct inc_engine *e, uint32_t place, struct inc_engi
 		.children = cfg->children,
 		.payload_bytes = cfg->payload,
 		.slots = 1u << cfg->log2_slots,
+		.byte_order =
+			cfg->flags & INC_COMM_F_NET_ORDER ? INC_ORDER_NETWORK : INC_ORDER_LITTLE,
 		.results = st.tx_next,
 		.error = st.error,
 	};

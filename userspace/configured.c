@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the switch has, in the form that its file has: the daemon keeps what each communicator was
+ * made from, and a query prints it with the tables that read it (config.h, lib/conf/comm.h).
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "userspace/switchd.h"
+
+static uint32_t places(const struct inc_daemon *d)
+{
+	struct inc_engine_usage usage;
+
+	d->engine->ops->usage(d->engine, &usage);
+	return usage.communicators_limit;
+}
+
+int inc_configured_init(struct inc_daemon *d)
+{
+	d->comms = calloc(places(d), sizeof(d->comms[0]));
+	return d->comms ? 0 : -ENOMEM;
+}
+
+void inc_configured_free(struct inc_daemon *d)
+{
+	uint32_t place;
+
+	for (place = 0; d->comms && place < places(d); place++)
+		free(d->comms[place]);
+	free(d->comms);
+}
+
+int inc_configured_add(struct inc_daemon *d, uint32_t place, const struct inc_comm_conf *conf)
+{
+	d->comms[place] = malloc(sizeof(*conf));
+	if (!d->comms[place])
+		return -ENOMEM;
+	*d->comms[place] = *conf;
+	return 0;
+}
+
+void inc_configured_remove(struct inc_daemon *d, uint32_t place)
+{
+	free(d->comms[place]);
+	d->comms[place] = NULL;
+}
+
+json_t *inc_configured_switch(const struct inc_daemon *d)
+{
+	struct inc_engine_usage usage;
+	struct inc_switch_conf shown = d->conf;
+	struct inc_settings *s = &shown.settings;
+	json_t *sw;
+
+	d->engine->ops->usage(d->engine, &usage);
+	shown.root = true;
+	s->mode_given = true;
+	s->max_comms = usage.communicators_limit;
+	s->max_connections = usage.connections_limit;
+	s->max_rows = usage.rows_limit;
+	s->rto_min_ms = s->rto_min_ms ?: INC_DEF_RTO_MIN_MS;
+	s->rto_max_ms = s->rto_max_ms ?: INC_DEF_RTO_MAX_MS;
+	s->ack_delay_ms = s->ack_delay_ms ?: INC_DEF_ACK_DELAY_MS;
+	sw = inc_schema_print(&inc_switch_schema, INC_FILE_ONLY, &shown);
+	json_object_set_new(sw, "communicators", json_array());
+	json_object_set_new(sw, "connections", json_array());
+	return sw;
+}
+
+void inc_configured_append(const struct inc_daemon *d, uint32_t place, json_t *sw)
+{
+	const struct inc_comm_conf *conf = d->comms[place];
+	json_t *list = json_object_get(sw, "connections");
+	struct inc_conn_conf c;
+	uint32_t i;
+
+	if (!conf)
+		return;
+	json_array_append_new(json_object_get(sw, "communicators"),
+			      inc_schema_print(&inc_comm_schema, INC_FILE_ONLY, conf));
+	for (i = 0; i < conf->n_conns; i++) {
+		c = conf->conn[i];
+		c.communicator = conf->communicator;
+		json_array_append_new(list, inc_schema_print(&inc_conn_schema, INC_FILE_ONLY, &c));
+	}
+}
