@@ -19,23 +19,7 @@
 #include <net/if.h>
 #include "lib/proto/maps.h"
 #include "lib/base/err.h"
-
-#define INC_BPFFS        "/sys/fs/bpf"
-#define INC_PIN_ROOT     INC_BPFFS "/inc"
-#define INC_RUN_DIR      "/run/inc"
-#define INC_INSTANCE_LEN 32 /* with the final 0; letters, digits, '-' and '_' */
-#define INC_DEF_COMMS    64
-#define INC_DEF_CONNS    1024
-#define INC_DEF_ROWS     16384 /* of sizeof(struct inc_buf), and half as many for results */
-#define INC_MAX_COMMS    1024
-#define INC_MAX_CONNS    32768
-#define INC_MAX_ROWS     (1 << 20)
-
-enum inc_attach {
-	INC_ATTACH_AUTO = 0, /* libxdp, and a bpf_link where libxdp cannot */
-	INC_ATTACH_LIBXDP,
-	INC_ATTACH_BPF_LINK,
-};
+#include "loader/inc_limits.h"
 
 /* sz is sizeof(struct inc_switch_opts); fields of 0 take the defaults above. */
 struct inc_switch_opts {
@@ -93,12 +77,6 @@ struct inc_switch_port {
 };
 
 struct inc_switch;
-
-/* -EINVAL with a message for what cannot name an instance. */
-int inc_instance_name_check(const char *instance, struct inc_err *err);
-
-/* Result rows, and slots, that a switch of so many contribution rows has. */
-uint32_t inc_switch_result_rows(uint32_t max_rows);
 
 /*
  * Opens, sizes, loads and (with pin) pins. What a dead daemon of the same instance left

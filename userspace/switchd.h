@@ -6,7 +6,7 @@
 #include <event2/event.h>
 #include <jansson.h>
 #include "lib/net/ndjson.h"
-#include "loader/inc_loader.h"
+#include "loader/inc_limits.h"
 #include "userspace/config.h"
 #include "userspace/engine.h"
 
