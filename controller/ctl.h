@@ -26,7 +26,7 @@
 #include <arpa/inet.h>
 #include "lib/proto/maps.h"
 #include "lib/proto/roce.h"
-#include "controller/route.h"
+#include "controller/core/route.h"
 #include "lib/base/err.h"
 #include "lib/net/ndjson.h"
 #include "lib/topology/topology.h"

@@ -560,3 +560,26 @@ int inc_switch_find_comm(const struct inc_switch *sw, uint32_t communicator)
 			return cm;
 	return -ENOENT;
 }
+
+void inc_switch_usage(const struct inc_switch *sw, struct inc_usage *out)
+{
+	uint32_t cm, base, len;
+
+	*out = (struct inc_usage){
+		.communicators.max = sw->opts.max_comms,
+		.connections.max = sw->opts.max_connections,
+		.rows.max = sw->opts.max_rows,
+		.slots.max = sw->result_rows,
+	};
+	for (cm = 0; cm < sw->opts.max_comms; cm++) {
+		if (!(sw->comm[cm].flags & INC_COMM_F_VALID))
+			continue;
+		out->communicators.used++;
+		comm_range(&sw->comm[cm], RANGE_CONN, &base, &len);
+		out->connections.used += len;
+		comm_range(&sw->comm[cm], RANGE_CONTRIB, &base, &len);
+		out->rows.used += len;
+		comm_range(&sw->comm[cm], RANGE_RESULT, &base, &len);
+		out->slots.used += len;
+	}
+}

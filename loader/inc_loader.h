@@ -134,6 +134,21 @@ const struct inc_conn_cfg *inc_switch_conn(const struct inc_switch *sw, uint32_t
 /* Index of the communicator with this number, or -ENOENT. */
 int inc_switch_find_comm(const struct inc_switch *sw, uint32_t communicator);
 
+/* What a switch has of something, and how much of it communicators hold. */
+struct inc_usage_of {
+	uint32_t used;
+	uint32_t max;
+};
+
+struct inc_usage {
+	struct inc_usage_of communicators;
+	struct inc_usage_of connections;
+	struct inc_usage_of rows;  /* of contributions */
+	struct inc_usage_of slots; /* and as many result rows */
+};
+
+void inc_switch_usage(const struct inc_switch *sw, struct inc_usage *out);
+
 /* The mmapped arrays, indexed by connection id, communicator index and row. The data path
  * writes them at any time: read through volatile or __atomic accesses. */
 struct inc_conn_state *inc_switch_conn_state(const struct inc_switch *sw);

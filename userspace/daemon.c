@@ -9,8 +9,8 @@
 #include <unistd.h>
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
-#include "userspace/neighbour.h"
-#include "userspace/packet.h"
+#include "userspace/xdp/neighbour.h"
+#include "userspace/xdp/packet.h"
 #include "userspace/switchd.h"
 
 static int open_switch(struct inc_daemon *d, struct inc_err *err)
@@ -149,9 +149,10 @@ static int make_spec(const struct inc_daemon *d, const struct inc_comm_conf *con
 		.communicator = conf->communicator,
 		.payload = conf->payload,
 		.slots = conf->slots,
-		.children = conf->children,
+		.flags = conf->byte_order == INC_ORDER_NETWORK ? INC_COMM_F_NET_ORDER : 0,
+		.children = conf->n_conns,
 	};
-	for (i = 0; i < conf->children; i++) {
+	for (i = 0; i < conf->n_conns; i++) {
 		const struct inc_conn_conf *c = &conf->conn[i];
 		const struct inc_switch_port *port = inc_switch_port_find(d->sw, c->port);
 
@@ -198,12 +199,12 @@ int inc_daemon_configure(struct inc_daemon *d, const struct inc_comm_conf *conf,
 	ret = inc_switch_start_comm(d->sw, comm, err);
 	if (ret)
 		goto forget;
-	for (i = 0; i < conf->children; i++) {
+	for (i = 0; i < conf->n_conns; i++) {
 		warn_foreign_address(&conf->conn[i]);
 		warn_mtu(conf, i);
 	}
 	inc_info("communicator %u: %u children, payload %u, %u slots", conf->communicator,
-		 conf->children, conf->payload, conf->slots);
+		 conf->n_conns, conf->payload, conf->slots);
 	return 0;
 
 forget:

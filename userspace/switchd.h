@@ -8,7 +8,7 @@
 #include "lib/net/ndjson.h"
 #include "loader/inc_loader.h"
 #include "userspace/config.h"
-#include "userspace/slowpath.h"
+#include "userspace/xdp/slowpath.h"
 
 #define INC_SWITCHD_PROTOCOL 1
 #define INC_EVENTS_KEPT      256

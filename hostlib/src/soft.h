@@ -30,10 +30,12 @@
 #define SOFT_RECV_BYTES 65536
 /* BTH, RETH, immediate */
 #define SOFT_MAX_HEAD (INC_BTH_LEN + INC_RETH_LEN + INC_IMM_LEN)
-/* AckReq at least this often */
+/* AckReq at least this often; and so many results make an ACK */
 #define SOFT_ACK_EVERY 32
-/* Results that are there and not acknowledged, when nobody asked: tell at a quiet moment. */
-#define SOFT_ACK_VOLUNTARY 16
+/* Fewer make one so long after the first of them, so that small collectives on each other's
+ * heels share it. Less than the switch waits with what it owes (ack_delay), for this ACK pays it,
+ * and than it waits for an ACK (rto_min). */
+#define SOFT_ACK_HOLD_NS INC_NSEC_PER_MSEC
 /* A gap is a loss, not a detour, when it is this old or this many packets behind. */
 #define SOFT_GAP_NS       (2 * INC_NSEC_PER_MSEC)
 #define SOFT_GAP_PACKETS  128
@@ -49,10 +51,11 @@
 /* What a received packet takes of the socket's buffer: a page and the kernel's struct. */
 #define SOFT_RECV_TRUESIZE 4864
 
-#define SOFT_F_GOT   0x1 /* its result is there */
-#define SOFT_F_LAST  0x2 /* last packet of its message */
-#define SOFT_F_FLUSH 0x4 /* last packet of its collective */
-#define SOFT_F_MANY  0x8 /* it went together with others, the last time */
+#define SOFT_F_GOT   0x1  /* its result is there */
+#define SOFT_F_LAST  0x2  /* last packet of its message */
+#define SOFT_F_FLUSH 0x4  /* last packet of its collective */
+#define SOFT_F_MANY  0x8  /* it went together with others, the last time */
+#define SOFT_F_ASKED 0x10 /* it asked for an ACK, so its result does, too */
 
 struct soft_packet {
 	const uint8_t *send;
@@ -107,12 +110,11 @@ struct soft_endpoint {
 	uint64_t sample_ns;   /* 0: none under way */
 
 	/* responder */
-	uint64_t rx_done;  /* results there: all before this */
-	uint64_t rx_high;  /* one past the highest result there */
-	uint64_t rx_told;  /* acknowledged to the peer: all before this */
-	uint64_t rx_asked; /* one past the highest result that asks for an ACK */
-	uint32_t rx_msn;   /* messages of the peer completed */
-	bool tell;         /* ACK at the end of this round, whatever the counts */
+	uint64_t rx_done; /* results there: all before this */
+	uint64_t rx_high; /* one past the highest result there */
+	uint64_t rx_told; /* acknowledged to the peer: all before this */
+	uint32_t rx_msn;  /* messages of the peer completed */
+	bool tell;        /* ACK at the end of this round, whatever the counts */
 	uint64_t gap_r, gap_since_ns;
 	bool gap_told;
 
@@ -149,7 +151,7 @@ void soft_timers(struct soft_endpoint *s, uint64_t now);
 /* soft_rx.c: takes in what one system call gives. 1: more may be there, 0: the socket was
  * empty, or -errno. */
 int soft_receive(struct soft_endpoint *s);
-/* ACK or NAK where one is due. drained: the socket was empty. */
-int soft_answer(struct soft_endpoint *s, bool drained, uint64_t now);
+/* ACK or NAK where one is due. */
+void soft_answer(struct soft_endpoint *s, uint64_t now);
 
 #endif

@@ -99,9 +99,6 @@ static void advance(struct soft_endpoint *s)
 			s->rx_msn++;
 			s->ep.completed++;
 		}
-		/* nobody may come to ask for this ACK */
-		if (p->flags & SOFT_F_FLUSH && s->rx_done == s->tx_posted)
-			s->tell = true;
 	}
 }
 
@@ -143,12 +140,14 @@ static int take_result(struct soft_endpoint *s, const struct inccl_packet *pkt, 
 		memcpy(p->recv, pkt->payload, pkt->len);
 	p->flags |= SOFT_F_GOT;
 	s->ep.stats.results++;
+	/* The mirror of a question of ours can wait; one that the peer has added to a result that
+	 * it sends again, or to one that closes a gap, cannot: it clocks the next ones. */
+	if (pkt->ackreq && (!(p->flags & SOFT_F_ASKED) || r < s->rx_high))
+		s->tell = true;
 	if (r >= s->rx_high)
 		s->rx_high = r + 1;
 	else
 		s->ep.stats.reordered++;
-	if (pkt->ackreq && r >= s->rx_asked)
-		s->rx_asked = r + 1;
 	soft_kept(s, r + 1, now);
 	advance(s);
 	return 0;
@@ -255,17 +254,29 @@ static void answer_gap(struct soft_endpoint *s, uint64_t now)
 	s->tell = false;
 }
 
-int soft_answer(struct soft_endpoint *s, bool drained, uint64_t now)
+/* Is it time for an ACK of the results that the peer has not been told of? */
+static bool ack_due(struct soft_endpoint *s, uint64_t now)
 {
-	uint64_t untold;
+	uint64_t untold = s->rx_done - s->rx_told;
 
+	if (s->tell)
+		return s->rx_done;
+	if (!untold)
+		return false;
+	if (s->ep.tell_at_ns == UINT64_MAX)
+		s->ep.tell_at_ns = now + SOFT_ACK_HOLD_NS;
+	return untold >= SOFT_ACK_EVERY || now >= s->ep.tell_at_ns ||
+	       (s->ep.unattended && s->rx_done == s->tx_posted);
+}
+
+void soft_answer(struct soft_endpoint *s, uint64_t now)
+{
 	answer_gap(s, now);
-	untold = s->rx_done - s->rx_told;
-	if (s->rx_done && (s->tell || (untold && s->rx_asked > s->rx_told) ||
-			   (drained && untold >= SOFT_ACK_VOLUNTARY))) {
+	if (ack_due(s, now)) {
 		soft_send_aeth(s, INC_AETH_ACK, s->peer_psn + (uint32_t)s->rx_done - 1);
 		s->rx_told = s->rx_done;
 	}
 	s->tell = false;
-	return 0;
+	if (s->rx_told == s->rx_done)
+		s->ep.tell_at_ns = UINT64_MAX;
 }

@@ -40,28 +40,6 @@ struct tx_batch {
 	unsigned int sends;
 };
 
-/* The IP and UDP headers of segment id, as far as the ICRC covers them; len from BTH to ICRC. */
-static void put_headers(const struct soft_endpoint *s, uint8_t *h, uint16_t id, size_t len)
-{
-	const struct inc_roce_path *path = &s->to_peer;
-	uint16_t ip_len = htons(INC_IP_LEN + INC_UDP_LEN + len);
-	uint16_t udp_len = htons(INC_UDP_LEN + len);
-	uint16_t sport = htons(path->sport), dport = htons(path->dport);
-	uint16_t be_id = htons(id);
-
-	h[0] = 0x45;
-	memcpy(h + 2, &ip_len, 2);
-	memcpy(h + 4, &be_id, 2);
-	h[6] = 0x40; /* DF */
-	h[7] = 0;
-	h[9] = IPPROTO_UDP;
-	memcpy(h + 12, &path->saddr, 4);
-	memcpy(h + 16, &path->daddr, 4);
-	memcpy(h + 20, &sport, 2);
-	memcpy(h + 22, &dport, 2);
-	memcpy(h + 24, &udp_len, 2);
-}
-
 /* ICRC of a packet in two pieces: head (BTH and extended headers), payload with pad. */
 static uint32_t icrc(const struct soft_endpoint *s, uint16_t id, const uint8_t *head,
 		     size_t head_len, const uint8_t *payload, size_t len, size_t pad)
@@ -70,7 +48,7 @@ static uint32_t icrc(const struct soft_endpoint *s, uint16_t id, const uint8_t *
 	uint8_t h[MASKED_LEN + SOFT_MAX_HEAD];
 	uint32_t state;
 
-	put_headers(s, h, id, head_len + len + pad + INC_ICRC_LEN);
+	inc_put_ip_udp(h, &s->to_peer, id, MASKED_LEN + head_len + len + pad + INC_ICRC_LEN);
 	memcpy(h + MASKED_LEN, head, head_len);
 	inc_icrc_mask(h);
 	state = inc_crc32_update(INC_ICRC_SEED, h, MASKED_LEN + head_len);
@@ -78,7 +56,7 @@ static uint32_t icrc(const struct soft_endpoint *s, uint16_t id, const uint8_t *
 		state = inc_crc32_update(state, payload, len);
 	if (pad)
 		state = inc_crc32_update(state, zeros, pad);
-	return htole32(~state);
+	return ~state;
 }
 
 static size_t put_head(const struct soft_endpoint *s, uint8_t *out, const struct soft_packet *p,
@@ -86,32 +64,18 @@ static size_t put_head(const struct soft_endpoint *s, uint8_t *out, const struct
 {
 	uint32_t psn = (s->own_psn + r) & INC_PSN_MASK;
 	unsigned int pad = -p->send_len & 3;
-	struct inc_bth bth = {
-		.opcode = p->opcode,
-		.se_m_pad_tver = pad << INC_BTH_PAD_SHIFT,
-		.pkey = htons(s->pkey),
-		.resv_qpn = htonl(s->peer_qpn),
-		.ackreq_psn = htonl(psn | (ackreq ? INC_BTH_ACKREQ : 0)),
-	};
 	uint8_t *at = out;
 
-	memcpy(at, &bth, sizeof(bth));
-	at += sizeof(bth);
+	inc_put_bth(at, p->opcode, pad << INC_BTH_PAD_SHIFT, s->pkey, s->peer_qpn,
+		    psn | (ackreq ? INC_BTH_ACKREQ : 0));
+	at += INC_BTH_LEN;
 	if (inc_roce_has_reth(p->opcode)) {
-		struct inc_reth reth = {
-			.va = htobe64(p->va),
-			.rkey = htonl(p->rkey),
-			.dmalen = htonl(p->dmalen),
-		};
-
-		memcpy(at, &reth, sizeof(reth));
-		at += sizeof(reth);
+		inc_put_reth(at, htobe64(p->va), htonl(p->rkey), htonl(p->dmalen));
+		at += INC_RETH_LEN;
 	}
 	if (inc_roce_has_imm(p->opcode)) {
-		uint32_t imm = htonl(p->imm);
-
-		memcpy(at, &imm, sizeof(imm));
-		at += sizeof(imm);
+		inc_put_imm(at, p->imm);
+		at += INC_IMM_LEN;
 	}
 	return at - out;
 }
@@ -155,7 +119,7 @@ static bool append(const struct soft_endpoint *s, struct tx_send *t, uint64_t r,
 		t->joint = t->used;
 	}
 	memset(t->bytes + t->used, 0, pad);
-	memcpy(t->bytes + t->used + pad, &crc, INC_ICRC_LEN);
+	inc_put_icrc(t->bytes + t->used + pad, crc);
 	t->used += pad + INC_ICRC_LEN;
 	t->segments++;
 	t->total += size;
@@ -197,9 +161,12 @@ static void build(const struct soft_endpoint *s, struct tx_batch *b, uint64_t li
 
 	begin(t);
 	for (r = s->tx_next; r < limit; r++) {
+		struct soft_packet *p = soft_packet(s, r);
 		bool ackreq = r + 1 == limit || r % SOFT_ACK_EVERY == SOFT_ACK_EVERY - 1 ||
-			      soft_packet(s, r)->flags & SOFT_F_FLUSH;
+			      p->flags & SOFT_F_FLUSH;
 
+		if (ackreq)
+			p->flags |= SOFT_F_ASKED;
 		if (append(s, t, r, ackreq))
 			continue;
 		end(s, t, &b->msg[t - b->send]);
@@ -322,22 +289,12 @@ int soft_flush(struct inccl_endpoint *ep)
 
 int soft_send_aeth(struct soft_endpoint *s, uint8_t syndrome, uint32_t psn)
 {
-	struct inc_bth bth = {
-		.opcode = INC_OP_ACK,
-		.pkey = htons(s->pkey),
-		.resv_qpn = htonl(s->peer_qpn),
-		.ackreq_psn = htonl(psn & INC_PSN_MASK),
-	};
-	struct inc_aeth aeth = {
-		.syn_msn = htonl((uint32_t)syndrome << 24 | (s->rx_msn & INC_PSN_MASK)),
-	};
 	uint8_t buf[INC_BTH_LEN + INC_AETH_LEN + INC_ICRC_LEN];
-	uint32_t crc;
 
-	memcpy(buf, &bth, sizeof(bth));
-	memcpy(buf + INC_BTH_LEN, &aeth, sizeof(aeth));
-	crc = icrc(s, 0, buf, INC_BTH_LEN + INC_AETH_LEN, NULL, 0, 0);
-	memcpy(buf + INC_BTH_LEN + INC_AETH_LEN, &crc, sizeof(crc));
+	inc_put_bth(buf, INC_OP_ACK, 0, s->pkey, s->peer_qpn, psn & INC_PSN_MASK);
+	inc_put_aeth(buf + INC_BTH_LEN, syndrome, s->rx_msn);
+	inc_put_icrc(buf + INC_BTH_LEN + INC_AETH_LEN,
+		     icrc(s, 0, buf, INC_BTH_LEN + INC_AETH_LEN, NULL, 0, 0));
 	s->ep.stats.send_calls++;
 	if (sendto(s->fd, buf, sizeof(buf), MSG_DONTWAIT, (struct sockaddr *)&s->peer,
 		   sizeof(s->peer)) < 0)

@@ -125,6 +125,15 @@ static void hear(struct world *w, struct inccl_packet *pkt, unsigned int r)
 	assert_int_equal(pkt->psn, (w->peer.host_psn + r) & INC_PSN_MASK);
 }
 
+static void hear_ack(struct world *w, unsigned int r)
+{
+	struct inccl_packet pkt;
+
+	assert_true(peer_hear(&w->peer, &pkt, WAIT_MS));
+	assert_int_equal(pkt.opcode, INC_OP_ACK);
+	assert_int_equal(pkt.psn, (SWITCH_PSN + r) & INC_PSN_MASK);
+}
+
 /* In another thread: waits for a request without end. */
 struct waiter {
 	pthread_t thread;
@@ -376,6 +385,65 @@ static void cancelled_beside_another(void **state)
 	assert_int_equal(inccl_wait(t[0].req, WAIT_MS), 0);
 }
 
+static bool told(struct inccl_communicator *comm)
+{
+	return comm->ep->stats.acks_sent;
+}
+
+/* The last result of a caller that does not call again is acknowledged nevertheless, and not
+ * as late as the thread takes over: the switch would have paid what it owes by itself. */
+static void last_result_is_told(void **state)
+{
+	struct inccl_communicator *comm;
+	struct world *w = *state;
+	struct inccl_packet pkt;
+	struct waiter t;
+	uint64_t tell_at_ns;
+
+	comm = w->comm;
+	waiter_start(&t, start(w, 0));
+	hear(w, &pkt, 0);
+	until(w, waiter_sleeps);
+	peer_mirror(&w->peer, &pkt, 0, pkt.payload);
+	pthread_join(t.thread, NULL);
+	pthread_mutex_lock(&comm->lock);
+	/* a machine that was busy for so long has told it */
+	tell_at_ns = comm->ep->tell_at_ns;
+	assert_true(told(comm) || tell_at_ns <= inc_now_ns() + SOFT_ACK_HOLD_NS);
+	/* calls that do not serve keep the thread from taking over */
+	while (!told(comm)) {
+		comm->activity++;
+		pthread_mutex_unlock(&comm->lock);
+		assert_true(inc_now_ns() < tell_at_ns + WAIT_MS * INC_NSEC_PER_MSEC);
+		poll(NULL, 0, 1);
+		pthread_mutex_lock(&comm->lock);
+	}
+	assert_true(comm->driver != DRIVER_THREAD);
+	pthread_mutex_unlock(&comm->lock);
+	hear_ack(w, 0);
+}
+
+/* Who ends a communicator does not wait with it. */
+static void end_is_told(void **state)
+{
+	struct world *w = *state;
+	struct inccl_packet pkt;
+	struct waiter t;
+
+	waiter_start(&t, start(w, 0));
+	hear(w, &pkt, 0);
+	until(w, waiter_sleeps);
+	peer_mirror(&w->peer, &pkt, 0, pkt.payload);
+	pthread_join(t.thread, NULL);
+	pthread_mutex_lock(&w->comm->lock);
+	if (!told(w->comm))
+		w->comm->ep->tell_at_ns = UINT64_MAX - 1;
+	pthread_mutex_unlock(&w->comm->lock);
+	assert_int_equal(inccl_communicator_destroy(w->comm), 0);
+	w->comm = NULL;
+	hear_ack(w, 0);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -384,6 +452,7 @@ int main(void)
 		CASE(names_come_in_time),   CASE(names_come_in_time_to_the_thread),
 		CASE(no_names_no_spinning), CASE(slow_rank_then_no_controller),
 		CASE(log_of_a_caller),      CASE(log_asks_for_the_error),
+		CASE(last_result_is_told),  CASE(end_is_told),
 	};
 
 	const struct CMUnitTest cancelling[] = {

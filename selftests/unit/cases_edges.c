@@ -380,6 +380,30 @@ static int socket_of_port(struct unit *u)
 	return ret;
 }
 
+/* What a communicator holds is in use while it stands, and nothing of it after. */
+static int usage(struct unit *u)
+{
+	const struct inc_switch_opts *opts = inc_switch_get_opts(u->sw);
+	struct inc_usage before, during, after;
+	struct ref_comm *cm;
+
+	inc_switch_usage(u->sw, &before);
+	cm = case_comm(u, 3, 2, 256, 8);
+	RUN(!cm);
+	inc_switch_usage(u->sw, &during);
+	RUN(unit_remove_comm(u, cm));
+	inc_switch_usage(u->sw, &after);
+	if (before.communicators.max != opts->max_comms ||
+	    before.connections.max != opts->max_connections || before.rows.max != opts->max_rows ||
+	    before.slots.max != inc_switch_result_rows(opts->max_rows))
+		return why(u, "what there is is not what was asked for");
+	if (during.communicators.used != before.communicators.used + 1 ||
+	    during.connections.used != before.connections.used + 3 ||
+	    during.rows.used != before.rows.used + 24 || during.slots.used != before.slots.used + 8)
+		return why(u, "a communicator of 3 children and 8 slots holds something else");
+	return memcmp(&before, &after, sizeof(before)) ? why(u, "not all is given back") : 0;
+}
+
 const struct unit_case cases_edges[] = {
 	{"short_lengths", short_lengths},
 	{"msn_wraps", msn_wraps},
@@ -391,5 +415,6 @@ const struct unit_case cases_edges[] = {
 	{"failed_row", failed_row},
 	{"configs", configs},
 	{"socket_of_port", socket_of_port},
+	{"usage", usage},
 	{NULL, NULL},
 };

@@ -13,8 +13,8 @@
 #include <sys/socket.h>
 #include <xdp/xsk.h>
 #include "lib/base/log.h"
-#include "userspace/packet.h"
-#include "userspace/xsk.h"
+#include "userspace/xdp/packet.h"
+#include "userspace/xdp/xsk.h"
 
 #define FRAME_SIZE 4096u
 #define RX_FRAMES  64u /* in the fill ring; also the size of the receive ring */

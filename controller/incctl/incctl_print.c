@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "controller/incctl.h"
+#include "controller/incctl/incctl.h"
 
 #define MAX_COLUMNS 16
 

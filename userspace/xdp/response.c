@@ -5,7 +5,7 @@
 #include <bpf/bpf.h>
 #include "lib/base/clock.h"
 #include "lib/roce/roce.h"
-#include "userspace/slowpath_priv.h"
+#include "userspace/xdp/slowpath_priv.h"
 
 static struct sp_comm *find_conn(struct inc_slowpath *sp, const struct inc_conn_key *key,
 				 uint32_t *child)

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include "controller/ctl.h"
-#include "controller/field.h"
+#include "controller/net/field.h"
 #include "lib/base/log.h"
 
 static struct inc_switch *switch_of(const struct inc_comm *comm, const struct inc_tree_node *node)
@@ -248,7 +248,6 @@ static void send_configs(struct inc_comm *comm)
 {
 	const struct inc_route_comm route = {
 		.communicator = comm->number,
-		.group = comm->group->number,
 		.payload = comm->payload,
 		.slots = comm->slots,
 		.topo = comm->group->ctl->topo,

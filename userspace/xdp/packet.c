@@ -6,11 +6,9 @@
 #include <linux/if_ether.h>
 #include <linux/ip.h>
 #include <linux/udp.h>
+#include "lib/proto/child_frame.h"
 #include "lib/roce/roce.h"
-#include "userspace/packet.h"
-
-#define IP_DF       0x4000
-#define HEADERS_LEN (INC_ETH_LEN + INC_IP_LEN + INC_UDP_LEN + INC_BTH_LEN)
+#include "userspace/xdp/packet.h"
 
 /* Ones' complement sum, not yet folded; an odd last byte counts as if a 0 followed. */
 static uint64_t add_words(uint64_t sum, const void *data, size_t len)
@@ -34,51 +32,11 @@ static uint16_t fold(uint64_t sum)
 	return ~sum;
 }
 
-static void put_headers(uint8_t *frame, const struct inc_conn_cfg *cfg, union inc_mac peer,
-			size_t ip_len, uint8_t opcode, uint8_t bth_flags, uint32_t ackreq_psn)
-{
-	struct ethhdr eth = {.h_proto = htons(ETH_P_IP)};
-	struct iphdr ip = {
-		.version = 4,
-		.ihl = 5,
-		.tot_len = htons(ip_len),
-		.frag_off = htons(IP_DF),
-		.ttl = 64,
-		.protocol = IPPROTO_UDP,
-		.saddr = cfg->own_addr,
-		.daddr = cfg->peer_addr,
-	};
-	struct udphdr udp = {
-		.source = htons(cfg->own_port),
-		.dest = htons(cfg->peer_port),
-		.len = htons(ip_len - INC_IP_LEN),
-	};
-	struct inc_bth bth = {
-		.opcode = opcode,
-		.se_m_pad_tver = bth_flags | INC_BTH_M,
-		.pkey = htons(cfg->pkey),
-		.resv_qpn = htonl(cfg->peer_qpn),
-		.ackreq_psn = htonl(ackreq_psn),
-	};
-
-	memcpy(eth.h_dest, peer.addr, 6);
-	memcpy(eth.h_source, cfg->own_mac, 6);
-	ip.check = fold(add_words(0, &ip, sizeof(ip)));
-	memcpy(frame, &eth, sizeof(eth));
-	memcpy(frame + INC_ETH_LEN, &ip, sizeof(ip));
-	memcpy(frame + INC_ETH_LEN + INC_IP_LEN, &udp, sizeof(udp));
-	memcpy(frame + INC_ETH_LEN + INC_IP_LEN + INC_UDP_LEN, &bth, sizeof(bth));
-}
-
 static void put_icrc(uint8_t *frame, size_t ip_len)
 {
-	uint32_t icrc = inc_icrc_ipv4(frame + INC_ETH_LEN, ip_len - INC_ICRC_LEN);
-	uint8_t *p = frame + INC_ETH_LEN + ip_len - INC_ICRC_LEN;
+	size_t len = ip_len - INC_ICRC_LEN;
 
-	p[0] = icrc;
-	p[1] = icrc >> 8;
-	p[2] = icrc >> 16;
-	p[3] = icrc >> 24;
+	inc_put_icrc(frame + INC_ETH_LEN + len, inc_icrc_ipv4(frame + INC_ETH_LEN, len));
 }
 
 static void put_udp_csum(uint8_t *frame, const struct inc_conn_cfg *cfg, size_t ip_len)
@@ -99,24 +57,20 @@ size_t inc_frame_result(uint8_t *frame, const struct inc_conn_cfg *cfg, union in
 			const struct inc_mirror *m, uint32_t psn, const void *payload, size_t len)
 {
 	size_t pad = -len & 3;
-	size_t ip_len = INC_IP_LEN + INC_UDP_LEN + INC_BTH_LEN + inc_roce_ext_len(m->opcode) + len +
-			pad + INC_ICRC_LEN;
+	size_t ip_len = INC_IP_TO_BTH_LEN + inc_roce_ext_len(m->opcode) + len + pad + INC_ICRC_LEN;
 	uint8_t bth_flags = (m->flags & INC_BUF_F_SE ? INC_BTH_SE : 0) | pad << INC_BTH_PAD_SHIFT;
-	uint8_t *p = frame + HEADERS_LEN;
+	uint8_t *p = frame + INC_HEADERS_LEN;
 
-	put_headers(frame, cfg, peer, ip_len, m->opcode, bth_flags,
-		    (psn & INC_PSN_MASK) | (m->flags & INC_BUF_F_ACKREQ ? INC_BTH_ACKREQ : 0));
+	inc_put_child_headers(frame, cfg, peer, ip_len, m->opcode, bth_flags,
+			      (psn & INC_PSN_MASK) |
+				      (m->flags & INC_BUF_F_ACKREQ ? INC_BTH_ACKREQ : 0));
 	if (inc_roce_has_reth(m->opcode)) {
-		struct inc_reth reth = {.va = m->va, .rkey = m->rkey, .dmalen = m->dmalen};
-
-		memcpy(p, &reth, sizeof(reth));
-		p += sizeof(reth);
+		inc_put_reth(p, m->va, m->rkey, m->dmalen);
+		p += INC_RETH_LEN;
 	}
 	if (inc_roce_has_imm(m->opcode)) {
-		uint32_t imm = htonl(m->desc);
-
-		memcpy(p, &imm, sizeof(imm));
-		p += sizeof(imm);
+		inc_put_imm(p, m->desc);
+		p += INC_IMM_LEN;
 	}
 	memcpy(p, payload, len);
 	memset(p + len, 0, pad);
@@ -129,11 +83,10 @@ size_t inc_frame_result(uint8_t *frame, const struct inc_conn_cfg *cfg, union in
 size_t inc_frame_ack(uint8_t *frame, const struct inc_conn_cfg *cfg, union inc_mac peer,
 		     uint8_t syndrome, uint32_t psn, uint32_t msn)
 {
-	struct inc_aeth aeth = {.syn_msn = htonl((uint32_t)syndrome << 24 | (msn & INC_PSN_MASK))};
-	size_t ip_len = INC_IP_LEN + INC_UDP_LEN + INC_BTH_LEN + INC_AETH_LEN + INC_ICRC_LEN;
+	size_t ip_len = INC_IP_TO_BTH_LEN + INC_AETH_LEN + INC_ICRC_LEN;
 
-	put_headers(frame, cfg, peer, ip_len, INC_OP_ACK, 0, psn & INC_PSN_MASK);
-	memcpy(frame + HEADERS_LEN, &aeth, sizeof(aeth));
+	inc_put_child_headers(frame, cfg, peer, ip_len, INC_OP_ACK, 0, psn & INC_PSN_MASK);
+	inc_put_aeth(frame + INC_HEADERS_LEN, syndrome, msn);
 	put_icrc(frame, ip_len);
 	return INC_ETH_LEN + ip_len;
 }
@@ -146,13 +99,13 @@ int inc_frame_parse_aeth(const uint8_t *frame, size_t size, struct inc_aeth_fram
 	struct inc_bth bth;
 	struct iphdr ip;
 
-	if (size < HEADERS_LEN + INC_AETH_LEN + INC_ICRC_LEN)
+	if (size < INC_HEADERS_LEN + INC_AETH_LEN + INC_ICRC_LEN)
 		return -EBADMSG;
 	memcpy(&eth, frame, sizeof(eth));
 	memcpy(&ip, frame + INC_ETH_LEN, sizeof(ip));
 	memcpy(&udp, frame + INC_ETH_LEN + INC_IP_LEN, sizeof(udp));
 	memcpy(&bth, frame + INC_ETH_LEN + INC_IP_LEN + INC_UDP_LEN, sizeof(bth));
-	memcpy(&aeth, frame + HEADERS_LEN, sizeof(aeth));
+	memcpy(&aeth, frame + INC_HEADERS_LEN, sizeof(aeth));
 	if (eth.h_proto != htons(ETH_P_IP) || ip.version != 4 || ip.ihl != 5 ||
 	    ip.protocol != IPPROTO_UDP || udp.dest != htons(INC_ROCE_UDP_PORT) ||
 	    bth.opcode != INC_OP_ACK)

@@ -5,9 +5,9 @@
 
 #include <time.h>
 #include "lib/base/clock.h"
-#include "userspace/packet.h"
-#include "userspace/slowpath.h"
-#include "userspace/xsk.h"
+#include "userspace/xdp/packet.h"
+#include "userspace/xdp/slowpath.h"
+#include "userspace/xdp/xsk.h"
 
 #define MS_NS 1000000ull
 

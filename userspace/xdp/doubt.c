@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
-#include "userspace/slowpath_priv.h"
+#include "userspace/xdp/slowpath_priv.h"
 
 #define PROBE_RESULTS 16 /* sent at first, then one at a time */
 #define INSISTS       8  /* NAKs ... */

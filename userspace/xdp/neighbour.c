@@ -4,7 +4,7 @@
 #include <libmnl/libmnl.h>
 #include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
-#include "userspace/neighbour.h"
+#include "userspace/xdp/neighbour.h"
 
 /* States in which the entry's address is one that the neighbour had, at least lately. */
 #define USABLE (NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY)

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "controller/ctl.h"
-#include "controller/field.h"
+#include "controller/net/field.h"
 #include "lib/base/log.h"
 
 static void client_free(struct inc_client *client)

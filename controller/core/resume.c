@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "controller/ctl.h"
-#include "controller/field.h"
+#include "controller/net/field.h"
 #include "lib/base/log.h"
 
 struct claim {

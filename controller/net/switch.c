@@ -7,8 +7,8 @@
 #include <unistd.h>
 #include <sys/random.h>
 #include "lib/base/clock.h"
-#include "controller/field.h"
-#include "controller/switch_priv.h"
+#include "controller/net/field.h"
+#include "controller/net/switch_priv.h"
 #include "lib/base/log.h"
 
 const char *inc_switch_name(const struct inc_switch *sw)

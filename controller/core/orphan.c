@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "controller/ctl.h"
-#include "controller/field.h"
+#include "controller/net/field.h"
 #include "lib/base/log.h"
 
 struct inc_orphan {

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <jansson.h>
 #include "lib/base/err.h"
+#include "lib/conf/comm.h"
 #include "lib/topology/topology.h"
 
 /* One side of a queue pair. */
@@ -63,9 +64,9 @@ int inc_route_node(const struct inc_tree *tree, const struct inc_topology *topo,
 
 struct inc_route_comm {
 	uint32_t communicator;
-	uint32_t group;
 	unsigned int payload;
 	unsigned int slots;
+	enum inc_byte_order byte_order;
 	const struct inc_topology *topo;
 	const struct inc_tree *tree;
 	const struct inc_route_member *(*member)(const void *arg, unsigned int rank);
@@ -74,7 +75,8 @@ struct inc_route_comm {
 };
 
 /* The config of one switch, as docs/control.md has it: children of one port stand
- * together, the connection to the parent comes last. NULL: out of memory. */
+ * together, the connection to the parent comes last. NULL: out of memory, or more connections
+ * than a switch can have. */
 json_t *inc_route_config(const struct inc_route_comm *comm, unsigned int node);
 
 #endif

@@ -5,7 +5,7 @@
 #include <string.h>
 #include "lib/base/errno_name.h"
 #include "controller/ctl.h"
-#include "controller/field.h"
+#include "controller/net/field.h"
 #include "lib/base/log.h"
 
 struct report {

@@ -3,9 +3,8 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <arpa/inet.h>
 #include "lib/proto/roce.h"
-#include "controller/route.h"
+#include "controller/core/route.h"
 
 #define NO_PARENT UINT_MAX
 
@@ -120,95 +119,107 @@ int inc_route_node(const struct inc_tree *tree, const struct inc_topology *topo,
 	return node_of_switch(tree, topo->hosts[host].sw);
 }
 
-static const char *ip_text(struct in_addr ip, char buf[INET_ADDRSTRLEN])
+static void host_connection(const struct inc_route_comm *comm, const struct inc_topo_port *port,
+			    const struct inc_route_member *member, unsigned int rank,
+			    struct inc_conn_conf *c)
 {
-	return inet_ntop(AF_INET, &ip, buf, INET_ADDRSTRLEN);
-}
-
-static json_t *host_connection(const struct inc_route_comm *comm, const struct inc_topo_port *port,
-			       const struct inc_route_member *member, unsigned int rank)
-{
-	char my_ip[INET_ADDRSTRLEN], peer_ip[INET_ADDRSTRLEN];
-	const struct inc_topo_host *host = &comm->topo->hosts[member->host];
-
-	return json_pack("{s:b, s:i, s:s, s:s, s:i, s:I, s:I, s:s, s:i, s:I, s:I, s:i, s:b}", "up",
-			 0, "host_id", (int)rank, "my_name", port->name, "my_ip",
-			 ip_text(port->ip, my_ip), "my_port", INC_ROCE_UDP_PORT, "my_qp",
-			 (json_int_t)member->sw.qpn, "my_psn", (json_int_t)member->sw.psn,
-			 "peer_ip", ip_text(host->ip, peer_ip), "peer_port", (int)member->udp_port,
-			 "peer_qp", (json_int_t)member->own.qpn, "psn", (json_int_t)member->own.psn,
-			 "pkey", (int)member->pkey, "udp_csum", (int)member->udp_csum);
+	*c = (struct inc_conn_conf){
+		.rank = rank,
+		.own_ip = port->ip,
+		.own_port = INC_ROCE_UDP_PORT,
+		.own_qp = member->sw.qpn,
+		.own_psn = member->sw.psn,
+		.peer_ip = comm->topo->hosts[member->host].ip,
+		.peer_port = member->udp_port,
+		.peer_qp = member->own.qpn,
+		.peer_psn = member->own.psn,
+		.pkey = member->pkey,
+		.udp_csum = member->udp_csum,
+	};
+	strcpy(c->port, port->name);
 }
 
 /* Between switches, seen from the end that owns the port. */
-static json_t *switch_connection(const struct inc_route_comm *comm,
-				 const struct inc_topo_port *port, bool up, unsigned int rank,
-				 const struct inc_route_end *own, const struct inc_route_end *peer)
+static void switch_connection(const struct inc_route_comm *comm, const struct inc_topo_port *port,
+			      bool up, unsigned int rank, const struct inc_route_end *own,
+			      const struct inc_route_end *peer, struct inc_conn_conf *c)
 {
-	char my_ip[INET_ADDRSTRLEN], peer_ip[INET_ADDRSTRLEN];
-	const struct inc_topo_port *far = &comm->topo->switches[port->peer].ports[port->peer_port];
-
-	return json_pack("{s:b, s:i, s:s, s:s, s:i, s:I, s:I, s:s, s:i, s:I, s:I, s:i, s:b}", "up",
-			 (int)up, "host_id", (int)rank, "my_name", port->name, "my_ip",
-			 ip_text(port->ip, my_ip), "my_port", INC_ROCE_UDP_PORT, "my_qp",
-			 (json_int_t)own->qpn, "my_psn", (json_int_t)own->psn, "peer_ip",
-			 ip_text(far->ip, peer_ip), "peer_port", INC_ROCE_UDP_PORT, "peer_qp",
-			 (json_int_t)peer->qpn, "psn", (json_int_t)peer->psn, "pkey",
-			 INC_PKEY_DEFAULT, "udp_csum", 0);
+	*c = (struct inc_conn_conf){
+		.up = up,
+		.rank = rank,
+		.own_ip = port->ip,
+		.own_port = INC_ROCE_UDP_PORT,
+		.own_qp = own->qpn,
+		.own_psn = own->psn,
+		.peer_ip = comm->topo->switches[port->peer].ports[port->peer_port].ip,
+		.peer_port = INC_ROCE_UDP_PORT,
+		.peer_qp = peer->qpn,
+		.peer_psn = peer->psn,
+		.pkey = INC_PKEY_DEFAULT,
+	};
+	strcpy(c->port, port->name);
 }
 
-static int add_children(const struct inc_route_comm *comm, unsigned int n, unsigned int p,
-			json_t *list)
+static struct inc_conn_conf *next_connection(struct inc_comm_conf *conf)
+{
+	return conf->n_conns < INC_MAX_CONNECTIONS ? &conf->conn[conf->n_conns++] : NULL;
+}
+
+/* False where there are more than a switch can have. */
+static bool add_children(const struct inc_route_comm *comm, unsigned int n, unsigned int p,
+			 struct inc_comm_conf *conf)
 {
 	const struct inc_tree_node *node = &comm->tree->nodes[n];
 	const struct inc_topo_port *port = &comm->topo->switches[node->sw].ports[p];
+	struct inc_conn_conf *c;
 
-	if (port->to_switch) {
-		for (unsigned int i = 0; i < comm->tree->n; i++) {
-			const struct inc_tree_node *child = &comm->tree->nodes[i];
+	for (unsigned int i = 0; port->to_switch && i < comm->tree->n; i++) {
+		const struct inc_tree_node *child = &comm->tree->nodes[i];
 
-			if (child->parent != (int)n || child->sw != port->peer)
-				continue;
-			if (json_array_append_new(
-				    list, switch_connection(comm, port, false, child->first_rank,
-							    &child->down, &child->up)))
-				return -ENOMEM;
-		}
-		return 0;
+		if (child->parent != (int)n || child->sw != port->peer)
+			continue;
+		c = next_connection(conf);
+		if (!c)
+			return false;
+		switch_connection(comm, port, false, child->first_rank, &child->down, &child->up,
+				  c);
 	}
-	for (unsigned int rank = 0; rank < comm->n_members; rank++) {
+	for (unsigned int rank = 0; !port->to_switch && rank < comm->n_members; rank++) {
 		const struct inc_route_member *member = comm->member(comm->arg, rank);
 
 		if (member->host != port->peer)
 			continue;
-		if (json_array_append_new(list, host_connection(comm, port, member, rank)))
-			return -ENOMEM;
+		c = next_connection(conf);
+		if (!c)
+			return false;
+		host_connection(comm, port, member, rank, c);
 	}
-	return 0;
+	return true;
 }
 
 json_t *inc_route_config(const struct inc_route_comm *comm, unsigned int n)
 {
 	const struct inc_tree_node *node = &comm->tree->nodes[n];
 	const struct inc_topo_switch *sw = &comm->topo->switches[node->sw];
-	json_t *list = json_array();
+	struct inc_comm_conf conf = {
+		.communicator = comm->communicator,
+		.root = node->parent < 0,
+		.payload = comm->payload,
+		.slots = comm->slots,
+		.byte_order = comm->byte_order,
+	};
+	struct inc_conn_conf *c;
 
-	if (!list)
-		return NULL;
 	for (unsigned int p = 0; p < sw->n_ports; p++) {
-		if (add_children(comm, n, p, list))
-			goto err;
+		if (!add_children(comm, n, p, &conf))
+			return NULL;
 	}
-	if (node->parent >= 0 &&
-	    json_array_append_new(list,
-				  switch_connection(comm, &sw->ports[node->up_port], true,
-						    node->first_rank, &node->up, &node->down)))
-		goto err;
-	return json_pack("{s:I, s:I, s:b, s:i, s:i, s:o}", "communicator",
-			 (json_int_t)comm->communicator, "group", (json_int_t)comm->group, "root",
-			 node->parent < 0, "payload", (int)comm->payload, "slots", (int)comm->slots,
-			 "connections", list);
-err:
-	json_decref(list);
-	return NULL;
+	if (!conf.root) {
+		c = next_connection(&conf);
+		if (!c)
+			return NULL;
+		switch_connection(comm, &sw->ports[node->up_port], true, node->first_rank,
+				  &node->up, &node->down, c);
+	}
+	return inc_schema_print(&inc_comm_schema, INC_MESSAGE_ONLY, &conf);
 }

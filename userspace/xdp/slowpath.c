@@ -7,7 +7,7 @@
 #include <bpf/libbpf.h>
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
-#include "userspace/slowpath_priv.h"
+#include "userspace/xdp/slowpath_priv.h"
 
 /* While something is outstanding, and while nothing is: the maps tell of new traffic only
  * when they are read. */

@@ -6,7 +6,7 @@
 #include <string.h>
 #include "lib/net/check.h"
 #include "lib/net/hostport.h"
-#include "controller/incctl.h"
+#include "controller/incctl/incctl.h"
 #include "lib/base/opt.h"
 #include "lib/base/printable.h"
 

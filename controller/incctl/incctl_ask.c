@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include "lib/base/clock.h"
-#include "controller/incctl.h"
+#include "controller/incctl/incctl.h"
 #include "lib/net/hostport.h"
 
 #define ANSWER_MAX (64u << 20) /* several switches' connections fit */

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "lib/base/errno_name.h"
-#include "controller/field.h"
+#include "controller/net/field.h"
 
 int inc_field_u64(const json_t *object, const char *key, bool required, uint64_t min, uint64_t max,
 		  uint64_t *out, struct inc_err *err)

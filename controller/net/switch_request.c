@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "controller/field.h"
-#include "controller/switch_priv.h"
+#include "controller/net/field.h"
+#include "controller/net/switch_priv.h"
 
 struct inc_request {
 	struct inc_switch_link *link;

@@ -9,7 +9,7 @@
 #include "lib/base/errno_name.h"
 #include "lib/base/clock.h"
 #include "controller/ctl.h"
-#include "controller/field.h"
+#include "controller/net/field.h"
 #include "lib/base/log.h"
 
 enum inc_group_phase inc_group_state(const struct inc_group *group)

@@ -13,7 +13,7 @@
 #include "lib/base/clock.h"
 #include "lib/proto/desc.h"
 #include "lib/roce/roce.h"
-#include "userspace/slowpath_priv.h"
+#include "userspace/xdp/slowpath_priv.h"
 
 #define BURST       64 /* packets sent beyond what is acknowledged */
 #define MAX_BACKOFF 10 /* doublings; rto_max bounds the time */
