@@ -93,7 +93,7 @@ static const struct inc_program program = {
 	.about = "Trains a classifier of handwritten digits, its rows spread over the ranks of a "
 		 "job, every gradient summed by the network.",
 	.groups = {{options, 0}, {job_options, offsetof(struct digits, job)}},
-	.exits = "0; 1 for an error or different weights; 2 for a wrong command line.",
+	.exits = "0 ok, 1 failure or different weights, 2 wrong command line.",
 	.check = check_job,
 };
 
