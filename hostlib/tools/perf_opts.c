@@ -209,7 +209,9 @@ int perf_parse(struct perf_opts *opts, int argc, char **argv)
 		if (ret)
 			return 2;
 	}
-	if (optind < argc && inccl_collective_parse(argv[optind], &opts->collective))
+	if (optind < argc &&
+	    (inccl_collective_parse(argv[optind], &opts->collective) ||
+	     (opts->collective != INCCL_ALLREDUCE && opts->collective != INCCL_BARRIER)))
 		return wrong_name("collective", argv[optind]);
 	if (optind + 1 < argc) {
 		inc_usage("'%s': one collective at a time", argv[optind + 1]);
