@@ -389,8 +389,9 @@ static const struct inc_program program = {
 	.about = "A lab is a topology file made of network namespaces: hosts, switches with an "
 		 "inc-switchd each, an inc-controller, and an inc-wire where a link has a wire.",
 	.commands = commands,
-	.exits = "0; 1 for an error; 2 for a wrong command line; run and exec: the command's (124 "
-		 "after --timeout, 126 where exec could not start it).",
+	.exits = "0 ok, 1 failure, 2 wrong command line. run and exec end with the command's; with "
+		 "124 "
+		 "after --timeout, 126 where exec could not start it.",
 };
 
 int main(int argc, char **argv)

@@ -101,8 +101,9 @@ static const struct inc_program program = {
 	.about = "What the controller and the switches know, as text or as JSON.",
 	.groups = {{options, 0}},
 	.commands = commands,
-	.exits = "0; 1 for an error, a switch that does not answer or, with --check, books that do "
-		 "not balance; 2 for a wrong command line.",
+	.exits = "0 ok; 1 failure, a switch that does not answer or, with --check, books that do "
+		 "not "
+		 "balance; 2 wrong command line.",
 };
 
 /* 1 where a switch did not answer, or, if asked for, where received packets are missing */

@@ -153,7 +153,7 @@ static const struct inc_program program = {
 	.notes = "algbw: bytes of the vector * 8 / time; busbw: algbw * 2 (N - 1) / N, what each "
 		 "of N ranks would have to send and receive without help from the network. Both "
 		 "in Gbit/s (10^9).",
-	.exits = "0; 1 for an error or a wrong element; 2 for a wrong command line.",
+	.exits = "0 ok, 1 failure or a wrong element, 2 wrong command line.",
 	.check = check,
 };
 

@@ -146,7 +146,7 @@ struct inc_program {
 	struct inc_opt_group groups[INC_OPT_GROUPS];
 	const struct inc_command *commands; /* to an empty one; NULL: none */
 	const char *notes;                  /* paragraphs behind the options */
-	const char *exits;   /* exit codes; NULL: 0, 1 for an error, 2 for the command line */
+	const char *exits;   /* exit codes; NULL: 0 ok, 1 failure, 2 wrong command line */
 	const char *version; /* what --version prints; NULL: there is no such option */
 	/* what the options say together: 0, or -EINVAL after inc_usage(). NULL: nothing */
 	int (*check)(void *settings);

@@ -71,11 +71,11 @@ void inc_opt_help_text(char *text, size_t size, const struct inc_opt *opt)
 
 const char *inc_opt_exits(const struct inc_program *program)
 {
-	return program->exits ? program->exits : "0; 1 for an error; 2 for a wrong command line.";
+	return program->exits ? program->exits : "0 ok, 1 failure, 2 wrong command line.";
 }
 
 /* Required options, the others in one word, arguments. */
-void inc_opt_form(char *text, size_t size, const struct inc_opt_set *set)
+static void make_form(char *text, size_t size, const struct inc_opt_set *set)
 {
 	char value[128];
 	unsigned int i, shown = 0, options = 0;
@@ -88,55 +88,56 @@ void inc_opt_form(char *text, size_t size, const struct inc_opt_set *set)
 		if (!set->opt[i]->required)
 			continue;
 		inc_opt_value_name(value, sizeof(value), set->opt[i]);
-		add(text, size, " --%s %s", set->opt[i]->name, value);
+		add(text, size, "%s--%s %s", *text ? " " : "", set->opt[i]->name, value);
 		shown++;
 	}
 	/* (--help alone is not worth a word) */
 	if (options > shown + 1)
-		add(text, size, " [OPTIONS]");
+		add(text, size, "%s[OPTIONS]", *text ? " " : "");
 	for (i = 0; i < set->count; i++) {
 		const struct inc_opt *opt = set->opt[i];
 		bool many = opt->kind == INC_KIND_LIST || opt->kind == INC_KIND_REST;
 
 		if (inc_opt_is_argument(opt))
-			add(text, size, " %s%s%s%s%s", opt->required ? "" : "[",
+			add(text, size, "%s%s%s%s%s%s", *text ? " " : "", opt->required ? "" : "[",
 			    opt->kind == INC_KIND_REST ? "-- " : "", opt->value, many ? "..." : "",
 			    opt->required ? "" : "]");
 	}
 }
 
-static void print_form(const struct inc_program *program, const struct inc_command *command,
-		       bool first)
+static void one_form(const struct inc_program *program, const struct inc_command *command,
+		     inc_opt_print_form print, bool first)
 {
 	struct inc_opt_set set;
 	char form[256];
 
 	inc_opt_collect(&set, program, command);
-	inc_opt_form(form, sizeof(form), &set);
-	printf("%s %s%s%s%s\n", first ? "usage:" : "      ", program->name, command ? " " : "",
-	       command ? command->name : "", form);
+	make_form(form, sizeof(form), &set);
+	print(program->name, command ? command->name : NULL, form, first);
 }
 
-static void print_forms(const struct inc_program *program, const struct inc_command *command)
+void inc_opt_forms(const struct inc_program *program, inc_opt_print_form print)
 {
 	const struct inc_command *c;
 	const char *const *form;
 	bool first = true;
 
-	if (command) {
-		print_form(program, command, true);
-		return;
-	}
 	for (form = program->forms; form && *form; form++, first = false)
-		printf("%s %s %s\n", first ? "usage:" : "      ", program->name, *form);
+		print(program->name, NULL, *form, first);
 	if (!program->forms && !inc_opt_needs_command(program)) {
-		print_form(program, NULL, true);
+		one_form(program, NULL, print, true);
 		first = false;
 	}
 	for (c = program->commands; c && c->name && !inc_opt_shares_table(program); c++) {
-		print_form(program, c, first);
+		one_form(program, c, print, first);
 		first = false;
 	}
+}
+
+static void print_form(const char *name, const char *command, const char *form, bool first)
+{
+	printf("%s %s%s%s%s%s\n", first ? "usage:" : "      ", name, command ? " " : "",
+	       command ? command : "", *form ? " " : "", form);
 }
 
 static void print_option(const struct inc_opt *opt)
@@ -203,7 +204,10 @@ void inc_opt_help(const struct inc_program *program, const struct inc_command *c
 {
 	struct inc_opt_set set;
 
-	print_forms(program, command);
+	if (command)
+		one_form(program, command, print_form, true);
+	else
+		inc_opt_forms(program, print_form);
 	putchar('\n');
 	wrap(command ? command->help : program->about, 0, 0);
 	if (!command)

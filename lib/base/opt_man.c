@@ -88,43 +88,17 @@ static void print_options(const struct inc_opt_set *set)
 	}
 }
 
-static void print_form(const struct inc_program *program, const struct inc_command *command,
-		       const char *form)
+static void print_form(const char *name, const char *command, const char *form, bool first)
 {
 	fputs("\\fB", stdout);
-	text(program->name);
+	text(name);
 	if (command) {
 		putchar(' ');
-		text(command->name);
+		text(command);
 	}
-	fputs("\\fR", stdout);
+	fputs("\\fR ", stdout);
 	text(form);
 	putchar('\n');
-}
-
-static void print_synopsis(const struct inc_program *program)
-{
-	const struct inc_command *c;
-	const char *const *form;
-	struct inc_opt_set set;
-	char line[256];
-
-	puts(".SH SYNOPSIS\n.nf");
-	for (form = program->forms; form && *form; form++) {
-		snprintf(line, sizeof(line), " %s", *form);
-		print_form(program, NULL, line);
-	}
-	if (!program->forms && !inc_opt_needs_command(program)) {
-		inc_opt_collect(&set, program, NULL);
-		inc_opt_form(line, sizeof(line), &set);
-		print_form(program, NULL, line);
-	}
-	for (c = program->commands; c && c->name && !inc_opt_shares_table(program); c++) {
-		inc_opt_collect(&set, program, c);
-		inc_opt_form(line, sizeof(line), &set);
-		print_form(program, c, line);
-	}
-	puts(".fi");
 }
 
 static void print_commands(const struct inc_program *program)
@@ -163,7 +137,9 @@ void inc_opt_man(const struct inc_program *program)
 	text(program->name);
 	fputs(" \\- ", stdout);
 	paragraph(program->brief);
-	print_synopsis(program);
+	puts(".SH SYNOPSIS\n.nf");
+	inc_opt_forms(program, print_form);
+	puts(".fi");
 	puts(".SH DESCRIPTION");
 	paragraph(program->about);
 	if (program->commands)

@@ -47,8 +47,10 @@ int inc_opt_take(const struct inc_opt *opt, const char *said, const char *text, 
 void inc_opt_help(const struct inc_program *program, const struct inc_command *command);
 void inc_opt_man(const struct inc_program *program);
 
-/* opt_help.c: the line of a usage or SYNOPSIS, behind program and command. */
-void inc_opt_form(char *text, size_t size, const struct inc_opt_set *set);
+/* opt_help.c: each form of the command line, for usage and SYNOPSIS. command: NULL or a name. */
+typedef void (*inc_opt_print_form)(const char *name, const char *command, const char *form,
+				   bool first);
+void inc_opt_forms(const struct inc_program *program, inc_opt_print_form print);
 /* "auto|soft": of a word, its words, else what the table calls the value. */
 void inc_opt_value_name(char *text, size_t size, const struct inc_opt *opt);
 /* The help, and what follows from the entry: the preset, that it is repeatable. */

@@ -10,7 +10,7 @@ int inc_ifname_check(const char *text, struct inc_err *err)
 {
 	if (*text && strlen(text) < IF_NAMESIZE && !strchr(text, '/'))
 		return 0;
-	return inc_err_set(err, EINVAL, "'%.300s' is not the name of an interface", text);
+	return inc_err_set(err, EINVAL, "'%.300s' is not an interface name", text);
 }
 
 int inc_ipv4_check(const char *text, struct inc_err *err)
