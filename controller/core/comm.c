@@ -7,7 +7,6 @@
 #include <string.h>
 #include "lib/base/errno_name.h"
 #include "controller/ctl.h"
-#include "controller/net/field.h"
 #include "lib/base/log.h"
 
 struct inc_comm *inc_comm_find(struct inc_ctl *ctl, uint32_t number)

@@ -44,21 +44,19 @@ static const struct inc_field ask_fields[] = {
 	{"psn", INC_PSN_FIELD, .need = INC_REQUIRED, INC_AT(struct inc_msg_ask, psn),
 	 .text = "of the first packet the member sends"},
 	{"udp_port", INC_UDP_PORT_FIELD, .need = INC_DEFAULT, INC_AT(struct inc_msg_ask, udp_port),
-	 .text = "where its endpoint receives; absent: 4791"},
+	 .text = "where its endpoint receives"},
 	{"payload", INC_PAYLOAD_FIELD, .need = INC_REQUIRED, INC_AT(struct inc_msg_ask, payload),
 	 .text = "the largest path MTU the member can use; the smallest of all counts"},
 	{"message_packets", INC_UINT, INC_DEFAULT, INC_AT(struct inc_msg_ask, message_packets),
-	 .min = 1, .max = INC_MAX_MESSAGE_PACKETS, .def = 1,
-	 .text = "the same everywhere; absent: 1"},
+	 .min = 1, .max = INC_MAX_MESSAGE_PACKETS, .def = 1, .text = "the same everywhere"},
 	{"window", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_ask, window), .min = 1,
 	 .max = INC_MAX_SLOTS, .text = "in messages"},
 	{"pkey", INC_PKEY_FIELD, .need = INC_DEFAULT, INC_AT(struct inc_msg_ask, pkey),
-	 .def = INC_PKEY_DEFAULT, .text = "P_Key of the connection; absent: 65535"},
+	 .def = INC_PKEY_DEFAULT, .text = "P_Key of the connection"},
 	{"udp_csum", INC_BOOL, INC_DEFAULT, INC_AT(struct inc_msg_ask, udp_csum),
-	 .text = "results shall carry a UDP checksum; absent: false"},
+	 .text = "results shall carry a UDP checksum"},
 	{"byte_order", INC_CHOICE, INC_DEFAULT, INC_AT(struct inc_msg_ask, byte_order),
-	 .names = inc_byte_orders,
-	 .text = "of the numbers that are added, the same everywhere; absent: little"},
+	 .names = inc_byte_orders, .text = "of the numbers that are added, the same everywhere"},
 };
 
 static const struct inc_field endpoint_fields[] = {
@@ -132,7 +130,7 @@ static const struct inc_field claim_fields[] = {
 	{"slots", INC_SLOTS_FIELD, .need = INC_REQUIRED, INC_AT(struct inc_msg_claim, slots),
 	 .text = "as C answered"},
 	{"byte_order", INC_CHOICE, INC_DEFAULT, INC_AT(struct inc_msg_claim, byte_order),
-	 .names = inc_byte_orders, .text = "as C asked; absent: little"},
+	 .names = inc_byte_orders, .text = "as C asked"},
 };
 
 static const struct inc_schema claim_schema = INC_SCHEMA(struct inc_msg_claim, claim_fields);
