@@ -207,13 +207,25 @@ static inline bool inc_ctl_ours(uint32_t first, uint32_t next, uint32_t number)
 }
 
 /* member.c */
+/* What the core says to a client: a message, or that what the client has said is refused.
+ * regards: what an error is about, NULL for nothing in particular. */
+struct inc_regards {
+	bool has_comm, has_communicator;
+	uint32_t comm;         /* the group's own count */
+	uint32_t communicator; /* its number */
+};
+void inc_client_send(const struct inc_client *client, enum inc_message_id id, const void *message);
+void inc_client_refuse(const struct inc_client *client, int code, const struct inc_regards *regards,
+		       const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+/* Address and port, for the log. */
+const char *inc_client_peer(const struct inc_client *client);
 void inc_client_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *addr, int len,
 		       void *arg);
 void inc_client_idle(struct inc_client *client); /* has no group (any more) */
 void inc_clients_free(struct inc_ctl *ctl);
 
 /* group.c */
-void inc_group_join(struct inc_client *client, json_t *object);
+void inc_group_join(struct inc_client *client, const struct inc_msg_join *said); /* G */
 struct inc_join {
 	char job[CTL_NAME_MAX];
 	char node[CTL_NAME_MAX];
@@ -264,7 +276,7 @@ static inline bool inc_group_ended(const struct inc_group *group)
 }
 
 /* resume.c */
-void inc_group_resume(struct inc_client *client, json_t *object);
+void inc_group_resume(struct inc_client *client, const struct inc_msg_resume *said);
 /* A rank of an earlier controller's group may still come. */
 bool inc_group_awaits(const struct inc_group *group, unsigned int rank);
 void inc_group_settle(struct inc_group *group); /* may free it */
@@ -278,12 +290,19 @@ bool inc_orphan_is(const struct inc_switch *sw, uint32_t number);
 void inc_orphan_take(struct inc_switch *sw, struct inc_comm *comm);
 void inc_orphans_forget(struct inc_switch *sw); /* its next hello names them again */
 bool inc_orphan_known(const struct inc_ctl *ctl, uint32_t number);
-void inc_orphans_list(const struct inc_ctl *ctl, json_t *list);
+void inc_orphans_each(const struct inc_ctl *ctl,
+		      void (*fn)(const struct inc_switch *sw, uint32_t number, void *arg),
+		      void *arg);
+/* What the switch says when it is asked. code 0, or why it says nothing; found: it has it. */
+void inc_orphan_looked(struct inc_switch *sw, uint32_t number, int code, const char *text,
+		       bool found, uint64_t results);
 
 /* comm.c */
-void inc_comm_ask(struct inc_member *member, json_t *object);     /* C */
-void inc_comm_ready(struct inc_member *member, json_t *object);   /* ready */
-void inc_comm_destroy(struct inc_member *member, json_t *object); /* D */
+/* C; wrong: -errno and why, where only part of it could be read */
+void inc_comm_ask(struct inc_member *member, const struct inc_msg_ask *said, int wrong,
+		  struct inc_err *why);
+void inc_comm_ready(struct inc_member *member, uint32_t number);
+void inc_comm_destroy(struct inc_member *member, uint32_t number); /* D */
 struct inc_comm *inc_comm_find(struct inc_ctl *ctl, uint32_t number);
 /* By the group's own count; begins it where it is not there. NULL: no memory. */
 struct inc_comm *inc_comm_get_index(struct inc_group *group, unsigned int index);
@@ -307,18 +326,24 @@ void inc_comm_forget_refused(struct inc_group *group);
 /* comm_config.c */
 void inc_comm_configure(struct inc_comm *comm); /* all have asked */
 void inc_comm_unconfigure(struct inc_comm *comm);
-/* Makes the switch forget a communicator. */
-void inc_switch_remove(struct inc_switch *sw, uint32_t number);
+/* The switch has answered: code 0 and the number that it confirms, or why not. */
+void inc_comm_answered(struct inc_switch *sw, uint32_t number, int code, const char *text,
+		       uint32_t confirmed);
 /* A switch is back: go on where communicators wait for it. */
 void inc_comm_switch_connected(struct inc_switch *sw);
 /* Whether the switch, which says it has the communicator, shall keep it. */
 bool inc_comm_keeps(const struct inc_comm *comm, const struct inc_switch *sw);
-/* Fails the communicators that should be on the switch but are not in its list. */
-void inc_comm_check_kept(struct inc_switch *sw, const json_t *listed);
-void inc_comm_event(struct inc_switch *sw, json_t *event);
+/* Fails the communicators that should be on the switch but are not among the n that it has. */
+void inc_comm_check_kept(struct inc_switch *sw, const uint32_t *listed, size_t n);
+void inc_comm_event(struct inc_switch *sw, const struct inc_msg_event *said);
 
 /* comm_report.c */
-void inc_comm_report(struct inc_member *member, json_t *object); /* failed */
+/* failed; wrong: -errno and why, where only part of it could be read */
+void inc_comm_report(struct inc_member *member, const struct inc_msg_failed *said, int wrong,
+		     struct inc_err *why);
+/* The switch's chunk of the communicator waits for these ranks. False: ask on. */
+bool inc_comm_waits(struct inc_switch *sw, uint32_t number, uint64_t chunk, const uint32_t *missing,
+		    size_t n);
 /* A rank that has destroyed the communicator is said to be missed: asks the switch, and fails
  * the communicator where it waits for such a rank. */
 void inc_comm_check_waiting(struct inc_switch *sw, const struct inc_comm *comm);
@@ -352,6 +377,17 @@ struct inc_switch_link;
 int inc_switch_request(struct inc_switch *sw, json_t *request, inc_switch_reply reply,
 		       uint64_t arg);
 
+/* switch_ask.c: what the core asks of switches; -errno where it could not be sent. */
+/* Makes the communicator; inc_comm_answered() hears what came of it. */
+int inc_switch_configure(struct inc_switch *sw, const struct inc_comm_conf *conf);
+/* Makes the switch forget a communicator. */
+void inc_switch_remove(struct inc_switch *sw, uint32_t number);
+/* What the communicator waits for, for inc_comm_waits(). */
+int inc_switch_ask_waiting(struct inc_switch *sw, uint32_t number);
+/* How far it is, for inc_orphan_looked(). */
+int inc_switch_ask_results(struct inc_switch *sw, uint32_t number);
+
+/* switch_request.c */
 /*
  * Asks for the page of a query that begins at from (0: the first), on behalf of a number. reply's
  * arg is inc_page_arg(number, from).

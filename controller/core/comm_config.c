@@ -23,24 +23,6 @@ static int node_of(const struct inc_comm *comm, const struct inc_switch *sw)
 	return -1;
 }
 
-static void on_removed(struct inc_switch *sw, int code, const char *text, json_t *answer,
-		       uint64_t number)
-{
-	if (!code || code == ECONNRESET) /* a lost switch is told on its return what to keep */
-		return;
-	inc_warn("switch %s does not remove communicator %llu: %s", inc_switch_name(sw),
-		 (unsigned long long)number, text);
-	/* what it has is unknown now: its next hello will tell */
-	if (code == ETIMEDOUT)
-		inc_switch_drop(sw, "did not answer remove");
-}
-
-void inc_switch_remove(struct inc_switch *sw, uint32_t number)
-{
-	inc_switch_request(sw, inc_message_new(INC_MSG_REMOVE, &(struct inc_msg_number){number}),
-			   on_removed, number);
-}
-
 void inc_comm_unconfigure(struct inc_comm *comm)
 {
 	struct inc_ctl *ctl = comm->group->ctl;
@@ -215,12 +197,11 @@ static int check_fits(const struct inc_comm *comm, struct inc_err *err)
 	return 0;
 }
 
-static void on_configured(struct inc_switch *sw, int code, const char *text, json_t *answer,
-			  uint64_t number)
+void inc_comm_answered(struct inc_switch *sw, uint32_t number, int code, const char *text,
+		       uint32_t confirmed)
 {
 	struct inc_comm *comm = inc_comm_find(sw->ctl, number);
 	int node = comm ? node_of(comm, sw) : -1;
-	struct inc_msg_number said;
 
 	if (node < 0 || comm->state != COMM_CONFIGURING || comm->configs[node] != CONFIG_ASKED)
 		return;
@@ -231,8 +212,7 @@ static void on_configured(struct inc_switch *sw, int code, const char *text, jso
 		inc_comm_fail(comm, -1, code, "switch %s: %s", inc_switch_name(sw), text);
 		return;
 	}
-	if (inc_message_read(INC_MSG_CONFIGURED, answer, &said, NULL) ||
-	    said.communicator != comm->number) {
+	if (confirmed != comm->number) {
 		inc_comm_fail(comm, -1, EPROTO, "switch %s confirms another communicator",
 			      inc_switch_name(sw));
 		return;
@@ -259,13 +239,12 @@ static void send_configs(struct inc_comm *comm)
 	inc_comm_go(comm, COMM_CONFIGURING);
 	for (unsigned int i = 0; i < comm->tree->n; i++) {
 		struct inc_switch *sw = switch_of(comm, &comm->tree->nodes[i]);
-		json_t *config = inc_route_config(&route, i);
-		int ret = -ENOMEM;
+		struct inc_comm_conf conf;
+		int ret;
 
-		if (config)
-			ret = inc_switch_request(
-				sw, json_pack("{s:s, s:o}", "type", "configure", "config", config),
-				on_configured, comm->number);
+		ret = inc_route_config(&route, i, &conf);
+		if (!ret)
+			ret = inc_switch_configure(sw, &conf);
 		if (ret) {
 			inc_comm_fail(comm, -1, -ret, "switch %s: %s", inc_switch_name(sw),
 				      strerror(-ret));
@@ -368,19 +347,16 @@ bool inc_comm_keeps(const struct inc_comm *comm, const struct inc_switch *sw)
 	return node >= 0 && comm->configs[node] == CONFIG_THERE;
 }
 
-static bool lists(const json_t *listed, uint32_t number)
+static bool lists(const uint32_t *listed, size_t n, uint32_t number)
 {
-	const json_t *v;
-	size_t i;
-
-	json_array_foreach (listed, i, v) {
-		if (json_integer_value(v) == number)
+	for (size_t i = 0; i < n; i++) {
+		if (listed[i] == number)
 			return true;
 	}
 	return false;
 }
 
-void inc_comm_check_kept(struct inc_switch *sw, const json_t *listed)
+void inc_comm_check_kept(struct inc_switch *sw, const uint32_t *listed, size_t n)
 {
 	struct inc_group *group;
 	struct inc_comm *comm;
@@ -389,7 +365,7 @@ again:
 	{
 		LIST_FOREACH(comm, &group->comms, entry)
 		{
-			if (!inc_comm_keeps(comm, sw) || lists(listed, comm->number))
+			if (!inc_comm_keeps(comm, sw) || lists(listed, n, comm->number))
 				continue;
 			inc_comm_config_go(comm, node_of(comm, sw), CONFIG_REFUSED);
 			if (comm->state == COMM_FAILED)
@@ -417,7 +393,7 @@ static bool accuse(struct inc_switch *sw, struct inc_comm *comm, uint32_t number
 	return true;
 }
 
-void inc_comm_event(struct inc_switch *sw, json_t *event)
+void inc_comm_event(struct inc_switch *sw, const struct inc_msg_event *said)
 {
 	static const struct {
 		const char *name;
@@ -428,33 +404,24 @@ void inc_comm_event(struct inc_switch *sw, json_t *event)
 		{"peer_nak", ECONNABORTED},
 		{"unresponsive", ETIMEDOUT},
 	};
-	struct inc_msg_event said = {0};
-	struct inc_comm *comm;
-	struct inc_err err;
-	int ret, code = 0, rank;
-	bool mismatch;
+	const bool mismatch = strcmp(said->event, "mismatch") == 0;
+	const int rank = said->has_rank ? (int)said->rank : -1;
+	const char *text = *said->message ? said->message : said->event;
+	struct inc_comm *comm = inc_comm_find(sw->ctl, said->communicator);
+	int code = 0;
 
-	ret = inc_message_read(INC_MSG_EVENT, event, &said, &err);
-	comm = inc_comm_find(sw->ctl, said.communicator);
-	if (!ret && said.has_rank && comm && said.rank >= comm->group->world_size)
-		ret = inc_err_set(&err, EINVAL, "rank: %u is not below %u", said.rank,
-				  comm->group->world_size);
-	if (ret) {
-		inc_warn("switch %s: event of communicator %u ignored: %s", inc_switch_name(sw),
-			 said.communicator, err.msg);
+	if (comm && rank >= (int)comm->group->world_size) {
+		inc_warn("switch %s: event of communicator %u ignored: rank: %d is not below %u",
+			 inc_switch_name(sw), said->communicator, rank, comm->group->world_size);
 		return;
 	}
-	rank = said.has_rank ? (int)said.rank : -1;
-	mismatch = strcmp(said.event, "mismatch") == 0;
-	inc_warn("switch %s: event %s, communicator %u: %s", inc_switch_name(sw), said.event,
-		 said.communicator, said.message);
-	if (!*said.message)
-		strcpy(said.message, said.event);
+	inc_warn("switch %s: event %s, communicator %u: %s", inc_switch_name(sw), said->event,
+		 said->communicator, said->message);
 	for (size_t i = 0; i < sizeof(fatal) / sizeof(fatal[0]); i++) {
-		if (strcmp(fatal[i].name, said.event) == 0)
+		if (strcmp(fatal[i].name, said->event) == 0)
 			code = fatal[i].code;
 	}
-	if (!code || accuse(sw, comm, said.communicator, mismatch ? -1 : rank, code, said.message))
+	if (!code || accuse(sw, comm, said->communicator, mismatch ? -1 : rank, code, text))
 		return;
 	if (!comm || node_of(comm, sw) < 0 || comm->state < COMM_CONFIGURED ||
 	    comm->state == COMM_FAILED)
@@ -465,5 +432,5 @@ void inc_comm_event(struct inc_switch *sw, json_t *event)
 		inc_comm_check_waiting(sw, comm);
 		return;
 	}
-	inc_comm_fail(comm, rank, code, "switch %s: %s", inc_switch_name(sw), said.message);
+	inc_comm_fail(comm, rank, code, "switch %s: %s", inc_switch_name(sw), text);
 }

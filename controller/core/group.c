@@ -87,9 +87,8 @@ static void on_timeout(evutil_socket_t fd, short what, void *arg)
 
 		if (!client)
 			continue;
-		inc_ndjson_send_error(client->conn, ETIMEDOUT, NULL,
-				      "job %s: %s did not come within %u ms", group->job, ranks,
-				      group->ctl->opt.group_timeout_ms);
+		inc_client_refuse(client, ETIMEDOUT, NULL, "job %s: %s did not come within %u ms",
+				  group->job, ranks, group->ctl->opt.group_timeout_ms);
 		client->member = NULL;
 		inc_client_idle(client);
 	}
@@ -191,7 +190,7 @@ static void group_formed(struct inc_group *group)
 		const struct inc_msg_joined joined = {
 			.group = group->number, .addr = group->ctl->topo->hosts[member->host].ip};
 
-		inc_ndjson_send_new(member->client->conn, inc_message_new(INC_MSG_JOINED, &joined));
+		inc_client_send(member->client, INC_MSG_JOINED, &joined);
 	}
 }
 
@@ -268,24 +267,15 @@ void inc_group_enter(struct inc_group *group, struct inc_client *client,
 	group->connected++;
 }
 
-void inc_group_join(struct inc_client *client, json_t *object)
+void inc_group_join(struct inc_client *client, const struct inc_msg_join *said)
 {
 	struct inc_ctl *ctl = client->ctl;
-	struct inc_msg_join said = {0};
 	struct inc_group *group;
 	struct inc_join join;
 	struct inc_err err;
 	int ret;
 
-	if (client->member) {
-		inc_ndjson_send_error(client->conn, EISCONN, NULL,
-				      "this connection is a member of group %u already",
-				      client->member->group->number);
-		return;
-	}
-	ret = inc_message_read(INC_MSG_JOIN, object, &said, &err);
-	if (!ret)
-		ret = inc_group_check_join(ctl, &said, &join, &err);
+	ret = inc_group_check_join(ctl, said, &join, &err);
 	if (ret)
 		goto refuse;
 	group = find_job(ctl, join.job);
@@ -314,8 +304,8 @@ void inc_group_join(struct inc_client *client, json_t *object)
 	return;
 
 refuse:
-	inc_info("%s: G refused: %s", inc_ndjson_peer(client->conn), err.msg);
-	inc_ndjson_send_error(client->conn, -ret, NULL, "%s", err.msg);
+	inc_info("%s: G refused: %s", inc_client_peer(client), err.msg);
+	inc_client_refuse(client, -ret, NULL, "%s", err.msg);
 }
 
 static bool has_comms(const struct inc_group *group, unsigned int rank)
@@ -346,7 +336,7 @@ static void tell_failed(const struct inc_group *group, unsigned int lost)
 		struct inc_client *client = group->members[rank].client;
 
 		if (client)
-			inc_ndjson_send_new(client->conn, inc_message_new(INC_MSG_FAILED, &failed));
+			inc_client_send(client, INC_MSG_FAILED, &failed);
 	}
 }
 

@@ -8,7 +8,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <jansson.h>
 #include "lib/base/err.h"
 #include "lib/conf/comm.h"
 #include "lib/topology/topology.h"
@@ -66,9 +65,9 @@ struct inc_route_comm {
 	unsigned int n_members;
 };
 
-/* The config of one switch, as docs/control.md has it: children of one port stand
- * together, the connection to the parent comes last. NULL: out of memory, or more connections
- * than a switch can have. */
-json_t *inc_route_config(const struct inc_route_comm *comm, unsigned int node);
+/* What one switch is told: children of one port stand together, the connection to the parent
+ * comes last. 0, or -E2BIG: more connections than a switch can have. */
+int inc_route_config(const struct inc_route_comm *comm, unsigned int node,
+		     struct inc_comm_conf *conf);
 
 #endif

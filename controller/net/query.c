@@ -97,6 +97,15 @@ static json_t *comm_json(const struct inc_comm *comm)
 			 connections);
 }
 
+static void add_orphan(const struct inc_switch *sw, uint32_t number, void *list)
+{
+	json_array_append_new(
+		list, json_pack("{s:I, s:i, s:s, s:i, s:s, s:i, s:i, s:s, s:[s], s:[]}",
+				"communicator", (json_int_t)number, "group", 0, "job", "", "comm",
+				0, "state", "UNCLAIMED", "payload", 0, "slots", 0, "byte_order", "",
+				"switches", inc_switch_name(sw), "connections"));
+}
+
 static json_t *communicators_json(struct inc_ctl *ctl)
 {
 	const struct inc_group *group;
@@ -108,7 +117,7 @@ static json_t *communicators_json(struct inc_ctl *ctl)
 		LIST_FOREACH(comm, &group->comms, entry)
 		json_array_insert_new(list, 0, comm_json(comm));
 	}
-	inc_orphans_list(ctl, list);
+	inc_orphans_each(ctl, add_orphan, list);
 	return list;
 }
 

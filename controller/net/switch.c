@@ -255,14 +255,57 @@ static bool shall_keep(struct inc_switch *sw, uint32_t number)
 	return inc_orphan_add(sw, number);
 }
 
+/* The numbers that the switch has; those it shall keep are added to keep. How many there are, -1:
+ * no memory. */
+static ssize_t take_listed(struct inc_switch *sw, const json_t *listed, uint32_t **out,
+			   json_t *keep)
+{
+	uint32_t *numbers = calloc(json_array_size(listed) + 1, sizeof(*numbers));
+	size_t n = 0, i, wrong = 0;
+	const json_t *v;
+
+	if (!numbers)
+		return -1;
+	json_array_foreach (listed, i, v) {
+		json_int_t number = json_integer_value(v);
+
+		if (number < 1 || number > UINT32_MAX) {
+			wrong++;
+			continue;
+		}
+		numbers[n++] = number;
+		if (shall_keep(sw, number))
+			json_array_append_new(keep, json_integer(number));
+	}
+	if (wrong)
+		inc_warn("switch %s: %zu of 'communicators' are no numbers of any",
+			 inc_switch_name(sw), wrong);
+	*out = numbers;
+	return n;
+}
+
+static void take_event(struct inc_switch *sw, const json_t *object)
+{
+	struct inc_msg_event said = {0};
+	struct inc_err err;
+
+	if (inc_message_read(INC_MSG_EVENT, object, &said, &err))
+		inc_warn("switch %s: event of communicator %u ignored: %s", inc_switch_name(sw),
+			 said.communicator, err.msg);
+	else
+		inc_comm_event(sw, &said);
+}
+
 static void take_hello(struct inc_switch_link *link, json_t *object)
 {
 	json_t *listed = json_object_get(object, "communicators");
 	json_t *failures = json_object_get(object, "failures");
 	struct inc_switch *sw = NULL;
 	struct inc_err err;
+	uint32_t *numbers;
 	json_t *keep, *v;
-	size_t i, wrong = 0;
+	ssize_t n;
+	size_t i;
 	int ret;
 
 	if (link->sw) {
@@ -283,27 +326,23 @@ static void take_hello(struct inc_switch_link *link, json_t *object)
 	json_decref(sw->ports);
 	sw->ports = json_incref(json_object_get(object, "ports"));
 	keep = json_array();
-	json_array_foreach (listed, i, v) {
-		json_int_t number = json_integer_value(v);
-
-		if (number < 1 || number > UINT32_MAX)
-			wrong++;
-		else if (shall_keep(sw, number))
-			json_array_append(keep, v);
+	n = take_listed(sw, listed, &numbers, keep);
+	if (n < 0) {
+		json_decref(keep);
+		inc_switch_drop(sw, "no memory for its communicators");
+		return;
 	}
-	if (wrong)
-		inc_warn("switch %s: %zu of 'communicators' are no numbers of any",
-			 inc_switch_name(sw), wrong);
 	inc_info("switch %s is connected from %s: keeps %zu of %zu communicators",
 		 inc_switch_name(sw), inc_ndjson_peer(link->conn), json_array_size(keep),
 		 json_array_size(listed));
 	compare_ports(sw);
 	inc_ndjson_send_new(link->conn, json_pack("{s:s, s:s, s:o}", "type", "welcome", "switch",
 						  inc_switch_name(sw), "keep", keep));
-	inc_comm_check_kept(sw, listed);
+	inc_comm_check_kept(sw, numbers, n);
+	free(numbers);
 	/* what failed while the switch had no controller */
 	json_array_foreach (failures, i, v)
-		inc_comm_event(sw, v);
+		take_event(sw, v);
 	inc_comm_switch_connected(sw);
 }
 
@@ -332,7 +371,7 @@ static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 		   strcmp(type, "answer") == 0 || strcmp(type, "error") == 0) {
 		inc_request_answered(link, object);
 	} else if (strcmp(type, "event") == 0) {
-		inc_comm_event(link->sw, object);
+		take_event(link->sw, object);
 	} else {
 		inc_ndjson_send_error(conn, EPROTO, NULL, "unknown type '%.32s'", type);
 	}
