@@ -85,6 +85,7 @@ static const struct inc_opt options[] = {
 	 .help = "the data as JSON",
 	 INC_OPT_FLAG(struct settings, json)},
 	{.name = "yaml",
+	 .letter = 'y',
 	 .help = "config: as YAML, also without this",
 	 INC_OPT_FLAG(struct settings, yaml)},
 	{.name = "check",
