@@ -279,7 +279,7 @@ static int get_name(const struct inc_yaml_node *sw, char name[INC_SWITCH_NAME_LE
 	int ret;
 
 	ret = inc_yaml_want_map(sw, err);
-	ret = ret ?: inc_yaml_get_str(sw, key, true, &text, err);
+	ret = ret ?: inc_yaml_get_str(sw, key, &text, err);
 	if (ret)
 		return ret;
 	if (inc_instance_name_check(text, &why))

@@ -176,6 +176,7 @@ static const struct {
 	{"\"number\":-1", "number: '-1' is not a whole number"},
 	{"\"number\":1.0", NULL},
 	{"\"number\":[]", "number: is not a whole number"},
+	{"\"number\":7,\"real\":\"nan\"", NULL},
 	{"\"number\":7,\"real\":1.5", "real: 1.5 is not between 0 and 1"},
 	{"\"number\":7,\"flag\":7", "flag: '7' is not true or false"},
 	{"\"number\":7,\"ip\":\"10.0.0\"", "ip: '10.0.0' is not an IPv4 address"},
@@ -228,6 +229,11 @@ static void only_in_one_form(void **state)
 	assert_int_equal(read_yaml("number: 2\nmore: 3\n", &o, &err), -EINVAL);
 	assert_string_equal(err.msg, "f:2: unknown key 'more'");
 	assert_int_equal(read_yaml("number: 2\nmessage: 3\n", &o, &err), -EINVAL);
+	/* JSON of that size is not even parsed */
+	assert_int_equal(read_yaml("number: 18446744073709551616\n", &o, &err), -EINVAL);
+	assert_string_equal(err.msg, "f:1: number: 18446744073709551616 is not between 2 and 10");
+	assert_int_equal(read_yaml("number: 010\n", &o, &err), 0); /* not octal */
+	assert_int_equal(o.number, 10);
 	assert_int_equal(read_json("[]", &o, &err), -EINVAL);
 	assert_int_equal(inc_schema_read_json(&schema, NULL, &o, &err), -EINVAL);
 }
