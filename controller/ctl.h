@@ -40,12 +40,10 @@
 #define CTL_MAX_QUERIES     4                   /* of one client, at a time */
 #define CTL_NAME_MAX        INC_CONTROL_NAME_LEN
 #define CTL_MIN_QPN         0x100 /* of a switch: leaves what real devices keep for themselves */
-#define CTL_MIN_MTU         68    /* of IPv4 */
-#define CTL_MAX_MTU         65535
-#define CTL_SPARE_LINKS     64   /* connections that have not said hello, besides the switches */
-#define CTL_SPARE_CLOSING   64   /* closed, but not yet by the peer */
-#define CTL_OWN_DESCRIPTORS 16   /* listeners, the event loop, standard streams */
-#define CTL_MAX_LISTED      4096 /* communicators that a switch can say it has */
+#define CTL_SPARE_LINKS     64    /* connections that have not said hello, besides the switches */
+#define CTL_SPARE_CLOSING   64    /* closed, but not yet by the peer */
+#define CTL_OWN_DESCRIPTORS 16    /* listeners, the event loop, standard streams */
+#define CTL_MAX_LISTED      4096  /* communicators that a switch can say it has */
 
 struct inc_client;
 struct inc_comm;
@@ -199,7 +197,13 @@ struct inc_switch {
 
 /* timer.c: (re)starts a timer. */
 void inc_ctl_arm(struct event *timer, unsigned int ms);
-/* main.c */
+/* A text in an object, "" where there is none. */
+static inline const char *inc_ctl_text(const json_t *object, const char *key)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+
+	return text ? text : "";
+}
 /* Whether a number was handed out by this controller. */
 static inline bool inc_ctl_ours(uint32_t first, uint32_t next, uint32_t number)
 {
@@ -341,9 +345,8 @@ void inc_comm_event(struct inc_switch *sw, const struct inc_msg_event *said);
 /* failed; wrong: -errno and why, where only part of it could be read */
 void inc_comm_report(struct inc_member *member, const struct inc_msg_failed *said, int wrong,
 		     struct inc_err *why);
-/* The switch's chunk of the communicator waits for these ranks. False: ask on. */
-bool inc_comm_waits(struct inc_switch *sw, uint32_t number, uint64_t chunk, const uint32_t *missing,
-		    size_t n);
+/* What a communicator waits for on a switch. False: it tells nothing about it, ask on. */
+bool inc_comm_waits(struct inc_switch *sw, const struct inc_msg_waiting *said);
 /* A rank that has destroyed the communicator is said to be missed: asks the switch, and fails
  * the communicator where it waits for such a rank. */
 void inc_comm_check_waiting(struct inc_switch *sw, const struct inc_comm *comm);

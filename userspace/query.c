@@ -46,7 +46,7 @@ static json_t *query_status(struct inc_daemon *d, struct inc_page *page, struct 
 	e->ops->usage(e, &u);
 	inc_metric_json(INC_METRICS(usage_metrics), &u, usage);
 	status = json_pack("{s:s, s:i, s:I, s:s, s:I, s:o}", "switch", d->conf.name, "version",
-			   INC_SWITCHD_PROTOCOL, "uptime_s", (json_int_t)uptime_s(d), "controller",
+			   INC_CONTROL_VERSION, "uptime_s", (json_int_t)uptime_s(d), "controller",
 			   d->client ? inc_client_state(d->client) : "none", "communicators",
 			   (json_int_t)u.communicators, "usage", usage);
 	if (status)

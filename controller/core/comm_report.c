@@ -87,21 +87,22 @@ refuse:
 	inc_client_refuse(member->client, -wrong, &regards, "failed: %s", why->msg);
 }
 
-bool inc_comm_waits(struct inc_switch *sw, uint32_t number, uint64_t chunk, const uint32_t *missing,
-		    size_t n)
+bool inc_comm_waits(struct inc_switch *sw, const struct inc_msg_waiting *said)
 {
-	struct inc_comm *comm = inc_comm_find(sw->ctl, number);
+	struct inc_comm *comm = inc_comm_find(sw->ctl, said->communicator);
 
 	if (!comm || comm->state != COMM_STARTED)
 		return true;
-	for (size_t i = 0; i < n; i++) {
-		if (missing[i] >= comm->group->world_size || !comm->members[missing[i]].destroyed)
+	for (uint32_t i = 0; i < said->n_missing; i++) {
+		const uint32_t rank = said->missing[i].rank;
+
+		if (rank >= comm->group->world_size || !comm->members[rank].destroyed)
 			continue;
-		inc_comm_fail(comm, missing[i], ETIMEDOUT,
+		inc_comm_fail(comm, rank, ETIMEDOUT,
 			      "switch %s: chunk %llu waits for %s, which has destroyed the "
 			      "communicator",
-			      inc_switch_name(sw), (unsigned long long)chunk,
-			      inc_member_name(&comm->group->members[missing[i]]));
+			      inc_switch_name(sw), (unsigned long long)said->chunk,
+			      inc_member_name(&comm->group->members[rank]));
 		return true;
 	}
 	return false;

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <string.h>
 #include "controller/ctl.h"
-#include "controller/net/field.h"
 #include "lib/base/log.h"
 
 static void on_configured(struct inc_switch *sw, int code, const char *text, json_t *answer,
@@ -45,24 +44,10 @@ void inc_switch_remove(struct inc_switch *sw, uint32_t number)
 			   on_removed, number);
 }
 
-/* The ranks of an entry of "waiting" that have not given their part. */
-static size_t read_missing(const json_t *entry, uint32_t ranks[INC_MAX_CHILDREN])
-{
-	const json_t *missing;
-	size_t i, n = 0;
-
-	json_array_foreach (json_object_get(entry, "missing"), i, missing)
-		if (n < INC_MAX_CHILDREN &&
-		    !inc_field_u32(missing, "rank", true, 0, CTL_MAX_WORLD - 1, &ranks[n], NULL))
-			n++;
-	return n;
-}
-
 static void on_waiting(struct inc_switch *sw, int code, const char *text, json_t *answer,
 		       uint64_t arg)
 {
 	const uint32_t number = arg, next = inc_page_next(answer, arg);
-	uint32_t missing[INC_MAX_CHILDREN];
 	const json_t *entry;
 	size_t i;
 
@@ -70,13 +55,12 @@ static void on_waiting(struct inc_switch *sw, int code, const char *text, json_t
 		inc_warn("switch %s does not say what communicator %u waits for: %s",
 			 inc_switch_name(sw), number, text);
 	json_array_foreach (json_object_get(answer, "data"), i, entry) {
-		uint64_t named = 0, chunk = 0;
+		struct inc_msg_waiting said = {0};
 
-		if (inc_field_u64(entry, "communicator", true, 1, UINT32_MAX, &named, NULL) ||
-		    inc_field_u64(entry, "chunk", true, 0, INT64_MAX, &chunk, NULL) ||
-		    named != number)
+		if (inc_schema_read_json(&inc_waiting_schema, entry, &said, NULL) ||
+		    said.communicator != number)
 			continue;
-		if (inc_comm_waits(sw, number, chunk, missing, read_missing(entry, missing)))
+		if (inc_comm_waits(sw, &said))
 			return;
 	}
 	if (next)
@@ -95,11 +79,13 @@ static bool read_results(const json_t *answer, uint32_t number, uint64_t *result
 	size_t i;
 
 	json_array_foreach (json_object_get(answer, "data"), i, entry) {
-		uint32_t named = 0;
+		struct inc_msg_tally said = {0};
 
-		if (!inc_field_u32(entry, "communicator", true, 1, UINT32_MAX, &named, NULL) &&
-		    named == number)
-			return !inc_field_u64(entry, "results", true, 0, INT64_MAX, results, NULL);
+		if (inc_schema_read_json(&inc_tally_schema, entry, &said, NULL) ||
+		    said.communicator != number)
+			continue;
+		*results = said.results;
+		return true;
 	}
 	return false;
 }

@@ -210,12 +210,12 @@ static const struct inc_field query_fields[] = {
 };
 
 static const struct inc_field answer_fields[] = {
-	{"seq", INC_OTHER, INC_OPTIONAL, .what = "a number",
-	 .text = "of the request; its answer, an error too, repeats it"},
+	{"seq", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_answer, seq), .min = 1,
+	 .max = INT64_MAX, .text = "of the query"},
+	{"next", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_answer, next), .min = 1,
+	 .max = UINT32_MAX, .text = "where the next page begins; absent: this is the last"},
 	{"what", INC_OTHER, INC_REQUIRED, .what = "the question", .text = "as asked"},
 	{"data", INC_OTHER, INC_REQUIRED, .what = "anything", .text = "the answer"},
-	{"next", INC_OTHER, INC_OPTIONAL, .what = "a number",
-	 .text = "where the next page begins; absent: this is the last"},
 };
 
 static const struct inc_field event_fields[] = {
@@ -264,6 +264,37 @@ static const struct inc_field error_fields[] = {
 	{"errno", INC_ERRNO, INC_REQUIRED, INC_AT(struct inc_msg_error, code),
 	 .text = "its symbolic name"},
 };
+
+static const struct inc_field missing_fields[] = {
+	{"rank", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_missing, rank),
+	 .max = INC_MAX_WORLD - 1},
+};
+static const struct inc_schema missing_schema = INC_SCHEMA(struct inc_msg_missing, missing_fields);
+
+static const struct inc_field waiting_fields[] = {
+	{"communicator", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_waiting, communicator),
+	 .max = UINT32_MAX},
+	{"chunk", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_waiting, chunk), .max = INT64_MAX},
+	{"missing", .need = INC_OPTIONAL,
+	 INC_LIST_AT(struct inc_msg_waiting, missing, n_missing, &missing_schema)},
+};
+const struct inc_schema inc_waiting_schema = INC_SCHEMA(struct inc_msg_waiting, waiting_fields);
+
+static const struct inc_field tally_fields[] = {
+	{"communicator", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_tally, communicator),
+	 .max = UINT32_MAX},
+	{"results", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_tally, results),
+	 .max = INT64_MAX},
+};
+const struct inc_schema inc_tally_schema = INC_SCHEMA(struct inc_msg_tally, tally_fields);
+
+static const struct inc_field port_fields[] = {
+	{"name", INC_WORD, INC_REQUIRED, INC_AT(struct inc_msg_port, name)},
+	{"ip", INC_IPV4, INC_OPTIONAL, INC_AT(struct inc_msg_port, ip), .empty = true},
+	{"mtu", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_port, mtu), .min = INC_MIN_MTU,
+	 .max = INC_MAX_MTU, .given = offsetof(struct inc_msg_port, has_mtu)},
+};
+const struct inc_schema inc_port_schema = INC_SCHEMA(struct inc_msg_port, port_fields);
 
 /* A table, and what its struct takes; 0 where there is none. */
 #define TABLE(fields, bytes)                                        \
@@ -317,8 +348,8 @@ const struct inc_message inc_messages[INC_MSG_MAX] = {
 			     "it is forgotten"},
 	[INC_MSG_QUERY] = {"query", "controller or tool", "switch",
 			   TABLE(query_fields, sizeof(struct inc_msg_query)), "a question"},
-	[INC_MSG_ANSWER] = {"answer", "switch", "controller or tool", TABLE(answer_fields, 0),
-			    "and its answer"},
+	[INC_MSG_ANSWER] = {"answer", "switch", "controller or tool",
+			    TABLE(answer_fields, sizeof(struct inc_msg_answer)), "and its answer"},
 	[INC_MSG_EVENT] = {"event", "switch", "controller",
 			   TABLE(event_fields, sizeof(struct inc_msg_event)),
 			   "something has happened"},
