@@ -126,7 +126,7 @@ static bool finish_some(struct inccl_communicator *comm)
  * already has as long from then on as one that begins to be. */
 static uint64_t stall_at_ns(const struct inccl_communicator *comm)
 {
-	uint64_t at = comm->moved_ns + comm->timeout_ns, orphaned = comm->orphan_at_ns;
+	uint64_t at = comm->moved_ns + comm->head->timeout_ns, orphaned = comm->orphan_at_ns;
 
 	if (!orphaned)
 		return at;

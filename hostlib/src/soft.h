@@ -20,6 +20,7 @@
 #include "hostlib/src/internal.h"
 #include "hostlib/src/packet.h"
 #include "lib/roce/roce.h"
+#include "lib/roce/rto.h"
 
 /* Kernels before 6.9 take 64 segments; the UDP length field bounds their bytes. */
 #define SOFT_MAX_SEGMENTS   62
@@ -99,15 +100,12 @@ struct soft_endpoint {
 			     * with each answer; 0: no timeout to recover from */
 	bool blocked;       /* socket buffer full */
 	unsigned int uncut; /* timeouts in a row for packets that went together */
-	uint64_t single_until_ns; /* packets go one by one until then; 0: together */
+	uint64_t together_at_ns;  /* packets go one by one until then; 0: together */
 	uint64_t single_pause_ns; /* how long, the next time */
-	uint64_t rto_ns, srtt_ns, rttvar_ns;
-	unsigned int backoff; /* timeouts in a row: the timer runs rto_ns << backoff */
-	int send_error;       /* of the last send that failed, for messages */
-	uint64_t rto_at;      /* UINT64_MAX: not running */
-	uint64_t rnr_until;   /* 0: no RNR wait */
-	uint64_t sample_r;    /* packet whose acknowledgement is timed */
-	uint64_t sample_ns;   /* 0: none under way */
+	struct inc_rto rto;
+	uint64_t rto_at_ns; /* UINT64_MAX: the timer does not run, for nothing is outstanding */
+	uint64_t rnr_over_at_ns; /* the peer has asked for patience until then; 0: it has not */
+	int send_error;          /* of the last send that failed, for messages */
 
 	/* responder */
 	uint64_t rx_done; /* results there: all before this */
@@ -115,7 +113,7 @@ struct soft_endpoint {
 	uint64_t rx_told; /* acknowledged to the peer: all before this */
 	uint32_t rx_msn;  /* messages of the peer completed */
 	bool tell;        /* ACK at the end of this round, whatever the counts */
-	uint64_t gap_r, gap_since_ns;
+	uint64_t gap_r, gap_at_ns;
 	bool gap_told;
 
 	uint32_t next_rkey;
@@ -142,10 +140,14 @@ int soft_check_route(const struct soft_endpoint *s, struct inc_err *err);
 int soft_flush(struct inccl_endpoint *ep);
 /* Answers with an AETH: psn is that of the packet it speaks of. */
 int soft_send_aeth(struct soft_endpoint *s, uint8_t syndrome, uint32_t psn);
+
+/* soft_timer.c */
 /* The peer has kept all packets before r. */
 void soft_kept(struct soft_endpoint *s, uint64_t r, uint64_t now);
-/* Sends again from r on. */
-void soft_go_back(struct soft_endpoint *s, uint64_t r);
+/* The peer is there, and asks for all packets from r on, not before from_ns. */
+void soft_asked_again(struct soft_endpoint *s, uint64_t r, uint64_t from_ns);
+/* The retransmission timer runs from from_ns, if anything is outstanding. */
+void soft_restart_timer(struct soft_endpoint *s, uint64_t from_ns);
 void soft_timers(struct soft_endpoint *s, uint64_t now);
 
 /* soft_rx.c: takes in what one system call gives. 1: more may be there, 0: the socket was

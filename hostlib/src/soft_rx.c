@@ -32,9 +32,7 @@ static int take_nak(struct soft_endpoint *s, const struct inccl_packet *pkt, uin
 	switch (pkt->syndrome) {
 	case INC_AETH_NAK_SEQ:
 		soft_kept(s, r, now);
-		soft_go_back(s, r);
-		s->burst = 0;
-		s->rto_at = now + s->rto_ns;
+		soft_asked_again(s, r, now);
 		return 0;
 	case INC_AETH_NAK_INVALID:
 		return soft_fail(s, EREMOTEIO, "refused packet %llu: invalid request (NAK 61)",
@@ -73,10 +71,8 @@ static int take_aeth(struct soft_endpoint *s, const struct inccl_packet *pkt, ui
 		if ((uint64_t)r < s->tx_acked)
 			return 0;
 		soft_kept(s, r, now);
-		soft_go_back(s, r);
-		s->burst = 0;
-		s->rnr_until = now + inc_rnr_timeout_ns(pkt->syndrome);
-		s->rto_at = s->rnr_until + s->rto_ns;
+		s->rnr_over_at_ns = now + inc_rnr_timeout_ns(pkt->syndrome);
+		soft_asked_again(s, r, s->rnr_over_at_ns);
 		return 0;
 	case INC_AETH_TYPE_NAK:
 		if ((uint64_t)r < s->tx_acked && pkt->syndrome == INC_AETH_NAK_SEQ)
@@ -242,11 +238,11 @@ static void answer_gap(struct soft_endpoint *s, uint64_t now)
 	}
 	if (s->gap_r != s->rx_done) {
 		s->gap_r = s->rx_done;
-		s->gap_since_ns = now;
+		s->gap_at_ns = now;
 		s->gap_told = false;
 	}
 	if (s->gap_told ||
-	    (s->rx_high - s->rx_done <= SOFT_GAP_PACKETS && now - s->gap_since_ns < SOFT_GAP_NS))
+	    (s->rx_high - s->rx_done <= SOFT_GAP_PACKETS && now - s->gap_at_ns < SOFT_GAP_NS))
 		return;
 	soft_send_aeth(s, INC_AETH_NAK_SEQ, s->peer_psn + (uint32_t)s->rx_done);
 	s->gap_told = true;

@@ -102,7 +102,7 @@ static bool append(const struct soft_endpoint *s, struct tx_send *t, uint64_t r,
 	uint32_t crc;
 
 	if (t->segments) {
-		if (t->closed || !s->segment || s->single_until_ns || size > t->size ||
+		if (t->closed || !s->segment || s->together_at_ns || size > t->size ||
 		    t->segments == SOFT_MAX_SEGMENTS || t->total + size > SOFT_MAX_SEND_BYTES)
 			return false;
 		t->closed = size < t->size;
@@ -198,13 +198,11 @@ static void sent(struct soft_endpoint *s, unsigned int packets, uint64_t now)
 	s->ep.stats.packets_resent += packets - fresh;
 	if (s->tx_next > s->tx_high)
 		s->tx_high = s->tx_next;
-	if (s->rto_at == UINT64_MAX)
-		s->rto_at = now + s->rto_ns;
-	/* the last one asks for an ACK; resent ones tell nothing about the path's delay */
-	if (!s->sample_ns && fresh == s->tx_next - before) {
-		s->sample_r = s->tx_next - 1;
-		s->sample_ns = now;
-	}
+	if (s->rto_at_ns == UINT64_MAX)
+		soft_restart_timer(s, now);
+	/* the last one asks for an ACK */
+	if (fresh == packets)
+		inc_rto_measure(&s->rto, s->tx_next, now);
 }
 
 /* 0: go on, 1: not now, -errno. */
@@ -265,7 +263,7 @@ int soft_flush(struct inccl_endpoint *ep)
 		return -s->failed;
 	if (s->burst && limit > s->tx_acked + s->burst)
 		limit = s->tx_acked + s->burst;
-	if (s->tx_next >= limit || s->rnr_until)
+	if (s->tx_next >= limit || s->rnr_over_at_ns)
 		return 0;
 	/* Results that are still to come will open the window further: wait until a send
 	 * is worth its system call, unless there is nothing to wait for. */
@@ -276,8 +274,8 @@ int soft_flush(struct inccl_endpoint *ep)
 		return 0;
 	s->blocked = false;
 	now = inc_now_ns();
-	if (now >= s->single_until_ns)
-		s->single_until_ns = 0;
+	if (now >= s->together_at_ns)
+		s->together_at_ns = 0;
 	while (s->tx_next < limit) {
 		build(s, &batch, limit);
 		ret = send_batch(s, &batch, now);
@@ -304,91 +302,4 @@ int soft_send_aeth(struct soft_endpoint *s, uint8_t syndrome, uint32_t psn)
 	else
 		s->ep.stats.naks_sent++;
 	return 0;
-}
-
-static void take_sample(struct soft_endpoint *s, uint64_t rtt)
-{
-	uint64_t diff;
-
-	if (!s->srtt_ns) {
-		s->srtt_ns = rtt;
-		s->rttvar_ns = rtt / 2;
-	} else {
-		diff = rtt > s->srtt_ns ? rtt - s->srtt_ns : s->srtt_ns - rtt;
-		s->rttvar_ns = (3 * s->rttvar_ns + diff) / 4;
-		s->srtt_ns = (7 * s->srtt_ns + rtt) / 8;
-	}
-	s->rto_ns = s->srtt_ns + 4 * s->rttvar_ns;
-	if (s->rto_ns < SOFT_RTO_MIN_NS)
-		s->rto_ns = SOFT_RTO_MIN_NS;
-	if (s->rto_ns > SOFT_RTO_MAX_NS)
-		s->rto_ns = SOFT_RTO_MAX_NS;
-}
-
-void soft_kept(struct soft_endpoint *s, uint64_t r, uint64_t now)
-{
-	if (r <= s->tx_acked)
-		return;
-	for (; s->tx_acked < r; s->tx_acked++)
-		if (soft_packet(s, s->tx_acked)->flags & SOFT_F_MANY) {
-			s->uncut = 0;
-			s->single_pause_ns = SOFT_SINGLE_PAUSE_NS;
-		}
-	if (s->tx_next < r)
-		s->tx_next = r;
-	if (s->burst)
-		s->burst = r < s->recover ? 2 * s->burst : 0;
-	s->backoff = 0;
-	if (s->sample_ns && r > s->sample_r) {
-		take_sample(s, now - s->sample_ns);
-		s->sample_ns = 0;
-	}
-	s->rto_at = s->tx_acked < s->tx_high ? now + s->rto_ns : UINT64_MAX;
-}
-
-void soft_go_back(struct soft_endpoint *s, uint64_t r)
-{
-	s->tx_next = r > s->tx_acked ? r : s->tx_acked;
-	s->sample_ns = 0;
-}
-
-/* A timeout: does the path lose what goes together? One packet alone asks for each of them
- * (below), so an outage counts once, however long it is. Whoever has fallen back and tries again
- * has been told enough by one. */
-static void judge_path(struct soft_endpoint *s, uint64_t now)
-{
-	if (s->tx_acked == s->tx_high || !(soft_packet(s, s->tx_acked)->flags & SOFT_F_MANY) ||
-	    ++s->uncut < SOFT_UNCUT_TIMEOUTS)
-		return;
-	if (s->single_pause_ns == SOFT_SINGLE_PAUSE_NS)
-		s->log(s->log_ctx,
-		       "soft: packets that are sent together do not arrive (generic XDP?): one by "
-		       "one, and another try now and then");
-	s->uncut = SOFT_UNCUT_TIMEOUTS - 1;
-	s->single_until_ns = now + s->single_pause_ns;
-	if (s->single_pause_ns < SOFT_SINGLE_PAUSE_MAX_NS)
-		s->single_pause_ns *= 2;
-}
-
-void soft_timers(struct soft_endpoint *s, uint64_t now)
-{
-	uint64_t wait;
-
-	if (s->rnr_until) {
-		if (now < s->rnr_until)
-			return;
-		s->rnr_until = 0;
-	}
-	if (now < s->rto_at)
-		return;
-	s->ep.stats.timeouts++;
-	judge_path(s, now);
-	wait = s->rto_ns << s->backoff;
-	if (wait < SOFT_RTO_MAX_NS)
-		s->backoff++;
-	s->rto_at = now + (s->rto_ns << s->backoff);
-	/* One packet asks how far the peer is: mostly an ACK was lost or late, and nothing else. */
-	soft_go_back(s, s->tx_acked);
-	s->recover = s->tx_high;
-	s->burst = 1;
 }

@@ -105,8 +105,8 @@ static int compare_shapes(struct reduce_opts *opts, const struct npy *npy)
 		own->shape[i][0] = npy->shape[i];
 		own->shape[i][1] = npy->shape[i] >> 32;
 	}
-	err = inccl_allreduce_sendrecv(opts->job.comm, (int32_t *)all, ranks * words,
-				       (int32_t *)all);
+	err = inccl_allreduce(opts->job.comm, all, all, ranks * words, INCCL_INT32, INCCL_SUM,
+			      NULL);
 	if (err)
 		job_report(&opts->job, "comparing the shapes", err);
 	for (r = 0; r < ranks && !err; r++) {
@@ -121,9 +121,7 @@ static int compare_shapes(struct reduce_opts *opts, const struct npy *npy)
 
 static int run(struct reduce_opts *opts, const struct npy *npy)
 {
-	INCCL_OPTS(inccl_collective_opts, c, .op = opts->op, .mode = opts->job.mode,
-		   .send = npy->data, .recv = npy->data, .count = npy->count);
-	struct inccl_request *req;
+	INCCL_OPTS(inccl_collective_opts, how, .mode = opts->job.mode);
 	uint64_t start_ns, end_ns;
 	struct inc_err why;
 	unsigned int i;
@@ -134,9 +132,8 @@ static int run(struct reduce_opts *opts, const struct npy *npy)
 	if (err)
 		return err;
 	start_ns = inc_now_ns();
-	err = inccl_collective_start(opts->job.comm, &c, &req);
-	if (!err)
-		err = inccl_wait(req, -1);
+	err = inccl_allreduce(opts->job.comm, npy->data, npy->data, npy->count, INCCL_INT32,
+			      opts->op, &how);
 	if (err) {
 		job_report(&opts->job, opts->in, err);
 		return err;

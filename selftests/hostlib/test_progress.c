@@ -93,7 +93,7 @@ static int setup(void **state)
 		  fake_heard(&w->fake, "psn"), SWITCH_PSN);
 	/* a busy machine must not put timeouts where the case is about something else */
 	pthread_mutex_lock(&w->comm->lock);
-	((struct soft_endpoint *)w->comm->ep)->rto_ns = SOFT_RTO_MAX_NS;
+	((struct soft_endpoint *)w->comm->ep)->rto.rto_ns = SOFT_RTO_MAX_NS;
 	pthread_mutex_unlock(&w->comm->lock);
 	return 0;
 }
@@ -112,10 +112,11 @@ static int teardown(void **state)
 
 static struct inccl_request *start(struct world *w, unsigned int i)
 {
-	INCCL_OPTS(inccl_collective_opts, c, .send = w->data[i], .recv = w->data[i], .count = 4);
 	struct inccl_request *req;
 
-	assert_int_equal(inccl_collective_start(w->comm, &c, &req), 0);
+	assert_int_equal(inccl_allreduce_start(w->comm, w->data[i], w->data[i], 4, INCCL_INT32,
+					       INCCL_SUM, NULL, &req),
+			 0);
 	return req;
 }
 
@@ -385,6 +386,18 @@ static void cancelled_beside_another(void **state)
 	assert_int_equal(inccl_wait(t[0].req, WAIT_MS), 0);
 }
 
+/* A collective that has a time limit of its own does not wait as long as others would. */
+static void own_time_limit(void **state)
+{
+	INCCL_OPTS(inccl_collective_opts, opts, .timeout_ms = 50);
+	struct world *w = *state;
+	uint64_t begin = inc_now_ns();
+
+	assert_int_equal(inccl_barrier(w->comm, &opts), -ETIMEDOUT);
+	assert_true(inc_now_ns() - begin >= 50 * INC_NSEC_PER_MSEC);
+	assert_true(inc_now_ns() - begin < WAIT_MS * INC_NSEC_PER_MSEC);
+}
+
 static bool told(struct inccl_communicator *comm)
 {
 	return comm->ep->stats.acks_sent;
@@ -452,7 +465,8 @@ int main(void)
 		CASE(names_come_in_time),   CASE(names_come_in_time_to_the_thread),
 		CASE(no_names_no_spinning), CASE(slow_rank_then_no_controller),
 		CASE(log_of_a_caller),      CASE(log_asks_for_the_error),
-		CASE(last_result_is_told),  CASE(end_is_told),
+		CASE(own_time_limit),       CASE(last_result_is_told),
+		CASE(end_is_told),
 	};
 
 	const struct CMUnitTest cancelling[] = {

@@ -34,7 +34,7 @@ static int setup(void **state)
 	if (!w)
 		return -1;
 	w->ep = peer_pair(&w->peer, PAYLOAD, SLOTS, 0xfffff0, 0xfffffe);
-	SOFT_EP(w->ep)->rto_ns = SOFT_RTO_MAX_NS;
+	SOFT_EP(w->ep)->rto.rto_ns = SOFT_RTO_MAX_NS;
 	return w->ep->ops->map(w->ep, w->recv, sizeof(w->recv), true, &w->region);
 }
 
@@ -162,7 +162,7 @@ static void nak_acknowledges(void **state)
 	post(w, 0, 8, true);
 	assert_int_equal(w->ep->ops->flush(w->ep), 0);
 	hear(w, 0, 8);
-	SOFT_EP(w->ep)->rto_ns = SOFT_RTO_FIRST_NS;
+	SOFT_EP(w->ep)->rto.rto_ns = SOFT_RTO_FIRST_NS;
 	ack(w, INC_AETH_NAK_SEQ, 3);
 	serve_until_resent(w, 5);
 	hear(w, 3, 8);
@@ -185,7 +185,7 @@ static void samples(void **state)
 	serve_until_resent(w, 4);
 	hear(w, 0, 4);
 	ack(w, INC_AETH_ACK, 3);
-	assert_int_equal(s->srtt_ns, 0);
+	assert_int_equal(s->rto.srtt_ns, 0);
 
 	sent_ns = inc_now_ns();
 	post(w, 4, 8, true);
@@ -193,26 +193,26 @@ static void samples(void **state)
 	hear(w, 4, 8);
 	/* of the last one sent, not of the first one acknowledged */
 	ack(w, INC_AETH_ACK, 4);
-	assert_int_equal(s->srtt_ns, 0);
+	assert_int_equal(s->rto.srtt_ns, 0);
 	poll(NULL, 0, 30);
 	ack(w, INC_AETH_ACK, 7);
-	first = s->srtt_ns;
+	first = s->rto.srtt_ns;
 	assert_true(first >= 30 * INC_NSEC_PER_MSEC && first <= inc_now_ns() - sent_ns);
 	/* the timeout leaves room for its variance */
-	assert_true(s->rto_ns >= 3 * first - 1000 || s->rto_ns == SOFT_RTO_MAX_NS);
+	assert_true(s->rto.rto_ns >= 3 * first - 1000 || s->rto.rto_ns == SOFT_RTO_MAX_NS);
 
 	/* a fast one does not outweigh it, and many do not undercut the bound */
 	post(w, 8, 9, true);
 	assert_int_equal(w->ep->ops->flush(w->ep), 0);
 	hear(w, 8, 9);
 	ack(w, INC_AETH_ACK, 8);
-	assert_true(s->srtt_ns >= first * 3 / 4);
-	s->srtt_ns = s->rttvar_ns = 1000;
+	assert_true(s->rto.srtt_ns >= first * 3 / 4);
+	s->rto.srtt_ns = s->rto.rttvar_ns = 1000;
 	post(w, 9, 10, true);
 	assert_int_equal(w->ep->ops->flush(w->ep), 0);
 	hear(w, 9, 10);
 	ack(w, INC_AETH_ACK, 9);
-	assert_true(s->rto_ns >= SOFT_RTO_MIN_NS);
+	assert_true(s->rto.rto_ns >= SOFT_RTO_MIN_NS);
 }
 
 /* Timeouts double the time to the next; an acknowledgement ends that, and the caution after a
@@ -223,7 +223,7 @@ static void backoff(void **state)
 	struct soft_endpoint *s = SOFT_EP(w->ep);
 	uint64_t begin;
 
-	s->rto_ns = SOFT_RTO_FIRST_NS;
+	s->rto.rto_ns = SOFT_RTO_FIRST_NS;
 	post(w, 0, 4, true);
 	begin = inc_now_ns();
 	assert_int_equal(w->ep->ops->flush(w->ep), 0);
@@ -236,9 +236,9 @@ static void backoff(void **state)
 	hear(w, 0, 1);
 	hear(w, 0, 1);
 	hear(w, 0, 1);
-	s->rto_ns = SOFT_RTO_MAX_NS;
+	s->rto.rto_ns = SOFT_RTO_MAX_NS;
 	ack(w, INC_AETH_ACK, 3);
-	assert_int_equal(s->backoff, 0);
+	assert_int_equal(s->rto.backoff, 0);
 	post(w, 4, 68, true);
 	assert_int_equal(w->ep->ops->flush(w->ep), 0);
 	hear(w, 4, 68);

@@ -109,7 +109,7 @@ bool sp_doubt_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, 
 		return false;
 	if (now < d->next_ns || !probe(sp, cm, child))
 		return true;
-	wait = c->rto_ns << (d->probes < MAX_SHIFT ? d->probes : MAX_SHIFT);
+	wait = c->rto.rto_ns << (d->probes < MAX_SHIFT ? d->probes : MAX_SHIFT);
 	d->next_ns = now + (wait < max ? wait : max);
 	d->probes++;
 	return true;

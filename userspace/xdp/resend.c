@@ -15,9 +15,8 @@
 #include "lib/roce/roce.h"
 #include "userspace/xdp/slowpath_priv.h"
 
-#define BURST       64 /* packets sent beyond what is acknowledged */
-#define MAX_BACKOFF 10 /* doublings; rto_max bounds the time */
-#define FREE_NAKS   3  /* without progress, each answered by a burst */
+#define BURST     64 /* packets sent beyond what is acknowledged */
+#define FREE_NAKS 3  /* without progress, each answered by a burst */
 
 static struct inc_xsk *xsk_of(struct inc_slowpath *sp, const struct sp_conn *c)
 {
@@ -46,7 +45,7 @@ static int find_mac(const struct inc_slowpath *sp, const struct sp_conn *c, unio
 	union inc_mac hint = {.word = LOAD(conn_state(sp, c)->mac_hint.word)};
 
 	mac->word = LOAD(conn_state(sp, c)->mac.word);
-	if (hint.word && (!mac->word || c->backoff % 2))
+	if (hint.word && (!mac->word || c->rto.backoff % 2))
 		*mac = hint;
 	return mac->word ? 0 : -ENOENT;
 }
@@ -161,11 +160,11 @@ static bool pay_owed(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child
 		c->owed_r = 0;
 		return false;
 	}
-	if (c->owed_r != asked) {
-		/* a newer debt does not make the old one younger */
-		if (!c->owed_r)
-			c->owed_ns = now;
+	/* a newer debt does not make the old one younger, but it is not as old as one that has
+	 * been paid meanwhile */
+	if (c->owed_r <= sent) {
 		c->owed_r = asked;
+		c->owed_ns = now;
 	}
 	if (now - c->owed_ns < sp->opts.ack_delay_ms * MS_NS)
 		return true;
@@ -180,47 +179,29 @@ static bool pay_owed(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child
 	return false;
 }
 
-/* RFC 6298, with the bounds of the configuration. */
-static void take_sample(const struct inc_slowpath *sp, struct sp_conn *c, uint64_t rtt)
-{
-	uint64_t min = sp->opts.rto_min_ms * MS_NS, max = sp->opts.rto_max_ms * MS_NS, diff;
-
-	if (!c->srtt_ns) {
-		c->srtt_ns = rtt;
-		c->rttvar_ns = rtt / 2;
-	} else {
-		diff = c->srtt_ns > rtt ? c->srtt_ns - rtt : rtt - c->srtt_ns;
-		c->rttvar_ns = (3 * c->rttvar_ns + diff) / 4;
-		c->srtt_ns = (7 * c->srtt_ns + rtt) / 8;
-	}
-	c->rto_ns = c->srtt_ns + 4 * c->rttvar_ns;
-	c->rto_ns = c->rto_ns < min ? min : c->rto_ns > max ? max : c->rto_ns;
-}
-
-static void take_progress(struct inc_slowpath *sp, struct sp_conn *c, uint64_t acked,
-			  uint64_t tx_next, uint64_t now)
+static void take_progress(struct sp_conn *c, uint64_t acked, uint64_t tx_next, uint64_t now)
 {
 	if (acked > c->acked) {
 		c->acked = acked;
 		c->progress_ns = now;
-		c->backoff = c->asked = 0;
+		c->asked = 0;
 		c->stats.unresponsive = false;
-		if (c->sample_r && acked >= c->sample_r) {
-			/* Karn: what was sent again tells nothing about the time */
-			if (c->sent_ns < c->sample_ns)
-				take_sample(sp, c, now - c->sample_ns);
-			c->sample_r = 0;
-		}
+		inc_rto_heard(&c->rto);
+		inc_rto_acked(&c->rto, acked, now);
 		if (c->probe_end > acked) {
 			c->resend_next = acked;
 			c->resend_end = c->probe_end;
 		}
 		c->probe_end = 0;
 	}
-	if (!c->sample_r && tx_next > acked) {
-		c->sample_r = tx_next;
-		c->sample_ns = now;
-	}
+	if (tx_next > acked)
+		inc_rto_measure(&c->rto, tx_next, now);
+}
+
+static void sent_again(struct sp_conn *c, uint64_t now)
+{
+	c->sent_ns = now;
+	inc_rto_spoil(&c->rto);
 }
 
 /* Sends [resend_next, resend_end) as far as the burst allows. */
@@ -237,7 +218,7 @@ static void send_burst(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t chi
 		if (ret == -EAGAIN)
 			break;
 		c->resend_next++;
-		c->sent_ns = now;
+		sent_again(c, now);
 	}
 }
 
@@ -247,14 +228,14 @@ static void judge(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, u
 	struct sp_conn *c = &cm->conn[child];
 	char text[160];
 
-	if (c->stats.unresponsive || c->backoff + c->asked < UNRESPONSIVE ||
+	if (c->stats.unresponsive || c->rto.backoff + c->asked < UNRESPONSIVE ||
 	    now - c->progress_ns < UNRESPONSIVE_S * 1000 * MS_NS)
 		return;
 	c->stats.unresponsive = true;
 	snprintf(text, sizeof(text),
 		 "rank %u has not acknowledged result %llu for %llu ms (%u timeouts, %u NAKs)",
 		 conn_cfg(sp, c)->rank, (unsigned long long)c->acked,
-		 (unsigned long long)((now - c->progress_ns) / MS_NS), c->backoff, c->asked);
+		 (unsigned long long)((now - c->progress_ns) / MS_NS), c->rto.backoff, c->asked);
 	sp->notice(sp->arg, "unresponsive", cm->index, 1u << child, c->acked, text);
 }
 
@@ -267,11 +248,10 @@ static void time_out(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child
 		return;
 	c->probe_end = tx_next;
 	c->resend_next = c->resend_end = 0;
-	c->sent_ns = now;
+	sent_again(c, now);
 	c->stats.timeouts++;
 	sp->stats.timeouts++;
-	if (c->backoff < MAX_BACKOFF)
-		c->backoff++;
+	inc_rto_timed_out(&c->rto);
 }
 
 void sp_go_back(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child)
@@ -292,13 +272,14 @@ bool sp_asked(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint6
 	if (r > c->acked) {
 		c->acked = r;
 		c->progress_ns = now;
-		c->backoff = c->asked = 0;
+		c->asked = 0;
 		c->stats.unresponsive = false;
+		inc_rto_heard(&c->rto);
 	}
 	/* it is there after all: should this burst be lost, the timer need not wait as long as it
 	 * did for silence */
 	if (++c->asked <= FREE_NAKS)
-		c->backoff = 0;
+		inc_rto_heard(&c->rto);
 	/* who asks on and on for one result gets it from the timer, which backs off */
 	if (c->asked > FREE_NAKS && !hold_ns)
 		return false;
@@ -315,7 +296,7 @@ bool sp_conn_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, u
 {
 	struct sp_conn *c = &cm->conn[child];
 	const struct inc_conn_state *st = conn_state(sp, c);
-	uint64_t rx_next = LOAD(st->rx_next), acked = LOAD(st->tx_acked), tx_next, last, rto;
+	uint64_t rx_next = LOAD(st->rx_next), acked = LOAD(st->tx_acked), tx_next, last;
 	uint64_t slots = 1ull << cm->cfg.log2_slots;
 	bool owed;
 
@@ -327,7 +308,7 @@ bool sp_conn_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, u
 	if (rx_next > slots && rx_next - slots > acked)
 		acked = rx_next - slots;
 	tx_next = LOAD(comm_state(sp, cm)->tx_next);
-	take_progress(sp, c, acked, tx_next, now);
+	take_progress(c, acked, tx_next, now);
 	if (tx_next <= c->acked) {
 		c->outstanding = false;
 		c->resend_next = c->resend_end = c->probe_end = 0;
@@ -349,10 +330,7 @@ bool sp_conn_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, u
 
 	last = c->sent_ns > c->progress_ns ? c->sent_ns : c->progress_ns;
 	last = c->hold_until > last ? c->hold_until : last;
-	rto = c->rto_ns << c->backoff;
-	if (rto > sp->opts.rto_max_ms * MS_NS)
-		rto = sp->opts.rto_max_ms * MS_NS;
-	if (now - last >= rto)
+	if (now - last >= inc_rto_wait_ns(&c->rto))
 		time_out(sp, cm, child, tx_next, now);
 	return true;
 }

@@ -236,7 +236,8 @@ int inc_slowpath_add_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_err
 
 		conn->id = cfg->conn_base + c;
 		conn->progress_ns = now;
-		conn->rto_ns = sp->opts.rto_min_ms * MS_NS * FIRST_RTO;
+		inc_rto_init(&conn->rto, sp->opts.rto_min_ms * MS_NS * FIRST_RTO,
+			     sp->opts.rto_min_ms * MS_NS, sp->opts.rto_max_ms * MS_NS);
 	}
 	/* what still waits in the ring is of an earlier communicator with this index */
 	for (i = 0; i < RING_EVENTS / RING_BATCH + 1; i++)
@@ -265,7 +266,7 @@ bool inc_slowpath_conn_stats(const struct inc_slowpath *sp, uint32_t comm, uint3
 	if (comm >= sp->max_comms || !sp->comm[comm] || child >= sp->comm[comm]->cfg.children)
 		return false;
 	*out = sp->comm[comm]->conn[child].stats;
-	out->rtt_us = sp->comm[comm]->conn[child].srtt_ns / 1000;
+	out->rtt_us = sp->comm[comm]->conn[child].rto.srtt_ns / 1000;
 	return true;
 }
 

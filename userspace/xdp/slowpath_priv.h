@@ -5,6 +5,7 @@
 
 #include <time.h>
 #include "lib/base/clock.h"
+#include "lib/roce/rto.h"
 #include "userspace/xdp/packet.h"
 #include "userspace/xdp/slowpath.h"
 #include "userspace/xdp/xsk.h"
@@ -41,18 +42,13 @@ struct sp_conn {
 	uint64_t resend_end;
 	uint64_t probe_end;  /* results before it are lost unless the probe's ACK tells else */
 	uint64_t hold_until; /* the child asked for patience (RNR NAK) */
-	uint64_t sample_r;   /* acknowledged up to here, it makes a round trip sample */
-	uint64_t sample_ns;
-	uint64_t srtt_ns;
-	uint64_t rttvar_ns;
-	uint64_t rto_ns;
-	unsigned int backoff; /* timeouts since the last progress, or the first NAKs after it */
-	unsigned int asked;   /* NAKs and RNR NAKs since the last progress */
+	struct inc_rto rto;  /* its back-off: since the last progress, or the first NAKs after it */
+	unsigned int asked;  /* NAKs and RNR NAKs since the last progress */
 	struct sp_doubt doubt;
 	bool error_told; /* that the connection has ended, and that the child has refused */
 	bool refusal_told;
 	uint64_t paid;   /* acknowledged by the slow path up to this r */
-	uint64_t owed_r; /* the owed ACK seen last, and since when */
+	uint64_t owed_r; /* the oldest ACK owed, seen first at owed_ns; 0: none */
 	uint64_t owed_ns;
 	struct inc_conn_stats stats;
 };

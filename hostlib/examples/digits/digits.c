@@ -150,10 +150,11 @@ typedef int (*sum_fn)(struct digits *d, const struct model *model, size_t begin,
 static int sum_network(struct digits *d, const struct model *model, size_t begin, size_t end,
 		       int32_t *values)
 {
+	INCCL_OPTS(inccl_collective_opts, how, .mode = d->job.mode);
+
 	model_gradient(model, &d->set, d->order, begin + d->rank, end, d->ranks, values);
-	if (d->job.mode == INCCL_MODE_WRITE)
-		return inccl_allreduce_write(d->job.comm, values, STEP_VALUES, values);
-	return inccl_allreduce_sendrecv(d->job.comm, values, STEP_VALUES, values);
+	return inccl_allreduce(d->job.comm, values, values, STEP_VALUES, INCCL_INT32, INCCL_SUM,
+			       &how);
 }
 
 static int sum_reference(struct digits *d, const struct model *model, size_t begin, size_t end,
@@ -216,7 +217,8 @@ static int compare_ranks(struct digits *d, uint64_t hash)
 		return -ENOMEM;
 	all[2 * d->rank] = hash;
 	all[2 * d->rank + 1] = hash >> 32;
-	err = inccl_allreduce_sendrecv(d->job.comm, all, 2 * (size_t)d->ranks, all);
+	err = inccl_allreduce(d->job.comm, all, all, 2 * (size_t)d->ranks, INCCL_INT32, INCCL_SUM,
+			      NULL);
 	for (r = 0; r < d->ranks && !err; r++) {
 		uint64_t other = (uint64_t)(uint32_t)all[2 * r + 1] << 32 | (uint32_t)all[2 * r];
 
