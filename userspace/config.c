@@ -71,8 +71,7 @@ static const struct inc_field settings_fields[] = {
 	{"rto_max_ms", INC_UINT, INC_OPTIONAL, SETTING(rto_max_ms), .min = 1, .max = INC_MAX_RTO_MS,
 	 .text = "and at most"},
 	{"ack_delay_ms", INC_UINT, INC_OPTIONAL, SETTING(ack_delay_ms), .min = 1,
-	 .max = INC_MAX_ACK_DELAY_MS,
-	 .text = "until an ACK is paid that no result has carried"},
+	 .max = INC_MAX_ACK_DELAY_MS, .text = "until an ACK is paid that no result has carried"},
 };
 static const struct inc_schema settings_schema = INC_SCHEMA(struct inc_settings, settings_fields);
 
