@@ -37,6 +37,7 @@
 #define INC_MAP_COUNTER     "inc_counter"
 #define INC_MAP_EVENT       "inc_event"
 #define INC_MAP_SCRATCH     "inc_scratch"
+#define INC_MAP_FOLD        "inc_fold"
 
 /* inc_conn_lookup: which connection a packet belongs to. Writer: control plane.
  * The value is a connection id, the index into inc_conn_cfg and inc_conn_state. */
