@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a switch is told: the static file (YAML) and the controller's "configure" (JSON),
- * which carry the same connections (docs/control.md).
+ * What a switch is told by its file: settings, and communicators as the controller's "configure"
+ * has them, too (lib/conf/comm.h; docs/control.md).
  */
 #ifndef INC_CONFIG_H
 #define INC_CONFIG_H
@@ -10,41 +10,15 @@
 #include <stdint.h>
 #include <jansson.h>
 #include <net/if.h>
-#include <netinet/in.h>
+#include "lib/conf/messages.h"
 #include "loader/inc_loader.h"
 
 #define INC_SWITCH_NAME_LEN  INC_INSTANCE_LEN
 #define INC_DEF_RTO_MIN_MS   5
 #define INC_DEF_RTO_MAX_MS   1000
 #define INC_DEF_ACK_DELAY_MS 2
-
-struct inc_conn_conf {
-	uint32_t rank;
-	char port[IF_NAMESIZE];
-	struct in_addr own_ip;
-	struct in_addr peer_ip;
-	uint16_t own_port;
-	uint16_t peer_port;
-	uint32_t own_qp;
-	uint32_t own_psn; /* of the first result */
-	uint32_t peer_qp;
-	uint32_t peer_psn; /* of the peer's first packet */
-	uint16_t pkey;
-	bool udp_csum;
-	bool has_own_mac;
-	bool has_peer_mac;
-	uint8_t own_mac[6];
-	uint8_t peer_mac[6];
-};
-
-struct inc_comm_conf {
-	uint32_t communicator;
-	uint32_t comm; /* of the controller, for messages */
-	uint32_t payload;
-	uint32_t slots;
-	uint32_t children;
-	struct inc_conn_conf conn[INC_MAX_CHILDREN];
-};
+#define INC_MAX_RTO_MS       60000
+#define INC_MAX_ACK_DELAY_MS 1000
 
 /* What the command line and the settings of the file say. 0: not said. */
 struct inc_settings {
@@ -62,14 +36,22 @@ struct inc_settings {
 
 struct inc_switch_conf {
 	char name[INC_SWITCH_NAME_LEN];
+	bool has_id; /* the documents' number of the switch */
+	uint32_t id;
+	bool root;
 	struct inc_settings settings;
+	bool ports_given; /* in settings; else they are those of the connections */
 	struct inc_comm_conf *comm;
 	uint32_t n_comms;
 };
 
+/* The table of a switch in a file. communicators and connections are their own tables'. */
+extern const struct inc_schema inc_switch_schema;
+
 /*
  * Reads the switch called name from the file (NULL: the only one in it). 0 or -errno, with
- * a message that names file, line and field. All of it is checked before the call returns.
+ * a message that names file, line and field. All of it is checked before the call returns. What
+ * the file leaves out is logged.
  */
 int inc_config_load(const char *path, const char *name, struct inc_switch_conf *out,
 		    struct inc_err *err);
@@ -80,8 +62,8 @@ int inc_config_load(const char *path, const char *name, struct inc_switch_conf *
 int inc_config_fits(const char *path, const struct inc_switch_conf *conf, struct inc_err *err);
 void inc_config_free(struct inc_switch_conf *conf);
 
-/* The config object of a "configure" message. */
-int inc_config_json(const json_t *config, struct inc_comm_conf *out, struct inc_err *err);
+/* The communicator of a "configure" message. */
+int inc_config_json(const json_t *object, struct inc_comm_conf *out, struct inc_err *err);
 
 /* False where the port list is full. */
 bool inc_settings_add_port(struct inc_settings *s, const char *ifname);

@@ -9,8 +9,8 @@
 #include <unistd.h>
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
-#include "userspace/neighbour.h"
-#include "userspace/packet.h"
+#include "userspace/xdp/neighbour.h"
+#include "userspace/xdp/packet.h"
 #include "userspace/switchd.h"
 
 static int open_switch(struct inc_daemon *d, struct inc_err *err)
@@ -37,6 +37,8 @@ static int open_switch(struct inc_daemon *d, struct inc_err *err)
 	if (d->opt.skip_icrc)
 		inc_warn("received packets are taken without a check of their ICRC");
 	ret = inc_switch_open(&opts, &d->sw, err);
+	if (!ret && inc_configured_init(d))
+		ret = inc_err_set(err, ENOMEM, "no memory for communicators");
 	return ret ?: inc_slowpath_new(d->base, d->sw, &sp_opts, inc_event_notice, d, &d->sp, err);
 }
 
@@ -149,9 +151,10 @@ static int make_spec(const struct inc_daemon *d, const struct inc_comm_conf *con
 		.communicator = conf->communicator,
 		.payload = conf->payload,
 		.slots = conf->slots,
-		.children = conf->children,
+		.flags = conf->byte_order == INC_ORDER_NETWORK ? INC_COMM_F_NET_ORDER : 0,
+		.children = conf->n_conns,
 	};
-	for (i = 0; i < conf->children; i++) {
+	for (i = 0; i < conf->n_conns; i++) {
 		const struct inc_conn_conf *c = &conf->conn[i];
 		const struct inc_switch_port *port = inc_switch_port_find(d->sw, c->port);
 
@@ -192,23 +195,29 @@ int inc_daemon_configure(struct inc_daemon *d, const struct inc_comm_conf *conf,
 	comm = inc_switch_add_comm(d->sw, &spec, err);
 	if (comm < 0)
 		return comm;
+	ret = inc_configured_add(d, comm, conf);
+	if (ret) {
+		inc_err_set(err, -ret, "communicator %u: no memory", conf->communicator);
+		goto remove;
+	}
 	ret = inc_slowpath_add_comm(d->sp, comm, err);
 	if (ret)
 		goto remove;
 	ret = inc_switch_start_comm(d->sw, comm, err);
 	if (ret)
 		goto forget;
-	for (i = 0; i < conf->children; i++) {
+	for (i = 0; i < conf->n_conns; i++) {
 		warn_foreign_address(&conf->conn[i]);
 		warn_mtu(conf, i);
 	}
 	inc_info("communicator %u: %u children, payload %u, %u slots", conf->communicator,
-		 conf->children, conf->payload, conf->slots);
+		 conf->n_conns, conf->payload, conf->slots);
 	return 0;
 
 forget:
 	inc_slowpath_remove_comm(d->sp, comm);
 remove:
+	inc_configured_remove(d, comm);
 	inc_switch_remove_comm(d->sw, comm, NULL);
 	return ret;
 }
@@ -223,6 +232,7 @@ int inc_daemon_remove(struct inc_daemon *d, uint32_t communicator, struct inc_er
 	results = inc_switch_comm_state(d->sw)[comm].tx_next;
 	inc_slowpath_remove_comm(d->sp, comm);
 	inc_event_forget(d, communicator);
+	inc_configured_remove(d, comm);
 	ret = inc_switch_remove_comm(d->sw, comm, err);
 	if (!ret)
 		inc_info("communicator %u removed after %llu results", communicator,
@@ -323,6 +333,7 @@ void inc_daemon_stop(struct inc_daemon *d)
 	inc_client_stop(d->client);
 	log_totals(d);
 	inc_slowpath_free(d->sp);
+	inc_configured_free(d);
 	inc_switch_close(d->sw);
 	inc_ndjson_drain_stop();
 	if (d->base)

@@ -8,16 +8,19 @@
 #include "lib/net/ndjson.h"
 #include "loader/inc_loader.h"
 #include "userspace/config.h"
-#include "userspace/slowpath.h"
+#include "userspace/xdp/slowpath.h"
 
-#define INC_SWITCHD_PROTOCOL 1
+#define INC_SWITCHD_PROTOCOL INC_CONTROL_VERSION
 #define INC_EVENTS_KEPT      256
+
+enum inc_mode { INC_MODE_UNSAID, INC_MODE_NATIVE, INC_MODE_GENERIC };
 
 struct inc_options {
 	const char *config;
 	const char *controller; /* HOST[:PORT] */
 	const char *name;
 	const char *instance;
+	enum inc_mode mode; /* as given; settings has it, too */
 	enum inc_attach attach;
 	struct inc_settings settings;
 	int ready_fd; /* -1: none */
@@ -25,8 +28,8 @@ struct inc_options {
 	bool skip_icrc;
 };
 
-/* 0; or 1 to end with *exit_code (help, usage error). */
-int inc_options_parse(int argc, char **argv, struct inc_options *opt, int *exit_code);
+/* -1: go on; else the exit code (help, usage error). */
+int inc_options_parse(int argc, char **argv, struct inc_options *opt);
 
 struct inc_client;
 struct inc_query_server;
@@ -38,7 +41,8 @@ struct inc_daemon {
 	char instance[INC_INSTANCE_LEN];
 	struct inc_switch *sw;
 	struct inc_slowpath *sp;
-	json_t *events;   /* the last INC_EVENTS_KEPT */
+	struct inc_comm_conf **comms; /* what each communicator was made from, by its index */
+	json_t *events;               /* the last INC_EVENTS_KEPT */
 	json_t *failures; /* events of the communicators there are: what a controller must know */
 	struct inc_client *client;
 	struct inc_query_server *server;
@@ -52,6 +56,16 @@ void inc_daemon_stop(struct inc_daemon *d);
 int inc_daemon_configure(struct inc_daemon *d, const struct inc_comm_conf *conf,
 			 struct inc_err *err);
 int inc_daemon_remove(struct inc_daemon *d, uint32_t communicator, struct inc_err *err);
+
+/* configured.c: what the communicators were made from, for those who ask. */
+int inc_configured_init(struct inc_daemon *d);
+void inc_configured_free(struct inc_daemon *d);
+int inc_configured_add(struct inc_daemon *d, uint32_t comm, const struct inc_comm_conf *conf);
+void inc_configured_remove(struct inc_daemon *d, uint32_t comm);
+/* The switch as its file would have it, without its communicators; and one of these added to it. A
+ * new object. */
+json_t *inc_configured_switch(const struct inc_daemon *d);
+void inc_configured_append(const struct inc_daemon *d, uint32_t comm, json_t *sw);
 
 /* event.c: logs, keeps and reports. What stands is reported again to a controller that comes back.
  * An inc_notice_fn; arg: the daemon. */

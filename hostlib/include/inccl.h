@@ -11,7 +11,7 @@
  *
  *	err = inccl_group_create(NULL, &group);		(all from the environment)
  *	err = inccl_communicator_create(group, NULL, &comm);
- *	err = inccl_allreduce_sendrecv(comm, mine, count, sum);
+ *	err = inccl_allreduce(comm, mine, sum, count, INCCL_INT32, INCCL_SUM, NULL);
  *	inccl_communicator_destroy(comm);
  *	inccl_group_destroy(group);
  *
@@ -225,11 +225,10 @@ int inccl_communicator_info(struct inccl_communicator *comm, struct inccl_commun
  */
 
 enum inccl_collective {
-	INCCL_ALLREDUCE = 0, /* send: count of every rank; recv: the result, on every rank */
-	INCCL_REDUCE = 1,    /* recv on the root only, may be NULL elsewhere */
-	INCCL_BROADCAST =
-		2,         /* send on the root only; recv elsewhere, and on the root unless NULL */
-	INCCL_BARRIER = 3, /* no data */
+	INCCL_ALLREDUCE = 0,
+	INCCL_REDUCE = 1,    /* has a number and a name, but no call yet */
+	INCCL_BROADCAST = 2, /* likewise */
+	INCCL_BARRIER = 3,
 };
 
 enum inccl_op {
@@ -240,45 +239,68 @@ enum inccl_dtype {
 	INCCL_INT32 = 0, /* of the machine: little endian */
 };
 
+/*
+ * How one collective is carried out; NULL means all defaults. It may differ between ranks and
+ * between collectives.
+ */
 struct inccl_collective_opts {
 	size_t sz;
-	enum inccl_collective collective;
-	enum inccl_op op;
-	enum inccl_dtype dtype;
-	int root;
 	enum inccl_mode mode;
-	const void *send; /* aligned to the element; untouched by the caller until the end */
-	void *recv;       /* may be send itself (in place), must not overlap it otherwise */
-	size_t count;     /* elements; 0 is fine */
+	/* This one fails when nothing has moved for so long, and the communicator with it.
+	 * Default: the communicator's timeout_ms. */
+	unsigned int timeout_ms;
 };
 
 /*
- * Starts a collective and returns without waiting. Requests of one communicator are carried
- * out in the order of their start; several may be under way. *request must be
- * collected by inccl_test() or inccl_wait(). -EINVAL, -EOPNOTSUPP (not offered, as reduce and
- * broadcast are: nothing was sent), -ENOMEM, or the communicator's error.
+ * Each collective has two calls. NAME(...) returns when the result is there. NAME_start(...,
+ * &request) does not wait; what it has begun must be collected by inccl_test() or inccl_wait().
+ * Collectives of one communicator are carried out in the order of their start, which must be the
+ * same on every rank; several may be under way.
+ *
+ * send		count elements, aligned to their size; not changed by the library, and to be left
+ *		alone by the caller until the end
+ * recv		count elements; may be send itself (in place), must not overlap it otherwise. After
+ *		an error it holds anything.
+ * count	0 is fine: nothing is sent
+ * opts		may be NULL
+ *
+ * They return 0; -EINVAL: a NULL where there is something to give or get, buffers that overlap
+ * or are not aligned, options that are no struct; -E2BIG: options that this library does not know;
+ * -EOPNOTSUPP: a type, operator or mode that it does not offer; -ENOMEM, -EFAULT: memory that
+ * cannot be had or registered; or the communicator's error. Only the last is final: of what is
+ * refused at the start nothing was sent.
  */
-int inccl_collective_start(struct inccl_communicator *comm,
-			   const struct inccl_collective_opts *opts,
-			   struct inccl_request **request);
+
+/* The operator over all ranks' elements, on every rank. */
+int inccl_allreduce(struct inccl_communicator *comm, const void *send, void *recv, size_t count,
+		    enum inccl_dtype dtype, enum inccl_op op,
+		    const struct inccl_collective_opts *opts);
+int inccl_allreduce_start(struct inccl_communicator *comm, const void *send, void *recv,
+			  size_t count, enum inccl_dtype dtype, enum inccl_op op,
+			  const struct inccl_collective_opts *opts, struct inccl_request **request);
+
+/* Until every rank is there. */
+int inccl_barrier(struct inccl_communicator *comm, const struct inccl_collective_opts *opts);
+int inccl_barrier_start(struct inccl_communicator *comm, const struct inccl_collective_opts *opts,
+			struct inccl_request **request);
+
+/* inccl_allreduce() of INCCL_INT32 by INCCL_SUM, by the names and in the order of the original
+ * documents: the mode is in the name. */
+int inccl_allreduce_sendrecv(struct inccl_communicator *comm, const int32_t *send, size_t count,
+			     int32_t *recv);
+int inccl_allreduce_write(struct inccl_communicator *comm, const int32_t *send, size_t count,
+			  int32_t *recv);
 
 /*
  * -EAGAIN: not finished. Anything else is the request's result, 0 or an error, and the
  * request is gone. inccl_test() does not block; inccl_wait() blocks for up to timeout_ms, or
- * with -1 until the end, which the communicator's timeout bounds.
+ * with -1 until the end, which the timeout of the collective bounds.
  *
  * inccl_wait() is the only cancellation point of the library (pthread_cancel()), while it sleeps:
  * the request is then still there, and another thread must collect it.
  */
 int inccl_test(struct inccl_request *request);
 int inccl_wait(struct inccl_request *request, int timeout_ms);
-
-/* Start and wait in one. They return when the result is in recv. */
-int inccl_allreduce_sendrecv(struct inccl_communicator *comm, const int32_t *send, size_t count,
-			     int32_t *recv);
-int inccl_allreduce_write(struct inccl_communicator *comm, const int32_t *send, size_t count,
-			  int32_t *recv);
-int inccl_barrier(struct inccl_communicator *comm);
 
 /*
  * Words

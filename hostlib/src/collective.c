@@ -8,29 +8,43 @@
 #include "lib/proto/roce.h"
 #include "hostlib/src/internal.h"
 
-static int check_opts(const struct inccl_communicator *comm,
-		      const struct inccl_collective_opts *opts, uint64_t *bytes)
-{
-	size_t size = inccl_dtype_size(opts->dtype);
+/* What a caller wants done. A barrier has no data, whatever count says. */
+struct call {
+	enum inccl_collective collective;
+	enum inccl_dtype dtype;
+	enum inccl_op op;
+	const void *send;
+	void *recv;
+	size_t count;
+};
 
-	if (!inccl_collective_name(opts->collective) || !inccl_op_name(opts->op) || !size ||
-	    (unsigned int)opts->mode > INCCL_MODE_WRITE)
-		return -EOPNOTSUPP;
+static int check_call(const struct call *call, uint64_t *bytes)
+{
+	uintptr_t send = (uintptr_t)call->send, recv = (uintptr_t)call->recv;
+	size_t size = inccl_dtype_size(call->dtype);
+
 	*bytes = 0;
-	if (opts->collective == INCCL_BARRIER)
-		return 0;
-	if (opts->collective != INCCL_ALLREDUCE)
+	if (!inccl_op_name(call->op) || !size)
 		return -EOPNOTSUPP;
-	if (!opts->count)
+	if (!call->count)
 		return 0;
-	if (opts->count > SIZE_MAX / 2 / size || !opts->send || !opts->recv ||
-	    (uintptr_t)opts->send % size || (uintptr_t)opts->recv % size)
+	if (call->count > SIZE_MAX / 2 / size || !send || !recv || send % size || recv % size)
 		return -EINVAL;
-	*bytes = (uint64_t)opts->count * size;
-	if (opts->send != opts->recv && (uintptr_t)opts->send < (uintptr_t)opts->recv + *bytes &&
-	    (uintptr_t)opts->recv < (uintptr_t)opts->send + *bytes)
+	*bytes = (uint64_t)call->count * size;
+	if (send != recv && send < recv + *bytes && recv < send + *bytes)
 		return -EINVAL;
 	return 0;
+}
+
+static int read_opts(const struct inccl_collective_opts *given, struct inccl_collective_opts *opts)
+{
+	int ret = inccl_opts_copy(opts, sizeof(*opts), given);
+
+	if (ret)
+		return ret;
+	if ((unsigned int)opts->mode > INCCL_MODE_WRITE)
+		return -EOPNOTSUPP;
+	return opts->timeout_ms > INT32_MAX ? -EINVAL : 0;
 }
 
 static int map_buffers(struct inccl_request *req)
@@ -107,8 +121,26 @@ static void enqueue(struct inccl_communicator *comm, struct inccl_request *req)
 	}
 }
 
-int inccl_collective_start(struct inccl_communicator *comm,
-			   const struct inccl_collective_opts *given, struct inccl_request **out)
+/* The request, or NULL: nothing is known of it to anybody yet. */
+static struct inccl_request *new_request(struct inccl_communicator *comm, const struct call *call,
+					 const struct inccl_collective_opts *opts, uint64_t bytes)
+{
+	struct inccl_request *req = calloc(1, sizeof(*req));
+
+	if (!req)
+		return NULL;
+	req->comm = comm;
+	req->send = call->send;
+	req->recv = call->recv;
+	req->bytes = bytes;
+	req->mode = opts->mode ?: INCCL_MODE_SENDRECV;
+	req->timeout_ns =
+		opts->timeout_ms ? opts->timeout_ms * INC_NSEC_PER_MSEC : comm->timeout_ns;
+	return req;
+}
+
+static int start(struct inccl_communicator *comm, const struct call *call,
+		 const struct inccl_collective_opts *given, struct inccl_request **out)
 {
 	struct inccl_collective_opts opts;
 	struct inccl_request *req;
@@ -119,21 +151,16 @@ int inccl_collective_start(struct inccl_communicator *comm,
 	if (!out)
 		return -EINVAL;
 	*out = NULL;
-	if (!comm || !given)
+	if (!comm)
 		return -EINVAL;
-	ret = inccl_opts_copy(&opts, sizeof(opts), given);
+	ret = read_opts(given, &opts);
 	if (!ret)
-		ret = check_opts(comm, &opts, &bytes);
+		ret = check_call(call, &bytes);
 	if (ret)
 		return ret;
-	req = calloc(1, sizeof(*req));
+	req = new_request(comm, call, &opts, bytes);
 	if (!req)
 		return -ENOMEM;
-	req->comm = comm;
-	req->send = opts.send;
-	req->recv = opts.recv;
-	req->bytes = bytes;
-	req->mode = opts.mode ?: INCCL_MODE_SENDRECV;
 
 	pthread_mutex_lock(&comm->lock);
 	ret = comm->error ? -comm->error : map_buffers(req);
@@ -144,8 +171,8 @@ int inccl_collective_start(struct inccl_communicator *comm,
 	}
 	/* An empty collective sends nothing, but it counts: a rank that made another one
 	 * of it is found out by the next descriptor. */
-	req->desc = INC_DESC(opts.collective, opts.op, opts.dtype, opts.root, comm->seq++);
-	if (!bytes && opts.collective != INCCL_BARRIER)
+	req->desc = INC_DESC(call->collective, call->op, call->dtype, 0, comm->seq++);
+	if (!bytes && call->collective != INCCL_BARRIER)
 		req->done = true;
 	else
 		req->messages = count_messages(comm, bytes);
@@ -214,38 +241,64 @@ int inccl_wait(struct inccl_request *req, int timeout_ms)
 	return ret;
 }
 
-static int run(struct inccl_communicator *comm, const struct inccl_collective_opts *opts)
+/* Start and wait in one. */
+static int run(struct inccl_communicator *comm, const struct call *call,
+	       const struct inccl_collective_opts *opts)
 {
 	/* a thread that ends here would take the buffers with it */
 	INCCL_UNCANCELLED(cancel_state);
 	struct inccl_request *req;
 	int ret;
 
-	ret = inccl_collective_start(comm, opts, &req);
+	ret = start(comm, call, opts, &req);
 	return ret ? ret : inccl_wait(req, -1);
+}
+
+int inccl_allreduce_start(struct inccl_communicator *comm, const void *send, void *recv,
+			  size_t count, enum inccl_dtype dtype, enum inccl_op op,
+			  const struct inccl_collective_opts *opts, struct inccl_request **request)
+{
+	const struct call call = {INCCL_ALLREDUCE, dtype, op, send, recv, count};
+
+	return start(comm, &call, opts, request);
+}
+
+int inccl_allreduce(struct inccl_communicator *comm, const void *send, void *recv, size_t count,
+		    enum inccl_dtype dtype, enum inccl_op op,
+		    const struct inccl_collective_opts *opts)
+{
+	const struct call call = {INCCL_ALLREDUCE, dtype, op, send, recv, count};
+
+	return run(comm, &call, opts);
 }
 
 int inccl_allreduce_sendrecv(struct inccl_communicator *comm, const int32_t *send, size_t count,
 			     int32_t *recv)
 {
-	INCCL_OPTS(inccl_collective_opts, opts, .mode = INCCL_MODE_SENDRECV, .send = send,
-		   .recv = recv, .count = count);
+	INCCL_OPTS(inccl_collective_opts, opts, .mode = INCCL_MODE_SENDRECV);
 
-	return run(comm, &opts);
+	return inccl_allreduce(comm, send, recv, count, INCCL_INT32, INCCL_SUM, &opts);
 }
 
 int inccl_allreduce_write(struct inccl_communicator *comm, const int32_t *send, size_t count,
 			  int32_t *recv)
 {
-	INCCL_OPTS(inccl_collective_opts, opts, .mode = INCCL_MODE_WRITE, .send = send,
-		   .recv = recv, .count = count);
+	INCCL_OPTS(inccl_collective_opts, opts, .mode = INCCL_MODE_WRITE);
 
-	return run(comm, &opts);
+	return inccl_allreduce(comm, send, recv, count, INCCL_INT32, INCCL_SUM, &opts);
 }
 
-int inccl_barrier(struct inccl_communicator *comm)
+int inccl_barrier_start(struct inccl_communicator *comm, const struct inccl_collective_opts *opts,
+			struct inccl_request **request)
 {
-	INCCL_OPTS(inccl_collective_opts, opts, .collective = INCCL_BARRIER);
+	const struct call call = {.collective = INCCL_BARRIER};
 
-	return run(comm, &opts);
+	return start(comm, &call, opts, request);
+}
+
+int inccl_barrier(struct inccl_communicator *comm, const struct inccl_collective_opts *opts)
+{
+	const struct call call = {.collective = INCCL_BARRIER};
+
+	return run(comm, &call, opts);
 }

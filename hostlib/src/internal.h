@@ -97,6 +97,7 @@ struct inccl_request {
 	uint64_t bytes;
 	uint32_t desc; /* immediate of its first packet */
 	uint8_t mode;
+	uint64_t timeout_ns; /* fails when nothing has moved for so long */
 	struct inccl_region send_region, recv_region;
 	bool send_mapped, recv_mapped;
 	uint64_t messages; /* in all */

@@ -14,6 +14,9 @@
 /* The thread takes over when the user has not called for this long: handing over after
  * every call would cost two context switches per collective. */
 #define TAKE_OVER_NS (4 * INC_NSEC_PER_MSEC)
+/* While calls follow each other it looks so often whether the endpoint has something to say
+ * that the last of them has left behind. Telling it of each would cost what that saves. */
+#define LOOK_NS INC_NSEC_PER_MSEC
 
 static void finish(struct inccl_communicator *comm, struct inccl_request *req, int result)
 {
@@ -123,7 +126,7 @@ static bool finish_some(struct inccl_communicator *comm)
  * already has as long from then on as one that begins to be. */
 static uint64_t stall_at_ns(const struct inccl_communicator *comm)
 {
-	uint64_t at = comm->moved_ns + comm->timeout_ns, orphaned = comm->orphan_at_ns;
+	uint64_t at = comm->moved_ns + comm->head->timeout_ns, orphaned = comm->orphan_at_ns;
 
 	if (!orphaned)
 		return at;
@@ -237,6 +240,7 @@ static void sleep_in_poll(struct inccl_communicator *comm, bool thread, uint64_t
 void inccl_comm_enter(struct inccl_communicator *comm)
 {
 	comm->activity++;
+	comm->ep->unattended = false;
 	if (comm->driver == DRIVER_THREAD) {
 		comm->driver = DRIVER_NONE;
 		inccl_signal_fd(comm->thread_fd);
@@ -320,6 +324,7 @@ void inccl_comm_settle(struct inccl_communicator *comm, uint64_t deadline_ns)
 	struct inccl_endpoint *ep = comm->ep;
 
 	comm->driver = DRIVER_WAITER;
+	ep->unattended = true;
 	for (;;) {
 		inccl_comm_advance(comm);
 		/* with requests given up by their owner there is nothing to settle */
@@ -330,22 +335,41 @@ void inccl_comm_settle(struct inccl_communicator *comm, uint64_t deadline_ns)
 	comm->driver = DRIVER_NONE;
 }
 
+/* Between the calls of a user: what the endpoint has to say by now is said. When the thread is
+ * to look again. */
+static uint64_t look_after(struct inccl_communicator *comm, uint64_t now)
+{
+	const uint64_t look_at_ns = now + LOOK_NS;
+
+	if (comm->driver != DRIVER_NONE)
+		return look_at_ns;
+	if (comm->ep->tell_at_ns <= now)
+		inccl_comm_advance(comm);
+	return comm->ep->tell_at_ns - now < LOOK_NS ? comm->ep->tell_at_ns : look_at_ns;
+}
+
 void *inccl_comm_thread(void *arg)
 {
 	struct inccl_communicator *comm = arg;
-	uint64_t seen = 0;
+	uint64_t seen = 0, seen_at_ns = 0, now;
 
 	pthread_mutex_lock(&comm->lock);
 	while (!comm->stop) {
-		if (comm->driver == DRIVER_NONE && comm->activity == seen)
+		now = inc_now_ns();
+		if (comm->activity != seen) {
+			seen = comm->activity;
+			seen_at_ns = now;
+		}
+		if (comm->driver == DRIVER_NONE && now - seen_at_ns >= TAKE_OVER_NS) {
 			comm->driver = DRIVER_THREAD;
+			comm->ep->unattended = true;
+		}
 		if (comm->driver == DRIVER_THREAD) {
 			inccl_comm_advance(comm);
 			sleep_in_poll(comm, true, UINT64_MAX, PTHREAD_CANCEL_DISABLE);
 			continue;
 		}
-		seen = comm->activity;
-		inccl_cond_wait_until(&comm->parked, &comm->lock, inc_now_ns() + TAKE_OVER_NS);
+		inccl_cond_wait_until(&comm->parked, &comm->lock, look_after(comm, now));
 	}
 	if (comm->driver == DRIVER_THREAD)
 		comm->driver = DRIVER_NONE;

@@ -138,9 +138,10 @@ static int soft_open(const struct inccl_open_opts *opts, struct inccl_endpoint *
 	s->log = opts->log;
 	s->log_ctx = opts->log_ctx;
 	s->single_pause_ns = SOFT_SINGLE_PAUSE_NS;
-	s->rto_ns = SOFT_RTO_FIRST_NS;
-	s->rto_at = UINT64_MAX;
+	inc_rto_init(&s->rto, SOFT_RTO_FIRST_NS, SOFT_RTO_MIN_NS, SOFT_RTO_MAX_NS);
+	s->rto_at_ns = UINT64_MAX;
 	s->gap_r = UINT64_MAX;
+	s->ep.tell_at_ns = UINT64_MAX;
 	local->qpn = s->own_qpn;
 	local->psn = s->own_psn;
 	local->pkey = s->pkey;
@@ -256,7 +257,7 @@ static int soft_progress(struct inccl_endpoint *ep)
 {
 	struct soft_endpoint *s = SOFT_EP(ep);
 	uint64_t now;
-	int more, ret;
+	int more;
 
 	if (s->failed)
 		return -s->failed;
@@ -265,21 +266,23 @@ static int soft_progress(struct inccl_endpoint *ep)
 		return more;
 	now = inc_now_ns();
 	soft_timers(s, now);
-	ret = soft_answer(s, !more, now);
-	return ret ? ret : more;
+	soft_answer(s, now);
+	return more;
 }
 
 static int soft_arm(struct inccl_endpoint *ep, int *fd, short *events, uint64_t *deadline_ns)
 {
 	struct soft_endpoint *s = SOFT_EP(ep);
-	uint64_t at = s->rto_at;
+	uint64_t at = s->rto_at_ns;
 
 	if (s->failed)
 		return -s->failed;
-	if (s->rnr_until && s->rnr_until < at)
-		at = s->rnr_until;
-	if (s->gap_r != UINT64_MAX && !s->gap_told && s->gap_since_ns + SOFT_GAP_NS < at)
-		at = s->gap_since_ns + SOFT_GAP_NS;
+	if (s->rnr_over_at_ns && s->rnr_over_at_ns < at)
+		at = s->rnr_over_at_ns;
+	if (s->gap_r != UINT64_MAX && !s->gap_told && s->gap_at_ns + SOFT_GAP_NS < at)
+		at = s->gap_at_ns + SOFT_GAP_NS;
+	if (s->ep.tell_at_ns < at)
+		at = s->ep.tell_at_ns;
 	*fd = s->fd;
 	*events = s->blocked ? POLLIN | POLLOUT : POLLIN;
 	*deadline_ns = at;

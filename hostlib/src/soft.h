@@ -20,6 +20,7 @@
 #include "hostlib/src/internal.h"
 #include "hostlib/src/packet.h"
 #include "lib/roce/roce.h"
+#include "lib/roce/rto.h"
 
 /* Kernels before 6.9 take 64 segments; the UDP length field bounds their bytes. */
 #define SOFT_MAX_SEGMENTS   62
@@ -30,10 +31,12 @@
 #define SOFT_RECV_BYTES 65536
 /* BTH, RETH, immediate */
 #define SOFT_MAX_HEAD (INC_BTH_LEN + INC_RETH_LEN + INC_IMM_LEN)
-/* AckReq at least this often */
+/* AckReq at least this often; and so many results make an ACK */
 #define SOFT_ACK_EVERY 32
-/* Results that are there and not acknowledged, when nobody asked: tell at a quiet moment. */
-#define SOFT_ACK_VOLUNTARY 16
+/* Fewer make one so long after the first of them, so that small collectives on each other's
+ * heels share it. Less than the switch waits with what it owes (ack_delay), for this ACK pays it,
+ * and than it waits for an ACK (rto_min). */
+#define SOFT_ACK_HOLD_NS INC_NSEC_PER_MSEC
 /* A gap is a loss, not a detour, when it is this old or this many packets behind. */
 #define SOFT_GAP_NS       (2 * INC_NSEC_PER_MSEC)
 #define SOFT_GAP_PACKETS  128
@@ -49,10 +52,11 @@
 /* What a received packet takes of the socket's buffer: a page and the kernel's struct. */
 #define SOFT_RECV_TRUESIZE 4864
 
-#define SOFT_F_GOT   0x1 /* its result is there */
-#define SOFT_F_LAST  0x2 /* last packet of its message */
-#define SOFT_F_FLUSH 0x4 /* last packet of its collective */
-#define SOFT_F_MANY  0x8 /* it went together with others, the last time */
+#define SOFT_F_GOT   0x1  /* its result is there */
+#define SOFT_F_LAST  0x2  /* last packet of its message */
+#define SOFT_F_FLUSH 0x4  /* last packet of its collective */
+#define SOFT_F_MANY  0x8  /* it went together with others, the last time */
+#define SOFT_F_ASKED 0x10 /* it asked for an ACK, so its result does, too */
 
 struct soft_packet {
 	const uint8_t *send;
@@ -96,24 +100,20 @@ struct soft_endpoint {
 			     * with each answer; 0: no timeout to recover from */
 	bool blocked;       /* socket buffer full */
 	unsigned int uncut; /* timeouts in a row for packets that went together */
-	uint64_t single_until_ns; /* packets go one by one until then; 0: together */
+	uint64_t together_at_ns;  /* packets go one by one until then; 0: together */
 	uint64_t single_pause_ns; /* how long, the next time */
-	uint64_t rto_ns, srtt_ns, rttvar_ns;
-	unsigned int backoff; /* timeouts in a row: the timer runs rto_ns << backoff */
-	int send_error;       /* of the last send that failed, for messages */
-	uint64_t rto_at;      /* UINT64_MAX: not running */
-	uint64_t rnr_until;   /* 0: no RNR wait */
-	uint64_t sample_r;    /* packet whose acknowledgement is timed */
-	uint64_t sample_ns;   /* 0: none under way */
+	struct inc_rto rto;
+	uint64_t rto_at_ns; /* UINT64_MAX: the timer does not run, for nothing is outstanding */
+	uint64_t rnr_over_at_ns; /* the peer has asked for patience until then; 0: it has not */
+	int send_error;          /* of the last send that failed, for messages */
 
 	/* responder */
-	uint64_t rx_done;  /* results there: all before this */
-	uint64_t rx_high;  /* one past the highest result there */
-	uint64_t rx_told;  /* acknowledged to the peer: all before this */
-	uint64_t rx_asked; /* one past the highest result that asks for an ACK */
-	uint32_t rx_msn;   /* messages of the peer completed */
-	bool tell;         /* ACK at the end of this round, whatever the counts */
-	uint64_t gap_r, gap_since_ns;
+	uint64_t rx_done; /* results there: all before this */
+	uint64_t rx_high; /* one past the highest result there */
+	uint64_t rx_told; /* acknowledged to the peer: all before this */
+	uint32_t rx_msn;  /* messages of the peer completed */
+	bool tell;        /* ACK at the end of this round, whatever the counts */
+	uint64_t gap_r, gap_at_ns;
 	bool gap_told;
 
 	uint32_t next_rkey;
@@ -140,16 +140,20 @@ int soft_check_route(const struct soft_endpoint *s, struct inc_err *err);
 int soft_flush(struct inccl_endpoint *ep);
 /* Answers with an AETH: psn is that of the packet it speaks of. */
 int soft_send_aeth(struct soft_endpoint *s, uint8_t syndrome, uint32_t psn);
+
+/* soft_timer.c */
 /* The peer has kept all packets before r. */
 void soft_kept(struct soft_endpoint *s, uint64_t r, uint64_t now);
-/* Sends again from r on. */
-void soft_go_back(struct soft_endpoint *s, uint64_t r);
+/* The peer is there, and asks for all packets from r on, not before from_ns. */
+void soft_asked_again(struct soft_endpoint *s, uint64_t r, uint64_t from_ns);
+/* The retransmission timer runs from from_ns, if anything is outstanding. */
+void soft_restart_timer(struct soft_endpoint *s, uint64_t from_ns);
 void soft_timers(struct soft_endpoint *s, uint64_t now);
 
 /* soft_rx.c: takes in what one system call gives. 1: more may be there, 0: the socket was
  * empty, or -errno. */
 int soft_receive(struct soft_endpoint *s);
-/* ACK or NAK where one is due. drained: the socket was empty. */
-int soft_answer(struct soft_endpoint *s, bool drained, uint64_t now);
+/* ACK or NAK where one is due. */
+void soft_answer(struct soft_endpoint *s, uint64_t now);
 
 #endif

@@ -32,9 +32,7 @@ static int take_nak(struct soft_endpoint *s, const struct inccl_packet *pkt, uin
 	switch (pkt->syndrome) {
 	case INC_AETH_NAK_SEQ:
 		soft_kept(s, r, now);
-		soft_go_back(s, r);
-		s->burst = 0;
-		s->rto_at = now + s->rto_ns;
+		soft_asked_again(s, r, now);
 		return 0;
 	case INC_AETH_NAK_INVALID:
 		return soft_fail(s, EREMOTEIO, "refused packet %llu: invalid request (NAK 61)",
@@ -73,10 +71,8 @@ static int take_aeth(struct soft_endpoint *s, const struct inccl_packet *pkt, ui
 		if ((uint64_t)r < s->tx_acked)
 			return 0;
 		soft_kept(s, r, now);
-		soft_go_back(s, r);
-		s->burst = 0;
-		s->rnr_until = now + inc_rnr_timeout_ns(pkt->syndrome);
-		s->rto_at = s->rnr_until + s->rto_ns;
+		s->rnr_over_at_ns = now + inc_rnr_timeout_ns(pkt->syndrome);
+		soft_asked_again(s, r, s->rnr_over_at_ns);
 		return 0;
 	case INC_AETH_TYPE_NAK:
 		if ((uint64_t)r < s->tx_acked && pkt->syndrome == INC_AETH_NAK_SEQ)
@@ -99,9 +95,6 @@ static void advance(struct soft_endpoint *s)
 			s->rx_msn++;
 			s->ep.completed++;
 		}
-		/* nobody may come to ask for this ACK */
-		if (p->flags & SOFT_F_FLUSH && s->rx_done == s->tx_posted)
-			s->tell = true;
 	}
 }
 
@@ -143,12 +136,14 @@ static int take_result(struct soft_endpoint *s, const struct inccl_packet *pkt, 
 		memcpy(p->recv, pkt->payload, pkt->len);
 	p->flags |= SOFT_F_GOT;
 	s->ep.stats.results++;
+	/* The mirror of a question of ours can wait; one that the peer has added to a result that
+	 * it sends again, or to one that closes a gap, cannot: it clocks the next ones. */
+	if (pkt->ackreq && (!(p->flags & SOFT_F_ASKED) || r < s->rx_high))
+		s->tell = true;
 	if (r >= s->rx_high)
 		s->rx_high = r + 1;
 	else
 		s->ep.stats.reordered++;
-	if (pkt->ackreq && r >= s->rx_asked)
-		s->rx_asked = r + 1;
 	soft_kept(s, r + 1, now);
 	advance(s);
 	return 0;
@@ -243,11 +238,11 @@ static void answer_gap(struct soft_endpoint *s, uint64_t now)
 	}
 	if (s->gap_r != s->rx_done) {
 		s->gap_r = s->rx_done;
-		s->gap_since_ns = now;
+		s->gap_at_ns = now;
 		s->gap_told = false;
 	}
 	if (s->gap_told ||
-	    (s->rx_high - s->rx_done <= SOFT_GAP_PACKETS && now - s->gap_since_ns < SOFT_GAP_NS))
+	    (s->rx_high - s->rx_done <= SOFT_GAP_PACKETS && now - s->gap_at_ns < SOFT_GAP_NS))
 		return;
 	soft_send_aeth(s, INC_AETH_NAK_SEQ, s->peer_psn + (uint32_t)s->rx_done);
 	s->gap_told = true;
@@ -255,17 +250,29 @@ static void answer_gap(struct soft_endpoint *s, uint64_t now)
 	s->tell = false;
 }
 
-int soft_answer(struct soft_endpoint *s, bool drained, uint64_t now)
+/* Is it time for an ACK of the results that the peer has not been told of? */
+static bool ack_due(struct soft_endpoint *s, uint64_t now)
 {
-	uint64_t untold;
+	uint64_t untold = s->rx_done - s->rx_told;
 
+	if (s->tell)
+		return s->rx_done;
+	if (!untold)
+		return false;
+	if (s->ep.tell_at_ns == UINT64_MAX)
+		s->ep.tell_at_ns = now + SOFT_ACK_HOLD_NS;
+	return untold >= SOFT_ACK_EVERY || now >= s->ep.tell_at_ns ||
+	       (s->ep.unattended && s->rx_done == s->tx_posted);
+}
+
+void soft_answer(struct soft_endpoint *s, uint64_t now)
+{
 	answer_gap(s, now);
-	untold = s->rx_done - s->rx_told;
-	if (s->rx_done && (s->tell || (untold && s->rx_asked > s->rx_told) ||
-			   (drained && untold >= SOFT_ACK_VOLUNTARY))) {
+	if (ack_due(s, now)) {
 		soft_send_aeth(s, INC_AETH_ACK, s->peer_psn + (uint32_t)s->rx_done - 1);
 		s->rx_told = s->rx_done;
 	}
 	s->tell = false;
-	return 0;
+	if (s->rx_told == s->rx_done)
+		s->ep.tell_at_ns = UINT64_MAX;
 }

@@ -40,28 +40,6 @@ struct tx_batch {
 	unsigned int sends;
 };
 
-/* The IP and UDP headers of segment id, as far as the ICRC covers them; len from BTH to ICRC. */
-static void put_headers(const struct soft_endpoint *s, uint8_t *h, uint16_t id, size_t len)
-{
-	const struct inc_roce_path *path = &s->to_peer;
-	uint16_t ip_len = htons(INC_IP_LEN + INC_UDP_LEN + len);
-	uint16_t udp_len = htons(INC_UDP_LEN + len);
-	uint16_t sport = htons(path->sport), dport = htons(path->dport);
-	uint16_t be_id = htons(id);
-
-	h[0] = 0x45;
-	memcpy(h + 2, &ip_len, 2);
-	memcpy(h + 4, &be_id, 2);
-	h[6] = 0x40; /* DF */
-	h[7] = 0;
-	h[9] = IPPROTO_UDP;
-	memcpy(h + 12, &path->saddr, 4);
-	memcpy(h + 16, &path->daddr, 4);
-	memcpy(h + 20, &sport, 2);
-	memcpy(h + 22, &dport, 2);
-	memcpy(h + 24, &udp_len, 2);
-}
-
 /* ICRC of a packet in two pieces: head (BTH and extended headers), payload with pad. */
 static uint32_t icrc(const struct soft_endpoint *s, uint16_t id, const uint8_t *head,
 		     size_t head_len, const uint8_t *payload, size_t len, size_t pad)
@@ -70,7 +48,7 @@ static uint32_t icrc(const struct soft_endpoint *s, uint16_t id, const uint8_t *
 	uint8_t h[MASKED_LEN + SOFT_MAX_HEAD];
 	uint32_t state;
 
-	put_headers(s, h, id, head_len + len + pad + INC_ICRC_LEN);
+	inc_put_ip_udp(h, &s->to_peer, id, MASKED_LEN + head_len + len + pad + INC_ICRC_LEN);
 	memcpy(h + MASKED_LEN, head, head_len);
 	inc_icrc_mask(h);
 	state = inc_crc32_update(INC_ICRC_SEED, h, MASKED_LEN + head_len);
@@ -78,7 +56,7 @@ static uint32_t icrc(const struct soft_endpoint *s, uint16_t id, const uint8_t *
 		state = inc_crc32_update(state, payload, len);
 	if (pad)
 		state = inc_crc32_update(state, zeros, pad);
-	return htole32(~state);
+	return ~state;
 }
 
 static size_t put_head(const struct soft_endpoint *s, uint8_t *out, const struct soft_packet *p,
@@ -86,32 +64,18 @@ static size_t put_head(const struct soft_endpoint *s, uint8_t *out, const struct
 {
 	uint32_t psn = (s->own_psn + r) & INC_PSN_MASK;
 	unsigned int pad = -p->send_len & 3;
-	struct inc_bth bth = {
-		.opcode = p->opcode,
-		.se_m_pad_tver = pad << INC_BTH_PAD_SHIFT,
-		.pkey = htons(s->pkey),
-		.resv_qpn = htonl(s->peer_qpn),
-		.ackreq_psn = htonl(psn | (ackreq ? INC_BTH_ACKREQ : 0)),
-	};
 	uint8_t *at = out;
 
-	memcpy(at, &bth, sizeof(bth));
-	at += sizeof(bth);
+	inc_put_bth(at, p->opcode, pad << INC_BTH_PAD_SHIFT, s->pkey, s->peer_qpn,
+		    psn | (ackreq ? INC_BTH_ACKREQ : 0));
+	at += INC_BTH_LEN;
 	if (inc_roce_has_reth(p->opcode)) {
-		struct inc_reth reth = {
-			.va = htobe64(p->va),
-			.rkey = htonl(p->rkey),
-			.dmalen = htonl(p->dmalen),
-		};
-
-		memcpy(at, &reth, sizeof(reth));
-		at += sizeof(reth);
+		inc_put_reth(at, htobe64(p->va), htonl(p->rkey), htonl(p->dmalen));
+		at += INC_RETH_LEN;
 	}
 	if (inc_roce_has_imm(p->opcode)) {
-		uint32_t imm = htonl(p->imm);
-
-		memcpy(at, &imm, sizeof(imm));
-		at += sizeof(imm);
+		inc_put_imm(at, p->imm);
+		at += INC_IMM_LEN;
 	}
 	return at - out;
 }
@@ -138,7 +102,7 @@ static bool append(const struct soft_endpoint *s, struct tx_send *t, uint64_t r,
 	uint32_t crc;
 
 	if (t->segments) {
-		if (t->closed || !s->segment || s->single_until_ns || size > t->size ||
+		if (t->closed || !s->segment || s->together_at_ns || size > t->size ||
 		    t->segments == SOFT_MAX_SEGMENTS || t->total + size > SOFT_MAX_SEND_BYTES)
 			return false;
 		t->closed = size < t->size;
@@ -155,7 +119,7 @@ static bool append(const struct soft_endpoint *s, struct tx_send *t, uint64_t r,
 		t->joint = t->used;
 	}
 	memset(t->bytes + t->used, 0, pad);
-	memcpy(t->bytes + t->used + pad, &crc, INC_ICRC_LEN);
+	inc_put_icrc(t->bytes + t->used + pad, crc);
 	t->used += pad + INC_ICRC_LEN;
 	t->segments++;
 	t->total += size;
@@ -197,9 +161,12 @@ static void build(const struct soft_endpoint *s, struct tx_batch *b, uint64_t li
 
 	begin(t);
 	for (r = s->tx_next; r < limit; r++) {
+		struct soft_packet *p = soft_packet(s, r);
 		bool ackreq = r + 1 == limit || r % SOFT_ACK_EVERY == SOFT_ACK_EVERY - 1 ||
-			      soft_packet(s, r)->flags & SOFT_F_FLUSH;
+			      p->flags & SOFT_F_FLUSH;
 
+		if (ackreq)
+			p->flags |= SOFT_F_ASKED;
 		if (append(s, t, r, ackreq))
 			continue;
 		end(s, t, &b->msg[t - b->send]);
@@ -231,13 +198,11 @@ static void sent(struct soft_endpoint *s, unsigned int packets, uint64_t now)
 	s->ep.stats.packets_resent += packets - fresh;
 	if (s->tx_next > s->tx_high)
 		s->tx_high = s->tx_next;
-	if (s->rto_at == UINT64_MAX)
-		s->rto_at = now + s->rto_ns;
-	/* the last one asks for an ACK; resent ones tell nothing about the path's delay */
-	if (!s->sample_ns && fresh == s->tx_next - before) {
-		s->sample_r = s->tx_next - 1;
-		s->sample_ns = now;
-	}
+	if (s->rto_at_ns == UINT64_MAX)
+		soft_restart_timer(s, now);
+	/* the last one asks for an ACK */
+	if (fresh == packets)
+		inc_rto_measure(&s->rto, s->tx_next, now);
 }
 
 /* 0: go on, 1: not now, -errno. */
@@ -298,7 +263,7 @@ int soft_flush(struct inccl_endpoint *ep)
 		return -s->failed;
 	if (s->burst && limit > s->tx_acked + s->burst)
 		limit = s->tx_acked + s->burst;
-	if (s->tx_next >= limit || s->rnr_until)
+	if (s->tx_next >= limit || s->rnr_over_at_ns)
 		return 0;
 	/* Results that are still to come will open the window further: wait until a send
 	 * is worth its system call, unless there is nothing to wait for. */
@@ -309,8 +274,8 @@ int soft_flush(struct inccl_endpoint *ep)
 		return 0;
 	s->blocked = false;
 	now = inc_now_ns();
-	if (now >= s->single_until_ns)
-		s->single_until_ns = 0;
+	if (now >= s->together_at_ns)
+		s->together_at_ns = 0;
 	while (s->tx_next < limit) {
 		build(s, &batch, limit);
 		ret = send_batch(s, &batch, now);
@@ -322,22 +287,12 @@ int soft_flush(struct inccl_endpoint *ep)
 
 int soft_send_aeth(struct soft_endpoint *s, uint8_t syndrome, uint32_t psn)
 {
-	struct inc_bth bth = {
-		.opcode = INC_OP_ACK,
-		.pkey = htons(s->pkey),
-		.resv_qpn = htonl(s->peer_qpn),
-		.ackreq_psn = htonl(psn & INC_PSN_MASK),
-	};
-	struct inc_aeth aeth = {
-		.syn_msn = htonl((uint32_t)syndrome << 24 | (s->rx_msn & INC_PSN_MASK)),
-	};
 	uint8_t buf[INC_BTH_LEN + INC_AETH_LEN + INC_ICRC_LEN];
-	uint32_t crc;
 
-	memcpy(buf, &bth, sizeof(bth));
-	memcpy(buf + INC_BTH_LEN, &aeth, sizeof(aeth));
-	crc = icrc(s, 0, buf, INC_BTH_LEN + INC_AETH_LEN, NULL, 0, 0);
-	memcpy(buf + INC_BTH_LEN + INC_AETH_LEN, &crc, sizeof(crc));
+	inc_put_bth(buf, INC_OP_ACK, 0, s->pkey, s->peer_qpn, psn & INC_PSN_MASK);
+	inc_put_aeth(buf + INC_BTH_LEN, syndrome, s->rx_msn);
+	inc_put_icrc(buf + INC_BTH_LEN + INC_AETH_LEN,
+		     icrc(s, 0, buf, INC_BTH_LEN + INC_AETH_LEN, NULL, 0, 0));
 	s->ep.stats.send_calls++;
 	if (sendto(s->fd, buf, sizeof(buf), MSG_DONTWAIT, (struct sockaddr *)&s->peer,
 		   sizeof(s->peer)) < 0)
@@ -347,91 +302,4 @@ int soft_send_aeth(struct soft_endpoint *s, uint8_t syndrome, uint32_t psn)
 	else
 		s->ep.stats.naks_sent++;
 	return 0;
-}
-
-static void take_sample(struct soft_endpoint *s, uint64_t rtt)
-{
-	uint64_t diff;
-
-	if (!s->srtt_ns) {
-		s->srtt_ns = rtt;
-		s->rttvar_ns = rtt / 2;
-	} else {
-		diff = rtt > s->srtt_ns ? rtt - s->srtt_ns : s->srtt_ns - rtt;
-		s->rttvar_ns = (3 * s->rttvar_ns + diff) / 4;
-		s->srtt_ns = (7 * s->srtt_ns + rtt) / 8;
-	}
-	s->rto_ns = s->srtt_ns + 4 * s->rttvar_ns;
-	if (s->rto_ns < SOFT_RTO_MIN_NS)
-		s->rto_ns = SOFT_RTO_MIN_NS;
-	if (s->rto_ns > SOFT_RTO_MAX_NS)
-		s->rto_ns = SOFT_RTO_MAX_NS;
-}
-
-void soft_kept(struct soft_endpoint *s, uint64_t r, uint64_t now)
-{
-	if (r <= s->tx_acked)
-		return;
-	for (; s->tx_acked < r; s->tx_acked++)
-		if (soft_packet(s, s->tx_acked)->flags & SOFT_F_MANY) {
-			s->uncut = 0;
-			s->single_pause_ns = SOFT_SINGLE_PAUSE_NS;
-		}
-	if (s->tx_next < r)
-		s->tx_next = r;
-	if (s->burst)
-		s->burst = r < s->recover ? 2 * s->burst : 0;
-	s->backoff = 0;
-	if (s->sample_ns && r > s->sample_r) {
-		take_sample(s, now - s->sample_ns);
-		s->sample_ns = 0;
-	}
-	s->rto_at = s->tx_acked < s->tx_high ? now + s->rto_ns : UINT64_MAX;
-}
-
-void soft_go_back(struct soft_endpoint *s, uint64_t r)
-{
-	s->tx_next = r > s->tx_acked ? r : s->tx_acked;
-	s->sample_ns = 0;
-}
-
-/* A timeout: does the path lose what goes together? One packet alone asks for each of them
- * (below), so an outage counts once, however long it is. Whoever has fallen back and tries again
- * has been told enough by one. */
-static void judge_path(struct soft_endpoint *s, uint64_t now)
-{
-	if (s->tx_acked == s->tx_high || !(soft_packet(s, s->tx_acked)->flags & SOFT_F_MANY) ||
-	    ++s->uncut < SOFT_UNCUT_TIMEOUTS)
-		return;
-	if (s->single_pause_ns == SOFT_SINGLE_PAUSE_NS)
-		s->log(s->log_ctx,
-		       "soft: packets that are sent together do not arrive (generic XDP?): one by "
-		       "one, and another try now and then");
-	s->uncut = SOFT_UNCUT_TIMEOUTS - 1;
-	s->single_until_ns = now + s->single_pause_ns;
-	if (s->single_pause_ns < SOFT_SINGLE_PAUSE_MAX_NS)
-		s->single_pause_ns *= 2;
-}
-
-void soft_timers(struct soft_endpoint *s, uint64_t now)
-{
-	uint64_t wait;
-
-	if (s->rnr_until) {
-		if (now < s->rnr_until)
-			return;
-		s->rnr_until = 0;
-	}
-	if (now < s->rto_at)
-		return;
-	s->ep.stats.timeouts++;
-	judge_path(s, now);
-	wait = s->rto_ns << s->backoff;
-	if (wait < SOFT_RTO_MAX_NS)
-		s->backoff++;
-	s->rto_at = now + (s->rto_ns << s->backoff);
-	/* One packet asks how far the peer is: mostly an ACK was lost or late, and nothing else. */
-	soft_go_back(s, s->tx_acked);
-	s->recover = s->tx_high;
-	s->burst = 1;
 }

@@ -110,6 +110,11 @@ struct inccl_endpoint {
 	const struct inccl_transport *ops;
 	uint64_t posted;    /* messages taken by post() */
 	uint64_t completed; /* messages whose results are there, in order: all before this number */
+	/* When progress() is wanted even if nobody waits for anything: the peer must not wait
+	 * longer for what it is told of its results. UINT64_MAX: never. */
+	uint64_t tell_at_ns;
+	bool unattended; /* set by the communicator: no call is inside, nor expected to follow on
+			  * the last one at once. What could be told later is told now. */
 	struct inccl_transport_stats stats;
 	char error[256]; /* why progress() failed */
 	bool mismatch;   /* it failed because ranks called different collectives (NAK 63): the

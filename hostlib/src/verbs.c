@@ -158,6 +158,7 @@ static int verbs_open(const struct inccl_open_opts *opts, struct inccl_endpoint 
 	if (!ep)
 		return inc_err_set(err, ENOMEM, "verbs: %s", strerror(ENOMEM));
 	ep->base.ops = &inccl_verbs;
+	ep->base.tell_at_ns = UINT64_MAX; /* the device acknowledges by itself */
 	ep->epoll_fd = -1;
 	ep->log = opts->log;
 	ep->log_ctx = opts->log_ctx;

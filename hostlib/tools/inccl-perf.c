@@ -77,7 +77,7 @@ static int sum_over_ranks(const struct job *job, uint64_t values[2])
 
 	for (i = 0; i < 8; i++)
 		pieces[i] = values[i / 4] >> i % 4 * 16 & 0xffff;
-	err = inccl_allreduce_sendrecv(job->comm, pieces, 9, pieces);
+	err = inccl_allreduce(job->comm, pieces, pieces, 9, INCCL_INT32, INCCL_SUM, NULL);
 	if (err)
 		return err;
 	if ((uint32_t)pieces[8] != ranks * MARK)
@@ -90,14 +90,11 @@ static int sum_over_ranks(const struct job *job, uint64_t values[2])
 
 static int run_one(const struct perf_opts *opts, const int32_t *send, int32_t *recv, size_t count)
 {
-	INCCL_OPTS(inccl_collective_opts, c, .collective = opts->collective, .op = opts->op,
-		   .dtype = opts->dtype, .mode = opts->job.mode, .send = send, .recv = recv,
-		   .count = count);
-	struct inccl_request *req;
-	int err;
+	INCCL_OPTS(inccl_collective_opts, how, .mode = opts->job.mode);
 
-	err = inccl_collective_start(opts->job.comm, &c, &req);
-	return err ? err : inccl_wait(req, -1);
+	if (opts->collective == INCCL_BARRIER)
+		return inccl_barrier(opts->job.comm, &how);
+	return inccl_allreduce(opts->job.comm, send, recv, count, opts->dtype, opts->op, &how);
 }
 
 static int run_size(const struct perf_opts *opts, uint64_t bytes, int32_t *send, int32_t *recv,
@@ -115,7 +112,7 @@ static int run_size(const struct perf_opts *opts, uint64_t bytes, int32_t *send,
 			fill(opts, send, recv, count, rank, i);
 		if (opts->check || i <= 0) {
 			/* a late rank's preparations are not the network's time */
-			err = inccl_barrier(comm);
+			err = inccl_barrier(comm, NULL);
 			if (err)
 				return err;
 			begin = inc_now_ns();

@@ -54,28 +54,14 @@ uint32_t inc_icrc_ipv4(const void *ip, size_t len)
 	return ~inc_crc32_update(state, packet + n, len - n);
 }
 
-static void put16(uint8_t *p, uint16_t v)
-{
-	p[0] = v >> 8;
-	p[1] = v & 0xff;
-}
-
 uint32_t inc_icrc_udp(const struct inc_roce_path *path, uint16_t ip_id, const void *bth, size_t len)
 {
 	const uint8_t *payload = bth;
-	uint8_t head[INC_IP_TO_BTH_LEN] = {0x45};
+	uint8_t head[INC_IP_TO_BTH_LEN];
 	size_t n = len < INC_BTH_LEN ? len : INC_BTH_LEN;
 	uint32_t state;
 
-	put16(head + 2, INC_IP_LEN + INC_UDP_LEN + len + INC_ICRC_LEN);
-	put16(head + 4, ip_id);
-	put16(head + 6, path->df ? 0x4000 : 0);
-	head[9] = 17; /* UDP */
-	memcpy(head + 12, &path->saddr, 4);
-	memcpy(head + 16, &path->daddr, 4);
-	put16(head + INC_IP_LEN, path->sport);
-	put16(head + INC_IP_LEN + 2, path->dport);
-	put16(head + INC_IP_LEN + 4, INC_UDP_LEN + len + INC_ICRC_LEN);
+	inc_put_ip_udp(head, path, ip_id, INC_IP_LEN + INC_UDP_LEN + len + INC_ICRC_LEN);
 	memcpy(head + INC_IP_LEN + INC_UDP_LEN, payload, n);
 	state = masked_state(head, INC_IP_LEN + INC_UDP_LEN + n);
 	return ~inc_crc32_update(state, payload + n, len - n);

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "lib/proto/roce.h"
+#include "lib/proto/frame.h"
 
 /* Length of the extended headers that follow the BTH (RETH, ImmDt, AETH), or -1 for an
  * opcode that is not RC SEND, RDMA WRITE or ACK. */
@@ -32,17 +32,8 @@ uint32_t inc_icrc_ipv4(const void *ip, size_t len);
 
 /*
  * The same for a sender or receiver that sees only the UDP payload: addresses, ports
- * and the IP fields that are not masked are given. saddr, daddr: network order; ports:
- * host order; ip_id: host order; df: the don't-fragment bit. Version, header length and
- * protocol are those of a plain IPv4/UDP packet; len: UDP payload without the ICRC.
+ * and the IP fields that are not masked are given. len: UDP payload without the ICRC.
  */
-struct inc_roce_path {
-	uint32_t saddr;
-	uint32_t daddr;
-	uint16_t sport;
-	uint16_t dport;
-	bool df;
-};
 uint32_t inc_icrc_udp(const struct inc_roce_path *path, uint16_t ip_id, const void *bth,
 		      size_t len);
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <arpa/inet.h>
 #include <cmocka.h>
-#include "controller/route.h"
+#include "controller/core/route.h"
 
 static const char tree_text[] =
 	"hosts:\n"
@@ -120,7 +120,6 @@ static void ends_agree(void **state)
 	static const unsigned int hosts[] = {2, 0, 4, 1, 5};
 	struct inc_route_comm comm = {
 		.communicator = 12,
-		.group = 3,
 		.payload = 1024,
 		.slots = 64,
 		.topo = topo,
@@ -204,7 +203,6 @@ static void children_of_a_port(void **state)
 	static const int want[] = {0, 2, 4, 1, 3};
 	struct inc_route_comm comm = {
 		.communicator = 1,
-		.group = 1,
 		.payload = 256,
 		.slots = 1,
 		.topo = topo,

@@ -53,34 +53,16 @@ static void spoil(void)
 		memcpy(last.recv, last.own, last.bytes);
 }
 
-int inccl_collective_start(struct inccl_communicator *comm,
-			   const struct inccl_collective_opts *opts, struct inccl_request **request)
+int inccl_allreduce(struct inccl_communicator *comm, const void *send, void *recv, size_t count,
+		    enum inccl_dtype dtype, enum inccl_op op,
+		    const struct inccl_collective_opts *opts)
 {
-	int (*fn)(struct inccl_communicator *, const struct inccl_collective_opts *,
-		  struct inccl_request **) = next(__func__);
-
-	remember(opts->send, opts->recv, opts->count * inccl_dtype_size(opts->dtype));
-	return fn(comm, opts, request);
-}
-
-int inccl_wait(struct inccl_request *request, int timeout_ms)
-{
-	int (*fn)(struct inccl_request *, int) = next(__func__);
-	int ret = fn(request, timeout_ms);
-
-	if (!ret)
-		spoil();
-	return ret;
-}
-
-int inccl_allreduce_sendrecv(struct inccl_communicator *comm, const int32_t *send, size_t count,
-			     int32_t *recv)
-{
-	int (*fn)(struct inccl_communicator *, const int32_t *, size_t, int32_t *) = next(__func__);
+	int (*fn)(struct inccl_communicator *, const void *, void *, size_t, enum inccl_dtype,
+		  enum inccl_op, const struct inccl_collective_opts *) = next(__func__);
 	int ret;
 
-	remember(send, recv, count * sizeof(*send));
-	ret = fn(comm, send, count, recv);
+	remember(send, recv, count * inccl_dtype_size(dtype));
+	ret = fn(comm, send, recv, count, dtype, op, opts);
 	if (!ret)
 		spoil();
 	return ret;

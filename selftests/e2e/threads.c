@@ -88,13 +88,11 @@ static void check(const int32_t *data, uint32_t channel, uint32_t n)
  * waiting is everybody's own. */
 static void *share(void *arg)
 {
-	INCCL_OPTS(inccl_collective_opts, opts, .collective = INCCL_ALLREDUCE);
 	int32_t data[ELEMENTS];
 	struct inccl_request *request;
 	uint32_t n;
 	int err;
 
-	opts.send = opts.recv = data;
 	for (;;) {
 		pthread_mutex_lock(&order);
 		n = sequence;
@@ -104,8 +102,8 @@ static void *share(void *arg)
 		}
 		sequence++;
 		fill(data, 0, n);
-		opts.count = length(n);
-		err = inccl_collective_start(comm[0], &opts, &request);
+		err = inccl_allreduce_start(comm[0], data, data, length(n), INCCL_INT32, INCCL_SUM,
+					    NULL, &request);
 		pthread_mutex_unlock(&order);
 		if (err)
 			fail("start", err);
@@ -129,6 +127,7 @@ static void make(int i)
 
 static void *renew(void *arg)
 {
+	INCCL_OPTS(inccl_collective_opts, write, .mode = INCCL_MODE_WRITE);
 	int32_t send[ELEMENTS], recv[ELEMENTS];
 	uint32_t n, life;
 	int err;
@@ -136,12 +135,13 @@ static void *renew(void *arg)
 	for (life = 0; life < RENEWALS; life++) {
 		for (n = life; n < life + rounds / 20; n++) {
 			fill(send, 1, n);
-			err = inccl_allreduce_write(comm[1], send, length(n), recv);
+			err = inccl_allreduce(comm[1], send, recv, length(n), INCCL_INT32,
+					      INCCL_SUM, &write);
 			if (err)
-				fail("allreduce_write", err);
+				fail("allreduce", err);
 			check(recv, 1, n);
 		}
-		err = inccl_barrier(comm[1]);
+		err = inccl_barrier(comm[1], NULL);
 		if (err)
 			fail("barrier", err);
 		pthread_rwlock_wrlock(&alive[1]);
@@ -158,7 +158,6 @@ static void *poll_many(void *arg)
 {
 	struct inccl_request *request[FLIGHT] = {NULL};
 	static int32_t data[FLIGHT][ELEMENTS];
-	INCCL_OPTS(inccl_collective_opts, opts, .collective = INCCL_ALLREDUCE);
 	uint32_t n, end = rounds;
 	int err;
 
@@ -176,9 +175,8 @@ static void *poll_many(void *arg)
 		if (n >= end)
 			continue;
 		fill(data[k], 2, n);
-		opts.send = opts.recv = data[k];
-		opts.count = length(n);
-		err = inccl_collective_start(comm[2], &opts, &request[k]);
+		err = inccl_allreduce_start(comm[2], data[k], data[k], length(n), INCCL_INT32,
+					    INCCL_SUM, NULL, &request[k]);
 		if (err)
 			fail("start", err);
 	}

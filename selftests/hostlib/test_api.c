@@ -69,6 +69,7 @@ static void bad_arguments(void **state)
 
 	assert_int_equal(inccl_communicator_create(NULL, NULL, &comm), -EINVAL);
 	assert_int_equal(inccl_allreduce_sendrecv(NULL, NULL, 0, NULL), -EINVAL);
+	assert_int_equal(inccl_barrier(NULL, NULL), -EINVAL);
 	assert_int_equal(inccl_test(NULL), -EINVAL);
 	assert_int_equal(inccl_wait(NULL, 0), -EINVAL);
 	assert_int_equal(inccl_group_destroy(NULL), 0);
@@ -186,11 +187,20 @@ static void bad_connections(void **state)
 	}
 }
 
+static int begin_sum(struct inccl_communicator *comm, const void *send, void *recv,
+		     const struct inccl_collective_opts *opts, struct inccl_request **request)
+{
+	return inccl_allreduce_start(comm, send, recv, 4, INCCL_INT32, INCCL_SUM, opts, request);
+}
+
 /* A communicator whose switch is a port where nobody answers. */
 static void dead_switch(void **state)
 {
 	const char *const answers[] = {JOINED, CONN("5", "1024", "8"), STARTED, NULL};
-	INCCL_OPTS(inccl_collective_opts, c, .count = 4);
+	struct {
+		struct inccl_collective_opts c;
+		uint64_t more;
+	} unknown = {{.sz = sizeof(unknown)}, 1}, mode = {{.sz = sizeof(mode.c), .mode = 9}, 0};
 	struct inccl_communicator *comm;
 	struct inccl_group *group;
 	struct inccl_request *a, *b;
@@ -203,23 +213,29 @@ static void dead_switch(void **state)
 	assert_int_equal(create_comm(answers, &f, &group, &comm, error), 0);
 	assert_int_equal(inccl_group_destroy(group), -EBUSY);
 
-	assert_int_equal(inccl_collective_start(comm, &c, &a), -EINVAL);
-	c.send = c.recv = data;
-	c.collective = INCCL_REDUCE;
-	assert_int_equal(inccl_collective_start(comm, &c, &a), -EOPNOTSUPP);
-	c.collective = INCCL_ALLREDUCE;
-	c.dtype = 9;
-	assert_int_equal(inccl_collective_start(comm, &c, &a), -EOPNOTSUPP);
-	c.dtype = INCCL_INT32;
-	c.recv = (char *)data + 2;
-	assert_int_equal(inccl_collective_start(comm, &c, &a), -EINVAL);
-	c.recv = data + 1;
-	assert_int_equal(inccl_collective_start(comm, &c, &a), -EINVAL);
-	c.recv = data;
+	assert_int_equal(begin_sum(comm, NULL, NULL, NULL, &a), -EINVAL);
+	assert_int_equal(begin_sum(comm, data, (char *)data + 2, NULL, &a), -EINVAL);
+	assert_int_equal(begin_sum(comm, data, data + 1, NULL, &a), -EINVAL);
+	assert_int_equal(inccl_allreduce(comm, data, data, 4, 9, INCCL_SUM, NULL), -EOPNOTSUPP);
+	assert_int_equal(inccl_allreduce(comm, data, data, 4, INCCL_INT32, 9, NULL), -EOPNOTSUPP);
+	assert_int_equal(begin_sum(comm, data, data, &mode.c, &a), -EOPNOTSUPP);
+	assert_int_equal(begin_sum(comm, data, data, &unknown.c, &a), -E2BIG);
+	unknown.c.sz = 1;
+	assert_int_equal(begin_sum(comm, data, data, &unknown.c, &a), -EINVAL);
+	assert_null(a);
+	assert_int_equal(
+		inccl_allreduce_start(comm, data, data, 4, INCCL_INT32, INCCL_SUM, NULL, NULL),
+		-EINVAL);
 	assert_int_equal(inccl_allreduce_write(comm, NULL, 0, NULL), 0);
+	assert_int_equal(inccl_allreduce_sendrecv(comm, NULL, 0, NULL), 0);
+	/* what an older library does not know is fine as long as it is zero */
+	unknown.c.sz = sizeof(unknown);
+	unknown.more = 0;
+	assert_int_equal(inccl_allreduce(comm, NULL, NULL, 0, INCCL_INT32, INCCL_SUM, &unknown.c),
+			 0);
 
-	assert_int_equal(inccl_collective_start(comm, &c, &a), 0);
-	assert_int_equal(inccl_collective_start(comm, &c, &b), 0);
+	assert_int_equal(begin_sum(comm, data, data, NULL, &a), 0);
+	assert_int_equal(inccl_barrier_start(comm, NULL, &b), 0);
 	assert_int_equal(inccl_test(b), -EAGAIN);
 	assert_int_equal(inccl_wait(b, 20), -EAGAIN);
 	assert_null(inccl_communicator_error(comm));
@@ -228,7 +244,7 @@ static void dead_switch(void **state)
 	assert_non_null(strstr(inccl_communicator_error(comm), "s0 (127.0.0.1)"));
 	assert_non_null(strstr(inccl_communicator_error(comm), "not acknowledged"));
 	assert_int_equal(inccl_communicator_failed_rank(comm), -1);
-	assert_int_equal(inccl_barrier(comm), -ETIMEDOUT);
+	assert_int_equal(inccl_barrier(comm, NULL), -ETIMEDOUT);
 	assert_true(now_s() - begin < 5);
 	/* the answer to D does not come; that is bounded too */
 	assert_int_equal(inccl_communicator_destroy(comm), -ETIMEDOUT);

@@ -93,7 +93,7 @@ static int setup(void **state)
 		  fake_heard(&w->fake, "psn"), SWITCH_PSN);
 	/* a busy machine must not put timeouts where the case is about something else */
 	pthread_mutex_lock(&w->comm->lock);
-	((struct soft_endpoint *)w->comm->ep)->rto_ns = SOFT_RTO_MAX_NS;
+	((struct soft_endpoint *)w->comm->ep)->rto.rto_ns = SOFT_RTO_MAX_NS;
 	pthread_mutex_unlock(&w->comm->lock);
 	return 0;
 }
@@ -112,10 +112,11 @@ static int teardown(void **state)
 
 static struct inccl_request *start(struct world *w, unsigned int i)
 {
-	INCCL_OPTS(inccl_collective_opts, c, .send = w->data[i], .recv = w->data[i], .count = 4);
 	struct inccl_request *req;
 
-	assert_int_equal(inccl_collective_start(w->comm, &c, &req), 0);
+	assert_int_equal(inccl_allreduce_start(w->comm, w->data[i], w->data[i], 4, INCCL_INT32,
+					       INCCL_SUM, NULL, &req),
+			 0);
 	return req;
 }
 
@@ -123,6 +124,15 @@ static void hear(struct world *w, struct inccl_packet *pkt, unsigned int r)
 {
 	assert_true(peer_hear(&w->peer, pkt, WAIT_MS));
 	assert_int_equal(pkt->psn, (w->peer.host_psn + r) & INC_PSN_MASK);
+}
+
+static void hear_ack(struct world *w, unsigned int r)
+{
+	struct inccl_packet pkt;
+
+	assert_true(peer_hear(&w->peer, &pkt, WAIT_MS));
+	assert_int_equal(pkt.opcode, INC_OP_ACK);
+	assert_int_equal(pkt.psn, (SWITCH_PSN + r) & INC_PSN_MASK);
 }
 
 /* In another thread: waits for a request without end. */
@@ -376,6 +386,77 @@ static void cancelled_beside_another(void **state)
 	assert_int_equal(inccl_wait(t[0].req, WAIT_MS), 0);
 }
 
+/* A collective that has a time limit of its own does not wait as long as others would. */
+static void own_time_limit(void **state)
+{
+	INCCL_OPTS(inccl_collective_opts, opts, .timeout_ms = 50);
+	struct world *w = *state;
+	uint64_t begin = inc_now_ns();
+
+	assert_int_equal(inccl_barrier(w->comm, &opts), -ETIMEDOUT);
+	assert_true(inc_now_ns() - begin >= 50 * INC_NSEC_PER_MSEC);
+	assert_true(inc_now_ns() - begin < WAIT_MS * INC_NSEC_PER_MSEC);
+}
+
+static bool told(struct inccl_communicator *comm)
+{
+	return comm->ep->stats.acks_sent;
+}
+
+/* The last result of a caller that does not call again is acknowledged nevertheless, and not
+ * as late as the thread takes over: the switch would have paid what it owes by itself. */
+static void last_result_is_told(void **state)
+{
+	struct inccl_communicator *comm;
+	struct world *w = *state;
+	struct inccl_packet pkt;
+	struct waiter t;
+	uint64_t tell_at_ns;
+
+	comm = w->comm;
+	waiter_start(&t, start(w, 0));
+	hear(w, &pkt, 0);
+	until(w, waiter_sleeps);
+	peer_mirror(&w->peer, &pkt, 0, pkt.payload);
+	pthread_join(t.thread, NULL);
+	pthread_mutex_lock(&comm->lock);
+	/* a machine that was busy for so long has told it */
+	tell_at_ns = comm->ep->tell_at_ns;
+	assert_true(told(comm) || tell_at_ns <= inc_now_ns() + SOFT_ACK_HOLD_NS);
+	/* calls that do not serve keep the thread from taking over */
+	while (!told(comm)) {
+		comm->activity++;
+		pthread_mutex_unlock(&comm->lock);
+		assert_true(inc_now_ns() < tell_at_ns + WAIT_MS * INC_NSEC_PER_MSEC);
+		poll(NULL, 0, 1);
+		pthread_mutex_lock(&comm->lock);
+	}
+	assert_true(comm->driver != DRIVER_THREAD);
+	pthread_mutex_unlock(&comm->lock);
+	hear_ack(w, 0);
+}
+
+/* Who ends a communicator does not wait with it. */
+static void end_is_told(void **state)
+{
+	struct world *w = *state;
+	struct inccl_packet pkt;
+	struct waiter t;
+
+	waiter_start(&t, start(w, 0));
+	hear(w, &pkt, 0);
+	until(w, waiter_sleeps);
+	peer_mirror(&w->peer, &pkt, 0, pkt.payload);
+	pthread_join(t.thread, NULL);
+	pthread_mutex_lock(&w->comm->lock);
+	if (!told(w->comm))
+		w->comm->ep->tell_at_ns = UINT64_MAX - 1;
+	pthread_mutex_unlock(&w->comm->lock);
+	assert_int_equal(inccl_communicator_destroy(w->comm), 0);
+	w->comm = NULL;
+	hear_ack(w, 0);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -384,6 +465,8 @@ int main(void)
 		CASE(names_come_in_time),   CASE(names_come_in_time_to_the_thread),
 		CASE(no_names_no_spinning), CASE(slow_rank_then_no_controller),
 		CASE(log_of_a_caller),      CASE(log_asks_for_the_error),
+		CASE(own_time_limit),       CASE(last_result_is_told),
+		CASE(end_is_told),
 	};
 
 	const struct CMUnitTest cancelling[] = {

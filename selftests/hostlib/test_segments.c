@@ -158,18 +158,18 @@ static void tries_again(void **state)
 	pause = SOFT_EP(w->ep)->single_pause_ns;
 	/* in vain: a single timeout, and the pause grows */
 	dropped = w->dropped;
-	SOFT_EP(w->ep)->single_until_ns = inc_now_ns();
+	SOFT_EP(w->ep)->together_at_ns = inc_now_ns();
 	run(w, PACKETS / 2 + 2 * SLOTS);
 	assert_true(w->dropped > dropped);
-	assert_true(SOFT_EP(w->ep)->single_until_ns > inc_now_ns());
+	assert_true(SOFT_EP(w->ep)->together_at_ns > inc_now_ns());
 	assert_true(SOFT_EP(w->ep)->single_pause_ns > pause);
 	assert_int_equal(w->together, 0);
 	/* the other end has changed */
 	w->uncut = false;
-	SOFT_EP(w->ep)->single_until_ns = inc_now_ns();
+	SOFT_EP(w->ep)->together_at_ns = inc_now_ns();
 	run(w, PACKETS);
 	assert_true(w->together > PACKETS / 4);
-	assert_int_equal(SOFT_EP(w->ep)->single_until_ns, 0);
+	assert_int_equal(SOFT_EP(w->ep)->together_at_ns, 0);
 	assert_int_equal(SOFT_EP(w->ep)->single_pause_ns, SOFT_SINGLE_PAUSE_NS);
 }
 
@@ -182,7 +182,7 @@ static void an_outage_is_no_reason(void **state)
 	wait_timeouts(w, SOFT_UNCUT_TIMEOUTS + 2);
 	w->cable = true;
 	run(w, PACKETS);
-	assert_int_equal(SOFT_EP(w->ep)->single_until_ns, 0);
+	assert_int_equal(SOFT_EP(w->ep)->together_at_ns, 0);
 	assert_true(w->together > PACKETS / 2);
 }
 

@@ -9,7 +9,7 @@
 #include <arpa/inet.h>
 #include "frame.h"
 #include "report.h"
-#include "userspace/packet.h"
+#include "userspace/xdp/packet.h"
 
 #define ROUNDS 20000
 

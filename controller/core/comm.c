@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Communicators as their members see them: C, ready, D and failure. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "lib/base/errno_name.h"
+#include "controller/ctl.h"
+#include "controller/net/field.h"
+#include "lib/base/log.h"
+
+const char *inc_comm_state_name(const struct inc_comm *comm)
+{
+	static const char *const names[] = {"COLLECTING", "WAIT_SWITCH", "CONFIGURING",
+					    "CONFIGURED", "STARTED",     "FAILED",
+					    "REFUSED"};
+
+	return names[comm->state];
+}
+
+struct inc_comm *inc_comm_find(struct inc_ctl *ctl, uint32_t number)
+{
+	struct inc_group *group;
+	struct inc_comm *comm;
+
+	if (!number)
+		return NULL;
+	LIST_FOREACH(group, &ctl->groups, entry)
+	{
+		LIST_FOREACH(comm, &group->comms, entry)
+		{
+			if (comm->number == number)
+				return comm;
+		}
+	}
+	return NULL;
+}
+
+static bool not_asked(const struct inc_group *group, const struct inc_comm *comm, unsigned int rank)
+{
+	return !comm->members[rank].asked;
+}
+
+static bool not_ready(const struct inc_group *group, const struct inc_comm *comm, unsigned int rank)
+{
+	return !comm->members[rank].ready;
+}
+
+static void on_timeout(evutil_socket_t fd, short what, void *arg)
+{
+	struct inc_comm *comm = arg;
+	const struct inc_ctl *ctl = comm->group->ctl;
+	char ranks[400];
+
+	switch (comm->state) {
+	case COMM_COLLECTING:
+		inc_group_list_ranks(comm->group, comm, not_asked, ranks, sizeof(ranks));
+		inc_comm_fail(comm, -1, ETIMEDOUT,
+			      "%s did not ask for communicator %u of job %s within %u ms", ranks,
+			      comm->index, comm->group->job, ctl->opt.group_timeout_ms);
+		break;
+	case COMM_WAIT_SWITCH:
+		inc_comm_fail(comm, -1, EHOSTUNREACH,
+			      "a switch that job %s needs is not connected (see incctl switches)",
+			      comm->group->job);
+		break;
+	case COMM_CONFIGURED:
+		inc_group_list_ranks(comm->group, comm, not_ready, ranks, sizeof(ranks));
+		inc_comm_fail(comm, -1, ETIMEDOUT,
+			      "%s was not ready for communicator %u within %u ms", ranks,
+			      comm->number, ctl->opt.group_timeout_ms);
+		break;
+	default:
+		break;
+	}
+}
+
+static struct inc_comm *comm_new(struct inc_group *group, unsigned int index)
+{
+	struct inc_comm *comm =
+		calloc(1, sizeof(*comm) + group->world_size * sizeof(comm->members[0]));
+
+	if (!comm)
+		return NULL;
+	comm->timer = evtimer_new(group->ctl->base, on_timeout, comm);
+	if (!comm->timer) {
+		free(comm);
+		return NULL;
+	}
+	comm->group = group;
+	comm->index = index;
+	LIST_INSERT_HEAD(&group->comms, comm, entry);
+	group->n_comms++;
+	inc_ctl_arm(comm->timer, group->ctl->opt.group_timeout_ms);
+	return comm;
+}
+
+struct inc_comm *inc_comm_adopt(struct inc_group *group, unsigned int index, uint32_t number,
+				struct inc_switch *sw)
+{
+	struct inc_comm *comm = comm_new(group, index);
+
+	if (!comm)
+		return NULL;
+	event_del(comm->timer);
+	comm->tree = calloc(1, sizeof(*comm->tree) + sizeof(comm->tree->nodes[0]));
+	if (!comm->tree) {
+		inc_comm_end(comm);
+		return NULL;
+	}
+	comm->tree->n = 1;
+	comm->tree->nodes[0].sw = sw->index;
+	comm->tree->nodes[0].parent = -1;
+	comm->tree->nodes[0].state = TREE_CONFIGURED;
+	comm->number = number;
+	comm->state = COMM_STARTED;
+	return comm;
+}
+
+void inc_comm_end(struct inc_comm *comm)
+{
+	if (comm->number)
+		inc_info("communicator %u (group %u, %s) ends", comm->number, comm->group->number,
+			 comm->group->job);
+	inc_comm_unconfigure(comm);
+	LIST_REMOVE(comm, entry);
+	if (comm->state == COMM_REFUSED)
+		comm->group->n_refused--;
+	else
+		comm->group->n_comms--;
+	event_free(comm->timer);
+	free(comm->tree);
+	free(comm);
+}
+
+void inc_comm_end_unused(struct inc_comm *comm)
+{
+	const struct inc_group *group = comm->group;
+
+	for (unsigned int rank = 0; rank < group->world_size; rank++) {
+		if (!comm->members[rank].destroyed &&
+		    (group->members[rank].client || inc_group_awaits(group, rank)))
+			return;
+	}
+	inc_comm_end(comm);
+}
+
+void inc_comm_tell_failed(const struct inc_comm *comm, unsigned int to, int rank)
+{
+	const struct inc_client *client = comm->group->members[to].client;
+	const struct inc_comm_member *member = &comm->members[to];
+	struct inc_msg_failed failed = {
+		.has_group = true,
+		.group = comm->group->number,
+		.has_communicator = true,
+		.communicator = comm->number,
+		.code = comm->code,
+	};
+
+	if (!client || !member->asked || member->destroyed || member->knows)
+		return;
+	/* who waits for the answer to a request gets an error, the others a notice */
+	if (comm->state < COMM_CONFIGURED || comm->state == COMM_REFUSED ||
+	    (comm->state == COMM_CONFIGURED && member->ready)) {
+		inc_ndjson_send_error(client->conn, comm->code,
+				      json_pack("{s:i}", "comm", (int)comm->index), "%s",
+				      comm->reason);
+		return;
+	}
+	failed.rank = rank;
+	failed.has_rank = rank >= 0;
+	snprintf(failed.message, sizeof(failed.message), "%s", comm->reason);
+	inc_ndjson_send_new(client->conn, inc_message_new(INC_MSG_FAILED, &failed));
+}
+
+static bool all_told(const struct inc_comm *comm)
+{
+	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
+		if (!comm->members[rank].asked && comm->group->members[rank].client)
+			return false;
+	}
+	return true;
+}
+
+void inc_comm_forget_refused(struct inc_group *group)
+{
+	struct inc_comm *comm = LIST_FIRST(&group->comms), *next;
+
+	for (; comm; comm = next) {
+		next = LIST_NEXT(comm, entry);
+		if (comm->state == COMM_REFUSED && all_told(comm))
+			inc_comm_end(comm);
+	}
+}
+
+/* Nothing of it is left but why: for the ranks that have not asked yet. */
+static void refuse(struct inc_comm *comm)
+{
+	struct inc_group *group = comm->group;
+	struct inc_comm *old, *oldest = NULL;
+
+	inc_comm_unconfigure(comm);
+	comm->number = 0;
+	comm->state = COMM_REFUSED;
+	group->n_comms--;
+	group->n_refused++;
+	/* where the group is over, whoever asks later hears that */
+	if (all_told(comm) || group->over_code) {
+		inc_comm_end(comm);
+		return;
+	}
+	if (group->n_refused <= CTL_MAX_COMMS)
+		return;
+	LIST_FOREACH(old, &group->comms, entry)
+	{
+		if (old->state == COMM_REFUSED)
+			oldest = old; /* new ones stand at the head */
+	}
+	inc_comm_end(oldest);
+}
+
+void inc_comm_fail(struct inc_comm *comm, int rank, int code, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(comm->reason, sizeof(comm->reason), fmt, ap);
+	va_end(ap);
+	comm->code = inc_errno_name(code) ? code : EIO;
+	inc_warn("group %u (%s), communicator %u: %s", comm->group->number, comm->group->job,
+		 comm->number ? comm->number : comm->index, comm->reason);
+	for (unsigned int to = 0; to < comm->group->world_size; to++)
+		inc_comm_tell_failed(comm, to, rank);
+	event_del(comm->timer);
+	if (comm->state < COMM_CONFIGURED)
+		refuse(comm);
+	else
+		comm->state = COMM_FAILED;
+}
+
+/* The member's part of a communicator, from its C. */
+static int take_fields(const struct inc_msg_ask *ask, struct inc_comm_member *m,
+		       struct inc_err *err)
+{
+	if (ask->window * ask->message_packets > INC_MAX_SLOTS)
+		return inc_err_set(err, EINVAL,
+				   "a window of %u messages of %u packets is more than %d slots",
+				   ask->window, ask->message_packets, INC_MAX_SLOTS);
+	memcpy(m->transport, ask->transport, sizeof(m->transport));
+	m->payload = ask->payload;
+	m->message_packets = ask->message_packets;
+	m->window = ask->window;
+	m->byte_order = ask->byte_order;
+	m->route.own.qpn = ask->qpn;
+	m->route.own.psn = ask->psn;
+	m->route.udp_port = ask->udp_port;
+	m->route.pkey = ask->pkey;
+	m->route.udp_csum = ask->udp_csum;
+	return 0;
+}
+
+static struct inc_comm *find_index(const struct inc_group *group, unsigned int index)
+{
+	struct inc_comm *comm;
+
+	LIST_FOREACH(comm, &group->comms, entry)
+	{
+		if (comm->index == index)
+			return comm;
+	}
+	return NULL;
+}
+
+struct inc_comm *inc_comm_get_index(struct inc_group *group, unsigned int index)
+{
+	struct inc_comm *comm = find_index(group, index);
+
+	return comm ? comm : comm_new(group, index);
+}
+
+/* All that asked before must have asked for the same message size and byte order. */
+static bool agrees(struct inc_comm *comm, unsigned int rank)
+{
+	const struct inc_comm_member *mine = &comm->members[rank];
+
+	for (unsigned int other = 0; other < comm->group->world_size; other++) {
+		const struct inc_comm_member *m = &comm->members[other];
+
+		if (!m->asked)
+			continue;
+		if (m->message_packets != mine->message_packets)
+			inc_comm_fail(comm, rank, EINVAL,
+				      "message_packets must be the same everywhere: rank %u says "
+				      "%u, rank %u says %u",
+				      other, m->message_packets, rank, mine->message_packets);
+		else if (m->byte_order != mine->byte_order)
+			inc_comm_fail(comm, rank, EINVAL,
+				      "byte_order must be the same everywhere: rank %u says %s, "
+				      "rank %u says %s",
+				      other, inc_byte_orders[m->byte_order], rank,
+				      inc_byte_orders[mine->byte_order]);
+		else
+			continue;
+		return false;
+	}
+	return true;
+}
+
+/* Whoever asks for what has been refused hears why. */
+static void tell_refused(struct inc_comm *comm, struct inc_member *member)
+{
+	comm->members[member->rank].asked = true;
+	inc_comm_tell_failed(comm, member->rank, -1);
+	if (all_told(comm))
+		inc_comm_end(comm);
+}
+
+/* 0, or -errno: the rank's C is not taken, whatever it says. */
+static int check_ask(const struct inc_member *member, const struct inc_comm *comm, uint32_t index,
+		     struct inc_err *err)
+{
+	const struct inc_group *group = member->group;
+
+	if (group->over_code)
+		return inc_err_set(err, group->over_code, "%s", group->over);
+	if (comm && (comm->state != COMM_COLLECTING || comm->members[member->rank].asked))
+		return inc_err_set(err, EEXIST, "communicator %u of this group exists already",
+				   index);
+	return 0;
+}
+
+static void take_ask(struct inc_comm *comm, unsigned int rank, const struct inc_comm_member *asked)
+{
+	comm->members[rank] = *asked;
+	comm->members[rank].asked = true;
+	if (!agrees(comm, rank))
+		return;
+	for (unsigned int other = 0; other < comm->group->world_size; other++) {
+		if (!comm->members[other].asked)
+			return;
+	}
+	event_del(comm->timer);
+	inc_comm_configure(comm);
+}
+
+void inc_comm_ask(struct inc_member *member, json_t *object)
+{
+	struct inc_comm_member asked = {.route.host = member->host};
+	struct inc_msg_ask ask = {.comm = UINT32_MAX};
+	struct inc_ndjson *conn = member->client->conn;
+	struct inc_comm *comm;
+	struct inc_err err, why;
+	int ret, wrong;
+
+	wrong = inc_message_read(INC_MSG_ASK, object, &ask, &why);
+	if (ask.comm == UINT32_MAX) {
+		inc_info("%s: C refused: %s", inc_ndjson_peer(conn), why.msg);
+		inc_ndjson_send_error(conn, -wrong, NULL, "C: %s", why.msg);
+		return;
+	}
+	comm = find_index(member->group, ask.comm);
+	if (comm && comm->state == COMM_REFUSED) {
+		tell_refused(comm, member);
+		return;
+	}
+	ret = check_ask(member, comm, ask.comm, &err);
+	if (ret)
+		goto refuse;
+	wrong = wrong ?: take_fields(&ask, &asked, &why);
+	if (!wrong && !comm && member->group->n_comms >= CTL_MAX_COMMS)
+		wrong = inc_err_set(&why, ENOSPC, "the group has %u communicators already",
+				    member->group->n_comms);
+	comm = inc_comm_get_index(member->group, ask.comm);
+	if (!comm) {
+		ret = inc_err_set(&err, ENOMEM, "the controller is out of memory");
+		goto refuse;
+	}
+	if (!wrong) {
+		take_ask(comm, member->rank, &asked);
+		return;
+	}
+	comm->members[member->rank].asked = true; /* it is told with the others */
+	inc_comm_fail(comm, member->rank, -wrong, "%s: C: %s", inc_member_name(member), why.msg);
+	return;
+
+refuse:
+	inc_info("%s: C refused: %s", inc_ndjson_peer(conn), err.msg);
+	inc_ndjson_send_error(conn, -ret, json_pack("{s:i}", "comm", (int)ask.comm), "%s", err.msg);
+}
+
+void inc_comm_configured(struct inc_comm *comm)
+{
+	const struct inc_group *group = comm->group;
+	const struct inc_topology *topo = group->ctl->topo;
+
+	inc_info("communicator %u (group %u, %s): payload %u, %u slots, %u switches", comm->number,
+		 group->number, group->job, comm->payload, comm->slots, comm->tree->n);
+	comm->state = COMM_CONFIGURED;
+	inc_ctl_arm(comm->timer, group->ctl->opt.group_timeout_ms);
+	for (unsigned int rank = 0; rank < group->world_size; rank++) {
+		const struct inc_member *member = &group->members[rank];
+		const struct inc_topo_host *host = &topo->hosts[member->host];
+		const struct inc_topo_switch *sw = &topo->switches[host->sw];
+		const struct inc_route_end *peer = &comm->members[rank].route.sw;
+		struct inc_msg_made made = {
+			.comm = comm->index,
+			.communicator = comm->number,
+			.payload = comm->payload,
+			.slots = comm->slots,
+			.connection = {.peer_ip = sw->ports[host->port].ip,
+				       .peer_port = INC_ROCE_UDP_PORT,
+				       .peer_qp = peer->qpn,
+				       .peer_psn = peer->psn,
+				       .my_ip = host->ip},
+		};
+
+		strcpy(made.connection.node, sw->name);
+		inc_ndjson_send_new(member->client->conn, inc_message_new(INC_MSG_MADE, &made));
+	}
+}
+
+/* The communicator that a message names, if the member is part of it. */
+static struct inc_comm *find_own(struct inc_member *member, const json_t *object, uint32_t *number,
+				 struct inc_err *err)
+{
+	struct inc_msg_number named = {0};
+	struct inc_comm *comm;
+	int ret = inc_message_read(INC_MSG_READY, object, &named, err); /* D is alike */
+
+	*number = named.communicator;
+	if (ret)
+		return NULL;
+	comm = inc_comm_find(member->group->ctl, *number);
+	if (!comm || comm->group != member->group || comm->members[member->rank].destroyed) {
+		inc_err_set(err, ENOENT, "communicator %u is none of this member's", *number);
+		return NULL;
+	}
+	return comm;
+}
+
+/* What find_own() did not find; number 0: the message did not name any. */
+static void refuse_number(struct inc_ndjson *conn, const char *type, uint32_t number,
+			  const struct inc_err *err)
+{
+	inc_ndjson_send_error(conn, number ? ENOENT : EINVAL,
+			      number ? json_pack("{s:I}", "communicator", (json_int_t)number)
+				     : NULL,
+			      "%s: %s", type, err->msg);
+}
+
+void inc_comm_ready(struct inc_member *member, json_t *object)
+{
+	struct inc_ndjson *conn = member->client->conn;
+	struct inc_group *group = member->group;
+	struct inc_comm *comm;
+	struct inc_err err;
+	uint32_t number;
+
+	comm = find_own(member, object, &number, &err);
+	if (!comm) {
+		refuse_number(conn, "ready", number, &err);
+		return;
+	}
+	if (comm->state != COMM_CONFIGURED || comm->members[member->rank].ready) {
+		bool failed = comm->state == COMM_FAILED;
+
+		inc_ndjson_send_error(conn, failed ? comm->code : EALREADY,
+				      json_pack("{s:i, s:I}", "comm", (int)comm->index,
+						"communicator", (json_int_t)number),
+				      "communicator %u %s%s", number,
+				      failed ? "has failed: " : "is ready already",
+				      failed ? comm->reason : "");
+		return;
+	}
+	comm->members[member->rank].ready = true;
+	for (unsigned int rank = 0; rank < group->world_size; rank++) {
+		if (!comm->members[rank].ready)
+			return;
+	}
+	event_del(comm->timer);
+	comm->state = COMM_STARTED;
+	for (unsigned int rank = 0; rank < group->world_size; rank++)
+		inc_ndjson_send_new(
+			group->members[rank].client->conn,
+			inc_message_new(INC_MSG_START, &(struct inc_msg_number){number}));
+}
+
+void inc_comm_destroy(struct inc_member *member, json_t *object)
+{
+	struct inc_ndjson *conn = member->client->conn;
+	struct inc_group *group = member->group;
+	struct inc_comm *comm;
+	struct inc_err err;
+	uint32_t number;
+
+	comm = find_own(member, object, &number, &err);
+	/* what has ended meanwhile, with its group say, is as gone as was asked for */
+	if (!comm && ((!group->resumed && !inc_ctl_ours(group->ctl->first_communicator,
+							group->ctl->next_communicator, number)) ||
+		      inc_comm_find(group->ctl, number))) {
+		refuse_number(conn, "D", number, &err);
+		return;
+	}
+	inc_ndjson_send_new(conn,
+			    inc_message_new(INC_MSG_DESTROY, &(struct inc_msg_number){number}));
+	if (!comm)
+		return;
+	comm->members[member->rank].destroyed = true;
+	if (comm->state == COMM_CONFIGURED)
+		inc_comm_fail(comm, member->rank, ECANCELED,
+			      "%s destroyed communicator %u before it was started",
+			      inc_member_name(member), number);
+	inc_comm_end_unused(comm);
+}

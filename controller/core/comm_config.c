@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Communicators as the switches see them: route, configuration, removal, events. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include "controller/ctl.h"
+#include "lib/base/log.h"
+
+static struct inc_switch *switch_of(const struct inc_comm *comm, const struct inc_tree_node *node)
+{
+	return &comm->group->ctl->switches[node->sw];
+}
+
+static struct inc_tree_node *node_of(const struct inc_comm *comm, const struct inc_switch *sw)
+{
+	for (unsigned int i = 0; comm->tree && i < comm->tree->n; i++) {
+		if (comm->tree->nodes[i].sw == sw->index)
+			return &comm->tree->nodes[i];
+	}
+	return NULL;
+}
+
+static void on_removed(struct inc_switch *sw, int code, const char *text, json_t *answer,
+		       uint64_t number)
+{
+	if (!code || code == ECONNRESET) /* a lost switch is told on its return what to keep */
+		return;
+	inc_warn("switch %s does not remove communicator %llu: %s", inc_switch_name(sw),
+		 (unsigned long long)number, text);
+	/* what it has is unknown now: its next hello will tell */
+	if (code == ETIMEDOUT)
+		inc_switch_drop(sw, "did not answer remove");
+}
+
+void inc_switch_remove(struct inc_switch *sw, uint32_t number)
+{
+	inc_switch_request(sw, inc_message_new(INC_MSG_REMOVE, &(struct inc_msg_number){number}),
+			   on_removed, number);
+}
+
+void inc_comm_unconfigure(struct inc_comm *comm)
+{
+	struct inc_ctl *ctl = comm->group->ctl;
+
+	if (!comm->tree)
+		return;
+	for (unsigned int i = 0; i < comm->tree->n; i++) {
+		struct inc_tree_node *node = &comm->tree->nodes[i];
+
+		if (node->state != TREE_ASKED && node->state != TREE_CONFIGURED)
+			continue;
+		node->state = TREE_NEW;
+		inc_switch_remove(switch_of(comm, node), comm->number);
+	}
+	for (unsigned int i = 0; i < comm->tree->n; i++) {
+		struct inc_tree_node *node = &comm->tree->nodes[i];
+
+		if (node->parent < 0)
+			continue;
+		inc_switch_qpn_put(switch_of(comm, node), node->up.qpn);
+		inc_switch_qpn_put(switch_of(comm, &comm->tree->nodes[node->parent]),
+				   node->down.qpn);
+	}
+	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
+		const struct inc_route_member *member = &comm->members[rank].route;
+
+		inc_switch_qpn_put(&ctl->switches[ctl->topo->hosts[member->host].sw],
+				   member->sw.qpn);
+	}
+	free(comm->tree);
+	comm->tree = NULL;
+}
+
+static int new_end(struct inc_switch *sw, struct inc_route_end *end)
+{
+	int ret;
+
+	if (getrandom(&end->psn, sizeof(end->psn), 0) != sizeof(end->psn))
+		return -EIO;
+	end->psn &= INC_PSN_MASK;
+	ret = inc_switch_qpn_get(sw, &end->qpn);
+	if (ret)
+		end->qpn = 0;
+	return ret;
+}
+
+static int number_connections(struct inc_comm *comm)
+{
+	struct inc_ctl *ctl = comm->group->ctl;
+	int ret = 0;
+
+	for (unsigned int rank = 0; rank < comm->group->world_size && !ret; rank++) {
+		struct inc_route_member *member = &comm->members[rank].route;
+
+		ret = new_end(&ctl->switches[ctl->topo->hosts[member->host].sw], &member->sw);
+	}
+	for (unsigned int i = 1; i < comm->tree->n && !ret; i++) {
+		struct inc_tree_node *node = &comm->tree->nodes[i];
+
+		ret = new_end(switch_of(comm, node), &node->up);
+		if (!ret)
+			ret = new_end(switch_of(comm, &comm->tree->nodes[node->parent]),
+				      &node->down);
+	}
+	return ret;
+}
+
+static const struct inc_route_member *route_member(const void *arg, unsigned int rank)
+{
+	const struct inc_comm *comm = arg;
+
+	return &comm->members[rank].route;
+}
+
+static unsigned int power_of_two(unsigned int n)
+{
+	unsigned int p = 1;
+
+	while (p < n)
+		p *= 2;
+	return p;
+}
+
+static unsigned int min(unsigned int a, unsigned int b)
+{
+	return a < b ? a : b;
+}
+
+/* The largest packet must pass every port on the way. */
+static void choose_sizes(struct inc_comm *comm)
+{
+	const struct inc_ctl *ctl = comm->group->ctl;
+	unsigned int mtu = UINT32_MAX, packets = 1;
+
+	comm->payload = INC_MAX_PAYLOAD;
+	comm->byte_order = comm->members[0].byte_order;
+	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
+		const struct inc_comm_member *m = &comm->members[rank];
+		const struct inc_topo_host *host = &ctl->topo->hosts[m->route.host];
+
+		comm->payload = min(comm->payload, m->payload);
+		if (packets < m->window * m->message_packets)
+			packets = m->window * m->message_packets;
+		mtu = min(mtu, ctl->topo->links[host->link].mtu);
+		mtu = min(mtu, inc_switch_port_mtu(&ctl->switches[host->sw], host->port));
+	}
+	for (unsigned int i = 1; i < comm->tree->n; i++) {
+		const struct inc_tree_node *node = &comm->tree->nodes[i];
+		const struct inc_topo_port *up =
+			&ctl->topo->switches[node->sw].ports[node->up_port];
+
+		mtu = min(mtu, ctl->topo->links[up->link].mtu);
+		mtu = min(mtu, inc_switch_port_mtu(switch_of(comm, node), node->up_port));
+		mtu = min(mtu, inc_switch_port_mtu(&ctl->switches[up->peer], up->peer_port));
+	}
+	while (comm->payload > 256 && comm->payload + CTL_HEADER_BYTES > mtu)
+		comm->payload /= 2;
+	comm->slots = power_of_two(packets);
+}
+
+static unsigned int count_children(const struct inc_comm *comm, unsigned int n)
+{
+	const struct inc_topology *topo = comm->group->ctl->topo;
+	unsigned int children = 0;
+
+	for (unsigned int rank = 0; rank < comm->group->world_size; rank++)
+		children +=
+			topo->hosts[comm->members[rank].route.host].sw == comm->tree->nodes[n].sw;
+	for (unsigned int i = 1; i < comm->tree->n; i++)
+		children += comm->tree->nodes[i].parent == (int)n;
+	return children;
+}
+
+static void list_switches(const struct inc_comm *comm, char *buf, size_t size)
+{
+	size_t used = 0;
+
+	buf[0] = '\0';
+	for (unsigned int i = 0; i < comm->tree->n && used + INC_TOPO_NAME_MAX + 2 < size; i++)
+		used += snprintf(buf + used, size - used, "%s%s", i ? ", " : "",
+				 inc_switch_name(switch_of(comm, &comm->tree->nodes[i])));
+}
+
+/* A switch adds up what hosts send it; it has no parent yet. */
+static int check_tree(const struct inc_comm *comm, struct inc_err *err)
+{
+	char names[200];
+
+	if (comm->tree->n == 1)
+		return 0;
+	list_switches(comm, names, sizeof(names));
+	return inc_err_set(
+		err, EOPNOTSUPP,
+		"job %s needs a tree of %u switches (%s), which switches do not form yet",
+		comm->group->job, comm->tree->n, names);
+}
+
+/* 0, or -errno where the switches cannot hold this communicator, whatever they hold now. */
+static int check_fits(const struct inc_comm *comm, struct inc_err *err)
+{
+	for (unsigned int i = 0; i < comm->tree->n; i++) {
+		const struct inc_switch *sw = switch_of(comm, &comm->tree->nodes[i]);
+		unsigned int children = count_children(comm, i);
+
+		if (children > sw->limits.children)
+			return inc_err_set(err, E2BIG, "switch %s takes %u children, not %u",
+					   inc_switch_name(sw), sw->limits.children, children);
+		if (comm->slots > sw->limits.slots)
+			return inc_err_set(err, E2BIG, "switch %s has %u slots, not %u",
+					   inc_switch_name(sw), sw->limits.slots, comm->slots);
+	}
+	return 0;
+}
+
+static void on_configured(struct inc_switch *sw, int code, const char *text, json_t *answer,
+			  uint64_t number)
+{
+	struct inc_comm *comm = inc_comm_find(sw->ctl, number);
+	struct inc_tree_node *node = comm ? node_of(comm, sw) : NULL;
+	struct inc_msg_number said;
+
+	if (!node || comm->state != COMM_CONFIGURING || node->state != TREE_ASKED)
+		return;
+	if (code) {
+		/* without an answer it may have the communicator: the remove will tell it */
+		if (code != ETIMEDOUT && code != ECONNRESET)
+			node->state = TREE_REFUSED;
+		inc_comm_fail(comm, -1, code, "switch %s: %s", inc_switch_name(sw), text);
+		return;
+	}
+	if (inc_message_read(INC_MSG_CONFIGURED, answer, &said, NULL) ||
+	    said.communicator != comm->number) {
+		inc_comm_fail(comm, -1, EPROTO, "switch %s confirms another communicator",
+			      inc_switch_name(sw));
+		return;
+	}
+	node->state = TREE_CONFIGURED;
+	if (--comm->pending == 0)
+		inc_comm_configured(comm);
+}
+
+static void send_configs(struct inc_comm *comm)
+{
+	const struct inc_route_comm route = {
+		.communicator = comm->number,
+		.payload = comm->payload,
+		.slots = comm->slots,
+		.byte_order = comm->byte_order,
+		.topo = comm->group->ctl->topo,
+		.tree = comm->tree,
+		.member = route_member,
+		.arg = comm,
+		.n_members = comm->group->world_size,
+	};
+
+	comm->state = COMM_CONFIGURING;
+	for (unsigned int i = 0; i < comm->tree->n; i++) {
+		struct inc_tree_node *node = &comm->tree->nodes[i];
+		struct inc_switch *sw = switch_of(comm, node);
+		json_t *config = inc_route_config(&route, i);
+		int ret = -ENOMEM;
+
+		if (config)
+			ret = inc_switch_request(
+				sw, json_pack("{s:s, s:o}", "type", "configure", "config", config),
+				on_configured, comm->number);
+		if (ret) {
+			inc_comm_fail(comm, -1, -ret, "switch %s: %s", inc_switch_name(sw),
+				      strerror(-ret));
+			return;
+		}
+		node->state = TREE_ASKED;
+		comm->pending++;
+	}
+}
+
+static const struct inc_switch *first_absent(const struct inc_comm *comm)
+{
+	for (unsigned int i = 0; i < comm->tree->n; i++) {
+		const struct inc_switch *sw = switch_of(comm, &comm->tree->nodes[i]);
+
+		if (!sw->link)
+			return sw;
+	}
+	return NULL;
+}
+
+static uint32_t next_number(struct inc_ctl *ctl)
+{
+	uint32_t number;
+
+	do {
+		number = ctl->next_communicator++;
+	} while (!number || inc_comm_find(ctl, number) || inc_orphan_known(ctl, number));
+	return number;
+}
+
+void inc_comm_configure(struct inc_comm *comm)
+{
+	const struct inc_group *group = comm->group;
+	struct inc_ctl *ctl = group->ctl;
+	unsigned int hosts[CTL_MAX_WORLD];
+	const struct inc_switch *absent;
+	struct inc_err err;
+	int ret;
+
+	for (unsigned int rank = 0; rank < group->world_size; rank++)
+		hosts[rank] = group->members[rank].host;
+	if (!comm->tree) {
+		ret = inc_route_compute(ctl->topo, hosts, group->world_size, &comm->tree, &err);
+		if (!ret)
+			ret = check_tree(comm, &err);
+		if (ret)
+			goto fail;
+	}
+	absent = first_absent(comm);
+	if (absent) {
+		inc_info("group %u (%s) waits for switch %s", group->number, group->job,
+			 inc_switch_name(absent));
+		if (comm->state != COMM_WAIT_SWITCH)
+			inc_ctl_arm(comm->timer, ctl->opt.switch_timeout_ms);
+		comm->state = COMM_WAIT_SWITCH;
+		return;
+	}
+	event_del(comm->timer);
+	choose_sizes(comm);
+	ret = check_fits(comm, &err);
+	if (ret)
+		goto fail;
+	comm->number = next_number(ctl);
+	ret = number_connections(comm);
+	if (ret) {
+		inc_err_set(&err, -ret, "no queue pair number: %s", strerror(-ret));
+		goto fail;
+	}
+	send_configs(comm);
+	return;
+fail:
+	inc_comm_fail(comm, -1, -ret, "%s", err.msg);
+}
+
+/* Comm by comm, from the start again after each: configuring one may end it. */
+void inc_comm_switch_connected(struct inc_switch *sw)
+{
+	struct inc_group *group;
+	struct inc_comm *comm;
+again:
+	LIST_FOREACH(group, &sw->ctl->groups, entry)
+	{
+		LIST_FOREACH(comm, &group->comms, entry)
+		{
+			if (comm->state != COMM_WAIT_SWITCH || first_absent(comm))
+				continue;
+			inc_comm_configure(comm); /* leaves WAIT_SWITCH in any case */
+			goto again;
+		}
+	}
+}
+
+bool inc_comm_keeps(const struct inc_comm *comm, const struct inc_switch *sw)
+{
+	const struct inc_tree_node *node = node_of(comm, sw);
+
+	return node && node->state == TREE_CONFIGURED;
+}
+
+static bool lists(const json_t *listed, uint32_t number)
+{
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach (listed, i, v) {
+		if (json_integer_value(v) == number)
+			return true;
+	}
+	return false;
+}
+
+void inc_comm_check_kept(struct inc_switch *sw, const json_t *listed)
+{
+	struct inc_group *group;
+	struct inc_comm *comm;
+again:
+	LIST_FOREACH(group, &sw->ctl->groups, entry)
+	{
+		LIST_FOREACH(comm, &group->comms, entry)
+		{
+			struct inc_tree_node *node = node_of(comm, sw);
+
+			if (!node || node->state != TREE_CONFIGURED || lists(listed, comm->number))
+				continue;
+			node->state = TREE_REFUSED;
+			if (comm->state == COMM_FAILED)
+				continue;
+			inc_comm_fail(comm, -1, ENETRESET,
+				      "switch %s has restarted without communicator %u",
+				      inc_switch_name(sw), comm->number);
+			goto again;
+		}
+	}
+}
+
+/* Kept where it is not known yet whether the rank had left before it fell silent. True: done. */
+static bool accuse(struct inc_switch *sw, struct inc_comm *comm, uint32_t number, int rank,
+		   int code, const char *text)
+{
+	if (inc_orphan_fail(sw, number, rank, code, text))
+		return true;
+	if (!comm || rank < 0 || !node_of(comm, sw) || comm->state != COMM_STARTED ||
+	    !inc_group_awaits(comm->group, rank))
+		return false;
+	comm->accused.code = code;
+	comm->accused.rank = rank;
+	snprintf(comm->accused.text, sizeof(comm->accused.text), "%s", text);
+	return true;
+}
+
+void inc_comm_event(struct inc_switch *sw, json_t *event)
+{
+	static const struct {
+		const char *name;
+		int code;
+	} fatal[] = {
+		{"mismatch", EREMOTEIO},
+		{"connection_error", ECONNABORTED},
+		{"peer_nak", ECONNABORTED},
+		{"unresponsive", ETIMEDOUT},
+	};
+	struct inc_msg_event said = {0};
+	struct inc_comm *comm;
+	struct inc_err err;
+	int ret, code = 0, rank;
+	bool mismatch;
+
+	ret = inc_message_read(INC_MSG_EVENT, event, &said, &err);
+	comm = inc_comm_find(sw->ctl, said.communicator);
+	if (!ret && said.has_rank && comm && said.rank >= comm->group->world_size)
+		ret = inc_err_set(&err, EINVAL, "rank: %u is not below %u", said.rank,
+				  comm->group->world_size);
+	if (ret) {
+		inc_warn("switch %s: event of communicator %u ignored: %s", inc_switch_name(sw),
+			 said.communicator, err.msg);
+		return;
+	}
+	rank = said.has_rank ? (int)said.rank : -1;
+	mismatch = strcmp(said.event, "mismatch") == 0;
+	inc_warn("switch %s: event %s, communicator %u: %s", inc_switch_name(sw), said.event,
+		 said.communicator, said.message);
+	if (!*said.message)
+		strcpy(said.message, said.event);
+	for (size_t i = 0; i < sizeof(fatal) / sizeof(fatal[0]); i++) {
+		if (strcmp(fatal[i].name, said.event) == 0)
+			code = fatal[i].code;
+	}
+	if (!code || accuse(sw, comm, said.communicator, mismatch ? -1 : rank, code, said.message))
+		return;
+	if (!comm || !node_of(comm, sw) || comm->state < COMM_CONFIGURED ||
+	    comm->state == COMM_FAILED)
+		return;
+	/* a rank that is through with the communicator owes nobody an acknowledgement, unless
+	 * the others still wait for it; a mismatch is the end for everybody */
+	if (rank >= 0 && comm->members[rank].destroyed && !mismatch) {
+		inc_comm_check_waiting(sw, comm);
+		return;
+	}
+	inc_comm_fail(comm, rank, code, "switch %s: %s", inc_switch_name(sw), said.message);
+}

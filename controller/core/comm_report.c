@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Failures that are found elsewhere: by a member, or by a switch that waits for one. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include "lib/base/errno_name.h"
+#include "controller/ctl.h"
+#include "controller/net/field.h"
+#include "lib/base/log.h"
+
+static int parse_report(const struct inc_member *member, const json_t *object,
+			struct inc_msg_failed *r, struct inc_err *err)
+{
+	const unsigned int world_size = member->group->world_size;
+	int ret = inc_message_read(INC_MSG_FAILED, object, r, err);
+
+	if (!ret && !r->has_communicator && !r->has_comm)
+		ret = inc_err_set(err, EINVAL, "neither 'communicator' nor 'comm' is there");
+	if (!ret && r->has_rank && r->rank >= world_size)
+		ret = inc_err_set(err, EINVAL, "rank: %u is not below %u", r->rank, world_size);
+	return ret;
+}
+
+/* Who is blamed where the member blames nobody: a rank that has destroyed it may be missed. */
+static int who_destroyed(const struct inc_comm *comm)
+{
+	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
+		if (comm->members[rank].destroyed)
+			return rank;
+	}
+	return -1;
+}
+
+static void report_failed(struct inc_comm *comm, const struct inc_member *member,
+			  const struct inc_msg_failed *r)
+{
+	int blame = r->has_rank ? (int)r->rank : who_destroyed(comm);
+	char name[96], more[160] = "";
+
+	snprintf(name, sizeof(name), "%s", inc_member_name(member));
+	if (!r->has_rank && blame >= 0)
+		snprintf(more, sizeof(more), "; %s had destroyed it",
+			 inc_member_name(&comm->group->members[blame]));
+	inc_comm_fail(comm, blame, r->code, "%s: %s (%s)%s", name, r->message,
+		      inc_errno_name(r->code), more);
+}
+
+static void take_report(struct inc_comm *comm, const struct inc_member *member,
+			const struct inc_msg_failed *r)
+{
+	bool configured = comm->state >= COMM_CONFIGURED && comm->state != COMM_REFUSED;
+
+	/* it is not told what it says itself */
+	comm->members[member->rank].asked = true;
+	comm->members[member->rank].knows = true;
+	if (comm->state == COMM_REFUSED)
+		inc_comm_forget_refused(member->group);
+	else if (comm->state != COMM_FAILED)
+		report_failed(comm, member, r);
+	if (!configured || r->has_communicator)
+		return;
+	/* the answer to its C came too late: it has no number to destroy it by */
+	comm->members[member->rank].destroyed = true;
+	inc_comm_end_unused(comm);
+}
+
+void inc_comm_report(struct inc_member *member, json_t *object)
+{
+	struct inc_ndjson *conn = member->client->conn;
+	struct inc_msg_failed r = {0};
+	struct inc_comm *comm;
+	struct inc_err err;
+	int ret;
+
+	ret = parse_report(member, object, &r, &err);
+	if (ret)
+		goto refuse;
+	comm = r.has_communicator ? inc_comm_find(member->group->ctl, r.communicator)
+				  : inc_comm_get_index(member->group, r.comm);
+	if (!comm || comm->group != member->group || comm->members[member->rank].destroyed) {
+		ret = inc_err_set(&err, ENOENT, "communicator %u is none of this member's",
+				  r.has_communicator ? r.communicator : r.comm);
+		goto refuse;
+	}
+	take_report(comm, member, &r);
+	return;
+
+refuse:
+	inc_info("%s: failed ignored: %s", inc_ndjson_peer(conn), err.msg);
+	inc_ndjson_send_error(conn, -ret,
+			      json_pack("{s:I}", r.has_communicator ? "communicator" : "comm",
+					(json_int_t)(r.has_communicator ? r.communicator : r.comm)),
+			      "failed: %s", err.msg);
+}
+
+/* The rank that has destroyed the communicator and that the switch waits for all the same. */
+static int missing_rank(const struct inc_comm *comm, const json_t *entry)
+{
+	const json_t *missing;
+	size_t i;
+
+	json_array_foreach (json_object_get(entry, "missing"), i, missing) {
+		uint32_t rank = 0;
+
+		if (!inc_field_u32(missing, "rank", true, 0, comm->group->world_size - 1, &rank,
+				   NULL) &&
+		    comm->members[rank].destroyed)
+			return rank;
+	}
+	return -1;
+}
+
+static void on_waiting(struct inc_switch *sw, int code, const char *text, json_t *answer,
+		       uint64_t arg)
+{
+	const uint32_t number = arg, next = inc_page_next(answer, arg);
+	struct inc_comm *comm = inc_comm_find(sw->ctl, number);
+	const json_t *entry;
+	size_t i;
+
+	if (code)
+		inc_warn("switch %s does not say what communicator %u waits for: %s",
+			 inc_switch_name(sw), number, text);
+	if (!comm || comm->state != COMM_STARTED)
+		return;
+	json_array_foreach (json_object_get(answer, "data"), i, entry) {
+		uint64_t named = 0, chunk = 0;
+		int rank;
+
+		if (inc_field_u64(entry, "communicator", true, 1, UINT32_MAX, &named, NULL) ||
+		    inc_field_u64(entry, "chunk", true, 0, INT64_MAX, &chunk, NULL) ||
+		    named != number)
+			continue;
+		rank = missing_rank(comm, entry);
+		if (rank < 0)
+			continue;
+		inc_comm_fail(comm, rank, ETIMEDOUT,
+			      "switch %s: chunk %llu waits for %s, which has destroyed the "
+			      "communicator",
+			      inc_switch_name(sw), (unsigned long long)chunk,
+			      inc_member_name(&comm->group->members[rank]));
+		return;
+	}
+	if (next)
+		inc_switch_query(sw, "waiting", number, next, on_waiting);
+}
+
+void inc_comm_check_waiting(struct inc_switch *sw, const struct inc_comm *comm)
+{
+	int ret = inc_switch_query(sw, "waiting", comm->number, 0, on_waiting);
+
+	if (ret)
+		inc_warn("switch %s cannot be asked what communicator %u waits for: %s",
+			 inc_switch_name(sw), comm->number, strerror(-ret));
+}
+
+void inc_comm_judge(struct inc_comm *comm)
+{
+	const int code = comm->accused.code, rank = comm->accused.rank;
+	struct inc_group *group = comm->group;
+	struct inc_switch *sw;
+
+	if (!code || comm->state != COMM_STARTED)
+		return;
+	if (rank < (int)group->world_size && inc_group_awaits(group, rank))
+		return;
+	comm->accused.code = 0;
+	if (rank >= (int)group->world_size)
+		return;
+	sw = &group->ctl->switches[comm->tree->nodes[0].sw];
+	if (!group->members[rank].present)
+		comm->members[rank].destroyed = true;
+	if (comm->members[rank].destroyed)
+		inc_comm_check_waiting(sw, comm);
+	else
+		inc_comm_fail(comm, rank, code, "switch %s: %s", inc_switch_name(sw),
+			      comm->accused.text);
+}

@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Groups: all ranks of a job find each other, and hear when one is lost. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <arpa/inet.h>
+#include "lib/base/clock.h"
+#include "controller/ctl.h"
+#include "lib/base/log.h"
+
+enum inc_group_phase inc_group_state(const struct inc_group *group)
+{
+	enum inc_group_phase state = GROUP_READY;
+	const struct inc_comm *comm;
+
+	if (!group->formed)
+		return GROUP_CREATING;
+	if (group->over_code)
+		return GROUP_IDLE;
+	LIST_FOREACH(comm, &group->comms, entry)
+	{
+		if (comm->state < COMM_STARTED)
+			return GROUP_CREATING_COMM;
+		if (comm->state == COMM_STARTED)
+			state = GROUP_COMM_READY;
+	}
+	return state;
+}
+
+const char *inc_group_state_name(const struct inc_group *group)
+{
+	static const char *const names[] = {"IDLE", "CREATING_GROUP", "GROUP_READY",
+					    "CREATING_COMM", "COMM_READY"};
+
+	return names[inc_group_state(group)];
+}
+
+const char *inc_member_name(const struct inc_member *member)
+{
+	const struct inc_topo_host *host = &member->group->ctl->topo->hosts[member->host];
+	char ip[INET_ADDRSTRLEN];
+	static char text[96];
+
+	if (!member->present) {
+		snprintf(text, sizeof(text), "rank %u", member->rank);
+		return text;
+	}
+	inet_ntop(AF_INET, &host->ip, ip, sizeof(ip));
+	snprintf(text, sizeof(text), "rank %u (%s, %s)", member->rank, host->name, ip);
+	return text;
+}
+
+void inc_group_list_ranks(const struct inc_group *group, const struct inc_comm *comm,
+			  bool (*absent)(const struct inc_group *group, const struct inc_comm *comm,
+					 unsigned int rank),
+			  char *buf, size_t size)
+{
+	size_t used = 0;
+
+	buf[0] = '\0';
+	for (unsigned int rank = 0; rank < group->world_size; rank++) {
+		if (!absent(group, comm, rank))
+			continue;
+		if (used + 96 > size) { /* the longest name, and the dots */
+			snprintf(buf + used, size - used, " and more");
+			return;
+		}
+		used += snprintf(buf + used, size - used, "%s%s", used ? ", " : "",
+				 inc_member_name(&group->members[rank]));
+	}
+}
+
+static bool not_present(const struct inc_group *group, const struct inc_comm *comm,
+			unsigned int rank)
+{
+	return !group->members[rank].present;
+}
+
+static void on_timeout(evutil_socket_t fd, short what, void *arg)
+{
+	struct inc_group *group = arg;
+	char ranks[400];
+
+	if (group->resumed) {
+		inc_group_settle(group);
+		return;
+	}
+	inc_group_list_ranks(group, NULL, not_present, ranks, sizeof(ranks));
+	inc_warn("group %u (%s): %s did not come within %u ms", group->number, group->job, ranks,
+		 group->ctl->opt.group_timeout_ms);
+	for (unsigned int rank = 0; rank < group->world_size; rank++) {
+		struct inc_client *client = group->members[rank].client;
+
+		if (!client)
+			continue;
+		inc_ndjson_send_error(client->conn, ETIMEDOUT, NULL,
+				      "job %s: %s did not come within %u ms", group->job, ranks,
+				      group->ctl->opt.group_timeout_ms);
+		client->member = NULL;
+		inc_client_idle(client);
+	}
+	inc_group_free(group);
+}
+
+static struct inc_group *group_new(struct inc_ctl *ctl, const char *job, unsigned int world_size,
+				   uint32_t number)
+{
+	struct inc_group *group =
+		calloc(1, sizeof(*group) + world_size * sizeof(group->members[0]));
+
+	if (!group)
+		return NULL;
+	group->timer = evtimer_new(ctl->base, on_timeout, group);
+	if (!group->timer) {
+		free(group);
+		return NULL;
+	}
+	group->ctl = ctl;
+	group->number = number;
+	snprintf(group->job, sizeof(group->job), "%s", job);
+	group->world_size = world_size;
+	group->since_ms = inc_now_ms();
+	for (unsigned int rank = 0; rank < world_size; rank++) {
+		group->members[rank].group = group;
+		group->members[rank].rank = rank;
+	}
+	LIST_INSERT_HEAD(&ctl->groups, group, entry);
+	inc_ctl_arm(group->timer, ctl->opt.group_timeout_ms);
+	return group;
+}
+
+struct inc_group *inc_group_adopt(struct inc_ctl *ctl, const char *job, unsigned int world_size,
+				  uint32_t number)
+{
+	struct inc_group *group = group_new(ctl, job, world_size, number);
+
+	if (!group)
+		return NULL;
+	group->formed = group->resumed = true;
+	group->over_code = ESHUTDOWN;
+	snprintf(group->over, sizeof(group->over),
+		 "the controller has restarted: nothing new can begin in group %u", number);
+	return group;
+}
+
+static uint32_t next_number(struct inc_ctl *ctl)
+{
+	const struct inc_group *group;
+	uint32_t number;
+
+	do {
+		number = ctl->next_group++;
+		LIST_FOREACH(group, &ctl->groups, entry)
+		{
+			if (group->number == number)
+				break;
+		}
+	} while (!number || group);
+	return number;
+}
+
+void inc_group_free(struct inc_group *group)
+{
+	while (!LIST_EMPTY(&group->comms))
+		inc_comm_end(LIST_FIRST(&group->comms));
+	LIST_REMOVE(group, entry);
+	event_free(group->timer);
+	free(group);
+}
+
+void inc_groups_free(struct inc_ctl *ctl)
+{
+	while (!LIST_EMPTY(&ctl->groups))
+		inc_group_free(LIST_FIRST(&ctl->groups));
+}
+
+/* A group that is over does not keep its job's name: the next run may begin at once. */
+static struct inc_group *find_job(const struct inc_ctl *ctl, const char *job)
+{
+	struct inc_group *group;
+
+	LIST_FOREACH(group, &ctl->groups, entry)
+	{
+		if (!group->over_code && strcmp(group->job, job) == 0)
+			return group;
+	}
+	return NULL;
+}
+
+static void group_formed(struct inc_group *group)
+{
+	group->formed = true;
+	event_del(group->timer);
+	inc_info("group %u (%s): all %u ranks are here", group->number, group->job,
+		 group->world_size);
+	for (unsigned int rank = 0; rank < group->world_size; rank++) {
+		const struct inc_member *member = &group->members[rank];
+		const struct inc_msg_joined joined = {
+			.group = group->number, .addr = group->ctl->topo->hosts[member->host].ip};
+
+		inc_ndjson_send_new(member->client->conn, inc_message_new(INC_MSG_JOINED, &joined));
+	}
+}
+
+/* The host that the first address known to the topology belongs to. */
+static int find_host(const struct inc_ctl *ctl, const struct inc_msg_join *said, unsigned int *host,
+		     struct inc_err *err)
+{
+	char text[INET_ADDRSTRLEN];
+
+	for (uint32_t i = 0; i < said->n_addrs; i++) {
+		int found = inc_topology_host_by_ip(ctl->topo, said->addrs[i]);
+
+		if (found < 0)
+			continue;
+		*host = found;
+		return 0;
+	}
+	inet_ntop(AF_INET, &said->addrs[said->n_addrs - 1], text, sizeof(text));
+	return inc_err_set(err, EADDRNOTAVAIL, "%s%s is no host of the topology %s", text,
+			   said->n_addrs > 1 ? " (and no other address of this member)" : "",
+			   ctl->topo->name);
+}
+
+/* Several ranks may share a host, but each is a connection of its switch. */
+static int check_world(const struct inc_ctl *ctl, unsigned int world_size, struct inc_err *err)
+{
+	unsigned int switches = 0;
+
+	for (unsigned int s = 0; s < ctl->topo->n_switches; s++) {
+		bool has_host = false;
+
+		for (unsigned int p = 0; p < ctl->topo->switches[s].n_ports; p++)
+			has_host |= !ctl->topo->switches[s].ports[p].to_switch;
+		switches += has_host;
+	}
+	if (world_size <= switches * INC_MAX_CHILDREN)
+		return 0;
+	return inc_err_set(err, EINVAL,
+			   "'world_size' %u is too large: the topology %s takes %u ranks at most",
+			   world_size, ctl->topo->name, switches * INC_MAX_CHILDREN);
+}
+
+int inc_group_check_join(const struct inc_ctl *ctl, const struct inc_msg_join *said,
+			 struct inc_join *join, struct inc_err *err)
+{
+	int ret;
+
+	if (said->version != INC_CONTROL_VERSION)
+		return inc_err_set(err, EPROTONOSUPPORT, "version %u, this controller speaks %u",
+				   said->version, INC_CONTROL_VERSION);
+	if (said->rank >= said->world_size)
+		return inc_err_set(err, EINVAL, "rank: %u is not below world_size %u", said->rank,
+				   said->world_size);
+	ret = check_world(ctl, said->world_size, err);
+	if (ret)
+		return ret;
+	join->rank = said->rank;
+	join->world_size = said->world_size;
+	strcpy(join->job, said->job);
+	strcpy(join->node, *said->host ? said->host : "-"); /* a machine without a name says "" */
+	return find_host(ctl, said, &join->host, err);
+}
+
+void inc_group_enter(struct inc_group *group, struct inc_client *client,
+		     const struct inc_join *join)
+{
+	struct inc_member *member = &group->members[join->rank];
+
+	member->present = true;
+	member->client = client;
+	member->host = join->host;
+	memcpy(member->node, join->node, sizeof(member->node));
+	client->member = member;
+	group->connected++;
+}
+
+void inc_group_join(struct inc_client *client, json_t *object)
+{
+	struct inc_ctl *ctl = client->ctl;
+	struct inc_msg_join said = {0};
+	struct inc_group *group;
+	struct inc_join join;
+	struct inc_err err;
+	int ret;
+
+	if (client->member) {
+		inc_ndjson_send_error(client->conn, EISCONN, NULL,
+				      "this connection is a member of group %u already",
+				      client->member->group->number);
+		return;
+	}
+	ret = inc_message_read(INC_MSG_JOIN, object, &said, &err);
+	if (!ret)
+		ret = inc_group_check_join(ctl, &said, &join, &err);
+	if (ret)
+		goto refuse;
+	group = find_job(ctl, join.job);
+	if (group && group->world_size != join.world_size) {
+		ret = inc_err_set(&err, EINVAL, "job %s has world size %u, not %u", join.job,
+				  group->world_size, join.world_size);
+		goto refuse;
+	}
+	if (group && group->members[join.rank].present) {
+		char other[96];
+
+		snprintf(other, sizeof(other), "%s", inc_member_name(&group->members[join.rank]));
+		ret = inc_err_set(&err, EEXIST, "job %s: rank %u is taken, by %s", join.job,
+				  join.rank, other);
+		goto refuse;
+	}
+	if (!group)
+		group = group_new(ctl, join.job, join.world_size, next_number(ctl));
+	if (!group) {
+		ret = inc_err_set(&err, ENOMEM, "the controller is out of memory");
+		goto refuse;
+	}
+	inc_group_enter(group, client, &join);
+	if (group->connected == group->world_size)
+		group_formed(group);
+	return;
+
+refuse:
+	inc_info("%s: G refused: %s", inc_ndjson_peer(client->conn), err.msg);
+	inc_ndjson_send_error(client->conn, -ret, NULL, "%s", err.msg);
+}
+
+static bool has_comms(const struct inc_group *group, unsigned int rank)
+{
+	const struct inc_comm *comm;
+
+	LIST_FOREACH(comm, &group->comms, entry)
+	{
+		if (comm->state != COMM_REFUSED && comm->members[rank].asked &&
+		    !comm->members[rank].destroyed)
+			return true;
+	}
+	return false;
+}
+
+static void tell_failed(const struct inc_group *group, unsigned int lost)
+{
+	struct inc_msg_failed failed = {
+		.has_group = true,
+		.group = group->number,
+		.has_rank = true,
+		.rank = lost,
+		.code = group->over_code,
+	};
+
+	snprintf(failed.message, sizeof(failed.message), "%s", group->over);
+	for (unsigned int rank = 0; rank < group->world_size; rank++) {
+		struct inc_client *client = group->members[rank].client;
+
+		if (client)
+			inc_ndjson_send_new(client->conn, inc_message_new(INC_MSG_FAILED, &failed));
+	}
+}
+
+/*
+ * A communicator that someone has asked for ends with an error to those; one in use goes
+ * away at once when a member is lost, and stays until all have left it when the member
+ * had left it before: results may still have to be sent again to the slower ones.
+ */
+static void end_comms(struct inc_group *group, unsigned int rank, bool clean)
+{
+	struct inc_comm *comm = LIST_FIRST(&group->comms), *next;
+
+	for (; comm; comm = next) {
+		next = LIST_NEXT(comm, entry);
+		if (comm->state < COMM_CONFIGURED)
+			inc_comm_fail(comm, rank, group->over_code, "%s", group->over);
+		else if (!clean && comm->state != COMM_REFUSED)
+			inc_comm_end(comm);
+	}
+}
+
+static bool awaits_any(const struct inc_group *group)
+{
+	for (unsigned int rank = 0; rank < group->world_size; rank++) {
+		if (inc_group_awaits(group, rank))
+			return true;
+	}
+	return false;
+}
+
+void inc_group_leave(struct inc_member *member, bool clean, const char *reason)
+{
+	struct inc_group *group = member->group;
+
+	member->client = NULL;
+	group->connected--;
+	if (!group->formed) {
+		inc_info("group %u (%s): %s left before the group was formed", group->number,
+			 group->job, inc_member_name(member));
+		member->present = false;
+		if (!group->connected)
+			inc_group_free(group);
+		return;
+	}
+	clean = clean && !has_comms(group, member->rank);
+	if (clean)
+		inc_info("group %u (%s): %s has left", group->number, group->job,
+			 inc_member_name(member));
+	else
+		inc_warn("group %u (%s): %s is lost: %s", group->number, group->job,
+			 inc_member_name(member), reason);
+	if (!group->connected && !awaits_any(group)) {
+		inc_group_free(group);
+		return;
+	}
+	/* the first loss is the cause; members that give up for it are not news */
+	if (!group->over_code || (!clean && group->over_code == ESHUTDOWN)) {
+		group->over_code = clean ? ESHUTDOWN : ECONNRESET;
+		snprintf(group->over, sizeof(group->over), "%s left the group",
+			 inc_member_name(member));
+		end_comms(group, member->rank, clean);
+		if (!clean)
+			tell_failed(group, member->rank);
+	}
+	inc_comm_forget_refused(group);
+}

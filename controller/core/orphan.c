@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Communicators that a switch has and no member has claimed: those of an earlier controller.
+ * They run on. A member that finds this controller takes its own back (inc_orphan_take); what
+ * nobody claims is removed when the switch has made no result of it between two looks.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include "controller/ctl.h"
+#include "controller/net/field.h"
+#include "lib/base/log.h"
+
+struct inc_orphan {
+	struct inc_switch *sw;
+	uint32_t number;
+	bool seen;                     /* results is what the switch has said */
+	uint64_t results;              /* of the communicator */
+	struct inc_accusation accused; /* it has failed */
+	struct event *timer;
+	LIST_ENTRY(inc_orphan) entry;
+};
+
+static struct inc_orphan *find(const struct inc_switch *sw, uint32_t number)
+{
+	struct inc_orphan *o;
+
+	LIST_FOREACH(o, &sw->ctl->orphans, entry)
+	{
+		if (o->sw == sw && o->number == number)
+			return o;
+	}
+	return NULL;
+}
+
+static void orphan_free(struct inc_orphan *o)
+{
+	LIST_REMOVE(o, entry);
+	event_free(o->timer);
+	free(o);
+}
+
+static void look_later(struct inc_orphan *o)
+{
+	inc_ctl_arm(o->timer, o->sw->ctl->opt.group_timeout_ms);
+}
+
+/* What the switch says of one communicator; false: it has none of this number. */
+static bool read_results(const json_t *answer, uint32_t number, uint64_t *results)
+{
+	const json_t *entry;
+	size_t i;
+
+	json_array_foreach (json_object_get(answer, "data"), i, entry) {
+		uint32_t named = 0;
+
+		if (!inc_field_u32(entry, "communicator", true, 1, UINT32_MAX, &named, NULL) &&
+		    named == number)
+			return !inc_field_u64(entry, "results", true, 0, INT64_MAX, results, NULL);
+	}
+	return false;
+}
+
+static void on_answer(struct inc_switch *sw, int code, const char *text, json_t *answer,
+		      uint64_t arg)
+{
+	const uint32_t number = arg, next = inc_page_next(answer, arg);
+	struct inc_orphan *o = find(sw, number);
+	uint64_t results = 0;
+
+	if (!o) /* claimed, or the switch has gone */
+		return;
+	if (code) {
+		inc_warn("switch %s does not say what communicator %u does: %s",
+			 inc_switch_name(sw), o->number, text);
+		look_later(o);
+		return;
+	}
+	if (!read_results(answer, number, &results)) {
+		if (!next)
+			orphan_free(o);
+		else if (inc_switch_query(sw, "communicators", number, next, on_answer))
+			look_later(o);
+		return;
+	}
+	if (!o->seen || results != o->results) {
+		o->seen = true;
+		o->results = results;
+		look_later(o);
+		return;
+	}
+	inc_info(
+		"communicator %u on switch %s is removed: no member has claimed it and nothing has "
+		"moved for %u ms",
+		o->number, inc_switch_name(sw), sw->ctl->opt.group_timeout_ms);
+	orphan_free(o);
+	inc_switch_remove(sw, number);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct inc_orphan *o = arg;
+
+	if (inc_switch_query(o->sw, "communicators", o->number, 0, on_answer))
+		look_later(o);
+}
+
+bool inc_orphan_add(struct inc_switch *sw, uint32_t number)
+{
+	struct inc_orphan *o;
+
+	if (find(sw, number))
+		return true;
+	o = calloc(1, sizeof(*o));
+	if (!o)
+		return false;
+	o->sw = sw;
+	o->number = number;
+	o->timer = evtimer_new(sw->ctl->base, on_timer, o);
+	if (!o->timer) {
+		free(o);
+		return false;
+	}
+	LIST_INSERT_HEAD(&sw->ctl->orphans, o, entry);
+	look_later(o);
+	return true;
+}
+
+bool inc_orphan_is(const struct inc_switch *sw, uint32_t number)
+{
+	return find(sw, number);
+}
+
+bool inc_orphan_fail(struct inc_switch *sw, uint32_t number, int rank, int code, const char *text)
+{
+	struct inc_orphan *o = find(sw, number);
+
+	if (!o)
+		return false;
+	/* one that may prove harmless gives way to one that does not */
+	if (!o->accused.code || (o->accused.rank >= 0 && rank < 0)) {
+		o->accused.code = code;
+		o->accused.rank = rank;
+		snprintf(o->accused.text, sizeof(o->accused.text), "%s", text);
+	}
+	return true;
+}
+
+void inc_orphan_take(struct inc_switch *sw, struct inc_comm *comm)
+{
+	struct inc_orphan *o = find(sw, comm->number);
+
+	if (!o)
+		return;
+	if (o->accused.code && o->accused.rank < 0)
+		inc_comm_fail(comm, -1, o->accused.code, "switch %s: %s", inc_switch_name(sw),
+			      o->accused.text);
+	else
+		comm->accused = o->accused;
+	orphan_free(o);
+}
+
+void inc_orphans_forget(struct inc_switch *sw)
+{
+	struct inc_orphan *o = LIST_FIRST(&sw->ctl->orphans), *next;
+
+	for (; o; o = next) {
+		next = LIST_NEXT(o, entry);
+		if (o->sw == sw)
+			orphan_free(o);
+	}
+}
+
+bool inc_orphan_known(const struct inc_ctl *ctl, uint32_t number)
+{
+	for (unsigned int s = 0; s < ctl->topo->n_switches; s++) {
+		if (find(&ctl->switches[s], number))
+			return true;
+	}
+	return false;
+}
+
+void inc_orphans_list(const struct inc_ctl *ctl, json_t *list)
+{
+	const struct inc_orphan *o;
+
+	LIST_FOREACH(o, &ctl->orphans, entry)
+	json_array_append_new(list,
+			      json_pack("{s:I, s:i, s:s, s:i, s:s, s:i, s:i, s:s, s:[s], s:[]}",
+					"communicator", (json_int_t)o->number, "group", 0, "job",
+					"", "comm", 0, "state", "UNCLAIMED", "payload", 0, "slots",
+					0, "byte_order", "", "switches", inc_switch_name(o->sw),
+					"connections"));
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Members of an earlier controller's groups, whose communicators run on: they find this one and
+ * say what they have (resume). The group is built from what they say, rank by rank; nothing new
+ * can begin in it. Until the group timeout has passed, ranks that have not come yet may still do;
+ * after that they count as gone.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "controller/ctl.h"
+#include "lib/base/log.h"
+
+struct claim {
+	uint32_t number;
+	uint32_t index;
+	uint32_t payload;
+	uint32_t slots;
+	struct inc_switch *sw;
+	struct inc_comm_member member;
+};
+
+struct resume {
+	struct inc_join join;
+	uint32_t group;
+	unsigned int n;
+	struct claim claims[CTL_MAX_COMMS];
+	unsigned int n_gone; /* not among claims: what the member has, and its switch has not */
+	struct {
+		uint32_t number;
+		struct inc_err why;
+	} gone[CTL_MAX_COMMS];
+};
+
+static int take_fields(struct inc_ctl *ctl, const struct inc_msg_claim *said, struct claim *c,
+		       struct inc_err *err)
+{
+	int sw = inc_topology_switch_by_name(ctl->topo, said->node);
+
+	if (sw < 0)
+		return inc_err_set(err, ENOENT, "'switch': the topology %s has no '%s'",
+				   ctl->topo->name, said->node);
+	c->sw = &ctl->switches[sw];
+	c->number = said->communicator;
+	c->index = said->comm;
+	c->payload = said->payload;
+	c->slots = said->slots;
+	c->member.asked = c->member.ready = true;
+	c->member.byte_order = said->byte_order;
+	c->member.route.own.qpn = said->qpn;
+	strcpy(c->member.transport, said->transport);
+	return 0;
+}
+
+static int take_claims(struct inc_ctl *ctl, const struct inc_msg_resume *said, struct resume *r,
+		       struct inc_err *err)
+{
+	struct inc_err why;
+	int ret;
+
+	for (uint32_t i = 0; i < said->n_claims; i++) {
+		ret = take_fields(ctl, &said->claims[i], &r->claims[i], &why);
+		if (ret)
+			return inc_err_set(err, -ret, "communicators[%u]: %s", i, why.msg);
+		r->claims[i].member.route.host = r->join.host;
+		for (uint32_t k = 0; k < i; k++) {
+			if (r->claims[k].number == r->claims[i].number ||
+			    r->claims[k].index == r->claims[i].index)
+				return inc_err_set(err, EINVAL, "communicators[%u] stands twice",
+						   i);
+		}
+		r->n++;
+	}
+	return 0;
+}
+
+static int parse_resume(struct inc_ctl *ctl, const json_t *object, struct resume *r,
+			struct inc_err *err)
+{
+	struct inc_msg_resume said = {0};
+	int ret;
+
+	ret = inc_message_read(INC_MSG_RESUME, object, &said, err);
+	if (!ret)
+		ret = inc_group_check_join(ctl, &said.join, &r->join, err);
+	if (ret)
+		return ret;
+	r->group = said.group;
+	return take_claims(ctl, &said, r, err);
+}
+
+static struct inc_group *find_group(const struct inc_ctl *ctl, uint32_t number)
+{
+	struct inc_group *group;
+
+	LIST_FOREACH(group, &ctl->groups, entry)
+	{
+		if (group->number == number)
+			return group;
+	}
+	return NULL;
+}
+
+/* Whether the member belongs to what is there; group: NULL where it is the first to come. */
+static int check_group(const struct inc_ctl *ctl, const struct inc_group *group,
+		       const struct resume *r, struct inc_err *err)
+{
+	if (!group && inc_ctl_ours(ctl->first_group, ctl->next_group, r->group))
+		return inc_err_set(err, ECONNRESET, "group %u has ended", r->group);
+	if (!group)
+		return 0;
+	/* its own connection was lost, not the controller: the others have been told so */
+	if (!group->resumed || group->over_code != ESHUTDOWN)
+		return inc_err_set(err, ECONNRESET, "group %u is over%s%s", r->group,
+				   group->over_code ? ": " : "", group->over);
+	if (strcmp(group->job, r->join.job) != 0 || group->world_size != r->join.world_size)
+		return inc_err_set(err, EINVAL, "group %u is that of job %s with world size %u",
+				   r->group, group->job, group->world_size);
+	if (group->members[r->join.rank].present)
+		return inc_err_set(err, EEXIST, "job %s: rank %u is taken", r->join.job,
+				   r->join.rank);
+	return 0;
+}
+
+/* A switch that is connected has said what it has; of an absent one it is taken on trust until
+ * its hello. */
+static int check_claim(struct inc_ctl *ctl, const struct inc_group *group, const struct claim *c,
+		       struct inc_err *err)
+{
+	const struct inc_comm *comm = inc_comm_find(ctl, c->number), *other;
+
+	if (comm && (!group || comm->group != group || comm->index != c->index))
+		return inc_err_set(err, EEXIST, "communicator %u is another one's", c->number);
+	if (comm)
+		return 0;
+	if (inc_ctl_ours(ctl->first_communicator, ctl->next_communicator, c->number) ||
+	    (c->sw->link && !inc_orphan_is(c->sw, c->number)))
+		return inc_err_set(err, ENETRESET, "switch %s has no communicator %u any more",
+				   inc_switch_name(c->sw), c->number);
+	if (!group)
+		return 0;
+	LIST_FOREACH(other, &group->comms, entry)
+	{
+		if (other->index == c->index)
+			return inc_err_set(err, EEXIST, "comm %u is communicator %u", c->index,
+					   other->number);
+	}
+	return 0;
+}
+
+/* Those that are gone are set aside: the others run. An error where none is left. */
+static int check_claims(struct inc_ctl *ctl, const struct inc_group *group, struct resume *r,
+			struct inc_err *err)
+{
+	unsigned int n = 0;
+	int ret;
+
+	for (unsigned int i = 0; i < r->n; i++) {
+		ret = check_claim(ctl, group, &r->claims[i], err);
+		if (ret && ret != -ENETRESET)
+			return ret;
+		if (!ret) {
+			r->claims[n++] = r->claims[i];
+			continue;
+		}
+		r->gone[r->n_gone].number = r->claims[i].number;
+		r->gone[r->n_gone++].why = *err;
+	}
+	r->n = n;
+	return n ? 0 : -ENETRESET;
+}
+
+static void tell_gone(const struct inc_group *group, const struct inc_client *client,
+		      const struct resume *r)
+{
+	for (unsigned int i = 0; i < r->n_gone; i++) {
+		struct inc_msg_failed failed = {
+			.has_group = true,
+			.group = group->number,
+			.has_communicator = true,
+			.communicator = r->gone[i].number,
+			.code = ENETRESET,
+		};
+
+		strcpy(failed.message, r->gone[i].why.msg);
+		inc_ndjson_send_new(client->conn, inc_message_new(INC_MSG_FAILED, &failed));
+	}
+}
+
+static int take_claim(struct inc_group *group, unsigned int rank, const struct claim *c)
+{
+	struct inc_comm *comm = inc_comm_find(group->ctl, c->number);
+
+	if (!comm) {
+		comm = inc_comm_adopt(group, c->index, c->number, c->sw);
+		if (!comm)
+			return -ENOMEM;
+		comm->payload = c->payload;
+		comm->slots = c->slots;
+		comm->byte_order = c->member.byte_order;
+		/* who came before and did not name it has destroyed it */
+		for (unsigned int other = 0; other < group->world_size; other++)
+			comm->members[other].destroyed = group->members[other].present;
+		inc_orphan_take(c->sw, comm);
+	}
+	comm->members[rank] = c->member;
+	return 0;
+}
+
+static int take_resume(struct inc_group *group, struct inc_client *client, const struct resume *r)
+{
+	struct inc_comm *comm;
+
+	for (unsigned int i = 0; i < r->n; i++) {
+		if (take_claim(group, r->join.rank, &r->claims[i]))
+			return -ENOMEM;
+	}
+	LIST_FOREACH(comm, &group->comms, entry)
+	{
+		if (!comm->members[r->join.rank].asked)
+			comm->members[r->join.rank].destroyed = true;
+	}
+	inc_group_enter(group, client, &r->join);
+	inc_info("group %u (%s): rank %u of an earlier controller is back with %u communicators",
+		 group->number, group->job, r->join.rank, r->n);
+	inc_ndjson_send_new(
+		client->conn,
+		inc_message_new(INC_MSG_RESUMED, &(struct inc_msg_resumed){group->number}));
+	LIST_FOREACH(comm, &group->comms, entry)
+	{
+		if (comm->state == COMM_FAILED)
+			inc_comm_tell_failed(comm, r->join.rank, -1);
+	}
+	tell_gone(group, client, r);
+	LIST_FOREACH(comm, &group->comms, entry)
+	inc_comm_judge(comm);
+	return 0;
+}
+
+void inc_group_resume(struct inc_client *client, json_t *object)
+{
+	struct inc_ctl *ctl = client->ctl;
+	struct resume *r = calloc(1, sizeof(*r));
+	struct inc_group *group = NULL;
+	struct inc_err err;
+	int ret;
+
+	if (!r) {
+		ret = inc_err_set(&err, ENOMEM, "the controller is out of memory");
+		goto out;
+	}
+	if (client->member) {
+		ret = inc_err_set(&err, EISCONN, "this connection is a member of group %u already",
+				  client->member->group->number);
+		goto out;
+	}
+	ret = parse_resume(ctl, object, r, &err);
+	if (ret)
+		goto out;
+	group = find_group(ctl, r->group);
+	ret = check_group(ctl, group, r, &err);
+	if (!ret)
+		ret = check_claims(ctl, group, r, &err);
+	if (ret)
+		goto out;
+	if (!group)
+		group = inc_group_adopt(ctl, r->join.job, r->join.world_size, r->group);
+	if (!group || take_resume(group, client, r))
+		ret = inc_err_set(&err, ENOMEM, "the controller is out of memory");
+out:
+	free(r);
+	if (!ret)
+		return;
+	inc_info("%s: resume refused: %s", inc_ndjson_peer(client->conn), err.msg);
+	inc_ndjson_send_error(client->conn, -ret, NULL, "%s", err.msg);
+}
+
+bool inc_group_awaits(const struct inc_group *group, unsigned int rank)
+{
+	return group->resumed && !group->settled && !group->members[rank].present;
+}
+
+/* The ranks that have not come by now are gone. */
+void inc_group_settle(struct inc_group *group)
+{
+	struct inc_comm *comm = LIST_FIRST(&group->comms), *next;
+
+	group->settled = true;
+	if (!group->connected) {
+		inc_group_free(group);
+		return;
+	}
+	for (unsigned int rank = 0; rank < group->world_size; rank++) {
+		if (!group->members[rank].present)
+			inc_warn("group %u (%s): rank %u has not come back", group->number,
+				 group->job, rank);
+	}
+	for (; comm; comm = next) {
+		next = LIST_NEXT(comm, entry);
+		inc_comm_judge(comm);
+		inc_comm_end_unused(comm);
+	}
+}

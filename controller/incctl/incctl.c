@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* incctl: what the controller and the switches know, as text or as JSON. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "lib/net/check.h"
+#include "lib/net/hostport.h"
+#include "controller/incctl/incctl.h"
+#include "lib/base/opt.h"
+#include "lib/base/printable.h"
+
+/* What a command is to this program. */
+struct view {
+	bool controller_only;
+	void (*print)(const json_t *data);
+};
+
+#define VIEW(only, function) (&(const struct view){only, function})
+
+static const struct inc_command commands[] = {
+	{"groups", "jobs, their members and states", .own = VIEW(true, incctl_print_groups)},
+	{"communicators", "communicators and their connections",
+	 .own = VIEW(false, incctl_print_communicators)},
+	{"switches", "switches of the topology, connected or absent",
+	 .own = VIEW(true, incctl_print_switches)},
+	{"connections", "queue pairs of the switches",
+	 .own = VIEW(false, incctl_print_connections)},
+	{"ports", "ports of the switches", .own = VIEW(false, incctl_print_ports)},
+	{"counters", "every packet received, by what became of it (--check)",
+	 .own = VIEW(false, incctl_print_counters)},
+	{"events", "the last events of the switches", .own = VIEW(false, incctl_print_events)},
+	{"waiting", "which chunk waits for which rank, since when",
+	 .own = VIEW(false, incctl_print_waiting)},
+	{"status", "version, mode and age of the switches",
+	 .own = VIEW(false, incctl_print_status)},
+	{"config", "what the switches have, as YAML that inc-switchd --config reads",
+	 .own = VIEW(false, incctl_print_config)},
+	{},
+};
+
+struct settings {
+	struct incctl_target target;
+	char path[128]; /* of the socket that --switch names */
+	bool json, yaml, check;
+};
+
+static int take_switch(void *settings, const char *text, struct inc_err *err)
+{
+	struct settings *s = settings;
+
+	if (!*text || strchr(text, '/') || strlen(text) > 64)
+		return inc_err_set(err, EINVAL, "'%.300s' is not the name of a switch", text);
+	snprintf(s->path, sizeof(s->path), "/run/inc/%s.sock", text);
+	s->target.socket = s->path;
+	return 0;
+}
+
+static const struct inc_opt options[] = {
+	{.name = "controller",
+	 .letter = 'c',
+	 .value = "HOST[:PORT]",
+	 .help = "whom to ask (default: INCCL_CONTROLLER, or 127.0.0.1:" INC_STR(
+		 INC_PORT_MEMBERS) ")",
+	 INC_OPT_TEXT(struct settings, target.controller, inc_hostport_check)},
+	{.name = "switch",
+	 .letter = 's',
+	 .value = "INSTANCE",
+	 .help = "ask one switch on this machine (/run/inc/INSTANCE.sock)",
+	 INC_OPT_TAKE_WHOLE(take_switch)},
+	{.name = "socket",
+	 .letter = 'S',
+	 .value = "PATH",
+	 .help = "the same by the path of its socket",
+	 INC_OPT_TEXT(struct settings, target.socket, inc_socket_path_check)},
+	{.name = "timeout-ms",
+	 .value = "MS",
+	 .preset = "10000",
+	 .help = "for the whole answer",
+	 INC_OPT_NUMBER(struct settings, target.timeout_ms, 1, 86400000)},
+	{.name = "json",
+	 .letter = 'j',
+	 .help = "the data as JSON",
+	 INC_OPT_FLAG(struct settings, json)},
+	{.name = "yaml",
+	 .letter = 'y',
+	 .help = "config: as YAML, also without this",
+	 INC_OPT_FLAG(struct settings, yaml)},
+	{.name = "check",
+	 .help = "counters: exit 1 where the books do not balance",
+	 INC_OPT_FLAG(struct settings, check)},
+	{.value = "COMMAND", .required = true, INC_OPT_COMMAND},
+	{},
+};
+
+static const struct inc_program program = {
+	.name = "incctl",
+	.man_section = 1,
+	.brief = "ask the controller and the switches what they know",
+	.about = "What the controller and the switches know, as text or as JSON.",
+	.groups = {{options, 0}},
+	.commands = commands,
+	.exits = "0 ok; 1 failure, a switch that does not answer or, with --check, books that do "
+		 "not "
+		 "balance; 2 wrong command line.",
+};
+
+/* 1 where a switch did not answer, or, if asked for, where received packets are missing */
+static int judge(const struct view *view, const json_t *data, bool check)
+{
+	json_t *entry, *error;
+	int ret = 0;
+	size_t i;
+
+	if (view->controller_only)
+		return 0;
+	json_array_foreach (data, i, entry) {
+		const char *name = json_string_value(json_object_get(entry, "switch"));
+
+		error = json_object_get(entry, "error");
+		if (error) {
+			fprintf(stderr, "incctl: switch %s: %s\n", name ? name : "?",
+				json_string_value(error) ? json_string_value(error) : "error");
+			ret = 1;
+		} else if (check && !json_is_true(json_object_get(json_object_get(entry, "data"),
+								  "balanced"))) {
+			fprintf(stderr, "incctl: switch %s: the books do not balance\n",
+				name ? name : "?");
+			ret = 1;
+		}
+	}
+	if (check && !json_array_size(data)) {
+		fprintf(stderr, "incctl: no switch to check\n");
+		ret = 1;
+	}
+	return ret;
+}
+
+static int run(const struct inc_command *command, const struct settings *s)
+{
+	const struct view *view = command->own;
+	struct inc_err err;
+	json_t *data = incctl_ask(&s->target, command->name, &err), *shown;
+	int ret;
+
+	if (!data) {
+		fprintf(stderr, "incctl: %s\n", err.msg);
+		return 1;
+	}
+	shown = view->print == incctl_print_config ? incctl_config(data) : json_incref(data);
+	if (s->json) {
+		json_dumpf(shown, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII);
+		putchar('\n');
+	}
+	inc_printable_json(shown);
+	if (!s->json)
+		view->print(shown);
+	json_decref(shown);
+	ret = judge(view, data, s->check);
+	json_decref(data);
+	if (fflush(stdout) || ferror(stdout)) {
+		fprintf(stderr, "incctl: stdout: %s\n", strerror(errno));
+		return 1;
+	}
+	return ret;
+}
+
+int main(int argc, char **argv)
+{
+	const struct inc_command *command;
+	struct settings s = {};
+	const struct view *view;
+	int ret;
+
+	ret = inc_opt_parse(&program, argc, argv, &s, &command);
+	if (ret >= 0)
+		return ret;
+	view = command->own;
+	if (s.check && view->print != incctl_print_counters) {
+		inc_usage("--check belongs to counters");
+		return 2;
+	}
+	if (s.yaml && (s.json || view->print != incctl_print_config)) {
+		inc_usage(s.json ? "--json and --yaml exclude each other"
+				 : "--yaml belongs to config");
+		return 2;
+	}
+	if (s.target.socket && view->controller_only) {
+		inc_usage("only the controller knows %s", command->name);
+		return 2;
+	}
+	if (!s.target.controller)
+		s.target.controller = getenv("INCCL_CONTROLLER");
+	if (!s.target.controller || !*s.target.controller)
+		s.target.controller = "127.0.0.1";
+	return run(command, &s);
+}

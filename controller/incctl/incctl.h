@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef INC_INCCTL_H
+#define INC_INCCTL_H
+
+#include <stdbool.h>
+#include <jansson.h>
+#include "lib/base/err.h"
+
+struct incctl_target {
+	const char *controller; /* HOST[:PORT] */
+	const char *socket;     /* path of a switch's socket; NULL: ask the controller */
+	unsigned int timeout_ms;
+};
+
+/*
+ * Asks and returns the data: for the questions of switches [{"switch":…,"data":…}], the
+ * same from a controller and from a switch's own socket. NULL and err on failure.
+ */
+json_t *incctl_ask(const struct incctl_target *target, const char *what, struct inc_err *err);
+
+/* Text tables on stdout. */
+void incctl_print_groups(const json_t *data);
+void incctl_print_communicators(const json_t *data);
+void incctl_print_switches(const json_t *data);
+void incctl_print_connections(const json_t *data);
+void incctl_print_ports(const json_t *data);
+void incctl_print_counters(const json_t *data);
+void incctl_print_events(const json_t *data);
+void incctl_print_waiting(const json_t *data);
+void incctl_print_status(const json_t *data);
+/* incctl_config.c: the answers to "config", page by page, as one file of switches. */
+json_t *incctl_config(const json_t *data);
+void incctl_print_config(const json_t *config);
+
+#endif

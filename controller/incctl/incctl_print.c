@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Answers as text. Columns are as wide as their widest cell. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "controller/incctl/incctl.h"
+
+#define MAX_COLUMNS 16
+
+struct table {
+	unsigned int columns;
+	bool right[MAX_COLUMNS]; /* numbers */
+	size_t width[MAX_COLUMNS];
+	char **cells;
+	size_t n, room;
+};
+
+static void add_cell(struct table *t, const char *text)
+{
+	unsigned int column = t->n % t->columns;
+	size_t len = strlen(text);
+
+	if (t->n == t->room) {
+		t->room = t->room ? t->room * 2 : 64;
+		t->cells = realloc(t->cells, t->room * sizeof(*t->cells));
+		if (!t->cells)
+			abort();
+	}
+	t->cells[t->n] = strdup(text);
+	if (!t->cells[t->n])
+		abort();
+	t->n++;
+	if (len > t->width[column])
+		t->width[column] = len;
+}
+
+/* Titles separated by blanks; one that begins with '>' heads a column of numbers. */
+static void begin(struct table *t, const char *titles)
+{
+	char copy[256], *save, *title;
+
+	memset(t, 0, sizeof(*t));
+	snprintf(copy, sizeof(copy), "%s", titles);
+	for (title = strtok_r(copy, " ", &save); title; title = strtok_r(NULL, " ", &save))
+		t->right[t->columns++] = *title == '>';
+	snprintf(copy, sizeof(copy), "%s", titles);
+	for (title = strtok_r(copy, " ", &save); title; title = strtok_r(NULL, " ", &save))
+		add_cell(t, title + (*title == '>'));
+}
+
+static void end(struct table *t)
+{
+	for (size_t i = 0; i < t->n; i++) {
+		unsigned int column = i % t->columns;
+		bool last = column == t->columns - 1;
+
+		if (t->right[column])
+			printf("%*s", (int)t->width[column], t->cells[i]);
+		else
+			printf("%-*s", last ? 0 : (int)t->width[column], t->cells[i]);
+		fputs(last ? "\n" : "  ", stdout);
+		free(t->cells[i]);
+	}
+	free(t->cells);
+}
+
+/* A second table: nothing at all where it has no rows. */
+static void end_detail(struct table *t)
+{
+	if (t->n > t->columns) {
+		putchar('\n');
+		end(t);
+		return;
+	}
+	while (t->n)
+		free(t->cells[--t->n]);
+	free(t->cells);
+}
+
+static void add(struct table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static void add(struct table *t, const char *fmt, ...)
+{
+	char text[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	add_cell(t, text);
+}
+
+/* The value of a field as a cell, "-" where it is absent. */
+static void add_field(struct table *t, const json_t *object, const char *key)
+{
+	const json_t *v = json_object_get(object, key);
+
+	switch (v ? json_typeof(v) : JSON_NULL) {
+	case JSON_STRING:
+		add_cell(t, *json_string_value(v) ? json_string_value(v) : "-");
+		break;
+	case JSON_INTEGER:
+		add(t, "%lld", (long long)json_integer_value(v));
+		break;
+	case JSON_REAL:
+		add(t, "%.1f", json_real_value(v));
+		break;
+	case JSON_TRUE:
+	case JSON_FALSE:
+		add_cell(t, json_is_true(v) ? "yes" : "no");
+		break;
+	default:
+		add_cell(t, "-");
+	}
+}
+
+/* Keys separated by blanks. */
+static void add_fields(struct table *t, const json_t *object, const char *keys)
+{
+	char copy[256], *save, *key;
+
+	snprintf(copy, sizeof(copy), "%s", keys);
+	for (key = strtok_r(copy, " ", &save); key; key = strtok_r(NULL, " ", &save))
+		add_field(t, object, key);
+}
+
+static const char *text_of(const json_t *object, const char *key)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+
+	return text ? text : "-";
+}
+
+static long long number_of(const json_t *object, const char *key)
+{
+	return json_integer_value(json_object_get(object, key));
+}
+
+/* Numbers of an array as "1 2 3". */
+static const char *join_numbers(const json_t *array, char *buf, size_t size)
+{
+	size_t used = 0, i;
+	json_t *v;
+
+	snprintf(buf, size, "-");
+	json_array_foreach (array, i, v) {
+		used += snprintf(buf + used, size - used, "%s%lld", i ? " " : "",
+				 (long long)json_integer_value(v));
+		if (used >= size)
+			break;
+	}
+	return buf;
+}
+
+void incctl_print_groups(const json_t *data)
+{
+	char text[200];
+	struct table t;
+	json_t *group, *member;
+	size_t i, k;
+
+	begin(&t, ">GROUP JOB STATE >AGE_S >SIZE COMMUNICATORS");
+	json_array_foreach (data, i, group) {
+		add_fields(&t, group, "group job state age_s world_size");
+		add_cell(&t,
+			 join_numbers(json_object_get(group, "communicators"), text, sizeof(text)));
+	}
+	end(&t);
+	begin(&t, ">GROUP >RANK HOST ADDR NODE STATE");
+	json_array_foreach (data, i, group) {
+		json_array_foreach (json_object_get(group, "members"), k, member) {
+			add_field(&t, group, "group");
+			add_fields(&t, member, "rank host addr node state");
+		}
+	}
+	end_detail(&t);
+}
+
+/* A switch's own answer: one row per communicator. */
+static void switch_communicators(const json_t *data)
+{
+	struct table t;
+	json_t *sw, *comm;
+	size_t i, k;
+
+	begin(&t, "SWITCH >COMMUNICATOR >CHILDREN >PAYLOAD >SLOTS BYTE_ORDER >RESULTS ERROR");
+	json_array_foreach (data, i, sw) {
+		json_array_foreach (json_object_get(sw, "data"), k, comm) {
+			add_field(&t, sw, "switch");
+			add_fields(&t, comm,
+				   "communicator children payload slots byte_order results error");
+		}
+	}
+	end(&t);
+}
+
+void incctl_print_communicators(const json_t *data)
+{
+	struct table t;
+	json_t *comm, *conn;
+	size_t i, k;
+
+	if (json_object_get(json_array_get(data, 0), "data")) {
+		switch_communicators(data);
+		return;
+	}
+	begin(&t, ">COMMUNICATOR >GROUP JOB STATE >PAYLOAD >SLOTS BYTE_ORDER");
+	json_array_foreach (data, i, comm)
+		add_fields(&t, comm, "communicator group job state payload slots byte_order");
+	end(&t);
+	begin(&t,
+	      ">COMMUNICATOR >RANK HOST TRANSPORT IP >QP >UDP_PORT SWITCH SWITCH_IP >SWITCH_QP");
+	json_array_foreach (data, i, comm) {
+		json_array_foreach (json_object_get(comm, "connections"), k, conn) {
+			add_field(&t, comm, "communicator");
+			add_fields(&t, conn,
+				   "rank host transport ip qp udp_port switch switch_ip switch_qp");
+		}
+	}
+	end_detail(&t);
+}
+
+void incctl_print_switches(const json_t *data)
+{
+	struct table t;
+	json_t *sw, *port;
+	size_t i, k;
+
+	begin(&t, "SWITCH STATE >SINCE_S ROOT PORTS");
+	json_array_foreach (data, i, sw) {
+		char ports[400] = "-";
+		size_t used = 0;
+
+		add_fields(&t, sw, "switch state since_s root");
+		json_array_foreach (json_object_get(sw, "ports"), k, port) {
+			used += snprintf(ports + used, sizeof(ports) - used, "%s%s=%s",
+					 k ? " " : "", text_of(port, "name"), text_of(port, "ip"));
+			if (used >= sizeof(ports))
+				break;
+		}
+		add_cell(&t, ports);
+	}
+	end(&t);
+}
+
+/* A table of the objects that all switches answered with. */
+static void rows(const json_t *data, const char *titles, const char *keys)
+{
+	struct table t;
+	json_t *sw, *row;
+	size_t i, k;
+
+	begin(&t, titles);
+	json_array_foreach (data, i, sw) {
+		json_array_foreach (json_object_get(sw, "data"), k, row) {
+			add_field(&t, sw, "switch");
+			add_fields(&t, row, keys);
+		}
+	}
+	end(&t);
+}
+
+void incctl_print_connections(const json_t *data)
+{
+	rows(data,
+	     "SWITCH >COMM >RANK HOST PORT PEER_IP >PEER_QP >MY_QP >RECEIVED >ACKED >RESULTS >DUP "
+	     ">NAK_OUT >NAK_IN >RESENT STATE",
+	     "communicator rank host port peer_ip peer_qp my_qp received acknowledged results "
+	     "duplicates naks_sent naks_received retransmits state");
+}
+
+void incctl_print_ports(const json_t *data)
+{
+	rows(data,
+	     "SWITCH PORT >IFINDEX IP MAC >MTU MODE ATTACH >RX_PACKETS >RX_BYTES >TX_PACKETS "
+	     ">TX_BYTES",
+	     "name ifindex ip mac mtu mode attach rx_packets rx_bytes tx_packets tx_bytes");
+}
+
+void incctl_print_counters(const json_t *data)
+{
+	json_t *sw, *counter;
+	size_t i, k;
+
+	json_array_foreach (data, i, sw) {
+		const json_t *d = json_object_get(sw, "data");
+		struct table t;
+
+		if (!d)
+			continue;
+		printf("%s%s: received %lld = passed %lld + dropped %lld + absorbed %lld + "
+		       "answered "
+		       "%lld + multicast %lld: %s\n",
+		       i ? "\n" : "", text_of(sw, "switch"), number_of(d, "received"),
+		       number_of(d, "passed"), number_of(d, "dropped"), number_of(d, "absorbed"),
+		       number_of(d, "answered"), number_of(d, "multicast"),
+		       json_is_true(json_object_get(d, "balanced")) ? "the books balance"
+								    : "THE BOOKS DO NOT BALANCE");
+		begin(&t, ">VALUE CLASS COUNTER MEANING");
+		json_array_foreach (json_object_get(d, "counters"), k, counter) {
+			if (number_of(counter, "value"))
+				add_fields(&t, counter, "value class name text");
+		}
+		end(&t);
+	}
+}
+
+void incctl_print_events(const json_t *data)
+{
+	json_t *sw, *event;
+	size_t i, k;
+
+	json_array_foreach (data, i, sw) {
+		json_array_foreach (json_object_get(sw, "data"), k, event) {
+			long long ns = number_of(event, "time_ns");
+
+			printf("%lld.%06lld %s %s communicator %lld: %s\n", ns / 1000000000,
+			       ns % 1000000000 / 1000, text_of(sw, "switch"),
+			       text_of(event, "event"), number_of(event, "communicator"),
+			       text_of(event, "message"));
+		}
+	}
+}
+
+static void print_missing(const json_t *missing)
+{
+	json_t *m;
+	size_t i;
+
+	json_array_foreach (missing, i, m) {
+		const char *host = json_string_value(json_object_get(m, "host"));
+
+		printf("%srank %lld", i ? ", " : "", number_of(m, "rank"));
+		if (host)
+			printf(" (%s)", host);
+		if (json_object_get(m, "since_ms"))
+			printf(" since %.1f s",
+			       json_number_value(json_object_get(m, "since_ms")) / 1e3);
+	}
+}
+
+void incctl_print_waiting(const json_t *data)
+{
+	bool several = json_array_size(data) > 1;
+	char arrived[400];
+	json_t *sw, *entry;
+	size_t i, k;
+
+	json_array_foreach (data, i, sw) {
+		json_array_foreach (json_object_get(sw, "data"), k, entry) {
+			if (several)
+				printf("%s: ", text_of(sw, "switch"));
+			printf("communicator %lld chunk %lld waits for ",
+			       number_of(entry, "communicator"), number_of(entry, "chunk"));
+			print_missing(json_object_get(entry, "missing"));
+			printf("; arrived: %s\n", join_numbers(json_object_get(entry, "arrived"),
+							       arrived, sizeof(arrived)));
+		}
+	}
+}
+
+void incctl_print_status(const json_t *data)
+{
+	struct table t;
+	json_t *sw;
+	size_t i;
+
+	begin(&t, "SWITCH VERSION >ABI >UPTIME_S MODE ATTACH CONTROLLER >COMMUNICATORS");
+	json_array_foreach (data, i, sw) {
+		const json_t *d = json_object_get(sw, "data");
+
+		add_field(&t, sw, "switch");
+		add_fields(&t, d, "version abi uptime_s mode attach controller communicators");
+	}
+	end(&t);
+}

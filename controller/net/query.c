@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Questions of tools: answered here, or passed to every connected switch. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "lib/base/clock.h"
+#include "controller/ctl.h"
+#include "controller/net/field.h"
+#include "lib/base/log.h"
+
+struct inc_query {
+	uint64_t number;
+	struct inc_client *client;
+	char what[sizeof(((struct inc_msg_query *)0)->what)];
+	json_t *data; /* by switch, in the topology's order */
+	unsigned int pending;
+	LIST_ENTRY(inc_query) entry;
+};
+
+static json_t *group_json(const struct inc_group *group, uint64_t now_ms)
+{
+	json_t *members = json_array(), *comms = json_array();
+	const struct inc_comm *comm;
+
+	for (unsigned int rank = 0; rank < group->world_size; rank++) {
+		const struct inc_member *m = &group->members[rank];
+		const struct inc_topo_host *host = &group->ctl->topo->hosts[m->host];
+		char ip[INET_ADDRSTRLEN];
+
+		if (!m->present)
+			continue;
+		inet_ntop(AF_INET, &host->ip, ip, sizeof(ip));
+		json_array_append_new(members,
+				      json_pack("{s:i, s:s, s:s, s:s, s:s}", "rank", (int)rank,
+						"host", host->name, "addr", ip, "node", m->node,
+						"state", m->client ? "connected" : "left"));
+	}
+	LIST_FOREACH(comm, &group->comms, entry)
+	{
+		if (comm->number)
+			json_array_append_new(comms, json_integer(comm->number));
+	}
+	return json_pack("{s:I, s:s, s:i, s:s, s:f, s:o, s:o}", "group", (json_int_t)group->number,
+			 "job", group->job, "world_size", (int)group->world_size, "state",
+			 inc_group_state_name(group), "age_s", (now_ms - group->since_ms) / 1e3,
+			 "members", members, "communicators", comms);
+}
+
+static json_t *groups_json(struct inc_ctl *ctl)
+{
+	const uint64_t now_ms = inc_now_ms();
+	const struct inc_group *group;
+	json_t *list = json_array();
+
+	LIST_FOREACH(group, &ctl->groups, entry)
+	json_array_insert_new(list, 0, group_json(group, now_ms));
+	return list;
+}
+
+static json_t *connection_json(const struct inc_comm *comm, unsigned int rank)
+{
+	const struct inc_topology *topo = comm->group->ctl->topo;
+	const struct inc_comm_member *m = &comm->members[rank];
+	const struct inc_topo_host *host = &topo->hosts[m->route.host];
+	const struct inc_topo_switch *sw = &topo->switches[host->sw];
+	char ip[INET_ADDRSTRLEN], switch_ip[INET_ADDRSTRLEN];
+	json_t *object;
+
+	inet_ntop(AF_INET, &host->ip, ip, sizeof(ip));
+	inet_ntop(AF_INET, &sw->ports[host->port].ip, switch_ip, sizeof(switch_ip));
+	object = json_pack("{s:i, s:s, s:s, s:s, s:I, s:i, s:s, s:s, s:I, s:b}", "rank", (int)rank,
+			   "host", host->name, "transport", m->transport, "ip", ip, "qp",
+			   (json_int_t)m->route.own.qpn, "udp_port", (int)m->route.udp_port,
+			   "switch", sw->name, "switch_ip", switch_ip, "switch_qp",
+			   (json_int_t)m->route.sw.qpn, "destroyed", (int)m->destroyed);
+	return object;
+}
+
+static json_t *comm_json(const struct inc_comm *comm)
+{
+	const struct inc_group *group = comm->group;
+	json_t *switches = json_array(), *connections = json_array();
+
+	for (unsigned int i = 0; comm->tree && i < comm->tree->n; i++)
+		json_array_append_new(switches,
+				      json_string(inc_switch_name(
+					      &group->ctl->switches[comm->tree->nodes[i].sw])));
+	for (unsigned int rank = 0; rank < group->world_size; rank++) {
+		if (comm->state != COMM_REFUSED && comm->members[rank].asked)
+			json_array_append_new(connections, connection_json(comm, rank));
+	}
+	return json_pack("{s:I, s:I, s:s, s:i, s:s, s:i, s:i, s:s, s:o, s:o}", "communicator",
+			 (json_int_t)comm->number, "group", (json_int_t)group->number, "job",
+			 group->job, "comm", (int)comm->index, "state", inc_comm_state_name(comm),
+			 "payload", (int)comm->payload, "slots", (int)comm->slots, "byte_order",
+			 inc_byte_orders[comm->byte_order], "switches", switches, "connections",
+			 connections);
+}
+
+static json_t *communicators_json(struct inc_ctl *ctl)
+{
+	const struct inc_group *group;
+	const struct inc_comm *comm;
+	json_t *list = json_array();
+
+	LIST_FOREACH(group, &ctl->groups, entry)
+	{
+		LIST_FOREACH(comm, &group->comms, entry)
+		json_array_insert_new(list, 0, comm_json(comm));
+	}
+	inc_orphans_list(ctl, list);
+	return list;
+}
+
+static json_t *switches_json(struct inc_ctl *ctl)
+{
+	const uint64_t now_ms = inc_now_ms();
+	json_t *list = json_array();
+
+	for (unsigned int i = 0; i < ctl->topo->n_switches; i++) {
+		const struct inc_switch *sw = &ctl->switches[i];
+		json_t *ports = sw->ports ? json_incref(sw->ports) : json_array();
+
+		json_array_append_new(
+			list, json_pack("{s:s, s:s, s:f, s:b, s:o}", "switch", inc_switch_name(sw),
+					"state", sw->link ? "connected" : "absent", "since_s",
+					(now_ms - sw->since_ms) / 1e3, "root",
+					(int)ctl->topo->switches[i].root, "ports", ports));
+	}
+	return list;
+}
+
+static void answer(struct inc_client *client, const char *what, json_t *data)
+{
+	inc_ndjson_send_new(client->conn,
+			    json_pack("{s:s, s:s, s:o}", "type", "A", "what", what, "data", data));
+}
+
+static void query_free(struct inc_query *query)
+{
+	LIST_REMOVE(query, entry);
+	query->client->queries--;
+	json_decref(query->data);
+	free(query);
+}
+
+static void query_done(struct inc_query *query)
+{
+	answer(query->client, query->what, json_incref(query->data));
+	query_free(query);
+}
+
+void inc_query_client_gone(struct inc_client *client)
+{
+	struct inc_query *query = LIST_FIRST(&client->ctl->queries), *next;
+
+	for (; query; query = next) {
+		next = LIST_NEXT(query, entry);
+		if (query->client == client)
+			query_free(query);
+	}
+}
+
+void inc_queries_free(struct inc_ctl *ctl)
+{
+	while (!LIST_EMPTY(&ctl->queries))
+		query_free(LIST_FIRST(&ctl->queries));
+}
+
+/* Switches know ranks; which host and job that is, is known here. */
+static void name_host(struct inc_ctl *ctl, const json_t *comm_number, json_t *object)
+{
+	struct inc_comm *comm = inc_comm_find(ctl, json_integer_value(comm_number));
+	uint32_t rank = UINT32_MAX;
+
+	inc_field_u32(object, "rank", true, 0, CTL_MAX_WORLD - 1, &rank, NULL);
+	if (!comm || rank >= comm->group->world_size || !comm->members[rank].asked ||
+	    *inc_field_text(object, "host"))
+		return;
+	json_object_set_new(object, "host",
+			    json_string(ctl->topo->hosts[comm->members[rank].route.host].name));
+}
+
+static void add_names(struct inc_ctl *ctl, json_t *data)
+{
+	json_t *entry, *missing;
+	size_t i, k;
+
+	json_array_foreach (data, i, entry) {
+		json_t *number = json_object_get(entry, "communicator");
+		struct inc_comm *comm;
+
+		if (!json_is_integer(number))
+			continue;
+		name_host(ctl, number, entry);
+		json_array_foreach (json_object_get(entry, "missing"), k, missing)
+			name_host(ctl, number, missing);
+		comm = inc_comm_find(ctl, json_integer_value(number));
+		if (comm)
+			json_object_set_new(entry, "job", json_string(comm->group->job));
+	}
+}
+
+static void on_answer(struct inc_switch *sw, int code, const char *text, json_t *reply,
+		      uint64_t number)
+{
+	json_t *slot, *data = json_object_get(reply, "data");
+	struct inc_query *query;
+	size_t i;
+
+	LIST_FOREACH(query, &sw->ctl->queries, entry)
+	{
+		if (query->number == number)
+			break;
+	}
+	if (!query)
+		return;
+	json_array_foreach (query->data, i, slot) {
+		if (strcmp(inc_field_text(slot, "switch"), inc_switch_name(sw)) != 0)
+			continue;
+		if (!code && data) {
+			add_names(sw->ctl, data);
+			json_object_set(slot, "data", data);
+			if (json_object_get(reply, "next"))
+				json_object_set(slot, "next", json_object_get(reply, "next"));
+		} else {
+			json_object_set_new(slot, "error",
+					    json_string(code ? text : "an answer without data"));
+		}
+	}
+	if (--query->pending == 0)
+		query_done(query);
+}
+
+static void pass(struct inc_client *client, const struct inc_msg_query *question)
+{
+	struct inc_ctl *ctl = client->ctl;
+	struct inc_query *query;
+
+	if (client->queries >= CTL_MAX_QUERIES) {
+		inc_ndjson_send_error(client->conn, EBUSY, NULL,
+				      "%u questions are under way already", client->queries);
+		return;
+	}
+	query = calloc(1, sizeof(*query));
+	if (!query)
+		return;
+	query->number = ++ctl->next_query;
+	query->client = client;
+	client->queries++;
+	strcpy(query->what, question->what);
+	query->data = json_array();
+	LIST_INSERT_HEAD(&ctl->queries, query, entry);
+	for (unsigned int i = 0; i < ctl->topo->n_switches; i++) {
+		struct inc_switch *sw = &ctl->switches[i];
+		json_t *slot;
+		int ret;
+
+		if (question->has_node && strcmp(question->node, inc_switch_name(sw)) != 0)
+			continue;
+		slot = json_pack("{s:s}", "switch", inc_switch_name(sw));
+		json_array_append_new(query->data, slot);
+		ret = inc_switch_request(sw, inc_message_new(INC_MSG_QUERY, question), on_answer,
+					 query->number);
+		if (ret)
+			json_object_set_new(
+				slot, "error",
+				json_string(ret == -ENOTCONN ? "not connected" : strerror(-ret)));
+		else
+			query->pending++;
+	}
+	if (!query->pending)
+		query_done(query);
+}
+
+void inc_query_ask(struct inc_client *client, json_t *object)
+{
+	static const struct {
+		const char *what;
+		json_t *(*here)(struct inc_ctl *ctl); /* NULL: ask the switches */
+	} questions[] = {
+		{"groups", groups_json},     {"communicators", communicators_json},
+		{"switches", switches_json}, {"status", NULL},
+		{"counters", NULL},          {"ports", NULL},
+		{"connections", NULL},       {"events", NULL},
+		{"waiting", NULL},           {"config", NULL},
+	};
+	struct inc_msg_query query = {0};
+	struct inc_err err;
+
+	if (inc_message_read(INC_MSG_QUESTION, object, &query, &err)) {
+		inc_ndjson_send_error(client->conn, EINVAL, NULL, "%s", err.msg);
+		return;
+	}
+	if (query.has_node && inc_topology_switch_by_name(client->ctl->topo, query.node) < 0) {
+		inc_ndjson_send_error(client->conn, ENOENT, NULL, "no switch '%.32s'", query.node);
+		return;
+	}
+	for (size_t i = 0; i < sizeof(questions) / sizeof(questions[0]); i++) {
+		if (strcmp(questions[i].what, query.what) != 0)
+			continue;
+		if (questions[i].here)
+			answer(client, query.what, questions[i].here(client->ctl));
+		else
+			pass(client, &query);
+		return;
+	}
+	inc_ndjson_send_error(client->conn, EINVAL, NULL, "no such question: '%.32s'", query.what);
+}

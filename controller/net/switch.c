@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Connections on the switch port, and the switches behind them. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/random.h>
+#include "lib/base/clock.h"
+#include "controller/net/field.h"
+#include "controller/net/switch_priv.h"
+#include "lib/base/log.h"
+
+const char *inc_switch_name(const struct inc_switch *sw)
+{
+	return sw->ctl->topo->switches[sw->index].name;
+}
+
+int inc_switches_init(struct inc_ctl *ctl)
+{
+	ctl->switches = calloc(ctl->topo->n_switches, sizeof(*ctl->switches));
+	if (!ctl->switches)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < ctl->topo->n_switches; i++) {
+		ctl->switches[i].ctl = ctl;
+		ctl->switches[i].index = i;
+		ctl->switches[i].since_ms = inc_now_ms();
+	}
+	return 0;
+}
+
+static void link_free(struct inc_switch_link *link)
+{
+	struct inc_switch *sw = link->sw;
+
+	LIST_REMOVE(link, entry);
+	link->ctl->n_links--;
+	if (sw) {
+		sw->link = NULL;
+		sw->since_ms = inc_now_ms();
+		inc_orphans_forget(sw);
+		inc_requests_fail(link, sw);
+	}
+	event_free(link->silence);
+	inc_ndjson_free(link->conn);
+	free(link);
+}
+
+void inc_switches_free(struct inc_ctl *ctl)
+{
+	while (!LIST_EMPTY(&ctl->links))
+		link_free(LIST_FIRST(&ctl->links));
+	for (unsigned int i = 0; ctl->switches && i < ctl->topo->n_switches; i++) {
+		json_decref(ctl->switches[i].ports);
+		free(ctl->switches[i].qpns);
+	}
+	free(ctl->switches);
+}
+
+void inc_switch_drop(struct inc_switch *sw, const char *reason)
+{
+	if (!sw->link)
+		return;
+	inc_warn("switch %s: connection closed: %s", inc_switch_name(sw), reason);
+	link_free(sw->link);
+}
+
+static void on_silence(evutil_socket_t fd, short what, void *arg)
+{
+	struct inc_switch_link *link = arg;
+
+	if (link->sw) {
+		inc_switch_drop(link->sw, "does not answer");
+		return;
+	}
+	inc_info("%s: no hello, closed", inc_ndjson_peer(link->conn));
+	inc_ndjson_send_error(link->conn, ETIMEDOUT, NULL, "no hello within %u ms",
+			      link->ctl->opt.client_timeout_ms);
+	link_free(link);
+}
+
+unsigned int inc_switch_port_mtu(const struct inc_switch *sw, unsigned int port)
+{
+	const struct inc_topo_port *p = &sw->ctl->topo->switches[sw->index].ports[port];
+	uint32_t mtu = sw->ctl->topo->links[p->link].mtu;
+	const json_t *said;
+	size_t i;
+
+	json_array_foreach (sw->ports, i, said) {
+		if (strcmp(inc_field_text(said, "name"), p->name) == 0)
+			inc_field_u32(said, "mtu", false, CTL_MIN_MTU, CTL_MAX_MTU, &mtu, NULL);
+	}
+	return mtu;
+}
+
+int inc_switch_qpn_get(struct inc_switch *sw, uint32_t *out)
+{
+	uint32_t qpn;
+	size_t i;
+
+	if (sw->n_qpns == sw->qpns_room) {
+		size_t room = sw->qpns_room ? sw->qpns_room * 2 : 64;
+		uint32_t *more;
+
+		/* leaves the search below nearly always right at the first try */
+		if (room > INC_QPN_MASK / 16)
+			return -ENOSPC;
+		more = realloc(sw->qpns, room * sizeof(*more));
+		if (!more)
+			return -ENOMEM;
+		sw->qpns = more;
+		sw->qpns_room = room;
+	}
+	do {
+		if (getrandom(&qpn, sizeof(qpn), 0) != sizeof(qpn))
+			return -EIO;
+		qpn &= INC_QPN_MASK;
+		for (i = 0; i < sw->n_qpns && sw->qpns[i] != qpn; i++)
+			;
+	} while (qpn < CTL_MIN_QPN || qpn == INC_QPN_MASK || i < sw->n_qpns);
+	sw->qpns[sw->n_qpns++] = qpn;
+	*out = qpn;
+	return 0;
+}
+
+void inc_switch_qpn_put(struct inc_switch *sw, uint32_t qpn)
+{
+	for (size_t i = 0; i < sw->n_qpns; i++) {
+		if (sw->qpns[i] != qpn)
+			continue;
+		sw->qpns[i] = sw->qpns[--sw->n_qpns];
+		return;
+	}
+}
+
+/* A hello that is about to be refused because the name is connected: perhaps that
+ * connection is dead, and its peer forgot it. Ask. */
+static void probe(struct inc_switch *sw)
+{
+	struct inc_switch_link *link = sw->link;
+
+	if (event_pending(link->silence, EV_TIMEOUT, NULL))
+		return;
+	inc_ctl_arm(link->silence, sw->ctl->opt.client_timeout_ms);
+	inc_ndjson_send_new(link->conn, json_pack("{s:s}", "type", "ping"));
+}
+
+/* Ports that the topology has and the switch does not: jobs that need them will fail. */
+static void compare_ports(const struct inc_switch *sw)
+{
+	const struct inc_topo_switch *topo = &sw->ctl->topo->switches[sw->index];
+
+	for (unsigned int p = 0; p < topo->n_ports; p++) {
+		char ip[INET_ADDRSTRLEN];
+		const json_t *said;
+		bool found = false;
+		size_t i;
+
+		inet_ntop(AF_INET, &topo->ports[p].ip, ip, sizeof(ip));
+		json_array_foreach (sw->ports, i, said) {
+			struct inc_err err;
+			uint32_t mtu;
+
+			if (strcmp(inc_field_text(said, "name"), topo->ports[p].name) != 0)
+				continue;
+			if (inc_field_u32(said, "mtu", false, CTL_MIN_MTU, CTL_MAX_MTU, &mtu, &err))
+				inc_warn("switch %s: port %s: %s", inc_switch_name(sw),
+					 topo->ports[p].name, err.msg);
+			found = strcmp(inc_field_text(said, "ip"), ip) == 0;
+		}
+		if (!found)
+			inc_warn("switch %s: has no port %s with address %s", inc_switch_name(sw),
+				 topo->ports[p].name, ip);
+	}
+}
+
+static int check_lists(const json_t *object, struct inc_err *err)
+{
+	const json_t *ports = json_object_get(object, "ports");
+	const json_t *listed = json_object_get(object, "communicators");
+
+	if (ports && (!json_is_array(ports) || json_array_size(ports) > INC_MAX_PORTS))
+		return inc_err_set(err, EINVAL, "'ports' is not a list of at most %d ports",
+				   INC_MAX_PORTS);
+	if (listed && (!json_is_array(listed) || json_array_size(listed) > CTL_MAX_LISTED))
+		return inc_err_set(err, EINVAL,
+				   "'communicators' is not a list of at most %d numbers",
+				   CTL_MAX_LISTED);
+	return 0;
+}
+
+static int parse_hello(struct inc_switch_link *link, json_t *object, struct inc_switch **out,
+		       struct inc_err *err)
+{
+	struct inc_msg_hello said = {
+		.limits = {.children = INC_MAX_CHILDREN, .slots = INC_MAX_SLOTS}};
+	struct inc_switch *sw;
+	int index, ret;
+
+	ret = inc_message_read(INC_MSG_HELLO, object, &said, err);
+	if (ret)
+		return ret;
+	if (said.version != INC_CONTROL_VERSION)
+		return inc_err_set(err, EPROTONOSUPPORT, "version %u, this controller speaks %u",
+				   said.version, INC_CONTROL_VERSION);
+	index = inc_topology_switch_by_name(link->ctl->topo, said.node);
+	if (index < 0)
+		return inc_err_set(err, ENOENT, "the topology %s has no switch '%.32s'",
+				   link->ctl->topo->name, said.node);
+	sw = &link->ctl->switches[index];
+	if (sw->link) {
+		probe(sw);
+		return inc_err_set(err, EADDRINUSE, "switch %s is connected already, from %s",
+				   said.node, inc_ndjson_peer(sw->link->conn));
+	}
+	ret = check_lists(object, err);
+	if (ret)
+		return ret;
+	sw->limits = said.limits;
+	*out = sw;
+	return 0;
+}
+
+/* What was not handed out by this controller is an earlier one's, and may run. */
+static bool shall_keep(struct inc_switch *sw, uint32_t number)
+{
+	const struct inc_comm *comm = inc_comm_find(sw->ctl, number);
+
+	if (comm)
+		return inc_comm_keeps(comm, sw);
+	if (inc_ctl_ours(sw->ctl->first_communicator, sw->ctl->next_communicator, number))
+		return false;
+	return inc_orphan_add(sw, number);
+}
+
+static void take_hello(struct inc_switch_link *link, json_t *object)
+{
+	json_t *listed = json_object_get(object, "communicators");
+	json_t *failures = json_object_get(object, "failures");
+	struct inc_switch *sw = NULL;
+	struct inc_err err;
+	json_t *keep, *v;
+	size_t i, wrong = 0;
+	int ret;
+
+	if (link->sw) {
+		inc_ndjson_send_error(link->conn, EISCONN, NULL, "hello twice");
+		return;
+	}
+	ret = parse_hello(link, object, &sw, &err);
+	if (ret) {
+		inc_warn("%s: hello refused: %s", inc_ndjson_peer(link->conn), err.msg);
+		inc_ndjson_send_error(link->conn, -ret, NULL, "%s", err.msg);
+		link_free(link);
+		return;
+	}
+	event_del(link->silence);
+	link->sw = sw;
+	sw->link = link;
+	sw->since_ms = inc_now_ms();
+	json_decref(sw->ports);
+	sw->ports = json_incref(json_object_get(object, "ports"));
+	keep = json_array();
+	json_array_foreach (listed, i, v) {
+		json_int_t number = json_integer_value(v);
+
+		if (number < 1 || number > UINT32_MAX)
+			wrong++;
+		else if (shall_keep(sw, number))
+			json_array_append(keep, v);
+	}
+	if (wrong)
+		inc_warn("switch %s: %zu of 'communicators' are no numbers of any",
+			 inc_switch_name(sw), wrong);
+	inc_info("switch %s is connected from %s: keeps %zu of %zu communicators",
+		 inc_switch_name(sw), inc_ndjson_peer(link->conn), json_array_size(keep),
+		 json_array_size(listed));
+	compare_ports(sw);
+	inc_ndjson_send_new(link->conn, json_pack("{s:s, s:s, s:o}", "type", "welcome", "switch",
+						  inc_switch_name(sw), "keep", keep));
+	inc_comm_check_kept(sw, listed);
+	/* what failed while the switch had no controller */
+	json_array_foreach (failures, i, v)
+		inc_comm_event(sw, v);
+	inc_comm_switch_connected(sw);
+}
+
+/* Ends with the call that may free the link. */
+static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
+{
+	const char *type = inc_field_text(object, "type");
+	struct inc_switch_link *link = arg;
+
+	if (link->sw)
+		event_del(link->silence); /* it lives */
+	if (strcmp(type, "ping") == 0) {
+		inc_ndjson_send_new(conn, json_pack("{s:s}", "type", "pong"));
+	} else if (strcmp(type, "pong") == 0) {
+		return;
+	} else if (strcmp(type, "hello") == 0) {
+		take_hello(link, object);
+	} else if (!link->sw) {
+		inc_ndjson_send_error(
+			conn, ENOTCONN, NULL,
+			"'%.32s' before hello: this port is for switches, and members "
+			"use port %u",
+			type, link->ctl->opt.member_port);
+		link_free(link);
+	} else if (strcmp(type, "configured") == 0 || strcmp(type, "removed") == 0 ||
+		   strcmp(type, "answer") == 0 || strcmp(type, "error") == 0) {
+		inc_request_answered(link, object);
+	} else if (strcmp(type, "event") == 0) {
+		inc_comm_event(link->sw, object);
+	} else {
+		inc_ndjson_send_error(conn, EPROTO, NULL, "unknown type '%.32s'", type);
+	}
+}
+
+static void on_closed(struct inc_ndjson *conn, int code, const char *reason, void *arg)
+{
+	struct inc_switch_link *link = arg;
+
+	if (link->sw)
+		inc_warn("switch %s: connection lost: %s", inc_switch_name(link->sw), reason);
+	link_free(link);
+}
+
+/* Too many connections: the oldest that has not said hello makes room. */
+static bool make_room(struct inc_ctl *ctl)
+{
+	struct inc_switch_link *link, *oldest = NULL;
+
+	LIST_FOREACH(link, &ctl->links, entry)
+	{
+		if (!link->sw)
+			oldest = link; /* new ones stand at the head */
+	}
+	if (oldest)
+		link_free(oldest);
+	return oldest;
+}
+
+void inc_switch_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *addr, int len,
+		       void *arg)
+{
+	static const struct inc_ndjson_ops ops = {.message = on_message, .closed = on_closed};
+	struct inc_ctl *ctl = arg;
+	const struct inc_ndjson_limits limits = {
+		.max_line = CTL_SWITCH_LINE_MAX,
+		.max_write = CTL_WRITE_MAX,
+		.message_timeout_ms = ctl->opt.client_timeout_ms,
+	};
+	struct inc_switch_link *link;
+	struct inc_err err;
+
+	if (ctl->n_links >= ctl->max_links && !make_room(ctl)) {
+		close(fd);
+		return;
+	}
+	link = calloc(1, sizeof(*link));
+	if (!link) {
+		close(fd);
+		return;
+	}
+	link->ctl = ctl;
+	link->silence = evtimer_new(ctl->base, on_silence, link);
+	if (!link->silence) {
+		close(fd);
+		free(link);
+		return;
+	}
+	link->conn = inc_ndjson_new(ctl->base, fd, &limits, &ops, link, &err);
+	if (!link->conn) {
+		inc_warn("%s", err.msg);
+		event_free(link->silence);
+		free(link);
+		return;
+	}
+	LIST_INSERT_HEAD(&ctl->links, link, entry);
+	ctl->n_links++;
+	inc_ctl_arm(link->silence, ctl->opt.client_timeout_ms);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Requests to switches: numbered, answered in any order, each with its own deadline. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "controller/net/field.h"
+#include "controller/net/switch_priv.h"
+
+struct inc_request {
+	struct inc_switch_link *link;
+	uint64_t seq;
+	const char *answer_type;
+	inc_switch_reply reply;
+	uint64_t arg;
+	struct event *timer;
+	LIST_ENTRY(inc_request) entry;
+};
+
+static void request_free(struct inc_request *request)
+{
+	if (request->timer)
+		event_free(request->timer);
+	free(request);
+}
+
+/* reply may do anything, even drop the switch: request and link are not touched after it */
+static void finish(struct inc_request *request, struct inc_switch *sw, int code, const char *text,
+		   json_t *answer)
+{
+	inc_switch_reply reply = request->reply;
+	uint64_t arg = request->arg;
+
+	LIST_REMOVE(request, entry);
+	request_free(request);
+	reply(sw, code, text, answer, arg);
+}
+
+static void on_timeout(evutil_socket_t fd, short what, void *arg)
+{
+	struct inc_request *request = arg;
+	char text[64];
+
+	snprintf(text, sizeof(text), "no answer within %u ms",
+		 request->link->ctl->opt.switch_timeout_ms);
+	finish(request, request->link->sw, ETIMEDOUT, text, NULL);
+}
+
+int inc_switch_request(struct inc_switch *sw, json_t *object, inc_switch_reply reply, uint64_t arg)
+{
+	static const char *const answers[][2] = {
+		{"configure", "configured"}, {"remove", "removed"}, {"query", "answer"}};
+	struct inc_switch_link *link = sw->link;
+	struct inc_request *request;
+	int ret = -ENOMEM;
+
+	if (!object)
+		return -ENOMEM;
+	if (!link) {
+		json_decref(object);
+		return -ENOTCONN;
+	}
+	request = calloc(1, sizeof(*request));
+	if (!request)
+		goto err;
+	request->timer = evtimer_new(sw->ctl->base, on_timeout, request);
+	if (!request->timer)
+		goto err;
+	request->link = link;
+	request->seq = ++link->next_seq;
+	request->reply = reply;
+	request->arg = arg;
+	for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+		if (strcmp(answers[i][0], inc_field_text(object, "type")) == 0)
+			request->answer_type = answers[i][1];
+	}
+	if (json_object_set_new(object, "seq", json_integer(request->seq)))
+		goto err;
+	ret = inc_ndjson_send(link->conn, object);
+	if (ret)
+		goto err;
+	json_decref(object);
+	LIST_INSERT_HEAD(&link->requests, request, entry);
+	inc_ctl_arm(request->timer, sw->ctl->opt.switch_timeout_ms);
+	return 0;
+err:
+	if (request)
+		request_free(request);
+	json_decref(object);
+	return ret;
+}
+
+int inc_switch_query(struct inc_switch *sw, const char *what, uint32_t number, uint32_t from,
+		     inc_switch_reply reply)
+{
+	struct inc_msg_query query = {.has_from = from, .from = from};
+
+	snprintf(query.what, sizeof(query.what), "%s", what);
+	return inc_switch_request(sw, inc_message_new(INC_MSG_QUERY, &query), reply,
+				  inc_page_arg(number, from));
+}
+
+uint32_t inc_page_next(const json_t *answer, uint64_t arg)
+{
+	uint32_t next = 0;
+
+	inc_field_u32(answer, "next", false, (arg >> 32) + 1, UINT32_MAX, &next, NULL);
+	return next;
+}
+
+void inc_request_answered(struct inc_switch_link *link, json_t *object)
+{
+	const char *type = inc_field_text(object, "type");
+	struct inc_request *request;
+	uint64_t seq = 0;
+	struct inc_msg_error error = {.code = EIO};
+	char text[64];
+
+	if (inc_field_u64(object, "seq", true, 1, INT64_MAX, &seq, NULL))
+		return;
+	LIST_FOREACH(request, &link->requests, entry)
+	{
+		if (request->seq == seq)
+			break;
+	}
+	if (!request) /* it came too late */
+		return;
+	if (request->answer_type && strcmp(type, request->answer_type) == 0) {
+		finish(request, link->sw, 0, "", object);
+		return;
+	}
+	if (strcmp(type, "error") != 0) {
+		snprintf(text, sizeof(text), "answered with '%.32s'", type);
+		finish(request, link->sw, EPROTO, text, NULL);
+		return;
+	}
+	inc_message_read(INC_MSG_ERROR, object, &error, NULL); /* as far as it can be read */
+	/* these two mean "no answer" to the callers, which a refusal is not */
+	if (error.code == ETIMEDOUT || error.code == ECONNRESET)
+		error.code = EIO;
+	finish(request, link->sw, error.code, *error.message ? error.message : strerror(error.code),
+	       NULL);
+}
+
+void inc_requests_fail(struct inc_switch_link *link, struct inc_switch *sw)
+{
+	while (!LIST_EMPTY(&link->requests))
+		finish(LIST_FIRST(&link->requests), sw, ECONNRESET, "connection lost", NULL);
+}

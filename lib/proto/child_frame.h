@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The headers of every frame from the switch to a child (docs/protocol.md, "Headers of
+ * results"), which its XDP programs and its slow path make alike.
+ */
+#ifndef INC_PROTO_CHILD_FRAME_H
+#define INC_PROTO_CHILD_FRAME_H
+
+#include "lib/proto/frame.h"
+#include "lib/proto/maps.h"
+
+/* Ethernet, IP (ID 0, DF), UDP and BTH: INC_HEADERS_LEN bytes. peer: the child's MAC address.
+ * ip_len: from the IP header to the ICRC. bth_flags and ackreq_psn as for inc_put_bth(). */
+INC_INLINE void inc_put_child_headers(__u8 *at, const struct inc_conn_cfg *cfg, union inc_mac peer,
+				      __u16 ip_len, __u8 opcode, __u8 bth_flags, __u32 ackreq_psn)
+{
+	struct inc_roce_path path = {
+		.saddr = cfg->own_addr,
+		.daddr = cfg->peer_addr,
+		.sport = cfg->own_port,
+		.dport = cfg->peer_port,
+		.df = 1,
+	};
+
+	inc_put_eth(at, peer.addr, cfg->own_mac);
+	inc_put_ip_udp(at + INC_ETH_LEN, &path, 0, ip_len);
+	inc_put_bth(at + INC_ETH_LEN + INC_IP_LEN + INC_UDP_LEN, opcode, bth_flags | INC_BTH_M,
+		    cfg->pkey, cfg->peer_qpn, ackreq_psn);
+}
+
+#endif

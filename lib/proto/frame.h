@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * RoCEv2 headers, written: Ethernet, IPv4, UDP, BTH, RETH, ImmDt, AETH and the ICRC's four
+ * bytes, for whoever makes a packet: the XDP programs, the slow path, the soft transport. No
+ * other file knows where in a packet a field stands.
+ *
+ * Every function writes at `at` and looks at nothing but its arguments. `at` may have any
+ * alignment. What the arguments hold is in host order, but addresses and what a packet mirrors
+ * of another one (RETH) are in network order, as their types say.
+ */
+#ifndef INC_PROTO_FRAME_H
+#define INC_PROTO_FRAME_H
+
+#include "lib/proto/roce.h"
+
+#define INC_ETHERTYPE_IPV4 0x0800
+#define INC_IP_PROTO_UDP   17
+#define INC_IP_DF          0x4000 /* in the word of the flags */
+#define INC_IP_VER_IHL_TOS 0x4500 /* version 4, header of 20 bytes, TOS 0 */
+#define INC_IP_TTL         64
+
+/* The ends of a connection, as IP and UDP headers name them. */
+struct inc_roce_path {
+	__be32 saddr;
+	__be32 daddr;
+	__u16 sport;
+	__u16 dport;
+	_Bool df; /* the don't-fragment bit */
+};
+
+INC_INLINE __be16 inc_be16(__u16 v)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	return __builtin_bswap16(v);
+#else
+	return v;
+#endif
+}
+
+INC_INLINE __be32 inc_be32(__u32 v)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	return __builtin_bswap32(v);
+#else
+	return v;
+#endif
+}
+
+/* A program's packet may be read and written in words at any address, but the compiler takes
+ * such a copy apart into bytes; in user space it makes one instruction of it. */
+#ifdef __bpf__
+#define INC_STORE(at, value) (*(__typeof__(value) *)(at) = (value))
+#else
+#define INC_STORE(at, value) __builtin_memcpy(at, &(value), sizeof(value))
+#endif
+
+INC_INLINE void inc_put16(void *at, __be16 v)
+{
+	INC_STORE(at, v);
+}
+
+INC_INLINE void inc_put32(void *at, __be32 v)
+{
+	INC_STORE(at, v);
+}
+
+INC_INLINE void inc_put_eth(__u8 *at, const __u8 *to, const __u8 *from)
+{
+	__builtin_memcpy(at, to, 6);
+	__builtin_memcpy(at + 6, from, 6);
+	inc_put16(at + 12, inc_be16(INC_ETHERTYPE_IPV4));
+}
+
+/* IPv4 without options and UDP; ip_len: from the IP header to the ICRC. The UDP checksum is 0,
+ * that is, none. */
+INC_INLINE void inc_put_ip_udp(__u8 *at, const struct inc_roce_path *path, __u16 id, __u16 ip_len)
+{
+	__be16 flags = path->df ? inc_be16(INC_IP_DF) : 0;
+	__be16 ttl_proto = inc_be16(INC_IP_TTL << 8 | INC_IP_PROTO_UDP);
+	__u32 sum = inc_be16(INC_IP_VER_IHL_TOS);
+
+	/* a ones' complement sum comes out right in either byte order */
+	sum += inc_be16(ip_len);
+	sum += inc_be16(id);
+	sum += flags;
+	sum += ttl_proto;
+	sum += (path->saddr & 0xffff) + (path->saddr >> 16);
+	sum += (path->daddr & 0xffff) + (path->daddr >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	inc_put16(at, inc_be16(INC_IP_VER_IHL_TOS));
+	inc_put16(at + 2, inc_be16(ip_len));
+	inc_put16(at + 4, inc_be16(id));
+	inc_put16(at + 6, flags);
+	inc_put16(at + 8, ttl_proto);
+	inc_put16(at + 10, (__be16)~sum);
+	inc_put32(at + 12, path->saddr);
+	inc_put32(at + 16, path->daddr);
+	at += INC_IP_LEN;
+	inc_put16(at, inc_be16(path->sport));
+	inc_put16(at + 2, inc_be16(path->dport));
+	inc_put16(at + 4, inc_be16(ip_len - INC_IP_LEN));
+	inc_put16(at + 6, 0);
+}
+
+/* flags: INC_BTH_SE, INC_BTH_M, the pad's length << INC_BTH_PAD_SHIFT. ackreq_psn: INC_BTH_ACKREQ
+ * or not, and the PSN, which is cut to its 24 bits here. */
+INC_INLINE void inc_put_bth(__u8 *at, __u8 opcode, __u8 flags, __u16 pkey, __u32 qpn,
+			    __u32 ackreq_psn)
+{
+	inc_put16(at, inc_be16((__u16)opcode << 8 | flags));
+	inc_put16(at + 2, inc_be16(pkey));
+	inc_put32(at + 4, inc_be32(qpn & INC_QPN_MASK));
+	inc_put32(at + 8, inc_be32(ackreq_psn & (INC_BTH_ACKREQ | INC_PSN_MASK)));
+}
+
+INC_INLINE void inc_put_reth(__u8 *at, __be64 va, __be32 rkey, __be32 dmalen)
+{
+	INC_STORE(at, va);
+	inc_put32(at + 8, rkey);
+	inc_put32(at + 12, dmalen);
+}
+
+INC_INLINE void inc_put_imm(__u8 *at, __u32 imm)
+{
+	inc_put32(at, inc_be32(imm));
+}
+
+INC_INLINE void inc_put_aeth(__u8 *at, __u8 syndrome, __u32 msn)
+{
+	inc_put32(at, inc_be32((__u32)syndrome << 24 | (msn & INC_PSN_MASK)));
+}
+
+/* The least significant byte first. */
+INC_INLINE void inc_put_icrc(__u8 *at, __u32 icrc)
+{
+	inc_put32(at, __builtin_bswap32(inc_be32(icrc)));
+}
+
+#endif

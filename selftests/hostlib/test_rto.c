@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The retransmission timer's estimator (lib/roce/rto.h), by a clock of the test's own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include "lib/roce/rto.h"
+
+#define MS    1000000ull
+#define FIRST (20 * MS)
+#define MIN   (5 * MS)
+#define MAX   (1000 * MS)
+
+static struct inc_rto fresh(void)
+{
+	struct inc_rto t;
+
+	inc_rto_init(&t, FIRST, MIN, MAX);
+	return t;
+}
+
+/* A round trip of packets before end, sent at now. */
+static void round_trip(struct inc_rto *t, uint64_t end, uint64_t now, uint64_t rtt)
+{
+	inc_rto_measure(t, end, now);
+	inc_rto_acked(t, end, now + rtt);
+}
+
+static void first_sample(void **state)
+{
+	struct inc_rto t = fresh();
+
+	assert_int_equal(inc_rto_wait_ns(&t), FIRST);
+	round_trip(&t, 1, 0, 30 * MS);
+	assert_int_equal(t.srtt_ns, 30 * MS);
+	assert_int_equal(t.rttvar_ns, 15 * MS);
+	assert_int_equal(inc_rto_wait_ns(&t), 90 * MS);
+}
+
+/* By RFC 6298: 1/8 of the sample, 1/4 of its distance, whichever side it lies on. */
+static void smoothing(void **state)
+{
+	struct inc_rto t = fresh();
+
+	round_trip(&t, 1, 0, 32 * MS);
+	round_trip(&t, 2, 100 * MS, 16 * MS);
+	assert_int_equal(t.srtt_ns, 30 * MS);
+	assert_int_equal(t.rttvar_ns, 16 * MS);
+	round_trip(&t, 3, 200 * MS, 46 * MS);
+	assert_int_equal(t.srtt_ns, 32 * MS);
+	assert_int_equal(t.rttvar_ns, 16 * MS);
+	assert_int_equal(inc_rto_wait_ns(&t), 96 * MS);
+}
+
+static void bounds(void **state)
+{
+	struct inc_rto t = fresh();
+	uint64_t end;
+
+	for (end = 1; end < 50; end++)
+		round_trip(&t, end, end * MS, MS / 100);
+	assert_int_equal(inc_rto_wait_ns(&t), MIN);
+	round_trip(&t, end, 0, 5000 * MS);
+	assert_int_equal(inc_rto_wait_ns(&t), MAX);
+	/* a first time beyond the bound is bounded, too */
+	inc_rto_init(&t, 2 * MAX, MIN, MAX);
+	assert_int_equal(inc_rto_wait_ns(&t), MAX);
+}
+
+/* One measurement at a time, and it ends with the last packet that it is of. */
+static void one_at_a_time(void **state)
+{
+	struct inc_rto t = fresh();
+
+	inc_rto_measure(&t, 8, 0);
+	inc_rto_measure(&t, 9, 10 * MS);
+	inc_rto_acked(&t, 7, 20 * MS);
+	assert_int_equal(t.srtt_ns, 0);
+	inc_rto_acked(&t, 8, 40 * MS);
+	assert_int_equal(t.srtt_ns, 40 * MS);
+	/* nothing is under way now */
+	inc_rto_acked(&t, 9, 500 * MS);
+	assert_int_equal(t.srtt_ns, 40 * MS);
+}
+
+/* Karn: what was sent again says nothing, and neither does what was sent beside it, until all of
+ * the spoiled measurement is acknowledged. */
+static void spoiled(void **state)
+{
+	struct inc_rto t = fresh();
+
+	inc_rto_measure(&t, 4, 0);
+	inc_rto_spoil(&t);
+	inc_rto_measure(&t, 6, 10 * MS);
+	inc_rto_acked(&t, 3, 20 * MS);
+	inc_rto_acked(&t, 4, 30 * MS);
+	assert_int_equal(t.srtt_ns, 0);
+	round_trip(&t, 8, 100 * MS, 24 * MS);
+	assert_int_equal(t.srtt_ns, 24 * MS);
+	/* a resend while nothing is measured does not concern the next one */
+	inc_rto_spoil(&t);
+	round_trip(&t, 9, 200 * MS, 24 * MS);
+	assert_int_equal(t.srtt_ns, 24 * MS);
+	assert_int_equal(t.rttvar_ns, 9 * MS);
+}
+
+static void back_off(void **state)
+{
+	struct inc_rto t = fresh();
+	unsigned int i;
+
+	for (i = 1; i < 6; i++) {
+		inc_rto_timed_out(&t);
+		assert_int_equal(t.backoff, i);
+		assert_int_equal(inc_rto_wait_ns(&t), FIRST << i);
+	}
+	for (; i < 1000; i++) {
+		inc_rto_timed_out(&t);
+		assert_int_equal(inc_rto_wait_ns(&t), MAX);
+	}
+	inc_rto_heard(&t);
+	assert_int_equal(inc_rto_wait_ns(&t), FIRST);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(first_sample), cmocka_unit_test(smoothing),
+		cmocka_unit_test(bounds),       cmocka_unit_test(one_at_a_time),
+		cmocka_unit_test(spoiled),      cmocka_unit_test(back_off),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <stdio.h>
+#include <string.h>
+#include "lib/base/log.h"
+#include "userspace/config_default.h"
+
+void inc_absent_count(struct inc_absent *absent, const struct inc_yaml_node *map)
+{
+	size_t i;
+
+	absent->of++;
+	for (i = 0; i < absent->schema->n && i < INC_ABSENT_MAX; i++) {
+		const struct inc_field *f = &absent->schema->fields[i];
+
+		if (f->need == INC_TOLD && !inc_yaml_get(map, f->name))
+			absent->times[i]++;
+	}
+}
+
+/* The ports that were found, each once. */
+static void list_ports(const struct inc_switch_conf *conf, char *buf, size_t size)
+{
+	const struct inc_settings *s = &conf->settings;
+	size_t used = 0;
+	uint32_t i;
+
+	*buf = '\0';
+	for (i = 0; i < s->n_ports && used < size; i++)
+		used += snprintf(buf + used, size - used, "%s%s", i ? ", " : "", s->port[i]);
+}
+
+void inc_absent_log(const struct inc_absent *absent, const char *path,
+		    const struct inc_switch_conf *conf)
+{
+	char value[200];
+	size_t i;
+
+	for (i = 0; i < absent->schema->n && i < INC_ABSENT_MAX; i++) {
+		const struct inc_field *f = &absent->schema->fields[i];
+
+		if (!absent->times[i])
+			continue;
+		if (f->kind == INC_WORD)
+			list_ports(conf, value, sizeof(value));
+		else
+			snprintf(value, sizeof(value), "%llu", (unsigned long long)f->def);
+		inc_info("%s: %u of %u %s do not say %s: %s", path, absent->times[i], absent->of,
+			 absent->what, f->name, value);
+	}
+}
+
+int inc_default_port(const struct inc_yaml_node *node, struct inc_conn_conf *c, struct inc_err *err)
+{
+	char text[INET_ADDRSTRLEN];
+	struct ifaddrs *list, *a;
+
+	if (getifaddrs(&list))
+		return inc_err_set(err, errno, "the interfaces cannot be listed: %s",
+				   strerror(errno));
+	for (a = list; a; a = a->ifa_next) {
+		if (!a->ifa_addr || a->ifa_addr->sa_family != AF_INET ||
+		    ((struct sockaddr_in *)a->ifa_addr)->sin_addr.s_addr != c->own_ip.s_addr)
+			continue;
+		snprintf(c->port, sizeof(c->port), "%s", a->ifa_name);
+		break;
+	}
+	freeifaddrs(list);
+	if (*c->port)
+		return 0;
+	return inc_yaml_error(node, err, "'my_name' is missing, and no interface here has %s",
+			      inet_ntop(AF_INET, &c->own_ip, text, sizeof(text)));
+}

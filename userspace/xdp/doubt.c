@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A NAK for a result that its child has acknowledged. Either an ACK has overtaken it on the
+ * wire, and then the child answers the result with an ACK of all it has; or the child
+ * contradicts itself: then it gets what the rows still hold, and if it goes on asking, or says
+ * nothing, it is named and the communicator ends, because the others would wait for it for ever.
+ */
+#include <stdio.h>
+#include "lib/base/clock.h"
+#include "lib/base/log.h"
+#include "userspace/xdp/slowpath_priv.h"
+
+#define PROBE_RESULTS 16 /* sent at first, then one at a time */
+#define INSISTS       8  /* NAKs ... */
+#define INSISTS_S     2  /* ... and seconds, both: no wire holds a NAK back so long */
+#define MAX_SHIFT     10
+
+static void hear(struct inc_slowpath *sp, struct sp_conn *c)
+{
+	const struct inc_conn_state *st = conn_state(sp, c);
+
+	c->doubt.rx_next = LOAD(st->rx_next);
+	c->doubt.tx_acked = LOAD(st->tx_acked);
+	c->doubt.acks = LOAD(st->acks_received);
+}
+
+void sp_doubt(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t r,
+	      uint64_t acked)
+{
+	struct sp_conn *c = &cm->conn[child];
+	struct sp_doubt *d = &c->doubt;
+
+	if (d->naks++) {
+		d->r = r < d->r ? r : d->r;
+		return;
+	}
+	d->r = r;
+	d->end = acked;
+	d->probes = 0;
+	d->first_ns = d->since_ns = d->next_ns = inc_now_ns();
+	hear(sp, c);
+	inc_debug("communicator %u: rank %u asks for result %llu, which it has acknowledged",
+		  cm->cfg.communicator, conn_cfg(sp, c)->rank, (unsigned long long)r);
+}
+
+/* From the first result asked for on; where its row has gone, the last one that the child has
+ * acknowledged, which asks for an ACK as well. False where nothing could be sent. */
+static bool probe(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child)
+{
+	const struct sp_doubt *d = &cm->conn[child].doubt;
+	uint64_t room = d->probes ? 1 : PROBE_RESULTS, end, r;
+
+	end = d->end - d->r > room ? d->r + room : d->end;
+	for (r = d->r; r < end; r++)
+		if (sp_resend(sp, cm, child, r, r + 1 == end))
+			break;
+	return r > d->r || !sp_resend(sp, cm, child, d->end - 1, true);
+}
+
+/* The child has filled all rows anew since, which says as well that it has what they held: there
+ * is nothing to ask it with, and silence is no answer. It may wait for the others for long. */
+static bool is_gone(const struct sp_comm *cm, const struct sp_doubt *d)
+{
+	return d->rx_next >= d->end + (1ull << cm->cfg.log2_slots);
+}
+
+static void end(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t now)
+{
+	struct sp_conn *c = &cm->conn[child];
+	struct sp_doubt *d = &c->doubt;
+	char text[200];
+
+	snprintf(text, sizeof(text),
+		 "rank %u asks for result %llu, which it has acknowledged: %u NAKs in %llu ms, and "
+		 "no ACK of %u results sent again",
+		 conn_cfg(sp, c)->rank, (unsigned long long)d->r, d->naks,
+		 (unsigned long long)((now - d->first_ns) / MS_NS), d->probes);
+	d->naks = 0;
+	sp->notice(sp->arg, "peer_nak", cm->index, 1u << child, d->r, text);
+	sp_end_comm(sp, cm, d->r);
+}
+
+bool sp_doubt_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t now)
+{
+	struct sp_conn *c = &cm->conn[child];
+	const struct inc_conn_state *st = conn_state(sp, c);
+	struct sp_doubt *d = &c->doubt;
+	uint64_t max = sp->opts.rto_max_ms * MS_NS, wait;
+
+	if (!d->naks)
+		return false;
+	if (LOAD(st->acks_received) != d->acks && LOAD(st->ack_named) < d->end) {
+		/* it has taken some of it, and lacks the rest */
+		d->r = LOAD(st->ack_named) > d->r ? LOAD(st->ack_named) : d->r;
+		d->since_ns = d->next_ns = now;
+		d->probes = 0;
+		hear(sp, c);
+	} else if (LOAD(st->acks_received) != d->acks || LOAD(st->tx_acked) != d->tx_acked ||
+		   LOAD(st->rx_next) != d->rx_next) {
+		d->naks = 0;
+		return false;
+	}
+	if ((d->naks >= INSISTS && now - d->first_ns >= INSISTS_S * 1000 * MS_NS) ||
+	    (d->probes >= UNRESPONSIVE && now - d->since_ns >= UNRESPONSIVE_S * 1000 * MS_NS)) {
+		end(sp, cm, child, now);
+		return false;
+	}
+	if (is_gone(cm, d))
+		return false;
+	if (now < d->next_ns || !probe(sp, cm, child))
+		return true;
+	wait = c->rto.rto_ns << (d->probes < MAX_SHIFT ? d->probes : MAX_SHIFT);
+	d->next_ns = now + (wait < max ? wait : max);
+	d->probes++;
+	return true;
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What has failed. The states in the maps say it as long as the communicator lives, so it is read
+ * there, by the tick, and told once; the events of the ring only make it prompt. The children
+ * of a communicator that has ended are told several times, for none of them answers a NAK.
+ */
+#include <stdio.h>
+#include <string.h>
+#include "lib/base/clock.h"
+#include "lib/proto/desc.h"
+#include "lib/roce/roce.h"
+#include "userspace/xdp/slowpath_priv.h"
+
+#define FATAL_TIMES 8 /* the waits between double: 20 ms, 40 ms, ... up to rto_max */
+
+/* "rank 1 called collective 0 operator 0 type 0 root 0 sequence 7 with 1024 bytes" */
+static int describe(const struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t child,
+		    uint64_t r, char *text, size_t size)
+{
+	const struct inc_buf *row = sp_contrib(sp, cm, child, r);
+
+	return snprintf(text, size,
+			"rank %u called collective %u operator %u type %u root %u sequence %u with "
+			"%u bytes",
+			conn_cfg(sp, &cm->conn[child])->rank, INC_DESC_COLL(row->desc),
+			INC_DESC_OP(row->desc), INC_DESC_DTYPE(row->desc), INC_DESC_ROOT(row->desc),
+			INC_DESC_SEQ(row->desc), row->len);
+}
+
+/* The chunk's rows, and the mask of those who differ in the result's row, stand from the end of
+ * the communicator on. */
+static void tell_mismatch(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t r)
+{
+	uint32_t mask = sp_result(sp, cm, r)->differ, c;
+	char text[320];
+	int n;
+
+	n = describe(sp, cm, 0, r, text, sizeof(text));
+	c = mask ? __builtin_ctz(mask) : 0;
+	if (c && c < cm->cfg.children && n > 0 && (size_t)n + 8 < sizeof(text)) {
+		strcpy(text + n, ", but ");
+		n += 6;
+		describe(sp, cm, c, r, text + n, sizeof(text) - n);
+	}
+	sp->notice(sp->arg, "mismatch", cm->index, mask, r, text);
+}
+
+/* NAK 63 to all. It names the packet that was kept last: a host waits for nothing beyond what
+ * it has sent, and drops what names that. */
+static void tell_children(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now)
+{
+	uint64_t max = sp->opts.rto_max_ms * MS_NS, kept;
+	uint32_t c;
+
+	for (c = 0; c < cm->cfg.children; c++) {
+		const struct sp_conn *conn = &cm->conn[c];
+
+		kept = LOAD(conn_state(sp, conn)->rx_next);
+		if (kept && !sp_send_aeth(sp, cm, c, INC_AETH_NAK_OPERATION,
+					  conn_cfg(sp, conn)->rx_start_psn + (uint32_t)kept - 1))
+			sp->stats.naks_sent++;
+	}
+	sp_flush(sp);
+	cm->fatal_left--;
+	cm->fatal_next_ns = now + cm->fatal_wait_ns;
+	cm->fatal_wait_ns = cm->fatal_wait_ns * 2 > max ? max : cm->fatal_wait_ns * 2;
+}
+
+static void start_telling(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now)
+{
+	cm->error_told = true;
+	cm->fatal_left = FATAL_TIMES;
+	cm->fatal_wait_ns = sp->opts.rto_min_ms * MS_NS * FIRST_RTO;
+	tell_children(sp, cm, now);
+}
+
+void sp_end_comm(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t r)
+{
+	struct inc_comm_state *st = &inc_switch_comm_state(sp->sw)[cm->index];
+
+	__atomic_store_n(&st->error_r, r, __ATOMIC_RELAXED);
+	__atomic_store_n(&st->error, INC_AETH_NAK_OPERATION, __ATOMIC_RELEASE);
+	start_telling(sp, cm, inc_now_ns());
+}
+
+static void tell_conn_error(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child,
+			    uint8_t syndrome)
+{
+	const struct sp_conn *c = &cm->conn[child];
+	uint64_t r = LOAD(conn_state(sp, c)->rx_next); /* stays as the packet found it */
+	char text[160];
+
+	snprintf(text, sizeof(text),
+		 "rank %u sent an invalid request as packet %llu: NAK 0x%02x ends its connection",
+		 conn_cfg(sp, c)->rank, (unsigned long long)r, syndrome);
+	sp->notice(sp->arg, "connection_error", cm->index, 1u << child, r, text);
+}
+
+void sp_tell_refusal(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t r,
+		     uint8_t syndrome)
+{
+	struct sp_conn *c = &cm->conn[child];
+	char text[160];
+
+	if (c->refusal_told)
+		return;
+	c->refusal_told = true;
+	snprintf(text, sizeof(text), "rank %u refused result %llu with NAK 0x%02x",
+		 conn_cfg(sp, c)->rank, (unsigned long long)r, syndrome);
+	sp->notice(sp->arg, "peer_nak", cm->index, 1u << child, r, text);
+}
+
+static bool is_fatal(uint8_t syndrome)
+{
+	return (syndrome & INC_AETH_TYPE_MASK) == INC_AETH_TYPE_NAK && syndrome != INC_AETH_NAK_SEQ;
+}
+
+void sp_watch_failures(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now)
+{
+	const struct inc_comm_state *gst = comm_state(sp, cm);
+	uint32_t c;
+
+	if (LOAD(gst->error) && !cm->error_told) {
+		start_telling(sp, cm, now);
+		tell_mismatch(sp, cm, LOAD(gst->error_r));
+	}
+	if (cm->fatal_left && now >= cm->fatal_next_ns)
+		tell_children(sp, cm, now);
+	for (c = 0; c < cm->cfg.children; c++) {
+		struct sp_conn *conn = &cm->conn[c];
+		const struct inc_conn_state *st = conn_state(sp, conn);
+		uint8_t error = LOAD(st->error), last = LOAD(st->last_syndrome);
+
+		if (error && !conn->error_told) {
+			conn->error_told = true;
+			tell_conn_error(sp, cm, c, error);
+		}
+		if (is_fatal(last))
+			sp_tell_refusal(sp, cm, c, LOAD(st->tx_acked), last);
+	}
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <string.h>
+#include <libmnl/libmnl.h>
+#include <linux/neighbour.h>
+#include <linux/rtnetlink.h>
+#include "userspace/xdp/neighbour.h"
+
+/* States in which the entry's address is one that the neighbour had, at least lately. */
+#define USABLE (NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY)
+
+struct answer {
+	uint8_t mac[6];
+	int found;
+};
+
+static int on_neighbour(const struct nlmsghdr *nlh, void *data)
+{
+	const struct ndmsg *nd = mnl_nlmsg_get_payload(nlh);
+	struct answer *a = data;
+	struct nlattr *attr;
+
+	if (nlh->nlmsg_type != RTM_NEWNEIGH || !(nd->ndm_state & USABLE))
+		return MNL_CB_STOP;
+	mnl_attr_for_each(attr, nlh, sizeof(*nd))
+	{
+		if (mnl_attr_get_type(attr) != NDA_LLADDR || mnl_attr_get_payload_len(attr) != 6)
+			continue;
+		memcpy(a->mac, mnl_attr_get_payload(attr), 6);
+		a->found = !(a->mac[0] & 1);
+	}
+	return MNL_CB_STOP;
+}
+
+static int ask(struct mnl_socket *nl, uint32_t ifindex, struct in_addr addr, struct answer *a)
+{
+	char buf[MNL_SOCKET_BUFFER_SIZE];
+	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
+	struct ndmsg *nd;
+	ssize_t n;
+
+	nlh->nlmsg_type = RTM_GETNEIGH;
+	nlh->nlmsg_flags = NLM_F_REQUEST;
+	nlh->nlmsg_seq = 1;
+	nd = mnl_nlmsg_put_extra_header(nlh, sizeof(*nd));
+	nd->ndm_family = AF_INET;
+	nd->ndm_ifindex = ifindex;
+	mnl_attr_put(nlh, NDA_DST, sizeof(addr), &addr);
+	if (mnl_socket_sendto(nl, nlh, nlh->nlmsg_len) < 0)
+		return -errno;
+	n = mnl_socket_recvfrom(nl, buf, sizeof(buf));
+	if (n < 0)
+		return -errno;
+	if (mnl_cb_run(buf, n, 1, mnl_socket_get_portid(nl), on_neighbour, a) < 0)
+		return -errno;
+	return 0;
+}
+
+int inc_neighbour_mac(uint32_t ifindex, struct in_addr addr, uint8_t mac[6])
+{
+	struct mnl_socket *nl = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
+	struct answer a = {.found = 0};
+	int ret;
+
+	if (!nl)
+		return -errno;
+	ret = mnl_socket_bind(nl, 0, MNL_SOCKET_AUTOPID) < 0 ? -errno : ask(nl, ifindex, addr, &a);
+	mnl_socket_close(nl);
+	if (ret)
+		return ret;
+	if (!a.found)
+		return -ENOENT;
+	memcpy(mac, a.mac, 6);
+	return 0;
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One connection's requester: what is outstanding, when it is sent again, and the ACKs
+ * the switch owes.
+ *
+ * A timeout first sends one packet that asks how far the child is, because mostly an ACK
+ * was lost and nothing else. The answer tells whether the rest is missing; then it goes
+ * out in bursts that the child's ACKs clock.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <arpa/inet.h>
+#include "lib/base/clock.h"
+#include "lib/proto/desc.h"
+#include "lib/roce/roce.h"
+#include "userspace/xdp/slowpath_priv.h"
+
+#define BURST     64 /* packets sent beyond what is acknowledged */
+#define FREE_NAKS 3  /* without progress, each answered by a burst */
+
+static struct inc_xsk *xsk_of(struct inc_slowpath *sp, const struct sp_conn *c)
+{
+	uint32_t ifindex = conn_cfg(sp, c)->ifindex, i;
+
+	for (i = 0; i < INC_MAX_PORTS; i++)
+		if (sp->port[i].queues && sp->port[i].ifindex == ifindex)
+			return sp->port[i].xsk[0];
+	return NULL;
+}
+
+void sp_flush(struct inc_slowpath *sp)
+{
+	uint32_t i;
+
+	/* the slow path sends on the first queue only */
+	for (i = 0; i < INC_MAX_PORTS; i++)
+		if (sp->port[i].queues)
+			inc_xsk_tx_flush(sp->port[i].xsk[0]);
+}
+
+/* Where the child is on the link, as the data path holds it. Every second timeout asks at the
+ * other address that it has heard of: the child may have moved, or what it said been damaged. */
+static int find_mac(const struct inc_slowpath *sp, const struct sp_conn *c, union inc_mac *mac)
+{
+	union inc_mac hint = {.word = LOAD(conn_state(sp, c)->mac_hint.word)};
+
+	mac->word = LOAD(conn_state(sp, c)->mac.word);
+	if (hint.word && (!mac->word || c->rto.backoff % 2))
+		*mac = hint;
+	return mac->word ? 0 : -ENOENT;
+}
+
+/* The contribution that result r mirrors. The row's chunk number is written first and
+ * checked before and after, so what is returned is of one piece. */
+static int read_mirror(const struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t child,
+		       uint64_t r, struct inc_mirror *m)
+{
+	const struct inc_buf *row = sp_contrib(sp, cm, child, r);
+
+	if (LOAD(row->r) != r)
+		return -ESTALE;
+	m->opcode = row->opcode;
+	m->flags = row->flags;
+	m->desc = row->desc;
+	m->va = row->va;
+	m->rkey = row->rkey;
+	m->dmalen = row->dmalen;
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	if (LOAD(row->r) != r || inc_roce_ext_len(m->opcode) < 0)
+		return -ESTALE;
+	return 0;
+}
+
+int sp_send_result(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t r,
+		   bool ackreq)
+{
+	const struct inc_buf *row = sp_result(sp, cm, r);
+	const struct inc_conn_cfg *cfg = conn_cfg(sp, &cm->conn[child]);
+	struct inc_xsk *xsk = xsk_of(sp, &cm->conn[child]);
+	struct inc_mirror m;
+	union inc_mac peer;
+	uint32_t len, full;
+	uint8_t *frame;
+	size_t size;
+
+	if (!xsk)
+		return -ENODEV;
+	if (find_mac(sp, &cm->conn[child], &peer))
+		return -ENOENT;
+	if (LOAD(row->r) != r || read_mirror(sp, cm, child, r, &m))
+		return -ESTALE;
+	full = row->len;
+	if (full > INC_MAX_PAYLOAD)
+		return -ESTALE;
+	len = inc_child_gets(m.desc, cfg->rank) ? full : 0;
+	/* the length of the message; one of one packet may have given nothing and get data, or
+	 * the reverse */
+	if (inc_roce_is_first(m.opcode) && inc_roce_is_last(m.opcode))
+		m.dmalen = htonl(len);
+	if (ackreq)
+		m.flags |= INC_BUF_F_ACKREQ;
+	frame = inc_xsk_tx_frame(xsk);
+	if (!frame)
+		return -EAGAIN;
+	size = inc_frame_result(frame, cfg, peer, &m, cfg->tx_start_psn + (uint32_t)r, row->payload,
+				len);
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	if (LOAD(row->r) != r) {
+		inc_xsk_tx_put(xsk, frame, 0);
+		return -ESTALE;
+	}
+	inc_xsk_tx_put(xsk, frame, size);
+	return 0;
+}
+
+int sp_resend(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t r, bool ackreq)
+{
+	int ret = sp_send_result(sp, cm, child, r, ackreq);
+
+	if (!ret) {
+		cm->conn[child].stats.retransmits++;
+		sp->stats.results_resent++;
+	} else if (ret == -ESTALE) {
+		sp->stats.results_gone++;
+	}
+	return ret;
+}
+
+int sp_send_aeth(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint8_t syndrome,
+		 uint32_t psn)
+{
+	const struct inc_conn_cfg *cfg = conn_cfg(sp, &cm->conn[child]);
+	struct inc_xsk *xsk = xsk_of(sp, &cm->conn[child]);
+	union inc_mac peer;
+	uint8_t *frame;
+	int ret;
+
+	if (!xsk)
+		return -ENODEV;
+	ret = find_mac(sp, &cm->conn[child], &peer);
+	if (ret)
+		return ret;
+	frame = inc_xsk_tx_frame(xsk);
+	if (!frame)
+		return -EAGAIN;
+	inc_xsk_tx_put(xsk, frame,
+		       inc_frame_ack(frame, cfg, peer, syndrome, psn,
+				     LOAD(conn_state(sp, &cm->conn[child])->msn)));
+	return 0;
+}
+
+/* ACK of all that is kept, where XDP owes one for longer than the delay. True while owed. */
+static bool pay_owed(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t now)
+{
+	struct sp_conn *c = &cm->conn[child];
+	const struct inc_conn_state *st = conn_state(sp, c);
+	uint64_t asked = LOAD(st->ack_asked), sent = LOAD(st->ack_sent), rx_next;
+
+	if (asked <= sent || asked <= c->paid) {
+		c->owed_r = 0;
+		return false;
+	}
+	/* a newer debt does not make the old one younger, but it is not as old as one that has
+	 * been paid meanwhile */
+	if (c->owed_r <= sent) {
+		c->owed_r = asked;
+		c->owed_ns = now;
+	}
+	if (now - c->owed_ns < sp->opts.ack_delay_ms * MS_NS)
+		return true;
+	rx_next = LOAD(st->rx_next);
+	if (sp_send_aeth(sp, cm, child, INC_AETH_ACK,
+			 conn_cfg(sp, c)->rx_start_psn + (uint32_t)rx_next - 1))
+		return true;
+	c->paid = rx_next;
+	c->owed_r = 0;
+	c->stats.acks_paid++;
+	sp->stats.acks_paid++;
+	return false;
+}
+
+static void take_progress(struct sp_conn *c, uint64_t acked, uint64_t tx_next, uint64_t now)
+{
+	if (acked > c->acked) {
+		c->acked = acked;
+		c->progress_ns = now;
+		c->asked = 0;
+		c->stats.unresponsive = false;
+		inc_rto_heard(&c->rto);
+		inc_rto_acked(&c->rto, acked, now);
+		if (c->probe_end > acked) {
+			c->resend_next = acked;
+			c->resend_end = c->probe_end;
+		}
+		c->probe_end = 0;
+	}
+	if (tx_next > acked)
+		inc_rto_measure(&c->rto, tx_next, now);
+}
+
+static void sent_again(struct sp_conn *c, uint64_t now)
+{
+	c->sent_ns = now;
+	inc_rto_spoil(&c->rto);
+}
+
+/* Sends [resend_next, resend_end) as far as the burst allows. */
+static void send_burst(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t now)
+{
+	struct sp_conn *c = &cm->conn[child];
+	uint64_t limit = c->acked + BURST;
+	int ret;
+
+	if (limit > c->resend_end)
+		limit = c->resend_end;
+	while (c->resend_next < limit) {
+		ret = sp_resend(sp, cm, child, c->resend_next, c->resend_next + 1 == limit);
+		if (ret == -EAGAIN)
+			break;
+		c->resend_next++;
+		sent_again(c, now);
+	}
+}
+
+/* Who neither answers timeouts nor gets on with what it asks for is given up. */
+static void judge(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t now)
+{
+	struct sp_conn *c = &cm->conn[child];
+	char text[160];
+
+	if (c->stats.unresponsive || c->rto.backoff + c->asked < UNRESPONSIVE ||
+	    now - c->progress_ns < UNRESPONSIVE_S * 1000 * MS_NS)
+		return;
+	c->stats.unresponsive = true;
+	snprintf(text, sizeof(text),
+		 "rank %u has not acknowledged result %llu for %llu ms (%u timeouts, %u NAKs)",
+		 conn_cfg(sp, c)->rank, (unsigned long long)c->acked,
+		 (unsigned long long)((now - c->progress_ns) / MS_NS), c->rto.backoff, c->asked);
+	sp->notice(sp->arg, "unresponsive", cm->index, 1u << child, c->acked, text);
+}
+
+static void time_out(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t tx_next,
+		     uint64_t now)
+{
+	struct sp_conn *c = &cm->conn[child];
+
+	if (sp_resend(sp, cm, child, c->acked, true) == -EAGAIN)
+		return;
+	c->probe_end = tx_next;
+	c->resend_next = c->resend_end = 0;
+	sent_again(c, now);
+	c->stats.timeouts++;
+	sp->stats.timeouts++;
+	inc_rto_timed_out(&c->rto);
+}
+
+void sp_go_back(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child)
+{
+	struct sp_conn *c = &cm->conn[child];
+
+	c->probe_end = 0;
+	c->resend_next = c->acked;
+	c->resend_end = LOAD(comm_state(sp, cm)->tx_next);
+}
+
+bool sp_asked(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t r,
+	      uint64_t hold_ns)
+{
+	struct sp_conn *c = &cm->conn[child];
+	uint64_t now = inc_now_ns();
+
+	if (r > c->acked) {
+		c->acked = r;
+		c->progress_ns = now;
+		c->asked = 0;
+		c->stats.unresponsive = false;
+		inc_rto_heard(&c->rto);
+	}
+	/* it is there after all: should this burst be lost, the timer need not wait as long as it
+	 * did for silence */
+	if (++c->asked <= FREE_NAKS)
+		inc_rto_heard(&c->rto);
+	/* who asks on and on for one result gets it from the timer, which backs off */
+	if (c->asked > FREE_NAKS && !hold_ns)
+		return false;
+	sp_go_back(sp, cm, child);
+	if (c->asked > FREE_NAKS && c->resend_next < c->resend_end) {
+		c->probe_end = c->resend_end;
+		c->resend_end = c->resend_next + 1;
+	}
+	c->hold_until = hold_ns ? now + hold_ns : 0;
+	return true;
+}
+
+bool sp_conn_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t now)
+{
+	struct sp_conn *c = &cm->conn[child];
+	const struct inc_conn_state *st = conn_state(sp, c);
+	uint64_t rx_next = LOAD(st->rx_next), acked = LOAD(st->tx_acked), tx_next, last;
+	uint64_t slots = 1ull << cm->cfg.log2_slots;
+	bool owed;
+
+	if (st->error)
+		return false;
+	owed = pay_owed(sp, cm, child, now);
+	owed |= sp_doubt_tick(sp, cm, child, now);
+	/* who gives chunk r + slots has received result r */
+	if (rx_next > slots && rx_next - slots > acked)
+		acked = rx_next - slots;
+	tx_next = LOAD(comm_state(sp, cm)->tx_next);
+	take_progress(c, acked, tx_next, now);
+	if (tx_next <= c->acked) {
+		c->outstanding = false;
+		c->resend_next = c->resend_end = c->probe_end = 0;
+		c->asked = 0;
+		return owed;
+	}
+	/* the last tick may be long ago: the time runs from where the result was seen */
+	if (!c->outstanding) {
+		c->outstanding = true;
+		c->progress_ns = now;
+	}
+	judge(sp, cm, child, now);
+	if (now < c->hold_until)
+		return true;
+	if (c->resend_next < c->acked)
+		c->resend_next = c->acked;
+	if (c->resend_next < c->resend_end)
+		send_burst(sp, cm, child, now);
+
+	last = c->sent_ns > c->progress_ns ? c->sent_ns : c->progress_ns;
+	last = c->hold_until > last ? c->hold_until : last;
+	if (now - last >= inc_rto_wait_ns(&c->rto))
+		time_out(sp, cm, child, tx_next, now);
+	return true;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What comes to the slow path: NAKs of the children, events of the XDP programs. */
+#include <errno.h>
+#include <string.h>
+#include <bpf/bpf.h>
+#include "lib/base/clock.h"
+#include "lib/roce/roce.h"
+#include "userspace/xdp/slowpath_priv.h"
+
+static struct sp_comm *find_conn(struct inc_slowpath *sp, const struct inc_conn_key *key,
+				 uint32_t *child)
+{
+	const struct inc_conn_cfg *cfg;
+	uint32_t conn;
+
+	if (bpf_map_lookup_elem(inc_switch_map_fd(sp->sw, INC_MAP_CONN_LOOKUP), key, &conn))
+		return NULL;
+	cfg = inc_switch_conn(sp->sw, conn);
+	if (!cfg || cfg->comm >= sp->max_comms)
+		return NULL;
+	*child = cfg->child;
+	return sp->comm[cfg->comm];
+}
+
+/* The XDP path has checked the packet, counted it and taken what it acknowledges. */
+void sp_on_frame(const uint8_t *frame, size_t len, void *arg)
+{
+	struct inc_slowpath *sp = arg;
+	struct inc_aeth_frame pkt;
+	struct sp_comm *cm;
+	struct sp_conn *c;
+	uint64_t acked;
+	uint32_t child;
+	int64_t r;
+
+	sp->stats.frames_received++;
+	if (inc_frame_parse_aeth(frame, len, &pkt)) {
+		sp->stats.frames_bad++;
+		return;
+	}
+	cm = find_conn(sp, &pkt.key, &child);
+	if (!cm) {
+		sp->stats.frames_bad++;
+		return;
+	}
+	c = &cm->conn[child];
+	/* the packet number nearest to what is acknowledged */
+	acked = LOAD(conn_state(sp, c)->tx_acked);
+	r = acked;
+	r += inc_psn_diff(pkt.psn, conn_cfg(sp, c)->tx_start_psn + (uint32_t)r);
+	if (r > (int64_t)LOAD(comm_state(sp, cm)->tx_next))
+		return; /* of nothing that was sent */
+	acked = c->acked > acked ? c->acked : acked;
+	if (r < (int64_t)acked) {
+		/* an RNR NAK was overtaken by an ACK: nobody waits for what it asks */
+		if (pkt.syndrome == INC_AETH_NAK_SEQ && r >= 0)
+			sp_doubt(sp, cm, child, r, acked);
+	} else if ((pkt.syndrome & INC_AETH_TYPE_MASK) == INC_AETH_TYPE_RNR) {
+		sp->stats.rnrs_served++;
+		sp_asked(sp, cm, child, r, inc_rnr_timeout_ns(pkt.syndrome));
+	} else if (pkt.syndrome == INC_AETH_NAK_SEQ) {
+		if (sp_asked(sp, cm, child, r, 0)) {
+			sp->stats.naks_served++;
+			sp_conn_tick(sp, cm, child, inc_now_ns());
+			sp_flush(sp);
+		}
+	} else {
+		sp_tell_refusal(sp, cm, child, r, pkt.syndrome);
+	}
+	sp_hurry(sp);
+}
+
+static void on_pending(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t r)
+{
+	uint32_t c;
+
+	sp->stats.results_pending++;
+	for (c = 0; c < cm->cfg.children; c++)
+		if (sp_send_result(sp, cm, c, r, false) == -EAGAIN)
+			sp_go_back(sp, cm, c);
+}
+
+/*
+ * The events say at once what the maps say as well: what failed stands in the states, and a
+ * result that is pending is sent by the timer. So one that the full ring had no room for is
+ * late, not lost.
+ */
+int sp_on_event(void *arg, void *data, size_t size)
+{
+	struct inc_slowpath *sp = arg;
+	struct inc_event e;
+	struct sp_comm *cm;
+	uint32_t child;
+	int ret;
+
+	ret = --sp->ring_budget ? 0 : -EAGAIN; /* ends this call; the rest stays in the ring */
+	if (size < sizeof(e))
+		return ret;
+	memcpy(&e, data, sizeof(e));
+	cm = e.comm < sp->max_comms ? sp->comm[e.comm] : NULL;
+	if (!cm)
+		return ret; /* of a communicator just removed */
+	child = e.conn - cm->cfg.conn_base;
+	if (child >= cm->cfg.children)
+		return ret;
+	switch (e.type) {
+	case INC_EVENT_RESULT_PENDING:
+		on_pending(sp, cm, e.r);
+		break;
+	case INC_EVENT_PEER_NAK:
+		sp_tell_refusal(sp, cm, child, e.r, e.arg);
+		break;
+	case INC_EVENT_MISMATCH:
+	case INC_EVENT_CONN_ERROR:
+		sp_watch_failures(sp, cm, inc_now_ns());
+		break;
+	}
+	return ret;
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Ports, communicators and the tick of the slow path. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include "lib/base/clock.h"
+#include "lib/base/log.h"
+#include "userspace/xdp/slowpath_priv.h"
+
+/* While something is outstanding, and while nothing is: the maps tell of new traffic only
+ * when they are read. */
+#define TICK_BUSY_MS 1
+#define TICK_IDLE_MS 10
+/* Events taken at a time: a flood of them must not hold up the timers. */
+#define RING_BATCH 256
+/* As many fit the ring. */
+#define RING_EVENTS (64 * 1024 / sizeof(struct inc_event))
+
+const struct inc_buf *sp_contrib(const struct inc_slowpath *sp, const struct sp_comm *cm,
+				 uint32_t child, uint64_t r)
+{
+	uint64_t slot = r & ((1u << cm->cfg.log2_slots) - 1);
+
+	return &inc_switch_contribs(
+		sp->sw)[cm->cfg.contrib_base + (child << cm->cfg.log2_slots) + slot];
+}
+
+const struct inc_buf *sp_result(const struct inc_slowpath *sp, const struct sp_comm *cm, uint64_t r)
+{
+	return &inc_switch_results(
+		sp->sw)[cm->cfg.result_base + (r & ((1u << cm->cfg.log2_slots) - 1))];
+}
+
+static void arm(struct inc_slowpath *sp, unsigned int ms)
+{
+	const struct timeval tv = {.tv_usec = ms * 1000};
+
+	sp->tick_due_ns = inc_now_ns() + ms * MS_NS;
+	evtimer_add(sp->tick, &tv);
+}
+
+/* Were the tick put off by each frame, frames faster than one a tick would stop all timers. */
+void sp_hurry(struct inc_slowpath *sp)
+{
+	if (sp->n_comms && inc_now_ns() + TICK_BUSY_MS * MS_NS < sp->tick_due_ns)
+		arm(sp, TICK_BUSY_MS);
+}
+
+static void take_events(struct inc_slowpath *sp)
+{
+	sp->ring_budget = RING_BATCH;
+	ring_buffer__consume(sp->ring);
+}
+
+/* Remembers since when the oldest incomplete chunk has had arrivals. */
+static bool watch_waiting(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now)
+{
+	uint64_t r = LOAD(comm_state(sp, cm)->tx_next);
+	uint32_t slot = r & ((1u << cm->cfg.log2_slots) - 1);
+	uint64_t word = LOAD(inc_switch_slots(sp->sw)[cm->cfg.result_base + slot].word);
+
+	if (INC_SLOT_GENERATION(word) != (uint32_t)(r >> cm->cfg.log2_slots) ||
+	    !INC_SLOT_ARRIVED(word)) {
+		cm->wait_ns = 0;
+		return false;
+	}
+	if (cm->wait_r != r || !cm->wait_ns) {
+		cm->wait_r = r;
+		cm->wait_ns = now;
+	}
+	return true;
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+	struct inc_slowpath *sp = arg;
+	bool busy = false;
+	uint64_t now;
+	uint32_t i, c;
+
+	sp->tick_due_ns = UINT64_MAX;
+	take_events(sp); /* they know better which chunk a failure was in */
+	now = inc_now_ns();
+	for (i = 0; i < sp->max_comms; i++) {
+		struct sp_comm *cm = sp->comm[i];
+
+		if (!cm)
+			continue;
+		watch_waiting(sp, cm, now);
+		sp_watch_failures(sp, cm, now);
+		if (comm_state(sp, cm)->error)
+			continue; /* answered by the XDP path, whatever comes */
+		for (c = 0; c < cm->cfg.children; c++)
+			busy |= sp_conn_tick(sp, cm, c, now);
+	}
+	sp_flush(sp);
+	if (sp->n_comms)
+		arm(sp, busy ? TICK_BUSY_MS : TICK_IDLE_MS);
+}
+
+static void on_ring(evutil_socket_t fd, short what, void *arg)
+{
+	struct inc_slowpath *sp = arg;
+
+	take_events(sp);
+	sp_flush(sp);
+	sp_hurry(sp);
+}
+
+int inc_slowpath_new(struct event_base *base, struct inc_switch *sw,
+		     const struct inc_slowpath_opts *opts, inc_notice_fn notice, void *arg,
+		     struct inc_slowpath **out, struct inc_err *err)
+{
+	struct inc_slowpath *sp = calloc(1, sizeof(*sp));
+	int ret;
+
+	if (!sp)
+		return inc_err_set(err, ENOMEM, "no memory for the slow path");
+	sp->base = base;
+	sp->sw = sw;
+	sp->opts = *opts;
+	sp->notice = notice;
+	sp->arg = arg;
+	sp->tick_due_ns = UINT64_MAX;
+	sp->max_comms = inc_switch_get_opts(sw)->max_comms;
+	sp->comm = calloc(sp->max_comms, sizeof(*sp->comm));
+	sp->tick = evtimer_new(base, on_tick, sp);
+	if (!sp->comm || !sp->tick) {
+		ret = inc_err_set(err, ENOMEM, "no memory for the slow path");
+		goto fail;
+	}
+	sp->ring = ring_buffer__new(inc_switch_map_fd(sw, INC_MAP_EVENT), sp_on_event, sp, NULL);
+	if (!sp->ring) {
+		ret = inc_err_set(err, errno, "map %s: %s", INC_MAP_EVENT, strerror(errno));
+		goto fail;
+	}
+	sp->ring_readable =
+		event_new(base, ring_buffer__epoll_fd(sp->ring), EV_READ | EV_PERSIST, on_ring, sp);
+	if (!sp->ring_readable || event_add(sp->ring_readable, NULL)) {
+		ret = inc_err_set(err, ENOMEM, "map %s: no event", INC_MAP_EVENT);
+		goto fail;
+	}
+	*out = sp;
+	return 0;
+
+fail:
+	inc_slowpath_free(sp);
+	return ret;
+}
+
+static void close_port(struct sp_port *port)
+{
+	uint32_t q;
+
+	for (q = 0; q < port->queues; q++)
+		inc_xsk_close(port->xsk[q]);
+	memset(port, 0, sizeof(*port));
+}
+
+void inc_slowpath_free(struct inc_slowpath *sp)
+{
+	uint32_t i;
+
+	if (!sp)
+		return;
+	for (i = 0; i < INC_MAX_PORTS; i++)
+		close_port(&sp->port[i]);
+	for (i = 0; sp->comm && i < sp->max_comms; i++)
+		free(sp->comm[i]);
+	free(sp->comm);
+	if (sp->ring_readable)
+		event_free(sp->ring_readable);
+	ring_buffer__free(sp->ring);
+	if (sp->tick)
+		event_free(sp->tick);
+	free(sp);
+}
+
+int inc_slowpath_add_port(struct inc_slowpath *sp, const struct inc_switch_port *port,
+			  struct inc_err *err)
+{
+	int map = inc_switch_map_fd(sp->sw, INC_MAP_XSK), ret, fd;
+	struct sp_port *p = &sp->port[port->index];
+	uint32_t queues = inc_rx_queues(port->name), key;
+
+	if (queues > INC_PORT_QUEUES) {
+		inc_warn(
+			"port %s: NAKs that arrive on its queues %d to %u will be dropped (ethtool "
+			"-L %s combined %d)",
+			port->name, INC_PORT_QUEUES, queues - 1, port->name, INC_PORT_QUEUES);
+		queues = INC_PORT_QUEUES;
+	}
+	p->ifindex = port->ifindex;
+	while (p->queues < queues) {
+		ret = inc_xsk_open(sp->base, port->name, p->queues, sp_on_frame, sp,
+				   &p->xsk[p->queues], err);
+		if (ret)
+			goto fail;
+		key = port->index * INC_PORT_QUEUES + p->queues;
+		fd = inc_xsk_fd(p->xsk[p->queues++]);
+		if (bpf_map_update_elem(map, &key, &fd, BPF_ANY)) {
+			ret = inc_err_set(err, errno, "map %s cannot be written: %s", INC_MAP_XSK,
+					  strerror(errno));
+			goto fail;
+		}
+	}
+	return 0;
+
+fail:
+	close_port(p);
+	return ret;
+}
+
+uint32_t inc_slowpath_queues(const struct inc_slowpath *sp, const struct inc_switch_port *port)
+{
+	return sp->port[port->index].queues;
+}
+
+int inc_slowpath_add_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_err *err)
+{
+	const struct inc_comm_cfg *cfg = inc_switch_comm(sp->sw, comm);
+	struct sp_comm *cm = calloc(1, sizeof(*cm));
+	uint64_t now = inc_now_ns();
+	uint32_t c, i;
+
+	if (!cm || !cfg) {
+		free(cm);
+		return inc_err_set(err, ENOMEM, "no memory for communicator %u", comm);
+	}
+	cm->index = comm;
+	cm->cfg = *cfg;
+	for (c = 0; c < cfg->children; c++) {
+		struct sp_conn *conn = &cm->conn[c];
+
+		conn->id = cfg->conn_base + c;
+		conn->progress_ns = now;
+		inc_rto_init(&conn->rto, sp->opts.rto_min_ms * MS_NS * FIRST_RTO,
+			     sp->opts.rto_min_ms * MS_NS, sp->opts.rto_max_ms * MS_NS);
+	}
+	/* what still waits in the ring is of an earlier communicator with this index */
+	for (i = 0; i < RING_EVENTS / RING_BATCH + 1; i++)
+		take_events(sp);
+	sp->comm[comm] = cm;
+	sp->n_comms++;
+	sp_hurry(sp);
+	return 0;
+}
+
+void inc_slowpath_remove_comm(struct inc_slowpath *sp, uint32_t comm)
+{
+	if (comm >= sp->max_comms || !sp->comm[comm])
+		return;
+	free(sp->comm[comm]);
+	sp->comm[comm] = NULL;
+	if (--sp->n_comms == 0) {
+		evtimer_del(sp->tick);
+		sp->tick_due_ns = UINT64_MAX;
+	}
+}
+
+bool inc_slowpath_conn_stats(const struct inc_slowpath *sp, uint32_t comm, uint32_t child,
+			     struct inc_conn_stats *out)
+{
+	if (comm >= sp->max_comms || !sp->comm[comm] || child >= sp->comm[comm]->cfg.children)
+		return false;
+	*out = sp->comm[comm]->conn[child].stats;
+	out->rtt_us = sp->comm[comm]->conn[child].rto.srtt_ns / 1000;
+	return true;
+}
+
+uint64_t inc_slowpath_waiting_ms(const struct inc_slowpath *sp, uint32_t comm, uint64_t r)
+{
+	const struct sp_comm *cm = comm < sp->max_comms ? sp->comm[comm] : NULL;
+
+	if (!cm || !cm->wait_ns || cm->wait_r != r)
+		return 0;
+	return (inc_now_ns() - cm->wait_ns) / MS_NS;
+}
+
+const struct inc_slowpath_stats *inc_slowpath_stats(const struct inc_slowpath *sp)
+{
+	return &sp->stats;
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files of the slow path share. */
+#ifndef INC_SLOWPATH_PRIV_H
+#define INC_SLOWPATH_PRIV_H
+
+#include <time.h>
+#include "lib/base/clock.h"
+#include "lib/roce/rto.h"
+#include "userspace/xdp/packet.h"
+#include "userspace/xdp/slowpath.h"
+#include "userspace/xdp/xsk.h"
+
+#define MS_NS 1000000ull
+
+/* Before the first sample, in units of rto_min. */
+#define FIRST_RTO 4
+/* A child that is silent, or says nothing but the same, is given up after so many attempts in a
+ * row and so many seconds without progress, both. */
+#define UNRESPONSIVE   8
+#define UNRESPONSIVE_S 10ull
+
+/* A child has asked for a result that it had acknowledged. */
+struct sp_doubt {
+	unsigned int naks;                /* 0: no doubt */
+	unsigned int probes;              /* sent since it was heard last */
+	uint64_t r;                       /* what it asks for */
+	uint64_t end;                     /* one past the last result it had acknowledged by then */
+	uint64_t first_ns;                /* the first NAK */
+	uint64_t since_ns;                /* the first NAK, or an ACK after it */
+	uint64_t next_ns;                 /* the next probe */
+	uint64_t rx_next, tx_acked, acks; /* of the connection's state: who moves them, lives */
+};
+
+/* One connection as its requester sees it. r counts as in lib/proto/maps.h. */
+struct sp_conn {
+	uint32_t id;
+	bool outstanding;     /* at the last tick */
+	uint64_t acked;       /* all results before it are known to be kept */
+	uint64_t progress_ns; /* when acked moved, or something became outstanding */
+	uint64_t sent_ns;     /* of the last resend */
+	uint64_t resend_next; /* results [resend_next, resend_end) are to be sent again */
+	uint64_t resend_end;
+	uint64_t probe_end;  /* results before it are lost unless the probe's ACK tells else */
+	uint64_t hold_until; /* the child asked for patience (RNR NAK) */
+	struct inc_rto rto;  /* its back-off: since the last progress, or the first NAKs after it */
+	unsigned int asked;  /* NAKs and RNR NAKs since the last progress */
+	struct sp_doubt doubt;
+	bool error_told; /* that the connection has ended, and that the child has refused */
+	bool refusal_told;
+	uint64_t paid;   /* acknowledged by the slow path up to this r */
+	uint64_t owed_r; /* the oldest ACK owed, seen first at owed_ns; 0: none */
+	uint64_t owed_ns;
+	struct inc_conn_stats stats;
+};
+
+struct sp_comm {
+	uint32_t index;
+	struct inc_comm_cfg cfg;
+	uint64_t wait_r; /* the incomplete chunk that is being watched, and since when */
+	uint64_t wait_ns;
+	bool error_told;         /* that the communicator has ended */
+	unsigned int fatal_left; /* times that the children are still told */
+	uint64_t fatal_next_ns, fatal_wait_ns;
+	struct sp_conn conn[INC_MAX_CHILDREN];
+};
+
+struct sp_port {
+	uint32_t queues; /* 0: not a port */
+	uint32_t ifindex;
+	struct inc_xsk *xsk[INC_PORT_QUEUES];
+};
+
+struct inc_slowpath {
+	struct event_base *base;
+	struct inc_switch *sw;
+	struct inc_slowpath_opts opts;
+	inc_notice_fn notice;
+	void *arg;
+	struct sp_port port[INC_MAX_PORTS];
+	struct sp_comm **comm; /* [max_comms] */
+	uint32_t max_comms, n_comms;
+	struct event *tick;
+	uint64_t tick_due_ns; /* UINT64_MAX: not armed */
+	unsigned int ring_budget;
+	struct ring_buffer *ring;
+	struct event *ring_readable;
+	struct inc_slowpath_stats stats;
+};
+
+#define LOAD(p) __atomic_load_n(&(p), __ATOMIC_ACQUIRE)
+
+static inline const struct inc_conn_state *conn_state(const struct inc_slowpath *sp,
+						      const struct sp_conn *c)
+{
+	return &inc_switch_conn_state(sp->sw)[c->id];
+}
+
+static inline const struct inc_comm_state *comm_state(const struct inc_slowpath *sp,
+						      const struct sp_comm *cm)
+{
+	return &inc_switch_comm_state(sp->sw)[cm->index];
+}
+
+static inline const struct inc_conn_cfg *conn_cfg(const struct inc_slowpath *sp,
+						  const struct sp_conn *c)
+{
+	return inc_switch_conn(sp->sw, c->id);
+}
+
+const struct inc_buf *sp_contrib(const struct inc_slowpath *sp, const struct sp_comm *cm,
+				 uint32_t child, uint64_t r);
+const struct inc_buf *sp_result(const struct inc_slowpath *sp, const struct sp_comm *cm,
+				uint64_t r);
+
+/* resend.c */
+
+/* Looks after one connection; true while it has something outstanding. */
+bool sp_conn_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t now);
+/* Queues result r for one child. 0, -ESTALE where the row moved on, -EAGAIN without room,
+ * -ENOENT where the child's MAC address is not known. */
+int sp_send_result(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t r,
+		   bool ackreq);
+/* Queues an ACK or NAK; -ENOENT where the child's MAC address is not known. */
+int sp_send_aeth(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint8_t syndrome,
+		 uint32_t psn);
+/* From now on all that the child has not acknowledged is to be sent again. */
+void sp_go_back(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child);
+/* The child asks for result r, after hold_ns if it is an RNR NAK. True where it is served. */
+bool sp_asked(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t r,
+	      uint64_t hold_ns);
+/* Sends result r, which was sent before. As sp_send_result. */
+int sp_resend(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t r, bool ackreq);
+void sp_flush(struct inc_slowpath *sp);
+
+/* doubt.c */
+
+/* The child asks for result r, and has acknowledged all before acked. */
+void sp_doubt(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t r,
+	      uint64_t acked);
+/* Asks a child in doubt, and settles it. True while it is asked. */
+bool sp_doubt_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t now);
+
+/* failure.c */
+
+/* Tells what has failed in a communicator, each thing once, and its children while they may not
+ * have heard. */
+void sp_watch_failures(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now);
+/* The child has refused result r with a fatal NAK. */
+void sp_tell_refusal(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t r,
+		     uint8_t syndrome);
+/* Ends the communicator at result r. The caller has told why. */
+void sp_end_comm(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t r);
+
+/* response.c */
+void sp_on_frame(const uint8_t *frame, size_t len, void *arg);
+int sp_on_event(void *arg, void *data, size_t size);
+
+/* slowpath.c: what was just learned may not wait for the idle tick. Never puts a tick off. */
+void sp_hurry(struct inc_slowpath *sp);
+
+#endif
