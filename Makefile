@@ -2,7 +2,7 @@
 include common.mk
 
 # In build order: a directory may use what stands before it.
-SUBDIRS := lib bpf loader userspace controller hostlib topo selftests
+SUBDIRS := lib bpf loader userspace controller hostlib topo docs/man selftests
 
 .DEFAULT_GOAL := all
 .PHONY: all $(SUBDIRS) deps demo test test-vm bench install uninstall format check-format clean help
@@ -18,7 +18,8 @@ userspace: loader
 controller: lib
 hostlib: lib
 topo: lib
-selftests: lib bpf loader userspace controller hostlib topo
+docs/man: userspace controller hostlib topo
+selftests: lib bpf loader userspace controller hostlib topo docs/man
 
 deps: ## install the packages that are missing (apt or dnf, needs root)
 	$(Q)scripts/install-deps
@@ -43,9 +44,9 @@ bench: ## speeds, with peers side by side
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)selftests/bench
 
-INSTALLED_DIRS := userspace controller hostlib topo
+INSTALLED_DIRS := userspace controller hostlib topo docs/man
 
-install: all ## programs, library, header, pkg-config file (PREFIX, DESTDIR)
+install: all ## programs, library, header, pkg-config file, man pages (PREFIX, DESTDIR)
 	$(Q)for d in $(INSTALLED_DIRS); do $(MAKE) --no-print-directory -C $$d install || exit 1; done
 
 uninstall: ## remove what install put there (the same PREFIX, DESTDIR)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* inc-controller: options, listeners, signals. */
 #include <errno.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include <arpa/inet.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include "lib/net/check.h"
 #include "lib/net/hostport.h"
 #include "lib/net/listen.h"
 #include "lib/base/clock.h"
@@ -17,47 +17,70 @@
 #include "lib/base/log.h"
 #include "lib/base/opt.h"
 
-static const char usage_text[] =
-	"usage: inc-controller --topology FILE [options]\n"
-	"\n"
-	"The control plane: forms groups, computes routes, configures switches.\n"
-	"\n"
-	"  --topology FILE          hosts, switches and links (docs/control.md)\n"
-	"  --listen ADDR            IPv4 address to listen on (0.0.0.0)\n"
-	"  --member-port PORT       for members and tools (52200; 0: any free one)\n"
-	"  --switch-port PORT       for switches (52311; 0: any free one)\n"
-	"  --group-timeout-ms MS    how long ranks wait for each other (60000)\n"
-	"  --client-timeout-ms MS   for a message to be completed, and for a client without\n"
-	"                           a group to say something (10000)\n"
-	"  --switch-timeout-ms MS   for a switch to answer (5000)\n"
-	"  --max-clients N          connections on the member port (4096; fewer where the limit\n"
-	"                           of open files, ulimit -n, does not allow them)\n"
-	"  --help\n"
-	"\n"
-	"Once it listens it prints one line: ready members ADDR:PORT switches ADDR:PORT\n";
+#define DAY_MS 86400000
 
-enum {
-	OPT_TOPOLOGY = 256,
-	OPT_LISTEN,
-	OPT_MEMBER_PORT,
-	OPT_SWITCH_PORT,
-	OPT_GROUP_TIMEOUT,
-	OPT_CLIENT_TIMEOUT,
-	OPT_SWITCH_TIMEOUT,
-	OPT_MAX_CLIENTS,
+static const struct inc_opt options[] = {
+	{.name = "topology",
+	 .value = "FILE",
+	 .required = true,
+	 .help = "hosts, switches and links (docs/control.md)",
+	 INC_OPT_TEXT(struct inc_ctl_options, topology, inc_opt_path)},
+	{.name = "listen",
+	 .value = "ADDR",
+	 .preset = "0.0.0.0",
+	 .help = "IPv4 address to listen on",
+	 INC_OPT_TEXT(struct inc_ctl_options, listen, inc_ipv4_check)},
+	{.name = "member-port",
+	 .value = "PORT",
+	 .preset = INC_STR(INC_PORT_MEMBERS),
+	 .help = "for members and tools; 0: any free one",
+	 INC_OPT_NUMBER(struct inc_ctl_options, member_port, 0, 65535)},
+	{.name = "switch-port",
+	 .value = "PORT",
+	 .preset = INC_STR(INC_PORT_SWITCHES),
+	 .help = "for switches; 0: any free one",
+	 INC_OPT_NUMBER(struct inc_ctl_options, switch_port, 0, 65535)},
+	{.name = "group-timeout-ms",
+	 .value = "MS",
+	 .preset = "60000",
+	 .help = "how long ranks wait for each other",
+	 INC_OPT_NUMBER(struct inc_ctl_options, group_timeout_ms, 1, DAY_MS)},
+	{.name = "client-timeout-ms",
+	 .value = "MS",
+	 .preset = "10000",
+	 .help = "for a message to be completed, and for a client without a group to say something",
+	 INC_OPT_NUMBER(struct inc_ctl_options, client_timeout_ms, 1, DAY_MS)},
+	{.name = "switch-timeout-ms",
+	 .value = "MS",
+	 .preset = "5000",
+	 .help = "for a switch to answer",
+	 INC_OPT_NUMBER(struct inc_ctl_options, switch_timeout_ms, 1, DAY_MS)},
+	{.name = "max-clients",
+	 .value = "N",
+	 .preset = "4096",
+	 .help = "connections on the member port; fewer where the limit of open files, ulimit -n, "
+		 "does not allow them",
+	 INC_OPT_NUMBER(struct inc_ctl_options, max_clients, 1, 1 << 20)},
+	{},
 };
 
-static const struct option options[] = {
-	{"topology", required_argument, NULL, OPT_TOPOLOGY},
-	{"listen", required_argument, NULL, OPT_LISTEN},
-	{"member-port", required_argument, NULL, OPT_MEMBER_PORT},
-	{"switch-port", required_argument, NULL, OPT_SWITCH_PORT},
-	{"group-timeout-ms", required_argument, NULL, OPT_GROUP_TIMEOUT},
-	{"client-timeout-ms", required_argument, NULL, OPT_CLIENT_TIMEOUT},
-	{"switch-timeout-ms", required_argument, NULL, OPT_SWITCH_TIMEOUT},
-	{"max-clients", required_argument, NULL, OPT_MAX_CLIENTS},
-	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
+static int check_options(void *settings)
+{
+	const struct inc_ctl_options *opt = settings;
+
+	if (opt->member_port && opt->member_port == opt->switch_port)
+		return inc_usage("--member-port and --switch-port are both %u", opt->member_port);
+	return 0;
+}
+
+static const struct inc_program program = {
+	.name = "inc-controller",
+	.man_section = 8,
+	.brief = "the control plane of switches that add up",
+	.about = "The control plane: forms groups, computes routes, configures switches.",
+	.groups = {{options, 0}},
+	.notes = "Once it listens it prints one line: ready members ADDR:PORT switches ADDR:PORT",
+	.check = check_options,
 };
 
 void inc_ctl_arm(struct event *timer, unsigned int ms)
@@ -65,63 +88,6 @@ void inc_ctl_arm(struct event *timer, unsigned int ms)
 	struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
 
 	event_add(timer, &tv);
-}
-
-/* 0: go on, 1: help was asked for, -EINVAL */
-static int parse_options(int argc, char **argv, struct inc_ctl_options *opt)
-{
-	const unsigned long day_ms = 86400000;
-	struct in_addr addr;
-	int c, index, ret = 0;
-
-	while (!ret && (c = getopt_long(argc, argv, "h", options, &index)) != -1) {
-		switch (c) {
-		case OPT_TOPOLOGY:
-			ret = inc_opt_path("--topology", optarg);
-			opt->topology = optarg;
-			break;
-		case OPT_LISTEN:
-			opt->listen = optarg;
-			break;
-		case OPT_MEMBER_PORT:
-			ret = inc_opt_uint("--member-port", optarg, 0, 65535, &opt->member_port);
-			break;
-		case OPT_SWITCH_PORT:
-			ret = inc_opt_uint("--switch-port", optarg, 0, 65535, &opt->switch_port);
-			break;
-		case OPT_GROUP_TIMEOUT:
-			ret = inc_opt_uint("--group-timeout-ms", optarg, 1, day_ms,
-					   &opt->group_timeout_ms);
-			break;
-		case OPT_CLIENT_TIMEOUT:
-			ret = inc_opt_uint("--client-timeout-ms", optarg, 1, day_ms,
-					   &opt->client_timeout_ms);
-			break;
-		case OPT_SWITCH_TIMEOUT:
-			ret = inc_opt_uint("--switch-timeout-ms", optarg, 1, day_ms,
-					   &opt->switch_timeout_ms);
-			break;
-		case OPT_MAX_CLIENTS:
-			ret = inc_opt_uint("--max-clients", optarg, 1, 1u << 20, &opt->max_clients);
-			break;
-		case 'h':
-			fputs(usage_text, stdout);
-			return 1;
-		default:
-			return -EINVAL;
-		}
-	}
-	if (ret)
-		return ret;
-	if (optind < argc)
-		return inc_usage("unexpected argument '%s'", argv[optind]);
-	if (!opt->topology)
-		return inc_usage("--topology is missing");
-	if (inet_pton(AF_INET, opt->listen, &addr) != 1)
-		return inc_usage("--listen: '%s' is not an IPv4 address", opt->listen);
-	if (opt->member_port && opt->member_port == opt->switch_port)
-		return inc_usage("--member-port and --switch-port are both %u", opt->member_port);
-	return 0;
 }
 
 /*
@@ -284,25 +250,14 @@ out:
 
 int main(int argc, char **argv)
 {
-	struct inc_ctl ctl = {
-		.opt =
-			{
-				.listen = "0.0.0.0",
-				.member_port = INC_PORT_MEMBERS,
-				.switch_port = INC_PORT_SWITCHES,
-				.group_timeout_ms = 60000,
-				.client_timeout_ms = 10000,
-				.switch_timeout_ms = 5000,
-				.max_clients = 4096,
-			},
-	};
+	struct inc_ctl ctl = {};
 	struct inc_err err;
 	int ret;
 
 	inc_log_init("inc-controller");
-	ret = parse_options(argc, argv, &ctl.opt);
-	if (ret)
-		return ret < 0 ? 2 : 0;
+	ret = inc_opt_parse(&program, argc, argv, &ctl.opt, NULL);
+	if (ret >= 0)
+		return ret;
 	signal(SIGPIPE, SIG_IGN);
 	TAILQ_INIT(&ctl.clients);
 	ret = inc_topology_load(ctl.opt.topology, &ctl.topo, &err);

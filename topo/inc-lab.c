@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* inc-lab: network namespaces as hosts, switches and the cables between them. */
 #include <errno.h>
-#include <getopt.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,37 +14,17 @@
 
 static struct lab lab; /* large, one per process */
 
-static void usage(FILE *f)
-{
-	fputs("usage: inc-lab up FILE [--name NAME] [--json] [--switch-args ARGS]\n"
-	      "                  [--controller-args ARGS] [--napi threaded[:CPU]]\n"
-	      "       inc-lab run [--name NAME] [--env K=V] [--ranks LIST] [--hosts LIST]\n"
-	      "                  [--no-prefix] [--only RANK] [--timeout SECONDS] -- CMD...\n"
-	      "       inc-lab exec [--name NAME] NODE -- CMD...\n"
-	      "       inc-lab wire [--name NAME] WIRE stats|SPEC...\n"
-	      "       inc-lab status [--name NAME] [--json]\n"
-	      "       inc-lab down [--name NAME]\n"
-	      "       inc-lab list [--json]\n"
-	      "A lab is a topology file made of network namespaces: hosts, switches with an\n"
-	      "inc-switchd each, an inc-controller, and an inc-wire where a link has a wire.\n"
-	      "  up      makes it and prints its name (random unless --name says)\n"
-	      "  run     CMD on every host with INCCL_RANK, INCCL_WORLD_SIZE, INCCL_CONTROLLER,\n"
-	      "          INCCL_JOB and INCCL_ADDR set; ends with the worst exit code, with 124\n"
-	      "          after --timeout. --ranks 0,2-3 starts these alone, --hosts 0,2-3 makes\n"
-	      "          a smaller world of these hosts, numbered from 0. Lines of output begin\n"
-	      "          with [RANK]; --no-prefix leaves that out, --only shows one rank's.\n"
-	      "          --env K=V (repeatable) goes into the commands' environment\n"
-	      "  exec    CMD on a node: a host, a switch, 'controller' or a wire\n"
-	      "  wire    faults for a wire, such as h0-s0 drop=up:0 (inc-wire --help)\n"
-	      "  status  the nodes and whether the lab is ready\n"
-	      "  down    ends and removes everything, whatever state it is in\n"
-	      "  list    the labs of this machine\n"
-	      "Without --name, the only lab that is up is meant.\n"
-	      "  --switch-args ARGS     more arguments for each inc-switchd\n"
-	      "  --controller-args ARGS the same for inc-controller\n"
-	      "  --napi threaded[:CPU]  the switches' ports in threads, pinned to one CPU\n",
-	      f);
-}
+/* All that command lines say; each command has its part. */
+struct settings {
+	const char *name;
+	bool json;
+	const char *file;
+	struct lab_up_options up;
+	struct lab_run_options run;
+	const char *node;
+	struct inc_opt_list specs;
+	char **command;
+};
 
 static int fail(const struct inc_err *err)
 {
@@ -53,43 +32,52 @@ static int fail(const struct inc_err *err)
 	return 1;
 }
 
-static int take_name(const char **name, const char *text)
-{
-	if (!lab_name_ok(text))
-		return inc_usage("--name: '%s': a name has 1 to %d letters, digits, '-' or '_'",
-				 text, LAB_NAME_MAX - 1);
-	*name = text;
-	return 0;
-}
-
 /* More arguments, in one text; what a shell could not split is told now. */
-static int take_words(const char **words, const char *option, const char *text)
+static int check_words(const char *text, struct inc_err *err)
 {
 	wordexp_t w;
 
 	if (wordexp(text, &w, WRDE_NOCMD | WRDE_UNDEF))
-		return inc_usage("%s: cannot split '%s' into words", option, text);
+		return inc_err_set(err, EINVAL, "cannot split '%.300s' into words", text);
 	wordfree(&w);
-	*words = text;
 	return 0;
 }
 
+static int check_env(const char *text, struct inc_err *err)
+{
+	return strchr(text, '=') > text ? 0 : inc_err_set(err, EINVAL, "'%.300s' is not K=V", text);
+}
+
 /* "threaded" or "threaded:CPU" */
-static int take_napi(struct lab_up_options *up, const char *text)
+static int take_napi(void *options, const char *text, struct inc_err *err)
 {
 	static const char word[] = "threaded";
-	unsigned int cpu, cpus = sysconf(_SC_NPROCESSORS_CONF);
+	unsigned int cpus = sysconf(_SC_NPROCESSORS_CONF);
+	struct lab_up_options *up = options;
 	size_t n = sizeof(word) - 1;
+	uint64_t cpu;
 
 	if (strncmp(text, word, n) || (text[n] && text[n] != ':'))
-		return inc_usage("--napi: '%s' is not threaded or threaded:CPU", text);
+		return inc_err_set(err, EINVAL, "'%.300s' is not threaded or threaded:CPU", text);
 	up->napi_threaded = true;
 	if (!text[n])
 		return 0;
-	if (inc_opt_uint("--napi threaded", text + n + 1, 0,
-			 (cpus < CPU_SETSIZE ? cpus : CPU_SETSIZE) - 1, &cpu))
+	if (inc_opt_number(text + n + 1, 0, (cpus < CPU_SETSIZE ? cpus : CPU_SETSIZE) - 1, &cpu,
+			   err))
 		return -EINVAL;
 	up->napi_cpu = cpu;
+	return 0;
+}
+
+static int take_timeout(void *seconds, const char *text, struct inc_err *err)
+{
+	double *out = seconds;
+	char *end;
+
+	*out = strtod(text, &end);
+	if (end == text || *end || !(*out > 0 && *out < 1e6))
+		return inc_err_set(err, EINVAL, "'%.300s' is not a number of seconds above 0",
+				   text);
 	return 0;
 }
 
@@ -98,63 +86,30 @@ static void on_interrupt(int sig)
 	lab_interrupted = sig;
 }
 
-static int cmd_up(int argc, char **argv)
+static void print_json(json_t *o)
 {
-	static const struct option options[] = {{"name", required_argument, NULL, 'n'},
-						{"json", no_argument, NULL, 'j'},
-						{"switch-args", required_argument, NULL, 's'},
-						{"controller-args", required_argument, NULL, 'c'},
-						{"napi", required_argument, NULL, 't'},
-						{NULL, 0, NULL, 0}};
-	struct lab_up_options up = {.napi_cpu = -1};
-	struct sigaction sa = {.sa_handler = on_interrupt};
-	const char *name = NULL;
-	struct inc_err err = {{0}};
-	bool json = false;
-	int c, ret = 0;
+	json_dumpf(o, stdout, JSON_COMPACT);
+	putchar('\n');
+	json_decref(o);
+}
 
-	while (!ret && (c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 'n':
-			ret = take_name(&name, optarg);
-			break;
-		case 'j':
-			json = true;
-			break;
-		case 's':
-			ret = take_words(&up.switch_args, "--switch-args", optarg);
-			break;
-		case 'c':
-			ret = take_words(&up.controller_args, "--controller-args", optarg);
-			break;
-		case 't':
-			ret = take_napi(&up, optarg);
-			break;
-		default:
-			return 2;
-		}
-	}
-	if (!ret && optind != argc - 1)
-		ret = inc_usage("up wants one topology file");
-	if (ret)
-		return 2;
+static int cmd_up(struct settings *s)
+{
+	struct sigaction sa = {.sa_handler = on_interrupt};
+	struct inc_err err = {{0}};
+
 	if (geteuid())
 		return inc_err_set(&err, EPERM, "making namespaces needs root"), fail(&err);
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
 	sigaction(SIGHUP, &sa, NULL);
-	if (lab_init(&lab, name, &err) || lab_read_topology(&lab, argv[optind], &err) ||
-	    lab_up(&lab, &up, &err))
+	if (lab_init(&lab, s->name, &err) || lab_read_topology(&lab, s->file, &err) ||
+	    lab_up(&lab, &s->up, &err))
 		return fail(&err);
-	if (json) {
-		json_t *o = lab_to_json(&lab);
-
-		json_dumpf(o, stdout, JSON_COMPACT);
-		putchar('\n');
-		json_decref(o);
-	} else {
+	if (s->json)
+		print_json(lab_to_json(&lab));
+	else
 		puts(lab.name);
-	}
 	free(lab.links);
 	if (fflush(stdout)) {
 		/* nobody learnt the name: nobody could take it down */
@@ -167,152 +122,53 @@ static int cmd_up(int argc, char **argv)
 	return 0;
 }
 
-static int take_timeout(double *seconds, const char *text)
+static int cmd_run(struct settings *s)
 {
-	char *end;
-
-	*seconds = strtod(text, &end);
-	if (end == text || *end || !(*seconds > 0 && *seconds < 1e6))
-		return inc_usage("--timeout: '%s' is not a number of seconds above 0", text);
-	return 0;
-}
-
-static int cmd_run(int argc, char **argv)
-{
-	static const struct option options[] = {
-		{"name", required_argument, NULL, 'n'},    {"env", required_argument, NULL, 'e'},
-		{"ranks", required_argument, NULL, 'r'},   {"hosts", required_argument, NULL, 'h'},
-		{"no-prefix", no_argument, NULL, 'p'},     {"only", required_argument, NULL, 'o'},
-		{"timeout", required_argument, NULL, 't'}, {NULL, 0, NULL, 0}};
-	char *env[argc]; /* no more of them than words */
-	struct lab_run_options run = {.only = -1, .env = env};
-	const char *name = NULL;
 	struct inc_err err = {{0}};
-	unsigned int only;
-	int c, ret = 0;
 
-	while (!ret && (c = getopt_long(argc, argv, "+", options, NULL)) != -1) {
-		switch (c) {
-		case 'n':
-			ret = take_name(&name, optarg);
-			break;
-		case 'e':
-			if (strchr(optarg, '=') > optarg)
-				run.env[run.n_env++] = optarg;
-			else
-				ret = inc_usage("--env: '%s' is not K=V", optarg);
-			break;
-		case 'r':
-			run.ranks = optarg;
-			break;
-		case 'h':
-			run.hosts = optarg;
-			break;
-		case 'p':
-			run.no_prefix = true;
-			break;
-		case 'o':
-			ret = inc_opt_uint("--only", optarg, 0, LAB_NODES - 1, &only);
-			run.only = only;
-			break;
-		case 't':
-			ret = take_timeout(&run.timeout_s, optarg);
-			break;
-		default:
-			return 2;
-		}
-	}
-	if (!ret && optind == argc)
-		ret = inc_usage("run wants -- CMD");
-	if (ret || lab_run_check(&run))
-		return 2;
-	if (lab_load(&lab, name, &err))
+	if (lab_load(&lab, s->name, &err))
 		return fail(&err);
-	return lab_run(&lab, &run, argv + optind);
+	return lab_run(&lab, &s->run, s->command);
 }
 
-/* The --name of the simple commands, and --json where json is given. */
-static int simple_options(int argc, char **argv, const char **name, bool *json)
-{
-	static const struct option options[] = {{"name", required_argument, NULL, 'n'},
-						{"json", no_argument, NULL, 'j'},
-						{NULL, 0, NULL, 0}};
-	int c;
-
-	*name = NULL;
-	while ((c = getopt_long(argc, argv, "+", options, NULL)) != -1) {
-		if (c == 'n') {
-			if (take_name(name, optarg))
-				return 2;
-		} else if (c == 'j' && json) {
-			*json = true;
-		} else {
-			if (c == 'j')
-				inc_usage("no --json with this command");
-			return 2;
-		}
-	}
-	return 0;
-}
-
-static int cmd_exec(int argc, char **argv)
+static int cmd_exec(struct settings *s)
 {
 	struct inc_err err = {{0}};
-	const char *name, *node;
 
-	if (simple_options(argc, argv, &name, NULL))
-		return 2;
-	if (optind == argc) {
-		inc_usage("exec wants NODE -- CMD");
-		return 2;
-	}
-	node = argv[optind++];
-	if (optind < argc && !strcmp(argv[optind], "--"))
-		optind++;
-	if (optind == argc) {
-		inc_usage("exec wants NODE -- CMD");
-		return 2;
-	}
-	if (!lab_load(&lab, name, &err))
-		lab_exec(&lab, node, argv + optind, &err);
+	if (!lab_load(&lab, s->name, &err))
+		lab_exec(&lab, s->node, s->command, &err);
 	fail(&err);
 	return 126;
 }
 
-static int cmd_wire(int argc, char **argv)
+static int cmd_wire(struct settings *s)
 {
 	char program[PATH_MAX], sock[PATH_MAX], **args;
 	const struct lab_node *node;
 	struct inc_err err = {{0}};
-	const char *name;
-	int n = 3;
+	unsigned int n = 0;
 
-	if (simple_options(argc, argv, &name, NULL))
-		return 2;
-	if (argc - optind < 2) {
-		inc_usage("wire wants WIRE stats|SPEC...");
-		return 2;
-	}
-	if (lab_load(&lab, name, &err))
+	if (lab_load(&lab, s->name, &err))
 		return fail(&err);
-	node = lab_find(&lab, argv[optind++]);
+	node = lab_find(&lab, s->node);
 	if (!node || node->role != LAB_WIRE) {
 		inc_err_set(&err, ENOENT, "lab %s has no wire %s (see inc-lab status)", lab.name,
-			    argv[optind - 1]);
+			    s->node);
 		return fail(&err);
 	}
-	args = calloc(argc + 4, sizeof(*args));
+	args = calloc(s->specs.count + 4, sizeof(*args));
 	if (!args)
 		return 1;
 	lab_find_program("inc-wire", program);
 	lab_path(&lab, node, "sock", sock);
-	args[0] = program;
-	args[1] = "ctl";
-	args[2] = sock;
-	while (optind < argc)
-		args[n++] = argv[optind++];
+	args[n++] = program;
+	args[n++] = "ctl";
+	args[n++] = sock;
+	for (unsigned int i = 0; i < s->specs.count; i++)
+		args[n++] = (char *)s->specs.text[i];
 	execvp(program, args);
 	inc_err_set(&err, errno, "%s: %s", program, strerror(errno));
+	free(args);
 	return fail(&err);
 }
 
@@ -341,22 +197,15 @@ static void print_status(json_t *o, const char *ready)
 	}
 }
 
-static int cmd_status(int argc, char **argv)
+static int cmd_status(struct settings *s)
 {
-	bool json = false, all = true, unknown;
+	bool all = true, unknown;
 	json_t *o, *node, *switches;
 	struct inc_err err = {{0}};
-	const char *name;
 	size_t i;
 	int ret;
 
-	if (simple_options(argc, argv, &name, &json))
-		return 2;
-	if (optind != argc) {
-		inc_usage("unexpected argument '%s'", argv[optind]);
-		return 2;
-	}
-	if (lab_load(&lab, name, &err))
+	if (lab_load(&lab, s->name, &err))
 		return fail(&err);
 	o = lab_to_json(&lab);
 	ret = lab_ask(&lab, "switches", &switches, &err);
@@ -374,16 +223,15 @@ static int cmd_status(int argc, char **argv)
 	json_object_set_new(o, "ready",
 			    unknown && all ? json_null() : json_boolean(all && switches));
 	json_object_set_new(o, "switches", switches ? switches : json_null());
-	if (json) {
-		json_dumpf(o, stdout, JSON_COMPACT);
-		putchar('\n');
+	if (s->json) {
+		print_json(o);
 	} else {
 		print_status(o, !all       ? "NOT READY"
 				: unknown  ? "not known whether ready"
 				: switches ? "ready"
 					   : "NOT READY");
+		json_decref(o);
 	}
-	json_decref(o);
 	if (unknown) {
 		inc_error("whether lab %s is ready: %s", lab.name, err.msg);
 		return 1;
@@ -391,18 +239,11 @@ static int cmd_status(int argc, char **argv)
 	return 0;
 }
 
-static int cmd_down(int argc, char **argv)
+static int cmd_down(struct settings *s)
 {
 	struct inc_err err = {{0}};
-	const char *name;
 
-	if (simple_options(argc, argv, &name, NULL))
-		return 2;
-	if (optind != argc) {
-		inc_usage("unexpected argument '%s'", argv[optind]);
-		return 2;
-	}
-	if (lab_load(&lab, name, &err))
+	if (lab_load(&lab, s->name, &err))
 		return fail(&err);
 	if (geteuid())
 		return inc_err_set(&err, EPERM, "taking lab %s down needs root", lab.name),
@@ -414,60 +255,159 @@ static int cmd_down(int argc, char **argv)
 	return lab_down(&lab, &err) ? fail(&err) : 0;
 }
 
-static int cmd_list(int argc, char **argv)
+static int cmd_list(struct settings *s)
 {
-	bool json = false;
-	const char *name;
-	json_t *names, *o;
+	json_t *names = lab_names(), *o;
 	size_t i;
 
-	if (simple_options(argc, argv, &name, &json))
-		return 2;
-	if (name) {
-		inc_usage("no --name with this command");
-		return 2;
+	if (s->json) {
+		print_json(names);
+		return 0;
 	}
-	if (optind != argc) {
-		inc_usage("unexpected argument '%s'", argv[optind]);
-		return 2;
-	}
-	names = lab_names();
-	if (json) {
-		json_dumpf(names, stdout, JSON_COMPACT);
-		putchar('\n');
-	} else {
-		json_array_foreach (names, i, o)
-			puts(json_string_value(o));
-	}
+	json_array_foreach (names, i, o)
+		puts(json_string_value(o));
 	json_decref(names);
 	return 0;
 }
 
+static const struct inc_opt name_option[] = {
+	{.name = "name",
+	 .value = "NAME",
+	 .help = "of the lab (default: the only one there is)",
+	 INC_OPT_TEXT(struct settings, name, lab_name_check)},
+	{},
+};
+
+static const struct inc_opt json_option[] = {
+	{.name = "json",
+	 .help = "print it as one line of JSON",
+	 INC_OPT_FLAG(struct settings, json)},
+	{},
+};
+
+static const struct inc_opt up_options[] = {
+	{.name = "name",
+	 .value = "NAME",
+	 .help = "of the lab (default: a random one)",
+	 INC_OPT_TEXT(struct settings, name, lab_name_check)},
+	{.name = "switch-args",
+	 .value = "ARGS",
+	 .help = "more arguments for each inc-switchd",
+	 INC_OPT_TEXT(struct settings, up.switch_args, check_words)},
+	{.name = "controller-args",
+	 .value = "ARGS",
+	 .help = "the same for inc-controller",
+	 INC_OPT_TEXT(struct settings, up.controller_args, check_words)},
+	{.name = "napi",
+	 .value = "threaded[:CPU]",
+	 .help = "the switches' ports in threads, pinned to one CPU",
+	 INC_OPT_TAKE(struct settings, up, take_napi)},
+	{.value = "FILE", .required = true, INC_OPT_TEXT(struct settings, file, NULL)},
+	{},
+};
+
+static const struct inc_opt run_options[] = {
+	{.name = "env",
+	 .value = "K=V",
+	 .help = "goes into the commands' environment",
+	 INC_OPT_LIST(struct settings, run.env, check_env)},
+	{.name = "ranks",
+	 .value = "LIST",
+	 .help = "start these alone, such as 0,2-3",
+	 INC_OPT_TEXT(struct settings, run.ranks, lab_list_check)},
+	{.name = "hosts",
+	 .value = "LIST",
+	 .help = "a smaller world of these hosts, numbered from 0",
+	 INC_OPT_TEXT(struct settings, run.hosts, lab_list_check)},
+	{.name = "no-prefix",
+	 .help = "lines of output do not begin with [RANK]",
+	 INC_OPT_FLAG(struct settings, run.no_prefix)},
+	{.name = "only",
+	 .value = "RANK",
+	 .help = "show this rank's output alone",
+	 INC_OPT_NUMBER(struct settings, run.only, 0, LAB_NODES - 1)},
+	{.name = "timeout",
+	 .value = "SECONDS",
+	 .help = "end it after that, with exit code 124",
+	 INC_OPT_TAKE(struct settings, run.timeout_s, take_timeout)},
+	{.value = "CMD", .required = true, INC_OPT_REST(struct settings, command)},
+	{},
+};
+
+static const struct inc_opt exec_options[] = {
+	{.value = "NODE", .required = true, INC_OPT_TEXT(struct settings, node, NULL)},
+	{.value = "CMD", .required = true, INC_OPT_REST(struct settings, command)},
+	{},
+};
+
+static const struct inc_opt wire_options[] = {
+	{.value = "WIRE", .required = true, INC_OPT_TEXT(struct settings, node, NULL)},
+	{.value = "stats|SPEC", .required = true, INC_OPT_LIST(struct settings, specs, NULL)},
+	{},
+};
+
+struct act {
+	int (*run)(struct settings *s);
+};
+
+#define ACT(function) (&(const struct act){function})
+
+static const struct inc_command commands[] = {
+	{"up",
+	 "makes a lab and prints its name",
+	 {{json_option, 0}, {up_options, 0}},
+	 .own = ACT(cmd_up)},
+	{"run",
+	 "CMD on every host with INCCL_RANK, INCCL_WORLD_SIZE, INCCL_CONTROLLER, INCCL_JOB and "
+	 "INCCL_ADDR set; ends with the worst exit code",
+	 {{name_option, 0}, {run_options, 0}},
+	 .own = ACT(cmd_run)},
+	{"exec",
+	 "CMD on a node: a host, a switch, 'controller' or a wire",
+	 {{name_option, 0}, {exec_options, 0}},
+	 .own = ACT(cmd_exec)},
+	{"wire",
+	 "faults for a wire, such as h0-s0 drop=up:0 (inc-wire --help)",
+	 {{name_option, 0}, {wire_options, 0}},
+	 .own = ACT(cmd_wire)},
+	{"status",
+	 "the nodes and whether the lab is ready",
+	 {{name_option, 0}, {json_option, 0}},
+	 .own = ACT(cmd_status)},
+	{"down",
+	 "ends and removes everything, whatever state it is in",
+	 {{name_option, 0}},
+	 .own = ACT(cmd_down)},
+	{"list", "the labs of this machine", {{json_option, 0}}, .own = ACT(cmd_list)},
+	{},
+};
+
+static const struct inc_program program = {
+	.name = "inc-lab",
+	.man_section = 1,
+	.brief = "labs of network namespaces: hosts, switches and the cables between them",
+	.about = "A lab is a topology file made of network namespaces: hosts, switches with an "
+		 "inc-switchd each, an inc-controller, and an inc-wire where a link has a wire.",
+	.commands = commands,
+	.exits = "0 ok, 1 failure, 2 wrong command line. run and exec end with the command's; with "
+		 "124 "
+		 "after --timeout, 126 where exec could not start it.",
+};
+
 int main(int argc, char **argv)
 {
-	static const struct {
-		const char *name;
-		int (*run)(int argc, char **argv);
-	} commands[] = {{"up", cmd_up},     {"run", cmd_run},       {"exec", cmd_exec},
-			{"wire", cmd_wire}, {"status", cmd_status}, {"down", cmd_down},
-			{"list", cmd_list}};
+	struct settings s = {.up.napi_cpu = -1, .run.only = -1};
+	const struct inc_command *command;
+	const struct act *act;
+	int ret;
 
 	inc_log_init("inc-lab");
-	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "help"))) {
-		usage(stdout);
-		return 0;
+	ret = inc_opt_parse(&program, argc, argv, &s, &command);
+	if (ret < 0) {
+		act = command->own;
+		ret = act->run(&s);
 	}
-	for (size_t i = 0; argc > 1 && i < sizeof(commands) / sizeof(commands[0]); i++)
-		if (!strcmp(argv[1], commands[i].name)) {
-			if (argc > 2 && !strcmp(argv[2], "--help")) {
-				usage(stdout);
-				return 0;
-			}
-			return commands[i].run(argc - 1, argv + 1);
-		}
-	if (argc > 1)
-		inc_usage("'%s' is no command", argv[1]);
-	else
-		usage(stderr);
-	return 2;
+	inc_opt_list_free(&s.run.env);
+	inc_opt_list_free(&s.specs);
+	return ret;
 }

@@ -210,7 +210,7 @@ static void serve_control(struct wire *w)
 {
 	struct timeval limit = {.tv_usec = 200000};
 	struct inc_err err = {{0}};
-	char buf[4096], *reply = NULL, *save = NULL;
+	char buf[WIRE_MESSAGE_MAX], *reply = NULL, *save = NULL;
 	int fd = accept4(w->control_fd, NULL, NULL, SOCK_CLOEXEC);
 	ssize_t n;
 
@@ -261,8 +261,8 @@ static int open_control(struct wire *w, struct inc_err *err)
 	w->control_fd = -1;
 	if (!w->args->control_path)
 		return 0;
-	ret = wire_socket_address(&sun, w->args->control_path);
-	ret = ret ? ret : remove_socket(w->args->control_path);
+	wire_socket_address(&sun, w->args->control_path);
+	ret = remove_socket(w->args->control_path);
 	if (ret)
 		return inc_err_set(err, -ret, "--control %s: %s", w->args->control_path,
 				   strerror(-ret));
@@ -356,8 +356,8 @@ static int open_wire(struct wire *w, struct inc_err *err)
 
 	for (int d = 0; d < WIRE_DIRS; d++)
 		wire_line_seed(&w->line[d], args->seed, d);
-	for (int i = 0; i < args->n_specs; i++) {
-		ret = wire_set(w->line, args->specs[i], err);
+	for (unsigned int i = 0; i < args->specs.count; i++) {
+		ret = wire_set(w->line, args->specs.text[i], err);
 		if (ret)
 			return ret;
 	}
@@ -405,37 +405,36 @@ static void close_wire(struct wire *w)
 	free(w->frames);
 }
 
-int main(int argc, char **argv)
+static int run(const struct wire_args *args)
 {
-	struct wire_args args = {.seed = 1};
-	struct wire w = {.args = &args, .control_fd = -1, .signal_fd = -1};
+	struct wire w = {.args = args, .control_fd = -1, .signal_fd = -1};
 	struct inc_err err = {{0}};
-	int ret;
+	int ret = 1;
 
-	if (argc > 1 && !strcmp(argv[1], "ctl"))
-		return wire_ctl(argc - 1, argv + 1);
-	inc_log_init("inc-wire");
-	args.specs = calloc(argc, sizeof(*args.specs));
-	if (!args.specs)
-		return 1;
-	ret = wire_parse(argc, argv, &args);
-	if (ret >= 0) {
-		free(args.specs);
-		return ret;
-	}
 	for (int d = 0; d < WIRE_DIRS; d++) {
 		w.port[d].fd = w.port[d].link_fd = -1;
 		w.line[d].queue_max = QUEUE_MAX;
 	}
 	if (open_wire(&w, &err)) {
 		inc_error("%s", err.msg);
-		ret = 1;
 	} else {
-		inc_info("%s <-> %s", args.ifname[WIRE_UP], args.ifname[WIRE_DOWN]);
+		inc_info("%s <-> %s", args->ifname[WIRE_UP], args->ifname[WIRE_DOWN]);
 		ret = loop(&w);
 		write_stats(&w);
 	}
 	close_wire(&w);
-	free(args.specs);
+	return ret;
+}
+
+int main(int argc, char **argv)
+{
+	struct wire_args args = {};
+	int ret;
+
+	inc_log_init("inc-wire");
+	ret = wire_parse(argc, argv, &args);
+	if (ret < 0)
+		ret = args.is_ctl ? wire_ctl(&args) : run(&args);
+	inc_opt_list_free(&args.specs);
 	return ret;
 }

@@ -14,6 +14,7 @@
 #include <netinet/in.h>
 #include <jansson.h>
 #include "lib/base/err.h"
+#include "lib/base/opt.h"
 
 #define LAB_DIR     "/run/inc-lab"
 #define LAB_PIN_DIR "/sys/fs/bpf/inc"
@@ -81,7 +82,7 @@ struct lab {
 extern volatile int lab_interrupted;
 
 /* lab_state.c */
-bool lab_name_ok(const char *name);
+int lab_name_check(const char *name, struct inc_err *err);
 /* Paths and nothing else; name NULL: a random one. */
 int lab_init(struct lab *lab, const char *name, struct inc_err *err);
 /* The file as a whole or not at all. create: -EEXIST where the lab's file is there. */
@@ -148,13 +149,12 @@ struct lab_run_options {
 	const char *ranks; /* "0,2-3": start these of the world; NULL: all */
 	const char *hosts; /* "0,2-3": a world of these hosts alone; NULL: all */
 	bool no_prefix;
-	int only;         /* show this rank's output alone; -1: all */
-	double timeout_s; /* 0: none */
-	char **env;       /* K=V strings */
-	unsigned int n_env;
+	int only;                /* show this rank's output alone; -1: all */
+	double timeout_s;        /* 0: none */
+	struct inc_opt_list env; /* K=V */
 };
-/* What is wrong whatever the lab: -EINVAL after a message. */
-int lab_run_check(const struct lab_run_options *options);
+/* Whether a text can be a list of ranks or hosts of any lab. 0, or -EINVAL and a message. */
+int lab_list_check(const char *text, struct inc_err *err);
 /* Returns the exit code. */
 int lab_run(struct lab *lab, const struct lab_run_options *options, char *const argv[]);
 /* Replaces this process; returns only on failure. */

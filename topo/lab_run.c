@@ -23,6 +23,7 @@
 #define GRACE_S        3          /* between the polite signal and KILL */
 #define DRAIN_READS    64         /* more than a pipe holds */
 #define EXIT_TIMEOUT   124        /* as timeout(1) */
+#define JOB_SIGNALS    7          /* that a job hears */
 
 struct job;
 
@@ -51,12 +52,13 @@ struct job {
 	unsigned int streams;
 	int worst;
 	int ended_by; /* exit code that a signal or the time limit fixes; 0: none */
-	struct event *grace;
+	struct event *grace, *timeout;
+	struct event *signals[JOB_SIGNALS];
 	sighandler_t sigpipe; /* as we were started with: the members', too */
 };
 
-/* "0,2-3"; NULL: all. -EINVAL after a message. */
-static int parse_list(const char *option, const char *text, unsigned int n, bool *in)
+/* "0,2-3"; NULL: all. -EINVAL and a message. */
+static int parse_list(const char *text, unsigned int n, bool *in, struct inc_err *err)
 {
 	memset(in, text ? 0 : 1, n * sizeof(*in));
 	for (const char *p = text; p;) {
@@ -79,17 +81,15 @@ static int parse_list(const char *option, const char *text, unsigned int n, bool
 	}
 	return 0;
 wrong:
-	return inc_usage("%s: '%s' is not a list of numbers from 0 to %u", option, text, n - 1);
+	return inc_err_set(err, EINVAL, "'%.300s' is not a list of numbers from 0 to %u", text,
+			   n - 1);
 }
 
-int lab_run_check(const struct lab_run_options *options)
+int lab_list_check(const char *text, struct inc_err *err)
 {
 	bool in[LAB_NODES];
 
-	if (parse_list("--hosts", options->hosts, LAB_NODES, in) ||
-	    parse_list("--ranks", options->ranks, LAB_NODES, in))
-		return -EINVAL;
-	return 0;
+	return parse_list(text, LAB_NODES, in, err);
 }
 
 void lab_set_env(const struct lab *lab, const struct lab_node *host, int rank, int size,
@@ -323,8 +323,8 @@ static void child_main(const struct lab *lab, const struct job *job, const struc
 	dup2(fds[0], 1);
 	dup2(fds[1], 2);
 	lab_set_env(lab, m->host, m->rank, size, name);
-	for (unsigned int i = 0; i < job->options->n_env; i++)
-		putenv(job->options->env[i]);
+	for (unsigned int i = 0; i < job->options->env.count; i++)
+		putenv((char *)job->options->env.text[i]);
 	ret = lab_join(m->host->netns);
 	if (ret) {
 		fprintf(stderr, "inc-lab: namespace %s: %s\n", m->host->netns, strerror(-ret));
@@ -384,17 +384,22 @@ static unsigned int pick_members(struct lab *lab, struct job *job)
 	bool in_world[LAB_NODES], started[LAB_NODES];
 	unsigned int n_hosts = lab_hosts(lab), size = 0;
 	int only = job->options->only;
+	struct inc_err err;
 
 	if (!n_hosts) {
 		inc_usage("lab %s has no hosts", lab->name);
 		return 0;
 	}
-	if (parse_list("--hosts", job->options->hosts, n_hosts, in_world))
+	if (parse_list(job->options->hosts, n_hosts, in_world, &err)) {
+		inc_usage("--hosts: %s", err.msg);
 		return 0;
+	}
 	for (unsigned int i = 0; i < n_hosts; i++)
 		size += in_world[i];
-	if (parse_list("--ranks", job->options->ranks, size, started))
+	if (parse_list(job->options->ranks, size, started, &err)) {
+		inc_usage("--ranks: %s", err.msg);
 		return 0;
+	}
 	if (only >= 0 && (only >= (int)size || !started[only])) {
 		inc_usage("--only: rank %d is not started, of a world of %u", only, size);
 		return 0;
@@ -414,68 +419,83 @@ static unsigned int pick_members(struct lab *lab, struct job *job)
 	return size;
 }
 
-int lab_run(struct lab *lab, const struct lab_run_options *options, char *const argv[])
+/* Signals and the time limit. Events are freed by free_events(). */
+static void add_events(struct job *job)
 {
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
-	struct event *events[sizeof(signals) / sizeof(signals[0]) + 1] = {NULL};
-	struct job job = {.options = options};
-	struct event *timeout = NULL;
+	const double limit_s = job->options->timeout_s;
+	struct timeval tv = {.tv_sec = limit_s};
+
+	_Static_assert(sizeof(signals) / sizeof(signals[0]) + 1 == JOB_SIGNALS, "with SIGCHLD");
+	for (size_t i = 0; i < JOB_SIGNALS - 1; i++)
+		job->signals[i] = evsignal_new(job->base, signals[i], on_signal, job);
+	job->signals[JOB_SIGNALS - 1] = evsignal_new(job->base, SIGCHLD, on_child, job);
+	for (size_t i = 0; i < JOB_SIGNALS; i++)
+		event_add(job->signals[i], NULL);
+	job->grace = evtimer_new(job->base, on_grace, job);
+	job->timeout = evtimer_new(job->base, on_timeout, job);
+	tv.tv_usec = (limit_s - tv.tv_sec) * 1e6;
+	if (limit_s > 0)
+		event_add(job->timeout, &tv);
+}
+
+static void free_events(struct job *job)
+{
+	for (unsigned int i = 0; i < job->n; i++)
+		for (int k = 0; k < 2; k++) {
+			struct stream *s = &job->member[i].stream[k];
+
+			drain_stream(s);
+			if (s->buffer)
+				evbuffer_free(s->buffer);
+		}
+	for (size_t i = 0; i < JOB_SIGNALS; i++)
+		event_free(job->signals[i]);
+	event_free(job->grace);
+	event_free(job->timeout);
+	event_base_free(job->base);
+}
+
+static void start_members(const struct lab *lab, struct job *job, int size, char *const argv[])
+{
 	char name[64];
-	unsigned int size, n_events = 0;
 	uint32_t r = 0;
 
-	size = pick_members(lab, &job);
-	if (!size)
-		return 2;
 	if (getrandom(&r, sizeof(r), 0) != sizeof(r))
 		r = getpid();
 	snprintf(name, sizeof(name), "%s-%08x", lab->name, r);
+	for (unsigned int i = 0; i < job->n; i++) {
+		if (!start_member(lab, job, &job->member[i], size, name, argv))
+			continue;
+		inc_error("starting rank %d: %s", job->member[i].rank, strerror(errno));
+		job->ended_by = 1;
+		signal_all(job, SIGKILL);
+		break;
+	}
+}
+
+int lab_run(struct lab *lab, const struct lab_run_options *options, char *const argv[])
+{
+	struct job job = {.options = options};
+	unsigned int size = pick_members(lab, &job);
+
+	if (!size)
+		return 2;
 	job.sigpipe = signal(SIGPIPE, SIG_IGN);
 	/* what members leave behind becomes ours, so that a time limit can end it, too */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	job.base = event_base_new();
 	if (!job.base)
 		return 1;
-	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
-		events[n_events++] = evsignal_new(job.base, signals[i], on_signal, &job);
-	events[n_events++] = evsignal_new(job.base, SIGCHLD, on_child, &job);
-	for (unsigned int i = 0; i < n_events; i++)
-		event_add(events[i], NULL);
-	job.grace = evtimer_new(job.base, on_grace, &job);
-	timeout = evtimer_new(job.base, on_timeout, &job);
-	if (options->timeout_s > 0) {
-		struct timeval tv = {.tv_sec = options->timeout_s};
-
-		tv.tv_usec = (options->timeout_s - tv.tv_sec) * 1e6;
-		event_add(timeout, &tv);
-	}
-	for (unsigned int i = 0; i < job.n; i++) {
-		if (!start_member(lab, &job, &job.member[i], size, name, argv))
-			continue;
-		inc_error("starting rank %d: %s", job.member[i].rank, strerror(errno));
-		job.ended_by = 1;
-		signal_all(&job, SIGKILL);
-		break;
-	}
+	add_events(&job);
+	start_members(lab, &job, size, argv);
 	/* a member may have ended before its signal had a handler */
 	on_child(SIGCHLD, 0, &job);
 	if (job.running || job.streams)
 		event_base_dispatch(job.base);
 	if (job.ended_by)
 		kill_descendants();
-	for (unsigned int i = 0; i < job.n; i++)
-		for (int k = 0; k < 2; k++) {
-			struct stream *s = &job.member[i].stream[k];
-
-			drain_stream(s);
-			if (s->buffer)
-				evbuffer_free(s->buffer);
-		}
-	for (unsigned int i = 0; i < n_events; i++)
-		event_free(events[i]);
-	event_free(job.grace);
-	event_free(timeout);
-	event_base_free(job.base);
+	free_events(&job);
 	return job.ended_by ? job.ended_by : job.worst;
 }
 

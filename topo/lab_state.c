@@ -15,16 +15,17 @@
 
 const char *const lab_role_names[LAB_ROLES] = {"controller", "host", "switch", "wire"};
 
-bool lab_name_ok(const char *name)
+int lab_name_check(const char *name, struct inc_err *err)
 {
 	size_t n = strlen(name);
+	bool good = n && n < LAB_NAME_MAX && name[0] != '-';
 
-	if (!n || n >= LAB_NAME_MAX || name[0] == '-')
-		return false;
-	for (size_t i = 0; i < n; i++)
-		if (!isalnum((unsigned char)name[i]) && !strchr("-_", name[i]))
-			return false;
-	return true;
+	for (size_t i = 0; good && i < n; i++)
+		good = isalnum((unsigned char)name[i]) || strchr("-_", name[i]);
+	return good ? 0
+		    : inc_err_set(err, EINVAL,
+				  "'%.300s': a name has 1 to %d letters, digits, '-' or '_'", name,
+				  LAB_NAME_MAX - 1);
 }
 
 int lab_init(struct lab *lab, const char *name, struct inc_err *err)
@@ -33,10 +34,8 @@ int lab_init(struct lab *lab, const char *name, struct inc_err *err)
 	uint32_t r;
 
 	memset(lab, 0, sizeof(*lab));
-	if (name && !lab_name_ok(name))
-		return inc_err_set(err, EINVAL,
-				   "'%s': a name has 1 to %d letters, digits, '-' or '_'", name,
-				   LAB_NAME_MAX - 1);
+	if (name && lab_name_check(name, err))
+		return -EINVAL;
 	if (name) {
 		strcpy(lab->name, name);
 	} else {

@@ -12,6 +12,7 @@
 #include <sys/un.h>
 #include <jansson.h>
 #include "lib/base/err.h"
+#include "lib/base/opt.h"
 
 #define WIRE_FRAME_MAX 16384 /* bytes; MTUs that native XDP takes stay far below */
 
@@ -150,20 +151,25 @@ unsigned int wire_port_flush(struct wire_port *port);
 /* Frames the kernel dropped since the last call because nobody read them in time. */
 uint64_t wire_port_drops(struct wire_port *port);
 
+#define WIRE_MESSAGE_MAX 4096 /* of a request on the control socket, and of its answer */
+
 /* inc-wire's command line (wire_opts.c). */
 struct wire_args {
 	const char *ifname[WIRE_DIRS];
 	const char *netns;
-	const char **specs; /* owned */
-	int n_specs;
+	struct inc_opt_list specs;
 	uint64_t seed;
 	const char *stats_path, *control_path; /* NULL: none */
+	/* inc-wire ctl */
+	bool is_ctl;
+	char request[WIRE_MESSAGE_MAX];
 };
 
-/* -1: go on, else the exit code. */
+/* -1: go on, else the exit code. The caller frees args->specs. */
 int wire_parse(int argc, char **argv, struct wire_args *args);
-/* inc-wire ctl SOCKET stats|SPEC...; the exit code. */
-int wire_ctl(int argc, char **argv);
-int wire_socket_address(struct sockaddr_un *sun, const char *path);
+/* Asks the wire at control_path; the exit code. */
+int wire_ctl(const struct wire_args *args);
+/* path: inc_socket_path_check() likes it. */
+void wire_socket_address(struct sockaddr_un *sun, const char *path);
 
 #endif

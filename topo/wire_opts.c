@@ -1,189 +1,196 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The command line of inc-wire, and `inc-wire ctl`, which hands a running wire its faults. */
 #include <errno.h>
-#include <getopt.h>
 #include <limits.h>
-#include <net/if.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include "lib/base/opt.h"
+#include "lib/net/check.h"
 #include "topo/wire.h"
 
-int wire_socket_address(struct sockaddr_un *sun, const char *path)
-{
-	memset(sun, 0, sizeof(*sun));
-	sun->sun_family = AF_UNIX;
-	if (strlen(path) >= sizeof(sun->sun_path))
-		return -ENAMETOOLONG;
-	strcpy(sun->sun_path, path);
-	return 0;
-}
-
-static void usage(FILE *f)
-{
-	fputs("usage: inc-wire --host IF --switch IF [options]\n"
-	      "       inc-wire ctl SOCKET stats|SPEC...\n"
-	      "A wire between two interfaces; 'up' is from --host to --switch.\n"
-	      "  --netns NAME       the namespace that holds both interfaces\n"
-	      "  --set SPEC         may be repeated; SPEC is one of\n"
-	      "      rate=MBIT delay_us=N queue_kib=N loss=P duplicate=P corrupt=P\n"
-	      "      corrupt_eth=P reorder=P\n"
-	      "                     for both directions, or with up: or down: before the value\n"
-	      "                     (corrupt and reorder with a direction want a decimal point)\n"
-	      "      drop=DIR:N[,N...] dup= corrupt= corrupt-eth= reorder=\n"
-	      "      delay=DIR:N[,N...]@MS\n"
-	      "                     the N-th RoCE data packet of that direction from now on,\n"
-	      "                     counted from 0; drop-ack= and so on: the N-th ACK or NAK\n"
-	      "      clear          disarm what has not struck yet\n"
-	      "  --seed N           of the random decisions (1)\n"
-	      "  --control SOCKET   takes SPECs at run time, and 'stats'\n"
-	      "  --stats FILE       counts as JSON, written at SIGUSR1 and at the end\n",
-	      f);
-}
-
-/* A spec that no wire would take is a wrong command line, told before anybody is asked. */
-static int check_spec(const char *option, const char *spec)
+/* A spec that no wire would take is a wrong command line, told before anybody is asked. (How many
+ * faults a wire can still hold is its own to say.) */
+static int check_spec(const char *spec, struct inc_err *err)
 {
 	struct wire_line lines[WIRE_DIRS] = {};
-	struct inc_err err;
-	int ret = wire_set(lines, spec, &err);
+	int ret = wire_set(lines, spec, err);
 
 	for (int d = 0; d < WIRE_DIRS; d++)
 		wire_line_free(&lines[d]);
-	return ret ? inc_usage("%s%s", option, err.msg) : 0;
+	return ret;
 }
 
-int wire_ctl(int argc, char **argv)
+static int check_netns(const char *text, struct inc_err *err)
 {
-	struct timeval limit = {.tv_sec = 5};
-	struct sockaddr_un sun;
-	char buf[4096] = "";
-	ssize_t n;
-	int fd;
-
-	if (argc == 2 && !strcmp(argv[1], "--help")) {
-		usage(stdout);
+	if (*text && strlen(text) <= NAME_MAX)
 		return 0;
-	}
-	if (argc > 1 && argv[1][0] == '-') {
-		inc_usage("ctl takes no options: '%s'", argv[1]);
-		return 2;
-	}
-	if (argc < 3) {
-		inc_usage("ctl wants SOCKET stats|SPEC...");
-		return 2;
-	}
-	for (int i = 2; i < argc; i++) {
-		/* (how many faults a wire can still hold is its own to say) */
-		if ((argc > 3 || strcmp(argv[i], "stats")) &&
-		    check_spec("", argv[i])) /* "stats" stands alone */
-			return 2;
-		if (strlen(buf) + strlen(argv[i]) + 2 > sizeof(buf)) {
-			inc_usage("the SPECs are too long for one command");
-			return 2;
-		}
-		if (i > 2)
-			strcat(buf, " ");
-		strcat(buf, argv[i]);
-	}
-	if (wire_socket_address(&sun, argv[1])) {
-		inc_usage("%s: too long for the path of a socket", argv[1]);
-		return 2;
-	}
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) ||
-	    connect(fd, (struct sockaddr *)&sun, sizeof(sun)) ||
-	    send(fd, buf, strlen(buf), MSG_NOSIGNAL) < 0 ||
-	    (n = recv(fd, buf, sizeof(buf) - 1, 0)) < 0) {
-		fprintf(stderr, "inc-wire: %s: %s\n", argv[1], strerror(errno));
-		return 1;
-	}
-	close(fd);
-	buf[n] = 0;
-	if (buf[0] == '{') {
-		puts(buf);
-		return 0;
-	}
-	if (strcmp(buf, "ok")) {
-		fprintf(stderr, "inc-wire: %s\n", buf);
-		return 1;
-	}
-	return 0;
+	return inc_err_set(err, EINVAL, "'%.300s' is not the name of a namespace", text);
 }
 
-static int check_args(const struct wire_args *args)
+static int check_stats(const char *text, struct inc_err *err)
 {
-	static const char *const names[WIRE_DIRS] = {"--host", "--switch"};
-	struct sockaddr_un sun;
 	struct stat st;
+	int ret = inc_opt_path(text, err);
 
-	for (int d = 0; d < WIRE_DIRS; d++) {
-		if (!args->ifname[d])
-			return inc_usage("%s is missing", names[d]);
-		if (!*args->ifname[d] || strlen(args->ifname[d]) >= IF_NAMESIZE)
-			return inc_usage("%s: '%s' is not the name of an interface", names[d],
-					 args->ifname[d]);
+	if (!ret && !stat(text, &st) && S_ISFIFO(st.st_mode))
+		ret = inc_err_set(err, EINVAL, "%.300s is a FIFO, whose reader could stop the wire",
+				  text);
+	return ret;
+}
+
+static const struct inc_opt options[] = {
+	{.name = "host",
+	 .value = "IF",
+	 .required = true,
+	 .help = "the end that 'up' is from",
+	 INC_OPT_TEXT(struct wire_args, ifname[WIRE_UP], inc_ifname_check)},
+	{.name = "switch",
+	 .value = "IF",
+	 .required = true,
+	 .help = "the end that 'up' is to",
+	 INC_OPT_TEXT(struct wire_args, ifname[WIRE_DOWN], inc_ifname_check)},
+	{.name = "netns",
+	 .value = "NAME",
+	 .help = "the namespace that holds both interfaces",
+	 INC_OPT_TEXT(struct wire_args, netns, check_netns)},
+	{.name = "set",
+	 .value = "SPEC",
+	 .help = "a property of the wire, or a fault",
+	 INC_OPT_LIST(struct wire_args, specs, check_spec)},
+	{.name = "seed",
+	 .value = "N",
+	 .preset = "1",
+	 .help = "of the random decisions",
+	 INC_OPT_NUMBER(struct wire_args, seed, 0, UINT64_MAX)},
+	{.name = "control",
+	 .value = "SOCKET",
+	 .help = "takes SPECs at run time, and 'stats'",
+	 INC_OPT_TEXT(struct wire_args, control_path, inc_socket_path_check)},
+	{.name = "stats",
+	 .value = "FILE",
+	 .help = "counts as JSON, written at SIGUSR1 and at the end",
+	 INC_OPT_TEXT(struct wire_args, stats_path, check_stats)},
+	INC_OPT_HEADING(
+		"A SPEC for both directions, or with up: or down: before the value (corrupt "
+		"and reorder with a direction want a decimal point):"),
+	INC_OPT_TERM("rate=MBIT", "Mbit/s that the wire carries"),
+	INC_OPT_TERM("delay_us=N", "from end to end"),
+	INC_OPT_TERM("queue_kib=N", "what may wait for the rate"),
+	INC_OPT_TERM("loss=P", "probability for a frame to be lost"),
+	INC_OPT_TERM("duplicate=P", "to arrive twice"),
+	INC_OPT_TERM("corrupt=P", "to have a wrong bit behind its Ethernet header"),
+	INC_OPT_TERM("corrupt_eth=P", "to have one in its MAC addresses"),
+	INC_OPT_TERM("reorder=P", "to be overtaken"),
+	INC_OPT_HEADING("A SPEC for the N-th RoCE data packet of a direction (up or down) from now "
+			"on, counted from 0; drop-ack= and so on: for the N-th ACK or NAK:"),
+	INC_OPT_TERM("drop=DIR:N[,N...]", "the same for dup=, corrupt=, corrupt-eth= and reorder="),
+	INC_OPT_TERM("delay=DIR:N[,N...]@MS", "arrives so much later"),
+	INC_OPT_TERM("clear", "disarms what has not struck yet"),
+	INC_OPT_HEADING("Other options:"),
+	{},
+};
+
+static const struct inc_opt ctl_options[] = {
+	{.value = "SOCKET",
+	 .required = true,
+	 INC_OPT_TEXT(struct wire_args, control_path, inc_socket_path_check)},
+	{.value = "stats|SPEC", .required = true, INC_OPT_LIST(struct wire_args, specs, NULL)},
+	{},
+};
+
+/* The words for the wire, and whether it would take them. */
+static int check_request(void *settings)
+{
+	struct wire_args *args = settings;
+	struct inc_err err;
+	char *at = args->request;
+	size_t left = sizeof(args->request);
+
+	for (unsigned int i = 0; i < args->specs.count; i++) {
+		const char *spec = args->specs.text[i];
+		size_t n;
+
+		/* "stats" stands alone */
+		if ((args->specs.count > 1 || strcmp(spec, "stats")) && check_spec(spec, &err))
+			return inc_usage("%s", err.msg);
+		n = snprintf(at, left, "%s%s", i ? " " : "", spec);
+		if (n >= left)
+			return inc_usage("the SPECs are too long for one command");
+		at += n;
+		left -= n;
 	}
-	if (args->netns && (!*args->netns || strlen(args->netns) > NAME_MAX))
-		return inc_usage("--netns: '%s' is not the name of a namespace", args->netns);
-	if (args->control_path &&
-	    (!*args->control_path || wire_socket_address(&sun, args->control_path)))
-		return inc_usage("--control: '%s' is not the path of a socket", args->control_path);
-	if (args->stats_path && inc_opt_path("--stats", args->stats_path))
-		return -EINVAL;
-	if (args->stats_path && !stat(args->stats_path, &st) && S_ISFIFO(st.st_mode))
-		return inc_usage("--stats: %s is a FIFO, whose reader could stop the wire",
-				 args->stats_path);
 	return 0;
 }
+
+static const struct inc_command commands[] = {
+	{.name = "ctl",
+	 .help = "hands SPECs to the running wire with that --control SOCKET, or prints its counts",
+	 .groups = {{ctl_options, 0}},
+	 .check = check_request},
+	{},
+};
+
+static const struct inc_program program = {
+	.name = "inc-wire",
+	.man_section = 1,
+	.brief = "a cable with faults, between two interfaces",
+	.about = "A wire between two interfaces; 'up' is from --host to --switch.",
+	.groups = {{options, 0}},
+	.commands = commands,
+};
 
 int wire_parse(int argc, char **argv, struct wire_args *args)
 {
-	static const struct option options[] = {{"host", required_argument, NULL, 'h'},
-						{"switch", required_argument, NULL, 's'},
-						{"netns", required_argument, NULL, 'n'},
-						{"set", required_argument, NULL, 'S'},
-						{"seed", required_argument, NULL, 'r'},
-						{"control", required_argument, NULL, 'c'},
-						{"stats", required_argument, NULL, 't'},
-						{"help", no_argument, NULL, 'H'},
-						{NULL, 0, NULL, 0}};
-	int c, ret = 0;
+	const struct inc_command *command;
+	int ret = inc_opt_parse(&program, argc, argv, args, &command);
 
-	while (!ret && (c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 'h':
-			args->ifname[WIRE_UP] = optarg;
-			break;
-		case 's':
-			args->ifname[WIRE_DOWN] = optarg;
-			break;
-		case 'n':
-			args->netns = optarg;
-			break;
-		case 'S':
-			ret = check_spec("--set ", optarg);
-			args->specs[args->n_specs++] = optarg;
-			break;
-		case 'r':
-			ret = inc_opt_number("--seed", optarg, 0, UINT64_MAX, &args->seed);
-			break;
-		case 'c':
-			args->control_path = optarg;
-			break;
-		case 't':
-			args->stats_path = optarg;
-			break;
-		case 'H':
-			usage(stdout);
-			return 0;
-		default:
-			return 2;
-		}
+	args->is_ctl = ret < 0 && command;
+	return ret;
+}
+
+void wire_socket_address(struct sockaddr_un *sun, const char *path)
+{
+	memset(sun, 0, sizeof(*sun));
+	sun->sun_family = AF_UNIX;
+	strncpy(sun->sun_path, path, sizeof(sun->sun_path) - 1);
+}
+
+/* What the wire answers to the request. */
+static int print_answer(const char *answer)
+{
+	if (answer[0] == '{') {
+		puts(answer);
+		return 0;
 	}
-	if (!ret && optind != argc)
-		ret = inc_usage("unexpected argument '%s'", argv[optind]);
-	return ret || check_args(args) ? 2 : -1;
+	if (!strcmp(answer, "ok"))
+		return 0;
+	fprintf(stderr, "inc-wire: %s\n", answer);
+	return 1;
+}
+
+int wire_ctl(const struct wire_args *args)
+{
+	struct timeval limit = {.tv_sec = 5};
+	struct sockaddr_un sun;
+	char answer[WIRE_MESSAGE_MAX];
+	ssize_t n = -1;
+	int fd;
+
+	wire_socket_address(&sun, args->control_path);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) &&
+	    !connect(fd, (struct sockaddr *)&sun, sizeof(sun)) &&
+	    send(fd, args->request, strlen(args->request), MSG_NOSIGNAL) >= 0)
+		n = recv(fd, answer, sizeof(answer) - 1, 0);
+	if (n < 0)
+		fprintf(stderr, "inc-wire: %s: %s\n", args->control_path, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	if (n < 0)
+		return 1;
+	answer[n] = 0;
+	return print_answer(answer);
 }

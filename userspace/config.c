@@ -66,11 +66,12 @@ static const struct inc_field settings_fields[] = {
 	 .max = INC_MAX_CONNS, .text = "of all communicators"},
 	{"max_rows", INC_UINT, INC_OPTIONAL, SETTING(max_rows), .min = 1, .max = INC_MAX_ROWS,
 	 .text = "children times slots, of all communicators"},
-	{"rto_min_ms", INC_UINT, INC_OPTIONAL, SETTING(rto_min_ms), .min = 1, .max = 60000,
+	{"rto_min_ms", INC_UINT, INC_OPTIONAL, SETTING(rto_min_ms), .min = 1, .max = INC_MAX_RTO_MS,
 	 .text = "until a result is sent again, at least"},
-	{"rto_max_ms", INC_UINT, INC_OPTIONAL, SETTING(rto_max_ms), .min = 1, .max = 60000,
+	{"rto_max_ms", INC_UINT, INC_OPTIONAL, SETTING(rto_max_ms), .min = 1, .max = INC_MAX_RTO_MS,
 	 .text = "and at most"},
-	{"ack_delay_ms", INC_UINT, INC_OPTIONAL, SETTING(ack_delay_ms), .min = 1, .max = 1000,
+	{"ack_delay_ms", INC_UINT, INC_OPTIONAL, SETTING(ack_delay_ms), .min = 1,
+	 .max = INC_MAX_ACK_DELAY_MS,
 	 .text = "until an ACK is paid that no result has carried"},
 };
 static const struct inc_schema settings_schema = INC_SCHEMA(struct inc_settings, settings_fields);

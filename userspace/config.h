@@ -17,6 +17,8 @@
 #define INC_DEF_RTO_MIN_MS   5
 #define INC_DEF_RTO_MAX_MS   1000
 #define INC_DEF_ACK_DELAY_MS 2
+#define INC_MAX_RTO_MS       60000
+#define INC_MAX_ACK_DELAY_MS 1000
 
 /* What the command line and the settings of the file say. 0: not said. */
 struct inc_settings {

@@ -71,7 +71,8 @@ int main(int argc, char **argv)
 	int ret;
 
 	inc_log_init("inc-switchd");
-	if (inc_options_parse(argc, argv, &d.opt, &ret))
+	ret = inc_options_parse(argc, argv, &d.opt);
+	if (ret >= 0)
 		return ret;
 	signal(SIGPIPE, SIG_IGN);
 	hold_signals(SIG_BLOCK);

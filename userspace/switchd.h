@@ -13,11 +13,14 @@
 #define INC_SWITCHD_PROTOCOL 1
 #define INC_EVENTS_KEPT      256
 
+enum inc_mode { INC_MODE_UNSAID, INC_MODE_NATIVE, INC_MODE_GENERIC };
+
 struct inc_options {
 	const char *config;
 	const char *controller; /* HOST[:PORT] */
 	const char *name;
 	const char *instance;
+	enum inc_mode mode; /* as given; settings has it, too */
 	enum inc_attach attach;
 	struct inc_settings settings;
 	int ready_fd; /* -1: none */
@@ -25,8 +28,8 @@ struct inc_options {
 	bool skip_icrc;
 };
 
-/* 0; or 1 to end with *exit_code (help, usage error). */
-int inc_options_parse(int argc, char **argv, struct inc_options *opt, int *exit_code);
+/* -1: go on; else the exit code (help, usage error). */
+int inc_options_parse(int argc, char **argv, struct inc_options *opt);
 
 struct inc_client;
 struct inc_query_server;

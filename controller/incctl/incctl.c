@@ -1,68 +1,112 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* incctl: what the controller and the switches know, as text or as JSON. */
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/un.h>
+#include "lib/net/check.h"
 #include "lib/net/hostport.h"
 #include "controller/incctl/incctl.h"
 #include "lib/base/opt.h"
 #include "lib/base/printable.h"
 
-static const struct command {
-	const char *name;
+/* What a command is to this program. */
+struct view {
 	bool controller_only;
 	void (*print)(const json_t *data);
-	const char *help;
-} commands[] = {
-	{"groups", true, incctl_print_groups, "jobs, their members and states"},
-	{"communicators", false, incctl_print_communicators, "communicators and their connections"},
-	{"switches", true, incctl_print_switches, "switches of the topology, connected or absent"},
-	{"connections", false, incctl_print_connections, "queue pairs of the switches"},
-	{"ports", false, incctl_print_ports, "ports of the switches"},
-	{"counters", false, incctl_print_counters,
-	 "every packet received, by what became of it (--check)"},
-	{"events", false, incctl_print_events, "the last events of the switches"},
-	{"waiting", false, incctl_print_waiting, "which chunk waits for which rank, since when"},
-	{"status", false, incctl_print_status, "version, mode and age of the switches"},
 };
 
-static void usage(FILE *out)
+#define VIEW(only, function) (&(const struct view){only, function})
+
+static const struct inc_command commands[] = {
+	{"groups", "jobs, their members and states", .own = VIEW(true, incctl_print_groups)},
+	{"communicators", "communicators and their connections",
+	 .own = VIEW(false, incctl_print_communicators)},
+	{"switches", "switches of the topology, connected or absent",
+	 .own = VIEW(true, incctl_print_switches)},
+	{"connections", "queue pairs of the switches",
+	 .own = VIEW(false, incctl_print_connections)},
+	{"ports", "ports of the switches", .own = VIEW(false, incctl_print_ports)},
+	{"counters", "every packet received, by what became of it (--check)",
+	 .own = VIEW(false, incctl_print_counters)},
+	{"events", "the last events of the switches", .own = VIEW(false, incctl_print_events)},
+	{"waiting", "which chunk waits for which rank, since when",
+	 .own = VIEW(false, incctl_print_waiting)},
+	{"status", "version, mode and age of the switches",
+	 .own = VIEW(false, incctl_print_status)},
+	{},
+};
+
+struct settings {
+	struct incctl_target target;
+	char path[128]; /* of the socket that --switch names */
+	bool json, check;
+};
+
+static int take_switch(void *settings, const char *text, struct inc_err *err)
 {
-	fputs("usage: incctl [options] COMMAND\n\n", out);
-	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
-		fprintf(out, "  %-14s %s\n", commands[i].name, commands[i].help);
-	fputs("\n"
-	      "  --controller HOST[:PORT]  whom to ask (INCCL_CONTROLLER, or 127.0.0.1:52200)\n"
-	      "  --switch INSTANCE         ask one switch on this machine "
-	      "(/run/inc/INSTANCE.sock)\n"
-	      "  --socket PATH             the same by the path of its socket\n"
-	      "  --timeout-ms MS           for the whole answer (10000)\n"
-	      "  --json                    the data as JSON\n"
-	      "  --check                   counters: exit 1 where the books do not balance\n"
-	      "  --help\n",
-	      out);
+	struct settings *s = settings;
+
+	if (!*text || strchr(text, '/') || strlen(text) > 64)
+		return inc_err_set(err, EINVAL, "'%.300s' is not the name of a switch", text);
+	snprintf(s->path, sizeof(s->path), "/run/inc/%s.sock", text);
+	s->target.socket = s->path;
+	return 0;
 }
 
-static const struct command *find_command(const char *name)
-{
-	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-		if (strcmp(commands[i].name, name) == 0)
-			return &commands[i];
-	}
-	return NULL;
-}
+static const struct inc_opt options[] = {
+	{.name = "controller",
+	 .letter = 'c',
+	 .value = "HOST[:PORT]",
+	 .help = "whom to ask (default: INCCL_CONTROLLER, or 127.0.0.1:" INC_STR(
+		 INC_PORT_MEMBERS) ")",
+	 INC_OPT_TEXT(struct settings, target.controller, inc_hostport_check)},
+	{.name = "switch",
+	 .letter = 's',
+	 .value = "INSTANCE",
+	 .help = "ask one switch on this machine (/run/inc/INSTANCE.sock)",
+	 INC_OPT_TAKE_WHOLE(take_switch)},
+	{.name = "socket",
+	 .letter = 'S',
+	 .value = "PATH",
+	 .help = "the same by the path of its socket",
+	 INC_OPT_TEXT(struct settings, target.socket, inc_socket_path_check)},
+	{.name = "timeout-ms",
+	 .value = "MS",
+	 .preset = "10000",
+	 .help = "for the whole answer",
+	 INC_OPT_NUMBER(struct settings, target.timeout_ms, 1, 86400000)},
+	{.name = "json",
+	 .letter = 'j',
+	 .help = "the data as JSON",
+	 INC_OPT_FLAG(struct settings, json)},
+	{.name = "check",
+	 .help = "counters: exit 1 where the books do not balance",
+	 INC_OPT_FLAG(struct settings, check)},
+	{.value = "COMMAND", .required = true, INC_OPT_COMMAND},
+	{},
+};
+
+static const struct inc_program program = {
+	.name = "incctl",
+	.man_section = 1,
+	.brief = "ask the controller and the switches what they know",
+	.about = "What the controller and the switches know, as text or as JSON.",
+	.groups = {{options, 0}},
+	.commands = commands,
+	.exits = "0 ok; 1 failure, a switch that does not answer or, with --check, books that do "
+		 "not "
+		 "balance; 2 wrong command line.",
+};
 
 /* 1 where a switch did not answer, or, if asked for, where received packets are missing */
-static int judge(const struct command *command, const json_t *data, bool check)
+static int judge(const struct view *view, const json_t *data, bool check)
 {
 	json_t *entry, *error;
 	int ret = 0;
 	size_t i;
 
-	if (command->controller_only)
+	if (view->controller_only)
 		return 0;
 	json_array_foreach (data, i, entry) {
 		const char *name = json_string_value(json_object_get(entry, "switch"));
@@ -86,25 +130,25 @@ static int judge(const struct command *command, const json_t *data, bool check)
 	return ret;
 }
 
-static int run(const struct command *command, const struct incctl_target *target, bool json,
-	       bool check)
+static int run(const struct inc_command *command, const struct settings *s)
 {
+	const struct view *view = command->own;
 	struct inc_err err;
-	json_t *data = incctl_ask(target, command->name, &err);
+	json_t *data = incctl_ask(&s->target, command->name, &err);
 	int ret;
 
 	if (!data) {
 		fprintf(stderr, "incctl: %s\n", err.msg);
 		return 1;
 	}
-	if (json) {
+	if (s->json) {
 		json_dumpf(data, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII);
 		putchar('\n');
 	}
 	inc_printable_json(data);
-	if (!json)
-		command->print(data);
-	ret = judge(command, data, check);
+	if (!s->json)
+		view->print(data);
+	ret = judge(view, data, s->check);
 	json_decref(data);
 	if (fflush(stdout) || ferror(stdout)) {
 		fprintf(stderr, "incctl: stdout: %s\n", strerror(errno));
@@ -115,81 +159,26 @@ static int run(const struct command *command, const struct incctl_target *target
 
 int main(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"controller", required_argument, NULL, 'c'},
-		{"switch", required_argument, NULL, 's'},
-		{"socket", required_argument, NULL, 'S'},
-		{"timeout-ms", required_argument, NULL, 't'},
-		{"json", no_argument, NULL, 'j'},
-		{"check", no_argument, NULL, 'k'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
-	};
-	struct incctl_target target = {.timeout_ms = 10000};
-	const struct command *command;
-	bool json = false, check = false;
-	char path[128];
-	int c;
+	const struct inc_command *command;
+	struct settings s = {};
+	const struct view *view;
+	int ret;
 
-	target.controller = getenv("INCCL_CONTROLLER");
-	if (!target.controller || !*target.controller)
-		target.controller = "127.0.0.1";
-	while ((c = getopt_long(argc, argv, "c:s:S:jh", options, NULL)) != -1) {
-		switch (c) {
-		case 'c':
-			if (inc_hostport_opt("--controller", optarg))
-				return 2;
-			target.controller = optarg;
-			break;
-		case 's':
-			if (!*optarg || strchr(optarg, '/') || strlen(optarg) > 64) {
-				inc_usage("--switch: '%s' is not the name of a switch", optarg);
-				return 2;
-			}
-			snprintf(path, sizeof(path), "/run/inc/%s.sock", optarg);
-			target.socket = path;
-			break;
-		case 'S':
-			if (!*optarg || strlen(optarg) >= sizeof((struct sockaddr_un){}.sun_path)) {
-				inc_usage("--socket: '%s' is not the path of a socket", optarg);
-				return 2;
-			}
-			target.socket = optarg;
-			break;
-		case 't':
-			if (inc_opt_uint("--timeout-ms", optarg, 1, 86400000, &target.timeout_ms))
-				return 2;
-			break;
-		case 'j':
-			json = true;
-			break;
-		case 'k':
-			check = true;
-			break;
-		case 'h':
-			usage(stdout);
-			return 0;
-		default:
-			return 2;
-		}
-	}
-	if (optind == argc) {
-		usage(stderr);
-		return 2;
-	}
-	command = find_command(argv[optind]);
-	if (!command || optind + 1 < argc) {
-		inc_usage("%s '%s'", command ? "unexpected argument" : "no command",
-			  command ? argv[optind + 1] : argv[optind]);
-		return 2;
-	}
-	if (check && command->print != incctl_print_counters) {
+	ret = inc_opt_parse(&program, argc, argv, &s, &command);
+	if (ret >= 0)
+		return ret;
+	view = command->own;
+	if (s.check && view->print != incctl_print_counters) {
 		inc_usage("--check belongs to counters");
 		return 2;
 	}
-	if (target.socket && command->controller_only) {
+	if (s.target.socket && view->controller_only) {
 		inc_usage("only the controller knows %s", command->name);
 		return 2;
 	}
-	return run(command, &target, json, check);
+	if (!s.target.controller)
+		s.target.controller = getenv("INCCL_CONTROLLER");
+	if (!s.target.controller || !*s.target.controller)
+		s.target.controller = "127.0.0.1";
+	return run(command, &s);
 }

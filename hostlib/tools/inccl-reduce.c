@@ -10,18 +10,7 @@
 #include "hostlib/tools/job.h"
 #include "hostlib/tools/npy.h"
 #include "lib/base/log.h"
-#include "lib/base/opt.h"
 #include "lib/base/outfile.h"
-
-static const char help[] =
-	"usage: inccl-reduce [--op sum] [options] IN.npy OUT.npy\n"
-	"Adds up an array over all ranks of a job: every rank gives its own IN.npy (int32, the\n"
-	"same shape everywhere) and gets the result in its own OUT.npy, which appears only when\n"
-	"it is complete. A link is followed; /dev/null or a FIFO is written to, not replaced.\n"
-	"\n"
-	"  --op sum\n"
-	"  --json   rank 0 prints one object: ranks, shape, bytes, time_us\n"
-	"  --help\n" JOB_HELP "Exit code: 0, 1 for an error, 2 for a wrong command line.\n";
 
 struct reduce_opts {
 	struct job job;
@@ -30,49 +19,38 @@ struct reduce_opts {
 	const char *in, *out;
 };
 
-enum { OPT_OP = 1, OPT_JSON };
-
-static const struct option options[] = {
-	{"op", required_argument, NULL, OPT_OP},
-	{"json", no_argument, NULL, OPT_JSON},
-	{"help", no_argument, NULL, 'h'},
-	JOB_LONG_OPTIONS,
-	{NULL, 0, NULL, 0},
+static const struct inc_opt options[] = {
+	{.name = "op",
+	 .value = "OP",
+	 .preset = "sum",
+	 .help = "what is done with the elements",
+	 INC_OPT_TAKE(struct reduce_opts, op, job_take_op)},
+	{.name = "json",
+	 .help = "rank 0 prints one object: ranks, shape, bytes, time_us",
+	 INC_OPT_FLAG(struct reduce_opts, json)},
+	{.value = "IN.npy", .required = true, INC_OPT_TEXT(struct reduce_opts, in, NULL)},
+	{.value = "OUT.npy", .required = true, INC_OPT_TEXT(struct reduce_opts, out, NULL)},
+	{},
 };
 
-static int parse(struct reduce_opts *opts, int argc, char **argv)
+static int check_job(void *settings)
 {
-	int c;
+	const struct reduce_opts *opts = settings;
 
-	memset(opts, 0, sizeof(*opts));
-	job_init(&opts->job);
-	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-		switch (c) {
-		case OPT_OP:
-			if (inccl_op_parse(optarg, &opts->op)) {
-				inc_usage("--op: '%s' is unknown", optarg);
-				return 2;
-			}
-			break;
-		case OPT_JSON:
-			opts->json = true;
-			break;
-		case 'h':
-			fputs(help, stdout);
-			return 0;
-		default:
-			if (c < JOB_OPT_FIRST || job_option(&opts->job, c, optarg))
-				return 2;
-		}
-	}
-	if (argc - optind != 2) {
-		inc_usage("two files are wanted, IN.npy and OUT.npy");
-		return 2;
-	}
-	opts->in = argv[optind];
-	opts->out = argv[optind + 1];
-	return job_check(&opts->job) ? 2 : -1;
+	return job_check(&opts->job);
 }
+
+static const struct inc_program program = {
+	.name = "inccl-reduce",
+	.man_section = 1,
+	.brief = "the AllReduce of .npy files",
+	.about = "Adds up an array over all ranks of a job: every rank gives its own IN.npy "
+		 "(int32, the same shape everywhere) and gets the result in its own OUT.npy, which "
+		 "appears only when it is complete. A link is followed; /dev/null or a FIFO is "
+		 "written to, not replaced.",
+	.groups = {{options, 0}, {job_options, offsetof(struct reduce_opts, job)}},
+	.check = check_job,
+};
 
 /* What a rank tells the others of its file: as 32-bit numbers, each once in a vector. */
 struct card {
@@ -178,13 +156,14 @@ static int run(struct reduce_opts *opts, const struct npy *npy)
 
 int main(int argc, char **argv)
 {
-	struct reduce_opts opts;
+	struct reduce_opts opts = {};
 	struct inc_err why;
 	struct npy npy;
 	int err, left;
 
 	inc_log_init("inccl-reduce");
-	err = parse(&opts, argc, argv);
+	job_init(&opts.job);
+	err = inc_opt_parse(&program, argc, argv, &opts, NULL);
 	if (err >= 0)
 		return err;
 	/* (a FIFO's reader that is gone is an error to report, not the end) */

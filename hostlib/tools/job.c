@@ -1,27 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
-#include <net/if.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include "lib/net/check.h"
 #include "lib/net/hostport.h"
 #include "hostlib/tools/job.h"
 #include "lib/base/log.h"
-#include "lib/base/opt.h"
 
 #define MAX_WINDOW_PACKETS 4096 /* the library's own limit (inccl.h, window) */
-
-int parse_long(const char *option, const char *text, long min, long max, long *out)
-{
-	uint64_t v;
-	int ret = inc_opt_number(option, text, min, max, &v);
-
-	if (!ret)
-		*out = v;
-	return ret;
-}
 
 void job_init(struct job *job)
 {
@@ -32,113 +20,84 @@ void job_init(struct job *job)
 	job->mode = INCCL_MODE_SENDRECV;
 }
 
-static int option_transport(struct job *job, const char *arg)
-{
-	static const char *const names[] = {
-		[INCCL_TRANSPORT_AUTO] = "auto",
-		[INCCL_TRANSPORT_SOFT] = "soft",
-		[INCCL_TRANSPORT_VERBS] = "verbs",
-	};
-	int i = inc_opt_name("--transport", arg, names, 3);
-
-	if (i < 0)
-		return i;
-	job->comm_opts.transport = i;
-	return 0;
-}
-
-static int option_mode(struct job *job, const char *arg)
-{
-	static const char *const names[] = {"sendrecv", "write"};
-	int i = inc_opt_name("--mode", arg, names, 2);
-
-	if (i < 0)
-		return i;
-	job->mode = i ? INCCL_MODE_WRITE : INCCL_MODE_SENDRECV;
-	return 0;
-}
-
-static int option_payload(struct job *job, const char *arg)
-{
-	static const char *const names[] = {"256", "512", "1024", "2048"};
-	int i = inc_opt_name("--payload", arg, names, 4);
-
-	if (i < 0)
-		return i;
-	job->comm_opts.payload = 256u << i;
-	return 0;
-}
+static const struct inc_opt_word transports[] = {{"auto", INCCL_TRANSPORT_AUTO},
+						 {"soft", INCCL_TRANSPORT_SOFT},
+						 {"verbs", INCCL_TRANSPORT_VERBS},
+						 {}};
+static const struct inc_opt_word modes[] = {
+	{"sendrecv", INCCL_MODE_SENDRECV}, {"write", INCCL_MODE_WRITE}, {}};
+static const struct inc_opt_word payloads[] = {
+	{"256", 256}, {"512", 512}, {"1024", 1024}, {"2048", 2048}, {}};
 
 /* As the library wants it (inccl.h): 1 to 64 printable characters without blanks. */
-static int option_job(struct job *job, const char *arg)
+static int check_job_name(const char *text, struct inc_err *err)
 {
-	size_t len = strlen(arg), i;
+	size_t len = strlen(text), i;
 
-	for (i = 0; i < len && isgraph((unsigned char)arg[i]); i++)
+	for (i = 0; i < len && isgraph((unsigned char)text[i]); i++)
 		;
-	if (!len || len > 64 || i < len)
-		return inc_usage("--job: '%s': 1 to 64 printable characters without blanks", arg);
-	job->group_opts.job = arg;
-	return 0;
+	if (len && len <= 64 && i == len)
+		return 0;
+	return inc_err_set(err, EINVAL, "'%.300s': 1 to 64 printable characters without blanks",
+			   text);
 }
 
-static int option_address(struct job *job, const char *arg)
+const struct inc_opt job_options[] = {
+	INC_OPT_HEADING("The job (default: the environment, INCCL_* and then the launcher's "
+			"variables):"),
+	{.name = "controller",
+	 .value = "HOST[:PORT]",
+	 .help = "whom to join (port " INC_STR(INC_PORT_MEMBERS) ")",
+	 INC_OPT_TEXT(struct job, group_opts.controller, inc_hostport_check)},
+	{.name = "job",
+	 .value = "NAME",
+	 .help = "the ranks of a job have the same",
+	 INC_OPT_TEXT(struct job, group_opts.job, check_job_name)},
+	{.name = "rank",
+	 .value = "R",
+	 .help = "own place, from 0",
+	 INC_OPT_NUMBER(struct job, group_opts.rank, 0, 65535)},
+	{.name = "size",
+	 .value = "N",
+	 .help = "how many ranks there are",
+	 INC_OPT_NUMBER(struct job, group_opts.world_size, 1, 65536)},
+	{.name = "addr",
+	 .value = "IPV4",
+	 .help = "own address on the fabric",
+	 INC_OPT_TEXT(struct job, group_opts.address, inc_ipv4_check)},
+	{.name = "interface",
+	 .value = "NAME",
+	 .help = "the interface that has it",
+	 INC_OPT_TEXT(struct job, group_opts.interface, inc_ifname_check)},
+	INC_OPT_HEADING("The communicator:"),
+	{.name = "transport",
+	 .help = "auto (default): verbs where there is a device for it",
+	 INC_OPT_WORD(struct job, comm_opts.transport, transports)},
+	{.name = "mode",
+	 .help = "RDMA SEND (default) or RDMA WRITE",
+	 INC_OPT_WORD(struct job, mode, modes)},
+	{.name = "payload",
+	 .help = "largest packet payload, bytes (default: by the MTU)",
+	 INC_OPT_WORD(struct job, comm_opts.payload, payloads)},
+	{.name = "message-packets",
+	 .value = "M",
+	 .help = "packets per message (default 1)",
+	 INC_OPT_NUMBER(struct job, comm_opts.message_packets, 1, 64)},
+	{.name = "window",
+	 .value = "W",
+	 .help = "messages under way (default: 256 packets)",
+	 INC_OPT_NUMBER(struct job, comm_opts.window, 1, MAX_WINDOW_PACKETS)},
+	{.name = "timeout-ms",
+	 .value = "T",
+	 .help = "give up when nothing moves for so long (default 30000)",
+	 INC_OPT_NUMBER(struct job, comm_opts.timeout_ms, 1, 86400000)},
+	INC_OPT_HEADING("Other options:"),
+	{},
+};
+
+int job_take_op(void *op, const char *text, struct inc_err *err)
 {
-	struct in_addr addr;
-
-	if (inet_pton(AF_INET, arg, &addr) != 1)
-		return inc_usage("--addr: '%s' is not an IPv4 address", arg);
-	job->group_opts.address = arg;
-	return 0;
-}
-
-static int option_interface(struct job *job, const char *arg)
-{
-	if (!*arg || strlen(arg) >= IF_NAMESIZE || strchr(arg, '/'))
-		return inc_usage("--interface: '%s' is not the name of an interface", arg);
-	job->group_opts.interface = arg;
-	return 0;
-}
-
-int job_option(struct job *job, int opt, const char *arg)
-{
-	struct inccl_communicator_opts *c = &job->comm_opts;
-	struct inccl_group_opts *g = &job->group_opts;
-	unsigned int v = 0;
-	int ret;
-
-	switch (opt - JOB_OPT_FIRST) {
-	case 0:
-		ret = inc_opt_uint("--rank", arg, 0, 65535, &v);
-		g->rank = v;
-		return ret;
-	case 1:
-		ret = inc_opt_uint("--size", arg, 1, 65536, &v);
-		g->world_size = v;
-		return ret;
-	case 2:
-		g->controller = arg;
-		return inc_hostport_opt("--controller", arg);
-	case 3:
-		return option_job(job, arg);
-	case 4:
-		return option_address(job, arg);
-	case 5:
-		return option_interface(job, arg);
-	case 6:
-		return option_transport(job, arg);
-	case 7:
-		return option_payload(job, arg);
-	case 8:
-		return inc_opt_uint("--message-packets", arg, 1, 64, &c->message_packets);
-	case 9:
-		return inc_opt_uint("--window", arg, 1, MAX_WINDOW_PACKETS, &c->window);
-	case 10:
-		return option_mode(job, arg);
-	case 11:
-		return inc_opt_uint("--timeout-ms", arg, 1, 86400000, &c->timeout_ms);
-	}
-	return -EINVAL;
+	return inccl_op_parse(text, op) ? inc_err_set(err, EINVAL, "'%.300s' is unknown", text) : 0;
 }
 
 int job_check(const struct job *job)

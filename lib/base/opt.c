@@ -1,69 +1,257 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <ctype.h>
+/*
+ * Reads a command line by a program's table. Long options have their whole name, "--name value" or
+ * "--name=value"; letters "-n 4", "-n4" or, without values, "-jk"; options and arguments may be
+ * mixed unless the table ends with INC_OPT_REST.
+ */
+#include <assert.h>
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include "lib/base/opt.h"
+#include "lib/base/opt_priv.h"
 
-int inc_usage(const char *fmt, ...)
+struct parser {
+	const struct inc_program *program;
+	const struct inc_command *command; /* NULL: none yet */
+	struct inc_opt_set set;
+	bool given[INC_OPT_MAX];
+	char *settings;
+	char **words; /* what is left, to a NULL */
+	bool ended;   /* what follows is arguments, whatever it begins with */
+	bool dashes;  /* a "--" has been taken, a second one is an argument */
+	bool done;    /* by --help or --version */
+};
+
+static const struct inc_opt help_option[] = {
+	{.name = "help", .letter = 'h', .help = "print this text", .kind = INC_KIND_HELP}, {}};
+static const struct inc_opt version_option[] = {
+	{.name = "version", .help = "print the version", .kind = INC_KIND_VERSION}, {}};
+
+static void collect(struct inc_opt_set *set, const struct inc_opt *options, size_t offset)
 {
-	char text[1024];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	/* a value may be quoted in the text: it must not make a second line */
-	for (char *p = text; *p; p++)
-		if (iscntrl((unsigned char)*p))
-			*p = ' ';
-	fprintf(stderr, "%s: %s (see --help)\n", program_invocation_short_name, text);
-	return -EINVAL;
+	for (; options && options->kind != INC_KIND_END; options++) {
+		assert(set->count < INC_OPT_MAX);
+		set->opt[set->count] = options;
+		set->offset[set->count++] = offset;
+	}
 }
 
-int inc_opt_number(const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *out)
+void inc_opt_collect(struct inc_opt_set *set, const struct inc_program *program,
+		     const struct inc_command *command)
 {
-	unsigned long long v;
-	char *end;
+	const struct inc_opt_group *groups = command ? command->groups : program->groups;
 
-	errno = 0;
-	v = strtoull(text, &end, 10);
-	if (!isdigit((unsigned char)*text) || *end || errno || v < min || v > max)
-		return inc_usage("%s: '%s' is not a number from %llu to %llu", option, text,
-				 (unsigned long long)min, (unsigned long long)max);
-	*out = v;
-	return 0;
+	set->count = 0;
+	for (unsigned int i = 0; i < INC_OPT_GROUPS; i++)
+		collect(set, groups[i].options, groups[i].offset);
+	collect(set, help_option, 0);
+	collect(set, !command && program->version ? version_option : NULL, 0);
 }
 
-int inc_opt_uint(const char *option, const char *text, unsigned int min, unsigned int max,
-		 unsigned int *out)
+bool inc_opt_shares_table(const struct inc_program *program)
 {
-	uint64_t v;
-	int ret = inc_opt_number(option, text, min, max, &v);
+	struct inc_opt_set set;
 
-	if (!ret)
-		*out = v;
+	inc_opt_collect(&set, program, NULL);
+	for (unsigned int i = 0; i < set.count; i++)
+		if (set.opt[i]->kind == INC_KIND_COMMAND)
+			return true;
+	return false;
+}
+
+static const struct inc_command *find_command(const struct inc_program *program, const char *word)
+{
+	const struct inc_command *c;
+
+	for (c = program->commands; c && c->name; c++)
+		if (!strcmp(c->name, word))
+			return c;
+	return NULL;
+}
+
+/* Takes entry i with a value, or NULL where it has none. said: as the user named it. */
+static int take_entry(struct parser *p, unsigned int i, const char *said, const char *value)
+{
+	const struct inc_opt *opt = p->set.opt[i];
+
+	p->given[i] = true;
+	if (opt->kind == INC_KIND_HELP) {
+		inc_opt_help(p->program, p->command);
+		p->done = true;
+		return 0;
+	}
+	if (opt->kind == INC_KIND_VERSION) {
+		puts(p->program->version);
+		p->done = true;
+		return 0;
+	}
+	return inc_opt_take(opt, said, value, p->settings + p->set.offset[i] + opt->offset);
+}
+
+/* "--name", "--name=value" or "--name value". */
+static int take_long(struct parser *p)
+{
+	char *word = *p->words++, *value = strchr(word, '=');
+	const struct inc_opt *opt;
+	unsigned int i;
+
+	/* the word without its value is what messages call the option */
+	if (value)
+		*value++ = 0;
+	for (i = 0; i < p->set.count; i++)
+		if (p->set.opt[i]->name && !strcmp(p->set.opt[i]->name, word + 2))
+			break;
+	if (i == p->set.count)
+		return inc_usage("unknown option '%s'", word);
+	opt = p->set.opt[i];
+	if (opt->kind == INC_KIND_HELP && value && !strcmp(value, "man") && !p->command) {
+		inc_opt_man(p->program);
+		p->done = true;
+		return 0;
+	}
+	if (!inc_opt_has_value(opt))
+		return value ? inc_usage("%s takes no value", word) : take_entry(p, i, word, NULL);
+	if (!value && !*p->words)
+		return inc_usage("%s needs a value", word);
+	return take_entry(p, i, word, value ? value : *p->words++);
+}
+
+/* "-jk", "-n4" or "-n 4". */
+static int take_letters(struct parser *p)
+{
+	const char *at = *p->words++ + 1;
+	char said[3] = "-";
+	unsigned int i;
+	int ret = 0;
+
+	while (*at && !ret && !p->done) {
+		said[1] = *at++;
+		for (i = 0; i < p->set.count; i++)
+			if (p->set.opt[i]->letter == said[1])
+				break;
+		if (i == p->set.count)
+			return inc_usage("unknown option '%s'", said);
+		if (inc_opt_has_value(p->set.opt[i])) {
+			if (!*at && !*p->words)
+				return inc_usage("%s needs a value", said);
+			return take_entry(p, i, said, *at ? at : *p->words++);
+		}
+		ret = take_entry(p, i, said, NULL);
+	}
 	return ret;
 }
 
-int inc_opt_path(const char *option, const char *text)
+static int take_argument(struct parser *p)
 {
-	return *text ? 0 : inc_usage("%s: '' is not the path of a file", option);
+	const struct inc_opt *opt;
+	unsigned int i;
+
+	for (i = 0; i < p->set.count; i++) {
+		opt = p->set.opt[i];
+		if (inc_opt_is_argument(opt) && (!p->given[i] || opt->kind == INC_KIND_LIST))
+			break;
+	}
+	if (i == p->set.count && !p->command && inc_opt_needs_command(p->program))
+		return inc_usage("'%s' is no command", *p->words);
+	if (i == p->set.count)
+		return inc_usage("unexpected argument '%s'", *p->words);
+	p->given[i] = true;
+	if (opt->kind == INC_KIND_REST) {
+		*(char ***)(p->settings + p->set.offset[i] + opt->offset) = p->words;
+		while (*p->words)
+			p->words++;
+		return 0;
+	}
+	if (opt->kind == INC_KIND_COMMAND) {
+		p->command = find_command(p->program, *p->words);
+		return p->command ? (p->words++, 0) : inc_usage("'%s' is no command", *p->words);
+	}
+	return take_entry(p, i, opt->value, *p->words++);
 }
 
-int inc_opt_name(const char *option, const char *text, const char *const names[], int n)
+static bool has_rest(const struct parser *p)
 {
-	char list[512] = "";
-	int i;
+	for (unsigned int i = 0; i < p->set.count; i++)
+		if (p->set.opt[i]->kind == INC_KIND_REST)
+			return true;
+	return false;
+}
 
-	for (i = 0; i < n; i++)
-		if (!strcmp(text, names[i]))
-			return i;
-	for (i = 0; i < n; i++) {
-		strncat(list, i ? ", " : "", sizeof(list) - strlen(list) - 1);
-		strncat(list, names[i], sizeof(list) - strlen(list) - 1);
+static int take_words(struct parser *p)
+{
+	const bool rest = has_rest(p);
+	int ret = 0;
+
+	while (*p->words && !ret && !p->done) {
+		const char *word = *p->words;
+
+		if (!p->dashes && !strcmp(word, "--")) {
+			p->dashes = p->ended = true;
+			p->words++;
+		} else if (!p->ended && !strncmp(word, "--", 2)) {
+			ret = take_long(p);
+		} else if (!p->ended && word[0] == '-' && word[1]) {
+			ret = take_letters(p);
+		} else {
+			ret = take_argument(p);
+			/* NODE -- CMD: a "--" may also stand right before the rest */
+			p->ended = p->ended || rest;
+			p->dashes = p->dashes && !rest;
+		}
 	}
-	return inc_usage("%s: '%s' is not one of %s", option, text, list);
+	return ret;
+}
+
+static int take_presets(struct parser *p)
+{
+	int ret = 0;
+
+	for (unsigned int i = 0; i < p->set.count && !ret; i++) {
+		const struct inc_opt *opt = p->set.opt[i];
+
+		if (opt->preset)
+			ret = inc_opt_take(opt, opt->name ? opt->name : opt->value, opt->preset,
+					   p->settings + p->set.offset[i] + opt->offset);
+	}
+	return ret;
+}
+
+static int check_required(const struct parser *p)
+{
+	const bool own = p->command && !inc_opt_shares_table(p->program);
+
+	for (unsigned int i = 0; i < p->set.count; i++) {
+		const struct inc_opt *opt = p->set.opt[i];
+
+		if (opt->required && !p->given[i])
+			return inc_usage("%s%s%s%s is missing", own ? p->command->name : "",
+					 own ? ": " : "", opt->name ? "--" : "",
+					 opt->name ? opt->name : opt->value);
+	}
+	if (!p->command && inc_opt_needs_command(p->program))
+		return inc_usage("COMMAND is missing");
+	return 0;
+}
+
+int inc_opt_parse(const struct inc_program *program, int argc, char **argv, void *settings,
+		  const struct inc_command **command)
+{
+	struct parser p = {.program = program, .settings = settings, .words = argv + (argc > 0)};
+	int (*check)(void *);
+	int ret;
+
+	if (*p.words && !inc_opt_shares_table(program)) {
+		p.command = find_command(program, *p.words);
+		p.words += p.command != NULL;
+	}
+	inc_opt_collect(&p.set, program, p.command);
+	ret = take_presets(&p) ?: take_words(&p);
+	if (p.done)
+		return 0;
+	ret = ret ?: check_required(&p);
+	check = p.command && p.command->check ? p.command->check : program->check;
+	if (!ret && check)
+		ret = check(settings);
+	if (command)
+		*command = p.command;
+	return ret ? 2 : -1;
 }

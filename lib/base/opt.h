@@ -1,26 +1,176 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Values of command-line options. What is wrong with a command line is said in one line on
- * stderr, as getopt_long() says it: "program: text"; the program then ends with 2.
+ * The command line of a program as one table: what parses it, checks its values, prints --help and
+ * prints the middle of the man page (--help=man, for docs/man/Makefile).
+ *
+ * A program describes itself in a struct inc_program, reads its command line with
+ * inc_opt_parse(), and finds the values in a struct of its own, the settings. What is wrong with a
+ * command line is said in one line on stderr, and the program ends with 2.
  */
 #ifndef INC_OPT_H
 #define INC_OPT_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include "lib/base/err.h"
+
+/* The text of a constant, for help and presets. */
+#define INC_STR_(x) #x
+#define INC_STR(x)  INC_STR_(x)
+
+enum inc_opt_kind {
+	INC_KIND_END, /* of a table: an empty entry */
+	INC_KIND_HEADING,
+	INC_KIND_TERM,
+	INC_KIND_FLAG,
+	INC_KIND_NUMBER,
+	INC_KIND_SIZE,
+	INC_KIND_TEXT,
+	INC_KIND_WORD,
+	INC_KIND_TAKE,
+	INC_KIND_LIST,
+	INC_KIND_COMMAND,
+	INC_KIND_REST,
+	INC_KIND_HELP,
+	INC_KIND_VERSION,
+};
+
+/* A word that a value may be, and the number it stands for. Lists end with an empty one. */
+struct inc_opt_word {
+	const char *word;
+	int value;
+};
+
+/* What a repeatable option has collected; inc_opt_list_free() gives the array back. */
+struct inc_opt_list {
+	const char **text;
+	unsigned int count;
+};
+
+/* What is wrong with a value: 0, or -EINVAL and a sentence that quotes it. The option's name is put
+ * before it. */
+typedef int (*inc_opt_check)(const char *text, struct inc_err *err);
+
+/*
+ * An option; without name and letter, an argument. Arguments are taken in the order of the table.
+ * The last line of an entry is one of the INC_OPT_* macros below: what the value is, and in which
+ * member of the settings it ends up.
+ */
+struct inc_opt {
+	const char *name;   /* without its dashes */
+	char letter;        /* the short form; 0: none */
+	const char *value;  /* what --help calls the value: "FILE"; of a word: its words */
+	const char *help;   /* wrapped where it is printed; "\n" breaks a line */
+	const char *preset; /* taken before the command line, and said by --help; NULL: none */
+	bool required;
+
+	enum inc_opt_kind kind;
+	size_t offset; /* of the member in the settings */
+	size_t size;   /* of a number's member */
+	uint64_t min, max;
+	const struct inc_opt_word *words;
+	inc_opt_check check; /* NULL: any text will do */
+	int (*take)(void *member, const char *text, struct inc_err *err);
+};
+
+/* A member's place; does not compile for a member of another type. */
+#define INC_OPT_AT(s, m, type) .offset = offsetof(s, m) + _Generic(&((s *)0)->m, type * : 0)
+
+/* No value: bool becomes true. */
+#define INC_OPT_FLAG(s, m) .kind = INC_KIND_FLAG, INC_OPT_AT(s, m, bool)
+/* A decimal number without sign or blanks, for a member of any integer type. */
+#define INC_OPT_NUMBER(s, m, least, most)                                                        \
+	.kind = INC_KIND_NUMBER, .min = (least), .max = (most),                                  \
+	.offset = offsetof(s, m) +                                                               \
+		  _Generic(((s *)0)->m, int : 0, unsigned int : 0, long : 0, unsigned long : 0), \
+	.size = sizeof(((s *)0)->m)
+/* Bytes, with a suffix K, M or G (of 1024), for a uint64_t. */
+#define INC_OPT_SIZE(s, m) .kind = INC_KIND_SIZE, INC_OPT_AT(s, m, uint64_t)
+/* The text as it is, if the check likes it. */
+#define INC_OPT_TEXT(s, m, look) \
+	.kind = INC_KIND_TEXT, .check = (look), INC_OPT_AT(s, m, const char *)
+/* One of the words: its number, for an int or an enum. */
+#define INC_OPT_WORD(s, m, list)                \
+	.kind = INC_KIND_WORD, .words = (list), \
+	.offset = offsetof(s, m) + 0 * sizeof(char[sizeof(((s *)0)->m) == sizeof(int) ? 1 : -1])
+/* A function takes the text into the member (of any type). */
+#define INC_OPT_TAKE(s, m, function) \
+	.kind = INC_KIND_TAKE, .take = (function), .offset = offsetof(s, m)
+/* The same for several members, or none: the function gets the table's struct. */
+#define INC_OPT_TAKE_WHOLE(function) .kind = INC_KIND_TAKE, .take = (function)
+/* Any number of texts. */
+#define INC_OPT_LIST(s, m, look) \
+	.kind = INC_KIND_LIST, .check = (look), INC_OPT_AT(s, m, struct inc_opt_list)
+/* An argument: the name of one of the program's commands. */
+#define INC_OPT_COMMAND .kind = INC_KIND_COMMAND
+/* The last argument: all further words, options or not, behind "--" or an argument. They stay
+ * in argv and end with a NULL. */
+#define INC_OPT_REST(s, m) .kind = INC_KIND_REST, INC_OPT_AT(s, m, char **)
+
+/* Whole entries, which only show: a line above the options that follow, and an item of a list. */
+#define INC_OPT_HEADING(text)                            \
+	{                                                \
+		.kind = INC_KIND_HEADING, .help = (text) \
+	}
+#define INC_OPT_TERM(term, text)                                       \
+	{                                                              \
+		.kind = INC_KIND_TERM, .value = (term), .help = (text) \
+	}
+
+/* A table and the place, in the program's settings, of the struct that it is about: so that
+ * programs share a table. */
+struct inc_opt_group {
+	const struct inc_opt *options; /* ends with an empty entry; NULL: no group */
+	size_t offset;
+};
+
+#define INC_OPT_GROUPS 4
+
+/* A command with a table of its own is named first: PROGRAM COMMAND [OPTIONS]. Where the program's
+ * own table has an INC_OPT_COMMAND, all commands share that table. */
+struct inc_command {
+	const char *name;
+	const char *help;
+	struct inc_opt_group groups[INC_OPT_GROUPS];
+	int (*check)(void *settings); /* as the program's */
+	const void *own;              /* what the program wants to know of it */
+};
+
+struct inc_program {
+	const char *name;
+	unsigned int man_section;
+	const char *brief;        /* half a sentence, for the top of the man page */
+	const char *about;        /* paragraphs, "\n\n" between them */
+	const char *const *forms; /* of its command line, to a NULL; NULL: as the table has it */
+	struct inc_opt_group groups[INC_OPT_GROUPS];
+	const struct inc_command *commands; /* to an empty one; NULL: none */
+	const char *notes;                  /* paragraphs behind the options */
+	const char *exits;   /* exit codes; NULL: 0 ok, 1 failure, 2 wrong command line */
+	const char *version; /* what --version prints; NULL: there is no such option */
+	/* what the options say together: 0, or -EINVAL after inc_usage(). NULL: nothing */
+	int (*check)(void *settings);
+};
+
+/*
+ * Takes presets, then the command line. -1: go on; else the exit code, after --help, --version or a
+ * message. *command: what was asked for; NULL where the program has no commands, or none was given
+ * to one that can do without.
+ */
+int inc_opt_parse(const struct inc_program *program, int argc, char **argv, void *settings,
+		  const struct inc_command **command);
+
+void inc_opt_list_free(struct inc_opt_list *list);
 
 /* Says "program: text (see --help)" and returns -EINVAL. */
 int inc_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* A decimal number from min to max, without sign or blanks. 0, or -EINVAL after a message
- * that names the option. */
-int inc_opt_number(const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *out);
-int inc_opt_uint(const char *option, const char *text, unsigned int min, unsigned int max,
-		 unsigned int *out);
-
+/* Values, for checks of the programs' own. 0, or -EINVAL and what is wrong. */
+int inc_opt_number(const char *text, uint64_t min, uint64_t max, uint64_t *out,
+		   struct inc_err *err);
+/* Bytes, to the end of the text or the first character behind the suffix. */
+int inc_opt_size(const char *text, const char **end, uint64_t *out);
 /* A path: not the empty text. */
-int inc_opt_path(const char *option, const char *text);
-
-/* The place of text among n names; -EINVAL after a message that lists them. */
-int inc_opt_name(const char *option, const char *text, const char *const names[], int n);
+int inc_opt_path(const char *text, struct inc_err *err);
 
 #endif

@@ -3,7 +3,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include "lib/base/opt.h"
 #include "lib/net/hostport.h"
 
 /* Where the host ends and the port begins (NULL: there is none). False for neither form. */
@@ -41,31 +40,35 @@ static bool take_port(const char *text, unsigned int *out)
 	return p != text && !*p && v >= 1 && v <= 65535;
 }
 
-int inc_hostport_parse(const char *what, const char *text, unsigned int default_port,
-		       struct inc_hostport *out, struct inc_err *err)
+/* Why a text is no HOST or HOST:PORT; NULL: it is one. */
+static const char *take_text(const char *text, unsigned int default_port, struct inc_hostport *out)
 {
 	unsigned int port = default_port;
 	const char *host, *port_text;
 	size_t len;
 
 	if (!split(text, &host, &len, &port_text) || len >= sizeof(out->host))
-		return inc_err_set(err, EINVAL, "%s '%.300s': not HOST or HOST:PORT", what, text);
+		return "not HOST or HOST:PORT";
 	if (port_text && !take_port(port_text, &port))
-		return inc_err_set(err, EINVAL,
-				   "%s '%.300s': the port is not a number from 1 to 65535", what,
-				   text);
+		return "the port is not a number from 1 to 65535";
 	memcpy(out->host, host, len);
 	out->host[len] = 0;
 	snprintf(out->port, sizeof(out->port), "%u", port);
-	return 0;
+	return NULL;
 }
 
-int inc_hostport_opt(const char *option, const char *text)
+int inc_hostport_parse(const char *what, const char *text, unsigned int default_port,
+		       struct inc_hostport *out, struct inc_err *err)
+{
+	const char *why = take_text(text, default_port, out);
+
+	return why ? inc_err_set(err, EINVAL, "%s '%.300s': %s", what, text, why) : 0;
+}
+
+int inc_hostport_check(const char *text, struct inc_err *err)
 {
 	struct inc_hostport at;
-	struct inc_err err;
+	const char *why = take_text(text, INC_PORT_MEMBERS, &at);
 
-	return inc_hostport_parse(option, text, INC_PORT_MEMBERS, &at, &err)
-		       ? inc_usage("%s", err.msg)
-		       : 0;
+	return why ? inc_err_set(err, EINVAL, "'%.300s': %s", text, why) : 0;
 }

@@ -20,8 +20,7 @@ struct inc_hostport {
 int inc_hostport_parse(const char *what, const char *text, unsigned int default_port,
 		       struct inc_hostport *out, struct inc_err *err);
 
-/* The same for the value of a command-line option, checked for its form alone: nothing is looked
- * up. 0, or -EINVAL after a message as lib/base/opt.h has them. */
-int inc_hostport_opt(const char *option, const char *text);
+/* The same of a text alone: nothing is looked up, nothing is kept. */
+int inc_hostport_check(const char *text, struct inc_err *err);
 
 #endif

@@ -6,7 +6,6 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <getopt.h>
 #include <net/if.h>
 #include <sched.h>
 #include <stdio.h>
@@ -38,6 +37,7 @@ struct bench {
 	uint32_t frame_len;
 	uint32_t payload;
 	uint32_t children;
+	bool json;
 };
 
 struct figure {
@@ -230,9 +230,9 @@ static struct figure run_zlib(const struct bench *b)
 	return summarise(ns);
 }
 
-static void print(const char *name, struct figure f, bool json, const struct bench *b)
+static void print(const char *name, struct figure f, const struct bench *b)
 {
-	if (json) {
+	if (b->json) {
 		json_t *o = json_pack("{s:s, s:i, s:i, s:i, s:i}", "bench", name, "payload",
 				      b->payload, "children", b->children, "min_ns", f.min_ns,
 				      "median_ns", f.median_ns);
@@ -245,51 +245,36 @@ static void print(const char *name, struct figure f, bool json, const struct ben
 	}
 }
 
-/* -1: go on, else the exit code. */
-static int parse(int argc, char **argv, struct bench *b, bool *json)
-{
-	static const struct option options[] = {
-		{"payload", required_argument, NULL, 'p'},
-		{"children", required_argument, NULL, 'c'},
-		{"json", no_argument, NULL, 'j'},
-		{"help", no_argument, NULL, 'h'},
-		{},
-	};
-	static const char *const payloads[] = {"256", "512", "1024", "2048"};
-	int c, i;
+static const struct inc_opt_word payloads[] = {
+	{"256", 256}, {"512", 512}, {"1024", 1024}, {"2048", 2048}, {}};
 
-	while ((c = getopt_long(argc, argv, "p:c:jh", options, NULL)) != -1) {
-		switch (c) {
-		case 'p':
-			i = inc_opt_name("--payload", optarg, payloads, 4);
-			if (i < 0)
-				return 2;
-			b->payload = 256u << i;
-			break;
-		case 'c':
-			if (inc_opt_uint("--children", optarg, 2, INC_MAX_CHILDREN, &b->children))
-				return 2;
-			break;
-		case 'j':
-			*json = true;
-			break;
-		case 'h':
-			puts("usage: bench_xdp [--payload 256|512|1024|2048] [--children 2..32] "
-			     "[--json]");
-			return 0;
-		default:
-			return 2;
-		}
-	}
-	if (optind < argc) {
-		inc_usage("'%s': no arguments are wanted", argv[optind]);
-		return 2;
-	}
-	return -1;
-}
+static const struct inc_opt options[] = {
+	{.name = "payload",
+	 .letter = 'p',
+	 .preset = "1024",
+	 .help = "bytes of a packet's data",
+	 INC_OPT_WORD(struct bench, payload, payloads)},
+	{.name = "children",
+	 .letter = 'c',
+	 .value = "N",
+	 .preset = "4",
+	 .help = "of the communicator, 2 to " INC_STR(INC_MAX_CHILDREN),
+	 INC_OPT_NUMBER(struct bench, children, 2, INC_MAX_CHILDREN)},
+	{.name = "json",
+	 .letter = 'j',
+	 .help = "one object per line",
+	 INC_OPT_FLAG(struct bench, json)},
+	{},
+};
+
+static const struct inc_program program = {
+	.name = "bench_xdp",
+	.about = "What a packet costs in the XDP programs, in nanoseconds.",
+	.groups = {{options, 0}},
+};
 
 /* Every figure, one line each. 0 or -errno. */
-static int measure(struct bench *b, bool json, struct inc_err *err)
+static int measure(struct bench *b, struct inc_err *err)
 {
 	uint64_t others = (b->children == 32 ? ~0u : (1u << b->children) - 1) & ~1ull;
 	const struct {
@@ -310,27 +295,26 @@ static int measure(struct bench *b, bool json, struct inc_err *err)
 	struct figure f;
 	int ret;
 
-	if (!json)
+	if (!b->json)
 		printf("payload %u, %u children; ns per packet           min   median\n",
 		       b->payload, b->children);
-	print("zlib crc32 over the packet", run_zlib(b), json, b);
+	print("zlib crc32 over the packet", run_zlib(b), b);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		ret = run(b, rows[i].prog, rows[i].want, rows[i].arrived, &f, err);
 		if (ret)
 			return ret;
-		print(rows[i].name, f, json, b);
+		print(rows[i].name, f, b);
 	}
 	return 0;
 }
 
 int main(int argc, char **argv)
 {
-	struct bench b = {.payload = 1024, .children = 4};
+	struct bench b = {};
 	struct inc_err err = {};
-	bool json = false;
 	int ret;
 
-	ret = parse(argc, argv, &b, &json);
+	ret = inc_opt_parse(&program, argc, argv, &b, NULL);
 	if (ret >= 0)
 		return ret;
 	libbpf_set_print(NULL);
@@ -338,7 +322,7 @@ int main(int argc, char **argv)
 	if (!ret)
 		ret = setup(&b, &err);
 	if (ret >= 0)
-		ret = measure(&b, json, &err);
+		ret = measure(&b, &err);
 	if (ret < 0)
 		fprintf(stderr, "bench_xdp: %s\n", err.msg);
 	inc_xdp_test__destroy(b.test);

@@ -19,6 +19,7 @@
 #include <unistd.h>
 #include "lib/base/clock.h"
 #include "lib/base/opt.h"
+#include "lib/net/check.h"
 
 #define PORT        53199
 #define CONNECT_MS  10000
@@ -35,7 +36,7 @@ static int die(const char *what)
 	return -errno;
 }
 
-static int connect_ring(struct ring *r, char **addrs)
+static int connect_ring(struct ring *r, const char *const *addrs)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(PORT)};
 	struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons(PORT)};
@@ -126,77 +127,112 @@ static int compare_u64(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* 0, -EINVAL after a message */
-static int parse(int argc, char **argv, struct ring *r, uint64_t *bytes, unsigned int *iters)
-{
-	const char *rank = getenv("INCCL_RANK"), *size = getenv("INCCL_WORLD_SIZE");
-	unsigned int v;
-	struct in_addr addr;
-	int i;
+struct settings {
+	uint64_t bytes;
+	unsigned int iters;
+	struct inc_opt_list addrs;
+	struct ring ring;
+};
 
-	if (argc > 1 && argv[1][0] == '-')
-		return inc_usage("there are no options: '%s'", argv[1]);
-	if (argc < 4)
-		return inc_usage("BYTES ITERATIONS ADDRESS-OF-RANK-0 ... are wanted");
-	if (inc_opt_number("BYTES", argv[1], 4, 1ull << 32, bytes) ||
-	    inc_opt_uint("ITERATIONS", argv[2], 1, MAX_SAMPLES, iters))
-		return -EINVAL;
-	for (i = 3; i < argc; i++)
-		if (inet_pton(AF_INET, argv[i], &addr) != 1)
-			return inc_usage("'%s' is not an IPv4 address", argv[i]);
-	if (inc_opt_uint("INCCL_WORLD_SIZE", size ?: "", 2, 65536, &v))
-		return -EINVAL;
-	r->size = v;
-	if (inc_opt_uint("INCCL_RANK", rank ?: "", 0, r->size - 1, &v))
-		return -EINVAL;
-	r->rank = v;
-	if (argc != 3 + r->size)
-		return inc_usage("%d addresses, but INCCL_WORLD_SIZE is %d", argc - 3, r->size);
+static const struct inc_opt options[] = {
+	{.value = "BYTES", .required = true, INC_OPT_NUMBER(struct settings, bytes, 4, 1ull << 32)},
+	{.value = "ITERATIONS",
+	 .required = true,
+	 INC_OPT_NUMBER(struct settings, iters, 1, MAX_SAMPLES)},
+	{.value = "ADDRESS",
+	 .required = true,
+	 .help = "of rank 0, of rank 1 and so on",
+	 INC_OPT_LIST(struct settings, addrs, inc_ipv4_check)},
+	{},
+};
+
+static int take_variable(const char *name, uint64_t min, uint64_t max, int *out)
+{
+	struct inc_err err;
+	uint64_t v;
+
+	if (inc_opt_number(getenv(name) ?: "", min, max, &v, &err))
+		return inc_usage("%s: %s", name, err.msg);
+	*out = v;
 	return 0;
 }
 
-int main(int argc, char **argv)
+static int check(void *settings)
 {
-	uint64_t ns[MAX_SAMPLES], wrong = 0, bytes;
-	struct ring r = {};
-	unsigned int iters;
-	int32_t *v, *tmp;
-	size_t count;
+	struct settings *s = settings;
+	struct ring *r = &s->ring;
 
-	if (argc == 2 && !strcmp(argv[1], "--help")) {
-		puts("usage: ring BYTES ITERATIONS ADDRESS-OF-RANK-0 ...\n"
-		     "Rank and size come from INCCL_RANK and INCCL_WORLD_SIZE.");
-		return 0;
-	}
-	if (parse(argc, argv, &r, &bytes, &iters))
-		return 2;
-	count = bytes / 4;
-	v = malloc(bytes);
-	tmp = malloc(bytes);
-	if (!v || !tmp || connect_ring(&r, argv + 3))
-		return 1;
-	for (int k = -1; k < (int)iters; k++) {
+	if (take_variable("INCCL_WORLD_SIZE", 2, 65536, &r->size) ||
+	    take_variable("INCCL_RANK", 0, r->size - 1, &r->rank))
+		return -EINVAL;
+	if (s->addrs.count != (unsigned int)r->size)
+		return inc_usage("%u addresses, but INCCL_WORLD_SIZE is %d", s->addrs.count,
+				 r->size);
+	return 0;
+}
+
+static const struct inc_program program = {
+	.name = "ring",
+	.about = "A ring AllReduce over TCP. Rank and size come from INCCL_RANK and "
+		 "INCCL_WORLD_SIZE.",
+	.groups = {{options, 0}},
+	.check = check,
+};
+
+/* Leaves the time of each iteration in ns. Returns how many elements were wrong, or -1. */
+static int64_t measure(const struct settings *s, struct ring *r, uint64_t *ns)
+{
+	size_t count = s->bytes / 4;
+	int32_t *v = malloc(s->bytes), *tmp = malloc(s->bytes);
+	int64_t wrong = -1;
+
+	if (!v || !tmp || connect_ring(r, s->addrs.text))
+		goto out;
+	wrong = 0;
+	for (int k = -1; k < (int)s->iters; k++) {
 		uint64_t t0;
 
 		for (size_t i = 0; i < count; i++)
-			v[i] = (int32_t)(i * 7 + r.rank);
+			v[i] = (int32_t)(i * 7 + r->rank);
 		t0 = inc_now_ns();
-		if (allreduce(&r, v, count, tmp))
-			return 1;
+		if (allreduce(r, v, count, tmp)) {
+			wrong = -1;
+			break;
+		}
 		if (k >= 0)
 			ns[k] = inc_now_ns() - t0;
 		for (size_t i = 0; i < count; i++)
 			wrong += (uint32_t)v[i] !=
-				 (uint32_t)(i * 7 * r.size + r.size * (r.size - 1) / 2);
+				 (uint32_t)(i * 7 * r->size + r->size * (r->size - 1) / 2);
 	}
-	qsort(ns, iters, sizeof(ns[0]), compare_u64);
-	if (r.rank == 0)
-		printf("{\"collective\":\"allreduce\",\"transport\":\"tcp-ring\",\"ranks\":%d,"
-		       "\"bytes\":%llu,"
-		       "\"iters\":%u,\"time_us\":%.1f,\"algbw_gbps\":%.3f,\"wrong\":%llu}\n",
-		       r.size, (unsigned long long)bytes, iters, ns[iters / 2] / 1e3,
-		       bytes * 8.0 / ns[iters / 2], (unsigned long long)wrong);
+out:
 	free(v);
 	free(tmp);
-	return wrong != 0;
+	return wrong;
+}
+
+int main(int argc, char **argv)
+{
+	struct settings s = {};
+	uint64_t ns[MAX_SAMPLES];
+	int64_t wrong;
+	int ret;
+
+	ret = inc_opt_parse(&program, argc, argv, &s, NULL);
+	if (ret >= 0)
+		goto out;
+	wrong = measure(&s, &s.ring, ns);
+	ret = wrong != 0;
+	if (wrong < 0)
+		goto out;
+	qsort(ns, s.iters, sizeof(ns[0]), compare_u64);
+	if (s.ring.rank == 0)
+		printf("{\"collective\":\"allreduce\",\"transport\":\"tcp-ring\",\"ranks\":%d,"
+		       "\"bytes\":%llu,"
+		       "\"iters\":%u,\"time_us\":%.1f,\"algbw_gbps\":%.3f,\"wrong\":%lld}\n",
+		       s.ring.size, (unsigned long long)s.bytes, s.iters, ns[s.iters / 2] / 1e3,
+		       s.bytes * 8.0 / ns[s.iters / 2], (long long)wrong);
+out:
+	inc_opt_list_free(&s.addrs);
+	return ret;
 }

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* TIMEOUT: 120 */
 /* The cache of registrations and the watch over their memory, on one thread. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -297,12 +297,21 @@ static void never_in_time(struct world *w)
 	w->ep->tell_at_ns = UINT64_MAX - 1;
 }
 
+/* A response; what the endpoint sends again meanwhile, on a busy machine, is none. */
+static bool hear_response(struct world *w, struct inccl_packet *pkt, int timeout_ms)
+{
+	while (peer_hear(&w->peer, pkt, timeout_ms))
+		if (pkt->opcode == INC_OP_ACK)
+			return true;
+	return false;
+}
+
 static void hear_no_ack(struct world *w)
 {
 	struct inccl_packet pkt;
 
 	serve(w);
-	assert_false(peer_hear(&w->peer, &pkt, 0));
+	assert_false(hear_response(w, &pkt, 0));
 }
 
 /* One ACK, of all results before end, and none is pending after it. */
@@ -310,8 +319,7 @@ static void hear_one_ack(struct world *w, unsigned int end)
 {
 	struct inccl_packet pkt;
 
-	assert_true(peer_hear(&w->peer, &pkt, HEAR_MS));
-	assert_int_equal(pkt.opcode, INC_OP_ACK);
+	assert_true(hear_response(w, &pkt, HEAR_MS));
 	assert_int_equal(pkt.syndrome, INC_AETH_ACK);
 	assert_int_equal(pkt.psn, (w->peer.own_psn + end - 1) & INC_PSN_MASK);
 	assert_true(w->ep->tell_at_ns == UINT64_MAX);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* TIMEOUT: 120 */
 /* The cache of registrations and the watch over their memory among threads and processes. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -21,7 +21,8 @@
 #define MAX_THREADS 8
 #define LEN         256
 #define CHUNKS      20000
-#define TIME_S      6  /* then it ends early: the machine is slow */
+#define STEP        64 /* chunks that all agree on at a time */
+#define TIME_S      6  /* then no more of them: the machine is slow */
 #define STALL_S     20 /* without any progress */
 
 struct race {
@@ -46,7 +47,9 @@ struct sender {
 };
 
 static atomic_bool stop;
-static _Atomic uint64_t chunks;
+static _Atomic uint64_t chunks; /* how far all go, for now; or for good, with LAST */
+#define LAST 1ull
+_Static_assert(STEP % 2 == 0, "LAST is no part of a number");
 
 static void packet(const struct ref_comm *cm, uint32_t child, uint64_t r, struct frame_spec *s,
 		   uint8_t payload[INC_MAX_PAYLOAD])
@@ -160,6 +163,28 @@ static int send_packet(struct sender *s, const struct frame *f, uint32_t *verdic
 	return 0;
 }
 
+/*
+ * Whether to go on with chunk r. Everyone gets to the same end, so going on and ending are one
+ * decision, whoever takes it: a thread that has been off its CPU cannot set an end that others
+ * have passed.
+ */
+static bool go_on(uint64_t r, time_t end)
+{
+	uint64_t at = chunks;
+
+	while (r >= (at & ~LAST)) {
+		uint64_t to = at + STEP;
+
+		if (at & LAST)
+			return false;
+		if (at >= CHUNKS || inc_now_s() > end)
+			to = at | LAST;
+		if (atomic_compare_exchange_strong(&chunks, &at, to))
+			at = to;
+	}
+	return true;
+}
+
 static void *run_sender(void *arg)
 {
 	struct sender *s = arg;
@@ -177,7 +202,7 @@ static void *run_sender(void *arg)
 	for (cpu = 0; cpu < s->u->cpus && cpu < CPU_SETSIZE; cpu++)
 		CPU_SET(cpu, &cpus);
 	sched_setaffinity(0, sizeof(cpus), &cpus);
-	while (r < chunks && !stop) {
+	while (!stop && go_on(r, end)) {
 		packet(s->cm, s->child, r, &spec, payload);
 		frame_build(&f, &spec);
 		do {
@@ -197,13 +222,8 @@ static void *run_sender(void *arg)
 			stop = true;
 			break;
 		}
-		r++;
-		if (r % 64)
-			continue;
-		stalled = inc_now_s() + STALL_S;
-		/* nobody is further ahead of another than the window */
-		if (s->child == 0 && inc_now_s() > end && r + 2 * s->race->slots < chunks)
-			chunks = r + 2 * s->race->slots;
+		if (++r % STEP == 0)
+			stalled = inc_now_s() + STALL_S;
 	}
 	return NULL;
 }
@@ -254,7 +274,7 @@ static int race(struct unit *u, const struct race *what)
 	RUN(!cm);
 	RUN(inc_switch_read_counters(u->sw, &counters, NULL));
 	stop = false;
-	chunks = CHUNKS;
+	chunks = 0;
 	u->why[0] = 0;
 	for (n = 0; n < what->children * what->per_child; n++) {
 		s[n] = (struct sender){.u = u, .cm = cm, .race = what, .child = n % what->children};
@@ -270,6 +290,7 @@ static int race(struct unit *u, const struct race *what)
 			snprintf(u->why, sizeof(u->why), "%s", s[i].why);
 	}
 	RUN(stop);
+	chunks &= ~LAST;
 	RUN(verify(u, cm, s, n, counters.multicast));
 	return unit_remove_comm(u, cm);
 }

@@ -346,8 +346,8 @@ int main(int argc, char **argv)
 	int ret;
 
 	ret = judge_parse(argc, argv, &opts);
-	if (ret)
-		return ret == 1 ? 0 : ret;
+	if (ret >= 0)
+		return ret;
 	full = opts.payload * opts.message_packets;
 	messages =
 		opts.bytes <= opts.payload ? 1 : 1 + (opts.bytes - opts.payload + full - 1) / full;

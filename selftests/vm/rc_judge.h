@@ -16,7 +16,7 @@ struct judge_opts {
 	unsigned int slots;
 	unsigned int collectives;
 	uint64_t bytes;       /* of each collective */
-	bool write;           /* RDMA WRITE instead of SEND */
+	int write;            /* RDMA WRITE instead of SEND */
 	uint32_t psn;         /* of the first contribution, host h adds 1000 h */
 	uint32_t result_psn;  /* of the first result, host h adds 1000 h */
 	unsigned int late_us; /* host 0 posts its receives so much after its sends */
@@ -27,7 +27,7 @@ struct judge_opts {
 	const char *config; /* where to write the switch's file */
 };
 
-/* 0, 1 (--help was served) or 2 (usage). */
+/* -1: go on, else the exit code. */
 int judge_parse(int argc, char **argv, struct judge_opts *opts);
 
 #endif

@@ -1,101 +1,101 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <getopt.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+/* The command line of rc_judge. */
+#include "lib/base/opt.h"
 #include "selftests/vm/rc_judge.h"
 
-static const char help[] =
-	"usage: rc_judge --config FILE [options]\n"
-	"Raw verbs against a switch with a static configuration. Every rxe device of this machine "
-	"is\n"
-	"a host (rxeI with 10.77.I.1). Writes the switch's FILE, says 'ready' and waits for a line "
-	"on\n"
-	"stdin; then runs AllReduces and prints one JSON object.\n"
-	"  --hosts N (2)            --payload BYTES (1024)    --message-packets N (1)\n"
-	"  --window MESSAGES (64)   --slots N (256)           --bytes N (65536)\n"
-	"  --collectives N (4)      --mode send|write         --psn N  --result-psn N (0)\n"
-	"  --late-us N (0): host 0 posts each receive N us after its send\n"
-	"  --timeout N (18)  --retry-cnt N (6)  --min-rnr-timer N (12)  --limit SECONDS (60)\n";
+static const struct inc_opt_word modes[] = {{"send", false}, {"write", true}, {}};
 
-enum { O_NUMBER = 0, O_MODE = 1, O_CONFIG, O_HELP, O_FIRST };
+static const struct inc_opt options[] = {
+	{.name = "config",
+	 .value = "FILE",
+	 .required = true,
+	 .help = "where to write what the switch is to have",
+	 INC_OPT_TEXT(struct judge_opts, config, inc_opt_path)},
+	{.name = "hosts",
+	 .value = "N",
+	 .preset = "2",
+	 INC_OPT_NUMBER(struct judge_opts, hosts, 1, JUDGE_MAX_HOSTS)},
+	{.name = "payload",
+	 .value = "BYTES",
+	 .preset = "1024",
+	 INC_OPT_NUMBER(struct judge_opts, payload, 256, 2048)},
+	{.name = "message-packets",
+	 .value = "N",
+	 .preset = "1",
+	 INC_OPT_NUMBER(struct judge_opts, message_packets, 1, 64)},
+	{.name = "window",
+	 .value = "MESSAGES",
+	 .preset = "64",
+	 INC_OPT_NUMBER(struct judge_opts, window, 1, 4096)},
+	{.name = "slots",
+	 .value = "N",
+	 .preset = "256",
+	 INC_OPT_NUMBER(struct judge_opts, slots, 1, 4096)},
+	{.name = "bytes",
+	 .value = "N",
+	 .preset = "65536",
+	 .help = "of each collective",
+	 INC_OPT_NUMBER(struct judge_opts, bytes, 4, 64 << 20)},
+	{.name = "collectives",
+	 .value = "N",
+	 .preset = "4",
+	 INC_OPT_NUMBER(struct judge_opts, collectives, 1, 1000000)},
+	{.name = "mode", .preset = "send", INC_OPT_WORD(struct judge_opts, write, modes)},
+	{.name = "psn",
+	 .value = "N",
+	 .preset = "0",
+	 .help = "of the first contribution; host h adds 1000 h",
+	 INC_OPT_NUMBER(struct judge_opts, psn, 0, 0xffffff)},
+	{.name = "result-psn",
+	 .value = "N",
+	 .preset = "0",
+	 .help = "of the first result; host h adds 1000 h",
+	 INC_OPT_NUMBER(struct judge_opts, result_psn, 0, 0xffffff)},
+	{.name = "late-us",
+	 .value = "N",
+	 .preset = "0",
+	 .help = "host 0 posts each receive so much after its send",
+	 INC_OPT_NUMBER(struct judge_opts, late_us, 0, 10000000)},
+	{.name = "timeout",
+	 .value = "N",
+	 .preset = "18", /* 1.07 s */
+	 .help = "of the queue pairs, as ibv_modify_qp(3) has it",
+	 INC_OPT_NUMBER(struct judge_opts, timeout, 1, 31)},
+	{.name = "retry-cnt",
+	 .value = "N",
+	 .preset = "6",
+	 .help = "the same",
+	 INC_OPT_NUMBER(struct judge_opts, retry_cnt, 0, 7)},
+	{.name = "min-rnr-timer",
+	 .value = "N",
+	 .preset = "12",
+	 .help = "the same",
+	 INC_OPT_NUMBER(struct judge_opts, min_rnr_timer, 0, 31)},
+	{.name = "limit",
+	 .value = "SECONDS",
+	 .preset = "60",
+	 INC_OPT_NUMBER(struct judge_opts, limit_s, 1, 3600)},
+	{},
+};
+
+static int check(void *settings)
+{
+	const struct judge_opts *opts = settings;
+
+	return opts->bytes % 4 ? inc_usage("--bytes: not a multiple of 4") : 0;
+}
+
+static const struct inc_program program = {
+	.name = "rc_judge",
+	.about = "Raw verbs against a switch with a static configuration. Every rxe device of this "
+		 "machine is a host (rxeI with 10.77.I.1). Writes the switch's FILE, says 'ready' "
+		 "and waits for a line on stdin; then runs AllReduces and prints one JSON object.",
+	.groups = {{options, 0}},
+	.check = check,
+};
 
 int judge_parse(int argc, char **argv, struct judge_opts *opts)
 {
-	unsigned long bytes = 65536, psn = 0, result_psn = 0;
-	struct {
-		const char *name;
-		unsigned int *value;
-		unsigned int min, max;
-	} numbers[] = {
-		{"hosts", &opts->hosts, 1, JUDGE_MAX_HOSTS},
-		{"payload", &opts->payload, 256, 2048},
-		{"message-packets", &opts->message_packets, 1, 64},
-		{"window", &opts->window, 1, 4096},
-		{"slots", &opts->slots, 1, 4096},
-		{"collectives", &opts->collectives, 1, 1000000},
-		{"late-us", &opts->late_us, 0, 10000000},
-		{"timeout", &opts->timeout, 1, 31},
-		{"retry-cnt", &opts->retry_cnt, 0, 7},
-		{"min-rnr-timer", &opts->min_rnr_timer, 0, 31},
-		{"limit", &opts->limit_s, 1, 3600},
-	};
-	struct {
-		const char *name;
-		unsigned long *value;
-	} longs[] = {{"bytes", &bytes}, {"psn", &psn}, {"result-psn", &result_psn}};
-	const unsigned int n = sizeof(numbers) / sizeof(numbers[0]);
-	struct option options[32] = {{"mode", required_argument, NULL, O_MODE},
-				     {"config", required_argument, NULL, O_CONFIG},
-				     {"help", no_argument, NULL, O_HELP}};
-	unsigned int i, k = 3;
-	char *end;
-	int c;
-
-	*opts = (struct judge_opts){.hosts = 2,
-				    .payload = 1024,
-				    .message_packets = 1,
-				    .window = 64,
-				    .slots = 256,
-				    .collectives = 4,
-				    .timeout = 18, /* 1.07 s */
-				    .retry_cnt = 6,
-				    .min_rnr_timer = 12,
-				    .limit_s = 60};
-	for (i = 0; i < n + 3; i++)
-		options[k++] = (struct option){i < n ? numbers[i].name : longs[i - n].name,
-					       required_argument, NULL, O_FIRST + i};
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (c == O_HELP) {
-			fputs(help, stdout);
-			return 1;
-		}
-		if (c == O_MODE && (!strcmp(optarg, "write") || !strcmp(optarg, "send"))) {
-			opts->write = optarg[0] == 'w';
-			continue;
-		}
-		if (c == O_CONFIG) {
-			opts->config = optarg;
-			continue;
-		}
-		if (c < O_FIRST)
-			goto usage;
-		unsigned long v = strtoul(optarg, &end, 0);
-
-		i = c - O_FIRST;
-		if (*end || end == optarg || (i < n && (v < numbers[i].min || v > numbers[i].max)))
-			goto usage;
-		if (i < n)
-			*numbers[i].value = v;
-		else
-			*longs[i - n].value = v;
-	}
-	opts->bytes = bytes;
-	opts->psn = psn & 0xffffff;
-	opts->result_psn = result_psn & 0xffffff;
-	if (optind == argc && opts->config && bytes && bytes % 4 == 0 && bytes <= 64 << 20)
-		return 0;
-usage:
-	fputs(help, stderr);
-	return 2;
+	*opts = (struct judge_opts){};
+	return inc_opt_parse(&program, argc, argv, opts, NULL);
 }

@@ -15,27 +15,9 @@
 #include "hostlib/tools/job.h"
 #include "hostlib/tools/npy.h"
 #include "lib/base/log.h"
-#include "lib/base/opt.h"
 #include "lib/base/outfile.h"
 
 #define TRAIN_ROWS(count) ((count)*4 / 5)
-
-static const char help[] =
-	"usage: inccl-digits [options]\n"
-	"Trains a classifier of handwritten digits, its rows spread over the ranks of a job,\n"
-	"every gradient summed by the network.\n"
-	"\n"
-	"  --epochs E       times through the data (default 30)\n"
-	"  --batch B        rows per step, over all ranks (default 96)\n"
-	"  --rate R         learning rate (default 0.1)\n"
-	"  --data FILE      64 pixels and a label per line (default: digits.csv beside the "
-	"program)\n"
-	"  --reference N    no network: one process plays N ranks and adds the integers itself\n"
-	"  --verify         rank 0 repeats the run like --reference and compares the weights\n"
-	"  --weights FILE   write the final weights, as int32 bit patterns (.npy; rank 0)\n"
-	"  --json           rank 0 prints one object at the end\n"
-	"  --help\n" JOB_HELP
-	"Exit code: 0, 1 for an error or different weights, 2 for a wrong command line.\n";
 
 struct digits {
 	struct job job;
@@ -49,94 +31,71 @@ struct digits {
 	unsigned long steps; /* done */
 };
 
-enum {
-	OPT_EPOCHS = 1,
-	OPT_BATCH,
-	OPT_RATE,
-	OPT_DATA,
-	OPT_REFERENCE,
-	OPT_VERIFY,
-	OPT_WEIGHTS,
-	OPT_JSON
-};
-
-static const struct option options[] = {
-	{"epochs", required_argument, NULL, OPT_EPOCHS},
-	{"batch", required_argument, NULL, OPT_BATCH},
-	{"rate", required_argument, NULL, OPT_RATE},
-	{"data", required_argument, NULL, OPT_DATA},
-	{"reference", required_argument, NULL, OPT_REFERENCE},
-	{"verify", no_argument, NULL, OPT_VERIFY},
-	{"weights", required_argument, NULL, OPT_WEIGHTS},
-	{"json", no_argument, NULL, OPT_JSON},
-	{"help", no_argument, NULL, 'h'},
-	JOB_LONG_OPTIONS,
-	{NULL, 0, NULL, 0},
-};
-
-static int option_rate(struct digits *d, const char *text)
+static int take_rate(void *rate, const char *text, struct inc_err *err)
 {
+	float *out = rate;
 	char *end;
 
-	d->rate = strtof(text, &end);
-	if (end != text && !*end && d->rate > 0 && d->rate <= 10)
+	*out = strtof(text, &end);
+	if (end != text && !*end && *out > 0 && *out <= 10)
 		return 0;
-	return inc_usage("--rate: '%s' is not a number above 0, up to 10", text);
+	return inc_err_set(err, EINVAL, "'%.300s' is not a number above 0, up to 10", text);
 }
 
-static int parse(struct digits *d, int argc, char **argv)
+static const struct inc_opt options[] = {
+	{.name = "epochs",
+	 .value = "E",
+	 .preset = "30",
+	 .help = "times through the data",
+	 INC_OPT_NUMBER(struct digits, epochs, 1, 1000000)},
+	{.name = "batch",
+	 .value = "B",
+	 .preset = "96",
+	 .help = "rows per step, over all ranks",
+	 INC_OPT_NUMBER(struct digits, batch, 1, 2048)},
+	{.name = "rate",
+	 .value = "R",
+	 .preset = "0.1",
+	 .help = "learning rate",
+	 INC_OPT_TAKE(struct digits, rate, take_rate)},
+	{.name = "data",
+	 .value = "FILE",
+	 .help = "64 pixels and a label per line (default: digits.csv beside the program)",
+	 INC_OPT_TEXT(struct digits, data, inc_opt_path)},
+	{.name = "reference",
+	 .value = "N",
+	 .help = "no network: one process plays N ranks and adds the integers itself",
+	 INC_OPT_NUMBER(struct digits, reference, 1, 65536)},
+	{.name = "verify",
+	 .help = "rank 0 repeats the run like --reference and compares the weights",
+	 INC_OPT_FLAG(struct digits, verify)},
+	{.name = "weights",
+	 .value = "FILE",
+	 .help = "write the final weights, as int32 bit patterns (.npy; rank 0)",
+	 INC_OPT_TEXT(struct digits, weights, inc_opt_path)},
+	{.name = "json",
+	 .help = "rank 0 prints one object at the end",
+	 INC_OPT_FLAG(struct digits, json)},
+	{},
+};
+
+static int check_job(void *settings)
 {
-	int c, ret;
+	const struct digits *d = settings;
 
-	job_init(&d->job);
-	d->epochs = 30;
-	d->batch = 96;
-	d->rate = 0.1f;
-	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-		ret = 0;
-		switch (c) {
-		case OPT_EPOCHS:
-			ret = parse_long("--epochs", optarg, 1, 1000000, &d->epochs);
-			break;
-		case OPT_BATCH:
-			ret = parse_long("--batch", optarg, 1, 2048, &d->batch);
-			break;
-		case OPT_RATE:
-			ret = option_rate(d, optarg);
-			break;
-		case OPT_DATA:
-			d->data = optarg;
-			ret = inc_opt_path("--data", optarg);
-			break;
-		case OPT_REFERENCE:
-			ret = parse_long("--reference", optarg, 1, 65536, &d->reference);
-			break;
-		case OPT_VERIFY:
-			d->verify = true;
-			break;
-		case OPT_WEIGHTS:
-			d->weights = optarg;
-			ret = inc_opt_path("--weights", optarg);
-			break;
-		case OPT_JSON:
-			d->json = true;
-			break;
-		case 'h':
-			fputs(help, stdout);
-			return 0;
-		default:
-			if (c < JOB_OPT_FIRST || job_option(&d->job, c, optarg))
-				return 2;
-		}
-		if (ret)
-			return 2;
-	}
-	if (optind < argc) {
-		inc_usage("unexpected argument '%s'", argv[optind]);
-		return 2;
-	}
-	return job_check(&d->job) ? 2 : -1;
+	return job_check(&d->job);
 }
+
+static const struct inc_program program = {
+	.name = "inccl-digits",
+	.man_section = 1,
+	.brief = "train a classifier of handwritten digits, its gradients summed by the network",
+	.about = "Trains a classifier of handwritten digits, its rows spread over the ranks of a "
+		 "job, every gradient summed by the network.",
+	.groups = {{options, 0}, {job_options, offsetof(struct digits, job)}},
+	.exits = "0 ok, 1 failure or different weights, 2 wrong command line.",
+	.check = check_job,
+};
 
 static int load_data(struct digits *d)
 {
@@ -364,7 +323,8 @@ int main(int argc, char **argv)
 	int err, left;
 
 	inc_log_init("inccl-digits");
-	err = parse(&d, argc, argv);
+	job_init(&d.job);
+	err = inc_opt_parse(&program, argc, argv, &d, NULL);
 	if (err >= 0)
 		return err;
 	/* before a long training: what would be lost at its end */

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <net/if.h>
+#include <string.h>
+#include <sys/un.h>
+#include "lib/net/check.h"
+
+int inc_ifname_check(const char *text, struct inc_err *err)
+{
+	if (*text && strlen(text) < IF_NAMESIZE && !strchr(text, '/'))
+		return 0;
+	return inc_err_set(err, EINVAL, "'%.300s' is not an interface name", text);
+}
+
+int inc_ipv4_check(const char *text, struct inc_err *err)
+{
+	struct in_addr addr;
+
+	if (inet_pton(AF_INET, text, &addr) == 1)
+		return 0;
+	return inc_err_set(err, EINVAL, "'%.300s' is not an IPv4 address", text);
+}
+
+int inc_socket_path_check(const char *text, struct inc_err *err)
+{
+	if (*text && strlen(text) < sizeof((struct sockaddr_un){}.sun_path))
+		return 0;
+	return inc_err_set(err, EINVAL, "'%.300s' is not the path of a socket", text);
+}
