@@ -36,11 +36,14 @@ static int take_dtype(void *dtype, const char *text, struct inc_err *err)
 		       : 0;
 }
 
+/* What the library has a call for, and run_one() calls. */
 static int take_collective(void *collective, const char *text, struct inc_err *err)
 {
-	return inccl_collective_parse(text, collective)
-		       ? inc_err_set(err, EINVAL, "'%.300s' is unknown", text)
-		       : 0;
+	enum inccl_collective *c = collective;
+
+	if (inccl_collective_parse(text, c) || (*c != INCCL_ALLREDUCE && *c != INCCL_BARRIER))
+		return inc_err_set(err, EINVAL, "'%.300s' is not one of allreduce, barrier", text);
+	return 0;
 }
 
 static const struct inc_opt options[] = {
