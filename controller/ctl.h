@@ -28,20 +28,18 @@
 #include "lib/proto/roce.h"
 #include "controller/core/route.h"
 #include "lib/base/err.h"
+#include "lib/conf/messages.h"
 #include "lib/net/ndjson.h"
 #include "lib/topology/topology.h"
 
-#define CTL_PROTOCOL        1
 #define CTL_MEMBER_LINE_MAX (64u << 10)
 #define CTL_SWITCH_LINE_MAX (1u << 20)
 #define CTL_WRITE_MAX       (4u << 20)
-#define CTL_MAX_WORLD       1024
-#define CTL_MAX_COMMS       64 /* of one group, at a time; as many are remembered as refused */
-#define CTL_MAX_QUERIES     4  /* of one client, at a time */
-#define CTL_NAME_MAX        65 /* job and host names, with the terminator */
-#define CTL_MESSAGE_PACKETS 64
+#define CTL_MAX_WORLD       INC_MAX_WORLD
+#define CTL_MAX_COMMS       INC_MAX_GROUP_COMMS /* as many are remembered as refused */
+#define CTL_MAX_QUERIES     4                   /* of one client, at a time */
+#define CTL_NAME_MAX        INC_CONTROL_NAME_LEN
 #define CTL_HEADER_BYTES    64    /* IP, UDP, BTH, RETH, immediate and ICRC of the longest packet */
-#define CTL_FIRST_QPN       2     /* 0, 1 and the last number are for management and multicast */
 #define CTL_MIN_QPN         0x100 /* of a switch: leaves what real devices keep for themselves */
 #define CTL_MIN_MTU         68    /* of IPv4 */
 #define CTL_MAX_MTU         65535
@@ -151,13 +149,11 @@ struct inc_comm_member {
 	bool ready;
 	bool destroyed;
 	bool knows; /* has said itself that it has failed */
-	bool has_buffer;
-	uint64_t buffer_addr; /* shown by incctl, nothing else */
-	uint64_t buffer_rkey;
 	char transport[16];
 	unsigned int payload;
 	unsigned int message_packets;
 	unsigned int window; /* messages */
+	enum inc_byte_order byte_order;
 	struct inc_route_member route;
 };
 
@@ -175,6 +171,7 @@ struct inc_comm {
 	enum inc_comm_phase state;
 	unsigned int payload;
 	unsigned int slots;
+	enum inc_byte_order byte_order;
 	int code; /* FAILED, REFUSED: why */
 	char reason[512];
 	struct event *timer;
@@ -185,18 +182,13 @@ struct inc_comm {
 	struct inc_comm_member members[]; /* by rank */
 };
 
-struct inc_switch_limits {
-	uint64_t children;
-	uint64_t slots;
-};
-
 struct inc_switch {
 	struct inc_ctl *ctl;
 	unsigned int index;
 	struct inc_switch_link *link; /* NULL: absent */
 	uint64_t since_ms;            /* connected or absent */
 	json_t *ports;                /* of the last hello, may be NULL */
-	struct inc_switch_limits limits;
+	struct inc_msg_limits limits;
 	uint32_t *qpns; /* in use */
 	size_t n_qpns, qpns_room;
 };
@@ -226,9 +218,9 @@ struct inc_join {
 	uint32_t world_size;
 	unsigned int host;
 };
-/* What G and resume have in common. */
-int inc_group_parse_join(const struct inc_ctl *ctl, const json_t *object, struct inc_join *join,
-			 struct inc_err *err);
+/* What G and resume have in common: whether it fits the topology. */
+int inc_group_check_join(const struct inc_ctl *ctl, const struct inc_msg_join *said,
+			 struct inc_join *join, struct inc_err *err);
 /* A group of an earlier controller, without members yet. NULL: no memory. */
 struct inc_group *inc_group_adopt(struct inc_ctl *ctl, const char *job, unsigned int world_size,
 				  uint32_t number);

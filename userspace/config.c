@@ -393,24 +393,23 @@ void inc_config_free(struct inc_switch_conf *conf)
 	memset(conf, 0, sizeof(*conf));
 }
 
-int inc_config_json(const json_t *config, struct inc_comm_conf *out, struct inc_err *err)
+int inc_config_json(const json_t *object, struct inc_comm_conf *out, struct inc_err *err)
 {
+	struct inc_msg_configure said = {};
 	uint32_t i;
 	int ret;
 
-	memset(out, 0, sizeof(*out));
-	if (!json_is_object(config))
-		return inc_err_set(err, EINVAL, "config: is not an object");
-	ret = inc_schema_read_json(&inc_comm_schema, config, out, err);
+	ret = inc_message_read(INC_MSG_CONFIGURE, object, &said, err);
 	if (ret)
 		return ret;
+	*out = said.config;
 	if (!out->root)
-		return inc_err_set(err, EOPNOTSUPP, "root: this switch can only be a root");
+		return inc_err_set(err, EOPNOTSUPP, "config.root: this switch can only be a root");
 	for (i = 0; i < out->n_conns; i++)
 		if (out->conn[i].up)
 			return inc_err_set(err, EOPNOTSUPP,
-					   "connections[%u].up: a parent switch: this switch can "
-					   "only be a root",
+					   "config.connections[%u].up: a parent switch: this "
+					   "switch can only be a root",
 					   i);
 	return 0;
 }

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <jansson.h>
 #include <net/if.h>
-#include "lib/conf/comm.h"
+#include "lib/conf/messages.h"
 #include "loader/inc_loader.h"
 
 #define INC_SWITCH_NAME_LEN  INC_INSTANCE_LEN
@@ -62,8 +62,8 @@ int inc_config_load(const char *path, const char *name, struct inc_switch_conf *
 int inc_config_fits(const char *path, const struct inc_switch_conf *conf, struct inc_err *err);
 void inc_config_free(struct inc_switch_conf *conf);
 
-/* The config object of a "configure" message. */
-int inc_config_json(const json_t *config, struct inc_comm_conf *out, struct inc_err *err);
+/* The communicator of a "configure" message. */
+int inc_config_json(const json_t *object, struct inc_comm_conf *out, struct inc_err *err);
 
 /* False where the port list is full. */
 bool inc_settings_add_port(struct inc_settings *s, const char *ifname);

@@ -37,6 +37,8 @@ static int open_switch(struct inc_daemon *d, struct inc_err *err)
 	if (d->opt.skip_icrc)
 		inc_warn("received packets are taken without a check of their ICRC");
 	ret = inc_switch_open(&opts, &d->sw, err);
+	if (!ret && inc_configured_init(d))
+		ret = inc_err_set(err, ENOMEM, "no memory for communicators");
 	return ret ?: inc_slowpath_new(d->base, d->sw, &sp_opts, inc_event_notice, d, &d->sp, err);
 }
 
@@ -193,6 +195,11 @@ int inc_daemon_configure(struct inc_daemon *d, const struct inc_comm_conf *conf,
 	comm = inc_switch_add_comm(d->sw, &spec, err);
 	if (comm < 0)
 		return comm;
+	ret = inc_configured_add(d, comm, conf);
+	if (ret) {
+		inc_err_set(err, -ret, "communicator %u: no memory", conf->communicator);
+		goto remove;
+	}
 	ret = inc_slowpath_add_comm(d->sp, comm, err);
 	if (ret)
 		goto remove;
@@ -210,6 +217,7 @@ int inc_daemon_configure(struct inc_daemon *d, const struct inc_comm_conf *conf,
 forget:
 	inc_slowpath_remove_comm(d->sp, comm);
 remove:
+	inc_configured_remove(d, comm);
 	inc_switch_remove_comm(d->sw, comm, NULL);
 	return ret;
 }
@@ -224,6 +232,7 @@ int inc_daemon_remove(struct inc_daemon *d, uint32_t communicator, struct inc_er
 	results = inc_switch_comm_state(d->sw)[comm].tx_next;
 	inc_slowpath_remove_comm(d->sp, comm);
 	inc_event_forget(d, communicator);
+	inc_configured_remove(d, comm);
 	ret = inc_switch_remove_comm(d->sw, comm, err);
 	if (!ret)
 		inc_info("communicator %u removed after %llu results", communicator,
@@ -324,6 +333,7 @@ void inc_daemon_stop(struct inc_daemon *d)
 	inc_client_stop(d->client);
 	log_totals(d);
 	inc_slowpath_free(d->sp);
+	inc_configured_free(d);
 	inc_switch_close(d->sw);
 	inc_ndjson_drain_stop();
 	if (d->base)

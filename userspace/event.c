@@ -129,6 +129,7 @@ void inc_event_notice(void *arg, const char *event, uint32_t comm, uint32_t mask
 	struct inc_daemon *d = arg;
 	const struct inc_comm_cfg *cfg = inc_switch_comm(d->sw, comm);
 	json_t *ranks = json_array(), *object;
+	struct inc_msg_event said;
 	uint32_t c;
 
 	if (!cfg) {
@@ -142,14 +143,18 @@ void inc_event_notice(void *arg, const char *event, uint32_t comm, uint32_t mask
 				json_integer(inc_switch_conn(d->sw, cfg->conn_base + c)->rank));
 	inc_warn("%s: communicator %u, chunk %llu: %s", event, cfg->communicator,
 		 (unsigned long long)r, text);
-	object = json_pack("{s:s, s:s, s:I, s:s, s:I, s:o, s:I, s:s}", "type", "event", "switch",
-			   d->conf.name, "time_ns", (json_int_t)inc_wall_ns(), "event", event,
-			   "communicator", (json_int_t)cfg->communicator, "ranks", ranks, "r",
-			   (json_int_t)r, "message", text);
+	said.time_ns = inc_wall_ns();
+	said.communicator = cfg->communicator;
+	said.has_rank = json_array_size(ranks);
+	said.rank = json_integer_value(json_array_get(ranks, 0));
+	said.r = r;
+	snprintf(said.node, sizeof(said.node), "%s", d->conf.name);
+	snprintf(said.event, sizeof(said.event), "%s", event);
+	snprintf(said.message, sizeof(said.message), "%s", text);
+	object = inc_message_new(INC_MSG_EVENT, &said);
+	json_object_set_new(object, "ranks", ranks);
 	if (!object)
 		return;
-	if (json_array_size(ranks))
-		json_object_set(object, "rank", json_array_get(ranks, 0));
 	keep(d->events, object);
 	remember(d, object);
 	if (d->client)

@@ -210,12 +210,11 @@ static json_t *conn_json(struct inc_daemon *d, uint32_t cm, uint32_t child)
 typedef void (*comm_fn)(struct inc_daemon *d, uint32_t cm, const struct inc_comm_cfg *cfg,
 			json_t *list);
 
-/* From the communicator page->from on, each whole, until the page is full. */
-static json_t *each_comm(struct inc_daemon *d, struct inc_page *page, comm_fn fn)
+/* From the communicator page->from on, each whole, until the page is full: fn adds to the list. */
+static json_t *each_comm(struct inc_daemon *d, struct inc_page *page, json_t *list, comm_fn fn)
 {
 	uint32_t max = inc_switch_get_opts(d->sw)->max_comms, cm, n = 0;
 	const struct inc_comm_cfg *cfg;
-	json_t *list = json_array();
 
 	for (cm = page->from; cm < max; cm++) {
 		cfg = inc_switch_comm(d->sw, cm);
@@ -242,7 +241,7 @@ static void add_connections(struct inc_daemon *d, uint32_t cm, const struct inc_
 
 static json_t *query_connections(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
 {
-	return each_comm(d, page, add_connections);
+	return each_comm(d, page, json_array(), add_connections);
 }
 
 static void add_communicator(struct inc_daemon *d, uint32_t cm, const struct inc_comm_cfg *cfg,
@@ -250,16 +249,19 @@ static void add_communicator(struct inc_daemon *d, uint32_t cm, const struct inc
 {
 	const struct inc_comm_state *st = &inc_switch_comm_state(d->sw)[cm];
 
-	json_array_append_new(list, json_pack("{s:I, s:i, s:i, s:i, s:o, s:i}", "communicator",
-					      (json_int_t)cfg->communicator, "children",
-					      (int)cfg->children, "payload", (int)cfg->payload,
-					      "slots", 1 << cfg->log2_slots, "results",
-					      count(LOAD(st->tx_next)), "error", (int)st->error));
+	json_array_append_new(
+		list,
+		json_pack("{s:I, s:i, s:i, s:i, s:s, s:o, s:i}", "communicator",
+			  (json_int_t)cfg->communicator, "children", (int)cfg->children, "payload",
+			  (int)cfg->payload, "slots", 1 << cfg->log2_slots, "byte_order",
+			  inc_byte_orders[cfg->flags & INC_COMM_F_NET_ORDER ? INC_ORDER_NETWORK
+									    : INC_ORDER_LITTLE],
+			  "results", count(LOAD(st->tx_next)), "error", (int)st->error));
 }
 
 static json_t *query_communicators(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
 {
-	return each_comm(d, page, add_communicator);
+	return each_comm(d, page, json_array(), add_communicator);
 }
 
 /* The oldest incomplete chunk, where somebody has given and somebody has not. */
@@ -292,9 +294,24 @@ static void add_waiting(struct inc_daemon *d, uint32_t cm, const struct inc_comm
 					      "arrived", arrived, "missing", missing));
 }
 
+static void add_config(struct inc_daemon *d, uint32_t cm, const struct inc_comm_cfg *cfg,
+		       json_t *list)
+{
+	inc_configured_append(d, cm, json_array_get(list, 0));
+}
+
+/* One switch, as its file would have it; each page has it with other communicators. */
+static json_t *query_config(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
+{
+	json_t *list = json_array();
+
+	json_array_append_new(list, inc_configured_switch(d));
+	return each_comm(d, page, list, add_config);
+}
+
 static json_t *query_waiting(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
 {
-	return each_comm(d, page, add_waiting);
+	return each_comm(d, page, json_array(), add_waiting);
 }
 
 static json_t *query_events(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
@@ -316,6 +333,7 @@ static json_t *query(struct inc_daemon *d, const char *what, struct inc_page *pa
 		{"communicators", query_communicators},
 		{"events", query_events},
 		{"waiting", query_waiting},
+		{"config", query_config},
 	};
 	json_t *data;
 	size_t i;
@@ -335,22 +353,21 @@ static json_t *query(struct inc_daemon *d, const char *what, struct inc_page *pa
 
 void inc_query_answer(struct inc_daemon *d, struct inc_ndjson *conn, json_t *request)
 {
-	const char *what = json_string_value(json_object_get(request, "what"));
 	json_t *seq = json_object_get(request, "seq"), *data = NULL, *answer;
-	const json_t *from = json_object_get(request, "from");
-	struct inc_page page = {.from = json_integer_value(from)};
+	struct inc_msg_query said = {};
+	struct inc_page page = {};
 	struct inc_err err = {};
 
-	if (from && (!json_is_integer(from) || json_integer_value(from) != page.from))
-		inc_err_set(&err, EINVAL, "'from' is not a number that an answer called 'next'");
-	else
-		data = query(d, what ?: "", &page, &err);
+	if (!inc_message_read(INC_MSG_QUERY, request, &said, &err)) {
+		page.from = said.from;
+		data = query(d, said.what, &page, &err);
+	}
 	if (!data) {
 		inc_ndjson_send_error(conn, EINVAL, seq ? json_pack("{s:O}", "seq", seq) : NULL,
 				      "%s", err.msg);
 		return;
 	}
-	answer = json_pack("{s:s, s:s, s:o}", "type", "answer", "what", what, "data", data);
+	answer = json_pack("{s:s, s:s, s:o}", "type", "answer", "what", said.what, "data", data);
 	if (answer && seq)
 		json_object_set(answer, "seq", seq);
 	if (answer && page.next)

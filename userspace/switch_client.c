@@ -74,7 +74,15 @@ static void retry(struct inc_client *c, const char *why)
 static void send_hello(struct inc_client *c)
 {
 	const struct inc_switch_opts *o = inc_switch_get_opts(c->d->sw);
-	json_t *numbers = json_array();
+	struct inc_msg_hello said = {
+		.version = INC_CONTROL_VERSION,
+		.limits = {.children = INC_MAX_CHILDREN,
+			   .slots = INC_MAX_SLOTS,
+			   .rows = o->max_rows,
+			   .connections = o->max_connections,
+			   .groups = o->max_comms},
+	};
+	json_t *numbers = json_array(), *hello;
 	uint32_t cm;
 
 	json_decref(c->told);
@@ -83,15 +91,12 @@ static void send_hello(struct inc_client *c)
 		if (inc_switch_comm(c->d->sw, cm))
 			json_array_append_new(
 				numbers, json_integer(inc_switch_comm(c->d->sw, cm)->communicator));
-	inc_ndjson_send_new(c->conn,
-			    json_pack("{s:s, s:i, s:s, s:o, s:{s:i, s:i, s:I, s:I, s:I}, s:o, s:o}",
-				      "type", "hello", "version", INC_SWITCHD_PROTOCOL, "switch",
-				      c->d->conf.name, "ports", inc_query_port_list(c->d), "limits",
-				      "children", INC_MAX_CHILDREN, "slots", INC_MAX_SLOTS, "rows",
-				      (json_int_t)o->max_rows, "connections",
-				      (json_int_t)o->max_connections, "groups",
-				      (json_int_t)o->max_comms, "communicators", numbers,
-				      "failures", json_incref(c->told)));
+	strcpy(said.node, c->d->conf.name);
+	hello = inc_message_new(INC_MSG_HELLO, &said);
+	json_object_set_new(hello, "ports", inc_query_port_list(c->d));
+	json_object_set_new(hello, "communicators", numbers);
+	json_object_set(hello, "failures", c->told);
+	inc_ndjson_send_new(c->conn, hello);
 }
 
 static bool listed(const json_t *list, uint32_t number)
@@ -132,56 +137,52 @@ static void on_welcome(struct inc_client *c, const json_t *object)
 	json_decref(more);
 }
 
-/* {"seq":…} of the request, for its answer. */
-static json_t *answer_to(const json_t *object, const char *type)
+/* The answer that names a communicator. */
+static void confirm(struct inc_client *c, const json_t *object, enum inc_message_id id,
+		    uint32_t communicator)
 {
-	json_t *answer = json_object(), *seq = json_object_get(object, "seq");
+	json_t *answer = inc_message_new(id, &(struct inc_msg_number){communicator});
 
-	if (type)
-		json_object_set_new(answer, "type", json_string(type));
-	if (seq)
-		json_object_set(answer, "seq", seq);
-	return answer;
+	json_object_set(answer, "seq", json_object_get(object, "seq"));
+	inc_ndjson_send_new(c->conn, answer);
+}
+
+static void refuse(struct inc_client *c, const json_t *object, int code, const char *text)
+{
+	json_t *seq = json_object_get(object, "seq");
+
+	inc_ndjson_send_error(c->conn, code, seq ? json_pack("{s:O}", "seq", seq) : NULL, "%s",
+			      text);
 }
 
 static void on_configure(struct inc_client *c, const json_t *object)
 {
 	struct inc_comm_conf conf;
 	struct inc_err err;
-	json_t *answer;
 	int ret;
 
-	ret = inc_config_json(json_object_get(object, "config"), &conf, &err);
+	ret = inc_config_json(object, &conf, &err);
 	ret = ret ?: inc_daemon_configure(c->d, &conf, &err);
-	if (ret) {
-		inc_warn("configuration refused: %s", err.msg);
-		inc_ndjson_send_error(c->conn, -ret, answer_to(object, NULL), "%s", err.msg);
+	if (!ret) {
+		confirm(c, object, INC_MSG_CONFIGURED, conf.communicator);
 		return;
 	}
-	answer = answer_to(object, "configured");
-	json_object_set_new(answer, "communicator", json_integer(conf.communicator));
-	inc_ndjson_send_new(c->conn, answer);
+	inc_warn("configuration refused: %s", err.msg);
+	refuse(c, object, -ret, err.msg);
 }
 
 static void on_remove(struct inc_client *c, const json_t *object)
 {
-	const json_t *v = json_object_get(object, "communicator");
-	json_int_t number = json_integer_value(v);
+	struct inc_msg_number said;
 	struct inc_err err;
-	json_t *answer;
 	int ret;
 
-	if (!json_is_integer(v) || number < 0 || number > UINT32_MAX)
-		ret = inc_err_set(&err, EINVAL, "communicator: must be a number");
+	ret = inc_message_read(INC_MSG_REMOVE, object, &said, &err);
+	ret = ret ?: inc_daemon_remove(c->d, said.communicator, &err);
+	if (ret)
+		refuse(c, object, -ret, err.msg);
 	else
-		ret = inc_daemon_remove(c->d, number, &err);
-	if (ret) {
-		inc_ndjson_send_error(c->conn, -ret, answer_to(object, NULL), "%s", err.msg);
-		return;
-	}
-	answer = answer_to(object, "removed");
-	json_object_set_new(answer, "communicator", json_integer(number));
-	inc_ndjson_send_new(c->conn, answer);
+		confirm(c, object, INC_MSG_REMOVED, said.communicator);
 }
 
 static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
@@ -189,6 +190,7 @@ static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 	const char *type = json_string_value(json_object_get(object, "type"));
 	const char *text = json_string_value(json_object_get(object, "message"));
 	struct inc_client *c = arg;
+	char what[64];
 
 	if (!type)
 		type = "";
@@ -208,8 +210,8 @@ static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 	} else if (!strcmp(type, "query")) {
 		inc_query_answer(c->d, conn, object);
 	} else if (strcmp(type, "pong")) {
-		inc_ndjson_send_error(conn, EPROTO, answer_to(object, NULL),
-				      "unexpected type '%.32s'", type);
+		snprintf(what, sizeof(what), "unexpected type '%.32s'", type);
+		refuse(c, object, EPROTO, what);
 	}
 }
 

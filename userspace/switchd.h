@@ -10,7 +10,7 @@
 #include "userspace/config.h"
 #include "userspace/xdp/slowpath.h"
 
-#define INC_SWITCHD_PROTOCOL 1
+#define INC_SWITCHD_PROTOCOL INC_CONTROL_VERSION
 #define INC_EVENTS_KEPT      256
 
 enum inc_mode { INC_MODE_UNSAID, INC_MODE_NATIVE, INC_MODE_GENERIC };
@@ -41,7 +41,8 @@ struct inc_daemon {
 	char instance[INC_INSTANCE_LEN];
 	struct inc_switch *sw;
 	struct inc_slowpath *sp;
-	json_t *events;   /* the last INC_EVENTS_KEPT */
+	struct inc_comm_conf **comms; /* what each communicator was made from, by its index */
+	json_t *events;               /* the last INC_EVENTS_KEPT */
 	json_t *failures; /* events of the communicators there are: what a controller must know */
 	struct inc_client *client;
 	struct inc_query_server *server;
@@ -55,6 +56,16 @@ void inc_daemon_stop(struct inc_daemon *d);
 int inc_daemon_configure(struct inc_daemon *d, const struct inc_comm_conf *conf,
 			 struct inc_err *err);
 int inc_daemon_remove(struct inc_daemon *d, uint32_t communicator, struct inc_err *err);
+
+/* configured.c: what the communicators were made from, for those who ask. */
+int inc_configured_init(struct inc_daemon *d);
+void inc_configured_free(struct inc_daemon *d);
+int inc_configured_add(struct inc_daemon *d, uint32_t comm, const struct inc_comm_conf *conf);
+void inc_configured_remove(struct inc_daemon *d, uint32_t comm);
+/* The switch as its file would have it, without its communicators; and one of these added to it. A
+ * new object. */
+json_t *inc_configured_switch(const struct inc_daemon *d);
+void inc_configured_append(const struct inc_daemon *d, uint32_t comm, json_t *sw);
 
 /* event.c: logs, keeps and reports. What stands is reported again to a controller that comes back.
  * An inc_notice_fn; arg: the daemon. */

@@ -150,7 +150,13 @@ void inc_comm_tell_failed(const struct inc_comm *comm, unsigned int to, int rank
 {
 	const struct inc_client *client = comm->group->members[to].client;
 	const struct inc_comm_member *member = &comm->members[to];
-	json_t *object;
+	struct inc_msg_failed failed = {
+		.has_group = true,
+		.group = comm->group->number,
+		.has_communicator = true,
+		.communicator = comm->number,
+		.code = comm->code,
+	};
 
 	if (!client || !member->asked || member->destroyed || member->knows)
 		return;
@@ -162,13 +168,10 @@ void inc_comm_tell_failed(const struct inc_comm *comm, unsigned int to, int rank
 				      comm->reason);
 		return;
 	}
-	object =
-		json_pack("{s:s, s:I, s:I, s:s, s:s}", "type", "failed", "group",
-			  (json_int_t)comm->group->number, "communicator", (json_int_t)comm->number,
-			  "errno", inc_errno_name(comm->code), "message", comm->reason);
-	if (object && rank >= 0)
-		json_object_set_new(object, "rank", json_integer(rank));
-	inc_ndjson_send_new(client->conn, object);
+	failed.rank = rank;
+	failed.has_rank = rank >= 0;
+	snprintf(failed.message, sizeof(failed.message), "%s", comm->reason);
+	inc_ndjson_send_new(client->conn, inc_message_new(INC_MSG_FAILED, &failed));
 }
 
 static bool all_told(const struct inc_comm *comm)
@@ -236,49 +239,25 @@ void inc_comm_fail(struct inc_comm *comm, int rank, int code, const char *fmt, .
 		comm->state = COMM_FAILED;
 }
 
-static int parse_ask(const json_t *object, struct inc_comm_member *m, struct inc_err *err)
+/* The member's part of a communicator, from its C. */
+static int take_fields(const struct inc_msg_ask *ask, struct inc_comm_member *m,
+		       struct inc_err *err)
 {
-	uint32_t udp_port = INC_ROCE_UDP_PORT, pkey = INC_PKEY_DEFAULT;
-	const json_t *buffer = json_object_get(object, "buffer");
-	int ret;
-
-	ret = inc_field_word(object, "transport", true, m->transport, sizeof(m->transport), err);
-	if (!ret)
-		ret = inc_field_u32(object, "qpn", true, CTL_FIRST_QPN, INC_QPN_MASK - 1,
-				    &m->route.own.qpn, err);
-	if (!ret)
-		ret = inc_field_u32(object, "psn", true, 0, INC_PSN_MASK, &m->route.own.psn, err);
-	if (!ret)
-		ret = inc_field_u32(object, "udp_port", false, 1, 65535, &udp_port, err);
-	if (!ret)
-		ret = inc_field_u32(object, "payload", true, 256, INC_MAX_PAYLOAD, &m->payload,
-				    err);
-	if (!ret && !inc_payload_ok(m->payload))
-		ret = inc_err_set(err, EINVAL, "'payload' is not " INC_PAYLOADS_TEXT);
-	if (!ret)
-		ret = inc_field_u32(object, "message_packets", false, 1, CTL_MESSAGE_PACKETS,
-				    &m->message_packets, err);
-	if (!ret)
-		ret = inc_field_u32(object, "window", true, 1, INC_MAX_SLOTS, &m->window, err);
-	if (!ret && m->window * m->message_packets > INC_MAX_SLOTS)
-		ret = inc_err_set(err, EINVAL,
-				  "a window of %u messages of %u packets is more than %d slots",
-				  m->window, m->message_packets, INC_MAX_SLOTS);
-	if (!ret)
-		ret = inc_field_u32(object, "pkey", false, 1, 65535, &pkey, err);
-	if (!ret && !(pkey & INC_PKEY_BITS))
-		ret = inc_err_set(err, EINVAL, "'pkey' 0x%04x is not a partition", pkey);
-	if (!ret)
-		ret = inc_field_bool(object, "udp_csum", &m->route.udp_csum, err);
-	if (!ret && buffer) {
-		m->has_buffer = true;
-		if (inc_field_u64(buffer, "addr", true, 0, INT64_MAX, &m->buffer_addr, NULL) ||
-		    inc_field_u64(buffer, "rkey", true, 0, UINT32_MAX, &m->buffer_rkey, NULL))
-			ret = inc_err_set(err, EINVAL, "'buffer' is not {addr, rkey}");
-	}
-	m->route.udp_port = udp_port;
-	m->route.pkey = pkey;
-	return ret;
+	if (ask->window * ask->message_packets > INC_MAX_SLOTS)
+		return inc_err_set(err, EINVAL,
+				   "a window of %u messages of %u packets is more than %d slots",
+				   ask->window, ask->message_packets, INC_MAX_SLOTS);
+	memcpy(m->transport, ask->transport, sizeof(m->transport));
+	m->payload = ask->payload;
+	m->message_packets = ask->message_packets;
+	m->window = ask->window;
+	m->byte_order = ask->byte_order;
+	m->route.own.qpn = ask->qpn;
+	m->route.own.psn = ask->psn;
+	m->route.udp_port = ask->udp_port;
+	m->route.pkey = ask->pkey;
+	m->route.udp_csum = ask->udp_csum;
+	return 0;
 }
 
 static struct inc_comm *find_index(const struct inc_group *group, unsigned int index)
@@ -300,7 +279,7 @@ struct inc_comm *inc_comm_get_index(struct inc_group *group, unsigned int index)
 	return comm ? comm : comm_new(group, index);
 }
 
-/* All that asked before must have asked for the same message size. */
+/* All that asked before must have asked for the same message size and byte order. */
 static bool agrees(struct inc_comm *comm, unsigned int rank)
 {
 	const struct inc_comm_member *mine = &comm->members[rank];
@@ -308,12 +287,21 @@ static bool agrees(struct inc_comm *comm, unsigned int rank)
 	for (unsigned int other = 0; other < comm->group->world_size; other++) {
 		const struct inc_comm_member *m = &comm->members[other];
 
-		if (!m->asked || m->message_packets == mine->message_packets)
+		if (!m->asked)
 			continue;
-		inc_comm_fail(comm, rank, EINVAL,
-			      "message_packets must be the same everywhere: rank %u says %u, rank "
-			      "%u says %u",
-			      other, m->message_packets, rank, mine->message_packets);
+		if (m->message_packets != mine->message_packets)
+			inc_comm_fail(comm, rank, EINVAL,
+				      "message_packets must be the same everywhere: rank %u says "
+				      "%u, rank %u says %u",
+				      other, m->message_packets, rank, mine->message_packets);
+		else if (m->byte_order != mine->byte_order)
+			inc_comm_fail(comm, rank, EINVAL,
+				      "byte_order must be the same everywhere: rank %u says %s, "
+				      "rank %u says %s",
+				      other, inc_byte_orders[m->byte_order], rank,
+				      inc_byte_orders[mine->byte_order]);
+		else
+			continue;
 		return false;
 	}
 	return true;
@@ -328,26 +316,18 @@ static void tell_refused(struct inc_comm *comm, struct inc_member *member)
 		inc_comm_end(comm);
 }
 
-/* 0, or -errno: the rank's C is not taken. fatal: nor will the communicator come about. */
-static int check_ask(const struct inc_member *member, const json_t *object,
-		     const struct inc_comm *comm, uint32_t index, struct inc_comm_member *asked,
-		     bool *fatal, struct inc_err *err)
+/* 0, or -errno: the rank's C is not taken, whatever it says. */
+static int check_ask(const struct inc_member *member, const struct inc_comm *comm, uint32_t index,
+		     struct inc_err *err)
 {
 	const struct inc_group *group = member->group;
-	int ret;
 
-	*fatal = false;
 	if (group->over_code)
 		return inc_err_set(err, group->over_code, "%s", group->over);
 	if (comm && (comm->state != COMM_COLLECTING || comm->members[member->rank].asked))
 		return inc_err_set(err, EEXIST, "communicator %u of this group exists already",
 				   index);
-	*fatal = true;
-	ret = parse_ask(object, asked, err);
-	if (!ret && !comm && group->n_comms >= CTL_MAX_COMMS)
-		ret = inc_err_set(err, ENOSPC, "the group has %u communicators already",
-				  group->n_comms);
-	return ret;
+	return 0;
 }
 
 static void take_ask(struct inc_comm *comm, unsigned int rank, const struct inc_comm_member *asked)
@@ -366,44 +346,47 @@ static void take_ask(struct inc_comm *comm, unsigned int rank, const struct inc_
 
 void inc_comm_ask(struct inc_member *member, json_t *object)
 {
-	struct inc_comm_member asked = {.message_packets = 1, .route.host = member->host};
+	struct inc_comm_member asked = {.route.host = member->host};
+	struct inc_msg_ask ask = {.comm = UINT32_MAX};
 	struct inc_ndjson *conn = member->client->conn;
 	struct inc_comm *comm;
-	struct inc_err err;
-	uint32_t index = 0;
-	bool fatal;
-	int ret;
+	struct inc_err err, why;
+	int ret, wrong;
 
-	ret = inc_field_u32(object, "comm", true, 0, INT32_MAX, &index, &err);
-	if (ret) {
-		inc_info("%s: C refused: %s", inc_ndjson_peer(conn), err.msg);
-		inc_ndjson_send_error(conn, -ret, NULL, "C: %s", err.msg);
+	wrong = inc_message_read(INC_MSG_ASK, object, &ask, &why);
+	if (ask.comm == UINT32_MAX) {
+		inc_info("%s: C refused: %s", inc_ndjson_peer(conn), why.msg);
+		inc_ndjson_send_error(conn, -wrong, NULL, "C: %s", why.msg);
 		return;
 	}
-	comm = find_index(member->group, index);
+	comm = find_index(member->group, ask.comm);
 	if (comm && comm->state == COMM_REFUSED) {
 		tell_refused(comm, member);
 		return;
 	}
-	ret = check_ask(member, object, comm, index, &asked, &fatal, &err);
-	if (ret && !fatal)
+	ret = check_ask(member, comm, ask.comm, &err);
+	if (ret)
 		goto refuse;
-	comm = inc_comm_get_index(member->group, index);
+	wrong = wrong ?: take_fields(&ask, &asked, &why);
+	if (!wrong && !comm && member->group->n_comms >= CTL_MAX_COMMS)
+		wrong = inc_err_set(&why, ENOSPC, "the group has %u communicators already",
+				    member->group->n_comms);
+	comm = inc_comm_get_index(member->group, ask.comm);
 	if (!comm) {
 		ret = inc_err_set(&err, ENOMEM, "the controller is out of memory");
 		goto refuse;
 	}
-	if (!ret) {
+	if (!wrong) {
 		take_ask(comm, member->rank, &asked);
 		return;
 	}
 	comm->members[member->rank].asked = true; /* it is told with the others */
-	inc_comm_fail(comm, member->rank, -ret, "%s: C: %s", inc_member_name(member), err.msg);
+	inc_comm_fail(comm, member->rank, -wrong, "%s: C: %s", inc_member_name(member), why.msg);
 	return;
 
 refuse:
 	inc_info("%s: C refused: %s", inc_ndjson_peer(conn), err.msg);
-	inc_ndjson_send_error(conn, -ret, json_pack("{s:i}", "comm", (int)index), "%s", err.msg);
+	inc_ndjson_send_error(conn, -ret, json_pack("{s:i}", "comm", (int)ask.comm), "%s", err.msg);
 }
 
 void inc_comm_configured(struct inc_comm *comm)
@@ -420,19 +403,20 @@ void inc_comm_configured(struct inc_comm *comm)
 		const struct inc_topo_host *host = &topo->hosts[member->host];
 		const struct inc_topo_switch *sw = &topo->switches[host->sw];
 		const struct inc_route_end *peer = &comm->members[rank].route.sw;
-		char my_ip[INET_ADDRSTRLEN], peer_ip[INET_ADDRSTRLEN];
+		struct inc_msg_made made = {
+			.comm = comm->index,
+			.communicator = comm->number,
+			.payload = comm->payload,
+			.slots = comm->slots,
+			.connection = {.peer_ip = sw->ports[host->port].ip,
+				       .peer_port = INC_ROCE_UDP_PORT,
+				       .peer_qp = peer->qpn,
+				       .peer_psn = peer->psn,
+				       .my_ip = host->ip},
+		};
 
-		inet_ntop(AF_INET, &host->ip, my_ip, sizeof(my_ip));
-		inet_ntop(AF_INET, &sw->ports[host->port].ip, peer_ip, sizeof(peer_ip));
-		inc_ndjson_send_new(
-			member->client->conn,
-			json_pack("{s:s, s:i, s:I, s:i, s:i, s:{s:s, s:s, s:i, s:I, s:I, s:s}}",
-				  "type", "C", "comm", (int)comm->index, "communicator",
-				  (json_int_t)comm->number, "payload", (int)comm->payload, "slots",
-				  (int)comm->slots, "connection", "switch", sw->name, "peer_ip",
-				  peer_ip, "peer_port", INC_ROCE_UDP_PORT, "peer_qp",
-				  (json_int_t)peer->qpn, "peer_psn", (json_int_t)peer->psn, "my_ip",
-				  my_ip));
+		strcpy(made.connection.node, sw->name);
+		inc_ndjson_send_new(member->client->conn, inc_message_new(INC_MSG_MADE, &made));
 	}
 }
 
@@ -440,10 +424,12 @@ void inc_comm_configured(struct inc_comm *comm)
 static struct inc_comm *find_own(struct inc_member *member, const json_t *object, uint32_t *number,
 				 struct inc_err *err)
 {
+	struct inc_msg_number named = {0};
 	struct inc_comm *comm;
+	int ret = inc_message_read(INC_MSG_READY, object, &named, err); /* D is alike */
 
-	*number = 0;
-	if (inc_field_u32(object, "communicator", true, 1, UINT32_MAX, number, err))
+	*number = named.communicator;
+	if (ret)
 		return NULL;
 	comm = inc_comm_find(member->group->ctl, *number);
 	if (!comm || comm->group != member->group || comm->members[member->rank].destroyed) {
@@ -495,9 +481,9 @@ void inc_comm_ready(struct inc_member *member, json_t *object)
 	event_del(comm->timer);
 	comm->state = COMM_STARTED;
 	for (unsigned int rank = 0; rank < group->world_size; rank++)
-		inc_ndjson_send_new(group->members[rank].client->conn,
-				    json_pack("{s:s, s:I}", "type", "start", "communicator",
-					      (json_int_t)number));
+		inc_ndjson_send_new(
+			group->members[rank].client->conn,
+			inc_message_new(INC_MSG_START, &(struct inc_msg_number){number}));
 }
 
 void inc_comm_destroy(struct inc_member *member, json_t *object)
@@ -516,8 +502,8 @@ void inc_comm_destroy(struct inc_member *member, json_t *object)
 		refuse_number(conn, "D", number, &err);
 		return;
 	}
-	inc_ndjson_send_new(
-		conn, json_pack("{s:s, s:I}", "type", "D", "communicator", (json_int_t)number));
+	inc_ndjson_send_new(conn,
+			    inc_message_new(INC_MSG_DESTROY, &(struct inc_msg_number){number}));
 	if (!comm)
 		return;
 	comm->members[member->rank].destroyed = true;

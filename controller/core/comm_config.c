@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/random.h>
 #include "controller/ctl.h"
-#include "controller/net/field.h"
 #include "lib/base/log.h"
 
 static struct inc_switch *switch_of(const struct inc_comm *comm, const struct inc_tree_node *node)
@@ -37,9 +36,8 @@ static void on_removed(struct inc_switch *sw, int code, const char *text, json_t
 
 void inc_switch_remove(struct inc_switch *sw, uint32_t number)
 {
-	inc_switch_request(
-		sw, json_pack("{s:s, s:I}", "type", "remove", "communicator", (json_int_t)number),
-		on_removed, number);
+	inc_switch_request(sw, inc_message_new(INC_MSG_REMOVE, &(struct inc_msg_number){number}),
+			   on_removed, number);
 }
 
 void inc_comm_unconfigure(struct inc_comm *comm)
@@ -137,6 +135,7 @@ static void choose_sizes(struct inc_comm *comm)
 	unsigned int mtu = UINT32_MAX, packets = 1;
 
 	comm->payload = INC_MAX_PAYLOAD;
+	comm->byte_order = comm->members[0].byte_order;
 	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
 		const struct inc_comm_member *m = &comm->members[rank];
 		const struct inc_topo_host *host = &ctl->topo->hosts[m->route.host];
@@ -206,13 +205,11 @@ static int check_fits(const struct inc_comm *comm, struct inc_err *err)
 		unsigned int children = count_children(comm, i);
 
 		if (children > sw->limits.children)
-			return inc_err_set(err, E2BIG, "switch %s takes %llu children, not %u",
-					   inc_switch_name(sw),
-					   (unsigned long long)sw->limits.children, children);
+			return inc_err_set(err, E2BIG, "switch %s takes %u children, not %u",
+					   inc_switch_name(sw), sw->limits.children, children);
 		if (comm->slots > sw->limits.slots)
-			return inc_err_set(err, E2BIG, "switch %s has %llu slots, not %u",
-					   inc_switch_name(sw),
-					   (unsigned long long)sw->limits.slots, comm->slots);
+			return inc_err_set(err, E2BIG, "switch %s has %u slots, not %u",
+					   inc_switch_name(sw), sw->limits.slots, comm->slots);
 	}
 	return 0;
 }
@@ -222,7 +219,7 @@ static void on_configured(struct inc_switch *sw, int code, const char *text, jso
 {
 	struct inc_comm *comm = inc_comm_find(sw->ctl, number);
 	struct inc_tree_node *node = comm ? node_of(comm, sw) : NULL;
-	uint32_t said = 0;
+	struct inc_msg_number said;
 
 	if (!node || comm->state != COMM_CONFIGURING || node->state != TREE_ASKED)
 		return;
@@ -233,8 +230,8 @@ static void on_configured(struct inc_switch *sw, int code, const char *text, jso
 		inc_comm_fail(comm, -1, code, "switch %s: %s", inc_switch_name(sw), text);
 		return;
 	}
-	if (inc_field_u32(answer, "communicator", true, 1, UINT32_MAX, &said, NULL) ||
-	    said != comm->number) {
+	if (inc_message_read(INC_MSG_CONFIGURED, answer, &said, NULL) ||
+	    said.communicator != comm->number) {
 		inc_comm_fail(comm, -1, EPROTO, "switch %s confirms another communicator",
 			      inc_switch_name(sw));
 		return;
@@ -250,6 +247,7 @@ static void send_configs(struct inc_comm *comm)
 		.communicator = comm->number,
 		.payload = comm->payload,
 		.slots = comm->slots,
+		.byte_order = comm->byte_order,
 		.topo = comm->group->ctl->topo,
 		.tree = comm->tree,
 		.member = route_member,
@@ -430,46 +428,42 @@ void inc_comm_event(struct inc_switch *sw, json_t *event)
 		{"peer_nak", ECONNABORTED},
 		{"unresponsive", ETIMEDOUT},
 	};
-	uint32_t number = 0, rank = UINT32_MAX;
-	char name[CTL_NAME_MAX], message[300] = "";
+	struct inc_msg_event said = {0};
 	struct inc_comm *comm;
 	struct inc_err err;
-	int ret, code = 0;
+	int ret, code = 0, rank;
+	bool mismatch;
 
-	ret = inc_field_word(event, "event", true, name, sizeof(name), &err);
-	if (!ret)
-		ret = inc_field_u32(event, "communicator", true, 1, UINT32_MAX, &number, &err);
-	comm = inc_comm_find(sw->ctl, number);
-	if (!ret)
-		ret = inc_field_u32(event, "rank", false, 0,
-				    (comm ? comm->group->world_size : CTL_MAX_WORLD) - 1, &rank,
-				    &err);
-	if (!ret && json_object_get(event, "message"))
-		ret = inc_field_line(event, "message", message, sizeof(message), &err);
+	ret = inc_message_read(INC_MSG_EVENT, event, &said, &err);
+	comm = inc_comm_find(sw->ctl, said.communicator);
+	if (!ret && said.has_rank && comm && said.rank >= comm->group->world_size)
+		ret = inc_err_set(&err, EINVAL, "rank: %u is not below %u", said.rank,
+				  comm->group->world_size);
 	if (ret) {
 		inc_warn("switch %s: event of communicator %u ignored: %s", inc_switch_name(sw),
-			 number, err.msg);
+			 said.communicator, err.msg);
 		return;
 	}
-	inc_warn("switch %s: event %s, communicator %u: %s", inc_switch_name(sw), name, number,
-		 message);
+	rank = said.has_rank ? (int)said.rank : -1;
+	mismatch = strcmp(said.event, "mismatch") == 0;
+	inc_warn("switch %s: event %s, communicator %u: %s", inc_switch_name(sw), said.event,
+		 said.communicator, said.message);
+	if (!*said.message)
+		strcpy(said.message, said.event);
 	for (size_t i = 0; i < sizeof(fatal) / sizeof(fatal[0]); i++) {
-		if (strcmp(fatal[i].name, name) == 0)
+		if (strcmp(fatal[i].name, said.event) == 0)
 			code = fatal[i].code;
 	}
-	if (!code || accuse(sw, comm, number,
-			    rank != UINT32_MAX && strcmp(name, "mismatch") != 0 ? (int)rank : -1,
-			    code, *message ? message : name))
+	if (!code || accuse(sw, comm, said.communicator, mismatch ? -1 : rank, code, said.message))
 		return;
 	if (!comm || !node_of(comm, sw) || comm->state < COMM_CONFIGURED ||
 	    comm->state == COMM_FAILED)
 		return;
 	/* a rank that is through with the communicator owes nobody an acknowledgement, unless
 	 * the others still wait for it; a mismatch is the end for everybody */
-	if (rank != UINT32_MAX && comm->members[rank].destroyed && strcmp(name, "mismatch") != 0) {
+	if (rank >= 0 && comm->members[rank].destroyed && !mismatch) {
 		inc_comm_check_waiting(sw, comm);
 		return;
 	}
-	inc_comm_fail(comm, rank == UINT32_MAX ? -1 : (int)rank, code, "switch %s: %s",
-		      inc_switch_name(sw), *message ? message : name);
+	inc_comm_fail(comm, rank, code, "switch %s: %s", inc_switch_name(sw), said.message);
 }

@@ -8,34 +8,16 @@
 #include "controller/net/field.h"
 #include "lib/base/log.h"
 
-struct report {
-	bool has_number;
-	uint32_t number; /* of the communicator, or */
-	uint32_t index;  /* the group's count of it, before it has a number */
-	bool has_rank;
-	uint32_t rank; /* who is to blame */
-	int code;
-	char message[300];
-};
-
-static int parse_report(const struct inc_member *member, const json_t *object, struct report *r,
-			struct inc_err *err)
+static int parse_report(const struct inc_member *member, const json_t *object,
+			struct inc_msg_failed *r, struct inc_err *err)
 {
-	int ret;
+	const unsigned int world_size = member->group->world_size;
+	int ret = inc_message_read(INC_MSG_FAILED, object, r, err);
 
-	r->has_number = json_object_get(object, "communicator");
-	r->has_rank = json_object_get(object, "rank");
-	if (r->has_number)
-		ret = inc_field_u32(object, "communicator", true, 1, UINT32_MAX, &r->number, err);
-	else
-		ret = inc_field_u32(object, "comm", true, 0, INT32_MAX, &r->index, err);
-	if (!ret)
-		ret = inc_field_u32(object, "rank", false, 0, member->group->world_size - 1,
-				    &r->rank, err);
-	if (!ret)
-		ret = inc_field_errno(object, "errno", &r->code, err);
-	if (!ret)
-		ret = inc_field_line(object, "message", r->message, sizeof(r->message), err);
+	if (!ret && !r->has_communicator && !r->has_comm)
+		ret = inc_err_set(err, EINVAL, "neither 'communicator' nor 'comm' is there");
+	if (!ret && r->has_rank && r->rank >= world_size)
+		ret = inc_err_set(err, EINVAL, "rank: %u is not below %u", r->rank, world_size);
 	return ret;
 }
 
@@ -50,7 +32,7 @@ static int who_destroyed(const struct inc_comm *comm)
 }
 
 static void report_failed(struct inc_comm *comm, const struct inc_member *member,
-			  const struct report *r)
+			  const struct inc_msg_failed *r)
 {
 	int blame = r->has_rank ? (int)r->rank : who_destroyed(comm);
 	char name[96], more[160] = "";
@@ -64,7 +46,7 @@ static void report_failed(struct inc_comm *comm, const struct inc_member *member
 }
 
 static void take_report(struct inc_comm *comm, const struct inc_member *member,
-			const struct report *r)
+			const struct inc_msg_failed *r)
 {
 	bool configured = comm->state >= COMM_CONFIGURED && comm->state != COMM_REFUSED;
 
@@ -75,7 +57,7 @@ static void take_report(struct inc_comm *comm, const struct inc_member *member,
 		inc_comm_forget_refused(member->group);
 	else if (comm->state != COMM_FAILED)
 		report_failed(comm, member, r);
-	if (!configured || r->has_number)
+	if (!configured || r->has_communicator)
 		return;
 	/* the answer to its C came too late: it has no number to destroy it by */
 	comm->members[member->rank].destroyed = true;
@@ -85,7 +67,7 @@ static void take_report(struct inc_comm *comm, const struct inc_member *member,
 void inc_comm_report(struct inc_member *member, json_t *object)
 {
 	struct inc_ndjson *conn = member->client->conn;
-	struct report r = {0};
+	struct inc_msg_failed r = {0};
 	struct inc_comm *comm;
 	struct inc_err err;
 	int ret;
@@ -93,11 +75,11 @@ void inc_comm_report(struct inc_member *member, json_t *object)
 	ret = parse_report(member, object, &r, &err);
 	if (ret)
 		goto refuse;
-	comm = r.has_number ? inc_comm_find(member->group->ctl, r.number)
-			    : inc_comm_get_index(member->group, r.index);
+	comm = r.has_communicator ? inc_comm_find(member->group->ctl, r.communicator)
+				  : inc_comm_get_index(member->group, r.comm);
 	if (!comm || comm->group != member->group || comm->members[member->rank].destroyed) {
 		ret = inc_err_set(&err, ENOENT, "communicator %u is none of this member's",
-				  r.has_number ? r.number : r.index);
+				  r.has_communicator ? r.communicator : r.comm);
 		goto refuse;
 	}
 	take_report(comm, member, &r);
@@ -106,8 +88,8 @@ void inc_comm_report(struct inc_member *member, json_t *object)
 refuse:
 	inc_info("%s: failed ignored: %s", inc_ndjson_peer(conn), err.msg);
 	inc_ndjson_send_error(conn, -ret,
-			      json_pack("{s:I}", r.has_number ? "communicator" : "comm",
-					(json_int_t)(r.has_number ? r.number : r.index)),
+			      json_pack("{s:I}", r.has_communicator ? "communicator" : "comm",
+					(json_int_t)(r.has_communicator ? r.communicator : r.comm)),
 			      "failed: %s", err.msg);
 }
 

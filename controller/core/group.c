@@ -6,10 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <arpa/inet.h>
-#include "lib/base/errno_name.h"
 #include "lib/base/clock.h"
 #include "controller/ctl.h"
-#include "controller/net/field.h"
 #include "lib/base/log.h"
 
 enum inc_group_phase inc_group_state(const struct inc_group *group)
@@ -199,40 +197,31 @@ static void group_formed(struct inc_group *group)
 		 group->world_size);
 	for (unsigned int rank = 0; rank < group->world_size; rank++) {
 		const struct inc_member *member = &group->members[rank];
-		char ip[INET_ADDRSTRLEN];
+		const struct inc_msg_joined joined = {
+			.group = group->number, .addr = group->ctl->topo->hosts[member->host].ip};
 
-		inet_ntop(AF_INET, &group->ctl->topo->hosts[member->host].ip, ip, sizeof(ip));
-		inc_ndjson_send_new(member->client->conn,
-				    json_pack("{s:s, s:I, s:s}", "type", "G", "group",
-					      (json_int_t)group->number, "addr", ip));
+		inc_ndjson_send_new(member->client->conn, inc_message_new(INC_MSG_JOINED, &joined));
 	}
 }
 
 /* The host that the first address known to the topology belongs to. */
-static int find_host(const struct inc_ctl *ctl, const json_t *object, unsigned int *host,
+static int find_host(const struct inc_ctl *ctl, const struct inc_msg_join *said, unsigned int *host,
 		     struct inc_err *err)
 {
-	const json_t *addrs = json_object_get(object, "addrs");
-	const char *text = "";
-	size_t n = json_array_size(addrs);
+	char text[INET_ADDRSTRLEN];
 
-	if (!json_is_array(addrs) || n < 1 || n > 64)
-		return inc_err_set(err, EINVAL, "'addrs' is not a list of 1 to 64 addresses");
-	for (size_t i = 0; i < n; i++) {
-		struct in_addr ip;
-		int found;
+	for (uint32_t i = 0; i < said->n_addrs; i++) {
+		int found = inc_topology_host_by_ip(ctl->topo, said->addrs[i]);
 
-		text = json_string_value(json_array_get(addrs, i));
-		if (!text || inet_pton(AF_INET, text, &ip) != 1)
-			return inc_err_set(err, EINVAL, "addrs[%zu] is not an IPv4 address", i);
-		found = inc_topology_host_by_ip(ctl->topo, ip);
 		if (found < 0)
 			continue;
 		*host = found;
 		return 0;
 	}
+	inet_ntop(AF_INET, &said->addrs[said->n_addrs - 1], text, sizeof(text));
 	return inc_err_set(err, EADDRNOTAVAIL, "%s%s is no host of the topology %s", text,
-			   n > 1 ? " (and no other address of this member)" : "", ctl->topo->name);
+			   said->n_addrs > 1 ? " (and no other address of this member)" : "",
+			   ctl->topo->name);
 }
 
 /* Several ranks may share a host, but each is a connection of its switch. */
@@ -254,34 +243,25 @@ static int check_world(const struct inc_ctl *ctl, unsigned int world_size, struc
 			   world_size, ctl->topo->name, switches * INC_MAX_CHILDREN);
 }
 
-int inc_group_parse_join(const struct inc_ctl *ctl, const json_t *object, struct inc_join *join,
-			 struct inc_err *err)
+int inc_group_check_join(const struct inc_ctl *ctl, const struct inc_msg_join *said,
+			 struct inc_join *join, struct inc_err *err)
 {
-	const json_t *host = json_object_get(object, "host");
-	uint32_t version = CTL_PROTOCOL;
 	int ret;
 
-	strcpy(join->node, "-");
-	ret = inc_field_u32(object, "version", false, 1, UINT32_MAX, &version, err);
-	if (!ret && version != CTL_PROTOCOL)
-		ret = inc_err_set(err, EPROTONOSUPPORT, "version %u, this controller speaks %u",
-				  version, CTL_PROTOCOL);
-	if (!ret)
-		ret = inc_field_word(object, "job", true, join->job, sizeof(join->job), err);
-	if (!ret)
-		ret = inc_field_u32(object, "world_size", true, 1, CTL_MAX_WORLD, &join->world_size,
-				    err);
-	if (!ret)
-		ret = inc_field_u32(object, "rank", true, 0, join->world_size - 1, &join->rank,
-				    err);
-	if (!ret)
-		ret = check_world(ctl, join->world_size, err);
-	/* a machine without a name says "" */
-	if (!ret && !(json_is_string(host) && !json_string_length(host)))
-		ret = inc_field_word(object, "host", false, join->node, sizeof(join->node), err);
-	if (!ret)
-		ret = find_host(ctl, object, &join->host, err);
-	return ret;
+	if (said->version != INC_CONTROL_VERSION)
+		return inc_err_set(err, EPROTONOSUPPORT, "version %u, this controller speaks %u",
+				   said->version, INC_CONTROL_VERSION);
+	if (said->rank >= said->world_size)
+		return inc_err_set(err, EINVAL, "rank: %u is not below world_size %u", said->rank,
+				   said->world_size);
+	ret = check_world(ctl, said->world_size, err);
+	if (ret)
+		return ret;
+	join->rank = said->rank;
+	join->world_size = said->world_size;
+	strcpy(join->job, said->job);
+	strcpy(join->node, *said->host ? said->host : "-"); /* a machine without a name says "" */
+	return find_host(ctl, said, &join->host, err);
 }
 
 void inc_group_enter(struct inc_group *group, struct inc_client *client,
@@ -300,8 +280,9 @@ void inc_group_enter(struct inc_group *group, struct inc_client *client,
 void inc_group_join(struct inc_client *client, json_t *object)
 {
 	struct inc_ctl *ctl = client->ctl;
-	struct inc_join join;
+	struct inc_msg_join said = {0};
 	struct inc_group *group;
+	struct inc_join join;
 	struct inc_err err;
 	int ret;
 
@@ -311,7 +292,9 @@ void inc_group_join(struct inc_client *client, json_t *object)
 				      client->member->group->number);
 		return;
 	}
-	ret = inc_group_parse_join(ctl, object, &join, &err);
+	ret = inc_message_read(INC_MSG_JOIN, object, &said, &err);
+	if (!ret)
+		ret = inc_group_check_join(ctl, &said, &join, &err);
 	if (ret)
 		goto refuse;
 	group = find_job(ctl, join.job);
@@ -359,16 +342,20 @@ static bool has_comms(const struct inc_group *group, unsigned int rank)
 
 static void tell_failed(const struct inc_group *group, unsigned int lost)
 {
+	struct inc_msg_failed failed = {
+		.has_group = true,
+		.group = group->number,
+		.has_rank = true,
+		.rank = lost,
+		.code = group->over_code,
+	};
+
+	snprintf(failed.message, sizeof(failed.message), "%s", group->over);
 	for (unsigned int rank = 0; rank < group->world_size; rank++) {
 		struct inc_client *client = group->members[rank].client;
 
-		if (!client)
-			continue;
-		inc_ndjson_send_new(client->conn,
-				    json_pack("{s:s, s:I, s:i, s:s, s:s}", "type", "failed",
-					      "group", (json_int_t)group->number, "rank", (int)lost,
-					      "errno", inc_errno_name(group->over_code), "message",
-					      group->over));
+		if (client)
+			inc_ndjson_send_new(client->conn, inc_message_new(INC_MSG_FAILED, &failed));
 	}
 }
 

@@ -185,8 +185,9 @@ void inc_orphans_list(const struct inc_ctl *ctl, json_t *list)
 
 	LIST_FOREACH(o, &ctl->orphans, entry)
 	json_array_append_new(list,
-			      json_pack("{s:I, s:i, s:s, s:i, s:s, s:i, s:i, s:[s], s:[]}",
+			      json_pack("{s:I, s:i, s:s, s:i, s:s, s:i, s:i, s:s, s:[s], s:[]}",
 					"communicator", (json_int_t)o->number, "group", 0, "job",
 					"", "comm", 0, "state", "UNCLAIMED", "payload", 0, "slots",
-					0, "switches", inc_switch_name(o->sw), "connections"));
+					0, "byte_order", "", "switches", inc_switch_name(o->sw),
+					"connections"));
 }

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "controller/ctl.h"
-#include "controller/net/field.h"
 #include "lib/base/log.h"
 
 struct claim {
@@ -33,70 +32,61 @@ struct resume {
 	} gone[CTL_MAX_COMMS];
 };
 
-static int parse_claim(struct inc_ctl *ctl, const json_t *object, struct claim *c,
+static int take_fields(struct inc_ctl *ctl, const struct inc_msg_claim *said, struct claim *c,
 		       struct inc_err *err)
 {
-	char name[INC_TOPO_NAME_MAX];
-	int ret, sw;
+	int sw = inc_topology_switch_by_name(ctl->topo, said->node);
 
-	ret = inc_field_u32(object, "communicator", true, 1, UINT32_MAX, &c->number, err);
-	if (!ret)
-		ret = inc_field_u32(object, "comm", true, 0, INT32_MAX, &c->index, err);
-	if (!ret)
-		ret = inc_field_u32(object, "payload", true, 256, INC_MAX_PAYLOAD, &c->payload,
-				    err);
-	if (!ret)
-		ret = inc_field_u32(object, "slots", true, 1, INC_MAX_SLOTS, &c->slots, err);
-	if (!ret)
-		ret = inc_field_u32(object, "qpn", true, CTL_FIRST_QPN, INC_QPN_MASK - 1,
-				    &c->member.route.own.qpn, err);
-	if (!ret)
-		ret = inc_field_word(object, "transport", true, c->member.transport,
-				     sizeof(c->member.transport), err);
-	if (!ret)
-		ret = inc_field_word(object, "switch", true, name, sizeof(name), err);
-	if (ret)
-		return ret;
-	sw = inc_topology_switch_by_name(ctl->topo, name);
 	if (sw < 0)
 		return inc_err_set(err, ENOENT, "'switch': the topology %s has no '%s'",
-				   ctl->topo->name, name);
+				   ctl->topo->name, said->node);
 	c->sw = &ctl->switches[sw];
+	c->number = said->communicator;
+	c->index = said->comm;
+	c->payload = said->payload;
+	c->slots = said->slots;
 	c->member.asked = c->member.ready = true;
+	c->member.byte_order = said->byte_order;
+	c->member.route.own.qpn = said->qpn;
+	strcpy(c->member.transport, said->transport);
+	return 0;
+}
+
+static int take_claims(struct inc_ctl *ctl, const struct inc_msg_resume *said, struct resume *r,
+		       struct inc_err *err)
+{
+	struct inc_err why;
+	int ret;
+
+	for (uint32_t i = 0; i < said->n_claims; i++) {
+		ret = take_fields(ctl, &said->claims[i], &r->claims[i], &why);
+		if (ret)
+			return inc_err_set(err, -ret, "communicators[%u]: %s", i, why.msg);
+		r->claims[i].member.route.host = r->join.host;
+		for (uint32_t k = 0; k < i; k++) {
+			if (r->claims[k].number == r->claims[i].number ||
+			    r->claims[k].index == r->claims[i].index)
+				return inc_err_set(err, EINVAL, "communicators[%u] stands twice",
+						   i);
+		}
+		r->n++;
+	}
 	return 0;
 }
 
 static int parse_resume(struct inc_ctl *ctl, const json_t *object, struct resume *r,
 			struct inc_err *err)
 {
-	const json_t *list = json_object_get(object, "communicators"), *v;
-	size_t i;
+	struct inc_msg_resume said = {0};
 	int ret;
 
-	ret = inc_group_parse_join(ctl, object, &r->join, err);
+	ret = inc_message_read(INC_MSG_RESUME, object, &said, err);
 	if (!ret)
-		ret = inc_field_u32(object, "group", true, 1, UINT32_MAX, &r->group, err);
+		ret = inc_group_check_join(ctl, &said.join, &r->join, err);
 	if (ret)
 		return ret;
-	if (!json_is_array(list) || !json_array_size(list) || json_array_size(list) > CTL_MAX_COMMS)
-		return inc_err_set(err, EINVAL, "'communicators' is not a list of 1 to %d",
-				   CTL_MAX_COMMS);
-	json_array_foreach (list, i, v) {
-		struct inc_err why;
-
-		ret = parse_claim(ctl, v, &r->claims[i], &why);
-		if (ret)
-			return inc_err_set(err, -ret, "communicators[%zu]: %s", i, why.msg);
-		r->claims[i].member.route.host = r->join.host;
-		for (size_t k = 0; k < i; k++) {
-			if (r->claims[k].number == r->claims[i].number ||
-			    r->claims[k].index == r->claims[i].index)
-				return inc_err_set(err, EINVAL, "communicators[%zu] stands twice",
-						   i);
-		}
-		r->n++;
-	}
-	return 0;
+	r->group = said.group;
+	return take_claims(ctl, &said, r, err);
 }
 
 static struct inc_group *find_group(const struct inc_ctl *ctl, uint32_t number)
@@ -183,12 +173,18 @@ static int check_claims(struct inc_ctl *ctl, const struct inc_group *group, stru
 static void tell_gone(const struct inc_group *group, const struct inc_client *client,
 		      const struct resume *r)
 {
-	for (unsigned int i = 0; i < r->n_gone; i++)
-		inc_ndjson_send_new(client->conn,
-				    json_pack("{s:s, s:I, s:I, s:s, s:s}", "type", "failed",
-					      "group", (json_int_t)group->number, "communicator",
-					      (json_int_t)r->gone[i].number, "errno", "ENETRESET",
-					      "message", r->gone[i].why.msg));
+	for (unsigned int i = 0; i < r->n_gone; i++) {
+		struct inc_msg_failed failed = {
+			.has_group = true,
+			.group = group->number,
+			.has_communicator = true,
+			.communicator = r->gone[i].number,
+			.code = ENETRESET,
+		};
+
+		strcpy(failed.message, r->gone[i].why.msg);
+		inc_ndjson_send_new(client->conn, inc_message_new(INC_MSG_FAILED, &failed));
+	}
 }
 
 static int take_claim(struct inc_group *group, unsigned int rank, const struct claim *c)
@@ -201,6 +197,7 @@ static int take_claim(struct inc_group *group, unsigned int rank, const struct c
 			return -ENOMEM;
 		comm->payload = c->payload;
 		comm->slots = c->slots;
+		comm->byte_order = c->member.byte_order;
 		/* who came before and did not name it has destroyed it */
 		for (unsigned int other = 0; other < group->world_size; other++)
 			comm->members[other].destroyed = group->members[other].present;
@@ -226,8 +223,9 @@ static int take_resume(struct inc_group *group, struct inc_client *client, const
 	inc_group_enter(group, client, &r->join);
 	inc_info("group %u (%s): rank %u of an earlier controller is back with %u communicators",
 		 group->number, group->job, r->join.rank, r->n);
-	inc_ndjson_send_new(client->conn, json_pack("{s:s, s:I}", "type", "resumed", "group",
-						    (json_int_t)group->number));
+	inc_ndjson_send_new(
+		client->conn,
+		inc_message_new(INC_MSG_RESUMED, &(struct inc_msg_resumed){group->number}));
 	LIST_FOREACH(comm, &group->comms, entry)
 	{
 		if (comm->state == COMM_FAILED)

@@ -34,13 +34,15 @@ static const struct inc_command commands[] = {
 	 .own = VIEW(false, incctl_print_waiting)},
 	{"status", "version, mode and age of the switches",
 	 .own = VIEW(false, incctl_print_status)},
+	{"config", "what the switches have, as YAML that inc-switchd --config reads",
+	 .own = VIEW(false, incctl_print_config)},
 	{},
 };
 
 struct settings {
 	struct incctl_target target;
 	char path[128]; /* of the socket that --switch names */
-	bool json, check;
+	bool json, yaml, check;
 };
 
 static int take_switch(void *settings, const char *text, struct inc_err *err)
@@ -80,6 +82,10 @@ static const struct inc_opt options[] = {
 	 .letter = 'j',
 	 .help = "the data as JSON",
 	 INC_OPT_FLAG(struct settings, json)},
+	{.name = "yaml",
+	 .letter = 'y',
+	 .help = "config: as YAML, also without this",
+	 INC_OPT_FLAG(struct settings, yaml)},
 	{.name = "check",
 	 .help = "counters: exit 1 where the books do not balance",
 	 INC_OPT_FLAG(struct settings, check)},
@@ -134,20 +140,22 @@ static int run(const struct inc_command *command, const struct settings *s)
 {
 	const struct view *view = command->own;
 	struct inc_err err;
-	json_t *data = incctl_ask(&s->target, command->name, &err);
+	json_t *data = incctl_ask(&s->target, command->name, &err), *shown;
 	int ret;
 
 	if (!data) {
 		fprintf(stderr, "incctl: %s\n", err.msg);
 		return 1;
 	}
+	shown = view->print == incctl_print_config ? incctl_config(data) : json_incref(data);
 	if (s->json) {
-		json_dumpf(data, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII);
+		json_dumpf(shown, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII);
 		putchar('\n');
 	}
-	inc_printable_json(data);
+	inc_printable_json(shown);
 	if (!s->json)
-		view->print(data);
+		view->print(shown);
+	json_decref(shown);
 	ret = judge(view, data, s->check);
 	json_decref(data);
 	if (fflush(stdout) || ferror(stdout)) {
@@ -170,6 +178,11 @@ int main(int argc, char **argv)
 	view = command->own;
 	if (s.check && view->print != incctl_print_counters) {
 		inc_usage("--check belongs to counters");
+		return 2;
+	}
+	if (s.yaml && (s.json || view->print != incctl_print_config)) {
+		inc_usage(s.json ? "--json and --yaml exclude each other"
+				 : "--yaml belongs to config");
 		return 2;
 	}
 	if (s.target.socket && view->controller_only) {

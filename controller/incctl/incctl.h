@@ -28,5 +28,8 @@ void incctl_print_counters(const json_t *data);
 void incctl_print_events(const json_t *data);
 void incctl_print_waiting(const json_t *data);
 void incctl_print_status(const json_t *data);
+/* incctl_config.c: the answers to "config", page by page, as one file of switches. */
+json_t *incctl_config(const json_t *data);
+void incctl_print_config(const json_t *config);
 
 #endif

@@ -184,11 +184,12 @@ static void switch_communicators(const json_t *data)
 	json_t *sw, *comm;
 	size_t i, k;
 
-	begin(&t, "SWITCH >COMMUNICATOR >CHILDREN >PAYLOAD >SLOTS >RESULTS ERROR");
+	begin(&t, "SWITCH >COMMUNICATOR >CHILDREN >PAYLOAD >SLOTS BYTE_ORDER >RESULTS ERROR");
 	json_array_foreach (data, i, sw) {
 		json_array_foreach (json_object_get(sw, "data"), k, comm) {
 			add_field(&t, sw, "switch");
-			add_fields(&t, comm, "communicator children payload slots results error");
+			add_fields(&t, comm,
+				   "communicator children payload slots byte_order results error");
 		}
 	}
 	end(&t);
@@ -204,9 +205,9 @@ void incctl_print_communicators(const json_t *data)
 		switch_communicators(data);
 		return;
 	}
-	begin(&t, ">COMMUNICATOR >GROUP JOB STATE >PAYLOAD >SLOTS");
+	begin(&t, ">COMMUNICATOR >GROUP JOB STATE >PAYLOAD >SLOTS BYTE_ORDER");
 	json_array_foreach (data, i, comm)
-		add_fields(&t, comm, "communicator group job state payload slots");
+		add_fields(&t, comm, "communicator group job state payload slots byte_order");
 	end(&t);
 	begin(&t,
 	      ">COMMUNICATOR >RANK HOST TRANSPORT IP >QP >UDP_PORT SWITCH SWITCH_IP >SWITCH_QP");

@@ -11,7 +11,7 @@
 struct inc_query {
 	uint64_t number;
 	struct inc_client *client;
-	char what[16];
+	char what[sizeof(((struct inc_msg_query *)0)->what)];
 	json_t *data; /* by switch, in the topology's order */
 	unsigned int pending;
 	LIST_ENTRY(inc_query) entry;
@@ -73,10 +73,6 @@ static json_t *connection_json(const struct inc_comm *comm, unsigned int rank)
 			   (json_int_t)m->route.own.qpn, "udp_port", (int)m->route.udp_port,
 			   "switch", sw->name, "switch_ip", switch_ip, "switch_qp",
 			   (json_int_t)m->route.sw.qpn, "destroyed", (int)m->destroyed);
-	if (object && m->has_buffer)
-		json_object_set_new(object, "buffer",
-				    json_pack("{s:I, s:I}", "addr", (json_int_t)m->buffer_addr,
-					      "rkey", (json_int_t)m->buffer_rkey));
 	return object;
 }
 
@@ -93,11 +89,12 @@ static json_t *comm_json(const struct inc_comm *comm)
 		if (comm->state != COMM_REFUSED && comm->members[rank].asked)
 			json_array_append_new(connections, connection_json(comm, rank));
 	}
-	return json_pack("{s:I, s:I, s:s, s:i, s:s, s:i, s:i, s:o, s:o}", "communicator",
+	return json_pack("{s:I, s:I, s:s, s:i, s:s, s:i, s:i, s:s, s:o, s:o}", "communicator",
 			 (json_int_t)comm->number, "group", (json_int_t)group->number, "job",
 			 group->job, "comm", (int)comm->index, "state", inc_comm_state_name(comm),
-			 "payload", (int)comm->payload, "slots", (int)comm->slots, "switches",
-			 switches, "connections", connections);
+			 "payload", (int)comm->payload, "slots", (int)comm->slots, "byte_order",
+			 inc_byte_orders[comm->byte_order], "switches", switches, "connections",
+			 connections);
 }
 
 static json_t *communicators_json(struct inc_ctl *ctl)
@@ -235,8 +232,7 @@ static void on_answer(struct inc_switch *sw, int code, const char *text, json_t 
 		query_done(query);
 }
 
-/* only: the name of one switch, or ""; from: NULL, or where its answer goes on */
-static void pass(struct inc_client *client, const char *what, const char *only, json_t *from)
+static void pass(struct inc_client *client, const struct inc_msg_query *question)
 {
 	struct inc_ctl *ctl = client->ctl;
 	struct inc_query *query;
@@ -252,7 +248,7 @@ static void pass(struct inc_client *client, const char *what, const char *only, 
 	query->number = ++ctl->next_query;
 	query->client = client;
 	client->queries++;
-	strncpy(query->what, what, sizeof(query->what) - 1);
+	strcpy(query->what, question->what);
 	query->data = json_array();
 	LIST_INSERT_HEAD(&ctl->queries, query, entry);
 	for (unsigned int i = 0; i < ctl->topo->n_switches; i++) {
@@ -260,14 +256,12 @@ static void pass(struct inc_client *client, const char *what, const char *only, 
 		json_t *slot;
 		int ret;
 
-		if (*only && strcmp(only, inc_switch_name(sw)) != 0)
+		if (question->has_node && strcmp(question->node, inc_switch_name(sw)) != 0)
 			continue;
 		slot = json_pack("{s:s}", "switch", inc_switch_name(sw));
 		json_array_append_new(query->data, slot);
-		ret = inc_switch_request(
-			sw,
-			json_pack("{s:s, s:s, s:O*}", "type", "query", "what", what, "from", from),
-			on_answer, query->number);
+		ret = inc_switch_request(sw, inc_message_new(INC_MSG_QUERY, question), on_answer,
+					 query->number);
 		if (ret)
 			json_object_set_new(
 				slot, "error",
@@ -289,27 +283,27 @@ void inc_query_ask(struct inc_client *client, json_t *object)
 		{"switches", switches_json}, {"status", NULL},
 		{"counters", NULL},          {"ports", NULL},
 		{"connections", NULL},       {"events", NULL},
-		{"waiting", NULL},
+		{"waiting", NULL},           {"config", NULL},
 	};
-	const char *what = inc_field_text(object, "what");
-	const char *only = inc_field_text(object, "switch");
+	struct inc_msg_query query = {0};
+	struct inc_err err;
 
-	if (json_object_get(object, "switch") && !*only) {
-		inc_ndjson_send_error(client->conn, EINVAL, NULL, "'switch' is not a name");
+	if (inc_message_read(INC_MSG_QUESTION, object, &query, &err)) {
+		inc_ndjson_send_error(client->conn, EINVAL, NULL, "%s", err.msg);
 		return;
 	}
-	if (*only && inc_topology_switch_by_name(client->ctl->topo, only) < 0) {
-		inc_ndjson_send_error(client->conn, ENOENT, NULL, "no switch '%.32s'", only);
+	if (query.has_node && inc_topology_switch_by_name(client->ctl->topo, query.node) < 0) {
+		inc_ndjson_send_error(client->conn, ENOENT, NULL, "no switch '%.32s'", query.node);
 		return;
 	}
 	for (size_t i = 0; i < sizeof(questions) / sizeof(questions[0]); i++) {
-		if (strcmp(questions[i].what, what) != 0)
+		if (strcmp(questions[i].what, query.what) != 0)
 			continue;
 		if (questions[i].here)
-			answer(client, what, questions[i].here(client->ctl));
+			answer(client, query.what, questions[i].here(client->ctl));
 		else
-			pass(client, what, only, json_object_get(object, "from"));
+			pass(client, &query);
 		return;
 	}
-	inc_ndjson_send_error(client->conn, EINVAL, NULL, "no such question: '%.32s'", what);
+	inc_ndjson_send_error(client->conn, EINVAL, NULL, "no such question: '%.32s'", query.what);
 }

@@ -174,34 +174,11 @@ static void compare_ports(const struct inc_switch *sw)
 	}
 }
 
-static int parse_hello(struct inc_switch_link *link, json_t *object, struct inc_switch **out,
-		       struct inc_err *err)
+static int check_lists(const json_t *object, struct inc_err *err)
 {
-	const char *name = inc_field_text(object, "switch");
-	json_t *limits = json_object_get(object, "limits");
-	json_t *ports = json_object_get(object, "ports");
-	json_t *listed = json_object_get(object, "communicators");
-	struct inc_switch_limits said = {.children = INC_MAX_CHILDREN, .slots = INC_MAX_SLOTS};
-	uint32_t version = 0;
-	struct inc_switch *sw;
-	int index, ret;
+	const json_t *ports = json_object_get(object, "ports");
+	const json_t *listed = json_object_get(object, "communicators");
 
-	ret = inc_field_u32(object, "version", true, 1, UINT32_MAX, &version, err);
-	if (ret)
-		return ret;
-	if (version != CTL_PROTOCOL)
-		return inc_err_set(err, EPROTONOSUPPORT, "version %u, this controller speaks %u",
-				   version, CTL_PROTOCOL);
-	index = inc_topology_switch_by_name(link->ctl->topo, name);
-	if (index < 0)
-		return inc_err_set(err, ENOENT, "the topology %s has no switch '%.32s'",
-				   link->ctl->topo->name, name);
-	sw = &link->ctl->switches[index];
-	if (sw->link) {
-		probe(sw);
-		return inc_err_set(err, EADDRINUSE, "switch %s is connected already, from %s", name,
-				   inc_ndjson_peer(sw->link->conn));
-	}
 	if (ports && (!json_is_array(ports) || json_array_size(ports) > INC_MAX_PORTS))
 		return inc_err_set(err, EINVAL, "'ports' is not a list of at most %d ports",
 				   INC_MAX_PORTS);
@@ -209,14 +186,37 @@ static int parse_hello(struct inc_switch_link *link, json_t *object, struct inc_
 		return inc_err_set(err, EINVAL,
 				   "'communicators' is not a list of at most %d numbers",
 				   CTL_MAX_LISTED);
-	if (limits && !json_is_object(limits))
-		return inc_err_set(err, EINVAL, "'limits' is not an object");
-	ret = inc_field_u64(limits, "children", false, 1, UINT32_MAX, &said.children, err);
-	if (!ret)
-		ret = inc_field_u64(limits, "slots", false, 1, UINT32_MAX, &said.slots, err);
+	return 0;
+}
+
+static int parse_hello(struct inc_switch_link *link, json_t *object, struct inc_switch **out,
+		       struct inc_err *err)
+{
+	struct inc_msg_hello said = {
+		.limits = {.children = INC_MAX_CHILDREN, .slots = INC_MAX_SLOTS}};
+	struct inc_switch *sw;
+	int index, ret;
+
+	ret = inc_message_read(INC_MSG_HELLO, object, &said, err);
 	if (ret)
 		return ret;
-	sw->limits = said;
+	if (said.version != INC_CONTROL_VERSION)
+		return inc_err_set(err, EPROTONOSUPPORT, "version %u, this controller speaks %u",
+				   said.version, INC_CONTROL_VERSION);
+	index = inc_topology_switch_by_name(link->ctl->topo, said.node);
+	if (index < 0)
+		return inc_err_set(err, ENOENT, "the topology %s has no switch '%.32s'",
+				   link->ctl->topo->name, said.node);
+	sw = &link->ctl->switches[index];
+	if (sw->link) {
+		probe(sw);
+		return inc_err_set(err, EADDRINUSE, "switch %s is connected already, from %s",
+				   said.node, inc_ndjson_peer(sw->link->conn));
+	}
+	ret = check_lists(object, err);
+	if (ret)
+		return ret;
+	sw->limits = said.limits;
 	*out = sw;
 	return 0;
 }

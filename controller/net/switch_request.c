@@ -93,11 +93,11 @@ err:
 int inc_switch_query(struct inc_switch *sw, const char *what, uint32_t number, uint32_t from,
 		     inc_switch_reply reply)
 {
-	json_t *object = json_pack("{s:s, s:s}", "type", "query", "what", what);
+	struct inc_msg_query query = {.has_from = from, .from = from};
 
-	if (object && from)
-		json_object_set_new(object, "from", json_integer(from));
-	return inc_switch_request(sw, object, reply, inc_page_arg(number, from));
+	snprintf(query.what, sizeof(query.what), "%s", what);
+	return inc_switch_request(sw, inc_message_new(INC_MSG_QUERY, &query), reply,
+				  inc_page_arg(number, from));
 }
 
 uint32_t inc_page_next(const json_t *answer, uint64_t arg)
@@ -113,8 +113,8 @@ void inc_request_answered(struct inc_switch_link *link, json_t *object)
 	const char *type = inc_field_text(object, "type");
 	struct inc_request *request;
 	uint64_t seq = 0;
-	char text[300] = "";
-	int code = EIO;
+	struct inc_msg_error error = {.code = EIO};
+	char text[64];
 
 	if (inc_field_u64(object, "seq", true, 1, INT64_MAX, &seq, NULL))
 		return;
@@ -134,12 +134,12 @@ void inc_request_answered(struct inc_switch_link *link, json_t *object)
 		finish(request, link->sw, EPROTO, text, NULL);
 		return;
 	}
-	inc_field_line(object, "message", text, sizeof(text), NULL);
-	inc_field_errno(object, "errno", &code, NULL);
+	inc_message_read(INC_MSG_ERROR, object, &error, NULL); /* as far as it can be read */
 	/* these two mean "no answer" to the callers, which a refusal is not */
-	if (code == ETIMEDOUT || code == ECONNRESET)
-		code = EIO;
-	finish(request, link->sw, code, *text ? text : strerror(code), NULL);
+	if (error.code == ETIMEDOUT || error.code == ECONNRESET)
+		error.code = EIO;
+	finish(request, link->sw, error.code, *error.message ? error.message : strerror(error.code),
+	       NULL);
 }
 
 void inc_requests_fail(struct inc_switch_link *link, struct inc_switch *sw)

@@ -18,7 +18,6 @@ struct source {
 	const struct source *in; /* of a message: where it stands, for errors */
 	const char *name;        /* NULL: element index of a list */
 	size_t index;
-	size_t size; /* of a scalar: its member */
 	char buf[32];
 };
 
@@ -141,9 +140,9 @@ static const char *text_of(struct source *at, const struct inc_field *f)
 	case JSON_INTEGER:
 		snprintf(at->buf, sizeof(at->buf), "%lld", (long long)json_integer_value(at->json));
 		return number ? at->buf : NULL;
-	case JSON_REAL:
+	case JSON_REAL: /* 1.0 is no whole number */
 		snprintf(at->buf, sizeof(at->buf), "%.17g", json_real_value(at->json));
-		return number ? at->buf : NULL;
+		return f->kind == INC_REAL ? at->buf : NULL;
 	case JSON_TRUE:
 		return f->kind == INC_BOOL ? "true" : NULL;
 	case JSON_FALSE:
@@ -366,6 +365,8 @@ static int read_scalar(const struct inc_field *f, struct source *at, void *out, 
 
 	if (!text)
 		return wrong(at, err, "is not %s", expected(f, what, sizeof(what)));
+	if (!*text && f->empty)
+		return 0;
 	if (!*text && f->kind != INC_LINE)
 		return wrong(at, err, "is empty");
 	ret = read_text(f, at, text, out, err);

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <jansson.h>
 #include <netinet/in.h>
 #include "lib/base/err.h"
 
@@ -59,5 +61,8 @@ int inc_yaml_get_ipv4(const struct inc_yaml_node *map, const char *key, bool req
 		      struct in_addr *out, struct inc_err *err);
 int inc_yaml_get_mac(const struct inc_yaml_node *map, const char *key, bool required,
 		     uint8_t out[6], struct inc_err *err);
+
+/* Prints a JSON value as YAML that the functions above read as the same. */
+void inc_yaml_write(FILE *out, const json_t *value);
 
 #endif

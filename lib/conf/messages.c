@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "lib/conf/messages.h"
+
+static const struct inc_field addr_field[] = {
+	{NULL, INC_IPV4, .size = sizeof(struct in_addr)},
+};
+static const struct inc_schema addr_schema = {
+	.fields = addr_field, .n = 1, .size = sizeof(struct in_addr)};
+
+/* What G and resume have in common: the struct of a resume begins with that of a G. */
+/* clang-format off */
+#define JOIN(member) INC_AT(struct inc_msg_join, member)
+#define JOIN_FIELDS \
+	{"version", INC_UINT, INC_DEFAULT, JOIN(version), .min = 1, .max = UINT32_MAX, \
+	 .def = INC_CONTROL_VERSION, .text = "of the protocol"}, \
+	{"job", INC_WORD, INC_REQUIRED, JOIN(job), .text = "names the group"}, \
+	{"rank", INC_UINT, INC_REQUIRED, JOIN(rank), .max = INC_MAX_WORLD - 1, \
+	 .text = "the member's own, below world_size"}, \
+	{"world_size", INC_UINT, INC_REQUIRED, JOIN(world_size), .min = 1, .max = INC_MAX_WORLD, \
+	 .text = "ranks of the job"}, \
+	{"addrs", .need = INC_REQUIRED, \
+	 INC_LIST_AT(struct inc_msg_join, addrs, n_addrs, &addr_schema), .min = 1, \
+	 .text = "the member's addresses; the first that the topology knows counts"}, \
+	{"host", INC_WORD, INC_OPTIONAL, JOIN(host), .empty = true, \
+	 .text = "what the member calls its machine"}
+/* clang-format on */
+
+static const struct inc_field join_fields[] = {JOIN_FIELDS};
+
+static const struct inc_field joined_fields[] = {
+	{"group", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_joined, group), .min = 1,
+	 .max = UINT32_MAX, .text = "the group's number"},
+	{"addr", INC_IPV4, INC_REQUIRED, INC_AT(struct inc_msg_joined, addr),
+	 .text = "which of the member's addresses the topology has"},
+};
+
+static const struct inc_field ask_fields[] = {
+	{"comm", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_ask, comm), .max = INT32_MAX,
+	 .text = "the group's own count of its communicators"},
+	{"transport", INC_WORD, INC_REQUIRED, INC_AT(struct inc_msg_ask, transport),
+	 .text = "soft or verbs; shown by incctl"},
+	{"qpn", INC_QPN_FIELD, .need = INC_REQUIRED, INC_AT(struct inc_msg_ask, qpn),
+	 .text = "the member's queue pair"},
+	{"psn", INC_PSN_FIELD, .need = INC_REQUIRED, INC_AT(struct inc_msg_ask, psn),
+	 .text = "of the first packet the member sends"},
+	{"udp_port", INC_UDP_PORT_FIELD, .need = INC_DEFAULT, INC_AT(struct inc_msg_ask, udp_port),
+	 .text = "where its endpoint receives; absent: 4791"},
+	{"payload", INC_PAYLOAD_FIELD, .need = INC_REQUIRED, INC_AT(struct inc_msg_ask, payload),
+	 .text = "the largest path MTU the member can use; the smallest of all counts"},
+	{"message_packets", INC_UINT, INC_DEFAULT, INC_AT(struct inc_msg_ask, message_packets),
+	 .min = 1, .max = INC_MAX_MESSAGE_PACKETS, .def = 1,
+	 .text = "the same everywhere; absent: 1"},
+	{"window", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_ask, window), .min = 1,
+	 .max = INC_MAX_SLOTS, .text = "in messages"},
+	{"pkey", INC_PKEY_FIELD, .need = INC_DEFAULT, INC_AT(struct inc_msg_ask, pkey),
+	 .def = INC_PKEY_DEFAULT, .text = "P_Key of the connection; absent: 65535"},
+	{"udp_csum", INC_BOOL, INC_DEFAULT, INC_AT(struct inc_msg_ask, udp_csum),
+	 .text = "results shall carry a UDP checksum; absent: false"},
+	{"byte_order", INC_CHOICE, INC_DEFAULT, INC_AT(struct inc_msg_ask, byte_order),
+	 .names = inc_byte_orders,
+	 .text = "of the numbers that are added, the same everywhere; absent: little"},
+};
+
+static const struct inc_field endpoint_fields[] = {
+	{"switch", INC_WORD, INC_REQUIRED, INC_AT(struct inc_msg_endpoint, node),
+	 .text = "the switch of the member's connection"},
+	{"peer_ip", INC_IPV4, INC_REQUIRED, INC_AT(struct inc_msg_endpoint, peer_ip),
+	 .text = "the switch's address"},
+	{"peer_port", INC_UDP_PORT_FIELD, .need = INC_REQUIRED,
+	 INC_AT(struct inc_msg_endpoint, peer_port), .text = "the switch's UDP port"},
+	{"peer_qp", INC_QPN_FIELD, .need = INC_REQUIRED, INC_AT(struct inc_msg_endpoint, peer_qp),
+	 .text = "the switch's queue pair"},
+	{"peer_psn", INC_PSN_FIELD, .need = INC_REQUIRED, INC_AT(struct inc_msg_endpoint, peer_psn),
+	 .text = "PSN of the first result"},
+	{"my_ip", INC_IPV4, INC_REQUIRED, INC_AT(struct inc_msg_endpoint, my_ip),
+	 .text = "the member's address"},
+};
+
+static const struct inc_schema endpoint_schema =
+	INC_SCHEMA(struct inc_msg_endpoint, endpoint_fields);
+
+static const struct inc_field made_fields[] = {
+	{"comm", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_made, comm), .max = INT32_MAX,
+	 .text = "as asked"},
+	{"communicator", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_made, communicator),
+	 .min = 1, .max = UINT32_MAX, .text = "its number from here on"},
+	{"payload", INC_PAYLOAD_FIELD, .need = INC_REQUIRED, INC_AT(struct inc_msg_made, payload),
+	 .text = "bytes of a packet"},
+	{"slots", INC_SLOTS_FIELD, .need = INC_REQUIRED, INC_AT(struct inc_msg_made, slots),
+	 .text = "packets under way at most"},
+	{"connection", INC_MAP, INC_REQUIRED, INC_AT(struct inc_msg_made, connection),
+	 .of = &endpoint_schema, .text = "the member's, as the member sees it"},
+};
+
+static const struct inc_field number_fields[] = {
+	{"communicator", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_number, communicator),
+	 .min = 1, .max = UINT32_MAX, .text = "its number"},
+};
+
+static const struct inc_field failed_fields[] = {
+	{"group", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_failed, group), .min = 1,
+	 .max = UINT32_MAX, .given = offsetof(struct inc_msg_failed, has_group),
+	 .text = "of the controller's: which group"},
+	{"communicator", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_failed, communicator),
+	 .min = 1, .max = UINT32_MAX, .given = offsetof(struct inc_msg_failed, has_communicator),
+	 .text = "which; absent: from the controller all of the group, from a member see comm"},
+	{"comm", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_failed, comm), .max = INT32_MAX,
+	 .given = offsetof(struct inc_msg_failed, has_comm),
+	 .text = "of a member's, before the communicator has a number"},
+	{"rank", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_failed, rank),
+	 .max = INC_MAX_WORLD - 1, .given = offsetof(struct inc_msg_failed, has_rank),
+	 .text = "who is to blame; absent: not known"},
+	{"errno", INC_ERRNO, INC_REQUIRED, INC_AT(struct inc_msg_failed, code),
+	 .text = "what kind of failure"},
+	{"message", INC_LINE, INC_REQUIRED, INC_AT(struct inc_msg_failed, message),
+	 .text = "one line"},
+};
+
+static const struct inc_field claim_fields[] = {
+	{"communicator", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_claim, communicator),
+	 .min = 1, .max = UINT32_MAX, .text = "its number"},
+	{"comm", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_claim, comm), .max = INT32_MAX,
+	 .text = "the group's own count"},
+	{"switch", INC_WORD, INC_REQUIRED, INC_AT(struct inc_msg_claim, node),
+	 .text = "the switch of the member's connection"},
+	{"transport", INC_WORD, INC_REQUIRED, INC_AT(struct inc_msg_claim, transport),
+	 .text = "soft or verbs"},
+	{"qpn", INC_QPN_FIELD, .need = INC_REQUIRED, INC_AT(struct inc_msg_claim, qpn),
+	 .text = "the member's queue pair"},
+	{"payload", INC_PAYLOAD_FIELD, .need = INC_REQUIRED, INC_AT(struct inc_msg_claim, payload),
+	 .text = "as C answered"},
+	{"slots", INC_SLOTS_FIELD, .need = INC_REQUIRED, INC_AT(struct inc_msg_claim, slots),
+	 .text = "as C answered"},
+	{"byte_order", INC_CHOICE, INC_DEFAULT, INC_AT(struct inc_msg_claim, byte_order),
+	 .names = inc_byte_orders, .text = "as C asked; absent: little"},
+};
+
+static const struct inc_schema claim_schema = INC_SCHEMA(struct inc_msg_claim, claim_fields);
+
+static const struct inc_field resume_fields[] = {
+	JOIN_FIELDS,
+	{"group", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_resume, group), .min = 1,
+	 .max = UINT32_MAX, .text = "as an earlier controller numbered it"},
+	{"communicators", .need = INC_REQUIRED,
+	 INC_LIST_AT(struct inc_msg_resume, claims, n_claims, &claim_schema), .min = 1,
+	 .text = "what the member has"},
+};
+
+static const struct inc_field resumed_fields[] = {
+	{"group", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_resumed, group), .min = 1,
+	 .max = UINT32_MAX, .text = "the same"},
+};
+
+static const struct inc_field limits_fields[] = {
+	{"children", INC_UINT, INC_DEFAULT, INC_AT(struct inc_msg_limits, children), .min = 1,
+	 .max = UINT32_MAX, .def = INC_MAX_CHILDREN, .text = "of a communicator"},
+	{"slots", INC_UINT, INC_DEFAULT, INC_AT(struct inc_msg_limits, slots), .min = 1,
+	 .max = UINT32_MAX, .def = INC_MAX_SLOTS, .text = "of a communicator"},
+	{"rows", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_limits, rows), .max = UINT32_MAX,
+	 .text = "children times slots, of all communicators"},
+	{"connections", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_limits, connections),
+	 .max = UINT32_MAX, .text = "of all communicators"},
+	{"groups", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_limits, groups), .max = UINT32_MAX,
+	 .text = "communicators"},
+};
+
+static const struct inc_schema limits_schema = INC_SCHEMA(struct inc_msg_limits, limits_fields);
+
+static const struct inc_field hello_fields[] = {
+	{"version", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_hello, version), .min = 1,
+	 .max = UINT32_MAX, .text = "of the protocol"},
+	{"switch", INC_WORD, INC_REQUIRED, INC_AT(struct inc_msg_hello, node),
+	 .text = "its name, which the topology has"},
+	{"limits", INC_MAP, INC_OPTIONAL, INC_AT(struct inc_msg_hello, limits),
+	 .of = &limits_schema, .text = "what it can hold"},
+	{"ports", INC_OTHER, INC_OPTIONAL, .what = "list of {name, ip, mac, mtu}",
+	 .text = "what it has"},
+	{"communicators", INC_OTHER, INC_OPTIONAL, .what = "list of numbers",
+	 .text = "what it runs"},
+	{"failures", INC_OTHER, INC_OPTIONAL, .what = "list of events",
+	 .text = "of those, the first of each"},
+};
+
+static const struct inc_field welcome_fields[] = {
+	{"switch", INC_OTHER, INC_REQUIRED, .what = "a name", .text = "as it said"},
+	{"keep", INC_OTHER, INC_REQUIRED, .what = "list of numbers",
+	 .text = "those of its communicators that it keeps"},
+};
+
+static const struct inc_field configure_fields[] = {
+	{"seq", INC_OTHER, INC_OPTIONAL, .what = "a number",
+	 .text = "of the request; its answer, an error too, repeats it"},
+	{"config", INC_MAP, INC_REQUIRED, INC_AT(struct inc_msg_configure, config),
+	 .of = &inc_comm_schema, .text = "one communicator: all of it or nothing"},
+};
+
+static const struct inc_field numbered_fields[] = {
+	{"seq", INC_OTHER, INC_OPTIONAL, .what = "a number",
+	 .text = "of the request; its answer, an error too, repeats it"},
+	{"communicator", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_number, communicator),
+	 .min = 1, .max = UINT32_MAX, .text = "its number"},
+};
+
+static const struct inc_field query_fields[] = {
+	{"seq", INC_OTHER, INC_OPTIONAL, .what = "a number",
+	 .text = "of the request; its answer, an error too, repeats it"},
+	{"what", INC_WORD, INC_REQUIRED, INC_AT(struct inc_msg_query, what),
+	 .text = "the question"},
+	{"from", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_query, from), .max = UINT32_MAX,
+	 .given = offsetof(struct inc_msg_query, has_from),
+	 .text = "what the page before called next"},
+};
+
+static const struct inc_field answer_fields[] = {
+	{"seq", INC_OTHER, INC_OPTIONAL, .what = "a number",
+	 .text = "of the request; its answer, an error too, repeats it"},
+	{"what", INC_OTHER, INC_REQUIRED, .what = "the question", .text = "as asked"},
+	{"data", INC_OTHER, INC_REQUIRED, .what = "anything", .text = "the answer"},
+	{"next", INC_OTHER, INC_OPTIONAL, .what = "a number",
+	 .text = "where the next page begins; absent: this is the last"},
+};
+
+static const struct inc_field event_fields[] = {
+	{"switch", INC_WORD, INC_OPTIONAL, INC_AT(struct inc_msg_event, node),
+	 .text = "who says it"},
+	{"time_ns", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_event, time_ns), .max = INT64_MAX,
+	 .text = "since 1970"},
+	{"event", INC_WORD, INC_REQUIRED, INC_AT(struct inc_msg_event, event), .text = "its name"},
+	{"communicator", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_event, communicator),
+	 .min = 1, .max = UINT32_MAX, .text = "whose"},
+	{"rank", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_event, rank),
+	 .max = INC_MAX_WORLD - 1, .given = offsetof(struct inc_msg_event, has_rank),
+	 .text = "the first of ranks"},
+	{"ranks", INC_OTHER, INC_OPTIONAL, .what = "list of numbers", .text = "who is to blame"},
+	{"r", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_event, r), .max = INT64_MAX,
+	 .text = "the chunk"},
+	{"message", INC_LINE, INC_OPTIONAL, INC_AT(struct inc_msg_event, message),
+	 .text = "one line"},
+};
+
+static const struct inc_field question_fields[] = {
+	{"what", INC_WORD, INC_REQUIRED, INC_AT(struct inc_msg_query, what),
+	 .text = "the question"},
+	{"switch", INC_WORD, INC_OPTIONAL, INC_AT(struct inc_msg_query, node),
+	 .given = offsetof(struct inc_msg_query, has_node), .text = "only this one; absent: all"},
+	{"from", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_query, from), .max = UINT32_MAX,
+	 .given = offsetof(struct inc_msg_query, has_from),
+	 .text = "what the page before called next"},
+};
+
+static const struct inc_field told_fields[] = {
+	{"what", INC_OTHER, INC_REQUIRED, .what = "the question", .text = "as asked"},
+	{"data", INC_OTHER, INC_REQUIRED, .what = "list",
+	 .text = "of what switches are asked, one entry {switch, data, next, error} for each"},
+};
+
+static const struct inc_field error_fields[] = {
+	{"seq", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_error, seq), .min = 1,
+	 .max = INT64_MAX, .text = "of the request that had one"},
+	{"comm", INC_OTHER, INC_OPTIONAL, .what = "a number",
+	 .text = "of the request that had one"},
+	{"communicator", INC_OTHER, INC_OPTIONAL, .what = "a number",
+	 .text = "of the request that had one"},
+	{"message", INC_LINE, INC_REQUIRED, INC_AT(struct inc_msg_error, message),
+	 .text = "one line"},
+	{"errno", INC_ERRNO, INC_REQUIRED, INC_AT(struct inc_msg_error, code),
+	 .text = "its symbolic name"},
+};
+
+/* A table, and what its struct takes; 0 where there is none. */
+#define TABLE(fields, bytes)                                        \
+	{                                                           \
+		fields, sizeof(fields) / sizeof((fields)[0]), bytes \
+	}
+
+const struct inc_message inc_messages[INC_MSG_MAX] = {
+	[INC_MSG_JOIN] = {"G", "member", "controller",
+			  TABLE(join_fields, sizeof(struct inc_msg_join)), "joins a group"},
+	[INC_MSG_JOINED] = {"G", "controller", "member",
+			    TABLE(joined_fields, sizeof(struct inc_msg_joined)),
+			    "all ranks are there"},
+	[INC_MSG_ASK] = {"C", "member", "controller", TABLE(ask_fields, sizeof(struct inc_msg_ask)),
+			 "asks for a communicator"},
+	[INC_MSG_MADE] = {"C", "controller", "member",
+			  TABLE(made_fields, sizeof(struct inc_msg_made)), "it is configured"},
+	[INC_MSG_READY] = {"ready", "member", "controller",
+			   TABLE(number_fields, sizeof(struct inc_msg_number)),
+			   "its queue pair can receive and send"},
+	[INC_MSG_START] = {"start", "controller", "member",
+			   TABLE(number_fields, sizeof(struct inc_msg_number)),
+			   "so can all the others'"},
+	[INC_MSG_DESTROY] = {"D", "both", "both",
+			     TABLE(number_fields, sizeof(struct inc_msg_number)),
+			     "destroys, and confirms it"},
+	[INC_MSG_FAILED] = {"failed", "both", "both",
+			    TABLE(failed_fields, sizeof(struct inc_msg_failed)),
+			    "a failure, of a communicator or the group"},
+	[INC_MSG_BYE] = {"bye", "member", "controller", {}, "the close that follows is meant"},
+	[INC_MSG_RESUME] = {"resume", "member", "controller",
+			    TABLE(resume_fields, sizeof(struct inc_msg_resume)),
+			    "what runs since an earlier controller"},
+	[INC_MSG_RESUMED] = {"resumed", "controller", "member",
+			     TABLE(resumed_fields, sizeof(struct inc_msg_resumed)), "it goes on"},
+	[INC_MSG_HELLO] = {"hello", "switch", "controller",
+			   TABLE(hello_fields, sizeof(struct inc_msg_hello)), "a switch is here"},
+	[INC_MSG_WELCOME] = {"welcome", "controller", "switch", TABLE(welcome_fields, 0),
+			     "and known"},
+	[INC_MSG_CONFIGURE] = {"configure", "controller", "switch",
+			       TABLE(configure_fields, sizeof(struct inc_msg_configure)),
+			       "makes a communicator"},
+	[INC_MSG_CONFIGURED] = {"configured", "switch", "controller",
+				TABLE(numbered_fields, sizeof(struct inc_msg_number)),
+				"it is made"},
+	[INC_MSG_REMOVE] = {"remove", "controller", "switch",
+			    TABLE(numbered_fields, sizeof(struct inc_msg_number)),
+			    "forgets a communicator"},
+	[INC_MSG_REMOVED] = {"removed", "switch", "controller",
+			     TABLE(numbered_fields, sizeof(struct inc_msg_number)),
+			     "it is forgotten"},
+	[INC_MSG_QUERY] = {"query", "controller or tool", "switch",
+			   TABLE(query_fields, sizeof(struct inc_msg_query)), "a question"},
+	[INC_MSG_ANSWER] = {"answer", "switch", "controller or tool", TABLE(answer_fields, 0),
+			    "and its answer"},
+	[INC_MSG_EVENT] = {"event", "switch", "controller",
+			   TABLE(event_fields, sizeof(struct inc_msg_event)),
+			   "something has happened"},
+	[INC_MSG_QUESTION] = {"A", "tool", "controller",
+			      TABLE(question_fields, sizeof(struct inc_msg_query)), "a question"},
+	[INC_MSG_TOLD] = {"A", "controller", "tool", TABLE(told_fields, 0), "and its answer"},
+	[INC_MSG_ERROR] = {"error", "anybody", "anybody",
+			   TABLE(error_fields, sizeof(struct inc_msg_error)),
+			   "why a request is not met"},
+	[INC_MSG_PING] = {"ping", "anybody", "anybody", {}, "asks for a pong"},
+	[INC_MSG_PONG] = {"pong", "anybody", "anybody", {}, "the peer lives"},
+};
+
+int inc_message_read(enum inc_message_id id, const json_t *object, void *out, struct inc_err *err)
+{
+	return inc_schema_read_json(&inc_messages[id].schema, object, out, err);
+}
+
+json_t *inc_message_new(enum inc_message_id id, const void *in)
+{
+	json_t *fields = inc_schema_print(&inc_messages[id].schema, INC_MESSAGE_ONLY, in);
+	json_t *object = json_pack("{s:s}", "type", inc_messages[id].type);
+
+	if (!fields || !object || json_object_update(object, fields)) {
+		json_decref(object);
+		object = NULL;
+	}
+	json_decref(fields);
+	return object;
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The messages of the control plane as tables (docs/control.md): every type, every field, its
+ * bounds, and the struct that it is read into or printed from. The controller and inc-switchd read
+ * and build their messages from here; a test compares docs/control.md with it.
+ *
+ * What is a list of any length, or an answer whose shape hangs on the question, is named here and
+ * read by its owner (INC_OTHER). "type" is no field of a table, and "seq" is none of a struct: the
+ * one who numbers requests adds it.
+ */
+#ifndef INC_MESSAGES_H
+#define INC_MESSAGES_H
+
+#include "lib/conf/comm.h"
+
+#define INC_CONTROL_VERSION     1
+#define INC_MAX_WORLD           1024
+#define INC_MAX_GROUP_COMMS     64 /* of one group, at a time */
+#define INC_MAX_MESSAGE_PACKETS 64
+#define INC_MAX_ADDRS           64 /* of one member */
+#define INC_CONTROL_NAME_LEN    65 /* job and host names, with the terminator */
+
+/* G of a member */
+struct inc_msg_join {
+	uint32_t version;
+	char job[INC_CONTROL_NAME_LEN];
+	uint32_t rank;
+	uint32_t world_size;
+	uint32_t n_addrs;
+	struct in_addr addrs[INC_MAX_ADDRS];
+	char host[INC_CONTROL_NAME_LEN];
+};
+
+struct inc_msg_joined {
+	uint32_t group;
+	struct in_addr addr;
+};
+
+/* C of a member */
+struct inc_msg_ask {
+	uint32_t comm;
+	char transport[16];
+	uint32_t qpn;
+	uint32_t psn;
+	uint16_t udp_port;
+	uint32_t payload;
+	uint32_t message_packets;
+	uint32_t window;
+	uint16_t pkey;
+	bool udp_csum;
+	uint32_t byte_order; /* enum inc_byte_order */
+};
+
+struct inc_msg_endpoint {
+	char node[16]; /* the switch */
+	struct in_addr peer_ip;
+	uint16_t peer_port;
+	uint32_t peer_qp;
+	uint32_t peer_psn;
+	struct in_addr my_ip;
+};
+
+/* C of the controller */
+struct inc_msg_made {
+	uint32_t comm;
+	uint32_t communicator;
+	uint32_t payload;
+	uint32_t slots;
+	struct inc_msg_endpoint connection;
+};
+
+/* ready, start, D, configured, removed, remove */
+struct inc_msg_number {
+	uint32_t communicator;
+};
+
+/* failed, in both directions */
+struct inc_msg_failed {
+	uint32_t group;
+	uint32_t communicator;
+	uint32_t comm;
+	uint32_t rank;
+	bool has_group, has_communicator, has_comm, has_rank;
+	int code;
+	char message[512];
+};
+
+struct inc_msg_claim {
+	uint32_t communicator;
+	uint32_t comm;
+	char node[16]; /* the switch */
+	char transport[16];
+	uint32_t qpn;
+	uint32_t payload;
+	uint32_t slots;
+	uint32_t byte_order;
+};
+
+struct inc_msg_resume {
+	struct inc_msg_join join;
+	uint32_t group;
+	uint32_t n_claims;
+	struct inc_msg_claim claims[INC_MAX_GROUP_COMMS];
+};
+
+struct inc_msg_resumed {
+	uint32_t group;
+};
+
+struct inc_msg_limits {
+	uint32_t children;
+	uint32_t slots;
+	uint32_t rows;
+	uint32_t connections;
+	uint32_t groups;
+};
+
+struct inc_msg_hello {
+	uint32_t version;
+	char node[INC_CONTROL_NAME_LEN]; /* the switch */
+	struct inc_msg_limits limits;
+};
+
+struct inc_msg_configure {
+	struct inc_comm_conf config;
+};
+
+/* query of a switch, A of a tool */
+struct inc_msg_query {
+	char what[32];
+	bool has_node, has_from;
+	char node[INC_CONTROL_NAME_LEN]; /* only this switch */
+	uint32_t from;
+};
+
+struct inc_msg_event {
+	char node[INC_CONTROL_NAME_LEN]; /* the switch */
+	uint64_t time_ns;
+	char event[32];
+	uint32_t communicator;
+	bool has_rank;
+	uint32_t rank;
+	uint64_t r;
+	char message[300];
+};
+
+struct inc_msg_error {
+	uint64_t seq;
+	int code;
+	char message[300];
+};
+
+struct inc_message {
+	const char *type;
+	const char *from, *to; /* for the documents */
+	struct inc_schema schema;
+	const char *text;
+};
+
+enum inc_message_id {
+	INC_MSG_JOIN,
+	INC_MSG_JOINED,
+	INC_MSG_ASK,
+	INC_MSG_MADE,
+	INC_MSG_READY,
+	INC_MSG_START,
+	INC_MSG_DESTROY,
+	INC_MSG_FAILED,
+	INC_MSG_BYE,
+	INC_MSG_RESUME,
+	INC_MSG_RESUMED,
+	INC_MSG_HELLO,
+	INC_MSG_WELCOME,
+	INC_MSG_CONFIGURE,
+	INC_MSG_CONFIGURED,
+	INC_MSG_REMOVE,
+	INC_MSG_REMOVED,
+	INC_MSG_QUERY,
+	INC_MSG_ANSWER,
+	INC_MSG_EVENT,
+	INC_MSG_QUESTION,
+	INC_MSG_TOLD,
+	INC_MSG_ERROR,
+	INC_MSG_PING,
+	INC_MSG_PONG,
+	INC_MSG_MAX
+};
+
+extern const struct inc_message inc_messages[INC_MSG_MAX];
+
+/* The fields of a message into its struct: 0 or -EINVAL with a message. */
+int inc_message_read(enum inc_message_id id, const json_t *object, void *out, struct inc_err *err);
+/* A message from its struct; in may be NULL where it has no fields but "type". NULL: no memory. */
+json_t *inc_message_new(enum inc_message_id id, const void *in);
+
+#endif
