@@ -31,7 +31,7 @@ static const struct inc_opt options[] = {
 	{.name = "config",
 	 .value = "FILE",
 	 .help = "run from a static file (docs/control.md, \"Switch\")",
-	 INC_OPT_TEXT(struct inc_options, config, inc_opt_path)},
+	 INC_OPT_TEXT(struct inc_options, config, inc_path_check)},
 	{.name = "controller",
 	 .value = "HOST[:PORT]",
 	 .help = "fetch the configuration there (port " INC_STR(INC_PORT_SWITCHES) ")",
