@@ -54,17 +54,13 @@ static int wrong(const struct source *at, struct inc_err *err, const char *fmt, 
 	return inc_err_set(err, EINVAL, "%s%s%s", where, *where ? ": " : "", text);
 }
 
-/* A list of the names, "native or generic". */
+/* A list of the names: "red, green or blue". */
 static void list_names(const char *const *names, char *buf, size_t size)
 {
-	size_t used = 0;
+	size_t used = snprintf(buf, size, "%s", names[0]);
 
-	for (*buf = '\0'; *names && used < size; names++)
-		used += snprintf(buf + used, size - used, "%s%s",
-				 !used      ? ""
-				 : names[1] ? ", "
-					    : " or ",
-				 *names);
+	for (names++; *names && used < size; names++)
+		used += snprintf(buf + used, size - used, "%s%s", names[1] ? ", " : " or ", *names);
 }
 
 /* What stands behind "is not" in a message, but for bounds. */

@@ -34,8 +34,8 @@ static void print_rows(const struct inc_schema *schema, const char *prefix)
 		if (f->form == INC_FILE_ONLY)
 			continue;
 		snprintf(path, sizeof(path), "%s%s", prefix, f->name);
-		printf("| `%s` | %s%s | %s | %s |\n", path,
-		       list ? "list of objects" : inc_field_domain(f, value, sizeof(value)), "",
+		printf("| `%s` | %s | %s | %s |\n", path,
+		       list ? "list of objects" : inc_field_domain(f, value, sizeof(value)),
 		       need(f, absent, sizeof(absent)), f->text);
 		if (f->kind != INC_MAP && !list)
 			continue;
