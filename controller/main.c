@@ -24,7 +24,7 @@ static const struct inc_opt options[] = {
 	 .value = "FILE",
 	 .required = true,
 	 .help = "hosts, switches and links (docs/control.md)",
-	 INC_OPT_TEXT(struct inc_ctl_options, topology, inc_opt_path)},
+	 INC_OPT_TEXT(struct inc_ctl_options, topology, inc_path_check)},
 	{.name = "listen",
 	 .value = "ADDR",
 	 .preset = "0.0.0.0",

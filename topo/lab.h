@@ -82,6 +82,7 @@ struct lab {
 extern volatile int lab_interrupted;
 
 /* lab_state.c */
+/* Whether a lab can have this name: 0, or -EINVAL and a message. */
 int lab_name_check(const char *name, struct inc_err *err);
 /* Paths and nothing else; name NULL: a random one. */
 int lab_init(struct lab *lab, const char *name, struct inc_err *err);

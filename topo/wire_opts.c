@@ -33,7 +33,7 @@ static int check_netns(const char *text, struct inc_err *err)
 static int check_stats(const char *text, struct inc_err *err)
 {
 	struct stat st;
-	int ret = inc_opt_path(text, err);
+	int ret = inc_path_check(text, err);
 
 	if (!ret && !stat(text, &st) && S_ISFIFO(st.st_mode))
 		ret = inc_err_set(err, EINVAL, "%.300s is a FIFO, whose reader could stop the wire",

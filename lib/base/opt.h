@@ -171,6 +171,6 @@ int inc_opt_number(const char *text, uint64_t min, uint64_t max, uint64_t *out,
 /* Bytes, to the end of the text or the first character behind the suffix. */
 int inc_opt_size(const char *text, const char **end, uint64_t *out);
 /* A path: not the empty text. */
-int inc_opt_path(const char *text, struct inc_err *err);
+int inc_path_check(const char *text, struct inc_err *err);
 
 #endif

@@ -62,7 +62,7 @@ int inc_opt_size(const char *text, const char **end, uint64_t *out)
 	return 0;
 }
 
-int inc_opt_path(const char *text, struct inc_err *err)
+int inc_path_check(const char *text, struct inc_err *err)
 {
 	return *text ? 0 : inc_err_set(err, EINVAL, "'' is not the path of a file");
 }

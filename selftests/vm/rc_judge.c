@@ -348,6 +348,7 @@ int main(int argc, char **argv)
 	ret = judge_parse(argc, argv, &opts);
 	if (ret >= 0)
 		return ret;
+	ret = 0;
 	full = opts.payload * opts.message_packets;
 	messages =
 		opts.bytes <= opts.payload ? 1 : 1 + (opts.bytes - opts.payload + full - 1) / full;

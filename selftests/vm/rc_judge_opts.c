@@ -10,7 +10,7 @@ static const struct inc_opt options[] = {
 	 .value = "FILE",
 	 .required = true,
 	 .help = "where to write what the switch is to have",
-	 INC_OPT_TEXT(struct judge_opts, config, inc_opt_path)},
+	 INC_OPT_TEXT(struct judge_opts, config, inc_path_check)},
 	{.name = "hosts",
 	 .value = "N",
 	 .preset = "2",
