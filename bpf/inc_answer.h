@@ -3,56 +3,12 @@
 #ifndef INC_ANSWER_H
 #define INC_ANSWER_H
 
+#include "lib/proto/child_frame.h"
 #include "bpf/inc_conn.h"
+#include "bpf/inc_crc.h"
 
 #define INC_ACK_IP_LEN    (INC_IP_TO_BTH_LEN + INC_AETH_LEN + INC_ICRC_LEN)
 #define INC_ACK_FRAME_LEN (INC_ETH_LEN + INC_ACK_IP_LEN)
-#define INC_IP_DF         0x4000
-
-/* Ethernet, IP, UDP and BTH of a frame from the switch to the child; IP ID 0, DF, TTL
- * 64. The caller has made sure that INC_HEADERS_LEN bytes are there. */
-static __always_inline void inc_write_headers(void *data, const struct inc_conn_cfg *cfg,
-					      union inc_mac peer, __u16 ip_len, __u8 opcode,
-					      __u8 bth_flags, __u32 ackreq_psn)
-{
-	struct ethhdr *eth = data;
-	struct iphdr *ip = data + INC_ETH_LEN;
-	struct udphdr *udp = (void *)ip + INC_IP_LEN;
-	struct inc_bth *bth = (void *)udp + INC_UDP_LEN;
-	__u32 sum;
-
-	__builtin_memcpy(eth->h_dest, peer.addr, 6);
-	__builtin_memcpy(eth->h_source, cfg->own_mac, 6);
-	eth->h_proto = bpf_htons(ETH_P_IP);
-
-	ip->version = 4;
-	ip->ihl = 5;
-	ip->tos = 0;
-	ip->tot_len = bpf_htons(ip_len);
-	ip->id = 0;
-	ip->frag_off = bpf_htons(INC_IP_DF);
-	ip->ttl = 64;
-	ip->protocol = IPPROTO_UDP;
-	ip->saddr = cfg->own_addr;
-	ip->daddr = cfg->peer_addr;
-	sum = bpf_htons(0x4500) + bpf_htons(ip_len) + bpf_htons(INC_IP_DF) +
-	      bpf_htons(64 << 8 | IPPROTO_UDP) + (ip->saddr & 0xffff) + (ip->saddr >> 16) +
-	      (ip->daddr & 0xffff) + (ip->daddr >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	sum = (sum & 0xffff) + (sum >> 16);
-	ip->check = ~sum;
-
-	udp->source = bpf_htons(cfg->own_port);
-	udp->dest = bpf_htons(cfg->peer_port);
-	udp->len = bpf_htons(ip_len - INC_IP_LEN);
-	udp->check = 0;
-
-	bth->opcode = opcode;
-	bth->se_m_pad_tver = bth_flags | INC_BTH_M;
-	bth->pkey = bpf_htons(cfg->pkey);
-	bth->resv_qpn = bpf_htonl(cfg->peer_qpn);
-	bth->ackreq_psn = bpf_htonl(ackreq_psn);
-}
 
 /*
  * ICRC state of the headers just written, over IP to BTH. All but the PSN word is the same
@@ -89,8 +45,8 @@ static __always_inline enum inc_counter_id inc_answer(struct xdp_md *ctx,
 {
 	__s32 delta = INC_ACK_FRAME_LEN - (__s32)pkt->frame_len;
 	union inc_mac peer = inc_answer_mac(m, pkt, outcome == INC_CTR_ANS_DUPLICATE);
-	struct inc_aeth *aeth;
 	void *data, *end;
+	__be32 *aeth;
 	__u32 state;
 
 	if (!peer.word)
@@ -105,12 +61,12 @@ static __always_inline enum inc_counter_id inc_answer(struct xdp_md *ctx,
 	if (data + INC_ACK_FRAME_LEN > end)
 		return INC_CTR_DROP_NO_HEADROOM;
 
-	inc_write_headers(data, m->cfg, peer, INC_ACK_IP_LEN, INC_OP_ACK, 0, psn & INC_PSN_MASK);
+	inc_put_child_headers(data, m->cfg, peer, INC_ACK_IP_LEN, INC_OP_ACK, 0,
+			      psn & INC_PSN_MASK);
 	aeth = data + INC_HEADERS_LEN;
-	aeth->syn_msn = bpf_htonl((__u32)syndrome << 24 | (m->st->msn & INC_PSN_MASK));
+	inc_put_aeth((__u8 *)aeth, syndrome, m->st->msn);
 	state = inc_headers_crc(data, INC_OP_ACK << 24 | INC_ACK_IP_LEN, &m->st->ack_cache);
-	state = inc_crc_word(state, aeth->syn_msn);
-	*(__u32 *)(aeth + 1) = ~state;
+	aeth[1] = ~inc_crc_word(state, aeth[0]);
 	return outcome;
 }
 

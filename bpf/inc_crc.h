@@ -2,9 +2,15 @@
 /*
  * CRC-32 of the ICRC. States here carry no initial and no final xor.
  *
- * Long runs go without a table (Chorba, arXiv 2412.16398): modulo the CRC-32 polynomial
- * x^0 = x^-145 + x^-183 + x^-211 + x^-300, so a word can be taken out by xoring it,
- * shifted, into the words 2 to 5 places on. The five words left over go through tables.
+ * Modulo the CRC-32 polynomial x^0 = x^-145 + x^-183 + x^-211 + x^-300 (Chorba, arXiv 2412.16398):
+ * a bit can be taken out of a message by xoring it into the places 145, 183, 211 and 300 bits
+ * further on, which needs no table. The same holds for the 8th power of x, so a byte can be taken
+ * out by xoring it into the places as many bytes further on. A long run goes in three steps:
+ *   1. by bytes, while 300 bytes follow: a word goes into four places as it is;
+ *   2. by bits, while five words follow: a word goes, shifted, into those 2 to 5 words on;
+ *   3. the five words that are left go through tables.
+ * The row is only read. Each word gathers what the words before it, taken out, leave for it;
+ * step 1 keeps those in a buffer of its own.
  */
 #ifndef INC_CRC_H
 #define INC_CRC_H
@@ -12,6 +18,29 @@
 #include "bpf/inc_maps.h"
 
 #define INC_CRC_MAX_LEN (INC_BUF_HDR + INC_MAX_PAYLOAD)
+
+#define INC_FOLD_REACH 300
+#define INC_FOLD_BLOCK 32 /* bytes that step 1 takes out in one round */
+#define INC_FOLD_MIN   (INC_FOLD_REACH + INC_FOLD_BLOCK)
+#define INC_LAST_WORDS 5 /* for step 3 */
+/* Words for step 2: behind step 1 at least; without step 1, and for step 3, at most. */
+#define INC_BEHIND_WORDS (INC_FOLD_REACH / 8 - INC_LAST_WORDS)
+#define INC_SHORT_WORDS  ((INC_FOLD_MIN - 4) / 8)
+
+struct inc_fold {
+	__u8 before[INC_FOLD_REACH + 4]; /* zeros: nothing is taken out before the first word */
+	__u8 taken[INC_CRC_MAX_LEN - INC_FOLD_REACH];
+	__u8 behind[INC_FOLD_BLOCK]; /* room for zeros behind the last word taken out */
+};
+
+/* Key 0: the words that step 1 has taken out of the run at hand, 2 KB. Writer: inc_crc_row(), on
+ * each CPU its own. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct inc_fold);
+} inc_fold SEC(".maps");
 
 static __always_inline __u32 inc_crc_word(__u32 state, __u32 word)
 {
@@ -43,101 +72,205 @@ static __always_inline __u32 inc_crc_shift(__u32 state, __u32 len)
 	return state;
 }
 
-/*
- * One word out: the word at hand, plus what the words 2 to 5 places before it, already
- * taken out, leave for it:
- *   o2 << 17 ^ o2 << 55 ^ o3 << 19 ^ o4 << 44 ^ o3 >> 47 ^ o3 >> 9 ^ o4 >> 45 ^ o5 >> 20
- * The shifts are nested, which saves a copy for each; the compiler would undo that. The
- * result takes the place of o5.
- */
-#define INC_TAKE_OUT(word, o2, o3, o4, o5)     \
-	do {                                   \
-		__u64 t = (o3) >> 2 ^ (o4), u; \
-		inc_opaque(t);                 \
-		t = t >> 25 ^ (o5);            \
-		inc_opaque(t);                 \
-		t = t >> 11 ^ (o3);            \
-		inc_opaque(t);                 \
-		(o5) = (word) ^ t >> 9;        \
-		t = (o4) << 25 ^ (o3);         \
-		inc_opaque(t);                 \
-		u = (o2) << 38;                \
-		inc_opaque(u);                 \
-		t = t << 2 ^ (o2);             \
-		inc_opaque(t);                 \
-		t ^= u;                        \
-		inc_opaque(t);                 \
-		(o5) ^= t << 17;               \
-		inc_opaque(o5);                \
-	} while (0)
+#define INC_WORD(p, at) (*(const __u64 *)((p) + (at)))
+
+/* How far a run has come: the five words taken out last, o1 the last of all, and a state that the
+ * next word must still have. */
+struct inc_run {
+	__u64 o1, o2, o3, o4, o5;
+	__u64 state;
+};
 
 /*
- * CRC state over len bytes of a row from offset off, from a start state. off is at least
- * that of hdr and at most that of payload; len is a multiple of 4, at most
- * INC_CRC_MAX_LEN. A function of its own, so that the verifier walks it once; the index of
- * what follows the loop is computed apart from the loop's, so that all ways out of it
- * look the same to the verifier.
+ * What the words 2 to 5 places before a word, taken out by bits, leave for it:
+ *   o2 << 17 ^ o2 << 55 ^ o3 << 19 ^ o4 << 44 ^ o3 >> 47 ^ o3 >> 9 ^ o4 >> 45 ^ o5 >> 20
+ * The shifts are nested, which saves a copy for each; the compiler would undo that. Callers ask
+ * for it before they load the word itself: BPF has no register to spare.
+ */
+static __always_inline __u64 inc_left(__u64 o2, __u64 o3, __u64 o4, __u64 o5)
+{
+	__u64 t = o3 >> 2 ^ o4, u;
+
+	inc_opaque(t);
+	t = t >> 25 ^ o5;
+	inc_opaque(t);
+	t = t >> 11 ^ o3;
+	inc_opaque(t);
+	t >>= 9;
+	inc_opaque(t);
+	u = o4 << 25 ^ o3;
+	inc_opaque(u);
+	u = u << 2 ^ o2;
+	inc_opaque(u);
+	u = u << 17 ^ t;
+	inc_opaque(u);
+	u ^= o2 << 55;
+	inc_opaque(u);
+	return u;
+}
+
+/* Moves the words taken out up by one place, for the one taken out now. */
+static __always_inline void inc_taken(struct inc_run *run, __u64 out)
+{
+	run->o5 = run->o4;
+	run->o4 = run->o3;
+	run->o3 = run->o2;
+	run->o2 = run->o1;
+	run->o1 = out;
+}
+
+static __always_inline __u64 inc_left_next(const struct inc_run *run)
+{
+	return inc_left(run->o2, run->o3, run->o4, run->o5);
+}
+
+/*
+ * Step 1: len bytes of the row from offset off, a multiple of INC_FOLD_BLOCK; state belongs into
+ * the first word.
+ *
+ * verifier 6.1: a function of its own, which it walks once. Inside inc_crc_row() all that follows
+ * would be walked again for every number of rounds, more than a million instructions.
+ */
+__noinline int inc_take_blocks(struct inc_buf *row, struct inc_fold *fold, __u32 off, __u32 len,
+			       __u32 state)
+{
+	__u64 first = state;
+	const __u8 *p;
+	__u8 *q;
+
+	if (!row || !fold || off > offsetof(struct inc_buf, payload))
+		return 0;
+	p = (const __u8 *)row + off;
+	q = fold->taken;
+	for (__u32 i = 0; i < len && i <= sizeof(fold->taken) - INC_FOLD_BLOCK;
+	     i += INC_FOLD_BLOCK) {
+#pragma unroll
+		for (int k = 0; k < INC_FOLD_BLOCK; k += 8) {
+			*(__u64 *)(q + k) = INC_WORD(p, k) ^ INC_WORD(q, k - 145) ^
+					    INC_WORD(q, k - 183) ^ INC_WORD(q, k - 211) ^
+					    INC_WORD(q, k - 300) ^ first;
+			first = 0;
+		}
+		p += INC_FOLD_BLOCK;
+		q += INC_FOLD_BLOCK;
+	}
+	return 0;
+}
+
+/* Step 2 behind step 1, which ended at p and, in the buffer, at q: the words that are there in any
+ * case, with what step 1 leaves for them. */
+static __always_inline void inc_take_behind(const __u8 *p, __u8 *q, struct inc_run *run)
+{
+#pragma unroll
+	for (int k = 0; k < INC_FOLD_BLOCK; k += 8)
+		*(__u64 *)(q + k) = 0;
+#pragma unroll
+	for (int k = 0; k < INC_BEHIND_WORDS * 8; k += 8) {
+		__u64 word = inc_left_next(run) ^ INC_WORD(p, k) ^ INC_WORD(q, k - 300);
+
+		if (k < 145)
+			word ^= INC_WORD(q, k - 145);
+		if (k < 183)
+			word ^= INC_WORD(q, k - 183);
+		if (k < 211)
+			word ^= INC_WORD(q, k - 211);
+		inc_taken(run, word);
+	}
+}
+
+/* Step 2 without step 1: in fives, so that no word has to move up. */
+static __always_inline void inc_take_fives(const __u8 *p, __u32 words, struct inc_run *run)
+{
+	for (__u32 i = 0; i < words && i <= INC_SHORT_WORDS - 5; i += 5) {
+		run->o5 =
+			inc_left(run->o2, run->o3, run->o4, run->o5) ^ INC_WORD(p, 0) ^ run->state;
+		run->o4 = inc_left(run->o1, run->o2, run->o3, run->o4) ^ INC_WORD(p, 8);
+		run->o3 = inc_left(run->o5, run->o1, run->o2, run->o3) ^ INC_WORD(p, 16);
+		run->o2 = inc_left(run->o4, run->o5, run->o1, run->o2) ^ INC_WORD(p, 24);
+		run->o1 = inc_left(run->o3, run->o4, run->o5, run->o1) ^ INC_WORD(p, 32);
+		run->state = 0;
+		p += 40;
+	}
+}
+
+/* Step 3: the words at p, with what step 2 leaves for them and what step 1 does, which is at z. */
+static __always_inline __u32 inc_last_words(const __u8 *p, const __u8 *z, struct inc_run *run)
+{
+	__u32 state = run->state;
+
+	run->state = 0;
+#pragma unroll
+	for (int k = 0; k < INC_LAST_WORDS * 8; k += 8) {
+		state = inc_crc_word64(state, inc_left_next(run) ^ INC_WORD(p, k) ^ INC_WORD(z, k));
+		inc_taken(run, 0);
+	}
+	return state;
+}
+
+/* A run too short for any of this. */
+static __always_inline __u32 inc_few_words(const __u8 *p, __u32 words, __u32 len, __u32 state)
+{
+	for (int k = 0; k < INC_LAST_WORDS - 1 && words; k++, words--, p += 8)
+		state = inc_crc_word64(state, INC_WORD(p, 0));
+	return len & 4 ? inc_crc_word(state, *(const __u32 *)p) : state;
+}
+
+/*
+ * CRC state over len bytes of a row from offset off, from a start state. off is at least that of
+ * hdr and at most that of payload; len is a multiple of 4, at most INC_CRC_MAX_LEN. A function
+ * of its own, so that the verifier walks it once.
  */
 __noinline __u32 inc_crc_row(struct inc_buf *row, __u32 off, __u32 len, __u32 state)
 {
-	__u64 o1 = 0, o2 = 0, o3 = 0, o4 = 0, o5 = 0;
-	__u32 words, rest, at = 0;
-	const __u8 *p;
+	__u32 words, at, more, zero = 0;
+	struct inc_fold *fold = bpf_map_lookup_elem(&inc_fold, &zero);
+	struct inc_run run = {.state = state};
+	const __u8 *start, *p, *z, *last, *last_z;
 
-	if (!row || off > offsetof(struct inc_buf, payload) || len > INC_CRC_MAX_LEN)
+	if (!row || !fold || off > offsetof(struct inc_buf, payload) || len > INC_CRC_MAX_LEN)
 		return 0;
 	inc_opaque(off);
 	if (off < offsetof(struct inc_buf, hdr))
 		return 0;
 	inc_opaque(len);
-	p = (const __u8 *)row + off;
+	start = (const __u8 *)row + off;
 	words = len >> 3;
-	rest = words;
-
-#define W(i) (*(const __u64 *)(p + (__u64)(i)*8))
-	if (words > 5) {
-		__u32 end = (words - 6) / 5 * 5 + 1;
-
-		rest = (words - 6) % 5 + 5;
-		at = words - rest;
-		o1 = W(0) ^ state;
-		state = 0;
-		for (__u32 i = 1; i < end && i <= INC_CRC_MAX_LEN / 8 - 5; i += 5) {
-			INC_TAKE_OUT(W(i), o2, o3, o4, o5);
-			INC_TAKE_OUT(W(i + 1), o1, o2, o3, o4);
-			INC_TAKE_OUT(W(i + 2), o5, o1, o2, o3);
-			INC_TAKE_OUT(W(i + 3), o4, o5, o1, o2);
-			INC_TAKE_OUT(W(i + 4), o3, o4, o5, o1);
-		}
+	inc_opaque(words);
+	if (words < INC_LAST_WORDS)
+		return inc_few_words(start, words, len, state);
+	last = start + (words - INC_LAST_WORDS) * 8;
+	if (len >= INC_FOLD_MIN) {
+		at = (len - INC_FOLD_REACH) & -INC_FOLD_BLOCK;
+		inc_take_blocks(row, fold, off, at, state);
+		run.state = 0;
+		p = start + at;
+		inc_take_behind(p, fold->taken + at, &run);
+		p += INC_BEHIND_WORDS * 8;
+		z = fold->taken + at + (INC_BEHIND_WORDS * 8 - INC_FOLD_REACH);
+		more = words - INC_LAST_WORDS - INC_BEHIND_WORDS - at / 8;
+		last_z = fold->taken + (words - INC_LAST_WORDS) * 8 - INC_FOLD_REACH;
+	} else {
+		at = (words - INC_LAST_WORDS) / 5 * 5;
+		inc_take_fives(start, at, &run);
+		/* verifier 6.1: always so, but it does not follow the division */
+		inc_opaque(at);
+		if (at > INC_SHORT_WORDS - 5)
+			return 0;
+		p = start + at * 8;
+		z = fold->before;
+		more = words - INC_LAST_WORDS - at;
+		last_z = fold->before;
 	}
-	inc_opaque(at);
-	if (at > INC_CRC_MAX_LEN / 8 - 8) /* never: rest is at least 5 */
-		return 0;
-	p += (__u64)at * 8;
-	/* rest is 5 to 9 here (or all there is): what exceeds five words is taken out, too; the
-	 * last five get what is left for them, but stay: they are the remainder */
-	for (int k = 0; k < 9; k++) {
-		__u64 out = o5;
-
-		if (!rest)
-			break;
-		INC_TAKE_OUT(W(0), o2, o3, o4, out);
-		o5 = o4;
-		o4 = o3;
-		o3 = o2;
-		o2 = o1;
-		if (rest > 5) {
-			o1 = out;
-		} else {
-			state = inc_crc_word64(state, out);
-			o1 = 0;
-		}
-		p += 8;
-		rest--;
+	/* step 2 for what exceeds that */
+	for (__u32 k = 0; k < 4 && k < more; k++) {
+		inc_taken(&run, inc_left_next(&run) ^ INC_WORD(p, k * 8) ^ INC_WORD(z, k * 8) ^
+					run.state);
+		run.state = 0;
 	}
+	state = inc_last_words(last, last_z, &run);
 	if (len & 4)
-		state = inc_crc_word(state, W(0));
-#undef W
+		state = inc_crc_word(state, *(const __u32 *)(last + INC_LAST_WORDS * 8) ^
+						    *(const __u32 *)(last_z + INC_LAST_WORDS * 8));
 	return state;
 }
 

@@ -8,6 +8,7 @@
 #ifndef INC_HANDLE_H
 #define INC_HANDLE_H
 
+#include "bpf/inc_check.h"
 #include "bpf/inc_multicast.h"
 #include "bpf/inc_response.h"
 
@@ -37,7 +38,9 @@ static __always_inline enum inc_counter_id inc_data(struct xdp_md *ctx,
 	if (!inc_sequence_ok(pkt, m) || !inc_desc_known(desc) ||
 	    (!st->desc_valid && !inc_op_in(pkt->opcode, INC_OPS_IMM)))
 		return inc_refuse(ctx, pkt, m, INC_AETH_NAK_INVALID);
-	/* there whenever the packet is the one expected, which the 6.1 verifier cannot see */
+	/* verifier 6.1: inc_decide() has found both for either fate that comes here, but the
+	 * verifier does not tie what it knows of the pointers to the fate; without this it takes
+	 * them for NULL and refuses the program */
 	inc_opaque(at->state);
 	inc_opaque(at->row);
 	if (!at->state || !at->row)
@@ -128,16 +131,16 @@ static __always_inline enum inc_counter_id inc_handle(struct xdp_md *ctx)
 	return c;
 }
 
-/* The classes of the counters stand in this order in INC_COUNTERS. */
+/* What becomes of a packet that ended on this counter. */
 static __always_inline int inc_verdict(struct xdp_md *ctx, enum inc_counter_id c)
 {
-	if (c <= INC_CTR_PASS_NO_CONN)
+	if (inc_counter_is(c, 'P'))
 		return XDP_PASS;
-	if (c == INC_CTR_MC_RESULT || c == INC_CTR_ABS_SLOWPATH)
+	if (inc_counter_is(c, 'M') || c == INC_CTR_ABS_SLOWPATH)
 		return XDP_REDIRECT;
 	/* not plain XDP_TX: veth rings its peer for that only if the peer has an XDP program, and
 	 * an answer would wait there for other traffic */
-	if (c >= INC_CTR_ANS_ACK)
+	if (inc_counter_is(c, 'W'))
 		return bpf_redirect_map(&inc_answer_port, ctx->ingress_ifindex, XDP_TX);
 	return XDP_DROP;
 }

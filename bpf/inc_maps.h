@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Maps and rodata of the switch. Sizes of 1 are set by the loader from the configuration. */
+/*
+ * Maps and rodata of the switch. Keys, values and who writes what are told here, fields where the
+ * values are declared (lib/proto/maps.h). Sizes of 1 are set by the loader from its options.
+ */
 #ifndef INC_MAPS_H
 #define INC_MAPS_H
 
@@ -11,6 +14,8 @@
 #include "lib/proto/maps.h"
 #include "lib/proto/roce.h"
 
+/* What a packet names (addresses and queue pair) -> connection id. Writer: loader. One entry per
+ * connection; a packet without one is none of ours. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
@@ -18,6 +23,8 @@ struct {
 	__type(value, __u32);
 } inc_conn_lookup SEC(".maps");
 
+/* Connection id -> what is fixed of it. Writer: loader, before the look-up entry. As many as the
+ * switch may have. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -25,6 +32,8 @@ struct {
 	__type(value, struct inc_conn_cfg);
 } inc_conn_cfg SEC(".maps");
 
+/* Connection id -> how far it is. Writer: the program that holds its busy word. As many as
+ * inc_conn_cfg; user space reads it in its own memory. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -33,6 +42,7 @@ struct {
 	__type(value, struct inc_conn_state);
 } inc_conn_state SEC(".maps");
 
+/* Communicator -> what is fixed of it. Writer: loader. As many as the switch may have. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -40,6 +50,8 @@ struct {
 	__type(value, struct inc_comm_cfg);
 } inc_comm_cfg SEC(".maps");
 
+/* Communicator -> how far it is. Writer: the last arriver of each chunk; the slow path, where it
+ * ends one. As many as inc_comm_cfg. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -48,6 +60,8 @@ struct {
 	__type(value, struct inc_comm_state);
 } inc_comm_state SEC(".maps");
 
+/* Result row -> generation and arrival bits of its slot. Writer: XDP, atomically. As many as
+ * inc_result. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -56,6 +70,8 @@ struct {
 	__type(value, struct inc_slot);
 } inc_slot SEC(".maps");
 
+/* Row of (child, slot), counted from the communicator's contrib_base -> what the child gave.
+ * Writer: who holds the child's connection. The switch's max_rows, 2,304 bytes each. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -64,6 +80,8 @@ struct {
 	__type(value, struct inc_buf);
 } inc_contrib SEC(".maps");
 
+/* Row of a slot, counted from the communicator's result_base -> its result. Writer: the last
+ * arriver. Half as many as inc_contrib, 2,304 bytes each. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -79,6 +97,8 @@ struct inc_devmap {
 	__uint(value_size, sizeof(struct bpf_devmap_val));
 };
 
+/* Communicator -> the devmap that its results are multicast through: child -> port and egress
+ * program. Writer: loader. As many as inc_comm_cfg. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, 1);
@@ -86,6 +106,8 @@ struct {
 	__array(values, struct inc_devmap);
 } inc_comm_ports SEC(".maps");
 
+/* Communicator and port -> its children there, who are neighbours by number. Writer: loader. As
+ * many as there may be connections. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
@@ -93,6 +115,8 @@ struct {
 	__type(value, struct inc_port_comm);
 } inc_port_comm SEC(".maps");
 
+/* Connection id of a port's first child -> which of one result's copies left last. Writer: the
+ * egress program, on each CPU its own. As many as inc_conn_cfg. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -100,6 +124,7 @@ struct {
 	__type(value, struct inc_copy);
 } inc_copy SEC(".maps");
 
+/* Ifindex -> number of the port. Writer: loader. INC_MAX_PORTS. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, INC_MAX_PORTS);
@@ -107,8 +132,8 @@ struct {
 	__type(value, struct inc_port);
 } inc_port SEC(".maps");
 
-/* Where answers leave: each port by its ifindex, with the egress program (inc_multicast.h
- * says why). Writer: loader. */
+/* Ifindex -> the same port with the egress program, through which answers leave (inc_verdict() says
+ * why). Writer: loader. INC_MAX_PORTS. */
 struct {
 	__uint(type, BPF_MAP_TYPE_DEVMAP_HASH);
 	__uint(max_entries, INC_MAX_PORTS);
@@ -116,6 +141,7 @@ struct {
 	__uint(value_size, sizeof(struct bpf_devmap_val));
 } inc_answer_port SEC(".maps");
 
+/* Number of the port * INC_PORT_QUEUES + queue -> AF_XDP socket. Writer: slow path. */
 struct {
 	__uint(type, BPF_MAP_TYPE_XSKMAP);
 	__uint(max_entries, INC_MAX_PORTS *INC_PORT_QUEUES);
@@ -123,6 +149,7 @@ struct {
 	__type(value, __u32);
 } inc_xsk SEC(".maps");
 
+/* Counter -> its value. Writer: both programs, on each CPU its own. INC_CTR_MAX. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, INC_CTR_MAX);
@@ -130,12 +157,14 @@ struct {
 	__type(value, __u64);
 } inc_counter SEC(".maps");
 
+/* What the slow path must hear of, oldest first. Writer: XDP. 64 KB. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 64 * 1024);
 } inc_event SEC(".maps");
 
-/* Where packets are checked that have no row of their own (yet). */
+/* Key 0: where packets are checked that have no row of their own (yet). Writer: XDP, on each CPU
+ * its own. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -150,7 +179,7 @@ const volatile bool inc_check_icrc = true;        /* false for measuring only */
 /* Set where the CPU may reorder stores (the loader knows), so that x86 pays nothing for it. */
 const volatile bool inc_order_stores = true;
 
-/* Keeps the compiler from merging range checks into a form the verifier cannot follow. */
+/* verifier 6.1: keeps the compiler from merging range checks into a form that it cannot follow. */
 #define inc_opaque(var) asm volatile("" : "+r"(var))
 
 /* Whoever reads value in *p sees all that was stored before it; what is stored after it is

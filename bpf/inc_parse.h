@@ -21,7 +21,7 @@ struct inc_packet {
 	__u32 frame_len; /* with Ethernet header and whatever the link padded */
 	__u32 ext_len;   /* RETH, ImmDt, AETH */
 	__u32 len;       /* payload without pad */
-	__u32 imm;       /* host order, valid with inc_op_has_imm() */
+	__u32 imm;       /* host order, where the opcode has one */
 	__u32 aeth;      /* host order, of an ACK */
 	__be64 va;       /* RETH, as received */
 	__be32 rkey;

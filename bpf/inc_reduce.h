@@ -5,12 +5,15 @@
 
 #include "lib/proto/desc.h"
 #include "bpf/inc_contribute.h"
+#include "bpf/inc_crc.h"
 
 /*
  * Compares what the children of one chunk called. Returns a mask of those who differ
  * from the first child; leaves in result: desc, the length of those who give, and the mask of
- * those who do. Both masks grow in the row: in registers the verifier would follow each of
- * their values.
+ * those who do.
+ *
+ * verifier 6.1: both masks grow in the row; in registers it would follow each of the values that
+ * they can take, child by child.
  */
 __noinline __u32 inc_compare(struct inc_buf *result, __u32 comm_id, __u32 slot)
 {
@@ -57,97 +60,116 @@ __noinline __u32 inc_compare(struct inc_buf *result, __u32 comm_id, __u32 slot)
 	return *differ;
 }
 
-/*
- * Sums of up to four rows go to dst->payload, dst->len bytes of them, and their ones'
- * complement sum to dst->csum: one pass serves the UDP checksums of all copies. dst may be
- * one of the rows; NULL ends the list.
- */
-#define INC_SUM_LOOP(expr)                                                                    \
-	do {                                                                                  \
-		/* at: masked, not compared, or a verifier that ties it to whole walks into a \
-		 * branch that cannot be (6.1: bounds that contradict each other) */          \
-		__u32 whole = words & ~7u, at = words & (INC_MAX_PAYLOAD / 4 - 8);            \
-		__u32 rest = words & 7;                                                       \
-		inc_opaque(at);                                                               \
-		inc_opaque(rest);                                                             \
-		for (__u32 i = 0; i < whole && i <= INC_MAX_PAYLOAD / 4 - 8; i += 8) {        \
-			_Pragma("unroll") for (int k = 0; k < 8; k++)                         \
-			{                                                                     \
-				__u32 v = (expr);                                             \
-				x[i + k] = v;                                                 \
-				csum += v;                                                    \
-			}                                                                     \
-		}                                                                             \
-		for (__u32 i = at, k = 0; k < 7 && k < rest; k++) {                           \
-			__u32 v = (expr);                                                     \
-			x[i + k] = v;                                                         \
-			csum += v;                                                            \
-		}                                                                             \
-		csum = (csum & 0xffffffff) + (csum >> 32);                                    \
-		dst->csum = (csum & 0xffffffff) + (csum >> 32);                               \
-	} while (0)
+#define INC_SUM_ROWS 4 /* in one pass, at most */
+#define INC_SUM_STEP 8 /* elements in one round */
 
+/* Element i of the sum of rows that each hold one at p[]. rows, be: constants of the caller. */
+static __always_inline __u32 inc_sum_element(__u32 *const p[INC_SUM_ROWS], __u32 rows, bool be,
+					     __u32 i)
+{
+	__u32 sum = 0;
+
+#pragma unroll
+	for (__u32 k = 0; k < INC_SUM_ROWS; k++)
+		if (k < rows)
+			sum += be ? __builtin_bswap32(p[k][i]) : p[k][i];
+	return be ? __builtin_bswap32(sum) : sum;
+}
+
+/*
+ * Sums of rows go to dst->payload, dst->len bytes of them, and their ones' complement sum to
+ * dst->csum: one pass serves the UDP checksums of all copies. dst may be one of the rows.
+ */
+static __always_inline void inc_sum_pass(struct inc_buf *dst, __u32 *const p[INC_SUM_ROWS],
+					 __u32 rows, bool be)
+{
+	/* verifier 6.1: at is masked, not compared: from a comparison it learns of whole, too, and
+	 * then follows a branch with bounds that contradict each other, where it refuses what
+	 * never runs */
+	__u32 words = dst->len / 4, whole = words & ~(INC_SUM_STEP - 1u);
+	__u32 at = words & (INC_MAX_PAYLOAD / 4 - INC_SUM_STEP), rest = words & (INC_SUM_STEP - 1);
+	__u32 *x = (__u32 *)dst->payload;
+	__u64 csum = 0;
+
+	inc_opaque(at);
+	inc_opaque(rest);
+	for (__u32 i = 0; i < whole && i <= INC_MAX_PAYLOAD / 4 - INC_SUM_STEP; i += INC_SUM_STEP) {
+#pragma unroll
+		for (__u32 k = 0; k < INC_SUM_STEP; k++) {
+			__u32 sum = inc_sum_element(p, rows, be, i + k);
+
+			x[i + k] = sum;
+			csum += sum;
+		}
+	}
+	for (__u32 k = 0; k < INC_SUM_STEP - 1 && k < rest; k++) {
+		__u32 sum = inc_sum_element(p, rows, be, at + k);
+
+		x[at + k] = sum;
+		csum += sum;
+	}
+	csum = (csum & 0xffffffff) + (csum >> 32);
+	dst->csum = (csum & 0xffffffff) + (csum >> 32);
+}
+
+/* Sums up to four rows in the host's order; NULL ends the list. */
 __noinline int inc_sum_int32(struct inc_buf *dst, struct inc_buf *a, struct inc_buf *b,
 			     struct inc_buf *c, struct inc_buf *d)
 {
-	__u32 *x, *pa, *pb, *pc, *pd, words;
-	__u64 csum = 0;
+	__u32 *p[INC_SUM_ROWS] = {};
 
 	if (!dst || !a)
 		return 0;
-	words = dst->len / 4;
-	x = (__u32 *)dst->payload;
-	pa = (__u32 *)a->payload;
+	p[0] = (__u32 *)a->payload;
 	if (!b) {
-		INC_SUM_LOOP(pa[i + k]);
+		inc_sum_pass(dst, p, 1, false);
 		return 0;
 	}
-	pb = (__u32 *)b->payload;
+	p[1] = (__u32 *)b->payload;
 	if (!c) {
-		INC_SUM_LOOP(pa[i + k] + pb[i + k]);
+		inc_sum_pass(dst, p, 2, false);
 		return 0;
 	}
-	pc = (__u32 *)c->payload;
+	p[2] = (__u32 *)c->payload;
 	if (!d) {
-		INC_SUM_LOOP(pa[i + k] + pb[i + k] + pc[i + k]);
+		inc_sum_pass(dst, p, 3, false);
 		return 0;
 	}
-	pd = (__u32 *)d->payload;
-	INC_SUM_LOOP(pa[i + k] + pb[i + k] + pc[i + k] + pd[i + k]);
+	p[3] = (__u32 *)d->payload;
+	inc_sum_pass(dst, p, 4, false);
 	return 0;
 }
 
-/* The same for two rows of big-endian elements. */
+/* Sums two rows of big-endian elements. */
 __noinline int inc_sum_int32_be(struct inc_buf *dst, struct inc_buf *a, struct inc_buf *b)
 {
-	__u32 *x, *pa, *pb, words;
-	__u64 csum = 0;
+	__u32 *p[INC_SUM_ROWS] = {};
 
 	if (!dst || !a || !b)
 		return 0;
-	words = dst->len / 4;
-	x = (__u32 *)dst->payload;
-	pa = (__u32 *)a->payload;
-	pb = (__u32 *)b->payload;
-	INC_SUM_LOOP(
-		__builtin_bswap32(__builtin_bswap32(pa[i + k]) + __builtin_bswap32(pb[i + k])));
+	p[0] = (__u32 *)a->payload;
+	p[1] = (__u32 *)b->payload;
+	inc_sum_pass(dst, p, 2, true);
 	return 0;
 }
 
-/* All children give, host order: rows in one pass per three or four of them. */
+/* The child's row, or NULL where there is no such child. */
+static __always_inline struct inc_buf *inc_child_row(const struct inc_comm_cfg *comm, __u32 child,
+						     __u32 slot)
+{
+	return child < comm->children ? inc_contrib_row(comm, child, slot) : NULL;
+}
+
+/* All children give, in the host's order: four rows in the first pass, and three with the sum so
+ * far in each of the others. */
 static __always_inline void inc_sum_all(const struct inc_comm_cfg *comm, struct inc_buf *result,
 					__u32 slot)
 {
-	__u32 n = comm->children;
-
-#define ROW(c) ((c) < n ? inc_contrib_row(comm, c, slot) : NULL)
-	inc_sum_int32(result, ROW(0), ROW(1), ROW(2), ROW(3));
-	for (__u32 c = 4; c < INC_MAX_CHILDREN; c += 3) {
-		if (c >= n)
-			break;
-		inc_sum_int32(result, result, ROW(c), ROW(c + 1), ROW(c + 2));
-	}
-#undef ROW
+	inc_sum_int32(result, inc_child_row(comm, 0, slot), inc_child_row(comm, 1, slot),
+		      inc_child_row(comm, 2, slot), inc_child_row(comm, 3, slot));
+	for (__u32 c = 4; c < INC_MAX_CHILDREN && c < comm->children; c += 3)
+		inc_sum_int32(result, result, inc_child_row(comm, c, slot),
+			      inc_child_row(comm, c + 1, slot), inc_child_row(comm, c + 2, slot));
 }
 
 /* Some children give: one at a time. */

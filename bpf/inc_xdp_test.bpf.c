@@ -5,6 +5,7 @@
  * state and headers back before each round. Maps are those of inc_xdp.bpf.o, shared by
  * the harness.
  */
+#include "bpf/inc_egress.h"
 #include "bpf/inc_handle.h"
 
 __u32 inc_test_egress_ifindex;

@@ -41,8 +41,6 @@
 #define CTL_NAME_MAX        INC_CONTROL_NAME_LEN
 #define CTL_HEADER_BYTES    64    /* IP, UDP, BTH, RETH, immediate and ICRC of the longest packet */
 #define CTL_MIN_QPN         0x100 /* of a switch: leaves what real devices keep for themselves */
-#define CTL_MIN_MTU         68    /* of IPv4 */
-#define CTL_MAX_MTU         65535
 #define CTL_SPARE_LINKS     64    /* connections that have not said hello, besides the switches */
 #define CTL_SPARE_CLOSING   64    /* closed, but not yet by the peer */
 #define CTL_OWN_DESCRIPTORS 16    /* listeners, the event loop, standard streams */
@@ -195,6 +193,13 @@ struct inc_switch {
 
 /* main.c */
 void inc_ctl_arm(struct event *timer, unsigned int ms);
+/* A text in an object, "" where there is none. */
+static inline const char *inc_ctl_text(const json_t *object, const char *key)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+
+	return text ? text : "";
+}
 /* Whether a number was handed out by this controller. */
 static inline bool inc_ctl_ours(uint32_t first, uint32_t next, uint32_t number)
 {

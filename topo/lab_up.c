@@ -16,6 +16,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include "lib/net/hostport.h"
+#include "lib/net/lines.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "topo/lab.h"
@@ -47,31 +48,41 @@ static int connect_member_port(const struct lab *lab)
 	return ret;
 }
 
+/* Blocks as long as the socket's limit lets it. */
+static bool receive(int fd, struct inc_lines *lines, struct inc_err *why)
+{
+	size_t room;
+	char *space = inc_lines_space(lines, &room);
+	ssize_t n = space ? recv(fd, space, room, 0) : -1;
+
+	if (n < 0)
+		inc_err_set(why, errno, "%s", strerror(errno));
+	if (n > 0)
+		inc_lines_filled(lines, n);
+	return n > 0;
+}
+
 int lab_ask(const struct lab *lab, const char *what, json_t **data, struct inc_err *err)
 {
 	int fd = connect_member_port(lab), ret;
+	struct inc_lines lines = {.max_line = INC_ANSWER_MAX};
+	struct inc_err why = {"closed the connection"};
 	json_t *answer = NULL;
-	size_t len = 0;
-	char *line = NULL;
-	FILE *f;
 
 	*data = NULL;
 	if (fd < 0)
 		return inc_err_set(err, -fd, "controller: %s", strerror(-fd));
-	if (dprintf(fd, "{\"type\":\"A\",\"what\":\"%s\"}\n", what) < 0 || !(f = fdopen(fd, "r"))) {
-		ret = inc_err_set(err, errno, "controller: %s", strerror(errno));
-		close(fd);
-		return ret;
-	}
-	if (getline(&line, &len, f) > 0)
-		answer = json_loads(line, 0, NULL);
-	fclose(f);
+	if (dprintf(fd, "{\"type\":\"A\",\"what\":\"%s\"}\n", what) < 0)
+		inc_err_set(&why, errno, "%s", strerror(errno));
+	else
+		while (!inc_lines_next(&lines, &answer, &why) && receive(fd, &lines, &why))
+			;
 	*data = json_incref(json_object_get(answer, "data"));
 	ret = *data ? 0
-		    : inc_err_set(err, EPROTO, "controller: no answer to '%s' (%.100s)", what,
-				  line ? line : "");
+		    : inc_err_set(err, EPROTO, "controller: no answer to '%s' (%s)", what, why.msg);
 	json_decref(answer);
-	free(line);
+	inc_lines_free(&lines);
+	close(fd);
 	return ret;
 }
 

@@ -16,6 +16,11 @@ static bool has_port(const struct inc_settings *s, const char *ifname)
 	return false;
 }
 
+bool inc_settings_timers_ok(const struct inc_settings *s)
+{
+	return (s->rto_max_ms ?: INC_DEF_RTO_MAX_MS) >= (s->rto_min_ms ?: INC_DEF_RTO_MIN_MS);
+}
+
 bool inc_settings_add_port(struct inc_settings *s, const char *ifname)
 {
 	if (has_port(s, ifname))
@@ -234,7 +239,7 @@ static int read_connections(const struct inc_yaml_node *sw, struct inc_switch_co
 static int check_settings(const struct inc_yaml_node *map, const struct inc_settings *s,
 			  struct inc_err *err)
 {
-	if ((s->rto_max_ms ?: INC_DEF_RTO_MAX_MS) >= (s->rto_min_ms ?: INC_DEF_RTO_MIN_MS))
+	if (inc_settings_timers_ok(s))
 		return 0;
 	return inc_yaml_error(inc_yaml_get(map, "rto_max_ms") ?: map, err,
 			      "rto_max_ms is below rto_min_ms");
@@ -261,8 +266,8 @@ static int read_switch(const char *path, const struct inc_yaml_node *sw,
 		inc_info("%s: the switch does not say name: %s, as its id", path, conf->name);
 	if (!inc_yaml_get(sw, "communicators"))
 		inc_info("%s: the switch does not say communicators: one, number 0, payload %d, "
-			 "slots %d",
-			 path, INC_DEF_PAYLOAD, INC_DEF_SLOTS);
+			 "slots %d, byte_order %s",
+			 path, INC_DEF_PAYLOAD, INC_DEF_SLOTS, inc_byte_orders[INC_ORDER_LITTLE]);
 	inc_absent_log(&comms, path, conf);
 	inc_absent_log(&conns, path, conf);
 	return 0;
@@ -278,7 +283,7 @@ static int get_name(const struct inc_yaml_node *sw, char name[INC_SWITCH_NAME_LE
 	int ret;
 
 	ret = inc_yaml_want_map(sw, err);
-	ret = ret ?: inc_yaml_get_str(sw, key, true, &text, err);
+	ret = ret ?: inc_yaml_get_str(sw, key, &text, err);
 	if (ret)
 		return ret;
 	if (inc_instance_name_check(text, &why))
@@ -381,7 +386,7 @@ int inc_config_fits(const char *path, const struct inc_switch_conf *conf, struct
 					   "%s: %llu %s are wanted, %s gives room for %u", path,
 					   (unsigned long long)sums[i].want, sums[i].what,
 					   sums[i].setting, sums[i].have);
-	if ((s->rto_max_ms ?: INC_DEF_RTO_MAX_MS) < (s->rto_min_ms ?: INC_DEF_RTO_MIN_MS))
+	if (!inc_settings_timers_ok(s))
 		return inc_err_set(err, EINVAL, "%s: rto_max_ms is below rto_min_ms", path);
 	return 0;
 }

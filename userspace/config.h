@@ -65,6 +65,9 @@ void inc_config_free(struct inc_switch_conf *conf);
 /* The communicator of a "configure" message. */
 int inc_config_json(const json_t *object, struct inc_comm_conf *out, struct inc_err *err);
 
+/* Whether the longest time to a resend is at least the shortest, with defaults where they are not
+ * said. */
+bool inc_settings_timers_ok(const struct inc_settings *s);
 /* False where the port list is full. */
 bool inc_settings_add_port(struct inc_settings *s, const char *ifname);
 /* Fills what is not said in s from more. */

@@ -109,7 +109,7 @@ static int check(void *settings)
 		return inc_usage("--controller needs --port");
 	if (opt->check_only && !opt->config)
 		return inc_usage("--check needs --config");
-	if ((s->rto_max_ms ?: INC_DEF_RTO_MAX_MS) < (s->rto_min_ms ?: INC_DEF_RTO_MIN_MS))
+	if (!inc_settings_timers_ok(s))
 		return inc_usage("--rto-max-ms is below --rto-min-ms");
 	if (opt->ready_fd >= 0 && fcntl(opt->ready_fd, F_GETFD) < 0)
 		return inc_usage("--ready-fd %d: %s", opt->ready_fd, strerror(errno));
@@ -132,7 +132,7 @@ static const struct inc_program program = {
 	.notes = "Logs to stderr; INC_LOG_LEVEL=error|warn|info|debug, INC_LOG_JSON=1. SIGTERM, "
 		 "SIGINT, SIGHUP and SIGQUIT stop it and leave nothing behind.",
 	.exits = "0 stopped, 1 failure, 2 wrong command line.",
-	.version = "inc-switchd protocol " INC_STR(INC_SWITCHD_PROTOCOL) " abi " INC_STR(
+	.version = "inc-switchd protocol " INC_STR(INC_CONTROL_VERSION) " abi " INC_STR(
 		INC_ABI_VERSION),
 	.check = check,
 };

@@ -41,7 +41,7 @@ static json_t *query_status(struct inc_daemon *d, struct inc_page *page, struct 
 	return json_pack(
 		"{s:s, s:i, s:i, s:I, s:s, s:s, s:s, s:i, "
 		"s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}}",
-		"switch", d->conf.name, "version", INC_SWITCHD_PROTOCOL, "abi", INC_ABI_VERSION,
+		"switch", d->conf.name, "version", INC_CONTROL_VERSION, "abi", INC_ABI_VERSION,
 		"uptime_s", (json_int_t)((inc_now_ns() - d->started_ns) / INC_NSEC_PER_SEC), "mode",
 		inc_switch_get_opts(d->sw)->generic ? "generic" : "native", "attach",
 		port ? inc_attach_name(port->attach) : "none", "controller",

@@ -10,8 +10,7 @@
 #include "userspace/config.h"
 #include "userspace/xdp/slowpath.h"
 
-#define INC_SWITCHD_PROTOCOL INC_CONTROL_VERSION
-#define INC_EVENTS_KEPT      256
+#define INC_EVENTS_KEPT 256
 
 enum inc_mode { INC_MODE_UNSAID, INC_MODE_NATIVE, INC_MODE_GENERIC };
 

@@ -7,7 +7,6 @@
 #include <string.h>
 #include "lib/base/errno_name.h"
 #include "controller/ctl.h"
-#include "controller/net/field.h"
 #include "lib/base/log.h"
 
 const char *inc_comm_state_name(const struct inc_comm *comm)

@@ -5,7 +5,6 @@
 #include <string.h>
 #include "lib/base/errno_name.h"
 #include "controller/ctl.h"
-#include "controller/net/field.h"
 #include "lib/base/log.h"
 
 static int parse_report(const struct inc_member *member, const json_t *object,
@@ -94,17 +93,12 @@ refuse:
 }
 
 /* The rank that has destroyed the communicator and that the switch waits for all the same. */
-static int missing_rank(const struct inc_comm *comm, const json_t *entry)
+static int missing_rank(const struct inc_comm *comm, const struct inc_msg_waiting *waiting)
 {
-	const json_t *missing;
-	size_t i;
+	for (uint32_t i = 0; i < waiting->n_missing; i++) {
+		uint32_t rank = waiting->missing[i].rank;
 
-	json_array_foreach (json_object_get(entry, "missing"), i, missing) {
-		uint32_t rank = 0;
-
-		if (!inc_field_u32(missing, "rank", true, 0, comm->group->world_size - 1, &rank,
-				   NULL) &&
-		    comm->members[rank].destroyed)
+		if (rank < comm->group->world_size && comm->members[rank].destroyed)
 			return rank;
 	}
 	return -1;
@@ -124,20 +118,19 @@ static void on_waiting(struct inc_switch *sw, int code, const char *text, json_t
 	if (!comm || comm->state != COMM_STARTED)
 		return;
 	json_array_foreach (json_object_get(answer, "data"), i, entry) {
-		uint64_t named = 0, chunk = 0;
+		struct inc_msg_waiting waiting = {0};
 		int rank;
 
-		if (inc_field_u64(entry, "communicator", true, 1, UINT32_MAX, &named, NULL) ||
-		    inc_field_u64(entry, "chunk", true, 0, INT64_MAX, &chunk, NULL) ||
-		    named != number)
+		if (inc_schema_read_json(&inc_waiting_schema, entry, &waiting, NULL) ||
+		    waiting.communicator != number)
 			continue;
-		rank = missing_rank(comm, entry);
+		rank = missing_rank(comm, &waiting);
 		if (rank < 0)
 			continue;
 		inc_comm_fail(comm, rank, ETIMEDOUT,
 			      "switch %s: chunk %llu waits for %s, which has destroyed the "
 			      "communicator",
-			      inc_switch_name(sw), (unsigned long long)chunk,
+			      inc_switch_name(sw), (unsigned long long)waiting.chunk,
 			      inc_member_name(&comm->group->members[rank]));
 		return;
 	}

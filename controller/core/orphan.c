@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "controller/ctl.h"
-#include "controller/net/field.h"
 #include "lib/base/log.h"
 
 struct inc_orphan {
@@ -51,11 +50,13 @@ static bool read_results(const json_t *answer, uint32_t number, uint64_t *result
 	size_t i;
 
 	json_array_foreach (json_object_get(answer, "data"), i, entry) {
-		uint32_t named = 0;
+		struct inc_msg_tally said = {0};
 
-		if (!inc_field_u32(entry, "communicator", true, 1, UINT32_MAX, &named, NULL) &&
-		    named == number)
-			return !inc_field_u64(entry, "results", true, 0, INT64_MAX, results, NULL);
+		if (inc_schema_read_json(&inc_tally_schema, entry, &said, NULL) ||
+		    said.communicator != number)
+			continue;
+		*results = said.results;
+		return true;
 	}
 	return false;
 }

@@ -13,8 +13,7 @@
 #include "lib/base/clock.h"
 #include "controller/incctl/incctl.h"
 #include "lib/net/hostport.h"
-
-#define ANSWER_MAX (64u << 20) /* several switches' connections fit */
+#include "lib/net/lines.h"
 
 /* 0 once fd is ready, -ETIMEDOUT, -errno */
 static int wait_for(int fd, short events, long long deadline_ms)
@@ -103,14 +102,12 @@ static int connect_controller(const char *where, long long deadline_ms, struct i
 
 static int write_line(int fd, json_t *object, long long deadline_ms)
 {
-	char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
 	size_t len, done = 0;
+	char *text = inc_line_of(object, &len);
 	int ret = 0;
 
 	if (!text)
 		return -ENOMEM;
-	len = strlen(text);
-	text[len++] = '\n'; /* in the place of the terminator */
 	while (done < len && !ret) {
 		ssize_t n = send(fd, text + done, len - done, MSG_NOSIGNAL);
 
@@ -125,49 +122,27 @@ static int write_line(int fd, json_t *object, long long deadline_ms)
 	return ret;
 }
 
-struct reader {
-	int fd;
-	char *buf;
-	size_t len, room;
-};
-
-/* The next line as an object, NULL and *ret on failure. */
-static json_t *read_line(struct reader *r, long long deadline_ms, int *ret)
+/* The next object, NULL and *ret on failure. */
+static json_t *read_line(int fd, struct inc_lines *lines, long long deadline_ms, int *ret)
 {
+	json_t *object;
+	size_t room;
+	char *space;
+	ssize_t n;
+
 	for (;;) {
-		char *end = r->len ? memchr(r->buf, '\n', r->len) : NULL;
-		ssize_t n;
-
-		if (end) {
-			json_t *object = json_loadb(r->buf, end - r->buf, 0, NULL);
-
-			r->len -= end + 1 - r->buf;
-			memmove(r->buf, end + 1, r->len);
-			*ret = -EBADMSG;
-			return object;
-		}
-		if (r->len == r->room) {
-			size_t room = r->room ? r->room * 2 : 65536;
-			char *more = room <= ANSWER_MAX ? realloc(r->buf, room) : NULL;
-
-			if (!more) {
-				*ret = room <= ANSWER_MAX ? -ENOMEM : -EMSGSIZE;
-				return NULL;
-			}
-			r->buf = more;
-			r->room = room;
-		}
-		*ret = wait_for(r->fd, POLLIN, deadline_ms);
+		*ret = inc_lines_next(lines, &object, NULL);
+		if (*ret)
+			return *ret > 0 ? object : NULL;
+		space = inc_lines_space(lines, &room);
+		*ret = space ? wait_for(fd, POLLIN, deadline_ms) : -ENOMEM;
 		if (*ret)
 			return NULL;
-		n = recv(r->fd, r->buf + r->len, r->room - r->len, 0);
-		if (n > 0) {
-			r->len += n;
-		} else if (n == 0) {
-			*ret = -ECONNRESET;
-			return NULL;
-		} else if (errno != EAGAIN && errno != EINTR) {
-			*ret = -errno;
+		n = recv(fd, space, room, 0);
+		if (n > 0)
+			inc_lines_filled(lines, n);
+		else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+			*ret = n ? -errno : -ECONNRESET;
 			return NULL;
 		}
 	}
@@ -200,7 +175,8 @@ static json_t *wrap(const struct incctl_target *target, const json_t *answer)
 struct dialog {
 	const struct incctl_target *target;
 	const char *who;
-	struct reader reader;
+	int fd;
+	struct inc_lines lines;
 	long long deadline_ms;
 };
 
@@ -217,12 +193,12 @@ static json_t *ask(struct dialog *d, const char *what, const char *only, json_t 
 						"what", what, "from", from)
 				    : json_pack("{s:s, s:s, s:s*, s:O*}", "type", "A", "what", what,
 						"switch", only, "from", from);
-	ret = write_line(d->reader.fd, request, d->deadline_ms);
+	ret = write_line(d->fd, request, d->deadline_ms);
 	json_decref(request);
 	if (ret)
 		goto fail;
 	for (;;) {
-		answer = read_line(&d->reader, d->deadline_ms, &ret);
+		answer = read_line(d->fd, &d->lines, d->deadline_ms, &ret);
 		if (!answer)
 			goto fail;
 		if (is(answer, "type", type) || is(answer, "type", "error"))
@@ -282,14 +258,15 @@ json_t *incctl_ask(const struct incctl_target *target, const char *what, struct 
 	struct dialog d = {
 		.target = target,
 		.who = target->socket ? target->socket : target->controller,
+		.lines = {.max_line = INC_ANSWER_MAX},
 		.deadline_ms = inc_now_ms() + target->timeout_ms,
 	};
 	json_t *data, *slot;
 	size_t i;
 
-	d.reader.fd = target->socket ? connect_switch(target->socket, d.deadline_ms, err)
-				     : connect_controller(target->controller, d.deadline_ms, err);
-	if (d.reader.fd < 0)
+	d.fd = target->socket ? connect_switch(target->socket, d.deadline_ms, err)
+			      : connect_controller(target->controller, d.deadline_ms, err);
+	if (d.fd < 0)
 		return NULL;
 	data = ask(&d, what, NULL, NULL, err);
 	json_array_foreach (data, i, slot) {
@@ -299,7 +276,7 @@ json_t *incctl_ask(const struct incctl_target *target, const char *what, struct 
 			break;
 		}
 	}
-	free(d.reader.buf);
-	close(d.reader.fd);
+	inc_lines_free(&d.lines);
+	close(d.fd);
 	return data;
 }

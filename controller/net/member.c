@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 #include "controller/ctl.h"
-#include "controller/net/field.h"
 #include "lib/base/log.h"
 
 static void client_free(struct inc_client *client)
@@ -105,7 +104,7 @@ static const struct {
 
 static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 {
-	const char *type = inc_field_text(object, "type");
+	const char *type = inc_ctl_text(object, "type");
 	struct inc_client *client = arg;
 
 	for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {

@@ -5,7 +5,6 @@
 #include <string.h>
 #include "lib/base/clock.h"
 #include "controller/ctl.h"
-#include "controller/net/field.h"
 #include "lib/base/log.h"
 
 struct inc_query {
@@ -171,11 +170,11 @@ void inc_queries_free(struct inc_ctl *ctl)
 static void name_host(struct inc_ctl *ctl, const json_t *comm_number, json_t *object)
 {
 	struct inc_comm *comm = inc_comm_find(ctl, json_integer_value(comm_number));
-	uint32_t rank = UINT32_MAX;
+	const json_t *named = json_object_get(object, "rank");
+	json_int_t rank = json_integer_value(named);
 
-	inc_field_u32(object, "rank", true, 0, CTL_MAX_WORLD - 1, &rank, NULL);
-	if (!comm || rank >= comm->group->world_size || !comm->members[rank].asked ||
-	    *inc_field_text(object, "host"))
+	if (!comm || !json_is_integer(named) || rank < 0 || rank >= comm->group->world_size ||
+	    !comm->members[rank].asked || *inc_ctl_text(object, "host"))
 		return;
 	json_object_set_new(object, "host",
 			    json_string(ctl->topo->hosts[comm->members[rank].route.host].name));
@@ -216,7 +215,7 @@ static void on_answer(struct inc_switch *sw, int code, const char *text, json_t 
 	if (!query)
 		return;
 	json_array_foreach (query->data, i, slot) {
-		if (strcmp(inc_field_text(slot, "switch"), inc_switch_name(sw)) != 0)
+		if (strcmp(inc_ctl_text(slot, "switch"), inc_switch_name(sw)) != 0)
 			continue;
 		if (!code && data) {
 			add_names(sw->ctl, data);

@@ -7,7 +7,6 @@
 #include <unistd.h>
 #include <sys/random.h>
 #include "lib/base/clock.h"
-#include "controller/net/field.h"
 #include "controller/net/switch_priv.h"
 #include "lib/base/log.h"
 
@@ -87,8 +86,11 @@ unsigned int inc_switch_port_mtu(const struct inc_switch *sw, unsigned int port)
 	size_t i;
 
 	json_array_foreach (sw->ports, i, said) {
-		if (strcmp(inc_field_text(said, "name"), p->name) == 0)
-			inc_field_u32(said, "mtu", false, CTL_MIN_MTU, CTL_MAX_MTU, &mtu, NULL);
+		struct inc_msg_port has = {.mtu = mtu};
+
+		inc_schema_read_json(&inc_port_schema, said, &has, NULL);
+		if (strcmp(has.name, p->name) == 0)
+			mtu = has.mtu;
 	}
 	return mtu;
 }
@@ -156,21 +158,22 @@ static void compare_ports(const struct inc_switch *sw)
 		bool found = false;
 		size_t i;
 
-		inet_ntop(AF_INET, &topo->ports[p].ip, ip, sizeof(ip));
 		json_array_foreach (sw->ports, i, said) {
+			struct inc_msg_port port = {0};
 			struct inc_err err;
-			uint32_t mtu;
+			int ret = inc_schema_read_json(&inc_port_schema, said, &port, &err);
 
-			if (strcmp(inc_field_text(said, "name"), topo->ports[p].name) != 0)
+			if (strcmp(port.name, topo->ports[p].name) != 0)
 				continue;
-			if (inc_field_u32(said, "mtu", false, CTL_MIN_MTU, CTL_MAX_MTU, &mtu, &err))
+			if (ret)
 				inc_warn("switch %s: port %s: %s", inc_switch_name(sw),
 					 topo->ports[p].name, err.msg);
-			found = strcmp(inc_field_text(said, "ip"), ip) == 0;
+			found = port.ip.s_addr == topo->ports[p].ip.s_addr;
 		}
 		if (!found)
 			inc_warn("switch %s: has no port %s with address %s", inc_switch_name(sw),
-				 topo->ports[p].name, ip);
+				 topo->ports[p].name,
+				 inet_ntop(AF_INET, &topo->ports[p].ip, ip, sizeof(ip)));
 	}
 }
 
@@ -288,7 +291,7 @@ static void take_hello(struct inc_switch_link *link, json_t *object)
 /* Ends with the call that may free the link. */
 static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 {
-	const char *type = inc_field_text(object, "type");
+	const char *type = inc_ctl_text(object, "type");
 	struct inc_switch_link *link = arg;
 
 	if (link->sw)

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "controller/net/field.h"
 #include "controller/net/switch_priv.h"
 
 struct inc_request {
@@ -71,7 +70,7 @@ int inc_switch_request(struct inc_switch *sw, json_t *object, inc_switch_reply r
 	request->reply = reply;
 	request->arg = arg;
 	for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
-		if (strcmp(answers[i][0], inc_field_text(object, "type")) == 0)
+		if (strcmp(answers[i][0], inc_ctl_text(object, "type")) == 0)
 			request->answer_type = answers[i][1];
 	}
 	if (json_object_set_new(object, "seq", json_integer(request->seq)))
@@ -102,25 +101,23 @@ int inc_switch_query(struct inc_switch *sw, const char *what, uint32_t number, u
 
 uint32_t inc_page_next(const json_t *answer, uint64_t arg)
 {
-	uint32_t next = 0;
+	struct inc_msg_answer said = {0};
 
-	inc_field_u32(answer, "next", false, (arg >> 32) + 1, UINT32_MAX, &next, NULL);
-	return next;
+	inc_message_read(INC_MSG_ANSWER, answer, &said, NULL);
+	return said.next > arg >> 32 ? said.next : 0;
 }
 
 void inc_request_answered(struct inc_switch_link *link, json_t *object)
 {
-	const char *type = inc_field_text(object, "type");
+	const char *type = inc_ctl_text(object, "type");
 	struct inc_request *request;
-	uint64_t seq = 0;
 	struct inc_msg_error error = {.code = EIO};
 	char text[64];
 
-	if (inc_field_u64(object, "seq", true, 1, INT64_MAX, &seq, NULL))
-		return;
+	inc_message_read(INC_MSG_ERROR, object, &error, NULL); /* as far as it can be read */
 	LIST_FOREACH(request, &link->requests, entry)
 	{
-		if (request->seq == seq)
+		if (request->seq == error.seq)
 			break;
 	}
 	if (!request) /* it came too late */
@@ -134,7 +131,6 @@ void inc_request_answered(struct inc_switch_link *link, json_t *object)
 		finish(request, link->sw, EPROTO, text, NULL);
 		return;
 	}
-	inc_message_read(INC_MSG_ERROR, object, &error, NULL); /* as far as it can be read */
 	/* these two mean "no answer" to the callers, which a refusal is not */
 	if (error.code == ETIMEDOUT || error.code == ECONNRESET)
 		error.code = EIO;

@@ -142,6 +142,12 @@ enum inccl_mode {
 	INCCL_MODE_WRITE = 2,    /* RDMA WRITE with immediate; results are written into recv */
 };
 
+/* Of elements on the wire. Buffers are in the machine's order whatever it is. */
+enum inccl_byte_order {
+	INCCL_ORDER_LITTLE = 0,
+	INCCL_ORDER_NETWORK = 1, /* big endian */
+};
+
 struct inccl_communicator_opts {
 	size_t sz;
 	enum inccl_transport_kind transport;
@@ -163,6 +169,9 @@ struct inccl_communicator_opts {
 	/* Settings of the verbs transport, "key=value,...": wins over INCCL_VERBS, whose form it
 	 * has. docs/verbs.md lists them. */
 	const char *verbs;
+	/* The same on every rank. Where it is not the machine's, each collective converts, in
+	 * recv: a pass over the data at its start and one when it is collected. */
+	enum inccl_byte_order byte_order;
 };
 
 /*
@@ -190,7 +199,28 @@ const char *inccl_communicator_error(struct inccl_communicator *comm);
 /* The rank that caused the failure, -1: none or not known. */
 int inccl_communicator_failed_rank(struct inccl_communicator *comm);
 
-/* What came out of creation, and statistics since then. */
+/*
+ * What a communicator counts from its creation on: _(name, unit, what). "soft": the soft transport
+ * alone; a device that answers by itself does not tell.
+ */
+#define INCCL_STATISTICS(_)                                                                     \
+	_(packets_sent, "packets", "contributions, each counted once")                          \
+	_(packets_resent, "packets", "contributions sent again (soft)")                         \
+	_(results, "packets", "results taken")                                                  \
+	_(duplicates, "packets", "results that were there already (soft)")                      \
+	_(reordered, "packets", "results that came after a later one (soft)")                   \
+	_(bad_packets, "packets", "dropped: ICRC, length, unknown sender, out of range (soft)") \
+	_(acks_sent, "packets", "ACKs of results (soft)")                                       \
+	_(acks_received, "packets",                                                             \
+	  "ACKs of contributions; with verbs, of sends that asked for it")                      \
+	_(naks_sent, "packets", "NAKs of results (soft)")                                       \
+	_(naks_received, "packets", "NAKs of contributions (soft)")                             \
+	_(rnrs_received, "packets", "requests to wait, RNR NAKs (soft)")                        \
+	_(timeouts, "times", "the retransmission timer ran out (soft)")                         \
+	_(send_calls, "calls", "to the kernel to send, or posts to the device")                 \
+	_(recv_calls, "calls", "to the kernel to receive, or looks at the completion queue")
+
+/* What came out of creation, and the statistics. */
 struct inccl_communicator_info {
 	size_t sz; /* set by the caller */
 	int rank;
@@ -203,21 +233,11 @@ struct inccl_communicator_info {
 	const char *transport; /* "soft", "verbs" */
 	const char *device;    /* what it runs on: "10.77.0.1:40001", "rxe0/1" */
 	const char *peer;      /* "s0 (10.77.0.254)" */
-	uint64_t packets_sent; /* contributions, first time */
-	uint64_t packets_resent;
-	uint64_t results;     /* result packets accepted */
-	uint64_t duplicates;  /* result packets that were there already */
-	uint64_t reordered;   /* result packets that came before their predecessor */
-	uint64_t bad_packets; /* dropped: ICRC, length, unknown sender */
-	uint64_t acks_sent;
-	uint64_t acks_received;
-	uint64_t naks_sent;
-	uint64_t naks_received;
-	uint64_t rnrs_received;
-	uint64_t timeouts;   /* of the retransmission timer */
-	uint64_t send_calls; /* system calls, or posts to the device */
-	uint64_t recv_calls;
+#define INCCL_STATISTIC_(name, unit, what) uint64_t name;
+	INCCL_STATISTICS(INCCL_STATISTIC_)
+#undef INCCL_STATISTIC_
 };
+/* The texts live as long as the communicator. */
 int inccl_communicator_info(struct inccl_communicator *comm, struct inccl_communicator_info *info);
 
 /*
@@ -236,7 +256,7 @@ enum inccl_op {
 };
 
 enum inccl_dtype {
-	INCCL_INT32 = 0, /* of the machine: little endian */
+	INCCL_INT32 = 0, /* two's complement, in the machine's byte order */
 };
 
 /*

@@ -36,6 +36,42 @@ static int check_call(const struct call *call, uint64_t *bytes)
 	return 0;
 }
 
+static bool wire_is_foreign(const struct inccl_communicator *comm)
+{
+	const bool little = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+
+	return (comm->byte_order == INCCL_ORDER_LITTLE) != little;
+}
+
+/* From one byte order into the other; to may be from. All types have four bytes. */
+static void swap_elements(void *to, const void *from, uint64_t bytes)
+{
+	const uint32_t *in = from;
+	uint32_t *out = to;
+	uint64_t i;
+
+	for (i = 0; i < bytes / sizeof(*out); i++)
+		out[i] = __builtin_bswap32(in[i]);
+}
+
+/*
+ * For a wire whose order is not the machine's. What is sent is made in recv, which is ours until
+ * the end, and the collective goes on in place: it needs no memory, and send stays as it is.
+ */
+static void to_wire_order(struct inccl_request *req)
+{
+	swap_elements(req->recv, req->send, req->bytes);
+	req->send = req->recv;
+	req->swapped = true;
+}
+
+static void to_own_order(struct inccl_request *req)
+{
+	if (req->swapped)
+		swap_elements(req->recv, req->recv, req->bytes);
+	req->swapped = false;
+}
+
 static int read_opts(const struct inccl_collective_opts *given, struct inccl_collective_opts *opts)
 {
 	int ret = inccl_opts_copy(opts, sizeof(*opts), given);
@@ -77,7 +113,8 @@ static void unmap_buffers(struct inccl_request *req)
 		ep->ops->unmap(ep, &req->recv_region);
 }
 
-void inccl_request_release(struct inccl_request *req)
+/* Nobody but the caller knows of it any more. */
+static void withdraw(struct inccl_request *req)
 {
 	struct inccl_communicator *comm = req->comm;
 
@@ -90,6 +127,11 @@ void inccl_request_release(struct inccl_request *req)
 	else
 		comm->last = req->prev;
 	unmap_buffers(req);
+}
+
+void inccl_request_release(struct inccl_request *req)
+{
+	withdraw(req);
 	free(req);
 }
 
@@ -136,6 +178,8 @@ static struct inccl_request *new_request(struct inccl_communicator *comm, const 
 	req->mode = opts->mode ?: INCCL_MODE_SENDRECV;
 	req->timeout_ns =
 		opts->timeout_ms ? opts->timeout_ms * INC_NSEC_PER_MSEC : comm->timeout_ns;
+	if (bytes && wire_is_foreign(comm))
+		to_wire_order(req);
 	return req;
 }
 
@@ -166,6 +210,7 @@ static int start(struct inccl_communicator *comm, const struct call *call,
 	ret = comm->error ? -comm->error : map_buffers(req);
 	if (ret) {
 		unmap_buffers(req);
+		to_own_order(req); /* in place, the caller has its data back */
 		free(req);
 		goto unlock;
 	}
@@ -188,14 +233,23 @@ unlock:
 	return ret;
 }
 
+/* Ends a call under the lock with the request's result, where it has one, and the lock. */
 static int collect(struct inccl_request *req)
 {
-	int result;
+	struct inccl_communicator *comm = req->comm;
+	bool done = req->done;
+	int result = -EAGAIN;
 
-	if (!req->done)
-		return -EAGAIN;
-	result = req->result;
-	inccl_request_release(req);
+	if (done) {
+		result = req->result;
+		withdraw(req);
+	}
+	pthread_mutex_unlock(&comm->lock);
+	inccl_log_deliver(&comm->group->log);
+	if (done) {
+		to_own_order(req);
+		free(req);
+	}
 	return result;
 }
 
@@ -203,7 +257,6 @@ int inccl_test(struct inccl_request *req)
 {
 	INCCL_UNCANCELLED(cancel_state);
 	struct inccl_communicator *comm;
-	int ret;
 
 	if (!req)
 		return -EINVAL;
@@ -213,17 +266,13 @@ int inccl_test(struct inccl_request *req)
 		inccl_comm_enter(comm);
 		inccl_comm_advance(comm);
 	}
-	ret = collect(req);
-	pthread_mutex_unlock(&comm->lock);
-	inccl_log_deliver(&comm->group->log);
-	return ret;
+	return collect(req);
 }
 
 int inccl_wait(struct inccl_request *req, int timeout_ms)
 {
 	INCCL_UNCANCELLED(cancel_state);
 	struct inccl_communicator *comm;
-	int ret;
 
 	if (!req)
 		return -EINVAL;
@@ -235,10 +284,7 @@ int inccl_wait(struct inccl_request *req, int timeout_ms)
 				 timeout_ms < 0 ? UINT64_MAX : deadline_after_ms(timeout_ms),
 				 cancel_state);
 	}
-	ret = collect(req);
-	pthread_mutex_unlock(&comm->lock);
-	inccl_log_deliver(&comm->group->log);
-	return ret;
+	return collect(req);
 }
 
 /* Start and wait in one. */

@@ -27,6 +27,8 @@ static int check_opts(struct inccl_communicator_opts *opts, struct inc_err *err)
 		return inc_err_set(err, EINVAL, "timeouts: at most %d ms", INT32_MAX);
 	if ((unsigned int)opts->transport > INCCL_TRANSPORT_VERBS)
 		return inc_err_set(err, EINVAL, "transport %d is unknown", opts->transport);
+	if ((unsigned int)opts->byte_order > INCCL_ORDER_NETWORK)
+		return inc_err_set(err, EINVAL, "byte_order %d is unknown", opts->byte_order);
 	if (opts->transport == INCCL_TRANSPORT_AUTO)
 		return inccl_env_transport(&opts->transport, err);
 	return 0;
@@ -144,6 +146,22 @@ static int read_remote(struct inccl_communicator *comm, const json_t *answer,
 	return 0;
 }
 
+/* Message C. */
+static json_t *request_of(const struct inccl_communicator *comm, const struct inccl_local *local)
+{
+	json_t *o =
+		json_pack("{s:s, s:I, s:s, s:I, s:I, s:i, s:i, s:i, s:i, s:i, s:b}", "type", "C",
+			  "comm", (json_int_t)comm->index, "transport", comm->ep->ops->name, "qpn",
+			  (json_int_t)local->qpn, "psn", (json_int_t)local->psn, "udp_port",
+			  (int)local->udp_port, "payload", (int)local->payload, "message_packets",
+			  (int)comm->message_packets, "window", (int)local->window, "pkey",
+			  (int)local->pkey, "udp_csum", (int)local->udp_csum);
+
+	if (o && comm->byte_order == INCCL_ORDER_NETWORK)
+		json_object_set_new(o, "byte_order", json_string("network"));
+	return o;
+}
+
 /* The two round trips of creation. The group's lock is held. */
 static int negotiate(struct inccl_communicator *comm, const struct inccl_local *local,
 		     uint64_t deadline_ns, struct inc_err *err)
@@ -155,15 +173,7 @@ static int negotiate(struct inccl_communicator *comm, const struct inccl_local *
 	struct inccl_remote remote = {0};
 	int ret;
 
-	ret = inccl_control_call(
-		group,
-		json_pack("{s:s, s:I, s:s, s:I, s:I, s:i, s:i, s:i, s:i, s:i, s:b}", "type", "C",
-			  "comm", (json_int_t)comm->index, "transport", comm->ep->ops->name, "qpn",
-			  (json_int_t)local->qpn, "psn", (json_int_t)local->psn, "udp_port",
-			  (int)local->udp_port, "payload", (int)local->payload, "message_packets",
-			  (int)comm->message_packets, "window", (int)local->window, "pkey",
-			  (int)local->pkey, "udp_csum", (int)local->udp_csum),
-		&wait, deadline_ns, err);
+	ret = inccl_control_call(group, request_of(comm, local), &wait, deadline_ns, err);
 	comm->refused = wait.done && wait.err;
 	if (ret)
 		return ret;
@@ -221,6 +231,7 @@ static int comm_new(struct inccl_group *group, const struct inccl_communicator_o
 	comm->number = -1;
 	comm->failed_rank = -1;
 	comm->message_packets = opts->message_packets;
+	comm->byte_order = opts->byte_order;
 	comm->timeout_ns = (opts->timeout_ms ?: OPERATION_TIMEOUT_MS) * INC_NSEC_PER_MSEC;
 	comm->wake_fd = comm->thread_fd = -1;
 	ret = -pthread_mutex_init(&comm->lock, NULL);
@@ -457,20 +468,9 @@ int inccl_communicator_info(struct inccl_communicator *comm, struct inccl_commun
 	info.transport = comm->ep->ops->name;
 	info.device = comm->device;
 	info.peer = comm->peer;
-	info.packets_sent = s->packets_sent;
-	info.packets_resent = s->packets_resent;
-	info.results = s->results;
-	info.duplicates = s->duplicates;
-	info.reordered = s->reordered;
-	info.bad_packets = s->bad_packets;
-	info.acks_sent = s->acks_sent;
-	info.acks_received = s->acks_received;
-	info.naks_sent = s->naks_sent;
-	info.naks_received = s->naks_received;
-	info.rnrs_received = s->rnrs_received;
-	info.timeouts = s->timeouts;
-	info.send_calls = s->send_calls;
-	info.recv_calls = s->recv_calls;
+#define _(name, unit, what) info.name = s->name;
+	INCCL_STATISTICS(_)
+#undef _
 	pthread_mutex_unlock(&comm->lock);
 	memset(out, 0, sz);
 	memcpy(out, &info, sz < sizeof(info) ? sz : sizeof(info));

@@ -15,6 +15,7 @@
 #include "lib/base/clock.h"
 #include "hostlib/src/internal.h"
 #include "lib/base/printable.h"
+#include "lib/net/lines.h"
 
 void inccl_control_tune(int fd)
 {
@@ -75,19 +76,14 @@ static int send_all(int fd, const char *buf, size_t len)
 
 int inccl_control_send(struct inccl_group *group, json_t *object)
 {
-	char *text;
 	size_t len;
+	char *text = inc_line_of(object, &len);
 	int ret;
 
-	if (!object)
-		return -ENOMEM;
-	text = json_dumps(object, JSON_COMPACT);
 	json_decref(object);
 	if (!text)
 		return -ENOMEM;
-	len = strlen(text);
-	text[len] = '\n'; /* over the terminator */
-	ret = group->fd < 0 ? -ENOTCONN : send_all(group->fd, text, len + 1);
+	ret = group->fd < 0 ? -ENOTCONN : send_all(group->fd, text, len);
 	free(text);
 	return ret;
 }
@@ -256,15 +252,14 @@ static void take_answer(struct inccl_group *group, const char *type, json_t *obj
 	}
 }
 
-/* 0, or -EPROTO where the line is not what the protocol allows. */
-static int take_line(struct inccl_group *group, const char *line, size_t len)
+/* 0, or -EPROTO where the object, which is consumed, is not what the protocol allows. */
+static int take_object(struct inccl_group *group, json_t *object)
 {
-	json_t *object = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL);
 	const char *type;
 
 	inc_printable_json(object); /* it ends in errors and logs */
 	type = get_text(object, "type");
-	if (!json_is_object(object) || !*type) {
+	if (!*type) {
 		json_decref(object);
 		return -EPROTO;
 	}
@@ -302,22 +297,34 @@ static void lose(struct inccl_group *group, int error, const char *why)
 	inccl_log_deliver(&group->log);
 }
 
-/* Takes the whole lines out of the buffer; what is left stays at its front. */
-static int take_lines(struct inccl_group *group, char *buf, size_t *used)
+static int take_lines(struct inccl_group *group, struct inc_lines *lines)
 {
-	size_t start = 0;
-	char *end;
+	struct inc_err err;
+	json_t *object;
 	int ret;
 
-	while ((end = memchr(buf + start, '\n', *used - start))) {
-		ret = take_line(group, buf + start, end - (buf + start));
+	while ((ret = inc_lines_next(lines, &object, &err)) > 0) {
+		ret = take_object(group, object);
 		if (ret)
 			return ret;
-		start = end + 1 - buf;
 	}
-	*used -= start;
-	memmove(buf, buf + start, *used);
-	return *used < CONTROL_LINE_MAX ? 0 : -EPROTO;
+	return ret;
+}
+
+/* Bytes, 0 at the end, -errno. */
+static ssize_t receive(int fd, struct inc_lines *lines)
+{
+	size_t room;
+	char *space = inc_lines_space(lines, &room);
+	ssize_t n;
+
+	if (!space)
+		return -ENOMEM;
+	n = recv(fd, space, room, MSG_DONTWAIT);
+	if (n < 0)
+		return -errno;
+	inc_lines_filled(lines, n);
+	return n;
 }
 
 /* Faults of the other end, or of nobody: a rank that finds them does not blame itself. */
@@ -388,13 +395,12 @@ static bool report_all(struct inccl_group *group)
 }
 
 /* Serves the connection until it is lost (true: it may come back) or the group is to end. */
-static bool serve(struct inccl_group *group, char *buf)
+static bool serve(struct inccl_group *group, struct inc_lines *lines)
 {
 	struct pollfd pfd[2] = {
 		{.fd = group->fd, .events = POLLIN},
 		{.fd = group->stop_fd, .events = POLLIN},
 	};
-	size_t used = 0;
 	ssize_t n;
 
 	for (;;) {
@@ -404,17 +410,15 @@ static bool serve(struct inccl_group *group, char *buf)
 			return false;
 		if (!pfd[0].revents)
 			continue;
-		n = recv(pfd[0].fd, buf + used, CONTROL_LINE_MAX - used, MSG_DONTWAIT);
-		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		n = receive(pfd[0].fd, lines);
+		if (n == -EAGAIN || n == -EINTR)
 			continue;
 		if (n <= 0) {
-			int error = n < 0 ? errno : ECONNRESET;
-
-			lose(group, error, n < 0 ? strerror(error) : "closed the connection");
+			lose(group, n ? -n : ECONNRESET,
+			     n ? strerror(-n) : "closed the connection");
 			return true;
 		}
-		used += n;
-		if (take_lines(group, buf, &used)) {
+		if (take_lines(group, lines)) {
 			lose(group, EPROTO, "sent something that is not our protocol");
 			return false;
 		}
@@ -424,17 +428,14 @@ static bool serve(struct inccl_group *group, char *buf)
 static void *control_thread(void *arg)
 {
 	struct inccl_group *group = arg;
-	char *buf = malloc(CONTROL_LINE_MAX);
+	struct inc_lines lines = {.max_line = CONTROL_LINE_MAX};
 
-	if (!buf) {
-		lose(group, ENOMEM, strerror(ENOMEM));
-		return NULL;
-	}
-	while (serve(group, buf)) {
+	while (serve(group, &lines)) {
+		inc_lines_free(&lines); /* what the lost connection has begun is void */
 		if (inccl_control_resume(group))
 			break;
 	}
-	free(buf);
+	inc_lines_free(&lines);
 	return NULL;
 }
 

@@ -95,6 +95,7 @@ struct inccl_request {
 	const uint8_t *send;
 	uint8_t *recv;
 	uint64_t bytes;
+	bool swapped;  /* recv holds elements in the wire's byte order, not in the machine's */
 	uint32_t desc; /* immediate of its first packet */
 	uint8_t mode;
 	uint64_t timeout_ns; /* fails when nothing has moved for so long */
@@ -126,6 +127,7 @@ struct inccl_communicator {
 	long long index;  /* the group's count */
 	long long number; /* the controller's, -1: not yet known */
 	unsigned int payload, message_packets, window, slots;
+	enum inccl_byte_order byte_order; /* on the wire */
 	uint64_t timeout_ns;
 	char device[64];
 	char peer[80];

@@ -88,20 +88,9 @@ struct inccl_message {
 };
 
 struct inccl_transport_stats {
-	uint64_t packets_sent;
-	uint64_t packets_resent;
-	uint64_t results;
-	uint64_t duplicates;
-	uint64_t reordered;
-	uint64_t bad_packets;
-	uint64_t acks_sent;
-	uint64_t acks_received;
-	uint64_t naks_sent;
-	uint64_t naks_received;
-	uint64_t rnrs_received;
-	uint64_t timeouts;
-	uint64_t send_calls;
-	uint64_t recv_calls;
+#define _(name, unit, what) uint64_t name;
+	INCCL_STATISTICS(_)
+#undef _
 };
 
 /* The part of an endpoint that the communicator reads; a transport's own struct begins

@@ -122,6 +122,56 @@ static int make_queues(struct verbs_endpoint *ep, struct inc_err *err)
 	return 0;
 }
 
+static void open_cache(struct verbs_endpoint *ep)
+{
+	int ret = verbs_regions_open(&ep->cache, ep->pd, (size_t)ep->config.cache_mib << 20);
+
+	if (ret)
+		ep->log(ep->log_ctx,
+			"verbs: memory cannot be watched (userfaultfd, /proc/self/maps): %s; "
+			"buffers are registered for each operation",
+			strerror(-ret));
+}
+
+static int verbs_map(struct inccl_endpoint *base, void *addr, size_t len, bool writable,
+		     struct inccl_region *region)
+{
+	struct verbs_endpoint *ep = verbs_ep(base);
+	int ret = verbs_region_get(&ep->cache, addr, len, writable, region);
+
+	if (ret)
+		ep->log(ep->log_ctx, "verbs: %s: register %zu bytes%s: %s%s", ep->place.device, len,
+			writable ? "" : " to read", strerror(-ret),
+			ret == -ENOMEM ? " (limit on locked memory? ulimit -l)" : "");
+	return ret;
+}
+
+/* A request may end before its results are there, with an error that is the communicator's
+ * end. The device must not write to memory that is the caller's again. */
+static void stop_writes(struct verbs_endpoint *ep, const struct inccl_region *region)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	uint64_t m;
+
+	for (m = ep->base.completed; m < ep->base.posted; m++)
+		if (ep->slot[m & ep->slot_mask].recv_region == region) {
+			ibv_modify_qp(ep->qp, &attr, IBV_QP_STATE);
+			verbs_fail(ep, ECANCELED, "verbs: message %llu was given up",
+				   (unsigned long long)m);
+			return;
+		}
+}
+
+static void verbs_unmap(struct inccl_endpoint *base, struct inccl_region *region)
+{
+	struct verbs_endpoint *ep = verbs_ep(base);
+
+	if (!region->priv)
+		return;
+	stop_writes(ep, region);
+	verbs_region_put(&ep->cache, region);
+}
+
 static void verbs_close(struct inccl_endpoint *base)
 {
 	struct verbs_endpoint *ep = verbs_ep(base);
@@ -182,7 +232,7 @@ static int verbs_open(const struct inccl_open_opts *opts, struct inccl_endpoint 
 		ret = make_queues(ep, err);
 	/* the cache belongs to the protection domain; close() takes both down together */
 	if (ep->pd)
-		verbs_regions_open(ep);
+		open_cache(ep);
 	if (ret)
 		goto fail;
 	local->qpn = ep->qp->qp_num;

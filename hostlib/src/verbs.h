@@ -11,7 +11,7 @@
 
 #include <infiniband/verbs.h>
 #include "hostlib/src/transport.h"
-#include "hostlib/src/verbs_cache.h"
+#include "hostlib/src/verbs_region.h"
 
 /*
  * Settings, from INCCL_VERBS ("key=value,key=value"), then from the communicator's options,
@@ -52,14 +52,6 @@ struct verbs_place {
 int verbs_place_find(const struct verbs_config *config, uint32_t addr, struct verbs_place *place,
 		     struct inc_err *err);
 void verbs_place_close(struct verbs_place *place);
-
-struct verbs_endpoint;
-
-int verbs_map(struct inccl_endpoint *base, void *addr, size_t len, bool writable,
-	      struct inccl_region *region);
-void verbs_unmap(struct inccl_endpoint *base, struct inccl_region *region);
-/* With the queue pair's protection domain; verbs_cache_close() takes them down. */
-void verbs_regions_open(struct verbs_endpoint *ep);
 
 #define VERBS_BATCH 32 /* work requests per doorbell, completions per poll */
 
@@ -105,8 +97,8 @@ struct verbs_endpoint {
 
 	bool armed;
 	unsigned int idle_polls;
-	uint64_t port_down_ns; /* since when; 0: up */
-	int failed;            /* -errno, with base.error filled */
+	uint64_t port_down_at_ns; /* 0: it is up */
+	int failed;               /* -errno, with base.error filled */
 	struct verbs_cache cache;
 };
 

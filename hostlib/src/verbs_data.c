@@ -57,16 +57,64 @@ static uint64_t address(const struct inccl_region *region, const void *p)
 	return region->va + ((uintptr_t)p - (uintptr_t)region->addr);
 }
 
+/* The place of message m's result. A WRITE's needs none here: the switch names it. */
+static void make_recv(struct verbs_endpoint *ep, uint64_t m, const struct inccl_message *msg,
+		      bool write)
+{
+	struct ibv_recv_wr *recv = &ep->recv_wr[ep->batch];
+	struct ibv_sge *sge = &ep->recv_sge[ep->batch];
+
+	*sge = (struct ibv_sge){.length = msg->recv_len};
+	if (msg->recv_len) {
+		ep->slot[m & ep->slot_mask].recv_region = msg->recv_region;
+		sge->addr = address(msg->recv_region, msg->recv);
+		sge->lkey = msg->recv_region->lkey;
+	}
+	*recv = (struct ibv_recv_wr){
+		.wr_id = WR_RECV(m),
+		.sg_list = sge,
+		.num_sge = msg->recv_len && !write,
+	};
+}
+
+static void make_send(struct verbs_endpoint *ep, uint64_t m, const struct inccl_message *msg,
+		      bool write)
+{
+	const uint64_t every = ep->window / 2 < SIGNAL_EVERY ? ep->window / 2 : SIGNAL_EVERY;
+	struct verbs_slot *slot = &ep->slot[m & ep->slot_mask];
+	struct ibv_send_wr *send = &ep->send_wr[ep->batch];
+	struct ibv_sge *sge = &ep->send_sge[ep->batch];
+
+	*sge = (struct ibv_sge){.length = msg->send_len};
+	if (msg->send_len) {
+		sge->addr = address(msg->send_region, msg->send);
+		sge->lkey = msg->send_region->lkey;
+		slot->send_mr = msg->send_region->priv;
+		verbs_mr_get(&ep->cache, slot->send_mr);
+	}
+	*send = (struct ibv_send_wr){
+		.wr_id = WR_SEND(m),
+		.sg_list = sge,
+		.num_sge = !!msg->send_len,
+		.opcode = msg->has_imm ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND,
+		.imm_data = htonl(slot->imm),
+	};
+	if (write) {
+		send->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+		/* our own destination: the switch writes the result there */
+		send->wr.rdma.remote_addr = address(msg->recv_region, msg->recv);
+		send->wr.rdma.rkey = msg->recv_region->rkey;
+	}
+	if (msg->last || m + 1 >= ep->signal_due + every) {
+		send->send_flags = IBV_SEND_SIGNALED;
+		ep->signal_due = m + 1;
+	}
+}
+
 int verbs_post(struct inccl_endpoint *base, const struct inccl_message *msg)
 {
 	struct verbs_endpoint *ep = verbs_ep(base);
 	uint64_t m = base->posted;
-	struct verbs_slot *slot = &ep->slot[m & ep->slot_mask];
-	struct ibv_send_wr *send = &ep->send_wr[ep->batch];
-	struct ibv_recv_wr *recv = &ep->recv_wr[ep->batch];
-	struct ibv_sge *send_sge = &ep->send_sge[ep->batch];
-	struct ibv_sge *recv_sge = &ep->recv_sge[ep->batch];
-	uint64_t every = ep->window / 2 < SIGNAL_EVERY ? ep->window / 2 : SIGNAL_EVERY;
 	bool write;
 	int ret;
 
@@ -82,45 +130,13 @@ int verbs_post(struct inccl_endpoint *base, const struct inccl_message *msg)
 	write = msg->mode == INCCL_MODE_WRITE && msg->send_len && msg->recv_len;
 	/* A write completes at its target only where it carries an immediate; the first
 	 * packet's may be repeated (docs/protocol.md, rule 3). */
-	*slot = (struct verbs_slot){
+	ep->slot[m & ep->slot_mask] = (struct verbs_slot){
 		.recv_len = msg->recv_len,
 		.has_imm = msg->has_imm || write,
 		.imm = ep->desc,
 	};
-	*send_sge = (struct ibv_sge){.length = msg->send_len};
-	if (msg->send_len) {
-		send_sge->addr = address(msg->send_region, msg->send);
-		send_sge->lkey = msg->send_region->lkey;
-		slot->send_mr = msg->send_region->priv;
-		verbs_mr_get(&ep->cache, slot->send_mr);
-	}
-	*recv_sge = (struct ibv_sge){.length = msg->recv_len};
-	if (msg->recv_len) {
-		slot->recv_region = msg->recv_region;
-		recv_sge->addr = address(msg->recv_region, msg->recv);
-		recv_sge->lkey = msg->recv_region->lkey;
-	}
-	memset(recv, 0, sizeof(*recv));
-	recv->wr_id = WR_RECV(m);
-	recv->sg_list = recv_sge;
-	recv->num_sge = msg->recv_len && !write;
-	memset(send, 0, sizeof(*send));
-	send->wr_id = WR_SEND(m);
-	send->sg_list = send_sge;
-	send->num_sge = !!msg->send_len;
-	if (write) {
-		send->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-		/* our own destination: the switch writes the result there */
-		send->wr.rdma.remote_addr = recv_sge->addr;
-		send->wr.rdma.rkey = msg->recv_region->rkey;
-	} else {
-		send->opcode = msg->has_imm ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND;
-	}
-	send->imm_data = htonl(slot->imm);
-	if (msg->last || m + 1 >= ep->signal_due + every) {
-		send->send_flags = IBV_SEND_SIGNALED;
-		ep->signal_due = m + 1;
-	}
+	make_recv(ep, m, msg, write);
+	make_send(ep, m, msg, write);
 	base->posted++;
 	base->stats.packets_sent += packets(ep, msg->send_len);
 	if (++ep->batch == VERBS_BATCH)
@@ -238,10 +254,10 @@ static int poll_queue(struct verbs_endpoint *ep)
 
 static void port_event(struct verbs_endpoint *ep, bool down)
 {
-	if (down && !ep->port_down_ns)
-		ep->port_down_ns = inc_now_ns();
+	if (down && !ep->port_down_at_ns)
+		ep->port_down_at_ns = inc_now_ns();
 	else if (!down)
-		ep->port_down_ns = 0;
+		ep->port_down_at_ns = 0;
 }
 
 static void async_event(struct verbs_endpoint *ep, const struct ibv_async_event *ev)
@@ -301,8 +317,9 @@ static void take_events(struct verbs_endpoint *ep)
 
 static uint64_t port_deadline(const struct verbs_endpoint *ep)
 {
-	return ep->port_down_ns ? ep->port_down_ns + ep->config.port_down_ms * INC_NSEC_PER_MSEC
-				: UINT64_MAX;
+	return ep->port_down_at_ns
+		       ? ep->port_down_at_ns + ep->config.port_down_ms * INC_NSEC_PER_MSEC
+		       : UINT64_MAX;
 }
 
 int verbs_progress(struct inccl_endpoint *base)
@@ -318,11 +335,11 @@ int verbs_progress(struct inccl_endpoint *base)
 		return ret;
 	if (ret || ep->armed || ++ep->idle_polls >= IDLE_POLLS_MAX)
 		take_events(ep);
-	if (ret && ep->port_down_ns) {
+	if (ret && ep->port_down_at_ns) {
 		len = strlen(base->error);
 		snprintf(base->error + len, sizeof(base->error) - len, "; the port is down");
 	}
-	if (!ep->failed && ep->port_down_ns && inc_now_ns() >= port_deadline(ep))
+	if (!ep->failed && ep->port_down_at_ns && inc_now_ns() >= port_deadline(ep))
 		verbs_fail(ep, ENETDOWN, "verbs %s/%u: port down for %d ms", ep->place.device,
 			   ep->place.port, ep->config.port_down_ms);
 	return ep->failed;
@@ -371,5 +388,5 @@ void verbs_describe(struct inccl_endpoint *base, char *buf, size_t size)
 		 "message %llu of %llu has no result, %llu sends are not acknowledged%s",
 		 (unsigned long long)base->completed, (unsigned long long)base->posted,
 		 (unsigned long long)(base->posted - ep->sends_done),
-		 ep->port_down_ns ? ", the port is down" : "");
+		 ep->port_down_at_ns ? ", the port is down" : "");
 }

@@ -194,16 +194,13 @@ static void print_result(const struct perf_opts *opts, uint64_t bytes, const str
 static void print_stats(const struct perf_opts *opts)
 {
 	struct inccl_communicator_info i = {.sz = sizeof(i)};
+	json_t *o;
 
 	inccl_communicator_info(opts->job.comm, &i);
-#define S(field) #field, (json_int_t)i.field
-	json_t *o = json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
-			      "s:I, s:I}",
-			      "rank", i.rank, S(packets_sent), S(packets_resent), S(results),
-			      S(duplicates), S(reordered), S(bad_packets), S(acks_sent),
-			      S(acks_received), S(naks_sent), S(naks_received), S(rnrs_received),
-			      S(timeouts), S(send_calls), S(recv_calls));
-#undef S
+	o = json_pack("{s:i}", "rank", i.rank);
+#define _(name, unit, what) json_object_set_new(o, #name, json_integer(i.name));
+	INCCL_STATISTICS(_)
+#undef _
 	json_dumpf(o, stderr, JSON_COMPACT);
 	fputc('\n', stderr);
 	json_decref(o);

@@ -26,6 +26,8 @@ static const struct inc_opt_word transports[] = {{"auto", INCCL_TRANSPORT_AUTO},
 						 {}};
 static const struct inc_opt_word modes[] = {
 	{"sendrecv", INCCL_MODE_SENDRECV}, {"write", INCCL_MODE_WRITE}, {}};
+static const struct inc_opt_word byte_orders[] = {
+	{"little", INCCL_ORDER_LITTLE}, {"network", INCCL_ORDER_NETWORK}, {}};
 static const struct inc_opt_word payloads[] = {
 	{"256", 256}, {"512", 512}, {"1024", 1024}, {"2048", 2048}, {}};
 
@@ -76,6 +78,9 @@ const struct inc_opt job_options[] = {
 	{.name = "mode",
 	 .help = "RDMA SEND (default) or RDMA WRITE",
 	 INC_OPT_WORD(struct job, mode, modes)},
+	{.name = "byte-order",
+	 .help = "of the elements on the wire, the same on every rank (default little)",
+	 INC_OPT_WORD(struct job, comm_opts.byte_order, byte_orders)},
 	{.name = "payload",
 	 .help = "largest packet payload, bytes (default: by the MTU)",
 	 INC_OPT_WORD(struct job, comm_opts.payload, payloads)},

@@ -44,21 +44,19 @@ static const struct inc_field ask_fields[] = {
 	{"psn", INC_PSN_FIELD, .need = INC_REQUIRED, INC_AT(struct inc_msg_ask, psn),
 	 .text = "of the first packet the member sends"},
 	{"udp_port", INC_UDP_PORT_FIELD, .need = INC_DEFAULT, INC_AT(struct inc_msg_ask, udp_port),
-	 .text = "where its endpoint receives; absent: 4791"},
+	 .text = "where its endpoint receives"},
 	{"payload", INC_PAYLOAD_FIELD, .need = INC_REQUIRED, INC_AT(struct inc_msg_ask, payload),
 	 .text = "the largest path MTU the member can use; the smallest of all counts"},
 	{"message_packets", INC_UINT, INC_DEFAULT, INC_AT(struct inc_msg_ask, message_packets),
-	 .min = 1, .max = INC_MAX_MESSAGE_PACKETS, .def = 1,
-	 .text = "the same everywhere; absent: 1"},
+	 .min = 1, .max = INC_MAX_MESSAGE_PACKETS, .def = 1, .text = "the same everywhere"},
 	{"window", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_ask, window), .min = 1,
 	 .max = INC_MAX_SLOTS, .text = "in messages"},
 	{"pkey", INC_PKEY_FIELD, .need = INC_DEFAULT, INC_AT(struct inc_msg_ask, pkey),
-	 .def = INC_PKEY_DEFAULT, .text = "P_Key of the connection; absent: 65535"},
+	 .def = INC_PKEY_DEFAULT, .text = "P_Key of the connection"},
 	{"udp_csum", INC_BOOL, INC_DEFAULT, INC_AT(struct inc_msg_ask, udp_csum),
-	 .text = "results shall carry a UDP checksum; absent: false"},
+	 .text = "results shall carry a UDP checksum"},
 	{"byte_order", INC_CHOICE, INC_DEFAULT, INC_AT(struct inc_msg_ask, byte_order),
-	 .names = inc_byte_orders,
-	 .text = "of the numbers that are added, the same everywhere; absent: little"},
+	 .names = inc_byte_orders, .text = "of the numbers that are added, the same everywhere"},
 };
 
 static const struct inc_field endpoint_fields[] = {
@@ -132,7 +130,7 @@ static const struct inc_field claim_fields[] = {
 	{"slots", INC_SLOTS_FIELD, .need = INC_REQUIRED, INC_AT(struct inc_msg_claim, slots),
 	 .text = "as C answered"},
 	{"byte_order", INC_CHOICE, INC_DEFAULT, INC_AT(struct inc_msg_claim, byte_order),
-	 .names = inc_byte_orders, .text = "as C asked; absent: little"},
+	 .names = inc_byte_orders, .text = "as C asked"},
 };
 
 static const struct inc_schema claim_schema = INC_SCHEMA(struct inc_msg_claim, claim_fields);
@@ -212,12 +210,12 @@ static const struct inc_field query_fields[] = {
 };
 
 static const struct inc_field answer_fields[] = {
-	{"seq", INC_OTHER, INC_OPTIONAL, .what = "a number",
-	 .text = "of the request; its answer, an error too, repeats it"},
+	{"seq", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_answer, seq), .min = 1,
+	 .max = INT64_MAX, .text = "of the query"},
+	{"next", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_answer, next), .min = 1,
+	 .max = UINT32_MAX, .text = "where the next page begins; absent: this is the last"},
 	{"what", INC_OTHER, INC_REQUIRED, .what = "the question", .text = "as asked"},
 	{"data", INC_OTHER, INC_REQUIRED, .what = "anything", .text = "the answer"},
-	{"next", INC_OTHER, INC_OPTIONAL, .what = "a number",
-	 .text = "where the next page begins; absent: this is the last"},
 };
 
 static const struct inc_field event_fields[] = {
@@ -266,6 +264,37 @@ static const struct inc_field error_fields[] = {
 	{"errno", INC_ERRNO, INC_REQUIRED, INC_AT(struct inc_msg_error, code),
 	 .text = "its symbolic name"},
 };
+
+static const struct inc_field missing_fields[] = {
+	{"rank", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_missing, rank),
+	 .max = INC_MAX_WORLD - 1},
+};
+static const struct inc_schema missing_schema = INC_SCHEMA(struct inc_msg_missing, missing_fields);
+
+static const struct inc_field waiting_fields[] = {
+	{"communicator", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_waiting, communicator),
+	 .max = UINT32_MAX},
+	{"chunk", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_waiting, chunk), .max = INT64_MAX},
+	{"missing", .need = INC_OPTIONAL,
+	 INC_LIST_AT(struct inc_msg_waiting, missing, n_missing, &missing_schema)},
+};
+const struct inc_schema inc_waiting_schema = INC_SCHEMA(struct inc_msg_waiting, waiting_fields);
+
+static const struct inc_field tally_fields[] = {
+	{"communicator", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_tally, communicator),
+	 .max = UINT32_MAX},
+	{"results", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_tally, results),
+	 .max = INT64_MAX},
+};
+const struct inc_schema inc_tally_schema = INC_SCHEMA(struct inc_msg_tally, tally_fields);
+
+static const struct inc_field port_fields[] = {
+	{"name", INC_WORD, INC_REQUIRED, INC_AT(struct inc_msg_port, name)},
+	{"ip", INC_IPV4, INC_OPTIONAL, INC_AT(struct inc_msg_port, ip), .empty = true},
+	{"mtu", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_port, mtu), .min = INC_MIN_MTU,
+	 .max = INC_MAX_MTU, .given = offsetof(struct inc_msg_port, has_mtu)},
+};
+const struct inc_schema inc_port_schema = INC_SCHEMA(struct inc_msg_port, port_fields);
 
 /* A table, and what its struct takes; 0 where there is none. */
 #define TABLE(fields, bytes)                                        \
@@ -319,8 +348,8 @@ const struct inc_message inc_messages[INC_MSG_MAX] = {
 			     "it is forgotten"},
 	[INC_MSG_QUERY] = {"query", "controller or tool", "switch",
 			   TABLE(query_fields, sizeof(struct inc_msg_query)), "a question"},
-	[INC_MSG_ANSWER] = {"answer", "switch", "controller or tool", TABLE(answer_fields, 0),
-			    "and its answer"},
+	[INC_MSG_ANSWER] = {"answer", "switch", "controller or tool",
+			    TABLE(answer_fields, sizeof(struct inc_msg_answer)), "and its answer"},
 	[INC_MSG_EVENT] = {"event", "switch", "controller",
 			   TABLE(event_fields, sizeof(struct inc_msg_event)),
 			   "something has happened"},

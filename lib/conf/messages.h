@@ -17,6 +17,8 @@
 #define INC_MAX_WORLD           1024
 #define INC_MAX_GROUP_COMMS     64 /* of one group, at a time */
 #define INC_MAX_MESSAGE_PACKETS 64
+#define INC_MIN_MTU             68 /* of IPv4 */
+#define INC_MAX_MTU             65535
 #define INC_MAX_ADDRS           64 /* of one member */
 #define INC_CONTROL_NAME_LEN    65 /* job and host names, with the terminator */
 
@@ -149,6 +151,41 @@ struct inc_msg_error {
 	int code;
 	char message[300];
 };
+
+/* What the controller reads of answers: of each communicator that waits, and of each there is. */
+struct inc_msg_missing {
+	uint32_t rank;
+};
+
+struct inc_msg_waiting {
+	uint32_t communicator;
+	uint64_t chunk;
+	uint32_t n_missing;
+	struct inc_msg_missing missing[INC_MAX_CHILDREN];
+};
+
+struct inc_msg_tally {
+	uint32_t communicator;
+	uint64_t results;
+};
+
+/* answer; seq: of whatever answers a request */
+struct inc_msg_answer {
+	uint64_t seq;
+	uint32_t next; /* 0: this was the last page */
+};
+
+/* A port in hello, as far as the controller reads it. */
+struct inc_msg_port {
+	char name[16];
+	struct in_addr ip;
+	bool has_mtu;
+	uint32_t mtu;
+};
+
+extern const struct inc_schema inc_waiting_schema;
+extern const struct inc_schema inc_tally_schema;
+extern const struct inc_schema inc_port_schema;
 
 struct inc_message {
 	const char *type;

@@ -66,7 +66,7 @@ struct inc_field {
 	const struct inc_schema *of;
 	size_t count; /* LIST: offset */
 	size_t given; /* offset of a bool: whether the field was there; 0: nobody asks */
-	bool empty;   /* WORD: the empty text is as good as none */
+	bool empty;   /* WORD, IPV4: the empty text is as good as none */
 	const char *text;
 };
 

@@ -12,7 +12,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <jansson.h>
-#include <netinet/in.h>
 #include "lib/base/err.h"
 
 struct inc_yaml;      /* a document */
@@ -45,22 +44,10 @@ int inc_yaml_want_seq(const struct inc_yaml_node *node, struct inc_err *err);
 int inc_yaml_check_keys(const struct inc_yaml_node *map, const char *const *known,
 			struct inc_err *err);
 
-/*
- * Typed fields of a mapping. required: absence is an error; otherwise *out keeps the
- * value it had. 0 or -EINVAL with a message.
- */
-int inc_yaml_get_str(const struct inc_yaml_node *map, const char *key, bool required,
-		     const char **out, struct inc_err *err);
-int inc_yaml_get_u64(const struct inc_yaml_node *map, const char *key, bool required, uint64_t min,
-		     uint64_t max, uint64_t *out, struct inc_err *err);
-int inc_yaml_get_double(const struct inc_yaml_node *map, const char *key, bool required, double min,
-			double max, double *out, struct inc_err *err);
-int inc_yaml_get_bool(const struct inc_yaml_node *map, const char *key, bool required, bool *out,
-		      struct inc_err *err);
-int inc_yaml_get_ipv4(const struct inc_yaml_node *map, const char *key, bool required,
-		      struct in_addr *out, struct inc_err *err);
-int inc_yaml_get_mac(const struct inc_yaml_node *map, const char *key, bool required,
-		     uint8_t out[6], struct inc_err *err);
+/* The text of a key that must be there. 0 or -EINVAL with a message. Mappings whose fields have
+ * types and bounds are read by a table (schema.h). */
+int inc_yaml_get_str(const struct inc_yaml_node *map, const char *key, const char **out,
+		     struct inc_err *err);
 
 /* Prints a JSON value as YAML that the functions above read as the same. */
 void inc_yaml_write(FILE *out, const json_t *value);

@@ -27,7 +27,8 @@ static void write_scalar(FILE *out, const json_t *value)
 	if (json_is_string(value) && plain(json_string_value(value)))
 		fputs(json_string_value(value), out);
 	else
-		json_dumpf(value, out, JSON_ENCODE_ANY | JSON_ENSURE_ASCII); /* YAML reads it alike */
+		json_dumpf(value, out,
+			   JSON_ENCODE_ANY | JSON_ENSURE_ASCII); /* YAML reads it alike */
 }
 
 /* A key may have come from anybody, and go to a terminal. */

@@ -13,8 +13,10 @@
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include "lib/base/errno_name.h"
+#include "lib/net/lines.h"
 #include "lib/net/ndjson.h"
 
+#define READ_MAX_BYTES  (64u << 10) /* read ahead of what has been looked at */
 #define DRAIN_TIMEOUT_S 1
 #define DRAIN_MAX_BYTES (4u << 20) /* read and thrown away while draining */
 
@@ -22,9 +24,9 @@ struct inc_ndjson {
 	struct bufferevent *bev;
 	struct event *timer; /* message timeout, the deferred close, the end of draining */
 	struct inc_ndjson_limits limits;
+	struct inc_lines lines;
 	struct inc_ndjson_ops ops;
 	void *arg;
-	size_t scanned;    /* input bytes known to hold no newline */
 	bool line_open;    /* timer runs for a line under way */
 	bool failed;       /* closed is due or was called */
 	bool reported;     /* closed was called */
@@ -46,6 +48,7 @@ static void destroy(struct inc_ndjson *conn)
 		event_free(conn->timer);
 	if (conn->bev)
 		bufferevent_free(conn->bev);
+	inc_lines_free(&conn->lines);
 	free(conn);
 }
 
@@ -119,30 +122,6 @@ static void bad_line(struct inc_ndjson *conn, int code, const char *text)
 	fail(conn, code, "%s", text);
 }
 
-static void take_line(struct inc_ndjson *conn, const char *line, size_t len)
-{
-	json_error_t error;
-	json_t *object;
-	char text[120];
-
-	if (len && line[len - 1] == '\r')
-		len--;
-	if (!len)
-		return;
-	object = json_loadb(line, len, JSON_REJECT_DUPLICATES, &error);
-	if (!object) {
-		/* jansson quotes what it met: it is valid UTF-8, but may be cut in the middle */
-		snprintf(text, sizeof(text), "not JSON (column %d)", error.column);
-		bad_line(conn, EBADMSG, text);
-		return;
-	}
-	if (!json_is_object(object))
-		bad_line(conn, EBADMSG, "not a JSON object");
-	else
-		conn->ops.message(conn, object, conn->arg);
-	json_decref(object);
-}
-
 static void drain_input(struct inc_ndjson *conn)
 {
 	struct evbuffer *in = bufferevent_get_input(conn->bev);
@@ -154,49 +133,64 @@ static void drain_input(struct inc_ndjson *conn)
 		drain_end(conn);
 }
 
+/* Moves what has come to where lines are made of it. False: nothing has, or no memory. */
+static bool take_bytes(struct inc_ndjson *conn, struct evbuffer *in)
+{
+	size_t room;
+	char *space;
+	int n;
+
+	if (!evbuffer_get_length(in))
+		return false;
+	space = inc_lines_space(&conn->lines, &room);
+	if (!space) {
+		fail(conn, ENOMEM, "out of memory");
+		return false;
+	}
+	n = evbuffer_remove(in, space, room);
+	if (n > 0)
+		inc_lines_filled(&conn->lines, n);
+	return n > 0;
+}
+
+/* Whole lines to the owner. */
+static void take_lines(struct inc_ndjson *conn, struct evbuffer *in)
+{
+	struct inc_err err;
+	json_t *object;
+	int ret;
+
+	while (!conn->failed && !conn->dead) {
+		ret = inc_lines_next(&conn->lines, &object, &err);
+		if (!ret && !take_bytes(conn, in))
+			return;
+		if (!ret)
+			continue;
+		if (conn->line_open) {
+			conn->line_open = false;
+			event_del(conn->timer);
+		}
+		if (ret < 0) {
+			bad_line(conn, -ret, err.msg);
+			return;
+		}
+		conn->ops.message(conn, object, conn->arg);
+		json_decref(object);
+	}
+}
+
 static void on_read(struct bufferevent *bev, void *arg)
 {
 	struct evbuffer *in = bufferevent_get_input(bev);
 	struct inc_ndjson *conn = arg;
-	struct evbuffer_ptr start, end;
 
 	if (conn->dead) {
 		drain_input(conn);
 		return;
 	}
 	conn->busy++;
-	while (!conn->failed && !conn->dead) {
-		size_t length = evbuffer_get_length(in);
-		char *line;
-
-		if (!length)
-			break;
-		/* look at every byte once, however slowly they come */
-		evbuffer_ptr_set(in, &start, conn->scanned, EVBUFFER_PTR_SET);
-		end = evbuffer_search_eol(in, &start, NULL, EVBUFFER_EOL_LF);
-		if ((end.pos < 0 ? length : (size_t)end.pos) > conn->limits.max_line) {
-			bad_line(conn, EMSGSIZE, "line too long");
-			break;
-		}
-		if (end.pos < 0) {
-			conn->scanned = length;
-			break;
-		}
-		conn->scanned = 0;
-		if (conn->line_open) {
-			conn->line_open = false;
-			event_del(conn->timer);
-		}
-		line = malloc(end.pos + 1);
-		if (!line) {
-			fail(conn, ENOMEM, "out of memory");
-			break;
-		}
-		evbuffer_remove(in, line, end.pos + 1);
-		take_line(conn, line, end.pos);
-		free(line);
-	}
-	if (!conn->failed && !conn->dead && evbuffer_get_length(in) && !conn->line_open &&
+	take_lines(conn, in);
+	if (!conn->failed && !conn->dead && inc_lines_open(&conn->lines) && !conn->line_open &&
 	    conn->limits.message_timeout_ms) {
 		conn->line_open = true;
 		arm(conn, conn->limits.message_timeout_ms);
@@ -232,7 +226,7 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 		fail(conn, ETIMEDOUT, "peer does not read");
 	else if (what & BEV_EVENT_ERROR)
 		fail(conn, code ? code : EIO, "%s", strerror(code ? code : EIO));
-	else if (evbuffer_get_length(bufferevent_get_input(bev)))
+	else if (inc_lines_open(&conn->lines))
 		fail(conn, EBADMSG, "closed in the middle of a line");
 	else
 		fail(conn, 0, "closed by peer");
@@ -273,6 +267,7 @@ struct inc_ndjson *inc_ndjson_new(struct event_base *base, int fd,
 	if (!conn)
 		goto err_memory;
 	conn->limits = *limits;
+	conn->lines.max_line = limits->max_line;
 	conn->ops = *ops;
 	conn->arg = arg;
 	evutil_make_socket_nonblocking(fd);
@@ -282,8 +277,8 @@ struct inc_ndjson *inc_ndjson_new(struct event_base *base, int fd,
 		goto err_memory;
 	tune_socket(conn, fd);
 	bufferevent_setcb(conn->bev, on_read, on_write, on_event, conn);
-	/* no more than one line and its newline is ever buffered */
-	bufferevent_setwatermark(conn->bev, EV_READ, 0, limits->max_line + 2);
+	/* what waits is one line at most, and this */
+	bufferevent_setwatermark(conn->bev, EV_READ, 0, READ_MAX_BYTES);
 	if (limits->message_timeout_ms)
 		bufferevent_set_timeouts(conn->bev, NULL, &stall);
 	if (bufferevent_enable(conn->bev, EV_READ | EV_WRITE))
@@ -302,18 +297,19 @@ err_memory:
 int inc_ndjson_send(struct inc_ndjson *conn, json_t *object)
 {
 	struct evbuffer *out = bufferevent_get_output(conn->bev);
+	size_t len;
 	char *text;
 	int ret = 0;
 
 	if (conn->failed || conn->dead)
 		return -ENOTCONN;
-	text = json_dumps(object, JSON_COMPACT);
+	text = inc_line_of(object, &len);
 	if (!text)
 		return -ENOMEM;
-	if (evbuffer_get_length(out) + strlen(text) + 1 > conn->limits.max_write) {
+	if (evbuffer_get_length(out) + len > conn->limits.max_write) {
 		fail(conn, ENOBUFS, "peer does not read: %zu bytes wait", evbuffer_get_length(out));
 		ret = -ENOBUFS;
-	} else if (evbuffer_add_printf(out, "%s\n", text) < 0) {
+	} else if (evbuffer_add(out, text, len) < 0) {
 		fail(conn, ENOMEM, "out of memory");
 		ret = -ENOMEM;
 	}

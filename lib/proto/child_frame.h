@@ -9,6 +9,16 @@
 #include "lib/proto/frame.h"
 #include "lib/proto/maps.h"
 
+/* What a result to a child repeats of the child's own contribution to the same chunk. */
+struct inc_mirror {
+	__u32 desc; /* the immediate, where the opcode has one */
+	__u8 opcode;
+	__u8 flags;  /* INC_BUF_F_* */
+	__be64 va;   /* of the RETH, where the opcode has one, as received: */
+	__be32 rkey; /*   the child's own place for this message */
+	__be32 dmalen;
+};
+
 /* Ethernet, IP (ID 0, DF), UDP and BTH: INC_HEADERS_LEN bytes. peer: the child's MAC address.
  * ip_len: from the IP header to the ICRC. bth_flags and ackreq_psn as for inc_put_bth(). */
 INC_INLINE void inc_put_child_headers(__u8 *at, const struct inc_conn_cfg *cfg, union inc_mac peer,

@@ -12,6 +12,7 @@
 #define INC_PROTO_MAPS_H
 
 #include <linux/types.h>
+#include "lib/proto/roce.h"
 
 #define INC_ABI_VERSION  2
 #define INC_MAX_CHILDREN 32
@@ -37,6 +38,7 @@
 #define INC_MAP_COUNTER     "inc_counter"
 #define INC_MAP_EVENT       "inc_event"
 #define INC_MAP_SCRATCH     "inc_scratch"
+#define INC_MAP_FOLD        "inc_fold"
 
 /* inc_conn_lookup: which connection a packet belongs to. Writer: control plane.
  * The value is a connection id, the index into inc_conn_cfg and inc_conn_state. */
@@ -273,6 +275,16 @@ enum inc_counter_id {
 #undef _
 		INC_CTR_MAX
 };
+
+/* Is the counter of this class? A constant class makes a mask of it. */
+INC_INLINE _Bool inc_counter_is(enum inc_counter_id id, char class)
+{
+#define _(ID, name, of, text) | (__u64)((of) == class) << INC_CTR_##ID
+	return (0 INC_COUNTERS(_)) >> id & 1;
+#undef _
+}
+
+_Static_assert(INC_CTR_MAX <= 64, "the counters of a class fit a mask");
 
 enum inc_event_type {
 	/* mask: children whose descriptor or length differs from child 0's */

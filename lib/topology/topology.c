@@ -14,39 +14,63 @@ static bool plain_name(const char *name)
 	return strspn(name, allowed) == strlen(name) && name[0] != '-';
 }
 
-static int get_name(const struct inc_yaml_node *map, char out[INC_TOPO_NAME_MAX],
-		    struct inc_err *err)
-{
-	const char *text;
-	int ret = inc_yaml_get_str(map, "name", true, &text, err);
+#define NAME_FIELD .kind = INC_WORD, .need = INC_REQUIRED, .what = "a name"
 
-	if (ret)
-		return ret;
-	if (strlen(text) > INC_TOPO_NAME_LEN || !plain_name(text))
-		return inc_yaml_error(inc_yaml_get(map, "name"), err,
-				      "'%.64s' is not a name (1 to %d letters, digits, - and _)",
-				      text, INC_TOPO_NAME_LEN);
-	snprintf(out, INC_TOPO_NAME_MAX, "%s", text);
-	return 0;
+static const struct inc_field host_fields[] = {
+	{"name", NAME_FIELD, INC_AT(struct inc_topo_host, name)},
+	{"ip", INC_IPV4, INC_REQUIRED, INC_AT(struct inc_topo_host, ip)},
+};
+static const struct inc_schema host_schema = INC_SCHEMA(struct inc_topo_host, host_fields);
+
+/* A peer may stand in the file behind the port: it is resolved when all names are known. */
+static const struct inc_field port_fields[] = {
+	{"name", NAME_FIELD, INC_AT(struct inc_topo_port, name)},
+	{"ip", INC_IPV4, INC_REQUIRED, INC_AT(struct inc_topo_port, ip)},
+	{"peer", INC_OTHER, INC_REQUIRED, .what = "a host or switch"},
+};
+static const struct inc_schema port_schema = INC_SCHEMA(struct inc_topo_port, port_fields);
+
+static const struct inc_field switch_fields[] = {
+	{"name", NAME_FIELD, INC_AT(struct inc_topo_switch, name)},
+	{"root", INC_BOOL, INC_OPTIONAL, INC_AT(struct inc_topo_switch, root)},
+	{"ports", INC_OTHER, INC_REQUIRED, .what = "a list"},
+};
+static const struct inc_schema switch_schema = INC_SCHEMA(struct inc_topo_switch, switch_fields);
+
+static const struct inc_field defaults_fields[] = {
+	{"prefix", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_topology, prefix), .min = 8,
+	 .max = 31},
+	{"mtu", INC_TOPO_MTU_FIELD, INC_AT(struct inc_topology, mtu)},
+	{"wire", INC_OTHER, INC_OPTIONAL, .what = "as that of a link"},
+};
+static const struct inc_schema defaults_schema = INC_SCHEMA(struct inc_topology, defaults_fields);
+
+static const struct inc_field topology_fields[] = {
+	{"name", INC_WORD, INC_OPTIONAL, INC_AT(struct inc_topology, name), .what = "a name"},
+	{"hosts", INC_OTHER, INC_REQUIRED, .what = "a list"},
+	{"switches", INC_OTHER, INC_REQUIRED, .what = "a list"},
+	{"links", INC_OTHER, INC_OPTIONAL, .what = "a list"},
+	{"defaults", INC_OTHER, INC_OPTIONAL, .what = "of every link"},
+};
+static const struct inc_schema topology_schema = INC_SCHEMA(struct inc_topology, topology_fields);
+
+static int check_name(const struct inc_yaml_node *map, const char *name, struct inc_err *err)
+{
+	if (plain_name(name))
+		return 0;
+	return inc_yaml_error(inc_yaml_get(map, "name"), err,
+			      "'%.64s' is not a name (letters, digits, - and _)", name);
 }
 
-static int get_ip(const struct inc_topology *topo, const struct inc_yaml_node *map,
-		  struct in_addr *out, struct inc_err *err)
+/* Whether an address is nobody else's among what has been read. */
+static int check_ip(const struct inc_topology *topo, const struct inc_yaml_node *map,
+		    struct in_addr ip, struct inc_err *err)
 {
-	uint32_t ip;
-	int ret = inc_yaml_get_ipv4(map, "ip", true, out, err);
-
-	if (ret)
-		return ret;
-	ip = ntohl(out->s_addr);
-	if (ip >> 24 == 0 || ip >> 24 == 127 || ip >> 28 >= 14)
-		return inc_yaml_error(inc_yaml_get(map, "ip"), err,
-				      "is not an address of a single host");
-	if (inc_topology_host_by_ip(topo, *out) >= 0)
+	if (inc_topology_host_by_ip(topo, ip) >= 0)
 		goto twice;
 	for (unsigned int s = 0; s < topo->n_switches; s++) {
 		for (unsigned int p = 0; p < topo->switches[s].n_ports; p++) {
-			if (topo->switches[s].ports[p].ip.s_addr == out->s_addr)
+			if (topo->switches[s].ports[p].ip.s_addr == ip.s_addr)
 				goto twice;
 		}
 	}
@@ -58,10 +82,11 @@ twice:
 static int read_hosts(struct inc_topology *topo, const struct inc_yaml_node *seq,
 		      struct inc_err *err)
 {
-	static const char *const keys[] = {"name", "ip", NULL};
 	size_t n = inc_yaml_len(seq);
-	int ret;
+	int ret = inc_yaml_want_seq(seq, err);
 
+	if (ret)
+		return ret;
 	if (n < 1 || n > INC_TOPO_MAX_HOSTS)
 		return inc_yaml_error(seq, err, "%zu hosts, not 1 to %d", n, INC_TOPO_MAX_HOSTS);
 	topo->hosts = calloc(n, sizeof(*topo->hosts));
@@ -71,11 +96,11 @@ static int read_hosts(struct inc_topology *topo, const struct inc_yaml_node *seq
 		const struct inc_yaml_node *map = inc_yaml_at(seq, i);
 		struct inc_topo_host *host = &topo->hosts[i];
 
-		ret = inc_yaml_check_keys(map, keys, err);
+		ret = inc_schema_read_yaml(&host_schema, map, host, err);
 		if (!ret)
-			ret = get_name(map, host->name, err);
+			ret = check_name(map, host->name, err);
 		if (!ret)
-			ret = get_ip(topo, map, &host->ip, err);
+			ret = check_ip(topo, map, host->ip, err);
 		if (ret)
 			return ret;
 		if (inc_topology_host_by_name(topo, host->name) >= 0)
@@ -89,7 +114,6 @@ static int read_hosts(struct inc_topology *topo, const struct inc_yaml_node *seq
 static int read_ports(struct inc_topology *topo, struct inc_topo_switch *sw,
 		      const struct inc_yaml_node *seq, struct inc_err *err)
 {
-	static const char *const keys[] = {"name", "ip", "peer", NULL};
 	size_t n = inc_yaml_len(seq);
 	int ret = inc_yaml_want_seq(seq, err);
 
@@ -104,11 +128,11 @@ static int read_ports(struct inc_topology *topo, struct inc_topo_switch *sw,
 		const struct inc_yaml_node *map = inc_yaml_at(seq, i);
 		struct inc_topo_port *port = &sw->ports[i];
 
-		ret = inc_yaml_check_keys(map, keys, err);
+		ret = inc_schema_read_yaml(&port_schema, map, port, err);
 		if (!ret)
-			ret = get_name(map, port->name, err);
+			ret = check_name(map, port->name, err);
 		if (!ret)
-			ret = get_ip(topo, map, &port->ip, err);
+			ret = check_ip(topo, map, port->ip, err);
 		if (ret)
 			return ret;
 		for (size_t k = 0; k < i; k++) {
@@ -124,10 +148,12 @@ static int read_ports(struct inc_topology *topo, struct inc_topo_switch *sw,
 static int read_switches(struct inc_topology *topo, const struct inc_yaml_node *seq,
 			 struct inc_err *err)
 {
-	static const char *const keys[] = {"name", "root", "ports", NULL};
 	size_t n = inc_yaml_len(seq);
 	unsigned int roots = 0;
+	int ret = inc_yaml_want_seq(seq, err);
 
+	if (ret)
+		return ret;
 	if (n < 1 || n > INC_TOPO_MAX_SWITCHES)
 		return inc_yaml_error(seq, err, "%zu switches, not 1 to %d", n,
 				      INC_TOPO_MAX_SWITCHES);
@@ -137,12 +163,10 @@ static int read_switches(struct inc_topology *topo, const struct inc_yaml_node *
 	for (size_t i = 0; i < n; i++) {
 		const struct inc_yaml_node *map = inc_yaml_at(seq, i);
 		struct inc_topo_switch *sw = &topo->switches[i];
-		int ret = inc_yaml_check_keys(map, keys, err);
 
+		ret = inc_schema_read_yaml(&switch_schema, map, sw, err);
 		if (!ret)
-			ret = get_name(map, sw->name, err);
-		if (!ret)
-			ret = inc_yaml_get_bool(map, "root", false, &sw->root, err);
+			ret = check_name(map, sw->name, err);
 		if (ret)
 			return ret;
 		if (inc_topology_host_by_name(topo, sw->name) >= 0 ||
@@ -150,8 +174,6 @@ static int read_switches(struct inc_topology *topo, const struct inc_yaml_node *
 			return inc_yaml_error(inc_yaml_get(map, "name"), err, "'%s' is given twice",
 					      sw->name);
 		topo->n_switches++; /* now, so that its own ports' addresses are compared */
-		if (!inc_yaml_get(map, "ports"))
-			return inc_yaml_error(map, err, "'ports' is missing");
 		ret = read_ports(topo, sw, inc_yaml_get(map, "ports"), err);
 		if (ret)
 			return ret;
@@ -167,44 +189,16 @@ static int read_switches(struct inc_topology *topo, const struct inc_yaml_node *
 static int read_topology(struct inc_topology *topo, const struct inc_yaml_node *root,
 			 struct inc_err *err)
 {
-	static const char *const keys[] = {"name", "hosts", "switches", "links", "defaults", NULL};
-	static const char *const default_keys[] = {"prefix", "mtu", "wire", NULL};
-	const struct inc_yaml_node *defaults;
-	uint64_t prefix = 24, mtu = 1500;
-	const char *name = "";
+	const struct inc_yaml_node *defaults = inc_yaml_get(root, "defaults");
 	int ret;
 
-	ret = inc_yaml_check_keys(root, keys, err);
+	topo->prefix = 24;
+	topo->mtu = 1500;
+	ret = inc_schema_read_yaml(&topology_schema, root, topo, err);
 	if (!ret)
-		ret = inc_yaml_get_str(root, "name", false, &name, err);
-	if (ret)
-		return ret;
-	if (strlen(name) >= sizeof(topo->name) || !plain_name(name))
-		return inc_yaml_error(inc_yaml_get(root, "name"), err,
-				      "is not a name (1 to %zu letters, digits, - and _)",
-				      sizeof(topo->name) - 1);
-	snprintf(topo->name, sizeof(topo->name), "%s", name);
-
-	defaults = inc_yaml_get(root, "defaults");
-	if (defaults) {
-		ret = inc_yaml_check_keys(defaults, default_keys, err);
-		if (!ret)
-			ret = inc_yaml_get_u64(defaults, "prefix", false, 8, 31, &prefix, err);
-		if (!ret)
-			ret = inc_yaml_get_u64(defaults, "mtu", false, 576, 9216, &mtu, err);
-		if (ret)
-			return ret;
-	}
-	topo->prefix = prefix;
-	topo->mtu = mtu;
-
-	if (!inc_yaml_get(root, "hosts"))
-		return inc_yaml_error(root, err, "'hosts' is missing");
-	if (!inc_yaml_get(root, "switches"))
-		return inc_yaml_error(root, err, "'switches' is missing");
-	ret = inc_yaml_want_seq(inc_yaml_get(root, "hosts"), err);
-	if (!ret)
-		ret = inc_yaml_want_seq(inc_yaml_get(root, "switches"), err);
+		ret = check_name(root, topo->name, err);
+	if (!ret && defaults)
+		ret = inc_schema_read_yaml(&defaults_schema, defaults, topo, err);
 	if (!ret)
 		ret = read_hosts(topo, inc_yaml_get(root, "hosts"), err);
 	if (!ret)

@@ -28,7 +28,7 @@ static int resolve_port(struct inc_topology *topo, unsigned int s, unsigned int 
 	const char *peer;
 	int i, ret;
 
-	ret = inc_yaml_get_str(node, "peer", true, &peer, err);
+	ret = inc_yaml_get_str(node, "peer", &peer, err);
 	if (ret)
 		return ret;
 	node = inc_yaml_get(node, "peer");
@@ -180,27 +180,25 @@ static int check_connected(const struct inc_topology *topo, const struct inc_yam
 	return 0;
 }
 
-static int read_wire(const struct inc_yaml_node *map, struct inc_topo_wire *wire,
-		     struct inc_err *err)
-{
-	static const char *const keys[] = {"rate_mbit", "loss", "duplicate", "corrupt",
-					   "reorder",   "seed", NULL};
-	int ret = inc_yaml_check_keys(map, keys, err);
+#define WIRE(member) INC_AT(struct inc_topo_wire, member)
+#define CHANCE       .kind = INC_REAL, .need = INC_OPTIONAL, .max = 1
 
-	if (!ret)
-		ret = inc_yaml_get_double(map, "rate_mbit", false, 0, 1e6, &wire->rate_mbit, err);
-	if (!ret)
-		ret = inc_yaml_get_double(map, "loss", false, 0, 1, &wire->loss, err);
-	if (!ret)
-		ret = inc_yaml_get_double(map, "duplicate", false, 0, 1, &wire->duplicate, err);
-	if (!ret)
-		ret = inc_yaml_get_double(map, "corrupt", false, 0, 1, &wire->corrupt, err);
-	if (!ret)
-		ret = inc_yaml_get_double(map, "reorder", false, 0, 1, &wire->reorder, err);
-	if (!ret)
-		ret = inc_yaml_get_u64(map, "seed", false, 0, UINT64_MAX, &wire->seed, err);
-	return ret;
-}
+static const struct inc_field wire_fields[] = {
+	{"rate_mbit", INC_REAL, INC_OPTIONAL, WIRE(rate_mbit), .max = 1000000},
+	{"loss", CHANCE, WIRE(loss)},
+	{"duplicate", CHANCE, WIRE(duplicate)},
+	{"corrupt", CHANCE, WIRE(corrupt)},
+	{"reorder", CHANCE, WIRE(reorder)},
+	{"seed", INC_UINT, INC_OPTIONAL, WIRE(seed), .max = UINT64_MAX},
+};
+static const struct inc_schema wire_schema = INC_SCHEMA(struct inc_topo_wire, wire_fields);
+
+static const struct inc_field link_fields[] = {
+	{"between", INC_OTHER, INC_REQUIRED, .what = "a pair of names"},
+	{"mtu", INC_TOPO_MTU_FIELD, INC_AT(struct inc_topo_link, mtu)},
+	{"wire", INC_MAP, INC_OPTIONAL, INC_AT(struct inc_topo_link, wire), .of = &wire_schema},
+};
+static const struct inc_schema link_schema = INC_SCHEMA(struct inc_topo_link, link_fields);
 
 /* The two ends of an entry of links, as 0..n_hosts-1 and n_hosts.. for switches. */
 static int read_ends(const struct inc_topology *topo, const struct inc_yaml_node *map,
@@ -208,8 +206,6 @@ static int read_ends(const struct inc_topology *topo, const struct inc_yaml_node
 {
 	const struct inc_yaml_node *seq = inc_yaml_get(map, "between");
 
-	if (!seq)
-		return inc_yaml_error(map, err, "'between' is missing");
 	if (inc_yaml_len(seq) != 2)
 		return inc_yaml_error(seq, err, "is not a pair of names");
 	for (int i = 0; i < 2; i++) {
@@ -243,46 +239,42 @@ static struct inc_topo_link *find_link(struct inc_topology *topo, const unsigned
 	return NULL;
 }
 
+static int read_link(struct inc_topology *topo, const struct inc_yaml_node *map, bool *given,
+		     struct inc_err *err)
+{
+	struct inc_topo_link *link, unknown = {0};
+	unsigned int ends[2];
+	int ret;
+
+	/* the keys and values first: they do not hang on which link this is */
+	ret = inc_schema_read_yaml(&link_schema, map, &unknown, err);
+	if (!ret)
+		ret = read_ends(topo, map, ends, err);
+	if (ret)
+		return ret;
+	link = find_link(topo, ends);
+	if (!link || given[link - topo->links])
+		return inc_yaml_error(inc_yaml_get(map, "between"), err,
+				      link ? "this link is given twice"
+					   : "no port connects these two");
+	given[link - topo->links] = true;
+	link->has_wire |= inc_yaml_get(map, "wire") != NULL;
+	return inc_schema_read_yaml(&link_schema, map, link, err);
+}
+
 static int read_links(struct inc_topology *topo, const struct inc_yaml_node *seq,
 		      struct inc_err *err)
 {
-	static const char *const keys[] = {"between", "mtu", "wire", NULL};
-	size_t n = inc_yaml_len(seq);
-	bool *given;
 	int ret = inc_yaml_want_seq(seq, err);
+	bool *given;
 
 	if (ret)
 		return ret;
 	given = calloc(topo->n_links, sizeof(*given));
 	if (!given)
 		return inc_err_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < n && !ret; i++) {
-		const struct inc_yaml_node *map = inc_yaml_at(seq, i);
-		struct inc_topo_link *link;
-		unsigned int ends[2];
-		uint64_t mtu;
-
-		ret = inc_yaml_check_keys(map, keys, err);
-		if (!ret)
-			ret = read_ends(topo, map, ends, err);
-		if (ret)
-			break;
-		link = find_link(topo, ends);
-		if (!link || given[link - topo->links]) {
-			ret = inc_yaml_error(inc_yaml_get(map, "between"), err,
-					     link ? "this link is given twice"
-						  : "no port connects these two");
-			break;
-		}
-		given[link - topo->links] = true;
-		mtu = link->mtu;
-		ret = inc_yaml_get_u64(map, "mtu", false, 576, 9216, &mtu, err);
-		link->mtu = mtu;
-		if (!ret && inc_yaml_get(map, "wire")) {
-			link->has_wire = true;
-			ret = read_wire(inc_yaml_get(map, "wire"), &link->wire, err);
-		}
-	}
+	for (size_t i = 0; i < inc_yaml_len(seq) && !ret; i++)
+		ret = read_link(topo, inc_yaml_at(seq, i), given, err);
 	free(given);
 	return ret;
 }
@@ -301,7 +293,8 @@ int inc_topology_link(struct inc_topology *topo, const struct inc_yaml_node *roo
 			ret = resolve_port(topo, s, p, port_node(root, s, p), err);
 	}
 	if (!ret && inc_yaml_get(defaults, "wire"))
-		ret = read_wire(inc_yaml_get(defaults, "wire"), &wire, err);
+		ret = inc_schema_read_yaml(&wire_schema, inc_yaml_get(defaults, "wire"), &wire,
+					   err);
 	if (!ret)
 		ret = pair_ports(topo, root, err);
 	if (!ret)

@@ -9,10 +9,10 @@
 #include <string.h>
 #include <time.h>
 #include "lib/topology/topology.h"
+#include "selftests/control/damage.h"
 
 #define ROUNDS     60000
 #define MAX_TIME_S 20
-#define MAX_TEXT   4096
 
 static const char base[] =
 	"name: fuzz\n"
@@ -31,91 +31,6 @@ static const char base[] =
 	"    wire: {rate_mbit: 1000, loss: 0.001, duplicate: 0, corrupt: 0, reorder: 0, seed: 1}\n"
 	"  - {between: [s1, s0], mtu: 2200}\n"
 	"defaults: {prefix: 24, mtu: 2200}\n";
-
-static const char *const tokens[] = {
-	"&a ",
-	"*a",
-	"[",
-	"]",
-	"{",
-	"}",
-	": ",
-	"- ",
-	"\n",
-	"\"",
-	"'",
-	"|\n",
-	"? ",
-	"!!int ",
-	"---\n",
-	"%YAML 1.2\n",
-	"\xff",
-	"h0",
-	"s0",
-	"s1",
-	"p0",
-	"10.77.0.1",
-	"99999999999999999999",
-	"-1",
-	"1e999",
-	"nan",
-	"",
-	"name",
-	"peer",
-	"<<",
-	"\t",
-	"\\0",
-	"#",
-};
-
-static unsigned long long seed = 0x1ca11edu;
-
-static unsigned int rnd(unsigned int n)
-{
-	seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-	return (seed >> 33) % n;
-}
-
-/* Replaces cut bytes at a place by n others. */
-static size_t splice(char *text, size_t len, size_t at, size_t cut, const char *put, size_t n)
-{
-	if (at > len)
-		at = len;
-	if (cut > len - at)
-		cut = len - at;
-	if (len - cut + n > MAX_TEXT)
-		return len;
-	memmove(text + at + n, text + at + cut, len - at - cut);
-	memcpy(text + at, put, n);
-	return len - cut + n;
-}
-
-static size_t damage(char *text, size_t len)
-{
-	char copy[64];
-	size_t at = rnd(len + 1), n;
-	const char *token;
-
-	switch (rnd(5)) {
-	case 0: /* one bit */
-		if (at < len)
-			text[at] ^= 1 << rnd(8);
-		return len;
-	case 1: /* something gone */
-		return splice(text, len, at, rnd(20), "", 0);
-	case 2: /* something from elsewhere */
-		n = rnd(sizeof(copy));
-		if (at + n > len)
-			n = len - at;
-		memcpy(copy, text + at, n);
-		return splice(text, len, rnd(len + 1), rnd(8), copy, n);
-	case 3: /* cut off */
-		return rnd(20) ? len : at;
-	default:
-		token = tokens[rnd(sizeof(tokens) / sizeof(tokens[0]))];
-		return splice(text, len, at, rnd(12), token, strlen(token));
-	}
-}
 
 static bool in_range(const struct inc_topology *t)
 {
@@ -149,18 +64,11 @@ int main(void)
 	time_t start = time(NULL);
 
 	for (rounds = 0; rounds < ROUNDS && time(NULL) - start < MAX_TIME_S; rounds++) {
-		char *text = malloc(MAX_TEXT), *exact;
-		size_t len = sizeof(base) - 1;
 		struct inc_topology *topo = NULL;
 		struct inc_err err = {""};
+		size_t len;
+		char *exact = damage(base, sizeof(base) - 1, &len);
 
-		memcpy(text, base, len);
-		for (unsigned int n = 1 + rnd(4); n; n--)
-			len = damage(text, len);
-		/* a block of its own length, so that one byte too far is seen */
-		exact = malloc(len ? len : 1);
-		memcpy(exact, text, len);
-		free(text);
 		if (inc_topology_parse("f", exact, len, &topo, &err) == 0) {
 			good++;
 			if (!in_range(topo)) {

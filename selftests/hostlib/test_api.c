@@ -178,6 +178,7 @@ static void bad_connections(void **state)
 		fake_stop(&f);
 		assert_non_null(strstr(f.heard, "\"world_size\":1"));
 		assert_non_null(strstr(f.heard, "\"payload\":1024"));
+		assert_null(strstr(f.heard, "byte_order"));
 		if (!strstr(error, cases[i].part))
 			fail_msg("case %zu: no '%s' in %s", i, cases[i].part, error);
 		/* what the controller does not know itself it is told, for the other ranks */
@@ -305,12 +306,17 @@ static void cannot_begin(void **state)
 	opts.payload = 256;
 	opts.transport = 99;
 	assert_int_equal(inccl_communicator_create(group, &opts, &comm), -EINVAL);
+	opts.transport = INCCL_TRANSPORT_SOFT;
+	opts.byte_order = 9;
+	assert_int_equal(inccl_communicator_create(group, &opts, &comm), -EINVAL);
 	assert_int_equal(inccl_group_destroy(group), 0);
 	fake_stop(&f);
 	assert_non_null(strstr(f.heard, "\"type\":\"failed\",\"comm\":0,\"errno\":\"EINVAL\","
 					"\"message\":\"payload 1000"));
 	assert_non_null(strstr(f.heard, "\"type\":\"failed\",\"comm\":1,\"errno\":\"EINVAL\","
 					"\"message\":\"transport 99"));
+	assert_non_null(strstr(f.heard, "\"type\":\"failed\",\"comm\":2,\"errno\":\"EINVAL\","
+					"\"message\":\"byte_order 9"));
 	assert_non_null(strstr(f.heard, "\"rank\":0}"));
 }
 

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -70,11 +71,11 @@ static void curious_log(void *ctx, const char *line)
 	__atomic_add_fetch(&w->lines, 1, __ATOMIC_RELEASE);
 }
 
-static int setup(void **state)
+static int setup_order(void **state, enum inccl_byte_order order)
 {
 	struct world *w = calloc(1, sizeof(*w));
 	INCCL_OPTS(inccl_communicator_opts, opts, .transport = INCCL_TRANSPORT_SOFT,
-		   .payload = 1024, .window = 8, .create_timeout_ms = 4000);
+		   .payload = 1024, .window = 8, .create_timeout_ms = 4000, .byte_order = order);
 	char error[256], port[8];
 
 	*state = w;
@@ -96,6 +97,16 @@ static int setup(void **state)
 	((struct soft_endpoint *)w->comm->ep)->rto.rto_ns = SOFT_RTO_MAX_NS;
 	pthread_mutex_unlock(&w->comm->lock);
 	return 0;
+}
+
+static int setup(void **state)
+{
+	return setup_order(state, INCCL_ORDER_LITTLE);
+}
+
+static int setup_network(void **state)
+{
+	return setup_order(state, INCCL_ORDER_NETWORK);
 }
 
 static int teardown(void **state)
@@ -337,6 +348,55 @@ static void log_of_a_caller(void **state)
 	assert_non_null(strstr(w->seen, "not acknowledged"));
 }
 
+/* Elements are big endian on the wire and nowhere else; the send buffer is as it was, also where
+ * the collective cannot begin. */
+static void network_order(void **state)
+{
+	static const int32_t given[4] = {1, -2, 0x01020304, 5};
+	const int32_t sum[4] = {htonl(7), htonl(-8), htonl(0x0a0b0c0d), htonl(0)};
+	struct world *w = *state;
+	unsigned int round;
+
+	assert_non_null(strstr(w->fake.heard, "\"byte_order\":\"network\""));
+	for (round = 0; round < 4; round++) {
+		INCCL_OPTS(inccl_collective_opts, opts,
+			   .mode = round / 2 ? INCCL_MODE_WRITE : INCCL_MODE_SENDRECV);
+		int32_t *send = w->data[0], *recv = w->data[round % 2];
+		struct inccl_request *req;
+		struct inccl_packet pkt;
+		unsigned int i;
+
+		memcpy(send, given, sizeof(given));
+		assert_int_equal(inccl_allreduce_start(w->comm, send, recv, 4, INCCL_INT32,
+						       INCCL_SUM, &opts, &req),
+				 0);
+		do
+			assert_true(peer_hear(&w->peer, &pkt, WAIT_MS));
+		while (pkt.opcode == INC_OP_ACK);
+		assert_int_equal(pkt.len, sizeof(given));
+		for (i = 0; i < 4; i++) {
+			int32_t v;
+
+			memcpy(&v, pkt.payload + 4 * i, 4);
+			assert_int_equal((int32_t)ntohl(v), given[i]);
+		}
+		peer_mirror(&w->peer, &pkt, round, sum);
+		assert_int_equal(inccl_wait(req, WAIT_MS), 0);
+		for (i = 0; i < 4; i++)
+			assert_int_equal(recv[i], (int32_t)ntohl(sum[i]));
+		if (send != recv)
+			assert_memory_equal(send, given, sizeof(given));
+	}
+	fake_say(&w->fake, NOTICE);
+	while (!inccl_communicator_error(w->comm))
+		poll(NULL, 0, 1);
+	memcpy(w->data[0], given, sizeof(given));
+	assert_int_equal(
+		inccl_allreduce(w->comm, w->data[0], w->data[0], 4, INCCL_INT32, INCCL_SUM, NULL),
+		-EREMOTEIO);
+	assert_memory_equal(w->data[0], given, sizeof(given));
+}
+
 static void join_cancelled(struct waiter *t)
 {
 	void *result;
@@ -462,10 +522,15 @@ static void end_is_told(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(names_come_in_time),   CASE(names_come_in_time_to_the_thread),
-		CASE(no_names_no_spinning), CASE(slow_rank_then_no_controller),
-		CASE(log_of_a_caller),      CASE(log_asks_for_the_error),
-		CASE(own_time_limit),       CASE(last_result_is_told),
+		CASE(names_come_in_time),
+		CASE(names_come_in_time_to_the_thread),
+		CASE(no_names_no_spinning),
+		CASE(slow_rank_then_no_controller),
+		CASE(log_of_a_caller),
+		CASE(log_asks_for_the_error),
+		cmocka_unit_test_setup_teardown(network_order, setup_network, teardown),
+		CASE(own_time_limit),
+		CASE(last_result_is_told),
 		CASE(end_is_told),
 	};
 

@@ -8,22 +8,11 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include "lib/proto/maps.h"
-#include "lib/proto/roce.h"
+#include "lib/proto/child_frame.h"
 
 #define INC_FRAME_MAX                                                                        \
 	(INC_ETH_LEN + INC_IP_LEN + INC_UDP_LEN + INC_BTH_LEN + INC_RETH_LEN + INC_IMM_LEN + \
 	 INC_MAX_PAYLOAD + INC_ICRC_LEN)
-
-/* What a result copies from the child's contribution of the same chunk. */
-struct inc_mirror {
-	uint8_t opcode;
-	uint8_t flags; /* INC_BUF_F_* */
-	uint32_t desc; /* the immediate, where the opcode has one */
-	__be64 va;
-	__be32 rkey;
-	__be32 dmalen;
-};
 
 /* Both return the frame's length; frame has room for INC_FRAME_MAX. peer: where it goes. len:
  * payload bytes. */

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Check: the packet is copied into a row, and its ICRC is right. */
+#ifndef INC_CHECK_H
+#define INC_CHECK_H
+
+#include "bpf/inc_crc.h"
+#include "bpf/inc_maps.h"
+
+/*
+ * Copies IP header to ICRC into the row, so that the payload lands in row->payload, and
+ * checks the ICRC there. A row that holds no counted contribution may be written before the
+ * check: nothing reads it until its arrival bit is set.
+ */
+__noinline int inc_load_checked(struct xdp_md *ctx, struct inc_buf *row, __u32 hdr_len,
+				__u32 body_len)
+{
+	__u32 off, icrc;
+	__u8 *hdr;
+
+	if (!row || hdr_len > INC_BUF_HDR || body_len > INC_MAX_PAYLOAD)
+		return 0;
+	/* verifier 6.1: the compiler would merge both checks of hdr_len into one of a difference,
+	 * from which no bounds are learned */
+	inc_opaque(hdr_len);
+	if (hdr_len < INC_IP_TO_BTH_LEN)
+		return 0;
+	inc_opaque(body_len);
+	off = offsetof(struct inc_buf, payload) - hdr_len;
+	hdr = (__u8 *)row + off;
+	if (bpf_xdp_load_bytes(ctx, INC_ETH_LEN, hdr, hdr_len + body_len + INC_ICRC_LEN))
+		return 0;
+	if (!inc_check_icrc)
+		return 1;
+	inc_icrc_mask(hdr);
+	icrc = ~inc_crc_row(row, off, hdr_len + body_len, INC_ICRC_SEED);
+	return icrc == *(__u32 *)(row->payload + body_len);
+}
+
+#endif

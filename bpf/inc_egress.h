@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Egress: makes the copy of a result for one child out of a template, on its way out of a port.
+ * The payload is there and its CRC is known: what is added are the headers and the ICRC.
+ */
+#ifndef INC_EGRESS_H
+#define INC_EGRESS_H
+
+#include "lib/proto/child_frame.h"
+#include "lib/proto/desc.h"
+#include "bpf/inc_answer.h"
+#include "bpf/inc_contribute.h"
+#include "bpf/inc_template.h"
+
+/* One copy. */
+struct inc_outgoing {
+	const struct inc_conn_cfg *cfg; /* of the child that gets it */
+	struct inc_conn_state *st;
+	union inc_mac mac;
+	struct inc_mirror mirror;
+	__u32 ext_len;
+	__u32 len;  /* of the payload, 0 for a child that gets none; */
+	__u32 crc;  /*   its CRC from state 0, */
+	__u32 csum; /*   and its ones' complement sum */
+	__u16 ip_len;
+	__be32 reth[4]; /* zeros where the opcode has none */
+	__be32 imm;     /* the same */
+};
+
+static __always_inline __u16 inc_fold_csum(__u64 sum)
+{
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = ~sum & 0xffff;
+	return sum ?: 0xffff;
+}
+
+/*
+ * Which child of the port this copy is for. The copies of one multicast are clones and do not
+ * say; but those for one port leave one after the other on one CPU, so counting them tells.
+ */
+static __always_inline int inc_copy_child(const struct inc_template *t,
+					  const struct inc_comm_cfg *comm, __u32 ifindex,
+					  __u32 *child)
+{
+	struct inc_port_comm_key key = {.comm = t->comm, .ifindex = ifindex};
+	struct inc_port_comm *pg = bpf_map_lookup_elem(&inc_port_comm, &key);
+	struct inc_copy *copy;
+	__u32 first_conn;
+
+	if (!pg)
+		return -1;
+	*child = pg->first_child;
+	if (pg->children == 1)
+		return 0;
+	first_conn = comm->conn_base + pg->first_child;
+	copy = bpf_map_lookup_elem(&inc_copy, &first_conn);
+	if (!copy)
+		return -1;
+	if (copy->r_plus_1 == t->r + 1) {
+		copy->ordinal++;
+	} else {
+		copy->r_plus_1 = t->r + 1;
+		copy->ordinal = 0;
+	}
+	if (copy->ordinal >= pg->children)
+		return -1;
+	*child += copy->ordinal;
+	return 0;
+}
+
+/* Reads it once and whole: a child that has its result already (the slow path may have been
+ * faster) can fill the row anew while its copy is made. */
+static __always_inline int inc_read_mirror(const struct inc_comm_cfg *comm, __u32 child, __u32 slot,
+					   __u64 r, struct inc_mirror *mine)
+{
+	const volatile struct inc_buf *row = inc_contrib_row(comm, child, slot);
+
+	if (!row || row->r != r)
+		return -1;
+	mine->desc = row->desc;
+	mine->opcode = row->opcode;
+	mine->flags = row->flags;
+	mine->va = row->va;
+	mine->rkey = row->rkey;
+	mine->dmalen = row->dmalen;
+	return row->r == r ? 0 : -1;
+}
+
+/* What the copy is to be. */
+static __always_inline int inc_plan_copy(const struct inc_template *t, __u32 ifindex,
+					 struct inc_outgoing *out)
+{
+	const struct inc_comm_cfg *comm = bpf_map_lookup_elem(&inc_comm_cfg, &t->comm);
+	__u32 child, conn;
+
+	if (!comm || inc_copy_child(t, comm, ifindex, &child))
+		return -1;
+	conn = comm->conn_base + child;
+	out->cfg = bpf_map_lookup_elem(&inc_conn_cfg, &conn);
+	out->st = bpf_map_lookup_elem(&inc_conn_state, &conn);
+	if (!out->cfg || !out->st || inc_read_mirror(comm, child, t->slot, t->r, &out->mirror))
+		return -1;
+	out->mac = inc_peer_mac(out->st);
+	if (!out->mac.word)
+		return -1;
+	out->ext_len = inc_ext_len(out->mirror.opcode);
+	if (t->len && inc_child_gets(out->mirror.desc, out->cfg->rank)) {
+		out->len = t->len;
+		out->crc = t->crc;
+		out->csum = t->csum;
+	}
+	if (out->len > INC_MAX_PAYLOAD)
+		return -1;
+	out->ip_len = INC_IP_TO_BTH_LEN + out->ext_len + out->len + INC_ICRC_LEN;
+	return 0;
+}
+
+/* Gives the frame the copy's length: in front where the extended headers differ, else at its end.
+ */
+static __always_inline int inc_resize(struct xdp_md *ctx, const struct inc_outgoing *out,
+				      __u32 ext_len)
+{
+	__s32 delta;
+
+	if (ext_len != out->ext_len &&
+	    bpf_xdp_adjust_head(ctx, (__s32)ext_len - (__s32)out->ext_len))
+		return -1;
+	delta = INC_ETH_LEN + out->ip_len - (__s32)(ctx->data_end - ctx->data);
+	return delta && bpf_xdp_adjust_tail(ctx, delta) ? -1 : 0;
+}
+
+/* Ethernet to BTH. Returns the ICRC state behind them. */
+static __always_inline __u32 inc_copy_headers(void *data, const struct inc_outgoing *out, __u64 r)
+{
+	__u8 opcode = out->mirror.opcode, se = out->mirror.flags & INC_BUF_F_SE;
+	__u32 ackreq = out->mirror.flags & INC_BUF_F_ACKREQ ? INC_BTH_ACKREQ : 0;
+
+	inc_put_child_headers(data, out->cfg, out->mac, out->ip_len, opcode, se ? INC_BTH_SE : 0,
+			      ackreq | ((out->cfg->tx_start_psn + (__u32)r) & INC_PSN_MASK));
+	return inc_headers_crc(data, (__u32)opcode << 24 | se << 16 | out->ip_len,
+			       &out->st->data_cache);
+}
+
+/* RETH and immediate, as far as the opcode has them. */
+static __always_inline int inc_copy_ext(void *at, void *end, struct inc_outgoing *out, __u32 *state)
+{
+	const struct inc_mirror *mirror = &out->mirror;
+
+	if (inc_op_in(mirror->opcode, INC_OPS_RETH)) {
+		if (at + INC_RETH_LEN > end)
+			return -1;
+		__builtin_memcpy(&out->reth[0], &mirror->va, 8);
+		out->reth[2] = mirror->rkey;
+		/* the length of the message; one of one packet may have given nothing and get
+		 * data, or the reverse */
+		out->reth[3] = inc_op_in(mirror->opcode, INC_OPS_ONLY) ? bpf_htonl(out->len)
+								       : mirror->dmalen;
+		__builtin_memcpy(at, out->reth, INC_RETH_LEN);
+		for (int i = 0; i < 4; i++)
+			*state = inc_crc_word(*state, out->reth[i]);
+		at += INC_RETH_LEN;
+	}
+	if (inc_op_in(mirror->opcode, INC_OPS_IMM)) {
+		if (at + INC_IMM_LEN > end)
+			return -1;
+		out->imm = bpf_htonl(mirror->desc);
+		*(__be32 *)at = out->imm;
+		*state = inc_crc_word(*state, out->imm);
+	}
+	return 0;
+}
+
+/* Over pseudo header, UDP, BTH, extended headers, payload and ICRC. */
+static __always_inline void inc_copy_udp_csum(void *data, const struct inc_outgoing *out,
+					      __u32 icrc)
+{
+	__u32 *w = data + INC_ETH_LEN + INC_IP_LEN;
+	__u64 sum = (__u64)out->cfg->own_addr + out->cfg->peer_addr + bpf_htons(IPPROTO_UDP) +
+		    bpf_htons(out->ip_len - INC_IP_LEN);
+
+	sum += (__u64)w[0] + w[1] + w[2] + w[3] + w[4];
+	sum += (__u64)out->reth[0] + out->reth[1] + out->reth[2] + out->reth[3] + out->imm;
+	sum += (__u64)out->csum + icrc;
+	((struct udphdr *)w)->check = inc_fold_csum(sum);
+}
+
+/* Makes one copy. -1 where that cannot be: the frame is dropped then, and the slow path sends the
+ * result. */
+static __always_inline int inc_make_copy(struct xdp_md *ctx, __u32 ifindex)
+{
+	void *data = (void *)(long)ctx->data;
+	void *end = (void *)(long)ctx->data_end;
+	struct inc_outgoing out = {};
+	struct inc_template t;
+	__u32 state, icrc;
+
+	if (data + INC_HEADERS_LEN > end)
+		return -1;
+	__builtin_memcpy(&t, data, sizeof(t));
+	if (inc_plan_copy(&t, ifindex, &out) || inc_resize(ctx, &out, t.ext_len))
+		return -1;
+	data = (void *)(long)ctx->data;
+	end = (void *)(long)ctx->data_end;
+	if (data + INC_HEADERS_LEN > end)
+		return -1;
+	state = inc_copy_headers(data, &out, t.r);
+	if (inc_copy_ext(data + INC_HEADERS_LEN, end, &out, &state))
+		return -1;
+	icrc = ~(inc_crc_shift(state, out.len) ^ out.crc);
+	if (out.cfg->flags & INC_CONN_F_UDP_CSUM)
+		inc_copy_udp_csum(data, &out, icrc);
+	return bpf_xdp_store_bytes(ctx, INC_ETH_LEN + out.ip_len - INC_ICRC_LEN, &icrc,
+				   INC_ICRC_LEN)
+		       ? -1
+		       : 0;
+}
+
+#endif

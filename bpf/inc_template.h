@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Template: the frame that the last arriver leaves, before the egress program makes a copy of it.
+ */
+#ifndef INC_TEMPLATE_H
+#define INC_TEMPLATE_H
+
+#include <linux/if_ether.h>
+#include "bpf/inc_maps.h"
+
+/*
+ * Stands in the template's first bytes, where each copy's headers will be. The kernel runs
+ * one egress program per port and flush, whatever else leaves in it: so answers go the same
+ * way, and the EtherType tells them from templates.
+ */
+struct inc_template {
+	__u32 comm;
+	__u64 r;
+	__be16 ethertype; /* INC_TEMPLATE_ETHERTYPE */
+	__u16 ext_len;    /* extended headers in the frame */
+	__u32 slot;
+	__u32 len; /* payload in the frame */
+	__u32 crc;
+	__u32 csum;
+} __attribute__((packed));
+
+#define INC_TEMPLATE_ETHERTYPE 0
+
+_Static_assert(offsetof(struct inc_template, ethertype) == offsetof(struct ethhdr, h_proto),
+	       "an answer's EtherType is where a template's is");
+
+_Static_assert(sizeof(struct inc_template) <= INC_HEADERS_LEN, "the template fits the headers");
+
+/* A template, or an answer, to which nothing is to be added? */
+static __always_inline bool inc_is_template(struct xdp_md *ctx)
+{
+	void *data = (void *)(long)ctx->data;
+	struct ethhdr *eth = data;
+
+	return data + INC_HEADERS_LEN <= (void *)(long)ctx->data_end &&
+	       eth->h_proto == INC_TEMPLATE_ETHERTYPE;
+}
+
+#endif

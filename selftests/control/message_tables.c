@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Prints the tables of messages as docs/messages.md has them; with --json for test_docs. */
+#include <stdio.h>
+#include <string.h>
+#include "lib/conf/messages.h"
+
+static const char *need(const struct inc_field *f, char *buf, size_t size)
+{
+	switch (f->need) {
+	case INC_REQUIRED:
+		return "required";
+	case INC_TOLD:
+		return "required; not in files";
+	case INC_DEFAULT:
+		if (f->kind == INC_BOOL)
+			return f->def ? "true" : "false";
+		if (f->kind == INC_CHOICE)
+			return f->names[f->def];
+		snprintf(buf, size, "%llu", (unsigned long long)f->def);
+		return buf;
+	default:
+		return "may be absent";
+	}
+}
+
+static void print_rows(const struct inc_schema *schema, const char *prefix)
+{
+	char value[200], absent[32], path[100];
+
+	for (size_t i = 0; i < schema->n; i++) {
+		const struct inc_field *f = &schema->fields[i];
+		bool list = f->kind == INC_LIST && f->of->fields[0].name;
+
+		if (f->form == INC_FILE_ONLY)
+			continue;
+		snprintf(path, sizeof(path), "%s%s", prefix, f->name);
+		printf("| `%s` | %s%s | %s | %s |\n", path,
+		       list ? "list of objects" : inc_field_domain(f, value, sizeof(value)), "",
+		       need(f, absent, sizeof(absent)), f->text);
+		if (f->kind != INC_MAP && !list)
+			continue;
+		strncat(path, list ? "[]." : ".", sizeof(path) - strlen(path) - 1);
+		print_rows(f->of, path);
+	}
+}
+
+static void print_markdown(void)
+{
+	puts("# The messages of the control plane, field by field\n\n"
+	     "Printed by `build/selftests/control/message_tables` from lib/conf/messages.c, which "
+	     "the programs read and\nbuild them with; docs/control.md tells who says what when. A "
+	     "field that is absent has the value of the\nthird column, where there is one. Every "
+	     "message has its `type` besides.");
+	for (size_t i = 0; i < INC_MSG_MAX; i++) {
+		const struct inc_message *m = &inc_messages[i];
+
+		if (strcmp(m->from, "both") == 0)
+			printf("\n## %s: member and controller; %s\n\n", m->type, m->text);
+		else
+			printf("\n## %s: %s to %s; %s\n\n", m->type, m->from, m->to, m->text);
+		if (!m->schema.n) {
+			puts("No fields.");
+			continue;
+		}
+		puts("| field | value | absent | |\n|---|---|---|---|");
+		print_rows(&m->schema, "");
+	}
+}
+
+static json_t *list_fields(const struct inc_schema *schema, enum inc_field_form form)
+{
+	json_t *list = json_object();
+
+	for (size_t i = 0; i < schema->n; i++) {
+		const struct inc_field *f = &schema->fields[i];
+		bool nests = f->kind == INC_MAP || f->kind == INC_LIST;
+
+		if (f->form != INC_EVERYWHERE && f->form != form)
+			continue;
+		json_object_set_new(list, f->name,
+				    nests && f->of->fields[0].name ? list_fields(f->of, form)
+								   : json_null());
+	}
+	return list;
+}
+
+static void print_json(void)
+{
+	json_t *all = json_array(), *data;
+
+	for (size_t i = 0; i < INC_MSG_MAX; i++)
+		json_array_append_new(
+			all, json_pack("{s:s, s:o}", "type", inc_messages[i].type, "fields",
+				       list_fields(&inc_messages[i].schema, INC_MESSAGE_ONLY)));
+	data = json_pack("{s:o, s:o, s:o}", "messages", all, "communicators",
+			 list_fields(&inc_comm_schema, INC_FILE_ONLY), "connections",
+			 list_fields(&inc_conn_schema, INC_FILE_ONLY));
+	json_dumpf(data, stdout, JSON_INDENT(1));
+	json_decref(data);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1 && strcmp(argv[1], "--json") == 0)
+		print_json();
+	else
+		print_markdown();
+	return 0;
+}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* One table, read from YAML and from JSON, checked, printed as JSON and as YAML. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <arpa/inet.h>
+#include <cmocka.h>
+#include "lib/conf/schema.h"
+
+struct inner {
+	uint16_t n;
+};
+
+struct outer {
+	uint32_t number;
+	double real;
+	bool flag;
+	struct in_addr ip;
+	uint8_t mac[6];
+	char word[8];
+	char line[12];
+	uint8_t choice;
+	int code;
+	struct inner map;
+	uint32_t n_list;
+	struct inner list[3];
+	uint32_t n_words;
+	char words[2][8];
+	bool has_mac;
+	uint32_t file, message;
+	uint64_t even;
+	uint32_t told;
+};
+
+static bool is_even(uint64_t n)
+{
+	return !(n & 1);
+}
+
+static const char *const choices[] = {"red", "green", "blue", NULL};
+static const struct inc_field inner_fields[] = {
+	{"n", INC_UINT, INC_REQUIRED, INC_AT(struct inner, n), .max = 65535},
+};
+static const struct inc_schema inner_schema = INC_SCHEMA(struct inner, inner_fields);
+static const struct inc_field word_field[] = {{NULL, INC_WORD, .size = 8, .what = "a name"}};
+static const struct inc_schema word_schema = {.fields = word_field, .n = 1, .size = 8};
+
+#define AT(member) INC_AT(struct outer, member)
+
+static const struct inc_field fields[] = {
+	{"number", INC_UINT, INC_REQUIRED, AT(number), .min = 2, .max = 10},
+	{"real", INC_REAL, INC_OPTIONAL, AT(real), .max = 1},
+	{"flag", INC_BOOL, INC_DEFAULT, AT(flag), .def = true},
+	{"ip", INC_IPV4, INC_OPTIONAL, AT(ip)},
+	{"mac", INC_MAC, INC_OPTIONAL, AT(mac), .given = offsetof(struct outer, has_mac)},
+	{"word", INC_WORD, INC_OPTIONAL, AT(word), .empty = true},
+	{"line", INC_LINE, INC_OPTIONAL, AT(line)},
+	{"choice", INC_CHOICE, INC_DEFAULT, AT(choice), .names = choices, .def = 1},
+	{"errno", INC_ERRNO, INC_OPTIONAL, AT(code)},
+	{"map", INC_MAP, INC_OPTIONAL, AT(map), .of = &inner_schema},
+	{"list", .need = INC_OPTIONAL, INC_LIST_AT(struct outer, list, n_list, &inner_schema)},
+	{"words", .need = INC_OPTIONAL, INC_LIST_AT(struct outer, words, n_words, &word_schema)},
+	{"file", INC_UINT, INC_DEFAULT, INC_FILE_ONLY, AT(file), .max = 9, .def = 4},
+	{"message", INC_UINT, INC_DEFAULT, INC_MESSAGE_ONLY, AT(message), .max = 9, .def = 5},
+	{"even", INC_UINT, INC_OPTIONAL, AT(even), .good = is_even, .what = "even"},
+	{"told", INC_UINT, INC_TOLD, AT(told), .max = 9, .def = 6},
+};
+static const struct inc_schema schema = INC_SCHEMA(struct outer, fields);
+
+static int read_yaml(const char *text, struct outer *out, struct inc_err *err)
+{
+	struct inc_yaml *doc;
+	int ret = inc_yaml_parse("f", text, strlen(text), &doc, err);
+
+	if (ret)
+		return ret;
+	ret = inc_schema_read_yaml(&schema, inc_yaml_root(doc), out, err);
+	inc_yaml_free(doc);
+	return ret;
+}
+
+static int read_json(const char *text, struct outer *out, struct inc_err *err)
+{
+	json_t *object = json_loads(text, 0, NULL);
+	int ret;
+
+	assert_non_null(object);
+	ret = inc_schema_read_json(&schema, object, out, err);
+	json_decref(object);
+	return ret;
+}
+
+static void check_values(const struct outer *o)
+{
+	assert_int_equal(o->number, 7);
+	assert_true(o->real == 0.25);
+	assert_false(o->flag);
+	assert_int_equal(o->ip.s_addr, inet_addr("10.0.0.1"));
+	assert_memory_equal(o->mac, "\x02\x00\x00\x00\x0a\xff", 6);
+	assert_string_equal(o->word, "w-1");
+	assert_string_equal(o->line, "two words\?\?"); /* what is too long is cut */
+	assert_int_equal(o->choice, 2);
+	assert_int_equal(o->code, EMSGSIZE);
+	assert_int_equal(o->map.n, 3);
+	assert_int_equal(o->n_list, 2);
+	assert_int_equal(o->list[1].n, 5);
+	assert_int_equal(o->n_words, 1);
+	assert_string_equal(o->words[0], "p0");
+	assert_int_equal(o->even, 8);
+}
+
+#define ALL_JSON                                                                           \
+	"{\"number\":7,\"real\":0.25,\"flag\":false,\"ip\":\"10.0.0.1\","                  \
+	"\"mac\":\"02:00:00:00:0A:fF\",\"word\":\"w-1\",\"line\":\"two words\xc3\xa9 x\"," \
+	"\"choice\":\"blue\",\"errno\":\"EMSGSIZE\",\"map\":{\"n\":3},"                    \
+	"\"list\":[{\"n\":4},{\"n\":5}],\"words\":[\"p0\"],\"even\":8,"
+
+static void both_forms(void **state)
+{
+	struct outer j = {0}, y = {0}, again = {0};
+	struct inc_err err;
+	char *text;
+	size_t len;
+	json_t *print;
+	FILE *f;
+
+	assert_int_equal(
+		read_json(ALL_JSON "\"told\":1,\"file\":\"not read\",\"more\":[]}", &j, &err), 0);
+	check_values(&j);
+	assert_int_equal(j.told, 1);
+	assert_int_equal(j.file, 0);
+	assert_int_equal(j.message, 5);
+	assert_int_equal(read_yaml(ALL_JSON "file: 9}", &y, &err), 0);
+	check_values(&y);
+	assert_int_equal(y.told, 6);
+	assert_int_equal(y.file, 9);
+	assert_int_equal(y.message, 0);
+
+	print = inc_schema_print(&schema, INC_FILE_ONLY, &y);
+	assert_null(json_object_get(print, "message"));
+	f = open_memstream(&text, &len);
+	inc_yaml_write(f, print);
+	fclose(f);
+	assert_int_equal(read_yaml(text, &again, &err), 0);
+	assert_memory_equal(&again, &y, sizeof(y));
+	free(text);
+	json_decref(print);
+}
+
+static void absent(void **state)
+{
+	struct outer o = {.even = 2, .real = 1};
+	struct inc_err err;
+	json_t *print;
+
+	assert_int_equal(read_yaml("number: 0xa\n", &o, &err), 0);
+	assert_int_equal(o.number, 10);
+	assert_int_equal(o.choice, 1);
+	assert_true(o.flag);
+	assert_int_equal(o.even, 2); /* as it was */
+	assert_false(o.has_mac);
+	print = inc_schema_print(&schema, INC_FILE_ONLY, &o);
+	assert_null(json_object_get(print, "mac"));
+	json_decref(print);
+	assert_int_equal(read_json("{\"number\":2,\"told\":0,\"word\":\"\"}", &o, &err), 0);
+	assert_string_equal(o.word, "");
+}
+
+static const struct {
+	const char *text; /* of a field, as JSON, which is YAML */
+	const char *wrong;
+} refused[] = {
+	{"\"number\":1", "number: 1 is not between 2 and 10"},
+	{"\"number\":-1", "number: '-1' is not a whole number"},
+	{"\"number\":1.0", NULL},
+	{"\"number\":[]", "number: is not a whole number"},
+	{"\"number\":7,\"real\":\"nan\"", NULL},
+	{"\"number\":7,\"real\":1.5", "real: 1.5 is not between 0 and 1"},
+	{"\"number\":7,\"flag\":7", "flag: '7' is not true or false"},
+	{"\"number\":7,\"ip\":\"10.0.0\"", "ip: '10.0.0' is not an IPv4 address"},
+	{"\"number\":7,\"ip\":\"224.0.0.1\"", "ip: 224.0.0.1 is not a unicast address"},
+	{"\"number\":7,\"mac\":\"02:00\"", "mac: '02:00' is not a MAC address (02:00:00:00:00:01)"},
+	{"\"number\":7,\"word\":\"a b\"",
+	 "word: 'a b' is not a text (1 to 7 characters without blanks)"},
+	{"\"number\":7,\"word\":\"12345678\"",
+	 "word: '12345678' is not a text (1 to 7 characters without blanks)"},
+	{"\"number\":7,\"choice\":\"grey\"", "choice: 'grey' is not red, green or blue"},
+	{"\"number\":7,\"errno\":\"EGAL\"", "errno: 'EGAL' is not the name of an error"},
+	{"\"number\":7,\"map\":{\"n\":65536}", "map.n: 65536 is not between 0 and 65535"},
+	{"\"number\":7,\"map\":{}", "map: 'n' is missing"},
+	{"\"number\":7,\"list\":{}", "list: is not a list"},
+	{"\"number\":7,\"list\":[{\"n\":1},{\"n\":\"x\"}]", NULL},
+	{"\"number\":7,\"list\":[{\"n\":1},{\"n\":2},{\"n\":3},{\"n\":4}]",
+	 "list: has 4 entries, not 0 to 3"},
+	{"\"number\":7,\"words\":[\"a\",[]]",
+	 "words[1]: is not a name (1 to 7 characters without blanks)"},
+	{"\"number\":7,\"even\":7", "even: 7 is not even"},
+	{"\"flag\":true", "'number' is missing"},
+};
+
+static void wrong_values(void **state)
+{
+	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+		struct outer o = {0};
+		struct inc_err err;
+		char text[200], want[200];
+
+		snprintf(text, sizeof(text), "{%s,\"told\":1}", refused[i].text);
+		assert_int_equal(read_json(text, &o, &err), -EINVAL);
+		if (refused[i].wrong)
+			assert_string_equal(err.msg, refused[i].wrong);
+		snprintf(text, sizeof(text), "\n{%s}", refused[i].text);
+		assert_int_equal(read_yaml(text, &o, &err), -EINVAL);
+		snprintf(want, sizeof(want), "f:2: %s", refused[i].wrong ?: "");
+		if (refused[i].wrong)
+			assert_string_equal(err.msg, want);
+	}
+}
+
+static void only_in_one_form(void **state)
+{
+	struct outer o = {0};
+	struct inc_err err;
+
+	assert_int_equal(read_json("{\"number\":2}", &o, &err), -EINVAL);
+	assert_string_equal(err.msg, "'told' is missing");
+	assert_int_equal(read_yaml("number: 2\nmore: 3\n", &o, &err), -EINVAL);
+	assert_string_equal(err.msg, "f:2: unknown key 'more'");
+	assert_int_equal(read_yaml("number: 2\nmessage: 3\n", &o, &err), -EINVAL);
+	/* JSON of that size is not even parsed */
+	assert_int_equal(read_yaml("number: 18446744073709551616\n", &o, &err), -EINVAL);
+	assert_string_equal(err.msg, "f:1: number: 18446744073709551616 is not between 2 and 10");
+	assert_int_equal(read_yaml("number: 010\n", &o, &err), 0); /* not octal */
+	assert_int_equal(o.number, 10);
+	assert_int_equal(read_json("[]", &o, &err), -EINVAL);
+	assert_int_equal(inc_schema_read_json(&schema, NULL, &o, &err), -EINVAL);
+}
+
+static void written(void **state)
+{
+	static const char json[] =
+		"{\"a\":[],\"b\":{},\"c\":[[1,2],{\"d\":\"yes\"}],\"e\":\"10\","
+		"\"f\":\"a: b\",\"g\":\"\",\"h\":true,\"i j\":null,\"k\":\"p-0\"}";
+	static const char yaml[] = "a: []\nb: {}\nc:\n  - - 1\n    - 2\n  - d: \"yes\"\ne: \"10\"\n"
+				   "f: \"a: b\"\ng: \"\"\nh: true\n\"i j\": null\nk: p-0\n";
+	json_t *value = json_loads(json, 0, NULL);
+	char *text;
+	size_t len;
+	FILE *f = open_memstream(&text, &len);
+
+	inc_yaml_write(f, value);
+	fclose(f);
+	assert_string_equal(text, yaml);
+	free(text);
+	json_decref(value);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(both_forms),   cmocka_unit_test(absent),
+		cmocka_unit_test(wrong_values), cmocka_unit_test(only_in_one_form),
+		cmocka_unit_test(written),
+	};
+
+	return cmocka_run_group_tests_name("schema", tests, NULL, NULL) ? 1 : 0;
+}
