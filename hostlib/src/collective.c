@@ -159,7 +159,7 @@ static void enqueue(struct inccl_communicator *comm, struct inccl_request *req)
 		comm->posting = req;
 	if (!comm->head) {
 		comm->head = req;
-		comm->moved_ns = inc_now_ns();
+		comm->moved_at_ns = inc_now_ns();
 	}
 }
 

@@ -423,7 +423,7 @@ void inccl_comm_fail(struct inccl_communicator *comm, int error, int rank, const
 {
 	pthread_mutex_lock(&comm->lock);
 	inccl_comm_fail_locked(comm, error, rank, text);
-	comm->own = comm->report = false; /* it is from there that this comes */
+	comm->report = REPORT_NONE; /* it is from there that this comes */
 	pthread_mutex_unlock(&comm->lock);
 	inccl_signal_fd(comm->wake_fd);
 }

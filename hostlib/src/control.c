@@ -158,7 +158,8 @@ static void group_fail(struct inccl_group *group, int error, int rank, const cha
 		if (group->lost) {
 			pthread_mutex_lock(&comm->lock);
 			comm->orphan_at_ns = inc_now_ns();
-			comm->report = comm->own; /* perhaps it was not heard any more */
+			if (comm->report == REPORT_TOLD)
+				comm->report = REPORT_DUE; /* perhaps it was not heard any more */
 			pthread_mutex_unlock(&comm->lock);
 			inccl_signal_fd(comm->wake_fd);
 		} else {
@@ -357,8 +358,9 @@ void inccl_control_report(struct inccl_group *group, struct inccl_communicator *
 	if (group->lost || comm->leaving)
 		return;
 	pthread_mutex_lock(&comm->lock);
-	error = comm->report ? comm->error : 0;
-	comm->report = false;
+	error = comm->report == REPORT_DUE ? comm->error : 0;
+	if (error)
+		comm->report = REPORT_TOLD;
 	memcpy(text, comm->error_text, sizeof(text));
 	pthread_mutex_unlock(&comm->lock);
 	if (error)

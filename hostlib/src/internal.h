@@ -113,7 +113,15 @@ struct inccl_request {
 enum inccl_driver {
 	DRIVER_NONE,   /* nobody: the thread takes over after a while */
 	DRIVER_WAITER, /* a caller inside inccl_wait() */
-	DRIVER_THREAD,
+	DRIVER_THREAD, /* the communicator's thread, for nobody has called for a while */
+	DRIVER_LAST,   /* the call that destroys the communicator */
+};
+
+/* What the controller must hear of this rank's communicator. */
+enum inccl_report {
+	REPORT_NONE, /* nothing: it lives, or has failed in a way that the controller knows */
+	REPORT_DUE,  /* that it has failed by itself */
+	REPORT_TOLD, /* that has been said to it, on this connection */
 };
 
 struct inccl_communicator {
@@ -131,27 +139,27 @@ struct inccl_communicator {
 	uint64_t timeout_ns;
 	char device[64];
 	char peer[80];
-	char node[64]; /* the switch's name, and */
-	uint32_t qpn;  /* the own queue pair, for a controller that has forgotten them */
+	/* what a controller that has restarted does not know, and resume.c tells it: */
+	char node[64]; /* the switch's name in the topology */
+	uint32_t qpn;  /* of the own endpoint */
 
 	struct inccl_request *first, *last; /* uncollected */
-	struct inccl_request *head;         /* the oldest unfinished */
-	struct inccl_request *posting;      /* the oldest not wholly posted */
+	struct inccl_request *head;         /* of them, the oldest unfinished */
+	struct inccl_request *posting;      /* and the oldest not wholly given to the endpoint */
 	uint32_t seq;                       /* of the next collective */
-	uint64_t moved_ns;                  /* when something last came, or work began */
+	uint64_t moved_at_ns;               /* when something last came, or work began */
 	uint64_t moved_mark;
 
 	int error; /* 0 while alive */
 	int failed_rank;
 	char error_text[600];
-	int grace_error; /* failed, but a better explanation may come until grace_ns */
-	uint64_t grace_ns;
+	int grace_error; /* failed, but a better explanation may come until grace_over_at_ns */
+	uint64_t grace_over_at_ns;
 	uint64_t orphan_at_ns; /* when the controller was lost; 0: it is there */
-	bool own;              /* failed by itself, of which the controller has said nothing */
-	bool report;           /* the same, and this connection has not been told */
-	bool leaving;          /* D has been said, or its controller was lost: under the
-				* group's lock */
-	bool refused;          /* the controller has said why it cannot be created */
+	enum inccl_report report;
+	bool leaving; /* D has been said, or its controller was lost: under the
+		       * group's lock */
+	bool refused; /* the controller has said why it cannot be created */
 
 	enum inccl_driver driver;
 	unsigned int waiters;

@@ -18,6 +18,14 @@
  * that the last of them has left behind. Telling it of each would cost what that saves. */
 #define LOOK_NS INC_NSEC_PER_MSEC
 
+/* Who serves the endpoint from now on. Where nobody is about to call, it says at once what it
+ * would otherwise say together with what comes next. */
+static void set_driver(struct inccl_communicator *comm, enum inccl_driver driver)
+{
+	comm->driver = driver;
+	comm->ep->unattended = driver == DRIVER_THREAD || driver == DRIVER_LAST;
+}
+
 static void finish(struct inccl_communicator *comm, struct inccl_request *req, int result)
 {
 	req->done = true;
@@ -35,7 +43,7 @@ void inccl_comm_fail_locked(struct inccl_communicator *comm, int error, int rank
 	comm->failed_rank = rank;
 	snprintf(comm->error_text, sizeof(comm->error_text), "%s", text);
 	/* of a mismatch the switch has told every rank */
-	comm->own = comm->report = !comm->ep->mismatch;
+	comm->report = comm->ep->mismatch ? REPORT_NONE : REPORT_DUE;
 	inccl_signal_fd(comm->group->stop_fd);
 	while (comm->head)
 		finish(comm, comm->head, -comm->error);
@@ -46,7 +54,7 @@ void inccl_comm_fail_locked(struct inccl_communicator *comm, int error, int rank
 /* The endpoint has failed; who is to blame may still be told. */
 static bool in_grace(const struct inccl_communicator *comm)
 {
-	return comm->grace_error && !comm->orphan_at_ns && inc_now_ns() < comm->grace_ns;
+	return comm->grace_error && !comm->orphan_at_ns && inc_now_ns() < comm->grace_over_at_ns;
 }
 
 static void endpoint_failed(struct inccl_communicator *comm, int error)
@@ -56,7 +64,7 @@ static void endpoint_failed(struct inccl_communicator *comm, int error)
 	if (comm->ep->mismatch && !comm->grace_error) {
 		/* the switch has told the controller which ranks; its notice is on the way */
 		comm->grace_error = error;
-		comm->grace_ns = deadline_after_ms(NOTICE_GRACE_MS);
+		comm->grace_over_at_ns = deadline_after_ms(NOTICE_GRACE_MS);
 	}
 	if (in_grace(comm))
 		return;
@@ -126,12 +134,12 @@ static bool finish_some(struct inccl_communicator *comm)
  * already has as long from then on as one that begins to be. */
 static uint64_t stall_at_ns(const struct inccl_communicator *comm)
 {
-	uint64_t at = comm->moved_ns + comm->head->timeout_ns, orphaned = comm->orphan_at_ns;
+	uint64_t at = comm->moved_at_ns + comm->head->timeout_ns, orphaned = comm->orphan_at_ns;
 
 	if (!orphaned)
 		return at;
-	if (orphaned < comm->moved_ns)
-		orphaned = comm->moved_ns;
+	if (orphaned < comm->moved_at_ns)
+		orphaned = comm->moved_at_ns;
 	orphaned += ORPHAN_TIMEOUT_MS * INC_NSEC_PER_MSEC;
 	return orphaned < at ? orphaned : at;
 }
@@ -144,14 +152,14 @@ static void check_stall(struct inccl_communicator *comm)
 
 	if (mark != comm->moved_mark || !comm->head) {
 		comm->moved_mark = mark;
-		comm->moved_ns = now;
+		comm->moved_at_ns = now;
 		return;
 	}
 	if (now < stall_at_ns(comm))
 		return;
 	comm->ep->ops->describe(comm->ep, what, sizeof(what));
 	snprintf(text, sizeof(text), "%s: nothing has moved for %llu ms%s: %s", comm->peer,
-		 (unsigned long long)((now - comm->moved_ns) / INC_NSEC_PER_MSEC),
+		 (unsigned long long)((now - comm->moved_at_ns) / INC_NSEC_PER_MSEC),
 		 comm->orphan_at_ns ? " and the controller is gone" : "", what);
 	inccl_comm_fail_locked(comm, ETIMEDOUT, -1, text);
 }
@@ -201,7 +209,7 @@ static void sleep_in_poll(struct inccl_communicator *comm, bool thread, uint64_t
 	int ret = 0;
 
 	if (!comm->error && comm->grace_error) {
-		timer_ns = comm->grace_ns; /* the endpoint has nothing more to say */
+		timer_ns = comm->grace_over_at_ns; /* the endpoint has nothing more to say */
 	} else if (!comm->error) {
 		ret = comm->ep->ops->arm(comm->ep, &pfd[0].fd, &pfd[0].events, &timer_ns);
 		if (ret < 0)
@@ -240,9 +248,8 @@ static void sleep_in_poll(struct inccl_communicator *comm, bool thread, uint64_t
 void inccl_comm_enter(struct inccl_communicator *comm)
 {
 	comm->activity++;
-	comm->ep->unattended = false;
 	if (comm->driver == DRIVER_THREAD) {
-		comm->driver = DRIVER_NONE;
+		set_driver(comm, DRIVER_NONE);
 		inccl_signal_fd(comm->thread_fd);
 	} else if (comm->driver == DRIVER_WAITER && comm->sleeping) {
 		inccl_signal_fd(comm->wake_fd);
@@ -262,7 +269,7 @@ static void stop_waiting(struct drive *d)
 	comm->activity++;
 	if (!*d->driving)
 		return;
-	comm->driver = DRIVER_NONE;
+	set_driver(comm, DRIVER_NONE);
 	if (comm->waiters)
 		pthread_cond_broadcast(&comm->changed);
 }
@@ -308,7 +315,7 @@ bool inccl_comm_drive(struct inccl_communicator *comm, struct inccl_request *req
 			continue;
 		}
 		driving = true;
-		comm->driver = DRIVER_WAITER;
+		set_driver(comm, DRIVER_WAITER);
 		inccl_comm_advance(comm);
 		if (req->done || inc_now_ns() >= deadline_ns)
 			break;
@@ -323,8 +330,7 @@ void inccl_comm_settle(struct inccl_communicator *comm, uint64_t deadline_ns)
 {
 	struct inccl_endpoint *ep = comm->ep;
 
-	comm->driver = DRIVER_WAITER;
-	ep->unattended = true;
+	set_driver(comm, DRIVER_LAST);
 	for (;;) {
 		inccl_comm_advance(comm);
 		/* with requests given up by their owner there is nothing to settle */
@@ -332,7 +338,7 @@ void inccl_comm_settle(struct inccl_communicator *comm, uint64_t deadline_ns)
 			break;
 		sleep_in_poll(comm, false, deadline_ns, PTHREAD_CANCEL_DISABLE);
 	}
-	comm->driver = DRIVER_NONE;
+	set_driver(comm, DRIVER_NONE);
 }
 
 /* Between the calls of a user: what the endpoint has to say by now is said. When the thread is
@@ -360,10 +366,8 @@ void *inccl_comm_thread(void *arg)
 			seen = comm->activity;
 			seen_at_ns = now;
 		}
-		if (comm->driver == DRIVER_NONE && now - seen_at_ns >= TAKE_OVER_NS) {
-			comm->driver = DRIVER_THREAD;
-			comm->ep->unattended = true;
-		}
+		if (comm->driver == DRIVER_NONE && now - seen_at_ns >= TAKE_OVER_NS)
+			set_driver(comm, DRIVER_THREAD);
 		if (comm->driver == DRIVER_THREAD) {
 			inccl_comm_advance(comm);
 			sleep_in_poll(comm, true, UINT64_MAX, PTHREAD_CANCEL_DISABLE);
@@ -372,7 +376,7 @@ void *inccl_comm_thread(void *arg)
 		inccl_cond_wait_until(&comm->parked, &comm->lock, look_after(comm, now));
 	}
 	if (comm->driver == DRIVER_THREAD)
-		comm->driver = DRIVER_NONE;
+		set_driver(comm, DRIVER_NONE);
 	pthread_mutex_unlock(&comm->lock);
 	inccl_log_deliver(&comm->group->log);
 	return NULL;

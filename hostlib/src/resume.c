@@ -66,7 +66,8 @@ static bool worth_it(const struct inccl_group *group)
 
 	for (comm = group->comms; comm && !worth; comm = comm->next) {
 		pthread_mutex_lock(&comm->lock);
-		worth = comm->has_thread && !comm->leaving && (!comm->error || comm->report);
+		worth = comm->has_thread && !comm->leaving &&
+			(!comm->error || comm->report == REPORT_DUE);
 		pthread_mutex_unlock(&comm->lock);
 	}
 	return worth;

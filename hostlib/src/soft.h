@@ -95,11 +95,12 @@ struct soft_endpoint {
 	uint64_t tx_high;   /* sent at least once: all before this */
 	uint64_t tx_acked;  /* kept by the peer: all before this */
 	uint64_t tx_flush;  /* send at once up to here */
-	uint64_t recover;   /* after a timeout: what is before this may be on its way still, ... */
-	uint64_t burst;     /* ... so only so many packets past tx_acked go again, twice as many
-			     * with each answer; 0: no timeout to recover from */
-	bool blocked;       /* socket buffer full */
-	unsigned int uncut; /* timeouts in a row for packets that went together */
+	/* After a timeout mostly an ACK was late, and the packets before `recover` are on their
+	 * way: only `burst` of them past tx_acked are sent again, twice as many with each
+	 * acknowledgement. 0: there is no timeout to recover from. */
+	uint64_t recover, burst;
+	bool blocked;             /* socket buffer full */
+	unsigned int uncut;       /* timeouts in a row for packets that went together */
 	uint64_t together_at_ns;  /* packets go one by one until then; 0: together */
 	uint64_t single_pause_ns; /* how long, the next time */
 	struct inc_rto rto;
@@ -112,7 +113,7 @@ struct soft_endpoint {
 	uint64_t rx_high; /* one past the highest result there */
 	uint64_t rx_told; /* acknowledged to the peer: all before this */
 	uint32_t rx_msn;  /* messages of the peer completed */
-	bool tell;        /* ACK at the end of this round, whatever the counts */
+	bool tell;        /* an ACK is sent at the end of this round, whatever the counts */
 	uint64_t gap_r, gap_at_ns;
 	bool gap_told;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The soft transport's responder, and the ear of its requester. Results are taken in any
- * order inside the window and put straight where they belong.
+ * What the soft transport receives: results, which are compared with their contributions and
+ * copied into the caller's buffer in whatever order they come; and the switch's ACKs and NAKs of
+ * contributions, from which soft_timer.c draws its conclusions.
  */
 #include <arpa/inet.h>
 #include <endian.h>

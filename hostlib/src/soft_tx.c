@@ -21,17 +21,22 @@
 /* Pad and ICRC of one segment and the headers of the next. */
 #define JOINT_MAX (3 + INC_ICRC_LEN + SOFT_MAX_HEAD)
 
-/* One UDP_SEGMENT send under construction. Segment i gets IP ID i from the kernel. */
+/*
+ * One send under construction, which the kernel cuts into packets of `size` bytes each
+ * (UDP_SEGMENT) and numbers by their IP IDs from 0 on. It is a gather list: pieces of `bytes`,
+ * which hold headers and ICRCs, alternate with payloads, which stay in the caller's buffer.
+ */
 struct tx_send {
 	struct iovec iov[2 * SOFT_MAX_SEGMENTS + 1];
 	uint8_t bytes[(SOFT_MAX_SEGMENTS + 1) * JOINT_MAX];
 	char control[CMSG_SPACE(sizeof(uint16_t))] __attribute__((aligned(8)));
 	unsigned int iovs, segments;
-	size_t used;  /* of bytes */
-	size_t joint; /* where the piece that is growing begins */
-	size_t size;  /* of the first segment on the wire, from BTH to ICRC */
-	size_t total;
-	bool closed; /* a shorter segment ends a send */
+	size_t used;  /* of bytes[] */
+	size_t joint; /* in bytes[], where the piece begins that is not in iov[] yet */
+	size_t size;  /* of the first packet, from BTH to ICRC */
+	size_t total; /* of all packets */
+	bool closed;  /* the last packet is shorter than the first: the kernel allows none after it
+		       */
 };
 
 struct tx_batch {

@@ -277,7 +277,7 @@ static void slow_rank_then_no_controller(void **state)
 	peer_ack(&w->peer, INC_AETH_ACK, pkt.psn);
 	until(w, acknowledged);
 	pthread_mutex_lock(&w->comm->lock);
-	w->comm->moved_ns -= (ORPHAN_TIMEOUT_MS + 1000) * INC_NSEC_PER_MSEC;
+	w->comm->moved_at_ns -= (ORPHAN_TIMEOUT_MS + 1000) * INC_NSEC_PER_MSEC;
 	pthread_mutex_unlock(&w->comm->lock);
 	fake_hang_up(&w->fake);
 	while (!inccl_group_error(w->group)) {
@@ -292,7 +292,7 @@ static void slow_rank_then_no_controller(void **state)
 	/* without the rank, it ends: so long after the controller did */
 	req = start(w, 1);
 	pthread_mutex_lock(&w->comm->lock);
-	w->comm->moved_ns -= (ORPHAN_TIMEOUT_MS + 1000) * INC_NSEC_PER_MSEC;
+	w->comm->moved_at_ns -= (ORPHAN_TIMEOUT_MS + 1000) * INC_NSEC_PER_MSEC;
 	w->comm->orphan_at_ns -= (ORPHAN_TIMEOUT_MS + 1000) * INC_NSEC_PER_MSEC;
 	pthread_mutex_unlock(&w->comm->lock);
 	assert_int_equal(inccl_wait(req, WAIT_MS), -ETIMEDOUT);
