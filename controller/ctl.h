@@ -39,12 +39,10 @@
 #define CTL_MAX_COMMS       INC_MAX_GROUP_COMMS /* as many are remembered as refused */
 #define CTL_MAX_QUERIES     4                   /* of one client, at a time */
 #define CTL_NAME_MAX        INC_CONTROL_NAME_LEN
-#define CTL_HEADER_BYTES    64    /* IP, UDP, BTH, RETH, immediate and ICRC of the longest packet */
 #define CTL_MIN_QPN         0x100 /* of a switch: leaves what real devices keep for themselves */
 #define CTL_SPARE_LINKS     64    /* connections that have not said hello, besides the switches */
 #define CTL_SPARE_CLOSING   64    /* closed, but not yet by the peer */
 #define CTL_OWN_DESCRIPTORS 16    /* listeners, the event loop, standard streams */
-#define CTL_LOG_EVERY_MS    60000 /* what anybody out there can cause at will */
 #define CTL_MAX_LISTED      4096  /* communicators that a switch can say it has */
 
 struct inc_client;
@@ -73,8 +71,6 @@ struct inc_ctl {
 	LIST_HEAD(, inc_switch_link) links;
 	unsigned int n_links;
 	unsigned int max_links;
-	uint64_t refused_at_ms;    /* when a refusal was last logged, 0: never */
-	unsigned int refused_more; /* since then */
 	LIST_HEAD(group_list, inc_group) groups;
 	LIST_HEAD(, inc_query) queries;
 	LIST_HEAD(, inc_orphan) orphans;
@@ -98,18 +94,18 @@ struct inc_client {
 struct inc_member {
 	struct inc_group *group;
 	struct inc_client *client; /* NULL: has left */
-	bool present;              /* somebody has taken this rank */
+	bool present; /* a client has taken this rank; for good, once the group has formed */
 	unsigned int rank;
 	unsigned int host;       /* of the topology */
-	char node[CTL_NAME_MAX]; /* what the member calls its machine */
+	char node[CTL_NAME_MAX]; /* the host name that the member gives itself, shown by incctl */
 };
 
 enum inc_group_phase {
-	GROUP_IDLE, /* failed, or a member has left: nothing new can begin */
-	GROUP_CREATING,
-	GROUP_READY,
-	GROUP_CREATING_COMM,
-	GROUP_COMM_READY,
+	GROUP_FORMING,   /* waits for its ranks */
+	GROUP_RUNNING,   /* all have come */
+	GROUP_RETURNING, /* an earlier controller's: ranks come as they find this one */
+	GROUP_SETTLED,   /* the same later: ranks that have not come are gone */
+	GROUP_OVER,      /* a rank was lost, or has left */
 };
 
 struct inc_group {
@@ -117,14 +113,13 @@ struct inc_group {
 	uint32_t number;
 	char job[CTL_NAME_MAX];
 	unsigned int world_size;
-	unsigned int connected; /* members with a client */
-	bool formed;
-	bool resumed;   /* an earlier controller's; its members come as they find this one */
-	bool settled;   /* resumed: those that have not come are gone */
-	char over[256]; /* why nothing new can begin: the first loss, or else who left first */
-	int over_code;  /* 0: it can */
-	uint64_t since_ms;
-	struct event *timer; /* until formed, or settled */
+	unsigned int connected;     /* members with a client */
+	enum inc_group_phase phase; /* inc_group_go() */
+	/* from RETURNING on, why nothing new can begin: the first loss, or else who left first */
+	char over[256];
+	int over_code;
+	uint64_t since_at_ms;
+	struct event *timer; /* while FORMING or RETURNING */
 	LIST_HEAD(comm_list, inc_comm) comms;
 	unsigned int n_comms; /* those REFUSED apart */
 	unsigned int n_refused;
@@ -140,6 +135,14 @@ enum inc_comm_phase {
 	COMM_STARTED,
 	COMM_FAILED,  /* members were told; kept for inspection until they leave it */
 	COMM_REFUSED, /* ended before it was configured; kept until every rank has heard why */
+};
+
+/* What a switch has of a communicator. */
+enum inc_config_state {
+	CONFIG_NONE,
+	CONFIG_ASKED,   /* configure is on its way */
+	CONFIG_THERE,   /* the switch has it */
+	CONFIG_REFUSED, /* the switch does not have it */
 };
 
 struct inc_comm_member {
@@ -164,17 +167,18 @@ struct inc_accusation {
 
 struct inc_comm {
 	struct inc_group *group;
-	unsigned int index; /* the group's own count */
-	uint32_t number;    /* 0 until configuring */
-	enum inc_comm_phase state;
+	unsigned int index;        /* the group's own count */
+	uint32_t number;           /* 0 until configuring */
+	enum inc_comm_phase state; /* inc_comm_go() */
 	unsigned int payload;
 	unsigned int slots;
 	enum inc_byte_order byte_order;
 	int code; /* FAILED, REFUSED: why */
 	char reason[512];
 	struct event *timer;
-	struct inc_tree *tree; /* from CONFIGURING on */
-	unsigned int pending;  /* configure requests not answered */
+	struct inc_tree *tree;          /* from WAIT_SWITCH on */
+	enum inc_config_state *configs; /* by node of the tree; inc_comm_config_go() */
+	unsigned int pending;           /* configure requests not answered */
 	struct inc_accusation accused;
 	LIST_ENTRY(inc_comm) entry;
 	struct inc_comm_member members[]; /* by rank */
@@ -184,14 +188,14 @@ struct inc_switch {
 	struct inc_ctl *ctl;
 	unsigned int index;
 	struct inc_switch_link *link; /* NULL: absent */
-	uint64_t since_ms;            /* connected or absent */
+	uint64_t since_at_ms;         /* connected or absent */
 	json_t *ports;                /* of the last hello, may be NULL */
 	struct inc_msg_limits limits;
 	uint32_t *qpns; /* in use */
 	size_t n_qpns, qpns_room;
 };
 
-/* main.c */
+/* timer.c: (re)starts a timer. */
 void inc_ctl_arm(struct event *timer, unsigned int ms);
 /* A text in an object, "" where there is none. */
 static inline const char *inc_ctl_text(const json_t *object, const char *key)
@@ -205,17 +209,27 @@ static inline bool inc_ctl_ours(uint32_t first, uint32_t next, uint32_t number)
 {
 	return number - first < next - first;
 }
-/* Logs that a connection was refused or closed for want of room: now and then. */
-void inc_ctl_log_refused(struct inc_ctl *ctl, const char *why);
 
 /* member.c */
+/* What the core says to a client: a message, or that what the client has said is refused.
+ * regards: what an error is about, NULL for nothing in particular. */
+struct inc_regards {
+	bool has_comm, has_communicator;
+	uint32_t comm;         /* the group's own count */
+	uint32_t communicator; /* its number */
+};
+void inc_client_send(const struct inc_client *client, enum inc_message_id id, const void *message);
+void inc_client_refuse(const struct inc_client *client, int code, const struct inc_regards *regards,
+		       const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+/* Address and port, for the log. */
+const char *inc_client_peer(const struct inc_client *client);
 void inc_client_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *addr, int len,
 		       void *arg);
 void inc_client_idle(struct inc_client *client); /* has no group (any more) */
 void inc_clients_free(struct inc_ctl *ctl);
 
 /* group.c */
-void inc_group_join(struct inc_client *client, json_t *object);
+void inc_group_join(struct inc_client *client, const struct inc_msg_join *said); /* G */
 struct inc_join {
 	char job[CTL_NAME_MAX];
 	char node[CTL_NAME_MAX];
@@ -236,7 +250,7 @@ void inc_group_enter(struct inc_group *group, struct inc_client *client,
 void inc_group_leave(struct inc_member *member, bool clean, const char *reason);
 void inc_group_free(struct inc_group *group);
 void inc_groups_free(struct inc_ctl *ctl); /* those that wait for members to come back */
-enum inc_group_phase inc_group_state(const struct inc_group *group);
+/* What tools are shown: IDLE, CREATING_GROUP, GROUP_READY, CREATING_COMM, COMM_READY. */
 const char *inc_group_state_name(const struct inc_group *group);
 /* "rank 2 (h2, 10.77.2.1)"; the same buffer on every call */
 const char *inc_member_name(const struct inc_member *member);
@@ -246,8 +260,27 @@ void inc_group_list_ranks(const struct inc_group *group, const struct inc_comm *
 					 unsigned int rank),
 			  char *buf, size_t size);
 
+/* phase.c: the only places where these states change */
+void inc_group_go(struct inc_group *group, enum inc_group_phase to);
+void inc_comm_go(struct inc_comm *comm, enum inc_comm_phase to);
+void inc_comm_config_go(struct inc_comm *comm, unsigned int node, enum inc_config_state to);
+const char *inc_comm_state_name(const struct inc_comm *comm);
+static inline bool inc_group_formed(const struct inc_group *group)
+{
+	return group->phase != GROUP_FORMING;
+}
+static inline bool inc_group_resumed(const struct inc_group *group)
+{
+	return group->phase == GROUP_RETURNING || group->phase == GROUP_SETTLED;
+}
+/* Nothing new can begin in it. */
+static inline bool inc_group_ended(const struct inc_group *group)
+{
+	return group->phase >= GROUP_RETURNING;
+}
+
 /* resume.c */
-void inc_group_resume(struct inc_client *client, json_t *object);
+void inc_group_resume(struct inc_client *client, const struct inc_msg_resume *said);
 /* A rank of an earlier controller's group may still come. */
 bool inc_group_awaits(const struct inc_group *group, unsigned int rank);
 void inc_group_settle(struct inc_group *group); /* may free it */
@@ -261,12 +294,19 @@ bool inc_orphan_is(const struct inc_switch *sw, uint32_t number);
 void inc_orphan_take(struct inc_switch *sw, struct inc_comm *comm);
 void inc_orphans_forget(struct inc_switch *sw); /* its next hello names them again */
 bool inc_orphan_known(const struct inc_ctl *ctl, uint32_t number);
-void inc_orphans_list(const struct inc_ctl *ctl, json_t *list);
+void inc_orphans_each(const struct inc_ctl *ctl,
+		      void (*fn)(const struct inc_switch *sw, uint32_t number, void *arg),
+		      void *arg);
+/* What the switch says when it is asked. code 0, or why it says nothing; found: it has it. */
+void inc_orphan_looked(struct inc_switch *sw, uint32_t number, int code, const char *text,
+		       bool found, uint64_t results);
 
 /* comm.c */
-void inc_comm_ask(struct inc_member *member, json_t *object);     /* C */
-void inc_comm_ready(struct inc_member *member, json_t *object);   /* ready */
-void inc_comm_destroy(struct inc_member *member, json_t *object); /* D */
+/* C; wrong: -errno and why, where only part of it could be read */
+void inc_comm_ask(struct inc_member *member, const struct inc_msg_ask *said, int wrong,
+		  struct inc_err *why);
+void inc_comm_ready(struct inc_member *member, uint32_t number);
+void inc_comm_destroy(struct inc_member *member, uint32_t number); /* D */
 struct inc_comm *inc_comm_find(struct inc_ctl *ctl, uint32_t number);
 /* By the group's own count; begins it where it is not there. NULL: no memory. */
 struct inc_comm *inc_comm_get_index(struct inc_group *group, unsigned int index);
@@ -286,23 +326,27 @@ struct inc_comm *inc_comm_adopt(struct inc_group *group, unsigned int index, uin
 				struct inc_switch *sw);
 /* A member is gone: forgets what was refused and has now been heard by all that are left. */
 void inc_comm_forget_refused(struct inc_group *group);
-const char *inc_comm_state_name(const struct inc_comm *comm);
 
 /* comm_config.c */
 void inc_comm_configure(struct inc_comm *comm); /* all have asked */
 void inc_comm_unconfigure(struct inc_comm *comm);
-/* Makes the switch forget a communicator. */
-void inc_switch_remove(struct inc_switch *sw, uint32_t number);
+/* The switch has answered: code 0 and the number that it confirms, or why not. */
+void inc_comm_answered(struct inc_switch *sw, uint32_t number, int code, const char *text,
+		       uint32_t confirmed);
 /* A switch is back: go on where communicators wait for it. */
 void inc_comm_switch_connected(struct inc_switch *sw);
 /* Whether the switch, which says it has the communicator, shall keep it. */
 bool inc_comm_keeps(const struct inc_comm *comm, const struct inc_switch *sw);
-/* Fails the communicators that should be on the switch but are not in its list. */
-void inc_comm_check_kept(struct inc_switch *sw, const json_t *listed);
-void inc_comm_event(struct inc_switch *sw, json_t *event);
+/* Fails the communicators that should be on the switch but are not among the n that it has. */
+void inc_comm_check_kept(struct inc_switch *sw, const uint32_t *listed, size_t n);
+void inc_comm_event(struct inc_switch *sw, const struct inc_msg_event *said);
 
 /* comm_report.c */
-void inc_comm_report(struct inc_member *member, json_t *object); /* failed */
+/* failed; wrong: -errno and why, where only part of it could be read */
+void inc_comm_report(struct inc_member *member, const struct inc_msg_failed *said, int wrong,
+		     struct inc_err *why);
+/* What a communicator waits for on a switch. False: it tells nothing about it, ask on. */
+bool inc_comm_waits(struct inc_switch *sw, const struct inc_msg_waiting *said);
 /* A rank that has destroyed the communicator is said to be missed: asks the switch, and fails
  * the communicator where it waits for such a rank. */
 void inc_comm_check_waiting(struct inc_switch *sw, const struct inc_comm *comm);
@@ -336,6 +380,17 @@ struct inc_switch_link;
 int inc_switch_request(struct inc_switch *sw, json_t *request, inc_switch_reply reply,
 		       uint64_t arg);
 
+/* switch_ask.c: what the core asks of switches; -errno where it could not be sent. */
+/* Makes the communicator; inc_comm_answered() hears what came of it. */
+int inc_switch_configure(struct inc_switch *sw, const struct inc_comm_conf *conf);
+/* Makes the switch forget a communicator. */
+void inc_switch_remove(struct inc_switch *sw, uint32_t number);
+/* What the communicator waits for, for inc_comm_waits(). */
+int inc_switch_ask_waiting(struct inc_switch *sw, uint32_t number);
+/* How far it is, for inc_orphan_looked(). */
+int inc_switch_ask_results(struct inc_switch *sw, uint32_t number);
+
+/* switch_request.c */
 /*
  * Asks for the page of a query that begins at from (0: the first), on behalf of a number. reply's
  * arg is inc_page_arg(number, from).

@@ -83,13 +83,6 @@ static const struct inc_program program = {
 	.check = check_options,
 };
 
-void inc_ctl_arm(struct event *timer, unsigned int ms)
-{
-	struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
-
-	event_add(timer, &tv);
-}
-
 /*
  * Every client is a descriptor. Where the limit is too low, clients get three quarters of what
  * there is: the switches must still find a place beside them.
@@ -126,30 +119,6 @@ static int share_descriptors(struct inc_ctl *ctl, struct inc_err *err)
 	return 0;
 }
 
-void inc_ctl_log_refused(struct inc_ctl *ctl, const char *why)
-{
-	const uint64_t now_ms = inc_now_ms();
-
-	if (ctl->refused_at_ms && now_ms - ctl->refused_at_ms < CTL_LOG_EVERY_MS) {
-		ctl->refused_more++;
-		return;
-	}
-	if (ctl->refused_more)
-		inc_warn("connections refused: %s (%u more since the last such line)", why,
-			 ctl->refused_more);
-	else
-		inc_warn("connections refused: %s", why);
-	ctl->refused_at_ms = now_ms;
-	ctl->refused_more = 0;
-}
-
-/* Out of descriptors or memory. */
-static void listener_error(struct evconnlistener *l, void *arg)
-{
-	inc_ctl_log_refused(arg, strerror(errno));
-	inc_listener_rest(l);
-}
-
 /* *port 0 becomes the one that was free. */
 static struct evconnlistener *listen_on(struct inc_ctl *ctl, unsigned int *port,
 					evconnlistener_cb cb, char *text, size_t size,
@@ -169,7 +138,7 @@ static struct evconnlistener *listen_on(struct inc_ctl *ctl, unsigned int *port,
 			    strerror(errno));
 		return NULL;
 	}
-	evconnlistener_set_error_cb(l, listener_error);
+	inc_listener_guard(l);
 	getsockname(evconnlistener_get_fd(l), (struct sockaddr *)&addr, &len);
 	*port = ntohs(addr.sin_port);
 	snprintf(text, size, "%s:%u", ctl->opt.listen, *port);

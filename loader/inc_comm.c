@@ -141,59 +141,6 @@ static int by_port(const void *a, const void *b)
 	return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
-enum range { RANGE_CONN, RANGE_CONTRIB, RANGE_RESULT };
-
-static void comm_range(const struct inc_comm_cfg *cm, enum range what, uint32_t *base,
-		       uint32_t *len)
-{
-	uint32_t slots = 1u << cm->log2_slots;
-
-	*base = what == RANGE_CONN      ? cm->conn_base
-		: what == RANGE_CONTRIB ? cm->contrib_base
-					: cm->result_base;
-	*len = what == RANGE_CONN      ? cm->children
-	       : what == RANGE_CONTRIB ? cm->children * slots
-				       : slots;
-}
-
-static bool range_free(const struct inc_switch *sw, enum range what, uint32_t start, uint32_t n)
-{
-	uint32_t cm, base, len;
-
-	for (cm = 0; cm < sw->opts.max_comms; cm++) {
-		if (!(sw->comm[cm].flags & INC_COMM_F_VALID))
-			continue;
-		comm_range(&sw->comm[cm], what, &base, &len);
-		if (start < base + len && base < start + n)
-			return false;
-	}
-	return true;
-}
-
-/* The first fit starts at 0 or where some other range ends. */
-static int allocate(const struct inc_switch *sw, enum range what, uint32_t n, uint32_t total,
-		    uint32_t *out)
-{
-	uint32_t cm, base, len, best = UINT32_MAX;
-
-	if (n > total)
-		return -ENOSPC;
-	if (range_free(sw, what, 0, n)) {
-		*out = 0;
-		return 0;
-	}
-	for (cm = 0; cm < sw->opts.max_comms; cm++) {
-		if (!(sw->comm[cm].flags & INC_COMM_F_VALID))
-			continue;
-		comm_range(&sw->comm[cm], what, &base, &len);
-		base += len;
-		if (base < best && base + n <= total && range_free(sw, what, base, n))
-			best = base;
-	}
-	*out = best;
-	return best == UINT32_MAX ? -ENOSPC : 0;
-}
-
 static int find_places(const struct inc_switch *sw, const struct inc_comm_spec *spec,
 		       struct build *b, struct inc_err *err)
 {
@@ -205,18 +152,20 @@ static int find_places(const struct inc_switch *sw, const struct inc_comm_spec *
 	if (b->comm == o->max_comms)
 		return inc_err_set(err, ENOSPC, "communicator %u: all %u are in use",
 				   spec->communicator, o->max_comms);
-	if (allocate(sw, RANGE_CONN, spec->children, o->max_connections, &b->cfg.conn_base))
+	if (inc_range_allocate(sw, INC_RANGE_CONN, spec->children, o->max_connections,
+			       &b->cfg.conn_base))
 		return inc_err_set(err, ENOSPC,
 				   "communicator %u: no %u connections in a row free of %u",
 				   spec->communicator, spec->children, o->max_connections);
-	if (allocate(sw, RANGE_CONTRIB, spec->children * spec->slots, o->max_rows,
-		     &b->cfg.contrib_base))
+	if (inc_range_allocate(sw, INC_RANGE_CONTRIB, spec->children * spec->slots, o->max_rows,
+			       &b->cfg.contrib_base))
 		return inc_err_set(err, ENOSPC,
 				   "communicator %u: no %u contribution rows (%u children, %u "
 				   "slots) in a row free of %u",
 				   spec->communicator, spec->children * spec->slots, spec->children,
 				   spec->slots, o->max_rows);
-	if (allocate(sw, RANGE_RESULT, spec->slots, sw->result_rows, &b->cfg.result_base))
+	if (inc_range_allocate(sw, INC_RANGE_RESULT, spec->slots, sw->result_rows,
+			       &b->cfg.result_base))
 		return inc_err_set(err, ENOSPC,
 				   "communicator %u: no %u result rows in a row free of %u",
 				   spec->communicator, spec->slots, sw->result_rows);
@@ -559,27 +508,4 @@ int inc_switch_find_comm(const struct inc_switch *sw, uint32_t communicator)
 		    sw->comm[cm].communicator == communicator)
 			return cm;
 	return -ENOENT;
-}
-
-void inc_switch_usage(const struct inc_switch *sw, struct inc_usage *out)
-{
-	uint32_t cm, base, len;
-
-	*out = (struct inc_usage){
-		.communicators.max = sw->opts.max_comms,
-		.connections.max = sw->opts.max_connections,
-		.rows.max = sw->opts.max_rows,
-		.slots.max = sw->result_rows,
-	};
-	for (cm = 0; cm < sw->opts.max_comms; cm++) {
-		if (!(sw->comm[cm].flags & INC_COMM_F_VALID))
-			continue;
-		out->communicators.used++;
-		comm_range(&sw->comm[cm], RANGE_CONN, &base, &len);
-		out->connections.used += len;
-		comm_range(&sw->comm[cm], RANGE_CONTRIB, &base, &len);
-		out->rows.used += len;
-		comm_range(&sw->comm[cm], RANGE_RESULT, &base, &len);
-		out->slots.used += len;
-	}
 }

@@ -339,31 +339,6 @@ const struct inc_switch_opts *inc_switch_get_opts(const struct inc_switch *sw)
 	return &sw->opts;
 }
 
-struct inc_conn_state *inc_switch_conn_state(const struct inc_switch *sw)
-{
-	return sw->conn_state;
-}
-
-struct inc_comm_state *inc_switch_comm_state(const struct inc_switch *sw)
-{
-	return sw->comm_state;
-}
-
-struct inc_slot *inc_switch_slots(const struct inc_switch *sw)
-{
-	return sw->slots;
-}
-
-struct inc_buf *inc_switch_contribs(const struct inc_switch *sw)
-{
-	return sw->contribs;
-}
-
-struct inc_buf *inc_switch_results(const struct inc_switch *sw)
-{
-	return sw->results;
-}
-
 int inc_switch_map_fd(const struct inc_switch *sw, const char *name)
 {
 	struct bpf_map *map = bpf_object__find_map_by_name(sw->skel->obj, name);

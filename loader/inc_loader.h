@@ -19,23 +19,7 @@
 #include <net/if.h>
 #include "lib/proto/maps.h"
 #include "lib/base/err.h"
-
-#define INC_BPFFS        "/sys/fs/bpf"
-#define INC_PIN_ROOT     INC_BPFFS "/inc"
-#define INC_RUN_DIR      "/run/inc"
-#define INC_INSTANCE_LEN 32 /* with the final 0; letters, digits, '-' and '_' */
-#define INC_DEF_COMMS    64
-#define INC_DEF_CONNS    1024
-#define INC_DEF_ROWS     16384 /* of sizeof(struct inc_buf), and half as many for results */
-#define INC_MAX_COMMS    1024
-#define INC_MAX_CONNS    32768
-#define INC_MAX_ROWS     (1 << 20)
-
-enum inc_attach {
-	INC_ATTACH_AUTO = 0, /* libxdp, and a bpf_link where libxdp cannot */
-	INC_ATTACH_LIBXDP,
-	INC_ATTACH_BPF_LINK,
-};
+#include "loader/inc_limits.h"
 
 /* sz is sizeof(struct inc_switch_opts); fields of 0 take the defaults above. */
 struct inc_switch_opts {
@@ -94,12 +78,6 @@ struct inc_switch_port {
 
 struct inc_switch;
 
-/* -EINVAL with a message for what cannot name an instance. */
-int inc_instance_name_check(const char *instance, struct inc_err *err);
-
-/* Result rows, and slots, that a switch of so many contribution rows has. */
-uint32_t inc_switch_result_rows(uint32_t max_rows);
-
 /*
  * Opens, sizes, loads and (with pin) pins. What a dead daemon of the same instance left
  * behind is removed first; -EBUSY where that daemon lives.
@@ -148,14 +126,6 @@ struct inc_usage {
 };
 
 void inc_switch_usage(const struct inc_switch *sw, struct inc_usage *out);
-
-/* The mmapped arrays, indexed by connection id, communicator index and row. The data path
- * writes them at any time: read through volatile or __atomic accesses. */
-struct inc_conn_state *inc_switch_conn_state(const struct inc_switch *sw);
-struct inc_comm_state *inc_switch_comm_state(const struct inc_switch *sw);
-struct inc_slot *inc_switch_slots(const struct inc_switch *sw);
-struct inc_buf *inc_switch_contribs(const struct inc_switch *sw);
-struct inc_buf *inc_switch_results(const struct inc_switch *sw);
 
 /* File descriptors by name (INC_MAP_*; programs inc_switch, inc_egress) or -ENOENT.
  * They stay the switch's. inc_switch is the plain XDP program (BPF_PROG_TEST_RUN). */

@@ -50,6 +50,12 @@ int inc_pin_all(struct inc_switch *sw, struct inc_err *err);
 int inc_pin_fd(struct inc_switch *sw, int fd, const char *name, struct inc_err *err);
 void inc_unpin(struct inc_switch *sw, const char *name);
 
+/* inc_range.c: what a communicator holds one run of each. */
+enum inc_range { INC_RANGE_CONN, INC_RANGE_CONTRIB, INC_RANGE_RESULT };
+/* Finds n free ones in a row of total. 0, or -ENOSPC. */
+int inc_range_allocate(const struct inc_switch *sw, enum inc_range what, uint32_t n, uint32_t total,
+		       uint32_t *out);
+
 /* inc_taken.c: -EBUSY, with who has the port by this program, and the command that frees it. */
 int inc_taken_error(uint32_t ifindex, const char *ifname, const char *prog, uint32_t prog_id,
 		    bool generic, struct inc_err *err);

@@ -11,7 +11,7 @@
 #include <jansson.h>
 #include <net/if.h>
 #include "lib/conf/messages.h"
-#include "loader/inc_loader.h"
+#include "loader/inc_limits.h"
 
 #define INC_SWITCH_NAME_LEN  INC_INSTANCE_LEN
 #define INC_DEF_RTO_MIN_MS   5

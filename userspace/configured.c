@@ -8,48 +8,57 @@
 #include <string.h>
 #include "userspace/switchd.h"
 
+static uint32_t places(const struct inc_daemon *d)
+{
+	struct inc_engine_usage usage;
+
+	d->engine->ops->usage(d->engine, &usage);
+	return usage.communicators_limit;
+}
+
 int inc_configured_init(struct inc_daemon *d)
 {
-	d->comms = calloc(inc_switch_get_opts(d->sw)->max_comms, sizeof(d->comms[0]));
+	d->comms = calloc(places(d), sizeof(d->comms[0]));
 	return d->comms ? 0 : -ENOMEM;
 }
 
 void inc_configured_free(struct inc_daemon *d)
 {
-	uint32_t comm;
+	uint32_t place;
 
-	for (comm = 0; d->comms && comm < inc_switch_get_opts(d->sw)->max_comms; comm++)
-		free(d->comms[comm]);
+	for (place = 0; d->comms && place < places(d); place++)
+		free(d->comms[place]);
 	free(d->comms);
 }
 
-int inc_configured_add(struct inc_daemon *d, uint32_t comm, const struct inc_comm_conf *conf)
+int inc_configured_add(struct inc_daemon *d, uint32_t place, const struct inc_comm_conf *conf)
 {
-	d->comms[comm] = malloc(sizeof(*conf));
-	if (!d->comms[comm])
+	d->comms[place] = malloc(sizeof(*conf));
+	if (!d->comms[place])
 		return -ENOMEM;
-	*d->comms[comm] = *conf;
+	*d->comms[place] = *conf;
 	return 0;
 }
 
-void inc_configured_remove(struct inc_daemon *d, uint32_t comm)
+void inc_configured_remove(struct inc_daemon *d, uint32_t place)
 {
-	free(d->comms[comm]);
-	d->comms[comm] = NULL;
+	free(d->comms[place]);
+	d->comms[place] = NULL;
 }
 
 json_t *inc_configured_switch(const struct inc_daemon *d)
 {
-	const struct inc_switch_opts *o = inc_switch_get_opts(d->sw);
+	struct inc_engine_usage usage;
 	struct inc_switch_conf shown = d->conf;
 	struct inc_settings *s = &shown.settings;
 	json_t *sw;
 
+	d->engine->ops->usage(d->engine, &usage);
 	shown.root = true;
 	s->mode_given = true;
-	s->max_comms = o->max_comms;
-	s->max_connections = o->max_connections;
-	s->max_rows = o->max_rows;
+	s->max_comms = usage.communicators_limit;
+	s->max_connections = usage.connections_limit;
+	s->max_rows = usage.rows_limit;
 	s->rto_min_ms = s->rto_min_ms ?: INC_DEF_RTO_MIN_MS;
 	s->rto_max_ms = s->rto_max_ms ?: INC_DEF_RTO_MAX_MS;
 	s->ack_delay_ms = s->ack_delay_ms ?: INC_DEF_ACK_DELAY_MS;
@@ -59,9 +68,9 @@ json_t *inc_configured_switch(const struct inc_daemon *d)
 	return sw;
 }
 
-void inc_configured_append(const struct inc_daemon *d, uint32_t comm, json_t *sw)
+void inc_configured_append(const struct inc_daemon *d, uint32_t place, json_t *sw)
 {
-	const struct inc_comm_conf *conf = d->comms[comm];
+	const struct inc_comm_conf *conf = d->comms[place];
 	json_t *list = json_object_get(sw, "connections");
 	struct inc_conn_conf c;
 	uint32_t i;

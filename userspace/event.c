@@ -74,18 +74,19 @@ void inc_event_forget(struct inc_daemon *d, uint32_t communicator)
 static bool stands(const struct inc_daemon *d, const json_t *event)
 {
 	json_int_t rank = json_integer_value(json_object_get(event, "rank"));
-	int comm = inc_switch_find_comm(d->sw, communicator_of(event));
-	const struct inc_comm_cfg *cfg;
-	struct inc_conn_stats stats;
+	struct inc_engine_comm comm;
+	struct inc_engine_conn conn;
+	int place;
 	uint32_t c;
 
 	if (strcmp(kind_of(event), "unresponsive"))
 		return true;
-	cfg = comm < 0 ? NULL : inc_switch_comm(d->sw, comm);
-	for (c = 0; cfg && c < cfg->children; c++)
-		if (inc_switch_conn(d->sw, cfg->conn_base + c)->rank == rank)
-			return inc_slowpath_conn_stats(d->sp, comm, c, &stats) &&
-			       stats.unresponsive;
+	place = inc_engine_find(d->engine, communicator_of(event), &comm);
+	for (c = 0; place >= 0 && c < comm.children; c++) {
+		d->engine->ops->conn(d->engine, place, c, &conn);
+		if (conn.rank == rank)
+			return conn.unresponsive;
+	}
 	return false;
 }
 
@@ -123,34 +124,26 @@ json_t *inc_event_failures(const struct inc_daemon *d, const json_t *told)
 	return list;
 }
 
-void inc_event_notice(void *arg, const char *event, uint32_t comm, uint32_t mask, uint64_t r,
-		      const char *text)
+void inc_event_notice(void *arg, const struct inc_notice *notice)
 {
 	struct inc_daemon *d = arg;
-	const struct inc_comm_cfg *cfg = inc_switch_comm(d->sw, comm);
 	json_t *ranks = json_array(), *object;
-	struct inc_msg_event said;
-	uint32_t c;
+	struct inc_msg_event said = {
+		.time_ns = inc_wall_ns(),
+		.communicator = notice->communicator,
+		.has_rank = notice->n_ranks,
+		.rank = notice->ranks[0],
+		.r = notice->chunk,
+	};
+	uint32_t i;
 
-	if (!cfg) {
-		json_decref(ranks);
-		return;
-	}
-	for (c = 0; c < cfg->children; c++)
-		if (mask >> c & 1)
-			json_array_append_new(
-				ranks,
-				json_integer(inc_switch_conn(d->sw, cfg->conn_base + c)->rank));
-	inc_warn("%s: communicator %u, chunk %llu: %s", event, cfg->communicator,
-		 (unsigned long long)r, text);
-	said.time_ns = inc_wall_ns();
-	said.communicator = cfg->communicator;
-	said.has_rank = json_array_size(ranks);
-	said.rank = json_integer_value(json_array_get(ranks, 0));
-	said.r = r;
+	for (i = 0; i < notice->n_ranks; i++)
+		json_array_append_new(ranks, json_integer(notice->ranks[i]));
+	inc_warn("%s: communicator %u, chunk %llu: %s", notice->event, notice->communicator,
+		 (unsigned long long)notice->chunk, notice->text);
 	snprintf(said.node, sizeof(said.node), "%s", d->conf.name);
-	snprintf(said.event, sizeof(said.event), "%s", event);
-	snprintf(said.message, sizeof(said.message), "%s", text);
+	snprintf(said.event, sizeof(said.event), "%s", notice->event);
+	snprintf(said.message, sizeof(said.message), "%s", notice->text);
 	object = inc_message_new(INC_MSG_EVENT, &said);
 	json_object_set_new(object, "ranks", ranks);
 	if (!object)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include "lib/net/hostport.h"
 #include "lib/base/log.h"
+#include "lib/base/machine.h"
 #include "userspace/switchd.h"
 
 #define RETRY_MIN_MS 100
@@ -21,7 +22,7 @@
 #define MAX_WRITE    (16 << 20)
 #define MESSAGE_MS   10000
 
-enum state { WAITING, CONNECTING, GREETING, CONNECTED };
+enum state { WAITING, CONNECTING, GREETING, CONNECTED, STATES };
 
 struct inc_client {
 	struct inc_daemon *d;
@@ -42,6 +43,29 @@ static void arm(struct inc_client *c, unsigned int ms)
 	const struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
 
 	evtimer_add(c->timer, &tv);
+}
+
+/* The only place where the state changes. How long it may last: WAITING as the attempts before have
+ * been many, the two that wait for an answer as long as one may take, CONNECTED for ever. */
+static void go(struct inc_client *c, enum state to)
+{
+	static const char *const names[] = {"waiting", "connecting", "greeting", "connected"};
+	static const uint32_t steps[] = {
+		/* an attempt may fail before it has begun */
+		[WAITING] = INC_STEP(WAITING) | INC_STEP(CONNECTING),
+		[CONNECTING] = INC_STEP(WAITING) | INC_STEP(GREETING),
+		[GREETING] = INC_STEP(WAITING) | INC_STEP(CONNECTED),
+		[CONNECTED] = INC_STEP(WAITING),
+	};
+	static const struct inc_machine machine = {"controller", STATES, names, steps};
+
+	c->state = inc_machine_step(&machine, c->d->opt.controller, c->state, to);
+	if (to == WAITING)
+		arm(c, c->retry_ms);
+	else if (to == CONNECTED)
+		evtimer_del(c->timer);
+	else
+		arm(c, CONNECT_MS);
 }
 
 const char *inc_client_state(const struct inc_client *c)
@@ -66,31 +90,32 @@ static void retry(struct inc_client *c, const char *why)
 	if (c->conn)
 		inc_ndjson_free(c->conn);
 	c->conn = NULL;
-	c->state = WAITING;
-	arm(c, c->retry_ms);
+	go(c, WAITING);
 	c->retry_ms = c->retry_ms * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : c->retry_ms * 2;
 }
 
 static void send_hello(struct inc_client *c)
 {
-	const struct inc_switch_opts *o = inc_switch_get_opts(c->d->sw);
-	struct inc_msg_hello said = {
-		.version = INC_CONTROL_VERSION,
-		.limits = {.children = INC_MAX_CHILDREN,
-			   .slots = INC_MAX_SLOTS,
-			   .rows = o->max_rows,
-			   .connections = o->max_connections,
-			   .groups = o->max_comms},
-	};
+	const struct inc_engine *e = c->d->engine;
+	struct inc_engine_limits limits;
+	struct inc_engine_usage usage;
+	struct inc_engine_comm comm;
+	struct inc_msg_hello said = {.version = INC_CONTROL_VERSION};
 	json_t *numbers = json_array(), *hello;
-	uint32_t cm;
+	uint32_t place;
 
 	json_decref(c->told);
 	c->told = inc_event_failures(c->d, NULL);
-	for (cm = 0; cm < o->max_comms; cm++)
-		if (inc_switch_comm(c->d->sw, cm))
-			json_array_append_new(
-				numbers, json_integer(inc_switch_comm(c->d->sw, cm)->communicator));
+	e->ops->limits(e, &limits);
+	e->ops->usage(e, &usage);
+	for (place = 0; place < usage.communicators_limit; place++)
+		if (e->ops->comm(e, place, &comm))
+			json_array_append_new(numbers, json_integer(comm.communicator));
+	said.limits.children = limits.children;
+	said.limits.slots = limits.slots;
+	said.limits.rows = usage.rows_limit;
+	said.limits.connections = usage.connections_limit;
+	said.limits.groups = usage.communicators_limit;
 	strcpy(said.node, c->d->conf.name);
 	hello = inc_message_new(INC_MSG_HELLO, &said);
 	json_object_set_new(hello, "ports", inc_query_port_list(c->d));
@@ -113,23 +138,23 @@ static bool listed(const json_t *list, uint32_t number)
 static void on_welcome(struct inc_client *c, const json_t *object)
 {
 	const json_t *keep = json_object_get(object, "keep");
-	uint32_t max = inc_switch_get_opts(c->d->sw)->max_comms, cm;
-	const struct inc_comm_cfg *cfg;
+	const struct inc_engine *e = c->d->engine;
+	struct inc_engine_usage usage;
+	struct inc_engine_comm comm;
 	json_t *more, *event;
 	struct inc_err err;
+	uint32_t place;
 	size_t i;
 
-	evtimer_del(c->timer);
-	c->state = CONNECTED;
+	go(c, CONNECTED);
 	c->retry_ms = RETRY_MIN_MS;
 	c->warned = false;
 	inc_info("controller %s: connected as switch %s", c->d->opt.controller, c->d->conf.name);
-	for (cm = 0; cm < max; cm++) {
-		cfg = inc_switch_comm(c->d->sw, cm);
-		if (cfg && !listed(keep, cfg->communicator) &&
-		    inc_daemon_remove(c->d, cfg->communicator, &err))
+	e->ops->usage(e, &usage);
+	for (place = 0; place < usage.communicators_limit; place++)
+		if (e->ops->comm(e, place, &comm) && !listed(keep, comm.communicator) &&
+		    inc_daemon_remove(c->d, comm.communicator, &err))
 			inc_error("%s", err.msg);
-	}
 	/* hello had room for one failure of each communicator, and others may have come since */
 	more = inc_event_failures(c->d, c->told);
 	json_array_foreach (more, i, event)
@@ -243,8 +268,7 @@ static void on_connected(evutil_socket_t fd, short what, void *arg)
 		retry(c, err.msg);
 		return;
 	}
-	c->state = GREETING;
-	arm(c, CONNECT_MS);
+	go(c, GREETING);
 	send_hello(c);
 }
 
@@ -268,9 +292,8 @@ static void start_connect(struct inc_client *c)
 		retry(c, "no memory");
 		return;
 	}
-	c->state = CONNECTING;
+	go(c, CONNECTING);
 	event_add(c->connected, NULL);
-	arm(c, CONNECT_MS);
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *arg)

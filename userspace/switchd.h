@@ -6,9 +6,9 @@
 #include <event2/event.h>
 #include <jansson.h>
 #include "lib/net/ndjson.h"
-#include "loader/inc_loader.h"
+#include "loader/inc_limits.h"
 #include "userspace/config.h"
-#include "userspace/xdp/slowpath.h"
+#include "userspace/engine.h"
 
 #define INC_EVENTS_KEPT 256
 
@@ -38,14 +38,13 @@ struct inc_daemon {
 	struct inc_options opt;
 	struct inc_switch_conf conf; /* of the file; only the name with a controller */
 	char instance[INC_INSTANCE_LEN];
-	struct inc_switch *sw;
-	struct inc_slowpath *sp;
-	struct inc_comm_conf **comms; /* what each communicator was made from, by its index */
+	struct inc_engine *engine;
+	struct inc_comm_conf **comms; /* what each communicator was made from, by its place */
 	json_t *events;               /* the last INC_EVENTS_KEPT */
 	json_t *failures; /* events of the communicators there are: what a controller must know */
 	struct inc_client *client;
 	struct inc_query_server *server;
-	uint64_t started_ns;
+	uint64_t started_at_ns;
 };
 
 /* daemon.c: everything up, in the order in which it can fail; and down again. */
@@ -59,17 +58,16 @@ int inc_daemon_remove(struct inc_daemon *d, uint32_t communicator, struct inc_er
 /* configured.c: what the communicators were made from, for those who ask. */
 int inc_configured_init(struct inc_daemon *d);
 void inc_configured_free(struct inc_daemon *d);
-int inc_configured_add(struct inc_daemon *d, uint32_t comm, const struct inc_comm_conf *conf);
-void inc_configured_remove(struct inc_daemon *d, uint32_t comm);
+int inc_configured_add(struct inc_daemon *d, uint32_t place, const struct inc_comm_conf *conf);
+void inc_configured_remove(struct inc_daemon *d, uint32_t place);
 /* The switch as its file would have it, without its communicators; and one of these added to it. A
  * new object. */
 json_t *inc_configured_switch(const struct inc_daemon *d);
-void inc_configured_append(const struct inc_daemon *d, uint32_t comm, json_t *sw);
+void inc_configured_append(const struct inc_daemon *d, uint32_t place, json_t *sw);
 
 /* event.c: logs, keeps and reports. What stands is reported again to a controller that comes back.
  * An inc_notice_fn; arg: the daemon. */
-void inc_event_notice(void *arg, const char *event, uint32_t comm, uint32_t mask, uint64_t r,
-		      const char *text);
+void inc_event_notice(void *arg, const struct inc_notice *notice);
 /* Failures that stand: the first of each communicator for told NULL, else all that are not in
  * that list. A new list. */
 json_t *inc_event_failures(const struct inc_daemon *d, const json_t *told);

@@ -9,15 +9,6 @@
 #include "controller/ctl.h"
 #include "lib/base/log.h"
 
-const char *inc_comm_state_name(const struct inc_comm *comm)
-{
-	static const char *const names[] = {"COLLECTING", "WAIT_SWITCH", "CONFIGURING",
-					    "CONFIGURED", "STARTED",     "FAILED",
-					    "REFUSED"};
-
-	return names[comm->state];
-}
-
 struct inc_comm *inc_comm_find(struct inc_ctl *ctl, uint32_t number)
 {
 	struct inc_group *group;
@@ -102,18 +93,18 @@ struct inc_comm *inc_comm_adopt(struct inc_group *group, unsigned int index, uin
 
 	if (!comm)
 		return NULL;
-	event_del(comm->timer);
 	comm->tree = calloc(1, sizeof(*comm->tree) + sizeof(comm->tree->nodes[0]));
-	if (!comm->tree) {
+	comm->configs = calloc(1, sizeof(*comm->configs));
+	if (!comm->tree || !comm->configs) {
 		inc_comm_end(comm);
 		return NULL;
 	}
 	comm->tree->n = 1;
 	comm->tree->nodes[0].sw = sw->index;
 	comm->tree->nodes[0].parent = -1;
-	comm->tree->nodes[0].state = TREE_CONFIGURED;
 	comm->number = number;
-	comm->state = COMM_STARTED;
+	inc_comm_config_go(comm, 0, CONFIG_THERE);
+	inc_comm_go(comm, COMM_STARTED);
 	return comm;
 }
 
@@ -123,13 +114,13 @@ void inc_comm_end(struct inc_comm *comm)
 		inc_info("communicator %u (group %u, %s) ends", comm->number, comm->group->number,
 			 comm->group->job);
 	inc_comm_unconfigure(comm);
+	free(comm->configs); /* there without a tree where memory was short */
 	LIST_REMOVE(comm, entry);
 	if (comm->state == COMM_REFUSED)
 		comm->group->n_refused--;
 	else
 		comm->group->n_comms--;
 	event_free(comm->timer);
-	free(comm->tree);
 	free(comm);
 }
 
@@ -162,15 +153,15 @@ void inc_comm_tell_failed(const struct inc_comm *comm, unsigned int to, int rank
 	/* who waits for the answer to a request gets an error, the others a notice */
 	if (comm->state < COMM_CONFIGURED || comm->state == COMM_REFUSED ||
 	    (comm->state == COMM_CONFIGURED && member->ready)) {
-		inc_ndjson_send_error(client->conn, comm->code,
-				      json_pack("{s:i}", "comm", (int)comm->index), "%s",
-				      comm->reason);
+		inc_client_refuse(client, comm->code,
+				  &(struct inc_regards){.has_comm = true, .comm = comm->index},
+				  "%s", comm->reason);
 		return;
 	}
 	failed.rank = rank;
 	failed.has_rank = rank >= 0;
 	snprintf(failed.message, sizeof(failed.message), "%s", comm->reason);
-	inc_ndjson_send_new(client->conn, inc_message_new(INC_MSG_FAILED, &failed));
+	inc_client_send(client, INC_MSG_FAILED, &failed);
 }
 
 static bool all_told(const struct inc_comm *comm)
@@ -200,12 +191,12 @@ static void refuse(struct inc_comm *comm)
 	struct inc_comm *old, *oldest = NULL;
 
 	inc_comm_unconfigure(comm);
+	inc_comm_go(comm, COMM_REFUSED);
 	comm->number = 0;
-	comm->state = COMM_REFUSED;
 	group->n_comms--;
 	group->n_refused++;
 	/* where the group is over, whoever asks later hears that */
-	if (all_told(comm) || group->over_code) {
+	if (all_told(comm) || inc_group_ended(group)) {
 		inc_comm_end(comm);
 		return;
 	}
@@ -231,11 +222,10 @@ void inc_comm_fail(struct inc_comm *comm, int rank, int code, const char *fmt, .
 		 comm->number ? comm->number : comm->index, comm->reason);
 	for (unsigned int to = 0; to < comm->group->world_size; to++)
 		inc_comm_tell_failed(comm, to, rank);
-	event_del(comm->timer);
 	if (comm->state < COMM_CONFIGURED)
 		refuse(comm);
 	else
-		comm->state = COMM_FAILED;
+		inc_comm_go(comm, COMM_FAILED);
 }
 
 /* The member's part of a communicator, from its C. */
@@ -321,7 +311,7 @@ static int check_ask(const struct inc_member *member, const struct inc_comm *com
 {
 	const struct inc_group *group = member->group;
 
-	if (group->over_code)
+	if (inc_group_ended(group))
 		return inc_err_set(err, group->over_code, "%s", group->over);
 	if (comm && (comm->state != COMM_COLLECTING || comm->members[member->rank].asked))
 		return inc_err_set(err, EEXIST, "communicator %u of this group exists already",
@@ -339,38 +329,31 @@ static void take_ask(struct inc_comm *comm, unsigned int rank, const struct inc_
 		if (!comm->members[other].asked)
 			return;
 	}
-	event_del(comm->timer);
 	inc_comm_configure(comm);
 }
 
-void inc_comm_ask(struct inc_member *member, json_t *object)
+void inc_comm_ask(struct inc_member *member, const struct inc_msg_ask *said, int wrong,
+		  struct inc_err *why)
 {
+	const struct inc_regards regards = {.has_comm = true, .comm = said->comm};
 	struct inc_comm_member asked = {.route.host = member->host};
-	struct inc_msg_ask ask = {.comm = UINT32_MAX};
-	struct inc_ndjson *conn = member->client->conn;
 	struct inc_comm *comm;
-	struct inc_err err, why;
-	int ret, wrong;
+	struct inc_err err;
+	int ret;
 
-	wrong = inc_message_read(INC_MSG_ASK, object, &ask, &why);
-	if (ask.comm == UINT32_MAX) {
-		inc_info("%s: C refused: %s", inc_ndjson_peer(conn), why.msg);
-		inc_ndjson_send_error(conn, -wrong, NULL, "C: %s", why.msg);
-		return;
-	}
-	comm = find_index(member->group, ask.comm);
+	comm = find_index(member->group, said->comm);
 	if (comm && comm->state == COMM_REFUSED) {
 		tell_refused(comm, member);
 		return;
 	}
-	ret = check_ask(member, comm, ask.comm, &err);
+	ret = check_ask(member, comm, said->comm, &err);
 	if (ret)
 		goto refuse;
-	wrong = wrong ?: take_fields(&ask, &asked, &why);
+	wrong = wrong ?: take_fields(said, &asked, why);
 	if (!wrong && !comm && member->group->n_comms >= CTL_MAX_COMMS)
-		wrong = inc_err_set(&why, ENOSPC, "the group has %u communicators already",
+		wrong = inc_err_set(why, ENOSPC, "the group has %u communicators already",
 				    member->group->n_comms);
-	comm = inc_comm_get_index(member->group, ask.comm);
+	comm = inc_comm_get_index(member->group, said->comm);
 	if (!comm) {
 		ret = inc_err_set(&err, ENOMEM, "the controller is out of memory");
 		goto refuse;
@@ -380,12 +363,12 @@ void inc_comm_ask(struct inc_member *member, json_t *object)
 		return;
 	}
 	comm->members[member->rank].asked = true; /* it is told with the others */
-	inc_comm_fail(comm, member->rank, -wrong, "%s: C: %s", inc_member_name(member), why.msg);
+	inc_comm_fail(comm, member->rank, -wrong, "%s: C: %s", inc_member_name(member), why->msg);
 	return;
 
 refuse:
-	inc_info("%s: C refused: %s", inc_ndjson_peer(conn), err.msg);
-	inc_ndjson_send_error(conn, -ret, json_pack("{s:i}", "comm", (int)ask.comm), "%s", err.msg);
+	inc_info("%s: C refused: %s", inc_client_peer(member->client), err.msg);
+	inc_client_refuse(member->client, -ret, &regards, "%s", err.msg);
 }
 
 void inc_comm_configured(struct inc_comm *comm)
@@ -395,8 +378,7 @@ void inc_comm_configured(struct inc_comm *comm)
 
 	inc_info("communicator %u (group %u, %s): payload %u, %u slots, %u switches", comm->number,
 		 group->number, group->job, comm->payload, comm->slots, comm->tree->n);
-	comm->state = COMM_CONFIGURED;
-	inc_ctl_arm(comm->timer, group->ctl->opt.group_timeout_ms);
+	inc_comm_go(comm, COMM_CONFIGURED);
 	for (unsigned int rank = 0; rank < group->world_size; rank++) {
 		const struct inc_member *member = &group->members[rank];
 		const struct inc_topo_host *host = &topo->hosts[member->host];
@@ -415,61 +397,46 @@ void inc_comm_configured(struct inc_comm *comm)
 		};
 
 		strcpy(made.connection.node, sw->name);
-		inc_ndjson_send_new(member->client->conn, inc_message_new(INC_MSG_MADE, &made));
+		inc_client_send(member->client, INC_MSG_MADE, &made);
 	}
 }
 
-/* The communicator that a message names, if the member is part of it. */
-static struct inc_comm *find_own(struct inc_member *member, const json_t *object, uint32_t *number,
-				 struct inc_err *err)
+/* The communicator of this number, if the member is part of it. */
+static struct inc_comm *find_own(const struct inc_member *member, uint32_t number)
 {
-	struct inc_msg_number named = {0};
-	struct inc_comm *comm;
-	int ret = inc_message_read(INC_MSG_READY, object, &named, err); /* D is alike */
+	struct inc_comm *comm = inc_comm_find(member->group->ctl, number);
 
-	*number = named.communicator;
-	if (ret)
+	if (!comm || comm->group != member->group || comm->members[member->rank].destroyed)
 		return NULL;
-	comm = inc_comm_find(member->group->ctl, *number);
-	if (!comm || comm->group != member->group || comm->members[member->rank].destroyed) {
-		inc_err_set(err, ENOENT, "communicator %u is none of this member's", *number);
-		return NULL;
-	}
 	return comm;
 }
 
-/* What find_own() did not find; number 0: the message did not name any. */
-static void refuse_number(struct inc_ndjson *conn, const char *type, uint32_t number,
-			  const struct inc_err *err)
+/* What find_own() did not find. */
+static void refuse_number(const struct inc_member *member, const char *type, uint32_t number)
 {
-	inc_ndjson_send_error(conn, number ? ENOENT : EINVAL,
-			      number ? json_pack("{s:I}", "communicator", (json_int_t)number)
-				     : NULL,
-			      "%s: %s", type, err->msg);
+	const struct inc_regards regards = {.has_communicator = true, .communicator = number};
+
+	inc_client_refuse(member->client, ENOENT, &regards,
+			  "%s: communicator %u is none of this member's", type, number);
 }
 
-void inc_comm_ready(struct inc_member *member, json_t *object)
+void inc_comm_ready(struct inc_member *member, uint32_t number)
 {
-	struct inc_ndjson *conn = member->client->conn;
 	struct inc_group *group = member->group;
-	struct inc_comm *comm;
-	struct inc_err err;
-	uint32_t number;
+	struct inc_comm *comm = find_own(member, number);
 
-	comm = find_own(member, object, &number, &err);
 	if (!comm) {
-		refuse_number(conn, "ready", number, &err);
+		refuse_number(member, "ready", number);
 		return;
 	}
 	if (comm->state != COMM_CONFIGURED || comm->members[member->rank].ready) {
+		const struct inc_regards regards = {true, true, comm->index, number};
 		bool failed = comm->state == COMM_FAILED;
 
-		inc_ndjson_send_error(conn, failed ? comm->code : EALREADY,
-				      json_pack("{s:i, s:I}", "comm", (int)comm->index,
-						"communicator", (json_int_t)number),
-				      "communicator %u %s%s", number,
-				      failed ? "has failed: " : "is ready already",
-				      failed ? comm->reason : "");
+		inc_client_refuse(member->client, failed ? comm->code : EALREADY, &regards,
+				  "communicator %u %s%s", number,
+				  failed ? "has failed: " : "is ready already",
+				  failed ? comm->reason : "");
 		return;
 	}
 	comm->members[member->rank].ready = true;
@@ -477,32 +444,26 @@ void inc_comm_ready(struct inc_member *member, json_t *object)
 		if (!comm->members[rank].ready)
 			return;
 	}
-	event_del(comm->timer);
-	comm->state = COMM_STARTED;
+	inc_comm_go(comm, COMM_STARTED);
 	for (unsigned int rank = 0; rank < group->world_size; rank++)
-		inc_ndjson_send_new(
-			group->members[rank].client->conn,
-			inc_message_new(INC_MSG_START, &(struct inc_msg_number){number}));
+		inc_client_send(group->members[rank].client, INC_MSG_START,
+				&(struct inc_msg_number){number});
 }
 
-void inc_comm_destroy(struct inc_member *member, json_t *object)
+void inc_comm_destroy(struct inc_member *member, uint32_t number)
 {
-	struct inc_ndjson *conn = member->client->conn;
 	struct inc_group *group = member->group;
-	struct inc_comm *comm;
-	struct inc_err err;
-	uint32_t number;
+	struct inc_comm *comm = find_own(member, number);
 
-	comm = find_own(member, object, &number, &err);
 	/* what has ended meanwhile, with its group say, is as gone as was asked for */
-	if (!comm && ((!group->resumed && !inc_ctl_ours(group->ctl->first_communicator,
-							group->ctl->next_communicator, number)) ||
-		      inc_comm_find(group->ctl, number))) {
-		refuse_number(conn, "D", number, &err);
+	if (!comm &&
+	    ((!inc_group_resumed(group) && !inc_ctl_ours(group->ctl->first_communicator,
+							 group->ctl->next_communicator, number)) ||
+	     inc_comm_find(group->ctl, number))) {
+		refuse_number(member, "D", number);
 		return;
 	}
-	inc_ndjson_send_new(conn,
-			    inc_message_new(INC_MSG_DESTROY, &(struct inc_msg_number){number}));
+	inc_client_send(member->client, INC_MSG_DESTROY, &(struct inc_msg_number){number});
 	if (!comm)
 		return;
 	comm->members[member->rank].destroyed = true;

@@ -13,31 +13,14 @@ static struct inc_switch *switch_of(const struct inc_comm *comm, const struct in
 	return &comm->group->ctl->switches[node->sw];
 }
 
-static struct inc_tree_node *node_of(const struct inc_comm *comm, const struct inc_switch *sw)
+/* The switch's node in the communicator's tree, or -1. */
+static int node_of(const struct inc_comm *comm, const struct inc_switch *sw)
 {
 	for (unsigned int i = 0; comm->tree && i < comm->tree->n; i++) {
 		if (comm->tree->nodes[i].sw == sw->index)
-			return &comm->tree->nodes[i];
+			return i;
 	}
-	return NULL;
-}
-
-static void on_removed(struct inc_switch *sw, int code, const char *text, json_t *answer,
-		       uint64_t number)
-{
-	if (!code || code == ECONNRESET) /* a lost switch is told on its return what to keep */
-		return;
-	inc_warn("switch %s does not remove communicator %llu: %s", inc_switch_name(sw),
-		 (unsigned long long)number, text);
-	/* what it has is unknown now: its next hello will tell */
-	if (code == ETIMEDOUT)
-		inc_switch_drop(sw, "did not answer remove");
-}
-
-void inc_switch_remove(struct inc_switch *sw, uint32_t number)
-{
-	inc_switch_request(sw, inc_message_new(INC_MSG_REMOVE, &(struct inc_msg_number){number}),
-			   on_removed, number);
+	return -1;
 }
 
 void inc_comm_unconfigure(struct inc_comm *comm)
@@ -46,13 +29,11 @@ void inc_comm_unconfigure(struct inc_comm *comm)
 
 	if (!comm->tree)
 		return;
-	for (unsigned int i = 0; i < comm->tree->n; i++) {
-		struct inc_tree_node *node = &comm->tree->nodes[i];
-
-		if (node->state != TREE_ASKED && node->state != TREE_CONFIGURED)
+	for (unsigned int i = 0; comm->configs && i < comm->tree->n; i++) {
+		if (comm->configs[i] != CONFIG_ASKED && comm->configs[i] != CONFIG_THERE)
 			continue;
-		node->state = TREE_NEW;
-		inc_switch_remove(switch_of(comm, node), comm->number);
+		inc_comm_config_go(comm, i, CONFIG_NONE);
+		inc_switch_remove(switch_of(comm, &comm->tree->nodes[i]), comm->number);
 	}
 	for (unsigned int i = 0; i < comm->tree->n; i++) {
 		struct inc_tree_node *node = &comm->tree->nodes[i];
@@ -70,7 +51,9 @@ void inc_comm_unconfigure(struct inc_comm *comm)
 				   member->sw.qpn);
 	}
 	free(comm->tree);
+	free(comm->configs);
 	comm->tree = NULL;
+	comm->configs = NULL;
 }
 
 static int new_end(struct inc_switch *sw, struct inc_route_end *end)
@@ -155,7 +138,7 @@ static void choose_sizes(struct inc_comm *comm)
 		mtu = min(mtu, inc_switch_port_mtu(switch_of(comm, node), node->up_port));
 		mtu = min(mtu, inc_switch_port_mtu(&ctl->switches[up->peer], up->peer_port));
 	}
-	while (comm->payload > 256 && comm->payload + CTL_HEADER_BYTES > mtu)
+	while (comm->payload > 256 && comm->payload + INC_MAX_OVERHEAD > mtu)
 		comm->payload /= 2;
 	comm->slots = power_of_two(packets);
 }
@@ -214,29 +197,27 @@ static int check_fits(const struct inc_comm *comm, struct inc_err *err)
 	return 0;
 }
 
-static void on_configured(struct inc_switch *sw, int code, const char *text, json_t *answer,
-			  uint64_t number)
+void inc_comm_answered(struct inc_switch *sw, uint32_t number, int code, const char *text,
+		       uint32_t confirmed)
 {
 	struct inc_comm *comm = inc_comm_find(sw->ctl, number);
-	struct inc_tree_node *node = comm ? node_of(comm, sw) : NULL;
-	struct inc_msg_number said;
+	int node = comm ? node_of(comm, sw) : -1;
 
-	if (!node || comm->state != COMM_CONFIGURING || node->state != TREE_ASKED)
+	if (node < 0 || comm->state != COMM_CONFIGURING || comm->configs[node] != CONFIG_ASKED)
 		return;
 	if (code) {
 		/* without an answer it may have the communicator: the remove will tell it */
 		if (code != ETIMEDOUT && code != ECONNRESET)
-			node->state = TREE_REFUSED;
+			inc_comm_config_go(comm, node, CONFIG_REFUSED);
 		inc_comm_fail(comm, -1, code, "switch %s: %s", inc_switch_name(sw), text);
 		return;
 	}
-	if (inc_message_read(INC_MSG_CONFIGURED, answer, &said, NULL) ||
-	    said.communicator != comm->number) {
+	if (confirmed != comm->number) {
 		inc_comm_fail(comm, -1, EPROTO, "switch %s confirms another communicator",
 			      inc_switch_name(sw));
 		return;
 	}
-	node->state = TREE_CONFIGURED;
+	inc_comm_config_go(comm, node, CONFIG_THERE);
 	if (--comm->pending == 0)
 		inc_comm_configured(comm);
 }
@@ -255,23 +236,21 @@ static void send_configs(struct inc_comm *comm)
 		.n_members = comm->group->world_size,
 	};
 
-	comm->state = COMM_CONFIGURING;
+	inc_comm_go(comm, COMM_CONFIGURING);
 	for (unsigned int i = 0; i < comm->tree->n; i++) {
-		struct inc_tree_node *node = &comm->tree->nodes[i];
-		struct inc_switch *sw = switch_of(comm, node);
-		json_t *config = inc_route_config(&route, i);
-		int ret = -ENOMEM;
+		struct inc_switch *sw = switch_of(comm, &comm->tree->nodes[i]);
+		struct inc_comm_conf conf;
+		int ret;
 
-		if (config)
-			ret = inc_switch_request(
-				sw, json_pack("{s:s, s:o}", "type", "configure", "config", config),
-				on_configured, comm->number);
+		ret = inc_route_config(&route, i, &conf);
+		if (!ret)
+			ret = inc_switch_configure(sw, &conf);
 		if (ret) {
 			inc_comm_fail(comm, -1, -ret, "switch %s: %s", inc_switch_name(sw),
 				      strerror(-ret));
 			return;
 		}
-		node->state = TREE_ASKED;
+		inc_comm_config_go(comm, i, CONFIG_ASKED);
 		comm->pending++;
 	}
 }
@@ -311,6 +290,10 @@ void inc_comm_configure(struct inc_comm *comm)
 	if (!comm->tree) {
 		ret = inc_route_compute(ctl->topo, hosts, group->world_size, &comm->tree, &err);
 		if (!ret)
+			comm->configs = calloc(comm->tree->n, sizeof(*comm->configs));
+		if (!ret && !comm->configs)
+			ret = inc_err_set(&err, ENOMEM, "out of memory");
+		if (!ret)
 			ret = check_tree(comm, &err);
 		if (ret)
 			goto fail;
@@ -320,11 +303,9 @@ void inc_comm_configure(struct inc_comm *comm)
 		inc_info("group %u (%s) waits for switch %s", group->number, group->job,
 			 inc_switch_name(absent));
 		if (comm->state != COMM_WAIT_SWITCH)
-			inc_ctl_arm(comm->timer, ctl->opt.switch_timeout_ms);
-		comm->state = COMM_WAIT_SWITCH;
+			inc_comm_go(comm, COMM_WAIT_SWITCH);
 		return;
 	}
-	event_del(comm->timer);
 	choose_sizes(comm);
 	ret = check_fits(comm, &err);
 	if (ret)
@@ -361,24 +342,21 @@ again:
 
 bool inc_comm_keeps(const struct inc_comm *comm, const struct inc_switch *sw)
 {
-	const struct inc_tree_node *node = node_of(comm, sw);
+	int node = node_of(comm, sw);
 
-	return node && node->state == TREE_CONFIGURED;
+	return node >= 0 && comm->configs[node] == CONFIG_THERE;
 }
 
-static bool lists(const json_t *listed, uint32_t number)
+static bool lists(const uint32_t *listed, size_t n, uint32_t number)
 {
-	const json_t *v;
-	size_t i;
-
-	json_array_foreach (listed, i, v) {
-		if (json_integer_value(v) == number)
+	for (size_t i = 0; i < n; i++) {
+		if (listed[i] == number)
 			return true;
 	}
 	return false;
 }
 
-void inc_comm_check_kept(struct inc_switch *sw, const json_t *listed)
+void inc_comm_check_kept(struct inc_switch *sw, const uint32_t *listed, size_t n)
 {
 	struct inc_group *group;
 	struct inc_comm *comm;
@@ -387,11 +365,9 @@ again:
 	{
 		LIST_FOREACH(comm, &group->comms, entry)
 		{
-			struct inc_tree_node *node = node_of(comm, sw);
-
-			if (!node || node->state != TREE_CONFIGURED || lists(listed, comm->number))
+			if (!inc_comm_keeps(comm, sw) || lists(listed, n, comm->number))
 				continue;
-			node->state = TREE_REFUSED;
+			inc_comm_config_go(comm, node_of(comm, sw), CONFIG_REFUSED);
 			if (comm->state == COMM_FAILED)
 				continue;
 			inc_comm_fail(comm, -1, ENETRESET,
@@ -408,7 +384,7 @@ static bool accuse(struct inc_switch *sw, struct inc_comm *comm, uint32_t number
 {
 	if (inc_orphan_fail(sw, number, rank, code, text))
 		return true;
-	if (!comm || rank < 0 || !node_of(comm, sw) || comm->state != COMM_STARTED ||
+	if (!comm || rank < 0 || node_of(comm, sw) < 0 || comm->state != COMM_STARTED ||
 	    !inc_group_awaits(comm->group, rank))
 		return false;
 	comm->accused.code = code;
@@ -417,7 +393,7 @@ static bool accuse(struct inc_switch *sw, struct inc_comm *comm, uint32_t number
 	return true;
 }
 
-void inc_comm_event(struct inc_switch *sw, json_t *event)
+void inc_comm_event(struct inc_switch *sw, const struct inc_msg_event *said)
 {
 	static const struct {
 		const char *name;
@@ -428,35 +404,26 @@ void inc_comm_event(struct inc_switch *sw, json_t *event)
 		{"peer_nak", ECONNABORTED},
 		{"unresponsive", ETIMEDOUT},
 	};
-	struct inc_msg_event said = {0};
-	struct inc_comm *comm;
-	struct inc_err err;
-	int ret, code = 0, rank;
-	bool mismatch;
+	const bool mismatch = strcmp(said->event, "mismatch") == 0;
+	const int rank = said->has_rank ? (int)said->rank : -1;
+	const char *text = *said->message ? said->message : said->event;
+	struct inc_comm *comm = inc_comm_find(sw->ctl, said->communicator);
+	int code = 0;
 
-	ret = inc_message_read(INC_MSG_EVENT, event, &said, &err);
-	comm = inc_comm_find(sw->ctl, said.communicator);
-	if (!ret && said.has_rank && comm && said.rank >= comm->group->world_size)
-		ret = inc_err_set(&err, EINVAL, "rank: %u is not below %u", said.rank,
-				  comm->group->world_size);
-	if (ret) {
-		inc_warn("switch %s: event of communicator %u ignored: %s", inc_switch_name(sw),
-			 said.communicator, err.msg);
+	if (comm && rank >= (int)comm->group->world_size) {
+		inc_warn("switch %s: event of communicator %u ignored: rank: %d is not below %u",
+			 inc_switch_name(sw), said->communicator, rank, comm->group->world_size);
 		return;
 	}
-	rank = said.has_rank ? (int)said.rank : -1;
-	mismatch = strcmp(said.event, "mismatch") == 0;
-	inc_warn("switch %s: event %s, communicator %u: %s", inc_switch_name(sw), said.event,
-		 said.communicator, said.message);
-	if (!*said.message)
-		strcpy(said.message, said.event);
+	inc_warn("switch %s: event %s, communicator %u: %s", inc_switch_name(sw), said->event,
+		 said->communicator, said->message);
 	for (size_t i = 0; i < sizeof(fatal) / sizeof(fatal[0]); i++) {
-		if (strcmp(fatal[i].name, said.event) == 0)
+		if (strcmp(fatal[i].name, said->event) == 0)
 			code = fatal[i].code;
 	}
-	if (!code || accuse(sw, comm, said.communicator, mismatch ? -1 : rank, code, said.message))
+	if (!code || accuse(sw, comm, said->communicator, mismatch ? -1 : rank, code, text))
 		return;
-	if (!comm || !node_of(comm, sw) || comm->state < COMM_CONFIGURED ||
+	if (!comm || node_of(comm, sw) < 0 || comm->state < COMM_CONFIGURED ||
 	    comm->state == COMM_FAILED)
 		return;
 	/* a rank that is through with the communicator owes nobody an acknowledgement, unless
@@ -465,5 +432,5 @@ void inc_comm_event(struct inc_switch *sw, json_t *event)
 		inc_comm_check_waiting(sw, comm);
 		return;
 	}
-	inc_comm_fail(comm, rank, code, "switch %s: %s", inc_switch_name(sw), said.message);
+	inc_comm_fail(comm, rank, code, "switch %s: %s", inc_switch_name(sw), text);
 }

@@ -7,17 +7,16 @@
 #include "controller/ctl.h"
 #include "lib/base/log.h"
 
-static int parse_report(const struct inc_member *member, const json_t *object,
-			struct inc_msg_failed *r, struct inc_err *err)
+static int check_report(const struct inc_member *member, const struct inc_msg_failed *r,
+			struct inc_err *err)
 {
 	const unsigned int world_size = member->group->world_size;
-	int ret = inc_message_read(INC_MSG_FAILED, object, r, err);
 
-	if (!ret && !r->has_communicator && !r->has_comm)
-		ret = inc_err_set(err, EINVAL, "neither 'communicator' nor 'comm' is there");
-	if (!ret && r->has_rank && r->rank >= world_size)
-		ret = inc_err_set(err, EINVAL, "rank: %u is not below %u", r->rank, world_size);
-	return ret;
+	if (!r->has_communicator && !r->has_comm)
+		return inc_err_set(err, EINVAL, "neither 'communicator' nor 'comm' is there");
+	if (r->has_rank && r->rank >= world_size)
+		return inc_err_set(err, EINVAL, "rank: %u is not below %u", r->rank, world_size);
+	return 0;
 }
 
 /* Who is blamed where the member blames nobody: a rank that has destroyed it may be missed. */
@@ -63,84 +62,55 @@ static void take_report(struct inc_comm *comm, const struct inc_member *member,
 	inc_comm_end_unused(comm);
 }
 
-void inc_comm_report(struct inc_member *member, json_t *object)
+void inc_comm_report(struct inc_member *member, const struct inc_msg_failed *r, int wrong,
+		     struct inc_err *why)
 {
-	struct inc_ndjson *conn = member->client->conn;
-	struct inc_msg_failed r = {0};
+	const struct inc_regards regards = {!r->has_communicator, r->has_communicator, r->comm,
+					    r->communicator};
 	struct inc_comm *comm;
-	struct inc_err err;
-	int ret;
 
-	ret = parse_report(member, object, &r, &err);
-	if (ret)
+	wrong = wrong ?: check_report(member, r, why);
+	if (wrong)
 		goto refuse;
-	comm = r.has_communicator ? inc_comm_find(member->group->ctl, r.communicator)
-				  : inc_comm_get_index(member->group, r.comm);
+	comm = r->has_communicator ? inc_comm_find(member->group->ctl, r->communicator)
+				   : inc_comm_get_index(member->group, r->comm);
 	if (!comm || comm->group != member->group || comm->members[member->rank].destroyed) {
-		ret = inc_err_set(&err, ENOENT, "communicator %u is none of this member's",
-				  r.has_communicator ? r.communicator : r.comm);
+		wrong = inc_err_set(why, ENOENT, "communicator %u is none of this member's",
+				    r->has_communicator ? r->communicator : r->comm);
 		goto refuse;
 	}
-	take_report(comm, member, &r);
+	take_report(comm, member, r);
 	return;
 
 refuse:
-	inc_info("%s: failed ignored: %s", inc_ndjson_peer(conn), err.msg);
-	inc_ndjson_send_error(conn, -ret,
-			      json_pack("{s:I}", r.has_communicator ? "communicator" : "comm",
-					(json_int_t)(r.has_communicator ? r.communicator : r.comm)),
-			      "failed: %s", err.msg);
+	inc_info("%s: failed ignored: %s", inc_client_peer(member->client), why->msg);
+	inc_client_refuse(member->client, -wrong, &regards, "failed: %s", why->msg);
 }
 
-/* The rank that has destroyed the communicator and that the switch waits for all the same. */
-static int missing_rank(const struct inc_comm *comm, const struct inc_msg_waiting *waiting)
+bool inc_comm_waits(struct inc_switch *sw, const struct inc_msg_waiting *said)
 {
-	for (uint32_t i = 0; i < waiting->n_missing; i++) {
-		uint32_t rank = waiting->missing[i].rank;
+	struct inc_comm *comm = inc_comm_find(sw->ctl, said->communicator);
 
-		if (rank < comm->group->world_size && comm->members[rank].destroyed)
-			return rank;
-	}
-	return -1;
-}
-
-static void on_waiting(struct inc_switch *sw, int code, const char *text, json_t *answer,
-		       uint64_t arg)
-{
-	const uint32_t number = arg, next = inc_page_next(answer, arg);
-	struct inc_comm *comm = inc_comm_find(sw->ctl, number);
-	const json_t *entry;
-	size_t i;
-
-	if (code)
-		inc_warn("switch %s does not say what communicator %u waits for: %s",
-			 inc_switch_name(sw), number, text);
 	if (!comm || comm->state != COMM_STARTED)
-		return;
-	json_array_foreach (json_object_get(answer, "data"), i, entry) {
-		struct inc_msg_waiting waiting = {0};
-		int rank;
+		return true;
+	for (uint32_t i = 0; i < said->n_missing; i++) {
+		const uint32_t rank = said->missing[i].rank;
 
-		if (inc_schema_read_json(&inc_waiting_schema, entry, &waiting, NULL) ||
-		    waiting.communicator != number)
-			continue;
-		rank = missing_rank(comm, &waiting);
-		if (rank < 0)
+		if (rank >= comm->group->world_size || !comm->members[rank].destroyed)
 			continue;
 		inc_comm_fail(comm, rank, ETIMEDOUT,
 			      "switch %s: chunk %llu waits for %s, which has destroyed the "
 			      "communicator",
-			      inc_switch_name(sw), (unsigned long long)waiting.chunk,
+			      inc_switch_name(sw), (unsigned long long)said->chunk,
 			      inc_member_name(&comm->group->members[rank]));
-		return;
+		return true;
 	}
-	if (next)
-		inc_switch_query(sw, "waiting", number, next, on_waiting);
+	return false;
 }
 
 void inc_comm_check_waiting(struct inc_switch *sw, const struct inc_comm *comm)
 {
-	int ret = inc_switch_query(sw, "waiting", comm->number, 0, on_waiting);
+	int ret = inc_switch_ask_waiting(sw, comm->number);
 
 	if (ret)
 		inc_warn("switch %s cannot be asked what communicator %u waits for: %s",

@@ -10,31 +10,23 @@
 #include "controller/ctl.h"
 #include "lib/base/log.h"
 
-enum inc_group_phase inc_group_state(const struct inc_group *group)
+const char *inc_group_state_name(const struct inc_group *group)
 {
-	enum inc_group_phase state = GROUP_READY;
+	const char *name = "GROUP_READY";
 	const struct inc_comm *comm;
 
-	if (!group->formed)
-		return GROUP_CREATING;
-	if (group->over_code)
-		return GROUP_IDLE;
+	if (!inc_group_formed(group))
+		return "CREATING_GROUP";
+	if (inc_group_ended(group))
+		return "IDLE";
 	LIST_FOREACH(comm, &group->comms, entry)
 	{
 		if (comm->state < COMM_STARTED)
-			return GROUP_CREATING_COMM;
+			return "CREATING_COMM";
 		if (comm->state == COMM_STARTED)
-			state = GROUP_COMM_READY;
+			name = "COMM_READY";
 	}
-	return state;
-}
-
-const char *inc_group_state_name(const struct inc_group *group)
-{
-	static const char *const names[] = {"IDLE", "CREATING_GROUP", "GROUP_READY",
-					    "CREATING_COMM", "COMM_READY"};
-
-	return names[inc_group_state(group)];
+	return name;
 }
 
 const char *inc_member_name(const struct inc_member *member)
@@ -83,7 +75,7 @@ static void on_timeout(evutil_socket_t fd, short what, void *arg)
 	struct inc_group *group = arg;
 	char ranks[400];
 
-	if (group->resumed) {
+	if (group->phase == GROUP_RETURNING) {
 		inc_group_settle(group);
 		return;
 	}
@@ -95,9 +87,8 @@ static void on_timeout(evutil_socket_t fd, short what, void *arg)
 
 		if (!client)
 			continue;
-		inc_ndjson_send_error(client->conn, ETIMEDOUT, NULL,
-				      "job %s: %s did not come within %u ms", group->job, ranks,
-				      group->ctl->opt.group_timeout_ms);
+		inc_client_refuse(client, ETIMEDOUT, NULL, "job %s: %s did not come within %u ms",
+				  group->job, ranks, group->ctl->opt.group_timeout_ms);
 		client->member = NULL;
 		inc_client_idle(client);
 	}
@@ -121,7 +112,7 @@ static struct inc_group *group_new(struct inc_ctl *ctl, const char *job, unsigne
 	group->number = number;
 	snprintf(group->job, sizeof(group->job), "%s", job);
 	group->world_size = world_size;
-	group->since_ms = inc_now_ms();
+	group->since_at_ms = inc_now_ms();
 	for (unsigned int rank = 0; rank < world_size; rank++) {
 		group->members[rank].group = group;
 		group->members[rank].rank = rank;
@@ -138,7 +129,7 @@ struct inc_group *inc_group_adopt(struct inc_ctl *ctl, const char *job, unsigned
 
 	if (!group)
 		return NULL;
-	group->formed = group->resumed = true;
+	inc_group_go(group, GROUP_RETURNING);
 	group->over_code = ESHUTDOWN;
 	snprintf(group->over, sizeof(group->over),
 		 "the controller has restarted: nothing new can begin in group %u", number);
@@ -183,7 +174,7 @@ static struct inc_group *find_job(const struct inc_ctl *ctl, const char *job)
 
 	LIST_FOREACH(group, &ctl->groups, entry)
 	{
-		if (!group->over_code && strcmp(group->job, job) == 0)
+		if (!inc_group_ended(group) && strcmp(group->job, job) == 0)
 			return group;
 	}
 	return NULL;
@@ -191,8 +182,7 @@ static struct inc_group *find_job(const struct inc_ctl *ctl, const char *job)
 
 static void group_formed(struct inc_group *group)
 {
-	group->formed = true;
-	event_del(group->timer);
+	inc_group_go(group, GROUP_RUNNING);
 	inc_info("group %u (%s): all %u ranks are here", group->number, group->job,
 		 group->world_size);
 	for (unsigned int rank = 0; rank < group->world_size; rank++) {
@@ -200,7 +190,7 @@ static void group_formed(struct inc_group *group)
 		const struct inc_msg_joined joined = {
 			.group = group->number, .addr = group->ctl->topo->hosts[member->host].ip};
 
-		inc_ndjson_send_new(member->client->conn, inc_message_new(INC_MSG_JOINED, &joined));
+		inc_client_send(member->client, INC_MSG_JOINED, &joined);
 	}
 }
 
@@ -277,24 +267,15 @@ void inc_group_enter(struct inc_group *group, struct inc_client *client,
 	group->connected++;
 }
 
-void inc_group_join(struct inc_client *client, json_t *object)
+void inc_group_join(struct inc_client *client, const struct inc_msg_join *said)
 {
 	struct inc_ctl *ctl = client->ctl;
-	struct inc_msg_join said = {0};
 	struct inc_group *group;
 	struct inc_join join;
 	struct inc_err err;
 	int ret;
 
-	if (client->member) {
-		inc_ndjson_send_error(client->conn, EISCONN, NULL,
-				      "this connection is a member of group %u already",
-				      client->member->group->number);
-		return;
-	}
-	ret = inc_message_read(INC_MSG_JOIN, object, &said, &err);
-	if (!ret)
-		ret = inc_group_check_join(ctl, &said, &join, &err);
+	ret = inc_group_check_join(ctl, said, &join, &err);
 	if (ret)
 		goto refuse;
 	group = find_job(ctl, join.job);
@@ -323,8 +304,8 @@ void inc_group_join(struct inc_client *client, json_t *object)
 	return;
 
 refuse:
-	inc_info("%s: G refused: %s", inc_ndjson_peer(client->conn), err.msg);
-	inc_ndjson_send_error(client->conn, -ret, NULL, "%s", err.msg);
+	inc_info("%s: G refused: %s", inc_client_peer(client), err.msg);
+	inc_client_refuse(client, -ret, NULL, "%s", err.msg);
 }
 
 static bool has_comms(const struct inc_group *group, unsigned int rank)
@@ -355,7 +336,7 @@ static void tell_failed(const struct inc_group *group, unsigned int lost)
 		struct inc_client *client = group->members[rank].client;
 
 		if (client)
-			inc_ndjson_send_new(client->conn, inc_message_new(INC_MSG_FAILED, &failed));
+			inc_client_send(client, INC_MSG_FAILED, &failed);
 	}
 }
 
@@ -392,7 +373,7 @@ void inc_group_leave(struct inc_member *member, bool clean, const char *reason)
 
 	member->client = NULL;
 	group->connected--;
-	if (!group->formed) {
+	if (!inc_group_formed(group)) {
 		inc_info("group %u (%s): %s left before the group was formed", group->number,
 			 group->job, inc_member_name(member));
 		member->present = false;
@@ -412,7 +393,9 @@ void inc_group_leave(struct inc_member *member, bool clean, const char *reason)
 		return;
 	}
 	/* the first loss is the cause; members that give up for it are not news */
-	if (!group->over_code || (!clean && group->over_code == ESHUTDOWN)) {
+	if (!inc_group_ended(group) || (!clean && group->over_code == ESHUTDOWN)) {
+		if (group->phase == GROUP_RUNNING)
+			inc_group_go(group, GROUP_OVER);
 		group->over_code = clean ? ESHUTDOWN : ECONNRESET;
 		snprintf(group->over, sizeof(group->over), "%s left the group",
 			 inc_member_name(member));

@@ -43,30 +43,10 @@ static void look_later(struct inc_orphan *o)
 	inc_ctl_arm(o->timer, o->sw->ctl->opt.group_timeout_ms);
 }
 
-/* What the switch says of one communicator; false: it has none of this number. */
-static bool read_results(const json_t *answer, uint32_t number, uint64_t *results)
+void inc_orphan_looked(struct inc_switch *sw, uint32_t number, int code, const char *text,
+		       bool found, uint64_t results)
 {
-	const json_t *entry;
-	size_t i;
-
-	json_array_foreach (json_object_get(answer, "data"), i, entry) {
-		struct inc_msg_tally said = {0};
-
-		if (inc_schema_read_json(&inc_tally_schema, entry, &said, NULL) ||
-		    said.communicator != number)
-			continue;
-		*results = said.results;
-		return true;
-	}
-	return false;
-}
-
-static void on_answer(struct inc_switch *sw, int code, const char *text, json_t *answer,
-		      uint64_t arg)
-{
-	const uint32_t number = arg, next = inc_page_next(answer, arg);
 	struct inc_orphan *o = find(sw, number);
-	uint64_t results = 0;
 
 	if (!o) /* claimed, or the switch has gone */
 		return;
@@ -76,11 +56,8 @@ static void on_answer(struct inc_switch *sw, int code, const char *text, json_t 
 		look_later(o);
 		return;
 	}
-	if (!read_results(answer, number, &results)) {
-		if (!next)
-			orphan_free(o);
-		else if (inc_switch_query(sw, "communicators", number, next, on_answer))
-			look_later(o);
+	if (!found) {
+		orphan_free(o);
 		return;
 	}
 	if (!o->seen || results != o->results) {
@@ -101,7 +78,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct inc_orphan *o = arg;
 
-	if (inc_switch_query(o->sw, "communicators", o->number, 0, on_answer))
+	if (inc_switch_ask_results(o->sw, o->number))
 		look_later(o);
 }
 
@@ -180,15 +157,12 @@ bool inc_orphan_known(const struct inc_ctl *ctl, uint32_t number)
 	return false;
 }
 
-void inc_orphans_list(const struct inc_ctl *ctl, json_t *list)
+void inc_orphans_each(const struct inc_ctl *ctl,
+		      void (*fn)(const struct inc_switch *sw, uint32_t number, void *arg),
+		      void *arg)
 {
 	const struct inc_orphan *o;
 
 	LIST_FOREACH(o, &ctl->orphans, entry)
-	json_array_append_new(list,
-			      json_pack("{s:I, s:i, s:s, s:i, s:s, s:i, s:i, s:s, s:[s], s:[]}",
-					"communicator", (json_int_t)o->number, "group", 0, "job",
-					"", "comm", 0, "state", "UNCLAIMED", "payload", 0, "slots",
-					0, "byte_order", "", "switches", inc_switch_name(o->sw),
-					"connections"));
+	fn(o->sw, o->number, arg);
 }

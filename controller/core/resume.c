@@ -74,19 +74,15 @@ static int take_claims(struct inc_ctl *ctl, const struct inc_msg_resume *said, s
 	return 0;
 }
 
-static int parse_resume(struct inc_ctl *ctl, const json_t *object, struct resume *r,
-			struct inc_err *err)
+static int take_said(struct inc_ctl *ctl, const struct inc_msg_resume *said, struct resume *r,
+		     struct inc_err *err)
 {
-	struct inc_msg_resume said = {0};
-	int ret;
+	int ret = inc_group_check_join(ctl, &said->join, &r->join, err);
 
-	ret = inc_message_read(INC_MSG_RESUME, object, &said, err);
-	if (!ret)
-		ret = inc_group_check_join(ctl, &said.join, &r->join, err);
 	if (ret)
 		return ret;
-	r->group = said.group;
-	return take_claims(ctl, &said, r, err);
+	r->group = said->group;
+	return take_claims(ctl, said, r, err);
 }
 
 static struct inc_group *find_group(const struct inc_ctl *ctl, uint32_t number)
@@ -110,9 +106,9 @@ static int check_group(const struct inc_ctl *ctl, const struct inc_group *group,
 	if (!group)
 		return 0;
 	/* its own connection was lost, not the controller: the others have been told so */
-	if (!group->resumed || group->over_code != ESHUTDOWN)
+	if (!inc_group_resumed(group) || group->over_code != ESHUTDOWN)
 		return inc_err_set(err, ECONNRESET, "group %u is over%s%s", r->group,
-				   group->over_code ? ": " : "", group->over);
+				   inc_group_ended(group) ? ": " : "", group->over);
 	if (strcmp(group->job, r->join.job) != 0 || group->world_size != r->join.world_size)
 		return inc_err_set(err, EINVAL, "group %u is that of job %s with world size %u",
 				   r->group, group->job, group->world_size);
@@ -183,7 +179,7 @@ static void tell_gone(const struct inc_group *group, const struct inc_client *cl
 		};
 
 		strcpy(failed.message, r->gone[i].why.msg);
-		inc_ndjson_send_new(client->conn, inc_message_new(INC_MSG_FAILED, &failed));
+		inc_client_send(client, INC_MSG_FAILED, &failed);
 	}
 }
 
@@ -223,9 +219,7 @@ static int take_resume(struct inc_group *group, struct inc_client *client, const
 	inc_group_enter(group, client, &r->join);
 	inc_info("group %u (%s): rank %u of an earlier controller is back with %u communicators",
 		 group->number, group->job, r->join.rank, r->n);
-	inc_ndjson_send_new(
-		client->conn,
-		inc_message_new(INC_MSG_RESUMED, &(struct inc_msg_resumed){group->number}));
+	inc_client_send(client, INC_MSG_RESUMED, &(struct inc_msg_resumed){group->number});
 	LIST_FOREACH(comm, &group->comms, entry)
 	{
 		if (comm->state == COMM_FAILED)
@@ -237,7 +231,7 @@ static int take_resume(struct inc_group *group, struct inc_client *client, const
 	return 0;
 }
 
-void inc_group_resume(struct inc_client *client, json_t *object)
+void inc_group_resume(struct inc_client *client, const struct inc_msg_resume *said)
 {
 	struct inc_ctl *ctl = client->ctl;
 	struct resume *r = calloc(1, sizeof(*r));
@@ -249,12 +243,7 @@ void inc_group_resume(struct inc_client *client, json_t *object)
 		ret = inc_err_set(&err, ENOMEM, "the controller is out of memory");
 		goto out;
 	}
-	if (client->member) {
-		ret = inc_err_set(&err, EISCONN, "this connection is a member of group %u already",
-				  client->member->group->number);
-		goto out;
-	}
-	ret = parse_resume(ctl, object, r, &err);
+	ret = take_said(ctl, said, r, &err);
 	if (ret)
 		goto out;
 	group = find_group(ctl, r->group);
@@ -271,13 +260,13 @@ out:
 	free(r);
 	if (!ret)
 		return;
-	inc_info("%s: resume refused: %s", inc_ndjson_peer(client->conn), err.msg);
-	inc_ndjson_send_error(client->conn, -ret, NULL, "%s", err.msg);
+	inc_info("%s: resume refused: %s", inc_client_peer(client), err.msg);
+	inc_client_refuse(client, -ret, NULL, "%s", err.msg);
 }
 
 bool inc_group_awaits(const struct inc_group *group, unsigned int rank)
 {
-	return group->resumed && !group->settled && !group->members[rank].present;
+	return group->phase == GROUP_RETURNING && !group->members[rank].present;
 }
 
 /* The ranks that have not come by now are gone. */
@@ -285,7 +274,7 @@ void inc_group_settle(struct inc_group *group)
 {
 	struct inc_comm *comm = LIST_FIRST(&group->comms), *next;
 
-	group->settled = true;
+	inc_group_go(group, GROUP_SETTLED);
 	if (!group->connected) {
 		inc_group_free(group);
 		return;

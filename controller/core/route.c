@@ -197,29 +197,29 @@ static bool add_children(const struct inc_route_comm *comm, unsigned int n, unsi
 	return true;
 }
 
-json_t *inc_route_config(const struct inc_route_comm *comm, unsigned int n)
+int inc_route_config(const struct inc_route_comm *comm, unsigned int n, struct inc_comm_conf *conf)
 {
 	const struct inc_tree_node *node = &comm->tree->nodes[n];
 	const struct inc_topo_switch *sw = &comm->topo->switches[node->sw];
-	struct inc_comm_conf conf = {
+	struct inc_conn_conf *c;
+
+	*conf = (struct inc_comm_conf){
 		.communicator = comm->communicator,
 		.root = node->parent < 0,
 		.payload = comm->payload,
 		.slots = comm->slots,
 		.byte_order = comm->byte_order,
 	};
-	struct inc_conn_conf *c;
-
 	for (unsigned int p = 0; p < sw->n_ports; p++) {
-		if (!add_children(comm, n, p, &conf))
-			return NULL;
+		if (!add_children(comm, n, p, conf))
+			return -E2BIG;
 	}
-	if (!conf.root) {
-		c = next_connection(&conf);
+	if (!conf->root) {
+		c = next_connection(conf);
 		if (!c)
-			return NULL;
+			return -E2BIG;
 		switch_connection(comm, &sw->ports[node->up_port], true, node->first_rank,
 				  &node->up, &node->down, c);
 	}
-	return inc_schema_print(&inc_comm_schema, INC_MESSAGE_ONLY, &conf);
+	return 0;
 }

@@ -8,7 +8,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <jansson.h>
 #include "lib/base/err.h"
 #include "lib/conf/comm.h"
 #include "lib/topology/topology.h"
@@ -28,13 +27,6 @@ struct inc_route_member {
 	struct inc_route_end sw; /* its switch's side */
 };
 
-enum inc_tree_state {
-	TREE_NEW,
-	TREE_ASKED,      /* configure is on its way */
-	TREE_CONFIGURED, /* the switch has it */
-	TREE_REFUSED,    /* the switch does not have it */
-};
-
 struct inc_tree_node {
 	unsigned int sw;           /* of the topology */
 	int parent;                /* index of a node, -1 for the root */
@@ -42,7 +34,6 @@ struct inc_tree_node {
 	unsigned int first_rank;   /* lowest rank below: names the child in the parent's config */
 	struct inc_route_end up;   /* this side of the connection to the parent */
 	struct inc_route_end down; /* the parent's side */
-	enum inc_tree_state state;
 };
 
 /* Root first, every node after its parent. */
@@ -74,9 +65,9 @@ struct inc_route_comm {
 	unsigned int n_members;
 };
 
-/* The config of one switch, as docs/control.md has it: children of one port stand
- * together, the connection to the parent comes last. NULL: out of memory, or more connections
- * than a switch can have. */
-json_t *inc_route_config(const struct inc_route_comm *comm, unsigned int node);
+/* What one switch is told: children of one port stand together, the connection to the parent
+ * comes last. 0, or -E2BIG: more connections than a switch can have. */
+int inc_route_config(const struct inc_route_comm *comm, unsigned int node,
+		     struct inc_comm_conf *conf);
 
 #endif

@@ -32,10 +32,12 @@ static const struct inc_command commands[] = {
 	{"events", "the last events of the switches", .own = VIEW(false, incctl_print_events)},
 	{"waiting", "which chunk waits for which rank, since when",
 	 .own = VIEW(false, incctl_print_waiting)},
-	{"status", "version, mode and age of the switches",
+	{"status", "version, mode and age of the switches, what is in use",
 	 .own = VIEW(false, incctl_print_status)},
 	{"config", "what the switches have, as YAML that inc-switchd --config reads",
 	 .own = VIEW(false, incctl_print_config)},
+	{"metrics", "all figures of the switches as Prometheus text",
+	 .own = VIEW(false, incctl_print_metrics)},
 	{},
 };
 

@@ -31,5 +31,7 @@ void incctl_print_status(const json_t *data);
 /* incctl_config.c: the answers to "config", page by page, as one file of switches. */
 json_t *incctl_config(const json_t *data);
 void incctl_print_config(const json_t *config);
+/* Prometheus text. */
+void incctl_print_metrics(const json_t *data);
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "controller/incctl/incctl.h"
+#include "lib/metric/metric.h"
 
 #define MAX_COLUMNS 16
 
@@ -360,18 +361,49 @@ void incctl_print_waiting(const json_t *data)
 	}
 }
 
+/* In use, of how much. */
+static void add_usage(struct table *t, const json_t *usage, const char *what)
+{
+	char limit[40];
+
+	snprintf(limit, sizeof(limit), "%s_limit", what);
+	if (usage)
+		add(t, "%lld/%lld", number_of(usage, what), number_of(usage, limit));
+	else
+		add_cell(t, "-");
+}
+
 void incctl_print_status(const json_t *data)
 {
 	struct table t;
 	json_t *sw;
 	size_t i;
 
-	begin(&t, "SWITCH VERSION >ABI >UPTIME_S MODE ATTACH CONTROLLER >COMMUNICATORS");
+	begin(&t, "SWITCH VERSION >ABI >UPTIME_S MODE ATTACH CONTROLLER >COMMUNICATORS "
+		  ">CONNECTIONS >ROWS >SLOTS");
 	json_array_foreach (data, i, sw) {
 		const json_t *d = json_object_get(sw, "data");
 
 		add_field(&t, sw, "switch");
-		add_fields(&t, d, "version abi uptime_s mode attach controller communicators");
+		add_fields(&t, d, "version abi uptime_s mode attach controller");
+		add_usage(&t, json_object_get(d, "usage"), "communicators");
+		add_usage(&t, json_object_get(d, "usage"), "connections");
+		add_usage(&t, json_object_get(d, "usage"), "rows");
+		add_usage(&t, json_object_get(d, "usage"), "slots");
 	}
 	end(&t);
+}
+
+void incctl_print_metrics(const json_t *data)
+{
+	json_t *families = json_array(), *sw;
+	size_t i;
+
+	json_array_foreach (data, i, sw) {
+		const char *const from[] = {"switch", text_of(sw, "switch")};
+
+		inc_metric_merge(families, json_object_get(sw, "data"), from);
+	}
+	inc_metric_print(stdout, families);
+	json_decref(families);
 }

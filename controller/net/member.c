@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Connections on the member port: members of groups, and tools. */
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "controller/ctl.h"
 #include "lib/base/log.h"
+#include "lib/net/listen.h"
 
 static void client_free(struct inc_client *client)
 {
@@ -54,6 +57,50 @@ void inc_client_idle(struct inc_client *client)
 		inc_ctl_arm(client->idle, ctl->opt.client_timeout_ms);
 }
 
+void inc_client_send(const struct inc_client *client, enum inc_message_id id, const void *message)
+{
+	inc_ndjson_send_new(client->conn, inc_message_new(id, message));
+}
+
+void inc_client_refuse(const struct inc_client *client, int code, const struct inc_regards *regards,
+		       const char *fmt, ...)
+{
+	json_t *more = regards ? json_object() : NULL;
+	char text[sizeof((struct inc_err){}.msg) + 64];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (regards && regards->has_comm)
+		json_object_set_new(more, "comm", json_integer(regards->comm));
+	if (regards && regards->has_communicator)
+		json_object_set_new(more, "communicator", json_integer(regards->communicator));
+	inc_ndjson_send_error(client->conn, code, more, "%s", text);
+}
+
+const char *inc_client_peer(const struct inc_client *client)
+{
+	return inc_ndjson_peer(client->conn);
+}
+
+static void refuse(const struct inc_client *client, const char *type, int ret,
+		   const struct inc_err *err)
+{
+	inc_info("%s: %s refused: %s", inc_client_peer(client), type, err->msg);
+	inc_client_refuse(client, -ret, NULL, "%s", err->msg);
+}
+
+/* Tells who is one already. */
+static bool is_member(const struct inc_client *client)
+{
+	if (client->member)
+		inc_client_refuse(client, EISCONN, NULL,
+				  "this connection is a member of group %u already",
+				  client->member->group->number);
+	return client->member;
+}
+
 static void take_ping(struct inc_client *client, json_t *object)
 {
 	inc_ndjson_send_new(client->conn, json_pack("{s:s}", "type", "pong"));
@@ -69,24 +116,86 @@ static void take_nothing(struct inc_client *client, json_t *object)
 {
 }
 
+static void take_join(struct inc_client *client, json_t *object)
+{
+	struct inc_msg_join said = {0};
+	struct inc_err err;
+	int ret;
+
+	if (is_member(client))
+		return;
+	ret = inc_message_read(INC_MSG_JOIN, object, &said, &err);
+	if (ret)
+		refuse(client, "G", ret, &err);
+	else
+		inc_group_join(client, &said);
+}
+
+static void take_resume(struct inc_client *client, json_t *object)
+{
+	struct inc_msg_resume said = {0};
+	struct inc_err err;
+	int ret;
+
+	if (is_member(client))
+		return;
+	ret = inc_message_read(INC_MSG_RESUME, object, &said, &err);
+	if (ret)
+		refuse(client, "resume", ret, &err);
+	else
+		inc_group_resume(client, &said);
+}
+
 static void take_comm(struct inc_client *client, json_t *object)
 {
-	inc_comm_ask(client->member, object);
+	struct inc_msg_ask said = {.comm = UINT32_MAX};
+	struct inc_err why;
+	int wrong = inc_message_read(INC_MSG_ASK, object, &said, &why);
+
+	/* who has named the communicator ends it for all who ask for it */
+	if (said.comm != UINT32_MAX) {
+		inc_comm_ask(client->member, &said, wrong, &why);
+		return;
+	}
+	inc_info("%s: C refused: %s", inc_client_peer(client), why.msg);
+	inc_client_refuse(client, -wrong, NULL, "C: %s", why.msg);
+}
+
+/* The number that ready or D names; 0: none, and the client has been told. */
+static uint32_t number_of(struct inc_client *client, const char *type, json_t *object)
+{
+	struct inc_msg_number said = {0};
+	struct inc_err err;
+
+	if (!inc_message_read(INC_MSG_READY, object, &said, &err)) /* D is alike */
+		return said.communicator;
+	inc_client_refuse(client, EINVAL, NULL, "%s: %s", type, err.msg);
+	return 0;
 }
 
 static void take_ready(struct inc_client *client, json_t *object)
 {
-	inc_comm_ready(client->member, object);
+	uint32_t number = number_of(client, "ready", object);
+
+	if (number)
+		inc_comm_ready(client->member, number);
 }
 
 static void take_destroy(struct inc_client *client, json_t *object)
 {
-	inc_comm_destroy(client->member, object);
+	uint32_t number = number_of(client, "D", object);
+
+	if (number)
+		inc_comm_destroy(client->member, number);
 }
 
 static void take_failed(struct inc_client *client, json_t *object)
 {
-	inc_comm_report(client->member, object);
+	struct inc_msg_failed said = {0};
+	struct inc_err why;
+	int wrong = inc_message_read(INC_MSG_FAILED, object, &said, &why);
+
+	inc_comm_report(client->member, &said, wrong, &why);
 }
 
 static const struct {
@@ -94,7 +203,7 @@ static const struct {
 	bool needs_group;
 	void (*take)(struct inc_client *client, json_t *object);
 } messages[] = {
-	{"G", false, inc_group_join},   {"resume", false, inc_group_resume},
+	{"G", false, take_join},        {"resume", false, take_resume},
 	{"C", true, take_comm},         {"ready", true, take_ready},
 	{"D", true, take_destroy},      {"failed", true, take_failed},
 	{"bye", false, take_bye},       {"A", false, inc_query_ask},
@@ -110,7 +219,8 @@ static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 	for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {
 		if (strcmp(messages[i].type, type) != 0)
 			continue;
-		if (messages[i].needs_group && (!client->member || !client->member->group->formed))
+		if (messages[i].needs_group &&
+		    (!client->member || !inc_group_formed(client->member->group)))
 			inc_ndjson_send_error(conn, ENOTCONN, NULL,
 					      "'%s' before the group is formed", type);
 		else
@@ -145,7 +255,7 @@ static bool make_room(struct inc_ctl *ctl)
 	{
 		if (client->member)
 			continue;
-		inc_ctl_log_refused(ctl, "too many clients, those without a group make room");
+		inc_listener_refused("too many clients, those without a group make room");
 		inc_ndjson_send_error(client->conn, EMFILE, NULL, "too many clients");
 		client_free(client);
 		return true;
@@ -167,7 +277,7 @@ void inc_client_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 	struct inc_err err;
 
 	if (ctl->n_clients >= ctl->opt.max_clients && !make_room(ctl)) {
-		inc_ctl_log_refused(ctl, "too many clients, all of them members of groups");
+		inc_listener_refused("too many clients, all of them members of groups");
 		close(fd);
 		return;
 	}

@@ -41,7 +41,7 @@ static json_t *group_json(const struct inc_group *group, uint64_t now_ms)
 	}
 	return json_pack("{s:I, s:s, s:i, s:s, s:f, s:o, s:o}", "group", (json_int_t)group->number,
 			 "job", group->job, "world_size", (int)group->world_size, "state",
-			 inc_group_state_name(group), "age_s", (now_ms - group->since_ms) / 1e3,
+			 inc_group_state_name(group), "age_s", (now_ms - group->since_at_ms) / 1e3,
 			 "members", members, "communicators", comms);
 }
 
@@ -96,6 +96,15 @@ static json_t *comm_json(const struct inc_comm *comm)
 			 connections);
 }
 
+static void add_orphan(const struct inc_switch *sw, uint32_t number, void *list)
+{
+	json_array_append_new(
+		list, json_pack("{s:I, s:i, s:s, s:i, s:s, s:i, s:i, s:s, s:[s], s:[]}",
+				"communicator", (json_int_t)number, "group", 0, "job", "", "comm",
+				0, "state", "UNCLAIMED", "payload", 0, "slots", 0, "byte_order", "",
+				"switches", inc_switch_name(sw), "connections"));
+}
+
 static json_t *communicators_json(struct inc_ctl *ctl)
 {
 	const struct inc_group *group;
@@ -107,7 +116,7 @@ static json_t *communicators_json(struct inc_ctl *ctl)
 		LIST_FOREACH(comm, &group->comms, entry)
 		json_array_insert_new(list, 0, comm_json(comm));
 	}
-	inc_orphans_list(ctl, list);
+	inc_orphans_each(ctl, add_orphan, list);
 	return list;
 }
 
@@ -123,7 +132,7 @@ static json_t *switches_json(struct inc_ctl *ctl)
 		json_array_append_new(
 			list, json_pack("{s:s, s:s, s:f, s:b, s:o}", "switch", inc_switch_name(sw),
 					"state", sw->link ? "connected" : "absent", "since_s",
-					(now_ms - sw->since_ms) / 1e3, "root",
+					(now_ms - sw->since_at_ms) / 1e3, "root",
 					(int)ctl->topo->switches[i].root, "ports", ports));
 	}
 	return list;
@@ -278,11 +287,17 @@ void inc_query_ask(struct inc_client *client, json_t *object)
 		const char *what;
 		json_t *(*here)(struct inc_ctl *ctl); /* NULL: ask the switches */
 	} questions[] = {
-		{"groups", groups_json},     {"communicators", communicators_json},
-		{"switches", switches_json}, {"status", NULL},
-		{"counters", NULL},          {"ports", NULL},
-		{"connections", NULL},       {"events", NULL},
-		{"waiting", NULL},           {"config", NULL},
+		{"groups", groups_json},
+		{"communicators", communicators_json},
+		{"switches", switches_json},
+		{"status", NULL},
+		{"counters", NULL},
+		{"ports", NULL},
+		{"connections", NULL},
+		{"events", NULL},
+		{"waiting", NULL},
+		{"metrics", NULL},
+		{"config", NULL},
 	};
 	struct inc_msg_query query = {0};
 	struct inc_err err;

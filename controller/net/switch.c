@@ -9,6 +9,7 @@
 #include "lib/base/clock.h"
 #include "controller/net/switch_priv.h"
 #include "lib/base/log.h"
+#include "lib/base/machine.h"
 
 const char *inc_switch_name(const struct inc_switch *sw)
 {
@@ -23,20 +24,41 @@ int inc_switches_init(struct inc_ctl *ctl)
 	for (unsigned int i = 0; i < ctl->topo->n_switches; i++) {
 		ctl->switches[i].ctl = ctl;
 		ctl->switches[i].index = i;
-		ctl->switches[i].since_ms = inc_now_ms();
+		ctl->switches[i].since_at_ms = inc_now_ms();
 	}
 	return 0;
+}
+
+/* LINK_GREETING is entered twice: a connection begins there. */
+static void link_go(struct inc_switch_link *link, enum inc_link_state to)
+{
+	static const char *const names[] = {"greeting", "a switch", "asked", "closed"};
+	static const uint32_t steps[] = {
+		[LINK_GREETING] =
+			INC_STEP(LINK_GREETING) | INC_STEP(LINK_SWITCH) | INC_STEP(LINK_CLOSED),
+		[LINK_SWITCH] = INC_STEP(LINK_ASKED) | INC_STEP(LINK_CLOSED),
+		[LINK_ASKED] = INC_STEP(LINK_SWITCH) | INC_STEP(LINK_CLOSED),
+		[LINK_CLOSED] = 0,
+	};
+	static const struct inc_machine machine = {"link", LINK_CLOSED + 1, names, steps};
+
+	link->state = inc_machine_step(&machine, inc_ndjson_peer(link->conn), link->state, to);
+	if (to == LINK_GREETING || to == LINK_ASKED)
+		inc_ctl_arm(link->silence, link->ctl->opt.client_timeout_ms);
+	else
+		event_del(link->silence);
 }
 
 static void link_free(struct inc_switch_link *link)
 {
 	struct inc_switch *sw = link->sw;
 
+	link_go(link, LINK_CLOSED);
 	LIST_REMOVE(link, entry);
 	link->ctl->n_links--;
 	if (sw) {
 		sw->link = NULL;
-		sw->since_ms = inc_now_ms();
+		sw->since_at_ms = inc_now_ms();
 		inc_orphans_forget(sw);
 		inc_requests_fail(link, sw);
 	}
@@ -68,7 +90,7 @@ static void on_silence(evutil_socket_t fd, short what, void *arg)
 {
 	struct inc_switch_link *link = arg;
 
-	if (link->sw) {
+	if (link->state == LINK_ASKED) {
 		inc_switch_drop(link->sw, "does not answer");
 		return;
 	}
@@ -141,9 +163,9 @@ static void probe(struct inc_switch *sw)
 {
 	struct inc_switch_link *link = sw->link;
 
-	if (event_pending(link->silence, EV_TIMEOUT, NULL))
+	if (link->state == LINK_ASKED)
 		return;
-	inc_ctl_arm(link->silence, sw->ctl->opt.client_timeout_ms);
+	link_go(link, LINK_ASKED);
 	inc_ndjson_send_new(link->conn, json_pack("{s:s}", "type", "ping"));
 }
 
@@ -236,14 +258,57 @@ static bool shall_keep(struct inc_switch *sw, uint32_t number)
 	return inc_orphan_add(sw, number);
 }
 
+/* The numbers that the switch has; those it shall keep are added to keep. How many there are, -1:
+ * no memory. */
+static ssize_t take_listed(struct inc_switch *sw, const json_t *listed, uint32_t **out,
+			   json_t *keep)
+{
+	uint32_t *numbers = calloc(json_array_size(listed) + 1, sizeof(*numbers));
+	size_t n = 0, i, wrong = 0;
+	const json_t *v;
+
+	if (!numbers)
+		return -1;
+	json_array_foreach (listed, i, v) {
+		json_int_t number = json_integer_value(v);
+
+		if (number < 1 || number > UINT32_MAX) {
+			wrong++;
+			continue;
+		}
+		numbers[n++] = number;
+		if (shall_keep(sw, number))
+			json_array_append_new(keep, json_integer(number));
+	}
+	if (wrong)
+		inc_warn("switch %s: %zu of 'communicators' are no numbers of any",
+			 inc_switch_name(sw), wrong);
+	*out = numbers;
+	return n;
+}
+
+static void take_event(struct inc_switch *sw, const json_t *object)
+{
+	struct inc_msg_event said = {0};
+	struct inc_err err;
+
+	if (inc_message_read(INC_MSG_EVENT, object, &said, &err))
+		inc_warn("switch %s: event of communicator %u ignored: %s", inc_switch_name(sw),
+			 said.communicator, err.msg);
+	else
+		inc_comm_event(sw, &said);
+}
+
 static void take_hello(struct inc_switch_link *link, json_t *object)
 {
 	json_t *listed = json_object_get(object, "communicators");
 	json_t *failures = json_object_get(object, "failures");
 	struct inc_switch *sw = NULL;
 	struct inc_err err;
+	uint32_t *numbers;
 	json_t *keep, *v;
-	size_t i, wrong = 0;
+	ssize_t n;
+	size_t i;
 	int ret;
 
 	if (link->sw) {
@@ -257,34 +322,30 @@ static void take_hello(struct inc_switch_link *link, json_t *object)
 		link_free(link);
 		return;
 	}
-	event_del(link->silence);
+	link_go(link, LINK_SWITCH);
 	link->sw = sw;
 	sw->link = link;
-	sw->since_ms = inc_now_ms();
+	sw->since_at_ms = inc_now_ms();
 	json_decref(sw->ports);
 	sw->ports = json_incref(json_object_get(object, "ports"));
 	keep = json_array();
-	json_array_foreach (listed, i, v) {
-		json_int_t number = json_integer_value(v);
-
-		if (number < 1 || number > UINT32_MAX)
-			wrong++;
-		else if (shall_keep(sw, number))
-			json_array_append(keep, v);
+	n = take_listed(sw, listed, &numbers, keep);
+	if (n < 0) {
+		json_decref(keep);
+		inc_switch_drop(sw, "no memory for its communicators");
+		return;
 	}
-	if (wrong)
-		inc_warn("switch %s: %zu of 'communicators' are no numbers of any",
-			 inc_switch_name(sw), wrong);
 	inc_info("switch %s is connected from %s: keeps %zu of %zu communicators",
 		 inc_switch_name(sw), inc_ndjson_peer(link->conn), json_array_size(keep),
 		 json_array_size(listed));
 	compare_ports(sw);
 	inc_ndjson_send_new(link->conn, json_pack("{s:s, s:s, s:o}", "type", "welcome", "switch",
 						  inc_switch_name(sw), "keep", keep));
-	inc_comm_check_kept(sw, listed);
+	inc_comm_check_kept(sw, numbers, n);
+	free(numbers);
 	/* what failed while the switch had no controller */
 	json_array_foreach (failures, i, v)
-		inc_comm_event(sw, v);
+		take_event(sw, v);
 	inc_comm_switch_connected(sw);
 }
 
@@ -294,8 +355,8 @@ static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 	const char *type = inc_ctl_text(object, "type");
 	struct inc_switch_link *link = arg;
 
-	if (link->sw)
-		event_del(link->silence); /* it lives */
+	if (link->state == LINK_ASKED)
+		link_go(link, LINK_SWITCH);
 	if (strcmp(type, "ping") == 0) {
 		inc_ndjson_send_new(conn, json_pack("{s:s}", "type", "pong"));
 	} else if (strcmp(type, "pong") == 0) {
@@ -313,7 +374,7 @@ static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 		   strcmp(type, "answer") == 0 || strcmp(type, "error") == 0) {
 		inc_request_answered(link, object);
 	} else if (strcmp(type, "event") == 0) {
-		inc_comm_event(link->sw, object);
+		take_event(link->sw, object);
 	} else {
 		inc_ndjson_send_error(conn, EPROTO, NULL, "unknown type '%.32s'", type);
 	}
@@ -381,5 +442,5 @@ void inc_switch_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 	}
 	LIST_INSERT_HEAD(&ctl->links, link, entry);
 	ctl->n_links++;
-	inc_ctl_arm(link->silence, ctl->opt.client_timeout_ms);
+	link_go(link, LINK_GREETING);
 }

@@ -6,12 +6,20 @@
 
 struct inc_request;
 
+enum inc_link_state {
+	LINK_GREETING, /* no hello yet */
+	LINK_SWITCH,   /* said hello: it is a switch's */
+	LINK_ASKED,    /* the same, asked whether it is still there */
+	LINK_CLOSED,
+};
+
 /* A connection on the switch port; says hello to become a switch's. */
 struct inc_switch_link {
+	enum inc_link_state state; /* link_go() in switch.c */
 	struct inc_ctl *ctl;
 	struct inc_ndjson *conn;
 	struct inc_switch *sw; /* NULL before hello */
-	struct event *silence; /* no hello yet, or asked whether it is still there */
+	struct event *silence; /* while GREETING or ASKED */
 	uint64_t next_seq;
 	LIST_HEAD(request_list, inc_request) requests;
 	LIST_ENTRY(inc_switch_link) entry;

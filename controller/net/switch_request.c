@@ -131,7 +131,8 @@ void inc_request_answered(struct inc_switch_link *link, json_t *object)
 		finish(request, link->sw, EPROTO, text, NULL);
 		return;
 	}
-	/* these two mean "no answer" to the callers, which a refusal is not */
+	/* To the callers these two mean that the switch has not answered, so that nobody knows what
+	 * it has. This switch has answered, and refused: it must not look so. */
 	if (error.code == ETIMEDOUT || error.code == ECONNRESET)
 		error.code = EIO;
 	finish(request, link->sw, error.code, *error.message ? error.message : strerror(error.code),

@@ -146,6 +146,12 @@ static int read_remote(struct inccl_communicator *comm, const json_t *answer,
 	return 0;
 }
 
+void inccl_comm_tell_order(const struct inccl_communicator *comm, json_t *object)
+{
+	if (comm->byte_order == INCCL_ORDER_NETWORK)
+		json_object_set_new(object, "byte_order", json_string("network"));
+}
+
 /* Message C. */
 static json_t *request_of(const struct inccl_communicator *comm, const struct inccl_local *local)
 {
@@ -157,8 +163,7 @@ static json_t *request_of(const struct inccl_communicator *comm, const struct in
 			  (int)comm->message_packets, "window", (int)local->window, "pkey",
 			  (int)local->pkey, "udp_csum", (int)local->udp_csum);
 
-	if (o && comm->byte_order == INCCL_ORDER_NETWORK)
-		json_object_set_new(o, "byte_order", json_string("network"));
+	inccl_comm_tell_order(comm, o);
 	return o;
 }
 

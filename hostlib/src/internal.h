@@ -259,6 +259,9 @@ int inccl_control_resume(struct inccl_group *group);
 void inccl_control_resumed(struct inccl_group *group);
 void inccl_control_not_resumed(struct inccl_group *group, int error, const char *why);
 
+/* comm.c: adds byte_order to a C or to an entry of resume, unless it is the one that absence means.
+ */
+void inccl_comm_tell_order(const struct inccl_communicator *comm, json_t *object);
 /* comm.c; takes the communicator's lock: what the controller says. The first error wins. */
 void inccl_comm_fail(struct inccl_communicator *comm, int error, int rank, const char *text);
 

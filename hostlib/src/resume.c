@@ -76,17 +76,18 @@ static bool worth_it(const struct inccl_group *group)
 static json_t *what_runs(const struct inccl_group *group)
 {
 	const struct inccl_communicator *comm;
-	json_t *list = json_array();
+	json_t *list = json_array(), *claim;
 
 	for (comm = group->comms; comm; comm = comm->next) {
 		if (!comm->has_thread || comm->leaving)
 			continue;
-		json_array_append_new(
-			list, json_pack("{s:I, s:I, s:s, s:s, s:I, s:i, s:i}", "communicator",
-					(json_int_t)comm->number, "comm", (json_int_t)comm->index,
-					"switch", comm->node, "transport", comm->ep->ops->name,
-					"qpn", (json_int_t)comm->qpn, "payload", (int)comm->payload,
-					"slots", (int)comm->slots));
+		claim = json_pack("{s:I, s:I, s:s, s:s, s:I, s:i, s:i}", "communicator",
+				  (json_int_t)comm->number, "comm", (json_int_t)comm->index,
+				  "switch", comm->node, "transport", comm->ep->ops->name, "qpn",
+				  (json_int_t)comm->qpn, "payload", (int)comm->payload, "slots",
+				  (int)comm->slots);
+		inccl_comm_tell_order(comm, claim);
+		json_array_append_new(list, claim);
 	}
 	return list;
 }

@@ -1,39 +1,45 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 #include "lib/base/clock.h"
-#include "lib/net/listen.h"
 #include "lib/base/log.h"
+#include "lib/net/listen.h"
 
 #define PAUSE_US 100000
-#define QUIET_S  10
+#define QUIET_S  60
 
-static void listener_back(evutil_socket_t fd, short what, void *arg)
+void inc_listener_refused(const char *why)
+{
+	static uint64_t told_at_ns; /* of the process: the shortage is */
+	static unsigned int more;   /* since then */
+	const uint64_t now_ns = inc_now_ns();
+
+	if (told_at_ns && now_ns - told_at_ns < QUIET_S * INC_NSEC_PER_SEC) {
+		more++;
+		return;
+	}
+	if (more)
+		inc_warn("connections wait or are refused: %s (%u more since the last such line)",
+			 why, more);
+	else
+		inc_warn("connections wait or are refused: %s", why);
+	told_at_ns = now_ns;
+	more = 0;
+}
+
+static void on_rested(evutil_socket_t fd, short what, void *arg)
 {
 	evconnlistener_enable(arg);
 }
 
-void inc_listener_rest(struct evconnlistener *l)
+static void on_error(struct evconnlistener *l, void *arg)
 {
 	static const struct timeval pause = {.tv_usec = PAUSE_US};
 
+	inc_listener_refused(strerror(EVUTIL_SOCKET_ERROR()));
 	evconnlistener_disable(l);
-	if (event_base_once(evconnlistener_get_base(l), -1, EV_TIMEOUT, listener_back, l, &pause))
+	if (event_base_once(evconnlistener_get_base(l), -1, EV_TIMEOUT, on_rested, l, &pause))
 		evconnlistener_enable(l);
-}
-
-static void on_error(struct evconnlistener *l, void *arg)
-{
-	static uint64_t told_ns; /* of the process: the shortage is */
-	int code = EVUTIL_SOCKET_ERROR();
-	uint64_t now_ns = inc_now_ns();
-
-	if (!told_ns || now_ns - told_ns >= QUIET_S * INC_NSEC_PER_SEC) {
-		told_ns = now_ns;
-		inc_warn("accept: %s; connections wait", strerror(code));
-	}
-	inc_listener_rest(l);
 }
 
 void inc_listener_guard(struct evconnlistener *l)

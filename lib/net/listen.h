@@ -5,15 +5,15 @@
 
 #include <event2/listener.h>
 
-/* Leaves connections in the kernel's queue for a tenth of a second; for an error callback of one's
- * own. */
-void inc_listener_rest(struct evconnlistener *l);
-
 /*
  * When accept() fails (out of descriptors or memory), connections stay in the kernel's queue
- * and the listener rests for a moment instead of spinning; the log has one line in ten seconds.
- * Without this libevent tries again at once, for ever, with a line each.
+ * and the listener rests for a tenth of a second instead of spinning. Without this libevent tries
+ * again at once, for ever, with a line in the log each.
  */
 void inc_listener_guard(struct evconnlistener *l);
+
+/* Logs that connections come to nothing, and why. Anybody out there can cause it at will, so there
+ * is one line a minute, with the number of those that had none. */
+void inc_listener_refused(const char *why);
 
 #endif

@@ -89,6 +89,8 @@ _Static_assert(sizeof(struct inc_aeth) == INC_AETH_LEN, "AETH is 4 bytes");
 #define INC_HEADERS_LEN (INC_ETH_LEN + INC_IP_LEN + INC_UDP_LEN + INC_BTH_LEN)
 /* IP, UDP and BTH. */
 #define INC_IP_TO_BTH_LEN (INC_IP_LEN + INC_UDP_LEN + INC_BTH_LEN)
+/* The most that an IP packet has beside its payload: a WRITE with an immediate. */
+#define INC_MAX_OVERHEAD (INC_IP_TO_BTH_LEN + INC_RETH_LEN + INC_IMM_LEN + INC_ICRC_LEN)
 
 /* CRC-32 state after the eight 0xff bytes that stand for the masked LRH/GRH of
  * the ICRC; reflected polynomial 0xEDB88320. */

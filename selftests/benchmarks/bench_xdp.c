@@ -23,6 +23,7 @@
 #include "lib/roce/roce.h"
 #include "loader/inc_crc_tables.h"
 #include "loader/inc_loader.h"
+#include "loader/inc_raw.h"
 #include "inc_xdp_test.skel.h"
 
 #define RUNS    60

@@ -179,6 +179,7 @@ class Controller:
         if kind is None:
             expect(died is None, f"the controller died, exit code {died}")
             expect(code == 0, f"exit code {code} of the controller")
+            expect("is no step" not in self.logged(), "a state machine left its table")
 
     def stop(self):
         if self.process.poll() is None:

@@ -171,6 +171,8 @@ class Daemon:
                 self.stop()
             except subprocess.TimeoutExpired:
                 self.kill()
+        if kind is None:
+            expect("is no step" not in self.log(), "a state machine left its table")
 
     def traces(self):
         """What is left of it outside of its process."""

@@ -24,54 +24,6 @@ struct walk {
 	uint32_t len;
 };
 
-struct inc_buf *ref_contrib(const struct ref_comm *cm, uint32_t child, uint64_t r)
-{
-	return &cm->contrib[(size_t)child * cm->slots + r % cm->slots];
-}
-
-struct inc_buf *ref_result(const struct ref_comm *cm, uint64_t r)
-{
-	return &cm->result[r % cm->slots];
-}
-
-struct ref_comm *ref_comm_add(struct ref_switch *sw, uint32_t index, const struct inc_comm_cfg *cfg,
-			      const struct inc_conn_cfg *conn)
-{
-	struct ref_comm *cm = calloc(1, sizeof(*cm));
-	uint32_t i;
-
-	if (!cm)
-		return NULL;
-	cm->index = index;
-	cm->cfg = *cfg;
-	cm->slots = 1u << cfg->log2_slots;
-	cm->slot = calloc(cm->slots, sizeof(*cm->slot));
-	cm->contrib = calloc((size_t)cm->slots * cfg->children, sizeof(*cm->contrib));
-	cm->result = calloc(cm->slots, sizeof(*cm->result));
-	for (i = 0; i < cfg->children; i++)
-		cm->conn[i].cfg = conn[i];
-	ref_comm_remove(sw, index);
-	sw->comm[index] = cm;
-	if (!cm->slot || !cm->contrib || !cm->result) {
-		ref_comm_remove(sw, index);
-		return NULL;
-	}
-	return cm;
-}
-
-void ref_comm_remove(struct ref_switch *sw, uint32_t index)
-{
-	struct ref_comm *cm = sw->comm[index];
-
-	if (!cm)
-		return;
-	free(cm->slot);
-	free(cm->contrib);
-	free(cm->result);
-	free(cm);
-	sw->comm[index] = NULL;
-}
-
 static bool is_first(uint8_t op)
 {
 	return op == INC_OP_SEND_FIRST || op == INC_OP_WRITE_FIRST;
@@ -82,15 +34,9 @@ static bool is_middle(uint8_t op)
 	return op == INC_OP_SEND_MIDDLE || op == INC_OP_WRITE_MIDDLE;
 }
 
-static bool is_only(uint8_t op)
-{
-	return op == INC_OP_SEND_ONLY || op == INC_OP_SEND_ONLY_IMM || op == INC_OP_WRITE_ONLY ||
-	       op == INC_OP_WRITE_ONLY_IMM;
-}
-
 static bool is_last(uint8_t op)
 {
-	return !is_first(op) && !is_middle(op) && !is_only(op);
+	return !is_first(op) && !is_middle(op) && !ref_is_only(op);
 }
 
 static void end(struct walk *w, int verdict, enum inc_counter_id counter)
@@ -111,12 +57,6 @@ static void event(struct walk *w, enum inc_event_type type, uint32_t arg, uint64
 	e->arg = arg;
 	e->r = r;
 	e->mask = mask;
-}
-
-/* Where frames to the child go. */
-static const uint8_t *peer_mac(const struct ref_conn *c)
-{
-	return c->state.mac.known ? c->state.mac.addr : c->state.mac_hint.addr;
 }
 
 /* An intact frame says where it comes from; another packet in a row must say the same before
@@ -170,7 +110,7 @@ static void answer(struct walk *w, enum inc_counter_id counter, uint32_t psn, ui
 		end(w, XDP_DROP, INC_CTR_DROP_NO_MAC);
 		return;
 	}
-	memcpy(s.dst_mac, peer_mac(w->c), 6);
+	memcpy(s.dst_mac, ref_peer_mac(w->c), 6);
 	if (counter == INC_CTR_ANS_DUPLICATE && !(w->in->data[6] & 1) &&
 	    !(cfg->flags & INC_CONN_F_FIXED_MAC))
 		memcpy(s.dst_mac, w->in->data + 6, 6);
@@ -218,7 +158,7 @@ static bool shape_ok(const struct walk *w)
 	uint8_t kind = w->opcode >= INC_OP_WRITE_FIRST ? INC_OPEN_WRITE : INC_OPEN_SEND;
 	uint32_t full = w->cm->cfg.payload;
 
-	if (is_first(w->opcode) || is_only(w->opcode)) {
+	if (is_first(w->opcode) || ref_is_only(w->opcode)) {
 		if (st->open_message != INC_OPEN_NONE)
 			return false;
 	} else if (st->open_message != kind) {
@@ -239,88 +179,10 @@ static bool desc_known(uint32_t desc)
 	       INC_DESC_DTYPE(desc) == INC_DTYPE_INT32;
 }
 
-static uint32_t element(const struct ref_comm *cm, const uint8_t *p)
-{
-	uint32_t v;
-
-	memcpy(&v, p, 4);
-	return cm->cfg.flags & INC_COMM_F_NET_ORDER ? be32toh(v) : le32toh(v);
-}
-
-static void set_element(const struct ref_comm *cm, uint8_t *p, uint32_t v)
-{
-	v = cm->cfg.flags & INC_COMM_F_NET_ORDER ? htobe32(v) : htole32(v);
-	memcpy(p, &v, 4);
-}
-
-/* Children that differ from the first one in descriptor, or from the first one with that
- * descriptor that gives anything in the length they give; and those that give nothing to an
- * AllReduce or Reduce that has data, or anything to a barrier. */
-static uint32_t odd_children(const struct ref_comm *cm, uint64_t r)
-{
-	uint32_t i, len = 0, mask = 0;
-
-	for (i = 0; i < cm->cfg.children; i++) {
-		const struct inc_buf *b = ref_contrib(cm, i, r);
-
-		if (b->desc != ref_contrib(cm, 0, r)->desc) {
-			mask |= 1u << i;
-			continue;
-		}
-		if (!len)
-			len = b->len;
-		if (b->len && b->len != len)
-			mask |= 1u << i;
-	}
-	for (i = 0; i < cm->cfg.children; i++) {
-		const struct inc_buf *b = ref_contrib(cm, i, r);
-
-		switch (INC_DESC_COLL(ref_contrib(cm, 0, r)->desc)) {
-		case INC_COLL_ALLREDUCE:
-		case INC_COLL_REDUCE:
-			if (len && !b->len)
-				mask |= 1u << i;
-			break;
-		case INC_COLL_BARRIER:
-			if (b->len)
-				mask |= 1u << i;
-			break;
-		}
-	}
-	return mask;
-}
-
-static void reduce(struct walk *w, uint64_t r)
-{
-	struct ref_comm *cm = w->cm;
-	struct inc_buf *res = ref_result(cm, r);
-	uint32_t i, k;
-
-	memset(res, 0, sizeof(*res));
-	res->r = r;
-	res->desc = ref_contrib(cm, 0, r)->desc;
-	for (i = 0; i < cm->cfg.children; i++) {
-		const struct inc_buf *b = ref_contrib(cm, i, r);
-
-		if (b->len > res->len)
-			res->len = b->len;
-		w->sw->counter[INC_CTR_X_SUM_BYTES] += b->len;
-		for (k = 0; k < b->len; k += 4)
-			set_element(cm, res->payload + k,
-				    element(cm, res->payload + k) + element(cm, b->payload + k));
-	}
-	/* zlib inverts the state before and after */
-	res->crc = ~crc32(0xffffffff, res->payload, res->len);
-	res->csum = frame_sum16(res->payload, res->len, 0);
-	cm->slot[r % cm->slots].word = (uint64_t)(uint32_t)(r / cm->slots + 1) << 32;
-	cm->state.tx_next = r + 1;
-	w->out->reduced = true;
-}
-
 static void last_arrived(struct walk *w, uint64_t r)
 {
 	struct ref_comm *cm = w->cm;
-	uint32_t odd = odd_children(cm, r);
+	uint32_t odd = ref_odd_children(cm, r);
 
 	if (odd) {
 		cm->state.error = INC_AETH_NAK_OPERATION;
@@ -330,7 +192,8 @@ static void last_arrived(struct walk *w, uint64_t r)
 		answer_nak(w, w->psn, INC_AETH_NAK_OPERATION);
 		return;
 	}
-	reduce(w, r);
+	ref_reduce(w->sw, cm, r);
+	w->out->reduced = true;
 	if (w->len < ref_result(cm, r)->len) {
 		event(w, INC_EVENT_RESULT_PENDING, 0, r, cm->cfg.full_mask);
 		end(w, XDP_DROP, INC_CTR_ABS_PENDING);
@@ -366,7 +229,7 @@ static void store(struct walk *w, uint64_t r)
 	st->rx_bytes += w->len;
 	if (w->ackreq)
 		st->ack_asked = r + 1;
-	if (is_last(w->opcode) || is_only(w->opcode)) {
+	if (is_last(w->opcode) || ref_is_only(w->opcode)) {
 		st->open_message = INC_OPEN_NONE;
 		st->msn = (st->msn + 1) & 0xffffff;
 	} else {
@@ -585,50 +448,4 @@ void ref_input(struct ref_switch *sw, const struct frame *in, uint32_t ifindex, 
 		acknowledgement(&w);
 	else
 		data(&w);
-}
-
-/* Does this child get the data of the result, or a packet of length 0? */
-static bool gets_data(const struct ref_comm *cm, uint32_t child, uint32_t desc)
-{
-	switch (INC_DESC_COLL(desc)) {
-	case INC_COLL_REDUCE:
-		return cm->conn[child].cfg.rank == INC_DESC_ROOT(desc);
-	case INC_COLL_BARRIER:
-		return false;
-	default:
-		return true;
-	}
-}
-
-void ref_copy(const struct ref_comm *cm, uint32_t child, uint64_t r, struct frame *out)
-{
-	const struct inc_conn_cfg *cfg = &cm->conn[child].cfg;
-	const struct inc_buf *b = ref_contrib(cm, child, r), *res = ref_result(cm, r);
-	struct frame_spec s = {
-		.saddr = cfg->own_addr,
-		.daddr = cfg->peer_addr,
-		.sport = cfg->own_port,
-		.dport = cfg->peer_port,
-		.ttl = 64,
-		.df = true,
-		.udp_csum = cfg->flags & INC_CONN_F_UDP_CSUM,
-		.opcode = b->opcode,
-		.bth_flags = INC_BTH_M | (b->flags & INC_BUF_F_SE ? INC_BTH_SE : 0),
-		.pkey = cfg->pkey,
-		.qpn = cfg->peer_qpn,
-		.ack_byte = b->flags & INC_BUF_F_ACKREQ ? 0x80 : 0,
-		.psn = (cfg->tx_start_psn + r) & INC_PSN_MASK,
-		.va = be64toh(b->va),
-		.rkey = ntohl(b->rkey),
-		.imm = res->desc,
-		.payload = res->payload,
-		.len = gets_data(cm, child, res->desc) ? res->len : 0,
-	};
-
-	/* The length of the message: what the child said, but for a message of one packet, where
-	 * it may have given nothing and get data, or the reverse. */
-	s.dmalen = is_only(b->opcode) ? s.len : ntohl(b->dmalen);
-	memcpy(s.dst_mac, peer_mac(&cm->conn[child]), 6);
-	memcpy(s.src_mac, cfg->own_mac, 6);
-	frame_build(out, &s);
 }

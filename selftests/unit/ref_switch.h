@@ -68,4 +68,14 @@ void ref_copy(const struct ref_comm *cm, uint32_t child, uint64_t r, struct fram
 struct inc_buf *ref_contrib(const struct ref_comm *cm, uint32_t child, uint64_t r);
 struct inc_buf *ref_result(const struct ref_comm *cm, uint64_t r);
 
+/* What ref_switch.c asks of ref_comm.c. */
+bool ref_is_only(uint8_t opcode);
+const uint8_t *ref_peer_mac(const struct ref_conn *c);
+/* Children that differ from the first one in descriptor, or from the first one with that
+ * descriptor that gives anything in the length they give; and those that give nothing to an
+ * AllReduce or Reduce that has data, or anything to a barrier. */
+uint32_t ref_odd_children(const struct ref_comm *cm, uint64_t r);
+/* Fills result row r, and moves its slot on. */
+void ref_reduce(struct ref_switch *sw, struct ref_comm *cm, uint64_t r);
+
 #endif

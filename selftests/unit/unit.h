@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "loader/inc_loader.h"
+#include "loader/inc_raw.h"
 #include "ref_switch.h"
 #include "report.h"
 

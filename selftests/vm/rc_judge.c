@@ -89,7 +89,8 @@ static int open_device(struct host *h)
 	for (i = 0; list && list[i]; i++)
 		if (!strcmp(ibv_get_device_name(list[i]), name))
 			h->ctx = ibv_open_device(list[i]);
-	ibv_free_device_list(list);
+	if (list)
+		ibv_free_device_list(list);
 	return h->ctx ? find_gid(h) : FAIL("no device %s", name);
 }
 

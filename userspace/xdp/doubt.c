@@ -15,19 +15,18 @@
 #define INSISTS_S     2  /* ... and seconds, both: no wire holds a NAK back so long */
 #define MAX_SHIFT     10
 
-static void hear(struct inc_slowpath *sp, struct sp_conn *c)
+static void hear(struct sp_doubt *d, const struct inc_conn_state *st)
 {
-	const struct inc_conn_state *st = conn_state(sp, c);
-
-	c->doubt.rx_next = LOAD(st->rx_next);
-	c->doubt.tx_acked = LOAD(st->tx_acked);
-	c->doubt.acks = LOAD(st->acks_received);
+	d->rx_next = st->rx_next;
+	d->tx_acked = st->tx_acked;
+	d->acks = st->acks_received;
 }
 
 void sp_doubt(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t r,
 	      uint64_t acked)
 {
 	struct sp_conn *c = &cm->conn[child];
+	const struct inc_conn_state st = conn_state(sp, c);
 	struct sp_doubt *d = &c->doubt;
 
 	if (d->naks++) {
@@ -37,8 +36,8 @@ void sp_doubt(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint6
 	d->r = r;
 	d->end = acked;
 	d->probes = 0;
-	d->first_ns = d->since_ns = d->next_ns = inc_now_ns();
-	hear(sp, c);
+	d->first_at_ns = d->heard_at_ns = d->probe_at_ns = inc_now_ns();
+	hear(d, &st);
 	inc_debug("communicator %u: rank %u asks for result %llu, which it has acknowledged",
 		  cm->cfg.communicator, conn_cfg(sp, c)->rank, (unsigned long long)r);
 }
@@ -74,7 +73,7 @@ static void end(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uin
 		 "rank %u asks for result %llu, which it has acknowledged: %u NAKs in %llu ms, and "
 		 "no ACK of %u results sent again",
 		 conn_cfg(sp, c)->rank, (unsigned long long)d->r, d->naks,
-		 (unsigned long long)((now - d->first_ns) / MS_NS), d->probes);
+		 (unsigned long long)((now - d->first_at_ns) / MS_NS), d->probes);
 	d->naks = 0;
 	sp->notice(sp->arg, "peer_nak", cm->index, 1u << child, d->r, text);
 	sp_end_comm(sp, cm, d->r);
@@ -83,34 +82,34 @@ static void end(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uin
 bool sp_doubt_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t now)
 {
 	struct sp_conn *c = &cm->conn[child];
-	const struct inc_conn_state *st = conn_state(sp, c);
+	const struct inc_conn_state st = conn_state(sp, c);
 	struct sp_doubt *d = &c->doubt;
 	uint64_t max = sp->opts.rto_max_ms * MS_NS, wait;
 
 	if (!d->naks)
 		return false;
-	if (LOAD(st->acks_received) != d->acks && LOAD(st->ack_named) < d->end) {
+	if (st.acks_received != d->acks && st.ack_named < d->end) {
 		/* it has taken some of it, and lacks the rest */
-		d->r = LOAD(st->ack_named) > d->r ? LOAD(st->ack_named) : d->r;
-		d->since_ns = d->next_ns = now;
+		d->r = st.ack_named > d->r ? st.ack_named : d->r;
+		d->heard_at_ns = d->probe_at_ns = now;
 		d->probes = 0;
-		hear(sp, c);
-	} else if (LOAD(st->acks_received) != d->acks || LOAD(st->tx_acked) != d->tx_acked ||
-		   LOAD(st->rx_next) != d->rx_next) {
+		hear(d, &st);
+	} else if (st.acks_received != d->acks || st.tx_acked != d->tx_acked ||
+		   st.rx_next != d->rx_next) {
 		d->naks = 0;
 		return false;
 	}
-	if ((d->naks >= INSISTS && now - d->first_ns >= INSISTS_S * 1000 * MS_NS) ||
-	    (d->probes >= UNRESPONSIVE && now - d->since_ns >= UNRESPONSIVE_S * 1000 * MS_NS)) {
+	if ((d->naks >= INSISTS && now - d->first_at_ns >= INSISTS_S * 1000 * MS_NS) ||
+	    (d->probes >= UNRESPONSIVE && now - d->heard_at_ns >= UNRESPONSIVE_S * 1000 * MS_NS)) {
 		end(sp, cm, child, now);
 		return false;
 	}
 	if (is_gone(cm, d))
 		return false;
-	if (now < d->next_ns || !probe(sp, cm, child))
+	if (now < d->probe_at_ns || !probe(sp, cm, child))
 		return true;
 	wait = c->rto.rto_ns << (d->probes < MAX_SHIFT ? d->probes : MAX_SHIFT);
-	d->next_ns = now + (wait < max ? wait : max);
+	d->probe_at_ns = now + (wait < max ? wait : max);
 	d->probes++;
 	return true;
 }

@@ -7,31 +7,64 @@
 #include <stdio.h>
 #include <string.h>
 #include "lib/base/clock.h"
+#include "lib/base/machine.h"
 #include "lib/proto/desc.h"
 #include "lib/roce/roce.h"
 #include "userspace/xdp/slowpath_priv.h"
 
 #define FATAL_TIMES 8 /* the waits between double: 20 ms, 40 ms, ... up to rto_max */
 
+void sp_conn_go(const struct sp_comm *cm, struct sp_conn *c, enum sp_conn_phase to)
+{
+	static const char *const names[] = {"well", "unresponsive", "ended"};
+	static const uint32_t steps[] = {
+		[SP_CONN_WELL] = INC_STEP(SP_CONN_UNRESPONSIVE) | INC_STEP(SP_CONN_ENDED),
+		[SP_CONN_UNRESPONSIVE] = INC_STEP(SP_CONN_WELL) | INC_STEP(SP_CONN_ENDED),
+		[SP_CONN_ENDED] = 0,
+	};
+	static const struct inc_machine machine = {"connection", SP_CONN_ENDED + 1, names, steps};
+	char who[48];
+
+	snprintf(who, sizeof(who), "%u of communicator %u", (uint32_t)(c - cm->conn),
+		 cm->cfg.communicator);
+	c->phase = inc_machine_step(&machine, who, c->phase, to);
+}
+
+void sp_comm_go(struct sp_comm *cm, enum sp_comm_phase to)
+{
+	static const char *const names[] = {"running", "telling", "ended"};
+	static const uint32_t steps[] = {
+		[SP_COMM_RUNNING] = INC_STEP(SP_COMM_TELLING),
+		[SP_COMM_TELLING] = INC_STEP(SP_COMM_ENDED),
+		[SP_COMM_ENDED] = 0,
+	};
+	static const struct inc_machine machine = {"communicator", SP_COMM_ENDED + 1, names, steps};
+	char who[16];
+
+	snprintf(who, sizeof(who), "%u", cm->cfg.communicator);
+	cm->phase = inc_machine_step(&machine, who, cm->phase, to);
+}
+
 /* "rank 1 called collective 0 operator 0 type 0 root 0 sequence 7 with 1024 bytes" */
 static int describe(const struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t child,
 		    uint64_t r, char *text, size_t size)
 {
-	const struct inc_buf *row = sp_contrib(sp, cm, child, r);
+	struct inc_contrib_head call;
 
+	inc_switch_read_contrib(sp->sw, cm->index, child, r, &call);
 	return snprintf(text, size,
 			"rank %u called collective %u operator %u type %u root %u sequence %u with "
 			"%u bytes",
-			conn_cfg(sp, &cm->conn[child])->rank, INC_DESC_COLL(row->desc),
-			INC_DESC_OP(row->desc), INC_DESC_DTYPE(row->desc), INC_DESC_ROOT(row->desc),
-			INC_DESC_SEQ(row->desc), row->len);
+			conn_cfg(sp, &cm->conn[child])->rank, INC_DESC_COLL(call.desc),
+			INC_DESC_OP(call.desc), INC_DESC_DTYPE(call.desc), INC_DESC_ROOT(call.desc),
+			INC_DESC_SEQ(call.desc), call.len);
 }
 
 /* The chunk's rows, and the mask of those who differ in the result's row, stand from the end of
  * the communicator on. */
 static void tell_mismatch(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t r)
 {
-	uint32_t mask = sp_result(sp, cm, r)->differ, c;
+	uint32_t mask = inc_switch_read_differ(sp->sw, cm->index, r), c;
 	char text[320];
 	int n;
 
@@ -55,20 +88,21 @@ static void tell_children(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t 
 	for (c = 0; c < cm->cfg.children; c++) {
 		const struct sp_conn *conn = &cm->conn[c];
 
-		kept = LOAD(conn_state(sp, conn)->rx_next);
+		kept = conn_state(sp, conn).rx_next;
 		if (kept && !sp_send_aeth(sp, cm, c, INC_AETH_NAK_OPERATION,
 					  conn_cfg(sp, conn)->rx_start_psn + (uint32_t)kept - 1))
 			sp->stats.naks_sent++;
 	}
 	sp_flush(sp);
-	cm->fatal_left--;
-	cm->fatal_next_ns = now + cm->fatal_wait_ns;
+	if (--cm->fatal_left == 0)
+		sp_comm_go(cm, SP_COMM_ENDED);
+	cm->fatal_at_ns = now + cm->fatal_wait_ns;
 	cm->fatal_wait_ns = cm->fatal_wait_ns * 2 > max ? max : cm->fatal_wait_ns * 2;
 }
 
 static void start_telling(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now)
 {
-	cm->error_told = true;
+	sp_comm_go(cm, SP_COMM_TELLING);
 	cm->fatal_left = FATAL_TIMES;
 	cm->fatal_wait_ns = sp->opts.rto_min_ms * MS_NS * FIRST_RTO;
 	tell_children(sp, cm, now);
@@ -76,10 +110,7 @@ static void start_telling(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t 
 
 void sp_end_comm(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t r)
 {
-	struct inc_comm_state *st = &inc_switch_comm_state(sp->sw)[cm->index];
-
-	__atomic_store_n(&st->error_r, r, __ATOMIC_RELAXED);
-	__atomic_store_n(&st->error, INC_AETH_NAK_OPERATION, __ATOMIC_RELEASE);
+	inc_switch_end_comm(sp->sw, cm->index, r, INC_AETH_NAK_OPERATION);
 	start_telling(sp, cm, inc_now_ns());
 }
 
@@ -87,7 +118,7 @@ static void tell_conn_error(struct inc_slowpath *sp, struct sp_comm *cm, uint32_
 			    uint8_t syndrome)
 {
 	const struct sp_conn *c = &cm->conn[child];
-	uint64_t r = LOAD(conn_state(sp, c)->rx_next); /* stays as the packet found it */
+	uint64_t r = conn_state(sp, c).rx_next; /* stays as the packet found it */
 	char text[160];
 
 	snprintf(text, sizeof(text),
@@ -117,25 +148,24 @@ static bool is_fatal(uint8_t syndrome)
 
 void sp_watch_failures(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now)
 {
-	const struct inc_comm_state *gst = comm_state(sp, cm);
+	const struct inc_comm_state ended = comm_state(sp, cm);
 	uint32_t c;
 
-	if (LOAD(gst->error) && !cm->error_told) {
+	if (ended.error && cm->phase == SP_COMM_RUNNING) {
 		start_telling(sp, cm, now);
-		tell_mismatch(sp, cm, LOAD(gst->error_r));
+		tell_mismatch(sp, cm, ended.error_r);
 	}
-	if (cm->fatal_left && now >= cm->fatal_next_ns)
+	if (cm->phase == SP_COMM_TELLING && now >= cm->fatal_at_ns)
 		tell_children(sp, cm, now);
 	for (c = 0; c < cm->cfg.children; c++) {
 		struct sp_conn *conn = &cm->conn[c];
-		const struct inc_conn_state *st = conn_state(sp, conn);
-		uint8_t error = LOAD(st->error), last = LOAD(st->last_syndrome);
+		const struct inc_conn_state st = conn_state(sp, conn);
 
-		if (error && !conn->error_told) {
-			conn->error_told = true;
-			tell_conn_error(sp, cm, c, error);
+		if (st.error && conn->phase != SP_CONN_ENDED) {
+			sp_conn_go(cm, conn, SP_CONN_ENDED);
+			tell_conn_error(sp, cm, c, st.error);
 		}
-		if (is_fatal(last))
-			sp_tell_refusal(sp, cm, c, LOAD(st->tx_acked), last);
+		if (is_fatal(st.last_syndrome))
+			sp_tell_refusal(sp, cm, c, st.tx_acked, st.last_syndrome);
 	}
 }

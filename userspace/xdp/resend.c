@@ -42,57 +42,53 @@ void sp_flush(struct inc_slowpath *sp)
  * other address that it has heard of: the child may have moved, or what it said been damaged. */
 static int find_mac(const struct inc_slowpath *sp, const struct sp_conn *c, union inc_mac *mac)
 {
-	union inc_mac hint = {.word = LOAD(conn_state(sp, c)->mac_hint.word)};
+	const struct inc_conn_state st = conn_state(sp, c);
 
-	mac->word = LOAD(conn_state(sp, c)->mac.word);
-	if (hint.word && (!mac->word || c->rto.backoff % 2))
-		*mac = hint;
+	*mac = st.mac;
+	if (st.mac_hint.word && (!mac->word || c->rto.backoff % 2))
+		*mac = st.mac_hint;
 	return mac->word ? 0 : -ENOENT;
 }
 
-/* The contribution that result r mirrors. The row's chunk number is written first and
- * checked before and after, so what is returned is of one piece. */
+/* The contribution that result r mirrors. */
 static int read_mirror(const struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t child,
 		       uint64_t r, struct inc_mirror *m)
 {
-	const struct inc_buf *row = sp_contrib(sp, cm, child, r);
+	struct inc_contrib_head head;
 
-	if (LOAD(row->r) != r)
+	if (inc_switch_read_contrib(sp->sw, cm->index, child, r, &head) ||
+	    inc_roce_ext_len(head.opcode) < 0)
 		return -ESTALE;
-	m->opcode = row->opcode;
-	m->flags = row->flags;
-	m->desc = row->desc;
-	m->va = row->va;
-	m->rkey = row->rkey;
-	m->dmalen = row->dmalen;
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	if (LOAD(row->r) != r || inc_roce_ext_len(m->opcode) < 0)
-		return -ESTALE;
+	*m = (struct inc_mirror){
+		.opcode = head.opcode,
+		.flags = head.flags,
+		.desc = head.desc,
+		.va = head.va,
+		.rkey = head.rkey,
+		.dmalen = head.dmalen,
+	};
 	return 0;
 }
 
 int sp_send_result(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t r,
 		   bool ackreq)
 {
-	const struct inc_buf *row = sp_result(sp, cm, r);
 	const struct inc_conn_cfg *cfg = conn_cfg(sp, &cm->conn[child]);
 	struct inc_xsk *xsk = xsk_of(sp, &cm->conn[child]);
+	uint8_t payload[INC_MAX_PAYLOAD], *frame;
 	struct inc_mirror m;
 	union inc_mac peer;
-	uint32_t len, full;
-	uint8_t *frame;
-	size_t size;
+	uint32_t len;
 
 	if (!xsk)
 		return -ENODEV;
 	if (find_mac(sp, &cm->conn[child], &peer))
 		return -ENOENT;
-	if (LOAD(row->r) != r || read_mirror(sp, cm, child, r, &m))
+	if (inc_switch_read_result(sp->sw, cm->index, r, payload, &len) ||
+	    read_mirror(sp, cm, child, r, &m))
 		return -ESTALE;
-	full = row->len;
-	if (full > INC_MAX_PAYLOAD)
-		return -ESTALE;
-	len = inc_child_gets(m.desc, cfg->rank) ? full : 0;
+	if (!inc_child_gets(m.desc, cfg->rank))
+		len = 0;
 	/* the length of the message; one of one packet may have given nothing and get data, or
 	 * the reverse */
 	if (inc_roce_is_first(m.opcode) && inc_roce_is_last(m.opcode))
@@ -102,14 +98,9 @@ int sp_send_result(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, 
 	frame = inc_xsk_tx_frame(xsk);
 	if (!frame)
 		return -EAGAIN;
-	size = inc_frame_result(frame, cfg, peer, &m, cfg->tx_start_psn + (uint32_t)r, row->payload,
-				len);
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	if (LOAD(row->r) != r) {
-		inc_xsk_tx_put(xsk, frame, 0);
-		return -ESTALE;
-	}
-	inc_xsk_tx_put(xsk, frame, size);
+	inc_xsk_tx_put(xsk, frame,
+		       inc_frame_result(frame, cfg, peer, &m, cfg->tx_start_psn + (uint32_t)r,
+					payload, len));
 	return 0;
 }
 
@@ -145,48 +136,54 @@ int sp_send_aeth(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, ui
 		return -EAGAIN;
 	inc_xsk_tx_put(xsk, frame,
 		       inc_frame_ack(frame, cfg, peer, syndrome, psn,
-				     LOAD(conn_state(sp, &cm->conn[child])->msn)));
+				     conn_state(sp, &cm->conn[child]).msn));
 	return 0;
 }
 
 /* ACK of all that is kept, where XDP owes one for longer than the delay. True while owed. */
-static bool pay_owed(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t now)
+static bool pay_owed(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child,
+		     const struct inc_conn_state *st, uint64_t now)
 {
 	struct sp_conn *c = &cm->conn[child];
-	const struct inc_conn_state *st = conn_state(sp, c);
-	uint64_t asked = LOAD(st->ack_asked), sent = LOAD(st->ack_sent), rx_next;
 
-	if (asked <= sent || asked <= c->paid) {
+	if (st->ack_asked <= st->ack_sent || st->ack_asked <= c->paid) {
 		c->owed_r = 0;
 		return false;
 	}
 	/* a newer debt does not make the old one younger, but it is not as old as one that has
 	 * been paid meanwhile */
-	if (c->owed_r <= sent) {
-		c->owed_r = asked;
-		c->owed_ns = now;
+	if (c->owed_r <= st->ack_sent) {
+		c->owed_r = st->ack_asked;
+		c->owed_at_ns = now;
 	}
-	if (now - c->owed_ns < sp->opts.ack_delay_ms * MS_NS)
+	if (now - c->owed_at_ns < sp->opts.ack_delay_ms * MS_NS)
 		return true;
-	rx_next = LOAD(st->rx_next);
 	if (sp_send_aeth(sp, cm, child, INC_AETH_ACK,
-			 conn_cfg(sp, c)->rx_start_psn + (uint32_t)rx_next - 1))
+			 conn_cfg(sp, c)->rx_start_psn + (uint32_t)st->rx_next - 1))
 		return true;
-	c->paid = rx_next;
+	c->paid = st->rx_next;
 	c->owed_r = 0;
 	c->stats.acks_paid++;
 	sp->stats.acks_paid++;
 	return false;
 }
 
-static void take_progress(struct sp_conn *c, uint64_t acked, uint64_t tx_next, uint64_t now)
+/* The child has all results before acked, which is more than was known. */
+static void advance(const struct sp_comm *cm, struct sp_conn *c, uint64_t acked, uint64_t now)
+{
+	c->acked = acked;
+	c->progress_at_ns = now;
+	c->asked = 0;
+	if (c->phase == SP_CONN_UNRESPONSIVE)
+		sp_conn_go(cm, c, SP_CONN_WELL);
+	inc_rto_heard(&c->rto);
+}
+
+static void take_progress(const struct sp_comm *cm, struct sp_conn *c, uint64_t acked,
+			  uint64_t tx_next, uint64_t now)
 {
 	if (acked > c->acked) {
-		c->acked = acked;
-		c->progress_ns = now;
-		c->asked = 0;
-		c->stats.unresponsive = false;
-		inc_rto_heard(&c->rto);
+		advance(cm, c, acked, now);
 		inc_rto_acked(&c->rto, acked, now);
 		if (c->probe_end > acked) {
 			c->resend_next = acked;
@@ -200,7 +197,7 @@ static void take_progress(struct sp_conn *c, uint64_t acked, uint64_t tx_next, u
 
 static void sent_again(struct sp_conn *c, uint64_t now)
 {
-	c->sent_ns = now;
+	c->resent_at_ns = now;
 	inc_rto_spoil(&c->rto);
 }
 
@@ -228,14 +225,14 @@ static void judge(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, u
 	struct sp_conn *c = &cm->conn[child];
 	char text[160];
 
-	if (c->stats.unresponsive || c->rto.backoff + c->asked < UNRESPONSIVE ||
-	    now - c->progress_ns < UNRESPONSIVE_S * 1000 * MS_NS)
+	if (c->phase == SP_CONN_UNRESPONSIVE || c->rto.backoff + c->asked < UNRESPONSIVE ||
+	    now - c->progress_at_ns < UNRESPONSIVE_S * 1000 * MS_NS)
 		return;
-	c->stats.unresponsive = true;
+	sp_conn_go(cm, c, SP_CONN_UNRESPONSIVE);
 	snprintf(text, sizeof(text),
 		 "rank %u has not acknowledged result %llu for %llu ms (%u timeouts, %u NAKs)",
 		 conn_cfg(sp, c)->rank, (unsigned long long)c->acked,
-		 (unsigned long long)((now - c->progress_ns) / MS_NS), c->rto.backoff, c->asked);
+		 (unsigned long long)((now - c->progress_at_ns) / MS_NS), c->rto.backoff, c->asked);
 	sp->notice(sp->arg, "unresponsive", cm->index, 1u << child, c->acked, text);
 }
 
@@ -260,7 +257,7 @@ void sp_go_back(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child)
 
 	c->probe_end = 0;
 	c->resend_next = c->acked;
-	c->resend_end = LOAD(comm_state(sp, cm)->tx_next);
+	c->resend_end = comm_state(sp, cm).tx_next;
 }
 
 bool sp_asked(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t r,
@@ -270,11 +267,7 @@ bool sp_asked(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint6
 	uint64_t now = inc_now_ns();
 
 	if (r > c->acked) {
-		c->acked = r;
-		c->progress_ns = now;
-		c->asked = 0;
-		c->stats.unresponsive = false;
-		inc_rto_heard(&c->rto);
+		advance(cm, c, r, now);
 	}
 	/* it is there after all: should this burst be lost, the timer need not wait as long as it
 	 * did for silence */
@@ -288,27 +281,46 @@ bool sp_asked(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint6
 		c->probe_end = c->resend_end;
 		c->resend_end = c->resend_next + 1;
 	}
-	c->hold_until = hold_ns ? now + hold_ns : 0;
+	c->hold_until_ns = hold_ns ? now + hold_ns : 0;
 	return true;
+}
+
+/* Sends what was asked for, or asks where nothing was heard for long. */
+static void resend_due(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child,
+		       uint64_t tx_next, uint64_t now)
+{
+	struct sp_conn *c = &cm->conn[child];
+	uint64_t last;
+
+	if (now < c->hold_until_ns)
+		return;
+	if (c->resend_next < c->acked)
+		c->resend_next = c->acked;
+	if (c->resend_next < c->resend_end)
+		send_burst(sp, cm, child, now);
+	last = c->resent_at_ns > c->progress_at_ns ? c->resent_at_ns : c->progress_at_ns;
+	last = c->hold_until_ns > last ? c->hold_until_ns : last;
+	if (now - last >= inc_rto_wait_ns(&c->rto))
+		time_out(sp, cm, child, tx_next, now);
 }
 
 bool sp_conn_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t now)
 {
 	struct sp_conn *c = &cm->conn[child];
-	const struct inc_conn_state *st = conn_state(sp, c);
-	uint64_t rx_next = LOAD(st->rx_next), acked = LOAD(st->tx_acked), tx_next, last;
+	const struct inc_conn_state st = conn_state(sp, c);
+	uint64_t acked = st.tx_acked, tx_next;
 	uint64_t slots = 1ull << cm->cfg.log2_slots;
 	bool owed;
 
-	if (st->error)
+	if (st.error)
 		return false;
-	owed = pay_owed(sp, cm, child, now);
+	owed = pay_owed(sp, cm, child, &st, now);
 	owed |= sp_doubt_tick(sp, cm, child, now);
 	/* who gives chunk r + slots has received result r */
-	if (rx_next > slots && rx_next - slots > acked)
-		acked = rx_next - slots;
-	tx_next = LOAD(comm_state(sp, cm)->tx_next);
-	take_progress(c, acked, tx_next, now);
+	if (st.rx_next > slots && st.rx_next - slots > acked)
+		acked = st.rx_next - slots;
+	tx_next = comm_state(sp, cm).tx_next; /* after the child's state: it covers acked */
+	take_progress(cm, c, acked, tx_next, now);
 	if (tx_next <= c->acked) {
 		c->outstanding = false;
 		c->resend_next = c->resend_end = c->probe_end = 0;
@@ -318,19 +330,9 @@ bool sp_conn_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, u
 	/* the last tick may be long ago: the time runs from where the result was seen */
 	if (!c->outstanding) {
 		c->outstanding = true;
-		c->progress_ns = now;
+		c->progress_at_ns = now;
 	}
 	judge(sp, cm, child, now);
-	if (now < c->hold_until)
-		return true;
-	if (c->resend_next < c->acked)
-		c->resend_next = c->acked;
-	if (c->resend_next < c->resend_end)
-		send_burst(sp, cm, child, now);
-
-	last = c->sent_ns > c->progress_ns ? c->sent_ns : c->progress_ns;
-	last = c->hold_until > last ? c->hold_until : last;
-	if (now - last >= inc_rto_wait_ns(&c->rto))
-		time_out(sp, cm, child, tx_next, now);
+	resend_due(sp, cm, child, tx_next, now);
 	return true;
 }

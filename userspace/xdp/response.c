@@ -45,10 +45,10 @@ void sp_on_frame(const uint8_t *frame, size_t len, void *arg)
 	}
 	c = &cm->conn[child];
 	/* the packet number nearest to what is acknowledged */
-	acked = LOAD(conn_state(sp, c)->tx_acked);
+	acked = conn_state(sp, c).tx_acked;
 	r = acked;
 	r += inc_psn_diff(pkt.psn, conn_cfg(sp, c)->tx_start_psn + (uint32_t)r);
-	if (r > (int64_t)LOAD(comm_state(sp, cm)->tx_next))
+	if (r > (int64_t)comm_state(sp, cm).tx_next)
 		return; /* of nothing that was sent */
 	acked = c->acked > acked ? c->acked : acked;
 	if (r < (int64_t)acked) {

@@ -18,33 +18,18 @@
 /* As many fit the ring. */
 #define RING_EVENTS (64 * 1024 / sizeof(struct inc_event))
 
-const struct inc_buf *sp_contrib(const struct inc_slowpath *sp, const struct sp_comm *cm,
-				 uint32_t child, uint64_t r)
-{
-	uint64_t slot = r & ((1u << cm->cfg.log2_slots) - 1);
-
-	return &inc_switch_contribs(
-		sp->sw)[cm->cfg.contrib_base + (child << cm->cfg.log2_slots) + slot];
-}
-
-const struct inc_buf *sp_result(const struct inc_slowpath *sp, const struct sp_comm *cm, uint64_t r)
-{
-	return &inc_switch_results(
-		sp->sw)[cm->cfg.result_base + (r & ((1u << cm->cfg.log2_slots) - 1))];
-}
-
 static void arm(struct inc_slowpath *sp, unsigned int ms)
 {
 	const struct timeval tv = {.tv_usec = ms * 1000};
 
-	sp->tick_due_ns = inc_now_ns() + ms * MS_NS;
+	sp->tick_at_ns = inc_now_ns() + ms * MS_NS;
 	evtimer_add(sp->tick, &tv);
 }
 
 /* Were the tick put off by each frame, frames faster than one a tick would stop all timers. */
 void sp_hurry(struct inc_slowpath *sp)
 {
-	if (sp->n_comms && inc_now_ns() + TICK_BUSY_MS * MS_NS < sp->tick_due_ns)
+	if (sp->n_comms && inc_now_ns() + TICK_BUSY_MS * MS_NS < sp->tick_at_ns)
 		arm(sp, TICK_BUSY_MS);
 }
 
@@ -57,18 +42,16 @@ static void take_events(struct inc_slowpath *sp)
 /* Remembers since when the oldest incomplete chunk has had arrivals. */
 static bool watch_waiting(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now)
 {
-	uint64_t r = LOAD(comm_state(sp, cm)->tx_next);
-	uint32_t slot = r & ((1u << cm->cfg.log2_slots) - 1);
-	uint64_t word = LOAD(inc_switch_slots(sp->sw)[cm->cfg.result_base + slot].word);
+	uint32_t arrived;
+	uint64_t r;
 
-	if (INC_SLOT_GENERATION(word) != (uint32_t)(r >> cm->cfg.log2_slots) ||
-	    !INC_SLOT_ARRIVED(word)) {
-		cm->wait_ns = 0;
+	if (!inc_switch_waiting(sp->sw, cm->index, &r, &arrived)) {
+		cm->wait_at_ns = 0;
 		return false;
 	}
-	if (cm->wait_r != r || !cm->wait_ns) {
+	if (cm->wait_r != r || !cm->wait_at_ns) {
 		cm->wait_r = r;
-		cm->wait_ns = now;
+		cm->wait_at_ns = now;
 	}
 	return true;
 }
@@ -80,7 +63,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	uint64_t now;
 	uint32_t i, c;
 
-	sp->tick_due_ns = UINT64_MAX;
+	sp->tick_at_ns = UINT64_MAX;
 	take_events(sp); /* they know better which chunk a failure was in */
 	now = inc_now_ns();
 	for (i = 0; i < sp->max_comms; i++) {
@@ -90,7 +73,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 			continue;
 		watch_waiting(sp, cm, now);
 		sp_watch_failures(sp, cm, now);
-		if (comm_state(sp, cm)->error)
+		if (comm_state(sp, cm).error)
 			continue; /* answered by the XDP path, whatever comes */
 		for (c = 0; c < cm->cfg.children; c++)
 			busy |= sp_conn_tick(sp, cm, c, now);
@@ -110,7 +93,7 @@ static void on_ring(evutil_socket_t fd, short what, void *arg)
 }
 
 int inc_slowpath_new(struct event_base *base, struct inc_switch *sw,
-		     const struct inc_slowpath_opts *opts, inc_notice_fn notice, void *arg,
+		     const struct inc_slowpath_opts *opts, inc_slowpath_notice_fn notice, void *arg,
 		     struct inc_slowpath **out, struct inc_err *err)
 {
 	struct inc_slowpath *sp = calloc(1, sizeof(*sp));
@@ -123,7 +106,7 @@ int inc_slowpath_new(struct event_base *base, struct inc_switch *sw,
 	sp->opts = *opts;
 	sp->notice = notice;
 	sp->arg = arg;
-	sp->tick_due_ns = UINT64_MAX;
+	sp->tick_at_ns = UINT64_MAX;
 	sp->max_comms = inc_switch_get_opts(sw)->max_comms;
 	sp->comm = calloc(sp->max_comms, sizeof(*sp->comm));
 	sp->tick = evtimer_new(base, on_tick, sp);
@@ -235,7 +218,7 @@ int inc_slowpath_add_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_err
 		struct sp_conn *conn = &cm->conn[c];
 
 		conn->id = cfg->conn_base + c;
-		conn->progress_ns = now;
+		conn->progress_at_ns = now;
 		inc_rto_init(&conn->rto, sp->opts.rto_min_ms * MS_NS * FIRST_RTO,
 			     sp->opts.rto_min_ms * MS_NS, sp->opts.rto_max_ms * MS_NS);
 	}
@@ -256,27 +239,29 @@ void inc_slowpath_remove_comm(struct inc_slowpath *sp, uint32_t comm)
 	sp->comm[comm] = NULL;
 	if (--sp->n_comms == 0) {
 		evtimer_del(sp->tick);
-		sp->tick_due_ns = UINT64_MAX;
+		sp->tick_at_ns = UINT64_MAX;
 	}
 }
 
-bool inc_slowpath_conn_stats(const struct inc_slowpath *sp, uint32_t comm, uint32_t child,
-			     struct inc_conn_stats *out)
+void inc_slowpath_conn(const struct inc_slowpath *sp, uint32_t comm, uint32_t child,
+		       struct inc_slowpath_conn *out)
 {
-	if (comm >= sp->max_comms || !sp->comm[comm] || child >= sp->comm[comm]->cfg.children)
-		return false;
-	*out = sp->comm[comm]->conn[child].stats;
-	out->rtt_us = sp->comm[comm]->conn[child].rto.srtt_ns / 1000;
-	return true;
+	const struct sp_comm *cm = comm < sp->max_comms ? sp->comm[comm] : NULL;
+
+	if (!cm || child >= cm->cfg.children)
+		return;
+	*out = cm->conn[child].stats;
+	out->unresponsive = cm->conn[child].phase == SP_CONN_UNRESPONSIVE;
+	out->rtt_us = cm->conn[child].rto.srtt_ns / 1000;
 }
 
 uint64_t inc_slowpath_waiting_ms(const struct inc_slowpath *sp, uint32_t comm, uint64_t r)
 {
 	const struct sp_comm *cm = comm < sp->max_comms ? sp->comm[comm] : NULL;
 
-	if (!cm || !cm->wait_ns || cm->wait_r != r)
+	if (!cm || !cm->wait_at_ns || cm->wait_r != r)
 		return 0;
-	return (inc_now_ns() - cm->wait_ns) / MS_NS;
+	return (inc_now_ns() - cm->wait_at_ns) / MS_NS;
 }
 
 const struct inc_slowpath_stats *inc_slowpath_stats(const struct inc_slowpath *sp)

@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <event2/event.h>
+#include "lib/metric/metric.h"
 #include "loader/inc_loader.h"
-#include "userspace/config.h"
 
 struct inc_slowpath;
 
@@ -24,11 +24,11 @@ struct inc_slowpath_opts {
 
 /* What happened, for the controller and the log. mask: ordinals of the children it
  * concerns. text: one line. */
-typedef void (*inc_notice_fn)(void *arg, const char *event, uint32_t comm, uint32_t mask,
-			      uint64_t r, const char *text);
+typedef void (*inc_slowpath_notice_fn)(void *arg, const char *event, uint32_t comm, uint32_t mask,
+				       uint64_t r, const char *text);
 
 int inc_slowpath_new(struct event_base *base, struct inc_switch *sw,
-		     const struct inc_slowpath_opts *opts, inc_notice_fn notice, void *arg,
+		     const struct inc_slowpath_opts *opts, inc_slowpath_notice_fn notice, void *arg,
 		     struct inc_slowpath **out, struct inc_err *err);
 void inc_slowpath_free(struct inc_slowpath *sp);
 
@@ -42,30 +42,36 @@ uint32_t inc_slowpath_queues(const struct inc_slowpath *sp, const struct inc_swi
 int inc_slowpath_add_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_err *err);
 void inc_slowpath_remove_comm(struct inc_slowpath *sp, uint32_t comm);
 
-struct inc_conn_stats {
+/* One connection as the slow path sees it. */
+struct inc_slowpath_conn {
 	uint64_t retransmits;
 	uint64_t acks_paid;
 	uint64_t timeouts;
 	uint64_t rtt_us; /* smoothed, 0: not measured yet */
 	bool unresponsive;
 };
-/* False where the slow path does not know the connection. */
-bool inc_slowpath_conn_stats(const struct inc_slowpath *sp, uint32_t comm, uint32_t child,
-			     struct inc_conn_stats *out);
+/* Leaves out as it is where the slow path does not know the connection. */
+void inc_slowpath_conn(const struct inc_slowpath *sp, uint32_t comm, uint32_t child,
+		       struct inc_slowpath_conn *out);
 /* Milliseconds since chunk r of the communicator was first seen incomplete. */
 uint64_t inc_slowpath_waiting_ms(const struct inc_slowpath *sp, uint32_t comm, uint64_t r);
 
+#define INC_SLOWPATH_FIGURES(_, T)                                                          \
+	_(T, frames_received, "packets", COUNTER,                                           \
+	  "NAKs and RNR NAKs that the XDP path handed over")                                \
+	_(T, frames_bad, "packets", COUNTER, "of them, none of a connection")               \
+	_(T, naks_served, "packets", COUNTER, "NAKs that were answered by results")         \
+	_(T, rnrs_served, "packets", COUNTER, "RNR NAKs that put results off")              \
+	_(T, timeouts, "", COUNTER, "times that a child did not acknowledge a result soon") \
+	_(T, results_resent, "packets", COUNTER, "results sent again")                      \
+	_(T, results_pending, "", COUNTER, "results that the XDP path could not send")      \
+	_(T, results_gone, "packets", COUNTER,                                              \
+	  "results not sent again: the child has moved on, so it has them")                 \
+	_(T, acks_paid, "packets", COUNTER, "ACKs that were owed for too long")             \
+	_(T, naks_sent, "packets", COUNTER, "NAKs that told of the end of a communicator")
+
 struct inc_slowpath_stats {
-	uint64_t frames_received;
-	uint64_t frames_bad;
-	uint64_t naks_served;
-	uint64_t rnrs_served;
-	uint64_t timeouts;
-	uint64_t results_resent;
-	uint64_t results_pending; /* results that XDP could not send */
-	uint64_t results_gone;    /* not resent: the child moved on, so it has them */
-	uint64_t acks_paid;
-	uint64_t naks_sent;
+	INC_SLOWPATH_FIGURES(INC_METRIC_FIELD, inc_slowpath_stats)
 };
 const struct inc_slowpath_stats *inc_slowpath_stats(const struct inc_slowpath *sp);
 

@@ -6,6 +6,7 @@
 #include <time.h>
 #include "lib/base/clock.h"
 #include "lib/roce/rto.h"
+#include "loader/inc_state.h"
 #include "userspace/xdp/packet.h"
 #include "userspace/xdp/slowpath.h"
 #include "userspace/xdp/xsk.h"
@@ -19,48 +20,67 @@
 #define UNRESPONSIVE   8
 #define UNRESPONSIVE_S 10ull
 
-/* A child has asked for a result that it had acknowledged. */
+/*
+ * A child asks by NAK for a result that it has acknowledged: perhaps the NAK is old, perhaps the
+ * child contradicts itself. It is asked by results sent again (probes) until it says which.
+ */
 struct sp_doubt {
-	unsigned int naks;                /* 0: no doubt */
-	unsigned int probes;              /* sent since it was heard last */
-	uint64_t r;                       /* what it asks for */
-	uint64_t end;                     /* one past the last result it had acknowledged by then */
-	uint64_t first_ns;                /* the first NAK */
-	uint64_t since_ns;                /* the first NAK, or an ACK after it */
-	uint64_t next_ns;                 /* the next probe */
-	uint64_t rx_next, tx_acked, acks; /* of the connection's state: who moves them, lives */
+	unsigned int naks;    /* that asked so; 0: there is no doubt */
+	unsigned int probes;  /* sent since the child was heard last */
+	uint64_t r;           /* the result that it asks for */
+	uint64_t end;         /* one past the last result that it had acknowledged by then */
+	uint64_t first_at_ns; /* the first NAK */
+	uint64_t heard_at_ns; /* the first NAK, or an ACK after it */
+	uint64_t probe_at_ns; /* the next probe */
+	/* The connection's state when the child was heard last. Where one of them has moved since,
+	 * the child is alive and goes on: the NAK was old. */
+	uint64_t rx_next;
+	uint64_t tx_acked;
+	uint64_t acks;
+};
+
+enum sp_conn_phase {
+	SP_CONN_WELL,
+	SP_CONN_UNRESPONSIVE, /* silent for long; may be heard again */
+	SP_CONN_ENDED,        /* by a fatal NAK of the XDP path */
+};
+
+enum sp_comm_phase {
+	SP_COMM_RUNNING,
+	SP_COMM_TELLING, /* has ended; its children are told, several times */
+	SP_COMM_ENDED,
 };
 
 /* One connection as its requester sees it. r counts as in lib/proto/maps.h. */
 struct sp_conn {
 	uint32_t id;
-	bool outstanding;     /* at the last tick */
-	uint64_t acked;       /* all results before it are known to be kept */
-	uint64_t progress_ns; /* when acked moved, or something became outstanding */
-	uint64_t sent_ns;     /* of the last resend */
-	uint64_t resend_next; /* results [resend_next, resend_end) are to be sent again */
+	bool outstanding;        /* at the last tick */
+	uint64_t acked;          /* all results before it are known to be kept */
+	uint64_t progress_at_ns; /* when acked moved, or something became outstanding */
+	uint64_t resent_at_ns;   /* of the last resend */
+	uint64_t resend_next;    /* results [resend_next, resend_end) are to be sent again */
 	uint64_t resend_end;
-	uint64_t probe_end;  /* results before it are lost unless the probe's ACK tells else */
-	uint64_t hold_until; /* the child asked for patience (RNR NAK) */
-	struct inc_rto rto;  /* its back-off: since the last progress, or the first NAKs after it */
-	unsigned int asked;  /* NAKs and RNR NAKs since the last progress */
+	uint64_t probe_end;     /* results before it are lost unless the probe's ACK tells else */
+	uint64_t hold_until_ns; /* the child asked for patience (RNR NAK) */
+	struct inc_rto rto; /* its back-off: since the last progress, or the first NAKs after it */
+	unsigned int asked; /* NAKs and RNR NAKs since the last progress */
 	struct sp_doubt doubt;
-	bool error_told; /* that the connection has ended, and that the child has refused */
-	bool refusal_told;
-	uint64_t paid;   /* acknowledged by the slow path up to this r */
-	uint64_t owed_r; /* the oldest ACK owed, seen first at owed_ns; 0: none */
-	uint64_t owed_ns;
-	struct inc_conn_stats stats;
+	enum sp_conn_phase phase; /* sp_conn_go() */
+	bool refusal_told;        /* the notice that the child has refused a result */
+	uint64_t paid;            /* acknowledged by the slow path up to this r */
+	uint64_t owed_r;          /* the oldest ACK owed, seen first at owed_at_ns; 0: none */
+	uint64_t owed_at_ns;
+	struct inc_slowpath_conn stats;
 };
 
 struct sp_comm {
 	uint32_t index;
 	struct inc_comm_cfg cfg;
 	uint64_t wait_r; /* the incomplete chunk that is being watched, and since when */
-	uint64_t wait_ns;
-	bool error_told;         /* that the communicator has ended */
-	unsigned int fatal_left; /* times that the children are still told */
-	uint64_t fatal_next_ns, fatal_wait_ns;
+	uint64_t wait_at_ns;
+	enum sp_comm_phase phase; /* sp_comm_go() */
+	unsigned int fatal_left;  /* TELLING: times that the children are still told */
+	uint64_t fatal_at_ns, fatal_wait_ns;
 	struct sp_conn conn[INC_MAX_CHILDREN];
 };
 
@@ -74,31 +94,35 @@ struct inc_slowpath {
 	struct event_base *base;
 	struct inc_switch *sw;
 	struct inc_slowpath_opts opts;
-	inc_notice_fn notice;
+	inc_slowpath_notice_fn notice;
 	void *arg;
 	struct sp_port port[INC_MAX_PORTS];
 	struct sp_comm **comm; /* [max_comms] */
 	uint32_t max_comms, n_comms;
 	struct event *tick;
-	uint64_t tick_due_ns; /* UINT64_MAX: not armed */
+	uint64_t tick_at_ns; /* UINT64_MAX: not armed */
 	unsigned int ring_budget;
 	struct ring_buffer *ring;
 	struct event *ring_readable;
 	struct inc_slowpath_stats stats;
 };
 
-#define LOAD(p) __atomic_load_n(&(p), __ATOMIC_ACQUIRE)
-
-static inline const struct inc_conn_state *conn_state(const struct inc_slowpath *sp,
-						      const struct sp_conn *c)
+static inline struct inc_conn_state conn_state(const struct inc_slowpath *sp,
+					       const struct sp_conn *c)
 {
-	return &inc_switch_conn_state(sp->sw)[c->id];
+	struct inc_conn_state now;
+
+	inc_switch_read_conn(sp->sw, c->id, &now);
+	return now;
 }
 
-static inline const struct inc_comm_state *comm_state(const struct inc_slowpath *sp,
-						      const struct sp_comm *cm)
+static inline struct inc_comm_state comm_state(const struct inc_slowpath *sp,
+					       const struct sp_comm *cm)
 {
-	return &inc_switch_comm_state(sp->sw)[cm->index];
+	struct inc_comm_state now;
+
+	inc_switch_read_comm(sp->sw, cm->index, &now);
+	return now;
 }
 
 static inline const struct inc_conn_cfg *conn_cfg(const struct inc_slowpath *sp,
@@ -106,11 +130,6 @@ static inline const struct inc_conn_cfg *conn_cfg(const struct inc_slowpath *sp,
 {
 	return inc_switch_conn(sp->sw, c->id);
 }
-
-const struct inc_buf *sp_contrib(const struct inc_slowpath *sp, const struct sp_comm *cm,
-				 uint32_t child, uint64_t r);
-const struct inc_buf *sp_result(const struct inc_slowpath *sp, const struct sp_comm *cm,
-				uint64_t r);
 
 /* resend.c */
 
@@ -145,6 +164,9 @@ bool sp_doubt_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, 
 /* Tells what has failed in a communicator, each thing once, and its children while they may not
  * have heard. */
 void sp_watch_failures(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now);
+/* The only places where these states change. */
+void sp_conn_go(const struct sp_comm *cm, struct sp_conn *c, enum sp_conn_phase to);
+void sp_comm_go(struct sp_comm *cm, enum sp_comm_phase to);
 /* The child has refused result r with a fatal NAK. */
 void sp_tell_refusal(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t r,
 		     uint8_t syndrome);

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The state machines of groups, of communicators and of what each switch has of a communicator:
+ * which step may follow which, and what belongs to every entry of a state. Nothing else assigns
+ * these states. Called by the rest of core/, in the controller's one loop.
+ */
+#include <stdio.h>
+#include "controller/ctl.h"
+#include "lib/base/machine.h"
+
+static const char *const group_names[] = {
+	[GROUP_FORMING] = "forming", [GROUP_RUNNING] = "running", [GROUP_RETURNING] = "returning",
+	[GROUP_SETTLED] = "settled", [GROUP_OVER] = "over",
+};
+
+static const uint32_t group_steps[] = {
+	[GROUP_FORMING] = INC_STEP(GROUP_RUNNING) | INC_STEP(GROUP_RETURNING),
+	[GROUP_RUNNING] = INC_STEP(GROUP_OVER),
+	[GROUP_RETURNING] = INC_STEP(GROUP_SETTLED),
+	[GROUP_OVER] = 0,
+};
+
+static const struct inc_machine group_machine = {"group", GROUP_OVER + 1, group_names, group_steps};
+
+void inc_group_go(struct inc_group *group, enum inc_group_phase to)
+{
+	char who[CTL_NAME_MAX + 16];
+
+	snprintf(who, sizeof(who), "%u (%s)", group->number, group->job);
+	group->phase = inc_machine_step(&group_machine, who, group->phase, to);
+	/* it has waited for its ranks; where they return, it still does */
+	if (to == GROUP_RUNNING)
+		event_del(group->timer);
+}
+
+static const char *const comm_names[] = {
+	[COMM_COLLECTING] = "COLLECTING",   [COMM_WAIT_SWITCH] = "WAIT_SWITCH",
+	[COMM_CONFIGURING] = "CONFIGURING", [COMM_CONFIGURED] = "CONFIGURED",
+	[COMM_STARTED] = "STARTED",         [COMM_FAILED] = "FAILED",
+	[COMM_REFUSED] = "REFUSED",
+};
+
+static const uint32_t comm_steps[] = {
+	/* STARTED: it runs since an earlier controller */
+	[COMM_COLLECTING] = INC_STEP(COMM_WAIT_SWITCH) | INC_STEP(COMM_CONFIGURING) |
+			    INC_STEP(COMM_STARTED) | INC_STEP(COMM_REFUSED),
+	[COMM_WAIT_SWITCH] = INC_STEP(COMM_CONFIGURING) | INC_STEP(COMM_REFUSED),
+	[COMM_CONFIGURING] = INC_STEP(COMM_CONFIGURED) | INC_STEP(COMM_REFUSED),
+	[COMM_CONFIGURED] = INC_STEP(COMM_STARTED) | INC_STEP(COMM_FAILED),
+	[COMM_STARTED] = INC_STEP(COMM_FAILED),
+	[COMM_REFUSED] = 0,
+};
+
+static const struct inc_machine comm_machine = {"communicator", COMM_REFUSED + 1, comm_names,
+						comm_steps};
+
+const char *inc_comm_state_name(const struct inc_comm *comm)
+{
+	return comm_names[comm->state];
+}
+
+/* How long a state may last; 0: as long as it likes, or others look after that. */
+static unsigned int patience_ms(const struct inc_comm *comm)
+{
+	const struct inc_ctl_options *opt = &comm->group->ctl->opt;
+
+	switch (comm->state) {
+	case COMM_COLLECTING:
+	case COMM_CONFIGURED:
+		return opt->group_timeout_ms;
+	case COMM_WAIT_SWITCH:
+		return opt->switch_timeout_ms;
+	default:
+		return 0;
+	}
+}
+
+void inc_comm_go(struct inc_comm *comm, enum inc_comm_phase to)
+{
+	char who[40];
+	unsigned int ms;
+
+	snprintf(who, sizeof(who), "%u.%u (%u)", comm->group->number, comm->index, comm->number);
+	comm->state = inc_machine_step(&comm_machine, who, comm->state, to);
+	ms = patience_ms(comm);
+	if (ms)
+		inc_ctl_arm(comm->timer, ms);
+	else
+		event_del(comm->timer);
+}
+
+static const char *const config_names[] = {
+	[CONFIG_NONE] = "none",
+	[CONFIG_ASKED] = "asked",
+	[CONFIG_THERE] = "there",
+	[CONFIG_REFUSED] = "refused",
+};
+
+static const uint32_t config_steps[] = {
+	/* THERE: since an earlier controller */
+	[CONFIG_NONE] = INC_STEP(CONFIG_ASKED) | INC_STEP(CONFIG_THERE),
+	[CONFIG_ASKED] = INC_STEP(CONFIG_THERE) | INC_STEP(CONFIG_REFUSED) | INC_STEP(CONFIG_NONE),
+	/* REFUSED: the switch has restarted without it */
+	[CONFIG_THERE] = INC_STEP(CONFIG_NONE) | INC_STEP(CONFIG_REFUSED),
+	[CONFIG_REFUSED] = 0,
+};
+
+static const struct inc_machine config_machine = {"configuration", CONFIG_REFUSED + 1, config_names,
+						  config_steps};
+
+void inc_comm_config_go(struct inc_comm *comm, unsigned int node, enum inc_config_state to)
+{
+	char who[80];
+
+	snprintf(who, sizeof(who), "%u of switch %s", comm->number,
+		 inc_switch_name(&comm->group->ctl->switches[comm->tree->nodes[node].sw]));
+	comm->configs[node] = inc_machine_step(&config_machine, who, comm->configs[node], to);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Figures as JSON. Daemons call this from their event loop, tools once. */
+#include <string.h>
+#include "lib/metric/metric.h"
+
+static json_t *value_of(const struct inc_metric *m, const void *values)
+{
+	uint64_t v;
+
+	memcpy(&v, (const char *)values + m->offset, sizeof(v));
+	return json_integer((json_int_t)v);
+}
+
+void inc_metric_json(const struct inc_metric *table, size_t n, const void *values, json_t *object)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		json_object_set_new(object, table[i].name, value_of(&table[i], values));
+}
+
+/* From the end: the samples of one family come one after the other. */
+static json_t *find_family(json_t *families, const char *name)
+{
+	size_t i = json_array_size(families);
+	const char *has;
+	json_t *family;
+
+	while (i--) {
+		family = json_array_get(families, i);
+		has = json_string_value(json_object_get(family, "name"));
+		if (has && !strcmp(has, name))
+			return family;
+	}
+	return NULL;
+}
+
+static json_t *get_family(json_t *families, const char *name, const struct inc_metric *m)
+{
+	json_t *family = find_family(families, name);
+
+	if (family)
+		return family;
+	family = json_pack("{s:s, s:s, s:s, s:s, s:[]}", "name", name, "unit", m->unit, "kind",
+			   m->kind == INC_METRIC_COUNTER ? "counter" : "gauge", "text", m->text,
+			   "samples");
+	json_array_append_new(families, family);
+	return family;
+}
+
+void inc_metric_sample(json_t *families, const char *room, const struct inc_metric *table, size_t n,
+		       const void *values, json_t *labels)
+{
+	json_t *family;
+	char name[128];
+	size_t i;
+
+	labels = labels ?: json_object();
+	for (i = 0; i < n; i++) {
+		snprintf(name, sizeof(name), "inc_%s_%s", room, table[i].name);
+		family = get_family(families, name, &table[i]);
+		json_array_append_new(json_object_get(family, "samples"),
+				      json_pack("{s:O, s:o}", "labels", labels, "value",
+						value_of(&table[i], values)));
+	}
+	json_decref(labels);
+}
+
+void inc_metric_merge(json_t *families, const json_t *more, const char *const from[2])
+{
+	json_t *family, *into, *sample, *copy;
+	const char *name;
+	size_t i, k;
+
+	json_array_foreach (more, i, family) {
+		name = json_string_value(json_object_get(family, "name"));
+		if (!name)
+			continue;
+		into = find_family(families, name);
+		if (!into) {
+			into = json_copy(family);
+			json_object_set_new(into, "samples", json_array());
+			json_array_append_new(families, into);
+		}
+		json_array_foreach (json_object_get(family, "samples"), k, sample) {
+			copy = json_deep_copy(sample);
+			if (from)
+				json_object_set_new(json_object_get(copy, "labels"), from[0],
+						    json_string(from[1]));
+			json_array_append_new(json_object_get(into, "samples"), copy);
+		}
+	}
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Figures. A list of them, in one macro, gives the fields of a struct, the table that says how to
+ * read and explain them, and with it their JSON and Prometheus text:
+ *
+ *	#define INC_DOOR_FIGURES(_, T) \
+ *		_(T, opened, "", COUNTER, "times that it was opened") \
+ *		_(T, angle, "degrees", GAUGE, "how far it is open")
+ *	struct inc_door { INC_DOOR_FIGURES(INC_METRIC_FIELD, inc_door) };
+ *	static const struct inc_metric door_metrics[] = {INC_DOOR_FIGURES(INC_METRIC_ROW,
+ *inc_door)};
+ *
+ * Figures travel between programs as families, a JSON list of
+ *	{"name","unit","kind":"counter|gauge","text","samples":[{"labels":{…},"value"}]}
+ */
+#ifndef INC_METRIC_H
+#define INC_METRIC_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <jansson.h>
+
+enum inc_metric_kind {
+	INC_METRIC_COUNTER, /* only grows */
+	INC_METRIC_GAUGE,
+};
+
+struct inc_metric {
+	const char *name;
+	const char *unit; /* "" where name says what is counted */
+	enum inc_metric_kind kind;
+	const char *text;
+	size_t offset; /* of the uint64_t that holds it */
+};
+
+#define INC_METRIC_FIELD(T, name, unit, kind, text) uint64_t name;
+#define INC_METRIC_ROW(T, name, unit, kind, text) \
+	{#name, unit, INC_METRIC_##kind, text, offsetof(struct T, name)},
+
+#define INC_METRICS(table) (table), sizeof(table) / sizeof((table)[0])
+
+/* Sets name: value in object for each figure of the struct at values. */
+void inc_metric_json(const struct inc_metric *table, size_t n, const void *values, json_t *object);
+
+/*
+ * Adds a sample of each figure to families, under the name "inc_<room>_<name>". labels is stolen,
+ * NULL for none. Figures whose family is there already join it.
+ */
+void inc_metric_sample(json_t *families, const char *room, const struct inc_metric *table, size_t n,
+		       const void *values, json_t *labels);
+
+/*
+ * Adds the families of more to families, those of one name together; where from is not NULL every
+ * sample that comes gets the label from[0] with the value from[1].
+ */
+void inc_metric_merge(json_t *families, const json_t *more, const char *const from[2]);
+
+/* Families as Prometheus text, format 0.0.4. What is no family is left out. */
+void inc_metric_print(FILE *out, const json_t *families);
+
+#endif

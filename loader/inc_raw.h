@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The mapped arrays themselves, indexed by connection id, communicator index and row: for tests,
+ * which put programs into states that traffic reaches seldom. The daemon uses inc_state.h.
+ */
+#ifndef INC_RAW_H
+#define INC_RAW_H
+
+#include "lib/proto/maps.h"
+
+struct inc_switch;
+
+struct inc_conn_state *inc_switch_conn_state(const struct inc_switch *sw);
+struct inc_comm_state *inc_switch_comm_state(const struct inc_switch *sw);
+struct inc_slot *inc_switch_slots(const struct inc_switch *sw);
+struct inc_buf *inc_switch_contribs(const struct inc_switch *sw);
+struct inc_buf *inc_switch_results(const struct inc_switch *sw);
+
+#endif

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Copies of what the data path writes (inc_state.h), and the mapped arrays for tests (inc_raw.h).
+ */
+#include <errno.h>
+#include <string.h>
+#include "loader/inc_loader_priv.h"
+#include "loader/inc_raw.h"
+#include "loader/inc_state.h"
+
+#define LOAD(p) __atomic_load_n(&(p), __ATOMIC_ACQUIRE)
+
+_Static_assert(sizeof(struct inc_conn_state) == 16 * sizeof(uint64_t), "a word has no part twice");
+
+void inc_switch_read_conn(const struct inc_switch *sw, uint32_t conn, struct inc_conn_state *out)
+{
+	/* the words in the order that inc_state.h promises: rx_next is word 0, tx_acked word 1 */
+	static const uint8_t order[] = {4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 1, 2, 3, 0};
+	const uint64_t *from = (const uint64_t *)&sw->conn_state[conn];
+	uint64_t word[sizeof(order)];
+	size_t i;
+
+	for (i = 0; i < sizeof(order); i++)
+		word[order[i]] = LOAD(from[order[i]]);
+	memcpy(out, word, sizeof(*out));
+}
+
+void inc_switch_read_comm(const struct inc_switch *sw, uint32_t comm, struct inc_comm_state *out)
+{
+	const struct inc_comm_state *from = &sw->comm_state[comm];
+
+	*out = (struct inc_comm_state){.tx_next = LOAD(from->tx_next), .error = LOAD(from->error)};
+	out->error_r = LOAD(from->error_r); /* after error: the writer stores it before */
+}
+
+static uint64_t slot_of(const struct inc_comm_cfg *cfg, uint64_t r)
+{
+	return r & ((1u << cfg->log2_slots) - 1);
+}
+
+bool inc_switch_waiting(const struct inc_switch *sw, uint32_t comm, uint64_t *r, uint32_t *arrived)
+{
+	const struct inc_comm_cfg *cfg = &sw->comm[comm];
+	uint64_t word;
+
+	*r = LOAD(sw->comm_state[comm].tx_next);
+	word = LOAD(sw->slots[cfg->result_base + slot_of(cfg, *r)].word);
+	*arrived = INC_SLOT_ARRIVED(word);
+	return INC_SLOT_GENERATION(word) == (uint32_t)(*r >> cfg->log2_slots) && *arrived;
+}
+
+static const struct inc_buf *result_row(const struct inc_switch *sw, uint32_t comm, uint64_t r)
+{
+	const struct inc_comm_cfg *cfg = &sw->comm[comm];
+
+	return &sw->results[cfg->result_base + slot_of(cfg, r)];
+}
+
+/* The row's chunk number is written first; where it is r before and after, so was all between. */
+int inc_switch_read_contrib(const struct inc_switch *sw, uint32_t comm, uint32_t child, uint64_t r,
+			    struct inc_contrib_head *out)
+{
+	const struct inc_comm_cfg *cfg = &sw->comm[comm];
+	const struct inc_buf *row =
+		&sw->contribs[cfg->contrib_base + (child << cfg->log2_slots) + slot_of(cfg, r)];
+	bool held = LOAD(row->r) == r;
+
+	*out = (struct inc_contrib_head){
+		.desc = row->desc,
+		.len = row->len,
+		.opcode = row->opcode,
+		.flags = row->flags,
+		.va = row->va,
+		.rkey = row->rkey,
+		.dmalen = row->dmalen,
+	};
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return held && LOAD(row->r) == r ? 0 : -ESTALE;
+}
+
+int inc_switch_read_result(const struct inc_switch *sw, uint32_t comm, uint64_t r, uint8_t *payload,
+			   uint32_t *len)
+{
+	const struct inc_buf *row = result_row(sw, comm, r);
+
+	if (LOAD(row->r) != r)
+		return -ESTALE;
+	*len = LOAD(row->len);
+	if (*len > INC_MAX_PAYLOAD)
+		return -ESTALE;
+	memcpy(payload, row->payload, *len);
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return LOAD(row->r) == r ? 0 : -ESTALE;
+}
+
+uint32_t inc_switch_read_differ(const struct inc_switch *sw, uint32_t comm, uint64_t r)
+{
+	return LOAD(result_row(sw, comm, r)->differ);
+}
+
+void inc_switch_end_comm(struct inc_switch *sw, uint32_t comm, uint64_t r, uint8_t syndrome)
+{
+	struct inc_comm_state *st = &sw->comm_state[comm];
+
+	__atomic_store_n(&st->error_r, r, __ATOMIC_RELAXED);
+	__atomic_store_n(&st->error, syndrome, __ATOMIC_RELEASE);
+}
+
+struct inc_conn_state *inc_switch_conn_state(const struct inc_switch *sw)
+{
+	return sw->conn_state;
+}
+
+struct inc_comm_state *inc_switch_comm_state(const struct inc_switch *sw)
+{
+	return sw->comm_state;
+}
+
+struct inc_slot *inc_switch_slots(const struct inc_switch *sw)
+{
+	return sw->slots;
+}
+
+struct inc_buf *inc_switch_contribs(const struct inc_switch *sw)
+{
+	return sw->contribs;
+}
+
+struct inc_buf *inc_switch_results(const struct inc_switch *sw)
+{
+	return sw->results;
+}

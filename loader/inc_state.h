@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the data path has written, as user space may see it. The programs write at any time, so a
+ * state is handed out as a copy that was read with the right atomics and in the right order, and a
+ * row as a copy that is checked to be of one piece. The slow path calls these once a tick for each
+ * connection, the queries when they are asked; all from the daemon's one thread.
+ */
+#ifndef INC_STATE_H
+#define INC_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "lib/proto/maps.h"
+
+struct inc_switch;
+
+/*
+ * The state of a connection. rx_next is read last, so it covers every request for an ACK that
+ * the copy shows; tx_acked is read after what the child's last NAK has left.
+ */
+void inc_switch_read_conn(const struct inc_switch *sw, uint32_t conn, struct inc_conn_state *out);
+
+/* The state of a communicator. Where error is set, error_r belongs to it. */
+void inc_switch_read_comm(const struct inc_switch *sw, uint32_t comm, struct inc_comm_state *out);
+
+/*
+ * The oldest incomplete chunk of a communicator that has arrivals: its number and a bit per child
+ * whose part is there. False where nobody waits for anybody.
+ */
+bool inc_switch_waiting(const struct inc_switch *sw, uint32_t comm, uint64_t *r, uint32_t *arrived);
+
+/* What result r mirrors of a child's contribution to the same chunk. */
+struct inc_contrib_head {
+	uint32_t desc;
+	uint32_t len;
+	uint8_t opcode;
+	uint8_t flags; /* INC_BUF_F_* */
+	__be64 va;
+	__be32 rkey;
+	__be32 dmalen;
+};
+
+/* 0, or -ESTALE where the row holds another chunk by now: then out is not of one piece. */
+int inc_switch_read_contrib(const struct inc_switch *sw, uint32_t comm, uint32_t child, uint64_t r,
+			    struct inc_contrib_head *out);
+/*
+ * Result r of a communicator: its data, as many bytes as it has (INC_MAX_PAYLOAD at most). 0, or
+ * -ESTALE as above.
+ */
+int inc_switch_read_result(const struct inc_switch *sw, uint32_t comm, uint64_t r, uint8_t *payload,
+			   uint32_t *len);
+/* The children whose call of chunk r differed from the first one's: a bit each. */
+uint32_t inc_switch_read_differ(const struct inc_switch *sw, uint32_t comm, uint64_t r);
+
+/* Ends a communicator at chunk r: from now on the programs answer with this AETH syndrome. */
+void inc_switch_end_comm(struct inc_switch *sw, uint32_t comm, uint64_t r, uint8_t syndrome);
+
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What an engine offers the daemon: it owns the ports, makes results out of contributions, and
+ * knows the figures of what it does. The daemon, its queries, its events and its connection to the
+ * controller know an engine by these functions alone.
+ *
+ * An engine keeps its communicators in places, numbered from 0; a communicator stays in its place
+ * as long as it lives. All calls come from the daemon's one thread. What can fail returns 0 or
+ * -errno and tells the story in err.
+ */
+#ifndef INC_ENGINE_H
+#define INC_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <event2/event.h>
+#include <jansson.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include "lib/base/err.h"
+#include "lib/conf/comm.h"
+#include "lib/metric/metric.h"
+#include "lib/proto/maps.h"
+
+struct inc_options;
+struct inc_settings;
+
+/* What happened to a communicator, for the log and the controller. */
+struct inc_notice {
+	const char *event; /* as in docs/control.md */
+	uint32_t communicator;
+	uint32_t ranks[INC_MAX_CHILDREN]; /* whom it concerns */
+	uint32_t n_ranks;
+	uint64_t chunk;
+	const char *text; /* one line */
+};
+
+/* Called from the event loop. May not add or remove communicators. */
+typedef void (*inc_notice_fn)(void *arg, const struct inc_notice *notice);
+
+/* All that it points to outlives the engine. */
+struct inc_engine_opts {
+	struct event_base *base;
+	const char *instance;
+	const struct inc_options *options;   /* of the command line: an engine takes its own */
+	const struct inc_settings *settings; /* merged with the file's */
+	inc_notice_fn notice;
+	void *arg;
+};
+
+/* Of one communicator, whatever else the engine holds. */
+struct inc_engine_limits {
+	uint32_t children;
+	uint32_t slots;
+};
+
+/* What is in use, and of how much. */
+#define INC_USAGE_FIGURES(_, T)                                                            \
+	_(T, communicators, "", GAUGE, "communicators in use")                             \
+	_(T, communicators_limit, "", GAUGE, "communicators that the switch has room for") \
+	_(T, connections, "", GAUGE, "connections in use")                                 \
+	_(T, connections_limit, "", GAUGE, "connections that the switch has room for")     \
+	_(T, rows, "", GAUGE, "rows of contributions in use: children times slots")        \
+	_(T, rows_limit, "", GAUGE, "rows of contributions that the switch has")           \
+	_(T, slots, "", GAUGE, "slots in use, each with the row of its result")            \
+	_(T, slots_limit, "", GAUGE, "slots that the switch has")
+
+struct inc_engine_usage {
+	INC_USAGE_FIGURES(INC_METRIC_FIELD, inc_engine_usage)
+};
+
+struct inc_engine_port {
+	char name[IF_NAMESIZE];
+	uint32_t ifindex;
+};
+
+struct inc_engine_comm {
+	uint32_t communicator; /* the controller's number */
+	uint32_t children;
+	uint32_t payload_bytes;
+	uint32_t slots;
+	enum inc_byte_order byte_order; /* of the numbers that are added */
+	uint64_t results;               /* made so far */
+	uint8_t error;                  /* AETH syndrome that ended it; 0: alive */
+};
+
+#define INC_CONN_FIGURES(_, T)                                                                \
+	_(T, received, "packets", COUNTER, "packets of the child that were kept")             \
+	_(T, acknowledged, "packets", COUNTER, "results that the child has acknowledged")     \
+	_(T, results, "packets", COUNTER, "results made for the communicator")                \
+	_(T, duplicates, "packets", COUNTER, "packets that were kept before")                 \
+	_(T, naks_sent, "packets", COUNTER, "NAKs to the child")                              \
+	_(T, naks_received, "packets", COUNTER, "NAKs of the child")                          \
+	_(T, rnrs_sent, "packets", COUNTER, "RNR NAKs to the child")                          \
+	_(T, retransmits, "packets", COUNTER, "results sent again")                           \
+	_(T, acks_paid, "packets", COUNTER, "owed ACKs that the slow path sent")              \
+	_(T, timeouts, "", COUNTER, "times that the child did not acknowledge a result soon") \
+	_(T, rtt_us, "microseconds", GAUGE, "round trip, smoothed; 0: not measured yet")
+
+enum inc_conn_health { INC_CONN_IDLE, INC_CONN_ACTIVE, INC_CONN_UNRESPONSIVE, INC_CONN_ENDED };
+
+struct inc_engine_conn {
+	uint32_t rank;
+	uint32_t ifindex;
+	struct in_addr own_ip;
+	struct in_addr peer_ip;
+	uint16_t peer_port;
+	uint32_t own_qp;
+	uint32_t peer_qp;
+	enum inc_conn_health health;
+	bool unresponsive; /* also where its communicator has ended since */
+	uint8_t error;     /* AETH syndrome that ended it or its communicator; 0: alive */
+	INC_CONN_FIGURES(INC_METRIC_FIELD, inc_engine_conn)
+};
+
+/* The oldest incomplete chunk of a communicator that has arrivals. */
+struct inc_engine_waiting {
+	uint64_t chunk;
+	uint32_t arrived;   /* a bit per child */
+	uint64_t waited_ms; /* since it was first seen so */
+};
+
+/* A counter of packets, in the books of the engine by its class. */
+struct inc_engine_counter {
+	const char *name;
+	char class; /* R received = P passed + D dropped + A absorbed + W answered + M multicast;
+		     * X: none of them */
+	const char *text;
+	uint64_t value;
+};
+
+#define INC_ENGINE_COUNTERS 64
+
+struct inc_engine_counters {
+	uint64_t received, passed, dropped, absorbed, answered, multicast;
+	bool balanced; /* up to what is under way */
+	size_t n;
+	struct inc_engine_counter counter[INC_ENGINE_COUNTERS];
+};
+
+struct inc_engine {
+	const struct inc_engine_ops *ops;
+};
+
+struct inc_engine_ops {
+	/* Ready for ports and communicators; nothing is received yet. */
+	int (*open)(const struct inc_engine_opts *opts, struct inc_engine **out,
+		    struct inc_err *err);
+	/* Takes ports and communicators away. */
+	void (*close)(struct inc_engine *e);
+
+	int (*attach_port)(struct inc_engine *e, const char *ifname, struct inc_err *err);
+	/* Ports, 0..n-1; false behind the last. */
+	bool (*port)(const struct inc_engine *e, size_t i, struct inc_engine_port *out);
+
+	/*
+	 * Makes all of a communicator, or nothing; traffic finds it from start_comm on. -EEXIST,
+	 * -ENODEV and so on where conf does not fit what is there.
+	 */
+	int (*add_comm)(struct inc_engine *e, const struct inc_comm_conf *conf,
+			struct inc_err *err);
+	int (*start_comm)(struct inc_engine *e, uint32_t communicator, struct inc_err *err);
+	/* When it returns nothing works on the communicator any more. */
+	int (*remove_comm)(struct inc_engine *e, uint32_t communicator, struct inc_err *err);
+
+	void (*limits)(const struct inc_engine *e, struct inc_engine_limits *out);
+	void (*usage)(const struct inc_engine *e, struct inc_engine_usage *out);
+	/* False where the place is empty; there are usage.communicators_limit places. */
+	bool (*comm)(const struct inc_engine *e, uint32_t place, struct inc_engine_comm *out);
+	/* Of a place that is not empty, child 0..children-1. */
+	void (*conn)(const struct inc_engine *e, uint32_t place, uint32_t child,
+		     struct inc_engine_conn *out);
+	/* False where nobody waits for anybody. */
+	bool (*waiting)(const struct inc_engine *e, uint32_t place, struct inc_engine_waiting *out);
+	int (*counters)(const struct inc_engine *e, struct inc_engine_counters *out,
+			struct inc_err *err);
+	/* What only this engine has, added to the answers to "status", "ports" and "metrics". */
+	void (*tell_status)(const struct inc_engine *e, json_t *status);
+	void (*tell_port)(const struct inc_engine *e, size_t i, json_t *port);
+	void (*tell_metrics)(const struct inc_engine *e, json_t *families);
+	/* One line on what it has done, when it ends. */
+	void (*log_totals)(const struct inc_engine *e);
+};
+
+/* engine.c: opens the engine that the settings ask for. */
+int inc_engine_open(const struct inc_engine_opts *opts, struct inc_engine **out,
+		    struct inc_err *err);
+/* The place of a communicator; -ENOENT. comm may be NULL. */
+int inc_engine_find(const struct inc_engine *e, uint32_t communicator,
+		    struct inc_engine_comm *comm);
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <inttypes.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "lib/base/log.h"
+#include "userspace/interface.h"
+
+/* An attribute of an interface; 0, or -1 where there is no such interface. */
+static int ask(unsigned long what, const char *ifname, struct ifreq *ifr)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), ret = -1;
+
+	memset(ifr, 0, sizeof(*ifr));
+	strncpy(ifr->ifr_name, ifname, sizeof(ifr->ifr_name) - 1);
+	if (fd >= 0) {
+		ret = ioctl(fd, what, ifr);
+		close(fd);
+	}
+	return ret;
+}
+
+void inc_interface_warn_down(const char *ifname)
+{
+	struct ifreq ifr;
+
+	if (ask(SIOCGIFFLAGS, ifname, &ifr))
+		return;
+	if (!(ifr.ifr_flags & IFF_UP))
+		inc_warn("port %s is down: no host reaches it (ip link set dev %s up)", ifname,
+			 ifname);
+	else if (!(ifr.ifr_flags & IFF_RUNNING))
+		inc_warn("port %s has no carrier: no host reaches it", ifname);
+}
+
+unsigned int inc_interface_mtu(const char *ifname)
+{
+	struct ifreq ifr;
+
+	return ask(SIOCGIFMTU, ifname, &ifr) ? 0 : ifr.ifr_mtu;
+}
+
+static bool is_ipv4(const struct ifaddrs *a)
+{
+	return a->ifa_addr && a->ifa_addr->sa_family == AF_INET;
+}
+
+static struct in_addr ipv4_of(const struct ifaddrs *a)
+{
+	return ((const struct sockaddr_in *)a->ifa_addr)->sin_addr;
+}
+
+bool inc_interface_has(struct in_addr ip)
+{
+	struct ifaddrs *list, *a;
+	bool found = false;
+
+	if (getifaddrs(&list))
+		return true;
+	for (a = list; a && !found; a = a->ifa_next)
+		found = is_ipv4(a) && ipv4_of(a).s_addr == ip.s_addr;
+	freeifaddrs(list);
+	return found;
+}
+
+json_t *inc_interface_json(const char *ifname, const struct ifaddrs *addrs)
+{
+	char ip[INET_ADDRSTRLEN] = "", mac[18] = "";
+	struct in_addr own;
+	struct ifreq ifr;
+	const uint8_t *m;
+
+	for (; addrs && !ip[0]; addrs = addrs->ifa_next) {
+		if (!is_ipv4(addrs) || strcmp(addrs->ifa_name, ifname))
+			continue;
+		own = ipv4_of(addrs);
+		inet_ntop(AF_INET, &own, ip, sizeof(ip));
+	}
+	if (!ask(SIOCGIFHWADDR, ifname, &ifr)) {
+		m = (const uint8_t *)ifr.ifr_hwaddr.sa_data;
+		snprintf(mac, sizeof(mac), "%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3],
+			 m[4], m[5]);
+	}
+	return json_pack("{s:s, s:s, s:s, s:i}", "name", ifname, "ip", ip, "mac", mac, "mtu",
+			 (int)inc_interface_mtu(ifname));
+}
+
+/* /sys may show another network namespace than the one this thread is in; /proc does not. */
+void inc_interface_read_stats(const char *ifname, struct inc_interface_stats *out)
+{
+	FILE *f = fopen("/proc/thread-self/net/dev", "r");
+	size_t n = strlen(ifname);
+	char line[512], *p;
+
+	memset(out, 0, sizeof(*out));
+	while (f && fgets(line, sizeof(line), f)) {
+		p = line + strspn(line, " ");
+		if (strncmp(p, ifname, n) || p[n] != ':')
+			continue;
+		sscanf(p + n + 1,
+		       "%" SCNu64 " %" SCNu64 " %*u %*u %*u %*u %*u %*u %" SCNu64 " %" SCNu64,
+		       &out->rx_bytes, &out->rx_packets, &out->tx_bytes, &out->tx_packets);
+		break;
+	}
+	if (f)
+		fclose(f);
+}

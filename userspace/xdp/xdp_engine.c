@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * engine.h on the loader and the slow path: a place is the loader's index of a communicator. The
+ * daemon calls all of it from its one thread.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "lib/base/log.h"
+#include "loader/inc_loader.h"
+#include "loader/inc_state.h"
+#include "userspace/config.h"
+#include "userspace/switchd.h"
+#include "userspace/xdp/neighbour.h"
+#include "userspace/xdp/slowpath.h"
+#include "userspace/xdp/xdp_engine.h"
+
+struct xdp_engine {
+	struct inc_engine base; /* first: the daemon holds a pointer to it */
+	struct inc_switch *sw;
+	struct inc_slowpath *sp;
+	inc_notice_fn notice;
+	void *arg;
+};
+
+_Static_assert(INC_CTR_MAX <= INC_ENGINE_COUNTERS, "all counters have a place");
+
+static const struct inc_metric slowpath_metrics[] = {
+	INC_SLOWPATH_FIGURES(INC_METRIC_ROW, inc_slowpath_stats)};
+
+static struct xdp_engine *engine_of(struct inc_engine *e)
+{
+	return (struct xdp_engine *)e;
+}
+
+static const struct xdp_engine *const_engine_of(const struct inc_engine *e)
+{
+	return (const struct xdp_engine *)e;
+}
+
+/* The slow path counts communicators and children as the loader does. */
+static void on_notice(void *arg, const char *event, uint32_t comm, uint32_t mask, uint64_t r,
+		      const char *text)
+{
+	struct xdp_engine *x = arg;
+	const struct inc_comm_cfg *cfg = inc_switch_comm(x->sw, comm);
+	struct inc_notice notice = {.event = event, .chunk = r, .text = text};
+	uint32_t c;
+
+	if (!cfg)
+		return;
+	notice.communicator = cfg->communicator;
+	for (c = 0; c < cfg->children; c++)
+		if (mask >> c & 1)
+			notice.ranks[notice.n_ranks++] =
+				inc_switch_conn(x->sw, cfg->conn_base + c)->rank;
+	x->notice(x->arg, &notice);
+}
+
+static void xdp_close(struct inc_engine *e)
+{
+	struct xdp_engine *x = engine_of(e);
+
+	inc_slowpath_free(x->sp);
+	inc_switch_close(x->sw);
+	free(x);
+}
+
+static int xdp_open(const struct inc_engine_opts *opts, struct inc_engine **out,
+		    struct inc_err *err)
+{
+	const struct inc_settings *s = opts->settings;
+	const struct inc_switch_opts sw_opts = {
+		.sz = sizeof(sw_opts),
+		.instance = opts->instance,
+		.max_comms = s->max_comms,
+		.max_connections = s->max_connections,
+		.max_rows = s->max_rows,
+		.attach = opts->options->attach,
+		.generic = s->generic,
+		.pin = true,
+		.skip_icrc = opts->options->skip_icrc,
+	};
+	const struct inc_slowpath_opts sp_opts = {
+		.rto_min_ms = s->rto_min_ms ?: INC_DEF_RTO_MIN_MS,
+		.rto_max_ms = s->rto_max_ms ?: INC_DEF_RTO_MAX_MS,
+		.ack_delay_ms = s->ack_delay_ms ?: INC_DEF_ACK_DELAY_MS,
+	};
+	struct xdp_engine *x = calloc(1, sizeof(*x));
+	int ret;
+
+	if (!x)
+		return inc_err_set(err, ENOMEM, "no memory for an engine");
+	x->base.ops = &inc_engine_xdp;
+	x->notice = opts->notice;
+	x->arg = opts->arg;
+	if (sw_opts.skip_icrc)
+		inc_warn("received packets are taken without a check of their ICRC");
+	ret = inc_switch_open(&sw_opts, &x->sw, err);
+	ret = ret ?: inc_slowpath_new(opts->base, x->sw, &sp_opts, on_notice, x, &x->sp, err);
+	if (ret) {
+		xdp_close(&x->base);
+		return ret;
+	}
+	*out = &x->base;
+	return 0;
+}
+
+static int xdp_attach_port(struct inc_engine *e, const char *ifname, struct inc_err *err)
+{
+	struct xdp_engine *x = engine_of(e);
+	int ret = inc_switch_attach_port(x->sw, ifname, err);
+
+	return ret ?: inc_slowpath_add_port(x->sp, inc_switch_port_find(x->sw, ifname), err);
+}
+
+static bool xdp_port(const struct inc_engine *e, size_t i, struct inc_engine_port *out)
+{
+	const struct inc_switch_port *port = inc_switch_port_at(const_engine_of(e)->sw, i);
+
+	if (!port)
+		return false;
+	memcpy(out->name, port->name, sizeof(out->name));
+	out->ifindex = port->ifindex;
+	return true;
+}
+
+/* Where the peer is: as configured, else as the kernel knows its neighbour; else its first frames
+ * will tell. */
+static void find_peer(const struct inc_conn_conf *c, struct inc_child_spec *spec)
+{
+	int ret;
+
+	if (c->has_own_mac)
+		memcpy(spec->own_mac, c->own_mac, 6);
+	if (c->has_peer_mac) {
+		memcpy(spec->peer_mac, c->peer_mac, 6);
+		spec->flags |= INC_CONN_F_FIXED_MAC;
+		return;
+	}
+	ret = inc_neighbour_mac(spec->ifindex, c->peer_ip, spec->peer_mac);
+	if (ret && ret != -ENOENT)
+		inc_warn("port %s, rank %u: the kernel's neighbours cannot be read: %s", c->port,
+			 c->rank, strerror(-ret));
+}
+
+static int make_spec(const struct xdp_engine *x, const struct inc_comm_conf *conf,
+		     struct inc_comm_spec *spec, struct inc_err *err)
+{
+	uint32_t i;
+
+	*spec = (struct inc_comm_spec){
+		.communicator = conf->communicator,
+		.payload = conf->payload,
+		.slots = conf->slots,
+		.flags = conf->byte_order == INC_ORDER_NETWORK ? INC_COMM_F_NET_ORDER : 0,
+		.children = conf->n_conns,
+	};
+	for (i = 0; i < conf->n_conns; i++) {
+		const struct inc_conn_conf *c = &conf->conn[i];
+		const struct inc_switch_port *port = inc_switch_port_find(x->sw, c->port);
+
+		if (!port)
+			return inc_err_set(err, ENODEV,
+					   "communicator %u, rank %u: %s is not a port of this "
+					   "switch",
+					   conf->communicator, c->rank, c->port);
+		spec->child[i] = (struct inc_child_spec){
+			.rank = c->rank,
+			.ifindex = port->ifindex,
+			.peer_addr = c->peer_ip.s_addr,
+			.own_addr = c->own_ip.s_addr,
+			.peer_qpn = c->peer_qp,
+			.own_qpn = c->own_qp,
+			.peer_port = c->peer_port,
+			.own_port = c->own_port,
+			.pkey = c->pkey,
+			.flags = c->udp_csum ? INC_CONN_F_UDP_CSUM : 0,
+			.rx_start_psn = c->peer_psn,
+			.tx_start_psn = c->own_psn,
+		};
+		find_peer(c, &spec->child[i]);
+	}
+	return 0;
+}
+
+static int xdp_add_comm(struct inc_engine *e, const struct inc_comm_conf *conf, struct inc_err *err)
+{
+	struct xdp_engine *x = engine_of(e);
+	struct inc_comm_spec spec;
+	int ret, comm;
+
+	ret = make_spec(x, conf, &spec, err);
+	if (ret)
+		return ret;
+	comm = inc_switch_add_comm(x->sw, &spec, err);
+	if (comm < 0)
+		return comm;
+	/* before it starts: its first event finds the slow path ready */
+	ret = inc_slowpath_add_comm(x->sp, comm, err);
+	if (ret)
+		inc_switch_remove_comm(x->sw, comm, NULL);
+	return ret;
+}
+
+static int xdp_start_comm(struct inc_engine *e, uint32_t communicator, struct inc_err *err)
+{
+	struct xdp_engine *x = engine_of(e);
+	int comm = inc_switch_find_comm(x->sw, communicator);
+
+	if (comm < 0)
+		return inc_err_set(err, ENOENT, "no communicator %u", communicator);
+	return inc_switch_start_comm(x->sw, comm, err);
+}
+
+static int xdp_remove_comm(struct inc_engine *e, uint32_t communicator, struct inc_err *err)
+{
+	struct xdp_engine *x = engine_of(e);
+	int comm = inc_switch_find_comm(x->sw, communicator);
+
+	if (comm < 0)
+		return inc_err_set(err, ENOENT, "no communicator %u", communicator);
+	inc_slowpath_remove_comm(x->sp, comm);
+	return inc_switch_remove_comm(x->sw, comm, err);
+}
+
+static void xdp_limits(const struct inc_engine *e, struct inc_engine_limits *out)
+{
+	*out = (struct inc_engine_limits){.children = INC_MAX_CHILDREN, .slots = INC_MAX_SLOTS};
+}
+
+static void xdp_usage(const struct inc_engine *e, struct inc_engine_usage *out)
+{
+	struct inc_usage u;
+
+	inc_switch_usage(const_engine_of(e)->sw, &u);
+	*out = (struct inc_engine_usage){
+		.communicators = u.communicators.used,
+		.communicators_limit = u.communicators.max,
+		.connections = u.connections.used,
+		.connections_limit = u.connections.max,
+		.rows = u.rows.used,
+		.rows_limit = u.rows.max,
+		.slots = u.slots.used,
+		.slots_limit = u.slots.max,
+	};
+}
+
+static bool xdp_comm(const struct inc_engine *e, uint32_t place, struct inc_engine_comm *out)
+{
+	const struct xdp_engine *x = const_engine_of(e);
+	const struct inc_comm_cfg *cfg = inc_switch_comm(x->sw, place);
+	struct inc_comm_state st;
+
+	if (!cfg)
+		return false;
+	inc_switch_read_comm(x->sw, place, &st);
+	*out = (struct inc_engine_comm){
+		.communicator = cfg->communicator,
+		.children = cfg->children,
+		.payload_bytes = cfg->payload,
+		.slots = 1u << cfg->log2_slots,
+		.byte_order =
+			cfg->flags & INC_COMM_F_NET_ORDER ? INC_ORDER_NETWORK : INC_ORDER_LITTLE,
+		.results = st.tx_next,
+		.error = st.error,
+	};
+	return true;
+}
+
+static enum inc_conn_health health_of(const struct inc_conn_state *st,
+				      const struct inc_comm_state *comm, bool unresponsive)
+{
+	if (st->error || comm->error)
+		return INC_CONN_ENDED;
+	if (unresponsive)
+		return INC_CONN_UNRESPONSIVE;
+	return st->rx_next ? INC_CONN_ACTIVE : INC_CONN_IDLE;
+}
+
+static void xdp_conn(const struct inc_engine *e, uint32_t place, uint32_t child,
+		     struct inc_engine_conn *out)
+{
+	const struct xdp_engine *x = const_engine_of(e);
+	const uint32_t conn = inc_switch_comm(x->sw, place)->conn_base + child;
+	const struct inc_conn_cfg *cfg = inc_switch_conn(x->sw, conn);
+	struct inc_slowpath_conn slow = {};
+	struct inc_comm_state comm;
+	struct inc_conn_state st;
+
+	inc_switch_read_conn(x->sw, conn, &st);
+	inc_switch_read_comm(x->sw, place, &comm);
+	inc_slowpath_conn(x->sp, place, child, &slow);
+	*out = (struct inc_engine_conn){
+		.rank = cfg->rank,
+		.ifindex = cfg->ifindex,
+		.own_ip = {cfg->own_addr},
+		.peer_ip = {cfg->peer_addr},
+		.peer_port = cfg->peer_port,
+		.own_qp = cfg->own_qpn,
+		.peer_qp = cfg->peer_qpn,
+		.health = health_of(&st, &comm, slow.unresponsive),
+		.unresponsive = slow.unresponsive,
+		.error = st.error ?: comm.error,
+		.received = st.rx_next,
+		.acknowledged = st.tx_acked,
+		.results = comm.tx_next,
+		.duplicates = st.duplicates,
+		.naks_sent = st.naks_sent,
+		.naks_received = st.naks_received,
+		.rnrs_sent = st.rnrs_sent,
+		.retransmits = slow.retransmits,
+		.acks_paid = slow.acks_paid,
+		.timeouts = slow.timeouts,
+		.rtt_us = slow.rtt_us,
+	};
+}
+
+static bool xdp_waiting(const struct inc_engine *e, uint32_t place, struct inc_engine_waiting *out)
+{
+	const struct xdp_engine *x = const_engine_of(e);
+
+	if (!inc_switch_waiting(x->sw, place, &out->chunk, &out->arrived))
+		return false;
+	out->waited_ms = inc_slowpath_waiting_ms(x->sp, place, out->chunk);
+	return true;
+}
+
+static int xdp_counters(const struct inc_engine *e, struct inc_engine_counters *out,
+			struct inc_err *err)
+{
+	struct inc_counters c;
+	size_t i;
+	int ret;
+
+	ret = inc_switch_read_counters(const_engine_of(e)->sw, &c, err);
+	if (ret)
+		return ret;
+	*out = (struct inc_engine_counters){
+		.received = c.received,
+		.passed = c.passed,
+		.dropped = c.dropped,
+		.absorbed = c.absorbed,
+		.answered = c.answered,
+		.multicast = c.multicast,
+		.balanced = c.balanced,
+		.n = INC_CTR_MAX,
+	};
+	for (i = 0; i < INC_CTR_MAX; i++)
+		out->counter[i] = (struct inc_engine_counter){
+			.name = inc_counter_info[i].name,
+			.class = inc_counter_info[i].class,
+			.text = inc_counter_info[i].text,
+			.value = c.value[i],
+		};
+	return 0;
+}
+
+static const char *mode_name(bool generic)
+{
+	return generic ? "generic" : "native";
+}
+
+static void xdp_tell_status(const struct inc_engine *e, json_t *status)
+{
+	const struct xdp_engine *x = const_engine_of(e);
+	const struct inc_switch_port *port = inc_switch_port_at(x->sw, 0);
+	json_t *slowpath = json_object();
+
+	inc_metric_json(INC_METRICS(slowpath_metrics), inc_slowpath_stats(x->sp), slowpath);
+	json_object_set_new(status, "abi", json_integer(INC_ABI_VERSION));
+	json_object_set_new(status, "mode",
+			    json_string(mode_name(inc_switch_get_opts(x->sw)->generic)));
+	json_object_set_new(status, "attach",
+			    json_string(port ? inc_attach_name(port->attach) : "none"));
+	json_object_set_new(status, "slowpath", slowpath);
+}
+
+static void xdp_tell_port(const struct inc_engine *e, size_t i, json_t *out)
+{
+	const struct xdp_engine *x = const_engine_of(e);
+	const struct inc_switch_port *port = inc_switch_port_at(x->sw, i);
+
+	json_object_set_new(out, "mode", json_string(mode_name(port->generic)));
+	json_object_set_new(out, "attach", json_string(inc_attach_name(port->attach)));
+	json_object_set_new(out, "queues", json_integer(inc_slowpath_queues(x->sp, port)));
+}
+
+static void xdp_tell_metrics(const struct inc_engine *e, json_t *families)
+{
+	inc_metric_sample(families, "slowpath", INC_METRICS(slowpath_metrics),
+			  inc_slowpath_stats(const_engine_of(e)->sp), NULL);
+}
+
+static void xdp_log_totals(const struct inc_engine *e)
+{
+	const struct xdp_engine *x = const_engine_of(e);
+	const struct inc_slowpath_stats *s = inc_slowpath_stats(x->sp);
+	struct inc_counters c;
+
+	if (inc_switch_read_counters(x->sw, &c, NULL))
+		return;
+	inc_info(
+		"received %llu = passed %llu + dropped %llu + absorbed %llu + answered %llu + "
+		"multicast %llu (%s); resent %llu, timeouts %llu, NAKs served %llu, ACKs paid %llu",
+		(unsigned long long)c.received, (unsigned long long)c.passed,
+		(unsigned long long)c.dropped, (unsigned long long)c.absorbed,
+		(unsigned long long)c.answered, (unsigned long long)c.multicast,
+		c.balanced ? "balanced" : "NOT balanced", (unsigned long long)s->results_resent,
+		(unsigned long long)s->timeouts, (unsigned long long)s->naks_served,
+		(unsigned long long)s->acks_paid);
+}
+
+const struct inc_engine_ops inc_engine_xdp = {
+	.open = xdp_open,
+	.close = xdp_close,
+	.attach_port = xdp_attach_port,
+	.port = xdp_port,
+	.add_comm = xdp_add_comm,
+	.start_comm = xdp_start_comm,
+	.remove_comm = xdp_remove_comm,
+	.limits = xdp_limits,
+	.usage = xdp_usage,
+	.comm = xdp_comm,
+	.conn = xdp_conn,
+	.waiting = xdp_waiting,
+	.counters = xdp_counters,
+	.tell_status = xdp_tell_status,
+	.tell_port = xdp_tell_port,
+	.tell_metrics = xdp_tell_metrics,
+	.log_totals = xdp_log_totals,
+};
