@@ -58,7 +58,7 @@ static void curious_log(void *ctx, const char *line)
 	struct world *w = ctx;
 	const char *text;
 
-	if (!w->curious)
+	if (!__atomic_load_n(&w->curious, __ATOMIC_ACQUIRE))
 		return;
 	text = inccl_communicator_error(w->comm);
 	if (text)
@@ -315,7 +315,7 @@ static void log_asks_for_the_error(void **state)
 	struct inccl_packet pkt;
 	struct waiter t;
 
-	w->curious = true;
+	__atomic_store_n(&w->curious, true, __ATOMIC_RELEASE);
 	fake_say(&w->fake, "{\"type\":\"error\",\"errno\":\"EINVAL\",\"message\":\"what?\"}\n");
 	until_logged(w);
 	assert_string_equal(w->seen, "");
@@ -339,7 +339,7 @@ static void log_of_a_caller(void **state)
 	struct inccl_request *req;
 
 	pthread_mutex_lock(&w->comm->lock);
-	w->curious = true;
+	__atomic_store_n(&w->curious, true, __ATOMIC_RELEASE);
 	w->comm->timeout_ns = 50 * INC_NSEC_PER_MSEC;
 	pthread_mutex_unlock(&w->comm->lock);
 	req = start(w, 0);
