@@ -11,11 +11,28 @@
 #include "lib/base/log.h"
 #include "userspace/interface.h"
 
+/* As netlink has it. Asked by name for an interface that is not there, the kernel runs modprobe
+ * for a driver of that name, for seconds on a busy machine. */
+static bool is_there(const char *ifname)
+{
+	struct if_nameindex *list = if_nameindex();
+	bool found = false;
+
+	for (const struct if_nameindex *i = list; i && i->if_index && !found; i++)
+		found = !strcmp(i->if_name, ifname);
+	if (list)
+		if_freenameindex(list);
+	return found;
+}
+
 /* An attribute of an interface; 0, or -1 where there is no such interface. */
 static int ask(unsigned long what, const char *ifname, struct ifreq *ifr)
 {
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), ret = -1;
+	int fd, ret = -1;
 
+	if (!is_there(ifname))
+		return -1;
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	memset(ifr, 0, sizeof(*ifr));
 	strncpy(ifr->ifr_name, ifname, sizeof(ifr->ifr_name) - 1);
 	if (fd >= 0) {
