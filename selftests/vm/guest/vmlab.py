@@ -12,6 +12,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import libtest  # noqa: E402
 from libtest import BUILD, TOP, Failure, case, command, expect, perf_rows, wait_for  # noqa: E402,F401
 
+SWITCH_NETNS = "sw"
 GUEST_LAB = os.path.join(TOP, "topo", "vm", "guest-lab")
 OUT = os.environ["INC_VM_OUT"]
 
@@ -85,6 +86,28 @@ def rxe_total(hosts, before=None):
         for name, value in rxe_counters(host).items():
             total[name] = total.get(name, 0) + value
     return {k: v - (before or {}).get(k, 0) for k, v in total.items()}
+
+
+def device_drops(name, *prefix):
+    """Packets that an interface has had no room for, received and sent."""
+    link = json.loads(command(*prefix, "ip", "-s", "-j", "link", "show", "dev", name).out)[0]
+    return link["stats64"]["rx"]["dropped"], link["stats64"]["tx"]["dropped"]
+
+
+def kernel_drops(hosts, before=None):
+    """What rings and queues between rxe and the switch have lost on a busy machine: {out: from hosts
+    to the switch, in: the other way, either: it is not known which}; less what was there before."""
+    switch = ("nsenter", "--net=/run/netns/" + SWITCH_NETNS)
+    now = {"out": 0, "in": 0, "either": 0}
+    for i in range(hosts):
+        for name, received, sent, prefix in ((f"h{i}", "in", "out", ()),
+                                             (f"p{i}", "out", "in", switch)):
+            drops = device_drops(name, *prefix)
+            now[received] += drops[0]
+            now[sent] += drops[1]
+    with open("/proc/net/softnet_stat") as f:
+        now["either"] = sum(int(line.split()[1], 16) for line in f)
+    return {k: v - (before or {}).get(k, 0) for k, v in now.items()}
 
 
 def ask(what):
