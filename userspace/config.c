@@ -236,6 +236,17 @@ static int read_connections(const struct inc_yaml_node *sw, struct inc_switch_co
 	return 0;
 }
 
+/* The engine takes a port once. */
+static void forget_repeated_ports(struct inc_settings *s)
+{
+	const struct inc_settings listed = *s;
+	uint32_t i;
+
+	s->n_ports = 0;
+	for (i = 0; i < listed.n_ports; i++)
+		inc_settings_add_port(s, listed.port[i]);
+}
+
 static int check_settings(const struct inc_yaml_node *map, const struct inc_settings *s,
 			  struct inc_err *err)
 {
@@ -257,6 +268,7 @@ static int read_switch(const char *path, const struct inc_yaml_node *sw,
 		ret = inc_yaml_error(inc_yaml_get(sw, "root"), err,
 				     "this switch can only be a root");
 	ret = ret ?: check_settings(inc_yaml_get(sw, "settings"), &conf->settings, err);
+	forget_repeated_ports(&conf->settings);
 	conf->ports_given = conf->settings.n_ports;
 	ret = ret ?: read_comms(sw, conf, &comms, err);
 	ret = ret ?: read_connections(sw, conf, &conns, err);
