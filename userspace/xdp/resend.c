@@ -312,7 +312,9 @@ bool sp_conn_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, u
 	uint64_t slots = 1ull << cm->cfg.log2_slots;
 	bool owed;
 
-	if (st.error)
+	/* what has ended is answered by the XDP path, whatever comes; the communicator perhaps
+	 * since the child before this one */
+	if (st.error || comm_state(sp, cm).error)
 		return false;
 	owed = pay_owed(sp, cm, child, &st, now);
 	owed |= sp_doubt_tick(sp, cm, child, now);

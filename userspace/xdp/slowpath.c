@@ -73,8 +73,6 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 			continue;
 		watch_waiting(sp, cm, now);
 		sp_watch_failures(sp, cm, now);
-		if (comm_state(sp, cm).error)
-			continue; /* answered by the XDP path, whatever comes */
 		for (c = 0; c < cm->cfg.children; c++)
 			busy |= sp_conn_tick(sp, cm, c, now);
 	}
