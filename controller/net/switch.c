@@ -180,6 +180,7 @@ static void compare_ports(const struct inc_switch *sw)
 		bool found = false;
 		size_t i;
 
+		inet_ntop(AF_INET, &topo->ports[p].ip, ip, sizeof(ip));
 		json_array_foreach (sw->ports, i, said) {
 			struct inc_msg_port port = {0};
 			struct inc_err err;
@@ -190,12 +191,11 @@ static void compare_ports(const struct inc_switch *sw)
 			if (ret)
 				inc_warn("switch %s: port %s: %s", inc_switch_name(sw),
 					 topo->ports[p].name, err.msg);
-			found = port.ip.s_addr == topo->ports[p].ip.s_addr;
+			found = strcmp(port.ip, ip) == 0;
 		}
 		if (!found)
 			inc_warn("switch %s: has no port %s with address %s", inc_switch_name(sw),
-				 topo->ports[p].name,
-				 inet_ntop(AF_INET, &topo->ports[p].ip, ip, sizeof(ip)));
+				 topo->ports[p].name, ip);
 	}
 }
 

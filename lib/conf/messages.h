@@ -175,10 +175,11 @@ struct inc_msg_answer {
 	uint32_t next; /* 0: this was the last page */
 };
 
-/* A port in hello, as far as the controller reads it. */
+/* A port in hello, as far as the controller reads it. Its address is a text, for it is compared and
+ * nothing else: one that is none must not hide the MTU. */
 struct inc_msg_port {
 	char name[16];
-	struct in_addr ip;
+	char ip[INET_ADDRSTRLEN];
 	bool has_mtu;
 	uint32_t mtu;
 };
