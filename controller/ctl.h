@@ -17,6 +17,7 @@
 #ifndef INC_CTL_H
 #define INC_CTL_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
@@ -203,6 +204,18 @@ static inline const char *inc_ctl_text(const json_t *object, const char *key)
 	const char *text = json_string_value(json_object_get(object, key));
 
 	return text ? text : "";
+}
+/* Reads a connection's first message; version: the field of said that its table begins with. A peer
+ * of another version hears that, whatever else its message holds. */
+static inline int inc_ctl_read_first(enum inc_message_id id, const json_t *object, void *said,
+				     const uint32_t *version, struct inc_err *err)
+{
+	int ret = inc_message_read(id, object, said, err);
+
+	if (*version && *version != INC_CONTROL_VERSION)
+		return inc_err_set(err, EPROTONOSUPPORT, "version %u, this controller speaks %u",
+				   *version, INC_CONTROL_VERSION);
+	return ret;
 }
 /* Whether a number was handed out by this controller. */
 static inline bool inc_ctl_ours(uint32_t first, uint32_t next, uint32_t number)

@@ -238,9 +238,6 @@ int inc_group_check_join(const struct inc_ctl *ctl, const struct inc_msg_join *s
 {
 	int ret;
 
-	if (said->version != INC_CONTROL_VERSION)
-		return inc_err_set(err, EPROTONOSUPPORT, "version %u, this controller speaks %u",
-				   said->version, INC_CONTROL_VERSION);
 	if (said->rank >= said->world_size)
 		return inc_err_set(err, EINVAL, "rank: %u is not below world_size %u", said->rank,
 				   said->world_size);

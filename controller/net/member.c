@@ -124,7 +124,7 @@ static void take_join(struct inc_client *client, json_t *object)
 
 	if (is_member(client))
 		return;
-	ret = inc_message_read(INC_MSG_JOIN, object, &said, &err);
+	ret = inc_ctl_read_first(INC_MSG_JOIN, object, &said, &said.version, &err);
 	if (ret)
 		refuse(client, "G", ret, &err);
 	else
@@ -139,7 +139,7 @@ static void take_resume(struct inc_client *client, json_t *object)
 
 	if (is_member(client))
 		return;
-	ret = inc_message_read(INC_MSG_RESUME, object, &said, &err);
+	ret = inc_ctl_read_first(INC_MSG_RESUME, object, &said, &said.join.version, &err);
 	if (ret)
 		refuse(client, "resume", ret, &err);
 	else

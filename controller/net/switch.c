@@ -222,12 +222,9 @@ static int parse_hello(struct inc_switch_link *link, json_t *object, struct inc_
 	struct inc_switch *sw;
 	int index, ret;
 
-	ret = inc_message_read(INC_MSG_HELLO, object, &said, err);
+	ret = inc_ctl_read_first(INC_MSG_HELLO, object, &said, &said.version, err);
 	if (ret)
 		return ret;
-	if (said.version != INC_CONTROL_VERSION)
-		return inc_err_set(err, EPROTONOSUPPORT, "version %u, this controller speaks %u",
-				   said.version, INC_CONTROL_VERSION);
 	index = inc_topology_switch_by_name(link->ctl->topo, said.node);
 	if (index < 0)
 		return inc_err_set(err, ENOENT, "the topology %s has no switch '%.32s'",
