@@ -52,7 +52,7 @@ struct inc_bth {
 	__u8 opcode;
 	__u8 se_m_pad_tver; /* SE:1 M:1 PadCnt:2 TVer:4 */
 	__be16 pkey;
-	__be32 resv_qpn;   /* FECN:1 BECN:1 resv6 (masked in the ICRC), QPN:24 */
+	__be32 ecn_qpn;    /* FECN:1 BECN:1 (congestion), resv6 (all masked in the ICRC), QPN:24 */
 	__be32 ackreq_psn; /* AckReq:1 resv7 (not masked), PSN:24 */
 } __attribute__((packed));
 

@@ -86,7 +86,7 @@ static void build_frame(struct bench *b, const struct inc_child_spec *child, uin
 	bth->opcode = INC_OP_SEND_ONLY_IMM;
 	bth->se_m_pad_tver = INC_BTH_M;
 	bth->pkey = htons(child->pkey);
-	bth->resv_qpn = htonl(child->own_qpn);
+	bth->ecn_qpn = htonl(child->own_qpn);
 	bth->ackreq_psn = htonl(child->rx_start_psn);
 	word = htonl(desc);
 	memcpy(imm, &word, 4);
