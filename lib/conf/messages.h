@@ -11,7 +11,7 @@
 #ifndef INC_MESSAGES_H
 #define INC_MESSAGES_H
 
-#include "lib/conf/comm.h"
+#include "lib/conf/comm_conf.h"
 
 #define INC_CONTROL_VERSION     1
 #define INC_MAX_WORLD           1024

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "lib/conf/comm.h"
+#include "lib/conf/comm_conf.h"
 #include "lib/proto/roce.h"
 
 const char *const inc_byte_orders[] = {"little", "network", NULL};
