@@ -82,10 +82,10 @@ static int check_child(const struct inc_comm_spec *spec, uint32_t i, struct inc_
 				   spec->communicator, c->rank, c->ifindex);
 	if (!inc_addr_unicast(ntohl(c->peer_addr)) || !inc_addr_unicast(ntohl(c->own_addr)))
 		REFUSE("addresses must be unicast", spec->communicator, c->rank);
-	if (c->peer_qpn < 2 || c->peer_qpn >= INC_QPN_MASK || c->own_qpn < 2 ||
-	    c->own_qpn >= INC_QPN_MASK)
-		REFUSE("queue pair numbers must be 2 to %u, not %u and %u", spec->communicator,
-		       c->rank, INC_QPN_MASK - 1, c->own_qpn, c->peer_qpn);
+	if (c->peer_qpn < INC_MIN_QPN || c->peer_qpn > INC_MAX_QPN || c->own_qpn < INC_MIN_QPN ||
+	    c->own_qpn > INC_MAX_QPN)
+		REFUSE("queue pair numbers must be %u to %u, not %u and %u", spec->communicator,
+		       c->rank, INC_MIN_QPN, INC_MAX_QPN, c->own_qpn, c->peer_qpn);
 	if (c->rx_start_psn > INC_PSN_MASK || c->tx_start_psn > INC_PSN_MASK)
 		REFUSE("PSNs must be at most %u, not %u and %u", spec->communicator, c->rank,
 		       INC_PSN_MASK, c->rx_start_psn, c->tx_start_psn);

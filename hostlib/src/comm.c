@@ -111,10 +111,12 @@ static int read_remote(struct inccl_communicator *comm, const json_t *answer,
 
 	least = (long long)local->window * comm->message_packets;
 	ret = field(group, answer, "communicator", 1, UINT32_MAX, &number, err);
-	ret = ret ?: field(group, answer, "payload", 256, local->payload, &payload, err);
+	ret = ret
+		      ?: field(group, answer, "payload", INC_MIN_PAYLOAD, local->payload, &payload,
+			       err);
 	ret = ret ?: field(group, answer, "slots", least, MAX_WINDOW, &slots, err);
 	ret = ret ?: field(group, conn, "peer_port", 1, UINT16_MAX, &port, err);
-	ret = ret ?: field(group, conn, "peer_qp", 2, INC_QPN_MASK - 1, &qpn, err);
+	ret = ret ?: field(group, conn, "peer_qp", INC_MIN_QPN, INC_MAX_QPN, &qpn, err);
 	ret = ret ?: field(group, conn, "peer_psn", 0, INC_PSN_MASK, &psn, err);
 	if (ret)
 		return ret;

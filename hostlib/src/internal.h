@@ -21,7 +21,6 @@
 #define CONNECT_TIMEOUT_MS   5000
 #define CREATE_TIMEOUT_MS    70000
 #define OPERATION_TIMEOUT_MS 30000
-#define DEFAULT_WINDOW       256  /* packets; what a veth's ring holds */
 #define MAX_WINDOW           4096 /* packets */
 #define MAX_MESSAGE_PACKETS  64
 #define CONTROL_LINE_MAX     65536

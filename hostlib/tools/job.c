@@ -6,6 +6,7 @@
 #include <string.h>
 #include "lib/net/check.h"
 #include "lib/net/hostport.h"
+#include "lib/proto/roce.h"
 #include "hostlib/tools/job.h"
 #include "lib/base/log.h"
 
@@ -28,8 +29,8 @@ static const struct inc_opt_word modes[] = {
 	{"sendrecv", INCCL_MODE_SENDRECV}, {"write", INCCL_MODE_WRITE}, {}};
 static const struct inc_opt_word byte_orders[] = {
 	{"little", INCCL_ORDER_LITTLE}, {"network", INCCL_ORDER_NETWORK}, {}};
-static const struct inc_opt_word payloads[] = {
-	{"256", 256}, {"512", 512}, {"1024", 1024}, {"2048", 2048}, {}};
+#define PAYLOAD(bytes) {#bytes, bytes},
+static const struct inc_opt_word payloads[] = {INC_PAYLOADS(PAYLOAD){}};
 
 /* As the library wants it (inccl.h): 1 to 64 printable characters without blanks. */
 static int check_job_name(const char *text, struct inc_err *err)

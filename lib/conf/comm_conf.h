@@ -13,8 +13,6 @@
 #include "lib/proto/maps.h"
 #include "lib/proto/roce.h"
 
-#define INC_MIN_QPN         2 /* 0, 1 and the last number are for management and multicast */
-#define INC_MAX_QPN         (INC_QPN_MASK - 1)
 #define INC_DEF_PAYLOAD     1024
 #define INC_DEF_SLOTS       512
 #define INC_MAX_CONNECTIONS (INC_MAX_CHILDREN + 1) /* of a communicator: its parent's, too */

@@ -17,7 +17,6 @@
 #define INC_ABI_VERSION  2
 #define INC_MAX_CHILDREN 32
 #define INC_MAX_SLOTS    4096
-#define INC_MAX_PAYLOAD  2048
 #define INC_RNR_TIMER    12 /* RNR timer code of our RNR NAKs: 0.64 ms */
 
 /* Map names, as pinned and as bpftool shows them (15 characters at most). */
@@ -133,7 +132,7 @@ struct inc_comm_cfg {
 	__u32 children;  /* 1..INC_MAX_CHILDREN */
 	__u32 full_mask; /* one bit per child */
 	__u32 log2_slots;
-	__u32 payload;      /* path MTU of the communicator: 256, 512, 1024 or 2048 */
+	__u32 payload;      /* path MTU of the communicator, see inc_payload_ok() */
 	__u32 conn_base;    /* child c is connection conn_base + c */
 	__u32 contrib_base; /* (child c, slot s) is row contrib_base + (c << log2_slots) + s */
 	__u32 result_base;  /* slot s is row result_base + s of inc_result and inc_slot */

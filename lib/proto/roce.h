@@ -15,6 +15,8 @@
 #define INC_ROCE_UDP_PORT 4791
 #define INC_PSN_MASK      0xffffffu
 #define INC_QPN_MASK      0xffffffu
+#define INC_MIN_QPN       2 /* 0, 1 and the last number are for management and multicast */
+#define INC_MAX_QPN       (INC_QPN_MASK - 1)
 #define INC_PKEY_DEFAULT  0xffff
 #define INC_PKEY_BITS     0x7fff /* of the partition, never all 0; the top bit says full member */
 #define INC_ICRC_LEN      4
@@ -145,10 +147,14 @@ INC_INLINE void inc_icrc_mask(__u8 *ip)
 }
 
 /* Payloads of a communicator, a path MTU of RoCE each. */
+#define INC_MIN_PAYLOAD   256
+#define INC_MAX_PAYLOAD   2048
 #define INC_PAYLOADS_TEXT "256, 512, 1024 or 2048"
+#define INC_PAYLOADS(_)   _(256) _(512) _(1024) _(2048)
 INC_INLINE _Bool inc_payload_ok(__u64 payload)
 {
-	return payload >= 256 && payload <= 2048 && !(payload & (payload - 1));
+	return payload >= INC_MIN_PAYLOAD && payload <= INC_MAX_PAYLOAD &&
+	       !(payload & (payload - 1));
 }
 
 /* An IPv4 address (host order) of one host: not of this network's, a communicator's or none. */

@@ -246,8 +246,8 @@ static void print(const char *name, struct figure f, const struct bench *b)
 	}
 }
 
-static const struct inc_opt_word payloads[] = {
-	{"256", 256}, {"512", 512}, {"1024", 1024}, {"2048", 2048}, {}};
+#define PAYLOAD(bytes) {#bytes, bytes},
+static const struct inc_opt_word payloads[] = {INC_PAYLOADS(PAYLOAD){}};
 
 static const struct inc_opt options[] = {
 	{.name = "payload",
