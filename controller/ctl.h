@@ -32,8 +32,6 @@
 #include "lib/net/ndjson.h"
 #include "lib/topology/topology.h"
 
-#define CTL_MEMBER_LINE_MAX (64u << 10)
-#define CTL_SWITCH_LINE_MAX (1u << 20)
 #define CTL_WRITE_MAX       (4u << 20)
 #define CTL_MAX_WORLD       INC_MAX_WORLD
 #define CTL_MAX_COMMS       INC_MAX_GROUP_COMMS /* as many are remembered as refused */

@@ -82,7 +82,7 @@ static void tell_mismatch(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t 
  * it has sent, and drops what names that. */
 static void tell_children(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now)
 {
-	uint64_t max = sp->opts.rto_max_ms * MS_NS, kept;
+	uint64_t max = sp->opts.rto_max_ms * INC_NSEC_PER_MSEC, kept;
 	uint32_t c;
 
 	for (c = 0; c < cm->cfg.children; c++) {
@@ -104,7 +104,7 @@ static void start_telling(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t 
 {
 	sp_comm_go(cm, SP_COMM_TELLING);
 	cm->fatal_left = FATAL_TIMES;
-	cm->fatal_wait_ns = sp->opts.rto_min_ms * MS_NS * FIRST_RTO;
+	cm->fatal_wait_ns = sp->opts.rto_min_ms * INC_NSEC_PER_MSEC * FIRST_RTO;
 	tell_children(sp, cm, now);
 }
 

@@ -11,8 +11,6 @@
 #include "userspace/xdp/slowpath.h"
 #include "userspace/xdp/xsk.h"
 
-#define MS_NS 1000000ull
-
 /* Before the first sample, in units of rto_min. */
 #define FIRST_RTO 4
 /* A child that is silent, or says nothing but the same, is given up after so many attempts in a
