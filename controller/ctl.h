@@ -18,6 +18,7 @@
 #define INC_CTL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
 #include <event2/event.h>
@@ -28,6 +29,7 @@
 #include "lib/proto/roce.h"
 #include "controller/core/route.h"
 #include "lib/base/err.h"
+#include "lib/conf/comm_conf.h"
 #include "lib/conf/messages.h"
 #include "lib/net/ndjson.h"
 #include "lib/topology/topology.h"
@@ -378,17 +380,6 @@ struct inc_switch_link;
 int inc_switch_request(struct inc_switch *sw, json_t *request, inc_switch_reply reply,
 		       uint64_t arg);
 
-/* switch_ask.c: what the core asks of switches; -errno where it could not be sent. */
-/* Makes the communicator; inc_comm_answered() hears what came of it. */
-int inc_switch_configure(struct inc_switch *sw, const struct inc_comm_conf *conf);
-/* Makes the switch forget a communicator. */
-void inc_switch_remove(struct inc_switch *sw, uint32_t number);
-/* What the communicator waits for, for inc_comm_waits(). */
-int inc_switch_ask_waiting(struct inc_switch *sw, uint32_t number);
-/* How far it is, for inc_orphan_looked(). */
-int inc_switch_ask_results(struct inc_switch *sw, uint32_t number);
-
-/* switch_request.c */
 /*
  * Asks for the page of a query that begins at from (0: the first), on behalf of a number. reply's
  * arg is inc_page_arg(number, from).
@@ -401,6 +392,16 @@ static inline uint64_t inc_page_arg(uint32_t number, uint32_t from)
 }
 /* Where the page after this answer begins; 0: this was the last one. */
 uint32_t inc_page_next(const json_t *answer, uint64_t arg);
+
+/* switch_ask.c: what the core asks of switches; -errno where it could not be sent. */
+/* Makes the communicator; inc_comm_answered() hears what came of it. */
+int inc_switch_configure(struct inc_switch *sw, const struct inc_comm_conf *conf);
+/* Makes the switch forget a communicator. */
+void inc_switch_remove(struct inc_switch *sw, uint32_t number);
+/* What the communicator waits for, for inc_comm_waits(). */
+int inc_switch_ask_waiting(struct inc_switch *sw, uint32_t number);
+/* How far it is, for inc_orphan_looked(). */
+int inc_switch_ask_results(struct inc_switch *sw, uint32_t number);
 
 /* query.c */
 void inc_query_ask(struct inc_client *client, json_t *object); /* A */

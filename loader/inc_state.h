@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <linux/types.h>
 #include "lib/proto/maps.h"
 
 struct inc_switch;

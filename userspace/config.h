@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <jansson.h>
 #include <net/if.h>
+#include "lib/base/err.h"
+#include "lib/conf/comm_conf.h"
 #include "lib/conf/messages.h"
 #include "loader/inc_limits.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Groups: joining with the controller, and leaving. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <limits.h>

@@ -7,6 +7,8 @@
 #ifndef INC_COMM_CONF_H
 #define INC_COMM_CONF_H
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include "lib/conf/schema.h"

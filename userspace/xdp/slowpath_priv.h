@@ -3,8 +3,13 @@
 #ifndef INC_SLOWPATH_PRIV_H
 #define INC_SLOWPATH_PRIV_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <time.h>
+#include <event2/event.h>
 #include "lib/base/clock.h"
+#include "lib/proto/maps.h"
 #include "lib/roce/rto.h"
 #include "loader/inc_state.h"
 #include "userspace/xdp/packet.h"
