@@ -57,16 +57,9 @@ static int read_mirror(const struct inc_slowpath *sp, const struct sp_comm *cm, 
 	struct inc_contrib_head head;
 
 	if (inc_switch_read_contrib(sp->sw, cm->index, child, r, &head) ||
-	    inc_roce_ext_len(head.opcode) < 0)
+	    inc_roce_ext_len(head.mirror.opcode) < 0)
 		return -ESTALE;
-	*m = (struct inc_mirror){
-		.opcode = head.opcode,
-		.flags = head.flags,
-		.desc = head.desc,
-		.va = head.va,
-		.rkey = head.rkey,
-		.dmalen = head.dmalen,
-	};
+	*m = head.mirror;
 	return 0;
 }
 
