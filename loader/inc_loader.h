@@ -62,7 +62,7 @@ struct inc_child_spec {
 struct inc_comm_spec {
 	uint32_t communicator; /* unique in the switch */
 	uint32_t payload;      /* inc_payload_ok() */
-	uint32_t slots;        /* a power of two up to INC_MAX_SLOTS */
+	uint32_t slots;        /* inc_slots_ok() */
 	uint32_t flags;        /* INC_COMM_F_NET_ORDER or 0 */
 	uint32_t children;
 	struct inc_child_spec child[INC_MAX_CHILDREN];

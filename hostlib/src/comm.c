@@ -121,7 +121,7 @@ static int read_remote(struct inccl_communicator *comm, const json_t *answer,
 	ret = ret ?: field(group, conn, "peer_psn", 0, INC_PSN_MASK, &psn, err);
 	if (ret)
 		return ret;
-	if (!inc_payload_ok(payload) || (slots & (slots - 1)))
+	if (!inc_payload_ok(payload) || !inc_slots_ok(slots))
 		return inc_err_set(
 			err, EPROTO,
 			"controller %s: answer to 'C': 'payload' %lld or 'slots' %lld is no "

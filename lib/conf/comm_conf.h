@@ -65,7 +65,6 @@ bool inc_payload_good(uint64_t payload);
 bool inc_slots_good(uint64_t slots);
 bool inc_pkey_good(uint64_t pkey);
 #define INC_PAYLOAD_FIELD .kind = INC_UINT, .good = inc_payload_good, .what = INC_PAYLOADS_TEXT
-#define INC_SLOTS_TEXT    "a power of two up to 4096"
 #define INC_SLOTS_FIELD   .kind = INC_UINT, .good = inc_slots_good, .what = INC_SLOTS_TEXT
 #define INC_PKEY_FIELD \
 	.kind = INC_UINT, .good = inc_pkey_good, .what = "a partition (not 0 or 32768)"
