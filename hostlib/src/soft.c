@@ -202,8 +202,13 @@ static void soft_unmap(struct inccl_endpoint *ep, struct inccl_region *region)
 {
 }
 
+_Static_assert(INC_OP_SEND_FIRST == 0 &&
+		       INC_OP_WRITE_ONLY_IMM == INC_OP_WRITE_FIRST + INC_OP_SEND_ONLY_IMM,
+	       "the opcodes of WRITE stand in the order of SEND's");
+
 static uint8_t opcode_of(const struct inccl_message *msg, bool first, bool last)
 {
+	/* what is added to an opcode of SEND */
 	uint8_t base = msg->mode == INCCL_MODE_WRITE ? INC_OP_WRITE_FIRST : INC_OP_SEND_FIRST;
 
 	if (first && last)
