@@ -62,7 +62,7 @@ inc_decide(const struct inc_packet *pkt, const struct inc_match *m, struct inc_p
 		at->fate = INC_FATE_CONN_ENDED;
 		return INC_CONTINUE;
 	}
-	at->syndrome = *(volatile __u32 *)&m->gst->error;
+	at->syndrome = *(volatile __u32 *)&m->comm_st->error;
 	if (at->syndrome) {
 		at->fate = INC_FATE_COMM_ENDED;
 		return INC_CONTINUE;

@@ -46,16 +46,16 @@ static __always_inline int inc_copy_child(const struct inc_template *t,
 					  __u32 *child)
 {
 	struct inc_port_comm_key key = {.comm = t->comm, .ifindex = ifindex};
-	struct inc_port_comm *pg = bpf_map_lookup_elem(&inc_port_comm, &key);
+	struct inc_port_comm *here = bpf_map_lookup_elem(&inc_port_comm, &key);
 	struct inc_copy *copy;
 	__u32 first_conn;
 
-	if (!pg)
+	if (!here)
 		return -1;
-	*child = pg->first_child;
-	if (pg->children == 1)
+	*child = here->first_child;
+	if (here->children == 1)
 		return 0;
-	first_conn = comm->conn_base + pg->first_child;
+	first_conn = comm->conn_base + here->first_child;
 	copy = bpf_map_lookup_elem(&inc_copy, &first_conn);
 	if (!copy)
 		return -1;
@@ -65,7 +65,7 @@ static __always_inline int inc_copy_child(const struct inc_template *t,
 		copy->r_plus_1 = t->r + 1;
 		copy->ordinal = 0;
 	}
-	if (copy->ordinal >= pg->children)
+	if (copy->ordinal >= here->children)
 		return -1;
 	*child += copy->ordinal;
 	return 0;

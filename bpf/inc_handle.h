@@ -60,8 +60,8 @@ static __always_inline enum inc_counter_id inc_data(struct xdp_md *ctx,
 
 	differ = inc_reduce(m->cfg->comm, at->slot, at->r);
 	if (differ) {
-		m->gst->error_r = at->r;
-		m->gst->error = INC_AETH_NAK_OPERATION;
+		m->comm_st->error_r = at->r;
+		m->comm_st->error = INC_AETH_NAK_OPERATION;
 		inc_count(INC_CTR_X_MISMATCH);
 		inc_emit(INC_EVENT_MISMATCH, m->cfg->comm, m->conn, INC_AETH_NAK_OPERATION, at->r,
 			 differ);
@@ -69,7 +69,7 @@ static __always_inline enum inc_counter_id inc_data(struct xdp_md *ctx,
 	}
 	/* the result stands in its row: the slot may be filled again, the result be sent */
 	__sync_lock_test_and_set(&at->state->word, (__u64)(at->generation + 1) << 32);
-	inc_publish64(&m->gst->tx_next, at->r + 1);
+	inc_publish64(&m->comm_st->tx_next, at->r + 1);
 	return inc_multicast(ctx, pkt, m, at);
 }
 

@@ -7,11 +7,11 @@
 #include "bpf/inc_parse.h"
 
 struct inc_match {
-	__u32 conn;
+	__u32 conn; /* the connection, */
 	const struct inc_conn_cfg *cfg;
 	struct inc_conn_state *st;
-	const struct inc_comm_cfg *comm;
-	struct inc_comm_state *gst;
+	const struct inc_comm_cfg *comm; /* and its communicator */
+	struct inc_comm_state *comm_st;
 };
 
 static __always_inline enum inc_counter_id
@@ -36,8 +36,8 @@ inc_match(struct xdp_md *ctx, const struct inc_packet *pkt, struct inc_match *m)
 		return INC_CTR_DROP_PORT;
 	comm = m->cfg->comm;
 	m->comm = bpf_map_lookup_elem(&inc_comm_cfg, &comm);
-	m->gst = bpf_map_lookup_elem(&inc_comm_state, &comm);
-	if (!m->comm || !m->gst || !(m->comm->flags & INC_COMM_F_VALID) ||
+	m->comm_st = bpf_map_lookup_elem(&inc_comm_state, &comm);
+	if (!m->comm || !m->comm_st || !(m->comm->flags & INC_COMM_F_VALID) ||
 	    m->cfg->child >= INC_MAX_CHILDREN || m->comm->log2_slots > 12)
 		return INC_CTR_DROP_CONFIG;
 	return INC_CONTINUE;

@@ -67,7 +67,7 @@ static __always_inline enum inc_counter_id inc_parse(struct xdp_md *ctx, struct 
 	pkt->tver = bth->se_m_pad_tver & INC_BTH_TVER_MASK;
 	pkt->se = bth->se_m_pad_tver & INC_BTH_SE;
 	pkt->pkey = bpf_ntohs(bth->pkey);
-	pkt->dqpn = bpf_ntohl(bth->resv_qpn) & INC_QPN_MASK;
+	pkt->dqpn = bpf_ntohl(bth->ecn_qpn) & INC_QPN_MASK;
 	ackreq_psn = bpf_ntohl(bth->ackreq_psn);
 	pkt->psn = ackreq_psn & INC_PSN_MASK;
 	pkt->ackreq = ackreq_psn >> 31;

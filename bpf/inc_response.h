@@ -45,12 +45,12 @@ static __always_inline enum inc_counter_id
 inc_response(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_match *m)
 {
 	__u8 syndrome = pkt->aeth >> 24, type = syndrome & INC_AETH_TYPE_MASK;
-	__u64 tx_next = *(volatile __u64 *)&m->gst->tx_next;
+	__u64 tx_next = *(volatile __u64 *)&m->comm_st->tx_next;
 	struct inc_conn_state *st = m->st;
 	__u64 kept, room;
 	__s32 ahead;
 
-	if (st->error || m->gst->error)
+	if (st->error || m->comm_st->error)
 		return INC_CTR_DROP_CONN_ERROR;
 	inc_take_implied(m, tx_next);
 	room = tx_next - st->tx_acked;

@@ -19,6 +19,7 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
 #include <event2/event.h>
@@ -29,12 +30,11 @@
 #include "lib/proto/roce.h"
 #include "controller/core/route.h"
 #include "lib/base/err.h"
+#include "lib/conf/comm_conf.h"
 #include "lib/conf/messages.h"
 #include "lib/net/ndjson.h"
 #include "lib/topology/topology.h"
 
-#define CTL_MEMBER_LINE_MAX (64u << 10)
-#define CTL_SWITCH_LINE_MAX (1u << 20)
 #define CTL_WRITE_MAX       (4u << 20)
 #define CTL_MAX_WORLD       INC_MAX_WORLD
 #define CTL_MAX_COMMS       INC_MAX_GROUP_COMMS /* as many are remembered as refused */
@@ -393,17 +393,6 @@ struct inc_switch_link;
 int inc_switch_request(struct inc_switch *sw, json_t *request, inc_switch_reply reply,
 		       uint64_t arg);
 
-/* switch_ask.c: what the core asks of switches; -errno where it could not be sent. */
-/* Makes the communicator; inc_comm_answered() hears what came of it. */
-int inc_switch_configure(struct inc_switch *sw, const struct inc_comm_conf *conf);
-/* Makes the switch forget a communicator. */
-void inc_switch_remove(struct inc_switch *sw, uint32_t number);
-/* What the communicator waits for, for inc_comm_waits(). */
-int inc_switch_ask_waiting(struct inc_switch *sw, uint32_t number);
-/* How far it is, for inc_orphan_looked(). */
-int inc_switch_ask_results(struct inc_switch *sw, uint32_t number);
-
-/* switch_request.c */
 /*
  * Asks for the page of a query that begins at from (0: the first), on behalf of a number. reply's
  * arg is inc_page_arg(number, from).
@@ -416,6 +405,16 @@ static inline uint64_t inc_page_arg(uint32_t number, uint32_t from)
 }
 /* Where the page after this answer begins; 0: this was the last one. */
 uint32_t inc_page_next(const json_t *answer, uint64_t arg);
+
+/* switch_ask.c: what the core asks of switches; -errno where it could not be sent. */
+/* Makes the communicator; inc_comm_answered() hears what came of it. */
+int inc_switch_configure(struct inc_switch *sw, const struct inc_comm_conf *conf);
+/* Makes the switch forget a communicator. */
+void inc_switch_remove(struct inc_switch *sw, uint32_t number);
+/* What the communicator waits for, for inc_comm_waits(). */
+int inc_switch_ask_waiting(struct inc_switch *sw, uint32_t number);
+/* How far it is, for inc_orphan_looked(). */
+int inc_switch_ask_results(struct inc_switch *sw, uint32_t number);
 
 /* query.c */
 void inc_query_ask(struct inc_client *client, json_t *object); /* A */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Timers of the event loop, for every file of the controller. */
 #include <sys/time.h>
 #include "controller/ctl.h"
 

@@ -2,6 +2,8 @@
 /* Communicators: validation, allocation of connection ids and rows, making them work, removal. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -67,37 +69,50 @@ static int port_mac(uint32_t ifindex, uint8_t mac[6])
 	return ret;
 }
 
+/* What is wrong with a child, and which one it is. */
+__attribute__((format(printf, 4, 5))) static int refuse(const struct inc_comm_spec *spec,
+							const struct inc_child_spec *c,
+							struct inc_err *err, const char *fmt, ...)
+{
+	char text[200];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	return inc_err_set(err, EINVAL, "communicator %u, rank %u: %s", spec->communicator, c->rank,
+			   text);
+}
+
 static int check_child(const struct inc_comm_spec *spec, uint32_t i, struct inc_err *err)
 {
 	const struct inc_child_spec *c = &spec->child[i];
 	char name[IF_NAMESIZE];
 	uint32_t j;
 
-#define REFUSE(...) return inc_err_set(err, EINVAL, "communicator %u, rank %u: " __VA_ARGS__)
 	for (j = 0; j < i; j++)
 		if (spec->child[j].rank == c->rank)
-			REFUSE("the rank stands twice", spec->communicator, c->rank);
+			return refuse(spec, c, err, "the rank stands twice");
 	if (!if_indextoname(c->ifindex, name))
 		return inc_err_set(err, ENODEV, "communicator %u, rank %u: no interface %u",
 				   spec->communicator, c->rank, c->ifindex);
 	if (!inc_addr_unicast(ntohl(c->peer_addr)) || !inc_addr_unicast(ntohl(c->own_addr)))
-		REFUSE("addresses must be unicast", spec->communicator, c->rank);
-	if (c->peer_qpn < 2 || c->peer_qpn >= INC_QPN_MASK || c->own_qpn < 2 ||
-	    c->own_qpn >= INC_QPN_MASK)
-		REFUSE("queue pair numbers must be 2 to %u, not %u and %u", spec->communicator,
-		       c->rank, INC_QPN_MASK - 1, c->own_qpn, c->peer_qpn);
+		return refuse(spec, c, err, "addresses must be unicast");
+	if (c->peer_qpn < INC_MIN_QPN || c->peer_qpn > INC_MAX_QPN || c->own_qpn < INC_MIN_QPN ||
+	    c->own_qpn > INC_MAX_QPN)
+		return refuse(spec, c, err, "queue pair numbers must be %u to %u, not %u and %u",
+			      INC_MIN_QPN, INC_MAX_QPN, c->own_qpn, c->peer_qpn);
 	if (c->rx_start_psn > INC_PSN_MASK || c->tx_start_psn > INC_PSN_MASK)
-		REFUSE("PSNs must be at most %u, not %u and %u", spec->communicator, c->rank,
-		       INC_PSN_MASK, c->rx_start_psn, c->tx_start_psn);
+		return refuse(spec, c, err, "PSNs must be at most %u, not %u and %u", INC_PSN_MASK,
+			      c->rx_start_psn, c->tx_start_psn);
 	if (!(c->pkey & INC_PKEY_BITS))
-		REFUSE("P_Key 0x%04x is not a partition", spec->communicator, c->rank, c->pkey);
+		return refuse(spec, c, err, "P_Key 0x%04x is not a partition", c->pkey);
 	if (c->flags & ~(INC_CONN_F_UDP_CSUM | INC_CONN_F_FIXED_MAC))
-		REFUSE("unknown flags 0x%x", spec->communicator, c->rank, c->flags);
+		return refuse(spec, c, err, "unknown flags 0x%x", c->flags);
 	if (c->own_mac[0] & 1 || c->peer_mac[0] & 1)
-		REFUSE("MAC addresses must be unicast", spec->communicator, c->rank);
+		return refuse(spec, c, err, "MAC addresses must be unicast");
 	if (c->flags & INC_CONN_F_FIXED_MAC && is_zero(c->peer_mac))
-		REFUSE("the MAC address that is fixed is not given", spec->communicator, c->rank);
-#undef REFUSE
+		return refuse(spec, c, err, "the MAC address that is fixed is not given");
 	return 0;
 }
 
@@ -114,10 +129,10 @@ static int check_spec(const struct inc_switch *sw, const struct inc_comm_spec *s
 		return inc_err_set(err, EINVAL,
 				   "communicator %u: payload %u, must be " INC_PAYLOADS_TEXT,
 				   spec->communicator, spec->payload);
-	if (spec->slots < 1 || spec->slots > INC_MAX_SLOTS || spec->slots & (spec->slots - 1))
+	if (!inc_slots_ok(spec->slots))
 		return inc_err_set(err, EINVAL,
-				   "communicator %u: %u slots, must be a power of two up to %d",
-				   spec->communicator, spec->slots, INC_MAX_SLOTS);
+				   "communicator %u: %u slots, must be " INC_SLOTS_TEXT,
+				   spec->communicator, spec->slots);
 	if (spec->flags & ~INC_COMM_F_NET_ORDER)
 		return inc_err_set(err, EINVAL, "communicator %u: unknown flags 0x%x",
 				   spec->communicator, spec->flags);

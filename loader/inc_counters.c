@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* The counters of the XDP programs, summed over the CPUs. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -49,8 +49,8 @@ struct inc_child_spec {
 	__be32 own_addr;
 	uint32_t peer_qpn;
 	uint32_t own_qpn;
-	uint16_t peer_port; /* 0: 4791 */
-	uint16_t own_port;  /* 0: 4791 */
+	uint16_t peer_port; /* 0: INC_ROCE_UDP_PORT */
+	uint16_t own_port;  /* 0: the same */
 	uint16_t pkey;
 	uint16_t flags;        /* INC_CONN_F_* */
 	uint32_t rx_start_psn; /* PSN of the peer's first packet */
@@ -61,8 +61,8 @@ struct inc_child_spec {
 
 struct inc_comm_spec {
 	uint32_t communicator; /* unique in the switch */
-	uint32_t payload;      /* 256, 512, 1024 or 2048 */
-	uint32_t slots;        /* a power of two up to INC_MAX_SLOTS */
+	uint32_t payload;      /* inc_payload_ok() */
+	uint32_t slots;        /* inc_slots_ok() */
 	uint32_t flags;        /* INC_COMM_F_NET_ORDER or 0 */
 	uint32_t children;
 	struct inc_child_spec child[INC_MAX_CHILDREN];

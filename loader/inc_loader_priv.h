@@ -3,9 +3,12 @@
 #ifndef INC_LOADER_PRIV_H
 #define INC_LOADER_PRIV_H
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <xdp/libxdp.h>
+#include "lib/base/err.h"
 #include "loader/inc_loader.h"
 
 #define INC_PROG_SWITCH "inc_switch"

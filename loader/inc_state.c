@@ -65,13 +65,16 @@ int inc_switch_read_contrib(const struct inc_switch *sw, uint32_t comm, uint32_t
 	bool held = LOAD(row->r) == r;
 
 	*out = (struct inc_contrib_head){
-		.desc = row->desc,
+		.mirror =
+			{
+				.desc = row->desc,
+				.opcode = row->opcode,
+				.flags = row->flags,
+				.va = row->va,
+				.rkey = row->rkey,
+				.dmalen = row->dmalen,
+			},
 		.len = row->len,
-		.opcode = row->opcode,
-		.flags = row->flags,
-		.va = row->va,
-		.rkey = row->rkey,
-		.dmalen = row->dmalen,
 	};
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	return held && LOAD(row->r) == r ? 0 : -ESTALE;

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "lib/proto/child_frame.h"
 #include "lib/proto/maps.h"
 
 struct inc_switch;
@@ -29,15 +30,10 @@ void inc_switch_read_comm(const struct inc_switch *sw, uint32_t comm, struct inc
  */
 bool inc_switch_waiting(const struct inc_switch *sw, uint32_t comm, uint64_t *r, uint32_t *arrived);
 
-/* What result r mirrors of a child's contribution to the same chunk. */
+/* What a child has given for a chunk, without its data. */
 struct inc_contrib_head {
-	uint32_t desc;
-	uint32_t len;
-	uint8_t opcode;
-	uint8_t flags; /* INC_BUF_F_* */
-	__be64 va;
-	__be32 rkey;
-	__be32 dmalen;
+	struct inc_mirror mirror; /* what the result to it repeats */
+	uint32_t len;             /* payload bytes */
 };
 
 /* 0, or -ESTALE where the row holds another chunk by now: then out is not of one piece. */

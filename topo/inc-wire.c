@@ -56,7 +56,7 @@ static void emit(struct wire *w, enum wire_dir dir, const uint8_t *frame, size_t
 
 	if (line->rate_bps) {
 		/* 24: preamble, frame check sequence and gap, which occupy a cable too */
-		uint64_t ns = (len + 24) * 8 * 1000000000ull / line->rate_bps;
+		uint64_t ns = (len + 24) * 8 * INC_NSEC_PER_SEC / line->rate_bps;
 
 		if (line->queued + len > line->queue_max) {
 			line->n.overflow++;
@@ -309,7 +309,7 @@ static int loop(struct wire *w)
 		if (next) {
 			now = inc_now_ns();
 			next = next > now ? next - now : 0;
-			ts = (struct timespec){next / 1000000000, next % 1000000000};
+			ts = (struct timespec){next / INC_NSEC_PER_SEC, next % INC_NSEC_PER_SEC};
 			wait = &ts;
 		}
 		if (ppoll(fds, 4, wait, NULL) < 0) {

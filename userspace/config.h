@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What a switch is told by its file: settings, and communicators as the controller's "configure"
- * has them, too (lib/conf/comm.h; docs/control.md).
+ * has them, too (lib/conf/comm_conf.h; docs/control.md).
  */
 #ifndef INC_CONFIG_H
 #define INC_CONFIG_H
@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <jansson.h>
 #include <net/if.h>
+#include "lib/base/err.h"
+#include "lib/conf/comm_conf.h"
 #include "lib/conf/messages.h"
 #include "loader/inc_limits.h"
 

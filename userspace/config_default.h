@@ -6,6 +6,9 @@
 #ifndef INC_CONFIG_DEFAULT_H
 #define INC_CONFIG_DEFAULT_H
 
+#include <stdint.h>
+#include "lib/base/err.h"
+#include "lib/conf/comm_conf.h"
 #include "userspace/config.h"
 
 #define INC_ABSENT_MAX 24 /* fields of a table */

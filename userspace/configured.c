@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the switch has, in the form that its file has: the daemon keeps what each communicator was
- * made from, and a query prints it with the tables that read it (config.h, lib/conf/comm.h).
+ * made from, and a query prints it with the tables that read it (config.h, lib/conf/comm_conf.h).
  */
 #include <errno.h>
 #include <stdlib.h>

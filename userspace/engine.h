@@ -19,7 +19,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include "lib/base/err.h"
-#include "lib/conf/comm.h"
+#include "lib/conf/comm_conf.h"
 #include "lib/metric/metric.h"
 #include "lib/proto/maps.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* inc-switchd: signals, and the daemon between its start and its stop. */
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -11,13 +11,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 #include <event2/listener.h>
+#include "lib/net/lines.h"
 #include "lib/net/listen.h"
 #include "lib/base/log.h"
 #include "userspace/switchd.h"
 
 #define MAX_CLIENTS 16
 #define BACKLOG     128
-#define MAX_LINE    (64 * 1024)
 #define MAX_WRITE   (8 << 20)
 #define TIMEOUT_MS  5000
 
@@ -65,8 +65,9 @@ static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct socka
 		      void *arg)
 {
 	static const struct inc_ndjson_ops ops = {.message = on_message, .closed = on_closed};
-	static const struct inc_ndjson_limits limits = {
-		.max_line = MAX_LINE, .max_write = MAX_WRITE, .message_timeout_ms = TIMEOUT_MS};
+	static const struct inc_ndjson_limits limits = {.max_line = INC_MEMBER_LINE_MAX,
+							.max_write = MAX_WRITE,
+							.message_timeout_ms = TIMEOUT_MS};
 	struct inc_query_server *s = arg;
 	struct query_client *c, *oldest = NULL;
 	struct inc_err err;

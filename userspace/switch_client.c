@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "lib/net/hostport.h"
+#include "lib/net/lines.h"
 #include "lib/base/log.h"
 #include "lib/base/machine.h"
 #include "userspace/switchd.h"
@@ -18,7 +19,6 @@
 #define RETRY_MIN_MS 100
 #define RETRY_MAX_MS 5000
 #define CONNECT_MS   5000 /* also for the answer to hello */
-#define MAX_LINE     (1 << 20)
 #define MAX_WRITE    (16 << 20)
 #define MESSAGE_MS   10000
 
@@ -248,8 +248,9 @@ static void on_closed(struct inc_ndjson *conn, int code, const char *reason, voi
 static void on_connected(evutil_socket_t fd, short what, void *arg)
 {
 	static const struct inc_ndjson_ops ops = {.message = on_message, .closed = on_closed};
-	static const struct inc_ndjson_limits limits = {
-		.max_line = MAX_LINE, .max_write = MAX_WRITE, .message_timeout_ms = MESSAGE_MS};
+	static const struct inc_ndjson_limits limits = {.max_line = INC_SWITCH_LINE_MAX,
+							.max_write = MAX_WRITE,
+							.message_timeout_ms = MESSAGE_MS};
 	struct inc_client *c = arg;
 	struct inc_err err = {};
 	int code = 0;

@@ -3,8 +3,12 @@
 #ifndef INC_SWITCHD_H
 #define INC_SWITCHD_H
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <event2/event.h>
 #include <jansson.h>
+#include "lib/base/err.h"
+#include "lib/conf/comm_conf.h"
 #include "lib/net/ndjson.h"
 #include "loader/inc_limits.h"
 #include "userspace/config.h"

@@ -138,7 +138,7 @@ static void choose_sizes(struct inc_comm *comm)
 		mtu = min(mtu, inc_switch_port_mtu(switch_of(comm, node), node->up_port));
 		mtu = min(mtu, inc_switch_port_mtu(&ctl->switches[up->peer], up->peer_port));
 	}
-	while (comm->payload > 256 && comm->payload + INC_MAX_OVERHEAD > mtu)
+	while (comm->payload > INC_MIN_PAYLOAD && comm->payload + INC_MAX_OVERHEAD > mtu)
 		comm->payload /= 2;
 	comm->slots = power_of_two(packets);
 }

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "lib/base/err.h"
-#include "lib/conf/comm.h"
+#include "lib/conf/comm_conf.h"
 #include "lib/topology/topology.h"
 
 /* One side of a queue pair. */

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* incctl: what its files share. It asks (incctl_ask.c) and prints (incctl_print.c,
+ * incctl_config.c); one thread, one question at a time. */
 #ifndef INC_INCCTL_H
 #define INC_INCCTL_H
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include "controller/ctl.h"
 #include "lib/base/log.h"
+#include "lib/net/lines.h"
 #include "lib/net/listen.h"
 
 static void client_free(struct inc_client *client)
@@ -269,7 +270,7 @@ void inc_client_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 	static const struct inc_ndjson_ops ops = {.message = on_message, .closed = on_closed};
 	struct inc_ctl *ctl = arg;
 	const struct inc_ndjson_limits limits = {
-		.max_line = CTL_MEMBER_LINE_MAX,
+		.max_line = INC_MEMBER_LINE_MAX,
 		.max_write = CTL_WRITE_MAX,
 		.message_timeout_ms = ctl->opt.client_timeout_ms,
 	};

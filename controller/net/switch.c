@@ -10,6 +10,7 @@
 #include "controller/net/switch_priv.h"
 #include "lib/base/log.h"
 #include "lib/base/machine.h"
+#include "lib/net/lines.h"
 
 const char *inc_switch_name(const struct inc_switch *sw)
 {
@@ -407,7 +408,7 @@ void inc_switch_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 	static const struct inc_ndjson_ops ops = {.message = on_message, .closed = on_closed};
 	struct inc_ctl *ctl = arg;
 	const struct inc_ndjson_limits limits = {
-		.max_line = CTL_SWITCH_LINE_MAX,
+		.max_line = INC_SWITCH_LINE_MAX,
 		.max_write = CTL_WRITE_MAX,
 		.message_timeout_ms = ctl->opt.client_timeout_ms,
 	};

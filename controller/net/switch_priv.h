@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* What switch.c and switch_request.c share: a switch's connection and the requests under way on it.
+ */
 #ifndef INC_SWITCH_PRIV_H
 #define INC_SWITCH_PRIV_H
 
+#include <stdint.h>
+#include <jansson.h>
+#include <event2/event.h>
 #include "controller/ctl.h"
 
 struct inc_request;

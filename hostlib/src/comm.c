@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+#include "lib/proto/maps.h"
 #include "lib/proto/roce.h"
 #include "hostlib/src/internal.h"
 
@@ -17,12 +18,12 @@ static int check_opts(struct inccl_communicator_opts *opts, struct inc_err *err)
 	if (opts->payload && !inc_payload_ok(opts->payload))
 		return inc_err_set(err, EINVAL, "payload %u: want " INC_PAYLOADS_TEXT,
 				   opts->payload);
-	if (opts->message_packets > MAX_MESSAGE_PACKETS)
+	if (opts->message_packets > INC_MAX_MESSAGE_PACKETS)
 		return inc_err_set(err, EINVAL, "message_packets %u: want 1 to %d",
-				   opts->message_packets, MAX_MESSAGE_PACKETS);
-	if (opts->window > MAX_WINDOW / opts->message_packets)
+				   opts->message_packets, INC_MAX_MESSAGE_PACKETS);
+	if (opts->window > INC_MAX_SLOTS / opts->message_packets)
 		return inc_err_set(err, EINVAL, "window %u of %u packets: at most %d packets",
-				   opts->window, opts->message_packets, MAX_WINDOW);
+				   opts->window, opts->message_packets, INC_MAX_SLOTS);
 	if (opts->timeout_ms > INT32_MAX || opts->create_timeout_ms > INT32_MAX)
 		return inc_err_set(err, EINVAL, "timeouts: at most %d ms", INT32_MAX);
 	if ((unsigned int)opts->transport > INCCL_TRANSPORT_VERBS)
@@ -111,14 +112,16 @@ static int read_remote(struct inccl_communicator *comm, const json_t *answer,
 
 	least = (long long)local->window * comm->message_packets;
 	ret = field(group, answer, "communicator", 1, UINT32_MAX, &number, err);
-	ret = ret ?: field(group, answer, "payload", 256, local->payload, &payload, err);
-	ret = ret ?: field(group, answer, "slots", least, MAX_WINDOW, &slots, err);
+	ret = ret
+		      ?: field(group, answer, "payload", INC_MIN_PAYLOAD, local->payload, &payload,
+			       err);
+	ret = ret ?: field(group, answer, "slots", least, INC_MAX_SLOTS, &slots, err);
 	ret = ret ?: field(group, conn, "peer_port", 1, UINT16_MAX, &port, err);
-	ret = ret ?: field(group, conn, "peer_qp", 2, INC_QPN_MASK - 1, &qpn, err);
+	ret = ret ?: field(group, conn, "peer_qp", INC_MIN_QPN, INC_MAX_QPN, &qpn, err);
 	ret = ret ?: field(group, conn, "peer_psn", 0, INC_PSN_MASK, &psn, err);
 	if (ret)
 		return ret;
-	if (!inc_payload_ok(payload) || (slots & (slots - 1)))
+	if (!inc_payload_ok(payload) || !inc_slots_ok(slots))
 		return inc_err_set(
 			err, EPROTO,
 			"controller %s: answer to 'C': 'payload' %lld or 'slots' %lld is no "

@@ -430,7 +430,7 @@ static bool serve(struct inccl_group *group, struct inc_lines *lines)
 static void *control_thread(void *arg)
 {
 	struct inccl_group *group = arg;
-	struct inc_lines lines = {.max_line = CONTROL_LINE_MAX};
+	struct inc_lines lines = {.max_line = INC_MEMBER_LINE_MAX};
 
 	while (serve(group, &lines)) {
 		inc_lines_free(&lines); /* what the lost connection has begun is void */

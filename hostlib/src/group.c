@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Groups: joining with the controller, and leaving. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <limits.h>
@@ -89,9 +90,9 @@ static int join(struct inccl_group *group, const struct inccl_place *place, uint
 	pthread_mutex_lock(&group->lock);
 	ret = inccl_control_call(group,
 				 json_pack("{s:s, s:i, s:s, s:i, s:i, s:o, s:s}", "type", "G",
-					   "version", 1, "job", group->job, "rank", group->rank,
-					   "world_size", group->world_size, "addrs", addrs, "host",
-					   host),
+					   "version", INC_CONTROL_VERSION, "job", group->job,
+					   "rank", group->rank, "world_size", group->world_size,
+					   "addrs", addrs, "host", host),
 				 &wait, deadline_ns, err);
 	pthread_mutex_unlock(&group->lock);
 	if (ret)

@@ -11,20 +11,19 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <jansson.h>
 #include "lib/base/clock.h"
+#include "lib/base/err.h"
+#include "lib/conf/messages.h"
 #include "hostlib/src/transport.h"
 
 #define CONNECT_TIMEOUT_MS   5000
 #define CREATE_TIMEOUT_MS    70000
 #define OPERATION_TIMEOUT_MS 30000
-#define DEFAULT_WINDOW       256  /* packets; what a veth's ring holds */
-#define MAX_WINDOW           4096 /* packets */
-#define MAX_MESSAGE_PACKETS  64
-#define CONTROL_LINE_MAX     65536
 /* With the controller gone nobody will tell of dead ranks: wait no longer than this. */
 #define ORPHAN_TIMEOUT_MS 5000
 /* After a mismatch the controller's notice names the ranks: wait for it so long. */
@@ -59,7 +58,7 @@ struct control_wait {
 struct inccl_group {
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* an answer came, or the group failed */
-	char job[65];
+	char job[INC_CONTROL_NAME_LEN];
 	int rank;
 	int world_size;
 	uint32_t addr;        /* own, network order; what the controller chose */
@@ -209,7 +208,7 @@ void inccl_log_deliver(struct inccl_log *log);
 
 /* env.c: options and environment made into what is needed. */
 struct inccl_place {
-	char job[65];
+	char job[INC_CONTROL_NAME_LEN];
 	char host[256];
 	char port[16];
 	int rank;

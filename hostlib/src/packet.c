@@ -28,7 +28,7 @@ int inccl_packet_parse(const uint8_t *data, size_t size, struct inccl_packet *pk
 	memset(pkt, 0, sizeof(*pkt));
 	pkt->opcode = bth.opcode;
 	pkt->pkey = ntohs(bth.pkey);
-	pkt->qpn = ntohl(bth.resv_qpn) & INC_QPN_MASK;
+	pkt->qpn = ntohl(bth.ecn_qpn) & INC_QPN_MASK;
 	word = ntohl(bth.ackreq_psn);
 	pkt->ackreq = word & INC_BTH_ACKREQ;
 	pkt->psn = word & INC_PSN_MASK;

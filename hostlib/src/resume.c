@@ -101,11 +101,12 @@ static int say_resume(struct inccl_group *group, int fd)
 	gethostname(host, sizeof(host) - 1);
 	inet_ntop(AF_INET, &group->addr, addr, sizeof(addr));
 	group->fd = fd;
-	ret = inccl_control_send(
-		group, json_pack("{s:s, s:i, s:I, s:s, s:i, s:i, s:[s], s:s, s:o}", "type",
-				 "resume", "version", 1, "group", (json_int_t)group->number, "job",
-				 group->job, "rank", group->rank, "world_size", group->world_size,
-				 "addrs", addr, "host", host, "communicators", what_runs(group)));
+	ret = inccl_control_send(group, json_pack("{s:s, s:i, s:I, s:s, s:i, s:i, s:[s], s:s, s:o}",
+						  "type", "resume", "version", INC_CONTROL_VERSION,
+						  "group", (json_int_t)group->number, "job",
+						  group->job, "rank", group->rank, "world_size",
+						  group->world_size, "addrs", addr, "host", host,
+						  "communicators", what_runs(group)));
 	if (ret) {
 		group->fd = -1;
 		return ret;

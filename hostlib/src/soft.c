@@ -51,7 +51,7 @@ static int grow_buffer(int fd, int force, int plain, int bytes)
 
 static unsigned int choose_window(const struct inccl_open_opts *opts, int rcvbuf)
 {
-	unsigned int packets = DEFAULT_WINDOW, fit = rcvbuf / SOFT_RECV_TRUESIZE;
+	unsigned int packets = INCCL_DEFAULT_WINDOW, fit = rcvbuf / SOFT_RECV_TRUESIZE;
 
 	if (opts->window)
 		return opts->window;
@@ -132,7 +132,7 @@ static int soft_open(const struct inccl_open_opts *opts, struct inccl_endpoint *
 	s->own_psn = opts->start_psn & INC_PSN_MASK;
 	do {
 		s->own_qpn = inccl_random24();
-	} while (s->own_qpn < 2); /* 0 and 1 are the management's */
+	} while (s->own_qpn < INC_MIN_QPN || s->own_qpn > INC_MAX_QPN);
 	s->pkey = INC_PKEY_DEFAULT;
 	s->next_rkey = inccl_random24();
 	s->log = opts->log;
@@ -202,8 +202,13 @@ static void soft_unmap(struct inccl_endpoint *ep, struct inccl_region *region)
 {
 }
 
+_Static_assert(INC_OP_SEND_FIRST == 0 &&
+		       INC_OP_WRITE_ONLY_IMM == INC_OP_WRITE_FIRST + INC_OP_SEND_ONLY_IMM,
+	       "the opcodes of WRITE stand in the order of SEND's");
+
 static uint8_t opcode_of(const struct inccl_message *msg, bool first, bool last)
 {
+	/* what is added to an opcode of SEND */
 	uint8_t base = msg->mode == INCCL_MODE_WRITE ? INC_OP_WRITE_FIRST : INC_OP_SEND_FIRST;
 
 	if (first && last)

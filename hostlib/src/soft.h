@@ -14,8 +14,11 @@
 #ifndef INCCL_SOFT_H
 #define INCCL_SOFT_H
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include "lib/base/err.h"
 #include "lib/proto/roce.h"
 #include "hostlib/src/internal.h"
 #include "hostlib/src/packet.h"

@@ -15,12 +15,6 @@
 #include <unistd.h>
 #include "hostlib/src/soft.h"
 
-/* What the headers take beside the payload of the longest packet, rounded up. */
-#define HEADERS (INC_IP_LEN + INC_UDP_LEN + SOFT_MAX_HEAD + INC_ICRC_LEN)
-
-#define LARGEST_PAYLOAD  2048
-#define SMALLEST_PAYLOAD 256
-
 struct route {
 	int ifindex;
 	unsigned int mtu; /* of its own; 0: has none */
@@ -202,8 +196,8 @@ static unsigned int carried(int mtu)
 {
 	int p;
 
-	for (p = LARGEST_PAYLOAD; p >= SMALLEST_PAYLOAD; p /= 2)
-		if (p + HEADERS <= mtu)
+	for (p = INC_MAX_PAYLOAD; p >= INC_MIN_PAYLOAD; p /= 2)
+		if (p + INC_MAX_OVERHEAD <= mtu)
 			return p;
 	return 0;
 }
@@ -222,7 +216,7 @@ int soft_choose_payload(int fd, const struct inccl_open_opts *opts, unsigned int
 	p = carried(mtu);
 	if (!p)
 		return inc_err_set(err, EMSGSIZE, "%s: MTU %d is too small for a payload of %d",
-				   name, mtu, SMALLEST_PAYLOAD);
+				   name, mtu, INC_MIN_PAYLOAD);
 	if (opts->payload > p)
 		return inc_err_set(err, EMSGSIZE,
 				   "%s: MTU %d is too small for a payload of %u, %u is the largest",
@@ -262,7 +256,7 @@ int soft_check_route(const struct soft_endpoint *s, struct inc_err *err)
 		if (!ioctl(s->fd, SIOCGIFMTU, &ifr) && (!mtu || (int)mtu > ifr.ifr_mtu))
 			mtu = ifr.ifr_mtu;
 	}
-	if (!mtu || s->payload + HEADERS <= mtu)
+	if (!mtu || s->payload + INC_MAX_OVERHEAD <= mtu)
 		return 0;
 	inet_ntop(AF_INET, &s->to_peer.daddr, text, sizeof(text));
 	return inc_err_set(err, EMSGSIZE,

@@ -25,6 +25,9 @@
 #include "hostlib/include/inccl.h"
 #include "lib/base/err.h"
 
+/* Packets, where nobody asks for another window: what a veth's ring holds. */
+#define INCCL_DEFAULT_WINDOW 256
+
 struct inccl_endpoint;
 
 /* What the caller of open knows. */
@@ -43,7 +46,7 @@ struct inccl_open_opts {
 struct inccl_local {
 	uint32_t qpn;
 	uint32_t psn;      /* of the first packet it sends */
-	uint16_t udp_port; /* where it receives; 4791 for a NIC */
+	uint16_t udp_port; /* where it receives; INC_ROCE_UDP_PORT for a NIC */
 	uint16_t pkey;
 	bool udp_csum;        /* wants UDP checksums on results */
 	unsigned int payload; /* largest it can do */

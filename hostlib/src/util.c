@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Small things that several files of the library need: conditions, threads, eventfds, cancellation,
+ * option structs. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

@@ -12,8 +12,6 @@
 #include "lib/proto/roce.h"
 #include "hostlib/src/verbs.h"
 
-#define DEFAULT_WINDOW_PACKETS 256
-
 static int verbs_probe(const struct inccl_open_opts *opts, struct inc_err *why)
 {
 	struct verbs_config config;
@@ -52,7 +50,7 @@ static int choose_window(struct verbs_endpoint *ep, const struct inccl_open_opts
 	uint64_t slots = 1;
 
 	if (!window)
-		window = DEFAULT_WINDOW_PACKETS / opts->message_packets ?: 1;
+		window = INCCL_DEFAULT_WINDOW / opts->message_packets ?: 1;
 	/* sends outlive their results by an acknowledgement, so their queue is deeper */
 	most = attr->max_qp_wr / 2;
 	if (most > (unsigned int)attr->max_cqe / 4)
@@ -220,10 +218,10 @@ static int verbs_open(const struct inccl_open_opts *opts, struct inccl_endpoint 
 	ret = verbs_place_find(&ep->config, opts->addr, &ep->place, err);
 	if (ret)
 		goto fail;
-	payload = ep->place.mtu < 2048 ? ep->place.mtu : 2048;
+	payload = ep->place.mtu < INC_MAX_PAYLOAD ? ep->place.mtu : INC_MAX_PAYLOAD;
 	if (opts->payload && opts->payload < payload)
 		payload = opts->payload;
-	if (payload < 256) {
+	if (payload < INC_MIN_PAYLOAD) {
 		ret = inc_err_set(err, EOPNOTSUPP, "%s: MTU %u", ep->place.device, ep->place.mtu);
 		goto fail;
 	}

@@ -9,7 +9,11 @@
 #ifndef INCCL_VERBS_H
 #define INCCL_VERBS_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <infiniband/verbs.h>
+#include "lib/base/err.h"
 #include "hostlib/src/transport.h"
 #include "hostlib/src/verbs_region.h"
 

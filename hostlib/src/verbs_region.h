@@ -6,6 +6,8 @@
 #ifndef INCCL_VERBS_REGION_H
 #define INCCL_VERBS_REGION_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <infiniband/verbs.h>
 #include "hostlib/src/transport.h"
 #include "hostlib/src/verbs_cache.h"

@@ -4,12 +4,13 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include "lib/conf/messages.h"
 #include "lib/net/check.h"
 #include "lib/net/hostport.h"
+#include "lib/proto/maps.h"
+#include "lib/proto/roce.h"
 #include "hostlib/tools/job.h"
 #include "lib/base/log.h"
-
-#define MAX_WINDOW_PACKETS 4096 /* the library's own limit (inccl.h, window) */
 
 void job_init(struct job *job)
 {
@@ -28,8 +29,8 @@ static const struct inc_opt_word modes[] = {
 	{"sendrecv", INCCL_MODE_SENDRECV}, {"write", INCCL_MODE_WRITE}, {}};
 static const struct inc_opt_word byte_orders[] = {
 	{"little", INCCL_ORDER_LITTLE}, {"network", INCCL_ORDER_NETWORK}, {}};
-static const struct inc_opt_word payloads[] = {
-	{"256", 256}, {"512", 512}, {"1024", 1024}, {"2048", 2048}, {}};
+#define PAYLOAD(bytes) {#bytes, bytes},
+static const struct inc_opt_word payloads[] = {INC_PAYLOADS(PAYLOAD){}};
 
 /* As the library wants it (inccl.h): 1 to 64 printable characters without blanks. */
 static int check_job_name(const char *text, struct inc_err *err)
@@ -87,11 +88,11 @@ const struct inc_opt job_options[] = {
 	{.name = "message-packets",
 	 .value = "M",
 	 .help = "packets per message (default 1)",
-	 INC_OPT_NUMBER(struct job, comm_opts.message_packets, 1, 64)},
+	 INC_OPT_NUMBER(struct job, comm_opts.message_packets, 1, INC_MAX_MESSAGE_PACKETS)},
 	{.name = "window",
 	 .value = "W",
 	 .help = "messages under way (default: 256 packets)",
-	 INC_OPT_NUMBER(struct job, comm_opts.window, 1, MAX_WINDOW_PACKETS)},
+	 INC_OPT_NUMBER(struct job, comm_opts.window, 1, INC_MAX_SLOTS)},
 	{.name = "timeout-ms",
 	 .value = "T",
 	 .help = "give up when nothing moves for so long (default 30000)",
@@ -117,9 +118,9 @@ int job_check(const struct job *job)
 				 g->world_size - 1);
 	if (g->address && g->interface)
 		return inc_usage("--addr and --interface exclude each other");
-	if (c->window && c->message_packets && c->window > MAX_WINDOW_PACKETS / c->message_packets)
+	if (c->window && c->message_packets && c->window > INC_MAX_SLOTS / c->message_packets)
 		return inc_usage("--window %u --message-packets %u: at most %d packets together",
-				 c->window, c->message_packets, MAX_WINDOW_PACKETS);
+				 c->window, c->message_packets, INC_MAX_SLOTS);
 	return 0;
 }
 

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include "hostlib/include/inccl.h"
+#include "lib/base/err.h"
 #include "lib/base/opt.h"
 
 struct job {

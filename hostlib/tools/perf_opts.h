@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* The command line of inccl-perf. */
 #ifndef INCCL_TOOLS_PERF_OPTS_H
 #define INCCL_TOOLS_PERF_OPTS_H
 

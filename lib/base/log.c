@@ -2,11 +2,13 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <jansson.h>
+#include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/base/printable.h"
 
@@ -32,7 +34,8 @@ void inc_log_init(const char *program)
 void inc_log(enum inc_log_level level, const char *fmt, ...)
 {
 	int saved_errno = errno;
-	struct timespec now;
+	uint64_t now_ns;
+	time_t now_s;
 	char time_text[32];
 	char text[1024];
 	struct tm tm;
@@ -46,10 +49,12 @@ void inc_log(enum inc_log_level level, const char *fmt, ...)
 	va_end(ap);
 	inc_printable(text); /* what a peer said may be quoted in it */
 
-	clock_gettime(CLOCK_REALTIME, &now);
-	gmtime_r(&now.tv_sec, &tm);
+	now_ns = inc_wall_ns();
+	now_s = now_ns / INC_NSEC_PER_SEC;
+	gmtime_r(&now_s, &tm);
 	n = strftime(time_text, sizeof(time_text), "%Y-%m-%dT%H:%M:%S", &tm);
-	snprintf(time_text + n, sizeof(time_text) - n, ".%03ldZ", now.tv_nsec / 1000000);
+	snprintf(time_text + n, sizeof(time_text) - n, ".%03uZ",
+		 (unsigned int)(now_ns % INC_NSEC_PER_SEC / INC_NSEC_PER_MSEC));
 
 	if (log_json) {
 		json_t *line =

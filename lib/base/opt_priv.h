@@ -3,6 +3,7 @@
 #ifndef INC_OPT_PRIV_H
 #define INC_OPT_PRIV_H
 
+#include <stdbool.h>
 #include <stdio.h>
 #include "lib/base/opt.h"
 

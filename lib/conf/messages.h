@@ -11,7 +11,13 @@
 #ifndef INC_MESSAGES_H
 #define INC_MESSAGES_H
 
-#include "lib/conf/comm.h"
+#include <stdbool.h>
+#include <stdint.h>
+#include <jansson.h>
+#include <netinet/in.h>
+#include "lib/base/err.h"
+#include "lib/conf/comm_conf.h"
+#include "lib/proto/maps.h"
 
 #define INC_CONTROL_VERSION     1
 #define INC_MAX_WORLD           1024

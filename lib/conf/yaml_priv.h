@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files that read YAML share. */
 #ifndef INC_YAML_PRIV_H
 #define INC_YAML_PRIV_H
 
+#include <stddef.h>
 #include <yaml.h>
 #include "lib/conf/yaml.h"
 

@@ -7,8 +7,8 @@
  *		_(T, opened, "", COUNTER, "times that it was opened") \
  *		_(T, angle, "degrees", GAUGE, "how far it is open")
  *	struct inc_door { INC_DOOR_FIGURES(INC_METRIC_FIELD, inc_door) };
- *	static const struct inc_metric door_metrics[] = {INC_DOOR_FIGURES(INC_METRIC_ROW,
- *inc_door)};
+ *	static const struct inc_metric door_metrics[] = {
+ *		INC_DOOR_FIGURES(INC_METRIC_ROW, inc_door)};
  *
  * Figures travel between programs as families, a JSON list of
  *	{"name","unit","kind":"counter|gauge","text","samples":[{"labels":{…},"value"}]}

@@ -12,6 +12,10 @@
 #include <jansson.h>
 #include "lib/base/err.h"
 
+/* Lines of the control plane, without the newline (docs/control.md): of members and tools to the
+ * controller, and from it; between switches and the controller. */
+#define INC_MEMBER_LINE_MAX (64u << 10)
+#define INC_SWITCH_LINE_MAX (1u << 20)
 /* A tool's answer: several switches' connections fit. */
 #define INC_ANSWER_MAX (64u << 20)
 

@@ -6,6 +6,7 @@
 #ifndef INC_PROTO_CHILD_FRAME_H
 #define INC_PROTO_CHILD_FRAME_H
 
+#include <linux/types.h>
 #include "lib/proto/frame.h"
 #include "lib/proto/maps.h"
 

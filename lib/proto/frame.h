@@ -11,6 +11,7 @@
 #ifndef INC_PROTO_FRAME_H
 #define INC_PROTO_FRAME_H
 
+#include <linux/types.h>
 #include "lib/proto/roce.h"
 
 #define INC_ETHERTYPE_IPV4 0x0800

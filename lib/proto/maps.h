@@ -17,18 +17,21 @@
 #define INC_ABI_VERSION  2
 #define INC_MAX_CHILDREN 32
 #define INC_MAX_SLOTS    4096
-#define INC_MAX_PAYLOAD  2048
-#define INC_RNR_TIMER    12 /* RNR timer code of our RNR NAKs: 0.64 ms */
+/* Slots of a communicator. */
+#define INC_SLOTS_TEXT "a power of two up to 4096"
+INC_INLINE _Bool inc_slots_ok(__u64 slots)
+{
+	return slots && slots <= INC_MAX_SLOTS && !(slots & (slots - 1));
+}
+_Static_assert(INC_MAX_SLOTS == 4096, "as INC_SLOTS_TEXT says");
 
-/* Map names, as pinned and as bpftool shows them (15 characters at most). */
+#define INC_RNR_TIMER 12 /* RNR timer code of our RNR NAKs: 0.64 ms */
+
+/* Names of the maps that user space asks for, as pinned and as bpftool shows them (15 characters at
+ * most); bpf/inc_maps.h has all. */
 #define INC_MAP_CONN_LOOKUP "inc_conn_lookup"
 #define INC_MAP_CONN_CFG    "inc_conn_cfg"
-#define INC_MAP_CONN_STATE  "inc_conn_state"
 #define INC_MAP_COMM_CFG    "inc_comm_cfg"
-#define INC_MAP_COMM_STATE  "inc_comm_state"
-#define INC_MAP_SLOT        "inc_slot"
-#define INC_MAP_CONTRIB     "inc_contrib"
-#define INC_MAP_RESULT      "inc_result"
 #define INC_MAP_COMM_PORTS  "inc_comm_ports"
 #define INC_MAP_PORT_COMM   "inc_port_comm"
 #define INC_MAP_COPY        "inc_copy"
@@ -37,8 +40,6 @@
 #define INC_MAP_XSK         "inc_xsk"
 #define INC_MAP_COUNTER     "inc_counter"
 #define INC_MAP_EVENT       "inc_event"
-#define INC_MAP_SCRATCH     "inc_scratch"
-#define INC_MAP_FOLD        "inc_fold"
 
 /* inc_conn_lookup: which connection a packet belongs to. Writer: control plane.
  * The value is a connection id, the index into inc_conn_cfg and inc_conn_state. */
@@ -133,7 +134,7 @@ struct inc_comm_cfg {
 	__u32 children;  /* 1..INC_MAX_CHILDREN */
 	__u32 full_mask; /* one bit per child */
 	__u32 log2_slots;
-	__u32 payload;      /* path MTU of the communicator: 256, 512, 1024 or 2048 */
+	__u32 payload;      /* path MTU of the communicator, see inc_payload_ok() */
 	__u32 conn_base;    /* child c is connection conn_base + c */
 	__u32 contrib_base; /* (child c, slot s) is row contrib_base + (c << log2_slots) + s */
 	__u32 result_base;  /* slot s is row result_base + s of inc_result and inc_slot */

@@ -15,6 +15,8 @@
 #define INC_ROCE_UDP_PORT 4791
 #define INC_PSN_MASK      0xffffffu
 #define INC_QPN_MASK      0xffffffu
+#define INC_MIN_QPN       2 /* 0, 1 and the last number are for management and multicast */
+#define INC_MAX_QPN       (INC_QPN_MASK - 1)
 #define INC_PKEY_DEFAULT  0xffff
 #define INC_PKEY_BITS     0x7fff /* of the partition, never all 0; the top bit says full member */
 #define INC_ICRC_LEN      4
@@ -52,7 +54,7 @@ struct inc_bth {
 	__u8 opcode;
 	__u8 se_m_pad_tver; /* SE:1 M:1 PadCnt:2 TVer:4 */
 	__be16 pkey;
-	__be32 resv_qpn;   /* FECN:1 BECN:1 resv6 (masked in the ICRC), QPN:24 */
+	__be32 ecn_qpn;    /* FECN:1 BECN:1 (congestion), resv6 (all masked in the ICRC), QPN:24 */
 	__be32 ackreq_psn; /* AckReq:1 resv7 (not masked), PSN:24 */
 } __attribute__((packed));
 
@@ -145,10 +147,14 @@ INC_INLINE void inc_icrc_mask(__u8 *ip)
 }
 
 /* Payloads of a communicator, a path MTU of RoCE each. */
+#define INC_MIN_PAYLOAD   256
+#define INC_MAX_PAYLOAD   2048
 #define INC_PAYLOADS_TEXT "256, 512, 1024 or 2048"
+#define INC_PAYLOADS(_)   _(256) _(512) _(1024) _(2048)
 INC_INLINE _Bool inc_payload_ok(__u64 payload)
 {
-	return payload >= 256 && payload <= 2048 && !(payload & (payload - 1));
+	return payload >= INC_MIN_PAYLOAD && payload <= INC_MAX_PAYLOAD &&
+	       !(payload & (payload - 1));
 }
 
 /* An IPv4 address (host order) of one host: not of this network's, a communicator's or none. */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files of the topology share. */
 #ifndef INC_TOPOLOGY_PRIV_H
 #define INC_TOPOLOGY_PRIV_H
 
+#include "lib/base/err.h"
 #include "lib/topology/topology.h"
 #include "lib/conf/schema.h"
 

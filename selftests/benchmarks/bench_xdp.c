@@ -86,7 +86,7 @@ static void build_frame(struct bench *b, const struct inc_child_spec *child, uin
 	bth->opcode = INC_OP_SEND_ONLY_IMM;
 	bth->se_m_pad_tver = INC_BTH_M;
 	bth->pkey = htons(child->pkey);
-	bth->resv_qpn = htonl(child->own_qpn);
+	bth->ecn_qpn = htonl(child->own_qpn);
 	bth->ackreq_psn = htonl(child->rx_start_psn);
 	word = htonl(desc);
 	memcpy(imm, &word, 4);
@@ -246,8 +246,8 @@ static void print(const char *name, struct figure f, const struct bench *b)
 	}
 }
 
-static const struct inc_opt_word payloads[] = {
-	{"256", 256}, {"512", 512}, {"1024", 1024}, {"2048", 2048}, {}};
+#define PAYLOAD(bytes) {#bytes, bytes},
+static const struct inc_opt_word payloads[] = {INC_PAYLOADS(PAYLOAD){}};
 
 static const struct inc_opt options[] = {
 	{.name = "payload",

@@ -175,7 +175,7 @@ void peer_say(struct peer *p, const struct say *say)
 		.opcode = say->opcode,
 		.se_m_pad_tver = (-say->len & 3) << INC_BTH_PAD_SHIFT,
 		.pkey = htons(say->pkey ?: INC_PKEY_DEFAULT),
-		.resv_qpn = htonl(say->qpn ?: p->host_qpn),
+		.ecn_qpn = htonl(say->qpn ?: p->host_qpn),
 		.ackreq_psn = htonl((say->psn & INC_PSN_MASK) | (say->ackreq ? INC_BTH_ACKREQ : 0)),
 	};
 	uint32_t word;

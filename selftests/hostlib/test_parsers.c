@@ -252,7 +252,7 @@ static size_t make_packet(uint8_t *out, uint8_t opcode, size_t payload)
 		.opcode = opcode,
 		.se_m_pad_tver = (-payload & 3) << INC_BTH_PAD_SHIFT,
 		.pkey = htons(0xffff),
-		.resv_qpn = htonl(0x40123456),
+		.ecn_qpn = htonl(0x40123456),
 		.ackreq_psn = htonl(INC_BTH_ACKREQ | 0xabcdef),
 	};
 	size_t len =

@@ -275,8 +275,8 @@ static void *run_worker(void *arg)
 /* Both sides of each count. */
 static int verify(struct stage *s, const uint64_t before[INC_CTR_MAX])
 {
-	const struct inc_comm_state *gst = inc_switch_comm_state(s->u->sw) + s->cm.index;
-	uint64_t now[INC_CTR_MAX], chunks = gst->tx_next - s->base, ends = 0, dup = 0, rnr = 0;
+	const struct inc_comm_state *comm_st = inc_switch_comm_state(s->u->sw) + s->cm.index;
+	uint64_t now[INC_CTR_MAX], chunks = comm_st->tx_next - s->base, ends = 0, dup = 0, rnr = 0;
 	uint64_t nak = 0, acks = 0, naks = 0, i, wrong = 0;
 
 	compare_read_counters(s->u, now);
@@ -296,7 +296,7 @@ static int verify(struct stage *s, const uint64_t before[INC_CTR_MAX])
 	}
 	for (i = 0; i < MAX_CHUNKS; i++)
 		wrong += s->seen[i] != (i < chunks);
-	if (!wrong && !gst->error && chunks <= MAX_CHUNKS && now[INC_CTR_RX] == ends &&
+	if (!wrong && !comm_st->error && chunks <= MAX_CHUNKS && now[INC_CTR_RX] == ends &&
 	    now[INC_CTR_MC_RESULT] == chunks && now[INC_CTR_ANS_DUPLICATE] == dup &&
 	    now[INC_CTR_ANS_RNR] == rnr && now[INC_CTR_ANS_NAK_SEQ] == nak &&
 	    now[INC_CTR_ABS_ACK] + now[INC_CTR_ANS_OWED] == acks &&

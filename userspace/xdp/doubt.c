@@ -73,7 +73,7 @@ static void end(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uin
 		 "rank %u asks for result %llu, which it has acknowledged: %u NAKs in %llu ms, and "
 		 "no ACK of %u results sent again",
 		 conn_cfg(sp, c)->rank, (unsigned long long)d->r, d->naks,
-		 (unsigned long long)((now - d->first_at_ns) / MS_NS), d->probes);
+		 (unsigned long long)((now - d->first_at_ns) / INC_NSEC_PER_MSEC), d->probes);
 	d->naks = 0;
 	sp->notice(sp->arg, "peer_nak", cm->index, 1u << child, d->r, text);
 	sp_end_comm(sp, cm, d->r);
@@ -84,7 +84,7 @@ bool sp_doubt_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, 
 	struct sp_conn *c = &cm->conn[child];
 	const struct inc_conn_state st = conn_state(sp, c);
 	struct sp_doubt *d = &c->doubt;
-	uint64_t max = sp->opts.rto_max_ms * MS_NS, wait;
+	uint64_t max = sp->opts.rto_max_ms * INC_NSEC_PER_MSEC, wait;
 
 	if (!d->naks)
 		return false;
@@ -99,8 +99,9 @@ bool sp_doubt_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, 
 		d->naks = 0;
 		return false;
 	}
-	if ((d->naks >= INSISTS && now - d->first_at_ns >= INSISTS_S * 1000 * MS_NS) ||
-	    (d->probes >= UNRESPONSIVE && now - d->heard_at_ns >= UNRESPONSIVE_S * 1000 * MS_NS)) {
+	if ((d->naks >= INSISTS && now - d->first_at_ns >= INSISTS_S * INC_NSEC_PER_SEC) ||
+	    (d->probes >= UNRESPONSIVE &&
+	     now - d->heard_at_ns >= UNRESPONSIVE_S * INC_NSEC_PER_SEC)) {
 		end(sp, cm, child, now);
 		return false;
 	}

@@ -50,14 +50,16 @@ static int describe(const struct inc_slowpath *sp, const struct sp_comm *cm, uin
 		    uint64_t r, char *text, size_t size)
 {
 	struct inc_contrib_head call;
+	uint32_t desc;
 
 	inc_switch_read_contrib(sp->sw, cm->index, child, r, &call);
+	desc = call.mirror.desc;
 	return snprintf(text, size,
 			"rank %u called collective %u operator %u type %u root %u sequence %u with "
 			"%u bytes",
-			conn_cfg(sp, &cm->conn[child])->rank, INC_DESC_COLL(call.desc),
-			INC_DESC_OP(call.desc), INC_DESC_DTYPE(call.desc), INC_DESC_ROOT(call.desc),
-			INC_DESC_SEQ(call.desc), call.len);
+			conn_cfg(sp, &cm->conn[child])->rank, INC_DESC_COLL(desc),
+			INC_DESC_OP(desc), INC_DESC_DTYPE(desc), INC_DESC_ROOT(desc),
+			INC_DESC_SEQ(desc), call.len);
 }
 
 /* The chunk's rows, and the mask of those who differ in the result's row, stand from the end of
@@ -82,7 +84,7 @@ static void tell_mismatch(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t 
  * it has sent, and drops what names that. */
 static void tell_children(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now)
 {
-	uint64_t max = sp->opts.rto_max_ms * MS_NS, kept;
+	uint64_t max = sp->opts.rto_max_ms * INC_NSEC_PER_MSEC, kept;
 	uint32_t c;
 
 	for (c = 0; c < cm->cfg.children; c++) {
@@ -104,7 +106,7 @@ static void start_telling(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t 
 {
 	sp_comm_go(cm, SP_COMM_TELLING);
 	cm->fatal_left = FATAL_TIMES;
-	cm->fatal_wait_ns = sp->opts.rto_min_ms * MS_NS * FIRST_RTO;
+	cm->fatal_wait_ns = sp->opts.rto_min_ms * INC_NSEC_PER_MSEC * FIRST_RTO;
 	tell_children(sp, cm, now);
 }
 

@@ -112,7 +112,7 @@ int inc_frame_parse_aeth(const uint8_t *frame, size_t size, struct inc_aeth_fram
 		return -EBADMSG;
 	out->key.saddr = ip.saddr;
 	out->key.daddr = ip.daddr;
-	out->key.dqpn = ntohl(bth.resv_qpn) & INC_QPN_MASK;
+	out->key.dqpn = ntohl(bth.ecn_qpn) & INC_QPN_MASK;
 	out->psn = ntohl(bth.ackreq_psn) & INC_PSN_MASK;
 	out->syndrome = ntohl(aeth.syn_msn) >> 24;
 	return 0;

@@ -9,10 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "lib/proto/child_frame.h"
+#include "lib/proto/maps.h"
 
-#define INC_FRAME_MAX                                                                        \
-	(INC_ETH_LEN + INC_IP_LEN + INC_UDP_LEN + INC_BTH_LEN + INC_RETH_LEN + INC_IMM_LEN + \
-	 INC_MAX_PAYLOAD + INC_ICRC_LEN)
+#define INC_FRAME_MAX (INC_ETH_LEN + INC_MAX_OVERHEAD + INC_MAX_PAYLOAD)
 
 /* Both return the frame's length; frame has room for INC_FRAME_MAX. peer: where it goes. len:
  * payload bytes. */

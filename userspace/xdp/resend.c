@@ -57,16 +57,9 @@ static int read_mirror(const struct inc_slowpath *sp, const struct sp_comm *cm, 
 	struct inc_contrib_head head;
 
 	if (inc_switch_read_contrib(sp->sw, cm->index, child, r, &head) ||
-	    inc_roce_ext_len(head.opcode) < 0)
+	    inc_roce_ext_len(head.mirror.opcode) < 0)
 		return -ESTALE;
-	*m = (struct inc_mirror){
-		.opcode = head.opcode,
-		.flags = head.flags,
-		.desc = head.desc,
-		.va = head.va,
-		.rkey = head.rkey,
-		.dmalen = head.dmalen,
-	};
+	*m = head.mirror;
 	return 0;
 }
 
@@ -156,7 +149,7 @@ static bool pay_owed(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child
 		c->owed_r = st->ack_asked;
 		c->owed_at_ns = now;
 	}
-	if (now - c->owed_at_ns < sp->opts.ack_delay_ms * MS_NS)
+	if (now - c->owed_at_ns < sp->opts.ack_delay_ms * INC_NSEC_PER_MSEC)
 		return true;
 	if (sp_send_aeth(sp, cm, child, INC_AETH_ACK,
 			 conn_cfg(sp, c)->rx_start_psn + (uint32_t)st->rx_next - 1))
@@ -226,13 +219,14 @@ static void judge(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, u
 	char text[160];
 
 	if (c->phase == SP_CONN_UNRESPONSIVE || c->rto.backoff + c->asked < UNRESPONSIVE ||
-	    now - c->progress_at_ns < UNRESPONSIVE_S * 1000 * MS_NS)
+	    now - c->progress_at_ns < UNRESPONSIVE_S * INC_NSEC_PER_SEC)
 		return;
 	sp_conn_go(cm, c, SP_CONN_UNRESPONSIVE);
 	snprintf(text, sizeof(text),
 		 "rank %u has not acknowledged result %llu for %llu ms (%u timeouts, %u NAKs)",
 		 conn_cfg(sp, c)->rank, (unsigned long long)c->acked,
-		 (unsigned long long)((now - c->progress_at_ns) / MS_NS), c->rto.backoff, c->asked);
+		 (unsigned long long)((now - c->progress_at_ns) / INC_NSEC_PER_MSEC),
+		 c->rto.backoff, c->asked);
 	sp->notice(sp->arg, "unresponsive", cm->index, 1u << child, c->acked, text);
 }
 

@@ -22,14 +22,14 @@ static void arm(struct inc_slowpath *sp, unsigned int ms)
 {
 	const struct timeval tv = {.tv_usec = ms * 1000};
 
-	sp->tick_at_ns = inc_now_ns() + ms * MS_NS;
+	sp->tick_at_ns = inc_now_ns() + ms * INC_NSEC_PER_MSEC;
 	evtimer_add(sp->tick, &tv);
 }
 
 /* Were the tick put off by each frame, frames faster than one a tick would stop all timers. */
 void sp_hurry(struct inc_slowpath *sp)
 {
-	if (sp->n_comms && inc_now_ns() + TICK_BUSY_MS * MS_NS < sp->tick_at_ns)
+	if (sp->n_comms && inc_now_ns() + TICK_BUSY_MS * INC_NSEC_PER_MSEC < sp->tick_at_ns)
 		arm(sp, TICK_BUSY_MS);
 }
 
@@ -217,8 +217,9 @@ int inc_slowpath_add_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_err
 
 		conn->id = cfg->conn_base + c;
 		conn->progress_at_ns = now;
-		inc_rto_init(&conn->rto, sp->opts.rto_min_ms * MS_NS * FIRST_RTO,
-			     sp->opts.rto_min_ms * MS_NS, sp->opts.rto_max_ms * MS_NS);
+		inc_rto_init(&conn->rto, sp->opts.rto_min_ms * INC_NSEC_PER_MSEC * FIRST_RTO,
+			     sp->opts.rto_min_ms * INC_NSEC_PER_MSEC,
+			     sp->opts.rto_max_ms * INC_NSEC_PER_MSEC);
 	}
 	/* what still waits in the ring is of an earlier communicator with this index */
 	for (i = 0; i < RING_EVENTS / RING_BATCH + 1; i++)
@@ -259,7 +260,7 @@ uint64_t inc_slowpath_waiting_ms(const struct inc_slowpath *sp, uint32_t comm, u
 
 	if (!cm || !cm->wait_at_ns || cm->wait_r != r)
 		return 0;
-	return (inc_now_ns() - cm->wait_at_ns) / MS_NS;
+	return (inc_now_ns() - cm->wait_at_ns) / INC_NSEC_PER_MSEC;
 }
 
 const struct inc_slowpath_stats *inc_slowpath_stats(const struct inc_slowpath *sp)

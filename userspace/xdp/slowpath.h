@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <event2/event.h>
+#include "lib/base/err.h"
 #include "lib/metric/metric.h"
 #include "loader/inc_loader.h"
 

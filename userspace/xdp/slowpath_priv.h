@@ -3,15 +3,18 @@
 #ifndef INC_SLOWPATH_PRIV_H
 #define INC_SLOWPATH_PRIV_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <time.h>
+#include <event2/event.h>
 #include "lib/base/clock.h"
+#include "lib/proto/maps.h"
 #include "lib/roce/rto.h"
 #include "loader/inc_state.h"
 #include "userspace/xdp/packet.h"
 #include "userspace/xdp/slowpath.h"
 #include "userspace/xdp/xsk.h"
-
-#define MS_NS 1000000ull
 
 /* Before the first sample, in units of rto_min. */
 #define FIRST_RTO 4

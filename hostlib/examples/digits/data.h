@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Handwritten digits with their labels, from a file. */
 #ifndef DIGITS_DATA_H
 #define DIGITS_DATA_H
 

@@ -11,6 +11,8 @@
 #ifndef DIGITS_MODEL_H
 #define DIGITS_MODEL_H
 
+#include <stddef.h>
+#include <stdint.h>
 #include "hostlib/examples/digits/data.h"
 
 #define HIDDEN        48

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "lib/conf/comm.h"
+#include "lib/conf/comm_conf.h"
 #include "lib/proto/roce.h"
 
 const char *const inc_byte_orders[] = {"little", "network", NULL};
-
-_Static_assert(INC_MAX_SLOTS == 4096, "as INC_SLOTS_TEXT says");
 
 bool inc_payload_good(uint64_t payload)
 {
@@ -13,7 +11,7 @@ bool inc_payload_good(uint64_t payload)
 
 bool inc_slots_good(uint64_t slots)
 {
-	return slots && slots <= INC_MAX_SLOTS && !(slots & (slots - 1));
+	return inc_slots_ok(slots);
 }
 
 bool inc_pkey_good(uint64_t pkey)

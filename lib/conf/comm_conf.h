@@ -7,14 +7,14 @@
 #ifndef INC_COMM_CONF_H
 #define INC_COMM_CONF_H
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include "lib/conf/schema.h"
 #include "lib/proto/maps.h"
 #include "lib/proto/roce.h"
 
-#define INC_MIN_QPN         2 /* 0, 1 and the last number are for management and multicast */
-#define INC_MAX_QPN         (INC_QPN_MASK - 1)
 #define INC_DEF_PAYLOAD     1024
 #define INC_DEF_SLOTS       512
 #define INC_MAX_CONNECTIONS (INC_MAX_CHILDREN + 1) /* of a communicator: its parent's, too */
@@ -65,7 +65,6 @@ bool inc_payload_good(uint64_t payload);
 bool inc_slots_good(uint64_t slots);
 bool inc_pkey_good(uint64_t pkey);
 #define INC_PAYLOAD_FIELD .kind = INC_UINT, .good = inc_payload_good, .what = INC_PAYLOADS_TEXT
-#define INC_SLOTS_TEXT    "a power of two up to 4096"
 #define INC_SLOTS_FIELD   .kind = INC_UINT, .good = inc_slots_good, .what = INC_SLOTS_TEXT
 #define INC_PKEY_FIELD \
 	.kind = INC_UINT, .good = inc_pkey_good, .what = "a partition (not 0 or 32768)"
