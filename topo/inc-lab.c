@@ -242,6 +242,8 @@ static int cmd_status(struct settings *s)
 static int cmd_down(struct settings *s)
 {
 	struct inc_err err = {{0}};
+	char name[LAB_NAME_MAX];
+	int lock;
 
 	if (lab_load(&lab, s->name, &err))
 		return fail(&err);
@@ -252,6 +254,14 @@ static int cmd_down(struct settings *s)
 	signal(SIGINT, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
+	/* what the file says now that nobody else is at it */
+	snprintf(name, sizeof(name), "%s", lab.name);
+	if (lab_lock(&lab, &err))
+		return fail(&err);
+	lock = lab.lock;
+	if (lab_load(&lab, name, &err))
+		return fail(&err);
+	lab.lock = lock;
 	return lab_down(&lab, &err) ? fail(&err) : 0;
 }
 

@@ -27,6 +27,8 @@
 #define LAB_NS_MAX   (LAB_NAME_MAX + LAB_NODE_MAX + 2)
 #define LAB_NODES    250 /* the management network's addresses */
 
+#define LAB_LOCK_LIMIT_S 60 /* one switch may take half of it to get ready */
+
 enum lab_role { LAB_CONTROLLER, LAB_HOST, LAB_SWITCH, LAB_WIRE, LAB_ROLES };
 extern const char *const lab_role_names[LAB_ROLES];
 
@@ -72,6 +74,9 @@ struct lab {
 	char state_path[PATH_MAX];
 	char dir[PATH_MAX / 2]; /* logs and sockets */
 	bool dir_made;          /* as of a node */
+	/* the lock of who makes or removes the lab, on dir; -1: not taken. The commands it runs
+	 * inherit it, so that what they still do when it is killed is waited for. */
+	int lock;
 	struct lab_node nodes[LAB_NODES];
 	unsigned int n_nodes;
 	struct lab_link *links; /* owned; only while the lab is made */
@@ -88,6 +93,9 @@ int lab_name_check(const char *name, struct inc_err *err);
 int lab_init(struct lab *lab, const char *name, struct inc_err *err);
 /* The file as a whole or not at all. create: -EEXIST where the lab's file is there. */
 int lab_save(const struct lab *lab, bool create, struct inc_err *err);
+/* Takes lab->lock. Waits for who has it, and says so; -EBUSY after LAB_LOCK_LIMIT_S. 0 without
+ * a lock where the lab has no directory: then nothing else of it was begun. */
+int lab_lock(struct lab *lab, struct inc_err *err);
 /* name NULL: the only lab there is. */
 int lab_load(struct lab *lab, const char *name, struct inc_err *err);
 json_t *lab_to_json(const struct lab *lab);

@@ -200,6 +200,8 @@ int lab_daemon(const struct lab *lab, struct lab_node *node, char *const argv[],
 	if (!pid) {
 		sigset_t none;
 
+		if (lab->lock >= 0) /* a daemon lives on when the lab is made */
+			fcntl(lab->lock, F_SETFD, FD_CLOEXEC);
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
 		setsid();

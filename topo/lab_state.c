@@ -8,9 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include "lib/base/clock.h"
+#include "lib/base/log.h"
 #include "topo/lab.h"
 
 const char *const lab_role_names[LAB_ROLES] = {"controller", "host", "switch", "wire"};
@@ -34,6 +38,7 @@ int lab_init(struct lab *lab, const char *name, struct inc_err *err)
 	uint32_t r;
 
 	memset(lab, 0, sizeof(*lab));
+	lab->lock = -1;
 	if (name && lab_name_check(name, err))
 		return -EINVAL;
 	if (name) {
@@ -185,6 +190,36 @@ out:
 	if (ret && create)
 		rmdir(LAB_DIR); /* unless another lab is in it */
 	return ret;
+}
+
+int lab_lock(struct lab *lab, struct inc_err *err)
+{
+	static const struct timespec pause = {.tv_nsec = 10000000};
+	uint64_t deadline = inc_now_ms() + LAB_LOCK_LIMIT_S * 1000;
+	bool told = false;
+
+	/* without O_CLOEXEC: see lab.h */
+	lab->lock = open(lab->dir, O_RDONLY | O_DIRECTORY);
+	if (lab->lock < 0)
+		return errno == ENOENT
+			       ? 0
+			       : inc_err_set(err, errno, "%s: %s", lab->dir, strerror(errno));
+	while (flock(lab->lock, LOCK_EX | LOCK_NB)) {
+		if (errno != EWOULDBLOCK)
+			return inc_err_set(err, errno, "%s: %s", lab->dir, strerror(errno));
+		if (!told)
+			inc_info("lab %s is being made or removed by another process: waiting for "
+				 "its end",
+				 lab->name);
+		told = true;
+		if (inc_now_ms() >= deadline)
+			return inc_err_set(err, EBUSY,
+					   "lab %s: still being made or removed by another "
+					   "process after %d s (fuser %s names it)",
+					   lab->name, LAB_LOCK_LIMIT_S, lab->dir);
+		nanosleep(&pause, NULL);
+	}
+	return 0;
 }
 
 json_t *lab_names(void)

@@ -370,6 +370,8 @@ static int take_names(struct lab *lab, bool *named, struct inc_err *err)
 	else if (!ret)
 		lab->dir_made = true;
 	if (!ret)
+		ret = lab_lock(lab, err);
+	if (!ret)
 		ret = lab_net_namespaces(lab, err);
 	close(lock);
 	return ret;
