@@ -224,7 +224,8 @@ static int start(struct inccl_communicator *comm, const struct call *call,
 	enqueue(comm, req);
 	if (!req->done) {
 		inccl_comm_enter(comm);
-		inccl_comm_advance(comm);
+		inccl_comm_begin(comm);
+		inccl_comm_leave(comm);
 	}
 	*out = req;
 unlock:
@@ -265,6 +266,7 @@ int inccl_test(struct inccl_request *req)
 	if (!req->done && comm->driver != DRIVER_WAITER) {
 		inccl_comm_enter(comm);
 		inccl_comm_advance(comm);
+		inccl_comm_leave(comm);
 	}
 	return collect(req);
 }
