@@ -222,8 +222,8 @@ static void comm_free(struct inccl_communicator *comm)
 		close(comm->wake_fd);
 	if (comm->thread_fd >= 0)
 		close(comm->thread_fd);
-	if (comm->tell_fd >= 0)
-		close(comm->tell_fd);
+	if (comm->alarm_fd >= 0)
+		close(comm->alarm_fd);
 	pthread_cond_destroy(&comm->changed);
 	pthread_mutex_destroy(&comm->lock);
 	free(comm);
@@ -243,8 +243,8 @@ static int comm_new(struct inccl_group *group, const struct inccl_communicator_o
 	comm->message_packets = opts->message_packets;
 	comm->byte_order = opts->byte_order;
 	comm->timeout_ns = (opts->timeout_ms ?: OPERATION_TIMEOUT_MS) * INC_NSEC_PER_MSEC;
-	comm->wake_fd = comm->thread_fd = comm->tell_fd = -1;
-	comm->tell_fd_at_ns = UINT64_MAX;
+	comm->wake_fd = comm->thread_fd = comm->alarm_fd = -1;
+	comm->alarm_at_ns = UINT64_MAX;
 	ret = -pthread_mutex_init(&comm->lock, NULL);
 	if (ret)
 		goto free_comm;
@@ -253,8 +253,8 @@ static int comm_new(struct inccl_group *group, const struct inccl_communicator_o
 		goto destroy_lock;
 	comm->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	comm->thread_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	comm->tell_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (comm->wake_fd < 0 || comm->thread_fd < 0 || comm->tell_fd < 0) {
+	comm->alarm_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (comm->wake_fd < 0 || comm->thread_fd < 0 || comm->alarm_fd < 0) {
 		ret = -errno;
 		comm_free(comm);
 		return ret;

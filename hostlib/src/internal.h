@@ -165,10 +165,13 @@ struct inccl_communicator {
 	uint64_t activity; /* counts calls of the user, for the thread */
 	int wake_fd;       /* eventfd: wakes the driver */
 	int thread_fd;     /* eventfd: wakes the thread alone */
-	/* timerfd: wakes the thread when the endpoint has something to say that the last call has
-	 * left behind. A caller who comes back in time sets it anew, and nobody is woken. */
-	int tell_fd;
-	uint64_t tell_fd_at_ns; /* UINT64_MAX: it does not run */
+	/* timerfd: wakes the thread for what the last call has left behind, when the endpoint has
+	 * something to say, or is to be served. A caller who comes back in time sets it anew, and
+	 * nobody is woken. */
+	int alarm_fd;
+	uint64_t alarm_at_ns; /* UINT64_MAX: it does not run */
+	bool alarm_tells;     /* it is set for what is to be said */
+	uint64_t look_at_ns;  /* the thread wakes then, even without it */
 	pthread_t thread;
 	bool has_thread;
 	bool stop;
@@ -273,7 +276,7 @@ void inccl_comm_fail_locked(struct inccl_communicator *comm, int error, int rank
 void inccl_comm_advance(struct inccl_communicator *comm);
 /* The same for a request that is new. */
 void inccl_comm_begin(struct inccl_communicator *comm);
-/* A user's call ends: what the endpoint still has to say the thread is to say in time. */
+/* A user's call ends: the thread is to see in time to what it leaves behind. */
 void inccl_comm_leave(struct inccl_communicator *comm);
 /* Drives the endpoint until the request is done or the deadline; false: not done. cancel_state
  * is the caller's, valid while it sleeps here. */

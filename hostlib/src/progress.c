@@ -15,6 +15,9 @@
 /* The thread takes over when the user has not called for this long: handing over after
  * every call would cost two context switches per collective. */
 #define TAKE_OVER_NS (4 * INC_NSEC_PER_MSEC)
+/* While calls leave nothing under way the thread looks less and less often whether the user has
+ * stayed away: to wake it costs as much as half a small collective. */
+#define LOOK_MAX_NS (4 * TAKE_OVER_NS)
 
 /* Who serves the endpoint from now on. Where nobody is about to call, it says at once what it
  * would otherwise say together with what comes next. */
@@ -271,19 +274,38 @@ void inccl_comm_enter(struct inccl_communicator *comm)
 	}
 }
 
-void inccl_comm_leave(struct inccl_communicator *comm)
+static void set_alarm(struct inccl_communicator *comm, uint64_t at_ns)
 {
 	struct itimerspec when = {};
-	uint64_t at_ns = comm->ep->tell_at_ns;
 
-	if (comm->driver != DRIVER_NONE || at_ns == comm->tell_fd_at_ns)
+	if (at_ns == comm->alarm_at_ns)
 		return;
 	if (at_ns != UINT64_MAX) {
 		when.it_value.tv_sec = at_ns / INC_NSEC_PER_SEC;
 		when.it_value.tv_nsec = at_ns % INC_NSEC_PER_SEC;
 	}
-	timerfd_settime(comm->tell_fd, TFD_TIMER_ABSTIME, &when, NULL);
-	comm->tell_fd_at_ns = at_ns;
+	timerfd_settime(comm->alarm_fd, TFD_TIMER_ABSTIME, &when, NULL);
+	comm->alarm_at_ns = at_ns;
+}
+
+void inccl_comm_leave(struct inccl_communicator *comm)
+{
+	struct inccl_endpoint *ep = comm->ep;
+	bool tells = ep->tell_at_ns != UINT64_MAX;
+	uint64_t at_ns;
+
+	if (comm->driver != DRIVER_NONE)
+		return;
+	if (tells || comm->alarm_tells) {
+		set_alarm(comm, ep->tell_at_ns);
+		comm->alarm_tells = tells;
+	}
+	if (tells || ep->posted == ep->completed)
+		return;
+	/* it is under way: the thread is to take over, and might look too late for that */
+	at_ns = inc_now_ns() + TAKE_OVER_NS;
+	if (comm->alarm_at_ns > at_ns && comm->look_at_ns > at_ns)
+		set_alarm(comm, at_ns);
 }
 
 struct drive {
@@ -372,17 +394,18 @@ void inccl_comm_settle(struct inccl_communicator *comm, uint64_t deadline_ns)
 	set_driver(comm, DRIVER_NONE);
 }
 
-/* The thread sleeps while others drive: until it is signalled, something has to be told, or the
- * user may have stayed away. The lock is dropped meanwhile. */
-static void park(struct inccl_communicator *comm)
+/* The thread sleeps while others drive, so long unless it is signalled or the alarm goes. The lock
+ * is dropped meanwhile. */
+static void park(struct inccl_communicator *comm, uint64_t look_ns)
 {
-	const struct timespec ts = {.tv_nsec = TAKE_OVER_NS};
+	const struct timespec ts = {.tv_nsec = look_ns};
 	struct pollfd pfd[2] = {
 		{.fd = comm->thread_fd, .events = POLLIN},
-		{.fd = comm->tell_fd, .events = POLLIN},
+		{.fd = comm->alarm_fd, .events = POLLIN},
 	};
 	int ret;
 
+	comm->look_at_ns = inc_now_ns() + look_ns;
 	pthread_mutex_unlock(&comm->lock);
 	ret = ppoll(pfd, 2, &ts, NULL);
 	pthread_mutex_lock(&comm->lock);
@@ -391,9 +414,9 @@ static void park(struct inccl_communicator *comm)
 	if (ret <= 0 || !pfd[1].revents)
 		return;
 	/* it may have been set anew meanwhile: then nothing is drained, and it runs on */
-	inccl_drain_fd(comm->tell_fd);
-	if (comm->tell_fd_at_ns <= inc_now_ns())
-		comm->tell_fd_at_ns = UINT64_MAX;
+	inccl_drain_fd(comm->alarm_fd);
+	if (comm->alarm_at_ns <= inc_now_ns())
+		comm->alarm_at_ns = UINT64_MAX;
 }
 
 /* Between the calls of a user: what the endpoint has to say by now is said. */
@@ -408,11 +431,16 @@ static void tell(struct inccl_communicator *comm)
 void *inccl_comm_thread(void *arg)
 {
 	struct inccl_communicator *comm = arg;
-	uint64_t seen = 0, seen_at_ns = 0, now;
+	uint64_t seen = 0, seen_at_ns = 0, look_ns = TAKE_OVER_NS, now;
 
 	pthread_mutex_lock(&comm->lock);
 	while (!comm->stop) {
 		now = inc_now_ns();
+		if (comm->driver == DRIVER_NONE &&
+		    (comm->activity == seen || comm->ep->posted != comm->ep->completed))
+			look_ns = TAKE_OVER_NS;
+		else if (look_ns < LOOK_MAX_NS)
+			look_ns *= 2;
 		if (comm->activity != seen) {
 			seen = comm->activity;
 			seen_at_ns = now;
@@ -424,7 +452,7 @@ void *inccl_comm_thread(void *arg)
 			sleep_in_poll(comm, true, UINT64_MAX, PTHREAD_CANCEL_DISABLE);
 			continue;
 		}
-		park(comm);
+		park(comm, look_ns);
 		tell(comm);
 	}
 	if (comm->driver == DRIVER_THREAD)

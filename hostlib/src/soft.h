@@ -42,7 +42,7 @@
 #define SOFT_ACK_HOLD_NS INC_NSEC_PER_MSEC
 /* An ACK waits for the next collective's result where that may take so many times as long as the
  * last ones and still comes in time. */
-#define SOFT_ACK_PATIENCE 3
+#define SOFT_ACK_PATIENCE 4
 /* A gap is a loss, not a detour, when it is this old or this many packets behind. */
 #define SOFT_GAP_NS       (2 * INC_NSEC_PER_MSEC)
 #define SOFT_GAP_PACKETS  128

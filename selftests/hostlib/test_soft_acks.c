@@ -400,9 +400,9 @@ static void groups_of_the_pace(void **state)
 	struct world *w = *state;
 
 	at_pace(w, 0, 10000, SOFT_ACK_EVERY);
-	at_pace(w, 64, 100000, 9);
-	at_pace(w, 82, 250000, 3);
-	at_pace(w, 88, 400000, 1);
+	at_pace(w, 64, 100000, 8);
+	at_pace(w, 80, 200000, 3);
+	at_pace(w, 86, 300000, 1);
 	assert_int_equal(w->ep->stats.acks_sent, 8);
 }
 

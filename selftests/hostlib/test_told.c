@@ -53,7 +53,7 @@ static void last_result_is_told(void **state)
 	/* a machine that was busy for so long has told it */
 	tell_at_ns = comm->ep->tell_at_ns;
 	assert_true(told(comm) || (tell_at_ns <= inc_now_ns() + SOFT_ACK_HOLD_NS &&
-				   comm->tell_fd_at_ns == tell_at_ns));
+				   comm->alarm_at_ns == tell_at_ns));
 	/* calls that do not serve keep the thread from taking over */
 	while (!told(comm)) {
 		comm->activity++;
@@ -105,13 +105,13 @@ static uint64_t alarm_ns(struct inccl_communicator *comm)
 	struct itimerspec left;
 	bool runs;
 
-	assert_int_equal(timerfd_gettime(comm->tell_fd, &left), 0);
+	assert_int_equal(timerfd_gettime(comm->alarm_fd, &left), 0);
 	runs = left.it_value.tv_sec || left.it_value.tv_nsec;
-	if (comm->tell_fd_at_ns == UINT64_MAX)
+	if (comm->alarm_at_ns == UINT64_MAX)
 		assert_false(runs);
 	else
-		assert_true(runs || comm->tell_fd_at_ns <= inc_now_ns());
-	return comm->tell_fd_at_ns;
+		assert_true(runs || comm->alarm_at_ns <= inc_now_ns());
+	return comm->alarm_at_ns;
 }
 
 /* What a small collective costs: one call to send it, one to take its result in where that is there
@@ -154,6 +154,29 @@ static void small_collectives_cost(void **state)
 	assert_int_equal(stats->recv_calls - recv_calls, 2 * SOFT_ACK_EVERY);
 }
 
+/* Who leaves something under way is relieved soon, however late the thread would look; the alarm
+ * for that is left to run. */
+static void what_is_under_way_is_served(void **state)
+{
+	struct inccl_communicator *comm;
+	struct world *w = *state;
+	struct inccl_request *req;
+	struct inccl_packet pkt;
+	uint64_t at_ns;
+
+	comm = w->comm;
+	stop_thread(comm);
+	comm->look_at_ns = UINT64_MAX;
+	req = world_start(w, 0);
+	at_ns = alarm_ns(comm);
+	assert_true(at_ns <= inc_now_ns() + 5 * INC_NSEC_PER_MSEC);
+	world_hear(w, &pkt, 0);
+	peer_mirror(&w->peer, &pkt, 0, pkt.payload);
+	assert_int_equal(inccl_wait(req, WAIT_MS), 0);
+	world_hear_ack(w, 0);
+	assert_true(comm->alarm_at_ns == at_ns);
+}
+
 /* While nothing is under way and the switch has been told of everything, nobody is woken. */
 static void idle_wakes_nobody(void **state)
 {
@@ -187,9 +210,8 @@ static void idle_wakes_nobody(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(last_result_is_told),
-		CASE(end_is_told),
-		CASE(small_collectives_cost),
+		CASE(last_result_is_told),    CASE(end_is_told),
+		CASE(small_collectives_cost), CASE(what_is_under_way_is_served),
 		CASE(idle_wakes_nobody),
 	};
 
