@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "lib/base/log.h"
+#include "lib/conf/schema_yaml.h"
 #include "userspace/config_default.h"
 
 static bool has_port(const struct inc_settings *s, const char *ifname)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Fields of files and of messages, as tables. One table reads YAML ("star.yaml:12:
- * connections[1].my_qp: 1 is not between 2 and 16777214"), reads JSON (the same without file and
- * line), and prints JSON, which yaml.h prints as YAML. The values stand in a C struct, where each
- * field says its place.
+ * connections[1].my_qp: 1 is not between 2 and 16777214", schema_yaml.h), reads JSON (the same
+ * without file and line), and prints JSON, which yaml.h prints as YAML. The values stand in a C
+ * struct, where each field says its place.
  *
  * Who reads and prints: inc-switchd its file and the controller's messages, the controller
- * messages of members and switches, both (and inc-lab) topologies. Nothing here is shared between
- * calls, so any thread may.
+ * messages of members and switches, libinccl those of the controller, all but that (and inc-lab)
+ * files. Nothing here is shared between calls, so any thread may.
  */
 #ifndef INC_SCHEMA_H
 #define INC_SCHEMA_H
@@ -17,7 +17,6 @@
 #include <stdint.h>
 #include <jansson.h>
 #include "lib/base/err.h"
-#include "lib/conf/yaml.h"
 
 enum inc_field_kind {
 	INC_UINT,   /* an unsigned integer of 1, 2, 4 or 8 bytes, from min to max */
@@ -88,13 +87,8 @@ struct inc_schema {
 		.fields = (table), .n = sizeof(table) / sizeof((table)[0]), .size = sizeof(type) \
 	}
 
-/*
- * Reads a mapping of a file: keys that the schema does not have are errors. out keeps what the
- * mapping does not say and the schema has no default for. 0 or -EINVAL with a message.
- */
-int inc_schema_read_yaml(const struct inc_schema *schema, const struct inc_yaml_node *map,
-			 void *out, struct inc_err *err);
-/* Reads a message, or part of one: members that the schema does not have are ignored. */
+/* Reads a message, or part of one: members that the schema does not have are ignored. out keeps
+ * what the message does not say and the schema has no default for. 0 or -EINVAL with a message. */
 int inc_schema_read_json(const struct inc_schema *schema, const json_t *object, void *out,
 			 struct inc_err *err);
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <arpa/inet.h>
 #include <cmocka.h>
-#include "lib/conf/schema.h"
+#include "lib/conf/schema_yaml.h"
 
 struct inner {
 	uint16_t n;

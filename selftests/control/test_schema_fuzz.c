@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 #include "lib/conf/messages.h"
+#include "lib/conf/schema_yaml.h"
 #include "selftests/control/damage.h"
 
 #define ROUNDS     60000
