@@ -141,7 +141,6 @@ void inc_comm_tell_failed(const struct inc_comm *comm, unsigned int to, int rank
 	const struct inc_client *client = comm->group->members[to].client;
 	const struct inc_comm_member *member = &comm->members[to];
 	struct inc_msg_failed failed = {
-		.has_group = true,
 		.group = comm->group->number,
 		.has_communicator = true,
 		.communicator = comm->number,
@@ -154,7 +153,7 @@ void inc_comm_tell_failed(const struct inc_comm *comm, unsigned int to, int rank
 	if (comm->state < COMM_CONFIGURED || comm->state == COMM_REFUSED ||
 	    (comm->state == COMM_CONFIGURED && member->ready)) {
 		inc_client_refuse(client, comm->code,
-				  &(struct inc_regards){.has_comm = true, .comm = comm->index},
+				  &(struct inc_msg_error){.has_comm = true, .comm = comm->index},
 				  "%s", comm->reason);
 		return;
 	}
@@ -335,7 +334,7 @@ static void take_ask(struct inc_comm *comm, unsigned int rank, const struct inc_
 void inc_comm_ask(struct inc_member *member, const struct inc_msg_ask *said, int wrong,
 		  struct inc_err *why)
 {
-	const struct inc_regards regards = {.has_comm = true, .comm = said->comm};
+	const struct inc_msg_error about = {.has_comm = true, .comm = said->comm};
 	struct inc_comm_member asked = {.route.host = member->host};
 	struct inc_comm *comm;
 	struct inc_err err;
@@ -368,7 +367,7 @@ void inc_comm_ask(struct inc_member *member, const struct inc_msg_ask *said, int
 
 refuse:
 	inc_info("%s: C refused: %s", inc_client_peer(member->client), err.msg);
-	inc_client_refuse(member->client, -ret, &regards, "%s", err.msg);
+	inc_client_refuse(member->client, -ret, &about, "%s", err.msg);
 }
 
 void inc_comm_configured(struct inc_comm *comm)
@@ -414,9 +413,9 @@ static struct inc_comm *find_own(const struct inc_member *member, uint32_t numbe
 /* What find_own() did not find. */
 static void refuse_number(const struct inc_member *member, const char *type, uint32_t number)
 {
-	const struct inc_regards regards = {.has_communicator = true, .communicator = number};
+	const struct inc_msg_error about = {.has_communicator = true, .communicator = number};
 
-	inc_client_refuse(member->client, ENOENT, &regards,
+	inc_client_refuse(member->client, ENOENT, &about,
 			  "%s: communicator %u is none of this member's", type, number);
 }
 
@@ -430,10 +429,13 @@ void inc_comm_ready(struct inc_member *member, uint32_t number)
 		return;
 	}
 	if (comm->state != COMM_CONFIGURED || comm->members[member->rank].ready) {
-		const struct inc_regards regards = {true, true, comm->index, number};
+		const struct inc_msg_error about = {.has_comm = true,
+						    .comm = comm->index,
+						    .has_communicator = true,
+						    .communicator = number};
 		bool failed = comm->state == COMM_FAILED;
 
-		inc_client_refuse(member->client, failed ? comm->code : EALREADY, &regards,
+		inc_client_refuse(member->client, failed ? comm->code : EALREADY, &about,
 				  "communicator %u %s%s", number,
 				  failed ? "has failed: " : "is ready already",
 				  failed ? comm->reason : "");

@@ -321,7 +321,6 @@ static bool has_comms(const struct inc_group *group, unsigned int rank)
 static void tell_failed(const struct inc_group *group, unsigned int lost)
 {
 	struct inc_msg_failed failed = {
-		.has_group = true,
 		.group = group->number,
 		.has_rank = true,
 		.rank = lost,

@@ -171,7 +171,6 @@ static void tell_gone(const struct inc_group *group, const struct inc_client *cl
 {
 	for (unsigned int i = 0; i < r->n_gone; i++) {
 		struct inc_msg_failed failed = {
-			.has_group = true,
 			.group = group->number,
 			.has_communicator = true,
 			.communicator = r->gone[i].number,

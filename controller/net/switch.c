@@ -356,7 +356,7 @@ static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 	if (link->state == LINK_ASKED)
 		link_go(link, LINK_SWITCH);
 	if (strcmp(type, "ping") == 0) {
-		inc_ndjson_send_new(conn, json_pack("{s:s}", "type", "pong"));
+		inc_ndjson_send_new(conn, inc_message_new(INC_MSG_PONG, NULL));
 	} else if (strcmp(type, "pong") == 0) {
 		return;
 	} else if (strcmp(type, "hello") == 0) {

@@ -82,13 +82,22 @@ struct inc_msg_number {
 	uint32_t communicator;
 };
 
-/* failed, in both directions */
-struct inc_msg_failed {
-	uint32_t group;
+/* failed of a member */
+struct inc_msg_report {
 	uint32_t communicator;
 	uint32_t comm;
 	uint32_t rank;
-	bool has_group, has_communicator, has_comm, has_rank;
+	bool has_communicator, has_comm, has_rank;
+	int code;
+	char message[512];
+};
+
+/* failed of the controller */
+struct inc_msg_failed {
+	uint32_t group;
+	uint32_t communicator;
+	uint32_t rank;
+	bool has_communicator, has_rank;
 	int code;
 	char message[512];
 };
@@ -152,10 +161,14 @@ struct inc_msg_event {
 	char message[300];
 };
 
+/* As the argument of functions that send one: what it repeats of a request; NULL: nothing. */
 struct inc_msg_error {
 	uint64_t seq;
+	bool has_seq, has_comm, has_communicator;
+	uint32_t comm;         /* the group's own count */
+	uint32_t communicator; /* its number */
 	int code;
-	char message[300];
+	char message[512];
 };
 
 /* What the controller reads of answers: of each communicator that waits, and of each there is. */
@@ -165,6 +178,7 @@ struct inc_msg_missing {
 
 struct inc_msg_waiting {
 	uint32_t communicator;
+	bool has_chunk;
 	uint64_t chunk;
 	uint32_t n_missing;
 	struct inc_msg_missing missing[INC_MAX_CHILDREN];
@@ -209,6 +223,7 @@ enum inc_message_id {
 	INC_MSG_READY,
 	INC_MSG_START,
 	INC_MSG_DESTROY,
+	INC_MSG_REPORT,
 	INC_MSG_FAILED,
 	INC_MSG_BYE,
 	INC_MSG_RESUME,

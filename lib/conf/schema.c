@@ -333,33 +333,47 @@ static int read_absent(const struct inc_field *f, const struct inc_source *map, 
 	if (f->need == INC_REQUIRED || (f->need == INC_TOLD && map->form->is == INC_MESSAGE_ONLY))
 		return inc_source_wrong(map, err, "'%s' is missing", f->name);
 	/* a text has no default but what the struct holds */
-	if (f->need != INC_OPTIONAL &&
+	if (f->need != INC_OPTIONAL && f->need != INC_HINT &&
 	    (f->kind == INC_UINT || f->kind == INC_BOOL || f->kind == INC_CHOICE))
 		store(f, (char *)object + f->offset, f->def);
 	return 0;
+}
+
+static int read_present(const struct inc_field *f, struct inc_source *at, void *object,
+			struct inc_err *err)
+{
+	char *out = (char *)object + f->offset;
+
+	switch (f->kind) {
+	case INC_OTHER:
+		return 0;
+	case INC_MAP:
+		return inc_schema_read(f->of, at, out, err);
+	case INC_LIST:
+		return read_list(f, at, object, err);
+	default:
+		return read_scalar(f, at, out, err);
+	}
 }
 
 static int read_field(const struct inc_field *f, const struct inc_source *map, void *object,
 		      struct inc_err *err)
 {
 	struct inc_source at = {.form = map->form, .in = map, .name = f->name};
-	char *out = (char *)object + f->offset;
+	bool there;
+	int ret = 0;
 
 	at.value = map->form->member(map, f->name);
+	there = at.value;
+	if (there && f->need == INC_HINT)
+		there = read_present(f, &at, object, NULL) == 0;
+	else if (there)
+		ret = read_present(f, &at, object, err);
+	else
+		ret = read_absent(f, map, object, err);
 	if (f->given)
-		*((bool *)object + f->given) = at.value;
-	if (!at.value)
-		return read_absent(f, map, object, err);
-	switch (f->kind) {
-	case INC_OTHER:
-		return 0;
-	case INC_MAP:
-		return inc_schema_read(f->of, &at, out, err);
-	case INC_LIST:
-		return read_list(f, &at, object, err);
-	default:
-		return read_scalar(f, &at, out, err);
-	}
+		*((bool *)object + f->given) = there;
+	return ret;
 }
 
 int inc_schema_read(const struct inc_schema *schema, const struct inc_source *map, void *out,

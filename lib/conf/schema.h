@@ -38,6 +38,8 @@ enum inc_field_need {
 	INC_OPTIONAL, /* where it is absent, the struct keeps what it has */
 	INC_DEFAULT,  /* where it is absent, def */
 	INC_TOLD,     /* a file may leave it out, which the log then says; a message may not */
+	INC_HINT, /* of a message whose effect does not hang on it: what cannot be read counts as
+		   * absent, and where it is absent, the struct keeps what it has */
 };
 
 /* Where a field is known. Elsewhere it is neither read nor printed. */
@@ -64,7 +66,8 @@ struct inc_field {
 	const char *const *names; /* CHOICE: NULL behind the last */
 	const struct inc_schema *of;
 	size_t count; /* LIST: offset */
-	size_t given; /* offset of a bool: whether the field was there; 0: nobody asks */
+	size_t given; /* offset of a bool, which is not the struct's first member: whether the field
+		       * was there; 0: nobody asks */
 	bool empty;   /* WORD, IPV4: the empty text is as good as none */
 	const char *text;
 };

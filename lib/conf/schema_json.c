@@ -2,8 +2,10 @@
 /* Tables of fields as JSON: messages read, and any struct printed. No YAML is needed for that. */
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <arpa/inet.h>
 #include "lib/base/errno_name.h"
+#include "lib/base/printable.h"
 #include "lib/conf/schema_priv.h"
 
 static const void *member(const struct inc_source *map, const char *key)
@@ -107,6 +109,16 @@ static uint64_t load(const struct inc_field *f, const void *in)
 	}
 }
 
+/* A line may have been cut in the middle of a character, which JSON does not take. */
+static json_t *print_line(const char *in, size_t size)
+{
+	char line[size];
+
+	memcpy(line, in, size);
+	inc_printable(line);
+	return json_string(line);
+}
+
 static json_t *print_list(const struct inc_field *f, enum inc_field_form form, const void *object);
 
 static json_t *print_value(const struct inc_field *f, enum inc_field_form form, const void *object)
@@ -129,8 +141,9 @@ static json_t *print_value(const struct inc_field *f, enum inc_field_form form, 
 			 mac[2], mac[3], mac[4], mac[5]);
 		return json_string(text);
 	case INC_WORD:
-	case INC_LINE:
 		return json_string(in);
+	case INC_LINE:
+		return print_line(in, f->size);
 	case INC_CHOICE:
 		return json_string(f->names[load(f, in)]);
 	case INC_ERRNO:
