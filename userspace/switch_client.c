@@ -220,12 +220,10 @@ static void on_error(struct inc_client *c, const json_t *object)
 
 static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 {
-	const char *type = json_string_value(json_object_get(object, "type"));
+	const char *type = inc_message_type(object);
 	struct inc_client *c = arg;
 	char what[64];
 
-	if (!type)
-		type = "";
 	if (!strcmp(type, "ping")) {
 		inc_ndjson_send_new(conn, inc_message_new(INC_MSG_PONG, NULL));
 	} else if (!strcmp(type, "error")) {

@@ -210,7 +210,7 @@ static const struct {
 
 static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 {
-	const char *type = inc_ctl_text(object, "type");
+	const char *type = inc_message_type(object);
 	struct inc_client *client = arg;
 
 	for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {

@@ -350,7 +350,7 @@ static void take_hello(struct inc_switch_link *link, json_t *object)
 /* Ends with the call that may free the link. */
 static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 {
-	const char *type = inc_ctl_text(object, "type");
+	const char *type = inc_message_type(object);
 	struct inc_switch_link *link = arg;
 
 	if (link->state == LINK_ASKED)

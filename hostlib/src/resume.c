@@ -4,10 +4,9 @@
  * one what that is (docs/control.md, resume). On the group's control thread.
  */
 #include <errno.h>
-#include <limits.h>
-#include <arpa/inet.h>
 #include <poll.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include "lib/base/clock.h"
@@ -73,40 +72,39 @@ static bool worth_it(const struct inccl_group *group)
 	return worth;
 }
 
-static json_t *what_runs(const struct inccl_group *group)
+static void say_what_runs(const struct inccl_group *group, struct inc_msg_resume *said)
 {
 	const struct inccl_communicator *comm;
-	json_t *list = json_array(), *claim;
+	struct inc_msg_claim *claim;
 
-	for (comm = group->comms; comm; comm = comm->next) {
+	for (comm = group->comms; comm && said->n_claims < INC_MAX_GROUP_COMMS; comm = comm->next) {
 		if (!comm->has_thread || comm->leaving)
 			continue;
-		claim = json_pack("{s:I, s:I, s:s, s:s, s:I, s:i, s:i}", "communicator",
-				  (json_int_t)comm->number, "comm", (json_int_t)comm->index,
-				  "switch", comm->node, "transport", comm->ep->ops->name, "qpn",
-				  (json_int_t)comm->qpn, "payload", (int)comm->payload, "slots",
-				  (int)comm->slots);
-		inccl_comm_tell_order(comm, claim);
-		json_array_append_new(list, claim);
+		claim = &said->claims[said->n_claims++];
+		claim->communicator = comm->number;
+		claim->comm = comm->index;
+		memcpy(claim->node, comm->node, sizeof(claim->node));
+		snprintf(claim->transport, sizeof(claim->transport), "%s", comm->ep->ops->name);
+		claim->qpn = comm->qpn;
+		claim->payload = comm->payload;
+		claim->slots = comm->slots;
+		claim->byte_order = inccl_wire_order(comm);
 	}
-	return list;
 }
 
 /* From here on the connection carries messages again; the answer comes as any other. */
 static int say_resume(struct inccl_group *group, int fd)
 {
-	char host[HOST_NAME_MAX + 1] = "", addr[INET_ADDRSTRLEN];
+	struct inc_msg_resume said = {
+		.join = {.n_addrs = 1, .addrs = {{.s_addr = group->addr}}},
+		.group = group->number,
+	};
 	int ret;
 
-	gethostname(host, sizeof(host) - 1);
-	inet_ntop(AF_INET, &group->addr, addr, sizeof(addr));
+	inccl_group_introduce(group, &said.join);
+	say_what_runs(group, &said);
 	group->fd = fd;
-	ret = inccl_control_send(group, json_pack("{s:s, s:i, s:I, s:s, s:i, s:i, s:[s], s:s, s:o}",
-						  "type", "resume", "version", INC_CONTROL_VERSION,
-						  "group", (json_int_t)group->number, "job",
-						  group->job, "rank", group->rank, "world_size",
-						  group->world_size, "addrs", addr, "host", host,
-						  "communicators", what_runs(group)));
+	ret = inccl_control_send(group, INC_MSG_RESUME, &said);
 	if (ret) {
 		group->fd = -1;
 		return ret;

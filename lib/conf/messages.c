@@ -378,6 +378,11 @@ const struct inc_message inc_messages[INC_MSG_MAX] = {
 	[INC_MSG_PONG] = {"pong", "anybody", "anybody", {}, "the peer lives"},
 };
 
+const char *inc_message_type(const json_t *object)
+{
+	return json_string_value(json_object_get(object, "type")) ?: "";
+}
+
 int inc_message_read(enum inc_message_id id, const json_t *object, void *out, struct inc_err *err)
 {
 	return inc_schema_read_json(&inc_messages[id].schema, object, out, err);
