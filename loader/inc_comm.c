@@ -53,15 +53,25 @@ static bool is_zero(const uint8_t mac[6])
 	return !memcmp(mac, zero, 6);
 }
 
-static int port_mac(const char *ifname, uint8_t mac[6])
+/* A port is the interface that had the name when it was attached; 0: there is none any more. */
+static uint32_t ifindex_of(const struct inc_switch *sw, const char *ifname)
+{
+	const struct inc_switch_port *port = inc_switch_port_find(sw, ifname);
+	char name[IF_NAMESIZE];
+
+	if (!port)
+		return if_nametoindex(ifname);
+	return if_indextoname(port->ifindex, name) ? port->ifindex : 0;
+}
+
+static int port_mac(uint32_t ifindex, uint8_t mac[6])
 {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), ret = 0;
 	struct ifreq ifr = {};
 
 	if (fd < 0)
 		return -errno;
-	memcpy(ifr.ifr_name, ifname, sizeof(ifr.ifr_name));
-	if (ioctl(fd, SIOCGIFHWADDR, &ifr))
+	if (!if_indextoname(ifindex, ifr.ifr_name) || ioctl(fd, SIOCGIFHWADDR, &ifr))
 		ret = -errno;
 	else if (ifr.ifr_hwaddr.sa_family != ARPHRD_ETHER)
 		ret = -ENODEV;
@@ -86,7 +96,8 @@ __attribute__((format(printf, 4, 5))) static int refuse(const struct inc_comm_co
 	return -EINVAL;
 }
 
-static int check_conn(const struct inc_comm_conf *conf, uint32_t i, struct inc_err *err)
+static int check_conn(const struct inc_switch *sw, const struct inc_comm_conf *conf, uint32_t i,
+		      struct inc_err *err)
 {
 	const struct inc_conn_conf *c = &conf->conn[i];
 	uint32_t j;
@@ -94,7 +105,7 @@ static int check_conn(const struct inc_comm_conf *conf, uint32_t i, struct inc_e
 	for (j = 0; j < i; j++)
 		if (conf->conn[j].rank == c->rank)
 			return refuse(conf, c, err, "the rank stands twice");
-	if (!if_nametoindex(c->port))
+	if (!ifindex_of(sw, c->port))
 		return inc_err_set(err, ENODEV, "communicator %u, rank %u: no interface %s",
 				   conf->communicator, c->rank, c->port);
 	if (!inc_addr_unicast(ntohl(c->peer_ip.s_addr)) ||
@@ -137,7 +148,7 @@ static int check_conf(const struct inc_switch *sw, const struct inc_comm_conf *c
 		return inc_err_set(err, EEXIST, "communicator %u exists already",
 				   conf->communicator);
 	for (i = 0; i < conf->n_conns; i++) {
-		ret = check_conn(conf, i, err);
+		ret = check_conn(sw, conf, i, err);
 		if (ret)
 			return ret;
 	}
@@ -212,15 +223,15 @@ taken:
 			   addr_text(b->conn[i].peer_addr, text));
 }
 
-static int plan_conn(const struct inc_conn_conf *c, uint32_t comm, struct inc_conn_cfg *out,
-		     struct inc_err *err)
+static int plan_conn(const struct inc_switch *sw, const struct inc_conn_conf *c, uint32_t comm,
+		     struct inc_conn_cfg *out, struct inc_err *err)
 {
 	int ret = 0;
 
 	*out = (struct inc_conn_cfg){
 		.comm = comm,
 		.rank = c->rank,
-		.ifindex = if_nametoindex(c->port),
+		.ifindex = ifindex_of(sw, c->port),
 		.peer_addr = c->peer_ip.s_addr,
 		.own_addr = c->own_ip.s_addr,
 		.peer_qpn = c->peer_qp,
@@ -234,7 +245,7 @@ static int plan_conn(const struct inc_conn_conf *c, uint32_t comm, struct inc_co
 		.tx_start_psn = c->own_psn,
 	};
 	if (is_zero(c->own_mac))
-		ret = port_mac(c->port, out->own_mac);
+		ret = port_mac(out->ifindex, out->own_mac);
 	else
 		memcpy(out->own_mac, c->own_mac, 6);
 	if (ret)
@@ -274,7 +285,7 @@ static int plan(const struct inc_switch *sw, const struct inc_comm_conf *conf, s
 	if (ret)
 		return ret;
 	for (i = 0; i < conf->n_conns; i++) {
-		ret = plan_conn(&conf->conn[i], b->comm, &b->conn[i], err);
+		ret = plan_conn(sw, &conf->conn[i], b->comm, &b->conn[i], err);
 		if (ret)
 			return ret;
 	}
