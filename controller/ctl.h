@@ -170,7 +170,7 @@ struct inc_comm {
 	struct inc_group *group;
 	unsigned int index;        /* the group's own count */
 	uint32_t number;           /* 0 until configuring */
-	enum inc_comm_phase state; /* inc_comm_go() */
+	enum inc_comm_phase phase; /* inc_comm_go() */
 	unsigned int payload;
 	unsigned int slots;
 	enum inc_byte_order byte_order;

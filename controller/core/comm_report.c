@@ -46,14 +46,14 @@ static void report_failed(struct inc_comm *comm, const struct inc_member *member
 static void take_report(struct inc_comm *comm, const struct inc_member *member,
 			const struct inc_msg_report *r)
 {
-	bool configured = comm->state >= COMM_CONFIGURED && comm->state != COMM_REFUSED;
+	bool configured = comm->phase >= COMM_CONFIGURED && comm->phase != COMM_REFUSED;
 
 	/* it is not told what it says itself */
 	comm->members[member->rank].asked = true;
 	comm->members[member->rank].knows = true;
-	if (comm->state == COMM_REFUSED)
+	if (comm->phase == COMM_REFUSED)
 		inc_comm_forget_refused(member->group);
-	else if (comm->state != COMM_FAILED)
+	else if (comm->phase != COMM_FAILED)
 		report_failed(comm, member, r);
 	if (!configured || r->has_communicator)
 		return;
@@ -94,7 +94,7 @@ bool inc_comm_waits(struct inc_switch *sw, const struct inc_msg_waiting *said)
 	struct inc_comm *comm = inc_comm_find(sw->ctl, said->communicator);
 	char chunk[32] = "";
 
-	if (!comm || comm->state != COMM_STARTED)
+	if (!comm || comm->phase != COMM_STARTED)
 		return true;
 	for (uint32_t i = 0; i < said->n_missing; i++) {
 		const uint32_t rank = said->missing[i].rank;
@@ -128,7 +128,7 @@ void inc_comm_judge(struct inc_comm *comm)
 	struct inc_group *group = comm->group;
 	struct inc_switch *sw;
 
-	if (!code || comm->state != COMM_STARTED)
+	if (!code || comm->phase != COMM_STARTED)
 		return;
 	if (rank < (int)group->world_size && inc_group_awaits(group, rank))
 		return;

@@ -304,7 +304,7 @@ static const struct inc_field port_fields[] = {
 	{"name", INC_WORD, INC_REQUIRED, INC_AT(struct inc_msg_port, name)},
 	{"ip", INC_LINE, INC_OPTIONAL, INC_AT(struct inc_msg_port, ip)},
 	{"mtu", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_port, mtu), .min = INC_MIN_MTU,
-	 .max = INC_MAX_MTU, .given = offsetof(struct inc_msg_port, has_mtu)},
+	 .max = INC_MAX_MTU},
 };
 const struct inc_schema inc_port_schema = INC_SCHEMA(struct inc_msg_port, port_fields);
 

@@ -200,7 +200,6 @@ struct inc_msg_answer {
 struct inc_msg_port {
 	char name[16];
 	char ip[INET_ADDRSTRLEN];
-	bool has_mtu;
 	uint32_t mtu;
 };
 
