@@ -207,7 +207,8 @@ void inccl_explain(char *buf, size_t size, const struct inc_err *err);
 /* Copies the caller's option struct of size given into ours of size known; see inccl.h. */
 int inccl_opts_copy(void *known, size_t known_size, const void *given);
 
-/* log.c: lines may be made under any lock; whoever may have made one delivers when it holds none.
+/* caller_log.c: lines may be made under any lock; whoever may have made one delivers when it holds
+ * none.
  */
 int inccl_log_init(struct inccl_log *log, void (*fn)(void *ctx, const char *line), void *ctx);
 void inccl_log_destroy(struct inccl_log *log);

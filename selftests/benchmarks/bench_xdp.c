@@ -20,7 +20,7 @@
 #include "lib/proto/desc.h"
 #include "lib/proto/roce.h"
 #include "lib/base/opt.h"
-#include "lib/roce/roce.h"
+#include "lib/roce/wire.h"
 #include "loader/inc_crc_tables.h"
 #include "loader/inc_loader.h"
 #include "loader/inc_raw.h"
