@@ -252,13 +252,11 @@ static void xdp_conn(const struct inc_engine *e, uint32_t place, uint32_t child,
 	const struct xdp_engine *x = const_engine_of(e);
 	const uint32_t conn = inc_switch_comm(x->sw, place)->conn_base + child;
 	const struct inc_conn_cfg *cfg = inc_switch_conn(x->sw, conn);
-	struct inc_slowpath_conn slow = {};
 	struct inc_comm_state comm;
 	struct inc_conn_state st;
 
 	inc_switch_read_conn(x->sw, conn, &st);
 	inc_switch_read_comm(x->sw, place, &comm);
-	inc_slowpath_conn(x->sp, place, child, &slow);
 	*out = (struct inc_engine_conn){
 		.rank = cfg->rank,
 		.ifindex = cfg->ifindex,
@@ -267,8 +265,6 @@ static void xdp_conn(const struct inc_engine *e, uint32_t place, uint32_t child,
 		.peer_port = cfg->peer_port,
 		.own_qp = cfg->own_qpn,
 		.peer_qp = cfg->peer_qpn,
-		.health = health_of(&st, &comm, slow.unresponsive),
-		.unresponsive = slow.unresponsive,
 		.error = st.error ?: comm.error,
 		.received = st.rx_next,
 		.acknowledged = st.tx_acked,
@@ -277,11 +273,9 @@ static void xdp_conn(const struct inc_engine *e, uint32_t place, uint32_t child,
 		.naks_sent = st.naks_sent,
 		.naks_received = st.naks_received,
 		.rnrs_sent = st.rnrs_sent,
-		.retransmits = slow.retransmits,
-		.acks_paid = slow.acks_paid,
-		.timeouts = slow.timeouts,
-		.rtt_us = slow.rtt_us,
 	};
+	inc_slowpath_conn(x->sp, place, child, out);
+	out->health = health_of(&st, &comm, out->unresponsive);
 }
 
 static bool xdp_waiting(const struct inc_engine *e, uint32_t place, struct inc_engine_waiting *out)
@@ -326,7 +320,7 @@ static int xdp_counters(const struct inc_engine *e, struct inc_engine_counters *
 
 static const char *mode_name(bool generic)
 {
-	return generic ? "generic" : "native";
+	return generic ? INC_XDP_GENERIC : INC_XDP_NATIVE;
 }
 
 static void xdp_tell_status(const struct inc_engine *e, json_t *status)
