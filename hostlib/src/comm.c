@@ -367,7 +367,7 @@ int inccl_communicator_destroy(struct inccl_communicator *comm)
 	inccl_control_report(group, comm);
 	comm->leaving = true;
 	/* the answer is waited for, so that it does not meet a closed connection */
-	if (!group->lost)
+	if (group->link != LINK_LOST)
 		inccl_control_call(group, INC_MSG_DESTROY, &(struct inc_msg_number){comm->number},
 				   &wait, deadline_after_ms(CONNECT_TIMEOUT_MS), NULL);
 	unlink_comm(group, comm);

@@ -136,7 +136,7 @@ static void group_fail(struct inccl_group *group, int error, int rank, const cha
 		snprintf(group->error_text, sizeof(group->error_text), "%s", text);
 	}
 	for (comm = group->comms; comm; comm = comm->next) {
-		if (group->lost) {
+		if (group->link == LINK_LOST) {
 			pthread_mutex_lock(&comm->lock);
 			comm->orphan_at_ns = inc_now_ns();
 			if (comm->report == REPORT_TOLD)
@@ -204,7 +204,8 @@ static void take_error(struct inccl_group *group, const json_t *object)
 
 	inc_message_read(INC_MSG_ERROR, object, &said, NULL);
 	text = *said.message ? said.message : strerror(said.code);
-	if (group->resuming && !passing(said.code) && !said.has_comm && !said.has_communicator) {
+	if (group->link == LINK_RESUMING && !passing(said.code) && !said.has_comm &&
+	    !said.has_communicator) {
 		inccl_control_not_resumed(group, said.code, text);
 		return;
 	}
@@ -269,7 +270,7 @@ static int take_object(struct inccl_group *group, json_t *object)
 		take_failed(group, object);
 	else if (!strcmp(type, "error"))
 		take_error(group, object);
-	else if (!strcmp(type, "resumed") && group->resuming)
+	else if (!strcmp(type, "resumed") && group->link == LINK_RESUMING)
 		inccl_control_resumed(group);
 	else if (!strcmp(type, "ping"))
 		inccl_control_send(group, INC_MSG_PONG, NULL);
@@ -281,18 +282,24 @@ static int take_object(struct inccl_group *group, json_t *object)
 	return 0;
 }
 
+void inccl_control_go(struct inccl_group *group, enum inccl_link to)
+{
+	group->link = to;
+	if (to != LINK_LOST)
+		return;
+	group->losses++;
+	if (group->fd >= 0)
+		close(group->fd);
+	group->fd = -1;
+}
+
 static void lose(struct inccl_group *group, int error, const char *why)
 {
 	char text[400];
 
 	snprintf(text, sizeof(text), "controller %s: %s", group->controller, why);
 	pthread_mutex_lock(&group->lock);
-	group->lost = true;
-	group->losses++;
-	group->resuming = false;
-	if (group->fd >= 0)
-		close(group->fd);
-	group->fd = -1;
+	inccl_control_go(group, LINK_LOST);
 	group_fail(group, error, -1, text);
 	pthread_mutex_unlock(&group->lock);
 	inccl_log_deliver(&group->log);
@@ -350,7 +357,7 @@ void inccl_control_report(struct inccl_group *group, struct inccl_communicator *
 	char text[sizeof(comm->error_text)];
 	int error;
 
-	if (group->lost || comm->leaving)
+	if (group->link == LINK_LOST || comm->leaving)
 		return;
 	pthread_mutex_lock(&comm->lock);
 	error = comm->report == REPORT_DUE ? comm->error : 0;

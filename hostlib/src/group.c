@@ -210,7 +210,7 @@ int inccl_group_destroy(struct inccl_group *group)
 		pthread_mutex_unlock(&group->lock);
 		return -EBUSY;
 	}
-	if (!group->lost)
+	if (group->link != LINK_LOST)
 		inccl_control_send(group, INC_MSG_BYE, NULL);
 	pthread_mutex_unlock(&group->lock);
 	group_free(group);

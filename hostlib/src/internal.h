@@ -61,6 +61,13 @@ struct control_wait {
 	struct control_wait *next;
 };
 
+/* The connection to the controller. */
+enum inccl_link {
+	LINK_UP,
+	LINK_LOST,     /* running communicators go on */
+	LINK_RESUMING, /* it has come back, and was told what runs: it hears of that as before */
+};
+
 struct inccl_group {
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* an answer came, or the group failed */
@@ -77,16 +84,13 @@ struct inccl_group {
 	socklen_t peer_len;
 	int stop_fd;   /* eventfd: the control thread is to end, or has something to report */
 	bool stopping; /* to end */
-	bool resuming; /* a controller that has come back has been told what runs */
 	pthread_t thread;
 	bool has_thread;
 	struct control_wait *waits;
 
-	/* A failed group stays failed. lost: only the controller is, running communicators
-	 * go on, and once it is found again it hears of them as before. */
-	int error;
-	bool lost;
-	unsigned int losses; /* how often: an answer does not come over another connection */
+	enum inccl_link link; /* inccl_control_go() */
+	unsigned int losses;  /* how often: an answer does not come over another connection */
+	int error; /* a failed group stays failed, also where only the controller is lost */
 	int failed_rank;
 	char error_text[512];
 
@@ -244,6 +248,8 @@ int inccl_connect_ended(int fd);
 void inccl_control_tune(int fd);
 int inccl_control_connect(struct inccl_group *group, const struct inccl_place *place,
 			  unsigned int timeout_ms, struct inc_err *err);
+/* The only place where the link changes; under the group's lock. */
+void inccl_control_go(struct inccl_group *group, enum inccl_link to);
 /* Starts and ends the thread that reads it. */
 int inccl_control_start(struct inccl_group *group);
 void inccl_control_stop(struct inccl_group *group);

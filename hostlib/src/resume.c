@@ -109,8 +109,7 @@ static int say_resume(struct inccl_group *group, int fd)
 		group->fd = -1;
 		return ret;
 	}
-	group->lost = false;
-	group->resuming = true;
+	inccl_control_go(group, LINK_RESUMING);
 	return 0;
 }
 
@@ -148,7 +147,7 @@ void inccl_control_resumed(struct inccl_group *group)
 {
 	struct inccl_communicator *comm;
 
-	group->resuming = false;
+	inccl_control_go(group, LINK_UP);
 	for (comm = group->comms; comm; comm = comm->next) {
 		pthread_mutex_lock(&comm->lock);
 		comm->orphan_at_ns = 0;
@@ -163,7 +162,7 @@ void inccl_control_not_resumed(struct inccl_group *group, int error, const char 
 	struct inccl_communicator *comm;
 	char text[600];
 
-	group->resuming = false;
+	inccl_control_go(group, LINK_UP);
 	snprintf(text, sizeof(text), "controller %s has come back without this group: %s",
 		 group->controller, why);
 	for (comm = group->comms; comm; comm = comm->next)
