@@ -167,7 +167,7 @@ static void probe(struct inc_switch *sw)
 	if (link->state == LINK_ASKED)
 		return;
 	link_go(link, LINK_ASKED);
-	inc_ndjson_send_new(link->conn, json_pack("{s:s}", "type", "ping"));
+	inc_ndjson_send_new(link->conn, inc_message_new(INC_MSG_PING, NULL));
 }
 
 /* Ports that the topology has and the switch does not: jobs that need them will fail. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The messages of the control plane as tables (docs/control.md): every type, every field, its
- * bounds, and the struct that it is read into or printed from. The controller and inc-switchd read
- * and build their messages from here; a test compares docs/control.md with it.
+ * bounds, and the struct that it is read into or printed from. The controller, inc-switchd and
+ * libinccl read and build their messages from here; a test compares docs/control.md with it.
  *
  * What is a list of any length, or an answer whose shape hangs on the question, is named here and
- * read by its owner (INC_OTHER). "type" is no field of a table, and "seq" is none of a struct: the
- * one who numbers requests adds it.
+ * read by its owner (INC_OTHER). "type" is no field of a table, and a request's "seq" is none of
+ * its struct: the one who numbers requests adds it.
  */
 #ifndef INC_MESSAGES_H
 #define INC_MESSAGES_H
