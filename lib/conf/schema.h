@@ -5,9 +5,9 @@
  * without file and line), and prints JSON, which yaml.h prints as YAML. The values stand in a C
  * struct, where each field says its place.
  *
- * Who reads and prints: inc-switchd its file and the controller's messages, the controller
- * messages of members and switches, libinccl those of the controller, all but that (and inc-lab)
- * files. Nothing here is shared between calls, so any thread may.
+ * Who reads and prints: inc-switchd its file and the controller's messages, the controller a
+ * topology and the messages of members and switches, inc-lab topologies, libinccl the controller's
+ * messages. Nothing here is shared between calls, so any thread may.
  */
 #ifndef INC_SCHEMA_H
 #define INC_SCHEMA_H
@@ -38,8 +38,8 @@ enum inc_field_need {
 	INC_OPTIONAL, /* where it is absent, the struct keeps what it has */
 	INC_DEFAULT,  /* where it is absent, def */
 	INC_TOLD,     /* a file may leave it out, which the log then says; a message may not */
-	INC_HINT, /* of a message whose effect does not hang on it: what cannot be read counts as
-		   * absent, and where it is absent, the struct keeps what it has */
+	INC_HINT,     /* as INC_OPTIONAL, and what cannot be read counts as absent: a message takes
+		       * effect without it, too */
 };
 
 /* Where a field is known. Elsewhere it is neither read nor printed. */
