@@ -263,9 +263,10 @@ static int comm_begin(struct inccl_communicator *comm, struct inccl_communicator
 	ret = negotiate(comm, &local, deadline_ns, err);
 	if (!ret) {
 		ret = inccl_thread_create(&comm->thread, inccl_comm_thread, comm);
-		comm->has_thread = !ret;
 		if (ret)
 			inc_err_set(err, -ret, "thread: %s", strerror(-ret));
+		else
+			comm->phase = COMM_RUNNING;
 	}
 	if (ret)
 		unlink_comm(group, comm);
@@ -358,14 +359,13 @@ int inccl_communicator_destroy(struct inccl_communicator *comm)
 	pthread_cond_broadcast(&comm->parked);
 	pthread_mutex_unlock(&comm->lock);
 	inccl_signal_fd(comm->thread_fd);
-	if (comm->has_thread)
-		pthread_join(comm->thread, NULL);
+	pthread_join(comm->thread, NULL);
 
 	pthread_mutex_lock(&group->lock);
 	wait.number = comm->number;
 	wait.index = comm->index;
 	inccl_control_report(group, comm);
-	comm->leaving = true;
+	comm->phase = COMM_LEAVING;
 	/* the answer is waited for, so that it does not meet a closed connection */
 	if (group->link != LINK_LOST)
 		inccl_control_call(group, INC_MSG_DESTROY, &(struct inc_msg_number){comm->number},

@@ -357,7 +357,7 @@ void inccl_control_report(struct inccl_group *group, struct inccl_communicator *
 	char text[sizeof(comm->error_text)];
 	int error;
 
-	if (group->link == LINK_LOST || comm->leaving)
+	if (group->link == LINK_LOST || comm->phase == COMM_LEAVING)
 		return;
 	pthread_mutex_lock(&comm->lock);
 	error = comm->report == REPORT_DUE ? comm->error : 0;

@@ -133,6 +133,13 @@ enum inccl_report {
 	REPORT_TOLD, /* that has been said to it, on this connection */
 };
 
+/* Under the group's lock. */
+enum inccl_comm_phase {
+	COMM_CREATING,
+	COMM_RUNNING, /* it has its thread */
+	COMM_LEAVING, /* D has been said, or its controller was lost */
+};
+
 struct inccl_communicator {
 	struct inccl_group *group;
 	struct inccl_communicator *next; /* under the group's lock */
@@ -166,8 +173,7 @@ struct inccl_communicator {
 	uint64_t grace_over_at_ns;
 	uint64_t orphan_at_ns; /* when the controller was lost; 0: it is there */
 	enum inccl_report report;
-	bool leaving; /* D has been said, or its controller was lost: under the
-		       * group's lock */
+	enum inccl_comm_phase phase;
 	bool refused; /* the controller has said why it cannot be created */
 
 	enum inccl_driver driver;
@@ -177,7 +183,6 @@ struct inccl_communicator {
 	int wake_fd;       /* eventfd: wakes the driver */
 	int thread_fd;     /* eventfd: wakes the thread alone */
 	pthread_t thread;
-	bool has_thread;
 	bool stop;
 };
 

@@ -65,8 +65,7 @@ static bool worth_it(const struct inccl_group *group)
 
 	for (comm = group->comms; comm && !worth; comm = comm->next) {
 		pthread_mutex_lock(&comm->lock);
-		worth = comm->has_thread && !comm->leaving &&
-			(!comm->error || comm->report == REPORT_DUE);
+		worth = comm->phase == COMM_RUNNING && (!comm->error || comm->report == REPORT_DUE);
 		pthread_mutex_unlock(&comm->lock);
 	}
 	return worth;
@@ -78,7 +77,7 @@ static void say_what_runs(const struct inccl_group *group, struct inc_msg_resume
 	struct inc_msg_claim *claim;
 
 	for (comm = group->comms; comm && said->n_claims < INC_MAX_GROUP_COMMS; comm = comm->next) {
-		if (!comm->has_thread || comm->leaving)
+		if (comm->phase != COMM_RUNNING)
 			continue;
 		claim = &said->claims[said->n_claims++];
 		claim->communicator = comm->number;
