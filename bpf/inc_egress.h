@@ -37,6 +37,27 @@ static __always_inline __u16 inc_fold_csum(__u64 sum)
 	return sum ?: 0xffff;
 }
 
+/* One of the communicator's children on a port; NULL where it has none there. */
+static __always_inline const struct inc_conn_cfg *inc_child_on(const struct inc_comm_cfg *comm,
+							       __u32 ifindex)
+{
+	__u32 child_plus_1 = comm->port_child[inc_port_place_of(ifindex)];
+	__u32 conn = comm->conn_base + child_plus_1 - 1;
+	const struct inc_conn_cfg *cfg = bpf_map_lookup_elem(&inc_conn_cfg, &conn);
+
+	if (!child_plus_1)
+		return NULL;
+	if (cfg && cfg->ifindex == ifindex)
+		return cfg;
+	for (__u32 c = 0; c < INC_MAX_CHILDREN && c < comm->children; c++) {
+		conn = comm->conn_base + c;
+		cfg = bpf_map_lookup_elem(&inc_conn_cfg, &conn);
+		if (cfg && cfg->ifindex == ifindex)
+			return cfg;
+	}
+	return NULL;
+}
+
 /*
  * Which child of the port this copy is for. The copies of one multicast are clones and do not
  * say; but those for one port leave one after the other on one CPU, so counting them tells.
@@ -45,17 +66,16 @@ static __always_inline int inc_copy_child(const struct inc_template *t,
 					  const struct inc_comm_cfg *comm, __u32 ifindex,
 					  __u32 *child)
 {
-	struct inc_port_comm_key key = {.comm = t->comm, .ifindex = ifindex};
-	struct inc_port_comm *here = bpf_map_lookup_elem(&inc_port_comm, &key);
+	const struct inc_conn_cfg *any = inc_child_on(comm, ifindex);
 	struct inc_copy *copy;
 	__u32 first_conn;
 
-	if (!here)
+	if (!any)
 		return -1;
-	*child = here->first_child;
-	if (here->children == 1)
+	*child = any->port_first;
+	if (any->port_children == 1)
 		return 0;
-	first_conn = comm->conn_base + here->first_child;
+	first_conn = comm->conn_base + any->port_first;
 	copy = bpf_map_lookup_elem(&inc_copy, &first_conn);
 	if (!copy)
 		return -1;
@@ -65,7 +85,7 @@ static __always_inline int inc_copy_child(const struct inc_template *t,
 		copy->r_plus_1 = t->r + 1;
 		copy->ordinal = 0;
 	}
-	if (copy->ordinal >= here->children)
+	if (copy->ordinal >= any->port_children)
 		return -1;
 	*child += copy->ordinal;
 	return 0;
@@ -187,6 +207,22 @@ static __always_inline void inc_copy_udp_csum(void *data, const struct inc_outgo
 	((struct udphdr *)w)->check = inc_fold_csum(sum);
 }
 
+/* The frame's last four bytes, which begin at off. */
+static __always_inline int inc_store_icrc(struct xdp_md *ctx, __u32 off, __u32 icrc)
+{
+	void *data = (void *)(long)ctx->data;
+	void *end = (void *)(long)ctx->data_end;
+
+	inc_opaque(off);
+	if (off > INC_HEADERS_LEN + INC_BUF_HDR + INC_MAX_PAYLOAD)
+		return -1;
+	data += off;
+	if (data + INC_ICRC_LEN > end)
+		return -1;
+	*(__u32 *)data = icrc;
+	return 0;
+}
+
 /* Makes one copy. -1 where that cannot be: the frame is dropped then, and the slow path sends the
  * result. */
 static __always_inline int inc_make_copy(struct xdp_md *ctx, __u32 ifindex)
@@ -212,10 +248,7 @@ static __always_inline int inc_make_copy(struct xdp_md *ctx, __u32 ifindex)
 	icrc = ~(inc_crc_shift(state, out.len) ^ out.crc);
 	if (out.cfg->flags & INC_CONN_F_UDP_CSUM)
 		inc_copy_udp_csum(data, &out, icrc);
-	return bpf_xdp_store_bytes(ctx, INC_ETH_LEN + out.ip_len - INC_ICRC_LEN, &icrc,
-				   INC_ICRC_LEN)
-		       ? -1
-		       : 0;
+	return inc_store_icrc(ctx, INC_ETH_LEN + out.ip_len - INC_ICRC_LEN, icrc);
 }
 
 #endif

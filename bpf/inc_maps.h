@@ -23,6 +23,16 @@ struct {
 	__type(value, __u32);
 } inc_conn_lookup SEC(".maps");
 
+/* Last bits of a queue pair number (inc_conn_place_of()) -> connection id plus 1, or 0: saves most
+ * packets the look-up. A hint: its connection's own numbers decide. Writer: loader, with the
+ * look-up entry. INC_CONN_PLACES. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, INC_CONN_PLACES);
+	__type(key, __u32);
+	__type(value, __u32);
+} inc_conn_place SEC(".maps");
+
 /* Connection id -> what is fixed of it. Writer: loader, before the look-up entry. As many as the
  * switch may have. */
 struct {
@@ -105,15 +115,6 @@ struct {
 	__type(key, __u32);
 	__array(values, struct inc_devmap);
 } inc_comm_ports SEC(".maps");
-
-/* Communicator and port -> its children there, who are neighbours by number. Writer: loader. As
- * many as there may be connections. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1);
-	__type(key, struct inc_port_comm_key);
-	__type(value, struct inc_port_comm);
-} inc_port_comm SEC(".maps");
 
 /* Connection id of a port's first child -> which of one result's copies left last. Writer: the
  * egress program, on each CPU its own. As many as inc_conn_cfg. */

@@ -14,8 +14,21 @@ struct inc_match {
 	struct inc_comm_state *comm_st;
 };
 
-static __always_inline enum inc_counter_id
-inc_match(struct xdp_md *ctx, const struct inc_packet *pkt, struct inc_match *m)
+/* The connection that the packet's queue pair number leads to, if it is the packet's. */
+static __always_inline bool inc_match_place(const struct inc_packet *pkt, struct inc_match *m)
+{
+	__u32 place = inc_conn_place_of(pkt->dqpn);
+	const volatile __u32 *conn_plus_1 = bpf_map_lookup_elem(&inc_conn_place, &place);
+
+	if (!conn_plus_1)
+		return false;
+	m->conn = *conn_plus_1 - 1; /* none is no connection's id */
+	m->cfg = bpf_map_lookup_elem(&inc_conn_cfg, &m->conn);
+	return m->cfg && m->cfg->own_qpn == pkt->dqpn && m->cfg->peer_addr == pkt->saddr &&
+	       m->cfg->own_addr == pkt->daddr;
+}
+
+static __always_inline bool inc_match_lookup(const struct inc_packet *pkt, struct inc_match *m)
 {
 	struct inc_conn_key key = {
 		.saddr = pkt->saddr,
@@ -23,12 +36,21 @@ inc_match(struct xdp_md *ctx, const struct inc_packet *pkt, struct inc_match *m)
 		.dqpn = pkt->dqpn,
 	};
 	__u32 *conn = bpf_map_lookup_elem(&inc_conn_lookup, &key);
-	__u32 comm;
 
 	if (!conn)
-		return INC_CTR_PASS_NO_CONN;
+		return false;
 	m->conn = *conn;
 	m->cfg = bpf_map_lookup_elem(&inc_conn_cfg, &m->conn);
+	return true;
+}
+
+static __always_inline enum inc_counter_id
+inc_match(struct xdp_md *ctx, const struct inc_packet *pkt, struct inc_match *m)
+{
+	__u32 comm;
+
+	if (!inc_match_place(pkt, m) && !inc_match_lookup(pkt, m))
+		return INC_CTR_PASS_NO_CONN;
 	m->st = bpf_map_lookup_elem(&inc_conn_state, &m->conn);
 	if (!m->cfg || !m->st)
 		return INC_CTR_DROP_CONFIG;

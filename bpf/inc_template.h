@@ -21,7 +21,7 @@ struct inc_template {
 	__u32 len; /* payload in the frame */
 	__u32 crc;
 	__u32 csum;
-} __attribute__((packed));
+} __attribute__((packed, aligned(4))); /* else it would go byte by byte */
 
 #define INC_TEMPLATE_ETHERTYPE 0
 

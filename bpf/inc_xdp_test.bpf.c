@@ -78,7 +78,7 @@ int inc_bench_handle_copy(struct xdp_md *ctx)
 	enum inc_counter_id c;
 
 	if (inc_bench_reset(ctx) ||
-	    bpf_xdp_store_bytes(ctx, inc_bench_len - INC_ICRC_LEN, &inc_bench_icrc, INC_ICRC_LEN))
+	    inc_store_icrc(ctx, inc_bench_len - INC_ICRC_LEN, inc_bench_icrc))
 		return XDP_ABORTED;
 	inc_count(INC_CTR_RX);
 	c = inc_handle(ctx);

@@ -22,9 +22,8 @@ struct build {
 	struct inc_conn_cfg conn[INC_MAX_CHILDREN];
 	union inc_mac peer[INC_MAX_CHILDREN]; /* as far as it is known */
 	uint32_t comm;
-	uint32_t port_comms; /* entries of inc_port_comm made, in order of the children */
-	uint32_t lookups;    /* entries of inc_conn_lookup made */
-	bool ports;          /* inc_comm_ports[communicator] set */
+	uint32_t lookups; /* entries of inc_conn_lookup made, with those of inc_conn_place */
+	bool ports;       /* inc_comm_ports[communicator] set */
 };
 
 static const char *addr_text(__be32 addr, char text[INET_ADDRSTRLEN])
@@ -268,6 +267,27 @@ static void plan_mac(const struct inc_comm_conf *conf, uint32_t rank, union inc_
 	}
 }
 
+/* The children are in order of their ports. */
+static void plan_ports(struct build *b)
+{
+	uint32_t first, n, i;
+
+	for (first = 0; first < b->cfg.children; first += n) {
+		uint8_t *place = &b->cfg.port_child[inc_port_place_of(b->conn[first].ifindex)];
+
+		for (n = 1; first + n < b->cfg.children &&
+			    b->conn[first + n].ifindex == b->conn[first].ifindex;
+		     n++)
+			;
+		for (i = first; i < first + n; i++) {
+			b->conn[i].port_first = first;
+			b->conn[i].port_children = n;
+		}
+		if (!*place)
+			*place = first + 1;
+	}
+}
+
 static int plan(const struct inc_switch *sw, const struct inc_comm_conf *conf, struct build *b,
 		struct inc_err *err)
 {
@@ -294,6 +314,7 @@ static int plan(const struct inc_switch *sw, const struct inc_comm_conf *conf, s
 		b->conn[i].child = i;
 		plan_mac(conf, b->conn[i].rank, &b->peer[i]);
 	}
+	plan_ports(b);
 	return check_keys(sw, b, err);
 }
 
@@ -362,35 +383,6 @@ out:
 	return ret;
 }
 
-static uint32_t port_run(const struct inc_conn_cfg *conn, uint32_t first, uint32_t children)
-{
-	uint32_t n = 1;
-
-	while (first + n < children && conn[first + n].ifindex == conn[first].ifindex)
-		n++;
-	return n;
-}
-
-static int make_port_comms(struct inc_switch *sw, struct build *b, struct inc_err *err)
-{
-	uint32_t i;
-	int ret;
-
-	for (i = 0; i < b->cfg.children; i = b->port_comms) {
-		struct inc_port_comm_key key = {.comm = b->comm, .ifindex = b->conn[i].ifindex};
-		struct inc_port_comm val = {
-			.first_child = i,
-			.children = port_run(b->conn, i, b->cfg.children),
-		};
-
-		ret = update(sw, INC_MAP_PORT_COMM, &key, &val, BPF_ANY, err);
-		if (ret)
-			return ret;
-		b->port_comms = i + val.children;
-	}
-	return 0;
-}
-
 static int make_config(struct inc_switch *sw, struct build *b, struct inc_err *err)
 {
 	uint32_t i, conn;
@@ -402,6 +394,18 @@ static int make_config(struct inc_switch *sw, struct build *b, struct inc_err *e
 		ret = update(sw, INC_MAP_CONN_CFG, &conn, &b->conn[i], BPF_ANY, err);
 	}
 	return ret;
+}
+
+/* What a queue pair number's place holds becomes new, if it is old; else it stays. */
+static int set_place(struct inc_switch *sw, uint32_t qpn, uint32_t old, uint32_t new,
+		     struct inc_err *err)
+{
+	uint32_t place = inc_conn_place_of(qpn), now;
+
+	if (bpf_map_lookup_elem(inc_switch_map_fd(sw, INC_MAP_CONN_PLACE), &place, &now))
+		return inc_err_set(err, errno, "map %s cannot be read: %s", INC_MAP_CONN_PLACE,
+				   strerror(errno));
+	return now == old ? update(sw, INC_MAP_CONN_PLACE, &place, &new, BPF_ANY, err) : 0;
 }
 
 static int make_lookups(struct inc_switch *sw, struct build *b, struct inc_err *err)
@@ -416,6 +420,9 @@ static int make_lookups(struct inc_switch *sw, struct build *b, struct inc_err *
 		if (ret)
 			return ret;
 		b->lookups++;
+		ret = set_place(sw, key.dqpn, 0, conn + 1, err);
+		if (ret)
+			return ret;
 	}
 	return 0;
 }
@@ -425,6 +432,7 @@ static void delete_lookups(struct inc_switch *sw, struct build *b)
 	while (b->lookups) {
 		struct inc_conn_key key = conn_key(&b->conn[--b->lookups]);
 
+		set_place(sw, key.dqpn, b->cfg.conn_base + b->lookups + 1, 0, NULL);
 		bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_CONN_LOOKUP), &key);
 	}
 }
@@ -442,11 +450,6 @@ static int undo(struct inc_switch *sw, struct build *b, struct inc_err *err)
 	if (b->ports && bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_COMM_PORTS), &b->comm))
 		ret = inc_err_set(err, errno, "map %s: communicator %u cannot be deleted: %s",
 				  INC_MAP_COMM_PORTS, b->comm, strerror(errno));
-	for (i = 0; i < b->port_comms; i += port_run(b->conn, i, b->cfg.children)) {
-		struct inc_port_comm_key key = {.comm = b->comm, .ifindex = b->conn[i].ifindex};
-
-		bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_PORT_COMM), &key);
-	}
 	bpf_map_update_elem(inc_switch_map_fd(sw, INC_MAP_COMM_CFG), &b->comm, &no_comm, BPF_ANY);
 	for (i = 0; i < b->cfg.children; i++) {
 		conn = b->cfg.conn_base + i;
@@ -468,7 +471,6 @@ int inc_switch_add_comm(struct inc_switch *sw, const struct inc_comm_conf *conf,
 		return ret;
 	ret = clear_state(sw, &b, err);
 	ret = ret ?: make_ports(sw, &b, err);
-	ret = ret ?: make_port_comms(sw, &b, err);
 	ret = ret ?: make_config(sw, &b, err);
 	if (ret) {
 		undo(sw, &b, NULL);
@@ -502,7 +504,7 @@ int inc_switch_remove_comm(struct inc_switch *sw, uint32_t comm, struct inc_err 
 	if (!inc_switch_comm(sw, comm))
 		return inc_err_set(err, ENOENT, "no communicator %u", comm);
 	b.cfg = sw->comm[comm];
-	b.lookups = b.port_comms = b.cfg.children;
+	b.lookups = b.cfg.children;
 	memcpy(b.conn, &sw->conn[b.cfg.conn_base], b.cfg.children * sizeof(b.conn[0]));
 	ret = undo(sw, &b, err);
 	if (ret)

@@ -182,7 +182,6 @@ static int set_sizes(struct inc_switch *sw, struct inc_err *err)
 		{sw->skel->maps.inc_conn_cfg, o->max_connections},
 		{sw->skel->maps.inc_conn_state, o->max_connections},
 		{sw->skel->maps.inc_copy, o->max_connections},
-		{sw->skel->maps.inc_port_comm, o->max_connections},
 		{sw->skel->maps.inc_comm_cfg, o->max_comms},
 		{sw->skel->maps.inc_comm_state, o->max_comms},
 		{sw->skel->maps.inc_comm_ports, o->max_comms},

@@ -183,8 +183,9 @@ static struct inccl_request *new_request(struct inccl_communicator *comm, const 
 	return req;
 }
 
+/* stays: the caller does not leave before the end. */
 static int start(struct inccl_communicator *comm, const struct call *call,
-		 const struct inccl_collective_opts *given, struct inccl_request **out)
+		 const struct inccl_collective_opts *given, struct inccl_request **out, bool stays)
 {
 	struct inccl_collective_opts opts;
 	struct inccl_request *req;
@@ -224,7 +225,9 @@ static int start(struct inccl_communicator *comm, const struct call *call,
 	enqueue(comm, req);
 	if (!req->done) {
 		inccl_comm_enter(comm);
-		inccl_comm_advance(comm);
+		inccl_comm_begin(comm);
+		if (!stays)
+			inccl_comm_leave(comm);
 	}
 	*out = req;
 unlock:
@@ -265,6 +268,7 @@ int inccl_test(struct inccl_request *req)
 	if (!req->done && comm->driver != DRIVER_WAITER) {
 		inccl_comm_enter(comm);
 		inccl_comm_advance(comm);
+		inccl_comm_leave(comm);
 	}
 	return collect(req);
 }
@@ -296,7 +300,7 @@ static int run(struct inccl_communicator *comm, const struct call *call,
 	struct inccl_request *req;
 	int ret;
 
-	ret = start(comm, call, opts, &req);
+	ret = start(comm, call, opts, &req, true);
 	return ret ? ret : inccl_wait(req, -1);
 }
 
@@ -306,7 +310,7 @@ int inccl_allreduce_start(struct inccl_communicator *comm, const void *send, voi
 {
 	const struct call call = {INCCL_ALLREDUCE, dtype, op, send, recv, count};
 
-	return start(comm, &call, opts, request);
+	return start(comm, &call, opts, request, false);
 }
 
 int inccl_allreduce(struct inccl_communicator *comm, const void *send, void *recv, size_t count,
@@ -339,7 +343,7 @@ int inccl_barrier_start(struct inccl_communicator *comm, const struct inccl_coll
 {
 	const struct call call = {.collective = INCCL_BARRIER};
 
-	return start(comm, &call, opts, request);
+	return start(comm, &call, opts, request, false);
 }
 
 int inccl_barrier(struct inccl_communicator *comm, const struct inccl_collective_opts *opts)

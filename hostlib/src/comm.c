@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 #include "lib/proto/maps.h"
 #include "lib/proto/roce.h"
@@ -181,7 +182,8 @@ static void comm_free(struct inccl_communicator *comm)
 		close(comm->wake_fd);
 	if (comm->thread_fd >= 0)
 		close(comm->thread_fd);
-	pthread_cond_destroy(&comm->parked);
+	if (comm->alarm_fd >= 0)
+		close(comm->alarm_fd);
 	pthread_cond_destroy(&comm->changed);
 	pthread_mutex_destroy(&comm->lock);
 	free(comm);
@@ -201,19 +203,18 @@ static int comm_new(struct inccl_group *group, const struct inccl_communicator_o
 	comm->message_packets = opts->message_packets;
 	comm->byte_order = opts->byte_order;
 	comm->timeout_ns = (opts->timeout_ms ?: OPERATION_TIMEOUT_MS) * INC_NSEC_PER_MSEC;
-	comm->wake_fd = comm->thread_fd = -1;
+	comm->wake_fd = comm->thread_fd = comm->alarm_fd = -1;
+	comm->alarm_at_ns = UINT64_MAX;
 	ret = -pthread_mutex_init(&comm->lock, NULL);
 	if (ret)
 		goto free_comm;
 	ret = inccl_cond_init(&comm->changed);
 	if (ret)
 		goto destroy_lock;
-	ret = inccl_cond_init(&comm->parked);
-	if (ret)
-		goto destroy_changed;
 	comm->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	comm->thread_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (comm->wake_fd < 0 || comm->thread_fd < 0) {
+	comm->alarm_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (comm->wake_fd < 0 || comm->thread_fd < 0 || comm->alarm_fd < 0) {
 		ret = -errno;
 		comm_free(comm);
 		return ret;
@@ -221,8 +222,6 @@ static int comm_new(struct inccl_group *group, const struct inccl_communicator_o
 	*out = comm;
 	return 0;
 
-destroy_changed:
-	pthread_cond_destroy(&comm->changed);
 destroy_lock:
 	pthread_mutex_destroy(&comm->lock);
 free_comm:
@@ -356,7 +355,6 @@ int inccl_communicator_destroy(struct inccl_communicator *comm)
 		inccl_comm_fail_locked(comm, ECANCELED, comm->group->rank,
 				       "destroyed in the middle of a collective");
 	comm->stop = true;
-	pthread_cond_broadcast(&comm->parked);
 	pthread_mutex_unlock(&comm->lock);
 	inccl_signal_fd(comm->thread_fd);
 	pthread_join(comm->thread, NULL);

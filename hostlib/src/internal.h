@@ -145,7 +145,6 @@ struct inccl_communicator {
 	struct inccl_communicator *next; /* under the group's lock */
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* requests finished, or the driver left */
-	pthread_cond_t parked;  /* what the thread sleeps on while others drive */
 
 	struct inccl_endpoint *ep;
 	long long index;  /* the group's count */
@@ -182,6 +181,13 @@ struct inccl_communicator {
 	uint64_t activity; /* counts calls of the user, for the thread */
 	int wake_fd;       /* eventfd: wakes the driver */
 	int thread_fd;     /* eventfd: wakes the thread alone */
+	/* timerfd: wakes the thread for what the last call has left behind, when the endpoint has
+	 * something to say, or is to be served. A caller who comes back in time sets it anew, and
+	 * nobody is woken. */
+	int alarm_fd;
+	uint64_t alarm_at_ns; /* UINT64_MAX: it does not run */
+	bool alarm_tells;     /* it is set for what is to be said */
+	uint64_t look_at_ns;  /* the thread wakes then, even without it */
 	pthread_t thread;
 	bool stop;
 };
@@ -287,6 +293,10 @@ void inccl_comm_fail(struct inccl_communicator *comm, int error, int rank, const
 void inccl_comm_fail_locked(struct inccl_communicator *comm, int error, int rank, const char *text);
 /* Takes in, posts, sends, finishes. Never blocks. */
 void inccl_comm_advance(struct inccl_communicator *comm);
+/* The same for a request that is new. */
+void inccl_comm_begin(struct inccl_communicator *comm);
+/* A user's call ends: the thread is to see in time to what it leaves behind. */
+void inccl_comm_leave(struct inccl_communicator *comm);
 /* Drives the endpoint until the request is done or the deadline; false: not done. cancel_state
  * is the caller's, valid while it sleeps here. */
 bool inccl_comm_drive(struct inccl_communicator *comm, struct inccl_request *req,

@@ -8,15 +8,16 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
+#include <sys/timerfd.h>
 #include "lib/base/clock.h"
 #include "hostlib/src/internal.h"
 
 /* The thread takes over when the user has not called for this long: handing over after
  * every call would cost two context switches per collective. */
 #define TAKE_OVER_NS (4 * INC_NSEC_PER_MSEC)
-/* While calls follow each other it looks so often whether the endpoint has something to say
- * that the last of them has left behind. Telling it of each would cost what that saves. */
-#define LOOK_NS INC_NSEC_PER_MSEC
+/* While calls leave nothing under way the thread looks less and less often whether the user has
+ * stayed away: to wake it costs as much as half a small collective. */
+#define LOOK_MAX_NS (4 * TAKE_OVER_NS)
 
 /* Who serves the endpoint from now on. Where nobody is about to call, it says at once what it
  * would otherwise say together with what comes next. */
@@ -164,6 +165,28 @@ static void check_stall(struct inccl_communicator *comm)
 	inccl_comm_fail_locked(comm, ETIMEDOUT, -1, text);
 }
 
+/* Sends what can be sent; after a failure what follows from it. */
+static int send_some(struct inccl_communicator *comm)
+{
+	int ret = post_some(comm);
+
+	if (!ret)
+		ret = comm->ep->ops->flush(comm->ep);
+	if (ret)
+		endpoint_failed(comm, -ret);
+	return ret;
+}
+
+void inccl_comm_begin(struct inccl_communicator *comm)
+{
+	if (comm->error || in_grace(comm))
+		return;
+	/* Where nothing is under way, nothing has come that is of use before this is sent. */
+	if (comm->ep->posted == comm->ep->completed && (send_some(comm) || !comm->posting))
+		return;
+	inccl_comm_advance(comm);
+}
+
 void inccl_comm_advance(struct inccl_communicator *comm)
 {
 	struct inccl_endpoint *ep = comm->ep;
@@ -180,13 +203,8 @@ void inccl_comm_advance(struct inccl_communicator *comm)
 		}
 		rounds = ret ? rounds + 1 : 0;
 		finished |= finish_some(comm);
-		ret = post_some(comm);
-		if (!ret)
-			ret = ep->ops->flush(ep);
-		if (ret) {
-			endpoint_failed(comm, -ret);
+		if (send_some(comm))
 			return;
-		}
 		/* a caller whose request is done should not serve the next one's */
 	} while (rounds && rounds < 8 && !finished);
 	check_stall(comm);
@@ -256,6 +274,40 @@ void inccl_comm_enter(struct inccl_communicator *comm)
 	}
 }
 
+static void set_alarm(struct inccl_communicator *comm, uint64_t at_ns)
+{
+	struct itimerspec when = {};
+
+	if (at_ns == comm->alarm_at_ns)
+		return;
+	if (at_ns != UINT64_MAX) {
+		when.it_value.tv_sec = at_ns / INC_NSEC_PER_SEC;
+		when.it_value.tv_nsec = at_ns % INC_NSEC_PER_SEC;
+	}
+	timerfd_settime(comm->alarm_fd, TFD_TIMER_ABSTIME, &when, NULL);
+	comm->alarm_at_ns = at_ns;
+}
+
+void inccl_comm_leave(struct inccl_communicator *comm)
+{
+	struct inccl_endpoint *ep = comm->ep;
+	bool tells = ep->tell_at_ns != UINT64_MAX;
+	uint64_t at_ns;
+
+	if (comm->driver != DRIVER_NONE)
+		return;
+	if (tells || comm->alarm_tells) {
+		set_alarm(comm, ep->tell_at_ns);
+		comm->alarm_tells = tells;
+	}
+	if (tells || ep->posted == ep->completed)
+		return;
+	/* it is under way: the thread is to take over, and might look too late for that */
+	at_ns = inc_now_ns() + TAKE_OVER_NS;
+	if (comm->alarm_at_ns > at_ns && comm->look_at_ns > at_ns)
+		set_alarm(comm, at_ns);
+}
+
 struct drive {
 	struct inccl_communicator *comm;
 	volatile bool *driving;
@@ -272,6 +324,7 @@ static void stop_waiting(struct drive *d)
 	set_driver(comm, DRIVER_NONE);
 	if (comm->waiters)
 		pthread_cond_broadcast(&comm->changed);
+	inccl_comm_leave(comm);
 }
 
 /* The waiting thread is cancelled: in poll without the lock where it drives, else in the wait for
@@ -341,27 +394,53 @@ void inccl_comm_settle(struct inccl_communicator *comm, uint64_t deadline_ns)
 	set_driver(comm, DRIVER_NONE);
 }
 
-/* Between the calls of a user: what the endpoint has to say by now is said. When the thread is
- * to look again. */
-static uint64_t look_after(struct inccl_communicator *comm, uint64_t now)
+/* The thread sleeps while others drive, so long unless it is signalled or the alarm goes. The lock
+ * is dropped meanwhile. */
+static void park(struct inccl_communicator *comm, uint64_t look_ns)
 {
-	const uint64_t look_at_ns = now + LOOK_NS;
+	const struct timespec ts = {.tv_nsec = look_ns};
+	struct pollfd pfd[2] = {
+		{.fd = comm->thread_fd, .events = POLLIN},
+		{.fd = comm->alarm_fd, .events = POLLIN},
+	};
+	int ret;
 
-	if (comm->driver != DRIVER_NONE)
-		return look_at_ns;
-	if (comm->ep->tell_at_ns <= now)
-		inccl_comm_advance(comm);
-	return comm->ep->tell_at_ns - now < LOOK_NS ? comm->ep->tell_at_ns : look_at_ns;
+	comm->look_at_ns = inc_now_ns() + look_ns;
+	pthread_mutex_unlock(&comm->lock);
+	ret = ppoll(pfd, 2, &ts, NULL);
+	pthread_mutex_lock(&comm->lock);
+	if (ret > 0 && pfd[0].revents)
+		inccl_drain_fd(comm->thread_fd);
+	if (ret <= 0 || !pfd[1].revents)
+		return;
+	/* it may have been set anew meanwhile: then nothing is drained, and it runs on */
+	inccl_drain_fd(comm->alarm_fd);
+	if (comm->alarm_at_ns <= inc_now_ns())
+		comm->alarm_at_ns = UINT64_MAX;
+}
+
+/* Between the calls of a user: what the endpoint has to say by now is said. */
+static void tell(struct inccl_communicator *comm)
+{
+	if (comm->driver != DRIVER_NONE || comm->ep->tell_at_ns > inc_now_ns())
+		return;
+	inccl_comm_advance(comm);
+	inccl_comm_leave(comm);
 }
 
 void *inccl_comm_thread(void *arg)
 {
 	struct inccl_communicator *comm = arg;
-	uint64_t seen = 0, seen_at_ns = 0, now;
+	uint64_t seen = 0, seen_at_ns = 0, look_ns = TAKE_OVER_NS, now;
 
 	pthread_mutex_lock(&comm->lock);
 	while (!comm->stop) {
 		now = inc_now_ns();
+		if (comm->driver == DRIVER_NONE &&
+		    (comm->activity == seen || comm->ep->posted != comm->ep->completed))
+			look_ns = TAKE_OVER_NS;
+		else if (look_ns < LOOK_MAX_NS)
+			look_ns *= 2;
 		if (comm->activity != seen) {
 			seen = comm->activity;
 			seen_at_ns = now;
@@ -373,7 +452,8 @@ void *inccl_comm_thread(void *arg)
 			sleep_in_poll(comm, true, UINT64_MAX, PTHREAD_CANCEL_DISABLE);
 			continue;
 		}
-		inccl_cond_wait_until(&comm->parked, &comm->lock, look_after(comm, now));
+		park(comm, look_ns);
+		tell(comm);
 	}
 	if (comm->driver == DRIVER_THREAD)
 		set_driver(comm, DRIVER_NONE);

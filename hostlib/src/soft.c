@@ -142,6 +142,7 @@ static int soft_open(const struct inccl_open_opts *opts, struct inccl_endpoint *
 	s->rto_at_ns = UINT64_MAX;
 	s->gap_r = UINT64_MAX;
 	s->ep.tell_at_ns = UINT64_MAX;
+	s->took_ns = SOFT_ACK_HOLD_NS;
 	local->qpn = s->own_qpn;
 	local->psn = s->own_psn;
 	local->pkey = s->pkey;

@@ -36,10 +36,13 @@
 #define SOFT_MAX_HEAD (INC_BTH_LEN + INC_RETH_LEN + INC_IMM_LEN)
 /* AckReq at least this often; and so many results make an ACK */
 #define SOFT_ACK_EVERY 32
-/* Fewer make one so long after the first of them, so that small collectives on each other's
- * heels share it. Less than the switch waits with what it owes (ack_delay), for this ACK pays it,
- * and than it waits for an ACK (rto_min). */
+/* Fewer make one so long after the first of them at the latest, so that small collectives on each
+ * other's heels share it. Less than the switch waits with what it owes (ack_delay), for this ACK
+ * pays it, and than it waits for an ACK (rto_min). */
 #define SOFT_ACK_HOLD_NS INC_NSEC_PER_MSEC
+/* An ACK waits for the next collective's result where that may take so many times as long as the
+ * last ones and still comes in time. */
+#define SOFT_ACK_PATIENCE 4
 /* A gap is a loss, not a detour, when it is this old or this many packets behind. */
 #define SOFT_GAP_NS       (2 * INC_NSEC_PER_MSEC)
 #define SOFT_GAP_PACKETS  128
@@ -112,11 +115,14 @@ struct soft_endpoint {
 	int send_error;          /* of the last send that failed, for messages */
 
 	/* responder */
-	uint64_t rx_done; /* results there: all before this */
-	uint64_t rx_high; /* one past the highest result there */
-	uint64_t rx_told; /* acknowledged to the peer: all before this */
-	uint32_t rx_msn;  /* messages of the peer completed */
-	bool tell;        /* an ACK is sent at the end of this round, whatever the counts */
+	uint64_t rx_done;     /* results there: all before this */
+	uint64_t rx_high;     /* one past the highest result there */
+	uint64_t rx_told;     /* acknowledged to the peer: all before this */
+	uint32_t rx_msn;      /* messages of the peer completed */
+	bool tell;            /* an ACK is sent at the end of this round, whatever the counts */
+	bool ended;           /* this round has brought the last result of a collective */
+	uint64_t ended_at_ns; /* the last such round */
+	uint64_t took_ns;     /* from the one before to that one */
 	uint64_t gap_r, gap_at_ns;
 	bool gap_told;
 

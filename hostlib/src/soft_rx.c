@@ -96,6 +96,8 @@ static void advance(struct soft_endpoint *s)
 			s->rx_msn++;
 			s->ep.completed++;
 		}
+		if (p->flags & SOFT_F_FLUSH)
+			s->ended = true;
 	}
 }
 
@@ -251,6 +253,17 @@ static void answer_gap(struct soft_endpoint *s, uint64_t now)
 	s->tell = false;
 }
 
+/* A collective has ended, and the next one could end too late for the ACK to wait for it: then
+ * somebody would be woken to send it. One slow collective among quick ones says little. */
+static bool last_in_time(const struct soft_endpoint *s, uint64_t now)
+{
+	uint64_t took_ns = now - s->ended_at_ns;
+
+	if (took_ns > s->took_ns)
+		took_ns = s->took_ns;
+	return s->ended && now + SOFT_ACK_PATIENCE * took_ns > s->ep.tell_at_ns;
+}
+
 /* Is it time for an ACK of the results that the peer has not been told of? */
 static bool ack_due(struct soft_endpoint *s, uint64_t now)
 {
@@ -262,7 +275,7 @@ static bool ack_due(struct soft_endpoint *s, uint64_t now)
 		return false;
 	if (s->ep.tell_at_ns == UINT64_MAX)
 		s->ep.tell_at_ns = now + SOFT_ACK_HOLD_NS;
-	return untold >= SOFT_ACK_EVERY || now >= s->ep.tell_at_ns ||
+	return untold >= SOFT_ACK_EVERY || now >= s->ep.tell_at_ns || last_in_time(s, now) ||
 	       (s->ep.unattended && s->rx_done == s->tx_posted);
 }
 
@@ -273,7 +286,11 @@ void soft_answer(struct soft_endpoint *s, uint64_t now)
 		soft_send_aeth(s, INC_AETH_ACK, s->peer_psn + (uint32_t)s->rx_done - 1);
 		s->rx_told = s->rx_done;
 	}
-	s->tell = false;
+	if (s->ended) {
+		s->took_ns = now - s->ended_at_ns;
+		s->ended_at_ns = now;
+	}
+	s->tell = s->ended = false;
 	if (s->rx_told == s->rx_done)
 		s->ep.tell_at_ns = UINT64_MAX;
 }

@@ -50,9 +50,11 @@ INC_INLINE __be32 inc_be32(__u32 v)
 /* A program's packet may be read and written in words at any address, but the compiler takes
  * such a copy apart into bytes; in user space it makes one instruction of it. */
 #ifdef __bpf__
-#define INC_STORE(at, value) (*(__typeof__(value) *)(at) = (value))
+#define INC_STORE(at, value)     (*(__typeof__(value) *)(at) = (value))
+#define INC_COPY(type, to, from) (*(type *)(to) = *(const type *)(from))
 #else
-#define INC_STORE(at, value) __builtin_memcpy(at, &(value), sizeof(value))
+#define INC_STORE(at, value)     __builtin_memcpy(at, &(value), sizeof(value))
+#define INC_COPY(type, to, from) __builtin_memcpy(to, from, sizeof(type))
 #endif
 
 INC_INLINE void inc_put16(void *at, __be16 v)
@@ -65,10 +67,16 @@ INC_INLINE void inc_put32(void *at, __be32 v)
 	INC_STORE(at, v);
 }
 
+INC_INLINE void inc_put_mac(__u8 *at, const __u8 *mac)
+{
+	INC_COPY(__u32, at, mac);
+	INC_COPY(__u16, at + 4, mac + 4);
+}
+
 INC_INLINE void inc_put_eth(__u8 *at, const __u8 *to, const __u8 *from)
 {
-	__builtin_memcpy(at, to, 6);
-	__builtin_memcpy(at + 6, from, 6);
+	inc_put_mac(at, to);
+	inc_put_mac(at + 6, from);
 	inc_put16(at + 12, inc_be16(INC_ETHERTYPE_IPV4));
 }
 
@@ -98,10 +106,8 @@ INC_INLINE void inc_put_ip_udp(__u8 *at, const struct inc_roce_path *path, __u16
 	inc_put32(at + 12, path->saddr);
 	inc_put32(at + 16, path->daddr);
 	at += INC_IP_LEN;
-	inc_put16(at, inc_be16(path->sport));
-	inc_put16(at + 2, inc_be16(path->dport));
-	inc_put16(at + 4, inc_be16(ip_len - INC_IP_LEN));
-	inc_put16(at + 6, 0);
+	inc_put32(at, inc_be32((__u32)path->sport << 16 | path->dport));
+	inc_put32(at + 4, inc_be32((__u32)(ip_len - INC_IP_LEN) << 16));
 }
 
 /* flags: INC_BTH_SE, INC_BTH_M, the pad's length << INC_BTH_PAD_SHIFT. ackreq_psn: INC_BTH_ACKREQ
@@ -109,8 +115,7 @@ INC_INLINE void inc_put_ip_udp(__u8 *at, const struct inc_roce_path *path, __u16
 INC_INLINE void inc_put_bth(__u8 *at, __u8 opcode, __u8 flags, __u16 pkey, __u32 qpn,
 			    __u32 ackreq_psn)
 {
-	inc_put16(at, inc_be16((__u16)opcode << 8 | flags));
-	inc_put16(at + 2, inc_be16(pkey));
+	inc_put32(at, inc_be32((__u32)opcode << 24 | (__u32)flags << 16 | pkey));
 	inc_put32(at + 4, inc_be32(qpn & INC_QPN_MASK));
 	inc_put32(at + 8, inc_be32(ackreq_psn & (INC_BTH_ACKREQ | INC_PSN_MASK)));
 }

@@ -14,7 +14,7 @@
 #include <linux/types.h>
 #include "lib/proto/roce.h"
 
-#define INC_ABI_VERSION  2
+#define INC_ABI_VERSION  3
 #define INC_MAX_CHILDREN 32
 #define INC_MAX_SLOTS    4096
 /* Slots of a communicator. */
@@ -30,10 +30,10 @@ _Static_assert(INC_MAX_SLOTS == 4096, "as INC_SLOTS_TEXT says");
 /* Names of the maps that user space asks for, as pinned and as bpftool shows them (15 characters at
  * most); bpf/inc_maps.h has all. */
 #define INC_MAP_CONN_LOOKUP "inc_conn_lookup"
+#define INC_MAP_CONN_PLACE  "inc_conn_place"
 #define INC_MAP_CONN_CFG    "inc_conn_cfg"
 #define INC_MAP_COMM_CFG    "inc_comm_cfg"
 #define INC_MAP_COMM_PORTS  "inc_comm_ports"
-#define INC_MAP_PORT_COMM   "inc_port_comm"
 #define INC_MAP_COPY        "inc_copy"
 #define INC_MAP_PORT        "inc_port"
 #define INC_MAP_ANSWER_PORT "inc_answer_port"
@@ -48,6 +48,14 @@ struct inc_conn_key {
 	__be32 daddr; /* the switch's address */
 	__u32 dqpn;   /* host order: the switch's queue pair number */
 };
+
+/* inc_conn_place: where a queue pair number is looked for first. Two with the same last bits have
+ * one place; the look-up has both. */
+#define INC_CONN_PLACES 4096
+INC_INLINE __u32 inc_conn_place_of(__u32 qpn)
+{
+	return qpn & (INC_CONN_PLACES - 1);
+}
 
 #define INC_CONN_F_UDP_CSUM  0x1 /* results carry a UDP checksum (lets the peer use UDP_GRO) */
 #define INC_CONN_F_FIXED_MAC 0x2 /* the peer's MAC address is configured: nothing changes it */
@@ -81,7 +89,8 @@ struct inc_conn_cfg {
 	__u32 rx_start_psn; /* PSN of the peer's packet 0 */
 	__u32 tx_start_psn; /* PSN of result 0 to the peer */
 	__u8 own_mac[6];    /* the switch's, source of every frame to the peer */
-	__u8 resv0[2];
+	__u8 port_first;    /* of the children on its port: the first one, */
+	__u8 port_children; /*   and how many they are */
 	__u32 resv[2];
 };
 
@@ -125,6 +134,8 @@ enum inc_open_message {
 	INC_OPEN_WRITE = 2,
 };
 
+#define INC_PORT_PLACES 64
+
 #define INC_COMM_F_VALID     0x1
 #define INC_COMM_F_NET_ORDER 0x2 /* elements are big endian on the wire */
 
@@ -140,7 +151,15 @@ struct inc_comm_cfg {
 	__u32 result_base;  /* slot s is row result_base + s of inc_result and inc_slot */
 	__u32 communicator; /* the controller's number, for messages only */
 	__u32 resv[7];
+	/* [inc_port_place_of(ifindex)]: a child there, plus 1; 0: none. Of two ports in one place
+	 * one is here, the other's children must be looked for. */
+	__u8 port_child[INC_PORT_PLACES];
 };
+
+INC_INLINE __u32 inc_port_place_of(__u32 ifindex)
+{
+	return ifindex & (INC_PORT_PLACES - 1);
+}
 
 /* inc_comm_state[communicator]. Writer: the last arriver of each chunk; the slow path, which may
  * end the communicator (error, error_r). */
@@ -202,17 +221,6 @@ struct inc_port {
 
 #define INC_MAX_PORTS   64
 #define INC_PORT_QUEUES 16
-
-/* inc_port_comm{communicator, ifindex}: which children sit behind a port. Writer: control plane. */
-struct inc_port_comm_key {
-	__u32 comm;
-	__u32 ifindex;
-};
-
-struct inc_port_comm {
-	__u32 first_child;
-	__u32 children;
-};
 
 /* inc_copy[connection id of the first child on a port], per CPU: tells copies of
  * one multicast apart. Writer: the egress program. */
@@ -318,12 +326,14 @@ INC_ASSERT_SIZE(inc_conn_cfg, 64);
 INC_ASSERT_OFFSET(inc_conn_cfg, peer_port, 32);
 INC_ASSERT_OFFSET(inc_conn_cfg, tx_start_psn, 44);
 INC_ASSERT_OFFSET(inc_conn_cfg, own_mac, 48);
+INC_ASSERT_OFFSET(inc_conn_cfg, port_first, 54);
 INC_ASSERT_SIZE(inc_conn_state, 128);
 INC_ASSERT_OFFSET(inc_conn_state, msn, 48);
 INC_ASSERT_OFFSET(inc_conn_state, rx_bytes, 64);
 INC_ASSERT_OFFSET(inc_conn_state, mac, 104);
 INC_ASSERT_OFFSET(inc_conn_state, busy, 120);
-INC_ASSERT_SIZE(inc_comm_cfg, 64);
+INC_ASSERT_SIZE(inc_comm_cfg, 128);
+INC_ASSERT_OFFSET(inc_comm_cfg, port_child, 64);
 INC_ASSERT_OFFSET(inc_comm_cfg, result_base, 28);
 INC_ASSERT_SIZE(inc_comm_state, 64);
 INC_ASSERT_OFFSET(inc_comm_state, error_r, 16);
@@ -334,8 +344,6 @@ INC_ASSERT_OFFSET(inc_buf, hdr, 64);
 INC_ASSERT_OFFSET(inc_buf, payload, 128);
 INC_ASSERT_SIZE(inc_buf, 2304);
 INC_ASSERT_SIZE(inc_port, 8);
-INC_ASSERT_SIZE(inc_port_comm_key, 8);
-INC_ASSERT_SIZE(inc_port_comm, 8);
 INC_ASSERT_SIZE(inc_copy, 16);
 INC_ASSERT_SIZE(inc_event, 40);
 

@@ -26,8 +26,8 @@
 #include "loader/inc_raw.h"
 #include "inc_xdp_test.skel.h"
 
-#define RUNS    60
-#define ROUNDS  10000
+#define RUNS    100
+#define ROUNDS  2000
 #define IFINDEX 1            /* loopback: what BPF_PROG_TEST_RUN gives as ingress */
 #define OTHER   "inc-others" /* the port of all children but the first */
 

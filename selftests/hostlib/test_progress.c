@@ -12,17 +12,10 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "lib/base/clock.h"
-#include "hostlib/src/soft.h"
-#include "selftests/hostlib/fake.h"
-#include "selftests/hostlib/peer.h"
-
-#define SWITCH_PSN 77
-#define WAIT_MS    5000
-#define LIMIT_S    40 /* for all: a deadlock ends it */
+#include "selftests/hostlib/world.h"
 
 /* The sanitizers lose track of a thread that is cancelled in a call they watch. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -37,150 +30,9 @@ static const char NOTICE[] =
 static const char GROUP_NOTICE[] = "{\"type\":\"failed\",\"group\":7,\"rank\":3,\"errno\":"
 				   "\"ECONNRESET\",\"message\":\"rank 3 left the group\"}\n";
 
-struct world {
-	struct fake fake;
-	struct peer peer;
-	struct inccl_group *group;
-	struct inccl_communicator *comm;
-	char conn[512];
-	const char *answers[5];
-	int32_t data[2][4];
-	bool curious; /* the log callback asks back */
-	unsigned int lines;
-	char seen[512]; /* what the log callback was told of the communicator's error */
-	char seen_group[512];
-};
-
-/* As curious as a callback may be. */
-static void curious_log(void *ctx, const char *line)
-{
-	struct inccl_communicator_info info = {.sz = sizeof(info)};
-	struct world *w = ctx;
-	const char *text;
-
-	if (!__atomic_load_n(&w->curious, __ATOMIC_ACQUIRE))
-		return;
-	text = inccl_communicator_error(w->comm);
-	if (text)
-		snprintf(w->seen, sizeof(w->seen), "%s", text);
-	text = inccl_group_error(w->group);
-	if (text)
-		snprintf(w->seen_group, sizeof(w->seen_group), "%s", text);
-	inccl_communicator_failed_rank(w->comm);
-	inccl_communicator_info(w->comm, &info);
-	__atomic_add_fetch(&w->lines, 1, __ATOMIC_RELEASE);
-}
-
-static int setup_order(void **state, enum inccl_byte_order order)
-{
-	struct world *w = calloc(1, sizeof(*w));
-	INCCL_OPTS(inccl_communicator_opts, opts, .transport = INCCL_TRANSPORT_SOFT,
-		   .payload = 1024, .window = 8, .create_timeout_ms = 4000, .byte_order = order);
-	char error[256], port[8];
-
-	*state = w;
-	if (!w)
-		return -1;
-	snprintf(port, sizeof(port), "%u", peer_listen(&w->peer));
-	snprintf(w->conn, sizeof(w->conn), CONN_TO("%s", "%u", "1024", "8"), port, PEER_QPN);
-	w->answers[0] = JOINED;
-	w->answers[1] = w->conn;
-	w->answers[2] = STARTED;
-	w->answers[3] = "{\"type\":\"D\",\"communicator\":12}\n";
-	if (fake_create(&w->fake, w->answers, false, &w->group, error, curious_log, w) ||
-	    inccl_communicator_create(w->group, &opts, &w->comm))
-		fail_msg("%s", error);
-	peer_meet(&w->peer, fake_heard(&w->fake, "udp_port"), fake_heard(&w->fake, "qpn"),
-		  fake_heard(&w->fake, "psn"), SWITCH_PSN);
-	/* a busy machine must not put timeouts where the case is about something else */
-	pthread_mutex_lock(&w->comm->lock);
-	((struct soft_endpoint *)w->comm->ep)->rto.rto_ns = SOFT_RTO_MAX_NS;
-	pthread_mutex_unlock(&w->comm->lock);
-	return 0;
-}
-
-static int setup(void **state)
-{
-	return setup_order(state, INCCL_ORDER_LITTLE);
-}
-
-static int setup_network(void **state)
-{
-	return setup_order(state, INCCL_ORDER_NETWORK);
-}
-
-static int teardown(void **state)
-{
-	struct world *w = *state;
-
-	inccl_communicator_destroy(w->comm);
-	inccl_group_destroy(w->group);
-	fake_stop(&w->fake);
-	close(w->peer.fd);
-	free(w);
-	return 0;
-}
-
-static struct inccl_request *start(struct world *w, unsigned int i)
-{
-	struct inccl_request *req;
-
-	assert_int_equal(inccl_allreduce_start(w->comm, w->data[i], w->data[i], 4, INCCL_INT32,
-					       INCCL_SUM, NULL, &req),
-			 0);
-	return req;
-}
-
-static void hear(struct world *w, struct inccl_packet *pkt, unsigned int r)
-{
-	assert_true(peer_hear(&w->peer, pkt, WAIT_MS));
-	assert_int_equal(pkt->psn, (w->peer.host_psn + r) & INC_PSN_MASK);
-}
-
-static void hear_ack(struct world *w, unsigned int r)
-{
-	struct inccl_packet pkt;
-
-	assert_true(peer_hear(&w->peer, &pkt, WAIT_MS));
-	assert_int_equal(pkt.opcode, INC_OP_ACK);
-	assert_int_equal(pkt.psn, (SWITCH_PSN + r) & INC_PSN_MASK);
-}
-
-/* In another thread: waits for a request without end. */
-struct waiter {
-	pthread_t thread;
-	struct inccl_request *req;
-	int result;
-};
-
-static void *waiter_thread(void *arg)
-{
-	struct waiter *t = arg;
-
-	t->result = inccl_wait(t->req, -1);
-	return NULL;
-}
-
-static void waiter_start(struct waiter *t, struct inccl_request *req)
-{
-	t->req = req;
-	t->result = 1;
-	assert_int_equal(pthread_create(&t->thread, NULL, waiter_thread, t), 0);
-}
-
 static bool in_grace(struct inccl_communicator *comm)
 {
 	return comm->grace_error;
-}
-
-static bool thread_drives(struct inccl_communicator *comm)
-{
-	return comm->driver == DRIVER_THREAD;
-}
-
-static bool waiter_sleeps(struct inccl_communicator *comm)
-{
-	return comm->driver == DRIVER_WAITER && comm->sleeping;
 }
 
 static bool two_wait(struct inccl_communicator *comm)
@@ -193,21 +45,6 @@ static bool acknowledged(struct inccl_communicator *comm)
 	return comm->ep->stats.acks_received;
 }
 
-/* Until the communicator, looked at under its lock, is like that. */
-static void until(struct world *w, bool (*condition)(struct inccl_communicator *))
-{
-	uint64_t end = deadline_after_ms(WAIT_MS);
-	bool done;
-
-	do {
-		pthread_mutex_lock(&w->comm->lock);
-		done = condition(w->comm);
-		pthread_mutex_unlock(&w->comm->lock);
-		assert_true(done || inc_now_ns() < end);
-		poll(NULL, 0, done ? 0 : 1);
-	} while (!done);
-}
-
 /* The switch says NAK 63, the controller a moment later who it was. */
 static void names_come_in_time(void **state)
 {
@@ -215,10 +52,10 @@ static void names_come_in_time(void **state)
 	struct inccl_packet pkt;
 	struct waiter t;
 
-	waiter_start(&t, start(w, 0));
-	hear(w, &pkt, 0);
+	waiter_start(&t, world_start(w, 0));
+	world_hear(w, &pkt, 0);
 	peer_ack(&w->peer, INC_AETH_NAK_OPERATION, pkt.psn);
-	until(w, in_grace);
+	world_until(w, in_grace);
 	fake_say(&w->fake, NOTICE);
 	pthread_join(t.thread, NULL);
 	assert_int_equal(t.result, -EREMOTEIO);
@@ -229,13 +66,13 @@ static void names_come_in_time(void **state)
 static void names_come_in_time_to_the_thread(void **state)
 {
 	struct world *w = *state;
-	struct inccl_request *req = start(w, 0);
+	struct inccl_request *req = world_start(w, 0);
 	struct inccl_packet pkt;
 
-	hear(w, &pkt, 0);
-	until(w, thread_drives);
+	world_hear(w, &pkt, 0);
+	world_until(w, thread_drives);
 	peer_ack(&w->peer, INC_AETH_NAK_OPERATION, pkt.psn);
-	until(w, in_grace);
+	world_until(w, in_grace);
 	fake_say(&w->fake, NOTICE);
 	assert_int_equal(inccl_wait(req, WAIT_MS), -EREMOTEIO);
 	assert_string_equal(inccl_communicator_error(w->comm), "rank 2 called a barrier");
@@ -256,8 +93,8 @@ static void no_names_no_spinning(void **state)
 	struct waiter t;
 	uint64_t cpu = cpu_ns();
 
-	waiter_start(&t, start(w, 0));
-	hear(w, &pkt, 0);
+	waiter_start(&t, world_start(w, 0));
+	world_hear(w, &pkt, 0);
 	peer_ack(&w->peer, INC_AETH_NAK_OPERATION, pkt.psn);
 	pthread_join(t.thread, NULL);
 	assert_int_equal(t.result, -EREMOTEIO);
@@ -269,13 +106,13 @@ static void no_names_no_spinning(void **state)
 static void slow_rank_then_no_controller(void **state)
 {
 	struct world *w = *state;
-	struct inccl_request *req = start(w, 0);
+	struct inccl_request *req = world_start(w, 0);
 	struct inccl_packet pkt;
 	uint64_t end = deadline_after_ms(WAIT_MS);
 
-	hear(w, &pkt, 0);
+	world_hear(w, &pkt, 0);
 	peer_ack(&w->peer, INC_AETH_ACK, pkt.psn);
-	until(w, acknowledged);
+	world_until(w, acknowledged);
 	pthread_mutex_lock(&w->comm->lock);
 	w->comm->moved_at_ns -= (ORPHAN_TIMEOUT_MS + 1000) * INC_NSEC_PER_MSEC;
 	pthread_mutex_unlock(&w->comm->lock);
@@ -290,7 +127,7 @@ static void slow_rank_then_no_controller(void **state)
 	assert_int_equal(inccl_wait(req, WAIT_MS), 0);
 
 	/* without the rank, it ends: so long after the controller did */
-	req = start(w, 1);
+	req = world_start(w, 1);
 	pthread_mutex_lock(&w->comm->lock);
 	w->comm->moved_at_ns -= (ORPHAN_TIMEOUT_MS + 1000) * INC_NSEC_PER_MSEC;
 	w->comm->orphan_at_ns -= (ORPHAN_TIMEOUT_MS + 1000) * INC_NSEC_PER_MSEC;
@@ -319,8 +156,8 @@ static void log_asks_for_the_error(void **state)
 	fake_say(&w->fake, "{\"type\":\"error\",\"errno\":\"EINVAL\",\"message\":\"what?\"}\n");
 	until_logged(w);
 	assert_string_equal(w->seen, "");
-	waiter_start(&t, start(w, 0));
-	hear(w, &pkt, 0);
+	waiter_start(&t, world_start(w, 0));
+	world_hear(w, &pkt, 0);
 	__atomic_store_n(&w->lines, 0, __ATOMIC_RELEASE);
 	fake_say(&w->fake, NOTICE);
 	pthread_join(t.thread, NULL);
@@ -342,7 +179,7 @@ static void log_of_a_caller(void **state)
 	__atomic_store_n(&w->curious, true, __ATOMIC_RELEASE);
 	w->comm->timeout_ns = 50 * INC_NSEC_PER_MSEC;
 	pthread_mutex_unlock(&w->comm->lock);
-	req = start(w, 0);
+	req = world_start(w, 0);
 	assert_int_equal(inccl_wait(req, -1), -ETIMEDOUT);
 	until_logged(w);
 	assert_non_null(strstr(w->seen, "not acknowledged"));
@@ -412,11 +249,11 @@ static void cancelled_while_it_serves(void **state)
 	struct inccl_packet pkt;
 	struct waiter t;
 
-	waiter_start(&t, start(w, 0));
-	hear(w, &pkt, 0);
-	until(w, waiter_sleeps);
+	waiter_start(&t, world_start(w, 0));
+	world_hear(w, &pkt, 0);
+	world_until(w, waiter_sleeps);
 	join_cancelled(&t);
-	until(w, thread_drives);
+	world_until(w, thread_drives);
 	peer_mirror(&w->peer, &pkt, 0, pkt.payload);
 	assert_int_equal(inccl_wait(t.req, WAIT_MS), 0);
 }
@@ -427,17 +264,17 @@ static void cancelled_beside_another(void **state)
 	struct inccl_packet pkt[2];
 	struct waiter t[3];
 
-	waiter_start(&t[0], start(w, 0));
-	until(w, waiter_sleeps);
-	waiter_start(&t[1], start(w, 1));
-	hear(w, &pkt[0], 0);
-	hear(w, &pkt[1], 1);
-	until(w, two_wait);
+	waiter_start(&t[0], world_start(w, 0));
+	world_until(w, waiter_sleeps);
+	waiter_start(&t[1], world_start(w, 1));
+	world_hear(w, &pkt[0], 0);
+	world_hear(w, &pkt[1], 1);
+	world_until(w, two_wait);
 	/* the one that waits for the other to serve */
 	join_cancelled(&t[1]);
 	/* the one that serves, while the other waits again */
 	waiter_start(&t[2], t[1].req);
-	until(w, two_wait);
+	world_until(w, two_wait);
 	join_cancelled(&t[0]);
 	peer_mirror(&w->peer, &pkt[0], 0, w->data[0]);
 	peer_mirror(&w->peer, &pkt[1], 1, w->data[1]);
@@ -458,66 +295,7 @@ static void own_time_limit(void **state)
 	assert_true(inc_now_ns() - begin < WAIT_MS * INC_NSEC_PER_MSEC);
 }
 
-static bool told(struct inccl_communicator *comm)
-{
-	return comm->ep->stats.acks_sent;
-}
-
-/* The last result of a caller that does not call again is acknowledged nevertheless, and not
- * as late as the thread takes over: the switch would have paid what it owes by itself. */
-static void last_result_is_told(void **state)
-{
-	struct inccl_communicator *comm;
-	struct world *w = *state;
-	struct inccl_packet pkt;
-	struct waiter t;
-	uint64_t tell_at_ns;
-
-	comm = w->comm;
-	waiter_start(&t, start(w, 0));
-	hear(w, &pkt, 0);
-	until(w, waiter_sleeps);
-	peer_mirror(&w->peer, &pkt, 0, pkt.payload);
-	pthread_join(t.thread, NULL);
-	pthread_mutex_lock(&comm->lock);
-	/* a machine that was busy for so long has told it */
-	tell_at_ns = comm->ep->tell_at_ns;
-	assert_true(told(comm) || tell_at_ns <= inc_now_ns() + SOFT_ACK_HOLD_NS);
-	/* calls that do not serve keep the thread from taking over */
-	while (!told(comm)) {
-		comm->activity++;
-		pthread_mutex_unlock(&comm->lock);
-		assert_true(inc_now_ns() < tell_at_ns + WAIT_MS * INC_NSEC_PER_MSEC);
-		poll(NULL, 0, 1);
-		pthread_mutex_lock(&comm->lock);
-	}
-	assert_true(comm->driver != DRIVER_THREAD);
-	pthread_mutex_unlock(&comm->lock);
-	hear_ack(w, 0);
-}
-
-/* Who ends a communicator does not wait with it. */
-static void end_is_told(void **state)
-{
-	struct world *w = *state;
-	struct inccl_packet pkt;
-	struct waiter t;
-
-	waiter_start(&t, start(w, 0));
-	hear(w, &pkt, 0);
-	until(w, waiter_sleeps);
-	peer_mirror(&w->peer, &pkt, 0, pkt.payload);
-	pthread_join(t.thread, NULL);
-	pthread_mutex_lock(&w->comm->lock);
-	if (!told(w->comm))
-		w->comm->ep->tell_at_ns = UINT64_MAX - 1;
-	pthread_mutex_unlock(&w->comm->lock);
-	assert_int_equal(inccl_communicator_destroy(w->comm), 0);
-	w->comm = NULL;
-	hear_ack(w, 0);
-}
-
-#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define CASE(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
 
 int main(void)
 {
@@ -528,10 +306,8 @@ int main(void)
 		CASE(slow_rank_then_no_controller),
 		CASE(log_of_a_caller),
 		CASE(log_asks_for_the_error),
-		cmocka_unit_test_setup_teardown(network_order, setup_network, teardown),
+		cmocka_unit_test_setup_teardown(network_order, world_setup_network, world_teardown),
 		CASE(own_time_limit),
-		CASE(last_result_is_told),
-		CASE(end_is_told),
 	};
 
 	const struct CMUnitTest cancelling[] = {

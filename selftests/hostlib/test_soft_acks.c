@@ -24,6 +24,7 @@ struct world {
 	uint8_t send[SLOTS * PAYLOAD], recv[SLOTS * PAYLOAD];
 	struct inccl_region region;
 	struct inccl_packet heard[SLOTS]; /* payload pointers are not kept */
+	uint64_t now_ns; /* when answers are thought of: the case's affair, not the machine's */
 };
 
 static int setup(void **state)
@@ -35,6 +36,8 @@ static int setup(void **state)
 		return -1;
 	w->ep = peer_pair(&w->peer, PAYLOAD, SLOTS, 0xfffff0, 0xfffffe);
 	SOFT_EP(w->ep)->rto.rto_ns = SOFT_RTO_MAX_NS;
+	/* a collective has just ended */
+	w->now_ns = SOFT_EP(w->ep)->ended_at_ns = INC_NSEC_PER_SEC;
 	return w->ep->ops->map(w->ep, w->recv, sizeof(w->recv), true, &w->region);
 }
 
@@ -277,6 +280,14 @@ static void collectives(struct world *w, unsigned int first, unsigned int end)
 	hear(w, first, end);
 }
 
+/* Takes in what has come. */
+static void take_in(struct world *w)
+{
+	assert_true(soft_receive(SOFT_EP(w->ep)) >= 0);
+	soft_answer(SOFT_EP(w->ep), w->now_ns);
+}
+
+/* All at the same time. */
 static void take_results(struct world *w, unsigned int first, unsigned int end)
 {
 	uint64_t results = w->ep->stats.results + end - first, until = deadline_after_ms(HEAR_MS);
@@ -285,16 +296,10 @@ static void take_results(struct world *w, unsigned int first, unsigned int end)
 	for (r = first; r < end; r++)
 		peer_mirror(&w->peer, &w->heard[r], r, w->send);
 	while (w->ep->stats.results < results) {
-		serve(w);
+		assert_true(soft_receive(SOFT_EP(w->ep)) >= 0);
 		assert_true(inc_now_ns() < until);
 	}
-}
-
-/* The timer of the grouped ACK is the case's affair, not the machine's. */
-static void never_in_time(struct world *w)
-{
-	assert_true(w->ep->tell_at_ns != UINT64_MAX);
-	w->ep->tell_at_ns = UINT64_MAX - 1;
+	soft_answer(SOFT_EP(w->ep), w->now_ns);
 }
 
 /* A response; what the endpoint sends again meanwhile, on a busy machine, is none. */
@@ -310,7 +315,7 @@ static void hear_no_ack(struct world *w)
 {
 	struct inccl_packet pkt;
 
-	serve(w);
+	take_in(w);
 	assert_false(hear_response(w, &pkt, 0));
 }
 
@@ -334,7 +339,6 @@ static void acks_are_grouped(void **state)
 	collectives(w, 0, SOFT_ACK_EVERY + 2);
 	assert_true(w->heard[0].ackreq && w->heard[1].ackreq);
 	take_results(w, 0, 1);
-	never_in_time(w);
 	take_results(w, 1, SOFT_ACK_EVERY - 1);
 	hear_no_ack(w);
 	take_results(w, SOFT_ACK_EVERY - 1, SOFT_ACK_EVERY);
@@ -342,7 +346,7 @@ static void acks_are_grouped(void **state)
 	assert_int_equal(w->ep->stats.acks_sent, 1);
 	/* the next group begins with the next result */
 	take_results(w, SOFT_ACK_EVERY, SOFT_ACK_EVERY + 1);
-	never_in_time(w);
+	assert_true(w->ep->tell_at_ns == w->now_ns + SOFT_ACK_HOLD_NS);
 	hear_no_ack(w);
 }
 
@@ -350,27 +354,91 @@ static void acks_are_grouped(void **state)
 static void hold_ends(void **state)
 {
 	struct world *w = *state;
-	uint64_t before = inc_now_ns(), at, end = deadline_after_ms(HEAR_MS);
+	const uint64_t end_ns = w->now_ns + SOFT_ACK_HOLD_NS;
+	uint64_t at_ns;
 	short events;
 	int fd;
 
 	collectives(w, 0, 3);
 	take_results(w, 0, 1);
-	at = w->ep->tell_at_ns;
-	assert_true(at >= before + SOFT_ACK_HOLD_NS && at <= inc_now_ns() + SOFT_ACK_HOLD_NS);
-	never_in_time(w);
+	assert_true(w->ep->tell_at_ns == end_ns);
+	/* what comes later does not put it off; whoever sleeps wakes for it */
+	w->now_ns += SOFT_ACK_HOLD_NS / 10;
 	take_results(w, 1, 2);
+	assert_true(w->ep->tell_at_ns == end_ns);
+	assert_int_equal(w->ep->ops->arm(w->ep, &fd, &events, &at_ns), 0);
+	assert_true(at_ns == end_ns);
+	w->now_ns = end_ns - 1;
 	hear_no_ack(w);
-	/* whoever sleeps wakes for it; what comes later does not put it off */
-	w->ep->tell_at_ns = at;
-	assert_int_equal(w->ep->ops->arm(w->ep, &fd, &events, &at), 0);
-	assert_true(at == w->ep->tell_at_ns);
-	while (!w->ep->stats.acks_sent) {
-		serve(w);
-		assert_true(inc_now_ns() < end);
-	}
-	assert_true(inc_now_ns() >= at);
+	w->now_ns = end_ns;
+	take_in(w);
 	hear_one_ack(w, 2);
+}
+
+/* Collectives that end at intervals of pace_ns have so many results to an ACK, and none of them
+ * waits for the end of its hold, for which somebody would be woken. */
+static void at_pace(struct world *w, unsigned int first, uint64_t pace_ns, unsigned int group)
+{
+	const unsigned int end = first + 2 * group;
+	struct inccl_packet pkt;
+	unsigned int r;
+
+	collectives(w, first, end);
+	SOFT_EP(w->ep)->took_ns = pace_ns;
+	for (r = first; r < end; r++) {
+		w->now_ns += pace_ns;
+		assert_true(w->now_ns + SOFT_ACK_HOLD_NS / 10 < w->ep->tell_at_ns);
+		take_results(w, r, r + 1);
+	}
+	assert_true(hear_response(w, &pkt, HEAR_MS));
+	assert_int_equal(pkt.psn, (w->peer.own_psn + first + group - 1) & INC_PSN_MASK);
+	hear_one_ack(w, end);
+}
+
+static void groups_of_the_pace(void **state)
+{
+	struct world *w = *state;
+
+	at_pace(w, 0, 10000, SOFT_ACK_EVERY);
+	at_pace(w, 64, 100000, 8);
+	at_pace(w, 80, 200000, 3);
+	at_pace(w, 86, 300000, 1);
+	assert_int_equal(w->ep->stats.acks_sent, 8);
+}
+
+/* One slow collective among quick ones does not end a group, two running do. */
+static void slow_ones(void **state)
+{
+	const uint64_t quick_ns = SOFT_ACK_HOLD_NS / 100, slow_ns = SOFT_ACK_HOLD_NS / 5;
+	const uint64_t took_ns[] = {quick_ns, quick_ns, slow_ns, quick_ns, slow_ns, slow_ns};
+	struct world *w = *state;
+	unsigned int r;
+
+	collectives(w, 0, 6);
+	for (r = 0; r < 6; r++) {
+		assert_true(r == 0 || w->ep->tell_at_ns != UINT64_MAX);
+		hear_no_ack(w);
+		w->now_ns += took_ns[r];
+		take_results(w, r, r + 1);
+	}
+	hear_one_ack(w, 6);
+}
+
+/* A long collective is told of as it ends, and before that with every 32nd result. */
+static void long_one_is_told(void **state)
+{
+	struct world *w = *state;
+
+	post(w, 0, SOFT_ACK_EVERY + 2, true);
+	assert_int_equal(w->ep->ops->flush(w->ep), 0);
+	hear(w, 0, SOFT_ACK_EVERY + 2);
+	w->now_ns += SOFT_ACK_HOLD_NS;
+	take_results(w, 0, SOFT_ACK_EVERY);
+	hear_one_ack(w, SOFT_ACK_EVERY);
+	take_results(w, SOFT_ACK_EVERY, SOFT_ACK_EVERY + 1);
+	hear_no_ack(w);
+	take_results(w, SOFT_ACK_EVERY + 1, SOFT_ACK_EVERY + 2);
+	hear_one_ack(w, SOFT_ACK_EVERY + 2);
 }
 
 /* Nobody is about to go on: all that is there is told at once, but not in the middle. */
@@ -381,7 +449,6 @@ static void quiet_is_told(void **state)
 	collectives(w, 0, 2);
 	w->ep->unattended = true;
 	take_results(w, 0, 1);
-	never_in_time(w);
 	hear_no_ack(w);
 	assert_false(w->ep->ops->quiet(w->ep));
 	take_results(w, 1, 2);
@@ -396,12 +463,11 @@ static void grouped_ack_is_lost(void **state)
 
 	collectives(w, 0, SOFT_ACK_EVERY);
 	take_results(w, 0, 1);
-	never_in_time(w);
 	take_results(w, 1, SOFT_ACK_EVERY);
 	hear_one_ack(w, SOFT_ACK_EVERY);
 	peer_mirror(&w->peer, &w->heard[0], 0, w->send);
 	while (!w->ep->stats.duplicates)
-		serve(w);
+		take_in(w);
 	hear_one_ack(w, SOFT_ACK_EVERY);
 	assert_int_equal(w->ep->stats.acks_sent, 2);
 }
@@ -416,7 +482,6 @@ static void explicit_questions(void **state)
 	assert_int_equal(w->ep->ops->flush(w->ep), 0);
 	hear(w, 0, 8);
 	take_results(w, 0, 1);
-	never_in_time(w);
 	hear_no_ack(w);
 	w->heard[1].ackreq = true;
 	take_results(w, 1, 2);
@@ -425,10 +490,9 @@ static void explicit_questions(void **state)
 	/* the last one asks as its contribution did; here it comes before the others, */
 	peer_mirror(&w->peer, &w->heard[7], 7, w->send);
 	while (w->ep->stats.results < 3)
-		serve(w);
+		take_in(w);
 	/* and what closes the gap is a result sent again */
 	take_results(w, 2, 3);
-	never_in_time(w);
 	hear_no_ack(w);
 	w->heard[6].ackreq = true;
 	take_results(w, 3, 7);
@@ -448,6 +512,9 @@ int main(void)
 		CASE(early_duplicates),
 		CASE(acks_are_grouped),
 		CASE(hold_ends),
+		CASE(groups_of_the_pace),
+		CASE(slow_ones),
+		CASE(long_one_is_told),
 		CASE(quiet_is_told),
 		CASE(grouped_ack_is_lost),
 		CASE(explicit_questions),

@@ -300,6 +300,45 @@ static int remove_and_add(struct unit *u)
 	return 0;
 }
 
+/* Queue pair numbers that share a place in inc_conn_place: whoever has it, each finds its own,
+ * whichever communicators come and go. */
+static int qpn_places(struct unit *u)
+{
+	static const uint8_t gone[] = {0, 2, 1, 0, 2}; /* comes back in the next round */
+	struct inc_comm_conf spec[3];
+	struct ref_comm *cm[3];
+	uint32_t round, i, c;
+	uint64_t r[3] = {};
+
+	for (i = 0; i < 3; i++) {
+		unit_spec(u, &spec[i], 600 + i, 4, 4, 256, 4);
+		for (c = 0; c < 4; c++)
+			spec[i].conn[c].own_qp = 0x123 + c + i * INC_CONN_PLACES;
+		cm[i] = unit_add_comm(u, &spec[i]);
+		RUN(!cm[i]);
+	}
+	for (round = 0; round < sizeof(gone); round++) {
+		for (i = 0; i < 3; i++) {
+			for (c = 0; c < 4; c++)
+				RUN(case_data(u, cm[i], c, r[i], INC_OP_SEND_ONLY_IMM, 64,
+					      CASE_DESC, true));
+			RUN(case_expect(u, INC_CTR_MC_RESULT));
+			r[i]++;
+		}
+		i = gone[round];
+		RUN(unit_remove_comm(u, cm[i]));
+		for (c = 0; c < 3; c++)
+			if (c != i)
+				RUN(case_data(u, cm[c], 0, r[c] - 1, INC_OP_SEND_ONLY_IMM, 64,
+					      CASE_DESC, true) ||
+				    case_expect(u, INC_CTR_ANS_DUPLICATE));
+		cm[i] = unit_add_comm(u, &spec[i]);
+		RUN(!cm[i]);
+		r[i] = 0;
+	}
+	return unit_compare_all(u);
+}
+
 const struct unit_case cases_reduce[] = {
 	{"children", children},
 	{"result_lengths", result_lengths},
@@ -310,5 +349,6 @@ const struct unit_case cases_reduce[] = {
 	{"mismatch", mismatch},
 	{"neighbours", neighbours},
 	{"remove_and_add", remove_and_add},
+	{"qpn_places", qpn_places},
 	{NULL, NULL},
 };

@@ -34,7 +34,7 @@ static void no_ipv6(void)
 
 static int make_namespace(struct unit *u)
 {
-	char cmd[256];
+	char cmd[256], index[32] = "";
 	cpu_set_t cpus;
 	uint32_t i;
 	int cpu;
@@ -54,10 +54,13 @@ static int make_namespace(struct unit *u)
 		return -errno;
 	}
 	for (i = 0; i < UNIT_PORTS; i++) {
+		/* the last port shares its place in inc_comm_cfg.port_child with another one */
+		if (i == UNIT_PORTS - 1)
+			snprintf(index, sizeof(index), "index %u", u->port[1] + INC_PORT_PLACES);
 		snprintf(cmd, sizeof(cmd),
-			 "ip link add p%u mtu 2200 type veth peer name h%u mtu 2200 && "
+			 "ip link add p%u %s mtu 2200 type veth peer name h%u mtu 2200 && "
 			 "ip link set p%u up && ip link set h%u up",
-			 i, i, i, i);
+			 i, index, i, i, i);
 		if (command(cmd)) {
 			snprintf(u->why, sizeof(u->why), "no veth pair: %s", cmd);
 			return -EIO;
