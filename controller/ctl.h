@@ -170,7 +170,7 @@ struct inc_comm {
 	struct inc_group *group;
 	unsigned int index;        /* the group's own count */
 	uint32_t number;           /* 0 until configuring */
-	enum inc_comm_phase state; /* inc_comm_go() */
+	enum inc_comm_phase phase; /* inc_comm_go() */
 	unsigned int payload;
 	unsigned int slots;
 	enum inc_byte_order byte_order;
@@ -224,15 +224,9 @@ static inline bool inc_ctl_ours(uint32_t first, uint32_t next, uint32_t number)
 }
 
 /* member.c */
-/* What the core says to a client: a message, or that what the client has said is refused.
- * regards: what an error is about, NULL for nothing in particular. */
-struct inc_regards {
-	bool has_comm, has_communicator;
-	uint32_t comm;         /* the group's own count */
-	uint32_t communicator; /* its number */
-};
+/* What the core says to a client: a message, or that what the client has said is refused. */
 void inc_client_send(const struct inc_client *client, enum inc_message_id id, const void *message);
-void inc_client_refuse(const struct inc_client *client, int code, const struct inc_regards *regards,
+void inc_client_refuse(const struct inc_client *client, int code, const struct inc_msg_error *about,
 		       const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* Address and port, for the log. */
 const char *inc_client_peer(const struct inc_client *client);
@@ -356,7 +350,7 @@ void inc_comm_event(struct inc_switch *sw, const struct inc_msg_event *said);
 
 /* comm_report.c */
 /* failed; wrong: -errno and why, where only part of it could be read */
-void inc_comm_report(struct inc_member *member, const struct inc_msg_failed *said, int wrong,
+void inc_comm_report(struct inc_member *member, const struct inc_msg_report *said, int wrong,
 		     struct inc_err *why);
 /* What a communicator waits for on a switch. False: it tells nothing about it, ask on. */
 bool inc_comm_waits(struct inc_switch *sw, const struct inc_msg_waiting *said);

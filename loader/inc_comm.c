@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <net/if.h>
 #include <net/if_arp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -51,6 +52,17 @@ static bool is_zero(const uint8_t mac[6])
 	return !memcmp(mac, zero, 6);
 }
 
+/* A port is the interface that had the name when it was attached; 0: there is none any more. */
+static uint32_t ifindex_of(const struct inc_switch *sw, const char *ifname)
+{
+	const struct inc_switch_port *port = inc_switch_port_find(sw, ifname);
+	char name[IF_NAMESIZE];
+
+	if (!port)
+		return if_nametoindex(ifname);
+	return if_indextoname(port->ifindex, name) ? port->ifindex : 0;
+}
+
 static int port_mac(uint32_t ifindex, uint8_t mac[6])
 {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), ret = 0;
@@ -68,78 +80,74 @@ static int port_mac(uint32_t ifindex, uint8_t mac[6])
 	return ret;
 }
 
-/* What is wrong with a child, and which one it is. */
-__attribute__((format(printf, 4, 5))) static int refuse(const struct inc_comm_spec *spec,
-							const struct inc_child_spec *c,
+/* What is wrong with a connection, and which one it is. */
+__attribute__((format(printf, 4, 5))) static int refuse(const struct inc_comm_conf *conf,
+							const struct inc_conn_conf *c,
 							struct inc_err *err, const char *fmt, ...)
 {
-	char text[200];
+	char where[64];
 	va_list ap;
 
+	snprintf(where, sizeof(where), "communicator %u, rank %u", conf->communicator, c->rank);
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	inc_err_vset(err, EINVAL, where, fmt, ap);
 	va_end(ap);
-	return inc_err_set(err, EINVAL, "communicator %u, rank %u: %s", spec->communicator, c->rank,
-			   text);
+	return -EINVAL;
 }
 
-static int check_child(const struct inc_comm_spec *spec, uint32_t i, struct inc_err *err)
+static int check_conn(const struct inc_switch *sw, const struct inc_comm_conf *conf, uint32_t i,
+		      struct inc_err *err)
 {
-	const struct inc_child_spec *c = &spec->child[i];
-	char name[IF_NAMESIZE];
+	const struct inc_conn_conf *c = &conf->conn[i];
 	uint32_t j;
 
 	for (j = 0; j < i; j++)
-		if (spec->child[j].rank == c->rank)
-			return refuse(spec, c, err, "the rank stands twice");
-	if (!if_indextoname(c->ifindex, name))
-		return inc_err_set(err, ENODEV, "communicator %u, rank %u: no interface %u",
-				   spec->communicator, c->rank, c->ifindex);
-	if (!inc_addr_unicast(ntohl(c->peer_addr)) || !inc_addr_unicast(ntohl(c->own_addr)))
-		return refuse(spec, c, err, "addresses must be unicast");
-	if (c->peer_qpn < INC_MIN_QPN || c->peer_qpn > INC_MAX_QPN || c->own_qpn < INC_MIN_QPN ||
-	    c->own_qpn > INC_MAX_QPN)
-		return refuse(spec, c, err, "queue pair numbers must be %u to %u, not %u and %u",
-			      INC_MIN_QPN, INC_MAX_QPN, c->own_qpn, c->peer_qpn);
-	if (c->rx_start_psn > INC_PSN_MASK || c->tx_start_psn > INC_PSN_MASK)
-		return refuse(spec, c, err, "PSNs must be at most %u, not %u and %u", INC_PSN_MASK,
-			      c->rx_start_psn, c->tx_start_psn);
+		if (conf->conn[j].rank == c->rank)
+			return refuse(conf, c, err, "the rank stands twice");
+	if (!ifindex_of(sw, c->port))
+		return inc_err_set(err, ENODEV, "communicator %u, rank %u: no interface %s",
+				   conf->communicator, c->rank, c->port);
+	if (!inc_addr_unicast(ntohl(c->peer_ip.s_addr)) ||
+	    !inc_addr_unicast(ntohl(c->own_ip.s_addr)))
+		return refuse(conf, c, err, "addresses must be unicast");
+	if (c->peer_qp < INC_MIN_QPN || c->peer_qp > INC_MAX_QPN || c->own_qp < INC_MIN_QPN ||
+	    c->own_qp > INC_MAX_QPN)
+		return refuse(conf, c, err, "queue pair numbers must be %u to %u, not %u and %u",
+			      INC_MIN_QPN, INC_MAX_QPN, c->own_qp, c->peer_qp);
+	if (c->peer_psn > INC_PSN_MASK || c->own_psn > INC_PSN_MASK)
+		return refuse(conf, c, err, "PSNs must be at most %u, not %u and %u", INC_PSN_MASK,
+			      c->peer_psn, c->own_psn);
 	if (!(c->pkey & INC_PKEY_BITS))
-		return refuse(spec, c, err, "P_Key 0x%04x is not a partition", c->pkey);
-	if (c->flags & ~(INC_CONN_F_UDP_CSUM | INC_CONN_F_FIXED_MAC))
-		return refuse(spec, c, err, "unknown flags 0x%x", c->flags);
+		return refuse(conf, c, err, "P_Key 0x%04x is not a partition", c->pkey);
 	if (c->own_mac[0] & 1 || c->peer_mac[0] & 1)
-		return refuse(spec, c, err, "MAC addresses must be unicast");
-	if (c->flags & INC_CONN_F_FIXED_MAC && is_zero(c->peer_mac))
-		return refuse(spec, c, err, "the MAC address that is fixed is not given");
+		return refuse(conf, c, err, "MAC addresses must be unicast");
+	if (c->has_peer_mac && is_zero(c->peer_mac))
+		return refuse(conf, c, err, "the MAC address that is fixed is not given");
 	return 0;
 }
 
-static int check_spec(const struct inc_switch *sw, const struct inc_comm_spec *spec,
+static int check_conf(const struct inc_switch *sw, const struct inc_comm_conf *conf,
 		      struct inc_err *err)
 {
 	uint32_t i;
 	int ret;
 
-	if (spec->children < 1 || spec->children > INC_MAX_CHILDREN)
+	if (conf->n_conns < 1 || conf->n_conns > INC_MAX_CHILDREN)
 		return inc_err_set(err, EINVAL, "communicator %u: %u children, must be 1 to %d",
-				   spec->communicator, spec->children, INC_MAX_CHILDREN);
-	if (!inc_payload_ok(spec->payload))
+				   conf->communicator, conf->n_conns, INC_MAX_CHILDREN);
+	if (!inc_payload_ok(conf->payload))
 		return inc_err_set(err, EINVAL,
 				   "communicator %u: payload %u, must be " INC_PAYLOADS_TEXT,
-				   spec->communicator, spec->payload);
-	if (!inc_slots_ok(spec->slots))
+				   conf->communicator, conf->payload);
+	if (!inc_slots_ok(conf->slots))
 		return inc_err_set(err, EINVAL,
 				   "communicator %u: %u slots, must be " INC_SLOTS_TEXT,
-				   spec->communicator, spec->slots);
-	if (spec->flags & ~INC_COMM_F_NET_ORDER)
-		return inc_err_set(err, EINVAL, "communicator %u: unknown flags 0x%x",
-				   spec->communicator, spec->flags);
-	if (inc_switch_find_comm(sw, spec->communicator) >= 0)
+				   conf->communicator, conf->slots);
+	if (inc_switch_find_comm(sw, conf->communicator) >= 0)
 		return inc_err_set(err, EEXIST, "communicator %u exists already",
-				   spec->communicator);
-	for (i = 0; i < spec->children; i++) {
-		ret = check_child(spec, i, err);
+				   conf->communicator);
+	for (i = 0; i < conf->n_conns; i++) {
+		ret = check_conn(sw, conf, i, err);
 		if (ret)
 			return ret;
 	}
@@ -155,7 +163,7 @@ static int by_port(const void *a, const void *b)
 	return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
-static int find_places(const struct inc_switch *sw, const struct inc_comm_spec *spec,
+static int find_places(const struct inc_switch *sw, const struct inc_comm_conf *conf,
 		       struct build *b, struct inc_err *err)
 {
 	const struct inc_switch_opts *o = &sw->opts;
@@ -165,24 +173,24 @@ static int find_places(const struct inc_switch *sw, const struct inc_comm_spec *
 			break;
 	if (b->comm == o->max_comms)
 		return inc_err_set(err, ENOSPC, "communicator %u: all %u are in use",
-				   spec->communicator, o->max_comms);
-	if (inc_range_allocate(sw, INC_RANGE_CONN, spec->children, o->max_connections,
+				   conf->communicator, o->max_comms);
+	if (inc_range_allocate(sw, INC_RANGE_CONN, conf->n_conns, o->max_connections,
 			       &b->cfg.conn_base))
 		return inc_err_set(err, ENOSPC,
 				   "communicator %u: no %u connections in a row free of %u",
-				   spec->communicator, spec->children, o->max_connections);
-	if (inc_range_allocate(sw, INC_RANGE_CONTRIB, spec->children * spec->slots, o->max_rows,
+				   conf->communicator, conf->n_conns, o->max_connections);
+	if (inc_range_allocate(sw, INC_RANGE_CONTRIB, conf->n_conns * conf->slots, o->max_rows,
 			       &b->cfg.contrib_base))
 		return inc_err_set(err, ENOSPC,
 				   "communicator %u: no %u contribution rows (%u children, %u "
 				   "slots) in a row free of %u",
-				   spec->communicator, spec->children * spec->slots, spec->children,
-				   spec->slots, o->max_rows);
-	if (inc_range_allocate(sw, INC_RANGE_RESULT, spec->slots, sw->result_rows,
+				   conf->communicator, conf->n_conns * conf->slots, conf->n_conns,
+				   conf->slots, o->max_rows);
+	if (inc_range_allocate(sw, INC_RANGE_RESULT, conf->slots, sw->result_rows,
 			       &b->cfg.result_base))
 		return inc_err_set(err, ENOSPC,
 				   "communicator %u: no %u result rows in a row free of %u",
-				   spec->communicator, spec->slots, sw->result_rows);
+				   conf->communicator, conf->slots, sw->result_rows);
 	return 0;
 }
 
@@ -214,46 +222,47 @@ taken:
 			   addr_text(b->conn[i].peer_addr, text));
 }
 
-static int plan_conn(const struct inc_child_spec *c, uint32_t comm, struct inc_conn_cfg *out,
-		     struct inc_err *err)
+static int plan_conn(const struct inc_switch *sw, const struct inc_conn_conf *c, uint32_t comm,
+		     struct inc_conn_cfg *out, struct inc_err *err)
 {
 	int ret = 0;
 
 	*out = (struct inc_conn_cfg){
 		.comm = comm,
 		.rank = c->rank,
-		.ifindex = c->ifindex,
-		.peer_addr = c->peer_addr,
-		.own_addr = c->own_addr,
-		.peer_qpn = c->peer_qpn,
-		.own_qpn = c->own_qpn,
-		.peer_port = c->peer_port ?: INC_ROCE_UDP_PORT,
-		.own_port = c->own_port ?: INC_ROCE_UDP_PORT,
+		.ifindex = ifindex_of(sw, c->port),
+		.peer_addr = c->peer_ip.s_addr,
+		.own_addr = c->own_ip.s_addr,
+		.peer_qpn = c->peer_qp,
+		.own_qpn = c->own_qp,
+		.peer_port = c->peer_port,
+		.own_port = c->own_port,
 		.pkey = c->pkey,
-		.flags = c->flags,
-		.rx_start_psn = c->rx_start_psn,
-		.tx_start_psn = c->tx_start_psn,
+		.flags = (c->udp_csum ? INC_CONN_F_UDP_CSUM : 0) |
+			 (c->has_peer_mac ? INC_CONN_F_FIXED_MAC : 0),
+		.rx_start_psn = c->peer_psn,
+		.tx_start_psn = c->own_psn,
 	};
 	if (is_zero(c->own_mac))
-		ret = port_mac(c->ifindex, out->own_mac);
+		ret = port_mac(out->ifindex, out->own_mac);
 	else
 		memcpy(out->own_mac, c->own_mac, 6);
 	if (ret)
-		return inc_err_set(err, -ret, "rank %u: interface %u has no Ethernet address: %s",
-				   c->rank, c->ifindex, strerror(-ret));
+		return inc_err_set(err, -ret, "rank %u: interface %s has no Ethernet address: %s",
+				   c->rank, c->port, strerror(-ret));
 	return 0;
 }
 
 /* Where the peer with this rank is, as far as the caller knows. */
-static void plan_mac(const struct inc_comm_spec *spec, uint32_t rank, union inc_mac *out)
+static void plan_mac(const struct inc_comm_conf *conf, uint32_t rank, union inc_mac *out)
 {
 	uint32_t i;
 
 	out->word = 0;
-	for (i = 0; i < spec->children; i++) {
-		if (spec->child[i].rank != rank || is_zero(spec->child[i].peer_mac))
+	for (i = 0; i < conf->n_conns; i++) {
+		if (conf->conn[i].rank != rank || is_zero(conf->conn[i].peer_mac))
 			continue;
-		memcpy(out->addr, spec->child[i].peer_mac, 6);
+		memcpy(out->addr, conf->conn[i].peer_mac, 6);
 		out->known = 1;
 	}
 }
@@ -279,30 +288,31 @@ static void plan_ports(struct build *b)
 	}
 }
 
-static int plan(const struct inc_switch *sw, const struct inc_comm_spec *spec, struct build *b,
+static int plan(const struct inc_switch *sw, const struct inc_comm_conf *conf, struct build *b,
 		struct inc_err *err)
 {
 	uint32_t i;
 	int ret;
 
-	b->cfg.flags = INC_COMM_F_VALID | spec->flags;
-	b->cfg.children = spec->children;
-	b->cfg.full_mask = (1ull << spec->children) - 1;
-	b->cfg.log2_slots = __builtin_ctz(spec->slots);
-	b->cfg.payload = spec->payload;
-	b->cfg.communicator = spec->communicator;
-	ret = find_places(sw, spec, b, err);
+	b->cfg.flags = INC_COMM_F_VALID |
+		       (conf->byte_order == INC_ORDER_NETWORK ? INC_COMM_F_NET_ORDER : 0);
+	b->cfg.children = conf->n_conns;
+	b->cfg.full_mask = (1ull << conf->n_conns) - 1;
+	b->cfg.log2_slots = __builtin_ctz(conf->slots);
+	b->cfg.payload = conf->payload;
+	b->cfg.communicator = conf->communicator;
+	ret = find_places(sw, conf, b, err);
 	if (ret)
 		return ret;
-	for (i = 0; i < spec->children; i++) {
-		ret = plan_conn(&spec->child[i], b->comm, &b->conn[i], err);
+	for (i = 0; i < conf->n_conns; i++) {
+		ret = plan_conn(sw, &conf->conn[i], b->comm, &b->conn[i], err);
 		if (ret)
 			return ret;
 	}
-	qsort(b->conn, spec->children, sizeof(b->conn[0]), by_port);
-	for (i = 0; i < spec->children; i++) {
+	qsort(b->conn, conf->n_conns, sizeof(b->conn[0]), by_port);
+	for (i = 0; i < conf->n_conns; i++) {
 		b->conn[i].child = i;
-		plan_mac(spec, b->conn[i].rank, &b->peer[i]);
+		plan_mac(conf, b->conn[i].rank, &b->peer[i]);
 	}
 	plan_ports(b);
 	return check_keys(sw, b, err);
@@ -449,14 +459,14 @@ static int undo(struct inc_switch *sw, struct build *b, struct inc_err *err)
 	return ret;
 }
 
-int inc_switch_add_comm(struct inc_switch *sw, const struct inc_comm_spec *spec,
+int inc_switch_add_comm(struct inc_switch *sw, const struct inc_comm_conf *conf,
 			struct inc_err *err)
 {
 	struct build b = {};
 	int ret;
 
-	ret = check_spec(sw, spec, err);
-	ret = ret ?: plan(sw, spec, &b, err);
+	ret = check_conf(sw, conf, err);
+	ret = ret ?: plan(sw, conf, &b, err);
 	if (ret)
 		return ret;
 	ret = clear_state(sw, &b, err);

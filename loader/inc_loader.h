@@ -17,8 +17,9 @@
 #include <stdint.h>
 #include <linux/types.h>
 #include <net/if.h>
-#include "lib/proto/maps.h"
 #include "lib/base/err.h"
+#include "lib/conf/comm_conf.h"
+#include "lib/proto/maps.h"
 #include "loader/inc_limits.h"
 
 /* sz is sizeof(struct inc_switch_opts); fields of 0 take the defaults above. */
@@ -41,32 +42,6 @@ struct inc_switch_opts {
 #else
 #define INC_ORDER_STORES true
 #endif
-
-struct inc_child_spec {
-	uint32_t rank;
-	uint32_t ifindex;
-	__be32 peer_addr;
-	__be32 own_addr;
-	uint32_t peer_qpn;
-	uint32_t own_qpn;
-	uint16_t peer_port; /* 0: INC_ROCE_UDP_PORT */
-	uint16_t own_port;  /* 0: the same */
-	uint16_t pkey;
-	uint16_t flags;        /* INC_CONN_F_* */
-	uint32_t rx_start_psn; /* PSN of the peer's first packet */
-	uint32_t tx_start_psn; /* PSN of the first result */
-	uint8_t own_mac[6];    /* zeros: the port's */
-	uint8_t peer_mac[6];   /* zeros: not known yet; fixed with INC_CONN_F_FIXED_MAC */
-};
-
-struct inc_comm_spec {
-	uint32_t communicator; /* unique in the switch */
-	uint32_t payload;      /* inc_payload_ok() */
-	uint32_t slots;        /* inc_slots_ok() */
-	uint32_t flags;        /* INC_COMM_F_NET_ORDER or 0 */
-	uint32_t children;
-	struct inc_child_spec child[INC_MAX_CHILDREN];
-};
 
 struct inc_switch_port {
 	char name[IF_NAMESIZE];
@@ -96,12 +71,12 @@ const struct inc_switch_port *inc_switch_port_at(const struct inc_switch *sw, si
 const struct inc_switch_port *inc_switch_port_find(const struct inc_switch *sw, const char *ifname);
 
 /*
- * Validates all of spec, then applies all of it or nothing. The children are sorted by
- * ifindex (their ordinal in the switch is not their rank). Returns the communicator's index. No
- * packet finds the communicator until inc_switch_start_comm(): the caller makes itself ready for
- * its events in between.
+ * Validates all of conf, then applies all of it or nothing. Its connections are children, at
+ * interfaces of any kind; they are sorted by ifindex (their ordinal in the switch is not their
+ * rank). Returns the communicator's index. No packet finds the communicator until
+ * inc_switch_start_comm(): the caller makes itself ready for its events in between.
  */
-int inc_switch_add_comm(struct inc_switch *sw, const struct inc_comm_spec *spec,
+int inc_switch_add_comm(struct inc_switch *sw, const struct inc_comm_conf *conf,
 			struct inc_err *err);
 int inc_switch_start_comm(struct inc_switch *sw, uint32_t comm, struct inc_err *err);
 /* When it returns no program works on the communicator's rows any more. */

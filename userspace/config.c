@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "lib/base/log.h"
+#include "lib/conf/schema_yaml.h"
 #include "userspace/config_default.h"
 
 static bool has_port(const struct inc_settings *s, const char *ifname)
@@ -52,7 +53,7 @@ void inc_settings_merge(struct inc_settings *s, const struct inc_settings *more)
 #define SETTING(member) INC_AT(struct inc_settings, member)
 #define SWITCH(member)  INC_AT(struct inc_switch_conf, member)
 
-static const char *const modes[] = {"native", "generic", NULL};
+static const char *const modes[] = {INC_XDP_NATIVE, INC_XDP_GENERIC, NULL};
 
 static const struct inc_field port_field[] = {
 	{NULL, INC_WORD, .size = IF_NAMESIZE, .what = "an interface name"},

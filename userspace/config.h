@@ -22,6 +22,10 @@
 #define INC_MAX_RTO_MS       60000
 #define INC_MAX_ACK_DELAY_MS 1000
 
+/* The modes of XDP, as files, the command line and answers say them. */
+#define INC_XDP_NATIVE  "native"
+#define INC_XDP_GENERIC "generic"
+
 /* What the command line and the settings of the file say. 0: not said. */
 struct inc_settings {
 	bool mode_given;

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include "lib/base/err.h"
 #include "lib/conf/comm_conf.h"
+#include "lib/conf/yaml.h"
 #include "userspace/config.h"
 
 #define INC_ABSENT_MAX 24 /* fields of a table */

@@ -3,6 +3,7 @@
 #include <ifaddrs.h>
 #include <inttypes.h>
 #include <net/if.h>
+#include <netpacket/packet.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -25,14 +26,11 @@ static bool is_there(const char *ifname)
 	return found;
 }
 
-/* An attribute of an interface; 0, or -1 where there is no such interface. */
+/* An attribute of an interface that is there; 0, or -1. */
 static int ask(unsigned long what, const char *ifname, struct ifreq *ifr)
 {
-	int fd, ret = -1;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), ret = -1;
 
-	if (!is_there(ifname))
-		return -1;
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	memset(ifr, 0, sizeof(*ifr));
 	strncpy(ifr->ifr_name, ifname, sizeof(ifr->ifr_name) - 1);
 	if (fd >= 0) {
@@ -42,11 +40,18 @@ static int ask(unsigned long what, const char *ifname, struct ifreq *ifr)
 	return ret;
 }
 
+static unsigned int mtu_of(const char *ifname)
+{
+	struct ifreq ifr;
+
+	return ask(SIOCGIFMTU, ifname, &ifr) ? 0 : ifr.ifr_mtu;
+}
+
 void inc_interface_warn_down(const char *ifname)
 {
 	struct ifreq ifr;
 
-	if (ask(SIOCGIFFLAGS, ifname, &ifr))
+	if (!is_there(ifname) || ask(SIOCGIFFLAGS, ifname, &ifr))
 		return;
 	if (!(ifr.ifr_flags & IFF_UP))
 		inc_warn("port %s is down: no host reaches it (ip link set dev %s up)", ifname,
@@ -57,9 +62,7 @@ void inc_interface_warn_down(const char *ifname)
 
 unsigned int inc_interface_mtu(const char *ifname)
 {
-	struct ifreq ifr;
-
-	return ask(SIOCGIFMTU, ifname, &ifr) ? 0 : ifr.ifr_mtu;
+	return is_there(ifname) ? mtu_of(ifname) : 0;
 }
 
 static bool is_ipv4(const struct ifaddrs *a)
@@ -88,23 +91,27 @@ bool inc_interface_has(struct in_addr ip)
 json_t *inc_interface_json(const char *ifname, const struct ifaddrs *addrs)
 {
 	char ip[INET_ADDRSTRLEN] = "", mac[18] = "";
+	uint8_t m[6] = {0};
 	struct in_addr own;
-	struct ifreq ifr;
-	const uint8_t *m;
+	bool there = false;
 
-	for (; addrs && !ip[0]; addrs = addrs->ifa_next) {
-		if (!is_ipv4(addrs) || strcmp(addrs->ifa_name, ifname))
+	for (; addrs; addrs = addrs->ifa_next) {
+		if (strcmp(addrs->ifa_name, ifname))
 			continue;
-		own = ipv4_of(addrs);
-		inet_ntop(AF_INET, &own, ip, sizeof(ip));
+		there = true;
+		if (is_ipv4(addrs) && !ip[0]) {
+			own = ipv4_of(addrs);
+			inet_ntop(AF_INET, &own, ip, sizeof(ip));
+		} else if (addrs->ifa_addr && addrs->ifa_addr->sa_family == AF_PACKET) {
+			memcpy(m, ((const struct sockaddr_ll *)addrs->ifa_addr)->sll_addr,
+			       sizeof(m));
+		}
 	}
-	if (!ask(SIOCGIFHWADDR, ifname, &ifr)) {
-		m = (const uint8_t *)ifr.ifr_hwaddr.sa_data;
+	if (there)
 		snprintf(mac, sizeof(mac), "%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3],
 			 m[4], m[5]);
-	}
 	return json_pack("{s:s, s:s, s:s, s:i}", "name", ifname, "ip", ip, "mac", mac, "mtu",
-			 (int)inc_interface_mtu(ifname));
+			 there ? (int)mtu_of(ifname) : 0);
 }
 
 /* /sys may show another network namespace than the one this thread is in; /proc does not. */

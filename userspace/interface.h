@@ -24,7 +24,8 @@ struct inc_interface_stats {
 /* All 0 where there is no such interface in the network namespace of this thread. */
 void inc_interface_read_stats(const char *ifname, struct inc_interface_stats *out);
 
-/* Name, IPv4 address ("" for none), MAC address and MTU, as in "hello". */
+/* Name, IPv4 address ("" for none), MAC address and MTU, as in "hello"; the last two "" and 0 where
+ * no entry of addrs, which are all there are, is the interface's. */
 json_t *inc_interface_json(const char *ifname, const struct ifaddrs *addrs);
 
 /* Logs what keeps hosts from reaching a port: it is down, or has no carrier. */

@@ -12,7 +12,7 @@
 _Static_assert(sizeof(struct inc_buf) == 2304, "what the help says of a row");
 
 static const struct inc_opt_word modes[] = {
-	{"native", INC_MODE_NATIVE}, {"generic", INC_MODE_GENERIC}, {}};
+	{INC_XDP_NATIVE, INC_MODE_NATIVE}, {INC_XDP_GENERIC, INC_MODE_GENERIC}, {}};
 static const struct inc_opt_word attachments[] = {{"auto", INC_ATTACH_AUTO},
 						  {"libxdp", INC_ATTACH_LIBXDP},
 						  {"bpf_link", INC_ATTACH_BPF_LINK},

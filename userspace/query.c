@@ -361,8 +361,7 @@ void inc_query_answer(struct inc_daemon *d, struct inc_ndjson *conn, json_t *req
 		data = query(d, said.what, &page, &err);
 	}
 	if (!data) {
-		inc_ndjson_send_error(conn, EINVAL, seq ? json_pack("{s:O}", "seq", seq) : NULL,
-				      "%s", err.msg);
+		inc_ndjson_send_error(conn, EINVAL, seq, "%s", err.msg);
 		return;
 	}
 	answer = json_pack("{s:s, s:s, s:o}", "type", "answer", "what", said.what, "data", data);

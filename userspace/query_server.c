@@ -45,15 +45,15 @@ static void client_free(struct query_client *c)
 
 static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 {
-	const char *type = json_string_value(json_object_get(object, "type"));
+	const char *type = inc_message_type(object);
 	struct query_client *c = arg;
 
-	if (type && !strcmp(type, "query"))
+	if (!strcmp(type, "query"))
 		inc_query_answer(c->server->d, conn, object);
-	else if (type && !strcmp(type, "ping"))
-		inc_ndjson_send_new(conn, json_pack("{s:s}", "type", "pong"));
+	else if (!strcmp(type, "ping"))
+		inc_ndjson_send_new(conn, inc_message_new(INC_MSG_PONG, NULL));
 	else
-		inc_ndjson_send_error(conn, EPROTO, NULL, "unknown type '%.32s'", type ?: "");
+		inc_ndjson_send_error(conn, EPROTO, NULL, "unknown type '%.32s'", type);
 }
 
 static void on_closed(struct inc_ndjson *conn, int code, const char *reason, void *arg)

@@ -174,10 +174,7 @@ static void confirm(struct inc_client *c, const json_t *object, enum inc_message
 
 static void refuse(struct inc_client *c, const json_t *object, int code, const char *text)
 {
-	json_t *seq = json_object_get(object, "seq");
-
-	inc_ndjson_send_error(c->conn, code, seq ? json_pack("{s:O}", "seq", seq) : NULL, "%s",
-			      text);
+	inc_ndjson_send_error(c->conn, code, json_object_get(object, "seq"), "%s", text);
 }
 
 static void on_configure(struct inc_client *c, const json_t *object)
@@ -210,22 +207,27 @@ static void on_remove(struct inc_client *c, const json_t *object)
 		confirm(c, object, INC_MSG_REMOVED, said.communicator);
 }
 
+static void on_error(struct inc_client *c, const json_t *object)
+{
+	struct inc_msg_error said = {.message = "refused"};
+
+	inc_message_read(INC_MSG_ERROR, object, &said, NULL);
+	if (c->state == GREETING)
+		retry(c, said.message);
+	else
+		inc_warn("controller %s: %s", c->d->opt.controller, said.message);
+}
+
 static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 {
-	const char *type = json_string_value(json_object_get(object, "type"));
-	const char *text = json_string_value(json_object_get(object, "message"));
+	const char *type = inc_message_type(object);
 	struct inc_client *c = arg;
 	char what[64];
 
-	if (!type)
-		type = "";
 	if (!strcmp(type, "ping")) {
-		inc_ndjson_send_new(conn, json_pack("{s:s}", "type", "pong"));
+		inc_ndjson_send_new(conn, inc_message_new(INC_MSG_PONG, NULL));
 	} else if (!strcmp(type, "error")) {
-		if (c->state == GREETING)
-			retry(c, text ?: "refused");
-		else
-			inc_warn("controller %s: %s", c->d->opt.controller, text ?: "error");
+		on_error(c, object);
 	} else if (!strcmp(type, "welcome") && c->state == GREETING) {
 		on_welcome(c, object);
 	} else if (!strcmp(type, "configure") && c->state == CONNECTED) {

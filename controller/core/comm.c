@@ -43,7 +43,7 @@ static void on_timeout(evutil_socket_t fd, short what, void *arg)
 	const struct inc_ctl *ctl = comm->group->ctl;
 	char ranks[400];
 
-	switch (comm->state) {
+	switch (comm->phase) {
 	case COMM_COLLECTING:
 		inc_group_list_ranks(comm->group, comm, not_asked, ranks, sizeof(ranks));
 		inc_comm_fail(comm, -1, ETIMEDOUT,
@@ -116,7 +116,7 @@ void inc_comm_end(struct inc_comm *comm)
 	inc_comm_unconfigure(comm);
 	free(comm->configs); /* there without a tree where memory was short */
 	LIST_REMOVE(comm, entry);
-	if (comm->state == COMM_REFUSED)
+	if (comm->phase == COMM_REFUSED)
 		comm->group->n_refused--;
 	else
 		comm->group->n_comms--;
@@ -141,7 +141,6 @@ void inc_comm_tell_failed(const struct inc_comm *comm, unsigned int to, int rank
 	const struct inc_client *client = comm->group->members[to].client;
 	const struct inc_comm_member *member = &comm->members[to];
 	struct inc_msg_failed failed = {
-		.has_group = true,
 		.group = comm->group->number,
 		.has_communicator = true,
 		.communicator = comm->number,
@@ -151,10 +150,10 @@ void inc_comm_tell_failed(const struct inc_comm *comm, unsigned int to, int rank
 	if (!client || !member->asked || member->destroyed || member->knows)
 		return;
 	/* who waits for the answer to a request gets an error, the others a notice */
-	if (comm->state < COMM_CONFIGURED || comm->state == COMM_REFUSED ||
-	    (comm->state == COMM_CONFIGURED && member->ready)) {
+	if (comm->phase < COMM_CONFIGURED || comm->phase == COMM_REFUSED ||
+	    (comm->phase == COMM_CONFIGURED && member->ready)) {
 		inc_client_refuse(client, comm->code,
-				  &(struct inc_regards){.has_comm = true, .comm = comm->index},
+				  &(struct inc_msg_error){.has_comm = true, .comm = comm->index},
 				  "%s", comm->reason);
 		return;
 	}
@@ -179,7 +178,7 @@ void inc_comm_forget_refused(struct inc_group *group)
 
 	for (; comm; comm = next) {
 		next = LIST_NEXT(comm, entry);
-		if (comm->state == COMM_REFUSED && all_told(comm))
+		if (comm->phase == COMM_REFUSED && all_told(comm))
 			inc_comm_end(comm);
 	}
 }
@@ -204,7 +203,7 @@ static void refuse(struct inc_comm *comm)
 		return;
 	LIST_FOREACH(old, &group->comms, entry)
 	{
-		if (old->state == COMM_REFUSED)
+		if (old->phase == COMM_REFUSED)
 			oldest = old; /* new ones stand at the head */
 	}
 	inc_comm_end(oldest);
@@ -222,7 +221,7 @@ void inc_comm_fail(struct inc_comm *comm, int rank, int code, const char *fmt, .
 		 comm->number ? comm->number : comm->index, comm->reason);
 	for (unsigned int to = 0; to < comm->group->world_size; to++)
 		inc_comm_tell_failed(comm, to, rank);
-	if (comm->state < COMM_CONFIGURED)
+	if (comm->phase < COMM_CONFIGURED)
 		refuse(comm);
 	else
 		inc_comm_go(comm, COMM_FAILED);
@@ -313,7 +312,7 @@ static int check_ask(const struct inc_member *member, const struct inc_comm *com
 
 	if (inc_group_ended(group))
 		return inc_err_set(err, group->over_code, "%s", group->over);
-	if (comm && (comm->state != COMM_COLLECTING || comm->members[member->rank].asked))
+	if (comm && (comm->phase != COMM_COLLECTING || comm->members[member->rank].asked))
 		return inc_err_set(err, EEXIST, "communicator %u of this group exists already",
 				   index);
 	return 0;
@@ -335,14 +334,14 @@ static void take_ask(struct inc_comm *comm, unsigned int rank, const struct inc_
 void inc_comm_ask(struct inc_member *member, const struct inc_msg_ask *said, int wrong,
 		  struct inc_err *why)
 {
-	const struct inc_regards regards = {.has_comm = true, .comm = said->comm};
+	const struct inc_msg_error about = {.has_comm = true, .comm = said->comm};
 	struct inc_comm_member asked = {.route.host = member->host};
 	struct inc_comm *comm;
 	struct inc_err err;
 	int ret;
 
 	comm = find_index(member->group, said->comm);
-	if (comm && comm->state == COMM_REFUSED) {
+	if (comm && comm->phase == COMM_REFUSED) {
 		tell_refused(comm, member);
 		return;
 	}
@@ -368,7 +367,7 @@ void inc_comm_ask(struct inc_member *member, const struct inc_msg_ask *said, int
 
 refuse:
 	inc_info("%s: C refused: %s", inc_client_peer(member->client), err.msg);
-	inc_client_refuse(member->client, -ret, &regards, "%s", err.msg);
+	inc_client_refuse(member->client, -ret, &about, "%s", err.msg);
 }
 
 void inc_comm_configured(struct inc_comm *comm)
@@ -414,9 +413,9 @@ static struct inc_comm *find_own(const struct inc_member *member, uint32_t numbe
 /* What find_own() did not find. */
 static void refuse_number(const struct inc_member *member, const char *type, uint32_t number)
 {
-	const struct inc_regards regards = {.has_communicator = true, .communicator = number};
+	const struct inc_msg_error about = {.has_communicator = true, .communicator = number};
 
-	inc_client_refuse(member->client, ENOENT, &regards,
+	inc_client_refuse(member->client, ENOENT, &about,
 			  "%s: communicator %u is none of this member's", type, number);
 }
 
@@ -429,11 +428,14 @@ void inc_comm_ready(struct inc_member *member, uint32_t number)
 		refuse_number(member, "ready", number);
 		return;
 	}
-	if (comm->state != COMM_CONFIGURED || comm->members[member->rank].ready) {
-		const struct inc_regards regards = {true, true, comm->index, number};
-		bool failed = comm->state == COMM_FAILED;
+	if (comm->phase != COMM_CONFIGURED || comm->members[member->rank].ready) {
+		const struct inc_msg_error about = {.has_comm = true,
+						    .comm = comm->index,
+						    .has_communicator = true,
+						    .communicator = number};
+		bool failed = comm->phase == COMM_FAILED;
 
-		inc_client_refuse(member->client, failed ? comm->code : EALREADY, &regards,
+		inc_client_refuse(member->client, failed ? comm->code : EALREADY, &about,
 				  "communicator %u %s%s", number,
 				  failed ? "has failed: " : "is ready already",
 				  failed ? comm->reason : "");
@@ -467,7 +469,7 @@ void inc_comm_destroy(struct inc_member *member, uint32_t number)
 	if (!comm)
 		return;
 	comm->members[member->rank].destroyed = true;
-	if (comm->state == COMM_CONFIGURED)
+	if (comm->phase == COMM_CONFIGURED)
 		inc_comm_fail(comm, member->rank, ECANCELED,
 			      "%s destroyed communicator %u before it was started",
 			      inc_member_name(member), number);

@@ -203,7 +203,7 @@ void inc_comm_answered(struct inc_switch *sw, uint32_t number, int code, const c
 	struct inc_comm *comm = inc_comm_find(sw->ctl, number);
 	int node = comm ? node_of(comm, sw) : -1;
 
-	if (node < 0 || comm->state != COMM_CONFIGURING || comm->configs[node] != CONFIG_ASKED)
+	if (node < 0 || comm->phase != COMM_CONFIGURING || comm->configs[node] != CONFIG_ASKED)
 		return;
 	if (code) {
 		/* without an answer it may have the communicator: the remove will tell it */
@@ -302,7 +302,7 @@ void inc_comm_configure(struct inc_comm *comm)
 	if (absent) {
 		inc_info("group %u (%s) waits for switch %s", group->number, group->job,
 			 inc_switch_name(absent));
-		if (comm->state != COMM_WAIT_SWITCH)
+		if (comm->phase != COMM_WAIT_SWITCH)
 			inc_comm_go(comm, COMM_WAIT_SWITCH);
 		return;
 	}
@@ -332,7 +332,7 @@ again:
 	{
 		LIST_FOREACH(comm, &group->comms, entry)
 		{
-			if (comm->state != COMM_WAIT_SWITCH || first_absent(comm))
+			if (comm->phase != COMM_WAIT_SWITCH || first_absent(comm))
 				continue;
 			inc_comm_configure(comm); /* leaves WAIT_SWITCH in any case */
 			goto again;
@@ -368,7 +368,7 @@ again:
 			if (!inc_comm_keeps(comm, sw) || lists(listed, n, comm->number))
 				continue;
 			inc_comm_config_go(comm, node_of(comm, sw), CONFIG_REFUSED);
-			if (comm->state == COMM_FAILED)
+			if (comm->phase == COMM_FAILED)
 				continue;
 			inc_comm_fail(comm, -1, ENETRESET,
 				      "switch %s has restarted without communicator %u",
@@ -384,7 +384,7 @@ static bool accuse(struct inc_switch *sw, struct inc_comm *comm, uint32_t number
 {
 	if (inc_orphan_fail(sw, number, rank, code, text))
 		return true;
-	if (!comm || rank < 0 || node_of(comm, sw) < 0 || comm->state != COMM_STARTED ||
+	if (!comm || rank < 0 || node_of(comm, sw) < 0 || comm->phase != COMM_STARTED ||
 	    !inc_group_awaits(comm->group, rank))
 		return false;
 	comm->accused.code = code;
@@ -423,8 +423,8 @@ void inc_comm_event(struct inc_switch *sw, const struct inc_msg_event *said)
 	}
 	if (!code || accuse(sw, comm, said->communicator, mismatch ? -1 : rank, code, text))
 		return;
-	if (!comm || node_of(comm, sw) < 0 || comm->state < COMM_CONFIGURED ||
-	    comm->state == COMM_FAILED)
+	if (!comm || node_of(comm, sw) < 0 || comm->phase < COMM_CONFIGURED ||
+	    comm->phase == COMM_FAILED)
 		return;
 	/* a rank that is through with the communicator owes nobody an acknowledgement, unless
 	 * the others still wait for it; a mismatch is the end for everybody */

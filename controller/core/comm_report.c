@@ -7,7 +7,7 @@
 #include "controller/ctl.h"
 #include "lib/base/log.h"
 
-static int check_report(const struct inc_member *member, const struct inc_msg_failed *r,
+static int check_report(const struct inc_member *member, const struct inc_msg_report *r,
 			struct inc_err *err)
 {
 	const unsigned int world_size = member->group->world_size;
@@ -30,7 +30,7 @@ static int who_destroyed(const struct inc_comm *comm)
 }
 
 static void report_failed(struct inc_comm *comm, const struct inc_member *member,
-			  const struct inc_msg_failed *r)
+			  const struct inc_msg_report *r)
 {
 	int blame = r->has_rank ? (int)r->rank : who_destroyed(comm);
 	char name[96], more[160] = "";
@@ -44,16 +44,16 @@ static void report_failed(struct inc_comm *comm, const struct inc_member *member
 }
 
 static void take_report(struct inc_comm *comm, const struct inc_member *member,
-			const struct inc_msg_failed *r)
+			const struct inc_msg_report *r)
 {
-	bool configured = comm->state >= COMM_CONFIGURED && comm->state != COMM_REFUSED;
+	bool configured = comm->phase >= COMM_CONFIGURED && comm->phase != COMM_REFUSED;
 
 	/* it is not told what it says itself */
 	comm->members[member->rank].asked = true;
 	comm->members[member->rank].knows = true;
-	if (comm->state == COMM_REFUSED)
+	if (comm->phase == COMM_REFUSED)
 		inc_comm_forget_refused(member->group);
-	else if (comm->state != COMM_FAILED)
+	else if (comm->phase != COMM_FAILED)
 		report_failed(comm, member, r);
 	if (!configured || r->has_communicator)
 		return;
@@ -62,11 +62,13 @@ static void take_report(struct inc_comm *comm, const struct inc_member *member,
 	inc_comm_end_unused(comm);
 }
 
-void inc_comm_report(struct inc_member *member, const struct inc_msg_failed *r, int wrong,
+void inc_comm_report(struct inc_member *member, const struct inc_msg_report *r, int wrong,
 		     struct inc_err *why)
 {
-	const struct inc_regards regards = {!r->has_communicator, r->has_communicator, r->comm,
-					    r->communicator};
+	const struct inc_msg_error about = {.has_comm = !r->has_communicator,
+					    .comm = r->comm,
+					    .has_communicator = r->has_communicator,
+					    .communicator = r->communicator};
 	struct inc_comm *comm;
 
 	wrong = wrong ?: check_report(member, r, why);
@@ -84,24 +86,27 @@ void inc_comm_report(struct inc_member *member, const struct inc_msg_failed *r, 
 
 refuse:
 	inc_info("%s: failed ignored: %s", inc_client_peer(member->client), why->msg);
-	inc_client_refuse(member->client, -wrong, &regards, "failed: %s", why->msg);
+	inc_client_refuse(member->client, -wrong, &about, "failed: %s", why->msg);
 }
 
 bool inc_comm_waits(struct inc_switch *sw, const struct inc_msg_waiting *said)
 {
 	struct inc_comm *comm = inc_comm_find(sw->ctl, said->communicator);
+	char chunk[32] = "";
 
-	if (!comm || comm->state != COMM_STARTED)
+	if (!comm || comm->phase != COMM_STARTED)
 		return true;
 	for (uint32_t i = 0; i < said->n_missing; i++) {
 		const uint32_t rank = said->missing[i].rank;
 
 		if (rank >= comm->group->world_size || !comm->members[rank].destroyed)
 			continue;
+		if (said->has_chunk)
+			snprintf(chunk, sizeof(chunk), "chunk %llu ",
+				 (unsigned long long)said->chunk);
 		inc_comm_fail(comm, rank, ETIMEDOUT,
-			      "switch %s: chunk %llu waits for %s, which has destroyed the "
-			      "communicator",
-			      inc_switch_name(sw), (unsigned long long)said->chunk,
+			      "switch %s: %swaits for %s, which has destroyed the communicator",
+			      inc_switch_name(sw), chunk,
 			      inc_member_name(&comm->group->members[rank]));
 		return true;
 	}
@@ -123,7 +128,7 @@ void inc_comm_judge(struct inc_comm *comm)
 	struct inc_group *group = comm->group;
 	struct inc_switch *sw;
 
-	if (!code || comm->state != COMM_STARTED)
+	if (!code || comm->phase != COMM_STARTED)
 		return;
 	if (rank < (int)group->world_size && inc_group_awaits(group, rank))
 		return;

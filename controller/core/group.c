@@ -21,9 +21,9 @@ const char *inc_group_state_name(const struct inc_group *group)
 		return "IDLE";
 	LIST_FOREACH(comm, &group->comms, entry)
 	{
-		if (comm->state < COMM_STARTED)
+		if (comm->phase < COMM_STARTED)
 			return "CREATING_COMM";
-		if (comm->state == COMM_STARTED)
+		if (comm->phase == COMM_STARTED)
 			name = "COMM_READY";
 	}
 	return name;
@@ -311,7 +311,7 @@ static bool has_comms(const struct inc_group *group, unsigned int rank)
 
 	LIST_FOREACH(comm, &group->comms, entry)
 	{
-		if (comm->state != COMM_REFUSED && comm->members[rank].asked &&
+		if (comm->phase != COMM_REFUSED && comm->members[rank].asked &&
 		    !comm->members[rank].destroyed)
 			return true;
 	}
@@ -321,7 +321,6 @@ static bool has_comms(const struct inc_group *group, unsigned int rank)
 static void tell_failed(const struct inc_group *group, unsigned int lost)
 {
 	struct inc_msg_failed failed = {
-		.has_group = true,
 		.group = group->number,
 		.has_rank = true,
 		.rank = lost,
@@ -348,9 +347,9 @@ static void end_comms(struct inc_group *group, unsigned int rank, bool clean)
 
 	for (; comm; comm = next) {
 		next = LIST_NEXT(comm, entry);
-		if (comm->state < COMM_CONFIGURED)
+		if (comm->phase < COMM_CONFIGURED)
 			inc_comm_fail(comm, rank, group->over_code, "%s", group->over);
-		else if (!clean && comm->state != COMM_REFUSED)
+		else if (!clean && comm->phase != COMM_REFUSED)
 			inc_comm_end(comm);
 	}
 }

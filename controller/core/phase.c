@@ -56,7 +56,7 @@ static const struct inc_machine comm_machine = {"communicator", COMM_REFUSED + 1
 
 const char *inc_comm_state_name(const struct inc_comm *comm)
 {
-	return comm_names[comm->state];
+	return comm_names[comm->phase];
 }
 
 /* How long a state may last; 0: as long as it likes, or others look after that. */
@@ -64,7 +64,7 @@ static unsigned int patience_ms(const struct inc_comm *comm)
 {
 	const struct inc_ctl_options *opt = &comm->group->ctl->opt;
 
-	switch (comm->state) {
+	switch (comm->phase) {
 	case COMM_COLLECTING:
 	case COMM_CONFIGURED:
 		return opt->group_timeout_ms;
@@ -81,7 +81,7 @@ void inc_comm_go(struct inc_comm *comm, enum inc_comm_phase to)
 	unsigned int ms;
 
 	snprintf(who, sizeof(who), "%u.%u (%u)", comm->group->number, comm->index, comm->number);
-	comm->state = inc_machine_step(&comm_machine, who, comm->state, to);
+	comm->phase = inc_machine_step(&comm_machine, who, comm->phase, to);
 	ms = patience_ms(comm);
 	if (ms)
 		inc_ctl_arm(comm->timer, ms);

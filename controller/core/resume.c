@@ -171,7 +171,6 @@ static void tell_gone(const struct inc_group *group, const struct inc_client *cl
 {
 	for (unsigned int i = 0; i < r->n_gone; i++) {
 		struct inc_msg_failed failed = {
-			.has_group = true,
 			.group = group->number,
 			.has_communicator = true,
 			.communicator = r->gone[i].number,
@@ -222,7 +221,7 @@ static int take_resume(struct inc_group *group, struct inc_client *client, const
 	inc_client_send(client, INC_MSG_RESUMED, &(struct inc_msg_resumed){group->number});
 	LIST_FOREACH(comm, &group->comms, entry)
 	{
-		if (comm->state == COMM_FAILED)
+		if (comm->phase == COMM_FAILED)
 			inc_comm_tell_failed(comm, r->join.rank, -1);
 	}
 	tell_gone(group, client, r);

@@ -154,7 +154,7 @@ static int run(const struct inc_command *command, const struct settings *s)
 		json_dumpf(shown, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII);
 		putchar('\n');
 	}
-	inc_printable_json(shown);
+	incctl_printable(shown);
 	if (!s->json)
 		view->print(shown);
 	json_decref(shown);

@@ -20,6 +20,10 @@ struct incctl_target {
  */
 json_t *incctl_ask(const struct incctl_target *target, const char *what, struct inc_err *err);
 
+/* incctl_printable.c: makes every text in an array or object fit for a terminal (printable.h),
+ * however deep. Keys stay. */
+void incctl_printable(json_t *value);
+
 /* Text tables on stdout. */
 void incctl_print_groups(const json_t *data);
 void incctl_print_communicators(const json_t *data);

@@ -63,21 +63,17 @@ void inc_client_send(const struct inc_client *client, enum inc_message_id id, co
 	inc_ndjson_send_new(client->conn, inc_message_new(id, message));
 }
 
-void inc_client_refuse(const struct inc_client *client, int code, const struct inc_regards *regards,
+void inc_client_refuse(const struct inc_client *client, int code, const struct inc_msg_error *about,
 		       const char *fmt, ...)
 {
-	json_t *more = regards ? json_object() : NULL;
-	char text[sizeof((struct inc_err){}.msg) + 64];
+	struct inc_msg_error error = about ? *about : (struct inc_msg_error){0};
 	va_list ap;
 
+	error.code = code;
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	vsnprintf(error.message, sizeof(error.message), fmt, ap);
 	va_end(ap);
-	if (regards && regards->has_comm)
-		json_object_set_new(more, "comm", json_integer(regards->comm));
-	if (regards && regards->has_communicator)
-		json_object_set_new(more, "communicator", json_integer(regards->communicator));
-	inc_ndjson_send_error(client->conn, code, more, "%s", text);
+	inc_client_send(client, INC_MSG_ERROR, &error);
 }
 
 const char *inc_client_peer(const struct inc_client *client)
@@ -104,7 +100,7 @@ static bool is_member(const struct inc_client *client)
 
 static void take_ping(struct inc_client *client, json_t *object)
 {
-	inc_ndjson_send_new(client->conn, json_pack("{s:s}", "type", "pong"));
+	inc_client_send(client, INC_MSG_PONG, NULL);
 }
 
 static void take_bye(struct inc_client *client, json_t *object)
@@ -192,9 +188,9 @@ static void take_destroy(struct inc_client *client, json_t *object)
 
 static void take_failed(struct inc_client *client, json_t *object)
 {
-	struct inc_msg_failed said = {0};
+	struct inc_msg_report said = {0};
 	struct inc_err why;
-	int wrong = inc_message_read(INC_MSG_FAILED, object, &said, &why);
+	int wrong = inc_message_read(INC_MSG_REPORT, object, &said, &why);
 
 	inc_comm_report(client->member, &said, wrong, &why);
 }
@@ -214,7 +210,7 @@ static const struct {
 
 static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 {
-	const char *type = inc_ctl_text(object, "type");
+	const char *type = inc_message_type(object);
 	struct inc_client *client = arg;
 
 	for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {

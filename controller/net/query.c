@@ -85,7 +85,7 @@ static json_t *comm_json(const struct inc_comm *comm)
 				      json_string(inc_switch_name(
 					      &group->ctl->switches[comm->tree->nodes[i].sw])));
 	for (unsigned int rank = 0; rank < group->world_size; rank++) {
-		if (comm->state != COMM_REFUSED && comm->members[rank].asked)
+		if (comm->phase != COMM_REFUSED && comm->members[rank].asked)
 			json_array_append_new(connections, connection_json(comm, rank));
 	}
 	return json_pack("{s:I, s:I, s:s, s:i, s:s, s:i, s:i, s:s, s:o, s:o}", "communicator",

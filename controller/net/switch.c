@@ -167,7 +167,7 @@ static void probe(struct inc_switch *sw)
 	if (link->state == LINK_ASKED)
 		return;
 	link_go(link, LINK_ASKED);
-	inc_ndjson_send_new(link->conn, json_pack("{s:s}", "type", "ping"));
+	inc_ndjson_send_new(link->conn, inc_message_new(INC_MSG_PING, NULL));
 }
 
 /* Ports that the topology has and the switch does not: jobs that need them will fail. */
@@ -350,13 +350,13 @@ static void take_hello(struct inc_switch_link *link, json_t *object)
 /* Ends with the call that may free the link. */
 static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 {
-	const char *type = inc_ctl_text(object, "type");
+	const char *type = inc_message_type(object);
 	struct inc_switch_link *link = arg;
 
 	if (link->state == LINK_ASKED)
 		link_go(link, LINK_SWITCH);
 	if (strcmp(type, "ping") == 0) {
-		inc_ndjson_send_new(conn, json_pack("{s:s}", "type", "pong"));
+		inc_ndjson_send_new(conn, inc_message_new(INC_MSG_PONG, NULL));
 	} else if (strcmp(type, "pong") == 0) {
 		return;
 	} else if (strcmp(type, "hello") == 0) {

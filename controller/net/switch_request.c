@@ -70,7 +70,7 @@ int inc_switch_request(struct inc_switch *sw, json_t *object, inc_switch_reply r
 	request->reply = reply;
 	request->arg = arg;
 	for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
-		if (strcmp(answers[i][0], inc_ctl_text(object, "type")) == 0)
+		if (strcmp(answers[i][0], inc_message_type(object)) == 0)
 			request->answer_type = answers[i][1];
 	}
 	if (json_object_set_new(object, "seq", json_integer(request->seq)))
@@ -109,7 +109,7 @@ uint32_t inc_page_next(const json_t *answer, uint64_t arg)
 
 void inc_request_answered(struct inc_switch_link *link, json_t *object)
 {
-	const char *type = inc_ctl_text(object, "type");
+	const char *type = inc_message_type(object);
 	struct inc_request *request;
 	struct inc_msg_error error = {.code = EIO};
 	char text[64];

@@ -82,93 +82,58 @@ static int open_endpoint(struct inccl_group *group, const struct inccl_communica
 	return ret;
 }
 
-/* A number of the controller's, within its bounds, or an error that names it. */
-static int field(const struct inccl_group *group, const json_t *object, const char *key,
-		 long long min, long long max, long long *out, struct inc_err *err)
+/* What the controller says of the other end, against what this rank has asked for. */
+static int take_made(struct inccl_communicator *comm, const struct inc_msg_made *made,
+		     const struct inccl_local *local, struct inccl_remote *remote,
+		     struct inc_err *err)
 {
-	const json_t *v = json_object_get(object, key);
+	const struct inc_msg_endpoint *conn = &made->connection;
+	const unsigned int least = local->window * comm->message_packets;
+	char ip[INET_ADDRSTRLEN];
 
-	if (!json_is_integer(v) || json_integer_value(v) < min || json_integer_value(v) > max)
-		return inc_err_set(
-			err, EPROTO,
-			"controller %s: answer to 'C': '%s' is not a number from %lld to "
-			"%lld",
-			group->controller, key, min, max);
-	*out = json_integer_value(v);
-	return 0;
-}
-
-/* What the controller says of the other end, every number checked. */
-static int read_remote(struct inccl_communicator *comm, const json_t *answer,
-		       const struct inccl_local *local, struct inccl_remote *remote,
-		       struct inc_err *err)
-{
-	const struct inccl_group *group = comm->group;
-	const json_t *conn = json_object_get(answer, "connection");
-	const char *ip = json_string_value(json_object_get(conn, "peer_ip"));
-	const char *name = json_string_value(json_object_get(conn, "switch"));
-	long long payload, slots, port, qpn, psn, number, least;
-	struct in_addr addr;
-	int ret;
-
-	least = (long long)local->window * comm->message_packets;
-	ret = field(group, answer, "communicator", 1, UINT32_MAX, &number, err);
-	ret = ret
-		      ?: field(group, answer, "payload", INC_MIN_PAYLOAD, local->payload, &payload,
-			       err);
-	ret = ret ?: field(group, answer, "slots", least, INC_MAX_SLOTS, &slots, err);
-	ret = ret ?: field(group, conn, "peer_port", 1, UINT16_MAX, &port, err);
-	ret = ret ?: field(group, conn, "peer_qp", INC_MIN_QPN, INC_MAX_QPN, &qpn, err);
-	ret = ret ?: field(group, conn, "peer_psn", 0, INC_PSN_MASK, &psn, err);
-	if (ret)
-		return ret;
-	if (!inc_payload_ok(payload) || !inc_slots_ok(slots))
-		return inc_err_set(
-			err, EPROTO,
-			"controller %s: answer to 'C': 'payload' %lld or 'slots' %lld is no "
-			"power of two",
-			group->controller, payload, slots);
-	if (!ip || inet_pton(AF_INET, ip, &addr) != 1)
+	if (made->payload > local->payload || made->slots < least)
 		return inc_err_set(err, EPROTO,
-				   "controller %s: answer to 'C': 'peer_ip' is not an IPv4 address",
-				   group->controller);
-	remote->addr = addr.s_addr;
-	remote->udp_port = port;
-	remote->qpn = qpn;
-	remote->psn = psn;
-	remote->payload = payload;
-	remote->slots = slots;
-	snprintf(remote->name, sizeof(remote->name), "%s (%s)", name ? name : "switch", ip);
-	comm->number = number;
-	comm->payload = payload;
-	comm->slots = slots;
+				   "controller %s: answer to 'C': payload %u, %u slots: this rank "
+				   "can take %u at most, and needs %u at least",
+				   comm->group->controller, made->payload, made->slots,
+				   local->payload, least);
+	remote->addr = conn->peer_ip.s_addr;
+	remote->udp_port = conn->peer_port;
+	remote->qpn = conn->peer_qp;
+	remote->psn = conn->peer_psn;
+	remote->payload = made->payload;
+	remote->slots = made->slots;
+	inet_ntop(AF_INET, &conn->peer_ip, ip, sizeof(ip));
+	snprintf(remote->name, sizeof(remote->name), "%s (%s)", conn->node, ip);
+	comm->number = made->communicator;
+	comm->payload = made->payload;
+	comm->slots = made->slots;
 	comm->window = local->window;
 	comm->qpn = local->qpn;
-	snprintf(comm->node, sizeof(comm->node), "%s", name ? name : "");
+	memcpy(comm->node, conn->node, sizeof(comm->node));
 	memcpy(comm->peer, remote->name, sizeof(comm->peer));
 	memcpy(comm->device, local->device, sizeof(comm->device));
 	return 0;
 }
 
-void inccl_comm_tell_order(const struct inccl_communicator *comm, json_t *object)
+static int ask(struct inccl_communicator *comm, const struct inccl_local *local,
+	       struct control_wait *wait, uint64_t deadline_ns, struct inc_err *err)
 {
-	if (comm->byte_order == INCCL_ORDER_NETWORK)
-		json_object_set_new(object, "byte_order", json_string("network"));
-}
+	struct inc_msg_ask said = {
+		.comm = comm->index,
+		.qpn = local->qpn,
+		.psn = local->psn,
+		.udp_port = local->udp_port,
+		.payload = local->payload,
+		.message_packets = comm->message_packets,
+		.window = local->window,
+		.pkey = local->pkey,
+		.udp_csum = local->udp_csum,
+		.byte_order = inccl_wire_order(comm),
+	};
 
-/* Message C. */
-static json_t *request_of(const struct inccl_communicator *comm, const struct inccl_local *local)
-{
-	json_t *o =
-		json_pack("{s:s, s:I, s:s, s:I, s:I, s:i, s:i, s:i, s:i, s:i, s:b}", "type", "C",
-			  "comm", (json_int_t)comm->index, "transport", comm->ep->ops->name, "qpn",
-			  (json_int_t)local->qpn, "psn", (json_int_t)local->psn, "udp_port",
-			  (int)local->udp_port, "payload", (int)local->payload, "message_packets",
-			  (int)comm->message_packets, "window", (int)local->window, "pkey",
-			  (int)local->pkey, "udp_csum", (int)local->udp_csum);
-
-	inccl_comm_tell_order(comm, o);
-	return o;
+	snprintf(said.transport, sizeof(said.transport), "%s", comm->ep->ops->name);
+	return inccl_control_call(comm->group, INC_MSG_ASK, &said, wait, deadline_ns, err);
 }
 
 /* The two round trips of creation. The group's lock is held. */
@@ -176,32 +141,27 @@ static int negotiate(struct inccl_communicator *comm, const struct inccl_local *
 		     uint64_t deadline_ns, struct inc_err *err)
 {
 	struct inccl_group *group = comm->group;
-	struct control_wait wait = {
-		.type = "C", .key = "comm", .value = comm->index, .comm = comm->index};
-	struct control_wait start = {.type = "start", .key = "communicator", .comm = comm->index};
+	struct control_wait wait = {.id = INC_MSG_MADE, .index = comm->index, .number = -1};
+	struct control_wait start = {.id = INC_MSG_START, .index = comm->index};
 	struct inccl_remote remote = {0};
 	int ret;
 
-	ret = inccl_control_call(group, request_of(comm, local), &wait, deadline_ns, err);
-	comm->refused = wait.done && wait.err;
+	ret = ask(comm, local, &wait, deadline_ns, err);
+	comm->refused = wait.refused;
 	if (ret)
 		return ret;
-	ret = read_remote(comm, wait.answer, local, &remote, err);
-	json_decref(wait.answer);
+	ret = take_made(comm, &wait.answer.made, local, &remote, err);
 	if (ret)
 		return ret;
 	ret = comm->ep->ops->connect(comm->ep, &remote, err);
 	if (ret)
 		return ret;
-	start.value = comm->number;
-	ret = inccl_control_call(
-		group,
-		json_pack("{s:s, s:I}", "type", "ready", "communicator", (json_int_t)comm->number),
-		&start, deadline_ns, err);
-	comm->refused = start.done && start.err;
+	start.number = comm->number;
+	ret = inccl_control_call(group, INC_MSG_READY, &(struct inc_msg_number){comm->number},
+				 &start, deadline_ns, err);
+	comm->refused = start.refused;
 	if (ret)
 		return ret;
-	json_decref(start.answer);
 	/* a notice that came in between went to the communicator alone */
 	if (comm->error) {
 		comm->refused = true;
@@ -302,9 +262,10 @@ static int comm_begin(struct inccl_communicator *comm, struct inccl_communicator
 	ret = negotiate(comm, &local, deadline_ns, err);
 	if (!ret) {
 		ret = inccl_thread_create(&comm->thread, inccl_comm_thread, comm);
-		comm->has_thread = !ret;
 		if (ret)
 			inc_err_set(err, -ret, "thread: %s", strerror(-ret));
+		else
+			comm->phase = COMM_RUNNING;
 	}
 	if (ret)
 		unlink_comm(group, comm);
@@ -378,7 +339,7 @@ fail:
 int inccl_communicator_destroy(struct inccl_communicator *comm)
 {
 	INCCL_UNCANCELLED(cancel_state);
-	struct control_wait wait = {.type = "D", .key = "communicator", .farewell = true};
+	struct control_wait wait = {.id = INC_MSG_DESTROY, .farewell = true};
 	struct inccl_group *group;
 	struct inccl_request *req;
 	int ret;
@@ -396,20 +357,17 @@ int inccl_communicator_destroy(struct inccl_communicator *comm)
 	comm->stop = true;
 	pthread_mutex_unlock(&comm->lock);
 	inccl_signal_fd(comm->thread_fd);
-	if (comm->has_thread)
-		pthread_join(comm->thread, NULL);
+	pthread_join(comm->thread, NULL);
 
 	pthread_mutex_lock(&group->lock);
-	wait.value = comm->number;
-	wait.comm = comm->index;
+	wait.number = comm->number;
+	wait.index = comm->index;
 	inccl_control_report(group, comm);
-	comm->leaving = true;
+	comm->phase = COMM_LEAVING;
 	/* the answer is waited for, so that it does not meet a closed connection */
-	if (!group->lost && !inccl_control_call(group,
-						json_pack("{s:s, s:I}", "type", "D", "communicator",
-							  (json_int_t)comm->number),
-						&wait, deadline_after_ms(CONNECT_TIMEOUT_MS), NULL))
-		json_decref(wait.answer);
+	if (group->link != LINK_LOST)
+		inccl_control_call(group, INC_MSG_DESTROY, &(struct inc_msg_number){comm->number},
+				   &wait, deadline_after_ms(CONNECT_TIMEOUT_MS), NULL);
 	unlink_comm(group, comm);
 	pthread_mutex_unlock(&group->lock);
 

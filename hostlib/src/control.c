@@ -11,10 +11,8 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include "lib/base/errno_name.h"
 #include "lib/base/clock.h"
 #include "hostlib/src/internal.h"
-#include "lib/base/printable.h"
 #include "lib/net/lines.h"
 
 void inccl_control_tune(int fd)
@@ -74,8 +72,9 @@ static int send_all(int fd, const char *buf, size_t len)
 	return 0;
 }
 
-int inccl_control_send(struct inccl_group *group, json_t *object)
+int inccl_control_send(struct inccl_group *group, enum inc_message_id id, const void *said)
 {
+	json_t *object = inc_message_new(id, said);
 	size_t len;
 	char *text = inc_line_of(object, &len);
 	int ret;
@@ -88,8 +87,8 @@ int inccl_control_send(struct inccl_group *group, json_t *object)
 	return ret;
 }
 
-int inccl_control_call(struct inccl_group *group, json_t *object, struct control_wait *wait,
-		       uint64_t deadline_ns, struct inc_err *err)
+int inccl_control_call(struct inccl_group *group, enum inc_message_id id, const void *said,
+		       struct control_wait *wait, uint64_t deadline_ns, struct inc_err *err)
 {
 	const unsigned int losses = group->losses;
 	struct control_wait **p;
@@ -97,7 +96,7 @@ int inccl_control_call(struct inccl_group *group, json_t *object, struct control
 
 	wait->next = group->waits;
 	group->waits = wait;
-	ret = inccl_control_send(group, object);
+	ret = inccl_control_send(group, id, said);
 	if (ret) {
 		inc_err_set(err, -ret, "controller %s: %s", group->controller, strerror(-ret));
 		goto out;
@@ -108,7 +107,7 @@ int inccl_control_call(struct inccl_group *group, json_t *object, struct control
 		    !wait->done) {
 			ret = inc_err_set(err, ETIMEDOUT,
 					  "controller %s: no answer to '%s' in time",
-					  group->controller, wait->type);
+					  group->controller, inc_messages[wait->id].type);
 			goto out;
 		}
 	}
@@ -123,25 +122,7 @@ out:
 	for (p = &group->waits; *p != wait; p = &(*p)->next)
 		;
 	*p = wait->next;
-	if (ret && wait->answer) {
-		json_decref(wait->answer);
-		wait->answer = NULL;
-	}
 	return ret;
-}
-
-static long long get_int(const json_t *object, const char *key, long long absent)
-{
-	const json_t *v = json_object_get(object, key);
-
-	return json_is_integer(v) ? json_integer_value(v) : absent;
-}
-
-static const char *get_text(const json_t *object, const char *key)
-{
-	const char *text = json_string_value(json_object_get(object, key));
-
-	return text ? text : "";
 }
 
 static void group_fail(struct inccl_group *group, int error, int rank, const char *text)
@@ -155,7 +136,7 @@ static void group_fail(struct inccl_group *group, int error, int rank, const cha
 		snprintf(group->error_text, sizeof(group->error_text), "%s", text);
 	}
 	for (comm = group->comms; comm; comm = comm->next) {
-		if (group->lost) {
+		if (group->link == LINK_LOST) {
 			pthread_mutex_lock(&comm->lock);
 			comm->orphan_at_ns = inc_now_ns();
 			if (comm->report == REPORT_TOLD)
@@ -172,23 +153,21 @@ static void group_fail(struct inccl_group *group, int error, int rank, const cha
 
 static void take_failed(struct inccl_group *group, const json_t *object)
 {
-	int error = inccl_errno_from_name(get_text(object, "errno"));
-	long long rank = get_int(object, "rank", -1);
-	long long number = get_int(object, "communicator", -1);
+	struct inc_msg_failed said = {.code = EREMOTEIO};
 	struct inccl_communicator *comm;
-	const char *text = get_text(object, "message");
+	const char *text;
+	int rank;
 
-	if (rank < -1 || rank > 65535)
-		rank = -1;
-	if (!*text)
-		text = strerror(error);
-	if (number < 0) {
-		group_fail(group, error, rank, text);
+	inc_message_read(INC_MSG_FAILED, object, &said, NULL);
+	text = *said.message ? said.message : strerror(said.code);
+	rank = said.has_rank ? (int)said.rank : -1;
+	if (!said.has_communicator) {
+		group_fail(group, said.code, rank, text);
 		return;
 	}
 	for (comm = group->comms; comm; comm = comm->next)
-		if (comm->number == number)
-			inccl_comm_fail(comm, error, rank, text);
+		if (comm->number == said.communicator)
+			inccl_comm_fail(comm, said.code, rank, text);
 }
 
 /* Of the controller's own room or time: it has not looked at what it was told, and closes. */
@@ -199,56 +178,80 @@ static bool passing(int error)
 
 /* Whether an error that names a comm, a communicator, both or neither is the answer that the
  * waiter waits for. */
-static bool concerns(const json_t *object, const struct control_wait *wait)
+static bool concerns(const struct inc_msg_error *said, const struct control_wait *wait)
 {
-	long long comm = get_int(object, "comm", -1);
-	long long number = get_int(object, "communicator", -1);
-
-	if (comm >= 0)
-		return wait->comm == comm;
-	if (number >= 0)
-		return wait->key && !strcmp(wait->key, "communicator") && wait->value == number;
+	if (said->has_comm)
+		return wait->index == said->comm;
+	if (said->has_communicator)
+		return wait->number == said->communicator;
 	return true;
 }
 
-static void take_error(struct inccl_group *group, const json_t *object)
+static void answered(struct inccl_group *group, struct control_wait *wait, int ret,
+		     const char *text)
 {
-	int error = inccl_errno_from_name(get_text(object, "errno"));
-	const char *text = get_text(object, "message");
-	struct control_wait *wait;
-
-	if (!*text)
-		text = strerror(error);
-	if (group->resuming && !passing(error) && get_int(object, "comm", -1) < 0 &&
-	    get_int(object, "communicator", -1) < 0) {
-		inccl_control_not_resumed(group, error, text);
-		return;
-	}
-	for (wait = group->waits; wait; wait = wait->next)
-		if (!wait->done && concerns(object, wait))
-			break;
-	if (!wait) {
-		inccl_log_line(&group->log, "controller %s: %s", group->controller, text);
-		return;
-	}
-	wait->err = -error;
+	wait->err = ret;
 	snprintf(wait->text, sizeof(wait->text), "%s", text);
 	wait->done = true;
 	pthread_cond_broadcast(&group->changed);
 }
 
-static void take_answer(struct inccl_group *group, const char *type, json_t *object)
+static void take_error(struct inccl_group *group, const json_t *object)
+{
+	struct inc_msg_error said = {.code = EREMOTEIO};
+	struct control_wait *wait;
+	const char *text;
+
+	inc_message_read(INC_MSG_ERROR, object, &said, NULL);
+	text = *said.message ? said.message : strerror(said.code);
+	if (group->link == LINK_RESUMING && !passing(said.code) && !said.has_comm &&
+	    !said.has_communicator) {
+		inccl_control_not_resumed(group, said.code, text);
+		return;
+	}
+	for (wait = group->waits; wait; wait = wait->next)
+		if (!wait->done && concerns(&said, wait))
+			break;
+	if (!wait) {
+		inccl_log_line(&group->log, "controller %s: %s", group->controller, text);
+		return;
+	}
+	wait->refused = true;
+	answered(group, wait, -said.code, text);
+}
+
+/* Whether the answer, as far as it could be read, is the one that is waited for. */
+static bool answers(const union control_answer *said, const struct control_wait *wait)
+{
+	switch (wait->id) {
+	case INC_MSG_JOINED:
+		return true;
+	case INC_MSG_MADE:
+		return said->made.comm == wait->index;
+	default:
+		return said->number.communicator == wait->number;
+	}
+}
+
+static void take_answer(struct inccl_group *group, const char *type, const json_t *object)
 {
 	struct control_wait *wait;
+	struct inc_err err, text = {""};
+	int ret;
 
 	for (wait = group->waits; wait; wait = wait->next) {
-		if (wait->done || strcmp(wait->type, type))
+		union control_answer said = {.made.comm = UINT32_MAX};
+
+		if (wait->done || strcmp(inc_messages[wait->id].type, type))
 			continue;
-		if (wait->key && get_int(object, wait->key, -1) != wait->value)
+		ret = inc_message_read(wait->id, object, &said, &err);
+		if (!answers(&said, wait))
 			continue;
-		wait->answer = json_incref(object);
-		wait->done = true;
-		pthread_cond_broadcast(&group->changed);
+		if (ret)
+			inc_err_set(&text, EPROTO, "controller %s: answer to '%s': %s",
+				    group->controller, type, err.msg);
+		wait->answer = said;
+		answered(group, wait, ret ? -EPROTO : 0, text.msg);
 		return;
 	}
 }
@@ -256,10 +259,8 @@ static void take_answer(struct inccl_group *group, const char *type, json_t *obj
 /* 0, or -EPROTO where the object, which is consumed, is not what the protocol allows. */
 static int take_object(struct inccl_group *group, json_t *object)
 {
-	const char *type;
+	const char *type = inc_message_type(object);
 
-	inc_printable_json(object); /* it ends in errors and logs */
-	type = get_text(object, "type");
 	if (!*type) {
 		json_decref(object);
 		return -EPROTO;
@@ -269,16 +270,27 @@ static int take_object(struct inccl_group *group, json_t *object)
 		take_failed(group, object);
 	else if (!strcmp(type, "error"))
 		take_error(group, object);
-	else if (!strcmp(type, "resumed") && group->resuming)
+	else if (!strcmp(type, "resumed") && group->link == LINK_RESUMING)
 		inccl_control_resumed(group);
 	else if (!strcmp(type, "ping"))
-		inccl_control_send(group, json_pack("{s:s}", "type", "pong"));
+		inccl_control_send(group, INC_MSG_PONG, NULL);
 	else
 		take_answer(group, type, object);
-	json_decref(object); /* before a waiter can touch its own reference */
 	pthread_mutex_unlock(&group->lock);
+	json_decref(object);
 	inccl_log_deliver(&group->log);
 	return 0;
+}
+
+void inccl_control_go(struct inccl_group *group, enum inccl_link to)
+{
+	group->link = to;
+	if (to != LINK_LOST)
+		return;
+	group->losses++;
+	if (group->fd >= 0)
+		close(group->fd);
+	group->fd = -1;
 }
 
 static void lose(struct inccl_group *group, int error, const char *why)
@@ -287,12 +299,7 @@ static void lose(struct inccl_group *group, int error, const char *why)
 
 	snprintf(text, sizeof(text), "controller %s: %s", group->controller, why);
 	pthread_mutex_lock(&group->lock);
-	group->lost = true;
-	group->losses++;
-	group->resuming = false;
-	if (group->fd >= 0)
-		close(group->fd);
-	group->fd = -1;
+	inccl_control_go(group, LINK_LOST);
 	group_fail(group, error, -1, text);
 	pthread_mutex_unlock(&group->lock);
 	inccl_log_deliver(&group->log);
@@ -334,28 +341,23 @@ static bool own_fault(int error)
 	return error != ETIMEDOUT && error != EREMOTEIO && error != EPROTO;
 }
 
-/* key: "comm" or "communicator" */
-static void send_failed(struct inccl_group *group, const char *key, long long value, int error,
+static void send_failed(struct inccl_group *group, struct inc_msg_report *said, int error,
 			const char *text)
 {
-	const char *name = inc_errno_name(error) ?: "EIO";
-	json_t *object = json_pack("{s:s, s:I, s:s, s:s}", "type", "failed", key, (json_int_t)value,
-				   "errno", name, "message", text);
-
-	if (!object) /* the text is no UTF-8 */
-		object = json_pack("{s:s, s:I, s:s, s:s}", "type", "failed", key, (json_int_t)value,
-				   "errno", name, "message", strerror(error));
-	if (object && own_fault(error))
-		json_object_set_new(object, "rank", json_integer(group->rank));
-	inccl_control_send(group, object);
+	said->code = error;
+	snprintf(said->message, sizeof(said->message), "%s", text);
+	said->has_rank = own_fault(error);
+	said->rank = group->rank;
+	inccl_control_send(group, INC_MSG_REPORT, said);
 }
 
 void inccl_control_report(struct inccl_group *group, struct inccl_communicator *comm)
 {
+	struct inc_msg_report said = {.has_communicator = true, .communicator = comm->number};
 	char text[sizeof(comm->error_text)];
 	int error;
 
-	if (group->lost || comm->leaving)
+	if (group->link == LINK_LOST || comm->phase == COMM_LEAVING)
 		return;
 	pthread_mutex_lock(&comm->lock);
 	error = comm->report == REPORT_DUE ? comm->error : 0;
@@ -364,21 +366,23 @@ void inccl_control_report(struct inccl_group *group, struct inccl_communicator *
 	memcpy(text, comm->error_text, sizeof(text));
 	pthread_mutex_unlock(&comm->lock);
 	if (error)
-		send_failed(group, "communicator", comm->number, error, text);
+		send_failed(group, &said, error, text);
 }
 
 void inccl_control_report_creation(struct inccl_group *group, long long index, long long number,
 				   int error, const char *text)
 {
+	const bool known = number >= 0;
+	struct inc_msg_report said = {.has_communicator = known,
+				      .communicator = known ? number : 0,
+				      .has_comm = !known,
+				      .comm = index};
+
 	if (group->error)
 		return;
-	if (number < 0) {
-		send_failed(group, "comm", index, error, text);
-		return;
-	}
-	send_failed(group, "communicator", number, error, text);
-	inccl_control_send(
-		group, json_pack("{s:s, s:I}", "type", "D", "communicator", (json_int_t)number));
+	send_failed(group, &said, error, text);
+	if (known)
+		inccl_control_send(group, INC_MSG_DESTROY, &(struct inc_msg_number){number});
 }
 
 /* False: the group is to end. */

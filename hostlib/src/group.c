@@ -2,7 +2,6 @@
 /* Groups: joining with the controller, and leaving. */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <limits.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <stdio.h>
@@ -24,93 +23,85 @@ static int check_limits(const struct inccl_group_opts *opts, struct inc_err *err
 	return 0;
 }
 
+static int add_address(struct inc_msg_join *said, struct in_addr addr, struct inc_err *err)
+{
+	if (said->n_addrs == INC_MAX_ADDRS)
+		return inc_err_set(err, E2BIG,
+				   "more than %d IPv4 addresses: an address or an interface of "
+				   "them must be named",
+				   INC_MAX_ADDRS);
+	said->addrs[said->n_addrs++] = addr;
+	return 0;
+}
+
 /* The addresses to offer: the one given, those of the interface given, or all. */
-static int own_addresses(const struct inccl_place *place, json_t **out, struct inc_err *err)
+static int own_addresses(const struct inccl_place *place, struct inc_msg_join *said,
+			 struct inc_err *err)
 {
 	struct ifaddrs *list, *ifa;
-	char text[INET_ADDRSTRLEN];
 	struct in_addr addr;
-	json_t *array = json_array();
+	int ret = 0;
 
-	if (!array)
-		return inc_err_set(err, ENOMEM, "%s", strerror(ENOMEM));
 	if (place->address) {
-		if (inet_pton(AF_INET, place->address, &addr) != 1) {
-			json_decref(array);
+		if (inet_pton(AF_INET, place->address, &addr) != 1)
 			return inc_err_set(err, EINVAL, "address '%s' is not an IPv4 address",
 					   place->address);
-		}
-		json_array_append_new(array, json_string(place->address));
-		*out = array;
-		return 0;
+		return add_address(said, addr, err);
 	}
-	if (getifaddrs(&list)) {
-		int error = errno;
-
-		json_decref(array);
-		return inc_err_set(err, error, "own addresses: %s", strerror(error));
-	}
-	for (ifa = list; ifa; ifa = ifa->ifa_next) {
+	if (getifaddrs(&list))
+		return inc_err_set(err, errno, "own addresses: %s", strerror(errno));
+	for (ifa = list; ifa && !ret; ifa = ifa->ifa_next) {
 		if (!ifa->ifa_addr || ifa->ifa_addr->sa_family != AF_INET ||
 		    !(ifa->ifa_flags & IFF_UP))
 			continue;
 		if (place->interface ? strcmp(place->interface, ifa->ifa_name) != 0
 				     : (ifa->ifa_flags & IFF_LOOPBACK) != 0)
 			continue;
-		inet_ntop(AF_INET, &((struct sockaddr_in *)ifa->ifa_addr)->sin_addr, text,
-			  sizeof(text));
-		json_array_append_new(array, json_string(text));
+		ret = add_address(said, ((struct sockaddr_in *)ifa->ifa_addr)->sin_addr, err);
 	}
 	freeifaddrs(list);
-	if (!json_array_size(array)) {
-		json_decref(array);
-		return place->interface ? inc_err_set(err, ENODEV, "interface %s: no IPv4 address",
-						      place->interface)
-					: inc_err_set(err, EADDRNOTAVAIL,
-						      "no interface has an IPv4 address");
-	}
-	*out = array;
-	return 0;
+	if (said->n_addrs)
+		return ret;
+	return place->interface ? inc_err_set(err, ENODEV, "interface %s: no IPv4 address",
+					      place->interface)
+				: inc_err_set(err, EADDRNOTAVAIL,
+					      "no interface has an IPv4 address");
+}
+
+void inccl_group_introduce(const struct inccl_group *group, struct inc_msg_join *said)
+{
+	said->version = INC_CONTROL_VERSION;
+	memcpy(said->job, group->job, sizeof(said->job));
+	said->rank = group->rank;
+	said->world_size = group->world_size;
+	gethostname(said->host, sizeof(said->host) - 1);
 }
 
 static int join(struct inccl_group *group, const struct inccl_place *place, uint64_t deadline_ns,
 		struct inc_err *err)
 {
-	struct control_wait wait = {.type = "G", .comm = -1};
-	char host[HOST_NAME_MAX + 1] = "";
-	const char *addr;
-	struct in_addr in;
-	json_t *addrs = NULL, *number;
+	struct control_wait wait = {.id = INC_MSG_JOINED, .index = -1, .number = -1};
+	const struct inc_msg_joined *joined = &wait.answer.joined;
+	struct inc_msg_join said = {0};
+	char addr[INET_ADDRSTRLEN];
 	int ret;
 
-	ret = own_addresses(place, &addrs, err);
+	ret = own_addresses(place, &said, err);
 	if (ret)
 		return ret;
-	gethostname(host, sizeof(host) - 1);
+	inccl_group_introduce(group, &said);
 	pthread_mutex_lock(&group->lock);
-	ret = inccl_control_call(group,
-				 json_pack("{s:s, s:i, s:s, s:i, s:i, s:o, s:s}", "type", "G",
-					   "version", INC_CONTROL_VERSION, "job", group->job,
-					   "rank", group->rank, "world_size", group->world_size,
-					   "addrs", addrs, "host", host),
-				 &wait, deadline_ns, err);
+	ret = inccl_control_call(group, INC_MSG_JOIN, &said, &wait, deadline_ns, err);
 	pthread_mutex_unlock(&group->lock);
 	if (ret)
 		return ret;
-	addr = json_string_value(json_object_get(wait.answer, "addr"));
-	number = json_object_get(wait.answer, "group");
-	if (!addr || inet_pton(AF_INET, addr, &in) != 1 || !json_is_integer(number)) {
-		ret = inc_err_set(err, EPROTO, "controller %s: answer to 'G' without group or addr",
-				  group->controller);
-	} else {
-		group->addr = in.s_addr;
-		group->number = json_integer_value(number);
-		inccl_log_line(&group->log, "rank %d of %d in group %lld (%s), address %s",
-			       group->rank, group->world_size, group->number, group->job, addr);
-	}
-	json_decref(wait.answer);
+	group->addr = joined->addr.s_addr;
+	group->number = joined->group;
+	inet_ntop(AF_INET, &joined->addr, addr, sizeof(addr));
+	inccl_log_line(&group->log, "rank %d of %d in group %u (%s), address %s", group->rank,
+		       group->world_size, group->number, group->job, addr);
 	inccl_log_deliver(&group->log);
-	return ret;
+	return 0;
 }
 
 static void group_free(struct inccl_group *group)
@@ -219,8 +210,8 @@ int inccl_group_destroy(struct inccl_group *group)
 		pthread_mutex_unlock(&group->lock);
 		return -EBUSY;
 	}
-	if (!group->lost)
-		inccl_control_send(group, json_pack("{s:s}", "type", "bye"));
+	if (group->link != LINK_LOST)
+		inccl_control_send(group, INC_MSG_BYE, NULL);
 	pthread_mutex_unlock(&group->lock);
 	group_free(group);
 	return 0;

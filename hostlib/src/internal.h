@@ -15,7 +15,6 @@
 #include <stdint.h>
 #include <sys/socket.h>
 #include <time.h>
-#include <jansson.h>
 #include "lib/base/clock.h"
 #include "lib/base/err.h"
 #include "lib/conf/messages.h"
@@ -39,20 +38,34 @@ struct inccl_log {
 	bool delivering;
 };
 
+/* What the controller answers, and somebody waits for. */
+union control_answer {
+	struct inc_msg_joined joined;
+	struct inc_msg_made made;
+	struct inc_msg_number number; /* start, D */
+};
+
 /* A caller that waits for one answer of the controller; lives on its stack, is in the
  * group's list while it waits, and is filled under the group's lock. */
 struct control_wait {
-	const char *type;
-	const char *key; /* field that must equal value, NULL: any */
-	long long value;
-	long long comm; /* an error that names this communicator is for us; -1: none */
-	bool farewell;  /* the answer comes though the group has failed, unless the controller is
-			   lost */
+	enum inc_message_id id; /* of the answer */
+	long long index;  /* of the communicator that it is about: the group's count; -1: none */
+	long long number; /* and the controller's; -1: not yet known */
+	bool farewell;    /* the answer comes though the group has failed, unless the controller
+			     is lost */
 	bool done;
-	int err; /* 0, or -errno with text */
+	bool refused; /* it was an error: the controller knows that this has come to nothing */
+	int err;      /* 0, or -errno with text */
 	char text[512];
-	json_t *answer; /* owned by the waiter */
+	union control_answer answer;
 	struct control_wait *next;
+};
+
+/* The connection to the controller. */
+enum inccl_link {
+	LINK_UP,
+	LINK_LOST,     /* running communicators go on */
+	LINK_RESUMING, /* it has come back, and was told what runs: it hears of that as before */
 };
 
 struct inccl_group {
@@ -63,7 +76,7 @@ struct inccl_group {
 	int world_size;
 	uint32_t addr;        /* own, network order; what the controller chose */
 	char controller[280]; /* for messages */
-	long long number;
+	uint32_t number;      /* the controller's */
 	struct inccl_log log;
 
 	int fd;                       /* controller; -1 where closed */
@@ -71,16 +84,13 @@ struct inccl_group {
 	socklen_t peer_len;
 	int stop_fd;   /* eventfd: the control thread is to end, or has something to report */
 	bool stopping; /* to end */
-	bool resuming; /* a controller that has come back has been told what runs */
 	pthread_t thread;
 	bool has_thread;
 	struct control_wait *waits;
 
-	/* A failed group stays failed. lost: only the controller is, running communicators
-	 * go on, and once it is found again it hears of them as before. */
-	int error;
-	bool lost;
-	unsigned int losses; /* how often: an answer does not come over another connection */
+	enum inccl_link link; /* inccl_control_go() */
+	unsigned int losses;  /* how often: an answer does not come over another connection */
+	int error; /* a failed group stays failed, also where only the controller is lost */
 	int failed_rank;
 	char error_text[512];
 
@@ -123,6 +133,13 @@ enum inccl_report {
 	REPORT_TOLD, /* that has been said to it, on this connection */
 };
 
+/* Under the group's lock. */
+enum inccl_comm_phase {
+	COMM_CREATING,
+	COMM_RUNNING, /* it has its thread */
+	COMM_LEAVING, /* D has been said, or its controller was lost */
+};
+
 struct inccl_communicator {
 	struct inccl_group *group;
 	struct inccl_communicator *next; /* under the group's lock */
@@ -138,8 +155,8 @@ struct inccl_communicator {
 	char device[64];
 	char peer[80];
 	/* what a controller that has restarted does not know, and resume.c tells it: */
-	char node[64]; /* the switch's name in the topology */
-	uint32_t qpn;  /* of the own endpoint */
+	char node[sizeof(((struct inc_msg_endpoint *)0)->node)];
+	uint32_t qpn; /* of the own endpoint */
 
 	struct inccl_request *first, *last; /* uncollected */
 	struct inccl_request *head;         /* of them, the oldest unfinished */
@@ -155,8 +172,7 @@ struct inccl_communicator {
 	uint64_t grace_over_at_ns;
 	uint64_t orphan_at_ns; /* when the controller was lost; 0: it is there */
 	enum inccl_report report;
-	bool leaving; /* D has been said, or its controller was lost: under the
-		       * group's lock */
+	enum inccl_comm_phase phase;
 	bool refused; /* the controller has said why it cannot be created */
 
 	enum inccl_driver driver;
@@ -173,9 +189,14 @@ struct inccl_communicator {
 	bool alarm_tells;     /* it is set for what is to be said */
 	uint64_t look_at_ns;  /* the thread wakes then, even without it */
 	pthread_t thread;
-	bool has_thread;
 	bool stop;
 };
+
+/* As messages say it. */
+static inline enum inc_byte_order inccl_wire_order(const struct inccl_communicator *comm)
+{
+	return comm->byte_order == INCCL_ORDER_NETWORK ? INC_ORDER_NETWORK : INC_ORDER_LITTLE;
+}
 
 static inline uint64_t deadline_after_ms(unsigned int ms)
 {
@@ -200,10 +221,9 @@ void inccl_drain_fd(int fd);
 void inccl_explain(char *buf, size_t size, const struct inc_err *err);
 /* Copies the caller's option struct of size given into ours of size known; see inccl.h. */
 int inccl_opts_copy(void *known, size_t known_size, const void *given);
-/* "ECONNRESET" -> ECONNRESET; EREMOTEIO for a name that is not known. */
-int inccl_errno_from_name(const char *name);
 
-/* log.c: lines may be made under any lock; whoever may have made one delivers when it holds none.
+/* caller_log.c: lines may be made under any lock; whoever may have made one delivers when it holds
+ * none.
  */
 int inccl_log_init(struct inccl_log *log, void (*fn)(void *ctx, const char *line), void *ctx);
 void inccl_log_destroy(struct inccl_log *log);
@@ -239,15 +259,17 @@ int inccl_connect_ended(int fd);
 void inccl_control_tune(int fd);
 int inccl_control_connect(struct inccl_group *group, const struct inccl_place *place,
 			  unsigned int timeout_ms, struct inc_err *err);
+/* The only place where the link changes; under the group's lock. */
+void inccl_control_go(struct inccl_group *group, enum inccl_link to);
 /* Starts and ends the thread that reads it. */
 int inccl_control_start(struct inccl_group *group);
 void inccl_control_stop(struct inccl_group *group);
-/* Under the group's lock. Both consume the object. */
-int inccl_control_send(struct inccl_group *group, json_t *object);
-/* Sends and waits for the answer that wait describes; 0 (wait->answer is the caller's)
- * or -errno with err. */
-int inccl_control_call(struct inccl_group *group, json_t *object, struct control_wait *wait,
-		       uint64_t deadline_ns, struct inc_err *err);
+/* Under the group's lock; said: the message's struct, NULL where it has no fields. */
+int inccl_control_send(struct inccl_group *group, enum inc_message_id id, const void *said);
+/* Sends and waits for the answer that wait describes; 0 (it is in wait->answer) or -errno with err.
+ */
+int inccl_control_call(struct inccl_group *group, enum inc_message_id id, const void *said,
+		       struct control_wait *wait, uint64_t deadline_ns, struct inc_err *err);
 
 /* Tells the controller that the communicator has failed, if it has and by itself. Under the
  * group's lock. */
@@ -264,9 +286,6 @@ int inccl_control_resume(struct inccl_group *group);
 void inccl_control_resumed(struct inccl_group *group);
 void inccl_control_not_resumed(struct inccl_group *group, int error, const char *why);
 
-/* comm.c: adds byte_order to a C or to an entry of resume, unless it is the one that absence means.
- */
-void inccl_comm_tell_order(const struct inccl_communicator *comm, json_t *object);
 /* comm.c; takes the communicator's lock: what the controller says. The first error wins. */
 void inccl_comm_fail(struct inccl_communicator *comm, int error, int rank, const char *text);
 
@@ -287,6 +306,9 @@ void inccl_comm_enter(struct inccl_communicator *comm);
 /* Before the end: until the peer has been told of all results, or the deadline. */
 void inccl_comm_settle(struct inccl_communicator *comm, uint64_t deadline_ns);
 void *inccl_comm_thread(void *comm);
+
+/* group.c: what G and resume say of this rank */
+void inccl_group_introduce(const struct inccl_group *group, struct inc_msg_join *said);
 
 /* collective.c */
 void inccl_request_release(struct inccl_request *req);

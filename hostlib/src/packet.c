@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 #include "hostlib/src/packet.h"
-#include "lib/roce/roce.h"
+#include "lib/roce/wire.h"
 
 int inccl_packet_parse(const uint8_t *data, size_t size, struct inccl_packet *pkt)
 {

@@ -4,10 +4,9 @@
  * one what that is (docs/control.md, resume). On the group's control thread.
  */
 #include <errno.h>
-#include <limits.h>
-#include <arpa/inet.h>
 #include <poll.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include "lib/base/clock.h"
@@ -66,53 +65,50 @@ static bool worth_it(const struct inccl_group *group)
 
 	for (comm = group->comms; comm && !worth; comm = comm->next) {
 		pthread_mutex_lock(&comm->lock);
-		worth = comm->has_thread && !comm->leaving &&
-			(!comm->error || comm->report == REPORT_DUE);
+		worth = comm->phase == COMM_RUNNING && (!comm->error || comm->report == REPORT_DUE);
 		pthread_mutex_unlock(&comm->lock);
 	}
 	return worth;
 }
 
-static json_t *what_runs(const struct inccl_group *group)
+static void say_what_runs(const struct inccl_group *group, struct inc_msg_resume *said)
 {
 	const struct inccl_communicator *comm;
-	json_t *list = json_array(), *claim;
+	struct inc_msg_claim *claim;
 
-	for (comm = group->comms; comm; comm = comm->next) {
-		if (!comm->has_thread || comm->leaving)
+	for (comm = group->comms; comm && said->n_claims < INC_MAX_GROUP_COMMS; comm = comm->next) {
+		if (comm->phase != COMM_RUNNING)
 			continue;
-		claim = json_pack("{s:I, s:I, s:s, s:s, s:I, s:i, s:i}", "communicator",
-				  (json_int_t)comm->number, "comm", (json_int_t)comm->index,
-				  "switch", comm->node, "transport", comm->ep->ops->name, "qpn",
-				  (json_int_t)comm->qpn, "payload", (int)comm->payload, "slots",
-				  (int)comm->slots);
-		inccl_comm_tell_order(comm, claim);
-		json_array_append_new(list, claim);
+		claim = &said->claims[said->n_claims++];
+		claim->communicator = comm->number;
+		claim->comm = comm->index;
+		memcpy(claim->node, comm->node, sizeof(claim->node));
+		snprintf(claim->transport, sizeof(claim->transport), "%s", comm->ep->ops->name);
+		claim->qpn = comm->qpn;
+		claim->payload = comm->payload;
+		claim->slots = comm->slots;
+		claim->byte_order = inccl_wire_order(comm);
 	}
-	return list;
 }
 
 /* From here on the connection carries messages again; the answer comes as any other. */
 static int say_resume(struct inccl_group *group, int fd)
 {
-	char host[HOST_NAME_MAX + 1] = "", addr[INET_ADDRSTRLEN];
+	struct inc_msg_resume said = {
+		.join = {.n_addrs = 1, .addrs = {{.s_addr = group->addr}}},
+		.group = group->number,
+	};
 	int ret;
 
-	gethostname(host, sizeof(host) - 1);
-	inet_ntop(AF_INET, &group->addr, addr, sizeof(addr));
+	inccl_group_introduce(group, &said.join);
+	say_what_runs(group, &said);
 	group->fd = fd;
-	ret = inccl_control_send(group, json_pack("{s:s, s:i, s:I, s:s, s:i, s:i, s:[s], s:s, s:o}",
-						  "type", "resume", "version", INC_CONTROL_VERSION,
-						  "group", (json_int_t)group->number, "job",
-						  group->job, "rank", group->rank, "world_size",
-						  group->world_size, "addrs", addr, "host", host,
-						  "communicators", what_runs(group)));
+	ret = inccl_control_send(group, INC_MSG_RESUME, &said);
 	if (ret) {
 		group->fd = -1;
 		return ret;
 	}
-	group->lost = false;
-	group->resuming = true;
+	inccl_control_go(group, LINK_RESUMING);
 	return 0;
 }
 
@@ -150,7 +146,7 @@ void inccl_control_resumed(struct inccl_group *group)
 {
 	struct inccl_communicator *comm;
 
-	group->resuming = false;
+	inccl_control_go(group, LINK_UP);
 	for (comm = group->comms; comm; comm = comm->next) {
 		pthread_mutex_lock(&comm->lock);
 		comm->orphan_at_ns = 0;
@@ -165,7 +161,7 @@ void inccl_control_not_resumed(struct inccl_group *group, int error, const char 
 	struct inccl_communicator *comm;
 	char text[600];
 
-	group->resuming = false;
+	inccl_control_go(group, LINK_UP);
 	snprintf(text, sizeof(text), "controller %s has come back without this group: %s",
 		 group->controller, why);
 	for (comm = group->comms; comm; comm = comm->next)

@@ -22,7 +22,7 @@
 #include "lib/proto/roce.h"
 #include "hostlib/src/internal.h"
 #include "hostlib/src/packet.h"
-#include "lib/roce/roce.h"
+#include "lib/roce/wire.h"
 #include "lib/roce/rto.h"
 
 /* Kernels before 6.9 take 64 segments; the UDP length field bounds their bytes. */

@@ -11,7 +11,7 @@
 #include <string.h>
 #include "lib/base/clock.h"
 #include "hostlib/src/soft.h"
-#include "lib/roce/roce.h"
+#include "lib/roce/wire.h"
 
 #ifndef UDP_GRO
 #define UDP_GRO 104

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include "lib/base/errno_name.h"
 #include "hostlib/src/internal.h"
 
 int inccl_cond_init(pthread_cond_t *cond)
@@ -102,9 +101,4 @@ int inccl_opts_copy(void *known, size_t known_size, const void *given)
 			return -E2BIG;
 	memcpy(known, given, sz < known_size ? sz : known_size);
 	return 0;
-}
-
-int inccl_errno_from_name(const char *name)
-{
-	return inc_errno_from_name(name) ?: EREMOTEIO;
 }

@@ -4,15 +4,25 @@
 #include "lib/base/err.h"
 #include "lib/base/printable.h"
 
+int inc_err_vset(struct inc_err *err, int code, const char *where, const char *fmt, va_list ap)
+{
+	int used;
+
+	if (err) {
+		used = snprintf(err->msg, sizeof(err->msg), "%s%s", where, *where ? ": " : "");
+		if (used < (int)sizeof(err->msg))
+			vsnprintf(err->msg + used, sizeof(err->msg) - used, fmt, ap);
+		inc_printable(err->msg);
+	}
+	return -code;
+}
+
 int inc_err_set(struct inc_err *err, int code, const char *fmt, ...)
 {
 	va_list ap;
 
-	if (err) {
-		va_start(ap, fmt);
-		vsnprintf(err->msg, sizeof(err->msg), fmt, ap);
-		va_end(ap);
-		inc_printable(err->msg);
-	}
+	va_start(ap, fmt);
+	inc_err_vset(err, code, "", fmt, ap);
+	va_end(ap);
 	return -code;
 }

@@ -8,6 +8,8 @@
 #ifndef INC_ERR_H
 #define INC_ERR_H
 
+#include <stdarg.h>
+
 struct inc_err {
 	char msg[512];
 };
@@ -15,5 +17,7 @@ struct inc_err {
 /* Stores the formatted line in err and returns -code (code is a positive errno). */
 int inc_err_set(struct inc_err *err, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* The same behind "where: ", unless where is empty. */
+int inc_err_vset(struct inc_err *err, int code, const char *where, const char *fmt, va_list ap);
 
 #endif

@@ -7,16 +7,11 @@
 #ifndef INC_PRINTABLE_H
 #define INC_PRINTABLE_H
 
-#include <jansson.h>
-
 /*
  * Changes the text in place, never its length: white space becomes blanks; other control
  * characters (C0, C1, DEL), those that turn the direction of writing, line separators and
  * whatever is not UTF-8 become '?', one per byte.
  */
 void inc_printable(char *text);
-
-/* The same for every text in an array or object, however deep. Keys stay. */
-void inc_printable_json(json_t *value);
 
 #endif

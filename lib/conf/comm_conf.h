@@ -2,7 +2,7 @@
 /*
  * A communicator as a switch has it: its connections and sizes. The controller prints it into
  * "configure", inc-switchd reads it there and from its file, and prints what it has; the engines
- * work from it (docs/control.md, "Switch" and "configure").
+ * and the loader work from it (docs/control.md, "Switch" and "configure").
  */
 #ifndef INC_COMM_CONF_H
 #define INC_COMM_CONF_H
@@ -31,14 +31,14 @@ struct inc_conn_conf {
 	uint32_t rank;         /* the child's: it decides who gets the data of a Reduce */
 	char port[IF_NAMESIZE];
 	struct in_addr own_ip;
-	bool has_own_mac; /* else the port's */
-	uint8_t own_mac[6];
-	uint16_t own_port; /* UDP */
+	bool has_own_mac;
+	uint8_t own_mac[6]; /* zeros: the port's */
+	uint16_t own_port;  /* UDP */
 	uint32_t own_qp;
 	uint32_t own_psn; /* of the first result */
 	struct in_addr peer_ip;
-	bool has_peer_mac; /* else the kernel's neighbour table, then frames */
-	uint8_t peer_mac[6];
+	bool has_peer_mac;   /* for good; else what frames say is believed */
+	uint8_t peer_mac[6]; /* zeros: not known, the kernel's neighbour table is asked */
 	uint16_t peer_port;
 	uint32_t peer_qp;
 	uint32_t peer_psn; /* of the peer's first packet */

@@ -95,23 +95,35 @@ static const struct inc_field number_fields[] = {
 	 .min = 1, .max = UINT32_MAX, .text = "its number"},
 };
 
-static const struct inc_field failed_fields[] = {
-	{"group", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_failed, group), .min = 1,
-	 .max = UINT32_MAX, .given = offsetof(struct inc_msg_failed, has_group),
-	 .text = "of the controller's: which group"},
-	{"communicator", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_failed, communicator),
-	 .min = 1, .max = UINT32_MAX, .given = offsetof(struct inc_msg_failed, has_communicator),
-	 .text = "which; absent: from the controller all of the group, from a member see comm"},
-	{"comm", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_failed, comm), .max = INT32_MAX,
-	 .given = offsetof(struct inc_msg_failed, has_comm),
-	 .text = "of a member's, before the communicator has a number"},
-	{"rank", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_failed, rank),
-	 .max = INC_MAX_WORLD - 1, .given = offsetof(struct inc_msg_failed, has_rank),
-	 .text = "who is to blame; absent: not known"},
-	{"errno", INC_ERRNO, INC_REQUIRED, INC_AT(struct inc_msg_failed, code),
+static const struct inc_field report_fields[] = {
+	{"communicator", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_report, communicator),
+	 .min = 1, .max = UINT32_MAX, .given = offsetof(struct inc_msg_report, has_communicator),
+	 .text = "which; absent: see comm"},
+	{"comm", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_report, comm), .max = INT32_MAX,
+	 .given = offsetof(struct inc_msg_report, has_comm),
+	 .text = "which, before the communicator has a number"},
+	{"errno", INC_ERRNO, INC_REQUIRED, INC_AT(struct inc_msg_report, code),
 	 .text = "what kind of failure"},
-	{"message", INC_LINE, INC_REQUIRED, INC_AT(struct inc_msg_failed, message),
+	{"message", INC_LINE, INC_REQUIRED, INC_AT(struct inc_msg_report, message),
 	 .text = "one line"},
+	{"rank", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_report, rank),
+	 .max = INC_MAX_WORLD - 1, .given = offsetof(struct inc_msg_report, has_rank),
+	 .text = "who is to blame; absent: not known"},
+};
+
+/* What cannot be read of it does not make the failure undone. */
+static const struct inc_field failed_fields[] = {
+	{"group", INC_UINT, INC_HINT, INC_AT(struct inc_msg_failed, group), .min = 1,
+	 .max = UINT32_MAX, .text = "which group"},
+	{"communicator", INC_UINT, INC_HINT, INC_AT(struct inc_msg_failed, communicator), .min = 1,
+	 .max = UINT32_MAX, .given = offsetof(struct inc_msg_failed, has_communicator),
+	 .text = "which; absent: all of the group"},
+	{"rank", INC_UINT, INC_HINT, INC_AT(struct inc_msg_failed, rank), .max = INC_MAX_WORLD - 1,
+	 .given = offsetof(struct inc_msg_failed, has_rank),
+	 .text = "who is to blame; absent: not known"},
+	{"errno", INC_ERRNO, INC_HINT, INC_AT(struct inc_msg_failed, code),
+	 .text = "what kind of failure; absent: EREMOTEIO"},
+	{"message", INC_LINE, INC_HINT, INC_AT(struct inc_msg_failed, message), .text = "one line"},
 };
 
 static const struct inc_field claim_fields[] = {
@@ -219,9 +231,8 @@ static const struct inc_field answer_fields[] = {
 };
 
 static const struct inc_field event_fields[] = {
-	{"switch", INC_WORD, INC_OPTIONAL, INC_AT(struct inc_msg_event, node),
-	 .text = "who says it"},
-	{"time_ns", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_event, time_ns), .max = INT64_MAX,
+	{"switch", INC_WORD, INC_HINT, INC_AT(struct inc_msg_event, node), .text = "who says it"},
+	{"time_ns", INC_UINT, INC_HINT, INC_AT(struct inc_msg_event, time_ns), .max = INT64_MAX,
 	 .text = "since 1970"},
 	{"event", INC_WORD, INC_REQUIRED, INC_AT(struct inc_msg_event, event), .text = "its name"},
 	{"communicator", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_event, communicator),
@@ -230,10 +241,9 @@ static const struct inc_field event_fields[] = {
 	 .max = INC_MAX_WORLD - 1, .given = offsetof(struct inc_msg_event, has_rank),
 	 .text = "the first of ranks"},
 	{"ranks", INC_OTHER, INC_OPTIONAL, .what = "list of numbers", .text = "who is to blame"},
-	{"r", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_event, r), .max = INT64_MAX,
+	{"r", INC_UINT, INC_HINT, INC_AT(struct inc_msg_event, r), .max = INT64_MAX,
 	 .text = "the chunk"},
-	{"message", INC_LINE, INC_OPTIONAL, INC_AT(struct inc_msg_event, message),
-	 .text = "one line"},
+	{"message", INC_LINE, INC_HINT, INC_AT(struct inc_msg_event, message), .text = "one line"},
 };
 
 static const struct inc_field question_fields[] = {
@@ -254,14 +264,15 @@ static const struct inc_field told_fields[] = {
 
 static const struct inc_field error_fields[] = {
 	{"seq", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_error, seq), .min = 1,
-	 .max = INT64_MAX, .text = "of the request that had one"},
-	{"comm", INC_OTHER, INC_OPTIONAL, .what = "a number",
+	 .max = INT64_MAX, .given = offsetof(struct inc_msg_error, has_seq),
 	 .text = "of the request that had one"},
-	{"communicator", INC_OTHER, INC_OPTIONAL, .what = "a number",
+	{"comm", INC_UINT, INC_HINT, INC_AT(struct inc_msg_error, comm), .max = UINT32_MAX,
+	 .given = offsetof(struct inc_msg_error, has_comm), .text = "of the request that had one"},
+	{"communicator", INC_UINT, INC_HINT, INC_AT(struct inc_msg_error, communicator),
+	 .max = UINT32_MAX, .given = offsetof(struct inc_msg_error, has_communicator),
 	 .text = "of the request that had one"},
-	{"message", INC_LINE, INC_REQUIRED, INC_AT(struct inc_msg_error, message),
-	 .text = "one line"},
-	{"errno", INC_ERRNO, INC_REQUIRED, INC_AT(struct inc_msg_error, code),
+	{"message", INC_LINE, INC_HINT, INC_AT(struct inc_msg_error, message), .text = "one line"},
+	{"errno", INC_ERRNO, INC_HINT, INC_AT(struct inc_msg_error, code),
 	 .text = "its symbolic name"},
 };
 
@@ -274,7 +285,8 @@ static const struct inc_schema missing_schema = INC_SCHEMA(struct inc_msg_missin
 static const struct inc_field waiting_fields[] = {
 	{"communicator", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_waiting, communicator),
 	 .max = UINT32_MAX},
-	{"chunk", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_waiting, chunk), .max = INT64_MAX},
+	{"chunk", INC_UINT, INC_HINT, INC_AT(struct inc_msg_waiting, chunk), .max = INT64_MAX,
+	 .given = offsetof(struct inc_msg_waiting, has_chunk)},
 	{"missing", .need = INC_OPTIONAL,
 	 INC_LIST_AT(struct inc_msg_waiting, missing, n_missing, &missing_schema)},
 };
@@ -292,7 +304,7 @@ static const struct inc_field port_fields[] = {
 	{"name", INC_WORD, INC_REQUIRED, INC_AT(struct inc_msg_port, name)},
 	{"ip", INC_LINE, INC_OPTIONAL, INC_AT(struct inc_msg_port, ip)},
 	{"mtu", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_port, mtu), .min = INC_MIN_MTU,
-	 .max = INC_MAX_MTU, .given = offsetof(struct inc_msg_port, has_mtu)},
+	 .max = INC_MAX_MTU},
 };
 const struct inc_schema inc_port_schema = INC_SCHEMA(struct inc_msg_port, port_fields);
 
@@ -321,7 +333,10 @@ const struct inc_message inc_messages[INC_MSG_MAX] = {
 	[INC_MSG_DESTROY] = {"D", "both", "both",
 			     TABLE(number_fields, sizeof(struct inc_msg_number)),
 			     "destroys, and confirms it"},
-	[INC_MSG_FAILED] = {"failed", "both", "both",
+	[INC_MSG_REPORT] = {"failed", "member", "controller",
+			    TABLE(report_fields, sizeof(struct inc_msg_report)),
+			    "its own side of a communicator has failed"},
+	[INC_MSG_FAILED] = {"failed", "controller", "member",
 			    TABLE(failed_fields, sizeof(struct inc_msg_failed)),
 			    "a failure, of a communicator or the group"},
 	[INC_MSG_BYE] = {"bye", "member", "controller", {}, "the close that follows is meant"},
@@ -362,6 +377,11 @@ const struct inc_message inc_messages[INC_MSG_MAX] = {
 	[INC_MSG_PING] = {"ping", "anybody", "anybody", {}, "asks for a pong"},
 	[INC_MSG_PONG] = {"pong", "anybody", "anybody", {}, "the peer lives"},
 };
+
+const char *inc_message_type(const json_t *object)
+{
+	return json_string_value(json_object_get(object, "type")) ?: "";
+}
 
 int inc_message_read(enum inc_message_id id, const json_t *object, void *out, struct inc_err *err)
 {

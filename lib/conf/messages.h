@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The messages of the control plane as tables (docs/control.md): every type, every field, its
- * bounds, and the struct that it is read into or printed from. The controller and inc-switchd read
- * and build their messages from here; a test compares docs/control.md with it.
+ * bounds, and the struct that it is read into or printed from. The controller, inc-switchd and
+ * libinccl read and build their messages from here; a test compares docs/control.md with it.
  *
  * What is a list of any length, or an answer whose shape hangs on the question, is named here and
- * read by its owner (INC_OTHER). "type" is no field of a table, and "seq" is none of a struct: the
- * one who numbers requests adds it.
+ * read by its owner (INC_OTHER). "type" is no field of a table, and a request's "seq" is none of
+ * its struct: the one who numbers requests adds it.
  */
 #ifndef INC_MESSAGES_H
 #define INC_MESSAGES_H
@@ -82,13 +82,22 @@ struct inc_msg_number {
 	uint32_t communicator;
 };
 
-/* failed, in both directions */
-struct inc_msg_failed {
-	uint32_t group;
+/* failed of a member */
+struct inc_msg_report {
 	uint32_t communicator;
 	uint32_t comm;
 	uint32_t rank;
-	bool has_group, has_communicator, has_comm, has_rank;
+	bool has_communicator, has_comm, has_rank;
+	int code;
+	char message[512];
+};
+
+/* failed of the controller */
+struct inc_msg_failed {
+	uint32_t group;
+	uint32_t communicator;
+	uint32_t rank;
+	bool has_communicator, has_rank;
 	int code;
 	char message[512];
 };
@@ -152,10 +161,14 @@ struct inc_msg_event {
 	char message[300];
 };
 
+/* As the argument of functions that send one: what it repeats of a request; NULL: nothing. */
 struct inc_msg_error {
 	uint64_t seq;
+	bool has_seq, has_comm, has_communicator;
+	uint32_t comm;         /* the group's own count */
+	uint32_t communicator; /* its number */
 	int code;
-	char message[300];
+	char message[512];
 };
 
 /* What the controller reads of answers: of each communicator that waits, and of each there is. */
@@ -165,6 +178,7 @@ struct inc_msg_missing {
 
 struct inc_msg_waiting {
 	uint32_t communicator;
+	bool has_chunk;
 	uint64_t chunk;
 	uint32_t n_missing;
 	struct inc_msg_missing missing[INC_MAX_CHILDREN];
@@ -186,7 +200,6 @@ struct inc_msg_answer {
 struct inc_msg_port {
 	char name[16];
 	char ip[INET_ADDRSTRLEN];
-	bool has_mtu;
 	uint32_t mtu;
 };
 
@@ -209,6 +222,7 @@ enum inc_message_id {
 	INC_MSG_READY,
 	INC_MSG_START,
 	INC_MSG_DESTROY,
+	INC_MSG_REPORT,
 	INC_MSG_FAILED,
 	INC_MSG_BYE,
 	INC_MSG_RESUME,
@@ -232,6 +246,8 @@ enum inc_message_id {
 
 extern const struct inc_message inc_messages[INC_MSG_MAX];
 
+/* What it says it is; "" where it does not. */
+const char *inc_message_type(const json_t *object);
 /* The fields of a message into its struct: 0 or -EINVAL with a message. */
 int inc_message_read(enum inc_message_id id, const json_t *object, void *out, struct inc_err *err);
 /* A message from its struct; in may be NULL where it has no fields but "type". NULL: no memory. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Tables of fields: what both readers share is the text of a value and what it must be. */
+/* Tables of fields: what a value's text must be, and a mapping read by its table, wherever it
+ * stands (schema_json.c, schema_yaml.c). */
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -8,50 +9,18 @@
 #include <string.h>
 #include <arpa/inet.h>
 #include "lib/base/errno_name.h"
-#include "lib/conf/schema.h"
+#include "lib/conf/schema_priv.h"
 #include "lib/proto/roce.h"
 
-/* A value of a file or of a message. */
-struct source {
-	const struct inc_yaml_node *yaml; /* of a file; else */
-	const json_t *json;
-	const struct source *in; /* of a message: where it stands, for errors */
-	const char *name;        /* NULL: element index of a list */
-	size_t index;
-	char buf[32];
-};
-
-static size_t path(const struct source *at, char *buf, size_t size)
+int inc_source_wrong(const struct inc_source *at, struct inc_err *err, const char *fmt, ...)
 {
-	size_t used;
-
-	if (!at->in)
-		return 0;
-	used = path(at->in, buf, size);
-	if (used >= size)
-		return used;
-	if (at->name)
-		return used + snprintf(buf + used, size - used, "%s%s", used ? "." : "", at->name);
-	return used + snprintf(buf + used, size - used, "[%zu]", at->index);
-}
-
-static int wrong(const struct source *at, struct inc_err *err, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static int wrong(const struct source *at, struct inc_err *err, const char *fmt, ...)
-{
-	char text[300], where[160] = "";
 	va_list ap;
+	int ret;
 
-	if (!err)
-		return -EINVAL;
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	ret = at->form->wrong(at, err, fmt, ap);
 	va_end(ap);
-	if (at->yaml)
-		return inc_yaml_error(at->yaml, err, "%s", text);
-	path(at, where, sizeof(where));
-	return inc_err_set(err, EINVAL, "%s%s%s", where, *where ? ": " : "", text);
+	return ret;
 }
 
 /* A list of the names: "red, green or blue". */
@@ -123,31 +92,6 @@ const char *inc_field_domain(const struct inc_field *f, char *buf, size_t size)
 	return buf;
 }
 
-/* The text of a scalar. NULL: it is none, or in JSON not of the field's kind. */
-static const char *text_of(struct source *at, const struct inc_field *f)
-{
-	const bool number = f->kind == INC_UINT || f->kind == INC_REAL || f->kind == INC_BOOL;
-
-	if (at->yaml)
-		return inc_yaml_text(at->yaml);
-	switch (json_typeof(at->json)) {
-	case JSON_STRING:
-		return number ? NULL : json_string_value(at->json);
-	case JSON_INTEGER:
-		snprintf(at->buf, sizeof(at->buf), "%lld", (long long)json_integer_value(at->json));
-		return number ? at->buf : NULL;
-	case JSON_REAL: /* 1.0 is no whole number */
-		snprintf(at->buf, sizeof(at->buf), "%.17g", json_real_value(at->json));
-		return f->kind == INC_REAL ? at->buf : NULL;
-	case JSON_TRUE:
-		return f->kind == INC_BOOL ? "true" : NULL;
-	case JSON_FALSE:
-		return f->kind == INC_BOOL ? "false" : NULL;
-	default:
-		return NULL;
-	}
-}
-
 static void store(const struct inc_field *f, void *out, uint64_t value)
 {
 	switch (f->size) {
@@ -165,23 +109,9 @@ static void store(const struct inc_field *f, void *out, uint64_t value)
 	}
 }
 
-static uint64_t load(const struct inc_field *f, const void *in)
-{
-	switch (f->size) {
-	case 1:
-		return *(const uint8_t *)in;
-	case 2:
-		return *(const uint16_t *)in;
-	case 4:
-		return *(const uint32_t *)in;
-	default:
-		return *(const uint64_t *)in;
-	}
-}
-
 /* The readers of a kind: 0, -EINVAL where the text is not what expected() says, or -ERANGE after a
  * message of their own. */
-static int read_uint(const struct inc_field *f, const struct source *at, const char *text,
+static int read_uint(const struct inc_field *f, const struct inc_source *at, const char *text,
 		     void *out, struct inc_err *err)
 {
 	unsigned long long value;
@@ -195,19 +125,19 @@ static int read_uint(const struct inc_field *f, const struct source *at, const c
 	if (*end)
 		return -EINVAL;
 	if (!errno && f->good && !f->good(value)) {
-		wrong(at, err, "%.64s is not %s", text, f->what);
+		inc_source_wrong(at, err, "%.64s is not %s", text, f->what);
 		return -ERANGE;
 	}
 	if (errno || (!f->good && (value < f->min || value > f->max))) {
-		wrong(at, err, "%.64s is not between %llu and %llu", text,
-		      (unsigned long long)f->min, (unsigned long long)f->max);
+		inc_source_wrong(at, err, "%.64s is not between %llu and %llu", text,
+				 (unsigned long long)f->min, (unsigned long long)f->max);
 		return -ERANGE;
 	}
 	store(f, out, value);
 	return 0;
 }
 
-static int read_real(const struct inc_field *f, const struct source *at, const char *text,
+static int read_real(const struct inc_field *f, const struct inc_source *at, const char *text,
 		     void *out, struct inc_err *err)
 {
 	double value;
@@ -217,8 +147,8 @@ static int read_real(const struct inc_field *f, const struct source *at, const c
 	if (end == text || *end || !isfinite(value) || *text == ' ')
 		return -EINVAL;
 	if (value < (double)f->min || value > (double)f->max) {
-		wrong(at, err, "%.64s is not between %llu and %llu", text,
-		      (unsigned long long)f->min, (unsigned long long)f->max);
+		inc_source_wrong(at, err, "%.64s is not between %llu and %llu", text,
+				 (unsigned long long)f->min, (unsigned long long)f->max);
 		return -ERANGE;
 	}
 	*(double *)out = value;
@@ -238,14 +168,14 @@ static int read_bool(const char *text, void *out)
 	return -EINVAL;
 }
 
-static int read_ipv4(const struct source *at, const char *text, void *out, struct inc_err *err)
+static int read_ipv4(const struct inc_source *at, const char *text, void *out, struct inc_err *err)
 {
 	struct in_addr addr;
 
 	if (inet_pton(AF_INET, text, &addr) != 1)
 		return -EINVAL;
 	if (!inc_addr_unicast(ntohl(addr.s_addr))) {
-		wrong(at, err, "%.64s is not a unicast address", text);
+		inc_source_wrong(at, err, "%.64s is not a unicast address", text);
 		return -ERANGE;
 	}
 	*(struct in_addr *)out = addr;
@@ -326,7 +256,7 @@ static int read_errno(const char *text, void *out)
 	return 0;
 }
 
-static int read_text(const struct inc_field *f, const struct source *at, const char *text,
+static int read_text(const struct inc_field *f, const struct inc_source *at, const char *text,
 		     void *out, struct inc_err *err)
 {
 	switch (f->kind) {
@@ -353,230 +283,107 @@ static int read_text(const struct inc_field *f, const struct source *at, const c
 	}
 }
 
-static int read_scalar(const struct inc_field *f, struct source *at, void *out, struct inc_err *err)
+static int read_scalar(const struct inc_field *f, struct inc_source *at, void *out,
+		       struct inc_err *err)
 {
-	const char *text = text_of(at, f);
+	const char *text = at->form->text(at, f);
 	char what[128];
 	int ret;
 
 	if (!text)
-		return wrong(at, err, "is not %s", expected(f, what, sizeof(what)));
+		return inc_source_wrong(at, err, "is not %s", expected(f, what, sizeof(what)));
 	if (!*text && f->empty)
 		return 0;
 	if (!*text && f->kind != INC_LINE)
-		return wrong(at, err, "is empty");
+		return inc_source_wrong(at, err, "is empty");
 	ret = read_text(f, at, text, out, err);
 	if (ret == -EINVAL)
-		wrong(at, err, "'%.64s' is not %s", text, expected(f, what, sizeof(what)));
+		inc_source_wrong(at, err, "'%.64s' is not %s", text,
+				 expected(f, what, sizeof(what)));
 	return ret ? -EINVAL : 0;
 }
 
-static int read_fields(const struct inc_schema *schema, const struct source *map, void *out,
-		       struct inc_err *err);
-
-static int read_elements(const struct inc_field *f, const struct source *at, size_t n, char *out,
-			 struct inc_err *err)
+static int read_list(const struct inc_field *f, const struct inc_source *at, void *object,
+		     struct inc_err *err)
 {
+	struct inc_source element = {.form = at->form, .in = at};
+	char *out = (char *)object + f->offset;
+	size_t n;
 	int ret;
 
-	for (size_t i = 0; i < n; i++) {
-		struct source element = {.in = at, .index = i};
-		char *to = out + i * f->of->size;
-
-		if (at->yaml)
-			element.yaml = inc_yaml_at(at->yaml, i);
-		else
-			element.json = json_array_get(at->json, i);
-		ret = f->of->fields[0].name ? read_fields(f->of, &element, to, err)
-					    : read_scalar(&f->of->fields[0], &element, to, err);
+	if (!at->form->list(at, &n))
+		return inc_source_wrong(at, err, "is not a list");
+	if (n < f->min || n > f->max)
+		return inc_source_wrong(at, err, "has %zu entries, not %llu to %llu", n,
+					(unsigned long long)f->min, (unsigned long long)f->max);
+	*(uint32_t *)((char *)object + f->count) = n;
+	for (; element.index < n; element.index++, out += f->of->size) {
+		element.value = at->form->element(at, element.index);
+		ret = f->of->fields[0].name ? inc_schema_read(f->of, &element, out, err)
+					    : read_scalar(&f->of->fields[0], &element, out, err);
 		if (ret)
 			return ret;
 	}
 	return 0;
 }
 
-static int read_list(const struct inc_field *f, const struct source *at, void *object,
-		     struct inc_err *err)
-{
-	size_t n = at->yaml ? inc_yaml_len(at->yaml) : json_array_size(at->json);
-	uint32_t *count = (uint32_t *)((char *)object + f->count);
-
-	if (at->yaml ? inc_yaml_want_seq(at->yaml, NULL) != 0 : !json_is_array(at->json))
-		return wrong(at, err, "is not a list");
-	if (n < f->min || n > f->max)
-		return wrong(at, err, "has %zu entries, not %llu to %llu", n,
-			     (unsigned long long)f->min, (unsigned long long)f->max);
-	*count = n;
-	return read_elements(f, at, n, (char *)object + f->offset, err);
-}
-
-static int read_absent(const struct inc_field *f, const struct source *map, void *object,
+static int read_absent(const struct inc_field *f, const struct inc_source *map, void *object,
 		       struct inc_err *err)
 {
-	if (f->need == INC_REQUIRED || (f->need == INC_TOLD && !map->yaml))
-		return wrong(map, err, "'%s' is missing", f->name);
+	if (f->need == INC_REQUIRED || (f->need == INC_TOLD && map->form->is == INC_MESSAGE_ONLY))
+		return inc_source_wrong(map, err, "'%s' is missing", f->name);
 	/* a text has no default but what the struct holds */
-	if (f->need != INC_OPTIONAL &&
+	if (f->need != INC_OPTIONAL && f->need != INC_HINT &&
 	    (f->kind == INC_UINT || f->kind == INC_BOOL || f->kind == INC_CHOICE))
 		store(f, (char *)object + f->offset, f->def);
 	return 0;
 }
 
-static bool in_form(const struct inc_field *f, enum inc_field_form form)
+static int read_present(const struct inc_field *f, struct inc_source *at, void *object,
+			struct inc_err *err)
 {
-	return f->form == INC_EVERYWHERE || f->form == form;
-}
-
-static int read_field(const struct inc_field *f, const struct source *map, void *object,
-		      struct inc_err *err)
-{
-	struct source at = {.in = map, .name = f->name};
 	char *out = (char *)object + f->offset;
 
-	if (map->yaml)
-		at.yaml = inc_yaml_get(map->yaml, f->name);
-	else
-		at.json = json_object_get(map->json, f->name);
-	if (f->given)
-		*((char *)object + f->given) = at.yaml || at.json;
-	if (!at.yaml && !at.json)
-		return read_absent(f, map, object, err);
 	switch (f->kind) {
 	case INC_OTHER:
 		return 0;
 	case INC_MAP:
-		return read_fields(f->of, &at, out, err);
+		return inc_schema_read(f->of, at, out, err);
 	case INC_LIST:
-		return read_list(f, &at, object, err);
+		return read_list(f, at, object, err);
 	default:
-		return read_scalar(f, &at, out, err);
+		return read_scalar(f, at, out, err);
 	}
 }
 
-static int check_keys(const struct inc_schema *schema, const struct inc_yaml_node *map,
+static int read_field(const struct inc_field *f, const struct inc_source *map, void *object,
 		      struct inc_err *err)
 {
-	const char *known[schema->n + 1];
-	size_t n = 0;
+	struct inc_source at = {.form = map->form, .in = map, .name = f->name};
+	bool there;
+	int ret = 0;
 
-	for (size_t i = 0; i < schema->n; i++) {
-		if (in_form(&schema->fields[i], INC_FILE_ONLY))
-			known[n++] = schema->fields[i].name;
-	}
-	known[n] = NULL;
-	return inc_yaml_check_keys(map, known, err);
+	at.value = map->form->member(map, f->name);
+	there = at.value;
+	if (there && f->need == INC_HINT)
+		there = read_present(f, &at, object, NULL) == 0;
+	else if (there)
+		ret = read_present(f, &at, object, err);
+	else
+		ret = read_absent(f, map, object, err);
+	if (f->given)
+		*((bool *)object + f->given) = there;
+	return ret;
 }
 
-static int read_fields(const struct inc_schema *schema, const struct source *map, void *out,
-		       struct inc_err *err)
+int inc_schema_read(const struct inc_schema *schema, const struct inc_source *map, void *out,
+		    struct inc_err *err)
 {
-	const enum inc_field_form form = map->yaml ? INC_FILE_ONLY : INC_MESSAGE_ONLY;
-	int ret;
+	int ret = map->form->map(map, schema, err);
 
-	if (map->yaml) {
-		ret = check_keys(schema, map->yaml, err);
-		if (ret)
-			return ret;
-	} else if (!json_is_object(map->json)) {
-		return wrong(map, err, "is not an object");
+	for (size_t i = 0; i < schema->n && !ret; i++) {
+		if (inc_field_in(&schema->fields[i], map->form->is))
+			ret = read_field(&schema->fields[i], map, out, err);
 	}
-	for (size_t i = 0; i < schema->n; i++) {
-		if (!in_form(&schema->fields[i], form))
-			continue;
-		ret = read_field(&schema->fields[i], map, out, err);
-		if (ret)
-			return ret;
-	}
-	return 0;
-}
-
-int inc_schema_read_yaml(const struct inc_schema *schema, const struct inc_yaml_node *map,
-			 void *out, struct inc_err *err)
-{
-	const struct source at = {.yaml = map};
-
-	if (!map)
-		return inc_err_set(err, EINVAL, "a mapping is missing");
-	return read_fields(schema, &at, out, err);
-}
-
-int inc_schema_read_json(const struct inc_schema *schema, const json_t *object, void *out,
-			 struct inc_err *err)
-{
-	const struct source at = {.json = object};
-
-	return read_fields(schema, &at, out, err);
-}
-
-static json_t *print_list(const struct inc_field *f, enum inc_field_form form, const void *object);
-
-static json_t *print_value(const struct inc_field *f, enum inc_field_form form, const void *object)
-{
-	const char *in = (const char *)object + f->offset;
-	const uint8_t *mac = (const uint8_t *)in;
-	char text[32];
-
-	switch (f->kind) {
-	case INC_UINT:
-		return json_integer((json_int_t)load(f, in));
-	case INC_REAL:
-		return json_real(*(const double *)in);
-	case INC_BOOL:
-		return json_boolean(*(const bool *)in);
-	case INC_IPV4:
-		return json_string(inet_ntop(AF_INET, in, text, sizeof(text)));
-	case INC_MAC:
-		snprintf(text, sizeof(text), "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1],
-			 mac[2], mac[3], mac[4], mac[5]);
-		return json_string(text);
-	case INC_WORD:
-	case INC_LINE:
-		return json_string(in);
-	case INC_CHOICE:
-		return json_string(f->names[load(f, in)]);
-	case INC_ERRNO:
-		return json_string(inc_errno_name(*(const int *)in) ?: "EIO");
-	case INC_MAP:
-		return inc_schema_print(f->of, form, in);
-	case INC_LIST:
-		return print_list(f, form, object);
-	default:
-		return json_null();
-	}
-}
-
-static json_t *print_list(const struct inc_field *f, enum inc_field_form form, const void *object)
-{
-	const uint32_t n = *(const uint32_t *)((const char *)object + f->count);
-	const char *in = (const char *)object + f->offset;
-	json_t *list = json_array();
-
-	for (uint32_t i = 0; list && i < n; i++, in += f->of->size) {
-		json_t *element = f->of->fields[0].name ? inc_schema_print(f->of, form, in)
-							: print_value(&f->of->fields[0], form, in);
-
-		if (json_array_append_new(list, element)) {
-			json_decref(list);
-			return NULL;
-		}
-	}
-	return list;
-}
-
-json_t *inc_schema_print(const struct inc_schema *schema, enum inc_field_form form, const void *in)
-{
-	json_t *object = json_object();
-
-	for (size_t i = 0; object && i < schema->n; i++) {
-		const struct inc_field *f = &schema->fields[i];
-
-		if (!in_form(f, form) || f->kind == INC_OTHER ||
-		    (f->given && !*((const bool *)in + f->given)))
-			continue;
-		if (json_object_set_new(object, f->name, print_value(f, form, in))) {
-			json_decref(object);
-			return NULL;
-		}
-	}
-	return object;
+	return ret;
 }

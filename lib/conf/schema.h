@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Fields of files and of messages, as tables. One table reads YAML ("star.yaml:12:
- * connections[1].my_qp: 1 is not between 2 and 16777214"), reads JSON (the same without file and
- * line), and prints JSON, which yaml.h prints as YAML. The values stand in a C struct, where each
- * field says its place.
+ * connections[1].my_qp: 1 is not between 2 and 16777214", schema_yaml.h), reads JSON (the same
+ * without file and line), and prints JSON, which yaml.h prints as YAML. The values stand in a C
+ * struct, where each field says its place.
  *
- * Who reads and prints: inc-switchd its file and the controller's messages, the controller
- * messages of members and switches, both (and inc-lab) topologies. Nothing here is shared between
- * calls, so any thread may.
+ * Who reads and prints: inc-switchd its file and the controller's messages, the controller a
+ * topology and the messages of members and switches, inc-lab topologies, libinccl the controller's
+ * messages. Nothing here is shared between calls, so any thread may.
  */
 #ifndef INC_SCHEMA_H
 #define INC_SCHEMA_H
@@ -17,7 +17,6 @@
 #include <stdint.h>
 #include <jansson.h>
 #include "lib/base/err.h"
-#include "lib/conf/yaml.h"
 
 enum inc_field_kind {
 	INC_UINT,   /* an unsigned integer of 1, 2, 4 or 8 bytes, from min to max */
@@ -39,6 +38,8 @@ enum inc_field_need {
 	INC_OPTIONAL, /* where it is absent, the struct keeps what it has */
 	INC_DEFAULT,  /* where it is absent, def */
 	INC_TOLD,     /* a file may leave it out, which the log then says; a message may not */
+	INC_HINT,     /* as INC_OPTIONAL, and what cannot be read counts as absent: a message takes
+		       * effect without it, too */
 };
 
 /* Where a field is known. Elsewhere it is neither read nor printed. */
@@ -65,7 +66,8 @@ struct inc_field {
 	const char *const *names; /* CHOICE: NULL behind the last */
 	const struct inc_schema *of;
 	size_t count; /* LIST: offset */
-	size_t given; /* offset of a bool: whether the field was there; 0: nobody asks */
+	size_t given; /* offset of a bool, which is not the struct's first member: whether the field
+		       * was there; 0: nobody asks */
 	bool empty;   /* WORD, IPV4: the empty text is as good as none */
 	const char *text;
 };
@@ -88,13 +90,8 @@ struct inc_schema {
 		.fields = (table), .n = sizeof(table) / sizeof((table)[0]), .size = sizeof(type) \
 	}
 
-/*
- * Reads a mapping of a file: keys that the schema does not have are errors. out keeps what the
- * mapping does not say and the schema has no default for. 0 or -EINVAL with a message.
- */
-int inc_schema_read_yaml(const struct inc_schema *schema, const struct inc_yaml_node *map,
-			 void *out, struct inc_err *err);
-/* Reads a message, or part of one: members that the schema does not have are ignored. */
+/* Reads a message, or part of one: members that the schema does not have are ignored. out keeps
+ * what the message does not say and the schema has no default for. 0 or -EINVAL with a message. */
 int inc_schema_read_json(const struct inc_schema *schema, const json_t *object, void *out,
 			 struct inc_err *err);
 

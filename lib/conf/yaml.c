@@ -268,22 +268,29 @@ static const char *node_path(const struct inc_yaml_node *node, char *buf, size_t
 	return buf + at;
 }
 
+int inc_yaml_verror(const struct inc_yaml_node *node, struct inc_err *err, const char *fmt,
+		    va_list ap)
+{
+	char buf[160], where[sizeof(err->msg)] = "";
+	const char *path;
+
+	if (node) {
+		path = node_path(node, buf, sizeof(buf));
+		snprintf(where, sizeof(where), "%s:%zu%s%s", node->doc->name,
+			 node->node->start_mark.line + 1, *path ? ": " : "", path);
+	}
+	return inc_err_vset(err, EINVAL, where, fmt, ap);
+}
+
 int inc_yaml_error(const struct inc_yaml_node *node, struct inc_err *err, const char *fmt, ...)
 {
-	char text[300], buf[160];
-	const char *path;
 	va_list ap;
+	int ret;
 
-	if (!err)
-		return -EINVAL;
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	ret = inc_yaml_verror(node, err, fmt, ap);
 	va_end(ap);
-	if (!node)
-		return inc_err_set(err, EINVAL, "%s", text);
-	path = node_path(node, buf, sizeof(buf));
-	return inc_err_set(err, EINVAL, "%s:%zu: %s%s%s", node->doc->name,
-			   node->node->start_mark.line + 1, path, *path ? ": " : "", text);
+	return ret;
 }
 
 const struct inc_yaml_node *inc_yaml_get(const struct inc_yaml_node *map, const char *key)

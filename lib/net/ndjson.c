@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
-#include "lib/base/errno_name.h"
+#include "lib/conf/messages.h"
 #include "lib/net/lines.h"
 #include "lib/net/ndjson.h"
 
@@ -328,25 +328,18 @@ int inc_ndjson_send_new(struct inc_ndjson *conn, json_t *object)
 	return ret;
 }
 
-int inc_ndjson_send_error(struct inc_ndjson *conn, int code, json_t *extra, const char *fmt, ...)
+int inc_ndjson_send_error(struct inc_ndjson *conn, int code, json_t *seq, const char *fmt, ...)
 {
-	const char *name = inc_errno_name(code);
-	char text[512];
+	struct inc_msg_error error = {.code = code};
 	json_t *object;
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	vsnprintf(error.message, sizeof(error.message), fmt, ap);
 	va_end(ap);
-	object = json_pack("{s:s, s:s, s:s}", "type", "error", "errno", name ? name : "EIO",
-			   "message", text);
-	/* a text cut in the middle of a UTF-8 character cannot be packed */
-	if (!object)
-		object = json_pack("{s:s, s:s, s:s}", "type", "error", "errno", name ? name : "EIO",
-				   "message", strerror(code));
-	if (object && extra)
-		json_object_update_missing(object, extra);
-	json_decref(extra);
+	object = inc_message_new(INC_MSG_ERROR, &error);
+	if (object && seq)
+		json_object_set(object, "seq", seq);
 	return inc_ndjson_send_new(conn, object);
 }
 

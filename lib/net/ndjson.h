@@ -49,8 +49,8 @@ struct inc_ndjson *inc_ndjson_new(struct event_base *base, int fd,
 int inc_ndjson_send(struct inc_ndjson *conn, json_t *object);
 int inc_ndjson_send_new(struct inc_ndjson *conn, json_t *object);
 
-/* {"type":"error","errno":"E…","message":…} plus the fields of extra (stolen, may be NULL) */
-int inc_ndjson_send_error(struct inc_ndjson *conn, int code, json_t *extra, const char *fmt, ...)
+/* An error; seq: of the request that it answers, NULL: it has none. */
+int inc_ndjson_send_error(struct inc_ndjson *conn, int code, json_t *seq, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
 /*

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <arpa/inet.h>
+#include "lib/conf/schema_yaml.h"
 #include "lib/topology/topology_priv.h"
 
 #define NO_PEER ((unsigned int)-1)

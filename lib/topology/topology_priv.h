@@ -5,7 +5,7 @@
 
 #include "lib/base/err.h"
 #include "lib/topology/topology.h"
-#include "lib/conf/schema.h"
+#include "lib/conf/yaml.h"
 
 #define INC_TOPO_MTU_FIELD .kind = INC_UINT, .need = INC_OPTIONAL, .min = 576, .max = 9216
 

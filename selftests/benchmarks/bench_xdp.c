@@ -20,7 +20,7 @@
 #include "lib/proto/desc.h"
 #include "lib/proto/roce.h"
 #include "lib/base/opt.h"
-#include "lib/roce/roce.h"
+#include "lib/roce/wire.h"
 #include "loader/inc_crc_tables.h"
 #include "loader/inc_loader.h"
 #include "loader/inc_raw.h"
@@ -60,7 +60,7 @@ static struct figure summarise(uint32_t *ns)
 }
 
 /* Child 0's first packet: SEND only with immediate, random data. */
-static void build_frame(struct bench *b, const struct inc_child_spec *child, uint32_t desc)
+static void build_frame(struct bench *b, const struct inc_conn_conf *child, uint32_t desc)
 {
 	uint8_t *ip = b->frame + INC_ETH_LEN, *udp = ip + INC_IP_LEN;
 	struct inc_bth *bth = (struct inc_bth *)(udp + INC_UDP_LEN);
@@ -78,16 +78,16 @@ static void build_frame(struct bench *b, const struct inc_child_spec *child, uin
 	ip[6] = 0x40;
 	ip[8] = 64;
 	ip[9] = IPPROTO_UDP;
-	memcpy(ip + 12, &child->peer_addr, 4);
-	memcpy(ip + 16, &child->own_addr, 4);
+	memcpy(ip + 12, &child->peer_ip, 4);
+	memcpy(ip + 16, &child->own_ip, 4);
 	*(uint16_t *)udp = htons(child->peer_port);
 	*(uint16_t *)(udp + 2) = htons(INC_ROCE_UDP_PORT);
 	*(uint16_t *)(udp + 4) = htons(len + INC_ICRC_LEN - INC_IP_LEN);
 	bth->opcode = INC_OP_SEND_ONLY_IMM;
 	bth->se_m_pad_tver = INC_BTH_M;
 	bth->pkey = htons(child->pkey);
-	bth->ecn_qpn = htonl(child->own_qpn);
-	bth->ackreq_psn = htonl(child->rx_start_psn);
+	bth->ecn_qpn = htonl(child->own_qp);
+	bth->ackreq_psn = htonl(child->peer_psn);
 	word = htonl(desc);
 	memcpy(imm, &word, 4);
 	for (uint32_t i = 0; i < b->payload; i++)
@@ -138,27 +138,32 @@ static int setup(struct bench *b, struct inc_err *err)
 	struct inc_switch_opts opts = {.sz = sizeof(opts), .max_comms = 1, .max_connections = 64};
 	unsigned int others = if_nametoindex(OTHER);
 	uint32_t desc = INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, 1);
-	struct inc_comm_spec spec = {
-		.communicator = 1, .payload = b->payload, .slots = 64, .children = b->children};
+	struct inc_comm_conf spec = {
+		.communicator = 1, .payload = b->payload, .slots = 64, .n_conns = b->children};
 	const struct inc_comm_cfg *comm;
 	int ret;
 
 	ret = inc_switch_open(&opts, &b->sw, err);
 	if (ret)
 		return ret;
-	for (uint32_t c = 0; c < b->children; c++)
-		spec.child[c] = (struct inc_child_spec){
+	for (uint32_t c = 0; c < b->children; c++) {
+		struct inc_conn_conf *conn = &spec.conn[c];
+
+		*conn = (struct inc_conn_conf){
 			.rank = c,
-			.ifindex = c ? others : IFINDEX, /* child 0 alone on the ingress port */
-			.peer_addr = htonl(0x0a000001 + c),
-			.own_addr = htonl(0x0a0000fe),
-			.peer_qpn = 0x200 + c,
-			.own_qpn = 0x100 + c,
+			.peer_ip.s_addr = htonl(0x0a000001 + c),
+			.own_ip.s_addr = htonl(0x0a0000fe),
+			.peer_qp = 0x200 + c,
+			.own_qp = 0x100 + c,
 			.own_mac = {2, 0, 0, 0, 0, 1}, /* the loopback has none */
 			.peer_port = 50000,
+			.own_port = INC_ROCE_UDP_PORT,
 			.pkey = INC_PKEY_DEFAULT,
-			.flags = INC_CONN_F_UDP_CSUM,
+			.udp_csum = true,
 		};
+		/* child 0 alone on the ingress port */
+		if_indextoname(c ? others : IFINDEX, conn->port);
+	}
 	ret = inc_switch_add_comm(b->sw, &spec, err);
 	if (ret >= 0)
 		ret = inc_switch_start_comm(b->sw, ret, err) ?: ret;
@@ -174,7 +179,7 @@ static int setup(struct bench *b, struct inc_err *err)
 		row->len = b->payload;
 		row->opcode = INC_OP_SEND_ONLY_IMM;
 	}
-	build_frame(b, &spec.child[0], desc);
+	build_frame(b, &spec.conn[0], desc);
 	ret = open_test_object(b, err);
 	if (ret)
 		return ret;

@@ -18,6 +18,8 @@ static const char *need(const struct inc_field *f, char *buf, size_t size)
 			return f->names[f->def];
 		snprintf(buf, size, "%llu", (unsigned long long)f->def);
 		return buf;
+	case INC_HINT:
+		return "hint";
 	default:
 		return "may be absent";
 	}
@@ -49,8 +51,9 @@ static void print_markdown(void)
 	puts("# The messages of the control plane, field by field\n\n"
 	     "Printed by `build/selftests/control/message_tables` from lib/conf/messages.c, which "
 	     "the programs read and\nbuild them with; docs/control.md tells who says what when. A "
-	     "field that is absent has the value of the\nthird column, where there is one. Every "
-	     "message has its `type` besides.");
+	     "field that is absent has the value of the\nthird column, where there is one. A hint "
+	     "is said, but the message\ntakes effect without it, too: one that is absent or cannot "
+	     "be read is passed over. Every message has\nits `type` besides.");
 	for (size_t i = 0; i < INC_MSG_MAX; i++) {
 		const struct inc_message *m = &inc_messages[i];
 

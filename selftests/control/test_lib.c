@@ -9,7 +9,7 @@
 #include <zlib.h>
 #include "lib/net/hostport.h"
 #include "lib/base/printable.h"
-#include "lib/roce/roce.h"
+#include "lib/roce/wire.h"
 #include "lib/topology/topology.h"
 #include "lib/conf/yaml.h"
 

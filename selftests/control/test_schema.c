@@ -7,7 +7,7 @@
 #include <string.h>
 #include <arpa/inet.h>
 #include <cmocka.h>
-#include "lib/conf/schema.h"
+#include "lib/conf/schema_yaml.h"
 
 struct inner {
 	uint16_t n;
@@ -32,6 +32,8 @@ struct outer {
 	uint32_t file, message;
 	uint64_t even;
 	uint32_t told;
+	bool has_hint;
+	uint32_t hint;
 };
 
 static bool is_even(uint64_t n)
@@ -66,6 +68,8 @@ static const struct inc_field fields[] = {
 	{"message", INC_UINT, INC_DEFAULT, INC_MESSAGE_ONLY, AT(message), .max = 9, .def = 5},
 	{"even", INC_UINT, INC_OPTIONAL, AT(even), .good = is_even, .what = "even"},
 	{"told", INC_UINT, INC_TOLD, AT(told), .max = 9, .def = 6},
+	{"hint", INC_UINT, INC_HINT, INC_MESSAGE_ONLY, AT(hint), .max = 9,
+	 .given = offsetof(struct outer, has_hint)},
 };
 static const struct inc_schema schema = INC_SCHEMA(struct outer, fields);
 
@@ -238,6 +242,42 @@ static void only_in_one_form(void **state)
 	assert_int_equal(inc_schema_read_json(&schema, NULL, &o, &err), -EINVAL);
 }
 
+/* What cannot be read of a hint counts as not said, and the rest is read. */
+static void hints(void **state)
+{
+	static const struct {
+		const char *text;
+		bool there;
+	} cases[] = {{"", false},
+		     {",\"hint\":5", true},
+		     {",\"hint\":10", false},
+		     {",\"hint\":\"x\"", false},
+		     {",\"hint\":null", false}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct outer o = {.hint = 4};
+		struct inc_err err = {""};
+		char text[100];
+
+		snprintf(text, sizeof(text), "{\"number\":7%s,\"told\":1}", cases[i].text);
+		assert_int_equal(read_json(text, &o, &err), 0);
+		assert_int_equal(o.told, 1);
+		assert_int_equal(o.has_hint, cases[i].there);
+		assert_int_equal(o.hint, cases[i].there ? 5 : 4);
+		assert_string_equal(err.msg, "");
+	}
+}
+
+/* A line that somebody has cut is printed all the same. */
+static void cut_line(void **state)
+{
+	struct outer o = {.line = "caf\xc3"};
+	json_t *print = inc_schema_print(&schema, INC_FILE_ONLY, &o);
+
+	assert_string_equal(json_string_value(json_object_get(print, "line")), "caf?");
+	json_decref(print);
+}
+
 static void written(void **state)
 {
 	static const char json[] =
@@ -262,7 +302,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(both_forms),   cmocka_unit_test(absent),
 		cmocka_unit_test(wrong_values), cmocka_unit_test(only_in_one_form),
-		cmocka_unit_test(written),
+		cmocka_unit_test(written),      cmocka_unit_test(hints),
+		cmocka_unit_test(cut_line),
 	};
 
 	return cmocka_run_group_tests_name("schema", tests, NULL, NULL) ? 1 : 0;

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 #include "lib/conf/messages.h"
+#include "lib/conf/schema_yaml.h"
 #include "selftests/control/damage.h"
 
 #define ROUNDS     60000
@@ -34,6 +35,9 @@ static const struct {
 		       "\"connection\":{\"switch\":\"s0\",\"peer_ip\":\"10.77.0.254\","
 		       "\"peer_port\":4791,\"peer_qp\":4097,\"peer_psn\":77,"
 		       "\"my_ip\":\"10.77.0.1\"}}"},
+	{INC_MSG_JOINED, "{\"group\":7,\"addr\":\"10.77.0.1\"}"},
+	{INC_MSG_REPORT, "{\"communicator\":12,\"comm\":0,\"errno\":\"EMSGSIZE\",\"message\":"
+			 "\"s0: send\",\"rank\":1}"},
 	{INC_MSG_FAILED, "{\"group\":7,\"communicator\":12,\"rank\":2,\"errno\":\"ECONNRESET\","
 			 "\"message\":\"rank 2 left\"}"},
 	{INC_MSG_RESUME, "{\"job\":\"t\",\"rank\":0,\"world_size\":4,\"addrs\":[\"10.77.0.1\"],"
@@ -49,7 +53,8 @@ static const struct {
 	{INC_MSG_QUESTION, "{\"what\":\"counters\",\"switch\":\"s0\",\"from\":7}"},
 	{INC_MSG_EVENT, "{\"switch\":\"s0\",\"time_ns\":1,\"event\":\"mismatch\","
 			"\"communicator\":12,\"rank\":1,\"r\":4711,\"message\":\"m\"}"},
-	{INC_MSG_ERROR, "{\"seq\":1,\"errno\":\"EINVAL\",\"message\":\"no\"}"},
+	{INC_MSG_ERROR,
+	 "{\"seq\":1,\"comm\":0,\"communicator\":12,\"errno\":\"EINVAL\",\"message\":\"no\"}"},
 };
 
 static const char conn_file[] =

@@ -10,7 +10,7 @@
 #include <netinet/in.h>
 #include "hostlib/src/internal.h"
 #include "hostlib/src/packet.h"
-#include "lib/roce/roce.h"
+#include "lib/roce/wire.h"
 
 #define PEER_QPN  0x4321
 #define PEER_ADDR 0x7f000001

@@ -113,6 +113,16 @@ static void unfriendly_controllers(void **state)
 				 false, error),
 			 -ECONNRESET);
 	assert_string_equal(error, "rank 3 left");
+	/* a failure is one, whatever of it cannot be read */
+	assert_int_equal(refused("{\"type\":\"failed\",\"group\":\"x\",\"rank\":-7,\"errno\":[],"
+				 "\"communicator\":{},\"message\":\"so it is\"}\n",
+				 false, error),
+			 -EREMOTEIO);
+	assert_string_equal(error, "so it is");
+	assert_int_equal(
+		refused("{\"type\":\"failed\",\"errno\":\"EIO\",\"message\":7}\n", false, error),
+		-EIO);
+	assert_string_equal(error, strerror(EIO));
 }
 
 static void endless_line(void **state)
@@ -151,7 +161,7 @@ static void bad_connections(void **state)
 		{CONN("5", "1000", "8"), -EPROTO, "payload"},
 		{CONN("5", "2048", "8"), -EPROTO, "payload"},
 		{CONN("5", "1024", "4"), -EPROTO, "slots"},
-		{CONN("5", "1024", "12"), -EPROTO, "slots"},
+		{CONN("5", "1024", "12"), -EPROTO, "answer to 'C': slots: 12 is not"},
 		{CONN("5", "1024", "8192"), -EPROTO, "slots"},
 		{"{\"type\":\"C\",\"comm\":0,\"communicator\":12}\n", -EPROTO, "payload"},
 		{"{\"type\":\"C\",\"comm\":1,\"communicator\":12}\n", -ETIMEDOUT, "'C'"},
@@ -178,7 +188,7 @@ static void bad_connections(void **state)
 		fake_stop(&f);
 		assert_non_null(strstr(f.heard, "\"world_size\":1"));
 		assert_non_null(strstr(f.heard, "\"payload\":1024"));
-		assert_null(strstr(f.heard, "byte_order"));
+		assert_non_null(strstr(f.heard, "\"byte_order\":\"little\""));
 		if (!strstr(error, cases[i].part))
 			fail_msg("case %zu: no '%s' in %s", i, cases[i].part, error);
 		/* what the controller does not know itself it is told, for the other ranks */
@@ -366,8 +376,9 @@ static void controller_back(void **state)
 		assert_int_equal(inccl_communicator_destroy(comm), -want[i]);
 		assert_int_equal(inccl_group_destroy(group), 0);
 		fake_stop(&f);
-		assert_non_null(strstr(f.heard, "\"type\":\"resume\",\"version\":1,\"group\":7,"
-						"\"job\":\"t\",\"rank\":0,\"world_size\":1"));
+		assert_non_null(strstr(f.heard, "\"type\":\"resume\",\"version\":1,\"job\":\"t\","
+						"\"rank\":0,\"world_size\":1"));
+		assert_non_null(strstr(f.heard, "\"group\":7,"));
 		assert_non_null(strstr(f.heard, "{\"communicator\":12,\"comm\":0,\"switch\":\"s0\","
 						"\"transport\":\"soft\","));
 		/* what it was told by the controller it does not tell the controller */

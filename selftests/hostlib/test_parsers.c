@@ -16,7 +16,7 @@
 #include <unistd.h>
 #include "hostlib/src/packet.h"
 #include "hostlib/tools/npy.h"
-#include "lib/roce/roce.h"
+#include "lib/roce/wire.h"
 
 static uint32_t seed = 20231105;
 

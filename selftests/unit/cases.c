@@ -6,7 +6,7 @@ struct ref_comm *case_comm(struct unit *u, uint32_t children, uint32_t ports, ui
 			   uint32_t slots)
 {
 	static uint32_t communicator = 1;
-	struct inc_comm_spec spec;
+	struct inc_comm_conf spec;
 
 	unit_spec(u, &spec, communicator++, children, ports, payload, slots);
 	return unit_add_comm(u, &spec);

@@ -80,7 +80,7 @@ static int msn_wraps(struct unit *u)
 /* Element sums whose ones' complement sum carries when it is folded, and folded again. */
 static int checksum_carries(struct unit *u)
 {
-	struct inc_comm_spec spec;
+	struct inc_comm_conf spec;
 	struct ref_comm *cm;
 	struct frame_spec s;
 	uint8_t payload[INC_MAX_PAYLOAD];
@@ -89,7 +89,7 @@ static int checksum_carries(struct unit *u)
 	uint64_t r = 0;
 
 	unit_spec(u, &spec, 480, 1, 1, 2048, 4);
-	spec.child[0].flags = INC_CONN_F_UDP_CSUM;
+	spec.conn[0].udp_csum = true;
 	cm = unit_add_comm(u, &spec);
 	RUN(!cm);
 	for (len = 4; len <= 2048; len += len < 80 ? 4 : 164) {
@@ -116,7 +116,7 @@ static int checksum_zero(struct unit *u)
 {
 	struct unit_packet p = {.opcode = INC_OP_SEND_ONLY_IMM, .len = 8, .desc = CASE_DESC};
 	uint8_t payload[INC_MAX_PAYLOAD];
-	struct inc_comm_spec spec;
+	struct inc_comm_conf spec;
 	struct ref_comm *cm;
 	struct frame_spec s;
 	struct inc_buf *row;
@@ -124,7 +124,7 @@ static int checksum_zero(struct unit *u)
 	uint32_t i;
 
 	unit_spec(u, &spec, 481, 1, 1, 256, 4);
-	spec.child[0].flags = INC_CONN_F_UDP_CSUM;
+	spec.conn[0].udp_csum = true;
 	cm = unit_add_comm(u, &spec);
 	RUN(!cm);
 	/* the reference runs ahead of the program: which payload makes such a copy? */
@@ -154,7 +154,7 @@ static int checksum_zero(struct unit *u)
  * with which it does so for an answer, and one for a copy. */
 static int header_checksum(struct unit *u)
 {
-	struct inc_comm_spec spec;
+	struct inc_comm_conf spec;
 	struct ref_comm *cm;
 	struct frame f;
 	uint32_t i, x, k, sum, found = 0;
@@ -173,8 +173,8 @@ static int header_checksum(struct unit *u)
 			f = u->want.frame;
 		put16(f.data + FRAME_IP + 10, 0);
 		for (x = 1; x < 0x10000; x++) {
-			spec.child[0].own_addr = htonl(0x0aff0000 | x);
-			memcpy(f.data + FRAME_IP + 12, &spec.child[0].own_addr, 4);
+			spec.conn[0].own_ip.s_addr = htonl(0x0aff0000 | x);
+			memcpy(f.data + FRAME_IP + 12, &spec.conn[0].own_ip.s_addr, 4);
 			for (sum = 0, k = 0; k < INC_IP_LEN; k += 2) {
 				memcpy(&word, f.data + FRAME_IP + k, 2);
 				sum += word;
@@ -216,12 +216,12 @@ static int high_roots(struct unit *u)
 {
 	static const uint8_t ranks[] = {2, 130, 66, 254, 126, 255};
 	uint32_t n = sizeof(ranks), root, c;
-	struct inc_comm_spec spec;
+	struct inc_comm_conf spec;
 	struct ref_comm *cm;
 
 	unit_spec(u, &spec, 484, n, 3, 256, 8);
 	for (c = 0; c < n; c++)
-		spec.child[c].rank = ranks[c];
+		spec.conn[c].rank = ranks[c];
 	cm = unit_add_comm(u, &spec);
 	RUN(!cm);
 	for (root = 0; root < n; root++) {

@@ -107,22 +107,22 @@ static int from(struct unit *u, struct ref_comm *cm, uint64_t r, const uint8_t s
 	return -1;
 }
 
-static struct ref_comm *mac_comm_of(struct unit *u, const uint8_t *known, uint32_t flags)
+static struct ref_comm *mac_comm_of(struct unit *u, const uint8_t *known, bool fixed)
 {
 	static uint32_t communicator = 5000;
-	struct inc_comm_spec spec;
+	struct inc_comm_conf spec;
 
 	unit_spec(u, &spec, communicator++, 2, 2, 256, 64);
-	spec.child[0].flags = flags;
+	spec.conn[0].has_peer_mac = fixed;
 	if (known)
-		memcpy(spec.child[0].peer_mac, known, ETH_ALEN);
+		memcpy(spec.conn[0].peer_mac, known, ETH_ALEN);
 	return unit_add_comm(u, &spec);
 }
 
 /* Nobody told where the child is: its frames do, the latest one until two running agree. */
 static int mac_from_frames(struct unit *u)
 {
-	struct ref_comm *cm = mac_comm_of(u, NULL, 0);
+	struct ref_comm *cm = mac_comm_of(u, NULL, false);
 
 	RUN(!cm);
 	RUN(from(u, cm, 0, mac_b, mac_b)); /* as it happens, a damaged one */
@@ -151,7 +151,7 @@ static int mac_from_frames(struct unit *u)
 /* A host that has moved sends its one packet again and again until it is answered. */
 static int mac_of_who_moved(struct unit *u)
 {
-	struct ref_comm *cm = mac_comm_of(u, mac_a, 0);
+	struct ref_comm *cm = mac_comm_of(u, mac_a, false);
 
 	RUN(!cm);
 	RUN(from(u, cm, 0, mac_b, mac_a));
@@ -162,7 +162,7 @@ static int mac_of_who_moved(struct unit *u)
 
 static int mac_from_neighbours(struct unit *u)
 {
-	struct ref_comm *cm = mac_comm_of(u, mac_a, 0);
+	struct ref_comm *cm = mac_comm_of(u, mac_a, false);
 
 	RUN(!cm);
 	RUN(from(u, cm, 0, mac_b, mac_a));
@@ -173,7 +173,7 @@ static int mac_from_neighbours(struct unit *u)
 
 static int mac_configured(struct unit *u)
 {
-	struct ref_comm *cm = mac_comm_of(u, mac_a, INC_CONN_F_FIXED_MAC);
+	struct ref_comm *cm = mac_comm_of(u, mac_a, true);
 	uint64_t r;
 
 	RUN(!cm);
@@ -187,7 +187,7 @@ static int mac_configured(struct unit *u)
 /* A damaged source address, also the first one heard, sends no result astray. */
 static int results_find_their_child(struct unit *u)
 {
-	struct ref_comm *cm = mac_comm_of(u, NULL, 0);
+	struct ref_comm *cm = mac_comm_of(u, NULL, false);
 	struct frame copy;
 	uint32_t verdict;
 	uint64_t r;
@@ -214,7 +214,7 @@ static int results_find_their_child(struct unit *u)
 /* A child of which nothing but a communicator's address is known gets no frame. */
 static int mac_unknown(struct unit *u)
 {
-	struct ref_comm *cm = mac_comm_of(u, NULL, 0);
+	struct ref_comm *cm = mac_comm_of(u, NULL, false);
 	struct unit_packet p = {
 		.opcode = INC_OP_SEND_ONLY_IMM, .len = 16, .desc = CASE_DESC, .ackreq = true};
 	struct frame f;

@@ -103,14 +103,14 @@ static int psn_order(struct unit *u)
 	static const int64_t steps[] = {-0x800000, -0x7fffff, -70000,   -4097,   -3,
 					-2,        -1,        1,        2,       3,
 					4096,      70000,     0x7ffffe, 0x7fffff};
-	struct inc_comm_spec spec;
+	struct inc_comm_conf spec;
 	struct ref_comm *cm;
 	uint32_t i, k;
 
 	for (i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
 		unit_spec(u, &spec, 900 + i, 2, 1, 256, 8);
-		spec.child[0].rx_start_psn = starts[i];
-		spec.child[1].tx_start_psn = starts[i];
+		spec.conn[0].peer_psn = starts[i];
+		spec.conn[1].own_psn = starts[i];
 		cm = unit_add_comm(u, &spec);
 		RUN(!cm);
 		for (k = 0; k < sizeof(steps) / sizeof(steps[0]); k++) {
@@ -215,14 +215,14 @@ static int ack_ranges(struct unit *u)
 {
 	static const uint32_t starts[] = {0, 77, 0xfffffe, 0x7fffff};
 	static const int64_t beyond[] = {0, 1, 2, 4096, 0x7ffff0, 0x7fffff, 0x800000, 0x800001};
-	struct inc_comm_spec spec;
+	struct inc_comm_conf spec;
 	struct ref_comm *cm;
 	uint32_t i, k;
 	int64_t d;
 
 	for (i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
 		unit_spec(u, &spec, 800 + i, 2, 2, 256, 16);
-		spec.child[0].tx_start_psn = starts[i];
+		spec.conn[0].own_psn = starts[i];
 		cm = unit_add_comm(u, &spec);
 		RUN(!cm);
 		for (d = -20; d < 8; d++) {

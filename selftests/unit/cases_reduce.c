@@ -23,7 +23,7 @@ static uint8_t only(uint32_t child)
 static int children(struct unit *u)
 {
 	static const uint32_t payloads[] = {256, 512, 1024, 2048};
-	struct inc_comm_spec spec;
+	struct inc_comm_conf spec;
 	struct ref_comm *cm;
 	uint32_t n, c, turn, len;
 	uint64_t r;
@@ -33,13 +33,13 @@ static int children(struct unit *u)
 
 		unit_spec(u, &spec, 700 + n, n, ports > n ? n : ports, payload, 8);
 		for (c = 0; c < n; c++) {
-			spec.child[c].rank = (c * 7 + 3) % 256;
-			spec.child[c].flags = c % 3 ? 0 : INC_CONN_F_UDP_CSUM;
-			spec.child[c].own_port = c % 5 ? 4791 : 50000 + c;
-			spec.child[c].pkey = 0x8000 + n;
+			spec.conn[c].rank = (c * 7 + 3) % 256;
+			spec.conn[c].udp_csum = c % 3 == 0;
+			spec.conn[c].own_port = c % 5 ? 4791 : 50000 + c;
+			spec.conn[c].pkey = 0x8000 + n;
 		}
 		if (n % 5 == 2)
-			spec.flags = INC_COMM_F_NET_ORDER;
+			spec.byte_order = INC_ORDER_NETWORK;
 		cm = unit_add_comm(u, &spec);
 		RUN(!cm);
 		for (r = 0; r < 12; r++) {
@@ -61,13 +61,13 @@ static int children(struct unit *u)
 /* Every length that there is, with its copies: ICRC, UDP checksum and sum at each of them. */
 static int result_lengths(struct unit *u)
 {
-	struct inc_comm_spec spec;
+	struct inc_comm_conf spec;
 	struct ref_comm *cm;
 	uint32_t len, c;
 	uint64_t r = 0;
 
 	unit_spec(u, &spec, 690, 3, 2, 2048, 64);
-	spec.child[1].flags = INC_CONN_F_UDP_CSUM;
+	spec.conn[1].udp_csum = true;
 	cm = unit_add_comm(u, &spec);
 	RUN(!cm);
 	for (len = 0; len <= 2048; len += 4, r++)
@@ -81,7 +81,7 @@ static int extremes(struct unit *u)
 {
 	static const int32_t values[] = {0, 1, -1, INT32_MAX, INT32_MIN, 0x01020304, -256};
 	uint32_t order, i, c, n = sizeof(values) / sizeof(values[0]);
-	struct inc_comm_spec spec;
+	struct inc_comm_conf spec;
 	struct frame_spec s;
 	struct ref_comm *cm;
 	struct frame f;
@@ -89,7 +89,7 @@ static int extremes(struct unit *u)
 
 	for (order = 0; order < 2; order++) {
 		unit_spec(u, &spec, 680 + order, n, 1, 256, 8);
-		spec.flags = order ? INC_COMM_F_NET_ORDER : 0;
+		spec.byte_order = order ? INC_ORDER_NETWORK : INC_ORDER_LITTLE;
 		cm = unit_add_comm(u, &spec);
 		RUN(!cm);
 		for (c = 0; c < n; c++) {
@@ -171,13 +171,13 @@ static bool may_give(uint32_t coll, uint32_t givers)
 /* Who gives and who gets, by collective; the last arriver gives in one run, nothing in another. */
 static int collectives(struct unit *u)
 {
-	struct inc_comm_spec spec;
+	struct inc_comm_conf spec;
 	struct ref_comm *cm;
 	uint32_t coll, giver, last, root, c, turn;
 
 	for (coll = INC_COLL_ALLREDUCE; coll <= INC_COLL_BARRIER; coll++) {
 		unit_spec(u, &spec, 670 + coll, 4, 2, 256, 8);
-		spec.child[1].flags = spec.child[2].flags = INC_CONN_F_UDP_CSUM;
+		spec.conn[1].udp_csum = spec.conn[2].udp_csum = true;
 		cm = unit_add_comm(u, &spec);
 		RUN(!cm);
 		for (root = 0; root < 5; root++) { /* 4: nobody */
@@ -244,19 +244,19 @@ static int mismatch(struct unit *u)
 static int neighbours(struct unit *u)
 {
 	struct ref_comm *cm[8];
-	struct inc_comm_spec spec;
+	struct inc_comm_conf spec;
 	uint32_t i, c, turn;
 	uint64_t r;
 
 	for (i = 0; i < 8; i++) {
 		unit_spec(u, &spec, 600 + i, 2 + i % 3, 2, 256u << i % 4, 1u << i);
-		for (c = 0; c < spec.children; c++) {
+		for (c = 0; c < spec.n_conns; c++) {
 			/* odd communicators: the queue pair of the communicator before, at another
 			 * address */
-			spec.child[c].own_qpn = 0x4000 + (i / 2) * 64 + c;
+			spec.conn[c].own_qp = 0x4000 + (i / 2) * 64 + c;
 			if (i & 1)
-				spec.child[c].own_addr ^= htonl(0x100);
-			spec.child[c].rx_start_psn = (0xfffff8 + i) & INC_PSN_MASK;
+				spec.conn[c].own_ip.s_addr ^= htonl(0x100);
+			spec.conn[c].peer_psn = (0xfffff8 + i) & INC_PSN_MASK;
 		}
 		cm[i] = unit_add_comm(u, &spec);
 		RUN(!cm[i]);
@@ -273,7 +273,7 @@ static int neighbours(struct unit *u)
 /* A removed communicator's packets pass; one added in its place starts from nothing. */
 static int remove_and_add(struct unit *u)
 {
-	struct inc_comm_spec spec;
+	struct inc_comm_conf spec;
 	struct ref_comm *cm;
 	struct unit_packet p = {
 		.opcode = INC_OP_SEND_ONLY_IMM, .len = 32, .desc = CASE_DESC, .ackreq = true};
@@ -305,7 +305,7 @@ static int remove_and_add(struct unit *u)
 static int qpn_places(struct unit *u)
 {
 	static const uint8_t gone[] = {0, 2, 1, 0, 2}; /* comes back in the next round */
-	struct inc_comm_spec spec[3];
+	struct inc_comm_conf spec[3];
 	struct ref_comm *cm[3];
 	uint32_t round, i, c;
 	uint64_t r[3] = {};
@@ -313,7 +313,7 @@ static int qpn_places(struct unit *u)
 	for (i = 0; i < 3; i++) {
 		unit_spec(u, &spec[i], 600 + i, 4, 4, 256, 4);
 		for (c = 0; c < 4; c++)
-			spec[i].child[c].own_qpn = 0x123 + c + i * INC_CONN_PLACES;
+			spec[i].conn[c].own_qp = 0x123 + c + i * INC_CONN_PLACES;
 		cm[i] = unit_add_comm(u, &spec[i]);
 		RUN(!cm[i]);
 	}

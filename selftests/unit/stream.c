@@ -100,25 +100,25 @@ int stream_open(struct unit *u, struct stream *s, uint32_t communicator, uint64_
 						  : 1 + rng_below(&rng, INC_MAX_CHILDREN);
 	uint32_t ports = 1 + rng_below(&rng, UNIT_PORTS);
 	uint32_t slots = 1u << rng_below(&rng, children > 8 ? 6 : 9);
-	struct inc_comm_spec spec;
+	struct inc_comm_conf spec;
 	uint32_t c;
 
 	unit_spec(u, &spec, communicator, children, ports, 256u << rng_below(&rng, 4), slots);
-	spec.flags = rng_chance(&rng, 200) ? INC_COMM_F_NET_ORDER : 0;
+	spec.byte_order = rng_chance(&rng, 200) ? INC_ORDER_NETWORK : INC_ORDER_LITTLE;
 	for (c = 0; c < children; c++) {
-		struct inc_child_spec *child = &spec.child[c];
+		struct inc_conn_conf *child = &spec.conn[c];
 
-		child->rx_start_psn = some_psn(&rng);
-		child->tx_start_psn = some_psn(&rng);
-		child->flags = rng_chance(&rng, 400) ? INC_CONN_F_UDP_CSUM : 0;
+		child->peer_psn = some_psn(&rng);
+		child->own_psn = some_psn(&rng);
+		child->udp_csum = rng_chance(&rng, 400);
 		child->pkey = rng_chance(&rng, 800) ? INC_PKEY_DEFAULT : rng_next(&rng);
 		child->own_port =
 			rng_chance(&rng, 800) ? INC_ROCE_UDP_PORT : 1 + rng_below(&rng, 65535);
 		child->peer_port =
 			rng_chance(&rng, 500) ? INC_ROCE_UDP_PORT : 1 + rng_below(&rng, 65535);
-		child->own_addr = htonl(0xc0a80000 | communicator);
-		child->peer_addr = htonl(0x0a000000 | rng_below(&rng, 0x1000000));
-		child->peer_qpn = rng_next(&rng) & INC_QPN_MASK;
+		child->own_ip.s_addr = htonl(0xc0a80000 | communicator);
+		child->peer_ip.s_addr = htonl(0x0a000000 | rng_below(&rng, 0x1000000));
+		child->peer_qp = rng_next(&rng) & INC_QPN_MASK;
 	}
 	memset(s, 0, sizeof(*s));
 	s->cm = unit_add_comm(u, &spec);

@@ -203,7 +203,7 @@ static uint8_t shape(uint32_t child, uint8_t send_opcode)
 static int comm_run(struct live *l, uint32_t children, uint32_t ports, uint32_t payload)
 {
 	struct unit *u = &l->u;
-	struct inc_comm_spec spec;
+	struct inc_comm_conf spec;
 	struct ref_comm *cm;
 	struct frame f;
 	uint32_t c, turn;
@@ -211,8 +211,8 @@ static int comm_run(struct live *l, uint32_t children, uint32_t ports, uint32_t 
 
 	unit_spec(u, &spec, children * 10 + ports, children, ports, payload, 8);
 	for (c = 0; c < children; c++) {
-		spec.child[c].flags = c % 3 == 1 ? INC_CONN_F_UDP_CSUM : 0;
-		spec.child[c].tx_start_psn = 0xfffffa + c % 6;
+		spec.conn[c].udp_csum = c % 3 == 1;
+		spec.conn[c].own_psn = 0xfffffa + c % 6;
 	}
 	cm = unit_add_comm(u, &spec);
 	RUN(!cm);

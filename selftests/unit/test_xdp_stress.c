@@ -44,7 +44,7 @@
 /* One communicator in one stretch of its life, the same for all threads. */
 struct stage {
 	struct unit *u;
-	struct inc_comm_spec spec;
+	struct inc_comm_conf spec;
 	struct ref_comm cm; /* for the frames only: what it points to is not used */
 	uint64_t base;      /* the first chunk */
 	uint32_t len;
@@ -97,7 +97,7 @@ static int check_result(struct worker *w, const struct frame *out)
 	memcpy(&len, out->data + TEMPLATE_LEN, sizeof(len));
 	memcpy(&crc, out->data + TEMPLATE_CRC, sizeof(crc));
 	memcpy(&csum, out->data + TEMPLATE_CSUM, sizeof(csum));
-	for (i = 0; i < s->spec.children; i++) {
+	for (i = 0; i < s->spec.n_conns; i++) {
 		data_spec(s, i, r, &spec, payload);
 		memcpy(part, payload, s->len);
 		for (k = 0; k < s->len / 4; k++)
@@ -127,7 +127,7 @@ static int check_answer(struct worker *w, const struct frame *in, uint64_t r,
 {
 	const struct stage *s = w->s;
 	const struct ref_conn *c = &s->cm.conn[w->child];
-	const uint8_t *right = s->spec.child[w->child].peer_mac;
+	const uint8_t *right = s->spec.conn[w->child].peer_mac;
 	uint8_t syndrome = out->data[FRAME_EXT];
 	uint32_t first = c->cfg.rx_start_psn + (uint32_t)s->base, kept, msn;
 	uint64_t next = LOAD(state_of(s, w->child)->rx_next);
@@ -160,7 +160,7 @@ static int check_state(struct worker *w)
 	uint64_t next = LOAD(inc_switch_comm_state(s->u->sw)[s->cm.index].tx_next);
 	union inc_mac right = {.known = 1};
 
-	memcpy(right.addr, s->spec.child[w->child].peer_mac, 6);
+	memcpy(right.addr, s->spec.conn[w->child].peer_mac, 6);
 	if (s->churn || (acked <= next && mac == right.word && rx <= next + s->spec.slots + 1))
 		return 0;
 	snprintf(w->why, sizeof(w->why),
@@ -219,7 +219,7 @@ static int send_response(struct worker *w)
 
 	unit_ack_spec(&w->s->cm, w->child, syndrome[rng_below(&w->rng, 4)],
 		      w->s->cm.conn[w->child].cfg.tx_start_psn + (uint32_t)r, &spec);
-	memcpy(spec.src_mac, w->s->spec.child[w->child].peer_mac, 6);
+	memcpy(spec.src_mac, w->s->spec.conn[w->child].peer_mac, 6);
 	if (rng_chance(&w->rng, 50))
 		damage_mac(w, &spec);
 	frame_build(&f, &spec);
@@ -241,7 +241,7 @@ static int send_data(struct worker *w)
 	if (r < w->s->base || r >= w->s->base + MAX_CHUNKS)
 		r = w->s->base; /* the communicator may have begun again */
 	data_spec(w->s, w->child, r, &spec, payload);
-	memcpy(spec.src_mac, w->s->spec.child[w->child].peer_mac, 6);
+	memcpy(spec.src_mac, w->s->spec.conn[w->child].peer_mac, 6);
 	if (rng_chance(&w->rng, 50))
 		damage_mac(w, &spec);
 	frame_build(&f, &spec);
@@ -284,7 +284,7 @@ static int verify(struct stage *s, const uint64_t before[INC_CTR_MAX])
 		now[i] -= before[i];
 		ends += i != INC_CTR_RX && i <= INC_CTR_MC_RESULT ? now[i] : 0;
 	}
-	for (i = 0; i < s->spec.children; i++) {
+	for (i = 0; i < s->spec.n_conns; i++) {
 		const struct inc_conn_state *st = state_of(s, i);
 
 		dup += st->duplicates;
@@ -301,7 +301,7 @@ static int verify(struct stage *s, const uint64_t before[INC_CTR_MAX])
 	    now[INC_CTR_ANS_RNR] == rnr && now[INC_CTR_ANS_NAK_SEQ] == nak &&
 	    now[INC_CTR_ABS_ACK] + now[INC_CTR_ANS_OWED] == acks &&
 	    now[INC_CTR_DROP_NO_SLOWPATH] == naks &&
-	    now[INC_CTR_X_SUM_BYTES] == chunks * s->len * s->spec.children)
+	    now[INC_CTR_X_SUM_BYTES] == chunks * s->len * s->spec.n_conns)
 		return 0;
 	snprintf(s->u->why, sizeof(s->u->why),
 		 "%llu chunks, %llu multicast, %llu wrong words; %llu of %llu packets counted; "
@@ -345,7 +345,7 @@ static int run_threads(struct stage *s, struct rng *rng)
 
 	s->stop = false;
 	s->u->why[0] = 0;
-	for (n = 0; n < s->spec.children * PER_CHILD; n++) {
+	for (n = 0; n < s->spec.n_conns * PER_CHILD; n++) {
 		w[n] = (struct worker){.s = s, .child = n / PER_CHILD, .rng = {rng_next(rng)}};
 		if (pthread_create(&thread[n], NULL, run_worker, &w[n])) {
 			snprintf(s->u->why, sizeof(s->u->why), "no thread");
@@ -380,11 +380,11 @@ static int one_round(struct unit *u, struct rng *rng, uint32_t number, uint64_t 
 	s->len = 4 * (1 + rng_below(rng, MAX_LEN / 4));
 	unit_spec(u, &s->spec, 1, 1 + rng_below(rng, MAX_CHILD), 1 + rng_below(rng, UNIT_PORTS),
 		  256, 1u << rng_below(rng, 5));
-	for (i = 0; i < s->spec.children; i++) {
-		s->spec.child[i].rx_start_psn = rng_next(rng) & INC_PSN_MASK;
-		s->spec.child[i].tx_start_psn = rng_next(rng) & INC_PSN_MASK;
-		memcpy(s->spec.child[i].peer_mac, "\x02\x77\0\0\0", 5);
-		s->spec.child[i].peer_mac[5] = i;
+	for (i = 0; i < s->spec.n_conns; i++) {
+		s->spec.conn[i].peer_psn = rng_next(rng) & INC_PSN_MASK;
+		s->spec.conn[i].own_psn = rng_next(rng) & INC_PSN_MASK;
+		memcpy(s->spec.conn[i].peer_mac, "\x02\x77\0\0\0", 5);
+		s->spec.conn[i].peer_mac[5] = i;
 	}
 	cm = unit_add_comm(u, &s->spec);
 	RUN(!cm);
@@ -397,7 +397,7 @@ static int one_round(struct unit *u, struct rng *rng, uint32_t number, uint64_t 
 	RUN(run_threads(s, rng));
 	if (!s->churn)
 		RUN(verify(s, before));
-	for (k = 0; s->churn && k < s->spec.children; k++)
+	for (k = 0; s->churn && k < s->spec.n_conns; k++)
 		if (state_of(s, k)->busy) {
 			snprintf(u->why, sizeof(u->why), "child %u stays busy", k);
 			return -1;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <net/if.h>
 #include <arpa/inet.h>
 #include <sys/wait.h>
 #include <bpf/bpf.h>
@@ -153,7 +154,7 @@ void unit_stop(struct unit *u)
 	u->counter_buf = NULL;
 }
 
-struct ref_comm *unit_add_comm(struct unit *u, const struct inc_comm_spec *spec)
+struct ref_comm *unit_add_comm(struct unit *u, const struct inc_comm_conf *spec)
 {
 	struct inc_conn_cfg conn[INC_MAX_CHILDREN];
 	const struct inc_comm_cfg *cfg;
@@ -169,7 +170,7 @@ struct ref_comm *unit_add_comm(struct unit *u, const struct inc_comm_spec *spec)
 		return NULL;
 	}
 	cfg = inc_switch_comm(u->sw, index);
-	if (index >= REF_MAX_COMMS || !cfg || cfg->children != spec->children) {
+	if (index >= REF_MAX_COMMS || !cfg || cfg->children != spec->n_conns) {
 		snprintf(u->why, sizeof(u->why), "communicator %d is not what was added", index);
 		return NULL;
 	}
@@ -330,7 +331,7 @@ int unit_compare_all(struct unit *u)
 	return 0;
 }
 
-void unit_spec(const struct unit *u, struct inc_comm_spec *spec, uint32_t communicator,
+void unit_spec(const struct unit *u, struct inc_comm_conf *spec, uint32_t communicator,
 	       uint32_t children, uint32_t ports, uint32_t payload, uint32_t slots)
 {
 	uint32_t i;
@@ -339,24 +340,24 @@ void unit_spec(const struct unit *u, struct inc_comm_spec *spec, uint32_t commun
 	spec->communicator = communicator;
 	spec->payload = payload;
 	spec->slots = slots;
-	spec->children = children;
+	spec->n_conns = children;
 	for (i = 0; i < children; i++) {
-		struct inc_child_spec *c = &spec->child[i];
+		struct inc_conn_conf *c = &spec->conn[i];
 		uint32_t port = i * ports / children;
 
 		c->rank = i;
-		c->ifindex = u->port[port];
-		c->peer_addr = htonl(0x0a4d0000 | port << 8 | (i + 1));
-		c->own_addr = htonl(0x0a4d0000 | port << 8 | 254);
-		c->peer_qpn = 0x200 + communicator * 64 + i;
-		c->own_qpn = 0x100000 + communicator * 64 + i;
+		if_indextoname(u->port[port], c->port);
+		c->peer_ip.s_addr = htonl(0x0a4d0000 | port << 8 | (i + 1));
+		c->own_ip.s_addr = htonl(0x0a4d0000 | port << 8 | 254);
+		c->peer_qp = 0x200 + communicator * 64 + i;
+		c->own_qp = 0x100000 + communicator * 64 + i;
 		c->peer_port = 40000 + i;
 		c->own_port = INC_ROCE_UDP_PORT;
 		c->pkey = INC_PKEY_DEFAULT;
 		memcpy(c->own_mac, "\x02\x5c\0\0\0", 5);
-		c->own_mac[5] = c->ifindex;
-		c->rx_start_psn = 1000 * i;
-		c->tx_start_psn = 77 + i;
+		c->own_mac[5] = u->port[port];
+		c->peer_psn = 1000 * i;
+		c->own_psn = 77 + i;
 	}
 }
 

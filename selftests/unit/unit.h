@@ -49,7 +49,7 @@ int unit_start(struct unit *u, const char *name, uint32_t rows, bool generic);
 void unit_stop(struct unit *u);
 
 /* Adds the communicator to switch and reference, returns its reference or NULL (why). */
-struct ref_comm *unit_add_comm(struct unit *u, const struct inc_comm_spec *spec);
+struct ref_comm *unit_add_comm(struct unit *u, const struct inc_comm_conf *spec);
 int unit_remove_comm(struct unit *u, struct ref_comm *cm);
 /* The state of a communicator through whose first r chunks everybody has passed. */
 void unit_reset(struct unit *u, struct ref_comm *cm, uint64_t r);
@@ -67,7 +67,7 @@ void unit_forgive(struct unit *u);
 int unit_compare_all(struct unit *u);
 /* A communicator with ordinary values: addresses by communicator and child, children shared out
  * over ports 0..ports-1 in blocks. */
-void unit_spec(const struct unit *u, struct inc_comm_spec *spec, uint32_t communicator,
+void unit_spec(const struct unit *u, struct inc_comm_conf *spec, uint32_t communicator,
 	       uint32_t children, uint32_t ports, uint32_t payload, uint32_t slots);
 
 /* Data packet r of a child. kind: INC_OPEN_SEND or INC_OPEN_WRITE. Bytes depend on (communicator,

@@ -7,7 +7,7 @@
 #include <linux/ip.h>
 #include <linux/udp.h>
 #include "lib/proto/child_frame.h"
-#include "lib/roce/roce.h"
+#include "lib/roce/wire.h"
 #include "userspace/xdp/packet.h"
 
 /* Ones' complement sum, not yet folded; an odd last byte counts as if a 0 followed. */

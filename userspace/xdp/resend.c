@@ -12,7 +12,7 @@
 #include <arpa/inet.h>
 #include "lib/base/clock.h"
 #include "lib/proto/desc.h"
-#include "lib/roce/roce.h"
+#include "lib/roce/wire.h"
 #include "userspace/xdp/slowpath_priv.h"
 
 #define BURST     64 /* packets sent beyond what is acknowledged */

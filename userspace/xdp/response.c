@@ -4,7 +4,7 @@
 #include <string.h>
 #include <bpf/bpf.h>
 #include "lib/base/clock.h"
-#include "lib/roce/roce.h"
+#include "lib/roce/wire.h"
 #include "userspace/xdp/slowpath_priv.h"
 
 static struct sp_comm *find_conn(struct inc_slowpath *sp, const struct inc_conn_key *key,

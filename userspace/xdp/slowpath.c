@@ -243,15 +243,19 @@ void inc_slowpath_remove_comm(struct inc_slowpath *sp, uint32_t comm)
 }
 
 void inc_slowpath_conn(const struct inc_slowpath *sp, uint32_t comm, uint32_t child,
-		       struct inc_slowpath_conn *out)
+		       struct inc_engine_conn *out)
 {
 	const struct sp_comm *cm = comm < sp->max_comms ? sp->comm[comm] : NULL;
+	const struct sp_conn *c;
 
 	if (!cm || child >= cm->cfg.children)
 		return;
-	*out = cm->conn[child].stats;
-	out->unresponsive = cm->conn[child].phase == SP_CONN_UNRESPONSIVE;
-	out->rtt_us = cm->conn[child].rto.srtt_ns / 1000;
+	c = &cm->conn[child];
+	out->unresponsive = c->phase == SP_CONN_UNRESPONSIVE;
+	out->retransmits = c->stats.retransmits;
+	out->acks_paid = c->stats.acks_paid;
+	out->timeouts = c->stats.timeouts;
+	out->rtt_us = c->rto.srtt_ns / 1000;
 }
 
 uint64_t inc_slowpath_waiting_ms(const struct inc_slowpath *sp, uint32_t comm, uint64_t r)

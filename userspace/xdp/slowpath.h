@@ -14,6 +14,7 @@
 #include "lib/base/err.h"
 #include "lib/metric/metric.h"
 #include "loader/inc_loader.h"
+#include "userspace/engine.h"
 
 struct inc_slowpath;
 
@@ -43,17 +44,10 @@ uint32_t inc_slowpath_queues(const struct inc_slowpath *sp, const struct inc_swi
 int inc_slowpath_add_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_err *err);
 void inc_slowpath_remove_comm(struct inc_slowpath *sp, uint32_t comm);
 
-/* One connection as the slow path sees it. */
-struct inc_slowpath_conn {
-	uint64_t retransmits;
-	uint64_t acks_paid;
-	uint64_t timeouts;
-	uint64_t rtt_us; /* smoothed, 0: not measured yet */
-	bool unresponsive;
-};
-/* Leaves out as it is where the slow path does not know the connection. */
+/* Adds what the slow path alone knows of a connection: unresponsive, and the figures retransmits,
+ * acks_paid, timeouts and rtt_us. */
 void inc_slowpath_conn(const struct inc_slowpath *sp, uint32_t comm, uint32_t child,
-		       struct inc_slowpath_conn *out);
+		       struct inc_engine_conn *out);
 /* Milliseconds since chunk r of the communicator was first seen incomplete. */
 uint64_t inc_slowpath_waiting_ms(const struct inc_slowpath *sp, uint32_t comm, uint64_t r);
 

@@ -73,7 +73,9 @@ struct sp_conn {
 	uint64_t paid;            /* acknowledged by the slow path up to this r */
 	uint64_t owed_r;          /* the oldest ACK owed, seen first at owed_at_ns; 0: none */
 	uint64_t owed_at_ns;
-	struct inc_slowpath_conn stats;
+	struct {
+		uint64_t retransmits, acks_paid, timeouts;
+	} stats;
 };
 
 struct sp_comm {

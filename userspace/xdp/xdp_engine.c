@@ -126,39 +126,15 @@ static bool xdp_port(const struct inc_engine *e, size_t i, struct inc_engine_por
 	return true;
 }
 
-/* Where the peer is: as configured, else as the kernel knows its neighbour; else its first frames
- * will tell. */
-static void find_peer(const struct inc_conn_conf *c, struct inc_child_spec *spec)
-{
-	int ret;
-
-	if (c->has_own_mac)
-		memcpy(spec->own_mac, c->own_mac, 6);
-	if (c->has_peer_mac) {
-		memcpy(spec->peer_mac, c->peer_mac, 6);
-		spec->flags |= INC_CONN_F_FIXED_MAC;
-		return;
-	}
-	ret = inc_neighbour_mac(spec->ifindex, c->peer_ip, spec->peer_mac);
-	if (ret && ret != -ENOENT)
-		inc_warn("port %s, rank %u: the kernel's neighbours cannot be read: %s", c->port,
-			 c->rank, strerror(-ret));
-}
-
-static int make_spec(const struct xdp_engine *x, const struct inc_comm_conf *conf,
-		     struct inc_comm_spec *spec, struct inc_err *err)
+/* Every connection is at a port of the switch. Where its peer is: as configured, else as the kernel
+ * knows its neighbour; else its first frames will tell. */
+static int find_peers(const struct xdp_engine *x, struct inc_comm_conf *conf, struct inc_err *err)
 {
 	uint32_t i;
+	int ret;
 
-	*spec = (struct inc_comm_spec){
-		.communicator = conf->communicator,
-		.payload = conf->payload,
-		.slots = conf->slots,
-		.flags = conf->byte_order == INC_ORDER_NETWORK ? INC_COMM_F_NET_ORDER : 0,
-		.children = conf->n_conns,
-	};
 	for (i = 0; i < conf->n_conns; i++) {
-		const struct inc_conn_conf *c = &conf->conn[i];
+		struct inc_conn_conf *c = &conf->conn[i];
 		const struct inc_switch_port *port = inc_switch_port_find(x->sw, c->port);
 
 		if (!port)
@@ -166,21 +142,12 @@ static int make_spec(const struct xdp_engine *x, const struct inc_comm_conf *con
 					   "communicator %u, rank %u: %s is not a port of this "
 					   "switch",
 					   conf->communicator, c->rank, c->port);
-		spec->child[i] = (struct inc_child_spec){
-			.rank = c->rank,
-			.ifindex = port->ifindex,
-			.peer_addr = c->peer_ip.s_addr,
-			.own_addr = c->own_ip.s_addr,
-			.peer_qpn = c->peer_qp,
-			.own_qpn = c->own_qp,
-			.peer_port = c->peer_port,
-			.own_port = c->own_port,
-			.pkey = c->pkey,
-			.flags = c->udp_csum ? INC_CONN_F_UDP_CSUM : 0,
-			.rx_start_psn = c->peer_psn,
-			.tx_start_psn = c->own_psn,
-		};
-		find_peer(c, &spec->child[i]);
+		if (c->has_peer_mac)
+			continue;
+		ret = inc_neighbour_mac(port->ifindex, c->peer_ip, c->peer_mac);
+		if (ret && ret != -ENOENT)
+			inc_warn("port %s, rank %u: the kernel's neighbours cannot be read: %s",
+				 c->port, c->rank, strerror(-ret));
 	}
 	return 0;
 }
@@ -188,13 +155,13 @@ static int make_spec(const struct xdp_engine *x, const struct inc_comm_conf *con
 static int xdp_add_comm(struct inc_engine *e, const struct inc_comm_conf *conf, struct inc_err *err)
 {
 	struct xdp_engine *x = engine_of(e);
-	struct inc_comm_spec spec;
+	struct inc_comm_conf known = *conf;
 	int ret, comm;
 
-	ret = make_spec(x, conf, &spec, err);
+	ret = find_peers(x, &known, err);
 	if (ret)
 		return ret;
-	comm = inc_switch_add_comm(x->sw, &spec, err);
+	comm = inc_switch_add_comm(x->sw, &known, err);
 	if (comm < 0)
 		return comm;
 	/* before it starts: its first event finds the slow path ready */
@@ -285,13 +252,11 @@ static void xdp_conn(const struct inc_engine *e, uint32_t place, uint32_t child,
 	const struct xdp_engine *x = const_engine_of(e);
 	const uint32_t conn = inc_switch_comm(x->sw, place)->conn_base + child;
 	const struct inc_conn_cfg *cfg = inc_switch_conn(x->sw, conn);
-	struct inc_slowpath_conn slow = {};
 	struct inc_comm_state comm;
 	struct inc_conn_state st;
 
 	inc_switch_read_conn(x->sw, conn, &st);
 	inc_switch_read_comm(x->sw, place, &comm);
-	inc_slowpath_conn(x->sp, place, child, &slow);
 	*out = (struct inc_engine_conn){
 		.rank = cfg->rank,
 		.ifindex = cfg->ifindex,
@@ -300,8 +265,6 @@ static void xdp_conn(const struct inc_engine *e, uint32_t place, uint32_t child,
 		.peer_port = cfg->peer_port,
 		.own_qp = cfg->own_qpn,
 		.peer_qp = cfg->peer_qpn,
-		.health = health_of(&st, &comm, slow.unresponsive),
-		.unresponsive = slow.unresponsive,
 		.error = st.error ?: comm.error,
 		.received = st.rx_next,
 		.acknowledged = st.tx_acked,
@@ -310,11 +273,9 @@ static void xdp_conn(const struct inc_engine *e, uint32_t place, uint32_t child,
 		.naks_sent = st.naks_sent,
 		.naks_received = st.naks_received,
 		.rnrs_sent = st.rnrs_sent,
-		.retransmits = slow.retransmits,
-		.acks_paid = slow.acks_paid,
-		.timeouts = slow.timeouts,
-		.rtt_us = slow.rtt_us,
 	};
+	inc_slowpath_conn(x->sp, place, child, out);
+	out->health = health_of(&st, &comm, out->unresponsive);
 }
 
 static bool xdp_waiting(const struct inc_engine *e, uint32_t place, struct inc_engine_waiting *out)
@@ -359,7 +320,7 @@ static int xdp_counters(const struct inc_engine *e, struct inc_engine_counters *
 
 static const char *mode_name(bool generic)
 {
-	return generic ? "generic" : "native";
+	return generic ? INC_XDP_GENERIC : INC_XDP_NATIVE;
 }
 
 static void xdp_tell_status(const struct inc_engine *e, json_t *status)

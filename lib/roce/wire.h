@@ -3,8 +3,8 @@
  * RoCEv2 packets in user space: ICRC (isa-l's carry-less CRC) and the shapes that
  * opcodes allow. Used by the slow path, the soft transport and the tests.
  */
-#ifndef INC_ROCE_H
-#define INC_ROCE_H
+#ifndef INC_ROCE_WIRE_H
+#define INC_ROCE_WIRE_H
 
 #include <stdbool.h>
 #include <stddef.h>

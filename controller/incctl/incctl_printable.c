@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Apart from printable.c, so that who needs no JSON does not link it. */
 #include <stdlib.h>
 #include <string.h>
+#include "controller/incctl/incctl.h"
 #include "lib/base/printable.h"
 
 /* Valid UTF-8 stays valid: whole characters are replaced. */
@@ -18,7 +18,7 @@ static void clean_string(json_t *value)
 	free(copy);
 }
 
-void inc_printable_json(json_t *value)
+void incctl_printable(json_t *value)
 {
 	const char *key;
 	json_t *v;
@@ -27,7 +27,7 @@ void inc_printable_json(json_t *value)
 	if (json_is_string(value))
 		clean_string(value);
 	json_array_foreach (value, i, v)
-		inc_printable_json(v);
+		incctl_printable(v);
 	json_object_foreach (value, key, v)
-		inc_printable_json(v);
+		incctl_printable(v);
 }

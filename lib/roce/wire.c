@@ -2,7 +2,7 @@
 #include <string.h>
 #include <arpa/inet.h>
 #include <isa-l/crc.h>
-#include "lib/roce/roce.h"
+#include "lib/roce/wire.h"
 
 int inc_roce_ext_len(uint8_t opcode)
 {

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a soft endpoint draws by lot when it is opened: the lots are the case's. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+#include <arpa/inet.h>
+#include <sys/random.h>
+#include "hostlib/src/transport.h"
+#include "lib/proto/roce.h"
+
+static const uint32_t *lots; /* the last one again and again */
+static unsigned int n_lots, drawn;
+
+/* In the place of libc's. */
+ssize_t getrandom(void *buf, size_t len, unsigned int flags)
+{
+	uint32_t lot = lots[drawn < n_lots ? drawn : n_lots - 1];
+
+	drawn++;
+	assert_int_equal(len, sizeof(lot));
+	memcpy(buf, &lot, len);
+	return len;
+}
+
+static void no_log(void *ctx, const char *fmt, ...)
+{
+}
+
+static uint32_t qpn_drawn(const uint32_t *from, unsigned int n)
+{
+	struct inccl_open_opts opts = {
+		.addr = htonl(INADDR_LOOPBACK),
+		.payload = 1024,
+		.message_packets = 1,
+		.window = 8,
+		.log = no_log,
+	};
+	struct inccl_endpoint *ep;
+	struct inccl_local local;
+	struct inc_err err = {""};
+
+	lots = from;
+	n_lots = n;
+	drawn = 0;
+	if (inccl_soft.open(&opts, &ep, &local, &err))
+		fail_msg("%s", err.msg);
+	ep->ops->close(ep);
+	return local.qpn;
+}
+
+/* 0 and 1 are management's, 0xffffff is multicast's: a peer refuses them. */
+static void usable_queue_pairs(void **state)
+{
+	static const uint32_t all[] = {0xffffff, 0, 1, 0xff000001, 0xfffffffe};
+	static const uint32_t least[] = {2}, most[] = {0xfffffe};
+
+	assert_int_equal(qpn_drawn(all, 5), 0xfffffe);
+	assert_true(drawn >= 5);
+	assert_int_equal(qpn_drawn(least, 1), INC_MIN_QPN);
+	assert_int_equal(qpn_drawn(most, 1), INC_MAX_QPN);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(usable_queue_pairs)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+}
