@@ -93,8 +93,13 @@ int lab_name_check(const char *name, struct inc_err *err);
 int lab_init(struct lab *lab, const char *name, struct inc_err *err);
 /* The file as a whole or not at all. create: -EEXIST where the lab's file is there. */
 int lab_save(const struct lab *lab, bool create, struct inc_err *err);
-/* Takes lab->lock. Waits for who has it, and says so; -EBUSY after LAB_LOCK_LIMIT_S. 0 without
- * a lock where the lab has no directory: then nothing else of it was begun. */
+/* One at a time takes the names of a lab or gives them back: two labs could have names in common,
+ * and whoever looks meanwhile would see half of one. A descriptor to close, or -errno. */
+int lab_lock_names(struct inc_err *err);
+/* Takes lab->lock on the directory just made, with the names locked. */
+int lab_lock_new(struct lab *lab, struct inc_err *err);
+/* Takes lab->lock of the lab that has the name. Waits for who has it, and says so; -EBUSY after
+ * LAB_LOCK_LIMIT_S, -ENOENT where no lab is left then. */
 int lab_lock(struct lab *lab, struct inc_err *err);
 /* name NULL: the only lab there is. */
 int lab_load(struct lab *lab, const char *name, struct inc_err *err);

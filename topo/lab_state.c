@@ -192,18 +192,46 @@ out:
 	return ret;
 }
 
-int lab_lock(struct lab *lab, struct inc_err *err)
+static bool same_dir(int fd, const char *path)
+{
+	struct stat a, b;
+
+	return !fstat(fd, &a) && !stat(path, &b) && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+int lab_lock_names(struct inc_err *err)
+{
+	int fd;
+
+	for (;;) {
+		if (mkdir(LAB_DIR, 0755) && errno != EEXIST)
+			break;
+		fd = open(LAB_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (fd < 0 && errno == ENOENT)
+			continue;
+		if (fd < 0 || flock(fd, LOCK_EX))
+			break;
+		/* a `down` may have removed the empty directory between the two */
+		if (same_dir(fd, LAB_DIR))
+			return fd;
+		close(fd);
+	}
+	return inc_err_set(err, errno, "%s: %s", LAB_DIR, strerror(errno));
+}
+
+/* Without O_CLOEXEC: see lab.h. */
+static int open_dir(struct lab *lab, struct inc_err *err)
+{
+	lab->lock = open(lab->dir, O_RDONLY | O_DIRECTORY);
+	return lab->lock < 0 ? inc_err_set(err, errno, "%s: %s", lab->dir, strerror(errno)) : 0;
+}
+
+static int wait_for_lock(const struct lab *lab, struct inc_err *err)
 {
 	static const struct timespec pause = {.tv_nsec = 10000000};
 	uint64_t deadline = inc_now_ms() + LAB_LOCK_LIMIT_S * 1000;
 	bool told = false;
 
-	/* without O_CLOEXEC: see lab.h */
-	lab->lock = open(lab->dir, O_RDONLY | O_DIRECTORY);
-	if (lab->lock < 0)
-		return errno == ENOENT
-			       ? 0
-			       : inc_err_set(err, errno, "%s: %s", lab->dir, strerror(errno));
 	while (flock(lab->lock, LOCK_EX | LOCK_NB)) {
 		if (errno != EWOULDBLOCK)
 			return inc_err_set(err, errno, "%s: %s", lab->dir, strerror(errno));
@@ -220,6 +248,48 @@ int lab_lock(struct lab *lab, struct inc_err *err)
 		nanosleep(&pause, NULL);
 	}
 	return 0;
+}
+
+int lab_lock_new(struct lab *lab, struct inc_err *err)
+{
+	int ret = open_dir(lab, err);
+
+	return ret ? ret : wait_for_lock(lab, err);
+}
+
+/* Opens the directory of the lab that has the name now. */
+static int open_named(struct lab *lab, struct inc_err *err)
+{
+	int names = lab_lock_names(err), ret;
+
+	if (names < 0)
+		return names;
+	if (access(lab->state_path, F_OK)) {
+		ret = inc_err_set(err, ENOENT, "no lab %s is up (%s)", lab->name, lab->state_path);
+		rmdir(LAB_DIR); /* unless another lab is in it */
+	} else if (mkdir(lab->dir, 0755) && errno != EEXIST) {
+		/* an `up` that was killed may not have come to it */
+		ret = inc_err_set(err, errno, "%s: %s", lab->dir, strerror(errno));
+	} else {
+		ret = open_dir(lab, err);
+	}
+	close(names);
+	return ret;
+}
+
+int lab_lock(struct lab *lab, struct inc_err *err)
+{
+	int ret;
+
+	for (;;) {
+		ret = open_named(lab, err);
+		if (!ret)
+			ret = wait_for_lock(lab, err);
+		/* who had the lock may have removed the lab, and the next one be in the making */
+		if (ret || same_dir(lab->lock, lab->dir))
+			return ret;
+		close(lab->lock);
+	}
 }
 
 json_t *lab_names(void)

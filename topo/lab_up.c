@@ -328,33 +328,11 @@ static int check_free(const struct lab *lab, struct inc_err *err)
 	return 0;
 }
 
-/* One lab at a time takes its names: two could have names in common. A descriptor to close. */
-static int lock_names(struct inc_err *err)
-{
-	struct stat a, b;
-	int fd;
-
-	for (;;) {
-		if (mkdir(LAB_DIR, 0755) && errno != EEXIST)
-			break;
-		fd = open(LAB_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (fd < 0 && errno == ENOENT)
-			continue;
-		if (fd < 0 || flock(fd, LOCK_EX))
-			break;
-		/* a `down` may have removed the empty directory between the two */
-		if (!fstat(fd, &a) && !stat(LAB_DIR, &b) && a.st_ino == b.st_ino)
-			return fd;
-		close(fd);
-	}
-	return inc_err_set(err, errno, "%s: %s", LAB_DIR, strerror(errno));
-}
-
 /* The lab's file and its namespaces, by which everything else is found. *named: there is such a
  * file now, and lab_down() has to follow. */
 static int take_names(struct lab *lab, bool *named, struct inc_err *err)
 {
-	int lock = lock_names(err), ret;
+	int lock = lab_lock_names(err), ret;
 
 	*named = false;
 	if (lock < 0)
@@ -370,7 +348,7 @@ static int take_names(struct lab *lab, bool *named, struct inc_err *err)
 	else if (!ret)
 		lab->dir_made = true;
 	if (!ret)
-		ret = lab_lock(lab, err);
+		ret = lab_lock_new(lab, err);
 	if (!ret)
 		ret = lab_net_namespaces(lab, err);
 	close(lock);
@@ -448,19 +426,13 @@ static void remove_instance(const struct lab *lab, const struct lab_node *node)
 	}
 }
 
-int lab_down(struct lab *lab, struct inc_err *err)
+/* The lab's directory and its file go together: who finds one of them alone, with the names
+ * locked, knows that somebody was killed. left: what else is left of it. */
+static int give_names_back(const struct lab *lab, unsigned int left, struct inc_err *err)
 {
-	unsigned int left = lab_kill(lab);
-
-	for (unsigned int i = 0; i < lab->n_nodes; i++)
-		if (lab->nodes[i].role == LAB_SWITCH && lab->nodes[i].pins_made)
-			remove_instance(lab, &lab->nodes[i]);
-	left += lab_net_down(lab);
 	if (lab->dir_made)
 		remove_tree(lab->dir);
 	left += lab->dir_made && !access(lab->dir, F_OK);
-	free(lab->links);
-	lab->links = NULL;
 	if (left)
 		return inc_err_set(err, EBUSY,
 				   "lab %s is not down: %u of its processes, namespaces and "
@@ -470,4 +442,23 @@ int lab_down(struct lab *lab, struct inc_err *err)
 		return inc_err_set(err, errno, "%s: %s", lab->state_path, strerror(errno));
 	rmdir(LAB_DIR); /* unless another lab is in it */
 	return 0;
+}
+
+int lab_down(struct lab *lab, struct inc_err *err)
+{
+	unsigned int left = lab_kill(lab);
+	int names, ret;
+
+	for (unsigned int i = 0; i < lab->n_nodes; i++)
+		if (lab->nodes[i].role == LAB_SWITCH && lab->nodes[i].pins_made)
+			remove_instance(lab, &lab->nodes[i]);
+	left += lab_net_down(lab);
+	free(lab->links);
+	lab->links = NULL;
+	names = lab_lock_names(err);
+	if (names < 0)
+		return names;
+	ret = give_names_back(lab, left, err);
+	close(names);
+	return ret;
 }
