@@ -291,13 +291,14 @@ static void set_alarm(struct inccl_communicator *comm, uint64_t at_ns)
 void inccl_comm_leave(struct inccl_communicator *comm)
 {
 	struct inccl_endpoint *ep = comm->ep;
-	bool tells = ep->tell_at_ns != UINT64_MAX;
+	/* what has failed says nothing more: its alarm would go off at once, again and again */
+	bool tells = ep->tell_at_ns != UINT64_MAX && !comm->error && !comm->grace_error;
 	uint64_t at_ns;
 
 	if (comm->driver != DRIVER_NONE)
 		return;
 	if (tells || comm->alarm_tells) {
-		set_alarm(comm, ep->tell_at_ns);
+		set_alarm(comm, tells ? ep->tell_at_ns : UINT64_MAX);
 		comm->alarm_tells = tells;
 	}
 	if (tells || ep->posted == ep->completed)

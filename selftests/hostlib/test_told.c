@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/timerfd.h>
@@ -182,6 +183,112 @@ static void what_is_under_way_is_served(void **state)
 	assert_true(comm->alarm_at_ns == at_ns);
 }
 
+/* Who polls for the end is told for, too, when it has come. */
+static void polled_is_told(void **state)
+{
+	uint64_t end_ns = deadline_after_ms(WAIT_MS);
+	struct inccl_communicator *comm;
+	struct world *w = *state;
+	struct inccl_request *req;
+	struct inccl_packet pkt;
+	int ret;
+
+	comm = w->comm;
+	stop_thread(comm);
+	in_a_hurry(comm);
+	req = world_start(w, 0);
+	world_hear(w, &pkt, 0);
+	peer_mirror(&w->peer, &pkt, 0, pkt.payload);
+	while ((ret = inccl_test(req)) == -EAGAIN)
+		assert_true(inc_now_ns() < end_ns);
+	assert_int_equal(ret, 0);
+	assert_false(told(comm));
+	assert_true(alarm_ns(comm) == comm->ep->tell_at_ns);
+}
+
+/* While the caller polls for what is under way, each alarm that went off is followed by one. */
+static void alarm_follows_alarm(void **state)
+{
+	uint64_t end_ns = deadline_after_ms(WAIT_MS), first_ns, at_ns;
+	struct inccl_communicator *comm;
+	struct world *w = *state;
+	struct inccl_request *req;
+
+	comm = w->comm;
+	pthread_mutex_lock(&comm->lock);
+	comm->look_at_ns = UINT64_MAX;
+	pthread_mutex_unlock(&comm->lock);
+	req = world_start(w, 0);
+	pthread_mutex_lock(&comm->lock);
+	first_ns = comm->alarm_at_ns;
+	pthread_mutex_unlock(&comm->lock);
+	do {
+		assert_true(inc_now_ns() < end_ns);
+		poll(NULL, 0, 1);
+		pthread_mutex_lock(&comm->lock);
+		comm->look_at_ns = UINT64_MAX;
+		pthread_mutex_unlock(&comm->lock);
+		assert_int_equal(inccl_test(req), -EAGAIN);
+		pthread_mutex_lock(&comm->lock);
+		at_ns = comm->alarm_at_ns;
+		pthread_mutex_unlock(&comm->lock);
+	} while (at_ns == first_ns || at_ns == UINT64_MAX);
+}
+
+/* However seldom the thread has looked while calls left nothing behind: from its first look at
+ * something under way it looks as often as it takes over. */
+static void looks_as_needed(void **state)
+{
+	uint64_t end_ns = deadline_after_ms(WAIT_MS), look_at_ns;
+	struct inccl_communicator *comm;
+	struct world *w = *state;
+	bool seldom, looked;
+
+	comm = w->comm;
+	do {
+		assert_true(inc_now_ns() < end_ns);
+		poll(NULL, 0, 1);
+		pthread_mutex_lock(&comm->lock);
+		inccl_comm_enter(comm);
+		look_at_ns = comm->look_at_ns;
+		seldom = look_at_ns > inc_now_ns() + 8 * INC_NSEC_PER_MSEC;
+		pthread_mutex_unlock(&comm->lock);
+	} while (!seldom);
+	world_start(w, 0);
+	do {
+		assert_true(inc_now_ns() < end_ns);
+		poll(NULL, 0, 1);
+		pthread_mutex_lock(&comm->lock);
+		looked = comm->look_at_ns != look_at_ns || comm->driver == DRIVER_THREAD;
+		assert_true(comm->look_at_ns == look_at_ns ||
+			    comm->look_at_ns <= inc_now_ns() + 5 * INC_NSEC_PER_MSEC);
+		pthread_mutex_unlock(&comm->lock);
+	} while (!looked);
+}
+
+/* Of what has failed nobody is told: an alarm for it would go off at once, again and again. */
+static void failed_wakes_nobody(void **state)
+{
+	struct inccl_communicator *comm;
+	struct world *w = *state;
+	struct inccl_request *req;
+	struct inccl_packet pkt;
+
+	comm = w->comm;
+	stop_thread(comm);
+	in_a_hurry(comm);
+	req = world_start(w, 0);
+	world_hear(w, &pkt, 0);
+	peer_mirror(&w->peer, &pkt, 0, pkt.payload);
+	assert_int_equal(inccl_wait(req, WAIT_MS), 0);
+	assert_true(alarm_ns(comm) == comm->ep->tell_at_ns && !told(comm));
+	inccl_comm_fail(comm, EIO, 0, "that was it");
+	pthread_mutex_lock(&comm->lock);
+	inccl_comm_leave(comm);
+	pthread_mutex_unlock(&comm->lock);
+	assert_true(alarm_ns(comm) == UINT64_MAX);
+}
+
 /* While nothing is under way and the switch has been told of everything, nobody is woken. */
 static void idle_wakes_nobody(void **state)
 {
@@ -217,6 +324,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(last_result_is_told),    CASE(end_is_told),
 		CASE(small_collectives_cost), CASE(what_is_under_way_is_served),
+		CASE(polled_is_told),         CASE(alarm_follows_alarm),
+		CASE(looks_as_needed),        CASE(failed_wakes_nobody),
 		CASE(idle_wakes_nobody),
 	};
 
