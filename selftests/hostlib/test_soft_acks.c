@@ -499,6 +499,19 @@ static void explicit_questions(void **state)
 	hear_one_ack(w, 8);
 }
 
+/* Of results that each ask as their contributions did, the one that closes a gap was sent again. */
+static void gap_is_closed(void **state)
+{
+	struct world *w = *state;
+
+	collectives(w, 0, 3);
+	take_results(w, 0, 1);
+	take_results(w, 2, 3);
+	hear_no_ack(w);
+	take_results(w, 1, 2);
+	hear_one_ack(w, 3);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -518,6 +531,7 @@ int main(void)
 		CASE(quiet_is_told),
 		CASE(grouped_ack_is_lost),
 		CASE(explicit_questions),
+		CASE(gap_is_closed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
