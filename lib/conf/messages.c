@@ -263,9 +263,8 @@ static const struct inc_field told_fields[] = {
 };
 
 static const struct inc_field error_fields[] = {
-	{"seq", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_error, seq), .min = 1,
-	 .max = INT64_MAX, .given = offsetof(struct inc_msg_error, has_seq),
-	 .text = "of the request that had one"},
+	{"seq", INC_UINT, INC_HINT, INC_AT(struct inc_msg_error, seq), .min = 1, .max = INT64_MAX,
+	 .given = offsetof(struct inc_msg_error, has_seq), .text = "of the request that had one"},
 	{"comm", INC_UINT, INC_HINT, INC_AT(struct inc_msg_error, comm), .max = UINT32_MAX,
 	 .given = offsetof(struct inc_msg_error, has_comm), .text = "of the request that had one"},
 	{"communicator", INC_UINT, INC_HINT, INC_AT(struct inc_msg_error, communicator),

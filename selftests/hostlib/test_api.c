@@ -120,6 +120,12 @@ static void unfriendly_controllers(void **state)
 			 -EREMOTEIO);
 	assert_string_equal(error, "so it is");
 	assert_int_equal(
+		refused("{\"type\":\"error\",\"seq\":\"x\",\"comm\":-1,\"errno\":\"EEXIST\","
+			"\"message\":\"so it is, too\"}\n",
+			false, error),
+		-EEXIST);
+	assert_string_equal(error, "so it is, too");
+	assert_int_equal(
 		refused("{\"type\":\"failed\",\"errno\":\"EIO\",\"message\":7}\n", false, error),
 		-EIO);
 	assert_string_equal(error, strerror(EIO));
