@@ -339,6 +339,73 @@ static int qpn_places(struct unit *u)
 	return unit_compare_all(u);
 }
 
+/* One queue pair number for all: the addresses tell whose packet it is. */
+static int one_qpn(struct unit *u)
+{
+	struct inc_comm_conf spec;
+	struct ref_comm *cm[3];
+	uint32_t i, c, r;
+
+	for (i = 0; i < 3; i++) {
+		unit_spec(u, &spec, 700 + i, 4, 2, 256, 4);
+		for (c = 0; c < 4; c++) {
+			spec.conn[c].own_qp = 0x123;
+			if (i == 1)
+				spec.conn[c].peer_ip.s_addr ^= htonl(0x80);
+			if (i == 2)
+				spec.conn[c].own_ip.s_addr ^= htonl(0x80);
+		}
+		cm[i] = unit_add_comm(u, &spec);
+		RUN(!cm[i]);
+	}
+	for (r = 0; r < 6; r++)
+		for (i = 0; i < 3; i++) {
+			for (c = 0; c < 4; c++)
+				RUN(case_data(u, cm[i], c, r, INC_OP_SEND_ONLY_IMM, 64, CASE_DESC,
+					      true));
+			RUN(case_expect(u, INC_CTR_MC_RESULT));
+		}
+	return unit_compare_all(u);
+}
+
+/* What is configured and not started is nobody's, though a communicator with the same numbers was
+ * there before: its members may send at once. */
+static int not_started(struct unit *u)
+{
+	struct unit_packet p = {
+		.opcode = INC_OP_SEND_ONLY_IMM, .len = 32, .desc = CASE_DESC, .ackreq = true};
+	struct inc_err err = {""};
+	struct inc_comm_conf spec;
+	struct ref_comm *cm;
+	struct frame f;
+	uint32_t round, c, port[4];
+	struct frame first[4];
+	int index;
+
+	unit_spec(u, &spec, 800, 4, 2, 256, 4);
+	for (round = 0; round < 3; round++) {
+		cm = unit_add_comm(u, &spec);
+		RUN(!cm);
+		for (c = 0; c < 4; c++) {
+			port[c] = cm->conn[c].cfg.ifindex;
+			unit_data(cm, c, &p, &f);
+			first[c] = f;
+		}
+		RUN(unit_run(u, &first[0], port[0]) || case_expect(u, INC_CTR_ANS_ACK));
+		RUN(unit_remove_comm(u, cm));
+		index = inc_switch_add_comm(u->sw, &spec, &err);
+		RUN(index < 0);
+		for (c = 0; c < 4; c++)
+			RUN(unit_run(u, &first[c], port[c]) ||
+			    case_expect(u, INC_CTR_PASS_NO_CONN));
+		RUN(inc_switch_remove_comm(u->sw, index, &err));
+		for (c = 0; c < 4; c++)
+			RUN(unit_run(u, &first[c], port[c]) ||
+			    case_expect(u, INC_CTR_PASS_NO_CONN));
+	}
+	return 0;
+}
+
 const struct unit_case cases_reduce[] = {
 	{"children", children},
 	{"result_lengths", result_lengths},
@@ -350,5 +417,7 @@ const struct unit_case cases_reduce[] = {
 	{"neighbours", neighbours},
 	{"remove_and_add", remove_and_add},
 	{"qpn_places", qpn_places},
+	{"one_qpn", one_qpn},
+	{"not_started", not_started},
 	{NULL, NULL},
 };

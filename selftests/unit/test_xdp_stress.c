@@ -315,19 +315,42 @@ static int verify(struct stage *s, const uint64_t before[INC_CTR_MAX])
 	return -1;
 }
 
+/* Another one, whose queue pair numbers share the places of the first one's, is there now and not
+ * then: it takes them while the first one does not have them. */
+static int toggle_other(struct stage *s, int *other, struct inc_err *err)
+{
+	struct inc_comm_conf spec = s->spec;
+	uint32_t i;
+	int ret;
+
+	if (*other >= 0) {
+		ret = inc_switch_remove_comm(s->u->sw, *other, err);
+		*other = -1;
+		return ret;
+	}
+	spec.communicator++;
+	for (i = 0; i < spec.n_conns; i++)
+		spec.conn[i].own_qp ^= INC_CONN_PLACES;
+	*other = inc_switch_add_comm(s->u->sw, &spec, err);
+	return *other < 0 ? *other : inc_switch_start_comm(s->u->sw, *other, err);
+}
+
 /* The same addresses and queue pairs again and again, with packets under way. */
 static int come_and_go(struct stage *s, uint64_t end)
 {
 	struct inc_err err = {""};
-	int index = s->cm.index;
+	int index = s->cm.index, other = -1;
 
 	while (inc_now_ms() < end && !s->stop) {
 		if (inc_switch_remove_comm(s->u->sw, index, &err))
 			break;
 		index = inc_switch_add_comm(s->u->sw, &s->spec, &err);
-		if (index != (int)s->cm.index || inc_switch_start_comm(s->u->sw, index, &err))
+		if (index != (int)s->cm.index || toggle_other(s, &other, &err) ||
+		    inc_switch_start_comm(s->u->sw, index, &err))
 			break;
 	}
+	if (other >= 0)
+		inc_switch_remove_comm(s->u->sw, other, &err);
 	if (!err.msg[0] && index == (int)s->cm.index)
 		return 0;
 	snprintf(s->u->why, sizeof(s->u->why), "communicator %d: %s", index, err.msg);
