@@ -204,6 +204,25 @@ static void bad_connections(void **state)
 	}
 }
 
+/* Of several communicators each starts by its own number alone. */
+static void started_by_number(void **state)
+{
+	const char *const answers[] = {JOINED, CONN("5", "1024", "8"),
+				       "{\"type\":\"start\",\"communicator\":13}\n"
+				       "{\"type\":\"start\"}\n"
+				       "{\"type\":\"start\",\"communicator\":\"12\"}\n",
+				       NULL};
+	struct inccl_communicator *comm;
+	struct inccl_group *group;
+	char error[256];
+	struct fake f;
+
+	assert_int_equal(create_comm(answers, &f, &group, &comm, error), -ETIMEDOUT);
+	assert_non_null(strstr(error, "'start'"));
+	assert_int_equal(inccl_group_destroy(group), 0);
+	fake_stop(&f);
+}
+
 static int begin_sum(struct inccl_communicator *comm, const void *send, void *recv,
 		     const struct inccl_collective_opts *opts, struct inccl_request **request)
 {
@@ -428,6 +447,7 @@ int main(void)
 		cmocka_unit_test(unfriendly_controllers),
 		cmocka_unit_test(endless_line),
 		cmocka_unit_test(bad_connections),
+		cmocka_unit_test(started_by_number),
 		cmocka_unit_test(dead_switch),
 		cmocka_unit_test(rank_lost),
 		cmocka_unit_test(cannot_begin),
