@@ -287,6 +287,8 @@ int inccl_wait(struct inccl_request *req, int timeout_ms)
 		inccl_comm_drive(comm, req,
 				 timeout_ms < 0 ? UINT64_MAX : deadline_after_ms(timeout_ms),
 				 cancel_state);
+	} else {
+		inccl_comm_leave(comm); /* run() has not */
 	}
 	return collect(req);
 }

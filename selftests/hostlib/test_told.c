@@ -206,6 +206,42 @@ static void polled_is_told(void **state)
 	assert_true(alarm_ns(comm) == comm->ep->tell_at_ns);
 }
 
+/* A call whose end is there as it begins, for what was under way before brought it along: nobody
+ * waits, and yet its result is told. */
+static void found_ended_is_told(void **state)
+{
+	struct inccl_communicator *comm;
+	struct world *w = *state;
+	struct inccl_packet pkt, next;
+	struct inccl_request *req;
+	unsigned int i;
+
+	comm = w->comm;
+	stop_thread(comm);
+	in_a_hurry(comm);
+	req = world_start(w, 0);
+	world_hear(w, &pkt, 0);
+	peer_mirror(&w->peer, &pkt, 0, pkt.payload);
+	assert_int_equal(inccl_wait(req, WAIT_MS), 0);
+	in_a_hurry(comm);
+	req = world_start(w, 0);
+	world_hear(w, &pkt, 1);
+	/* what one call receives; the call after it finds both results, and the second one's
+	 * contribution has been sent in between */
+	for (i = 0; i < SOFT_RECVS; i++)
+		peer_mirror(&w->peer, &pkt, 0, pkt.payload);
+	next = pkt;
+	next.imm++;
+	next.rkey++;
+	peer_mirror(&w->peer, &pkt, 1, pkt.payload);
+	peer_mirror(&w->peer, &next, 2, pkt.payload);
+	assert_int_equal(
+		inccl_allreduce(comm, w->data[1], w->data[1], 4, INCCL_INT32, INCCL_SUM, NULL), 0);
+	assert_true(comm->ep->tell_at_ns != UINT64_MAX);
+	assert_true(alarm_ns(comm) == comm->ep->tell_at_ns);
+	assert_int_equal(inccl_wait(req, WAIT_MS), 0);
+}
+
 /* While the caller polls for what is under way, each alarm that went off is followed by one. */
 static void alarm_follows_alarm(void **state)
 {
@@ -324,9 +360,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(last_result_is_told),    CASE(end_is_told),
 		CASE(small_collectives_cost), CASE(what_is_under_way_is_served),
-		CASE(polled_is_told),         CASE(alarm_follows_alarm),
-		CASE(looks_as_needed),        CASE(failed_wakes_nobody),
-		CASE(idle_wakes_nobody),
+		CASE(polled_is_told),         CASE(found_ended_is_told),
+		CASE(alarm_follows_alarm),    CASE(looks_as_needed),
+		CASE(failed_wakes_nobody),    CASE(idle_wakes_nobody),
 	};
 
 	alarm(LIMIT_S);
