@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <arpa/inet.h>
+#include <bpf/bpf.h>
 #include "lib/proto/desc.h"
 #include "cases.h"
 
@@ -300,6 +301,19 @@ static int remove_and_add(struct unit *u)
 	return 0;
 }
 
+/* Whether the place of a queue pair number holds this connection; NULL: none. */
+static int expect_place(struct unit *u, uint32_t qpn, const struct ref_comm *cm, uint32_t child)
+{
+	uint32_t place = inc_conn_place_of(qpn), want = cm ? cm->cfg.conn_base + child + 1 : 0,
+		 have;
+
+	if (!bpf_map_lookup_elem(inc_switch_map_fd(u->sw, INC_MAP_CONN_PLACE), &place, &have) &&
+	    have == want)
+		return 0;
+	snprintf(u->why, sizeof(u->why), "the place of %u holds %u, not %u", qpn, have, want);
+	return -1;
+}
+
 /* Queue pair numbers that share a place in inc_conn_place: whoever has it, each finds its own,
  * whichever communicators come and go. */
 static int qpn_places(struct unit *u)
@@ -326,7 +340,12 @@ static int qpn_places(struct unit *u)
 			r[i]++;
 		}
 		i = gone[round];
+		/* the first one has had the places whenever the others came */
+		for (c = 0; c < 4; c++)
+			RUN(expect_place(u, 0x123 + c, cm[0], c));
 		RUN(unit_remove_comm(u, cm[i]));
+		for (c = 0; c < 4; c++)
+			RUN(expect_place(u, 0x123 + c, i ? cm[0] : NULL, c));
 		for (c = 0; c < 3; c++)
 			if (c != i)
 				RUN(case_data(u, cm[c], 0, r[c] - 1, INC_OP_SEND_ONLY_IMM, 64,
