@@ -156,8 +156,8 @@ struct inccl_communicator {
 	char device[64];
 	char peer[80];
 	/* what a controller that has restarted does not know, and resume.c tells it: */
-	char node[sizeof(((struct inc_msg_endpoint *)0)->node)];
-	uint32_t qpn; /* of the own endpoint */
+	char node[INC_CONTROL_SWITCH_LEN]; /* the switch */
+	uint32_t qpn;                      /* of the own endpoint */
 
 	struct inccl_request *first, *last; /* uncollected */
 	struct inccl_request *head;         /* of them, the oldest unfinished */

@@ -29,6 +29,7 @@ const struct inc_yaml_node *inc_yaml_root(const struct inc_yaml *doc);
 /* Fills err with "file:line: field: text" for this node, returns -EINVAL. */
 int inc_yaml_error(const struct inc_yaml_node *node, struct inc_err *err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* The same for a caller that was given the arguments itself. */
 int inc_yaml_verror(const struct inc_yaml_node *node, struct inc_err *err, const char *fmt,
 		    va_list ap);
 
