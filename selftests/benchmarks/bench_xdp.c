@@ -139,7 +139,7 @@ static int setup(struct bench *b, struct inc_err *err)
 	struct inc_switch_opts opts = {.sz = sizeof(opts), .max_comms = 1, .max_connections = 64};
 	unsigned int others = if_nametoindex(OTHER);
 	uint32_t desc = INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, 1);
-	struct inc_comm_conf spec = {
+	struct inc_comm_conf conf = {
 		.communicator = 1, .payload = b->payload, .slots = 64, .n_conns = b->children};
 	const struct inc_comm_cfg *comm;
 	int ret;
@@ -148,7 +148,7 @@ static int setup(struct bench *b, struct inc_err *err)
 	if (ret)
 		return ret;
 	for (uint32_t c = 0; c < b->children; c++) {
-		struct inc_conn_conf *conn = &spec.conn[c];
+		struct inc_conn_conf *conn = &conf.conn[c];
 
 		*conn = (struct inc_conn_conf){
 			.rank = c,
@@ -165,7 +165,7 @@ static int setup(struct bench *b, struct inc_err *err)
 		/* child 0 alone on the ingress port */
 		if_indextoname(c ? others : IFINDEX, conn->port);
 	}
-	ret = inc_switch_add_comm(b->sw, &spec, err);
+	ret = inc_switch_add_comm(b->sw, &conf, err);
 	if (ret >= 0)
 		ret = inc_switch_start_comm(b->sw, ret, err) ?: ret;
 	if (ret < 0)
@@ -180,7 +180,7 @@ static int setup(struct bench *b, struct inc_err *err)
 		row->len = b->payload;
 		row->opcode = INC_OP_SEND_ONLY_IMM;
 	}
-	build_frame(b, &spec.conn[0], desc);
+	build_frame(b, &conf.conn[0], desc);
 	ret = open_test_object(b, err);
 	if (ret)
 		return ret;
