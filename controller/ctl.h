@@ -25,7 +25,6 @@
 #include <event2/event.h>
 #include <event2/listener.h>
 #include <jansson.h>
-#include <arpa/inet.h>
 #include "lib/proto/maps.h"
 #include "lib/proto/roce.h"
 #include "controller/core/route.h"

@@ -2,10 +2,8 @@
 /* Collectives as the caller sees them: start, test, wait. */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include "lib/base/clock.h"
 #include "lib/proto/desc.h"
-#include "lib/proto/roce.h"
 #include "hostlib/src/internal.h"
 
 /* What a caller wants done. A barrier has no data, whatever count says. */

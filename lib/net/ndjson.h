@@ -8,7 +8,6 @@
 #ifndef INC_NDJSON_H
 #define INC_NDJSON_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <event2/event.h>
 #include <jansson.h>
