@@ -37,7 +37,8 @@ static __always_inline __u16 inc_fold_csum(__u64 sum)
 	return sum ?: 0xffff;
 }
 
-/* One of the communicator's children on a port; NULL where it has none there. */
+/* Any one of the communicator's children on a port: each says who shares the port with it. NULL
+ * where the communicator has none there. */
 static __always_inline const struct inc_conn_cfg *inc_child_on(const struct inc_comm_cfg *comm,
 							       __u32 ifindex)
 {
@@ -207,13 +208,15 @@ static __always_inline void inc_copy_udp_csum(void *data, const struct inc_outgo
 	((struct udphdr *)w)->check = inc_fold_csum(sum);
 }
 
-/* The frame's last four bytes, which begin at off. */
+/* Writes the ICRC at off, the frame's last four bytes. A plain store saves a copy the call of
+ * bpf_xdp_store_bytes(). */
 static __always_inline int inc_store_icrc(struct xdp_md *ctx, __u32 off, __u32 icrc)
 {
 	void *data = (void *)(long)ctx->data;
 	void *end = (void *)(long)ctx->data_end;
 
 	inc_opaque(off);
+	/* no frame is longer, and the verifier wants a bound */
 	if (off > INC_HEADERS_LEN + INC_BUF_HDR + INC_MAX_PAYLOAD)
 		return -1;
 	data += off;

@@ -24,8 +24,8 @@ struct {
 } inc_conn_lookup SEC(".maps");
 
 /* Last bits of a queue pair number (inc_conn_place_of()) -> connection id plus 1, or 0: saves most
- * packets the look-up. A hint: its connection's own numbers decide. Writer: loader, with the
- * look-up entry. INC_CONN_PLACES. */
+ * packets the look-up. A hint: the connection's own numbers say whether it is the one. Writer:
+ * loader, with the look-up entry. INC_CONN_PLACES. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, INC_CONN_PLACES);

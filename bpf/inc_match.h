@@ -18,16 +18,18 @@ struct inc_match {
 static __always_inline bool inc_match_place(const struct inc_packet *pkt, struct inc_match *m)
 {
 	__u32 place = inc_conn_place_of(pkt->dqpn);
+	/* volatile: read once, for the loader may write it meanwhile */
 	const volatile __u32 *conn_plus_1 = bpf_map_lookup_elem(&inc_conn_place, &place);
 
 	if (!conn_plus_1)
 		return false;
-	m->conn = *conn_plus_1 - 1; /* none is no connection's id */
+	m->conn = *conn_plus_1 - 1; /* of 0 it makes a number that no connection has */
 	m->cfg = bpf_map_lookup_elem(&inc_conn_cfg, &m->conn);
 	return m->cfg && m->cfg->own_qpn == pkt->dqpn && m->cfg->peer_addr == pkt->saddr &&
 	       m->cfg->own_addr == pkt->daddr;
 }
 
+/* The connection by all that the packet names. Finds whatever inc_match_place() has not. */
 static __always_inline bool inc_match_lookup(const struct inc_packet *pkt, struct inc_match *m)
 {
 	struct inc_conn_key key = {
@@ -60,7 +62,7 @@ inc_match(struct xdp_md *ctx, const struct inc_packet *pkt, struct inc_match *m)
 	m->comm = bpf_map_lookup_elem(&inc_comm_cfg, &comm);
 	m->comm_st = bpf_map_lookup_elem(&inc_comm_state, &comm);
 	if (!m->comm || !m->comm_st || !(m->comm->flags & INC_COMM_F_VALID) ||
-	    m->cfg->child >= INC_MAX_CHILDREN || m->comm->log2_slots > 12)
+	    m->cfg->child >= INC_MAX_CHILDREN || m->comm->log2_slots > INC_MAX_LOG2_SLOTS)
 		return INC_CTR_DROP_CONFIG;
 	return INC_CONTINUE;
 }

@@ -21,7 +21,7 @@ struct inc_template {
 	__u32 len; /* payload in the frame */
 	__u32 crc;
 	__u32 csum;
-} __attribute__((packed, aligned(4))); /* else it would go byte by byte */
+} __attribute__((packed, aligned(4))); /* aligned: the compiler copies it in words, not in bytes */
 
 #define INC_TEMPLATE_ETHERTYPE 0
 

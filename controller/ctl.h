@@ -25,7 +25,6 @@
 #include <event2/event.h>
 #include <event2/listener.h>
 #include <jansson.h>
-#include <arpa/inet.h>
 #include "lib/proto/maps.h"
 #include "lib/proto/roce.h"
 #include "controller/core/route.h"
@@ -151,7 +150,7 @@ struct inc_comm_member {
 	bool ready;
 	bool destroyed;
 	bool knows; /* has said itself that it has failed */
-	char transport[16];
+	char transport[INC_CONTROL_TRANSPORT_LEN];
 	unsigned int payload;
 	unsigned int message_packets;
 	unsigned int window; /* messages */
@@ -224,7 +223,8 @@ static inline bool inc_ctl_ours(uint32_t first, uint32_t next, uint32_t number)
 }
 
 /* member.c */
-/* What the core says to a client: a message, or that what the client has said is refused. */
+/* What the core says to a client: a message, or that what the client has said is refused; about:
+ * what was refused, as the error names it, or NULL. */
 void inc_client_send(const struct inc_client *client, enum inc_message_id id, const void *message);
 void inc_client_refuse(const struct inc_client *client, int code, const struct inc_msg_error *about,
 		       const char *fmt, ...) __attribute__((format(printf, 4, 5)));

@@ -21,9 +21,9 @@ struct build {
 	struct inc_comm_cfg cfg;
 	struct inc_conn_cfg conn[INC_MAX_CHILDREN];
 	union inc_mac peer[INC_MAX_CHILDREN]; /* as far as it is known */
-	uint32_t comm;
+	uint32_t comm;    /* the index that it gets */
 	uint32_t lookups; /* entries of inc_conn_lookup made, with those of inc_conn_place */
-	bool ports;       /* inc_comm_ports[communicator] set */
+	bool ports;       /* inc_comm_ports[comm] set */
 };
 
 static const char *addr_text(__be32 addr, char text[INET_ADDRSTRLEN])
@@ -267,7 +267,7 @@ static void plan_mac(const struct inc_comm_conf *conf, uint32_t rank, union inc_
 	}
 }
 
-/* The children are in order of their ports. */
+/* Who shares a port with whom, and where each port's children begin. They are sorted by port. */
 static void plan_ports(struct build *b)
 {
 	uint32_t first, n, i;
@@ -283,7 +283,7 @@ static void plan_ports(struct build *b)
 			b->conn[i].port_first = first;
 			b->conn[i].port_children = n;
 		}
-		if (!*place)
+		if (!*place) /* else another port has it */
 			*place = first + 1;
 	}
 }
@@ -396,7 +396,8 @@ static int make_config(struct inc_switch *sw, struct build *b, struct inc_err *e
 	return ret;
 }
 
-/* What a queue pair number's place holds becomes new, if it is old; else it stays. */
+/* The place of a queue pair number goes from old to new. One that holds something else is another
+ * connection's and stays so: the look-up alone finds this one then. */
 static int set_place(struct inc_switch *sw, uint32_t qpn, uint32_t old, uint32_t new,
 		     struct inc_err *err)
 {

@@ -395,6 +395,7 @@ void inc_comm_configured(struct inc_comm *comm)
 				       .my_ip = host->ip},
 		};
 
+		_Static_assert(sizeof(made.connection.node) >= sizeof(sw->name), "all names fit");
 		strcpy(made.connection.node, sw->name);
 		inc_client_send(member->client, INC_MSG_MADE, &made);
 	}

@@ -8,7 +8,6 @@
 #include "lib/net/hostport.h"
 #include "controller/incctl/incctl.h"
 #include "lib/base/opt.h"
-#include "lib/base/printable.h"
 
 /* What a command is to this program. */
 struct view {

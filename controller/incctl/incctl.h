@@ -4,7 +4,6 @@
 #ifndef INC_INCCTL_H
 #define INC_INCCTL_H
 
-#include <stdbool.h>
 #include <jansson.h>
 #include "lib/base/err.h"
 

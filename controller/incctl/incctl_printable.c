@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* What others have said, made fit for the terminal that incctl shows it on. */
 #include <stdlib.h>
 #include <string.h>
 #include "controller/incctl/incctl.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Questions of tools: answered here, or passed to every connected switch. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "lib/base/clock.h"
 #include "controller/ctl.h"
-#include "lib/base/log.h"
 
 struct inc_query {
 	uint64_t number;

@@ -2,10 +2,8 @@
 /* Collectives as the caller sees them: start, test, wait. */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include "lib/base/clock.h"
 #include "lib/proto/desc.h"
-#include "lib/proto/roce.h"
 #include "hostlib/src/internal.h"
 
 /* What a caller wants done. A barrier has no data, whatever count says. */
@@ -183,9 +181,9 @@ static struct inccl_request *new_request(struct inccl_communicator *comm, const 
 	return req;
 }
 
-/* stays: the caller does not leave before the end. */
+/* waits: the caller goes on to inccl_wait(), which serves the endpoint and leaves it in order. */
 static int start(struct inccl_communicator *comm, const struct call *call,
-		 const struct inccl_collective_opts *given, struct inccl_request **out, bool stays)
+		 const struct inccl_collective_opts *given, struct inccl_request **out, bool waits)
 {
 	struct inccl_collective_opts opts;
 	struct inccl_request *req;
@@ -226,7 +224,7 @@ static int start(struct inccl_communicator *comm, const struct call *call,
 	if (!req->done) {
 		inccl_comm_enter(comm);
 		inccl_comm_begin(comm);
-		if (!stays)
+		if (!waits)
 			inccl_comm_leave(comm);
 	}
 	*out = req;

@@ -240,6 +240,7 @@ static void take_answer(struct inccl_group *group, const char *type, const json_
 	int ret;
 
 	for (wait = group->waits; wait; wait = wait->next) {
+		/* no answer's comm, where none can be read */
 		union control_answer said = {.made.comm = UINT32_MAX};
 
 		if (wait->done || strcmp(inc_messages[wait->id].type, type))

@@ -38,19 +38,20 @@ struct inccl_log {
 	bool delivering;
 };
 
-/* What the controller answers, and somebody waits for. */
+/* The answers that somebody waits for, as control_wait.id tells them apart. */
 union control_answer {
 	struct inc_msg_joined joined;
 	struct inc_msg_made made;
-	struct inc_msg_number number; /* start, D */
+	struct inc_msg_number number; /* start; D, which confirms an end */
 };
 
 /* A caller that waits for one answer of the controller; lives on its stack, is in the
  * group's list while it waits, and is filled under the group's lock. */
 struct control_wait {
 	enum inc_message_id id; /* of the answer */
-	long long index;  /* of the communicator that it is about: the group's count; -1: none */
-	long long number; /* and the controller's; -1: not yet known */
+	/* The communicator that it is about: */
+	long long index;  /* the group's own count, -1: it is about none */
+	long long number; /* the controller's number, -1: not known, or none */
 	bool farewell;    /* the answer comes though the group has failed, unless the controller
 			     is lost */
 	bool done;
@@ -65,7 +66,7 @@ struct control_wait {
 enum inccl_link {
 	LINK_UP,
 	LINK_LOST,     /* running communicators go on */
-	LINK_RESUMING, /* it has come back, and was told what runs: it hears of that as before */
+	LINK_RESUMING, /* a controller is back and has been told what runs; has not answered yet */
 };
 
 struct inccl_group {
@@ -137,7 +138,7 @@ enum inccl_report {
 enum inccl_comm_phase {
 	COMM_CREATING,
 	COMM_RUNNING, /* it has its thread */
-	COMM_LEAVING, /* D has been said, or its controller was lost */
+	COMM_LEAVING, /* being destroyed: the controller has been told (D), or is lost */
 };
 
 struct inccl_communicator {
@@ -155,8 +156,8 @@ struct inccl_communicator {
 	char device[64];
 	char peer[80];
 	/* what a controller that has restarted does not know, and resume.c tells it: */
-	char node[sizeof(((struct inc_msg_endpoint *)0)->node)];
-	uint32_t qpn; /* of the own endpoint */
+	char node[INC_CONTROL_SWITCH_LEN]; /* the switch */
+	uint32_t qpn;                      /* of the own endpoint */
 
 	struct inccl_request *first, *last; /* uncollected */
 	struct inccl_request *head;         /* of them, the oldest unfinished */
@@ -181,13 +182,13 @@ struct inccl_communicator {
 	uint64_t activity; /* counts calls of the user, for the thread */
 	int wake_fd;       /* eventfd: wakes the driver */
 	int thread_fd;     /* eventfd: wakes the thread alone */
-	/* timerfd: wakes the thread for what the last call has left behind, when the endpoint has
-	 * something to say, or is to be served. A caller who comes back in time sets it anew, and
-	 * nobody is woken. */
+	/* timerfd: wakes the thread for what the last call has left behind: results that the peer
+	 * is to be told of (ep->tell_at_ns), or messages under way that nobody serves. A caller who
+	 * comes back in time sets it anew, and nobody is woken. */
 	int alarm_fd;
 	uint64_t alarm_at_ns; /* UINT64_MAX: it does not run */
-	bool alarm_tells;     /* it is set for what is to be said */
-	uint64_t look_at_ns;  /* the thread wakes then, even without it */
+	bool alarm_tells;     /* it is set for ep->tell_at_ns, not for messages under way */
+	uint64_t look_at_ns;  /* the thread wakes then by itself, alarm or not */
 	pthread_t thread;
 	bool stop;
 };
@@ -293,9 +294,9 @@ void inccl_comm_fail(struct inccl_communicator *comm, int error, int rank, const
 void inccl_comm_fail_locked(struct inccl_communicator *comm, int error, int rank, const char *text);
 /* Takes in, posts, sends, finishes. Never blocks. */
 void inccl_comm_advance(struct inccl_communicator *comm);
-/* The same for a request that is new. */
+/* The same for a request that is new: sends first. */
 void inccl_comm_begin(struct inccl_communicator *comm);
-/* A user's call ends: the thread is to see in time to what it leaves behind. */
+/* A user's call ends: sets the alarm, so that the thread sees in time to what it leaves behind. */
 void inccl_comm_leave(struct inccl_communicator *comm);
 /* Drives the endpoint until the request is done or the deadline; false: not done. cancel_state
  * is the caller's, valid while it sleeps here. */
@@ -307,7 +308,7 @@ void inccl_comm_enter(struct inccl_communicator *comm);
 void inccl_comm_settle(struct inccl_communicator *comm, uint64_t deadline_ns);
 void *inccl_comm_thread(void *comm);
 
-/* group.c: what G and resume say of this rank */
+/* group.c: what joining (G) and resume both say of this rank; not its addresses */
 void inccl_group_introduce(const struct inccl_group *group, struct inc_msg_join *said);
 
 /* collective.c */

@@ -15,8 +15,9 @@
 /* The thread takes over when the user has not called for this long: handing over after
  * every call would cost two context switches per collective. */
 #define TAKE_OVER_NS (4 * INC_NSEC_PER_MSEC)
-/* While calls leave nothing under way the thread looks less and less often whether the user has
- * stayed away: to wake it costs as much as half a small collective. */
+/* The thread sleeps so long between two looks whether the user has stayed away. While calls leave
+ * nothing under way the looks grow from TAKE_OVER_NS to this: to wake it costs as much as half a
+ * small collective. */
 #define LOOK_MAX_NS (4 * TAKE_OVER_NS)
 
 /* Who serves the endpoint from now on. Where nobody is about to call, it says at once what it
@@ -181,7 +182,7 @@ void inccl_comm_begin(struct inccl_communicator *comm)
 {
 	if (comm->error || in_grace(comm))
 		return;
-	/* Where nothing is under way, nothing has come that is of use before this is sent. */
+	/* with nothing under way no new result can have come: there is nothing to receive first */
 	if (comm->ep->posted == comm->ep->completed && (send_some(comm) || !comm->posting))
 		return;
 	inccl_comm_advance(comm);
@@ -297,6 +298,7 @@ void inccl_comm_leave(struct inccl_communicator *comm)
 
 	if (comm->driver != DRIVER_NONE)
 		return;
+	/* also takes the alarm back where it has been told meanwhile */
 	if (tells || comm->alarm_tells) {
 		set_alarm(comm, tells ? ep->tell_at_ns : UINT64_MAX);
 		comm->alarm_tells = tells;
@@ -395,8 +397,8 @@ void inccl_comm_settle(struct inccl_communicator *comm, uint64_t deadline_ns)
 	set_driver(comm, DRIVER_NONE);
 }
 
-/* The thread sleeps while others drive, so long unless it is signalled or the alarm goes. The lock
- * is dropped meanwhile. */
+/* The thread sleeps while it does not drive: for look_ns, below a second, or until it is signalled
+ * or the alarm goes. The lock is dropped meanwhile. */
 static void park(struct inccl_communicator *comm, uint64_t look_ns)
 {
 	const struct timespec ts = {.tv_nsec = look_ns};
@@ -437,6 +439,8 @@ void *inccl_comm_thread(void *arg)
 	pthread_mutex_lock(&comm->lock);
 	while (!comm->stop) {
 		now = inc_now_ns();
+		/* soon where the user has stayed away since the last look or left something under
+		 * way */
 		if (comm->driver == DRIVER_NONE &&
 		    (comm->activity == seen || comm->ep->posted != comm->ep->completed))
 			look_ns = TAKE_OVER_NS;

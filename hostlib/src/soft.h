@@ -40,8 +40,8 @@
  * other's heels share it. Less than the switch waits with what it owes (ack_delay), for this ACK
  * pays it, and than it waits for an ACK (rto_min). */
 #define SOFT_ACK_HOLD_NS INC_NSEC_PER_MSEC
-/* An ACK waits for the next collective's result where that may take so many times as long as the
- * last ones and still comes in time. */
+/* An ACK is held for the next collective's result only where that one may take so many times as
+ * long as the quicker of the last two and still ends within the hold. */
 #define SOFT_ACK_PATIENCE 4
 /* A gap is a loss, not a detour, when it is this old or this many packets behind. */
 #define SOFT_GAP_NS       (2 * INC_NSEC_PER_MSEC)
@@ -121,8 +121,8 @@ struct soft_endpoint {
 	uint32_t rx_msn;      /* messages of the peer completed */
 	bool tell;            /* an ACK is sent at the end of this round, whatever the counts */
 	bool ended;           /* this round has brought the last result of a collective */
-	uint64_t ended_at_ns; /* the last such round */
-	uint64_t took_ns;     /* from the one before to that one */
+	uint64_t ended_at_ns; /* when that last happened */
+	uint64_t took_ns;     /* from the time before to then: the pace of collectives */
 	uint64_t gap_r, gap_at_ns;
 	bool gap_told;
 

@@ -253,8 +253,9 @@ static void answer_gap(struct soft_endpoint *s, uint64_t now)
 	s->tell = false;
 }
 
-/* A collective has ended, and the next one could end too late for the ACK to wait for it: then
- * somebody would be woken to send it. One slow collective among quick ones says little. */
+/* A collective has ended, and the next one could end too late for the ACK to wait for it: somebody
+ * would have to be woken to send it. The quicker of the last two is the pace, for one slow
+ * collective among quick ones says little. */
 static bool last_in_time(const struct soft_endpoint *s, uint64_t now)
 {
 	uint64_t took_ns = now - s->ended_at_ns;

@@ -18,6 +18,7 @@ struct inc_err {
 int inc_err_set(struct inc_err *err, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* The same behind "where: ", unless where is empty. */
-int inc_err_vset(struct inc_err *err, int code, const char *where, const char *fmt, va_list ap);
+int inc_err_vset(struct inc_err *err, int code, const char *where, const char *fmt, va_list ap)
+	__attribute__((format(printf, 4, 0)));
 
 #endif

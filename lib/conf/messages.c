@@ -197,23 +197,26 @@ static const struct inc_field welcome_fields[] = {
 	 .text = "those of its communicators that it keeps"},
 };
 
+/* clang-format off */
+#define SEQ_FIELD \
+	{"seq", INC_OTHER, INC_OPTIONAL, .what = "a number", \
+	 .text = "of the request; its answer, an error too, repeats it"}
+/* clang-format on */
+
 static const struct inc_field configure_fields[] = {
-	{"seq", INC_OTHER, INC_OPTIONAL, .what = "a number",
-	 .text = "of the request; its answer, an error too, repeats it"},
+	SEQ_FIELD,
 	{"config", INC_MAP, INC_REQUIRED, INC_AT(struct inc_msg_configure, config),
 	 .of = &inc_comm_schema, .text = "one communicator: all of it or nothing"},
 };
 
-static const struct inc_field numbered_fields[] = {
-	{"seq", INC_OTHER, INC_OPTIONAL, .what = "a number",
-	 .text = "of the request; its answer, an error too, repeats it"},
+static const struct inc_field number_and_seq_fields[] = {
+	SEQ_FIELD,
 	{"communicator", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_number, communicator),
 	 .min = 1, .max = UINT32_MAX, .text = "its number"},
 };
 
 static const struct inc_field query_fields[] = {
-	{"seq", INC_OTHER, INC_OPTIONAL, .what = "a number",
-	 .text = "of the request; its answer, an error too, repeats it"},
+	SEQ_FIELD,
 	{"what", INC_WORD, INC_REQUIRED, INC_AT(struct inc_msg_query, what),
 	 .text = "the question"},
 	{"from", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_query, from), .max = UINT32_MAX,
@@ -352,13 +355,13 @@ const struct inc_message inc_messages[INC_MSG_MAX] = {
 			       TABLE(configure_fields, sizeof(struct inc_msg_configure)),
 			       "makes a communicator"},
 	[INC_MSG_CONFIGURED] = {"configured", "switch", "controller",
-				TABLE(numbered_fields, sizeof(struct inc_msg_number)),
+				TABLE(number_and_seq_fields, sizeof(struct inc_msg_number)),
 				"it is made"},
 	[INC_MSG_REMOVE] = {"remove", "controller", "switch",
-			    TABLE(numbered_fields, sizeof(struct inc_msg_number)),
+			    TABLE(number_and_seq_fields, sizeof(struct inc_msg_number)),
 			    "forgets a communicator"},
 	[INC_MSG_REMOVED] = {"removed", "switch", "controller",
-			     TABLE(numbered_fields, sizeof(struct inc_msg_number)),
+			     TABLE(number_and_seq_fields, sizeof(struct inc_msg_number)),
 			     "it is forgotten"},
 	[INC_MSG_QUERY] = {"query", "controller or tool", "switch",
 			   TABLE(query_fields, sizeof(struct inc_msg_query)), "a question"},

@@ -19,14 +19,16 @@
 #include "lib/conf/comm_conf.h"
 #include "lib/proto/maps.h"
 
-#define INC_CONTROL_VERSION     1
-#define INC_MAX_WORLD           1024
-#define INC_MAX_GROUP_COMMS     64 /* of one group, at a time */
-#define INC_MAX_MESSAGE_PACKETS 64
-#define INC_MIN_MTU             68 /* of IPv4 */
-#define INC_MAX_MTU             65535
-#define INC_MAX_ADDRS           64 /* of one member */
-#define INC_CONTROL_NAME_LEN    65 /* job and host names, with the terminator */
+#define INC_CONTROL_VERSION       1
+#define INC_MAX_WORLD             1024
+#define INC_MAX_GROUP_COMMS       64 /* of one group, at a time */
+#define INC_MAX_MESSAGE_PACKETS   64
+#define INC_MIN_MTU               68 /* of IPv4 */
+#define INC_MAX_MTU               65535
+#define INC_MAX_ADDRS             64 /* of one member */
+#define INC_CONTROL_NAME_LEN      65 /* job and host names, with the terminator */
+#define INC_CONTROL_SWITCH_LEN    16 /* a switch's name as topologies allow it, the same way */
+#define INC_CONTROL_TRANSPORT_LEN 16 /* a transport's name */
 
 /* G of a member */
 struct inc_msg_join {
@@ -47,7 +49,7 @@ struct inc_msg_joined {
 /* C of a member */
 struct inc_msg_ask {
 	uint32_t comm;
-	char transport[16];
+	char transport[INC_CONTROL_TRANSPORT_LEN];
 	uint32_t qpn;
 	uint32_t psn;
 	uint16_t udp_port;
@@ -60,7 +62,7 @@ struct inc_msg_ask {
 };
 
 struct inc_msg_endpoint {
-	char node[16]; /* the switch */
+	char node[INC_CONTROL_SWITCH_LEN]; /* the switch */
 	struct in_addr peer_ip;
 	uint16_t peer_port;
 	uint32_t peer_qp;
@@ -105,8 +107,8 @@ struct inc_msg_failed {
 struct inc_msg_claim {
 	uint32_t communicator;
 	uint32_t comm;
-	char node[16]; /* the switch */
-	char transport[16];
+	char node[INC_CONTROL_SWITCH_LEN]; /* the switch */
+	char transport[INC_CONTROL_TRANSPORT_LEN];
 	uint32_t qpn;
 	uint32_t payload;
 	uint32_t slots;
@@ -161,7 +163,8 @@ struct inc_msg_event {
 	char message[300];
 };
 
-/* As the argument of functions that send one: what it repeats of a request; NULL: nothing. */
+/* Functions that send one take what it is to repeat of the request in such a struct (NULL:
+ * nothing), and fill in code and message themselves. */
 struct inc_msg_error {
 	uint64_t seq;
 	bool has_seq, has_comm, has_communicator;

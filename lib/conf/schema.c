@@ -66,6 +66,7 @@ static const char *expected(const struct inc_field *f, char *buf, size_t size)
 
 const char *inc_field_domain(const struct inc_field *f, char *buf, size_t size)
 {
+	char element[128];
 	const char *what;
 
 	if (f->kind == INC_UINT && !f->good && (f->min || f->max != UINT64_MAX))
@@ -81,9 +82,8 @@ const char *inc_field_domain(const struct inc_field *f, char *buf, size_t size)
 	else if (f->kind == INC_OTHER)
 		snprintf(buf, size, "%s", f->what ?: "");
 	else if (f->kind == INC_LIST && !f->of->fields[0].name) {
-		what = inc_field_domain(&f->of->fields[0], buf, size);
-		memmove(buf + 9, what, strnlen(what, size - 10) + 1);
-		memcpy(buf, "list of: ", 9);
+		snprintf(buf, size, "list of: %s",
+			 inc_field_domain(&f->of->fields[0], element, sizeof(element)));
 	} else {
 		what = expected(f, buf, size);
 		if (what != buf)

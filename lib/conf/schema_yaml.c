@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Tables of fields as YAML: files read. What is printed as YAML is schema_json.c's JSON (yaml.h).
+ */
 #include <errno.h>
 #include "lib/conf/schema_priv.h"
 #include "lib/conf/schema_yaml.h"

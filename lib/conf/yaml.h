@@ -8,7 +8,6 @@
 #define INC_YAML_H
 
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -29,8 +28,9 @@ const struct inc_yaml_node *inc_yaml_root(const struct inc_yaml *doc);
 /* Fills err with "file:line: field: text" for this node, returns -EINVAL. */
 int inc_yaml_error(const struct inc_yaml_node *node, struct inc_err *err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* The same for a caller that was given the arguments itself. */
 int inc_yaml_verror(const struct inc_yaml_node *node, struct inc_err *err, const char *fmt,
-		    va_list ap);
+		    va_list ap) __attribute__((format(printf, 3, 0)));
 
 /* Child of a mapping, or NULL where the key is absent. */
 const struct inc_yaml_node *inc_yaml_get(const struct inc_yaml_node *map, const char *key);

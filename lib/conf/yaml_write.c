@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* JSON values as YAML, in the block style that people write. */
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include "lib/conf/yaml.h"

@@ -8,7 +8,6 @@
 #ifndef INC_NDJSON_H
 #define INC_NDJSON_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <event2/event.h>
 #include <jansson.h>
@@ -49,7 +48,7 @@ struct inc_ndjson *inc_ndjson_new(struct event_base *base, int fd,
 int inc_ndjson_send(struct inc_ndjson *conn, json_t *object);
 int inc_ndjson_send_new(struct inc_ndjson *conn, json_t *object);
 
-/* An error; seq: of the request that it answers, NULL: it has none. */
+/* An error; seq: of the request that it answers, NULL: it has none. It stays the caller's. */
 int inc_ndjson_send_error(struct inc_ndjson *conn, int code, json_t *seq, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 

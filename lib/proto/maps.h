@@ -14,9 +14,10 @@
 #include <linux/types.h>
 #include "lib/proto/roce.h"
 
-#define INC_ABI_VERSION  3
-#define INC_MAX_CHILDREN 32
-#define INC_MAX_SLOTS    4096
+#define INC_ABI_VERSION    3
+#define INC_MAX_CHILDREN   32
+#define INC_MAX_SLOTS      4096
+#define INC_MAX_LOG2_SLOTS 12
 /* Slots of a communicator. */
 #define INC_SLOTS_TEXT "a power of two up to 4096"
 INC_INLINE _Bool inc_slots_ok(__u64 slots)
@@ -24,6 +25,7 @@ INC_INLINE _Bool inc_slots_ok(__u64 slots)
 	return slots && slots <= INC_MAX_SLOTS && !(slots & (slots - 1));
 }
 _Static_assert(INC_MAX_SLOTS == 4096, "as INC_SLOTS_TEXT says");
+_Static_assert(INC_MAX_SLOTS == 1 << INC_MAX_LOG2_SLOTS, "one is the other's logarithm");
 
 #define INC_RNR_TIMER 12 /* RNR timer code of our RNR NAKs: 0.64 ms */
 
@@ -41,7 +43,7 @@ _Static_assert(INC_MAX_SLOTS == 4096, "as INC_SLOTS_TEXT says");
 #define INC_MAP_COUNTER     "inc_counter"
 #define INC_MAP_EVENT       "inc_event"
 
-/* inc_conn_lookup: which connection a packet belongs to. Writer: control plane.
+/* inc_conn_lookup: which connection a packet belongs to. Writer: loader.
  * The value is a connection id, the index into inc_conn_cfg and inc_conn_state. */
 struct inc_conn_key {
 	__be32 saddr; /* the child's address */
@@ -49,8 +51,10 @@ struct inc_conn_key {
 	__u32 dqpn;   /* host order: the switch's queue pair number */
 };
 
-/* inc_conn_place: where a queue pair number is looked for first. Two with the same last bits have
- * one place; the look-up has both. */
+/* inc_conn_place[inc_conn_place_of(queue pair number)]: where a packet's connection is looked for
+ * first. Numbers that end in the same bits share a place, which one connection has; the others are
+ * found in inc_conn_lookup, which has all. A power of two, four times as many as a switch has
+ * connections unless told otherwise, so that few of the controller's random numbers share one. */
 #define INC_CONN_PLACES 4096
 INC_INLINE __u32 inc_conn_place_of(__u32 qpn)
 {
@@ -72,7 +76,7 @@ union inc_mac {
 	__u64 word;
 };
 
-/* inc_conn_cfg[connection id]. Writer: control plane, before the look-up entry. */
+/* inc_conn_cfg[connection id]. Writer: loader, before the look-up entry. */
 struct inc_conn_cfg {
 	__u32 comm;    /* index into inc_comm_cfg */
 	__u32 child;   /* 0..children-1; children of one port are contiguous */
@@ -89,8 +93,8 @@ struct inc_conn_cfg {
 	__u32 rx_start_psn; /* PSN of the peer's packet 0 */
 	__u32 tx_start_psn; /* PSN of result 0 to the peer */
 	__u8 own_mac[6];    /* the switch's, source of every frame to the peer */
-	__u8 port_first;    /* of the children on its port: the first one, */
-	__u8 port_children; /*   and how many they are */
+	__u8 port_first;    /* ordinal of the first child on its port, */
+	__u8 port_children; /*   and how many children are there */
 	__u32 resv[2];
 };
 
@@ -134,12 +138,18 @@ enum inc_open_message {
 	INC_OPEN_WRITE = 2,
 };
 
-#define INC_PORT_PLACES 64
-
 #define INC_COMM_F_VALID     0x1
 #define INC_COMM_F_NET_ORDER 0x2 /* elements are big endian on the wire */
 
-/* inc_comm_cfg[communicator]. Writer: control plane, before the look-up entries. */
+/* Where a communicator's children on a port are looked for first. A power of two, as large as the
+ * ports are many (INC_MAX_PORTS): interfaces made one after the other have places of their own. */
+#define INC_PORT_PLACES 64
+INC_INLINE __u32 inc_port_place_of(__u32 ifindex)
+{
+	return ifindex & (INC_PORT_PLACES - 1);
+}
+
+/* inc_comm_cfg[communicator]. Writer: loader, before the look-up entries. */
 struct inc_comm_cfg {
 	__u32 flags;     /* INC_COMM_F_* */
 	__u32 children;  /* 1..INC_MAX_CHILDREN */
@@ -151,15 +161,11 @@ struct inc_comm_cfg {
 	__u32 result_base;  /* slot s is row result_base + s of inc_result and inc_slot */
 	__u32 communicator; /* the controller's number, for messages only */
 	__u32 resv[7];
-	/* [inc_port_place_of(ifindex)]: a child there, plus 1; 0: none. Of two ports in one place
-	 * one is here, the other's children must be looked for. */
+	/* [inc_port_place_of(ifindex)]: the first child on a port, plus 1; 0: no port of the
+	 * communicator has this place. Of two ports that share it one is here, the other's children
+	 * are found by going through all. */
 	__u8 port_child[INC_PORT_PLACES];
 };
-
-INC_INLINE __u32 inc_port_place_of(__u32 ifindex)
-{
-	return ifindex & (INC_PORT_PLACES - 1);
-}
 
 /* inc_comm_state[communicator]. Writer: the last arriver of each chunk; the slow path, which may
  * end the communicator (error, error_r). */

@@ -2,7 +2,6 @@
 /* The second half of reading a topology: who is connected to whom, and by what. */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <arpa/inet.h>
 #include "lib/conf/schema_yaml.h"
 #include "lib/topology/topology_priv.h"

@@ -36,6 +36,7 @@ struct bench {
 	struct inc_xdp_test *test;
 	uint8_t frame[INC_MAX_PAYLOAD + 128];
 	uint32_t frame_len;
+	uint8_t left[INC_MAX_PAYLOAD + 128 + 256]; /* what the last run made of it */
 	uint32_t payload;
 	uint32_t children;
 	bool json;
@@ -138,7 +139,7 @@ static int setup(struct bench *b, struct inc_err *err)
 	struct inc_switch_opts opts = {.sz = sizeof(opts), .max_comms = 1, .max_connections = 64};
 	unsigned int others = if_nametoindex(OTHER);
 	uint32_t desc = INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, 1);
-	struct inc_comm_conf spec = {
+	struct inc_comm_conf conf = {
 		.communicator = 1, .payload = b->payload, .slots = 64, .n_conns = b->children};
 	const struct inc_comm_cfg *comm;
 	int ret;
@@ -147,7 +148,7 @@ static int setup(struct bench *b, struct inc_err *err)
 	if (ret)
 		return ret;
 	for (uint32_t c = 0; c < b->children; c++) {
-		struct inc_conn_conf *conn = &spec.conn[c];
+		struct inc_conn_conf *conn = &conf.conn[c];
 
 		*conn = (struct inc_conn_conf){
 			.rank = c,
@@ -164,7 +165,7 @@ static int setup(struct bench *b, struct inc_err *err)
 		/* child 0 alone on the ingress port */
 		if_indextoname(c ? others : IFINDEX, conn->port);
 	}
-	ret = inc_switch_add_comm(b->sw, &spec, err);
+	ret = inc_switch_add_comm(b->sw, &conf, err);
 	if (ret >= 0)
 		ret = inc_switch_start_comm(b->sw, ret, err) ?: ret;
 	if (ret < 0)
@@ -179,13 +180,11 @@ static int setup(struct bench *b, struct inc_err *err)
 		row->len = b->payload;
 		row->opcode = INC_OP_SEND_ONLY_IMM;
 	}
-	build_frame(b, &spec.conn[0], desc);
+	build_frame(b, &conf.conn[0], desc);
 	ret = open_test_object(b, err);
 	if (ret)
 		return ret;
 	memcpy(b->test->bss->inc_bench_headers, b->frame, sizeof(b->test->bss->inc_bench_headers));
-	memcpy(&b->test->bss->inc_bench_icrc, b->frame + b->frame_len - INC_ICRC_LEN, 4);
-	b->test->bss->inc_bench_len = b->frame_len;
 	b->test->bss->inc_bench_conn = comm->conn_base;
 	b->test->bss->inc_bench_slot_row = comm->result_base;
 	b->test->bss->inc_test_egress_ifindex = IFINDEX;
@@ -196,13 +195,14 @@ static int setup(struct bench *b, struct inc_err *err)
 static int run(struct bench *b, struct bpf_program *prog, uint32_t want, uint64_t arrived,
 	       struct figure *out, struct inc_err *err)
 {
-	uint8_t in[sizeof(b->frame)], back[sizeof(b->frame) + 256];
+	uint8_t in[sizeof(b->frame)];
 	uint32_t ns[RUNS];
 
 	b->test->bss->inc_bench_arrived = arrived;
 	for (int i = 0; i < RUNS; i++) {
 		LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = in, .data_size_in = b->frame_len,
-			    .data_out = back, .data_size_out = sizeof(back), .repeat = ROUNDS);
+			    .data_out = b->left, .data_size_out = sizeof(b->left),
+			    .repeat = ROUNDS);
 		int ret;
 
 		memcpy(in, b->frame, b->frame_len);
@@ -295,8 +295,10 @@ static int measure(struct bench *b, struct inc_err *err)
 		{"contribution, not the last", b->test->progs.inc_bench_handle, 1, 0},
 		{"last contribution, sum, ICRC of result", b->test->progs.inc_bench_handle, 4,
 		 others},
-		{"the same and one copy with its ICRC", b->test->progs.inc_bench_handle_copy, 2,
-		 others},
+		/* of the template that the row above has left */
+		{"putting a template back (part of the next)",
+		 b->test->progs.inc_bench_template_only, 2, 0},
+		{"one copy with its ICRC", b->test->progs.inc_bench_copy, 2, 0},
 	};
 	struct figure f;
 	int ret;
@@ -310,6 +312,9 @@ static int measure(struct bench *b, struct inc_err *err)
 		if (ret)
 			return ret;
 		print(rows[i].name, f, b);
+		if (rows[i].arrived)
+			memcpy(&b->test->bss->inc_bench_template, b->left,
+			       sizeof(b->test->bss->inc_bench_template));
 	}
 	return 0;
 }

@@ -52,8 +52,9 @@ static void print_markdown(void)
 	     "Printed by `build/selftests/control/message_tables` from lib/conf/messages.c, which "
 	     "the programs read and\nbuild them with; docs/control.md tells who says what when. A "
 	     "field that is absent has the value of the\nthird column, where there is one. A hint "
-	     "is said, but the message\ntakes effect without it, too: one that is absent or cannot "
-	     "be read is passed over. Every message has\nits `type` besides.");
+	     "that is absent or cannot be read is\npassed over: the message takes effect without "
+	     "it. "
+	     "Every message has its `type` besides.");
 	for (size_t i = 0; i < INC_MSG_MAX; i++) {
 		const struct inc_message *m = &inc_messages[i];
 

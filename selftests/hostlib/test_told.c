@@ -175,6 +175,7 @@ static void what_is_under_way_is_served(void **state)
 	comm->look_at_ns = UINT64_MAX;
 	req = world_start(w, 0);
 	at_ns = alarm_ns(comm);
+	/* TAKE_OVER_NS (progress.c), and some */
 	assert_true(at_ns <= inc_now_ns() + 5 * INC_NSEC_PER_MSEC);
 	world_hear(w, &pkt, 0);
 	peer_mirror(&w->peer, &pkt, 0, pkt.payload);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* The group, communicator, controller and switch of test_progress and test_told. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -9,7 +9,6 @@
 #include "lib/base/clock.h"
 #include "lib/base/machine.h"
 #include "lib/proto/desc.h"
-#include "lib/roce/wire.h"
 #include "userspace/xdp/slowpath_priv.h"
 
 #define FATAL_TIMES 8 /* the waits between double: 20 ms, 40 ms, ... up to rto_max */

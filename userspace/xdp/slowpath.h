@@ -8,7 +8,6 @@
 #ifndef INC_SLOWPATH_H
 #define INC_SLOWPATH_H
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <event2/event.h>
 #include "lib/base/err.h"
