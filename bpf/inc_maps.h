@@ -177,6 +177,11 @@ struct {
 const volatile __u32 inc_crc_table[8][256];       /* byte, then k zero bytes */
 const volatile __u32 inc_shift_table[10][4][256]; /* byte j of a state, past 4 << p zero bytes */
 const volatile bool inc_check_icrc = true;        /* false for measuring only */
+/* The ports run this in generic mode. */
+const volatile bool inc_generic = false;
+/* 1: copies share their bytes (inc_is_shared_copy()), so results are left to the slow path. Writer:
+ * the egress program, once and for all. */
+__u32 inc_copies_shared;
 /* Set where the CPU may reorder stores (the loader knows), so that x86 pays nothing for it. */
 const volatile bool inc_order_stores = true;
 

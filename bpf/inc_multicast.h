@@ -19,6 +19,8 @@ static __always_inline enum inc_counter_id inc_multicast(struct xdp_md *ctx,
 
 	if (!result)
 		return INC_CTR_DROP_CONFIG;
+	if (inc_copies_shared)
+		goto pending;
 	len = result->len;
 	/* a frame can always shrink but not always grow: the slow path has the rest */
 	if (len > pkt->len)

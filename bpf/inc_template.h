@@ -40,4 +40,19 @@ static __always_inline bool inc_is_template(struct xdp_md *ctx)
 	       eth->h_proto == INC_TEMPLATE_ETHERTYPE;
 }
 
+/*
+ * A result's copy that is no template any more. In generic mode, kernels without "bpf: Run generic
+ * devmap egress prog on private skb" clone a frame but not its bytes: what is made of the first
+ * template stands in all of them. Nothing else but answers leaves through the egress program in
+ * that mode.
+ */
+static __always_inline bool inc_is_shared_copy(struct xdp_md *ctx)
+{
+	void *data = (void *)(long)ctx->data;
+	struct inc_bth *bth = data + INC_ETH_LEN + INC_IP_LEN + INC_UDP_LEN;
+
+	return inc_generic && (void *)(bth + 1) <= (void *)(long)ctx->data_end &&
+	       bth->opcode != INC_OP_ACK;
+}
+
 #endif

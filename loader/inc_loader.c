@@ -218,6 +218,7 @@ static int load(struct inc_switch *sw, struct inc_err *err)
 	}
 	inc_crc_fill_tables(sw->skel->rodata->inc_crc_table, sw->skel->rodata->inc_shift_table);
 	sw->skel->rodata->inc_check_icrc = !sw->opts.skip_icrc;
+	sw->skel->rodata->inc_generic = sw->opts.generic;
 	sw->skel->rodata->inc_order_stores = INC_ORDER_STORES || sw->opts.order_stores;
 	ret = inc_xdp__load(sw->skel);
 	story = inc_capture_end();

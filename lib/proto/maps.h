@@ -269,7 +269,8 @@ struct inc_copy {
 	_(ABS_ACK, absorbed_ack, 'A', "ACK of results")                                        \
 	_(ABS_SLOWPATH, absorbed_slowpath, 'A', "handed to the slow path (NAK, RNR)")          \
 	_(ABS_PENDING, absorbed_pending, 'A',                                                  \
-	  "last arriver too short for the result, slow path sends it")                         \
+	  "result left to the slow path: the last arriver too short for it, or copies share "  \
+	  "bytes")                                                                             \
 	_(ANS_ACK, answered_ack, 'W', "contribution kept and acknowledged")                    \
 	_(ANS_OWED, answered_owed_ack, 'W', "ACK of results turned round into an owed ACK")    \
 	_(ANS_DUPLICATE, answered_duplicate, 'W', "duplicate acknowledged again")              \
@@ -307,6 +308,9 @@ enum inc_event_type {
 	INC_EVENT_CONN_ERROR,     /* connection ended by a fatal NAK we sent; arg: syndrome */
 	INC_EVENT_PEER_NAK,       /* child sent a fatal NAK; arg: syndrome */
 	INC_EVENT_RESULT_PENDING, /* result r is in its row, the slow path must send it to all */
+	/* the kernel's copies share their bytes: results are pending from now on. Of no
+	 * communicator in particular. */
+	INC_EVENT_COPIES_SHARED,
 };
 
 /* inc_event: ring buffer. Writer: XDP. */

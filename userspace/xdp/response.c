@@ -4,6 +4,7 @@
 #include <string.h>
 #include <bpf/bpf.h>
 #include "lib/base/clock.h"
+#include "lib/base/log.h"
 #include "lib/roce/wire.h"
 #include "userspace/xdp/slowpath_priv.h"
 
@@ -97,6 +98,14 @@ int sp_on_event(void *arg, void *data, size_t size)
 	if (size < sizeof(e))
 		return ret;
 	memcpy(&e, data, sizeof(e));
+	if (e.type == INC_EVENT_COPIES_SHARED) {
+		inc_warn("generic XDP: this kernel lets all copies of a frame share its bytes (it "
+			 "lacks "
+			 "\"bpf: Run generic devmap egress prog on private skb\"): the slow path "
+			 "sends every result, child by child; native mode or a newer kernel is "
+			 "faster");
+		return ret;
+	}
 	cm = e.comm < sp->max_comms ? sp->comm[e.comm] : NULL;
 	if (!cm)
 		return ret; /* of a communicator just removed */
