@@ -286,11 +286,13 @@ static void looks_as_needed(void **state)
 		poll(NULL, 0, 1);
 		pthread_mutex_lock(&comm->lock);
 		inccl_comm_enter(comm);
-		look_at_ns = comm->look_at_ns;
-		seldom = look_at_ns > inc_now_ns() + 8 * INC_NSEC_PER_MSEC;
+		seldom = comm->look_at_ns > inc_now_ns() + 8 * INC_NSEC_PER_MSEC;
 		pthread_mutex_unlock(&comm->lock);
 	} while (!seldom);
 	world_start(w, 0);
+	pthread_mutex_lock(&comm->lock);
+	look_at_ns = comm->look_at_ns;
+	pthread_mutex_unlock(&comm->lock);
 	do {
 		assert_true(inc_now_ns() < end_ns);
 		poll(NULL, 0, 1);
