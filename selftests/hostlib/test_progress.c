@@ -153,7 +153,9 @@ static void log_asks_for_the_error(void **state)
 	struct waiter t;
 
 	__atomic_store_n(&w->curious, true, __ATOMIC_RELEASE);
-	fake_say(&w->fake, "{\"type\":\"error\",\"errno\":\"EINVAL\",\"message\":\"what?\"}\n");
+	/* another communicator's failure is none of this one */
+	fake_say(&w->fake, "{\"type\":\"failed\",\"communicator\":13,\"errno\":\"EIO\"}\n"
+			   "{\"type\":\"error\",\"errno\":\"EINVAL\",\"message\":\"what?\"}\n");
 	until_logged(w);
 	assert_string_equal(w->seen, "");
 	waiter_start(&t, world_start(w, 0));
