@@ -46,6 +46,8 @@ static __always_inline enum inc_counter_id inc_multicast(struct xdp_md *ctx,
 	t->crc = result->crc;
 	t->csum = result->csum;
 	t->ext_len = pkt->ext_len;
+	if (inc_generic)
+		t->check = inc_template_check(t);
 
 	ports = bpf_map_lookup_elem(&inc_comm_ports, &comm_id);
 	if (!ports || bpf_redirect_map(ports, 0, BPF_F_BROADCAST) != XDP_REDIRECT)

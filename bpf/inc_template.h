@@ -21,6 +21,7 @@ struct inc_template {
 	__u32 len; /* payload in the frame */
 	__u32 crc;
 	__u32 csum;
+	__u32 check;                   /* inc_template_check(), in generic mode */
 } __attribute__((packed, aligned(4))); /* aligned: the compiler copies it in words, not in bytes */
 
 #define INC_TEMPLATE_ETHERTYPE 0
@@ -40,19 +41,28 @@ static __always_inline bool inc_is_template(struct xdp_md *ctx)
 	       eth->h_proto == INC_TEMPLATE_ETHERTYPE;
 }
 
+static __always_inline __u32 inc_template_check(const struct inc_template *t)
+{
+	return ~(t->comm ^ (__u32)t->r ^ t->ext_len ^ t->slot ^ t->len ^ t->crc ^ t->csum);
+}
+
 /*
- * A result's copy that is no template any more. In generic mode, kernels without "bpf: Run generic
- * devmap egress prog on private skb" clone a frame but not its bytes: what is made of the first
- * template stands in all of them. Nothing else but answers leaves through the egress program in
- * that mode.
+ * A result's copy that is no template any more, or what is left of one. In generic mode, kernels
+ * without "bpf: Run generic devmap egress prog on private skb" clone a frame but not its bytes:
+ * what is made of the first template is written over all of them. Nothing else but answers leaves
+ * through the egress program in that mode.
  */
 static __always_inline bool inc_is_shared_copy(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data;
 	struct inc_bth *bth = data + INC_ETH_LEN + INC_IP_LEN + INC_UDP_LEN;
+	struct inc_template *t = data;
 
-	return inc_generic && (void *)(bth + 1) <= (void *)(long)ctx->data_end &&
-	       bth->opcode != INC_OP_ACK;
+	if (!inc_generic || data + INC_HEADERS_LEN > (void *)(long)ctx->data_end)
+		return false;
+	if (t->ethertype == INC_TEMPLATE_ETHERTYPE)
+		return t->check != inc_template_check(t);
+	return bth->opcode != INC_OP_ACK;
 }
 
 #endif

@@ -18,15 +18,15 @@ int inc_switch(struct xdp_md *ctx)
 SEC("xdp/devmap")
 int inc_egress(struct xdp_md *ctx)
 {
-	if (!inc_is_template(ctx)) {
-		if (!inc_is_shared_copy(ctx))
-			return XDP_PASS;
+	if (inc_is_shared_copy(ctx)) {
 		if (!inc_copies_shared)
 			inc_emit(INC_EVENT_COPIES_SHARED, 0, 0, 0, 0, 0);
 		inc_copies_shared = 1;
 		inc_count(INC_CTR_X_COPY_DROP);
 		return XDP_DROP;
 	}
+	if (!inc_is_template(ctx))
+		return XDP_PASS;
 	if (inc_make_copy(ctx, ctx->egress_ifindex)) {
 		inc_count(INC_CTR_X_COPY_DROP);
 		return XDP_DROP;

@@ -21,7 +21,7 @@ struct build {
 	struct inc_comm_cfg cfg;
 	struct inc_conn_cfg conn[INC_MAX_CHILDREN];
 	union inc_mac peer[INC_MAX_CHILDREN]; /* as far as it is known */
-	uint32_t comm;    /* the index that it gets */
+	uint32_t comm;                        /* the index that it gets */
 	uint32_t lookups; /* entries of inc_conn_lookup made, with those of inc_conn_place */
 	bool ports;       /* inc_comm_ports[comm] set */
 };

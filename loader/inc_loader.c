@@ -13,6 +13,7 @@
 #include "lib/base/log.h"
 #include "loader/inc_crc_tables.h"
 #include "loader/inc_loader_priv.h"
+#include "loader/inc_raw.h"
 
 /* Libraries explain errors on stderr, line by line; here the last lines are kept. */
 static char capture_text[400];
@@ -351,4 +352,9 @@ int inc_switch_prog_fd(const struct inc_switch *sw, const char *name)
 	struct bpf_program *prog = bpf_object__find_program_by_name(sw->skel->obj, name);
 
 	return prog ? bpf_program__fd(prog) : -ENOENT;
+}
+
+uint32_t *inc_switch_copies_shared(const struct inc_switch *sw)
+{
+	return &sw->skel->bss->inc_copies_shared;
 }

@@ -6,6 +6,7 @@
 #ifndef INC_RAW_H
 #define INC_RAW_H
 
+#include <stdint.h>
 #include "lib/proto/maps.h"
 
 struct inc_switch;
@@ -15,5 +16,7 @@ struct inc_comm_state *inc_switch_comm_state(const struct inc_switch *sw);
 struct inc_slot *inc_switch_slots(const struct inc_switch *sw);
 struct inc_buf *inc_switch_contribs(const struct inc_switch *sw);
 struct inc_buf *inc_switch_results(const struct inc_switch *sw);
+/* The word that the egress program sets where copies share their bytes. */
+uint32_t *inc_switch_copies_shared(const struct inc_switch *sw);
 
 #endif

@@ -425,6 +425,24 @@ static int not_started(struct unit *u)
 	return 0;
 }
 
+/* Where copies share their bytes, results are left to the slow path. */
+static int copies_shared(struct unit *u)
+{
+	struct ref_comm *cm = case_comm(u, 3, 3, 1024, 4);
+	uint64_t r;
+	uint32_t c;
+
+	RUN(!cm);
+	for (r = 0; r < 12; r++) {
+		u->ref.copies_shared = r / 4 == 1;
+		*inc_switch_copies_shared(u->sw) = u->ref.copies_shared;
+		for (c = 0; c < 3; c++)
+			RUN(case_data(u, cm, c, r, INC_OP_SEND_ONLY_IMM, 1024, CASE_DESC, true));
+		RUN(case_expect(u, u->ref.copies_shared ? INC_CTR_ABS_PENDING : INC_CTR_MC_RESULT));
+	}
+	return 0;
+}
+
 const struct unit_case cases_reduce[] = {
 	{"children", children},
 	{"result_lengths", result_lengths},
@@ -435,6 +453,7 @@ const struct unit_case cases_reduce[] = {
 	{"mismatch", mismatch},
 	{"neighbours", neighbours},
 	{"remove_and_add", remove_and_add},
+	{"copies_shared", copies_shared},
 	{"qpn_places", qpn_places},
 	{"one_qpn", one_qpn},
 	{"not_started", not_started},

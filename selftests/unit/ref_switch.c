@@ -194,7 +194,7 @@ static void last_arrived(struct walk *w, uint64_t r)
 	}
 	ref_reduce(w->sw, cm, r);
 	w->out->reduced = true;
-	if (w->len < ref_result(cm, r)->len) {
+	if (w->sw->copies_shared || w->len < ref_result(cm, r)->len) {
 		event(w, INC_EVENT_RESULT_PENDING, 0, r, cm->cfg.full_mask);
 		end(w, XDP_DROP, INC_CTR_ABS_PENDING);
 		return;

@@ -36,7 +36,8 @@ struct ref_comm {
 
 struct ref_switch {
 	struct ref_comm *comm[REF_MAX_COMMS];
-	bool slowpath; /* a socket waits in inc_xsk */
+	bool slowpath;      /* a socket waits in inc_xsk */
+	bool copies_shared; /* the kernel's copies of a frame share their bytes */
 	uint64_t counter[INC_CTR_MAX];
 };
 
