@@ -128,7 +128,8 @@ static __always_inline int inc_plan_copy(const struct inc_template *t, __u32 ifi
 	if (!out->mac.word)
 		return -1;
 	out->ext_len = inc_ext_len(out->mirror.opcode);
-	if (t->len && inc_child_gets(out->mirror.desc, out->cfg->rank)) {
+	if (t->len && inc_ranks_get(out->mirror.desc,
+				    INC_DESC_ROOT(out->mirror.desc) == out->cfg->rank, 1)) {
 		out->len = t->len;
 		out->crc = t->crc;
 		out->csum = t->csum;

@@ -51,7 +51,7 @@ __noinline __u32 inc_compare(struct inc_buf *result, __u32 comm_id, __u32 slot)
 	}
 	/* who gives nothing where all must, or anything where nobody may, is out of step: a sum
 	 * without its part would be wrong */
-	if (len && INC_DESC_COLL(desc) <= INC_COLL_REDUCE)
+	if (len && inc_all_give(desc))
 		*differ |= comm->full_mask & ~*givers;
 	if (INC_DESC_COLL(desc) == INC_COLL_BARRIER)
 		*differ |= *givers;

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include "lib/conf/ranks.h"
 #include "lib/conf/schema.h"
 #include "lib/proto/maps.h"
 #include "lib/proto/roce.h"
@@ -28,7 +29,9 @@ enum inc_byte_order {
 struct inc_conn_conf {
 	uint32_t communicator; /* in files: whose connection it is */
 	bool up;               /* to the parent switch */
-	uint32_t rank;         /* the child's: it decides who gets the data of a Reduce */
+	uint32_t rank; /* the child's; of a switch: the lowest below it */
+	bool has_ranks;
+	struct inc_ranks ranks; /* below a child that is a switch, in place of its rank alone */
 	char port[IF_NAMESIZE];
 	struct in_addr own_ip;
 	bool has_own_mac;

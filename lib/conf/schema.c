@@ -9,6 +9,7 @@
 #include <string.h>
 #include <arpa/inet.h>
 #include "lib/base/errno_name.h"
+#include "lib/conf/ranks.h"
 #include "lib/conf/schema_priv.h"
 #include "lib/proto/roce.h"
 
@@ -46,6 +47,8 @@ static const char *expected(const struct inc_field *f, char *buf, size_t size)
 		return "an IPv4 address";
 	case INC_MAC:
 		return "a MAC address (02:00:00:00:00:01)";
+	case INC_RANKS:
+		return "ranks in rising order (0-3,8)";
 	case INC_WORD:
 		snprintf(buf, size, "%s (1 to %zu characters without blanks)", f->what ?: "a text",
 			 f->size - 1);
@@ -270,6 +273,8 @@ static int read_text(const struct inc_field *f, const struct inc_source *at, con
 		return read_ipv4(at, text, out, err);
 	case INC_MAC:
 		return read_mac(text, out);
+	case INC_RANKS:
+		return inc_ranks_parse(text, out);
 	case INC_WORD:
 		return read_word(f, text, out);
 	case INC_LINE:

@@ -24,6 +24,7 @@ enum inc_field_kind {
 	INC_BOOL,   /* true or false; also 0 or 1, as programs written in C say it */
 	INC_IPV4,   /* struct in_addr: the address of one host */
 	INC_MAC,    /* uint8_t[6] */
+	INC_RANKS,  /* struct inc_ranks: "0-3,8" */
 	INC_WORD,   /* char[]: printable ASCII without blanks, 1 to size - 1 */
 	INC_LINE,   /* char[]: a line for people; made printable ASCII, and cut to what fits */
 	INC_CHOICE, /* an unsigned integer: the place of the text among names */

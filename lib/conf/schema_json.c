@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include "lib/base/errno_name.h"
 #include "lib/base/printable.h"
+#include "lib/conf/ranks.h"
 #include "lib/conf/schema_priv.h"
 
 static const void *member(const struct inc_source *map, const char *key)
@@ -119,6 +120,14 @@ static json_t *print_line(const char *in, size_t size)
 	return json_string(line);
 }
 
+static json_t *print_ranks(const struct inc_ranks *set)
+{
+	char text[INC_RANKS_TEXT];
+
+	inc_ranks_print(set, text, sizeof(text));
+	return json_string(text);
+}
+
 static json_t *print_list(const struct inc_field *f, enum inc_field_form form, const void *object);
 
 static json_t *print_value(const struct inc_field *f, enum inc_field_form form, const void *object)
@@ -140,6 +149,8 @@ static json_t *print_value(const struct inc_field *f, enum inc_field_form form, 
 		snprintf(text, sizeof(text), "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1],
 			 mac[2], mac[3], mac[4], mac[5]);
 		return json_string(text);
+	case INC_RANKS:
+		return print_ranks((const struct inc_ranks *)in);
 	case INC_WORD:
 		return json_string(in);
 	case INC_LINE:

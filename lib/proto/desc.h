@@ -13,41 +13,101 @@
  * first packet of a collective, and in every later immediate of the same one.
  *
  *   31..29 collective   28..26 operator   25..22 data type
- *   21..14 root rank    13..0  sequence number of the collective, modulo 2^14
+ *   21..10 root rank    9..0   sequence number of the collective, modulo 2^10
  */
+/* _(NAME, name) */
+#define INC_COLLECTIVES(_)      \
+	_(ALLREDUCE, allreduce) \
+	_(REDUCE, reduce)       \
+	_(BROADCAST, broadcast) \
+	_(BARRIER, barrier)
+
 enum inc_collective {
-	INC_COLL_ALLREDUCE = 0,
-	INC_COLL_REDUCE = 1,
-	INC_COLL_BROADCAST = 2,
-	INC_COLL_BARRIER = 3,
+#define _(NAME, name) INC_COLL_##NAME,
+	INC_COLLECTIVES(_)
+#undef _
+		INC_N_COLLECTIVES
 };
+
+/* _(NAME, name) */
+#define INC_OPERATORS(_) \
+	_(SUM, sum)      \
+	_(MIN, min)      \
+	_(MAX, max)      \
+	_(PROD, prod)    \
+	_(AND, and)      \
+	_(OR, or)        \
+	_(XOR, xor)
 
 enum inc_operator {
-	INC_OPERATOR_SUM = 0,
+#define _(NAME, name) INC_OPERATOR_##NAME,
+	INC_OPERATORS(_)
+#undef _
+		INC_N_OPERATORS
 };
+
+/* _(NAME, name, bytes, whether it has a sign) */
+#define INC_DTYPES(_)           \
+	_(INT32, int32, 4, 1)   \
+	_(UINT32, uint32, 4, 0) \
+	_(INT64, int64, 8, 1)   \
+	_(UINT64, uint64, 8, 0) \
+	_(INT16, int16, 2, 1)   \
+	_(UINT16, uint16, 2, 0) \
+	_(INT8, int8, 1, 1)     \
+	_(UINT8, uint8, 1, 0)
 
 enum inc_dtype {
-	INC_DTYPE_INT32 = 0,
+#define _(NAME, name, bytes, sign) INC_DTYPE_##NAME,
+	INC_DTYPES(_)
+#undef _
+		INC_N_DTYPES
 };
 
-#define INC_DESC_SEQ_MASK 0x3fffu
+#define INC_MAX_RANKS     4096 /* of a communicator, all of which can be a root */
+#define INC_DESC_SEQ_MASK 0x3ffu
 #define INC_DESC(coll, op, dtype, root, seq)                                           \
 	(((__u32)(coll)&7) << 29 | ((__u32)(op)&7) << 26 | ((__u32)(dtype)&15) << 22 | \
-	 ((__u32)(root)&255) << 14 | ((__u32)(seq)&INC_DESC_SEQ_MASK))
+	 ((__u32)(root) & (INC_MAX_RANKS - 1)) << 10 | ((__u32)(seq)&INC_DESC_SEQ_MASK))
 #define INC_DESC_COLL(d)  ((__u32)(d) >> 29)
 #define INC_DESC_OP(d)    ((__u32)(d) >> 26 & 7)
 #define INC_DESC_DTYPE(d) ((__u32)(d) >> 22 & 15)
-#define INC_DESC_ROOT(d)  ((__u32)(d) >> 14 & 255)
+#define INC_DESC_ROOT(d)  ((__u32)(d) >> 10 & (INC_MAX_RANKS - 1))
 #define INC_DESC_SEQ(d)   ((__u32)(d)&INC_DESC_SEQ_MASK)
 
-/* Does the rank receive data of this collective, or a packet of length 0? */
-static inline __attribute__((always_inline)) _Bool inc_child_gets(__u32 desc, __u32 rank)
-{
-	__u32 coll = INC_DESC_COLL(desc);
+_Static_assert(INC_N_COLLECTIVES <= 8 && INC_N_OPERATORS <= 8 && INC_N_DTYPES <= 16,
+	       "the descriptor has room for all");
 
-	if (coll == INC_COLL_REDUCE)
-		return INC_DESC_ROOT(desc) == rank;
-	return coll != INC_COLL_BARRIER;
+/* Must all ranks give data (all the same amount of it)? Else some give nothing. */
+static inline __attribute__((always_inline)) _Bool inc_all_give(__u32 desc)
+{
+	return INC_DESC_COLL(desc) == INC_COLL_ALLREDUCE || INC_DESC_COLL(desc) == INC_COLL_REDUCE;
+}
+
+/* Only ranks in a set with the root may give, where not all must? */
+static inline __attribute__((always_inline)) _Bool inc_root_gives(__u32 desc)
+{
+	return INC_DESC_COLL(desc) == INC_COLL_BROADCAST;
+}
+
+/*
+ * Do the ranks behind a connection receive data of this collective, or a packet of length 0?
+ * has_root: the root is one of them; ranks: how many they are. A root does not get what it
+ * broadcasts; those who share a switch below with it do.
+ */
+static inline __attribute__((always_inline)) _Bool inc_ranks_get(__u32 desc, _Bool has_root,
+								 __u32 ranks)
+{
+	switch (INC_DESC_COLL(desc)) {
+	case INC_COLL_ALLREDUCE:
+		return 1;
+	case INC_COLL_REDUCE:
+		return has_root;
+	case INC_COLL_BROADCAST:
+		return !has_root || ranks > 1;
+	default:
+		return 0;
+	}
 }
 
 #endif

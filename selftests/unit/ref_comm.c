@@ -148,6 +148,8 @@ static bool gets_data(const struct ref_comm *cm, uint32_t child, uint32_t desc)
 	switch (INC_DESC_COLL(desc)) {
 	case INC_COLL_REDUCE:
 		return cm->conn[child].cfg.rank == INC_DESC_ROOT(desc);
+	case INC_COLL_BROADCAST: /* who gives it has it */
+		return cm->conn[child].cfg.rank != INC_DESC_ROOT(desc);
 	case INC_COLL_BARRIER:
 		return false;
 	default:

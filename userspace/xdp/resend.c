@@ -80,7 +80,7 @@ int sp_send_result(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, 
 	if (inc_switch_read_result(sp->sw, cm->index, r, payload, &len) ||
 	    read_mirror(sp, cm, child, r, &m))
 		return -ESTALE;
-	if (!inc_child_gets(m.desc, cfg->rank))
+	if (!inc_ranks_get(m.desc, INC_DESC_ROOT(m.desc) == cfg->rank, 1))
 		len = 0;
 	/* the length of the message; one of one packet may have given nothing and get data, or
 	 * the reverse */
