@@ -6,9 +6,11 @@
 
 /* The edges of a switch behind n others; returns how many there are then. out NULL: counts alone.
  */
-static unsigned int add_edges(const struct inc_topo_switch *sw, struct inc_edge *out,
+static unsigned int add_edges(const struct inc_topology *topo, unsigned int s, struct inc_edge *out,
 			      unsigned int n)
 {
+	const struct inc_topo_switch *sw = &topo->switches[s];
+
 	for (unsigned int p = 0; p < sw->n_ports; p++) {
 		for (unsigned int i = 0; i < sw->ports[p].n_peers; i++) {
 			const struct inc_topo_peer *peer = &sw->ports[p].peers[i];
@@ -16,7 +18,12 @@ static unsigned int add_edges(const struct inc_topo_switch *sw, struct inc_edge 
 			if (!peer->to_switch)
 				continue;
 			if (out)
-				out[n] = (struct inc_edge){peer->index, p, peer->port};
+				out[n] = (struct inc_edge){
+					peer->index,
+					p,
+					peer->port,
+					{sw->ports[p].link,
+					 topo->switches[peer->index].ports[peer->port].link}};
 			n++;
 		}
 	}
@@ -30,13 +37,13 @@ int inc_graph_init(struct inc_graph *graph, const struct inc_topology *topo)
 	graph->n = topo->n_switches;
 	graph->words = (graph->n + 63) / 64;
 	for (unsigned int s = 0; s < graph->n; s++)
-		n = add_edges(&topo->switches[s], NULL, n);
+		n = add_edges(topo, s, NULL, n);
 	graph->first = calloc(graph->n + 1, sizeof(*graph->first));
 	graph->edges = calloc(n + 1, sizeof(*graph->edges));
 	if (!graph->first || !graph->edges)
 		return -ENOMEM;
 	for (unsigned int s = 0; s < graph->n; s++)
-		graph->first[s + 1] = add_edges(&topo->switches[s], graph->edges, graph->first[s]);
+		graph->first[s + 1] = add_edges(topo, s, graph->edges, graph->first[s]);
 	return 0;
 }
 

@@ -15,6 +15,7 @@ struct inc_edge {
 	unsigned int to;      /* a switch */
 	unsigned int port;    /* of the one that has the edge */
 	unsigned int to_port; /* the other's */
+	unsigned int link[2]; /* the ports' cables: two where a bridge is between */
 };
 
 struct inc_graph {

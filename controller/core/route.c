@@ -20,8 +20,9 @@ static int make_arrays(struct inc_routes *r)
 	r->limits = calloc(n, sizeof(*r->limits));
 	r->there = calloc(n, sizeof(*r->there));
 	r->link_load = calloc(r->topo->n_links, sizeof(*r->link_load));
+	r->link_weight = calloc(r->topo->n_links, sizeof(*r->link_weight));
 	if (!r->room || !r->edges || !r->spots || !r->use || !r->limits || !r->there ||
-	    !r->link_load)
+	    !r->link_load || !r->link_weight)
 		return -ENOMEM;
 	for (size_t i = 0; i < n_lists; i++)
 		*lists[i] = r->room + i * (n + 1);
@@ -40,6 +41,8 @@ struct inc_routes *inc_routes_new(const struct inc_topology *topo)
 		inc_routes_free(r);
 		return NULL;
 	}
+	for (unsigned int l = 0; l < topo->n_links; l++)
+		r->link_weight[l] = INC_LOAD_UNIT * (INC_TOPO_DEF_RATE / topo->links[l].rate_mbit);
 	for (unsigned int s = 0; s < topo->n_switches; s++) {
 		if (topo->switches[s].root)
 			r->roots[r->n_roots++] = s;
@@ -59,6 +62,7 @@ void inc_routes_free(struct inc_routes *r)
 	free(r->limits);
 	free(r->there);
 	free(r->link_load);
+	free(r->link_weight);
 	inc_order_free(&r->one);
 	inc_order_free(&r->all);
 	inc_graph_free(&r->graph);
@@ -144,15 +148,14 @@ static int check_leaf(const struct inc_routes *r, unsigned int s, struct inc_err
 
 static void list_leaves(struct inc_routes *r, const unsigned int *hosts, unsigned int n_hosts)
 {
-	const unsigned int job = ++r->stamp;
-
+	r->job = ++r->stamp;
 	r->n_leaves = 0;
 	for (unsigned int rank = 0; rank < n_hosts; rank++) {
 		const unsigned int s = r->topo->hosts[hosts[rank]].sw;
 		struct inc_spot *spot = &r->spots[s];
 
-		if (spot->job != job) {
-			spot->job = job;
+		if (spot->job != r->job) {
+			spot->job = r->job;
 			spot->hosts = 0;
 			spot->host = hosts[rank];
 			r->leaves[r->n_leaves++] = s;
@@ -227,9 +230,9 @@ static void count(struct inc_routes *r, const struct inc_tree *tree, bool back)
 					? r->topo->switches[below->sw].ports[below->up_port].link
 					: r->topo->hosts[child->host].link;
 
-			r->link_load[near] += sign * inc_route_link_weight(r->topo, near);
+			r->link_load[near] += sign * r->link_weight[near];
 			if (far != near) /* a bridge is between */
-				r->link_load[far] += sign * inc_route_link_weight(r->topo, far);
+				r->link_load[far] += sign * r->link_weight[far];
 		}
 	}
 }

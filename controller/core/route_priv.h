@@ -19,7 +19,11 @@ struct inc_spot {
 	unsigned int seen; /* the round it was looked at in */
 	unsigned int could;
 	uint64_t load;
-	/* hosts of the communicator at it */
+	/* for a search: how many switches with hosts it is above, and what bears most on the best
+	 * way from the worst of them */
+	unsigned int search, meets;
+	uint64_t floor;
+	/* its hosts at the switch */
 	unsigned int job;         /* the communicator they belong to */
 	unsigned int hosts, host; /* how many, and the first of them */
 	/* for the tree that is made of it */
@@ -32,10 +36,10 @@ struct inc_routes {
 	struct inc_order all; /* from all roots */
 	struct inc_order one; /* from one of them, where that finds nothing */
 	struct inc_route_use *use;
-	struct inc_msg_limits *limits; /* by switch; what is 0 is not limited */
-	bool *there;                   /* by switch */
-	uint64_t *link_load;
-	unsigned int *room; /* what holds the lists of switches below */
+	struct inc_msg_limits *limits;     /* by switch; what is 0 is not limited */
+	bool *there;                       /* by switch */
+	uint64_t *link_load, *link_weight; /* by link: what there is, and what a connection adds */
+	unsigned int *room;                /* what holds the lists of switches below */
 	unsigned int *roots;
 	unsigned int n_roots;
 
@@ -53,27 +57,15 @@ struct inc_routes {
 	unsigned int *level, *next_level; /* switches that need a parent */
 	unsigned int *parents;            /* that they could have, */
 	unsigned int *first;              /* in edges[first[i]] on those of level[i] */
-	unsigned int slots;               /* of the communicator */
+	unsigned int job;                 /* the communicator's stamp */
+	unsigned int slots;               /* its */
 	bool anywhere;                    /* absent switches may be used */
 };
 
-/* What a communicator adds to the load of a switch, and a connection to that of a link. */
+/* What a communicator adds to the load of a switch. */
 static inline uint64_t inc_route_slots_load(unsigned int slots)
 {
 	return (uint64_t)INC_LOAD_UNIT * slots / INC_DEF_SLOTS;
-}
-
-static inline uint64_t inc_route_link_weight(const struct inc_topology *topo, unsigned int link)
-{
-	return INC_LOAD_UNIT * (INC_TOPO_DEF_RATE / topo->links[link].rate_mbit);
-}
-
-/* The two cables of an edge: two where a bridge is between. */
-static inline void inc_edge_links(const struct inc_topology *topo, unsigned int s,
-				  const struct inc_edge *edge, unsigned int links[2])
-{
-	links[0] = topo->switches[s].ports[edge->port].link;
-	links[1] = topo->switches[edge->to].ports[edge->to_port].link;
 }
 
 /* How many children a switch can take of a communicator of this size, now; up: it has a parent. */

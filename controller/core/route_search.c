@@ -48,19 +48,23 @@ static unsigned int room(const struct inc_routes *r, unsigned int attempt, unsig
 	return can > has ? can - has : 0;
 }
 
-static uint64_t edge_load(const struct inc_routes *r, unsigned int s, unsigned int e)
+static uint64_t larger(uint64_t a, uint64_t b)
 {
-	unsigned int links[2];
-	uint64_t most = 0;
+	return a > b ? a : b;
+}
 
-	inc_edge_links(r->topo, s, &r->graph.edges[e], links);
-	for (int i = 0; i < 2; i++) {
-		uint64_t load = r->link_load[links[i]] + inc_route_link_weight(r->topo, links[i]);
+/* What the links of an edge, and a switch, have to bear with this communicator. */
+static uint64_t edge_load(const struct inc_routes *r, unsigned int e)
+{
+	const unsigned int *link = r->graph.edges[e].link;
 
-		if (load > most)
-			most = load;
-	}
-	return most;
+	return larger(r->link_load[link[0]] + r->link_weight[link[0]],
+		      r->link_load[link[1]] + r->link_weight[link[1]]);
+}
+
+static uint64_t switch_load(const struct inc_routes *r, unsigned int s)
+{
+	return r->use[s].load + inc_route_slots_load(r->slots);
 }
 
 /* The parents that the n switches of a level could have below top. */
@@ -108,13 +112,13 @@ static unsigned int count_parents(struct inc_routes *r, unsigned int n)
 			continue;
 		for (unsigned int k = r->first[i]; k < r->first[i + 1]; k++) {
 			const unsigned int to = r->graph.edges[r->edges[k]].to;
-			uint64_t load = edge_load(r, r->level[i], r->edges[k]);
+			uint64_t load = edge_load(r, r->edges[k]);
 			struct inc_spot *spot = &r->spots[to];
 
 			if (spot->seen != round) {
 				spot->seen = round;
 				spot->could = 0;
-				spot->load = r->use[to].load;
+				spot->load = switch_load(r, to);
 				r->parents[parents++] = to;
 			}
 			spot->could++;
@@ -290,48 +294,18 @@ static uint64_t worst_load(const struct inc_routes *r)
 	uint64_t worst = 0;
 
 	for (unsigned int i = 0; i < r->n_used; i++) {
-		const unsigned int s = r->used[i];
-		uint64_t load = r->use[s].load + inc_route_slots_load(r->slots);
+		const unsigned int up = r->spots[r->used[i]].up;
 
-		if (load > worst)
-			worst = load;
-		if (r->spots[s].up == NO_EDGE)
-			continue;
-		load = edge_load(r, s, r->spots[s].up);
-		if (load > worst)
-			worst = load;
+		worst = larger(worst, switch_load(r, r->used[i]));
+		if (up != NO_EDGE)
+			worst = larger(worst, edge_load(r, up));
 	}
 	return worst;
 }
 
-/* What no tree that ends at this depth or higher can get below: every switch with hosts bears it
- * itself, and one of its links upward does. */
-static uint64_t least_load(const struct inc_routes *r, const struct inc_order *order,
-			   unsigned int depth)
-{
-	uint64_t floor = 0;
-
-	for (unsigned int i = 0; i < r->n_leaves; i++) {
-		const unsigned int s = r->leaves[i];
-		uint64_t up = order->depth[s] > depth ? UINT64_MAX : 0;
-		uint64_t own = r->use[s].load + inc_route_slots_load(r->slots);
-
-		for (unsigned int e = r->graph.first[s]; up && e < r->graph.first[s + 1]; e++) {
-			if (order->depth[r->graph.edges[e].to] < order->depth[s] &&
-			    edge_load(r, s, e) < up)
-				up = edge_load(r, s, e);
-		}
-		if (up > own)
-			own = up;
-		if (own > floor)
-			floor = own;
-	}
-	return floor;
-}
-
 struct top {
 	unsigned int s, depth;
-	uint64_t load;
+	uint64_t floor; /* no tree below it bears less */
 };
 
 static int compare_tops(const void *a, const void *b)
@@ -340,40 +314,83 @@ static int compare_tops(const void *a, const void *b)
 
 	if (x->depth != y->depth)
 		return x->depth > y->depth ? -1 : 1;
-	if (x->load != y->load)
-		return x->load < y->load ? -1 : 1;
+	if (x->floor != y->floor)
+		return x->floor < y->floor ? -1 : 1;
 	return x->s < y->s ? -1 : 1;
 }
 
-/* The switches above all that have hosts, in the order in which they are tried. */
-static unsigned int list_tops(const struct inc_routes *r, const struct inc_order *order,
-			      struct top *tops, struct inc_err *err)
+/* Looks at the switches above one: what the most loaded part of the best way to each is. */
+static void look_up(struct inc_routes *r, const struct inc_order *order, unsigned int s,
+		    unsigned int round, unsigned int *tail)
 {
-	uint64_t common[r->graph.words];
+	for (unsigned int e = r->graph.first[s]; e < r->graph.first[s + 1]; e++) {
+		const unsigned int to = r->graph.edges[e].to;
+		struct inc_spot *other = &r->spots[to];
+		uint64_t load;
+
+		if (order->depth[to] >= order->depth[s] || !usable(r, to))
+			continue;
+		load = larger(larger(r->spots[s].load, edge_load(r, e)), switch_load(r, to));
+		if (other->seen != round) {
+			other->seen = round;
+			other->load = load;
+			r->queue[(*tail)++] = to;
+		} else if (load < other->load) {
+			other->load = load;
+		}
+	}
+}
+
+/* All ways up from a switch with hosts. */
+static void climb(struct inc_routes *r, const struct inc_order *order, unsigned int leaf,
+		  unsigned int search)
+{
+	const unsigned int round = ++r->stamp;
+	unsigned int head = 0, tail = 0;
+
+	r->queue[tail++] = leaf;
+	r->spots[leaf].seen = round;
+	r->spots[leaf].load = switch_load(r, leaf);
+	for (; head < tail; head++) {
+		struct inc_spot *spot = &r->spots[r->queue[head]];
+
+		/* its load is final: all that lead here are deeper, and have been here before */
+		if (spot->search != search) {
+			spot->search = search;
+			spot->meets = 0;
+			spot->floor = 0;
+		}
+		spot->meets++;
+		spot->floor = larger(spot->floor, spot->load);
+		look_up(r, order, r->queue[head], round, &tail);
+	}
+}
+
+/* The switches above all that have hosts, in the order in which they are tried. */
+static unsigned int list_tops(struct inc_routes *r, const struct inc_order *order, struct top *tops,
+			      struct inc_err *err)
+{
+	const unsigned int search = ++r->stamp;
 	unsigned int n = 0;
 
-	memset(common, 0xff, sizeof(common));
 	for (unsigned int i = 0; i < r->n_leaves; i++) {
-		const uint64_t *above = inc_above(order, &r->graph, r->leaves[i]);
-		uint64_t left = 0;
-
-		for (unsigned int w = 0; w < r->graph.words; w++)
-			left |= common[w] &= above[w];
-		if (left)
-			continue;
-		inc_err_set(err, EHOSTUNREACH,
-			    i ? "no switch is above both %s and %s" : "no path from %s to any root",
-			    host_at(r, r->leaves[i]), host_at(r, r->leaves[0]));
-		return 0;
+		if (order->depth[r->leaves[i]] == INC_UNREACHED) {
+			inc_err_set(err, EHOSTUNREACH, "no path from %s to any root",
+				    host_at(r, r->leaves[i]));
+			return 0;
+		}
+		climb(r, order, r->leaves[i], search);
 	}
 	for (unsigned int s = 0; s < r->graph.n; s++) {
-		if (common[s / 64] >> s % 64 & 1 && usable(r, s))
-			tops[n++] = (struct top){s, order->depth[s], r->use[s].load};
+		const struct inc_spot *spot = &r->spots[s];
+
+		if (spot->search == search && spot->meets == r->n_leaves)
+			tops[n++] = (struct top){s, order->depth[s], spot->floor};
 	}
-	if (!n)
-		inc_err_set(err, EHOSTUNREACH, "no switch above %s is connected to the controller",
-			    host_at(r, r->leaves[0]));
 	qsort(tops, n, sizeof(*tops), compare_tops);
+	if (!n)
+		inc_err_set(err, EHOSTUNREACH, "no switch is above both %s and %s",
+			    host_at(r, r->leaves[0]), host_at(r, r->leaves[r->n_leaves - 1]));
 	return n;
 }
 
@@ -394,16 +411,16 @@ int inc_route_search(struct inc_routes *r, const struct inc_order *order, struct
 {
 	struct top tops[r->graph.n];
 	unsigned int n, best = NO_EDGE, last = NO_EDGE;
-	uint64_t least = UINT64_MAX, floor = 0, load;
+	uint64_t least = UINT64_MAX, load;
 	struct inc_err why;
 	int ret = -EHOSTUNREACH;
 
 	sort_leaves(r, order);
 	n = list_tops(r, order, tops, err);
 	for (unsigned int i = 0; i < n; i++) {
-		/* what comes now is higher up, or bears as much by itself */
-		if (best != NO_EDGE && (tops[i].depth < order->depth[best] ||
-					tops[i].load + inc_route_slots_load(r->slots) >= least))
+		/* what comes now is higher up, or bears as much */
+		if (best != NO_EDGE &&
+		    (tops[i].depth < order->depth[best] || tops[i].floor >= least))
 			break;
 		last = NO_EDGE;
 		ret = try_top(r, order, tops[i].s, i ? &why : err); /* the first reason counts */

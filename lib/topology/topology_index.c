@@ -6,9 +6,10 @@
 #include <string.h>
 #include "lib/topology/topology_priv.h"
 
+/* The upper bits of the product hang on all bits of the key. */
 static size_t place(const struct inc_topo_index *x, uint32_t key)
 {
-	return (size_t)(key * 0x9e3779b1u) & (x->room - 1);
+	return (size_t)(key * 0x9e3779b97f4a7c15ull >> 32) & (x->room - 1);
 }
 
 static void put(struct inc_topo_index *x, uint32_t key, uint32_t stored)
