@@ -306,6 +306,7 @@ static uint64_t worst_load(const struct inc_routes *r)
 struct top {
 	unsigned int s, depth;
 	uint64_t floor; /* no tree below it bears less */
+	uint64_t load;  /* its own */
 };
 
 static int compare_tops(const void *a, const void *b)
@@ -316,6 +317,8 @@ static int compare_tops(const void *a, const void *b)
 		return x->depth > y->depth ? -1 : 1;
 	if (x->floor != y->floor)
 		return x->floor < y->floor ? -1 : 1;
+	if (x->load != y->load)
+		return x->load < y->load ? -1 : 1;
 	return x->s < y->s ? -1 : 1;
 }
 
@@ -385,7 +388,7 @@ static unsigned int list_tops(struct inc_routes *r, const struct inc_order *orde
 		const struct inc_spot *spot = &r->spots[s];
 
 		if (spot->search == search && spot->meets == r->n_leaves)
-			tops[n++] = (struct top){s, order->depth[s], spot->floor};
+			tops[n++] = (struct top){s, order->depth[s], spot->floor, r->use[s].load};
 	}
 	qsort(tops, n, sizeof(*tops), compare_tops);
 	if (!n)

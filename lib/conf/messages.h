@@ -157,7 +157,7 @@ struct inc_msg_event {
 	uint64_t time_ns;
 	char event[32];
 	uint32_t communicator;
-	bool has_rank;
+	bool has_rank, up;
 	uint32_t rank;
 	uint64_t r;
 	char message[300];
@@ -176,7 +176,8 @@ struct inc_msg_error {
 
 /* What the controller reads of answers: of each communicator that waits, and of each there is. */
 struct inc_msg_missing {
-	uint32_t rank;
+	uint32_t rank; /* of a switch below: its lowest; of the parent: the lowest below this one */
+	bool up;       /* it is the parent */
 };
 
 struct inc_msg_waiting {
@@ -184,7 +185,7 @@ struct inc_msg_waiting {
 	bool has_chunk;
 	uint64_t chunk;
 	uint32_t n_missing;
-	struct inc_msg_missing missing[INC_MAX_CHILDREN];
+	struct inc_msg_missing missing[INC_MAX_CONNECTIONS];
 };
 
 struct inc_msg_tally {
@@ -203,6 +204,8 @@ struct inc_msg_answer {
 struct inc_msg_port {
 	char name[16];
 	char ip[INET_ADDRSTRLEN];
+	bool has_mac;
+	uint8_t mac[6];
 	uint32_t mtu;
 };
 
