@@ -186,6 +186,8 @@ static int set_sizes(struct inc_switch *sw, struct inc_err *err)
 		{sw->skel->maps.inc_comm_cfg, o->max_comms},
 		{sw->skel->maps.inc_comm_state, o->max_comms},
 		{sw->skel->maps.inc_comm_ports, o->max_comms},
+		{sw->skel->maps.inc_parent_port, o->max_comms},
+		{sw->skel->maps.inc_root_child, inc_switch_root_rows(o->max_comms)},
 		{sw->skel->maps.inc_contrib, o->max_rows},
 		{sw->skel->maps.inc_result, sw->result_rows},
 		{sw->skel->maps.inc_slot, sw->result_rows},
