@@ -180,6 +180,7 @@ int inc_switch_add_comm(struct inc_switch *sw, const struct inc_comm_conf *conf,
 		return ret;
 	}
 	sw->comm[b.comm] = b.cfg;
+	memcpy(&sw->root[b.cfg.root_base], b.roots, b.cfg.root_rows * sizeof(b.roots[0]));
 	memcpy(&sw->conn[b.cfg.conn_base], b.conn, inc_comm_conns(&b.cfg) * sizeof(b.conn[0]));
 	return b.comm;
 }
@@ -227,6 +228,18 @@ const struct inc_comm_cfg *inc_switch_comm(const struct inc_switch *sw, uint32_t
 const struct inc_conn_cfg *inc_switch_conn(const struct inc_switch *sw, uint32_t conn)
 {
 	return conn < sw->opts.max_connections ? &sw->conn[conn] : NULL;
+}
+
+bool inc_switch_child_gets(const struct inc_switch *sw, uint32_t comm, uint32_t child,
+			   uint32_t desc)
+{
+	const struct inc_comm_cfg *cfg = &sw->comm[comm];
+	uint32_t root = INC_DESC_ROOT(desc), row = root / INC_ROOTS_PER_ROW;
+	bool has_root =
+		row < cfg->root_rows &&
+		sw->root[cfg->root_base + row].child_plus_1[root % INC_ROOTS_PER_ROW] == child + 1;
+
+	return inc_ranks_get(desc, has_root, sw->conn[cfg->conn_base + child].ranks);
 }
 
 int inc_switch_find_comm(const struct inc_switch *sw, uint32_t communicator)

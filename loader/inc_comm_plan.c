@@ -283,7 +283,9 @@ static int plan_conn(const struct inc_switch *sw, const struct inc_conn_conf *c,
 		.own_port = c->own_port,
 		.pkey = c->pkey,
 		.flags = (c->udp_csum ? INC_CONN_F_UDP_CSUM : 0) |
-			 (c->has_peer_mac ? INC_CONN_F_FIXED_MAC : 0) | (c->up ? INC_CONN_F_UP : 0),
+			 (c->has_peer_mac ? INC_CONN_F_FIXED_MAC : 0) |
+			 (c->up ? INC_CONN_F_UP | INC_CONN_F_SWITCH : 0) |
+			 (c->has_ranks ? INC_CONN_F_SWITCH : 0),
 		.rx_start_psn = c->peer_psn,
 		.tx_start_psn = c->own_psn,
 	};

@@ -287,7 +287,8 @@ int inc_switch_open(const struct inc_switch_opts *opts, struct inc_switch **out,
 		goto fail;
 	sw->comm = calloc(sw->opts.max_comms, sizeof(*sw->comm));
 	sw->conn = calloc(sw->opts.max_connections, sizeof(*sw->conn));
-	if (!sw->comm || !sw->conn) {
+	sw->root = calloc(inc_switch_root_rows(sw->opts.max_comms), sizeof(*sw->root));
+	if (!sw->comm || !sw->conn || !sw->root) {
 		ret = inc_err_set(err, ENOMEM, "no memory for %u connections",
 				  sw->opts.max_connections);
 		goto fail;
@@ -334,6 +335,7 @@ void inc_switch_close(struct inc_switch *sw)
 	}
 	free(sw->comm);
 	free(sw->conn);
+	free(sw->root);
 	free(sw);
 }
 

@@ -85,6 +85,9 @@ int inc_switch_remove_comm(struct inc_switch *sw, uint32_t comm, struct inc_err 
 /* NULL where there is no such communicator. */
 const struct inc_comm_cfg *inc_switch_comm(const struct inc_switch *sw, uint32_t comm);
 const struct inc_conn_cfg *inc_switch_conn(const struct inc_switch *sw, uint32_t conn);
+/* Do the ranks behind this child get data of the collective, or a packet of length 0? */
+bool inc_switch_child_gets(const struct inc_switch *sw, uint32_t comm, uint32_t child,
+			   uint32_t desc);
 /* Index of the communicator with this number, or -ENOENT. */
 int inc_switch_find_comm(const struct inc_switch *sw, uint32_t communicator);
 

@@ -37,6 +37,7 @@ struct inc_switch {
 	struct inc_port_slot slot[INC_MAX_PORTS];
 	struct inc_comm_cfg *comm; /* [max_comms], what inc_comm_cfg holds */
 	struct inc_conn_cfg *conn; /* [max_connections], what inc_conn_cfg holds */
+	struct inc_root_row *root; /* [inc_switch_root_rows()], what inc_root_child holds */
 	struct inc_conn_state *conn_state;
 	struct inc_comm_state *comm_state;
 	struct inc_slot *slots;

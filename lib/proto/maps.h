@@ -67,6 +67,7 @@ INC_INLINE __u32 inc_conn_place_of(__u32 qpn)
 #define INC_CONN_F_UDP_CSUM  0x1 /* results carry a UDP checksum (lets the peer use UDP_GRO) */
 #define INC_CONN_F_FIXED_MAC 0x2 /* the peer's MAC address is configured: nothing changes it */
 #define INC_CONN_F_UP        0x4 /* the peer is the parent switch */
+#define INC_CONN_F_SWITCH    0x8 /* the peer is a switch, parent or child */
 
 #define INC_NO_PSN 0xffffffffu
 
