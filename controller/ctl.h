@@ -164,7 +164,6 @@ struct inc_comm_member {
 struct inc_accusation {
 	int code; /* 0: nothing */
 	int rank; /* who does not answer, -1: nobody, or it fails for all in any case */
-	bool up;  /* it is the parent of the switch that does not */
 	const struct inc_switch *by; /* NULL: the text says it all */
 	char text[320];
 };
@@ -185,6 +184,7 @@ struct inc_comm {
 	unsigned int pending;           /* configure requests not answered */
 	unsigned int look;              /* the last one for it, while it waits for switches */
 	struct inc_accusation accused;
+	const struct inc_switch *ended; /* STARTED: has heard from a neighbour that it is over */
 	LIST_ENTRY(inc_comm) entry;
 	struct inc_comm_member members[]; /* by rank */
 };

@@ -62,6 +62,12 @@ static void on_timeout(evutil_socket_t fd, short what, void *arg)
 			      "%s was not ready for communicator %u within %u ms", ranks,
 			      comm->number, ctl->opt.group_timeout_ms);
 		break;
+	case COMM_STARTED:
+		inc_comm_fail(comm, -1, ECONNABORTED,
+			      "switch %s: communicator %u has ended at the next switch, and none "
+			      "has said why",
+			      inc_switch_name(comm->ended), comm->number);
+		break;
 	default:
 		break;
 	}

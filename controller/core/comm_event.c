@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Failures that switches find: events, and whom they wait for. A switch names a peer by a rank: one
- * of its own hosts by that host's, a switch below by the lowest rank that is behind it, and its
- * parent by the lowest rank below itself, with "up".
+ * of its own hosts by that host's, a switch below by the lowest rank that is behind it; without a
+ * rank it speaks of its parent.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -26,26 +26,23 @@ static bool is_own(const struct inc_comm *comm, const struct inc_switch *sw, uns
 	return !m->asked || sw->ctl->topo->hosts[m->route.host].sw == sw->index;
 }
 
-static struct peer peer_of(const struct inc_comm *comm, const struct inc_switch *sw, int rank,
-			   bool up)
+/* rank: -1 for the parent */
+static struct peer peer_of(const struct inc_comm *comm, const struct inc_switch *sw, int rank)
 {
 	const int node = inc_tree_find(comm->tree, sw->index);
+	const int parent = node < 0 ? -1 : comm->tree->nodes[node].parent;
+	const struct inc_topo_switch *switches = sw->ctl->topo->switches;
 	struct peer peer = {.rank = -1, .node = -1};
 	const struct inc_tree_child *child;
-	int parent;
 
-	if (rank < 0 || node < 0)
-		return peer;
-	if (up) {
-		parent = comm->tree->nodes[node].parent;
-		if (parent >= 0)
-			peer.sw = sw->ctl->topo->switches[comm->tree->nodes[parent].sw].name;
+	if (rank < 0) {
+		peer.sw = parent < 0 ? NULL : switches[comm->tree->nodes[parent].sw].name;
 		return peer;
 	}
-	child = inc_tree_child_of(comm->tree, node, rank);
+	child = node < 0 ? NULL : inc_tree_child_of(comm->tree, node, rank);
 	if (child && child->to_switch) {
 		peer.node = child->index;
-		peer.sw = sw->ctl->topo->switches[comm->tree->nodes[peer.node].sw].name;
+		peer.sw = switches[comm->tree->nodes[peer.node].sw].name;
 		inc_tree_ranks(comm->tree, peer.node, &peer.below);
 	} else if (child || is_own(comm, sw, rank)) {
 		peer.rank = rank;
@@ -121,9 +118,9 @@ bool inc_comm_waits(struct inc_switch *sw, const struct inc_msg_waiting *said)
 		const struct inc_msg_missing *m = &said->missing[i];
 		struct peer peer;
 
-		if (m->rank >= comm->group->world_size)
+		if (!m->has_rank || m->up || m->rank >= comm->group->world_size)
 			continue;
-		peer = peer_of(comm, sw, m->rank, m->up);
+		peer = peer_of(comm, sw, m->rank);
 		if (!is_through(comm, &peer)) {
 			/* the switch below knows which of its ranks it is */
 			if (peer.node >= 0)
@@ -144,7 +141,7 @@ bool inc_comm_waits(struct inc_switch *sw, const struct inc_msg_waiting *said)
 /* What follows from a failure that concerns a peer, once it is known who that is. */
 static void judge(struct inc_comm *comm, struct inc_switch *sw, const struct inc_accusation *a)
 {
-	const struct peer peer = peer_of(comm, sw, a->rank, a->up);
+	const struct peer peer = peer_of(comm, sw, a->rank);
 
 	if (a->code != EREMOTEIO && is_through(comm, &peer))
 		/* unless the others still wait for it; a mismatch is the end for everybody */
@@ -204,6 +201,16 @@ static int code_of(const char *event)
 	return 0;
 }
 
+/* A neighbour of the switch has said that it is over there, and will tell why: unless it cannot. */
+static void wait_for_reason(struct inc_switch *sw, struct inc_comm *comm)
+{
+	if (!comm || comm->phase != COMM_STARTED || comm->ended ||
+	    inc_tree_find(comm->tree, sw->index) < 0)
+		return;
+	comm->ended = sw;
+	inc_ctl_arm(comm->timer, sw->ctl->opt.switch_timeout_ms);
+}
+
 void inc_comm_event(struct inc_switch *sw, const struct inc_msg_event *said)
 {
 	const char *text = *said->message ? said->message : said->event;
@@ -211,9 +218,9 @@ void inc_comm_event(struct inc_switch *sw, const struct inc_msg_event *said)
 	struct inc_accusation accused = {
 		.code = code_of(said->event),
 		.rank = said->has_rank ? (int)said->rank : -1,
-		.up = said->up,
 		.by = sw,
 	};
+	const bool orphan = inc_orphan_is(sw, said->communicator);
 
 	if (comm && accused.rank >= (int)comm->group->world_size) {
 		inc_warn("switch %s: event of communicator %u ignored: rank: %d is not below %u",
@@ -223,15 +230,15 @@ void inc_comm_event(struct inc_switch *sw, const struct inc_msg_event *said)
 	}
 	inc_warn("switch %s: event %s, communicator %u: %s", inc_switch_name(sw), said->event,
 		 said->communicator, said->message);
-	snprintf(accused.text, sizeof(accused.text), "%s", text);
+	if (strcmp(said->event, "ended") == 0)
+		wait_for_reason(sw, comm);
 	if (!accused.code)
 		return;
-	if (accused.code == EREMOTEIO && inc_orphan_is(sw, said->communicator))
+	snprintf(accused.text, sizeof(accused.text), "%s", text);
+	if (accused.code == EREMOTEIO && orphan)
 		accused.rank = -1; /* whoever it is, it ends for all */
-	if (accused.code != EREMOTEIO || inc_orphan_is(sw, said->communicator)) {
-		if (accuse(sw, comm, said->communicator, &accused))
-			return;
-	}
+	if ((accused.code != EREMOTEIO || orphan) && accuse(sw, comm, said->communicator, &accused))
+		return;
 	if (!comm || !comm->tree || inc_tree_find(comm->tree, sw->index) < 0 ||
 	    comm->phase < COMM_CONFIGURED || comm->phase == COMM_FAILED)
 		return;

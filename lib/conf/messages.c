@@ -242,9 +242,7 @@ static const struct inc_field event_fields[] = {
 	 .min = 1, .max = UINT32_MAX, .text = "whose"},
 	{"rank", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_event, rank),
 	 .max = INC_MAX_WORLD - 1, .given = offsetof(struct inc_msg_event, has_rank),
-	 .text = "the first of ranks; of a switch: the lowest below it"},
-	{"up", INC_BOOL, INC_HINT, INC_AT(struct inc_msg_event, up),
-	 .text = "it is the parent switch, and rank the lowest below this one"},
+	 .text = "the first of ranks; of a switch: the lowest behind it; absent: the parent"},
 	{"ranks", INC_OTHER, INC_OPTIONAL, .what = "list of numbers", .text = "who is to blame"},
 	{"r", INC_UINT, INC_HINT, INC_AT(struct inc_msg_event, r), .max = INT64_MAX,
 	 .text = "the chunk"},
@@ -281,8 +279,8 @@ static const struct inc_field error_fields[] = {
 };
 
 static const struct inc_field missing_fields[] = {
-	{"rank", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_missing, rank),
-	 .max = INC_MAX_WORLD - 1},
+	{"rank", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_missing, rank),
+	 .max = INC_MAX_WORLD - 1, .given = offsetof(struct inc_msg_missing, has_rank)},
 	{"up", INC_BOOL, INC_HINT, INC_AT(struct inc_msg_missing, up)},
 };
 static const struct inc_schema missing_schema = INC_SCHEMA(struct inc_msg_missing, missing_fields);

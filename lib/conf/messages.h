@@ -157,7 +157,7 @@ struct inc_msg_event {
 	uint64_t time_ns;
 	char event[32];
 	uint32_t communicator;
-	bool has_rank, up;
+	bool has_rank;
 	uint32_t rank;
 	uint64_t r;
 	char message[300];
@@ -176,8 +176,9 @@ struct inc_msg_error {
 
 /* What the controller reads of answers: of each communicator that waits, and of each there is. */
 struct inc_msg_missing {
-	uint32_t rank; /* of a switch below: its lowest; of the parent: the lowest below this one */
-	bool up;       /* it is the parent */
+	uint32_t rank; /* of a switch below: the lowest behind it */
+	bool has_rank;
+	bool up; /* it is the parent */
 };
 
 struct inc_msg_waiting {

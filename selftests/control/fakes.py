@@ -110,8 +110,8 @@ class Switch(Line):
         self.send(type="hello", version=1, switch=name,
                   ports=[dict(name=f"p{i}", ip=f"10.77.{i}.254", mac="02:00:00:00:00:01", mtu=mtu)
                          for i in range(n_ports)],
-                  limits=dict(dict(children=32, slots=4096, rows=16384, connections=1024,
-                                   groups=64), **limits),
+                  limits=dict(dict(children=32, slots=4096, rows=1 << 20, connections=4096,
+                                   groups=1024), **limits),
                   communicators=list(communicators))
         return self
 
