@@ -432,6 +432,8 @@ int inc_switch_ask_results(struct inc_switch *sw, uint32_t number);
 
 /* query.c */
 void inc_query_ask(struct inc_client *client, json_t *object); /* A */
+/* query_tree.c: the answer to "tree". */
+json_t *inc_query_trees(struct inc_ctl *ctl);
 void inc_query_client_gone(struct inc_client *client);
 void inc_queries_free(struct inc_ctl *ctl);
 
