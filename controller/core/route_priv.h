@@ -3,8 +3,10 @@
 #ifndef INC_ROUTE_PRIV_H
 #define INC_ROUTE_PRIV_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "lib/base/err.h"
 #include "controller/core/graph.h"
 #include "controller/core/route.h"
 

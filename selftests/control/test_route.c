@@ -143,6 +143,62 @@ static json_t *config_of(const struct inc_route_comm *comm, unsigned int node)
 	return config;
 }
 
+/* Queue pairs and PSNs that name whose they are. */
+static void number_ends(struct inc_tree *tree, const unsigned int *hosts, unsigned int n)
+{
+	for (unsigned int r = 0; r < n; r++)
+		members[r] = (struct inc_route_member){
+			.host = hosts[r],
+			.own.qpn = 1000 + r,
+			.sw.qpn = 2000 + r,
+			.udp_port = 4791,
+			.pkey = INC_PKEY_DEFAULT,
+		};
+	for (unsigned int i = 0; i < tree->n; i++) {
+		tree->nodes[i].up = (struct inc_route_end){.qpn = 3000 + i, .psn = 30 + i};
+		tree->nodes[i].down = (struct inc_route_end){.qpn = 4000 + i, .psn = 40 + i};
+	}
+}
+
+static void host_agrees(const json_t *conn, const unsigned int *hosts)
+{
+	unsigned int rank = number_of(conn, "host_id");
+	char ip[INET_ADDRSTRLEN];
+
+	inet_ntop(AF_INET, &topo->hosts[hosts[rank]].ip, ip, sizeof(ip));
+	assert_string_equal(text_of(conn, "peer_ip"), ip);
+	assert_int_equal(number_of(conn, "peer_qp"), 1000 + rank);
+	assert_int_equal(number_of(conn, "my_qp"), 2000 + rank);
+	assert_null(json_object_get(conn, "ranks"));
+}
+
+/* The other end of a connection between switches is in one of the n configurations. */
+static void switch_agrees(const json_t *conn, json_t *const *configs, unsigned int n)
+{
+	unsigned int found = 0;
+	json_t *other;
+	size_t k;
+
+	for (unsigned int m = 0; m < n; m++) {
+		json_array_foreach (json_object_get(configs[m], "connections"), k, other) {
+			if (number_of(other, "my_qp") != number_of(conn, "peer_qp"))
+				continue;
+			found++;
+			assert_int_equal(number_of(other, "peer_qp"), number_of(conn, "my_qp"));
+			assert_int_equal(number_of(other, "my_psn"), number_of(conn, "psn"));
+			assert_string_equal(text_of(other, "my_ip"), text_of(conn, "peer_ip"));
+			assert_int_not_equal(json_is_true(json_object_get(other, "up")),
+					     json_is_true(json_object_get(conn, "up")));
+		}
+	}
+	assert_int_equal(found, 1);
+	/* ranks: of what is below; a MAC address: where the other switch has said it */
+	assert_int_equal(!json_object_get(conn, "ranks"),
+			 json_is_true(json_object_get(conn, "up")));
+	assert_int_equal(!!json_object_get(conn, "peer_mac"),
+			 !strcmp(text_of(conn, "peer_ip"), "10.9.3.2"));
+}
+
 static void ends_agree(void **state)
 {
 	static const unsigned int hosts[] = {2, 0, 4, 1, 5};
@@ -154,74 +210,30 @@ static void ends_agree(void **state)
 		.member = get_member,
 		.mac = get_mac,
 	};
-	struct inc_tree *tree;
-	json_t *configs[5], *conn, *other;
 	unsigned int between = 0, to_hosts = 0;
+	json_t *configs[5], *conn;
+	struct inc_tree *tree;
 	struct inc_err err;
-	size_t i, k;
+	size_t i;
 
 	assert_int_equal(inc_route_compute(routes, hosts, 5, 64, &tree, &err), 0);
 	assert_int_equal(tree->n, 5);
-	for (unsigned int r = 0; r < 5; r++) {
-		members[r].host = hosts[r];
-		members[r].own.qpn = 1000 + r;
-		members[r].sw.qpn = 2000 + r;
-		members[r].udp_port = 4791;
-		members[r].pkey = INC_PKEY_DEFAULT;
-	}
-	for (unsigned int n = 0; n < tree->n; n++) {
-		tree->nodes[n].up.qpn = 3000 + n;
-		tree->nodes[n].up.psn = 30 + n;
-		tree->nodes[n].down.qpn = 4000 + n;
-		tree->nodes[n].down.psn = 40 + n;
-	}
+	number_ends(tree, hosts, 5);
 	comm.tree = tree;
 	for (unsigned int n = 0; n < tree->n; n++) {
 		configs[n] = config_of(&comm, n);
-		assert_non_null(configs[n]);
 		assert_int_equal(json_is_true(json_object_get(configs[n], "root")), n == 0);
 	}
 	for (unsigned int n = 0; n < tree->n; n++) {
 		json_array_foreach (json_object_get(configs[n], "connections"), i, conn) {
-			bool found = false;
+			bool host = number_of(conn, "peer_qp") < 2000;
 
-			if (number_of(conn, "peer_qp") < 2000) {
-				unsigned int rank = number_of(conn, "host_id");
-				char ip[INET_ADDRSTRLEN];
-
-				inet_ntop(AF_INET, &topo->hosts[hosts[rank]].ip, ip, sizeof(ip));
-				assert_string_equal(text_of(conn, "peer_ip"), ip);
-				assert_int_equal(number_of(conn, "peer_qp"), 1000 + rank);
-				assert_int_equal(number_of(conn, "my_qp"), 2000 + rank);
-				to_hosts++;
-				continue;
-			}
-			between++;
-			for (unsigned int m = 0; m < tree->n; m++) {
-				json_array_foreach (json_object_get(configs[m], "connections"), k,
-						    other) {
-					if (m == n ||
-					    number_of(other, "my_qp") != number_of(conn, "peer_qp"))
-						continue;
-					found = true;
-					assert_int_equal(number_of(other, "peer_qp"),
-							 number_of(conn, "my_qp"));
-					assert_int_equal(number_of(other, "my_psn"),
-							 number_of(conn, "psn"));
-					assert_string_equal(text_of(other, "my_ip"),
-							    text_of(conn, "peer_ip"));
-					assert_int_not_equal(
-						json_is_true(json_object_get(other, "up")),
-						json_is_true(json_object_get(conn, "up")));
-				}
-			}
-			assert_true(found);
-			/* ranks: of what is below; a MAC address: where the other switch has said
-			 * it */
-			assert_int_equal(!json_object_get(conn, "ranks"),
-					 json_is_true(json_object_get(conn, "up")));
-			assert_int_equal(!!json_object_get(conn, "peer_mac"),
-					 !strcmp(text_of(conn, "peer_ip"), "10.9.3.2"));
+			to_hosts += host;
+			between += !host;
+			if (host)
+				host_agrees(conn, hosts);
+			else
+				switch_agrees(conn, configs, tree->n);
 		}
 	}
 	assert_int_equal(to_hosts, 5);
@@ -250,8 +262,7 @@ static void children_of_a_port(void **state)
 	size_t i;
 
 	assert_int_equal(inc_route_compute(routes, hosts, 5, 64, &tree, &err), 0);
-	for (unsigned int r = 0; r < 5; r++)
-		members[r].host = hosts[r];
+	number_ends(tree, hosts, 5);
 	comm.tree = tree;
 	config = config_of(&comm, 0);
 	assert_int_equal(json_array_size(json_object_get(config, "connections")), 5);
@@ -280,13 +291,7 @@ static void ranks_below(void **state)
 	size_t i;
 
 	assert_int_equal(inc_route_compute(routes, hosts, 6, 1, &tree, &err), 0);
-	for (unsigned int r = 0; r < 6; r++) {
-		members[r] = (struct inc_route_member){.host = hosts[r], .udp_port = 4791};
-		members[r].own.qpn = members[r].sw.qpn = 300 + r;
-		members[r].pkey = INC_PKEY_DEFAULT;
-	}
-	for (unsigned int n = 0; n < tree->n; n++)
-		tree->nodes[n].up.qpn = tree->nodes[n].down.qpn = 400 + n;
+	number_ends(tree, hosts, 6);
 	comm.tree = tree;
 	config = config_of(&comm, 0);
 	json_array_foreach (json_object_get(config, "connections"), i, conn) {
