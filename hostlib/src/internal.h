@@ -102,19 +102,28 @@ struct inccl_group {
 struct inccl_request {
 	struct inccl_communicator *comm;
 	struct inccl_request *prev, *next; /* all uncollected requests, in order of start */
+	/* What is given and where results go, block by block (coll/coll.h). */
 	const uint8_t *send;
 	uint8_t *recv;
-	uint64_t bytes;
-	bool swapped;  /* recv holds elements in the wire's byte order, not in the machine's */
-	uint32_t desc; /* immediate of its first packet */
+	void *scratch;                   /* send, where that had to be made; NULL: it had not */
+	uint64_t send_bytes, recv_bytes; /* 0: nothing is given, or got */
+	uint32_t blocks;
+	uint64_t block_bytes;
+	uint64_t send_step, recv_step; /* bytes from a block to the next */
+	size_t element_bytes;
+	bool foreign;  /* the wire's byte order is not the machine's */
+	uint32_t desc; /* immediate of the first packet */
+	unsigned int
+		message_packets; /* of a message at most, but for a block's first: that is one */
 	uint8_t mode;
 	uint64_t timeout_ns; /* fails when nothing has moved for so long */
 	struct inccl_region send_region, recv_region;
 	bool send_mapped, recv_mapped;
-	uint64_t messages; /* in all */
-	uint64_t posted;   /* of them */
-	uint64_t end;      /* done when the endpoint has completed this many messages; valid
-			    * once all are posted */
+	uint64_t block_messages; /* of one block */
+	uint64_t messages;       /* in all */
+	uint64_t posted;         /* of them */
+	uint64_t end;            /* done when the endpoint has completed this many messages; valid
+				  * once all are posted */
 	bool done;
 	int result;
 };

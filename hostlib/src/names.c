@@ -11,12 +11,15 @@ _Static_assert((int)INCCL_ALLREDUCE == (int)INC_COLL_ALLREDUCE, "collective numb
 _Static_assert((int)INCCL_REDUCE == (int)INC_COLL_REDUCE, "collective numbers");
 _Static_assert((int)INCCL_BROADCAST == (int)INC_COLL_BROADCAST, "collective numbers");
 _Static_assert((int)INCCL_BARRIER == (int)INC_COLL_BARRIER, "collective numbers");
+_Static_assert((int)INCCL_REDUCE_SCATTER == (int)INC_COLL_REDUCE_SCATTER, "collective numbers");
+_Static_assert((int)INCCL_ALL_GATHER == (int)INC_COLL_ALL_GATHER, "collective numbers");
 _Static_assert((int)INCCL_SUM == (int)INC_OPERATOR_SUM, "operator numbers");
 _Static_assert((int)INCCL_INT32 == (int)INC_DTYPE_INT32, "type numbers");
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
-static const char *const collectives[] = {"allreduce", "reduce", "broadcast", "barrier"};
+static const char *const collectives[] = {"allreduce", "reduce",        "broadcast",
+					  "barrier",   "reducescatter", "allgather"};
 static const char *const ops[] = {"sum"};
 static const char *const dtypes[] = {"int32"};
 static const unsigned char dtype_sizes[] = {4};

@@ -105,6 +105,7 @@ uint32_t ref_odd_children(const struct ref_comm *cm, uint64_t r)
 		switch (INC_DESC_COLL(ref_contrib(cm, 0, r)->desc)) {
 		case INC_COLL_ALLREDUCE:
 		case INC_COLL_REDUCE:
+		case INC_COLL_REDUCE_SCATTER:
 			if (len && !b->len)
 				mask |= 1u << i;
 			break;
@@ -147,7 +148,9 @@ static bool gets_data(const struct ref_comm *cm, uint32_t child, uint32_t desc)
 {
 	switch (INC_DESC_COLL(desc)) {
 	case INC_COLL_REDUCE:
+	case INC_COLL_REDUCE_SCATTER:
 		return cm->conn[child].cfg.rank == INC_DESC_ROOT(desc);
+	case INC_COLL_ALL_GATHER:
 	case INC_COLL_BROADCAST: /* who gives it has it */
 		return cm->conn[child].cfg.rank != INC_DESC_ROOT(desc);
 	case INC_COLL_BARRIER:

@@ -34,7 +34,8 @@ static uint32_t some_len(struct stream *s)
 static int collective(struct stream *s)
 {
 	uint32_t packets = 1 + rng_below(&s->rng, 4), n = rng_below(&s->rng, 8), i, k;
-	uint32_t coll = rng_chance(&s->rng, 700) ? INC_COLL_ALLREDUCE : rng_below(&s->rng, 4);
+	uint32_t coll = rng_chance(&s->rng, 700) ? INC_COLL_ALLREDUCE
+						 : rng_below(&s->rng, INC_N_COLLECTIVES);
 	struct chunk c = {
 		.desc = INC_DESC(coll, INC_OPERATOR_SUM, INC_DTYPE_INT32,
 				 rng_below(&s->rng, s->cm->cfg.children), s->seq++),
@@ -78,9 +79,7 @@ int stream_packet(struct stream *s, uint32_t child, uint64_t r, struct unit_pack
 	memset(p, 0, sizeof(*p));
 	p->r = r;
 	p->opcode = c->shape + (rng_mix(s->salt, child) & 1 ? INC_OP_WRITE_FIRST : 0);
-	p->len = c->single && INC_DESC_COLL(c->desc) == INC_COLL_BROADCAST && rng_chance(&rng, 500)
-			 ? 0
-			 : c->len;
+	p->len = c->single && inc_root_gives(c->desc) && rng_chance(&rng, 500) ? 0 : c->len;
 	p->desc = c->desc;
 	p->ackreq = rng_chance(
 		&rng, c->shape == INC_OP_SEND_FIRST || c->shape == INC_OP_SEND_MIDDLE ? 150 : 900);
