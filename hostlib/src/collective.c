@@ -2,6 +2,7 @@
 /* Collectives as the caller sees them: start, test, wait. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include "lib/base/clock.h"
 #include "lib/proto/desc.h"
 #include "hostlib/src/internal.h"
@@ -41,15 +42,28 @@ static bool wire_is_foreign(const struct inccl_communicator *comm)
 	return (comm->byte_order == INCCL_ORDER_LITTLE) != little;
 }
 
-/* From one byte order into the other; to may be from. All types have four bytes. */
-static void swap_elements(void *to, const void *from, uint64_t bytes)
+/* From one byte order into the other, elements of size bytes; to may be from. */
+static void swap_elements(void *to, const void *from, uint64_t bytes, size_t size)
 {
-	const uint32_t *in = from;
-	uint32_t *out = to;
 	uint64_t i;
 
-	for (i = 0; i < bytes / sizeof(*out); i++)
-		out[i] = __builtin_bswap32(in[i]);
+	switch (size) {
+	case 1:
+		if (to != from)
+			memcpy(to, from, bytes);
+		return;
+	case 2:
+		for (i = 0; i < bytes / 2; i++)
+			((uint16_t *)to)[i] = __builtin_bswap16(((const uint16_t *)from)[i]);
+		return;
+	case 4:
+		for (i = 0; i < bytes / 4; i++)
+			((uint32_t *)to)[i] = __builtin_bswap32(((const uint32_t *)from)[i]);
+		return;
+	default:
+		for (i = 0; i < bytes / 8; i++)
+			((uint64_t *)to)[i] = __builtin_bswap64(((const uint64_t *)from)[i]);
+	}
 }
 
 /*
@@ -58,7 +72,7 @@ static void swap_elements(void *to, const void *from, uint64_t bytes)
  */
 static void to_wire_order(struct inccl_request *req)
 {
-	swap_elements(req->recv, req->send, req->bytes);
+	swap_elements(req->recv, req->send, req->bytes, req->element_bytes);
 	req->send = req->recv;
 	req->swapped = true;
 }
@@ -66,7 +80,7 @@ static void to_wire_order(struct inccl_request *req)
 static void to_own_order(struct inccl_request *req)
 {
 	if (req->swapped)
-		swap_elements(req->recv, req->recv, req->bytes);
+		swap_elements(req->recv, req->recv, req->bytes, req->element_bytes);
 	req->swapped = false;
 }
 
@@ -173,6 +187,7 @@ static struct inccl_request *new_request(struct inccl_communicator *comm, const 
 	req->send = call->send;
 	req->recv = call->recv;
 	req->bytes = bytes;
+	req->element_bytes = inccl_dtype_size(call->dtype);
 	req->mode = opts->mode ?: INCCL_MODE_SENDRECV;
 	req->timeout_ns =
 		opts->timeout_ms ? opts->timeout_ms * INC_NSEC_PER_MSEC : comm->timeout_ns;

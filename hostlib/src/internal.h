@@ -105,6 +105,7 @@ struct inccl_request {
 	const uint8_t *send;
 	uint8_t *recv;
 	uint64_t bytes;
+	uint8_t element_bytes;
 	bool swapped;  /* recv holds elements in the wire's byte order, not in the machine's */
 	uint32_t desc; /* immediate of its first packet */
 	uint8_t mode;
