@@ -254,12 +254,30 @@ enum inccl_collective {
 	INCCL_ALL_GATHER = 5,
 };
 
+/* Each of them goes with each type. */
 enum inccl_op {
-	INCCL_SUM = 0, /* integers wrap modulo 2^bits */
+	INCCL_SUM = 0, /* modulo 2^bits: what does not fit wraps, without an error */
+	INCCL_MIN = 1,
+	INCCL_MAX = 2,
+	INCCL_PROD = 3, /* modulo 2^bits, as the sum */
+	INCCL_AND = 4,  /* bit by bit, as the two below */
+	INCCL_OR = 5,
+	INCCL_XOR = 6,
+	/* The sum, divided by the world size on each rank that gets it, towards zero. What the
+	 * switch does is a sum: a rank that asks for that instead is not told so. */
+	INCCL_AVG = 8,
 };
 
+/* Two's complement where there is a sign, in the machine's byte order. */
 enum inccl_dtype {
-	INCCL_INT32 = 0, /* two's complement, in the machine's byte order */
+	INCCL_INT32 = 0,
+	INCCL_UINT32 = 1,
+	INCCL_INT64 = 2,
+	INCCL_UINT64 = 3,
+	INCCL_INT16 = 4,
+	INCCL_UINT16 = 5,
+	INCCL_INT8 = 6,
+	INCCL_UINT8 = 7,
 };
 
 /*

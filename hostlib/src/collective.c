@@ -202,7 +202,7 @@ static int start(struct inccl_communicator *comm, const struct inccl_call *call,
 	} else if (req) {
 		/* in place, the caller has its data back */
 		if (!req->scratch)
-			inccl_data_finish(req);
+			inccl_data_restore(req);
 		free_request(req);
 	}
 	inccl_log_deliver(&comm->group->log);

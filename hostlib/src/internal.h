@@ -111,10 +111,12 @@ struct inccl_request {
 	uint64_t block_bytes;
 	uint64_t send_step, recv_step; /* bytes from a block to the next */
 	size_t element_bytes;
-	bool foreign;  /* the wire's byte order is not the machine's */
-	uint32_t desc; /* immediate of the first packet */
-	unsigned int
-		message_packets; /* of a message at most, but for a block's first: that is one */
+	enum inccl_dtype dtype;
+	unsigned int divisor; /* of what has come, at the end; 0: it stays */
+	bool foreign;         /* the wire's byte order is not the machine's */
+	uint32_t desc;        /* immediate of the first packet */
+	/* of a message at most, but for a block's first: that is one */
+	unsigned int message_packets;
 	uint8_t mode;
 	uint64_t timeout_ns; /* fails when nothing has moved for so long */
 	struct inccl_region send_region, recv_region;

@@ -76,7 +76,9 @@ unsigned int inccl_cut_packets(const struct inccl_communicator *comm,
 /* data.c. What this rank gives is made ready to be sent: copied where it belongs into recv, in the
  * wire's byte order (foreign: it is not the machine's). 0 or -ENOMEM. */
 int inccl_data_prepare(struct inccl_request *req, const struct inccl_plan *plan, bool foreign);
-/* The request is over: recv is put into the machine's byte order. */
+/* It is not sent after all: what lies in recv, in place perhaps, is as it was. */
+void inccl_data_restore(struct inccl_request *req);
+/* The request is over: what has come is made what the caller asked for. */
 void inccl_data_finish(struct inccl_request *req);
 
 #endif

@@ -1,41 +1,34 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The passes over the caller's data before a collective and after it: copies and byte order. */
+/* The passes over the caller's data before a collective and after it: copies, byte order, and what
+ * the switch does not do. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
+#include "lib/proto/desc.h"
 
-#define SWAP(bits)                                                         \
-	static void swap##bits(void *to, const void *from, uint64_t bytes) \
-	{                                                                  \
-		const uint##bits##_t *in = from;                           \
-		uint##bits##_t *out = to;                                  \
-                                                                           \
-		for (uint64_t i = 0; i < bytes / sizeof(*out); i++)        \
-			out[i] = __builtin_bswap##bits(in[i]);             \
-	}
-
-SWAP(16)
-SWAP(32)
-SWAP(64)
-
-/* From one byte order into the other; to may be from. */
-static void swap_elements(void *to, const void *from, uint64_t bytes, size_t element_bytes)
+/* From one byte order into the other, elements of size bytes; to may be from. */
+static void swap_elements(void *to, const void *from, uint64_t bytes, size_t size)
 {
-	switch (element_bytes) {
-	case 8:
-		swap64(to, from, bytes);
-		break;
-	case 4:
-		swap32(to, from, bytes);
-		break;
-	case 2:
-		swap16(to, from, bytes);
-		break;
-	default:
+	uint64_t i;
+
+	switch (size) {
+	case 1:
 		if (to != from)
 			memcpy(to, from, bytes);
+		return;
+	case 2:
+		for (i = 0; i < bytes / 2; i++)
+			((uint16_t *)to)[i] = __builtin_bswap16(((const uint16_t *)from)[i]);
+		return;
+	case 4:
+		for (i = 0; i < bytes / 4; i++)
+			((uint32_t *)to)[i] = __builtin_bswap32(((const uint32_t *)from)[i]);
+		return;
+	default:
+		for (i = 0; i < bytes / 8; i++)
+			((uint64_t *)to)[i] = __builtin_bswap64(((const uint64_t *)from)[i]);
 	}
 }
 
@@ -45,6 +38,8 @@ int inccl_data_prepare(struct inccl_request *req, const struct inccl_plan *plan,
 	uint8_t *place = req->recv;
 
 	req->element_bytes = plan->element_bytes;
+	req->dtype = plan->call->dtype;
+	req->divisor = plan->call->op == INCCL_AVG ? req->comm->group->world_size : 0;
 	req->foreign = foreign;
 	if (!req->send_bytes || !(shape->copied || foreign))
 		return 0;
@@ -64,8 +59,31 @@ int inccl_data_prepare(struct inccl_request *req, const struct inccl_plan *plan,
 	return 0;
 }
 
-void inccl_data_finish(struct inccl_request *req)
+/* Towards zero, as C does it. */
+static void divide_elements(void *data, uint64_t bytes, enum inccl_dtype dtype, int64_t divisor)
+{
+	uint64_t i;
+
+	switch (dtype) {
+#define _(NAME, name, size, ...)                                                 \
+	case INCCL_##NAME:                                                       \
+		for (i = 0; i < bytes / (size); i++)                             \
+			((name##_t *)data)[i] = ((name##_t *)data)[i] / divisor; \
+		break;
+		INC_DTYPES(_)
+#undef _
+	}
+}
+
+void inccl_data_restore(struct inccl_request *req)
 {
 	if (req->foreign)
 		swap_elements(req->recv, req->recv, req->recv_bytes, req->element_bytes);
+}
+
+void inccl_data_finish(struct inccl_request *req)
+{
+	inccl_data_restore(req);
+	if (req->divisor)
+		divide_elements(req->recv, req->recv_bytes, req->dtype, req->divisor);
 }
