@@ -109,14 +109,15 @@ static void print_header(const struct perf_opts *opts)
 	fflush(stdout);
 }
 
-struct row {
+struct perf_row {
 	uint64_t bytes; /* of the whole vector */
 	double algbw, busbw;
 	const char *op; /* NULL: none is applied */
 	int root;       /* -1: there is none */
 };
 
-static void make_row(const struct perf_call *call, const struct result *result, struct row *row)
+static void make_row(const struct perf_call *call, const struct result *result,
+		     struct perf_row *row)
 {
 	const struct perf_opts *opts = call->opts;
 	const struct perf_collective *c = perf_collective(opts->collective);
@@ -129,7 +130,7 @@ static void make_row(const struct perf_call *call, const struct result *result, 
 	row->root = c->has_root ? (int)opts->root : -1;
 }
 
-static void print_row(const struct perf_call *call, const struct row *row,
+static void print_row(const struct perf_call *call, const struct perf_row *row,
 		      const struct result *result)
 {
 	const struct perf_opts *opts = call->opts;
@@ -146,7 +147,7 @@ static void print_row(const struct perf_call *call, const struct row *row,
 		printf("%8s\n", "-");
 }
 
-static void print_json(const struct perf_call *call, const struct row *row,
+static void print_json(const struct perf_call *call, const struct perf_row *row,
 		       const struct result *result)
 {
 	const struct perf_opts *opts = call->opts;
@@ -169,7 +170,7 @@ static void print_json(const struct perf_call *call, const struct row *row,
 
 static void print_result(const struct perf_call *call, const struct result *result)
 {
-	struct row row;
+	struct perf_row row;
 
 	make_row(call, result, &row);
 	if (call->opts->json)

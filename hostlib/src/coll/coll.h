@@ -61,7 +61,8 @@ int inccl_collective_start(struct inccl_communicator *comm, const struct inccl_c
 int inccl_collective_run(struct inccl_communicator *comm, const struct inccl_call *call,
 			 const struct inccl_collective_opts *opts);
 
-/* check.c. Fills the plan; 0, or -errno with a sentence. rank, size: as of struct inccl_call. */
+/* arguments.c. Fills the plan; 0, or -errno with a sentence. rank, size: as of struct inccl_call.
+ */
 int inccl_check_call(const struct inccl_call *call, int rank, int size, struct inccl_plan *plan,
 		     struct inc_err *err);
 
@@ -73,8 +74,8 @@ void inccl_cut_message(const struct inccl_request *req, uint64_t k, struct inccl
 unsigned int inccl_cut_packets(const struct inccl_communicator *comm,
 			       const struct inccl_message *msg);
 
-/* data.c. What this rank gives is made ready to be sent: copied where it belongs into recv, in the
- * wire's byte order (foreign: it is not the machine's). 0 or -ENOMEM. */
+/* passes.c. What this rank gives is made ready to be sent: copied where it belongs into recv, in
+ * the wire's byte order (foreign: it is not the machine's). 0 or -ENOMEM. */
 int inccl_data_prepare(struct inccl_request *req, const struct inccl_plan *plan, bool foreign);
 /* It is not sent after all: what lies in recv, in place perhaps, is as it was. */
 void inccl_data_restore(struct inccl_request *req);
