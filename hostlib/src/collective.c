@@ -132,6 +132,24 @@ static int new_request(struct inccl_communicator *comm, const struct inccl_plan 
 	return ret;
 }
 
+/* How it runs, the first time that there is one of its kind. */
+static void describe(const struct inccl_request *req)
+{
+	struct inccl_communicator *comm = req->comm;
+	const uint32_t kind = 1u << INC_DESC_COLL(req->desc);
+
+	if (comm->described & kind)
+		return;
+	comm->described |= kind;
+	inccl_log_line(&comm->group->log,
+		       "communicator %lld: %s (%s of %s): %u blocks, messages of %u packets, %u "
+		       "packets under way, through %s",
+		       comm->number, inccl_collective_name(INC_DESC_COLL(req->desc)),
+		       inccl_op_name(INC_DESC_OP(req->desc)),
+		       inccl_dtype_name(INC_DESC_DTYPE(req->desc)), req->blocks,
+		       req->message_packets, comm->window * comm->message_packets, comm->peer);
+}
+
 /* waits: the caller goes on to inccl_wait(), which serves the endpoint and leaves it in order. */
 static int submit(struct inccl_request *req, bool waits)
 {
@@ -148,6 +166,7 @@ static int submit(struct inccl_request *req, bool waits)
 	 * of it is found out by the next descriptor. */
 	req->desc |= comm->seq++ & INC_DESC_SEQ_MASK;
 	req->done = !req->messages;
+	describe(req);
 	enqueue(comm, req);
 	if (!req->done) {
 		inccl_comm_enter(comm);

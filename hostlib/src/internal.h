@@ -174,6 +174,7 @@ struct inccl_communicator {
 	struct inccl_request *head;         /* of them, the oldest unfinished */
 	struct inccl_request *posting;      /* and the oldest not wholly given to the endpoint */
 	uint32_t seq;                       /* of the next collective */
+	uint32_t described;                 /* a bit for each that the log says how it runs */
 	uint64_t moved_at_ns;               /* when something last came, or work began */
 	uint64_t moved_mark;
 

@@ -377,6 +377,8 @@ static void messages_on_the_wire(void **state)
 	lockstep_up(&ls, &conf);
 	carry_out(&run);
 	assert_int_equal(ls.rank[1].traced, sizeof(shape));
+	assert_true(lockstep_said(&ls, "allreduce (sum of int32): 1 blocks, messages of 3 packets, "
+				       "12 packets under way, through s0"));
 	for (k = 0; k < sizeof(shape); k++)
 		assert_int_equal(ls.rank[1].trace[k].head.opcode, shape[k]);
 	lockstep_down(&ls);
