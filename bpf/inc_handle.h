@@ -35,7 +35,7 @@ static __always_inline enum inc_counter_id inc_data(struct xdp_md *ctx,
 	}
 
 	desc = inc_op_in(pkt->opcode, INC_OPS_IMM) ? pkt->imm : st->desc;
-	if (!inc_sequence_ok(pkt, m) || !inc_desc_known(desc) ||
+	if (!inc_sequence_ok(pkt, m) || !inc_desc_known(desc, pkt->len) ||
 	    (!st->desc_valid && !inc_op_in(pkt->opcode, INC_OPS_IMM)))
 		return inc_refuse(ctx, pkt, m, INC_AETH_NAK_INVALID);
 	/* verifier 6.1: inc_decide() has found both for either fate that comes here, but the

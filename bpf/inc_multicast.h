@@ -28,7 +28,7 @@ static __always_inline enum inc_counter_id inc_multicast(struct xdp_md *ctx,
 	/* verifier 6.1: the helper wants a length that is not 0, and the compiler would check len
 	 * but pass a copy of it that the verifier knows no bounds of: what is checked here is one
 	 * less, and what is passed is made of that */
-	less = len - 1;
+	less = len + inc_pad(len) - 1;
 	inc_opaque(less);
 	if (less < INC_MAX_PAYLOAD &&
 	    bpf_xdp_store_bytes(ctx, INC_HEADERS_LEN + pkt->ext_len, result->payload, less + 1))

@@ -69,20 +69,6 @@ const uint8_t *ref_peer_mac(const struct ref_conn *c)
 	return c->state.mac.known ? c->state.mac.addr : c->state.mac_hint.addr;
 }
 
-static uint32_t element(const struct ref_comm *cm, const uint8_t *p)
-{
-	uint32_t v;
-
-	memcpy(&v, p, 4);
-	return cm->cfg.flags & INC_COMM_F_NET_ORDER ? be32toh(v) : le32toh(v);
-}
-
-static void set_element(const struct ref_comm *cm, uint8_t *p, uint32_t v)
-{
-	v = cm->cfg.flags & INC_COMM_F_NET_ORDER ? htobe32(v) : htole32(v);
-	memcpy(p, &v, 4);
-}
-
 uint32_t ref_odd_children(const struct ref_comm *cm, uint64_t r)
 {
 	uint32_t i, len = 0, mask = 0;
@@ -120,7 +106,8 @@ uint32_t ref_odd_children(const struct ref_comm *cm, uint64_t r)
 void ref_reduce(struct ref_switch *sw, struct ref_comm *cm, uint64_t r)
 {
 	struct inc_buf *res = ref_result(cm, r);
-	uint32_t i, k;
+	bool big = cm->cfg.flags & INC_COMM_F_NET_ORDER;
+	uint32_t i, padded;
 
 	memset(res, 0, sizeof(*res));
 	res->r = r;
@@ -128,16 +115,20 @@ void ref_reduce(struct ref_switch *sw, struct ref_comm *cm, uint64_t r)
 	for (i = 0; i < cm->cfg.children; i++) {
 		const struct inc_buf *b = ref_contrib(cm, i, r);
 
-		if (b->len > res->len)
-			res->len = b->len;
 		sw->counter[INC_CTR_X_SUM_BYTES] += b->len;
-		for (k = 0; k < b->len; k += 4)
-			set_element(cm, res->payload + k,
-				    element(cm, res->payload + k) + element(cm, b->payload + k));
+		if (!b->len)
+			continue;
+		if (res->len)
+			ref_operate(res->desc, big, res->payload, b->payload, b->len);
+		else
+			memcpy(res->payload, b->payload, b->len);
+		res->len = b->len;
 	}
+	/* the pad is zeros, and counts in both */
+	padded = (res->len + 3) / 4 * 4;
 	/* zlib inverts the state before and after */
-	res->crc = ~crc32(0xffffffff, res->payload, res->len);
-	res->csum = frame_sum16(res->payload, res->len, 0);
+	res->crc = ~crc32(0xffffffff, res->payload, padded);
+	res->csum = frame_sum16(res->payload, padded, 0);
 	cm->slot[r % cm->slots].word = (uint64_t)(uint32_t)(r / cm->slots + 1) << 32;
 	cm->state.tx_next = r + 1;
 }
@@ -184,6 +175,7 @@ void ref_copy(const struct ref_comm *cm, uint32_t child, uint64_t r, struct fram
 
 	/* The length of the message: what the child said, but for a message of one packet, where
 	 * it may have given nothing and get data, or the reverse. */
+	s.pad = (4 - s.len % 4) % 4;
 	s.dmalen = ref_is_only(b->opcode) ? s.len : ntohl(b->dmalen);
 	memcpy(s.dst_mac, ref_peer_mac(&cm->conn[child]), 6);
 	memcpy(s.src_mac, cfg->own_mac, 6);

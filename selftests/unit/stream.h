@@ -2,7 +2,8 @@
 /*
  * What the children of one communicator send when all goes well: collectives of a message with the
  * descriptor and messages of 1 to 4 packets, the same chunks from each child, by SEND or
- * WRITE, some giving nothing where messages have one packet. All of it follows from a seed.
+ * WRITE, of any operator and type, some giving nothing where messages have one packet. All of it
+ * follows from a seed.
  */
 #ifndef UNIT_STREAM_H
 #define UNIT_STREAM_H
