@@ -22,7 +22,7 @@ INC_DTYPES(SAME_DTYPE)
 #define WORD(NAME, name, ...)        #name,
 #define SIZE(NAME, name, bytes, ...) bytes,
 static const char *const collectives[] = {INC_COLLECTIVES(WORD)};
-static const char *const ops[] = {INC_OPERATORS(WORD)};
+static const char *const ops[] = {INC_OPERATORS(WORD)[INCCL_AVG] = "avg"};
 static const char *const dtypes[] = {INC_DTYPES(WORD)};
 static const unsigned char dtype_sizes[] = {INC_DTYPES(SIZE)};
 
@@ -36,7 +36,7 @@ static int value_of(const char *const *names, size_t n, const char *name)
 	size_t i;
 
 	for (i = 0; name && i < n; i++)
-		if (!strcmp(names[i], name))
+		if (names[i] && !strcmp(names[i], name))
 			return i;
 	return -EINVAL;
 }

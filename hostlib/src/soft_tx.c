@@ -75,7 +75,9 @@ static size_t put_head(const struct soft_endpoint *s, uint8_t *out, const struct
 		    psn | (ackreq ? INC_BTH_ACKREQ : 0));
 	at += INC_BTH_LEN;
 	if (inc_roce_has_reth(p->opcode)) {
-		inc_put_reth(at, htobe64(p->va), htonl(p->rkey), htonl(p->dmalen));
+		/* a packet alone says its own length, its result may have another */
+		inc_put_reth(at, htobe64(p->va), htonl(p->rkey),
+			     htonl(inc_op_in(p->opcode, INC_OPS_ONLY) ? p->send_len : p->dmalen));
 		at += INC_RETH_LEN;
 	}
 	if (inc_roce_has_imm(p->opcode)) {

@@ -26,7 +26,7 @@ uint32_t ref_element_bytes(uint32_t desc)
 
 bool ref_desc_known(uint32_t desc)
 {
-	return INC_DESC_COLL(desc) <= INC_COLL_BARRIER && INC_DESC_OP(desc) <= INC_OPERATOR_XOR &&
+	return INC_DESC_COLL(desc) < INC_N_COLLECTIVES && INC_DESC_OP(desc) < INC_N_OPERATORS &&
 	       ref_element_bytes(desc);
 }
 
