@@ -101,6 +101,12 @@ static inline __attribute__((always_inline)) _Bool inc_root_gives(__u32 desc)
 	       INC_DESC_COLL(desc) == INC_COLL_ALL_GATHER;
 }
 
+/* Does its root matter? */
+static inline __attribute__((always_inline)) _Bool inc_has_root(__u32 desc)
+{
+	return INC_DESC_COLL(desc) != INC_COLL_ALLREDUCE && INC_DESC_COLL(desc) != INC_COLL_BARRIER;
+}
+
 /*
  * Do the ranks behind a connection receive data of this collective, or a packet of length 0?
  * has_root: the root is one of them; ranks: how many they are. A root does not get what it
