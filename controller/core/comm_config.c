@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include "controller/ctl.h"
+#include "lib/base/clock.h"
 #include "lib/base/log.h"
 
 static struct inc_switch *switch_of(const struct inc_comm *comm, const struct inc_tree_node *node)
@@ -143,19 +144,6 @@ static void choose_sizes(struct inc_comm *comm)
 	comm->slots = power_of_two(packets);
 }
 
-static unsigned int count_children(const struct inc_comm *comm, unsigned int n)
-{
-	const struct inc_topology *topo = comm->group->ctl->topo;
-	unsigned int children = 0;
-
-	for (unsigned int rank = 0; rank < comm->group->world_size; rank++)
-		children +=
-			topo->hosts[comm->members[rank].route.host].sw == comm->tree->nodes[n].sw;
-	for (unsigned int i = 1; i < comm->tree->n; i++)
-		children += comm->tree->nodes[i].parent == (int)n;
-	return children;
-}
-
 static void list_switches(const struct inc_comm *comm, char *buf, size_t size)
 {
 	size_t used = 0;
@@ -180,28 +168,12 @@ static int check_tree(const struct inc_comm *comm, struct inc_err *err)
 		comm->group->job, comm->tree->n, names);
 }
 
-/* 0, or -errno where the switches cannot hold this communicator, whatever they hold now. */
-static int check_fits(const struct inc_comm *comm, struct inc_err *err)
-{
-	for (unsigned int i = 0; i < comm->tree->n; i++) {
-		const struct inc_switch *sw = switch_of(comm, &comm->tree->nodes[i]);
-		unsigned int children = count_children(comm, i);
-
-		if (children > sw->limits.children)
-			return inc_err_set(err, E2BIG, "switch %s takes %u children, not %u",
-					   inc_switch_name(sw), sw->limits.children, children);
-		if (comm->slots > sw->limits.slots)
-			return inc_err_set(err, E2BIG, "switch %s has %u slots, not %u",
-					   inc_switch_name(sw), sw->limits.slots, comm->slots);
-	}
-	return 0;
-}
-
 void inc_comm_answered(struct inc_switch *sw, uint32_t number, int code, const char *text,
 		       uint32_t confirmed)
 {
 	struct inc_comm *comm = inc_comm_find(sw->ctl, number);
 	int node = comm ? node_of(comm, sw) : -1;
+	char holder[200] = "";
 
 	if (node < 0 || comm->phase != COMM_CONFIGURING || comm->configs[node] != CONFIG_ASKED)
 		return;
@@ -209,7 +181,9 @@ void inc_comm_answered(struct inc_switch *sw, uint32_t number, int code, const c
 		/* without an answer it may have the communicator: the remove will tell it */
 		if (code != ETIMEDOUT && code != ECONNRESET)
 			inc_comm_config_go(comm, node, CONFIG_REFUSED);
-		inc_comm_fail(comm, -1, code, "switch %s: %s", inc_switch_name(sw), text);
+		if (code == ENOSPC)
+			inc_switch_holder(sw, holder, sizeof(holder));
+		inc_comm_fail(comm, -1, code, "switch %s: %s%s", inc_switch_name(sw), text, holder);
 		return;
 	}
 	if (confirmed != comm->number) {
@@ -237,6 +211,7 @@ static void send_configs(struct inc_comm *comm)
 	};
 
 	inc_comm_go(comm, COMM_CONFIGURING);
+	comm->asked_at_ns = inc_now_ns();
 	for (unsigned int i = 0; i < comm->tree->n; i++) {
 		struct inc_switch *sw = switch_of(comm, &comm->tree->nodes[i]);
 		struct inc_comm_conf conf;
@@ -307,7 +282,7 @@ void inc_comm_configure(struct inc_comm *comm)
 		return;
 	}
 	choose_sizes(comm);
-	ret = check_fits(comm, &err);
+	ret = inc_comm_admit(comm, &err);
 	if (ret)
 		goto fail;
 	comm->number = next_number(ctl);
@@ -393,23 +368,33 @@ static bool accuse(struct inc_switch *sw, struct inc_comm *comm, uint32_t number
 	return true;
 }
 
+const struct inc_event_info inc_event_info[EVENT_MAX] = {
+	[EVENT_MISMATCH] = {"mismatch", EREMOTEIO},
+	[EVENT_CONNECTION_ERROR] = {"connection_error", ECONNABORTED},
+	[EVENT_PEER_NAK] = {"peer_nak", ECONNABORTED},
+	[EVENT_UNRESPONSIVE] = {"unresponsive", ETIMEDOUT},
+	[EVENT_OTHER] = {"other", 0},
+};
+
+static enum inc_event_kind kind_of(const char *event)
+{
+	enum inc_event_kind kind = 0;
+
+	while (kind < EVENT_OTHER && strcmp(inc_event_info[kind].name, event) != 0)
+		kind++;
+	return kind;
+}
+
 void inc_comm_event(struct inc_switch *sw, const struct inc_msg_event *said)
 {
-	static const struct {
-		const char *name;
-		int code;
-	} fatal[] = {
-		{"mismatch", EREMOTEIO},
-		{"connection_error", ECONNABORTED},
-		{"peer_nak", ECONNABORTED},
-		{"unresponsive", ETIMEDOUT},
-	};
-	const bool mismatch = strcmp(said->event, "mismatch") == 0;
+	const enum inc_event_kind kind = kind_of(said->event);
+	const bool mismatch = kind == EVENT_MISMATCH;
+	const int code = inc_event_info[kind].code;
 	const int rank = said->has_rank ? (int)said->rank : -1;
 	const char *text = *said->message ? said->message : said->event;
 	struct inc_comm *comm = inc_comm_find(sw->ctl, said->communicator);
-	int code = 0;
 
+	sw->ctl->events[kind]++;
 	if (comm && rank >= (int)comm->group->world_size) {
 		inc_warn("switch %s: event of communicator %u ignored: rank: %d is not below %u",
 			 inc_switch_name(sw), said->communicator, rank, comm->group->world_size);
@@ -417,10 +402,6 @@ void inc_comm_event(struct inc_switch *sw, const struct inc_msg_event *said)
 	}
 	inc_warn("switch %s: event %s, communicator %u: %s", inc_switch_name(sw), said->event,
 		 said->communicator, said->message);
-	for (size_t i = 0; i < sizeof(fatal) / sizeof(fatal[0]); i++) {
-		if (strcmp(fatal[i].name, said->event) == 0)
-			code = fatal[i].code;
-	}
 	if (!code || accuse(sw, comm, said->communicator, mismatch ? -1 : rank, code, text))
 		return;
 	if (!comm || node_of(comm, sw) < 0 || comm->phase < COMM_CONFIGURED ||

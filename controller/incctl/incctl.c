@@ -37,13 +37,16 @@ static const struct inc_command commands[] = {
 	 .own = VIEW(false, incctl_print_config)},
 	{"metrics", "all figures of the switches as Prometheus text",
 	 .own = VIEW(false, incctl_print_metrics)},
+	{"top", "live rates and what is in use, until Ctrl-C (--interval, --once)",
+	 .own = VIEW(false, incctl_print_top)},
 	{},
 };
 
 struct settings {
 	struct incctl_target target;
 	char path[128]; /* of the socket that --switch names */
-	bool json, yaml, check;
+	unsigned int interval_s;
+	bool json, yaml, check, once;
 };
 
 static int take_switch(void *settings, const char *text, struct inc_err *err)
@@ -81,7 +84,7 @@ static const struct inc_opt options[] = {
 	 INC_OPT_NUMBER(struct settings, target.timeout_ms, 1, 86400000)},
 	{.name = "json",
 	 .letter = 'j',
-	 .help = "the data as JSON",
+	 .help = "the data as JSON; top: one object a line for each interval",
 	 INC_OPT_FLAG(struct settings, json)},
 	{.name = "yaml",
 	 .letter = 'y',
@@ -90,6 +93,15 @@ static const struct inc_opt options[] = {
 	{.name = "check",
 	 .help = "counters: exit 1 where the books do not balance",
 	 INC_OPT_FLAG(struct settings, check)},
+	{.name = "interval",
+	 .letter = 'i',
+	 .value = "SECONDS",
+	 .preset = "1",
+	 .help = "top: how often",
+	 INC_OPT_NUMBER(struct settings, interval_s, 1, 86400)},
+	{.name = "once",
+	 .help = "top: one interval, and the end",
+	 INC_OPT_FLAG(struct settings, once)},
 	{.value = "COMMAND", .required = true, INC_OPT_COMMAND},
 	{},
 };
@@ -186,6 +198,10 @@ int main(int argc, char **argv)
 				 : "--yaml belongs to config");
 		return 2;
 	}
+	if (s.once && view->print != incctl_print_top) {
+		inc_usage("--once belongs to top");
+		return 2;
+	}
 	if (s.target.socket && view->controller_only) {
 		inc_usage("only the controller knows %s", command->name);
 		return 2;
@@ -194,5 +210,7 @@ int main(int argc, char **argv)
 		s.target.controller = getenv("INCCL_CONTROLLER");
 	if (!s.target.controller || !*s.target.controller)
 		s.target.controller = "127.0.0.1";
+	if (view->print == incctl_print_top)
+		return incctl_top(&s.target, &(struct incctl_top){s.interval_s, s.once, s.json});
 	return run(command, &s);
 }
