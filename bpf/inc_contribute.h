@@ -124,7 +124,7 @@ static __always_inline bool inc_sequence_ok(const struct inc_packet *pkt, const 
 
 static __always_inline bool inc_desc_known(__u32 desc)
 {
-	return INC_DESC_COLL(desc) <= INC_COLL_BARRIER && INC_DESC_OP(desc) == INC_OPERATOR_SUM &&
+	return INC_DESC_COLL(desc) < INC_N_COLLECTIVES && INC_DESC_OP(desc) == INC_OPERATOR_SUM &&
 	       INC_DESC_DTYPE(desc) == INC_DTYPE_INT32;
 }
 

@@ -44,10 +44,11 @@ static __always_inline const struct inc_conn_cfg *inc_child_on(const struct inc_
 {
 	__u32 child_plus_1 = comm->port_child[inc_port_place_of(ifindex)];
 	__u32 conn = comm->conn_base + child_plus_1 - 1;
-	const struct inc_conn_cfg *cfg = bpf_map_lookup_elem(&inc_conn_cfg, &conn);
+	const struct inc_conn_cfg *cfg;
 
 	if (!child_plus_1)
 		return NULL;
+	cfg = bpf_map_lookup_elem(&inc_conn_cfg, &conn);
 	if (cfg && cfg->ifindex == ifindex)
 		return cfg;
 	for (__u32 c = 0; c < INC_MAX_CHILDREN && c < comm->children; c++) {

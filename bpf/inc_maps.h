@@ -125,8 +125,8 @@ struct {
 	__array(values, struct inc_devmap);
 } inc_comm_ports SEC(".maps");
 
-/* Communicator below the root -> the parent's port and the egress program. Writer: loader. As many as
- * inc_comm_cfg. */
+/* Communicator below the root -> the parent's port and the egress program. Writer: loader. As many
+ * as inc_comm_cfg. */
 struct {
 	__uint(type, BPF_MAP_TYPE_DEVMAP);
 	__uint(max_entries, 1);

@@ -26,19 +26,27 @@ static __always_inline bool inc_answers(const struct inc_packet *pkt, const stru
 	return pkt->len == partial->len;
 }
 
-/* The packet's checked copy in the row becomes a result: what is sent of it needs the CRC of its
- * payload, and a checksum where a child wants one. */
-static __always_inline void inc_keep_result(const struct inc_packet *pkt, const struct inc_match *m,
-					    struct inc_buf *row, __u64 r)
+/* CRC of the payload in a row that inc_load_checked() has found intact: the ICRC is that of headers
+ * and payload, and that of the headers alone is soon told. */
+static __always_inline __u32 inc_payload_crc(const struct inc_packet *pkt, struct inc_buf *row)
 {
 	__u32 hdr_len = INC_IP_TO_BTH_LEN + pkt->ext_len, body = pkt->len + pkt->pad, headers;
 
-	row->len = pkt->len;
-	row->desc = pkt->imm;
+	if (!inc_check_icrc || body > INC_MAX_PAYLOAD)
+		return inc_crc_row(row, offsetof(struct inc_buf, payload), body, 0);
 	headers = inc_crc_row(row, offsetof(struct inc_buf, payload) - hdr_len, hdr_len,
 			      INC_ICRC_SEED);
-	if (body <= INC_MAX_PAYLOAD)
-		row->crc = ~*(__u32 *)(row->payload + body) ^ inc_crc_shift(headers, body);
+	return ~*(__u32 *)(row->payload + body) ^ inc_crc_shift(headers, body);
+}
+
+/* The packet's copy in the row becomes a result: what is sent of it needs the CRC of its payload,
+ * and a checksum where a child wants one. */
+static __always_inline void inc_keep_result(const struct inc_packet *pkt, const struct inc_match *m,
+					    struct inc_buf *row, __u64 r)
+{
+	row->len = pkt->len;
+	row->desc = pkt->imm;
+	row->crc = inc_payload_crc(pkt, row);
 	if (m->comm->flags & INC_COMM_F_UDP_CSUM)
 		inc_sum_int32(row, row, NULL, NULL, NULL);
 	inc_publish64(&row->r, r);

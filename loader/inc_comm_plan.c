@@ -121,13 +121,9 @@ static int check_ranks(const struct inc_comm_conf *conf, const struct inc_conn_c
 	return 0;
 }
 
-static int check_conn(const struct inc_switch *sw, const struct inc_comm_conf *conf,
-		      const struct inc_conn_conf *c, struct inc_err *err)
+static int check_conn(const struct inc_comm_conf *conf, const struct inc_conn_conf *c,
+		      struct inc_err *err)
 {
-	if (!ifindex_of(sw, c->port)) {
-		refuse(conf, c, err, "no interface %s", c->port);
-		return -ENODEV;
-	}
 	if (!inc_addr_unicast(ntohl(c->peer_ip.s_addr)) ||
 	    !inc_addr_unicast(ntohl(c->own_ip.s_addr)))
 		return refuse(conf, c, err, "addresses must be unicast");
@@ -183,7 +179,7 @@ static int check_conf(const struct inc_switch *sw, const struct inc_comm_conf *c
 				   conf->communicator);
 	for (i = 0; i < conf->n_conns; i++) {
 		ret = check_ranks(conf, &conf->conn[i], &below, err);
-		ret = ret ?: check_conn(sw, conf, &conf->conn[i], err);
+		ret = ret ?: check_conn(conf, &conf->conn[i], err);
 		if (ret)
 			return ret;
 	}
@@ -261,8 +257,8 @@ taken:
 			   addr_text(b->conn[i].peer_addr, text));
 }
 
-static int plan_conn(const struct inc_switch *sw, const struct inc_conn_conf *c,
-		     struct inc_conn_cfg *out, struct inc_err *err)
+static int plan_conn(const struct inc_switch *sw, const struct inc_comm_conf *conf,
+		     const struct inc_conn_conf *c, struct inc_conn_cfg *out, struct inc_err *err)
 {
 	int ret = 0;
 
@@ -283,6 +279,10 @@ static int plan_conn(const struct inc_switch *sw, const struct inc_conn_conf *c,
 		.rx_start_psn = c->peer_psn,
 		.tx_start_psn = c->own_psn,
 	};
+	if (!out->ifindex) {
+		refuse(conf, c, err, "no interface %s", c->port);
+		return -ENODEV;
+	}
 	if (is_zero(c->own_mac))
 		ret = port_mac(out->ifindex, out->own_mac);
 	else
@@ -392,7 +392,7 @@ int inc_comm_plan(const struct inc_switch *sw, const struct inc_comm_conf *conf,
 	b->cfg.payload = conf->payload;
 	b->cfg.communicator = conf->communicator;
 	for (i = 0; i < conf->n_conns; i++) {
-		ret = plan_conn(sw, &conf->conn[i], &b->conn[i], err);
+		ret = plan_conn(sw, conf, &conf->conn[i], &b->conn[i], err);
 		if (ret)
 			return ret;
 	}

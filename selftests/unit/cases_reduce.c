@@ -165,7 +165,7 @@ static int mirror(struct unit *u)
  * nobody to a barrier. */
 static bool may_give(uint32_t coll, uint32_t root, uint32_t givers)
 {
-	if (coll == INC_COLL_BROADCAST)
+	if (coll == INC_COLL_BROADCAST || coll == INC_COLL_ALL_GATHER)
 		return !(givers & ~(1u << root));
 	return !givers || (coll != INC_COLL_BARRIER && givers == 15);
 }
@@ -177,7 +177,7 @@ static int collectives(struct unit *u)
 	struct ref_comm *cm;
 	uint32_t coll, giver, last, root, c, turn;
 
-	for (coll = INC_COLL_ALLREDUCE; coll <= INC_COLL_BARRIER; coll++) {
+	for (coll = INC_COLL_ALLREDUCE; coll < INC_N_COLLECTIVES; coll++) {
 		unit_spec(u, &spec, 670 + coll, 4, 2, 256, 8);
 		spec.conn[1].udp_csum = spec.conn[2].udp_csum = true;
 		cm = unit_add_comm(u, &spec);

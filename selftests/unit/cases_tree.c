@@ -223,7 +223,7 @@ static int tree_collectives(struct unit *u)
 	RUN(inc_ranks_parse("1,3-4", &spec.conn[1].ranks));
 	cm = node(u, &spec, 2);
 	RUN(!cm);
-	for (coll = INC_COLL_ALLREDUCE; coll <= INC_COLL_BARRIER; coll++)
+	for (coll = 0; coll < INC_N_COLLECTIVES; coll++)
 		for (root = 0; root < 7; root++) /* 5 and 6 are elsewhere */
 			for (giver = 0; giver < 8; giver++)
 				for (k = 0; k < 3; k++, r++) {

@@ -112,10 +112,12 @@ uint32_t ref_odd_children(const struct ref_comm *cm, uint64_t r)
 		switch (INC_DESC_COLL(ref_contrib(cm, 0, r)->desc)) {
 		case INC_COLL_ALLREDUCE:
 		case INC_COLL_REDUCE:
+		case INC_COLL_REDUCE_SCATTER:
 			if (len && !b->len)
 				mask |= 1u << i;
 			break;
 		case INC_COLL_BROADCAST:
+		case INC_COLL_ALL_GATHER:
 			if (b->len && !behind(cm, i, ref_contrib(cm, 0, r)->desc))
 				mask |= 1u << i;
 			break;
@@ -182,7 +184,9 @@ static bool gets_data(const struct ref_comm *cm, uint32_t child, uint32_t desc)
 {
 	switch (INC_DESC_COLL(desc)) {
 	case INC_COLL_REDUCE:
+	case INC_COLL_REDUCE_SCATTER:
 		return behind(cm, child, desc);
+	case INC_COLL_ALL_GATHER:
 	case INC_COLL_BROADCAST: /* who gives it has it */
 		return !behind(cm, child, desc) || ranks_behind(cm, child) > 1;
 	case INC_COLL_BARRIER:
@@ -200,8 +204,7 @@ bool ref_owed(const struct ref_comm *cm, uint64_t r, uint32_t len)
 	if (!gets_data(cm, parent, partial->desc))
 		return len == 0;
 	/* what is given elsewhere may be of any length */
-	if (INC_DESC_COLL(partial->desc) == INC_COLL_BROADCAST &&
-	    !behind(cm, parent, partial->desc))
+	if (inc_root_gives(partial->desc) && !behind(cm, parent, partial->desc))
 		return true;
 	return len == partial->len;
 }

@@ -185,7 +185,7 @@ static bool shape_ok(const struct walk *w)
 
 static bool desc_known(uint32_t desc)
 {
-	return INC_DESC_COLL(desc) <= INC_COLL_BARRIER && INC_DESC_OP(desc) == INC_OPERATOR_SUM &&
+	return INC_DESC_COLL(desc) < INC_N_COLLECTIVES && INC_DESC_OP(desc) == INC_OPERATOR_SUM &&
 	       INC_DESC_DTYPE(desc) == INC_DTYPE_INT32;
 }
 

@@ -47,7 +47,8 @@ static uint32_t some_root(struct stream *s)
 static int collective(struct stream *s)
 {
 	uint32_t packets = 1 + rng_below(&s->rng, 4), n = rng_below(&s->rng, 8), i, k;
-	uint32_t coll = rng_chance(&s->rng, 700) ? INC_COLL_ALLREDUCE : rng_below(&s->rng, 4);
+	uint32_t coll = rng_chance(&s->rng, 700) ? INC_COLL_ALLREDUCE
+						 : rng_below(&s->rng, INC_N_COLLECTIVES);
 	struct chunk c = {
 		.desc = INC_DESC(coll, INC_OPERATOR_SUM, INC_DTYPE_INT32, some_root(s), s->seq++),
 		.shape = INC_OP_SEND_ONLY_IMM,
@@ -56,7 +57,7 @@ static int collective(struct stream *s)
 	c.len = rng_chance(&s->rng, 200) ? 0 : some_len(s);
 	if (coll == INC_COLL_BARRIER)
 		c.len = n = 0;
-	if (coll == INC_COLL_BROADCAST) /* only messages of one packet may be empty */
+	if (inc_root_gives(c.desc)) /* only messages of one packet may be empty */
 		packets = 1;
 	if (more(s, &c))
 		return -1;
@@ -81,7 +82,7 @@ static int collective(struct stream *s)
 /* How much of it there is in packet r of a child. */
 static uint32_t given(const struct ref_comm *cm, uint32_t child, const struct chunk *c)
 {
-	if (INC_DESC_COLL(c->desc) == INC_COLL_BROADCAST &&
+	if (inc_root_gives(c->desc) &&
 	    !inc_ranks_have(&cm->conn[child].ranks, INC_DESC_ROOT(c->desc)))
 		return 0;
 	return c->len;

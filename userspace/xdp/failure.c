@@ -82,7 +82,16 @@ void sp_comm_go(struct sp_comm *cm, enum sp_comm_phase to)
 	cm->phase = inc_machine_step(&machine, who, cm->phase, to);
 }
 
-/* "rank 1 called collective 0 operator 0 type 0 root 0 sequence 7 with 1024 bytes" */
+#define WORD(NAME, name, ...) #name,
+static const char *const collectives[] = {INC_COLLECTIVES(WORD)};
+static const char *const operators[] = {INC_OPERATORS(WORD)};
+static const char *const dtypes[] = {INC_DTYPES(WORD)};
+
+/* The switch refuses descriptors with others, but a row may be read while it is written. */
+#define NAME_OF(names, value) \
+	((value) < sizeof(names) / sizeof(*(names)) ? (names)[value] : "unknown")
+
+/* "rank 1 called reduce (sum of int32, root 0, sequence 7) with 1024 bytes" */
 static int describe(const struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t child,
 		    uint64_t r, char *text, size_t size)
 {
@@ -92,11 +101,11 @@ static int describe(const struct inc_slowpath *sp, const struct sp_comm *cm, uin
 
 	inc_switch_read_contrib(sp->sw, cm->index, child, r, &call);
 	desc = call.mirror.desc;
-	return snprintf(text, size,
-			"%s called collective %u operator %u type %u root %u sequence %u with "
-			"%u bytes",
-			sp_peer_name(sp, cm, child, name), INC_DESC_COLL(desc), INC_DESC_OP(desc),
-			INC_DESC_DTYPE(desc), INC_DESC_ROOT(desc), INC_DESC_SEQ(desc), call.len);
+	return snprintf(
+		text, size, "%s called %s (%s of %s, root %u, sequence %u) with %u bytes",
+		sp_peer_name(sp, cm, child, name), NAME_OF(collectives, INC_DESC_COLL(desc)),
+		NAME_OF(operators, INC_DESC_OP(desc)), NAME_OF(dtypes, INC_DESC_DTYPE(desc)),
+		INC_DESC_ROOT(desc), INC_DESC_SEQ(desc), call.len);
 }
 
 /* The chunk's rows, and the mask of those who differ in the result's row, stand from the end of

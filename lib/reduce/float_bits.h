@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One element of a floating-point type as the bits that it is, without a branch, so that the
+ * compiler makes vectors of the loops around it. Where a conversion to float or double is asked of
+ * the CPU it is exact, or it is a quotient of which more bits are right than are used.
+ */
+#ifndef INC_FLOAT_BITS_H
+#define INC_FLOAT_BITS_H
+
+#include <stdint.h>
+#include <string.h>
+#include "lib/reduce/floats.h"
+
+struct inc_float_format {
+	int32_t mantissa_bits; /* after the binary point */
+	int32_t bias;          /* of the exponent field */
+	uint32_t sign;         /* the sign bit */
+	uint32_t inf;          /* +inf, and the bits of the exponent field */
+	uint32_t nan;          /* the quiet NaN that results have */
+};
+
+#define INC_FLOAT_INF(bits, mantissa_bits) ((1u << ((bits)-1)) - (1u << (mantissa_bits)))
+
+static const struct inc_float_format inc_float_formats[INC_N_FLOATS] = {
+#define _(NAME, name, bits, mantissa)                               \
+	[INC_##NAME] = {.mantissa_bits = (mantissa),                \
+			.bias = (1 << ((bits)-2 - (mantissa))) - 1, \
+			.sign = 1u << ((bits)-1),                   \
+			.inf = INC_FLOAT_INF(bits, mantissa),       \
+			.nan = INC_FLOAT_INF(bits, mantissa) | 1u << ((mantissa)-1)},
+	INC_FLOATS(_)
+#undef _
+};
+
+#define INC_ELEMENT static inline __attribute__((always_inline))
+
+/* |x| = mantissa * 2^exponent, exactly, of a finite element's magnitude. */
+INC_ELEMENT uint32_t inc_float_mantissa(const struct inc_float_format *f, uint32_t magnitude)
+{
+	uint32_t hidden = 1u << f->mantissa_bits;
+
+	return (magnitude & (hidden - 1)) | (magnitude >= hidden ? hidden : 0);
+}
+
+INC_ELEMENT int32_t inc_float_exponent(const struct inc_float_format *f, uint32_t magnitude)
+{
+	int32_t field = (int32_t)(magnitude >> f->mantissa_bits);
+
+	return (field > 0 ? field : 1) - f->bias - f->mantissa_bits;
+}
+
+/* x / 2^right to the nearest integer, ties to even. x is at most 2^31. */
+INC_ELEMENT uint32_t inc_shift_rounded(uint32_t x, int32_t right)
+{
+	uint32_t by = right < 31 ? (uint32_t)right : 31;
+	uint32_t half = (1u << by) >> 1;
+	uint32_t odd = x >> by & 1;
+	uint32_t up = half > 0 ? half - 1 + odd : 0;
+
+	return right > 31 ? 0 : (x + up) >> by;
+}
+
+/* x * 2^left to the nearest integer, ties to even, where it is one that fits. */
+INC_ELEMENT uint32_t inc_scale_rounded(uint32_t x, int32_t left)
+{
+	uint32_t up = left > 0 ? (uint32_t)left & 31 : 0;
+
+	return inc_shift_rounded(x << up, left < 0 ? -left : 0);
+}
+
+/* An element as an integer: it times 2^shift, 0 if it is not finite. */
+INC_ELEMENT int32_t inc_float_to_fixed(const struct inc_float_format *f, uint32_t element,
+				       int32_t shift)
+{
+	uint32_t magnitude = element & (f->sign - 1);
+	uint32_t q = inc_scale_rounded(inc_float_mantissa(f, magnitude),
+				       inc_float_exponent(f, magnitude) + shift);
+
+	q = magnitude < f->inf ? q : 0;
+	return (int32_t)(element & f->sign ? 0 - q : q);
+}
+
+/* The place of the highest bit of x, 0 to 31, where there is one. */
+INC_ELEMENT int32_t inc_top_bit(uint32_t x)
+{
+	int32_t eight = x >= 1u << 24 ? 8 : 0;
+	float exact = (float)(int32_t)(x >> eight);
+	int32_t bits;
+
+	memcpy(&bits, &exact, sizeof(bits));
+	return (bits >> 23) - 127 + eight;
+}
+
+/* The magnitude of the element next to x * 2^exponent, ties to even, beyond the largest +inf. */
+INC_ELEMENT uint32_t inc_float_round(const struct inc_float_format *f, uint32_t x, int32_t exponent)
+{
+	int32_t top = inc_top_bit(x);
+	int32_t field = top + exponent + f->bias;
+	int32_t least = field > 1 ? field : 1; /* below it numbers have fewer bits */
+	uint32_t mantissa = inc_scale_rounded(x, f->mantissa_bits - top - (least - field));
+	/* one that was rounded up to the next power of two counts the exponent up */
+	uint32_t magnitude = ((uint32_t)(least - 1) << f->mantissa_bits) + mantissa;
+
+	magnitude = magnitude < f->inf ? magnitude : f->inf;
+	return x > 0 ? magnitude : 0;
+}
+
+/*
+ * The same of |x| / divisor. The quotient's double is right to 2^-52 of it, whatever the rounding
+ * mode, while a quotient that is not half-way between two elements is 2^-36 of it away from there:
+ * so its first bits, and whether any follow, decide the rounding.
+ */
+INC_ELEMENT uint32_t inc_float_round_quotient(const struct inc_float_format *f, int32_t x,
+					      int32_t exponent, uint32_t divisor)
+{
+	double quotient = (double)x / divisor;
+	uint64_t bits, mantissa;
+	uint32_t first;
+	int32_t top;
+
+	memcpy(&bits, &quotient, sizeof(bits));
+	top = (int32_t)(bits >> 52 & 2047) - 1023;
+	mantissa = (bits & ((1ull << 52) - 1)) | 1ull << 52;
+	first = (uint32_t)(mantissa >> 22) | ((mantissa & ((1u << 22) - 1)) > 0);
+	/* a quotient of 0 has exponent -1023, which rounds to 0 */
+	return inc_float_round(f, first, exponent + top - 30);
+}
+
+/* The element next to sum * 2^exponent. */
+INC_ELEMENT uint32_t inc_float_from_fixed(const struct inc_float_format *f, int32_t sum,
+					  int32_t exponent)
+{
+	uint32_t x = sum < 0 ? 0 - (uint32_t)sum : (uint32_t)sum;
+
+	return inc_float_round(f, x, exponent) | (sum < 0 ? f->sign : 0);
+}
+
+INC_ELEMENT uint32_t inc_float_mean_from_fixed(const struct inc_float_format *f, int32_t sum,
+					       int32_t exponent, uint32_t divisor)
+{
+	return inc_float_round_quotient(f, sum, exponent, divisor) | (sum < 0 ? f->sign : 0);
+}
+
+INC_ELEMENT uint32_t inc_float_divided(const struct inc_float_format *f, uint32_t element,
+				       uint32_t divisor)
+{
+	uint32_t magnitude = element & (f->sign - 1);
+	/* masks, because choices would leave the quotient out where it is not wanted: a branch */
+	uint32_t finite = 0 - (uint32_t)(magnitude < f->inf);
+	uint32_t nan = 0 - (uint32_t)(magnitude > f->inf);
+	uint32_t quotient = inc_float_round_quotient(f, (int32_t)inc_float_mantissa(f, magnitude),
+						     inc_float_exponent(f, magnitude), divisor);
+	uint32_t signed_one = (quotient & finite) | (f->inf & ~finite) | (element & f->sign);
+
+	return (signed_one & ~nan) | (f->nan & nan);
+}
+
+#endif

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Floating-point numbers as integers: vectors in blocks, and what is not finite. */
+#include <errno.h>
+#include <string.h>
+#include "lib/reduce/float_bits.h"
+#include "lib/reduce/floats.h"
+#include "lib/reduce/kernels.h"
+
+/* A head's exponent, and the one that a block's values are below 2 to the power of. */
+#define HEAD_BIAS 126
+
+/* Where element i is. */
+static const void *at(const struct inc_fixed *f, const void *values, size_t i)
+{
+	return (const uint8_t *)values + i * inc_float_size(f->type);
+}
+
+/* An element's bits. */
+static uint32_t bits_at(const struct inc_fixed *f, const void *values, size_t i)
+{
+	uint32_t wide;
+	uint16_t narrow;
+
+	if (inc_float_size(f->type) == sizeof(wide)) {
+		memcpy(&wide, at(f, values, i), sizeof(wide));
+		return wide;
+	}
+	memcpy(&narrow, at(f, values, i), sizeof(narrow));
+	return narrow;
+}
+
+static void set_bits(const struct inc_fixed *f, void *values, size_t i, uint32_t bits)
+{
+	uint16_t narrow = (uint16_t)bits;
+	uint8_t *to = (uint8_t *)values + i * inc_float_size(f->type);
+
+	if (inc_float_size(f->type) == sizeof(bits))
+		memcpy(to, &bits, sizeof(bits));
+	else
+		memcpy(to, &narrow, sizeof(narrow));
+}
+
+size_t inc_float_size(enum inc_float type)
+{
+	static const uint8_t bytes[INC_N_FLOATS] = {
+#define _(NAME, name, bits, mantissa_bits) [INC_##NAME] = (bits) / 8,
+		INC_FLOATS(_)
+#undef _
+	};
+
+	return bytes[type];
+}
+
+void inc_float_to_order(enum inc_float type, enum inc_operator op, void *keys, const void *values,
+			size_t count)
+{
+	int32_t least = inc_float_size(type) == sizeof(int32_t) ? INT32_MIN : INT16_MIN;
+
+	inc_kernels()->floats[type].to_order(keys, values, count,
+					     op == INC_OPERATOR_MIN ? least : -1 - least);
+}
+
+void inc_float_from_order(enum inc_float type, void *values, const void *keys, size_t count)
+{
+	inc_kernels()->floats[type].from_order(values, keys, count);
+}
+
+void inc_float_divide(enum inc_float type, void *dst, const void *src, size_t count,
+		      uint32_t divisor)
+{
+	inc_kernels()->floats[type].divide(dst, src, count, divisor);
+}
+
+int inc_fixed_init(struct inc_fixed *f, enum inc_float type, uint32_t block, uint32_t world,
+		   struct inc_err *err)
+{
+	if (!block)
+		return inc_err_set(err, EINVAL, "fixed point: blocks of 0 elements");
+	if (!world || world > INC_MAX_RANKS)
+		return inc_err_set(err, EINVAL, "fixed point: %u ranks are not 1 to %u", world,
+				   INC_MAX_RANKS);
+	*f = (struct inc_fixed){.type = type, .block = block, .world = world, .bits = 30};
+	while ((uint64_t)world << f->bits > INT32_MAX)
+		f->bits--;
+	return 0;
+}
+
+size_t inc_fixed_blocks(const struct inc_fixed *f, size_t count)
+{
+	return count / f->block + (count % f->block > 0);
+}
+
+/* How many of count elements from first on are in first's block. */
+static size_t run_of(const struct inc_fixed *f, size_t first, size_t count)
+{
+	size_t left = f->block - first % f->block;
+
+	return left < count ? left : count;
+}
+
+/* The head's exponent for a largest magnitude. */
+static uint8_t head_exponent(const struct inc_fixed *f, uint32_t magnitude)
+{
+	const struct inc_float_format *format = &inc_float_formats[f->type];
+	uint32_t mantissa = inc_float_mantissa(format, magnitude);
+	int32_t exponent;
+
+	if (!mantissa)
+		return 0;
+	exponent = inc_top_bit(mantissa) + 1 + inc_float_exponent(format, magnitude);
+	return (uint8_t)(exponent < -HEAD_BIAS ? 0 : exponent + HEAD_BIAS);
+}
+
+void inc_fixed_heads(const struct inc_fixed *f, struct inc_fixed_head *heads, const void *values,
+		     size_t count)
+{
+	const struct inc_float_kernels *k = &inc_kernels()->floats[f->type];
+	size_t i, n;
+
+	for (i = 0; i < count; i += n, heads++) {
+		bool special;
+
+		n = run_of(f, i, count - i);
+		heads->exponent = head_exponent(f, k->scan(at(f, values, i), n, &special));
+		heads->special = special;
+	}
+}
+
+bool inc_fixed_special(const struct inc_fixed_head *heads, size_t blocks)
+{
+	size_t i;
+
+	for (i = 0; i < blocks; i++)
+		if (heads[i].special)
+			return true;
+	return false;
+}
+
+void inc_fixed_kinds(const struct inc_fixed *f, uint8_t *kinds, const void *values, size_t count)
+{
+	const struct inc_float_format *format = &inc_float_formats[f->type];
+	size_t i;
+
+	for (i = 0; i < count; i++) {
+		uint32_t bits = bits_at(f, values, i), magnitude = bits & (format->sign - 1);
+
+		if (magnitude < format->inf)
+			kinds[i] = 0;
+		else if (magnitude > format->inf)
+			kinds[i] = INC_FIXED_NAN;
+		else
+			kinds[i] = bits & format->sign ? INC_FIXED_NEGATIVE : INC_FIXED_POSITIVE;
+	}
+}
+
+/* The least magnitude that is 2^exponent or more. */
+static uint32_t limit_of(const struct inc_float_format *format, int32_t exponent)
+{
+	return inc_float_round(format, 1, exponent) > 0 ? inc_float_round(format, 1, exponent) : 1;
+}
+
+/* Why a run of values does not become integers: its first one that is at the limit or above. */
+static int refuse(const struct inc_fixed *f, const void *values, int32_t exponent, bool special,
+		  uint32_t limit, size_t first, size_t n, struct inc_err *err)
+{
+	const struct inc_float_format *format = &inc_float_formats[f->type];
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		uint32_t bits = bits_at(f, values, i), magnitude = bits & (format->sign - 1);
+		uint32_t wide;
+		float value;
+
+		if (magnitude < limit || (special && magnitude >= format->inf))
+			continue;
+		if (magnitude >= format->inf)
+			return inc_err_set(err, ERANGE, "element %zu is %s", first + i,
+					   magnitude > format->inf ? "NaN" : "infinite");
+		wide = inc_float_round(&inc_float_formats[INC_FLOAT32],
+				       inc_float_mantissa(format, magnitude),
+				       inc_float_exponent(format, magnitude));
+		memcpy(&value, &wide, sizeof(value));
+		return inc_err_set(err, ERANGE, "element %zu, %s%g, is not below 2^%d", first + i,
+				   bits & format->sign ? "-" : "", (double)value, exponent);
+	}
+	return 0;
+}
+
+/* n values with one exponent; first is the place of the first one, for messages. */
+static int put_run(const struct inc_fixed *f, void *fixed, const void *values, int32_t exponent,
+		   bool special, size_t first, size_t n, struct inc_err *err)
+{
+	uint32_t limit = limit_of(&inc_float_formats[f->type], exponent);
+	uint32_t largest =
+		inc_kernels()->floats[f->type].put(fixed, values, n, (int32_t)f->bits - exponent);
+
+	if (largest < limit)
+		return 0;
+	return refuse(f, values, exponent, special, limit, first, n, err);
+}
+
+static void get_run(const struct inc_fixed *f, void *values, const void *sums, int32_t exponent,
+		    size_t n, uint32_t divisor)
+{
+	const struct inc_float_kernels *k = &inc_kernels()->floats[f->type];
+
+	if (divisor == 1)
+		k->get(values, sums, n, exponent - (int32_t)f->bits);
+	else
+		k->get_mean(values, sums, n, exponent - (int32_t)f->bits, divisor);
+}
+
+int inc_fixed_put(const struct inc_fixed *f, void *fixed, const void *values,
+		  const struct inc_fixed_head *heads, size_t first, size_t count,
+		  struct inc_err *err)
+{
+	size_t i, n;
+	int ret;
+
+	for (i = 0; i < count; i += n) {
+		const struct inc_fixed_head *head = &heads[(first + i) / f->block];
+
+		n = run_of(f, first + i, count - i);
+		ret = put_run(f, (uint8_t *)fixed + i * sizeof(int32_t), at(f, values, i),
+			      head->exponent - HEAD_BIAS, head->special, first + i, n, err);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+/* What the kinds of elements say about their results. */
+static void set_special(const struct inc_fixed *f, void *values, const uint8_t *kinds, size_t first,
+			size_t n)
+{
+	const struct inc_float_format *format = &inc_float_formats[f->type];
+	size_t i;
+
+	for (i = first; i < first + n; i++) {
+		uint8_t kind = kinds ? kinds[i] : INC_FIXED_NAN;
+
+		if (kind == INC_FIXED_POSITIVE)
+			set_bits(f, values, i, format->inf);
+		else if (kind == INC_FIXED_NEGATIVE)
+			set_bits(f, values, i, format->inf | format->sign);
+		else if (kind)
+			set_bits(f, values, i, format->nan);
+	}
+}
+
+void inc_fixed_get(const struct inc_fixed *f, void *values, const void *sums,
+		   const struct inc_fixed_head *heads, const uint8_t *kinds, size_t first,
+		   size_t count, uint32_t divisor)
+{
+	size_t i, n;
+
+	for (i = 0; i < count; i += n) {
+		const struct inc_fixed_head *head = &heads[(first + i) / f->block];
+
+		n = run_of(f, first + i, count - i);
+		get_run(f, (uint8_t *)values + i * inc_float_size(f->type),
+			(const uint8_t *)sums + i * sizeof(int32_t), head->exponent - HEAD_BIAS, n,
+			divisor);
+		if (head->special)
+			set_special(f, values, kinds, i, n);
+	}
+}
+
+int inc_fixed_put_scaled(const struct inc_fixed *f, void *fixed, const void *values, int exponent,
+			 size_t first, size_t count, struct inc_err *err)
+{
+	if (exponent < INC_FIXED_MIN_EXPONENT || exponent > INC_FIXED_MAX_EXPONENT)
+		return inc_err_set(err, EINVAL, "fixed point: exponent %d is not %d to %d",
+				   exponent, INC_FIXED_MIN_EXPONENT, INC_FIXED_MAX_EXPONENT);
+	return put_run(f, fixed, values, exponent, false, first, count, err);
+}
+
+void inc_fixed_get_scaled(const struct inc_fixed *f, void *values, const void *sums, int exponent,
+			  size_t count, uint32_t divisor)
+{
+	get_run(f, values, sums, exponent, count, divisor);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the loops of kernels_int.h and kernels_float.h are written with. */
+#ifndef INC_REDUCE_KERNELS_LOOP_H
+#define INC_REDUCE_KERNELS_LOOP_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "lib/proto/desc.h"
+
+/* An element anywhere in memory. */
+#define _(NAME, name, bytes, has_sign) typedef name##_t name##_any __attribute__((aligned(1)));
+INC_DTYPES(_)
+#undef _
+
+/* No round of such a loop needs what another one has stored, even where it works in place: the
+ * compiler could not know, and would look before every loop. */
+#ifdef __clang__
+#define INC_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define INC_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+#define INC_FOR_EACH(count) INC_INDEPENDENT for (size_t i = 0; i < (count); i++)
+
+#endif

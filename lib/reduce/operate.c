@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Which loops this CPU runs, and the integer ones under their public names. */
+#include <stdatomic.h>
+#include "lib/reduce/kernels.h"
+#include "lib/reduce/operate.h"
+
+const struct inc_kernels *const inc_kernel_sets[] = {
+#if defined(__x86_64__) || defined(__i386__)
+	&inc_kernels_avx512, &inc_kernels_avx2,
+#endif
+	&inc_kernels_generic, NULL};
+
+/* Threads that come at once find the same. */
+const struct inc_kernels *inc_kernels(void)
+{
+	static const struct inc_kernels *_Atomic chosen;
+	const struct inc_kernels *k = atomic_load_explicit(&chosen, memory_order_relaxed);
+	unsigned int i;
+
+	if (k)
+		return k;
+	for (i = 0; !inc_kernel_sets[i]->usable(); i++)
+		;
+	atomic_store_explicit(&chosen, inc_kernel_sets[i], memory_order_relaxed);
+	return inc_kernel_sets[i];
+}
+
+const char *inc_reduce_set(void)
+{
+	return inc_kernels()->name;
+}
+
+void inc_reduce(enum inc_operator op, enum inc_dtype type, void *dst, const void *a, const void *b,
+		size_t count)
+{
+	inc_kernels()->reduce[op][type](dst, a, b, count);
+}
+
+void inc_reduce_divide(enum inc_dtype type, void *dst, const void *src, size_t count,
+		       uint32_t divisor)
+{
+	inc_kernels()->divide[type](dst, src, count, divisor);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Reductions on the host: every operator on every integer type of lib/proto/desc.h, and the
+ * division that makes an average of a sum. For the host library's local steps and for engines
+ * that add up in user space; floats are in floats.h.
+ *
+ * The loops are compiled for several instruction sets; the best one that this CPU runs is chosen
+ * at the first call. All give the same bits. Every function may be called from any thread, keeps
+ * nothing, allocates nothing, and takes buffers of any alignment and any count, 0 included. dst
+ * may be exactly one of the sources; otherwise buffers must not overlap.
+ */
+#ifndef INC_OPERATE_H
+#define INC_OPERATE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "lib/proto/desc.h"
+
+/* The instruction set in use: "avx512", "avx2" or "generic". */
+const char *inc_reduce_set(void);
+
+/*
+ * dst[i] = a[i] op b[i] for count elements in the machine's byte order. SUM and PROD wrap modulo
+ * 2^bits, signed types too.
+ */
+void inc_reduce(enum inc_operator op, enum inc_dtype type, void *dst, const void *a, const void *b,
+		size_t count);
+
+/*
+ * dst[i] = src[i] / divisor, rounded towards zero as C and NCCL do it. Of a sum that has wrapped
+ * it is the quotient of what is left. divisor: 1 or more.
+ */
+void inc_reduce_divide(enum inc_dtype type, void *dst, const void *src, size_t count,
+		       uint32_t divisor);
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The loops for x86 CPUs with AVX-512: F, BW, CD, DQ and VL. */
+#if defined(__x86_64__) || defined(__i386__)
+#define INC_TARGET      \
+	__attribute__(( \
+		target("avx512f,avx512bw,avx512cd,avx512dq,avx512vl,prefer-vector-width=512")))
+#include "lib/reduce/kernels.h"
+#include "lib/reduce/kernels_float.h"
+#include "lib/reduce/kernels_int.h"
+
+static bool usable(void)
+{
+	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+	       __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+	       __builtin_cpu_supports("avx512vl");
+}
+
+const struct inc_kernels inc_kernels_avx512 = {
+	.name = "avx512", .usable = usable, INC_DTYPES(INC_REDUCE_ROW) INC_FLOATS(INC_FLOAT_ROW)};
+#endif

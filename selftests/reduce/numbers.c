@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <float.h>
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+#include "selftests/reduce/numbers.h"
+
+_Static_assert(LDBL_MANT_DIG >= 64, "long double holds the sums of the reference");
+
+/* splitmix64 */
+uint64_t random_u64(uint64_t *state)
+{
+	uint64_t z = *state += 0x9e3779b97f4a7c15u;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+	return z ^ z >> 31;
+}
+
+uint32_t random_below(uint64_t *state, uint32_t limit)
+{
+	return (uint32_t)((random_u64(state) >> 32) * limit >> 32);
+}
+
+const char *float_name(enum inc_float type)
+{
+	static const char *const names[] = {
+#define _(NAME, name, bits, mantissa_bits) #name,
+		INC_FLOATS(_)
+#undef _
+	};
+
+	return names[type];
+}
+
+uint32_t float_bits(enum inc_float type, const void *values, size_t i)
+{
+	uint16_t narrow;
+	uint32_t wide;
+
+	if (type == INC_FLOAT32) {
+		memcpy(&wide, (const uint8_t *)values + 4 * i, 4);
+		return wide;
+	}
+	memcpy(&narrow, (const uint8_t *)values + 2 * i, 2);
+	return narrow;
+}
+
+void set_float_bits(enum inc_float type, void *values, size_t i, uint32_t bits)
+{
+	uint16_t narrow = (uint16_t)bits;
+
+	if (type == INC_FLOAT32)
+		memcpy((uint8_t *)values + 4 * i, &bits, 4);
+	else
+		memcpy((uint8_t *)values + 2 * i, &narrow, 2);
+}
+
+uint32_t sign_bit(enum inc_float type)
+{
+	return type == INC_FLOAT32 ? 0x80000000 : 0x8000;
+}
+
+/* By type: what IEEE 754 and the definition of bfloat16 say. */
+uint32_t infinity(enum inc_float type)
+{
+	return (const uint32_t[]){0x7f800000, 0x7c00, 0x7f80}[type];
+}
+
+uint32_t quiet_nan(enum inc_float type)
+{
+	return (const uint32_t[]){0x7fc00000, 0x7e00, 0x7fc0}[type];
+}
+
+uint32_t largest(enum inc_float type)
+{
+	return (const uint32_t[]){0x7f7fffff, 0x7bff, 0x7f7f}[type];
+}
+
+uint32_t least_normal(enum inc_float type)
+{
+	return (const uint32_t[]){0x00800000, 0x0400, 0x0080}[type];
+}
+
+/* A magnitude of 16 bits as a number; infinity's is the power of two that would follow. */
+static long double narrow_value(int fraction_bits, int bias, uint32_t magnitude)
+{
+	int field = (int)(magnitude >> fraction_bits);
+	long double fraction = magnitude & ((1u << fraction_bits) - 1);
+
+	if (!field)
+		return ldexpl(fraction, 1 - bias - fraction_bits);
+	return ldexpl(fraction + (1u << fraction_bits), field - bias - fraction_bits);
+}
+
+static long double magnitude_value(enum inc_float type, uint32_t magnitude)
+{
+	float wide;
+
+	if (type == INC_FLOAT16)
+		return narrow_value(10, 15, magnitude);
+	if (type == INC_BFLOAT16)
+		return narrow_value(7, 127, magnitude);
+	memcpy(&wide, &magnitude, 4);
+	return wide;
+}
+
+long double float_value(enum inc_float type, uint32_t bits)
+{
+	long double value = magnitude_value(type, bits & (sign_bit(type) - 1));
+
+	return bits & sign_bit(type) ? -value : value;
+}
+
+/* By search: the magnitudes are in the order of the numbers. */
+static uint32_t narrow_nearest(enum inc_float type, long double value)
+{
+	uint32_t low = 0, high = infinity(type);
+	long double below, above;
+
+	if (value >= magnitude_value(type, high))
+		return high;
+	while (high - low > 1) {
+		uint32_t middle = (low + high) / 2;
+
+		if (magnitude_value(type, middle) <= value)
+			low = middle;
+		else
+			high = middle;
+	}
+	below = value - magnitude_value(type, low);
+	above = magnitude_value(type, high) - value;
+	if (below == above)
+		return low & 1 ? high : low;
+	return below < above ? low : high;
+}
+
+uint32_t float_nearest(enum inc_float type, long double value)
+{
+	uint32_t sign = signbit(value) ? sign_bit(type) : 0;
+	float wide = (float)fabsl(value);
+	uint32_t bits;
+
+	if (type != INC_FLOAT32)
+		return narrow_nearest(type, fabsl(value)) | sign;
+	memcpy(&bits, &wide, 4);
+	return bits | sign;
+}
+
+uint32_t random_finite(enum inc_float type, uint64_t *state)
+{
+	uint32_t sign = random_u64(state) & 1 ? sign_bit(type) : 0;
+	uint32_t bits = (uint32_t)random_u64(state) & (sign_bit(type) - 1);
+
+	switch (random_below(state, 8)) {
+	case 0:
+		bits = float_nearest(type, random_below(state, 64));
+		break;
+	case 1:
+		bits = random_below(state, 4);
+		break;
+	case 2:
+		bits = largest(type) - random_below(state, 4);
+		break;
+	case 3:
+		bits = least_normal(type) - 2 + random_below(state, 4);
+		break;
+	default:
+		break;
+	}
+	return (bits < infinity(type) ? bits : bits % infinity(type)) | sign;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Elements as numbers, for the tests of lib/reduce: random ones from a seed, extreme ones, and a
+ * floating-point reference that shares no line with the library. It is slow and works in long
+ * double, which holds every sum of up to 4096 fixed-point integers exactly.
+ */
+#ifndef REDUCE_NUMBERS_H
+#define REDUCE_NUMBERS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "lib/reduce/floats.h"
+
+/* The next of a sequence of random numbers, and its state (any seed). */
+uint64_t random_u64(uint64_t *state);
+uint32_t random_below(uint64_t *state, uint32_t limit);
+
+const char *float_name(enum inc_float type);
+/* Element i of an array, any alignment. */
+uint32_t float_bits(enum inc_float type, const void *values, size_t i);
+void set_float_bits(enum inc_float type, void *values, size_t i, uint32_t bits);
+
+uint32_t sign_bit(enum inc_float type);
+uint32_t infinity(enum inc_float type);
+uint32_t quiet_nan(enum inc_float type);
+uint32_t largest(enum inc_float type);      /* finite */
+uint32_t least_normal(enum inc_float type); /* positive */
+
+/* The number, exactly; the bits are those of a finite element. */
+long double float_value(enum inc_float type, uint32_t bits);
+/* The bits of the element next to the number, ties to even; beyond all, infinity. A zero has the
+ * sign of the number. */
+uint32_t float_nearest(enum inc_float type, long double value);
+
+/* A finite element: any bits, small and round numbers, the ends of the ranges. */
+uint32_t random_finite(enum inc_float type, uint64_t *state);
+
+#endif

@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Floats in shared-exponent fixed point: every result bit by bit against a reference in long
+ * double, and its distance from the exact sum against the bound that docs/floats.md states, over
+ * families of inputs that are made to break it (world.h).
+ */
+#include <errno.h>
+#include <fenv.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#ifdef __SSE__
+#include <xmmintrin.h>
+#endif
+#include "lib/reduce/floats.h"
+#include "lib/reduce/operate.h"
+#include "selftests/reduce/numbers.h"
+#include "selftests/reduce/world.h"
+
+static uint8_t result[4 * WORLD_MAX_COUNT];
+
+/* As many bits as no sum of so many ranks can wrap, and not one fewer. */
+static void bits_for_the_world(void **state)
+{
+	struct inc_fixed f;
+	struct inc_err err;
+	uint32_t world;
+
+	for (world = 1; world <= INC_MAX_RANKS; world++) {
+		assert_int_equal(inc_fixed_init(&f, INC_FLOAT32, 64, world, NULL), 0);
+		assert_true((int64_t)world << f.bits <= INT32_MAX);
+		assert_true((int64_t)world << (f.bits + 1) > INT32_MAX);
+	}
+	assert_int_equal(inc_fixed_init(&f, INC_FLOAT32, 0, 4, &err), -EINVAL);
+	assert_string_equal(err.msg, "fixed point: blocks of 0 elements");
+	assert_int_equal(inc_fixed_init(&f, INC_FLOAT32, 1, 0, &err), -EINVAL);
+	assert_int_equal(inc_fixed_init(&f, INC_FLOAT32, 1, INC_MAX_RANKS + 1, &err), -EINVAL);
+	assert_string_equal(err.msg, "fixed point: 4097 ranks are not 1 to 4096");
+}
+
+static void every_family(void **state)
+{
+	static const uint32_t worlds[] = {1, 2, 3, 4, 8, 17}, blocks[] = {1, 2, 64, 1024};
+	struct world w = {.seed = 5};
+	unsigned int i, j;
+	int type, family;
+
+	for (type = 0; type < INC_N_FLOATS; type++)
+		for (family = 0; family < WORLD_N_FAMILIES; family++)
+			for (i = 0; i < 6; i++)
+				for (j = 0; j < 4; j++) {
+					w.type = type;
+					w.family = family;
+					w.ranks = worlds[i];
+					w.block = blocks[j];
+					w.count = w.block + 1 + 2 * (w.seed % 9);
+					w.divisor = w.seed % 3 ? 1 : w.ranks;
+					w.seed++;
+					world_run(&w, result);
+				}
+}
+
+/* So many that few bits are left; the last block is short. */
+static void many_ranks(void **state)
+{
+	static const uint32_t worlds[] = {100, 1000, 1024, 4095, 4096};
+	struct world w = {.seed = 100};
+	int family;
+	unsigned int i;
+
+	for (i = 0; i < 5; i++)
+		for (family = 0; family < WORLD_N_FAMILIES; family++) {
+			w.seed++;
+			w.type = w.seed % INC_N_FLOATS;
+			w.family = family;
+			w.ranks = worlds[i];
+			w.block = 4;
+			w.count = 7;
+			w.divisor = w.seed % 2 ? 1 : w.ranks;
+			world_run(&w, result);
+		}
+}
+
+static void at_random(void **state)
+{
+	uint64_t random = 6;
+	int round;
+
+	for (round = 0; round < 400; round++) {
+		struct world w = {
+			.type = random_below(&random, INC_N_FLOATS),
+			.family = random_below(&random, WORLD_N_FAMILIES),
+			.ranks = 1 + random_below(&random, 1u << random_below(&random, 10)),
+			.block = 1 + random_below(&random, 1u << random_below(&random, 12)),
+			.seed = random_u64(&random),
+		};
+
+		w.count = 1 + random_below(&random, w.ranks > 10 ? 10000 / w.ranks : 1000);
+		w.divisor = round % 2 ? 1 : w.ranks;
+		world_run(&w, result);
+	}
+}
+
+static void elements_of_nothing(void **state)
+{
+	struct inc_fixed f;
+	struct inc_fixed_head head;
+	uint8_t nothing[1] = {7};
+
+	inc_fixed_init(&f, INC_FLOAT16, 64, 2, NULL);
+	assert_int_equal(inc_fixed_blocks(&f, 0), 0);
+	inc_fixed_heads(&f, &head, nothing, 0);
+	assert_false(inc_fixed_special(&head, 0));
+	assert_int_equal(inc_fixed_put(&f, nothing, nothing, &head, 0, 0, NULL), 0);
+	inc_fixed_get(&f, nothing, nothing, &head, NULL, 0, 0, 1);
+	assert_int_equal(nothing[0], 7);
+}
+
+/* The same bits in whatever order the ranks' integers are added. */
+static void order_of_arrival(void **state)
+{
+	static uint8_t first[4 * 300];
+	struct world w = {.type = INC_FLOAT32,
+			  .family = WORLD_RANGE,
+			  .block = 64,
+			  .ranks = 33,
+			  .count = 300,
+			  .seed = 7,
+			  .divisor = 1};
+
+	world_run(&w, first);
+	w.permuted = true;
+	world_run(&w, result);
+	assert_memory_equal(first, result, sizeof(first));
+}
+
+/* One element of each of n ranks, in a block of its own; returns the sum's bits. */
+static uint32_t sum_of(enum inc_float type, unsigned int n, const uint32_t *bits)
+{
+	struct inc_fixed_head heads = {0}, mine;
+	uint8_t value[4];
+	int32_t sum = 0, fixed;
+	struct inc_fixed f;
+	unsigned int i;
+
+	assert_int_equal(inc_fixed_init(&f, type, 64, n, NULL), 0);
+	for (i = 0; i < n; i++) {
+		set_float_bits(type, value, 0, bits[i]);
+		inc_fixed_heads(&f, &mine, value, 1);
+		heads.exponent = heads.exponent > mine.exponent ? heads.exponent : mine.exponent;
+	}
+	for (i = 0; i < n; i++) {
+		set_float_bits(type, value, 0, bits[i]);
+		assert_int_equal(inc_fixed_put(&f, &fixed, value, &heads, 0, 1, NULL), 0);
+		sum += fixed;
+	}
+	inc_fixed_get(&f, value, &sum, &heads, NULL, 0, 1, 1);
+	return float_bits(type, value, 0);
+}
+
+/* What is half a unit beyond the largest number is infinite, what is nearer is not. */
+static void beyond_the_largest(void **state)
+{
+	static const struct {
+		enum inc_float type;
+		uint32_t bits[2], want;
+	} cases[] = {
+		{INC_FLOAT32, {0x7f7fffff, 0x73000000}, 0x7f800000}, /* + 2^103 */
+		{INC_FLOAT32, {0x7f7fffff, 0x72f00000}, 0x7f7fffff}, /* a unit of 2^99 less */
+		{INC_FLOAT32, {0xff7fffff, 0xff7fffff}, 0xff800000},
+		{INC_FLOAT16, {0x7bff, 0x4c00}, 0x7c00}, /* 65504 + 16 */
+		{INC_FLOAT16, {0x7bff, 0x4bff}, 0x7bff}, /* 65504 + 15.99 */
+		{INC_FLOAT16, {0xfbff, 0xcc00}, 0xfc00},
+		{INC_BFLOAT16, {0x7f7f, 0x7b00}, 0x7f80}, /* + 2^119 */
+		{INC_BFLOAT16, {0x7f7f, 0x7aff}, 0x7f7f},
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+		assert_int_equal(sum_of(cases[i].type, 2, cases[i].bits), cases[i].want);
+}
+
+/*
+ * One rounding, not two: 1 + 2^-11 + 2^-25 is just above half-way between 1 and the next
+ * float16, and exactly half-way once it has been a float32 (which would then go to even, to 1).
+ */
+static void rounded_once(void **state)
+{
+	const uint32_t half[] = {0x3c00, 0x1000, 0x0001}; /* 1 + 2^-11 + 2^-24 */
+	const uint32_t even[] = {0x3c00, 0x1000, 0};
+	const uint32_t brain[] = {0x3f80, 0x3b80, 0x3200}; /* 1 + 2^-8 + 2^-27 */
+	const uint32_t brain_even[] = {0x3f80, 0x3b80, 0x0000};
+
+	assert_int_equal(sum_of(INC_FLOAT16, 3, half), 0x3c01);
+	assert_int_equal(sum_of(INC_FLOAT16, 3, even), 0x3c00);
+	assert_int_equal(sum_of(INC_BFLOAT16, 3, brain), 0x3f81);
+	assert_int_equal(sum_of(INC_BFLOAT16, 3, brain_even), 0x3f80);
+}
+
+/* Infinities and NaN, of one element and in one block, and the other elements beside them. */
+static void specials(void **state)
+{
+	const float values[2][6] = {{INFINITY, INFINITY, -INFINITY, 1, NAN, 2.5f},
+				    {1, -INFINITY, -INFINITY, INFINITY, 7, -1.25f}};
+	const uint32_t want[6] = {0x7f800000, 0x7fc00000, 0xff800000,
+				  0x7f800000, 0x7fc00000, 0x3fa00000};
+	struct inc_fixed_head heads = {0}, mine;
+	uint8_t kinds[6] = {0}, my_kinds[6];
+	int32_t sums[6] = {0}, fixed[6];
+	struct inc_fixed f;
+	uint32_t got[6];
+	int rank;
+
+	inc_fixed_init(&f, INC_FLOAT32, 64, 2, NULL);
+	for (rank = 0; rank < 2; rank++) {
+		inc_fixed_heads(&f, &mine, values[rank], 6);
+		inc_reduce(INC_OPERATOR_MAX, INC_DTYPE_UINT8, &heads, &heads, &mine, sizeof(mine));
+		inc_fixed_kinds(&f, my_kinds, values[rank], 6);
+		inc_reduce(INC_OPERATOR_OR, INC_DTYPE_UINT8, kinds, kinds, my_kinds, 6);
+	}
+	assert_true(inc_fixed_special(&heads, 1));
+	for (rank = 0; rank < 2; rank++) {
+		assert_int_equal(inc_fixed_put(&f, fixed, values[rank], &heads, 0, 6, NULL), 0);
+		inc_reduce(INC_OPERATOR_SUM, INC_DTYPE_INT32, sums, sums, fixed, 6);
+	}
+	inc_fixed_get(&f, got, sums, &heads, kinds, 0, 6, 1);
+	assert_memory_equal(got, want, sizeof(want));
+	/* whoever leaves the second phase out is told so, and never by a wrong number */
+	inc_fixed_get(&f, got, sums, &heads, NULL, 0, 6, 1);
+	for (rank = 0; rank < 6; rank++)
+		assert_int_equal(got[rank], 0x7fc00000);
+}
+
+/* The bound of the one-pass form is kept by the last number below it and no other. */
+static void scaled_limits(void **state)
+{
+	struct inc_fixed f;
+	int32_t fixed;
+	uint8_t value[4];
+	int type, exponent, sign;
+
+	for (type = 0; type < INC_N_FLOATS; type++)
+		for (exponent = -126; exponent <= 128; exponent++)
+			for (sign = 0; sign < 2; sign++) {
+				uint32_t bits = float_nearest(type, ldexpl(1, exponent));
+				uint32_t minus = sign ? sign_bit(type) : 0;
+
+				bits = bits ? bits : 1;
+				inc_fixed_init(&f, type, 64, 3, NULL);
+				set_float_bits(type, value, 0, bits | minus);
+				assert_int_equal(inc_fixed_put_scaled(&f, &fixed, value, exponent,
+								      0, 1, NULL),
+						 -ERANGE);
+				set_float_bits(type, value, 0, (bits - 1) | minus);
+				assert_int_equal(inc_fixed_put_scaled(&f, &fixed, value, exponent,
+								      0, 1, NULL),
+						 0);
+				assert_true(abs(fixed) <= 1 << f.bits);
+			}
+}
+
+static void scaled_errors(void **state)
+{
+	float values[5] = {1, -3, 2, 0.5f, -4.5f};
+	struct inc_fixed f;
+	struct inc_err err;
+	int32_t fixed[5];
+
+	inc_fixed_init(&f, INC_FLOAT32, 64, 4, NULL);
+	assert_int_equal(inc_fixed_put_scaled(&f, fixed, values, 3, 100, 5, &err), 0);
+	assert_int_equal(inc_fixed_put_scaled(&f, fixed, values, 2, 100, 5, &err), -ERANGE);
+	assert_string_equal(err.msg, "element 104, -4.5, is not below 2^2");
+	assert_int_equal(inc_fixed_put_scaled(&f, fixed, values, 1, 100, 5, &err), -ERANGE);
+	assert_string_equal(err.msg, "element 101, -3, is not below 2^1");
+	values[2] = -INFINITY;
+	assert_int_equal(inc_fixed_put_scaled(&f, fixed, values, 128, 0, 5, &err), -ERANGE);
+	assert_string_equal(err.msg, "element 2 is infinite");
+	values[0] = NAN;
+	assert_int_equal(inc_fixed_put_scaled(&f, fixed, values, 128, 0, 5, &err), -ERANGE);
+	assert_string_equal(err.msg, "element 0 is NaN");
+	assert_int_equal(inc_fixed_put_scaled(&f, fixed, values, 129, 0, 5, &err), -EINVAL);
+	assert_string_equal(err.msg, "fixed point: exponent 129 is not -126 to 128");
+	assert_int_equal(inc_fixed_put_scaled(&f, fixed, values, -127, 0, 5, &err), -EINVAL);
+}
+
+/* One pass with an exponent is what both phases with that exponent are. */
+static void scaled_sums(void **state)
+{
+	static uint8_t values[4 * 500], sums[2][4 * 500], got[2][4 * 500];
+	struct world w = {.block = 500, .ranks = 5, .count = 500, .seed = 9};
+	struct inc_fixed_head head;
+	int type;
+
+	for (type = 0; type < INC_N_FLOATS; type++) {
+		w.type = type;
+		w.family = WORLD_UNIFORM;
+		inc_fixed_init(&w.fixed, type, w.block, w.ranks, NULL);
+		world_values(&w, 0, values);
+		head = (struct inc_fixed_head){.exponent = 3 + 126};
+		assert_int_equal(inc_fixed_put(&w.fixed, sums[0], values, &head, 0, 500, NULL), 0);
+		assert_int_equal(inc_fixed_put_scaled(&w.fixed, sums[1], values, 3, 0, 500, NULL),
+				 0);
+		assert_memory_equal(sums[0], sums[1], 4 * 500);
+		inc_fixed_get(&w.fixed, got[0], sums[0], &head, NULL, 0, 500, 1);
+		inc_fixed_get_scaled(&w.fixed, got[1], sums[1], 3, 500, 1);
+		assert_memory_equal(got[0], got[1], inc_float_size(type) * 500);
+	}
+}
+
+/* Heads that are not the maxima of all ranks are not taken for them. */
+static void wrong_heads(void **state)
+{
+	const float values[4] = {1, 2, INFINITY, 3};
+	struct inc_fixed_head heads[2];
+	struct inc_fixed f;
+	struct inc_err err;
+	int32_t fixed[4];
+
+	inc_fixed_init(&f, INC_FLOAT32, 2, 4, NULL);
+	inc_fixed_heads(&f, heads, values, 4);
+	assert_int_equal(inc_fixed_put(&f, fixed, values, heads, 0, 4, &err), 0);
+	heads[1].exponent--;
+	assert_int_equal(inc_fixed_put(&f, fixed, values, heads, 0, 4, &err), -ERANGE);
+	assert_string_equal(err.msg, "element 3, 3, is not below 2^1");
+	heads[1].special = 0;
+	assert_int_equal(inc_fixed_put(&f, fixed + 2, values + 2, heads, 2, 2, &err), -ERANGE);
+	assert_string_equal(err.msg, "element 2 is infinite");
+	heads[0].exponent = 0;
+	assert_int_equal(inc_fixed_put(&f, fixed, values, heads, 0, 2, &err), -ERANGE);
+	assert_string_equal(err.msg, "element 0, 1, is not below 2^-126");
+}
+
+/* A sum that no rank sent, as damage would make it, is still a number of the block's size. */
+static void any_sum(void **state)
+{
+	const int32_t sums[4] = {INT32_MIN, INT32_MAX, -1, 1};
+	const double want[4] = {-8, 8, -0x1p-28, 0x1p-28};
+	struct inc_fixed f;
+	uint32_t divisor;
+	float got[4];
+	int i;
+
+	inc_fixed_init(&f, INC_FLOAT32, 64, 4, NULL);
+	for (divisor = 1; divisor <= 4; divisor *= 2) {
+		inc_fixed_get_scaled(&f, got, sums, 0, 4, divisor);
+		for (i = 0; i < 4; i++)
+			assert_true(got[i] == want[i] / divisor);
+	}
+}
+
+/* A float works in place, as its integer and its result have its size. */
+static void in_place(void **state)
+{
+	float values[5] = {1, -2, 3.25f, 0, 0x1p-10f}, want[5] = {1, -2, 3.25f, 0, 0x1p-10f};
+	struct inc_fixed_head head;
+	struct inc_fixed f;
+
+	inc_fixed_init(&f, INC_FLOAT32, 64, 1, NULL);
+	inc_fixed_heads(&f, &head, values, 5);
+	assert_int_equal(inc_fixed_put(&f, values, values, &head, 0, 5, NULL), 0);
+	inc_fixed_get(&f, values, values, &head, NULL, 0, 5, 1);
+	assert_memory_equal(values, want, sizeof(want));
+}
+
+/* Division of floats as they are: of every element of 16 bits, and of random ones of 32. */
+static void divide_elements(void **state)
+{
+	static const uint32_t divisors[] = {1, 2, 3, 7, 10, 1000, 4095, 4096};
+	static uint8_t values[4 * 65536], got[4 * 65536];
+	uint64_t random = 8;
+	int type;
+	size_t i, d;
+
+	for (type = 0; type < INC_N_FLOATS; type++)
+		for (d = 0; d < sizeof(divisors) / sizeof(*divisors); d++) {
+			for (i = 0; i < 65536; i++)
+				set_float_bits(type, values, i,
+					       type == INC_FLOAT32 && i % 8
+						       ? (uint32_t)random_u64(&random)
+						       : (uint32_t)i);
+			inc_float_divide(type, got, values, 65536, divisors[d]);
+			for (i = 0; i < 65536; i++) {
+				uint32_t x = float_bits(type, values, i), want = x;
+				uint32_t magnitude = x & (sign_bit(type) - 1);
+
+				if (magnitude > infinity(type))
+					want = quiet_nan(type);
+				else if (magnitude < infinity(type))
+					want = float_nearest(type,
+							     float_value(type, x) / divisors[d]);
+				if (float_bits(type, got, i) != want)
+					fail_msg("%s %x / %u is %x, not %x", float_name(type), x,
+						 divisors[d], float_bits(type, got, i), want);
+			}
+		}
+}
+
+/* A job may round upwards, or flush denormals to zero: its bits are still those of the others. */
+static void any_environment(void **state)
+{
+	static uint8_t want[2][4 * 700];
+	struct world w = {.type = INC_FLOAT32, .block = 64, .ranks = 1, .count = 700, .divisor = 3};
+	static const enum world_family families[2] = {WORLD_DENORMAL, WORLD_RANGE};
+	static uint8_t values[4 * 700], got[4 * 700];
+	static struct inc_fixed_head heads[700];
+	static int32_t fixed[700];
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		w.family = families[i];
+		world_run(&w, want[i]);
+	}
+	for (i = 0; i < 2; i++) {
+		w.family = families[i];
+		world_values(&w, 0, values);
+		fesetround(FE_UPWARD);
+#ifdef __SSE__
+		_mm_setcsr(_mm_getcsr() | 0x8040); /* flush to zero, denormals are zero */
+#endif
+		inc_fixed_heads(&w.fixed, heads, values, 700);
+		inc_fixed_put(&w.fixed, fixed, values, heads, 0, 700, NULL);
+		inc_fixed_get(&w.fixed, got, fixed, heads, NULL, 0, 700, 3);
+#ifdef __SSE__
+		_mm_setcsr(_mm_getcsr() & ~0x8040u);
+#endif
+		fesetround(FE_TONEAREST);
+		assert_memory_equal(got, want[i], sizeof(got));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(bits_for_the_world),
+		cmocka_unit_test(every_family),
+		cmocka_unit_test(many_ranks),
+		cmocka_unit_test(at_random),
+		cmocka_unit_test(elements_of_nothing),
+		cmocka_unit_test(order_of_arrival),
+		cmocka_unit_test(beyond_the_largest),
+		cmocka_unit_test(rounded_once),
+		cmocka_unit_test(specials),
+		cmocka_unit_test(scaled_limits),
+		cmocka_unit_test(scaled_errors),
+		cmocka_unit_test(scaled_sums),
+		cmocka_unit_test(wrong_heads),
+		cmocka_unit_test(any_sum),
+		cmocka_unit_test(in_place),
+		cmocka_unit_test(divide_elements),
+		cmocka_unit_test(any_environment),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

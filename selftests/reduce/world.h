@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A sum of floats by many ranks, with what each family of inputs is made to provoke; and what it
+ * must be, by the reference of numbers.h and by exact sums.
+ */
+#ifndef REDUCE_WORLD_H
+#define REDUCE_WORLD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "lib/reduce/floats.h"
+
+#define WORLD_MAX_COUNT 2100
+
+/* _(name, what rank r's elements are) */
+#define WORLD_FAMILIES(_)                                           \
+	_(ZEROS, "zeros of both signs")                             \
+	_(UNIFORM, "random between -1 and 1")                       \
+	_(CANCEL, "large numbers that cancel but for a small rest") \
+	_(DENORMAL, "denormals")                                    \
+	_(RANGE, "random bits: all exponents in one block")         \
+	_(LARGEST, "the largest number of all")                     \
+	_(EDGE, "the last number below a power of two")             \
+	_(TIES, "half-way between two integers of their block")     \
+	_(ONE_BIG, "one large element in a block, the others tiny") \
+	_(SPECIAL, "infinities and NaN among the others, of all kinds in one block")
+
+enum world_family {
+#define _(NAME, text) WORLD_##NAME,
+	WORLD_FAMILIES(_)
+#undef _
+		WORLD_N_FAMILIES
+};
+
+struct world {
+	enum inc_float type;
+	enum world_family family;
+	uint32_t block, ranks;
+	size_t count;
+	uint64_t seed;
+	uint32_t divisor;
+	bool permuted; /* the ranks' integers arrive in another order */
+	struct inc_fixed fixed;
+};
+
+/* Runs all phases for all ranks, in chunks of random sizes from buffers of random alignment; what
+ * comes out is in values, and right, or the test has failed. */
+void world_run(struct world *w, void *values);
+
+/* values: the elements of one rank. */
+void world_values(const struct world *w, uint32_t rank, void *values);
+
+#endif
