@@ -104,7 +104,8 @@ static const struct inc_program program = {
  */
 static int share_descriptors(struct inc_ctl *ctl, struct inc_err *err)
 {
-	const rlim_t own = CTL_OWN_DESCRIPTORS + ctl->topo->n_switches;
+	const rlim_t own = CTL_OWN_DESCRIPTORS + ctl->topo->n_switches +
+			   (ctl->opt.metrics ? INC_SCRAPE_DESCRIPTORS : 0);
 	const rlim_t want = own + ctl->opt.max_clients + CTL_SPARE_LINKS + CTL_SPARE_CLOSING;
 	struct rlimit limit;
 	rlim_t rest;
@@ -176,6 +177,14 @@ static int first_number(uint32_t *first, uint32_t *next, struct inc_err *err)
 	return 0;
 }
 
+static int show_figures(struct inc_ctl *ctl, struct inc_err *err)
+{
+	if (!ctl->opt.metrics)
+		return 0;
+	return inc_scrape_start(ctl->base, ctl->opt.metrics, inc_ctl_figures_part, ctl,
+				&ctl->scrape, err);
+}
+
 static int serve(struct inc_ctl *ctl, struct inc_err *err)
 {
 	struct evconnlistener *members = NULL, *switches = NULL;
@@ -207,12 +216,9 @@ static int serve(struct inc_ctl *ctl, struct inc_err *err)
 			     sizeof(switch_addr), err);
 	if (!switches)
 		goto out;
-	if (ctl->opt.metrics) {
-		ret = inc_scrape_start(ctl->base, ctl->opt.metrics, inc_ctl_figures_part, ctl,
-				       &ctl->scrape, err);
-		if (ret)
-			goto out;
-	}
+	ret = show_figures(ctl, err);
+	if (ret)
+		goto out;
 	inc_info("topology %s: %u hosts, %u switches", ctl->opt.topology, ctl->topo->n_hosts,
 		 ctl->topo->n_switches);
 	printf("ready members %s switches %s\n", member_addr, switch_addr);

@@ -16,7 +16,7 @@
 #include "lib/net/listen.h"
 #include "lib/net/scrape.h"
 
-#define MAX_CONNECTIONS 8 /* further ones wait in the kernel's queue */
+#define MAX_CONNECTIONS (INC_SCRAPE_DESCRIPTORS - 1) /* further ones wait in the kernel's queue */
 #define BACKLOG         32
 #define MAX_HEADERS     8192 /* bytes */
 #define MAX_BODY        4096 /* which nobody reads */
@@ -26,18 +26,18 @@
 
 /* libevent tells nobody when a connection without a request ends: ours is the second reference to
  * its bufferevent, which has no callbacks any more once libevent is through with it. */
-struct connection {
+struct scrape_conn {
 	struct bufferevent *bev;
 	uint64_t opened_at_ns;
-	LIST_ENTRY(connection) entry;
+	LIST_ENTRY(scrape_conn) entry;
 };
 
 /* A page on its way. */
-struct answer {
+struct scrape_page {
 	struct inc_scrape *scrape;
 	struct evhttp_request *request;
 	struct inc_scrape_at at;
-	LIST_ENTRY(answer) entry;
+	LIST_ENTRY(scrape_page) entry;
 };
 
 struct inc_scrape {
@@ -47,9 +47,9 @@ struct inc_scrape {
 	struct event *sweep;             /* runs while there are connections */
 	inc_scrape_part part;
 	void *arg;
-	LIST_HEAD(, connection) connections;
+	LIST_HEAD(, scrape_conn) connections;
 	unsigned int n_connections;
-	LIST_HEAD(, answer) answers;
+	LIST_HEAD(, scrape_page) pages;
 };
 
 static int find_address(const char *where, struct addrinfo **out, struct inc_err *err)
@@ -75,34 +75,34 @@ int inc_scrape_check(const char *where, struct inc_err *err)
 	return ret;
 }
 
-static void answer_free(struct answer *answer)
+static void page_free(struct scrape_page *page)
 {
-	LIST_REMOVE(answer, entry);
-	free(answer);
+	LIST_REMOVE(page, entry);
+	free(page);
 }
 
 /* The peer is gone. Of a page that is not finished libevent leaves the request to us. */
 static void on_gone(struct evhttp_connection *connection, void *arg)
 {
-	struct answer *answer = arg;
+	struct scrape_page *page = arg;
 
-	if (!evhttp_request_get_connection(answer->request))
-		evhttp_request_free(answer->request);
-	answer_free(answer);
+	if (!evhttp_request_get_connection(page->request))
+		evhttp_request_free(page->request);
+	page_free(page);
 }
 
 /* One part into buffer; false: it was the last. */
-static bool write_part(struct answer *answer, struct evbuffer *buffer)
+static bool write_part(struct scrape_page *page, struct evbuffer *buffer)
 {
-	const struct inc_scrape *s = answer->scrape;
+	const struct inc_scrape *s = page->scrape;
 	char *text = NULL;
 	size_t len = 0;
 	FILE *out = open_memstream(&text, &len);
-	bool more = false;
+	bool more;
 
 	if (!out)
 		return false;
-	more = s->part(s->arg, &answer->at, out);
+	more = s->part(s->arg, &page->at, out);
 	if (!fclose(out))
 		evbuffer_add(buffer, text, len);
 	free(text);
@@ -112,20 +112,20 @@ static bool write_part(struct answer *answer, struct evbuffer *buffer)
 /* Called when the part before has gone out. An empty part would never go out. */
 static void on_written(struct evhttp_connection *connection, void *arg)
 {
-	struct answer *answer = arg;
+	struct scrape_page *page = arg;
 	struct evbuffer *buffer = evbuffer_new();
 	bool more = buffer != NULL;
 
 	while (more && !evbuffer_get_length(buffer))
-		more = write_part(answer, buffer);
+		more = write_part(page, buffer);
 	if (more) {
-		evhttp_send_reply_chunk_with_cb(answer->request, buffer, on_written, answer);
+		evhttp_send_reply_chunk_with_cb(page->request, buffer, on_written, page);
 	} else {
 		if (buffer)
-			evhttp_send_reply_chunk(answer->request, buffer);
+			evhttp_send_reply_chunk(page->request, buffer);
 		evhttp_connection_set_closecb(connection, NULL, NULL);
-		evhttp_send_reply_end(answer->request);
-		answer_free(answer);
+		evhttp_send_reply_end(page->request);
+		page_free(page);
 	}
 	if (buffer)
 		evbuffer_free(buffer);
@@ -148,7 +148,7 @@ static void on_request(struct evhttp_request *request, void *arg)
 	const char *path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(request));
 	struct evkeyvalq *headers = evhttp_request_get_output_headers(request);
 	struct inc_scrape *s = arg;
-	struct answer *answer;
+	struct scrape_page *page;
 
 	evhttp_add_header(headers, "Connection", "close");
 	evhttp_add_header(headers, "Content-Type", "text/plain; version=0.0.4; charset=utf-8");
@@ -161,20 +161,20 @@ static void on_request(struct evhttp_request *request, void *arg)
 		refuse(request, HTTP_BADMETHOD, "Method Not Allowed", "only GET\n");
 		return;
 	}
-	answer = calloc(1, sizeof(*answer));
-	if (!answer) {
+	page = calloc(1, sizeof(*page));
+	if (!page) {
 		refuse(request, HTTP_SERVUNAVAIL, "Service Unavailable", "no memory\n");
 		return;
 	}
-	answer->scrape = s;
-	answer->request = request;
-	LIST_INSERT_HEAD(&s->answers, answer, entry);
-	evhttp_connection_set_closecb(connection, on_gone, answer);
+	page->scrape = s;
+	page->request = request;
+	LIST_INSERT_HEAD(&s->pages, page, entry);
+	evhttp_connection_set_closecb(connection, on_gone, page);
 	evhttp_send_reply_start(request, HTTP_OK, "OK");
-	on_written(connection, answer);
+	on_written(connection, page);
 }
 
-static bool is_over(const struct connection *c)
+static bool is_over(const struct scrape_conn *c)
 {
 	bufferevent_data_cb readable, writable;
 	bufferevent_event_cb event;
@@ -184,7 +184,7 @@ static bool is_over(const struct connection *c)
 	return !readable && !writable && !event;
 }
 
-static void connection_free(struct inc_scrape *s, struct connection *c)
+static void connection_free(struct inc_scrape *s, struct scrape_conn *c)
 {
 	LIST_REMOVE(c, entry);
 	s->n_connections--;
@@ -198,7 +198,7 @@ static void on_sweep(evutil_socket_t fd, short what, void *arg)
 	static const struct timeval soon = {.tv_usec = SWEEP_MS * 1000};
 	const uint64_t now_ns = inc_now_ns();
 	struct inc_scrape *s = arg;
-	struct connection *c, *next;
+	struct scrape_conn *c, *next;
 
 	for (c = LIST_FIRST(&s->connections); c; c = next) {
 		next = LIST_NEXT(c, entry);
@@ -216,7 +216,7 @@ static void on_sweep(evutil_socket_t fd, short what, void *arg)
 static struct bufferevent *on_connection(struct event_base *base, void *arg)
 {
 	struct inc_scrape *s = arg;
-	struct connection *c = calloc(1, sizeof(*c));
+	struct scrape_conn *c = calloc(1, sizeof(*c));
 	struct bufferevent *bev = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
 
 	if (!c || !bev) {
@@ -243,7 +243,7 @@ static int make_server(struct inc_scrape *s, const struct addrinfo *at)
 	evhttp_set_max_headers_size(s->http, MAX_HEADERS);
 	evhttp_set_max_body_size(s->http, MAX_BODY);
 	evhttp_set_timeout(s->http, SILENCE_S);
-	evhttp_set_allowed_methods(s->http, UINT16_MAX); /* on_request() has the better answer */
+	evhttp_set_allowed_methods(s->http, UINT16_MAX); /* on_request() has the better page */
 	evhttp_set_gencb(s->http, on_request, s);
 	evhttp_set_bevcb(s->http, on_connection, s);
 	s->listener = evconnlistener_new_bind(s->base, NULL, NULL,
@@ -291,7 +291,7 @@ int inc_scrape_start(struct event_base *base, const char *where, inc_scrape_part
 		s->part = part;
 		s->arg = arg;
 		LIST_INIT(&s->connections);
-		LIST_INIT(&s->answers);
+		LIST_INIT(&s->pages);
 	}
 	ret = s ? make_server(s, at) : -ENOMEM;
 	freeaddrinfo(at);
@@ -310,8 +310,8 @@ void inc_scrape_stop(struct inc_scrape *s)
 		return;
 	if (s->http)
 		evhttp_free(s->http); /* with the listener, connections and their requests */
-	while (!LIST_EMPTY(&s->answers))
-		answer_free(LIST_FIRST(&s->answers));
+	while (!LIST_EMPTY(&s->pages))
+		page_free(LIST_FIRST(&s->pages));
 	while (!LIST_EMPTY(&s->connections))
 		connection_free(s, LIST_FIRST(&s->connections));
 	if (s->sweep)

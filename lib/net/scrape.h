@@ -18,6 +18,8 @@
 #include <event2/event.h>
 #include "lib/base/err.h"
 
+#define INC_SCRAPE_DESCRIPTORS 9 /* at most: those who read, and where they come in */
+
 struct inc_scrape;
 
 /* Where a page goes on; all 0: it begins. What the numbers count is the writer's. */
