@@ -1,51 +1,32 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who may have how much: what a switch can hold and what a job may have, both asked before a
- * communicator is configured. The controller knows what it has given to jobs itself; what else a
- * switch holds (of an earlier controller, say) only the switch knows, which refuses in its turn.
+ * Who has how much: a job's share, which is asked before a communicator gets its tree, and who
+ * holds what a switch has no more of (route.h says that it has none, or the switch itself does).
+ * What a switch holds of an earlier controller, whose jobs have not come back, is nobody's here.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "controller/ctl.h"
 
-/* A communicator's connections at a node of its tree: its children's and its parent's. */
-static unsigned int count_connections(const struct inc_comm *comm, unsigned int node)
-{
-	const struct inc_topology *topo = comm->group->ctl->topo;
-	const struct inc_tree *tree = comm->tree;
-	unsigned int n = tree->nodes[node].parent >= 0;
-
-	for (unsigned int rank = 0; rank < comm->group->world_size; rank++)
-		n += topo->hosts[comm->members[rank].route.host].sw == tree->nodes[node].sw;
-	for (unsigned int i = 1; i < tree->n; i++)
-		n += tree->nodes[i].parent == (int)node;
-	return n;
-}
-
-static void add_load(struct inc_load *load, const struct inc_comm *comm, unsigned int node)
-{
-	const uint64_t connections = count_connections(comm, node);
-
-	load->communicators++;
-	load->connections += connections;
-	load->rows += connections * comm->slots;
-	load->slots += comm->slots;
-}
-
-/* What a group has on a switch, as far as the switch has been told and has not refused. */
+/* What a group has on a switch: what is counted there for its trees (route.h) and not refused. */
 static void add_group(struct inc_load *load, const struct inc_group *group,
 		      const struct inc_switch *sw)
 {
+	const struct inc_tree_node *node;
 	const struct inc_comm *comm;
+	int i;
 
 	LIST_FOREACH(comm, &group->comms, entry)
 	{
-		for (unsigned int i = 0; comm->tree && i < comm->tree->n; i++) {
-			if (comm->tree->nodes[i].sw == sw->index &&
-			    (comm->configs[i] == CONFIG_ASKED || comm->configs[i] == CONFIG_THERE))
-				add_load(load, comm, i);
-		}
+		i = comm->tree && comm->configs ? inc_tree_find(comm->tree, sw->index) : -1;
+		if (i < 0 || comm->configs[i] == CONFIG_REFUSED)
+			continue;
+		node = &comm->tree->nodes[i];
+		load->communicators++;
+		load->connections += node->n_children + (node->parent >= 0);
+		load->rows += (uint64_t)(node->n_children + (node->parent >= 0)) * comm->slots;
+		load->slots += comm->slots;
 	}
 }
 
@@ -98,28 +79,31 @@ void inc_switch_holder(const struct inc_switch *sw, char *buf, size_t size)
 			 (unsigned long long)held.communicators);
 }
 
-/* What one switch lacks for a communicator's node; a limit of 0 is one that it has not said. */
-static int check_room(const struct inc_comm *comm, unsigned int node, const struct inc_load *has,
+/* Whether a switch lacks something for so many hosts of a communicator, and what. A limit of 0 is
+ * one that it has not said. */
+static bool name_lack(const struct inc_comm *comm, const struct inc_switch *sw, unsigned int hosts,
 		      struct inc_err *err)
 {
-	const struct inc_switch *sw = &comm->group->ctl->switches[comm->tree->nodes[node].sw];
+	const struct inc_route_use *use = inc_routes_use(sw->ctl->routes, sw->index);
+	const struct inc_msg_limits *limits = inc_routes_limits(sw->ctl->routes, sw->index);
 	const struct {
 		const char *what;
 		size_t offset;
-		uint32_t limit;
+		uint64_t want, used, limit;
 	} parts[] = {
-		{"communicators", offsetof(struct inc_load, communicators), sw->limits.groups},
-		{"connections", offsetof(struct inc_load, connections), sw->limits.connections},
-		{"contribution rows", offsetof(struct inc_load, rows), sw->limits.rows},
+		{"communicators", offsetof(struct inc_load, communicators), 1, use->communicators,
+		 limits->groups},
+		{"connections", offsetof(struct inc_load, connections), hosts, use->connections,
+		 limits->connections},
+		{"contribution rows", offsetof(struct inc_load, rows),
+		 (uint64_t)hosts * comm->slots, use->rows, limits->rows},
 	};
-	struct inc_load wants = {}, held;
 	const struct inc_group *holder;
 	char most[CTL_NAME_MAX + 48] = "";
+	struct inc_load held;
 
-	add_load(&wants, comm, node);
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-		const uint64_t want = part_of(&wants, parts[i].offset);
-		const uint64_t used = part_of(has, parts[i].offset), limit = parts[i].limit;
+		const uint64_t want = parts[i].want, used = parts[i].used, limit = parts[i].limit;
 
 		if (!limit || used + want <= limit)
 			continue;
@@ -127,32 +111,32 @@ static int check_room(const struct inc_comm *comm, unsigned int node, const stru
 		if (holder)
 			snprintf(most, sizeof(most), "; job %s holds most, %llu", holder->job,
 				 (unsigned long long)part_of(&held, parts[i].offset));
-		return inc_err_set(
-			err, ENOSPC, "switch %s: job %s wants %llu %s, %llu of %llu are free%s",
-			inc_switch_name(sw), comm->group->job, (unsigned long long)want,
-			parts[i].what, (unsigned long long)(used < limit ? limit - used : 0),
-			(unsigned long long)limit, most);
+		inc_err_set(err, ENOSPC, "switch %s: job %s wants %llu %s, %llu of %llu are free%s",
+			    inc_switch_name(sw), comm->group->job, (unsigned long long)want,
+			    parts[i].what, (unsigned long long)(used < limit ? limit - used : 0),
+			    (unsigned long long)limit, most);
+		return true;
 	}
-	return 0;
+	return false;
 }
 
-/* 0, or -errno where a switch cannot hold this communicator, whatever it holds now. */
-static int check_node(const struct inc_comm *comm, unsigned int node, struct inc_err *err)
+void inc_comm_name_holder(const struct inc_comm *comm, struct inc_err *err)
 {
-	const struct inc_switch *sw = &comm->group->ctl->switches[comm->tree->nodes[node].sw];
-	const unsigned int children =
-		count_connections(comm, node) - (comm->tree->nodes[node].parent >= 0);
+	const struct inc_ctl *ctl = comm->group->ctl;
+	const struct inc_member *members = comm->group->members;
 
-	if (children > sw->limits.children)
-		return inc_err_set(err, E2BIG, "switch %s takes %u children, not %u",
-				   inc_switch_name(sw), sw->limits.children, children);
-	if (comm->slots > sw->limits.slots)
-		return inc_err_set(err, E2BIG, "switch %s has %u slots, not %u",
-				   inc_switch_name(sw), sw->limits.slots, comm->slots);
-	return 0;
+	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
+		const unsigned int sw = ctl->topo->hosts[members[rank].host].sw;
+		unsigned int hosts = 0;
+
+		for (unsigned int other = 0; other < comm->group->world_size; other++)
+			hosts += ctl->topo->hosts[members[other].host].sw == sw;
+		if (name_lack(comm, &ctl->switches[sw], hosts, err))
+			return;
+	}
 }
 
-static int check_slots_of_job(const struct inc_comm *comm, struct inc_err *err)
+int inc_comm_admit(const struct inc_comm *comm, struct inc_err *err)
 {
 	const unsigned int quota = comm->group->ctl->opt.job_slots;
 	const struct inc_comm *other;
@@ -165,20 +149,6 @@ static int check_slots_of_job(const struct inc_comm *comm, struct inc_err *err)
 	return inc_err_set(err, EDQUOT,
 			   "job %s wants %u slots, has %llu and may have %u (--job-slots)",
 			   comm->group->job, comm->slots, (unsigned long long)has, quota);
-}
-
-int inc_comm_admit(const struct inc_comm *comm, struct inc_err *err)
-{
-	struct inc_load has;
-	int ret = check_slots_of_job(comm, err);
-
-	for (unsigned int i = 0; i < comm->tree->n && !ret; i++) {
-		inc_switch_load(&comm->group->ctl->switches[comm->tree->nodes[i].sw], &has);
-		ret = check_node(comm, i, err);
-		if (!ret)
-			ret = check_room(comm, i, &has, err);
-	}
-	return ret;
 }
 
 int inc_group_admit(const struct inc_group *group, struct inc_err *err)

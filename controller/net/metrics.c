@@ -133,11 +133,12 @@ static void print_switches(const struct inc_ctl *ctl, FILE *out)
 		for (unsigned int s = 0; s < n; s++) {
 			const struct inc_switch *sw = &ctl->switches[s];
 			const struct inc_label labels[] = {{"switch", inc_switch_name(sw)}, {}};
+			const struct inc_msg_limits *limits = inc_routes_limits(ctl->routes, s);
 			const struct seen seen = {
 				.connected = sw->link != NULL,
-				.communicators_limit = sw->limits.groups,
-				.connections_limit = sw->limits.connections,
-				.rows_limit = sw->limits.rows,
+				.communicators_limit = limits->groups,
+				.connections_limit = limits->connections,
+				.rows_limit = limits->rows,
 			};
 
 			inc_metric_print_sample(out, ROOM "_switch", &seen_metrics[i], &seen,
