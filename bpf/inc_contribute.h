@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Contribute: a data packet in order is kept in its row, then counted. */
+/* Contribute: a data packet in order is kept in its row, and what a child gave is counted. */
 #ifndef INC_CONTRIBUTE_H
 #define INC_CONTRIBUTE_H
 
@@ -9,6 +9,8 @@
 enum inc_fate {
 	INC_FATE_CONTRIBUTION, /* the packet expected, and its slot waits for it */
 	INC_FATE_EARLY,        /* the packet expected, but its slot is in an older generation */
+	INC_FATE_RESULT,       /* the parent's packet expected, of a partial sum that it can have */
+	INC_FATE_UNASKED,      /* the same of one that it cannot have */
 	INC_FATE_BEHIND,       /* kept already */
 	INC_FATE_AHEAD,        /* packets before it are missing */
 	INC_FATE_CONN_ENDED,
@@ -45,9 +47,23 @@ static __always_inline struct inc_buf *inc_result_row(const struct inc_comm_cfg 
 	return bpf_map_lookup_elem(&inc_result, &row);
 }
 
+/* The child that has this collective's root behind it, plus 1; 0: none has, or it has no root. */
+static __always_inline __u32 inc_root_child_plus_1(const struct inc_comm_cfg *comm, __u32 desc)
+{
+	__u32 root = INC_DESC_ROOT(desc), row = root / INC_ROOTS_PER_ROW;
+	struct inc_root_row *children;
+
+	if (!inc_has_root(desc) || row >= comm->root_rows)
+		return 0;
+	row += comm->root_base;
+	children = bpf_map_lookup_elem(&inc_root_child, &row);
+	return children ? children->child_plus_1[root % INC_ROOTS_PER_ROW] : 0;
+}
+
 /*
  * While the connection is busy with this packet its slot cannot leave the generation found
- * here: the slot moves on when all bits are set, and this child's is not.
+ * here: the slot moves on when all bits are set, and this child's is not; below the root when the
+ * parent's packet is taken, and this is the one.
  */
 static __always_inline enum inc_counter_id
 inc_decide(const struct inc_packet *pkt, const struct inc_match *m, struct inc_place *at)
@@ -79,6 +95,11 @@ inc_decide(const struct inc_packet *pkt, const struct inc_match *m, struct inc_p
 	at->row = inc_contrib_row(m->comm, m->cfg->child, at->slot);
 	if (!at->state || !at->row)
 		return INC_CTR_DROP_CONFIG;
+	if (inc_is_up(m)) {
+		at->fate = at->r < *(volatile __u64 *)&m->comm_st->up_next ? INC_FATE_RESULT
+									   : INC_FATE_UNASKED;
+		return INC_CONTINUE;
+	}
 	at->fate = INC_SLOT_GENERATION(*(volatile __u64 *)&at->state->word) == at->generation
 			   ? INC_FATE_CONTRIBUTION
 			   : INC_FATE_EARLY;
@@ -103,7 +124,7 @@ static __always_inline bool inc_sequence_ok(const struct inc_packet *pkt, const 
 
 static __always_inline bool inc_desc_known(__u32 desc)
 {
-	return INC_DESC_COLL(desc) <= INC_COLL_BARRIER && INC_DESC_OP(desc) == INC_OPERATOR_SUM &&
+	return INC_DESC_COLL(desc) < INC_N_COLLECTIVES && INC_DESC_OP(desc) == INC_OPERATOR_SUM &&
 	       INC_DESC_DTYPE(desc) == INC_DTYPE_INT32;
 }
 
@@ -114,7 +135,7 @@ static __always_inline enum inc_counter_id inc_refuse(struct xdp_md *ctx,
 {
 	m->st->error = syndrome;
 	inc_emit(INC_EVENT_CONN_ERROR, m->cfg->comm, m->conn, syndrome, m->st->rx_next,
-		 1u << (m->cfg->child & 31));
+		 inc_child_bit(m));
 	return inc_answer_nak(ctx, pkt, m, syndrome, INC_CTR_ANS_NAK_INVALID);
 }
 
@@ -133,16 +154,12 @@ static __always_inline void inc_describe(struct inc_buf *row, const struct inc_p
 	row->dmalen = pkt->dmalen;
 }
 
-/*
- * Counts the contribution in at->row. True for the last arriver, which alone goes on to
- * reduce. The connection moves on in both cases: from here a repeated packet is a duplicate.
- */
-static __always_inline bool inc_arrive(const struct inc_packet *pkt, const struct inc_match *m,
-				       const struct inc_place *at, __u32 desc)
+/* The packet is kept, and the connection moves on: from here it is a duplicate where it comes
+ * again. */
+static __always_inline void inc_advance(const struct inc_packet *pkt, const struct inc_match *m,
+					const struct inc_place *at, __u32 desc)
 {
-	__u64 bit = 1ull << (m->cfg->child & 31);
 	struct inc_conn_state *st = m->st;
-	__u64 before;
 
 	st->desc = desc;
 	st->desc_valid = 1;
@@ -158,6 +175,12 @@ static __always_inline bool inc_arrive(const struct inc_packet *pkt, const struc
 	st->rx_next = at->r + 1;
 	if (pkt->ackreq)
 		st->ack_asked = at->r + 1;
+}
+
+/* Counts the contribution in at->row. True for the last arriver, which alone goes on to reduce. */
+static __always_inline bool inc_arrive(const struct inc_match *m, const struct inc_place *at)
+{
+	__u64 bit = 1ull << (m->cfg->child & 31), before;
 
 	before = __sync_fetch_and_or(&at->state->word, bit);
 	return ((__u32)(before | bit) & m->comm->full_mask) == m->comm->full_mask;

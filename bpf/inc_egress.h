@@ -14,7 +14,7 @@
 
 /* One copy. */
 struct inc_outgoing {
-	const struct inc_conn_cfg *cfg; /* of the child that gets it */
+	const struct inc_conn_cfg *cfg; /* of who gets it */
 	struct inc_conn_state *st;
 	union inc_mac mac;
 	struct inc_mirror mirror;
@@ -44,10 +44,11 @@ static __always_inline const struct inc_conn_cfg *inc_child_on(const struct inc_
 {
 	__u32 child_plus_1 = comm->port_child[inc_port_place_of(ifindex)];
 	__u32 conn = comm->conn_base + child_plus_1 - 1;
-	const struct inc_conn_cfg *cfg = bpf_map_lookup_elem(&inc_conn_cfg, &conn);
+	const struct inc_conn_cfg *cfg;
 
 	if (!child_plus_1)
 		return NULL;
+	cfg = bpf_map_lookup_elem(&inc_conn_cfg, &conn);
 	if (cfg && cfg->ifindex == ifindex)
 		return cfg;
 	for (__u32 c = 0; c < INC_MAX_CHILDREN && c < comm->children; c++) {
@@ -94,11 +95,9 @@ static __always_inline int inc_copy_child(const struct inc_template *t,
 
 /* Reads it once and whole: a child that has its result already (the slow path may have been
  * faster) can fill the row anew while its copy is made. */
-static __always_inline int inc_read_mirror(const struct inc_comm_cfg *comm, __u32 child, __u32 slot,
-					   __u64 r, struct inc_mirror *mine)
+static __always_inline int inc_read_mirror(const volatile struct inc_buf *row, __u64 r,
+					   struct inc_mirror *mine)
 {
-	const volatile struct inc_buf *row = inc_contrib_row(comm, child, slot);
-
 	if (!row || row->r != r)
 		return -1;
 	mine->desc = row->desc;
@@ -115,21 +114,27 @@ static __always_inline int inc_plan_copy(const struct inc_template *t, __u32 ifi
 					 struct inc_outgoing *out)
 {
 	const struct inc_comm_cfg *comm = bpf_map_lookup_elem(&inc_comm_cfg, &t->comm);
+	struct inc_buf *row;
 	__u32 child, conn;
 
-	if (!comm || inc_copy_child(t, comm, ifindex, &child))
+	if (!comm)
 		return -1;
+	if (t->up)
+		child = comm->children;
+	else if (inc_copy_child(t, comm, ifindex, &child))
+		return -1;
+	row = t->up ? inc_result_row(comm, t->slot) : inc_contrib_row(comm, child, t->slot);
 	conn = comm->conn_base + child;
 	out->cfg = bpf_map_lookup_elem(&inc_conn_cfg, &conn);
 	out->st = bpf_map_lookup_elem(&inc_conn_state, &conn);
-	if (!out->cfg || !out->st || inc_read_mirror(comm, child, t->slot, t->r, &out->mirror))
+	if (!out->cfg || !out->st || inc_read_mirror(row, t->r, &out->mirror))
 		return -1;
 	out->mac = inc_peer_mac(out->st);
 	if (!out->mac.word)
 		return -1;
 	out->ext_len = inc_ext_len(out->mirror.opcode);
-	if (t->len && inc_ranks_get(out->mirror.desc,
-				    INC_DESC_ROOT(out->mirror.desc) == out->cfg->rank, 1)) {
+	if (t->len && (t->up || inc_ranks_get(out->mirror.desc, t->root_child_plus_1 == child + 1,
+					      out->cfg->ranks))) {
 		out->len = t->len;
 		out->crc = t->crc;
 		out->csum = t->csum;

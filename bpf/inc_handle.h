@@ -1,23 +1,49 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Handle: the path of a packet through the switch. It is parsed, matched to a connection
- * and checked; then it is a contribution (kept, and reduced and multicast by the last
- * arriver) or a response to a result. Every packet ends on exactly one counter, which
- * decides its verdict.
+ * and checked; then it is a contribution (kept, and reduced and multicast, or sent to the parent,
+ * by the last arriver), a result of the parent, or a response to what was sent. Every packet ends
+ * on exactly one counter, which decides its verdict.
  */
 #ifndef INC_HANDLE_H
 #define INC_HANDLE_H
 
 #include "bpf/inc_check.h"
-#include "bpf/inc_multicast.h"
 #include "bpf/inc_response.h"
+#include "bpf/inc_result.h"
+
+/* All have given: the slot's sum is the result, or the parent's affair. */
+static __always_inline enum inc_counter_id inc_complete(struct xdp_md *ctx,
+							const struct inc_packet *pkt,
+							const struct inc_match *m,
+							const struct inc_place *at)
+{
+	__u32 differ = inc_reduce(m->cfg->comm, at->slot, at->r);
+
+	if (differ) {
+		m->comm_st->error_r = at->r;
+		m->comm_st->error = INC_AETH_NAK_OPERATION;
+		inc_count(INC_CTR_X_MISMATCH);
+		inc_emit(INC_EVENT_MISMATCH, m->cfg->comm, m->conn, INC_AETH_NAK_OPERATION, at->r,
+			 differ);
+		return inc_answer_nak(ctx, pkt, m, INC_AETH_NAK_OPERATION, INC_CTR_ANS_NAK_FATAL);
+	}
+	if (m->comm->flags & INC_COMM_F_UP) {
+		inc_publish64(&m->comm_st->up_next, at->r + 1);
+		return inc_send_up(ctx, pkt, m, at);
+	}
+	/* the result stands in its row: the slot may be filled again, the result be sent */
+	__sync_lock_test_and_set(&at->state->word, (__u64)(at->generation + 1) << 32);
+	inc_publish64(&m->comm_st->tx_next, at->r + 1);
+	return inc_multicast(ctx, pkt, m, at);
+}
 
 static __always_inline enum inc_counter_id inc_data(struct xdp_md *ctx,
 						    const struct inc_packet *pkt,
 						    const struct inc_match *m, struct inc_place *at)
 {
 	struct inc_conn_state *st = m->st;
-	__u32 desc, differ;
+	__u32 desc;
 
 	if (at->fate == INC_FATE_CONN_ENDED)
 		return inc_answer_nak(ctx, pkt, m, at->syndrome, INC_CTR_ANS_NAK_INVALID);
@@ -34,17 +60,19 @@ static __always_inline enum inc_counter_id inc_data(struct xdp_md *ctx,
 		return inc_answer_nak(ctx, pkt, m, INC_AETH_NAK_SEQ, INC_CTR_ANS_NAK_SEQ);
 	}
 
-	desc = inc_op_in(pkt->opcode, INC_OPS_IMM) ? pkt->imm : st->desc;
-	if (!inc_sequence_ok(pkt, m) || !inc_desc_known(desc) ||
-	    (!st->desc_valid && !inc_op_in(pkt->opcode, INC_OPS_IMM)))
-		return inc_refuse(ctx, pkt, m, INC_AETH_NAK_INVALID);
-	/* verifier 6.1: inc_decide() has found both for either fate that comes here, but the
+	/* verifier 6.1: inc_decide() has found both for each fate that comes here, but the
 	 * verifier does not tie what it knows of the pointers to the fate; without this it takes
 	 * them for NULL and refuses the program */
 	inc_opaque(at->state);
 	inc_opaque(at->row);
 	if (!at->state || !at->row)
 		return INC_CTR_DROP_CONFIG;
+	if (inc_is_up(m))
+		return inc_take_result(ctx, pkt, m, at);
+	desc = inc_op_in(pkt->opcode, INC_OPS_IMM) ? pkt->imm : st->desc;
+	if (!inc_sequence_ok(pkt, m) || !inc_desc_known(desc) ||
+	    (!st->desc_valid && !inc_op_in(pkt->opcode, INC_OPS_IMM)))
+		return inc_refuse(ctx, pkt, m, INC_AETH_NAK_INVALID);
 	if (at->fate == INC_FATE_EARLY) {
 		/* the peer begins again with this packet: what it has sent after it draws no
 		 * NAK of its own */
@@ -52,25 +80,12 @@ static __always_inline enum inc_counter_id inc_data(struct xdp_md *ctx,
 		return inc_answer_nak(ctx, pkt, m, INC_AETH_RNR | INC_RNR_TIMER, INC_CTR_ANS_RNR);
 	}
 	inc_describe(at->row, pkt, at->r, desc);
-	if (!inc_arrive(pkt, m, at, desc)) {
-		if (pkt->ackreq)
-			return inc_answer_ack(ctx, pkt, m, INC_CTR_ANS_ACK);
-		return INC_CTR_ABS_STORED;
-	}
-
-	differ = inc_reduce(m->cfg->comm, at->slot, at->r);
-	if (differ) {
-		m->comm_st->error_r = at->r;
-		m->comm_st->error = INC_AETH_NAK_OPERATION;
-		inc_count(INC_CTR_X_MISMATCH);
-		inc_emit(INC_EVENT_MISMATCH, m->cfg->comm, m->conn, INC_AETH_NAK_OPERATION, at->r,
-			 differ);
-		return inc_answer_nak(ctx, pkt, m, INC_AETH_NAK_OPERATION, INC_CTR_ANS_NAK_FATAL);
-	}
-	/* the result stands in its row: the slot may be filled again, the result be sent */
-	__sync_lock_test_and_set(&at->state->word, (__u64)(at->generation + 1) << 32);
-	inc_publish64(&m->comm_st->tx_next, at->r + 1);
-	return inc_multicast(ctx, pkt, m, at);
+	inc_advance(pkt, m, at, desc);
+	if (inc_arrive(m, at))
+		return inc_complete(ctx, pkt, m, at);
+	if (pkt->ackreq)
+		return inc_answer_ack(ctx, pkt, m, INC_CTR_ANS_ACK);
+	return INC_CTR_ABS_STORED;
 }
 
 /* What is the connection's affair: from here on the program has it for itself. */
@@ -87,8 +102,12 @@ inc_handle_own(struct xdp_md *ctx, const struct inc_packet *pkt, const struct in
 		c = inc_decide(pkt, m, &at);
 		if (c != INC_CONTINUE)
 			return c;
-		if (at.fate == INC_FATE_CONTRIBUTION)
+		if (at.fate == INC_FATE_CONTRIBUTION || at.fate == INC_FATE_RESULT)
 			row = at.row;
+		/* who gave a part of this chunk has what the row holds until now, so it may go;
+		 * but the slow path must not send what is half written */
+		if (at.fate == INC_FATE_RESULT && row)
+			inc_publish64(&row->r, ~0ull);
 	}
 	/* no other packet may touch the row: it may hold a contribution that counts */
 	if (row)

@@ -60,8 +60,17 @@ struct {
 	__type(value, struct inc_comm_cfg);
 } inc_comm_cfg SEC(".maps");
 
-/* Communicator -> how far it is. Writer: the last arriver of each chunk; the slow path, where it
- * ends one. As many as inc_comm_cfg. */
+/* Row of a communicator's ranks, counted from its root_base -> the children that have them. Writer:
+ * loader. inc_root_rows(). */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct inc_root_row);
+} inc_root_child SEC(".maps");
+
+/* Communicator -> how far it is. Writer: the last arriver of each chunk, below the root the
+ * parent's packet; the slow path, where it ends one. As many as inc_comm_cfg. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -80,8 +89,8 @@ struct {
 	__type(value, struct inc_slot);
 } inc_slot SEC(".maps");
 
-/* Row of (child, slot), counted from the communicator's contrib_base -> what the child gave.
- * Writer: who holds the child's connection. The switch's max_rows, 2,304 bytes each. */
+/* Row of (child, slot), counted from the communicator's contrib_base -> what the child gave, or the
+ * parent sent. Writer: who holds the connection. The switch's max_rows, 2,304 bytes each. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -90,7 +99,7 @@ struct {
 	__type(value, struct inc_buf);
 } inc_contrib SEC(".maps");
 
-/* Row of a slot, counted from the communicator's result_base -> its result. Writer: the last
+/* Row of a slot, counted from the communicator's result_base -> its sum. Writer: the last
  * arriver. Half as many as inc_contrib, 2,304 bytes each. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -115,6 +124,15 @@ struct {
 	__type(key, __u32);
 	__array(values, struct inc_devmap);
 } inc_comm_ports SEC(".maps");
+
+/* Communicator below the root -> the parent's port and the egress program. Writer: loader. As many
+ * as inc_comm_cfg. */
+struct {
+	__uint(type, BPF_MAP_TYPE_DEVMAP);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(struct bpf_devmap_val));
+} inc_parent_port SEC(".maps");
 
 /* Connection id of a port's first child -> which of one result's copies left last. Writer: the
  * egress program, on each CPU its own. As many as inc_conn_cfg. */

@@ -14,6 +14,18 @@ struct inc_match {
 	struct inc_comm_state *comm_st;
 };
 
+/* Is it the parent's packet? */
+static __always_inline bool inc_is_up(const struct inc_match *m)
+{
+	return m->cfg->flags & INC_CONN_F_UP;
+}
+
+/* The child in a mask; the parent is in none. */
+static __always_inline __u32 inc_child_bit(const struct inc_match *m)
+{
+	return inc_is_up(m) ? 0 : 1u << (m->cfg->child & 31);
+}
+
 /* The connection that the packet's queue pair number leads to, if it is the packet's. */
 static __always_inline bool inc_match_place(const struct inc_packet *pkt, struct inc_match *m)
 {
@@ -62,7 +74,7 @@ inc_match(struct xdp_md *ctx, const struct inc_packet *pkt, struct inc_match *m)
 	m->comm = bpf_map_lookup_elem(&inc_comm_cfg, &comm);
 	m->comm_st = bpf_map_lookup_elem(&inc_comm_state, &comm);
 	if (!m->comm || !m->comm_st || !(m->comm->flags & INC_COMM_F_VALID) ||
-	    m->cfg->child >= INC_MAX_CHILDREN || m->comm->log2_slots > INC_MAX_LOG2_SLOTS)
+	    m->cfg->child > INC_MAX_CHILDREN || m->comm->log2_slots > INC_MAX_LOG2_SLOTS)
 		return INC_CTR_DROP_CONFIG;
 	return INC_CONTINUE;
 }

@@ -1,62 +1,120 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Multicast: the last arriver's frame becomes a template, which goes to every port of the
- * communicator, once for each child there. */
+/*
+ * Multicast: a frame becomes a template, which goes to every port of the communicator, once for
+ * each child there; or, below the root, to the parent. The frame is the last arriver's, or the
+ * parent's, which brings the result.
+ */
 #ifndef INC_MULTICAST_H
 #define INC_MULTICAST_H
 
 #include "bpf/inc_reduce.h"
 #include "bpf/inc_template.h"
 
+/* The frame gets the row's payload. -1 where it is too short: a frame can always shrink but not
+ * always grow. */
+static __always_inline int inc_put_payload(struct xdp_md *ctx, const struct inc_packet *pkt,
+					   const struct inc_buf *row)
+{
+	__u32 len = row->len, less;
+
+	if (len > pkt->len)
+		return -1;
+	/* verifier 6.1: the helper wants a length that is not 0, and the compiler would check len
+	 * but pass a copy of it that the verifier knows no bounds of: what is checked here is one
+	 * less, and what is passed is made of that */
+	less = len - 1;
+	inc_opaque(less);
+	if (less < INC_MAX_PAYLOAD && bpf_xdp_store_bytes(ctx, INC_HEADERS_LEN + pkt->ext_len,
+							  (void *)row->payload, less + 1))
+		return -1;
+	return 0;
+}
+
+/* Behind its first bytes the frame has extended headers and the row's payload. */
+static __always_inline int inc_put_template(struct xdp_md *ctx, const struct inc_packet *pkt,
+					    const struct inc_match *m, const struct inc_place *at,
+					    const struct inc_buf *row, bool up)
+{
+	void *data = (void *)(long)ctx->data;
+	struct inc_template *t = data;
+
+	if (data + INC_HEADERS_LEN > (void *)(long)ctx->data_end)
+		return -1;
+	t->comm = m->cfg->comm;
+	t->ethertype = INC_TEMPLATE_ETHERTYPE;
+	t->slot = at->slot;
+	t->r = at->r;
+	t->len = row->len;
+	t->crc = row->crc;
+	t->csum = row->csum;
+	t->ext_len = pkt->ext_len;
+	t->up = up;
+	t->root_child_plus_1 = inc_root_child_plus_1(m->comm, row->desc);
+	if (inc_generic)
+		t->check = inc_template_check(t);
+	return 0;
+}
+
+/* To all children. */
+static __always_inline int inc_redirect_down(const struct inc_match *m)
+{
+	__u32 comm_id = m->cfg->comm;
+	void *ports = bpf_map_lookup_elem(&inc_comm_ports, &comm_id);
+
+	if (!ports || bpf_redirect_map(ports, 0, BPF_F_BROADCAST) != XDP_REDIRECT)
+		return -1;
+	return 0;
+}
+
+static __always_inline enum inc_counter_id
+inc_pending(const struct inc_match *m, const struct inc_place *at, enum inc_event_type what)
+{
+	inc_emit(what, m->cfg->comm, m->conn, 0, at->r, m->comm->full_mask);
+	return INC_CTR_ABS_PENDING;
+}
+
+/* The sum in the slot's row is the result. */
 static __always_inline enum inc_counter_id inc_multicast(struct xdp_md *ctx,
 							 const struct inc_packet *pkt,
 							 const struct inc_match *m,
 							 const struct inc_place *at)
 {
 	struct inc_buf *result = inc_result_row(m->comm, at->slot);
-	__u32 comm_id = m->cfg->comm, len, less;
-	struct inc_template *t;
-	void *data, *end, *ports;
 
 	if (!result)
 		return INC_CTR_DROP_CONFIG;
-	if (inc_copies_shared)
-		goto pending;
-	len = result->len;
-	/* a frame can always shrink but not always grow: the slow path has the rest */
-	if (len > pkt->len)
-		goto pending;
-	/* verifier 6.1: the helper wants a length that is not 0, and the compiler would check len
-	 * but pass a copy of it that the verifier knows no bounds of: what is checked here is one
-	 * less, and what is passed is made of that */
-	less = len - 1;
-	inc_opaque(less);
-	if (less < INC_MAX_PAYLOAD &&
-	    bpf_xdp_store_bytes(ctx, INC_HEADERS_LEN + pkt->ext_len, result->payload, less + 1))
-		goto pending;
-	data = (void *)(long)ctx->data;
-	end = (void *)(long)ctx->data_end;
-	t = data;
-	if (data + INC_HEADERS_LEN > end)
-		goto pending;
-	t->comm = comm_id;
-	t->ethertype = INC_TEMPLATE_ETHERTYPE;
-	t->slot = at->slot;
-	t->r = at->r;
-	t->len = len;
-	t->crc = result->crc;
-	t->csum = result->csum;
-	t->ext_len = pkt->ext_len;
-	if (inc_generic)
-		t->check = inc_template_check(t);
-
-	ports = bpf_map_lookup_elem(&inc_comm_ports, &comm_id);
-	if (!ports || bpf_redirect_map(ports, 0, BPF_F_BROADCAST) != XDP_REDIRECT)
-		goto pending;
+	if (inc_copies_shared || inc_put_payload(ctx, pkt, result) ||
+	    inc_put_template(ctx, pkt, m, at, result, false) || inc_redirect_down(m))
+		return inc_pending(m, at, INC_EVENT_RESULT_PENDING);
 	return INC_CTR_MC_RESULT;
+}
 
-pending:
-	inc_emit(INC_EVENT_RESULT_PENDING, comm_id, m->conn, 0, at->r, m->comm->full_mask);
-	return INC_CTR_ABS_PENDING;
+/* The parent's packet is the result: it stands in at->row, and the frame has it already. */
+static __always_inline enum inc_counter_id inc_pass_on(struct xdp_md *ctx,
+						       const struct inc_packet *pkt,
+						       const struct inc_match *m,
+						       const struct inc_place *at)
+{
+	if (inc_copies_shared || inc_put_template(ctx, pkt, m, at, at->row, false) ||
+	    inc_redirect_down(m))
+		return inc_pending(m, at, INC_EVENT_RESULT_PENDING);
+	return INC_CTR_MC_DOWN;
+}
+
+/* The sum in the slot's row is a partial one. */
+static __always_inline enum inc_counter_id inc_send_up(struct xdp_md *ctx,
+						       const struct inc_packet *pkt,
+						       const struct inc_match *m,
+						       const struct inc_place *at)
+{
+	struct inc_buf *sum = inc_result_row(m->comm, at->slot);
+
+	if (!sum)
+		return INC_CTR_DROP_CONFIG;
+	if (inc_put_payload(ctx, pkt, sum) || inc_put_template(ctx, pkt, m, at, sum, true) ||
+	    bpf_redirect_map(&inc_parent_port, m->cfg->comm, 0) != XDP_REDIRECT)
+		return inc_pending(m, at, INC_EVENT_PARTIAL_PENDING);
+	return INC_CTR_UP_PARTIAL;
 }
 
 #endif

@@ -7,10 +7,19 @@
 #include "bpf/inc_contribute.h"
 #include "bpf/inc_crc.h"
 
+/* The children that may give something where not all must. */
+static __always_inline __u32 inc_root_mask(const struct inc_comm_cfg *comm, __u32 desc)
+{
+	__u32 child_plus_1 = inc_root_gives(desc) ? inc_root_child_plus_1(comm, desc) : 0;
+
+	return child_plus_1 ? 1u << ((child_plus_1 - 1) & 31) : 0;
+}
+
 /*
  * Compares what the children of one chunk called. Returns a mask of those who differ
- * from the first child; leaves in result: desc, the length of those who give, and the mask of
- * those who do.
+ * from the first child; leaves in result: desc, the length of those who give, the mask of
+ * those who do, and how it goes to a parent: as one message with the descriptor, whatever the
+ * children's messages are, which asks for an ACK where a child did.
  *
  * verifier 6.1: both masks grow in the row; in registers it would follow each of the values that
  * they can take, child by child.
@@ -20,13 +29,16 @@ __noinline __u32 inc_compare(struct inc_buf *result, __u32 comm_id, __u32 slot)
 	struct inc_comm_cfg *comm = bpf_map_lookup_elem(&inc_comm_cfg, &comm_id);
 	__u32 desc = 0, len = 0;
 	volatile __u32 *givers, *differ;
+	volatile __u8 *flags;
 
 	if (!result || !comm)
 		return ~0u;
 	givers = &result->givers;
 	differ = &result->differ;
+	flags = &result->flags;
 	*givers = 0;
 	*differ = 0;
+	*flags = 0;
 	for (__u32 c = 0; c < INC_MAX_CHILDREN; c++) {
 		struct inc_buf *row;
 
@@ -37,6 +49,7 @@ __noinline __u32 inc_compare(struct inc_buf *result, __u32 comm_id, __u32 slot)
 			return ~0u;
 		if (c == 0)
 			desc = row->desc;
+		*flags |= row->flags & INC_BUF_F_ACKREQ;
 		if (row->desc != desc) {
 			*differ |= 1u << c;
 			continue;
@@ -49,14 +62,15 @@ __noinline __u32 inc_compare(struct inc_buf *result, __u32 comm_id, __u32 slot)
 			*differ |= 1u << c;
 		*givers |= 1u << c;
 	}
-	/* who gives nothing where all must, or anything where nobody may, is out of step: a sum
+	/* who gives nothing where all must, or anything where it may not, is out of step: a sum
 	 * without its part would be wrong */
-	if (len && inc_all_give(desc))
-		*differ |= comm->full_mask & ~*givers;
-	if (INC_DESC_COLL(desc) == INC_COLL_BARRIER)
-		*differ |= *givers;
+	if (inc_all_give(desc))
+		*differ |= len ? comm->full_mask & ~*givers : 0;
+	else
+		*differ |= *givers & ~inc_root_mask(comm, desc);
 	result->desc = desc;
 	result->len = len;
+	result->opcode = INC_OP_SEND_ONLY_IMM;
 	return *differ;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Response: what a child says to the results it was sent. */
+/* Response: what a child says to the results it was sent, and the parent to partial sums. */
 #ifndef INC_RESPONSE_H
 #define INC_RESPONSE_H
 
@@ -21,40 +21,42 @@ static __always_inline enum inc_counter_id inc_to_slowpath(struct xdp_md *ctx)
 }
 
 /*
- * Who gives chunk r + slots has result r, whether or not an ACK says so. A child that never asks
- * for ACKs sends none: what it names later must be looked for where it is, not 2^23 behind.
+ * Who gives chunk r + slots has result r, whether or not an ACK says so; a parent that sends result
+ * r has partial sum r. Who never asks for ACKs is sent none: what it names later must be looked
+ * for where it is, not 2^23 behind.
  */
-static __always_inline void inc_take_implied(const struct inc_match *m, __u64 tx_next)
+static __always_inline void inc_take_implied(const struct inc_match *m, __u64 sent)
 {
+	__u64 late = inc_is_up(m) ? 0 : 1ull << (m->comm->log2_slots & 15), implied;
 	struct inc_conn_state *st = m->st;
-	__u64 slots = 1ull << (m->comm->log2_slots & 15), implied;
 
-	if (st->rx_next <= st->tx_acked + slots)
+	if (st->rx_next <= st->tx_acked + late)
 		return;
-	implied = st->rx_next - slots;
+	implied = st->rx_next - late;
 	/* a slot moves on a moment before tx_next does */
-	st->tx_acked = implied < tx_next ? implied : tx_next;
+	st->tx_acked = implied < sent ? implied : sent;
 }
 
 /*
- * ACK: all results up to its PSN are kept; a frame that carries one is turned round where
- * the child is owed an ACK. NAK of a sequence error and RNR NAK acknowledge what stands
+ * ACK: all sent up to its PSN is kept; a frame that carries one is turned round where
+ * the peer is owed an ACK. NAK of a sequence error and RNR NAK acknowledge what stands
  * before their PSN; the rest is the slow path's.
  */
 static __always_inline enum inc_counter_id
 inc_response(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_match *m)
 {
 	__u8 syndrome = pkt->aeth >> 24, type = syndrome & INC_AETH_TYPE_MASK;
-	__u64 tx_next = *(volatile __u64 *)&m->comm_st->tx_next;
+	__u64 sent = inc_is_up(m) ? *(volatile __u64 *)&m->comm_st->up_next
+				  : *(volatile __u64 *)&m->comm_st->tx_next;
 	struct inc_conn_state *st = m->st;
 	__u64 kept, room;
 	__s32 ahead;
 
 	if (st->error || m->comm_st->error)
 		return INC_CTR_DROP_CONN_ERROR;
-	inc_take_implied(m, tx_next);
-	room = tx_next - st->tx_acked;
-	/* results acknowledged by this packet beyond those known so far; an ACK names the last
+	inc_take_implied(m, sent);
+	room = sent - st->tx_acked;
+	/* packets acknowledged by this packet beyond those known so far; an ACK names the last
 	 * one kept, a NAK the first one not kept */
 	ahead = inc_psn_diff(pkt->psn, m->cfg->tx_start_psn + (__u32)st->tx_acked);
 	if (type == INC_AETH_TYPE_ACK)
@@ -79,7 +81,7 @@ inc_response(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_
 		st->tx_acked = kept;
 	else
 		inc_emit(INC_EVENT_PEER_NAK, m->cfg->comm, m->conn, syndrome, kept,
-			 1u << (m->cfg->child & 31));
+			 inc_child_bit(m));
 	return inc_to_slowpath(ctx);
 }
 

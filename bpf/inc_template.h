@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Template: the frame that the last arriver leaves, before the egress program makes a copy of it.
- */
+/* Template: the frame that the last arriver or the parent's packet leaves, before the egress
+ * program makes a copy of it. */
 #ifndef INC_TEMPLATE_H
 #define INC_TEMPLATE_H
 
@@ -21,6 +21,8 @@ struct inc_template {
 	__u32 len; /* payload in the frame */
 	__u32 crc;
 	__u32 csum;
+	__u16 up; /* 1: to the parent */
+	__u16 root_child_plus_1;
 	__u32 check;                   /* inc_template_check(), in generic mode */
 } __attribute__((packed, aligned(4))); /* aligned: the compiler copies it in words, not in bytes */
 
@@ -43,14 +45,15 @@ static __always_inline bool inc_is_template(struct xdp_md *ctx)
 
 static __always_inline __u32 inc_template_check(const struct inc_template *t)
 {
-	return ~(t->comm ^ (__u32)t->r ^ t->ext_len ^ t->slot ^ t->len ^ t->crc ^ t->csum);
+	return ~(t->comm ^ (__u32)t->r ^ t->ext_len ^ t->slot ^ t->len ^ t->crc ^ t->csum ^
+		 t->up << 16 ^ t->root_child_plus_1);
 }
 
 /*
  * A result's copy that is no template any more, or what is left of one. In generic mode, kernels
  * without "bpf: Run generic devmap egress prog on private skb" clone a frame but not its bytes:
- * what is made of the first template is written over all of them. Nothing else but answers leaves
- * through the egress program in that mode.
+ * what is made of the first template is written over all of them. Nothing else but answers and
+ * what goes to a parent leaves through the egress program in that mode.
  */
 static __always_inline bool inc_is_shared_copy(struct xdp_md *ctx)
 {

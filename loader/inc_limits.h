@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 #include "lib/base/err.h"
+#include "lib/proto/desc.h"
+#include "lib/proto/maps.h"
 
 #define INC_BPFFS        "/sys/fs/bpf"
 #define INC_PIN_ROOT     INC_BPFFS "/inc"
@@ -28,6 +30,13 @@ enum inc_attach {
 
 /* -EINVAL with a message for what cannot name an instance. */
 int inc_instance_name_check(const char *instance, struct inc_err *err);
+
+/* Rows of inc_root_child that a switch of so many communicators has: four for each, which is 256
+ * ranks, and those of one as large as can be. */
+static inline uint32_t inc_switch_root_rows(uint32_t max_comms)
+{
+	return 4 * max_comms + INC_MAX_RANKS / INC_ROOTS_PER_ROW;
+}
 
 /* Result rows, and slots, that a switch of so many contribution rows has. */
 uint32_t inc_switch_result_rows(uint32_t max_rows);

@@ -186,6 +186,8 @@ static int set_sizes(struct inc_switch *sw, struct inc_err *err)
 		{sw->skel->maps.inc_comm_cfg, o->max_comms},
 		{sw->skel->maps.inc_comm_state, o->max_comms},
 		{sw->skel->maps.inc_comm_ports, o->max_comms},
+		{sw->skel->maps.inc_parent_port, o->max_comms},
+		{sw->skel->maps.inc_root_child, inc_switch_root_rows(o->max_comms)},
 		{sw->skel->maps.inc_contrib, o->max_rows},
 		{sw->skel->maps.inc_result, sw->result_rows},
 		{sw->skel->maps.inc_slot, sw->result_rows},
@@ -285,7 +287,8 @@ int inc_switch_open(const struct inc_switch_opts *opts, struct inc_switch **out,
 		goto fail;
 	sw->comm = calloc(sw->opts.max_comms, sizeof(*sw->comm));
 	sw->conn = calloc(sw->opts.max_connections, sizeof(*sw->conn));
-	if (!sw->comm || !sw->conn) {
+	sw->root = calloc(inc_switch_root_rows(sw->opts.max_comms), sizeof(*sw->root));
+	if (!sw->comm || !sw->conn || !sw->root) {
 		ret = inc_err_set(err, ENOMEM, "no memory for %u connections",
 				  sw->opts.max_connections);
 		goto fail;
@@ -332,6 +335,7 @@ void inc_switch_close(struct inc_switch *sw)
 	}
 	free(sw->comm);
 	free(sw->conn);
+	free(sw->root);
 	free(sw);
 }
 

@@ -28,7 +28,7 @@ struct inc_switch_opts {
 	const char *instance; /* names the pin directory; required with pin */
 	uint32_t max_comms;
 	uint32_t max_connections;
-	uint32_t max_rows; /* contribution rows: children * slots, summed over communicators */
+	uint32_t max_rows; /* contribution rows: connections * slots, summed over communicators */
 	enum inc_attach attach;
 	bool generic;      /* generic (skb) XDP instead of native */
 	bool pin;          /* pin everything under INC_PIN_ROOT/<instance> */
@@ -71,10 +71,11 @@ const struct inc_switch_port *inc_switch_port_at(const struct inc_switch *sw, si
 const struct inc_switch_port *inc_switch_port_find(const struct inc_switch *sw, const char *ifname);
 
 /*
- * Validates all of conf, then applies all of it or nothing. Its connections are children, at
- * interfaces of any kind; they are sorted by ifindex (their ordinal in the switch is not their
- * rank). Returns the communicator's index. No packet finds the communicator until
- * inc_switch_start_comm(): the caller makes itself ready for its events in between.
+ * Validates all of conf, then applies all of it or nothing. Its children are at interfaces of any
+ * kind, the parent, if one connection is up, at a port; children are sorted by ifindex (their
+ * ordinal in the switch is not their rank). Returns the communicator's index. No packet finds the
+ * communicator until inc_switch_start_comm(): the caller makes itself ready for its events in
+ * between.
  */
 int inc_switch_add_comm(struct inc_switch *sw, const struct inc_comm_conf *conf,
 			struct inc_err *err);
@@ -84,6 +85,9 @@ int inc_switch_remove_comm(struct inc_switch *sw, uint32_t comm, struct inc_err 
 /* NULL where there is no such communicator. */
 const struct inc_comm_cfg *inc_switch_comm(const struct inc_switch *sw, uint32_t comm);
 const struct inc_conn_cfg *inc_switch_conn(const struct inc_switch *sw, uint32_t conn);
+/* Do the ranks behind this child get data of the collective, or a packet of length 0? */
+bool inc_switch_child_gets(const struct inc_switch *sw, uint32_t comm, uint32_t child,
+			   uint32_t desc);
 /* Index of the communicator with this number, or -ENOENT. */
 int inc_switch_find_comm(const struct inc_switch *sw, uint32_t communicator);
 

@@ -37,6 +37,7 @@ struct inc_switch {
 	struct inc_port_slot slot[INC_MAX_PORTS];
 	struct inc_comm_cfg *comm; /* [max_comms], what inc_comm_cfg holds */
 	struct inc_conn_cfg *conn; /* [max_connections], what inc_conn_cfg holds */
+	struct inc_root_row *root; /* [inc_switch_root_rows()], what inc_root_child holds */
 	struct inc_conn_state *conn_state;
 	struct inc_comm_state *comm_state;
 	struct inc_slot *slots;
@@ -54,7 +55,7 @@ int inc_pin_fd(struct inc_switch *sw, int fd, const char *name, struct inc_err *
 void inc_unpin(struct inc_switch *sw, const char *name);
 
 /* inc_range.c: what a communicator holds one run of each. */
-enum inc_range { INC_RANGE_CONN, INC_RANGE_CONTRIB, INC_RANGE_RESULT };
+enum inc_range { INC_RANGE_CONN, INC_RANGE_CONTRIB, INC_RANGE_RESULT, INC_RANGE_ROOT };
 /* Finds n free ones in a row of total. 0, or -ENOSPC. */
 int inc_range_allocate(const struct inc_switch *sw, enum inc_range what, uint32_t n, uint32_t total,
 		       uint32_t *out);

@@ -9,12 +9,25 @@ static void comm_range(const struct inc_comm_cfg *cm, enum inc_range what, uint3
 {
 	uint32_t slots = 1u << cm->log2_slots;
 
-	*base = what == INC_RANGE_CONN      ? cm->conn_base
-		: what == INC_RANGE_CONTRIB ? cm->contrib_base
-					    : cm->result_base;
-	*len = what == INC_RANGE_CONN      ? cm->children
-	       : what == INC_RANGE_CONTRIB ? cm->children * slots
-					   : slots;
+	*base = *len = 0;
+	switch (what) {
+	case INC_RANGE_CONN:
+		*base = cm->conn_base;
+		*len = inc_comm_conns(cm);
+		break;
+	case INC_RANGE_CONTRIB:
+		*base = cm->contrib_base;
+		*len = inc_comm_conns(cm) * slots;
+		break;
+	case INC_RANGE_RESULT:
+		*base = cm->result_base;
+		*len = slots;
+		break;
+	case INC_RANGE_ROOT:
+		*base = cm->root_base;
+		*len = cm->root_rows;
+		break;
+	}
 }
 
 static bool range_free(const struct inc_switch *sw, enum inc_range what, uint32_t start, uint32_t n)

@@ -29,6 +29,7 @@ void inc_switch_read_comm(const struct inc_switch *sw, uint32_t comm, struct inc
 	const struct inc_comm_state *from = &sw->comm_state[comm];
 
 	*out = (struct inc_comm_state){.tx_next = LOAD(from->tx_next), .error = LOAD(from->error)};
+	out->up_next = LOAD(from->up_next); /* after tx_next: it is never behind that */
 	out->error_r = LOAD(from->error_r); /* after error: the writer stores it before */
 }
 
@@ -55,15 +56,16 @@ static const struct inc_buf *result_row(const struct inc_switch *sw, uint32_t co
 	return &sw->results[cfg->result_base + slot_of(cfg, r)];
 }
 
-/* The row's chunk number is written first; where it is r before and after, so was all between. */
-int inc_switch_read_contrib(const struct inc_switch *sw, uint32_t comm, uint32_t child, uint64_t r,
-			    struct inc_contrib_head *out)
+static const struct inc_buf *contrib_row(const struct inc_switch *sw, uint32_t comm, uint32_t child,
+					 uint64_t r)
 {
 	const struct inc_comm_cfg *cfg = &sw->comm[comm];
-	const struct inc_buf *row =
-		&sw->contribs[cfg->contrib_base + (child << cfg->log2_slots) + slot_of(cfg, r)];
-	bool held = LOAD(row->r) == r;
 
+	return &sw->contribs[cfg->contrib_base + (child << cfg->log2_slots) + slot_of(cfg, r)];
+}
+
+static void read_head(const struct inc_buf *row, struct inc_contrib_head *out)
+{
 	*out = (struct inc_contrib_head){
 		.mirror =
 			{
@@ -74,30 +76,72 @@ int inc_switch_read_contrib(const struct inc_switch *sw, uint32_t comm, uint32_t
 				.rkey = row->rkey,
 				.dmalen = row->dmalen,
 			},
-		.len = row->len,
+		.len = LOAD(row->len),
 	};
+}
+
+/* The row's chunk number is written first; where it is r before and after, so was all between. */
+static int still_held(const struct inc_buf *row, uint64_t r)
+{
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	return held && LOAD(row->r) == r ? 0 : -ESTALE;
+	return LOAD(row->r) == r ? 0 : -ESTALE;
+}
+
+int inc_switch_read_contrib(const struct inc_switch *sw, uint32_t comm, uint32_t child, uint64_t r,
+			    struct inc_contrib_head *out)
+{
+	const struct inc_buf *row = contrib_row(sw, comm, child, r);
+	bool held = LOAD(row->r) == r;
+
+	read_head(row, out);
+	return held ? still_held(row, r) : -ESTALE;
+}
+
+static int read_payload(const struct inc_buf *row, uint64_t r, uint8_t *payload,
+			struct inc_contrib_head *out)
+{
+	if (LOAD(row->r) != r)
+		return -ESTALE;
+	read_head(row, out);
+	if (out->len > INC_MAX_PAYLOAD)
+		return -ESTALE;
+	memcpy(payload, row->payload, out->len);
+	return still_held(row, r);
 }
 
 int inc_switch_read_result(const struct inc_switch *sw, uint32_t comm, uint64_t r, uint8_t *payload,
 			   uint32_t *len)
 {
-	const struct inc_buf *row = result_row(sw, comm, r);
+	const struct inc_comm_cfg *cfg = &sw->comm[comm];
+	struct inc_contrib_head head = {};
+	int ret;
 
-	if (LOAD(row->r) != r)
-		return -ESTALE;
-	*len = LOAD(row->len);
-	if (*len > INC_MAX_PAYLOAD)
-		return -ESTALE;
-	memcpy(payload, row->payload, *len);
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	return LOAD(row->r) == r ? 0 : -ESTALE;
+	ret = read_payload(cfg->flags & INC_COMM_F_UP ? contrib_row(sw, comm, cfg->children, r)
+						      : result_row(sw, comm, r),
+			   r, payload, &head);
+	*len = head.len;
+	return ret;
+}
+
+int inc_switch_read_partial(const struct inc_switch *sw, uint32_t comm, uint64_t r,
+			    uint8_t *payload, struct inc_contrib_head *out)
+{
+	return read_payload(result_row(sw, comm, r), r, payload, out);
 }
 
 uint32_t inc_switch_read_differ(const struct inc_switch *sw, uint32_t comm, uint64_t r)
 {
 	return LOAD(result_row(sw, comm, r)->differ);
+}
+
+void inc_switch_found_peer(struct inc_switch *sw, uint32_t conn, const uint8_t mac[6])
+{
+	union inc_mac found = {.known = 1};
+	uint64_t none = 0;
+
+	memcpy(found.addr, mac, 6);
+	__atomic_compare_exchange_n(&sw->conn_state[conn].mac.word, &none, found.word, false,
+				    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
 void inc_switch_end_comm(struct inc_switch *sw, uint32_t comm, uint64_t r, uint8_t syndrome)

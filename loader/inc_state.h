@@ -40,13 +40,20 @@ struct inc_contrib_head {
 int inc_switch_read_contrib(const struct inc_switch *sw, uint32_t comm, uint32_t child, uint64_t r,
 			    struct inc_contrib_head *out);
 /*
- * Result r of a communicator: its data, as many bytes as it has (INC_MAX_PAYLOAD at most). 0, or
- * -ESTALE as above.
+ * Result r of a communicator, below the root the parent's: its data, as many bytes as it has
+ * (INC_MAX_PAYLOAD at most). 0, or -ESTALE as above.
  */
 int inc_switch_read_result(const struct inc_switch *sw, uint32_t comm, uint64_t r, uint8_t *payload,
 			   uint32_t *len);
+/* Partial sum r in the same way, with the message that it is to the parent. */
+int inc_switch_read_partial(const struct inc_switch *sw, uint32_t comm, uint64_t r,
+			    uint8_t *payload, struct inc_contrib_head *out);
 /* The children whose call of chunk r differed from the first one's: a bit each. */
 uint32_t inc_switch_read_differ(const struct inc_switch *sw, uint32_t comm, uint64_t r);
+
+/* Where a connection's peer is, which nobody knew until now: what its frames have said meanwhile
+ * counts more. */
+void inc_switch_found_peer(struct inc_switch *sw, uint32_t conn, const uint8_t mac[6]);
 
 /* Ends a communicator at chunk r: from now on the programs answer with this AETH syndrome. */
 void inc_switch_end_comm(struct inc_switch *sw, uint32_t comm, uint64_t r, uint8_t syndrome);

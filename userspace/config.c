@@ -71,7 +71,7 @@ static const struct inc_field settings_fields[] = {
 	{"max_connections", INC_UINT, INC_OPTIONAL, SETTING(max_connections), .min = 1,
 	 .max = INC_MAX_CONNS, .text = "of all communicators"},
 	{"max_rows", INC_UINT, INC_OPTIONAL, SETTING(max_rows), .min = 1, .max = INC_MAX_ROWS,
-	 .text = "children times slots, of all communicators"},
+	 .text = "connections times slots, of all communicators"},
 	{"rto_min_ms", INC_UINT, INC_OPTIONAL, SETTING(rto_min_ms), .min = 1, .max = INC_MAX_RTO_MS,
 	 .text = "until a result is sent again, at least"},
 	{"rto_max_ms", INC_UINT, INC_OPTIONAL, SETTING(rto_max_ms), .min = 1, .max = INC_MAX_RTO_MS,
@@ -116,7 +116,7 @@ static int read_comm(const struct inc_yaml_node *node, struct inc_switch_conf *c
 	if (find_comm(conf, cm->communicator))
 		return inc_yaml_error(inc_yaml_get(node, "communicator"), err,
 				      "communicator %u stands twice", cm->communicator);
-	cm->root = true;
+	cm->root = true; /* until a connection is up */
 	conf->n_comms++;
 	return 0;
 }
@@ -160,7 +160,11 @@ static int check_unique(const struct inc_yaml_node *node, const struct inc_switc
 	uint32_t i, j;
 
 	for (j = 0; j < cm->n_conns; j++)
-		if (cm->conn[j].rank == c->rank)
+		if (cm->conn[j].up && c->up)
+			return inc_yaml_error(inc_yaml_get(node, "up"), err,
+					      "communicator %u has a parent already",
+					      cm->communicator);
+		else if (cm->conn[j].up == c->up && cm->conn[j].rank == c->rank)
 			return inc_yaml_error(inc_yaml_get(node, "host_id"), err,
 					      "communicator %u has host %u already",
 					      cm->communicator, c->rank);
@@ -200,19 +204,21 @@ static int read_connection(const struct inc_yaml_node *node, struct inc_switch_c
 		ret = inc_default_port(node, &c, err);
 	if (ret)
 		return ret;
-	if (c.up)
+	if (c.up && conf->root)
 		return inc_yaml_error(inc_yaml_get(node, "up"), err,
-				      "a parent switch: this switch can only be a root");
+				      "the switch does not say root: false");
 	cm = find_comm(conf, c.communicator);
 	if (!cm)
 		return inc_yaml_error(inc_yaml_get(node, "communicator") ?: node, err,
 				      "communicator %u is not in communicators", c.communicator);
-	if (cm->n_conns == INC_MAX_CHILDREN)
-		return inc_yaml_error(node, err, "communicator %u has %d connections already",
+	if (cm->n_conns - !cm->root == (c.up ? INC_MAX_CONNECTIONS : INC_MAX_CHILDREN))
+		return inc_yaml_error(node, err, "communicator %u has %d children already",
 				      c.communicator, INC_MAX_CHILDREN);
 	ret = check_unique(node, conf, cm, &c, err);
 	if (!ret)
 		cm->conn[cm->n_conns++] = c;
+	if (c.up)
+		cm->root = false;
 	return ret ?: take_port(node, conf, &c, err);
 }
 
@@ -220,6 +226,7 @@ static int read_connections(const struct inc_yaml_node *sw, struct inc_switch_co
 			    struct inc_absent *absent, struct inc_err *err)
 {
 	const struct inc_yaml_node *list = inc_yaml_get(sw, "connections");
+	uint32_t roots = 0;
 	size_t i;
 	int ret;
 
@@ -230,10 +237,17 @@ static int read_connections(const struct inc_yaml_node *sw, struct inc_switch_co
 	}
 	if (ret)
 		return ret;
-	for (i = 0; i < conf->n_comms; i++)
-		if (!conf->comm[i].n_conns)
-			return inc_yaml_error(list, err, "communicator %u has no connection",
-					      conf->comm[i].communicator);
+	for (i = 0; i < conf->n_comms; i++) {
+		const struct inc_comm_conf *cm = &conf->comm[i];
+
+		if (cm->n_conns == !cm->root)
+			return inc_yaml_error(list, err, "communicator %u has no %s",
+					      cm->communicator,
+					      cm->root ? "connection" : "children");
+		roots += cm->root;
+	}
+	if (!conf->root && roots == conf->n_comms)
+		return inc_yaml_error(inc_yaml_get(sw, "root"), err, "no connection is up");
 	return 0;
 }
 
@@ -265,9 +279,6 @@ static int read_switch(const char *path, const struct inc_yaml_node *sw,
 	int ret;
 
 	ret = inc_schema_read_yaml(&inc_switch_schema, sw, conf, err);
-	if (!ret && !conf->root)
-		ret = inc_yaml_error(inc_yaml_get(sw, "root"), err,
-				     "this switch can only be a root");
 	ret = ret ?: check_settings(inc_yaml_get(sw, "settings"), &conf->settings, err);
 	forget_repeated_ports(&conf->settings);
 	conf->ports_given = conf->settings.n_ports;
@@ -390,7 +401,7 @@ int inc_config_fits(const char *path, const struct inc_switch_conf *conf, struct
 		{"communicators", conf->n_comms, s->max_comms ?: INC_DEF_COMMS, "max_groups"},
 		{"connections", connections, s->max_connections ?: INC_DEF_CONNS,
 		 "max_connections"},
-		{"contribution rows (children times slots)", rows, max_rows, "max_rows"},
+		{"contribution rows (connections times slots)", rows, max_rows, "max_rows"},
 		{"slots", slots, inc_switch_result_rows(max_rows), "max_rows"},
 	};
 	for (i = 0; i < sizeof(sums) / sizeof(sums[0]); i++)
@@ -413,20 +424,17 @@ void inc_config_free(struct inc_switch_conf *conf)
 int inc_config_json(const json_t *object, struct inc_comm_conf *out, struct inc_err *err)
 {
 	struct inc_msg_configure said = {};
-	uint32_t i;
+	uint32_t i, ups = 0;
 	int ret;
 
 	ret = inc_message_read(INC_MSG_CONFIGURE, object, &said, err);
 	if (ret)
 		return ret;
 	*out = said.config;
-	if (!out->root)
-		return inc_err_set(err, EOPNOTSUPP, "config.root: this switch can only be a root");
 	for (i = 0; i < out->n_conns; i++)
-		if (out->conn[i].up)
-			return inc_err_set(err, EOPNOTSUPP,
-					   "config.connections[%u].up: a parent switch: this "
-					   "switch can only be a root",
-					   i);
+		ups += out->conn[i].up;
+	if (ups != !out->root)
+		return inc_err_set(err, EINVAL, "config.root: %s, but %u connections are up",
+				   out->root ? "true" : "false", ups);
 	return 0;
 }

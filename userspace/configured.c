@@ -46,6 +46,17 @@ void inc_configured_remove(struct inc_daemon *d, uint32_t place)
 	d->comms[place] = NULL;
 }
 
+/* As a file must say it: no connection is up. */
+static bool is_root(const struct inc_daemon *d)
+{
+	uint32_t place;
+
+	for (place = 0; place < places(d); place++)
+		if (d->comms[place] && !d->comms[place]->root)
+			return false;
+	return true;
+}
+
 json_t *inc_configured_switch(const struct inc_daemon *d)
 {
 	struct inc_engine_usage usage;
@@ -54,7 +65,7 @@ json_t *inc_configured_switch(const struct inc_daemon *d)
 	json_t *sw;
 
 	d->engine->ops->usage(d->engine, &usage);
-	shown.root = true;
+	shown.root = is_root(d);
 	s->mode_given = true;
 	s->max_comms = usage.communicators_limit;
 	s->max_connections = usage.connections_limit;

@@ -78,6 +78,8 @@ struct inc_engine_port {
 struct inc_engine_comm {
 	uint32_t communicator; /* the controller's number */
 	uint32_t children;
+	uint32_t connections; /* those of the children, and behind them the parent's, where it has
+				 one */
 	uint32_t payload_bytes;
 	uint32_t slots;
 	enum inc_byte_order byte_order; /* of the numbers that are added */
@@ -85,23 +87,24 @@ struct inc_engine_comm {
 	uint8_t error;                  /* AETH syndrome that ended it; 0: alive */
 };
 
-#define INC_CONN_FIGURES(_, T)                                                                \
-	_(T, received, "packets", COUNTER, "packets of the child that were kept")             \
-	_(T, acknowledged, "packets", COUNTER, "results that the child has acknowledged")     \
-	_(T, results, "packets", COUNTER, "results made for the communicator")                \
-	_(T, duplicates, "packets", COUNTER, "packets that were kept before")                 \
-	_(T, naks_sent, "packets", COUNTER, "NAKs to the child")                              \
-	_(T, naks_received, "packets", COUNTER, "NAKs of the child")                          \
-	_(T, rnrs_sent, "packets", COUNTER, "RNR NAKs to the child")                          \
-	_(T, retransmits, "packets", COUNTER, "results sent again")                           \
-	_(T, acks_paid, "packets", COUNTER, "owed ACKs that the slow path sent")              \
-	_(T, timeouts, "", COUNTER, "times that the child did not acknowledge a result soon") \
+#define INC_CONN_FIGURES(_, T)                                                                   \
+	_(T, received, "packets", COUNTER, "packets of the peer that were kept")                 \
+	_(T, acknowledged, "packets", COUNTER, "packets that the peer has acknowledged")         \
+	_(T, results, "packets", COUNTER, "results made for the communicator; up, partial sums") \
+	_(T, duplicates, "packets", COUNTER, "packets that were kept before")                    \
+	_(T, naks_sent, "packets", COUNTER, "NAKs to the peer")                                  \
+	_(T, naks_received, "packets", COUNTER, "NAKs of the peer")                              \
+	_(T, rnrs_sent, "packets", COUNTER, "RNR NAKs to the peer")                              \
+	_(T, retransmits, "packets", COUNTER, "packets sent again")                              \
+	_(T, acks_paid, "packets", COUNTER, "owed ACKs that the slow path sent")                 \
+	_(T, timeouts, "", COUNTER, "times that the peer did not acknowledge soon")              \
 	_(T, rtt_us, "microseconds", GAUGE, "round trip, smoothed; 0: not measured yet")
 
 enum inc_conn_health { INC_CONN_IDLE, INC_CONN_ACTIVE, INC_CONN_UNRESPONSIVE, INC_CONN_ENDED };
 
 struct inc_engine_conn {
-	uint32_t rank;
+	bool up;       /* to the parent */
+	uint32_t rank; /* the child's, the lowest behind a switch; up, the lowest below this one */
 	uint32_t ifindex;
 	struct in_addr own_ip;
 	struct in_addr peer_ip;
@@ -118,6 +121,7 @@ struct inc_engine_conn {
 struct inc_engine_waiting {
 	uint64_t chunk;
 	uint32_t arrived;   /* a bit per child */
+	bool up;            /* all of them: it waits for the parent */
 	uint64_t waited_ms; /* since it was first seen so */
 };
 
@@ -168,8 +172,8 @@ struct inc_engine_ops {
 	void (*usage)(const struct inc_engine *e, struct inc_engine_usage *out);
 	/* False where the place is empty; there are usage.communicators_limit places. */
 	bool (*comm)(const struct inc_engine *e, uint32_t place, struct inc_engine_comm *out);
-	/* Of a place that is not empty, child 0..children-1. */
-	void (*conn)(const struct inc_engine *e, uint32_t place, uint32_t child,
+	/* Of a place that is not empty, 0..connections-1. */
+	void (*conn)(const struct inc_engine *e, uint32_t place, uint32_t i,
 		     struct inc_engine_conn *out);
 	/* False where nobody waits for anybody. */
 	bool (*waiting)(const struct inc_engine *e, uint32_t place, struct inc_engine_waiting *out);

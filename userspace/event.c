@@ -70,10 +70,11 @@ void inc_event_forget(struct inc_daemon *d, uint32_t communicator)
 			json_array_remove(d->failures, i);
 }
 
-/* A host that was unresponsive may have been heard since. */
+/* Who was unresponsive may have been heard since. An event that names no rank is about the parent.
+ */
 static bool stands(const struct inc_daemon *d, const json_t *event)
 {
-	json_int_t rank = json_integer_value(json_object_get(event, "rank"));
+	const json_t *rank = json_object_get(event, "rank");
 	struct inc_engine_comm comm;
 	struct inc_engine_conn conn;
 	int place;
@@ -82,9 +83,9 @@ static bool stands(const struct inc_daemon *d, const json_t *event)
 	if (strcmp(kind_of(event), "unresponsive"))
 		return true;
 	place = inc_engine_find(d->engine, communicator_of(event), &comm);
-	for (c = 0; place >= 0 && c < comm.children; c++) {
+	for (c = 0; place >= 0 && c < comm.connections; c++) {
 		d->engine->ops->conn(d->engine, place, c, &conn);
-		if (conn.rank == rank)
+		if (rank ? !conn.up && conn.rank == json_integer_value(rank) : conn.up)
 			return conn.unresponsive;
 	}
 	return false;

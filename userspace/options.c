@@ -69,7 +69,7 @@ static const struct inc_opt options[] = {
 	 .value = "N",
 	 .help = "contribution rows (default " INC_STR(
 		 INC_DEF_ROWS) "); a row is 2304 bytes, a "
-			       "communicator takes children times slots rows",
+			       "communicator takes connections times slots rows",
 	 INC_OPT_NUMBER(struct inc_options, settings.max_rows, 1, INC_MAX_ROWS)},
 	{.name = "rto-min-ms",
 	 .value = "N",

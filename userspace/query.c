@@ -120,13 +120,14 @@ static json_t *conn_json(const struct inc_engine_comm *comm, const struct inc_en
 	json_t *object;
 
 	if_indextoname(c->ifindex, port);
-	object = json_pack(
-		"{s:I, s:I, s:s, s:s, s:s, s:i, s:I, s:s, s:I, s:i, s:s}", "communicator",
-		(json_int_t)comm->communicator, "rank", (json_int_t)c->rank, "host", "", "port",
-		port, "peer_ip", inet_ntop(AF_INET, &c->peer_ip, peer_ip, sizeof(peer_ip)),
-		"peer_port", (int)c->peer_port, "peer_qp", (json_int_t)c->peer_qp, "my_ip",
-		inet_ntop(AF_INET, &c->own_ip, own_ip, sizeof(own_ip)), "my_qp",
-		(json_int_t)c->own_qp, "error", (int)c->error, "state", health[c->health]);
+	object = json_pack("{s:I, s:b, s:I, s:s, s:s, s:s, s:i, s:I, s:s, s:I, s:i, s:s}",
+			   "communicator", (json_int_t)comm->communicator, "up", c->up, "rank",
+			   (json_int_t)c->rank, "host", "", "port", port, "peer_ip",
+			   inet_ntop(AF_INET, &c->peer_ip, peer_ip, sizeof(peer_ip)), "peer_port",
+			   (int)c->peer_port, "peer_qp", (json_int_t)c->peer_qp, "my_ip",
+			   inet_ntop(AF_INET, &c->own_ip, own_ip, sizeof(own_ip)), "my_qp",
+			   (json_int_t)c->own_qp, "error", (int)c->error, "state",
+			   health[c->health]);
 	inc_metric_json(INC_METRICS(conn_metrics), c, object);
 	return object;
 }
@@ -152,7 +153,7 @@ static json_t *each_comm(const struct inc_daemon *d, struct inc_page *page, comm
 			break;
 		}
 		fn(d, place, &comm, list);
-		n += comm.children;
+		n += comm.connections;
 	}
 	return list;
 }
@@ -164,7 +165,7 @@ static void add_connections(const struct inc_daemon *d, uint32_t place,
 	struct inc_engine_conn conn;
 	uint32_t c;
 
-	for (c = 0; c < comm->children; c++) {
+	for (c = 0; c < comm->connections; c++) {
 		e->ops->conn(e, place, c, &conn);
 		json_array_append_new(list, conn_json(comm, &conn));
 	}
@@ -212,6 +213,9 @@ static void add_waiting(const struct inc_daemon *d, uint32_t place,
 					      json_pack("{s:I, s:o}", "rank", (json_int_t)conn.rank,
 							"since_ms", count(w.waited_ms)));
 	}
+	if (w.up)
+		json_array_append_new(missing, json_pack("{s:b, s:o}", "up", true, "since_ms",
+							 count(w.waited_ms)));
 	json_array_append_new(list,
 			      json_pack("{s:I, s:o, s:O, s:O}", "communicator",
 					(json_int_t)comm->communicator, "chunk", count(w.chunk),
@@ -293,9 +297,9 @@ static void sample_connections(const struct inc_daemon *d, uint32_t place,
 	uint32_t c;
 
 	snprintf(number, sizeof(number), "%u", comm->communicator);
-	for (c = 0; c < comm->children; c++) {
+	for (c = 0; c < comm->connections; c++) {
 		e->ops->conn(e, place, c, &conn);
-		snprintf(rank, sizeof(rank), "%u", conn.rank);
+		snprintf(rank, sizeof(rank), conn.up ? "parent" : "%u", conn.rank);
 		inc_metric_sample(families, "connection", INC_METRICS(conn_metrics), &conn,
 				  json_pack("{s:s, s:s}", "communicator", number, "rank", rank));
 	}

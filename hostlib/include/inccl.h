@@ -169,8 +169,9 @@ struct inccl_communicator_opts {
 	/* Settings of the verbs transport, "key=value,...": wins over INCCL_VERBS, whose form it
 	 * has. docs/verbs.md lists them. */
 	const char *verbs;
-	/* The same on every rank. Where it is not the machine's, each collective converts, in
-	 * recv: a pass over the data at its start and one when it is collected. */
+	/* The same on every rank. Where it is not the machine's, each collective converts: a pass
+	 * over the data at its start, into recv or where that is too short into memory of the
+	 * library's own, and one when it is collected. */
 	enum inccl_byte_order byte_order;
 };
 
@@ -246,17 +247,37 @@ int inccl_communicator_info(struct inccl_communicator *comm, struct inccl_commun
 
 enum inccl_collective {
 	INCCL_ALLREDUCE = 0,
-	INCCL_REDUCE = 1,    /* has a number and a name, but no call yet */
-	INCCL_BROADCAST = 2, /* likewise */
+	INCCL_REDUCE = 1,
+	INCCL_BROADCAST = 2,
 	INCCL_BARRIER = 3,
+	INCCL_REDUCE_SCATTER = 4,
+	INCCL_ALL_GATHER = 5,
 };
 
+/* Each of them goes with each type. */
 enum inccl_op {
-	INCCL_SUM = 0, /* integers wrap modulo 2^bits */
+	INCCL_SUM = 0, /* modulo 2^bits: what does not fit wraps, without an error */
+	INCCL_MIN = 1,
+	INCCL_MAX = 2,
+	INCCL_PROD = 3, /* modulo 2^bits, as the sum */
+	INCCL_AND = 4,  /* bit by bit, as the two below */
+	INCCL_OR = 5,
+	INCCL_XOR = 6,
+	/* The sum, divided by the world size on each rank that gets it, towards zero. What the
+	 * switch does is a sum: a rank that asks for that instead is not told so. */
+	INCCL_AVG = 8,
 };
 
+/* Two's complement where there is a sign, in the machine's byte order. */
 enum inccl_dtype {
-	INCCL_INT32 = 0, /* two's complement, in the machine's byte order */
+	INCCL_INT32 = 0,
+	INCCL_UINT32 = 1,
+	INCCL_INT64 = 2,
+	INCCL_UINT64 = 3,
+	INCCL_INT16 = 4,
+	INCCL_UINT16 = 5,
+	INCCL_INT8 = 6,
+	INCCL_UINT8 = 7,
 };
 
 /*
@@ -269,6 +290,8 @@ struct inccl_collective_opts {
 	/* This one fails when nothing has moved for so long, and the communicator with it.
 	 * Default: the communicator's timeout_ms. */
 	unsigned int timeout_ms;
+	char *error; /* where to put one line that says why it is refused at its start */
+	size_t error_size;
 };
 
 /*
@@ -277,27 +300,79 @@ struct inccl_collective_opts {
  * Collectives of one communicator are carried out in the order of their start, which must be the
  * same on every rank; several may be under way.
  *
- * send		count elements, aligned to their size; not changed by the library, and to be left
- *		alone by the caller until the end
- * recv		count elements; may be send itself (in place), must not overlap it otherwise. After
- *		an error it holds anything.
- * count	0 is fine: nothing is sent
+ * send		what this rank gives, aligned to the elements' size; not changed by the library,
+ *		and to be left alone by the caller until the end
+ * recv		what it gets, aligned likewise; must not overlap send but in place, as each call
+ *		says. After an error it holds anything.
+ * count	elements, the same on every rank; 0 is fine: nothing is sent
+ * root		a rank, the same on every rank
  * opts		may be NULL
  *
+ * A buffer that is not this rank's affair may be NULL, and nobody looks at it.
+ *
  * They return 0; -EINVAL: a NULL where there is something to give or get, buffers that overlap
- * or are not aligned, options that are no struct; -E2BIG: options that this library does not know;
- * -EOPNOTSUPP: a type, operator or mode that it does not offer; -ENOMEM, -EFAULT: memory that
- * cannot be had or registered; or the communicator's error. Only the last is final: of what is
- * refused at the start nothing was sent.
+ * or are not aligned, a root that is no rank, more elements than memory has bytes, options that
+ * are no struct; -E2BIG: options that this library does not know; -EOPNOTSUPP: a type, operator
+ * or mode that it does not offer; -ENOMEM, -EFAULT: memory that cannot be had or registered; or
+ * the communicator's error. Only the last is final: of what is refused at the start nothing was
+ * sent. Why a call was refused, the log says and opts->error.
  */
 
-/* The operator over all ranks' elements, on every rank. */
+/*
+ * The operator over all ranks' elements, on every rank.
+ * send, recv: count elements. In place: recv is send.
+ */
 int inccl_allreduce(struct inccl_communicator *comm, const void *send, void *recv, size_t count,
 		    enum inccl_dtype dtype, enum inccl_op op,
 		    const struct inccl_collective_opts *opts);
 int inccl_allreduce_start(struct inccl_communicator *comm, const void *send, void *recv,
 			  size_t count, enum inccl_dtype dtype, enum inccl_op op,
 			  const struct inccl_collective_opts *opts, struct inccl_request **request);
+
+/*
+ * The operator over all ranks' elements, on the root.
+ * send: count elements; recv, on the root alone: as many. In place: recv is send.
+ */
+int inccl_reduce(struct inccl_communicator *comm, const void *send, void *recv, size_t count,
+		 enum inccl_dtype dtype, enum inccl_op op, int root,
+		 const struct inccl_collective_opts *opts);
+int inccl_reduce_start(struct inccl_communicator *comm, const void *send, void *recv, size_t count,
+		       enum inccl_dtype dtype, enum inccl_op op, int root,
+		       const struct inccl_collective_opts *opts, struct inccl_request **request);
+
+/*
+ * The root's elements, on every rank, the root's own recv too.
+ * send, on the root alone: count elements; recv: as many. In place: recv is send.
+ */
+int inccl_broadcast(struct inccl_communicator *comm, const void *send, void *recv, size_t count,
+		    enum inccl_dtype dtype, int root, const struct inccl_collective_opts *opts);
+int inccl_broadcast_start(struct inccl_communicator *comm, const void *send, void *recv,
+			  size_t count, enum inccl_dtype dtype, int root,
+			  const struct inccl_collective_opts *opts, struct inccl_request **request);
+
+/*
+ * The operator over all ranks' elements, of which rank r has block r.
+ * send: world_size blocks of count elements; recv: one. In place: recv is send + rank * count, and
+ * the other blocks of send stay as they are.
+ */
+int inccl_reduce_scatter(struct inccl_communicator *comm, const void *send, void *recv,
+			 size_t count, enum inccl_dtype dtype, enum inccl_op op,
+			 const struct inccl_collective_opts *opts);
+int inccl_reduce_scatter_start(struct inccl_communicator *comm, const void *send, void *recv,
+			       size_t count, enum inccl_dtype dtype, enum inccl_op op,
+			       const struct inccl_collective_opts *opts,
+			       struct inccl_request **request);
+
+/*
+ * All ranks' elements, on every rank: block r is rank r's.
+ * send: count elements; recv: world_size blocks of as many. In place: send is recv + rank * count.
+ */
+int inccl_all_gather(struct inccl_communicator *comm, const void *send, void *recv, size_t count,
+		     enum inccl_dtype dtype, const struct inccl_collective_opts *opts);
+int inccl_all_gather_start(struct inccl_communicator *comm, const void *send, void *recv,
+			   size_t count, enum inccl_dtype dtype,
+			   const struct inccl_collective_opts *opts,
+			   struct inccl_request **request);
 
 /* Until every rank is there. */
 int inccl_barrier(struct inccl_communicator *comm, const struct inccl_collective_opts *opts);

@@ -1,38 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Collectives as the caller sees them: start, test, wait. */
+/* The call below all collectives, which makes a request of one; and its end: test and wait. */
 #include <errno.h>
 #include <stdlib.h>
 #include "lib/base/clock.h"
 #include "lib/proto/desc.h"
+#include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
-
-/* What a caller wants done. A barrier has no data, whatever count says. */
-struct call {
-	enum inccl_collective collective;
-	enum inccl_dtype dtype;
-	enum inccl_op op;
-	const void *send;
-	void *recv;
-	size_t count;
-};
-
-static int check_call(const struct call *call, uint64_t *bytes)
-{
-	uintptr_t send = (uintptr_t)call->send, recv = (uintptr_t)call->recv;
-	size_t size = inccl_dtype_size(call->dtype);
-
-	*bytes = 0;
-	if (!inccl_op_name(call->op) || !size)
-		return -EOPNOTSUPP;
-	if (!call->count)
-		return 0;
-	if (call->count > SIZE_MAX / 2 / size || !send || !recv || send % size || recv % size)
-		return -EINVAL;
-	*bytes = (uint64_t)call->count * size;
-	if (send != recv && send < recv + *bytes && recv < send + *bytes)
-		return -EINVAL;
-	return 0;
-}
 
 static bool wire_is_foreign(const struct inccl_communicator *comm)
 {
@@ -41,44 +14,19 @@ static bool wire_is_foreign(const struct inccl_communicator *comm)
 	return (comm->byte_order == INCCL_ORDER_LITTLE) != little;
 }
 
-/* From one byte order into the other; to may be from. All types have four bytes. */
-static void swap_elements(void *to, const void *from, uint64_t bytes)
-{
-	const uint32_t *in = from;
-	uint32_t *out = to;
-	uint64_t i;
-
-	for (i = 0; i < bytes / sizeof(*out); i++)
-		out[i] = __builtin_bswap32(in[i]);
-}
-
-/*
- * For a wire whose order is not the machine's. What is sent is made in recv, which is ours until
- * the end, and the collective goes on in place: it needs no memory, and send stays as it is.
- */
-static void to_wire_order(struct inccl_request *req)
-{
-	swap_elements(req->recv, req->send, req->bytes);
-	req->send = req->recv;
-	req->swapped = true;
-}
-
-static void to_own_order(struct inccl_request *req)
-{
-	if (req->swapped)
-		swap_elements(req->recv, req->recv, req->bytes);
-	req->swapped = false;
-}
-
-static int read_opts(const struct inccl_collective_opts *given, struct inccl_collective_opts *opts)
+static int read_opts(const struct inccl_collective_opts *given, struct inccl_collective_opts *opts,
+		     struct inc_err *err)
 {
 	int ret = inccl_opts_copy(opts, sizeof(*opts), given);
 
 	if (ret)
-		return ret;
+		return inc_err_set(err, -ret, "its options are not this library's");
 	if ((unsigned int)opts->mode > INCCL_MODE_WRITE)
-		return -EOPNOTSUPP;
-	return opts->timeout_ms > INT32_MAX ? -EINVAL : 0;
+		return inc_err_set(err, EOPNOTSUPP, "mode %d is unknown", opts->mode);
+	if (opts->timeout_ms > INT32_MAX)
+		return inc_err_set(err, EINVAL, "timeout_ms %u: at most %d", opts->timeout_ms,
+				   INT32_MAX);
+	return 0;
 }
 
 static int map_buffers(struct inccl_request *req)
@@ -86,17 +34,20 @@ static int map_buffers(struct inccl_request *req)
 	struct inccl_endpoint *ep = req->comm->ep;
 	int ret;
 
-	if (!req->bytes)
+	if (req->recv_bytes) {
+		ret = ep->ops->map(ep, req->recv, req->recv_bytes, true, &req->recv_region);
+		if (ret)
+			return ret;
+		req->recv_mapped = true;
+	}
+	if (!req->send_bytes)
 		return 0;
-	ret = ep->ops->map(ep, req->recv, req->bytes, true, &req->recv_region);
-	if (ret)
-		return ret;
-	req->recv_mapped = true;
-	if (req->send == req->recv) {
+	if (req->recv_mapped && req->send >= req->recv &&
+	    req->send + req->send_bytes <= req->recv + req->recv_bytes) {
 		req->send_region = req->recv_region;
 		return 0;
 	}
-	ret = ep->ops->map(ep, (void *)req->send, req->bytes, false, &req->send_region);
+	ret = ep->ops->map(ep, (void *)req->send, req->send_bytes, false, &req->send_region);
 	req->send_mapped = !ret;
 	return ret;
 }
@@ -127,20 +78,16 @@ static void withdraw(struct inccl_request *req)
 	unmap_buffers(req);
 }
 
-void inccl_request_release(struct inccl_request *req)
+static void free_request(struct inccl_request *req)
 {
-	withdraw(req);
+	free(req->scratch);
 	free(req);
 }
 
-/* The first message is one packet, which carries the descriptor; the others are full. */
-static uint64_t count_messages(const struct inccl_communicator *comm, uint64_t bytes)
+void inccl_request_release(struct inccl_request *req)
 {
-	uint64_t full = (uint64_t)comm->payload * comm->message_packets;
-
-	if (bytes <= comm->payload)
-		return 1;
-	return 1 + (bytes - comm->payload + full - 1) / full;
+	withdraw(req);
+	free_request(req);
 }
 
 static void enqueue(struct inccl_communicator *comm, struct inccl_request *req)
@@ -161,65 +108,65 @@ static void enqueue(struct inccl_communicator *comm, struct inccl_request *req)
 	}
 }
 
-/* The request, or NULL: nothing is known of it to anybody yet. */
-static struct inccl_request *new_request(struct inccl_communicator *comm, const struct call *call,
-					 const struct inccl_collective_opts *opts, uint64_t bytes)
+/* Nothing is known of the request to anybody yet. 0 or -ENOMEM. */
+static int new_request(struct inccl_communicator *comm, const struct inccl_plan *plan,
+		       const struct inccl_collective_opts *opts, struct inccl_request **out)
 {
 	struct inccl_request *req = calloc(1, sizeof(*req));
+	int ret;
 
 	if (!req)
-		return NULL;
+		return -ENOMEM;
 	req->comm = comm;
-	req->send = call->send;
-	req->recv = call->recv;
-	req->bytes = bytes;
+	req->send = plan->call->send;
+	req->recv = plan->call->recv;
+	inccl_cut_request(req, plan);
 	req->mode = opts->mode ?: INCCL_MODE_SENDRECV;
 	req->timeout_ns =
 		opts->timeout_ms ? opts->timeout_ms * INC_NSEC_PER_MSEC : comm->timeout_ns;
-	if (bytes && wire_is_foreign(comm))
-		to_wire_order(req);
-	return req;
+	ret = inccl_data_prepare(req, plan, wire_is_foreign(comm));
+	if (ret)
+		free_request(req);
+	else
+		*out = req;
+	return ret;
+}
+
+/* How it runs, the first time that there is one of its kind. */
+static void describe(const struct inccl_request *req)
+{
+	struct inccl_communicator *comm = req->comm;
+	const uint32_t kind = 1u << INC_DESC_COLL(req->desc);
+
+	if (comm->described & kind)
+		return;
+	comm->described |= kind;
+	inccl_log_line(&comm->group->log,
+		       "communicator %lld: %s (%s of %s): %u blocks, messages of %u packets, %u "
+		       "packets under way, through %s",
+		       comm->number, inccl_collective_name(INC_DESC_COLL(req->desc)),
+		       inccl_op_name(INC_DESC_OP(req->desc)),
+		       inccl_dtype_name(INC_DESC_DTYPE(req->desc)), req->blocks,
+		       req->message_packets, comm->window * comm->message_packets, comm->peer);
 }
 
 /* waits: the caller goes on to inccl_wait(), which serves the endpoint and leaves it in order. */
-static int start(struct inccl_communicator *comm, const struct call *call,
-		 const struct inccl_collective_opts *given, struct inccl_request **out, bool waits)
+static int submit(struct inccl_request *req, bool waits)
 {
-	struct inccl_collective_opts opts;
-	struct inccl_request *req;
-	uint64_t bytes;
+	struct inccl_communicator *comm = req->comm;
 	int ret;
-	INCCL_UNCANCELLED(cancel_state);
-
-	if (!out)
-		return -EINVAL;
-	*out = NULL;
-	if (!comm)
-		return -EINVAL;
-	ret = read_opts(given, &opts);
-	if (!ret)
-		ret = check_call(call, &bytes);
-	if (ret)
-		return ret;
-	req = new_request(comm, call, &opts, bytes);
-	if (!req)
-		return -ENOMEM;
 
 	pthread_mutex_lock(&comm->lock);
 	ret = comm->error ? -comm->error : map_buffers(req);
 	if (ret) {
 		unmap_buffers(req);
-		to_own_order(req); /* in place, the caller has its data back */
-		free(req);
 		goto unlock;
 	}
 	/* An empty collective sends nothing, but it counts: a rank that made another one
 	 * of it is found out by the next descriptor. */
-	req->desc = INC_DESC(call->collective, call->op, call->dtype, 0, comm->seq++);
-	if (!bytes && call->collective != INCCL_BARRIER)
-		req->done = true;
-	else
-		req->messages = count_messages(comm, bytes);
+	req->desc |= comm->seq++ & INC_DESC_SEQ_MASK;
+	req->done = !req->messages;
+	describe(req);
 	enqueue(comm, req);
 	if (!req->done) {
 		inccl_comm_enter(comm);
@@ -227,9 +174,56 @@ static int start(struct inccl_communicator *comm, const struct call *call,
 		if (!waits)
 			inccl_comm_leave(comm);
 	}
-	*out = req;
 unlock:
 	pthread_mutex_unlock(&comm->lock);
+	return ret;
+}
+
+/* Checks the call and makes its request; nothing is sent yet. */
+static int prepare(struct inccl_communicator *comm, const struct inccl_call *call,
+		   const struct inccl_collective_opts *given, struct inccl_request **req)
+{
+	struct inccl_collective_opts opts;
+	struct inccl_plan plan;
+	struct inc_err err;
+	int ret;
+
+	ret = read_opts(given, &opts, &err);
+	if (!ret)
+		ret = inccl_check_call(call, comm->group->rank, comm->group->world_size, &plan,
+				       &err);
+	if (ret) {
+		inccl_log_line(&comm->group->log, "communicator %lld: %s refused: %s", comm->number,
+			       inccl_collective_name(call->collective), err.msg);
+		inccl_explain(opts.error, opts.error_size, &err);
+		return ret;
+	}
+	return new_request(comm, &plan, &opts, req);
+}
+
+static int start(struct inccl_communicator *comm, const struct inccl_call *call,
+		 const struct inccl_collective_opts *opts, struct inccl_request **out, bool waits)
+{
+	INCCL_UNCANCELLED(cancel_state);
+	struct inccl_request *req = NULL;
+	int ret;
+
+	if (!out)
+		return -EINVAL;
+	*out = NULL;
+	if (!comm)
+		return -EINVAL;
+	ret = prepare(comm, call, opts, &req);
+	if (!ret)
+		ret = submit(req, waits);
+	if (!ret) {
+		*out = req;
+	} else if (req) {
+		/* in place, the caller has its data back */
+		if (!req->scratch)
+			inccl_data_restore(req);
+		free_request(req);
+	}
 	inccl_log_deliver(&comm->group->log);
 	return ret;
 }
@@ -248,8 +242,8 @@ static int collect(struct inccl_request *req)
 	pthread_mutex_unlock(&comm->lock);
 	inccl_log_deliver(&comm->group->log);
 	if (done) {
-		to_own_order(req);
-		free(req);
+		inccl_data_finish(req);
+		free_request(req);
 	}
 	return result;
 }
@@ -291,9 +285,14 @@ int inccl_wait(struct inccl_request *req, int timeout_ms)
 	return collect(req);
 }
 
-/* Start and wait in one. */
-static int run(struct inccl_communicator *comm, const struct call *call,
-	       const struct inccl_collective_opts *opts)
+int inccl_collective_start(struct inccl_communicator *comm, const struct inccl_call *call,
+			   const struct inccl_collective_opts *opts, struct inccl_request **request)
+{
+	return start(comm, call, opts, request, false);
+}
+
+int inccl_collective_run(struct inccl_communicator *comm, const struct inccl_call *call,
+			 const struct inccl_collective_opts *opts)
 {
 	/* a thread that ends here would take the buffers with it */
 	INCCL_UNCANCELLED(cancel_state);
@@ -302,53 +301,4 @@ static int run(struct inccl_communicator *comm, const struct call *call,
 
 	ret = start(comm, call, opts, &req, true);
 	return ret ? ret : inccl_wait(req, -1);
-}
-
-int inccl_allreduce_start(struct inccl_communicator *comm, const void *send, void *recv,
-			  size_t count, enum inccl_dtype dtype, enum inccl_op op,
-			  const struct inccl_collective_opts *opts, struct inccl_request **request)
-{
-	const struct call call = {INCCL_ALLREDUCE, dtype, op, send, recv, count};
-
-	return start(comm, &call, opts, request, false);
-}
-
-int inccl_allreduce(struct inccl_communicator *comm, const void *send, void *recv, size_t count,
-		    enum inccl_dtype dtype, enum inccl_op op,
-		    const struct inccl_collective_opts *opts)
-{
-	const struct call call = {INCCL_ALLREDUCE, dtype, op, send, recv, count};
-
-	return run(comm, &call, opts);
-}
-
-int inccl_allreduce_sendrecv(struct inccl_communicator *comm, const int32_t *send, size_t count,
-			     int32_t *recv)
-{
-	INCCL_OPTS(inccl_collective_opts, opts, .mode = INCCL_MODE_SENDRECV);
-
-	return inccl_allreduce(comm, send, recv, count, INCCL_INT32, INCCL_SUM, &opts);
-}
-
-int inccl_allreduce_write(struct inccl_communicator *comm, const int32_t *send, size_t count,
-			  int32_t *recv)
-{
-	INCCL_OPTS(inccl_collective_opts, opts, .mode = INCCL_MODE_WRITE);
-
-	return inccl_allreduce(comm, send, recv, count, INCCL_INT32, INCCL_SUM, &opts);
-}
-
-int inccl_barrier_start(struct inccl_communicator *comm, const struct inccl_collective_opts *opts,
-			struct inccl_request **request)
-{
-	const struct call call = {.collective = INCCL_BARRIER};
-
-	return start(comm, &call, opts, request, false);
-}
-
-int inccl_barrier(struct inccl_communicator *comm, const struct inccl_collective_opts *opts)
-{
-	const struct call call = {.collective = INCCL_BARRIER};
-
-	return run(comm, &call, opts);
 }

@@ -102,19 +102,30 @@ struct inccl_group {
 struct inccl_request {
 	struct inccl_communicator *comm;
 	struct inccl_request *prev, *next; /* all uncollected requests, in order of start */
+	/* What is given and where results go, block by block (coll/coll.h). */
 	const uint8_t *send;
 	uint8_t *recv;
-	uint64_t bytes;
-	bool swapped;  /* recv holds elements in the wire's byte order, not in the machine's */
-	uint32_t desc; /* immediate of its first packet */
+	void *scratch;                   /* send, where that had to be made; NULL: it had not */
+	uint64_t send_bytes, recv_bytes; /* 0: nothing is given, or got */
+	uint32_t blocks;
+	uint64_t block_bytes;
+	uint64_t send_step, recv_step; /* bytes from a block to the next */
+	size_t element_bytes;
+	enum inccl_dtype dtype;
+	unsigned int divisor; /* of what has come, at the end; 0: it stays */
+	bool foreign;         /* the wire's byte order is not the machine's */
+	uint32_t desc;        /* immediate of the first packet */
+	/* of a message at most, but for a block's first: that is one */
+	unsigned int message_packets;
 	uint8_t mode;
 	uint64_t timeout_ns; /* fails when nothing has moved for so long */
 	struct inccl_region send_region, recv_region;
 	bool send_mapped, recv_mapped;
-	uint64_t messages; /* in all */
-	uint64_t posted;   /* of them */
-	uint64_t end;      /* done when the endpoint has completed this many messages; valid
-			    * once all are posted */
+	uint64_t block_messages; /* of one block */
+	uint64_t messages;       /* in all */
+	uint64_t posted;         /* of them */
+	uint64_t end;            /* done when the endpoint has completed this many messages; valid
+				  * once all are posted */
 	bool done;
 	int result;
 };
@@ -163,6 +174,7 @@ struct inccl_communicator {
 	struct inccl_request *head;         /* of them, the oldest unfinished */
 	struct inccl_request *posting;      /* and the oldest not wholly given to the endpoint */
 	uint32_t seq;                       /* of the next collective */
+	uint32_t described;                 /* a bit for each that the log says how it runs */
 	uint64_t moved_at_ns;               /* when something last came, or work began */
 	uint64_t moved_mark;
 

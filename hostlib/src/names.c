@@ -7,19 +7,24 @@
 #include "hostlib/include/inccl.h"
 
 /* The public numbers go into the descriptor as they are. */
-_Static_assert((int)INCCL_ALLREDUCE == (int)INC_COLL_ALLREDUCE, "collective numbers");
-_Static_assert((int)INCCL_REDUCE == (int)INC_COLL_REDUCE, "collective numbers");
-_Static_assert((int)INCCL_BROADCAST == (int)INC_COLL_BROADCAST, "collective numbers");
-_Static_assert((int)INCCL_BARRIER == (int)INC_COLL_BARRIER, "collective numbers");
-_Static_assert((int)INCCL_SUM == (int)INC_OPERATOR_SUM, "operator numbers");
-_Static_assert((int)INCCL_INT32 == (int)INC_DTYPE_INT32, "type numbers");
+#define SAME_COLLECTIVE(NAME, ...) \
+	_Static_assert((int)INCCL_##NAME == (int)INC_COLL_##NAME, "number of " #NAME);
+#define SAME_OP(NAME, ...) \
+	_Static_assert((int)INCCL_##NAME == (int)INC_OPERATOR_##NAME, "number of " #NAME);
+#define SAME_DTYPE(NAME, ...) \
+	_Static_assert((int)INCCL_##NAME == (int)INC_DTYPE_##NAME, "number of " #NAME);
+INC_COLLECTIVES(SAME_COLLECTIVE)
+INC_OPERATORS(SAME_OP)
+INC_DTYPES(SAME_DTYPE)
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
-static const char *const collectives[] = {"allreduce", "reduce", "broadcast", "barrier"};
-static const char *const ops[] = {"sum"};
-static const char *const dtypes[] = {"int32"};
-static const unsigned char dtype_sizes[] = {4};
+#define WORD(NAME, name, ...)        #name,
+#define SIZE(NAME, name, bytes, ...) bytes,
+static const char *const collectives[] = {INC_COLLECTIVES(WORD)};
+static const char *const ops[] = {INC_OPERATORS(WORD)[INCCL_AVG] = "avg"};
+static const char *const dtypes[] = {INC_DTYPES(WORD)};
+static const unsigned char dtype_sizes[] = {INC_DTYPES(SIZE)};
 
 static const char *name_of(const char *const *names, size_t n, unsigned int value)
 {
@@ -31,7 +36,7 @@ static int value_of(const char *const *names, size_t n, const char *name)
 	size_t i;
 
 	for (i = 0; name && i < n; i++)
-		if (!strcmp(names[i], name))
+		if (names[i] && !strcmp(names[i], name))
 			return i;
 	return -EINVAL;
 }

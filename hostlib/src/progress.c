@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <sys/timerfd.h>
 #include "lib/base/clock.h"
+#include "lib/proto/desc.h"
+#include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
 
 /* The thread takes over when the user has not called for this long: handing over after
@@ -74,26 +76,17 @@ static void endpoint_failed(struct inccl_communicator *comm, int error)
 	inccl_comm_fail_locked(comm, error, -1, text);
 }
 
-/* Message number k of the request. */
-static void cut(const struct inccl_communicator *comm, const struct inccl_request *req, uint64_t k,
-		struct inccl_message *msg)
+/*
+ * How many packets may be under way with this message. The root of a Broadcast keeps to half the
+ * window, and the others to all of it: so their packets of length 0 are mostly there first, and
+ * the root's comes last, which is the one that has room for the result (decisions.md).
+ */
+static uint64_t window_packets(const struct inccl_communicator *comm,
+			       const struct inccl_message *msg)
 {
-	uint64_t full = (uint64_t)comm->payload * comm->message_packets;
-	uint64_t offset = k ? comm->payload + (k - 1) * full : 0;
-	uint64_t limit = k ? full : comm->payload, left = req->bytes - offset;
-	uint32_t len = left < limit ? left : limit;
+	uint64_t packets = (uint64_t)comm->window * comm->message_packets;
 
-	msg->send = req->send + offset;
-	msg->recv = req->recv + offset;
-	msg->send_len = len;
-	msg->recv_len = len;
-	msg->send_region = len ? &req->send_region : NULL;
-	msg->recv_region = len ? &req->recv_region : NULL;
-	msg->imm = req->desc;
-	msg->mode = req->mode;
-	/* the notice that a WRITE is complete; SEND has receives for that */
-	msg->has_imm = !k || req->mode == INCCL_MODE_WRITE;
-	msg->last = k + 1 == req->messages;
+	return msg->send_len && inc_root_gives(msg->imm) ? (packets + 1) / 2 : packets;
 }
 
 static int post_some(struct inccl_communicator *comm)
@@ -105,9 +98,10 @@ static int post_some(struct inccl_communicator *comm)
 
 	while ((req = comm->posting)) {
 		while (req->posted < req->messages) {
-			if (ep->posted - ep->completed >= comm->window)
+			inccl_cut_message(req, req->posted, &msg);
+			if (ep->ops->under_way(ep) + inccl_cut_packets(comm, &msg) >
+			    window_packets(comm, &msg))
 				return 0;
-			cut(comm, req, req->posted, &msg);
 			ret = ep->ops->post(ep, &msg);
 			if (ret)
 				return ret == -EAGAIN ? 0 : ret;

@@ -228,6 +228,13 @@ static uint32_t part(uint32_t len, uint32_t offset, uint32_t payload)
 	return left < payload ? left : payload;
 }
 
+static uint64_t soft_under_way(const struct inccl_endpoint *ep)
+{
+	const struct soft_endpoint *s = SOFT_EP(ep);
+
+	return s->tx_posted - s->rx_done;
+}
+
 static int soft_post(struct inccl_endpoint *ep, const struct inccl_message *msg)
 {
 	struct soft_endpoint *s = SOFT_EP(ep);
@@ -328,6 +335,7 @@ const struct inccl_transport inccl_soft = {
 	.close = soft_close,
 	.map = soft_map,
 	.unmap = soft_unmap,
+	.under_way = soft_under_way,
 	.post = soft_post,
 	.flush = soft_flush,
 	.progress = soft_progress,

@@ -68,14 +68,16 @@ static size_t put_head(const struct soft_endpoint *s, uint8_t *out, const struct
 		       uint64_t r, bool ackreq)
 {
 	uint32_t psn = (s->own_psn + r) & INC_PSN_MASK;
-	unsigned int pad = -p->send_len & 3;
+	unsigned int pad = inc_pad(p->send_len);
 	uint8_t *at = out;
 
 	inc_put_bth(at, p->opcode, pad << INC_BTH_PAD_SHIFT, s->pkey, s->peer_qpn,
 		    psn | (ackreq ? INC_BTH_ACKREQ : 0));
 	at += INC_BTH_LEN;
 	if (inc_roce_has_reth(p->opcode)) {
-		inc_put_reth(at, htobe64(p->va), htonl(p->rkey), htonl(p->dmalen));
+		/* a packet alone says its own length, its result may have another */
+		inc_put_reth(at, htobe64(p->va), htonl(p->rkey),
+			     htonl(inc_op_in(p->opcode, INC_OPS_ONLY) ? p->send_len : p->dmalen));
 		at += INC_RETH_LEN;
 	}
 	if (inc_roce_has_imm(p->opcode)) {
@@ -94,7 +96,7 @@ static void push(struct tx_send *t, const void *base, size_t len)
 
 static size_t wire_size(const struct soft_packet *p)
 {
-	return INC_BTH_LEN + inc_roce_ext_len(p->opcode) + ((p->send_len + 3u) & ~3u) +
+	return INC_BTH_LEN + inc_roce_ext_len(p->opcode) + p->send_len + inc_pad(p->send_len) +
 	       INC_ICRC_LEN;
 }
 
@@ -102,7 +104,7 @@ static size_t wire_size(const struct soft_packet *p)
 static bool append(const struct soft_endpoint *s, struct tx_send *t, uint64_t r, bool ackreq)
 {
 	const struct soft_packet *p = soft_packet(s, r);
-	size_t size = wire_size(p), pad = -p->send_len & 3, head_len;
+	size_t size = wire_size(p), pad = inc_pad(p->send_len), head_len;
 	uint8_t *head;
 	uint32_t crc;
 

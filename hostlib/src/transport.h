@@ -133,7 +133,10 @@ struct inccl_transport {
 		   struct inccl_region *region);
 	void (*unmap)(struct inccl_endpoint *ep, struct inccl_region *region);
 
-	/* Takes the message, which is copied; the caller keeps posted - completed within the
+	/* Packets of messages that were posted and whose results are not there. */
+	uint64_t (*under_way)(const struct inccl_endpoint *ep);
+
+	/* Takes the message, which is copied; the caller keeps what is under way within the
 	 * window. 0, -EAGAIN (queue full: try after progress), or an error that is final. */
 	int (*post)(struct inccl_endpoint *ep, const struct inccl_message *msg);
 	/* Sends what was posted and is worth sending now. */

@@ -41,9 +41,10 @@ static int watch_fd(int epoll_fd, int fd)
 	return 0;
 }
 
-/* Messages under way, from what was asked and what the device can hold. */
+/* Messages under way, from what was asked and what the device can hold. A collective may need
+ * single packets where others go in messages, so the queues have room for as many. */
 static int choose_window(struct verbs_endpoint *ep, const struct inccl_open_opts *opts,
-			 struct inc_err *err)
+			 unsigned int *chosen, struct inc_err *err)
 {
 	const struct ibv_device_attr *attr = &ep->place.attr;
 	unsigned int window = opts->window, most;
@@ -59,8 +60,9 @@ static int choose_window(struct verbs_endpoint *ep, const struct inccl_open_opts
 		return inc_err_set(err, EOPNOTSUPP, "%s: queues of %d and %d entries are too small",
 				   ep->place.device, attr->max_qp_wr, attr->max_cqe);
 	most -= VERBS_BATCH;
-	ep->window = window < most ? window : most;
-	ep->send_depth = 2 * ep->window + VERBS_BATCH;
+	*chosen = window < most ? window : most;
+	ep->depth = *chosen < most / opts->message_packets ? *chosen * opts->message_packets : most;
+	ep->send_depth = 2 * ep->depth + VERBS_BATCH;
 	while (slots < ep->send_depth)
 		slots *= 2;
 	ep->slot_mask = slots - 1;
@@ -81,7 +83,7 @@ static int make_queues(struct verbs_endpoint *ep, struct inc_err *err)
 	struct ibv_qp_init_attr init = {
 		.qp_type = IBV_QPT_RC,
 		.cap = {.max_send_wr = ep->send_depth,
-			.max_recv_wr = ep->window,
+			.max_recv_wr = ep->depth,
 			.max_send_sge = 1,
 			.max_recv_sge = 1},
 	};
@@ -99,8 +101,7 @@ static int make_queues(struct verbs_endpoint *ep, struct inc_err *err)
 	ep->channel = ibv_create_comp_channel(ep->place.ctx);
 	if (!ep->channel)
 		return failed_step(ep, errno, "completion channel", err);
-	ep->cq =
-		ibv_create_cq(ep->place.ctx, ep->send_depth + ep->window + 1, NULL, ep->channel, 0);
+	ep->cq = ibv_create_cq(ep->place.ctx, ep->send_depth + ep->depth + 1, NULL, ep->channel, 0);
 	if (!ep->cq)
 		return failed_step(ep, errno, "completion queue", err);
 	ep->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -225,7 +226,7 @@ static int verbs_open(const struct inccl_open_opts *opts, struct inccl_endpoint 
 		ret = inc_err_set(err, EOPNOTSUPP, "%s: MTU %u", ep->place.device, ep->place.mtu);
 		goto fail;
 	}
-	ret = choose_window(ep, opts, err);
+	ret = choose_window(ep, opts, &local->window, err);
 	if (!ret)
 		ret = make_queues(ep, err);
 	/* the cache belongs to the protection domain; close() takes both down together */
@@ -239,7 +240,6 @@ static int verbs_open(const struct inccl_open_opts *opts, struct inccl_endpoint 
 	local->pkey = ep->place.pkey;
 	local->udp_csum = false;
 	local->payload = payload;
-	local->window = ep->window;
 	snprintf(local->device, sizeof(local->device), "%.32s/%u, GID %u", ep->place.device,
 		 ep->place.port, ep->place.gid_index);
 	*out = &ep->base;
@@ -355,6 +355,7 @@ const struct inccl_transport inccl_verbs = {
 	.close = verbs_close,
 	.map = verbs_map,
 	.unmap = verbs_unmap,
+	.under_way = verbs_under_way,
 	.post = verbs_post,
 	.flush = verbs_flush,
 	.progress = verbs_progress,

@@ -64,6 +64,7 @@ struct verbs_slot {
 	struct verbs_mr *send_mr;               /* held until the send is complete */
 	const struct inccl_region *recv_region; /* until the result is there */
 	uint32_t recv_len;
+	unsigned int packets;
 	uint32_t imm;
 	bool has_imm;
 };
@@ -82,7 +83,8 @@ struct verbs_endpoint {
 	uint32_t addr;
 	uint32_t start_psn;
 	unsigned int payload;
-	unsigned int window;
+	unsigned int depth; /* messages under way at most: a window of single packets */
+	uint64_t under_way; /* packets */
 	char peer[80];
 
 	struct verbs_slot *slot; /* of message m: m & slot_mask */
@@ -115,6 +117,7 @@ int verbs_fail(struct verbs_endpoint *ep, int err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /* verbs_data.c */
+uint64_t verbs_under_way(const struct inccl_endpoint *base);
 int verbs_post(struct inccl_endpoint *base, const struct inccl_message *msg);
 int verbs_flush(struct inccl_endpoint *base);
 int verbs_progress(struct inccl_endpoint *base);

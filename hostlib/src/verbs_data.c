@@ -80,7 +80,7 @@ static void make_recv(struct verbs_endpoint *ep, uint64_t m, const struct inccl_
 static void make_send(struct verbs_endpoint *ep, uint64_t m, const struct inccl_message *msg,
 		      bool write)
 {
-	const uint64_t every = ep->window / 2 < SIGNAL_EVERY ? ep->window / 2 : SIGNAL_EVERY;
+	const uint64_t every = ep->depth / 2 < SIGNAL_EVERY ? ep->depth / 2 : SIGNAL_EVERY;
 	struct verbs_slot *slot = &ep->slot[m & ep->slot_mask];
 	struct ibv_send_wr *send = &ep->send_wr[ep->batch];
 	struct ibv_sge *sge = &ep->send_sge[ep->batch];
@@ -101,14 +101,22 @@ static void make_send(struct verbs_endpoint *ep, uint64_t m, const struct inccl_
 	};
 	if (write) {
 		send->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-		/* our own destination: the switch writes the result there */
-		send->wr.rdma.remote_addr = address(msg->recv_region, msg->recv);
-		send->wr.rdma.rkey = msg->recv_region->rkey;
+		/* our own destination: the switch writes the result there; one of length 0
+		 * needs none */
+		if (msg->recv_len) {
+			send->wr.rdma.remote_addr = address(msg->recv_region, msg->recv);
+			send->wr.rdma.rkey = msg->recv_region->rkey;
+		}
 	}
 	if (msg->last || m + 1 >= ep->signal_due + every) {
 		send->send_flags = IBV_SEND_SIGNALED;
 		ep->signal_due = m + 1;
 	}
+}
+
+uint64_t verbs_under_way(const struct inccl_endpoint *base)
+{
+	return ((const struct verbs_endpoint *)base)->under_way;
 }
 
 int verbs_post(struct inccl_endpoint *base, const struct inccl_message *msg)
@@ -120,25 +128,28 @@ int verbs_post(struct inccl_endpoint *base, const struct inccl_message *msg)
 
 	if (ep->failed)
 		return ep->failed;
-	if (m - ep->sends_done >= ep->send_depth || m - base->completed >= ep->window) {
+	if (m - ep->sends_done >= ep->send_depth || m - base->completed >= ep->depth) {
 		ret = verbs_flush(base);
 		return ret ?: -EAGAIN;
 	}
 	if (msg->has_imm)
 		ep->desc = msg->imm;
-	/* A write of nothing has no place to name: SEND does the same. */
-	write = msg->mode == INCCL_MODE_WRITE && msg->send_len && msg->recv_len;
+	/* A write of nothing that brings nothing has no place to name: SEND does the same. */
+	write = msg->mode == INCCL_MODE_WRITE && (msg->send_len || msg->recv_len);
 	/* A write completes at its target only where it carries an immediate; the first
 	 * packet's may be repeated (docs/protocol.md, rule 3). */
 	ep->slot[m & ep->slot_mask] = (struct verbs_slot){
 		.recv_len = msg->recv_len,
+		.packets =
+			packets(ep, msg->send_len > msg->recv_len ? msg->send_len : msg->recv_len),
 		.has_imm = msg->has_imm || write,
 		.imm = ep->desc,
 	};
 	make_recv(ep, m, msg, write);
 	make_send(ep, m, msg, write);
 	base->posted++;
-	base->stats.packets_sent += packets(ep, msg->send_len);
+	ep->under_way += ep->slot[m & ep->slot_mask].packets;
+	base->stats.packets_sent += ep->slot[m & ep->slot_mask].packets;
 	if (++ep->batch == VERBS_BATCH)
 		return verbs_flush(base);
 	return 0;
@@ -197,7 +208,8 @@ static int received(struct verbs_endpoint *ep, const struct ibv_wc *wc)
 		return verbs_fail(ep, EPROTO, "verbs: result %llu is of another collective",
 				  (unsigned long long)m);
 	ep->base.completed++;
-	ep->base.stats.results += packets(ep, slot->recv_len);
+	ep->under_way -= slot->packets;
+	ep->base.stats.results += slot->packets;
 	return 0;
 }
 

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Times collectives, in the manner of nccl-tests. With --check the data of each iteration
- * depends on rank, position and iteration, so that a stale, misplaced or doubled
- * chunk cannot pass for a right one; a guard behind the buffers catches overruns.
- */
+/* Times collectives, in the manner of nccl-tests; perf_coll.c has them, perf_data.c their data. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdbool.h>
@@ -12,11 +8,8 @@
 #include <string.h>
 #include <time.h>
 #include "lib/base/clock.h"
-#include "hostlib/tools/perf_opts.h"
+#include "hostlib/tools/perf_data.h"
 #include "lib/base/log.h"
-
-#define GUARD_ELEMENTS 16
-#define GUARD          0x5a5a1234
 
 /* What every rank adds to a sum over the ranks beside its numbers, so that a sum that is wrong
  * shows itself. */
@@ -28,44 +21,6 @@ struct result {
 	uint64_t own_wrong;
 	bool unsummed; /* the sums over the ranks are wrong: time_us and wrong are this rank's */
 };
-
-static uint32_t value(uint32_t rank, uint32_t i, uint32_t iter)
-{
-	uint32_t x = i * 2654435761u + rank * 0x9e3779b9u + iter * 0x85ebca6bu;
-
-	return x ^ x >> 15;
-}
-
-static void fill(const struct perf_opts *opts, int32_t *send, int32_t *recv, size_t count,
-		 uint32_t rank, uint32_t iter)
-{
-	size_t i;
-
-	for (i = 0; i < count; i++)
-		send[i] = value(rank, i, iter);
-	if (send != recv)
-		for (i = 0; i < count; i++)
-			recv[i] = ~value(rank, i, iter);
-	for (i = 0; i < GUARD_ELEMENTS; i++)
-		recv[count + i] = GUARD;
-}
-
-static uint64_t verify(const int32_t *recv, size_t count, uint32_t ranks, uint32_t iter)
-{
-	uint64_t wrong = 0;
-	uint32_t r, sum;
-	size_t i;
-
-	for (i = 0; i < count; i++) {
-		sum = 0;
-		for (r = 0; r < ranks; r++)
-			sum += value(r, i, iter);
-		wrong += (uint32_t)recv[i] != sum;
-	}
-	for (i = 0; i < GUARD_ELEMENTS; i++)
-		wrong += recv[count + i] != GUARD;
-	return wrong;
-}
 
 /* 64-bit numbers summed over the ranks by the collective under test itself, in pieces of 16 bits
  * that cannot overflow. -EBADMSG where that is broken: the numbers are then as they were. */
@@ -88,28 +43,25 @@ static int sum_over_ranks(const struct job *job, uint64_t values[2])
 	return 0;
 }
 
-static int run_one(const struct perf_opts *opts, const int32_t *send, int32_t *recv, size_t count)
+/* One call; how->error says why where it is refused. */
+static int run_one(const struct perf_call *call, struct inccl_collective_opts *how)
 {
-	INCCL_OPTS(inccl_collective_opts, how, .mode = opts->job.mode);
-
-	if (opts->collective == INCCL_BARRIER)
-		return inccl_barrier(opts->job.comm, &how);
-	return inccl_allreduce(opts->job.comm, send, recv, count, opts->dtype, opts->op, &how);
+	how->error[0] = 0;
+	return perf_collective(call->opts->collective)->run(call, how);
 }
 
-static int run_size(const struct perf_opts *opts, uint64_t bytes, int32_t *send, int32_t *recv,
+static int run_size(const struct perf_call *call, struct inccl_collective_opts *how,
 		    struct result *result)
 {
+	const struct perf_opts *opts = call->opts;
 	struct inccl_communicator *comm = opts->job.comm;
-	int rank = inccl_group_rank(opts->job.group), ranks = inccl_group_size(opts->job.group);
-	size_t count = bytes / inccl_dtype_size(opts->dtype);
 	uint64_t sums[2] = {0}, begin = 0;
 	long i;
 	int err;
 
 	for (i = -opts->warmup; i < opts->iters; i++) {
 		if (opts->check)
-			fill(opts, send, recv, count, rank, i);
+			perf_fill(call, i);
 		if (opts->check || i <= 0) {
 			/* a late rank's preparations are not the network's time */
 			err = inccl_barrier(comm, NULL);
@@ -117,13 +69,13 @@ static int run_size(const struct perf_opts *opts, uint64_t bytes, int32_t *send,
 				return err;
 			begin = inc_now_ns();
 		}
-		err = run_one(opts, send, recv, count);
+		err = run_one(call, how);
 		if (err)
 			return err;
 		if (opts->check) {
 			if (i >= 0)
 				sums[0] += inc_now_ns() - begin;
-			sums[1] += verify(recv, count, ranks, i);
+			sums[1] += perf_verify(call, i);
 		}
 	}
 	if (!opts->check)
@@ -133,7 +85,7 @@ static int run_size(const struct perf_opts *opts, uint64_t bytes, int32_t *send,
 	if (err && err != -EBADMSG)
 		return err;
 	result->unsummed = err;
-	result->time_us = sums[0] / 1e3 / opts->iters / (err ? 1 : ranks);
+	result->time_us = sums[0] / 1e3 / opts->iters / (err ? 1 : call->ranks);
 	/* a sum that hides what this rank has seen itself is not believed */
 	result->wrong = sums[1] > result->own_wrong ? sums[1] : result->own_wrong;
 	return 0;
@@ -150,45 +102,82 @@ static void print_header(const struct perf_opts *opts)
 	printf("# payload %u, window %u x %u packets, %u slots, %ld iterations after %ld%s%s\n",
 	       info.payload, info.window, info.message_packets, info.slots, opts->iters,
 	       opts->warmup, opts->in_place ? ", in place" : "", opts->check ? ", checked" : "");
-	printf("#%11s %12s %8s %6s %12s %10s %10s %8s\n", "bytes", "count", "type", "op", "time",
-	       "algbw", "busbw", "wrong");
-	printf("#%11s %12s %8s %6s %12s %10s %10s %8s\n", "", "(elements)", "", "", "(us)",
+	printf("#%11s %12s %8s %6s %5s %12s %10s %10s %8s\n", "bytes", "count", "type", "op",
+	       "root", "time", "algbw", "busbw", "wrong");
+	printf("#%11s %12s %8s %6s %5s %12s %10s %10s %8s\n", "", "(elements)", "", "", "", "(us)",
 	       "(Gbit/s)", "(Gbit/s)", "");
 	fflush(stdout);
 }
 
-static void print_result(const struct perf_opts *opts, uint64_t bytes, const struct result *result)
+struct perf_row {
+	uint64_t bytes; /* of the whole vector */
+	double algbw, busbw;
+	const char *op; /* NULL: none is applied */
+	int root;       /* -1: there is none */
+};
+
+static void make_row(const struct perf_call *call, const struct result *result,
+		     struct perf_row *row)
 {
-	int ranks = inccl_group_size(opts->job.group);
-	double algbw = bytes * 8 / result->time_us / 1e3;
-	double busbw = algbw * 2 * (ranks - 1) / ranks;
+	const struct perf_opts *opts = call->opts;
+	const struct perf_collective *c = perf_collective(opts->collective);
+
+	row->bytes = (uint64_t)call->count * inccl_dtype_size(opts->dtype) *
+		     (c->blocks ? call->ranks : 1);
+	row->algbw = row->bytes * 8 / result->time_us / 1e3;
+	row->busbw = row->algbw * c->bus_factor(call->ranks);
+	row->op = c->has_op ? inccl_op_name(opts->op) : NULL;
+	row->root = c->has_root ? (int)opts->root : -1;
+}
+
+static void print_row(const struct perf_call *call, const struct perf_row *row,
+		      const struct result *result)
+{
+	const struct perf_opts *opts = call->opts;
+	char root[16] = "-";
+
+	if (row->root >= 0)
+		snprintf(root, sizeof(root), "%d", row->root);
+	printf("%12llu %12zu %8s %6s %5s %12.2f %10.3f %10.3f ", (unsigned long long)row->bytes,
+	       call->count, inccl_dtype_name(opts->dtype), row->op ?: "-", root, result->time_us,
+	       row->algbw, row->busbw);
+	if (opts->check)
+		printf("%8llu\n", (unsigned long long)result->wrong);
+	else
+		printf("%8s\n", "-");
+}
+
+static void print_json(const struct perf_call *call, const struct perf_row *row,
+		       const struct result *result)
+{
+	const struct perf_opts *opts = call->opts;
 	struct inccl_communicator_info info = {.sz = sizeof(info)};
-	size_t count = bytes / inccl_dtype_size(opts->dtype);
 	json_t *o;
 
-	if (!opts->json) {
-		printf("%12llu %12zu %8s %6s %12.2f %10.3f %10.3f ", (unsigned long long)bytes,
-		       count, inccl_dtype_name(opts->dtype), inccl_op_name(opts->op),
-		       result->time_us, algbw, busbw);
-		if (opts->check)
-			printf("%8llu\n", (unsigned long long)result->wrong);
-		else
-			printf("%8s\n", "-");
-		fflush(stdout);
-		return;
-	}
 	inccl_communicator_info(opts->job.comm, &info);
-	o = json_pack("{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:f, s:f, s:f, s:o}", "collective",
-		      inccl_collective_name(opts->collective), "dtype",
-		      inccl_dtype_name(opts->dtype), "op", inccl_op_name(opts->op), "transport",
-		      info.transport, "ranks", ranks, "bytes", (json_int_t)bytes, "count",
-		      (json_int_t)count, "iters", (json_int_t)opts->iters, "time_us",
-		      result->time_us, "algbw_gbps", algbw, "busbw_gbps", busbw, "wrong",
+	o = json_pack("{s:s, s:s, s:s?, s:o, s:s, s:i, s:I, s:I, s:I, s:f, s:f, s:f, s:o}",
+		      "collective", inccl_collective_name(opts->collective), "dtype",
+		      inccl_dtype_name(opts->dtype), "op", row->op, "root",
+		      row->root >= 0 ? json_integer(row->root) : json_null(), "transport",
+		      info.transport, "ranks", (int)call->ranks, "bytes", (json_int_t)row->bytes,
+		      "count", (json_int_t)call->count, "iters", (json_int_t)opts->iters, "time_us",
+		      result->time_us, "algbw_gbps", row->algbw, "busbw_gbps", row->busbw, "wrong",
 		      opts->check ? json_integer(result->wrong) : json_null());
 	json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
 	putchar('\n');
-	fflush(stdout);
 	json_decref(o);
+}
+
+static void print_result(const struct perf_call *call, const struct result *result)
+{
+	struct perf_row row;
+
+	make_row(call, result, &row);
+	if (call->opts->json)
+		print_json(call, &row, result);
+	else
+		print_row(call, &row, result);
+	fflush(stdout);
 }
 
 static void print_stats(const struct perf_opts *opts)
@@ -221,55 +210,73 @@ static bool report_wrong(int rank, const struct result *total)
 	return total->wrong || total->unsummed;
 }
 
-static int run(struct perf_opts *opts)
+static void report_failure(const struct perf_opts *opts, uint64_t bytes, int err, const char *why)
 {
-	int rank = inccl_group_rank(opts->job.group), err = 0;
-	int32_t *send, *recv;
+	char what[64];
+
+	snprintf(what, sizeof(what), "%s of %llu bytes", inccl_collective_name(opts->collective),
+		 (unsigned long long)bytes);
+	if (why[0])
+		inc_error("%s: %s", what, why);
+	else
+		job_report(&opts->job, what, err);
+}
+
+static int run_sizes(const struct perf_opts *opts, void *send, void *recv)
+{
+	char why[256] = "";
+	INCCL_OPTS(inccl_collective_opts, how, .mode = opts->job.mode, .error = why,
+		   .error_size = sizeof(why));
+	struct perf_call call = {.opts = opts,
+				 .rank = inccl_group_rank(opts->job.group),
+				 .ranks = inccl_group_size(opts->job.group)};
 	struct result result, total = {0};
-	uint64_t largest = 0;
-	unsigned int i;
+	int err = 0;
 
-	for (i = 0; i < opts->nsizes; i++)
-		if (opts->sizes[i] > largest)
-			largest = opts->sizes[i];
-	largest += GUARD_ELEMENTS * sizeof(int32_t);
-	/* not only zero pages, which the kernel would share */
-	send = malloc(largest);
-	recv = opts->in_place ? send : malloc(largest);
-	if (!send || !recv) {
-		inc_error("buffers of %llu bytes: %s", (unsigned long long)largest,
-			  strerror(ENOMEM));
-		err = -ENOMEM;
-		goto out;
-	}
-	memset(send, 1, largest);
-	memset(recv, 1, largest);
-	if (rank == 0 && !opts->json)
-		print_header(opts);
-	for (i = 0; i < opts->nsizes; i++) {
-		err = run_size(opts, opts->sizes[i], send, recv, &result);
+	for (unsigned int i = 0; i < opts->nsizes && !err; i++) {
+		perf_place(&call, opts->sizes[i] / inccl_dtype_size(opts->dtype), send, recv);
+		err = run_size(&call, &how, &result);
 		if (err) {
-			char what[64];
-
-			snprintf(what, sizeof(what), "%s of %llu bytes",
-				 inccl_collective_name(opts->collective),
-				 (unsigned long long)opts->sizes[i]);
-			job_report(&opts->job, what, err);
+			report_failure(opts, opts->sizes[i], err, why);
 			break;
 		}
 		total.wrong += result.wrong;
 		total.own_wrong += result.own_wrong;
 		total.unsummed |= result.unsummed;
-		if (rank == 0)
-			print_result(opts, opts->sizes[i], &result);
+		if (call.rank == 0)
+			print_result(&call, &result);
 	}
 	if (opts->stats)
 		print_stats(opts);
-	if (report_wrong(rank, &total))
-		err = -EBADMSG;
-out:
-	if (recv != send)
-		free(recv);
+	return report_wrong(call.rank, &total) ? -EBADMSG : err;
+}
+
+static int run(const struct perf_opts *opts)
+{
+	uint64_t largest = 0;
+	void *send, *recv;
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < opts->nsizes; i++)
+		if (opts->sizes[i] > largest)
+			largest = opts->sizes[i];
+	largest += PERF_GUARD_BYTES;
+	/* not only zero pages, which the kernel would share */
+	send = malloc(largest);
+	recv = malloc(largest);
+	if (send && recv) {
+		memset(send, 1, largest);
+		memset(recv, 1, largest);
+		if (inccl_group_rank(opts->job.group) == 0 && !opts->json)
+			print_header(opts);
+		err = run_sizes(opts, send, recv);
+	} else {
+		inc_error("buffers of %llu bytes: %s", (unsigned long long)largest,
+			  strerror(ENOMEM));
+		err = -ENOMEM;
+	}
+	free(recv);
 	free(send);
 	return err;
 }

@@ -155,7 +155,7 @@ int job_start(struct job *job)
 	return err;
 }
 
-void job_report(struct job *job, const char *what, int err)
+void job_report(const struct job *job, const char *what, int err)
 {
 	const char *story = inccl_communicator_error(job->comm);
 

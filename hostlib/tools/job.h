@@ -32,7 +32,7 @@ int job_start(struct job *job);
 /* Leaves; 0 or the communicator's error, after a message. */
 int job_end(struct job *job);
 /* A message for a failed operation, with the communicator's story. */
-void job_report(struct job *job, const char *what, int err);
+void job_report(const struct job *job, const char *what, int err);
 
 /* What was printed has arrived: 0, or -EIO after a message. */
 int job_flush(void);

@@ -2,6 +2,7 @@
 /* The command line of inccl-perf. */
 #include <errno.h>
 #include <string.h>
+#include "lib/proto/desc.h"
 #include "hostlib/tools/perf_opts.h"
 
 static int add_size(struct perf_opts *opts, uint64_t size, struct inc_err *err)
@@ -36,14 +37,13 @@ static int take_dtype(void *dtype, const char *text, struct inc_err *err)
 		       : 0;
 }
 
-/* What the library has a call for, and run_one() calls. */
 static int take_collective(void *collective, const char *text, struct inc_err *err)
 {
-	enum inccl_collective *c = collective;
-
-	if (inccl_collective_parse(text, c) || (*c != INCCL_ALLREDUCE && *c != INCCL_BARRIER))
-		return inc_err_set(err, EINVAL, "'%.300s' is not one of allreduce, barrier", text);
-	return 0;
+#define _(NAME, name) " " #name
+	return inccl_collective_parse(text, collective)
+		       ? inc_err_set(err, EINVAL, "'%.300s' is not one of" INC_COLLECTIVES(_), text)
+		       : 0;
+#undef _
 }
 
 static const struct inc_opt options[] = {
@@ -92,6 +92,11 @@ static const struct inc_opt options[] = {
 	 .preset = "sum",
 	 .help = "what is done with them",
 	 INC_OPT_TAKE(struct perf_opts, op, job_take_op)},
+	{.name = "root",
+	 .value = "RANK",
+	 .preset = "0",
+	 .help = "of reduce and broadcast",
+	 INC_OPT_NUMBER(struct perf_opts, root, 0, INC_MAX_RANKS - 1)},
 	{.name = "in-place",
 	 .help = "the result replaces the data",
 	 INC_OPT_FLAG(struct perf_opts, in_place)},
@@ -131,6 +136,10 @@ static int check(void *settings)
 
 	if (job_check(&opts->job))
 		return -EINVAL;
+	/* what fill() makes and verify() knows the result of */
+	if (opts->op != INCCL_SUM || opts->dtype != INCCL_INT32)
+		return inc_usage("--op %s --dtype %s: only sum and int32 can be timed",
+				 inccl_op_name(opts->op), inccl_dtype_name(opts->dtype));
 	if (opts->collective == INCCL_BARRIER) {
 		opts->nsizes = 1;
 		opts->sizes[0] = 0;
@@ -150,12 +159,16 @@ static const struct inc_program program = {
 	.name = "inccl-perf",
 	.man_section = 1,
 	.brief = "time collectives, and check them",
-	.about = "Times a collective (allreduce, the default, or barrier) over a range of sizes. "
-		 "Every rank of the job runs it with the same options; rank 0 prints the table.",
+	.about = "Times a COLLECTIVE over a range of sizes: allreduce (the default), reduce, "
+		 "broadcast, barrier, reducescatter or allgather. Every rank of the job runs it "
+		 "with the same options; rank 0 prints the table. The size is that of the whole "
+		 "vector; where ranks have a block of it each, it is cut down to a multiple of "
+		 "theirs, and the count is a block's.",
 	.groups = {{options, 0}, {job_options, offsetof(struct perf_opts, job)}},
-	.notes = "algbw: bytes of the vector * 8 / time; busbw: algbw * 2 (N - 1) / N, what each "
-		 "of N ranks would have to send and receive without help from the network. Both "
-		 "in Gbit/s (10^9).",
+	.notes = "algbw: bytes of the vector * 8 / time; busbw: algbw times what each of N ranks "
+		 "would have to move without help from the network: 2 (N - 1) / N of the vector "
+		 "for allreduce, (N - 1) / N for reducescatter and allgather, all of it for "
+		 "reduce and broadcast. Both in Gbit/s (10^9).",
 	.exits = "0 ok, 1 failure or a wrong element, 2 wrong command line.",
 	.check = check,
 };

@@ -14,6 +14,7 @@ struct perf_opts {
 	enum inccl_collective collective;
 	enum inccl_op op;
 	enum inccl_dtype dtype;
+	unsigned int root;
 	uint64_t min, max; /* bytes */
 	unsigned int factor;
 	uint64_t sizes[PERF_MAX_SIZES]; /* bytes */

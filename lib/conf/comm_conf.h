@@ -29,7 +29,7 @@ enum inc_byte_order {
 struct inc_conn_conf {
 	uint32_t communicator; /* in files: whose connection it is */
 	bool up;               /* to the parent switch */
-	uint32_t rank; /* the child's; of a switch: the lowest below it */
+	uint32_t rank;         /* the child's; of a switch: the lowest below it */
 	bool has_ranks;
 	struct inc_ranks ranks; /* below a child that is a switch, in place of its rank alone */
 	char port[IF_NAMESIZE];

@@ -16,11 +16,14 @@
  *   21..10 root rank    9..0   sequence number of the collective, modulo 2^10
  */
 /* _(NAME, name) */
-#define INC_COLLECTIVES(_)      \
-	_(ALLREDUCE, allreduce) \
-	_(REDUCE, reduce)       \
-	_(BROADCAST, broadcast) \
-	_(BARRIER, barrier)
+#define INC_COLLECTIVES(_)                                                        \
+	_(ALLREDUCE, allreduce)                                                   \
+	_(REDUCE, reduce)                                                         \
+	_(BROADCAST, broadcast)                                                   \
+	_(BARRIER, barrier)                                                       \
+	/* a Reduce of each rank's block, and a Broadcast, one after the other */ \
+	_(REDUCE_SCATTER, reducescatter)                                          \
+	_(ALL_GATHER, allgather)
 
 enum inc_collective {
 #define _(NAME, name) INC_COLL_##NAME,
@@ -81,13 +84,27 @@ _Static_assert(INC_N_COLLECTIVES <= 8 && INC_N_OPERATORS <= 8 && INC_N_DTYPES <=
 /* Must all ranks give data (all the same amount of it)? Else some give nothing. */
 static inline __attribute__((always_inline)) _Bool inc_all_give(__u32 desc)
 {
-	return INC_DESC_COLL(desc) == INC_COLL_ALLREDUCE || INC_DESC_COLL(desc) == INC_COLL_REDUCE;
+	switch (INC_DESC_COLL(desc)) {
+	case INC_COLL_ALLREDUCE:
+	case INC_COLL_REDUCE:
+	case INC_COLL_REDUCE_SCATTER:
+		return 1;
+	default:
+		return 0;
+	}
 }
 
 /* Only ranks in a set with the root may give, where not all must? */
 static inline __attribute__((always_inline)) _Bool inc_root_gives(__u32 desc)
 {
-	return INC_DESC_COLL(desc) == INC_COLL_BROADCAST;
+	return INC_DESC_COLL(desc) == INC_COLL_BROADCAST ||
+	       INC_DESC_COLL(desc) == INC_COLL_ALL_GATHER;
+}
+
+/* Does its root matter? */
+static inline __attribute__((always_inline)) _Bool inc_has_root(__u32 desc)
+{
+	return INC_DESC_COLL(desc) != INC_COLL_ALLREDUCE && INC_DESC_COLL(desc) != INC_COLL_BARRIER;
 }
 
 /*
@@ -102,8 +119,10 @@ static inline __attribute__((always_inline)) _Bool inc_ranks_get(__u32 desc, _Bo
 	case INC_COLL_ALLREDUCE:
 		return 1;
 	case INC_COLL_REDUCE:
+	case INC_COLL_REDUCE_SCATTER:
 		return has_root;
 	case INC_COLL_BROADCAST:
+	case INC_COLL_ALL_GATHER:
 		return !has_root || ranks > 1;
 	default:
 		return 0;

@@ -3,7 +3,8 @@
  * What the XDP programs and user space share: map values, counters, events.
  * Fixed-width types only; sizes and offsets are asserted in both compilers.
  *
- * Terms: a *connection* is one RC queue pair between the switch and a child.
+ * Terms: a *connection* is one RC queue pair between the switch and a child, or its parent: a
+ * communicator whose switches form a tree has one at each of them but the root.
  * Packet r of a direction is the one whose PSN is start_psn + r; r counts in 64
  * bits here, so it never wraps. A *slot* is r mod slots, a *generation* r / slots.
  * A *communicator* is one of the controller's; the switch counts its own from 0 (its index).
@@ -14,7 +15,7 @@
 #include <linux/types.h>
 #include "lib/proto/roce.h"
 
-#define INC_ABI_VERSION    3
+#define INC_ABI_VERSION    4
 #define INC_MAX_CHILDREN   32
 #define INC_MAX_SLOTS      4096
 #define INC_MAX_LOG2_SLOTS 12
@@ -36,6 +37,8 @@ _Static_assert(INC_MAX_SLOTS == 1 << INC_MAX_LOG2_SLOTS, "one is the other's log
 #define INC_MAP_CONN_CFG    "inc_conn_cfg"
 #define INC_MAP_COMM_CFG    "inc_comm_cfg"
 #define INC_MAP_COMM_PORTS  "inc_comm_ports"
+#define INC_MAP_PARENT_PORT "inc_parent_port"
+#define INC_MAP_ROOT_CHILD  "inc_root_child"
 #define INC_MAP_COPY        "inc_copy"
 #define INC_MAP_PORT        "inc_port"
 #define INC_MAP_ANSWER_PORT "inc_answer_port"
@@ -46,7 +49,7 @@ _Static_assert(INC_MAX_SLOTS == 1 << INC_MAX_LOG2_SLOTS, "one is the other's log
 /* inc_conn_lookup: which connection a packet belongs to. Writer: loader.
  * The value is a connection id, the index into inc_conn_cfg and inc_conn_state. */
 struct inc_conn_key {
-	__be32 saddr; /* the child's address */
+	__be32 saddr; /* the peer's address */
 	__be32 daddr; /* the switch's address */
 	__u32 dqpn;   /* host order: the switch's queue pair number */
 };
@@ -63,6 +66,8 @@ INC_INLINE __u32 inc_conn_place_of(__u32 qpn)
 
 #define INC_CONN_F_UDP_CSUM  0x1 /* results carry a UDP checksum (lets the peer use UDP_GRO) */
 #define INC_CONN_F_FIXED_MAC 0x2 /* the peer's MAC address is configured: nothing changes it */
+#define INC_CONN_F_UP        0x4 /* the peer is the parent switch */
+#define INC_CONN_F_SWITCH    0x8 /* the peer is a switch, parent or child */
 
 #define INC_NO_PSN 0xffffffffu
 
@@ -79,8 +84,8 @@ union inc_mac {
 /* inc_conn_cfg[connection id]. Writer: loader, before the look-up entry. */
 struct inc_conn_cfg {
 	__u32 comm;    /* index into inc_comm_cfg */
-	__u32 child;   /* 0..children-1; children of one port are contiguous */
-	__u32 rank;    /* decides who gets the data of a Reduce */
+	__u32 child;   /* 0..children-1, children of one port together; the parent's: children */
+	__u32 rank;    /* the child's; the lowest behind a switch, or, up, below this one */
 	__u32 ifindex; /* packets of this connection must arrive here */
 	__be32 peer_addr;
 	__be32 own_addr;
@@ -95,7 +100,8 @@ struct inc_conn_cfg {
 	__u8 own_mac[6];    /* the switch's, source of every frame to the peer */
 	__u8 port_first;    /* ordinal of the first child on its port, */
 	__u8 port_children; /*   and how many children are there */
-	__u32 resv[2];
+	__u32 ranks;        /* behind the child, or, up, below this switch */
+	__u32 resv;
 };
 
 /* inc_conn_state[connection id]. Writer: the XDP program that holds busy, one at a time;
@@ -103,7 +109,7 @@ struct inc_conn_cfg {
  * look-up entry exists). One cache line pair each. */
 struct inc_conn_state {
 	__u64 rx_next;      /* r of the next packet expected; all before are kept */
-	__u64 tx_acked;     /* the child has acknowledged all results before this r */
+	__u64 tx_acked;     /* the peer has acknowledged all sent to it before this r */
 	__u64 ack_asked;    /* one past the highest r that asked for an ACK */
 	__u64 ack_sent;     /* one past the highest r acknowledged by XDP; owed while
 			     * ack_asked > ack_sent (the slow path pays after a delay) */
@@ -140,6 +146,8 @@ enum inc_open_message {
 
 #define INC_COMM_F_VALID     0x1
 #define INC_COMM_F_NET_ORDER 0x2 /* elements are big endian on the wire */
+#define INC_COMM_F_UP        0x4 /* the switch is below the root: it has a parent */
+#define INC_COMM_F_UDP_CSUM  0x8 /* a child wants it */
 
 /* Where a communicator's children on a port are looked for first. A power of two, as large as the
  * ports are many (INC_MAX_PORTS): interfaces made one after the other have places of their own. */
@@ -155,34 +163,54 @@ struct inc_comm_cfg {
 	__u32 children;  /* 1..INC_MAX_CHILDREN */
 	__u32 full_mask; /* one bit per child */
 	__u32 log2_slots;
-	__u32 payload;      /* path MTU of the communicator, see inc_payload_ok() */
-	__u32 conn_base;    /* child c is connection conn_base + c */
-	__u32 contrib_base; /* (child c, slot s) is row contrib_base + (c << log2_slots) + s */
+	__u32 payload;   /* path MTU of the communicator, see inc_payload_ok() */
+	__u32 conn_base; /* child c is connection conn_base + c, the parent the one behind them */
+	__u32 contrib_base; /* (child c, slot s) is row contrib_base + (c << log2_slots) + s; the
+			     * parent's rows come behind the children's */
 	__u32 result_base;  /* slot s is row result_base + s of inc_result and inc_slot */
 	__u32 communicator; /* the controller's number, for messages only */
-	__u32 resv[7];
+	__u32 root_base;    /* rank k is in row root_base + k / INC_ROOTS_PER_ROW of */
+	__u32 root_rows;    /*   inc_root_child; ranks beyond these rows are not below */
+	__u32 resv[5];
 	/* [inc_port_place_of(ifindex)]: the first child on a port, plus 1; 0: no port of the
 	 * communicator has this place. Of two ports that share it one is here, the other's children
 	 * are found by going through all. */
 	__u8 port_child[INC_PORT_PLACES];
 };
 
-/* inc_comm_state[communicator]. Writer: the last arriver of each chunk; the slow path, which may
- * end the communicator (error, error_r). */
+/* Connections of a communicator: its children's, and the parent's behind them. */
+INC_INLINE __u32 inc_comm_conns(const struct inc_comm_cfg *comm)
+{
+	return comm->children + (comm->flags & INC_COMM_F_UP ? 1 : 0);
+}
+
+/* inc_comm_state[communicator]. Writer: the last arriver of each chunk, and of tx_next below the
+ * root the parent's packet; the slow path, which may end the communicator (error, error_r). */
 struct inc_comm_state {
 	/* Results before this r are complete. They are completed in order: the last arriver of r
 	 * keeps its connection busy until it has written this, and no later chunk is complete
-	 * without that child's part. */
+	 * without that child's part. Below the root the parent's connection is the one. */
 	__u64 tx_next;
 	__u32 error; /* AETH syndrome that ended the communicator; 0: alive */
 	__u32 resv0;
 	__u64 error_r; /* chunk where it ended */
-	__u64 resv[5];
+	/* Below the root: partial sums before this r are complete, in the same order. Never behind
+	 * tx_next, and at most the slots ahead of it. */
+	__u64 up_next;
+	__u64 resv[4];
+};
+
+/* inc_root_child[row]: which child has a rank behind it. Writer: loader, before the look-up
+ * entries. */
+#define INC_ROOTS_PER_ROW 64
+struct inc_root_row {
+	__u8 child_plus_1[INC_ROOTS_PER_ROW]; /* 0: the rank is not below this switch */
 };
 
 /* inc_slot[row]: generation << 32 | arrival bits. Writer: XDP, atomically. A
  * contribution counts once its bit is set; the slot moves on to the next
- * generation once its result row is complete. */
+ * generation once its result is complete. Below the root all bits stay set meanwhile: the
+ * partial sum is there, and on its way to the parent. */
 struct inc_slot {
 	__u64 word;
 };
@@ -198,22 +226,23 @@ struct inc_slot {
 /* One row of inc_contrib or inc_result.
  * inc_contrib: what child c gave for the slot. Writer: who holds the child's connection
  *   (busy), before the arrival bit is set. Result r to child c mirrors it: opcode, flags,
- *   immediate and RETH come from here.
- * inc_result: the result of the slot. Writer: the last arriver. */
+ *   immediate and RETH come from here. The parent's rows hold the results that it has sent.
+ * inc_result: the sum of what the children gave: the result of the slot, or, below the root, the
+ *   partial sum, as it goes to the parent (opcode and flags, too). Writer: the last arriver. */
 struct inc_buf {
 	__u64 r;     /* chunk in the row; the slow path checks it before and after */
 	__u32 len;   /* payload bytes without pad */
 	__u32 desc;  /* collective descriptor, explicit or inherited */
-	__u8 opcode; /* contribution: BTH opcode */
-	__u8 flags;  /* contribution: INC_BUF_F_* */
+	__u8 opcode; /* contribution, partial sum: BTH opcode */
+	__u8 flags;  /* the same: INC_BUF_F_* */
 	__u8 resv[14];
 	__be64 va;   /* contribution: RETH of a WRITE first or only packet, as received: */
 	__be32 rkey; /*   where the child wants the mirror of this message */
 	__be32 dmalen;
 	__u32 crc;             /* result: CRC-32 of payload and pad from state 0, no final xor */
 	__u32 csum;            /* result: ones' complement sum of payload and pad, 32 bits */
-	__u32 givers;          /* result: one bit per child that gave data */
-	__u32 differ;          /* result: one bit per child that called something else */
+	__u32 givers;          /* sum: one bit per child that gave data */
+	__u32 differ;          /* sum: one bit per child that called something else */
 	__u8 hdr[INC_BUF_HDR]; /* IP to last extended header, masked, ends at payload */
 	__u8 payload[INC_MAX_PAYLOAD];
 	__u8 tail[INC_BUF_TAIL]; /* ICRC, and room for bounds the verifier can follow */
@@ -279,6 +308,8 @@ struct inc_copy {
 	_(ANS_NAK_FATAL, answered_nak_operation, 'W', "communicator has failed: NAK 63")       \
 	_(ANS_RNR, answered_rnr, 'W', "slot still in an older generation: RNR NAK")            \
 	_(MC_RESULT, multicast_result, 'M', "last arriver became the result")                  \
+	_(MC_DOWN, multicast_from_parent, 'M', "result of the parent, passed on")              \
+	_(UP_PARTIAL, partial_to_parent, 'M', "last arriver became the partial sum")           \
 	_(X_COPY, copies_sent, 'X', "result copies given to a port")                           \
 	_(X_COPY_DROP, copies_dropped, 'X', "result copies that could not be made")            \
 	_(X_SUM_BYTES, reduced_bytes, 'X', "bytes of contributions added up")                  \
@@ -305,9 +336,10 @@ _Static_assert(INC_CTR_MAX <= 64, "the counters of a class fit a mask");
 enum inc_event_type {
 	/* mask: children whose descriptor or length differs from child 0's */
 	INC_EVENT_MISMATCH = 1,
-	INC_EVENT_CONN_ERROR,     /* connection ended by a fatal NAK we sent; arg: syndrome */
-	INC_EVENT_PEER_NAK,       /* child sent a fatal NAK; arg: syndrome */
-	INC_EVENT_RESULT_PENDING, /* result r is in its row, the slow path must send it to all */
+	INC_EVENT_CONN_ERROR,      /* connection ended by a fatal NAK we sent; arg: syndrome */
+	INC_EVENT_PEER_NAK,        /* child sent a fatal NAK; arg: syndrome */
+	INC_EVENT_RESULT_PENDING,  /* result r is in its row, the slow path must send it to all */
+	INC_EVENT_PARTIAL_PENDING, /* the same for partial sum r, to the parent */
 	/* the kernel's copies share their bytes: results are pending from now on. Of no
 	 * communicator in particular. */
 	INC_EVENT_COPIES_SHARED,
@@ -321,7 +353,7 @@ struct inc_event {
 	__u32 conn;
 	__u32 arg;
 	__u64 r;
-	__u32 mask;
+	__u32 mask; /* a bit per child that it is about */
 	__u32 resv;
 };
 
@@ -347,6 +379,8 @@ INC_ASSERT_OFFSET(inc_comm_cfg, port_child, 64);
 INC_ASSERT_OFFSET(inc_comm_cfg, result_base, 28);
 INC_ASSERT_SIZE(inc_comm_state, 64);
 INC_ASSERT_OFFSET(inc_comm_state, error_r, 16);
+INC_ASSERT_OFFSET(inc_comm_state, up_next, 24);
+INC_ASSERT_SIZE(inc_root_row, 64);
 INC_ASSERT_SIZE(inc_slot, 8);
 INC_ASSERT_OFFSET(inc_buf, va, 32);
 INC_ASSERT_OFFSET(inc_buf, givers, 56);

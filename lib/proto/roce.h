@@ -135,6 +135,13 @@ INC_INLINE __u32 inc_ext_len(__u8 op)
 	       (op == INC_OP_ACK ? INC_AETH_LEN : 0);
 }
 
+/* Bytes that follow a payload up to a whole word (PadCnt of the BTH): zeros, which count in the
+ * lengths of IP and UDP, in both checksums, and nowhere else. */
+INC_INLINE __u32 inc_pad(__u32 len)
+{
+	return -len & 3;
+}
+
 /* Fields that routers may change count as ones in the ICRC: TOS, TTL, both checksums, FECN to
  * resv6. ip: the IP header; UDP and the BTH follow it. */
 INC_INLINE void inc_icrc_mask(__u8 *ip)

@@ -23,7 +23,7 @@
  * the chunk's. Everything is computed in integers, so that neither the rounding mode nor
  * "flush to zero" of the calling thread has a say.
  *
- * As in reduce.h: any thread, nothing kept or allocated, any alignment, any count. Buffers must not
+ * As in operate.h: any thread, nothing kept or allocated, any alignment, any count. Buffers must not
  * overlap, except that a function whose source and destination elements have the same size may
  * work in place.
  */

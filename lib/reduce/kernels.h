@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The loops behind reduce.h and floats.h, a table for each instruction set. They are the same C
- * (kernels_int.h, kernels_float.h), compiled once for each; reduce.c chooses, tests run all.
+ * The loops behind operate.h and floats.h, a table for each instruction set. They are the same C
+ * (kernels_int.h, kernels_float.h), compiled once for each; operate.c chooses, tests run all.
  */
 #ifndef INC_REDUCE_KERNELS_H
 #define INC_REDUCE_KERNELS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The loops of reduce.h. A set's file defines INC_TARGET, the attribute that lets the compiler use
+ * The loops of operate.h. A set's file defines INC_TARGET, the attribute that lets the compiler use
  * its instructions, and includes this: plain loops, which it makes vectors of.
  */
 #ifndef INC_REDUCE_KERNELS_INT_H

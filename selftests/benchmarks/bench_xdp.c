@@ -39,6 +39,7 @@ struct bench {
 	uint8_t left[INC_MAX_PAYLOAD + 128 + 256]; /* what the last run made of it */
 	uint32_t payload;
 	uint32_t children;
+	uint32_t communicators; /* that the switch has; measured is the last */
 	bool json;
 };
 
@@ -134,40 +135,53 @@ static int own_namespace(struct inc_err *err)
 	return 0;
 }
 
-static int setup(struct bench *b, struct inc_err *err)
+/* Child 0 is alone on the ingress port. */
+static int add_comm(struct bench *b, uint32_t number, uint32_t slots, struct inc_comm_conf *conf,
+		    struct inc_err *err)
 {
-	struct inc_switch_opts opts = {.sz = sizeof(opts), .max_comms = 1, .max_connections = 64};
 	unsigned int others = if_nametoindex(OTHER);
-	uint32_t desc = INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, 1);
-	struct inc_comm_conf conf = {
-		.communicator = 1, .payload = b->payload, .slots = 64, .n_conns = b->children};
-	const struct inc_comm_cfg *comm;
 	int ret;
 
-	ret = inc_switch_open(&opts, &b->sw, err);
-	if (ret)
-		return ret;
+	*conf = (struct inc_comm_conf){.communicator = number,
+				       .payload = b->payload,
+				       .slots = slots,
+				       .n_conns = b->children};
 	for (uint32_t c = 0; c < b->children; c++) {
-		struct inc_conn_conf *conn = &conf.conn[c];
+		struct inc_conn_conf *conn = &conf->conn[c];
 
 		*conn = (struct inc_conn_conf){
 			.rank = c,
 			.peer_ip.s_addr = htonl(0x0a000001 + c),
 			.own_ip.s_addr = htonl(0x0a0000fe),
 			.peer_qp = 0x200 + c,
-			.own_qp = 0x100 + c,
+			.own_qp = number * INC_MAX_CHILDREN + c,
 			.own_mac = {2, 0, 0, 0, 0, 1}, /* the loopback has none */
 			.peer_port = 50000,
 			.own_port = INC_ROCE_UDP_PORT,
 			.pkey = INC_PKEY_DEFAULT,
 			.udp_csum = true,
 		};
-		/* child 0 alone on the ingress port */
 		if_indextoname(c ? others : IFINDEX, conn->port);
 	}
-	ret = inc_switch_add_comm(b->sw, &conf, err);
-	if (ret >= 0)
-		ret = inc_switch_start_comm(b->sw, ret, err) ?: ret;
+	ret = inc_switch_add_comm(b->sw, conf, err);
+	return ret < 0 ? ret : inc_switch_start_comm(b->sw, ret, err) ?: ret;
+}
+
+static int setup(struct bench *b, struct inc_err *err)
+{
+	struct inc_switch_opts opts = {.sz = sizeof(opts),
+				       .max_comms = b->communicators,
+				       .max_connections = b->communicators * b->children + 64,
+				       .max_rows =
+					       b->communicators * b->children + 64 * b->children};
+	uint32_t desc = INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, 1);
+	const struct inc_comm_cfg *comm;
+	struct inc_comm_conf conf;
+	int ret;
+
+	ret = inc_switch_open(&opts, &b->sw, err);
+	for (uint32_t n = 1; ret >= 0 && n <= b->communicators; n++)
+		ret = add_comm(b, n, n < b->communicators ? 1 : 64, &conf, err);
 	if (ret < 0)
 		return ret;
 	comm = inc_switch_comm(b->sw, ret);
@@ -266,6 +280,12 @@ static const struct inc_opt options[] = {
 	 .preset = "4",
 	 .help = "of the communicator, 2 to " INC_STR(INC_MAX_CHILDREN),
 	 INC_OPT_NUMBER(struct bench, children, 2, INC_MAX_CHILDREN)},
+	{.name = "communicators",
+	 .letter = 'm',
+	 .value = "N",
+	 .preset = "1",
+	 .help = "that the switch has, 1 to " INC_STR(INC_MAX_COMMS) ": measured is the last",
+	 INC_OPT_NUMBER(struct bench, communicators, 1, INC_MAX_COMMS)},
 	{.name = "json",
 	 .letter = 'j',
 	 .help = "one object per line",

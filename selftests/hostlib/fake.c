@@ -109,22 +109,33 @@ long fake_heard(const struct fake *f, const char *field)
 	return strtol(found, NULL, 10);
 }
 
-int fake_create(struct fake *f, const char *const *answers, bool hang_up,
-		struct inccl_group **group, char error[256], void (*log)(void *, const char *),
-		void *log_ctx)
+int fake_join(struct fake *f, const char *const *answers, bool hang_up,
+	      const struct inccl_group_opts *more, struct inccl_group **group, char error[256])
 {
-	char controller[32];
-	INCCL_OPTS(inccl_group_opts, opts, .job = "t", .world_size = 1, .address = "127.0.0.1",
-		   .create_timeout_ms = 400, .error = error, .error_size = 256, .log = log,
-		   .log_ctx = log_ctx);
+	struct inccl_group_opts opts = *more;
 	double begin = now_s();
+	char controller[32];
 	int ret;
 
 	error[0] = 0;
 	fake_start(f, answers, hang_up);
 	snprintf(controller, sizeof(controller), "127.0.0.1:%u", f->port);
 	opts.controller = controller;
+	opts.job = "t";
+	opts.address = "127.0.0.1";
+	opts.create_timeout_ms = 400;
+	opts.error = error;
+	opts.error_size = 256;
 	ret = inccl_group_create(&opts, group);
 	assert_true(now_s() - begin < 5);
 	return ret;
+}
+
+int fake_create(struct fake *f, const char *const *answers, bool hang_up,
+		struct inccl_group **group, char error[256], void (*log)(void *, const char *),
+		void *log_ctx)
+{
+	INCCL_OPTS(inccl_group_opts, opts, .world_size = 1, .log = log, .log_ctx = log_ctx);
+
+	return fake_join(f, answers, hang_up, &opts, group, error);
 }

@@ -40,7 +40,10 @@ void fake_say(struct fake *f, const char *text);
 void fake_hang_up(struct fake *f);
 /* A number of the last line heard that has it. */
 long fake_heard(const struct fake *f, const char *field);
-/* Starts it and joins it as rank 0 of 1; log may be NULL. */
+/* Starts it and joins it; opts: rank, world size and log. */
+int fake_join(struct fake *f, const char *const *answers, bool hang_up,
+	      const struct inccl_group_opts *opts, struct inccl_group **group, char error[256]);
+/* The same as rank 0 of 1; log may be NULL. */
 int fake_create(struct fake *f, const char *const *answers, bool hang_up,
 		struct inccl_group **group, char error[256], void (*log)(void *, const char *),
 		void *log_ctx);

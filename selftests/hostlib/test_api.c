@@ -412,16 +412,42 @@ static void controller_back(void **state)
 
 static void words(void **state)
 {
+	static const struct {
+		const char *name;
+		enum inccl_op op;
+	} ops[] = {
+		{"sum", INCCL_SUM}, {"min", INCCL_MIN}, {"max", INCCL_MAX}, {"prod", INCCL_PROD},
+		{"and", INCCL_AND}, {"or", INCCL_OR},   {"xor", INCCL_XOR},
+	};
+	static const struct {
+		const char *name;
+		enum inccl_dtype type;
+		size_t size;
+	} types[] = {
+		{"int32", INCCL_INT32, 4}, {"uint32", INCCL_UINT32, 4},
+		{"int64", INCCL_INT64, 8}, {"uint64", INCCL_UINT64, 8},
+		{"int16", INCCL_INT16, 2}, {"uint16", INCCL_UINT16, 2},
+		{"int8", INCCL_INT8, 1},   {"uint8", INCCL_UINT8, 1},
+	};
 	enum inccl_collective c;
 	enum inccl_dtype d;
 	enum inccl_op o;
+	size_t i;
 
 	assert_int_equal(inccl_collective_parse("broadcast", &c), 0);
 	assert_int_equal(c, INCCL_BROADCAST);
 	assert_string_equal(inccl_collective_name(c), "broadcast");
-	assert_int_equal(inccl_op_parse("sum", &o), 0);
-	assert_int_equal(inccl_dtype_parse("int32", &d), 0);
-	assert_int_equal(inccl_dtype_size(d), 4);
+	for (i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+		assert_int_equal(inccl_op_parse(ops[i].name, &o), 0);
+		assert_int_equal(o, ops[i].op);
+		assert_string_equal(inccl_op_name(o), ops[i].name);
+	}
+	for (i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		assert_int_equal(inccl_dtype_parse(types[i].name, &d), 0);
+		assert_int_equal(d, types[i].type);
+		assert_string_equal(inccl_dtype_name(d), types[i].name);
+		assert_int_equal(inccl_dtype_size(d), types[i].size);
+	}
 	assert_int_equal(inccl_dtype_parse("int31", &d), -EINVAL);
 	assert_int_equal(inccl_op_parse(NULL, &o), -EINVAL);
 	assert_null(inccl_dtype_name(99));

@@ -236,6 +236,46 @@ static void network_order(void **state)
 	assert_memory_equal(w->data[0], given, sizeof(given));
 }
 
+/* Elements of each size are turned round as such, also where the last ones do not fill a word. */
+static void network_order_sizes(void **state)
+{
+	static const enum inccl_dtype types[] = {INCCL_UINT8, INCCL_INT16, INCCL_UINT32,
+						 INCCL_INT64};
+	struct world *w = *state;
+	unsigned int round, i;
+
+	for (round = 0; round < 8; round++) {
+		enum inccl_dtype type = types[round / 2];
+		size_t size = inccl_dtype_size(type), count = 15 / size, len = count * size;
+		uint8_t *send = (uint8_t *)w->data[0], *recv = (uint8_t *)w->data[round % 2];
+		uint8_t result[15];
+		struct inccl_request *req;
+		struct inccl_packet pkt;
+
+		for (i = 0; i < sizeof(w->data[0]); i++)
+			send[i] = recv[i] = i + 1;
+		assert_int_equal(inccl_allreduce_start(w->comm, send, recv, count, type, INCCL_MAX,
+						       NULL, &req),
+				 0);
+		do
+			assert_true(peer_hear(&w->peer, &pkt, WAIT_MS));
+		while (pkt.opcode == INC_OP_ACK);
+		assert_int_equal(pkt.len, len);
+		for (i = 0; i < len; i++) {
+			/* the mirror image of its place in the element */
+			assert_int_equal(pkt.payload[i], (i ^ (size - 1)) + 1);
+			result[i] = 100 + (i ^ (size - 1));
+		}
+		peer_mirror(&w->peer, &pkt, round, result);
+		assert_int_equal(inccl_wait(req, WAIT_MS), 0);
+		for (i = 0; i < sizeof(w->data[0]); i++) {
+			assert_int_equal(recv[i], i < len ? 100 + i : i + 1);
+			if (send != recv)
+				assert_int_equal(send[i], i + 1);
+		}
+	}
+}
+
 static void join_cancelled(struct waiter *t)
 {
 	void *result;
@@ -309,6 +349,8 @@ int main(void)
 		CASE(log_of_a_caller),
 		CASE(log_asks_for_the_error),
 		cmocka_unit_test_setup_teardown(network_order, world_setup_network, world_teardown),
+		cmocka_unit_test_setup_teardown(network_order_sizes, world_setup_network,
+						world_teardown),
 		CASE(own_time_limit),
 	};
 

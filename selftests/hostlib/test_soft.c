@@ -237,39 +237,6 @@ static void shapes(void **state)
 	assert_true(w->ep->ops->quiet(w->ep));
 }
 
-static void odd_lengths(void **state)
-{
-	struct world *w = *state;
-	struct inccl_message msg = {
-		.send = w->send,
-		.recv = w->recv,
-		.send_len = 7,
-		.recv_len = 7,
-		.recv_region = &w->region,
-		.imm = IMM,
-		.mode = INCCL_MODE_SENDRECV,
-		.has_imm = true,
-	};
-	struct inccl_packet pkt;
-
-	assert_int_equal(w->ep->ops->post(w->ep, &msg), 0);
-	msg.send_len = msg.recv_len = 0;
-	msg.recv_region = NULL;
-	msg.last = true;
-	assert_int_equal(w->ep->ops->post(w->ep, &msg), 0);
-	assert_int_equal(w->ep->ops->flush(w->ep), 0);
-	assert_true(peer_hear(&w->peer, &pkt, HEAR_MS));
-	assert_int_equal(pkt.len, 7);
-	assert_memory_equal(pkt.payload, w->send, 7);
-	peer_mirror(&w->peer, &pkt, 0, w->want);
-	assert_true(peer_hear(&w->peer, &pkt, HEAR_MS));
-	assert_int_equal(pkt.len, 0);
-	peer_mirror(&w->peer, &pkt, 1, NULL);
-	serve_until(w, 2);
-	assert_memory_equal(w->recv, w->want, 7);
-	assert_int_equal(w->recv[7], 0xee);
-}
-
 static void any_order(void **state)
 {
 	struct world *w = *state;
@@ -623,7 +590,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(shapes),
-		CASE(odd_lengths),
 		CASE(any_order),
 		CASE(ring_is_full),
 		CASE(nak_goes_back),

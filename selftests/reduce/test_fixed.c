@@ -19,7 +19,7 @@
 #include <xmmintrin.h>
 #endif
 #include "lib/reduce/floats.h"
-#include "lib/reduce/reduce.h"
+#include "lib/reduce/operate.h"
 #include "selftests/reduce/numbers.h"
 #include "selftests/reduce/world.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "lib/reduce/kernels.h"
-#include "lib/reduce/reduce.h"
+#include "lib/reduce/operate.h"
 #include "selftests/reduce/numbers.h"
 
 #define COUNT 301

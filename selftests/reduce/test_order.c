@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "lib/reduce/floats.h"
-#include "lib/reduce/reduce.h"
+#include "lib/reduce/operate.h"
 #include "selftests/reduce/numbers.h"
 
 #define MANY 20011

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
-#include "lib/reduce/reduce.h"
+#include "lib/reduce/operate.h"
 #include "selftests/reduce/exact.h"
 #include "selftests/reduce/numbers.h"
 #include "selftests/reduce/world.h"

@@ -89,6 +89,9 @@ class Net:
         command("ip", "-n", self.switch, "neigh", "replace", ip, "lladdr", mac.hex(":"), "dev",
                 port, "nud", "permanent")
 
+    def address(self, port, address):
+        command("ip", "-n", self.switch, "addr", "add", address, "dev", port)
+
     def xdp(self, port):
         """The XDP program on a port, None for none."""
         out = json.loads(command("ip", "-j", "-n", self.switch, "link", "show", port).out)
@@ -182,7 +185,7 @@ class Daemon:
 
 
 def desc(collective=ALLREDUCE, root=0, seq=1):
-    return collective << 29 | root << 14 | seq
+    return collective << 29 | root << 10 | seq
 
 
 def ones_sum(data):
@@ -328,7 +331,9 @@ class Host:
             if not select.select([self.sock], [], [], left)[0]:
                 break
             frame, addr = self.sock.recvfrom(4096)
-            if addr[2] == socket.PACKET_OUTGOING or frame[23:24] != b"\x11":
+            # the discard port: so the switch makes its kernel look for the parent
+            if addr[2] == socket.PACKET_OUTGOING or frame[23:24] != b"\x11" \
+                    or frame[36:38] == b"\x00\x09":
                 continue
             packet = Packet(frame)
             if self.is_own(packet) and want(packet):
@@ -356,7 +361,7 @@ def write_switch(directory, communicators, connections, settings=None):
     """The file of one switch; its path."""
     path = os.path.join(directory, f"switch-{secrets.token_hex(3)}.yaml")
     data = {"switches": [{
-        "name": "s0", "root": True, "communicators": communicators, "connections": connections,
+        "name": "s0", "root": not any(c["up"] for c in connections), "communicators": communicators, "connections": connections,
         "settings": settings or {"rto_min_ms": 20, "rto_max_ms": 100, "ack_delay_ms": 2}}]}
     with open(path, "w") as f:
         json.dump(data, f, indent=1)  # JSON is YAML

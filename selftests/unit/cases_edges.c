@@ -321,7 +321,7 @@ static int configs(struct unit *u)
 	for (i = 0; i < 2; i++) {
 		conn = cm->conn[0].cfg;
 		if (i == 0)
-			conn.child = INC_MAX_CHILDREN;
+			conn.child = INC_MAX_CHILDREN + 1;
 		else
 			conn.comm = 0x7fffffff;
 		RUN(set(u, INC_MAP_CONN_CFG, id, &conn));

@@ -161,11 +161,12 @@ static int mirror(struct unit *u)
 	return 0;
 }
 
-/* Of four children, all give to an AllReduce or Reduce, or none; nobody to a barrier. */
-static bool may_give(uint32_t coll, uint32_t givers)
+/* Of four children, all give to an AllReduce or Reduce, or none; the root alone to a broadcast;
+ * nobody to a barrier. */
+static bool may_give(uint32_t coll, uint32_t root, uint32_t givers)
 {
-	if (coll == INC_COLL_BROADCAST)
-		return true;
+	if (coll == INC_COLL_BROADCAST || coll == INC_COLL_ALL_GATHER)
+		return !(givers & ~(1u << root));
 	return !givers || (coll != INC_COLL_BARRIER && givers == 15);
 }
 
@@ -176,7 +177,7 @@ static int collectives(struct unit *u)
 	struct ref_comm *cm;
 	uint32_t coll, giver, last, root, c, turn;
 
-	for (coll = INC_COLL_ALLREDUCE; coll <= INC_COLL_BARRIER; coll++) {
+	for (coll = INC_COLL_ALLREDUCE; coll < INC_N_COLLECTIVES; coll++) {
 		unit_spec(u, &spec, 670 + coll, 4, 2, 256, 8);
 		spec.conn[1].udp_csum = spec.conn[2].udp_csum = true;
 		cm = unit_add_comm(u, &spec);
@@ -191,7 +192,7 @@ static int collectives(struct unit *u)
 							      only_imm(c), giver >> c & 1 ? 64 : 0,
 							      DESC(coll, root), true));
 					}
-					RUN(case_expect(u, !may_give(coll, giver)
+					RUN(case_expect(u, !may_give(coll, root, giver)
 								   ? INC_CTR_ANS_NAK_FATAL
 							   : giver && !(giver >> last & 1)
 								   ? INC_CTR_ABS_PENDING

@@ -148,9 +148,10 @@ int compare_comm(struct unit *u, const struct ref_comm *cm)
 	uint32_t i;
 
 	DIFF("state", 0, gs, &cm->state, tx_next);
+	DIFF("state", 0, gs, &cm->state, up_next);
 	DIFF("state", 0, gs, &cm->state, error);
 	DIFF("state", 0, gs, &cm->state, error_r);
-	for (i = 0; i < cm->cfg.children; i++) {
+	for (i = 0; i < cm->cfg.children + cm->up; i++) {
 		const struct inc_conn_state *h =
 			inc_switch_conn_state(u->sw) + cm->cfg.conn_base + i;
 		const struct inc_conn_state *w = &cm->conn[i].state;
@@ -203,11 +204,17 @@ static int compare_payload(struct unit *u, const struct ref_comm *cm, const char
 	return 0;
 }
 
+static const struct inc_buf *contrib_row(const struct unit *u, const struct ref_comm *cm,
+					 uint32_t child, uint64_t r)
+{
+	return inc_switch_contribs(u->sw) + cm->cfg.contrib_base +
+	       ((size_t)child << cm->cfg.log2_slots) + r % cm->slots;
+}
+
 int compare_contrib(struct unit *u, const struct ref_comm *cm, uint32_t child, uint64_t r)
 {
 	const struct inc_buf *w = ref_contrib(cm, child, r);
-	const struct inc_buf *h = inc_switch_contribs(u->sw) + cm->cfg.contrib_base +
-				  ((size_t)child << cm->cfg.log2_slots) + r % cm->slots;
+	const struct inc_buf *h = contrib_row(u, cm, child, r);
 
 	DIFF("contribution", r, h, w, r);
 	DIFF("contribution", r, h, w, len);
@@ -231,19 +238,39 @@ static bool same_sum(uint32_t native32, uint32_t network16)
 	return (frame_sum16(b, 4, 0) % 0xffff) == network16 % 0xffff;
 }
 
+/* What is sent of a row needs all of this. */
+static int compare_sent(struct unit *u, const struct ref_comm *cm, const char *what, uint64_t r,
+			const struct inc_buf *h, const struct inc_buf *w, bool csum)
+{
+	DIFF(what, r, h, w, r);
+	DIFF(what, r, h, w, len);
+	DIFF(what, r, h, w, desc);
+	if (compare_payload(u, cm, what, r, h, w))
+		return -1;
+	DIFF(what, r, h, w, crc);
+	if (csum && !same_sum(h->csum, w->csum))
+		return differ(u, "communicator %u %s %llu: checksum %08x, not %04x", cm->index,
+			      what, (unsigned long long)r, h->csum, w->csum);
+	return 0;
+}
+
 int compare_result(struct unit *u, const struct ref_comm *cm, uint64_t r)
 {
 	const struct inc_buf *w = ref_result(cm, r);
 	const struct inc_buf *h = inc_switch_results(u->sw) + cm->cfg.result_base + r % cm->slots;
 
-	DIFF("result", r, h, w, r);
-	DIFF("result", r, h, w, len);
-	DIFF("result", r, h, w, desc);
-	if (compare_payload(u, cm, "result", r, h, w))
-		return -1;
-	DIFF("result", r, h, w, crc);
-	if (!same_sum(h->csum, w->csum))
-		return differ(u, "communicator %u result %llu: checksum %08x, not %04x", cm->index,
-			      (unsigned long long)r, h->csum, w->csum);
-	return 0;
+	DIFF("sum", r, h, w, opcode);
+	DIFF("sum", r, h, w, flags);
+	return compare_sent(u, cm, "sum", r, h, w, true);
+}
+
+int compare_passed(struct unit *u, const struct ref_comm *cm, uint64_t r)
+{
+	bool csum = false;
+	uint32_t i;
+
+	for (i = 0; i < cm->cfg.children; i++)
+		csum |= cm->conn[i].cfg.flags & INC_CONN_F_UDP_CSUM;
+	return compare_sent(u, cm, "parent's result", r, contrib_row(u, cm, cm->cfg.children, r),
+			    ref_contrib(cm, cm->cfg.children, r), csum);
 }

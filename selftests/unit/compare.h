@@ -14,6 +14,7 @@ int compare_events(struct unit *u);
 int compare_comm(struct unit *u, const struct ref_comm *cm); /* and all its connections */
 int compare_slot(struct unit *u, const struct ref_comm *cm, uint32_t slot);
 int compare_contrib(struct unit *u, const struct ref_comm *cm, uint32_t child, uint64_t r);
+int compare_passed(struct unit *u, const struct ref_comm *cm, uint64_t r); /* the parent's row */
 int compare_result(struct unit *u, const struct ref_comm *cm, uint64_t r);
 int compare_frame(struct unit *u, const char *what, const struct frame *have,
 		  const struct frame *want);

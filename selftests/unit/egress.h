@@ -15,5 +15,7 @@ int egress_run(const struct unit *u, uint32_t ifindex, struct frame *copy, uint3
 /* Makes the copies of u->out_frame, port by port as the devmap does, and compares each with the
  * reference. 0, or -1 with the difference in why. */
 int egress_copies(struct unit *u);
+/* The same for u->out_frame as it goes to the parent. */
+int egress_partial(struct unit *u);
 
 #endif

@@ -20,7 +20,7 @@ struct inc_buf *ref_result(const struct ref_comm *cm, uint64_t r)
 }
 
 struct ref_comm *ref_comm_add(struct ref_switch *sw, uint32_t index, const struct inc_comm_cfg *cfg,
-			      const struct inc_conn_cfg *conn)
+			      const struct ref_conn *conn)
 {
 	struct ref_comm *cm = calloc(1, sizeof(*cm));
 	uint32_t i;
@@ -31,10 +31,11 @@ struct ref_comm *ref_comm_add(struct ref_switch *sw, uint32_t index, const struc
 	cm->cfg = *cfg;
 	cm->slots = 1u << cfg->log2_slots;
 	cm->slot = calloc(cm->slots, sizeof(*cm->slot));
-	cm->contrib = calloc((size_t)cm->slots * cfg->children, sizeof(*cm->contrib));
+	cm->up = cfg->flags & INC_COMM_F_UP;
+	cm->contrib = calloc((size_t)cm->slots * (cfg->children + cm->up), sizeof(*cm->contrib));
 	cm->result = calloc(cm->slots, sizeof(*cm->result));
-	for (i = 0; i < cfg->children; i++)
-		cm->conn[i].cfg = conn[i];
+	for (i = 0; i < cfg->children + cm->up; i++)
+		cm->conn[i] = conn[i];
 	ref_comm_remove(sw, index);
 	sw->comm[index] = cm;
 	if (!cm->slot || !cm->contrib || !cm->result) {
@@ -83,6 +84,12 @@ static void set_element(const struct ref_comm *cm, uint8_t *p, uint32_t v)
 	memcpy(p, &v, 4);
 }
 
+/* Is the collective's root behind this connection? */
+static bool behind(const struct ref_comm *cm, uint32_t child, uint32_t desc)
+{
+	return inc_ranks_have(&cm->conn[child].ranks, INC_DESC_ROOT(desc));
+}
+
 uint32_t ref_odd_children(const struct ref_comm *cm, uint64_t r)
 {
 	uint32_t i, len = 0, mask = 0;
@@ -105,7 +112,13 @@ uint32_t ref_odd_children(const struct ref_comm *cm, uint64_t r)
 		switch (INC_DESC_COLL(ref_contrib(cm, 0, r)->desc)) {
 		case INC_COLL_ALLREDUCE:
 		case INC_COLL_REDUCE:
+		case INC_COLL_REDUCE_SCATTER:
 			if (len && !b->len)
+				mask |= 1u << i;
+			break;
+		case INC_COLL_BROADCAST:
+		case INC_COLL_ALL_GATHER:
+			if (b->len && !behind(cm, i, ref_contrib(cm, 0, r)->desc))
 				mask |= 1u << i;
 			break;
 		case INC_COLL_BARRIER:
@@ -135,21 +148,47 @@ void ref_reduce(struct ref_switch *sw, struct ref_comm *cm, uint64_t r)
 			set_element(cm, res->payload + k,
 				    element(cm, res->payload + k) + element(cm, b->payload + k));
 	}
+	/* to a parent it goes as one message, which asks for an ACK if any child did */
+	res->opcode = INC_OP_SEND_ONLY_IMM;
+	for (i = 0; i < cm->cfg.children; i++)
+		res->flags |= ref_contrib(cm, i, r)->flags & INC_BUF_F_ACKREQ;
+	ref_seal(res);
+}
+
+void ref_seal(struct inc_buf *row)
+{
 	/* zlib inverts the state before and after */
-	res->crc = ~crc32(0xffffffff, res->payload, res->len);
-	res->csum = frame_sum16(res->payload, res->len, 0);
+	row->crc = ~crc32(0xffffffff, row->payload, row->len);
+	row->csum = frame_sum16(row->payload, row->len, 0);
+}
+
+void ref_done(struct ref_comm *cm, uint64_t r)
+{
 	cm->slot[r % cm->slots].word = (uint64_t)(uint32_t)(r / cm->slots + 1) << 32;
 	cm->state.tx_next = r + 1;
 }
 
-/* Does this child get the data of the result, or a packet of length 0? */
+/* How many ranks there are behind a connection. */
+static uint32_t ranks_behind(const struct ref_comm *cm, uint32_t child)
+{
+	uint32_t rank, n = 0;
+
+	for (rank = 0; rank < INC_MAX_RANKS; rank++)
+		n += inc_ranks_have(&cm->conn[child].ranks, rank);
+	return n;
+}
+
+/* Do the ranks behind a connection (up: below this switch) get the result's data, or a packet of
+ * length 0? */
 static bool gets_data(const struct ref_comm *cm, uint32_t child, uint32_t desc)
 {
 	switch (INC_DESC_COLL(desc)) {
 	case INC_COLL_REDUCE:
-		return cm->conn[child].cfg.rank == INC_DESC_ROOT(desc);
+	case INC_COLL_REDUCE_SCATTER:
+		return behind(cm, child, desc);
+	case INC_COLL_ALL_GATHER:
 	case INC_COLL_BROADCAST: /* who gives it has it */
-		return cm->conn[child].cfg.rank != INC_DESC_ROOT(desc);
+		return !behind(cm, child, desc) || ranks_behind(cm, child) > 1;
 	case INC_COLL_BARRIER:
 		return false;
 	default:
@@ -157,35 +196,71 @@ static bool gets_data(const struct ref_comm *cm, uint32_t child, uint32_t desc)
 	}
 }
 
-void ref_copy(const struct ref_comm *cm, uint32_t child, uint64_t r, struct frame *out)
+bool ref_owed(const struct ref_comm *cm, uint64_t r, uint32_t len)
 {
-	const struct inc_conn_cfg *cfg = &cm->conn[child].cfg;
-	const struct inc_buf *b = ref_contrib(cm, child, r), *res = ref_result(cm, r);
-	struct frame_spec s = {
-		.saddr = cfg->own_addr,
-		.daddr = cfg->peer_addr,
-		.sport = cfg->own_port,
-		.dport = cfg->peer_port,
+	const struct inc_buf *partial = ref_result(cm, r);
+	const uint32_t parent = cm->cfg.children;
+
+	if (!gets_data(cm, parent, partial->desc))
+		return len == 0;
+	/* what is given elsewhere may be of any length */
+	if (inc_root_gives(partial->desc) && !behind(cm, parent, partial->desc))
+		return true;
+	return len == partial->len;
+}
+
+/* What all frames to a peer have. */
+static void peer_spec(const struct ref_conn *c, uint64_t r, struct frame_spec *s)
+{
+	*s = (struct frame_spec){
+		.saddr = c->cfg.own_addr,
+		.daddr = c->cfg.peer_addr,
+		.sport = c->cfg.own_port,
+		.dport = c->cfg.peer_port,
 		.ttl = 64,
 		.df = true,
-		.udp_csum = cfg->flags & INC_CONN_F_UDP_CSUM,
-		.opcode = b->opcode,
-		.bth_flags = INC_BTH_M | (b->flags & INC_BUF_F_SE ? INC_BTH_SE : 0),
-		.pkey = cfg->pkey,
-		.qpn = cfg->peer_qpn,
-		.ack_byte = b->flags & INC_BUF_F_ACKREQ ? 0x80 : 0,
-		.psn = (cfg->tx_start_psn + r) & INC_PSN_MASK,
-		.va = be64toh(b->va),
-		.rkey = ntohl(b->rkey),
-		.imm = res->desc,
-		.payload = res->payload,
-		.len = gets_data(cm, child, res->desc) ? res->len : 0,
+		.udp_csum = c->cfg.flags & INC_CONN_F_UDP_CSUM,
+		.bth_flags = INC_BTH_M,
+		.pkey = c->cfg.pkey,
+		.qpn = c->cfg.peer_qpn,
+		.psn = (c->cfg.tx_start_psn + r) & INC_PSN_MASK,
 	};
+	memcpy(s->dst_mac, ref_peer_mac(c), 6);
+	memcpy(s->src_mac, c->cfg.own_mac, 6);
+}
 
+void ref_partial(const struct ref_comm *cm, uint64_t r, struct frame *out)
+{
+	const struct inc_buf *sum = ref_result(cm, r);
+	struct frame_spec s;
+
+	peer_spec(&cm->conn[cm->cfg.children], r, &s);
+	s.opcode = INC_OP_SEND_ONLY_IMM;
+	s.ack_byte = sum->flags & INC_BUF_F_ACKREQ ? 0x80 : 0;
+	s.imm = sum->desc;
+	s.payload = sum->payload;
+	s.len = sum->len;
+	frame_build(out, &s);
+}
+
+void ref_copy(const struct ref_comm *cm, uint32_t child, uint64_t r, struct frame *out)
+{
+	const struct inc_buf *b = ref_contrib(cm, child, r);
+	const struct inc_buf *res =
+		cm->up ? ref_contrib(cm, cm->cfg.children, r) : ref_result(cm, r);
+	struct frame_spec s;
+
+	peer_spec(&cm->conn[child], r, &s);
+	s.opcode = b->opcode;
+	s.bth_flags |= b->flags & INC_BUF_F_SE ? INC_BTH_SE : 0;
+	s.ack_byte = b->flags & INC_BUF_F_ACKREQ ? 0x80 : 0;
+	s.va = be64toh(b->va);
+	s.rkey = ntohl(b->rkey);
+	s.imm = res->desc;
+	s.payload = res->payload;
+	s.len = gets_data(cm, child, res->desc) ? res->len : 0;
 	/* The length of the message: what the child said, but for a message of one packet, where
 	 * it may have given nothing and get data, or the reverse. */
 	s.dmalen = ref_is_only(b->opcode) ? s.len : ntohl(b->dmalen);
-	memcpy(s.dst_mac, ref_peer_mac(&cm->conn[child]), 6);
-	memcpy(s.src_mac, cfg->own_mac, 6);
 	frame_build(out, &s);
 }

@@ -144,11 +144,21 @@ static void answer_nak(struct walk *w, uint32_t psn, uint8_t syndrome)
 	answer(w, counter[syndrome - INC_AETH_NAK_SEQ], psn, syndrome);
 }
 
+static bool is_up(const struct walk *w)
+{
+	return w->out->child == w->cm->cfg.children;
+}
+
+/* The parent is no child. */
+static uint32_t child_bit(const struct walk *w)
+{
+	return is_up(w) ? 0 : 1u << w->out->child;
+}
+
 static void invalid(struct walk *w)
 {
 	w->c->state.error = INC_AETH_NAK_INVALID;
-	event(w, INC_EVENT_CONN_ERROR, INC_AETH_NAK_INVALID, w->c->state.rx_next,
-	      1u << w->out->child);
+	event(w, INC_EVENT_CONN_ERROR, INC_AETH_NAK_INVALID, w->c->state.rx_next, child_bit(w));
 	answer_nak(w, w->psn, INC_AETH_NAK_INVALID);
 }
 
@@ -175,8 +185,20 @@ static bool shape_ok(const struct walk *w)
 
 static bool desc_known(uint32_t desc)
 {
-	return INC_DESC_COLL(desc) <= INC_COLL_BARRIER && INC_DESC_OP(desc) == INC_OPERATOR_SUM &&
+	return INC_DESC_COLL(desc) < INC_N_COLLECTIVES && INC_DESC_OP(desc) == INC_OPERATOR_SUM &&
 	       INC_DESC_DTYPE(desc) == INC_DTYPE_INT32;
+}
+
+/* The frame goes on, or, where it cannot carry the row, the slow path is told. */
+static void go_on(struct walk *w, uint64_t r, bool cannot, enum inc_event_type pending,
+		  enum inc_counter_id counter)
+{
+	if (cannot) {
+		event(w, pending, 0, r, w->cm->cfg.full_mask);
+		end(w, XDP_DROP, INC_CTR_ABS_PENDING);
+		return;
+	}
+	end(w, XDP_REDIRECT, counter);
 }
 
 static void last_arrived(struct walk *w, uint64_t r)
@@ -194,12 +216,34 @@ static void last_arrived(struct walk *w, uint64_t r)
 	}
 	ref_reduce(w->sw, cm, r);
 	w->out->reduced = true;
-	if (w->sw->copies_shared || w->len < ref_result(cm, r)->len) {
-		event(w, INC_EVENT_RESULT_PENDING, 0, r, cm->cfg.full_mask);
-		end(w, XDP_DROP, INC_CTR_ABS_PENDING);
+	if (cm->up) {
+		/* the slot waits for the result */
+		cm->state.up_next = r + 1;
+		go_on(w, r, w->len < ref_result(cm, r)->len, INC_EVENT_PARTIAL_PENDING,
+		      INC_CTR_UP_PARTIAL);
 		return;
 	}
-	end(w, XDP_REDIRECT, INC_CTR_MC_RESULT);
+	ref_done(cm, r);
+	go_on(w, r, w->sw->copies_shared || w->len < ref_result(cm, r)->len,
+	      INC_EVENT_RESULT_PENDING, INC_CTR_MC_RESULT);
+}
+
+/* The packet is kept. */
+static void advance(struct walk *w, uint64_t r)
+{
+	struct inc_conn_state *st = &w->c->state;
+
+	st->rx_next = r + 1;
+	st->nak_sent = 0;
+	st->rx_bytes += w->len;
+	if (w->ackreq)
+		st->ack_asked = r + 1;
+	if (is_last(w->opcode) || ref_is_only(w->opcode)) {
+		st->open_message = INC_OPEN_NONE;
+		st->msn = (st->msn + 1) & 0xffffff;
+	} else {
+		st->open_message = w->opcode >= INC_OP_WRITE_FIRST ? INC_OPEN_WRITE : INC_OPEN_SEND;
+	}
 }
 
 static void store(struct walk *w, uint64_t r)
@@ -223,18 +267,35 @@ static void store(struct walk *w, uint64_t r)
 	memcpy(b->payload, w->payload, w->len);
 	cm->slot[r % cm->slots].word |= 1ull << w->out->child;
 	w->out->stored = true;
+	advance(w, r);
+}
 
-	st->rx_next = r + 1;
-	st->nak_sent = 0;
-	st->rx_bytes += w->len;
-	if (w->ackreq)
-		st->ack_asked = r + 1;
-	if (is_last(w->opcode) || ref_is_only(w->opcode)) {
-		st->open_message = INC_OPEN_NONE;
-		st->msn = (st->msn + 1) & 0xffffff;
-	} else {
-		st->open_message = w->opcode >= INC_OP_WRITE_FIRST ? INC_OPEN_WRITE : INC_OPEN_SEND;
+/* The parent's packet r brings the result of chunk r, whose partial sum it has. */
+static void from_parent(struct walk *w)
+{
+	struct ref_comm *cm = w->cm;
+	uint64_t r = w->c->state.rx_next;
+	const struct inc_buf *partial = ref_result(cm, r);
+	struct inc_buf *b = ref_contrib(cm, cm->cfg.children, r);
+
+	w->out->r = r;
+	if (r >= cm->state.up_next || !shape_ok(w) || w->opcode != INC_OP_SEND_ONLY_IMM ||
+	    get32(w->ext) != partial->desc || !ref_owed(cm, r, w->len)) {
+		invalid(w);
+		return;
 	}
+	memset(b, 0, sizeof(*b));
+	b->r = r;
+	b->len = w->len;
+	b->desc = partial->desc;
+	memcpy(b->payload, w->payload, w->len);
+	ref_seal(b);
+	w->c->state.desc = b->desc;
+	w->c->state.desc_valid = 1;
+	advance(w, r);
+	w->out->passed = true;
+	ref_done(cm, r);
+	go_on(w, r, w->sw->copies_shared, INC_EVENT_RESULT_PENDING, INC_CTR_MC_DOWN);
 }
 
 static void expected(struct walk *w)
@@ -287,6 +348,8 @@ static void data(struct walk *w)
 		 * the gap */
 		answer_nak(w, ahead & 0x800000 ? w->psn : want,
 			   st->error ? st->error : w->cm->state.error);
+	} else if (ahead == 0 && is_up(w)) {
+		from_parent(w);
 	} else if (ahead == 0) {
 		expected(w);
 	} else if (ahead & 0x800000) {
@@ -307,19 +370,24 @@ static void acknowledgement(struct walk *w)
 	uint8_t type = syndrome & INC_AETH_TYPE_MASK;
 	/* An ACK names the last result kept, the others the first one not kept. */
 	uint32_t last = type == INC_AETH_TYPE_ACK, fresh = 0, ahead;
+	uint64_t sent;
 
 	if (st->error || w->cm->state.error) {
 		end(w, XDP_DROP, INC_CTR_DROP_CONN_ERROR);
 		return;
 	}
-	/* the contribution of chunk r + slots says that result r is there */
-	if (st->tx_acked + w->cm->slots < st->rx_next)
+	/* the contribution of chunk r + slots says that result r is there, and the parent's result
+	 * r that partial sum r is */
+	if (!is_up(w) && st->tx_acked + w->cm->slots < st->rx_next)
 		st->tx_acked = st->rx_next - w->cm->slots;
+	if (is_up(w) && st->tx_acked < st->rx_next)
+		st->tx_acked = st->rx_next;
 	ahead = (w->psn - w->c->cfg.tx_start_psn - st->tx_acked) & INC_PSN_MASK;
 	if (!(ahead & 0x800000))
 		fresh = ahead + last;
 	/* what lies behind is an old one repeated */
-	if (st->tx_acked + fresh > w->cm->state.tx_next) {
+	sent = is_up(w) ? w->cm->state.up_next : w->cm->state.tx_next;
+	if (st->tx_acked + fresh > sent) {
 		end(w, XDP_DROP, INC_CTR_DROP_ACK_RANGE);
 		return;
 	}
@@ -343,7 +411,7 @@ static void acknowledgement(struct walk *w)
 	if (type == INC_AETH_TYPE_RNR || syndrome == INC_AETH_NAK_SEQ)
 		st->tx_acked += fresh;
 	else
-		event(w, INC_EVENT_PEER_NAK, syndrome, st->tx_acked + fresh, 1u << w->out->child);
+		event(w, INC_EVENT_PEER_NAK, syndrome, st->tx_acked + fresh, child_bit(w));
 	if (w->sw->slowpath)
 		end(w, XDP_REDIRECT, INC_CTR_ABS_SLOWPATH);
 	else
@@ -357,7 +425,7 @@ static struct ref_conn *find(struct walk *w, uint32_t saddr, uint32_t daddr, uin
 	for (i = 0; i < REF_MAX_COMMS; i++) {
 		struct ref_comm *cm = w->sw->comm[i];
 
-		for (k = 0; cm && k < cm->cfg.children; k++) {
+		for (k = 0; cm && k < cm->cfg.children + cm->up; k++) {
 			const struct inc_conn_cfg *cfg = &cm->conn[k].cfg;
 
 			if (cfg->peer_addr != saddr || cfg->own_addr != daddr ||

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <linux/bpf.h>
+#include "lib/conf/comm_conf.h"
 #include "lib/proto/maps.h"
 #include "frame.h"
 
@@ -20,6 +21,7 @@
 
 struct ref_conn {
 	struct inc_conn_cfg cfg;
+	struct inc_ranks ranks;      /* behind it */
 	struct inc_conn_state state; /* the caches stay 0 */
 };
 
@@ -29,9 +31,10 @@ struct ref_comm {
 	struct inc_comm_state state;
 	uint32_t slots;
 	struct inc_slot *slot;   /* [slots] */
-	struct inc_buf *contrib; /* [child * slots + slot] */
+	struct inc_buf *contrib; /* [child * slots + slot]; the parent's results behind */
 	struct inc_buf *result;  /* [slots]; crc and csum as in struct inc_buf */
-	struct ref_conn conn[INC_MAX_CHILDREN];
+	bool up;                 /* it has a parent: conn[cfg.children] */
+	struct ref_conn conn[INC_MAX_CONNECTIONS];
 };
 
 struct ref_switch {
@@ -50,14 +53,16 @@ struct ref_out {
 	uint64_t r;   /* chunk, where the frame was data in order */
 	bool stored;  /* contribution row (child, r) was written */
 	bool reduced; /* result row r was written */
+	bool passed;  /* the parent's result r was kept */
 	int events;
 	struct inc_event event[REF_MAX_EVENTS];
 	struct frame frame; /* the answer, where verdict is XDP_TX */
 };
 
-/* index: the communicator's number in the switch; cfg and conn are copied. NULL: no memory. */
+/* index: the communicator's number in the switch; cfg and conn, with the parent's last, are copied.
+ * NULL: no memory. */
 struct ref_comm *ref_comm_add(struct ref_switch *sw, uint32_t index, const struct inc_comm_cfg *cfg,
-			      const struct inc_conn_cfg *conn);
+			      const struct ref_conn *conn);
 void ref_comm_remove(struct ref_switch *sw, uint32_t index);
 
 void ref_input(struct ref_switch *sw, const struct frame *in, uint32_t ifindex,
@@ -66,6 +71,9 @@ void ref_input(struct ref_switch *sw, const struct frame *in, uint32_t ifindex,
 /* The frame that carries result r to this child; its row and the contribution still hold r. */
 void ref_copy(const struct ref_comm *cm, uint32_t child, uint64_t r, struct frame *out);
 
+/* The frame that carries partial sum r to the parent. */
+void ref_partial(const struct ref_comm *cm, uint64_t r, struct frame *out);
+
 struct inc_buf *ref_contrib(const struct ref_comm *cm, uint32_t child, uint64_t r);
 struct inc_buf *ref_result(const struct ref_comm *cm, uint64_t r);
 
@@ -73,10 +81,16 @@ struct inc_buf *ref_result(const struct ref_comm *cm, uint64_t r);
 bool ref_is_only(uint8_t opcode);
 const uint8_t *ref_peer_mac(const struct ref_conn *c);
 /* Children that differ from the first one in descriptor, or from the first one with that
- * descriptor that gives anything in the length they give; and those that give nothing to an
- * AllReduce or Reduce that has data, or anything to a barrier. */
+ * descriptor that gives anything in the length they give; those that give nothing to an
+ * AllReduce or Reduce that has data, or anything to a barrier, or to another's broadcast. */
 uint32_t ref_odd_children(const struct ref_comm *cm, uint64_t r);
-/* Fills result row r, and moves its slot on. */
+/* Fills result row r. */
 void ref_reduce(struct ref_switch *sw, struct ref_comm *cm, uint64_t r);
+/* The result of chunk r is there: its slot moves on. */
+void ref_done(struct ref_comm *cm, uint64_t r);
+/* Is a result of this length what the parent owes for partial sum r? */
+bool ref_owed(const struct ref_comm *cm, uint64_t r, uint32_t len);
+/* crc and csum of a row. */
+void ref_seal(struct inc_buf *row);
 
 #endif

@@ -30,28 +30,41 @@ static uint32_t some_len(struct stream *s)
 	return 4 * (1 + rng_below(&s->rng, payload / 4));
 }
 
+/* Mostly a rank behind one of the children. */
+static uint32_t some_root(struct stream *s)
+{
+	const struct ref_comm *cm = s->cm;
+	const struct ref_conn *c = &cm->conn[rng_below(&s->rng, cm->cfg.children)];
+	uint32_t first = rng_below(&s->rng, INC_MAX_RANKS), rank;
+
+	if (rng_chance(&s->rng, 200))
+		return first;
+	rank = inc_ranks_next(&c->ranks, first);
+	return rank < INC_MAX_RANKS ? rank : inc_ranks_next(&c->ranks, 0);
+}
+
 /* One collective: the message with the descriptor, then up to seven more. */
 static int collective(struct stream *s)
 {
 	uint32_t packets = 1 + rng_below(&s->rng, 4), n = rng_below(&s->rng, 8), i, k;
-	uint32_t coll = rng_chance(&s->rng, 700) ? INC_COLL_ALLREDUCE : rng_below(&s->rng, 4);
+	uint32_t coll = rng_chance(&s->rng, 700) ? INC_COLL_ALLREDUCE
+						 : rng_below(&s->rng, INC_N_COLLECTIVES);
 	struct chunk c = {
-		.desc = INC_DESC(coll, INC_OPERATOR_SUM, INC_DTYPE_INT32,
-				 rng_below(&s->rng, s->cm->cfg.children), s->seq++),
+		.desc = INC_DESC(coll, INC_OPERATOR_SUM, INC_DTYPE_INT32, some_root(s), s->seq++),
 		.shape = INC_OP_SEND_ONLY_IMM,
-		.single = true,
 	};
 
 	c.len = rng_chance(&s->rng, 200) ? 0 : some_len(s);
 	if (coll == INC_COLL_BARRIER)
 		c.len = n = 0;
+	if (inc_root_gives(c.desc)) /* only messages of one packet may be empty */
+		packets = 1;
 	if (more(s, &c))
 		return -1;
 	for (i = 0; i < n; i++) {
 		for (k = 0; k < packets; k++) {
 			bool imm = i == n - 1 && k == packets - 1 && s->seq & 1;
 
-			c.single = packets == 1;
 			if (packets == 1)
 				c.shape = imm ? INC_OP_SEND_ONLY_IMM : INC_OP_SEND_ONLY;
 			else if (k == packets - 1)
@@ -66,6 +79,26 @@ static int collective(struct stream *s)
 	return 0;
 }
 
+/* How much of it there is in packet r of a child. */
+static uint32_t given(const struct ref_comm *cm, uint32_t child, const struct chunk *c)
+{
+	if (inc_root_gives(c->desc) &&
+	    !inc_ranks_have(&cm->conn[child].ranks, INC_DESC_ROOT(c->desc)))
+		return 0;
+	return c->len;
+}
+
+/* The parent's: the partial sum's message, with the length that it owes. */
+static void parents_packet(const struct ref_comm *cm, const struct chunk *c, struct unit_packet *p)
+{
+	uint64_t r = p->r;
+
+	p->opcode = INC_OP_SEND_ONLY_IMM;
+	p->len = c->len;
+	if (r < cm->state.up_next && r >= cm->state.tx_next && !ref_owed(cm, r, p->len))
+		p->len = 0;
+}
+
 int stream_packet(struct stream *s, uint32_t child, uint64_t r, struct unit_packet *p)
 {
 	const struct chunk *c;
@@ -78,14 +111,34 @@ int stream_packet(struct stream *s, uint32_t child, uint64_t r, struct unit_pack
 	memset(p, 0, sizeof(*p));
 	p->r = r;
 	p->opcode = c->shape + (rng_mix(s->salt, child) & 1 ? INC_OP_WRITE_FIRST : 0);
-	p->len = c->single && INC_DESC_COLL(c->desc) == INC_COLL_BROADCAST && rng_chance(&rng, 500)
-			 ? 0
-			 : c->len;
+	p->len = given(s->cm, child, c);
 	p->desc = c->desc;
+	if (child == s->cm->cfg.children)
+		parents_packet(s->cm, c, p);
 	p->ackreq = rng_chance(
 		&rng, c->shape == INC_OP_SEND_FIRST || c->shape == INC_OP_SEND_MIDDLE ? 150 : 900);
 	p->solicited = rng_chance(&rng, 300);
 	return 0;
+}
+
+/* Some children are switches, with many ranks behind them. */
+static void some_ranks(struct rng *rng, struct inc_comm_conf *spec)
+{
+	uint32_t most = rng_chance(rng, 200) ? 100 : 8, next = 0, i, n;
+
+	if (rng_chance(rng, 400))
+		return;
+	for (i = 0; i < spec->n_conns; i++) {
+		struct inc_conn_conf *c = &spec->conn[i];
+
+		c->rank = next;
+		c->has_ranks = true;
+		memset(&c->ranks, 0, sizeof(c->ranks));
+		for (n = 1 + rng_below(rng, most); n; n--) {
+			inc_ranks_add(&c->ranks, next);
+			next += 1 + rng_below(rng, 2);
+		}
+	}
 }
 
 static uint32_t some_psn(struct rng *rng)
@@ -105,7 +158,10 @@ int stream_open(struct unit *u, struct stream *s, uint32_t communicator, uint64_
 
 	unit_spec(u, &spec, communicator, children, ports, 256u << rng_below(&rng, 4), slots);
 	spec.byte_order = rng_chance(&rng, 200) ? INC_ORDER_NETWORK : INC_ORDER_LITTLE;
-	for (c = 0; c < children; c++) {
+	some_ranks(&rng, &spec);
+	if (rng_chance(&rng, 450))
+		unit_spec_parent(u, &spec, rng_below(&rng, UNIT_PORTS));
+	for (c = 0; c < spec.n_conns; c++) {
 		struct inc_conn_conf *child = &spec.conn[c];
 
 		child->peer_psn = some_psn(&rng);
@@ -119,6 +175,10 @@ int stream_open(struct unit *u, struct stream *s, uint32_t communicator, uint64_
 		child->own_ip.s_addr = htonl(0xc0a80000 | communicator);
 		child->peer_ip.s_addr = htonl(0x0a000000 | rng_below(&rng, 0x1000000));
 		child->peer_qp = rng_next(&rng) & INC_QPN_MASK;
+		if (rng_chance(&rng, child->up ? 800 : 200)) {
+			memcpy(child->peer_mac, "\x02\x66\0\0\0", 5);
+			child->peer_mac[5] = c;
+		}
 	}
 	memset(s, 0, sizeof(*s));
 	s->cm = unit_add_comm(u, &spec);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * Children on several CPUs at once. Which of them comes last in a chunk is chance; that it is
- * exactly one, and that the sum it makes holds everybody's part, must not be.
+ * exactly one, and that the sum it makes holds everybody's part, must not be. Then the same below a
+ * parent that answers each partial sum as soon as it is there, on whatever CPU.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -25,8 +26,8 @@
 struct child {
 	struct unit *u;
 	struct ref_comm *cm;
-	uint32_t number;
-	uint64_t last; /* chunks in which it came last */
+	uint32_t number; /* CHILDREN: the parent */
+	uint64_t last;   /* chunks in which it came last; of the parent: results */
 	char why[256];
 };
 
@@ -45,7 +46,7 @@ static void packet(const struct ref_comm *cm, uint32_t child, uint64_t r, struct
 	unit_data_spec(cm, child, &p, s, payload);
 }
 
-/* The result row stays until this child sends r + SLOTS, so it can be read in peace. */
+/* The sum's row stays until this child sends r + SLOTS, so it can be read in peace. */
 static int check_sum(struct child *c, uint64_t r)
 {
 	const struct inc_buf *row =
@@ -67,23 +68,41 @@ static int check_sum(struct child *c, uint64_t r)
 	return -1;
 }
 
-/* Until the window is open again. */
-static int wait_window(struct child *c, uint64_t r)
+/* Until the child's window is open again, or the partial sum is there for the parent. */
+static int wait_turn(struct child *c, uint64_t r)
 {
+	const struct inc_comm_state *st = &inc_switch_comm_state(c->u->sw)[c->cm->index];
+	const bool parent = c->number == CHILDREN;
+	const volatile __u64 *next = parent ? &st->up_next : &st->tx_next;
 	time_t deadline = inc_now_s() + DEADLINE_S;
-	const volatile __u64 *next = &inc_switch_comm_state(c->u->sw)[c->cm->index].tx_next;
 
-	while (*next + SLOTS <= r) {
+	while (*next + (parent ? 0 : SLOTS) <= r) {
 		if (stop)
 			return -1;
+		if (parent && r >= chunks)
+			return 1;
 		if (inc_now_s() > deadline) {
-			snprintf(c->why, sizeof(c->why), "no result %llu in %d s",
-				 (unsigned long long)(r - SLOTS), DEADLINE_S);
+			snprintf(c->why, sizeof(c->why), "no %s %llu in %d s",
+				 parent ? "partial sum" : "result",
+				 (unsigned long long)(parent ? r : r - SLOTS), DEADLINE_S);
 			return -1;
 		}
 		sched_yield();
 	}
-	return 0;
+	return parent ? check_sum(c, r) : 0;
+}
+
+/* The parent's result stands in its row, until it sends r + SLOTS. */
+static int check_kept(struct child *c, uint64_t r, const uint8_t *payload)
+{
+	const struct inc_buf *row = inc_switch_contribs(c->u->sw) + c->cm->cfg.contrib_base +
+				    CHILDREN * SLOTS + r % SLOTS;
+
+	if (row->r == r && row->len == LEN && !memcmp(row->payload, payload, LEN))
+		return 0;
+	snprintf(c->why, sizeof(c->why), "the parent's result %llu was not kept (r %llu, %u bytes)",
+		 (unsigned long long)r, (unsigned long long)row->r, row->len);
+	return -1;
 }
 
 static int one_packet(struct child *c, uint64_t r)
@@ -105,7 +124,7 @@ static int one_packet(struct child *c, uint64_t r)
 	}
 	if (opts.retval == XDP_REDIRECT) {
 		c->last++;
-		return check_sum(c, r);
+		return c->number == CHILDREN ? check_kept(c, r, payload) : check_sum(c, r);
 	}
 	if (opts.retval == (r & 1 ? XDP_TX : XDP_DROP))
 		return 0;
@@ -131,7 +150,11 @@ static void *run_child(void *arg)
 		/* nobody is further ahead of another than the window */
 		if (c->number == 0 && r % 256 == 0 && r + 2 * SLOTS < chunks && inc_now_s() > end)
 			chunks = r + 2 * SLOTS;
-		if (wait_window(c, r) || one_packet(c, r)) {
+		int turn = wait_turn(c, r);
+
+		if (turn > 0)
+			break;
+		if (turn || one_packet(c, r)) {
 			stop = true;
 			break;
 		}
@@ -139,17 +162,49 @@ static void *run_child(void *arg)
 	return NULL;
 }
 
-static int parallel(struct unit *u)
+static struct ref_comm *add_comm(struct unit *u, bool parent)
 {
-	struct ref_comm *cm = case_comm(u, CHILDREN, 4, 256, SLOTS);
-	struct child child[CHILDREN] = {0};
-	pthread_t thread[CHILDREN];
-	struct inc_counters counters;
+	struct inc_comm_conf spec;
+
+	unit_spec(u, &spec, 1 + parent, CHILDREN, 4, 256, SLOTS);
+	if (parent)
+		unit_spec_parent(u, &spec, 0);
+	return unit_add_comm(u, &spec);
+}
+
+/* What the counters must have counted since before. */
+static int check_counters(struct unit *u, const struct inc_counters *before, uint64_t last,
+			  uint32_t threads)
+{
+	const uint32_t frames = threads - CHILDREN + 1; /* that go on, in each chunk */
+	struct inc_counters now;
+
+	if (inc_switch_read_counters(u->sw, &now, NULL) || !now.balanced ||
+	    now.received - before->received != threads * chunks ||
+	    now.multicast - before->multicast != frames * chunks || last != frames * chunks) {
+		snprintf(u->why, sizeof(u->why),
+			 "received %llu, multicast %llu, last arrivers %llu of %llu chunks",
+			 (unsigned long long)(now.received - before->received),
+			 (unsigned long long)(now.multicast - before->multicast),
+			 (unsigned long long)last, (unsigned long long)chunks);
+		return -1;
+	}
+	return 0;
+}
+
+static int parallel(struct unit *u, bool parent)
+{
+	struct ref_comm *cm = add_comm(u, parent);
+	const uint32_t threads = CHILDREN + parent;
+	struct child child[CHILDREN + 1] = {0};
+	pthread_t thread[CHILDREN + 1];
+	struct inc_counters before;
 	uint64_t last = 0;
 	uint32_t i, n;
 
-	RUN(!cm);
-	for (n = 0; n < CHILDREN; n++) {
+	RUN(!cm || inc_switch_read_counters(u->sw, &before, NULL));
+	chunks = CHUNKS;
+	for (n = 0; n < threads; n++) {
 		child[n] = (struct child){.u = u, .cm = cm, .number = n};
 		if (pthread_create(&thread[n], NULL, run_child, &child[n])) {
 			stop = true;
@@ -161,33 +216,30 @@ static int parallel(struct unit *u)
 		pthread_join(thread[i], NULL);
 		last += child[i].last;
 		if (child[i].why[0] && !u->why[0])
-			snprintf(u->why, sizeof(u->why), "child %u: %s", i, child[i].why);
+			snprintf(u->why, sizeof(u->why), "%s %u: %s",
+				 i == CHILDREN ? "parent" : "child", i, child[i].why);
 	}
 	RUN(stop);
-	if (inc_switch_read_counters(u->sw, &counters, NULL) || !counters.balanced ||
-	    counters.received != CHILDREN * chunks || counters.multicast != chunks ||
-	    last != chunks) {
-		snprintf(u->why, sizeof(u->why),
-			 "received %llu, multicast %llu, last arrivers %llu of %llu chunks",
-			 (unsigned long long)counters.received,
-			 (unsigned long long)counters.multicast, (unsigned long long)last,
-			 (unsigned long long)chunks);
-		return -1;
-	}
-	return 0;
+	return check_counters(u, &before, last, threads);
 }
 
 int main(void)
 {
 	static struct unit u;
+	int parent;
 
 	if (unit_start(&u, "xdp_parallel", 16384, false))
 		return report_exit();
-	if (parallel(&u))
-		report_fail("xdp_parallel", "%s", u.why);
-	else
-		report_ok("xdp_parallel (%llu chunks of %d children on %d CPUs)",
+	for (parent = 0; parent < 2; parent++) {
+		const char *name = parent ? "xdp_parallel_below_a_parent" : "xdp_parallel";
+
+		if (parallel(&u, parent)) {
+			report_fail(name, "%s", u.why);
+			break;
+		}
+		report_ok("%s (%llu chunks of %d children on %d CPUs)", name,
 			  (unsigned long long)chunks, CHILDREN, u.cpus);
+	}
 	unit_stop(&u);
 	return report_exit();
 }

@@ -16,20 +16,22 @@
 static const uint64_t seeds[] = {1,     2,     3,        20240,    4711,
 				 65537, 99991, 0xabcdef, 31415926, 0x5eed5eed};
 
-/* A child that has something to send within its window, from a random one on; or any. */
+/* A child that has something to send within its window, from a random one on, or the parent with a
+ * result to send; or any. */
 static uint32_t some_child(struct rng *rng, const struct ref_comm *cm)
 {
-	uint32_t first = rng_below(rng, cm->cfg.children), i;
+	uint32_t n = cm->cfg.children + cm->up, first = rng_below(rng, n), i;
 
-	if (rng_chance(rng, 50))
+	if (rng_chance(rng, 50) && (first < cm->cfg.children || rng_chance(rng, 300)))
 		return first;
-	for (i = 0; i < cm->cfg.children; i++) {
-		uint32_t c = (first + i) % cm->cfg.children;
+	for (i = 0; i < n; i++) {
+		uint32_t c = (first + i) % n;
 
-		if (cm->conn[c].state.rx_next < cm->state.tx_next + cm->slots)
+		if (cm->conn[c].state.rx_next <
+		    (c == cm->cfg.children ? cm->state.up_next : cm->state.tx_next + cm->slots))
 			return c;
 	}
-	return first;
+	return first < cm->cfg.children ? first : 0;
 }
 
 /* Damages a good frame: mostly so that the ICRC shows it, seldom behind its back. */
@@ -83,7 +85,8 @@ static uint32_t damage(struct unit *u, struct rng *rng, struct frame *f, uint32_
 static void response(struct rng *rng, const struct ref_comm *cm, uint32_t child, struct frame *f)
 {
 	const struct ref_conn *c = &cm->conn[child];
-	uint64_t sent = cm->state.tx_next - c->state.tx_acked;
+	uint64_t sent = (child == cm->cfg.children ? cm->state.up_next : cm->state.tx_next) -
+			c->state.tx_acked;
 	uint32_t base = c->cfg.tx_start_psn + c->state.tx_acked;
 	uint8_t syndrome = INC_AETH_ACK;
 	uint32_t psn;
@@ -139,7 +142,7 @@ static bool failed(const struct ref_comm *cm)
 	bool any = cm->state.error;
 	uint32_t c;
 
-	for (c = 0; c < cm->cfg.children; c++)
+	for (c = 0; c < cm->cfg.children + cm->up; c++)
 		any |= cm->conn[c].state.error != 0;
 	return any;
 }

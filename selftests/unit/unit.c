@@ -154,14 +154,37 @@ void unit_stop(struct unit *u)
 	u->counter_buf = NULL;
 }
 
+/* Who is behind which connection, as the caller said it; all of them below the parent's. */
+static void give_ranks(const struct inc_comm_conf *spec, struct ref_conn *conn)
+{
+	struct ref_conn *parent = &conn[spec->n_conns - 1];
+	uint32_t i, k;
+
+	for (i = 0; i < spec->n_conns; i++) {
+		const struct inc_conn_conf *c = &spec->conn[i];
+
+		for (k = 0; k < spec->n_conns && !c->up; k++) {
+			if (conn[k].cfg.own_qpn != c->own_qp ||
+			    conn[k].cfg.own_addr != c->own_ip.s_addr ||
+			    conn[k].cfg.peer_addr != c->peer_ip.s_addr)
+				continue;
+			conn[k].ranks = c->ranks;
+			if (!c->has_ranks)
+				inc_ranks_add(&conn[k].ranks, c->rank);
+			if (parent->cfg.flags & INC_CONN_F_UP)
+				inc_ranks_join(&parent->ranks, &conn[k].ranks);
+		}
+	}
+}
+
 struct ref_comm *unit_add_comm(struct unit *u, const struct inc_comm_conf *spec)
 {
-	struct inc_conn_cfg conn[INC_MAX_CHILDREN];
+	struct ref_conn conn[INC_MAX_CONNECTIONS] = {};
 	const struct inc_comm_cfg *cfg;
 	struct inc_err err = {""};
 	struct ref_comm *cm;
 	int index;
-	uint32_t i;
+	uint32_t i, n;
 
 	index = inc_switch_add_comm(u->sw, spec, &err);
 	if (index < 0) {
@@ -170,12 +193,13 @@ struct ref_comm *unit_add_comm(struct unit *u, const struct inc_comm_conf *spec)
 		return NULL;
 	}
 	cfg = inc_switch_comm(u->sw, index);
-	if (index >= REF_MAX_COMMS || !cfg || cfg->children != spec->n_conns) {
+	if (index >= REF_MAX_COMMS || !cfg || inc_comm_conns(cfg) != spec->n_conns) {
 		snprintf(u->why, sizeof(u->why), "communicator %d is not what was added", index);
 		return NULL;
 	}
 	/* The loader orders the children by port; the values must be the caller's. */
-	for (i = 0; i < cfg->children; i++) {
+	n = spec->n_conns;
+	for (i = 0; i < n; i++) {
 		const struct inc_conn_cfg *c = inc_switch_conn(u->sw, cfg->conn_base + i);
 
 		if (!c || c->child != i || c->comm != (uint32_t)index) {
@@ -183,15 +207,15 @@ struct ref_comm *unit_add_comm(struct unit *u, const struct inc_comm_conf *spec)
 				 index, i);
 			return NULL;
 		}
-		conn[i] = *c;
+		conn[i].cfg = *c;
+		conn[i].state.mac = inc_switch_conn_state(u->sw)[cfg->conn_base + i].mac;
 	}
+	give_ranks(spec, conn);
 	cm = ref_comm_add(&u->ref, index, cfg, conn);
 	if (!cm) {
 		snprintf(u->why, sizeof(u->why), "no memory for the reference");
 		return NULL;
 	}
-	for (i = 0; i < cfg->children; i++)
-		cm->conn[i].state.mac = inc_switch_conn_state(u->sw)[cfg->conn_base + i].mac;
 	if (inc_switch_start_comm(u->sw, index, &err)) {
 		snprintf(u->why, sizeof(u->why), "start communicator %u: %s", spec->communicator,
 			 err.msg);
@@ -218,7 +242,7 @@ void unit_reset(struct unit *u, struct ref_comm *cm, uint64_t r)
 	struct inc_slot *slot = inc_switch_slots(u->sw) + cm->cfg.result_base;
 	uint32_t i;
 
-	for (i = 0; i < cm->cfg.children; i++) {
+	for (i = 0; i < cm->cfg.children + cm->up; i++) {
 		struct inc_conn_state *st = &cm->conn[i].state;
 
 		*st = (struct inc_conn_state){
@@ -234,6 +258,7 @@ void unit_reset(struct unit *u, struct ref_comm *cm, uint64_t r)
 	}
 	memset(&cm->state, 0, sizeof(cm->state));
 	cm->state.tx_next = r;
+	cm->state.up_next = cm->up ? r : 0;
 	*state = cm->state;
 }
 
@@ -261,7 +286,10 @@ static int check(struct unit *u)
 		return -1;
 	if (want->reduced && compare_result(u, want->comm, want->r))
 		return -1;
-	if (want->stored && compare_slot(u, want->comm, want->r % want->comm->slots))
+	if (want->passed && compare_passed(u, want->comm, want->r))
+		return -1;
+	if ((want->stored || want->passed) &&
+	    compare_slot(u, want->comm, want->r % want->comm->slots))
 		return -1;
 	return 0;
 }
@@ -302,7 +330,9 @@ int unit_run(struct unit *u, const struct frame *f, uint32_t ifindex)
 		frame_dump("in", f);
 		return -1;
 	}
-	return u->want.verdict == XDP_REDIRECT && u->want.reduced ? egress_copies(u) : 0;
+	if (u->want.counter == INC_CTR_UP_PARTIAL)
+		return egress_partial(u);
+	return inc_counter_is(u->want.counter, 'M') ? egress_copies(u) : 0;
 }
 
 void unit_forgive(struct unit *u)
@@ -331,6 +361,25 @@ int unit_compare_all(struct unit *u)
 	return 0;
 }
 
+static void conn_spec(const struct unit *u, struct inc_comm_conf *spec, uint32_t i, uint32_t port)
+{
+	struct inc_conn_conf *c = &spec->conn[i];
+
+	c->rank = i;
+	if_indextoname(u->port[port], c->port);
+	c->peer_ip.s_addr = htonl(0x0a4d0000 | port << 8 | (i + 1));
+	c->own_ip.s_addr = htonl(0x0a4d0000 | port << 8 | 254);
+	c->peer_qp = 0x200 + spec->communicator * 64 + i;
+	c->own_qp = 0x100000 + spec->communicator * 64 + i;
+	c->peer_port = 40000 + i;
+	c->own_port = INC_ROCE_UDP_PORT;
+	c->pkey = INC_PKEY_DEFAULT;
+	memcpy(c->own_mac, "\x02\x5c\0\0\0", 5);
+	c->own_mac[5] = u->port[port];
+	c->peer_psn = 1000 * i;
+	c->own_psn = 77 + i;
+}
+
 void unit_spec(const struct unit *u, struct inc_comm_conf *spec, uint32_t communicator,
 	       uint32_t children, uint32_t ports, uint32_t payload, uint32_t slots)
 {
@@ -341,24 +390,15 @@ void unit_spec(const struct unit *u, struct inc_comm_conf *spec, uint32_t commun
 	spec->payload = payload;
 	spec->slots = slots;
 	spec->n_conns = children;
-	for (i = 0; i < children; i++) {
-		struct inc_conn_conf *c = &spec->conn[i];
-		uint32_t port = i * ports / children;
+	for (i = 0; i < children; i++)
+		conn_spec(u, spec, i, i * ports / children);
+}
 
-		c->rank = i;
-		if_indextoname(u->port[port], c->port);
-		c->peer_ip.s_addr = htonl(0x0a4d0000 | port << 8 | (i + 1));
-		c->own_ip.s_addr = htonl(0x0a4d0000 | port << 8 | 254);
-		c->peer_qp = 0x200 + communicator * 64 + i;
-		c->own_qp = 0x100000 + communicator * 64 + i;
-		c->peer_port = 40000 + i;
-		c->own_port = INC_ROCE_UDP_PORT;
-		c->pkey = INC_PKEY_DEFAULT;
-		memcpy(c->own_mac, "\x02\x5c\0\0\0", 5);
-		c->own_mac[5] = u->port[port];
-		c->peer_psn = 1000 * i;
-		c->own_psn = 77 + i;
-	}
+void unit_spec_parent(const struct unit *u, struct inc_comm_conf *spec, uint32_t port)
+{
+	conn_spec(u, spec, spec->n_conns, port);
+	spec->conn[spec->n_conns].up = true;
+	spec->conn[spec->n_conns++].rank = spec->conn[0].rank;
 }
 
 static void base_spec(const struct inc_conn_cfg *cfg, struct frame_spec *s)

@@ -70,8 +70,12 @@ int unit_compare_all(struct unit *u);
 void unit_spec(const struct unit *u, struct inc_comm_conf *spec, uint32_t communicator,
 	       uint32_t children, uint32_t ports, uint32_t payload, uint32_t slots);
 
-/* Data packet r of a child. kind: INC_OPEN_SEND or INC_OPEN_WRITE. Bytes depend on (communicator,
- * child, r) alone, so a repeat is the same packet. */
+/* Adds a parent behind the children, at this port. */
+void unit_spec_parent(const struct unit *u, struct inc_comm_conf *spec, uint32_t port);
+
+/* Data packet r of a child, or of the parent (child cfg.children). kind: INC_OPEN_SEND or
+ * INC_OPEN_WRITE. Bytes depend on (communicator, child, r) alone, so a repeat is the same packet.
+ */
 struct unit_packet {
 	uint64_t r;
 	uint8_t opcode;

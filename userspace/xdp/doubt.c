@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A NAK for a result that its child has acknowledged. Either an ACK has overtaken it on the
- * wire, and then the child answers the result with an ACK of all it has; or the child
+ * A NAK for a packet that its sender has acknowledged. Either an ACK has overtaken it on the
+ * wire, and then the peer answers the packet with an ACK of all it has; or the peer
  * contradicts itself: then it gets what the rows still hold, and if it goes on asking, or says
  * nothing, it is named and the communicator ends, because the others would wait for it for ever.
  */
@@ -22,12 +22,13 @@ static void hear(struct sp_doubt *d, const struct inc_conn_state *st)
 	d->acks = st->acks_received;
 }
 
-void sp_doubt(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t r,
+void sp_doubt(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t r,
 	      uint64_t acked)
 {
-	struct sp_conn *c = &cm->conn[child];
+	struct sp_conn *c = &cm->conn[peer];
 	const struct inc_conn_state st = conn_state(sp, c);
 	struct sp_doubt *d = &c->doubt;
+	char name[SP_PEER_TEXT];
 
 	if (d->naks++) {
 		d->r = r < d->r ? r : d->r;
@@ -38,50 +39,53 @@ void sp_doubt(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint6
 	d->probes = 0;
 	d->first_at_ns = d->heard_at_ns = d->probe_at_ns = inc_now_ns();
 	hear(d, &st);
-	inc_debug("communicator %u: rank %u asks for result %llu, which it has acknowledged",
-		  cm->cfg.communicator, conn_cfg(sp, c)->rank, (unsigned long long)r);
+	inc_debug("communicator %u: %s asks for %s %llu, which it has acknowledged",
+		  cm->cfg.communicator, sp_peer_name(sp, cm, peer, name), sp_thing(cm, peer),
+		  (unsigned long long)r);
 }
 
 /* From the first result asked for on; where its row has gone, the last one that the child has
  * acknowledged, which asks for an ACK as well. False where nothing could be sent. */
-static bool probe(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child)
+static bool probe(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer)
 {
-	const struct sp_doubt *d = &cm->conn[child].doubt;
+	const struct sp_doubt *d = &cm->conn[peer].doubt;
 	uint64_t room = d->probes ? 1 : PROBE_RESULTS, end, r;
 
 	end = d->end - d->r > room ? d->r + room : d->end;
 	for (r = d->r; r < end; r++)
-		if (sp_resend(sp, cm, child, r, r + 1 == end))
+		if (sp_resend(sp, cm, peer, r, r + 1 == end))
 			break;
-	return r > d->r || !sp_resend(sp, cm, child, d->end - 1, true);
+	return r > d->r || !sp_resend(sp, cm, peer, d->end - 1, true);
 }
 
-/* The child has filled all rows anew since, which says as well that it has what they held: there
- * is nothing to ask it with, and silence is no answer. It may wait for the others for long. */
-static bool is_gone(const struct sp_comm *cm, const struct sp_doubt *d)
+/* All rows have been filled anew since, which says as well that the peer has what they held: there
+ * is nothing to ask it with, and silence is no answer. A child may wait for the others for long. */
+static bool is_gone(const struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t peer)
 {
-	return d->rx_next >= d->end + (1ull << cm->cfg.log2_slots);
+	const struct sp_doubt *d = &cm->conn[peer].doubt;
+	uint64_t filled = is_parent(cm, peer) ? sent_end(sp, cm, peer) : d->rx_next;
+
+	return filled >= d->end + (1ull << cm->cfg.log2_slots);
 }
 
-static void end(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t now)
+static void end(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t now)
 {
-	struct sp_conn *c = &cm->conn[child];
+	struct sp_conn *c = &cm->conn[peer];
 	struct sp_doubt *d = &c->doubt;
-	char text[200];
+	unsigned int naks = d->naks;
 
-	snprintf(text, sizeof(text),
-		 "rank %u asks for result %llu, which it has acknowledged: %u NAKs in %llu ms, and "
-		 "no ACK of %u results sent again",
-		 conn_cfg(sp, c)->rank, (unsigned long long)d->r, d->naks,
-		 (unsigned long long)((now - d->first_at_ns) / INC_NSEC_PER_MSEC), d->probes);
 	d->naks = 0;
-	sp->notice(sp->arg, "peer_nak", cm->index, 1u << child, d->r, text);
+	sp_notice_peer(sp, cm, peer, "peer_nak", d->r,
+		       "asks for %s %llu, which it has acknowledged: %u NAKs in %llu ms, and no "
+		       "ACK of %u sent again",
+		       sp_thing(cm, peer), (unsigned long long)d->r, naks,
+		       (unsigned long long)((now - d->first_at_ns) / INC_NSEC_PER_MSEC), d->probes);
 	sp_end_comm(sp, cm, d->r);
 }
 
-bool sp_doubt_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t now)
+bool sp_doubt_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t now)
 {
-	struct sp_conn *c = &cm->conn[child];
+	struct sp_conn *c = &cm->conn[peer];
 	const struct inc_conn_state st = conn_state(sp, c);
 	struct sp_doubt *d = &c->doubt;
 	uint64_t max = sp->opts.rto_max_ms * INC_NSEC_PER_MSEC, wait;
@@ -102,12 +106,12 @@ bool sp_doubt_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, 
 	if ((d->naks >= INSISTS && now - d->first_at_ns >= INSISTS_S * INC_NSEC_PER_SEC) ||
 	    (d->probes >= UNRESPONSIVE &&
 	     now - d->heard_at_ns >= UNRESPONSIVE_S * INC_NSEC_PER_SEC)) {
-		end(sp, cm, child, now);
+		end(sp, cm, peer, now);
 		return false;
 	}
-	if (is_gone(cm, d))
+	if (is_gone(sp, cm, peer))
 		return false;
-	if (now < d->probe_at_ns || !probe(sp, cm, child))
+	if (now < d->probe_at_ns || !probe(sp, cm, peer))
 		return true;
 	wait = c->rto.rto_ns << (d->probes < MAX_SHIFT ? d->probes : MAX_SHIFT);
 	d->probe_at_ns = now + (wait < max ? wait : max);

@@ -1,17 +1,55 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What has failed. The states in the maps say it as long as the communicator lives, so it is read
- * there, by the tick, and told once; the events of the ring only make it prompt. The children
+ * there, by the tick, and told once; the events of the ring only make it prompt. The peers
  * of a communicator that has ended are told several times, for none of them answers a NAK.
  */
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <arpa/inet.h>
 #include "lib/base/clock.h"
 #include "lib/base/machine.h"
 #include "lib/proto/desc.h"
 #include "userspace/xdp/slowpath_priv.h"
 
 #define FATAL_TIMES 8 /* the waits between double: 20 ms, 40 ms, ... up to rto_max */
+
+const char *sp_thing(const struct sp_comm *cm, uint32_t peer)
+{
+	return is_parent(cm, peer) ? "partial sum" : "result";
+}
+
+const char *sp_peer_name(const struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t peer,
+			 char buf[SP_PEER_TEXT])
+{
+	const struct inc_conn_cfg *cfg = conn_cfg(sp, &cm->conn[peer]);
+	const struct in_addr addr = {.s_addr = cfg->peer_addr};
+	char ip[INET_ADDRSTRLEN];
+
+	if (is_parent(cm, peer))
+		snprintf(buf, SP_PEER_TEXT, "the parent %s",
+			 inet_ntop(AF_INET, &addr, ip, sizeof(ip)));
+	else if (cfg->flags & INC_CONN_F_SWITCH)
+		snprintf(buf, SP_PEER_TEXT, "the switch of rank %u", cfg->rank);
+	else
+		snprintf(buf, SP_PEER_TEXT, "rank %u", cfg->rank);
+	return buf;
+}
+
+void sp_notice_peer(struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t peer,
+		    const char *event, uint64_t r, const char *fmt, ...)
+{
+	char text[240], name[SP_PEER_TEXT];
+	va_list ap;
+	int n;
+
+	n = snprintf(text, sizeof(text), "%s ", sp_peer_name(sp, cm, peer, name));
+	va_start(ap, fmt);
+	vsnprintf(text + n, sizeof(text) - n, fmt, ap);
+	va_end(ap);
+	sp->notice(sp->arg, event, cm->index, is_parent(cm, peer) ? 0 : 1u << peer, r, text);
+}
 
 void sp_conn_go(const struct sp_comm *cm, struct sp_conn *c, enum sp_conn_phase to)
 {
@@ -44,21 +82,30 @@ void sp_comm_go(struct sp_comm *cm, enum sp_comm_phase to)
 	cm->phase = inc_machine_step(&machine, who, cm->phase, to);
 }
 
-/* "rank 1 called collective 0 operator 0 type 0 root 0 sequence 7 with 1024 bytes" */
+#define WORD(NAME, name, ...) #name,
+static const char *const collectives[] = {INC_COLLECTIVES(WORD)};
+static const char *const operators[] = {INC_OPERATORS(WORD)};
+static const char *const dtypes[] = {INC_DTYPES(WORD)};
+
+/* The switch refuses descriptors with others, but a row may be read while it is written. */
+#define NAME_OF(names, value) \
+	((value) < sizeof(names) / sizeof(*(names)) ? (names)[value] : "unknown")
+
+/* "rank 1 called reduce (sum of int32, root 0, sequence 7) with 1024 bytes" */
 static int describe(const struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t child,
 		    uint64_t r, char *text, size_t size)
 {
 	struct inc_contrib_head call;
+	char name[SP_PEER_TEXT];
 	uint32_t desc;
 
 	inc_switch_read_contrib(sp->sw, cm->index, child, r, &call);
 	desc = call.mirror.desc;
-	return snprintf(text, size,
-			"rank %u called collective %u operator %u type %u root %u sequence %u with "
-			"%u bytes",
-			conn_cfg(sp, &cm->conn[child])->rank, INC_DESC_COLL(desc),
-			INC_DESC_OP(desc), INC_DESC_DTYPE(desc), INC_DESC_ROOT(desc),
-			INC_DESC_SEQ(desc), call.len);
+	return snprintf(
+		text, size, "%s called %s (%s of %s, root %u, sequence %u) with %u bytes",
+		sp_peer_name(sp, cm, child, name), NAME_OF(collectives, INC_DESC_COLL(desc)),
+		NAME_OF(operators, INC_DESC_OP(desc)), NAME_OF(dtypes, INC_DESC_DTYPE(desc)),
+		INC_DESC_ROOT(desc), INC_DESC_SEQ(desc), call.len);
 }
 
 /* The chunk's rows, and the mask of those who differ in the result's row, stand from the end of
@@ -80,18 +127,20 @@ static void tell_mismatch(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t 
 }
 
 /* NAK 63 to all. It names the packet that was kept last: a host waits for nothing beyond what
- * it has sent, and drops what names that. */
-static void tell_children(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now)
+ * it has sent, and drops what names that. A switch takes it in any case, also from one that has
+ * kept nothing yet. */
+static void tell_peers(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now)
 {
 	uint64_t max = sp->opts.rto_max_ms * INC_NSEC_PER_MSEC, kept;
 	uint32_t c;
 
-	for (c = 0; c < cm->cfg.children; c++) {
-		const struct sp_conn *conn = &cm->conn[c];
+	for (c = 0; c < cm->n_conns; c++) {
+		const struct inc_conn_cfg *cfg = conn_cfg(sp, &cm->conn[c]);
 
-		kept = conn_state(sp, conn).rx_next;
-		if (kept && !sp_send_aeth(sp, cm, c, INC_AETH_NAK_OPERATION,
-					  conn_cfg(sp, conn)->rx_start_psn + (uint32_t)kept - 1))
+		kept = conn_state(sp, &cm->conn[c]).rx_next;
+		if ((kept || cfg->flags & INC_CONN_F_SWITCH) &&
+		    !sp_send_aeth(sp, cm, c, INC_AETH_NAK_OPERATION,
+				  cfg->rx_start_psn + (uint32_t)kept - 1))
 			sp->stats.naks_sent++;
 	}
 	sp_flush(sp);
@@ -106,7 +155,7 @@ static void start_telling(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t 
 	sp_comm_go(cm, SP_COMM_TELLING);
 	cm->fatal_left = FATAL_TIMES;
 	cm->fatal_wait_ns = sp->opts.rto_min_ms * INC_NSEC_PER_MSEC * FIRST_RTO;
-	tell_children(sp, cm, now);
+	tell_peers(sp, cm, now);
 }
 
 void sp_end_comm(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t r)
@@ -115,31 +164,45 @@ void sp_end_comm(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t r)
 	start_telling(sp, cm, inc_now_ns());
 }
 
-static void tell_conn_error(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child,
+static void tell_conn_error(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
 			    uint8_t syndrome)
 {
-	const struct sp_conn *c = &cm->conn[child];
-	uint64_t r = conn_state(sp, c).rx_next; /* stays as the packet found it */
-	char text[160];
+	uint64_t r = conn_state(sp, &cm->conn[peer]).rx_next; /* stays as the packet found it */
 
-	snprintf(text, sizeof(text),
-		 "rank %u sent an invalid request as packet %llu: NAK 0x%02x ends its connection",
-		 conn_cfg(sp, c)->rank, (unsigned long long)r, syndrome);
-	sp->notice(sp->arg, "connection_error", cm->index, 1u << child, r, text);
+	sp_notice_peer(sp, cm, peer, "connection_error", r,
+		       "sent an invalid request as packet %llu: NAK 0x%02x ends its connection",
+		       (unsigned long long)r, syndrome);
+	/* without its parent the switch can end nothing that the children begin */
+	if (is_parent(cm, peer) && cm->phase == SP_COMM_RUNNING)
+		sp_end_comm(sp, cm, r);
 }
 
-void sp_tell_refusal(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t r,
+/* A switch says with NAK 63 that the communicator has ended there: it ends here as well, and so on
+ * through the tree. Who knows why tells it. */
+static void end_with_switch(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t r)
+{
+	if (cm->phase != SP_COMM_RUNNING)
+		return;
+	sp_notice_peer(sp, cm, peer, "ended", r, "says that the communicator has ended there");
+	sp_end_comm(sp, cm, r);
+}
+
+void sp_tell_refusal(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t r,
 		     uint8_t syndrome)
 {
-	struct sp_conn *c = &cm->conn[child];
-	char text[160];
+	struct sp_conn *c = &cm->conn[peer];
 
 	if (c->refusal_told)
 		return;
 	c->refusal_told = true;
-	snprintf(text, sizeof(text), "rank %u refused result %llu with NAK 0x%02x",
-		 conn_cfg(sp, c)->rank, (unsigned long long)r, syndrome);
-	sp->notice(sp->arg, "peer_nak", cm->index, 1u << child, r, text);
+	if (conn_cfg(sp, c)->flags & INC_CONN_F_SWITCH && syndrome == INC_AETH_NAK_OPERATION) {
+		end_with_switch(sp, cm, peer, r);
+		return;
+	}
+	sp_notice_peer(sp, cm, peer, "peer_nak", r, "refused %s %llu with NAK 0x%02x",
+		       sp_thing(cm, peer), (unsigned long long)r, syndrome);
+	if (is_parent(cm, peer) && cm->phase == SP_COMM_RUNNING)
+		sp_end_comm(sp, cm, r);
 }
 
 static bool is_fatal(uint8_t syndrome)
@@ -157,8 +220,8 @@ void sp_watch_failures(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now
 		tell_mismatch(sp, cm, ended.error_r);
 	}
 	if (cm->phase == SP_COMM_TELLING && now >= cm->fatal_at_ns)
-		tell_children(sp, cm, now);
-	for (c = 0; c < cm->cfg.children; c++) {
+		tell_peers(sp, cm, now);
+	for (c = 0; c < cm->n_conns; c++) {
 		struct sp_conn *conn = &cm->conn[c];
 		const struct inc_conn_state st = conn_state(sp, conn);
 

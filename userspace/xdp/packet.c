@@ -56,7 +56,7 @@ static void put_udp_csum(uint8_t *frame, const struct inc_conn_cfg *cfg, size_t 
 size_t inc_frame_result(uint8_t *frame, const struct inc_conn_cfg *cfg, union inc_mac peer,
 			const struct inc_mirror *m, uint32_t psn, const void *payload, size_t len)
 {
-	size_t pad = -len & 3;
+	size_t pad = inc_pad(len);
 	size_t ip_len = INC_IP_TO_BTH_LEN + inc_roce_ext_len(m->opcode) + len + pad + INC_ICRC_LEN;
 	uint8_t bth_flags = (m->flags & INC_BUF_F_SE ? INC_BTH_SE : 0) | pad << INC_BTH_PAD_SHIFT;
 	uint8_t *p = frame + INC_HEADERS_LEN;

@@ -38,8 +38,8 @@ void sp_flush(struct inc_slowpath *sp)
 			inc_xsk_tx_flush(sp->port[i].xsk[0]);
 }
 
-/* Where the child is on the link, as the data path holds it. Every second timeout asks at the
- * other address that it has heard of: the child may have moved, or what it said been damaged. */
+/* Where the peer is on the link, as the data path holds it. Every second timeout asks at the
+ * other address that it has heard of: the peer may have moved, or what it said been damaged. */
 static int find_mac(const struct inc_slowpath *sp, const struct sp_conn *c, union inc_mac *mac)
 {
 	const struct inc_conn_state st = conn_state(sp, c);
@@ -50,59 +50,72 @@ static int find_mac(const struct inc_slowpath *sp, const struct sp_conn *c, unio
 	return mac->word ? 0 : -ENOENT;
 }
 
-/* The contribution that result r mirrors. */
-static int read_mirror(const struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t child,
-		       uint64_t r, struct inc_mirror *m)
+/* The result for a child: with the message of its own contribution. */
+static int read_result(const struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t child,
+		       uint64_t r, uint8_t *payload, uint32_t *len, struct inc_mirror *m)
 {
 	struct inc_contrib_head head;
 
-	if (inc_switch_read_contrib(sp->sw, cm->index, child, r, &head) ||
-	    inc_roce_ext_len(head.mirror.opcode) < 0)
+	if (inc_switch_read_result(sp->sw, cm->index, r, payload, len) ||
+	    inc_switch_read_contrib(sp->sw, cm->index, child, r, &head))
 		return -ESTALE;
 	*m = head.mirror;
+	if (!inc_switch_child_gets(sp->sw, cm->index, child, m->desc))
+		*len = 0;
+	/* the length of the message; one of one packet may have given nothing and get data, or
+	 * the reverse */
+	if (inc_op_in(m->opcode, INC_OPS_ONLY))
+		m->dmalen = htonl(*len);
 	return 0;
 }
 
-int sp_send_result(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t r,
-		   bool ackreq)
+static int read_partial(const struct inc_slowpath *sp, const struct sp_comm *cm, uint64_t r,
+			uint8_t *payload, uint32_t *len, struct inc_mirror *m)
 {
-	const struct inc_conn_cfg *cfg = conn_cfg(sp, &cm->conn[child]);
-	struct inc_xsk *xsk = xsk_of(sp, &cm->conn[child]);
+	struct inc_contrib_head head;
+
+	if (inc_switch_read_partial(sp->sw, cm->index, r, payload, &head))
+		return -ESTALE;
+	*m = head.mirror;
+	*len = head.len;
+	return 0;
+}
+
+int sp_send(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t r, bool ackreq)
+{
+	const struct inc_conn_cfg *cfg = conn_cfg(sp, &cm->conn[peer]);
+	struct inc_xsk *xsk = xsk_of(sp, &cm->conn[peer]);
 	uint8_t payload[INC_MAX_PAYLOAD], *frame;
 	struct inc_mirror m;
-	union inc_mac peer;
+	union inc_mac mac;
 	uint32_t len;
+	int ret;
 
 	if (!xsk)
 		return -ENODEV;
-	if (find_mac(sp, &cm->conn[child], &peer))
+	if (find_mac(sp, &cm->conn[peer], &mac))
 		return -ENOENT;
-	if (inc_switch_read_result(sp->sw, cm->index, r, payload, &len) ||
-	    read_mirror(sp, cm, child, r, &m))
+	ret = is_parent(cm, peer) ? read_partial(sp, cm, r, payload, &len, &m)
+				  : read_result(sp, cm, peer, r, payload, &len, &m);
+	if (ret || inc_roce_ext_len(m.opcode) < 0)
 		return -ESTALE;
-	if (!inc_ranks_get(m.desc, INC_DESC_ROOT(m.desc) == cfg->rank, 1))
-		len = 0;
-	/* the length of the message; one of one packet may have given nothing and get data, or
-	 * the reverse */
-	if (inc_roce_is_first(m.opcode) && inc_roce_is_last(m.opcode))
-		m.dmalen = htonl(len);
 	if (ackreq)
 		m.flags |= INC_BUF_F_ACKREQ;
 	frame = inc_xsk_tx_frame(xsk);
 	if (!frame)
 		return -EAGAIN;
 	inc_xsk_tx_put(xsk, frame,
-		       inc_frame_result(frame, cfg, peer, &m, cfg->tx_start_psn + (uint32_t)r,
+		       inc_frame_result(frame, cfg, mac, &m, cfg->tx_start_psn + (uint32_t)r,
 					payload, len));
 	return 0;
 }
 
-int sp_resend(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t r, bool ackreq)
+int sp_resend(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t r, bool ackreq)
 {
-	int ret = sp_send_result(sp, cm, child, r, ackreq);
+	int ret = sp_send(sp, cm, peer, r, ackreq);
 
 	if (!ret) {
-		cm->conn[child].stats.retransmits++;
+		cm->conn[peer].stats.retransmits++;
 		sp->stats.results_resent++;
 	} else if (ret == -ESTALE) {
 		sp->stats.results_gone++;
@@ -110,34 +123,34 @@ int sp_resend(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint6
 	return ret;
 }
 
-int sp_send_aeth(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint8_t syndrome,
+int sp_send_aeth(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint8_t syndrome,
 		 uint32_t psn)
 {
-	const struct inc_conn_cfg *cfg = conn_cfg(sp, &cm->conn[child]);
-	struct inc_xsk *xsk = xsk_of(sp, &cm->conn[child]);
-	union inc_mac peer;
+	const struct inc_conn_cfg *cfg = conn_cfg(sp, &cm->conn[peer]);
+	struct inc_xsk *xsk = xsk_of(sp, &cm->conn[peer]);
+	union inc_mac mac;
 	uint8_t *frame;
 	int ret;
 
 	if (!xsk)
 		return -ENODEV;
-	ret = find_mac(sp, &cm->conn[child], &peer);
+	ret = find_mac(sp, &cm->conn[peer], &mac);
 	if (ret)
 		return ret;
 	frame = inc_xsk_tx_frame(xsk);
 	if (!frame)
 		return -EAGAIN;
-	inc_xsk_tx_put(xsk, frame,
-		       inc_frame_ack(frame, cfg, peer, syndrome, psn,
-				     conn_state(sp, &cm->conn[child]).msn));
+	inc_xsk_tx_put(
+		xsk, frame,
+		inc_frame_ack(frame, cfg, mac, syndrome, psn, conn_state(sp, &cm->conn[peer]).msn));
 	return 0;
 }
 
 /* ACK of all that is kept, where XDP owes one for longer than the delay. True while owed. */
-static bool pay_owed(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child,
+static bool pay_owed(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
 		     const struct inc_conn_state *st, uint64_t now)
 {
-	struct sp_conn *c = &cm->conn[child];
+	struct sp_conn *c = &cm->conn[peer];
 
 	if (st->ack_asked <= st->ack_sent || st->ack_asked <= c->paid) {
 		c->owed_r = 0;
@@ -151,7 +164,7 @@ static bool pay_owed(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child
 	}
 	if (now - c->owed_at_ns < sp->opts.ack_delay_ms * INC_NSEC_PER_MSEC)
 		return true;
-	if (sp_send_aeth(sp, cm, child, INC_AETH_ACK,
+	if (sp_send_aeth(sp, cm, peer, INC_AETH_ACK,
 			 conn_cfg(sp, c)->rx_start_psn + (uint32_t)st->rx_next - 1))
 		return true;
 	c->paid = st->rx_next;
@@ -161,7 +174,7 @@ static bool pay_owed(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child
 	return false;
 }
 
-/* The child has all results before acked, which is more than was known. */
+/* The peer has all before acked, which is more than was known. */
 static void advance(const struct sp_comm *cm, struct sp_conn *c, uint64_t acked, uint64_t now)
 {
 	c->acked = acked;
@@ -173,7 +186,7 @@ static void advance(const struct sp_comm *cm, struct sp_conn *c, uint64_t acked,
 }
 
 static void take_progress(const struct sp_comm *cm, struct sp_conn *c, uint64_t acked,
-			  uint64_t tx_next, uint64_t now)
+			  uint64_t sent, uint64_t now)
 {
 	if (acked > c->acked) {
 		advance(cm, c, acked, now);
@@ -184,8 +197,8 @@ static void take_progress(const struct sp_comm *cm, struct sp_conn *c, uint64_t 
 		}
 		c->probe_end = 0;
 	}
-	if (tx_next > acked)
-		inc_rto_measure(&c->rto, tx_next, now);
+	if (sent > acked)
+		inc_rto_measure(&c->rto, sent, now);
 }
 
 static void sent_again(struct sp_conn *c, uint64_t now)
@@ -195,16 +208,16 @@ static void sent_again(struct sp_conn *c, uint64_t now)
 }
 
 /* Sends [resend_next, resend_end) as far as the burst allows. */
-static void send_burst(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t now)
+static void send_burst(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t now)
 {
-	struct sp_conn *c = &cm->conn[child];
+	struct sp_conn *c = &cm->conn[peer];
 	uint64_t limit = c->acked + BURST;
 	int ret;
 
 	if (limit > c->resend_end)
 		limit = c->resend_end;
 	while (c->resend_next < limit) {
-		ret = sp_resend(sp, cm, child, c->resend_next, c->resend_next + 1 == limit);
+		ret = sp_resend(sp, cm, peer, c->resend_next, c->resend_next + 1 == limit);
 		if (ret == -EAGAIN)
 			break;
 		c->resend_next++;
@@ -213,31 +226,29 @@ static void send_burst(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t chi
 }
 
 /* Who neither answers timeouts nor gets on with what it asks for is given up. */
-static void judge(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t now)
+static void judge(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t now)
 {
-	struct sp_conn *c = &cm->conn[child];
-	char text[160];
+	struct sp_conn *c = &cm->conn[peer];
 
 	if (c->phase == SP_CONN_UNRESPONSIVE || c->rto.backoff + c->asked < UNRESPONSIVE ||
 	    now - c->progress_at_ns < UNRESPONSIVE_S * INC_NSEC_PER_SEC)
 		return;
 	sp_conn_go(cm, c, SP_CONN_UNRESPONSIVE);
-	snprintf(text, sizeof(text),
-		 "rank %u has not acknowledged result %llu for %llu ms (%u timeouts, %u NAKs)",
-		 conn_cfg(sp, c)->rank, (unsigned long long)c->acked,
-		 (unsigned long long)((now - c->progress_at_ns) / INC_NSEC_PER_MSEC),
-		 c->rto.backoff, c->asked);
-	sp->notice(sp->arg, "unresponsive", cm->index, 1u << child, c->acked, text);
+	sp_notice_peer(sp, cm, peer, "unresponsive", c->acked,
+		       "has not acknowledged %s %llu for %llu ms (%u timeouts, %u NAKs)",
+		       sp_thing(cm, peer), (unsigned long long)c->acked,
+		       (unsigned long long)((now - c->progress_at_ns) / INC_NSEC_PER_MSEC),
+		       c->rto.backoff, c->asked);
 }
 
-static void time_out(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t tx_next,
+static void time_out(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t sent,
 		     uint64_t now)
 {
-	struct sp_conn *c = &cm->conn[child];
+	struct sp_conn *c = &cm->conn[peer];
 
-	if (sp_resend(sp, cm, child, c->acked, true) == -EAGAIN)
+	if (sp_resend(sp, cm, peer, c->acked, true) == -EAGAIN)
 		return;
-	c->probe_end = tx_next;
+	c->probe_end = sent;
 	c->resend_next = c->resend_end = 0;
 	sent_again(c, now);
 	c->stats.timeouts++;
@@ -245,19 +256,19 @@ static void time_out(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child
 	inc_rto_timed_out(&c->rto);
 }
 
-void sp_go_back(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child)
+void sp_go_back(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer)
 {
-	struct sp_conn *c = &cm->conn[child];
+	struct sp_conn *c = &cm->conn[peer];
 
 	c->probe_end = 0;
 	c->resend_next = c->acked;
-	c->resend_end = comm_state(sp, cm).tx_next;
+	c->resend_end = sent_end(sp, cm, peer);
 }
 
-bool sp_asked(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t r,
+bool sp_asked(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t r,
 	      uint64_t hold_ns)
 {
-	struct sp_conn *c = &cm->conn[child];
+	struct sp_conn *c = &cm->conn[peer];
 	uint64_t now = inc_now_ns();
 
 	if (r > c->acked) {
@@ -270,7 +281,7 @@ bool sp_asked(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint6
 	/* who asks on and on for one result gets it from the timer, which backs off */
 	if (c->asked > FREE_NAKS && !hold_ns)
 		return false;
-	sp_go_back(sp, cm, child);
+	sp_go_back(sp, cm, peer);
 	if (c->asked > FREE_NAKS && c->resend_next < c->resend_end) {
 		c->probe_end = c->resend_end;
 		c->resend_end = c->resend_next + 1;
@@ -280,10 +291,10 @@ bool sp_asked(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint6
 }
 
 /* Sends what was asked for, or asks where nothing was heard for long. */
-static void resend_due(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child,
-		       uint64_t tx_next, uint64_t now)
+static void resend_due(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t sent,
+		       uint64_t now)
 {
-	struct sp_conn *c = &cm->conn[child];
+	struct sp_conn *c = &cm->conn[peer];
 	uint64_t last;
 
 	if (now < c->hold_until_ns)
@@ -291,44 +302,51 @@ static void resend_due(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t chi
 	if (c->resend_next < c->acked)
 		c->resend_next = c->acked;
 	if (c->resend_next < c->resend_end)
-		send_burst(sp, cm, child, now);
+		send_burst(sp, cm, peer, now);
 	last = c->resent_at_ns > c->progress_at_ns ? c->resent_at_ns : c->progress_at_ns;
 	last = c->hold_until_ns > last ? c->hold_until_ns : last;
 	if (now - last >= inc_rto_wait_ns(&c->rto))
-		time_out(sp, cm, child, tx_next, now);
+		time_out(sp, cm, peer, sent, now);
 }
 
-bool sp_conn_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t now)
+/* What the packets that the peer has sent since say that it has: who gives chunk r + slots has
+ * received result r, and who sends result r has partial sum r. */
+static uint64_t implied(const struct sp_comm *cm, uint32_t peer, const struct inc_conn_state *st)
 {
-	struct sp_conn *c = &cm->conn[child];
+	uint64_t late = is_parent(cm, peer) ? 0 : 1ull << cm->cfg.log2_slots;
+
+	return st->rx_next > late ? st->rx_next - late : 0;
+}
+
+bool sp_conn_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t now)
+{
+	struct sp_conn *c = &cm->conn[peer];
 	const struct inc_conn_state st = conn_state(sp, c);
-	uint64_t acked = st.tx_acked, tx_next;
-	uint64_t slots = 1ull << cm->cfg.log2_slots;
+	uint64_t acked = st.tx_acked, sent;
 	bool owed;
 
 	/* what has ended is answered by the XDP path, whatever comes; the communicator perhaps
-	 * since the child before this one */
+	 * since the peer before this one */
 	if (st.error || comm_state(sp, cm).error)
 		return false;
-	owed = pay_owed(sp, cm, child, &st, now);
-	owed |= sp_doubt_tick(sp, cm, child, now);
-	/* who gives chunk r + slots has received result r */
-	if (st.rx_next > slots && st.rx_next - slots > acked)
-		acked = st.rx_next - slots;
-	tx_next = comm_state(sp, cm).tx_next; /* after the child's state: it covers acked */
-	take_progress(cm, c, acked, tx_next, now);
-	if (tx_next <= c->acked) {
+	owed = pay_owed(sp, cm, peer, &st, now);
+	owed |= sp_doubt_tick(sp, cm, peer, now);
+	if (implied(cm, peer, &st) > acked)
+		acked = implied(cm, peer, &st);
+	sent = sent_end(sp, cm, peer); /* after the peer's state: it covers acked */
+	take_progress(cm, c, acked, sent, now);
+	if (sent <= c->acked) {
 		c->outstanding = false;
 		c->resend_next = c->resend_end = c->probe_end = 0;
 		c->asked = 0;
 		return owed;
 	}
-	/* the last tick may be long ago: the time runs from where the result was seen */
+	/* the last tick may be long ago: the time runs from where the packet was seen */
 	if (!c->outstanding) {
 		c->outstanding = true;
 		c->progress_at_ns = now;
 	}
-	judge(sp, cm, child, now);
-	resend_due(sp, cm, child, tx_next, now);
+	judge(sp, cm, peer, now);
+	resend_due(sp, cm, peer, sent, now);
 	return true;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What comes to the slow path: NAKs of the children, events of the XDP programs. */
+/* What comes to the slow path: NAKs of the peers, events of the XDP programs. */
 #include <errno.h>
 #include <string.h>
 #include <bpf/bpf.h>
@@ -9,7 +9,7 @@
 #include "userspace/xdp/slowpath_priv.h"
 
 static struct sp_comm *find_conn(struct inc_slowpath *sp, const struct inc_conn_key *key,
-				 uint32_t *child)
+				 uint32_t *peer)
 {
 	const struct inc_conn_cfg *cfg;
 	uint32_t conn;
@@ -19,7 +19,7 @@ static struct sp_comm *find_conn(struct inc_slowpath *sp, const struct inc_conn_
 	cfg = inc_switch_conn(sp->sw, conn);
 	if (!cfg || cfg->comm >= sp->max_comms)
 		return NULL;
-	*child = cfg->child;
+	*peer = cfg->child;
 	return sp->comm[cfg->comm];
 }
 
@@ -31,7 +31,7 @@ void sp_on_frame(const uint8_t *frame, size_t len, void *arg)
 	struct sp_comm *cm;
 	struct sp_conn *c;
 	uint64_t acked;
-	uint32_t child;
+	uint32_t peer;
 	int64_t r;
 
 	sp->stats.frames_received++;
@@ -39,34 +39,34 @@ void sp_on_frame(const uint8_t *frame, size_t len, void *arg)
 		sp->stats.frames_bad++;
 		return;
 	}
-	cm = find_conn(sp, &pkt.key, &child);
+	cm = find_conn(sp, &pkt.key, &peer);
 	if (!cm) {
 		sp->stats.frames_bad++;
 		return;
 	}
-	c = &cm->conn[child];
+	c = &cm->conn[peer];
 	/* the packet number nearest to what is acknowledged */
 	acked = conn_state(sp, c).tx_acked;
 	r = acked;
 	r += inc_psn_diff(pkt.psn, conn_cfg(sp, c)->tx_start_psn + (uint32_t)r);
-	if (r > (int64_t)comm_state(sp, cm).tx_next)
+	if (r > (int64_t)sent_end(sp, cm, peer))
 		return; /* of nothing that was sent */
 	acked = c->acked > acked ? c->acked : acked;
 	if (r < (int64_t)acked) {
 		/* an RNR NAK was overtaken by an ACK: nobody waits for what it asks */
 		if (pkt.syndrome == INC_AETH_NAK_SEQ && r >= 0)
-			sp_doubt(sp, cm, child, r, acked);
+			sp_doubt(sp, cm, peer, r, acked);
 	} else if ((pkt.syndrome & INC_AETH_TYPE_MASK) == INC_AETH_TYPE_RNR) {
 		sp->stats.rnrs_served++;
-		sp_asked(sp, cm, child, r, inc_rnr_timeout_ns(pkt.syndrome));
+		sp_asked(sp, cm, peer, r, inc_rnr_timeout_ns(pkt.syndrome));
 	} else if (pkt.syndrome == INC_AETH_NAK_SEQ) {
-		if (sp_asked(sp, cm, child, r, 0)) {
+		if (sp_asked(sp, cm, peer, r, 0)) {
 			sp->stats.naks_served++;
-			sp_conn_tick(sp, cm, child, inc_now_ns());
+			sp_conn_tick(sp, cm, peer, inc_now_ns());
 			sp_flush(sp);
 		}
 	} else {
-		sp_tell_refusal(sp, cm, child, r, pkt.syndrome);
+		sp_tell_refusal(sp, cm, peer, r, pkt.syndrome);
 	}
 	sp_hurry(sp);
 }
@@ -77,8 +77,15 @@ static void on_pending(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t r)
 
 	sp->stats.results_pending++;
 	for (c = 0; c < cm->cfg.children; c++)
-		if (sp_send_result(sp, cm, c, r, false) == -EAGAIN)
+		if (sp_send(sp, cm, c, r, false) == -EAGAIN)
 			sp_go_back(sp, cm, c);
+}
+
+static void on_partial_pending(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t r)
+{
+	sp->stats.results_pending++;
+	if (sp_send(sp, cm, cm->cfg.children, r, false) == -EAGAIN)
+		sp_go_back(sp, cm, cm->cfg.children);
 }
 
 /*
@@ -91,7 +98,7 @@ int sp_on_event(void *arg, void *data, size_t size)
 	struct inc_slowpath *sp = arg;
 	struct inc_event e;
 	struct sp_comm *cm;
-	uint32_t child;
+	uint32_t peer;
 	int ret;
 
 	ret = --sp->ring_budget ? 0 : -EAGAIN; /* ends this call; the rest stays in the ring */
@@ -109,15 +116,18 @@ int sp_on_event(void *arg, void *data, size_t size)
 	cm = e.comm < sp->max_comms ? sp->comm[e.comm] : NULL;
 	if (!cm)
 		return ret; /* of a communicator just removed */
-	child = e.conn - cm->cfg.conn_base;
-	if (child >= cm->cfg.children)
+	peer = e.conn - cm->cfg.conn_base;
+	if (peer >= cm->n_conns)
 		return ret;
 	switch (e.type) {
 	case INC_EVENT_RESULT_PENDING:
 		on_pending(sp, cm, e.r);
 		break;
+	case INC_EVENT_PARTIAL_PENDING:
+		on_partial_pending(sp, cm, e.r);
+		break;
 	case INC_EVENT_PEER_NAK:
-		sp_tell_refusal(sp, cm, child, e.r, e.arg);
+		sp_tell_refusal(sp, cm, peer, e.r, e.arg);
 		break;
 	case INC_EVENT_MISMATCH:
 	case INC_EVENT_CONN_ERROR:

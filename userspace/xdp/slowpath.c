@@ -73,7 +73,8 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 			continue;
 		watch_waiting(sp, cm, now);
 		sp_watch_failures(sp, cm, now);
-		for (c = 0; c < cm->cfg.children; c++)
+		sp_find_parent(sp, cm, now);
+		for (c = 0; c < cm->n_conns; c++)
 			busy |= sp_conn_tick(sp, cm, c, now);
 	}
 	sp_flush(sp);
@@ -212,7 +213,8 @@ int inc_slowpath_add_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_err
 	}
 	cm->index = comm;
 	cm->cfg = *cfg;
-	for (c = 0; c < cfg->children; c++) {
+	cm->n_conns = inc_comm_conns(cfg);
+	for (c = 0; c < cm->n_conns; c++) {
 		struct sp_conn *conn = &cm->conn[c];
 
 		conn->id = cfg->conn_base + c;
@@ -248,7 +250,7 @@ void inc_slowpath_conn(const struct inc_slowpath *sp, uint32_t comm, uint32_t ch
 	const struct sp_comm *cm = comm < sp->max_comms ? sp->comm[comm] : NULL;
 	const struct sp_conn *c;
 
-	if (!cm || child >= cm->cfg.children)
+	if (!cm || child >= cm->n_conns)
 		return;
 	c = &cm->conn[child];
 	out->unresponsive = c->phase == SP_CONN_UNRESPONSIVE;

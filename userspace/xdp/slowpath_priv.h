@@ -54,14 +54,15 @@ enum sp_comm_phase {
 	SP_COMM_ENDED,
 };
 
-/* One connection as its requester sees it. r counts as in lib/proto/maps.h. */
+/* One connection as its requester sees it: what it sends are results to a child, partial sums to
+ * the parent. r counts as in lib/proto/maps.h. */
 struct sp_conn {
 	uint32_t id;
 	bool outstanding;        /* at the last tick */
-	uint64_t acked;          /* all results before it are known to be kept */
+	uint64_t acked;          /* all sent before it is known to be kept */
 	uint64_t progress_at_ns; /* when acked moved, or something became outstanding */
 	uint64_t resent_at_ns;   /* of the last resend */
-	uint64_t resend_next;    /* results [resend_next, resend_end) are to be sent again */
+	uint64_t resend_next;    /* [resend_next, resend_end) is to be sent again */
 	uint64_t resend_end;
 	uint64_t probe_end;     /* results before it are lost unless the probe's ACK tells else */
 	uint64_t hold_until_ns; /* the child asked for patience (RNR NAK) */
@@ -86,7 +87,9 @@ struct sp_comm {
 	enum sp_comm_phase phase; /* sp_comm_go() */
 	unsigned int fatal_left;  /* TELLING: times that the children are still told */
 	uint64_t fatal_at_ns, fatal_wait_ns;
-	struct sp_conn conn[INC_MAX_CHILDREN];
+	uint64_t ask_parent_at_ns; /* when the kernel is asked again where the parent is */
+	uint32_t n_conns;
+	struct sp_conn conn[INC_MAX_CONNECTIONS]; /* the parent's behind the children's */
 };
 
 struct sp_port {
@@ -130,53 +133,86 @@ static inline struct inc_comm_state comm_state(const struct inc_slowpath *sp,
 	return now;
 }
 
+static inline bool is_parent(const struct sp_comm *cm, uint32_t peer)
+{
+	return peer == cm->cfg.children;
+}
+
+/* One past the last packet that the switch has sent, or could have. */
+static inline uint64_t sent_end(const struct inc_slowpath *sp, const struct sp_comm *cm,
+				uint32_t peer)
+{
+	const struct inc_comm_state now = comm_state(sp, cm);
+
+	return is_parent(cm, peer) ? now.up_next : now.tx_next;
+}
+
 static inline const struct inc_conn_cfg *conn_cfg(const struct inc_slowpath *sp,
 						  const struct sp_conn *c)
 {
 	return inc_switch_conn(sp->sw, c->id);
 }
 
+/* A peer is a child, by its ordinal, or the parent: cfg.children. */
+
 /* resend.c */
 
 /* Looks after one connection; true while it has something outstanding. */
-bool sp_conn_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t now);
-/* Queues result r for one child. 0, -ESTALE where the row moved on, -EAGAIN without room,
- * -ENOENT where the child's MAC address is not known. */
-int sp_send_result(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t r,
-		   bool ackreq);
-/* Queues an ACK or NAK; -ENOENT where the child's MAC address is not known. */
-int sp_send_aeth(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint8_t syndrome,
+bool sp_conn_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t now);
+/* Queues packet r for one peer: the result to a child, the partial sum to the parent. 0, -ESTALE
+ * where the row moved on, -EAGAIN without room, -ENOENT where the peer's MAC address is not known.
+ */
+int sp_send(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t r, bool ackreq);
+/* Queues an ACK or NAK; -ENOENT where the peer's MAC address is not known. */
+int sp_send_aeth(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint8_t syndrome,
 		 uint32_t psn);
-/* From now on all that the child has not acknowledged is to be sent again. */
-void sp_go_back(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child);
-/* The child asks for result r, after hold_ns if it is an RNR NAK. True where it is served. */
-bool sp_asked(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t r,
+/* From now on all that the peer has not acknowledged is to be sent again. */
+void sp_go_back(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer);
+/* The peer asks for packet r, after hold_ns if it is an RNR NAK. True where it is served. */
+bool sp_asked(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t r,
 	      uint64_t hold_ns);
-/* Sends result r, which was sent before. As sp_send_result. */
-int sp_resend(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t r, bool ackreq);
+/* Sends packet r, which was sent before. As sp_send. */
+int sp_resend(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t r, bool ackreq);
 void sp_flush(struct inc_slowpath *sp);
+
+/* parent.c */
+
+/* The parent speaks only when it is spoken to: as long as it is not known where it is, the kernel
+ * is asked. */
+void sp_find_parent(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now);
 
 /* doubt.c */
 
-/* The child asks for result r, and has acknowledged all before acked. */
-void sp_doubt(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t r,
+/* The peer asks for packet r, and has acknowledged all before acked. */
+void sp_doubt(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t r,
 	      uint64_t acked);
-/* Asks a child in doubt, and settles it. True while it is asked. */
-bool sp_doubt_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t now);
+/* Asks a peer in doubt, and settles it. True while it is asked. */
+bool sp_doubt_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t now);
 
 /* failure.c */
 
-/* Tells what has failed in a communicator, each thing once, and its children while they may not
+/* Tells what has failed in a communicator, each thing once, and its peers while they may not
  * have heard. */
 void sp_watch_failures(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now);
 /* The only places where these states change. */
 void sp_conn_go(const struct sp_comm *cm, struct sp_conn *c, enum sp_conn_phase to);
 void sp_comm_go(struct sp_comm *cm, enum sp_comm_phase to);
-/* The child has refused result r with a fatal NAK. */
-void sp_tell_refusal(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t child, uint64_t r,
+/* The peer has refused packet r with a fatal NAK. */
+void sp_tell_refusal(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t r,
 		     uint8_t syndrome);
-/* Ends the communicator at result r. The caller has told why. */
+/* Ends the communicator at chunk r. The caller has told why. */
 void sp_end_comm(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t r);
+/* Tells what has happened with a peer. fmt: what it did, behind its name ("rank 3", "the switch of
+ * rank 4", "the parent 10.0.0.1"). */
+void sp_notice_peer(struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t peer,
+		    const char *event, uint64_t r, const char *fmt, ...)
+	__attribute__((format(printf, 6, 7)));
+/* What is sent to the peer: "result" or "partial sum". */
+const char *sp_thing(const struct sp_comm *cm, uint32_t peer);
+/* Its name, as above, in buf. */
+#define SP_PEER_TEXT 48
+const char *sp_peer_name(const struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t peer,
+			 char buf[SP_PEER_TEXT]);
 
 /* response.c */
 void sp_on_frame(const uint8_t *frame, size_t len, void *arg);

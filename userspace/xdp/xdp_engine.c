@@ -226,6 +226,7 @@ static bool xdp_comm(const struct inc_engine *e, uint32_t place, struct inc_engi
 	*out = (struct inc_engine_comm){
 		.communicator = cfg->communicator,
 		.children = cfg->children,
+		.connections = inc_comm_conns(cfg),
 		.payload_bytes = cfg->payload,
 		.slots = 1u << cfg->log2_slots,
 		.byte_order =
@@ -246,11 +247,11 @@ static enum inc_conn_health health_of(const struct inc_conn_state *st,
 	return st->rx_next ? INC_CONN_ACTIVE : INC_CONN_IDLE;
 }
 
-static void xdp_conn(const struct inc_engine *e, uint32_t place, uint32_t child,
+static void xdp_conn(const struct inc_engine *e, uint32_t place, uint32_t i,
 		     struct inc_engine_conn *out)
 {
 	const struct xdp_engine *x = const_engine_of(e);
-	const uint32_t conn = inc_switch_comm(x->sw, place)->conn_base + child;
+	const uint32_t conn = inc_switch_comm(x->sw, place)->conn_base + i;
 	const struct inc_conn_cfg *cfg = inc_switch_conn(x->sw, conn);
 	struct inc_comm_state comm;
 	struct inc_conn_state st;
@@ -258,6 +259,7 @@ static void xdp_conn(const struct inc_engine *e, uint32_t place, uint32_t child,
 	inc_switch_read_conn(x->sw, conn, &st);
 	inc_switch_read_comm(x->sw, place, &comm);
 	*out = (struct inc_engine_conn){
+		.up = cfg->flags & INC_CONN_F_UP,
 		.rank = cfg->rank,
 		.ifindex = cfg->ifindex,
 		.own_ip = {cfg->own_addr},
@@ -268,13 +270,13 @@ static void xdp_conn(const struct inc_engine *e, uint32_t place, uint32_t child,
 		.error = st.error ?: comm.error,
 		.received = st.rx_next,
 		.acknowledged = st.tx_acked,
-		.results = comm.tx_next,
+		.results = cfg->flags & INC_CONN_F_UP ? comm.up_next : comm.tx_next,
 		.duplicates = st.duplicates,
 		.naks_sent = st.naks_sent,
 		.naks_received = st.naks_received,
 		.rnrs_sent = st.rnrs_sent,
 	};
-	inc_slowpath_conn(x->sp, place, child, out);
+	inc_slowpath_conn(x->sp, place, i, out);
 	out->health = health_of(&st, &comm, out->unresponsive);
 }
 
@@ -284,6 +286,7 @@ static bool xdp_waiting(const struct inc_engine *e, uint32_t place, struct inc_e
 
 	if (!inc_switch_waiting(x->sw, place, &out->chunk, &out->arrived))
 		return false;
+	out->up = out->arrived == inc_switch_comm(x->sw, place)->full_mask;
 	out->waited_ms = inc_slowpath_waiting_ms(x->sp, place, out->chunk);
 	return true;
 }

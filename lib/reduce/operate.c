@@ -2,7 +2,7 @@
 /* Which loops this CPU runs, and the integer ones under their public names. */
 #include <stdatomic.h>
 #include "lib/reduce/kernels.h"
-#include "lib/reduce/reduce.h"
+#include "lib/reduce/operate.h"
 
 const struct inc_kernels *const inc_kernel_sets[] = {
 #if defined(__x86_64__) || defined(__i386__)

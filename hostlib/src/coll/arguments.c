@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Are the arguments of a collective such that it can be begun? Nothing is sent of one that is not.
+ */
+#include <errno.h>
+#include "hostlib/src/coll/coll.h"
+
+/* As MPI has it: a rank looks at the root even where it has nothing to do with the data. */
+static int check_root(const struct inccl_call *call, int size, struct inc_err *err)
+{
+	if (call->root >= 0 && call->root < size)
+		return 0;
+	return inc_err_set(err, EINVAL, "root %d: ranks are 0 to %d", call->root, size - 1);
+}
+
+static int check_kind(const struct inccl_call *call, size_t element_bytes, struct inc_err *err)
+{
+	if (!element_bytes)
+		return inc_err_set(err, EOPNOTSUPP, "dtype %d is unknown", call->dtype);
+	if (!inccl_op_name(call->op))
+		return inc_err_set(err, EOPNOTSUPP, "op %d is unknown", call->op);
+	return 0;
+}
+
+/* The bytes of both buffers; also their ends can be counted in them, and differences. */
+static int measure(struct inccl_plan *plan, struct inc_err *err)
+{
+	const uint32_t blocks = plan->shape.blocks;
+	uint64_t all;
+
+	if (__builtin_mul_overflow(plan->call->count, plan->element_bytes, &plan->block_bytes) ||
+	    __builtin_mul_overflow(plan->block_bytes, blocks, &all) || all > SIZE_MAX / 2)
+		return inc_err_set(err, EINVAL, "count %zu: %u times so many are too many",
+				   plan->call->count, blocks);
+	plan->send_bytes = plan->shape.send_blocks * plan->block_bytes;
+	plan->recv_bytes = plan->shape.recv_blocks * plan->block_bytes;
+	return 0;
+}
+
+static int check_buffer(const struct inccl_plan *plan, const char *name, const void *at,
+			uint64_t bytes, struct inc_err *err)
+{
+	if (!bytes)
+		return 0;
+	if (!at)
+		return inc_err_set(err, EINVAL, "%s is NULL, want %llu bytes", name,
+				   (unsigned long long)bytes);
+	if ((uintptr_t)at % plan->element_bytes)
+		return inc_err_set(err, EINVAL, "%s (%p) is not aligned to %zu bytes (%s)", name,
+				   at, plan->element_bytes, inccl_dtype_name(plan->call->dtype));
+	if ((uintptr_t)at > UINTPTR_MAX - bytes)
+		return inc_err_set(err, EINVAL, "%s (%p) has no %llu bytes behind it", name, at,
+				   (unsigned long long)bytes);
+	return 0;
+}
+
+/* How far into a buffer this rank's own block is. */
+static uint64_t own_offset(const struct inccl_plan *plan, uint32_t blocks_held)
+{
+	return blocks_held > 1 ? plan->shape.own_block * plan->block_bytes : 0;
+}
+
+static int check_overlap(const struct inccl_plan *plan, struct inc_err *err)
+{
+	uintptr_t send = (uintptr_t)plan->call->send, recv = (uintptr_t)plan->call->recv;
+
+	if (!plan->send_bytes || !plan->recv_bytes || send >= recv + plan->recv_bytes ||
+	    recv >= send + plan->send_bytes)
+		return 0;
+	if (send + own_offset(plan, plan->shape.send_blocks) ==
+	    recv + own_offset(plan, plan->shape.recv_blocks))
+		return 0;
+	return inc_err_set(
+		err, EINVAL,
+		"send (%p, %llu bytes) and recv (%p, %llu bytes) overlap, and not as they "
+		"do in place",
+		plan->call->send, (unsigned long long)plan->send_bytes, plan->call->recv,
+		(unsigned long long)plan->recv_bytes);
+}
+
+int inccl_check_call(const struct inccl_call *call, int rank, int size, struct inccl_plan *plan,
+		     struct inc_err *err)
+{
+	int ret;
+
+	*plan = (struct inccl_plan){
+		.call = call,
+		.element_bytes = inccl_dtype_size(call->dtype),
+	};
+	ret = check_root(call, size, err);
+	if (!ret)
+		ret = check_kind(call, plan->element_bytes, err);
+	if (ret)
+		return ret;
+	call->shape(rank, size, call->root, &plan->shape);
+	ret = measure(plan, err);
+	if (!ret)
+		ret = check_buffer(plan, "send", call->send, plan->send_bytes, err);
+	if (!ret)
+		ret = check_buffer(plan, "recv", call->recv, plan->recv_bytes, err);
+	if (!ret)
+		ret = check_overlap(plan, err);
+	return ret;
+}

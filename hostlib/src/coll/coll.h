@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the files of this folder have in common: one for each collective, which says what it is on
+ * a rank (struct inccl_shape) and has its public calls; and the call below them all
+ * (collective.c), which checks, cuts and carries out whatever has such a shape.
+ */
+#ifndef INCCL_COLL_H
+#define INCCL_COLL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "hostlib/include/inccl.h"
+#include "lib/base/err.h"
+
+struct inccl_message;
+struct inccl_request;
+
+/*
+ * What a collective is on one rank. On the wire it is a row of blocks of as many elements each, and
+ * each is an AllReduce, Reduce or Broadcast with a root of its own: block b has root + b. Who
+ * gives and who gets of a block, desc.h says. A buffer holds all the blocks, or one, or is not
+ * this rank's affair.
+ */
+struct inccl_shape {
+	uint32_t blocks;
+	uint32_t send_blocks; /* that the caller's send holds; 0: nobody looks at it */
+	uint32_t recv_blocks;
+	/* Where one buffer holds all the blocks and the other one: which of them is this rank's.
+	 * In place means that both buffers have it at the same address. */
+	uint32_t own_block;
+	bool copied; /* what this rank gives belongs into its own recv, too */
+};
+
+/* What a caller wants done. */
+struct inccl_call {
+	enum inccl_collective collective;
+	/* rank and size: of the communicator; root: the call's */
+	void (*shape)(int rank, int size, int root, struct inccl_shape *shape);
+	const void *send;
+	void *recv;
+	size_t count; /* elements of a block */
+	enum inccl_dtype dtype;
+	enum inccl_op op;
+	int root;
+};
+
+/* A call and its shape, with their bytes. */
+struct inccl_plan {
+	const struct inccl_call *call;
+	struct inccl_shape shape;
+	size_t element_bytes;
+	uint64_t block_bytes;
+	uint64_t send_bytes, recv_bytes; /* of the buffers; 0: nothing is read, or written */
+};
+
+/* collective.c. Like the public calls NAME_start() and NAME(). */
+int inccl_collective_start(struct inccl_communicator *comm, const struct inccl_call *call,
+			   const struct inccl_collective_opts *opts,
+			   struct inccl_request **request);
+int inccl_collective_run(struct inccl_communicator *comm, const struct inccl_call *call,
+			 const struct inccl_collective_opts *opts);
+
+/* arguments.c. Fills the plan; 0, or -errno with a sentence. rank, size: as of struct inccl_call.
+ */
+int inccl_check_call(const struct inccl_call *call, int rank, int size, struct inccl_plan *plan,
+		     struct inc_err *err);
+
+/* cut.c. How the request goes over the wire. */
+void inccl_cut_request(struct inccl_request *req, const struct inccl_plan *plan);
+/* Message number k of it. */
+void inccl_cut_message(const struct inccl_request *req, uint64_t k, struct inccl_message *msg);
+/* Of the message, and of its result. */
+unsigned int inccl_cut_packets(const struct inccl_communicator *comm,
+			       const struct inccl_message *msg);
+
+/* passes.c. What this rank gives is made ready to be sent: copied where it belongs into recv, in
+ * the wire's byte order (foreign: it is not the machine's). 0 or -ENOMEM. */
+int inccl_data_prepare(struct inccl_request *req, const struct inccl_plan *plan, bool foreign);
+/* It is not sent after all: what lies in recv, in place perhaps, is as it was. */
+void inccl_data_restore(struct inccl_request *req);
+/* The request is over: what has come is made what the caller asked for. */
+void inccl_data_finish(struct inccl_request *req);
+
+#endif

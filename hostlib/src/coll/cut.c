@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Requests are cut into messages, which all ranks cut at the same places. */
+#include "lib/proto/desc.h"
+#include "hostlib/src/coll/coll.h"
+#include "hostlib/src/internal.h"
+
+/* The first message is one packet, which carries the descriptor; the others are full. */
+static uint64_t count_messages(unsigned int payload, unsigned int message_packets, uint64_t bytes)
+{
+	uint64_t full = (uint64_t)payload * message_packets;
+
+	if (bytes <= payload)
+		return 1;
+	return 1 + (bytes - payload + full - 1) / full;
+}
+
+/* Some ranks of these give nothing, or get nothing, but packets of length 0. */
+static bool is_lopsided(uint32_t desc)
+{
+	return !inc_all_give(desc) || !inc_ranks_get(desc, false, 1);
+}
+
+/* The others have the same numbers (names.c). */
+static enum inc_operator wire_operator(enum inccl_op op)
+{
+	return op == INCCL_AVG ? INC_OPERATOR_SUM : (enum inc_operator)op;
+}
+
+void inccl_cut_request(struct inccl_request *req, const struct inccl_plan *plan)
+{
+	const struct inccl_communicator *comm = req->comm;
+	const struct inccl_shape *shape = &plan->shape;
+	const struct inccl_call *call = plan->call;
+
+	req->blocks = shape->blocks;
+	req->block_bytes = plan->block_bytes;
+	req->send_bytes = plan->send_bytes;
+	req->recv_bytes = plan->recv_bytes;
+	req->send_step = shape->send_blocks > 1 ? plan->block_bytes : 0;
+	req->recv_step = shape->recv_blocks > 1 ? plan->block_bytes : 0;
+	req->desc = INC_DESC(call->collective, wire_operator(call->op), call->dtype, call->root, 0);
+	/* a packet of length 0 is a message of its own (docs/protocol.md), and so are then all */
+	req->message_packets = is_lopsided(req->desc) ? 1 : comm->message_packets;
+	req->block_messages = count_messages(comm->payload, req->message_packets, req->block_bytes);
+	if (req->block_bytes || call->collective == INCCL_BARRIER)
+		req->messages = req->block_messages * req->blocks;
+}
+
+/* The descriptor of a block: each has a root of its own. */
+static uint32_t block_desc(const struct inccl_request *req, uint32_t block)
+{
+	return INC_DESC(INC_DESC_COLL(req->desc), INC_DESC_OP(req->desc), INC_DESC_DTYPE(req->desc),
+			INC_DESC_ROOT(req->desc) + block, INC_DESC_SEQ(req->desc));
+}
+
+void inccl_cut_message(const struct inccl_request *req, uint64_t k, struct inccl_message *msg)
+{
+	const struct inccl_communicator *comm = req->comm;
+	uint64_t full = (uint64_t)comm->payload * req->message_packets;
+	uint64_t block = k / req->block_messages, i = k % req->block_messages;
+	uint64_t offset = i ? comm->payload + (i - 1) * full : 0;
+	uint64_t limit = i ? full : comm->payload, left = req->block_bytes - offset;
+	uint32_t len = left < limit ? left : limit;
+	bool is_root;
+
+	msg->imm = block_desc(req, block);
+	is_root = INC_DESC_ROOT(msg->imm) == (uint32_t)comm->group->rank;
+	msg->send = req->send + block * req->send_step + offset;
+	msg->recv = req->recv + block * req->recv_step + offset;
+	msg->send_len = inc_all_give(msg->imm) || (inc_root_gives(msg->imm) && is_root) ? len : 0;
+	msg->recv_len = inc_ranks_get(msg->imm, is_root, 1) ? len : 0;
+	msg->send_region = msg->send_len ? &req->send_region : NULL;
+	msg->recv_region = msg->recv_len ? &req->recv_region : NULL;
+	msg->mode = req->mode;
+	/* the notice that a WRITE is complete; SEND has receives for that */
+	msg->has_imm = !i || req->mode == INCCL_MODE_WRITE;
+	msg->last = k + 1 == req->messages;
+}
+
+unsigned int inccl_cut_packets(const struct inccl_communicator *comm,
+			       const struct inccl_message *msg)
+{
+	uint32_t len = msg->send_len > msg->recv_len ? msg->send_len : msg->recv_len;
+
+	return len ? (len + comm->payload - 1) / comm->payload : 1;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The passes over the caller's data before a collective and after it: copies, byte order, and what
+ * the switch does not do. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "hostlib/src/coll/coll.h"
+#include "hostlib/src/internal.h"
+#include "lib/proto/desc.h"
+
+/* From one byte order into the other, elements of size bytes; to may be from. */
+static void swap_elements(void *to, const void *from, uint64_t bytes, size_t size)
+{
+	uint64_t i;
+
+	switch (size) {
+	case 1:
+		if (to != from)
+			memcpy(to, from, bytes);
+		return;
+	case 2:
+		for (i = 0; i < bytes / 2; i++)
+			((uint16_t *)to)[i] = __builtin_bswap16(((const uint16_t *)from)[i]);
+		return;
+	case 4:
+		for (i = 0; i < bytes / 4; i++)
+			((uint32_t *)to)[i] = __builtin_bswap32(((const uint32_t *)from)[i]);
+		return;
+	default:
+		for (i = 0; i < bytes / 8; i++)
+			((uint64_t *)to)[i] = __builtin_bswap64(((const uint64_t *)from)[i]);
+	}
+}
+
+int inccl_data_prepare(struct inccl_request *req, const struct inccl_plan *plan, bool foreign)
+{
+	const struct inccl_shape *shape = &plan->shape;
+	uint8_t *place = req->recv;
+
+	req->element_bytes = plan->element_bytes;
+	req->dtype = plan->call->dtype;
+	req->divisor = plan->call->op == INCCL_AVG ? req->comm->group->world_size : 0;
+	req->foreign = foreign;
+	if (!req->send_bytes || !(shape->copied || foreign))
+		return 0;
+	if (shape->recv_blocks > 1) {
+		place += shape->own_block * plan->block_bytes;
+	} else if (shape->recv_blocks < shape->send_blocks) {
+		/* recv, which is ours until the end, does not hold it */
+		place = req->scratch = malloc(req->send_bytes);
+		if (!place)
+			return -ENOMEM;
+	}
+	if (foreign)
+		swap_elements(place, req->send, req->send_bytes, plan->element_bytes);
+	else if (place != req->send)
+		memcpy(place, req->send, req->send_bytes);
+	req->send = place;
+	return 0;
+}
+
+/* Towards zero, as C does it. */
+static void divide_elements(void *data, uint64_t bytes, enum inccl_dtype dtype, int64_t divisor)
+{
+	uint64_t i;
+
+	switch (dtype) {
+#define _(NAME, name, size, ...)                                                 \
+	case INCCL_##NAME:                                                       \
+		for (i = 0; i < bytes / (size); i++)                             \
+			((name##_t *)data)[i] = ((name##_t *)data)[i] / divisor; \
+		break;
+		INC_DTYPES(_)
+#undef _
+	}
+}
+
+void inccl_data_restore(struct inccl_request *req)
+{
+	if (req->foreign)
+		swap_elements(req->recv, req->recv, req->recv_bytes, req->element_bytes);
+}
+
+void inccl_data_finish(struct inccl_request *req)
+{
+	inccl_data_restore(req);
+	if (req->divisor)
+		divide_elements(req->recv, req->recv_bytes, req->dtype, req->divisor);
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <string.h>
+#include "lib/proto/desc.h"
+#include "hostlib/tools/perf_data.h"
+
+#define GUARD 0x5a
+
+/* What element i of a rank's vector is, for a type of 64 bits: others have its last ones. */
+static inline uint64_t value(uint32_t rank, uint64_t i, uint32_t iter)
+{
+	uint64_t x = (i + 1) * 0x9e3779b97f4a7c15u + rank * 0xc2b2ae3d27d4eb4fu +
+		     iter * 0x165667b19e3779f9u;
+
+	return x ^ x >> 29;
+}
+
+/* A piece of a result: its elements are put together from those of `ranks` ranks, from the first
+ * on, which stand at `offset` in each one's vector. */
+struct piece {
+	const void *data;
+	size_t count;
+	uint32_t first, ranks;
+	size_t offset;
+	uint32_t iter;
+	enum inccl_op op;
+};
+
+#define DEFINE(NAME, name, ...)                                                                 \
+	static void fill_##name(void *data, size_t count, uint32_t rank, uint32_t iter)         \
+	{                                                                                       \
+		name##_t *x = data;                                                             \
+                                                                                                \
+		for (size_t i = 0; i < count; i++)                                              \
+			x[i] = (name##_t)value(rank, i, iter);                                  \
+	}                                                                                       \
+                                                                                                \
+	static inline name##_t combine_##name(enum inccl_op op, name##_t a, name##_t b)         \
+	{                                                                                       \
+		switch (op) {                                                                   \
+		case INCCL_SUM:                                                                 \
+		case INCCL_AVG:                                                                 \
+			return (name##_t)((uint64_t)a + (uint64_t)b);                           \
+		case INCCL_PROD:                                                                \
+			return (name##_t)((uint64_t)a * (uint64_t)b);                           \
+		case INCCL_MIN:                                                                 \
+			return a < b ? a : b;                                                   \
+		case INCCL_MAX:                                                                 \
+			return a > b ? a : b;                                                   \
+		case INCCL_AND:                                                                 \
+			return a & b;                                                           \
+		case INCCL_OR:                                                                  \
+			return a | b;                                                           \
+		case INCCL_XOR:                                                                 \
+			return a ^ b;                                                           \
+		}                                                                               \
+		return 0;                                                                       \
+	}                                                                                       \
+                                                                                                \
+	static uint64_t count_wrong_##name(const struct piece *p)                               \
+	{                                                                                       \
+		const name##_t *x = p->data;                                                    \
+		uint64_t wrong = 0;                                                             \
+                                                                                                \
+		for (size_t i = 0; i < p->count; i++) {                                         \
+			name##_t want = (name##_t)value(p->first, p->offset + i, p->iter);      \
+                                                                                                \
+			for (uint32_t r = 1; r < p->ranks; r++)                                 \
+				want = combine_##name(                                          \
+					p->op, want,                                            \
+					(name##_t)value(p->first + r, p->offset + i, p->iter)); \
+			if (p->op == INCCL_AVG)                                                 \
+				want = want / (int64_t)p->ranks;                                \
+			wrong += x[i] != want;                                                  \
+		}                                                                               \
+		return wrong;                                                                   \
+	}
+
+INC_DTYPES(DEFINE)
+
+static const struct {
+	void (*fill)(void *data, size_t count, uint32_t rank, uint32_t iter);
+	uint64_t (*count_wrong)(const struct piece *piece);
+} types[] = {
+#define _(NAME, name, ...) [INCCL_##NAME] = {fill_##name, count_wrong_##name},
+	INC_DTYPES(_)
+#undef _
+};
+
+static size_t recv_bytes(const struct perf_call *call)
+{
+	return call->recv_count * inccl_dtype_size(call->opts->dtype);
+}
+
+/* Behind a result in place there may be more of what this rank gives. */
+static bool is_guarded(const struct perf_call *call)
+{
+	return !call->opts->in_place || call->recv_count >= call->send_count;
+}
+
+void perf_fill(const struct perf_call *call, uint32_t iter)
+{
+	const enum inccl_dtype dtype = call->opts->dtype;
+
+	memset(call->recv, ~GUARD, recv_bytes(call));
+	if (is_guarded(call))
+		memset((char *)call->recv + recv_bytes(call), GUARD, PERF_GUARD_BYTES);
+	types[dtype].fill(call->send, call->send_count, call->rank, iter);
+}
+
+static uint64_t verify_guard(const struct perf_call *call)
+{
+	const unsigned char *guard = (unsigned char *)call->recv + recv_bytes(call);
+	uint64_t wrong = 0;
+
+	for (size_t i = 0; is_guarded(call) && i < PERF_GUARD_BYTES; i++)
+		wrong += guard[i] != GUARD;
+	return wrong;
+}
+
+uint64_t perf_verify(const struct perf_call *call, uint32_t iter)
+{
+	const struct perf_opts *opts = call->opts;
+	const size_t block_bytes = call->count * inccl_dtype_size(opts->dtype);
+	uint64_t (*count_wrong)(const struct piece *) = types[opts->dtype].count_wrong;
+	struct piece p = {.data = call->recv,
+			  .count = call->recv_count,
+			  .ranks = call->ranks,
+			  .iter = iter,
+			  .op = opts->op};
+	uint64_t wrong = verify_guard(call);
+
+	switch (opts->collective) {
+	case INCCL_REDUCE_SCATTER:
+		p.offset = call->rank * call->count;
+		return wrong + count_wrong(&p);
+	case INCCL_BROADCAST:
+		p.first = opts->root;
+		p.ranks = 1;
+		return wrong + count_wrong(&p);
+	case INCCL_ALL_GATHER:
+		p.count = call->count;
+		p.ranks = 1;
+		for (p.first = 0; p.first < call->ranks; p.first++) {
+			p.data = (char *)call->recv + p.first * block_bytes;
+			wrong += count_wrong(&p);
+		}
+		return wrong;
+	default:
+		return wrong + count_wrong(&p);
+	}
+}

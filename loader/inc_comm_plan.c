@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Communicators: what is asked for, checked, and where its connections and rows will be. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include "lib/proto/roce.h"
+#include "loader/inc_comm_plan.h"
+#include "loader/inc_loader_priv.h"
+
+static const char *addr_text(__be32 addr, char text[INET_ADDRSTRLEN])
+{
+	struct in_addr in = {.s_addr = addr};
+
+	return inet_ntop(AF_INET, &in, text, INET_ADDRSTRLEN);
+}
+
+struct inc_conn_key inc_conn_key_of(const struct inc_conn_cfg *c)
+{
+	return (struct inc_conn_key){
+		.saddr = c->peer_addr, .daddr = c->own_addr, .dqpn = c->own_qpn};
+}
+
+static bool same_key(const struct inc_conn_cfg *a, const struct inc_conn_cfg *b)
+{
+	return a->peer_addr == b->peer_addr && a->own_addr == b->own_addr &&
+	       a->own_qpn == b->own_qpn;
+}
+
+static bool is_zero(const uint8_t mac[6])
+{
+	static const uint8_t zero[6];
+
+	return !memcmp(mac, zero, 6);
+}
+
+/* A port is the interface that had the name when it was attached; 0: there is none any more. */
+static uint32_t ifindex_of(const struct inc_switch *sw, const char *ifname)
+{
+	const struct inc_switch_port *port = inc_switch_port_find(sw, ifname);
+	char name[IF_NAMESIZE];
+
+	if (!port)
+		return if_nametoindex(ifname);
+	return if_indextoname(port->ifindex, name) ? port->ifindex : 0;
+}
+
+static int port_mac(uint32_t ifindex, uint8_t mac[6])
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), ret = 0;
+	struct ifreq ifr = {};
+
+	if (fd < 0)
+		return -errno;
+	if (!if_indextoname(ifindex, ifr.ifr_name) || ioctl(fd, SIOCGIFHWADDR, &ifr))
+		ret = -errno;
+	else if (ifr.ifr_hwaddr.sa_family != ARPHRD_ETHER)
+		ret = -ENODEV;
+	else
+		memcpy(mac, ifr.ifr_hwaddr.sa_data, 6);
+	close(fd);
+	return ret;
+}
+
+/* What is wrong with a connection, and which one it is. */
+__attribute__((format(printf, 4, 5))) static int refuse(const struct inc_comm_conf *conf,
+							const struct inc_conn_conf *c,
+							struct inc_err *err, const char *fmt, ...)
+{
+	char where[64];
+	va_list ap;
+
+	if (c->up)
+		snprintf(where, sizeof(where), "communicator %u, parent", conf->communicator);
+	else
+		snprintf(where, sizeof(where), "communicator %u, rank %u", conf->communicator,
+			 c->rank);
+	va_start(ap, fmt);
+	inc_err_vset(err, EINVAL, where, fmt, ap);
+	va_end(ap);
+	return -EINVAL;
+}
+
+/* The ranks behind a child. */
+static struct inc_ranks ranks_of(const struct inc_conn_conf *c)
+{
+	struct inc_ranks ranks = {};
+
+	if (c->has_ranks)
+		return c->ranks;
+	inc_ranks_add(&ranks, c->rank);
+	return ranks;
+}
+
+/* Each rank is behind one child. below: those behind the children before this one. */
+static int check_ranks(const struct inc_comm_conf *conf, const struct inc_conn_conf *c,
+		       struct inc_ranks *below, struct inc_err *err)
+{
+	const struct inc_ranks ranks = ranks_of(c);
+	uint32_t rank = inc_ranks_next(&ranks, 0);
+
+	if (c->up)
+		return 0;
+	if (c->rank >= INC_MAX_RANKS)
+		return refuse(conf, c, err, "ranks must be at most %d", INC_MAX_RANKS - 1);
+	if (rank != c->rank)
+		return refuse(conf, c, err, "it is not the lowest of the ranks behind it");
+	for (; rank < INC_MAX_RANKS; rank = inc_ranks_next(&ranks, rank + 1))
+		if (inc_ranks_have(below, rank))
+			return rank == c->rank ? refuse(conf, c, err, "the rank stands twice")
+					       : refuse(conf, c, err,
+							"rank %u, behind it, stands twice", rank);
+	inc_ranks_join(below, &ranks);
+	return 0;
+}
+
+static int check_conn(const struct inc_comm_conf *conf, const struct inc_conn_conf *c,
+		      struct inc_err *err)
+{
+	if (!inc_addr_unicast(ntohl(c->peer_ip.s_addr)) ||
+	    !inc_addr_unicast(ntohl(c->own_ip.s_addr)))
+		return refuse(conf, c, err, "addresses must be unicast");
+	if (c->peer_qp < INC_MIN_QPN || c->peer_qp > INC_MAX_QPN || c->own_qp < INC_MIN_QPN ||
+	    c->own_qp > INC_MAX_QPN)
+		return refuse(conf, c, err, "queue pair numbers must be %u to %u, not %u and %u",
+			      INC_MIN_QPN, INC_MAX_QPN, c->own_qp, c->peer_qp);
+	if (c->peer_psn > INC_PSN_MASK || c->own_psn > INC_PSN_MASK)
+		return refuse(conf, c, err, "PSNs must be at most %u, not %u and %u", INC_PSN_MASK,
+			      c->peer_psn, c->own_psn);
+	if (!(c->pkey & INC_PKEY_BITS))
+		return refuse(conf, c, err, "P_Key 0x%04x is not a partition", c->pkey);
+	if (c->own_mac[0] & 1 || c->peer_mac[0] & 1)
+		return refuse(conf, c, err, "MAC addresses must be unicast");
+	if (c->has_peer_mac && is_zero(c->peer_mac))
+		return refuse(conf, c, err, "the MAC address that is fixed is not given");
+	return 0;
+}
+
+static uint32_t count_up(const struct inc_comm_conf *conf)
+{
+	uint32_t n = 0, i;
+
+	for (i = 0; i < conf->n_conns; i++)
+		n += conf->conn[i].up;
+	return n;
+}
+
+static int check_conf(const struct inc_switch *sw, const struct inc_comm_conf *conf,
+		      struct inc_err *err)
+{
+	uint32_t ups = count_up(conf), children = conf->n_conns - ups, i;
+	struct inc_ranks below = {};
+	int ret;
+
+	if (children < 1 || children > INC_MAX_CHILDREN)
+		return inc_err_set(err, EINVAL, "communicator %u: %u children, must be 1 to %d",
+				   conf->communicator, children, INC_MAX_CHILDREN);
+	if (ups > !conf->root)
+		return inc_err_set(err, EINVAL, "communicator %u: %u connections up, to %s",
+				   conf->communicator, ups,
+				   conf->root ? "a root" : "one parent at most");
+	if (!inc_payload_ok(conf->payload))
+		return inc_err_set(err, EINVAL,
+				   "communicator %u: payload %u, must be " INC_PAYLOADS_TEXT,
+				   conf->communicator, conf->payload);
+	if (!inc_slots_ok(conf->slots))
+		return inc_err_set(err, EINVAL,
+				   "communicator %u: %u slots, must be " INC_SLOTS_TEXT,
+				   conf->communicator, conf->slots);
+	if (inc_switch_find_comm(sw, conf->communicator) >= 0)
+		return inc_err_set(err, EEXIST, "communicator %u exists already",
+				   conf->communicator);
+	for (i = 0; i < conf->n_conns; i++) {
+		ret = check_ranks(conf, &conf->conn[i], &below, err);
+		ret = ret ?: check_conn(conf, &conf->conn[i], err);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+/* The children of one port together, the parent last. */
+static int by_port(const void *a, const void *b)
+{
+	const struct inc_conn_cfg *x = a, *y = b;
+
+	if ((x->flags ^ y->flags) & INC_CONN_F_UP)
+		return x->flags & INC_CONN_F_UP ? 1 : -1;
+	if (x->ifindex != y->ifindex)
+		return x->ifindex < y->ifindex ? -1 : 1;
+	return x->rank < y->rank ? -1 : x->rank > y->rank;
+}
+
+static int find_places(const struct inc_switch *sw, const struct inc_comm_conf *conf,
+		       struct inc_comm_build *b, struct inc_err *err)
+{
+	const struct inc_switch_opts *o = &sw->opts;
+
+	for (b->comm = 0; b->comm < o->max_comms; b->comm++)
+		if (!(sw->comm[b->comm].flags & INC_COMM_F_VALID))
+			break;
+	if (b->comm == o->max_comms)
+		return inc_err_set(err, ENOSPC, "communicator %u: all %u are in use",
+				   conf->communicator, o->max_comms);
+	if (inc_range_allocate(sw, INC_RANGE_CONN, conf->n_conns, o->max_connections,
+			       &b->cfg.conn_base))
+		return inc_err_set(err, ENOSPC,
+				   "communicator %u: no %u connections in a row free of %u",
+				   conf->communicator, conf->n_conns, o->max_connections);
+	if (inc_range_allocate(sw, INC_RANGE_CONTRIB, conf->n_conns * conf->slots, o->max_rows,
+			       &b->cfg.contrib_base))
+		return inc_err_set(err, ENOSPC,
+				   "communicator %u: no %u contribution rows (%u connections, %u "
+				   "slots) in a row free of %u",
+				   conf->communicator, conf->n_conns * conf->slots, conf->n_conns,
+				   conf->slots, o->max_rows);
+	if (inc_range_allocate(sw, INC_RANGE_RESULT, conf->slots, sw->result_rows,
+			       &b->cfg.result_base))
+		return inc_err_set(err, ENOSPC,
+				   "communicator %u: no %u result rows in a row free of %u",
+				   conf->communicator, conf->slots, sw->result_rows);
+	if (inc_range_allocate(sw, INC_RANGE_ROOT, b->cfg.root_rows,
+			       inc_switch_root_rows(o->max_comms), &b->cfg.root_base))
+		return inc_err_set(
+			err, ENOSPC, "communicator %u: no %u rows of ranks in a row free of %u",
+			conf->communicator, b->cfg.root_rows, inc_switch_root_rows(o->max_comms));
+	return 0;
+}
+
+static int check_keys(const struct inc_switch *sw, const struct inc_comm_build *b,
+		      struct inc_err *err)
+{
+	const struct inc_comm_cfg *cm;
+	uint32_t i, j, k;
+	char text[INET_ADDRSTRLEN];
+
+	for (i = 0; i < inc_comm_conns(&b->cfg); i++) {
+		for (j = 0; j < i; j++)
+			if (same_key(&b->conn[i], &b->conn[j]))
+				goto taken;
+		for (k = 0; k < sw->opts.max_comms; k++) {
+			cm = &sw->comm[k];
+			if (!(cm->flags & INC_COMM_F_VALID))
+				continue;
+			for (j = 0; j < inc_comm_conns(cm); j++)
+				if (same_key(&b->conn[i], &sw->conn[cm->conn_base + j]))
+					goto taken;
+		}
+	}
+	return 0;
+
+taken:
+	return inc_err_set(err, EEXIST,
+			   "communicator %u, rank %u: queue pair %u with peer %s is in use",
+			   b->cfg.communicator, b->conn[i].rank, b->conn[i].own_qpn,
+			   addr_text(b->conn[i].peer_addr, text));
+}
+
+static int plan_conn(const struct inc_switch *sw, const struct inc_comm_conf *conf,
+		     const struct inc_conn_conf *c, struct inc_conn_cfg *out, struct inc_err *err)
+{
+	int ret = 0;
+
+	*out = (struct inc_conn_cfg){
+		.rank = c->rank,
+		.ifindex = ifindex_of(sw, c->port),
+		.peer_addr = c->peer_ip.s_addr,
+		.own_addr = c->own_ip.s_addr,
+		.peer_qpn = c->peer_qp,
+		.own_qpn = c->own_qp,
+		.peer_port = c->peer_port,
+		.own_port = c->own_port,
+		.pkey = c->pkey,
+		.flags = (c->udp_csum ? INC_CONN_F_UDP_CSUM : 0) |
+			 (c->has_peer_mac ? INC_CONN_F_FIXED_MAC : 0) |
+			 (c->up ? INC_CONN_F_UP | INC_CONN_F_SWITCH : 0) |
+			 (c->has_ranks ? INC_CONN_F_SWITCH : 0),
+		.rx_start_psn = c->peer_psn,
+		.tx_start_psn = c->own_psn,
+	};
+	if (!out->ifindex) {
+		refuse(conf, c, err, "no interface %s", c->port);
+		return -ENODEV;
+	}
+	if (is_zero(c->own_mac))
+		ret = port_mac(out->ifindex, out->own_mac);
+	else
+		memcpy(out->own_mac, c->own_mac, 6);
+	if (ret)
+		return inc_err_set(err, -ret, "rank %u: interface %s has no Ethernet address: %s",
+				   c->rank, c->port, strerror(-ret));
+	return 0;
+}
+
+/* What a connection, which has been sorted, is in the caller's list. */
+static const struct inc_conn_conf *conf_of(const struct inc_comm_conf *conf,
+					   const struct inc_conn_cfg *conn)
+{
+	const struct inc_conn_conf *c = conf->conn;
+
+	while (c->up != !!(conn->flags & INC_CONN_F_UP) || c->rank != conn->rank)
+		c++;
+	return c;
+}
+
+/* Where the peer is, as far as the caller knows. */
+static union inc_mac plan_mac(const struct inc_conn_conf *c)
+{
+	union inc_mac mac = {};
+
+	if (is_zero(c->peer_mac))
+		return mac;
+	memcpy(mac.addr, c->peer_mac, 6);
+	mac.known = 1;
+	return mac;
+}
+
+/* Which child has which ranks; returns how many it has. */
+static uint32_t plan_ranks(struct inc_comm_build *b, const struct inc_conn_conf *c, uint32_t child)
+{
+	const struct inc_ranks ranks = ranks_of(c);
+	uint32_t rank, n = 0;
+
+	for (rank = inc_ranks_next(&ranks, 0); rank < INC_MAX_RANKS;
+	     rank = inc_ranks_next(&ranks, rank + 1), n++) {
+		uint32_t row = rank / INC_ROOTS_PER_ROW;
+
+		b->roots[row].child_plus_1[rank % INC_ROOTS_PER_ROW] = child + 1;
+		b->cfg.root_rows = row + 1 > b->cfg.root_rows ? row + 1 : b->cfg.root_rows;
+	}
+	return n;
+}
+
+/* What follows from all connections together, which are sorted. */
+static void plan_children(const struct inc_comm_conf *conf, struct inc_comm_build *b)
+{
+	struct inc_conn_cfg *parent =
+		b->cfg.flags & INC_COMM_F_UP ? &b->conn[b->cfg.children] : NULL;
+	uint32_t i;
+
+	for (i = 0; i < conf->n_conns; i++) {
+		const struct inc_conn_conf *c = conf_of(conf, &b->conn[i]);
+
+		b->conn[i].child = i;
+		b->peer[i] = plan_mac(c);
+		if (c->up)
+			continue;
+		b->conn[i].ranks = plan_ranks(b, c, i);
+		if (parent)
+			parent->ranks += b->conn[i].ranks;
+		if (c->udp_csum)
+			b->cfg.flags |= INC_COMM_F_UDP_CSUM;
+	}
+}
+
+/* Who shares a port with whom, and where each port's children begin. They are sorted by port. */
+static void plan_ports(struct inc_comm_build *b)
+{
+	uint32_t first, n, i;
+
+	for (first = 0; first < b->cfg.children; first += n) {
+		uint8_t *place = &b->cfg.port_child[inc_port_place_of(b->conn[first].ifindex)];
+
+		for (n = 1; first + n < b->cfg.children &&
+			    b->conn[first + n].ifindex == b->conn[first].ifindex;
+		     n++)
+			;
+		for (i = first; i < first + n; i++) {
+			b->conn[i].port_first = first;
+			b->conn[i].port_children = n;
+		}
+		if (!*place) /* else another port has it */
+			*place = first + 1;
+	}
+}
+
+int inc_comm_plan(const struct inc_switch *sw, const struct inc_comm_conf *conf,
+		  struct inc_comm_build *b, struct inc_err *err)
+{
+	uint32_t i;
+	int ret = check_conf(sw, conf, err);
+
+	if (ret)
+		return ret;
+	b->cfg.flags = INC_COMM_F_VALID |
+		       (conf->byte_order == INC_ORDER_NETWORK ? INC_COMM_F_NET_ORDER : 0) |
+		       (count_up(conf) ? INC_COMM_F_UP : 0);
+	b->cfg.children = conf->n_conns - count_up(conf);
+	b->cfg.full_mask = (1ull << b->cfg.children) - 1;
+	b->cfg.log2_slots = __builtin_ctz(conf->slots);
+	b->cfg.payload = conf->payload;
+	b->cfg.communicator = conf->communicator;
+	for (i = 0; i < conf->n_conns; i++) {
+		ret = plan_conn(sw, conf, &conf->conn[i], &b->conn[i], err);
+		if (ret)
+			return ret;
+	}
+	qsort(b->conn, conf->n_conns, sizeof(b->conn[0]), by_port);
+	plan_children(conf, b);
+	plan_ports(b);
+	ret = find_places(sw, conf, b, err);
+	for (i = 0; i < conf->n_conns; i++)
+		b->conn[i].comm = b->comm;
+	return ret ?: check_keys(sw, b, err);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A communicator on its way into the maps: inc_comm_plan.c decides what they get, inc_comm.c writes
+ * it. */
+#ifndef INC_COMM_PLAN_H
+#define INC_COMM_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "lib/base/err.h"
+#include "lib/conf/comm_conf.h"
+#include "lib/proto/maps.h"
+#include "loader/inc_loader.h"
+
+/* How far the making of a communicator has come; undone from the last to the first. */
+struct inc_comm_build {
+	struct inc_comm_cfg cfg;
+	struct inc_conn_cfg conn[INC_MAX_CONNECTIONS]; /* the parent's behind the children's */
+	union inc_mac peer[INC_MAX_CONNECTIONS];       /* as far as it is known */
+	struct inc_root_row roots[INC_MAX_RANKS / INC_ROOTS_PER_ROW];
+	uint32_t comm;    /* the index that it gets */
+	uint32_t lookups; /* entries of inc_conn_lookup made, with those of inc_conn_place */
+	bool ports;       /* inc_comm_ports[comm] set */
+};
+
+/* Validates all of conf and finds places for what it needs. 0; or -errno, and nothing has changed.
+ */
+int inc_comm_plan(const struct inc_switch *sw, const struct inc_comm_conf *conf,
+		  struct inc_comm_build *b, struct inc_err *err);
+/* What packets of the connection are looked up by. */
+struct inc_conn_key inc_conn_key_of(const struct inc_conn_cfg *c);
+
+#endif

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include "hostlib/src/soft.h"
+#include "lib/base/clock.h"
+#include "lib/proto/desc.h"
+#include "selftests/hostlib/lockstep.h"
+
+#define WAIT_MS    10000
+#define SWITCH_PSN 77
+#define STR2(x)    #x
+#define STR(x)     STR2(x)
+
+static void keep_log(void *ctx, const char *line)
+{
+	struct lockstep *ls = ctx;
+	size_t used;
+
+	pthread_mutex_lock(&ls->log_lock);
+	used = strlen(ls->log);
+	snprintf(ls->log + used, sizeof(ls->log) - used, "%s\n", line);
+	pthread_mutex_unlock(&ls->log_lock);
+}
+
+bool lockstep_said(struct lockstep *ls, const char *text)
+{
+	bool said;
+
+	pthread_mutex_lock(&ls->log_lock);
+	said = strstr(ls->log, text);
+	pthread_mutex_unlock(&ls->log_lock);
+	return said;
+}
+
+static void rank_up(struct lockstep *ls, unsigned int i)
+{
+	struct lockstep_rank *rank = &ls->rank[i];
+	INCCL_OPTS(inccl_group_opts, group, .rank = i, .world_size = ls->conf.ranks,
+		   .log = keep_log, .log_ctx = ls);
+	INCCL_OPTS(inccl_communicator_opts, comm, .transport = INCCL_TRANSPORT_SOFT,
+		   .payload = LOCKSTEP_PAYLOAD, .window = ls->conf.window,
+		   .message_packets = ls->conf.message_packets, .create_timeout_ms = 4000,
+		   .byte_order = ls->conf.byte_order);
+	char error[256], port[8];
+
+	snprintf(port, sizeof(port), "%u", peer_listen(&rank->peer));
+	snprintf(rank->conn, sizeof(rank->conn),
+		 CONN_TO("%s", "%u", STR(LOCKSTEP_PAYLOAD), STR(LOCKSTEP_SLOTS)), port, PEER_QPN);
+	rank->answers[0] = JOINED;
+	rank->answers[1] = rank->conn;
+	rank->answers[2] = STARTED;
+	rank->answers[3] = "{\"type\":\"D\",\"communicator\":12}\n";
+	if (fake_join(&rank->fake, rank->answers, false, &group, &rank->group, error) ||
+	    inccl_communicator_create(rank->group, &comm, &rank->comm))
+		fail_msg("%s", error);
+	peer_meet(&rank->peer, fake_heard(&rank->fake, "udp_port"), fake_heard(&rank->fake, "qpn"),
+		  fake_heard(&rank->fake, "psn"), SWITCH_PSN);
+	/* a busy machine must not put timeouts where the case is about something else */
+	pthread_mutex_lock(&rank->comm->lock);
+	((struct soft_endpoint *)rank->comm->ep)->rto.rto_ns = SOFT_RTO_MAX_NS;
+	pthread_mutex_unlock(&rank->comm->lock);
+}
+
+void lockstep_up(struct lockstep *ls, const struct lockstep_conf *conf)
+{
+	memset(ls, 0, sizeof(*ls));
+	ls->conf = *conf;
+	pthread_mutex_init(&ls->log_lock, NULL);
+	for (unsigned int i = 0; i < conf->ranks; i++)
+		rank_up(ls, i);
+}
+
+void lockstep_down(struct lockstep *ls)
+{
+	for (unsigned int i = 0; i < ls->conf.ranks; i++) {
+		struct lockstep_rank *rank = &ls->rank[i];
+
+		assert_int_equal(inccl_communicator_destroy(rank->comm), 0);
+		assert_int_equal(inccl_group_destroy(rank->group), 0);
+		fake_stop(&rank->fake);
+		close(rank->peer.fd);
+	}
+}
+
+void lockstep_reset(struct lockstep *ls)
+{
+	pthread_mutex_lock(&ls->log_lock);
+	ls->log[0] = 0;
+	pthread_mutex_unlock(&ls->log_lock);
+	for (unsigned int i = 0; i < ls->conf.ranks; i++) {
+		struct lockstep_rank *rank = &ls->rank[i];
+
+		rank->gave = rank->got = 0;
+		rank->most_under_way = rank->traced = 0;
+	}
+}
+
+/* Takes what a rank has sent; ACKs say nothing that this switch would need. */
+static void hear_rank(struct lockstep *ls, struct lockstep_rank *rank)
+{
+	struct lockstep_packet *packet;
+	struct inccl_packet head;
+
+	while (peer_hear(&rank->peer, &head, 0)) {
+		if (head.opcode == INC_OP_ACK) {
+			assert_int_equal(head.syndrome & INC_AETH_TYPE_MASK, INC_AETH_TYPE_ACK);
+			continue;
+		}
+		if (inc_psn_diff(head.psn, rank->peer.host_psn + (uint32_t)rank->heard) < 0)
+			continue; /* sent again */
+		assert_int_equal(head.psn, (rank->peer.host_psn + rank->heard) & INC_PSN_MASK);
+		assert_true(rank->heard - ls->results < LOCKSTEP_SLOTS);
+		assert_true(head.len <= LOCKSTEP_PAYLOAD);
+		if (inc_op_in(head.opcode, INC_OPS_IMM))
+			rank->desc = head.imm;
+		packet = &rank->ring[rank->heard++ % LOCKSTEP_SLOTS];
+		packet->head = head;
+		packet->desc = rank->desc;
+		memcpy(packet->payload, head.payload, head.len);
+		rank->gave += head.len;
+		if (rank->heard - ls->results > rank->most_under_way)
+			rank->most_under_way = rank->heard - ls->results;
+		if (rank->traced < LOCKSTEP_TRACE)
+			rank->trace[rank->traced++] = *packet;
+	}
+}
+
+/* Packet r of all ranks is one chunk: the same collective, and who must give does. Returns its
+ * length. */
+static size_t check_chunk(const struct lockstep *ls)
+{
+	const struct lockstep_packet *first = &ls->rank[0].ring[ls->results % LOCKSTEP_SLOTS], *p;
+	size_t len = 0;
+	unsigned int i;
+
+	for (i = 0; i < ls->conf.ranks; i++)
+		if (ls->rank[i].ring[ls->results % LOCKSTEP_SLOTS].head.len > len)
+			len = ls->rank[i].ring[ls->results % LOCKSTEP_SLOTS].head.len;
+	for (i = 0; i < ls->conf.ranks; i++) {
+		p = &ls->rank[i].ring[ls->results % LOCKSTEP_SLOTS];
+		assert_int_equal(p->desc, first->desc);
+		if (inc_all_give(p->desc))
+			assert_int_equal(p->head.len, len);
+		else if (inc_root_gives(p->desc))
+			assert_int_equal(p->head.len, INC_DESC_ROOT(p->desc) == i ? len : 0);
+		else
+			assert_int_equal(p->head.len, 0);
+	}
+	return len;
+}
+
+/* Byte by byte, so that it says nothing that the library could say wrongly in the same way. */
+static void add_up(const struct lockstep *ls, uint8_t *sum)
+{
+	const bool big = ls->conf.byte_order == INCCL_ORDER_NETWORK;
+
+	memset(sum, 0, LOCKSTEP_PAYLOAD);
+	for (unsigned int i = 0; i < ls->conf.ranks; i++) {
+		const struct lockstep_packet *p = &ls->rank[i].ring[ls->results % LOCKSTEP_SLOTS];
+
+		const size_t size = inccl_dtype_size(INC_DESC_DTYPE(p->desc));
+
+		for (size_t at = 0; at < p->head.len; at += size)
+			for (unsigned int k = 0, carry = 0; k < size; k++) {
+				size_t b = at + (big ? size - 1 - k : k);
+
+				carry += sum[b] + p->payload[b];
+				sum[b] = carry;
+				carry >>= 8;
+			}
+	}
+}
+
+static void send_result(struct lockstep *ls, unsigned int i, size_t len, const uint8_t *sum)
+{
+	struct lockstep_rank *rank = &ls->rank[i];
+	const struct lockstep_packet *of = &rank->ring[ls->results % LOCKSTEP_SLOTS];
+	bool only = inc_op_in(of->head.opcode, INC_OPS_ONLY);
+
+	if (!inc_ranks_get(of->desc, INC_DESC_ROOT(of->desc) == i, 1))
+		len = 0;
+	if (only && inc_op_in(of->head.opcode, INC_OPS_RETH))
+		assert_int_equal(of->head.dmalen, of->head.len);
+	rank->got += len;
+	peer_say(&rank->peer, &(struct say){
+				      .opcode = of->head.opcode,
+				      .psn = SWITCH_PSN + ls->results,
+				      .ackreq = of->head.ackreq,
+				      .va = of->head.va,
+				      .rkey = of->head.rkey,
+				      .dmalen = only ? len : of->head.dmalen,
+				      .imm = of->head.imm,
+				      .payload = sum,
+				      .len = len,
+			      });
+}
+
+/* Sends the results that can be made. */
+static void serve(struct lockstep *ls)
+{
+	uint8_t sum[LOCKSTEP_PAYLOAD];
+	unsigned int i;
+	size_t len;
+
+	for (;;) {
+		for (i = 0; i < ls->conf.ranks; i++)
+			hear_rank(ls, &ls->rank[i]);
+		for (i = 0; i < ls->conf.ranks; i++)
+			if (ls->rank[i].heard == ls->results)
+				return;
+		len = check_chunk(ls);
+		add_up(ls, sum);
+		for (i = 0; i < ls->conf.ranks; i++)
+			send_result(ls, i, len, sum);
+		ls->results++;
+	}
+}
+
+void lockstep_finish(struct lockstep *ls, struct inccl_request *const *requests)
+{
+	uint64_t end = deadline_after_ms(WAIT_MS);
+	bool done[LOCKSTEP_RANKS] = {false};
+	unsigned int left = ls->conf.ranks, i;
+	int ret;
+
+	while (left) {
+		serve(ls);
+		for (i = 0; i < ls->conf.ranks; i++) {
+			ret = done[i] ? -EAGAIN : inccl_test(requests[i]);
+			if (ret == -EAGAIN)
+				continue;
+			if (ret)
+				fail_msg("rank %u: %s", i,
+					 inccl_communicator_error(ls->rank[i].comm));
+			done[i] = true;
+			left--;
+		}
+		if (inc_now_ns() > end)
+			fail_msg("%u ranks are not done after %llu results", left,
+				 (unsigned long long)ls->results);
+	}
+	serve(ls);
+}
+
+void lockstep_silent(struct lockstep *ls)
+{
+	serve(ls);
+	for (unsigned int i = 0; i < ls->conf.ranks; i++)
+		assert_int_equal(ls->rank[i].heard, ls->results);
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Several ranks of one job in one process, and the switch between them in the hands of a test: it
+ * takes packet r of every rank, insists that they are parts of one chunk as docs/protocol.md has
+ * it, adds them up, and sends every rank the mirror of its own packet with what it gets.
+ */
+#ifndef SELFTESTS_LOCKSTEP_H
+#define SELFTESTS_LOCKSTEP_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "hostlib/include/inccl.h"
+#include "lib/proto/roce.h"
+#include "selftests/hostlib/fake.h"
+#include "selftests/hostlib/peer.h"
+
+#define LOCKSTEP_RANKS   4
+#define LOCKSTEP_PAYLOAD 256
+#define LOCKSTEP_SLOTS   64
+#define LOCKSTEP_TRACE   512
+
+struct lockstep_conf {
+	unsigned int ranks;
+	unsigned int window, message_packets;
+	enum inccl_byte_order byte_order;
+};
+
+/* A contribution, as it came. */
+struct lockstep_packet {
+	struct inccl_packet head;
+	uint32_t desc; /* its own, or inherited */
+	uint8_t payload[LOCKSTEP_PAYLOAD];
+};
+
+struct lockstep_rank {
+	struct fake fake;
+	struct peer peer;
+	const char *answers[5];
+	char conn[512];
+	struct inccl_group *group;
+	struct inccl_communicator *comm;
+	struct lockstep_packet ring[LOCKSTEP_SLOTS]; /* of packet r: r modulo their number */
+	uint64_t heard;                              /* packets */
+	uint32_t desc;
+	/* bytes of payload since lockstep_reset(), given and got, and most packets under way */
+	uint64_t gave, got;
+	unsigned int most_under_way;
+	struct lockstep_packet trace[LOCKSTEP_TRACE]; /* the first ones since then */
+	unsigned int traced;
+};
+
+struct lockstep {
+	struct lockstep_conf conf;
+	struct lockstep_rank rank[LOCKSTEP_RANKS];
+	uint64_t results;
+	pthread_mutex_t log_lock;
+	char log[4096]; /* of all ranks */
+};
+
+void lockstep_up(struct lockstep *ls, const struct lockstep_conf *conf);
+void lockstep_down(struct lockstep *ls);
+void lockstep_reset(struct lockstep *ls);
+/* Serves all ranks until each one's request is done; asserts that none failed. */
+void lockstep_finish(struct lockstep *ls, struct inccl_request *const *requests);
+/* True where a rank's log has it. */
+bool lockstep_said(struct lockstep *ls, const char *text);
+/* Nothing comes from any rank that has not been asked for. */
+void lockstep_silent(struct lockstep *ls);
+
+#endif

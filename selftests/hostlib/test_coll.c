@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Collectives of up to four ranks in one process, by a switch in the hands of the test: results,
+ * who gives and gets how much, and what goes over the wire. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <endian.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "lib/proto/desc.h"
+#include "selftests/hostlib/lockstep.h"
+
+#define PACKET_ELEMENTS (LOCKSTEP_PAYLOAD / 4)
+#define MOST_ELEMENTS   2000
+#define GUARD           8
+#define JUNK            ((void *)1) /* nobody may look there */
+
+static struct lockstep ls;
+
+/* One collective of all ranks. */
+struct run {
+	enum inccl_collective collective;
+	size_t count;
+	int root;
+	bool in_place;
+	enum inccl_mode mode;
+};
+
+static struct buffers {
+	int32_t send[LOCKSTEP_RANKS * MOST_ELEMENTS + GUARD];
+	int32_t recv[LOCKSTEP_RANKS * MOST_ELEMENTS + GUARD];
+	const void *given; /* as the call has them */
+	void *got;
+} buffers[LOCKSTEP_RANKS];
+
+static int32_t value(unsigned int rank, size_t i)
+{
+	return (int32_t)((uint32_t)i * 2654435761u + rank * 0x9e3779b9u) ^ 0x5a5a;
+}
+
+static int32_t sum(size_t i)
+{
+	uint32_t s = 0;
+
+	for (unsigned int r = 0; r < ls.conf.ranks; r++)
+		s += (uint32_t)value(r, i);
+	return (int32_t)s;
+}
+
+static bool is_root(const struct run *run, unsigned int rank)
+{
+	return run->root == (int)rank;
+}
+
+/* Elements that the rank's buffers hold. */
+static size_t send_count(const struct run *run, unsigned int rank)
+{
+	switch (run->collective) {
+	case INCCL_BROADCAST:
+		return is_root(run, rank) ? run->count : 0;
+	case INCCL_REDUCE_SCATTER:
+		return run->count * ls.conf.ranks;
+	default:
+		return run->count;
+	}
+}
+
+static size_t recv_count(const struct run *run, unsigned int rank)
+{
+	switch (run->collective) {
+	case INCCL_REDUCE:
+		return is_root(run, rank) ? run->count : 0;
+	case INCCL_ALL_GATHER:
+		return run->count * ls.conf.ranks;
+	default:
+		return run->count;
+	}
+}
+
+/* What element i of the rank's recv has to be. */
+static int32_t want(const struct run *run, unsigned int rank, size_t i)
+{
+	switch (run->collective) {
+	case INCCL_BROADCAST:
+		return value(run->root, i);
+	case INCCL_REDUCE_SCATTER:
+		return sum(rank * run->count + i);
+	case INCCL_ALL_GATHER:
+		return value(i / run->count, i % run->count);
+	default:
+		return sum(i);
+	}
+}
+
+static void fill(const struct run *run, unsigned int rank)
+{
+	size_t gives = send_count(run, rank), gets = recv_count(run, rank), i;
+	struct buffers *b = &buffers[rank];
+	int32_t *send = b->send, *recv = b->recv;
+
+	if (run->in_place && run->collective == INCCL_ALL_GATHER)
+		send = recv + rank * run->count;
+	else if (run->in_place && gives && gets)
+		recv = send + (run->collective == INCCL_REDUCE_SCATTER ? rank * run->count : 0);
+	for (i = 0; i < sizeof(b->recv) / sizeof(*b->recv); i++) {
+		b->send[i] = 0x11111111;
+		b->recv[i] = 0x22222222;
+	}
+	for (i = 0; i < gives; i++)
+		send[i] = value(rank, i);
+	b->given = gives ? send : JUNK;
+	b->got = gets ? recv : JUNK;
+}
+
+static struct inccl_request *start(const struct run *run, unsigned int rank)
+{
+	struct inccl_communicator *comm = ls.rank[rank].comm;
+	INCCL_OPTS(inccl_collective_opts, opts, .mode = run->mode);
+	const struct buffers *b = &buffers[rank];
+	struct inccl_request *req = NULL;
+	int ret = -ENOSYS;
+
+	switch (run->collective) {
+	case INCCL_ALLREDUCE:
+		ret = inccl_allreduce_start(comm, b->given, b->got, run->count, INCCL_INT32,
+					    INCCL_SUM, &opts, &req);
+		break;
+	case INCCL_REDUCE:
+		ret = inccl_reduce_start(comm, b->given, b->got, run->count, INCCL_INT32, INCCL_SUM,
+					 run->root, &opts, &req);
+		break;
+	case INCCL_BROADCAST:
+		ret = inccl_broadcast_start(comm, b->given, b->got, run->count, INCCL_INT32,
+					    run->root, &opts, &req);
+		break;
+	case INCCL_REDUCE_SCATTER:
+		ret = inccl_reduce_scatter_start(comm, b->given, b->got, run->count, INCCL_INT32,
+						 INCCL_SUM, &opts, &req);
+		break;
+	case INCCL_ALL_GATHER:
+		ret = inccl_all_gather_start(comm, b->given, b->got, run->count, INCCL_INT32, &opts,
+					     &req);
+		break;
+	case INCCL_BARRIER:
+		ret = inccl_barrier_start(comm, &opts, &req);
+		break;
+	}
+	assert_int_equal(ret, 0);
+	return req;
+}
+
+/* Every element of recv is right; what is not part of it, and send, is as it was. */
+static void verify(const struct run *run, unsigned int rank)
+{
+	const size_t gives = send_count(run, rank), gets = recv_count(run, rank);
+	const struct buffers *b = &buffers[rank];
+	const int32_t *send = b->given, *recv = b->got;
+	size_t i;
+
+	for (i = 0; i < gets; i++)
+		if (recv[i] != want(run, rank, i))
+			fail_msg("%s of %zu: rank %u: recv[%zu] is %d, not %d",
+				 inccl_collective_name(run->collective), run->count, rank, i,
+				 recv[i], want(run, rank, i));
+	for (i = 0; i < gives; i++)
+		if (&send[i] < recv || &send[i] >= recv + gets)
+			assert_int_equal(send[i], value(rank, i));
+	for (i = 0; i < sizeof(b->recv) / sizeof(*b->recv); i++) {
+		if (!gives || &b->send[i] < send || &b->send[i] >= send + gives)
+			assert_int_equal(b->send[i], 0x11111111);
+		if (!gets || &b->recv[i] < recv || &b->recv[i] >= recv + gets)
+			assert_int_equal(b->recv[i], 0x22222222);
+	}
+}
+
+static void carry_out(const struct run *run)
+{
+	struct inccl_request *requests[LOCKSTEP_RANKS];
+	unsigned int i;
+
+	lockstep_reset(&ls);
+	for (i = 0; i < ls.conf.ranks; i++) {
+		fill(run, i);
+		requests[i] = start(run, i);
+	}
+	lockstep_finish(&ls, requests);
+	for (i = 0; i < ls.conf.ranks; i++)
+		verify(run, i);
+}
+
+/* What a rank has to give and to get in all, in elements: nothing goes where it is not needed. */
+static void check_traffic(const struct run *run)
+{
+	const unsigned int ranks = ls.conf.ranks;
+	const size_t count = run->count;
+
+	for (unsigned int i = 0; i < ranks; i++) {
+		size_t gives = count, gets = count;
+
+		switch (run->collective) {
+		case INCCL_REDUCE:
+			gets = is_root(run, i) ? count : 0;
+			break;
+		case INCCL_BROADCAST:
+			gives = is_root(run, i) ? count : 0;
+			gets = count - gives;
+			break;
+		case INCCL_REDUCE_SCATTER:
+			gives = ranks * count;
+			break;
+		case INCCL_ALL_GATHER:
+			gets = (ranks - 1) * count;
+			break;
+		default:
+			break;
+		}
+		assert_int_equal(ls.rank[i].gave, 4 * gives);
+		assert_int_equal(ls.rank[i].got, 4 * gets);
+	}
+}
+
+/* Most packets under way: the window, and of the root of a Broadcast half of it, from the start. */
+static void check_windows(const struct run *run)
+{
+	const unsigned int window = ls.conf.window * ls.conf.message_packets;
+	unsigned int packets = (run->count + PACKET_ELEMENTS - 1) / PACKET_ELEMENTS, want, i;
+
+	for (i = 0; i < ls.conf.ranks; i++) {
+		assert_true(ls.rank[i].most_under_way <= window);
+		if (run->collective != INCCL_BROADCAST)
+			continue;
+		want = is_root(run, i) ? (window + 1) / 2 : window;
+		assert_int_equal(ls.rank[i].most_under_way, packets < want ? packets : want);
+	}
+}
+
+static void all_of(const struct lockstep_conf *conf)
+{
+	static const size_t counts[] = {0,
+					1,
+					PACKET_ELEMENTS - 1,
+					PACKET_ELEMENTS,
+					PACKET_ELEMENTS + 1,
+					9 * PACKET_ELEMENTS + 3,
+					MOST_ELEMENTS};
+	static const enum inccl_collective which[] = {INCCL_ALLREDUCE, INCCL_REDUCE,
+						      INCCL_BROADCAST, INCCL_REDUCE_SCATTER,
+						      INCCL_ALL_GATHER};
+	unsigned int c, i, how;
+
+	lockstep_up(&ls, conf);
+	for (c = 0; c < sizeof(which) / sizeof(*which); c++)
+		for (i = 0; i < sizeof(counts) / sizeof(*counts); i++)
+			for (how = 0; how < 4; how++) {
+				struct run run = {
+					.collective = which[c],
+					.count = counts[i],
+					.root = (i + how) % conf->ranks,
+					.in_place = how & 1,
+					.mode = how & 2 ? INCCL_MODE_WRITE : INCCL_MODE_SENDRECV,
+				};
+
+				carry_out(&run);
+				check_traffic(&run);
+				check_windows(&run);
+			}
+	lockstep_down(&ls);
+}
+
+static void one_rank(void **state)
+{
+	all_of(&(struct lockstep_conf){.ranks = 1, .window = 7, .message_packets = 1});
+}
+
+static void two_ranks_one_packet_at_a_time(void **state)
+{
+	all_of(&(struct lockstep_conf){.ranks = 2, .window = 1, .message_packets = 1});
+}
+
+static void three_ranks(void **state)
+{
+	all_of(&(struct lockstep_conf){.ranks = 3, .window = 7, .message_packets = 1});
+}
+
+static void four_ranks_messages_of_four(void **state)
+{
+	all_of(&(struct lockstep_conf){.ranks = 4, .window = 8, .message_packets = 4});
+}
+
+static void four_ranks_wide_window(void **state)
+{
+	all_of(&(struct lockstep_conf){.ranks = 4, .window = 64, .message_packets = 1});
+}
+
+static void network_order(void **state)
+{
+	const struct lockstep_conf conf = {
+		.ranks = 3, .window = 2, .message_packets = 3, .byte_order = INCCL_ORDER_NETWORK};
+	struct run run = {.collective = INCCL_BROADCAST, .count = 1, .root = 2};
+	uint32_t element;
+
+	all_of(&conf);
+	/* what nobody adds up is turned around all the same: hosts may differ */
+	lockstep_up(&ls, &conf);
+	carry_out(&run);
+	memcpy(&element, ls.rank[2].trace[0].payload, sizeof(element));
+	assert_int_equal(be32toh(element), (uint32_t)value(2, 0));
+	lockstep_down(&ls);
+}
+
+/* The packets of one rank's block, each a message of its own; the first says what it is. */
+static void check_block(const struct lockstep_packet *p, unsigned int packets, bool write,
+			uint32_t desc, size_t bytes, bool gives)
+{
+	static const uint8_t send_ops[] = {INC_OP_SEND_ONLY_IMM, INC_OP_SEND_ONLY};
+	unsigned int k;
+
+	for (k = 0; k < packets; k++, p++) {
+		size_t len = bytes - k * LOCKSTEP_PAYLOAD;
+
+		assert_int_equal(p->head.opcode, write ? INC_OP_WRITE_ONLY_IMM : send_ops[k > 0]);
+		assert_int_equal(p->desc, desc);
+		assert_int_equal(p->head.len, !gives                   ? 0
+					      : len < LOCKSTEP_PAYLOAD ? len
+								       : LOCKSTEP_PAYLOAD);
+	}
+}
+
+/* Blocks of three packets, one after the other, each with its rank as root and the same number. */
+static void blocks_on_the_wire(void **state)
+{
+	static const enum inccl_collective which[] = {INCCL_REDUCE, INCCL_BROADCAST,
+						      INCCL_REDUCE_SCATTER, INCCL_ALL_GATHER};
+	const struct lockstep_conf conf = {.ranks = 3, .window = 4, .message_packets = 4};
+	unsigned int c, r, b, blocks, write, seq = 0;
+
+	lockstep_up(&ls, &conf);
+	for (c = 0; c < 4; c++)
+		for (write = 0; write < 2; write++, seq++) {
+			struct run run = {
+				.collective = which[c],
+				.count = 2 * PACKET_ELEMENTS + 5,
+				.root = 1,
+				.mode = write ? INCCL_MODE_WRITE : INCCL_MODE_SENDRECV,
+			};
+
+			blocks = which[c] >= INCCL_REDUCE_SCATTER ? 3 : 1;
+			carry_out(&run);
+			for (r = 0; r < 3; r++) {
+				assert_int_equal(ls.rank[r].traced, 3 * blocks);
+				for (b = 0; b < blocks; b++) {
+					unsigned int root = blocks > 1 ? b : 1;
+					uint32_t desc = INC_DESC(which[c], INC_OPERATOR_SUM,
+								 INC_DTYPE_INT32, root, seq);
+
+					check_block(&ls.rank[r].trace[3 * b], 3, write, desc,
+						    4 * run.count, inc_all_give(desc) || root == r);
+				}
+			}
+		}
+	lockstep_down(&ls);
+}
+
+/* Where all give and all get, messages are as long as the communicator has them. */
+static void messages_on_the_wire(void **state)
+{
+	static const uint8_t shape[] = {INC_OP_SEND_ONLY_IMM, INC_OP_SEND_FIRST, INC_OP_SEND_MIDDLE,
+					INC_OP_SEND_LAST,     INC_OP_SEND_FIRST, INC_OP_SEND_LAST};
+	const struct lockstep_conf conf = {.ranks = 2, .window = 4, .message_packets = 3};
+	struct run run = {.collective = INCCL_ALLREDUCE, .count = 5 * PACKET_ELEMENTS + 1};
+	unsigned int k;
+
+	lockstep_up(&ls, &conf);
+	carry_out(&run);
+	assert_int_equal(ls.rank[1].traced, sizeof(shape));
+	assert_true(lockstep_said(&ls, "allreduce (sum of int32): 1 blocks, messages of 3 packets, "
+				       "12 packets under way, through s0"));
+	for (k = 0; k < sizeof(shape); k++)
+		assert_int_equal(ls.rank[1].trace[k].head.opcode, shape[k]);
+	lockstep_down(&ls);
+}
+
+/* A WRITE names the place of its result in recv, whatever it gives; where nothing comes, none. */
+static void places_on_the_wire(void **state)
+{
+	const struct lockstep_conf conf = {.ranks = 2, .window = 4, .message_packets = 1};
+	struct run run = {.collective = INCCL_ALL_GATHER,
+			  .count = PACKET_ELEMENTS + 1,
+			  .mode = INCCL_MODE_WRITE};
+	const struct lockstep_packet *p = ls.rank[1].trace;
+
+	lockstep_up(&ls, &conf);
+	carry_out(&run);
+	assert_int_equal(ls.rank[1].traced, 4);
+	assert_int_equal(p[1].head.va - p[0].head.va, LOCKSTEP_PAYLOAD);
+	assert_int_equal(p[0].head.rkey, p[1].head.rkey);
+	assert_int_equal(p[0].head.len, 0);
+	assert_int_equal(p[2].head.len, LOCKSTEP_PAYLOAD);
+	assert_int_equal(p[2].head.va, 0);
+	assert_int_equal(p[2].head.rkey, 0);
+	lockstep_down(&ls);
+}
+
+/* Several under way, different ones, empty ones between them: each ends with its own result. */
+static void several_at_once(void **state)
+{
+	static const struct run runs[] = {
+		{.collective = INCCL_REDUCE_SCATTER, .count = 500},
+		{.collective = INCCL_REDUCE, .count = 0, .root = 1},
+		{.collective = INCCL_BARRIER},
+		{.collective = INCCL_ALL_GATHER, .count = 0},
+		{.collective = INCCL_BROADCAST, .count = 1, .root = 2},
+	};
+	const struct lockstep_conf conf = {.ranks = 3, .window = 2, .message_packets = 1};
+	struct inccl_request *requests[5][LOCKSTEP_RANKS];
+	const struct run *first = &runs[0], *last = &runs[4];
+	int32_t news[LOCKSTEP_RANKS] = {0, 0, 77};
+	unsigned int i, k;
+
+	lockstep_up(&ls, &conf);
+	for (i = 0; i < conf.ranks; i++) {
+		fill(first, i);
+		for (k = 0; k < 4; k++)
+			requests[k][i] = start(&runs[k], i);
+		assert_int_equal(inccl_broadcast_start(ls.rank[i].comm, &news[i], &news[i],
+						       last->count, INCCL_INT32, last->root, NULL,
+						       &requests[4][i]),
+				 0);
+	}
+	for (k = 5; k-- > 0;)
+		lockstep_finish(&ls, requests[k]);
+	for (i = 0; i < conf.ranks; i++) {
+		verify(first, i);
+		assert_int_equal(news[i], 77);
+	}
+	lockstep_down(&ls);
+}
+
+/* Element i of an array of any type; the values fit into all. */
+static void put(enum inccl_dtype dtype, void *array, size_t i, int64_t value)
+{
+	const size_t size = inccl_dtype_size(dtype);
+
+	memcpy((uint8_t *)array + i * size, &value, size);
+}
+
+static int64_t get(enum inccl_dtype dtype, const void *array, size_t i)
+{
+	const size_t size = inccl_dtype_size(dtype);
+	int64_t value = 0;
+
+	memcpy(&value, (const uint8_t *)array + i * size, size);
+	/* its sign */
+	if (inccl_dtype_name(dtype)[0] != 'u' && size < 8)
+		value = (int64_t)((uint64_t)value << (64 - 8 * size)) >> (64 - 8 * size);
+	return value;
+}
+
+#define TYPED_COUNT 75
+
+static int64_t small(enum inccl_dtype dtype, unsigned int rank, size_t i)
+{
+	int64_t v = (int64_t)((i + rank) % 11);
+
+	return inccl_dtype_name(dtype)[0] == 'u' ? 2 * v : 2 * v - 11;
+}
+
+/* Blocks of an odd number of elements: whatever a type's size, each lies where it belongs, and the
+ * mean is what C's division makes of the sum. */
+static void typed(enum inccl_dtype dtype)
+{
+	const unsigned int ranks = ls.conf.ranks;
+	struct inccl_request *requests[LOCKSTEP_RANKS];
+	struct buffers *b;
+	unsigned int r, k;
+	int64_t all;
+	size_t i;
+
+	for (r = 0; r < ranks; r++)
+		for (i = 0; i < ranks * TYPED_COUNT; i++)
+			put(dtype, buffers[r].send, i, small(dtype, r, i));
+	for (r = 0; r < ranks; r++)
+		assert_int_equal(inccl_reduce_scatter_start(ls.rank[r].comm, buffers[r].send,
+							    buffers[r].recv, TYPED_COUNT, dtype,
+							    INCCL_AVG, NULL, &requests[r]),
+				 0);
+	lockstep_finish(&ls, requests);
+	for (r = 0; r < ranks; r++)
+		for (i = 0; i < TYPED_COUNT; i++) {
+			for (all = 0, k = 0; k < ranks; k++)
+				all += small(dtype, k, r * TYPED_COUNT + i);
+			assert_int_equal(get(dtype, buffers[r].recv, i), all / (int64_t)ranks);
+		}
+	for (r = 0; r < ranks; r++)
+		assert_int_equal(inccl_all_gather_start(ls.rank[r].comm, buffers[r].send,
+							buffers[r].recv, TYPED_COUNT, dtype, NULL,
+							&requests[r]),
+				 0);
+	lockstep_finish(&ls, requests);
+	for (r = 0; r < ranks; r++)
+		for (b = &buffers[r], i = 0; i < ranks * TYPED_COUNT; i++)
+			assert_int_equal(get(dtype, b->recv, i),
+					 small(dtype, i / TYPED_COUNT, i % TYPED_COUNT));
+}
+
+static void every_type(void **state)
+{
+	struct lockstep_conf conf = {.ranks = 3, .window = 3, .message_packets = 1};
+
+	for (conf.byte_order = INCCL_ORDER_LITTLE; conf.byte_order <= INCCL_ORDER_NETWORK;
+	     conf.byte_order++) {
+		lockstep_up(&ls, &conf);
+		for (enum inccl_dtype dtype = 0; inccl_dtype_size(dtype); dtype++)
+			typed(dtype);
+		lockstep_down(&ls);
+	}
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_rank),
+		cmocka_unit_test(two_ranks_one_packet_at_a_time),
+		cmocka_unit_test(three_ranks),
+		cmocka_unit_test(four_ranks_messages_of_four),
+		cmocka_unit_test(four_ranks_wide_window),
+		cmocka_unit_test(network_order),
+		cmocka_unit_test(blocks_on_the_wire),
+		cmocka_unit_test(messages_on_the_wire),
+		cmocka_unit_test(places_on_the_wire),
+		cmocka_unit_test(several_at_once),
+		cmocka_unit_test(every_type),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

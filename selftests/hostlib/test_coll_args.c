@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Collectives whose arguments are wrong, and those whose arguments are as large as can be. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <string.h>
+#include "lib/proto/desc.h"
+#include "hostlib/src/coll/coll.h"
+#include "hostlib/src/internal.h"
+#include "selftests/hostlib/lockstep.h"
+
+static struct lockstep ls;
+
+/* What is refused says why, by the caller's own line and by the log. */
+static char why[256];
+
+static void refused(int ret, int want, const char *sentence)
+{
+	assert_int_equal(ret, want);
+	if (!strstr(why, sentence))
+		fail_msg("no '%s' in '%s'", sentence, why);
+	assert_true(lockstep_said(&ls, sentence));
+	assert_true(lockstep_said(&ls, " refused: "));
+	why[0] = 0;
+	lockstep_reset(&ls);
+}
+
+/* As rank 1 of 3, whose buffers a and b hold a block of 8 for each rank. */
+static void wrong_buffers(struct inccl_communicator *comm, struct inccl_collective_opts *opts)
+{
+	int32_t a[24], b[24];
+	char *odd = (char *)a + 2;
+
+	refused(inccl_allreduce(comm, NULL, b, 8, INCCL_INT32, INCCL_SUM, opts), -EINVAL,
+		"send is NULL, want 32 bytes");
+	refused(inccl_allreduce(comm, a, NULL, 8, INCCL_INT32, INCCL_SUM, opts), -EINVAL,
+		"recv is NULL, want 32 bytes");
+	refused(inccl_reduce(comm, NULL, NULL, 8, INCCL_INT32, INCCL_SUM, 0, opts), -EINVAL,
+		"send is NULL");
+	refused(inccl_reduce(comm, a, NULL, 8, INCCL_INT32, INCCL_SUM, 1, opts), -EINVAL,
+		"recv is NULL");
+	refused(inccl_broadcast(comm, NULL, b, 8, INCCL_INT32, 1, opts), -EINVAL, "send is NULL");
+	refused(inccl_broadcast(comm, a, NULL, 8, INCCL_INT32, 0, opts), -EINVAL, "recv is NULL");
+	refused(inccl_reduce_scatter(comm, NULL, b, 8, INCCL_INT32, INCCL_SUM, opts), -EINVAL,
+		"send is NULL, want 96 bytes");
+	refused(inccl_all_gather(comm, a, NULL, 8, INCCL_INT32, opts), -EINVAL,
+		"recv is NULL, want 96 bytes");
+	refused(inccl_allreduce(comm, odd, b, 8, INCCL_INT32, INCCL_SUM, opts), -EINVAL,
+		"is not aligned to 4 bytes (int32)");
+	refused(inccl_allreduce(comm, b, odd, 8, INCCL_INT32, INCCL_SUM, opts), -EINVAL,
+		"is not aligned");
+	refused(inccl_allreduce(comm, (void *)-64, b, 32, INCCL_INT32, INCCL_SUM, opts), -EINVAL,
+		"has no 128 bytes behind it");
+}
+
+/* In place is one place; each other that both buffers share a byte of is none. */
+static void wrong_places(struct inccl_communicator *comm, struct inccl_collective_opts *opts)
+{
+	static const char sentence[] = "overlap, and not as they do in place";
+	int32_t a[48], *mid = a + 16;
+
+	refused(inccl_allreduce(comm, mid, mid + 1, 8, INCCL_INT32, INCCL_SUM, opts), -EINVAL,
+		sentence);
+	refused(inccl_allreduce(comm, mid, mid - 7, 8, INCCL_INT32, INCCL_SUM, opts), -EINVAL,
+		sentence);
+	refused(inccl_reduce(comm, mid, mid + 1, 8, INCCL_INT32, INCCL_SUM, 1, opts), -EINVAL,
+		sentence);
+	refused(inccl_broadcast(comm, mid, mid + 1, 8, INCCL_INT32, 1, opts), -EINVAL, sentence);
+	/* rank 1's block begins 8 elements into the buffer that has all */
+	refused(inccl_reduce_scatter(comm, mid, mid, 8, INCCL_INT32, INCCL_SUM, opts), -EINVAL,
+		sentence);
+	refused(inccl_reduce_scatter(comm, mid, mid + 16, 8, INCCL_INT32, INCCL_SUM, opts), -EINVAL,
+		sentence);
+	refused(inccl_reduce_scatter(comm, mid, mid - 7, 8, INCCL_INT32, INCCL_SUM, opts), -EINVAL,
+		sentence);
+	refused(inccl_all_gather(comm, mid, mid, 8, INCCL_INT32, opts), -EINVAL, sentence);
+	refused(inccl_all_gather(comm, mid + 16, mid, 8, INCCL_INT32, opts), -EINVAL, sentence);
+	refused(inccl_all_gather(comm, mid - 7, mid, 8, INCCL_INT32, opts), -EINVAL, sentence);
+}
+
+static void wrong_kinds(struct inccl_communicator *comm, struct inccl_collective_opts *opts)
+{
+	int32_t a[24] = {0}, b[24];
+
+	refused(inccl_reduce(comm, a, b, 8, INCCL_INT32, INCCL_SUM, 3, opts), -EINVAL,
+		"root 3: ranks are 0 to 2");
+	refused(inccl_broadcast(comm, a, b, 8, INCCL_INT32, -1, opts), -EINVAL,
+		"root -1: ranks are 0 to 2");
+	refused(inccl_broadcast(comm, NULL, NULL, 0, INCCL_INT32, 3, opts), -EINVAL, "root 3");
+	refused(inccl_allreduce(comm, a, b, 8, (enum inccl_dtype)99, INCCL_SUM, opts), -EOPNOTSUPP,
+		"dtype 99 is unknown");
+	refused(inccl_reduce_scatter(comm, a, b, 8, INCCL_INT32, (enum inccl_op)99, opts),
+		-EOPNOTSUPP, "op 99 is unknown");
+	refused(inccl_all_gather(comm, a, b, SIZE_MAX / 8, INCCL_INT32, opts), -EINVAL,
+		"are too many");
+	refused(inccl_allreduce(comm, a, b, SIZE_MAX / 2, INCCL_INT32, INCCL_SUM, opts), -EINVAL,
+		"are too many");
+	opts->mode = (enum inccl_mode)3;
+	refused(inccl_barrier(comm, opts), -EOPNOTSUPP, "mode 3 is unknown");
+	opts->mode = INCCL_MODE_DEFAULT;
+	opts->timeout_ms = 1u << 31;
+	refused(inccl_barrier(comm, opts), -EINVAL, "timeout_ms 2147483648: at most 2147483647");
+	opts->timeout_ms = 0;
+}
+
+/* Nothing is sent of what is refused, nothing is counted, and the communicator goes on. */
+static void wrong_arguments(void **state)
+{
+	const struct lockstep_conf conf = {.ranks = 3, .window = 4, .message_packets = 1};
+	INCCL_OPTS(inccl_collective_opts, opts, .error = why, .error_size = sizeof(why));
+	struct inccl_request *req = (void *)1, *requests[LOCKSTEP_RANKS];
+	struct {
+		struct inccl_collective_opts opts;
+		int more;
+	} newer = {.opts = {.sz = sizeof(newer)}, .more = 1};
+
+	lockstep_up(&ls, &conf);
+	wrong_buffers(ls.rank[1].comm, &opts);
+	wrong_places(ls.rank[1].comm, &opts);
+	wrong_kinds(ls.rank[1].comm, &opts);
+	assert_int_equal(
+		inccl_broadcast_start(ls.rank[1].comm, NULL, NULL, 1, INCCL_INT32, 0, NULL, &req),
+		-EINVAL);
+	assert_null(req);
+	assert_int_equal(
+		inccl_broadcast_start(ls.rank[1].comm, NULL, NULL, 1, INCCL_INT32, 0, NULL, NULL),
+		-EINVAL);
+	assert_int_equal(inccl_reduce(NULL, NULL, NULL, 0, INCCL_INT32, INCCL_SUM, 0, NULL),
+			 -EINVAL);
+	lockstep_reset(&ls);
+	assert_int_equal(inccl_barrier(ls.rank[1].comm, &newer.opts), -E2BIG);
+	assert_true(lockstep_said(&ls, "barrier refused: its options"));
+	lockstep_silent(&ls);
+	for (unsigned int i = 0; i < conf.ranks; i++)
+		assert_int_equal(inccl_barrier_start(ls.rank[i].comm, NULL, &requests[i]), 0);
+	lockstep_finish(&ls, requests);
+	assert_int_equal(INC_DESC_SEQ(ls.rank[1].trace[0].desc), 0);
+	lockstep_down(&ls);
+}
+
+/* In place and refused by a communicator that has failed: what was given is as it was, though it
+ * had been made ready for a wire of the other byte order. */
+static void refused_in_place(void **state)
+{
+	const struct lockstep_conf conf = {
+		.ranks = 2, .window = 4, .message_packets = 1, .byte_order = INCCL_ORDER_NETWORK};
+	struct inccl_communicator *comm;
+	int32_t a[4] = {1, 2, 3, 4};
+	static const int32_t same[4] = {1, 2, 3, 4};
+
+	lockstep_up(&ls, &conf);
+	comm = ls.rank[1].comm;
+	inccl_comm_fail(comm, EIO, -1, "as the test wants it");
+	assert_int_equal(inccl_allreduce(comm, a, a, 4, INCCL_INT32, INCCL_SUM, NULL), -EIO);
+	assert_memory_equal(a, same, sizeof(a));
+	assert_int_equal(inccl_reduce_scatter(comm, a, a + 2, 2, INCCL_INT32, INCCL_SUM, NULL),
+			 -EIO);
+	assert_memory_equal(a, same, sizeof(a));
+	assert_int_equal(inccl_all_gather(comm, a + 2, a, 2, INCCL_INT32, NULL), -EIO);
+	assert_memory_equal(a + 2, same + 2, 2 * sizeof(*a));
+	assert_int_equal(inccl_broadcast(comm, a, a, 4, INCCL_INT32, 1, NULL), -EIO);
+	assert_memory_equal(a + 2, same + 2, 2 * sizeof(*a));
+	assert_int_equal(inccl_communicator_destroy(comm), -EIO);
+	ls.rank[1].comm = NULL;
+	lockstep_down(&ls);
+}
+
+static void wide_shape(int rank, int size, int root, struct inccl_shape *shape)
+{
+	*shape = (struct inccl_shape){
+		.blocks = size, .send_blocks = size, .recv_blocks = 1, .own_block = rank};
+}
+
+/* The largest counts, and as many ranks as there can be: the last message is where it belongs. */
+static void large_counts(void **state)
+{
+	const uint64_t count = INT32_MAX, bytes = count * 4;
+	struct inccl_group group = {.rank = 4095, .world_size = 4096};
+	struct inccl_communicator comm = {.group = &group, .payload = 2048, .message_packets = 64};
+	uint8_t *const base = (uint8_t *)(1ul << 32), *const block = base + 4095 * bytes;
+	struct inccl_call call = {.collective = INCCL_REDUCE_SCATTER,
+				  .shape = wide_shape,
+				  .send = base,
+				  .recv = block,
+				  .count = count};
+	struct inccl_request req = {.comm = &comm, .send = base, .recv = block};
+	struct inccl_message msg;
+	struct inccl_plan plan;
+	struct inc_err err;
+
+	assert_int_equal(inccl_check_call(&call, 4095, 4096, &plan, &err), 0);
+	assert_int_equal(plan.send_bytes, 4096 * bytes);
+	assert_int_equal(plan.recv_bytes, bytes);
+	inccl_cut_request(&req, &plan);
+	assert_int_equal(req.block_messages, (bytes + 2047) / 2048);
+	assert_int_equal(req.messages, 4096 * req.block_messages);
+	inccl_cut_message(&req, req.messages - 1, &msg);
+	assert_int_equal(msg.send_len, bytes % 2048);
+	assert_ptr_equal((const uint8_t *)msg.send + msg.send_len, base + 4096 * bytes);
+	assert_int_equal(msg.recv_len, msg.send_len);
+	assert_ptr_equal((uint8_t *)msg.recv + msg.recv_len, block + bytes);
+	assert_int_equal(INC_DESC_ROOT(msg.imm), 4095);
+	assert_true(msg.last && !msg.has_imm);
+	inccl_cut_message(&req, 4095 * req.block_messages, &msg);
+	assert_true(msg.has_imm);
+	assert_ptr_equal(msg.send, block);
+	inccl_cut_message(&req, 4095 * req.block_messages - 1, &msg);
+	assert_int_equal(INC_DESC_ROOT(msg.imm), 4094);
+	assert_int_equal(msg.recv_len, 0);
+	/* the same count in long messages */
+	call.collective = INCCL_ALLREDUCE;
+	plan.shape = (struct inccl_shape){.blocks = 1, .send_blocks = 1, .recv_blocks = 1};
+	plan.send_bytes = bytes;
+	inccl_cut_request(&req, &plan);
+	assert_int_equal(req.messages, 1 + (bytes - 2048 + 64 * 2048 - 1) / (64 * 2048));
+	inccl_cut_message(&req, req.messages - 1, &msg);
+	assert_ptr_equal((const uint8_t *)msg.send + msg.send_len, base + bytes);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(wrong_arguments),
+		cmocka_unit_test(refused_in_place),
+		cmocka_unit_test(large_counts),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
