@@ -65,6 +65,7 @@ struct inc_ctl {
 	struct inc_ctl_options opt;
 	struct event_base *base;
 	struct inc_topology *topo;
+	struct inc_routes *routes;
 	struct inc_switch *switches; /* one per switch of the topology, same index */
 	TAILQ_HEAD(client_list, inc_client) clients; /* the longest silent first */
 	unsigned int n_clients;
@@ -79,6 +80,7 @@ struct inc_ctl {
 	uint32_t first_group, next_group;
 	uint32_t first_communicator, next_communicator;
 	uint64_t next_query;
+	unsigned int looks; /* for what waits for switches */
 };
 
 struct inc_client {
@@ -129,7 +131,7 @@ struct inc_group {
 
 enum inc_comm_phase {
 	COMM_COLLECTING,  /* waits for the members' C */
-	COMM_WAIT_SWITCH, /* waits for a switch to connect */
+	COMM_WAIT_SWITCH, /* waits for switches to connect */
 	COMM_CONFIGURING, /* waits for the switches' configured */
 	COMM_CONFIGURED,  /* waits for the members' ready */
 	COMM_STARTED,
@@ -162,6 +164,7 @@ struct inc_comm_member {
 struct inc_accusation {
 	int code; /* 0: nothing */
 	int rank; /* who does not answer, -1: nobody, or it fails for all in any case */
+	const struct inc_switch *by; /* NULL: the text says it all */
 	char text[320];
 };
 
@@ -179,9 +182,18 @@ struct inc_comm {
 	struct inc_tree *tree;          /* from WAIT_SWITCH on */
 	enum inc_config_state *configs; /* by node of the tree; inc_comm_config_go() */
 	unsigned int pending;           /* configure requests not answered */
+	unsigned int look;              /* the last one for it, while it waits for switches */
 	struct inc_accusation accused;
+	const struct inc_switch *ended; /* STARTED: has heard from a neighbour that it is over */
 	LIST_ENTRY(inc_comm) entry;
 	struct inc_comm_member members[]; /* by rank */
+};
+
+/* What a switch has said of a port of the topology. */
+struct inc_switch_port {
+	unsigned int mtu; /* the topology's, where it has said nothing */
+	bool has_mac;
+	uint8_t mac[6];
 };
 
 struct inc_switch {
@@ -190,8 +202,8 @@ struct inc_switch {
 	struct inc_switch_link *link; /* NULL: absent */
 	uint64_t since_at_ms;         /* connected or absent */
 	json_t *ports;                /* of the last hello, may be NULL */
-	struct inc_msg_limits limits;
-	uint32_t *qpns; /* in use */
+	struct inc_switch_port *has;  /* the same by the topology's ports */
+	uint32_t *qpns;               /* in use */
 	size_t n_qpns, qpns_room;
 };
 
@@ -295,10 +307,13 @@ void inc_group_settle(struct inc_group *group); /* may free it */
 /* orphan.c: what a switch has and no member has claimed */
 bool inc_orphan_add(struct inc_switch *sw, uint32_t number); /* false: no memory */
 /* A failure that the switch tells: kept for those who claim it. False: it is none. */
-bool inc_orphan_fail(struct inc_switch *sw, uint32_t number, int rank, int code, const char *text);
+bool inc_orphan_fail(struct inc_switch *sw, uint32_t number, const struct inc_accusation *accused);
+/* One switch has lost it: whoever claims it where others still have it hears that. */
+void inc_orphans_accuse(struct inc_ctl *ctl, uint32_t number, int code, const char *text);
 bool inc_orphan_is(const struct inc_switch *sw, uint32_t number);
-/* Claimed; comm fails where the switch has said so meanwhile, or is accused (inc_comm_judge). */
-void inc_orphan_take(struct inc_switch *sw, struct inc_comm *comm);
+/* Claimed: all switches that have it are the communicator's now. It fails where one of them has
+ * said so meanwhile, or is accused (inc_comm_judge). 0 or -ENOMEM. */
+int inc_orphans_take(struct inc_comm *comm);
 void inc_orphans_forget(struct inc_switch *sw); /* its next hello names them again */
 bool inc_orphan_known(const struct inc_ctl *ctl, uint32_t number);
 void inc_orphans_each(const struct inc_ctl *ctl,
@@ -328,35 +343,42 @@ void inc_comm_configured(struct inc_comm *comm);
 void inc_comm_end(struct inc_comm *comm);
 /* The same where no member has it any more. */
 void inc_comm_end_unused(struct inc_comm *comm);
-/* A communicator that runs since an earlier controller, on one switch. NULL: no memory. */
+/* A communicator that runs since an earlier controller, on this switch. NULL: no memory. */
 struct inc_comm *inc_comm_adopt(struct inc_group *group, unsigned int index, uint32_t number,
 				struct inc_switch *sw);
+/* It runs on this one, too. 0 or -ENOMEM. */
+int inc_comm_adopt_switch(struct inc_comm *comm, struct inc_switch *sw);
 /* A member is gone: forgets what was refused and has now been heard by all that are left. */
 void inc_comm_forget_refused(struct inc_group *group);
 
 /* comm_config.c */
 void inc_comm_configure(struct inc_comm *comm); /* all have asked */
 void inc_comm_unconfigure(struct inc_comm *comm);
+/* The first of its switches that is not connected, or NULL. */
+const struct inc_switch *inc_comm_absent(const struct inc_comm *comm);
 /* The switch has answered: code 0 and the number that it confirms, or why not. */
 void inc_comm_answered(struct inc_switch *sw, uint32_t number, int code, const char *text,
 		       uint32_t confirmed);
 /* A switch is back: go on where communicators wait for it. */
 void inc_comm_switch_connected(struct inc_switch *sw);
-/* Whether the switch, which says it has the communicator, shall keep it. */
+/* Whether the switch has the communicator, as far as is known. */
 bool inc_comm_keeps(const struct inc_comm *comm, const struct inc_switch *sw);
+/* Whether a switch that says it has the communicator shall keep it: of an earlier controller's it
+ * becomes one of its switches. */
+bool inc_comm_takes(struct inc_comm *comm, struct inc_switch *sw);
 /* Fails the communicators that should be on the switch but are not among the n that it has. */
 void inc_comm_check_kept(struct inc_switch *sw, const uint32_t *listed, size_t n);
-void inc_comm_event(struct inc_switch *sw, const struct inc_msg_event *said);
 
 /* comm_report.c */
 /* failed; wrong: -errno and why, where only part of it could be read */
 void inc_comm_report(struct inc_member *member, const struct inc_msg_report *said, int wrong,
 		     struct inc_err *why);
-/* What a communicator waits for on a switch. False: it tells nothing about it, ask on. */
+
+/* comm_event.c */
+void inc_comm_event(struct inc_switch *sw, const struct inc_msg_event *said);
+/* What a communicator waits for on a switch: fails it where that is a rank that has destroyed it,
+ * and asks a switch below that is waited for. False: it tells nothing about it, ask on. */
 bool inc_comm_waits(struct inc_switch *sw, const struct inc_msg_waiting *said);
-/* A rank that has destroyed the communicator is said to be missed: asks the switch, and fails
- * the communicator where it waits for such a rank. */
-void inc_comm_check_waiting(struct inc_switch *sw, const struct inc_comm *comm);
 /* Does what follows from comm's accusation, if it is known by now whether that rank had left. */
 void inc_comm_judge(struct inc_comm *comm);
 
@@ -368,8 +390,6 @@ void inc_switch_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 const char *inc_switch_name(const struct inc_switch *sw);
 /* Closes its connection; it comes back by itself and is told what to keep. */
 void inc_switch_drop(struct inc_switch *sw, const char *reason);
-/* MTU of a port as the switch says, or the topology's where it says nothing. */
-unsigned int inc_switch_port_mtu(const struct inc_switch *sw, unsigned int port);
 /* A queue pair number that no live connection of the switch has. */
 int inc_switch_qpn_get(struct inc_switch *sw, uint32_t *qpn);
 void inc_switch_qpn_put(struct inc_switch *sw, uint32_t qpn);
@@ -412,6 +432,8 @@ int inc_switch_ask_results(struct inc_switch *sw, uint32_t number);
 
 /* query.c */
 void inc_query_ask(struct inc_client *client, json_t *object); /* A */
+/* query_tree.c: the answer to "tree". */
+json_t *inc_query_trees(struct inc_ctl *ctl);
 void inc_query_client_gone(struct inc_client *client);
 void inc_queries_free(struct inc_ctl *ctl);
 

@@ -52,14 +52,21 @@ static void on_timeout(evutil_socket_t fd, short what, void *arg)
 		break;
 	case COMM_WAIT_SWITCH:
 		inc_comm_fail(comm, -1, EHOSTUNREACH,
-			      "a switch that job %s needs is not connected (see incctl switches)",
-			      comm->group->job);
+			      "switch %s, which job %s needs, is not connected (see incctl "
+			      "switches)",
+			      inc_switch_name(inc_comm_absent(comm)), comm->group->job);
 		break;
 	case COMM_CONFIGURED:
 		inc_group_list_ranks(comm->group, comm, not_ready, ranks, sizeof(ranks));
 		inc_comm_fail(comm, -1, ETIMEDOUT,
 			      "%s was not ready for communicator %u within %u ms", ranks,
 			      comm->number, ctl->opt.group_timeout_ms);
+		break;
+	case COMM_STARTED:
+		inc_comm_fail(comm, -1, ECONNABORTED,
+			      "switch %s: communicator %u has ended at the next switch, and none "
+			      "has said why",
+			      inc_switch_name(comm->ended), comm->number);
 		break;
 	default:
 		break;
@@ -93,19 +100,31 @@ struct inc_comm *inc_comm_adopt(struct inc_group *group, unsigned int index, uin
 
 	if (!comm)
 		return NULL;
-	comm->tree = calloc(1, sizeof(*comm->tree) + sizeof(comm->tree->nodes[0]));
+	comm->tree = inc_route_known(sw->index);
 	comm->configs = calloc(1, sizeof(*comm->configs));
 	if (!comm->tree || !comm->configs) {
 		inc_comm_end(comm);
 		return NULL;
 	}
-	comm->tree->n = 1;
-	comm->tree->nodes[0].sw = sw->index;
-	comm->tree->nodes[0].parent = -1;
 	comm->number = number;
 	inc_comm_config_go(comm, 0, CONFIG_THERE);
 	inc_comm_go(comm, COMM_STARTED);
 	return comm;
+}
+
+int inc_comm_adopt_switch(struct inc_comm *comm, struct inc_switch *sw)
+{
+	const size_t n = comm->tree->n + 1;
+	enum inc_config_state *more = realloc(comm->configs, n * sizeof(*more));
+
+	if (!more)
+		return -ENOMEM;
+	comm->configs = more;
+	more[n - 1] = CONFIG_NONE;
+	if (inc_route_known_add(&comm->tree, sw->index))
+		return -ENOMEM;
+	inc_comm_config_go(comm, n - 1, CONFIG_THERE);
+	return 0;
 }
 
 void inc_comm_end(struct inc_comm *comm)

@@ -139,8 +139,7 @@ static long long number_of(const json_t *object, const char *key)
 	return json_integer_value(json_object_get(object, key));
 }
 
-/* Numbers of an array as "1 2 3". */
-static const char *join_numbers(const json_t *array, char *buf, size_t size)
+const char *incctl_join_numbers(const json_t *array, char *buf, size_t size)
 {
 	size_t used = 0, i;
 	json_t *v;
@@ -165,8 +164,8 @@ void incctl_print_groups(const json_t *data)
 	begin(&t, ">GROUP JOB STATE >AGE_S >SIZE COMMUNICATORS");
 	json_array_foreach (data, i, group) {
 		add_fields(&t, group, "group job state age_s world_size");
-		add_cell(&t,
-			 join_numbers(json_object_get(group, "communicators"), text, sizeof(text)));
+		add_cell(&t, incctl_join_numbers(json_object_get(group, "communicators"), text,
+						 sizeof(text)));
 	}
 	end(&t);
 	begin(&t, ">GROUP >RANK HOST ADDR NODE STATE");
@@ -321,43 +320,6 @@ void incctl_print_events(const json_t *data)
 			       ns % 1000000000 / 1000, text_of(sw, "switch"),
 			       text_of(event, "event"), number_of(event, "communicator"),
 			       text_of(event, "message"));
-		}
-	}
-}
-
-static void print_missing(const json_t *missing)
-{
-	json_t *m;
-	size_t i;
-
-	json_array_foreach (missing, i, m) {
-		const char *host = json_string_value(json_object_get(m, "host"));
-
-		printf("%srank %lld", i ? ", " : "", number_of(m, "rank"));
-		if (host)
-			printf(" (%s)", host);
-		if (json_object_get(m, "since_ms"))
-			printf(" since %.1f s",
-			       json_number_value(json_object_get(m, "since_ms")) / 1e3);
-	}
-}
-
-void incctl_print_waiting(const json_t *data)
-{
-	bool several = json_array_size(data) > 1;
-	char arrived[400];
-	json_t *sw, *entry;
-	size_t i, k;
-
-	json_array_foreach (data, i, sw) {
-		json_array_foreach (json_object_get(sw, "data"), k, entry) {
-			if (several)
-				printf("%s: ", text_of(sw, "switch"));
-			printf("communicator %lld chunk %lld waits for ",
-			       number_of(entry, "communicator"), number_of(entry, "chunk"));
-			print_missing(json_object_get(entry, "missing"));
-			printf("; arrived: %s\n", join_numbers(json_object_get(entry, "arrived"),
-							       arrived, sizeof(arrived)));
 		}
 	}
 }
