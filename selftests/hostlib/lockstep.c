@@ -240,6 +240,12 @@ static void send_result(struct lockstep *ls, unsigned int i, size_t len, const u
 			      });
 }
 
+void lockstep_hear(struct lockstep *ls)
+{
+	for (unsigned int i = 0; i < ls->conf.ranks; i++)
+		hear_rank(ls, &ls->rank[i]);
+}
+
 void lockstep_serve(struct lockstep *ls)
 {
 	uint8_t result[LOCKSTEP_PAYLOAD];
@@ -247,8 +253,7 @@ void lockstep_serve(struct lockstep *ls)
 	size_t len;
 
 	for (;;) {
-		for (i = 0; i < ls->conf.ranks; i++)
-			hear_rank(ls, &ls->rank[i]);
+		lockstep_hear(ls);
 		for (i = 0; i < ls->conf.ranks; i++)
 			if (ls->rank[i].heard == ls->results)
 				return;

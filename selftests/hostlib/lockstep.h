@@ -62,7 +62,9 @@ struct lockstep {
 void lockstep_up(struct lockstep *ls, const struct lockstep_conf *conf);
 void lockstep_down(struct lockstep *ls);
 void lockstep_reset(struct lockstep *ls);
-/* Takes what has come, and sends the results that can be made. */
+/* Takes what has come. */
+void lockstep_hear(struct lockstep *ls);
+/* Takes it, and sends the results that can be made. */
 void lockstep_serve(struct lockstep *ls);
 /* Serves all ranks until each one's request is done; asserts that none failed. */
 void lockstep_finish(struct lockstep *ls, struct inccl_request *const *requests);
