@@ -44,7 +44,7 @@ bench: ## speeds, with peers side by side
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)selftests/bench
 
-INSTALLED_DIRS := userspace controller hostlib topo docs/man
+INSTALLED_DIRS := userspace controller hostlib topo docs docs/man
 
 install: all ## programs, library, header, pkg-config file, man pages (PREFIX, DESTDIR)
 	$(Q)for d in $(INSTALLED_DIRS); do $(MAKE) --no-print-directory -C $$d install || exit 1; done

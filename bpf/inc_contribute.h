@@ -115,17 +115,21 @@ static __always_inline bool inc_sequence_ok(const struct inc_packet *pkt, const 
 	if (inc_op_in(pkt->opcode, INC_OPS_BEGIN) ? m->st->open_message != INC_OPEN_NONE
 						  : m->st->open_message != now)
 		return false;
-	if (pkt->pad || pkt->len > payload)
+	if (pkt->len > payload)
 		return false;
 	if (!inc_op_in(pkt->opcode, INC_OPS_END))
 		return pkt->len == payload;
 	return pkt->len || inc_op_in(pkt->opcode, INC_OPS_ONLY);
 }
 
-static __always_inline bool inc_desc_known(__u32 desc)
+/* Does the switch know this collective, operator and type, and is the length one of whole elements?
+ * That bounds the pad, too, which the length has left for no choice (inc_parse_ext()). */
+static __always_inline bool inc_desc_known(__u32 desc, __u32 len)
 {
-	return INC_DESC_COLL(desc) < INC_N_COLLECTIVES && INC_DESC_OP(desc) == INC_OPERATOR_SUM &&
-	       INC_DESC_DTYPE(desc) == INC_DTYPE_INT32;
+	__u32 bytes = inc_element_bytes(desc);
+
+	return INC_DESC_COLL(desc) < INC_N_COLLECTIVES && INC_DESC_OP(desc) < INC_N_OPERATORS &&
+	       bytes && !(len & (bytes - 1));
 }
 
 /* Ends the connection: the packet, and every one after it, is answered with the syndrome. */

@@ -19,9 +19,10 @@ struct inc_outgoing {
 	union inc_mac mac;
 	struct inc_mirror mirror;
 	__u32 ext_len;
-	__u32 len;  /* of the payload, 0 for a child that gets none; */
-	__u32 crc;  /*   its CRC from state 0, */
-	__u32 csum; /*   and its ones' complement sum */
+	__u32 len;      /* of the payload, 0 for a child that gets none, */
+	__u32 body_len; /*   with its pad; */
+	__u32 crc;      /*   the CRC of both from state 0, */
+	__u32 csum;     /*   and their ones' complement sum */
 	__u16 ip_len;
 	__be32 reth[4]; /* zeros where the opcode has none */
 	__be32 imm;     /* the same */
@@ -141,7 +142,8 @@ static __always_inline int inc_plan_copy(const struct inc_template *t, __u32 ifi
 	}
 	if (out->len > INC_MAX_PAYLOAD)
 		return -1;
-	out->ip_len = INC_IP_TO_BTH_LEN + out->ext_len + out->len + INC_ICRC_LEN;
+	out->body_len = out->len + inc_pad(out->len);
+	out->ip_len = INC_IP_TO_BTH_LEN + out->ext_len + out->body_len + INC_ICRC_LEN;
 	return 0;
 }
 
@@ -162,12 +164,14 @@ static __always_inline int inc_resize(struct xdp_md *ctx, const struct inc_outgo
 /* Ethernet to BTH. Returns the ICRC state behind them. */
 static __always_inline __u32 inc_copy_headers(void *data, const struct inc_outgoing *out, __u64 r)
 {
-	__u8 opcode = out->mirror.opcode, se = out->mirror.flags & INC_BUF_F_SE;
+	__u8 opcode = out->mirror.opcode;
+	__u32 flags = (out->mirror.flags & INC_BUF_F_SE ? INC_BTH_SE : 0) |
+		      (out->body_len - out->len) << INC_BTH_PAD_SHIFT;
 	__u32 ackreq = out->mirror.flags & INC_BUF_F_ACKREQ ? INC_BTH_ACKREQ : 0;
 
-	inc_put_child_headers(data, out->cfg, out->mac, out->ip_len, opcode, se ? INC_BTH_SE : 0,
+	inc_put_child_headers(data, out->cfg, out->mac, out->ip_len, opcode, flags,
 			      ackreq | ((out->cfg->tx_start_psn + (__u32)r) & INC_PSN_MASK));
-	return inc_headers_crc(data, (__u32)opcode << 24 | se << 16 | out->ip_len,
+	return inc_headers_crc(data, (__u32)opcode << 24 | flags << 16 | out->ip_len,
 			       &out->st->data_cache);
 }
 
@@ -254,7 +258,7 @@ static __always_inline int inc_make_copy(struct xdp_md *ctx, __u32 ifindex)
 	state = inc_copy_headers(data, &out, t.r);
 	if (inc_copy_ext(data + INC_HEADERS_LEN, end, &out, &state))
 		return -1;
-	icrc = ~(inc_crc_shift(state, out.len) ^ out.crc);
+	icrc = ~(inc_crc_shift(state, out.body_len) ^ out.crc);
 	if (out.cfg->flags & INC_CONN_F_UDP_CSUM)
 		inc_copy_udp_csum(data, &out, icrc);
 	return inc_store_icrc(ctx, INC_ETH_LEN + out.ip_len - INC_ICRC_LEN, icrc);

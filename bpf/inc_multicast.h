@@ -22,7 +22,7 @@ static __always_inline int inc_put_payload(struct xdp_md *ctx, const struct inc_
 	/* verifier 6.1: the helper wants a length that is not 0, and the compiler would check len
 	 * but pass a copy of it that the verifier knows no bounds of: what is checked here is one
 	 * less, and what is passed is made of that */
-	less = len - 1;
+	less = len + inc_pad(len) - 1;
 	inc_opaque(less);
 	if (less < INC_MAX_PAYLOAD && bpf_xdp_store_bytes(ctx, INC_HEADERS_LEN + pkt->ext_len,
 							  (void *)row->payload, less + 1))

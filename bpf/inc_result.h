@@ -20,9 +20,9 @@ static __always_inline bool inc_answers(const struct inc_packet *pkt, const stru
 		return false;
 	if (!inc_ranks_get(desc, root_below, m->cfg->ranks))
 		return !pkt->len;
-	/* what comes from elsewhere may have any length */
+	/* what comes from elsewhere may have any number of elements */
 	if (inc_root_gives(desc) && !root_below)
-		return true;
+		return inc_desc_known(desc, pkt->len);
 	return pkt->len == partial->len;
 }
 

@@ -21,6 +21,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/queue.h>
 #include <event2/event.h>
 #include <event2/listener.h>
@@ -31,7 +32,9 @@
 #include "lib/base/err.h"
 #include "lib/conf/comm_conf.h"
 #include "lib/conf/messages.h"
+#include "lib/metric/metric.h"
 #include "lib/net/ndjson.h"
+#include "lib/net/scrape.h"
 #include "lib/topology/topology.h"
 
 #define CTL_WRITE_MAX       (4u << 20)
@@ -59,12 +62,47 @@ struct inc_ctl_options {
 	unsigned int client_timeout_ms;
 	unsigned int switch_timeout_ms;
 	unsigned int max_clients;
+	unsigned int job_communicators;
+	unsigned int job_slots; /* 0: any number */
+	const char *metrics;    /* where figures are read over HTTP; NULL: nowhere */
 };
+
+#define INC_CTL_FIGURES(_, T)                                                            \
+	_(T, member_messages, "", COUNTER, "messages of members and tools")              \
+	_(T, switch_messages, "", COUNTER, "messages of switches")                       \
+	_(T, configured, "", COUNTER, "communicators that all their switches have made") \
+	_(T, refused, "", COUNTER, "communicators that were not made")                   \
+	_(T, failed, "", COUNTER, "communicators that have failed after they were made") \
+	_(T, configure_us, "microseconds", COUNTER,                                      \
+	  "from the first configure to the last answer, of all communicators that were made")
+
+/* What has happened so far. */
+struct inc_ctl_figures {
+	INC_CTL_FIGURES(INC_METRIC_FIELD, inc_ctl_figures)
+};
+
+/* Kinds of events that switches tell, and what each means for its communicator. The last one stands
+ * for all that are not known. */
+enum inc_event_kind {
+	EVENT_MISMATCH,
+	EVENT_CONNECTION_ERROR,
+	EVENT_PEER_NAK,
+	EVENT_UNRESPONSIVE,
+	EVENT_ENDED,
+	EVENT_OTHER,
+	EVENT_MAX
+};
+struct inc_event_info {
+	const char *name;
+	int code; /* 0: the communicator lives on */
+};
+extern const struct inc_event_info inc_event_info[EVENT_MAX];
 
 struct inc_ctl {
 	struct inc_ctl_options opt;
 	struct event_base *base;
 	struct inc_topology *topo;
+	struct inc_routes *routes;
 	struct inc_switch *switches; /* one per switch of the topology, same index */
 	TAILQ_HEAD(client_list, inc_client) clients; /* the longest silent first */
 	unsigned int n_clients;
@@ -79,6 +117,11 @@ struct inc_ctl {
 	uint32_t first_group, next_group;
 	uint32_t first_communicator, next_communicator;
 	uint64_t next_query;
+	uint64_t started_at_ms;
+	struct inc_ctl_figures figures;
+	uint64_t events[EVENT_MAX];
+	struct inc_scrape *scrape; /* NULL: nobody can */
+	unsigned int looks;        /* for what waits for switches */
 };
 
 struct inc_client {
@@ -129,7 +172,7 @@ struct inc_group {
 
 enum inc_comm_phase {
 	COMM_COLLECTING,  /* waits for the members' C */
-	COMM_WAIT_SWITCH, /* waits for a switch to connect */
+	COMM_WAIT_SWITCH, /* waits for switches to connect */
 	COMM_CONFIGURING, /* waits for the switches' configured */
 	COMM_CONFIGURED,  /* waits for the members' ready */
 	COMM_STARTED,
@@ -162,6 +205,7 @@ struct inc_comm_member {
 struct inc_accusation {
 	int code; /* 0: nothing */
 	int rank; /* who does not answer, -1: nobody, or it fails for all in any case */
+	const struct inc_switch *by; /* NULL: the text says it all */
 	char text[320];
 };
 
@@ -179,9 +223,19 @@ struct inc_comm {
 	struct inc_tree *tree;          /* from WAIT_SWITCH on */
 	enum inc_config_state *configs; /* by node of the tree; inc_comm_config_go() */
 	unsigned int pending;           /* configure requests not answered */
+	uint64_t asked_at_ns;           /* CONFIGURING: since when */
+	unsigned int look;              /* the last one for it, while it waits for switches */
 	struct inc_accusation accused;
+	const struct inc_switch *ended; /* STARTED: has heard from a neighbour that it is over */
 	LIST_ENTRY(inc_comm) entry;
 	struct inc_comm_member members[]; /* by rank */
+};
+
+/* What a switch has said of a port of the topology. */
+struct inc_switch_port {
+	unsigned int mtu; /* the topology's, where it has said nothing */
+	bool has_mac;
+	uint8_t mac[6];
 };
 
 struct inc_switch {
@@ -190,8 +244,8 @@ struct inc_switch {
 	struct inc_switch_link *link; /* NULL: absent */
 	uint64_t since_at_ms;         /* connected or absent */
 	json_t *ports;                /* of the last hello, may be NULL */
-	struct inc_msg_limits limits;
-	uint32_t *qpns; /* in use */
+	struct inc_switch_port *has;  /* the same by the topology's ports */
+	uint32_t *qpns;               /* in use */
 	size_t n_qpns, qpns_room;
 };
 
@@ -272,6 +326,8 @@ void inc_group_go(struct inc_group *group, enum inc_group_phase to);
 void inc_comm_go(struct inc_comm *comm, enum inc_comm_phase to);
 void inc_comm_config_go(struct inc_comm *comm, unsigned int node, enum inc_config_state to);
 const char *inc_comm_state_name(const struct inc_comm *comm);
+const char *inc_comm_phase_name(enum inc_comm_phase phase);
+const char *inc_group_phase_name(enum inc_group_phase phase);
 static inline bool inc_group_formed(const struct inc_group *group)
 {
 	return group->phase != GROUP_FORMING;
@@ -295,10 +351,13 @@ void inc_group_settle(struct inc_group *group); /* may free it */
 /* orphan.c: what a switch has and no member has claimed */
 bool inc_orphan_add(struct inc_switch *sw, uint32_t number); /* false: no memory */
 /* A failure that the switch tells: kept for those who claim it. False: it is none. */
-bool inc_orphan_fail(struct inc_switch *sw, uint32_t number, int rank, int code, const char *text);
+bool inc_orphan_fail(struct inc_switch *sw, uint32_t number, const struct inc_accusation *accused);
+/* One switch has lost it: whoever claims it where others still have it hears that. */
+void inc_orphans_accuse(struct inc_ctl *ctl, uint32_t number, int code, const char *text);
 bool inc_orphan_is(const struct inc_switch *sw, uint32_t number);
-/* Claimed; comm fails where the switch has said so meanwhile, or is accused (inc_comm_judge). */
-void inc_orphan_take(struct inc_switch *sw, struct inc_comm *comm);
+/* Claimed: all switches that have it are the communicator's now. It fails where one of them has
+ * said so meanwhile, or is accused (inc_comm_judge). 0 or -ENOMEM. */
+int inc_orphans_take(struct inc_comm *comm);
 void inc_orphans_forget(struct inc_switch *sw); /* its next hello names them again */
 bool inc_orphan_known(const struct inc_ctl *ctl, uint32_t number);
 void inc_orphans_each(const struct inc_ctl *ctl,
@@ -328,35 +387,64 @@ void inc_comm_configured(struct inc_comm *comm);
 void inc_comm_end(struct inc_comm *comm);
 /* The same where no member has it any more. */
 void inc_comm_end_unused(struct inc_comm *comm);
-/* A communicator that runs since an earlier controller, on one switch. NULL: no memory. */
+/* A communicator that runs since an earlier controller, on this switch. NULL: no memory. */
 struct inc_comm *inc_comm_adopt(struct inc_group *group, unsigned int index, uint32_t number,
 				struct inc_switch *sw);
+/* It runs on this one, too. 0 or -ENOMEM. */
+int inc_comm_adopt_switch(struct inc_comm *comm, struct inc_switch *sw);
 /* A member is gone: forgets what was refused and has now been heard by all that are left. */
 void inc_comm_forget_refused(struct inc_group *group);
 
 /* comm_config.c */
 void inc_comm_configure(struct inc_comm *comm); /* all have asked */
 void inc_comm_unconfigure(struct inc_comm *comm);
+/* The first of its switches that is not connected, or NULL. */
+const struct inc_switch *inc_comm_absent(const struct inc_comm *comm);
 /* The switch has answered: code 0 and the number that it confirms, or why not. */
 void inc_comm_answered(struct inc_switch *sw, uint32_t number, int code, const char *text,
 		       uint32_t confirmed);
 /* A switch is back: go on where communicators wait for it. */
 void inc_comm_switch_connected(struct inc_switch *sw);
-/* Whether the switch, which says it has the communicator, shall keep it. */
+/* Whether the switch has the communicator, as far as is known. */
 bool inc_comm_keeps(const struct inc_comm *comm, const struct inc_switch *sw);
+/* Whether a switch that says it has the communicator shall keep it: of an earlier controller's it
+ * becomes one of its switches. */
+bool inc_comm_takes(struct inc_comm *comm, struct inc_switch *sw);
 /* Fails the communicators that should be on the switch but are not among the n that it has. */
 void inc_comm_check_kept(struct inc_switch *sw, const uint32_t *listed, size_t n);
-void inc_comm_event(struct inc_switch *sw, const struct inc_msg_event *said);
+
+/* admission.c */
+#define INC_LOAD_FIGURES(_, T)                                                 \
+	_(T, communicators, "", GAUGE, "communicators that it holds for jobs") \
+	_(T, connections, "", GAUGE, "connections of these")                   \
+	_(T, slots, "", GAUGE, "slots of these")                               \
+	_(T, rows, "", GAUGE, "rows of contributions of these")
+
+/* What the controller has given away of a switch. */
+struct inc_load {
+	INC_LOAD_FIGURES(INC_METRIC_FIELD, inc_load)
+};
+void inc_switch_load(const struct inc_switch *sw, struct inc_load *load);
+/* "; job A has most there: …" of a switch that has refused for want of room, or "". */
+void inc_switch_holder(const struct inc_switch *sw, char *buf, size_t size);
+/* Whether the group may begin another communicator: 0 or -EDQUOT. */
+int inc_group_admit(const struct inc_group *group, struct inc_err *err);
+/* Whether a communicator of these slots may be configured, as far as its job goes: 0 or -EDQUOT. */
+int inc_comm_admit(const struct inc_comm *comm, struct inc_err *err);
+/* No tree has room for the communicator: err gets what a switch of its hosts lacks and which job
+ * holds most of it, and stays as it is where none of them lacks anything. */
+void inc_comm_name_holder(const struct inc_comm *comm, struct inc_err *err);
 
 /* comm_report.c */
 /* failed; wrong: -errno and why, where only part of it could be read */
 void inc_comm_report(struct inc_member *member, const struct inc_msg_report *said, int wrong,
 		     struct inc_err *why);
-/* What a communicator waits for on a switch. False: it tells nothing about it, ask on. */
+
+/* comm_event.c */
+void inc_comm_event(struct inc_switch *sw, const struct inc_msg_event *said);
+/* What a communicator waits for on a switch: fails it where that is a rank that has destroyed it,
+ * and asks a switch below that is waited for. False: it tells nothing about it, ask on. */
 bool inc_comm_waits(struct inc_switch *sw, const struct inc_msg_waiting *said);
-/* A rank that has destroyed the communicator is said to be missed: asks the switch, and fails
- * the communicator where it waits for such a rank. */
-void inc_comm_check_waiting(struct inc_switch *sw, const struct inc_comm *comm);
 /* Does what follows from comm's accusation, if it is known by now whether that rank had left. */
 void inc_comm_judge(struct inc_comm *comm);
 
@@ -368,8 +456,6 @@ void inc_switch_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 const char *inc_switch_name(const struct inc_switch *sw);
 /* Closes its connection; it comes back by itself and is told what to keep. */
 void inc_switch_drop(struct inc_switch *sw, const char *reason);
-/* MTU of a port as the switch says, or the topology's where it says nothing. */
-unsigned int inc_switch_port_mtu(const struct inc_switch *sw, unsigned int port);
 /* A queue pair number that no live connection of the switch has. */
 int inc_switch_qpn_get(struct inc_switch *sw, uint32_t *qpn);
 void inc_switch_qpn_put(struct inc_switch *sw, uint32_t qpn);
@@ -410,8 +496,13 @@ int inc_switch_ask_waiting(struct inc_switch *sw, uint32_t number);
 /* How far it is, for inc_orphan_looked(). */
 int inc_switch_ask_results(struct inc_switch *sw, uint32_t number);
 
+/* metrics.c: an inc_scrape_part; arg: the controller */
+bool inc_ctl_figures_part(void *arg, struct inc_scrape_at *at, FILE *out);
+
 /* query.c */
 void inc_query_ask(struct inc_client *client, json_t *object); /* A */
+/* query_tree.c: the answer to "tree". */
+json_t *inc_query_trees(struct inc_ctl *ctl);
 void inc_query_client_gone(struct inc_client *client);
 void inc_queries_free(struct inc_ctl *ctl);
 

@@ -184,7 +184,7 @@ static void print_status(json_t *o, const char *ready)
 		const char *mgmt = json_string_value(json_object_get(node, "mgmt"));
 		char process[32] = "";
 
-		if (lab.nodes[i].role != LAB_HOST)
+		if (lab_has_process(&lab.nodes[i]))
 			snprintf(process, sizeof(process), "%s",
 				 json_is_true(json_object_get(node, "alive")) ? "running"
 									      : "ENDED");
@@ -215,7 +215,7 @@ static int cmd_status(struct settings *s)
 	json_array_foreach (json_object_get(o, "nodes"), i, node) {
 		bool alive = lab_alive(&lab.nodes[i]);
 
-		if (lab.nodes[i].role == LAB_HOST)
+		if (!lab_has_process(&lab.nodes[i]))
 			continue;
 		json_object_set_new(node, "alive", json_boolean(alive));
 		all = all && alive;

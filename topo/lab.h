@@ -29,14 +29,14 @@
 
 #define LAB_LOCK_LIMIT_S 60 /* one switch may take half of it to get ready */
 
-enum lab_role { LAB_CONTROLLER, LAB_HOST, LAB_SWITCH, LAB_WIRE, LAB_ROLES };
+enum lab_role { LAB_CONTROLLER, LAB_HOST, LAB_SWITCH, LAB_BRIDGE, LAB_WIRE, LAB_ROLES };
 extern const char *const lab_role_names[LAB_ROLES];
 
 struct lab_node {
-	char name[LAB_NODE_MAX]; /* controller, h0, s0; a wire: h0-s0 */
+	char name[LAB_NODE_MAX]; /* controller, h0, s0, b0; a wire: h0-s0 */
 	enum lab_role role;
 	char netns[LAB_NS_MAX];
-	struct in_addr mgmt; /* 10.99.0.x; a wire has none */
+	struct in_addr mgmt; /* 10.99.0.x; a bridge and a wire have none */
 	struct in_addr addr; /* host: of its data port */
 	int rank;            /* host: its place in the topology file */
 	/* the process that makes the node what it is; pid 0: none */
@@ -56,7 +56,8 @@ struct lab_end {
 	char mac[18];
 };
 
-/* One cable. end[0] is the host, or the switch nearer to the leaves; end[1] a switch. */
+/* One cable. end[0] is a host or a switch, end[1] a switch, or a bridge, whose end has no address;
+ * of two switches end[1] is the one that stands first in the file. */
 struct lab_link {
 	struct lab_end end[2];
 	unsigned int prefix;
@@ -85,6 +86,12 @@ struct lab {
 
 /* Set by SIGINT, SIGTERM and SIGHUP while a lab is being made. */
 extern volatile int lab_interrupted;
+
+/* Whether a process makes the node what it is. */
+static inline bool lab_has_process(const struct lab_node *node)
+{
+	return node->role != LAB_HOST && node->role != LAB_BRIDGE;
+}
 
 /* lab_state.c */
 /* Whether a lab can have this name: 0, or -EINVAL and a message. */

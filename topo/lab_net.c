@@ -115,48 +115,111 @@ static void write_links(const struct lab *lab, FILE *f)
 	}
 }
 
+/* Ends with the same number are neighbours: of one cable, or of all cables of a bridge. */
+static unsigned int segment(const struct lab *lab, unsigned int link)
+{
+	const unsigned int node = lab->links[link].end[1].node;
+
+	return lab->nodes[node].role == LAB_BRIDGE ? lab->n_links + node : link;
+}
+
+static bool is_in(const struct lab *lab, unsigned int node, unsigned int seg)
+{
+	for (unsigned int i = 0; i < lab->n_links; i++) {
+		for (int e = 0; e < 2; e++) {
+			if (lab->links[i].end[e].node == (int)node && segment(lab, i) == seg)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* The neighbours of a node by one of its ends that have not been seen: they are reached as the node
+ * is, or, from where the search begins, by themselves. */
+static void see_neighbours(const struct lab *lab, unsigned int at, unsigned int seg,
+			   const struct lab_end **via, unsigned int *queue, unsigned int *tail)
+{
+	for (unsigned int i = 0; i < lab->n_links; i++) {
+		for (int e = 0; e < 2 && segment(lab, i) == seg; e++) {
+			const struct lab_end *to = &lab->links[i].end[e];
+
+			if (lab->nodes[to->node].role == LAB_BRIDGE || via[to->node])
+				continue;
+			via[to->node] = at == queue[0] ? to : via[at];
+			queue[(*tail)++] = to->node;
+		}
+	}
+}
+
 /* Every subnet that is not the node's own: by the neighbour on the shortest way there. */
 static void write_routes(const struct lab *lab, unsigned int from, FILE *f)
 {
-	int via[LAB_NODES]; /* link of `from` on the way to the node, -1: not seen */
+	const struct lab_end *via[LAB_NODES] = {NULL}, self = {.node = from};
 	unsigned int queue[LAB_NODES], head = 0, tail = 0;
 
-	memset(via, -1, sizeof(via));
 	queue[tail++] = from;
-	while (head < tail) {
-		unsigned int at = queue[head++];
+	via[from] = &self;
+	for (; head < tail; head++) {
+		const unsigned int at = queue[head];
 
 		/* hosts do not forward */
 		if (at != from && lab->nodes[at].role != LAB_SWITCH)
 			continue;
 		for (unsigned int i = 0; i < lab->n_links; i++) {
-			const struct lab_link *l = &lab->links[i];
-			int e = l->end[0].node == (int)at ? 0 : l->end[1].node == (int)at ? 1 : -1;
-			int to;
-
-			if (e < 0)
-				continue;
-			to = l->end[!e].node;
-			if (to == (int)from || via[to] >= 0)
-				continue;
-			via[to] = at == from ? (int)i : via[at];
-			queue[tail++] = to;
+			if (lab->links[i].end[0].node == (int)at ||
+			    lab->links[i].end[1].node == (int)at)
+				see_neighbours(lab, at, segment(lab, i), via, queue, &tail);
 		}
 	}
 	for (unsigned int i = 0; i < lab->n_links; i++) {
-		const struct lab_link *l = &lab->links[i], *first;
+		const struct lab_link *l = &lab->links[i];
+		const unsigned int seg = segment(lab, i);
+		const struct lab_end *first = via[l->end[0].node];
 		struct in_addr net;
-		int near;
 
-		if (l->end[0].node == (int)from || l->end[1].node == (int)from)
+		/* of a bridge the first cable stands for all */
+		for (unsigned int k = 0; k < i && first; k++) {
+			if (segment(lab, k) == seg)
+				first = NULL;
+		}
+		if (!first || is_in(lab, from, seg))
 			continue;
-		near = via[l->end[0].node] >= 0 ? l->end[0].node : l->end[1].node;
-		if (via[near] < 0)
-			continue;
-		first = &lab->links[via[near]];
 		net.s_addr = l->end[0].ip.s_addr & htonl(~0u << (32 - l->prefix));
-		fprintf(f, "route add %s/%u via %s\n", ip_text(net), l->prefix,
-			ip_text(first->end[first->end[0].node == (int)from].ip));
+		fprintf(f, "route add %s/%u via %s\n", ip_text(net), l->prefix, ip_text(first->ip));
+	}
+}
+
+/* The addresses of one end, and its neighbours: they are known, no ARP that a wire could lose. */
+static void write_end(const struct lab *lab, unsigned int link, const struct lab_end *end, FILE *f)
+{
+	const unsigned int seg = segment(lab, link);
+
+	fprintf(f, "addr add %s/%u dev %s\nlink set %s up\n", ip_text(end->ip),
+		lab->links[link].prefix, end->ifname, end->ifname);
+	for (unsigned int i = 0; i < lab->n_links; i++) {
+		for (int e = 0; e < 2 && segment(lab, i) == seg; e++) {
+			const struct lab_end *to = &lab->links[i].end[e];
+
+			if (to != end && lab->nodes[to->node].role != LAB_BRIDGE)
+				fprintf(f, "neigh add %s lladdr %s dev %s nud permanent\n",
+					ip_text(to->ip), to->mac, end->ifname);
+		}
+	}
+}
+
+static void write_ends(const struct lab *lab, unsigned int node, FILE *f)
+{
+	for (unsigned int i = 0; i < lab->n_links; i++) {
+		for (int e = 0; e < 2; e++) {
+			const struct lab_end *end = &lab->links[i].end[e];
+
+			if (end->node != (int)node)
+				continue;
+			if (lab->nodes[node].role == LAB_BRIDGE)
+				fprintf(f, "link set %s master br0 up\n", end->ifname);
+			else
+				write_end(lab, i, end, f);
+		}
 	}
 }
 
@@ -188,24 +251,12 @@ static int setup_node(const struct lab *lab, unsigned int i, struct inc_err *err
 				fprintf(b.f, "link set n%u master br0 up\n", n);
 	} else if (node->role == LAB_WIRE) {
 		fprintf(b.f, "link set host up\nlink set switch up\n");
+	} else if (node->role == LAB_BRIDGE) {
+		fprintf(b.f, "link add br0 type bridge\nlink set br0 up\n");
 	} else {
 		fprintf(b.f, "addr add %s/24 dev mgmt0\nlink set mgmt0 up\n", ip_text(node->mgmt));
 	}
-	for (unsigned int n = 0; n < lab->n_links; n++) {
-		for (int e = 0; e < 2; e++) {
-			const struct lab_end *a = &lab->links[n].end[e];
-			const struct lab_end *z = &lab->links[n].end[!e];
-
-			if (a->node != (int)i)
-				continue;
-			/* the neighbour is known: no ARP that a wire could lose */
-			fprintf(b.f,
-				"addr add %s/%u dev %s\nlink set %s up\n"
-				"neigh add %s lladdr %s dev %s nud permanent\n",
-				ip_text(a->ip), lab->links[n].prefix, a->ifname, a->ifname,
-				ip_text(z->ip), z->mac, a->ifname);
-		}
-	}
+	write_ends(lab, i, b.f);
 	if (node->role == LAB_HOST || node->role == LAB_SWITCH)
 		write_routes(lab, i, b.f);
 	return batch_run(&b, node->netns, err);
@@ -234,6 +285,24 @@ int lab_net_namespaces(struct lab *lab, struct inc_err *err)
 	return 0;
 }
 
+/* Where frames are redirected to from a switch: a host's end, or a bridge's. */
+static int turn_gro_on(const struct lab *lab, const struct lab_end *end, struct inc_err *err)
+{
+	const char *netns = lab->nodes[end->node].netns;
+	int old, ret;
+
+	if (lab->nodes[end->node].role != LAB_HOST && lab->nodes[end->node].role != LAB_BRIDGE)
+		return 0;
+	old = lab_enter(netns);
+	if (old < 0)
+		return inc_err_set(err, -old, "namespace %s: %s", netns, strerror(-old));
+	ret = set_gro(end->ifname, true);
+	lab_leave(old);
+	return ret ? inc_err_set(err, -ret, "%s in %s: turning GRO on: %s", end->ifname, netns,
+				 strerror(-ret))
+		   : 0;
+}
+
 int lab_net_up(struct lab *lab, struct inc_err *err)
 {
 	struct batch b;
@@ -246,20 +315,8 @@ int lab_net_up(struct lab *lab, struct inc_err *err)
 	for (unsigned int i = 0; i < lab->n_nodes && !ret; i++)
 		ret = setup_node(lab, i, err);
 	for (unsigned int i = 0; i < lab->n_links && !ret; i++) {
-		const struct lab_end *host = &lab->links[i].end[0];
-		const char *netns = lab->nodes[host->node].netns;
-		int old;
-
-		if (lab->nodes[host->node].role != LAB_HOST)
-			continue;
-		old = lab_enter(netns);
-		if (old < 0)
-			return inc_err_set(err, -old, "namespace %s: %s", netns, strerror(-old));
-		ret = set_gro(host->ifname, true);
-		lab_leave(old);
-		if (ret)
-			inc_err_set(err, -ret, "%s in %s: turning GRO on: %s", host->ifname, netns,
-				    strerror(-ret));
+		for (int e = 0; e < 2 && !ret; e++)
+			ret = turn_gro_on(lab, &lab->links[i].end[e], err);
 	}
 	return ret;
 }

@@ -17,7 +17,7 @@
 #include "lib/base/log.h"
 #include "topo/lab.h"
 
-const char *const lab_role_names[LAB_ROLES] = {"controller", "host", "switch", "wire"};
+const char *const lab_role_names[LAB_ROLES] = {"controller", "host", "switch", "bridge", "wire"};
 
 int lab_name_check(const char *name, struct inc_err *err)
 {
@@ -121,7 +121,7 @@ json_t *lab_to_json(const struct lab *lab)
 			lab_path(lab, node, "json", path);
 			json_object_set_new(o, "stats", json_string(path));
 		}
-		if (node->role != LAB_HOST) {
+		if (lab_has_process(node)) {
 			lab_path(lab, node, "log", path);
 			json_object_set_new(o, "log", json_string(path));
 		}

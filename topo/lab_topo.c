@@ -16,7 +16,7 @@ static struct lab_node *add_node(struct lab *lab, enum lab_role role, const char
 	char netns[LAB_NS_MAX];
 
 	if (lab->n_nodes == LAB_NODES) {
-		inc_err_set(err, E2BIG, "a lab has at most %d hosts, switches and wires",
+		inc_err_set(err, E2BIG, "a lab has at most %d hosts, switches, bridges and wires",
 			    LAB_NODES);
 		return NULL;
 	}
@@ -28,7 +28,7 @@ static struct lab_node *add_node(struct lab *lab, enum lab_role role, const char
 	snprintf(node->name, sizeof(node->name), "%s", name);
 	snprintf(netns, sizeof(netns), "%s-%s", lab->name, role == LAB_CONTROLLER ? "ctl" : name);
 	memcpy(node->netns, netns, sizeof(netns));
-	if (role != LAB_WIRE)
+	if (role != LAB_WIRE && role != LAB_BRIDGE)
 		node->mgmt.s_addr = htonl(0x0a630001 + lab->n_nodes); /* 10.99.0.1 + index */
 	lab->n_nodes++;
 	return node;
@@ -41,11 +41,34 @@ static void wire_arg(struct lab_link *link, const char *key, double value)
 			 "%s=%.9f", key, value);
 }
 
+/* Nodes stand in the order of the file: the controller, hosts, switches, bridges. */
+static void set_end(struct lab_end *end, const struct inc_topology *topo,
+		    const struct inc_topo_end *from, unsigned int link)
+{
+	const struct inc_topo_port *port;
+
+	switch (from->kind) {
+	case INC_TOPO_HOST:
+		end->node = 1 + from->index;
+		strcpy(end->ifname, "eth0");
+		end->ip = topo->hosts[from->index].ip;
+		break;
+	case INC_TOPO_SWITCH:
+		port = &topo->switches[from->index].ports[from->port];
+		end->node = 1 + topo->n_hosts + from->index;
+		strcpy(end->ifname, port->name);
+		end->ip = port->ip;
+		break;
+	case INC_TOPO_BRIDGE:
+		end->node = 1 + topo->n_hosts + topo->n_switches + from->index;
+		snprintf(end->ifname, sizeof(end->ifname), "l%u", link);
+		break;
+	}
+}
+
 static int add_link(struct lab *lab, const struct inc_topology *topo,
 		    const struct inc_topo_link *from, struct inc_err *err)
 {
-	const struct inc_topo_switch *b = &topo->switches[from->b];
-	const struct inc_topo_port *bp = &b->ports[from->b_port];
 	struct lab_link *link = &lab->links[lab->n_links];
 	char name[LAB_NODE_MAX];
 	uint8_t random[4];
@@ -53,20 +76,8 @@ static int add_link(struct lab *lab, const struct inc_topology *topo,
 	link->wire = -1;
 	link->prefix = topo->prefix;
 	link->mtu = from->mtu;
-	if (from->a_is_switch) {
-		const struct inc_topo_switch *a = &topo->switches[from->a];
-
-		link->end[0].node = 1 + topo->n_hosts + from->a;
-		strcpy(link->end[0].ifname, a->ports[from->a_port].name);
-		link->end[0].ip = a->ports[from->a_port].ip;
-	} else {
-		link->end[0].node = 1 + from->a;
-		strcpy(link->end[0].ifname, "eth0");
-		link->end[0].ip = topo->hosts[from->a].ip;
-	}
-	link->end[1].node = 1 + topo->n_hosts + from->b;
-	strcpy(link->end[1].ifname, bp->name);
-	link->end[1].ip = bp->ip;
+	for (int e = 0; e < 2; e++)
+		set_end(&link->end[e], topo, &from->end[e], lab->n_links);
 	if (getrandom(random, sizeof(random), 0) != sizeof(random))
 		return inc_err_set(err, errno, "getrandom: %s", strerror(errno));
 	for (int e = 0; e < 2; e++)
@@ -75,7 +86,9 @@ static int add_link(struct lab *lab, const struct inc_topology *topo,
 	if (from->has_wire) {
 		struct lab_node *wire;
 
-		snprintf(name, sizeof(name), "%s-%s", lab->nodes[link->end[0].node].name, b->name);
+		/* of names that have INC_TOPO_NAME_LEN characters at most */
+		snprintf(name, sizeof(name), "%.15s-%.15s", lab->nodes[link->end[0].node].name,
+			 lab->nodes[link->end[1].node].name);
 		wire = add_node(lab, LAB_WIRE, name, err);
 		if (!wire)
 			return -E2BIG;
@@ -114,6 +127,9 @@ int lab_read_topology(struct lab *lab, const char *path, struct inc_err *err)
 	}
 	for (unsigned int i = 0; i < topo->n_switches; i++)
 		if (!add_node(lab, LAB_SWITCH, topo->switches[i].name, err))
+			goto out;
+	for (unsigned int i = 0; i < topo->n_bridges; i++)
+		if (!add_node(lab, LAB_BRIDGE, topo->bridges[i].name, err))
 			goto out;
 	lab->links = calloc(topo->n_links, sizeof(*lab->links));
 	if (!lab->links) {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "lib/base/clock.h"
 #include "lib/base/errno_name.h"
 #include "controller/ctl.h"
 #include "lib/base/log.h"
@@ -52,14 +53,21 @@ static void on_timeout(evutil_socket_t fd, short what, void *arg)
 		break;
 	case COMM_WAIT_SWITCH:
 		inc_comm_fail(comm, -1, EHOSTUNREACH,
-			      "a switch that job %s needs is not connected (see incctl switches)",
-			      comm->group->job);
+			      "switch %s, which job %s needs, is not connected (see incctl "
+			      "switches)",
+			      inc_switch_name(inc_comm_absent(comm)), comm->group->job);
 		break;
 	case COMM_CONFIGURED:
 		inc_group_list_ranks(comm->group, comm, not_ready, ranks, sizeof(ranks));
 		inc_comm_fail(comm, -1, ETIMEDOUT,
 			      "%s was not ready for communicator %u within %u ms", ranks,
 			      comm->number, ctl->opt.group_timeout_ms);
+		break;
+	case COMM_STARTED:
+		inc_comm_fail(comm, -1, ECONNABORTED,
+			      "switch %s: communicator %u has ended at the next switch, and none "
+			      "has said why",
+			      inc_switch_name(comm->ended), comm->number);
 		break;
 	default:
 		break;
@@ -93,19 +101,31 @@ struct inc_comm *inc_comm_adopt(struct inc_group *group, unsigned int index, uin
 
 	if (!comm)
 		return NULL;
-	comm->tree = calloc(1, sizeof(*comm->tree) + sizeof(comm->tree->nodes[0]));
+	comm->tree = inc_route_known(sw->index);
 	comm->configs = calloc(1, sizeof(*comm->configs));
 	if (!comm->tree || !comm->configs) {
 		inc_comm_end(comm);
 		return NULL;
 	}
-	comm->tree->n = 1;
-	comm->tree->nodes[0].sw = sw->index;
-	comm->tree->nodes[0].parent = -1;
 	comm->number = number;
 	inc_comm_config_go(comm, 0, CONFIG_THERE);
 	inc_comm_go(comm, COMM_STARTED);
 	return comm;
+}
+
+int inc_comm_adopt_switch(struct inc_comm *comm, struct inc_switch *sw)
+{
+	const size_t n = comm->tree->n + 1;
+	enum inc_config_state *more = realloc(comm->configs, n * sizeof(*more));
+
+	if (!more)
+		return -ENOMEM;
+	comm->configs = more;
+	more[n - 1] = CONFIG_NONE;
+	if (inc_route_known_add(&comm->tree, sw->index))
+		return -ENOMEM;
+	inc_comm_config_go(comm, n - 1, CONFIG_THERE);
+	return 0;
 }
 
 void inc_comm_end(struct inc_comm *comm)
@@ -221,10 +241,13 @@ void inc_comm_fail(struct inc_comm *comm, int rank, int code, const char *fmt, .
 		 comm->number ? comm->number : comm->index, comm->reason);
 	for (unsigned int to = 0; to < comm->group->world_size; to++)
 		inc_comm_tell_failed(comm, to, rank);
-	if (comm->phase < COMM_CONFIGURED)
+	if (comm->phase < COMM_CONFIGURED) {
+		comm->group->ctl->figures.refused++;
 		refuse(comm);
-	else
+	} else {
+		comm->group->ctl->figures.failed++;
 		inc_comm_go(comm, COMM_FAILED);
+	}
 }
 
 /* The member's part of a communicator, from its C. */
@@ -349,9 +372,8 @@ void inc_comm_ask(struct inc_member *member, const struct inc_msg_ask *said, int
 	if (ret)
 		goto refuse;
 	wrong = wrong ?: take_fields(said, &asked, why);
-	if (!wrong && !comm && member->group->n_comms >= CTL_MAX_COMMS)
-		wrong = inc_err_set(why, ENOSPC, "the group has %u communicators already",
-				    member->group->n_comms);
+	if (!wrong && !comm)
+		wrong = inc_group_admit(member->group, why);
 	comm = inc_comm_get_index(member->group, said->comm);
 	if (!comm) {
 		ret = inc_err_set(&err, ENOMEM, "the controller is out of memory");
@@ -374,7 +396,10 @@ void inc_comm_configured(struct inc_comm *comm)
 {
 	const struct inc_group *group = comm->group;
 	const struct inc_topology *topo = group->ctl->topo;
+	struct inc_ctl_figures *figures = &group->ctl->figures;
 
+	figures->configured++;
+	figures->configure_us += (inc_now_ns() - comm->asked_at_ns) / INC_NSEC_PER_USEC;
 	inc_info("communicator %u (group %u, %s): payload %u, %u slots, %u switches", comm->number,
 		 group->number, group->job, comm->payload, comm->slots, comm->tree->n);
 	inc_comm_go(comm, COMM_CONFIGURED);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Communicators as the switches see them: route, configuration, removal, events. */
+/* Communicators as the switches see them: route, configuration, removal. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include "controller/ctl.h"
+#include "lib/base/clock.h"
 #include "lib/base/log.h"
 
 static struct inc_switch *switch_of(const struct inc_comm *comm, const struct inc_tree_node *node)
@@ -16,11 +17,15 @@ static struct inc_switch *switch_of(const struct inc_comm *comm, const struct in
 /* The switch's node in the communicator's tree, or -1. */
 static int node_of(const struct inc_comm *comm, const struct inc_switch *sw)
 {
-	for (unsigned int i = 0; comm->tree && i < comm->tree->n; i++) {
-		if (comm->tree->nodes[i].sw == sw->index)
-			return i;
-	}
-	return -1;
+	return comm->tree ? inc_tree_find(comm->tree, sw->index) : -1;
+}
+
+static void free_route(struct inc_comm *comm)
+{
+	inc_route_release(comm->group->ctl->routes, comm->tree);
+	free(comm->configs);
+	comm->tree = NULL;
+	comm->configs = NULL;
 }
 
 void inc_comm_unconfigure(struct inc_comm *comm)
@@ -50,10 +55,7 @@ void inc_comm_unconfigure(struct inc_comm *comm)
 		inc_switch_qpn_put(&ctl->switches[ctl->topo->hosts[member->host].sw],
 				   member->sw.qpn);
 	}
-	free(comm->tree);
-	free(comm->configs);
-	comm->tree = NULL;
-	comm->configs = NULL;
+	free_route(comm);
 }
 
 static int new_end(struct inc_switch *sw, struct inc_route_end *end)
@@ -111,90 +113,58 @@ static unsigned int min(unsigned int a, unsigned int b)
 	return a < b ? a : b;
 }
 
+static const uint8_t *port_mac(const void *arg, unsigned int sw, unsigned int port)
+{
+	const struct inc_comm *comm = arg;
+	const struct inc_switch_port *has = &comm->group->ctl->switches[sw].has[port];
+
+	return has->has_mac ? has->mac : NULL;
+}
+
+static void choose_slots(struct inc_comm *comm)
+{
+	unsigned int packets = 1;
+
+	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
+		const struct inc_comm_member *m = &comm->members[rank];
+
+		if (packets < m->window * m->message_packets)
+			packets = m->window * m->message_packets;
+	}
+	comm->slots = power_of_two(packets);
+}
+
+/* The MTU of a port and its cable. */
+static unsigned int port_mtu(const struct inc_ctl *ctl, unsigned int sw, unsigned int port)
+{
+	return min(ctl->topo->links[ctl->topo->switches[sw].ports[port].link].mtu,
+		   ctl->switches[sw].has[port].mtu);
+}
+
 /* The largest packet must pass every port on the way. */
-static void choose_sizes(struct inc_comm *comm)
+static void choose_payload(struct inc_comm *comm)
 {
 	const struct inc_ctl *ctl = comm->group->ctl;
-	unsigned int mtu = UINT32_MAX, packets = 1;
+	unsigned int mtu = UINT32_MAX;
 
 	comm->payload = INC_MAX_PAYLOAD;
 	comm->byte_order = comm->members[0].byte_order;
 	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
-		const struct inc_comm_member *m = &comm->members[rank];
-		const struct inc_topo_host *host = &ctl->topo->hosts[m->route.host];
+		const struct inc_topo_host *host =
+			&ctl->topo->hosts[comm->members[rank].route.host];
 
-		comm->payload = min(comm->payload, m->payload);
-		if (packets < m->window * m->message_packets)
-			packets = m->window * m->message_packets;
+		comm->payload = min(comm->payload, comm->members[rank].payload);
 		mtu = min(mtu, ctl->topo->links[host->link].mtu);
-		mtu = min(mtu, inc_switch_port_mtu(&ctl->switches[host->sw], host->port));
+		mtu = min(mtu, port_mtu(ctl, host->sw, host->port));
 	}
 	for (unsigned int i = 1; i < comm->tree->n; i++) {
 		const struct inc_tree_node *node = &comm->tree->nodes[i];
-		const struct inc_topo_port *up =
-			&ctl->topo->switches[node->sw].ports[node->up_port];
 
-		mtu = min(mtu, ctl->topo->links[up->link].mtu);
-		mtu = min(mtu, inc_switch_port_mtu(switch_of(comm, node), node->up_port));
-		mtu = min(mtu, inc_switch_port_mtu(&ctl->switches[up->peer], up->peer_port));
+		mtu = min(mtu, port_mtu(ctl, node->sw, node->up_port));
+		mtu = min(mtu, port_mtu(ctl, comm->tree->nodes[node->parent].sw, node->down_port));
 	}
 	while (comm->payload > INC_MIN_PAYLOAD && comm->payload + INC_MAX_OVERHEAD > mtu)
 		comm->payload /= 2;
-	comm->slots = power_of_two(packets);
-}
-
-static unsigned int count_children(const struct inc_comm *comm, unsigned int n)
-{
-	const struct inc_topology *topo = comm->group->ctl->topo;
-	unsigned int children = 0;
-
-	for (unsigned int rank = 0; rank < comm->group->world_size; rank++)
-		children +=
-			topo->hosts[comm->members[rank].route.host].sw == comm->tree->nodes[n].sw;
-	for (unsigned int i = 1; i < comm->tree->n; i++)
-		children += comm->tree->nodes[i].parent == (int)n;
-	return children;
-}
-
-static void list_switches(const struct inc_comm *comm, char *buf, size_t size)
-{
-	size_t used = 0;
-
-	buf[0] = '\0';
-	for (unsigned int i = 0; i < comm->tree->n && used + INC_TOPO_NAME_MAX + 2 < size; i++)
-		used += snprintf(buf + used, size - used, "%s%s", i ? ", " : "",
-				 inc_switch_name(switch_of(comm, &comm->tree->nodes[i])));
-}
-
-/* A switch adds up what hosts send it; it has no parent yet. */
-static int check_tree(const struct inc_comm *comm, struct inc_err *err)
-{
-	char names[200];
-
-	if (comm->tree->n == 1)
-		return 0;
-	list_switches(comm, names, sizeof(names));
-	return inc_err_set(
-		err, EOPNOTSUPP,
-		"job %s needs a tree of %u switches (%s), which switches do not form yet",
-		comm->group->job, comm->tree->n, names);
-}
-
-/* 0, or -errno where the switches cannot hold this communicator, whatever they hold now. */
-static int check_fits(const struct inc_comm *comm, struct inc_err *err)
-{
-	for (unsigned int i = 0; i < comm->tree->n; i++) {
-		const struct inc_switch *sw = switch_of(comm, &comm->tree->nodes[i]);
-		unsigned int children = count_children(comm, i);
-
-		if (children > sw->limits.children)
-			return inc_err_set(err, E2BIG, "switch %s takes %u children, not %u",
-					   inc_switch_name(sw), sw->limits.children, children);
-		if (comm->slots > sw->limits.slots)
-			return inc_err_set(err, E2BIG, "switch %s has %u slots, not %u",
-					   inc_switch_name(sw), sw->limits.slots, comm->slots);
-	}
-	return 0;
 }
 
 void inc_comm_answered(struct inc_switch *sw, uint32_t number, int code, const char *text,
@@ -202,6 +172,7 @@ void inc_comm_answered(struct inc_switch *sw, uint32_t number, int code, const c
 {
 	struct inc_comm *comm = inc_comm_find(sw->ctl, number);
 	int node = comm ? node_of(comm, sw) : -1;
+	char holder[200] = "";
 
 	if (node < 0 || comm->phase != COMM_CONFIGURING || comm->configs[node] != CONFIG_ASKED)
 		return;
@@ -209,7 +180,9 @@ void inc_comm_answered(struct inc_switch *sw, uint32_t number, int code, const c
 		/* without an answer it may have the communicator: the remove will tell it */
 		if (code != ETIMEDOUT && code != ECONNRESET)
 			inc_comm_config_go(comm, node, CONFIG_REFUSED);
-		inc_comm_fail(comm, -1, code, "switch %s: %s", inc_switch_name(sw), text);
+		if (code == ENOSPC)
+			inc_switch_holder(sw, holder, sizeof(holder));
+		inc_comm_fail(comm, -1, code, "switch %s: %s%s", inc_switch_name(sw), text, holder);
 		return;
 	}
 	if (confirmed != comm->number) {
@@ -232,11 +205,12 @@ static void send_configs(struct inc_comm *comm)
 		.topo = comm->group->ctl->topo,
 		.tree = comm->tree,
 		.member = route_member,
+		.mac = port_mac,
 		.arg = comm,
-		.n_members = comm->group->world_size,
 	};
 
 	inc_comm_go(comm, COMM_CONFIGURING);
+	comm->asked_at_ns = inc_now_ns();
 	for (unsigned int i = 0; i < comm->tree->n; i++) {
 		struct inc_switch *sw = switch_of(comm, &comm->tree->nodes[i]);
 		struct inc_comm_conf conf;
@@ -255,7 +229,7 @@ static void send_configs(struct inc_comm *comm)
 	}
 }
 
-static const struct inc_switch *first_absent(const struct inc_comm *comm)
+const struct inc_switch *inc_comm_absent(const struct inc_comm *comm)
 {
 	for (unsigned int i = 0; i < comm->tree->n; i++) {
 		const struct inc_switch *sw = switch_of(comm, &comm->tree->nodes[i]);
@@ -276,29 +250,41 @@ static uint32_t next_number(struct inc_ctl *ctl)
 	return number;
 }
 
-void inc_comm_configure(struct inc_comm *comm)
+/* A tree for it, in place of the one it has waited with: what is connected may have changed. */
+static int find_route(struct inc_comm *comm, struct inc_err *err)
 {
 	const struct inc_group *group = comm->group;
-	struct inc_ctl *ctl = group->ctl;
 	unsigned int hosts[CTL_MAX_WORLD];
-	const struct inc_switch *absent;
-	struct inc_err err;
 	int ret;
 
 	for (unsigned int rank = 0; rank < group->world_size; rank++)
 		hosts[rank] = group->members[rank].host;
-	if (!comm->tree) {
-		ret = inc_route_compute(ctl->topo, hosts, group->world_size, &comm->tree, &err);
-		if (!ret)
-			comm->configs = calloc(comm->tree->n, sizeof(*comm->configs));
-		if (!ret && !comm->configs)
-			ret = inc_err_set(&err, ENOMEM, "out of memory");
-		if (!ret)
-			ret = check_tree(comm, &err);
-		if (ret)
-			goto fail;
-	}
-	absent = first_absent(comm);
+	free_route(comm);
+	choose_slots(comm);
+	ret = inc_comm_admit(comm, err);
+	if (ret)
+		return ret;
+	ret = inc_route_compute(group->ctl->routes, hosts, group->world_size, comm->slots,
+				&comm->tree, err);
+	if (ret == -ENOSPC)
+		inc_comm_name_holder(comm, err);
+	if (ret)
+		return ret;
+	comm->configs = calloc(comm->tree->n, sizeof(*comm->configs));
+	return comm->configs ? 0 : inc_err_set(err, ENOMEM, "out of memory");
+}
+
+void inc_comm_configure(struct inc_comm *comm)
+{
+	const struct inc_group *group = comm->group;
+	const struct inc_switch *absent;
+	struct inc_err err;
+	int ret;
+
+	ret = find_route(comm, &err);
+	if (ret)
+		goto fail;
+	absent = inc_comm_absent(comm);
 	if (absent) {
 		inc_info("group %u (%s) waits for switch %s", group->number, group->job,
 			 inc_switch_name(absent));
@@ -306,11 +292,8 @@ void inc_comm_configure(struct inc_comm *comm)
 			inc_comm_go(comm, COMM_WAIT_SWITCH);
 		return;
 	}
-	choose_sizes(comm);
-	ret = check_fits(comm, &err);
-	if (ret)
-		goto fail;
-	comm->number = next_number(ctl);
+	choose_payload(comm);
+	comm->number = next_number(group->ctl);
 	ret = number_connections(comm);
 	if (ret) {
 		inc_err_set(&err, -ret, "no queue pair number: %s", strerror(-ret));
@@ -322,9 +305,10 @@ fail:
 	inc_comm_fail(comm, -1, -ret, "%s", err.msg);
 }
 
-/* Comm by comm, from the start again after each: configuring one may end it. */
+/* Comm by comm, from the start again after each: configuring one may end it, and others. */
 void inc_comm_switch_connected(struct inc_switch *sw)
 {
+	const unsigned int look = ++sw->ctl->looks;
 	struct inc_group *group;
 	struct inc_comm *comm;
 again:
@@ -332,9 +316,10 @@ again:
 	{
 		LIST_FOREACH(comm, &group->comms, entry)
 		{
-			if (comm->phase != COMM_WAIT_SWITCH || first_absent(comm))
+			if (comm->phase != COMM_WAIT_SWITCH || comm->look == look)
 				continue;
-			inc_comm_configure(comm); /* leaves WAIT_SWITCH in any case */
+			comm->look = look;
+			inc_comm_configure(comm);
 			goto again;
 		}
 	}
@@ -345,6 +330,14 @@ bool inc_comm_keeps(const struct inc_comm *comm, const struct inc_switch *sw)
 	int node = node_of(comm, sw);
 
 	return node >= 0 && comm->configs[node] == CONFIG_THERE;
+}
+
+bool inc_comm_takes(struct inc_comm *comm, struct inc_switch *sw)
+{
+	if (node_of(comm, sw) >= 0)
+		return inc_comm_keeps(comm, sw);
+	return inc_group_resumed(comm->group) && comm->phase == COMM_STARTED &&
+	       !inc_comm_adopt_switch(comm, sw);
 }
 
 static bool lists(const uint32_t *listed, size_t n, uint32_t number)
@@ -376,61 +369,4 @@ again:
 			goto again;
 		}
 	}
-}
-
-/* Kept where it is not known yet whether the rank had left before it fell silent. True: done. */
-static bool accuse(struct inc_switch *sw, struct inc_comm *comm, uint32_t number, int rank,
-		   int code, const char *text)
-{
-	if (inc_orphan_fail(sw, number, rank, code, text))
-		return true;
-	if (!comm || rank < 0 || node_of(comm, sw) < 0 || comm->phase != COMM_STARTED ||
-	    !inc_group_awaits(comm->group, rank))
-		return false;
-	comm->accused.code = code;
-	comm->accused.rank = rank;
-	snprintf(comm->accused.text, sizeof(comm->accused.text), "%s", text);
-	return true;
-}
-
-void inc_comm_event(struct inc_switch *sw, const struct inc_msg_event *said)
-{
-	static const struct {
-		const char *name;
-		int code;
-	} fatal[] = {
-		{"mismatch", EREMOTEIO},
-		{"connection_error", ECONNABORTED},
-		{"peer_nak", ECONNABORTED},
-		{"unresponsive", ETIMEDOUT},
-	};
-	const bool mismatch = strcmp(said->event, "mismatch") == 0;
-	const int rank = said->has_rank ? (int)said->rank : -1;
-	const char *text = *said->message ? said->message : said->event;
-	struct inc_comm *comm = inc_comm_find(sw->ctl, said->communicator);
-	int code = 0;
-
-	if (comm && rank >= (int)comm->group->world_size) {
-		inc_warn("switch %s: event of communicator %u ignored: rank: %d is not below %u",
-			 inc_switch_name(sw), said->communicator, rank, comm->group->world_size);
-		return;
-	}
-	inc_warn("switch %s: event %s, communicator %u: %s", inc_switch_name(sw), said->event,
-		 said->communicator, said->message);
-	for (size_t i = 0; i < sizeof(fatal) / sizeof(fatal[0]); i++) {
-		if (strcmp(fatal[i].name, said->event) == 0)
-			code = fatal[i].code;
-	}
-	if (!code || accuse(sw, comm, said->communicator, mismatch ? -1 : rank, code, text))
-		return;
-	if (!comm || node_of(comm, sw) < 0 || comm->phase < COMM_CONFIGURED ||
-	    comm->phase == COMM_FAILED)
-		return;
-	/* a rank that is through with the communicator owes nobody an acknowledgement, unless
-	 * the others still wait for it; a mismatch is the end for everybody */
-	if (rank >= 0 && comm->members[rank].destroyed && !mismatch) {
-		inc_comm_check_waiting(sw, comm);
-		return;
-	}
-	inc_comm_fail(comm, rank, code, "switch %s: %s", inc_switch_name(sw), text);
 }

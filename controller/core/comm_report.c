@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Failures that are found elsewhere: by a member, or by a switch that waits for one. */
+/* Failures that a member has found. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -87,60 +87,4 @@ void inc_comm_report(struct inc_member *member, const struct inc_msg_report *r, 
 refuse:
 	inc_info("%s: failed ignored: %s", inc_client_peer(member->client), why->msg);
 	inc_client_refuse(member->client, -wrong, &about, "failed: %s", why->msg);
-}
-
-bool inc_comm_waits(struct inc_switch *sw, const struct inc_msg_waiting *said)
-{
-	struct inc_comm *comm = inc_comm_find(sw->ctl, said->communicator);
-	char chunk[32] = "";
-
-	if (!comm || comm->phase != COMM_STARTED)
-		return true;
-	for (uint32_t i = 0; i < said->n_missing; i++) {
-		const uint32_t rank = said->missing[i].rank;
-
-		if (rank >= comm->group->world_size || !comm->members[rank].destroyed)
-			continue;
-		if (said->has_chunk)
-			snprintf(chunk, sizeof(chunk), "chunk %llu ",
-				 (unsigned long long)said->chunk);
-		inc_comm_fail(comm, rank, ETIMEDOUT,
-			      "switch %s: %swaits for %s, which has destroyed the communicator",
-			      inc_switch_name(sw), chunk,
-			      inc_member_name(&comm->group->members[rank]));
-		return true;
-	}
-	return false;
-}
-
-void inc_comm_check_waiting(struct inc_switch *sw, const struct inc_comm *comm)
-{
-	int ret = inc_switch_ask_waiting(sw, comm->number);
-
-	if (ret)
-		inc_warn("switch %s cannot be asked what communicator %u waits for: %s",
-			 inc_switch_name(sw), comm->number, strerror(-ret));
-}
-
-void inc_comm_judge(struct inc_comm *comm)
-{
-	const int code = comm->accused.code, rank = comm->accused.rank;
-	struct inc_group *group = comm->group;
-	struct inc_switch *sw;
-
-	if (!code || comm->phase != COMM_STARTED)
-		return;
-	if (rank < (int)group->world_size && inc_group_awaits(group, rank))
-		return;
-	comm->accused.code = 0;
-	if (rank >= (int)group->world_size)
-		return;
-	sw = &group->ctl->switches[comm->tree->nodes[0].sw];
-	if (!group->members[rank].present)
-		comm->members[rank].destroyed = true;
-	if (comm->members[rank].destroyed)
-		inc_comm_check_waiting(sw, comm);
-	else
-		inc_comm_fail(comm, rank, code, "switch %s: %s", inc_switch_name(sw),
-			      comm->accused.text);
 }

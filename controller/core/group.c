@@ -216,20 +216,13 @@ static int find_host(const struct inc_ctl *ctl, const struct inc_msg_join *said,
 /* Several ranks may share a host, but each is a connection of its switch. */
 static int check_world(const struct inc_ctl *ctl, unsigned int world_size, struct inc_err *err)
 {
-	unsigned int switches = 0;
+	const unsigned int most = ctl->topo->n_leaves * INC_MAX_CHILDREN;
 
-	for (unsigned int s = 0; s < ctl->topo->n_switches; s++) {
-		bool has_host = false;
-
-		for (unsigned int p = 0; p < ctl->topo->switches[s].n_ports; p++)
-			has_host |= !ctl->topo->switches[s].ports[p].to_switch;
-		switches += has_host;
-	}
-	if (world_size <= switches * INC_MAX_CHILDREN)
+	if (world_size <= most)
 		return 0;
 	return inc_err_set(err, EINVAL,
 			   "'world_size' %u is too large: the topology %s takes %u ranks at most",
-			   world_size, ctl->topo->name, switches * INC_MAX_CHILDREN);
+			   world_size, ctl->topo->name, most);
 }
 
 int inc_group_check_join(const struct inc_ctl *ctl, const struct inc_msg_join *said,

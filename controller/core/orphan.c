@@ -103,38 +103,65 @@ bool inc_orphan_add(struct inc_switch *sw, uint32_t number)
 	return true;
 }
 
+void inc_orphans_accuse(struct inc_ctl *ctl, uint32_t number, int code, const char *text)
+{
+	struct inc_orphan *o;
+
+	LIST_FOREACH(o, &ctl->orphans, entry)
+	{
+		if (o->number != number)
+			continue;
+		o->accused = (struct inc_accusation){.code = code, .rank = -1};
+		snprintf(o->accused.text, sizeof(o->accused.text), "%s", text);
+	}
+}
+
 bool inc_orphan_is(const struct inc_switch *sw, uint32_t number)
 {
 	return find(sw, number);
 }
 
-bool inc_orphan_fail(struct inc_switch *sw, uint32_t number, int rank, int code, const char *text)
+bool inc_orphan_fail(struct inc_switch *sw, uint32_t number, const struct inc_accusation *accused)
 {
 	struct inc_orphan *o = find(sw, number);
 
 	if (!o)
 		return false;
 	/* one that may prove harmless gives way to one that does not */
-	if (!o->accused.code || (o->accused.rank >= 0 && rank < 0)) {
-		o->accused.code = code;
-		o->accused.rank = rank;
-		snprintf(o->accused.text, sizeof(o->accused.text), "%s", text);
-	}
+	if (!o->accused.code || (o->accused.rank >= 0 && accused->rank < 0))
+		o->accused = *accused;
 	return true;
 }
 
-void inc_orphan_take(struct inc_switch *sw, struct inc_comm *comm)
+/* What a switch has said of it meanwhile. */
+static void take_accusation(struct inc_comm *comm, const struct inc_accusation *accused)
 {
-	struct inc_orphan *o = find(sw, comm->number);
-
-	if (!o)
+	if (!accused->code || comm->phase == COMM_FAILED)
 		return;
-	if (o->accused.code && o->accused.rank < 0)
-		inc_comm_fail(comm, -1, o->accused.code, "switch %s: %s", inc_switch_name(sw),
-			      o->accused.text);
+	if (accused->rank >= 0)
+		comm->accused = *accused;
+	else if (accused->by)
+		inc_comm_fail(comm, -1, accused->code, "switch %s: %s",
+			      inc_switch_name(accused->by), accused->text);
 	else
-		comm->accused = o->accused;
-	orphan_free(o);
+		inc_comm_fail(comm, -1, accused->code, "%s", accused->text);
+}
+
+int inc_orphans_take(struct inc_comm *comm)
+{
+	struct inc_orphan *o = LIST_FIRST(&comm->group->ctl->orphans), *next;
+
+	for (; o; o = next) {
+		next = LIST_NEXT(o, entry);
+		if (o->number != comm->number)
+			continue;
+		if (inc_tree_find(comm->tree, o->sw->index) < 0 &&
+		    inc_comm_adopt_switch(comm, o->sw))
+			return -ENOMEM;
+		take_accusation(comm, &o->accused);
+		orphan_free(o);
+	}
+	return 0;
 }
 
 void inc_orphans_forget(struct inc_switch *sw)
@@ -150,8 +177,11 @@ void inc_orphans_forget(struct inc_switch *sw)
 
 bool inc_orphan_known(const struct inc_ctl *ctl, uint32_t number)
 {
-	for (unsigned int s = 0; s < ctl->topo->n_switches; s++) {
-		if (find(&ctl->switches[s], number))
+	const struct inc_orphan *o;
+
+	LIST_FOREACH(o, &ctl->orphans, entry)
+	{
+		if (o->number == number)
 			return true;
 	}
 	return false;

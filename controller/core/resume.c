@@ -159,6 +159,8 @@ static int check_claims(struct inc_ctl *ctl, const struct inc_group *group, stru
 			r->claims[n++] = r->claims[i];
 			continue;
 		}
+		/* what other switches have of it is of no use without that part */
+		inc_orphans_accuse(ctl, r->claims[i].number, ENETRESET, err->msg);
 		r->gone[r->n_gone].number = r->claims[i].number;
 		r->gone[r->n_gone++].why = *err;
 	}
@@ -182,6 +184,19 @@ static void tell_gone(const struct inc_group *group, const struct inc_client *cl
 	}
 }
 
+/* Another rank has claimed it before, by another switch: this one is one of its tree's. */
+static int take_switch(struct inc_comm *comm, struct inc_switch *sw)
+{
+	if (comm->phase == COMM_FAILED || inc_tree_find(comm->tree, sw->index) >= 0)
+		return 0;
+	/* one that is connected has said what it has */
+	if (!sw->link)
+		return inc_comm_adopt_switch(comm, sw);
+	inc_comm_fail(comm, -1, ENETRESET, "switch %s has no communicator %u any more",
+		      inc_switch_name(sw), comm->number);
+	return 0;
+}
+
 static int take_claim(struct inc_group *group, unsigned int rank, const struct claim *c)
 {
 	struct inc_comm *comm = inc_comm_find(group->ctl, c->number);
@@ -196,10 +211,11 @@ static int take_claim(struct inc_group *group, unsigned int rank, const struct c
 		/* who came before and did not name it has destroyed it */
 		for (unsigned int other = 0; other < group->world_size; other++)
 			comm->members[other].destroyed = group->members[other].present;
-		inc_orphan_take(c->sw, comm);
+		if (inc_orphans_take(comm))
+			return -ENOMEM;
 	}
 	comm->members[rank] = c->member;
-	return 0;
+	return take_switch(comm, c->sw);
 }
 
 static int take_resume(struct inc_group *group, struct inc_client *client, const struct resume *r)

@@ -1,225 +1,302 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include "lib/proto/roce.h"
-#include "controller/core/route.h"
+#include "controller/core/route_priv.h"
 
-#define NO_PARENT UINT_MAX
-
-/* parent[s]: next switch on a shortest path from s to the root; port[s]: towards it */
-static void search(const struct inc_topology *topo, unsigned int root, unsigned int *parent,
-		   unsigned int *port, unsigned int *depth)
+/* All of them, or -ENOMEM. */
+static int make_arrays(struct inc_routes *r)
 {
-	unsigned int queue[INC_TOPO_MAX_SWITCHES], head = 0, tail = 0;
+	const unsigned int n = r->graph.n;
+	unsigned int **const lists[] = {&r->roots,      &r->by_load, &r->queue,
+					&r->leaves,     &r->used,    &r->level,
+					&r->next_level, &r->parents, &r->first};
+	const size_t n_lists = sizeof(lists) / sizeof(lists[0]);
 
-	for (unsigned int s = 0; s < topo->n_switches; s++)
-		parent[s] = NO_PARENT;
-	parent[root] = root;
-	depth[root] = 0;
-	queue[tail++] = root;
-	for (; head < tail; head++) {
-		unsigned int s = queue[head];
-
-		for (unsigned int p = 0; p < topo->switches[s].n_ports; p++) {
-			const struct inc_topo_port *down = &topo->switches[s].ports[p];
-
-			if (!down->to_switch || parent[down->peer] != NO_PARENT)
-				continue;
-			parent[down->peer] = s;
-			port[down->peer] = down->peer_port;
-			depth[down->peer] = depth[s] + 1;
-			queue[tail++] = down->peer;
-		}
-	}
-}
-
-static unsigned int common_ancestor(const unsigned int *parent, const unsigned int *depth,
-				    unsigned int a, unsigned int b)
-{
-	while (a != b) {
-		if (depth[a] >= depth[b])
-			a = parent[a];
-		else
-			b = parent[b];
-	}
-	return a;
-}
-
-static int node_of_switch(const struct inc_tree *tree, unsigned int sw)
-{
-	for (unsigned int i = 0; i < tree->n; i++) {
-		if (tree->nodes[i].sw == sw)
-			return i;
-	}
-	return -1;
-}
-
-/* Appends the path from sw up to what the tree has, parents first. */
-static void add_path(struct inc_tree *tree, const unsigned int *parent, const unsigned int *port,
-		     unsigned int sw, unsigned int rank)
-{
-	unsigned int path[INC_TOPO_MAX_SWITCHES], n = 0;
-	int at;
-
-	while ((at = node_of_switch(tree, sw)) < 0) {
-		path[n++] = sw;
-		sw = parent[sw];
-	}
-	while (n--) {
-		struct inc_tree_node *node = &tree->nodes[tree->n];
-
-		node->sw = path[n];
-		node->parent = at;
-		node->up_port = port[path[n]];
-		node->first_rank = rank;
-		at = tree->n++;
-	}
-}
-
-int inc_route_compute(const struct inc_topology *topo, const unsigned int *hosts,
-		      unsigned int n_hosts, struct inc_tree **out, struct inc_err *err)
-{
-	unsigned int parent[INC_TOPO_MAX_SWITCHES], port[INC_TOPO_MAX_SWITCHES] = {0};
-	unsigned int depth[INC_TOPO_MAX_SWITCHES] = {0};
-	unsigned int top, root = 0;
-	struct inc_tree *tree;
-
-	if (!n_hosts)
-		return inc_err_set(err, EINVAL, "a communicator without members has no route");
-	while (root < topo->n_switches && !topo->switches[root].root)
-		root++;
-	if (root == topo->n_switches)
-		return inc_err_set(err, EINVAL, "the topology has no root switch");
-	search(topo, root, parent, port, depth);
-	top = topo->hosts[hosts[0]].sw;
-	for (unsigned int i = 0; i < n_hosts; i++) {
-		const struct inc_topo_host *host = &topo->hosts[hosts[i]];
-
-		if (parent[host->sw] == NO_PARENT)
-			return inc_err_set(err, EHOSTUNREACH, "no path from %s to switch %s",
-					   host->name, topo->switches[root].name);
-		top = common_ancestor(parent, depth, top, host->sw);
-	}
-	tree = calloc(1, sizeof(*tree) + topo->n_switches * sizeof(tree->nodes[0]));
-	if (!tree)
-		return inc_err_set(err, ENOMEM, "out of memory");
-	tree->n = 1;
-	tree->nodes[0].sw = top;
-	tree->nodes[0].parent = -1;
-	for (unsigned int i = 0; i < n_hosts; i++)
-		add_path(tree, parent, port, topo->hosts[hosts[i]].sw, i);
-	*out = tree;
+	r->room = calloc(n_lists * (n + 1), sizeof(*r->room));
+	r->edges = calloc(r->graph.first[n] + 1, sizeof(*r->edges));
+	r->spots = calloc(n, sizeof(*r->spots));
+	r->use = calloc(n, sizeof(*r->use));
+	r->limits = calloc(n, sizeof(*r->limits));
+	r->there = calloc(n, sizeof(*r->there));
+	r->link_load = calloc(r->topo->n_links, sizeof(*r->link_load));
+	r->link_weight = calloc(r->topo->n_links, sizeof(*r->link_weight));
+	if (!r->room || !r->edges || !r->spots || !r->use || !r->limits || !r->there ||
+	    !r->link_load || !r->link_weight)
+		return -ENOMEM;
+	for (size_t i = 0; i < n_lists; i++)
+		*lists[i] = r->room + i * (n + 1);
 	return 0;
 }
 
-int inc_route_node(const struct inc_tree *tree, const struct inc_topology *topo, unsigned int host)
+struct inc_routes *inc_routes_new(const struct inc_topology *topo)
 {
-	return node_of_switch(tree, topo->hosts[host].sw);
-}
+	struct inc_routes *r = calloc(1, sizeof(*r));
 
-static void host_connection(const struct inc_route_comm *comm, const struct inc_topo_port *port,
-			    const struct inc_route_member *member, unsigned int rank,
-			    struct inc_conn_conf *c)
-{
-	*c = (struct inc_conn_conf){
-		.rank = rank,
-		.own_ip = port->ip,
-		.own_port = INC_ROCE_UDP_PORT,
-		.own_qp = member->sw.qpn,
-		.own_psn = member->sw.psn,
-		.peer_ip = comm->topo->hosts[member->host].ip,
-		.peer_port = member->udp_port,
-		.peer_qp = member->own.qpn,
-		.peer_psn = member->own.psn,
-		.pkey = member->pkey,
-		.udp_csum = member->udp_csum,
-	};
-	strcpy(c->port, port->name);
-}
-
-/* Between switches, seen from the end that owns the port. */
-static void switch_connection(const struct inc_route_comm *comm, const struct inc_topo_port *port,
-			      bool up, unsigned int rank, const struct inc_route_end *own,
-			      const struct inc_route_end *peer, struct inc_conn_conf *c)
-{
-	*c = (struct inc_conn_conf){
-		.up = up,
-		.rank = rank,
-		.own_ip = port->ip,
-		.own_port = INC_ROCE_UDP_PORT,
-		.own_qp = own->qpn,
-		.own_psn = own->psn,
-		.peer_ip = comm->topo->switches[port->peer].ports[port->peer_port].ip,
-		.peer_port = INC_ROCE_UDP_PORT,
-		.peer_qp = peer->qpn,
-		.peer_psn = peer->psn,
-		.pkey = INC_PKEY_DEFAULT,
-	};
-	strcpy(c->port, port->name);
-}
-
-static struct inc_conn_conf *next_connection(struct inc_comm_conf *conf)
-{
-	return conf->n_conns < INC_MAX_CONNECTIONS ? &conf->conn[conf->n_conns++] : NULL;
-}
-
-/* False where there are more than a switch can have. */
-static bool add_children(const struct inc_route_comm *comm, unsigned int n, unsigned int p,
-			 struct inc_comm_conf *conf)
-{
-	const struct inc_tree_node *node = &comm->tree->nodes[n];
-	const struct inc_topo_port *port = &comm->topo->switches[node->sw].ports[p];
-	struct inc_conn_conf *c;
-
-	for (unsigned int i = 0; port->to_switch && i < comm->tree->n; i++) {
-		const struct inc_tree_node *child = &comm->tree->nodes[i];
-
-		if (child->parent != (int)n || child->sw != port->peer)
-			continue;
-		c = next_connection(conf);
-		if (!c)
-			return false;
-		switch_connection(comm, port, false, child->first_rank, &child->down, &child->up,
-				  c);
+	if (!r)
+		return NULL;
+	r->topo = topo;
+	if (inc_graph_init(&r->graph, topo) || inc_order_init(&r->all, &r->graph) ||
+	    inc_order_init(&r->one, &r->graph) || make_arrays(r)) {
+		inc_routes_free(r);
+		return NULL;
 	}
-	for (unsigned int rank = 0; !port->to_switch && rank < comm->n_members; rank++) {
-		const struct inc_route_member *member = comm->member(comm->arg, rank);
+	for (unsigned int l = 0; l < topo->n_links; l++)
+		r->link_weight[l] = INC_LOAD_UNIT * (INC_TOPO_DEF_RATE / topo->links[l].rate_mbit);
+	for (unsigned int s = 0; s < topo->n_switches; s++) {
+		if (topo->switches[s].root)
+			r->roots[r->n_roots++] = s;
+	}
+	inc_order_from(&r->all, &r->graph, r->roots, r->n_roots, r->queue);
+	return r;
+}
 
-		if (member->host != port->peer)
-			continue;
-		c = next_connection(conf);
-		if (!c)
+void inc_routes_free(struct inc_routes *r)
+{
+	if (!r)
+		return;
+	free(r->room);
+	free(r->edges);
+	free(r->spots);
+	free(r->use);
+	free(r->limits);
+	free(r->there);
+	free(r->link_load);
+	free(r->link_weight);
+	inc_order_free(&r->one);
+	inc_order_free(&r->all);
+	inc_graph_free(&r->graph);
+	free(r);
+}
+
+void inc_routes_offer(struct inc_routes *r, unsigned int sw, const struct inc_msg_limits *limits)
+{
+	r->there[sw] = limits;
+	r->limits[sw] = limits ? *limits : (struct inc_msg_limits){0};
+}
+
+const struct inc_msg_limits *inc_routes_limits(const struct inc_routes *r, unsigned int sw)
+{
+	return &r->limits[sw];
+}
+
+const struct inc_route_use *inc_routes_use(const struct inc_routes *r, unsigned int sw)
+{
+	return &r->use[sw];
+}
+
+uint64_t inc_routes_link_load(const struct inc_routes *r, unsigned int link)
+{
+	return r->link_load[link];
+}
+
+/* How many connections of the communicator's size are free at a switch. */
+static unsigned int free_connections(const struct inc_routes *r, unsigned int sw)
+{
+	const struct inc_msg_limits *limits = &r->limits[sw];
+	const struct inc_route_use *use = &r->use[sw];
+	uint64_t left = UINT_MAX;
+
+	if ((limits->slots && r->slots > limits->slots) ||
+	    (limits->groups && use->communicators >= limits->groups))
+		return 0;
+	if (limits->connections)
+		left = limits->connections > use->connections
+			       ? limits->connections - use->connections
+			       : 0;
+	if (limits->rows && use->rows >= limits->rows)
+		return 0;
+	if (limits->rows && (limits->rows - use->rows) / r->slots < left)
+		left = (limits->rows - use->rows) / r->slots;
+	return left;
+}
+
+static unsigned int max_children(const struct inc_routes *r, unsigned int sw)
+{
+	const unsigned int said = r->limits[sw].children;
+
+	return said && said < INC_MAX_CHILDREN ? said : INC_MAX_CHILDREN;
+}
+
+unsigned int inc_route_capacity(const struct inc_routes *r, unsigned int sw, bool up)
+{
+	const unsigned int most = max_children(r, sw), left = free_connections(r, sw);
+
+	if (left <= up)
+		return 0;
+	return left - up < most ? left - up : most;
+}
+
+/* Whether a switch can serve its own hosts, whatever the tree. */
+static int check_leaf(const struct inc_routes *r, unsigned int s, struct inc_err *err)
+{
+	const char *name = r->topo->switches[s].name;
+	const struct inc_msg_limits *limits = &r->limits[s];
+	const struct inc_route_use *use = &r->use[s];
+	const unsigned int hosts = r->spots[s].hosts;
+
+	if (hosts > max_children(r, s))
+		return inc_err_set(err, E2BIG, "switch %s would have %u children, %u is its limit",
+				   name, hosts, max_children(r, s));
+	if (limits->slots && r->slots > limits->slots)
+		return inc_err_set(err, E2BIG, "switch %s has %u slots, not %u", name,
+				   limits->slots, r->slots);
+	if (hosts <= free_connections(r, s))
+		return 0;
+	return inc_err_set(err, ENOSPC,
+			   "switch %s has no room: of %u communicators %u are in use, of %u "
+			   "connections %u, of %u rows %llu, and this one needs %u and %u",
+			   name, limits->groups, use->communicators, limits->connections,
+			   use->connections, limits->rows, (unsigned long long)use->rows, hosts,
+			   hosts * r->slots);
+}
+
+static void list_leaves(struct inc_routes *r, const unsigned int *hosts, unsigned int n_hosts)
+{
+	r->job = ++r->stamp;
+	r->n_leaves = 0;
+	for (unsigned int rank = 0; rank < n_hosts; rank++) {
+		const unsigned int s = r->topo->hosts[hosts[rank]].sw;
+		struct inc_spot *spot = &r->spots[s];
+
+		if (spot->job != r->job) {
+			spot->job = r->job;
+			spot->hosts = 0;
+			spot->host = hosts[rank];
+			r->leaves[r->n_leaves++] = s;
+		}
+		spot->hosts++;
+	}
+}
+
+/* The roots, the least loaded first. */
+static void sort_roots(struct inc_routes *r)
+{
+	for (unsigned int i = 0; i < r->n_roots; i++) {
+		unsigned int k = i;
+
+		for (; k && r->use[r->by_load[k - 1]].load > r->use[r->roots[i]].load; k--)
+			r->by_load[k] = r->by_load[k - 1];
+		r->by_load[k] = r->roots[i];
+	}
+}
+
+/*
+ * First with the ways to the nearest root of each switch: nearly always all meet. Where they do not
+ * (a switch in one part of the network has its nearest root there), or have no room, with the ways
+ * to one root after the other.
+ */
+static int find_tree(struct inc_routes *r, struct inc_err *err)
+{
+	struct inc_err why;
+	int ret = inc_route_search(r, &r->all, err);
+
+	if (!ret || r->n_roots < 2)
+		return ret;
+	sort_roots(r);
+	for (unsigned int i = 0; i < r->n_roots; i++) {
+		inc_order_from(&r->one, &r->graph, &r->by_load[i], 1, r->queue);
+		if (!inc_route_search(r, &r->one, &why))
+			return 0;
+	}
+	return ret;
+}
+
+static bool leaves_there(const struct inc_routes *r)
+{
+	for (unsigned int i = 0; i < r->n_leaves; i++) {
+		if (!r->there[r->leaves[i]])
 			return false;
-		host_connection(comm, port, member, rank, c);
 	}
 	return true;
 }
 
-int inc_route_config(const struct inc_route_comm *comm, unsigned int n, struct inc_comm_conf *conf)
+/* back: gives back what it takes. */
+static void count(struct inc_routes *r, const struct inc_tree *tree, bool back)
 {
-	const struct inc_tree_node *node = &comm->tree->nodes[n];
-	const struct inc_topo_switch *sw = &comm->topo->switches[node->sw];
-	struct inc_conn_conf *c;
+	const uint64_t sign = back ? -1 : 1;
 
-	*conf = (struct inc_comm_conf){
-		.communicator = comm->communicator,
-		.root = node->parent < 0,
-		.payload = comm->payload,
-		.slots = comm->slots,
-		.byte_order = comm->byte_order,
-	};
-	for (unsigned int p = 0; p < sw->n_ports; p++) {
-		if (!add_children(comm, n, p, conf))
-			return -E2BIG;
+	for (unsigned int i = 0; i < tree->n; i++) {
+		const struct inc_tree_node *node = &tree->nodes[i];
+		const unsigned int conns = node->n_children + (node->parent >= 0);
+		struct inc_route_use *use = &r->use[node->sw];
+
+		use->communicators += sign;
+		use->connections += sign * conns;
+		use->rows += sign * conns * tree->slots;
+		use->load += sign * inc_route_slots_load(tree->slots);
+		for (unsigned int k = 0; k < node->n_children; k++) {
+			const struct inc_tree_child *child = &tree->children[node->first_child + k];
+			const struct inc_tree_node *below = &tree->nodes[child->index];
+			const unsigned int near =
+				r->topo->switches[node->sw].ports[child->port].link;
+			const unsigned int far =
+				child->to_switch
+					? r->topo->switches[below->sw].ports[below->up_port].link
+					: r->topo->hosts[child->host].link;
+
+			r->link_load[near] += sign * r->link_weight[near];
+			if (far != near) /* a bridge is between */
+				r->link_load[far] += sign * r->link_weight[far];
+		}
 	}
-	if (!conf->root) {
-		c = next_connection(conf);
-		if (!c)
-			return -E2BIG;
-		switch_connection(comm, &sw->ports[node->up_port], true, node->first_rank,
-				  &node->up, &node->down, c);
+}
+
+int inc_route_compute(struct inc_routes *r, const unsigned int *hosts, unsigned int n_hosts,
+		      unsigned int slots, struct inc_tree **tree, struct inc_err *err)
+{
+	int ret = -EHOSTUNREACH;
+
+	if (!n_hosts)
+		return inc_err_set(err, EINVAL, "a communicator without members has no route");
+	r->slots = slots;
+	list_leaves(r, hosts, n_hosts);
+	for (unsigned int i = 0; i < r->n_leaves; i++) {
+		ret = check_leaf(r, r->leaves[i], err);
+		if (ret)
+			return ret;
 	}
+	r->anywhere = false;
+	ret = leaves_there(r) ? find_tree(r, err) : -EHOSTUNREACH;
+	if (ret) {
+		r->anywhere = true;
+		ret = find_tree(r, err);
+	}
+	if (!ret)
+		ret = inc_route_build(r, hosts, n_hosts, tree, err);
+	if (ret)
+		return ret;
+	(*tree)->counted = true;
+	count(r, *tree, false);
 	return 0;
+}
+
+struct inc_tree *inc_route_known(unsigned int sw)
+{
+	struct inc_tree *tree = calloc(1, sizeof(*tree));
+
+	if (tree && inc_route_known_add(&tree, sw)) {
+		free(tree);
+		return NULL;
+	}
+	return tree;
+}
+
+int inc_route_known_add(struct inc_tree **tree, unsigned int sw)
+{
+	const size_t n = (*tree)->n + 1;
+	struct inc_tree *more = realloc(*tree, sizeof(*more) + n * sizeof(more->nodes[0]));
+
+	if (!more)
+		return -ENOMEM;
+	*tree = more;
+	more->nodes[more->n++] = (struct inc_tree_node){.sw = sw, .parent = -1, .size = 1};
+	return 0;
+}
+
+void inc_route_release(struct inc_routes *r, struct inc_tree *tree)
+{
+	if (tree && tree->counted)
+		count(r, tree, true);
+	free(tree);
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which switches a communicator needs, and what each of them is told. Computed on the
- * topology alone, so that it can be tested alone.
+ * Which switches a communicator uses: a tree over the switches of its hosts, on shortest ways to a
+ * root of the topology. What all communicators take of switches and links is counted, and shared
+ * evenly where there is a choice. The controller calls it, in its one loop; nothing else is needed
+ * than the topology, so that it can be tested alone.
  */
 #ifndef INC_ROUTE_H
 #define INC_ROUTE_H
@@ -9,65 +11,53 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "lib/base/err.h"
-#include "lib/conf/comm_conf.h"
+#include "lib/conf/messages.h"
 #include "lib/topology/topology.h"
+#include "controller/core/tree.h"
 
-/* One side of a queue pair. */
-struct inc_route_end {
-	uint32_t qpn;
-	uint32_t psn; /* of the first packet this side sends */
-};
+struct inc_routes;
 
-struct inc_route_member {
-	unsigned int host; /* of the topology */
-	struct inc_route_end own;
-	uint16_t udp_port;
-	uint16_t pkey;
-	bool udp_csum;
-	struct inc_route_end sw; /* its switch's side */
-};
+/* Nothing is in use. The topology must live as long. NULL: no memory. */
+struct inc_routes *inc_routes_new(const struct inc_topology *topo);
+void inc_routes_free(struct inc_routes *routes);
 
-struct inc_tree_node {
-	unsigned int sw;           /* of the topology */
-	int parent;                /* index of a node, -1 for the root */
-	unsigned int up_port;      /* to the parent */
-	unsigned int first_rank;   /* lowest rank below: names the child in the parent's config */
-	struct inc_route_end up;   /* this side of the connection to the parent */
-	struct inc_route_end down; /* the parent's side */
-};
-
-/* Root first, every node after its parent. */
-struct inc_tree {
-	unsigned int n;
-	struct inc_tree_node nodes[];
-};
+/* A switch is there and can hold so much (0: as much as anybody likes); limits NULL: it is absent,
+ * as all are at first. Absent ones are used where no tree is possible without them. */
+void inc_routes_offer(struct inc_routes *routes, unsigned int sw,
+		      const struct inc_msg_limits *limits);
 
 /*
- * The smallest tree that holds the switches of all hosts (indexes into topo->hosts, by
- * rank) on shortest paths to a root of the topology. Its root is the lowest switch that
- * all paths meet, so hosts behind one switch need that switch alone.
+ * Finds a tree for a communicator of so many slots that holds the switches of all hosts (indexes
+ * into topo->hosts, by rank), and counts what it takes. Its root is the lowest switch that ways
+ * from all of them meet at, so hosts behind one switch need that switch alone. Of several trees it
+ * is the one whose most loaded switch or link is least loaded, and of those always the same.
+ *
+ * 0, or why there is none: -EHOSTUNREACH (no path), -E2BIG (a switch cannot have that many children
+ * or slots), -ENOSPC (what it has is in use), -ENOMEM.
  */
-int inc_route_compute(const struct inc_topology *topo, const unsigned int *hosts,
-		      unsigned int n_hosts, struct inc_tree **tree, struct inc_err *err);
+int inc_route_compute(struct inc_routes *routes, const unsigned int *hosts, unsigned int n_hosts,
+		      unsigned int slots, struct inc_tree **tree, struct inc_err *err);
+/* A tree of the switch alone, whose load is not counted. NULL: no memory. */
+struct inc_tree *inc_route_known(unsigned int sw);
+/* Adds a switch to such a tree, its parent unknown; *tree may move. 0 or -ENOMEM. */
+int inc_route_known_add(struct inc_tree **tree, unsigned int sw);
+/* Gives back what the tree takes, and frees it. NULL is fine. */
+void inc_route_release(struct inc_routes *routes, struct inc_tree *tree);
 
-/* Node of the switch a host is attached to, or -1. */
-int inc_route_node(const struct inc_tree *tree, const struct inc_topology *topo, unsigned int host);
-
-struct inc_route_comm {
-	uint32_t communicator;
-	unsigned int payload;
-	unsigned int slots;
-	enum inc_byte_order byte_order;
-	const struct inc_topology *topo;
-	const struct inc_tree *tree;
-	const struct inc_route_member *(*member)(const void *arg, unsigned int rank);
-	const void *arg;
-	unsigned int n_members;
+/* What communicators take of a switch. */
+struct inc_route_use {
+	unsigned int communicators;
+	unsigned int connections;
+	uint64_t rows; /* connections times slots */
+	uint64_t load; /* in INC_LOAD_UNITs: a communicator counts by its slots */
 };
 
-/* What one switch is told: children of one port stand together, the connection to the parent
- * comes last. 0, or -E2BIG: more connections than a switch can have. */
-int inc_route_config(const struct inc_route_comm *comm, unsigned int node,
-		     struct inc_comm_conf *conf);
+#define INC_LOAD_UNIT (1u << 20) /* a communicator of INC_DEF_SLOTS; on a link: of 10 Gbit/s */
+
+/* What a switch can hold; all 0 where it is absent. */
+const struct inc_msg_limits *inc_routes_limits(const struct inc_routes *routes, unsigned int sw);
+const struct inc_route_use *inc_routes_use(const struct inc_routes *routes, unsigned int sw);
+/* The same of a link: a connection counts by the link's rate. */
+uint64_t inc_routes_link_load(const struct inc_routes *routes, unsigned int link);
 
 #endif

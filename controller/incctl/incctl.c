@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include "lib/net/check.h"
 #include "lib/net/hostport.h"
 #include "controller/incctl/incctl.h"
@@ -33,17 +34,25 @@ static const struct inc_command commands[] = {
 	 .own = VIEW(false, incctl_print_waiting)},
 	{"status", "version, mode and age of the switches, what is in use",
 	 .own = VIEW(false, incctl_print_status)},
+	{"tree",
+	 "the switches of each communicator, and what has passed between them (--dot, --svg)",
+	 .own = VIEW(true, incctl_print_tree)},
 	{"config", "what the switches have, as YAML that inc-switchd --config reads",
 	 .own = VIEW(false, incctl_print_config)},
 	{"metrics", "all figures of the switches as Prometheus text",
 	 .own = VIEW(false, incctl_print_metrics)},
+	{"top", "live rates and what is in use, until Ctrl-C (--interval, --once)",
+	 .own = VIEW(false, incctl_print_top)},
 	{},
 };
 
 struct settings {
 	struct incctl_target target;
 	char path[128]; /* of the socket that --switch names */
-	bool json, yaml, check;
+	bool json, yaml, check, dot, svg, once;
+	unsigned int interval_s;
+	unsigned int interval_ms;
+	uint32_t communicator;
 };
 
 static int take_switch(void *settings, const char *text, struct inc_err *err)
@@ -81,7 +90,7 @@ static const struct inc_opt options[] = {
 	 INC_OPT_NUMBER(struct settings, target.timeout_ms, 1, 86400000)},
 	{.name = "json",
 	 .letter = 'j',
-	 .help = "the data as JSON",
+	 .help = "the data as JSON; top: one object a line for each interval",
 	 INC_OPT_FLAG(struct settings, json)},
 	{.name = "yaml",
 	 .letter = 'y',
@@ -90,7 +99,26 @@ static const struct inc_opt options[] = {
 	{.name = "check",
 	 .help = "counters: exit 1 where the books do not balance",
 	 INC_OPT_FLAG(struct settings, check)},
+	{.name = "interval",
+	 .letter = 'i',
+	 .value = "SECONDS",
+	 .preset = "1",
+	 .help = "top: how often",
+	 INC_OPT_NUMBER(struct settings, interval_s, 1, 86400)},
+	{.name = "once",
+	 .help = "top: one interval, and the end",
+	 INC_OPT_FLAG(struct settings, once)},
+	{.name = "dot", .help = "tree: for dot(1)", INC_OPT_FLAG(struct settings, dot)},
+	{.name = "svg", .help = "tree: as a picture", INC_OPT_FLAG(struct settings, svg)},
+	{.name = "interval-ms",
+	 .value = "MS",
+	 .preset = "500",
+	 .help = "tree: the time over which rates are taken; 0: none are",
+	 INC_OPT_NUMBER(struct settings, interval_ms, 0, 3600000)},
 	{.value = "COMMAND", .required = true, INC_OPT_COMMAND},
+	{.value = "COMMUNICATOR",
+	 .help = "tree: this one alone",
+	 INC_OPT_NUMBER(struct settings, communicator, 1, UINT32_MAX)},
 	{},
 };
 
@@ -137,28 +165,9 @@ static int judge(const struct view *view, const json_t *data, bool check)
 	return ret;
 }
 
-static int run(const struct inc_command *command, const struct settings *s)
+/* Everything is on its way to who reads it. */
+static int flush(int ret)
 {
-	const struct view *view = command->own;
-	struct inc_err err;
-	json_t *data = incctl_ask(&s->target, command->name, &err), *shown;
-	int ret;
-
-	if (!data) {
-		fprintf(stderr, "incctl: %s\n", err.msg);
-		return 1;
-	}
-	shown = view->print == incctl_print_config ? incctl_config(data) : json_incref(data);
-	if (s->json) {
-		json_dumpf(shown, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII);
-		putchar('\n');
-	}
-	incctl_printable(shown);
-	if (!s->json)
-		view->print(shown);
-	json_decref(shown);
-	ret = judge(view, data, s->check);
-	json_decref(data);
 	if (fflush(stdout) || ferror(stdout)) {
 		fprintf(stderr, "incctl: stdout: %s\n", strerror(errno));
 		return 1;
@@ -166,33 +175,122 @@ static int run(const struct inc_command *command, const struct settings *s)
 	return ret;
 }
 
+static void print_json(const json_t *data)
+{
+	json_dumpf(data, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII);
+	putchar('\n');
+}
+
+static json_t *ask(const struct settings *s, const char *what)
+{
+	struct inc_err err;
+	json_t *data = incctl_ask(&s->target, what, &err);
+
+	if (!data)
+		fprintf(stderr, "incctl: %s\n", err.msg);
+	return data;
+}
+
+static int run(const struct inc_command *command, const struct settings *s)
+{
+	const struct view *view = command->own;
+	json_t *data = ask(s, command->name), *shown;
+	int ret;
+
+	if (!data)
+		return 1;
+	shown = view->print == incctl_print_config ? incctl_config(data) : json_incref(data);
+	if (s->json)
+		print_json(shown);
+	incctl_printable(shown);
+	if (view->print == incctl_print_waiting && !s->json)
+		incctl_waiting(shown);
+	if (!s->json)
+		view->print(shown);
+	json_decref(shown);
+	ret = judge(view, data, s->check);
+	json_decref(data);
+	return flush(ret);
+}
+
+/* The controller's trees with the switches' figures; these twice, for the rates. */
+static int run_tree(const struct settings *s)
+{
+	static const struct view connections = {false, incctl_print_connections};
+	const struct timespec pause = {s->interval_ms / 1000, s->interval_ms % 1000 * 1000000l};
+	json_t *trees = ask(s, "tree"), *before = NULL, *behind = NULL;
+	int ret = 1;
+
+	if (trees && s->interval_ms) {
+		before = ask(s, "connections");
+		nanosleep(&pause, NULL);
+	}
+	if (trees && (before || !s->interval_ms))
+		behind = ask(s, "connections");
+	if (!behind)
+		goto out;
+	if (incctl_tree(trees, s->communicator, before, behind, s->interval_ms)) {
+		fprintf(stderr, "incctl: there is no communicator %u\n", s->communicator);
+		goto out;
+	}
+	if (s->json)
+		print_json(trees);
+	incctl_printable(trees);
+	if (s->dot)
+		incctl_print_dot(trees);
+	else if (s->svg)
+		incctl_print_svg(trees);
+	else if (!s->json)
+		incctl_print_tree(trees);
+	ret = flush(judge(&connections, behind, false));
+out:
+	json_decref(trees);
+	json_decref(before);
+	json_decref(behind);
+	return ret;
+}
+
+/* Options that belong to one command, or exclude each other. */
+static int check_use(const struct inc_command *command, const struct settings *s)
+{
+	const struct view *view = command->own;
+	const bool tree = view->print == incctl_print_tree;
+
+	if (s->check && view->print != incctl_print_counters)
+		return inc_usage("--check belongs to counters");
+	if (s->yaml && (s->json || view->print != incctl_print_config))
+		return inc_usage(s->json ? "--json and --yaml exclude each other"
+					 : "--yaml belongs to config");
+	if ((s->dot || s->svg || s->communicator) && !tree)
+		return inc_usage(s->communicator ? "only tree wants to know of which communicator"
+						 : "--dot and --svg belong to tree");
+	if (s->dot + s->svg + (tree && s->json) > 1)
+		return inc_usage("--dot, --svg and --json exclude each other");
+	if (s->once && view->print != incctl_print_top)
+		return inc_usage("--once belongs to top");
+	if (s->target.socket && view->controller_only)
+		return inc_usage("only the controller knows %s", command->name);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const struct inc_command *command;
-	struct settings s = {};
 	const struct view *view;
+	struct settings s = {};
 	int ret;
 
 	ret = inc_opt_parse(&program, argc, argv, &s, &command);
 	if (ret >= 0)
 		return ret;
 	view = command->own;
-	if (s.check && view->print != incctl_print_counters) {
-		inc_usage("--check belongs to counters");
+	if (check_use(command, &s))
 		return 2;
-	}
-	if (s.yaml && (s.json || view->print != incctl_print_config)) {
-		inc_usage(s.json ? "--json and --yaml exclude each other"
-				 : "--yaml belongs to config");
-		return 2;
-	}
-	if (s.target.socket && view->controller_only) {
-		inc_usage("only the controller knows %s", command->name);
-		return 2;
-	}
 	if (!s.target.controller)
 		s.target.controller = getenv("INCCL_CONTROLLER");
 	if (!s.target.controller || !*s.target.controller)
 		s.target.controller = "127.0.0.1";
-	return run(command, &s);
+	if (view->print == incctl_print_top)
+		return incctl_top(&s.target, &(struct incctl_top){s.interval_s, s.once, s.json});
+	return view->print == incctl_print_tree ? run_tree(&s) : run(command, &s);
 }

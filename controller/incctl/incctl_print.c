@@ -139,8 +139,7 @@ static long long number_of(const json_t *object, const char *key)
 	return json_integer_value(json_object_get(object, key));
 }
 
-/* Numbers of an array as "1 2 3". */
-static const char *join_numbers(const json_t *array, char *buf, size_t size)
+const char *incctl_join_numbers(const json_t *array, char *buf, size_t size)
 {
 	size_t used = 0, i;
 	json_t *v;
@@ -165,8 +164,8 @@ void incctl_print_groups(const json_t *data)
 	begin(&t, ">GROUP JOB STATE >AGE_S >SIZE COMMUNICATORS");
 	json_array_foreach (data, i, group) {
 		add_fields(&t, group, "group job state age_s world_size");
-		add_cell(&t,
-			 join_numbers(json_object_get(group, "communicators"), text, sizeof(text)));
+		add_cell(&t, incctl_join_numbers(json_object_get(group, "communicators"), text,
+						 sizeof(text)));
 	}
 	end(&t);
 	begin(&t, ">GROUP >RANK HOST ADDR NODE STATE");
@@ -325,43 +324,6 @@ void incctl_print_events(const json_t *data)
 	}
 }
 
-static void print_missing(const json_t *missing)
-{
-	json_t *m;
-	size_t i;
-
-	json_array_foreach (missing, i, m) {
-		const char *host = json_string_value(json_object_get(m, "host"));
-
-		printf("%srank %lld", i ? ", " : "", number_of(m, "rank"));
-		if (host)
-			printf(" (%s)", host);
-		if (json_object_get(m, "since_ms"))
-			printf(" since %.1f s",
-			       json_number_value(json_object_get(m, "since_ms")) / 1e3);
-	}
-}
-
-void incctl_print_waiting(const json_t *data)
-{
-	bool several = json_array_size(data) > 1;
-	char arrived[400];
-	json_t *sw, *entry;
-	size_t i, k;
-
-	json_array_foreach (data, i, sw) {
-		json_array_foreach (json_object_get(sw, "data"), k, entry) {
-			if (several)
-				printf("%s: ", text_of(sw, "switch"));
-			printf("communicator %lld chunk %lld waits for ",
-			       number_of(entry, "communicator"), number_of(entry, "chunk"));
-			print_missing(json_object_get(entry, "missing"));
-			printf("; arrived: %s\n", join_numbers(json_object_get(entry, "arrived"),
-							       arrived, sizeof(arrived)));
-		}
-	}
-}
-
 /* In use, of how much. */
 static void add_usage(struct table *t, const json_t *usage, const char *what)
 {
@@ -381,7 +343,7 @@ void incctl_print_status(const json_t *data)
 	size_t i;
 
 	begin(&t, "SWITCH VERSION >ABI >UPTIME_S MODE ATTACH CONTROLLER >COMMUNICATORS "
-		  ">CONNECTIONS >ROWS >SLOTS");
+		  ">CONNECTIONS >ROWS >SLOTS >ROOT_ROWS");
 	json_array_foreach (data, i, sw) {
 		const json_t *d = json_object_get(sw, "data");
 
@@ -391,8 +353,67 @@ void incctl_print_status(const json_t *data)
 		add_usage(&t, json_object_get(d, "usage"), "connections");
 		add_usage(&t, json_object_get(d, "usage"), "rows");
 		add_usage(&t, json_object_get(d, "usage"), "slots");
+		add_usage(&t, json_object_get(d, "usage"), "root_rows");
 	}
 	end(&t);
+}
+
+/* A rate in four characters or so, "-" where there is none. */
+static void add_rate(struct table *t, const json_t *object, const char *key)
+{
+	static const char units[] = " kMGT";
+	const json_t *v = json_object_get(object, key);
+	double rate = json_real_value(v);
+	size_t unit = 0;
+
+	if (!json_is_real(v)) {
+		add_cell(t, "-");
+		return;
+	}
+	for (; rate >= 10000 && units[unit + 1]; unit++)
+		rate /= 1000;
+	if (unit)
+		add(t, "%.1f%c", rate, units[unit]);
+	else
+		add(t, "%.0f", rate);
+}
+
+void incctl_print_top(const json_t *shown)
+{
+	static const char *const usage[] = {"communicators", "connections", "rows", "slots",
+					    "root_rows"};
+	struct table t;
+	json_t *v;
+	size_t i, k;
+
+	begin(&t, "SWITCH >PACKETS/S >COMMUNICATORS >CONNECTIONS >ROWS >SLOTS >ROOT_ROWS");
+	json_array_foreach (json_object_get(shown, "switches"), i, v) {
+		add_field(&t, v, "switch");
+		add_rate(&t, v, "packets_per_s");
+		for (k = 0; k < sizeof(usage) / sizeof(usage[0]); k++)
+			add_usage(&t, v, usage[k]);
+	}
+	end(&t);
+	begin(&t, "SWITCH PORT >RX_PACKETS/S >RX_BYTES/S >TX_PACKETS/S >TX_BYTES/S");
+	json_array_foreach (json_object_get(shown, "ports"), i, v) {
+		add_fields(&t, v, "switch port");
+		add_rate(&t, v, "rx_packets_per_s");
+		add_rate(&t, v, "rx_bytes_per_s");
+		add_rate(&t, v, "tx_packets_per_s");
+		add_rate(&t, v, "tx_bytes_per_s");
+	}
+	end_detail(&t);
+	begin(&t, "SWITCH >COMMUNICATOR JOB >RESULTS/S >BYTES/S >PACKETS/S >RESENT/S >CONNECTIONS "
+		  ">SLOTS >ROWS");
+	json_array_foreach (json_object_get(shown, "communicators"), i, v) {
+		add_fields(&t, v, "switch communicator job");
+		add_rate(&t, v, "results_per_s");
+		add_rate(&t, v, "bytes_per_s");
+		add_rate(&t, v, "packets_per_s");
+		add_rate(&t, v, "retransmits_per_s");
+		add_fields(&t, v, "connections slots rows");
+	}
+	end_detail(&t);
 }
 
 void incctl_print_metrics(const json_t *data)

@@ -175,21 +175,48 @@ void inc_queries_free(struct inc_ctl *ctl)
 		query_free(LIST_FIRST(&ctl->queries));
 }
 
-/* Switches know ranks; which host and job that is, is known here. */
-static void name_host(struct inc_ctl *ctl, const json_t *comm_number, json_t *object)
+/* Another switch that is meant: its name, and the ranks behind it. */
+static void name_switch(const struct inc_comm *comm, int node, json_t *object)
 {
-	struct inc_comm *comm = inc_comm_find(ctl, json_integer_value(comm_number));
-	const json_t *named = json_object_get(object, "rank");
-	json_int_t rank = json_integer_value(named);
+	char text[INC_RANKS_TEXT];
+	struct inc_ranks ranks;
 
-	if (!comm || !json_is_integer(named) || rank < 0 || rank >= comm->group->world_size ||
-	    !comm->members[rank].asked || *inc_ctl_text(object, "host"))
+	if (node < 0)
 		return;
-	json_object_set_new(object, "host",
-			    json_string(ctl->topo->hosts[comm->members[rank].route.host].name));
+	json_object_set_new(
+		object, "peer",
+		json_string(comm->group->ctl->topo->switches[comm->tree->nodes[node].sw].name));
+	if (json_is_true(json_object_get(object, "up")))
+		return;
+	inc_tree_ranks(comm->tree, node, &ranks);
+	inc_ranks_print(&ranks, text, sizeof(text));
+	json_object_set_new(object, "ranks", json_string(text));
 }
 
-static void add_names(struct inc_ctl *ctl, json_t *data)
+/* Switches know ranks; which host, job or other switch that is, is known here. */
+static void name_peer(const struct inc_switch *sw, const struct inc_comm *comm, json_t *object)
+{
+	const json_t *named = json_object_get(object, "rank");
+	const json_int_t rank = json_integer_value(named);
+	const int node = comm->tree ? inc_tree_find(comm->tree, sw->index) : -1;
+	const struct inc_tree_child *child;
+
+	if (json_is_true(json_object_get(object, "up"))) {
+		name_switch(comm, node < 0 ? -1 : comm->tree->nodes[node].parent, object);
+		return;
+	}
+	if (!json_is_integer(named) || rank < 0 || rank >= comm->group->world_size)
+		return;
+	child = node < 0 ? NULL : inc_tree_child_of(comm->tree, node, rank);
+	if (child && child->to_switch)
+		name_switch(comm, child->index, object);
+	else if (comm->members[rank].asked && !*inc_ctl_text(object, "host"))
+		json_object_set_new(
+			object, "host",
+			json_string(sw->ctl->topo->hosts[comm->members[rank].route.host].name));
+}
+
+static void add_names(const struct inc_switch *sw, json_t *data)
 {
 	json_t *entry, *missing;
 	size_t i, k;
@@ -200,12 +227,13 @@ static void add_names(struct inc_ctl *ctl, json_t *data)
 
 		if (!json_is_integer(number))
 			continue;
-		name_host(ctl, number, entry);
+		comm = inc_comm_find(sw->ctl, json_integer_value(number));
+		if (!comm)
+			continue;
+		name_peer(sw, comm, entry);
 		json_array_foreach (json_object_get(entry, "missing"), k, missing)
-			name_host(ctl, number, missing);
-		comm = inc_comm_find(ctl, json_integer_value(number));
-		if (comm)
-			json_object_set_new(entry, "job", json_string(comm->group->job));
+			name_peer(sw, comm, missing);
+		json_object_set_new(entry, "job", json_string(comm->group->job));
 	}
 }
 
@@ -227,7 +255,7 @@ static void on_answer(struct inc_switch *sw, int code, const char *text, json_t 
 		if (strcmp(inc_ctl_text(slot, "switch"), inc_switch_name(sw)) != 0)
 			continue;
 		if (!code && data) {
-			add_names(sw->ctl, data);
+			add_names(sw, data);
 			json_object_set(slot, "data", data);
 			if (json_object_get(reply, "next"))
 				json_object_set(slot, "next", json_object_get(reply, "next"));
@@ -290,6 +318,7 @@ void inc_query_ask(struct inc_client *client, json_t *object)
 		{"groups", groups_json},
 		{"communicators", communicators_json},
 		{"switches", switches_json},
+		{"tree", inc_query_trees},
 		{"status", NULL},
 		{"counters", NULL},
 		{"ports", NULL},

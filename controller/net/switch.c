@@ -18,15 +18,29 @@ const char *inc_switch_name(const struct inc_switch *sw)
 	return sw->ctl->topo->switches[sw->index].name;
 }
 
+/* What a port has before its switch has said anything. */
+static int init_ports(struct inc_switch *sw)
+{
+	const struct inc_topo_switch *topo = &sw->ctl->topo->switches[sw->index];
+
+	sw->has = calloc(topo->n_ports, sizeof(*sw->has));
+	for (unsigned int p = 0; sw->has && p < topo->n_ports; p++)
+		sw->has[p].mtu = sw->ctl->topo->links[topo->ports[p].link].mtu;
+	return sw->has ? 0 : -ENOMEM;
+}
+
 int inc_switches_init(struct inc_ctl *ctl)
 {
+	ctl->routes = inc_routes_new(ctl->topo);
 	ctl->switches = calloc(ctl->topo->n_switches, sizeof(*ctl->switches));
-	if (!ctl->switches)
+	if (!ctl->routes || !ctl->switches)
 		return -ENOMEM;
 	for (unsigned int i = 0; i < ctl->topo->n_switches; i++) {
 		ctl->switches[i].ctl = ctl;
 		ctl->switches[i].index = i;
 		ctl->switches[i].since_at_ms = inc_now_ms();
+		if (init_ports(&ctl->switches[i]))
+			return -ENOMEM;
 	}
 	return 0;
 }
@@ -61,6 +75,7 @@ static void link_free(struct inc_switch_link *link)
 	if (sw) {
 		sw->link = NULL;
 		sw->since_at_ms = inc_now_ms();
+		inc_routes_offer(sw->ctl->routes, sw->index, NULL);
 		inc_orphans_forget(sw);
 		inc_requests_fail(link, sw);
 	}
@@ -76,8 +91,10 @@ void inc_switches_free(struct inc_ctl *ctl)
 	for (unsigned int i = 0; ctl->switches && i < ctl->topo->n_switches; i++) {
 		json_decref(ctl->switches[i].ports);
 		free(ctl->switches[i].qpns);
+		free(ctl->switches[i].has);
 	}
 	free(ctl->switches);
+	inc_routes_free(ctl->routes);
 }
 
 void inc_switch_drop(struct inc_switch *sw, const char *reason)
@@ -100,23 +117,6 @@ static void on_silence(evutil_socket_t fd, short what, void *arg)
 	inc_ndjson_send_error(link->conn, ETIMEDOUT, NULL, "no hello within %u ms",
 			      link->ctl->opt.client_timeout_ms);
 	link_free(link);
-}
-
-unsigned int inc_switch_port_mtu(const struct inc_switch *sw, unsigned int port)
-{
-	const struct inc_topo_port *p = &sw->ctl->topo->switches[sw->index].ports[port];
-	uint32_t mtu = sw->ctl->topo->links[p->link].mtu;
-	const json_t *said;
-	size_t i;
-
-	json_array_foreach (sw->ports, i, said) {
-		struct inc_msg_port has = {.mtu = mtu};
-
-		inc_schema_read_json(&inc_port_schema, said, &has, NULL);
-		if (strcmp(has.name, p->name) == 0)
-			mtu = has.mtu;
-	}
-	return mtu;
 }
 
 int inc_switch_qpn_get(struct inc_switch *sw, uint32_t *out)
@@ -171,33 +171,48 @@ static void probe(struct inc_switch *sw)
 	inc_ndjson_send_new(link->conn, inc_message_new(INC_MSG_PING, NULL));
 }
 
-/* Ports that the topology has and the switch does not: jobs that need them will fail. */
-static void compare_ports(const struct inc_switch *sw)
+/* What the switch says of a port; false: it has none of that name and address. */
+static bool take_port(struct inc_switch *sw, unsigned int p)
+{
+	const struct inc_topo_port *port = &sw->ctl->topo->switches[sw->index].ports[p];
+	struct inc_switch_port *has = &sw->has[p];
+	char ip[INET_ADDRSTRLEN];
+	const json_t *object;
+	bool found = false;
+	size_t i;
+
+	inet_ntop(AF_INET, &port->ip, ip, sizeof(ip));
+	*has = (struct inc_switch_port){.mtu = sw->ctl->topo->links[port->link].mtu};
+	json_array_foreach (sw->ports, i, object) {
+		struct inc_msg_port said = {.mtu = has->mtu};
+		struct inc_err err;
+		int ret = inc_schema_read_json(&inc_port_schema, object, &said, &err);
+
+		if (strcmp(said.name, port->name) != 0)
+			continue;
+		if (ret)
+			inc_warn("switch %s: port %s: %s", inc_switch_name(sw), port->name,
+				 err.msg);
+		has->mtu = said.mtu;
+		has->has_mac = said.has_mac;
+		memcpy(has->mac, said.mac, sizeof(has->mac));
+		found = strcmp(said.ip, ip) == 0;
+	}
+	return found;
+}
+
+/* Jobs that need a port which the topology has and the switch does not will fail. */
+static void take_ports(struct inc_switch *sw)
 {
 	const struct inc_topo_switch *topo = &sw->ctl->topo->switches[sw->index];
+	char ip[INET_ADDRSTRLEN];
 
 	for (unsigned int p = 0; p < topo->n_ports; p++) {
-		char ip[INET_ADDRSTRLEN];
-		const json_t *said;
-		bool found = false;
-		size_t i;
-
+		if (take_port(sw, p))
+			continue;
 		inet_ntop(AF_INET, &topo->ports[p].ip, ip, sizeof(ip));
-		json_array_foreach (sw->ports, i, said) {
-			struct inc_msg_port port = {0};
-			struct inc_err err;
-			int ret = inc_schema_read_json(&inc_port_schema, said, &port, &err);
-
-			if (strcmp(port.name, topo->ports[p].name) != 0)
-				continue;
-			if (ret)
-				inc_warn("switch %s: port %s: %s", inc_switch_name(sw),
-					 topo->ports[p].name, err.msg);
-			found = strcmp(port.ip, ip) == 0;
-		}
-		if (!found)
-			inc_warn("switch %s: has no port %s with address %s", inc_switch_name(sw),
-				 topo->ports[p].name, ip);
+		inc_warn("switch %s: has no port %s with address %s", inc_switch_name(sw),
+			 topo->ports[p].name, ip);
 	}
 }
 
@@ -240,7 +255,7 @@ static int parse_hello(struct inc_switch_link *link, json_t *object, struct inc_
 	ret = check_lists(object, err);
 	if (ret)
 		return ret;
-	sw->limits = said.limits;
+	inc_routes_offer(link->ctl->routes, index, &said.limits);
 	*out = sw;
 	return 0;
 }
@@ -248,10 +263,10 @@ static int parse_hello(struct inc_switch_link *link, json_t *object, struct inc_
 /* What was not handed out by this controller is an earlier one's, and may run. */
 static bool shall_keep(struct inc_switch *sw, uint32_t number)
 {
-	const struct inc_comm *comm = inc_comm_find(sw->ctl, number);
+	struct inc_comm *comm = inc_comm_find(sw->ctl, number);
 
 	if (comm)
-		return inc_comm_keeps(comm, sw);
+		return inc_comm_takes(comm, sw);
 	if (inc_ctl_ours(sw->ctl->first_communicator, sw->ctl->next_communicator, number))
 		return false;
 	return inc_orphan_add(sw, number);
@@ -337,7 +352,7 @@ static void take_hello(struct inc_switch_link *link, json_t *object)
 	inc_info("switch %s is connected from %s: keeps %zu of %zu communicators",
 		 inc_switch_name(sw), inc_ndjson_peer(link->conn), json_array_size(keep),
 		 json_array_size(listed));
-	compare_ports(sw);
+	take_ports(sw);
 	inc_ndjson_send_new(link->conn, json_pack("{s:s, s:s, s:o}", "type", "welcome", "switch",
 						  inc_switch_name(sw), "keep", keep));
 	inc_comm_check_kept(sw, numbers, n);
@@ -354,6 +369,7 @@ static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 	const char *type = inc_message_type(object);
 	struct inc_switch_link *link = arg;
 
+	link->ctl->figures.switch_messages++;
 	if (link->state == LINK_ASKED)
 		link_go(link, LINK_SWITCH);
 	if (strcmp(type, "ping") == 0) {

@@ -264,7 +264,7 @@ static int run(const struct perf_opts *opts)
 	largest += PERF_GUARD_BYTES;
 	/* not only zero pages, which the kernel would share */
 	send = malloc(largest);
-	recv = malloc(largest);
+	recv = opts->in_place ? send : malloc(largest);
 	if (send && recv) {
 		memset(send, 1, largest);
 		memset(recv, 1, largest);
@@ -276,7 +276,8 @@ static int run(const struct perf_opts *opts)
 			  strerror(ENOMEM));
 		err = -ENOMEM;
 	}
-	free(recv);
+	if (recv != send)
+		free(recv);
 	free(send);
 	return err;
 }

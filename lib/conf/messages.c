@@ -242,7 +242,7 @@ static const struct inc_field event_fields[] = {
 	 .min = 1, .max = UINT32_MAX, .text = "whose"},
 	{"rank", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_event, rank),
 	 .max = INC_MAX_WORLD - 1, .given = offsetof(struct inc_msg_event, has_rank),
-	 .text = "the first of ranks"},
+	 .text = "the first of ranks; of a switch: the lowest behind it; absent: the parent"},
 	{"ranks", INC_OTHER, INC_OPTIONAL, .what = "list of numbers", .text = "who is to blame"},
 	{"r", INC_UINT, INC_HINT, INC_AT(struct inc_msg_event, r), .max = INT64_MAX,
 	 .text = "the chunk"},
@@ -279,8 +279,9 @@ static const struct inc_field error_fields[] = {
 };
 
 static const struct inc_field missing_fields[] = {
-	{"rank", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_missing, rank),
-	 .max = INC_MAX_WORLD - 1},
+	{"rank", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_missing, rank),
+	 .max = INC_MAX_WORLD - 1, .given = offsetof(struct inc_msg_missing, has_rank)},
+	{"up", INC_BOOL, INC_HINT, INC_AT(struct inc_msg_missing, up)},
 };
 static const struct inc_schema missing_schema = INC_SCHEMA(struct inc_msg_missing, missing_fields);
 
@@ -305,6 +306,8 @@ const struct inc_schema inc_tally_schema = INC_SCHEMA(struct inc_msg_tally, tall
 static const struct inc_field port_fields[] = {
 	{"name", INC_WORD, INC_REQUIRED, INC_AT(struct inc_msg_port, name)},
 	{"ip", INC_LINE, INC_OPTIONAL, INC_AT(struct inc_msg_port, ip)},
+	{"mac", INC_MAC, INC_HINT, INC_AT(struct inc_msg_port, mac),
+	 .given = offsetof(struct inc_msg_port, has_mac)},
 	{"mtu", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_port, mtu), .min = INC_MIN_MTU,
 	 .max = INC_MAX_MTU},
 };

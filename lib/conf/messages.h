@@ -176,7 +176,9 @@ struct inc_msg_error {
 
 /* What the controller reads of answers: of each communicator that waits, and of each there is. */
 struct inc_msg_missing {
-	uint32_t rank;
+	uint32_t rank; /* of a switch below: the lowest behind it */
+	bool has_rank;
+	bool up; /* it is the parent */
 };
 
 struct inc_msg_waiting {
@@ -184,7 +186,7 @@ struct inc_msg_waiting {
 	bool has_chunk;
 	uint64_t chunk;
 	uint32_t n_missing;
-	struct inc_msg_missing missing[INC_MAX_CHILDREN];
+	struct inc_msg_missing missing[INC_MAX_CONNECTIONS];
 };
 
 struct inc_msg_tally {
@@ -203,6 +205,8 @@ struct inc_msg_answer {
 struct inc_msg_port {
 	char name[16];
 	char ip[INET_ADDRSTRLEN];
+	bool has_mac;
+	uint8_t mac[6];
 	uint32_t mtu;
 };
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include "lib/conf/yaml_priv.h"
 
-#define YAML_MAX_BYTES (1u << 20)
+#define YAML_MAX_BYTES (16u << 20)
 /* libyaml scans deeply nested flow collections in quadratic time */
 #define YAML_MAX_FLOW_DEPTH 64
 

@@ -17,7 +17,7 @@
 struct inc_yaml;      /* a document */
 struct inc_yaml_node; /* a mapping, sequence or scalar in it */
 
-/* 0 or -errno. Anchors are allowed, duplicate keys and files over 1 MiB are errors. */
+/* 0 or -errno. Anchors are allowed, duplicate keys and files over 16 MiB are errors. */
 int inc_yaml_load(const char *path, struct inc_yaml **doc, struct inc_err *err);
 /* The same from memory; name stands for the path in messages. */
 int inc_yaml_parse(const char *name, const char *text, size_t len, struct inc_yaml **doc,

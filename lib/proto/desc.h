@@ -81,6 +81,21 @@ enum inc_dtype {
 _Static_assert(INC_N_COLLECTIVES <= 8 && INC_N_OPERATORS <= 8 && INC_N_DTYPES <= 16,
 	       "the descriptor has room for all");
 
+/* Bytes of an element, a power of two; 0 for a type that there is not. */
+static inline __attribute__((always_inline)) __u32 inc_element_bytes(__u32 desc)
+{
+#define _(NAME, name, bytes, sign) | (__u64)(bytes) << 4 * INC_DTYPE_##NAME
+	return (0ull INC_DTYPES(_)) >> 4 * INC_DESC_DTYPE(desc) & 15;
+#undef _
+}
+
+static inline __attribute__((always_inline)) _Bool inc_element_has_sign(__u32 desc)
+{
+#define _(NAME, name, bytes, sign) | (sign) << INC_DTYPE_##NAME
+	return (0 INC_DTYPES(_)) >> INC_DESC_DTYPE(desc) & 1;
+#undef _
+}
+
 /* Must all ranks give data (all the same amount of it)? Else some give nothing. */
 static inline __attribute__((always_inline)) _Bool inc_all_give(__u32 desc)
 {

@@ -22,11 +22,13 @@ static const struct inc_field host_fields[] = {
 };
 static const struct inc_schema host_schema = INC_SCHEMA(struct inc_topo_host, host_fields);
 
-/* A peer may stand in the file behind the port: it is resolved when all names are known. */
+/* Peers may stand in the file behind the port: they are resolved when all names are known. */
 static const struct inc_field port_fields[] = {
 	{"name", NAME_FIELD, INC_AT(struct inc_topo_port, name)},
 	{"ip", INC_IPV4, INC_REQUIRED, INC_AT(struct inc_topo_port, ip)},
-	{"peer", INC_OTHER, INC_REQUIRED, .what = "a host or switch"},
+	{"peer", INC_OTHER, INC_OPTIONAL, .what = "a host or switch"},
+	{"peers", INC_OTHER, INC_OPTIONAL, .what = "a list of them"},
+	{"bridge", INC_OTHER, INC_OPTIONAL, .what = "the bridge between"},
 };
 static const struct inc_schema port_schema = INC_SCHEMA(struct inc_topo_port, port_fields);
 
@@ -37,10 +39,16 @@ static const struct inc_field switch_fields[] = {
 };
 static const struct inc_schema switch_schema = INC_SCHEMA(struct inc_topo_switch, switch_fields);
 
+static const struct inc_field bridge_fields[] = {
+	{"name", NAME_FIELD, INC_AT(struct inc_topo_bridge, name)},
+};
+static const struct inc_schema bridge_schema = INC_SCHEMA(struct inc_topo_bridge, bridge_fields);
+
 static const struct inc_field defaults_fields[] = {
 	{"prefix", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_topology, prefix), .min = 8,
 	 .max = 31},
 	{"mtu", INC_TOPO_MTU_FIELD, INC_AT(struct inc_topology, mtu)},
+	{"rate_mbit", INC_TOPO_RATE_FIELD, INC_AT(struct inc_topology, rate_mbit)},
 	{"wire", INC_OTHER, INC_OPTIONAL, .what = "as that of a link"},
 };
 static const struct inc_schema defaults_schema = INC_SCHEMA(struct inc_topology, defaults_fields);
@@ -49,6 +57,7 @@ static const struct inc_field topology_fields[] = {
 	{"name", INC_WORD, INC_OPTIONAL, INC_AT(struct inc_topology, name), .what = "a name"},
 	{"hosts", INC_OTHER, INC_REQUIRED, .what = "a list"},
 	{"switches", INC_OTHER, INC_REQUIRED, .what = "a list"},
+	{"bridges", INC_OTHER, INC_OPTIONAL, .what = "a list"},
 	{"links", INC_OTHER, INC_OPTIONAL, .what = "a list"},
 	{"defaults", INC_OTHER, INC_OPTIONAL, .what = "of every link"},
 };
@@ -62,21 +71,30 @@ static int check_name(const struct inc_yaml_node *map, const char *name, struct 
 			      "'%.64s' is not a name (letters, digits, - and _)", name);
 }
 
-/* Whether an address is nobody else's among what has been read. */
-static int check_ip(const struct inc_topology *topo, const struct inc_yaml_node *map,
-		    struct in_addr ip, struct inc_err *err)
+/* Takes a name that nobody else has among what has been read. */
+static int take_name(struct inc_topology *topo, const struct inc_yaml_node *map, const char *name,
+		     enum inc_topo_kind kind, unsigned int index, struct inc_err *err)
 {
-	if (inc_topology_host_by_ip(topo, ip) >= 0)
-		goto twice;
-	for (unsigned int s = 0; s < topo->n_switches; s++) {
-		for (unsigned int p = 0; p < topo->switches[s].n_ports; p++) {
-			if (topo->switches[s].ports[p].ip.s_addr == ip.s_addr)
-				goto twice;
-		}
-	}
-	return 0;
-twice:
-	return inc_yaml_error(inc_yaml_get(map, "ip"), err, "is given twice");
+	struct inc_topo_end other;
+	int ret = check_name(map, name, err);
+
+	if (ret)
+		return ret;
+	if (inc_topology_find(topo, name, &other))
+		return inc_yaml_error(inc_yaml_get(map, "name"), err, "'%s' is given twice", name);
+	return inc_topology_add_name(topo, kind, index) ? inc_err_set(err, ENOMEM, "out of memory")
+							: 0;
+}
+
+/* The same for an address. */
+static int take_ip(struct inc_topology *topo, const struct inc_yaml_node *map, struct in_addr ip,
+		   enum inc_topo_kind kind, unsigned int index, struct inc_err *err)
+{
+	if (inc_topology_has_ip(topo, ip))
+		return inc_yaml_error(inc_yaml_get(map, "ip"), err, "is given twice");
+	return inc_topology_add_ip(topo, ip, kind, index)
+		       ? inc_err_set(err, ENOMEM, "out of memory")
+		       : 0;
 }
 
 static int read_hosts(struct inc_topology *topo, const struct inc_yaml_node *seq,
@@ -98,14 +116,11 @@ static int read_hosts(struct inc_topology *topo, const struct inc_yaml_node *seq
 
 		ret = inc_schema_read_yaml(&host_schema, map, host, err);
 		if (!ret)
-			ret = check_name(map, host->name, err);
+			ret = take_name(topo, map, host->name, INC_TOPO_HOST, i, err);
 		if (!ret)
-			ret = check_ip(topo, map, host->ip, err);
+			ret = take_ip(topo, map, host->ip, INC_TOPO_HOST, i, err);
 		if (ret)
 			return ret;
-		if (inc_topology_host_by_name(topo, host->name) >= 0)
-			return inc_yaml_error(inc_yaml_get(map, "name"), err, "'%s' is given twice",
-					      host->name);
 		topo->n_hosts++;
 	}
 	return 0;
@@ -132,7 +147,8 @@ static int read_ports(struct inc_topology *topo, struct inc_topo_switch *sw,
 		if (!ret)
 			ret = check_name(map, port->name, err);
 		if (!ret)
-			ret = check_ip(topo, map, port->ip, err);
+			ret = take_ip(topo, map, port->ip, INC_TOPO_SWITCH, sw - topo->switches,
+				      err);
 		if (ret)
 			return ret;
 		for (size_t k = 0; k < i; k++) {
@@ -166,14 +182,10 @@ static int read_switches(struct inc_topology *topo, const struct inc_yaml_node *
 
 		ret = inc_schema_read_yaml(&switch_schema, map, sw, err);
 		if (!ret)
-			ret = check_name(map, sw->name, err);
+			ret = take_name(topo, map, sw->name, INC_TOPO_SWITCH, i, err);
 		if (ret)
 			return ret;
-		if (inc_topology_host_by_name(topo, sw->name) >= 0 ||
-		    inc_topology_switch_by_name(topo, sw->name) >= 0)
-			return inc_yaml_error(inc_yaml_get(map, "name"), err, "'%s' is given twice",
-					      sw->name);
-		topo->n_switches++; /* now, so that its own ports' addresses are compared */
+		topo->n_switches++; /* now, so that its ports are freed */
 		ret = read_ports(topo, sw, inc_yaml_get(map, "ports"), err);
 		if (ret)
 			return ret;
@@ -184,6 +196,32 @@ static int read_switches(struct inc_topology *topo, const struct inc_yaml_node *
 	else if (!roots)
 		return inc_yaml_error(seq, err, "none of the switches is 'root: true'");
 	return 0;
+}
+
+static int read_bridges(struct inc_topology *topo, const struct inc_yaml_node *seq,
+			struct inc_err *err)
+{
+	size_t n = inc_yaml_len(seq);
+	int ret = seq ? inc_yaml_want_seq(seq, err) : 0;
+
+	if (ret || !n)
+		return ret;
+	if (n > INC_TOPO_MAX_BRIDGES)
+		return inc_yaml_error(seq, err, "%zu bridges, more than %d", n,
+				      INC_TOPO_MAX_BRIDGES);
+	topo->bridges = calloc(n, sizeof(*topo->bridges));
+	if (!topo->bridges)
+		return inc_err_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < n && !ret; i++) {
+		const struct inc_yaml_node *map = inc_yaml_at(seq, i);
+		struct inc_topo_bridge *bridge = &topo->bridges[i];
+
+		ret = inc_schema_read_yaml(&bridge_schema, map, bridge, err);
+		if (!ret)
+			ret = take_name(topo, map, bridge->name, INC_TOPO_BRIDGE, i, err);
+		topo->n_bridges += !ret;
+	}
+	return ret;
 }
 
 static int read_topology(struct inc_topology *topo, const struct inc_yaml_node *root,
@@ -204,7 +242,11 @@ static int read_topology(struct inc_topology *topo, const struct inc_yaml_node *
 	if (!ret)
 		ret = read_switches(topo, inc_yaml_get(root, "switches"), err);
 	if (!ret)
+		ret = read_bridges(topo, inc_yaml_get(root, "bridges"), err);
+	if (!ret)
 		ret = inc_topology_link(topo, root, err);
+	if (!ret)
+		ret = inc_topology_cables(topo, root, err);
 	return ret;
 }
 
@@ -252,37 +294,16 @@ void inc_topology_free(struct inc_topology *topo)
 {
 	if (!topo)
 		return;
-	for (unsigned int i = 0; i < topo->n_switches; i++)
+	for (unsigned int i = 0; i < topo->n_switches; i++) {
+		for (unsigned int p = 0; p < topo->switches[i].n_ports; p++)
+			free(topo->switches[i].ports[p].peers);
 		free(topo->switches[i].ports);
+	}
 	free(topo->switches);
 	free(topo->hosts);
+	free(topo->bridges);
 	free(topo->links);
+	free(topo->by_name.slots);
+	free(topo->by_ip.slots);
 	free(topo);
-}
-
-int inc_topology_host_by_ip(const struct inc_topology *topo, struct in_addr ip)
-{
-	for (unsigned int i = 0; i < topo->n_hosts; i++) {
-		if (topo->hosts[i].ip.s_addr == ip.s_addr)
-			return i;
-	}
-	return -1;
-}
-
-int inc_topology_host_by_name(const struct inc_topology *topo, const char *name)
-{
-	for (unsigned int i = 0; i < topo->n_hosts; i++) {
-		if (strcmp(topo->hosts[i].name, name) == 0)
-			return i;
-	}
-	return -1;
-}
-
-int inc_topology_switch_by_name(const struct inc_topology *topo, const char *name)
-{
-	for (unsigned int i = 0; i < topo->n_switches; i++) {
-		if (strcmp(topo->switches[i].name, name) == 0)
-			return i;
-	}
-	return -1;
 }

@@ -16,9 +16,12 @@
 #define INC_TOPO_NAME_LEN 15 /* of hosts, switches and ports: they name interfaces */
 #define INC_TOPO_NAME_MAX (INC_TOPO_NAME_LEN + 1)
 
-#define INC_TOPO_MAX_HOSTS    1024
-#define INC_TOPO_MAX_SWITCHES 256
-#define INC_TOPO_MAX_PORTS    64 /* of one switch */
+#define INC_TOPO_MAX_HOSTS    16384
+#define INC_TOPO_MAX_SWITCHES 1024
+#define INC_TOPO_MAX_BRIDGES  1024
+#define INC_TOPO_MAX_PORTS    64    /* of one switch */
+#define INC_TOPO_MAX_PEERS    1024  /* of one port */
+#define INC_TOPO_DEF_RATE     10000 /* Mbit/s, of a link whose rate the file does not say */
 
 /* What a link does to its frames, in each direction. All zero: a plain cable. */
 struct inc_topo_wire {
@@ -35,16 +38,23 @@ struct inc_topo_host {
 	struct in_addr ip;
 	unsigned int sw;   /* the switch it is attached to, */
 	unsigned int port; /* that switch's port, */
-	unsigned int link; /* and the link between */
+	unsigned int link; /* and its own cable: to that port, or to the bridge before it */
+};
+
+/* Who is reached through a port: a host or a switch. */
+struct inc_topo_peer {
+	bool to_switch;
+	unsigned int index; /* into switches (true) or hosts (false) */
+	unsigned int port;  /* of a switch: its port whose peer this switch is */
 };
 
 struct inc_topo_port {
 	char name[INC_TOPO_NAME_MAX];
 	struct in_addr ip;
-	bool to_switch; /* peer: index into switches (true) or hosts (false) */
-	unsigned int peer;
-	unsigned int peer_port; /* of a switch: its port whose peer is this switch */
-	unsigned int link;
+	struct inc_topo_peer *peers; /* one, unless there is a bridge between */
+	unsigned int n_peers;
+	int bridge;        /* that the port's cable leads to; -1: it leads to the peer */
+	unsigned int link; /* the port's own cable */
 };
 
 struct inc_topo_switch {
@@ -54,28 +64,57 @@ struct inc_topo_switch {
 	unsigned int n_ports;
 };
 
-/* End b is always a switch's port; end a is a host or, in a tree, a switch's port. */
+/* An ordinary Ethernet switch: it adds nothing, all who are on it are each other's neighbours. */
+struct inc_topo_bridge {
+	char name[INC_TOPO_NAME_MAX];
+};
+
+enum inc_topo_kind {
+	INC_TOPO_HOST,
+	INC_TOPO_SWITCH,
+	INC_TOPO_BRIDGE,
+};
+
+struct inc_topo_end {
+	enum inc_topo_kind kind;
+	unsigned int index; /* into hosts, switches or bridges */
+	unsigned int port;  /* of a switch */
+};
+
+/* A cable. end[0] is a host or a switch's port, end[1] a switch's port or a bridge; of two switches
+ * end[1] is the one that stands first in the file. */
 struct inc_topo_link {
-	bool a_is_switch;
-	unsigned int a;      /* index into hosts or switches */
-	unsigned int a_port; /* where a is a switch */
-	unsigned int b;
-	unsigned int b_port;
+	struct inc_topo_end end[2];
 	unsigned int mtu; /* of the IP packet, at both ends */
+	double rate_mbit; /* what it can carry */
 	bool has_wire;    /* the file has a wire here, be it one without faults (yet) */
 	struct inc_topo_wire wire;
+};
+
+/* Numbers found by a key (topology_index.c). */
+struct inc_topo_index {
+	struct inc_topo_slot {
+		uint32_t key;
+		uint32_t value; /* plus 1; 0: free */
+	} * slots;
+	size_t room, n;
 };
 
 struct inc_topology {
 	char name[64];
 	unsigned int prefix; /* length of every link's network */
-	unsigned int mtu;    /* where a link says nothing */
+	unsigned int mtu;    /* where a link says nothing, and */
+	double rate_mbit;    /* the same of its rate; 0: the file says neither */
 	struct inc_topo_host *hosts;
 	unsigned int n_hosts;
 	struct inc_topo_switch *switches;
 	unsigned int n_switches;
+	unsigned int n_leaves; /* switches with hosts */
+	struct inc_topo_bridge *bridges;
+	unsigned int n_bridges;
 	struct inc_topo_link *links;
 	unsigned int n_links;
+	struct inc_topo_index by_name, by_ip; /* ends without a port */
 };
 
 /* 0 or -errno with "file:line: field: text". */

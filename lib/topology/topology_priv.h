@@ -3,14 +3,30 @@
 #ifndef INC_TOPOLOGY_PRIV_H
 #define INC_TOPOLOGY_PRIV_H
 
+#include <stdbool.h>
+#include <netinet/in.h>
 #include "lib/base/err.h"
 #include "lib/topology/topology.h"
 #include "lib/conf/yaml.h"
 
 #define INC_TOPO_MTU_FIELD .kind = INC_UINT, .need = INC_OPTIONAL, .min = 576, .max = 9216
+/* 0: not said */
+#define INC_TOPO_RATE_FIELD .kind = INC_REAL, .need = INC_OPTIONAL, .max = 1000000
 
-/* Connects hosts, ports and switches by name and makes topo->links. */
+/* Connects hosts, ports, bridges and switches by name and makes topo->links. */
 int inc_topology_link(struct inc_topology *topo, const struct inc_yaml_node *root,
 		      struct inc_err *err);
+
+/* topology_cables.c: topo->links from what is connected, with what the file says of them. */
+int inc_topology_cables(struct inc_topology *topo, const struct inc_yaml_node *root,
+			struct inc_err *err);
+
+/* topology_index.c: what has been read so far, by name and by address. The names stand in topo
+ * when they are added, and stay there. 0 or -ENOMEM. */
+int inc_topology_add_name(struct inc_topology *topo, enum inc_topo_kind kind, unsigned int index);
+int inc_topology_add_ip(struct inc_topology *topo, struct in_addr ip, enum inc_topo_kind kind,
+			unsigned int index);
+bool inc_topology_find(const struct inc_topology *topo, const char *name, struct inc_topo_end *end);
+bool inc_topology_has_ip(const struct inc_topology *topo, struct in_addr ip);
 
 #endif

@@ -37,7 +37,9 @@ class Line:
         deadline = time.monotonic() + seconds
         while b"\n" not in self.buf:
             left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self.sock], [], [], left)[0]:
+            ready = select.poll()  # select knows no descriptors above 1023
+            ready.register(self.sock, select.POLLIN)
+            if left <= 0 or not ready.poll(left * 1000):
                 raise Failure(f"nothing received within {seconds} s")
             try:
                 data = self.sock.recv(1 << 16)
@@ -106,12 +108,12 @@ class Member(Line):
 class Switch(Line):
     """Answers by hand: take() the request, then done() or refuse() it."""
 
-    def hello(self, name="s0", communicators=(), mtu=2200, n_ports=4, **limits):
+    def hello(self, name="s0", communicators=(), mtu=2200, n_ports=4, ports=None, **limits):
         self.send(type="hello", version=1, switch=name,
                   ports=[dict(name=f"p{i}", ip=f"10.77.{i}.254", mac="02:00:00:00:00:01", mtu=mtu)
-                         for i in range(n_ports)],
-                  limits=dict(dict(children=32, slots=4096, rows=16384, connections=1024,
-                                   groups=64), **limits),
+                         for i in range(n_ports)] if ports is None else ports,
+                  limits=dict(dict(children=32, slots=4096, rows=1 << 20, connections=4096,
+                                   groups=1024), **limits),
                   communicators=list(communicators))
         return self
 

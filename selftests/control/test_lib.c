@@ -208,6 +208,32 @@ static const struct {
 	{HOSTS SWITCHES PORTS "defaults: {prefix: 33}\n",
 	 "t:10: defaults.prefix: 33 is not between"},
 	{"hosts: 3\nswitches: []\n", "t:1: hosts: is not a sequence"},
+	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254}\n",
+	 "t:8: switches[0].ports[0]: 'peer' is missing"},
+	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254, peer: h0, peers: [h1]}\n",
+	 "t:8: switches[0].ports[0]: 'peer' and 'peers' exclude each other"},
+	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254, peers: [h0, h1]}\n",
+	 "t:8: switches[0].ports[0].peers: several peers need a 'bridge' between"},
+	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254, peers: [h0], bridge: h1}\n",
+	 "t:8: switches[0].ports[0].bridge: there is no bridge 'h1'"},
+	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254, peers: [h0], bridge: b0}\n"
+			"      - {name: p1, ip: 10.77.1.254, peers: [h1], bridge: b0}\n"
+			"bridges: [{name: b0}]\n",
+	 "t:9: switches[0].ports[1].ip: another port of bridge b0 is outside this /24 network"},
+	{HOSTS SWITCHES PORTS "bridges: [{name: b0}]\n",
+	 "t:10: bridges[0]: no port is on bridge b0"},
+	{HOSTS SWITCHES PORTS "bridges: [{name: h0}]\n",
+	 "t:10: bridges[0].name: 'h0' is given twice"},
+	{HOSTS SWITCHES PORTS "      - {name: p2, ip: 10.78.0.1, peer: s1}\n"
+			      "      - {name: p3, ip: 10.78.1.1, peer: s1}\n"
+			      "  - name: s1\n    ports: [{name: q, ip: 10.78.0.2, peer: s0}]\n",
+	 "t:11: switches[0].ports[3].peer: a second link to s1"},
+	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254, peer: h0}\n"
+			"      - {name: p1, ip: 10.77.0.253, peer: h0}\n",
+	 "t:9: switches[0].ports[1].peer: h0 is attached already, to s0"},
+	{HOSTS SWITCHES PORTS "  - name: s1\n    ports: [{name: q, ip: 10.78.0.1, peer: s2}]\n"
+			      "  - name: s2\n    ports: [{name: q, ip: 10.78.0.2, peer: s1}]\n",
+	 "t:10: switches[1]: s1 cannot be reached from any root"},
 };
 
 static void topology_errors(void **state)
@@ -242,19 +268,56 @@ static void topology_links(void **state)
 	assert_int_equal(inc_topology_parse("t", text, sizeof(text) - 1, &topo, &err), 0);
 	assert_int_equal(topo->n_links, 3);
 	link = &topo->links[topo->hosts[0].link];
-	assert_false(link->a_is_switch);
-	assert_int_equal(link->a, 0);
+	assert_int_equal(link->end[0].kind, INC_TOPO_HOST);
+	assert_int_equal(link->end[0].index, 0);
 	assert_int_equal(link->mtu, 2200);
 	assert_true(link->has_wire && link->wire.loss == 0.25 && link->wire.seed == 9);
 	assert_false(topo->links[topo->hosts[1].link].has_wire);
 	assert_int_equal(topo->switches[0].ports[1].link, topo->switches[1].ports[1].link);
 	link = &topo->links[topo->switches[0].ports[1].link];
-	assert_true(link->a_is_switch);
+	assert_int_equal(link->end[0].kind, INC_TOPO_SWITCH);
 	assert_int_equal(link->mtu, 1400);
-	assert_int_equal(link->b, 0);
-	assert_int_equal(link->b_port, 1);
-	assert_int_equal(link->a, 1);
-	assert_int_equal(link->a_port, 1);
+	assert_int_equal(link->end[1].index, 0);
+	assert_int_equal(link->end[1].port, 1);
+	assert_int_equal(link->end[0].index, 1);
+	assert_int_equal(link->end[0].port, 1);
+	inc_topology_free(topo);
+}
+
+/* A one-armed switch: its only port leads to its parent and its hosts, by an ordinary switch. */
+static void topology_bridge(void **state)
+{
+	static const char text[] =
+		"hosts:\n  - {name: h0, ip: 10.77.0.1}\n  - {name: h1, ip: 10.77.0.2}\n"
+		"  - {name: h2, ip: 10.77.0.3}\n"
+		"switches:\n"
+		"  - name: r\n    root: true\n"
+		"    ports: [{name: d, ip: 10.77.0.254, peers: [a, h2], bridge: b0}]\n"
+		"  - name: a\n"
+		"    ports: [{name: p, ip: 10.77.0.253, peers: [h0, r, h1], bridge: b0}]\n"
+		"bridges: [{name: b0}]\n"
+		"links:\n  - {between: [b0, a], rate_mbit: 25000}\n"
+		"  - {between: [h1, b0], wire: {rate_mbit: 100}}\n";
+	const struct inc_topo_port *port;
+	const struct inc_topo_link *link;
+	struct inc_topology *topo;
+	struct inc_err err = {""};
+
+	assert_int_equal(inc_topology_parse("t", text, sizeof(text) - 1, &topo, &err), 0);
+	assert_int_equal(topo->n_links, 5); /* each has a cable of its own */
+	assert_int_equal(topo->n_leaves, 2);
+	port = &topo->switches[1].ports[0];
+	assert_int_equal(port->n_peers, 3);
+	assert_true(port->peers[1].to_switch);
+	assert_int_equal(port->peers[1].index, 0);
+	link = &topo->links[port->link];
+	assert_int_equal(link->end[0].kind, INC_TOPO_SWITCH);
+	assert_int_equal(link->end[1].kind, INC_TOPO_BRIDGE);
+	assert_true(link->rate_mbit == 25000);
+	link = &topo->links[topo->hosts[1].link];
+	assert_true(link->rate_mbit == 100 && link->has_wire);
+	assert_int_equal(topo->hosts[1].sw, 1);
+	assert_true(topo->links[topo->hosts[2].link].rate_mbit == INC_TOPO_DEF_RATE);
 	inc_topology_free(topo);
 }
 
@@ -375,8 +438,8 @@ int main(void)
 		cmocka_unit_test(crc_in_parts),    cmocka_unit_test(opcode_shapes),
 		cmocka_unit_test(yaml_documents),  cmocka_unit_test(yaml_nodes),
 		cmocka_unit_test(topology_errors), cmocka_unit_test(topology_links),
-		cmocka_unit_test(hostport),        cmocka_unit_test(printable),
-		cmocka_unit_test(error_text),
+		cmocka_unit_test(topology_bridge), cmocka_unit_test(hostport),
+		cmocka_unit_test(printable),       cmocka_unit_test(error_text),
 	};
 
 	return cmocka_run_group_tests_name("lib", tests, NULL, NULL) ? 1 : 0;

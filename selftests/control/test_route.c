@@ -4,11 +4,12 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <arpa/inet.h>
 #include <cmocka.h>
-#include "controller/core/route.h"
+#include "selftests/control/tree_check.h"
 
 static const char tree_text[] =
 	"hosts:\n"
@@ -34,16 +35,21 @@ static const char tree_text[] =
 	"      - {name: p0, ip: 10.3.0.254, peer: h4}\n      - {name: up, ip: 10.9.3.1, peer: r}\n";
 
 static struct inc_topology *topo;
+static struct inc_routes *routes;
 
 static int setup(void **state)
 {
 	struct inc_err err;
 
-	return inc_topology_parse("tree", tree_text, sizeof(tree_text) - 1, &topo, &err);
+	if (inc_topology_parse("tree", tree_text, sizeof(tree_text) - 1, &topo, &err))
+		return -1;
+	routes = inc_routes_new(topo);
+	return routes ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
+	inc_routes_free(routes);
 	inc_topology_free(topo);
 	return 0;
 }
@@ -52,7 +58,7 @@ static const struct {
 	unsigned int hosts[6];
 	unsigned int n;
 	const char *nodes; /* name<parent, root first */
-} routes[] = {
+} cases[] = {
 	{{0, 1}, 2, "s1"},
 	{{4}, 1, "s3"},
 	{{5}, 1, "r"},
@@ -82,19 +88,19 @@ static void describe(const struct inc_tree *tree, char *text)
 
 static void smallest_tree(void **state)
 {
-	for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct inc_tree *tree;
 		struct inc_err err;
 		char text[200];
 
-		assert_int_equal(inc_route_compute(topo, routes[i].hosts, routes[i].n, &tree, &err),
-				 0);
+		assert_int_equal(
+			inc_route_compute(routes, cases[i].hosts, cases[i].n, 64, &tree, &err), 0);
 		describe(tree, text);
-		assert_string_equal(text, routes[i].nodes);
-		for (unsigned int k = 0; k < routes[i].n; k++)
-			assert_true(inc_route_node(tree, topo, routes[i].hosts[k]) >= 0);
-		free(tree);
+		assert_string_equal(text, cases[i].nodes);
+		assert_null(tree_wrong(topo, tree, cases[i].hosts, cases[i].n));
+		inc_route_release(routes, tree);
 	}
+	assert_null(routes_in_use(topo, routes));
 }
 
 static struct inc_route_member members[6];
@@ -102,6 +108,14 @@ static struct inc_route_member members[6];
 static const struct inc_route_member *get_member(const void *arg, unsigned int rank)
 {
 	return &members[rank];
+}
+
+/* Known of one port alone: r's to s3. */
+static const uint8_t *get_mac(const void *arg, unsigned int sw, unsigned int port)
+{
+	static const uint8_t mac[6] = {2, 0, 0, 0, 0, 7};
+
+	return strcmp(topo->switches[sw].name, "r") == 0 && port == 1 ? mac : NULL;
 }
 
 static const char *text_of(const json_t *o, const char *key)
@@ -117,10 +131,72 @@ static long long number_of(const json_t *o, const char *key)
 /* Every connection of one switch has its mirror image at the other end. */
 static json_t *config_of(const struct inc_route_comm *comm, unsigned int node)
 {
-	struct inc_comm_conf conf;
+	struct inc_msg_configure said, read;
+	struct inc_err err;
+	json_t *message, *config;
 
-	assert_int_equal(inc_route_config(comm, node, &conf), 0);
-	return inc_schema_print(&inc_comm_schema, INC_MESSAGE_ONLY, &conf);
+	assert_int_equal(inc_route_config(comm, node, &said.config), 0);
+	message = inc_message_new(INC_MSG_CONFIGURE, &said);
+	assert_int_equal(inc_message_read(INC_MSG_CONFIGURE, message, &read, &err), 0);
+	config = json_incref(json_object_get(message, "config"));
+	json_decref(message);
+	return config;
+}
+
+/* Queue pairs and PSNs that name whose they are. */
+static void number_ends(struct inc_tree *tree, const unsigned int *hosts, unsigned int n)
+{
+	for (unsigned int r = 0; r < n; r++)
+		members[r] = (struct inc_route_member){
+			.host = hosts[r],
+			.own.qpn = 1000 + r,
+			.sw.qpn = 2000 + r,
+			.udp_port = 4791,
+			.pkey = INC_PKEY_DEFAULT,
+		};
+	for (unsigned int i = 0; i < tree->n; i++) {
+		tree->nodes[i].up = (struct inc_route_end){.qpn = 3000 + i, .psn = 30 + i};
+		tree->nodes[i].down = (struct inc_route_end){.qpn = 4000 + i, .psn = 40 + i};
+	}
+}
+
+static void host_agrees(const json_t *conn, const unsigned int *hosts)
+{
+	unsigned int rank = number_of(conn, "host_id");
+	char ip[INET_ADDRSTRLEN];
+
+	inet_ntop(AF_INET, &topo->hosts[hosts[rank]].ip, ip, sizeof(ip));
+	assert_string_equal(text_of(conn, "peer_ip"), ip);
+	assert_int_equal(number_of(conn, "peer_qp"), 1000 + rank);
+	assert_int_equal(number_of(conn, "my_qp"), 2000 + rank);
+	assert_null(json_object_get(conn, "ranks"));
+}
+
+/* The other end of a connection between switches is in one of the n configurations. */
+static void switch_agrees(const json_t *conn, json_t *const *configs, unsigned int n)
+{
+	unsigned int found = 0;
+	json_t *other;
+	size_t k;
+
+	for (unsigned int m = 0; m < n; m++) {
+		json_array_foreach (json_object_get(configs[m], "connections"), k, other) {
+			if (number_of(other, "my_qp") != number_of(conn, "peer_qp"))
+				continue;
+			found++;
+			assert_int_equal(number_of(other, "peer_qp"), number_of(conn, "my_qp"));
+			assert_int_equal(number_of(other, "my_psn"), number_of(conn, "psn"));
+			assert_string_equal(text_of(other, "my_ip"), text_of(conn, "peer_ip"));
+			assert_int_not_equal(json_is_true(json_object_get(other, "up")),
+					     json_is_true(json_object_get(conn, "up")));
+		}
+	}
+	assert_int_equal(found, 1);
+	/* ranks: of what is below; a MAC address: where the other switch has said it */
+	assert_int_equal(!json_object_get(conn, "ranks"),
+			 json_is_true(json_object_get(conn, "up")));
+	assert_int_equal(!!json_object_get(conn, "peer_mac"),
+			 !strcmp(text_of(conn, "peer_ip"), "10.9.3.2"));
 }
 
 static void ends_agree(void **state)
@@ -132,76 +208,39 @@ static void ends_agree(void **state)
 		.slots = 64,
 		.topo = topo,
 		.member = get_member,
-		.n_members = 5,
+		.mac = get_mac,
 	};
-	struct inc_tree *tree;
-	json_t *configs[5], *conn, *other;
 	unsigned int between = 0, to_hosts = 0;
+	json_t *configs[5], *conn;
+	struct inc_tree *tree;
 	struct inc_err err;
-	size_t i, k;
+	size_t i;
 
-	assert_int_equal(inc_route_compute(topo, hosts, 5, &tree, &err), 0);
+	assert_int_equal(inc_route_compute(routes, hosts, 5, 64, &tree, &err), 0);
 	assert_int_equal(tree->n, 5);
-	for (unsigned int r = 0; r < 5; r++) {
-		members[r].host = hosts[r];
-		members[r].own.qpn = 1000 + r;
-		members[r].sw.qpn = 2000 + r;
-		members[r].udp_port = 4791;
-	}
-	for (unsigned int n = 0; n < tree->n; n++) {
-		tree->nodes[n].up.qpn = 3000 + n;
-		tree->nodes[n].up.psn = 30 + n;
-		tree->nodes[n].down.qpn = 4000 + n;
-		tree->nodes[n].down.psn = 40 + n;
-	}
+	number_ends(tree, hosts, 5);
 	comm.tree = tree;
 	for (unsigned int n = 0; n < tree->n; n++) {
 		configs[n] = config_of(&comm, n);
-		assert_non_null(configs[n]);
 		assert_int_equal(json_is_true(json_object_get(configs[n], "root")), n == 0);
 	}
 	for (unsigned int n = 0; n < tree->n; n++) {
 		json_array_foreach (json_object_get(configs[n], "connections"), i, conn) {
-			bool found = false;
+			bool host = number_of(conn, "peer_qp") < 2000;
 
-			if (number_of(conn, "peer_qp") < 2000) {
-				unsigned int rank = number_of(conn, "host_id");
-				char ip[INET_ADDRSTRLEN];
-
-				inet_ntop(AF_INET, &topo->hosts[hosts[rank]].ip, ip, sizeof(ip));
-				assert_string_equal(text_of(conn, "peer_ip"), ip);
-				assert_int_equal(number_of(conn, "peer_qp"), 1000 + rank);
-				assert_int_equal(number_of(conn, "my_qp"), 2000 + rank);
-				to_hosts++;
-				continue;
-			}
-			between++;
-			for (unsigned int m = 0; m < tree->n; m++) {
-				json_array_foreach (json_object_get(configs[m], "connections"), k,
-						    other) {
-					if (m == n ||
-					    number_of(other, "my_qp") != number_of(conn, "peer_qp"))
-						continue;
-					found = true;
-					assert_int_equal(number_of(other, "peer_qp"),
-							 number_of(conn, "my_qp"));
-					assert_int_equal(number_of(other, "my_psn"),
-							 number_of(conn, "psn"));
-					assert_string_equal(text_of(other, "my_ip"),
-							    text_of(conn, "peer_ip"));
-					assert_int_not_equal(
-						json_is_true(json_object_get(other, "up")),
-						json_is_true(json_object_get(conn, "up")));
-				}
-			}
-			assert_true(found);
+			to_hosts += host;
+			between += !host;
+			if (host)
+				host_agrees(conn, hosts);
+			else
+				switch_agrees(conn, configs, tree->n);
 		}
 	}
 	assert_int_equal(to_hosts, 5);
 	assert_int_equal(between, 8); /* four links, seen from both ends */
 	for (unsigned int n = 0; n < tree->n; n++)
 		json_decref(configs[n]);
-	free(tree);
+	inc_route_release(routes, tree);
 }
 
 /* Several members on one host stand together, whatever their ranks. */
@@ -215,31 +254,248 @@ static void children_of_a_port(void **state)
 		.slots = 1,
 		.topo = topo,
 		.member = get_member,
-		.n_members = 5,
+		.mac = get_mac,
 	};
 	struct inc_tree *tree;
 	json_t *config, *conn;
 	struct inc_err err;
 	size_t i;
 
-	assert_int_equal(inc_route_compute(topo, hosts, 5, &tree, &err), 0);
-	for (unsigned int r = 0; r < 5; r++)
-		members[r].host = hosts[r];
+	assert_int_equal(inc_route_compute(routes, hosts, 5, 64, &tree, &err), 0);
+	number_ends(tree, hosts, 5);
 	comm.tree = tree;
 	config = config_of(&comm, 0);
 	assert_int_equal(json_array_size(json_object_get(config, "connections")), 5);
 	json_array_foreach (json_object_get(config, "connections"), i, conn)
 		assert_int_equal(number_of(conn, "host_id"), want[i]);
 	json_decref(config);
-	free(tree);
+	inc_route_release(routes, tree);
+}
+
+/* What each child of the root is said to stand for. */
+static void ranks_below(void **state)
+{
+	static const unsigned int hosts[] = {4, 0, 2, 1, 5, 3};
+	static const char *const want[] = {"1-3,5", "0", NULL};
+	struct inc_route_comm comm = {
+		.communicator = 1,
+		.payload = 256,
+		.slots = 1,
+		.topo = topo,
+		.member = get_member,
+		.mac = get_mac,
+	};
+	struct inc_tree *tree;
+	json_t *config, *conn;
+	struct inc_err err;
+	size_t i;
+
+	assert_int_equal(inc_route_compute(routes, hosts, 6, 1, &tree, &err), 0);
+	number_ends(tree, hosts, 6);
+	comm.tree = tree;
+	config = config_of(&comm, 0);
+	json_array_foreach (json_object_get(config, "connections"), i, conn) {
+		assert_true(i < 3);
+		assert_int_equal(!text_of(conn, "ranks"), !want[i]);
+		if (want[i])
+			assert_string_equal(text_of(conn, "ranks"), want[i]);
+		assert_int_equal(number_of(conn, "host_id"), i == 0 ? 1 : i == 1 ? 0 : 4);
+	}
+	json_decref(config);
+	inc_route_release(routes, tree);
+}
+
+/* n leaves with a host each, all of them below two spines; these below a root, or roots
+ * themselves. The first spine has hosts of its own. */
+static struct inc_topology *spines(unsigned int n, unsigned int own, bool above)
+{
+	struct inc_topology *made = NULL;
+	struct inc_err err = {""};
+	char *text = NULL;
+	size_t len;
+	FILE *f = open_memstream(&text, &len);
+
+	fprintf(f, "hosts:\n");
+	for (unsigned int h = 0; h < n + own; h++)
+		fprintf(f, "  - {name: h%u, ip: 10.1.%u.1}\n", h, h);
+	fprintf(f, "switches:\n");
+	if (above)
+		fprintf(f, "  - name: r\n    root: true\n    ports:\n"
+			   "      - {name: a, ip: 10.5.0.1, peer: a}\n"
+			   "      - {name: b, ip: 10.5.1.1, peer: b}\n");
+	for (unsigned int s = 0; s < 2; s++) {
+		fprintf(f, "  - name: %c\n    root: %s\n    ports:\n", 'a' + s,
+			above ? "false" : "true");
+		if (above)
+			fprintf(f, "      - {name: up, ip: 10.5.%u.2, peer: r}\n", s);
+		for (unsigned int l = 0; l < n; l++)
+			fprintf(f, "      - {name: l%u, ip: 10.%u.%u.1, peer: l%u}\n", l, 2 + s, l,
+				l);
+		for (unsigned int h = n; !s && h < n + own; h++)
+			fprintf(f, "      - {name: h%u, ip: 10.1.%u.2, peer: h%u}\n", h, h, h);
+	}
+	for (unsigned int l = 0; l < n; l++)
+		fprintf(f,
+			"  - name: l%u\n    ports:\n      - {name: a, ip: 10.2.%u.2, peer: a}\n"
+			"      - {name: b, ip: 10.3.%u.2, peer: b}\n"
+			"      - {name: h, ip: 10.1.%u.2, peer: h%u}\n",
+			l, l, l, l, l);
+	fclose(f);
+	if (inc_topology_parse("spines", text, len, &made, &err))
+		fail_msg("%s", err.msg);
+	free(text);
+	return made;
+}
+
+/* What becomes of a communicator of all hosts: its error, or NULL and how many switches it has. */
+static const char *try_all(const struct inc_topology *t, const struct inc_msg_limits *limits,
+			   unsigned int slots, int *code, unsigned int *n)
+{
+	struct inc_routes *r = inc_routes_new(t);
+	unsigned int hosts[64];
+	struct inc_tree *tree = NULL;
+	static struct inc_err err;
+
+	for (unsigned int h = 0; h < t->n_hosts; h++)
+		hosts[h] = h;
+	for (unsigned int s = 0; s < t->n_switches; s++)
+		inc_routes_offer(r, s, limits);
+	*code = inc_route_compute(r, hosts, t->n_hosts, slots, &tree, &err);
+	if (!*code) {
+		assert_null(tree_wrong(t, tree, hosts, t->n_hosts));
+		*n = tree->n;
+	}
+	inc_route_release(r, tree);
+	assert_null(routes_in_use(t, r));
+	inc_routes_free(r);
+	return *code ? err.msg : NULL;
+}
+
+/* A switch has 32 children at most: the others go elsewhere, where there is an elsewhere. */
+static void too_many_children(void **state)
+{
+	static const struct {
+		unsigned int leaves, own;
+		bool above;
+		unsigned int switches; /* 0: none */
+	} fan[] = {
+		{32, 0, false, 33}, {33, 0, false, 0},  {33, 0, true, 36},  {40, 0, true, 43},
+		{32, 0, true, 33},  {20, 20, true, 23}, {30, 20, true, 33}, {10, 32, false, 12},
+	};
+
+	for (size_t i = 0; i < sizeof(fan) / sizeof(fan[0]); i++) {
+		struct inc_topology *t = spines(fan[i].leaves, fan[i].own, fan[i].above);
+		unsigned int n = 0;
+		int code;
+		const char *why = try_all(t, &(struct inc_msg_limits){0}, 1, &code, &n);
+
+		assert_int_equal(n, fan[i].switches);
+		if (!n) {
+			assert_int_equal(code, -ENOSPC);
+			assert_non_null(strstr(why, "room"));
+		}
+		inc_topology_free(t);
+	}
+}
+
+static void reasons(void **state)
+{
+	static const struct {
+		struct inc_msg_limits limits;
+		int code;
+		const char *why;
+	} given[] = {
+		{{.children = 3}, -E2BIG, "switch a would have 4 children, 3 is its limit"},
+		{{.slots = 32}, -E2BIG, "switch l0 has 32 slots, not 64"},
+		{{.connections = 3}, -ENOSPC, "switch a has no room: "},
+		{{.rows = 255}, -ENOSPC, "this one needs 4 and 256"},
+		{{.connections = 4}, -ENOSPC, "has room for one more child"},
+		{{.rows = 1 << 20, .connections = 64, .groups = 1}, 0, NULL},
+	};
+	struct inc_topology *t = spines(2, 4, true);
+
+	for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++) {
+		unsigned int n;
+		int code;
+		const char *why = try_all(t, &given[i].limits, 64, &code, &n);
+
+		assert_int_equal(code, given[i].code);
+		if (code && !strstr(why, given[i].why))
+			fail_msg("'%s' is not in '%s'", given[i].why, why);
+	}
+	inc_topology_free(t);
+}
+
+/* What is absent, or full, is gone around; and used where nothing else is there. */
+static void around_the_absent(void **state)
+{
+	struct inc_topology *t = spines(4, 0, false);
+	struct inc_routes *r = inc_routes_new(t);
+	const struct inc_msg_limits one = {.groups = 1};
+	unsigned int hosts[] = {0, 1, 2, 3};
+	struct inc_tree *trees[3];
+	struct inc_err err;
+
+	assert_int_equal(inc_route_compute(r, hosts, 4, 1, &trees[0], &err), 0); /* all absent */
+	assert_string_equal(t->switches[trees[0]->nodes[0].sw].name, "a");
+	inc_route_release(r, trees[0]);
+	for (unsigned int s = 0; s < t->n_switches; s++)
+		inc_routes_offer(r, s, s ? &(struct inc_msg_limits){0} : NULL);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(inc_route_compute(r, hosts, 4, 1, &trees[i], &err), 0);
+		assert_string_equal(t->switches[trees[i]->nodes[0].sw].name, "b");
+	}
+	inc_routes_offer(r, 0, &one);
+	inc_routes_offer(r, 1, &one); /* which has two */
+	assert_int_equal(inc_route_compute(r, hosts, 4, 1, &trees[2], &err), 0);
+	assert_string_equal(t->switches[trees[2]->nodes[0].sw].name, "a");
+	for (int i = 0; i < 3; i++)
+		inc_route_release(r, trees[i]);
+	assert_null(routes_in_use(t, r));
+	inc_routes_free(r);
+	inc_topology_free(t);
+}
+
+/* Two roots with hosts of their own and nothing above them: the one way between leads over one. */
+static void roots_side_by_side(void **state)
+{
+	static const char text[] =
+		"hosts:\n  - {name: h0, ip: 10.1.0.1}\n  - {name: h1, ip: 10.1.1.1}\n"
+		"  - {name: h2, ip: 10.1.2.1}\n"
+		"switches:\n"
+		"  - name: a\n    root: true\n    ports:\n"
+		"      - {name: p, ip: 10.1.0.2, peer: h0}\n"
+		"      - {name: b, ip: 10.2.0.1, peer: b}\n"
+		"  - name: b\n    root: true\n    ports:\n"
+		"      - {name: p, ip: 10.1.1.2, peer: h1}\n"
+		"      - {name: a, ip: 10.2.0.2, peer: a}\n"
+		"  - name: island\n    root: true\n    ports:\n"
+		"      - {name: p, ip: 10.1.2.2, peer: h2}\n";
+	struct inc_topology *t;
+	struct inc_routes *r;
+	unsigned int hosts[] = {0, 1, 2};
+	struct inc_tree *tree;
+	struct inc_err err;
+
+	assert_int_equal(inc_topology_parse("t", text, sizeof(text) - 1, &t, &err), 0);
+	r = inc_routes_new(t);
+	assert_int_equal(inc_route_compute(r, hosts, 2, 1, &tree, &err), 0);
+	assert_null(tree_wrong(t, tree, hosts, 2));
+	assert_int_equal(tree->n, 2);
+	inc_route_release(r, tree);
+	assert_int_equal(inc_route_compute(r, hosts, 3, 1, &tree, &err), -EHOSTUNREACH);
+	assert_non_null(strstr(err.msg, "no switch is above both h0 and h2"));
+	inc_routes_free(r);
+	inc_topology_free(t);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(smallest_tree),
-		cmocka_unit_test(ends_agree),
-		cmocka_unit_test(children_of_a_port),
+		cmocka_unit_test(smallest_tree),      cmocka_unit_test(ends_agree),
+		cmocka_unit_test(children_of_a_port), cmocka_unit_test(ranks_below),
+		cmocka_unit_test(too_many_children),  cmocka_unit_test(reasons),
+		cmocka_unit_test(around_the_absent),  cmocka_unit_test(roots_side_by_side),
 	};
 
 	return cmocka_run_group_tests_name("route", tests, setup, teardown) ? 1 : 0;

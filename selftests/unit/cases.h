@@ -22,6 +22,7 @@ extern const struct unit_case cases_header[];   /* one packet and what is wrong 
 extern const struct unit_case cases_protocol[]; /* order, windows, acknowledgements */
 extern const struct unit_case cases_link[];     /* CPUs, MAC addresses, NAKs around a gap */
 extern const struct unit_case cases_reduce[];   /* sums, copies, collectives, communicators */
+extern const struct unit_case cases_types[];    /* operators, types, byte orders, pads */
 extern const struct unit_case cases_tree[];     /* below the root */
 extern const struct unit_case cases_edges[];    /* bounds, carries, entries that do not fit */
 

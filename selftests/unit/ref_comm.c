@@ -70,20 +70,6 @@ const uint8_t *ref_peer_mac(const struct ref_conn *c)
 	return c->state.mac.known ? c->state.mac.addr : c->state.mac_hint.addr;
 }
 
-static uint32_t element(const struct ref_comm *cm, const uint8_t *p)
-{
-	uint32_t v;
-
-	memcpy(&v, p, 4);
-	return cm->cfg.flags & INC_COMM_F_NET_ORDER ? be32toh(v) : le32toh(v);
-}
-
-static void set_element(const struct ref_comm *cm, uint8_t *p, uint32_t v)
-{
-	v = cm->cfg.flags & INC_COMM_F_NET_ORDER ? htobe32(v) : htole32(v);
-	memcpy(p, &v, 4);
-}
-
 /* Is the collective's root behind this connection? */
 static bool behind(const struct ref_comm *cm, uint32_t child, uint32_t desc)
 {
@@ -133,7 +119,8 @@ uint32_t ref_odd_children(const struct ref_comm *cm, uint64_t r)
 void ref_reduce(struct ref_switch *sw, struct ref_comm *cm, uint64_t r)
 {
 	struct inc_buf *res = ref_result(cm, r);
-	uint32_t i, k;
+	bool big = cm->cfg.flags & INC_COMM_F_NET_ORDER;
+	uint32_t i;
 
 	memset(res, 0, sizeof(*res));
 	res->r = r;
@@ -141,12 +128,14 @@ void ref_reduce(struct ref_switch *sw, struct ref_comm *cm, uint64_t r)
 	for (i = 0; i < cm->cfg.children; i++) {
 		const struct inc_buf *b = ref_contrib(cm, i, r);
 
-		if (b->len > res->len)
-			res->len = b->len;
 		sw->counter[INC_CTR_X_SUM_BYTES] += b->len;
-		for (k = 0; k < b->len; k += 4)
-			set_element(cm, res->payload + k,
-				    element(cm, res->payload + k) + element(cm, b->payload + k));
+		if (!b->len)
+			continue;
+		if (res->len)
+			ref_operate(res->desc, big, res->payload, b->payload, b->len);
+		else
+			memcpy(res->payload, b->payload, b->len);
+		res->len = b->len;
 	}
 	/* to a parent it goes as one message, which asks for an ACK if any child did */
 	res->opcode = INC_OP_SEND_ONLY_IMM;
@@ -157,9 +146,11 @@ void ref_reduce(struct ref_switch *sw, struct ref_comm *cm, uint64_t r)
 
 void ref_seal(struct inc_buf *row)
 {
+	uint32_t padded = (row->len + 3) / 4 * 4; /* with zeros */
+
 	/* zlib inverts the state before and after */
-	row->crc = ~crc32(0xffffffff, row->payload, row->len);
-	row->csum = frame_sum16(row->payload, row->len, 0);
+	row->crc = ~crc32(0xffffffff, row->payload, padded);
+	row->csum = frame_sum16(row->payload, padded, 0);
 }
 
 void ref_done(struct ref_comm *cm, uint64_t r)
@@ -203,9 +194,9 @@ bool ref_owed(const struct ref_comm *cm, uint64_t r, uint32_t len)
 
 	if (!gets_data(cm, parent, partial->desc))
 		return len == 0;
-	/* what is given elsewhere may be of any length */
+	/* what is given elsewhere may be of any number of elements */
 	if (inc_root_gives(partial->desc) && !behind(cm, parent, partial->desc))
-		return true;
+		return len % ref_element_bytes(partial->desc) == 0;
 	return len == partial->len;
 }
 
@@ -240,6 +231,7 @@ void ref_partial(const struct ref_comm *cm, uint64_t r, struct frame *out)
 	s.imm = sum->desc;
 	s.payload = sum->payload;
 	s.len = sum->len;
+	s.pad = (4 - s.len % 4) % 4;
 	frame_build(out, &s);
 }
 
@@ -259,6 +251,7 @@ void ref_copy(const struct ref_comm *cm, uint32_t child, uint64_t r, struct fram
 	s.imm = res->desc;
 	s.payload = res->payload;
 	s.len = gets_data(cm, child, res->desc) ? res->len : 0;
+	s.pad = (4 - s.len % 4) % 4;
 	/* The length of the message: what the child said, but for a message of one packet, where
 	 * it may have given nothing and get data, or the reverse. */
 	s.dmalen = ref_is_only(b->opcode) ? s.len : ntohl(b->dmalen);

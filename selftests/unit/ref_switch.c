@@ -180,13 +180,7 @@ static bool shape_ok(const struct walk *w)
 	} else if (w->len > full || (is_last(w->opcode) && w->len == 0)) {
 		return false;
 	}
-	return w->pad == 0 && w->len % 4 == 0; /* int32 is the one type */
-}
-
-static bool desc_known(uint32_t desc)
-{
-	return INC_DESC_COLL(desc) < INC_N_COLLECTIVES && INC_DESC_OP(desc) == INC_OPERATOR_SUM &&
-	       INC_DESC_DTYPE(desc) == INC_DTYPE_INT32;
+	return true;
 }
 
 /* The frame goes on, or, where it cannot carry the row, the slow path is told. */
@@ -314,9 +308,9 @@ static void expected(struct walk *w)
 	}
 	if (frame_has_imm(w->opcode)) {
 		desc = get32(w->ext + (frame_has_reth(w->opcode) ? INC_RETH_LEN : 0));
-		has_desc = desc_known(desc);
+		has_desc = ref_desc_known(desc);
 	}
-	if (!has_desc) {
+	if (!has_desc || w->len % ref_element_bytes(desc)) {
 		invalid(w);
 		return;
 	}

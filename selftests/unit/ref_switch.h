@@ -84,6 +84,11 @@ const uint8_t *ref_peer_mac(const struct ref_conn *c);
  * descriptor that gives anything in the length they give; those that give nothing to an
  * AllReduce or Reduce that has data, or anything to a barrier, or to another's broadcast. */
 uint32_t ref_odd_children(const struct ref_comm *cm, uint64_t r);
+/* Of ref_element.c. The size of the descriptor's type, 0: there is no such type. */
+uint32_t ref_element_bytes(uint32_t desc);
+bool ref_desc_known(uint32_t desc);
+/* len bytes of elements, big endian or little: into becomes what the operator makes of both. */
+void ref_operate(uint32_t desc, bool big, uint8_t *into, const uint8_t *from, uint32_t len);
 /* Fills result row r. */
 void ref_reduce(struct ref_switch *sw, struct ref_comm *cm, uint64_t r);
 /* The result of chunk r is there: its slot moves on. */

@@ -21,13 +21,13 @@ static int more(struct stream *s, const struct chunk *c)
 	return 0;
 }
 
-static uint32_t some_len(struct stream *s)
+static uint32_t some_len(struct stream *s, uint32_t desc)
 {
-	uint32_t payload = s->cm->cfg.payload;
+	uint32_t payload = s->cm->cfg.payload, bytes = ref_element_bytes(desc);
 
 	if (rng_chance(&s->rng, 400))
 		return payload;
-	return 4 * (1 + rng_below(&s->rng, payload / 4));
+	return bytes * (1 + rng_below(&s->rng, payload / bytes));
 }
 
 /* Mostly a rank behind one of the children. */
@@ -49,12 +49,16 @@ static int collective(struct stream *s)
 	uint32_t packets = 1 + rng_below(&s->rng, 4), n = rng_below(&s->rng, 8), i, k;
 	uint32_t coll = rng_chance(&s->rng, 700) ? INC_COLL_ALLREDUCE
 						 : rng_below(&s->rng, INC_N_COLLECTIVES);
+	bool plain = rng_chance(&s->rng, 200);
 	struct chunk c = {
-		.desc = INC_DESC(coll, INC_OPERATOR_SUM, INC_DTYPE_INT32, some_root(s), s->seq++),
+		.desc = INC_DESC(coll,
+				 plain ? INC_OPERATOR_SUM : rng_below(&s->rng, INC_N_OPERATORS),
+				 plain ? INC_DTYPE_INT32 : rng_below(&s->rng, INC_N_DTYPES),
+				 some_root(s), s->seq++),
 		.shape = INC_OP_SEND_ONLY_IMM,
 	};
 
-	c.len = rng_chance(&s->rng, 200) ? 0 : some_len(s);
+	c.len = rng_chance(&s->rng, 200) ? 0 : some_len(s, c.desc);
 	if (coll == INC_COLL_BARRIER)
 		c.len = n = 0;
 	if (inc_root_gives(c.desc)) /* only messages of one packet may be empty */
@@ -71,7 +75,7 @@ static int collective(struct stream *s)
 				c.shape = imm ? INC_OP_SEND_LAST_IMM : INC_OP_SEND_LAST;
 			else
 				c.shape = k ? INC_OP_SEND_MIDDLE : INC_OP_SEND_FIRST;
-			c.len = k < packets - 1 ? s->cm->cfg.payload : some_len(s);
+			c.len = k < packets - 1 ? s->cm->cfg.payload : some_len(s, c.desc);
 			if (more(s, &c))
 				return -1;
 		}

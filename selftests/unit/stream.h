@@ -2,8 +2,8 @@
 /*
  * What the children of one communicator send when all goes well: collectives of a message with the
  * descriptor and messages of 1 to 4 packets, the same chunks from each child, by SEND or
- * WRITE, in a broadcast the root's alone with data; and what a parent, where there is one, answers
- * the partial sums with. All of it follows from a seed.
+ * WRITE, of any operator and type, in a broadcast the root's alone with data; and what a parent,
+ * where there is one, answers the partial sums with. All of it follows from a seed.
  */
 #ifndef UNIT_STREAM_H
 #define UNIT_STREAM_H

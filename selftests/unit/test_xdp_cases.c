@@ -41,6 +41,7 @@ static void run_all(bool order_stores, const char *how)
 	run_cases(&u, cases_protocol, how);
 	run_cases(&u, cases_link, how);
 	run_cases(&u, cases_reduce, how);
+	run_cases(&u, cases_types, how);
 	run_cases(&u, cases_tree, how);
 	run_cases(&u, cases_edges, how);
 	unit_stop(&u);

@@ -111,7 +111,7 @@ static int one_packet(struct unit *u, struct stream *s, struct rng *rng)
 	uint32_t child = some_child(rng, cm);
 	uint32_t ifindex = cm->conn[child].cfg.ifindex;
 	uint64_t next = cm->conn[child].state.rx_next;
-	uint32_t what = rng_below(rng, 1000);
+	uint32_t what = rng_below(rng, 1000), bytes;
 	struct unit_packet p;
 	struct frame f;
 
@@ -124,10 +124,13 @@ static int one_packet(struct unit *u, struct stream *s, struct rng *rng)
 	} else {
 		if (stream_packet(s, child, next, &p))
 			return -1;
+		bytes = ref_element_bytes(p.desc);
 		if (what == 999 && rng_chance(rng, 500)) /* another collective than the others */
 			p.desc++;
 		else if (what == 998 && rng_chance(rng, 300))
-			p.len = p.len ? p.len - 4 : 4;
+			p.len = p.len ? p.len - bytes : bytes;
+		else if (what == 996 && rng_chance(rng, 300)) /* no whole element at its end */
+			p.len -= p.len != 0;
 		else if (what == 997 && rng_chance(rng, 300))
 			p.opcode = rng_below(rng, 12);
 		unit_data(cm, child, &p, &f);

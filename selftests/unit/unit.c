@@ -447,6 +447,7 @@ void unit_data_spec(const struct ref_comm *cm, uint32_t child, const struct unit
 	s->imm = p->desc;
 	s->payload = payload;
 	s->len = p->len;
+	s->pad = -p->len & 3;
 }
 
 void unit_data(const struct ref_comm *cm, uint32_t child, const struct unit_packet *p,

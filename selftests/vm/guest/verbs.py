@@ -62,6 +62,24 @@ def jobs():
         perf("--sizes", "4,65536", "-n", "3", "--in-place", "--mode", "write", ranks=2)
 
 
+def collectives():
+    """Packets of length 0 from and to a device, as SEND and as WRITE; queues that are deep enough for
+    single packets where others go in messages."""
+    names = ("reduce", "broadcast", "reducescatter", "allgather")
+    for collective, mode in itertools.product(names, ("sendrecv", "write")):
+        with case(f"{collective}_{mode}"):
+            rows = perf("--sizes", "0,16,4112,1M", "-n", "2", "-w", "1", "--mode", mode, "--root", "2",
+                        collective=collective, ranks=4, timeout=200)
+            expect({r["transport"] for r in rows} == {"verbs"}, f"{rows}")
+            show(f"{collective} {mode}", rows)
+        with case(f"{collective}_{mode}_in_place_beside_messages_of_4"):
+            perf("--sizes", "4112,262144", "-n", "2", "-w", "0", "--mode", mode, "--message-packets", "4",
+                 "--window", "8", "--in-place", collective=collective, ranks=4, timeout=200)
+        with case(f"{collective}_{mode}_soft_and_verbs"):
+            perf("--sizes", "4112,262144", "-n", "2", "-w", "0", "--mode", mode, collective=collective,
+                 ranks=4, transport="verbs,soft,verbs,soft", timeout=200)
+
+
 def psn_wrap():
     with case("psn_wrap"):
         perf("--sizes", "1M", "-n", "2", "-w", "1", ranks=2, env={"INCCL_START_PSN": "16777200"})
@@ -152,6 +170,7 @@ def test():
     with lab(4):
         kernel_tools()
         jobs()
+        collectives()
         psn_wrap()
         mixed()
         choice()

@@ -64,8 +64,8 @@ class Background:
         return libtest.Result(self.args, self.process.returncode, out, err, seconds)
 
 
-def perf(*args, **more):
-    result = run(os.path.join(BUILD, "inccl-perf"), "allreduce", *args, "--check", "--json", **more)
+def perf(*args, collective="allreduce", **more):
+    result = run(os.path.join(BUILD, "inccl-perf"), collective, *args, "--check", "--json", **more)
     return perf_rows(result, args)
 
 

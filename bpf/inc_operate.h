@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Operate: rows become one, element by element, as operator and type of a descriptor say.
+ *
+ * The sum of 32-bit numbers in the host's order takes up to four rows in a pass. Everything else
+ * takes two, eight bytes at a time: a word of lanes, an element each. Numbers in network order are
+ * turned round a word at a time, which turns the order of the lanes round, too; nobody minds that,
+ * and the way back mends it.
+ */
+#ifndef INC_OPERATE_H
+#define INC_OPERATE_H
+
+#include "lib/proto/desc.h"
+#include "bpf/inc_maps.h"
+
+#define INC_SUM_ROWS 4 /* in one pass, at most */
+#define INC_SUM_STEP 8 /* elements in one round */
+
+/* Element i of the sum of rows that each hold one at p[]. rows: a constant of the caller. */
+static __always_inline __u32 inc_sum_element(__u32 *const p[INC_SUM_ROWS], __u32 rows, __u32 i)
+{
+	__u32 sum = 0;
+
+#pragma unroll
+	for (__u32 k = 0; k < INC_SUM_ROWS; k++)
+		if (k < rows)
+			sum += p[k][i];
+	return sum;
+}
+
+/* Sums of rows go to dst->payload, dst->len bytes of them with their pad, and the ones' complement
+ * sum of that to dst->csum: one pass serves the UDP checksums of all copies. dst may be one of the
+ * rows. */
+static __always_inline void inc_sum_pass(struct inc_buf *dst, __u32 *const p[INC_SUM_ROWS],
+					 __u32 rows)
+{
+	/* verifier 6.1: at is masked, not compared: from a comparison it learns of whole, too, and
+	 * then follows a branch with bounds that contradict each other, where it refuses what
+	 * never runs */
+	__u32 words = (dst->len + 3) / 4, whole = words & ~(INC_SUM_STEP - 1u);
+	__u32 at = words & (INC_MAX_PAYLOAD / 4 - INC_SUM_STEP), rest = words & (INC_SUM_STEP - 1);
+	__u32 *x = (__u32 *)dst->payload;
+	__u64 csum = 0;
+
+	inc_opaque(at);
+	inc_opaque(rest);
+	for (__u32 i = 0; i < whole && i <= INC_MAX_PAYLOAD / 4 - INC_SUM_STEP; i += INC_SUM_STEP) {
+#pragma unroll
+		for (__u32 k = 0; k < INC_SUM_STEP; k++) {
+			__u32 sum = inc_sum_element(p, rows, i + k);
+
+			x[i + k] = sum;
+			csum += sum;
+		}
+	}
+	for (__u32 k = 0; k < INC_SUM_STEP - 1 && k < rest; k++) {
+		__u32 sum = inc_sum_element(p, rows, at + k);
+
+		x[at + k] = sum;
+		csum += sum;
+	}
+	csum = (csum & 0xffffffff) + (csum >> 32);
+	dst->csum = (csum & 0xffffffff) + (csum >> 32);
+}
+
+/* Sums up to four rows of 32-bit numbers in the host's order; NULL ends the list. */
+__noinline int inc_sum_int32(struct inc_buf *dst, struct inc_buf *a, struct inc_buf *b,
+			     struct inc_buf *c, struct inc_buf *d)
+{
+	__u32 *p[INC_SUM_ROWS] = {};
+
+	if (!dst || !a)
+		return 0;
+	p[0] = (__u32 *)a->payload;
+	if (!b) {
+		inc_sum_pass(dst, p, 1);
+		return 0;
+	}
+	p[1] = (__u32 *)b->payload;
+	if (!c) {
+		inc_sum_pass(dst, p, 2);
+		return 0;
+	}
+	p[2] = (__u32 *)c->payload;
+	if (!d) {
+		inc_sum_pass(dst, p, 3);
+		return 0;
+	}
+	p[3] = (__u32 *)d->payload;
+	inc_sum_pass(dst, p, 4);
+	return 0;
+}
+
+/* What two words become. */
+enum inc_method {
+	INC_FIRST,  /* the first one */
+	INC_ADD,    /* sums of lanes */
+	INC_CHOOSE, /* of each two lanes the smaller one, or the larger one */
+	INC_AND,
+	INC_OR,
+	INC_XOR,
+	INC_TIMES_8, /* products of lanes of so many bits */
+	INC_TIMES_16,
+	INC_TIMES_32,
+	INC_TIMES_64,
+};
+
+/*
+ * The lanes of a type, and which of two an operator chooses.
+ *
+ * verifier 6.1: tables, for what comes out of one it knows no value of; it would walk a loop
+ * again for each value that it knows.
+ */
+struct inc_lanes {
+	__u64 top;   /* the highest bit of each lane */
+	__u64 sign;  /* the same where numbers have one, else 0 */
+	__u32 below; /* bits of a lane below its highest */
+};
+
+/* All ones, divided by a lane's ones, has the lowest bit of each lane. */
+#define INC_TOPS(bytes) (~0ull / (~0ull >> (64 - 8 * (bytes))) << (8 * (bytes)-1))
+static const struct inc_lanes inc_lanes_of[16] = {
+#define _(NAME, name, bytes, has_sign)                    \
+	[INC_DTYPE_##NAME] = {                            \
+		.top = INC_TOPS(bytes),                   \
+		.sign = (has_sign) ? INC_TOPS(bytes) : 0, \
+		.below = 8 * (bytes)-1,                   \
+	},
+	INC_DTYPES(_)
+#undef _
+};
+static const __u64 inc_takes_larger[8] = {[INC_OPERATOR_MAX] = ~0ull};
+
+/* The highest bits are added without carry, so that no carry leaves its lane. */
+static __always_inline __u64 inc_add_lanes(const struct inc_lanes *l, __u64 a, __u64 b)
+{
+	return ((a & ~l->top) + (b & ~l->top)) ^ ((a ^ b) & l->top);
+}
+
+/*
+ * larger: all ones where the larger one is wanted, else 0.
+ *
+ * Without a branch, of which the verifier would follow both ways for every lane. To begin with,
+ * whether a lane of a is below that of b is put into its highest bit: it is where that bit says
+ * so, or where it is the same in both and the rest of b does not go into that of a. With their
+ * signs turned over, signed numbers are in the order of unsigned ones.
+ */
+static __always_inline __u64 inc_choose_lanes(const struct inc_lanes *l, __u64 larger, __u64 a,
+					      __u64 b)
+{
+	__u64 x = a ^ l->sign, y = b ^ l->sign;
+	__u64 fits = (x | l->top) - (y & ~l->top);
+	__u64 less = ((~x & y) | (~(x ^ y) & ~fits)) & l->top;
+	__u64 take_a = (less | (less - (less >> l->below))) ^ larger;
+
+	return b ^ ((a ^ b) & take_a);
+}
+
+/* bits: a constant of the caller. */
+static __always_inline __u64 inc_times_lanes(__u32 bits, __u64 a, __u64 b)
+{
+	__u64 product = 0;
+
+	if (bits == 64)
+		return a * b;
+#pragma unroll
+	for (__u32 at = 0; at < 64; at += bits)
+		product |= ((a >> at) * (b >> at) & ((1ull << bits) - 1)) << at;
+	return product;
+}
+
+/* how, be (the numbers are in network order): constants of the caller. */
+static __always_inline __u64 inc_operate_word(enum inc_method how, bool be, __u32 desc, __u64 a,
+					      __u64 b)
+{
+	const struct inc_lanes *l = &inc_lanes_of[INC_DESC_DTYPE(desc)];
+	__u64 word;
+
+	if (be) {
+		a = __builtin_bswap64(a);
+		b = __builtin_bswap64(b);
+	}
+	switch (how) {
+	case INC_ADD:
+		word = inc_add_lanes(l, a, b);
+		break;
+	case INC_CHOOSE:
+		word = inc_choose_lanes(l, inc_takes_larger[INC_DESC_OP(desc)], a, b);
+		break;
+	case INC_AND:
+		word = a & b;
+		break;
+	case INC_OR:
+		word = a | b;
+		break;
+	case INC_XOR:
+		word = a ^ b;
+		break;
+	case INC_TIMES_8:
+		word = inc_times_lanes(8, a, b);
+		break;
+	case INC_TIMES_16:
+		word = inc_times_lanes(16, a, b);
+		break;
+	case INC_TIMES_32:
+		word = inc_times_lanes(32, a, b);
+		break;
+	case INC_TIMES_64:
+		word = inc_times_lanes(64, a, b);
+		break;
+	default:
+		word = a;
+	}
+	return be ? __builtin_bswap64(word) : word;
+}
+
+#define INC_OPERATE_WORDS (INC_MAX_PAYLOAD / 8)
+#define INC_OPERATE_STEP  4 /* words in one round */
+
+/* As many bytes of the rows at a and b as dst->len says, and what is left of the last round. dst
+ * may be one of the rows. */
+static __always_inline int inc_operate_pass(struct inc_buf *dst, const __u64 *a, const __u64 *b,
+					    enum inc_method how, bool be, __u32 desc)
+{
+	__u32 words = (dst->len + 7) / 8;
+	__u64 *x = (__u64 *)dst->payload;
+
+	for (__u32 i = 0; i < words && i <= INC_OPERATE_WORDS - INC_OPERATE_STEP;
+	     i += INC_OPERATE_STEP)
+#pragma unroll
+		for (__u32 k = 0; k < INC_OPERATE_STEP; k++)
+			x[i + k] = inc_operate_word(how, be, desc, a[i + k], b[i + k]);
+	return 0;
+}
+
+static __always_inline int inc_operate_either(struct inc_buf *dst, const __u64 *a, const __u64 *b,
+					      enum inc_method how, bool be, __u32 desc)
+{
+	return be ? inc_operate_pass(dst, a, b, how, true, desc)
+		  : inc_operate_pass(dst, a, b, how, false, desc);
+}
+
+static __always_inline int inc_multiply(struct inc_buf *dst, const __u64 *a, const __u64 *b,
+					__u32 desc, bool be)
+{
+	switch (inc_element_bytes(desc)) {
+	case 1:
+		return inc_operate_pass(dst, a, b, INC_TIMES_8, false, desc);
+	case 2:
+		return inc_operate_either(dst, a, b, INC_TIMES_16, be, desc);
+	case 4:
+		return inc_operate_either(dst, a, b, INC_TIMES_32, be, desc);
+	default:
+		return inc_operate_either(dst, a, b, INC_TIMES_64, be, desc);
+	}
+}
+
+/* Two rows become one, as the descriptor says; without b the other one is copied. be: numbers are
+ * in network order. What is left of the last word is for inc_end_row(). */
+__noinline int inc_operate(struct inc_buf *dst, struct inc_buf *row_a, struct inc_buf *row_b,
+			   __u32 desc, bool be)
+{
+	const __u64 *a, *b;
+
+	if (!dst || !row_a)
+		return 0;
+	a = b = (const __u64 *)row_a->payload;
+	if (!row_b)
+		return inc_operate_pass(dst, a, b, INC_FIRST, false, desc);
+	b = (const __u64 *)row_b->payload;
+	switch (INC_DESC_OP(desc)) {
+	case INC_OPERATOR_SUM:
+		return inc_operate_either(dst, a, b, INC_ADD, be, desc);
+	case INC_OPERATOR_MIN:
+	case INC_OPERATOR_MAX:
+		return inc_operate_either(dst, a, b, INC_CHOOSE, be, desc);
+	case INC_OPERATOR_AND:
+		return inc_operate_pass(dst, a, b, INC_AND, false, desc);
+	case INC_OPERATOR_OR:
+		return inc_operate_pass(dst, a, b, INC_OR, false, desc);
+	case INC_OPERATOR_XOR:
+		return inc_operate_pass(dst, a, b, INC_XOR, false, desc);
+	default:
+		return inc_multiply(dst, a, b, desc, be);
+	}
+}
+
+/* Zeros for the pad, where pads and ICRCs have been put together, and the sum of all. */
+static __always_inline void inc_end_row(struct inc_buf *row)
+{
+	__u32 at = row->len & (INC_MAX_PAYLOAD - 4), odd = row->len & 3;
+
+	if (odd)
+		*(__u32 *)(row->payload + at) &= (1u << odd * 8) - 1;
+	inc_sum_int32(row, row, NULL, NULL, NULL);
+}
+
+#endif

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Failures that switches find: events, and whom they wait for. A switch names a peer by a rank: one
+ * of its own hosts by that host's, a switch below by the lowest rank that is behind it; without a
+ * rank it speaks of its parent.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include "controller/ctl.h"
+#include "lib/base/log.h"
+
+/* Whom a switch means. */
+struct peer {
+	int rank;               /* a rank of its own; -1: another switch, or nobody */
+	const char *sw;         /* the other switch; NULL: none, or it is not known which */
+	int node;               /* a switch below: its node, -1 where it is not known; else -1 */
+	struct inc_ranks below; /* the ranks there */
+};
+
+/* Whether a rank's host is attached to the switch; true, too, where its host is not known yet. */
+static bool is_own(const struct inc_comm *comm, const struct inc_switch *sw, unsigned int rank)
+{
+	const struct inc_comm_member *m = &comm->members[rank];
+
+	return !m->asked || sw->ctl->topo->hosts[m->route.host].sw == sw->index;
+}
+
+/* rank: -1 for the parent */
+static struct peer peer_of(const struct inc_comm *comm, const struct inc_switch *sw, int rank)
+{
+	const int node = inc_tree_find(comm->tree, sw->index);
+	const int parent = node < 0 ? -1 : comm->tree->nodes[node].parent;
+	const struct inc_topo_switch *switches = sw->ctl->topo->switches;
+	struct peer peer = {.rank = -1, .node = -1};
+	const struct inc_tree_child *child;
+
+	if (rank < 0) {
+		peer.sw = parent < 0 ? NULL : switches[comm->tree->nodes[parent].sw].name;
+		return peer;
+	}
+	child = node < 0 ? NULL : inc_tree_child_of(comm->tree, node, rank);
+	if (child && child->to_switch) {
+		peer.node = child->index;
+		peer.sw = switches[comm->tree->nodes[peer.node].sw].name;
+		inc_tree_ranks(comm->tree, peer.node, &peer.below);
+	} else if (child || is_own(comm, sw, rank)) {
+		peer.rank = rank;
+	}
+	return peer;
+}
+
+/* "switch s2 (ranks 4-7)", or "" */
+static void print_peer(const struct peer *peer, char *buf, size_t size)
+{
+	char ranks[200];
+
+	*buf = '\0';
+	if (!peer->sw)
+		return;
+	if (peer->node < 0) {
+		snprintf(buf, size, "switch %s", peer->sw);
+		return;
+	}
+	inc_ranks_print(&peer->below, ranks, sizeof(ranks));
+	snprintf(buf, size, "switch %s (%s %s)", peer->sw,
+		 inc_ranks_count(&peer->below) > 1 ? "ranks" : "rank", ranks);
+}
+
+/* All of a set of ranks have destroyed it. */
+static bool all_destroyed(const struct inc_comm *comm, const struct inc_ranks *ranks)
+{
+	unsigned int rank = inc_ranks_next(ranks, 0);
+
+	for (; rank < comm->group->world_size; rank = inc_ranks_next(ranks, rank + 1)) {
+		if (!comm->members[rank].destroyed)
+			return false;
+	}
+	return true;
+}
+
+/* Whoever is meant is through with the communicator, and owes nobody an acknowledgement. */
+static bool is_through(const struct inc_comm *comm, const struct peer *peer)
+{
+	return peer->rank >= 0 ? comm->members[peer->rank].destroyed
+			       : peer->node >= 0 && all_destroyed(comm, &peer->below);
+}
+
+static void fail(struct inc_comm *comm, const struct inc_switch *sw, const struct peer *peer,
+		 int code, const char *text)
+{
+	char who[300];
+
+	print_peer(peer, who, sizeof(who));
+	inc_comm_fail(comm, peer->rank, code, "switch %s: %s%s%s", inc_switch_name(sw), text,
+		      *who ? ": " : "", who);
+}
+
+static void check_waiting(struct inc_switch *sw, const struct inc_comm *comm)
+{
+	int ret = inc_switch_ask_waiting(sw, comm->number);
+
+	if (ret)
+		inc_warn("switch %s cannot be asked what communicator %u waits for: %s",
+			 inc_switch_name(sw), comm->number, strerror(-ret));
+}
+
+bool inc_comm_waits(struct inc_switch *sw, const struct inc_msg_waiting *said)
+{
+	struct inc_comm *comm = inc_comm_find(sw->ctl, said->communicator);
+	char chunk[32] = "", who[300];
+
+	if (!comm || comm->phase != COMM_STARTED)
+		return true;
+	if (said->has_chunk)
+		snprintf(chunk, sizeof(chunk), "chunk %llu ", (unsigned long long)said->chunk);
+	for (uint32_t i = 0; i < said->n_missing; i++) {
+		const struct inc_msg_missing *m = &said->missing[i];
+		struct peer peer;
+
+		if (!m->has_rank || m->up || m->rank >= comm->group->world_size)
+			continue;
+		peer = peer_of(comm, sw, m->rank);
+		if (!is_through(comm, &peer)) {
+			/* the switch below knows which of its ranks it is */
+			if (peer.node >= 0)
+				check_waiting(&sw->ctl->switches[comm->tree->nodes[peer.node].sw],
+					      comm);
+			continue;
+		}
+		print_peer(&peer, who, sizeof(who));
+		inc_comm_fail(comm, peer.rank, ETIMEDOUT,
+			      "switch %s: %swaits for %s, which has destroyed the communicator",
+			      inc_switch_name(sw), chunk,
+			      *who ? who : inc_member_name(&comm->group->members[m->rank]));
+		return true;
+	}
+	return false;
+}
+
+/* What follows from a failure that concerns a peer, once it is known who that is. */
+static void judge(struct inc_comm *comm, struct inc_switch *sw, const struct inc_accusation *a)
+{
+	const struct peer peer = peer_of(comm, sw, a->rank);
+
+	if (a->code != EREMOTEIO && is_through(comm, &peer))
+		/* unless the others still wait for it; a mismatch is the end for everybody */
+		check_waiting(sw, comm);
+	else
+		fail(comm, sw, &peer, a->code, a->text);
+}
+
+void inc_comm_judge(struct inc_comm *comm)
+{
+	const struct inc_accusation accused = comm->accused;
+	struct inc_group *group = comm->group;
+	const int rank = accused.rank;
+
+	if (!accused.code || comm->phase != COMM_STARTED)
+		return;
+	if (rank < (int)group->world_size && inc_group_awaits(group, rank))
+		return;
+	comm->accused.code = 0;
+	if (rank >= (int)group->world_size)
+		return;
+	if (!group->members[rank].present)
+		comm->members[rank].destroyed = true;
+	judge(comm, &group->ctl->switches[accused.by->index], &accused);
+}
+
+/* Kept where it is not known yet whether the rank had left before it fell silent. True: done. */
+static bool accuse(struct inc_switch *sw, struct inc_comm *comm, uint32_t number,
+		   const struct inc_accusation *accused)
+{
+	if (inc_orphan_fail(sw, number, accused))
+		return true;
+	if (!comm || accused->rank < 0 || comm->phase != COMM_STARTED ||
+	    inc_tree_find(comm->tree, sw->index) < 0 ||
+	    !inc_group_awaits(comm->group, accused->rank))
+		return false;
+	comm->accused = *accused;
+	return true;
+}
+
+const struct inc_event_info inc_event_info[EVENT_MAX] = {
+	[EVENT_MISMATCH] = {"mismatch", EREMOTEIO},
+	[EVENT_CONNECTION_ERROR] = {"connection_error", ECONNABORTED},
+	[EVENT_PEER_NAK] = {"peer_nak", ECONNABORTED},
+	[EVENT_UNRESPONSIVE] = {"unresponsive", ETIMEDOUT},
+	[EVENT_ENDED] = {"ended", 0},
+	[EVENT_OTHER] = {"other", 0},
+};
+
+static enum inc_event_kind kind_of(const char *event)
+{
+	enum inc_event_kind kind = 0;
+
+	while (kind < EVENT_OTHER && strcmp(inc_event_info[kind].name, event) != 0)
+		kind++;
+	return kind;
+}
+
+/* A neighbour of the switch has said that it is over there, and will tell why: unless it cannot. */
+static void wait_for_reason(struct inc_switch *sw, struct inc_comm *comm)
+{
+	if (!comm || comm->phase != COMM_STARTED || comm->ended ||
+	    inc_tree_find(comm->tree, sw->index) < 0)
+		return;
+	comm->ended = sw;
+	inc_ctl_arm(comm->timer, sw->ctl->opt.switch_timeout_ms);
+}
+
+void inc_comm_event(struct inc_switch *sw, const struct inc_msg_event *said)
+{
+	const char *text = *said->message ? said->message : said->event;
+	const enum inc_event_kind kind = kind_of(said->event);
+	struct inc_comm *comm = inc_comm_find(sw->ctl, said->communicator);
+	struct inc_accusation accused = {
+		.code = inc_event_info[kind].code,
+		.rank = said->has_rank ? (int)said->rank : -1,
+		.by = sw,
+	};
+	const bool orphan = inc_orphan_is(sw, said->communicator);
+
+	sw->ctl->events[kind]++;
+	if (comm && accused.rank >= (int)comm->group->world_size) {
+		inc_warn("switch %s: event of communicator %u ignored: rank: %d is not below %u",
+			 inc_switch_name(sw), said->communicator, accused.rank,
+			 comm->group->world_size);
+		return;
+	}
+	inc_warn("switch %s: event %s, communicator %u: %s", inc_switch_name(sw), said->event,
+		 said->communicator, said->message);
+	if (kind == EVENT_ENDED)
+		wait_for_reason(sw, comm);
+	if (!accused.code)
+		return;
+	snprintf(accused.text, sizeof(accused.text), "%s", text);
+	if (accused.code == EREMOTEIO && orphan)
+		accused.rank = -1; /* whoever it is, it ends for all */
+	if ((accused.code != EREMOTEIO || orphan) && accuse(sw, comm, said->communicator, &accused))
+		return;
+	if (!comm || !comm->tree || inc_tree_find(comm->tree, sw->index) < 0 ||
+	    comm->phase < COMM_CONFIGURED || comm->phase == COMM_FAILED)
+		return;
+	judge(comm, sw, &accused);
+}

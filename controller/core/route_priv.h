@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files that find routes share. */
+#ifndef INC_ROUTE_PRIV_H
+#define INC_ROUTE_PRIV_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "lib/base/err.h"
+#include "controller/core/graph.h"
+#include "controller/core/route.h"
+
+#define NO_EDGE UINT_MAX
+
+/* A switch in the search for one tree. What is of an earlier search has another stamp. */
+struct inc_spot {
+	unsigned int stamp;    /* of the attempt that has it in its tree */
+	unsigned int children; /* so far */
+	unsigned int up;       /* edge to its parent, or NO_EDGE */
+	/* as a parent that children of one level could have */
+	unsigned int seen; /* the round it was looked at in */
+	unsigned int could;
+	uint64_t load;
+	/* for a search: how many switches with hosts it is above, and what bears most on the best
+	 * way from the worst of them */
+	unsigned int search, meets;
+	uint64_t floor;
+	/* its hosts at the switch */
+	unsigned int job;         /* the communicator they belong to */
+	unsigned int hosts, host; /* how many, and the first of them */
+	/* for the tree that is made of it */
+	unsigned int node, first_rank, first_kid, last_kid, next_kid;
+};
+
+struct inc_routes {
+	const struct inc_topology *topo;
+	struct inc_graph graph;
+	struct inc_order all; /* from all roots */
+	struct inc_order one; /* from one of them, where that finds nothing */
+	struct inc_route_use *use;
+	struct inc_msg_limits *limits;     /* by switch; what is 0 is not limited */
+	bool *there;                       /* by switch */
+	uint64_t *link_load, *link_weight; /* by link: what there is, and what a connection adds */
+	unsigned int *room;                /* what holds the lists of switches below */
+	unsigned int *roots;
+	unsigned int n_roots;
+
+	/* the search */
+	struct inc_spot *spots; /* by switch */
+	unsigned int stamp;     /* of attempts, rounds and communicators alike */
+	unsigned int *edges;    /* room for all edges */
+	/* the others have room for all switches */
+	unsigned int *by_load; /* the roots, where one is tried after the other */
+	unsigned int *queue;
+	unsigned int *leaves; /* switches with hosts of the communicator, deepest first */
+	unsigned int n_leaves;
+	unsigned int *used; /* the tree: its switches, in no order */
+	unsigned int n_used;
+	unsigned int *level, *next_level; /* switches that need a parent */
+	unsigned int *parents;            /* that they could have, */
+	unsigned int *first;              /* in edges[first[i]] on those of level[i] */
+	unsigned int job;                 /* the communicator's stamp */
+	unsigned int slots;               /* its */
+	bool anywhere;                    /* absent switches may be used */
+};
+
+/* What a communicator adds to the load of a switch. */
+static inline uint64_t inc_route_slots_load(unsigned int slots)
+{
+	return (uint64_t)INC_LOAD_UNIT * slots / INC_DEF_SLOTS;
+}
+
+/* How many children a switch can take of a communicator of this size, now; up: it has a parent. */
+unsigned int inc_route_capacity(const struct inc_routes *routes, unsigned int sw, bool up);
+
+/* route_search.c: finds a tree in this order, and leaves it in used and spots. 0 or why not. */
+int inc_route_search(struct inc_routes *routes, const struct inc_order *order, struct inc_err *err);
+
+/* route_tree.c: what was found, as a tree. */
+int inc_route_build(struct inc_routes *routes, const unsigned int *hosts, unsigned int n_hosts,
+		    struct inc_tree **tree, struct inc_err *err);
+
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The tree of switches that a search has found, put in order. */
+#include <errno.h>
+#include <stdlib.h>
+#include "controller/core/route_priv.h"
+
+#define NONE UINT_MAX
+
+/* Ranks from 0 on, each from its switch up to where an earlier one has been: so children come in
+ * the order of their lowest ranks. Returns the root. */
+static unsigned int link_kids(struct inc_routes *r, const unsigned int *hosts, unsigned int n_hosts)
+{
+	unsigned int root = r->used[0];
+
+	for (unsigned int i = 0; i < r->n_used; i++) {
+		struct inc_spot *spot = &r->spots[r->used[i]];
+
+		spot->first_rank = spot->first_kid = spot->last_kid = spot->next_kid = NONE;
+		if (spot->up == NO_EDGE)
+			root = r->used[i];
+	}
+	for (unsigned int rank = 0; rank < n_hosts; rank++) {
+		unsigned int s = r->topo->hosts[hosts[rank]].sw;
+
+		while (r->spots[s].first_rank == NONE) {
+			unsigned int up = r->spots[s].up, parent;
+
+			r->spots[s].first_rank = rank;
+			if (up == NO_EDGE)
+				break;
+			parent = r->graph.edges[up].to;
+			if (r->spots[parent].first_kid == NONE)
+				r->spots[parent].first_kid = s;
+			else
+				r->spots[r->spots[parent].last_kid].next_kid = s;
+			r->spots[parent].last_kid = s;
+			s = parent;
+		}
+	}
+	return root;
+}
+
+static void add_node(struct inc_routes *r, struct inc_tree *tree, unsigned int s)
+{
+	const struct inc_spot *spot = &r->spots[s];
+	struct inc_tree_node *node = &tree->nodes[tree->n];
+
+	node->sw = s;
+	node->parent = -1;
+	node->first_rank = spot->first_rank;
+	node->size = 1;
+	if (spot->up != NO_EDGE) {
+		const struct inc_edge *edge = &r->graph.edges[spot->up];
+
+		node->parent = r->spots[edge->to].node;
+		node->up_port = edge->port;
+		node->down_port = edge->to_port;
+	}
+	node->first_child = tree->n_children;
+	tree->n_children += spot->children;
+	r->spots[s].node = tree->n++;
+}
+
+/* Down to the first child, then to the next one, and up where there is none. */
+static void add_nodes(struct inc_routes *r, struct inc_tree *tree, unsigned int root)
+{
+	unsigned int s = root;
+
+	for (;;) {
+		add_node(r, tree, s);
+		if (r->spots[s].first_kid != NONE) {
+			s = r->spots[s].first_kid;
+			continue;
+		}
+		while (s != root && r->spots[s].next_kid == NONE)
+			s = r->graph.edges[r->spots[s].up].to;
+		if (s == root)
+			return;
+		s = r->spots[s].next_kid;
+	}
+}
+
+static int compare_children(const void *a, const void *b)
+{
+	const struct inc_tree_child *x = a, *y = b;
+
+	if (x->port != y->port)
+		return x->port < y->port ? -1 : 1;
+	if (x->to_switch != y->to_switch)
+		return x->to_switch ? -1 : 1;
+	return x->index < y->index ? -1 : 1;
+}
+
+static void add_children(const struct inc_routes *r, struct inc_tree *tree,
+			 const unsigned int *hosts, unsigned int n_hosts)
+{
+	for (unsigned int i = tree->n - 1; i; i--) {
+		const struct inc_tree_node *node = &tree->nodes[i];
+		struct inc_tree_node *parent = &tree->nodes[node->parent];
+
+		parent->size += node->size;
+		tree->children[parent->first_child + parent->n_children++] =
+			(struct inc_tree_child){
+				.to_switch = true, .index = i, .port = node->down_port};
+	}
+	for (unsigned int rank = 0; rank < n_hosts; rank++) {
+		const struct inc_topo_host *host = &r->topo->hosts[hosts[rank]];
+		struct inc_tree_node *node = &tree->nodes[r->spots[host->sw].node];
+
+		tree->children[node->first_child + node->n_children++] = (struct inc_tree_child){
+			.index = rank, .host = hosts[rank], .port = host->port};
+	}
+	for (unsigned int i = 0; i < tree->n; i++)
+		qsort(tree->children + tree->nodes[i].first_child, tree->nodes[i].n_children,
+		      sizeof(tree->children[0]), compare_children);
+}
+
+int inc_route_build(struct inc_routes *r, const unsigned int *hosts, unsigned int n_hosts,
+		    struct inc_tree **out, struct inc_err *err)
+{
+	const size_t nodes = r->n_used * sizeof((*out)->nodes[0]);
+	const size_t children = (r->n_used - 1 + n_hosts) * sizeof((*out)->children[0]);
+	struct inc_tree *tree = calloc(1, sizeof(*tree) + nodes + children);
+
+	if (!tree)
+		return inc_err_set(err, ENOMEM, "out of memory");
+	tree->children = (struct inc_tree_child *)((char *)tree->nodes + nodes);
+	tree->slots = r->slots;
+	add_nodes(r, tree, link_kids(r, hosts, n_hosts));
+	add_children(r, tree, hosts, n_hosts);
+	*out = tree;
+	return 0;
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <string.h>
+#include "lib/proto/roce.h"
+#include "controller/core/tree.h"
+
+int inc_tree_find(const struct inc_tree *tree, unsigned int sw)
+{
+	for (unsigned int i = 0; i < tree->n; i++) {
+		if (tree->nodes[i].sw == sw)
+			return i;
+	}
+	return -1;
+}
+
+void inc_tree_ranks(const struct inc_tree *tree, unsigned int n, struct inc_ranks *ranks)
+{
+	const struct inc_tree_node *node = &tree->nodes[n], *last = node + node->size - 1;
+
+	memset(ranks, 0, sizeof(*ranks));
+	for (unsigned int i = node->first_child; i < last->first_child + last->n_children; i++) {
+		if (!tree->children[i].to_switch)
+			inc_ranks_add(ranks, tree->children[i].index);
+	}
+}
+
+const struct inc_tree_child *inc_tree_child_of(const struct inc_tree *tree, unsigned int n,
+					       unsigned int rank)
+{
+	const struct inc_tree_node *node = &tree->nodes[n];
+
+	for (unsigned int i = 0; i < node->n_children; i++) {
+		const struct inc_tree_child *child = &tree->children[node->first_child + i];
+
+		if (rank ==
+		    (child->to_switch ? tree->nodes[child->index].first_rank : child->index))
+			return child;
+	}
+	return NULL;
+}
+
+static void host_connection(const struct inc_route_comm *comm, const struct inc_topo_port *port,
+			    unsigned int rank, struct inc_conn_conf *c)
+{
+	const struct inc_route_member *member = comm->member(comm->arg, rank);
+
+	*c = (struct inc_conn_conf){
+		.rank = rank,
+		.own_ip = port->ip,
+		.own_port = INC_ROCE_UDP_PORT,
+		.own_qp = member->sw.qpn,
+		.own_psn = member->sw.psn,
+		.peer_ip = comm->topo->hosts[member->host].ip,
+		.peer_port = member->udp_port,
+		.peer_qp = member->own.qpn,
+		.peer_psn = member->own.psn,
+		.pkey = member->pkey,
+		.udp_csum = member->udp_csum,
+	};
+	strcpy(c->port, port->name);
+}
+
+/* Between a node and its parent, seen from the node (up) or from the parent. */
+static void switch_connection(const struct inc_route_comm *comm, const struct inc_tree_node *node,
+			      bool up, struct inc_conn_conf *c)
+{
+	const struct inc_tree_node *parent = &comm->tree->nodes[node->parent];
+	const unsigned int sws[] = {node->sw, parent->sw};
+	const unsigned int ports[] = {node->up_port, node->down_port};
+	const struct inc_route_end *ends[] = {&node->up, &node->down};
+	const struct inc_topo_port *own = &comm->topo->switches[sws[!up]].ports[ports[!up]];
+	const struct inc_topo_port *peer = &comm->topo->switches[sws[up]].ports[ports[up]];
+	const uint8_t *mac = comm->mac(comm->arg, sws[up], ports[up]);
+
+	*c = (struct inc_conn_conf){
+		.up = up,
+		.rank = node->first_rank,
+		.own_ip = own->ip,
+		.own_port = INC_ROCE_UDP_PORT,
+		.own_qp = ends[!up]->qpn,
+		.own_psn = ends[!up]->psn,
+		.peer_ip = peer->ip,
+		.has_peer_mac = mac,
+		.peer_port = INC_ROCE_UDP_PORT,
+		.peer_qp = ends[up]->qpn,
+		.peer_psn = ends[up]->psn,
+		.pkey = INC_PKEY_DEFAULT,
+	};
+	if (mac)
+		memcpy(c->peer_mac, mac, sizeof(c->peer_mac));
+	strcpy(c->port, own->name);
+}
+
+int inc_route_config(const struct inc_route_comm *comm, unsigned int n, struct inc_comm_conf *conf)
+{
+	const struct inc_tree_node *node = &comm->tree->nodes[n];
+	const struct inc_topo_switch *sw = &comm->topo->switches[node->sw];
+
+	conf->communicator = comm->communicator;
+	conf->root = node->parent < 0;
+	conf->payload = comm->payload;
+	conf->slots = comm->slots;
+	conf->byte_order = comm->byte_order;
+	conf->n_conns = 0;
+	if (node->n_children + !conf->root > INC_MAX_CONNECTIONS)
+		return -E2BIG;
+	for (unsigned int i = 0; i < node->n_children; i++) {
+		const struct inc_tree_child *child = &comm->tree->children[node->first_child + i];
+		struct inc_conn_conf *c = &conf->conn[conf->n_conns++];
+
+		if (!child->to_switch) {
+			host_connection(comm, &sw->ports[child->port], child->index, c);
+			continue;
+		}
+		switch_connection(comm, &comm->tree->nodes[child->index], false, c);
+		c->has_ranks = true;
+		inc_tree_ranks(comm->tree, child->index, &c->ranks);
+	}
+	if (!conf->root)
+		switch_connection(comm, node, true, &conf->conn[conf->n_conns++]);
+	return 0;
+}

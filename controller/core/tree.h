@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A communicator's switches as a tree, and what each of them is told. Made by route.c; computed on
+ * the topology alone, so that it can be tested alone.
+ */
+#ifndef INC_TREE_H
+#define INC_TREE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "lib/conf/comm_conf.h"
+#include "lib/conf/ranks.h"
+#include "lib/topology/topology.h"
+
+/* One side of a queue pair. */
+struct inc_route_end {
+	uint32_t qpn;
+	uint32_t psn; /* of the first packet this side sends */
+};
+
+struct inc_route_member {
+	unsigned int host; /* of the topology */
+	struct inc_route_end own;
+	uint16_t udp_port;
+	uint16_t pkey;
+	bool udp_csum;
+	struct inc_route_end sw; /* its switch's side */
+};
+
+struct inc_tree_node {
+	unsigned int sw;         /* of the topology */
+	int parent;              /* index of a node, -1 for the root */
+	unsigned int up_port;    /* to the parent */
+	unsigned int down_port;  /* the parent's, to this one */
+	unsigned int first_rank; /* lowest rank below: names the child in the parent's config */
+	unsigned int size;       /* nodes of its subtree, itself and those that follow it */
+	unsigned int first_child, n_children; /* in tree->children */
+	struct inc_route_end up;              /* this side of the connection to the parent */
+	struct inc_route_end down;            /* the parent's side */
+};
+
+/* A rank on a host of its own switch, or a switch below. */
+struct inc_tree_child {
+	bool to_switch;
+	unsigned int index; /* of a node (true), or a rank */
+	unsigned int host;  /* of the rank, in the topology */
+	unsigned int port;  /* of the parent */
+};
+
+/* Root first, and each node right before its subtree. The children of a node stand in the order of
+ * its ports, and the nodes' in the order of the nodes. */
+struct inc_tree {
+	unsigned int n;
+	unsigned int n_children;
+	unsigned int slots;
+	/* what it takes of switches and links is counted; false: it came from an earlier
+	 * controller, and its shape is not known */
+	bool counted;
+	struct inc_tree_child *children;
+	struct inc_tree_node nodes[];
+};
+
+/* The node of a switch, or -1. */
+int inc_tree_find(const struct inc_tree *tree, unsigned int sw);
+
+/* The ranks at a node's switch and below. */
+void inc_tree_ranks(const struct inc_tree *tree, unsigned int node, struct inc_ranks *ranks);
+
+/* The child that a switch calls by this rank (a switch below by the lowest of its ranks), or NULL.
+ */
+const struct inc_tree_child *inc_tree_child_of(const struct inc_tree *tree, unsigned int node,
+					       unsigned int rank);
+
+struct inc_route_comm {
+	uint32_t communicator;
+	unsigned int payload;
+	unsigned int slots;
+	enum inc_byte_order byte_order;
+	const struct inc_topology *topo;
+	const struct inc_tree *tree;
+	const struct inc_route_member *(*member)(const void *arg, unsigned int rank);
+	/* The MAC address of a switch's port, where the switch has said it; NULL elsewhere. */
+	const uint8_t *(*mac)(const void *arg, unsigned int sw, unsigned int port);
+	const void *arg;
+};
+
+/* What one switch is told: children of one port stand together, the connection to the parent
+ * comes last. 0, or -E2BIG: more connections than a switch can have. */
+int inc_route_config(const struct inc_route_comm *comm, unsigned int node,
+		     struct inc_comm_conf *conf);
+
+#endif

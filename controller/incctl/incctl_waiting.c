@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Who waits for whom. In a tree a rank that is missed is missed at its switch, at the switch above,
+ * and so on, and all others wait for the root: of that only the first is news.
+ */
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include "controller/incctl/incctl.h"
+
+static bool is_up(const json_t *missing)
+{
+	return json_is_true(json_object_get(missing, "up"));
+}
+
+/* What a switch waits for in a communicator; NULL: nothing, or it has not answered. */
+static json_t *missed_at(const json_t *data, const char *sw, long long communicator)
+{
+	json_t *slot, *entry;
+	size_t i, k;
+
+	json_array_foreach (data, i, slot) {
+		if (strcmp(incctl_text(slot, "switch"), sw) != 0)
+			continue;
+		json_array_foreach (json_object_get(slot, "data"), k, entry) {
+			if (incctl_number(entry, "communicator") == communicator)
+				return json_object_get(entry, "missing");
+		}
+	}
+	return NULL;
+}
+
+/* The switch that is missed misses somebody itself: below it, or, where it is the parent, anybody
+ * but the one that waits for it. */
+static bool is_explained(const json_t *data, const char *sw, long long communicator,
+			 const json_t *missing)
+{
+	const char *peer = incctl_text(missing, "peer");
+	json_t *other;
+	size_t i;
+
+	if (!*peer)
+		return false;
+	json_array_foreach (missed_at(data, peer, communicator), i, other) {
+		if (is_up(missing) ? is_up(other) || strcmp(incctl_text(other, "peer"), sw) != 0
+				   : !is_up(other))
+			return true;
+	}
+	return false;
+}
+
+void incctl_waiting(json_t *data)
+{
+	json_t *before = json_deep_copy(data), *slot, *entry, *missing;
+	size_t i, k;
+
+	json_array_foreach (data, i, slot) {
+		const char *sw = incctl_text(slot, "switch");
+
+		json_array_foreach (json_object_get(slot, "data"), k, entry) {
+			json_t *list = json_object_get(entry, "missing");
+
+			for (size_t m = json_array_size(list); m--;) {
+				missing = json_array_get(list, m);
+				if (is_explained(before, sw, incctl_number(entry, "communicator"),
+						 missing))
+					json_array_remove(list, m);
+			}
+		}
+	}
+	json_decref(before);
+}
+
+static void print_missing(const json_t *missing)
+{
+	json_t *m;
+	size_t i;
+
+	json_array_foreach (missing, i, m) {
+		const char *host = incctl_text(m, "host"), *peer = incctl_text(m, "peer");
+		const char *ranks = incctl_text(m, "ranks");
+
+		printf("%s", i ? ", " : "");
+		if (*peer && *ranks)
+			printf("switch %s (rank%s %s)", peer, strpbrk(ranks, ",-") ? "s" : "",
+			       ranks);
+		else if (*peer || is_up(m))
+			printf("%s %s", *peer ? "switch" : "its parent", peer);
+		else
+			printf("rank %lld", incctl_number(m, "rank"));
+		if (*host)
+			printf(" (%s)", host);
+		if (json_object_get(m, "since_ms"))
+			printf(" since %.1f s",
+			       json_number_value(json_object_get(m, "since_ms")) / 1e3);
+	}
+}
+
+void incctl_print_waiting(const json_t *data)
+{
+	bool several = json_array_size(data) > 1;
+	char arrived[400];
+	json_t *sw, *entry;
+	size_t i, k;
+
+	json_array_foreach (data, i, sw) {
+		json_array_foreach (json_object_get(sw, "data"), k, entry) {
+			if (!json_array_size(json_object_get(entry, "missing")))
+				continue;
+			if (several)
+				printf("%s: ", incctl_text(sw, "switch"));
+			printf("communicator %lld chunk %lld waits for ",
+			       incctl_number(entry, "communicator"), incctl_number(entry, "chunk"));
+			print_missing(json_object_get(entry, "missing"));
+			printf("; arrived: %s\n",
+			       incctl_join_numbers(json_object_get(entry, "arrived"), arrived,
+						   sizeof(arrived)));
+		}
+	}
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a tool is told of the trees of communicators: their switches, and who is behind which. */
+#include "controller/ctl.h"
+
+static json_t *ranks_json(const struct inc_ranks *ranks)
+{
+	char text[INC_RANKS_TEXT];
+
+	inc_ranks_print(ranks, text, sizeof(text));
+	return json_string(text);
+}
+
+static json_t *node_json(const struct inc_comm *comm, unsigned int n)
+{
+	const struct inc_tree_node *node = &comm->tree->nodes[n];
+	const struct inc_switch *sw = &comm->group->ctl->switches[node->sw];
+
+	return json_pack("{s:s, s:s}", "switch", inc_switch_name(sw), "state",
+			 sw->link ? "connected" : "absent");
+}
+
+/* rank: what the switch calls the child by */
+static json_t *edge_json(const struct inc_topo_switch *sw, unsigned int port, const char *child,
+			 bool to_switch, unsigned int rank, const struct inc_ranks *ranks)
+{
+	return json_pack("{s:s, s:s, s:s, s:b, s:i, s:o}", "switch", sw->name, "port",
+			 sw->ports[port].name, "child", child, "to_switch", (int)to_switch, "rank",
+			 (int)rank, "ranks", ranks_json(ranks));
+}
+
+static json_t *child_json(const struct inc_comm *comm, const struct inc_tree_node *node,
+			  const struct inc_tree_child *child)
+{
+	const struct inc_topology *topo = comm->group->ctl->topo;
+	struct inc_ranks ranks = {};
+
+	if (child->to_switch) {
+		const struct inc_tree_node *below = &comm->tree->nodes[child->index];
+
+		inc_tree_ranks(comm->tree, child->index, &ranks);
+		return edge_json(&topo->switches[node->sw], child->port,
+				 topo->switches[below->sw].name, true, below->first_rank, &ranks);
+	}
+	inc_ranks_add(&ranks, child->index);
+	return edge_json(&topo->switches[node->sw], child->port, topo->hosts[child->host].name,
+			 false, child->index, &ranks);
+}
+
+/* Of an earlier controller's: its ranks at their switches; what is between these is not known. */
+static void add_known(const struct inc_comm *comm, json_t *edges)
+{
+	const struct inc_topology *topo = comm->group->ctl->topo;
+
+	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
+		const struct inc_comm_member *m = &comm->members[rank];
+		const struct inc_topo_host *host = &topo->hosts[m->route.host];
+		struct inc_ranks ranks = {};
+
+		if (!m->asked)
+			continue;
+		inc_ranks_add(&ranks, rank);
+		json_array_append_new(edges, edge_json(&topo->switches[host->sw], host->port,
+						       host->name, false, rank, &ranks));
+	}
+}
+
+static json_t *comm_tree_json(const struct inc_comm *comm)
+{
+	const struct inc_tree *tree = comm->tree;
+	json_t *nodes = json_array(), *edges = json_array();
+
+	for (unsigned int i = 0; i < tree->n; i++) {
+		const struct inc_tree_node *node = &tree->nodes[i];
+
+		json_array_append_new(nodes, node_json(comm, i));
+		for (unsigned int k = 0; k < node->n_children; k++)
+			json_array_append_new(
+				edges,
+				child_json(comm, node, &tree->children[node->first_child + k]));
+	}
+	if (!tree->counted)
+		add_known(comm, edges);
+	return json_pack("{s:I, s:s, s:s, s:i, s:b, s:o, s:o}", "communicator",
+			 (json_int_t)comm->number, "job", comm->group->job, "state",
+			 inc_comm_state_name(comm), "payload", (int)comm->payload, "whole",
+			 (int)tree->counted, "nodes", nodes, "edges", edges);
+}
+
+json_t *inc_query_trees(struct inc_ctl *ctl)
+{
+	const struct inc_group *group;
+	const struct inc_comm *comm;
+	json_t *list = json_array();
+
+	LIST_FOREACH(group, &ctl->groups, entry)
+	{
+		LIST_FOREACH(comm, &group->comms, entry)
+		{
+			if (comm->number && comm->tree)
+				json_array_insert_new(list, 0, comm_tree_json(comm));
+		}
+	}
+	return list;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Hosts, switches and ports by name and by address: a hash table with open addressing, so that a
+ * file with thousands of names is read in one pass. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "lib/topology/topology_priv.h"
+
+/* The upper bits of the product hang on all bits of the key. */
+static size_t place(const struct inc_topo_index *x, uint32_t key)
+{
+	return (size_t)(key * 0x9e3779b97f4a7c15ull >> 32) & (x->room - 1);
+}
+
+static void put(struct inc_topo_index *x, uint32_t key, uint32_t stored)
+{
+	size_t at = place(x, key);
+
+	while (x->slots[at].value)
+		at = (at + 1) & (x->room - 1);
+	x->slots[at] = (struct inc_topo_slot){key, stored};
+}
+
+/* At most half of it is ever in use. */
+static int grow(struct inc_topo_index *x)
+{
+	struct inc_topo_index more = {.room = x->room ? x->room * 2 : 64};
+
+	more.slots = calloc(more.room, sizeof(*more.slots));
+	if (!more.slots)
+		return -ENOMEM;
+	for (size_t i = 0; i < x->room; i++) {
+		if (x->slots[i].value)
+			put(&more, x->slots[i].key, x->slots[i].value);
+	}
+	more.n = x->n;
+	free(x->slots);
+	*x = more;
+	return 0;
+}
+
+static int add(struct inc_topo_index *x, uint32_t key, enum inc_topo_kind kind, unsigned int index)
+{
+	if (2 * (x->n + 1) > x->room && grow(x))
+		return -ENOMEM;
+	put(x, key, (index << 2 | kind) + 1);
+	x->n++;
+	return 0;
+}
+
+/* Goes through what has a key, from *at on, which is 0 at first. */
+static bool next(const struct inc_topo_index *x, uint32_t key, size_t *at, enum inc_topo_kind *kind,
+		 unsigned int *index)
+{
+	const struct inc_topo_slot *slot;
+
+	while (x->room) {
+		slot = &x->slots[(place(x, key) + (*at)++) & (x->room - 1)];
+		if (!slot->value)
+			return false;
+		if (slot->key != key)
+			continue;
+		*kind = (slot->value - 1) & 3;
+		*index = (slot->value - 1) >> 2;
+		return true;
+	}
+	return false;
+}
+
+static uint32_t hash(const char *name)
+{
+	uint32_t h = 2166136261u;
+
+	for (; *name; name++)
+		h = (h ^ (uint8_t)*name) * 16777619u;
+	return h;
+}
+
+static const char *name_of(const struct inc_topology *topo, enum inc_topo_kind kind,
+			   unsigned int index)
+{
+	switch (kind) {
+	case INC_TOPO_HOST:
+		return topo->hosts[index].name;
+	case INC_TOPO_SWITCH:
+		return topo->switches[index].name;
+	default:
+		return topo->bridges[index].name;
+	}
+}
+
+int inc_topology_add_name(struct inc_topology *topo, enum inc_topo_kind kind, unsigned int index)
+{
+	return add(&topo->by_name, hash(name_of(topo, kind, index)), kind, index);
+}
+
+int inc_topology_add_ip(struct inc_topology *topo, struct in_addr ip, enum inc_topo_kind kind,
+			unsigned int index)
+{
+	return add(&topo->by_ip, ip.s_addr, kind, index);
+}
+
+bool inc_topology_find(const struct inc_topology *topo, const char *name, struct inc_topo_end *end)
+{
+	const uint32_t key = hash(name);
+	size_t at = 0;
+
+	*end = (struct inc_topo_end){0};
+	while (next(&topo->by_name, key, &at, &end->kind, &end->index)) {
+		if (strcmp(name_of(topo, end->kind, end->index), name) == 0)
+			return true;
+	}
+	return false;
+}
+
+bool inc_topology_has_ip(const struct inc_topology *topo, struct in_addr ip)
+{
+	enum inc_topo_kind kind;
+	unsigned int index;
+	size_t at = 0;
+
+	return next(&topo->by_ip, ip.s_addr, &at, &kind, &index);
+}
+
+int inc_topology_host_by_ip(const struct inc_topology *topo, struct in_addr ip)
+{
+	enum inc_topo_kind kind;
+	unsigned int index;
+	size_t at = 0;
+
+	while (next(&topo->by_ip, ip.s_addr, &at, &kind, &index)) {
+		if (kind == INC_TOPO_HOST)
+			return index;
+	}
+	return -1;
+}
+
+int inc_topology_switch_by_name(const struct inc_topology *topo, const char *name)
+{
+	struct inc_topo_end end;
+
+	return inc_topology_find(topo, name, &end) && end.kind == INC_TOPO_SWITCH ? (int)end.index
+										  : -1;
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The elements of the reference: taken out of their bytes one by one, put together as numbers of
+ * 64 bits, and put back. */
+#include <string.h>
+#include "lib/proto/desc.h"
+#include "ref_switch.h"
+
+uint32_t ref_element_bytes(uint32_t desc)
+{
+	switch (INC_DESC_DTYPE(desc)) {
+	case INC_DTYPE_INT64:
+	case INC_DTYPE_UINT64:
+		return 8;
+	case INC_DTYPE_INT32:
+	case INC_DTYPE_UINT32:
+		return 4;
+	case INC_DTYPE_INT16:
+	case INC_DTYPE_UINT16:
+		return 2;
+	case INC_DTYPE_INT8:
+	case INC_DTYPE_UINT8:
+		return 1;
+	}
+	return 0;
+}
+
+bool ref_desc_known(uint32_t desc)
+{
+	return INC_DESC_COLL(desc) < INC_N_COLLECTIVES && INC_DESC_OP(desc) < INC_N_OPERATORS &&
+	       ref_element_bytes(desc);
+}
+
+static uint64_t get(const uint8_t *p, uint32_t bytes, bool big)
+{
+	uint64_t v = 0;
+	uint32_t i;
+
+	for (i = 0; i < bytes; i++)
+		v = v << 8 | p[big ? i : bytes - 1 - i];
+	return v;
+}
+
+static void put(uint8_t *p, uint32_t bytes, bool big, uint64_t v)
+{
+	uint32_t i;
+
+	for (i = 0; i < bytes; i++)
+		p[big ? bytes - 1 - i : i] = v >> 8 * i;
+}
+
+/* a < b, as numbers of the type */
+static bool is_less(uint32_t desc, uint64_t a, uint64_t b)
+{
+	switch (INC_DESC_DTYPE(desc)) {
+	case INC_DTYPE_INT64:
+		return (int64_t)a < (int64_t)b;
+	case INC_DTYPE_INT32:
+		return (int32_t)a < (int32_t)b;
+	case INC_DTYPE_INT16:
+		return (int16_t)a < (int16_t)b;
+	case INC_DTYPE_INT8:
+		return (int8_t)a < (int8_t)b;
+	}
+	return a < b;
+}
+
+static uint64_t operate(uint32_t desc, uint64_t a, uint64_t b)
+{
+	switch (INC_DESC_OP(desc)) {
+	case INC_OPERATOR_SUM:
+		return a + b;
+	case INC_OPERATOR_PROD:
+		return a * b;
+	case INC_OPERATOR_MIN:
+		return is_less(desc, a, b) ? a : b;
+	case INC_OPERATOR_MAX:
+		return is_less(desc, a, b) ? b : a;
+	case INC_OPERATOR_AND:
+		return a & b;
+	case INC_OPERATOR_OR:
+		return a | b;
+	default:
+		return a ^ b;
+	}
+}
+
+void ref_operate(uint32_t desc, bool big, uint8_t *into, const uint8_t *from, uint32_t len)
+{
+	uint32_t bytes = ref_element_bytes(desc), i;
+
+	for (i = 0; i < len; i += bytes)
+		put(into + i, bytes, big,
+		    operate(desc, get(into + i, bytes, big), get(from + i, bytes, big)));
+}
