@@ -276,10 +276,10 @@ enum inccl_op {
  *
  * The switch knows integers only. Floats that are reduced travel as such, made on the ranks:
  * MIN and MAX are exact, and a NaN wins. SUM and AVG are fixed point with an exponent for each
- * block of elements, the same bits on every rank whatever the order of arrival; with 2^30 for one
- * rank, 2^28 for four ("bits" is float_bits of struct inccl_communicator_info), |result - exact
- * sum| <= ranks * 2^-bits * the largest finite |element| of the block on any rank (taken as 2^-126
- * at least) + half a unit in the last place of the result. Infinities and NaN come out as IEEE 754
+ * block of elements, the same bits on every rank whatever the order of arrival: |result - exact
+ * sum| <= ranks * 2^-float_bits (of struct inccl_communicator_info: 30 with one rank, 28 with four)
+ * * the largest finite |element| of the block on any rank (2^-126 at least) + half a unit in the
+ * last place of the result. Infinities and NaN come out as IEEE 754
  * adds them. An element of a SUM travels as 4 bytes, whatever its type, and needs as much memory
  * of the library's own where recv does not hold it. docs/floats.md has it all. Collectives that do
  * not compute carry floats as they are. */

@@ -91,7 +91,7 @@ void inccl_data_restore(struct inccl_request *req);
 /* The request is over: what has come is made what the caller asked for. */
 void inccl_data_finish(struct inccl_request *req);
 
-/* floats.c. In place of the passes where this is true. */
+/* as_integers.c. In place of the passes where this is true. */
 bool inccl_floats_are_reduced(const struct inccl_call *call);
 /* 0, or with a sentence -EINVAL, -ENOMEM, or -ERANGE, which the other ranks must hear of: what
  * this one has cannot be sent. Neither buffer is changed; req->floats is freed by the caller. */
