@@ -136,10 +136,6 @@ static int check(void *settings)
 
 	if (job_check(&opts->job))
 		return -EINVAL;
-	/* what fill() makes and verify() knows the result of */
-	if (opts->op != INCCL_SUM || opts->dtype != INCCL_INT32)
-		return inc_usage("--op %s --dtype %s: only sum and int32 can be timed",
-				 inccl_op_name(opts->op), inccl_dtype_name(opts->dtype));
 	if (opts->collective == INCCL_BARRIER) {
 		opts->nsizes = 1;
 		opts->sizes[0] = 0;
