@@ -7,6 +7,7 @@
 #ifndef INCCL_TOOLS_PERF_DATA_H
 #define INCCL_TOOLS_PERF_DATA_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include "hostlib/tools/perf_coll.h"
 
