@@ -77,16 +77,16 @@ static void endpoint_failed(struct inccl_communicator *comm, int error)
 }
 
 /*
- * How many packets may be under way with this message. The root of a Broadcast keeps to half the
- * window, and the others to all of it: so their packets of length 0 are mostly there first, and
- * the root's comes last, which is the one that has room for the result (decisions.md).
+ * How many packets may be under way with this message. The root of a Broadcast keeps to a quarter
+ * of the window, and the others to all of it: so their packets of length 0 are mostly there first,
+ * and the root's comes last, which is the one that has room for the result (decisions.md).
  */
 static uint64_t window_packets(const struct inccl_communicator *comm,
 			       const struct inccl_message *msg)
 {
 	uint64_t packets = (uint64_t)comm->window * comm->message_packets;
 
-	return msg->send_len && inc_root_gives(msg->imm) ? (packets + 1) / 2 : packets;
+	return msg->send_len && inc_root_gives(msg->imm) ? (packets + 3) / 4 : packets;
 }
 
 /* What this rank has, or has been told, does not fit together: the end of the communicator. */
