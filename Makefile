@@ -5,7 +5,7 @@ include common.mk
 SUBDIRS := lib bpf loader userspace controller hostlib topo docs/man selftests
 
 .DEFAULT_GOAL := all
-.PHONY: all $(SUBDIRS) deps demo test test-vm bench install uninstall format check-format clean help
+.PHONY: all $(SUBDIRS) deps demo test test-all test-vm bench install uninstall format check-format clean help
 
 all: $(SUBDIRS) ## build everything into build/
 
@@ -34,6 +34,10 @@ test: ## every suite this machine can run
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)selftests/run
 
+# What make test holds a part of, whole.
+test-all: test ## the same, then every collective, type and topology with each other (an hour more)
+	$(Q)FULL=1 selftests/run e2e/test_trees e2e/test_tree_loss e2e/test_matrix e2e/test_tenants
+
 test-vm: ## the suites that need a stock kernel with rxe, under QEMU
 	$(Q)scripts/install-deps vm
 	$(Q)$(MAKE) --no-print-directory all
@@ -44,7 +48,7 @@ bench: ## speeds, with peers side by side
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)selftests/bench
 
-INSTALLED_DIRS := userspace controller hostlib topo docs/man
+INSTALLED_DIRS := userspace controller hostlib topo docs docs/man
 
 install: all ## programs, library, header, pkg-config file, man pages (PREFIX, DESTDIR)
 	$(Q)for d in $(INSTALLED_DIRS); do $(MAKE) --no-print-directory -C $$d install || exit 1; done

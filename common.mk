@@ -42,7 +42,7 @@ endif
 UTIL := $(B)/libinc_util.a
 UTIL_LIBS := -ljansson -lyaml -lisal -lz
 EVENT := $(B)/libinc_event.a
-EVENT_LIBS := -levent_core
+EVENT_LIBS := -levent_extra -levent_core
 
 ifeq ($(V),1)
 Q :=

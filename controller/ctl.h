@@ -21,6 +21,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/queue.h>
 #include <event2/event.h>
 #include <event2/listener.h>
@@ -31,7 +32,9 @@
 #include "lib/base/err.h"
 #include "lib/conf/comm_conf.h"
 #include "lib/conf/messages.h"
+#include "lib/metric/metric.h"
 #include "lib/net/ndjson.h"
+#include "lib/net/scrape.h"
 #include "lib/topology/topology.h"
 
 #define CTL_WRITE_MAX       (4u << 20)
@@ -59,7 +62,41 @@ struct inc_ctl_options {
 	unsigned int client_timeout_ms;
 	unsigned int switch_timeout_ms;
 	unsigned int max_clients;
+	unsigned int job_communicators;
+	unsigned int job_slots; /* 0: any number */
+	const char *metrics;    /* where figures are read over HTTP; NULL: nowhere */
 };
+
+#define INC_CTL_FIGURES(_, T)                                                            \
+	_(T, member_messages, "", COUNTER, "messages of members and tools")              \
+	_(T, switch_messages, "", COUNTER, "messages of switches")                       \
+	_(T, configured, "", COUNTER, "communicators that all their switches have made") \
+	_(T, refused, "", COUNTER, "communicators that were not made")                   \
+	_(T, failed, "", COUNTER, "communicators that have failed after they were made") \
+	_(T, configure_us, "microseconds", COUNTER,                                      \
+	  "from the first configure to the last answer, of all communicators that were made")
+
+/* What has happened so far. */
+struct inc_ctl_figures {
+	INC_CTL_FIGURES(INC_METRIC_FIELD, inc_ctl_figures)
+};
+
+/* Kinds of events that switches tell, and what each means for its communicator. The last one stands
+ * for all that are not known. */
+enum inc_event_kind {
+	EVENT_MISMATCH,
+	EVENT_CONNECTION_ERROR,
+	EVENT_PEER_NAK,
+	EVENT_UNRESPONSIVE,
+	EVENT_ENDED,
+	EVENT_OTHER,
+	EVENT_MAX
+};
+struct inc_event_info {
+	const char *name;
+	int code; /* 0: the communicator lives on */
+};
+extern const struct inc_event_info inc_event_info[EVENT_MAX];
 
 struct inc_ctl {
 	struct inc_ctl_options opt;
@@ -80,7 +117,11 @@ struct inc_ctl {
 	uint32_t first_group, next_group;
 	uint32_t first_communicator, next_communicator;
 	uint64_t next_query;
-	unsigned int looks; /* for what waits for switches */
+	uint64_t started_at_ms;
+	struct inc_ctl_figures figures;
+	uint64_t events[EVENT_MAX];
+	struct inc_scrape *scrape; /* NULL: nobody can */
+	unsigned int looks;        /* for what waits for switches */
 };
 
 struct inc_client {
@@ -182,6 +223,7 @@ struct inc_comm {
 	struct inc_tree *tree;          /* from WAIT_SWITCH on */
 	enum inc_config_state *configs; /* by node of the tree; inc_comm_config_go() */
 	unsigned int pending;           /* configure requests not answered */
+	uint64_t asked_at_ns;           /* CONFIGURING: since when */
 	unsigned int look;              /* the last one for it, while it waits for switches */
 	struct inc_accusation accused;
 	const struct inc_switch *ended; /* STARTED: has heard from a neighbour that it is over */
@@ -284,6 +326,8 @@ void inc_group_go(struct inc_group *group, enum inc_group_phase to);
 void inc_comm_go(struct inc_comm *comm, enum inc_comm_phase to);
 void inc_comm_config_go(struct inc_comm *comm, unsigned int node, enum inc_config_state to);
 const char *inc_comm_state_name(const struct inc_comm *comm);
+const char *inc_comm_phase_name(enum inc_comm_phase phase);
+const char *inc_group_phase_name(enum inc_group_phase phase);
 static inline bool inc_group_formed(const struct inc_group *group)
 {
 	return group->phase != GROUP_FORMING;
@@ -369,6 +413,28 @@ bool inc_comm_takes(struct inc_comm *comm, struct inc_switch *sw);
 /* Fails the communicators that should be on the switch but are not among the n that it has. */
 void inc_comm_check_kept(struct inc_switch *sw, const uint32_t *listed, size_t n);
 
+/* admission.c */
+#define INC_LOAD_FIGURES(_, T)                                                 \
+	_(T, communicators, "", GAUGE, "communicators that it holds for jobs") \
+	_(T, connections, "", GAUGE, "connections of these")                   \
+	_(T, slots, "", GAUGE, "slots of these")                               \
+	_(T, rows, "", GAUGE, "rows of contributions of these")
+
+/* What the controller has given away of a switch. */
+struct inc_load {
+	INC_LOAD_FIGURES(INC_METRIC_FIELD, inc_load)
+};
+void inc_switch_load(const struct inc_switch *sw, struct inc_load *load);
+/* "; job A has most there: …" of a switch that has refused for want of room, or "". */
+void inc_switch_holder(const struct inc_switch *sw, char *buf, size_t size);
+/* Whether the group may begin another communicator: 0 or -EDQUOT. */
+int inc_group_admit(const struct inc_group *group, struct inc_err *err);
+/* Whether a communicator of these slots may be configured, as far as its job goes: 0 or -EDQUOT. */
+int inc_comm_admit(const struct inc_comm *comm, struct inc_err *err);
+/* No tree has room for the communicator: err gets what a switch of its hosts lacks and which job
+ * holds most of it, and stays as it is where none of them lacks anything. */
+void inc_comm_name_holder(const struct inc_comm *comm, struct inc_err *err);
+
 /* comm_report.c */
 /* failed; wrong: -errno and why, where only part of it could be read */
 void inc_comm_report(struct inc_member *member, const struct inc_msg_report *said, int wrong,
@@ -429,6 +495,9 @@ void inc_switch_remove(struct inc_switch *sw, uint32_t number);
 int inc_switch_ask_waiting(struct inc_switch *sw, uint32_t number);
 /* How far it is, for inc_orphan_looked(). */
 int inc_switch_ask_results(struct inc_switch *sw, uint32_t number);
+
+/* metrics.c: an inc_scrape_part; arg: the controller */
+bool inc_ctl_figures_part(void *arg, struct inc_scrape_at *at, FILE *out);
 
 /* query.c */
 void inc_query_ask(struct inc_client *client, json_t *object); /* A */

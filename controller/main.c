@@ -61,6 +61,21 @@ static const struct inc_opt options[] = {
 	 .help = "connections on the member port; fewer where the limit of open files, ulimit -n, "
 		 "does not allow them",
 	 INC_OPT_NUMBER(struct inc_ctl_options, max_clients, 1, 1 << 20)},
+	{.name = "metrics",
+	 .value = "ADDRESS[:PORT]",
+	 .help = "answer GET /metrics there over HTTP with all figures, as Prometheus reads them; "
+		 "without a port: any free one, which the log names (default: nowhere)",
+	 INC_OPT_TEXT(struct inc_ctl_options, metrics, inc_scrape_check)},
+	{.name = "job-communicators",
+	 .value = "N",
+	 .preset = INC_STR(INC_MAX_GROUP_COMMS),
+	 .help = "quota: communicators of one job at a time",
+	 INC_OPT_NUMBER(struct inc_ctl_options, job_communicators, 1, INC_MAX_GROUP_COMMS)},
+	{.name = "job-slots",
+	 .value = "N",
+	 .preset = "0",
+	 .help = "quota: slots of all communicators of one job; 0: any number",
+	 INC_OPT_NUMBER(struct inc_ctl_options, job_slots, 0, 1 << 30)},
 	{},
 };
 
@@ -89,7 +104,8 @@ static const struct inc_program program = {
  */
 static int share_descriptors(struct inc_ctl *ctl, struct inc_err *err)
 {
-	const rlim_t own = CTL_OWN_DESCRIPTORS + ctl->topo->n_switches;
+	const rlim_t own = CTL_OWN_DESCRIPTORS + ctl->topo->n_switches +
+			   (ctl->opt.metrics ? INC_SCRAPE_DESCRIPTORS : 0);
 	const rlim_t want = own + ctl->opt.max_clients + CTL_SPARE_LINKS + CTL_SPARE_CLOSING;
 	struct rlimit limit;
 	rlim_t rest;
@@ -161,6 +177,14 @@ static int first_number(uint32_t *first, uint32_t *next, struct inc_err *err)
 	return 0;
 }
 
+static int show_figures(struct inc_ctl *ctl, struct inc_err *err)
+{
+	if (!ctl->opt.metrics)
+		return 0;
+	return inc_scrape_start(ctl->base, ctl->opt.metrics, inc_ctl_figures_part, ctl,
+				&ctl->scrape, err);
+}
+
 static int serve(struct inc_ctl *ctl, struct inc_err *err)
 {
 	struct evconnlistener *members = NULL, *switches = NULL;
@@ -168,6 +192,7 @@ static int serve(struct inc_ctl *ctl, struct inc_err *err)
 	char member_addr[64], switch_addr[64];
 	int ret = inc_err_set(err, ENOMEM, "starting: %s", strerror(ENOMEM));
 
+	ctl->started_at_ms = inc_now_ms();
 	ctl->base = event_base_new();
 	if (!ctl->base)
 		goto out;
@@ -191,6 +216,9 @@ static int serve(struct inc_ctl *ctl, struct inc_err *err)
 			     sizeof(switch_addr), err);
 	if (!switches)
 		goto out;
+	ret = show_figures(ctl, err);
+	if (ret)
+		goto out;
 	inc_info("topology %s: %u hosts, %u switches", ctl->opt.topology, ctl->topo->n_hosts,
 		 ctl->topo->n_switches);
 	printf("ready members %s switches %s\n", member_addr, switch_addr);
@@ -198,6 +226,7 @@ static int serve(struct inc_ctl *ctl, struct inc_err *err)
 	ret = event_base_dispatch(ctl->base) < 0 ? inc_err_set(err, EIO, "the event loop failed")
 						 : 0;
 out:
+	inc_scrape_stop(ctl->scrape);
 	if (switches)
 		evconnlistener_free(switches);
 	if (members)

@@ -201,36 +201,30 @@ static int by_port(const void *a, const void *b)
 static int find_places(const struct inc_switch *sw, const struct inc_comm_conf *conf,
 		       struct inc_comm_build *b, struct inc_err *err)
 {
-	const struct inc_switch_opts *o = &sw->opts;
+	const struct {
+		enum inc_range what;
+		uint32_t n;
+		__u32 *base;
+	} wants[] = {
+		{INC_RANGE_CONN, conf->n_conns, &b->cfg.conn_base},
+		{INC_RANGE_CONTRIB, conf->n_conns * conf->slots, &b->cfg.contrib_base},
+		{INC_RANGE_RESULT, conf->slots, &b->cfg.result_base},
+		{INC_RANGE_ROOT, b->cfg.root_rows, &b->cfg.root_base},
+	};
+	const uint32_t places = sw->opts.max_comms;
+	size_t i;
 
-	for (b->comm = 0; b->comm < o->max_comms; b->comm++)
+	for (b->comm = 0; b->comm < places; b->comm++)
 		if (!(sw->comm[b->comm].flags & INC_COMM_F_VALID))
 			break;
-	if (b->comm == o->max_comms)
-		return inc_err_set(err, ENOSPC, "communicator %u: all %u are in use",
-				   conf->communicator, o->max_comms);
-	if (inc_range_allocate(sw, INC_RANGE_CONN, conf->n_conns, o->max_connections,
-			       &b->cfg.conn_base))
+	if (b->comm == places)
 		return inc_err_set(err, ENOSPC,
-				   "communicator %u: no %u connections in a row free of %u",
-				   conf->communicator, conf->n_conns, o->max_connections);
-	if (inc_range_allocate(sw, INC_RANGE_CONTRIB, conf->n_conns * conf->slots, o->max_rows,
-			       &b->cfg.contrib_base))
-		return inc_err_set(err, ENOSPC,
-				   "communicator %u: no %u contribution rows (%u connections, %u "
-				   "slots) in a row free of %u",
-				   conf->communicator, conf->n_conns * conf->slots, conf->n_conns,
-				   conf->slots, o->max_rows);
-	if (inc_range_allocate(sw, INC_RANGE_RESULT, conf->slots, sw->result_rows,
-			       &b->cfg.result_base))
-		return inc_err_set(err, ENOSPC,
-				   "communicator %u: no %u result rows in a row free of %u",
-				   conf->communicator, conf->slots, sw->result_rows);
-	if (inc_range_allocate(sw, INC_RANGE_ROOT, b->cfg.root_rows,
-			       inc_switch_root_rows(o->max_comms), &b->cfg.root_base))
-		return inc_err_set(
-			err, ENOSPC, "communicator %u: no %u rows of ranks in a row free of %u",
-			conf->communicator, b->cfg.root_rows, inc_switch_root_rows(o->max_comms));
+				   "communicator %u: all %u places for communicators are in use",
+				   conf->communicator, places);
+	for (i = 0; i < sizeof(wants) / sizeof(wants[0]); i++)
+		if (inc_range_allocate(sw, wants[i].what, wants[i].n, wants[i].base))
+			return inc_range_refuse(sw, conf->communicator, wants[i].what, wants[i].n,
+						err);
 	return 0;
 }
 

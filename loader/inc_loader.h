@@ -100,8 +100,9 @@ struct inc_usage_of {
 struct inc_usage {
 	struct inc_usage_of communicators;
 	struct inc_usage_of connections;
-	struct inc_usage_of rows;  /* of contributions */
-	struct inc_usage_of slots; /* and as many result rows */
+	struct inc_usage_of rows;      /* of contributions */
+	struct inc_usage_of slots;     /* and as many result rows */
+	struct inc_usage_of root_rows; /* of ranks that can be a root, INC_ROOTS_PER_ROW each */
 };
 
 void inc_switch_usage(const struct inc_switch *sw, struct inc_usage *out);

@@ -56,9 +56,12 @@ void inc_unpin(struct inc_switch *sw, const char *name);
 
 /* inc_range.c: what a communicator holds one run of each. */
 enum inc_range { INC_RANGE_CONN, INC_RANGE_CONTRIB, INC_RANGE_RESULT, INC_RANGE_ROOT };
-/* Finds n free ones in a row of total. 0, or -ENOSPC. */
-int inc_range_allocate(const struct inc_switch *sw, enum inc_range what, uint32_t n, uint32_t total,
-		       uint32_t *out);
+/* Finds n free ones in a row. 0, or -ENOSPC. */
+int inc_range_allocate(const struct inc_switch *sw, enum inc_range what, uint32_t n, uint32_t *out);
+/* -ENOSPC, and why the communicator cannot have n in a row: how many are free, also where they lie
+ * apart, and which communicator holds most. */
+int inc_range_refuse(const struct inc_switch *sw, uint32_t communicator, enum inc_range what,
+		     uint32_t n, struct inc_err *err);
 
 /* inc_taken.c: -EBUSY, with who has the port by this program, and the command that frees it. */
 int inc_taken_error(uint32_t ifindex, const char *ifname, const char *prog, uint32_t prog_id,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where a communicator's connections and rows stand in their maps, and how much of those is in use.
- */
+/* Where a communicator's connections and rows stand in their maps, how much of those is in use, and
+ * who holds it. */
 #include <errno.h>
+#include <stdio.h>
 #include "loader/inc_loader_priv.h"
 
 static void comm_range(const struct inc_comm_cfg *cm, enum inc_range what, uint32_t *base,
@@ -30,6 +31,18 @@ static void comm_range(const struct inc_comm_cfg *cm, enum inc_range what, uint3
 	}
 }
 
+static uint32_t total_of(const struct inc_switch *sw, enum inc_range what)
+{
+	const uint32_t totals[] = {
+		[INC_RANGE_CONN] = sw->opts.max_connections,
+		[INC_RANGE_CONTRIB] = sw->opts.max_rows,
+		[INC_RANGE_RESULT] = sw->result_rows,
+		[INC_RANGE_ROOT] = inc_switch_root_rows(sw->opts.max_comms),
+	};
+
+	return totals[what];
+}
+
 static bool range_free(const struct inc_switch *sw, enum inc_range what, uint32_t start, uint32_t n)
 {
 	uint32_t cm, base, len;
@@ -45,9 +58,9 @@ static bool range_free(const struct inc_switch *sw, enum inc_range what, uint32_
 }
 
 /* The first fit starts at 0 or where some other range ends. */
-int inc_range_allocate(const struct inc_switch *sw, enum inc_range what, uint32_t n, uint32_t total,
-		       uint32_t *out)
+int inc_range_allocate(const struct inc_switch *sw, enum inc_range what, uint32_t n, uint32_t *out)
 {
+	const uint32_t total = total_of(sw, what);
 	uint32_t cm, base, len, best = UINT32_MAX;
 
 	if (n > total)
@@ -68,25 +81,82 @@ int inc_range_allocate(const struct inc_switch *sw, enum inc_range what, uint32_
 	return best == UINT32_MAX ? -ENOSPC : 0;
 }
 
-void inc_switch_usage(const struct inc_switch *sw, struct inc_usage *out)
+/* The longest run that is free. */
+static uint32_t longest_free(const struct inc_switch *sw, enum inc_range what)
 {
-	uint32_t cm, base, len;
+	uint32_t fits = 0, too_many = total_of(sw, what) + 1, n, at;
 
-	*out = (struct inc_usage){
-		.communicators.max = sw->opts.max_comms,
-		.connections.max = sw->opts.max_connections,
-		.rows.max = sw->opts.max_rows,
-		.slots.max = sw->result_rows,
-	};
+	while (fits + 1 < too_many) {
+		n = fits + (too_many - fits) / 2;
+		if (inc_range_allocate(sw, what, n, &at))
+			too_many = n;
+		else
+			fits = n;
+	}
+	return fits;
+}
+
+/* How much is in use, and by whom most. */
+static uint32_t sum_used(const struct inc_switch *sw, enum inc_range what,
+			 const struct inc_comm_cfg **holder, uint32_t *held)
+{
+	uint32_t cm, base, len, used = 0;
+
+	*holder = NULL;
+	*held = 0;
 	for (cm = 0; cm < sw->opts.max_comms; cm++) {
 		if (!(sw->comm[cm].flags & INC_COMM_F_VALID))
 			continue;
-		out->communicators.used++;
-		comm_range(&sw->comm[cm], INC_RANGE_CONN, &base, &len);
-		out->connections.used += len;
-		comm_range(&sw->comm[cm], INC_RANGE_CONTRIB, &base, &len);
-		out->rows.used += len;
-		comm_range(&sw->comm[cm], INC_RANGE_RESULT, &base, &len);
-		out->slots.used += len;
+		comm_range(&sw->comm[cm], what, &base, &len);
+		used += len;
+		if (len > *held) {
+			*holder = &sw->comm[cm];
+			*held = len;
+		}
+	}
+	return used;
+}
+
+int inc_range_refuse(const struct inc_switch *sw, uint32_t communicator, enum inc_range what,
+		     uint32_t n, struct inc_err *err)
+{
+	static const char *const names[] = {
+		[INC_RANGE_CONN] = "connections",
+		[INC_RANGE_CONTRIB] = "contribution rows",
+		[INC_RANGE_RESULT] = "slots",
+		[INC_RANGE_ROOT] = "rows of ranks",
+	};
+	const uint32_t total = total_of(sw, what);
+	const struct inc_comm_cfg *holder;
+	uint32_t held, free_now = total - sum_used(sw, what, &holder, &held);
+	char row[64] = "", most[64] = "";
+
+	if (free_now >= n)
+		snprintf(row, sizeof(row), ", but at most %u of them in a row",
+			 longest_free(sw, what));
+	if (holder)
+		snprintf(most, sizeof(most), "; communicator %u holds most, %u",
+			 holder->communicator, held);
+	return inc_err_set(err, ENOSPC, "communicator %u: %u %s are wanted, %u of %u are free%s%s",
+			   communicator, n, names[what], free_now, total, row, most);
+}
+
+void inc_switch_usage(const struct inc_switch *sw, struct inc_usage *out)
+{
+	struct inc_usage_of *const of[] = {
+		[INC_RANGE_CONN] = &out->connections,
+		[INC_RANGE_CONTRIB] = &out->rows,
+		[INC_RANGE_RESULT] = &out->slots,
+		[INC_RANGE_ROOT] = &out->root_rows,
+	};
+	const struct inc_comm_cfg *holder;
+	uint32_t cm, held, i;
+
+	*out = (struct inc_usage){.communicators.max = sw->opts.max_comms};
+	for (cm = 0; cm < sw->opts.max_comms; cm++)
+		out->communicators.used += !!(sw->comm[cm].flags & INC_COMM_F_VALID);
+	for (i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
+		of[i]->max = total_of(sw, i);
+		of[i]->used = sum_used(sw, i, &holder, &held);
 	}
 }

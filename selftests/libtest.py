@@ -134,6 +134,31 @@ def command(*args, timeout=60, check=True, **popen):
     return result.ok() if check else result
 
 
+METRIC = re.compile(r'([a-z_]+)(?:\{(.*)\})? ([0-9.]+)')
+
+
+def parse_metrics(text):
+    """{(name, ((label, value), ...)): value} of Prometheus text; every family once, with its HELP
+    and TYPE before its samples. Labels stand as they are escaped."""
+    values, seen, family = {}, set(), None
+    for line in text.splitlines():
+        word = line.split(" ")
+        if word[:2] == ["#", "HELP"]:
+            family = word[2]
+            expect(family not in seen and len(word) > 4, f"again, or without a text: {line}")
+            seen.add(family)
+        elif word[:2] == ["#", "TYPE"]:
+            expect(word[2] == family, line)
+            expect(word[3] == ("counter" if family.endswith("_total") else "gauge"), line)
+        else:
+            match = METRIC.fullmatch(line)
+            expect(match and match[1] == family, f"no sample of {family}: {line}")
+            labels = tuple(sorted(re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', match[2] or "")))
+            expect((family, labels) not in values, f"twice: {line}")
+            values[family, labels] = float(match[3])
+    return values
+
+
 @contextlib.contextmanager
 def scratch():
     """A directory for the duration of a test."""

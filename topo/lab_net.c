@@ -194,7 +194,7 @@ static void write_end(const struct lab *lab, unsigned int link, const struct lab
 {
 	const unsigned int seg = segment(lab, link);
 
-	fprintf(f, "addr add %s/%u dev %s\nlink set %s up\n", ip_text(end->ip),
+	fprintf(f, "addr add %s/%u dev %s\nlink set dev %s up\n", ip_text(end->ip),
 		lab->links[link].prefix, end->ifname, end->ifname);
 	for (unsigned int i = 0; i < lab->n_links; i++) {
 		for (int e = 0; e < 2 && segment(lab, i) == seg; e++) {
@@ -216,7 +216,7 @@ static void write_ends(const struct lab *lab, unsigned int node, FILE *f)
 			if (end->node != (int)node)
 				continue;
 			if (lab->nodes[node].role == LAB_BRIDGE)
-				fprintf(f, "link set %s master br0 up\n", end->ifname);
+				fprintf(f, "link set dev %s master br0 up\n", end->ifname);
 			else
 				write_end(lab, i, end, f);
 		}

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "lib/base/log.h"
 #include "lib/conf/schema_yaml.h"
+#include "lib/net/scrape.h"
 #include "userspace/config_default.h"
 
 static bool has_port(const struct inc_settings *s, const char *ifname)
@@ -48,6 +49,17 @@ void inc_settings_merge(struct inc_settings *s, const struct inc_settings *more)
 	s->rto_min_ms = s->rto_min_ms ?: more->rto_min_ms;
 	s->rto_max_ms = s->rto_max_ms ?: more->rto_max_ms;
 	s->ack_delay_ms = s->ack_delay_ms ?: more->ack_delay_ms;
+	if (!s->metrics_given) {
+		s->metrics_given = more->metrics_given;
+		strcpy(s->metrics, more->metrics);
+	}
+}
+
+int inc_settings_check_metrics(const char *text, struct inc_err *err)
+{
+	if (strlen(text) >= INC_METRICS_ADDR_LEN)
+		return inc_err_set(err, EINVAL, "'%.80s…' is too long for an address", text);
+	return inc_scrape_check(text, err);
 }
 
 #define SETTING(member) INC_AT(struct inc_settings, member)
@@ -78,6 +90,9 @@ static const struct inc_field settings_fields[] = {
 	 .text = "and at most"},
 	{"ack_delay_ms", INC_UINT, INC_OPTIONAL, SETTING(ack_delay_ms), .min = 1,
 	 .max = INC_MAX_ACK_DELAY_MS, .text = "until an ACK is paid that no result has carried"},
+	{"metrics", INC_WORD, INC_OPTIONAL, SETTING(metrics), .what = "an address",
+	 .given = offsetof(struct inc_settings, metrics_given),
+	 .text = "where figures are read over HTTP; absent: nowhere"},
 };
 static const struct inc_schema settings_schema = INC_SCHEMA(struct inc_settings, settings_fields);
 
@@ -265,10 +280,14 @@ static void forget_repeated_ports(struct inc_settings *s)
 static int check_settings(const struct inc_yaml_node *map, const struct inc_settings *s,
 			  struct inc_err *err)
 {
-	if (inc_settings_timers_ok(s))
-		return 0;
-	return inc_yaml_error(inc_yaml_get(map, "rto_max_ms") ?: map, err,
-			      "rto_max_ms is below rto_min_ms");
+	struct inc_err why;
+
+	if (!inc_settings_timers_ok(s))
+		return inc_yaml_error(inc_yaml_get(map, "rto_max_ms") ?: map, err,
+				      "rto_max_ms is below rto_min_ms");
+	if (s->metrics_given && inc_settings_check_metrics(s->metrics, &why))
+		return inc_yaml_error(inc_yaml_get(map, "metrics"), err, "%.300s", why.msg);
+	return 0;
 }
 
 static int read_switch(const char *path, const struct inc_yaml_node *sw,

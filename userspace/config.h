@@ -22,6 +22,8 @@
 #define INC_MAX_RTO_MS       60000
 #define INC_MAX_ACK_DELAY_MS 1000
 
+#define INC_METRICS_ADDR_LEN 64 /* ADDRESS:PORT, with the final 0 */
+
 /* The modes of XDP, as files, the command line and answers say them. */
 #define INC_XDP_NATIVE  "native"
 #define INC_XDP_GENERIC "generic"
@@ -38,6 +40,8 @@ struct inc_settings {
 	uint32_t rto_min_ms;
 	uint32_t rto_max_ms;
 	uint32_t ack_delay_ms;
+	bool metrics_given;
+	char metrics[INC_METRICS_ADDR_LEN]; /* where figures are read over HTTP */
 };
 
 struct inc_switch_conf {
@@ -76,6 +80,8 @@ int inc_config_json(const json_t *object, struct inc_comm_conf *out, struct inc_
 bool inc_settings_timers_ok(const struct inc_settings *s);
 /* False where the port list is full. */
 bool inc_settings_add_port(struct inc_settings *s, const char *ifname);
+/* Whether a text is where figures can be read: 0 or -EINVAL. */
+int inc_settings_check_metrics(const char *text, struct inc_err *err);
 /* Fills what is not said in s from more. */
 void inc_settings_merge(struct inc_settings *s, const struct inc_settings *more);
 

@@ -178,6 +178,9 @@ int inc_daemon_start(struct inc_daemon *d, struct inc_err *err)
 		ret = inc_daemon_configure(d, &d->conf.comm[i], err);
 	if (!ret && d->opt.controller)
 		ret = inc_client_start(d, &d->client, err);
+	if (!ret && d->conf.settings.metrics_given)
+		ret = inc_scrape_start(d->base, d->conf.settings.metrics, inc_figures_part, d,
+				       &d->scrape, err);
 	/* last, so that who finds the socket finds a switch */
 	ret = ret ?: inc_query_server_start(d, &d->server, err);
 	if (!ret)
@@ -188,6 +191,7 @@ int inc_daemon_start(struct inc_daemon *d, struct inc_err *err)
 void inc_daemon_stop(struct inc_daemon *d)
 {
 	inc_query_server_stop(d->server);
+	inc_scrape_stop(d->scrape);
 	inc_client_stop(d->client);
 	if (d->engine) {
 		d->engine->ops->log_totals(d->engine);

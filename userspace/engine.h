@@ -64,7 +64,9 @@ struct inc_engine_limits {
 	_(T, rows, "", GAUGE, "rows of contributions in use: children times slots")        \
 	_(T, rows_limit, "", GAUGE, "rows of contributions that the switch has")           \
 	_(T, slots, "", GAUGE, "slots in use, each with the row of its result")            \
-	_(T, slots_limit, "", GAUGE, "slots that the switch has")
+	_(T, slots_limit, "", GAUGE, "slots that the switch has")                          \
+	_(T, root_rows, "", GAUGE, "rows of ranks in use")                                 \
+	_(T, root_rows_limit, "", GAUGE, "rows of ranks that the switch has")
 
 struct inc_engine_usage {
 	INC_USAGE_FIGURES(INC_METRIC_FIELD, inc_engine_usage)
@@ -75,16 +77,21 @@ struct inc_engine_port {
 	uint32_t ifindex;
 };
 
+#define INC_COMM_FIGURES(_, T)                                                             \
+	_(T, results, "packets", COUNTER, "results made, or passed on from the parent")    \
+	_(T, children, "", GAUGE, "hosts and switches whose contributions it adds up")     \
+	_(T, connections, "", GAUGE, "connections that it holds: theirs and the parent's") \
+	_(T, slots, "", GAUGE, "slots that it holds")                                      \
+	_(T, rows, "", GAUGE, "rows of contributions that it holds")                       \
+	_(T, payload_bytes, "bytes", GAUGE, "of the numbers in a full packet")             \
+	_(T, ended, "", GAUGE, "1: an error has ended it")
+
 struct inc_engine_comm {
-	uint32_t communicator; /* the controller's number */
-	uint32_t children;
-	uint32_t connections; /* those of the children, and behind them the parent's, where it has
-				 one */
-	uint32_t payload_bytes;
-	uint32_t slots;
+	uint32_t communicator;          /* the controller's number */
 	enum inc_byte_order byte_order; /* of the numbers that are added */
-	uint64_t results;               /* made so far */
 	uint8_t error;                  /* AETH syndrome that ended it; 0: alive */
+	/* connections: those of the children, and behind them the parent's, where it has one */
+	INC_COMM_FIGURES(INC_METRIC_FIELD, inc_engine_comm)
 };
 
 #define INC_CONN_FIGURES(_, T)                                                                   \

@@ -27,6 +27,18 @@ static int take_port(void *settings, const char *text, struct inc_err *err)
 	return ret;
 }
 
+static int take_metrics(void *settings, const char *text, struct inc_err *err)
+{
+	struct inc_settings *s = settings;
+	int ret = inc_settings_check_metrics(text, err);
+
+	if (ret)
+		return ret;
+	s->metrics_given = true;
+	strcpy(s->metrics, text);
+	return 0;
+}
+
 static const struct inc_opt options[] = {
 	{.name = "config",
 	 .value = "FILE",
@@ -83,6 +95,11 @@ static const struct inc_opt options[] = {
 	 .value = "N",
 	 .help = "how long an ACK may be owed (default " INC_STR(INC_DEF_ACK_DELAY_MS) ")",
 	 INC_OPT_NUMBER(struct inc_options, settings.ack_delay_ms, 1, INC_MAX_ACK_DELAY_MS)},
+	{.name = "metrics",
+	 .value = "ADDRESS[:PORT]",
+	 .help = "answer GET /metrics there over HTTP with all figures, as Prometheus reads them; "
+		 "without a port: any free one, which the log names (default: nowhere)",
+	 INC_OPT_TAKE(struct inc_options, settings, take_metrics)},
 	{.name = "no-icrc-check",
 	 .help = "do not check the ICRC of received packets (for measuring)",
 	 INC_OPT_FLAG(struct inc_options, skip_icrc)},

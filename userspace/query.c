@@ -32,11 +32,6 @@ static json_t *count(uint64_t v)
 	return json_integer((json_int_t)v);
 }
 
-static uint64_t uptime_s(const struct inc_daemon *d)
-{
-	return (inc_now_ns() - d->started_at_ns) / INC_NSEC_PER_SEC;
-}
-
 static json_t *query_status(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
 {
 	const struct inc_engine *e = d->engine;
@@ -46,9 +41,9 @@ static json_t *query_status(struct inc_daemon *d, struct inc_page *page, struct 
 	e->ops->usage(e, &u);
 	inc_metric_json(INC_METRICS(usage_metrics), &u, usage);
 	status = json_pack("{s:s, s:i, s:I, s:s, s:I, s:o}", "switch", d->conf.name, "version",
-			   INC_CONTROL_VERSION, "uptime_s", (json_int_t)uptime_s(d), "controller",
-			   d->client ? inc_client_state(d->client) : "none", "communicators",
-			   (json_int_t)u.communicators, "usage", usage);
+			   INC_CONTROL_VERSION, "uptime_s", (json_int_t)inc_figures_uptime_s(d),
+			   "controller", d->client ? inc_client_state(d->client) : "none",
+			   "communicators", (json_int_t)u.communicators, "usage", usage);
 	if (status)
 		e->ops->tell_status(e, status);
 	return status;
@@ -245,74 +240,14 @@ static json_t *query_waiting(struct inc_daemon *d, struct inc_page *page, struct
 	return each_comm(d, page, add_waiting, json_array());
 }
 
-static void sample_counters(const struct inc_engine *e, json_t *families)
-{
-	struct inc_engine_counters c;
-	size_t i;
-
-	if (e->ops->counters(e, &c, NULL))
-		return;
-	for (i = 0; i < c.n; i++) {
-		const struct inc_metric m = {
-			.name = c.counter[i].name,
-			.unit = c.counter[i].class == 'X' ? "" : "packets",
-			.kind = INC_METRIC_COUNTER,
-			.text = c.counter[i].text,
-		};
-
-		inc_metric_sample(families, "counter", &m, 1, &c.counter[i].value,
-				  json_pack("{s:s%}", "class", &c.counter[i].class, (size_t)1));
-	}
-}
-
-static void sample_switch(const struct inc_daemon *d, json_t *families)
-{
-	static const struct inc_metric uptime = {"uptime_seconds", "seconds", INC_METRIC_GAUGE,
-						 "since the switch was started", 0};
-	const struct inc_engine *e = d->engine;
-	const uint64_t up = uptime_s(d);
-	struct inc_engine_usage usage;
-	struct inc_engine_port port;
-	struct inc_interface_stats stats;
-	size_t i;
-
-	e->ops->usage(e, &usage);
-	inc_metric_sample(families, "switch", &uptime, 1, &up, NULL);
-	inc_metric_sample(families, "switch", INC_METRICS(usage_metrics), &usage, NULL);
-	sample_counters(e, families);
-	e->ops->tell_metrics(e, families);
-	for (i = 0; e->ops->port(e, i, &port); i++) {
-		inc_interface_read_stats(port.name, &stats);
-		inc_metric_sample(families, "port", INC_METRICS(port_metrics), &stats,
-				  json_pack("{s:s}", "port", port.name));
-	}
-}
-
-static void sample_connections(const struct inc_daemon *d, uint32_t place,
-			       const struct inc_engine_comm *comm, json_t *families)
-{
-	const struct inc_engine *e = d->engine;
-	struct inc_engine_conn conn;
-	char number[16], rank[16];
-	uint32_t c;
-
-	snprintf(number, sizeof(number), "%u", comm->communicator);
-	for (c = 0; c < comm->connections; c++) {
-		e->ops->conn(e, place, c, &conn);
-		snprintf(rank, sizeof(rank), conn.up ? "parent" : "%u", conn.rank);
-		inc_metric_sample(families, "connection", INC_METRICS(conn_metrics), &conn,
-				  json_pack("{s:s, s:s}", "communicator", number, "rank", rank));
-	}
-}
-
 /* The first page has what is the switch's own beside its connections. */
 static json_t *query_metrics(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
 {
 	json_t *families = json_array();
 
 	if (!page->from)
-		sample_switch(d, families);
-	return each_comm(d, page, sample_connections, families);
+		inc_figures_switch(d, families);
+	return each_comm(d, page, inc_figures_comm, families);
 }
 
 static json_t *query_events(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)

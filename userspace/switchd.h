@@ -5,11 +5,13 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <event2/event.h>
 #include <jansson.h>
 #include "lib/base/err.h"
 #include "lib/conf/comm_conf.h"
 #include "lib/net/ndjson.h"
+#include "lib/net/scrape.h"
 #include "loader/inc_limits.h"
 #include "userspace/config.h"
 #include "userspace/engine.h"
@@ -48,6 +50,7 @@ struct inc_daemon {
 	json_t *failures; /* events of the communicators there are: what a controller must know */
 	struct inc_client *client;
 	struct inc_query_server *server;
+	struct inc_scrape *scrape;
 	uint64_t started_at_ns;
 };
 
@@ -81,6 +84,16 @@ void inc_event_forget(struct inc_daemon *d, uint32_t communicator);
 void inc_query_answer(struct inc_daemon *d, struct inc_ndjson *conn, json_t *request);
 /* Name, address, MAC and MTU of the ports, as in "hello". */
 json_t *inc_query_port_list(struct inc_daemon *d);
+
+/* figures.c: all figures, as families and as text. */
+uint64_t inc_figures_uptime_s(const struct inc_daemon *d);
+/* What is the switch's own: usage, counters, ports. */
+void inc_figures_switch(const struct inc_daemon *d, json_t *families);
+/* Of the communicator at this place, and of its connections. */
+void inc_figures_comm(const struct inc_daemon *d, uint32_t place,
+		      const struct inc_engine_comm *comm, json_t *families);
+/* An inc_scrape_part; arg: the daemon. */
+bool inc_figures_part(void *arg, struct inc_scrape_at *at, FILE *out);
 
 /* query_server.c: INC_RUN_DIR/<instance>.sock */
 int inc_query_server_start(struct inc_daemon *d, struct inc_query_server **out,

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "lib/base/clock.h"
 #include "lib/base/errno_name.h"
 #include "controller/ctl.h"
 #include "lib/base/log.h"
@@ -240,10 +241,13 @@ void inc_comm_fail(struct inc_comm *comm, int rank, int code, const char *fmt, .
 		 comm->number ? comm->number : comm->index, comm->reason);
 	for (unsigned int to = 0; to < comm->group->world_size; to++)
 		inc_comm_tell_failed(comm, to, rank);
-	if (comm->phase < COMM_CONFIGURED)
+	if (comm->phase < COMM_CONFIGURED) {
+		comm->group->ctl->figures.refused++;
 		refuse(comm);
-	else
+	} else {
+		comm->group->ctl->figures.failed++;
 		inc_comm_go(comm, COMM_FAILED);
+	}
 }
 
 /* The member's part of a communicator, from its C. */
@@ -368,9 +372,8 @@ void inc_comm_ask(struct inc_member *member, const struct inc_msg_ask *said, int
 	if (ret)
 		goto refuse;
 	wrong = wrong ?: take_fields(said, &asked, why);
-	if (!wrong && !comm && member->group->n_comms >= CTL_MAX_COMMS)
-		wrong = inc_err_set(why, ENOSPC, "the group has %u communicators already",
-				    member->group->n_comms);
+	if (!wrong && !comm)
+		wrong = inc_group_admit(member->group, why);
 	comm = inc_comm_get_index(member->group, said->comm);
 	if (!comm) {
 		ret = inc_err_set(&err, ENOMEM, "the controller is out of memory");
@@ -393,7 +396,10 @@ void inc_comm_configured(struct inc_comm *comm)
 {
 	const struct inc_group *group = comm->group;
 	const struct inc_topology *topo = group->ctl->topo;
+	struct inc_ctl_figures *figures = &group->ctl->figures;
 
+	figures->configured++;
+	figures->configure_us += (inc_now_ns() - comm->asked_at_ns) / INC_NSEC_PER_USEC;
 	inc_info("communicator %u (group %u, %s): payload %u, %u slots, %u switches", comm->number,
 		 group->number, group->job, comm->payload, comm->slots, comm->tree->n);
 	inc_comm_go(comm, COMM_CONFIGURED);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include "controller/ctl.h"
+#include "lib/base/clock.h"
 #include "lib/base/log.h"
 
 static struct inc_switch *switch_of(const struct inc_comm *comm, const struct inc_tree_node *node)
@@ -171,6 +172,7 @@ void inc_comm_answered(struct inc_switch *sw, uint32_t number, int code, const c
 {
 	struct inc_comm *comm = inc_comm_find(sw->ctl, number);
 	int node = comm ? node_of(comm, sw) : -1;
+	char holder[200] = "";
 
 	if (node < 0 || comm->phase != COMM_CONFIGURING || comm->configs[node] != CONFIG_ASKED)
 		return;
@@ -178,7 +180,9 @@ void inc_comm_answered(struct inc_switch *sw, uint32_t number, int code, const c
 		/* without an answer it may have the communicator: the remove will tell it */
 		if (code != ETIMEDOUT && code != ECONNRESET)
 			inc_comm_config_go(comm, node, CONFIG_REFUSED);
-		inc_comm_fail(comm, -1, code, "switch %s: %s", inc_switch_name(sw), text);
+		if (code == ENOSPC)
+			inc_switch_holder(sw, holder, sizeof(holder));
+		inc_comm_fail(comm, -1, code, "switch %s: %s%s", inc_switch_name(sw), text, holder);
 		return;
 	}
 	if (confirmed != comm->number) {
@@ -206,6 +210,7 @@ static void send_configs(struct inc_comm *comm)
 	};
 
 	inc_comm_go(comm, COMM_CONFIGURING);
+	comm->asked_at_ns = inc_now_ns();
 	for (unsigned int i = 0; i < comm->tree->n; i++) {
 		struct inc_switch *sw = switch_of(comm, &comm->tree->nodes[i]);
 		struct inc_comm_conf conf;
@@ -256,8 +261,13 @@ static int find_route(struct inc_comm *comm, struct inc_err *err)
 		hosts[rank] = group->members[rank].host;
 	free_route(comm);
 	choose_slots(comm);
+	ret = inc_comm_admit(comm, err);
+	if (ret)
+		return ret;
 	ret = inc_route_compute(group->ctl->routes, hosts, group->world_size, comm->slots,
 				&comm->tree, err);
+	if (ret == -ENOSPC)
+		inc_comm_name_holder(comm, err);
 	if (ret)
 		return ret;
 	comm->configs = calloc(comm->tree->n, sizeof(*comm->configs));

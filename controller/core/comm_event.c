@@ -182,23 +182,22 @@ static bool accuse(struct inc_switch *sw, struct inc_comm *comm, uint32_t number
 	return true;
 }
 
-static int code_of(const char *event)
-{
-	static const struct {
-		const char *name;
-		int code;
-	} fatal[] = {
-		{"mismatch", EREMOTEIO},
-		{"connection_error", ECONNABORTED},
-		{"peer_nak", ECONNABORTED},
-		{"unresponsive", ETIMEDOUT},
-	};
+const struct inc_event_info inc_event_info[EVENT_MAX] = {
+	[EVENT_MISMATCH] = {"mismatch", EREMOTEIO},
+	[EVENT_CONNECTION_ERROR] = {"connection_error", ECONNABORTED},
+	[EVENT_PEER_NAK] = {"peer_nak", ECONNABORTED},
+	[EVENT_UNRESPONSIVE] = {"unresponsive", ETIMEDOUT},
+	[EVENT_ENDED] = {"ended", 0},
+	[EVENT_OTHER] = {"other", 0},
+};
 
-	for (size_t i = 0; i < sizeof(fatal) / sizeof(fatal[0]); i++) {
-		if (strcmp(fatal[i].name, event) == 0)
-			return fatal[i].code;
-	}
-	return 0;
+static enum inc_event_kind kind_of(const char *event)
+{
+	enum inc_event_kind kind = 0;
+
+	while (kind < EVENT_OTHER && strcmp(inc_event_info[kind].name, event) != 0)
+		kind++;
+	return kind;
 }
 
 /* A neighbour of the switch has said that it is over there, and will tell why: unless it cannot. */
@@ -214,14 +213,16 @@ static void wait_for_reason(struct inc_switch *sw, struct inc_comm *comm)
 void inc_comm_event(struct inc_switch *sw, const struct inc_msg_event *said)
 {
 	const char *text = *said->message ? said->message : said->event;
+	const enum inc_event_kind kind = kind_of(said->event);
 	struct inc_comm *comm = inc_comm_find(sw->ctl, said->communicator);
 	struct inc_accusation accused = {
-		.code = code_of(said->event),
+		.code = inc_event_info[kind].code,
 		.rank = said->has_rank ? (int)said->rank : -1,
 		.by = sw,
 	};
 	const bool orphan = inc_orphan_is(sw, said->communicator);
 
+	sw->ctl->events[kind]++;
 	if (comm && accused.rank >= (int)comm->group->world_size) {
 		inc_warn("switch %s: event of communicator %u ignored: rank: %d is not below %u",
 			 inc_switch_name(sw), said->communicator, accused.rank,
@@ -230,7 +231,7 @@ void inc_comm_event(struct inc_switch *sw, const struct inc_msg_event *said)
 	}
 	inc_warn("switch %s: event %s, communicator %u: %s", inc_switch_name(sw), said->event,
 		 said->communicator, said->message);
-	if (strcmp(said->event, "ended") == 0)
+	if (kind == EVENT_ENDED)
 		wait_for_reason(sw, comm);
 	if (!accused.code)
 		return;

@@ -33,6 +33,11 @@ void inc_group_go(struct inc_group *group, enum inc_group_phase to)
 		event_del(group->timer);
 }
 
+const char *inc_group_phase_name(enum inc_group_phase phase)
+{
+	return group_names[phase];
+}
+
 static const char *const comm_names[] = {
 	[COMM_COLLECTING] = "COLLECTING",   [COMM_WAIT_SWITCH] = "WAIT_SWITCH",
 	[COMM_CONFIGURING] = "CONFIGURING", [COMM_CONFIGURED] = "CONFIGURED",
@@ -54,9 +59,14 @@ static const uint32_t comm_steps[] = {
 static const struct inc_machine comm_machine = {"communicator", COMM_REFUSED + 1, comm_names,
 						comm_steps};
 
+const char *inc_comm_phase_name(enum inc_comm_phase phase)
+{
+	return comm_names[phase];
+}
+
 const char *inc_comm_state_name(const struct inc_comm *comm)
 {
-	return comm_names[comm->phase];
+	return inc_comm_phase_name(comm->phase);
 }
 
 /* How long a state may last; 0: as long as it likes, or others look after that. */

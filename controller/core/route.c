@@ -75,6 +75,11 @@ void inc_routes_offer(struct inc_routes *r, unsigned int sw, const struct inc_ms
 	r->limits[sw] = limits ? *limits : (struct inc_msg_limits){0};
 }
 
+const struct inc_msg_limits *inc_routes_limits(const struct inc_routes *r, unsigned int sw)
+{
+	return &r->limits[sw];
+}
+
 const struct inc_route_use *inc_routes_use(const struct inc_routes *r, unsigned int sw)
 {
 	return &r->use[sw];

@@ -54,6 +54,8 @@ struct inc_route_use {
 
 #define INC_LOAD_UNIT (1u << 20) /* a communicator of INC_DEF_SLOTS; on a link: of 10 Gbit/s */
 
+/* What a switch can hold; all 0 where it is absent. */
+const struct inc_msg_limits *inc_routes_limits(const struct inc_routes *routes, unsigned int sw);
 const struct inc_route_use *inc_routes_use(const struct inc_routes *routes, unsigned int sw);
 /* The same of a link: a connection counts by the link's rate. */
 uint64_t inc_routes_link_load(const struct inc_routes *routes, unsigned int link);

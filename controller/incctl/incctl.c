@@ -41,13 +41,16 @@ static const struct inc_command commands[] = {
 	 .own = VIEW(false, incctl_print_config)},
 	{"metrics", "all figures of the switches as Prometheus text",
 	 .own = VIEW(false, incctl_print_metrics)},
+	{"top", "live rates and what is in use, until Ctrl-C (--interval, --once)",
+	 .own = VIEW(false, incctl_print_top)},
 	{},
 };
 
 struct settings {
 	struct incctl_target target;
 	char path[128]; /* of the socket that --switch names */
-	bool json, yaml, check, dot, svg;
+	bool json, yaml, check, dot, svg, once;
+	unsigned int interval_s;
 	unsigned int interval_ms;
 	uint32_t communicator;
 };
@@ -87,7 +90,7 @@ static const struct inc_opt options[] = {
 	 INC_OPT_NUMBER(struct settings, target.timeout_ms, 1, 86400000)},
 	{.name = "json",
 	 .letter = 'j',
-	 .help = "the data as JSON",
+	 .help = "the data as JSON; top: one object a line for each interval",
 	 INC_OPT_FLAG(struct settings, json)},
 	{.name = "yaml",
 	 .letter = 'y',
@@ -96,6 +99,15 @@ static const struct inc_opt options[] = {
 	{.name = "check",
 	 .help = "counters: exit 1 where the books do not balance",
 	 INC_OPT_FLAG(struct settings, check)},
+	{.name = "interval",
+	 .letter = 'i',
+	 .value = "SECONDS",
+	 .preset = "1",
+	 .help = "top: how often",
+	 INC_OPT_NUMBER(struct settings, interval_s, 1, 86400)},
+	{.name = "once",
+	 .help = "top: one interval, and the end",
+	 INC_OPT_FLAG(struct settings, once)},
 	{.name = "dot", .help = "tree: for dot(1)", INC_OPT_FLAG(struct settings, dot)},
 	{.name = "svg", .help = "tree: as a picture", INC_OPT_FLAG(struct settings, svg)},
 	{.name = "interval-ms",
@@ -254,6 +266,8 @@ static int check_use(const struct inc_command *command, const struct settings *s
 						 : "--dot and --svg belong to tree");
 	if (s->dot + s->svg + (tree && s->json) > 1)
 		return inc_usage("--dot, --svg and --json exclude each other");
+	if (s->once && view->print != incctl_print_top)
+		return inc_usage("--once belongs to top");
 	if (s->target.socket && view->controller_only)
 		return inc_usage("only the controller knows %s", command->name);
 	return 0;
@@ -276,5 +290,7 @@ int main(int argc, char **argv)
 		s.target.controller = getenv("INCCL_CONTROLLER");
 	if (!s.target.controller || !*s.target.controller)
 		s.target.controller = "127.0.0.1";
+	if (view->print == incctl_print_top)
+		return incctl_top(&s.target, &(struct incctl_top){s.interval_s, s.once, s.json});
 	return view->print == incctl_print_tree ? run_tree(&s) : run(command, &s);
 }

@@ -22,6 +22,14 @@ struct incctl_target {
  */
 json_t *incctl_ask(const struct incctl_target *target, const char *what, struct inc_err *err);
 
+struct incctl_top {
+	unsigned int interval_s;
+	bool once; /* one interval, and the end */
+	bool json; /* one object a line for each interval */
+};
+/* incctl_top.c: prints rates until a signal comes. The exit code. */
+int incctl_top(const struct incctl_target *target, const struct incctl_top *top);
+
 /* incctl_printable.c: makes every text in an array or object fit for a terminal (printable.h),
  * however deep. Keys stay. */
 void incctl_printable(json_t *value);
@@ -48,6 +56,8 @@ void incctl_print_ports(const json_t *data);
 void incctl_print_counters(const json_t *data);
 void incctl_print_events(const json_t *data);
 void incctl_print_status(const json_t *data);
+/* What incctl_top() has computed for one interval. */
+void incctl_print_top(const json_t *shown);
 /* incctl_config.c: the answers to "config", page by page, as one file of switches. */
 json_t *incctl_config(const json_t *data);
 void incctl_print_config(const json_t *config);

@@ -343,7 +343,7 @@ void incctl_print_status(const json_t *data)
 	size_t i;
 
 	begin(&t, "SWITCH VERSION >ABI >UPTIME_S MODE ATTACH CONTROLLER >COMMUNICATORS "
-		  ">CONNECTIONS >ROWS >SLOTS");
+		  ">CONNECTIONS >ROWS >SLOTS >ROOT_ROWS");
 	json_array_foreach (data, i, sw) {
 		const json_t *d = json_object_get(sw, "data");
 
@@ -353,8 +353,67 @@ void incctl_print_status(const json_t *data)
 		add_usage(&t, json_object_get(d, "usage"), "connections");
 		add_usage(&t, json_object_get(d, "usage"), "rows");
 		add_usage(&t, json_object_get(d, "usage"), "slots");
+		add_usage(&t, json_object_get(d, "usage"), "root_rows");
 	}
 	end(&t);
+}
+
+/* A rate in four characters or so, "-" where there is none. */
+static void add_rate(struct table *t, const json_t *object, const char *key)
+{
+	static const char units[] = " kMGT";
+	const json_t *v = json_object_get(object, key);
+	double rate = json_real_value(v);
+	size_t unit = 0;
+
+	if (!json_is_real(v)) {
+		add_cell(t, "-");
+		return;
+	}
+	for (; rate >= 10000 && units[unit + 1]; unit++)
+		rate /= 1000;
+	if (unit)
+		add(t, "%.1f%c", rate, units[unit]);
+	else
+		add(t, "%.0f", rate);
+}
+
+void incctl_print_top(const json_t *shown)
+{
+	static const char *const usage[] = {"communicators", "connections", "rows", "slots",
+					    "root_rows"};
+	struct table t;
+	json_t *v;
+	size_t i, k;
+
+	begin(&t, "SWITCH >PACKETS/S >COMMUNICATORS >CONNECTIONS >ROWS >SLOTS >ROOT_ROWS");
+	json_array_foreach (json_object_get(shown, "switches"), i, v) {
+		add_field(&t, v, "switch");
+		add_rate(&t, v, "packets_per_s");
+		for (k = 0; k < sizeof(usage) / sizeof(usage[0]); k++)
+			add_usage(&t, v, usage[k]);
+	}
+	end(&t);
+	begin(&t, "SWITCH PORT >RX_PACKETS/S >RX_BYTES/S >TX_PACKETS/S >TX_BYTES/S");
+	json_array_foreach (json_object_get(shown, "ports"), i, v) {
+		add_fields(&t, v, "switch port");
+		add_rate(&t, v, "rx_packets_per_s");
+		add_rate(&t, v, "rx_bytes_per_s");
+		add_rate(&t, v, "tx_packets_per_s");
+		add_rate(&t, v, "tx_bytes_per_s");
+	}
+	end_detail(&t);
+	begin(&t, "SWITCH >COMMUNICATOR JOB >RESULTS/S >BYTES/S >PACKETS/S >RESENT/S >CONNECTIONS "
+		  ">SLOTS >ROWS");
+	json_array_foreach (json_object_get(shown, "communicators"), i, v) {
+		add_fields(&t, v, "switch communicator job");
+		add_rate(&t, v, "results_per_s");
+		add_rate(&t, v, "bytes_per_s");
+		add_rate(&t, v, "packets_per_s");
+		add_rate(&t, v, "retransmits_per_s");
+		add_fields(&t, v, "connections slots rows");
+	}
+	end_detail(&t);
 }
 
 void incctl_print_metrics(const json_t *data)

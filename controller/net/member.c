@@ -213,6 +213,7 @@ static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 	const char *type = inc_message_type(object);
 	struct inc_client *client = arg;
 
+	client->ctl->figures.member_messages++;
 	for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {
 		if (strcmp(messages[i].type, type) != 0)
 			continue;

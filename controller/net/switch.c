@@ -369,6 +369,7 @@ static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 	const char *type = inc_message_type(object);
 	struct inc_switch_link *link = arg;
 
+	link->ctl->figures.switch_messages++;
 	if (link->state == LINK_ASKED)
 		link_go(link, LINK_SWITCH);
 	if (strcmp(type, "ping") == 0) {

@@ -237,6 +237,9 @@ struct inccl_communicator_info {
 #define INCCL_STATISTIC_(name, unit, what) uint64_t name;
 	INCCL_STATISTICS(INCCL_STATISTIC_)
 #undef INCCL_STATISTIC_
+	/* Of a sum of floats: each rank's element is rounded to a unit of 2^-float_bits of what all
+	 * elements of its block, on all ranks, are below. */
+	unsigned int float_bits;
 };
 /* The texts live as long as the communicator. */
 int inccl_communicator_info(struct inccl_communicator *comm, struct inccl_communicator_info *info);
@@ -254,7 +257,7 @@ enum inccl_collective {
 	INCCL_ALL_GATHER = 5,
 };
 
-/* Each of them goes with each type. */
+/* Each of them goes with each integer type; with floats SUM, AVG, MIN and MAX do. */
 enum inccl_op {
 	INCCL_SUM = 0, /* modulo 2^bits: what does not fit wraps, without an error */
 	INCCL_MIN = 1,
@@ -263,12 +266,23 @@ enum inccl_op {
 	INCCL_AND = 4,  /* bit by bit, as the two below */
 	INCCL_OR = 5,
 	INCCL_XOR = 6,
-	/* The sum, divided by the world size on each rank that gets it, towards zero. What the
-	 * switch does is a sum: a rank that asks for that instead is not told so. */
+	/* The sum, divided by the world size on each rank that gets it, towards zero; of floats to
+	 * nearest. What the switch does is a sum: a rank that asks for that instead, of integers,
+	 * is not told so. */
 	INCCL_AVG = 8,
 };
 
-/* Two's complement where there is a sign, in the machine's byte order. */
+/* Two's complement where there is a sign, in the machine's byte order.
+ *
+ * The switch knows integers only. Floats that are reduced travel as such, made on the ranks:
+ * MIN and MAX are exact, and a NaN wins. SUM and AVG are fixed point with an exponent for each
+ * block of elements, the same bits on every rank whatever the order of arrival: |result - exact
+ * sum| <= ranks * 2^-float_bits (of struct inccl_communicator_info: 30 with one rank, 28 with four)
+ * * the largest finite |element| of the block on any rank (2^-126 at least) + half a unit in the
+ * last place of the result. Infinities and NaN come out as IEEE 754
+ * adds them. An element of a SUM travels as 4 bytes, whatever its type, and needs as much memory
+ * of the library's own where recv does not hold it. docs/floats.md has it all. Collectives that do
+ * not compute carry floats as they are. */
 enum inccl_dtype {
 	INCCL_INT32 = 0,
 	INCCL_UINT32 = 1,
@@ -278,11 +292,14 @@ enum inccl_dtype {
 	INCCL_UINT16 = 5,
 	INCCL_INT8 = 6,
 	INCCL_UINT8 = 7,
+	INCCL_FLOAT32 = 16,
+	INCCL_FLOAT16 = 17, /* of IEEE 754 */
+	INCCL_BFLOAT16 = 18,
 };
 
 /*
- * How one collective is carried out; NULL means all defaults. It may differ between ranks and
- * between collectives.
+ * How one collective is carried out; NULL means all defaults. It may differ between collectives
+ * and, but for what is said to be the same on every rank, between ranks.
  */
 struct inccl_collective_opts {
 	size_t sz;
@@ -292,6 +309,17 @@ struct inccl_collective_opts {
 	unsigned int timeout_ms;
 	char *error; /* where to put one line that says why it is refused at its start */
 	size_t error_size;
+	/* For SUM and AVG of floats, and read for nothing else; both the same on every rank, which
+	 * is checked: where they differ, or the floats' type or the operator does, the
+	 * communicator ends with -EREMOTEIO on every rank. */
+	/* Elements that share an exponent, counted from the first one of send. Default 64. */
+	unsigned int float_block;
+	/* Where not NULL: each element of each rank is below 2^*float_exponent in size (-126 to
+	 * 128). So the ranks need not ask each other for the largest ones first; in the bound,
+	 * 2^(*float_exponent - 1) takes the place of the largest element. A rank with an element
+	 * that is not below it, or infinite or NaN, sends nothing: there the call and the
+	 * communicator fail with -ERANGE, and with that the others. */
+	const int *float_exponent;
 };
 
 /*
@@ -313,9 +341,10 @@ struct inccl_collective_opts {
  * They return 0; -EINVAL: a NULL where there is something to give or get, buffers that overlap
  * or are not aligned, a root that is no rank, more elements than memory has bytes, options that
  * are no struct; -E2BIG: options that this library does not know; -EOPNOTSUPP: a type, operator
- * or mode that it does not offer; -ENOMEM, -EFAULT: memory that cannot be had or registered; or
- * the communicator's error. Only the last is final: of what is refused at the start nothing was
- * sent. Why a call was refused, the log says and opts->error.
+ * or mode that it does not offer, or an operator that floats do not have; -ENOMEM, -EFAULT:
+ * memory that cannot be had or registered; or the communicator's error, which -ERANGE is, too
+ * (float_exponent). Only the last is final: of what is refused at the start nothing was sent.
+ * Why a call was refused, the log says and opts->error.
  */
 
 /*

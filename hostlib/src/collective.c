@@ -35,31 +35,33 @@ static int map_buffers(struct inccl_request *req)
 	int ret;
 
 	if (req->recv_bytes) {
-		ret = ep->ops->map(ep, req->recv, req->recv_bytes, true, &req->recv_region);
+		ret = ep->ops->map(ep, req->recv, req->recv_bytes, true, &req->recv_map);
 		if (ret)
 			return ret;
 		req->recv_mapped = true;
 	}
-	if (!req->send_bytes)
-		return 0;
-	if (req->recv_mapped && req->send >= req->recv &&
-	    req->send + req->send_bytes <= req->recv + req->recv_bytes) {
-		req->send_region = req->recv_region;
-		return 0;
+	req->send_region = req->recv_region = &req->recv_map;
+	if (req->send_bytes && !(req->recv_mapped && req->send >= req->recv &&
+				 req->send + req->send_bytes <= req->recv + req->recv_bytes)) {
+		req->send_region = &req->send_map;
+		ret = ep->ops->map(ep, (void *)req->send, req->send_bytes, false, &req->send_map);
+		if (ret)
+			return ret;
+		req->send_mapped = true;
 	}
-	ret = ep->ops->map(ep, (void *)req->send, req->send_bytes, false, &req->send_region);
-	req->send_mapped = !ret;
-	return ret;
+	return req->floats ? inccl_floats_map(req) : 0;
 }
 
 static void unmap_buffers(struct inccl_request *req)
 {
 	struct inccl_endpoint *ep = req->comm->ep;
 
+	if (req->floats)
+		inccl_floats_unmap(req);
 	if (req->send_mapped)
-		ep->ops->unmap(ep, &req->send_region);
+		ep->ops->unmap(ep, &req->send_map);
 	if (req->recv_mapped)
-		ep->ops->unmap(ep, &req->recv_region);
+		ep->ops->unmap(ep, &req->recv_map);
 }
 
 /* Nobody but the caller knows of it any more. */
@@ -80,6 +82,7 @@ static void withdraw(struct inccl_request *req)
 
 static void free_request(struct inccl_request *req)
 {
+	inccl_floats_free(req->floats);
 	free(req->scratch);
 	free(req);
 }
@@ -108,23 +111,27 @@ static void enqueue(struct inccl_communicator *comm, struct inccl_request *req)
 	}
 }
 
-/* Nothing is known of the request to anybody yet. 0 or -ENOMEM. */
+/* Nothing is known of the request to anybody yet. */
 static int new_request(struct inccl_communicator *comm, const struct inccl_plan *plan,
-		       const struct inccl_collective_opts *opts, struct inccl_request **out)
+		       const struct inccl_collective_opts *opts, struct inccl_request **out,
+		       struct inc_err *err)
 {
 	struct inccl_request *req = calloc(1, sizeof(*req));
 	int ret;
 
 	if (!req)
-		return -ENOMEM;
+		return inc_err_set(err, ENOMEM, "no memory");
 	req->comm = comm;
-	req->send = plan->call->send;
-	req->recv = plan->call->recv;
 	inccl_cut_request(req, plan);
 	req->mode = opts->mode ?: INCCL_MODE_SENDRECV;
 	req->timeout_ns =
 		opts->timeout_ms ? opts->timeout_ms * INC_NSEC_PER_MSEC : comm->timeout_ns;
-	ret = inccl_data_prepare(req, plan, wire_is_foreign(comm));
+	if (inccl_floats_are_reduced(plan->call))
+		ret = inccl_floats_prepare(req, plan, opts, wire_is_foreign(comm), err);
+	else if (inccl_data_prepare(req, plan, wire_is_foreign(comm)))
+		ret = inc_err_set(err, ENOMEM, "no memory for a copy of its data");
+	else
+		ret = 0;
 	if (ret)
 		free_request(req);
 	else
@@ -136,18 +143,21 @@ static int new_request(struct inccl_communicator *comm, const struct inccl_plan 
 static void describe(const struct inccl_request *req)
 {
 	struct inccl_communicator *comm = req->comm;
-	const uint32_t kind = 1u << INC_DESC_COLL(req->desc);
+	char floats[160] = "";
+	unsigned int way = req->floats ? inccl_floats_describe(req, floats, sizeof(floats)) : 0;
+	const uint32_t kind = 1u << (8 * way + INC_DESC_COLL(req->desc));
 
 	if (comm->described & kind)
 		return;
 	comm->described |= kind;
 	inccl_log_line(&comm->group->log,
 		       "communicator %lld: %s (%s of %s): %u blocks, messages of %u packets, %u "
-		       "packets under way, through %s",
+		       "packets under way, through %s%s",
 		       comm->number, inccl_collective_name(INC_DESC_COLL(req->desc)),
 		       inccl_op_name(INC_DESC_OP(req->desc)),
 		       inccl_dtype_name(INC_DESC_DTYPE(req->desc)), req->blocks,
-		       req->message_packets, comm->window * comm->message_packets, comm->peer);
+		       req->message_packets, comm->window * comm->message_packets, comm->peer,
+		       floats);
 }
 
 /* waits: the caller goes on to inccl_wait(), which serves the endpoint and leaves it in order. */
@@ -167,6 +177,8 @@ static int submit(struct inccl_request *req, bool waits)
 	req->desc |= comm->seq++ & INC_DESC_SEQ_MASK;
 	req->done = !req->messages;
 	describe(req);
+	if (req->floats)
+		inccl_floats_begin(req);
 	enqueue(comm, req);
 	if (!req->done) {
 		inccl_comm_enter(comm);
@@ -177,6 +189,15 @@ static int submit(struct inccl_request *req, bool waits)
 unlock:
 	pthread_mutex_unlock(&comm->lock);
 	return ret;
+}
+
+/* What this rank has cannot be sent: the others need not wait for it. */
+static void fail_by_itself(struct inccl_communicator *comm, int error, const char *text)
+{
+	pthread_mutex_lock(&comm->lock);
+	inccl_comm_fail_locked(comm, error, comm->group->rank, text);
+	pthread_mutex_unlock(&comm->lock);
+	inccl_signal_fd(comm->wake_fd);
 }
 
 /* Checks the call and makes its request; nothing is sent yet. */
@@ -192,13 +213,16 @@ static int prepare(struct inccl_communicator *comm, const struct inccl_call *cal
 	if (!ret)
 		ret = inccl_check_call(call, comm->group->rank, comm->group->world_size, &plan,
 				       &err);
+	if (!ret)
+		ret = new_request(comm, &plan, &opts, req, &err);
 	if (ret) {
 		inccl_log_line(&comm->group->log, "communicator %lld: %s refused: %s", comm->number,
 			       inccl_collective_name(call->collective), err.msg);
 		inccl_explain(opts.error, opts.error_size, &err);
-		return ret;
+		if (ret == -ERANGE)
+			fail_by_itself(comm, -ret, err.msg);
 	}
-	return new_request(comm, &plan, &opts, req);
+	return ret;
 }
 
 static int start(struct inccl_communicator *comm, const struct inccl_call *call,
@@ -220,7 +244,7 @@ static int start(struct inccl_communicator *comm, const struct inccl_call *call,
 		*out = req;
 	} else if (req) {
 		/* in place, the caller has its data back */
-		if (!req->scratch)
+		if (!req->scratch && !req->floats)
 			inccl_data_restore(req);
 		free_request(req);
 	}
@@ -242,7 +266,10 @@ static int collect(struct inccl_request *req)
 	pthread_mutex_unlock(&comm->lock);
 	inccl_log_deliver(&comm->group->log);
 	if (done) {
-		inccl_data_finish(req);
+		if (!result && req->floats)
+			inccl_floats_finish(req);
+		else if (!result)
+			inccl_data_finish(req);
 		free_request(req);
 	}
 	return result;

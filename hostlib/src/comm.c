@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include "lib/proto/maps.h"
 #include "lib/proto/roce.h"
+#include "lib/reduce/floats.h"
 #include "hostlib/src/internal.h"
 
 static int check_opts(struct inccl_communicator_opts *opts, struct inc_err *err)
@@ -415,6 +416,7 @@ int inccl_communicator_info(struct inccl_communicator *comm, struct inccl_commun
 {
 	struct inccl_communicator_info info = {.sz = sizeof(info)};
 	const struct inccl_transport_stats *s;
+	struct inc_fixed fixed;
 	size_t sz;
 
 	if (!comm || !out || out->sz < sizeof(out->sz))
@@ -429,6 +431,8 @@ int inccl_communicator_info(struct inccl_communicator *comm, struct inccl_commun
 	info.window = comm->window;
 	info.slots = comm->slots;
 	info.number = comm->number;
+	if (!inc_fixed_init(&fixed, INC_FLOAT32, INC_FIXED_BLOCK, info.world_size, NULL))
+		info.float_bits = fixed.bits;
 	info.transport = comm->ep->ops->name;
 	info.device = comm->device;
 	info.peer = comm->peer;

@@ -106,26 +106,27 @@ struct inccl_request {
 	const uint8_t *send;
 	uint8_t *recv;
 	void *scratch;                   /* send, where that had to be made; NULL: it had not */
+	struct inccl_floats *floats;     /* where floats are reduced (coll/as_integers.c), else NULL */
 	uint64_t send_bytes, recv_bytes; /* 0: nothing is given, or got */
 	uint32_t blocks;
 	uint64_t block_bytes;
 	uint64_t send_step, recv_step; /* bytes from a block to the next */
 	size_t element_bytes;
-	enum inccl_dtype dtype;
 	unsigned int divisor; /* of what has come, at the end; 0: it stays */
 	bool foreign;         /* the wire's byte order is not the machine's */
 	uint32_t desc;        /* immediate of the first packet */
 	/* of a message at most, but for a block's first: that is one */
 	unsigned int message_packets;
 	uint8_t mode;
-	uint64_t timeout_ns; /* fails when nothing has moved for so long */
-	struct inccl_region send_region, recv_region;
+	uint64_t timeout_ns;                    /* fails when nothing has moved for so long */
+	struct inccl_region send_map, recv_map; /* the caller's buffers, or what stands for them */
 	bool send_mapped, recv_mapped;
-	uint64_t block_messages; /* of one block */
-	uint64_t messages;       /* in all */
-	uint64_t posted;         /* of them */
-	uint64_t end;            /* done when the endpoint has completed this many messages; valid
-				  * once all are posted */
+	const struct inccl_region *send_region, *recv_region; /* where send and recv are */
+	uint64_t block_messages;                              /* of one block */
+	uint64_t messages;                                    /* in all */
+	uint64_t posted;                                      /* of them */
+	uint64_t end; /* done when the endpoint has completed this many messages; valid
+		       * once all are posted */
 	bool done;
 	int result;
 };
@@ -174,7 +175,7 @@ struct inccl_communicator {
 	struct inccl_request *head;         /* of them, the oldest unfinished */
 	struct inccl_request *posting;      /* and the oldest not wholly given to the endpoint */
 	uint32_t seq;                       /* of the next collective */
-	uint32_t described;                 /* a bit for each that the log says how it runs */
+	uint32_t described;                 /* a bit for each kind whose way the log tells */
 	uint64_t moved_at_ns;               /* when something last came, or work began */
 	uint64_t moved_mark;
 

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "lib/proto/desc.h"
 #include "lib/proto/roce.h"
+#include "lib/reduce/floats.h"
 #include "hostlib/include/inccl.h"
 
 /* The public numbers go into the descriptor as they are. */
@@ -13,18 +14,26 @@
 	_Static_assert((int)INCCL_##NAME == (int)INC_OPERATOR_##NAME, "number of " #NAME);
 #define SAME_DTYPE(NAME, ...) \
 	_Static_assert((int)INCCL_##NAME == (int)INC_DTYPE_##NAME, "number of " #NAME);
+/* Types of the library alone, beyond those that a descriptor has room for. */
+#define SAME_FLOAT(NAME, ...)                                                     \
+	_Static_assert((int)INCCL_##NAME == (int)INCCL_FLOAT32 + (int)INC_##NAME, \
+		       "number of " #NAME);
 INC_COLLECTIVES(SAME_COLLECTIVE)
 INC_OPERATORS(SAME_OP)
 INC_DTYPES(SAME_DTYPE)
+INC_FLOATS(SAME_FLOAT)
+_Static_assert((int)INCCL_FLOAT32 > INC_DESC_DTYPE(~0u), "no type of the wire");
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
-#define WORD(NAME, name, ...)        #name,
-#define SIZE(NAME, name, bytes, ...) bytes,
+#define WORD(NAME, name, ...)             #name,
+#define SIZE(NAME, name, bytes, ...)      bytes,
+#define FLOAT_SIZE(NAME, name, bits, ...) (bits) / 8,
 static const char *const collectives[] = {INC_COLLECTIVES(WORD)};
 static const char *const ops[] = {INC_OPERATORS(WORD)[INCCL_AVG] = "avg"};
-static const char *const dtypes[] = {INC_DTYPES(WORD)};
-static const unsigned char dtype_sizes[] = {INC_DTYPES(SIZE)};
+static const char *const dtypes[] = {INC_DTYPES(WORD)[INCCL_FLOAT32] = INC_FLOATS(WORD)};
+static const unsigned char dtype_sizes[] = {INC_DTYPES(SIZE)[INCCL_FLOAT32] =
+						    INC_FLOATS(FLOAT_SIZE)};
 
 static const char *name_of(const char *const *names, size_t n, unsigned int value)
 {

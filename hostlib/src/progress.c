@@ -89,26 +89,51 @@ static uint64_t window_packets(const struct inccl_communicator *comm,
 	return msg->send_len && inc_root_gives(msg->imm) ? (packets + 3) / 4 : packets;
 }
 
-static int post_some(struct inccl_communicator *comm)
+/* What this rank has, or has been told, does not fit together: the end of the communicator. */
+static void request_failed(struct inccl_communicator *comm, int error, const struct inc_err *err)
+{
+	inccl_comm_fail_locked(comm, error, error == ERANGE ? comm->group->rank : -1, err->msg);
+}
+
+/* The request's next message. 1: it is posted, 0: there is no room for it now. */
+static int post_next(struct inccl_communicator *comm, struct inccl_request *req)
 {
 	struct inccl_endpoint *ep = comm->ep;
-	struct inccl_request *req;
 	struct inccl_message msg;
+	struct inc_err err;
+	int ret;
+
+	inccl_cut_message(req, req->posted, &msg);
+	if (ep->ops->under_way(ep) + inccl_cut_packets(comm, &msg) > window_packets(comm, &msg))
+		return 0;
+	ret = req->floats ? inccl_floats_fill(req, &msg, &err) : 0;
+	if (ret) {
+		request_failed(comm, -ret, &err);
+		return 0;
+	}
+	ret = ep->ops->post(ep, &msg);
+	if (ret)
+		return ret == -EAGAIN ? 0 : ret;
+	req->posted++;
+	return 1;
+}
+
+static int post_some(struct inccl_communicator *comm)
+{
+	struct inccl_request *req;
 	int ret;
 
 	while ((req = comm->posting)) {
 		while (req->posted < req->messages) {
-			inccl_cut_message(req, req->posted, &msg);
-			if (ep->ops->under_way(ep) + inccl_cut_packets(comm, &msg) >
-			    window_packets(comm, &msg))
-				return 0;
-			ret = ep->ops->post(ep, &msg);
-			if (ret)
-				return ret == -EAGAIN ? 0 : ret;
-			req->posted++;
+			ret = post_next(comm, req);
+			if (ret <= 0)
+				return ret;
 		}
-		req->end = ep->posted;
-		comm->posting = req->next;
+		req->end = comm->ep->posted;
+		if (!req->floats || inccl_floats_posted(req))
+			comm->posting = req->next;
+		else if (req->posted == req->messages)
+			return 0; /* nothing may overtake what follows from its results */
 	}
 	return 0;
 }
@@ -117,9 +142,18 @@ static bool finish_some(struct inccl_communicator *comm)
 {
 	struct inccl_request *req;
 	bool any = false;
+	struct inc_err err;
+	int ret;
 
 	while ((req = comm->head) && req->posted == req->messages &&
 	       comm->ep->completed >= req->end) {
+		ret = req->floats ? inccl_floats_next(req, &err) : 0;
+		if (ret > 0)
+			break;
+		if (ret) {
+			request_failed(comm, -ret, &err);
+			return true;
+		}
 		finish(comm, req, 0);
 		any = true;
 	}

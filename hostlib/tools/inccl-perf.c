@@ -43,6 +43,18 @@ static int sum_over_ranks(const struct job *job, uint64_t values[2])
 	return 0;
 }
 
+/* Have all ranks this hash? The MAX of a number and of its inverse are each other's inverse then
+ * alone. 0, -EBADMSG, or why the ranks could not be asked. */
+static int compare_ranks(const struct job *job, uint64_t hash)
+{
+	int32_t pieces[4] = {hash, hash >> 32, ~hash, ~hash >> 32};
+	int err = inccl_allreduce(job->comm, pieces, pieces, 4, INCCL_INT32, INCCL_MAX, NULL);
+
+	if (err)
+		return err;
+	return pieces[0] == ~pieces[2] && pieces[1] == ~pieces[3] ? 0 : -EBADMSG;
+}
+
 /* One call; how->error says why where it is refused. */
 static int run_one(const struct perf_call *call, struct inccl_collective_opts *how)
 {
@@ -55,7 +67,7 @@ static int run_size(const struct perf_call *call, struct inccl_collective_opts *
 {
 	const struct perf_opts *opts = call->opts;
 	struct inccl_communicator *comm = opts->job.comm;
-	uint64_t sums[2] = {0}, begin = 0;
+	uint64_t sums[2] = {0}, begin = 0, hash = 0;
 	long i;
 	int err;
 
@@ -76,10 +88,18 @@ static int run_size(const struct perf_call *call, struct inccl_collective_opts *
 			if (i >= 0)
 				sums[0] += inc_now_ns() - begin;
 			sums[1] += perf_verify(call, i);
+			hash = perf_hash(call, hash);
 		}
 	}
 	if (!opts->check)
 		sums[0] = inc_now_ns() - begin;
+	/* floats within the bound may still differ in their bits, and must not */
+	if (opts->check && opts->collective == INCCL_ALLREDUCE && opts->dtype >= INCCL_FLOAT32) {
+		err = compare_ranks(&opts->job, hash);
+		if (err && err != -EBADMSG)
+			return err;
+		sums[1] += err != 0;
+	}
 	result->own_wrong = sums[1];
 	err = sum_over_ranks(&opts->job, sums);
 	if (err && err != -EBADMSG)

@@ -2,28 +2,9 @@
 #include <string.h>
 #include "lib/proto/desc.h"
 #include "hostlib/tools/perf_data.h"
+#include "hostlib/tools/perf_float.h"
 
 #define GUARD 0x5a
-
-/* What element i of a rank's vector is, for a type of 64 bits: others have its last ones. */
-static inline uint64_t value(uint32_t rank, uint64_t i, uint32_t iter)
-{
-	uint64_t x = (i + 1) * 0x9e3779b97f4a7c15u + rank * 0xc2b2ae3d27d4eb4fu +
-		     iter * 0x165667b19e3779f9u;
-
-	return x ^ x >> 29;
-}
-
-/* A piece of a result: its elements are put together from those of `ranks` ranks, from the first
- * on, which stand at `offset` in each one's vector. */
-struct piece {
-	const void *data;
-	size_t count;
-	uint32_t first, ranks;
-	size_t offset;
-	uint32_t iter;
-	enum inccl_op op;
-};
 
 #define DEFINE(NAME, name, ...)                                                                 \
 	static void fill_##name(void *data, size_t count, uint32_t rank, uint32_t iter)         \
@@ -31,7 +12,7 @@ struct piece {
 		name##_t *x = data;                                                             \
                                                                                                 \
 		for (size_t i = 0; i < count; i++)                                              \
-			x[i] = (name##_t)value(rank, i, iter);                                  \
+			x[i] = (name##_t)perf_value(rank, i, iter);                             \
 	}                                                                                       \
                                                                                                 \
 	static inline name##_t combine_##name(enum inccl_op op, name##_t a, name##_t b)         \
@@ -56,18 +37,19 @@ struct piece {
 		return 0;                                                                       \
 	}                                                                                       \
                                                                                                 \
-	static uint64_t count_wrong_##name(const struct piece *p)                               \
+	static uint64_t count_wrong_##name(const struct perf_piece *p)                          \
 	{                                                                                       \
 		const name##_t *x = p->data;                                                    \
 		uint64_t wrong = 0;                                                             \
                                                                                                 \
 		for (size_t i = 0; i < p->count; i++) {                                         \
-			name##_t want = (name##_t)value(p->first, p->offset + i, p->iter);      \
+			name##_t want = (name##_t)perf_value(p->first, p->offset + i, p->iter); \
                                                                                                 \
 			for (uint32_t r = 1; r < p->ranks; r++)                                 \
-				want = combine_##name(                                          \
-					p->op, want,                                            \
-					(name##_t)value(p->first + r, p->offset + i, p->iter)); \
+				want = combine_##name(p->op, want,                              \
+						      (name##_t)perf_value(p->first + r,        \
+									   p->offset + i,       \
+									   p->iter));           \
 			if (p->op == INCCL_AVG)                                                 \
 				want = want / (int64_t)p->ranks;                                \
 			wrong += x[i] != want;                                                  \
@@ -79,7 +61,7 @@ INC_DTYPES(DEFINE)
 
 static const struct {
 	void (*fill)(void *data, size_t count, uint32_t rank, uint32_t iter);
-	uint64_t (*count_wrong)(const struct piece *piece);
+	uint64_t (*count_wrong)(const struct perf_piece *piece);
 } types[] = {
 #define _(NAME, name, ...) [INCCL_##NAME] = {fill_##name, count_wrong_##name},
 	INC_DTYPES(_)
@@ -104,7 +86,10 @@ void perf_fill(const struct perf_call *call, uint32_t iter)
 	memset(call->recv, ~GUARD, recv_bytes(call));
 	if (is_guarded(call))
 		memset((char *)call->recv + recv_bytes(call), GUARD, PERF_GUARD_BYTES);
-	types[dtype].fill(call->send, call->send_count, call->rank, iter);
+	if (dtype >= INCCL_FLOAT32)
+		perf_float_fill(dtype, call->send, call->send_count, call->rank, iter);
+	else
+		types[dtype].fill(call->send, call->send_count, call->rank, iter);
 }
 
 static uint64_t verify_guard(const struct perf_call *call)
@@ -117,35 +102,55 @@ static uint64_t verify_guard(const struct perf_call *call)
 	return wrong;
 }
 
+static uint64_t count_wrong(const struct perf_call *call, const struct perf_piece *piece)
+{
+	struct inccl_communicator_info info = {.sz = sizeof(info)};
+	const enum inccl_dtype dtype = call->opts->dtype;
+
+	if (dtype < INCCL_FLOAT32)
+		return types[dtype].count_wrong(piece);
+	inccl_communicator_info(call->opts->job.comm, &info);
+	return perf_float_count_wrong(dtype, piece, info.float_bits);
+}
+
+/* FNV-1a */
+uint64_t perf_hash(const struct perf_call *call, uint64_t hash)
+{
+	const unsigned char *p = call->recv;
+
+	for (size_t i = 0; i < recv_bytes(call); i++)
+		hash = (hash ^ p[i]) * 1099511628211u;
+	return hash;
+}
+
 uint64_t perf_verify(const struct perf_call *call, uint32_t iter)
 {
 	const struct perf_opts *opts = call->opts;
 	const size_t block_bytes = call->count * inccl_dtype_size(opts->dtype);
-	uint64_t (*count_wrong)(const struct piece *) = types[opts->dtype].count_wrong;
-	struct piece p = {.data = call->recv,
-			  .count = call->recv_count,
-			  .ranks = call->ranks,
-			  .iter = iter,
-			  .op = opts->op};
+	struct perf_piece p = {.data = call->recv,
+			       .count = call->recv_count,
+			       .ranks = call->ranks,
+			       .iter = iter,
+			       .op = opts->op};
 	uint64_t wrong = verify_guard(call);
 
 	switch (opts->collective) {
 	case INCCL_REDUCE_SCATTER:
 		p.offset = call->rank * call->count;
-		return wrong + count_wrong(&p);
+		return wrong + count_wrong(call, &p);
 	case INCCL_BROADCAST:
 		p.first = opts->root;
 		p.ranks = 1;
-		return wrong + count_wrong(&p);
+		return wrong + count_wrong(call, &p);
 	case INCCL_ALL_GATHER:
 		p.count = call->count;
 		p.ranks = 1;
 		for (p.first = 0; p.first < call->ranks; p.first++) {
 			p.data = (char *)call->recv + p.first * block_bytes;
-			wrong += count_wrong(&p);
+			wrong += count_wrong(call, &p);
 		}
 		return wrong;
 	default:
-		return wrong + count_wrong(&p);
+		return wrong + count_wrong(call, &p);
 	}
 }

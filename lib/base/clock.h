@@ -8,6 +8,7 @@
 
 #define INC_NSEC_PER_SEC  1000000000ull
 #define INC_NSEC_PER_MSEC 1000000ull
+#define INC_NSEC_PER_USEC 1000ull
 
 static inline uint64_t inc_clock_ns(clockid_t clock)
 {

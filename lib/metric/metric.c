@@ -52,7 +52,7 @@ void inc_metric_sample(json_t *families, const char *room, const struct inc_metr
 		       const void *values, json_t *labels)
 {
 	json_t *family;
-	char name[128];
+	char name[INC_METRIC_NAME_LEN];
 	size_t i;
 
 	labels = labels ?: json_object();

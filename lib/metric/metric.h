@@ -38,6 +38,8 @@ struct inc_metric {
 #define INC_METRIC_ROW(T, name, unit, kind, text) \
 	{#name, unit, INC_METRIC_##kind, text, offsetof(struct T, name)},
 
+#define INC_METRIC_NAME_LEN 128 /* of a family's whole name, with the final 0 */
+
 #define INC_METRICS(table) (table), sizeof(table) / sizeof((table)[0])
 
 /* Sets name: value in object for each figure of the struct at values. */
@@ -56,7 +58,23 @@ void inc_metric_sample(json_t *families, const char *room, const struct inc_metr
  */
 void inc_metric_merge(json_t *families, const json_t *more, const char *const from[2]);
 
-/* Families as Prometheus text, format 0.0.4. What is no family is left out. */
+/*
+ * Families as Prometheus text, format 0.0.4. What is no family is left out. As it is the custom
+ * there, names of counters end with "_total", and figures in microseconds ("…_us") are shown in
+ * seconds ("…_seconds").
+ */
 void inc_metric_print(FILE *out, const json_t *families);
+
+/* A label of a sample; lists end with an empty one. */
+struct inc_label {
+	const char *name; /* letters, digits and _ */
+	const char *value;
+};
+
+/* The same text without JSON, for who writes it in parts: the head of a figure's family, and then
+ * its samples, from the structs at values. labels may be NULL. */
+void inc_metric_print_head(FILE *out, const char *room, const struct inc_metric *m);
+void inc_metric_print_sample(FILE *out, const char *room, const struct inc_metric *m,
+			     const void *values, const struct inc_label *labels);
 
 #endif

@@ -89,13 +89,6 @@ static inline __attribute__((always_inline)) __u32 inc_element_bytes(__u32 desc)
 #undef _
 }
 
-static inline __attribute__((always_inline)) _Bool inc_element_has_sign(__u32 desc)
-{
-#define _(NAME, name, bytes, sign) | (sign) << INC_DTYPE_##NAME
-	return (0 INC_DTYPES(_)) >> INC_DESC_DTYPE(desc) & 1;
-#undef _
-}
-
 /* Must all ranks give data (all the same amount of it)? Else some give nothing. */
 static inline __attribute__((always_inline)) _Bool inc_all_give(__u32 desc)
 {

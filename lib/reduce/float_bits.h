@@ -68,7 +68,7 @@ INC_ELEMENT uint32_t inc_scale_rounded(uint32_t x, int32_t left)
 	return inc_shift_rounded(x << up, left < 0 ? -left : 0);
 }
 
-/* An element as an integer: it times 2^shift, 0 if it is not finite. */
+/* An element as an integer: it times 2^shift, where that fits. */
 INC_ELEMENT int32_t inc_float_to_fixed(const struct inc_float_format *f, uint32_t element,
 				       int32_t shift)
 {
@@ -76,7 +76,6 @@ INC_ELEMENT int32_t inc_float_to_fixed(const struct inc_float_format *f, uint32_
 	uint32_t q = inc_scale_rounded(inc_float_mantissa(f, magnitude),
 				       inc_float_exponent(f, magnitude) + shift);
 
-	q = magnitude < f->inf ? q : 0;
 	return (int32_t)(element & f->sign ? 0 - q : q);
 }
 

@@ -190,11 +190,20 @@ static int refuse(const struct inc_fixed *f, const void *values, int32_t exponen
 static int put_run(const struct inc_fixed *f, void *fixed, const void *values, int32_t exponent,
 		   bool special, size_t first, size_t n, struct inc_err *err)
 {
+	const struct inc_float_kernels *k = &inc_kernels()->floats[f->type];
 	uint32_t limit = limit_of(&inc_float_formats[f->type], exponent);
-	uint32_t largest =
-		inc_kernels()->floats[f->type].put(fixed, values, n, (int32_t)f->bits - exponent);
+	int32_t shift = (int32_t)f->bits - exponent;
+	bool infinite;
 
-	if (largest < limit)
+	/* in place nothing is left afterwards to tell what did not fit; and what may be infinite
+	 * here would hide it */
+	if (special || fixed == values) {
+		if (k->scan(values, n, &infinite) >= limit || (infinite && !special))
+			return refuse(f, values, exponent, special, limit, first, n, err);
+		k->put(fixed, values, n, shift);
+		return 0;
+	}
+	if (k->put(fixed, values, n, shift) < limit)
 		return 0;
 	return refuse(f, values, exponent, special, limit, first, n, err);
 }

@@ -23,8 +23,8 @@
  * the chunk's. Everything is computed in integers, so that neither the rounding mode nor
  * "flush to zero" of the calling thread has a say.
  *
- * As in operate.h: any thread, nothing kept or allocated, any alignment, any count. Buffers must not
- * overlap, except that a function whose source and destination elements have the same size may
+ * As in operate.h: any thread, nothing kept or allocated, any alignment, any count. Buffers must
+ *not overlap, except that a function whose source and destination elements have the same size may
  * work in place.
  */
 #ifndef INC_FLOATS_H
@@ -118,9 +118,9 @@ enum inc_fixed_kind {
 void inc_fixed_kinds(const struct inc_fixed *f, uint8_t *kinds, const void *values, size_t count);
 
 /*
- * fixed[i], int32_t: values[i] as this rank's part of the sum, 0 for what is not finite. heads: of
- * all ranks. -ERANGE: a value does not fit its head, so heads are not the maxima that they should
- * be; fixed is worthless.
+ * fixed[i], int32_t: values[i] as this rank's part of the sum; of what is not finite, anything:
+ * inc_fixed_get() does not look at it. heads: of all ranks. -ERANGE: a value does not fit its head,
+ * so heads are not the maxima that they should be; fixed is worthless.
  */
 int inc_fixed_put(const struct inc_fixed *f, void *fixed, const void *values,
 		  const struct inc_fixed_head *heads, size_t first, size_t count,

@@ -19,8 +19,8 @@ struct inc_float_kernels {
 	void (*from_order)(void *values, const void *keys, size_t count);
 	/* The largest finite magnitude; *special: is there any other? */
 	uint32_t (*scan)(const void *values, size_t count, bool *special);
-	/* fixed[i] = values[i] * 2^shift, 0 where it is not finite. Returns the largest
-	 * magnitude of all. */
+	/* fixed[i] = values[i] * 2^shift, where that fits. Returns the largest magnitude of
+	 * all. */
 	uint32_t (*put)(void *fixed, const void *values, size_t count, int32_t shift);
 	/* values[i] = sums[i] * 2^exponent */
 	void (*get)(void *values, const void *sums, size_t count, int32_t exponent);

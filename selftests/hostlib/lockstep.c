@@ -83,7 +83,7 @@ void lockstep_down(struct lockstep *ls)
 	for (unsigned int i = 0; i < ls->conf.ranks; i++) {
 		struct lockstep_rank *rank = &ls->rank[i];
 
-		assert_int_equal(inccl_communicator_destroy(rank->comm), 0);
+		assert_int_equal(inccl_communicator_destroy(rank->comm), rank->ended);
 		assert_int_equal(inccl_group_destroy(rank->group), 0);
 		fake_stop(&rank->fake);
 		close(rank->peer.fd);
@@ -157,29 +157,66 @@ static size_t check_chunk(const struct lockstep *ls)
 	return len;
 }
 
-/* Byte by byte, so that it says nothing that the library could say wrongly in the same way. */
-static void add_up(const struct lockstep *ls, uint8_t *sum)
+/* An element as the wire has it, byte by byte, so that this says nothing that the library could
+ * say wrongly in the same way. */
+static int64_t element(const uint8_t *at, size_t size, bool sign, bool big)
 {
-	const bool big = ls->conf.byte_order == INCCL_ORDER_NETWORK;
+	uint64_t v = 0;
 
-	memset(sum, 0, LOCKSTEP_PAYLOAD);
-	for (unsigned int i = 0; i < ls->conf.ranks; i++) {
-		const struct lockstep_packet *p = &ls->rank[i].ring[ls->results % LOCKSTEP_SLOTS];
+	for (size_t k = 0; k < size; k++)
+		v |= (uint64_t)at[big ? size - 1 - k : k] << 8 * k;
+	if (sign && size < 8 && v >> (8 * size - 1))
+		v |= UINT64_MAX << 8 * size;
+	return (int64_t)v;
+}
 
-		const size_t size = inccl_dtype_size(INC_DESC_DTYPE(p->desc));
+static void put_element(uint8_t *at, size_t size, bool big, int64_t v)
+{
+	for (size_t k = 0; k < size; k++)
+		at[big ? size - 1 - k : k] = (uint64_t)v >> 8 * k;
+}
 
-		for (size_t at = 0; at < p->head.len; at += size)
-			for (unsigned int k = 0, carry = 0; k < size; k++) {
-				size_t b = at + (big ? size - 1 - k : k);
-
-				carry += sum[b] + p->payload[b];
-				sum[b] = carry;
-				carry >>= 8;
-			}
+/* Unsigned ones of 64 bits are not compared here. */
+static int64_t combine(enum inc_operator op, int64_t a, int64_t b)
+{
+	switch (op) {
+	case INC_OPERATOR_MIN:
+		return a < b ? a : b;
+	case INC_OPERATOR_MAX:
+		return a > b ? a : b;
+	case INC_OPERATOR_OR:
+		return a | b;
+	default:
+		assert_int_equal(op, INC_OPERATOR_SUM);
+		return (int64_t)((uint64_t)a + (uint64_t)b);
 	}
 }
 
-static void send_result(struct lockstep *ls, unsigned int i, size_t len, const uint8_t *sum)
+static void reduce(const struct lockstep *ls, uint8_t *result)
+{
+#define _(NAME, name, bytes, sign) sign,
+	static const bool has_sign[] = {INC_DTYPES(_)};
+#undef _
+	const bool big = ls->conf.byte_order == INCCL_ORDER_NETWORK;
+	bool any = false;
+
+	for (unsigned int i = 0; i < ls->conf.ranks; i++) {
+		const struct lockstep_packet *p = &ls->rank[i].ring[ls->results % LOCKSTEP_SLOTS];
+		const size_t size = inccl_dtype_size(INC_DESC_DTYPE(p->desc));
+		const bool sign = has_sign[INC_DESC_DTYPE(p->desc)];
+
+		if (!any)
+			memcpy(result, p->payload, p->head.len);
+		for (size_t at = 0; any && at < p->head.len; at += size)
+			put_element(result + at, size, big,
+				    combine(INC_DESC_OP(p->desc),
+					    element(result + at, size, sign, big),
+					    element(p->payload + at, size, sign, big)));
+		any |= p->head.len;
+	}
+}
+
+static void send_result(struct lockstep *ls, unsigned int i, size_t len, const uint8_t *result)
 {
 	struct lockstep_rank *rank = &ls->rank[i];
 	const struct lockstep_packet *of = &rank->ring[ls->results % LOCKSTEP_SLOTS];
@@ -198,28 +235,32 @@ static void send_result(struct lockstep *ls, unsigned int i, size_t len, const u
 				      .rkey = of->head.rkey,
 				      .dmalen = only ? len : of->head.dmalen,
 				      .imm = of->head.imm,
-				      .payload = sum,
+				      .payload = result,
 				      .len = len,
 			      });
 }
 
-/* Sends the results that can be made. */
-static void serve(struct lockstep *ls)
+void lockstep_hear(struct lockstep *ls)
 {
-	uint8_t sum[LOCKSTEP_PAYLOAD];
+	for (unsigned int i = 0; i < ls->conf.ranks; i++)
+		hear_rank(ls, &ls->rank[i]);
+}
+
+void lockstep_serve(struct lockstep *ls)
+{
+	uint8_t result[LOCKSTEP_PAYLOAD];
 	unsigned int i;
 	size_t len;
 
 	for (;;) {
-		for (i = 0; i < ls->conf.ranks; i++)
-			hear_rank(ls, &ls->rank[i]);
+		lockstep_hear(ls);
 		for (i = 0; i < ls->conf.ranks; i++)
 			if (ls->rank[i].heard == ls->results)
 				return;
 		len = check_chunk(ls);
-		add_up(ls, sum);
+		reduce(ls, result);
 		for (i = 0; i < ls->conf.ranks; i++)
-			send_result(ls, i, len, sum);
+			send_result(ls, i, len, result);
 		ls->results++;
 	}
 }
@@ -232,7 +273,7 @@ void lockstep_finish(struct lockstep *ls, struct inccl_request *const *requests)
 	int ret;
 
 	while (left) {
-		serve(ls);
+		lockstep_serve(ls);
 		for (i = 0; i < ls->conf.ranks; i++) {
 			ret = done[i] ? -EAGAIN : inccl_test(requests[i]);
 			if (ret == -EAGAIN)
@@ -247,12 +288,12 @@ void lockstep_finish(struct lockstep *ls, struct inccl_request *const *requests)
 			fail_msg("%u ranks are not done after %llu results", left,
 				 (unsigned long long)ls->results);
 	}
-	serve(ls);
+	lockstep_serve(ls);
 }
 
 void lockstep_silent(struct lockstep *ls)
 {
-	serve(ls);
+	lockstep_serve(ls);
 	for (unsigned int i = 0; i < ls->conf.ranks; i++)
 		assert_int_equal(ls->rank[i].heard, ls->results);
 }

@@ -2,7 +2,7 @@
 /*
  * Several ranks of one job in one process, and the switch between them in the hands of a test: it
  * takes packet r of every rank, insists that they are parts of one chunk as docs/protocol.md has
- * it, adds them up, and sends every rank the mirror of its own packet with what it gets.
+ * it, reduces them, and sends every rank the mirror of its own packet with what it gets.
  */
 #ifndef SELFTESTS_LOCKSTEP_H
 #define SELFTESTS_LOCKSTEP_H
@@ -40,6 +40,7 @@ struct lockstep_rank {
 	char conn[512];
 	struct inccl_group *group;
 	struct inccl_communicator *comm;
+	int ended;                                   /* what its destruction is to return */
 	struct lockstep_packet ring[LOCKSTEP_SLOTS]; /* of packet r: r modulo their number */
 	uint64_t heard;                              /* packets */
 	uint32_t desc;
@@ -61,6 +62,10 @@ struct lockstep {
 void lockstep_up(struct lockstep *ls, const struct lockstep_conf *conf);
 void lockstep_down(struct lockstep *ls);
 void lockstep_reset(struct lockstep *ls);
+/* Takes what has come. */
+void lockstep_hear(struct lockstep *ls);
+/* Takes it, and sends the results that can be made. */
+void lockstep_serve(struct lockstep *ls);
 /* Serves all ranks until each one's request is done; asserts that none failed. */
 void lockstep_finish(struct lockstep *ls, struct inccl_request *const *requests);
 /* True where a rank's log has it. */

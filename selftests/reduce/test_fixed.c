@@ -368,6 +368,34 @@ static void in_place(void **state)
 	assert_memory_equal(values, want, sizeof(want));
 }
 
+/* Also beside what is infinite; and what does not fit is found, and named as it was. */
+static void in_place_checked(void **state)
+{
+	const float values[4] = {1, INFINITY, -3, 0.5f};
+	struct inc_fixed_head head;
+	struct inc_err err;
+	struct inc_fixed f;
+	int32_t fixed[4];
+	float here[4];
+
+	inc_fixed_init(&f, INC_FLOAT32, 64, 2, NULL);
+	inc_fixed_heads(&f, &head, values, 4);
+	assert_int_equal(inc_fixed_put(&f, fixed, values, &head, 0, 4, &err), 0);
+	memcpy(here, values, sizeof(here));
+	assert_int_equal(inc_fixed_put(&f, here, here, &head, 0, 4, &err), 0);
+	assert_memory_equal(&here[2], &fixed[2], 2 * sizeof(*here));
+	memcpy(here, values, sizeof(here));
+	head.exponent--;
+	assert_int_equal(inc_fixed_put(&f, here, here, &head, 0, 4, &err), -ERANGE);
+	assert_string_equal(err.msg, "element 2, -3, is not below 2^1");
+	memcpy(here, values, sizeof(here));
+	assert_int_equal(inc_fixed_put_scaled(&f, here, here, 2, 0, 4, &err), -ERANGE);
+	assert_string_equal(err.msg, "element 1 is infinite");
+	here[1] = 4;
+	assert_int_equal(inc_fixed_put_scaled(&f, here, here, 2, 0, 4, &err), -ERANGE);
+	assert_string_equal(err.msg, "element 1, 4, is not below 2^2");
+}
+
 /* Division of floats as they are: of every element of 16 bits, and of random ones of 32. */
 static void divide_elements(void **state)
 {
@@ -452,6 +480,7 @@ int main(void)
 		cmocka_unit_test(wrong_heads),
 		cmocka_unit_test(any_sum),
 		cmocka_unit_test(in_place),
+		cmocka_unit_test(in_place_checked),
 		cmocka_unit_test(divide_elements),
 		cmocka_unit_test(any_environment),
 	};

@@ -395,11 +395,14 @@ static int usage(struct unit *u)
 	inc_switch_usage(u->sw, &after);
 	if (before.communicators.max != opts->max_comms ||
 	    before.connections.max != opts->max_connections || before.rows.max != opts->max_rows ||
-	    before.slots.max != inc_switch_result_rows(opts->max_rows))
+	    before.slots.max != inc_switch_result_rows(opts->max_rows) ||
+	    before.root_rows.max != inc_switch_root_rows(opts->max_comms))
 		return why(u, "what there is is not what was asked for");
 	if (during.communicators.used != before.communicators.used + 1 ||
 	    during.connections.used != before.connections.used + 3 ||
-	    during.rows.used != before.rows.used + 24 || during.slots.used != before.slots.used + 8)
+	    during.rows.used != before.rows.used + 24 ||
+	    during.slots.used != before.slots.used + 8 ||
+	    during.root_rows.used != before.root_rows.used + 1)
 		return why(u, "a communicator of 3 children and 8 slots holds something else");
 	return memcmp(&before, &after, sizeof(before)) ? why(u, "not all is given back") : 0;
 }

@@ -325,6 +325,34 @@ static int passed_lengths(struct unit *u)
 	return 0;
 }
 
+/* Lengths that are no whole words, up and down; and what is given elsewhere, which must be whole
+ * elements, though nobody here can say how many. */
+static int passed_pads(struct unit *u)
+{
+	const uint32_t bytes =
+		INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_MAX, INC_DTYPE_UINT8, 0, 3);
+	const uint32_t words =
+		INC_DESC(INC_COLL_BROADCAST, INC_OPERATOR_SUM, INC_DTYPE_INT16, 9, 3);
+	struct inc_comm_conf spec;
+	struct ref_comm *cm;
+	uint32_t len;
+	uint64_t r = 0;
+
+	unit_spec(u, &spec, 645, 3, 2, 256, 64);
+	spec.conn[1].udp_csum = true;
+	cm = node(u, &spec, 2);
+	RUN(!cm);
+	for (len = 1; len <= 256; len += len == 20 ? 230 : 1, r++)
+		RUN(give_all(u, cm, r, len, bytes) || answer(u, cm, r, len, bytes) ||
+		    case_expect(u, INC_CTR_MC_DOWN));
+	for (len = 1; len <= 256; len += len == 20 ? 230 : 1, r++) {
+		unit_reset(u, cm, r);
+		RUN(give_all(u, cm, r, 0, words) || answer(u, cm, r, len, words));
+		RUN(case_expect(u, len % 2 ? INC_CTR_ANS_NAK_INVALID : INC_CTR_MC_DOWN));
+	}
+	return 0;
+}
+
 /* What cannot be a tree's connections is refused. */
 static int bad_trees(struct unit *u)
 {
@@ -373,6 +401,7 @@ const struct unit_case cases_tree[] = {
 	{"one_arm", one_arm},
 	{"parent_unknown", parent_unknown},
 	{"passed_lengths", passed_lengths},
+	{"passed_pads", passed_pads},
 	{"bad_trees", bad_trees},
 	{NULL, NULL},
 };

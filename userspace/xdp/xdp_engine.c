@@ -211,6 +211,8 @@ static void xdp_usage(const struct inc_engine *e, struct inc_engine_usage *out)
 		.rows_limit = u.rows.max,
 		.slots = u.slots.used,
 		.slots_limit = u.slots.max,
+		.root_rows = u.root_rows.used,
+		.root_rows_limit = u.root_rows.max,
 	};
 }
 
@@ -232,7 +234,9 @@ static bool xdp_comm(const struct inc_engine *e, uint32_t place, struct inc_engi
 		.byte_order =
 			cfg->flags & INC_COMM_F_NET_ORDER ? INC_ORDER_NETWORK : INC_ORDER_LITTLE,
 		.results = st.tx_next,
+		.rows = (uint64_t)inc_comm_conns(cfg) << cfg->log2_slots,
 		.error = st.error,
+		.ended = st.error != 0,
 	};
 	return true;
 }

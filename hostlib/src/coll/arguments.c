@@ -18,7 +18,18 @@ static int check_kind(const struct inccl_call *call, size_t element_bytes, struc
 		return inc_err_set(err, EOPNOTSUPP, "dtype %d is unknown", call->dtype);
 	if (!inccl_op_name(call->op))
 		return inc_err_set(err, EOPNOTSUPP, "op %d is unknown", call->op);
-	return 0;
+	if (!inccl_floats_are_reduced(call))
+		return 0;
+	switch (call->op) {
+	case INCCL_SUM:
+	case INCCL_AVG:
+	case INCCL_MIN:
+	case INCCL_MAX:
+		return 0;
+	default:
+		return inc_err_set(err, EOPNOTSUPP, "%s of %s: floats have sum, avg, min and max",
+				   inccl_op_name(call->op), inccl_dtype_name(call->dtype));
+	}
 }
 
 /* The bytes of both buffers; also their ends can be counted in them, and differences. */

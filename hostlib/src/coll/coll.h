@@ -12,7 +12,9 @@
 #include <stdint.h>
 #include "hostlib/include/inccl.h"
 #include "lib/base/err.h"
+#include "lib/reduce/floats.h"
 
+struct inccl_floats;
 struct inccl_message;
 struct inccl_request;
 
@@ -54,6 +56,11 @@ struct inccl_plan {
 	uint64_t send_bytes, recv_bytes; /* of the buffers; 0: nothing is read, or written */
 };
 
+static inline bool inccl_is_float(enum inccl_dtype dtype)
+{
+	return dtype >= INCCL_FLOAT32 && (unsigned int)dtype - INCCL_FLOAT32 < INC_N_FLOATS;
+}
+
 /* collective.c. Like the public calls NAME_start() and NAME(). */
 int inccl_collective_start(struct inccl_communicator *comm, const struct inccl_call *call,
 			   const struct inccl_collective_opts *opts,
@@ -74,12 +81,42 @@ void inccl_cut_message(const struct inccl_request *req, uint64_t k, struct inccl
 unsigned int inccl_cut_packets(const struct inccl_communicator *comm,
 			       const struct inccl_message *msg);
 
-/* passes.c. What this rank gives is made ready to be sent: copied where it belongs into recv, in
+/* passes.c. From one byte order into the other, elements of size bytes; to may be from. */
+void inccl_swap_elements(void *to, const void *from, uint64_t bytes, size_t size);
+/* What this rank gives is made ready to be sent: copied where it belongs into recv, in
  * the wire's byte order (foreign: it is not the machine's). 0 or -ENOMEM. */
 int inccl_data_prepare(struct inccl_request *req, const struct inccl_plan *plan, bool foreign);
 /* It is not sent after all: what lies in recv, in place perhaps, is as it was. */
 void inccl_data_restore(struct inccl_request *req);
 /* The request is over: what has come is made what the caller asked for. */
 void inccl_data_finish(struct inccl_request *req);
+
+/* as_integers.c. In place of the passes where this is true. */
+bool inccl_floats_are_reduced(const struct inccl_call *call);
+/* 0, or with a sentence -EINVAL, -ENOMEM, or -ERANGE, which the other ranks must hear of: what
+ * this one has cannot be sent. Neither buffer is changed; req->floats is freed by the caller. */
+int inccl_floats_prepare(struct inccl_request *req, const struct inccl_plan *plan,
+			 const struct inccl_collective_opts *opts, bool foreign,
+			 struct inc_err *err);
+void inccl_floats_free(struct inccl_floats *floats); /* NULL is fine */
+/* Beside the request's buffers, which are mapped: 0 or -errno. */
+int inccl_floats_map(struct inccl_request *req);
+void inccl_floats_unmap(struct inccl_request *req);
+/* Mapped, and with its number: the first of its collectives. */
+void inccl_floats_begin(struct inccl_request *req);
+/* Makes the integers of the message that is about to be posted. -ERANGE with a sentence: the
+ * values have changed since the start, or heads have come that are not theirs. */
+int inccl_floats_fill(struct inccl_request *req, const struct inccl_message *msg,
+		      struct inc_err *err);
+/* All messages are posted. True: of its last collective; false: there are new ones, or will be,
+ * once the results are there. */
+bool inccl_floats_posted(struct inccl_request *req);
+/* The results of all that is posted are there. 1: there are new messages; 0: that was all; or
+ * -errno with a sentence. */
+int inccl_floats_next(struct inccl_request *req, struct inc_err *err);
+/* As inccl_data_finish(). */
+void inccl_floats_finish(struct inccl_request *req);
+/* How it runs, for the log; returns a number from 1 to 3 that tells these ways apart. */
+unsigned int inccl_floats_describe(const struct inccl_request *req, char *text, size_t size);
 
 #endif

@@ -26,19 +26,30 @@ static enum inc_operator wire_operator(enum inccl_op op)
 	return op == INCCL_AVG ? INC_OPERATOR_SUM : (enum inc_operator)op;
 }
 
+/* Floats that go as they are, or as integers in their order, are as long as these. */
+static enum inc_dtype wire_dtype(enum inccl_dtype dtype)
+{
+	if (!inccl_is_float(dtype))
+		return (enum inc_dtype)dtype;
+	return inccl_dtype_size(dtype) == 4 ? INC_DTYPE_INT32 : INC_DTYPE_INT16;
+}
+
 void inccl_cut_request(struct inccl_request *req, const struct inccl_plan *plan)
 {
 	const struct inccl_communicator *comm = req->comm;
 	const struct inccl_shape *shape = &plan->shape;
 	const struct inccl_call *call = plan->call;
 
+	req->send = call->send;
+	req->recv = call->recv;
 	req->blocks = shape->blocks;
 	req->block_bytes = plan->block_bytes;
 	req->send_bytes = plan->send_bytes;
 	req->recv_bytes = plan->recv_bytes;
 	req->send_step = shape->send_blocks > 1 ? plan->block_bytes : 0;
 	req->recv_step = shape->recv_blocks > 1 ? plan->block_bytes : 0;
-	req->desc = INC_DESC(call->collective, wire_operator(call->op), call->dtype, call->root, 0);
+	req->desc = INC_DESC(call->collective, wire_operator(call->op), wire_dtype(call->dtype),
+			     call->root, INC_DESC_SEQ(req->desc));
 	/* a packet of length 0 is a message of its own (docs/protocol.md), and so are then all */
 	req->message_packets = is_lopsided(req->desc) ? 1 : comm->message_packets;
 	req->block_messages = count_messages(comm->payload, req->message_packets, req->block_bytes);
@@ -69,8 +80,8 @@ void inccl_cut_message(const struct inccl_request *req, uint64_t k, struct inccl
 	msg->recv = req->recv + block * req->recv_step + offset;
 	msg->send_len = inc_all_give(msg->imm) || (inc_root_gives(msg->imm) && is_root) ? len : 0;
 	msg->recv_len = inc_ranks_get(msg->imm, is_root, 1) ? len : 0;
-	msg->send_region = msg->send_len ? &req->send_region : NULL;
-	msg->recv_region = msg->recv_len ? &req->recv_region : NULL;
+	msg->send_region = msg->send_len ? req->send_region : NULL;
+	msg->recv_region = msg->recv_len ? req->recv_region : NULL;
 	msg->mode = req->mode;
 	/* the notice that a WRITE is complete; SEND has receives for that */
 	msg->has_imm = !i || req->mode == INCCL_MODE_WRITE;

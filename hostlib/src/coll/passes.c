@@ -6,10 +6,9 @@
 #include <string.h>
 #include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
-#include "lib/proto/desc.h"
+#include "lib/reduce/operate.h"
 
-/* From one byte order into the other, elements of size bytes; to may be from. */
-static void swap_elements(void *to, const void *from, uint64_t bytes, size_t size)
+void inccl_swap_elements(void *to, const void *from, uint64_t bytes, size_t size)
 {
 	uint64_t i;
 
@@ -38,7 +37,6 @@ int inccl_data_prepare(struct inccl_request *req, const struct inccl_plan *plan,
 	uint8_t *place = req->recv;
 
 	req->element_bytes = plan->element_bytes;
-	req->dtype = plan->call->dtype;
 	req->divisor = plan->call->op == INCCL_AVG ? req->comm->group->world_size : 0;
 	req->foreign = foreign;
 	if (!req->send_bytes || !(shape->copied || foreign))
@@ -52,38 +50,23 @@ int inccl_data_prepare(struct inccl_request *req, const struct inccl_plan *plan,
 			return -ENOMEM;
 	}
 	if (foreign)
-		swap_elements(place, req->send, req->send_bytes, plan->element_bytes);
+		inccl_swap_elements(place, req->send, req->send_bytes, plan->element_bytes);
 	else if (place != req->send)
 		memcpy(place, req->send, req->send_bytes);
 	req->send = place;
 	return 0;
 }
 
-/* Towards zero, as C does it. */
-static void divide_elements(void *data, uint64_t bytes, enum inccl_dtype dtype, int64_t divisor)
-{
-	uint64_t i;
-
-	switch (dtype) {
-#define _(NAME, name, size, ...)                                                 \
-	case INCCL_##NAME:                                                       \
-		for (i = 0; i < bytes / (size); i++)                             \
-			((name##_t *)data)[i] = ((name##_t *)data)[i] / divisor; \
-		break;
-		INC_DTYPES(_)
-#undef _
-	}
-}
-
 void inccl_data_restore(struct inccl_request *req)
 {
 	if (req->foreign)
-		swap_elements(req->recv, req->recv, req->recv_bytes, req->element_bytes);
+		inccl_swap_elements(req->recv, req->recv, req->recv_bytes, req->element_bytes);
 }
 
 void inccl_data_finish(struct inccl_request *req)
 {
 	inccl_data_restore(req);
 	if (req->divisor)
-		divide_elements(req->recv, req->recv_bytes, req->dtype, req->divisor);
+		inc_reduce_divide(INC_DESC_DTYPE(req->desc), req->recv, req->recv,
+				  req->recv_bytes / req->element_bytes, req->divisor);
 }

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <math.h>
+#include "lib/reduce/floats.h"
+#include "hostlib/tools/perf_float.h"
+
+struct format {
+	unsigned int mantissa_bits;
+	int bias;
+};
+
+static struct format format_of(enum inccl_dtype dtype)
+{
+	static const struct format formats[] = {
+#define _(NAME, name, bits, mantissa) [INC_##NAME] = {mantissa, (1 << ((bits) - (mantissa)-2)) - 1},
+		INC_FLOATS(_)
+#undef _
+	};
+
+	return formats[dtype - INCCL_FLOAT32];
+}
+
+/* Of 8 significant bits, between 2^-4 and 2^10: every type has it, and sums are exact in double. */
+static double number(uint32_t rank, uint64_t i, uint32_t iter)
+{
+	uint64_t v = perf_value(rank, i, iter);
+
+	return ldexp((int)(v >> 32 & 0xff) - 128, (int)(v >> 40 & 7) - 4);
+}
+
+/* Of one that number() has made. */
+static uint32_t encode(const struct format *f, enum inccl_dtype dtype, double v)
+{
+	const uint32_t sign = 1u << (8 * inccl_dtype_size(dtype) - 1);
+	int exponent;
+	double mantissa = ldexp(frexp(fabs(v), &exponent), f->mantissa_bits + 1);
+
+	if (v == 0)
+		return 0;
+	/* its first bit adds one to the exponent */
+	return (v < 0 ? sign : 0) + ((uint32_t)(exponent - 1 + f->bias - 1) << f->mantissa_bits) +
+	       (uint32_t)mantissa;
+}
+
+/* Infinities and NaN come out as some large number: no such one is expected. */
+static double decode(const struct format *f, enum inccl_dtype dtype, uint32_t bits)
+{
+	const uint32_t sign = 1u << (8 * inccl_dtype_size(dtype) - 1);
+	uint32_t mantissa = bits & ((1u << f->mantissa_bits) - 1);
+	int exponent = (bits & (sign - 1)) >> f->mantissa_bits;
+	double v = ldexp(exponent ? mantissa | 1u << f->mantissa_bits : mantissa,
+			 (exponent ?: 1) - f->bias - (int)f->mantissa_bits);
+
+	return bits & sign ? -v : v;
+}
+
+static uint32_t bits_at(enum inccl_dtype dtype, const void *data, size_t i)
+{
+	return inccl_dtype_size(dtype) == 4 ? ((const uint32_t *)data)[i]
+					    : ((const uint16_t *)data)[i];
+}
+
+void perf_float_fill(enum inccl_dtype dtype, void *data, size_t count, uint32_t rank, uint32_t iter)
+{
+	const struct format f = format_of(dtype);
+
+	for (size_t i = 0; i < count; i++)
+		if (inccl_dtype_size(dtype) == 4)
+			((uint32_t *)data)[i] = encode(&f, dtype, number(rank, i, iter));
+		else
+			((uint16_t *)data)[i] = encode(&f, dtype, number(rank, i, iter));
+}
+
+/* Of the block that element i of the vector is in, over all ranks; behind the end of the vector
+ * there may be a larger one, which widens the bound of the last block. */
+static double largest(const struct perf_piece *p, uint64_t i)
+{
+	const uint64_t first = i / INC_FIXED_BLOCK * INC_FIXED_BLOCK;
+	double most = 0, v;
+
+	for (uint32_t r = 0; r < p->ranks; r++)
+		for (uint64_t k = first; k < first + INC_FIXED_BLOCK; k++) {
+			v = fabs(number(p->first + r, k, p->iter));
+			most = v > most ? v : most;
+		}
+	return most;
+}
+
+/* By how much the result may differ from the exact one. */
+static double bound(const struct perf_piece *p, enum inccl_dtype dtype, double most, uint32_t got,
+		    unsigned int float_bits)
+{
+	const struct format f = format_of(dtype);
+	double ulp = fabs(decode(&f, dtype, got + 1) - decode(&f, dtype, got));
+	double rounding = ldexp(most, -(int)float_bits);
+
+	/* an average of exact numbers is itself rounded in double */
+	return ((p->op == INCCL_AVG ? 1 : p->ranks) * rounding + ulp / 2) * (1 + 0x1p-30);
+}
+
+uint64_t perf_float_count_wrong(enum inccl_dtype dtype, const struct perf_piece *p,
+				unsigned int float_bits)
+{
+	const struct format f = format_of(dtype);
+	double want, v, most = 0;
+	uint64_t wrong = 0;
+	uint32_t got;
+
+	for (size_t i = 0; i < p->count; i++) {
+		want = number(p->first, p->offset + i, p->iter);
+		for (uint32_t r = 1; r < p->ranks; r++) {
+			v = number(p->first + r, p->offset + i, p->iter);
+			if (p->op == INCCL_MIN)
+				want = v < want ? v : want;
+			else if (p->op == INCCL_MAX)
+				want = v > want ? v : want;
+			else
+				want += v;
+		}
+		got = bits_at(dtype, p->data, i);
+		if (p->ranks == 1 || p->op == INCCL_MIN || p->op == INCCL_MAX) {
+			wrong += got != encode(&f, dtype, want);
+			continue;
+		}
+		if (p->op == INCCL_AVG)
+			want /= p->ranks;
+		if (!i || (p->offset + i) % INC_FIXED_BLOCK == 0)
+			most = largest(p, p->offset + i);
+		wrong += !(fabs(decode(&f, dtype, got) - want) <=
+			   bound(p, dtype, most, got, float_bits));
+	}
+	return wrong;
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Figures over HTTP with libevent's server; what it does not bound itself is bounded here. */
+#include <errno.h>
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/http.h>
+#include <event2/listener.h>
+#include "lib/base/clock.h"
+#include "lib/base/log.h"
+#include "lib/net/hostport.h"
+#include "lib/net/listen.h"
+#include "lib/net/scrape.h"
+
+#define MAX_CONNECTIONS (INC_SCRAPE_DESCRIPTORS - 1) /* further ones wait in the kernel's queue */
+#define BACKLOG         32
+#define MAX_HEADERS     8192 /* bytes */
+#define MAX_BODY        4096 /* which nobody reads */
+#define SILENCE_S       5    /* without a byte in either direction */
+#define LIFETIME_S      30   /* of a connection, whatever it does */
+#define SWEEP_MS        100
+
+/* libevent tells nobody when a connection without a request ends: ours is the second reference to
+ * its bufferevent, which has no callbacks any more once libevent is through with it. */
+struct scrape_conn {
+	struct bufferevent *bev;
+	uint64_t opened_at_ns;
+	LIST_ENTRY(scrape_conn) entry;
+};
+
+/* A page on its way. */
+struct scrape_page {
+	struct inc_scrape *scrape;
+	struct evhttp_request *request;
+	struct inc_scrape_at at;
+	LIST_ENTRY(scrape_page) entry;
+};
+
+struct inc_scrape {
+	struct event_base *base;
+	struct evhttp *http;
+	struct evconnlistener *listener; /* of http */
+	struct event *sweep;             /* runs while there are connections */
+	inc_scrape_part part;
+	void *arg;
+	LIST_HEAD(, scrape_conn) connections;
+	unsigned int n_connections;
+	LIST_HEAD(, scrape_page) pages;
+};
+
+static int find_address(const char *where, struct addrinfo **out, struct inc_err *err)
+{
+	const struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV,
+				       .ai_socktype = SOCK_STREAM};
+	struct inc_hostport at;
+	int ret = inc_hostport_parse("address", where, 0, &at, err);
+
+	if (!ret && getaddrinfo(at.host, at.port, &hints, out))
+		ret = inc_err_set(err, EINVAL, "address '%.300s': not an IPv4 or IPv6 address",
+				  where);
+	return ret;
+}
+
+int inc_scrape_check(const char *where, struct inc_err *err)
+{
+	struct addrinfo *list;
+	int ret = find_address(where, &list, err);
+
+	if (!ret)
+		freeaddrinfo(list);
+	return ret;
+}
+
+static void page_free(struct scrape_page *page)
+{
+	LIST_REMOVE(page, entry);
+	free(page);
+}
+
+/* The peer is gone. Of a page that is not finished libevent leaves the request to us. */
+static void on_gone(struct evhttp_connection *connection, void *arg)
+{
+	struct scrape_page *page = arg;
+
+	if (!evhttp_request_get_connection(page->request))
+		evhttp_request_free(page->request);
+	page_free(page);
+}
+
+/* One part into buffer; false: it was the last. */
+static bool write_part(struct scrape_page *page, struct evbuffer *buffer)
+{
+	const struct inc_scrape *s = page->scrape;
+	char *text = NULL;
+	size_t len = 0;
+	FILE *out = open_memstream(&text, &len);
+	bool more;
+
+	if (!out)
+		return false;
+	more = s->part(s->arg, &page->at, out);
+	if (!fclose(out))
+		evbuffer_add(buffer, text, len);
+	free(text);
+	return more;
+}
+
+/* Called when the part before has gone out. An empty part would never go out. */
+static void on_written(struct evhttp_connection *connection, void *arg)
+{
+	struct scrape_page *page = arg;
+	struct evbuffer *buffer = evbuffer_new();
+	bool more = buffer != NULL;
+
+	while (more && !evbuffer_get_length(buffer))
+		more = write_part(page, buffer);
+	if (more) {
+		evhttp_send_reply_chunk_with_cb(page->request, buffer, on_written, page);
+	} else {
+		if (buffer)
+			evhttp_send_reply_chunk(page->request, buffer);
+		evhttp_connection_set_closecb(connection, NULL, NULL);
+		evhttp_send_reply_end(page->request);
+		page_free(page);
+	}
+	if (buffer)
+		evbuffer_free(buffer);
+}
+
+static void refuse(struct evhttp_request *request, int code, const char *reason, const char *text)
+{
+	struct evbuffer *body = evbuffer_new();
+
+	if (body)
+		evbuffer_add(body, text, strlen(text));
+	evhttp_send_reply(request, code, reason, body);
+	if (body)
+		evbuffer_free(body);
+}
+
+static void on_request(struct evhttp_request *request, void *arg)
+{
+	struct evhttp_connection *connection = evhttp_request_get_connection(request);
+	const char *path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(request));
+	struct evkeyvalq *headers = evhttp_request_get_output_headers(request);
+	struct inc_scrape *s = arg;
+	struct scrape_page *page;
+
+	evhttp_add_header(headers, "Connection", "close");
+	evhttp_add_header(headers, "Content-Type", "text/plain; version=0.0.4; charset=utf-8");
+	if (!path || strcmp(path, "/metrics") != 0) {
+		refuse(request, HTTP_NOTFOUND, "Not Found", "there is but /metrics\n");
+		return;
+	}
+	if (evhttp_request_get_command(request) != EVHTTP_REQ_GET) {
+		evhttp_add_header(headers, "Allow", "GET");
+		refuse(request, HTTP_BADMETHOD, "Method Not Allowed", "only GET\n");
+		return;
+	}
+	page = calloc(1, sizeof(*page));
+	if (!page) {
+		refuse(request, HTTP_SERVUNAVAIL, "Service Unavailable", "no memory\n");
+		return;
+	}
+	page->scrape = s;
+	page->request = request;
+	LIST_INSERT_HEAD(&s->pages, page, entry);
+	evhttp_connection_set_closecb(connection, on_gone, page);
+	evhttp_send_reply_start(request, HTTP_OK, "OK");
+	on_written(connection, page);
+}
+
+static bool is_over(const struct scrape_conn *c)
+{
+	bufferevent_data_cb readable, writable;
+	bufferevent_event_cb event;
+	void *arg;
+
+	bufferevent_getcb(c->bev, &readable, &writable, &event, &arg);
+	return !readable && !writable && !event;
+}
+
+static void connection_free(struct inc_scrape *s, struct scrape_conn *c)
+{
+	LIST_REMOVE(c, entry);
+	s->n_connections--;
+	bufferevent_decref(c->bev);
+	free(c);
+}
+
+/* Gives back what is over, and ends what has lasted too long. */
+static void on_sweep(evutil_socket_t fd, short what, void *arg)
+{
+	static const struct timeval soon = {.tv_usec = SWEEP_MS * 1000};
+	const uint64_t now_ns = inc_now_ns();
+	struct inc_scrape *s = arg;
+	struct scrape_conn *c, *next;
+
+	for (c = LIST_FIRST(&s->connections); c; c = next) {
+		next = LIST_NEXT(c, entry);
+		if (is_over(c))
+			connection_free(s, c);
+		else if (now_ns - c->opened_at_ns > LIFETIME_S * INC_NSEC_PER_SEC)
+			shutdown(bufferevent_getfd(c->bev), SHUT_RDWR);
+	}
+	if (s->n_connections < MAX_CONNECTIONS)
+		evconnlistener_enable(s->listener);
+	if (s->n_connections)
+		event_add(s->sweep, &soon);
+}
+
+static struct bufferevent *on_connection(struct event_base *base, void *arg)
+{
+	struct inc_scrape *s = arg;
+	struct scrape_conn *c = calloc(1, sizeof(*c));
+	struct bufferevent *bev = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
+
+	if (!c || !bev) {
+		free(c);
+		return bev;
+	}
+	bufferevent_incref(bev);
+	c->bev = bev;
+	c->opened_at_ns = inc_now_ns();
+	LIST_INSERT_HEAD(&s->connections, c, entry);
+	if (++s->n_connections >= MAX_CONNECTIONS)
+		evconnlistener_disable(s->listener);
+	if (!event_pending(s->sweep, EV_TIMEOUT, NULL))
+		event_add(s->sweep, &(const struct timeval){.tv_usec = SWEEP_MS * 1000});
+	return bev;
+}
+
+static int make_server(struct inc_scrape *s, const struct addrinfo *at)
+{
+	s->sweep = evtimer_new(s->base, on_sweep, s);
+	s->http = evhttp_new(s->base);
+	if (!s->sweep || !s->http)
+		return -ENOMEM;
+	evhttp_set_max_headers_size(s->http, MAX_HEADERS);
+	evhttp_set_max_body_size(s->http, MAX_BODY);
+	evhttp_set_timeout(s->http, SILENCE_S);
+	evhttp_set_allowed_methods(s->http, UINT16_MAX); /* on_request() has the better page */
+	evhttp_set_gencb(s->http, on_request, s);
+	evhttp_set_bevcb(s->http, on_connection, s);
+	s->listener = evconnlistener_new_bind(s->base, NULL, NULL,
+					      LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC |
+						      LEV_OPT_REUSEABLE,
+					      BACKLOG, at->ai_addr, at->ai_addrlen);
+	if (!s->listener)
+		return -errno;
+	if (!evhttp_bind_listener(s->http, s->listener)) {
+		evconnlistener_free(s->listener);
+		return -ENOMEM;
+	}
+	inc_listener_guard(s->listener);
+	return 0;
+}
+
+static void tell_address(const struct inc_scrape *s)
+{
+	struct sockaddr_storage addr;
+	socklen_t len = sizeof(addr);
+	char host[NI_MAXHOST], port[NI_MAXSERV];
+
+	if (getsockname(evconnlistener_get_fd(s->listener), (struct sockaddr *)&addr, &len) ||
+	    getnameinfo((struct sockaddr *)&addr, len, host, sizeof(host), port, sizeof(port),
+			NI_NUMERICHOST | NI_NUMERICSERV))
+		return;
+	if (addr.ss_family == AF_INET6)
+		inc_info("figures at http://[%s]:%s/metrics", host, port);
+	else
+		inc_info("figures at http://%s:%s/metrics", host, port);
+}
+
+int inc_scrape_start(struct event_base *base, const char *where, inc_scrape_part part, void *arg,
+		     struct inc_scrape **out, struct inc_err *err)
+{
+	struct inc_scrape *s;
+	struct addrinfo *at;
+	int ret = find_address(where, &at, err);
+
+	if (ret)
+		return ret;
+	s = calloc(1, sizeof(*s));
+	if (s) {
+		s->base = base;
+		s->part = part;
+		s->arg = arg;
+		LIST_INIT(&s->connections);
+		LIST_INIT(&s->pages);
+	}
+	ret = s ? make_server(s, at) : -ENOMEM;
+	freeaddrinfo(at);
+	if (ret) {
+		inc_scrape_stop(s);
+		return inc_err_set(err, -ret, "figures at %s: %s", where, strerror(-ret));
+	}
+	tell_address(s);
+	*out = s;
+	return 0;
+}
+
+void inc_scrape_stop(struct inc_scrape *s)
+{
+	if (!s)
+		return;
+	if (s->http)
+		evhttp_free(s->http); /* with the listener, connections and their requests */
+	while (!LIST_EMPTY(&s->pages))
+		page_free(LIST_FIRST(&s->pages));
+	while (!LIST_EMPTY(&s->connections))
+		connection_free(s, LIST_FIRST(&s->connections));
+	if (s->sweep)
+		event_free(s->sweep);
+	free(s);
+}

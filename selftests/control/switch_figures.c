@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The page of figures of a switch whose engine only counts: prints it as a scraper gets it, and
+ * "part LINES" on stderr for each of its parts. For test_dashboard, which looks for names, and for
+ * test_figures, which looks at a switch as full as can be. Arguments: communicators, connections of
+ * each.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "loader/inc_loader.h"
+#include "userspace/switchd.h"
+#include "userspace/xdp/slowpath.h"
+
+static const struct inc_metric slowpath_metrics[] = {
+	INC_SLOWPATH_FIGURES(INC_METRIC_ROW, inc_slowpath_stats)};
+
+static uint32_t n_comms, n_conns;
+
+static bool no_port(const struct inc_engine *e, size_t i, struct inc_engine_port *out)
+{
+	if (i)
+		return false;
+	*out = (struct inc_engine_port){.name = "lo", .ifindex = 1};
+	return true;
+}
+
+static void usage(const struct inc_engine *e, struct inc_engine_usage *out)
+{
+	*out = (struct inc_engine_usage){.communicators = n_comms,
+					 .communicators_limit = INC_MAX_COMMS};
+}
+
+static bool comm(const struct inc_engine *e, uint32_t place, struct inc_engine_comm *out)
+{
+	*out = (struct inc_engine_comm){
+		.communicator = 1000 + place, .connections = n_conns, .results = place};
+	return place < n_comms;
+}
+
+static void conn(const struct inc_engine *e, uint32_t place, uint32_t i,
+		 struct inc_engine_conn *out)
+{
+	*out = (struct inc_engine_conn){
+		.up = i + 1 == n_conns, .rank = i, .received = place * 100 + i, .rtt_us = 1500000};
+}
+
+static int counters(const struct inc_engine *e, struct inc_engine_counters *out,
+		    struct inc_err *err)
+{
+	*out = (struct inc_engine_counters){.n = INC_CTR_MAX};
+	for (size_t i = 0; i < INC_CTR_MAX; i++)
+		out->counter[i] = (struct inc_engine_counter){.name = inc_counter_info[i].name,
+							      .class = inc_counter_info[i].class,
+							      .text = inc_counter_info[i].text};
+	return 0;
+}
+
+static void tell_metrics(const struct inc_engine *e, json_t *families)
+{
+	static const struct inc_slowpath_stats stats;
+
+	inc_metric_sample(families, "slowpath", INC_METRICS(slowpath_metrics), &stats, NULL);
+}
+
+static unsigned int count_lines(const char *text)
+{
+	unsigned int n = 0;
+
+	while ((text = strchr(text, '\n'))) {
+		text++;
+		n++;
+	}
+	return n;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct inc_engine_ops ops = {.port = no_port,
+						  .usage = usage,
+						  .comm = comm,
+						  .conn = conn,
+						  .counters = counters,
+						  .tell_metrics = tell_metrics};
+	struct inc_engine engine = {.ops = &ops};
+	struct inc_daemon d = {.conf = {.name = "s0"}, .engine = &engine};
+	struct inc_scrape_at at = {};
+	bool more = true;
+
+	if (argc != 3)
+		return 2;
+	n_comms = atoi(argv[1]);
+	n_conns = atoi(argv[2]);
+	while (more) {
+		char *text = NULL;
+		size_t len;
+		FILE *out = open_memstream(&text, &len);
+
+		more = inc_figures_part(&d, &at, out);
+		fclose(out);
+		fprintf(stderr, "part %u\n", count_lines(text));
+		fputs(text, stdout);
+		free(text);
+	}
+	return 0;
+}

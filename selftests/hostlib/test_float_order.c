@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Requests of floats are several collectives on the wire: their order beside other requests, what
+ * differs between ranks, and what fails in the middle.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <string.h>
+#include "lib/base/clock.h"
+#include "lib/proto/desc.h"
+#include "hostlib/src/internal.h"
+#include "selftests/hostlib/lockstep.h"
+
+#define WAIT_MS 10000
+#define COUNT   200
+
+static struct lockstep ls;
+static float data[LOCKSTEP_RANKS][COUNT];
+static char why[256];
+
+/* Small integers, whose sum is exact; one is infinite where they are special. */
+static void fill(unsigned int rank, bool special)
+{
+	for (size_t i = 0; i < COUNT; i++)
+		data[rank][i] = (float)(i + rank);
+	if (special)
+		data[rank][3] = INFINITY;
+}
+
+static float want(size_t i)
+{
+	const float ranks = ls.conf.ranks;
+
+	return ranks * i + ranks * (ranks - 1) / 2;
+}
+
+static struct inccl_request *start(unsigned int rank, const struct inccl_collective_opts *opts)
+{
+	struct inccl_request *req = NULL;
+
+	assert_int_equal(inccl_allreduce_start(ls.rank[rank].comm, data[rank], data[rank], COUNT,
+					       INCCL_FLOAT32, INCCL_SUM, opts, &req),
+			 0);
+	return req;
+}
+
+static void check_sum(unsigned int rank, bool special)
+{
+	for (size_t i = 0; i < COUNT; i++)
+		if (special && i == 3)
+			assert_true(isinf(data[rank][i]));
+		else
+			assert_true(data[rank][i] == want(i));
+}
+
+/* Its packets, without those that go on with the same collective. */
+static unsigned int descriptors(const struct lockstep_rank *rank, uint32_t *descs)
+{
+	unsigned int n = 0;
+
+	for (unsigned int k = 0; k < rank->traced; k++)
+		if (!n || descs[n - 1] != rank->trace[k].desc)
+			descs[n++] = rank->trace[k].desc;
+	return n;
+}
+
+#define DESC(op, dtype, seq) \
+	INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_##op, INC_DTYPE_##dtype, 0, seq)
+
+/* What a sum is on the wire; and one of no elements has a number, too. */
+static void collectives_on_the_wire(void **state)
+{
+	static const uint32_t all[] = {
+		DESC(MAX, UINT8, 0), DESC(SUM, INT32, 0), DESC(MAX, UINT8, 2), DESC(OR, UINT8, 2),
+		DESC(SUM, INT32, 2), DESC(MAX, UINT8, 3), DESC(SUM, INT32, 3)};
+	const struct lockstep_conf conf = {.ranks = 2, .window = 4, .message_packets = 1};
+	INCCL_OPTS(inccl_collective_opts, opts, .float_exponent = &(int){10});
+	struct inccl_request *requests[4][LOCKSTEP_RANKS];
+	uint32_t descs[LOCKSTEP_TRACE];
+
+	lockstep_up(&ls, &conf);
+	for (unsigned int k = 0; k < 4; k++) {
+		for (unsigned int r = 0; r < conf.ranks; r++) {
+			fill(r, k == 2);
+			if (k == 1)
+				assert_int_equal(inccl_allreduce_start(ls.rank[r].comm, NULL, NULL,
+								       0, INCCL_FLOAT16, INCCL_SUM,
+								       NULL, &requests[k][r]),
+						 0);
+			else
+				requests[k][r] = start(r, k == 3 ? &opts : NULL);
+		}
+		lockstep_finish(&ls, requests[k]);
+	}
+	assert_int_equal(descriptors(&ls.rank[1], descs), 7);
+	assert_memory_equal(descs, all, sizeof(all));
+	assert_true(lockstep_said(&ls, "for sum of float32, in fixed point of 29 bits, an exponent "
+				       "for 64 elements agreed on first"));
+	assert_true(lockstep_said(&ls, "for sum of float32, in units of 2^-19, in one pass"));
+	lockstep_down(&ls);
+}
+
+#define MANY 8
+
+static int32_t number[MANY][LOCKSTEP_RANKS];
+static float sums[MANY][LOCKSTEP_RANKS][COUNT];
+
+/* One of a row of requests: integers, floats, special ones, of one pass, of MIN. */
+static struct inccl_request *start_one(unsigned int k, unsigned int r)
+{
+	struct inccl_communicator *comm = ls.rank[r].comm;
+	INCCL_OPTS(inccl_collective_opts, opts, .float_exponent = k % 4 == 3 ? &(int){10} : NULL);
+	struct inccl_request *req = NULL;
+
+	if (k % 2) {
+		fill(r, k % 4 == 1);
+		memcpy(sums[k][r], data[r], sizeof(data[r]));
+		assert_int_equal(inccl_allreduce_start(comm, sums[k][r], sums[k][r], COUNT,
+						       INCCL_FLOAT32, INCCL_SUM, &opts, &req),
+				 0);
+	} else if (k % 4) {
+		sums[k][r][0] = (float)r - 1;
+		assert_int_equal(inccl_allreduce_start(comm, sums[k][r], sums[k][r], 1,
+						       INCCL_FLOAT32, INCCL_MIN, NULL, &req),
+				 0);
+	} else {
+		number[k][r] = 7;
+		assert_int_equal(inccl_allreduce_start(comm, &number[k][r], &number[k][r], 1,
+						       INCCL_INT32, INCCL_SUM, NULL, &req),
+				 0);
+	}
+	return req;
+}
+
+static void check_one(unsigned int k, unsigned int r)
+{
+	if (k % 2) {
+		memcpy(data[r], sums[k][r], sizeof(data[r]));
+		check_sum(r, k % 4 == 1);
+	} else if (k % 4) {
+		assert_true(sums[k][r][0] == -1);
+	} else {
+		assert_int_equal(number[k][r], 7 * ls.conf.ranks);
+	}
+}
+
+/* Rank 0 starts all at once, rank 1 one whenever anything has moved, rank 2 each when the one
+ * before is done: what goes over the wire is the same (lockstep.c insists on it). */
+static void started_at_different_times(void **state)
+{
+	struct lockstep_conf conf = {.ranks = 3, .message_packets = 1};
+	struct inccl_request *requests[LOCKSTEP_RANKS][MANY];
+	unsigned int started[LOCKSTEP_RANKS], done[LOCKSTEP_RANKS], r, left;
+	uint64_t end_ns = deadline_after_ms(WAIT_MS);
+	int ret;
+
+	for (conf.window = 1; conf.window <= 64; conf.window *= 8) {
+		lockstep_up(&ls, &conf);
+		memset(started, 0, sizeof(started));
+		memset(done, 0, sizeof(done));
+		for (left = 3 * MANY; left;) {
+			assert_true(inc_now_ns() < end_ns);
+			while (started[0] < MANY)
+				requests[0][started[0]] = start_one(started[0], 0), started[0]++;
+			if (started[1] < MANY)
+				requests[1][started[1]] = start_one(started[1], 1), started[1]++;
+			if (started[2] < MANY && started[2] == done[2])
+				requests[2][started[2]] = start_one(started[2], 2), started[2]++;
+			lockstep_serve(&ls);
+			for (r = 0; r < 3; r++) {
+				ret = done[r] < started[r] ? inccl_test(requests[r][done[r]])
+							   : -EAGAIN;
+				if (ret == -EAGAIN)
+					continue;
+				assert_int_equal(ret, 0);
+				check_one(done[r]++, r);
+				left--;
+			}
+		}
+		lockstep_down(&ls);
+	}
+}
+
+/* Nobody calls: the communicators' threads go from one collective to the next. */
+static void driven_by_the_thread(void **state)
+{
+	const struct lockstep_conf conf = {.ranks = 2, .window = 4, .message_packets = 1};
+	uint64_t end_ns = deadline_after_ms(WAIT_MS);
+	struct inccl_request *requests[LOCKSTEP_RANKS];
+	bool busy = true;
+
+	lockstep_up(&ls, &conf);
+	for (unsigned int r = 0; r < 2; r++) {
+		fill(r, true);
+		requests[r] = start(r, NULL);
+	}
+	while (busy) {
+		assert_true(inc_now_ns() < end_ns);
+		lockstep_serve(&ls);
+		poll(NULL, 0, 1);
+		busy = false;
+		for (unsigned int r = 0; r < 2; r++) {
+			pthread_mutex_lock(&ls.rank[r].comm->lock);
+			busy |= ls.rank[r].comm->head != NULL;
+			pthread_mutex_unlock(&ls.rank[r].comm->lock);
+		}
+	}
+	for (unsigned int r = 0; r < 2; r++) {
+		assert_int_equal(inccl_wait(requests[r], 0), 0);
+		check_sum(r, true);
+	}
+	lockstep_down(&ls);
+}
+
+/* A transport that has no room for a message when it is first asked. */
+static struct inccl_transport reluctant;
+static int (*real_post)(struct inccl_endpoint *, const struct inccl_message *);
+static bool asked;
+
+static int post_at_second_asking(struct inccl_endpoint *ep, const struct inccl_message *msg)
+{
+	asked = !asked;
+	return asked ? -EAGAIN : real_post(ep, msg);
+}
+
+/* In place the floats of a message are gone once it is made: it is made once. */
+static void made_once(void **state)
+{
+	const struct lockstep_conf conf = {.ranks = 1, .window = 4, .message_packets = 1};
+	struct inccl_communicator *comm;
+	const struct inccl_transport *real;
+	struct inccl_request *req;
+
+	lockstep_up(&ls, &conf);
+	comm = ls.rank[0].comm;
+	pthread_mutex_lock(&comm->lock);
+	real = comm->ep->ops;
+	reluctant = *real;
+	real_post = real->post;
+	reluctant.post = post_at_second_asking;
+	comm->ep->ops = &reluctant;
+	pthread_mutex_unlock(&comm->lock);
+	fill(0, true);
+	req = start(0, NULL);
+	lockstep_finish(&ls, &req);
+	check_sum(0, true);
+	pthread_mutex_lock(&comm->lock);
+	comm->ep->ops = real;
+	pthread_mutex_unlock(&comm->lock);
+	lockstep_down(&ls);
+}
+
+/* Until each rank's request has an end, which is this error. */
+static void ends_with(struct inccl_request *const *requests, int error)
+{
+	uint64_t end_ns = deadline_after_ms(WAIT_MS);
+	bool done[LOCKSTEP_RANKS] = {false};
+	unsigned int left = ls.conf.ranks;
+	int ret;
+
+	while (left) {
+		assert_true(inc_now_ns() < end_ns);
+		lockstep_serve(&ls);
+		for (unsigned int r = 0; r < ls.conf.ranks; r++) {
+			ret = done[r] ? -EAGAIN : inccl_test(requests[r]);
+			if (ret == -EAGAIN)
+				continue;
+			assert_int_equal(ret, error);
+			ls.rank[r].ended = error;
+			done[r] = true;
+			left--;
+		}
+	}
+}
+
+/* Whatever makes the integers mean something else, all ranks find it, though the collectives on
+ * the wire are the same. */
+static void different_parameters(void **state)
+{
+	const struct lockstep_conf conf = {.ranks = 3, .window = 4, .message_packets = 1};
+	static const enum inccl_dtype dtypes[] = {INCCL_FLOAT32, INCCL_FLOAT32, INCCL_FLOAT32,
+						  INCCL_FLOAT16};
+	struct inccl_request *requests[LOCKSTEP_RANKS];
+
+	for (unsigned int what = 0; what < 4; what++) {
+		lockstep_up(&ls, &conf);
+		memset(data, 0, sizeof(data));
+		for (unsigned int r = 0; r < 3; r++) {
+			INCCL_OPTS(inccl_collective_opts, opts,
+				   .float_block = what == 0 && r == 1 ? 65 : 64,
+				   .float_exponent = what == 1 ? &(int){3 + (r == 2)} : NULL);
+
+			assert_int_equal(
+				inccl_allreduce_start(ls.rank[r].comm, data[r], data[r], 128,
+						      r ? INCCL_FLOAT32 : dtypes[what],
+						      what == 2 && r ? INCCL_AVG : INCCL_SUM, &opts,
+						      &requests[r]),
+				0);
+		}
+		ends_with(requests, -EREMOTEIO);
+		for (unsigned int r = 0; r < 3; r++)
+			assert_non_null(strstr(inccl_communicator_error(ls.rank[r].comm),
+					       "not every rank has called it with the same type, "
+					       "operator, float_block and float_exponent"));
+		lockstep_down(&ls);
+	}
+}
+
+/* A value that is not below the caller's bound: nothing is sent, nothing is changed, and the
+ * others are told. */
+static void out_of_range(void **state)
+{
+	const struct lockstep_conf conf = {.ranks = 2, .window = 4, .message_packets = 1};
+	static const float bad[] = {8, -9, INFINITY, NAN};
+	static const char *const sentences[] = {"element 199, 8, is not below 2^3",
+						"element 199, -9, is not below 2^3",
+						"element 199 is infinite", "element 199 is NaN"};
+	INCCL_OPTS(inccl_collective_opts, opts, .float_exponent = &(int){3}, .error = why,
+		   .error_size = sizeof(why));
+	float before[COUNT];
+
+	for (unsigned int i = 0; i < 4; i++) {
+		lockstep_up(&ls, &conf);
+		memset(data, 0, sizeof(data));
+		data[1][COUNT - 1] = bad[i];
+		memcpy(before, data[1], sizeof(before));
+		assert_int_equal(inccl_allreduce(ls.rank[1].comm, data[1], data[1], COUNT,
+						 INCCL_FLOAT32, INCCL_AVG, &opts),
+				 -ERANGE);
+		assert_non_null(strstr(why, sentences[i]));
+		assert_memory_equal(data[1], before, sizeof(before));
+		assert_int_equal(inccl_communicator_failed_rank(ls.rank[1].comm), 1);
+		assert_non_null(strstr(inccl_communicator_error(ls.rank[1].comm), sentences[i]));
+		pthread_mutex_lock(&ls.rank[1].comm->lock);
+		assert_int_not_equal(ls.rank[1].comm->report, REPORT_NONE);
+		pthread_mutex_unlock(&ls.rank[1].comm->lock);
+		lockstep_silent(&ls);
+		ls.rank[1].ended = -ERANGE;
+		lockstep_down(&ls);
+	}
+}
+
+/* Wrong calls are refused like others: the communicator goes on. */
+static void refused(void **state)
+{
+	const struct lockstep_conf conf = {.ranks = 2, .window = 4, .message_packets = 1};
+	static const enum inccl_op ops[] = {INCCL_PROD, INCCL_AND, INCCL_OR, INCCL_XOR};
+	INCCL_OPTS(inccl_collective_opts, opts, .error = why, .error_size = sizeof(why));
+	struct inccl_communicator *comm;
+
+	lockstep_up(&ls, &conf);
+	comm = ls.rank[1].comm;
+	for (unsigned int i = 0; i < 4; i++) {
+		assert_int_equal(
+			inccl_reduce(comm, data[1], NULL, 4, INCCL_BFLOAT16, ops[i], 0, &opts),
+			-EOPNOTSUPP);
+		assert_non_null(strstr(why, "of bfloat16: floats have sum, avg, min and max"));
+	}
+	opts.float_exponent = &(int){129};
+	assert_int_equal(
+		inccl_allreduce(comm, data[1], data[0], 4, INCCL_FLOAT32, INCCL_SUM, &opts),
+		-EINVAL);
+	assert_string_equal(why, "float_exponent 129: want -126 to 128");
+	assert_null(inccl_communicator_error(comm));
+	lockstep_silent(&ls);
+	lockstep_down(&ls);
+}
+
+/* Serves until this many collectives have begun on the wire at rank 0, and no further. */
+static void serve_until(unsigned int collectives, struct inccl_request *const *requests)
+{
+	uint64_t end_ns = deadline_after_ms(WAIT_MS);
+	uint32_t descs[LOCKSTEP_TRACE];
+	unsigned int r;
+
+	for (;;) {
+		for (r = 0; r < ls.conf.ranks; r++)
+			assert_int_equal(inccl_test(requests[r]), -EAGAIN);
+		lockstep_hear(&ls);
+		if (descriptors(&ls.rank[0], descs) == collectives)
+			return;
+		assert_true(inc_now_ns() < end_ns);
+		lockstep_serve(&ls);
+	}
+}
+
+/* In each of the three the communicator fails: so does the request, and the one behind it. */
+static void fails_in_the_middle(void **state)
+{
+	const struct lockstep_conf conf = {.ranks = 2, .window = 1, .message_packets = 1};
+	struct inccl_request *requests[LOCKSTEP_RANKS], *next[LOCKSTEP_RANKS];
+
+	for (unsigned int phase = 1; phase <= 3; phase++) {
+		lockstep_up(&ls, &conf);
+		for (unsigned int r = 0; r < 2; r++) {
+			fill(r, true);
+			requests[r] = start(r, NULL);
+			next[r] = start_one(1, r);
+		}
+		serve_until(phase, requests);
+		for (unsigned int r = 0; r < 2; r++) {
+			inccl_comm_fail(ls.rank[r].comm, EIO, 1, "as the test wants it");
+			assert_int_equal(inccl_wait(requests[r], -1), -EIO);
+			assert_int_equal(inccl_wait(next[r], -1), -EIO);
+			ls.rank[r].ended = -EIO;
+		}
+		lockstep_down(&ls);
+	}
+}
+
+/* In each of them the switch falls silent. */
+static void times_out_in_the_middle(void **state)
+{
+	const struct lockstep_conf conf = {.ranks = 1, .window = 1, .message_packets = 1};
+	INCCL_OPTS(inccl_collective_opts, opts, .timeout_ms = 200);
+	struct inccl_request *req;
+
+	for (unsigned int phase = 1; phase <= 3; phase++) {
+		lockstep_up(&ls, &conf);
+		fill(0, true);
+		req = start(0, &opts);
+		serve_until(phase, &req);
+		assert_int_equal(inccl_wait(req, WAIT_MS), -ETIMEDOUT);
+		ls.rank[0].ended = -ETIMEDOUT;
+		lockstep_down(&ls);
+	}
+}
+
+/* What has not posted its last collective cannot be left to the others. */
+static void destroyed_in_the_middle(void **state)
+{
+	const struct lockstep_conf conf = {.ranks = 1, .window = 64, .message_packets = 1};
+	struct inccl_request *req;
+
+	for (unsigned int phase = 1; phase <= 3; phase++) {
+		lockstep_up(&ls, &conf);
+		fill(0, true);
+		req = start(0, NULL);
+		serve_until(phase, &req);
+		assert_int_equal(inccl_communicator_destroy(ls.rank[0].comm), 0);
+		ls.rank[0].comm = NULL;
+		assert_int_equal(lockstep_said(&ls, "destroyed in the middle of a collective"),
+				 phase < 3);
+		lockstep_down(&ls);
+	}
+}
+
+/* Who changes what is under way is told, rather than a wrong sum. */
+static void changed_under_way(void **state)
+{
+	const struct lockstep_conf conf = {.ranks = 1, .window = 4, .message_packets = 1};
+	struct inccl_request *req;
+
+	lockstep_up(&ls, &conf);
+	fill(0, false);
+	req = start(0, NULL);
+	data[0][5] = 1e6f;
+	ends_with(&req, -ERANGE);
+	assert_non_null(strstr(inccl_communicator_error(ls.rank[0].comm),
+			       "element 5, 1e+06, is not below 2^6"));
+	assert_int_equal(inccl_communicator_failed_rank(ls.rank[0].comm), 0);
+	lockstep_down(&ls);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(collectives_on_the_wire),
+		cmocka_unit_test(started_at_different_times),
+		cmocka_unit_test(driven_by_the_thread),
+		cmocka_unit_test(made_once),
+		cmocka_unit_test(different_parameters),
+		cmocka_unit_test(out_of_range),
+		cmocka_unit_test(refused),
+		cmocka_unit_test(fails_in_the_middle),
+		cmocka_unit_test(times_out_in_the_middle),
+		cmocka_unit_test(destroyed_in_the_middle),
+		cmocka_unit_test(changed_under_way),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

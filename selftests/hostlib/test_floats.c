@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Floats through collectives of up to four ranks in one process, by a switch in the hands of the
+ * test that adds integers: every type, operator and collective that reduces, against exact
+ * arithmetic.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+#include "selftests/hostlib/float_data.h"
+#include "selftests/hostlib/lockstep.h"
+
+#define MOST  1000
+#define GUARD 8
+
+static struct lockstep ls;
+
+/* What is done in one go, on all ranks. */
+struct run {
+	enum inccl_collective collective;
+	enum inccl_dtype dtype;
+	enum inccl_op op;
+	size_t count;
+	unsigned int float_block; /* 0: the default */
+	int root;
+	bool scaled, special, in_place;
+	enum inccl_mode mode;
+};
+
+static struct buffers {
+	uint32_t given[LOCKSTEP_RANKS * MOST]; /* what send had */
+	uint32_t send[LOCKSTEP_RANKS * MOST];
+	uint32_t recv[MOST + GUARD];
+	void *got;
+} buffers[LOCKSTEP_RANKS];
+
+/* Elements that a rank gives, and gets from which one on. */
+static size_t given_count(const struct run *run)
+{
+	return run->collective == INCCL_REDUCE_SCATTER ? ls.conf.ranks * run->count : run->count;
+}
+
+static size_t got_count(const struct run *run, unsigned int rank)
+{
+	return run->collective == INCCL_REDUCE && run->root != (int)rank ? 0 : run->count;
+}
+
+static size_t got_first(const struct run *run, unsigned int rank)
+{
+	return run->collective == INCCL_REDUCE_SCATTER ? rank * run->count : 0;
+}
+
+static void fill(const struct run *run, unsigned int rank)
+{
+	const size_t count = given_count(run), size = inccl_dtype_size(run->dtype);
+	struct buffers *b = &buffers[rank];
+	const uint32_t seed = rank + 1 + 10 * (uint32_t)run->count;
+
+	memset(b->recv, 0x5a, sizeof(b->recv));
+	if (run->op == INCCL_MIN || run->op == INCCL_MAX)
+		float_fill_any(run->dtype, b->given, count, seed);
+	else
+		float_fill(run->dtype, b->given, count, seed, run->special);
+	memcpy(b->send, b->given, count * size);
+	b->got = run->in_place ? (uint8_t *)b->send + got_first(run, rank) * size
+			       : (uint8_t *)b->recv;
+	if (!got_count(run, rank))
+		b->got = NULL;
+}
+
+static struct inccl_request *start(const struct run *run, unsigned int rank)
+{
+	struct inccl_communicator *comm = ls.rank[rank].comm;
+	const int exponent = FLOAT_BELOW;
+	INCCL_OPTS(inccl_collective_opts, opts, .mode = run->mode, .float_block = run->float_block,
+		   .float_exponent = run->scaled ? &exponent : NULL);
+	struct inccl_request *req = NULL;
+	struct buffers *b = &buffers[rank];
+	int ret;
+
+	if (run->collective == INCCL_ALLREDUCE)
+		ret = inccl_allreduce_start(comm, b->send, b->got, run->count, run->dtype, run->op,
+					    &opts, &req);
+	else if (run->collective == INCCL_REDUCE)
+		ret = inccl_reduce_start(comm, b->send, b->got, run->count, run->dtype, run->op,
+					 run->root, &opts, &req);
+	else
+		ret = inccl_reduce_scatter_start(comm, b->send, b->got, run->count, run->dtype,
+						 run->op, &opts, &req);
+	assert_int_equal(ret, 0);
+	return req;
+}
+
+static void verify(const struct run *run, unsigned int rank)
+{
+	struct inccl_communicator_info info = {.sz = sizeof(info)};
+	const size_t size = inccl_dtype_size(run->dtype), gets = got_count(run, rank);
+	const void *of_rank[LOCKSTEP_RANKS];
+	struct float_given given = {.dtype = run->dtype,
+				    .of_rank = of_rank,
+				    .ranks = ls.conf.ranks,
+				    .count = given_count(run),
+				    .block = run->scaled ? 0 : run->float_block ?: 64};
+	struct buffers *b = &buffers[rank];
+	const uint8_t *recv = (uint8_t *)b->recv, *send = (uint8_t *)b->send;
+	size_t i;
+
+	for (unsigned int r = 0; r < ls.conf.ranks; r++)
+		of_rank[r] = buffers[r].given;
+	assert_int_equal(inccl_communicator_info(ls.rank[rank].comm, &info), 0);
+	given.bits = info.float_bits;
+	for (i = 0; i < gets; i++)
+		float_check(&given, run->op, got_first(run, rank) + i,
+			    float_bits(run->dtype, b->got, i));
+	for (i = 0; i < given_count(run) * size; i++)
+		if (!gets || &send[i] < (uint8_t *)b->got ||
+		    &send[i] >= (uint8_t *)b->got + gets * size)
+			assert_int_equal(send[i], ((uint8_t *)b->given)[i]);
+	for (i = b->got == b->recv ? gets * size : 0; i < sizeof(b->recv); i++)
+		assert_int_equal(recv[i], 0x5a);
+}
+
+static void carry_out(const struct run *run)
+{
+	struct inccl_request *requests[LOCKSTEP_RANKS];
+	unsigned int r;
+
+	for (r = 0; r < ls.conf.ranks; r++) {
+		fill(run, r);
+		requests[r] = start(run, r);
+	}
+	lockstep_finish(&ls, requests);
+	for (r = 0; r < ls.conf.ranks; r++)
+		verify(run, r);
+	/* the very same bits */
+	for (r = 1; run->collective == INCCL_ALLREDUCE && r < ls.conf.ranks; r++)
+		assert_memory_equal(buffers[r].got, buffers[0].got,
+				    run->count * inccl_dtype_size(run->dtype));
+}
+
+/* The ways of one type and operator, by turns. */
+static void all_ways(struct run *run)
+{
+	static const size_t counts[] = {0, 1, 63, 64, 65, 257, MOST};
+	static const enum inccl_collective which[] = {INCCL_ALLREDUCE, INCCL_REDUCE,
+						      INCCL_REDUCE_SCATTER};
+	static const unsigned int blocks[] = {0, 1, 7, 4096};
+	unsigned int way = 0;
+
+	for (unsigned int c = 0; c < 3; c++)
+		for (unsigned int i = 0; i < sizeof(counts) / sizeof(*counts); i++, way++) {
+			run->collective = which[c];
+			run->count = counts[i];
+			run->root = way % ls.conf.ranks;
+			run->float_block = blocks[way % 4];
+			run->in_place = way % 2;
+			run->mode = way % 3 ? INCCL_MODE_WRITE : INCCL_MODE_SENDRECV;
+			run->special = way % 5 < 2;
+			run->scaled = false;
+			carry_out(run);
+			if (run->op != INCCL_SUM && run->op != INCCL_AVG)
+				continue;
+			run->special = false;
+			run->scaled = true;
+			carry_out(run);
+		}
+}
+
+static void all_of(const struct lockstep_conf *conf)
+{
+	static const enum inccl_op ops[] = {INCCL_SUM, INCCL_AVG, INCCL_MIN, INCCL_MAX};
+
+	lockstep_up(&ls, conf);
+	for (enum inccl_dtype dtype = INCCL_FLOAT32; dtype <= INCCL_BFLOAT16; dtype++)
+		for (unsigned int o = 0; o < 4; o++) {
+			struct run run = {.dtype = dtype, .op = ops[o]};
+
+			all_ways(&run);
+		}
+	lockstep_down(&ls);
+}
+
+static void one_rank(void **state)
+{
+	all_of(&(struct lockstep_conf){.ranks = 1, .window = 7, .message_packets = 1});
+}
+
+static void two_ranks_one_packet_at_a_time(void **state)
+{
+	all_of(&(struct lockstep_conf){.ranks = 2, .window = 1, .message_packets = 1});
+}
+
+static void three_ranks_network_order(void **state)
+{
+	all_of(&(struct lockstep_conf){
+		.ranks = 3, .window = 5, .message_packets = 1, .byte_order = INCCL_ORDER_NETWORK});
+}
+
+static void four_ranks_messages_of_four(void **state)
+{
+	all_of(&(struct lockstep_conf){.ranks = 4, .window = 8, .message_packets = 4});
+}
+
+/* What is not reduced goes as it is, every bit of it. */
+static void carried_as_they_are(void **state)
+{
+	const struct lockstep_conf conf = {
+		.ranks = 3, .window = 4, .message_packets = 1, .byte_order = INCCL_ORDER_NETWORK};
+	struct inccl_request *requests[LOCKSTEP_RANKS];
+	uint32_t gathered[LOCKSTEP_RANKS][3 * 75];
+	const size_t count = 75;
+
+	lockstep_up(&ls, &conf);
+	for (enum inccl_dtype dtype = INCCL_FLOAT32; dtype <= INCCL_BFLOAT16; dtype++) {
+		const size_t bytes = count * inccl_dtype_size(dtype);
+
+		for (unsigned int r = 0; r < conf.ranks; r++) {
+			float_fill_any(dtype, buffers[r].send, count, r + 1);
+			assert_int_equal(inccl_broadcast_start(ls.rank[r].comm, buffers[r].send,
+							       buffers[r].recv, count, dtype, 1,
+							       NULL, &requests[r]),
+					 0);
+		}
+		lockstep_finish(&ls, requests);
+		for (unsigned int r = 0; r < conf.ranks; r++)
+			assert_memory_equal(buffers[r].recv, buffers[1].send, bytes);
+		for (unsigned int r = 0; r < conf.ranks; r++)
+			assert_int_equal(inccl_all_gather_start(ls.rank[r].comm, buffers[r].send,
+								gathered[r], count, dtype, NULL,
+								&requests[r]),
+					 0);
+		lockstep_finish(&ls, requests);
+		for (unsigned int r = 0; r < conf.ranks; r++)
+			for (unsigned int k = 0; k < conf.ranks; k++)
+				assert_memory_equal((uint8_t *)gathered[r] + k * bytes,
+						    buffers[k].send, bytes);
+	}
+	lockstep_down(&ls);
+}
+
+static void words(void **state)
+{
+	static const char *const names[] = {"float32", "float16", "bfloat16"};
+	static const size_t sizes[] = {4, 2, 2};
+	enum inccl_dtype dtype;
+
+	for (unsigned int i = 0; i < 3; i++) {
+		assert_int_equal(inccl_dtype_parse(names[i], &dtype), 0);
+		assert_int_equal(dtype, INCCL_FLOAT32 + i);
+		assert_string_equal(inccl_dtype_name(dtype), names[i]);
+		assert_int_equal(inccl_dtype_size(dtype), sizes[i]);
+	}
+	/* what is between the integers and them is nothing, and behind them */
+	for (dtype = INCCL_UINT8 + 1; dtype < INCCL_FLOAT32; dtype++)
+		assert_true(!inccl_dtype_name(dtype) && !inccl_dtype_size(dtype));
+	assert_null(inccl_dtype_name(INCCL_BFLOAT16 + 1));
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(words),
+		cmocka_unit_test(one_rank),
+		cmocka_unit_test(two_ranks_one_packet_at_a_time),
+		cmocka_unit_test(three_ranks_network_order),
+		cmocka_unit_test(four_ranks_messages_of_four),
+		cmocka_unit_test(carried_as_they_are),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

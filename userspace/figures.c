@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* All figures of a switch: as families for who asks by a query (query.c), and as text, part by
+ * part, for who scrapes them. Both say the same. */
+#include <stdio.h>
+#include "lib/base/clock.h"
+#include "lib/metric/metric.h"
+#include "userspace/interface.h"
+#include "userspace/switchd.h"
+
+/* Lines of one part, at least: they take the loop a fraction of a millisecond. */
+#define PART_LINES 512
+
+#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
+
+static const struct inc_metric usage_metrics[] = {
+	INC_USAGE_FIGURES(INC_METRIC_ROW, inc_engine_usage)};
+static const struct inc_metric port_metrics[] = {
+	INC_INTERFACE_FIGURES(INC_METRIC_ROW, inc_interface_stats)};
+static const struct inc_metric comm_metrics[] = {INC_COMM_FIGURES(INC_METRIC_ROW, inc_engine_comm)};
+static const struct inc_metric conn_metrics[] = {INC_CONN_FIGURES(INC_METRIC_ROW, inc_engine_conn)};
+
+uint64_t inc_figures_uptime_s(const struct inc_daemon *d)
+{
+	return (inc_now_ns() - d->started_at_ns) / INC_NSEC_PER_SEC;
+}
+
+static void sample_counters(const struct inc_engine *e, json_t *families)
+{
+	struct inc_engine_counters c;
+	size_t i;
+
+	if (e->ops->counters(e, &c, NULL))
+		return;
+	for (i = 0; i < c.n; i++) {
+		const struct inc_metric m = {
+			.name = c.counter[i].name,
+			.unit = c.counter[i].class == 'X' ? "" : "packets",
+			.kind = INC_METRIC_COUNTER,
+			.text = c.counter[i].text,
+		};
+
+		inc_metric_sample(families, "counter", &m, 1, &c.counter[i].value,
+				  json_pack("{s:s%}", "class", &c.counter[i].class, (size_t)1));
+	}
+}
+
+void inc_figures_switch(const struct inc_daemon *d, json_t *families)
+{
+	static const struct inc_metric uptime = {"uptime_seconds", "seconds", INC_METRIC_GAUGE,
+						 "since the switch was started", 0};
+	const struct inc_engine *e = d->engine;
+	const uint64_t up = inc_figures_uptime_s(d);
+	struct inc_engine_usage usage;
+	struct inc_engine_port port;
+	struct inc_interface_stats stats;
+	size_t i;
+
+	e->ops->usage(e, &usage);
+	inc_metric_sample(families, "switch", &uptime, 1, &up, NULL);
+	inc_metric_sample(families, "switch", INC_METRICS(usage_metrics), &usage, NULL);
+	sample_counters(e, families);
+	e->ops->tell_metrics(e, families);
+	for (i = 0; e->ops->port(e, i, &port); i++) {
+		inc_interface_read_stats(port.name, &stats);
+		inc_metric_sample(families, "port", INC_METRICS(port_metrics), &stats,
+				  json_pack("{s:s}", "port", port.name));
+	}
+}
+
+/* What tells a connection of a communicator from the others. */
+struct conn_name {
+	char communicator[16];
+	char rank[16];
+};
+
+static void name_comm(struct conn_name *name, const struct inc_engine_comm *comm)
+{
+	snprintf(name->communicator, sizeof(name->communicator), "%u", comm->communicator);
+}
+
+static void name_conn(struct conn_name *name, const struct inc_engine_conn *conn)
+{
+	if (conn->up)
+		snprintf(name->rank, sizeof(name->rank), "parent");
+	else
+		snprintf(name->rank, sizeof(name->rank), "%u", conn->rank);
+}
+
+void inc_figures_comm(const struct inc_daemon *d, uint32_t place,
+		      const struct inc_engine_comm *comm, json_t *families)
+{
+	const struct inc_engine *e = d->engine;
+	struct inc_engine_conn conn;
+	struct conn_name name;
+	uint32_t c;
+
+	name_comm(&name, comm);
+	inc_metric_sample(families, "communicator", INC_METRICS(comm_metrics), comm,
+			  json_pack("{s:s}", "communicator", name.communicator));
+	for (c = 0; c < comm->connections; c++) {
+		e->ops->conn(e, place, c, &conn);
+		name_conn(&name, &conn);
+		inc_metric_sample(families, "connection", INC_METRICS(conn_metrics), &conn,
+				  json_pack("{s:s, s:s}", "communicator", name.communicator, "rank",
+					    name.rank));
+	}
+}
+
+static void print_switch(const struct inc_daemon *d, FILE *out)
+{
+	const char *const from[] = {"switch", d->conf.name};
+	json_t *own = json_array(), *families = json_array();
+
+	inc_figures_switch(d, own);
+	inc_metric_merge(families, own, from);
+	inc_metric_print(out, families);
+	json_decref(families);
+	json_decref(own);
+}
+
+/* One figure of a communicator (m is one of comm_metrics), or of all its connections. Returns how
+ * many lines that were. */
+static uint32_t print_comm(const struct inc_daemon *d, uint32_t place,
+			   const struct inc_engine_comm *comm, const struct inc_metric *m,
+			   bool of_connections, FILE *out)
+{
+	const struct inc_engine *e = d->engine;
+	struct inc_engine_conn conn;
+	struct conn_name name;
+	const struct inc_label labels[] = {
+		{"switch", d->conf.name},
+		{"communicator", name.communicator},
+		{of_connections ? "rank" : NULL, name.rank},
+		{},
+	};
+	uint32_t c;
+
+	name_comm(&name, comm);
+	if (!of_connections) {
+		inc_metric_print_sample(out, "communicator", m, comm, labels);
+		return 1;
+	}
+	for (c = 0; c < comm->connections; c++) {
+		e->ops->conn(e, place, c, &conn);
+		name_conn(&name, &conn);
+		inc_metric_print_sample(out, "connection", m, &conn, labels);
+	}
+	return c;
+}
+
+/* Section 0 is the switch's own; then a section for each figure of communicators, and of
+ * connections, for a family's samples must stand together. Places are those of communicators, which
+ * may come and go between two parts. */
+bool inc_figures_part(void *arg, struct inc_scrape_at *at, FILE *out)
+{
+	const struct inc_daemon *d = arg;
+	const struct inc_engine *e = d->engine;
+	const bool of_connections = at->section > COUNT(comm_metrics);
+	const struct inc_metric *m;
+	struct inc_engine_usage usage;
+	struct inc_engine_comm comm;
+	uint32_t lines = 0;
+
+	if (!at->section) {
+		print_switch(d, out);
+		at->section++;
+		return true;
+	}
+	m = of_connections ? &conn_metrics[at->section - 1 - COUNT(comm_metrics)]
+			   : &comm_metrics[at->section - 1];
+	if (!at->place)
+		inc_metric_print_head(out, of_connections ? "connection" : "communicator", m);
+	e->ops->usage(e, &usage);
+	for (; at->place < usage.communicators_limit && lines < PART_LINES; at->place++)
+		if (e->ops->comm(e, at->place, &comm))
+			lines += print_comm(d, at->place, &comm, m, of_connections, out);
+	if (at->place < usage.communicators_limit)
+		return true;
+	at->place = 0;
+	at->section++;
+	return at->section <= COUNT(comm_metrics) + COUNT(conn_metrics);
+}
