@@ -31,6 +31,10 @@ struct fake {
 
 extern const char HANG_UP[];
 
+/* Time limits of a creation that must run into one, and of any other. */
+#define HASTY_MS   400
+#define PATIENT_MS 20000
+
 double now_s(void);
 void fake_start(struct fake *f, const char *const *answers, bool hang_up);
 void fake_stop(struct fake *f);

@@ -142,11 +142,12 @@ static void endless_line(void **state)
 }
 
 static int create_comm(const char *const *answers, struct fake *f, struct inccl_group **group,
-		       struct inccl_communicator **comm, char error[256])
+		       struct inccl_communicator **comm, char error[256],
+		       unsigned int create_timeout_ms)
 {
 	INCCL_OPTS(inccl_communicator_opts, opts, .transport = INCCL_TRANSPORT_SOFT,
-		   .payload = 1024, .window = 8, .create_timeout_ms = 400, .timeout_ms = 300,
-		   .error = error, .error_size = 256);
+		   .payload = 1024, .window = 8, .create_timeout_ms = create_timeout_ms,
+		   .timeout_ms = 300, .error = error, .error_size = 256);
 
 	assert_int_equal(create(f, answers, false, group, error), 0);
 	return inccl_communicator_create(*group, &opts, comm);
@@ -186,7 +187,9 @@ static void bad_connections(void **state)
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const char *const answers[] = {JOINED, cases[i].answer, NULL};
 
-		if (create_comm(answers, &f, &group, &comm, error) != cases[i].want)
+		if (create_comm(answers, &f, &group, &comm, error,
+				cases[i].want == -ETIMEDOUT ? HASTY_MS : PATIENT_MS) !=
+		    cases[i].want)
 			fail_msg("case %zu: %s", i, error);
 		assert_null(comm);
 		assert_int_equal(inccl_group_destroy(group), 0);
@@ -216,7 +219,7 @@ static void started_by_number(void **state)
 	char error[256];
 	struct fake f;
 
-	assert_int_equal(create_comm(answers, &f, &group, &comm, error), -ETIMEDOUT);
+	assert_int_equal(create_comm(answers, &f, &group, &comm, error, HASTY_MS), -ETIMEDOUT);
 	assert_non_null(strstr(error, "'start'"));
 	assert_int_equal(inccl_group_destroy(group), 0);
 	fake_stop(&f);
@@ -245,7 +248,7 @@ static void dead_switch(void **state)
 	char error[256];
 	struct fake f;
 
-	assert_int_equal(create_comm(answers, &f, &group, &comm, error), 0);
+	assert_int_equal(create_comm(answers, &f, &group, &comm, error, PATIENT_MS), 0);
 	assert_int_equal(inccl_group_destroy(group), -EBUSY);
 
 	assert_int_equal(begin_sum(comm, NULL, NULL, NULL, &a), -EINVAL);
@@ -308,7 +311,7 @@ static void rank_lost(void **state)
 	struct fake f;
 	int ret;
 
-	ret = create_comm(answers, &f, &group, &comm, error);
+	ret = create_comm(answers, &f, &group, &comm, error, PATIENT_MS);
 	if (!ret) {
 		assert_int_equal(inccl_allreduce_sendrecv(comm, &x, 1, &x), -ECONNRESET);
 		assert_string_equal(inccl_communicator_error(comm), "rank 2 left the group");
@@ -392,7 +395,7 @@ static void controller_back(void **state)
 	struct fake f;
 
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(create_comm(both[i], &f, &group, &comm, error), 0);
+		assert_int_equal(create_comm(both[i], &f, &group, &comm, error, PATIENT_MS), 0);
 		wait_for_error(comm);
 		assert_int_equal(inccl_communicator_failed_rank(comm), i ? -1 : 2);
 		assert_non_null(strstr(inccl_communicator_error(comm), i ? "s0 has none" : "no"));
