@@ -128,7 +128,7 @@ struct inc_engine_conn {
 struct inc_engine_waiting {
 	uint64_t chunk;
 	uint32_t arrived;   /* a bit per child */
-	bool up;            /* all of them: it waits for the parent */
+	bool up;            /* their partial sum is on its way: it waits for the parent */
 	uint64_t waited_ms; /* since it was first seen so */
 };
 

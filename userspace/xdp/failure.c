@@ -126,25 +126,38 @@ static void tell_mismatch(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t 
 	sp->notice(sp->arg, "mismatch", cm->index, mask, r, text);
 }
 
-/* NAK 63 to all. It names the packet that was kept last: a host waits for nothing beyond what
+static bool is_switch(const struct inc_slowpath *sp, const struct sp_conn *c)
+{
+	return conn_cfg(sp, c)->flags & INC_CONN_F_SWITCH;
+}
+
+/* NAK 63. It names the packet that was kept last: a host waits for nothing beyond what
  * it has sent, and drops what names that. A switch takes it in any case, also from one that has
  * kept nothing yet. */
+static void tell_peer(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer)
+{
+	const struct sp_conn *c = &cm->conn[peer];
+	uint64_t kept = conn_state(sp, c).rx_next;
+
+	if ((kept || is_switch(sp, c)) &&
+	    !sp_send_aeth(sp, cm, peer, INC_AETH_NAK_OPERATION,
+			  conn_cfg(sp, c)->rx_start_psn + (uint32_t)kept - 1))
+		sp->stats.naks_sent++;
+}
+
+/* To all, FATAL_TIMES; then to the switches alone, as long as the communicator is there. A host
+ * sends again what nobody acknowledges, and hears it then; a switch may wait for this one without
+ * anything to send, and an outage may last longer than the tellings. */
 static void tell_peers(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now)
 {
-	uint64_t max = sp->opts.rto_max_ms * INC_NSEC_PER_MSEC, kept;
+	uint64_t max = sp->opts.rto_max_ms * INC_NSEC_PER_MSEC;
 	uint32_t c;
 
-	for (c = 0; c < cm->n_conns; c++) {
-		const struct inc_conn_cfg *cfg = conn_cfg(sp, &cm->conn[c]);
-
-		kept = conn_state(sp, &cm->conn[c]).rx_next;
-		if ((kept || cfg->flags & INC_CONN_F_SWITCH) &&
-		    !sp_send_aeth(sp, cm, c, INC_AETH_NAK_OPERATION,
-				  cfg->rx_start_psn + (uint32_t)kept - 1))
-			sp->stats.naks_sent++;
-	}
+	for (c = 0; c < cm->n_conns; c++)
+		if (cm->phase == SP_COMM_TELLING || is_switch(sp, &cm->conn[c]))
+			tell_peer(sp, cm, c);
 	sp_flush(sp);
-	if (--cm->fatal_left == 0)
+	if (cm->phase == SP_COMM_TELLING && --cm->fatal_left == 0)
 		sp_comm_go(cm, SP_COMM_ENDED);
 	cm->fatal_at_ns = now + cm->fatal_wait_ns;
 	cm->fatal_wait_ns = cm->fatal_wait_ns * 2 > max ? max : cm->fatal_wait_ns * 2;
@@ -172,8 +185,8 @@ static void tell_conn_error(struct inc_slowpath *sp, struct sp_comm *cm, uint32_
 	sp_notice_peer(sp, cm, peer, "connection_error", r,
 		       "sent an invalid request as packet %llu: NAK 0x%02x ends its connection",
 		       (unsigned long long)r, syndrome);
-	/* without its parent the switch can end nothing that the children begin */
-	if (is_parent(cm, peer) && cm->phase == SP_COMM_RUNNING)
+	/* a switch that is refused ends the communicator: nothing more comes from there */
+	if (is_switch(sp, &cm->conn[peer]) && cm->phase == SP_COMM_RUNNING)
 		sp_end_comm(sp, cm, r);
 }
 
@@ -192,16 +205,17 @@ void sp_tell_refusal(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
 {
 	struct sp_conn *c = &cm->conn[peer];
 
-	if (c->refusal_told)
-		return;
-	c->refusal_told = true;
-	if (conn_cfg(sp, c)->flags & INC_CONN_F_SWITCH && syndrome == INC_AETH_NAK_OPERATION) {
+	if (is_switch(sp, c) && syndrome == INC_AETH_NAK_OPERATION) {
 		end_with_switch(sp, cm, peer, r);
 		return;
 	}
+	if (c->refusal_told)
+		return;
+	c->refusal_told = true;
 	sp_notice_peer(sp, cm, peer, "peer_nak", r, "refused %s %llu with NAK 0x%02x",
 		       sp_thing(cm, peer), (unsigned long long)r, syndrome);
-	if (is_parent(cm, peer) && cm->phase == SP_COMM_RUNNING)
+	/* it ends there */
+	if (is_switch(sp, c) && cm->phase == SP_COMM_RUNNING)
 		sp_end_comm(sp, cm, r);
 }
 
@@ -219,7 +233,7 @@ void sp_watch_failures(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now
 		start_telling(sp, cm, now);
 		tell_mismatch(sp, cm, ended.error_r);
 	}
-	if (cm->phase == SP_COMM_TELLING && now >= cm->fatal_at_ns)
+	if (cm->phase != SP_COMM_RUNNING && now >= cm->fatal_at_ns)
 		tell_peers(sp, cm, now);
 	for (c = 0; c < cm->n_conns; c++) {
 		struct sp_conn *conn = &cm->conn[c];

@@ -15,8 +15,9 @@
 #include "userspace/xdp/neighbour.h"
 #include "userspace/xdp/slowpath_priv.h"
 
-#define ASK_AGAIN_MS 200
-#define DISCARD_PORT 9
+#define ASK_AGAIN_MS  200
+#define LOOK_AGAIN_MS 5
+#define DISCARD_PORT  9
 
 /* An empty datagram from the port's address. Whether it gets there does not matter. */
 static int provoke(const struct inc_conn_cfg *cfg)
@@ -37,30 +38,38 @@ static int provoke(const struct inc_conn_cfg *cfg)
 	return ret;
 }
 
+/* The kernel's answer to the last question, if there is one by now. */
+static bool look(struct inc_slowpath *sp, struct sp_comm *cm)
+{
+	struct sp_conn *c = &cm->conn[cm->cfg.children];
+	const struct inc_conn_cfg *cfg = conn_cfg(sp, c);
+	uint8_t mac[6];
+
+	if (inc_neighbour_mac(cfg->ifindex, (struct in_addr){cfg->peer_addr}, mac))
+		return false;
+	inc_switch_found_peer(sp->sw, c->id, mac);
+	inc_rto_heard(&c->rto); /* what could not be sent until now is not late */
+	return true;
+}
+
 void sp_find_parent(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now)
 {
 	const struct sp_conn *c = &cm->conn[cm->cfg.children];
-	const struct inc_conn_cfg *cfg;
 	struct inc_conn_state st;
-	uint8_t mac[6];
 	int ret;
 
-	if (!(cm->cfg.flags & INC_COMM_F_UP))
+	if (!(cm->cfg.flags & INC_COMM_F_UP) || cm->phase != SP_COMM_RUNNING ||
+	    now < cm->look_for_parent_at_ns)
 		return;
 	st = conn_state(sp, c);
-	if (st.mac.word || st.mac_hint.word)
+	if (st.mac.word || st.mac_hint.word || look(sp, cm))
 		return;
-	cfg = conn_cfg(sp, c);
-	ret = inc_neighbour_mac(cfg->ifindex, (struct in_addr){cfg->peer_addr}, mac);
-	if (!ret) {
-		inc_switch_found_peer(sp->sw, c->id, mac);
-		return;
-	}
+	cm->look_for_parent_at_ns = now + LOOK_AGAIN_MS * INC_NSEC_PER_MSEC;
 	if (now < cm->ask_parent_at_ns)
 		return;
-	cm->ask_parent_at_ns = now + ASK_AGAIN_MS * INC_NSEC_PER_MSEC;
-	ret = provoke(cfg);
-	if (ret)
+	ret = provoke(conn_cfg(sp, c));
+	if (ret && !cm->ask_parent_at_ns)
 		inc_warn("communicator %u: the kernel cannot be made to look for the parent: %s",
 			 cm->cfg.communicator, strerror(-ret));
+	cm->ask_parent_at_ns = now + ASK_AGAIN_MS * INC_NSEC_PER_MSEC;
 }

@@ -87,7 +87,8 @@ struct sp_comm {
 	enum sp_comm_phase phase; /* sp_comm_go() */
 	unsigned int fatal_left;  /* TELLING: times that the children are still told */
 	uint64_t fatal_at_ns, fatal_wait_ns;
-	uint64_t ask_parent_at_ns; /* when the kernel is asked again where the parent is */
+	uint64_t ask_parent_at_ns;      /* when the kernel is asked again where the parent is, */
+	uint64_t look_for_parent_at_ns; /*   and when its answer is looked for */
 	uint32_t n_conns;
 	struct sp_conn conn[INC_MAX_CONNECTIONS]; /* the parent's behind the children's */
 };

@@ -287,10 +287,12 @@ static void xdp_conn(const struct inc_engine *e, uint32_t place, uint32_t i,
 static bool xdp_waiting(const struct inc_engine *e, uint32_t place, struct inc_engine_waiting *out)
 {
 	const struct xdp_engine *x = const_engine_of(e);
+	struct inc_comm_state st;
 
 	if (!inc_switch_waiting(x->sw, place, &out->chunk, &out->arrived))
 		return false;
-	out->up = out->arrived == inc_switch_comm(x->sw, place)->full_mask;
+	inc_switch_read_comm(x->sw, place, &st);
+	out->up = !st.error && st.up_next > out->chunk;
 	out->waited_ms = inc_slowpath_waiting_ms(x->sp, place, out->chunk);
 	return true;
 }
