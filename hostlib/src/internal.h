@@ -105,8 +105,8 @@ struct inccl_request {
 	/* What is given and where results go, block by block (coll/coll.h). */
 	const uint8_t *send;
 	uint8_t *recv;
-	void *scratch;                   /* send, where that had to be made; NULL: it had not */
-	struct inccl_floats *floats;     /* where floats are reduced (coll/as_integers.c), else NULL */
+	void *scratch;               /* send, where that had to be made; NULL: it had not */
+	struct inccl_floats *floats; /* where floats are reduced (coll/as_integers.c), else NULL */
 	uint64_t send_bytes, recv_bytes; /* 0: nothing is given, or got */
 	uint32_t blocks;
 	uint64_t block_bytes;

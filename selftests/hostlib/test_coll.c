@@ -223,7 +223,8 @@ static void check_traffic(const struct run *run)
 	}
 }
 
-/* Most packets under way: the window, and of the root of a Broadcast a quarter of it, from the start. */
+/* Most packets under way: the window, and of the root of a Broadcast a quarter of it, from the
+ * start. */
 static void check_windows(const struct run *run)
 {
 	const unsigned int window = ls.conf.window * ls.conf.message_packets;
