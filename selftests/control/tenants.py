@@ -27,8 +27,12 @@ class Actor:
     """One end of a connection in the world's loop."""
 
     def __init__(self, world, line):
-        self.world, self.line, self.owed = world, line, {}
-        world.actors[line.sock.fileno()] = self
+        self.world, self.owed = world, {}
+        self.connect(line)
+
+    def connect(self, line):
+        self.line = line
+        self.world.actors[line.sock.fileno()] = self
 
     def send(self, **fields):
         try:
@@ -138,7 +142,33 @@ class Rank(Actor):
         self.close()
 
     def on_end(self):
-        raise Failure(f"{self}: the controller has closed its connection")
+        expect(self.world.restarts, f"{self}: the controller has closed its connection")
+        self.comms = {i: comm for i, comm in self.comms.items() if comm[0] == "started"}
+        if self.over or not self.comms:
+            self.job.lost()
+        else:
+            self.world.later(self.world.draw.randrange(500), self.resume)
+
+    def resume(self):
+        """The controller has started anew: what runs goes on."""
+        if self.job.over:
+            return
+        self.connect(Member(self.world.c.member_port))
+        placed = {number: next(name for name, config in self.world.placed[number].items()
+                               if any(c["peer_qp"] == self.qpns[i] for c in config["connections"]))
+                  for i, (_, number) in self.comms.items()}
+        self.line.resume(self.job.name, self.group, self.rank, self.job.size, (),
+                         self.job.hosts[self.rank], communicators=[
+                             dict(communicator=number, comm=index, switch=placed[number],
+                                  transport="soft", qpn=self.qpns[index], payload=1024, slots=512)
+                             for index, (_, number) in self.comms.items()])
+        self.owe("resumed")
+
+    def on_resumed(self, got):
+        expect(self.paid("resumed") and got["group"] == self.group, f"{self}: {got}")
+        self.world.resumed += 1
+        for index in self.comms:
+            self.world.later(self.world.draw.randrange(400), lambda index=index: self.leave(index))
 
     def on_message(self, got):
         expect(FOREIGN not in got.get("message", ""), f"{self} hears of another job's: {got}")
@@ -166,7 +196,7 @@ class Rank(Actor):
         if self.comms[index][0] == "ready":
             self.comms[index][0] = "started"
         self.world.started += 1
-        self.world.later(self.world.draw.randrange(400), lambda: self.leave(index))
+        self.world.later(self.world.draw.randrange(800), lambda: self.leave(index))
 
     def on_D(self, got):
         index = self.by_number(got["communicator"])
@@ -179,6 +209,11 @@ class Rank(Actor):
     def on_error(self, got):
         index = got.get("comm", self.by_number(got.get("communicator")))
         if self.is_meddling(got.get("communicator")):
+            return
+        if self.paid("resumed"):
+            expect(got["errno"] in ("ENETRESET", "ECONNRESET"), f"{self}: {got}")
+            self.close()
+            self.job.lost()
             return
         if not self.group:
             expect(self.paid("G") and got["errno"] == "ETIMEDOUT", f"{self}: {got}")
@@ -223,7 +258,12 @@ class Job:
         for rank in draw.sample(range(self.size), self.size):
             if world.chance(.02):
                 continue  # it never comes
-            world.later(draw.randrange(60), lambda rank=rank: self.ranks.append(Rank(self, rank)))
+            world.later(draw.randrange(60), lambda rank=rank: self.come(rank))
+        world.later(3000, lambda: self.waits and self.lost())
+
+    def come(self, rank):
+        if not self.over:
+            self.ranks.append(Rank(self, rank))
 
     def formed(self):
         self.waits -= 1
@@ -328,15 +368,21 @@ class Node(Actor):
         used = [c["my_qp"] for x in (*self.have.values(), config) for c in x["connections"]]
         expect(len(set(used)) == len(used), f"{self}: a queue pair number twice in {used}")
         rows = sum(len(x["connections"]) * x["slots"] for x in self.have.values())
-        expect(len(self.have) < self.world.limits["groups"] and
-               rows + len(conns) * config["slots"] <= self.world.limits["rows"],
-               f"{self} has {len(self.have)} communicators with {rows} rows, and gets another one")
+        if len(self.have) < self.world.limits["groups"] and \
+                rows + len(conns) * config["slots"] <= self.world.limits["rows"]:
+            return True
+        # what there was before it, a controller does not count
+        expect(self.world.restarts, f"{self} has {len(self.have)} communicators with {rows} rows, "
+               "and gets another one")
+        return False
 
     def on_configure(self, got):
         world, config = self.world, got["config"]
         number = config["communicator"]
-        self.check_room(config)
         world.configured += 1
+        if not self.check_room(config):
+            self.line.refuse(got, "ENOSPC", "full")
+            return
         if world.chance(.04):
             self.line.refuse(got, world.draw.choice(("ENOSPC", "EINVAL", "ETIMEDOUT")), "not today")
             return
@@ -405,8 +451,11 @@ class Node(Actor):
 
 
 class World:
-    def __init__(self, c, topology, seed, limits):
-        self.c, self.draw, self.limits = c, random.Random(seed), limits
+    """renew: a function that kills the controller and starts another one, which it returns."""
+
+    def __init__(self, c, topology, seed, limits, renew):
+        self.c, self.draw, self.limits, self.renew = c, random.Random(seed), limits, renew
+        self.restarts = self.resumed = 0
         self.names, self.hosts = read_topology(topology)
         self.actors, self.timers, self.jobs, self.nodes = {}, [], [], {}
         self.numbers = {}  # every number there ever was: (job, index)
@@ -419,6 +468,11 @@ class World:
     def later(self, ms, do):
         self.turn += 1
         heapq.heappush(self.timers, (time.monotonic() + ms / 1000, self.turn, do))
+
+    def running(self):
+        """Whether a whole job has started something."""
+        return any(all("started" in (comm[0] for comm in rank.comms.values()) for rank in job.ranks)
+                   for job in self.jobs if len(job.ranks) == job.size and not job.over)
 
     def claim(self, number, job, index):
         expect(self.numbers.setdefault(number, (job, index)) == (job, index),
@@ -475,6 +529,9 @@ class World:
             for node in list(self.nodes.values()):
                 if self.chance(.05):
                     node.misbehave()
+            if self.restarts < 2 and self.running() and self.chance(.05):
+                self.restarts += 1
+                self.c = self.renew()
             if todo or self.jobs:
                 self.later(50, more)
         more()
