@@ -120,7 +120,7 @@ class Rank(Actor):
 
     def meddle(self):
         """With what is another job's."""
-        numbers = [n for n, whose in self.world.numbers.items() if whose[0] is not self.job]
+        numbers = [n for n in self.world.alive() if self.world.numbers[n][0] is not self.job]
         if not numbers or self.line.sock.fileno() < 0 or ("meddled",) in self.owed or \
                 not self.group or self.over:
             return
@@ -439,7 +439,7 @@ class Node(Actor):
         if self.line.sock.fileno() < 0 or not self.welcome:
             return
         world = self.world
-        strange = [n for n in world.numbers if not world.is_on(self.name, n)]
+        strange = [n for n in world.alive() if not world.is_on(self.name, n)]
         if strange:
             self.tell(world.draw.choice(strange), FOREIGN)
         if self.have and world.chance(.1):
@@ -473,6 +473,11 @@ class World:
         """Whether a whole job has started something."""
         return any(all("started" in (comm[0] for comm in rank.comms.values()) for rank in job.ranks)
                    for job in self.jobs if len(job.ranks) == job.size and not job.over)
+
+    def alive(self):
+        """Numbers that somebody has now; all there ever were where nobody has any."""
+        now = {comm[1] for job in self.jobs for rank in job.ranks for comm in rank.comms.values()}
+        return sorted(now & set(self.numbers)) or list(self.numbers)
 
     def claim(self, number, job, index):
         expect(self.numbers.setdefault(number, (job, index)) == (job, index),
