@@ -23,6 +23,24 @@ def read_topology(path):
             re.findall(r"^  - \{name: \S+, ip: (\S+)\}$", text, re.M))
 
 
+class Careless:
+    """A line whose owner does not mind that nobody is there any more: that is read next."""
+
+    def raw(self, data):
+        try:
+            super().raw(data)
+        except OSError:
+            pass
+
+
+class MemberLine(Careless, Member):
+    pass
+
+
+class SwitchLine(Careless, Switch):
+    pass
+
+
 class Actor:
     """One end of a connection in the world's loop."""
 
@@ -35,10 +53,7 @@ class Actor:
         self.world.actors[line.sock.fileno()] = self
 
     def send(self, **fields):
-        try:
-            self.line.send(**fields)
-        except OSError:
-            pass  # the end is read next
+        self.line.send(**fields)
 
     def owe(self, *what):
         self.owed[what] = time.monotonic() + PATIENCE_S
@@ -71,7 +86,7 @@ class Rank(Actor):
 
     def __init__(self, job, rank):
         world = job.world
-        super().__init__(world, Member(world.c.member_port))
+        super().__init__(world, MemberLine(world.c.member_port))
         self.job, self.rank, self.comms, self.over, self.group = job, rank, {}, False, None
         self.qpns = {}  # by index, its own
         self.meddled = None  # a number of another job
@@ -153,7 +168,7 @@ class Rank(Actor):
         """The controller has started anew: what runs goes on."""
         if self.job.over:
             return
-        self.connect(Member(self.world.c.member_port))
+        self.connect(MemberLine(self.world.c.member_port))
         placed = {number: next(name for name, config in self.world.placed[number].items()
                                if any(c["peer_qp"] == self.qpns[i] for c in config["connections"]))
                   for i, (_, number) in self.comms.items()}
@@ -306,15 +321,18 @@ class Job:
 
 
 class Guest(Actor):
-    """A rank without a will."""
+    """A rank that does what it is told."""
 
     def __init__(self, world, job, rank, size):
-        super().__init__(world, Member(world.c.member_port))
+        super().__init__(world, MemberLine(world.c.member_port))
         self.heard = []
         self.line.join(job, rank, size, addr=world.hosts[rank])
 
     def on_message(self, got):
-        self.heard.append(got)
+        if got["type"] == "C":
+            self.send(type="ready", communicator=got["communicator"])
+        if got["type"] != "start":
+            self.heard.append(got)
 
     def on_end(self):
         raise Failure("the controller has closed a connection")
@@ -324,7 +342,7 @@ class Node(Actor):
     """A switch. have: what it runs, by number; it comes back with or without that."""
 
     def __init__(self, world, name, have):
-        super().__init__(world, Switch(world.c.switch_port))
+        super().__init__(world, SwitchLine(world.c.switch_port))
         self.name, self.have, self.welcome = name, have, False
         world.nodes[name] = self
         self.line.hello(name, communicators=sorted(have), ports=[], **world.limits)
