@@ -88,6 +88,8 @@ static const struct inc_field made_fields[] = {
 	 .text = "packets under way at most"},
 	{"connection", INC_MAP, INC_REQUIRED, INC_AT(struct inc_msg_made, connection),
 	 .of = &endpoint_schema, .text = "the member's, as the member sees it"},
+	{"tree", INC_LINE, INC_HINT, INC_AT(struct inc_msg_made, tree),
+	 .text = "the switches from the member's to the root, and how many there are in all"},
 };
 
 static const struct inc_field number_fields[] = {
