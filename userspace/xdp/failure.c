@@ -13,7 +13,7 @@
 #include "lib/proto/desc.h"
 #include "userspace/xdp/slowpath_priv.h"
 
-#define FATAL_TIMES 8 /* the waits between double: 20 ms, 40 ms, ... up to rto_max */
+#define FATAL_TIMES 8 /* the waits between double, up to rto_max */
 
 const char *sp_thing(const struct sp_comm *cm, uint32_t peer)
 {
