@@ -108,20 +108,20 @@ struct inc_conn_cfg {
  * the egress program writes data_cache. User space only reads (and fills it before the
  * look-up entry exists). One cache line pair each. */
 struct inc_conn_state {
-	__u64 rx_next;      /* r of the next packet expected; all before are kept */
-	__u64 tx_acked;     /* the peer has acknowledged all sent to it before this r */
-	__u64 ack_asked;    /* one past the highest r that asked for an ACK */
-	__u64 ack_sent;     /* one past the highest r acknowledged by XDP; owed while
-			     * ack_asked > ack_sent (the slow path pays after a delay) */
-	__u64 ack_cache;    /* key << 32 | CRC state of the ACK header's first 36 bytes */
-	__u64 data_cache;   /* the same for results */
-	__u32 msn;          /* messages completed by the child, modulo 2^24 */
-	__u32 desc;         /* descriptor of the collective in progress */
-	__u8 open_message;  /* enum inc_open_message: inside a multi-packet message? */
-	__u8 desc_valid;    /* a descriptor has been seen */
-	__u8 nak_sent;      /* a sequence or RNR NAK asks for rx_next: what is ahead draws none */
-	__u8 error;         /* AETH syndrome that ended the connection; 0: alive */
-	__u8 last_syndrome; /* syndrome of the last NAK or RNR from the child; 0: none */
+	__u64 rx_next;     /* r of the next packet expected; all before are kept */
+	__u64 tx_acked;    /* the peer has acknowledged all sent to it before this r */
+	__u64 ack_asked;   /* one past the highest r that asked for an ACK */
+	__u64 ack_sent;    /* one past the highest r acknowledged by XDP; owed while
+			    * ack_asked > ack_sent (the slow path pays after a delay) */
+	__u64 ack_cache;   /* key << 32 | CRC state of the ACK header's first 36 bytes */
+	__u64 data_cache;  /* the same for results */
+	__u32 msn;         /* messages completed by the child, modulo 2^24 */
+	__u32 desc;        /* descriptor of the collective in progress */
+	__u8 open_message; /* enum inc_open_message: inside a multi-packet message? */
+	__u8 desc_valid;   /* a descriptor has been seen */
+	__u8 nak_sent;     /* a sequence or RNR NAK asks for rx_next: what is ahead draws none */
+	__u8 error;        /* AETH syndrome that ended the connection; 0: alive */
+	__u8 refusal;      /* syndrome of the last fatal NAK from the peer; 0: none */
 	__u8 resv0[3];
 	__u64 rx_bytes;   /* payload bytes accepted */
 	__u64 duplicates; /* packets behind rx_next */
@@ -239,10 +239,10 @@ struct inc_buf {
 	__be64 va;   /* contribution: RETH of a WRITE first or only packet, as received: */
 	__be32 rkey; /*   where the child wants the mirror of this message */
 	__be32 dmalen;
-	__u32 crc;             /* result: CRC-32 of payload and pad from state 0, no final xor */
-	__u32 csum;            /* result: ones' complement sum of payload and pad, 32 bits */
-	__u32 givers;          /* sum: one bit per child that gave data */
-	__u32 differ;          /* sum: one bit per child that called something else */
+	__u32 crc;    /* result: CRC-32 of payload and pad from state 0, no final xor */
+	__u32 csum;   /* with INC_COMM_F_UDP_CSUM alone: their ones' complement sum, 32 bits */
+	__u32 givers; /* sum: one bit per child that gave data */
+	__u32 differ; /* sum: one bit per child that called something else */
 	__u8 hdr[INC_BUF_HDR]; /* IP to last extended header, masked, ends at payload */
 	__u8 payload[INC_MAX_PAYLOAD];
 	__u8 tail[INC_BUF_TAIL]; /* ICRC, and room for bounds the verifier can follow */
