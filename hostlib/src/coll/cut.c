@@ -64,12 +64,19 @@ static uint32_t block_desc(const struct inccl_request *req, uint32_t block)
 			INC_DESC_ROOT(req->desc) + block, INC_DESC_SEQ(req->desc));
 }
 
+uint64_t inccl_cut_offset(const struct inccl_request *req, uint64_t i)
+{
+	const uint64_t payload = req->comm->payload;
+
+	return i ? payload + (i - 1) * payload * req->message_packets : 0;
+}
+
 void inccl_cut_message(const struct inccl_request *req, uint64_t k, struct inccl_message *msg)
 {
 	const struct inccl_communicator *comm = req->comm;
 	uint64_t full = (uint64_t)comm->payload * req->message_packets;
 	uint64_t block = k / req->block_messages, i = k % req->block_messages;
-	uint64_t offset = i ? comm->payload + (i - 1) * full : 0;
+	uint64_t offset = inccl_cut_offset(req, i);
 	uint64_t limit = i ? full : comm->payload, left = req->block_bytes - offset;
 	uint32_t len = left < limit ? left : limit;
 	bool is_root;
@@ -85,7 +92,7 @@ void inccl_cut_message(const struct inccl_request *req, uint64_t k, struct inccl
 	msg->mode = req->mode;
 	/* the notice that a WRITE is complete; SEND has receives for that */
 	msg->has_imm = !i || req->mode == INCCL_MODE_WRITE;
-	msg->last = k + 1 == req->messages;
+	msg->last = k + 1 == req->messages && (!req->floats || inccl_floats_awaited(req));
 }
 
 unsigned int inccl_cut_packets(const struct inccl_communicator *comm,
