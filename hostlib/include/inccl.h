@@ -266,9 +266,8 @@ enum inccl_op {
 	INCCL_OR = 5,
 	INCCL_XOR = 6,
 	/* The sum, divided by the world size on each rank that gets it, towards zero; of floats to
-	 * nearest. What the switch does is a sum: a rank that asks for that instead, of integers,
-	 * is not told so. */
-	INCCL_AVG = 8,
+	 * nearest. */
+	INCCL_AVG = 7,
 };
 
 /* Two's complement where there is a sign, in the machine's byte order.
@@ -293,9 +292,9 @@ enum inccl_dtype {
 	INCCL_UINT16 = 5,
 	INCCL_INT8 = 6,
 	INCCL_UINT8 = 7,
-	INCCL_FLOAT32 = 16,
-	INCCL_FLOAT16 = 17, /* of IEEE 754 */
-	INCCL_BFLOAT16 = 18,
+	INCCL_FLOAT32 = 8,
+	INCCL_FLOAT16 = 9, /* of IEEE 754 */
+	INCCL_BFLOAT16 = 10,
 };
 
 /*

@@ -16,7 +16,7 @@ static struct {
 	uint64_t under_way; /* packets */
 	struct inccl_message messages[MESSAGES];
 	uint32_t desc; /* of the last message posted */
-	uint64_t bytes[INC_N_OPERATORS];
+	uint64_t bytes[INC_OPERATOR_AVG + 1];
 } m;
 
 static unsigned int packets(const struct inccl_message *msg)

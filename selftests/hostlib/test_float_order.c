@@ -77,9 +77,10 @@ static unsigned int descriptors(const struct lockstep_rank *rank, uint32_t *desc
 /* What a sum is on the wire; and one of no elements has a number, too. */
 static void collectives_on_the_wire(void **state)
 {
-	static const uint32_t all[] = {
-		DESC(MAX, UINT8, 0), DESC(SUM, INT32, 0), DESC(MAX, UINT8, 2), DESC(OR, UINT8, 2),
-		DESC(SUM, INT32, 2), DESC(MAX, UINT8, 3), DESC(SUM, INT32, 3)};
+	static const uint32_t all[] = {DESC(MAX, AGREED, 0), DESC(SUM, FIXED, 0),
+				       DESC(MAX, AGREED, 2), DESC(OR, AGREED, 2),
+				       DESC(SUM, FIXED, 2),  DESC(MAX, AGREED, 3),
+				       DESC(SUM, FIXED, 3)};
 	const struct lockstep_conf conf = {.ranks = 2, .window = 4, .message_packets = 1};
 	INCCL_OPTS(inccl_collective_opts, opts, .float_exponent = &(int){10});
 	struct inccl_request *requests[4][LOCKSTEP_RANKS];
@@ -101,10 +102,39 @@ static void collectives_on_the_wire(void **state)
 	}
 	assert_int_equal(descriptors(&ls.rank[1], descs), 7);
 	assert_memory_equal(descs, all, sizeof(all));
-	assert_true(lockstep_said(&ls, "for sum of float32, in fixed point of 29 bits, an exponent "
+	assert_true(lockstep_said(&ls, ", in fixed point of 29 bits, an exponent "
 				       "for 64 elements agreed on first"));
-	assert_true(lockstep_said(&ls, "for sum of float32, in units of 2^-19, in one pass"));
+	assert_true(lockstep_said(&ls, ", in units of 2^-19, in one pass"));
 	lockstep_down(&ls);
+}
+
+/* Calls that differ begin with descriptors that differ, so that a switch can tell their ranks. */
+static void told_apart(void **state)
+{
+	static const struct {
+		enum inccl_op op;
+		enum inccl_dtype dtype;
+	} calls[] = {
+		{INCCL_MIN, INCCL_INT32},   {INCCL_MIN, INCCL_FLOAT32},  {INCCL_MIN, INCCL_INT16},
+		{INCCL_MIN, INCCL_FLOAT16}, {INCCL_MIN, INCCL_BFLOAT16}, {INCCL_MAX, INCCL_UINT8},
+		{INCCL_SUM, INCCL_FLOAT32}, {INCCL_SUM, INCCL_INT32},    {INCCL_AVG, INCCL_INT32},
+	};
+	const unsigned int n = sizeof(calls) / sizeof(calls[0]);
+	uint32_t first[sizeof(calls) / sizeof(calls[0])];
+	struct inccl_request *req;
+
+	for (unsigned int k = 0; k < n; k++) {
+		lockstep_up(&ls,
+			    &(struct lockstep_conf){.ranks = 1, .window = 4, .message_packets = 1});
+		assert_int_equal(inccl_allreduce_start(ls.rank[0].comm, data[0], data[0], COUNT,
+						       calls[k].dtype, calls[k].op, NULL, &req),
+				 0);
+		lockstep_finish(&ls, &req);
+		first[k] = ls.rank[0].trace[0].desc;
+		lockstep_down(&ls);
+		for (unsigned int i = 0; i < k; i++)
+			assert_int_not_equal(first[i], first[k]);
+	}
 }
 
 #define LONG (2 * INCCL_FLOATS_PIECE + COUNT)
@@ -513,6 +543,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(collectives_on_the_wire),
+		cmocka_unit_test(told_apart),
 		cmocka_unit_test(long_one),
 		cmocka_unit_test(started_at_different_times),
 		cmocka_unit_test(driven_by_the_thread),

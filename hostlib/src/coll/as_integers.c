@@ -4,9 +4,9 @@
  * lib/reduce/floats.h). MIN and MAX are one collective, of integers of the floats' order. SUM and
  * AVG are up to three:
  *
- *	agreeing	MAX of uint8: the parameters, which must be the same everywhere, and the
+ *	agreeing	MAX of bytes: the parameters, which must be the same everywhere, and the
  *			blocks' heads
- *	kinds		OR of uint8, one an element; only where a head says that some are special
+ *	kinds		OR of bytes, one an element; only where a head says that some are special
  *	elements	SUM of int32, one an element
  *
  * A message's integers are made on the stage (stage.c) as it is posted, and floats of what has come
@@ -121,13 +121,13 @@ static size_t piece_place(const struct inccl_floats *f, size_t i)
 }
 
 /* The collective that comes next on the wire; what its messages hold is made on the stage. */
-static void cut(struct inccl_request *req, const struct inccl_call *wire,
-		const struct inccl_shape *shape)
+static void cut(struct inccl_request *req, const struct inccl_call *wire, enum inc_dtype dtype)
 {
-	const size_t size = inccl_dtype_size(wire->dtype);
+	const size_t size = inc_element_bytes(INC_DESC(0, 0, dtype, 0, 0));
 	const struct inccl_plan plan = {
 		.call = wire,
-		.shape = *shape,
+		.shape = {.blocks = 1},
+		.wire_dtype = dtype,
 		.element_bytes = size,
 		.block_bytes = wire->count * size,
 	};
@@ -136,33 +136,18 @@ static void cut(struct inccl_request *req, const struct inccl_call *wire,
 	req->posted = 0;
 }
 
-static const struct inccl_shape one_block = {.blocks = 1, .send_blocks = 1, .recv_blocks = 1};
-
 static void begin_agreeing(struct inccl_request *req)
 {
 	struct inccl_floats *f = req->floats;
 	const struct inccl_call wire = {
 		.collective = INCCL_ALLREDUCE,
 		.count = agreement_bytes(f, f->asked),
-		.dtype = INCCL_UINT8,
 		.op = INCCL_MAX,
 	};
 
 	f->phase = AGREEING;
 	f->asked++;
-	cut(req, &wire, &one_block);
-}
-
-/* The call as it is on the wire where its elements are. */
-static struct inccl_call elements_call(const struct inccl_floats *f)
-{
-	struct inccl_call wire = f->call;
-
-	if (!f->ordered) {
-		wire.dtype = INCCL_INT32;
-		wire.op = INCCL_SUM;
-	}
-	return wire;
+	cut(req, &wire, INC_DTYPE_AGREED);
 }
 
 /* From first on, as far as the piece and the block of the shape go. */
@@ -170,7 +155,8 @@ static void begin_run(struct inccl_request *req, enum phase phase, size_t first)
 {
 	struct inccl_floats *f = req->floats;
 	const size_t block = first / f->call.count, block_end = (block + 1) * f->call.count;
-	struct inccl_call wire = elements_call(f);
+	enum inc_dtype dtype = f->ordered ? (enum inc_dtype)f->call.dtype : INC_DTYPE_FIXED;
+	struct inccl_call wire = f->call;
 
 	f->phase = phase;
 	f->first = first;
@@ -178,10 +164,10 @@ static void begin_run(struct inccl_request *req, enum phase phase, size_t first)
 	wire.count = f->end - first;
 	wire.root += block;
 	if (phase == KINDS) {
-		wire.dtype = INCCL_UINT8;
+		dtype = INC_DTYPE_AGREED;
 		wire.op = INCCL_OR;
 	}
-	cut(req, &wire, &one_block);
+	cut(req, &wire, dtype);
 }
 
 /* What comes first of the elements from at on: 1: it is begun; -EAGAIN: the results of what is
@@ -332,7 +318,6 @@ int inccl_floats_prepare(struct inccl_request *req, const struct inccl_plan *pla
 			 const struct inccl_collective_opts *opts, struct inc_err *err)
 {
 	struct inccl_floats *f = calloc(1, sizeof(*f));
-	struct inccl_call wire;
 	int ret;
 
 	if (!f)
@@ -357,8 +342,6 @@ int inccl_floats_prepare(struct inccl_request *req, const struct inccl_plan *pla
 	cut_sections(f);
 	if (!f->ordered && make_own(f))
 		return inc_err_set(err, ENOMEM, "no memory for what is agreed on first");
-	wire = elements_call(f);
-	cut(req, &wire, &f->shape); /* for the log; inccl_floats_begin() begins elsewhere */
 	return 0;
 }
 
@@ -499,18 +482,15 @@ int inccl_floats_take(struct inccl_request *req, const struct inccl_staged *msg,
 unsigned int inccl_floats_describe(const struct inccl_request *req, char *text, size_t size)
 {
 	const struct inccl_floats *f = req->floats;
-	size_t len;
 
-	len = snprintf(text, size, ", for %s of %s, ", inccl_op_name(f->call.op),
-		       inccl_dtype_name(f->call.dtype));
 	if (f->ordered)
-		snprintf(text + len, size - len, "as integers in their order");
+		snprintf(text, size, ", as integers in their order");
 	else if (f->scaled)
-		snprintf(text + len, size - len, "in units of 2^%d, in one pass",
+		snprintf(text, size, ", in units of 2^%d, in one pass",
 			 f->exponent - (int)f->fixed.bits);
 	else
-		snprintf(text + len, size - len,
-			 "in fixed point of %u bits, an exponent for %u elements agreed on first",
+		snprintf(text, size,
+			 ", in fixed point of %u bits, an exponent for %u elements agreed on first",
 			 f->fixed.bits, f->fixed.block);
 	return f->ordered ? 1 : f->scaled ? 2 : 3;
 }

@@ -53,6 +53,7 @@ struct inccl_call {
 struct inccl_plan {
 	const struct inccl_call *call;
 	struct inccl_shape shape;
+	enum inc_dtype wire_dtype; /* a number of its own only within a sum of floats */
 	size_t element_bytes;
 	uint64_t block_bytes;
 	uint64_t send_bytes, recv_bytes; /* of the buffers; 0: nothing is read, or written */

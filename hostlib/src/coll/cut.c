@@ -20,20 +20,6 @@ static bool is_lopsided(uint32_t desc)
 	return !inc_all_give(desc) || !inc_ranks_get(desc, false, 1);
 }
 
-/* The others have the same numbers (names.c). */
-static enum inc_operator wire_operator(enum inccl_op op)
-{
-	return op == INCCL_AVG ? INC_OPERATOR_SUM : (enum inc_operator)op;
-}
-
-/* Floats that go as they are, or as integers in their order, are as long as these. */
-static enum inc_dtype wire_dtype(enum inccl_dtype dtype)
-{
-	if (!inccl_is_float(dtype))
-		return (enum inc_dtype)dtype;
-	return inccl_dtype_size(dtype) == 4 ? INC_DTYPE_INT32 : INC_DTYPE_INT16;
-}
-
 void inccl_cut_request(struct inccl_request *req, const struct inccl_plan *plan)
 {
 	const struct inccl_communicator *comm = req->comm;
@@ -48,8 +34,8 @@ void inccl_cut_request(struct inccl_request *req, const struct inccl_plan *plan)
 	req->recv_bytes = plan->recv_bytes;
 	req->send_step = shape->send_blocks > 1 ? plan->block_bytes : 0;
 	req->recv_step = shape->recv_blocks > 1 ? plan->block_bytes : 0;
-	req->desc = INC_DESC(call->collective, wire_operator(call->op), wire_dtype(call->dtype),
-			     call->root, INC_DESC_SEQ(req->desc));
+	req->desc = INC_DESC(call->collective, call->op, plan->wire_dtype, call->root,
+			     INC_DESC_SEQ(req->desc));
 	/* a packet of length 0 is a message of its own (docs/protocol.md), and so are then all */
 	req->message_packets = is_lopsided(req->desc) ? 1 : comm->message_packets;
 	req->block_messages = count_messages(comm->payload, req->message_packets, req->block_bytes);
