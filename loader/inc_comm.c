@@ -234,10 +234,9 @@ bool inc_switch_child_gets(const struct inc_switch *sw, uint32_t comm, uint32_t 
 			   uint32_t desc)
 {
 	const struct inc_comm_cfg *cfg = &sw->comm[comm];
-	uint32_t root = INC_DESC_ROOT(desc), row = root / INC_ROOTS_PER_ROW;
+	uint32_t root = INC_DESC_ROOT(desc), row;
 	bool has_root =
-		row < cfg->root_rows &&
-		sw->root[cfg->root_base + row].child_plus_1[root % INC_ROOTS_PER_ROW] == child + 1;
+		inc_root_row(cfg, root, &row) && *inc_root_place(&sw->root[row], root) == child + 1;
 
 	return inc_ranks_get(desc, has_root, sw->conn[cfg->conn_base + child].ranks);
 }
