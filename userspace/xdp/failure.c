@@ -20,6 +20,11 @@ const char *sp_thing(const struct sp_comm *cm, uint32_t peer)
 	return is_parent(cm, peer) ? "partial sum" : "result";
 }
 
+static bool is_switch(const struct inc_slowpath *sp, const struct sp_conn *c)
+{
+	return conn_cfg(sp, c)->flags & INC_CONN_F_SWITCH;
+}
+
 const char *sp_peer_name(const struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t peer,
 			 char buf[SP_PEER_TEXT])
 {
@@ -30,7 +35,7 @@ const char *sp_peer_name(const struct inc_slowpath *sp, const struct sp_comm *cm
 	if (is_parent(cm, peer))
 		snprintf(buf, SP_PEER_TEXT, "the parent %s",
 			 inet_ntop(AF_INET, &addr, ip, sizeof(ip)));
-	else if (cfg->flags & INC_CONN_F_SWITCH)
+	else if (is_switch(sp, &cm->conn[peer]))
 		snprintf(buf, SP_PEER_TEXT, "the switch of rank %u", cfg->rank);
 	else
 		snprintf(buf, SP_PEER_TEXT, "rank %u", cfg->rank);
@@ -124,11 +129,6 @@ static void tell_mismatch(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t 
 		describe(sp, cm, c, r, text + n, sizeof(text) - n);
 	}
 	sp->notice(sp->arg, "mismatch", cm->index, mask, r, text);
-}
-
-static bool is_switch(const struct inc_slowpath *sp, const struct sp_conn *c)
-{
-	return conn_cfg(sp, c)->flags & INC_CONN_F_SWITCH;
 }
 
 /* NAK 63. It names the packet that was kept last: a host waits for nothing beyond what
