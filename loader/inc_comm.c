@@ -129,29 +129,44 @@ static int make_lookups(struct inc_switch *sw, struct inc_comm_build *b, struct 
 	return 0;
 }
 
-static void delete_lookups(struct inc_switch *sw, struct inc_comm_build *b)
+/* Returns how many there were. */
+static uint32_t delete_lookups(struct inc_switch *sw, struct inc_comm_build *b)
 {
+	uint32_t deleted = 0;
+
 	while (b->lookups) {
 		struct inc_conn_key key = inc_conn_key_of(&b->conn[--b->lookups]);
 
 		set_place(sw, key.dqpn, b->cfg.conn_base + b->lookups + 1, 0, NULL);
-		bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_CONN_LOOKUP), &key);
+		deleted += !bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_CONN_LOOKUP), &key);
 	}
+	return deleted;
 }
 
-/* Look-ups first, so that no packet finds the communicator; then what packets under way may use. */
-static int undo(struct inc_switch *sw, struct inc_comm_build *b, struct inc_err *err)
+/* Takes the communicator from the packets: first the look-ups, so that none finds it, then what
+ * those under way may use. All of it, or nothing. */
+static int take_away(struct inc_switch *sw, struct inc_comm_build *b, struct inc_err *err)
+{
+	bool started = delete_lookups(sw, b);
+	int ret;
+
+	/* writing to a map of maps waits until all programs that run now have ended */
+	if (!b->ports || !bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_COMM_PORTS), &b->comm))
+		return 0;
+	ret = inc_err_set(err, errno, "map %s: communicator %u cannot be deleted: %s",
+			  INC_MAP_COMM_PORTS, b->cfg.communicator, strerror(errno));
+	if (started)
+		make_lookups(sw, b, NULL);
+	return ret;
+}
+
+/* Clears what nobody looks at any more. */
+static void clear_config(struct inc_switch *sw, const struct inc_comm_build *b)
 {
 	static const struct inc_comm_cfg no_comm;
 	static const struct inc_conn_cfg no_conn;
 	uint32_t i, conn;
-	int ret = 0;
 
-	delete_lookups(sw, b);
-	/* writing to a map of maps waits until all programs that run now have ended */
-	if (b->ports && bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_COMM_PORTS), &b->comm))
-		ret = inc_err_set(err, errno, "map %s: communicator %u cannot be deleted: %s",
-				  INC_MAP_COMM_PORTS, b->comm, strerror(errno));
 	if (b->cfg.flags & INC_COMM_F_UP)
 		bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_PARENT_PORT), &b->comm);
 	bpf_map_update_elem(inc_switch_map_fd(sw, INC_MAP_COMM_CFG), &b->comm, &no_comm, BPF_ANY);
@@ -160,7 +175,6 @@ static int undo(struct inc_switch *sw, struct inc_comm_build *b, struct inc_err 
 		bpf_map_update_elem(inc_switch_map_fd(sw, INC_MAP_CONN_CFG), &conn, &no_conn,
 				    BPF_ANY);
 	}
-	return ret;
 }
 
 int inc_switch_add_comm(struct inc_switch *sw, const struct inc_comm_conf *conf,
@@ -176,7 +190,8 @@ int inc_switch_add_comm(struct inc_switch *sw, const struct inc_comm_conf *conf,
 	ret = ret ?: make_ports(sw, &b, err);
 	ret = ret ?: make_config(sw, &b, err);
 	if (ret) {
-		undo(sw, &b, NULL);
+		take_away(sw, &b, NULL);
+		clear_config(sw, &b);
 		return ret;
 	}
 	sw->comm[b.comm] = b.cfg;
@@ -210,9 +225,10 @@ int inc_switch_remove_comm(struct inc_switch *sw, uint32_t comm, struct inc_err 
 	b.cfg = sw->comm[comm];
 	b.lookups = inc_comm_conns(&b.cfg);
 	memcpy(b.conn, &sw->conn[b.cfg.conn_base], inc_comm_conns(&b.cfg) * sizeof(b.conn[0]));
-	ret = undo(sw, &b, err);
+	ret = take_away(sw, &b, err);
 	if (ret)
 		return ret;
+	clear_config(sw, &b);
 	memset(&sw->conn[b.cfg.conn_base], 0, inc_comm_conns(&b.cfg) * sizeof(b.conn[0]));
 	memset(&sw->comm[comm], 0, sizeof(sw->comm[comm]));
 	return 0;

@@ -4,6 +4,7 @@
  * reach, carries, map entries that do not fit, rows that must not be taken for a result.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -211,6 +212,48 @@ static int just_too_long(struct unit *u)
 	return 0;
 }
 
+/* inc_comm_ports cannot be written meanwhile. */
+static int remove_in_vain(struct unit *u, uint32_t comm)
+{
+	int map = inc_switch_map_fd(u->sw, INC_MAP_COMM_PORTS), kept = dup(map), ret;
+	int none = open("/dev/null", O_RDWR | O_CLOEXEC);
+	struct inc_err err = {""};
+
+	RUN(kept < 0 || none < 0 || dup2(none, map) < 0);
+	ret = inc_switch_remove_comm(u->sw, comm, &err);
+	RUN(dup2(kept, map) < 0);
+	close(none);
+	close(kept);
+	return ret && strstr(err.msg, INC_MAP_COMM_PORTS) ? 0 : why(u, "it was removed");
+}
+
+/* A communicator that cannot be removed is as it was: started or not. */
+static int remove_fails(struct unit *u)
+{
+	struct ref_comm *cm = case_comm(u, 2, 2, 256, 4);
+	struct inc_comm_conf spec;
+	struct inc_err err;
+	struct frame f;
+	int index;
+	uint64_t r;
+
+	RUN(!cm);
+	for (r = 0; r < 6; r++) {
+		RUN(case_data(u, cm, 0, r, INC_OP_SEND_ONLY_IMM, 64, CASE_DESC, true));
+		RUN(remove_in_vain(u, cm->index));
+		RUN(case_data(u, cm, 1, r, INC_OP_SEND_ONLY_IMM, 64, CASE_DESC, true));
+		RUN(case_expect(u, INC_CTR_MC_RESULT));
+	}
+	unit_data(cm, 0, &(struct unit_packet){.opcode = INC_OP_SEND_ONLY_IMM, .desc = CASE_DESC},
+		  &f);
+	RUN(unit_remove_comm(u, cm));
+	unit_spec(u, &spec, 485, 2, 2, 256, 4);
+	index = inc_switch_add_comm(u->sw, &spec, &err);
+	RUN(index < 0 || remove_in_vain(u, index));
+	RUN(unit_run(u, &f, u->port[0]) || case_expect(u, INC_CTR_PASS_NO_CONN));
+	return inc_switch_remove_comm(u->sw, index, &err);
+}
+
 /* Roots are told by all eight bits of their rank. */
 static int high_roots(struct unit *u)
 {
@@ -414,6 +457,7 @@ const struct unit_case cases_edges[] = {
 	{"checksum_zero", checksum_zero},
 	{"header_checksum", header_checksum},
 	{"just_too_long", just_too_long},
+	{"remove_fails", remove_fails},
 	{"high_roots", high_roots},
 	{"failed_row", failed_row},
 	{"configs", configs},
