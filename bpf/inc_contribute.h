@@ -121,6 +121,12 @@ static __always_inline bool inc_sequence_ok(const struct inc_packet *pkt, const 
 	return pkt->len || inc_op_in(pkt->opcode, INC_OPS_ONLY);
 }
 
+/* Are a switch's numbers in the byte order that they have here? A host's are, it was told. */
+static __always_inline bool inc_order_ok(const struct inc_packet *pkt, const struct inc_match *m)
+{
+	return !(m->cfg->flags & INC_CONN_F_SWITCH) || !pkt->se == !inc_comm_order(m->comm);
+}
+
 /* Does the switch know this collective, operator and type, and is the length one of whole elements?
  * That bounds the pad, too, which the length has left for no choice (inc_parse_ext()). */
 static __always_inline bool inc_desc_known(__u32 desc, __u32 len)

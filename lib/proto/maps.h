@@ -279,6 +279,13 @@ struct inc_buf {
 	__u8 tail[INC_BUF_TAIL]; /* ICRC, and room for bounds the verifier can follow */
 };
 
+/* A partial sum has the solicited event bit where its numbers are in network order: an order that
+ * is not the parent's would make wrong sums, and nothing else tells. Its flag: */
+INC_INLINE __u8 inc_comm_order(const struct inc_comm_cfg *comm)
+{
+	return comm->flags & INC_COMM_F_NET_ORDER ? INC_BUF_F_SE : 0;
+}
+
 /* inc_port[ifindex]. Writer: loader. */
 struct inc_port {
 	__u32 index; /* 0..ports-1; XSK row of queue q is index * INC_PORT_QUEUES + q */

@@ -355,6 +355,35 @@ static int passed_pads(struct unit *u)
 	return 0;
 }
 
+/* Partial sums tell their byte order, and one in another order is refused: no sum is made of it. */
+static int byte_orders(struct unit *u)
+{
+	struct unit_packet p = {.opcode = INC_OP_SEND_ONLY_IMM, .len = 64, .desc = ALLREDUCE};
+	struct inc_comm_conf spec;
+	struct ref_comm *cm;
+	struct frame f;
+	uint32_t own, theirs;
+
+	for (own = 0; own < 2; own++) {
+		unit_spec(u, &spec, 646 + own, 2, 2, 256, 4);
+		spec.byte_order = own ? INC_ORDER_NETWORK : INC_ORDER_LITTLE;
+		spec.conn[1].has_ranks = true;
+		RUN(inc_ranks_parse("1,3-4", &spec.conn[1].ranks));
+		cm = node(u, &spec, 2);
+		RUN(!cm);
+		for (theirs = 0; theirs < 2; theirs++) {
+			unit_reset(u, cm, 0);
+			RUN(give(u, cm, 0, 0, 64, ALLREDUCE));
+			p.solicited = theirs;
+			unit_data(cm, 1, &p, &f);
+			RUN(unit_run(u, &f, cm->conn[1].cfg.ifindex));
+			RUN(case_expect(u, own == theirs ? INC_CTR_UP_PARTIAL
+							 : INC_CTR_ANS_NAK_INVALID));
+		}
+	}
+	return 0;
+}
+
 /* What cannot be a tree's connections is refused. */
 static int bad_trees(struct unit *u)
 {
@@ -404,6 +433,7 @@ const struct unit_case cases_tree[] = {
 	{"parent_unknown", parent_unknown},
 	{"passed_lengths", passed_lengths},
 	{"passed_pads", passed_pads},
+	{"byte_orders", byte_orders},
 	{"bad_trees", bad_trees},
 	{NULL, NULL},
 };

@@ -183,6 +183,14 @@ static bool shape_ok(const struct walk *w)
 	return true;
 }
 
+/* A switch says of its partial sums which byte order they have. */
+static bool order_ok(const struct walk *w)
+{
+	bool big = w->cm->cfg.flags & INC_COMM_F_NET_ORDER;
+
+	return !(w->c->cfg.flags & INC_CONN_F_SWITCH) || w->solicited == big;
+}
+
 /* The frame goes on, or, where it cannot carry the row, the slow path is told. */
 static void go_on(struct walk *w, uint64_t r, bool cannot, enum inc_event_type pending,
 		  enum inc_counter_id counter)
@@ -302,7 +310,7 @@ static void expected(struct walk *w)
 	bool has_desc = st->desc_valid;
 
 	w->out->r = r;
-	if (!shape_ok(w)) {
+	if (!shape_ok(w) || !order_ok(w)) {
 		invalid(w);
 		return;
 	}

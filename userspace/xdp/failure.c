@@ -20,11 +20,6 @@ const char *sp_thing(const struct sp_comm *cm, uint32_t peer)
 	return is_parent(cm, peer) ? "partial sum" : "result";
 }
 
-static bool is_switch(const struct inc_slowpath *sp, const struct sp_conn *c)
-{
-	return conn_cfg(sp, c)->flags & INC_CONN_F_SWITCH;
-}
-
 const char *sp_peer_name(const struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t peer,
 			 char buf[SP_PEER_TEXT])
 {
@@ -183,8 +178,11 @@ static void tell_conn_error(struct inc_slowpath *sp, struct sp_comm *cm, uint32_
 	uint64_t r = conn_state(sp, &cm->conn[peer]).rx_next; /* stays as the packet found it */
 
 	sp_notice_peer(sp, cm, peer, "connection_error", r,
-		       "sent an invalid request as packet %llu: NAK 0x%02x ends its connection",
-		       (unsigned long long)r, syndrome);
+		       "sent an invalid request as packet %llu: NAK 0x%02x ends its connection%s",
+		       (unsigned long long)r, syndrome,
+		       is_switch(sp, &cm->conn[peer])
+			       ? " (have both switches the same payload and byte_order?)"
+			       : "");
 	/* a switch that is refused ends the communicator: nothing more comes from there */
 	if (is_switch(sp, &cm->conn[peer]) && cm->phase == SP_COMM_RUNNING)
 		sp_end_comm(sp, cm, r);

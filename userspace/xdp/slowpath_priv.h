@@ -155,6 +155,11 @@ static inline const struct inc_conn_cfg *conn_cfg(const struct inc_slowpath *sp,
 	return inc_switch_conn(sp->sw, c->id);
 }
 
+static inline bool is_switch(const struct inc_slowpath *sp, const struct sp_conn *c)
+{
+	return conn_cfg(sp, c)->flags & INC_CONN_F_SWITCH;
+}
+
 /* A peer is a child, by its ordinal, or the parent: cfg.children. */
 
 /* resend.c */
