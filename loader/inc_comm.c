@@ -44,40 +44,76 @@ static int clear_state(struct inc_switch *sw, const struct inc_comm_build *b, st
 	return ret;
 }
 
-static int make_ports(struct inc_switch *sw, struct inc_comm_build *b, struct inc_err *err)
+static uint32_t ports_row(uint32_t comm, enum inc_ports_row which)
 {
-	int egress = inc_switch_prog_fd(sw, INC_PROG_EGRESS), fd, ret = 0;
-	uint32_t i;
+	return comm * INC_PORTS_ROWS + which;
+}
 
-	fd = bpf_map_create(BPF_MAP_TYPE_DEVMAP, "inc_comm_dev", sizeof(uint32_t),
-			    sizeof(struct bpf_devmap_val), b->cfg.children, NULL);
+/* What leaves by this row: at least one copy for each receiver. Returns how many. */
+static uint32_t receivers_of(const struct inc_comm_build *b, enum inc_ports_row which,
+			     const struct inc_conn_cfg *to[INC_MAX_CHILDREN + 1])
+{
+	const struct inc_conn_cfg *last = &b->conn[b->cfg.children - 1];
+	uint32_t n = 0;
+
+	if (which == INC_PORTS_UP_BARE) {
+		to[0] = to[1] = &b->conn[b->cfg.children];
+		return 2;
+	}
+	for (; n < b->cfg.children; n++)
+		to[n] = &b->conn[n];
+	if (which == INC_PORTS_DOWN_BARE)
+		to[n++] = last;
+	return n;
+}
+
+static int make_row(struct inc_switch *sw, const struct inc_comm_build *b, enum inc_ports_row which,
+		    struct inc_err *err)
+{
+	struct bpf_devmap_val val = {.bpf_prog.fd = inc_switch_prog_fd(sw, INC_PROG_EGRESS)};
+	const struct inc_conn_cfg *to[INC_MAX_CHILDREN + 1];
+	uint32_t n = receivers_of(b, which, to), row = ports_row(b->comm, which), i;
+	int fd, ret = 0;
+
+	fd = bpf_map_create(BPF_MAP_TYPE_DEVMAP, "inc_comm_dev", sizeof(uint32_t), sizeof(val), n,
+			    NULL);
 	if (fd < 0)
 		return inc_err_set(err, errno, "communicator %u: no devmap: %s",
 				   b->cfg.communicator, strerror(errno));
-	for (i = 0; i < b->cfg.children; i++) {
-		struct bpf_devmap_val val = {.ifindex = b->conn[i].ifindex};
-
-		val.bpf_prog.fd = egress;
-		if (bpf_map_update_elem(fd, &i, &val, BPF_ANY)) {
+	for (i = 0; !ret && i < n; i++) {
+		val.ifindex = to[i]->ifindex;
+		if (bpf_map_update_elem(fd, &i, &val, BPF_ANY))
 			ret = inc_err_set(err, errno,
 					  "communicator %u, rank %u: interface %u cannot receive "
 					  "redirected frames: %s",
-					  b->cfg.communicator, b->conn[i].rank, val.ifindex,
+					  b->cfg.communicator, to[i]->rank, val.ifindex,
 					  strerror(errno));
-			goto out;
-		}
 	}
-	ret = update(sw, INC_MAP_COMM_PORTS, &b->comm, &fd, BPF_ANY, err);
-	b->ports = !ret;
-	if (!ret && b->cfg.flags & INC_COMM_F_UP) {
-		struct bpf_devmap_val val = {.ifindex = b->conn[b->cfg.children].ifindex};
-
-		val.bpf_prog.fd = egress;
-		ret = update(sw, INC_MAP_PARENT_PORT, &b->comm, &val, BPF_ANY, err);
-	}
-out:
+	ret = ret ?: update(sw, INC_MAP_COMM_PORTS, &row, &fd, BPF_ANY, err);
 	close(fd);
 	return ret;
+}
+
+/* How many rows of inc_comm_ports the communicator has. */
+static uint32_t ports_rows(const struct inc_comm_cfg *cfg)
+{
+	return cfg->flags & INC_COMM_F_UP ? INC_PORTS_ROWS : INC_PORTS_UP_BARE;
+}
+
+static int make_ports(struct inc_switch *sw, struct inc_comm_build *b, struct inc_err *err)
+{
+	struct bpf_devmap_val val = {.ifindex = b->conn[b->cfg.children].ifindex,
+				     .bpf_prog.fd = inc_switch_prog_fd(sw, INC_PROG_EGRESS)};
+	int ret;
+
+	for (; b->ports < ports_rows(&b->cfg); b->ports++) {
+		ret = make_row(sw, b, b->ports, err);
+		if (ret)
+			return ret;
+	}
+	return b->cfg.flags & INC_COMM_F_UP
+		       ? update(sw, INC_MAP_PARENT_PORT, &b->comm, &val, BPF_ANY, err)
+		       : 0;
 }
 
 static int make_config(struct inc_switch *sw, struct inc_comm_build *b, struct inc_err *err)
@@ -147,17 +183,23 @@ static uint32_t delete_lookups(struct inc_switch *sw, struct inc_comm_build *b)
  * those under way may use. All of it, or nothing. */
 static int take_away(struct inc_switch *sw, struct inc_comm_build *b, struct inc_err *err)
 {
+	int map = inc_switch_map_fd(sw, INC_MAP_COMM_PORTS), ret;
 	bool started = delete_lookups(sw, b);
-	int ret;
+	uint32_t i, row;
 
-	/* writing to a map of maps waits until all programs that run now have ended */
-	if (!b->ports || !bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_COMM_PORTS), &b->comm))
-		return 0;
-	ret = inc_err_set(err, errno, "map %s: communicator %u cannot be deleted: %s",
-			  INC_MAP_COMM_PORTS, b->cfg.communicator, strerror(errno));
-	if (started)
-		make_lookups(sw, b, NULL);
-	return ret;
+	for (i = 0; i < b->ports; i++) {
+		row = ports_row(b->comm, i);
+		/* writing to a map of maps waits until all programs that run now have ended; what
+		 * it lets be done to the first row it does to the others */
+		if (!bpf_map_delete_elem(map, &row) || i)
+			continue;
+		ret = inc_err_set(err, errno, "map %s: communicator %u cannot be deleted: %s",
+				  INC_MAP_COMM_PORTS, b->cfg.communicator, strerror(errno));
+		if (started)
+			make_lookups(sw, b, NULL);
+		return ret;
+	}
+	return 0;
 }
 
 /* Clears what nobody looks at any more. */
@@ -217,12 +259,13 @@ int inc_switch_start_comm(struct inc_switch *sw, uint32_t comm, struct inc_err *
 
 int inc_switch_remove_comm(struct inc_switch *sw, uint32_t comm, struct inc_err *err)
 {
-	struct inc_comm_build b = {.comm = comm, .ports = true};
+	struct inc_comm_build b = {.comm = comm};
 	int ret;
 
 	if (!inc_switch_comm(sw, comm))
 		return inc_err_set(err, ENOENT, "no communicator %u", comm);
 	b.cfg = sw->comm[comm];
+	b.ports = ports_rows(&b.cfg);
 	b.lookups = inc_comm_conns(&b.cfg);
 	memcpy(b.conn, &sw->conn[b.cfg.conn_base], inc_comm_conns(&b.cfg) * sizeof(b.conn[0]));
 	ret = take_away(sw, &b, err);

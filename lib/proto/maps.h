@@ -15,7 +15,7 @@
 #include <linux/types.h>
 #include "lib/proto/roce.h"
 
-#define INC_ABI_VERSION    4
+#define INC_ABI_VERSION    5
 #define INC_MAX_CHILDREN   32
 #define INC_MAX_SLOTS      4096
 #define INC_MAX_LOG2_SLOTS 12
@@ -295,7 +295,21 @@ struct inc_port {
 #define INC_MAX_PORTS   64
 #define INC_PORT_QUEUES 16
 
-/* inc_copy[connection id of the first child on a port], per CPU: tells copies of
+/*
+ * inc_comm_ports[communicator * INC_PORTS_ROWS + one of these]: where a template goes. A frame too
+ * short for the sum goes as a bare template, whose copies get the payload from its row. Copies that
+ * the kernel makes have a page each and can grow; but the last one is the frame itself, which need
+ * not have room. So a bare template is sent once more than it has receivers, and the last copy is
+ * thrown away.
+ */
+enum inc_ports_row {
+	INC_PORTS_DOWN,      /* to all children */
+	INC_PORTS_DOWN_BARE, /* the same, and once more to the last one's port */
+	INC_PORTS_UP_BARE,   /* below the root: twice to the parent's port */
+	INC_PORTS_ROWS
+};
+
+/* inc_copy[connection id of the first child on a port, or of the parent], per CPU: tells copies of
  * one multicast apart. Writer: the egress program. */
 struct inc_copy {
 	__u64 r_plus_1; /* chunk of the last copy, plus 1; 0: none yet */
@@ -310,48 +324,48 @@ struct inc_copy {
  *     R = P + D + A + W + M.
  * Class X counts what is not a received packet (copies, bytes, sums).
  */
-#define INC_COUNTERS(_)                                                                        \
-	_(RX, rx, 'R', "packets received on the switch's ports")                               \
-	_(PASS_NOT_ROCE, pass_not_roce, 'P', "not RoCEv2 over plain IPv4")                     \
-	_(PASS_NO_CONN, pass_no_connection, 'P', "RoCEv2, but no connection of ours")          \
-	_(DROP_TRUNCATED, drop_truncated, 'D', "shorter than its headers say")                 \
-	_(DROP_LENGTH, drop_bad_length, 'D',                                                   \
-	  "IP, UDP and frame lengths disagree, or not one the opcode allows")                  \
-	_(DROP_TVER, drop_bad_tver, 'D', "BTH transport version not 0")                        \
-	_(DROP_OPCODE, drop_bad_opcode, 'D', "opcode not RC SEND, RDMA WRITE or ACK")          \
-	_(DROP_PKEY, drop_bad_pkey, 'D', "P_Key not the connection's")                         \
-	_(DROP_PORT, drop_wrong_port, 'D', "right connection, wrong ingress port")             \
-	_(DROP_ICRC, drop_bad_icrc, 'D', "ICRC does not match")                                \
-	_(DROP_AHEAD, drop_psn_ahead, 'D', "PSN ahead of the gap, NAK already sent")           \
-	_(DROP_CONN_ERROR, drop_connection_error, 'D', "connection or communicator has ended") \
-	_(DROP_ACK_RANGE, drop_ack_range, 'D', "ACK of a result not sent")                     \
-	_(DROP_BUSY, drop_connection_busy, 'D',                                                \
-	  "another CPU works on the connection, and did so for too long")                      \
-	_(DROP_NO_SLOWPATH, drop_no_slowpath, 'D', "for the slow path, which is not there")    \
-	_(DROP_NO_HEADROOM, drop_no_room, 'D',                                                 \
-	  "frame could not be resized for the answer or result")                               \
-	_(DROP_NO_MAC, drop_no_mac, 'D', "answer to a child whose MAC address is not known")   \
-	_(DROP_CONFIG, drop_bad_config, 'D', "a map entry is missing or does not fit")         \
-	_(ABS_STORED, absorbed_stored, 'A', "contribution kept, no ACK asked")                 \
-	_(ABS_ACK, absorbed_ack, 'A', "ACK of results")                                        \
-	_(ABS_SLOWPATH, absorbed_slowpath, 'A', "handed to the slow path (NAK, RNR)")          \
-	_(ABS_PENDING, absorbed_pending, 'A',                                                  \
-	  "result left to the slow path: the last arriver too short for it, or copies share "  \
-	  "bytes")                                                                             \
-	_(ANS_ACK, answered_ack, 'W', "contribution kept and acknowledged")                    \
-	_(ANS_OWED, answered_owed_ack, 'W', "ACK of results turned round into an owed ACK")    \
-	_(ANS_DUPLICATE, answered_duplicate, 'W', "duplicate acknowledged again")              \
-	_(ANS_NAK_SEQ, answered_nak_sequence, 'W', "first packet after a gap: NAK 60")         \
-	_(ANS_NAK_INVALID, answered_nak_invalid, 'W', "invalid request: NAK 61")               \
-	_(ANS_NAK_FATAL, answered_nak_operation, 'W', "communicator has failed: NAK 63")       \
-	_(ANS_RNR, answered_rnr, 'W', "slot still in an older generation: RNR NAK")            \
-	_(MC_RESULT, multicast_result, 'M', "last arriver became the result")                  \
-	_(MC_DOWN, multicast_from_parent, 'M', "result of the parent, passed on")              \
-	_(UP_PARTIAL, partial_to_parent, 'M', "last arriver became the partial sum")           \
-	_(X_COPY, copies_sent, 'X', "result copies given to a port")                           \
-	_(X_COPY_DROP, copies_dropped, 'X', "result copies that could not be made")            \
-	_(X_SUM_BYTES, reduced_bytes, 'X', "bytes of contributions added up")                  \
-	_(X_MISMATCH, mismatches, 'X', "chunks whose children called different collectives")   \
+#define INC_COUNTERS(_)                                                                          \
+	_(RX, rx, 'R', "packets received on the switch's ports")                                 \
+	_(PASS_NOT_ROCE, pass_not_roce, 'P', "not RoCEv2 over plain IPv4")                       \
+	_(PASS_NO_CONN, pass_no_connection, 'P', "RoCEv2, but no connection of ours")            \
+	_(DROP_TRUNCATED, drop_truncated, 'D', "shorter than its headers say")                   \
+	_(DROP_LENGTH, drop_bad_length, 'D',                                                     \
+	  "IP, UDP and frame lengths disagree, or not one the opcode allows")                    \
+	_(DROP_TVER, drop_bad_tver, 'D', "BTH transport version not 0")                          \
+	_(DROP_OPCODE, drop_bad_opcode, 'D', "opcode not RC SEND, RDMA WRITE or ACK")            \
+	_(DROP_PKEY, drop_bad_pkey, 'D', "P_Key not the connection's")                           \
+	_(DROP_PORT, drop_wrong_port, 'D', "right connection, wrong ingress port")               \
+	_(DROP_ICRC, drop_bad_icrc, 'D', "ICRC does not match")                                  \
+	_(DROP_AHEAD, drop_psn_ahead, 'D', "PSN ahead of the gap, NAK already sent")             \
+	_(DROP_CONN_ERROR, drop_connection_error, 'D', "connection or communicator has ended")   \
+	_(DROP_ACK_RANGE, drop_ack_range, 'D', "ACK of a result not sent")                       \
+	_(DROP_BUSY, drop_connection_busy, 'D',                                                  \
+	  "another CPU works on the connection, and did so for too long")                        \
+	_(DROP_NO_SLOWPATH, drop_no_slowpath, 'D', "for the slow path, which is not there")      \
+	_(DROP_NO_HEADROOM, drop_no_room, 'D',                                                   \
+	  "frame could not be resized for the answer or result")                                 \
+	_(DROP_NO_MAC, drop_no_mac, 'D', "answer to a child whose MAC address is not known")     \
+	_(DROP_CONFIG, drop_bad_config, 'D', "a map entry is missing or does not fit")           \
+	_(ABS_STORED, absorbed_stored, 'A', "contribution kept, no ACK asked")                   \
+	_(ABS_ACK, absorbed_ack, 'A', "ACK of results")                                          \
+	_(ABS_SLOWPATH, absorbed_slowpath, 'A', "handed to the slow path (NAK, RNR)")            \
+	_(ABS_PENDING, absorbed_pending, 'A',                                                    \
+	  "result left to the slow path: in generic mode, where the last arriver is too short, " \
+	  "or copies share bytes")                                                               \
+	_(ANS_ACK, answered_ack, 'W', "contribution kept and acknowledged")                      \
+	_(ANS_OWED, answered_owed_ack, 'W', "ACK of results turned round into an owed ACK")      \
+	_(ANS_DUPLICATE, answered_duplicate, 'W', "duplicate acknowledged again")                \
+	_(ANS_NAK_SEQ, answered_nak_sequence, 'W', "first packet after a gap: NAK 60")           \
+	_(ANS_NAK_INVALID, answered_nak_invalid, 'W', "invalid request: NAK 61")                 \
+	_(ANS_NAK_FATAL, answered_nak_operation, 'W', "communicator has failed: NAK 63")         \
+	_(ANS_RNR, answered_rnr, 'W', "slot still in an older generation: RNR NAK")              \
+	_(MC_RESULT, multicast_result, 'M', "last arriver became the result")                    \
+	_(MC_DOWN, multicast_from_parent, 'M', "result of the parent, passed on")                \
+	_(UP_PARTIAL, partial_to_parent, 'M', "last arriver became the partial sum")             \
+	_(X_COPY, copies_sent, 'X', "result copies given to a port")                             \
+	_(X_COPY_DROP, copies_dropped, 'X', "result copies that could not be made")              \
+	_(X_SUM_BYTES, reduced_bytes, 'X', "bytes of contributions added up")                    \
+	_(X_MISMATCH, mismatches, 'X', "chunks whose children called different collectives")     \
 	_(X_EVENT_LOST, events_lost, 'X', "events dropped because the ring was full")
 
 enum inc_counter_id {

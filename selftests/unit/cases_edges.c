@@ -194,20 +194,29 @@ static int header_checksum(struct unit *u)
 	return found == 2 ? 0 : why(u, "no such addresses");
 }
 
-/* A result that is longer than the last arriver's frame, by the least there is and by the most:
- * its frame cannot grow everywhere, so the slow path gets it, though one word more would stand
- * where the ICRC was. */
+/* A result that is longer than the last arriver's frame, by the least there is and by the most, on
+ * ports with one child and with several: each copy grows, where one of them asks for a UDP
+ * checksum, too, and one writes. */
 static int just_too_long(struct unit *u)
 {
-	static const uint32_t lens[] = {4, 8, 252, 256};
-	struct ref_comm *cm = case_comm(u, 2, 2, 256, 8);
-	uint32_t i, desc = INC_DESC(INC_COLL_BROADCAST, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, 9);
+	static const uint32_t lens[] = {1, 4, 8, 252, 256, 1021, 1024, 2048};
+	uint32_t i, c, ports,
+		desc = INC_DESC(INC_COLL_BROADCAST, INC_OPERATOR_SUM, INC_DTYPE_INT8, 0, 9);
+	struct inc_comm_conf spec;
+	struct ref_comm *cm;
 
-	RUN(!cm);
-	for (i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
-		RUN(case_data(u, cm, 0, i, INC_OP_SEND_ONLY_IMM, lens[i], desc, true));
-		RUN(case_data(u, cm, 1, i, INC_OP_SEND_ONLY_IMM, 0, desc, true));
-		RUN(case_expect(u, INC_CTR_ABS_PENDING));
+	for (ports = 1; ports <= 4; ports++) {
+		unit_spec(u, &spec, 486 + ports, 4, ports, 2048, 8);
+		spec.conn[2].udp_csum = true;
+		cm = unit_add_comm(u, &spec);
+		RUN(!cm);
+		for (i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+			for (c = 0; c < 4; c++)
+				RUN(case_data(u, cm, c, i,
+					      c == 1 ? INC_OP_WRITE_ONLY_IMM : INC_OP_SEND_ONLY_IMM,
+					      c ? 0 : lens[i], desc, true));
+			RUN(case_expect(u, INC_CTR_MC_RESULT));
+		}
 	}
 	return 0;
 }
