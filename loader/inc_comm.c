@@ -44,9 +44,39 @@ static int clear_state(struct inc_switch *sw, const struct inc_comm_build *b, st
 	return ret;
 }
 
-static uint32_t ports_row(uint32_t comm, enum inc_ports_row which)
+/* How many rows of inc_comm_ports the communicator has. */
+static uint32_t ports_rows(const struct inc_comm_cfg *cfg)
 {
-	return comm * INC_PORTS_ROWS + which;
+	return cfg->flags & INC_COMM_F_UP ? INC_PORTS_ROWS : INC_PORTS_UP_BARE;
+}
+
+/*
+ * The communicator's rows of inc_comm_ports at once: each write to a map of maps waits until all
+ * programs that run now have ended, which takes longer than all else, and kernels since 6.8 wait
+ * once for a batch.
+ */
+static int set_rows(const struct inc_switch *sw, const struct inc_comm_build *b,
+		    const int fds[INC_PORTS_ROWS], struct inc_err *err)
+{
+	uint32_t rows[INC_PORTS_ROWS], n = ports_rows(&b->cfg), i;
+	LIBBPF_OPTS(bpf_map_batch_opts, opts);
+
+	for (i = 0; i < n; i++)
+		rows[i] = b->comm * INC_PORTS_ROWS + i;
+	if (bpf_map_update_batch(inc_switch_map_fd(sw, INC_MAP_COMM_PORTS), rows, fds, &n, &opts))
+		return inc_err_set(err, errno, "map %s cannot be written: %s", INC_MAP_COMM_PORTS,
+				   strerror(errno));
+	return 0;
+}
+
+static int make_devmap(const struct inc_comm_build *b, uint32_t entries, struct inc_err *err)
+{
+	int fd = bpf_map_create(BPF_MAP_TYPE_DEVMAP, "inc_comm_dev", sizeof(uint32_t),
+				sizeof(struct bpf_devmap_val), entries, NULL);
+
+	return fd < 0 ? inc_err_set(err, errno, "communicator %u: no devmap: %s",
+				    b->cfg.communicator, strerror(errno))
+		      : fd;
 }
 
 /* What leaves by this row: at least one copy for each receiver. Returns how many. */
@@ -67,53 +97,62 @@ static uint32_t receivers_of(const struct inc_comm_build *b, enum inc_ports_row 
 	return n;
 }
 
+/* The devmap for a row; its descriptor. */
 static int make_row(struct inc_switch *sw, const struct inc_comm_build *b, enum inc_ports_row which,
 		    struct inc_err *err)
 {
 	struct bpf_devmap_val val = {.bpf_prog.fd = inc_switch_prog_fd(sw, INC_PROG_EGRESS)};
 	const struct inc_conn_cfg *to[INC_MAX_CHILDREN + 1];
-	uint32_t n = receivers_of(b, which, to), row = ports_row(b->comm, which), i;
-	int fd, ret = 0;
+	uint32_t n = receivers_of(b, which, to), i;
+	int fd = make_devmap(b, n, err), ret;
 
-	fd = bpf_map_create(BPF_MAP_TYPE_DEVMAP, "inc_comm_dev", sizeof(uint32_t), sizeof(val), n,
-			    NULL);
-	if (fd < 0)
-		return inc_err_set(err, errno, "communicator %u: no devmap: %s",
-				   b->cfg.communicator, strerror(errno));
-	for (i = 0; !ret && i < n; i++) {
+	for (i = 0; fd >= 0 && i < n; i++) {
 		val.ifindex = to[i]->ifindex;
-		if (bpf_map_update_elem(fd, &i, &val, BPF_ANY))
-			ret = inc_err_set(err, errno,
-					  "communicator %u, rank %u: interface %u cannot receive "
-					  "redirected frames: %s",
-					  b->cfg.communicator, to[i]->rank, val.ifindex,
-					  strerror(errno));
+		if (!bpf_map_update_elem(fd, &i, &val, BPF_ANY))
+			continue;
+		ret = inc_err_set(err, errno,
+				  "communicator %u, rank %u: interface %u cannot receive "
+				  "redirected frames: %s",
+				  b->cfg.communicator, to[i]->rank, val.ifindex, strerror(errno));
+		close(fd);
+		return ret;
 	}
-	ret = ret ?: update(sw, INC_MAP_COMM_PORTS, &row, &fd, BPF_ANY, err);
-	close(fd);
-	return ret;
-}
-
-/* How many rows of inc_comm_ports the communicator has. */
-static uint32_t ports_rows(const struct inc_comm_cfg *cfg)
-{
-	return cfg->flags & INC_COMM_F_UP ? INC_PORTS_ROWS : INC_PORTS_UP_BARE;
+	return fd;
 }
 
 static int make_ports(struct inc_switch *sw, struct inc_comm_build *b, struct inc_err *err)
 {
-	struct bpf_devmap_val val = {.ifindex = b->conn[b->cfg.children].ifindex,
-				     .bpf_prog.fd = inc_switch_prog_fd(sw, INC_PROG_EGRESS)};
-	int ret;
+	struct bpf_devmap_val parent = {.ifindex = b->conn[b->cfg.children].ifindex,
+					.bpf_prog.fd = inc_switch_prog_fd(sw, INC_PROG_EGRESS)};
+	int fds[INC_PORTS_ROWS], ret = 0;
+	uint32_t n;
 
-	for (; b->ports < ports_rows(&b->cfg); b->ports++) {
-		ret = make_row(sw, b, b->ports, err);
-		if (ret)
-			return ret;
+	for (n = 0; n < ports_rows(&b->cfg); n++) {
+		fds[n] = make_row(sw, b, n, err);
+		if (fds[n] < 0) {
+			ret = fds[n];
+			break;
+		}
 	}
-	return b->cfg.flags & INC_COMM_F_UP
-		       ? update(sw, INC_MAP_PARENT_PORT, &b->comm, &val, BPF_ANY, err)
-		       : 0;
+	ret = ret ?: set_rows(sw, b, fds, err);
+	b->ports = !ret;
+	if (!ret && b->cfg.flags & INC_COMM_F_UP)
+		ret = update(sw, INC_MAP_PARENT_PORT, &b->comm, &parent, BPF_ANY, err);
+	while (n)
+		close(fds[--n]);
+	return ret;
+}
+
+/* Nobody receives what leaves by its rows any more. */
+static int empty_ports(struct inc_switch *sw, const struct inc_comm_build *b, struct inc_err *err)
+{
+	int none = make_devmap(b, 1, err), ret;
+
+	if (none < 0)
+		return none;
+	ret = set_rows(sw, b, (const int[INC_PORTS_ROWS]){none, none, none}, err);
+	close(none);
+	return ret;
 }
 
 static int make_config(struct inc_switch *sw, struct inc_comm_build *b, struct inc_err *err)
@@ -183,23 +222,13 @@ static uint32_t delete_lookups(struct inc_switch *sw, struct inc_comm_build *b)
  * those under way may use. All of it, or nothing. */
 static int take_away(struct inc_switch *sw, struct inc_comm_build *b, struct inc_err *err)
 {
-	int map = inc_switch_map_fd(sw, INC_MAP_COMM_PORTS), ret;
 	bool started = delete_lookups(sw, b);
-	uint32_t i, row;
+	/* this waits until all programs that run now have ended */
+	int ret = b->ports ? empty_ports(sw, b, err) : 0;
 
-	for (i = 0; i < b->ports; i++) {
-		row = ports_row(b->comm, i);
-		/* writing to a map of maps waits until all programs that run now have ended; what
-		 * it lets be done to the first row it does to the others */
-		if (!bpf_map_delete_elem(map, &row) || i)
-			continue;
-		ret = inc_err_set(err, errno, "map %s: communicator %u cannot be deleted: %s",
-				  INC_MAP_COMM_PORTS, b->cfg.communicator, strerror(errno));
-		if (started)
-			make_lookups(sw, b, NULL);
-		return ret;
-	}
-	return 0;
+	if (ret && started)
+		make_lookups(sw, b, NULL);
+	return ret;
 }
 
 /* Clears what nobody looks at any more. */
@@ -259,13 +288,12 @@ int inc_switch_start_comm(struct inc_switch *sw, uint32_t comm, struct inc_err *
 
 int inc_switch_remove_comm(struct inc_switch *sw, uint32_t comm, struct inc_err *err)
 {
-	struct inc_comm_build b = {.comm = comm};
+	struct inc_comm_build b = {.comm = comm, .ports = true};
 	int ret;
 
 	if (!inc_switch_comm(sw, comm))
 		return inc_err_set(err, ENOENT, "no communicator %u", comm);
 	b.cfg = sw->comm[comm];
-	b.ports = ports_rows(&b.cfg);
 	b.lookups = inc_comm_conns(&b.cfg);
 	memcpy(b.conn, &sw->conn[b.cfg.conn_base], inc_comm_conns(&b.cfg) * sizeof(b.conn[0]));
 	ret = take_away(sw, &b, err);
