@@ -16,7 +16,7 @@
 struct answer {
 	uint8_t mac[6];
 	int found;
-	uint16_t state; /* NUD_*; 0: there is no entry */
+	uint16_t nud; /* NUD_*; 0: there is no entry */
 };
 
 static int on_neighbour(const struct nlmsghdr *nlh, void *data)
@@ -27,7 +27,7 @@ static int on_neighbour(const struct nlmsghdr *nlh, void *data)
 
 	if (nlh->nlmsg_type != RTM_NEWNEIGH)
 		return MNL_CB_STOP;
-	a->state = nd->ndm_state;
+	a->nud = nd->ndm_state;
 	if (!(nd->ndm_state & USABLE))
 		return MNL_CB_STOP;
 	mnl_attr_for_each(attr, nlh, sizeof(*nd))
@@ -78,7 +78,7 @@ static int look_up(uint32_t ifindex, struct in_addr addr, bool forget, struct an
 	ret = mnl_socket_bind(nl, 0, MNL_SOCKET_AUTOPID) < 0
 		      ? -errno
 		      : ask(nl, RTM_GETNEIGH, ifindex, addr, a);
-	if (!ret && forget && a->state & DOUBTFUL)
+	if (!ret && forget && a->nud & DOUBTFUL)
 		ret = ask(nl, RTM_DELNEIGH, ifindex, addr, a);
 	mnl_socket_close(nl);
 	return ret;
