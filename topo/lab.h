@@ -27,7 +27,7 @@
 #define LAB_NS_MAX   (LAB_NAME_MAX + LAB_NODE_MAX + 2)
 #define LAB_NODES    250 /* the management network's addresses */
 
-#define LAB_LOCK_LIMIT_S 60 /* one switch may take half of it to get ready */
+#define LAB_LOCK_LIMIT_S 120 /* one switch may take half of it to get ready */
 
 enum lab_role { LAB_CONTROLLER, LAB_HOST, LAB_SWITCH, LAB_BRIDGE, LAB_WIRE, LAB_ROLES };
 extern const char *const lab_role_names[LAB_ROLES];

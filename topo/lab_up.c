@@ -21,7 +21,7 @@
 #include "lib/base/log.h"
 #include "topo/lab.h"
 
-#define READY_LIMIT_MS 30000 /* a loaded machine verifies BPF programs slowly */
+#define READY_LIMIT_MS 60000 /* a loaded or emulated machine verifies BPF programs slowly */
 #define POLL_NS        10000000
 #define ASK_LIMIT_S    5
 #define MAX_ARGS       256
