@@ -174,6 +174,12 @@ static int show_figures(struct inc_ctl *ctl, struct inc_err *err)
 				&ctl->scrape, err);
 }
 
+static int init_numbers(struct inc_ctl *ctl, struct inc_err *err)
+{
+	return inc_numbers_init(&ctl->group_numbers, err)
+		       ?: inc_numbers_init(&ctl->comm_numbers, err);
+}
+
 static int serve(struct inc_ctl *ctl, struct inc_err *err)
 {
 	struct evconnlistener *members = NULL, *switches = NULL;
@@ -185,11 +191,7 @@ static int serve(struct inc_ctl *ctl, struct inc_err *err)
 	ctl->base = event_base_new();
 	if (!ctl->base)
 		goto out;
-	ret = inc_switches_init(ctl);
-	if (!ret)
-		ret = inc_numbers_init(&ctl->group_numbers, err);
-	if (!ret)
-		ret = inc_numbers_init(&ctl->comm_numbers, err);
+	ret = inc_switches_init(ctl) ?: init_numbers(ctl, err);
 	if (ret)
 		goto out;
 	ret = -ENOMEM;
