@@ -364,7 +364,8 @@ struct inc_copy {
 	_(UP_PARTIAL, partial_to_parent, 'M', "last arriver became the partial sum")              \
 	_(X_COPY, copies_sent, 'X', "result copies given to a port")                              \
 	_(X_COPY_DROP, copies_dropped, 'X', "result copies that could not be made")               \
-	_(X_SUM_BYTES, reduced_bytes, 'X', "bytes of contributions added up")                     \
+	_(X_SUM_BYTES, reduced_bytes, 'X',                                                        \
+	  "bytes of contributions that a result or a partial sum was made of")                    \
 	_(X_MISMATCH, mismatches, 'X', "chunks whose children called different collectives")      \
 	_(X_EVENT_LOST, events_lost, 'X', "events dropped because the ring was full")
 
