@@ -294,4 +294,5 @@ void inc_group_settle(struct inc_group *group)
 		inc_comm_judge(comm);
 		inc_comm_end_unused(comm);
 	}
+	inc_derive_look(group);
 }
