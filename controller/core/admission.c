@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "controller/ctl.h"
 
 /* What a group has on a switch: what is counted there for its trees (route.h) and not refused. */
@@ -39,23 +40,30 @@ void inc_switch_load(const struct inc_switch *sw, struct inc_load *load)
 	add_group(load, group, sw);
 }
 
+/* A job is all groups of one name: a name is free again while those of an earlier run still finish
+ * what they have, and what they hold is the job's until then. */
+#define FOREACH_OF_JOB(group, of)                      \
+	LIST_FOREACH(group, &(of)->ctl->groups, entry) \
+	if (strcmp((group)->job, (of)->job) == 0)
+
 static uint64_t part_of(const struct inc_load *load, size_t offset)
 {
 	return *(const uint64_t *)((const char *)load + offset);
 }
 
-/* The group that has most of what stands at offset; NULL: none has any. */
+/* A group of the job that has most of what stands at offset; NULL: none has any. */
 static const struct inc_group *find_holder(const struct inc_switch *sw, size_t offset,
 					   struct inc_load *held)
 {
-	const struct inc_group *group, *holder = NULL;
+	const struct inc_group *group, *other, *holder = NULL;
 
 	*held = (struct inc_load){};
 	LIST_FOREACH(group, &sw->ctl->groups, entry)
 	{
 		struct inc_load load = {};
 
-		add_group(&load, group, sw);
+		FOREACH_OF_JOB(other, group)
+		add_group(&load, other, sw);
 		if (part_of(&load, offset) > part_of(held, offset)) {
 			*held = load;
 			holder = group;
@@ -139,10 +147,12 @@ void inc_comm_name_holder(const struct inc_comm *comm, struct inc_err *err)
 int inc_comm_admit(const struct inc_comm *comm, struct inc_err *err)
 {
 	const unsigned int quota = comm->group->ctl->opt.job_slots;
+	const struct inc_group *group;
 	const struct inc_comm *other;
 	uint64_t has = 0;
 
-	LIST_FOREACH(other, &comm->group->comms, entry)
+	FOREACH_OF_JOB(group, comm->group)
+	LIST_FOREACH(other, &group->comms, entry)
 	has += other != comm && other->tree ? other->slots : 0;
 	if (!quota || has + comm->slots <= quota)
 		return 0;
@@ -154,11 +164,15 @@ int inc_comm_admit(const struct inc_comm *comm, struct inc_err *err)
 int inc_group_admit(const struct inc_group *group, struct inc_err *err)
 {
 	const unsigned int quota = group->ctl->opt.job_communicators;
+	const struct inc_group *other;
+	unsigned int has = 0;
 
-	if (group->n_comms < quota)
+	FOREACH_OF_JOB(other, group)
+	has += other->n_comms;
+	if (has < quota)
 		return 0;
 	return inc_err_set(
 		err, EDQUOT,
 		"job %s has %u communicators and may have %u at a time (--job-communicators)",
-		group->job, group->n_comms, quota);
+		group->job, has, quota);
 }
