@@ -414,16 +414,7 @@ bool inc_comm_takes(struct inc_comm *comm, struct inc_switch *sw);
 void inc_comm_check_kept(struct inc_switch *sw, const uint32_t *listed, size_t n);
 
 /* admission.c */
-#define INC_LOAD_FIGURES(_, T)                                                 \
-	_(T, communicators, "", GAUGE, "communicators that it holds for jobs") \
-	_(T, connections, "", GAUGE, "connections of these")                   \
-	_(T, slots, "", GAUGE, "slots of these")                               \
-	_(T, rows, "", GAUGE, "rows of contributions of these")
-
 /* What the controller has given away of a switch. */
-struct inc_load {
-	INC_LOAD_FIGURES(INC_METRIC_FIELD, inc_load)
-};
 void inc_switch_load(const struct inc_switch *sw, struct inc_load *load);
 /* "; job A has most there: …" of a switch that has refused for want of room, or "". */
 void inc_switch_holder(const struct inc_switch *sw, char *buf, size_t size);
@@ -431,8 +422,8 @@ void inc_switch_holder(const struct inc_switch *sw, char *buf, size_t size);
 int inc_group_admit(const struct inc_group *group, struct inc_err *err);
 /* Whether a communicator of these slots may be configured, as far as its job goes: 0 or -EDQUOT. */
 int inc_comm_admit(const struct inc_comm *comm, struct inc_err *err);
-/* No tree has room for the communicator: err gets what a switch of its hosts lacks and which job
- * holds most of it, and stays as it is where none of them lacks anything. */
+/* No tree has room for the communicator: which job holds most of what is in use there, behind what
+ * err says. */
 void inc_comm_name_holder(const struct inc_comm *comm, struct inc_err *err);
 
 /* comm_report.c */

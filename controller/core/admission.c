@@ -14,7 +14,6 @@
 static void add_group(struct inc_load *load, const struct inc_group *group,
 		      const struct inc_switch *sw)
 {
-	const struct inc_tree_node *node;
 	const struct inc_comm *comm;
 	int i;
 
@@ -23,11 +22,7 @@ static void add_group(struct inc_load *load, const struct inc_group *group,
 		i = comm->tree && comm->configs ? inc_tree_find(comm->tree, sw->index) : -1;
 		if (i < 0 || comm->configs[i] == CONFIG_REFUSED)
 			continue;
-		node = &comm->tree->nodes[i];
-		load->communicators++;
-		load->connections += node->n_children + (node->parent >= 0);
-		load->rows += (uint64_t)(node->n_children + (node->parent >= 0)) * comm->slots;
-		load->slots += comm->slots;
+		inc_load_add(load, inc_tree_node_takes(comm->tree, i), 1);
 	}
 }
 
@@ -87,61 +82,18 @@ void inc_switch_holder(const struct inc_switch *sw, char *buf, size_t size)
 			 (unsigned long long)held.communicators);
 }
 
-/* Whether a switch lacks something for so many hosts of a communicator, and what. A limit of 0 is
- * one that it has not said. */
-static bool name_lack(const struct inc_comm *comm, const struct inc_switch *sw, unsigned int hosts,
-		      struct inc_err *err)
-{
-	const struct inc_route_use *use = inc_routes_use(sw->ctl->routes, sw->index);
-	const struct inc_msg_limits *limits = inc_routes_limits(sw->ctl->routes, sw->index);
-	const struct {
-		const char *what;
-		size_t offset;
-		uint64_t want, used, limit;
-	} parts[] = {
-		{"communicators", offsetof(struct inc_load, communicators), 1, use->communicators,
-		 limits->groups},
-		{"connections", offsetof(struct inc_load, connections), hosts, use->connections,
-		 limits->connections},
-		{"contribution rows", offsetof(struct inc_load, rows),
-		 (uint64_t)hosts * comm->slots, use->rows, limits->rows},
-	};
-	const struct inc_group *holder;
-	char most[CTL_NAME_MAX + 48] = "";
-	struct inc_load held;
-
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-		const uint64_t want = parts[i].want, used = parts[i].used, limit = parts[i].limit;
-
-		if (!limit || used + want <= limit)
-			continue;
-		holder = find_holder(sw, parts[i].offset, &held);
-		if (holder)
-			snprintf(most, sizeof(most), "; job %s holds most, %llu", holder->job,
-				 (unsigned long long)part_of(&held, parts[i].offset));
-		inc_err_set(err, ENOSPC, "switch %s: job %s wants %llu %s, %llu of %llu are free%s",
-			    inc_switch_name(sw), comm->group->job, (unsigned long long)want,
-			    parts[i].what, (unsigned long long)(used < limit ? limit - used : 0),
-			    (unsigned long long)limit, most);
-		return true;
-	}
-	return false;
-}
-
 void inc_comm_name_holder(const struct inc_comm *comm, struct inc_err *err)
 {
 	const struct inc_ctl *ctl = comm->group->ctl;
-	const struct inc_member *members = comm->group->members;
+	const struct inc_route_lack *lack = inc_routes_lack(ctl->routes);
+	const struct inc_err why = *err;
+	const struct inc_group *holder;
+	struct inc_load held;
 
-	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
-		const unsigned int sw = ctl->topo->hosts[members[rank].host].sw;
-		unsigned int hosts = 0;
-
-		for (unsigned int other = 0; other < comm->group->world_size; other++)
-			hosts += ctl->topo->hosts[members[other].host].sw == sw;
-		if (name_lack(comm, &ctl->switches[sw], hosts, err))
-			return;
-	}
+	holder = lack ? find_holder(&ctl->switches[lack->sw], lack->figure, &held) : NULL;
+	if (holder)
+		inc_err_set(err, ENOSPC, "%s; job %s holds most, %llu", why.msg, holder->job,
+			    (unsigned long long)part_of(&held, lack->figure));
 }
 
 int inc_comm_admit(const struct inc_comm *comm, struct inc_err *err)

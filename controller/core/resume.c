@@ -206,7 +206,7 @@ static int take_claim(struct inc_group *group, unsigned int rank, const struct c
 		if (!comm)
 			return -ENOMEM;
 		comm->payload = c->payload;
-		comm->slots = c->slots;
+		comm->slots = comm->tree->slots = c->slots;
 		comm->byte_order = c->member.byte_order;
 		/* who came before and did not name it has destroyed it */
 		for (unsigned int other = 0; other < group->world_size; other++)

@@ -62,6 +62,10 @@ struct inc_routes {
 	unsigned int job;                 /* the communicator's stamp */
 	unsigned int slots;               /* its */
 	bool anywhere;                    /* absent switches may be used */
+	bool empty;                       /* as if nothing were in use */
+	bool lacks;                       /* there is a tree but for this, the first there was: */
+	struct inc_route_lack lack;
+	struct inc_err lack_text;
 };
 
 /* What a communicator adds to the load of a switch. */
@@ -72,6 +76,10 @@ static inline uint64_t inc_route_slots_load(unsigned int slots)
 
 /* How many children a switch can take of a communicator of this size, now; up: it has a parent. */
 unsigned int inc_route_capacity(const struct inc_routes *routes, unsigned int sw, bool up);
+
+/* Says what a switch lacks for so many children of it; true: what it lacks is in use. */
+bool inc_route_say_lack(struct inc_routes *routes, unsigned int sw, unsigned int children, bool up,
+			struct inc_err *err);
 
 /* route_search.c: finds a tree in this order, and leaves it in used and spots. 0 or why not. */
 int inc_route_search(struct inc_routes *routes, const struct inc_order *order, struct inc_err *err);

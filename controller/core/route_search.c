@@ -221,6 +221,30 @@ static bool make_place(struct inc_routes *r, unsigned int attempt, unsigned int 
 	return false;
 }
 
+/* A switch that is full, and how many children it would have with those of the level that can go
+ * nowhere else. Where several are full, the first one is named that others keep from having room.
+ */
+static int say_full(struct inc_routes *r, unsigned int n, unsigned int top, unsigned int round,
+		    struct inc_err *err)
+{
+	for (unsigned int k = 0; k < r->first[n]; k++) {
+		const unsigned int to = r->graph.edges[r->edges[k]].to;
+		const struct inc_spot *spot = &r->spots[to];
+		unsigned int must = spot->job == r->job ? spot->hosts : 0;
+
+		if (spot->seen != round)
+			continue;
+		for (unsigned int i = 0; i < n; i++)
+			must += r->first[i + 1] - r->first[i] == 1 &&
+				r->graph.edges[r->edges[r->first[i]]].to == to;
+		if (must <= spot->children)
+			must = spot->children + 1;
+		if (inc_route_say_lack(r, to, must, to != top, err))
+			break;
+	}
+	return -ENOSPC;
+}
+
 static int place_rest(struct inc_routes *r, unsigned int attempt, unsigned int n, unsigned int top,
 		      struct inc_err *err)
 {
@@ -228,9 +252,7 @@ static int place_rest(struct inc_routes *r, unsigned int attempt, unsigned int n
 		if (r->spots[r->level[i]].up != NO_EDGE)
 			continue;
 		if (!make_place(r, attempt, n, i, top, ++r->stamp))
-			return inc_err_set(err, ENOSPC,
-					   "no switch above switch %s has room for one more child",
-					   name_of(r, r->level[i]));
+			return say_full(r, n, top, r->stamp, err);
 	}
 	return 0;
 }
@@ -281,9 +303,10 @@ static int try_top(struct inc_routes *r, const struct inc_order *order, unsigned
 	for (unsigned int i = 0; i < r->n_used && !ret; i++) {
 		const unsigned int s = r->used[i];
 
-		if (r->spots[s].children > inc_route_capacity(r, s, s != top))
-			ret = inc_err_set(err, ENOSPC, "switch %s has no room for a parent",
-					  name_of(r, s));
+		if (r->spots[s].children <= inc_route_capacity(r, s, s != top))
+			continue;
+		inc_route_say_lack(r, s, r->spots[s].children, s != top, err);
+		ret = -ENOSPC;
 	}
 	return ret;
 }

@@ -13,6 +13,13 @@ int inc_tree_find(const struct inc_tree *tree, unsigned int sw)
 	return -1;
 }
 
+struct inc_load inc_tree_node_takes(const struct inc_tree *tree, unsigned int n)
+{
+	const struct inc_tree_node *node = &tree->nodes[n];
+
+	return inc_load_of(node->n_children + (node->parent >= 0), tree->slots);
+}
+
 void inc_tree_ranks(const struct inc_tree *tree, unsigned int n, struct inc_ranks *ranks)
 {
 	const struct inc_tree_node *node = &tree->nodes[n], *last = node + node->size - 1;

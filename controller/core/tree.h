@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include "lib/conf/comm_conf.h"
 #include "lib/conf/ranks.h"
+#include "lib/metric/metric.h"
 #include "lib/topology/topology.h"
 
 /* One side of a queue pair. */
@@ -60,8 +61,35 @@ struct inc_tree {
 	struct inc_tree_node nodes[];
 };
 
+#define INC_LOAD_FIGURES(_, T)                                                 \
+	_(T, communicators, "", GAUGE, "communicators that it holds for jobs") \
+	_(T, connections, "", GAUGE, "connections of these")                   \
+	_(T, slots, "", GAUGE, "slots of these")                               \
+	_(T, rows, "", GAUGE, "rows of contributions of these")
+
+/* What communicators take of a switch. */
+struct inc_load {
+	INC_LOAD_FIGURES(INC_METRIC_FIELD, inc_load)
+};
+/* What a communicator takes where it has so many connections, the one to the parent too. */
+static inline struct inc_load inc_load_of(unsigned int connections, unsigned int slots)
+{
+	return (struct inc_load){1, connections, slots, (uint64_t)connections * slots};
+}
+/* sign: 1 adds to load, -1 gives back. */
+static inline void inc_load_add(struct inc_load *load, struct inc_load more, int sign)
+{
+	load->communicators += sign * more.communicators;
+	load->connections += sign * more.connections;
+	load->slots += sign * more.slots;
+	load->rows += sign * more.rows;
+}
+
 /* The node of a switch, or -1. */
 int inc_tree_find(const struct inc_tree *tree, unsigned int sw);
+
+/* What a node takes of its switch. */
+struct inc_load inc_tree_node_takes(const struct inc_tree *tree, unsigned int node);
 
 /* The ranks at a node's switch and below. */
 void inc_tree_ranks(const struct inc_tree *tree, unsigned int node, struct inc_ranks *ranks);

@@ -134,7 +134,8 @@ const char *routes_in_use(const struct inc_topology *topo, const struct inc_rout
 	for (unsigned int s = 0; s < topo->n_switches; s++) {
 		const struct inc_route_use *use = inc_routes_use(routes, s);
 
-		if (use->communicators || use->connections || use->rows || use->load)
+		if (use->taken.communicators || use->taken.connections || use->taken.slots ||
+		    use->taken.rows || use->load)
 			return topo->switches[s].name;
 	}
 	for (unsigned int l = 0; l < topo->n_links; l++) {
