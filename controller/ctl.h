@@ -492,8 +492,8 @@ bool inc_ctl_figures_part(void *arg, struct inc_scrape_at *at, FILE *out);
 
 /* query.c */
 void inc_query_ask(struct inc_client *client, json_t *object); /* A */
-/* query_tree.c: the answer to "tree". */
-json_t *inc_query_trees(struct inc_ctl *ctl);
+/* query_tree.c: a communicator's part of the answer to "tree"; NULL: it has none yet. */
+json_t *inc_query_tree(const struct inc_comm *comm);
 void inc_query_client_gone(struct inc_client *client);
 void inc_queries_free(struct inc_ctl *ctl);
 

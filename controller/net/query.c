@@ -7,6 +7,10 @@
 #include "lib/base/clock.h"
 #include "controller/ctl.h"
 
+/* Ranks of the communicators of one page, at least: 250 KB of JSON, which the loop makes in some
+ * milliseconds. */
+#define PAGE_RANKS 1024
+
 struct inc_query {
 	uint64_t number;
 	struct inc_client *client;
@@ -45,7 +49,8 @@ static json_t *group_json(const struct inc_group *group, uint64_t now_ms)
 			 "members", members, "communicators", comms);
 }
 
-static json_t *groups_json(struct inc_ctl *ctl)
+static json_t *groups_json(const struct inc_ctl *ctl, const struct inc_msg_query *question,
+			   uint32_t *next)
 {
 	const uint64_t now_ms = inc_now_ms();
 	const struct inc_group *group;
@@ -105,22 +110,83 @@ static void add_orphan(const struct inc_switch *sw, uint32_t number, void *list)
 				"switches", inc_switch_name(sw), "connections"));
 }
 
-static json_t *communicators_json(struct inc_ctl *ctl)
+static int compare_numbers(const void *a, const void *b)
+{
+	const struct inc_comm *const *x = a, *const *y = b;
+
+	return (*x)->number < (*y)->number ? -1 : (*x)->number > (*y)->number;
+}
+
+/* Those that the question is about, those without a number first; NULL: no memory. */
+static const struct inc_comm **list_comms(const struct inc_ctl *ctl,
+					  const struct inc_msg_query *question, size_t *n)
 {
 	const struct inc_group *group;
-	const struct inc_comm *comm;
-	json_t *list = json_array();
+	const struct inc_comm **list, *comm;
+	size_t most = 0;
 
+	*n = 0;
+	LIST_FOREACH(group, &ctl->groups, entry)
+	most += group->n_comms + group->n_refused;
+	list = calloc(most + 1, sizeof(*list));
+	if (!list)
+		return NULL;
 	LIST_FOREACH(group, &ctl->groups, entry)
 	{
 		LIST_FOREACH(comm, &group->comms, entry)
-		json_array_insert_new(list, 0, comm_json(comm));
+		{
+			if (comm->number >= question->from &&
+			    (!question->has_communicator || comm->number == question->communicator))
+				list[(*n)++] = comm;
+		}
 	}
-	inc_orphans_each(ctl, add_orphan, list);
+	qsort(list, *n, sizeof(*list), compare_numbers);
 	return list;
 }
 
-static json_t *switches_json(struct inc_ctl *ctl)
+/* What of each communicator there is to say, a page of it. Pages go by numbers: whatever comes and
+ * goes meanwhile, none is told twice or left out. */
+static json_t *page_json(const struct inc_ctl *ctl, const struct inc_msg_query *question,
+			 json_t *(*one)(const struct inc_comm *comm), uint32_t *next)
+{
+	json_t *list = json_array(), *object;
+	const struct inc_comm **comms;
+	size_t n, ranks = 0;
+
+	comms = list_comms(ctl, question, &n);
+	for (size_t i = 0; i < n; i++) {
+		if (ranks >= PAGE_RANKS && comms[i]->number) {
+			*next = comms[i]->number;
+			break;
+		}
+		object = one(comms[i]);
+		if (!object)
+			continue;
+		json_array_append_new(list, object);
+		ranks += comms[i]->group->world_size;
+	}
+	free(comms);
+	return list;
+}
+
+static json_t *communicators_json(const struct inc_ctl *ctl, const struct inc_msg_query *question,
+				  uint32_t *next)
+{
+	json_t *list = page_json(ctl, question, comm_json, next);
+
+	if (!*next && !question->has_communicator)
+		inc_orphans_each(ctl, add_orphan, list);
+	return list;
+}
+
+static json_t *trees_json(const struct inc_ctl *ctl, const struct inc_msg_query *question,
+			  uint32_t *next)
+{
+	return page_json(ctl, question, inc_query_tree, next);
+}
+
+static json_t *switches_json(const struct inc_ctl *ctl, const struct inc_msg_query *question,
+			     uint32_t *next)
 {
 	const uint64_t now_ms = inc_now_ms();
 	json_t *list = json_array();
@@ -138,10 +204,14 @@ static json_t *switches_json(struct inc_ctl *ctl)
 	return list;
 }
 
-static void answer(struct inc_client *client, const char *what, json_t *data)
+/* next: where the next page of data begins, 0: there is none. */
+static void answer(struct inc_client *client, const char *what, json_t *data, uint32_t next)
 {
-	inc_ndjson_send_new(client->conn,
-			    json_pack("{s:s, s:s, s:o}", "type", "A", "what", what, "data", data));
+	json_t *object = json_pack("{s:s, s:s, s:o}", "type", "A", "what", what, "data", data);
+
+	if (object && next)
+		json_object_set_new(object, "next", json_integer(next));
+	inc_ndjson_send_new(client->conn, object);
 }
 
 static void query_free(struct inc_query *query)
@@ -154,7 +224,7 @@ static void query_free(struct inc_query *query)
 
 static void query_done(struct inc_query *query)
 {
-	answer(query->client, query->what, json_incref(query->data));
+	answer(query->client, query->what, json_incref(query->data), 0);
 	query_free(query);
 }
 
@@ -268,6 +338,17 @@ static void on_answer(struct inc_switch *sw, int code, const char *text, json_t 
 		query_done(query);
 }
 
+/* A switch that the question is not about, as far as is known here, is not asked. */
+static bool concerns(const struct inc_msg_query *question, const struct inc_switch *sw)
+{
+	const struct inc_comm *comm;
+
+	if (question->has_node && strcmp(question->node, inc_switch_name(sw)) != 0)
+		return false;
+	comm = question->has_communicator ? inc_comm_find(sw->ctl, question->communicator) : NULL;
+	return !comm || !comm->tree || inc_tree_find(comm->tree, sw->index) >= 0;
+}
+
 static void pass(struct inc_client *client, const struct inc_msg_query *question)
 {
 	struct inc_ctl *ctl = client->ctl;
@@ -292,7 +373,7 @@ static void pass(struct inc_client *client, const struct inc_msg_query *question
 		json_t *slot;
 		int ret;
 
-		if (question->has_node && strcmp(question->node, inc_switch_name(sw)) != 0)
+		if (!concerns(question, sw))
 			continue;
 		slot = json_pack("{s:s}", "switch", inc_switch_name(sw));
 		json_array_append_new(query->data, slot);
@@ -313,12 +394,14 @@ void inc_query_ask(struct inc_client *client, json_t *object)
 {
 	static const struct {
 		const char *what;
-		json_t *(*here)(struct inc_ctl *ctl); /* NULL: ask the switches */
+		/* NULL: ask the switches */
+		json_t *(*here)(const struct inc_ctl *ctl, const struct inc_msg_query *question,
+				uint32_t *next);
 	} questions[] = {
 		{"groups", groups_json},
 		{"communicators", communicators_json},
 		{"switches", switches_json},
-		{"tree", inc_query_trees},
+		{"tree", trees_json},
 		{"status", NULL},
 		{"counters", NULL},
 		{"ports", NULL},
@@ -329,6 +412,7 @@ void inc_query_ask(struct inc_client *client, json_t *object)
 		{"config", NULL},
 	};
 	struct inc_msg_query query = {0};
+	uint32_t next = 0;
 	struct inc_err err;
 
 	if (inc_message_read(INC_MSG_QUESTION, object, &query, &err)) {
@@ -342,10 +426,13 @@ void inc_query_ask(struct inc_client *client, json_t *object)
 	for (size_t i = 0; i < sizeof(questions) / sizeof(questions[0]); i++) {
 		if (strcmp(questions[i].what, query.what) != 0)
 			continue;
-		if (questions[i].here)
-			answer(client, query.what, questions[i].here(client->ctl));
-		else
+		if (questions[i].here) {
+			json_t *data = questions[i].here(client->ctl, &query, &next);
+
+			answer(client, query.what, data, next);
+		} else {
 			pass(client, &query);
+		}
 		return;
 	}
 	inc_ndjson_send_error(client->conn, EINVAL, NULL, "no such question: '%.32s'", query.what);

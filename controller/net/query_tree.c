@@ -64,11 +64,15 @@ static void add_known(const struct inc_comm *comm, json_t *edges)
 	}
 }
 
-static json_t *comm_tree_json(const struct inc_comm *comm)
+json_t *inc_query_tree(const struct inc_comm *comm)
 {
 	const struct inc_tree *tree = comm->tree;
-	json_t *nodes = json_array(), *edges = json_array();
+	json_t *nodes, *edges;
 
+	if (!comm->number || !tree)
+		return NULL;
+	nodes = json_array();
+	edges = json_array();
 	for (unsigned int i = 0; i < tree->n; i++) {
 		const struct inc_tree_node *node = &tree->nodes[i];
 
@@ -84,21 +88,4 @@ static json_t *comm_tree_json(const struct inc_comm *comm)
 			 (json_int_t)comm->number, "job", comm->group->job, "state",
 			 inc_comm_state_name(comm), "payload", (int)comm->payload, "whole",
 			 (int)tree->counted, "nodes", nodes, "edges", edges);
-}
-
-json_t *inc_query_trees(struct inc_ctl *ctl)
-{
-	const struct inc_group *group;
-	const struct inc_comm *comm;
-	json_t *list = json_array();
-
-	LIST_FOREACH(group, &ctl->groups, entry)
-	{
-		LIST_FOREACH(comm, &group->comms, entry)
-		{
-			if (comm->number && comm->tree)
-				json_array_insert_new(list, 0, comm_tree_json(comm));
-		}
-	}
-	return list;
 }
