@@ -17,10 +17,11 @@ struct inc_spot {
 	unsigned int stamp;    /* of the attempt that has it in its tree */
 	unsigned int children; /* so far */
 	unsigned int up;       /* edge to its parent, or NO_EDGE */
-	/* as a parent that children of one level could have */
-	unsigned int seen; /* the round it was looked at in */
-	unsigned int could;
-	uint64_t load;
+	/* the round it was looked at in: as a parent of one level (count_parents), as a full one
+	 * whose children may go elsewhere (make_place), or on the ways up from a leaf (climb) */
+	unsigned int seen;
+	unsigned int could; /* a parent: how many of the level could have it */
+	uint64_t load;      /* what bears most: it or the links to it; on the best way up to it */
 	/* for a search: how many switches with hosts it is above, and what bears most on the best
 	 * way from the worst of them */
 	unsigned int search, meets;

@@ -257,9 +257,14 @@ static int place_rest(struct inc_routes *r, unsigned int attempt, unsigned int n
 	return 0;
 }
 
-/* Parents for the n switches of one level; *next: how many of those are new to the tree. */
+/*
+ * Parents for the n switches of one level; those of them that are new to the tree are the next
+ * level, *n_next of them. A parent that has hosts of the communicator is in the tree from the
+ * start, so it is not among these: try_top() adds it to the level of its depth with the other
+ * leaves.
+ */
 static int cover(struct inc_routes *r, const struct inc_order *order, unsigned int attempt,
-		 unsigned int n, unsigned int top, unsigned int *next, struct inc_err *err)
+		 unsigned int n, unsigned int top, unsigned int *n_next, struct inc_err *err)
 {
 	const unsigned int had = r->n_used;
 	unsigned int parents, best;
@@ -274,8 +279,8 @@ static int cover(struct inc_routes *r, const struct inc_order *order, unsigned i
 		take(r, attempt, best);
 		fill_parent(r, attempt, n, best, top);
 	}
-	*next = r->n_used - had;
-	memcpy(r->next_level, r->used + had, *next * sizeof(*r->next_level));
+	*n_next = r->n_used - had;
+	memcpy(r->next_level, r->used + had, *n_next * sizeof(*r->next_level));
 	return ret;
 }
 
@@ -284,7 +289,7 @@ static int try_top(struct inc_routes *r, const struct inc_order *order, unsigned
 		   struct inc_err *err)
 {
 	const unsigned int attempt = ++r->stamp;
-	unsigned int n = 0, leaf = 0, *level;
+	unsigned int n_level, n_next = 0, leaf = 0, *level;
 	int ret = 0;
 
 	r->n_used = 0;
@@ -293,9 +298,10 @@ static int try_top(struct inc_routes *r, const struct inc_order *order, unsigned
 		r->spots[r->leaves[i]].children = r->spots[r->leaves[i]].hosts;
 	}
 	for (unsigned int d = order->depth[r->leaves[0]]; d > order->depth[top] && !ret; d--) {
+		n_level = n_next;
 		while (leaf < r->n_leaves && order->depth[r->leaves[leaf]] == d)
-			r->level[n++] = r->leaves[leaf++];
-		ret = cover(r, order, attempt, n, top, &n, err);
+			r->level[n_level++] = r->leaves[leaf++];
+		ret = cover(r, order, attempt, n_level, top, &n_next, err);
 		level = r->level;
 		r->level = r->next_level;
 		r->next_level = level;
