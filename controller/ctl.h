@@ -433,6 +433,14 @@ void inc_comm_report(struct inc_member *member, const struct inc_msg_report *sai
 
 /* comm_event.c */
 void inc_comm_event(struct inc_switch *sw, const struct inc_msg_event *said);
+/* Whom a switch means by a rank of a communicator, -1: its parent. */
+struct inc_peer {
+	int rank;               /* a rank of its own; -1: another switch, or nobody */
+	const char *sw;         /* the other switch; NULL: none, or it is not known which */
+	int node;               /* a switch below: its node, -1 where it is not known; else -1 */
+	struct inc_ranks below; /* the ranks there */
+};
+struct inc_peer inc_comm_peer(const struct inc_comm *comm, const struct inc_switch *sw, int rank);
 /* What a communicator waits for on a switch: fails it where that is a rank that has destroyed it,
  * and asks a switch below that is waited for. False: it tells nothing about it, ask on. */
 bool inc_comm_waits(struct inc_switch *sw, const struct inc_msg_waiting *said);

@@ -10,14 +10,6 @@
 #include "controller/ctl.h"
 #include "lib/base/log.h"
 
-/* Whom a switch means. */
-struct peer {
-	int rank;               /* a rank of its own; -1: another switch, or nobody */
-	const char *sw;         /* the other switch; NULL: none, or it is not known which */
-	int node;               /* a switch below: its node, -1 where it is not known; else -1 */
-	struct inc_ranks below; /* the ranks there */
-};
-
 /* Whether a rank's host is attached to the switch; true, too, where its host is not known yet. */
 static bool is_own(const struct inc_comm *comm, const struct inc_switch *sw, unsigned int rank)
 {
@@ -26,13 +18,12 @@ static bool is_own(const struct inc_comm *comm, const struct inc_switch *sw, uns
 	return !m->asked || sw->ctl->topo->hosts[m->route.host].sw == sw->index;
 }
 
-/* rank: -1 for the parent */
-static struct peer peer_of(const struct inc_comm *comm, const struct inc_switch *sw, int rank)
+struct inc_peer inc_comm_peer(const struct inc_comm *comm, const struct inc_switch *sw, int rank)
 {
-	const int node = inc_tree_find(comm->tree, sw->index);
+	const int node = comm->tree ? inc_tree_find(comm->tree, sw->index) : -1;
 	const int parent = node < 0 ? -1 : comm->tree->nodes[node].parent;
 	const struct inc_topo_switch *switches = sw->ctl->topo->switches;
-	struct peer peer = {.rank = -1, .node = -1};
+	struct inc_peer peer = {.rank = -1, .node = -1};
 	const struct inc_tree_child *child;
 
 	if (rank < 0) {
@@ -41,7 +32,7 @@ static struct peer peer_of(const struct inc_comm *comm, const struct inc_switch 
 	}
 	child = node < 0 ? NULL : inc_tree_child_of(comm->tree, node, rank);
 	if (child && child->to_switch) {
-		peer.node = child->index;
+		peer.node = child->node;
 		peer.sw = switches[comm->tree->nodes[peer.node].sw].name;
 		inc_tree_ranks(comm->tree, peer.node, &peer.below);
 	} else if (child || is_own(comm, sw, rank)) {
@@ -51,7 +42,7 @@ static struct peer peer_of(const struct inc_comm *comm, const struct inc_switch 
 }
 
 /* "switch s2 (ranks 4-7)", or "" */
-static void print_peer(const struct peer *peer, char *buf, size_t size)
+static void print_peer(const struct inc_peer *peer, char *buf, size_t size)
 {
 	char ranks[200];
 
@@ -80,13 +71,13 @@ static bool all_destroyed(const struct inc_comm *comm, const struct inc_ranks *r
 }
 
 /* Whoever is meant is through with the communicator, and owes nobody an acknowledgement. */
-static bool is_through(const struct inc_comm *comm, const struct peer *peer)
+static bool is_through(const struct inc_comm *comm, const struct inc_peer *peer)
 {
 	return peer->rank >= 0 ? comm->members[peer->rank].destroyed
 			       : peer->node >= 0 && all_destroyed(comm, &peer->below);
 }
 
-static void fail(struct inc_comm *comm, const struct inc_switch *sw, const struct peer *peer,
+static void fail(struct inc_comm *comm, const struct inc_switch *sw, const struct inc_peer *peer,
 		 int code, const char *text)
 {
 	char who[300];
@@ -116,11 +107,11 @@ bool inc_comm_waits(struct inc_switch *sw, const struct inc_msg_waiting *said)
 		snprintf(chunk, sizeof(chunk), "chunk %llu ", (unsigned long long)said->chunk);
 	for (uint32_t i = 0; i < said->n_missing; i++) {
 		const struct inc_msg_missing *m = &said->missing[i];
-		struct peer peer;
+		struct inc_peer peer;
 
 		if (!m->has_rank || m->up || m->rank >= comm->group->world_size)
 			continue;
-		peer = peer_of(comm, sw, m->rank);
+		peer = inc_comm_peer(comm, sw, m->rank);
 		if (!is_through(comm, &peer)) {
 			/* the switch below knows which of its ranks it is */
 			if (peer.node >= 0)
@@ -141,7 +132,7 @@ bool inc_comm_waits(struct inc_switch *sw, const struct inc_msg_waiting *said)
 /* What follows from a failure that concerns a peer, once it is known who that is. */
 static void judge(struct inc_comm *comm, struct inc_switch *sw, const struct inc_accusation *a)
 {
-	const struct peer peer = peer_of(comm, sw, a->rank);
+	const struct inc_peer peer = inc_comm_peer(comm, sw, a->rank);
 
 	if (a->code != EREMOTEIO && is_through(comm, &peer))
 		/* unless the others still wait for it; a mismatch is the end for everybody */

@@ -253,6 +253,11 @@ static bool leaves_there(const struct inc_routes *r)
 	return true;
 }
 
+static unsigned int up_link(const struct inc_routes *r, const struct inc_tree_node *node)
+{
+	return r->topo->switches[node->sw].ports[node->up_port].link;
+}
+
 /* sign: 1, or -1 where it gives back what it takes. */
 static void count(struct inc_routes *r, const struct inc_tree *tree, int sign)
 {
@@ -264,13 +269,11 @@ static void count(struct inc_routes *r, const struct inc_tree *tree, int sign)
 		use->load += sign * inc_route_slots_load(tree->slots);
 		for (unsigned int k = 0; k < node->n_children; k++) {
 			const struct inc_tree_child *child = &tree->children[node->first_child + k];
-			const struct inc_tree_node *below = &tree->nodes[child->index];
 			const unsigned int near =
 				r->topo->switches[node->sw].ports[child->port].link;
-			const unsigned int far =
-				child->to_switch
-					? r->topo->switches[below->sw].ports[below->up_port].link
-					: r->topo->hosts[child->host].link;
+			const unsigned int far = child->to_switch
+							 ? up_link(r, &tree->nodes[child->node])
+							 : r->topo->hosts[child->host].link;
 
 			r->link_load[near] += sign * r->link_weight[near];
 			if (far != near) /* a bridge is between */

@@ -44,9 +44,12 @@ struct inc_tree_node {
 /* A rank on a host of its own switch, or a switch below. */
 struct inc_tree_child {
 	bool to_switch;
-	unsigned int index; /* of a node (true), or a rank */
-	unsigned int host;  /* of the rank, in the topology */
-	unsigned int port;  /* of the parent */
+	union {
+		unsigned int node; /* to_switch */
+		unsigned int rank; /* else */
+	};
+	unsigned int host; /* of the rank, in the topology */
+	unsigned int port; /* of the parent */
 };
 
 /* Root first, and each node right before its subtree. The children of a node stand in the order of
@@ -100,8 +103,8 @@ void inc_tree_ranks(const struct inc_tree *tree, unsigned int node, struct inc_r
 const struct inc_tree_child *inc_tree_child_of(const struct inc_tree *tree, unsigned int node,
 					       unsigned int rank);
 
-/* "s0 > r of 3 switches": from the node of a switch up to the root; where that does not fit into size
- * bytes, its middle is left out. */
+/* "s0 > r of 3 switches": from the node of a switch up to the root; where that does not fit into
+ * size bytes, its middle is left out. */
 void inc_tree_describe(const struct inc_tree *tree, const struct inc_topology *topo,
 		       unsigned int node, char *buf, size_t size);
 

@@ -245,42 +245,25 @@ void inc_queries_free(struct inc_ctl *ctl)
 		query_free(LIST_FIRST(&ctl->queries));
 }
 
-/* Another switch that is meant: its name, and the ranks behind it. */
-static void name_switch(const struct inc_comm *comm, int node, json_t *object)
-{
-	char text[INC_RANKS_TEXT];
-	struct inc_ranks ranks;
-
-	if (node < 0)
-		return;
-	json_object_set_new(
-		object, "peer",
-		json_string(comm->group->ctl->topo->switches[comm->tree->nodes[node].sw].name));
-	if (json_is_true(json_object_get(object, "up")))
-		return;
-	inc_tree_ranks(comm->tree, node, &ranks);
-	inc_ranks_print(&ranks, text, sizeof(text));
-	json_object_set_new(object, "ranks", json_string(text));
-}
-
 /* Switches know ranks; which host, job or other switch that is, is known here. */
 static void name_peer(const struct inc_switch *sw, const struct inc_comm *comm, json_t *object)
 {
+	const bool up = json_is_true(json_object_get(object, "up"));
 	const json_t *named = json_object_get(object, "rank");
 	const json_int_t rank = json_integer_value(named);
-	const int node = comm->tree ? inc_tree_find(comm->tree, sw->index) : -1;
-	const struct inc_tree_child *child;
+	char ranks[INC_RANKS_TEXT];
+	struct inc_peer peer;
 
-	if (json_is_true(json_object_get(object, "up"))) {
-		name_switch(comm, node < 0 ? -1 : comm->tree->nodes[node].parent, object);
+	if (!up && (!json_is_integer(named) || rank < 0 || rank >= comm->group->world_size))
 		return;
+	peer = inc_comm_peer(comm, sw, up ? -1 : rank);
+	if (peer.sw)
+		json_object_set_new(object, "peer", json_string(peer.sw));
+	if (peer.node >= 0) {
+		inc_ranks_print(&peer.below, ranks, sizeof(ranks));
+		json_object_set_new(object, "ranks", json_string(ranks));
 	}
-	if (!json_is_integer(named) || rank < 0 || rank >= comm->group->world_size)
-		return;
-	child = node < 0 ? NULL : inc_tree_child_of(comm->tree, node, rank);
-	if (child && child->to_switch)
-		name_switch(comm, child->index, object);
-	else if (comm->members[rank].asked && !*inc_ctl_text(object, "host"))
+	if (peer.rank >= 0 && comm->members[rank].asked && !*inc_ctl_text(object, "host"))
 		json_object_set_new(
 			object, "host",
 			json_string(sw->ctl->topo->hosts[comm->members[rank].route.host].name));

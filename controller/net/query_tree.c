@@ -35,15 +35,15 @@ static json_t *child_json(const struct inc_comm *comm, const struct inc_tree_nod
 	struct inc_ranks ranks = {};
 
 	if (child->to_switch) {
-		const struct inc_tree_node *below = &comm->tree->nodes[child->index];
+		const struct inc_tree_node *below = &comm->tree->nodes[child->node];
 
-		inc_tree_ranks(comm->tree, child->index, &ranks);
+		inc_tree_ranks(comm->tree, child->node, &ranks);
 		return edge_json(&topo->switches[node->sw], child->port,
 				 topo->switches[below->sw].name, true, below->first_rank, &ranks);
 	}
-	inc_ranks_add(&ranks, child->index);
+	inc_ranks_add(&ranks, child->rank);
 	return edge_json(&topo->switches[node->sw], child->port, topo->hosts[child->host].name,
-			 false, child->index, &ranks);
+			 false, child->rank, &ranks);
 }
 
 /* Of an earlier controller's: its ranks at their switches; what is between these is not known. */
