@@ -12,7 +12,7 @@
 
 /* What a group has on a switch: what is counted there for its trees (route.h) and not refused. */
 static void add_group(struct inc_load *load, const struct inc_group *group,
-		      const struct inc_switch *sw)
+		      const struct inc_ctl_switch *sw)
 {
 	const struct inc_comm *comm;
 	int i;
@@ -26,7 +26,7 @@ static void add_group(struct inc_load *load, const struct inc_group *group,
 	}
 }
 
-void inc_switch_load(const struct inc_switch *sw, struct inc_load *load)
+void inc_switch_load(const struct inc_ctl_switch *sw, struct inc_load *load)
 {
 	const struct inc_group *group;
 
@@ -47,7 +47,7 @@ static uint64_t part_of(const struct inc_load *load, size_t offset)
 }
 
 /* A group of the job that has most of what stands at offset; NULL: none has any. */
-static const struct inc_group *find_holder(const struct inc_switch *sw, size_t offset,
+static const struct inc_group *find_holder(const struct inc_ctl_switch *sw, size_t offset,
 					   struct inc_load *held)
 {
 	const struct inc_group *group, *other, *holder = NULL;
@@ -67,7 +67,7 @@ static const struct inc_group *find_holder(const struct inc_switch *sw, size_t o
 	return holder;
 }
 
-void inc_switch_holder(const struct inc_switch *sw, char *buf, size_t size)
+void inc_switch_holder(const struct inc_ctl_switch *sw, char *buf, size_t size)
 {
 	struct inc_load held;
 	const struct inc_group *holder = find_holder(sw, offsetof(struct inc_load, rows), &held);

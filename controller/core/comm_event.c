@@ -11,14 +11,15 @@
 #include "lib/base/log.h"
 
 /* Whether a rank's host is attached to the switch; true, too, where its host is not known yet. */
-static bool is_own(const struct inc_comm *comm, const struct inc_switch *sw, unsigned int rank)
+static bool is_own(const struct inc_comm *comm, const struct inc_ctl_switch *sw, unsigned int rank)
 {
 	const struct inc_comm_member *m = &comm->members[rank];
 
 	return !m->asked || sw->ctl->topo->hosts[m->route.host].sw == sw->index;
 }
 
-struct inc_peer inc_comm_peer(const struct inc_comm *comm, const struct inc_switch *sw, int rank)
+struct inc_peer inc_comm_peer(const struct inc_comm *comm, const struct inc_ctl_switch *sw,
+			      int rank)
 {
 	const int node = comm->tree ? inc_tree_find(comm->tree, sw->index) : -1;
 	const int parent = node < 0 ? -1 : comm->tree->nodes[node].parent;
@@ -77,8 +78,8 @@ static bool is_through(const struct inc_comm *comm, const struct inc_peer *peer)
 			       : peer->node >= 0 && all_destroyed(comm, &peer->below);
 }
 
-static void fail(struct inc_comm *comm, const struct inc_switch *sw, const struct inc_peer *peer,
-		 int code, const char *text)
+static void fail(struct inc_comm *comm, const struct inc_ctl_switch *sw,
+		 const struct inc_peer *peer, int code, const char *text)
 {
 	char who[300];
 
@@ -87,7 +88,7 @@ static void fail(struct inc_comm *comm, const struct inc_switch *sw, const struc
 		      *who ? ": " : "", who);
 }
 
-static void check_waiting(struct inc_switch *sw, const struct inc_comm *comm)
+static void check_waiting(struct inc_ctl_switch *sw, const struct inc_comm *comm)
 {
 	int ret = inc_switch_ask_waiting(sw, comm->number);
 
@@ -96,7 +97,7 @@ static void check_waiting(struct inc_switch *sw, const struct inc_comm *comm)
 			 inc_switch_name(sw), comm->number, strerror(-ret));
 }
 
-bool inc_comm_waits(struct inc_switch *sw, const struct inc_msg_waiting *said)
+bool inc_comm_waits(struct inc_ctl_switch *sw, const struct inc_msg_waiting *said)
 {
 	struct inc_comm *comm = inc_comm_find(sw->ctl, said->communicator);
 	char chunk[32] = "", who[300];
@@ -130,7 +131,7 @@ bool inc_comm_waits(struct inc_switch *sw, const struct inc_msg_waiting *said)
 }
 
 /* What follows from a failure that concerns a peer, once it is known who that is. */
-static void judge(struct inc_comm *comm, struct inc_switch *sw, const struct inc_accusation *a)
+static void judge(struct inc_comm *comm, struct inc_ctl_switch *sw, const struct inc_accusation *a)
 {
 	const struct inc_peer peer = inc_comm_peer(comm, sw, a->rank);
 
@@ -160,7 +161,7 @@ void inc_comm_judge(struct inc_comm *comm)
 }
 
 /* Kept where it is not known yet whether the rank had left before it fell silent. True: done. */
-static bool accuse(struct inc_switch *sw, struct inc_comm *comm, uint32_t number,
+static bool accuse(struct inc_ctl_switch *sw, struct inc_comm *comm, uint32_t number,
 		   const struct inc_accusation *accused)
 {
 	if (inc_orphan_fail(sw, number, accused))
@@ -192,7 +193,7 @@ static enum inc_event_kind kind_of(const char *event)
 }
 
 /* A neighbour of the switch has said that it is over there, and will tell why: unless it cannot. */
-static void wait_for_reason(struct inc_switch *sw, struct inc_comm *comm)
+static void wait_for_reason(struct inc_ctl_switch *sw, struct inc_comm *comm)
 {
 	if (!comm || comm->phase != COMM_STARTED || comm->ended ||
 	    inc_tree_find(comm->tree, sw->index) < 0)
@@ -201,7 +202,7 @@ static void wait_for_reason(struct inc_switch *sw, struct inc_comm *comm)
 	inc_ctl_arm(comm->timer, sw->ctl->opt.switch_timeout_ms);
 }
 
-void inc_comm_event(struct inc_switch *sw, const struct inc_msg_event *said)
+void inc_comm_event(struct inc_ctl_switch *sw, const struct inc_msg_event *said)
 {
 	const char *text = *said->message ? said->message : said->event;
 	const enum inc_event_kind kind = kind_of(said->event);

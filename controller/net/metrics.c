@@ -51,7 +51,7 @@ static void print_plain(FILE *out, const struct inc_metric *table, size_t n, con
 	}
 }
 
-static void count_one(const struct inc_switch *sw, uint32_t number, void *sum)
+static void count_one(const struct inc_ctl_switch *sw, uint32_t number, void *sum)
 {
 	++*(uint64_t *)sum;
 }
@@ -131,7 +131,7 @@ static void print_switches(const struct inc_ctl *ctl, FILE *out)
 	for (size_t i = 0; i < sizeof(seen_metrics) / sizeof(seen_metrics[0]); i++) {
 		inc_metric_print_head(out, ROOM "_switch", &seen_metrics[i]);
 		for (unsigned int s = 0; s < n; s++) {
-			const struct inc_switch *sw = &ctl->switches[s];
+			const struct inc_ctl_switch *sw = &ctl->switches[s];
 			const struct inc_label labels[] = {{"switch", inc_switch_name(sw)}, {}};
 			const struct inc_msg_limits *limits = inc_routes_limits(ctl->routes, s);
 			const struct seen seen = {

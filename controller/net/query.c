@@ -101,7 +101,7 @@ static json_t *comm_json(const struct inc_comm *comm)
 			 connections);
 }
 
-static void add_orphan(const struct inc_switch *sw, uint32_t number, void *list)
+static void add_orphan(const struct inc_ctl_switch *sw, uint32_t number, void *list)
 {
 	json_array_append_new(
 		list, json_pack("{s:I, s:i, s:s, s:i, s:s, s:i, s:i, s:s, s:[s], s:[]}",
@@ -192,7 +192,7 @@ static json_t *switches_json(const struct inc_ctl *ctl, const struct inc_msg_que
 	json_t *list = json_array();
 
 	for (unsigned int i = 0; i < ctl->topo->n_switches; i++) {
-		const struct inc_switch *sw = &ctl->switches[i];
+		const struct inc_ctl_switch *sw = &ctl->switches[i];
 		json_t *ports = sw->ports ? json_incref(sw->ports) : json_array();
 
 		json_array_append_new(
@@ -246,7 +246,7 @@ void inc_queries_free(struct inc_ctl *ctl)
 }
 
 /* Switches know ranks; which host, job or other switch that is, is known here. */
-static void name_peer(const struct inc_switch *sw, const struct inc_comm *comm, json_t *object)
+static void name_peer(const struct inc_ctl_switch *sw, const struct inc_comm *comm, json_t *object)
 {
 	const bool up = json_is_true(json_object_get(object, "up"));
 	const json_t *named = json_object_get(object, "rank");
@@ -269,7 +269,7 @@ static void name_peer(const struct inc_switch *sw, const struct inc_comm *comm, 
 			json_string(sw->ctl->topo->hosts[comm->members[rank].route.host].name));
 }
 
-static void add_names(const struct inc_switch *sw, json_t *data)
+static void add_names(const struct inc_ctl_switch *sw, json_t *data)
 {
 	json_t *entry, *missing;
 	size_t i, k;
@@ -290,7 +290,7 @@ static void add_names(const struct inc_switch *sw, json_t *data)
 	}
 }
 
-static void on_answer(struct inc_switch *sw, int code, const char *text, json_t *reply,
+static void on_answer(struct inc_ctl_switch *sw, int code, const char *text, json_t *reply,
 		      uint64_t number)
 {
 	json_t *slot, *data = json_object_get(reply, "data");
@@ -322,7 +322,7 @@ static void on_answer(struct inc_switch *sw, int code, const char *text, json_t 
 }
 
 /* A switch that the question is not about, as far as is known here, is not asked. */
-static bool concerns(const struct inc_msg_query *question, const struct inc_switch *sw)
+static bool concerns(const struct inc_msg_query *question, const struct inc_ctl_switch *sw)
 {
 	const struct inc_comm *comm;
 
@@ -352,7 +352,7 @@ static void pass(struct inc_client *client, const struct inc_msg_query *question
 	query->data = json_array();
 	LIST_INSERT_HEAD(&ctl->queries, query, entry);
 	for (unsigned int i = 0; i < ctl->topo->n_switches; i++) {
-		struct inc_switch *sw = &ctl->switches[i];
+		struct inc_ctl_switch *sw = &ctl->switches[i];
 		json_t *slot;
 		int ret;
 

@@ -13,7 +13,7 @@ static json_t *ranks_json(const struct inc_ranks *ranks)
 static json_t *node_json(const struct inc_comm *comm, unsigned int n)
 {
 	const struct inc_tree_node *node = &comm->tree->nodes[n];
-	const struct inc_switch *sw = &comm->group->ctl->switches[node->sw];
+	const struct inc_ctl_switch *sw = &comm->group->ctl->switches[node->sw];
 
 	return json_pack("{s:s, s:s}", "switch", inc_switch_name(sw), "state",
 			 sw->link ? "connected" : "absent");
