@@ -169,6 +169,19 @@ def scratch():
         shutil.rmtree(path, ignore_errors=True)
 
 
+def topology_ports(topology):
+    """(switch, {"name", "ip", "peer"}) for each port of a file of topo/, in its order."""
+    ports, switch = [], None
+    with open(os.path.join(TOP, "topo", topology), encoding="utf-8") as f:
+        for line in f:
+            fields = dict(re.findall(r"(\w+): ([^\s,{}]+)", line))
+            if "peer" in fields:
+                ports.append((switch, fields))
+            elif line.startswith("  - name: "):
+                switch = fields["name"]
+    return ports
+
+
 def sizes(*elements):
     return [4 * n for n in elements]
 
