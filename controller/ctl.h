@@ -420,6 +420,16 @@ void inc_comm_check_kept(struct inc_ctl_switch *sw, const uint32_t *listed, size
 void inc_switch_load(const struct inc_ctl_switch *sw, struct inc_load *load);
 /* "; job A has most there: …" of a switch that has refused for want of room, or "". */
 void inc_switch_holder(const struct inc_ctl_switch *sw, char *buf, size_t size);
+#define INC_JOB_FIGURES(_, T)                                      \
+	_(T, communicators, "", GAUGE, "communicators of the job") \
+	_(T, slots, "", GAUGE, "slots of these, each counted once")
+
+/* What a group has, or all groups of its job: what quotas speak of. */
+struct inc_job_load {
+	INC_JOB_FIGURES(INC_METRIC_FIELD, inc_job_load)
+};
+struct inc_job_load inc_group_load(const struct inc_group *group);
+struct inc_job_load inc_job_load(const struct inc_group *group);
 /* Whether the group may begin another communicator: 0 or -EDQUOT. */
 int inc_group_admit(const struct inc_group *group, struct inc_err *err);
 /* Whether a communicator of these slots may be configured, as far as its job goes: 0 or -EDQUOT. */

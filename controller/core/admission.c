@@ -96,16 +96,36 @@ void inc_comm_name_holder(const struct inc_comm *comm, struct inc_err *err)
 			    (unsigned long long)part_of(&held, lack->figure));
 }
 
+struct inc_job_load inc_group_load(const struct inc_group *group)
+{
+	struct inc_job_load load = {.communicators = group->n_comms};
+	const struct inc_comm *comm;
+
+	LIST_FOREACH(comm, &group->comms, entry)
+	load.slots += comm->tree ? comm->slots : 0;
+	return load;
+}
+
+struct inc_job_load inc_job_load(const struct inc_group *group)
+{
+	const struct inc_group *other;
+	struct inc_job_load sum = {};
+
+	FOREACH_OF_JOB(other, group)
+	{
+		const struct inc_job_load load = inc_group_load(other);
+
+		sum.communicators += load.communicators;
+		sum.slots += load.slots;
+	}
+	return sum;
+}
+
 int inc_comm_admit(const struct inc_comm *comm, struct inc_err *err)
 {
 	const unsigned int quota = comm->group->ctl->opt.job_slots;
-	const struct inc_group *group;
-	const struct inc_comm *other;
-	uint64_t has = 0;
+	const uint64_t has = inc_job_load(comm->group).slots; /* it has no tree itself */
 
-	FOREACH_OF_JOB(group, comm->group)
-	LIST_FOREACH(other, &group->comms, entry)
-	has += other != comm && other->tree ? other->slots : 0;
 	if (!quota || has + comm->slots <= quota)
 		return 0;
 	return inc_err_set(err, EDQUOT,
@@ -116,15 +136,12 @@ int inc_comm_admit(const struct inc_comm *comm, struct inc_err *err)
 int inc_group_admit(const struct inc_group *group, struct inc_err *err)
 {
 	const unsigned int quota = group->ctl->opt.job_communicators;
-	const struct inc_group *other;
-	unsigned int has = 0;
+	const uint64_t has = inc_job_load(group).communicators;
 
-	FOREACH_OF_JOB(other, group)
-	has += other->n_comms;
 	if (has < quota)
 		return 0;
 	return inc_err_set(
 		err, EDQUOT,
-		"job %s has %u communicators and may have %u at a time (--job-communicators)",
-		group->job, has, quota);
+		"job %s has %llu communicators and may have %u at a time (--job-communicators)",
+		group->job, (unsigned long long)has, quota);
 }

@@ -20,6 +20,18 @@ struct inc_query {
 	LIST_ENTRY(inc_query) entry;
 };
 
+/* What a job has, and may have, where that is limited. */
+static json_t *usage_json(const struct inc_group *group)
+{
+	const struct inc_ctl_options *opt = &group->ctl->opt;
+	const struct inc_job_load load = inc_job_load(group);
+
+	return json_pack("{s:I, s:i, s:I, s:o*}", "communicators", (json_int_t)load.communicators,
+			 "communicators_limit", (int)opt->job_communicators, "slots",
+			 (json_int_t)load.slots, "slots_limit",
+			 opt->job_slots ? json_integer(opt->job_slots) : NULL);
+}
+
 static json_t *group_json(const struct inc_group *group, uint64_t now_ms)
 {
 	json_t *members = json_array(), *comms = json_array();
@@ -43,10 +55,11 @@ static json_t *group_json(const struct inc_group *group, uint64_t now_ms)
 		if (comm->number)
 			json_array_append_new(comms, json_integer(comm->number));
 	}
-	return json_pack("{s:I, s:s, s:i, s:s, s:f, s:o, s:o}", "group", (json_int_t)group->number,
-			 "job", group->job, "world_size", (int)group->world_size, "state",
-			 inc_group_state_name(group), "age_s", (now_ms - group->since_at_ms) / 1e3,
-			 "members", members, "communicators", comms);
+	return json_pack("{s:I, s:s, s:i, s:s, s:f, s:o, s:o, s:o}", "group",
+			 (json_int_t)group->number, "job", group->job, "world_size",
+			 (int)group->world_size, "state", inc_group_state_name(group), "age_s",
+			 (now_ms - group->since_at_ms) / 1e3, "members", members, "communicators",
+			 comms, "job_usage", usage_json(group));
 }
 
 static json_t *groups_json(const struct inc_ctl *ctl, const struct inc_msg_query *question,
