@@ -139,52 +139,59 @@ unsigned int inc_route_capacity(const struct inc_routes *r, unsigned int sw, boo
 	return left - up < most ? left - up : most;
 }
 
-bool inc_route_say_lack(struct inc_routes *r, unsigned int sw, unsigned int children, bool up,
-			struct inc_err *err)
+/* Of what a switch has too little, perhaps. */
+struct part {
+	const char *name;
+	uint64_t want, limit, used;
+	size_t figure; /* only of what others can have in use */
+};
+
+/* The first that it has too little of for so many children; where it is none of the others it is
+ * the last one. */
+static struct part lacking(const struct inc_routes *r, unsigned int sw, unsigned int children,
+			   bool up)
 {
 	const struct inc_load want = inc_load_of(children + up, r->slots), *use = in_use(r, sw);
 	const struct inc_msg_limits *limits = &r->limits[sw];
-	const struct {
-		const char *name;
-		uint64_t want, limit, used;
-		size_t figure; /* only of what others can have in use */
-	} parts[] =
-		{
-			{"children", children, max_children(r, sw), 0, 0},
-			{"slots", want.slots, limits->slots, 0, 0},
-			{"communicators", want.communicators, limits->groups, use->communicators,
-			 offsetof(struct inc_load, communicators)},
-			{"connections", want.connections, limits->connections, use->connections,
-			 offsetof(struct inc_load, connections)},
-			{"contribution rows", want.rows, limits->rows, use->rows,
-			 offsetof(struct inc_load, rows)},
-		},
-	  *p = parts;
-	bool taken;
-	int len;
+	const struct part parts[] = {
+		{"children", children, max_children(r, sw), 0, 0},
+		{"slots", want.slots, limits->slots, 0, 0},
+		{"communicators", want.communicators, limits->groups, use->communicators,
+		 offsetof(struct inc_load, communicators)},
+		{"connections", want.connections, limits->connections, use->connections,
+		 offsetof(struct inc_load, connections)},
+		{"contribution rows", want.rows, limits->rows, use->rows,
+		 offsetof(struct inc_load, rows)},
+	};
+	const struct part *p = parts, *last = parts + sizeof(parts) / sizeof(parts[0]) - 1;
 
-	/* where it is none of the others it is the last one */
-	while (p + 1 < parts + sizeof(parts) / sizeof(parts[0]) &&
-	       (!p->limit || p->used + p->want <= p->limit))
+	while (p < last && (!p->limit || p->used + p->want <= p->limit))
 		p++;
-	taken = p->want <= p->limit;
-	len = strlen(p->name) - (p->want == 1);
-	if (taken)
-		inc_err_set(err, ENOSPC,
-			    "switch %s has no room for %llu %.*s: %llu of %llu are free",
-			    r->topo->switches[sw].name, (unsigned long long)p->want, len, p->name,
-			    (unsigned long long)(p->used < p->limit ? p->limit - p->used : 0),
-			    (unsigned long long)p->limit);
-	else
-		inc_err_set(err, ENOSPC, "switch %s: %llu %s are more than its limit of %llu",
-			    r->topo->switches[sw].name, (unsigned long long)p->want, p->name,
-			    (unsigned long long)p->limit);
-	if (taken && !r->lacks) {
+	return *p;
+}
+
+bool inc_route_say_lack(struct inc_routes *r, unsigned int sw, unsigned int children, bool up,
+			struct inc_err *err)
+{
+	const struct part p = lacking(r, sw, children, up);
+	const uint64_t left = p.used < p.limit ? p.limit - p.used : 0;
+	const char *name = r->topo->switches[sw].name;
+	const int len = strlen(p.name) - (p.want == 1);
+
+	if (p.want > p.limit) {
+		inc_err_set(err, ENOSPC, "switch %s: %llu %s are more than its limit of %llu", name,
+			    (unsigned long long)p.want, p.name, (unsigned long long)p.limit);
+		return false;
+	}
+	inc_err_set(err, ENOSPC, "switch %s has no room for %llu %.*s: %llu of %llu are free", name,
+		    (unsigned long long)p.want, len, p.name, (unsigned long long)left,
+		    (unsigned long long)p.limit);
+	if (!r->lacks) {
 		r->lacks = true;
-		r->lack = (struct inc_route_lack){sw, p->figure};
+		r->lack = (struct inc_route_lack){sw, p.figure};
 		r->lack_text = *err;
 	}
-	return taken;
+	return true;
 }
 
 static void list_leaves(struct inc_routes *r, const unsigned int *hosts, unsigned int n_hosts)

@@ -224,12 +224,13 @@ static bool make_place(struct inc_routes *r, unsigned int attempt, unsigned int 
 /* A switch that is full, and how many children it would have with those of the level that can go
  * nowhere else. Where several are full, the first one is named that others keep from having room.
  */
-static int say_full(struct inc_routes *r, unsigned int n, unsigned int top, unsigned int round,
-		    struct inc_err *err)
+static int say_full(struct inc_routes *r, unsigned int attempt, unsigned int n, unsigned int top,
+		    unsigned int round, struct inc_err *err)
 {
 	for (unsigned int k = 0; k < r->first[n]; k++) {
 		const unsigned int to = r->graph.edges[r->edges[k]].to;
 		const struct inc_spot *spot = &r->spots[to];
+		const unsigned int has = spot->stamp == attempt ? spot->children : 0;
 		unsigned int must = spot->job == r->job ? spot->hosts : 0;
 
 		if (spot->seen != round)
@@ -237,8 +238,8 @@ static int say_full(struct inc_routes *r, unsigned int n, unsigned int top, unsi
 		for (unsigned int i = 0; i < n; i++)
 			must += r->first[i + 1] - r->first[i] == 1 &&
 				r->graph.edges[r->edges[r->first[i]]].to == to;
-		if (must <= spot->children)
-			must = spot->children + 1;
+		if (must <= has)
+			must = has + 1;
 		if (inc_route_say_lack(r, to, must, to != top, err))
 			break;
 	}
@@ -252,7 +253,7 @@ static int place_rest(struct inc_routes *r, unsigned int attempt, unsigned int n
 		if (r->spots[r->level[i]].up != NO_EDGE)
 			continue;
 		if (!make_place(r, attempt, n, i, top, ++r->stamp))
-			return say_full(r, n, top, r->stamp, err);
+			return say_full(r, attempt, n, top, r->stamp, err);
 	}
 	return 0;
 }

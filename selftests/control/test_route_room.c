@@ -58,6 +58,9 @@ static const struct {
 	 "switch a0 has no room for 128 contribution rows: 72 of 200 are free"},
 	{"r", {.groups = 1, .rows = 1024}, {2, {0, 4}}, {2, {1, 5}}, IN_USE(communicators),
 	 "switch r has no room for 1 communicator: 0 of 1 are free"},
+	/* what it had in the first is nothing that it has in the second */
+	{"a0", {.connections = 3}, {2, {0, 4}}, {2, {2, 5}}, IN_USE(connections),
+	 "switch a0 has no room for 2 connections: 1 of 3 are free"},
 	/* room for its host, none for the way up */
 	{"s0", {.connections = 2}, {1, {0}}, {2, {0, 2}}, IN_USE(connections),
 	 "switch s0 has no room for 2 connections: 1 of 2 are free"},
