@@ -243,7 +243,7 @@ fail:
 static int ask_rest(struct dialog *d, json_t *pages, const char *name, struct inc_err *err)
 {
 	json_t *next, *more, *page;
-	json_int_t last = 0;
+	json_int_t last = -1; /* 0: nothing of it was in the first answer */
 
 	while ((next = json_object_get(pages, "next"))) {
 		if (!json_is_integer(next) || json_integer_value(next) <= last)

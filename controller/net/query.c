@@ -11,8 +11,13 @@
  * milliseconds. */
 #define PAGE_RANKS 1024
 
+/* Of all switches together, in one answer: there is room for another one beside it. */
+#define ANSWER_BYTES (CTL_WRITE_MAX / 2)
+
 struct inc_query {
 	uint64_t number;
+	uint32_t from;
+	size_t bytes; /* of what is in data */
 	struct inc_client *client;
 	char what[sizeof(((struct inc_msg_query *)0)->what)];
 	json_t *data; /* by switch, in the topology's order */
@@ -303,6 +308,23 @@ static void add_names(const struct inc_ctl_switch *sw, json_t *data)
 	}
 }
 
+/* What a switch has answered, in its place; where the others' is as much as an answer may have, it
+ * is to be asked for by itself, from the same page on. */
+static void fill_slot(struct inc_query *query, json_t *slot, json_t *data, json_t *next)
+{
+	const size_t bytes = json_dumpb(data, NULL, 0, JSON_COMPACT);
+
+	if (query->bytes && query->bytes + bytes > ANSWER_BYTES && json_is_array(data)) {
+		json_object_set_new(slot, "data", json_array());
+		json_object_set_new(slot, "next", json_integer(query->from));
+		return;
+	}
+	query->bytes += bytes;
+	json_object_set(slot, "data", data);
+	if (next)
+		json_object_set(slot, "next", next);
+}
+
 static void on_answer(struct inc_ctl_switch *sw, int code, const char *text, json_t *reply,
 		      uint64_t number)
 {
@@ -322,9 +344,7 @@ static void on_answer(struct inc_ctl_switch *sw, int code, const char *text, jso
 			continue;
 		if (!code && data) {
 			add_names(sw, data);
-			json_object_set(slot, "data", data);
-			if (json_object_get(reply, "next"))
-				json_object_set(slot, "next", json_object_get(reply, "next"));
+			fill_slot(query, slot, data, json_object_get(reply, "next"));
 		} else {
 			json_object_set_new(slot, "error",
 					    json_string(code ? text : "an answer without data"));
@@ -359,6 +379,7 @@ static void pass(struct inc_client *client, const struct inc_msg_query *question
 	if (!query)
 		return;
 	query->number = ++ctl->next_query;
+	query->from = question->from;
 	query->client = client;
 	client->queries++;
 	strcpy(query->what, question->what);
