@@ -123,7 +123,7 @@ static int make_queues(struct verbs_endpoint *ep, struct inc_err *err)
 
 static void open_cache(struct verbs_endpoint *ep)
 {
-	int ret = verbs_regions_open(&ep->cache, ep->pd, (size_t)ep->config.cache_mib << 20);
+	int ret = inc_rdma_regions_open(&ep->cache, ep->pd, (size_t)ep->config.cache_mib << 20);
 
 	if (ret)
 		ep->log(ep->log_ctx,
@@ -136,12 +136,14 @@ static int verbs_map(struct inccl_endpoint *base, void *addr, size_t len, bool w
 		     struct inccl_region *region)
 {
 	struct verbs_endpoint *ep = verbs_ep(base);
-	int ret = verbs_region_get(&ep->cache, addr, len, writable, region);
+	unsigned int access = writable ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : 0;
+	int ret = verbs_region_get(&ep->cache, addr, len, access, region);
+	struct inc_err err;
 
-	if (ret)
-		ep->log(ep->log_ctx, "verbs: %s: register %zu bytes%s: %s%s", ep->place.device, len,
-			writable ? "" : " to read", strerror(-ret),
-			ret == -ENOMEM ? " (limit on locked memory? ulimit -l)" : "");
+	if (ret) {
+		inc_rdma_region_error(&err, ep->place.device, len, access, ret);
+		ep->log(ep->log_ctx, "verbs: %s", err.msg);
+	}
 	return ret;
 }
 
@@ -181,9 +183,9 @@ static void verbs_close(struct inccl_endpoint *base)
 		ibv_destroy_qp(ep->qp);
 	for (m = ep->sends_done; m < ep->base.posted; m++)
 		if (ep->slot[m & ep->slot_mask].send_mr)
-			verbs_mr_put(&ep->cache, ep->slot[m & ep->slot_mask].send_mr);
+			inc_rdma_mr_put(&ep->cache, ep->slot[m & ep->slot_mask].send_mr);
 	if (ep->pd)
-		verbs_cache_close(&ep->cache);
+		inc_rdma_cache_close(&ep->cache);
 	if (ep->cq)
 		ibv_destroy_cq(ep->cq);
 	if (ep->channel)

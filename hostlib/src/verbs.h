@@ -2,8 +2,7 @@
 /*
  * The verbs transport: one RC queue pair of a RoCEv2 device per communicator.
  *	verbs_config.c	its settings		verbs_device.c	device, port and GID
- *	verbs_region.c	registered memory	verbs_cache.c	its reuse
- *	verbs_watch.c	memory that goes away	verbs_maps.c	what kind of memory it is
+ *	verbs_region.c	registered memory
  *	verbs.c		life of the queue pair	verbs_data.c	messages and completions
  */
 #ifndef INCCL_VERBS_H
@@ -61,7 +60,7 @@ void verbs_place_close(struct verbs_place *place);
 
 /* Of one message under way. */
 struct verbs_slot {
-	struct verbs_mr *send_mr;               /* held until the send is complete */
+	struct inc_rdma_mr *send_mr;            /* held until the send is complete */
 	const struct inccl_region *recv_region; /* until the result is there */
 	uint32_t recv_len;
 	unsigned int packets;
@@ -105,7 +104,7 @@ struct verbs_endpoint {
 	unsigned int idle_polls;
 	uint64_t port_down_at_ns; /* 0: it is up */
 	int failed;               /* -errno, with base.error filled */
-	struct verbs_cache cache;
+	struct inc_rdma_cache cache;
 };
 
 static inline struct verbs_endpoint *verbs_ep(struct inccl_endpoint *base)

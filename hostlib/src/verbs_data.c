@@ -90,7 +90,7 @@ static void make_send(struct verbs_endpoint *ep, uint64_t m, const struct inccl_
 		sge->addr = address(msg->send_region, msg->send);
 		sge->lkey = msg->send_region->lkey;
 		slot->send_mr = msg->send_region->priv;
-		verbs_mr_get(&ep->cache, slot->send_mr);
+		inc_rdma_mr_get(&ep->cache, slot->send_mr);
 	}
 	*send = (struct ibv_send_wr){
 		.wr_id = WR_SEND(m),
@@ -220,7 +220,7 @@ static void sent(struct verbs_endpoint *ep, const struct ibv_wc *wc)
 	for (; ep->sends_done <= wc->wr_id >> 1; ep->sends_done++) {
 		slot = &ep->slot[ep->sends_done & ep->slot_mask];
 		if (slot->send_mr)
-			verbs_mr_put(&ep->cache, slot->send_mr);
+			inc_rdma_mr_put(&ep->cache, slot->send_mr);
 		slot->send_mr = NULL;
 	}
 	ep->base.stats.acks_received++;
