@@ -12,7 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <infiniband/verbs.h>
+#include <net/if.h>
 #include "lib/base/err.h"
+#include "lib/rdma/completion.h"
+#include "lib/rdma/qp.h"
 #include "hostlib/src/transport.h"
 #include "hostlib/src/verbs_region.h"
 
@@ -41,14 +44,12 @@ int verbs_config_read(const char *options, struct verbs_config *config, struct i
 
 /* Where a queue pair can live. */
 struct verbs_place {
-	struct ibv_context *ctx; /* owned by whoever holds the place */
-	char device[64];
+	struct inc_rdma_device *device; /* a reference, of whoever holds the place */
 	uint8_t port;
 	uint8_t gid_index;
 	uint16_t pkey;
-	unsigned int mtu; /* active, bytes */
-	char ifname[16];
-	struct ibv_device_attr attr;
+	unsigned int mtu;         /* active, bytes */
+	char ifname[IF_NAMESIZE]; /* "": not known */
 };
 
 /* 0 with an open device, or -errno with err saying what each device lacks. */
@@ -72,11 +73,10 @@ struct verbs_endpoint {
 	struct inccl_endpoint base; /* first */
 	struct verbs_config config;
 	struct verbs_place place;
-	struct ibv_pd *pd;
-	struct ibv_comp_channel *channel;
-	struct ibv_cq *cq;
-	struct ibv_qp *qp;
-	int epoll_fd; /* completion channel and asynchronous events */
+	struct inc_rdma_completions completions;
+	struct inc_rdma_qp qp;
+	struct inc_rdma_subscriber events;
+	int epoll_fd; /* completions and asynchronous events */
 	void (*log)(void *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 	void *log_ctx;
 	uint32_t addr;
@@ -84,7 +84,6 @@ struct verbs_endpoint {
 	unsigned int payload;
 	unsigned int depth; /* messages under way at most: a window of single packets */
 	uint64_t under_way; /* packets */
-	char peer[80];
 
 	struct verbs_slot *slot; /* of message m: m & slot_mask */
 	uint64_t slot_mask;
@@ -100,7 +99,6 @@ struct verbs_endpoint {
 	struct ibv_recv_wr recv_wr[VERBS_BATCH];
 	struct ibv_sge recv_sge[VERBS_BATCH];
 
-	bool armed;
 	unsigned int idle_polls;
 	uint64_t port_down_at_ns; /* 0: it is up */
 	int failed;               /* -errno, with base.error filled */
@@ -112,6 +110,8 @@ static inline struct verbs_endpoint *verbs_ep(struct inccl_endpoint *base)
 	return (struct verbs_endpoint *)base;
 }
 
+/* verbs_data.c: what the device says of its port and its queue pair. */
+void verbs_on_event(struct inc_rdma_subscriber *self, const struct inc_rdma_event *event);
 int verbs_fail(struct verbs_endpoint *ep, int err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 

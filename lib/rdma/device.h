@@ -24,6 +24,7 @@ struct inc_rdma_device {
 	char name[INC_RDMA_NAME_SIZE];
 	struct ibv_context *ctx; /* its async_fd does not block */
 	struct ibv_pd *pd;       /* one for all that use this device by this inventory */
+	uint8_t ports;           /* numbered from 1 */
 	struct inc_rdma_limits limits;
 	struct inc_rdma_async async; /* async.c's */
 	atomic_uint refs;            /* device.c's */

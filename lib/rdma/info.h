@@ -39,9 +39,10 @@ enum inc_rdma_gid_type {
 	INC_RDMA_GID_ROCE_V2,
 };
 
-/* One entry of a port's GID table; entries without a GID are not described. */
+/* One entry of a port's GID table. Entries without a GID are not described, nor are those behind
+ * place 255, which no queue pair can name. */
 struct inc_rdma_gid {
-	unsigned int index; /* its place in the port's table: sgid_index of a queue pair's path */
+	uint8_t index; /* its place in the port's table: sgid_index of a queue pair's path */
 	enum inc_rdma_gid_type type;
 	uint8_t raw[16];      /* as on the wire; an IPv4 address is ::ffff:a.b.c.d */
 	unsigned int ifindex; /* of the interface that the device says it is of; 0: it does not */
@@ -100,11 +101,10 @@ struct inc_rdma_list {
 	unsigned int passed_over; /* devices of this machine that the filter did not let pass */
 };
 
-/* Which devices and ports: an entry names a device and, unless it is 0, one port of it. Without
- * entries all pass. */
+/* Which devices and ports. Without entries all pass. */
 struct inc_rdma_filter_entry {
-	char device[INC_RDMA_NAME_SIZE];
-	uint8_t port;
+	char device[INC_RDMA_NAME_SIZE]; /* "": any */
+	uint8_t port;                    /* 0: any */
 };
 
 struct inc_rdma_filter {

@@ -9,8 +9,8 @@
  * it is put, and a device stays open.
  *
  * Threads: get, device and put may be called by any thread at any time; refresh, take and close by
- * one thread at a time. Nothing here waits for a peer; opening and refreshing take a few
- * milliseconds per device in the kernel.
+ * one thread at a time, and not from a subscriber's call. Nothing here waits for a peer; opening
+ * and refreshing take a few milliseconds per device in the kernel.
  */
 #ifndef INC_RDMA_INVENTORY_H
 #define INC_RDMA_INVENTORY_H
