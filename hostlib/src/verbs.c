@@ -145,7 +145,7 @@ static void stop_writes(struct verbs_endpoint *ep, const struct inccl_region *re
 
 	for (m = ep->base.completed; m < ep->base.posted; m++)
 		if (ep->slot[m & ep->slot_mask].recv_region == region) {
-			inc_rdma_qp_stop(&ep->qp, NULL);
+			inc_rdma_qp_to_err(&ep->qp, NULL);
 			verbs_fail(ep, ECANCELED, "verbs: message %llu was given up",
 				   (unsigned long long)m);
 			return;
@@ -276,7 +276,7 @@ static int verbs_connect(struct inccl_endpoint *base, const struct inccl_remote 
 		.flow_label = config->flow_label,
 		.traffic_class = config->traffic_class,
 	};
-	const struct inc_rdma_sending sending = {
+	const struct inc_rdma_rts rts = {
 		.psn = ep->start_psn,
 		.timeout = config->timeout,
 		.retry_cnt = config->retry_cnt,
@@ -291,9 +291,9 @@ static int verbs_connect(struct inccl_endpoint *base, const struct inccl_remote 
 	check_route(ep, remote);
 	ep->payload = remote->payload;
 	inc_rdma_gid_of_ipv4(remote->addr, peer.gid);
-	ret = inc_rdma_qp_receive(&ep->qp, &peer, &why);
+	ret = inc_rdma_qp_to_rtr(&ep->qp, &peer, &why);
 	if (!ret)
-		ret = inc_rdma_qp_send(&ep->qp, &sending, &why);
+		ret = inc_rdma_qp_to_rts(&ep->qp, &rts, &why);
 	return ret ? inc_err_set(err, -ret, "verbs: %s", why.msg) : 0;
 }
 

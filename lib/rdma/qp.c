@@ -94,8 +94,8 @@ static const char *bad_field(const struct inc_rdma_peer *peer)
 						     : NULL;
 }
 
-int inc_rdma_qp_receive(struct inc_rdma_qp *qp, const struct inc_rdma_peer *peer,
-			struct inc_err *err)
+int inc_rdma_qp_to_rtr(struct inc_rdma_qp *qp, const struct inc_rdma_peer *peer,
+		       struct inc_err *err)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
@@ -131,15 +131,14 @@ int inc_rdma_qp_receive(struct inc_rdma_qp *qp, const struct inc_rdma_peer *peer
 	return ret ? failed(qp, ret, "queue pair to RTR", err) : 0;
 }
 
-int inc_rdma_qp_send(struct inc_rdma_qp *qp, const struct inc_rdma_sending *sending,
-		     struct inc_err *err)
+int inc_rdma_qp_to_rts(struct inc_rdma_qp *qp, const struct inc_rdma_rts *rts, struct inc_err *err)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTS,
-		.timeout = sending->timeout,
-		.retry_cnt = sending->retry_cnt,
-		.rnr_retry = sending->rnr_retry,
-		.sq_psn = sending->psn,
+		.timeout = rts->timeout,
+		.retry_cnt = rts->retry_cnt,
+		.rnr_retry = rts->rnr_retry,
+		.sq_psn = rts->psn,
 		.max_rd_atomic = qp->caps.rd_atomic,
 	};
 	int ret = ibv_modify_qp(qp->ibv, &attr,
@@ -149,7 +148,7 @@ int inc_rdma_qp_send(struct inc_rdma_qp *qp, const struct inc_rdma_sending *send
 	return ret ? failed(qp, ret, "queue pair to RTS", err) : 0;
 }
 
-int inc_rdma_qp_stop(struct inc_rdma_qp *qp, struct inc_err *err)
+int inc_rdma_qp_to_err(struct inc_rdma_qp *qp, struct inc_err *err)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 	int ret = ibv_modify_qp(qp->ibv, &attr, IBV_QP_STATE);

@@ -60,7 +60,7 @@ struct inc_rdma_peer {
 	uint32_t flow_label; /* 20 bits; 0: the device's choice */
 };
 
-struct inc_rdma_sending {
+struct inc_rdma_rts {
 	uint32_t psn;      /* of the first packet that we send; 24 bits */
 	uint8_t timeout;   /* ACK timeout is 4.096 us * 2^timeout; 0: none at all */
 	uint8_t retry_cnt; /* 0 to 7; 7 is for ever on some devices (rxe) */
@@ -80,14 +80,13 @@ struct inc_rdma_qp {
 int inc_rdma_qp_make(struct inc_rdma_qp *qp, struct inc_rdma_device *device,
 		     const struct inc_rdma_qp_opts *opts, struct inc_err *err);
 /* From INIT to RTR. 0 or -errno; -EINVAL where the peer's numbers can be none. */
-int inc_rdma_qp_receive(struct inc_rdma_qp *qp, const struct inc_rdma_peer *peer,
-			struct inc_err *err);
+int inc_rdma_qp_to_rtr(struct inc_rdma_qp *qp, const struct inc_rdma_peer *peer,
+		       struct inc_err *err);
 /* From RTR to RTS. 0 or -errno. */
-int inc_rdma_qp_send(struct inc_rdma_qp *qp, const struct inc_rdma_sending *sending,
-		     struct inc_err *err);
+int inc_rdma_qp_to_rts(struct inc_rdma_qp *qp, const struct inc_rdma_rts *rts, struct inc_err *err);
 /* From any state to ERR: the device touches no memory for it any more, and everything posted
  * completes (IBV_WC_WR_FLUSH_ERR, or what had become of it). 0 or -errno. */
-int inc_rdma_qp_stop(struct inc_rdma_qp *qp, struct inc_err *err);
+int inc_rdma_qp_to_err(struct inc_rdma_qp *qp, struct inc_err *err);
 /* In any state. One of zeros is allowed. */
 void inc_rdma_qp_destroy(struct inc_rdma_qp *qp);
 

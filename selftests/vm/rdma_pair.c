@@ -73,7 +73,7 @@ static void make(struct side *s, unsigned int access)
 
 static void meet(struct side *s, const struct side *other)
 {
-	const struct inc_rdma_sending sending = {
+	const struct inc_rdma_rts rts = {
 		.psn = s->psn, .timeout = 17, .retry_cnt = 6, .rnr_retry = 6};
 	struct inc_rdma_peer peer = {
 		.name = other->device->name,
@@ -88,7 +88,7 @@ static void meet(struct side *s, const struct side *other)
 	struct inc_err err = {""};
 
 	memcpy(peer.gid, other->gid, sizeof(peer.gid));
-	if (inc_rdma_qp_receive(&s->qp, &peer, &err) || inc_rdma_qp_send(&s->qp, &sending, &err))
+	if (inc_rdma_qp_to_rtr(&s->qp, &peer, &err) || inc_rdma_qp_to_rts(&s->qp, &rts, &err))
 		fail_msg("%s", err.msg);
 }
 
@@ -289,7 +289,7 @@ void test_stop_flushes(void **state)
 	make_pair(s, IBV_ACCESS_LOCAL_WRITE);
 	for (i = 0; i < 5; i++)
 		post_recv(&s[0], i, 0, 100);
-	assert_int_equal(inc_rdma_qp_stop(&s[0].qp, &err), 0);
+	assert_int_equal(inc_rdma_qp_to_err(&s[0].qp, &err), 0);
 	for (i = 0; i < 5; i++) {
 		wc = next(&s[0]);
 		assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
@@ -331,13 +331,13 @@ void test_refusals(void **state)
 	assert_non_null(strstr(err.msg, "/9: queue pair to INIT: "));
 	opts.port = 1;
 	assert_int_equal(inc_rdma_qp_make(&qp, s[0].device, &opts, &err), 0);
-	assert_true(inc_rdma_qp_receive(&qp, &peer, &err) < 0);
+	assert_true(inc_rdma_qp_to_rtr(&qp, &peer, &err) < 0);
 	assert_non_null(strstr(err.msg, "/1 to nobody: queue pair to RTR: "));
 	peer.mtu_bytes = 255;
-	assert_int_equal(inc_rdma_qp_receive(&qp, &peer, &err), -EINVAL);
+	assert_int_equal(inc_rdma_qp_to_rtr(&qp, &peer, &err), -EINVAL);
 	assert_non_null(strstr(err.msg, "mtu_bytes"));
 	peer.qpn = 1 << 24;
-	assert_int_equal(inc_rdma_qp_receive(&qp, &peer, &err), -EINVAL);
+	assert_int_equal(inc_rdma_qp_to_rtr(&qp, &peer, &err), -EINVAL);
 	assert_non_null(strstr(err.msg, "qpn"));
 	inc_rdma_qp_destroy(&qp);
 	end_pair(s);
