@@ -4,6 +4,7 @@
 #define INC_RDMA_DEVICE_PRIV_H
 
 #include <ifaddrs.h>
+#include <stdbool.h>
 #include "lib/rdma/device.h"
 
 /* device.c: with one reference; NULL, with fault, where it cannot be opened. */

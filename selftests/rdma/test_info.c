@@ -10,6 +10,7 @@
 #include <string.h>
 #include "lib/rdma/gid.h"
 #include "lib/rdma/info.h"
+#include "lib/rdma/inventory.h"
 #include "lib/rdma/mtu.h"
 #include "lib/rdma/qp.h"
 
@@ -245,6 +246,27 @@ static void reasons_are_one_line(void **state)
 	assert_string_equal(why.msg, was);
 }
 
+/* Whether or not the machine has a device. */
+static void an_inventory_opens_everywhere(void **state)
+{
+	const struct inc_rdma_filter_entry entry = {.device = "no such device"};
+	const struct inc_rdma_filter filter = {&entry, 1};
+	struct inc_rdma_inventory *inventory;
+	const struct inc_rdma_list *list;
+	struct inc_err err = {""};
+
+	assert_int_equal(inc_rdma_inventory_open(&filter, &inventory, &err), 0);
+	list = inc_rdma_inventory_get(inventory);
+	assert_int_equal(list->devices, 0);
+	assert_null(inc_rdma_device_find(list, 0, "no such device"));
+	assert_null(inc_rdma_inventory_device(inventory, 0, "no such device"));
+	inc_rdma_list_put(list);
+	assert_int_equal(inc_rdma_inventory_take(inventory), 0);
+	assert_int_equal(inc_rdma_inventory_refresh(inventory, &err), 0);
+	inc_rdma_inventory_close(inventory);
+	inc_rdma_inventory_close(NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -256,6 +278,7 @@ int main(void)
 		cmocka_unit_test(link_local_is_ten_bits),
 		cmocka_unit_test(gids_as_text),
 		cmocka_unit_test(caps_beyond_the_device_are_named),
+		cmocka_unit_test(an_inventory_opens_everywhere),
 		cmocka_unit_test(reasons_are_one_line),
 	};
 
