@@ -30,11 +30,50 @@ static int take_sizes(void *settings, const char *text, struct inc_err *err)
 	}
 }
 
-static int take_dtype(void *dtype, const char *text, struct inc_err *err)
+static const char *dtype_name(unsigned int number)
 {
-	return inccl_dtype_parse(text, dtype)
-		       ? inc_err_set(err, EINVAL, "'%.300s' is unknown", text)
-		       : 0;
+	return inccl_dtype_name(number);
+}
+
+static const char *op_name(unsigned int number)
+{
+	return inccl_op_name(number);
+}
+
+/* Words with commas between, or "all" that there are. */
+static int take_set(uint32_t *set, const char *text, const char *(*name_of)(unsigned int number),
+		    struct inc_err *err)
+{
+	const bool all = !strcmp(text, "all");
+	const char *at = text;
+
+	for (*set = 0;; at++) {
+		const size_t len = strcspn(at, ",");
+		const uint32_t had = *set;
+
+		for (unsigned int i = 0; i < PERF_MAX_WORDS; i++) {
+			const char *name = name_of(i);
+
+			if (name && (all || (strlen(name) == len && !strncmp(name, at, len))))
+				*set |= 1u << i;
+		}
+		if (*set == had)
+			return inc_err_set(err, EINVAL, "'%.*s' is unknown, or there twice",
+					   (int)(len < 300 ? len : 300), at);
+		at += len;
+		if (!*at)
+			return 0;
+	}
+}
+
+static int take_dtypes(void *set, const char *text, struct inc_err *err)
+{
+	return take_set(set, text, dtype_name, err);
+}
+
+static int take_ops(void *set, const char *text, struct inc_err *err)
+{
+	return take_set(set, text, op_name, err);
 }
 
 static int take_collective(void *collective, const char *text, struct inc_err *err)
@@ -83,15 +122,17 @@ static const struct inc_opt options[] = {
 	 .help = "iterations before them that are not timed",
 	 INC_OPT_NUMBER(struct perf_opts, warmup, 0, 1000000000)},
 	{.name = "dtype",
-	 .value = "TYPE",
+	 .value = "TYPE,...|all",
 	 .preset = "int32",
-	 .help = "type of the elements",
-	 INC_OPT_TAKE(struct perf_opts, dtype, take_dtype)},
+	 .help = "types of the elements, one after the other; of several each size is cut down to "
+		 "whole elements",
+	 INC_OPT_TAKE(struct perf_opts, dtypes, take_dtypes)},
 	{.name = "op",
-	 .value = "OP",
+	 .value = "OP,...|all",
 	 .preset = "sum",
-	 .help = "what is done with them",
-	 INC_OPT_TAKE(struct perf_opts, op, job_take_op)},
+	 .help = "what is done with them; what a type does not have is left out where there are "
+		 "several",
+	 INC_OPT_TAKE(struct perf_opts, ops, take_ops)},
 	{.name = "root",
 	 .value = "RANK",
 	 .preset = "0",
@@ -132,7 +173,8 @@ static int make_sizes(struct perf_opts *opts)
 static int check(void *settings)
 {
 	struct perf_opts *opts = settings;
-	size_t unit = inccl_dtype_size(opts->dtype);
+	enum inccl_dtype dtype = __builtin_ctz(opts->dtypes);
+	size_t unit = inccl_dtype_size(dtype);
 
 	if (job_check(&opts->job))
 		return -EINVAL;
@@ -144,10 +186,10 @@ static int check(void *settings)
 	if (!opts->nsizes && make_sizes(opts))
 		return -EINVAL;
 	for (unsigned int i = 0; i < opts->nsizes; i++)
-		if (opts->sizes[i] % unit)
+		if (opts->sizes[i] % unit && opts->dtypes == 1u << dtype)
 			return inc_usage("size %llu is not a multiple of %zu (%s)",
 					 (unsigned long long)opts->sizes[i], unit,
-					 inccl_dtype_name(opts->dtype));
+					 inccl_dtype_name(dtype));
 	return 0;
 }
 
