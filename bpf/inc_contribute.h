@@ -181,7 +181,9 @@ static __always_inline void inc_advance(const struct inc_packet *pkt, const stru
 		st->ack_asked = at->r + 1;
 }
 
-/* Counts the contribution in at->row. True for the last arriver, which alone goes on to reduce. */
+/* Counts the contribution in at->row. True for the last arriver, which alone goes on to reduce: no
+ * bit is set twice in a generation, as what comes again is behind rx_next, and below the root all
+ * bits stay set until the result has come, while what is next for the slot is early. */
 static __always_inline bool inc_arrive(const struct inc_match *m, const struct inc_place *at)
 {
 	__u64 bit = 1ull << (m->cfg->child & 31), before;

@@ -22,7 +22,7 @@ static __always_inline enum inc_counter_id inc_complete(struct xdp_md *ctx,
 
 	if (differ) {
 		m->comm_st->error_r = at->r;
-		m->comm_st->error = INC_AETH_NAK_OPERATION;
+		inc_publish32(&m->comm_st->error, INC_AETH_NAK_OPERATION);
 		inc_count(INC_CTR_X_MISMATCH);
 		inc_emit(INC_EVENT_MISMATCH, m->cfg->comm, m->conn, INC_AETH_NAK_OPERATION, at->r,
 			 differ);

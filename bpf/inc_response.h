@@ -76,12 +76,13 @@ inc_response(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_
 	if (type != INC_AETH_TYPE_RNR && type != INC_AETH_TYPE_NAK)
 		return INC_CTR_DROP_OPCODE;
 	st->naks_received++;
-	st->last_syndrome = syndrome;
-	if (type == INC_AETH_TYPE_RNR || syndrome == INC_AETH_NAK_SEQ)
+	if (type == INC_AETH_TYPE_RNR || syndrome == INC_AETH_NAK_SEQ) {
 		st->tx_acked = kept;
-	else
+	} else {
+		st->refusal = syndrome;
 		inc_emit(INC_EVENT_PEER_NAK, m->cfg->comm, m->conn, syndrome, kept,
 			 inc_child_bit(m));
+	}
 	return inc_to_slowpath(ctx);
 }
 

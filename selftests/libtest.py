@@ -342,6 +342,12 @@ class Lab:
     def wire_stats(self, wire):
         return json.loads(self.wire(wire, "stats").out)
 
+    def expect_faults(self, wires, *kinds):
+        """Each of these has happened on one of the wires at least."""
+        directions = [d for wire in wires for d in self.wire_stats(wire).values()]
+        for kind in kinds:
+            expect(sum(d[kind] for d in directions) > 0, f"nothing {kind}: {directions}")
+
 
 def perf_sizes(args):
     """The sizes in bytes that arguments of inccl-perf ask for, one row each; None: its own."""

@@ -61,8 +61,8 @@ struct inc_engine_limits {
 	_(T, communicators_limit, "", GAUGE, "communicators that the switch has room for") \
 	_(T, connections, "", GAUGE, "connections in use")                                 \
 	_(T, connections_limit, "", GAUGE, "connections that the switch has room for")     \
-	_(T, rows, "", GAUGE, "rows of contributions in use: children times slots")        \
-	_(T, rows_limit, "", GAUGE, "rows of contributions that the switch has")           \
+	_(T, rows, "", GAUGE, "rows of packets kept, in use: connections times slots")     \
+	_(T, rows_limit, "", GAUGE, "rows of packets kept that the switch has")            \
 	_(T, slots, "", GAUGE, "slots in use, each with the row of its result")            \
 	_(T, slots_limit, "", GAUGE, "slots that the switch has")                          \
 	_(T, root_rows, "", GAUGE, "rows of ranks in use")                                 \

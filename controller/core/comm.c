@@ -422,6 +422,8 @@ void inc_comm_configured(struct inc_comm *comm)
 
 		_Static_assert(sizeof(made.connection.node) >= sizeof(sw->name), "all names fit");
 		strcpy(made.connection.node, sw->name);
+		inc_tree_describe(comm->tree, topo, inc_tree_find(comm->tree, host->sw), made.tree,
+				  sizeof(made.tree));
 		inc_client_send(member->client, INC_MSG_MADE, &made);
 	}
 }

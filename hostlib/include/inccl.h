@@ -240,6 +240,8 @@ struct inccl_communicator_info {
 	/* Of a sum of floats: each rank's element is rounded to a unit of 2^-float_bits of what all
 	 * elements of its block, on all ranks, are below. */
 	unsigned int float_bits;
+	const char *tree; /* "s0 > r of 3 switches": those from this rank's to the root, and how
+			   * many there are in all; incctl tree draws them */
 };
 /* The texts live as long as the communicator. */
 int inccl_communicator_info(struct inccl_communicator *comm, struct inccl_communicator_info *info);

@@ -143,21 +143,26 @@ static int new_request(struct inccl_communicator *comm, const struct inccl_plan 
 static void describe(const struct inccl_request *req)
 {
 	struct inccl_communicator *comm = req->comm;
-	char floats[160] = "";
+	char floats[160] = "", elements[48] = "";
 	unsigned int way = req->floats ? inccl_floats_describe(req, floats, sizeof(floats)) : 0;
 	const uint32_t kind = 1u << (8 * way + INC_DESC_COLL(req->desc));
+
+	_Static_assert(INC_N_COLLECTIVES <= 8,
+		       "four ways of eight collectives are the bits of kind");
 
 	if (comm->described & kind)
 		return;
 	comm->described |= kind;
+	if (inc_all_give(req->desc))
+		snprintf(elements, sizeof(elements), " (%s of %s)",
+			 inccl_op_name(INC_DESC_OP(req->desc)),
+			 inccl_dtype_name(INC_DESC_DTYPE(req->desc)));
 	inccl_log_line(&comm->group->log,
-		       "communicator %lld: %s (%s of %s): %u blocks, messages of %u packets, %u "
-		       "packets under way, through %s%s",
-		       comm->number, inccl_collective_name(INC_DESC_COLL(req->desc)),
-		       inccl_op_name(INC_DESC_OP(req->desc)),
-		       inccl_dtype_name(INC_DESC_DTYPE(req->desc)), req->blocks,
-		       req->message_packets, comm->window * comm->message_packets, comm->peer,
-		       floats);
+		       "communicator %lld: %s%s: %u blocks, messages of %u packets, %u packets "
+		       "under way, through %s%s",
+		       comm->number, inccl_collective_name(INC_DESC_COLL(req->desc)), elements,
+		       req->blocks, req->message_packets, comm->window * comm->message_packets,
+		       comm->peer, floats);
 }
 
 /* waits: the caller goes on to inccl_wait(), which serves the endpoint and leaves it in order. */

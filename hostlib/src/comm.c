@@ -114,6 +114,7 @@ static int take_made(struct inccl_communicator *comm, const struct inc_msg_made 
 	memcpy(comm->node, conn->node, sizeof(comm->node));
 	memcpy(comm->peer, remote->name, sizeof(comm->peer));
 	memcpy(comm->device, local->device, sizeof(comm->device));
+	memcpy(comm->tree, made->tree, sizeof(comm->tree));
 	return 0;
 }
 
@@ -169,9 +170,9 @@ static int negotiate(struct inccl_communicator *comm, const struct inccl_local *
 		return inc_err_set(err, comm->error, "%s", comm->error_text);
 	}
 	inccl_log_line(&group->log,
-		       "communicator %lld: %s, %s, payload %u, window %u x %u, %u slots",
-		       comm->number, comm->device, comm->peer, comm->payload, comm->window,
-		       comm->message_packets, comm->slots);
+		       "communicator %lld: %s, %s, tree %s, payload %u, window %u x %u, %u slots",
+		       comm->number, comm->device, comm->peer, comm->tree, comm->payload,
+		       comm->window, comm->message_packets, comm->slots);
 	return 0;
 }
 
@@ -436,6 +437,7 @@ int inccl_communicator_info(struct inccl_communicator *comm, struct inccl_commun
 	info.transport = comm->ep->ops->name;
 	info.device = comm->device;
 	info.peer = comm->peer;
+	info.tree = comm->tree;
 #define _(name, unit, what) info.name = s->name;
 	INCCL_STATISTICS(_)
 #undef _

@@ -167,6 +167,7 @@ struct inccl_communicator {
 	uint64_t timeout_ns;
 	char device[64];
 	char peer[80];
+	char tree[INC_CONTROL_TREE_LEN];
 	/* what a controller that has restarted does not know, and resume.c tells it: */
 	char node[INC_CONTROL_SWITCH_LEN]; /* the switch */
 	uint32_t qpn;                      /* of the own endpoint */

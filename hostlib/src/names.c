@@ -115,6 +115,12 @@ const char *inccl_strerror(int err)
 		return "a rank left the group, or the controller closed the connection";
 	case EREMOTEIO:
 		return "the switch refused a packet";
+	case E2BIG:
+		return "more than the switches, or an option's struct, can ever hold";
+	case ENOSPC:
+		return "a switch is full";
+	case EDQUOT:
+		return "the job has its share";
 	case EPROTO:
 		return "the other side does not speak the protocol";
 	case ETIMEDOUT:

@@ -88,6 +88,8 @@ static const struct inc_field made_fields[] = {
 	 .text = "packets under way at most"},
 	{"connection", INC_MAP, INC_REQUIRED, INC_AT(struct inc_msg_made, connection),
 	 .of = &endpoint_schema, .text = "the member's, as the member sees it"},
+	{"tree", INC_LINE, INC_HINT, INC_AT(struct inc_msg_made, tree),
+	 .text = "the switches from the member's to the root, and how many there are in all"},
 };
 
 static const struct inc_field number_fields[] = {
@@ -167,7 +169,7 @@ static const struct inc_field limits_fields[] = {
 	{"slots", INC_UINT, INC_DEFAULT, INC_AT(struct inc_msg_limits, slots), .min = 1,
 	 .max = UINT32_MAX, .def = INC_MAX_SLOTS, .text = "of a communicator"},
 	{"rows", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_limits, rows), .max = UINT32_MAX,
-	 .text = "children times slots, of all communicators"},
+	 .text = "of packets kept: connections times slots, of all communicators"},
 	{"connections", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_limits, connections),
 	 .max = UINT32_MAX, .text = "of all communicators"},
 	{"groups", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_limits, groups), .max = UINT32_MAX,

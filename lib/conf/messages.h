@@ -29,6 +29,7 @@
 #define INC_CONTROL_NAME_LEN      65 /* job and host names, with the terminator */
 #define INC_CONTROL_SWITCH_LEN    16 /* a switch's name as topologies allow it, the same way */
 #define INC_CONTROL_TRANSPORT_LEN 16 /* a transport's name */
+#define INC_CONTROL_TREE_LEN      160
 
 /* G of a member */
 struct inc_msg_join {
@@ -76,6 +77,7 @@ struct inc_msg_made {
 	uint32_t communicator;
 	uint32_t payload;
 	uint32_t slots;
+	char tree[INC_CONTROL_TREE_LEN]; /* of switches, as inc_tree_describe() has it; for people */
 	struct inc_msg_endpoint connection;
 };
 

@@ -108,20 +108,20 @@ struct inc_conn_cfg {
  * the egress program writes data_cache. User space only reads (and fills it before the
  * look-up entry exists). One cache line pair each. */
 struct inc_conn_state {
-	__u64 rx_next;      /* r of the next packet expected; all before are kept */
-	__u64 tx_acked;     /* the peer has acknowledged all sent to it before this r */
-	__u64 ack_asked;    /* one past the highest r that asked for an ACK */
-	__u64 ack_sent;     /* one past the highest r acknowledged by XDP; owed while
-			     * ack_asked > ack_sent (the slow path pays after a delay) */
-	__u64 ack_cache;    /* key << 32 | CRC state of the ACK header's first 36 bytes */
-	__u64 data_cache;   /* the same for results */
-	__u32 msn;          /* messages completed by the child, modulo 2^24 */
-	__u32 desc;         /* descriptor of the collective in progress */
-	__u8 open_message;  /* enum inc_open_message: inside a multi-packet message? */
-	__u8 desc_valid;    /* a descriptor has been seen */
-	__u8 nak_sent;      /* a sequence or RNR NAK asks for rx_next: what is ahead draws none */
-	__u8 error;         /* AETH syndrome that ended the connection; 0: alive */
-	__u8 last_syndrome; /* syndrome of the last NAK or RNR from the child; 0: none */
+	__u64 rx_next;     /* r of the next packet expected; all before are kept */
+	__u64 tx_acked;    /* the peer has acknowledged all sent to it before this r */
+	__u64 ack_asked;   /* one past the highest r that asked for an ACK */
+	__u64 ack_sent;    /* one past the highest r acknowledged by XDP; owed while
+			    * ack_asked > ack_sent (the slow path pays after a delay) */
+	__u64 ack_cache;   /* key << 32 | CRC state of the ACK header's first 36 bytes */
+	__u64 data_cache;  /* the same for results */
+	__u32 msn;         /* messages completed by the child, modulo 2^24 */
+	__u32 desc;        /* descriptor of the collective in progress */
+	__u8 open_message; /* enum inc_open_message: inside a multi-packet message? */
+	__u8 desc_valid;   /* a descriptor has been seen */
+	__u8 nak_sent;     /* a sequence or RNR NAK asks for rx_next: what is ahead draws none */
+	__u8 error;        /* AETH syndrome that ended the connection; 0: alive */
+	__u8 refusal;      /* syndrome of the last fatal NAK from the peer; 0: none */
 	__u8 resv0[3];
 	__u64 rx_bytes;   /* payload bytes accepted */
 	__u64 duplicates; /* packets behind rx_next */
@@ -239,10 +239,10 @@ struct inc_buf {
 	__be64 va;   /* contribution: RETH of a WRITE first or only packet, as received: */
 	__be32 rkey; /*   where the child wants the mirror of this message */
 	__be32 dmalen;
-	__u32 crc;             /* result: CRC-32 of payload and pad from state 0, no final xor */
-	__u32 csum;            /* result: ones' complement sum of payload and pad, 32 bits */
-	__u32 givers;          /* sum: one bit per child that gave data */
-	__u32 differ;          /* sum: one bit per child that called something else */
+	__u32 crc;    /* result: CRC-32 of payload and pad from state 0, no final xor */
+	__u32 csum;   /* with INC_COMM_F_UDP_CSUM alone: their ones' complement sum, 32 bits */
+	__u32 givers; /* sum: one bit per child that gave data */
+	__u32 differ; /* sum: one bit per child that called something else */
 	__u8 hdr[INC_BUF_HDR]; /* IP to last extended header, masked, ends at payload */
 	__u8 payload[INC_MAX_PAYLOAD];
 	__u8 tail[INC_BUF_TAIL]; /* ICRC, and room for bounds the verifier can follow */
@@ -268,52 +268,52 @@ struct inc_copy {
 /*
  * Counters, one row per name, per CPU. Class R counts every packet received; each
  * packet then falls in exactly one of P (passed to the kernel), D (dropped), A
- * (absorbed: kept or used up, no answer), W (answered) or M (multicast), so
+ * (absorbed: kept or used up, no answer), W (answered) or M (became what is passed on), so
  *     R = P + D + A + W + M.
  * Class X counts what is not a received packet (copies, bytes, sums).
  */
-#define INC_COUNTERS(_)                                                                        \
-	_(RX, rx, 'R', "packets received on the switch's ports")                               \
-	_(PASS_NOT_ROCE, pass_not_roce, 'P', "not RoCEv2 over plain IPv4")                     \
-	_(PASS_NO_CONN, pass_no_connection, 'P', "RoCEv2, but no connection of ours")          \
-	_(DROP_TRUNCATED, drop_truncated, 'D', "shorter than its headers say")                 \
-	_(DROP_LENGTH, drop_bad_length, 'D',                                                   \
-	  "IP, UDP and frame lengths disagree, or not one the opcode allows")                  \
-	_(DROP_TVER, drop_bad_tver, 'D', "BTH transport version not 0")                        \
-	_(DROP_OPCODE, drop_bad_opcode, 'D', "opcode not RC SEND, RDMA WRITE or ACK")          \
-	_(DROP_PKEY, drop_bad_pkey, 'D', "P_Key not the connection's")                         \
-	_(DROP_PORT, drop_wrong_port, 'D', "right connection, wrong ingress port")             \
-	_(DROP_ICRC, drop_bad_icrc, 'D', "ICRC does not match")                                \
-	_(DROP_AHEAD, drop_psn_ahead, 'D', "PSN ahead of the gap, NAK already sent")           \
-	_(DROP_CONN_ERROR, drop_connection_error, 'D', "connection or communicator has ended") \
-	_(DROP_ACK_RANGE, drop_ack_range, 'D', "ACK of a result not sent")                     \
-	_(DROP_BUSY, drop_connection_busy, 'D',                                                \
-	  "another CPU works on the connection, and did so for too long")                      \
-	_(DROP_NO_SLOWPATH, drop_no_slowpath, 'D', "for the slow path, which is not there")    \
-	_(DROP_NO_HEADROOM, drop_no_room, 'D',                                                 \
-	  "frame could not be resized for the answer or result")                               \
-	_(DROP_NO_MAC, drop_no_mac, 'D', "answer to a child whose MAC address is not known")   \
-	_(DROP_CONFIG, drop_bad_config, 'D', "a map entry is missing or does not fit")         \
-	_(ABS_STORED, absorbed_stored, 'A', "contribution kept, no ACK asked")                 \
-	_(ABS_ACK, absorbed_ack, 'A', "ACK of results")                                        \
-	_(ABS_SLOWPATH, absorbed_slowpath, 'A', "handed to the slow path (NAK, RNR)")          \
-	_(ABS_PENDING, absorbed_pending, 'A',                                                  \
-	  "result left to the slow path: the last arriver too short for it, or copies share "  \
-	  "bytes")                                                                             \
-	_(ANS_ACK, answered_ack, 'W', "contribution kept and acknowledged")                    \
-	_(ANS_OWED, answered_owed_ack, 'W', "ACK of results turned round into an owed ACK")    \
-	_(ANS_DUPLICATE, answered_duplicate, 'W', "duplicate acknowledged again")              \
-	_(ANS_NAK_SEQ, answered_nak_sequence, 'W', "first packet after a gap: NAK 60")         \
-	_(ANS_NAK_INVALID, answered_nak_invalid, 'W', "invalid request: NAK 61")               \
-	_(ANS_NAK_FATAL, answered_nak_operation, 'W', "communicator has failed: NAK 63")       \
-	_(ANS_RNR, answered_rnr, 'W', "slot still in an older generation: RNR NAK")            \
-	_(MC_RESULT, multicast_result, 'M', "last arriver became the result")                  \
-	_(MC_DOWN, multicast_from_parent, 'M', "result of the parent, passed on")              \
-	_(UP_PARTIAL, partial_to_parent, 'M', "last arriver became the partial sum")           \
-	_(X_COPY, copies_sent, 'X', "result copies given to a port")                           \
-	_(X_COPY_DROP, copies_dropped, 'X', "result copies that could not be made")            \
-	_(X_SUM_BYTES, reduced_bytes, 'X', "bytes of contributions added up")                  \
-	_(X_MISMATCH, mismatches, 'X', "chunks whose children called different collectives")   \
+#define INC_COUNTERS(_)                                                                           \
+	_(RX, rx, 'R', "packets received on the switch's ports")                                  \
+	_(PASS_NOT_ROCE, pass_not_roce, 'P', "not RoCEv2 over plain IPv4")                        \
+	_(PASS_NO_CONN, pass_no_connection, 'P', "RoCEv2, but no connection of ours")             \
+	_(DROP_TRUNCATED, drop_truncated, 'D', "shorter than its headers say")                    \
+	_(DROP_LENGTH, drop_bad_length, 'D',                                                      \
+	  "IP, UDP and frame lengths disagree, or not one the opcode allows")                     \
+	_(DROP_TVER, drop_bad_tver, 'D', "BTH transport version not 0")                           \
+	_(DROP_OPCODE, drop_bad_opcode, 'D', "opcode not RC SEND, RDMA WRITE or ACK")             \
+	_(DROP_PKEY, drop_bad_pkey, 'D', "P_Key not the connection's")                            \
+	_(DROP_PORT, drop_wrong_port, 'D', "right connection, wrong ingress port")                \
+	_(DROP_ICRC, drop_bad_icrc, 'D', "ICRC does not match")                                   \
+	_(DROP_AHEAD, drop_psn_ahead, 'D', "PSN ahead of the gap, NAK already sent")              \
+	_(DROP_CONN_ERROR, drop_connection_error, 'D', "connection or communicator has ended")    \
+	_(DROP_ACK_RANGE, drop_ack_range, 'D', "ACK of a packet not sent")                        \
+	_(DROP_BUSY, drop_connection_busy, 'D',                                                   \
+	  "another CPU works on the connection, and did so for too long")                         \
+	_(DROP_NO_SLOWPATH, drop_no_slowpath, 'D', "for the slow path, which is not there")       \
+	_(DROP_NO_HEADROOM, drop_no_room, 'D',                                                    \
+	  "frame could not be resized for the answer or result")                                  \
+	_(DROP_NO_MAC, drop_no_mac, 'D', "answer to a peer whose MAC address is not known")       \
+	_(DROP_CONFIG, drop_bad_config, 'D', "a map entry is missing or does not fit")            \
+	_(ABS_STORED, absorbed_stored, 'A', "contribution or parent's result kept, no ACK asked") \
+	_(ABS_ACK, absorbed_ack, 'A', "ACK of what was sent")                                     \
+	_(ABS_SLOWPATH, absorbed_slowpath, 'A', "handed to the slow path (NAK, RNR)")             \
+	_(ABS_PENDING, absorbed_pending, 'A',                                                     \
+	  "result left to the slow path: the last arriver too short for it, or copies share "     \
+	  "bytes")                                                                                \
+	_(ANS_ACK, answered_ack, 'W', "the same, and acknowledged")                               \
+	_(ANS_OWED, answered_owed_ack, 'W', "ACK turned round into an owed ACK")                  \
+	_(ANS_DUPLICATE, answered_duplicate, 'W', "duplicate acknowledged again")                 \
+	_(ANS_NAK_SEQ, answered_nak_sequence, 'W', "first packet after a gap: NAK 60")            \
+	_(ANS_NAK_INVALID, answered_nak_invalid, 'W', "invalid request: NAK 61")                  \
+	_(ANS_NAK_FATAL, answered_nak_operation, 'W', "communicator has failed: NAK 63")          \
+	_(ANS_RNR, answered_rnr, 'W', "slot still in an older generation: RNR NAK")               \
+	_(MC_RESULT, multicast_result, 'M', "last arriver became the result")                     \
+	_(MC_DOWN, multicast_from_parent, 'M', "result of the parent, passed on")                 \
+	_(UP_PARTIAL, partial_to_parent, 'M', "last arriver became the partial sum")              \
+	_(X_COPY, copies_sent, 'X', "result copies given to a port")                              \
+	_(X_COPY_DROP, copies_dropped, 'X', "result copies that could not be made")               \
+	_(X_SUM_BYTES, reduced_bytes, 'X', "bytes of contributions added up")                     \
+	_(X_MISMATCH, mismatches, 'X', "chunks whose children called different collectives")      \
 	_(X_EVENT_LOST, events_lost, 'X', "events dropped because the ring was full")
 
 enum inc_counter_id {
@@ -336,9 +336,9 @@ _Static_assert(INC_CTR_MAX <= 64, "the counters of a class fit a mask");
 enum inc_event_type {
 	/* mask: children whose descriptor or length differs from child 0's */
 	INC_EVENT_MISMATCH = 1,
-	INC_EVENT_CONN_ERROR,      /* connection ended by a fatal NAK we sent; arg: syndrome */
-	INC_EVENT_PEER_NAK,        /* child sent a fatal NAK; arg: syndrome */
-	INC_EVENT_RESULT_PENDING,  /* result r is in its row, the slow path must send it to all */
+	INC_EVENT_CONN_ERROR,     /* connection ended by a fatal NAK we sent; arg, mask: as below */
+	INC_EVENT_PEER_NAK,       /* a peer sent a fatal NAK; arg: syndrome; mask 0: the parent */
+	INC_EVENT_RESULT_PENDING, /* result r is in its row, the slow path must send it to all */
 	INC_EVENT_PARTIAL_PENDING, /* the same for partial sum r, to the parent */
 	/* the kernel's copies share their bytes: results are pending from now on. Of no
 	 * communicator in particular. */

@@ -148,12 +148,19 @@ static size_t check_chunk(const struct lockstep *ls)
 	for (i = 0; i < ls->conf.ranks; i++) {
 		p = &ls->rank[i].ring[ls->results % LOCKSTEP_SLOTS];
 		assert_int_equal(p->desc, first->desc);
-		if (inc_all_give(p->desc))
+		switch (INC_DESC_COLL(p->desc)) {
+		case INC_COLL_ALLREDUCE:
+		case INC_COLL_REDUCE:
+		case INC_COLL_REDUCE_SCATTER:
 			assert_int_equal(p->head.len, len);
-		else if (inc_root_gives(p->desc))
+			break;
+		case INC_COLL_BROADCAST:
+		case INC_COLL_ALL_GATHER:
 			assert_int_equal(p->head.len, INC_DESC_ROOT(p->desc) == i ? len : 0);
-		else
+			break;
+		default:
 			assert_int_equal(p->head.len, 0);
+		}
 	}
 	return len;
 }

@@ -250,7 +250,7 @@ static int only_rank_below(struct unit *u)
 	return 0;
 }
 
-/* 4,096 ranks behind 32 children: each of them can be the root. */
+/* 4,096 ranks behind 32 children: any of them can be the root. */
 static int many_ranks(struct unit *u)
 {
 	struct inc_comm_conf spec;
@@ -267,7 +267,7 @@ static int many_ranks(struct unit *u)
 	}
 	cm = node(u, &spec, 3);
 	RUN(!cm);
-	for (root = 0; root < INC_MAX_RANKS; root += 117, r++) {
+	for (root = 0; root < INC_MAX_RANKS; root += 117, r++) { /* of each child, and the last */
 		RUN(give_all(u, cm, r, 16, DESC(INC_COLL_REDUCE, root)));
 		RUN(answer(u, cm, r, 16, DESC(INC_COLL_REDUCE, root)));
 		RUN(case_expect(u, INC_CTR_MC_DOWN));
@@ -356,12 +356,16 @@ static int passed_pads(struct unit *u)
 /* What cannot be a tree's connections is refused. */
 static int bad_trees(struct unit *u)
 {
-	static const char *const what[] = {"two parents",
-					   "a parent alone",
-					   "33 children",
-					   "a root with a parent",
-					   "a rank behind two children",
-					   "not the lowest rank"};
+	static const struct {
+		const char *what, *said;
+	} bad[] = {
+		{"two parents", "2 connections up, to one parent at most"},
+		{"a parent alone", "0 children"},
+		{"33 children", "33 children"},
+		{"a root with a parent", "1 connections up, to a root"},
+		{"a rank behind two children", "the rank stands twice"},
+		{"not the lowest rank", "not the lowest of the ranks behind it"},
+	};
 	struct inc_comm_conf spec;
 	struct inc_err err;
 	uint32_t i;
@@ -382,7 +386,11 @@ static int bad_trees(struct unit *u)
 			RUN(inc_ranks_parse(i == 4 ? "0-1" : "5", &spec.conn[0].ranks));
 		}
 		if (inc_switch_add_comm(u->sw, &spec, &err) != -EINVAL) {
-			snprintf(u->why, sizeof(u->why), "%s: not refused", what[i]);
+			snprintf(u->why, sizeof(u->why), "%s: not refused", bad[i].what);
+			return -1;
+		}
+		if (!strstr(err.msg, bad[i].said)) {
+			snprintf(u->why, sizeof(u->why), "%s: '%s'", bad[i].what, err.msg);
 			return -1;
 		}
 	}

@@ -187,6 +187,13 @@ static bool gets_data(const struct ref_comm *cm, uint32_t child, uint32_t desc)
 	}
 }
 
+/* Some ranks give nothing: how much there is, those alone know who have it. */
+static bool few_give(uint32_t desc)
+{
+	return INC_DESC_COLL(desc) == INC_COLL_BROADCAST ||
+	       INC_DESC_COLL(desc) == INC_COLL_ALL_GATHER;
+}
+
 bool ref_owed(const struct ref_comm *cm, uint64_t r, uint32_t len)
 {
 	const struct inc_buf *partial = ref_result(cm, r);
@@ -195,7 +202,7 @@ bool ref_owed(const struct ref_comm *cm, uint64_t r, uint32_t len)
 	if (!gets_data(cm, parent, partial->desc))
 		return len == 0;
 	/* what is given elsewhere may be of any number of elements */
-	if (inc_root_gives(partial->desc) && !behind(cm, parent, partial->desc))
+	if (few_give(partial->desc) && !behind(cm, parent, partial->desc))
 		return len % ref_element_bytes(partial->desc) == 0;
 	return len == partial->len;
 }

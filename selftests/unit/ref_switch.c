@@ -401,11 +401,12 @@ static void acknowledgement(struct walk *w)
 		return;
 	}
 	st->naks_received++;
-	st->last_syndrome = syndrome;
-	if (type == INC_AETH_TYPE_RNR || syndrome == INC_AETH_NAK_SEQ)
+	if (type == INC_AETH_TYPE_RNR || syndrome == INC_AETH_NAK_SEQ) {
 		st->tx_acked += fresh;
-	else
+	} else {
+		st->refusal = syndrome;
 		event(w, INC_EVENT_PEER_NAK, syndrome, st->tx_acked + fresh, child_bit(w));
+	}
 	if (w->sw->slowpath)
 		end(w, XDP_REDIRECT, INC_CTR_ABS_SLOWPATH);
 	else

@@ -225,7 +225,9 @@ static void send_burst(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t pee
 	}
 }
 
-/* Who neither answers timeouts nor gets on with what it asks for is given up. */
+/* Who neither answers timeouts nor gets on with what it asks for is told of, as unresponsive. That
+ * ends nothing here: the controller ends the communicator; under a static file nobody does, and it
+ * goes on where the peer comes back. */
 static void judge(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t now)
 {
 	struct sp_conn *c = &cm->conn[peer];
