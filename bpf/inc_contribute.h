@@ -122,14 +122,14 @@ static __always_inline bool inc_sequence_ok(const struct inc_packet *pkt, const 
 	return pkt->len || inc_op_in(pkt->opcode, INC_OPS_ONLY);
 }
 
-/* Does the switch know this collective, operator and type, and is the length one of whole elements?
- * That bounds the pad, too, which the length has left for no choice (inc_parse_ext()). */
+/* Does the switch know this collective and type (operators it knows all), and is the length one of
+ * whole elements? That bounds the pad, too, which the length has left for no choice
+ * (inc_parse_ext()). */
 static __always_inline bool inc_desc_known(__u32 desc, __u32 len)
 {
 	__u32 bytes = inc_element_bytes(desc);
 
-	return INC_DESC_COLL(desc) < INC_N_COLLECTIVES && INC_DESC_OP(desc) < INC_N_OPERATORS &&
-	       bytes && !(len & (bytes - 1));
+	return INC_DESC_COLL(desc) < INC_N_COLLECTIVES && bytes && !(len & (bytes - 1));
 }
 
 /* Ends the connection: the packet, and every one after it, is answered with the syndrome. */

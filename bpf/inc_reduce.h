@@ -123,8 +123,8 @@ static __always_inline void inc_operate_some(const struct inc_comm_cfg *comm,
 /* Can inc_sum_all() do it? */
 static __always_inline bool inc_is_plain_sum(const struct inc_comm_cfg *comm, __u32 desc)
 {
-	return INC_DESC_OP(desc) == INC_OPERATOR_SUM && inc_element_bytes(desc) == 4 &&
-	       !(comm->flags & INC_COMM_F_NET_ORDER);
+	return (INC_DESC_OP(desc) == INC_OPERATOR_SUM || INC_DESC_OP(desc) == INC_OPERATOR_AVG) &&
+	       inc_element_bytes(desc) == 4 && !(comm->flags & INC_COMM_F_NET_ORDER);
 }
 
 /* Fills the result row of a complete slot. Returns the mask of children that called

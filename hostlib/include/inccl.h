@@ -169,9 +169,8 @@ struct inccl_communicator_opts {
 	/* Settings of the verbs transport, "key=value,...": wins over INCCL_VERBS, whose form it
 	 * has. docs/verbs.md lists them. */
 	const char *verbs;
-	/* The same on every rank. Where it is not the machine's, each collective converts: a pass
-	 * over the data at its start, into recv or where that is too short into memory of the
-	 * library's own, and one when it is collected. */
+	/* The same on every rank. Where it is not the machine's, each collective converts, packet
+	 * by packet, in memory of the library's own: a window of it, for all collectives. */
 	enum inccl_byte_order byte_order;
 };
 
@@ -269,9 +268,8 @@ enum inccl_op {
 	INCCL_OR = 5,
 	INCCL_XOR = 6,
 	/* The sum, divided by the world size on each rank that gets it, towards zero; of floats to
-	 * nearest. What the switch does is a sum: a rank that asks for that instead, of integers,
-	 * is not told so. */
-	INCCL_AVG = 8,
+	 * nearest. */
+	INCCL_AVG = 7,
 };
 
 /* Two's complement where there is a sign, in the machine's byte order.
@@ -282,9 +280,11 @@ enum inccl_op {
  * sum| <= ranks * 2^-float_bits (of struct inccl_communicator_info: 30 with one rank, 28 with four)
  * * the largest finite |element| of the block on any rank (2^-126 at least) + half a unit in the
  * last place of the result. Infinities and NaN come out as IEEE 754
- * adds them. An element of a SUM travels as 4 bytes, whatever its type, and needs as much memory
- * of the library's own where recv does not hold it. docs/floats.md has it all. Collectives that do
- * not compute carry floats as they are. */
+ * adds them. An element of a SUM travels as 4 bytes, whatever its type. However many they are, the
+ * library needs no more memory than a window of packets (window * message_packets * payload of
+ * struct inccl_communicator_info, once for each communicator) and for each SUM under way 1.3 MiB
+ * at most, 273 KiB with the default float_block. docs/floats.md has it all. Collectives that do not
+ * compute carry floats as they are. */
 enum inccl_dtype {
 	INCCL_INT32 = 0,
 	INCCL_UINT32 = 1,
@@ -294,9 +294,9 @@ enum inccl_dtype {
 	INCCL_UINT16 = 5,
 	INCCL_INT8 = 6,
 	INCCL_UINT8 = 7,
-	INCCL_FLOAT32 = 16,
-	INCCL_FLOAT16 = 17, /* of IEEE 754 */
-	INCCL_BFLOAT16 = 18,
+	INCCL_FLOAT32 = 8,
+	INCCL_FLOAT16 = 9, /* of IEEE 754 */
+	INCCL_BFLOAT16 = 10,
 };
 
 /*

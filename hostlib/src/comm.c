@@ -11,6 +11,7 @@
 #include "lib/proto/maps.h"
 #include "lib/proto/roce.h"
 #include "lib/reduce/floats.h"
+#include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
 
 static int check_opts(struct inccl_communicator_opts *opts, struct inc_err *err)
@@ -178,6 +179,7 @@ static int negotiate(struct inccl_communicator *comm, const struct inccl_local *
 
 static void comm_free(struct inccl_communicator *comm)
 {
+	inccl_stage_free(comm);
 	if (comm->ep)
 		comm->ep->ops->close(comm->ep);
 	if (comm->wake_fd >= 0)

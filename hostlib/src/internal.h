@@ -105,7 +105,6 @@ struct inccl_request {
 	/* What is given and where results go, block by block (coll/coll.h). */
 	const uint8_t *send;
 	uint8_t *recv;
-	void *scratch;               /* send, where that had to be made; NULL: it had not */
 	struct inccl_floats *floats; /* where floats are reduced (coll/as_integers.c), else NULL */
 	uint64_t send_bytes, recv_bytes; /* 0: nothing is given, or got */
 	uint32_t blocks;
@@ -119,7 +118,7 @@ struct inccl_request {
 	unsigned int message_packets;
 	uint8_t mode;
 	uint64_t timeout_ns;                    /* fails when nothing has moved for so long */
-	struct inccl_region send_map, recv_map; /* the caller's buffers, or what stands for them */
+	struct inccl_region send_map, recv_map; /* the caller's buffers */
 	bool send_mapped, recv_mapped;
 	const struct inccl_region *send_region, *recv_region; /* where send and recv are */
 	uint64_t block_messages;                              /* of one block */
@@ -160,8 +159,9 @@ struct inccl_communicator {
 	pthread_cond_t changed; /* requests finished, or the driver left */
 
 	struct inccl_endpoint *ep;
-	long long index;  /* the group's count */
-	long long number; /* the controller's, -1: not yet known */
+	struct inccl_stage *stage; /* NULL until something needs it */
+	long long index;           /* the group's count */
+	long long number;          /* the controller's, -1: not yet known */
 	unsigned int payload, message_packets, window, slots;
 	enum inccl_byte_order byte_order; /* on the wire */
 	uint64_t timeout_ns;

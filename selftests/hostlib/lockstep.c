@@ -195,7 +195,7 @@ static int64_t combine(enum inc_operator op, int64_t a, int64_t b)
 	case INC_OPERATOR_OR:
 		return a | b;
 	default:
-		assert_int_equal(op, INC_OPERATOR_SUM);
+		assert_true(op == INC_OPERATOR_SUM || op == INC_OPERATOR_AVG);
 		return (int64_t)((uint64_t)a + (uint64_t)b);
 	}
 }
@@ -203,14 +203,14 @@ static int64_t combine(enum inc_operator op, int64_t a, int64_t b)
 static void reduce(const struct lockstep *ls, uint8_t *result)
 {
 #define _(NAME, name, bytes, sign) sign,
-	static const bool has_sign[] = {INC_DTYPES(_)};
+	static const bool has_sign[] = {INC_WIRE_DTYPES(_)};
 #undef _
 	const bool big = ls->conf.byte_order == INCCL_ORDER_NETWORK;
 	bool any = false;
 
 	for (unsigned int i = 0; i < ls->conf.ranks; i++) {
 		const struct lockstep_packet *p = &ls->rank[i].ring[ls->results % LOCKSTEP_SLOTS];
-		const size_t size = inccl_dtype_size(INC_DESC_DTYPE(p->desc));
+		const size_t size = inc_element_bytes(p->desc);
 		const bool sign = has_sign[INC_DESC_DTYPE(p->desc)];
 
 		if (!any)

@@ -84,8 +84,8 @@ void sp_comm_go(struct sp_comm *cm, enum sp_comm_phase to)
 
 #define WORD(NAME, name, ...) #name,
 static const char *const collectives[] = {INC_COLLECTIVES(WORD)};
-static const char *const operators[] = {INC_OPERATORS(WORD)};
-static const char *const dtypes[] = {INC_DTYPES(WORD)};
+static const char *const operators[] = {INC_OPERATORS(WORD)[INC_OPERATOR_AVG] = "avg"};
+static const char *const dtypes[] = {INC_WIRE_DTYPES(WORD)};
 
 /* The switch refuses descriptors with others, but a row may be read while it is written. */
 #define NAME_OF(names, value) \
