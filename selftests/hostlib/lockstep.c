@@ -14,7 +14,7 @@
 #include "lib/proto/desc.h"
 #include "selftests/hostlib/lockstep.h"
 
-#define WAIT_MS    10000
+#define WAIT_MS    30000
 #define SWITCH_PSN 77
 #define STR2(x)    #x
 #define STR(x)     STR2(x)

@@ -137,7 +137,7 @@ static void told_apart(void **state)
 	}
 }
 
-#define LONG (2 * INCCL_FLOATS_PIECE + COUNT)
+#define LONG (INCCL_FLOATS_PIECE + COUNT)
 
 static float longs[2][LONG];
 
