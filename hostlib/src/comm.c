@@ -313,11 +313,10 @@ int inccl_communicator_create(struct inccl_group *group,
 	index = group->next_comm++;
 	pthread_mutex_unlock(&group->lock);
 	ret = inccl_opts_copy(&opts, sizeof(opts), given);
-	if (ret) {
-		creation_failed(group, NULL, index, -ret, "its options are not this library's");
-		return ret;
-	}
-	ret = check_opts(&opts, &err);
+	if (ret)
+		inc_err_set(&err, -ret, INCCL_OPTS_REFUSED);
+	else
+		ret = check_opts(&opts, &err);
 	if (ret)
 		goto fail;
 	ret = comm_new(group, &opts, &comm);
@@ -352,12 +351,8 @@ int inccl_communicator_destroy(struct inccl_communicator *comm)
 		return 0;
 	group = comm->group;
 	pthread_mutex_lock(&comm->lock);
-	ret = -comm->error;
+	ret = -(comm->error ?: comm->grace_error);
 	inccl_comm_settle(comm, deadline_after_ms(SETTLE_MS));
-	/* what was not even sent can never end for the others */
-	if (comm->posting)
-		inccl_comm_fail_locked(comm, ECANCELED, comm->group->rank,
-				       "destroyed in the middle of a collective");
 	comm->stop = true;
 	pthread_mutex_unlock(&comm->lock);
 	inccl_signal_fd(comm->thread_fd);
