@@ -68,6 +68,35 @@ static void lost_at_the_end(void **state)
 	assert_true(peer_hear(&w->peer, &pkt, 0) || was_told(w, "\"errno\":\"ECANCELED\""));
 }
 
+/* The others are told who has left them alone. */
+static void named_at_the_end(void **state)
+{
+	struct world *w = *state;
+	struct inccl_packet pkt;
+
+	world_start(w, 0);
+	world_hear(w, &pkt, 0);
+	pthread_mutex_lock(&w->comm->lock);
+	inccl_comm_settle(w->comm, 0);
+	pthread_mutex_unlock(&w->comm->lock);
+	assert_int_equal(inccl_communicator_failed_rank(w->comm), 0);
+	assert_non_null(strstr(inccl_communicator_error(w->comm), "destroyed in the middle"));
+	destroy(w, -ECANCELED);
+}
+
+/* What the switch has kept is not missed by anybody, nor is the result that comes later. */
+static void kept_at_the_end(void **state)
+{
+	struct world *w = *state;
+	struct inccl_packet pkt;
+
+	world_start(w, 0);
+	world_hear(w, &pkt, 0);
+	peer_ack(&w->peer, INC_AETH_ACK, pkt.psn);
+	destroy(w, 0);
+	assert_false(was_told(w, "\"errno\""));
+}
+
 static bool in_grace(struct inccl_communicator *comm)
 {
 	return comm->grace_error;
@@ -196,6 +225,44 @@ static void unknown_options_are_explained(void **state)
 	assert_string_not_equal(why_comm, "");
 }
 
+/* Structs of an earlier library end where its fields did: what is behind is neither read nor
+ * written. */
+static void older_callers(void **state)
+{
+	struct inccl_collective_opts opts;
+	struct inccl_communicator_info info;
+	const size_t known = offsetof(struct inccl_communicator_info, device);
+	const uint8_t *behind = (const uint8_t *)&info + known;
+	struct world *w = *state;
+	struct inccl_request *req;
+
+	memset(&opts, 0xff, sizeof(opts));
+	opts.sz = offsetof(struct inccl_collective_opts, mode);
+	assert_int_equal(inccl_barrier_start(w->comm, &opts, &req), 0);
+	memset(&info, 0xff, sizeof(info));
+	info.sz = known;
+	assert_int_equal(inccl_communicator_info(w->comm, &info), 0);
+	assert_int_equal(info.sz, known);
+	assert_int_equal(info.payload, 1024);
+	assert_string_equal(info.transport, "soft");
+	for (size_t i = 0; i < sizeof(info) - known; i++)
+		assert_int_equal(behind[i], 0xff);
+}
+
+/* The window counts messages, its limit packets. */
+static void window_of_long_messages(void **state)
+{
+	char why[256] = "";
+	INCCL_OPTS(inccl_communicator_opts, opts, .transport = INCCL_TRANSPORT_SOFT,
+		   .message_packets = 2, .window = INC_MAX_SLOTS / 2 + 1,
+		   .create_timeout_ms = HASTY_MS, .error = why, .error_size = sizeof(why));
+	struct inccl_communicator *comm;
+	struct world *w = *state;
+
+	assert_int_equal(inccl_communicator_create(w->group, &opts, &comm), -EINVAL);
+	assert_non_null(strstr(why, "window 2049 of 2 packets: at most 4096 packets"));
+}
+
 static struct inccl_transport closed;
 
 static int map_nothing(struct inccl_endpoint *ep, void *addr, size_t len, bool writable,
@@ -242,6 +309,60 @@ static void story_of_a_wrong_immediate(void **state)
 	assert_non_null(strstr(inccl_communicator_error(w->comm), "immediate"));
 }
 
+static bool is_refused(struct inccl_communicator *comm)
+{
+	return comm->ep->stats.bad_packets;
+}
+
+/* Nothing has asked for the result of a packet that waits to be sent. */
+static void result_of_what_was_not_sent(void **state)
+{
+	struct world *w = *state;
+	struct inccl_packet pkt;
+
+	world_start(w, 0);
+	world_hear(w, &pkt, 0);
+	peer_ack(&w->peer, RNR_LONGEST, pkt.psn);
+	world_until(w, is_patient);
+	world_start(w, 1);
+	pkt.imm++;
+	pkt.rkey++;
+	peer_mirror(&w->peer, &pkt, 1, pkt.payload);
+	world_until(w, is_refused);
+	assert_null(inccl_communicator_error(w->comm));
+}
+
+static bool both_acknowledged(struct inccl_communicator *comm)
+{
+	return waiter_sleeps(comm) && comm->ep->stats.acks_received == 2;
+}
+
+/* Who tests beside somebody who waits leaves the serving to him, and does not wake him. */
+static void test_beside_a_waiter(void **state)
+{
+	struct world *w = *state;
+	struct inccl_packet pkt[2];
+	struct inccl_request *req;
+	uint64_t before;
+	struct waiter t;
+
+	waiter_start(&t, world_start(w, 0));
+	req = world_start(w, 1);
+	for (unsigned int i = 0; i < 2; i++) {
+		world_hear(w, &pkt[i], i);
+		peer_ack(&w->peer, INC_AETH_ACK, pkt[i].psn);
+	}
+	world_until(w, both_acknowledged);
+	before = looks(w->comm);
+	assert_int_equal(inccl_test(req), -EAGAIN);
+	assert_int_equal(looks(w->comm), before);
+	peer_mirror(&w->peer, &pkt[0], 0, w->data[0]);
+	peer_mirror(&w->peer, &pkt[1], 1, w->data[1]);
+	pthread_join(t.thread, NULL);
+	assert_int_equal(t.result, 0);
+	assert_int_equal(inccl_wait(req, WAIT_MS), 0);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
 
 int main(void)
@@ -249,13 +370,19 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(unsent_at_the_end),
 		CASE(lost_at_the_end),
+		CASE(named_at_the_end),
+		CASE(kept_at_the_end),
 		CASE(ended_before),
 		CASE(own_time_limit_behind_another),
 		CASE(repetition_is_no_progress),
 		CASE(patience_is_no_spinning),
 		CASE(unknown_options_are_explained),
+		CASE(older_callers),
+		CASE(window_of_long_messages),
 		CASE(unregistered_memory_is_explained),
 		CASE(story_of_a_wrong_immediate),
+		CASE(result_of_what_was_not_sent),
+		CASE(test_beside_a_waiter),
 	};
 
 	alarm(2 * LIMIT_S);
