@@ -84,6 +84,35 @@ static void named_at_the_end(void **state)
 	destroy(w, -ECANCELED);
 }
 
+static void *settle(void *arg)
+{
+	struct inccl_communicator *comm = arg;
+
+	pthread_mutex_lock(&comm->lock);
+	inccl_comm_settle(comm, deadline_after_ms(WAIT_MS));
+	pthread_mutex_unlock(&comm->lock);
+	return NULL;
+}
+
+/* While there is time, what was lost is sent again, and nobody is left alone. */
+static void sent_again_at_the_end(void **state)
+{
+	struct world *w = *state;
+	struct inccl_packet pkt;
+	pthread_t settler;
+
+	pthread_mutex_lock(&w->comm->lock);
+	SOFT_EP(w->comm->ep)->rto.rto_ns = SOFT_RTO_MIN_NS;
+	pthread_mutex_unlock(&w->comm->lock);
+	world_start(w, 0);
+	world_hear(w, &pkt, 0);
+	assert_int_equal(pthread_create(&settler, NULL, settle, w->comm), 0);
+	world_hear(w, &pkt, 0);
+	peer_ack(&w->peer, INC_AETH_ACK, pkt.psn);
+	pthread_join(settler, NULL);
+	destroy(w, 0);
+}
+
 /* What the switch has kept is not missed by anybody, nor is the result that comes later. */
 static void kept_at_the_end(void **state)
 {
@@ -112,6 +141,11 @@ static void ended_before(void **state)
 	world_hear(w, &pkt, 0);
 	peer_ack(&w->peer, INC_AETH_NAK_OPERATION, pkt.psn);
 	world_until(w, in_grace);
+	/* nor does it end once more */
+	pthread_mutex_lock(&w->comm->lock);
+	inccl_comm_settle(w->comm, 0);
+	assert_int_equal(w->comm->error, 0);
+	pthread_mutex_unlock(&w->comm->lock);
 	destroy(w, -EREMOTEIO);
 }
 
@@ -125,6 +159,21 @@ static void own_time_limit_behind_another(void **state)
 	world_start(w, 0);
 	assert_int_equal(inccl_barrier_start(w->comm, &opts, &second), 0);
 	assert_int_equal(inccl_wait(second, 2000), -ETIMEDOUT);
+}
+
+/* And not before it has begun, however long the other has waited. */
+static void own_time_limit_from_its_start(void **state)
+{
+	INCCL_OPTS(inccl_collective_opts, opts, .timeout_ms = WAIT_MS);
+	struct inccl_request *second;
+	struct world *w = *state;
+
+	world_start(w, 0);
+	pthread_mutex_lock(&w->comm->lock);
+	w->comm->moved_at_ns -= 2 * WAIT_MS * INC_NSEC_PER_MSEC;
+	pthread_mutex_unlock(&w->comm->lock);
+	assert_int_equal(inccl_barrier_start(w->comm, &opts, &second), 0);
+	assert_int_equal(inccl_test(second), -EAGAIN);
 }
 
 static bool acknowledged(struct inccl_communicator *comm)
@@ -371,9 +420,11 @@ int main(void)
 		CASE(unsent_at_the_end),
 		CASE(lost_at_the_end),
 		CASE(named_at_the_end),
+		CASE(sent_again_at_the_end),
 		CASE(kept_at_the_end),
 		CASE(ended_before),
 		CASE(own_time_limit_behind_another),
+		CASE(own_time_limit_from_its_start),
 		CASE(repetition_is_no_progress),
 		CASE(patience_is_no_spinning),
 		CASE(unknown_options_are_explained),
