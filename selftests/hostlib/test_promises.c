@@ -272,6 +272,11 @@ static void unknown_options_are_explained(void **state)
 	comm.opts.error_size = sizeof(why_comm);
 	assert_int_equal(inccl_communicator_create(w->group, &comm.opts, &no_comm), -E2BIG);
 	assert_string_not_equal(why_comm, "");
+	why_comm[0] = why_group[0] = 0;
+	assert_int_equal(inccl_communicator_split(w->comm, 0, 0, &comm.opts, &no_comm), -E2BIG);
+	assert_string_not_equal(why_comm, "");
+	assert_int_equal(inccl_group_shrink(w->group, &group.opts, &no_group), -E2BIG);
+	assert_string_not_equal(why_group, "");
 }
 
 /* Structs of an earlier library end where its fields did: what is behind is neither read nor

@@ -122,6 +122,9 @@ int stream_packet(struct stream *s, uint32_t child, uint64_t r, struct unit_pack
 	p->ackreq = rng_chance(
 		&rng, c->shape == INC_OP_SEND_FIRST || c->shape == INC_OP_SEND_MIDDLE ? 150 : 900);
 	p->solicited = rng_chance(&rng, 300);
+	/* of a switch's: the byte order */
+	if (child < s->cm->cfg.children && s->cm->conn[child].cfg.flags & INC_CONN_F_SWITCH)
+		p->solicited = s->cm->cfg.flags & INC_COMM_F_NET_ORDER;
 	return 0;
 }
 
