@@ -179,7 +179,6 @@ int inccl_group_create(const struct inccl_group_opts *given, struct inccl_group 
 	*out = NULL;
 	ret = inccl_opts_copy(&opts, sizeof(opts), given);
 	if (ret)
-	if (ret)
 		inc_err_set(&err, -ret, INCCL_OPTS_REFUSED);
 	else
 		ret = inccl_group_check_limits(&opts, &err);

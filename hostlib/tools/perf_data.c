@@ -94,7 +94,7 @@ void perf_fill(const struct perf_call *call, uint32_t iter)
 
 void perf_fill_unchecked(const struct perf_call *call)
 {
-	const enum inccl_dtype dtype = call->opts->dtype;
+	const enum inccl_dtype dtype = call->dtype;
 
 	/* anything else would grow until it is infinite, which takes one exchange more */
 	if (call->opts->in_place && dtype >= INCCL_FLOAT32)
