@@ -99,7 +99,7 @@ static struct inc_comm *comm_new(struct inc_group *group, unsigned int index)
 }
 
 struct inc_comm *inc_comm_adopt(struct inc_group *group, unsigned int index, uint32_t number,
-				struct inc_switch *sw)
+				struct inc_ctl_switch *sw)
 {
 	struct inc_comm *comm = comm_new(group, index);
 
@@ -117,7 +117,7 @@ struct inc_comm *inc_comm_adopt(struct inc_group *group, unsigned int index, uin
 	return comm;
 }
 
-int inc_comm_adopt_switch(struct inc_comm *comm, struct inc_switch *sw)
+int inc_comm_adopt_switch(struct inc_comm *comm, struct inc_ctl_switch *sw)
 {
 	const size_t n = comm->tree->n + 1;
 	enum inc_config_state *more = realloc(comm->configs, n * sizeof(*more));

@@ -108,7 +108,7 @@ static struct inc_group *group_new(struct inc_ctl *ctl, const char *job, unsigne
 		return NULL;
 	}
 	group->ctl = ctl;
-	group->number = group->family = number;
+	group->number = number;
 	snprintf(group->job, sizeof(group->job), "%s", job);
 	group->world_size = world_size;
 	group->since_at_ms = inc_now_ms();
@@ -161,7 +161,6 @@ struct inc_group *inc_group_derive(const struct inc_group *parent, enum inc_deri
 		return NULL;
 	group->of = parent->number;
 	group->how = how;
-	group->family = parent->family;
 	return group;
 }
 

@@ -16,7 +16,7 @@ struct claim {
 	uint32_t index;
 	uint32_t payload;
 	uint32_t slots;
-	struct inc_switch *sw;
+	struct inc_ctl_switch *sw;
 	struct inc_comm_member member;
 };
 
@@ -173,7 +173,7 @@ static void tell_gone(const struct inc_group *group, const struct inc_client *cl
 }
 
 /* Another rank has claimed it before, by another switch: this one is one of its tree's. */
-static int take_switch(struct inc_comm *comm, struct inc_switch *sw)
+static int take_switch(struct inc_comm *comm, struct inc_ctl_switch *sw)
 {
 	if (comm->phase == COMM_FAILED || inc_tree_find(comm->tree, sw->index) >= 0)
 		return 0;
@@ -194,7 +194,7 @@ static int take_claim(struct inc_group *group, unsigned int rank, const struct c
 		if (!comm)
 			return -ENOMEM;
 		comm->payload = c->payload;
-		comm->slots = c->slots;
+		comm->slots = comm->tree->slots = c->slots;
 		comm->byte_order = c->member.byte_order;
 		/* who came before and did not name it has destroyed it */
 		for (unsigned int other = 0; other < group->world_size; other++)

@@ -174,8 +174,9 @@ struct inc_msg_configure {
 /* query of a switch, A of a tool */
 struct inc_msg_query {
 	char what[32];
-	bool has_node, has_from;
+	bool has_node, has_communicator, has_from;
 	char node[INC_CONTROL_NAME_LEN]; /* only this switch */
+	uint32_t communicator;           /* only this one */
 	uint32_t from;
 };
 

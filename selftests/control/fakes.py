@@ -237,9 +237,13 @@ class Controller:
 
     def started(self, switch, members, comm=0, **changes):
         """A communicator of these members, started; its number."""
+        return self.started_on([switch], members, comm, **changes)
+
+    def started_on(self, switches, members, comm=0, **changes):
+        """The same over several switches."""
         for m in members:
             m.ask(comm, **changes)
-        number = switch.configure()["communicator"]
+        number = [s.configure() for s in switches][0]["communicator"]
         for m in members:
             m.want("C", comm=comm, communicator=number)
             m.send(type="ready", communicator=number)
