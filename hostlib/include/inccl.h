@@ -37,9 +37,12 @@
  * Threads: any thread may call anything on any object, except that an object must not be
  * destroyed while another thread is still inside a call on it. Collectives started by
  * several threads on one communicator must be ordered by the caller, because all
- * ranks have to start them in the same order. There is no global state. A communicator
+ * ranks have to start them in the same order. A communicator
  * has one thread of its own, which serves the connection while the caller is not
- * waiting; a group has one that listens to the controller. Both block all signals.
+ * waiting; a group has one that listens to the controller. Communicators whose transport is verbs
+ * share one more in the process, while there are any of them that keep registrations for reuse: it
+ * watches for memory that goes away. That is all the global state there is. All these threads
+ * block all signals.
  *
  * Environment, read where an option is left at its default:
  *	INCCL_CONTROLLER	host or host:port (52200) of the controller
@@ -100,7 +103,10 @@ struct inccl_group_opts {
 	size_t error_size;
 	/* What the library decides and why, one line at a time without newline, from any thread
 	 * of the library or inside a call of yours. It may ask about errors, ranks and
-	 * statistics, but neither destroy anything nor wait. NULL: nowhere (INCCL_DEBUG=1: stderr).
+	 * statistics, but neither destroy anything nor wait. It may run while another thread
+	 * of yours destroys a communicator: a callback that asks about one has to see to it itself
+	 * (by a lock of its own, say) that the communicator is still there. None runs any more once
+	 * inccl_group_destroy() has returned 0. NULL: nowhere (INCCL_DEBUG=1: stderr).
 	 */
 	void (*log)(void *ctx, const char *line);
 	void *log_ctx;
@@ -248,7 +254,8 @@ int inccl_communicator_duplicate(struct inccl_communicator *comm,
 /*
  * Destroys the communicator, without waiting for the other ranks: those that are still in
  * their last collective finish it. Requests that have not been collected are gone with it; where
- * one of them had not even been sent, the others cannot finish it: they get -ECANCELED.
+ * what this rank gives to one of them has not all been sent, or does not reach the switch within
+ * 200 ms, the others cannot finish it: they get -ECANCELED.
  * NULL is fine. Always frees; returns 0, or the error that the communicator had ended with.
  */
 int inccl_communicator_destroy(struct inccl_communicator *comm);

@@ -2,6 +2,7 @@
 /* The call below all collectives, which makes a request of one; and its end: test and wait. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include "lib/base/clock.h"
 #include "lib/base/thread.h"
 #include "lib/proto/desc.h"
@@ -21,7 +22,7 @@ static int read_opts(const struct inccl_collective_opts *given, struct inccl_col
 	int ret = inccl_opts_copy(opts, sizeof(*opts), given);
 
 	if (ret)
-		return inc_err_set(err, -ret, "its options are not this library's");
+		return inc_err_set(err, -ret, INCCL_OPTS_REFUSED);
 	if ((unsigned int)opts->mode > INCCL_MODE_WRITE)
 		return inc_err_set(err, EOPNOTSUPP, "mode %d is unknown", opts->mode);
 	if (opts->timeout_ms > INT32_MAX)
@@ -30,18 +31,31 @@ static int read_opts(const struct inccl_collective_opts *given, struct inccl_col
 	return 0;
 }
 
-static int map_buffers(struct inccl_request *req)
+static int map_one(struct inccl_request *req, const char *name, const void *addr, uint64_t bytes,
+		   bool writable, struct inccl_region *region, struct inc_err *err)
 {
 	struct inccl_endpoint *ep = req->comm->ep;
+	int ret = ep->ops->map(ep, (void *)addr, bytes, writable, region);
+
+	if (!ret)
+		return 0;
+	return inc_err_set(err, -ret, "%s (%p, %llu bytes) cannot be registered: %s", name, addr,
+			   (unsigned long long)bytes, strerrordesc_np(-ret));
+}
+
+static int map_buffers(struct inccl_request *req, struct inc_err *err)
+{
 	int ret;
 
 	if (inccl_is_staged(req)) {
 		ret = inccl_stage_map(req->comm, &req->send_region);
 		req->recv_region = req->send_region;
-		return ret;
+		return ret ? inc_err_set(err, -ret, "memory for what is under way: %s",
+					 strerrordesc_np(-ret))
+			   : 0;
 	}
 	if (req->recv_bytes) {
-		ret = ep->ops->map(ep, req->recv, req->recv_bytes, true, &req->recv_map);
+		ret = map_one(req, "recv", req->recv, req->recv_bytes, true, &req->recv_map, err);
 		if (ret)
 			return ret;
 		req->recv_mapped = true;
@@ -50,7 +64,7 @@ static int map_buffers(struct inccl_request *req)
 	if (req->send_bytes && !(req->recv_mapped && req->send >= req->recv &&
 				 req->send + req->send_bytes <= req->recv + req->recv_bytes)) {
 		req->send_region = &req->send_map;
-		ret = ep->ops->map(ep, (void *)req->send, req->send_bytes, false, &req->send_map);
+		ret = map_one(req, "send", req->send, req->send_bytes, false, &req->send_map, err);
 		if (ret)
 			return ret;
 		req->send_mapped = true;
@@ -108,9 +122,10 @@ static void enqueue(struct inccl_communicator *comm, struct inccl_request *req)
 		return;
 	if (!comm->posting)
 		comm->posting = req;
+	req->begun_at_ns = inc_now_ns();
 	if (!comm->head) {
 		comm->head = req;
-		comm->moved_at_ns = inc_now_ns();
+		comm->moved_at_ns = req->begun_at_ns;
 	}
 }
 
@@ -169,14 +184,15 @@ static void describe(const struct inccl_request *req)
 		       comm->peer, floats);
 }
 
-/* waits: the caller goes on to inccl_wait(), which serves the endpoint and leaves it in order. */
-static int submit(struct inccl_request *req, bool waits)
+/* waits: the caller goes on to inccl_wait(), which serves the endpoint and leaves it in order. err
+ * has a sentence where the request is refused, and none where the communicator has failed. */
+static int submit(struct inccl_request *req, bool waits, struct inc_err *err)
 {
 	struct inccl_communicator *comm = req->comm;
 	int ret;
 
 	pthread_mutex_lock(&comm->lock);
-	ret = comm->error ? -comm->error : map_buffers(req);
+	ret = comm->error ? -comm->error : map_buffers(req, err);
 	if (ret) {
 		unmap_buffers(req);
 		goto unlock;
@@ -211,34 +227,30 @@ static void fail_by_itself(struct inccl_communicator *comm, int error, const cha
 
 /* Checks the call and makes its request; nothing is sent yet. */
 static int prepare(struct inccl_communicator *comm, const struct inccl_call *call,
-		   const struct inccl_collective_opts *given, struct inccl_request **req)
+		   const struct inccl_collective_opts *given, struct inccl_collective_opts *opts,
+		   struct inccl_request **req, struct inc_err *err)
 {
-	struct inccl_collective_opts opts;
 	struct inccl_plan plan;
-	struct inc_err err;
 	int ret;
 
-	ret = read_opts(given, &opts, &err);
+	ret = read_opts(given, opts, err);
 	if (!ret)
 		ret = inccl_check_call(call, comm->group->rank, comm->group->world_size, &plan,
-				       &err);
+				       err);
 	if (!ret)
-		ret = new_request(comm, &plan, &opts, req, &err);
-	if (ret) {
-		inccl_log_line(&comm->group->log, "communicator %lld: %s refused: %s", comm->number,
-			       inccl_collective_name(call->collective), err.msg);
-		inccl_explain(opts.error, opts.error_size, &err);
-		if (ret == -ERANGE)
-			fail_by_itself(comm, -ret, err.msg);
-	}
+		ret = new_request(comm, &plan, opts, req, err);
+	if (ret == -ERANGE)
+		fail_by_itself(comm, -ret, err->msg);
 	return ret;
 }
 
 static int start(struct inccl_communicator *comm, const struct inccl_call *call,
-		 const struct inccl_collective_opts *opts, struct inccl_request **out, bool waits)
+		 const struct inccl_collective_opts *given, struct inccl_request **out, bool waits)
 {
 	INCCL_UNCANCELLED(cancel_state);
+	struct inccl_collective_opts opts;
 	struct inccl_request *req = NULL;
+	struct inc_err err = {""};
 	int ret;
 
 	if (!out)
@@ -246,13 +258,17 @@ static int start(struct inccl_communicator *comm, const struct inccl_call *call,
 	*out = NULL;
 	if (!comm)
 		return -EINVAL;
-	ret = prepare(comm, call, opts, &req);
+	ret = prepare(comm, call, given, &opts, &req, &err);
 	if (!ret)
-		ret = submit(req, waits);
-	if (!ret) {
+		ret = submit(req, waits, &err);
+	if (!ret)
 		*out = req;
-	} else if (req) {
+	else if (req)
 		free_request(req);
+	if (ret && err.msg[0]) {
+		inccl_log_line(&comm->group->log, "communicator %lld: %s refused: %s", comm->number,
+			       inccl_collective_name(call->collective), err.msg);
+		inccl_explain(opts.error, opts.error_size, &err);
 	}
 	inccl_log_deliver(&comm->group->log);
 	return ret;

@@ -350,11 +350,10 @@ int inccl_communicator_create(struct inccl_group *group,
 	index = group->next_comm++;
 	pthread_mutex_unlock(&group->lock);
 	ret = inccl_opts_copy(&opts, sizeof(opts), given);
-	if (ret) {
-		creation_failed(group, NULL, index, -ret, "its options are not this library's");
-		return ret;
-	}
-	ret = inccl_comm_check_opts(&opts, &err);
+	if (ret)
+		inc_err_set(&err, -ret, INCCL_OPTS_REFUSED);
+	else
+		ret = inccl_comm_check_opts(&opts, &err);
 	if (ret)
 		creation_failed(group, NULL, index, -ret, err.msg);
 	else
@@ -380,12 +379,8 @@ int inccl_communicator_destroy(struct inccl_communicator *comm)
 	owns_group = comm->owns_group;
 	group = comm->group;
 	pthread_mutex_lock(&comm->lock);
-	ret = -comm->error;
+	ret = -(comm->error ?: comm->grace_error);
 	inccl_comm_settle(comm, deadline_after_ms(SETTLE_MS));
-	/* what was not even sent can never end for the others */
-	if (comm->posting)
-		inccl_comm_fail_locked(comm, ECANCELED, comm->group->rank,
-				       "destroyed in the middle of a collective");
 	comm->stop = true;
 	pthread_mutex_unlock(&comm->lock);
 	inc_signal_fd(comm->thread_fd);

@@ -141,14 +141,11 @@ static int from_comm(struct inccl_communicator *comm, struct wish *wish,
 		     const struct inccl_communicator_opts *given, struct inccl_communicator **out)
 {
 	struct inccl_communicator_opts opts = comm->settings;
-	struct inc_err err = {"its options are not this library's"};
+	struct inc_err err = {INCCL_OPTS_REFUSED};
 	int ret = given ? inccl_opts_copy(&opts, sizeof(opts), given) : 0;
 
-	if (ret) {
-		give_up(comm->group, wish, -ret, err.msg);
-		return ret;
-	}
-	ret = inccl_comm_check_opts(&opts, &err);
+	if (!ret)
+		ret = inccl_comm_check_opts(&opts, &err);
 	if (ret)
 		give_up(comm->group, wish, -ret, err.msg);
 	else
@@ -219,11 +216,12 @@ static int from_group(struct inccl_group *parent, struct wish *wish,
 		      const struct inccl_group_opts *given, struct inccl_group **out)
 {
 	struct inccl_group_opts opts;
-	struct inc_err err = {"its options are not this library's"};
+	struct inc_err err = {INCCL_OPTS_REFUSED};
 	int ret = inccl_opts_copy(&opts, sizeof(opts), given);
 
 	if (ret) {
 		give_up(parent, wish, -ret, err.msg);
+		inccl_explain(opts.error, opts.error_size, &err);
 		return ret;
 	}
 	if (opts.log) {

@@ -179,8 +179,9 @@ int inccl_group_create(const struct inccl_group_opts *given, struct inccl_group 
 	*out = NULL;
 	ret = inccl_opts_copy(&opts, sizeof(opts), given);
 	if (ret)
-		return ret;
-	ret = inccl_group_check_limits(&opts, &err);
+		inc_err_set(&err, -ret, INCCL_OPTS_REFUSED);
+	else
+		ret = inccl_group_check_limits(&opts, &err);
 	if (!ret)
 		ret = inccl_place_resolve(&opts, &place, &err);
 	if (ret)

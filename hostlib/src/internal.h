@@ -118,7 +118,8 @@ struct inccl_request {
 	/* of a message at most, but for a block's first: that is one */
 	unsigned int message_packets;
 	uint8_t mode;
-	uint64_t timeout_ns;                    /* fails when nothing has moved for so long */
+	uint64_t timeout_ns;                    /* fails when nothing has moved for so long, */
+	uint64_t begun_at_ns;                   /* but not sooner after its start */
 	struct inccl_region send_map, recv_map; /* the caller's buffers */
 	bool send_mapped, recv_mapped;
 	const struct inccl_region *send_region, *recv_region; /* where send and recv are */
@@ -234,7 +235,9 @@ int inccl_cond_init(pthread_cond_t *cond); /* on CLOCK_MONOTONIC */
 /* Waits until signalled or the deadline (UINT64_MAX: none). 0 or ETIMEDOUT. */
 int inccl_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t deadline_ns);
 void inccl_explain(char *buf, size_t size, const struct inc_err *err);
-/* Copies the caller's option struct of size given into ours of size known; see inccl.h. */
+/* Copies the caller's option struct of size given into ours of size known; see inccl.h. With an
+ * error known has what there is to copy all the same: where to explain it, above all. */
+#define INCCL_OPTS_REFUSED "its options are not this library's"
 int inccl_opts_copy(void *known, size_t known_size, const void *given);
 
 /* caller_log.c: lines may be made under any lock; whoever may have made one delivers when it holds
@@ -333,7 +336,9 @@ bool inccl_comm_drive(struct inccl_communicator *comm, struct inccl_request *req
 		      uint64_t deadline_ns, int cancel_state);
 /* A user's call begins: whoever sleeps with an old view of the timers is woken. */
 void inccl_comm_enter(struct inccl_communicator *comm);
-/* Before the end: until the peer has been told of all results, or the deadline. */
+/* Before the end: until the peer has kept all that was posted and been told of all results that
+ * somebody waited for, or the deadline. Fails with ECANCELED where the others wait for something
+ * that does not come any more. */
 void inccl_comm_settle(struct inccl_communicator *comm, uint64_t deadline_ns);
 void *inccl_comm_thread(void *comm);
 

@@ -161,11 +161,26 @@ static bool finish_some(struct inccl_communicator *comm)
 	return any;
 }
 
+/* When one of those that are not finished runs into its limit, unless something moves. */
+static uint64_t limit_at_ns(const struct inccl_communicator *comm)
+{
+	uint64_t at = UINT64_MAX, since_ns;
+	const struct inccl_request *req;
+
+	for (req = comm->head; req; req = req->next) {
+		since_ns =
+			req->begun_at_ns > comm->moved_at_ns ? req->begun_at_ns : comm->moved_at_ns;
+		if (!req->done && since_ns + req->timeout_ns < at)
+			at = since_ns + req->timeout_ns;
+	}
+	return at;
+}
+
 /* When it fails unless something moves. Without a controller sooner, but a rank that is slow
  * already has as long from then on as one that begins to be. */
 static uint64_t stall_at_ns(const struct inccl_communicator *comm)
 {
-	uint64_t at = comm->moved_at_ns + comm->head->timeout_ns, orphaned = comm->orphan_at_ns;
+	uint64_t at = limit_at_ns(comm), orphaned = comm->orphan_at_ns;
 
 	if (!orphaned)
 		return at;
@@ -178,7 +193,7 @@ static uint64_t stall_at_ns(const struct inccl_communicator *comm)
 static void check_stall(struct inccl_communicator *comm)
 {
 	char text[sizeof(comm->error_text)], what[300] = "";
-	uint64_t mark = comm->ep->stats.results + comm->ep->stats.acks_received;
+	uint64_t mark = comm->ep->ops->moved(comm->ep);
 	uint64_t now = inc_now_ns();
 
 	if (mark != comm->moved_mark || !comm->head) {
@@ -411,19 +426,30 @@ bool inccl_comm_drive(struct inccl_communicator *comm, struct inccl_request *req
 	return req->done;
 }
 
-void inccl_comm_settle(struct inccl_communicator *comm, uint64_t deadline_ns)
+/* Requests that their owner has given up need no results, but the others need what they gave; and
+ * what is not even posted waits for results, as long as the others like. */
+static bool is_settled(const struct inccl_communicator *comm)
 {
 	struct inccl_endpoint *ep = comm->ep;
 
+	if (comm->error || comm->grace_error || comm->posting)
+		return true;
+	return comm->head ? ep->ops->kept(ep) : ep->ops->quiet(ep);
+}
+
+void inccl_comm_settle(struct inccl_communicator *comm, uint64_t deadline_ns)
+{
 	set_driver(comm, DRIVER_LAST);
 	for (;;) {
 		inccl_comm_advance(comm);
-		/* with requests given up by their owner there is nothing to settle */
-		if (comm->error || comm->head || ep->ops->quiet(ep) || inc_now_ns() >= deadline_ns)
+		if (is_settled(comm) || inc_now_ns() >= deadline_ns)
 			break;
 		sleep_in_poll(comm, false, deadline_ns, PTHREAD_CANCEL_DISABLE);
 	}
 	set_driver(comm, DRIVER_NONE);
+	if (!comm->grace_error && (comm->posting || !comm->ep->ops->kept(comm->ep)))
+		inccl_comm_fail_locked(comm, ECANCELED, comm->group->rank,
+				       "destroyed in the middle of a collective");
 }
 
 /* The thread sleeps while it does not drive: for look_ns, below a second, or until it is signalled

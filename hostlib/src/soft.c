@@ -302,11 +302,25 @@ static int soft_arm(struct inccl_endpoint *ep, int *fd, short *events, uint64_t 
 	return 0;
 }
 
+static bool soft_kept_all(const struct inccl_endpoint *ep)
+{
+	const struct soft_endpoint *s = SOFT_EP(ep);
+
+	return s->tx_acked == s->tx_posted;
+}
+
 static bool soft_quiet(struct inccl_endpoint *ep)
 {
 	struct soft_endpoint *s = SOFT_EP(ep);
 
 	return s->failed || (s->rx_done == s->tx_posted && s->rx_told == s->rx_done);
+}
+
+static uint64_t soft_moved(const struct inccl_endpoint *ep)
+{
+	const struct soft_endpoint *s = SOFT_EP(ep);
+
+	return s->ep.stats.results + s->tx_acked;
 }
 
 static void soft_describe(struct inccl_endpoint *ep, char *buf, size_t size)
@@ -340,6 +354,8 @@ const struct inccl_transport inccl_soft = {
 	.flush = soft_flush,
 	.progress = soft_progress,
 	.arm = soft_arm,
+	.kept = soft_kept_all,
 	.quiet = soft_quiet,
+	.moved = soft_moved,
 	.describe = soft_describe,
 };

@@ -154,10 +154,11 @@ int soft_send_aeth(struct soft_endpoint *s, uint8_t syndrome, uint32_t psn);
 /* soft_timer.c */
 /* The peer has kept all packets before r. */
 void soft_kept(struct soft_endpoint *s, uint64_t r, uint64_t now);
-/* The peer is there, and asks for all packets from r on, not before from_ns. */
-void soft_asked_again(struct soft_endpoint *s, uint64_t r, uint64_t from_ns);
-/* The retransmission timer runs from from_ns, if anything is outstanding. */
-void soft_restart_timer(struct soft_endpoint *s, uint64_t from_ns);
+/* The peer is there, and asks for all packets from r on. */
+void soft_asked_again(struct soft_endpoint *s, uint64_t r, uint64_t now);
+/* The retransmission timer runs from now, or from the end of the patience that the peer has asked
+ * for, if anything is outstanding. */
+void soft_restart_timer(struct soft_endpoint *s, uint64_t now);
 void soft_timers(struct soft_endpoint *s, uint64_t now);
 
 /* soft_rx.c: takes in what one system call gives. 1: more may be there, 0: the socket was

@@ -73,7 +73,7 @@ static int take_aeth(struct soft_endpoint *s, const struct inccl_packet *pkt, ui
 			return 0;
 		soft_kept(s, r, now);
 		s->rnr_over_at_ns = now + inc_rnr_timeout_ns(pkt->syndrome);
-		soft_asked_again(s, r, s->rnr_over_at_ns);
+		soft_asked_again(s, r, now);
 		return 0;
 	case INC_AETH_TYPE_NAK:
 		if ((uint64_t)r < s->tx_acked && pkt->syndrome == INC_AETH_NAK_SEQ)
@@ -101,20 +101,31 @@ static void advance(struct soft_endpoint *s)
 	}
 }
 
-static bool mirrors(const struct soft_packet *p, const struct inccl_packet *pkt)
+/* False: how says in what a result differs from what its contribution asked for. */
+static bool mirrors(const struct soft_packet *p, const struct inccl_packet *pkt,
+		    struct inc_err *how)
 {
 	if (pkt->opcode != p->opcode || pkt->len != p->recv_len)
-		return false;
-	if (inc_roce_has_imm(p->opcode) && pkt->imm != p->imm)
-		return false;
-	return !inc_roce_has_reth(p->opcode) ||
-	       (pkt->va == p->va && pkt->rkey == p->rkey && pkt->dmalen == p->dmalen);
+		inc_err_set(how, EPROTO, "opcode %u, length %zu; want %u, %u", pkt->opcode,
+			    pkt->len, p->opcode, p->recv_len);
+	else if (inc_roce_has_imm(p->opcode) && pkt->imm != p->imm)
+		inc_err_set(how, EPROTO, "immediate 0x%x; want 0x%x", pkt->imm, p->imm);
+	else if (inc_roce_has_reth(p->opcode) &&
+		 (pkt->va != p->va || pkt->rkey != p->rkey || pkt->dmalen != p->dmalen))
+		inc_err_set(how, EPROTO,
+			    "RETH: address 0x%llx, key 0x%x, %u bytes; want 0x%llx, 0x%x, %u",
+			    (unsigned long long)pkt->va, pkt->rkey, pkt->dmalen,
+			    (unsigned long long)p->va, p->rkey, p->dmalen);
+	else
+		return true;
+	return false;
 }
 
 static int take_result(struct soft_endpoint *s, const struct inccl_packet *pkt, uint64_t now)
 {
 	int64_t at = inccl_psn_to_r(pkt->psn, s->peer_psn + (uint32_t)s->rx_done, s->rx_done);
 	struct soft_packet *p;
+	struct inc_err how;
 	uint64_t r = at;
 
 	if (at < 0 || r >= s->tx_high) {
@@ -127,13 +138,11 @@ static int take_result(struct soft_endpoint *s, const struct inccl_packet *pkt, 
 		s->tell = true;
 		return 0;
 	}
-	if (!mirrors(p, pkt)) {
+	if (!mirrors(p, pkt, &how)) {
 		soft_send_aeth(s, INC_AETH_NAK_INVALID, pkt->psn);
 		return soft_fail(s, EPROTO,
-				 "result %llu is not the mirror of its contribution (opcode %u, "
-				 "length %zu; want %u, %u)",
-				 (unsigned long long)r, pkt->opcode, pkt->len, p->opcode,
-				 p->recv_len);
+				 "result %llu is not the mirror of its contribution (%s)",
+				 (unsigned long long)r, how.msg);
 	}
 	if (pkt->len)
 		memcpy(p->recv, pkt->payload, pkt->len);

@@ -5,8 +5,12 @@
  */
 #include "hostlib/src/soft.h"
 
-void soft_restart_timer(struct soft_endpoint *s, uint64_t from_ns)
+void soft_restart_timer(struct soft_endpoint *s, uint64_t now)
 {
+	/* While the peer asks for patience nothing goes again: a timer that ran out would wake
+	 * whoever serves for nothing, again and again. */
+	uint64_t from_ns = now > s->rnr_over_at_ns ? now : s->rnr_over_at_ns;
+
 	s->rto_at_ns = s->tx_acked < s->tx_high ? from_ns + inc_rto_wait_ns(&s->rto) : UINT64_MAX;
 }
 
@@ -35,12 +39,12 @@ static void go_back(struct soft_endpoint *s, uint64_t r)
 	inc_rto_spoil(&s->rto);
 }
 
-void soft_asked_again(struct soft_endpoint *s, uint64_t r, uint64_t from_ns)
+void soft_asked_again(struct soft_endpoint *s, uint64_t r, uint64_t now)
 {
 	go_back(s, r);
 	s->burst = 0;
 	inc_rto_heard(&s->rto);
-	soft_restart_timer(s, from_ns);
+	soft_restart_timer(s, now);
 }
 
 /* A timeout: does the path lose what goes together? One packet alone asks for each of them

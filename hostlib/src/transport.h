@@ -154,8 +154,15 @@ struct inccl_transport {
 	 * asking for a notification), 0, or -errno. */
 	int (*arm)(struct inccl_endpoint *ep, int *fd, short *events, uint64_t *deadline_ns);
 
-	/* True once the peer has kept everything and been told of all results. */
+	/* True once the peer is known to have kept everything that was posted: the other ranks can
+	 * finish without this one. */
+	bool (*kept)(const struct inccl_endpoint *ep);
+	/* True once also all results are there, and the peer has been told of them. */
 	bool (*quiet)(struct inccl_endpoint *ep);
+
+	/* Grows with each thing that has come and is new: a result, or an acknowledgement that says
+	 * more than those before it. */
+	uint64_t (*moved)(const struct inccl_endpoint *ep);
 
 	/* Appends what it waits for to buf: "chunk 17 of 40 is not acknowledged". */
 	void (*describe)(struct inccl_endpoint *ep, char *buf, size_t size);

@@ -62,9 +62,9 @@ int inccl_opts_copy(void *known, size_t known_size, const void *given)
 	memcpy(&sz, given, sizeof(sz));
 	if (sz < sizeof(sz))
 		return -EINVAL;
+	memcpy(known, given, sz < known_size ? sz : known_size);
 	for (i = known_size; i < sz; i++)
 		if (p[i])
 			return -E2BIG;
-	memcpy(known, given, sz < known_size ? sz : known_size);
 	return 0;
 }

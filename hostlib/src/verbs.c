@@ -324,6 +324,8 @@ const struct inccl_transport inccl_verbs = {
 	.flush = verbs_flush,
 	.progress = verbs_progress,
 	.arm = verbs_arm,
+	.kept = verbs_kept,
 	.quiet = verbs_quiet,
+	.moved = verbs_moved,
 	.describe = verbs_describe,
 };

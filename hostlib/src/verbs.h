@@ -121,7 +121,9 @@ int verbs_post(struct inccl_endpoint *base, const struct inccl_message *msg);
 int verbs_flush(struct inccl_endpoint *base);
 int verbs_progress(struct inccl_endpoint *base);
 int verbs_arm(struct inccl_endpoint *base, int *fd, short *events, uint64_t *deadline_ns);
+bool verbs_kept(const struct inccl_endpoint *base);
 bool verbs_quiet(struct inccl_endpoint *base);
+uint64_t verbs_moved(const struct inccl_endpoint *base);
 void verbs_describe(struct inccl_endpoint *base, char *buf, size_t size);
 
 #endif

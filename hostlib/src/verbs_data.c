@@ -363,6 +363,19 @@ int verbs_arm(struct inccl_endpoint *base, int *fd, short *events, uint64_t *dea
 	return 0;
 }
 
+bool verbs_kept(const struct inccl_endpoint *base)
+{
+	const struct verbs_endpoint *ep = (const struct verbs_endpoint *)base;
+
+	/* a result, too, tells that its contribution was kept */
+	return ep->sends_done == base->posted || base->completed == base->posted;
+}
+
+uint64_t verbs_moved(const struct inccl_endpoint *base)
+{
+	return base->completed + ((const struct verbs_endpoint *)base)->sends_done;
+}
+
 bool verbs_quiet(struct inccl_endpoint *base)
 {
 	struct verbs_endpoint *ep = verbs_ep(base);

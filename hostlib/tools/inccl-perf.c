@@ -71,6 +71,8 @@ static int run_size(const struct perf_call *call, struct inccl_collective_opts *
 	long i;
 	int err;
 
+	if (!opts->check)
+		perf_fill_unchecked(call);
 	for (i = -opts->warmup; i < opts->iters; i++) {
 		if (opts->check)
 			perf_fill(call, i);

@@ -35,6 +35,9 @@ struct perf_piece {
 
 /* What this rank gives in an iteration, and what must not stay where the result belongs. */
 void perf_fill(const struct perf_call *call, uint32_t iter);
+/* The same where nobody looks at the results, which in place are what is given next: what a sum of
+ * floats can be made of for ever. */
+void perf_fill_unchecked(const struct perf_call *call);
 /* Adds the bits of the result to a hash. */
 uint64_t perf_hash(const struct perf_call *call, uint64_t hash);
 /* How many elements of the result, or behind it, are wrong. */

@@ -20,8 +20,9 @@
  *
  * A vector may be handled in chunks: first is the place of a chunk's first element in the vector,
  * and heads are always those of the whole vector; values, kinds, integers and results are
- * the chunk's. Everything is computed in integers, so that neither the rounding mode nor
- * "flush to zero" of the calling thread has a say.
+ * the chunk's. Everything is computed in integers, but for a mean's quotient: that is a double,
+ *whose error is too small to be seen in an element (float_bits.h). So neither the rounding mode nor
+ *"flush to zero" of the calling thread has a say.
  *
  * As in operate.h: any thread, nothing kept or allocated, any alignment, any count. Buffers must
  * not overlap, except that a function whose source and destination elements have the same size may
@@ -129,8 +130,9 @@ int inc_fixed_put(const struct inc_fixed *f, void *fixed, const void *values,
 /*
  * values[i] = the sum sums[i] (int32_t) divided by divisor (1: SUM; the number of ranks: AVG),
  * rounded once, to nearest, ties to even; infinite where it is beyond the type's largest number. A
- * sum of 0 is +0. kinds: the OR over all ranks, for these elements, or NULL: the special blocks, if
- * any, become NaN altogether. divisor: 1 to INC_MAX_RANKS.
+ * sum of 0 is +0, a mean that is rounded to 0 from below -0. kinds: the OR over all ranks, for
+ * these elements, or NULL: the special blocks, if any, become NaN altogether. divisor: 1 to
+ * INC_MAX_RANKS.
  */
 void inc_fixed_get(const struct inc_fixed *f, void *values, const void *sums,
 		   const struct inc_fixed_head *heads, const uint8_t *kinds, size_t first,

@@ -66,7 +66,8 @@ static void rank_up(struct lockstep *ls, unsigned int i)
 		  fake_heard(&rank->fake, "psn"), SWITCH_PSN);
 	/* a busy machine must not put timeouts where the case is about something else */
 	pthread_mutex_lock(&rank->comm->lock);
-	((struct soft_endpoint *)rank->comm->ep)->rto.rto_ns = SOFT_RTO_MAX_NS;
+	SOFT_EP(rank->comm->ep)->rto.rto_ns = SOFT_RTO_MAX_NS;
+	SOFT_EP(rank->comm->ep)->rto.min_ns = SOFT_RTO_MAX_NS;
 	pthread_mutex_unlock(&rank->comm->lock);
 }
 

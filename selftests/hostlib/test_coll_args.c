@@ -98,6 +98,9 @@ static void wrong_kinds(struct inccl_communicator *comm, struct inccl_collective
 		"are too many");
 	refused(inccl_allreduce(comm, a, b, SIZE_MAX / 2, INCCL_INT32, INCCL_SUM, opts), -EINVAL,
 		"are too many");
+	/* the least that is more than half of all memory */
+	refused(inccl_allreduce(comm, a, b, SIZE_MAX / 8 + 1, INCCL_INT32, INCCL_SUM, opts),
+		-EINVAL, "are too many");
 	opts->mode = (enum inccl_mode)3;
 	refused(inccl_barrier(comm, opts), -EOPNOTSUPP, "mode 3 is unknown");
 	opts->mode = INCCL_MODE_DEFAULT;
@@ -138,6 +141,25 @@ static void wrong_arguments(void **state)
 		assert_int_equal(inccl_barrier_start(ls.rank[i].comm, NULL, &requests[i]), 0);
 	lockstep_finish(&ls, requests);
 	assert_int_equal(INC_DESC_SEQ(ls.rank[1].trace[0].desc), 0);
+	lockstep_down(&ls);
+}
+
+/* Buffers that touch do not overlap. */
+static void adjacent_buffers(void **state)
+{
+	const struct lockstep_conf conf = {.ranks = 2, .window = 4, .message_packets = 1};
+	struct inccl_request *requests[LOCKSTEP_RANKS];
+	int32_t data[2][16] = {{1}, {[8] = 2}};
+
+	lockstep_up(&ls, &conf);
+	for (unsigned int r = 0; r < conf.ranks; r++)
+		assert_int_equal(inccl_allreduce_start(ls.rank[r].comm, data[r] + 8 * r,
+						       data[r] + 8 * !r, 8, INCCL_INT32, INCCL_SUM,
+						       NULL, &requests[r]),
+				 0);
+	lockstep_finish(&ls, requests);
+	assert_int_equal(data[0][8], 3);
+	assert_int_equal(data[1][0], 3);
 	lockstep_down(&ls);
 }
 
@@ -224,6 +246,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(wrong_arguments),
+		cmocka_unit_test(adjacent_buffers),
 		cmocka_unit_test(refused_in_place),
 		cmocka_unit_test(large_counts),
 	};

@@ -354,24 +354,29 @@ static void ends_with(struct inccl_request *const *requests, int error)
 static void different_parameters(void **state)
 {
 	const struct lockstep_conf conf = {.ranks = 3, .window = 4, .message_packets = 1};
-	static const enum inccl_dtype dtypes[] = {INCCL_FLOAT32, INCCL_FLOAT32, INCCL_FLOAT32,
-						  INCCL_FLOAT16};
+	/* of rank 1, and of the others: as many blocks */
+	static const unsigned int blocks[][2] = {{65, 64},
+						 {64, 64},
+						 {64, 64},
+						 {64, 64},
+						 {200 + (1 << 8), 200},
+						 {200 + (1 << 16), 200},
+						 {200 + (1 << 24), 200}};
 	struct inccl_request *requests[LOCKSTEP_RANKS];
 
-	for (unsigned int what = 0; what < 4; what++) {
+	for (unsigned int what = 0; what < 7; what++) {
 		lockstep_up(&ls, &conf);
 		memset(data, 0, sizeof(data));
 		for (unsigned int r = 0; r < 3; r++) {
-			INCCL_OPTS(inccl_collective_opts, opts,
-				   .float_block = what == 0 && r == 1 ? 65 : 64,
+			INCCL_OPTS(inccl_collective_opts, opts, .float_block = blocks[what][r != 1],
 				   .float_exponent = what == 1 ? &(int){3 + (r == 2)} : NULL);
 
-			assert_int_equal(
-				inccl_allreduce_start(ls.rank[r].comm, data[r], data[r], 128,
-						      r ? INCCL_FLOAT32 : dtypes[what],
-						      what == 2 && r ? INCCL_AVG : INCCL_SUM, &opts,
-						      &requests[r]),
-				0);
+			assert_int_equal(inccl_allreduce_start(
+						 ls.rank[r].comm, data[r], data[r], 128,
+						 what == 3 && !r ? INCCL_FLOAT16 : INCCL_FLOAT32,
+						 what == 2 && r ? INCCL_AVG : INCCL_SUM, &opts,
+						 &requests[r]),
+					 0);
 		}
 		ends_with(requests, -EREMOTEIO);
 		for (unsigned int r = 0; r < 3; r++)
@@ -414,6 +419,24 @@ static void out_of_range(void **state)
 		ls.rank[1].ended = -ERANGE;
 		lockstep_down(&ls);
 	}
+}
+
+/* Also one far into a long vector, by its place there. */
+static void out_of_range_far(void **state)
+{
+	const struct lockstep_conf conf = {.ranks = 1, .window = 4, .message_packets = 1};
+	INCCL_OPTS(inccl_collective_opts, opts, .float_exponent = &(int){3}, .error = why,
+		   .error_size = sizeof(why));
+	static float values[5000] = {[3456] = 8};
+	struct inccl_request *req;
+
+	lockstep_up(&ls, &conf);
+	assert_int_equal(inccl_allreduce_start(ls.rank[0].comm, values, values, 5000, INCCL_FLOAT32,
+					       INCCL_SUM, &opts, &req),
+			 -ERANGE);
+	assert_non_null(strstr(why, "element 3456, 8, is not below 2^3"));
+	ls.rank[0].ended = -ERANGE;
+	lockstep_down(&ls);
 }
 
 /* Wrong calls are refused like others: the communicator goes on. */
@@ -514,6 +537,8 @@ static void destroyed_in_the_middle(void **state)
 		fill(0, true);
 		req = start(0, NULL);
 		serve_until(phase, &req);
+		peer_ack(&ls.rank[0].peer, INC_AETH_ACK,
+			 ls.rank[0].peer.host_psn + ls.rank[0].heard - 1);
 		assert_int_equal(inccl_communicator_destroy(ls.rank[0].comm), 0);
 		ls.rank[0].comm = NULL;
 		assert_int_equal(lockstep_said(&ls, "destroyed in the middle of a collective"),
@@ -549,6 +574,7 @@ int main(void)
 		cmocka_unit_test(driven_by_the_thread),
 		cmocka_unit_test(made_once),
 		cmocka_unit_test(different_parameters),
+		cmocka_unit_test(out_of_range_far),
 		cmocka_unit_test(out_of_range),
 		cmocka_unit_test(refused),
 		cmocka_unit_test(fails_in_the_middle),

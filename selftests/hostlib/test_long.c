@@ -147,8 +147,8 @@ static void two_thousand_million(void **state)
 			 0);
 	limit(0);
 	assert_int_equal(mirror_bytes(INC_OPERATOR_SUM), count * sizeof(int32_t));
-	/* 16 bytes of parameters with each section's heads */
-	assert_int_equal(mirror_bytes(INC_OPERATOR_MAX), sections * 16 + heads * 2);
+	/* 14 bytes of parameters with each section's heads */
+	assert_int_equal(mirror_bytes(INC_OPERATOR_MAX), sections * 14 + heads * 2);
 	down();
 	munmap((void *)zeros, count * sizeof(*zeros));
 }

@@ -337,6 +337,67 @@ static void own_time_limit(void **state)
 	assert_true(inc_now_ns() - begin < WAIT_MS * INC_NSEC_PER_MSEC);
 }
 
+/* The same where nothing is sent again, so that no other timer wakes whoever waits. */
+static void own_time_limit_alone(void **state)
+{
+	INCCL_OPTS(inccl_collective_opts, opts, .timeout_ms = 50);
+	struct world *w = *state;
+	struct inccl_request *req;
+	struct inccl_packet pkt;
+
+	assert_int_equal(inccl_barrier_start(w->comm, &opts, &req), 0);
+	world_hear(w, &pkt, 0);
+	peer_ack(&w->peer, INC_AETH_ACK, pkt.psn);
+	assert_int_equal(inccl_wait(req, -1), -ETIMEDOUT);
+}
+
+/* Who waits beside the one that serves returns with his own request, not with the other's. */
+static void first_of_two(void **state)
+{
+	struct world *w = *state;
+	struct inccl_packet pkt[2];
+	struct inccl_request *req;
+	struct waiter t[2];
+
+	req = world_start(w, 0);
+	waiter_start(&t[1], world_start(w, 1));
+	world_hear(w, &pkt[0], 0);
+	world_hear(w, &pkt[1], 1);
+	world_until(w, waiter_sleeps);
+	waiter_start(&t[0], req);
+	world_until(w, two_wait);
+	peer_mirror(&w->peer, &pkt[0], 0, w->data[0]);
+	pthread_join(t[0].thread, NULL);
+	assert_int_equal(t[0].result, 0);
+	world_until(w, waiter_sleeps);
+	peer_mirror(&w->peer, &pkt[1], 1, w->data[1]);
+	pthread_join(t[1].thread, NULL);
+	assert_int_equal(t[1].result, 0);
+}
+
+/* What another thread starts while somebody sleeps without a timer is sent again in time. */
+static void started_beside_a_sleeper(void **state)
+{
+	struct inccl_request *second;
+	struct world *w = *state;
+	struct inccl_packet pkt[2];
+	struct waiter t;
+
+	waiter_start(&t, world_start(w, 0));
+	world_hear(w, &pkt[0], 0);
+	peer_ack(&w->peer, INC_AETH_ACK, pkt[0].psn);
+	world_until(w, acknowledged);
+	world_until(w, waiter_sleeps);
+	second = world_start(w, 1);
+	world_hear(w, &pkt[1], 1);
+	world_hear(w, &pkt[1], 1);
+	peer_mirror(&w->peer, &pkt[0], 0, w->data[0]);
+	peer_mirror(&w->peer, &pkt[1], 1, w->data[1]);
+	pthread_join(t.thread, NULL);
+	assert_int_equal(t.result, 0);
+	assert_int_equal(inccl_wait(second, WAIT_MS), 0);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
 
 int main(void)
@@ -352,6 +413,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(network_order_sizes, world_setup_network,
 						world_teardown),
 		CASE(own_time_limit),
+		CASE(own_time_limit_alone),
+		CASE(first_of_two),
+		CASE(started_beside_a_sleeper),
 	};
 
 	const struct CMUnitTest cancelling[] = {

@@ -160,7 +160,7 @@ static void slow_destroyer(void **state)
 	struct world *w = begin(answers, 0);
 	struct inccl_communicator *other = add(w, 0);
 	double since = now_s();
-	const char *told;
+	const char *told, *ended;
 
 	assert_int_equal(pipe(release_fd), 0);
 	assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
@@ -177,6 +177,8 @@ static void slow_destroyer(void **state)
 	told = strstr(w->fake.heard, "\"type\":\"resume\"");
 	assert_non_null(told);
 	assert_non_null(strstr(told, "\"communicators\":[{\"communicator\":13,"));
+	ended = strstr(told, "\"communicator\":12");
+	assert_true(!ended || ended > strchr(told, '\n'));
 }
 
 /* Where it receives is said again: nobody else may name it. */
@@ -212,6 +214,21 @@ static void no_room(void **state)
 	until(&w->back);
 	assert_null(inccl_communicator_error(w->comm));
 	assert_int_equal(inccl_communicator_destroy(w->comm), 0);
+	end(w);
+}
+
+/* Once a controller is back, what fails then does not fail for the lack of one. */
+static void orphan_no_more(void **state)
+{
+	const char *const answers[] = {
+		JOINED, CONN("5", "1024", "8"), STARTED, HANG_UP, RESUMED, NOTHING, DESTROYED,
+		NULL};
+	struct world *w = begin(answers, 50);
+
+	until(&w->back);
+	assert_int_equal(inccl_barrier(w->comm, NULL), -ETIMEDOUT);
+	assert_null(strstr(inccl_communicator_error(w->comm), "the controller is gone"));
+	assert_int_equal(inccl_communicator_destroy(w->comm), -ETIMEDOUT);
 	end(w);
 }
 
@@ -252,9 +269,9 @@ static void noticed_again(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(own_failure),   cmocka_unit_test(slow_destroyer),
-		cmocka_unit_test(says_port),     cmocka_unit_test(no_room),
-		cmocka_unit_test(noticed_again),
+		cmocka_unit_test(own_failure),    cmocka_unit_test(slow_destroyer),
+		cmocka_unit_test(says_port),      cmocka_unit_test(no_room),
+		cmocka_unit_test(orphan_no_more), cmocka_unit_test(noticed_again),
 	};
 
 	alarm(LIMIT_S);

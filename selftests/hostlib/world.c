@@ -56,7 +56,8 @@ static int setup_order(void **state, enum inccl_byte_order order)
 		  fake_heard(&w->fake, "psn"), SWITCH_PSN);
 	/* a busy machine must not put timeouts where the case is about something else */
 	pthread_mutex_lock(&w->comm->lock);
-	((struct soft_endpoint *)w->comm->ep)->rto.rto_ns = SOFT_RTO_MAX_NS;
+	SOFT_EP(w->comm->ep)->rto.rto_ns = SOFT_RTO_MAX_NS;
+	SOFT_EP(w->comm->ep)->rto.min_ns = SOFT_RTO_MAX_NS;
 	pthread_mutex_unlock(&w->comm->lock);
 	return 0;
 }

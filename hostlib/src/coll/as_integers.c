@@ -46,12 +46,12 @@ enum phase {
 };
 
 /* The MAX of both halves over all ranks is still each other's inverse where, and only where, all
- * ranks have said the same. */
+ * ranks have said the same. Whether the caller gave an exponent is not said: heads follow where
+ * not, so that what is agreed on has another length, and the switch finds that out. */
 struct parameters {
 	struct said {
 		uint8_t type;
 		uint8_t op;
-		uint8_t scaled;
 		uint8_t exponent; /* above INC_FIXED_MIN_EXPONENT */
 		uint8_t block[4];
 	} said;
@@ -222,7 +222,6 @@ static void say_parameters(struct inccl_floats *f)
 	const struct said said = {
 		.type = f->type,
 		.op = f->call.op,
-		.scaled = f->scaled,
 		.exponent = f->exponent - INC_FIXED_MIN_EXPONENT,
 		.block = {f->fixed.block, f->fixed.block >> 8, f->fixed.block >> 16,
 			  f->fixed.block >> 24},

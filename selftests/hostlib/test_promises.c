@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What inccl.h promises of time limits, refusals and ends, where somebody else behaves badly: a
+ * real group and communicator between a controller and a switch that do what the case wants.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+#include "lib/base/clock.h"
+#include "hostlib/src/soft.h"
+#include "selftests/hostlib/world.h"
+
+/* Asks for the longest wait that an RNR NAK can: 655.36 ms. */
+#define RNR_LONGEST INC_AETH_TYPE_RNR
+
+static void destroy(struct world *w, int want)
+{
+	int ret = inccl_communicator_destroy(w->comm);
+
+	w->comm = NULL;
+	assert_int_equal(ret, want);
+}
+
+static bool was_told(struct world *w, const char *text)
+{
+	return strstr(w->fake.heard, text);
+}
+
+static bool is_patient(struct inccl_communicator *comm)
+{
+	return comm->ep->stats.rnrs_received;
+}
+
+/* A collective that the endpoint has taken, and of which not a byte has left this rank, because the
+ * switch has asked for patience: the others cannot finish it, and are told. */
+static void unsent_at_the_end(void **state)
+{
+	struct world *w = *state;
+	struct inccl_packet pkt;
+
+	world_start(w, 0);
+	world_hear(w, &pkt, 0);
+	peer_ack(&w->peer, RNR_LONGEST, pkt.psn);
+	world_until(w, is_patient);
+	world_start(w, 1);
+	assert_false(peer_hear(&w->peer, &pkt, 50));
+	destroy(w, 0);
+	assert_true(was_told(w, "\"errno\":\"ECANCELED\""));
+}
+
+/* A contribution that was lost on its way, when its rank ends the communicator: it is sent again,
+ * or the others are told that it will not come. */
+static void lost_at_the_end(void **state)
+{
+	struct world *w = *state;
+	struct inccl_packet pkt;
+
+	world_start(w, 0);
+	world_hear(w, &pkt, 0);
+	destroy(w, 0);
+	assert_true(peer_hear(&w->peer, &pkt, 0) || was_told(w, "\"errno\":\"ECANCELED\""));
+}
+
+/* The others are told who has left them alone. */
+static void named_at_the_end(void **state)
+{
+	struct world *w = *state;
+	struct inccl_packet pkt;
+
+	world_start(w, 0);
+	world_hear(w, &pkt, 0);
+	pthread_mutex_lock(&w->comm->lock);
+	inccl_comm_settle(w->comm, 0);
+	pthread_mutex_unlock(&w->comm->lock);
+	assert_int_equal(inccl_communicator_failed_rank(w->comm), 0);
+	assert_non_null(strstr(inccl_communicator_error(w->comm), "destroyed in the middle"));
+	destroy(w, -ECANCELED);
+}
+
+static void *settle(void *arg)
+{
+	struct inccl_communicator *comm = arg;
+
+	pthread_mutex_lock(&comm->lock);
+	inccl_comm_settle(comm, deadline_after_ms(WAIT_MS));
+	pthread_mutex_unlock(&comm->lock);
+	return NULL;
+}
+
+/* While there is time, what was lost is sent again, and nobody is left alone. */
+static void sent_again_at_the_end(void **state)
+{
+	struct world *w = *state;
+	struct inccl_packet pkt;
+	pthread_t settler;
+
+	pthread_mutex_lock(&w->comm->lock);
+	SOFT_EP(w->comm->ep)->rto.rto_ns = SOFT_RTO_MIN_NS;
+	pthread_mutex_unlock(&w->comm->lock);
+	world_start(w, 0);
+	world_hear(w, &pkt, 0);
+	assert_int_equal(pthread_create(&settler, NULL, settle, w->comm), 0);
+	world_hear(w, &pkt, 0);
+	peer_ack(&w->peer, INC_AETH_ACK, pkt.psn);
+	pthread_join(settler, NULL);
+	destroy(w, 0);
+}
+
+/* What the switch has kept is not missed by anybody, nor is the result that comes later. */
+static void kept_at_the_end(void **state)
+{
+	struct world *w = *state;
+	struct inccl_packet pkt;
+
+	world_start(w, 0);
+	world_hear(w, &pkt, 0);
+	peer_ack(&w->peer, INC_AETH_ACK, pkt.psn);
+	destroy(w, 0);
+	assert_false(was_told(w, "\"errno\""));
+}
+
+static bool in_grace(struct inccl_communicator *comm)
+{
+	return comm->grace_error;
+}
+
+/* Who ends a communicator that the switch has ended already is not told that all is well. */
+static void ended_before(void **state)
+{
+	struct world *w = *state;
+	struct inccl_packet pkt;
+
+	world_start(w, 0);
+	world_hear(w, &pkt, 0);
+	peer_ack(&w->peer, INC_AETH_NAK_OPERATION, pkt.psn);
+	world_until(w, in_grace);
+	/* nor does it end once more */
+	pthread_mutex_lock(&w->comm->lock);
+	inccl_comm_settle(w->comm, 0);
+	assert_int_equal(w->comm->error, 0);
+	pthread_mutex_unlock(&w->comm->lock);
+	destroy(w, -EREMOTEIO);
+}
+
+/* The time limit of a collective holds for it also behind another one that has a longer one. */
+static void own_time_limit_behind_another(void **state)
+{
+	INCCL_OPTS(inccl_collective_opts, opts, .timeout_ms = 100);
+	struct inccl_request *second;
+	struct world *w = *state;
+
+	world_start(w, 0);
+	assert_int_equal(inccl_barrier_start(w->comm, &opts, &second), 0);
+	assert_int_equal(inccl_wait(second, 2000), -ETIMEDOUT);
+}
+
+/* And not before it has begun, however long the other has waited. */
+static void own_time_limit_from_its_start(void **state)
+{
+	INCCL_OPTS(inccl_collective_opts, opts, .timeout_ms = WAIT_MS);
+	struct inccl_request *second;
+	struct world *w = *state;
+
+	world_start(w, 0);
+	pthread_mutex_lock(&w->comm->lock);
+	w->comm->moved_at_ns -= 2 * WAIT_MS * INC_NSEC_PER_MSEC;
+	pthread_mutex_unlock(&w->comm->lock);
+	assert_int_equal(inccl_barrier_start(w->comm, &opts, &second), 0);
+	assert_int_equal(inccl_test(second), -EAGAIN);
+}
+
+static bool acknowledged(struct inccl_communicator *comm)
+{
+	return comm->ep->stats.acks_received;
+}
+
+/* A switch that says again and again what it has said before moves nothing. */
+static void repetition_is_no_progress(void **state)
+{
+	INCCL_OPTS(inccl_collective_opts, opts, .timeout_ms = 200);
+	uint64_t end_ns = deadline_after_ms(2000);
+	struct world *w = *state;
+	struct inccl_request *req;
+	struct inccl_packet pkt;
+	int ret;
+
+	assert_int_equal(inccl_barrier_start(w->comm, &opts, &req), 0);
+	world_hear(w, &pkt, 0);
+	peer_ack(&w->peer, INC_AETH_ACK, pkt.psn);
+	world_until(w, acknowledged);
+	do {
+		peer_ack(&w->peer, INC_AETH_ACK, pkt.psn);
+		ret = inccl_wait(req, 20);
+	} while (ret == -EAGAIN && inc_now_ns() < end_ns);
+	assert_int_equal(ret, -ETIMEDOUT);
+}
+
+static uint64_t looks(struct inccl_communicator *comm)
+{
+	uint64_t calls;
+
+	pthread_mutex_lock(&comm->lock);
+	calls = comm->ep->stats.recv_calls;
+	pthread_mutex_unlock(&comm->lock);
+	return calls;
+}
+
+/* The switch asks for patience, and then has room after all for the packet of which it asked that:
+ * whoever waits sleeps until the time is over. */
+static void patience_is_no_spinning(void **state)
+{
+	struct world *w = *state;
+	struct inccl_request *req;
+	struct inccl_packet pkt;
+	uint32_t first_psn;
+	uint64_t before;
+
+	world_start(w, 0);
+	req = world_start(w, 1);
+	world_hear(w, &pkt, 0);
+	first_psn = pkt.psn;
+	world_hear(w, &pkt, 1);
+	pthread_mutex_lock(&w->comm->lock);
+	SOFT_EP(w->comm->ep)->rto.rto_ns = SOFT_RTO_MIN_NS;
+	pthread_mutex_unlock(&w->comm->lock);
+	peer_ack(&w->peer, RNR_LONGEST, first_psn);
+	world_until(w, is_patient);
+	peer_ack(&w->peer, INC_AETH_ACK, first_psn);
+	world_until(w, acknowledged);
+	before = looks(w->comm);
+	assert_int_equal(inccl_wait(req, 400), -EAGAIN);
+	/* a timer or two, and no more */
+	assert_true(looks(w->comm) - before < 20);
+}
+
+/* Options that only a later library knows are refused with a sentence where all are. */
+static void unknown_options_are_explained(void **state)
+{
+	struct {
+		struct inccl_collective_opts opts;
+		int more;
+	} newer = {.opts = {.sz = sizeof(newer)}, .more = 1};
+	struct {
+		struct inccl_group_opts opts;
+		int more;
+	} group = {.opts = {.sz = sizeof(group)}, .more = 1};
+	struct {
+		struct inccl_communicator_opts opts;
+		int more;
+	} comm = {.opts = {.sz = sizeof(comm)}, .more = 1};
+	char why[256] = "", why_group[256] = "", why_comm[256] = "";
+	struct inccl_communicator *no_comm;
+	struct inccl_group *no_group;
+	struct world *w = *state;
+
+	newer.opts.error = why;
+	newer.opts.error_size = sizeof(why);
+	assert_int_equal(inccl_barrier(w->comm, &newer.opts), -E2BIG);
+	assert_string_not_equal(why, "");
+	group.opts.error = why_group;
+	group.opts.error_size = sizeof(why_group);
+	assert_int_equal(inccl_group_create(&group.opts, &no_group), -E2BIG);
+	assert_string_not_equal(why_group, "");
+	comm.opts.error = why_comm;
+	comm.opts.error_size = sizeof(why_comm);
+	assert_int_equal(inccl_communicator_create(w->group, &comm.opts, &no_comm), -E2BIG);
+	assert_string_not_equal(why_comm, "");
+	why_comm[0] = why_group[0] = 0;
+	assert_int_equal(inccl_communicator_split(w->comm, 0, 0, &comm.opts, &no_comm), -E2BIG);
+	assert_string_not_equal(why_comm, "");
+	assert_int_equal(inccl_group_shrink(w->group, &group.opts, &no_group), -E2BIG);
+	assert_string_not_equal(why_group, "");
+}
+
+/* Structs of an earlier library end where its fields did: what is behind is neither read nor
+ * written. */
+static void older_callers(void **state)
+{
+	struct inccl_collective_opts opts;
+	struct inccl_communicator_info info;
+	const size_t known = offsetof(struct inccl_communicator_info, device);
+	const uint8_t *behind = (const uint8_t *)&info + known;
+	struct world *w = *state;
+	struct inccl_request *req;
+
+	memset(&opts, 0xff, sizeof(opts));
+	opts.sz = offsetof(struct inccl_collective_opts, mode);
+	assert_int_equal(inccl_barrier_start(w->comm, &opts, &req), 0);
+	memset(&info, 0xff, sizeof(info));
+	info.sz = known;
+	assert_int_equal(inccl_communicator_info(w->comm, &info), 0);
+	assert_int_equal(info.sz, known);
+	assert_int_equal(info.payload, 1024);
+	assert_string_equal(info.transport, "soft");
+	for (size_t i = 0; i < sizeof(info) - known; i++)
+		assert_int_equal(behind[i], 0xff);
+}
+
+/* The window counts messages, its limit packets. */
+static void window_of_long_messages(void **state)
+{
+	char why[256] = "";
+	INCCL_OPTS(inccl_communicator_opts, opts, .transport = INCCL_TRANSPORT_SOFT,
+		   .message_packets = 2, .window = INC_MAX_SLOTS / 2 + 1,
+		   .create_timeout_ms = HASTY_MS, .error = why, .error_size = sizeof(why));
+	struct inccl_communicator *comm;
+	struct world *w = *state;
+
+	assert_int_equal(inccl_communicator_create(w->group, &opts, &comm), -EINVAL);
+	assert_non_null(strstr(why, "window 2049 of 2 packets: at most 4096 packets"));
+}
+
+static struct inccl_transport closed;
+
+static int map_nothing(struct inccl_endpoint *ep, void *addr, size_t len, bool writable,
+		       struct inccl_region *region)
+{
+	return -EFAULT;
+}
+
+/* So is memory that the device does not take. */
+static void unregistered_memory_is_explained(void **state)
+{
+	char why[256] = "";
+	INCCL_OPTS(inccl_collective_opts, opts, .error = why, .error_size = sizeof(why));
+	const struct inccl_transport *real;
+	struct world *w = *state;
+	int ret;
+
+	real = w->comm->ep->ops;
+	closed = *real;
+	closed.map = map_nothing;
+	pthread_mutex_lock(&w->comm->lock);
+	w->comm->ep->ops = &closed;
+	pthread_mutex_unlock(&w->comm->lock);
+	ret = inccl_allreduce(w->comm, w->data[0], w->data[0], 4, INCCL_INT32, INCCL_SUM, &opts);
+	pthread_mutex_lock(&w->comm->lock);
+	w->comm->ep->ops = real;
+	pthread_mutex_unlock(&w->comm->lock);
+	assert_int_equal(ret, -EFAULT);
+	assert_string_not_equal(why, "");
+}
+
+/* The story of a result that differs in its immediate alone says so. */
+static void story_of_a_wrong_immediate(void **state)
+{
+	struct world *w = *state;
+	struct inccl_request *req;
+	struct inccl_packet pkt;
+
+	req = world_start(w, 0);
+	world_hear(w, &pkt, 0);
+	pkt.imm++;
+	peer_mirror(&w->peer, &pkt, 0, pkt.payload);
+	assert_int_equal(inccl_wait(req, WAIT_MS), -EPROTO);
+	assert_non_null(strstr(inccl_communicator_error(w->comm), "immediate"));
+}
+
+static bool is_refused(struct inccl_communicator *comm)
+{
+	return comm->ep->stats.bad_packets;
+}
+
+/* Nothing has asked for the result of a packet that waits to be sent. */
+static void result_of_what_was_not_sent(void **state)
+{
+	struct world *w = *state;
+	struct inccl_packet pkt;
+
+	world_start(w, 0);
+	world_hear(w, &pkt, 0);
+	peer_ack(&w->peer, RNR_LONGEST, pkt.psn);
+	world_until(w, is_patient);
+	world_start(w, 1);
+	pkt.imm++;
+	pkt.rkey++;
+	peer_mirror(&w->peer, &pkt, 1, pkt.payload);
+	world_until(w, is_refused);
+	assert_null(inccl_communicator_error(w->comm));
+}
+
+static bool both_acknowledged(struct inccl_communicator *comm)
+{
+	return waiter_sleeps(comm) && comm->ep->stats.acks_received == 2;
+}
+
+/* Who tests beside somebody who waits leaves the serving to him, and does not wake him. */
+static void test_beside_a_waiter(void **state)
+{
+	struct world *w = *state;
+	struct inccl_packet pkt[2];
+	struct inccl_request *req;
+	uint64_t before;
+	struct waiter t;
+
+	waiter_start(&t, world_start(w, 0));
+	req = world_start(w, 1);
+	for (unsigned int i = 0; i < 2; i++) {
+		world_hear(w, &pkt[i], i);
+		peer_ack(&w->peer, INC_AETH_ACK, pkt[i].psn);
+	}
+	world_until(w, both_acknowledged);
+	before = looks(w->comm);
+	assert_int_equal(inccl_test(req), -EAGAIN);
+	assert_int_equal(looks(w->comm), before);
+	peer_mirror(&w->peer, &pkt[0], 0, w->data[0]);
+	peer_mirror(&w->peer, &pkt[1], 1, w->data[1]);
+	pthread_join(t.thread, NULL);
+	assert_int_equal(t.result, 0);
+	assert_int_equal(inccl_wait(req, WAIT_MS), 0);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(unsent_at_the_end),
+		CASE(lost_at_the_end),
+		CASE(named_at_the_end),
+		CASE(sent_again_at_the_end),
+		CASE(kept_at_the_end),
+		CASE(ended_before),
+		CASE(own_time_limit_behind_another),
+		CASE(own_time_limit_from_its_start),
+		CASE(repetition_is_no_progress),
+		CASE(patience_is_no_spinning),
+		CASE(unknown_options_are_explained),
+		CASE(older_callers),
+		CASE(window_of_long_messages),
+		CASE(unregistered_memory_is_explained),
+		CASE(story_of_a_wrong_immediate),
+		CASE(result_of_what_was_not_sent),
+		CASE(test_beside_a_waiter),
+	};
+
+	alarm(2 * LIMIT_S);
+	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+}
