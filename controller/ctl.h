@@ -47,6 +47,7 @@
 #define CTL_SPARE_CLOSING   64    /* closed, but not yet by the peer */
 #define CTL_OWN_DESCRIPTORS 16    /* listeners, the event loop, standard streams */
 #define CTL_MAX_LISTED      4096  /* communicators that a switch can say it has */
+#define CTL_MAX_REQUESTS    64    /* under way at a switch, when another communicator begins */
 
 struct inc_client;
 struct inc_comm;
@@ -172,7 +173,7 @@ struct inc_group {
 
 enum inc_comm_phase {
 	COMM_COLLECTING,  /* waits for the members' C */
-	COMM_WAIT_SWITCH, /* waits for switches to connect */
+	COMM_WAIT_SWITCH, /* waits for switches to connect, or to answer for others first */
 	COMM_CONFIGURING, /* waits for the switches' configured */
 	COMM_CONFIGURED,  /* waits for the members' ready */
 	COMM_STARTED,
@@ -248,6 +249,7 @@ struct inc_ctl_switch {
 	struct inc_ctl_port *has;     /* the same by the topology's ports */
 	uint32_t *qpns;               /* in use */
 	size_t n_qpns, qpns_room;
+	bool awaited; /* a communicator waits until it has answered for others */
 };
 
 /* timer.c: (re)starts a timer. */
@@ -405,8 +407,10 @@ const struct inc_ctl_switch *inc_comm_absent(const struct inc_comm *comm);
 /* The switch has answered: code 0 and the number that it confirms, or why not. */
 void inc_comm_answered(struct inc_ctl_switch *sw, uint32_t number, int code, const char *text,
 		       uint32_t confirmed);
-/* A switch is back: go on where communicators wait for it. */
+/* A switch is back, or has answered most of what it was asked: go on where communicators wait for
+ * that. */
 void inc_comm_switch_connected(struct inc_ctl_switch *sw);
+void inc_comm_switch_answered(struct inc_ctl_switch *sw);
 /* Whether the switch has the communicator, as far as is known. */
 bool inc_comm_keeps(const struct inc_comm *comm, const struct inc_ctl_switch *sw);
 /* Whether a switch that says it has the communicator shall keep it: of an earlier controller's it
@@ -477,6 +481,8 @@ void inc_switch_qpn_put(struct inc_ctl_switch *sw, uint32_t qpn);
 typedef void (*inc_switch_reply)(struct inc_ctl_switch *sw, int code, const char *text,
 				 json_t *answer, uint64_t arg);
 struct inc_switch_link;
+/* How many requests it has not answered. */
+unsigned int inc_switch_requests(const struct inc_ctl_switch *sw);
 /*
  * Sends request (stolen) with a fresh seq; reply is called once, later, from the loop:
  * with the answer, the switch's error, ETIMEDOUT or ECONNRESET. -errno where it could not

@@ -241,6 +241,20 @@ const struct inc_ctl_switch *inc_comm_absent(const struct inc_comm *comm)
 	return NULL;
 }
 
+/* A burst of configurations is more than a switch reads and makes before their deadlines. */
+static bool waits_for_answers(const struct inc_comm *comm)
+{
+	for (unsigned int i = 0; i < comm->tree->n; i++) {
+		struct inc_ctl_switch *sw = switch_of(comm, &comm->tree->nodes[i]);
+
+		if (inc_switch_requests(sw) < CTL_MAX_REQUESTS)
+			continue;
+		sw->awaited = true;
+		return true;
+	}
+	return false;
+}
+
 static uint32_t next_number(struct inc_ctl *ctl)
 {
 	uint32_t number;
@@ -286,9 +300,10 @@ void inc_comm_configure(struct inc_comm *comm)
 	if (ret)
 		goto fail;
 	absent = inc_comm_absent(comm);
-	if (absent) {
+	if (absent)
 		inc_info("group %u (%s) waits for switch %s", group->number, group->job,
 			 inc_switch_name(absent));
+	if (absent || waits_for_answers(comm)) {
 		if (comm->phase != COMM_WAIT_SWITCH)
 			inc_comm_go(comm, COMM_WAIT_SWITCH);
 		return;
@@ -306,8 +321,15 @@ fail:
 	inc_comm_fail(comm, -1, -ret, "%s", err.msg);
 }
 
-/* Comm by comm, from the start again after each: configuring one may end it, and others. */
-void inc_comm_switch_connected(struct inc_ctl_switch *sw)
+/* Nothing but the switch's answers has kept it from being configured, and they do so no more. */
+static bool was_held_by(const struct inc_comm *comm, const struct inc_ctl_switch *sw)
+{
+	return node_of(comm, sw) >= 0 && !inc_comm_absent(comm) && !waits_for_answers(comm);
+}
+
+/* Comm by comm, from the start again after each: configuring one may end it, and others. back: the
+ * switch has connected, so that there are other trees now. */
+static void go_on(struct inc_ctl_switch *sw, bool back)
 {
 	const unsigned int look = ++sw->ctl->looks;
 	struct inc_group *group;
@@ -320,10 +342,22 @@ again:
 			if (comm->phase != COMM_WAIT_SWITCH || comm->look == look)
 				continue;
 			comm->look = look;
+			if (!back && !was_held_by(comm, sw))
+				continue;
 			inc_comm_configure(comm);
 			goto again;
 		}
 	}
+}
+
+void inc_comm_switch_connected(struct inc_ctl_switch *sw)
+{
+	go_on(sw, true);
+}
+
+void inc_comm_switch_answered(struct inc_ctl_switch *sw)
+{
+	go_on(sw, false);
 }
 
 bool inc_comm_keeps(const struct inc_comm *comm, const struct inc_ctl_switch *sw)
