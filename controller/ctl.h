@@ -47,6 +47,7 @@
 #define CTL_SPARE_CLOSING   64    /* closed, but not yet by the peer */
 #define CTL_OWN_DESCRIPTORS 16    /* listeners, the event loop, standard streams */
 #define CTL_MAX_LISTED      4096  /* communicators that a switch can say it has */
+#define CTL_AVOID_MS        10000 /* a switch that has refused for want of room */
 #define CTL_MAX_REQUESTS    64    /* under way at a switch, when another communicator begins */
 
 struct inc_client;
@@ -228,6 +229,7 @@ struct inc_comm {
 	unsigned int look;              /* the last one for it, while it waits for switches */
 	struct inc_accusation accused;
 	const struct inc_ctl_switch
+	bool went_around;               /* has had another tree, that a switch had no room for */
 		*ended; /* STARTED: has heard from a neighbour that it is over */
 	LIST_ENTRY(inc_comm) entry;
 	struct inc_comm_member members[]; /* by rank */
@@ -249,7 +251,8 @@ struct inc_ctl_switch {
 	struct inc_ctl_port *has;     /* the same by the topology's ports */
 	uint32_t *qpns;               /* in use */
 	size_t n_qpns, qpns_room;
-	bool awaited; /* a communicator waits until it has answered for others */
+	struct event *avoided; /* runs while it is avoided for want of room */
+	bool awaited;          /* a communicator waits until it has answered for others */
 };
 
 /* timer.c: (re)starts a timer. */
@@ -474,6 +477,9 @@ const char *inc_switch_name(const struct inc_ctl_switch *sw);
 void inc_switch_drop(struct inc_ctl_switch *sw, const char *reason);
 /* A queue pair number that no live connection of the switch has. */
 int inc_switch_qpn_get(struct inc_ctl_switch *sw, uint32_t *qpn);
+/* It has refused for want of what only it knows of: for a while trees go around it where they can.
+ */
+void inc_switch_avoid(struct inc_ctl_switch *sw);
 void inc_switch_qpn_put(struct inc_ctl_switch *sw, uint32_t qpn);
 
 /* switch_request.c */
