@@ -118,6 +118,7 @@ struct inc_ctl {
 	 * in use, and what is in [first, next) is of this one. */
 	uint32_t first_group, next_group;
 	uint32_t first_communicator, next_communicator;
+	uint32_t last_place;
 	uint64_t next_query;
 	uint64_t started_at_ms;
 	struct inc_ctl_figures figures;
@@ -215,6 +216,7 @@ struct inc_comm {
 	struct inc_group *group;
 	unsigned int index;        /* the group's own count */
 	uint32_t number;           /* 0 until configuring */
+	uint32_t place;            /* where answers list it: in the order of beginning */
 	enum inc_comm_phase phase; /* inc_comm_go() */
 	unsigned int payload;
 	unsigned int slots;
@@ -227,9 +229,9 @@ struct inc_comm {
 	unsigned int pending;           /* configure requests not answered */
 	uint64_t asked_at_ns;           /* CONFIGURING: since when */
 	unsigned int look;              /* the last one for it, while it waits for switches */
+	bool went_around;               /* has had another tree, that a switch had no room for */
 	struct inc_accusation accused;
 	const struct inc_ctl_switch
-	bool went_around;               /* has had another tree, that a switch had no room for */
 		*ended; /* STARTED: has heard from a neighbour that it is over */
 	LIST_ENTRY(inc_comm) entry;
 	struct inc_comm_member members[]; /* by rank */
@@ -475,11 +477,11 @@ void inc_switch_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 const char *inc_switch_name(const struct inc_ctl_switch *sw);
 /* Closes its connection; it comes back by itself and is told what to keep. */
 void inc_switch_drop(struct inc_ctl_switch *sw, const char *reason);
-/* A queue pair number that no live connection of the switch has. */
-int inc_switch_qpn_get(struct inc_ctl_switch *sw, uint32_t *qpn);
 /* It has refused for want of what only it knows of: for a while trees go around it where they can.
  */
 void inc_switch_avoid(struct inc_ctl_switch *sw);
+/* A queue pair number that no live connection of the switch has. */
+int inc_switch_qpn_get(struct inc_ctl_switch *sw, uint32_t *qpn);
 void inc_switch_qpn_put(struct inc_ctl_switch *sw, uint32_t qpn);
 
 /* switch_request.c */

@@ -94,6 +94,7 @@ static struct inc_comm *comm_new(struct inc_group *group, unsigned int index)
 	}
 	comm->group = group;
 	comm->index = index;
+	comm->place = ++group->ctl->last_place;
 	LIST_INSERT_HEAD(&group->comms, comm, entry);
 	group->n_comms++;
 	inc_ctl_arm(comm->timer, group->ctl->opt.group_timeout_ms);
