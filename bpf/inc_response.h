@@ -20,21 +20,15 @@ static __always_inline enum inc_counter_id inc_to_slowpath(struct xdp_md *ctx)
 	return INC_CTR_ABS_SLOWPATH;
 }
 
-/*
- * Who gives chunk r + slots has result r, whether or not an ACK says so; a parent that sends result
- * r has partial sum r. Who never asks for ACKs is sent none: what it names later must be looked
- * for where it is, not 2^23 behind.
- */
+/* Who never asks for ACKs is sent none: what it names later must be looked for where it is, not
+ * 2^23 behind. */
 static __always_inline void inc_take_implied(const struct inc_match *m, __u64 sent)
 {
-	__u64 late = inc_is_up(m) ? 0 : 1ull << (m->comm->log2_slots & 15), implied;
-	struct inc_conn_state *st = m->st;
+	__u64 implied = inc_implied(m->comm, m->cfg, m->st->rx_next);
 
-	if (st->rx_next <= st->tx_acked + late)
-		return;
-	implied = st->rx_next - late;
 	/* a slot moves on a moment before tx_next does */
-	st->tx_acked = implied < sent ? implied : sent;
+	if (implied > m->st->tx_acked)
+		m->st->tx_acked = implied < sent ? implied : sent;
 }
 
 /*

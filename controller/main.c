@@ -70,7 +70,7 @@ static const struct inc_opt options[] = {
 	 .value = "N",
 	 .preset = INC_STR(INC_MAX_GROUP_COMMS),
 	 .help = "quota: communicators of one job, in all groups of its name, at a time",
-	 INC_OPT_NUMBER(struct inc_ctl_options, job_communicators, 1, INC_MAX_GROUP_COMMS)},
+	 INC_OPT_NUMBER(struct inc_ctl_options, job_communicators, 1, 1 << 20)},
 	{.name = "job-slots",
 	 .value = "N",
 	 .preset = "0",

@@ -172,7 +172,8 @@ struct inc_engine_ops {
 	int (*add_comm)(struct inc_engine *e, const struct inc_comm_conf *conf,
 			struct inc_err *err);
 	int (*start_comm)(struct inc_engine *e, uint32_t communicator, struct inc_err *err);
-	/* When it returns nothing works on the communicator any more. */
+	/* When it returns nothing works on the communicator any more; where it fails all does as
+	 * before. */
 	int (*remove_comm)(struct inc_engine *e, uint32_t communicator, struct inc_err *err);
 
 	void (*limits)(const struct inc_engine *e, struct inc_engine_limits *out);

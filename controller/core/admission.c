@@ -138,6 +138,10 @@ int inc_group_admit(const struct inc_group *group, struct inc_err *err)
 	const unsigned int quota = group->ctl->opt.job_communicators;
 	const uint64_t has = inc_job_load(group).communicators;
 
+	/* whatever its job may have, it can name no more when it resumes */
+	if (group->n_comms == CTL_MAX_COMMS)
+		return inc_err_set(err, EDQUOT, "group %u of job %s has %u communicators at a time",
+				   group->number, group->job, CTL_MAX_COMMS);
 	if (has < quota)
 		return 0;
 	return inc_err_set(

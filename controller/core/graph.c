@@ -57,18 +57,42 @@ int inc_order_init(struct inc_order *order, const struct inc_graph *graph)
 {
 	order->depth = calloc(graph->n, sizeof(*order->depth));
 	order->above = calloc((size_t)graph->n * graph->words, sizeof(*order->above));
-	return order->depth && order->above ? 0 : -ENOMEM;
+	order->first_up = calloc(graph->n + 1, sizeof(*order->first_up));
+	order->up = calloc(graph->first[graph->n] + 1, sizeof(*order->up));
+	return order->depth && order->above && order->first_up && order->up ? 0 : -ENOMEM;
 }
 
 void inc_order_free(struct inc_order *order)
 {
 	free(order->depth);
 	free(order->above);
+	free(order->first_up);
+	free(order->up);
 }
 
 static uint64_t *above_of(struct inc_order *order, const struct inc_graph *graph, unsigned int s)
 {
 	return order->above + (size_t)s * graph->words;
+}
+
+/* Whether a neighbour is nearer to a root; those that can be reached differ by one link at most. */
+static bool is_step_up(const struct inc_order *order, unsigned int s, unsigned int to)
+{
+	return order->depth[to] < order->depth[s];
+}
+
+static void list_up(struct inc_order *order, const struct inc_graph *graph)
+{
+	unsigned int n = 0;
+
+	for (unsigned int s = 0; s < graph->n; s++) {
+		order->first_up[s] = n;
+		for (unsigned int e = graph->first[s]; e < graph->first[s + 1]; e++) {
+			if (is_step_up(order, s, graph->edges[e].to))
+				order->up[n++] = e;
+		}
+	}
+	order->first_up[graph->n] = n;
 }
 
 void inc_order_from(struct inc_order *order, const struct inc_graph *graph,
@@ -97,9 +121,9 @@ void inc_order_from(struct inc_order *order, const struct inc_graph *graph,
 				order->depth[to] = order->depth[s] + 1;
 				queue[tail++] = to;
 			}
-			for (unsigned int w = 0;
-			     order->depth[to] + 1 == order->depth[s] && w < graph->words; w++)
+			for (unsigned int w = 0; is_step_up(order, s, to) && w < graph->words; w++)
 				mine[w] |= theirs[w];
 		}
 	}
+	list_up(order, graph);
 }

@@ -36,7 +36,7 @@ int incctl_sample(const struct incctl_target *target, const char *what, uint32_t
 json_t *incctl_rate(const json_t *now, const json_t *before, uint64_t ns);
 
 struct incctl_top {
-	unsigned int interval_s;
+	double interval_s;
 	bool once; /* one interval, and the end */
 	bool json; /* one object a line for each interval */
 };

@@ -34,6 +34,11 @@ static int map_buffers(struct inccl_request *req)
 	struct inccl_endpoint *ep = req->comm->ep;
 	int ret;
 
+	if (inccl_is_staged(req)) {
+		ret = inccl_stage_map(req->comm, &req->send_region);
+		req->recv_region = req->send_region;
+		return ret;
+	}
 	if (req->recv_bytes) {
 		ret = ep->ops->map(ep, req->recv, req->recv_bytes, true, &req->recv_map);
 		if (ret)
@@ -49,15 +54,13 @@ static int map_buffers(struct inccl_request *req)
 			return ret;
 		req->send_mapped = true;
 	}
-	return req->floats ? inccl_floats_map(req) : 0;
+	return 0;
 }
 
 static void unmap_buffers(struct inccl_request *req)
 {
 	struct inccl_endpoint *ep = req->comm->ep;
 
-	if (req->floats)
-		inccl_floats_unmap(req);
 	if (req->send_mapped)
 		ep->ops->unmap(ep, &req->send_map);
 	if (req->recv_mapped)
@@ -83,7 +86,6 @@ static void withdraw(struct inccl_request *req)
 static void free_request(struct inccl_request *req)
 {
 	inccl_floats_free(req->floats);
-	free(req->scratch);
 	free(req);
 }
 
@@ -117,21 +119,22 @@ static int new_request(struct inccl_communicator *comm, const struct inccl_plan 
 		       struct inc_err *err)
 {
 	struct inccl_request *req = calloc(1, sizeof(*req));
-	int ret;
+	int ret = 0;
 
 	if (!req)
 		return inc_err_set(err, ENOMEM, "no memory");
 	req->comm = comm;
+	req->foreign = plan->block_bytes && plan->element_bytes > 1 && wire_is_foreign(comm);
 	inccl_cut_request(req, plan);
 	req->mode = opts->mode ?: INCCL_MODE_SENDRECV;
 	req->timeout_ns =
 		opts->timeout_ms ? opts->timeout_ms * INC_NSEC_PER_MSEC : comm->timeout_ns;
 	if (inccl_floats_are_reduced(plan->call))
-		ret = inccl_floats_prepare(req, plan, opts, wire_is_foreign(comm), err);
-	else if (inccl_data_prepare(req, plan, wire_is_foreign(comm)))
-		ret = inc_err_set(err, ENOMEM, "no memory for a copy of its data");
+		ret = inccl_floats_prepare(req, plan, opts, err);
 	else
-		ret = 0;
+		inccl_data_prepare(req, plan);
+	if (!ret && inccl_is_staged(req) && inccl_stage_make(comm))
+		ret = inc_err_set(err, ENOMEM, "no memory for what is under way");
 	if (ret)
 		free_request(req);
 	else
@@ -248,9 +251,6 @@ static int start(struct inccl_communicator *comm, const struct inccl_call *call,
 	if (!ret) {
 		*out = req;
 	} else if (req) {
-		/* in place, the caller has its data back */
-		if (!req->scratch && !req->floats)
-			inccl_data_restore(req);
 		free_request(req);
 	}
 	inccl_log_deliver(&comm->group->log);
@@ -271,9 +271,7 @@ static int collect(struct inccl_request *req)
 	pthread_mutex_unlock(&comm->lock);
 	inccl_log_deliver(&comm->group->log);
 	if (done) {
-		if (!result && req->floats)
-			inccl_floats_finish(req);
-		else if (!result)
+		if (!result)
 			inccl_data_finish(req);
 		free_request(req);
 	}

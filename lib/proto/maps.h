@@ -15,7 +15,7 @@
 #include <linux/types.h>
 #include "lib/proto/roce.h"
 
-#define INC_ABI_VERSION    4
+#define INC_ABI_VERSION    5
 #define INC_MAX_CHILDREN   32
 #define INC_MAX_SLOTS      4096
 #define INC_MAX_LOG2_SLOTS 12
@@ -169,8 +169,8 @@ struct inc_comm_cfg {
 			     * parent's rows come behind the children's */
 	__u32 result_base;  /* slot s is row result_base + s of inc_result and inc_slot */
 	__u32 communicator; /* the controller's number, for messages only */
-	__u32 root_base;    /* rank k is in row root_base + k / INC_ROOTS_PER_ROW of */
-	__u32 root_rows;    /*   inc_root_child; ranks beyond these rows are not below */
+	__u32 root_base;    /* inc_root_row() says in which row of inc_root_child */
+	__u32 root_rows;    /*   a rank is; ranks beyond these rows are not below */
 	__u32 resv[5];
 	/* [inc_port_place_of(ifindex)]: the first child on a port, plus 1; 0: no port of the
 	 * communicator has this place. Of two ports that share it one is here, the other's children
@@ -182,6 +182,17 @@ struct inc_comm_cfg {
 INC_INLINE __u32 inc_comm_conns(const struct inc_comm_cfg *comm)
 {
 	return comm->children + (comm->flags & INC_COMM_F_UP ? 1 : 0);
+}
+
+/* What a peer's own packets, of which the next is rx_next, say that it has: all sent to it before
+ * this r. Who gives chunk r + slots has result r, whether or not an ACK says so; a parent that
+ * sends result r has partial sum r. */
+INC_INLINE __u64 inc_implied(const struct inc_comm_cfg *comm, const struct inc_conn_cfg *conn,
+			     __u64 rx_next)
+{
+	__u64 late = conn->flags & INC_CONN_F_UP ? 0 : 1ull << (comm->log2_slots & 15);
+
+	return rx_next > late ? rx_next - late : 0;
 }
 
 /* inc_comm_state[communicator]. Writer: the last arriver of each chunk, and of tx_next below the
@@ -206,6 +217,26 @@ struct inc_comm_state {
 struct inc_root_row {
 	__u8 child_plus_1[INC_ROOTS_PER_ROW]; /* 0: the rank is not below this switch */
 };
+
+/* The row of a rank, counted from the communicator's root_base, */
+INC_INLINE __u32 inc_root_row_of(__u32 rank)
+{
+	return rank / INC_ROOTS_PER_ROW;
+}
+
+/* and its place in there. */
+INC_INLINE __u8 *inc_root_place(struct inc_root_row *row, __u32 rank)
+{
+	return &row->child_plus_1[rank % INC_ROOTS_PER_ROW];
+}
+
+/* The row of a rank, counted from the first one of all; false where the communicator has none for
+ * it, for the rank is not below this switch. */
+INC_INLINE _Bool inc_root_row(const struct inc_comm_cfg *comm, __u32 rank, __u32 *row)
+{
+	*row = comm->root_base + inc_root_row_of(rank);
+	return inc_root_row_of(rank) < comm->root_rows;
+}
 
 /* inc_slot[row]: generation << 32 | arrival bits. Writer: XDP, atomically. A
  * contribution counts once its bit is set; the slot moves on to the next
@@ -248,6 +279,13 @@ struct inc_buf {
 	__u8 tail[INC_BUF_TAIL]; /* ICRC, and room for bounds the verifier can follow */
 };
 
+/* A partial sum has the solicited event bit where its numbers are in network order: an order that
+ * is not the parent's would make wrong sums, and nothing else tells. Its flag: */
+INC_INLINE __u8 inc_comm_order(const struct inc_comm_cfg *comm)
+{
+	return comm->flags & INC_COMM_F_NET_ORDER ? INC_BUF_F_SE : 0;
+}
+
 /* inc_port[ifindex]. Writer: loader. */
 struct inc_port {
 	__u32 index; /* 0..ports-1; XSK row of queue q is index * INC_PORT_QUEUES + q */
@@ -257,7 +295,21 @@ struct inc_port {
 #define INC_MAX_PORTS   64
 #define INC_PORT_QUEUES 16
 
-/* inc_copy[connection id of the first child on a port], per CPU: tells copies of
+/*
+ * inc_comm_ports[communicator * INC_PORTS_ROWS + one of these]: where a template goes. A frame too
+ * short for the sum goes as a bare template, whose copies get the payload from its row. Copies that
+ * the kernel makes have a page each and can grow; but the last one is the frame itself, which need
+ * not have room. So a bare template is sent once more than it has receivers, and the last copy is
+ * thrown away.
+ */
+enum inc_ports_row {
+	INC_PORTS_DOWN,      /* to all children */
+	INC_PORTS_DOWN_BARE, /* the same, and once more to the last one's port */
+	INC_PORTS_UP_BARE,   /* below the root: twice to the parent's port */
+	INC_PORTS_ROWS
+};
+
+/* inc_copy[connection id of the first child on a port, or of the parent], per CPU: tells copies of
  * one multicast apart. Writer: the egress program. */
 struct inc_copy {
 	__u64 r_plus_1; /* chunk of the last copy, plus 1; 0: none yet */
@@ -298,8 +350,8 @@ struct inc_copy {
 	_(ABS_ACK, absorbed_ack, 'A', "ACK of what was sent")                                     \
 	_(ABS_SLOWPATH, absorbed_slowpath, 'A', "handed to the slow path (NAK, RNR)")             \
 	_(ABS_PENDING, absorbed_pending, 'A',                                                     \
-	  "result left to the slow path: the last arriver too short for it, or copies share "     \
-	  "bytes")                                                                                \
+	  "result left to the slow path: generic mode, and the last arriver too short for it or " \
+	  "copies share bytes")                                                                   \
 	_(ANS_ACK, answered_ack, 'W', "the same, and acknowledged")                               \
 	_(ANS_OWED, answered_owed_ack, 'W', "ACK turned round into an owed ACK")                  \
 	_(ANS_DUPLICATE, answered_duplicate, 'W', "duplicate acknowledged again")                 \
@@ -312,7 +364,8 @@ struct inc_copy {
 	_(UP_PARTIAL, partial_to_parent, 'M', "last arriver became the partial sum")              \
 	_(X_COPY, copies_sent, 'X', "result copies given to a port")                              \
 	_(X_COPY_DROP, copies_dropped, 'X', "result copies that could not be made")               \
-	_(X_SUM_BYTES, reduced_bytes, 'X', "bytes of contributions added up")                     \
+	_(X_SUM_BYTES, reduced_bytes, 'X',                                                        \
+	  "bytes of contributions that a result or a partial sum was made of")                    \
 	_(X_MISMATCH, mismatches, 'X', "chunks whose children called different collectives")      \
 	_(X_EVENT_LOST, events_lost, 'X', "events dropped because the ring was full")
 

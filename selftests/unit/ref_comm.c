@@ -141,6 +141,8 @@ void ref_reduce(struct ref_switch *sw, struct ref_comm *cm, uint64_t r)
 	res->opcode = INC_OP_SEND_ONLY_IMM;
 	for (i = 0; i < cm->cfg.children; i++)
 		res->flags |= ref_contrib(cm, i, r)->flags & INC_BUF_F_ACKREQ;
+	if (big)
+		res->flags |= INC_BUF_F_SE;
 	ref_seal(res);
 }
 
@@ -235,6 +237,8 @@ void ref_partial(const struct ref_comm *cm, uint64_t r, struct frame *out)
 	peer_spec(&cm->conn[cm->cfg.children], r, &s);
 	s.opcode = INC_OP_SEND_ONLY_IMM;
 	s.ack_byte = sum->flags & INC_BUF_F_ACKREQ ? 0x80 : 0;
+	if (cm->cfg.flags & INC_COMM_F_NET_ORDER)
+		s.bth_flags |= INC_BTH_SE;
 	s.imm = sum->desc;
 	s.payload = sum->payload;
 	s.len = sum->len;

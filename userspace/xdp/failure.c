@@ -30,7 +30,7 @@ const char *sp_peer_name(const struct inc_slowpath *sp, const struct sp_comm *cm
 	if (is_parent(cm, peer))
 		snprintf(buf, SP_PEER_TEXT, "the parent %s",
 			 inet_ntop(AF_INET, &addr, ip, sizeof(ip)));
-	else if (cfg->flags & INC_CONN_F_SWITCH)
+	else if (is_switch(sp, &cm->conn[peer]))
 		snprintf(buf, SP_PEER_TEXT, "the switch of rank %u", cfg->rank);
 	else
 		snprintf(buf, SP_PEER_TEXT, "rank %u", cfg->rank);
@@ -84,8 +84,8 @@ void sp_comm_go(struct sp_comm *cm, enum sp_comm_phase to)
 
 #define WORD(NAME, name, ...) #name,
 static const char *const collectives[] = {INC_COLLECTIVES(WORD)};
-static const char *const operators[] = {INC_OPERATORS(WORD)};
-static const char *const dtypes[] = {INC_DTYPES(WORD)};
+static const char *const operators[] = {INC_OPERATORS(WORD)[INC_OPERATOR_AVG] = "avg"};
+static const char *const dtypes[] = {INC_WIRE_DTYPES(WORD)};
 
 /* The switch refuses descriptors with others, but a row may be read while it is written. */
 #define NAME_OF(names, value) \
@@ -130,11 +130,6 @@ static void tell_mismatch(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t 
 		describe(sp, cm, c, r, text + n, sizeof(text) - n);
 	}
 	sp->notice(sp->arg, "mismatch", cm->index, mask, r, text);
-}
-
-static bool is_switch(const struct inc_slowpath *sp, const struct sp_conn *c)
-{
-	return conn_cfg(sp, c)->flags & INC_CONN_F_SWITCH;
 }
 
 /* NAK 63. It names the packet that was kept last: a host waits for nothing beyond what
@@ -189,8 +184,11 @@ static void tell_conn_error(struct inc_slowpath *sp, struct sp_comm *cm, uint32_
 	uint64_t r = conn_state(sp, &cm->conn[peer]).rx_next; /* stays as the packet found it */
 
 	sp_notice_peer(sp, cm, peer, "connection_error", r,
-		       "sent an invalid request as packet %llu: NAK 0x%02x ends its connection",
-		       (unsigned long long)r, syndrome);
+		       "sent an invalid request as packet %llu: NAK 0x%02x ends its connection%s",
+		       (unsigned long long)r, syndrome,
+		       is_switch(sp, &cm->conn[peer])
+			       ? " (have both switches the same payload and byte_order?)"
+			       : "");
 	/* a switch that is refused ends the communicator: nothing more comes from there */
 	if (is_switch(sp, &cm->conn[peer]) && cm->phase == SP_COMM_RUNNING)
 		sp_end_comm(sp, cm, r);

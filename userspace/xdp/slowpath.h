@@ -39,7 +39,7 @@ int inc_slowpath_add_port(struct inc_slowpath *sp, const struct inc_switch_port 
 uint32_t inc_slowpath_queues(const struct inc_slowpath *sp, const struct inc_switch_port *port);
 
 /* After inc_switch_add_comm() and before inc_switch_start_comm(): the communicator's first event
- * finds it here. Removed before inc_switch_remove_comm(). */
+ * finds it here. Removed with it, after inc_switch_remove_comm(), which may fail. */
 int inc_slowpath_add_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_err *err);
 void inc_slowpath_remove_comm(struct inc_slowpath *sp, uint32_t comm);
 
