@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "lib/base/clock.h"
+#include "lib/base/thread.h"
 #include "hostlib/src/internal.h"
 
 #define RETRY_MIN_MS 200
@@ -30,7 +31,7 @@ static bool pause_for(struct inccl_group *group, int fd, short events, unsigned 
 		if (poll(pfd, 2, (deadline_ns - now) / INC_NSEC_PER_MSEC + 1) <= 0)
 			continue;
 		if (pfd[0].revents) {
-			inccl_drain_fd(group->stop_fd);
+			inc_drain_fd(group->stop_fd);
 			pthread_mutex_lock(&group->lock);
 			stopping = group->stopping;
 			pthread_mutex_unlock(&group->lock);
