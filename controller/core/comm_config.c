@@ -228,14 +228,9 @@ static bool waits_for_answers(const struct inc_comm *comm)
 	return false;
 }
 
-static uint32_t next_number(struct inc_ctl *ctl)
+static bool is_taken(struct inc_ctl *ctl, uint32_t number)
 {
-	uint32_t number;
-
-	do {
-		number = ctl->next_communicator++;
-	} while (!number || inc_comm_find(ctl, number) || inc_orphan_known(ctl, number));
-	return number;
+	return inc_comm_find(ctl, number) || inc_orphan_known(ctl, number);
 }
 
 /* A tree for it, in place of the one it has waited with: what is connected may have changed. */
@@ -278,7 +273,11 @@ static void begin(struct inc_comm *comm)
 		return;
 	}
 	choose_payload(comm);
-	comm->number = next_number(group->ctl);
+	comm->number = inc_number_give(&group->ctl->comm_numbers, is_taken, group->ctl);
+	if (!comm->number) {
+		inc_comm_fail(comm, -1, ENOMEM, "out of memory");
+		return;
+	}
 	ret = number_connections(comm);
 	if (ret)
 		inc_comm_fail(comm, -1, -ret, "no queue pair number: %s", strerror(-ret));

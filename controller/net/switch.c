@@ -13,6 +13,8 @@
 #include "lib/base/machine.h"
 #include "lib/net/lines.h"
 
+#define AVOID_MS 10000 /* a switch that has refused for want of room */
+
 const char *inc_switch_name(const struct inc_ctl_switch *sw)
 {
 	return sw->ctl->topo->switches[sw->index].name;
@@ -39,7 +41,7 @@ static void on_avoided(evutil_socket_t fd, short what, void *arg)
 void inc_switch_avoid(struct inc_ctl_switch *sw)
 {
 	inc_routes_avoid(sw->ctl->routes, sw->index, true);
-	inc_ctl_arm(sw->avoided, CTL_AVOID_MS);
+	inc_ctl_arm(sw->avoided, AVOID_MS);
 }
 
 int inc_switches_init(struct inc_ctl *ctl)
@@ -283,7 +285,7 @@ static bool shall_keep(struct inc_ctl_switch *sw, uint32_t number)
 
 	if (comm)
 		return inc_comm_takes(comm, sw);
-	if (inc_ctl_ours(sw->ctl->first_communicator, sw->ctl->next_communicator, number))
+	if (inc_number_given(&sw->ctl->comm_numbers, number))
 		return false;
 	return inc_orphan_add(sw, number);
 }
@@ -376,6 +378,7 @@ static void take_hello(struct inc_switch_link *link, json_t *object)
 	/* what failed while the switch had no controller */
 	json_array_foreach (failures, i, v)
 		take_event(sw, v);
+	inc_comms_ask_waiting(sw);
 	inc_comm_switch_connected(sw);
 }
 
