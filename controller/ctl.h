@@ -48,6 +48,7 @@
 #define CTL_SPARE_CLOSING   64    /* closed, but not yet by the peer */
 #define CTL_OWN_DESCRIPTORS 16    /* listeners, the event loop, standard streams */
 #define CTL_MAX_LISTED      4096  /* communicators that a switch can say it has */
+#define CTL_MAX_REQUESTS    64    /* under way at a switch, when another communicator begins */
 #define CTL_ENDPOINT_BITS   14    /* of a hash: a thousand communicators of 64 ranks */
 
 struct inc_client;
@@ -123,6 +124,7 @@ struct inc_ctl {
 	LIST_HEAD(, inc_derivation) derivations;
 	LIST_HEAD(, inc_query) queries;
 	LIST_HEAD(, inc_orphan) orphans;
+	uint32_t last_place;
 	struct inc_numbers group_numbers, comm_numbers;
 	/* where members receive: endpoint.c */
 	LIST_HEAD(, inc_comm_member) endpoints[1 << CTL_ENDPOINT_BITS];
@@ -193,7 +195,7 @@ enum inc_derive_phase {
 
 enum inc_comm_phase {
 	COMM_COLLECTING,  /* waits for the members' C */
-	COMM_WAIT_SWITCH, /* waits for switches to connect */
+	COMM_WAIT_SWITCH, /* waits for switches to connect, or to answer for others first */
 	COMM_CONFIGURING, /* waits for the switches' configured */
 	COMM_CONFIGURED,  /* waits for the members' ready */
 	COMM_STARTED,
@@ -238,6 +240,7 @@ struct inc_comm {
 	struct inc_group *group;
 	unsigned int index;        /* the group's own count */
 	uint32_t number;           /* 0 until configuring */
+	uint32_t place;            /* where answers list it: in the order of beginning */
 	enum inc_comm_phase phase; /* inc_comm_go() */
 	unsigned int payload;
 	unsigned int slots;
@@ -245,12 +248,13 @@ struct inc_comm {
 	int code; /* FAILED, REFUSED: why */
 	char reason[512];
 	struct event *timer;
-	struct inc_tree *tree;              /* from WAIT_SWITCH on */
-	enum inc_config_state *configs;     /* by node of the tree; inc_comm_config_go() */
-	unsigned int pending;               /* configure requests not answered */
-	uint64_t asked_at_ns;               /* CONFIGURING: since when */
-	unsigned int look;                  /* the last one for it, while it waits for switches */
-	struct inc_accusations accused;     /* ranks that have not come back yet */
+	bool went_around;               /* has had another tree, that a switch had no room for */
+	struct inc_tree *tree;          /* from WAIT_SWITCH on */
+	enum inc_config_state *configs; /* by node of the tree; inc_comm_config_go() */
+	unsigned int pending;           /* configure requests not answered */
+	uint64_t asked_at_ns;           /* CONFIGURING: since when */
+	unsigned int look;              /* the last one for it, while it waits for switches */
+	struct inc_accusations accused; /* ranks that have not come back yet */
 	const struct inc_ctl_switch *ended; /* has heard from a neighbour that it is over */
 	/* a rank that has left it was silent: whom the switches wait for has to be known */
 	bool in_doubt;
@@ -274,6 +278,8 @@ struct inc_ctl_switch {
 	struct inc_ctl_port *has;     /* the same by the topology's ports */
 	uint32_t *qpns;               /* in use */
 	size_t n_qpns, qpns_room;
+	struct event *avoided; /* runs while it is avoided for want of room */
+	bool awaited;          /* a communicator waits until it has answered for others */
 };
 
 /* timer.c: (re)starts a timer. */
@@ -470,8 +476,9 @@ const struct inc_ctl_switch *inc_comm_absent(const struct inc_comm *comm);
 /* The switch has answered: code 0 and the number that it confirms, or why not. */
 void inc_comm_answered(struct inc_ctl_switch *sw, uint32_t number, int code, const char *text,
 		       uint32_t confirmed);
-/* A switch is back: go on where communicators wait for it. */
+/* A switch is back, or has answered most of what it was asked: communicators go on. */
 void inc_comm_switch_connected(struct inc_ctl_switch *sw);
+void inc_comm_switch_answered(struct inc_ctl_switch *sw);
 /* Whether the switch has the communicator, as far as is known. */
 bool inc_comm_keeps(const struct inc_comm *comm, const struct inc_ctl_switch *sw);
 /* Whether a switch that says it has the communicator shall keep it: of an earlier controller's it
@@ -540,6 +547,8 @@ void inc_switch_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 const char *inc_switch_name(const struct inc_ctl_switch *sw);
 /* Closes its connection; it comes back by itself and is told what to keep. */
 void inc_switch_drop(struct inc_ctl_switch *sw, const char *reason);
+/* It has refused for want of room: for a while trees go around it where they can. */
+void inc_switch_avoid(struct inc_ctl_switch *sw);
 /* A queue pair number that no live connection of the switch has. */
 int inc_switch_qpn_get(struct inc_ctl_switch *sw, uint32_t *qpn);
 void inc_switch_qpn_put(struct inc_ctl_switch *sw, uint32_t qpn);
@@ -549,18 +558,16 @@ void inc_switch_qpn_put(struct inc_ctl_switch *sw, uint32_t qpn);
 typedef void (*inc_switch_reply)(struct inc_ctl_switch *sw, int code, const char *text,
 				 json_t *answer, uint64_t arg);
 struct inc_switch_link;
-/*
- * Sends request (stolen) with a fresh seq; reply is called once, later, from the loop:
+/* How many requests it has not answered. */
+unsigned int inc_switch_requests(const struct inc_ctl_switch *sw);
+/* Sends request (stolen) with a fresh seq; reply is called once, later, from the loop:
  * with the answer, the switch's error, ETIMEDOUT or ECONNRESET. -errno where it could not
- * be sent; reply is not called then.
- */
+ * be sent; reply is not called then. */
 int inc_switch_request(struct inc_ctl_switch *sw, json_t *request, inc_switch_reply reply,
 		       uint64_t arg);
 
-/*
- * Asks for the page of a query that begins at from (0: the first), on behalf of a number. reply's
- * arg is inc_page_arg(number, from).
- */
+/* Asks for the page of a query that begins at from (0: the first), on behalf of a number. reply's
+ * arg is inc_page_arg(number, from). */
 int inc_switch_query(struct inc_ctl_switch *sw, const char *what, uint32_t number, uint32_t from,
 		     inc_switch_reply reply);
 static inline uint64_t inc_page_arg(uint32_t number, uint32_t from)

@@ -46,6 +46,7 @@ static void on_timeout(evutil_socket_t fd, short what, void *arg)
 {
 	struct inc_comm *comm = arg;
 	const struct inc_ctl *ctl = comm->group->ctl;
+	const struct inc_ctl_switch *absent;
 	char ranks[400];
 
 	switch (comm->phase) {
@@ -56,10 +57,15 @@ static void on_timeout(evutil_socket_t fd, short what, void *arg)
 			      comm->index, comm->group->job, ctl->opt.group_timeout_ms);
 		break;
 	case COMM_WAIT_SWITCH:
+		absent = inc_comm_absent(comm);
+		if (!absent) { /* its turn comes: what it waits for has deadlines itself */
+			inc_ctl_arm(comm->timer, ctl->opt.switch_timeout_ms);
+			break;
+		}
 		inc_comm_fail(comm, -1, EHOSTUNREACH,
 			      "switch %s, which job %s needs, is not connected (see incctl "
 			      "switches)",
-			      inc_switch_name(inc_comm_absent(comm)), comm->group->job);
+			      inc_switch_name(absent), comm->group->job);
 		break;
 	case COMM_CONFIGURED:
 		inc_list_ranks(comm->group->world_size, name_not_ready, comm, ranks, sizeof(ranks));
@@ -92,6 +98,7 @@ static struct inc_comm *comm_new(struct inc_group *group, unsigned int index)
 	}
 	comm->group = group;
 	comm->index = index;
+	comm->place = ++group->ctl->last_place;
 	LIST_INSERT_HEAD(&group->comms, comm, entry);
 	group->n_comms++;
 	inc_ctl_arm(comm->timer, group->ctl->opt.group_timeout_ms);

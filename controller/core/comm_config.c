@@ -51,10 +51,11 @@ void inc_comm_unconfigure(struct inc_comm *comm)
 				   node->down.qpn);
 	}
 	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
-		const struct inc_route_member *member = &comm->members[rank].route;
+		struct inc_route_member *member = &comm->members[rank].route;
 
 		inc_switch_qpn_put(&ctl->switches[ctl->topo->hosts[member->host].sw],
 				   member->sw.qpn);
+		member->sw.qpn = 0; /* another tree may follow, and fail before it has numbers */
 	}
 	free_route(comm);
 }
@@ -168,34 +169,6 @@ static void choose_payload(struct inc_comm *comm)
 		comm->payload /= 2;
 }
 
-void inc_comm_answered(struct inc_ctl_switch *sw, uint32_t number, int code, const char *text,
-		       uint32_t confirmed)
-{
-	struct inc_comm *comm = inc_comm_find(sw->ctl, number);
-	int node = comm ? node_of(comm, sw) : -1;
-	char holder[200] = "";
-
-	if (node < 0 || comm->phase != COMM_CONFIGURING || comm->configs[node] != CONFIG_ASKED)
-		return;
-	if (code) {
-		/* without an answer it may have the communicator: the remove will tell it */
-		if (code != ETIMEDOUT && code != ECONNRESET)
-			inc_comm_config_go(comm, node, CONFIG_REFUSED);
-		if (code == ENOSPC)
-			inc_switch_holder(sw, holder, sizeof(holder));
-		inc_comm_fail(comm, -1, code, "switch %s: %s%s", inc_switch_name(sw), text, holder);
-		return;
-	}
-	if (confirmed != comm->number) {
-		inc_comm_fail(comm, -1, EPROTO, "switch %s confirms another communicator",
-			      inc_switch_name(sw));
-		return;
-	}
-	inc_comm_config_go(comm, node, CONFIG_THERE);
-	if (--comm->pending == 0)
-		inc_comm_configured(comm);
-}
-
 static void send_configs(struct inc_comm *comm)
 {
 	const struct inc_route_comm route = {
@@ -241,6 +214,20 @@ const struct inc_ctl_switch *inc_comm_absent(const struct inc_comm *comm)
 	return NULL;
 }
 
+/* A burst of configurations is more than a switch reads and makes before their deadlines. */
+static bool waits_for_answers(const struct inc_comm *comm)
+{
+	for (unsigned int i = 0; i < comm->tree->n; i++) {
+		struct inc_ctl_switch *sw = switch_of(comm, &comm->tree->nodes[i]);
+
+		if (inc_switch_requests(sw) < CTL_MAX_REQUESTS)
+			continue;
+		sw->awaited = true;
+		return true;
+	}
+	return false;
+}
+
 static bool is_taken(struct inc_ctl *ctl, uint32_t number)
 {
 	return inc_comm_find(ctl, number) || inc_orphan_known(ctl, number);
@@ -270,20 +257,17 @@ static int find_route(struct inc_comm *comm, struct inc_err *err)
 	return comm->configs ? 0 : inc_err_set(err, ENOMEM, "out of memory");
 }
 
-void inc_comm_configure(struct inc_comm *comm)
+/* The communicator has a tree. */
+static void begin(struct inc_comm *comm)
 {
 	const struct inc_group *group = comm->group;
-	const struct inc_ctl_switch *absent;
-	struct inc_err err;
+	const struct inc_ctl_switch *absent = inc_comm_absent(comm);
 	int ret;
 
-	ret = find_route(comm, &err);
-	if (ret)
-		goto fail;
-	absent = inc_comm_absent(comm);
-	if (absent) {
+	if (absent)
 		inc_info("group %u (%s) waits for switch %s", group->number, group->job,
 			 inc_switch_name(absent));
+	if (absent || waits_for_answers(comm)) {
 		if (comm->phase != COMM_WAIT_SWITCH)
 			inc_comm_go(comm, COMM_WAIT_SWITCH);
 		return;
@@ -291,22 +275,89 @@ void inc_comm_configure(struct inc_comm *comm)
 	choose_payload(comm);
 	comm->number = inc_number_give(&group->ctl->comm_numbers, is_taken, group->ctl);
 	if (!comm->number) {
-		ret = inc_err_set(&err, ENOMEM, "out of memory");
-		goto fail;
+		inc_comm_fail(comm, -1, ENOMEM, "out of memory");
+		return;
 	}
 	ret = number_connections(comm);
-	if (ret) {
-		inc_err_set(&err, -ret, "no queue pair number: %s", strerror(-ret));
-		goto fail;
-	}
-	send_configs(comm);
-	return;
-fail:
-	inc_comm_fail(comm, -1, -ret, "%s", err.msg);
+	if (ret)
+		inc_comm_fail(comm, -1, -ret, "no queue pair number: %s", strerror(-ret));
+	else
+		send_configs(comm);
 }
 
-/* Comm by comm, from the start again after each: configuring one may end it, and others. */
-void inc_comm_switch_connected(struct inc_ctl_switch *sw)
+void inc_comm_configure(struct inc_comm *comm)
+{
+	struct inc_err err;
+	int ret = find_route(comm, &err);
+
+	if (ret)
+		inc_comm_fail(comm, -1, -ret, "%s", err.msg);
+	else
+		begin(comm);
+}
+
+/* A switch has no room for what only it counts: once, the communicator gets a tree without it, if
+ * there is one now. False: there is none. */
+static bool go_around(struct inc_comm *comm, struct inc_ctl_switch *sw, const char *text)
+{
+	const struct inc_group *group = comm->group;
+	struct inc_err err;
+
+	inc_switch_avoid(sw);
+	if (comm->went_around)
+		return false;
+	comm->went_around = true;
+	inc_comm_unconfigure(comm);
+	comm->number = 0;
+	comm->pending = 0;
+	if (find_route(comm, &err) || node_of(comm, sw) >= 0 || inc_comm_absent(comm))
+		return false;
+	inc_info("group %u (%s), communicator %u: switch %s: %s: another tree", group->number,
+		 group->job, comm->index, inc_switch_name(sw), text);
+	begin(comm);
+	return true;
+}
+
+void inc_comm_answered(struct inc_ctl_switch *sw, uint32_t number, int code, const char *text,
+		       uint32_t confirmed)
+{
+	struct inc_comm *comm = inc_comm_find(sw->ctl, number);
+	int node = comm ? node_of(comm, sw) : -1;
+	char holder[200] = "";
+
+	if (node < 0 || comm->phase != COMM_CONFIGURING || comm->configs[node] != CONFIG_ASKED)
+		return;
+	if (code) {
+		/* without an answer it may have the communicator: the remove will tell it */
+		if (code != ETIMEDOUT && code != ECONNRESET)
+			inc_comm_config_go(comm, node, CONFIG_REFUSED);
+		if (code == ENOSPC) {
+			inc_switch_holder(sw, holder, sizeof(holder));
+			if (go_around(comm, sw, text))
+				return;
+		}
+		inc_comm_fail(comm, -1, code, "switch %s: %s%s", inc_switch_name(sw), text, holder);
+		return;
+	}
+	if (confirmed != comm->number) {
+		inc_comm_fail(comm, -1, EPROTO, "switch %s confirms another communicator",
+			      inc_switch_name(sw));
+		return;
+	}
+	inc_comm_config_go(comm, node, CONFIG_THERE);
+	if (--comm->pending == 0)
+		inc_comm_configured(comm);
+}
+
+/* Nothing but the switch's answers has kept it from being configured, and they do so no more. */
+static bool was_held_by(const struct inc_comm *comm, const struct inc_ctl_switch *sw)
+{
+	return node_of(comm, sw) >= 0 && !inc_comm_absent(comm) && !waits_for_answers(comm);
+}
+
+/* Comm by comm, from the start again after each: configuring one may end it, and others. back: the
+ * switch has connected, so that there are other trees now. */
+static void go_on(struct inc_ctl_switch *sw, bool back)
 {
 	const unsigned int look = ++sw->ctl->looks;
 	struct inc_group *group;
@@ -319,10 +370,22 @@ again:
 			if (comm->phase != COMM_WAIT_SWITCH || comm->look == look)
 				continue;
 			comm->look = look;
+			if (!back && !was_held_by(comm, sw))
+				continue;
 			inc_comm_configure(comm);
 			goto again;
 		}
 	}
+}
+
+void inc_comm_switch_connected(struct inc_ctl_switch *sw)
+{
+	go_on(sw, true);
+}
+
+void inc_comm_switch_answered(struct inc_ctl_switch *sw)
+{
+	go_on(sw, false);
 }
 
 bool inc_comm_keeps(const struct inc_comm *comm, const struct inc_ctl_switch *sw)

@@ -19,10 +19,11 @@ static int make_arrays(struct inc_routes *r)
 	r->use = calloc(n, sizeof(*r->use));
 	r->limits = calloc(n, sizeof(*r->limits));
 	r->there = calloc(n, sizeof(*r->there));
+	r->avoided = calloc(n, sizeof(*r->avoided));
 	r->link_load = calloc(r->topo->n_links, sizeof(*r->link_load));
 	r->link_weight = calloc(r->topo->n_links, sizeof(*r->link_weight));
 	if (!r->room || !r->edges || !r->spots || !r->use || !r->limits || !r->there ||
-	    !r->link_load || !r->link_weight)
+	    !r->avoided || !r->link_load || !r->link_weight)
 		return -ENOMEM;
 	for (size_t i = 0; i < n_lists; i++)
 		*lists[i] = r->room + i * (n + 1);
@@ -61,6 +62,7 @@ void inc_routes_free(struct inc_routes *r)
 	free(r->use);
 	free(r->limits);
 	free(r->there);
+	free(r->avoided);
 	free(r->link_load);
 	free(r->link_weight);
 	inc_order_free(&r->one);
@@ -69,9 +71,16 @@ void inc_routes_free(struct inc_routes *r)
 	free(r);
 }
 
+void inc_routes_avoid(struct inc_routes *r, unsigned int sw, bool avoid)
+{
+	r->n_avoided += avoid - r->avoided[sw];
+	r->avoided[sw] = avoid;
+}
+
 void inc_routes_offer(struct inc_routes *r, unsigned int sw, const struct inc_msg_limits *limits)
 {
 	r->there[sw] = limits;
+	inc_routes_avoid(r, sw, false);
 	r->limits[sw] = limits ? *limits : (struct inc_msg_limits){0};
 }
 
@@ -292,6 +301,8 @@ static void count(struct inc_routes *r, const struct inc_tree *tree, int sign)
 /* Each switch must have room for its own hosts, whatever the tree. */
 static int look(struct inc_routes *r, struct inc_err *err)
 {
+	int ret;
+
 	r->lacks = false;
 	for (unsigned int i = 0; i < r->n_leaves; i++) {
 		const unsigned int s = r->leaves[i];
@@ -302,8 +313,17 @@ static int look(struct inc_routes *r, struct inc_err *err)
 		return -ENOSPC;
 	}
 	r->anywhere = false;
-	if (leaves_there(r) && !find_tree(r, err))
-		return 0;
+	if (leaves_there(r)) {
+		r->avoids = r->n_avoided;
+		ret = find_tree(r, err);
+		if (ret && r->avoids) {
+			r->avoids = false;
+			r->lacks = false;
+			ret = find_tree(r, err);
+		}
+		if (!ret)
+			return 0;
+	}
 	r->anywhere = true;
 	r->lacks = false;
 	return find_tree(r, err);

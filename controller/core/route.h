@@ -27,6 +27,10 @@ void inc_routes_free(struct inc_routes *routes);
 void inc_routes_offer(struct inc_routes *routes, unsigned int sw,
 		      const struct inc_msg_limits *limits);
 
+/* Where there is a tree without this switch, it is not used: it has refused for want of what is not
+ * known here. Until it is offered anew, or this is taken back. */
+void inc_routes_avoid(struct inc_routes *routes, unsigned int sw, bool avoid);
+
 /*
  * Finds a tree for a communicator of so many slots that holds the switches of all hosts (indexes
  * into topo->hosts, by rank), and counts what it takes. Its root is the lowest switch that ways

@@ -39,8 +39,10 @@ struct inc_routes {
 	struct inc_order all; /* from all roots */
 	struct inc_order one; /* from one of them, where that finds nothing */
 	struct inc_route_use *use;
-	struct inc_msg_limits *limits;     /* by switch; what is 0 is not limited */
-	bool *there;                       /* by switch */
+	struct inc_msg_limits *limits; /* by switch; what is 0 is not limited */
+	bool *there;                   /* by switch */
+	bool *avoided;                 /* by switch */
+	unsigned int n_avoided;
 	uint64_t *link_load, *link_weight; /* by link: what there is, and what a connection adds */
 	unsigned int *room;                /* what holds the lists of switches below */
 	unsigned int *roots;
@@ -62,6 +64,7 @@ struct inc_routes {
 	unsigned int *first;              /* in edges[first[i]] on those of level[i] */
 	unsigned int job;                 /* the communicator's stamp */
 	unsigned int slots;               /* its */
+	bool avoids;                      /* what is to be avoided is, above the hosts' switches */
 	bool anywhere;                    /* absent switches may be used */
 	bool empty;                       /* as if nothing were in use */
 	bool lacks;                       /* there is a tree but for this, the first there was: */

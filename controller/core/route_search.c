@@ -16,7 +16,8 @@ static const char *name_of(const struct inc_routes *r, unsigned int s)
 
 static bool usable(const struct inc_routes *r, unsigned int s)
 {
-	return r->anywhere || r->there[s];
+	return r->anywhere ||
+	       (r->there[s] && !(r->avoids && r->avoided[s] && r->spots[s].job != r->job));
 }
 
 static const char *host_at(const struct inc_routes *r, unsigned int leaf)

@@ -134,14 +134,14 @@ static void add_orphan(const struct inc_ctl_switch *sw, uint32_t number, void *l
 				"switches", inc_switch_name(sw), "connections"));
 }
 
-static int compare_numbers(const void *a, const void *b)
+static int compare_places(const void *a, const void *b)
 {
 	const struct inc_comm *const *x = a, *const *y = b;
 
-	return (*x)->number < (*y)->number ? -1 : (*x)->number > (*y)->number;
+	return (*x)->place < (*y)->place ? -1 : (*x)->place > (*y)->place;
 }
 
-/* Those that the question is about, those without a number first; NULL: no memory. */
+/* Those that the question is about; NULL: no memory. */
 static const struct inc_comm **list_comms(const struct inc_ctl *ctl,
 					  const struct inc_msg_query *question, size_t *n)
 {
@@ -159,17 +159,17 @@ static const struct inc_comm **list_comms(const struct inc_ctl *ctl,
 	{
 		LIST_FOREACH(comm, &group->comms, entry)
 		{
-			if (comm->number >= question->from &&
+			if (comm->place >= question->from &&
 			    (!question->has_communicator || comm->number == question->communicator))
 				list[(*n)++] = comm;
 		}
 	}
-	qsort(list, *n, sizeof(*list), compare_numbers);
+	qsort(list, *n, sizeof(*list), compare_places);
 	return list;
 }
 
-/* What of each communicator there is to say, a page of it. Pages go by numbers: whatever comes and
- * goes meanwhile, none is told twice or left out. */
+/* What of each communicator there is to say, a page of it. Pages go by places: whatever comes, goes
+ * or gets its number meanwhile, none is told twice or left out. */
 static json_t *page_json(const struct inc_ctl *ctl, const struct inc_msg_query *question,
 			 json_t *(*one)(const struct inc_comm *comm), uint32_t *next)
 {
@@ -179,8 +179,8 @@ static json_t *page_json(const struct inc_ctl *ctl, const struct inc_msg_query *
 
 	comms = list_comms(ctl, question, &n);
 	for (size_t i = 0; i < n; i++) {
-		if (ranks >= PAGE_RANKS && comms[i]->number) {
-			*next = comms[i]->number;
+		if (ranks >= PAGE_RANKS) {
+			*next = comms[i]->place;
 			break;
 		}
 		object = one(comms[i]);

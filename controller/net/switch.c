@@ -13,6 +13,8 @@
 #include "lib/base/machine.h"
 #include "lib/net/lines.h"
 
+#define AVOID_MS 10000 /* a switch that has refused for want of room */
+
 const char *inc_switch_name(const struct inc_ctl_switch *sw)
 {
 	return sw->ctl->topo->switches[sw->index].name;
@@ -29,6 +31,19 @@ static int init_ports(struct inc_ctl_switch *sw)
 	return sw->has ? 0 : -ENOMEM;
 }
 
+static void on_avoided(evutil_socket_t fd, short what, void *arg)
+{
+	const struct inc_ctl_switch *sw = arg;
+
+	inc_routes_avoid(sw->ctl->routes, sw->index, false);
+}
+
+void inc_switch_avoid(struct inc_ctl_switch *sw)
+{
+	inc_routes_avoid(sw->ctl->routes, sw->index, true);
+	inc_ctl_arm(sw->avoided, AVOID_MS);
+}
+
 int inc_switches_init(struct inc_ctl *ctl)
 {
 	ctl->routes = inc_routes_new(ctl->topo);
@@ -39,7 +54,8 @@ int inc_switches_init(struct inc_ctl *ctl)
 		ctl->switches[i].ctl = ctl;
 		ctl->switches[i].index = i;
 		ctl->switches[i].since_at_ms = inc_now_ms();
-		if (init_ports(&ctl->switches[i]))
+		ctl->switches[i].avoided = evtimer_new(ctl->base, on_avoided, &ctl->switches[i]);
+		if (!ctl->switches[i].avoided || init_ports(&ctl->switches[i]))
 			return -ENOMEM;
 	}
 	return 0;
@@ -90,6 +106,8 @@ void inc_switches_free(struct inc_ctl *ctl)
 		link_free(LIST_FIRST(&ctl->links));
 	for (unsigned int i = 0; ctl->switches && i < ctl->topo->n_switches; i++) {
 		json_decref(ctl->switches[i].ports);
+		if (ctl->switches[i].avoided)
+			event_free(ctl->switches[i].avoided);
 		free(ctl->switches[i].qpns);
 		free(ctl->switches[i].has);
 	}

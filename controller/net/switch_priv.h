@@ -27,6 +27,7 @@ struct inc_switch_link {
 	struct event *silence;     /* while GREETING or ASKED */
 	uint64_t next_seq;
 	LIST_HEAD(request_list, inc_request) requests;
+	unsigned int n_requests;
 	LIST_ENTRY(inc_switch_link) entry;
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Requests to switches: numbered, answered in any order, each with its own deadline. */
+/* Requests to switches: numbered, answered in any order, each with its own deadline. Who has many
+ * to make asks first how many are under way: a deadline begins when its request is sent. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,16 @@ static void request_free(struct inc_request *request)
 	free(request);
 }
 
+/* Whoever has waited for answers goes on when there is half the room, so that this is not done for
+ * every answer. */
+static void go_on(struct inc_ctl_switch *sw)
+{
+	if (!sw->awaited || !sw->link || sw->link->n_requests > CTL_MAX_REQUESTS / 2)
+		return;
+	sw->awaited = false;
+	inc_comm_switch_answered(sw);
+}
+
 /* reply may do anything, even drop the switch: request and link are not touched after it */
 static void finish(struct inc_request *request, struct inc_ctl_switch *sw, int code,
 		   const char *text, json_t *answer)
@@ -31,8 +42,10 @@ static void finish(struct inc_request *request, struct inc_ctl_switch *sw, int c
 	uint64_t arg = request->arg;
 
 	LIST_REMOVE(request, entry);
+	request->link->n_requests--;
 	request_free(request);
 	reply(sw, code, text, answer, arg);
+	go_on(sw);
 }
 
 static void on_timeout(evutil_socket_t fd, short what, void *arg)
@@ -43,6 +56,11 @@ static void on_timeout(evutil_socket_t fd, short what, void *arg)
 	snprintf(text, sizeof(text), "no answer within %u ms",
 		 request->link->ctl->opt.switch_timeout_ms);
 	finish(request, request->link->sw, ETIMEDOUT, text, NULL);
+}
+
+unsigned int inc_switch_requests(const struct inc_ctl_switch *sw)
+{
+	return sw->link ? sw->link->n_requests : 0;
 }
 
 int inc_switch_request(struct inc_ctl_switch *sw, json_t *object, inc_switch_reply reply,
@@ -81,6 +99,7 @@ int inc_switch_request(struct inc_ctl_switch *sw, json_t *object, inc_switch_rep
 		goto err;
 	json_decref(object);
 	LIST_INSERT_HEAD(&link->requests, request, entry);
+	link->n_requests++;
 	inc_ctl_arm(request->timer, sw->ctl->opt.switch_timeout_ms);
 	return 0;
 err:

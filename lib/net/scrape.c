@@ -21,6 +21,7 @@
 #define MAX_HEADERS     8192 /* bytes */
 #define MAX_BODY        4096 /* which nobody reads */
 #define SILENCE_S       5    /* without a byte in either direction */
+#define REQUEST_S       5    /* from a connection's begin to the end of its request */
 #define LIFETIME_S      30   /* of a connection, whatever it does */
 #define SWEEP_MS        100
 
@@ -29,6 +30,7 @@
 struct scrape_conn {
 	struct bufferevent *bev;
 	uint64_t opened_at_ns;
+	bool asked; /* its request is whole */
 	LIST_ENTRY(scrape_conn) entry;
 };
 
@@ -142,6 +144,14 @@ static void refuse(struct evhttp_request *request, int code, const char *reason,
 		evbuffer_free(body);
 }
 
+static void mark_asked(struct inc_scrape *s, const struct bufferevent *bev)
+{
+	struct scrape_conn *c;
+
+	LIST_FOREACH(c, &s->connections, entry)
+	c->asked |= c->bev == bev;
+}
+
 static void on_request(struct evhttp_request *request, void *arg)
 {
 	struct evhttp_connection *connection = evhttp_request_get_connection(request);
@@ -150,6 +160,7 @@ static void on_request(struct evhttp_request *request, void *arg)
 	struct inc_scrape *s = arg;
 	struct scrape_page *page;
 
+	mark_asked(s, evhttp_connection_get_bufferevent(connection));
 	evhttp_add_header(headers, "Connection", "close");
 	evhttp_add_header(headers, "Content-Type", "text/plain; version=0.0.4; charset=utf-8");
 	if (!path || strcmp(path, "/metrics") != 0) {
@@ -192,6 +203,11 @@ static void connection_free(struct inc_scrape *s, struct scrape_conn *c)
 	free(c);
 }
 
+static bool is_late(const struct scrape_conn *c, uint64_t now_ns)
+{
+	return now_ns - c->opened_at_ns > (c->asked ? LIFETIME_S : REQUEST_S) * INC_NSEC_PER_SEC;
+}
+
 /* Gives back what is over, and ends what has lasted too long. */
 static void on_sweep(evutil_socket_t fd, short what, void *arg)
 {
@@ -204,7 +220,7 @@ static void on_sweep(evutil_socket_t fd, short what, void *arg)
 		next = LIST_NEXT(c, entry);
 		if (is_over(c))
 			connection_free(s, c);
-		else if (now_ns - c->opened_at_ns > LIFETIME_S * INC_NSEC_PER_SEC)
+		else if (is_late(c, now_ns))
 			shutdown(bufferevent_getfd(c->bev), SHUT_RDWR);
 	}
 	if (s->n_connections < MAX_CONNECTIONS)

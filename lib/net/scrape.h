@@ -6,8 +6,8 @@
  * A page is written in parts, each when the one before has gone out, so that the loop never waits
  * for a page, a page is never held as a whole, and who reads slowly gets it slowly. Anybody who
  * reaches the address may read it and learns what is in it; nothing can be changed there. Other
- * paths are answered with 404, other methods with 405; requests are bounded in size, connections in
- * number and in time.
+ * paths are answered with 404, other methods with 405; requests are bounded in size and, from the
+ * connection's begin on, in time, connections in number and in time.
  */
 #ifndef INC_SCRAPE_H
 #define INC_SCRAPE_H

@@ -255,10 +255,17 @@ class Controller:
         return number
 
     def ask(self, what, **more):
+        """All pages of the controller's answer; of a switch's the first."""
         tool = Line(self.member_port)
+        data = []
         try:
-            tool.send(type="A", what=what, **more)
-            return tool.want("A", what=what)["data"]
+            while True:
+                tool.send(type="A", what=what, **more)
+                got = tool.want("A", what=what)
+                data += got["data"]
+                if "next" not in got:
+                    return data
+                more["from"] = got["next"]
         finally:
             tool.close()
 

@@ -456,6 +456,32 @@ static void around_the_absent(void **state)
 	inc_topology_free(t);
 }
 
+/* What is to be avoided is, where another tree is there; a switch with hosts is in each. */
+static void around_what_refuses(void **state)
+{
+	static const struct {
+		unsigned int avoided; /* a bit each */
+		const char *root;
+	} given[] = {{0, "a"}, {1, "b"}, {1 | 4, "b"}, {1 | 2, "a"}, {2, "a"}};
+	struct inc_topology *t = spines(4, 0, false);
+	struct inc_routes *r = inc_routes_new(t);
+	unsigned int hosts[] = {0, 1, 2, 3};
+	struct inc_tree *tree;
+	struct inc_err err;
+
+	for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++) {
+		for (unsigned int s = 0; s < t->n_switches; s++) {
+			inc_routes_offer(r, s, &(struct inc_msg_limits){0}); /* forgets */
+			inc_routes_avoid(r, s, given[i].avoided >> s & 1);
+		}
+		assert_int_equal(inc_route_compute(r, hosts, 4, 1, &tree, &err), 0);
+		assert_string_equal(t->switches[tree->nodes[0].sw].name, given[i].root);
+		inc_route_release(r, tree);
+	}
+	inc_routes_free(r);
+	inc_topology_free(t);
+}
+
 /* Two roots with hosts of their own and nothing above them: the one way between leads over one. */
 static void roots_side_by_side(void **state)
 {
@@ -562,6 +588,7 @@ int main(void)
 		cmocka_unit_test(too_many_children),
 		cmocka_unit_test(reasons),
 		cmocka_unit_test(around_the_absent),
+		cmocka_unit_test(around_what_refuses),
 		cmocka_unit_test(roots_side_by_side),
 		cmocka_unit_test(around_an_absent_switch_higher_up),
 		cmocka_unit_test(around_a_full_switch_higher_up),
