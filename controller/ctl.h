@@ -5,6 +5,7 @@
  *   client   a connection on the member port: a member of a group, or a tool
  *   member   a rank of a group; outlives its client by the group's reaction to the loss
  *   group    all ranks of a job
+ *   derivation  ranks of a group that come together for groups made of it
  *   comm     a communicator of a group: collected, configured, ready, started, ended; or
  *            refused, and kept until all ranks know why
  *   switch   a switch of the topology, connected or absent
@@ -50,8 +51,9 @@
 
 struct inc_client;
 struct inc_comm;
+struct inc_derivation;
 struct inc_group;
-struct inc_switch;
+struct inc_ctl_switch;
 
 struct inc_ctl_options {
 	const char *topology;
@@ -103,13 +105,14 @@ struct inc_ctl {
 	struct event_base *base;
 	struct inc_topology *topo;
 	struct inc_routes *routes;
-	struct inc_switch *switches; /* one per switch of the topology, same index */
+	struct inc_ctl_switch *switches; /* one per switch of the topology, same index */
 	TAILQ_HEAD(client_list, inc_client) clients; /* the longest silent first */
 	unsigned int n_clients;
 	LIST_HEAD(, inc_switch_link) links;
 	unsigned int n_links;
 	unsigned int max_links;
 	LIST_HEAD(group_list, inc_group) groups;
+	LIST_HEAD(, inc_derivation) derivations;
 	LIST_HEAD(, inc_query) queries;
 	LIST_HEAD(, inc_orphan) orphans;
 	/* Numbers begin at random and are never 0: those of an earlier controller may still be
@@ -127,8 +130,10 @@ struct inc_ctl {
 struct inc_client {
 	struct inc_ctl *ctl;
 	struct inc_ndjson *conn;
-	struct event *idle; /* runs while the client is in no group */
+	struct event *idle; /* runs while the client is in no group, nor waits for one */
 	struct inc_member *member;
+	struct inc_derivation *derivation; /* waits there, for a group that is made of another */
+	unsigned int place;                /* as this rank of it */
 	bool bye;
 	unsigned int queries; /* under way */
 	TAILQ_ENTRY(inc_client) entry;
@@ -162,12 +167,21 @@ struct inc_group {
 	char over[256];
 	int over_code;
 	uint64_t since_at_ms;
+	uint32_t of; /* the group that it was made of; 0: none that is known */
+	enum inc_derive_how how;
+	/* rounds of what was made of it: splits, duplicates and grows, and shrinks */
+	uint32_t derived[2];
 	struct event *timer; /* while FORMING or RETURNING */
 	LIST_HEAD(comm_list, inc_comm) comms;
 	unsigned int n_comms; /* those REFUSED apart */
 	unsigned int n_refused;
 	LIST_ENTRY(inc_group) entry;
 	struct inc_member members[]; /* by rank */
+};
+
+enum inc_derive_phase {
+	DERIVE_COLLECTING, /* waits for the ranks that must come */
+	DERIVE_REFUSED,    /* comes to nothing; kept until every rank has heard why */
 };
 
 enum inc_comm_phase {
@@ -205,7 +219,7 @@ struct inc_comm_member {
 struct inc_accusation {
 	int code; /* 0: nothing */
 	int rank; /* who does not answer, -1: nobody, or it fails for all in any case */
-	const struct inc_switch *by; /* NULL: the text says it all */
+	const struct inc_ctl_switch *by; /* NULL: the text says it all */
 	char text[320];
 };
 
@@ -226,25 +240,26 @@ struct inc_comm {
 	uint64_t asked_at_ns;           /* CONFIGURING: since when */
 	unsigned int look;              /* the last one for it, while it waits for switches */
 	struct inc_accusation accused;
-	const struct inc_switch *ended; /* STARTED: has heard from a neighbour that it is over */
+	const struct inc_ctl_switch
+		*ended; /* STARTED: has heard from a neighbour that it is over */
 	LIST_ENTRY(inc_comm) entry;
 	struct inc_comm_member members[]; /* by rank */
 };
 
 /* What a switch has said of a port of the topology. */
-struct inc_switch_port {
+struct inc_ctl_port {
 	unsigned int mtu; /* the topology's, where it has said nothing */
 	bool has_mac;
 	uint8_t mac[6];
 };
 
-struct inc_switch {
+struct inc_ctl_switch {
 	struct inc_ctl *ctl;
 	unsigned int index;
 	struct inc_switch_link *link; /* NULL: absent */
 	uint64_t since_at_ms;         /* connected or absent */
 	json_t *ports;                /* of the last hello, may be NULL */
-	struct inc_switch_port *has;  /* the same by the topology's ports */
+	struct inc_ctl_port *has;     /* the same by the topology's ports */
 	uint32_t *qpns;               /* in use */
 	size_t n_qpns, qpns_room;
 };
@@ -284,6 +299,8 @@ void inc_client_refuse(const struct inc_client *client, int code, const struct i
 		       const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* Address and port, for the log. */
 const char *inc_client_peer(const struct inc_client *client);
+/* Both connect from the same address. */
+bool inc_client_beside(const struct inc_client *one, const struct inc_client *other);
 void inc_client_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *addr, int len,
 		       void *arg);
 void inc_client_idle(struct inc_client *client); /* has no group (any more) */
@@ -304,7 +321,12 @@ int inc_group_check_join(const struct inc_ctl *ctl, const struct inc_msg_join *s
 /* A group of an earlier controller, without members yet. NULL: no memory. */
 struct inc_group *inc_group_adopt(struct inc_ctl *ctl, const char *job, unsigned int world_size,
 				  uint32_t number);
-/* The client becomes the group's member. */
+/* The one of this number, or NULL. */
+struct inc_group *inc_group_find(const struct inc_ctl *ctl, uint32_t number);
+/* A group that is made of another one, without members yet. NULL: no memory. */
+struct inc_group *inc_group_derive(const struct inc_group *parent, enum inc_derive_how how,
+				   unsigned int world_size);
+/* The client becomes the group's member; the last one of a new group forms it. */
 void inc_group_enter(struct inc_group *group, struct inc_client *client,
 		     const struct inc_join *join);
 /* The member's connection is over; reason for the others, clean: after a bye. */
@@ -315,15 +337,26 @@ void inc_groups_free(struct inc_ctl *ctl); /* those that wait for members to com
 const char *inc_group_state_name(const struct inc_group *group);
 /* "rank 2 (h2, 10.77.2.1)"; the same buffer on every call */
 const char *inc_member_name(const struct inc_member *member);
-/* "rank 2 (h2, …), rank 5" of the ranks for which absent says true */
-void inc_group_list_ranks(const struct inc_group *group, const struct inc_comm *comm,
-			  bool (*absent)(const struct inc_group *group, const struct inc_comm *comm,
-					 unsigned int rank),
-			  char *buf, size_t size);
+/* "rank 2 (h2, …), rank 5" of n ranks, but for those that have no name (NULL) */
+void inc_list_ranks(unsigned int n, const char *(*name)(const void *arg, unsigned int rank),
+		    const void *arg, char *buf, size_t size);
+
+/* derive.c */
+/* G with derive, of a group's member or of a newcomer to a job that grows */
+void inc_derive_join(struct inc_client *client, const struct inc_msg_join *said);
+/* The connection that waits in a derivation is over. */
+void inc_derive_leave(struct inc_client *client);
+/* failed with derive: a member cannot come. */
+void inc_derive_report(struct inc_member *member, const struct inc_msg_report *said);
+/* A member of the group has left, or the ranks that have not come back are gone. */
+void inc_derive_look(struct inc_group *group);
+/* There will be nothing any more that something can be made of. */
+void inc_derive_gone(struct inc_group *group);
 
 /* phase.c: the only places where these states change */
 void inc_group_go(struct inc_group *group, enum inc_group_phase to);
 void inc_comm_go(struct inc_comm *comm, enum inc_comm_phase to);
+void inc_derivation_go(struct inc_derivation *d, enum inc_derive_phase to);
 void inc_comm_config_go(struct inc_comm *comm, unsigned int node, enum inc_config_state to);
 const char *inc_comm_state_name(const struct inc_comm *comm);
 const char *inc_comm_phase_name(enum inc_comm_phase phase);
@@ -349,22 +382,23 @@ bool inc_group_awaits(const struct inc_group *group, unsigned int rank);
 void inc_group_settle(struct inc_group *group); /* may free it */
 
 /* orphan.c: what a switch has and no member has claimed */
-bool inc_orphan_add(struct inc_switch *sw, uint32_t number); /* false: no memory */
+bool inc_orphan_add(struct inc_ctl_switch *sw, uint32_t number); /* false: no memory */
 /* A failure that the switch tells: kept for those who claim it. False: it is none. */
-bool inc_orphan_fail(struct inc_switch *sw, uint32_t number, const struct inc_accusation *accused);
+bool inc_orphan_fail(struct inc_ctl_switch *sw, uint32_t number,
+		     const struct inc_accusation *accused);
 /* One switch has lost it: whoever claims it where others still have it hears that. */
 void inc_orphans_accuse(struct inc_ctl *ctl, uint32_t number, int code, const char *text);
-bool inc_orphan_is(const struct inc_switch *sw, uint32_t number);
+bool inc_orphan_is(const struct inc_ctl_switch *sw, uint32_t number);
 /* Claimed: all switches that have it are the communicator's now. It fails where one of them has
  * said so meanwhile, or is accused (inc_comm_judge). 0 or -ENOMEM. */
 int inc_orphans_take(struct inc_comm *comm);
-void inc_orphans_forget(struct inc_switch *sw); /* its next hello names them again */
+void inc_orphans_forget(struct inc_ctl_switch *sw); /* its next hello names them again */
 bool inc_orphan_known(const struct inc_ctl *ctl, uint32_t number);
 void inc_orphans_each(const struct inc_ctl *ctl,
-		      void (*fn)(const struct inc_switch *sw, uint32_t number, void *arg),
+		      void (*fn)(const struct inc_ctl_switch *sw, uint32_t number, void *arg),
 		      void *arg);
 /* What the switch says when it is asked. code 0, or why it says nothing; found: it has it. */
-void inc_orphan_looked(struct inc_switch *sw, uint32_t number, int code, const char *text,
+void inc_orphan_looked(struct inc_ctl_switch *sw, uint32_t number, int code, const char *text,
 		       bool found, uint64_t results);
 
 /* comm.c */
@@ -389,9 +423,9 @@ void inc_comm_end(struct inc_comm *comm);
 void inc_comm_end_unused(struct inc_comm *comm);
 /* A communicator that runs since an earlier controller, on this switch. NULL: no memory. */
 struct inc_comm *inc_comm_adopt(struct inc_group *group, unsigned int index, uint32_t number,
-				struct inc_switch *sw);
+				struct inc_ctl_switch *sw);
 /* It runs on this one, too. 0 or -ENOMEM. */
-int inc_comm_adopt_switch(struct inc_comm *comm, struct inc_switch *sw);
+int inc_comm_adopt_switch(struct inc_comm *comm, struct inc_ctl_switch *sw);
 /* A member is gone: forgets what was refused and has now been heard by all that are left. */
 void inc_comm_forget_refused(struct inc_group *group);
 
@@ -399,40 +433,41 @@ void inc_comm_forget_refused(struct inc_group *group);
 void inc_comm_configure(struct inc_comm *comm); /* all have asked */
 void inc_comm_unconfigure(struct inc_comm *comm);
 /* The first of its switches that is not connected, or NULL. */
-const struct inc_switch *inc_comm_absent(const struct inc_comm *comm);
+const struct inc_ctl_switch *inc_comm_absent(const struct inc_comm *comm);
 /* The switch has answered: code 0 and the number that it confirms, or why not. */
-void inc_comm_answered(struct inc_switch *sw, uint32_t number, int code, const char *text,
+void inc_comm_answered(struct inc_ctl_switch *sw, uint32_t number, int code, const char *text,
 		       uint32_t confirmed);
 /* A switch is back: go on where communicators wait for it. */
-void inc_comm_switch_connected(struct inc_switch *sw);
+void inc_comm_switch_connected(struct inc_ctl_switch *sw);
 /* Whether the switch has the communicator, as far as is known. */
-bool inc_comm_keeps(const struct inc_comm *comm, const struct inc_switch *sw);
+bool inc_comm_keeps(const struct inc_comm *comm, const struct inc_ctl_switch *sw);
 /* Whether a switch that says it has the communicator shall keep it: of an earlier controller's it
  * becomes one of its switches. */
-bool inc_comm_takes(struct inc_comm *comm, struct inc_switch *sw);
+bool inc_comm_takes(struct inc_comm *comm, struct inc_ctl_switch *sw);
 /* Fails the communicators that should be on the switch but are not among the n that it has. */
-void inc_comm_check_kept(struct inc_switch *sw, const uint32_t *listed, size_t n);
+void inc_comm_check_kept(struct inc_ctl_switch *sw, const uint32_t *listed, size_t n);
 
 /* admission.c */
-#define INC_LOAD_FIGURES(_, T)                                                 \
-	_(T, communicators, "", GAUGE, "communicators that it holds for jobs") \
-	_(T, connections, "", GAUGE, "connections of these")                   \
-	_(T, slots, "", GAUGE, "slots of these")                               \
-	_(T, rows, "", GAUGE, "rows of contributions of these")
-
 /* What the controller has given away of a switch. */
-struct inc_load {
-	INC_LOAD_FIGURES(INC_METRIC_FIELD, inc_load)
-};
-void inc_switch_load(const struct inc_switch *sw, struct inc_load *load);
+void inc_switch_load(const struct inc_ctl_switch *sw, struct inc_load *load);
 /* "; job A has most there: …" of a switch that has refused for want of room, or "". */
-void inc_switch_holder(const struct inc_switch *sw, char *buf, size_t size);
+void inc_switch_holder(const struct inc_ctl_switch *sw, char *buf, size_t size);
+#define INC_JOB_FIGURES(_, T)                                      \
+	_(T, communicators, "", GAUGE, "communicators of the job") \
+	_(T, slots, "", GAUGE, "slots of these, each counted once")
+
+/* What a group has, or all groups of its job: what quotas speak of. */
+struct inc_job_load {
+	INC_JOB_FIGURES(INC_METRIC_FIELD, inc_job_load)
+};
+struct inc_job_load inc_group_load(const struct inc_group *group);
+struct inc_job_load inc_job_load(const struct inc_group *group);
 /* Whether the group may begin another communicator: 0 or -EDQUOT. */
 int inc_group_admit(const struct inc_group *group, struct inc_err *err);
 /* Whether a communicator of these slots may be configured, as far as its job goes: 0 or -EDQUOT. */
 int inc_comm_admit(const struct inc_comm *comm, struct inc_err *err);
-/* No tree has room for the communicator: err gets what a switch of its hosts lacks and which job
- * holds most of it, and stays as it is where none of them lacks anything. */
+/* No tree has room for the communicator: which job holds most of what is in use there, behind what
+ * err says. */
 void inc_comm_name_holder(const struct inc_comm *comm, struct inc_err *err);
 
 /* comm_report.c */
@@ -441,10 +476,19 @@ void inc_comm_report(struct inc_member *member, const struct inc_msg_report *sai
 		     struct inc_err *why);
 
 /* comm_event.c */
-void inc_comm_event(struct inc_switch *sw, const struct inc_msg_event *said);
+void inc_comm_event(struct inc_ctl_switch *sw, const struct inc_msg_event *said);
+/* Whom a switch means by a rank of a communicator, -1: its parent. */
+struct inc_peer {
+	int rank;               /* a rank of its own; -1: another switch, or nobody */
+	const char *sw;         /* the other switch; NULL: none, or it is not known which */
+	int node;               /* a switch below: its node, -1 where it is not known; else -1 */
+	struct inc_ranks below; /* the ranks there */
+};
+struct inc_peer inc_comm_peer(const struct inc_comm *comm, const struct inc_ctl_switch *sw,
+			      int rank);
 /* What a communicator waits for on a switch: fails it where that is a rank that has destroyed it,
  * and asks a switch below that is waited for. False: it tells nothing about it, ask on. */
-bool inc_comm_waits(struct inc_switch *sw, const struct inc_msg_waiting *said);
+bool inc_comm_waits(struct inc_ctl_switch *sw, const struct inc_msg_waiting *said);
 /* Does what follows from comm's accusation, if it is known by now whether that rank had left. */
 void inc_comm_judge(struct inc_comm *comm);
 
@@ -453,31 +497,31 @@ int inc_switches_init(struct inc_ctl *ctl);
 void inc_switches_free(struct inc_ctl *ctl);
 void inc_switch_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *addr, int len,
 		       void *arg);
-const char *inc_switch_name(const struct inc_switch *sw);
+const char *inc_switch_name(const struct inc_ctl_switch *sw);
 /* Closes its connection; it comes back by itself and is told what to keep. */
-void inc_switch_drop(struct inc_switch *sw, const char *reason);
+void inc_switch_drop(struct inc_ctl_switch *sw, const char *reason);
 /* A queue pair number that no live connection of the switch has. */
-int inc_switch_qpn_get(struct inc_switch *sw, uint32_t *qpn);
-void inc_switch_qpn_put(struct inc_switch *sw, uint32_t qpn);
+int inc_switch_qpn_get(struct inc_ctl_switch *sw, uint32_t *qpn);
+void inc_switch_qpn_put(struct inc_ctl_switch *sw, uint32_t qpn);
 
 /* switch_request.c */
 /* code 0 and the answer, or a positive errno and its text. */
-typedef void (*inc_switch_reply)(struct inc_switch *sw, int code, const char *text, json_t *answer,
-				 uint64_t arg);
+typedef void (*inc_switch_reply)(struct inc_ctl_switch *sw, int code, const char *text,
+				 json_t *answer, uint64_t arg);
 struct inc_switch_link;
 /*
  * Sends request (stolen) with a fresh seq; reply is called once, later, from the loop:
  * with the answer, the switch's error, ETIMEDOUT or ECONNRESET. -errno where it could not
  * be sent; reply is not called then.
  */
-int inc_switch_request(struct inc_switch *sw, json_t *request, inc_switch_reply reply,
+int inc_switch_request(struct inc_ctl_switch *sw, json_t *request, inc_switch_reply reply,
 		       uint64_t arg);
 
 /*
  * Asks for the page of a query that begins at from (0: the first), on behalf of a number. reply's
  * arg is inc_page_arg(number, from).
  */
-int inc_switch_query(struct inc_switch *sw, const char *what, uint32_t number, uint32_t from,
+int inc_switch_query(struct inc_ctl_switch *sw, const char *what, uint32_t number, uint32_t from,
 		     inc_switch_reply reply);
 static inline uint64_t inc_page_arg(uint32_t number, uint32_t from)
 {
@@ -488,21 +532,21 @@ uint32_t inc_page_next(const json_t *answer, uint64_t arg);
 
 /* switch_ask.c: what the core asks of switches; -errno where it could not be sent. */
 /* Makes the communicator; inc_comm_answered() hears what came of it. */
-int inc_switch_configure(struct inc_switch *sw, const struct inc_comm_conf *conf);
+int inc_switch_configure(struct inc_ctl_switch *sw, const struct inc_comm_conf *conf);
 /* Makes the switch forget a communicator. */
-void inc_switch_remove(struct inc_switch *sw, uint32_t number);
+void inc_switch_remove(struct inc_ctl_switch *sw, uint32_t number);
 /* What the communicator waits for, for inc_comm_waits(). */
-int inc_switch_ask_waiting(struct inc_switch *sw, uint32_t number);
+int inc_switch_ask_waiting(struct inc_ctl_switch *sw, uint32_t number);
 /* How far it is, for inc_orphan_looked(). */
-int inc_switch_ask_results(struct inc_switch *sw, uint32_t number);
+int inc_switch_ask_results(struct inc_ctl_switch *sw, uint32_t number);
 
 /* metrics.c: an inc_scrape_part; arg: the controller */
 bool inc_ctl_figures_part(void *arg, struct inc_scrape_at *at, FILE *out);
 
 /* query.c */
 void inc_query_ask(struct inc_client *client, json_t *object); /* A */
-/* query_tree.c: the answer to "tree". */
-json_t *inc_query_trees(struct inc_ctl *ctl);
+/* query_tree.c: a communicator's part of the answer to "tree"; NULL: it has none yet. */
+json_t *inc_query_tree(const struct inc_comm *comm);
 void inc_query_client_gone(struct inc_client *client);
 void inc_queries_free(struct inc_ctl *ctl);
 

@@ -69,12 +69,13 @@ static const struct inc_opt options[] = {
 	{.name = "job-communicators",
 	 .value = "N",
 	 .preset = INC_STR(INC_MAX_GROUP_COMMS),
-	 .help = "quota: communicators of one job at a time",
-	 INC_OPT_NUMBER(struct inc_ctl_options, job_communicators, 1, INC_MAX_GROUP_COMMS)},
+	 .help = "quota: communicators of one job, in all groups of its name, at a time",
+	 INC_OPT_NUMBER(struct inc_ctl_options, job_communicators, 1, 1 << 20)},
 	{.name = "job-slots",
 	 .value = "N",
 	 .preset = "0",
-	 .help = "quota: slots of all communicators of one job; 0: any number",
+	 .help = "quota: slots of all communicators of one job, each counted once, however many "
+		 "switches its tree has; 0: any number",
 	 INC_OPT_NUMBER(struct inc_ctl_options, job_slots, 0, 1 << 30)},
 	{},
 };

@@ -10,29 +10,21 @@
 #include "controller/ctl.h"
 #include "lib/base/log.h"
 
-/* Whom a switch means. */
-struct peer {
-	int rank;               /* a rank of its own; -1: another switch, or nobody */
-	const char *sw;         /* the other switch; NULL: none, or it is not known which */
-	int node;               /* a switch below: its node, -1 where it is not known; else -1 */
-	struct inc_ranks below; /* the ranks there */
-};
-
 /* Whether a rank's host is attached to the switch; true, too, where its host is not known yet. */
-static bool is_own(const struct inc_comm *comm, const struct inc_switch *sw, unsigned int rank)
+static bool is_own(const struct inc_comm *comm, const struct inc_ctl_switch *sw, unsigned int rank)
 {
 	const struct inc_comm_member *m = &comm->members[rank];
 
 	return !m->asked || sw->ctl->topo->hosts[m->route.host].sw == sw->index;
 }
 
-/* rank: -1 for the parent */
-static struct peer peer_of(const struct inc_comm *comm, const struct inc_switch *sw, int rank)
+struct inc_peer inc_comm_peer(const struct inc_comm *comm, const struct inc_ctl_switch *sw,
+			      int rank)
 {
-	const int node = inc_tree_find(comm->tree, sw->index);
+	const int node = comm->tree ? inc_tree_find(comm->tree, sw->index) : -1;
 	const int parent = node < 0 ? -1 : comm->tree->nodes[node].parent;
 	const struct inc_topo_switch *switches = sw->ctl->topo->switches;
-	struct peer peer = {.rank = -1, .node = -1};
+	struct inc_peer peer = {.rank = -1, .node = -1};
 	const struct inc_tree_child *child;
 
 	if (rank < 0) {
@@ -41,7 +33,7 @@ static struct peer peer_of(const struct inc_comm *comm, const struct inc_switch 
 	}
 	child = node < 0 ? NULL : inc_tree_child_of(comm->tree, node, rank);
 	if (child && child->to_switch) {
-		peer.node = child->index;
+		peer.node = child->node;
 		peer.sw = switches[comm->tree->nodes[peer.node].sw].name;
 		inc_tree_ranks(comm->tree, peer.node, &peer.below);
 	} else if (child || is_own(comm, sw, rank)) {
@@ -51,7 +43,7 @@ static struct peer peer_of(const struct inc_comm *comm, const struct inc_switch 
 }
 
 /* "switch s2 (ranks 4-7)", or "" */
-static void print_peer(const struct peer *peer, char *buf, size_t size)
+static void print_peer(const struct inc_peer *peer, char *buf, size_t size)
 {
 	char ranks[200];
 
@@ -80,14 +72,14 @@ static bool all_destroyed(const struct inc_comm *comm, const struct inc_ranks *r
 }
 
 /* Whoever is meant is through with the communicator, and owes nobody an acknowledgement. */
-static bool is_through(const struct inc_comm *comm, const struct peer *peer)
+static bool is_through(const struct inc_comm *comm, const struct inc_peer *peer)
 {
 	return peer->rank >= 0 ? comm->members[peer->rank].destroyed
 			       : peer->node >= 0 && all_destroyed(comm, &peer->below);
 }
 
-static void fail(struct inc_comm *comm, const struct inc_switch *sw, const struct peer *peer,
-		 int code, const char *text)
+static void fail(struct inc_comm *comm, const struct inc_ctl_switch *sw,
+		 const struct inc_peer *peer, int code, const char *text)
 {
 	char who[300];
 
@@ -96,7 +88,7 @@ static void fail(struct inc_comm *comm, const struct inc_switch *sw, const struc
 		      *who ? ": " : "", who);
 }
 
-static void check_waiting(struct inc_switch *sw, const struct inc_comm *comm)
+static void check_waiting(struct inc_ctl_switch *sw, const struct inc_comm *comm)
 {
 	int ret = inc_switch_ask_waiting(sw, comm->number);
 
@@ -105,7 +97,7 @@ static void check_waiting(struct inc_switch *sw, const struct inc_comm *comm)
 			 inc_switch_name(sw), comm->number, strerror(-ret));
 }
 
-bool inc_comm_waits(struct inc_switch *sw, const struct inc_msg_waiting *said)
+bool inc_comm_waits(struct inc_ctl_switch *sw, const struct inc_msg_waiting *said)
 {
 	struct inc_comm *comm = inc_comm_find(sw->ctl, said->communicator);
 	char chunk[32] = "", who[300];
@@ -116,11 +108,11 @@ bool inc_comm_waits(struct inc_switch *sw, const struct inc_msg_waiting *said)
 		snprintf(chunk, sizeof(chunk), "chunk %llu ", (unsigned long long)said->chunk);
 	for (uint32_t i = 0; i < said->n_missing; i++) {
 		const struct inc_msg_missing *m = &said->missing[i];
-		struct peer peer;
+		struct inc_peer peer;
 
 		if (!m->has_rank || m->up || m->rank >= comm->group->world_size)
 			continue;
-		peer = peer_of(comm, sw, m->rank);
+		peer = inc_comm_peer(comm, sw, m->rank);
 		if (!is_through(comm, &peer)) {
 			/* the switch below knows which of its ranks it is */
 			if (peer.node >= 0)
@@ -139,9 +131,9 @@ bool inc_comm_waits(struct inc_switch *sw, const struct inc_msg_waiting *said)
 }
 
 /* What follows from a failure that concerns a peer, once it is known who that is. */
-static void judge(struct inc_comm *comm, struct inc_switch *sw, const struct inc_accusation *a)
+static void judge(struct inc_comm *comm, struct inc_ctl_switch *sw, const struct inc_accusation *a)
 {
-	const struct peer peer = peer_of(comm, sw, a->rank);
+	const struct inc_peer peer = inc_comm_peer(comm, sw, a->rank);
 
 	if (a->code != EREMOTEIO && is_through(comm, &peer))
 		/* unless the others still wait for it; a mismatch is the end for everybody */
@@ -169,7 +161,7 @@ void inc_comm_judge(struct inc_comm *comm)
 }
 
 /* Kept where it is not known yet whether the rank had left before it fell silent. True: done. */
-static bool accuse(struct inc_switch *sw, struct inc_comm *comm, uint32_t number,
+static bool accuse(struct inc_ctl_switch *sw, struct inc_comm *comm, uint32_t number,
 		   const struct inc_accusation *accused)
 {
 	if (inc_orphan_fail(sw, number, accused))
@@ -201,7 +193,7 @@ static enum inc_event_kind kind_of(const char *event)
 }
 
 /* A neighbour of the switch has said that it is over there, and will tell why: unless it cannot. */
-static void wait_for_reason(struct inc_switch *sw, struct inc_comm *comm)
+static void wait_for_reason(struct inc_ctl_switch *sw, struct inc_comm *comm)
 {
 	if (!comm || comm->phase != COMM_STARTED || comm->ended ||
 	    inc_tree_find(comm->tree, sw->index) < 0)
@@ -210,7 +202,7 @@ static void wait_for_reason(struct inc_switch *sw, struct inc_comm *comm)
 	inc_ctl_arm(comm->timer, sw->ctl->opt.switch_timeout_ms);
 }
 
-void inc_comm_event(struct inc_switch *sw, const struct inc_msg_event *said)
+void inc_comm_event(struct inc_ctl_switch *sw, const struct inc_msg_event *said)
 {
 	const char *text = *said->message ? said->message : said->event;
 	const enum inc_event_kind kind = kind_of(said->event);

@@ -10,7 +10,7 @@
 #include "lib/base/log.h"
 
 struct inc_orphan {
-	struct inc_switch *sw;
+	struct inc_ctl_switch *sw;
 	uint32_t number;
 	bool seen;                     /* results is what the switch has said */
 	uint64_t results;              /* of the communicator */
@@ -19,7 +19,7 @@ struct inc_orphan {
 	LIST_ENTRY(inc_orphan) entry;
 };
 
-static struct inc_orphan *find(const struct inc_switch *sw, uint32_t number)
+static struct inc_orphan *find(const struct inc_ctl_switch *sw, uint32_t number)
 {
 	struct inc_orphan *o;
 
@@ -43,7 +43,7 @@ static void look_later(struct inc_orphan *o)
 	inc_ctl_arm(o->timer, o->sw->ctl->opt.group_timeout_ms);
 }
 
-void inc_orphan_looked(struct inc_switch *sw, uint32_t number, int code, const char *text,
+void inc_orphan_looked(struct inc_ctl_switch *sw, uint32_t number, int code, const char *text,
 		       bool found, uint64_t results)
 {
 	struct inc_orphan *o = find(sw, number);
@@ -82,7 +82,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 		look_later(o);
 }
 
-bool inc_orphan_add(struct inc_switch *sw, uint32_t number)
+bool inc_orphan_add(struct inc_ctl_switch *sw, uint32_t number)
 {
 	struct inc_orphan *o;
 
@@ -116,12 +116,13 @@ void inc_orphans_accuse(struct inc_ctl *ctl, uint32_t number, int code, const ch
 	}
 }
 
-bool inc_orphan_is(const struct inc_switch *sw, uint32_t number)
+bool inc_orphan_is(const struct inc_ctl_switch *sw, uint32_t number)
 {
 	return find(sw, number);
 }
 
-bool inc_orphan_fail(struct inc_switch *sw, uint32_t number, const struct inc_accusation *accused)
+bool inc_orphan_fail(struct inc_ctl_switch *sw, uint32_t number,
+		     const struct inc_accusation *accused)
 {
 	struct inc_orphan *o = find(sw, number);
 
@@ -164,7 +165,7 @@ int inc_orphans_take(struct inc_comm *comm)
 	return 0;
 }
 
-void inc_orphans_forget(struct inc_switch *sw)
+void inc_orphans_forget(struct inc_ctl_switch *sw)
 {
 	struct inc_orphan *o = LIST_FIRST(&sw->ctl->orphans), *next;
 
@@ -188,7 +189,7 @@ bool inc_orphan_known(const struct inc_ctl *ctl, uint32_t number)
 }
 
 void inc_orphans_each(const struct inc_ctl *ctl,
-		      void (*fn)(const struct inc_switch *sw, uint32_t number, void *arg),
+		      void (*fn)(const struct inc_ctl_switch *sw, uint32_t number, void *arg),
 		      void *arg)
 {
 	const struct inc_orphan *o;

@@ -16,7 +16,7 @@ struct claim {
 	uint32_t index;
 	uint32_t payload;
 	uint32_t slots;
-	struct inc_switch *sw;
+	struct inc_ctl_switch *sw;
 	struct inc_comm_member member;
 };
 
@@ -83,18 +83,6 @@ static int take_said(struct inc_ctl *ctl, const struct inc_msg_resume *said, str
 		return ret;
 	r->group = said->group;
 	return take_claims(ctl, said, r, err);
-}
-
-static struct inc_group *find_group(const struct inc_ctl *ctl, uint32_t number)
-{
-	struct inc_group *group;
-
-	LIST_FOREACH(group, &ctl->groups, entry)
-	{
-		if (group->number == number)
-			return group;
-	}
-	return NULL;
 }
 
 /* Whether the member belongs to what is there; group: NULL where it is the first to come. */
@@ -185,7 +173,7 @@ static void tell_gone(const struct inc_group *group, const struct inc_client *cl
 }
 
 /* Another rank has claimed it before, by another switch: this one is one of its tree's. */
-static int take_switch(struct inc_comm *comm, struct inc_switch *sw)
+static int take_switch(struct inc_comm *comm, struct inc_ctl_switch *sw)
 {
 	if (comm->phase == COMM_FAILED || inc_tree_find(comm->tree, sw->index) >= 0)
 		return 0;
@@ -206,7 +194,7 @@ static int take_claim(struct inc_group *group, unsigned int rank, const struct c
 		if (!comm)
 			return -ENOMEM;
 		comm->payload = c->payload;
-		comm->slots = c->slots;
+		comm->slots = comm->tree->slots = c->slots;
 		comm->byte_order = c->member.byte_order;
 		/* who came before and did not name it has destroyed it */
 		for (unsigned int other = 0; other < group->world_size; other++)
@@ -261,7 +249,7 @@ void inc_group_resume(struct inc_client *client, const struct inc_msg_resume *sa
 	ret = take_said(ctl, said, r, &err);
 	if (ret)
 		goto out;
-	group = find_group(ctl, r->group);
+	group = inc_group_find(ctl, r->group);
 	ret = check_group(ctl, group, r, &err);
 	if (!ret)
 		ret = check_claims(ctl, group, r, &err);
@@ -304,4 +292,5 @@ void inc_group_settle(struct inc_group *group)
 		inc_comm_judge(comm);
 		inc_comm_end_unused(comm);
 	}
+	inc_derive_look(group);
 }

@@ -203,6 +203,31 @@ static bool make_place(struct inc_routes *r, unsigned int attempt, unsigned int 
 	return false;
 }
 
+/* A switch that is full, and how many children it would have with those of the level that can go
+ * nowhere else. Where several are full, the first one is named that others keep from having room.
+ */
+static int say_full(struct inc_routes *r, unsigned int attempt, unsigned int n, unsigned int top,
+		    unsigned int round, struct inc_err *err)
+{
+	for (unsigned int k = 0; k < r->first[n]; k++) {
+		const unsigned int to = r->graph.edges[r->edges[k]].to;
+		const struct inc_spot *spot = &r->spots[to];
+		const unsigned int has = spot->stamp == attempt ? spot->children : 0;
+		unsigned int must = spot->job == r->job ? spot->hosts : 0;
+
+		if (spot->seen != round)
+			continue;
+		for (unsigned int i = 0; i < n; i++)
+			must += r->first[i + 1] - r->first[i] == 1 &&
+				r->graph.edges[r->edges[r->first[i]]].to == to;
+		if (must <= has)
+			must = has + 1;
+		if (inc_route_say_lack(r, to, must, to != top, err))
+			break;
+	}
+	return -ENOSPC;
+}
+
 static int place_rest(struct inc_routes *r, unsigned int attempt, unsigned int n, unsigned int top,
 		      struct inc_err *err)
 {
@@ -210,16 +235,19 @@ static int place_rest(struct inc_routes *r, unsigned int attempt, unsigned int n
 		if (r->spots[r->level[i]].up != NO_EDGE)
 			continue;
 		if (!make_place(r, attempt, n, i, top, ++r->stamp))
-			return inc_err_set(err, ENOSPC,
-					   "no switch above switch %s has room for one more child",
-					   name_of(r, r->level[i]));
+			return say_full(r, attempt, n, top, r->stamp, err);
 	}
 	return 0;
 }
 
-/* Parents for the n switches of one level; *next: how many of those are new to the tree. */
+/*
+ * Parents for the n switches of one level; those of them that are new to the tree are the next
+ * level, *n_next of them. A parent that has hosts of the communicator is in the tree from the
+ * start, so it is not among these: try_top() adds it to the level of its depth with the other
+ * leaves.
+ */
 static int cover(struct inc_routes *r, const struct inc_order *order, unsigned int attempt,
-		 unsigned int n, unsigned int top, unsigned int *next, struct inc_err *err)
+		 unsigned int n, unsigned int top, unsigned int *n_next, struct inc_err *err)
 {
 	const unsigned int had = r->n_used;
 	unsigned int parents, best;
@@ -234,8 +262,8 @@ static int cover(struct inc_routes *r, const struct inc_order *order, unsigned i
 		take(r, attempt, best);
 		fill_parent(r, attempt, n, best, top);
 	}
-	*next = r->n_used - had;
-	memcpy(r->next_level, r->used + had, *next * sizeof(*r->next_level));
+	*n_next = r->n_used - had;
+	memcpy(r->next_level, r->used + had, *n_next * sizeof(*r->next_level));
 	return ret;
 }
 
@@ -257,13 +285,14 @@ static int try_levels(struct inc_routes *r, const struct inc_order *order, unsig
 		      struct inc_err *err)
 {
 	const unsigned int attempt = start_tree(r);
-	unsigned int n = 0, leaf = 0, *level;
+	unsigned int n_level, n_next = 0, leaf = 0, *level;
 	int ret = 0;
 
 	for (unsigned int d = order->depth[r->leaves[0]]; d > order->depth[top] && !ret; d--) {
+		n_level = n_next;
 		while (leaf < r->n_leaves && order->depth[r->leaves[leaf]] == d)
-			r->level[n++] = r->leaves[leaf++];
-		ret = cover(r, order, attempt, n, top, &n, err);
+			r->level[n_level++] = r->leaves[leaf++];
+		ret = cover(r, order, attempt, n_level, top, &n_next, err);
 		level = r->level;
 		r->level = r->next_level;
 		r->next_level = level;
@@ -271,9 +300,10 @@ static int try_levels(struct inc_routes *r, const struct inc_order *order, unsig
 	for (unsigned int i = 0; i < r->n_used && !ret; i++) {
 		const unsigned int s = r->used[i];
 
-		if (r->spots[s].children > inc_route_capacity(r, s, s != top))
-			ret = inc_err_set(err, ENOSPC, "switch %s has no room for a parent",
-					  name_of(r, s));
+		if (r->spots[s].children <= inc_route_capacity(r, s, s != top))
+			continue;
+		inc_route_say_lack(r, s, r->spots[s].children, s != top, err);
+		ret = -ENOSPC;
 	}
 	return ret;
 }
@@ -393,6 +423,7 @@ static int try_top(struct inc_routes *r, const struct inc_order *order, unsigned
 		   struct best *best, struct inc_err *err)
 {
 	const uint64_t least = inc_route_survey(r, order, top);
+	const bool lacks = r->lacks;
 	struct inc_err why;
 
 	if (least < best->load && try_better(r, order, top, least, best, &why)) {
@@ -400,6 +431,7 @@ static int try_top(struct inc_routes *r, const struct inc_order *order, unsigned
 		       !try_better(r, order, top, best->load - 1, best, &why))
 			;
 	}
+	r->lacks = lacks; /* what is full on some of the ways is no reason */
 	return best->top == NO_EDGE ? try_better(r, order, top, INC_NO_WAY, best, err) : 0;
 }
 
@@ -432,8 +464,8 @@ int inc_route_search(struct inc_routes *r, const struct inc_order *order, struct
 		if (best.top != NO_EDGE &&
 		    (tops[i].depth < order->depth[best.top] || tops[i].floor >= best.load))
 			break;
-		ret = try_top(r, order, tops[i].s, &best,
-			      i ? &why : err); /* the first reason counts */
+		/* the first reason counts */
+		ret = try_top(r, order, tops[i].s, &best, i ? &why : err);
 	}
 	if (best.top == NO_EDGE)
 		return ret;

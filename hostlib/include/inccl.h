@@ -4,7 +4,8 @@
  *
  * A *group* is the set of processes of a job, known to a controller by the job's name;
  * every process has a rank in it. A *communicator* is one RoCEv2 connection from each
- * member to its switch; collectives run on it, in the same order on every rank.
+ * member to its switch; collectives run on it, in the same order on every rank. Of a group
+ * others can be made: parts, and what is left of it after a loss, or more of it.
  *
  *	struct inccl_group *group;
  *	struct inccl_communicator *comm;
@@ -103,6 +104,9 @@ struct inccl_group_opts {
 	 */
 	void (*log)(void *ctx, const char *line);
 	void *log_ctx;
+	/* 1: a job that runs grows by this rank (inccl_group_grow()); world_size is the new one,
+	 * rank the old one or more. */
+	int join;
 };
 
 /*
@@ -111,13 +115,42 @@ struct inccl_group_opts {
  * controller; -EPROTO: it does not speak our protocol; else what the controller says: -EEXIST: a
  * rank taken; -EINVAL: a different world size, or one larger than the topology's switches can take;
  * -EADDRNOTAVAIL: no address of this machine is in the topology; -ETIMEDOUT: ranks missing;
- * -EPROTONOSUPPORT: it speaks another version. A group that was left can be joined again at once.
- * On success *group belongs to the caller.
+ * -EPROTONOSUPPORT: it speaks another version; with join -ENOENT: no such job runs. A group that
+ * was left can be joined again at once. On success *group belongs to the caller.
  */
 int inccl_group_create(const struct inccl_group_opts *opts, struct inccl_group **group);
 
 /* Leaves the group. -EBUSY while it has communicators. NULL is fine. */
 int inccl_group_destroy(struct inccl_group *group);
+
+/*
+ * Groups of their own that are made of another one: its ranks call the same, one such call after
+ * the other (splits and duplicates of its communicators are such calls, too), and get a new group
+ * of the same job with communicators of its own. The old one stays the caller's to destroy, and if
+ * it was running it runs on. Of opts, which may be NULL, connect_timeout_ms, create_timeout_ms,
+ * error and log are read (without log: the old group's); the rest must be 0.
+ *
+ * -EINVAL: an option or world size is wrong, or the ranks have not asked for the same; -ETIMEDOUT:
+ * ranks missing; else what a rank could not come for, as inccl_group_create(), or why the old group
+ * has failed. One that fails does so for all of its ranks.
+ */
+
+/*
+ * Those that are left: every rank of the group that has neither left nor been lost must call it.
+ * The ranks of *out are in the old order. The group may have failed, but not by its controller's
+ * loss; a rank that is lost meanwhile is left out, too. It goes before all else: who waits for
+ * something else to be made of the group gets -ECANCELED.
+ */
+int inccl_group_shrink(struct inccl_group *group, const struct inccl_group_opts *opts,
+		       struct inccl_group **out);
+
+/*
+ * More: every rank of the group must call it with the new world_size, and keeps its rank. The ranks
+ * from the old size on are processes that call inccl_group_create() with join, before or after.
+ * -EBUSY: another group of the job grows.
+ */
+int inccl_group_grow(struct inccl_group *group, int world_size, const struct inccl_group_opts *opts,
+		     struct inccl_group **out);
 
 int inccl_group_rank(const struct inccl_group *group);
 int inccl_group_size(const struct inccl_group *group);
@@ -179,12 +212,38 @@ struct inccl_communicator_opts {
  * order. opts may be NULL. One that fails counts: it fails for all ranks, each of which gets the
  * error of the first to fail, and the next call is for the next one. -EINVAL for options out of
  * range, -EOPNOTSUPP for a transport that is not usable here, -ETIMEDOUT: ranks missing,
- * -EHOSTUNREACH: a switch is not connected, -E2BIG: more children or slots than it has, -ENOSPC:
- * it is full, -ECONNRESET: a rank was lost, -ESHUTDOWN: one has left the group or the controller
- * has restarted; else as inccl_group_create(). On success *comm belongs to the caller.
+ * -EHOSTUNREACH: a switch is not connected, -E2BIG: it would not fit an empty one, -ENOSPC: it is
+ * full, -EDQUOT: the job has its share, -ECONNRESET: a rank was lost, -ESHUTDOWN: one has left the
+ * group or the controller has restarted; else as inccl_group_create(). On success *comm belongs to
+ * the caller.
  */
 int inccl_communicator_create(struct inccl_group *group, const struct inccl_communicator_opts *opts,
 			      struct inccl_communicator **comm);
+
+/*
+ * Communicators of some or all of a communicator's ranks, as MPI has them. Every rank of comm must
+ * call the same, one such call after the other (see "Groups of their own"); comm goes on, and may
+ * be destroyed before them. opts NULL: as comm was asked for, by its transport. Errors are those of
+ * inccl_group_shrink() and of inccl_communicator_create(), and comm's own.
+ *
+ * Who this rank is there, inccl_communicator_info() tells; failures name ranks of the new one.
+ */
+
+/* No group: *out is NULL. Any negative color says so. */
+#define INCCL_UNDEFINED (-1)
+
+/*
+ * One for each color: its ranks are those that have called with it, in the order of their keys, of
+ * equal ones in that of comm. 0 to INT32_MAX, or INCCL_UNDEFINED.
+ */
+int inccl_communicator_split(struct inccl_communicator *comm, int color, int key,
+			     const struct inccl_communicator_opts *opts,
+			     struct inccl_communicator **out);
+
+/* The same ranks. */
+int inccl_communicator_duplicate(struct inccl_communicator *comm,
+				 const struct inccl_communicator_opts *opts,
+				 struct inccl_communicator **out);
 
 /*
  * Destroys the communicator, without waiting for the other ranks: those that are still in

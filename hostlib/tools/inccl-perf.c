@@ -24,9 +24,9 @@ struct result {
 
 /* 64-bit numbers summed over the ranks by the collective under test itself, in pieces of 16 bits
  * that cannot overflow. -EBADMSG where that is broken: the numbers are then as they were. */
-static int sum_over_ranks(const struct job *job, uint64_t values[2])
+static int sum_over_ranks(const struct job *job, uint32_t ranks, uint64_t values[2])
 {
-	uint32_t ranks = inccl_group_size(job->group), i, k;
+	uint32_t i, k;
 	int32_t pieces[9] = {[8] = MARK};
 	int err;
 
@@ -101,7 +101,7 @@ static int run_size(const struct perf_call *call, struct inccl_collective_opts *
 		sums[1] += err != 0;
 	}
 	result->own_wrong = sums[1];
-	err = sum_over_ranks(&opts->job, sums);
+	err = sum_over_ranks(&opts->job, call->ranks, sums);
 	if (err && err != -EBADMSG)
 		return err;
 	result->unsummed = err;
@@ -119,6 +119,8 @@ static void print_header(const struct perf_opts *opts)
 	printf("# inccl-perf %s: %s, %d ranks, transport %s (%s), switch %s\n", inccl_version(),
 	       inccl_collective_name(opts->collective), info.world_size, info.transport,
 	       opts->job.mode == INCCL_MODE_WRITE ? "write" : "sendrecv", info.peer);
+	if (opts->whole)
+		printf("# part %u of %u, measured beside the others\n", opts->color, opts->split);
 	printf("# payload %u, window %u x %u packets, %u slots, %ld iterations after %ld%s%s\n",
 	       info.payload, info.window, info.message_packets, info.slots, opts->iters,
 	       opts->warmup, opts->in_place ? ", in place" : "", opts->check ? ", checked" : "");
@@ -183,6 +185,8 @@ static void print_json(const struct perf_call *call, const struct perf_row *row,
 		      "count", (json_int_t)call->count, "iters", (json_int_t)opts->iters, "time_us",
 		      result->time_us, "algbw_gbps", row->algbw, "busbw_gbps", row->busbw, "wrong",
 		      opts->check ? json_integer(result->wrong) : json_null());
+	if (opts->whole)
+		json_object_set_new(o, "color", json_integer(opts->color));
 	json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
 	putchar('\n');
 	json_decref(o);
@@ -255,7 +259,10 @@ static int run_sizes(struct perf_call *call, void *send, void *recv, struct resu
 		int err;
 
 		perf_place(call, opts->sizes[i] / inccl_dtype_size(call->dtype), send, recv);
-		err = run_size(call, &how, &result);
+		/* so that all parts are at it together */
+		err = opts->whole ? inccl_barrier(opts->whole, NULL) : 0;
+		if (!err)
+			err = run_size(call, &how, &result);
 		/* refused on all ranks before anything was sent: the type has no such operator */
 		if (err == -EOPNOTSUPP && perf_several(opts))
 			return 0;
@@ -277,12 +284,16 @@ static int run_kinds(const struct perf_opts *opts, void *send, void *recv)
 	/* the first stands for all where none is applied */
 	const uint32_t ops =
 		perf_collective(opts->collective)->has_op ? opts->ops : opts->ops & -opts->ops;
-	struct perf_call call = {.opts = opts,
-				 .rank = inccl_group_rank(opts->job.group),
-				 .ranks = inccl_group_size(opts->job.group)};
+	struct inccl_communicator_info info = {.sz = sizeof(info)};
+	struct perf_call call = {.opts = opts};
 	struct result total = {0};
 	int err = 0;
 
+	inccl_communicator_info(opts->job.comm, &info);
+	call.rank = info.rank;
+	call.ranks = info.world_size;
+	if (call.rank == 0 && !opts->json)
+		print_header(opts);
 	for (unsigned int d = 0; d < PERF_MAX_WORDS; d++)
 		for (unsigned int o = 0; o < PERF_MAX_WORDS && !err; o++) {
 			if (!perf_has(opts->dtypes, d) || !perf_has(ops, o))
@@ -313,8 +324,6 @@ static int run(const struct perf_opts *opts)
 	if (send && recv) {
 		memset(send, 1, largest);
 		memset(recv, 1, largest);
-		if (inccl_group_rank(opts->job.group) == 0 && !opts->json)
-			print_header(opts);
 		err = run_kinds(opts, send, recv);
 	} else {
 		inc_error("buffers of %llu bytes: %s", (unsigned long long)largest,
@@ -324,6 +333,33 @@ static int run(const struct perf_opts *opts)
 	if (recv != send)
 		free(recv);
 	free(send);
+	return err;
+}
+
+static int split(struct perf_opts *opts)
+{
+	struct job *job = &opts->job;
+	struct inccl_communicator *part;
+	int err;
+
+	opts->color = inccl_group_rank(job->group) % opts->split;
+	err = inccl_communicator_split(job->comm, opts->color, 0, &job->comm_opts, &part);
+	if (err) {
+		inc_error("splitting the communicator: %s",
+			  job->error[0] ? job->error : inccl_strerror(err));
+		return err;
+	}
+	opts->whole = job->comm;
+	job->comm = part;
+	return 0;
+}
+
+static int unsplit(struct perf_opts *opts)
+{
+	int err = inccl_communicator_destroy(opts->job.comm);
+
+	opts->job.comm = opts->whole;
+	opts->whole = NULL;
 	return err;
 }
 
@@ -338,7 +374,10 @@ int main(int argc, char **argv)
 		return err;
 	if (job_start(&opts.job))
 		return 1;
-	err = run(&opts);
-	left = job_end(&opts.job);
+	err = opts.split ? split(&opts) : 0;
+	if (!err)
+		err = run(&opts);
+	left = opts.whole ? unsplit(&opts) : 0;
+	left = job_end(&opts.job) ?: left;
 	return err || left || job_flush() ? 1 : 0;
 }

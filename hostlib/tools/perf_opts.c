@@ -138,6 +138,10 @@ static const struct inc_opt options[] = {
 	 .preset = "0",
 	 .help = "of reduce and broadcast",
 	 INC_OPT_NUMBER(struct perf_opts, root, 0, INC_MAX_RANKS - 1)},
+	{.name = "split",
+	 .value = "COLORS",
+	 .help = "rank R in part R % COLORS: all parts at once, each with a table of its own",
+	 INC_OPT_NUMBER(struct perf_opts, split, 1, INC_MAX_RANKS)},
 	{.name = "in-place",
 	 .help = "the result replaces the data",
 	 INC_OPT_FLAG(struct perf_opts, in_place)},
@@ -199,7 +203,8 @@ static const struct inc_program program = {
 	.brief = "time collectives, and check them",
 	.about = "Times a COLLECTIVE over a range of sizes: allreduce (the default), reduce, "
 		 "broadcast, barrier, reducescatter or allgather. Every rank of the job runs it "
-		 "with the same options; rank 0 prints the table. The size is that of the whole "
+		 "with the same options; rank 0 prints the table (of each part, its first rank). "
+		 "The size is that of the whole "
 		 "vector; where ranks have a block of it each, it is cut down to a multiple of "
 		 "theirs, and the count is a block's.",
 	.groups = {{options, 0}, {job_options, offsetof(struct perf_opts, job)}},

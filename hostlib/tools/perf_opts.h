@@ -21,6 +21,10 @@ struct perf_opts {
 	unsigned int nsizes;
 	long iters, warmup;
 	bool check, json, stats, in_place;
+	unsigned int split; /* parts that the ranks are split into; 0: they are not */
+	/* With split, once it is done: job.comm is that of this rank's part. */
+	unsigned int color;
+	struct inccl_communicator *whole;
 };
 
 /* Is the number in the set? */

@@ -31,6 +31,26 @@
 #define INC_CONTROL_TRANSPORT_LEN 16 /* a transport's name */
 #define INC_CONTROL_TREE_LEN      160
 
+/* What a group can be made of another one by. */
+enum inc_derive_how {
+	INC_DERIVE_SPLIT,
+	INC_DERIVE_DUPLICATE,
+	INC_DERIVE_SHRINK,
+	INC_DERIVE_GROW,
+};
+extern const char *const inc_derive_hows[];
+
+/* In a G that makes a group of another one, and in a failed of a member that cannot come to that.
+ */
+struct inc_msg_derive {
+	uint32_t how; /* enum inc_derive_how */
+	bool has_of, has_color;
+	uint32_t of;
+	uint32_t round;
+	uint32_t color;
+	int32_t key;
+};
+
 /* G of a member */
 struct inc_msg_join {
 	uint32_t version;
@@ -40,11 +60,15 @@ struct inc_msg_join {
 	uint32_t n_addrs;
 	struct in_addr addrs[INC_MAX_ADDRS];
 	char host[INC_CONTROL_NAME_LEN];
+	bool has_derive;
+	struct inc_msg_derive derive;
 };
 
 struct inc_msg_joined {
 	uint32_t group;
 	struct in_addr addr;
+	uint32_t rank;
+	uint32_t world_size; /* 0: of a split, a member that wants none */
 };
 
 /* C of a member */
@@ -91,7 +115,8 @@ struct inc_msg_report {
 	uint32_t communicator;
 	uint32_t comm;
 	uint32_t rank;
-	bool has_communicator, has_comm, has_rank;
+	bool has_communicator, has_comm, has_derive, has_rank;
+	struct inc_msg_derive derive;
 	int code;
 	char message[512];
 };
@@ -149,8 +174,9 @@ struct inc_msg_configure {
 /* query of a switch, A of a tool */
 struct inc_msg_query {
 	char what[32];
-	bool has_node, has_from;
+	bool has_node, has_communicator, has_from;
 	char node[INC_CONTROL_NAME_LEN]; /* only this switch */
+	uint32_t communicator;           /* only this one */
 	uint32_t from;
 };
 

@@ -383,8 +383,9 @@ static void too_many_children(void **state)
 
 		assert_int_equal(n, fan[i].switches);
 		if (!n) {
-			assert_int_equal(code, -ENOSPC);
-			assert_non_null(strstr(why, "room"));
+			assert_int_equal(code, -E2BIG);
+			assert_non_null(strstr(why, "switch a: 33 children are more than its "
+						    "limit of 32"));
 		}
 		inc_topology_free(t);
 	}
@@ -397,11 +398,18 @@ static void reasons(void **state)
 		int code;
 		const char *why;
 	} given[] = {
-		{{.children = 3}, -E2BIG, "switch a would have 4 children, 3 is its limit"},
-		{{.slots = 32}, -E2BIG, "switch l0 has 32 slots, not 64"},
-		{{.connections = 3}, -ENOSPC, "switch a has no room: "},
-		{{.rows = 255}, -ENOSPC, "this one needs 4 and 256"},
-		{{.connections = 4}, -ENOSPC, "has room for one more child"},
+		{{.children = 3}, -E2BIG, "switch a: 4 children are more than its limit of 3"},
+		{{.slots = 32}, -E2BIG, "switch l0: 64 slots are more than its limit of 32"},
+		{{.connections = 3},
+		 -E2BIG,
+		 "switch a: 4 connections are more than its limit of 3"},
+		{{.rows = 255},
+		 -E2BIG,
+		 "switch a: 256 contribution rows are more than its limit of 255"},
+		/* its own hosts, and the leaves that have no other way below it */
+		{{.connections = 4},
+		 -E2BIG,
+		 "switch a: 6 connections are more than its limit of 4"},
 		{{.rows = 1 << 20, .connections = 64, .groups = 1}, 0, NULL},
 	};
 	struct inc_topology *t = spines(2, 4, true);

@@ -432,7 +432,7 @@ static void even_shares(void **state)
 	}
 	for (unsigned int s = 0; s < topo->n_switches; s++) {
 		if (topo->switches[s].root)
-			widen(&cores, inc_routes_use(routes, s)->communicators);
+			widen(&cores, inc_routes_use(routes, s)->taken.communicators);
 	}
 	for (unsigned int l = 0; l < topo->n_links; l++) {
 		if (topo->links[l].end[0].kind == INC_TOPO_SWITCH &&
@@ -479,7 +479,7 @@ static void large_fabric(void **state)
 	}
 	for (unsigned int s = 0; s < topo->n_switches; s++) {
 		if (topo->switches[s].root)
-			widen(&cores, inc_routes_use(routes, s)->communicators);
+			widen(&cores, inc_routes_use(routes, s)->taken.communicators);
 	}
 	assert_true(across > 400);
 	assert_true(cores.most <= across / 256 + 2); /* 256 cores */

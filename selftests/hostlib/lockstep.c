@@ -54,7 +54,8 @@ static void rank_up(struct lockstep *ls, unsigned int i)
 	snprintf(port, sizeof(port), "%u", peer_listen(&rank->peer));
 	snprintf(rank->conn, sizeof(rank->conn),
 		 CONN_TO("%s", "%u", STR(LOCKSTEP_PAYLOAD), STR(LOCKSTEP_SLOTS)), port, PEER_QPN);
-	rank->answers[0] = JOINED;
+	snprintf(rank->joined, sizeof(rank->joined), JOINED_AS("7", "%u", "%u"), i, ls->conf.ranks);
+	rank->answers[0] = rank->joined;
 	rank->answers[1] = rank->conn;
 	rank->answers[2] = STARTED;
 	rank->answers[3] = "{\"type\":\"D\",\"communicator\":12}\n";
