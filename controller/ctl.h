@@ -48,6 +48,7 @@
 #define CTL_SPARE_CLOSING   64    /* closed, but not yet by the peer */
 #define CTL_OWN_DESCRIPTORS 16    /* listeners, the event loop, standard streams */
 #define CTL_MAX_LISTED      4096  /* communicators that a switch can say it has */
+#define CTL_ENDPOINT_BITS   14    /* of a hash: a thousand communicators of 64 ranks */
 
 struct inc_client;
 struct inc_comm;
@@ -100,6 +101,13 @@ struct inc_event_info {
 };
 extern const struct inc_event_info inc_event_info[EVENT_MAX];
 
+/* What is in [first, next) and has not been skipped was given by this controller. */
+struct inc_numbers {
+	uint32_t first, next;
+	uint32_t *skipped; /* ascending from first on */
+	size_t n_skipped, skipped_room;
+};
+
 struct inc_ctl {
 	struct inc_ctl_options opt;
 	struct event_base *base;
@@ -115,10 +123,9 @@ struct inc_ctl {
 	LIST_HEAD(, inc_derivation) derivations;
 	LIST_HEAD(, inc_query) queries;
 	LIST_HEAD(, inc_orphan) orphans;
-	/* Numbers begin at random and are never 0: those of an earlier controller may still be
-	 * in use, and what is in [first, next) is of this one. */
-	uint32_t first_group, next_group;
-	uint32_t first_communicator, next_communicator;
+	struct inc_numbers group_numbers, comm_numbers;
+	/* where members receive: endpoint.c */
+	LIST_HEAD(, inc_comm_member) endpoints[1 << CTL_ENDPOINT_BITS];
 	uint64_t next_query;
 	uint64_t started_at_ms;
 	struct inc_ctl_figures figures;
@@ -213,15 +220,19 @@ struct inc_comm_member {
 	unsigned int window; /* messages */
 	enum inc_byte_order byte_order;
 	struct inc_route_member route;
+	bool has_endpoint; /* endpoint is in a list */
+	LIST_ENTRY(inc_comm_member) endpoint;
 };
 
 /* What a switch has said before the members were back. */
 struct inc_accusation {
-	int code; /* 0: nothing */
+	int code;
 	int rank; /* who does not answer, -1: nobody, or it fails for all in any case */
 	const struct inc_ctl_switch *by; /* NULL: the text says it all */
 	char text[320];
+	LIST_ENTRY(inc_accusation) entry;
 };
+LIST_HEAD(inc_accusations, inc_accusation);
 
 struct inc_comm {
 	struct inc_group *group;
@@ -234,14 +245,15 @@ struct inc_comm {
 	int code; /* FAILED, REFUSED: why */
 	char reason[512];
 	struct event *timer;
-	struct inc_tree *tree;          /* from WAIT_SWITCH on */
-	enum inc_config_state *configs; /* by node of the tree; inc_comm_config_go() */
-	unsigned int pending;           /* configure requests not answered */
-	uint64_t asked_at_ns;           /* CONFIGURING: since when */
-	unsigned int look;              /* the last one for it, while it waits for switches */
-	struct inc_accusation accused;
-	const struct inc_ctl_switch
-		*ended; /* STARTED: has heard from a neighbour that it is over */
+	struct inc_tree *tree;              /* from WAIT_SWITCH on */
+	enum inc_config_state *configs;     /* by node of the tree; inc_comm_config_go() */
+	unsigned int pending;               /* configure requests not answered */
+	uint64_t asked_at_ns;               /* CONFIGURING: since when */
+	unsigned int look;                  /* the last one for it, while it waits for switches */
+	struct inc_accusations accused;     /* ranks that have not come back yet */
+	const struct inc_ctl_switch *ended; /* has heard from a neighbour that it is over */
+	/* a rank that has left it was silent: whom the switches wait for has to be known */
+	bool in_doubt;
 	LIST_ENTRY(inc_comm) entry;
 	struct inc_comm_member members[]; /* by rank */
 };
@@ -285,11 +297,30 @@ static inline int inc_ctl_read_first(enum inc_message_id id, const json_t *objec
 				   *version, INC_CONTROL_VERSION);
 	return ret;
 }
-/* Whether a number was handed out by this controller. */
-static inline bool inc_ctl_ours(uint32_t first, uint32_t next, uint32_t number)
-{
-	return number - first < next - first;
-}
+
+/* number.c */
+int inc_numbers_init(struct inc_numbers *numbers, struct inc_err *err);
+void inc_numbers_free(struct inc_numbers *numbers);
+/* Whether somebody has this number, who cannot have it from this controller. */
+typedef bool inc_number_taken(struct inc_ctl *ctl, uint32_t number);
+/* One that nobody has; 0: no memory. */
+uint32_t inc_number_give(struct inc_numbers *numbers, inc_number_taken *taken, struct inc_ctl *ctl);
+/* Whether this controller has given it to anybody, ever. */
+bool inc_number_given(const struct inc_numbers *numbers, uint32_t number);
+
+/* endpoint.c */
+/* Whether another member receives there: 0 or -EADDRINUSE. */
+int inc_endpoint_check(const struct inc_ctl *ctl, const struct inc_route_member *at,
+		       struct inc_err *err);
+/* The member receives where its route says, until it has destroyed its communicator or leaves. */
+void inc_endpoint_take(struct inc_ctl *ctl, struct inc_comm_member *m);
+void inc_endpoint_leave(struct inc_comm_member *m); /* nothing where it has none */
+
+/* accusation.c */
+/* The first one of a rank by a switch is kept. False: no memory. */
+bool inc_accusation_add(struct inc_accusations *set, const struct inc_accusation *accused);
+void inc_accusation_drop(struct inc_accusation *a);
+void inc_accusations_free(struct inc_accusations *set);
 
 /* member.c */
 /* What the core says to a client: a message, or that what the client has said is refused; about:
@@ -386,6 +417,8 @@ bool inc_orphan_add(struct inc_ctl_switch *sw, uint32_t number); /* false: no me
 /* A failure that the switch tells: kept for those who claim it. False: it is none. */
 bool inc_orphan_fail(struct inc_ctl_switch *sw, uint32_t number,
 		     const struct inc_accusation *accused);
+/* The switch has heard from a neighbour that it is over: as above. */
+void inc_orphan_ended(struct inc_ctl_switch *sw, uint32_t number);
 /* One switch has lost it: whoever claims it where others still have it hears that. */
 void inc_orphans_accuse(struct inc_ctl *ctl, uint32_t number, int code, const char *text);
 bool inc_orphan_is(const struct inc_ctl_switch *sw, uint32_t number);
@@ -489,8 +522,15 @@ struct inc_peer inc_comm_peer(const struct inc_comm *comm, const struct inc_ctl_
 /* What a communicator waits for on a switch: fails it where that is a rank that has destroyed it,
  * and asks a switch below that is waited for. False: it tells nothing about it, ask on. */
 bool inc_comm_waits(struct inc_ctl_switch *sw, const struct inc_msg_waiting *said);
-/* Does what follows from comm's accusation, if it is known by now whether that rank had left. */
+/* Does what follows from comm's accusations, where it is known by now whether the rank had left. */
 void inc_comm_judge(struct inc_comm *comm);
+/* A neighbour of the switch has said that it is over there, and its switch will tell why: unless it
+ * cannot, so that is not waited for forever. */
+void inc_comm_wait_for_reason(struct inc_comm *comm, const struct inc_ctl_switch *sw);
+/* Asks the switch whom its communicators wait for, where that is still to be known. */
+void inc_comms_ask_waiting(struct inc_ctl_switch *sw);
+/* The switch has not answered in time: asks it again, if that is of any use. */
+void inc_comm_ask_again(struct inc_ctl_switch *sw, uint32_t number);
 
 /* switch.c */
 int inc_switches_init(struct inc_ctl *ctl);

@@ -241,14 +241,9 @@ const struct inc_ctl_switch *inc_comm_absent(const struct inc_comm *comm)
 	return NULL;
 }
 
-static uint32_t next_number(struct inc_ctl *ctl)
+static bool is_taken(struct inc_ctl *ctl, uint32_t number)
 {
-	uint32_t number;
-
-	do {
-		number = ctl->next_communicator++;
-	} while (!number || inc_comm_find(ctl, number) || inc_orphan_known(ctl, number));
-	return number;
+	return inc_comm_find(ctl, number) || inc_orphan_known(ctl, number);
 }
 
 /* A tree for it, in place of the one it has waited with: what is connected may have changed. */
@@ -294,7 +289,11 @@ void inc_comm_configure(struct inc_comm *comm)
 		return;
 	}
 	choose_payload(comm);
-	comm->number = next_number(group->ctl);
+	comm->number = inc_number_give(&group->ctl->comm_numbers, is_taken, group->ctl);
+	if (!comm->number) {
+		ret = inc_err_set(&err, ENOMEM, "out of memory");
+		goto fail;
+	}
 	ret = number_connections(comm);
 	if (ret) {
 		inc_err_set(&err, -ret, "no queue pair number: %s", strerror(-ret));

@@ -88,13 +88,38 @@ static void fail(struct inc_comm *comm, const struct inc_ctl_switch *sw,
 		      *who ? ": " : "", who);
 }
 
-static void check_waiting(struct inc_ctl_switch *sw, const struct inc_comm *comm)
+static void check_waiting(struct inc_ctl_switch *sw, struct inc_comm *comm)
 {
 	int ret = inc_switch_ask_waiting(sw, comm->number);
 
+	comm->in_doubt = true;
 	if (ret)
 		inc_warn("switch %s cannot be asked what communicator %u waits for: %s",
 			 inc_switch_name(sw), comm->number, strerror(-ret));
+}
+
+void inc_comms_ask_waiting(struct inc_ctl_switch *sw)
+{
+	struct inc_group *group;
+	struct inc_comm *comm;
+
+	LIST_FOREACH(group, &sw->ctl->groups, entry)
+	{
+		LIST_FOREACH(comm, &group->comms, entry)
+		{
+			if (comm->in_doubt && comm->phase == COMM_STARTED &&
+			    inc_comm_keeps(comm, sw))
+				check_waiting(sw, comm);
+		}
+	}
+}
+
+void inc_comm_ask_again(struct inc_ctl_switch *sw, uint32_t number)
+{
+	struct inc_comm *comm = inc_comm_find(sw->ctl, number);
+
+	if (comm && comm->phase == COMM_STARTED)
+		check_waiting(sw, comm);
 }
 
 bool inc_comm_waits(struct inc_ctl_switch *sw, const struct inc_msg_waiting *said)
@@ -144,20 +169,21 @@ static void judge(struct inc_comm *comm, struct inc_ctl_switch *sw, const struct
 
 void inc_comm_judge(struct inc_comm *comm)
 {
-	const struct inc_accusation accused = comm->accused;
+	struct inc_accusation *a = LIST_FIRST(&comm->accused), *next;
 	struct inc_group *group = comm->group;
-	const int rank = accused.rank;
 
-	if (!accused.code || comm->phase != COMM_STARTED)
-		return;
-	if (rank < (int)group->world_size && inc_group_awaits(group, rank))
-		return;
-	comm->accused.code = 0;
-	if (rank >= (int)group->world_size)
-		return;
-	if (!group->members[rank].present)
-		comm->members[rank].destroyed = true;
-	judge(comm, &group->ctl->switches[accused.by->index], &accused);
+	for (; a && comm->phase == COMM_STARTED; a = next) {
+		const bool is_rank = a->rank < (int)group->world_size;
+
+		next = LIST_NEXT(a, entry);
+		if (is_rank && inc_group_awaits(group, a->rank))
+			continue;
+		if (is_rank && !group->members[a->rank].present)
+			comm->members[a->rank].destroyed = true;
+		if (is_rank)
+			judge(comm, &group->ctl->switches[a->by->index], a);
+		inc_accusation_drop(a);
+	}
 }
 
 /* Kept where it is not known yet whether the rank had left before it fell silent. True: done. */
@@ -166,12 +192,10 @@ static bool accuse(struct inc_ctl_switch *sw, struct inc_comm *comm, uint32_t nu
 {
 	if (inc_orphan_fail(sw, number, accused))
 		return true;
-	if (!comm || accused->rank < 0 || comm->phase != COMM_STARTED ||
-	    inc_tree_find(comm->tree, sw->index) < 0 ||
-	    !inc_group_awaits(comm->group, accused->rank))
-		return false;
-	comm->accused = *accused;
-	return true;
+	return comm && accused->rank >= 0 && comm->phase == COMM_STARTED &&
+	       inc_tree_find(comm->tree, sw->index) >= 0 &&
+	       inc_group_awaits(comm->group, accused->rank) &&
+	       inc_accusation_add(&comm->accused, accused);
 }
 
 const struct inc_event_info inc_event_info[EVENT_MAX] = {
@@ -192,14 +216,32 @@ static enum inc_event_kind kind_of(const char *event)
 	return kind;
 }
 
-/* A neighbour of the switch has said that it is over there, and will tell why: unless it cannot. */
-static void wait_for_reason(struct inc_ctl_switch *sw, struct inc_comm *comm)
+void inc_comm_wait_for_reason(struct inc_comm *comm, const struct inc_ctl_switch *sw)
 {
-	if (!comm || comm->phase != COMM_STARTED || comm->ended ||
-	    inc_tree_find(comm->tree, sw->index) < 0)
+	if (comm->ended)
 		return;
 	comm->ended = sw;
-	inc_ctl_arm(comm->timer, sw->ctl->opt.switch_timeout_ms);
+	/* before the start others look after its end, and the start begins to wait */
+	if (comm->phase == COMM_STARTED)
+		inc_ctl_arm(comm->timer, sw->ctl->opt.switch_timeout_ms);
+}
+
+/* The communicator that the switch is said to have, as far as its failures are of use. */
+static struct inc_comm *find_running(struct inc_ctl_switch *sw, uint32_t number)
+{
+	struct inc_comm *comm = inc_comm_find(sw->ctl, number);
+
+	return comm && comm->phase != COMM_FAILED && inc_comm_keeps(comm, sw) ? comm : NULL;
+}
+
+static void take_end(struct inc_ctl_switch *sw, uint32_t number)
+{
+	struct inc_comm *comm = find_running(sw, number);
+
+	if (comm)
+		inc_comm_wait_for_reason(comm, sw);
+	else
+		inc_orphan_ended(sw, number);
 }
 
 void inc_comm_event(struct inc_ctl_switch *sw, const struct inc_msg_event *said)
@@ -224,7 +266,7 @@ void inc_comm_event(struct inc_ctl_switch *sw, const struct inc_msg_event *said)
 	inc_warn("switch %s: event %s, communicator %u: %s", inc_switch_name(sw), said->event,
 		 said->communicator, said->message);
 	if (kind == EVENT_ENDED)
-		wait_for_reason(sw, comm);
+		take_end(sw, said->communicator);
 	if (!accused.code)
 		return;
 	snprintf(accused.text, sizeof(accused.text), "%s", text);
@@ -232,8 +274,7 @@ void inc_comm_event(struct inc_ctl_switch *sw, const struct inc_msg_event *said)
 		accused.rank = -1; /* whoever it is, it ends for all */
 	if ((accused.code != EREMOTEIO || orphan) && accuse(sw, comm, said->communicator, &accused))
 		return;
-	if (!comm || !comm->tree || inc_tree_find(comm->tree, sw->index) < 0 ||
-	    comm->phase < COMM_CONFIGURED || comm->phase == COMM_FAILED)
-		return;
-	judge(comm, sw, &accused);
+	comm = find_running(sw, said->communicator);
+	if (comm)
+		judge(comm, sw, &accused);
 }

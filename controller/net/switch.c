@@ -267,7 +267,7 @@ static bool shall_keep(struct inc_ctl_switch *sw, uint32_t number)
 
 	if (comm)
 		return inc_comm_takes(comm, sw);
-	if (inc_ctl_ours(sw->ctl->first_communicator, sw->ctl->next_communicator, number))
+	if (inc_number_given(&sw->ctl->comm_numbers, number))
 		return false;
 	return inc_orphan_add(sw, number);
 }
@@ -360,6 +360,7 @@ static void take_hello(struct inc_switch_link *link, json_t *object)
 	/* what failed while the switch had no controller */
 	json_array_foreach (failures, i, v)
 		take_event(sw, v);
+	inc_comms_ask_waiting(sw);
 	inc_comm_switch_connected(sw);
 }
 

@@ -54,6 +54,8 @@ static void on_waiting(struct inc_ctl_switch *sw, int code, const char *text, js
 	if (code)
 		inc_warn("switch %s does not say what communicator %u waits for: %s",
 			 inc_switch_name(sw), number, text);
+	if (code == ETIMEDOUT) /* a lost switch is asked on its return */
+		inc_comm_ask_again(sw, number);
 	json_array_foreach (json_object_get(answer, "data"), i, entry) {
 		struct inc_msg_waiting said = {0};
 

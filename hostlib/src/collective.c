@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "lib/base/clock.h"
+#include "lib/base/thread.h"
 #include "lib/proto/desc.h"
 #include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
@@ -205,7 +206,7 @@ static void fail_by_itself(struct inccl_communicator *comm, int error, const cha
 	pthread_mutex_lock(&comm->lock);
 	inccl_comm_fail_locked(comm, error, comm->group->rank, text);
 	pthread_mutex_unlock(&comm->lock);
-	inccl_signal_fd(comm->wake_fd);
+	inc_signal_fd(comm->wake_fd);
 }
 
 /* Checks the call and makes its request; nothing is sent yet. */

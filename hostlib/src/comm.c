@@ -8,6 +8,7 @@
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
+#include "lib/base/thread.h"
 #include "lib/proto/maps.h"
 #include "lib/proto/roce.h"
 #include "lib/reduce/floats.h"
@@ -112,6 +113,7 @@ static int take_made(struct inccl_communicator *comm, const struct inc_msg_made 
 	comm->slots = made->slots;
 	comm->window = local->window;
 	comm->qpn = local->qpn;
+	comm->udp_port = local->udp_port;
 	memcpy(comm->node, conn->node, sizeof(comm->node));
 	memcpy(comm->peer, remote->name, sizeof(comm->peer));
 	memcpy(comm->device, local->device, sizeof(comm->device));
@@ -276,7 +278,7 @@ static int comm_begin(struct inccl_communicator *comm, const struct inccl_commun
 	group->comms = comm;
 	ret = negotiate(comm, &local, deadline_ns, err);
 	if (!ret) {
-		ret = inccl_thread_create(&comm->thread, inccl_comm_thread, comm);
+		ret = inc_thread_create(&comm->thread, inccl_comm_thread, comm);
 		if (ret)
 			inc_err_set(err, -ret, "thread: %s", strerror(-ret));
 		else
@@ -386,7 +388,7 @@ int inccl_communicator_destroy(struct inccl_communicator *comm)
 				       "destroyed in the middle of a collective");
 	comm->stop = true;
 	pthread_mutex_unlock(&comm->lock);
-	inccl_signal_fd(comm->thread_fd);
+	inc_signal_fd(comm->thread_fd);
 	pthread_join(comm->thread, NULL);
 
 	pthread_mutex_lock(&group->lock);
@@ -416,7 +418,7 @@ void inccl_comm_fail(struct inccl_communicator *comm, int error, int rank, const
 	inccl_comm_fail_locked(comm, error, rank, text);
 	comm->report = REPORT_NONE; /* it is from there that this comes */
 	pthread_mutex_unlock(&comm->lock);
-	inccl_signal_fd(comm->wake_fd);
+	inc_signal_fd(comm->wake_fd);
 }
 
 const char *inccl_communicator_error(struct inccl_communicator *comm)

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "lib/base/clock.h"
+#include "lib/base/thread.h"
 #include "hostlib/src/internal.h"
 #include "lib/net/lines.h"
 
@@ -165,7 +166,7 @@ static void group_fail(struct inccl_group *group, int error, int rank, const cha
 			if (comm->report == REPORT_TOLD)
 				comm->report = REPORT_DUE; /* perhaps it was not heard any more */
 			pthread_mutex_unlock(&comm->lock);
-			inccl_signal_fd(comm->wake_fd);
+			inc_signal_fd(comm->wake_fd);
 		} else {
 			inccl_comm_fail(comm, error, rank, text);
 		}
@@ -424,7 +425,7 @@ static bool report_all(struct inccl_group *group)
 	struct inccl_communicator *comm;
 	bool stopping;
 
-	inccl_drain_fd(group->stop_fd);
+	inc_drain_fd(group->stop_fd);
 	pthread_mutex_lock(&group->lock);
 	stopping = group->stopping;
 	for (comm = group->comms; comm && !stopping; comm = comm->next)
@@ -488,7 +489,7 @@ int inccl_control_start(struct inccl_group *group)
 	group->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (group->stop_fd < 0)
 		return -errno;
-	ret = inccl_thread_create(&group->thread, control_thread, group);
+	ret = inc_thread_create(&group->thread, control_thread, group);
 	group->has_thread = !ret;
 	return ret;
 }
@@ -499,7 +500,7 @@ void inccl_control_stop(struct inccl_group *group)
 		pthread_mutex_lock(&group->lock);
 		group->stopping = true;
 		pthread_mutex_unlock(&group->lock);
-		inccl_signal_fd(group->stop_fd);
+		inc_signal_fd(group->stop_fd);
 		pthread_join(group->thread, NULL);
 		group->has_thread = false;
 	}

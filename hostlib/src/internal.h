@@ -174,6 +174,7 @@ struct inccl_communicator {
 	/* what a controller that has restarted does not know, and resume.c tells it: */
 	char node[INC_CONTROL_SWITCH_LEN]; /* the switch */
 	uint32_t qpn;                      /* of the own endpoint */
+	uint16_t udp_port;                 /* where that receives */
 
 	struct inccl_request *first, *last; /* uncollected */
 	struct inccl_request *head;         /* of them, the oldest unfinished */
@@ -232,10 +233,6 @@ void inccl_cancel_restore(const int *state);
 int inccl_cond_init(pthread_cond_t *cond); /* on CLOCK_MONOTONIC */
 /* Waits until signalled or the deadline (UINT64_MAX: none). 0 or ETIMEDOUT. */
 int inccl_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t deadline_ns);
-/* pthread_create with every signal blocked in the thread. -errno. */
-int inccl_thread_create(pthread_t *thread, void *(*fn)(void *), void *arg);
-void inccl_signal_fd(int fd);
-void inccl_drain_fd(int fd);
 void inccl_explain(char *buf, size_t size, const struct inc_err *err);
 /* Copies the caller's option struct of size given into ours of size known; see inccl.h. */
 int inccl_opts_copy(void *known, size_t known_size, const void *given);

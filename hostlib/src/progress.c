@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <sys/timerfd.h>
 #include "lib/base/clock.h"
+#include "lib/base/thread.h"
 #include "lib/proto/desc.h"
 #include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
@@ -48,7 +49,7 @@ void inccl_comm_fail_locked(struct inccl_communicator *comm, int error, int rank
 	snprintf(comm->error_text, sizeof(comm->error_text), "%s", text);
 	/* of a mismatch the switch has told every rank */
 	comm->report = comm->ep->mismatch ? REPORT_NONE : REPORT_DUE;
-	inccl_signal_fd(comm->group->stop_fd);
+	inc_signal_fd(comm->group->stop_fd);
 	while (comm->head)
 		finish(comm, comm->head, -comm->error);
 	inccl_log_line(&comm->group->log, "communicator %lld has failed: %s", comm->number, text);
@@ -287,9 +288,9 @@ static void sleep_in_poll(struct inccl_communicator *comm, bool thread, uint64_t
 		comm->sleeping = false;
 	/* a thread that has been relieved leaves the signal to the one who drives now */
 	if (ret > 0 && pfd[1].revents && !(thread && comm->driver != DRIVER_THREAD))
-		inccl_drain_fd(comm->wake_fd);
+		inc_drain_fd(comm->wake_fd);
 	if (ret > 0 && pfd[2].revents)
-		inccl_drain_fd(comm->thread_fd);
+		inc_drain_fd(comm->thread_fd);
 }
 
 void inccl_comm_enter(struct inccl_communicator *comm)
@@ -297,9 +298,9 @@ void inccl_comm_enter(struct inccl_communicator *comm)
 	comm->activity++;
 	if (comm->driver == DRIVER_THREAD) {
 		set_driver(comm, DRIVER_NONE);
-		inccl_signal_fd(comm->thread_fd);
+		inc_signal_fd(comm->thread_fd);
 	} else if (comm->driver == DRIVER_WAITER && comm->sleeping) {
-		inccl_signal_fd(comm->wake_fd);
+		inc_signal_fd(comm->wake_fd);
 	}
 }
 
@@ -441,11 +442,11 @@ static void park(struct inccl_communicator *comm, uint64_t look_ns)
 	ret = ppoll(pfd, 2, &ts, NULL);
 	pthread_mutex_lock(&comm->lock);
 	if (ret > 0 && pfd[0].revents)
-		inccl_drain_fd(comm->thread_fd);
+		inc_drain_fd(comm->thread_fd);
 	if (ret <= 0 || !pfd[1].revents)
 		return;
 	/* it may have been set anew meanwhile: then nothing is drained, and it runs on */
-	inccl_drain_fd(comm->alarm_fd);
+	inc_drain_fd(comm->alarm_fd);
 	if (comm->alarm_at_ns <= inc_now_ns())
 		comm->alarm_at_ns = UINT64_MAX;
 }

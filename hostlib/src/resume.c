@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "lib/base/clock.h"
+#include "lib/base/thread.h"
 #include "hostlib/src/internal.h"
 
 #define RETRY_MIN_MS 200
@@ -30,7 +31,7 @@ static bool pause_for(struct inccl_group *group, int fd, short events, unsigned 
 		if (poll(pfd, 2, (deadline_ns - now) / INC_NSEC_PER_MSEC + 1) <= 0)
 			continue;
 		if (pfd[0].revents) {
-			inccl_drain_fd(group->stop_fd);
+			inc_drain_fd(group->stop_fd);
 			pthread_mutex_lock(&group->lock);
 			stopping = group->stopping;
 			pthread_mutex_unlock(&group->lock);
@@ -85,6 +86,7 @@ static void say_what_runs(const struct inccl_group *group, struct inc_msg_resume
 		memcpy(claim->node, comm->node, sizeof(claim->node));
 		snprintf(claim->transport, sizeof(claim->transport), "%s", comm->ep->ops->name);
 		claim->qpn = comm->qpn;
+		claim->udp_port = comm->udp_port;
 		claim->payload = comm->payload;
 		claim->slots = comm->slots;
 		claim->byte_order = inccl_wire_order(comm);

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Small things that several files of the library need: conditions, threads, eventfds, cancellation,
- * option structs. */
+/* Small things that several files of the library need: conditions, cancellation, option structs. */
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 #include "hostlib/src/internal.h"
 
 int inccl_cond_init(pthread_cond_t *cond)
@@ -33,37 +30,6 @@ int inccl_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t 
 	if (deadline_ns == UINT64_MAX)
 		return pthread_cond_wait(cond, lock);
 	return pthread_cond_timedwait(cond, lock, &ts);
-}
-
-int inccl_thread_create(pthread_t *thread, void *(*fn)(void *), void *arg)
-{
-	sigset_t all, old;
-	int err;
-
-	sigfillset(&all);
-	err = pthread_sigmask(SIG_SETMASK, &all, &old);
-	if (err)
-		return -err;
-	err = pthread_create(thread, NULL, fn, arg);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return -err;
-}
-
-void inccl_signal_fd(int fd)
-{
-	uint64_t one = 1;
-
-	/* fails only where the counter is full, that is, signalled */
-	while (write(fd, &one, sizeof(one)) < 0 && errno == EINTR)
-		;
-}
-
-void inccl_drain_fd(int fd)
-{
-	uint64_t count;
-
-	while (read(fd, &count, sizeof(count)) < 0 && errno == EINTR)
-		;
 }
 
 int inccl_cancel_hold(void)

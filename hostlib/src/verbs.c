@@ -2,7 +2,6 @@
 /* Life of a queue pair: RESET, INIT when opened, RTR and RTS when the peer is known. */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 #include "lib/proto/roce.h"
+#include "lib/rdma/gid.h"
 #include "hostlib/src/verbs.h"
 
 static int verbs_probe(const struct inccl_open_opts *opts, struct inc_err *why)
@@ -24,7 +24,7 @@ static int verbs_probe(const struct inccl_open_opts *opts, struct inc_err *why)
 	ret = verbs_place_find(&config, opts->addr, &place, why);
 	if (ret)
 		return ret;
-	inc_err_set(why, 0, "%s/%u on %s: RoCE v2 GID %u, MTU %u, port active", place.device,
+	inc_err_set(why, 0, "%s/%u on %s: RoCE v2 GID %u, MTU %u, port active", place.device->name,
 		    place.port, place.ifname[0] ? place.ifname : "?", place.gid_index, place.mtu);
 	verbs_place_close(&place);
 	return 0;
@@ -33,12 +33,8 @@ static int verbs_probe(const struct inccl_open_opts *opts, struct inc_err *why)
 static int watch_fd(int epoll_fd, int fd)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
-	int flags = fcntl(fd, F_GETFL);
 
-	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) ||
-	    epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &ev))
-		return -errno;
-	return 0;
+	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
 }
 
 /* Messages under way, from what was asked and what the device can hold. A collective may need
@@ -46,19 +42,19 @@ static int watch_fd(int epoll_fd, int fd)
 static int choose_window(struct verbs_endpoint *ep, const struct inccl_open_opts *opts,
 			 unsigned int *chosen, struct inc_err *err)
 {
-	const struct ibv_device_attr *attr = &ep->place.attr;
+	const struct inc_rdma_limits *limits = &ep->place.device->limits;
 	unsigned int window = opts->window, most;
 	uint64_t slots = 1;
 
 	if (!window)
 		window = INCCL_DEFAULT_WINDOW / opts->message_packets ?: 1;
 	/* sends outlive their results by an acknowledgement, so their queue is deeper */
-	most = attr->max_qp_wr / 2;
-	if (most > (unsigned int)attr->max_cqe / 4)
-		most = attr->max_cqe / 4;
+	most = limits->max_qp_wr / 2;
+	if (most > limits->max_cqe / 4)
+		most = limits->max_cqe / 4;
 	if (most < VERBS_BATCH + 1)
-		return inc_err_set(err, EOPNOTSUPP, "%s: queues of %d and %d entries are too small",
-				   ep->place.device, attr->max_qp_wr, attr->max_cqe);
+		return inc_err_set(err, EOPNOTSUPP, "%s: queues of %u and %u entries are too small",
+				   ep->place.device->name, limits->max_qp_wr, limits->max_cqe);
 	most -= VERBS_BATCH;
 	*chosen = window < most ? window : most;
 	ep->depth = *chosen < most / opts->message_packets ? *chosen * opts->message_packets : most;
@@ -72,58 +68,52 @@ static int choose_window(struct verbs_endpoint *ep, const struct inccl_open_opts
 	return 0;
 }
 
-static int failed_step(struct verbs_endpoint *ep, int err, const char *step, struct inc_err *out)
+static int watch_events(struct verbs_endpoint *ep)
 {
-	return inc_err_set(out, err, "verbs: %s/%u: %s: %s", ep->place.device, ep->place.port, step,
-			   strerror(err));
+	int ret;
+
+	ep->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (ep->epoll_fd < 0)
+		return -errno;
+	ret = watch_fd(ep->epoll_fd, inc_rdma_completions_fd(&ep->completions));
+	return ret ?: watch_fd(ep->epoll_fd, ep->place.device->ctx->async_fd);
 }
 
 static int make_queues(struct verbs_endpoint *ep, struct inc_err *err)
 {
-	struct ibv_qp_init_attr init = {
-		.qp_type = IBV_QPT_RC,
-		.cap = {.max_send_wr = ep->send_depth,
-			.max_recv_wr = ep->depth,
-			.max_send_sge = 1,
-			.max_recv_sge = 1},
-	};
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
+	struct inc_rdma_device *device = ep->place.device;
+	struct inc_rdma_qp_opts opts = {
+		.caps = {.send_wr = ep->send_depth,
+			 .recv_wr = ep->depth,
+			 .send_sge = 1,
+			 .recv_sge = 1,
+			 .rd_atomic = 1,
+			 .dest_rd_atomic = 1},
+		.port = ep->place.port,
 		.pkey_index = ep->config.pkey_index,
-		.port_num = ep->place.port,
-		.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
+		.access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
 	};
+	struct inc_err why;
 	int ret;
 
-	ep->pd = ibv_alloc_pd(ep->place.ctx);
-	if (!ep->pd)
-		return failed_step(ep, errno, "protection domain", err);
-	ep->channel = ibv_create_comp_channel(ep->place.ctx);
-	if (!ep->channel)
-		return failed_step(ep, errno, "completion channel", err);
-	ep->cq = ibv_create_cq(ep->place.ctx, ep->send_depth + ep->depth + 1, NULL, ep->channel, 0);
-	if (!ep->cq)
-		return failed_step(ep, errno, "completion queue", err);
-	ep->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	ret = ep->epoll_fd < 0 ? -errno : watch_fd(ep->epoll_fd, ep->channel->fd);
-	if (!ret)
-		ret = watch_fd(ep->epoll_fd, ep->place.ctx->async_fd);
+	/* one notification at a time: a loop that is ahead of its work asks for none */
+	ret = inc_rdma_completions_open(&ep->completions, device, ep->send_depth + ep->depth + 1, 1,
+					&why);
 	if (ret)
-		return failed_step(ep, -ret, "event descriptors", err);
-	init.send_cq = init.recv_cq = ep->cq;
-	ep->qp = ibv_create_qp(ep->pd, &init);
-	if (!ep->qp)
-		return failed_step(ep, errno, "queue pair", err);
-	ret = ibv_modify_qp(ep->qp, &attr,
-			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+		return inc_err_set(err, -ret, "verbs: %s", why.msg);
+	ret = watch_events(ep);
 	if (ret)
-		return failed_step(ep, ret, "queue pair to INIT", err);
-	return 0;
+		return inc_err_set(err, -ret, "verbs: %s/%u: event descriptors: %s", device->name,
+				   ep->place.port, strerror(-ret));
+	opts.send_cq = opts.recv_cq = ep->completions.cq;
+	ret = inc_rdma_qp_make(&ep->qp, device, &opts, &why);
+	return ret ? inc_err_set(err, -ret, "verbs: %s", why.msg) : 0;
 }
 
 static void open_cache(struct verbs_endpoint *ep)
 {
-	int ret = verbs_regions_open(&ep->cache, ep->pd, (size_t)ep->config.cache_mib << 20);
+	int ret = inc_rdma_regions_open(&ep->cache, ep->place.device->pd,
+					(size_t)ep->config.cache_mib << 20);
 
 	if (ret)
 		ep->log(ep->log_ctx,
@@ -136,12 +126,14 @@ static int verbs_map(struct inccl_endpoint *base, void *addr, size_t len, bool w
 		     struct inccl_region *region)
 {
 	struct verbs_endpoint *ep = verbs_ep(base);
-	int ret = verbs_region_get(&ep->cache, addr, len, writable, region);
+	unsigned int access = writable ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : 0;
+	int ret = verbs_region_get(&ep->cache, addr, len, access, region);
+	struct inc_err err;
 
-	if (ret)
-		ep->log(ep->log_ctx, "verbs: %s: register %zu bytes%s: %s%s", ep->place.device, len,
-			writable ? "" : " to read", strerror(-ret),
-			ret == -ENOMEM ? " (limit on locked memory? ulimit -l)" : "");
+	if (ret) {
+		inc_rdma_region_error(&err, ep->place.device->name, len, access, ret);
+		ep->log(ep->log_ctx, "verbs: %s", err.msg);
+	}
 	return ret;
 }
 
@@ -149,12 +141,11 @@ static int verbs_map(struct inccl_endpoint *base, void *addr, size_t len, bool w
  * end. The device must not write to memory that is the caller's again. */
 static void stop_writes(struct verbs_endpoint *ep, const struct inccl_region *region)
 {
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 	uint64_t m;
 
 	for (m = ep->base.completed; m < ep->base.posted; m++)
 		if (ep->slot[m & ep->slot_mask].recv_region == region) {
-			ibv_modify_qp(ep->qp, &attr, IBV_QP_STATE);
+			inc_rdma_qp_to_err(&ep->qp, NULL);
 			verbs_fail(ep, ECANCELED, "verbs: message %llu was given up",
 				   (unsigned long long)m);
 			return;
@@ -177,21 +168,17 @@ static void verbs_close(struct inccl_endpoint *base)
 	uint64_t m;
 
 	/* first, for the device reads and writes memory until then */
-	if (ep->qp)
-		ibv_destroy_qp(ep->qp);
+	inc_rdma_qp_destroy(&ep->qp);
 	for (m = ep->sends_done; m < ep->base.posted; m++)
 		if (ep->slot[m & ep->slot_mask].send_mr)
-			verbs_mr_put(&ep->cache, ep->slot[m & ep->slot_mask].send_mr);
-	if (ep->pd)
-		verbs_cache_close(&ep->cache);
-	if (ep->cq)
-		ibv_destroy_cq(ep->cq);
-	if (ep->channel)
-		ibv_destroy_comp_channel(ep->channel);
-	if (ep->pd)
-		ibv_dealloc_pd(ep->pd);
+			inc_rdma_mr_put(&ep->cache, ep->slot[m & ep->slot_mask].send_mr);
 	if (ep->epoll_fd >= 0)
 		close(ep->epoll_fd);
+	inc_rdma_completions_close(&ep->completions);
+	if (ep->place.device) {
+		inc_rdma_cache_close(&ep->cache);
+		inc_rdma_unsubscribe(ep->place.device, &ep->events);
+	}
 	verbs_place_close(&ep->place);
 	free(ep->slot);
 	free(ep);
@@ -219,28 +206,30 @@ static int verbs_open(const struct inccl_open_opts *opts, struct inccl_endpoint 
 	ret = verbs_place_find(&ep->config, opts->addr, &ep->place, err);
 	if (ret)
 		goto fail;
+	ep->events =
+		(struct inc_rdma_subscriber){.on_event = verbs_on_event, .port = ep->place.port};
+	inc_rdma_subscribe(ep->place.device, &ep->events);
+	open_cache(ep);
 	payload = ep->place.mtu < INC_MAX_PAYLOAD ? ep->place.mtu : INC_MAX_PAYLOAD;
 	if (opts->payload && opts->payload < payload)
 		payload = opts->payload;
 	if (payload < INC_MIN_PAYLOAD) {
-		ret = inc_err_set(err, EOPNOTSUPP, "%s: MTU %u", ep->place.device, ep->place.mtu);
+		ret = inc_err_set(err, EOPNOTSUPP, "%s: MTU %u", ep->place.device->name,
+				  ep->place.mtu);
 		goto fail;
 	}
 	ret = choose_window(ep, opts, &local->window, err);
 	if (!ret)
 		ret = make_queues(ep, err);
-	/* the cache belongs to the protection domain; close() takes both down together */
-	if (ep->pd)
-		open_cache(ep);
 	if (ret)
 		goto fail;
-	local->qpn = ep->qp->qp_num;
+	local->qpn = ep->qp.ibv->qp_num;
 	local->psn = ep->start_psn;
 	local->udp_port = INC_ROCE_UDP_PORT;
 	local->pkey = ep->place.pkey;
 	local->udp_csum = false;
 	local->payload = payload;
-	snprintf(local->device, sizeof(local->device), "%.32s/%u, GID %u", ep->place.device,
+	snprintf(local->device, sizeof(local->device), "%.32s/%u, GID %u", ep->place.device->name,
 		 ep->place.port, ep->place.gid_index);
 	*out = &ep->base;
 	return 0;
@@ -265,16 +254,8 @@ static void check_route(struct verbs_endpoint *ep, const struct inccl_remote *re
 	    !getsockname(fd, (struct sockaddr *)&sa, &len) && sa.sin_addr.s_addr != ep->addr)
 		ep->log(ep->log_ctx, "verbs: the route to %s leaves from %s, not from %s (%s)",
 			remote->name, inet_ntop(AF_INET, &sa.sin_addr, routed, sizeof(routed)),
-			inet_ntop(AF_INET, &ep->addr, ours, sizeof(ours)), ep->place.device);
+			inet_ntop(AF_INET, &ep->addr, ours, sizeof(ours)), ep->place.device->name);
 	close(fd);
-}
-
-static enum ibv_mtu mtu_code(unsigned int bytes)
-{
-	return bytes >= 2048   ? IBV_MTU_2048
-	       : bytes >= 1024 ? IBV_MTU_1024
-	       : bytes >= 512  ? IBV_MTU_512
-			       : IBV_MTU_256;
 }
 
 static int verbs_connect(struct inccl_endpoint *base, const struct inccl_remote *remote,
@@ -282,22 +263,26 @@ static int verbs_connect(struct inccl_endpoint *base, const struct inccl_remote 
 {
 	struct verbs_endpoint *ep = verbs_ep(base);
 	const struct verbs_config *config = &ep->config;
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = mtu_code(remote->payload),
-		.dest_qp_num = remote->qpn,
-		.rq_psn = remote->psn,
-		.max_dest_rd_atomic = 1,
+	struct inc_rdma_peer peer = {
+		.name = remote->name,
+		.qpn = remote->qpn,
+		.psn = remote->psn,
+		.mtu_bytes = remote->payload,
 		.min_rnr_timer = config->min_rnr_timer,
-		.ah_attr = {.is_global = 1,
-			    .sl = config->sl,
-			    .port_num = ep->place.port,
-			    .grh = {.sgid_index = ep->place.gid_index,
-				    .hop_limit = config->hop_limit,
-				    .flow_label = config->flow_label,
-				    .traffic_class = config->traffic_class}},
+		.sl = config->sl,
+		.link_layer = INC_RDMA_LINK_ETHERNET,
+		.own_gid_index = ep->place.gid_index,
+		.hop_limit = config->hop_limit,
+		.flow_label = config->flow_label,
+		.traffic_class = config->traffic_class,
 	};
-	uint8_t *gid = attr.ah_attr.grh.dgid.raw;
+	const struct inc_rdma_rts rts = {
+		.psn = ep->start_psn,
+		.timeout = config->timeout,
+		.retry_cnt = config->retry_cnt,
+		.rnr_retry = config->rnr_retry,
+	};
+	struct inc_err why;
 	int ret;
 
 	if (remote->udp_port != INC_ROCE_UDP_PORT)
@@ -305,32 +290,11 @@ static int verbs_connect(struct inccl_endpoint *base, const struct inccl_remote 
 				   remote->name, remote->udp_port, INC_ROCE_UDP_PORT);
 	check_route(ep, remote);
 	ep->payload = remote->payload;
-	snprintf(ep->peer, sizeof(ep->peer), "%s", remote->name);
-	gid[10] = gid[11] = 0xff;
-	memcpy(gid + 12, &remote->addr, 4);
-	ret = ibv_modify_qp(ep->qp, &attr,
-			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				    IBV_QP_MIN_RNR_TIMER);
-	if (ret)
-		return inc_err_set(err, ret, "verbs: %s to %s: queue pair to RTR: %s%s",
-				   ep->place.device, remote->name, strerror(ret),
-				   ret == ETIMEDOUT || ret == EHOSTUNREACH ? " (no ARP answer?)"
-									   : "");
-	memset(&attr, 0, sizeof(attr));
-	attr.qp_state = IBV_QPS_RTS;
-	attr.timeout = config->timeout;
-	attr.retry_cnt = config->retry_cnt;
-	attr.rnr_retry = config->rnr_retry;
-	attr.sq_psn = ep->start_psn;
-	attr.max_rd_atomic = 1;
-	ret = ibv_modify_qp(ep->qp, &attr,
-			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
-	if (ret)
-		return inc_err_set(err, ret, "verbs: %s to %s: queue pair to RTS: %s",
-				   ep->place.device, remote->name, strerror(ret));
-	return 0;
+	inc_rdma_gid_of_ipv4(remote->addr, peer.gid);
+	ret = inc_rdma_qp_to_rtr(&ep->qp, &peer, &why);
+	if (!ret)
+		ret = inc_rdma_qp_to_rts(&ep->qp, &rts, &why);
+	return ret ? inc_err_set(err, -ret, "verbs: %s", why.msg) : 0;
 }
 
 int verbs_fail(struct verbs_endpoint *ep, int err, const char *fmt, ...)

@@ -2,8 +2,7 @@
 /*
  * The verbs transport: one RC queue pair of a RoCEv2 device per communicator.
  *	verbs_config.c	its settings		verbs_device.c	device, port and GID
- *	verbs_region.c	registered memory	verbs_cache.c	its reuse
- *	verbs_watch.c	memory that goes away	verbs_maps.c	what kind of memory it is
+ *	verbs_region.c	registered memory
  *	verbs.c		life of the queue pair	verbs_data.c	messages and completions
  */
 #ifndef INCCL_VERBS_H
@@ -13,7 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <infiniband/verbs.h>
+#include <net/if.h>
 #include "lib/base/err.h"
+#include "lib/rdma/completion.h"
+#include "lib/rdma/qp.h"
 #include "hostlib/src/transport.h"
 #include "hostlib/src/verbs_region.h"
 
@@ -42,14 +44,12 @@ int verbs_config_read(const char *options, struct verbs_config *config, struct i
 
 /* Where a queue pair can live. */
 struct verbs_place {
-	struct ibv_context *ctx; /* owned by whoever holds the place */
-	char device[64];
+	struct inc_rdma_device *device; /* a reference, of whoever holds the place */
 	uint8_t port;
 	uint8_t gid_index;
 	uint16_t pkey;
-	unsigned int mtu; /* active, bytes */
-	char ifname[16];
-	struct ibv_device_attr attr;
+	unsigned int mtu;         /* active, bytes */
+	char ifname[IF_NAMESIZE]; /* "": not known */
 };
 
 /* 0 with an open device, or -errno with err saying what each device lacks. */
@@ -61,7 +61,7 @@ void verbs_place_close(struct verbs_place *place);
 
 /* Of one message under way. */
 struct verbs_slot {
-	struct verbs_mr *send_mr;               /* held until the send is complete */
+	struct inc_rdma_mr *send_mr;            /* held until the send is complete */
 	const struct inccl_region *recv_region; /* until the result is there */
 	uint32_t recv_len;
 	unsigned int packets;
@@ -73,11 +73,10 @@ struct verbs_endpoint {
 	struct inccl_endpoint base; /* first */
 	struct verbs_config config;
 	struct verbs_place place;
-	struct ibv_pd *pd;
-	struct ibv_comp_channel *channel;
-	struct ibv_cq *cq;
-	struct ibv_qp *qp;
-	int epoll_fd; /* completion channel and asynchronous events */
+	struct inc_rdma_completions completions;
+	struct inc_rdma_qp qp;
+	struct inc_rdma_subscriber events;
+	int epoll_fd; /* completions and asynchronous events */
 	void (*log)(void *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 	void *log_ctx;
 	uint32_t addr;
@@ -85,7 +84,6 @@ struct verbs_endpoint {
 	unsigned int payload;
 	unsigned int depth; /* messages under way at most: a window of single packets */
 	uint64_t under_way; /* packets */
-	char peer[80];
 
 	struct verbs_slot *slot; /* of message m: m & slot_mask */
 	uint64_t slot_mask;
@@ -101,11 +99,10 @@ struct verbs_endpoint {
 	struct ibv_recv_wr recv_wr[VERBS_BATCH];
 	struct ibv_sge recv_sge[VERBS_BATCH];
 
-	bool armed;
 	unsigned int idle_polls;
 	uint64_t port_down_at_ns; /* 0: it is up */
 	int failed;               /* -errno, with base.error filled */
-	struct verbs_cache cache;
+	struct inc_rdma_cache cache;
 };
 
 static inline struct verbs_endpoint *verbs_ep(struct inccl_endpoint *base)
@@ -113,6 +110,8 @@ static inline struct verbs_endpoint *verbs_ep(struct inccl_endpoint *base)
 	return (struct verbs_endpoint *)base;
 }
 
+/* verbs_data.c: what the device says of its port and its queue pair. */
+void verbs_on_event(struct inc_rdma_subscriber *self, const struct inc_rdma_event *event);
 int verbs_fail(struct verbs_endpoint *ep, int err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 

@@ -40,13 +40,13 @@ int verbs_flush(struct inccl_endpoint *base)
 		ep->send_wr[i].next = i + 1 < n ? &ep->send_wr[i + 1] : NULL;
 	}
 	/* receives first: a result can be there before post_send returns */
-	ret = ibv_post_recv(ep->qp, ep->recv_wr, &bad_recv);
+	ret = ibv_post_recv(ep->qp.ibv, ep->recv_wr, &bad_recv);
 	if (ret)
-		return verbs_fail(ep, ret, "verbs: %s: post receive: %s", ep->place.device,
+		return verbs_fail(ep, ret, "verbs: %s: post receive: %s", ep->place.device->name,
 				  strerror(ret));
-	ret = ibv_post_send(ep->qp, ep->send_wr, &bad_send);
+	ret = ibv_post_send(ep->qp.ibv, ep->send_wr, &bad_send);
 	if (ret)
-		return verbs_fail(ep, ret, "verbs: %s: post send: %s", ep->place.device,
+		return verbs_fail(ep, ret, "verbs: %s: post send: %s", ep->place.device->name,
 				  strerror(ret));
 	base->stats.send_calls++;
 	return 0;
@@ -90,7 +90,7 @@ static void make_send(struct verbs_endpoint *ep, uint64_t m, const struct inccl_
 		sge->addr = address(msg->send_region, msg->send);
 		sge->lkey = msg->send_region->lkey;
 		slot->send_mr = msg->send_region->priv;
-		verbs_mr_get(&ep->cache, slot->send_mr);
+		inc_rdma_mr_get(&ep->cache, slot->send_mr);
 	}
 	*send = (struct ibv_send_wr){
 		.wr_id = WR_SEND(m),
@@ -187,7 +187,7 @@ static int bad_completion(struct verbs_endpoint *ep, const struct ibv_wc *wc)
 		ep->base.mismatch = true;
 	return verbs_fail(ep, wc_errno(wc->status),
 			  "verbs %s/%u: %s (ibv_wc_status %d, vendor error 0x%x) %s message %llu",
-			  ep->place.device, ep->place.port, ibv_wc_status_str(wc->status),
+			  ep->place.device->name, ep->place.port, ibv_wc_status_str(wc->status),
 			  wc->status, wc->vendor_err, wc->wr_id & 1 ? "receiving" : "sending",
 			  (unsigned long long)(wc->wr_id >> 1));
 }
@@ -220,7 +220,7 @@ static void sent(struct verbs_endpoint *ep, const struct ibv_wc *wc)
 	for (; ep->sends_done <= wc->wr_id >> 1; ep->sends_done++) {
 		slot = &ep->slot[ep->sends_done & ep->slot_mask];
 		if (slot->send_mr)
-			verbs_mr_put(&ep->cache, slot->send_mr);
+			inc_rdma_mr_put(&ep->cache, slot->send_mr);
 		slot->send_mr = NULL;
 	}
 	ep->base.stats.acks_received++;
@@ -235,10 +235,10 @@ static int poll_queue(struct verbs_endpoint *ep)
 	int i, n, total = 0, ret;
 
 	do {
-		n = ibv_poll_cq(ep->cq, VERBS_BATCH, wc);
+		n = ibv_poll_cq(ep->completions.cq, VERBS_BATCH, wc);
 		if (n < 0)
 			return verbs_fail(ep, EIO, "verbs: %s: completion queue: error %d",
-					  ep->place.device, n);
+					  ep->place.device->name, n);
 		ep->base.stats.recv_calls++;
 		for (i = 0; i < n; i++) {
 			if (wc[i].status == IBV_WC_WR_FLUSH_ERR) {
@@ -272,58 +272,42 @@ static void port_event(struct verbs_endpoint *ep, bool down)
 		ep->port_down_at_ns = 0;
 }
 
-static void async_event(struct verbs_endpoint *ep, const struct ibv_async_event *ev)
+void verbs_on_event(struct inc_rdma_subscriber *self, const struct inc_rdma_event *event)
 {
-	const char *text = ibv_event_type_str(ev->event_type);
+	struct verbs_endpoint *ep =
+		(struct verbs_endpoint *)((char *)self - offsetof(struct verbs_endpoint, events));
 
-	switch (ev->event_type) {
-	case IBV_EVENT_PORT_ERR:
-	case IBV_EVENT_PORT_ACTIVE:
-		if (ev->element.port_num != ep->place.port)
-			return;
-		port_event(ep, ev->event_type == IBV_EVENT_PORT_ERR);
+	switch (event->kind) {
+	case INC_RDMA_PORT_UP:
+	case INC_RDMA_PORT_WENT_DOWN:
+		port_event(ep, event->kind == INC_RDMA_PORT_WENT_DOWN);
 		break;
-	case IBV_EVENT_QP_FATAL:
-	case IBV_EVENT_QP_REQ_ERR:
-	case IBV_EVENT_QP_ACCESS_ERR:
-	case IBV_EVENT_CQ_ERR:
-	case IBV_EVENT_DEVICE_FATAL:
-	case IBV_EVENT_PATH_MIG_ERR:
-		verbs_fail(ep, EIO, "verbs %s/%u: %s", ep->place.device, ep->place.port, text);
+	case INC_RDMA_QP_FATAL:
+	case INC_RDMA_CQ_FATAL:
+	case INC_RDMA_DEVICE_FATAL:
+		verbs_fail(ep, EIO, "verbs %s/%u: %s", ep->place.device->name, ep->place.port,
+			   event->text);
 		break;
-	case IBV_EVENT_COMM_EST:
-	case IBV_EVENT_SQ_DRAINED:
-	case IBV_EVENT_QP_LAST_WQE_REACHED:
-		return;
 	default:
 		break;
 	}
-	ep->log(ep->log_ctx, "verbs: %s/%u: %s", ep->place.device, ep->place.port, text);
+	ep->log(ep->log_ctx, "verbs: %s/%u: %s", ep->place.device->name, ep->place.port,
+		event->text);
 }
 
 /* Takes in what the two event descriptors have. */
 static void take_events(struct verbs_endpoint *ep)
 {
 	struct epoll_event ready[2];
-	struct ibv_async_event ev;
-	struct ibv_cq *cq;
-	void *ctx;
 	int i, n;
 
 	ep->idle_polls = 0;
 	n = epoll_wait(ep->epoll_fd, ready, 2, 0);
 	for (i = 0; i < n; i++) {
-		if (ready[i].data.fd == ep->channel->fd) {
-			while (!ibv_get_cq_event(ep->channel, &cq, &ctx)) {
-				ibv_ack_cq_events(cq, 1);
-				ep->armed = false;
-			}
-			continue;
-		}
-		while (!ibv_get_async_event(ep->place.ctx, &ev)) {
-			async_event(ep, &ev);
-			ibv_ack_async_event(&ev);
-		}
+		if (ready[i].data.fd == inc_rdma_completions_fd(&ep->completions))
+			inc_rdma_completions_take(&ep->completions);
+		else
+			inc_rdma_device_take(ep->place.device);
 	}
 }
 
@@ -345,14 +329,14 @@ int verbs_progress(struct inccl_endpoint *base)
 	ret = poll_queue(ep);
 	if (ret > 0)
 		return ret;
-	if (ret || ep->armed || ++ep->idle_polls >= IDLE_POLLS_MAX)
+	if (ret || ep->completions.armed || ++ep->idle_polls >= IDLE_POLLS_MAX)
 		take_events(ep);
 	if (ret && ep->port_down_at_ns) {
 		len = strlen(base->error);
 		snprintf(base->error + len, sizeof(base->error) - len, "; the port is down");
 	}
 	if (!ep->failed && ep->port_down_at_ns && inc_now_ns() >= port_deadline(ep))
-		verbs_fail(ep, ENETDOWN, "verbs %s/%u: port down for %d ms", ep->place.device,
+		verbs_fail(ep, ENETDOWN, "verbs %s/%u: port down for %d ms", ep->place.device->name,
 			   ep->place.port, ep->config.port_down_ms);
 	return ep->failed;
 }
@@ -363,12 +347,11 @@ int verbs_arm(struct inccl_endpoint *base, int *fd, short *events, uint64_t *dea
 	int ret;
 
 	ret = verbs_progress(base); /* may take in the notification asked for last time */
-	if (!ret && !ep->armed) {
-		ret = -ibv_req_notify_cq(ep->cq, 0);
+	if (!ret && !ep->completions.armed) {
+		ret = inc_rdma_completions_arm(&ep->completions);
 		if (ret)
-			return verbs_fail(ep, -ret, "verbs: %s: notification: %s", ep->place.device,
-					  strerror(-ret));
-		ep->armed = true;
+			return verbs_fail(ep, -ret, "verbs: %s: notification: %s",
+					  ep->place.device->name, strerror(-ret));
 		/* what came before the request tells nobody */
 		ret = poll_queue(ep);
 	}

@@ -1,38 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <errno.h>
-#include <string.h>
 #include "hostlib/src/verbs_region.h"
 
-static int reg(void *pd, struct verbs_mr *mr)
-{
-	int access = mr->writable ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : 0;
-
-	mr->mr = ibv_reg_mr(pd, (void *)mr->range.start, mr->range.end - mr->range.start, access);
-	return mr->mr ? 0 : -errno;
-}
-
-static void dereg(struct verbs_mr *mr)
-{
-	ibv_dereg_mr(mr->mr);
-}
-
-static const struct verbs_cache_ops device_memory = {.reg = reg, .dereg = dereg};
-
-int verbs_regions_open(struct verbs_cache *cache, struct ibv_pd *pd, size_t max_bytes)
-{
-	return verbs_cache_open(cache, &device_memory, pd, max_bytes);
-}
-
-int verbs_region_get(struct verbs_cache *cache, void *addr, size_t len, bool writable,
+int verbs_region_get(struct inc_rdma_cache *cache, void *addr, size_t len, unsigned int access,
 		     struct inccl_region *region)
 {
-	struct verbs_mr *mr;
+	struct inc_rdma_mr *mr;
 	int ret;
 
 	*region = (struct inccl_region){.addr = addr, .len = len};
 	if (!len)
 		return 0;
-	ret = verbs_cache_get(cache, addr, len, writable, &mr);
+	ret = inc_rdma_cache_get(cache, addr, len, access, &mr);
 	if (ret)
 		return ret;
 	region->lkey = mr->mr->lkey;
@@ -42,9 +20,9 @@ int verbs_region_get(struct verbs_cache *cache, void *addr, size_t len, bool wri
 	return 0;
 }
 
-void verbs_region_put(struct verbs_cache *cache, struct inccl_region *region)
+void verbs_region_put(struct inc_rdma_cache *cache, struct inccl_region *region)
 {
 	if (region->priv)
-		verbs_mr_put(cache, region->priv);
+		inc_rdma_mr_put(cache, region->priv);
 	region->priv = NULL;
 }

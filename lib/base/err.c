@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include "lib/base/err.h"
 #include "lib/base/printable.h"
 
@@ -25,4 +26,19 @@ int inc_err_set(struct inc_err *err, int code, const char *fmt, ...)
 	inc_err_vset(err, code, "", fmt, ap);
 	va_end(ap);
 	return -code;
+}
+
+void inc_err_add(struct inc_err *err, const char *fmt, ...)
+{
+	size_t len = strlen(err->msg);
+	va_list ap;
+
+	if (len && len + 2 < sizeof(err->msg)) {
+		strcpy(err->msg + len, "; ");
+		len += 2;
+	}
+	va_start(ap, fmt);
+	vsnprintf(err->msg + len, sizeof(err->msg) - len, fmt, ap);
+	va_end(ap);
+	inc_printable(err->msg);
 }

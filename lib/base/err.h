@@ -20,5 +20,8 @@ int inc_err_set(struct inc_err *err, int code, const char *fmt, ...)
 /* The same behind "where: ", unless where is empty. */
 int inc_err_vset(struct inc_err *err, int code, const char *where, const char *fmt, va_list ap)
 	__attribute__((format(printf, 4, 0)));
+/* Adds a reason behind those that err has already: "first; second". What there is no room for is
+ * left out. */
+void inc_err_add(struct inc_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "lib/base/clock.h"
+#include "lib/base/thread.h"
 #include "hostlib/src/soft.h"
 #include "selftests/hostlib/world.h"
 
@@ -112,9 +113,9 @@ static void stop_thread(struct inccl_communicator *comm)
 	pthread_mutex_lock(&comm->lock);
 	comm->stop = true;
 	pthread_mutex_unlock(&comm->lock);
-	inccl_signal_fd(comm->thread_fd);
+	inc_signal_fd(comm->thread_fd);
 	pthread_join(comm->thread, NULL);
-	assert_int_equal(inccl_thread_create(&comm->thread, nothing, NULL), 0);
+	assert_int_equal(inc_thread_create(&comm->thread, nothing, NULL), 0);
 }
 
 /* When the thread is to be woken, UINT64_MAX: never. */

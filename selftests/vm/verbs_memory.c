@@ -21,7 +21,7 @@ void test_cache(void **state)
 {
 	size_t len = 256 << 10;
 	uint8_t *send = pages(NULL, len), *recv = pages(NULL, len), *moved;
-	struct verbs_cache *cache;
+	struct inc_rdma_cache *cache;
 	struct loop l;
 	unsigned int i;
 
@@ -39,8 +39,8 @@ void test_cache(void **state)
 	munmap(send, len);
 	munmap(recv, len);
 	assert_int_equal(cache->entries, 2);
-	assert_true(verbs_watch_stale(&cache->entry[0]->range));
-	assert_true(verbs_watch_stale(&cache->entry[1]->range));
+	assert_true(inc_rdma_watch_stale(&cache->entry[0]->range));
+	assert_true(inc_rdma_watch_stale(&cache->entry[1]->range));
 	assert_ptr_equal(pages(send, len), send);
 	assert_ptr_equal(pages(recv, len), recv);
 	echo_checked(&l, INCCL_MODE_WRITE, send, recv, len, 17);
@@ -189,7 +189,7 @@ static void write_number(const char *path, long value)
 void test_huge_pages(void **state)
 {
 	size_t huge = 2 << 20, len = 65536;
-	struct verbs_cache *cache;
+	struct inc_rdma_cache *cache;
 	uint8_t *p;
 	struct loop l;
 	unsigned int i;

@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <infiniband/verbs.h>
-#include "selftests/hostlib/pinned.h"
+#include "selftests/rdma/pinned.h"
 
 #define CHILD_S 30 /* a child that hangs is ended by its alarm */
 
@@ -29,7 +29,7 @@ struct pinned {
 	int in, out;      /* the pipe that holds the pages */
 };
 
-static int device_reg(void *pd, struct verbs_mr *mr)
+static int device_reg(void *pd, struct inc_rdma_mr *mr)
 {
 	struct iovec iov = {.iov_base = (void *)mr->range.start};
 	size_t len = mr->range.end - mr->range.start;
@@ -59,7 +59,7 @@ static int device_reg(void *pd, struct verbs_mr *mr)
 	return 0;
 }
 
-static void device_dereg(struct verbs_mr *mr)
+static void device_dereg(struct inc_rdma_mr *mr)
 {
 	struct pinned *pinned = (struct pinned *)mr->mr;
 	struct domain *domain = (struct domain *)pinned->mr.pd;
@@ -72,10 +72,10 @@ static void device_dereg(struct verbs_mr *mr)
 	free(pinned);
 }
 
-const struct verbs_cache_ops pinned_memory = {.reg = device_reg, .dereg = device_dereg};
+const struct inc_rdma_cache_ops pinned_memory = {.reg = device_reg, .dereg = device_dereg};
 
 /* What the device sees of the registration's first LEN bytes. */
-static void device_read(const struct verbs_mr *mr, uint8_t *buf)
+static void device_read(const struct inc_rdma_mr *mr, uint8_t *buf)
 {
 	const struct pinned *pinned = (const struct pinned *)mr->mr;
 	int fds[2];
@@ -94,9 +94,9 @@ static void device_read(const struct verbs_mr *mr, uint8_t *buf)
 
 struct domain unlimited = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-void open_cache(struct verbs_cache *cache, struct domain *domain)
+void open_cache(struct inc_rdma_cache *cache, struct domain *domain)
 {
-	int ret = verbs_cache_open(cache, &pinned_memory, domain, 64 << 20);
+	int ret = inc_rdma_cache_open(cache, &pinned_memory, domain, 64 << 20);
 
 	if (ret == -EPERM || ret == -ENOSYS) {
 		print_message("# SKIP userfaultfd: %s\n", strerror(-ret));
@@ -130,7 +130,7 @@ void fill(uint8_t *p, size_t len, uint64_t word)
 }
 
 /* Pages of [p, p + len) in which the device sees another word than the program. */
-static unsigned int wrong_pages(const struct verbs_mr *mr, const uint8_t *p, size_t len)
+static unsigned int wrong_pages(const struct inc_rdma_mr *mr, const uint8_t *p, size_t len)
 {
 	const uint8_t *start = (const uint8_t *)mr->range.start;
 	unsigned int wrong = 0;
@@ -143,26 +143,26 @@ static unsigned int wrong_pages(const struct verbs_mr *mr, const uint8_t *p, siz
 	return wrong;
 }
 
-unsigned int use(struct verbs_cache *cache, uint8_t *p, size_t len, uint64_t word)
+unsigned int use(struct inc_rdma_cache *cache, uint8_t *p, size_t len, uint64_t word)
 {
-	struct verbs_mr *mr;
+	struct inc_rdma_mr *mr;
 	unsigned int wrong;
 
 	fill(p, len, word);
-	assert_int_equal(verbs_cache_get(cache, p, len, false, &mr), 0);
+	assert_int_equal(inc_rdma_cache_get(cache, p, len, 0, &mr), 0);
 	wrong = wrong_pages(mr, p, len);
-	verbs_mr_put(cache, mr);
+	inc_rdma_mr_put(cache, mr);
 	return wrong;
 }
 
 int in_child(int (*fn)(void *), void *arg)
 {
-	struct verbs_cache cache;
+	struct inc_rdma_cache cache;
 	pid_t pid;
 	int status;
 
 	open_cache(&cache, &unlimited); /* skips here rather than in the child */
-	verbs_cache_close(&cache);
+	inc_rdma_cache_close(&cache);
 	fflush(NULL);
 	pid = fork();
 	assert_true(pid >= 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Policy: a registration may outlive its request only while the kernel tells us what happens to
- * its memory (verbs_watch.c). Where it does not (an old kernel, shared memory, memory of a
+ * its memory (watch.c). Where it does not (an old kernel, shared memory, memory of a
  * file, a mapping that another userfaultfd has), every request registers anew. A look-up
  * is a hit only if the entry is not stale and no change is on its way; so a buffer that was
  * freed and allocated again at the same address is registered again.
@@ -12,30 +12,31 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
-#include "hostlib/src/verbs_cache.h"
+#include "lib/rdma/cache.h"
 
-static bool covers(const struct verbs_mr *mr, uintptr_t start, uintptr_t end, bool writable)
+static bool covers(const struct inc_rdma_mr *mr, uintptr_t start, uintptr_t end,
+		   unsigned int access)
 {
-	return mr->range.start <= start && mr->range.end >= end && (mr->writable || !writable);
+	return mr->range.start <= start && mr->range.end >= end && !(access & ~mr->access);
 }
 
-static size_t bytes_of(const struct verbs_mr *mr)
+static size_t bytes_of(const struct inc_rdma_mr *mr)
 {
 	return mr->range.end - mr->range.start;
 }
 
-static void release(struct verbs_cache *cache, struct verbs_mr *mr)
+static void release(struct inc_rdma_cache *cache, struct inc_rdma_mr *mr)
 {
 	if (mr->watched)
-		verbs_watch_remove(&mr->range);
+		inc_rdma_watch_remove(&mr->range);
 	cache->ops->dereg(mr);
 	free(mr);
 }
 
 /* Takes entry i out of the table. */
-static struct verbs_mr *take(struct verbs_cache *cache, unsigned int i)
+static struct inc_rdma_mr *take(struct inc_rdma_cache *cache, unsigned int i)
 {
-	struct verbs_mr *mr = cache->entry[i];
+	struct inc_rdma_mr *mr = cache->entry[i];
 
 	cache->entry[i] = cache->entry[--cache->entries];
 	cache->bytes -= bytes_of(mr);
@@ -43,9 +44,9 @@ static struct verbs_mr *take(struct verbs_cache *cache, unsigned int i)
 	return mr;
 }
 
-static bool full(const struct verbs_cache *cache, size_t room)
+static bool full(const struct inc_rdma_cache *cache, size_t room)
 {
-	return cache->entries == VERBS_CACHE_ENTRIES || room > cache->max_bytes ||
+	return cache->entries == INC_RDMA_CACHE_ENTRIES || room > cache->max_bytes ||
 	       cache->bytes > cache->max_bytes - room;
 }
 
@@ -53,29 +54,29 @@ static bool full(const struct verbs_cache *cache, size_t room)
  * Drops what nobody uses and is stale, or lies inside `inside`, or, until `room` bytes
  * and an entry are free, was used longest ago. Deregisters without the lock.
  */
-static void drop(struct verbs_cache *cache, const struct verbs_mr *inside, size_t room)
+static void drop(struct inc_rdma_cache *cache, const struct inc_rdma_mr *inside, size_t room)
 {
-	struct verbs_mr *gone[VERBS_CACHE_ENTRIES], *mr;
+	struct inc_rdma_mr *gone[INC_RDMA_CACHE_ENTRIES], *mr;
 	unsigned int i, n = 0, oldest;
 
 	pthread_mutex_lock(&cache->lock);
 	for (i = 0; i < cache->entries;) {
 		mr = cache->entry[i];
 		if (!mr->refs &&
-		    (verbs_watch_stale(&mr->range) ||
-		     (inside && covers(inside, mr->range.start, mr->range.end, mr->writable))))
+		    (inc_rdma_watch_stale(&mr->range) ||
+		     (inside && covers(inside, mr->range.start, mr->range.end, mr->access))))
 			gone[n++] = take(cache, i);
 		else
 			i++;
 	}
 	while (room && cache->entries && full(cache, room)) {
-		oldest = VERBS_CACHE_ENTRIES;
+		oldest = INC_RDMA_CACHE_ENTRIES;
 		for (i = 0; i < cache->entries; i++)
 			if (!cache->entry[i]->refs &&
-			    (oldest == VERBS_CACHE_ENTRIES ||
+			    (oldest == INC_RDMA_CACHE_ENTRIES ||
 			     cache->entry[i]->used < cache->entry[oldest]->used))
 				oldest = i;
-		if (oldest == VERBS_CACHE_ENTRIES)
+		if (oldest == INC_RDMA_CACHE_ENTRIES)
 			break;
 		gone[n++] = take(cache, oldest);
 	}
@@ -84,16 +85,16 @@ static void drop(struct verbs_cache *cache, const struct verbs_mr *inside, size_
 		release(cache, gone[--n]);
 }
 
-static void drop_idle(struct verbs_cache *cache)
+static void drop_idle(struct inc_rdma_cache *cache)
 {
 	drop(cache, NULL, SIZE_MAX);
 }
 
-static struct verbs_mr *find(struct verbs_cache *cache, uintptr_t start, uintptr_t end,
-			     bool writable)
+static struct inc_rdma_mr *find(struct inc_rdma_cache *cache, uintptr_t start, uintptr_t end,
+				unsigned int access)
 {
-	struct verbs_mr *mr = NULL;
-	uint64_t marks = verbs_watch_marks();
+	struct inc_rdma_mr *mr = NULL;
+	uint64_t marks = inc_rdma_watch_marks();
 	unsigned int i;
 	bool sweep;
 
@@ -101,8 +102,8 @@ static struct verbs_mr *find(struct verbs_cache *cache, uintptr_t start, uintptr
 	sweep = marks != cache->marks;
 	cache->marks = marks;
 	for (i = 0; i < cache->entries && !mr; i++)
-		if (covers(cache->entry[i], start, end, writable) &&
-		    verbs_watch_fresh(&cache->entry[i]->range))
+		if (covers(cache->entry[i], start, end, access) &&
+		    inc_rdma_watch_fresh(&cache->entry[i]->range))
 			mr = cache->entry[i];
 	if (mr) {
 		mr->refs++;
@@ -118,14 +119,14 @@ static struct verbs_mr *find(struct verbs_cache *cache, uintptr_t start, uintptr
 }
 
 /* Puts a new registration in the table, unless its memory has changed already. */
-static void keep(struct verbs_cache *cache, struct verbs_mr *mr)
+static void keep(struct inc_rdma_cache *cache, struct inc_rdma_mr *mr)
 {
 	size_t bytes = bytes_of(mr);
 
 	if (bytes <= cache->max_bytes) {
 		drop(cache, mr, bytes);
 		pthread_mutex_lock(&cache->lock);
-		if (verbs_watch_fresh(&mr->range) && !full(cache, bytes)) {
+		if (inc_rdma_watch_fresh(&mr->range) && !full(cache, bytes)) {
 			mr->cached = true;
 			mr->used = ++cache->clock;
 			cache->entry[cache->entries++] = mr;
@@ -134,14 +135,14 @@ static void keep(struct verbs_cache *cache, struct verbs_mr *mr)
 		pthread_mutex_unlock(&cache->lock);
 	}
 	if (!mr->cached) {
-		verbs_watch_remove(&mr->range);
+		inc_rdma_watch_remove(&mr->range);
 		mr->watched = false;
 	}
 }
 
 /* What the limit on locked memory lacks may lie idle here, then in the caches of other
  * communicators of this process. */
-static int reg(struct verbs_cache *cache, struct verbs_mr *mr)
+static int reg(struct inc_rdma_cache *cache, struct inc_rdma_mr *mr)
 {
 	int ret = cache->ops->reg(cache->pd, mr);
 
@@ -150,34 +151,34 @@ static int reg(struct verbs_cache *cache, struct verbs_mr *mr)
 		ret = cache->ops->reg(cache->pd, mr);
 	}
 	if (ret == -ENOMEM) {
-		verbs_watch_each(drop_idle);
+		inc_rdma_watch_each(drop_idle);
 		ret = cache->ops->reg(cache->pd, mr);
 	}
 	return ret;
 }
 
-int verbs_cache_get(struct verbs_cache *cache, const void *addr, size_t len, bool writable,
-		    struct verbs_mr **out)
+int inc_rdma_cache_get(struct inc_rdma_cache *cache, const void *addr, size_t len,
+		       unsigned int access, struct inc_rdma_mr **out)
 {
 	uintptr_t mask = sysconf(_SC_PAGESIZE) - 1;
 	uintptr_t start = (uintptr_t)addr & ~mask, end = ((uintptr_t)addr + len + mask) & ~mask;
-	struct verbs_mr *mr = NULL;
+	struct inc_rdma_mr *mr = NULL;
 	int ret;
 
 	if (cache->watched)
-		mr = find(cache, start, end, writable);
+		mr = find(cache, start, end, access);
 	if (!mr) {
 		mr = calloc(1, sizeof(*mr));
 		if (!mr)
 			return -ENOMEM;
-		mr->range = (struct verbs_range){.start = start, .end = end};
-		mr->writable = writable;
+		mr->range = (struct inc_rdma_range){.start = start, .end = end};
+		mr->access = access;
 		mr->refs = 1;
-		mr->watched = cache->watched && !verbs_watch_add(&mr->range);
+		mr->watched = cache->watched && !inc_rdma_watch_add(&mr->range);
 		ret = reg(cache, mr);
 		if (ret) {
 			if (mr->watched)
-				verbs_watch_remove(&mr->range);
+				inc_rdma_watch_remove(&mr->range);
 			free(mr);
 			return ret;
 		}
@@ -188,21 +189,21 @@ int verbs_cache_get(struct verbs_cache *cache, const void *addr, size_t len, boo
 	return 0;
 }
 
-void verbs_mr_get(struct verbs_cache *cache, struct verbs_mr *mr)
+void inc_rdma_mr_get(struct inc_rdma_cache *cache, struct inc_rdma_mr *mr)
 {
 	pthread_mutex_lock(&cache->lock);
 	mr->refs++;
 	pthread_mutex_unlock(&cache->lock);
 }
 
-void verbs_mr_put(struct verbs_cache *cache, struct verbs_mr *mr)
+void inc_rdma_mr_put(struct inc_rdma_cache *cache, struct inc_rdma_mr *mr)
 {
 	bool last, cached, stale;
 
 	pthread_mutex_lock(&cache->lock);
 	last = !--mr->refs;
 	cached = mr->cached;
-	stale = last && cached && verbs_watch_stale(&mr->range);
+	stale = last && cached && inc_rdma_watch_stale(&mr->range);
 	pthread_mutex_unlock(&cache->lock);
 	if (last && !cached)
 		release(cache, mr);
@@ -210,26 +211,26 @@ void verbs_mr_put(struct verbs_cache *cache, struct verbs_mr *mr)
 		drop(cache, NULL, 0);
 }
 
-int verbs_cache_open(struct verbs_cache *cache, const struct verbs_cache_ops *ops, void *pd,
-		     size_t max_bytes)
+int inc_rdma_cache_open(struct inc_rdma_cache *cache, const struct inc_rdma_cache_ops *ops,
+			void *pd, size_t max_bytes)
 {
 	int ret = 0;
 
-	*cache = (struct verbs_cache){.ops = ops, .pd = pd, .max_bytes = max_bytes};
+	*cache = (struct inc_rdma_cache){.ops = ops, .pd = pd, .max_bytes = max_bytes};
 	pthread_mutex_init(&cache->lock, NULL);
 	if (max_bytes) {
-		ret = verbs_watch_join(cache);
+		ret = inc_rdma_watch_join(cache);
 		cache->watched = !ret;
 	}
 	return ret;
 }
 
-void verbs_cache_close(struct verbs_cache *cache)
+void inc_rdma_cache_close(struct inc_rdma_cache *cache)
 {
 	/* while the watcher is there to let go whoever unmaps what is watched */
 	drop_idle(cache);
 	if (cache->watched)
-		verbs_watch_leave(cache);
+		inc_rdma_watch_leave(cache);
 	while (cache->entries)
 		release(cache, take(cache, cache->entries - 1));
 	pthread_mutex_destroy(&cache->lock);

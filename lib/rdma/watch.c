@@ -21,9 +21,9 @@
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include "hostlib/src/internal.h"
-#include "hostlib/src/verbs_cache.h"
-#include "hostlib/src/verbs_maps.h"
+#include "lib/base/thread.h"
+#include "lib/rdma/cache.h"
+#include "lib/rdma/memory_kind.h"
 
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1
@@ -34,12 +34,12 @@
 static struct {
 	pthread_mutex_t life; /* start, end and the caches; the thread never takes it */
 	unsigned int users;
-	struct verbs_cache *caches;
+	struct inc_rdma_cache *caches;
 	int stop_fd;
 	pthread_t thread;
 
-	pthread_mutex_t list; /* the ranges; see verbs_cache.h for what it forbids */
-	struct verbs_range *ranges;
+	pthread_mutex_t list; /* the ranges; see cache.h for what it forbids */
+	struct inc_rdma_range *ranges;
 	uint64_t marks;
 	int fd; /* there before the thread is; it closes it */
 	size_t page;
@@ -50,7 +50,7 @@ static struct {
 	.stop_fd = -1,
 };
 
-static bool overlaps(const struct verbs_range *range, uintptr_t start, uintptr_t end)
+static bool overlaps(const struct inc_rdma_range *range, uintptr_t start, uintptr_t end)
 {
 	return range->start < end && range->end > start;
 }
@@ -59,7 +59,7 @@ static bool overlaps(const struct verbs_range *range, uintptr_t start, uintptr_t
 static void unwatch(uintptr_t start, uintptr_t end)
 {
 	struct uffdio_range piece;
-	const struct verbs_range *r;
+	const struct inc_rdma_range *r;
 	uintptr_t next;
 
 	while (start < end) {
@@ -80,7 +80,7 @@ static void unwatch(uintptr_t start, uintptr_t end)
 	}
 }
 
-static void mark(struct verbs_range *range)
+static void mark(struct inc_rdma_range *range)
 {
 	watch.marks += !range->stale;
 	range->stale = true;
@@ -89,7 +89,7 @@ static void mark(struct verbs_range *range)
 /* The pages are others from now on, or about to be. */
 static void dropped(uintptr_t start, uintptr_t end)
 {
-	struct verbs_range *r;
+	struct inc_rdma_range *r;
 
 	for (r = watch.ranges; r; r = r->next)
 		if (overlaps(r, start, end))
@@ -100,7 +100,7 @@ static void dropped(uintptr_t start, uintptr_t end)
  * once, while it is surely ours: later, others may stand at its addresses. */
 static void unmapped(uintptr_t start, uintptr_t end)
 {
-	struct verbs_range *r;
+	struct inc_rdma_range *r;
 
 	for (r = watch.ranges; r; r = r->next) {
 		if (r->gone || !overlaps(r, start, end))
@@ -150,7 +150,7 @@ static void read_reports(void)
 
 /* 0, -EAGAIN from the moment an unmapping begins until its report was read, -ENOENT where
  * a mapping that we do not watch stands now. */
-static int probe(const struct verbs_range *range)
+static int probe(const struct inc_rdma_range *range)
 {
 	/* Takes a protection away that is not there; what counts is the refusal. */
 	struct uffdio_writeprotect wp = {
@@ -169,7 +169,7 @@ static int probe(const struct verbs_range *range)
 static void stop(void)
 {
 	struct pollfd pfd = {.fd = watch.fd, .events = POLLIN};
-	const struct verbs_range nothing = {.page = 0};
+	const struct inc_rdma_range nothing = {.page = 0};
 
 	do {
 		read_reports();
@@ -252,7 +252,7 @@ static int start(void)
 		ret = -errno;
 		goto close;
 	}
-	ret = inccl_thread_create(&watch.thread, watcher, NULL);
+	ret = inc_thread_create(&watch.thread, watcher, NULL);
 	if (ret)
 		goto close;
 	return 0;
@@ -265,7 +265,7 @@ close:
 	return ret;
 }
 
-int verbs_watch_join(struct verbs_cache *cache)
+int inc_rdma_watch_join(struct inc_rdma_cache *cache)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int ret;
@@ -285,9 +285,9 @@ int verbs_watch_join(struct verbs_cache *cache)
 	return ret;
 }
 
-void verbs_watch_leave(struct verbs_cache *cache)
+void inc_rdma_watch_leave(struct inc_rdma_cache *cache)
 {
-	struct verbs_cache **p;
+	struct inc_rdma_cache **p;
 
 	pthread_mutex_lock(&watch.life);
 	for (p = &watch.caches; *p && *p != cache; p = &(*p)->next)
@@ -295,7 +295,7 @@ void verbs_watch_leave(struct verbs_cache *cache)
 	if (*p) { /* not so in the child of a fork, which has none of the parent's */
 		*p = cache->next;
 		if (!--watch.users) {
-			inccl_signal_fd(watch.stop_fd);
+			inc_signal_fd(watch.stop_fd);
 			pthread_join(watch.thread, NULL);
 			close(watch.stop_fd);
 			watch.stop_fd = -1;
@@ -304,9 +304,9 @@ void verbs_watch_leave(struct verbs_cache *cache)
 	pthread_mutex_unlock(&watch.life);
 }
 
-void verbs_watch_each(void (*fn)(struct verbs_cache *cache))
+void inc_rdma_watch_each(void (*fn)(struct inc_rdma_cache *cache))
 {
-	struct verbs_cache *cache;
+	struct inc_rdma_cache *cache;
 
 	pthread_mutex_lock(&watch.life);
 	for (cache = watch.caches; cache; cache = cache->next)
@@ -315,7 +315,7 @@ void verbs_watch_each(void (*fn)(struct verbs_cache *cache))
 }
 
 /* Has the kernel watch the range, widened, where `huge`, to the smallest pages that fit. */
-static int watch_range(struct verbs_range *range, bool huge)
+static int watch_range(struct inc_rdma_range *range, bool huge)
 {
 	struct uffdio_register reg = {.mode = UFFDIO_REGISTER_MODE_WP};
 	uint64_t page, start, end;
@@ -336,15 +336,15 @@ static int watch_range(struct verbs_range *range, bool huge)
 	return -errno;
 }
 
-int verbs_watch_add(struct verbs_range *range)
+int inc_rdma_watch_add(struct inc_rdma_range *range)
 {
-	enum verbs_memory kind = verbs_maps_kind(range->start, range->end);
+	enum inc_rdma_memory kind = inc_rdma_memory_kind(range->start, range->end);
 	int ret;
 
-	if (kind == VERBS_MEMORY_OTHER)
+	if (kind == INC_RDMA_MEMORY_OTHER)
 		return -EOPNOTSUPP;
 	pthread_mutex_lock(&watch.list);
-	ret = watch_range(range, kind == VERBS_MEMORY_HUGE);
+	ret = watch_range(range, kind == INC_RDMA_MEMORY_HUGE);
 	if (ret) {
 		unwatch(range->start, range->end); /* what of it came before the error */
 	} else {
@@ -356,9 +356,9 @@ int verbs_watch_add(struct verbs_range *range)
 	return ret;
 }
 
-void verbs_watch_remove(struct verbs_range *range)
+void inc_rdma_watch_remove(struct inc_rdma_range *range)
 {
-	struct verbs_range **p;
+	struct inc_rdma_range **p;
 
 	pthread_mutex_lock(&watch.list);
 	for (p = &watch.ranges; *p && *p != range; p = &(*p)->next)
@@ -371,7 +371,7 @@ void verbs_watch_remove(struct verbs_range *range)
 	pthread_mutex_unlock(&watch.list);
 }
 
-bool verbs_watch_fresh(struct verbs_range *range)
+bool inc_rdma_watch_fresh(struct inc_rdma_range *range)
 {
 	bool fresh;
 	int ret;
@@ -385,7 +385,7 @@ bool verbs_watch_fresh(struct verbs_range *range)
 	return fresh;
 }
 
-bool verbs_watch_stale(const struct verbs_range *range)
+bool inc_rdma_watch_stale(const struct inc_rdma_range *range)
 {
 	bool stale;
 
@@ -395,7 +395,7 @@ bool verbs_watch_stale(const struct verbs_range *range)
 	return stale;
 }
 
-uint64_t verbs_watch_marks(void)
+uint64_t inc_rdma_watch_marks(void)
 {
 	uint64_t marks;
 

@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "hostlib/src/verbs_cache.h"
+#include "lib/rdma/cache.h"
 
 #define PAGE 4096ul
 #define LEN  (4 * PAGE)
@@ -23,15 +23,15 @@ struct domain {
 };
 
 extern struct domain unlimited;
-extern const struct verbs_cache_ops pinned_memory;
+extern const struct inc_rdma_cache_ops pinned_memory;
 
 /* Skips the test where memory cannot be watched. */
-void open_cache(struct verbs_cache *cache, struct domain *domain);
+void open_cache(struct inc_rdma_cache *cache, struct domain *domain);
 uint8_t *map_at(void *at, size_t len);
 void fill(uint8_t *p, size_t len, uint64_t word);
 /* One operation, what a request does with its buffer: fills it and has it registered. Returns
  * the pages in which the device sees another word than the program. */
-unsigned int use(struct verbs_cache *cache, uint8_t *p, size_t len, uint64_t word);
+unsigned int use(struct inc_rdma_cache *cache, uint8_t *p, size_t len, uint64_t word);
 /* Runs fn in a child; its exit code, or 128 + the signal that ended it. */
 int in_child(int (*fn)(void *), void *arg);
 /* Mappings that /proc says a userfaultfd watches for writes ("uw"). */

@@ -18,7 +18,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "selftests/hostlib/pinned.h"
+#include <infiniband/verbs.h>
+#include "selftests/rdma/pinned.h"
 
 #define THREADS    4
 #define PER_THREAD 5000
@@ -27,7 +28,7 @@
 
 struct worker {
 	pthread_t thread;
-	struct verbs_cache *cache;
+	struct inc_rdma_cache *cache;
 	const atomic_bool *enough; /* of a comer: it may end */
 	unsigned int number, rounds, wrong;
 	unsigned int seed;
@@ -48,7 +49,7 @@ static void set_priority(int priority)
  * The watcher, which a cache's opening starts, is on our CPU and yields to us: whoever
  * waits for a report goes on the very moment it is read, before the watcher marks anything.
  */
-static void open_with_slow_watcher(struct verbs_cache *cache)
+static void open_with_slow_watcher(struct inc_rdma_cache *cache)
 {
 	cpu_set_t set;
 
@@ -87,7 +88,7 @@ static void *loser(void *arg)
 static int lose_pages_at_once(void *arg)
 {
 	unsigned int i, threads = *(unsigned int *)arg, wrong = 0;
-	struct verbs_cache cache[2];
+	struct inc_rdma_cache cache[2];
 	struct worker w[THREADS];
 
 	for (i = 0; i < 2; i++)
@@ -101,7 +102,7 @@ static int lose_pages_at_once(void *arg)
 		wrong += w[i].wrong;
 	}
 	for (i = 0; i < 2; i++)
-		verbs_cache_close(&cache[i]);
+		inc_rdma_cache_close(&cache[i]);
 	print_message("# %u threads: %u of %u operations used pages that were gone\n", threads,
 		      wrong, threads * PER_THREAD);
 	return !!wrong;
@@ -137,7 +138,7 @@ static void *passer(void *arg)
 
 static void addresses_that_change_hands(void **state)
 {
-	struct verbs_cache cache;
+	struct inc_rdma_cache cache;
 	struct worker w[THREADS];
 	unsigned int i;
 
@@ -150,7 +151,7 @@ static void addresses_that_change_hands(void **state)
 		pthread_join(w[i].thread, NULL);
 		assert_int_equal(w[i].wrong, 0);
 	}
-	verbs_cache_close(&cache);
+	inc_rdma_cache_close(&cache);
 	assert_int_equal(unlimited.pinned, 0);
 }
 
@@ -161,21 +162,21 @@ static void *comer(void *arg)
 {
 	struct worker *w = arg;
 	uint8_t *p = map_at(NULL, LEN);
-	struct verbs_cache cache;
+	struct inc_rdma_cache cache;
 
 	for (; w->rounds < 300 || !atomic_load(w->enough); w->rounds++) {
-		struct verbs_mr *mr;
+		struct inc_rdma_mr *mr;
 		int ret;
 
-		if (verbs_cache_open(&cache, &pinned_memory, w->cache->pd, 64 << 20))
+		if (inc_rdma_cache_open(&cache, &pinned_memory, w->cache->pd, 64 << 20))
 			abort();
-		ret = verbs_cache_get(&cache, p, LEN, true, &mr);
+		ret = inc_rdma_cache_get(&cache, p, LEN, IBV_ACCESS_LOCAL_WRITE, &mr);
 		if (!ret)
-			verbs_mr_put(&cache, mr);
+			inc_rdma_mr_put(&cache, mr);
 		else
 			w->wrong += ret != -ENOMEM;
 		madvise(p, LEN, MADV_DONTNEED);
-		verbs_cache_close(&cache);
+		inc_rdma_cache_close(&cache);
 	}
 	munmap(p, LEN);
 	return NULL;
@@ -189,7 +190,7 @@ static int nothing(void *arg)
 static int come_and_go(void *arg)
 {
 	struct domain limited = {.lock = PTHREAD_MUTEX_INITIALIZER, .limit = 2 * LEN};
-	struct verbs_cache common = {.pd = &limited};
+	struct inc_rdma_cache common = {.pd = &limited};
 	atomic_bool enough = false;
 	struct worker w[THREADS];
 	unsigned int i, failed = 0;
@@ -216,7 +217,7 @@ static void caches_come_and_go(void **state)
 /* ---- the end of the watch ------------------------------------------------------------- */
 
 struct stack_user {
-	struct verbs_cache *cache;
+	struct inc_rdma_cache *cache;
 	pthread_barrier_t *all;
 };
 
@@ -224,12 +225,12 @@ static void *use_own_stack(void *arg)
 {
 	struct stack_user *user = arg;
 	uint8_t buf[2 * PAGE];
-	struct verbs_mr *mr;
+	struct inc_rdma_mr *mr;
 
 	memset(buf, 7, sizeof(buf));
-	if (verbs_cache_get(user->cache, buf, sizeof(buf), true, &mr))
+	if (inc_rdma_cache_get(user->cache, buf, sizeof(buf), IBV_ACCESS_LOCAL_WRITE, &mr))
 		abort();
-	verbs_mr_put(user->cache, mr);
+	inc_rdma_mr_put(user->cache, mr);
 	pthread_barrier_wait(user->all);
 	return NULL;
 }
@@ -241,7 +242,7 @@ static void *use_own_stack(void *arg)
 static int close_last_after_threads(void *arg)
 {
 	pthread_t thread[STACKS];
-	struct verbs_cache cache;
+	struct inc_rdma_cache cache;
 	pthread_barrier_t all;
 	struct stack_user user = {&cache, &all};
 	pthread_attr_t attr;
@@ -258,7 +259,7 @@ static int close_last_after_threads(void *arg)
 		pthread_join(thread[i], NULL);
 	if (cache.entries != STACKS)
 		return 3;
-	verbs_cache_close(&cache);
+	inc_rdma_cache_close(&cache);
 	return 0;
 }
 
@@ -293,7 +294,7 @@ static int unmap_while_child_lives(void *arg)
 {
 	bool handlers = *(bool *)arg;
 	uint8_t *p = map_at(NULL, LEN);
-	struct verbs_cache cache;
+	struct inc_rdma_cache cache;
 	int told, status;
 	pid_t pid;
 
@@ -304,7 +305,7 @@ static int unmap_while_child_lives(void *arg)
 	madvise(p, LEN, MADV_DONTNEED);
 	if (use(&cache, p, LEN, 2))
 		return 3;
-	verbs_cache_close(&cache);
+	inc_rdma_cache_close(&cache);
 	munmap(p, LEN); /* would wait for a report that nobody reads */
 	close(told);
 	return waitpid(pid, &status, 0) == pid && !status ? 0 : 4;
@@ -338,7 +339,7 @@ static void leave_the_parents_stack(void)
 static int use_own_cache(void *arg)
 {
 	uint8_t *p = arg;
-	struct verbs_cache cache;
+	struct inc_rdma_cache cache;
 	unsigned int i, wrong = 0;
 
 	leave_the_parents_stack();
@@ -355,28 +356,28 @@ static int use_own_cache(void *arg)
 		wrong++;
 	}
 	munmap(p, LEN);
-	verbs_cache_close(&cache);
+	inc_rdma_cache_close(&cache);
 	return !!wrong;
 }
 
 static void child_watches_its_own_memory(void **state)
 {
 	uint8_t *p = map_at(NULL, LEN);
-	struct verbs_cache cache;
-	struct verbs_mr *mr;
+	struct inc_rdma_cache cache;
+	struct inc_rdma_mr *mr;
 
 	open_cache(&cache, &unlimited);
 	assert_int_equal(use(&cache, p, LEN, 1), 0);
 	assert_int_equal(in_child(use_own_cache, p), 0);
 	/* And the parent's is as before. (Its next write takes a copy of the page, for the pipe
 	 * has not pinned it as a device would: nothing to look at.) */
-	assert_int_equal(verbs_cache_get(&cache, p, LEN, false, &mr), 0);
-	verbs_mr_put(&cache, mr);
+	assert_int_equal(inc_rdma_cache_get(&cache, p, LEN, 0, &mr), 0);
+	inc_rdma_mr_put(&cache, mr);
 	assert_int_equal(cache.hits, 1);
 	madvise(p, LEN, MADV_DONTNEED);
 	assert_int_equal(use(&cache, p, LEN, 3), 0);
 	assert_int_equal(cache.misses, 2);
-	verbs_cache_close(&cache);
+	inc_rdma_cache_close(&cache);
 	munmap(p, LEN);
 }
 
@@ -391,12 +392,12 @@ static int unmap_in_child(void *arg)
 static void child_gives_memory_back(void **state)
 {
 	uint8_t *p = map_at(NULL, LEN);
-	struct verbs_cache cache;
+	struct inc_rdma_cache cache;
 
 	open_cache(&cache, &unlimited);
 	assert_int_equal(use(&cache, p, LEN, 1), 0);
 	assert_int_equal(in_child(unmap_in_child, p), 0);
-	verbs_cache_close(&cache);
+	inc_rdma_cache_close(&cache);
 	munmap(p, LEN);
 }
 

@@ -13,15 +13,16 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include "selftests/hostlib/pinned.h"
+#include <infiniband/verbs.h>
+#include "selftests/rdma/pinned.h"
 
 /* ---- what a hit is -------------------------------------------------------------------- */
 
 static void hits_and_misses(void **state)
 {
 	uint8_t *p = map_at(NULL, LEN);
-	struct verbs_cache cache, other;
-	struct verbs_mr *mr, *second;
+	struct inc_rdma_cache cache, other;
+	struct inc_rdma_mr *mr, *second;
 
 	open_cache(&cache, &unlimited);
 	open_cache(&other, &unlimited);
@@ -31,31 +32,62 @@ static void hits_and_misses(void **state)
 	assert_int_equal(cache.misses, 1);
 	assert_int_equal(cache.hits, 2);
 	/* twice at once; and to write to, which the first does not allow */
-	assert_int_equal(verbs_cache_get(&cache, p + 5, 10, false, &mr), 0);
-	assert_int_equal(verbs_cache_get(&cache, p + 5, 10, false, &second), 0);
+	assert_int_equal(inc_rdma_cache_get(&cache, p + 5, 10, 0, &mr), 0);
+	assert_int_equal(inc_rdma_cache_get(&cache, p + 5, 10, 0, &second), 0);
 	assert_ptr_equal(mr, second);
-	verbs_mr_put(&cache, second);
-	assert_int_equal(verbs_cache_get(&cache, p, LEN, true, &second), 0);
+	inc_rdma_mr_put(&cache, second);
+	assert_int_equal(inc_rdma_cache_get(&cache, p, LEN, IBV_ACCESS_LOCAL_WRITE, &second), 0);
 	assert_ptr_not_equal(mr, second);
-	verbs_mr_put(&cache, second);
-	verbs_mr_put(&cache, mr);
+	inc_rdma_mr_put(&cache, second);
+	inc_rdma_mr_put(&cache, mr);
 	assert_int_equal(cache.misses, 2);
 	/* of another communicator; the first one's end does not end its watch */
 	assert_int_equal(use(&other, p, LEN, 4), 0);
 	assert_int_equal(other.misses, 1);
-	verbs_cache_close(&cache);
+	inc_rdma_cache_close(&cache);
 	assert_int_equal(madvise(p, LEN, MADV_DONTNEED), 0);
 	assert_int_equal(use(&other, p, LEN, 5), 0);
 	assert_int_equal(other.misses, 2);
-	verbs_cache_close(&other);
+	inc_rdma_cache_close(&other);
 	assert_int_equal(watched_mappings(), 0);
 	munmap(p, LEN);
 	assert_int_equal(unlimited.pinned, 0);
 }
 
+static void serves(struct inc_rdma_cache *cache, const void *p, unsigned int access, uint64_t hits)
+{
+	struct inc_rdma_mr *mr;
+
+	assert_int_equal(inc_rdma_cache_get(cache, p, LEN, access, &mr), 0);
+	assert_int_equal(mr->access & access, access);
+	assert_int_equal(cache->hits, hits);
+	inc_rdma_mr_put(cache, mr);
+}
+
+/* A registration serves who wants no more of the device than it allows. */
+static void access_is_part_of_a_hit(void **state)
+{
+	const unsigned int write = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+	uint8_t *p = map_at(NULL, LEN);
+	struct inc_rdma_cache cache;
+
+	open_cache(&cache, &unlimited);
+	serves(&cache, p, write, 0);
+	serves(&cache, p, IBV_ACCESS_LOCAL_WRITE, 1);
+	serves(&cache, p, 0, 2);
+	serves(&cache, p, IBV_ACCESS_REMOTE_READ, 2);
+	serves(&cache, p, IBV_ACCESS_REMOTE_READ, 3);
+	serves(&cache, p, write, 4);
+	serves(&cache, p, write | IBV_ACCESS_REMOTE_READ, 4);
+	/* which took the place of both */
+	assert_int_equal(cache.entries, 1);
+	inc_rdma_cache_close(&cache);
+	munmap(p, LEN);
+}
+
 static void lost_pages_are_registered_anew(void **state)
 {
-	struct verbs_cache cache;
+	struct inc_rdma_cache cache;
 	uint8_t *p;
 	size_t i;
 
@@ -74,7 +106,7 @@ static void lost_pages_are_registered_anew(void **state)
 		munmap(p, PAGE);
 		cache.misses--;
 	}
-	verbs_cache_close(&cache);
+	inc_rdma_cache_close(&cache);
 	assert_int_equal(watched_mappings(), 0);
 	assert_int_equal(unlimited.pinned, 0);
 }
@@ -82,7 +114,7 @@ static void lost_pages_are_registered_anew(void **state)
 /* What was moved is not watched where it stands now, nor what was beside it. */
 static void moved_pages_are_not_watched(void **state)
 {
-	struct verbs_cache cache;
+	struct inc_rdma_cache cache;
 	uint8_t *p = map_at(NULL, LEN), *to = map_at(NULL, LEN);
 
 	open_cache(&cache, &unlimited);
@@ -94,7 +126,7 @@ static void moved_pages_are_not_watched(void **state)
 	munmap(p, PAGE);
 	assert_int_equal(use(&cache, to + PAGE, PAGE, 3), 0);
 	assert_int_equal(watched_mappings(), 1);
-	verbs_cache_close(&cache);
+	inc_rdma_cache_close(&cache);
 	munmap(p + 2 * PAGE, 2 * PAGE);
 	munmap(to, LEN);
 }
@@ -119,7 +151,7 @@ static uint8_t *map_shared(int fd, int flags)
 
 static void shared_memory_is_never_stale(void **state)
 {
-	struct verbs_cache cache;
+	struct inc_rdma_cache cache;
 	unsigned int i, wrong[5] = {0};
 	int fd = memory_file();
 	uint8_t *shared = map_shared(fd, MAP_SHARED), *copied = map_shared(fd, MAP_PRIVATE),
@@ -151,7 +183,7 @@ static void shared_memory_is_never_stale(void **state)
 			 wrong[0], wrong[1], wrong[2], wrong[3], wrong[4]);
 	assert_int_equal(cache.hits, 0);
 	assert_int_equal(unlimited.pinned, 0);
-	verbs_cache_close(&cache);
+	inc_rdma_cache_close(&cache);
 	munmap(shared, LEN);
 	munmap(copied, LEN);
 	munmap(mixed, LEN);
@@ -190,7 +222,7 @@ static int restore_pool(void **state)
 static void huge_pages_are_cached(void **state)
 {
 	size_t huge = 2 << 20, len = 2 * huge;
-	struct verbs_cache cache;
+	struct inc_rdma_cache cache;
 	uint8_t *p;
 
 	pool_before = huge_pool(4); /* a stale registration holds its page */
@@ -214,7 +246,7 @@ static void huge_pages_are_cached(void **state)
 	assert_int_equal(cache.misses, 2);
 	assert_int_equal(use(&cache, p, LEN, 5), 0);
 	assert_int_equal(cache.hits, 3);
-	verbs_cache_close(&cache);
+	inc_rdma_cache_close(&cache);
 	munmap(p, len);
 	assert_int_equal(watched_mappings(), 0);
 }
@@ -223,24 +255,24 @@ static void huge_pages_are_cached(void **state)
 
 static void evicted_memory_is_let_go(void **state)
 {
-	size_t n = 4 * VERBS_CACHE_ENTRIES, i;
+	size_t n = 4 * INC_RDMA_CACHE_ENTRIES, i;
 	uint8_t *p = map_at(NULL, 2 * n * PAGE);
-	struct verbs_cache cache;
-	struct verbs_mr *whole;
+	struct inc_rdma_cache cache;
+	struct inc_rdma_mr *whole;
 
 	open_cache(&cache, &unlimited);
 	for (i = 0; i < n; i++)
 		assert_int_equal(use(&cache, p + 2 * i * PAGE, PAGE, i), 0);
-	assert_int_equal(cache.entries, VERBS_CACHE_ENTRIES);
-	assert_int_equal(watched_mappings(), VERBS_CACHE_ENTRIES);
+	assert_int_equal(cache.entries, INC_RDMA_CACHE_ENTRIES);
+	assert_int_equal(watched_mappings(), INC_RDMA_CACHE_ENTRIES);
 	/* one that covers them all takes their place, and while it is used stays watched */
 	fill(p, 2 * n * PAGE, 0);
-	assert_int_equal(verbs_cache_get(&cache, p, 2 * n * PAGE, false, &whole), 0);
+	assert_int_equal(inc_rdma_cache_get(&cache, p, 2 * n * PAGE, 0, &whole), 0);
 	assert_int_equal(watched_mappings(), 1);
 	assert_int_equal(use(&cache, p, LEN, 7), 0);
 	assert_int_equal(cache.entries, 1);
-	verbs_mr_put(&cache, whole);
-	verbs_cache_close(&cache);
+	inc_rdma_mr_put(&cache, whole);
+	inc_rdma_cache_close(&cache);
 	assert_int_equal(watched_mappings(), 0);
 	munmap(p, 2 * n * PAGE);
 }
@@ -250,7 +282,7 @@ static void next_operation_unpins_what_is_gone(void **state)
 {
 	uint8_t *p = map_at(NULL, LEN), *gone = map_at(NULL, LEN);
 	struct domain domain = {.lock = PTHREAD_MUTEX_INITIALIZER};
-	struct verbs_cache cache;
+	struct inc_rdma_cache cache;
 
 	open_cache(&cache, &domain);
 	assert_int_equal(use(&cache, p, LEN, 1), 0);
@@ -260,39 +292,41 @@ static void next_operation_unpins_what_is_gone(void **state)
 	assert_int_equal(use(&cache, p, LEN, 3), 0);
 	assert_int_equal(cache.hits, 1);
 	assert_int_equal(domain.pinned, LEN);
-	verbs_cache_close(&cache);
+	inc_rdma_cache_close(&cache);
 	munmap(p, LEN);
 }
 
 static void idle_memory_of_others_gives_way(void **state)
 {
 	struct domain limited = {.lock = PTHREAD_MUTEX_INITIALIZER, .limit = 4 * LEN};
-	struct verbs_cache one, two, none;
+	struct inc_rdma_cache one, two, none;
 	uint8_t *p = map_at(NULL, 8 * LEN);
-	struct verbs_mr *used, *mr;
+	struct inc_rdma_mr *used, *mr;
 	unsigned int i;
 
 	open_cache(&one, &limited);
 	open_cache(&two, &limited);
-	assert_int_equal(verbs_cache_open(&none, &pinned_memory, &limited, 0), 0);
-	assert_int_equal(verbs_cache_get(&one, p, LEN, false, &used), 0);
+	assert_int_equal(inc_rdma_cache_open(&none, &pinned_memory, &limited, 0), 0);
+	assert_int_equal(inc_rdma_cache_get(&one, p, LEN, 0, &used), 0);
 	for (i = 1; i < 4; i++)
 		assert_int_equal(use(&one, p + i * LEN, LEN, i), 0);
 	assert_int_equal(limited.pinned, 4 * LEN);
 	/* three of the four are idle */
-	assert_int_equal(verbs_cache_get(&two, p + 4 * LEN, 3 * LEN, true, &mr), 0);
+	assert_int_equal(
+		inc_rdma_cache_get(&two, p + 4 * LEN, 3 * LEN, IBV_ACCESS_LOCAL_WRITE, &mr), 0);
 	assert_int_equal(one.entries, 1);
-	verbs_mr_put(&two, mr);
+	inc_rdma_mr_put(&two, mr);
 	/* one that keeps nothing itself */
-	assert_int_equal(verbs_cache_get(&none, p, 3 * LEN, true, &mr), 0);
-	verbs_mr_put(&none, mr);
-	assert_int_equal(verbs_cache_get(&two, p, 4 * LEN, true, &mr), -ENOMEM);
-	verbs_mr_put(&one, used);
-	assert_int_equal(verbs_cache_get(&two, p, 4 * LEN, true, &mr), 0);
-	verbs_mr_put(&two, mr);
-	verbs_cache_close(&none);
-	verbs_cache_close(&one);
-	verbs_cache_close(&two);
+	assert_int_equal(inc_rdma_cache_get(&none, p, 3 * LEN, IBV_ACCESS_LOCAL_WRITE, &mr), 0);
+	inc_rdma_mr_put(&none, mr);
+	assert_int_equal(inc_rdma_cache_get(&two, p, 4 * LEN, IBV_ACCESS_LOCAL_WRITE, &mr),
+			 -ENOMEM);
+	inc_rdma_mr_put(&one, used);
+	assert_int_equal(inc_rdma_cache_get(&two, p, 4 * LEN, IBV_ACCESS_LOCAL_WRITE, &mr), 0);
+	inc_rdma_mr_put(&two, mr);
+	inc_rdma_cache_close(&none);
+	inc_rdma_cache_close(&one);
+	inc_rdma_cache_close(&two);
 	assert_int_equal(limited.pinned, 0);
 	munmap(p, 8 * LEN);
 }
@@ -301,6 +335,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(hits_and_misses),
+		cmocka_unit_test(access_is_part_of_a_hit),
 		cmocka_unit_test(lost_pages_are_registered_anew),
 		cmocka_unit_test(moved_pages_are_not_watched),
 		cmocka_unit_test(shared_memory_is_never_stale),

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "hostlib/src/verbs_maps.h"
+#include "lib/rdma/memory_kind.h"
 
 struct mapping {
 	uintptr_t start, end;
@@ -45,7 +45,7 @@ static bool parse(char *line, struct mapping *m)
 
 struct question {
 	uintptr_t at, end; /* all before `at` is known to be private */
-	enum verbs_memory kind;
+	enum inc_rdma_memory kind;
 };
 
 /* Takes one line in; true when the answer is known. */
@@ -56,22 +56,22 @@ static bool answered(struct question *q, char *line)
 	if (!parse(line, &m) || m.end <= q->at)
 		return false;
 	if (m.start > q->at || m.shared) {
-		q->kind = VERBS_MEMORY_OTHER;
+		q->kind = INC_RDMA_MEMORY_OTHER;
 		return true;
 	}
 	if (!strncmp(m.path, huge_path, sizeof(huge_path) - 1)) {
-		q->kind = VERBS_MEMORY_HUGE;
+		q->kind = INC_RDMA_MEMORY_HUGE;
 	} else if (m.inode) {
-		q->kind = VERBS_MEMORY_OTHER;
+		q->kind = INC_RDMA_MEMORY_OTHER;
 		return true;
 	}
 	q->at = m.end;
 	return q->at >= q->end;
 }
 
-enum verbs_memory verbs_maps_kind(uintptr_t start, uintptr_t end)
+enum inc_rdma_memory inc_rdma_memory_kind(uintptr_t start, uintptr_t end)
 {
-	struct question q = {.at = start, .end = end, .kind = VERBS_MEMORY_PRIVATE};
+	struct question q = {.at = start, .end = end, .kind = INC_RDMA_MEMORY_PRIVATE};
 	char buf[16384], *line, *newline; /* a line has a path of 4096 bytes at most */
 	size_t len = 0;
 	bool done = false;
@@ -80,7 +80,7 @@ enum verbs_memory verbs_maps_kind(uintptr_t start, uintptr_t end)
 
 	fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return VERBS_MEMORY_OTHER;
+		return INC_RDMA_MEMORY_OTHER;
 	while (!done) {
 		n = read(fd, buf + len, sizeof(buf) - 1 - len);
 		if (n < 0 && errno == EINTR)
@@ -97,5 +97,5 @@ enum verbs_memory verbs_maps_kind(uintptr_t start, uintptr_t end)
 		memmove(buf, line, len);
 	}
 	close(fd);
-	return done ? q.kind : VERBS_MEMORY_OTHER;
+	return done ? q.kind : INC_RDMA_MEMORY_OTHER;
 }

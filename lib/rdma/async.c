@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include "lib/rdma/device_priv.h"
+
+/* What is told, and how; of the others (a connection is established, a queue is drained)
+ * completions tell all. */
+static const struct {
+	enum ibv_event_type type;
+	enum inc_rdma_event_kind kind;
+} told[] = {
+	{IBV_EVENT_PORT_ACTIVE, INC_RDMA_PORT_UP},
+	{IBV_EVENT_PORT_ERR, INC_RDMA_PORT_WENT_DOWN},
+	{IBV_EVENT_GID_CHANGE, INC_RDMA_GID_CHANGE},
+	{IBV_EVENT_PKEY_CHANGE, INC_RDMA_PKEY_CHANGE},
+	{IBV_EVENT_LID_CHANGE, INC_RDMA_LID_CHANGE},
+	{IBV_EVENT_SM_CHANGE, INC_RDMA_PORT_OTHER},
+	{IBV_EVENT_CLIENT_REREGISTER, INC_RDMA_PORT_OTHER},
+	{IBV_EVENT_QP_FATAL, INC_RDMA_QP_FATAL},
+	{IBV_EVENT_QP_REQ_ERR, INC_RDMA_QP_FATAL},
+	{IBV_EVENT_QP_ACCESS_ERR, INC_RDMA_QP_FATAL},
+	{IBV_EVENT_PATH_MIG_ERR, INC_RDMA_QP_FATAL},
+	{IBV_EVENT_CQ_ERR, INC_RDMA_CQ_FATAL},
+	{IBV_EVENT_DEVICE_FATAL, INC_RDMA_DEVICE_FATAL},
+	{IBV_EVENT_PATH_MIG, INC_RDMA_DEVICE_OTHER},
+	{IBV_EVENT_SRQ_ERR, INC_RDMA_DEVICE_OTHER},
+	{IBV_EVENT_SRQ_LIMIT_REACHED, INC_RDMA_DEVICE_OTHER},
+	{IBV_EVENT_WQ_FATAL, INC_RDMA_DEVICE_OTHER},
+};
+
+void inc_rdma_async_init(struct inc_rdma_async *async)
+{
+	*async = (struct inc_rdma_async){0};
+	pthread_mutex_init(&async->lock, NULL);
+	pthread_cond_init(&async->called, NULL);
+}
+
+void inc_rdma_async_destroy(struct inc_rdma_async *async)
+{
+	pthread_cond_destroy(&async->called);
+	pthread_mutex_destroy(&async->lock);
+}
+
+void inc_rdma_subscribe(struct inc_rdma_device *device, struct inc_rdma_subscriber *subscriber)
+{
+	struct inc_rdma_async *async = &device->async;
+
+	pthread_mutex_lock(&async->lock);
+	subscriber->told = async->events;
+	subscriber->next = async->first;
+	async->first = subscriber;
+	pthread_mutex_unlock(&async->lock);
+}
+
+void inc_rdma_unsubscribe(struct inc_rdma_device *device, struct inc_rdma_subscriber *subscriber)
+{
+	struct inc_rdma_async *async = &device->async;
+	struct inc_rdma_subscriber **p;
+
+	pthread_mutex_lock(&async->lock);
+	for (p = &async->first; *p && *p != subscriber; p = &(*p)->next)
+		;
+	if (*p)
+		*p = subscriber->next;
+	if (async->calling == subscriber && pthread_equal(async->caller, pthread_self()))
+		async->calling = NULL; /* its own call: it may be freed before it returns */
+	while (async->calling == subscriber)
+		pthread_cond_wait(&async->called, &async->lock);
+	pthread_mutex_unlock(&async->lock);
+}
+
+static bool concerns(const struct inc_rdma_event *event, const struct inc_rdma_subscriber *s)
+{
+	return (!event->port || !s->port || s->port == event->port) &&
+	       (!event->qp || !s->qp || s->qp == event->qp) &&
+	       (!event->cq || !s->cq || s->cq == event->cq);
+}
+
+void inc_rdma_tell(struct inc_rdma_device *device, const struct inc_rdma_event *event)
+{
+	struct inc_rdma_async *async = &device->async;
+	struct inc_rdma_subscriber *s;
+	uint64_t number;
+
+	pthread_mutex_lock(&async->lock);
+	number = ++async->events;
+	async->caller = pthread_self();
+	for (s = async->first; s;) {
+		if (s->told >= number || !concerns(event, s)) {
+			s = s->next;
+			continue;
+		}
+		s->told = number;
+		async->calling = s;
+		pthread_mutex_unlock(&async->lock);
+		s->on_event(s, event);
+		pthread_mutex_lock(&async->lock);
+		/* from the start where s has left: who stood behind it may have, too */
+		s = async->calling == s ? s->next : async->first;
+		async->calling = NULL;
+		pthread_cond_broadcast(&async->called);
+	}
+	pthread_mutex_unlock(&async->lock);
+}
+
+/* False where nobody is told of it. */
+static bool translate(const struct ibv_async_event *from, struct inc_rdma_event *to)
+{
+	unsigned int i, n = sizeof(told) / sizeof(told[0]);
+
+	for (i = 0; i < n && told[i].type != from->event_type; i++)
+		;
+	if (i == n)
+		return false;
+	*to = (struct inc_rdma_event){
+		.kind = told[i].kind,
+		.text = ibv_event_type_str(from->event_type),
+	};
+	switch (to->kind) {
+	case INC_RDMA_QP_FATAL:
+		to->qp = from->element.qp;
+		break;
+	case INC_RDMA_CQ_FATAL:
+		to->cq = from->element.cq;
+		break;
+	case INC_RDMA_DEVICE_FATAL:
+	case INC_RDMA_DEVICE_GONE:
+	case INC_RDMA_DEVICE_OTHER:
+		break;
+	default:
+		to->port = from->element.port_num;
+	}
+	return true;
+}
+
+int inc_rdma_device_take(struct inc_rdma_device *device)
+{
+	struct ibv_async_event ev;
+	struct inc_rdma_event event;
+	bool wanted;
+	int n;
+
+	for (n = 0; !ibv_get_async_event(device->ctx, &ev); n++) {
+		wanted = translate(&ev, &event);
+		ibv_ack_async_event(&ev);
+		if (wanted)
+			inc_rdma_tell(device, &event);
+	}
+	return errno == EAGAIN ? n : -errno;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "lib/rdma/device_priv.h"
+
+static int set_nonblocking(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) ? -errno : 0;
+}
+
+static int ask_limits(struct inc_rdma_device *device)
+{
+	struct ibv_device_attr attr;
+	int err = ibv_query_device(device->ctx, &attr);
+
+	if (err)
+		return -err;
+	device->ports = attr.phys_port_cnt;
+	device->limits = (struct inc_rdma_limits){
+		.max_qp = attr.max_qp,
+		.max_qp_wr = attr.max_qp_wr,
+		.max_sge = attr.max_sge,
+		.max_cqe = attr.max_cqe,
+		.max_qp_rd_atom = attr.max_qp_rd_atom,
+		.max_qp_init_rd_atom = attr.max_qp_init_rd_atom,
+	};
+	return 0;
+}
+
+static void end(struct inc_rdma_device *device)
+{
+	if (device->pd)
+		ibv_dealloc_pd(device->pd);
+	if (device->ctx)
+		ibv_close_device(device->ctx);
+	inc_rdma_async_destroy(&device->async);
+	free(device);
+}
+
+struct inc_rdma_device *inc_rdma_device_open(struct ibv_device *ibv, struct inc_rdma_fault *fault)
+{
+	struct inc_rdma_device *device = calloc(1, sizeof(*device));
+
+	*fault = (struct inc_rdma_fault){-ENOMEM, "open"};
+	if (!device)
+		return NULL;
+	inc_rdma_async_init(&device->async);
+	atomic_init(&device->refs, 1);
+	snprintf(device->name, sizeof(device->name), "%s", ibv_get_device_name(ibv));
+	errno = 0;
+	device->ctx = ibv_open_device(ibv);
+	if (!device->ctx) {
+		fault->error = -(errno ?: EIO);
+		goto fail;
+	}
+	*fault = (struct inc_rdma_fault){set_nonblocking(device->ctx->async_fd), "events"};
+	if (fault->error)
+		goto fail;
+	*fault = (struct inc_rdma_fault){ask_limits(device), "query"};
+	if (fault->error)
+		goto fail;
+	device->pd = ibv_alloc_pd(device->ctx);
+	if (!device->pd) {
+		*fault = (struct inc_rdma_fault){-(errno ?: ENOMEM), "protection domain"};
+		goto fail;
+	}
+	*fault = (struct inc_rdma_fault){0};
+	return device;
+
+fail:
+	end(device);
+	return NULL;
+}
+
+struct inc_rdma_device *inc_rdma_device_ref(struct inc_rdma_device *device)
+{
+	atomic_fetch_add(&device->refs, 1);
+	return device;
+}
+
+void inc_rdma_device_put(struct inc_rdma_device *device)
+{
+	if (device && atomic_fetch_sub(&device->refs, 1) == 1)
+		end(device);
+}
+
+int inc_rdma_fork_safe(void)
+{
+	return -ibv_fork_init();
+}

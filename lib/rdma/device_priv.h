@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files of this room need of each other to open, describe and end devices. */
+#ifndef INC_RDMA_DEVICE_PRIV_H
+#define INC_RDMA_DEVICE_PRIV_H
+
+#include <ifaddrs.h>
+#include <stdbool.h>
+#include "lib/rdma/device.h"
+
+/* device.c: with one reference; NULL, with fault, where it cannot be opened. */
+struct inc_rdma_device *inc_rdma_device_open(struct ibv_device *ibv, struct inc_rdma_fault *fault);
+
+/* describe.c: fills info's limits and ports. own: the addresses of this network
+ * namespace. -ENOMEM, else 0, with faults in info for what could not be asked. */
+int inc_rdma_describe(struct inc_rdma_device *device, const struct inc_rdma_filter *filter,
+		      const struct ifaddrs *own, struct inc_rdma_device_info *info);
+/* Frees what info points to. */
+void inc_rdma_describe_free(const struct inc_rdma_device_info *info);
+bool inc_rdma_describe_same(const struct inc_rdma_device_info *a,
+			    const struct inc_rdma_device_info *b);
+
+/* async.c */
+void inc_rdma_async_init(struct inc_rdma_async *async);
+void inc_rdma_async_destroy(struct inc_rdma_async *async);
+/* Calls the device's subscribers, as inc_rdma_device_take() does. */
+void inc_rdma_tell(struct inc_rdma_device *device, const struct inc_rdma_event *event);
+
+#endif

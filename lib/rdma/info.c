@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <string.h>
+#include <infiniband/verbs.h>
+#include "lib/rdma/info.h"
+#include "lib/rdma/mtu.h"
+
+#define SAME(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #ours)
+SAME(INC_RDMA_LINK_UNKNOWN, IBV_LINK_LAYER_UNSPECIFIED);
+SAME(INC_RDMA_LINK_INFINIBAND, IBV_LINK_LAYER_INFINIBAND);
+SAME(INC_RDMA_LINK_ETHERNET, IBV_LINK_LAYER_ETHERNET);
+SAME(INC_RDMA_PORT_NOP, IBV_PORT_NOP);
+SAME(INC_RDMA_PORT_DOWN, IBV_PORT_DOWN);
+SAME(INC_RDMA_PORT_INIT, IBV_PORT_INIT);
+SAME(INC_RDMA_PORT_ARMED, IBV_PORT_ARMED);
+SAME(INC_RDMA_PORT_ACTIVE, IBV_PORT_ACTIVE);
+SAME(INC_RDMA_PORT_ACTIVE_DEFER, IBV_PORT_ACTIVE_DEFER);
+SAME(INC_RDMA_GID_INFINIBAND, IBV_GID_TYPE_IB);
+SAME(INC_RDMA_GID_ROCE_V1, IBV_GID_TYPE_ROCE_V1);
+SAME(INC_RDMA_GID_ROCE_V2, IBV_GID_TYPE_ROCE_V2);
+SAME(INC_RDMA_NAME_SIZE, IBV_SYSFS_NAME_MAX);
+SAME(INC_RDMA_MTU_MIN_BYTES, 128 << IBV_MTU_256);
+SAME(INC_RDMA_MTU_MAX_BYTES, 128 << IBV_MTU_4096);
+
+bool inc_rdma_filter_passes(const struct inc_rdma_filter *filter, const char *device, uint8_t port)
+{
+	const struct inc_rdma_filter_entry *entry;
+
+	if (!filter || !filter->entries)
+		return true;
+	for (entry = filter->entry; entry < filter->entry + filter->entries; entry++)
+		if ((!entry->device[0] || !strcmp(entry->device, device)) &&
+		    (!port || !entry->port || entry->port == port))
+			return true;
+	return false;
+}
+
+const struct inc_rdma_device_info *inc_rdma_device_find(const struct inc_rdma_list *list,
+							uint8_t index, const char *name)
+{
+	unsigned int i;
+
+	for (i = 0; i < list->devices; i++)
+		if (list->device[i].index == index && !strcmp(list->device[i].name, name))
+			return &list->device[i];
+	return NULL;
+}
+
+const struct inc_rdma_port_info *inc_rdma_port_find(const struct inc_rdma_device_info *device,
+						    uint8_t number)
+{
+	unsigned int i;
+
+	for (i = 0; i < device->ports; i++)
+		if (device->port[i].number == number)
+			return &device->port[i];
+	return NULL;
+}
+
+const char *inc_rdma_link_layer_name(enum inc_rdma_link_layer link_layer)
+{
+	switch (link_layer) {
+	case INC_RDMA_LINK_INFINIBAND:
+		return "InfiniBand";
+	case INC_RDMA_LINK_ETHERNET:
+		return "Ethernet";
+	default:
+		return "unknown";
+	}
+}
+
+const char *inc_rdma_port_state_name(enum inc_rdma_port_state state)
+{
+	return ibv_port_state_str((enum ibv_port_state)state);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Path MTUs of InfiniBand and RoCE: bytes of payload per packet, 256 to 4096, and the codes 1 to 5
+ * that verbs and wire formats have for them (enum ibv_mtu has the same numbers). Everything else
+ * in this tree counts in bytes; a code stands in a call of libibverbs or in a message alone.
+ */
+#ifndef INC_RDMA_MTU_H
+#define INC_RDMA_MTU_H
+
+#define INC_RDMA_MTU_MIN_BYTES 256u
+#define INC_RDMA_MTU_MAX_BYTES 4096u
+
+/* The bytes of a code; 0 where there is no such code. */
+static inline unsigned int inc_rdma_mtu_bytes(unsigned int code)
+{
+	return code >= 1 && code <= 5 ? INC_RDMA_MTU_MIN_BYTES / 2 << code : 0;
+}
+
+/* The code of the largest MTU that is not above so many bytes; 0 below 256. */
+static inline unsigned int inc_rdma_mtu_code(unsigned int bytes)
+{
+	unsigned int code = 0;
+
+	while (code < 5 && inc_rdma_mtu_bytes(code + 1) <= bytes)
+		code++;
+	return code;
+}
+
+#endif

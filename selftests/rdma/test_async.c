@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Who hears of an asynchronous event, and who comes and goes meanwhile: what needs no device. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+#include "lib/rdma/device_priv.h"
+
+struct listener {
+	struct inc_rdma_subscriber subscriber; /* first */
+	struct inc_rdma_device *device;
+	unsigned int heard;
+	enum inc_rdma_event_kind last;
+	void (*act)(struct listener *self); /* inside its call */
+	struct listener *other;
+};
+
+static void hear(struct inc_rdma_subscriber *subscriber, const struct inc_rdma_event *event)
+{
+	struct listener *self = (struct listener *)subscriber;
+
+	self->heard++;
+	self->last = event->kind;
+	if (self->act)
+		self->act(self);
+}
+
+static struct inc_rdma_device *make_device(void)
+{
+	struct inc_rdma_device *device = calloc(1, sizeof(*device));
+
+	assert_non_null(device);
+	inc_rdma_async_init(&device->async);
+	return device;
+}
+
+static void end_device(struct inc_rdma_device *device)
+{
+	assert_null(device->async.first);
+	inc_rdma_async_destroy(&device->async);
+	free(device);
+}
+
+static void listen_to(struct listener *l, struct inc_rdma_device *device, uint8_t port,
+		      const void *qp, const void *cq)
+{
+	l->subscriber =
+		(struct inc_rdma_subscriber){.on_event = hear, .port = port, .qp = qp, .cq = cq};
+	l->device = device;
+	inc_rdma_subscribe(device, &l->subscriber);
+}
+
+static void say(struct inc_rdma_device *device, enum inc_rdma_event_kind kind, uint8_t port,
+		const void *qp, const void *cq)
+{
+	const struct inc_rdma_event event = {kind, port, qp, cq, "said"};
+
+	inc_rdma_tell(device, &event);
+}
+
+static void each_hears_what_concerns_it(void **state)
+{
+	struct inc_rdma_device *device = make_device();
+	struct listener all = {0}, one = {0}, two = {0};
+	int qp[2], cq[2];
+
+	listen_to(&all, device, 0, NULL, NULL);
+	listen_to(&one, device, 1, &qp[0], &cq[0]);
+	listen_to(&two, device, 2, &qp[1], &cq[1]);
+	say(device, INC_RDMA_PORT_WENT_DOWN, 1, NULL, NULL);
+	assert_true(all.heard == 1 && one.heard == 1 && two.heard == 0);
+	say(device, INC_RDMA_QP_FATAL, 0, &qp[1], NULL);
+	assert_true(all.heard == 2 && one.heard == 1 && two.heard == 1);
+	say(device, INC_RDMA_CQ_FATAL, 0, NULL, &cq[0]);
+	assert_true(all.heard == 3 && one.heard == 2 && two.heard == 1);
+	say(device, INC_RDMA_DEVICE_GONE, 0, NULL, NULL);
+	assert_true(all.heard == 4 && one.heard == 3 && two.heard == 2);
+	assert_int_equal(two.last, INC_RDMA_DEVICE_GONE);
+	inc_rdma_unsubscribe(device, &one.subscriber);
+	inc_rdma_unsubscribe(device, &one.subscriber); /* who is not there leaves nothing */
+	say(device, INC_RDMA_GID_CHANGE, 1, NULL, NULL);
+	assert_true(all.heard == 5 && one.heard == 3 && two.heard == 2);
+	inc_rdma_unsubscribe(device, &all.subscriber);
+	inc_rdma_unsubscribe(device, &two.subscriber);
+	end_device(device);
+}
+
+static void leave_and_free(struct listener *self)
+{
+	inc_rdma_unsubscribe(self->device, &self->subscriber);
+	free(self);
+}
+
+static void take_other_along(struct listener *self)
+{
+	inc_rdma_unsubscribe(self->device, &self->other->subscriber);
+	free(self->other);
+	leave_and_free(self);
+}
+
+static void add_other(struct listener *self)
+{
+	listen_to(self->other, self->device, 0, NULL, NULL);
+	self->act = NULL;
+}
+
+/* Each hears of an event once, whoever leaves before or behind it, and may be gone afterwards. */
+static void they_come_and_go_in_their_calls(void **state)
+{
+	struct inc_rdma_device *device = make_device();
+	struct listener *l[6], stays[2] = {0}, late = {0};
+	int i;
+
+	listen_to(&stays[0], device, 0, NULL, NULL);
+	for (i = 0; i < 6; i++) {
+		l[i] = calloc(1, sizeof(*l[i]));
+		assert_non_null(l[i]);
+		listen_to(l[i], device, 0, NULL, NULL);
+		if (i == 3)
+			listen_to(&stays[1], device, 0, NULL, NULL);
+	}
+	/* heard in the order 5 4 stays[1] 3 2 1 0 stays[0] */
+	l[5]->act = leave_and_free;
+	l[4]->act = take_other_along;
+	l[4]->other = l[3];
+	l[2]->act = leave_and_free;
+	l[1]->act = take_other_along;
+	l[1]->other = l[0];
+	stays[1].act = add_other;
+	stays[1].other = &late;
+	say(device, INC_RDMA_PORT_UP, 1, NULL, NULL);
+	assert_true(stays[0].heard == 1 && stays[1].heard == 1);
+	assert_int_equal(late.heard, 0); /* it came after the event */
+	say(device, INC_RDMA_PORT_UP, 1, NULL, NULL);
+	assert_true(stays[0].heard == 2 && stays[1].heard == 2 && late.heard == 1);
+	inc_rdma_unsubscribe(device, &stays[0].subscriber);
+	inc_rdma_unsubscribe(device, &stays[1].subscriber);
+	inc_rdma_unsubscribe(device, &late.subscriber);
+	end_device(device);
+}
+
+/* ---- two threads ------------------------------------------------------------------------ */
+
+static sem_t inside, let_go;
+static volatile bool left; /* the call is over */
+
+static void stay_inside(struct listener *self)
+{
+	sem_post(&inside);
+	sem_wait(&let_go);
+	left = true;
+}
+
+static void *teller(void *arg)
+{
+	say(arg, INC_RDMA_PORT_UP, 1, NULL, NULL);
+	return NULL;
+}
+
+static void *unsubscriber(void *arg)
+{
+	struct listener *l = arg;
+
+	inc_rdma_unsubscribe(l->device, &l->subscriber);
+	assert_true(left);
+	return NULL;
+}
+
+/* Until its listeners are one fewer. */
+static void wait_unlinked(struct inc_rdma_device *device)
+{
+	bool there = true;
+
+	while (there) {
+		pthread_mutex_lock(&device->async.lock);
+		there = device->async.first;
+		pthread_mutex_unlock(&device->async.lock);
+	}
+}
+
+static void who_unsubscribes_waits_for_a_call_elsewhere(void **state)
+{
+	struct inc_rdma_device *device = make_device();
+	struct listener l = {.act = stay_inside}, other = {0};
+	pthread_t thread[2];
+
+	assert_true(!sem_init(&inside, 0, 0) && !sem_init(&let_go, 0, 0));
+	listen_to(&l, device, 0, NULL, NULL);
+	assert_int_equal(pthread_create(&thread[0], NULL, teller, device), 0);
+	sem_wait(&inside);
+	/* no lock is held in the call: others come and go */
+	listen_to(&other, device, 0, NULL, NULL);
+	inc_rdma_unsubscribe(device, &other.subscriber);
+	assert_int_equal(pthread_create(&thread[1], NULL, unsubscriber, &l), 0);
+	wait_unlinked(device);
+	assert_false(left);
+	sem_post(&let_go);
+	pthread_join(thread[0], NULL);
+	pthread_join(thread[1], NULL);
+	assert_int_equal(l.heard, 1);
+	assert_int_equal(other.heard, 0);
+	end_device(device);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_hears_what_concerns_it),
+		cmocka_unit_test(they_come_and_go_in_their_calls),
+		cmocka_unit_test(who_unsubscribes_waits_for_a_call_elsewhere),
+	};
+
+	return cmocka_run_group_tests_name("async", tests, NULL, NULL) ? 1 : 0;
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What of devices is pure: path MTUs, filters, GIDs, limits, on descriptions written down here. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <string.h>
+#include "lib/rdma/gid.h"
+#include "lib/rdma/info.h"
+#include "lib/rdma/inventory.h"
+#include "lib/rdma/mtu.h"
+#include "lib/rdma/qp.h"
+
+static void mtu_codes(void **state)
+{
+	static const struct {
+		unsigned int bytes, code;
+	} known[] = {{0, 0},    {255, 0},  {256, 1},  {511, 1},  {512, 2}, {1024, 3},
+		     {2047, 3}, {2048, 4}, {4095, 4}, {4096, 5}, {~0u, 5}};
+	size_t i;
+
+	for (i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		assert_int_equal(inc_rdma_mtu_code(known[i].bytes), known[i].code);
+	for (i = 1; i <= 5; i++)
+		assert_int_equal(inc_rdma_mtu_bytes(i), 128 << i);
+	assert_int_equal(inc_rdma_mtu_bytes(0), 0);
+	assert_int_equal(inc_rdma_mtu_bytes(6), 0);
+	assert_int_equal(inc_rdma_mtu_bytes(~0u), 0);
+}
+
+static void filters(void **state)
+{
+	static const struct inc_rdma_filter_entry entry[] = {{"mlx5_0", 0}, {"mlx5_1", 2}, {"", 3}};
+	static const struct inc_rdma_filter named = {entry, 2}, third = {entry, 3}, none = {0};
+
+	assert_true(inc_rdma_filter_passes(NULL, "rxe0", 1));
+	assert_true(inc_rdma_filter_passes(&none, "rxe0", 1));
+	assert_true(inc_rdma_filter_passes(&named, "mlx5_0", 0));
+	assert_true(inc_rdma_filter_passes(&named, "mlx5_0", 7));
+	assert_true(inc_rdma_filter_passes(&named, "mlx5_1", 0)); /* one of its ports may */
+	assert_true(inc_rdma_filter_passes(&named, "mlx5_1", 2));
+	assert_false(inc_rdma_filter_passes(&named, "mlx5_1", 1));
+	assert_false(inc_rdma_filter_passes(&named, "mlx5_10", 0)); /* no prefixes */
+	assert_false(inc_rdma_filter_passes(&named, "mlx5_", 0));
+	assert_true(inc_rdma_filter_passes(&third, "mlx5_1", 3));
+	assert_true(inc_rdma_filter_passes(&third, "rxe0", 3));
+	assert_false(inc_rdma_filter_passes(&third, "rxe0", 1));
+}
+
+static void devices_and_ports_are_found_by_what_names_them(void **state)
+{
+	static const struct inc_rdma_port_info ports[] = {{.number = 1}, {.number = 3}};
+	static const struct inc_rdma_device_info devices[] = {
+		{.index = 0, .name = "rxe0"},
+		{.index = 2, .name = "rxe2", .port = ports, .ports = 2},
+	};
+	static const struct inc_rdma_list list = {devices, 2, 0};
+
+	assert_ptr_equal(inc_rdma_device_find(&list, 0, "rxe0"), &devices[0]);
+	assert_ptr_equal(inc_rdma_device_find(&list, 2, "rxe2"), &devices[1]);
+	assert_null(inc_rdma_device_find(&list, 1, "rxe2"));
+	assert_null(inc_rdma_device_find(&list, 2, "rxe0"));
+	assert_ptr_equal(inc_rdma_port_find(&devices[1], 1), &ports[0]);
+	assert_ptr_equal(inc_rdma_port_find(&devices[1], 3), &ports[1]);
+	assert_null(inc_rdma_port_find(&devices[1], 2));
+	assert_null(inc_rdma_port_find(&devices[1], 0));
+	assert_null(inc_rdma_port_find(&devices[0], 1));
+}
+
+/* ---- GIDs ------------------------------------------------------------------------------- */
+
+#define FE80                         \
+	{                            \
+		0xfe, 0x80, [15] = 9 \
+	}
+#define FEBF                         \
+	{                            \
+		0xfe, 0xbf, [15] = 9 \
+	}
+#define FEC0                         \
+	{                            \
+		0xfe, 0xc0, [15] = 9 \
+	}
+#define V4(d)                                                \
+	{                                                    \
+		[10] = 0xff, [11] = 0xff, [12] = 10, 0, 0, d \
+	}
+#define GLOBAL                       \
+	{                            \
+		0x20, 0x01, [15] = 7 \
+	}
+
+static const struct inc_rdma_gid table[] = {
+	{0, INC_RDMA_GID_ROCE_V1, FE80, 4, 4, "eth4"},
+	{1, INC_RDMA_GID_ROCE_V2, FE80, 4, 4, "eth4"},
+	{2, INC_RDMA_GID_ROCE_V1, V4(1), 4, 4, "eth4"},
+	{3, INC_RDMA_GID_ROCE_V2, V4(3), 9, 5,
+	 "eth5"},                                   /* eth5 is another one where the device is */
+	{4, INC_RDMA_GID_ROCE_V2, V4(4), 4, 0, ""}, /* no interface of ours has it */
+	{5, INC_RDMA_GID_ROCE_V2, {0}, 4, 4, "eth4"},
+	{7, INC_RDMA_GID_ROCE_V2, V4(1), 4, 4, "eth4"},
+	{8, INC_RDMA_GID_ROCE_V2, V4(8), 0, 6, "eth6"}, /* the device does not say */
+	{9, INC_RDMA_GID_ROCE_V2, GLOBAL, 4, 4, "eth4"},
+	{200, INC_RDMA_GID_ROCE_V2, V4(1), 4, 4, "eth4"},
+};
+static const struct inc_rdma_port_info port = {
+	.number = 1,
+	.gid = table,
+	.gids = sizeof(table) / sizeof(table[0]),
+};
+
+/* The index of what is found, -1 where nothing is. */
+static int found(struct inc_rdma_gid_wish wish)
+{
+	const struct inc_rdma_gid *gid = inc_rdma_gid_find(&port, &wish);
+
+	return gid ? gid->index : -1;
+}
+
+static int by_address(uint8_t last, enum inc_rdma_gid_type type, int index)
+{
+	const uint8_t raw[16] = V4(last);
+
+	return found((struct inc_rdma_gid_wish){.type = type, .raw = raw, .index = index});
+}
+
+static void gids_by_type_and_address(void **state)
+{
+	assert_int_equal(by_address(1, INC_RDMA_GID_ROCE_V2, -1), 7);
+	assert_int_equal(by_address(1, INC_RDMA_GID_ROCE_V1, -1), 2);
+	assert_int_equal(by_address(1, INC_RDMA_GID_INFINIBAND, -1), -1);
+	assert_int_equal(by_address(2, INC_RDMA_GID_ROCE_V2, -1), -1);
+	/* of another network namespace, though we have the address, too */
+	assert_int_equal(by_address(3, INC_RDMA_GID_ROCE_V2, -1), -1);
+	/* nothing is known against these */
+	assert_int_equal(by_address(4, INC_RDMA_GID_ROCE_V2, -1), 4);
+	assert_int_equal(by_address(8, INC_RDMA_GID_ROCE_V2, -1), 8);
+	/* at its place, and at none of the others */
+	assert_int_equal(by_address(1, INC_RDMA_GID_ROCE_V2, 200), 200);
+	assert_int_equal(by_address(1, INC_RDMA_GID_ROCE_V2, 2), -1);
+	assert_int_equal(by_address(1, INC_RDMA_GID_ROCE_V2, 6), -1);
+}
+
+static void gids_by_interface_and_the_first_global_one(void **state)
+{
+	struct inc_rdma_gid_wish wish = {.type = INC_RDMA_GID_ROCE_V2, .index = -1};
+
+	wish.own_ifname = "eth4";
+	assert_int_equal(found(wish), 1);
+	wish.global = true;
+	assert_int_equal(found(wish), 7); /* neither link-local nor zero */
+	wish.own_ifname = "eth6";
+	assert_int_equal(found(wish), 8);
+	wish.own_ifname = "eth5";
+	assert_int_equal(found(wish), -1);
+	wish.own_ifname = "eth";
+	assert_int_equal(found(wish), -1);
+	wish.own_ifname = NULL;
+	assert_int_equal(found(wish), 7); /* not 4, which nobody here has */
+	wish.type = INC_RDMA_GID_ROCE_V1;
+	assert_int_equal(found(wish), 2);
+}
+
+/* fe80::/10 is link-local: febf:: is, fec0:: is not. */
+static void link_local_is_ten_bits(void **state)
+{
+	static const struct inc_rdma_gid edges[] = {
+		{0, INC_RDMA_GID_ROCE_V2, FEBF, 4, 4, "eth4"},
+		{1, INC_RDMA_GID_ROCE_V2, FEC0, 4, 4, "eth4"},
+	};
+	static const struct inc_rdma_port_info edge = {.number = 1, .gid = edges, .gids = 2};
+	const struct inc_rdma_gid_wish wish = {
+		.type = INC_RDMA_GID_ROCE_V2, .global = true, .index = -1};
+
+	assert_ptr_equal(inc_rdma_gid_find(&edge, &wish), &edges[1]);
+}
+
+static void gids_as_text(void **state)
+{
+	static const char *const bad[] = {"", "10.0.0.1", "fe80::1%eth0", "1:2:3",
+					  "::ffff:1.2.3.4 "};
+	static const uint8_t v4[16] = V4(1);
+	char text[INC_RDMA_GID_TEXT_SIZE];
+	uint8_t raw[16];
+	size_t i;
+
+	inc_rdma_gid_of_ipv4(htonl(0x0a000001), raw);
+	assert_memory_equal(raw, v4, 16);
+	assert_string_equal(inc_rdma_gid_print(raw, text), "::ffff:10.0.0.1");
+	for (i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		assert_int_equal(inc_rdma_gid_parse(inc_rdma_gid_print(table[i].raw, text), raw),
+				 0);
+		assert_memory_equal(raw, table[i].raw, 16);
+	}
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(inc_rdma_gid_parse(bad[i], raw), -EINVAL);
+}
+
+/* ---- limits ----------------------------------------------------------------------------- */
+
+static void caps_beyond_the_device_are_named(void **state)
+{
+	static const struct inc_rdma_limits limits = {
+		.max_qp_wr = 100, .max_sge = 10, .max_qp_rd_atom = 5, .max_qp_init_rd_atom = 4};
+	static const struct inc_rdma_qp_caps fits = {100, 100, 10, 10, 0, 4, 5};
+	static const struct {
+		struct inc_rdma_qp_caps caps;
+		const char *said;
+	} bad[] = {
+		{{101, 100, 10, 10, 0, 4, 5}, "dev9: send_wr is 101, the device can do 100"},
+		{{100, 101, 10, 10, 0, 4, 5}, "dev9: recv_wr is 101, the device can do 100"},
+		{{100, 100, 11, 10, 0, 4, 5}, "dev9: send_sge is 11, the device can do 10"},
+		{{100, 100, 10, 11, 0, 4, 5}, "dev9: recv_sge is 11, the device can do 10"},
+		{{100, 100, 10, 10, 0, 5, 5}, "dev9: rd_atomic is 5, the device can do 4"},
+		{{100, 100, 10, 10, 0, 4, 6}, "dev9: dest_rd_atomic is 6, the device can do 5"},
+	};
+	struct inc_err err;
+	size_t i;
+
+	assert_int_equal(inc_rdma_qp_caps_check("dev9", &limits, &fits, &err), 0);
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_int_equal(inc_rdma_qp_caps_check("dev9", &limits, &bad[i].caps, &err),
+				 -EINVAL);
+		assert_string_equal(err.msg, bad[i].said);
+	}
+}
+
+static void reasons_are_one_line(void **state)
+{
+	struct inc_err why = {""};
+	char was[sizeof(why.msg)];
+	int i;
+
+	inc_err_add(&why, "%s: open: %s", "a", "no");
+	assert_string_equal(why.msg, "a: open: no");
+	inc_err_add(&why, "b/%d: port is down\n", 1);
+	assert_string_equal(why.msg, "a: open: no; b/1: port is down ");
+	for (i = 0; i < 100; i++)
+		inc_err_add(&why, "more");
+	memcpy(was, why.msg, sizeof(was));
+	assert_true(strlen(was) > sizeof(was) - 4);
+	inc_err_add(&why, "more");
+	assert_string_equal(why.msg, was);
+}
+
+/* Whether or not the machine has a device. */
+static void an_inventory_opens_everywhere(void **state)
+{
+	const struct inc_rdma_filter_entry entry = {.device = "no such device"};
+	const struct inc_rdma_filter filter = {&entry, 1};
+	struct inc_rdma_inventory *inventory;
+	const struct inc_rdma_list *list;
+	struct inc_err err = {""};
+
+	assert_int_equal(inc_rdma_inventory_open(&filter, &inventory, &err), 0);
+	list = inc_rdma_inventory_get(inventory);
+	assert_int_equal(list->devices, 0);
+	assert_null(inc_rdma_device_find(list, 0, "no such device"));
+	assert_null(inc_rdma_inventory_device(inventory, 0, "no such device"));
+	inc_rdma_list_put(list);
+	assert_int_equal(inc_rdma_inventory_take(inventory), 0);
+	assert_int_equal(inc_rdma_inventory_refresh(inventory, &err), 0);
+	inc_rdma_inventory_close(inventory);
+	inc_rdma_inventory_close(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(mtu_codes),
+		cmocka_unit_test(filters),
+		cmocka_unit_test(devices_and_ports_are_found_by_what_names_them),
+		cmocka_unit_test(gids_by_type_and_address),
+		cmocka_unit_test(gids_by_interface_and_the_first_global_one),
+		cmocka_unit_test(link_local_is_ten_bits),
+		cmocka_unit_test(gids_as_text),
+		cmocka_unit_test(caps_beyond_the_device_are_named),
+		cmocka_unit_test(an_inventory_opens_everywhere),
+		cmocka_unit_test(reasons_are_one_line),
+	};
+
+	return cmocka_run_group_tests_name("info", tests, NULL, NULL) ? 1 : 0;
+}
