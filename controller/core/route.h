@@ -34,8 +34,13 @@ void inc_routes_avoid(struct inc_routes *routes, unsigned int sw, bool avoid);
 /*
  * Finds a tree for a communicator of so many slots that holds the switches of all hosts (indexes
  * into topo->hosts, by rank), and counts what it takes. Its root is the lowest switch that ways
- * from all of them meet at, so hosts behind one switch need that switch alone. Of several trees it
- * is the one whose most loaded switch or link is least loaded, and of those always the same.
+ * from all of them meet at, so hosts behind one switch need that switch alone. All ways are
+ * shortest ones to a root. Of several trees it is the one whose most loaded switch or link is least
+ * loaded, and of those always the same.
+ *
+ * Where the best ways up have room for all, that tree is found at once. Where they have not, trees
+ * are tried one after the other, so many and no more: in a large network that is nearly full the
+ * tree may bear more than the best one would, or not be found.
  *
  * 0, or why there is none: -EHOSTUNREACH (no path), -E2BIG (none would have room if nothing were in
  * use), -ENOSPC (what it needs is in use), -ENOMEM.

@@ -10,7 +10,8 @@
 #include "controller/core/graph.h"
 #include "controller/core/route.h"
 
-#define NO_EDGE UINT_MAX
+#define NO_EDGE    UINT_MAX
+#define INC_NO_WAY UINT64_MAX
 
 /* A switch in the search for one tree. What is of an earlier search has another stamp. */
 struct inc_spot {
@@ -26,6 +27,9 @@ struct inc_spot {
 	 * way from the worst of them */
 	unsigned int search, meets;
 	uint64_t floor;
+	/* what bears most on the best way from it to the top that was surveyed, itself too */
+	unsigned int survey;
+	uint64_t way; /* INC_NO_WAY: there is none with room */
 	/* its hosts at the switch */
 	unsigned int job;         /* the communicator they belong to */
 	unsigned int hosts, host; /* how many, and the first of them */
@@ -65,6 +69,9 @@ struct inc_routes {
 	unsigned int job;                 /* the communicator's stamp */
 	unsigned int slots;               /* its */
 	bool avoids;                      /* what is to be avoided is, above the hosts' switches */
+	unsigned int survey;              /* the stamp of the last one */
+	uint64_t limit;                   /* no part of the tree may bear more */
+	unsigned int tries;               /* of parents that are left in this search */
 	bool anywhere;                    /* absent switches may be used */
 	bool empty;                       /* as if nothing were in use */
 	bool lacks;                       /* there is a tree but for this, the first there was: */
@@ -78,12 +85,46 @@ static inline uint64_t inc_route_slots_load(unsigned int slots)
 	return (uint64_t)INC_LOAD_UNIT * slots / INC_DEF_SLOTS;
 }
 
+static inline uint64_t inc_route_larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static inline bool inc_route_usable(const struct inc_routes *r, unsigned int s)
+{
+	return r->anywhere ||
+	       (r->there[s] && !(r->avoids && r->avoided[s] && r->spots[s].job != r->job));
+}
+
+/* What the links of an edge, and a switch, have to bear with this communicator. */
+uint64_t inc_route_edge_load(const struct inc_routes *routes, unsigned int e);
+uint64_t inc_route_switch_load(const struct inc_routes *routes, unsigned int sw);
+
 /* How many children a switch can take of a communicator of this size, now; up: it has a parent. */
 unsigned int inc_route_capacity(const struct inc_routes *routes, unsigned int sw, bool up);
 
 /* Says what a switch lacks for so many children of it; true: what it lacks is in use. */
 bool inc_route_say_lack(struct inc_routes *routes, unsigned int sw, unsigned int children, bool up,
 			struct inc_err *err);
+
+/* A switch above all that have hosts. */
+struct inc_top {
+	unsigned int s, depth;
+	uint64_t floor; /* no tree below it bears less */
+	uint64_t load;  /* its own */
+};
+
+/* route_ways.c: these switches, in the order in which they are tried; tops has room for all.
+ * Returns how many; 0: err says why. */
+unsigned int inc_route_list_tops(struct inc_routes *routes, const struct inc_order *order,
+				 struct inc_top *tops, struct inc_err *err);
+/* What bears most when each switch with hosts takes its best way to top; INC_NO_WAY: one of them
+ * has none with room. What is chosen for one tree is not known to it, so a tree can need more. */
+uint64_t inc_route_survey(struct inc_routes *routes, const struct inc_order *order,
+			  unsigned int top);
+/* What bears most on the best way to the top of the last survey that begins with the edge. */
+uint64_t inc_route_way_over(struct inc_routes *routes, const struct inc_order *order,
+			    unsigned int e, unsigned int top);
 
 /* route_search.c: finds a tree in this order, and leaves it in used and spots. 0 or why not. */
 int inc_route_search(struct inc_routes *routes, const struct inc_order *order, struct inc_err *err);

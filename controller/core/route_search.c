@@ -9,20 +9,12 @@
 #include <string.h>
 #include "controller/core/route_priv.h"
 
+/* Parents that are tried one after the other in one search, where levels alone find no tree. */
+#define TRIES 50000
+
 static const char *name_of(const struct inc_routes *r, unsigned int s)
 {
 	return r->topo->switches[s].name;
-}
-
-static bool usable(const struct inc_routes *r, unsigned int s)
-{
-	return r->anywhere ||
-	       (r->there[s] && !(r->avoids && r->avoided[s] && r->spots[s].job != r->job));
-}
-
-static const char *host_at(const struct inc_routes *r, unsigned int leaf)
-{
-	return r->topo->hosts[r->spots[leaf].host].name;
 }
 
 /* Puts a switch into the tree, unless it is there. */
@@ -44,28 +36,20 @@ static unsigned int room(const struct inc_routes *r, unsigned int attempt, unsig
 {
 	const struct inc_spot *spot = &r->spots[s];
 	unsigned int has = spot->stamp == attempt ? spot->children : 0;
-	unsigned int can = usable(r, s) ? inc_route_capacity(r, s, s != top) : 0;
+	unsigned int can = inc_route_usable(r, s) ? inc_route_capacity(r, s, s != top) : 0;
 
 	return can > has ? can - has : 0;
 }
 
-static uint64_t larger(uint64_t a, uint64_t b)
+/* Whether a tree below top may have the edge: its way on from there bears no more than the limit.
+ * The largest limit leaves in what is full, too: it is found so by those who say why. */
+static bool leads_on(struct inc_routes *r, const struct inc_order *order, unsigned int e,
+		     unsigned int top)
 {
-	return a > b ? a : b;
-}
+	const unsigned int to = r->graph.edges[e].to;
 
-/* What the links of an edge, and a switch, have to bear with this communicator. */
-static uint64_t edge_load(const struct inc_routes *r, unsigned int e)
-{
-	const unsigned int *link = r->graph.edges[e].link;
-
-	return larger(r->link_load[link[0]] + r->link_weight[link[0]],
-		      r->link_load[link[1]] + r->link_weight[link[1]]);
-}
-
-static uint64_t switch_load(const struct inc_routes *r, unsigned int s)
-{
-	return r->use[s].load + inc_route_slots_load(r->slots);
+	return inc_route_usable(r, to) && inc_is_above(order, &r->graph, top, to) &&
+	       inc_route_way_over(r, order, e, top) <= r->limit;
 }
 
 /* The parents that the n switches of a level could have below top. */
@@ -79,9 +63,7 @@ static int list_parents(struct inc_routes *r, const struct inc_order *order, uns
 
 		r->first[i] = listed;
 		for (unsigned int u = order->first_up[s]; u < order->first_up[s + 1]; u++) {
-			const unsigned int to = r->graph.edges[order->up[u]].to;
-
-			if (usable(r, to) && inc_is_above(order, &r->graph, top, to))
+			if (leads_on(r, order, order->up[u], top))
 				r->edges[listed++] = order->up[u];
 		}
 		if (r->first[i] == listed)
@@ -112,13 +94,13 @@ static unsigned int count_parents(struct inc_routes *r, unsigned int n)
 			continue;
 		for (unsigned int k = r->first[i]; k < r->first[i + 1]; k++) {
 			const unsigned int to = r->graph.edges[r->edges[k]].to;
-			uint64_t load = edge_load(r, r->edges[k]);
+			uint64_t load = inc_route_edge_load(r, r->edges[k]);
 			struct inc_spot *spot = &r->spots[to];
 
 			if (spot->seen != round) {
 				spot->seen = round;
 				spot->could = 0;
-				spot->load = switch_load(r, to);
+				spot->load = inc_route_switch_load(r, to);
 				r->parents[parents++] = to;
 			}
 			spot->could++;
@@ -285,19 +267,27 @@ static int cover(struct inc_routes *r, const struct inc_order *order, unsigned i
 	return ret;
 }
 
-/* The tree below top, in used and spots. */
-static int try_top(struct inc_routes *r, const struct inc_order *order, unsigned int top,
-		   struct inc_err *err)
+/* A tree of the switches with hosts alone, which have no parents. */
+static unsigned int start_tree(struct inc_routes *r)
 {
 	const unsigned int attempt = ++r->stamp;
-	unsigned int n_level, n_next = 0, leaf = 0, *level;
-	int ret = 0;
 
 	r->n_used = 0;
 	for (unsigned int i = 0; i < r->n_leaves; i++) {
 		take(r, attempt, r->leaves[i]);
 		r->spots[r->leaves[i]].children = r->spots[r->leaves[i]].hosts;
 	}
+	return attempt;
+}
+
+/* The tree below top, in used and spots. What a level chooses is not taken back. */
+static int try_levels(struct inc_routes *r, const struct inc_order *order, unsigned int top,
+		      struct inc_err *err)
+{
+	const unsigned int attempt = start_tree(r);
+	unsigned int n_level, n_next = 0, leaf = 0, *level;
+	int ret = 0;
+
 	for (unsigned int d = order->depth[r->leaves[0]]; d > order->depth[top] && !ret; d--) {
 		n_level = n_next;
 		while (leaf < r->n_leaves && order->depth[r->leaves[leaf]] == d)
@@ -318,6 +308,77 @@ static int try_top(struct inc_routes *r, const struct inc_order *order, unsigned
 	return ret;
 }
 
+/* The deepest switch of the tree that has no parent yet, or NO_EDGE. */
+static unsigned int deepest_without(const struct inc_routes *r, const struct inc_order *order,
+				    unsigned int top)
+{
+	unsigned int deepest = NO_EDGE;
+
+	for (unsigned int i = 0; i < r->n_used; i++) {
+		const unsigned int s = r->used[i];
+
+		if (s != top && r->spots[s].up == NO_EDGE &&
+		    (deepest == NO_EDGE || order->depth[s] > order->depth[deepest]))
+			deepest = s;
+	}
+	return deepest;
+}
+
+/* Every way to complete the tree, those first that need no other switch, until one is found or so
+ * much has been tried that it is given up. */
+static bool try_parents(struct inc_routes *r, const struct inc_order *order, unsigned int attempt,
+			unsigned int top)
+{
+	const unsigned int s = deepest_without(r, order, top);
+
+	if (s == NO_EDGE)
+		return true;
+	for (int more = 0; more < 2; more++) {
+		for (unsigned int u = order->first_up[s]; u < order->first_up[s + 1]; u++) {
+			const unsigned int e = order->up[u], to = r->graph.edges[e].to;
+			struct inc_spot *parent = &r->spots[to];
+
+			if ((parent->stamp != attempt) != more || !leads_on(r, order, e, top) ||
+			    !room(r, attempt, to, top))
+				continue;
+			if (!r->tries)
+				return false;
+			r->tries--;
+			take(r, attempt, to);
+			attach(r, s, e);
+			if (try_parents(r, order, attempt, top))
+				return true;
+			parent->children--;
+			r->spots[s].up = NO_EDGE;
+			if (!more)
+				continue;
+			parent->stamp = 0;
+			r->n_used--;
+		}
+	}
+	return false;
+}
+
+/* A tree below top of which no part bears more than the limit. */
+static int try_limit(struct inc_routes *r, const struct inc_order *order, unsigned int top,
+		     uint64_t limit, struct inc_err *err)
+{
+	int ret;
+
+	r->limit = limit;
+	ret = try_levels(r, order, top, err);
+	if (ret && limit < INC_NO_WAY) {
+		/* others have their share of the tries, too */
+		const unsigned int kept = r->tries - r->tries / 8;
+
+		r->tries /= 8;
+		if (try_parents(r, order, start_tree(r), top))
+			ret = 0;
+		r->tries += kept;
+	}
+	return ret;
+}
+
 /* What the most loaded part of the tree that was found has to bear then. */
 static uint64_t worst_load(const struct inc_routes *r)
 {
@@ -326,105 +387,52 @@ static uint64_t worst_load(const struct inc_routes *r)
 	for (unsigned int i = 0; i < r->n_used; i++) {
 		const unsigned int up = r->spots[r->used[i]].up;
 
-		worst = larger(worst, switch_load(r, r->used[i]));
+		worst = inc_route_larger(worst, inc_route_switch_load(r, r->used[i]));
 		if (up != NO_EDGE)
-			worst = larger(worst, edge_load(r, up));
+			worst = inc_route_larger(worst, inc_route_edge_load(r, up));
 	}
 	return worst;
 }
 
-struct top {
-	unsigned int s, depth;
-	uint64_t floor; /* no tree below it bears less */
-	uint64_t load;  /* its own */
+/* The best tree so far. */
+struct best {
+	unsigned int top; /* NO_EDGE: there is none */
+	uint64_t limit;   /* that it was found with */
+	uint64_t load;
+	bool kept; /* it is what used and spots have */
 };
 
-static int compare_tops(const void *a, const void *b)
+static int try_better(struct inc_routes *r, const struct inc_order *order, unsigned int top,
+		      uint64_t limit, struct best *best, struct inc_err *err)
 {
-	const struct top *x = a, *y = b;
+	int ret;
 
-	if (x->depth != y->depth)
-		return x->depth > y->depth ? -1 : 1;
-	if (x->floor != y->floor)
-		return x->floor < y->floor ? -1 : 1;
-	if (x->load != y->load)
-		return x->load < y->load ? -1 : 1;
-	return x->s < y->s ? -1 : 1;
+	best->kept = false;
+	ret = try_limit(r, order, top, limit, err);
+	if (!ret)
+		*best = (struct best){top, limit, worst_load(r), true};
+	return ret;
 }
 
-/* Looks at the switches above one: what the most loaded part of the best way to each is. */
-static void look_up(struct inc_routes *r, const struct inc_order *order, unsigned int s,
-		    unsigned int round, unsigned int *tail)
+/*
+ * The best tree below top, if it is better than the best so far. Nearly always the ways that bear
+ * least have room; where they have not, it is found from the other side: trees that bear less and
+ * less, until there is none. Why there is no tree at all is what ways that are full tell.
+ */
+static int try_top(struct inc_routes *r, const struct inc_order *order, unsigned int top,
+		   struct best *best, struct inc_err *err)
 {
-	for (unsigned int u = order->first_up[s]; u < order->first_up[s + 1]; u++) {
-		const unsigned int e = order->up[u], to = r->graph.edges[e].to;
-		struct inc_spot *other = &r->spots[to];
-		uint64_t load;
+	const uint64_t least = inc_route_survey(r, order, top);
+	const bool lacks = r->lacks;
+	struct inc_err why;
 
-		if (!usable(r, to))
-			continue;
-		load = larger(larger(r->spots[s].load, edge_load(r, e)), switch_load(r, to));
-		if (other->seen != round) {
-			other->seen = round;
-			other->load = load;
-			r->queue[(*tail)++] = to;
-		} else if (load < other->load) {
-			other->load = load;
-		}
+	if (least < best->load && try_better(r, order, top, least, best, &why)) {
+		while (best->load - 1 > least &&
+		       !try_better(r, order, top, best->load - 1, best, &why))
+			;
 	}
-}
-
-/* All ways up from a switch with hosts. */
-static void climb(struct inc_routes *r, const struct inc_order *order, unsigned int leaf,
-		  unsigned int search)
-{
-	const unsigned int round = ++r->stamp;
-	unsigned int head = 0, tail = 0;
-
-	r->queue[tail++] = leaf;
-	r->spots[leaf].seen = round;
-	r->spots[leaf].load = switch_load(r, leaf);
-	for (; head < tail; head++) {
-		struct inc_spot *spot = &r->spots[r->queue[head]];
-
-		/* its load is final: all that lead here are deeper, and have been here before */
-		if (spot->search != search) {
-			spot->search = search;
-			spot->meets = 0;
-			spot->floor = 0;
-		}
-		spot->meets++;
-		spot->floor = larger(spot->floor, spot->load);
-		look_up(r, order, r->queue[head], round, &tail);
-	}
-}
-
-/* The switches above all that have hosts, in the order in which they are tried. */
-static unsigned int list_tops(struct inc_routes *r, const struct inc_order *order, struct top *tops,
-			      struct inc_err *err)
-{
-	const unsigned int search = ++r->stamp;
-	unsigned int n = 0;
-
-	for (unsigned int i = 0; i < r->n_leaves; i++) {
-		if (order->depth[r->leaves[i]] == INC_UNREACHED) {
-			inc_err_set(err, EHOSTUNREACH, "no path from %s to any root",
-				    host_at(r, r->leaves[i]));
-			return 0;
-		}
-		climb(r, order, r->leaves[i], search);
-	}
-	for (unsigned int s = 0; s < r->graph.n; s++) {
-		const struct inc_spot *spot = &r->spots[s];
-
-		if (spot->search == search && spot->meets == r->n_leaves)
-			tops[n++] = (struct top){s, order->depth[s], spot->floor, r->use[s].load};
-	}
-	qsort(tops, n, sizeof(*tops), compare_tops);
-	if (!n)
-		inc_err_set(err, EHOSTUNREACH, "no switch is above both %s and %s",
-			    host_at(r, r->leaves[0]), host_at(r, r->leaves[r->n_leaves - 1]));
-	return n;
+	r->lacks = lacks; /* what is full on some of the ways is no reason */
+	return best->top == NO_EDGE ? try_better(r, order, top, INC_NO_WAY, best, err) : 0;
 }
 
 static void sort_leaves(struct inc_routes *r, const struct inc_order *order)
@@ -442,31 +450,28 @@ static void sort_leaves(struct inc_routes *r, const struct inc_order *order)
 
 int inc_route_search(struct inc_routes *r, const struct inc_order *order, struct inc_err *err)
 {
-	struct top tops[r->graph.n];
-	unsigned int n, best = NO_EDGE, last = NO_EDGE;
-	uint64_t least = UINT64_MAX, load;
-	struct inc_err why;
+	struct best best = {.top = NO_EDGE, .load = INC_NO_WAY};
+	struct inc_top tops[r->graph.n];
 	int ret = -EHOSTUNREACH;
+	struct inc_err why;
+	unsigned int n;
 
 	sort_leaves(r, order);
-	n = list_tops(r, order, tops, err);
+	r->tries = TRIES;
+	n = inc_route_list_tops(r, order, tops, err);
 	for (unsigned int i = 0; i < n; i++) {
 		/* what comes now is higher up, or bears as much */
-		if (best != NO_EDGE &&
-		    (tops[i].depth < order->depth[best] || tops[i].floor >= least))
+		if (best.top != NO_EDGE &&
+		    (tops[i].depth < order->depth[best.top] || tops[i].floor >= best.load))
 			break;
-		last = NO_EDGE;
-		ret = try_top(r, order, tops[i].s, i ? &why : err); /* the first reason counts */
-		if (ret)
-			continue;
-		last = tops[i].s;
-		load = worst_load(r);
-		if (load < least) {
-			least = load;
-			best = tops[i].s;
-		}
+		/* the first reason counts */
+		ret = try_top(r, order, tops[i].s, &best, i ? &why : err);
 	}
-	if (best == NO_EDGE)
+	if (best.top == NO_EDGE)
 		return ret;
-	return last == best ? 0 : try_top(r, order, best, err);
+	if (best.kept)
+		return 0;
+	r->tries = TRIES;
+	inc_route_survey(r, order, best.top);
+	return try_limit(r, order, best.top, best.limit, err);
 }
