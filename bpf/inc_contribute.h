@@ -50,14 +50,13 @@ static __always_inline struct inc_buf *inc_result_row(const struct inc_comm_cfg 
 /* The child that has this collective's root behind it, plus 1; 0: none has, or it has no root. */
 static __always_inline __u32 inc_root_child_plus_1(const struct inc_comm_cfg *comm, __u32 desc)
 {
-	__u32 root = INC_DESC_ROOT(desc), row = root / INC_ROOTS_PER_ROW;
+	__u32 root = INC_DESC_ROOT(desc), row;
 	struct inc_root_row *children;
 
-	if (!inc_has_root(desc) || row >= comm->root_rows)
+	if (!inc_has_root(desc) || !inc_root_row(comm, root, &row))
 		return 0;
-	row += comm->root_base;
 	children = bpf_map_lookup_elem(&inc_root_child, &row);
-	return children ? children->child_plus_1[root % INC_ROOTS_PER_ROW] : 0;
+	return children ? *inc_root_place(children, root) : 0;
 }
 
 /*
@@ -122,14 +121,20 @@ static __always_inline bool inc_sequence_ok(const struct inc_packet *pkt, const 
 	return pkt->len || inc_op_in(pkt->opcode, INC_OPS_ONLY);
 }
 
-/* Does the switch know this collective, operator and type, and is the length one of whole elements?
- * That bounds the pad, too, which the length has left for no choice (inc_parse_ext()). */
+/* Are a switch's numbers in the byte order that they have here? A host's are, it was told. */
+static __always_inline bool inc_order_ok(const struct inc_packet *pkt, const struct inc_match *m)
+{
+	return !(m->cfg->flags & INC_CONN_F_SWITCH) || !pkt->se == !inc_comm_order(m->comm);
+}
+
+/* Does the switch know this collective and type (operators it knows all), and is the length one of
+ * whole elements? That bounds the pad, too, which the length has left for no choice
+ * (inc_parse_ext()). */
 static __always_inline bool inc_desc_known(__u32 desc, __u32 len)
 {
 	__u32 bytes = inc_element_bytes(desc);
 
-	return INC_DESC_COLL(desc) < INC_N_COLLECTIVES && INC_DESC_OP(desc) < INC_N_OPERATORS &&
-	       bytes && !(len & (bytes - 1));
+	return INC_DESC_COLL(desc) < INC_N_COLLECTIVES && bytes && !(len & (bytes - 1));
 }
 
 /* Ends the connection: the packet, and every one after it, is answered with the syndrome. */
@@ -181,7 +186,9 @@ static __always_inline void inc_advance(const struct inc_packet *pkt, const stru
 		st->ack_asked = at->r + 1;
 }
 
-/* Counts the contribution in at->row. True for the last arriver, which alone goes on to reduce. */
+/* Counts the contribution in at->row. True for the last arriver, which alone goes on to reduce: no
+ * bit is set twice in a generation, as what comes again is behind rx_next, and below the root all
+ * bits stay set until the result has come, while what is next for the slot is early. */
 static __always_inline bool inc_arrive(const struct inc_match *m, const struct inc_place *at)
 {
 	__u64 bit = 1ull << (m->cfg->child & 31), before;

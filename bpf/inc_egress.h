@@ -61,24 +61,29 @@ static __always_inline const struct inc_conn_cfg *inc_child_on(const struct inc_
 	return NULL;
 }
 
-/*
- * Which child of the port this copy is for. The copies of one multicast are clones and do not
- * say; but those for one port leave one after the other on one CPU, so counting them tells.
- */
-static __always_inline int inc_copy_child(const struct inc_template *t,
-					  const struct inc_comm_cfg *comm, __u32 ifindex,
-					  __u32 *child)
-{
-	const struct inc_conn_cfg *any = inc_child_on(comm, ifindex);
-	struct inc_copy *copy;
-	__u32 first_conn;
+/* What becomes of a copy; of less than 0: it cannot be made. */
+#define INC_COPY_MADE  0
+#define INC_COPY_SPARE 1 /* it is one more than there are receivers */
 
-	if (!any)
+/*
+ * Who this copy is for: a child of the port, or the parent (child comm->children). The copies of
+ * one multicast are clones and do not say; but those for one port leave one after the other on one
+ * CPU, so counting them tells.
+ */
+static __always_inline int inc_copy_peer(const struct inc_template *t,
+					 const struct inc_comm_cfg *comm, __u32 ifindex,
+					 __u32 *peer)
+{
+	const struct inc_conn_cfg *any = t->up ? NULL : inc_child_on(comm, ifindex);
+	__u32 peers = any ? any->port_children : 1, first_conn;
+	struct inc_copy *copy;
+
+	if (!any && !t->up)
 		return -1;
-	*child = any->port_first;
-	if (any->port_children == 1)
-		return 0;
-	first_conn = comm->conn_base + any->port_first;
+	*peer = any ? any->port_first : comm->children;
+	if (peers == 1 && !t->bare)
+		return INC_COPY_MADE;
+	first_conn = comm->conn_base + *peer;
 	copy = bpf_map_lookup_elem(&inc_copy, &first_conn);
 	if (!copy)
 		return -1;
@@ -88,10 +93,10 @@ static __always_inline int inc_copy_child(const struct inc_template *t,
 		copy->r_plus_1 = t->r + 1;
 		copy->ordinal = 0;
 	}
-	if (copy->ordinal >= any->port_children)
-		return -1;
-	*child += copy->ordinal;
-	return 0;
+	if (copy->ordinal >= peers)
+		return t->bare ? INC_COPY_SPARE : -1;
+	*peer += copy->ordinal;
+	return INC_COPY_MADE;
 }
 
 /* Reads it once and whole: a child that has its result already (the slow path may have been
@@ -117,13 +122,13 @@ static __always_inline int inc_plan_copy(const struct inc_template *t, __u32 ifi
 	const struct inc_comm_cfg *comm = bpf_map_lookup_elem(&inc_comm_cfg, &t->comm);
 	struct inc_buf *row;
 	__u32 child, conn;
+	int ret;
 
 	if (!comm)
 		return -1;
-	if (t->up)
-		child = comm->children;
-	else if (inc_copy_child(t, comm, ifindex, &child))
-		return -1;
+	ret = inc_copy_peer(t, comm, ifindex, &child);
+	if (ret)
+		return ret;
 	row = t->up ? inc_result_row(comm, t->slot) : inc_contrib_row(comm, child, t->slot);
 	conn = comm->conn_base + child;
 	out->cfg = bpf_map_lookup_elem(&inc_conn_cfg, &conn);
@@ -144,7 +149,7 @@ static __always_inline int inc_plan_copy(const struct inc_template *t, __u32 ifi
 		return -1;
 	out->body_len = out->len + inc_pad(out->len);
 	out->ip_len = INC_IP_TO_BTH_LEN + out->ext_len + out->body_len + INC_ICRC_LEN;
-	return 0;
+	return INC_COPY_MADE;
 }
 
 /* Gives the frame the copy's length: in front where the extended headers differ, else at its end.
@@ -159,6 +164,20 @@ static __always_inline int inc_resize(struct xdp_md *ctx, const struct inc_outgo
 		return -1;
 	delta = INC_ETH_LEN + out->ip_len - (__s32)(ctx->data_end - ctx->data);
 	return delta && bpf_xdp_adjust_tail(ctx, delta) ? -1 : 0;
+}
+
+/* A bare template's copy, which has its length, gets its payload. The row stays until the receivers
+ * have their copies; should the slow path have been faster, this copy is one too many, and its ICRC
+ * would tell what was overwritten meanwhile. */
+static __always_inline int inc_fill_copy(struct xdp_md *ctx, const struct inc_template *t,
+					 const struct inc_outgoing *out)
+{
+	const struct inc_comm_cfg *comm = bpf_map_lookup_elem(&inc_comm_cfg, &t->comm);
+	const struct inc_buf *row = comm ? inc_result_row(comm, t->slot) : NULL;
+
+	if (!row || *(const volatile __u64 *)&row->r != t->r)
+		return -1;
+	return inc_store_payload(ctx, row, out->ext_len, out->len);
 }
 
 /* Ethernet to BTH. Returns the ICRC state behind them. */
@@ -236,8 +255,8 @@ static __always_inline int inc_store_icrc(struct xdp_md *ctx, __u32 off, __u32 i
 	return 0;
 }
 
-/* Makes one copy. -1 where that cannot be: the frame is dropped then, and the slow path sends the
- * result. */
+/* Makes one copy, INC_COPY_*. Where that cannot be the frame is dropped, and the slow path sends
+ * the result. */
 static __always_inline int inc_make_copy(struct xdp_md *ctx, __u32 ifindex)
 {
 	void *data = (void *)(long)ctx->data;
@@ -245,11 +264,15 @@ static __always_inline int inc_make_copy(struct xdp_md *ctx, __u32 ifindex)
 	struct inc_outgoing out = {};
 	struct inc_template t;
 	__u32 state, icrc;
+	int ret;
 
 	if (data + INC_HEADERS_LEN > end)
 		return -1;
 	__builtin_memcpy(&t, data, sizeof(t));
-	if (inc_plan_copy(&t, ifindex, &out) || inc_resize(ctx, &out, t.ext_len))
+	ret = inc_plan_copy(&t, ifindex, &out);
+	if (ret)
+		return ret;
+	if (inc_resize(ctx, &out, t.ext_len) || (t.bare && inc_fill_copy(ctx, &t, &out)))
 		return -1;
 	data = (void *)(long)ctx->data;
 	end = (void *)(long)ctx->data_end;
@@ -262,6 +285,17 @@ static __always_inline int inc_make_copy(struct xdp_md *ctx, __u32 ifindex)
 	if (out.cfg->flags & INC_CONN_F_UDP_CSUM)
 		inc_copy_udp_csum(data, &out, icrc);
 	return inc_store_icrc(ctx, INC_ETH_LEN + out.ip_len - INC_ICRC_LEN, icrc);
+}
+
+/* The verdict on a template at this port, whose books it keeps. */
+static __always_inline int inc_egress_copy(struct xdp_md *ctx, __u32 ifindex)
+{
+	int ret = inc_make_copy(ctx, ifindex);
+
+	if (ret == INC_COPY_SPARE)
+		return XDP_DROP;
+	inc_count(ret ? INC_CTR_X_COPY_DROP : INC_CTR_X_COPY);
+	return ret ? XDP_DROP : XDP_PASS;
 }
 
 #endif

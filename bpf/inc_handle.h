@@ -22,7 +22,7 @@ static __always_inline enum inc_counter_id inc_complete(struct xdp_md *ctx,
 
 	if (differ) {
 		m->comm_st->error_r = at->r;
-		m->comm_st->error = INC_AETH_NAK_OPERATION;
+		inc_publish32(&m->comm_st->error, INC_AETH_NAK_OPERATION);
 		inc_count(INC_CTR_X_MISMATCH);
 		inc_emit(INC_EVENT_MISMATCH, m->cfg->comm, m->conn, INC_AETH_NAK_OPERATION, at->r,
 			 differ);
@@ -70,7 +70,7 @@ static __always_inline enum inc_counter_id inc_data(struct xdp_md *ctx,
 	if (inc_is_up(m))
 		return inc_take_result(ctx, pkt, m, at);
 	desc = inc_op_in(pkt->opcode, INC_OPS_IMM) ? pkt->imm : st->desc;
-	if (!inc_sequence_ok(pkt, m) || !inc_desc_known(desc, pkt->len) ||
+	if (!inc_sequence_ok(pkt, m) || !inc_order_ok(pkt, m) || !inc_desc_known(desc, pkt->len) ||
 	    (!st->desc_valid && !inc_op_in(pkt->opcode, INC_OPS_IMM)))
 		return inc_refuse(ctx, pkt, m, INC_AETH_NAK_INVALID);
 	if (at->fate == INC_FATE_EARLY) {

@@ -111,13 +111,14 @@ struct {
 
 struct inc_devmap {
 	__uint(type, BPF_MAP_TYPE_DEVMAP);
-	__uint(max_entries, INC_MAX_CHILDREN);
+	__uint(max_entries, INC_MAX_CHILDREN + 1);
 	__uint(key_size, sizeof(__u32));
 	__uint(value_size, sizeof(struct bpf_devmap_val));
 };
 
-/* Communicator -> the devmap that its results are multicast through: child -> port and egress
- * program. Writer: loader. As many as inc_comm_cfg. */
+/* Communicator and way (enum inc_ports_row) -> the devmap that its templates are multicast through:
+ * receiver -> port and egress program. Writer: loader. INC_PORTS_ROWS times as many as
+ * inc_comm_cfg. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, 1);

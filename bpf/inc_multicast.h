@@ -2,7 +2,8 @@
 /*
  * Multicast: a frame becomes a template, which goes to every port of the communicator, once for
  * each child there; or, below the root, to the parent. The frame is the last arriver's, or the
- * parent's, which brings the result.
+ * parent's, which brings the result. A last arriver that gives less than the sum has, in a
+ * Broadcast all but the root's, goes as a bare template (enum inc_ports_row).
  */
 #ifndef INC_MULTICAST_H
 #define INC_MULTICAST_H
@@ -10,30 +11,11 @@
 #include "bpf/inc_reduce.h"
 #include "bpf/inc_template.h"
 
-/* The frame gets the row's payload. -1 where it is too short: a frame can always shrink but not
- * always grow. */
-static __always_inline int inc_put_payload(struct xdp_md *ctx, const struct inc_packet *pkt,
-					   const struct inc_buf *row)
-{
-	__u32 len = row->len, less;
-
-	if (len > pkt->len)
-		return -1;
-	/* verifier 6.1: the helper wants a length that is not 0, and the compiler would check len
-	 * but pass a copy of it that the verifier knows no bounds of: what is checked here is one
-	 * less, and what is passed is made of that */
-	less = len + inc_pad(len) - 1;
-	inc_opaque(less);
-	if (less < INC_MAX_PAYLOAD && bpf_xdp_store_bytes(ctx, INC_HEADERS_LEN + pkt->ext_len,
-							  (void *)row->payload, less + 1))
-		return -1;
-	return 0;
-}
-
-/* Behind its first bytes the frame has extended headers and the row's payload. */
+/* Behind its first bytes the frame has extended headers and, unless it is bare, the row's payload.
+ */
 static __always_inline int inc_put_template(struct xdp_md *ctx, const struct inc_packet *pkt,
 					    const struct inc_match *m, const struct inc_place *at,
-					    const struct inc_buf *row, bool up)
+					    const struct inc_buf *row, bool up, bool bare)
 {
 	void *data = (void *)(long)ctx->data;
 	struct inc_template *t = data;
@@ -49,17 +31,37 @@ static __always_inline int inc_put_template(struct xdp_md *ctx, const struct inc
 	t->csum = row->csum;
 	t->ext_len = pkt->ext_len;
 	t->up = up;
+	t->bare = bare;
 	t->root_child_plus_1 = inc_root_child_plus_1(m->comm, row->desc);
 	if (inc_generic)
 		t->check = inc_template_check(t);
 	return 0;
 }
 
-/* To all children. */
-static __always_inline int inc_redirect_down(const struct inc_match *m)
+/* Does the frame have no room for the row's payload? It can always shrink but not always grow. */
+static __always_inline bool inc_is_bare(const struct inc_packet *pkt, const struct inc_buf *row)
 {
-	__u32 comm_id = m->cfg->comm;
-	void *ports = bpf_map_lookup_elem(&inc_comm_ports, &comm_id);
+	return row->len > pkt->len;
+}
+
+/* The frame becomes a template of the sum in the row. -1 where it has to be a bare one, in generic
+ * mode: there copies have no more room than the frame. */
+static __always_inline int inc_put_sum(struct xdp_md *ctx, const struct inc_packet *pkt,
+				       const struct inc_match *m, const struct inc_place *at,
+				       const struct inc_buf *row, bool up)
+{
+	bool bare = inc_is_bare(pkt, row);
+
+	if (bare ? inc_generic : inc_store_payload(ctx, row, pkt->ext_len, row->len))
+		return -1;
+	return inc_put_template(ctx, pkt, m, at, row, up, bare);
+}
+
+/* A template leaves for all that this row of the communicator's ports names. */
+static __always_inline int inc_redirect(const struct inc_match *m, enum inc_ports_row which)
+{
+	__u32 row = m->cfg->comm * INC_PORTS_ROWS + which;
+	void *ports = bpf_map_lookup_elem(&inc_comm_ports, &row);
 
 	if (!ports || bpf_redirect_map(ports, 0, BPF_F_BROADCAST) != XDP_REDIRECT)
 		return -1;
@@ -83,8 +85,8 @@ static __always_inline enum inc_counter_id inc_multicast(struct xdp_md *ctx,
 
 	if (!result)
 		return INC_CTR_DROP_CONFIG;
-	if (inc_copies_shared || inc_put_payload(ctx, pkt, result) ||
-	    inc_put_template(ctx, pkt, m, at, result, false) || inc_redirect_down(m))
+	if (inc_copies_shared || inc_put_sum(ctx, pkt, m, at, result, false) ||
+	    inc_redirect(m, inc_is_bare(pkt, result) ? INC_PORTS_DOWN_BARE : INC_PORTS_DOWN))
 		return inc_pending(m, at, INC_EVENT_RESULT_PENDING);
 	return INC_CTR_MC_RESULT;
 }
@@ -95,8 +97,8 @@ static __always_inline enum inc_counter_id inc_pass_on(struct xdp_md *ctx,
 						       const struct inc_match *m,
 						       const struct inc_place *at)
 {
-	if (inc_copies_shared || inc_put_template(ctx, pkt, m, at, at->row, false) ||
-	    inc_redirect_down(m))
+	if (inc_copies_shared || inc_put_template(ctx, pkt, m, at, at->row, false, false) ||
+	    inc_redirect(m, INC_PORTS_DOWN))
 		return inc_pending(m, at, INC_EVENT_RESULT_PENDING);
 	return INC_CTR_MC_DOWN;
 }
@@ -111,8 +113,10 @@ static __always_inline enum inc_counter_id inc_send_up(struct xdp_md *ctx,
 
 	if (!sum)
 		return INC_CTR_DROP_CONFIG;
-	if (inc_put_payload(ctx, pkt, sum) || inc_put_template(ctx, pkt, m, at, sum, true) ||
-	    bpf_redirect_map(&inc_parent_port, m->cfg->comm, 0) != XDP_REDIRECT)
+	if (inc_put_sum(ctx, pkt, m, at, sum, true) ||
+	    (inc_is_bare(pkt, sum)
+		     ? inc_redirect(m, INC_PORTS_UP_BARE)
+		     : bpf_redirect_map(&inc_parent_port, m->cfg->comm, 0) != XDP_REDIRECT))
 		return inc_pending(m, at, INC_EVENT_PARTIAL_PENDING);
 	return INC_CTR_UP_PARTIAL;
 }

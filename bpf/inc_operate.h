@@ -126,7 +126,7 @@ static const struct inc_lanes inc_lanes_of[16] = {
 		.sign = (has_sign) ? INC_TOPS(bytes) : 0, \
 		.below = 8 * (bytes)-1,                   \
 	},
-	INC_DTYPES(_)
+	INC_WIRE_DTYPES(_)
 #undef _
 };
 static const __u64 inc_takes_larger[8] = {[INC_OPERATOR_MAX] = ~0ull};
@@ -270,6 +270,7 @@ __noinline int inc_operate(struct inc_buf *dst, struct inc_buf *row_a, struct in
 	b = (const __u64 *)row_b->payload;
 	switch (INC_DESC_OP(desc)) {
 	case INC_OPERATOR_SUM:
+	case INC_OPERATOR_AVG:
 		return inc_operate_either(dst, a, b, INC_ADD, be, desc);
 	case INC_OPERATOR_MIN:
 	case INC_OPERATOR_MAX:

@@ -20,7 +20,7 @@ static __always_inline __u32 inc_root_mask(const struct inc_comm_cfg *comm, __u3
  * Compares what the children of one chunk called. Returns a mask of those who differ
  * from the first child; leaves in result: desc, the length of those who give, the mask of
  * those who do, and how it goes to a parent: as one message with the descriptor, whatever the
- * children's messages are, which asks for an ACK where a child did.
+ * children's messages are, which asks for an ACK where a child did and tells the byte order.
  *
  * verifier 6.1: both masks grow in the row; in registers it would follow each of the values that
  * they can take, child by child.
@@ -39,7 +39,7 @@ __noinline __u32 inc_compare(struct inc_buf *result, __u32 comm_id, __u32 slot)
 	flags = &result->flags;
 	*givers = 0;
 	*differ = 0;
-	*flags = 0;
+	*flags = inc_comm_order(comm);
 	for (__u32 c = 0; c < INC_MAX_CHILDREN; c++) {
 		struct inc_buf *row;
 
@@ -123,8 +123,8 @@ static __always_inline void inc_operate_some(const struct inc_comm_cfg *comm,
 /* Can inc_sum_all() do it? */
 static __always_inline bool inc_is_plain_sum(const struct inc_comm_cfg *comm, __u32 desc)
 {
-	return INC_DESC_OP(desc) == INC_OPERATOR_SUM && inc_element_bytes(desc) == 4 &&
-	       !(comm->flags & INC_COMM_F_NET_ORDER);
+	return (INC_DESC_OP(desc) == INC_OPERATOR_SUM || INC_DESC_OP(desc) == INC_OPERATOR_AVG) &&
+	       inc_element_bytes(desc) == 4 && !(comm->flags & INC_COMM_F_NET_ORDER);
 }
 
 /* Fills the result row of a complete slot. Returns the mask of children that called

@@ -20,21 +20,15 @@ static __always_inline enum inc_counter_id inc_to_slowpath(struct xdp_md *ctx)
 	return INC_CTR_ABS_SLOWPATH;
 }
 
-/*
- * Who gives chunk r + slots has result r, whether or not an ACK says so; a parent that sends result
- * r has partial sum r. Who never asks for ACKs is sent none: what it names later must be looked
- * for where it is, not 2^23 behind.
- */
+/* Who never asks for ACKs is sent none: what it names later must be looked for where it is, not
+ * 2^23 behind. */
 static __always_inline void inc_take_implied(const struct inc_match *m, __u64 sent)
 {
-	__u64 late = inc_is_up(m) ? 0 : 1ull << (m->comm->log2_slots & 15), implied;
-	struct inc_conn_state *st = m->st;
+	__u64 implied = inc_implied(m->comm, m->cfg, m->st->rx_next);
 
-	if (st->rx_next <= st->tx_acked + late)
-		return;
-	implied = st->rx_next - late;
 	/* a slot moves on a moment before tx_next does */
-	st->tx_acked = implied < sent ? implied : sent;
+	if (implied > m->st->tx_acked)
+		m->st->tx_acked = implied < sent ? implied : sent;
 }
 
 /*
@@ -76,12 +70,13 @@ inc_response(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_
 	if (type != INC_AETH_TYPE_RNR && type != INC_AETH_TYPE_NAK)
 		return INC_CTR_DROP_OPCODE;
 	st->naks_received++;
-	st->last_syndrome = syndrome;
-	if (type == INC_AETH_TYPE_RNR || syndrome == INC_AETH_NAK_SEQ)
+	if (type == INC_AETH_TYPE_RNR || syndrome == INC_AETH_NAK_SEQ) {
 		st->tx_acked = kept;
-	else
+	} else {
+		st->refusal = syndrome;
 		inc_emit(INC_EVENT_PEER_NAK, m->cfg->comm, m->conn, syndrome, kept,
 			 inc_child_bit(m));
+	}
 	return inc_to_slowpath(ctx);
 }
 

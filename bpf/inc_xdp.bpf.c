@@ -27,12 +27,7 @@ int inc_egress(struct xdp_md *ctx)
 	}
 	if (!inc_is_template(ctx))
 		return XDP_PASS;
-	if (inc_make_copy(ctx, ctx->egress_ifindex)) {
-		inc_count(INC_CTR_X_COPY_DROP);
-		return XDP_DROP;
-	}
-	inc_count(INC_CTR_X_COPY);
-	return XDP_PASS;
+	return inc_egress_copy(ctx, ctx->egress_ifindex);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

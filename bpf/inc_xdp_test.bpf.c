@@ -13,12 +13,7 @@ __u32 inc_test_egress_ifindex;
 SEC("xdp")
 int inc_egress_test(struct xdp_md *ctx)
 {
-	if (inc_make_copy(ctx, inc_test_egress_ifindex)) {
-		inc_count(INC_CTR_X_COPY_DROP);
-		return XDP_DROP;
-	}
-	inc_count(INC_CTR_X_COPY);
-	return XDP_PASS;
+	return inc_egress_copy(ctx, inc_test_egress_ifindex);
 }
 
 /* Set by the benchmark: the frame's own headers, and the state that the round starts from. */

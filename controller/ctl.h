@@ -5,6 +5,7 @@
  *   client   a connection on the member port: a member of a group, or a tool
  *   member   a rank of a group; outlives its client by the group's reaction to the loss
  *   group    all ranks of a job
+ *   derivation  ranks of a group that come together for groups made of it
  *   comm     a communicator of a group: collected, configured, ready, started, ended; or
  *            refused, and kept until all ranks know why
  *   switch   a switch of the topology, connected or absent
@@ -50,6 +51,7 @@
 
 struct inc_client;
 struct inc_comm;
+struct inc_derivation;
 struct inc_group;
 struct inc_switch;
 
@@ -110,6 +112,7 @@ struct inc_ctl {
 	unsigned int n_links;
 	unsigned int max_links;
 	LIST_HEAD(group_list, inc_group) groups;
+	LIST_HEAD(, inc_derivation) derivations;
 	LIST_HEAD(, inc_query) queries;
 	LIST_HEAD(, inc_orphan) orphans;
 	/* Numbers begin at random and are never 0: those of an earlier controller may still be
@@ -127,8 +130,10 @@ struct inc_ctl {
 struct inc_client {
 	struct inc_ctl *ctl;
 	struct inc_ndjson *conn;
-	struct event *idle; /* runs while the client is in no group */
+	struct event *idle; /* runs while the client is in no group, nor waits for one */
 	struct inc_member *member;
+	struct inc_derivation *derivation; /* waits there, for a group that is made of another */
+	unsigned int place;                /* as this rank of it */
 	bool bye;
 	unsigned int queries; /* under way */
 	TAILQ_ENTRY(inc_client) entry;
@@ -162,12 +167,22 @@ struct inc_group {
 	char over[256];
 	int over_code;
 	uint64_t since_at_ms;
+	uint32_t of; /* the group that it was made of; 0: none that is known */
+	enum inc_derive_how how;
+	uint32_t family; /* the first one that it descends from, perhaps itself */
+	/* rounds of what was made of it: splits, duplicates and grows, and shrinks */
+	uint32_t derived[2];
 	struct event *timer; /* while FORMING or RETURNING */
 	LIST_HEAD(comm_list, inc_comm) comms;
 	unsigned int n_comms; /* those REFUSED apart */
 	unsigned int n_refused;
 	LIST_ENTRY(inc_group) entry;
 	struct inc_member members[]; /* by rank */
+};
+
+enum inc_derive_phase {
+	DERIVE_COLLECTING, /* waits for the ranks that must come */
+	DERIVE_REFUSED,    /* comes to nothing; kept until every rank has heard why */
 };
 
 enum inc_comm_phase {
@@ -284,6 +299,8 @@ void inc_client_refuse(const struct inc_client *client, int code, const struct i
 		       const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* Address and port, for the log. */
 const char *inc_client_peer(const struct inc_client *client);
+/* Both connect from the same address. */
+bool inc_client_beside(const struct inc_client *one, const struct inc_client *other);
 void inc_client_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *addr, int len,
 		       void *arg);
 void inc_client_idle(struct inc_client *client); /* has no group (any more) */
@@ -304,7 +321,12 @@ int inc_group_check_join(const struct inc_ctl *ctl, const struct inc_msg_join *s
 /* A group of an earlier controller, without members yet. NULL: no memory. */
 struct inc_group *inc_group_adopt(struct inc_ctl *ctl, const char *job, unsigned int world_size,
 				  uint32_t number);
-/* The client becomes the group's member. */
+/* The one of this number, or NULL. */
+struct inc_group *inc_group_find(const struct inc_ctl *ctl, uint32_t number);
+/* A group that is made of another one, without members yet. NULL: no memory. */
+struct inc_group *inc_group_derive(const struct inc_group *parent, enum inc_derive_how how,
+				   unsigned int world_size);
+/* The client becomes the group's member; the last one of a new group forms it. */
 void inc_group_enter(struct inc_group *group, struct inc_client *client,
 		     const struct inc_join *join);
 /* The member's connection is over; reason for the others, clean: after a bye. */
@@ -315,15 +337,26 @@ void inc_groups_free(struct inc_ctl *ctl); /* those that wait for members to com
 const char *inc_group_state_name(const struct inc_group *group);
 /* "rank 2 (h2, 10.77.2.1)"; the same buffer on every call */
 const char *inc_member_name(const struct inc_member *member);
-/* "rank 2 (h2, …), rank 5" of the ranks for which absent says true */
-void inc_group_list_ranks(const struct inc_group *group, const struct inc_comm *comm,
-			  bool (*absent)(const struct inc_group *group, const struct inc_comm *comm,
-					 unsigned int rank),
-			  char *buf, size_t size);
+/* "rank 2 (h2, …), rank 5" of n ranks, but for those that have no name (NULL) */
+void inc_list_ranks(unsigned int n, const char *(*name)(const void *arg, unsigned int rank),
+		    const void *arg, char *buf, size_t size);
+
+/* derive.c */
+/* G with derive, of a group's member or of a newcomer to a job that grows */
+void inc_derive_join(struct inc_client *client, const struct inc_msg_join *said);
+/* The connection that waits in a derivation is over. */
+void inc_derive_leave(struct inc_client *client);
+/* failed with derive: a member cannot come. */
+void inc_derive_report(struct inc_member *member, const struct inc_msg_report *said);
+/* A member of the group has left, or the ranks that have not come back are gone. */
+void inc_derive_look(struct inc_group *group);
+/* There will be nothing any more that something can be made of. */
+void inc_derive_gone(struct inc_group *group);
 
 /* phase.c: the only places where these states change */
 void inc_group_go(struct inc_group *group, enum inc_group_phase to);
 void inc_comm_go(struct inc_comm *comm, enum inc_comm_phase to);
+void inc_derivation_go(struct inc_derivation *d, enum inc_derive_phase to);
 void inc_comm_config_go(struct inc_comm *comm, unsigned int node, enum inc_config_state to);
 const char *inc_comm_state_name(const struct inc_comm *comm);
 const char *inc_comm_phase_name(enum inc_comm_phase phase);

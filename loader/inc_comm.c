@@ -44,39 +44,114 @@ static int clear_state(struct inc_switch *sw, const struct inc_comm_build *b, st
 	return ret;
 }
 
+/* How many rows of inc_comm_ports the communicator has. */
+static uint32_t ports_rows(const struct inc_comm_cfg *cfg)
+{
+	return cfg->flags & INC_COMM_F_UP ? INC_PORTS_ROWS : INC_PORTS_UP_BARE;
+}
+
+/*
+ * The communicator's rows of inc_comm_ports at once: each write to a map of maps waits until all
+ * programs that run now have ended, which takes longer than all else, and kernels since 6.8 wait
+ * once for a batch.
+ */
+static int set_rows(const struct inc_switch *sw, const struct inc_comm_build *b,
+		    const int fds[INC_PORTS_ROWS], struct inc_err *err)
+{
+	uint32_t rows[INC_PORTS_ROWS], n = ports_rows(&b->cfg), i;
+	LIBBPF_OPTS(bpf_map_batch_opts, opts);
+
+	for (i = 0; i < n; i++)
+		rows[i] = b->comm * INC_PORTS_ROWS + i;
+	if (bpf_map_update_batch(inc_switch_map_fd(sw, INC_MAP_COMM_PORTS), rows, fds, &n, &opts))
+		return inc_err_set(err, errno, "map %s cannot be written: %s", INC_MAP_COMM_PORTS,
+				   strerror(errno));
+	return 0;
+}
+
+static int make_devmap(const struct inc_comm_build *b, uint32_t entries, struct inc_err *err)
+{
+	int fd = bpf_map_create(BPF_MAP_TYPE_DEVMAP, "inc_comm_dev", sizeof(uint32_t),
+				sizeof(struct bpf_devmap_val), entries, NULL);
+
+	return fd < 0 ? inc_err_set(err, errno, "communicator %u: no devmap: %s",
+				    b->cfg.communicator, strerror(errno))
+		      : fd;
+}
+
+/* What leaves by this row: at least one copy for each receiver. Returns how many. */
+static uint32_t receivers_of(const struct inc_comm_build *b, enum inc_ports_row which,
+			     const struct inc_conn_cfg *to[INC_MAX_CHILDREN + 1])
+{
+	const struct inc_conn_cfg *last = &b->conn[b->cfg.children - 1];
+	uint32_t n = 0;
+
+	if (which == INC_PORTS_UP_BARE) {
+		to[0] = to[1] = &b->conn[b->cfg.children];
+		return 2;
+	}
+	for (; n < b->cfg.children; n++)
+		to[n] = &b->conn[n];
+	if (which == INC_PORTS_DOWN_BARE)
+		to[n++] = last;
+	return n;
+}
+
+/* The devmap for a row; its descriptor. */
+static int make_row(struct inc_switch *sw, const struct inc_comm_build *b, enum inc_ports_row which,
+		    struct inc_err *err)
+{
+	struct bpf_devmap_val val = {.bpf_prog.fd = inc_switch_prog_fd(sw, INC_PROG_EGRESS)};
+	const struct inc_conn_cfg *to[INC_MAX_CHILDREN + 1];
+	uint32_t n = receivers_of(b, which, to), i;
+	int fd = make_devmap(b, n, err), ret;
+
+	for (i = 0; fd >= 0 && i < n; i++) {
+		val.ifindex = to[i]->ifindex;
+		if (!bpf_map_update_elem(fd, &i, &val, BPF_ANY))
+			continue;
+		ret = inc_err_set(err, errno,
+				  "communicator %u, rank %u: interface %u cannot receive "
+				  "redirected frames: %s",
+				  b->cfg.communicator, to[i]->rank, val.ifindex, strerror(errno));
+		close(fd);
+		return ret;
+	}
+	return fd;
+}
+
 static int make_ports(struct inc_switch *sw, struct inc_comm_build *b, struct inc_err *err)
 {
-	int egress = inc_switch_prog_fd(sw, INC_PROG_EGRESS), fd, ret = 0;
-	uint32_t i;
+	struct bpf_devmap_val parent = {.ifindex = b->conn[b->cfg.children].ifindex,
+					.bpf_prog.fd = inc_switch_prog_fd(sw, INC_PROG_EGRESS)};
+	int fds[INC_PORTS_ROWS], ret = 0;
+	uint32_t n;
 
-	fd = bpf_map_create(BPF_MAP_TYPE_DEVMAP, "inc_comm_dev", sizeof(uint32_t),
-			    sizeof(struct bpf_devmap_val), b->cfg.children, NULL);
-	if (fd < 0)
-		return inc_err_set(err, errno, "communicator %u: no devmap: %s",
-				   b->cfg.communicator, strerror(errno));
-	for (i = 0; i < b->cfg.children; i++) {
-		struct bpf_devmap_val val = {.ifindex = b->conn[i].ifindex};
-
-		val.bpf_prog.fd = egress;
-		if (bpf_map_update_elem(fd, &i, &val, BPF_ANY)) {
-			ret = inc_err_set(err, errno,
-					  "communicator %u, rank %u: interface %u cannot receive "
-					  "redirected frames: %s",
-					  b->cfg.communicator, b->conn[i].rank, val.ifindex,
-					  strerror(errno));
-			goto out;
+	for (n = 0; n < ports_rows(&b->cfg); n++) {
+		fds[n] = make_row(sw, b, n, err);
+		if (fds[n] < 0) {
+			ret = fds[n];
+			break;
 		}
 	}
-	ret = update(sw, INC_MAP_COMM_PORTS, &b->comm, &fd, BPF_ANY, err);
+	ret = ret ?: set_rows(sw, b, fds, err);
 	b->ports = !ret;
-	if (!ret && b->cfg.flags & INC_COMM_F_UP) {
-		struct bpf_devmap_val val = {.ifindex = b->conn[b->cfg.children].ifindex};
+	if (!ret && b->cfg.flags & INC_COMM_F_UP)
+		ret = update(sw, INC_MAP_PARENT_PORT, &b->comm, &parent, BPF_ANY, err);
+	while (n)
+		close(fds[--n]);
+	return ret;
+}
 
-		val.bpf_prog.fd = egress;
-		ret = update(sw, INC_MAP_PARENT_PORT, &b->comm, &val, BPF_ANY, err);
-	}
-out:
-	close(fd);
+/* Nobody receives what leaves by its rows any more. */
+static int empty_ports(struct inc_switch *sw, const struct inc_comm_build *b, struct inc_err *err)
+{
+	int none = make_devmap(b, 1, err), ret;
+
+	if (none < 0)
+		return none;
+	ret = set_rows(sw, b, (const int[INC_PORTS_ROWS]){none, none, none}, err);
+	close(none);
 	return ret;
 }
 
@@ -129,29 +204,40 @@ static int make_lookups(struct inc_switch *sw, struct inc_comm_build *b, struct 
 	return 0;
 }
 
-static void delete_lookups(struct inc_switch *sw, struct inc_comm_build *b)
+/* Returns how many there were. */
+static uint32_t delete_lookups(struct inc_switch *sw, struct inc_comm_build *b)
 {
+	uint32_t deleted = 0;
+
 	while (b->lookups) {
 		struct inc_conn_key key = inc_conn_key_of(&b->conn[--b->lookups]);
 
 		set_place(sw, key.dqpn, b->cfg.conn_base + b->lookups + 1, 0, NULL);
-		bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_CONN_LOOKUP), &key);
+		deleted += !bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_CONN_LOOKUP), &key);
 	}
+	return deleted;
 }
 
-/* Look-ups first, so that no packet finds the communicator; then what packets under way may use. */
-static int undo(struct inc_switch *sw, struct inc_comm_build *b, struct inc_err *err)
+/* Takes the communicator from the packets: first the look-ups, so that none finds it, then what
+ * those under way may use. All of it, or nothing. */
+static int take_away(struct inc_switch *sw, struct inc_comm_build *b, struct inc_err *err)
+{
+	bool started = delete_lookups(sw, b);
+	/* this waits until all programs that run now have ended */
+	int ret = b->ports ? empty_ports(sw, b, err) : 0;
+
+	if (ret && started)
+		make_lookups(sw, b, NULL);
+	return ret;
+}
+
+/* Clears what nobody looks at any more. */
+static void clear_config(struct inc_switch *sw, const struct inc_comm_build *b)
 {
 	static const struct inc_comm_cfg no_comm;
 	static const struct inc_conn_cfg no_conn;
 	uint32_t i, conn;
-	int ret = 0;
 
-	delete_lookups(sw, b);
-	/* writing to a map of maps waits until all programs that run now have ended */
-	if (b->ports && bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_COMM_PORTS), &b->comm))
-		ret = inc_err_set(err, errno, "map %s: communicator %u cannot be deleted: %s",
-				  INC_MAP_COMM_PORTS, b->comm, strerror(errno));
 	if (b->cfg.flags & INC_COMM_F_UP)
 		bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_PARENT_PORT), &b->comm);
 	bpf_map_update_elem(inc_switch_map_fd(sw, INC_MAP_COMM_CFG), &b->comm, &no_comm, BPF_ANY);
@@ -160,7 +246,6 @@ static int undo(struct inc_switch *sw, struct inc_comm_build *b, struct inc_err 
 		bpf_map_update_elem(inc_switch_map_fd(sw, INC_MAP_CONN_CFG), &conn, &no_conn,
 				    BPF_ANY);
 	}
-	return ret;
 }
 
 int inc_switch_add_comm(struct inc_switch *sw, const struct inc_comm_conf *conf,
@@ -176,7 +261,8 @@ int inc_switch_add_comm(struct inc_switch *sw, const struct inc_comm_conf *conf,
 	ret = ret ?: make_ports(sw, &b, err);
 	ret = ret ?: make_config(sw, &b, err);
 	if (ret) {
-		undo(sw, &b, NULL);
+		take_away(sw, &b, NULL);
+		clear_config(sw, &b);
 		return ret;
 	}
 	sw->comm[b.comm] = b.cfg;
@@ -210,9 +296,10 @@ int inc_switch_remove_comm(struct inc_switch *sw, uint32_t comm, struct inc_err 
 	b.cfg = sw->comm[comm];
 	b.lookups = inc_comm_conns(&b.cfg);
 	memcpy(b.conn, &sw->conn[b.cfg.conn_base], inc_comm_conns(&b.cfg) * sizeof(b.conn[0]));
-	ret = undo(sw, &b, err);
+	ret = take_away(sw, &b, err);
 	if (ret)
 		return ret;
+	clear_config(sw, &b);
 	memset(&sw->conn[b.cfg.conn_base], 0, inc_comm_conns(&b.cfg) * sizeof(b.conn[0]));
 	memset(&sw->comm[comm], 0, sizeof(sw->comm[comm]));
 	return 0;
@@ -234,10 +321,9 @@ bool inc_switch_child_gets(const struct inc_switch *sw, uint32_t comm, uint32_t 
 			   uint32_t desc)
 {
 	const struct inc_comm_cfg *cfg = &sw->comm[comm];
-	uint32_t root = INC_DESC_ROOT(desc), row = root / INC_ROOTS_PER_ROW;
+	uint32_t root = INC_DESC_ROOT(desc), row;
 	bool has_root =
-		row < cfg->root_rows &&
-		sw->root[cfg->root_base + row].child_plus_1[root % INC_ROOTS_PER_ROW] == child + 1;
+		inc_root_row(cfg, root, &row) && *inc_root_place(&sw->root[row], root) == child + 1;
 
 	return inc_ranks_get(desc, has_root, sw->conn[cfg->conn_base + child].ranks);
 }

@@ -324,9 +324,9 @@ static uint32_t plan_ranks(struct inc_comm_build *b, const struct inc_conn_conf 
 
 	for (rank = inc_ranks_next(&ranks, 0); rank < INC_MAX_RANKS;
 	     rank = inc_ranks_next(&ranks, rank + 1), n++) {
-		uint32_t row = rank / INC_ROOTS_PER_ROW;
+		uint32_t row = inc_root_row_of(rank);
 
-		b->roots[row].child_plus_1[rank % INC_ROOTS_PER_ROW] = child + 1;
+		*inc_root_place(&b->roots[row], rank) = child + 1;
 		b->cfg.root_rows = row + 1 > b->cfg.root_rows ? row + 1 : b->cfg.root_rows;
 	}
 	return n;

@@ -19,7 +19,7 @@ struct inc_comm_build {
 	struct inc_root_row roots[INC_MAX_RANKS / INC_ROOTS_PER_ROW];
 	uint32_t comm;    /* the index that it gets */
 	uint32_t lookups; /* entries of inc_conn_lookup made, with those of inc_conn_place */
-	bool ports;       /* inc_comm_ports[comm] set */
+	bool ports;       /* its rows of inc_comm_ports set */
 };
 
 /* Validates all of conf and finds places for what it needs. 0; or -errno, and nothing has changed.

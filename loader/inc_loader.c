@@ -185,7 +185,7 @@ static int set_sizes(struct inc_switch *sw, struct inc_err *err)
 		{sw->skel->maps.inc_copy, o->max_connections},
 		{sw->skel->maps.inc_comm_cfg, o->max_comms},
 		{sw->skel->maps.inc_comm_state, o->max_comms},
-		{sw->skel->maps.inc_comm_ports, o->max_comms},
+		{sw->skel->maps.inc_comm_ports, o->max_comms * INC_PORTS_ROWS},
 		{sw->skel->maps.inc_parent_port, o->max_comms},
 		{sw->skel->maps.inc_root_child, inc_switch_root_rows(o->max_comms)},
 		{sw->skel->maps.inc_contrib, o->max_rows},

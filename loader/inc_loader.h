@@ -80,7 +80,8 @@ const struct inc_switch_port *inc_switch_port_find(const struct inc_switch *sw, 
 int inc_switch_add_comm(struct inc_switch *sw, const struct inc_comm_conf *conf,
 			struct inc_err *err);
 int inc_switch_start_comm(struct inc_switch *sw, uint32_t comm, struct inc_err *err);
-/* When it returns no program works on the communicator's rows any more. */
+/* When it returns no program works on the communicator's rows any more. Where it fails the
+ * communicator is as it was. */
 int inc_switch_remove_comm(struct inc_switch *sw, uint32_t comm, struct inc_err *err);
 /* NULL where there is no such communicator. */
 const struct inc_comm_cfg *inc_switch_comm(const struct inc_switch *sw, uint32_t comm);

@@ -169,6 +169,36 @@ def scratch():
         shutil.rmtree(path, ignore_errors=True)
 
 
+ONE_PERCENT = "loss: 0.01, duplicate: 0.01, corrupt: 0.01, reorder: 0.01"
+
+
+def with_wires(directory, topology, faults="", only=None):
+    """A copy of the topology in which every link (only: those that are named) is a wire with these
+    faults; its path and the wires' names."""
+    with open(os.path.join(TOP, "topo", topology)) as f:
+        text = f.read()
+    expect("links:" not in text, f"{topology} says something of links")
+    ends, switch, wires = [], None, {}
+    for line in text.splitlines():
+        words = line.replace(",", " ").replace("{", " ").replace("}", " ").split()
+        if words[:2] == ["-", "name:"] and "ip:" not in words:
+            switch = words[2]
+        elif "peer:" in words:
+            ends.append((words[words.index("peer:") + 1], switch))
+    lines = ["links:"]
+    for n, (peer, own) in enumerate(ends, 1):
+        if (own, peer) in wires.values() or (peer, own) in wires.values() or \
+                only and f"{peer}-{own}" not in only:
+            continue
+        wires[f"{peer}-{own}"] = (peer, own)
+        lines.append(f"  - between: [{peer}, {own}]\n"
+                     f"    wire: {{{faults}{', ' if faults else ''}seed: {n}}}")
+    path = os.path.join(directory, topology)
+    with open(path, "w") as f:
+        f.write(text.rstrip() + "\n" + "\n".join(lines) + "\n")
+    return path, list(wires)
+
+
 def sizes(*elements):
     return [4 * n for n in elements]
 
@@ -223,7 +253,7 @@ class Lab:
         self.jobs = []
 
     def __enter__(self):
-        command("inc-lab", "up", self.topology, "--name", self.name, *self.up_args, timeout=90)
+        command("inc-lab", "up", self.topology, "--name", self.name, *self.up_args, timeout=180)
         try:
             self.state = json.loads(
                 command("inc-lab", "status", "--name", self.name, "--json").out)
@@ -342,6 +372,12 @@ class Lab:
     def wire_stats(self, wire):
         return json.loads(self.wire(wire, "stats").out)
 
+    def expect_faults(self, wires, *kinds):
+        """Each of these has happened on one of the wires at least."""
+        directions = [d for wire in wires for d in self.wire_stats(wire).values()]
+        for kind in kinds:
+            expect(sum(d[kind] for d in directions) > 0, f"nothing {kind}: {directions}")
+
 
 def perf_sizes(args):
     """The sizes in bytes that arguments of inccl-perf ask for, one row each; None: its own."""
@@ -362,9 +398,8 @@ def perf_sizes(args):
     return out
 
 
-def perf_rows(result, args=()):
-    """The rows of an inccl-perf --json, checked; with its arguments, those asked for and no
-    others. It counts wrong elements itself: selftests/hostlib makes sure that it can count."""
+def json_rows(result):
+    """The rows of an inccl-perf --json, whatever they say."""
     rows = []
     for line in result.out.splitlines():
         line = re.sub(r"^\[\d+\] ", "", line)
@@ -373,6 +408,13 @@ def perf_rows(result, args=()):
                 rows.append(json.loads(line))
             except ValueError:
                 raise Failure(f"not JSON: '{line}' from {result.story()}") from None
+    return rows
+
+
+def perf_rows(result, args=()):
+    """The same, checked; with its arguments, those asked for and no others. It counts wrong elements
+    itself: selftests/hostlib makes sure that it can count."""
+    rows = json_rows(result)
     expect(rows, "no rows from " + result.story())
     sizes = perf_sizes(args)
     expect(sizes is None or [row["bytes"] for row in rows] == sizes,

@@ -71,14 +71,7 @@ static int take_napi(void *options, const char *text, struct inc_err *err)
 
 static int take_timeout(void *seconds, const char *text, struct inc_err *err)
 {
-	double *out = seconds;
-	char *end;
-
-	*out = strtod(text, &end);
-	if (end == text || *end || !(*out > 0 && *out < 1e6))
-		return inc_err_set(err, EINVAL, "'%.300s' is not a number of seconds above 0",
-				   text);
-	return 0;
+	return inc_opt_seconds(text, 0.001, 604800, seconds, err);
 }
 
 static void on_interrupt(int sig)

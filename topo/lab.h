@@ -27,7 +27,7 @@
 #define LAB_NS_MAX   (LAB_NAME_MAX + LAB_NODE_MAX + 2)
 #define LAB_NODES    250 /* the management network's addresses */
 
-#define LAB_LOCK_LIMIT_S 60 /* one switch may take half of it to get ready */
+#define LAB_LOCK_LIMIT_S 120 /* one switch may take half of it to get ready */
 
 enum lab_role { LAB_CONTROLLER, LAB_HOST, LAB_SWITCH, LAB_BRIDGE, LAB_WIRE, LAB_ROLES };
 extern const char *const lab_role_names[LAB_ROLES];
@@ -127,6 +127,9 @@ int lab_read_topology(struct lab *lab, const char *path, struct inc_err *err);
 int lab_net_namespaces(struct lab *lab, struct inc_err *err);
 /* What is in the namespaces. */
 int lab_net_up(struct lab *lab, struct inc_err *err);
+/* Whether all ports of a bridge forward, which they begin to up to a second after their cables are
+ * up: 0, or -EIO and which one does not. */
+int lab_net_forwards(const struct lab_node *bridge, struct inc_err *err);
 /* Returns how many namespaces are left. */
 unsigned int lab_net_down(const struct lab *lab);
 bool lab_netns_exists(const char *netns);

@@ -15,6 +15,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <linux/ethtool.h>
+#include <linux/if_bridge.h>
 #include <linux/sockios.h>
 #include "lib/base/log.h"
 #include "topo/lab.h"
@@ -319,6 +320,21 @@ int lab_net_up(struct lab *lab, struct inc_err *err)
 			ret = turn_gro_on(lab, &lab->links[i].end[e], err);
 	}
 	return ret;
+}
+
+int lab_net_forwards(const struct lab_node *bridge, struct inc_err *err)
+{
+	static char script[] = "for p in /sys/class/net/*/brport; do"
+			       " read -r state <$p/state;"
+			       " [ $state = $0 ] && continue;"
+			       " p=${p%/brport}; echo \"port ${p##*/} does not forward\"; exit 1;"
+			       " done";
+	/* `ip netns exec` mounts the namespace's own /sys */
+	char *argv[] = {"ip", "netns", "exec", (char *)bridge->netns,
+			"sh", "-c",    script, INC_STR(BR_STATE_FORWARDING),
+			NULL};
+
+	return lab_command(argv, "", err);
 }
 
 unsigned int lab_net_down(const struct lab *lab)

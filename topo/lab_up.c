@@ -21,7 +21,7 @@
 #include "lib/base/log.h"
 #include "topo/lab.h"
 
-#define READY_LIMIT_MS 30000 /* a loaded machine verifies BPF programs slowly */
+#define READY_LIMIT_MS 60000 /* a loaded or emulated machine verifies BPF programs slowly */
 #define POLL_NS        10000000
 #define ASK_LIMIT_S    5
 #define MAX_ARGS       256
@@ -86,51 +86,56 @@ int lab_ask(const struct lab *lab, const char *what, json_t **data, struct inc_e
 	return ret;
 }
 
-/* Conditions for wait_ready. */
-static bool wire_ready(struct lab *lab, struct lab_node *node)
+/* Conditions for wait_ready: 0, or -errno and why not yet. */
+static int wire_ready(struct lab *lab, struct lab_node *node, struct inc_err *why)
 {
 	struct sockaddr_un sun = {.sun_family = AF_UNIX};
 	char path[PATH_MAX];
-	bool ok = false;
-	int fd;
+	int fd, ret = 0;
 
 	lab_path(lab, node, "sock", path);
 	if (strlen(path) >= sizeof(sun.sun_path))
-		return false;
+		return inc_err_set(why, ENAMETOOLONG, "%s is too long for a socket", path);
 	strcpy(sun.sun_path, path);
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (fd >= 0) {
-		ok = !connect(fd, (struct sockaddr *)&sun, sizeof(sun));
+	if (fd < 0 || connect(fd, (struct sockaddr *)&sun, sizeof(sun)))
+		ret = inc_err_set(why, errno, "%s: %s", path, strerror(errno));
+	if (fd >= 0)
 		close(fd);
-	}
-	return ok;
+	return ret;
 }
 
-static bool controller_ready(struct lab *lab, struct lab_node *node)
+static int controller_ready(struct lab *lab, struct lab_node *node, struct inc_err *why)
 {
 	json_t *data;
-	int ret = lab_ask(lab, "switches", &data, NULL);
+	int ret = lab_ask(lab, "switches", &data, why);
 
 	json_decref(data);
-	return !ret;
+	return ret;
 }
 
-static bool switch_ready(struct lab *lab, struct lab_node *node)
+static int switch_ready(struct lab *lab, struct lab_node *node, struct inc_err *why)
 {
 	json_t *data, *sw;
-	bool ok = false;
+	int ret = lab_ask(lab, "switches", &data, why);
 	size_t i;
 
-	lab_ask(lab, "switches", &data, NULL);
+	if (!ret)
+		ret = inc_err_set(why, ENOTCONN, "not connected to the controller");
 	json_array_foreach (data, i, sw) {
 		const char *name = json_string_value(json_object_get(sw, "switch"));
 		const char *state = json_string_value(json_object_get(sw, "state"));
 
 		if (name && state && !strcmp(name, node->name) && !strcmp(state, "connected"))
-			ok = true;
+			ret = 0;
 	}
 	json_decref(data);
-	return ok;
+	return ret;
+}
+
+static int bridge_ready(struct lab *lab, struct lab_node *node, struct inc_err *why)
+{
+	return lab_net_forwards(node, why);
 }
 
 static void show_log(const struct lab *lab, const struct lab_node *node)
@@ -158,20 +163,26 @@ static void show_log(const struct lab *lab, const struct lab_node *node)
 		text[n - 1] == '\n' ? "" : "\n");
 }
 
-/* Waits until the node's process serves. Fails as soon as it has ended. */
+/* Waits until the node does what it is for. Fails as soon as its process, if it has one, has ended.
+ */
 static int wait_ready(struct lab *lab, struct lab_node *node,
-		      bool (*ready)(struct lab *lab, struct lab_node *node), struct inc_err *err)
+		      int (*ready)(struct lab *lab, struct lab_node *node, struct inc_err *why),
+		      struct inc_err *err)
 {
 	static const struct timespec pause = {.tv_nsec = POLL_NS};
 	uint64_t deadline = inc_now_ms() + READY_LIMIT_MS;
+	struct inc_err why;
 	int ret;
 
 	for (;;) {
-		if (ready(lab, node) && lab_alive(node))
+		const int not_yet = ready(lab, node, &why);
+		const bool ended = lab_has_process(node) && !lab_alive(node);
+
+		if (!not_yet && !ended)
 			return 0;
 		if (lab_interrupted)
 			return inc_err_set(err, EINTR, "interrupted");
-		if (!lab_alive(node)) {
+		if (ended) {
 			ret = WIFSIGNALED(node->child_status)
 				      ? inc_err_set(err, ECHILD, "%s: ended by signal %d",
 						    node->name, WTERMSIG(node->child_status))
@@ -180,8 +191,8 @@ static int wait_ready(struct lab *lab, struct lab_node *node,
 			break;
 		}
 		if (inc_now_ms() >= deadline) {
-			ret = inc_err_set(err, ETIMEDOUT, "%s: not ready after %d s", node->name,
-					  READY_LIMIT_MS / 1000);
+			ret = inc_err_set(err, ETIMEDOUT, "%s: not ready after %d s: %s",
+					  node->name, READY_LIMIT_MS / 1000, why.msg);
 			break;
 		}
 		nanosleep(&pause, NULL);
@@ -373,6 +384,9 @@ static int make(struct lab *lab, const struct lab_up_options *options, struct in
 	for (unsigned int i = 0; i < lab->n_nodes && !ret; i++)
 		if (lab->nodes[i].role == LAB_SWITCH)
 			ret = wait_ready(lab, &lab->nodes[i], switch_ready, err);
+	for (unsigned int i = 0; i < lab->n_nodes && !ret; i++)
+		if (lab->nodes[i].role == LAB_BRIDGE)
+			ret = wait_ready(lab, &lab->nodes[i], bridge_ready, err);
 	for (unsigned int i = 0; i < lab->n_nodes && !ret && options->napi_threaded; i++)
 		if (lab->nodes[i].role == LAB_SWITCH)
 			ret = lab_napi_threaded(lab, &lab->nodes[i], options->napi_cpu, err);

@@ -87,8 +87,8 @@ int inc_daemon_configure(struct inc_daemon *d, const struct inc_comm_conf *conf,
 		ret = inc_err_set(err, ENOMEM, "communicator %u: no memory", conf->communicator);
 	ret = ret ?: e->ops->start_comm(e, conf->communicator, err);
 	if (ret) {
-		inc_configured_remove(d, place);
-		e->ops->remove_comm(e, conf->communicator, NULL);
+		if (!e->ops->remove_comm(e, conf->communicator, NULL))
+			inc_configured_remove(d, place);
 		return ret;
 	}
 	for (i = 0; i < conf->n_conns; i++) {
@@ -108,13 +108,14 @@ int inc_daemon_remove(struct inc_daemon *d, uint32_t communicator, struct inc_er
 	place = inc_engine_find(d->engine, communicator, &comm);
 	if (place < 0)
 		return inc_err_set(err, ENOENT, "no communicator %u", communicator);
+	ret = d->engine->ops->remove_comm(d->engine, communicator, err);
+	if (ret)
+		return ret;
 	inc_event_forget(d, communicator);
 	inc_configured_remove(d, place);
-	ret = d->engine->ops->remove_comm(d->engine, communicator, err);
-	if (!ret)
-		inc_info("communicator %u removed after %llu results", communicator,
-			 (unsigned long long)comm.results);
-	return ret;
+	inc_info("communicator %u removed after %llu results", communicator,
+		 (unsigned long long)comm.results);
+	return 0;
 }
 
 static int take_config(struct inc_daemon *d, struct inc_err *err)

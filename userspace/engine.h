@@ -61,8 +61,8 @@ struct inc_engine_limits {
 	_(T, communicators_limit, "", GAUGE, "communicators that the switch has room for") \
 	_(T, connections, "", GAUGE, "connections in use")                                 \
 	_(T, connections_limit, "", GAUGE, "connections that the switch has room for")     \
-	_(T, rows, "", GAUGE, "rows of contributions in use: children times slots")        \
-	_(T, rows_limit, "", GAUGE, "rows of contributions that the switch has")           \
+	_(T, rows, "", GAUGE, "rows of packets kept, in use: connections times slots")     \
+	_(T, rows_limit, "", GAUGE, "rows of packets kept that the switch has")            \
 	_(T, slots, "", GAUGE, "slots in use, each with the row of its result")            \
 	_(T, slots_limit, "", GAUGE, "slots that the switch has")                          \
 	_(T, root_rows, "", GAUGE, "rows of ranks in use")                                 \
@@ -172,7 +172,8 @@ struct inc_engine_ops {
 	int (*add_comm)(struct inc_engine *e, const struct inc_comm_conf *conf,
 			struct inc_err *err);
 	int (*start_comm)(struct inc_engine *e, uint32_t communicator, struct inc_err *err);
-	/* When it returns nothing works on the communicator any more. */
+	/* When it returns nothing works on the communicator any more; where it fails all does as
+	 * before. */
 	int (*remove_comm)(struct inc_engine *e, uint32_t communicator, struct inc_err *err);
 
 	void (*limits)(const struct inc_engine *e, struct inc_engine_limits *out);

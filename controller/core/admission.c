@@ -44,18 +44,24 @@ static uint64_t part_of(const struct inc_load *load, size_t offset)
 	return *(const uint64_t *)((const char *)load + offset);
 }
 
-/* The group that has most of what stands at offset; NULL: none has any. */
+/* All groups of a run of a job, whatever was made of the first one. */
+#define FOREACH_OF_FAMILY(group, of)                   \
+	LIST_FOREACH(group, &(of)->ctl->groups, entry) \
+	if ((group)->family == (of)->family)
+
+/* A group of the job that has most of what stands at offset; NULL: none has any. */
 static const struct inc_group *find_holder(const struct inc_switch *sw, size_t offset,
 					   struct inc_load *held)
 {
-	const struct inc_group *group, *holder = NULL;
+	const struct inc_group *group, *relative, *holder = NULL;
 
 	*held = (struct inc_load){};
 	LIST_FOREACH(group, &sw->ctl->groups, entry)
 	{
 		struct inc_load load = {};
 
-		add_group(&load, group, sw);
+		FOREACH_OF_FAMILY(relative, group)
+		add_group(&load, relative, sw);
 		if (part_of(&load, offset) > part_of(held, offset)) {
 			*held = load;
 			holder = group;
@@ -139,10 +145,12 @@ void inc_comm_name_holder(const struct inc_comm *comm, struct inc_err *err)
 int inc_comm_admit(const struct inc_comm *comm, struct inc_err *err)
 {
 	const unsigned int quota = comm->group->ctl->opt.job_slots;
+	const struct inc_group *group;
 	const struct inc_comm *other;
 	uint64_t has = 0;
 
-	LIST_FOREACH(other, &comm->group->comms, entry)
+	FOREACH_OF_FAMILY(group, comm->group)
+	LIST_FOREACH(other, &group->comms, entry)
 	has += other != comm && other->tree ? other->slots : 0;
 	if (!quota || has + comm->slots <= quota)
 		return 0;
@@ -154,11 +162,19 @@ int inc_comm_admit(const struct inc_comm *comm, struct inc_err *err)
 int inc_group_admit(const struct inc_group *group, struct inc_err *err)
 {
 	const unsigned int quota = group->ctl->opt.job_communicators;
+	const struct inc_group *relative;
+	unsigned int has = 0;
 
-	if (group->n_comms < quota)
+	/* whatever its job may have, it can name no more when it resumes */
+	if (group->n_comms == CTL_MAX_COMMS)
+		return inc_err_set(err, EDQUOT, "group %u of job %s has %u communicators at a time",
+				   group->number, group->job, CTL_MAX_COMMS);
+	FOREACH_OF_FAMILY(relative, group)
+	has += relative->n_comms;
+	if (has < quota)
 		return 0;
 	return inc_err_set(
 		err, EDQUOT,
 		"job %s has %u communicators and may have %u at a time (--job-communicators)",
-		group->job, group->n_comms, quota);
+		group->job, has, quota);
 }

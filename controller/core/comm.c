@@ -28,14 +28,18 @@ struct inc_comm *inc_comm_find(struct inc_ctl *ctl, uint32_t number)
 	return NULL;
 }
 
-static bool not_asked(const struct inc_group *group, const struct inc_comm *comm, unsigned int rank)
+static const char *name_not_asked(const void *arg, unsigned int rank)
 {
-	return !comm->members[rank].asked;
+	const struct inc_comm *comm = arg;
+
+	return comm->members[rank].asked ? NULL : inc_member_name(&comm->group->members[rank]);
 }
 
-static bool not_ready(const struct inc_group *group, const struct inc_comm *comm, unsigned int rank)
+static const char *name_not_ready(const void *arg, unsigned int rank)
 {
-	return !comm->members[rank].ready;
+	const struct inc_comm *comm = arg;
+
+	return comm->members[rank].ready ? NULL : inc_member_name(&comm->group->members[rank]);
 }
 
 static void on_timeout(evutil_socket_t fd, short what, void *arg)
@@ -46,7 +50,7 @@ static void on_timeout(evutil_socket_t fd, short what, void *arg)
 
 	switch (comm->phase) {
 	case COMM_COLLECTING:
-		inc_group_list_ranks(comm->group, comm, not_asked, ranks, sizeof(ranks));
+		inc_list_ranks(comm->group->world_size, name_not_asked, comm, ranks, sizeof(ranks));
 		inc_comm_fail(comm, -1, ETIMEDOUT,
 			      "%s did not ask for communicator %u of job %s within %u ms", ranks,
 			      comm->index, comm->group->job, ctl->opt.group_timeout_ms);
@@ -58,7 +62,7 @@ static void on_timeout(evutil_socket_t fd, short what, void *arg)
 			      inc_switch_name(inc_comm_absent(comm)), comm->group->job);
 		break;
 	case COMM_CONFIGURED:
-		inc_group_list_ranks(comm->group, comm, not_ready, ranks, sizeof(ranks));
+		inc_list_ranks(comm->group->world_size, name_not_ready, comm, ranks, sizeof(ranks));
 		inc_comm_fail(comm, -1, ETIMEDOUT,
 			      "%s was not ready for communicator %u within %u ms", ranks,
 			      comm->number, ctl->opt.group_timeout_ms);
@@ -422,6 +426,8 @@ void inc_comm_configured(struct inc_comm *comm)
 
 		_Static_assert(sizeof(made.connection.node) >= sizeof(sw->name), "all names fit");
 		strcpy(made.connection.node, sw->name);
+		inc_tree_describe(comm->tree, topo, inc_tree_find(comm->tree, host->sw), made.tree,
+				  sizeof(made.tree));
 		inc_client_send(member->client, INC_MSG_MADE, &made);
 	}
 }

@@ -57,18 +57,36 @@ int inc_order_init(struct inc_order *order, const struct inc_graph *graph)
 {
 	order->depth = calloc(graph->n, sizeof(*order->depth));
 	order->above = calloc((size_t)graph->n * graph->words, sizeof(*order->above));
-	return order->depth && order->above ? 0 : -ENOMEM;
+	order->first_up = calloc(graph->n + 1, sizeof(*order->first_up));
+	order->up = calloc(graph->first[graph->n] + 1, sizeof(*order->up));
+	return order->depth && order->above && order->first_up && order->up ? 0 : -ENOMEM;
 }
 
 void inc_order_free(struct inc_order *order)
 {
 	free(order->depth);
 	free(order->above);
+	free(order->first_up);
+	free(order->up);
 }
 
 static uint64_t *above_of(struct inc_order *order, const struct inc_graph *graph, unsigned int s)
 {
 	return order->above + (size_t)s * graph->words;
+}
+
+static void list_up(struct inc_order *order, const struct inc_graph *graph)
+{
+	unsigned int n = 0;
+
+	for (unsigned int s = 0; s < graph->n; s++) {
+		order->first_up[s] = n;
+		for (unsigned int e = graph->first[s]; e < graph->first[s + 1]; e++) {
+			if (order->depth[graph->edges[e].to] < order->depth[s])
+				order->up[n++] = e;
+		}
+	}
+	order->first_up[graph->n] = n;
 }
 
 void inc_order_from(struct inc_order *order, const struct inc_graph *graph,
@@ -102,4 +120,5 @@ void inc_order_from(struct inc_order *order, const struct inc_graph *graph,
 				mine[w] |= theirs[w];
 		}
 	}
+	list_up(order, graph);
 }

@@ -30,6 +30,9 @@ struct inc_graph {
 struct inc_order {
 	unsigned int *depth; /* links to the nearest root, or INC_UNREACHED */
 	uint64_t *above;     /* sets: the switches on shortest ways to a root, s itself too */
+	/* edges that lead a step nearer to a root: of switch s up[first_up[s]] to
+	 * up[first_up[s + 1] - 1], in the graph's order. Most edges of a large switch lead down. */
+	unsigned int *first_up, *up;
 };
 
 /* 0 or -ENOMEM; what has been made so far is the caller's to free. */

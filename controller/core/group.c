@@ -43,30 +43,30 @@ const char *inc_member_name(const struct inc_member *member)
 	return text;
 }
 
-void inc_group_list_ranks(const struct inc_group *group, const struct inc_comm *comm,
-			  bool (*absent)(const struct inc_group *group, const struct inc_comm *comm,
-					 unsigned int rank),
-			  char *buf, size_t size)
+void inc_list_ranks(unsigned int n, const char *(*name)(const void *arg, unsigned int rank),
+		    const void *arg, char *buf, size_t size)
 {
 	size_t used = 0;
 
 	buf[0] = '\0';
-	for (unsigned int rank = 0; rank < group->world_size; rank++) {
-		if (!absent(group, comm, rank))
+	for (unsigned int rank = 0; rank < n; rank++) {
+		const char *text = name(arg, rank);
+
+		if (!text)
 			continue;
 		if (used + 96 > size) { /* the longest name, and the dots */
 			snprintf(buf + used, size - used, " and more");
 			return;
 		}
-		used += snprintf(buf + used, size - used, "%s%s", used ? ", " : "",
-				 inc_member_name(&group->members[rank]));
+		used += snprintf(buf + used, size - used, "%s%s", used ? ", " : "", text);
 	}
 }
 
-static bool not_present(const struct inc_group *group, const struct inc_comm *comm,
-			unsigned int rank)
+static const char *name_absent(const void *arg, unsigned int rank)
 {
-	return !group->members[rank].present;
+	const struct inc_group *group = arg;
+
+	return group->members[rank].present ? NULL : inc_member_name(&group->members[rank]);
 }
 
 static void on_timeout(evutil_socket_t fd, short what, void *arg)
@@ -78,7 +78,7 @@ static void on_timeout(evutil_socket_t fd, short what, void *arg)
 		inc_group_settle(group);
 		return;
 	}
-	inc_group_list_ranks(group, NULL, not_present, ranks, sizeof(ranks));
+	inc_list_ranks(group->world_size, name_absent, group, ranks, sizeof(ranks));
 	inc_warn("group %u (%s): %s did not come within %u ms", group->number, group->job, ranks,
 		 group->ctl->opt.group_timeout_ms);
 	for (unsigned int rank = 0; rank < group->world_size; rank++) {
@@ -108,7 +108,7 @@ static struct inc_group *group_new(struct inc_ctl *ctl, const char *job, unsigne
 		return NULL;
 	}
 	group->ctl = ctl;
-	group->number = number;
+	group->number = group->family = number;
 	snprintf(group->job, sizeof(group->job), "%s", job);
 	group->world_size = world_size;
 	group->since_at_ms = inc_now_ms();
@@ -151,8 +151,35 @@ static uint32_t next_number(struct inc_ctl *ctl)
 	return number;
 }
 
+struct inc_group *inc_group_derive(const struct inc_group *parent, enum inc_derive_how how,
+				   unsigned int world_size)
+{
+	struct inc_ctl *ctl = parent->ctl;
+	struct inc_group *group = group_new(ctl, parent->job, world_size, next_number(ctl));
+
+	if (!group)
+		return NULL;
+	group->of = parent->number;
+	group->how = how;
+	group->family = parent->family;
+	return group;
+}
+
+struct inc_group *inc_group_find(const struct inc_ctl *ctl, uint32_t number)
+{
+	struct inc_group *group;
+
+	LIST_FOREACH(group, &ctl->groups, entry)
+	{
+		if (group->number == number)
+			return group;
+	}
+	return NULL;
+}
+
 void inc_group_free(struct inc_group *group)
 {
+	inc_derive_gone(group);
 	while (!LIST_EMPTY(&group->comms))
 		inc_comm_end(LIST_FIRST(&group->comms));
 	LIST_REMOVE(group, entry);
@@ -166,14 +193,15 @@ void inc_groups_free(struct inc_ctl *ctl)
 		inc_group_free(LIST_FIRST(&ctl->groups));
 }
 
-/* A group that is over does not keep its job's name: the next run may begin at once. */
+/* A group that is over does not keep its job's name, nor do those that were made of it: the next
+ * run may begin at once. */
 static struct inc_group *find_job(const struct inc_ctl *ctl, const char *job)
 {
 	struct inc_group *group;
 
 	LIST_FOREACH(group, &ctl->groups, entry)
 	{
-		if (!inc_group_ended(group) && strcmp(group->job, job) == 0)
+		if (!inc_group_ended(group) && !group->of && strcmp(group->job, job) == 0)
 			return group;
 	}
 	return NULL;
@@ -187,7 +215,11 @@ static void group_formed(struct inc_group *group)
 	for (unsigned int rank = 0; rank < group->world_size; rank++) {
 		const struct inc_member *member = &group->members[rank];
 		const struct inc_msg_joined joined = {
-			.group = group->number, .addr = group->ctl->topo->hosts[member->host].ip};
+			.group = group->number,
+			.addr = group->ctl->topo->hosts[member->host].ip,
+			.rank = rank,
+			.world_size = group->world_size,
+		};
 
 		inc_client_send(member->client, INC_MSG_JOINED, &joined);
 	}
@@ -254,6 +286,8 @@ void inc_group_enter(struct inc_group *group, struct inc_client *client,
 	memcpy(member->node, join->node, sizeof(member->node));
 	client->member = member;
 	group->connected++;
+	if (group->phase == GROUP_FORMING && group->connected == group->world_size)
+		group_formed(group);
 }
 
 void inc_group_join(struct inc_client *client, const struct inc_msg_join *said)
@@ -288,8 +322,6 @@ void inc_group_join(struct inc_client *client, const struct inc_msg_join *said)
 		goto refuse;
 	}
 	inc_group_enter(group, client, &join);
-	if (group->connected == group->world_size)
-		group_formed(group);
 	return;
 
 refuse:
@@ -392,4 +424,5 @@ void inc_group_leave(struct inc_member *member, bool clean, const char *reason)
 			tell_failed(group, member->rank);
 	}
 	inc_comm_forget_refused(group);
+	inc_derive_look(group);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The state machines of groups, of communicators and of what each switch has of a communicator:
- * which step may follow which, and what belongs to every entry of a state. Nothing else assigns
- * these states. Called by the rest of core/, in the controller's one loop.
+ * The state machines of groups, of derivations, of communicators and of what each switch has of a
+ * communicator: which step may follow which, and what belongs to every entry of a state. Nothing
+ * else assigns these states. Called by the rest of core/, in the controller's one loop.
  */
 #include <stdio.h>
-#include "controller/ctl.h"
+#include "controller/core/derive.h"
 #include "lib/base/machine.h"
 
 static const char *const group_names[] = {
@@ -36,6 +36,28 @@ void inc_group_go(struct inc_group *group, enum inc_group_phase to)
 const char *inc_group_phase_name(enum inc_group_phase phase)
 {
 	return group_names[phase];
+}
+
+static const char *const derive_names[] = {
+	[DERIVE_COLLECTING] = "collecting",
+	[DERIVE_REFUSED] = "refused",
+};
+
+static const uint32_t derive_steps[] = {
+	[DERIVE_COLLECTING] = INC_STEP(DERIVE_REFUSED),
+	[DERIVE_REFUSED] = 0,
+};
+
+static const struct inc_machine derive_machine = {"derivation", DERIVE_REFUSED + 1, derive_names,
+						  derive_steps};
+
+void inc_derivation_go(struct inc_derivation *d, enum inc_derive_phase to)
+{
+	char who[CTL_NAME_MAX + 40];
+
+	snprintf(who, sizeof(who), "%s %u of %s", inc_derive_hows[d->how], d->round, d->job);
+	d->phase = inc_machine_step(&derive_machine, who, d->phase, to);
+	event_del(d->timer);
 }
 
 static const char *const comm_names[] = {

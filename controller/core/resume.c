@@ -85,18 +85,6 @@ static int take_said(struct inc_ctl *ctl, const struct inc_msg_resume *said, str
 	return take_claims(ctl, said, r, err);
 }
 
-static struct inc_group *find_group(const struct inc_ctl *ctl, uint32_t number)
-{
-	struct inc_group *group;
-
-	LIST_FOREACH(group, &ctl->groups, entry)
-	{
-		if (group->number == number)
-			return group;
-	}
-	return NULL;
-}
-
 /* Whether the member belongs to what is there; group: NULL where it is the first to come. */
 static int check_group(const struct inc_ctl *ctl, const struct inc_group *group,
 		       const struct resume *r, struct inc_err *err)
@@ -261,7 +249,7 @@ void inc_group_resume(struct inc_client *client, const struct inc_msg_resume *sa
 	ret = take_said(ctl, said, r, &err);
 	if (ret)
 		goto out;
-	group = find_group(ctl, r->group);
+	group = inc_group_find(ctl, r->group);
 	ret = check_group(ctl, group, r, &err);
 	if (!ret)
 		ret = check_claims(ctl, group, r, &err);
@@ -304,4 +292,5 @@ void inc_group_settle(struct inc_group *group)
 		inc_comm_judge(comm);
 		inc_comm_end_unused(comm);
 	}
+	inc_derive_look(group);
 }

@@ -77,12 +77,11 @@ static int list_parents(struct inc_routes *r, const struct inc_order *order, uns
 		const unsigned int s = r->level[i];
 
 		r->first[i] = listed;
-		for (unsigned int e = r->graph.first[s]; e < r->graph.first[s + 1]; e++) {
-			const unsigned int to = r->graph.edges[e].to;
+		for (unsigned int u = order->first_up[s]; u < order->first_up[s + 1]; u++) {
+			const unsigned int to = r->graph.edges[order->up[u]].to;
 
-			if (order->depth[to] + 1 == order->depth[s] && usable(r, to) &&
-			    inc_is_above(order, &r->graph, top, to))
-				r->edges[listed++] = e;
+			if (usable(r, to) && inc_is_above(order, &r->graph, top, to))
+				r->edges[listed++] = order->up[u];
 		}
 		if (r->first[i] == listed)
 			return inc_err_set(err, EHOSTUNREACH,
@@ -326,12 +325,12 @@ static int compare_tops(const void *a, const void *b)
 static void look_up(struct inc_routes *r, const struct inc_order *order, unsigned int s,
 		    unsigned int round, unsigned int *tail)
 {
-	for (unsigned int e = r->graph.first[s]; e < r->graph.first[s + 1]; e++) {
-		const unsigned int to = r->graph.edges[e].to;
+	for (unsigned int u = order->first_up[s]; u < order->first_up[s + 1]; u++) {
+		const unsigned int e = order->up[u], to = r->graph.edges[e].to;
 		struct inc_spot *other = &r->spots[to];
 		uint64_t load;
 
-		if (order->depth[to] >= order->depth[s] || !usable(r, to))
+		if (!usable(r, to))
 			continue;
 		load = larger(larger(r->spots[s].load, edge_load(r, e)), switch_load(r, to));
 		if (other->seen != round) {

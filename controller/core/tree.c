@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include "lib/proto/roce.h"
 #include "controller/core/tree.h"
@@ -37,6 +38,27 @@ const struct inc_tree_child *inc_tree_child_of(const struct inc_tree *tree, unsi
 			return child;
 	}
 	return NULL;
+}
+
+void inc_tree_describe(const struct inc_tree *tree, const struct inc_topology *topo,
+		       unsigned int node, char *buf, size_t size)
+{
+	char end[64];
+	size_t used, room;
+
+	snprintf(end, sizeof(end), "%s of %u switch%s", topo->switches[tree->nodes[0].sw].name,
+		 tree->n, tree->n == 1 ? "" : "es");
+	room = size - strlen(end) - sizeof("... > ");
+	for (used = 0; tree->nodes[node].parent >= 0; node = tree->nodes[node].parent) {
+		const char *name = topo->switches[tree->nodes[node].sw].name;
+
+		if (used + strlen(name) + strlen(" > ") > room) {
+			used += sprintf(buf + used, "... > ");
+			break;
+		}
+		used += sprintf(buf + used, "%s > ", name);
+	}
+	strcpy(buf + used, end);
 }
 
 static void host_connection(const struct inc_route_comm *comm, const struct inc_topo_port *port,

@@ -7,6 +7,7 @@
 #define INC_TREE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include "lib/conf/comm_conf.h"
 #include "lib/conf/ranks.h"
@@ -70,6 +71,11 @@ void inc_tree_ranks(const struct inc_tree *tree, unsigned int node, struct inc_r
  */
 const struct inc_tree_child *inc_tree_child_of(const struct inc_tree *tree, unsigned int node,
 					       unsigned int rank);
+
+/* "s0 > r of 3 switches": from the node of a switch up to the root; where that does not fit into size
+ * bytes, its middle is left out. */
+void inc_tree_describe(const struct inc_tree *tree, const struct inc_topology *topo,
+		       unsigned int node, char *buf, size_t size);
 
 struct inc_route_comm {
 	uint32_t communicator;

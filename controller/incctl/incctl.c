@@ -8,6 +8,7 @@
 #include "lib/net/check.h"
 #include "lib/net/hostport.h"
 #include "controller/incctl/incctl.h"
+#include "lib/base/clock.h"
 #include "lib/base/opt.h"
 
 /* What a command is to this program. */
@@ -35,7 +36,8 @@ static const struct inc_command commands[] = {
 	{"status", "version, mode and age of the switches, what is in use",
 	 .own = VIEW(false, incctl_print_status)},
 	{"tree",
-	 "the switches of each communicator, and what has passed between them (--dot, --svg)",
+	 "the switches of each communicator, and what has passed between them (--interval, --dot, "
+	 "--svg)",
 	 .own = VIEW(true, incctl_print_tree)},
 	{"config", "what the switches have, as YAML that inc-switchd --config reads",
 	 .own = VIEW(false, incctl_print_config)},
@@ -50,8 +52,7 @@ struct settings {
 	struct incctl_target target;
 	char path[128]; /* of the socket that --switch names */
 	bool json, yaml, check, dot, svg, once;
-	unsigned int interval_s;
-	unsigned int interval_ms;
+	double interval_s;
 	uint32_t communicator;
 };
 
@@ -64,6 +65,11 @@ static int take_switch(void *settings, const char *text, struct inc_err *err)
 	snprintf(s->path, sizeof(s->path), "/run/inc/%s.sock", text);
 	s->target.socket = s->path;
 	return 0;
+}
+
+static int take_interval(void *seconds, const char *text, struct inc_err *err)
+{
+	return inc_opt_seconds(text, 0, 86400, seconds, err);
 }
 
 static const struct inc_opt options[] = {
@@ -103,18 +109,13 @@ static const struct inc_opt options[] = {
 	 .letter = 'i',
 	 .value = "SECONDS",
 	 .preset = "1",
-	 .help = "top: how often",
-	 INC_OPT_NUMBER(struct settings, interval_s, 1, 86400)},
+	 .help = "top and tree: the time over which rates are taken; tree: 0: none are",
+	 INC_OPT_TAKE(struct settings, interval_s, take_interval)},
 	{.name = "once",
 	 .help = "top: one interval, and the end",
 	 INC_OPT_FLAG(struct settings, once)},
 	{.name = "dot", .help = "tree: for dot(1)", INC_OPT_FLAG(struct settings, dot)},
 	{.name = "svg", .help = "tree: as a picture", INC_OPT_FLAG(struct settings, svg)},
-	{.name = "interval-ms",
-	 .value = "MS",
-	 .preset = "500",
-	 .help = "tree: the time over which rates are taken; 0: none are",
-	 INC_OPT_NUMBER(struct settings, interval_ms, 0, 3600000)},
 	{.value = "COMMAND", .required = true, INC_OPT_COMMAND},
 	{.value = "COMMUNICATOR",
 	 .help = "tree: this one alone",
@@ -217,19 +218,20 @@ static int run(const struct inc_command *command, const struct settings *s)
 static int run_tree(const struct settings *s)
 {
 	static const struct view connections = {false, incctl_print_connections};
-	const struct timespec pause = {s->interval_ms / 1000, s->interval_ms % 1000 * 1000000l};
+	const uint64_t pause_ns = s->interval_s * INC_NSEC_PER_SEC;
+	const struct timespec pause = {pause_ns / INC_NSEC_PER_SEC, pause_ns % INC_NSEC_PER_SEC};
 	json_t *trees = ask(s, "tree"), *before = NULL, *behind = NULL;
 	int ret = 1;
 
-	if (trees && s->interval_ms) {
+	if (trees && pause_ns) {
 		before = ask(s, "connections");
 		nanosleep(&pause, NULL);
 	}
-	if (trees && (before || !s->interval_ms))
+	if (trees && (before || !pause_ns))
 		behind = ask(s, "connections");
 	if (!behind)
 		goto out;
-	if (incctl_tree(trees, s->communicator, before, behind, s->interval_ms)) {
+	if (incctl_tree(trees, s->communicator, before, behind, s->interval_s)) {
 		fprintf(stderr, "incctl: there is no communicator %u\n", s->communicator);
 		goto out;
 	}
@@ -268,6 +270,8 @@ static int check_use(const struct inc_command *command, const struct settings *s
 		return inc_usage("--dot, --svg and --json exclude each other");
 	if (s->once && view->print != incctl_print_top)
 		return inc_usage("--once belongs to top");
+	if (!(s->interval_s > 0) && view->print == incctl_print_top)
+		return inc_usage("top needs an --interval above 0");
 	if (s->target.socket && view->controller_only)
 		return inc_usage("only the controller knows %s", command->name);
 	return 0;

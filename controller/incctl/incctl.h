@@ -23,7 +23,7 @@ struct incctl_target {
 json_t *incctl_ask(const struct incctl_target *target, const char *what, struct inc_err *err);
 
 struct incctl_top {
-	unsigned int interval_s;
+	double interval_s;
 	bool once; /* one interval, and the end */
 	bool json; /* one object a line for each interval */
 };
@@ -67,10 +67,10 @@ void incctl_waiting(json_t *data);
 void incctl_print_waiting(const json_t *data);
 
 /* incctl_tree.c: trees of the controller with the figures of connections, which the switches have
- * answered, before and behind interval_ms (0: no rates; before is not looked at). only: this
+ * answered, before and behind interval_s (0: no rates; before is not looked at). only: this
  * communicator's alone; 0: all. Changes trees; 0 or -ENOENT. */
 int incctl_tree(json_t *trees, uint32_t only, const json_t *before, const json_t *behind,
-		unsigned int interval_ms);
+		double interval_s);
 void incctl_print_tree(const json_t *trees);
 /* "4711 results, 5 resent, 12.3 Mbit/s", of an edge; "" where its switch has not answered. */
 const char *incctl_edge_text(const json_t *edge, char *buf, size_t size);

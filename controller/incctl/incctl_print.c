@@ -158,12 +158,18 @@ void incctl_print_groups(const json_t *data)
 {
 	char text[200];
 	struct table t;
-	json_t *group, *member;
+	json_t *group, *member, *of;
 	size_t i, k;
 
-	begin(&t, ">GROUP JOB STATE >AGE_S >SIZE COMMUNICATORS");
+	begin(&t, ">GROUP JOB STATE >AGE_S >SIZE MADE_BY COMMUNICATORS");
 	json_array_foreach (data, i, group) {
 		add_fields(&t, group, "group job state age_s world_size");
+		of = json_object_get(group, "of");
+		if (of)
+			add(&t, "%s of %lld", text_of(group, "how"),
+			    (long long)json_integer_value(of));
+		else
+			add_cell(&t, "-");
 		add_cell(&t, incctl_join_numbers(json_object_get(group, "communicators"), text,
 						 sizeof(text)));
 	}

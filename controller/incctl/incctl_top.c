@@ -295,7 +295,7 @@ int incctl_top(const struct incctl_target *target, const struct incctl_top *top)
 	catch_signals();
 	ret = take_sample(target, &before, &err);
 	while (!ret && !stopped) {
-		wait_until(before.at_ns + top->interval_s * INC_NSEC_PER_SEC);
+		wait_until(before.at_ns + (uint64_t)(top->interval_s * INC_NSEC_PER_SEC));
 		if (stopped)
 			break;
 		ret = take_sample(target, &now, &err);

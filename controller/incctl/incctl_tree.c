@@ -29,7 +29,7 @@ static json_t *connection_of(const json_t *connections, const json_t *edge, long
 
 /* Puts the figures of a connection on its edge. */
 static void add_figures(json_t *edge, const json_t *tree, const json_t *before,
-			const json_t *behind, unsigned int interval_ms)
+			const json_t *behind, double interval_s)
 {
 	static const char *const names[] = {"received", "results", "retransmits", "rtt_us",
 					    "state"};
@@ -40,17 +40,17 @@ static void add_figures(json_t *edge, const json_t *tree, const json_t *before,
 		if (json_object_get(now, names[i]))
 			json_object_set(edge, names[i], json_object_get(now, names[i]));
 	}
-	then = now && interval_ms ? connection_of(before, edge, communicator) : NULL;
+	then = now && interval_s > 0 ? connection_of(before, edge, communicator) : NULL;
 	if (then)
 		json_object_set_new(
 			edge, "rate_mbit",
 			json_real(
 				(incctl_number(now, "received") - incctl_number(then, "received")) *
-				incctl_number(tree, "payload") * 8.0 / 1e3 / interval_ms));
+				incctl_number(tree, "payload") * 8.0 / 1e6 / interval_s));
 }
 
 int incctl_tree(json_t *trees, uint32_t only, const json_t *before, const json_t *behind,
-		unsigned int interval_ms)
+		double interval_s)
 {
 	json_t *tree, *edge;
 	size_t i;
@@ -62,7 +62,7 @@ int incctl_tree(json_t *trees, uint32_t only, const json_t *before, const json_t
 	for (size_t k = 0; k < json_array_size(trees); k++) {
 		tree = json_array_get(trees, k);
 		json_array_foreach (json_object_get(tree, "edges"), i, edge)
-			add_figures(edge, tree, before, behind, interval_ms);
+			add_figures(edge, tree, before, behind, interval_s);
 	}
 	return only && !json_array_size(trees) ? -ENOENT : 0;
 }

@@ -28,6 +28,8 @@ static void client_close(struct inc_client *client, bool clean, const char *reas
 		inc_group_leave(client->member, clean, reason);
 		client->member = NULL;
 	}
+	if (client->derivation)
+		inc_derive_leave(client);
 	client_free(client);
 }
 
@@ -52,7 +54,7 @@ void inc_client_idle(struct inc_client *client)
 
 	TAILQ_REMOVE(&ctl->clients, client, entry);
 	TAILQ_INSERT_TAIL(&ctl->clients, client, entry);
-	if (client->member)
+	if (client->member || client->derivation)
 		event_del(client->idle);
 	else
 		inc_ctl_arm(client->idle, ctl->opt.client_timeout_ms);
@@ -81,6 +83,14 @@ const char *inc_client_peer(const struct inc_client *client)
 	return inc_ndjson_peer(client->conn);
 }
 
+bool inc_client_beside(const struct inc_client *one, const struct inc_client *other)
+{
+	const char *a = inc_client_peer(one), *b = inc_client_peer(other);
+	const size_t len = strrchr(a, ':') - a; /* the port is each one's own */
+
+	return strncmp(a, b, len + 1) == 0;
+}
+
 static void refuse(const struct inc_client *client, const char *type, int ret,
 		   const struct inc_err *err)
 {
@@ -88,14 +98,17 @@ static void refuse(const struct inc_client *client, const char *type, int ret,
 	inc_client_refuse(client, -ret, NULL, "%s", err->msg);
 }
 
-/* Tells who is one already. */
+/* Tells who is one already, or will be. */
 static bool is_member(const struct inc_client *client)
 {
 	if (client->member)
 		inc_client_refuse(client, EISCONN, NULL,
 				  "this connection is a member of group %u already",
 				  client->member->group->number);
-	return client->member;
+	if (client->derivation)
+		inc_client_refuse(client, EISCONN, NULL,
+				  "this connection waits for a group already");
+	return client->member || client->derivation;
 }
 
 static void take_ping(struct inc_client *client, json_t *object)
@@ -124,6 +137,8 @@ static void take_join(struct inc_client *client, json_t *object)
 	ret = inc_ctl_read_first(INC_MSG_JOIN, object, &said, &said.version, &err);
 	if (ret)
 		refuse(client, "G", ret, &err);
+	else if (said.has_derive)
+		inc_derive_join(client, &said);
 	else
 		inc_group_join(client, &said);
 }
@@ -192,7 +207,10 @@ static void take_failed(struct inc_client *client, json_t *object)
 	struct inc_err why;
 	int wrong = inc_message_read(INC_MSG_REPORT, object, &said, &why);
 
-	inc_comm_report(client->member, &said, wrong, &why);
+	if (!wrong && said.has_derive)
+		inc_derive_report(client->member, &said);
+	else
+		inc_comm_report(client->member, &said, wrong, &why);
 }
 
 static const struct {
@@ -251,7 +269,7 @@ static bool make_room(struct inc_ctl *ctl)
 
 	TAILQ_FOREACH(client, &ctl->clients, entry)
 	{
-		if (client->member)
+		if (client->member || client->derivation)
 			continue;
 		inc_listener_refused("too many clients, those without a group make room");
 		inc_ndjson_send_error(client->conn, EMFILE, NULL, "too many clients");

@@ -20,6 +20,7 @@ static json_t *group_json(const struct inc_group *group, uint64_t now_ms)
 {
 	json_t *members = json_array(), *comms = json_array();
 	const struct inc_comm *comm;
+	json_t *object;
 
 	for (unsigned int rank = 0; rank < group->world_size; rank++) {
 		const struct inc_member *m = &group->members[rank];
@@ -39,10 +40,16 @@ static json_t *group_json(const struct inc_group *group, uint64_t now_ms)
 		if (comm->number)
 			json_array_append_new(comms, json_integer(comm->number));
 	}
-	return json_pack("{s:I, s:s, s:i, s:s, s:f, s:o, s:o}", "group", (json_int_t)group->number,
-			 "job", group->job, "world_size", (int)group->world_size, "state",
-			 inc_group_state_name(group), "age_s", (now_ms - group->since_at_ms) / 1e3,
-			 "members", members, "communicators", comms);
+	object =
+		json_pack("{s:I, s:s, s:i, s:s, s:f, s:o, s:o}", "group", (json_int_t)group->number,
+			  "job", group->job, "world_size", (int)group->world_size, "state",
+			  inc_group_state_name(group), "age_s", (now_ms - group->since_at_ms) / 1e3,
+			  "members", members, "communicators", comms);
+	if (group->of) {
+		json_object_set_new(object, "how", json_string(inc_derive_hows[group->how]));
+		json_object_set_new(object, "of", json_integer(group->of));
+	}
+	return object;
 }
 
 static json_t *groups_json(struct inc_ctl *ctl)

@@ -4,7 +4,8 @@
  *
  * A *group* is the set of processes of a job, known to a controller by the job's name;
  * every process has a rank in it. A *communicator* is one RoCEv2 connection from each
- * member to its switch; collectives run on it, in the same order on every rank.
+ * member to its switch; collectives run on it, in the same order on every rank. Of a group
+ * others can be made: parts, and what is left of it after a loss, or more of it.
  *
  *	struct inccl_group *group;
  *	struct inccl_communicator *comm;
@@ -103,6 +104,9 @@ struct inccl_group_opts {
 	 */
 	void (*log)(void *ctx, const char *line);
 	void *log_ctx;
+	/* 1: a job that runs grows by this rank (inccl_group_grow()); world_size is the new one,
+	 * rank the old one or more. */
+	int join;
 };
 
 /*
@@ -111,13 +115,42 @@ struct inccl_group_opts {
  * controller; -EPROTO: it does not speak our protocol; else what the controller says: -EEXIST: a
  * rank taken; -EINVAL: a different world size, or one larger than the topology's switches can take;
  * -EADDRNOTAVAIL: no address of this machine is in the topology; -ETIMEDOUT: ranks missing;
- * -EPROTONOSUPPORT: it speaks another version. A group that was left can be joined again at once.
- * On success *group belongs to the caller.
+ * -EPROTONOSUPPORT: it speaks another version; with join -ENOENT: no such job runs. A group that
+ * was left can be joined again at once. On success *group belongs to the caller.
  */
 int inccl_group_create(const struct inccl_group_opts *opts, struct inccl_group **group);
 
 /* Leaves the group. -EBUSY while it has communicators. NULL is fine. */
 int inccl_group_destroy(struct inccl_group *group);
+
+/*
+ * Groups of their own that are made of another one: its ranks call the same, one such call after
+ * the other (splits and duplicates of its communicators are such calls, too), and get a new group
+ * of the same job with communicators of its own. The old one stays the caller's to destroy, and if
+ * it was running it runs on. Of opts, which may be NULL, connect_timeout_ms, create_timeout_ms,
+ * error and log are read (without log: the old group's); the rest must be 0.
+ *
+ * -EINVAL: an option or world size is wrong, or the ranks have not asked for the same; -ETIMEDOUT:
+ * ranks missing; else what a rank could not come for, as inccl_group_create(), or why the old group
+ * has failed. One that fails does so for all of its ranks.
+ */
+
+/*
+ * Those that are left: every rank of the group that has neither left nor been lost must call it.
+ * The ranks of *out are in the old order. The group may have failed, but not by its controller's
+ * loss; a rank that is lost meanwhile is left out, too. It goes before all else: who waits for
+ * something else to be made of the group gets -ECANCELED.
+ */
+int inccl_group_shrink(struct inccl_group *group, const struct inccl_group_opts *opts,
+		       struct inccl_group **out);
+
+/*
+ * More: every rank of the group must call it with the new world_size, and keeps its rank. The ranks
+ * from the old size on are processes that call inccl_group_create() with join, before or after.
+ * -EBUSY: another group of the job grows.
+ */
+int inccl_group_grow(struct inccl_group *group, int world_size, const struct inccl_group_opts *opts,
+		     struct inccl_group **out);
 
 int inccl_group_rank(const struct inccl_group *group);
 int inccl_group_size(const struct inccl_group *group);
@@ -169,9 +202,8 @@ struct inccl_communicator_opts {
 	/* Settings of the verbs transport, "key=value,...": wins over INCCL_VERBS, whose form it
 	 * has. docs/verbs.md lists them. */
 	const char *verbs;
-	/* The same on every rank. Where it is not the machine's, each collective converts: a pass
-	 * over the data at its start, into recv or where that is too short into memory of the
-	 * library's own, and one when it is collected. */
+	/* The same on every rank. Where it is not the machine's, each collective converts, packet
+	 * by packet, in memory of the library's own: a window of it, for all collectives. */
 	enum inccl_byte_order byte_order;
 };
 
@@ -186,6 +218,31 @@ struct inccl_communicator_opts {
  */
 int inccl_communicator_create(struct inccl_group *group, const struct inccl_communicator_opts *opts,
 			      struct inccl_communicator **comm);
+
+/*
+ * Communicators of some or all of a communicator's ranks, as MPI has them. Every rank of comm must
+ * call the same, one such call after the other (see "Groups of their own"); comm goes on, and may
+ * be destroyed before them. opts NULL: as comm was asked for, by its transport. Errors are those of
+ * inccl_group_shrink() and of inccl_communicator_create(), and comm's own.
+ *
+ * Who this rank is there, inccl_communicator_info() tells; failures name ranks of the new one.
+ */
+
+/* No group: *out is NULL. Any negative color says so. */
+#define INCCL_UNDEFINED (-1)
+
+/*
+ * One for each color: its ranks are those that have called with it, in the order of their keys, of
+ * equal ones in that of comm. 0 to INT32_MAX, or INCCL_UNDEFINED.
+ */
+int inccl_communicator_split(struct inccl_communicator *comm, int color, int key,
+			     const struct inccl_communicator_opts *opts,
+			     struct inccl_communicator **out);
+
+/* The same ranks. */
+int inccl_communicator_duplicate(struct inccl_communicator *comm,
+				 const struct inccl_communicator_opts *opts,
+				 struct inccl_communicator **out);
 
 /*
  * Destroys the communicator, without waiting for the other ranks: those that are still in
@@ -240,6 +297,8 @@ struct inccl_communicator_info {
 	/* Of a sum of floats: each rank's element is rounded to a unit of 2^-float_bits of what all
 	 * elements of its block, on all ranks, are below. */
 	unsigned int float_bits;
+	const char *tree; /* "s0 > r of 3 switches": those from this rank's to the root, and how
+			   * many there are in all; incctl tree draws them */
 };
 /* The texts live as long as the communicator. */
 int inccl_communicator_info(struct inccl_communicator *comm, struct inccl_communicator_info *info);
@@ -267,9 +326,8 @@ enum inccl_op {
 	INCCL_OR = 5,
 	INCCL_XOR = 6,
 	/* The sum, divided by the world size on each rank that gets it, towards zero; of floats to
-	 * nearest. What the switch does is a sum: a rank that asks for that instead, of integers,
-	 * is not told so. */
-	INCCL_AVG = 8,
+	 * nearest. */
+	INCCL_AVG = 7,
 };
 
 /* Two's complement where there is a sign, in the machine's byte order.
@@ -280,9 +338,11 @@ enum inccl_op {
  * sum| <= ranks * 2^-float_bits (of struct inccl_communicator_info: 30 with one rank, 28 with four)
  * * the largest finite |element| of the block on any rank (2^-126 at least) + half a unit in the
  * last place of the result. Infinities and NaN come out as IEEE 754
- * adds them. An element of a SUM travels as 4 bytes, whatever its type, and needs as much memory
- * of the library's own where recv does not hold it. docs/floats.md has it all. Collectives that do
- * not compute carry floats as they are. */
+ * adds them. An element of a SUM travels as 4 bytes, whatever its type. However many they are, the
+ * library needs no more memory than a window of packets (window * message_packets * payload of
+ * struct inccl_communicator_info, once for each communicator) and for each SUM under way 1.3 MiB
+ * at most, 273 KiB with the default float_block. docs/floats.md has it all. Collectives that do not
+ * compute carry floats as they are. */
 enum inccl_dtype {
 	INCCL_INT32 = 0,
 	INCCL_UINT32 = 1,
@@ -292,9 +352,9 @@ enum inccl_dtype {
 	INCCL_UINT16 = 5,
 	INCCL_INT8 = 6,
 	INCCL_UINT8 = 7,
-	INCCL_FLOAT32 = 16,
-	INCCL_FLOAT16 = 17, /* of IEEE 754 */
-	INCCL_BFLOAT16 = 18,
+	INCCL_FLOAT32 = 8,
+	INCCL_FLOAT16 = 9, /* of IEEE 754 */
+	INCCL_BFLOAT16 = 10,
 };
 
 /*

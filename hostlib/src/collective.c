@@ -35,6 +35,11 @@ static int map_buffers(struct inccl_request *req)
 	struct inccl_endpoint *ep = req->comm->ep;
 	int ret;
 
+	if (inccl_is_staged(req)) {
+		ret = inccl_stage_map(req->comm, &req->send_region);
+		req->recv_region = req->send_region;
+		return ret;
+	}
 	if (req->recv_bytes) {
 		ret = ep->ops->map(ep, req->recv, req->recv_bytes, true, &req->recv_map);
 		if (ret)
@@ -50,15 +55,13 @@ static int map_buffers(struct inccl_request *req)
 			return ret;
 		req->send_mapped = true;
 	}
-	return req->floats ? inccl_floats_map(req) : 0;
+	return 0;
 }
 
 static void unmap_buffers(struct inccl_request *req)
 {
 	struct inccl_endpoint *ep = req->comm->ep;
 
-	if (req->floats)
-		inccl_floats_unmap(req);
 	if (req->send_mapped)
 		ep->ops->unmap(ep, &req->send_map);
 	if (req->recv_mapped)
@@ -84,7 +87,6 @@ static void withdraw(struct inccl_request *req)
 static void free_request(struct inccl_request *req)
 {
 	inccl_floats_free(req->floats);
-	free(req->scratch);
 	free(req);
 }
 
@@ -118,21 +120,22 @@ static int new_request(struct inccl_communicator *comm, const struct inccl_plan 
 		       struct inc_err *err)
 {
 	struct inccl_request *req = calloc(1, sizeof(*req));
-	int ret;
+	int ret = 0;
 
 	if (!req)
 		return inc_err_set(err, ENOMEM, "no memory");
 	req->comm = comm;
+	req->foreign = plan->block_bytes && plan->element_bytes > 1 && wire_is_foreign(comm);
 	inccl_cut_request(req, plan);
 	req->mode = opts->mode ?: INCCL_MODE_SENDRECV;
 	req->timeout_ns =
 		opts->timeout_ms ? opts->timeout_ms * INC_NSEC_PER_MSEC : comm->timeout_ns;
 	if (inccl_floats_are_reduced(plan->call))
-		ret = inccl_floats_prepare(req, plan, opts, wire_is_foreign(comm), err);
-	else if (inccl_data_prepare(req, plan, wire_is_foreign(comm)))
-		ret = inc_err_set(err, ENOMEM, "no memory for a copy of its data");
+		ret = inccl_floats_prepare(req, plan, opts, err);
 	else
-		ret = 0;
+		inccl_data_prepare(req, plan);
+	if (!ret && inccl_is_staged(req) && inccl_stage_make(comm))
+		ret = inc_err_set(err, ENOMEM, "no memory for what is under way");
 	if (ret)
 		free_request(req);
 	else
@@ -144,21 +147,26 @@ static int new_request(struct inccl_communicator *comm, const struct inccl_plan 
 static void describe(const struct inccl_request *req)
 {
 	struct inccl_communicator *comm = req->comm;
-	char floats[160] = "";
+	char floats[160] = "", elements[48] = "";
 	unsigned int way = req->floats ? inccl_floats_describe(req, floats, sizeof(floats)) : 0;
 	const uint32_t kind = 1u << (8 * way + INC_DESC_COLL(req->desc));
+
+	_Static_assert(INC_N_COLLECTIVES <= 8,
+		       "four ways of eight collectives are the bits of kind");
 
 	if (comm->described & kind)
 		return;
 	comm->described |= kind;
+	if (inc_all_give(req->desc))
+		snprintf(elements, sizeof(elements), " (%s of %s)",
+			 inccl_op_name(INC_DESC_OP(req->desc)),
+			 inccl_dtype_name(INC_DESC_DTYPE(req->desc)));
 	inccl_log_line(&comm->group->log,
-		       "communicator %lld: %s (%s of %s): %u blocks, messages of %u packets, %u "
-		       "packets under way, through %s%s",
-		       comm->number, inccl_collective_name(INC_DESC_COLL(req->desc)),
-		       inccl_op_name(INC_DESC_OP(req->desc)),
-		       inccl_dtype_name(INC_DESC_DTYPE(req->desc)), req->blocks,
-		       req->message_packets, comm->window * comm->message_packets, comm->peer,
-		       floats);
+		       "communicator %lld: %s%s: %u blocks, messages of %u packets, %u packets "
+		       "under way, through %s%s",
+		       comm->number, inccl_collective_name(INC_DESC_COLL(req->desc)), elements,
+		       req->blocks, req->message_packets, comm->window * comm->message_packets,
+		       comm->peer, floats);
 }
 
 /* waits: the caller goes on to inccl_wait(), which serves the endpoint and leaves it in order. */
@@ -244,9 +252,6 @@ static int start(struct inccl_communicator *comm, const struct inccl_call *call,
 	if (!ret) {
 		*out = req;
 	} else if (req) {
-		/* in place, the caller has its data back */
-		if (!req->scratch && !req->floats)
-			inccl_data_restore(req);
 		free_request(req);
 	}
 	inccl_log_deliver(&comm->group->log);
@@ -267,9 +272,7 @@ static int collect(struct inccl_request *req)
 	pthread_mutex_unlock(&comm->lock);
 	inccl_log_deliver(&comm->group->log);
 	if (done) {
-		if (!result && req->floats)
-			inccl_floats_finish(req);
-		else if (!result)
+		if (!result)
 			inccl_data_finish(req);
 		free_request(req);
 	}

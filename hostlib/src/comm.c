@@ -12,9 +12,10 @@
 #include "lib/proto/maps.h"
 #include "lib/proto/roce.h"
 #include "lib/reduce/floats.h"
+#include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
 
-static int check_opts(struct inccl_communicator_opts *opts, struct inc_err *err)
+int inccl_comm_check_opts(struct inccl_communicator_opts *opts, struct inc_err *err)
 {
 	if (!opts->message_packets)
 		opts->message_packets = 1;
@@ -115,6 +116,7 @@ static int take_made(struct inccl_communicator *comm, const struct inc_msg_made 
 	memcpy(comm->node, conn->node, sizeof(comm->node));
 	memcpy(comm->peer, remote->name, sizeof(comm->peer));
 	memcpy(comm->device, local->device, sizeof(comm->device));
+	memcpy(comm->tree, made->tree, sizeof(comm->tree));
 	return 0;
 }
 
@@ -170,14 +172,15 @@ static int negotiate(struct inccl_communicator *comm, const struct inccl_local *
 		return inc_err_set(err, comm->error, "%s", comm->error_text);
 	}
 	inccl_log_line(&group->log,
-		       "communicator %lld: %s, %s, payload %u, window %u x %u, %u slots",
-		       comm->number, comm->device, comm->peer, comm->payload, comm->window,
-		       comm->message_packets, comm->slots);
+		       "communicator %lld: %s, %s, tree %s, payload %u, window %u x %u, %u slots",
+		       comm->number, comm->device, comm->peer, comm->tree, comm->payload,
+		       comm->window, comm->message_packets, comm->slots);
 	return 0;
 }
 
 static void comm_free(struct inccl_communicator *comm)
 {
+	inccl_stage_free(comm);
 	if (comm->ep)
 		comm->ep->ops->close(comm->ep);
 	if (comm->wake_fd >= 0)
@@ -188,6 +191,7 @@ static void comm_free(struct inccl_communicator *comm)
 		close(comm->alarm_fd);
 	pthread_cond_destroy(&comm->changed);
 	pthread_mutex_destroy(&comm->lock);
+	free((char *)comm->settings.verbs);
 	free(comm);
 }
 
@@ -204,6 +208,9 @@ static int comm_new(struct inccl_group *group, const struct inccl_communicator_o
 	comm->failed_rank = -1;
 	comm->message_packets = opts->message_packets;
 	comm->byte_order = opts->byte_order;
+	comm->settings = *opts;
+	comm->settings.error = NULL;
+	comm->settings.verbs = NULL;
 	comm->timeout_ns = (opts->timeout_ms ?: OPERATION_TIMEOUT_MS) * INC_NSEC_PER_MSEC;
 	comm->wake_fd = comm->thread_fd = comm->alarm_fd = -1;
 	comm->alarm_at_ns = UINT64_MAX;
@@ -218,11 +225,18 @@ static int comm_new(struct inccl_group *group, const struct inccl_communicator_o
 	comm->alarm_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (comm->wake_fd < 0 || comm->thread_fd < 0 || comm->alarm_fd < 0) {
 		ret = -errno;
-		comm_free(comm);
-		return ret;
+		goto free_all;
+	}
+	if (opts->verbs && !(comm->settings.verbs = strdup(opts->verbs))) {
+		ret = -ENOMEM;
+		goto free_all;
 	}
 	*out = comm;
 	return 0;
+
+free_all:
+	comm_free(comm);
+	return ret;
 
 destroy_lock:
 	pthread_mutex_destroy(&comm->lock);
@@ -242,10 +256,9 @@ static void unlink_comm(struct inccl_group *group, struct inccl_communicator *co
 }
 
 /* The endpoint, the controller's consent and the thread: all that other ranks wait for. */
-static int comm_begin(struct inccl_communicator *comm, struct inccl_communicator_opts *opts,
-		      struct inc_err *err)
+static int comm_begin(struct inccl_communicator *comm, const struct inccl_communicator_opts *opts,
+		      uint64_t deadline_ns, struct inc_err *err)
 {
-	uint64_t deadline_ns = deadline_after_ms(opts->create_timeout_ms ?: CREATE_TIMEOUT_MS);
 	struct inccl_group *group = comm->group;
 	struct inccl_local local = {0};
 	int ret;
@@ -254,6 +267,7 @@ static int comm_begin(struct inccl_communicator *comm, struct inccl_communicator
 	inccl_log_deliver(&group->log);
 	if (ret)
 		return ret;
+	comm->settings.transport = comm->ep->ops->kind;
 	pthread_mutex_lock(&group->lock);
 	if (group->error) {
 		ret = inc_err_set(err, group->error, "%s", group->error_text);
@@ -290,13 +304,37 @@ static void creation_failed(struct inccl_group *group, struct inccl_communicator
 	inccl_log_deliver(&group->log);
 }
 
+int inccl_comm_create(struct inccl_group *group, long long index,
+		      const struct inccl_communicator_opts *opts, uint64_t deadline_ns,
+		      struct inccl_communicator **out, struct inc_err *err)
+{
+	struct inccl_communicator *comm = NULL;
+	int ret = comm_new(group, opts, &comm);
+
+	if (ret) {
+		inc_err_set(err, -ret, "%s", strerror(-ret));
+		goto fail;
+	}
+	comm->index = index;
+	ret = comm_begin(comm, opts, deadline_ns, err);
+	if (ret)
+		goto fail;
+	*out = comm;
+	return 0;
+
+fail:
+	creation_failed(group, comm, index, -ret, err->msg);
+	if (comm)
+		comm_free(comm);
+	return ret;
+}
+
 int inccl_communicator_create(struct inccl_group *group,
 			      const struct inccl_communicator_opts *given,
 			      struct inccl_communicator **out)
 {
 	INCCL_UNCANCELLED(cancel_state);
 	struct inccl_communicator_opts opts;
-	struct inccl_communicator *comm = NULL;
 	struct inc_err err = {""};
 	long long index;
 	int ret;
@@ -315,26 +353,15 @@ int inccl_communicator_create(struct inccl_group *group,
 		creation_failed(group, NULL, index, -ret, "its options are not this library's");
 		return ret;
 	}
-	ret = check_opts(&opts, &err);
+	ret = inccl_comm_check_opts(&opts, &err);
 	if (ret)
-		goto fail;
-	ret = comm_new(group, &opts, &comm);
-	if (ret) {
-		inc_err_set(&err, -ret, "%s", strerror(-ret));
-		goto fail;
-	}
-	comm->index = index;
-	ret = comm_begin(comm, &opts, &err);
+		creation_failed(group, NULL, index, -ret, err.msg);
+	else
+		ret = inccl_comm_create(
+			group, index, &opts,
+			deadline_after_ms(opts.create_timeout_ms ?: CREATE_TIMEOUT_MS), out, &err);
 	if (ret)
-		goto fail;
-	*out = comm;
-	return 0;
-
-fail:
-	creation_failed(group, comm, index, -ret, err.msg);
-	if (comm)
-		comm_free(comm);
-	inccl_explain(opts.error, opts.error_size, &err);
+		inccl_explain(opts.error, opts.error_size, &err);
 	return ret;
 }
 
@@ -344,10 +371,12 @@ int inccl_communicator_destroy(struct inccl_communicator *comm)
 	struct control_wait wait = {.id = INC_MSG_DESTROY, .farewell = true};
 	struct inccl_group *group;
 	struct inccl_request *req;
+	bool owns_group;
 	int ret;
 
 	if (!comm)
 		return 0;
+	owns_group = comm->owns_group;
 	group = comm->group;
 	pthread_mutex_lock(&comm->lock);
 	ret = -comm->error;
@@ -377,6 +406,8 @@ int inccl_communicator_destroy(struct inccl_communicator *comm)
 		inccl_request_release(req);
 	inccl_log_deliver(&group->log); /* while the callback can ask it */
 	comm_free(comm);
+	if (owns_group)
+		inccl_group_destroy(group);
 	return ret;
 }
 
@@ -437,6 +468,7 @@ int inccl_communicator_info(struct inccl_communicator *comm, struct inccl_commun
 	info.transport = comm->ep->ops->name;
 	info.device = comm->device;
 	info.peer = comm->peer;
+	info.tree = comm->tree;
 #define _(name, unit, what) info.name = s->name;
 	INCCL_STATISTICS(_)
 #undef _

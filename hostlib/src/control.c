@@ -27,6 +27,19 @@ void inccl_control_tune(int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 }
 
+static int connect_any(struct inccl_group *group, const struct addrinfo *list, uint64_t deadline_ns,
+		       struct inc_err *err)
+{
+	int ret = inccl_connect_any(list, deadline_ns);
+
+	if (ret < 0)
+		return inc_err_set(err, -ret, "controller %s: %s", group->controller,
+				   strerror(-ret));
+	group->fd = ret;
+	inccl_control_tune(ret);
+	return 0;
+}
+
 int inccl_control_connect(struct inccl_group *group, const struct inccl_place *place,
 			  unsigned int timeout_ms, struct inc_err *err)
 {
@@ -39,14 +52,24 @@ int inccl_control_connect(struct inccl_group *group, const struct inccl_place *p
 	if (ret)
 		return inc_err_set(err, EINVAL, "controller %s: %s", group->controller,
 				   gai_strerror(ret));
-	ret = inccl_connect_any(list, deadline_ns);
+	ret = connect_any(group, list, deadline_ns, err);
 	freeaddrinfo(list);
-	if (ret < 0)
-		return inc_err_set(err, -ret, "controller %s: %s", group->controller,
-				   strerror(-ret));
-	group->fd = ret;
-	inccl_control_tune(ret);
-	return 0;
+	return ret;
+}
+
+int inccl_control_connect_beside(struct inccl_group *group, const struct inccl_group *other,
+				 unsigned int timeout_ms, struct inc_err *err)
+{
+	struct sockaddr_storage peer = other->peer;
+	const struct addrinfo one = {
+		.ai_family = peer.ss_family,
+		.ai_socktype = SOCK_STREAM,
+		.ai_addr = (struct sockaddr *)&peer,
+		.ai_addrlen = other->peer_len,
+	};
+
+	memcpy(group->controller, other->controller, sizeof(group->controller));
+	return connect_any(group, &one, deadline_after_ms(timeout_ms), err);
 }
 
 /* Messages of ours are far smaller than a socket's buffer: where it is full for long, the
@@ -385,6 +408,15 @@ void inccl_control_report_creation(struct inccl_group *group, long long index, l
 	send_failed(group, &said, error, text);
 	if (known)
 		inccl_control_send(group, INC_MSG_DESTROY, &(struct inc_msg_number){number});
+}
+
+void inccl_control_report_derive(struct inccl_group *group, const struct inc_msg_derive *said,
+				 int error, const char *text)
+{
+	struct inc_msg_report report = {.has_derive = true, .derive = *said};
+
+	if (group->link == LINK_UP)
+		send_failed(group, &report, error, text);
 }
 
 /* False: the group is to end. */

@@ -15,7 +15,7 @@ static void log_stderr(void *ctx, const char *line)
 	fprintf(stderr, "inccl: %s\n", line);
 }
 
-static int check_limits(const struct inccl_group_opts *opts, struct inc_err *err)
+int inccl_group_check_limits(const struct inccl_group_opts *opts, struct inc_err *err)
 {
 	/* jansson and poll count in int */
 	if (opts->connect_timeout_ms > INT32_MAX || opts->create_timeout_ms > INT32_MAX)
@@ -77,34 +77,47 @@ void inccl_group_introduce(const struct inccl_group *group, struct inc_msg_join 
 	gethostname(said->host, sizeof(said->host) - 1);
 }
 
-static int join(struct inccl_group *group, const struct inccl_place *place, uint64_t deadline_ns,
-		struct inc_err *err)
+int inccl_group_join(struct inccl_group *group, struct inc_msg_join *said, uint64_t deadline_ns,
+		     struct inc_err *err)
 {
 	struct control_wait wait = {.id = INC_MSG_JOINED, .index = -1, .number = -1};
 	const struct inc_msg_joined *joined = &wait.answer.joined;
-	struct inc_msg_join said = {0};
 	char addr[INET_ADDRSTRLEN];
 	int ret;
 
-	ret = own_addresses(place, &said, err);
-	if (ret)
-		return ret;
-	inccl_group_introduce(group, &said);
+	inccl_group_introduce(group, said);
 	pthread_mutex_lock(&group->lock);
-	ret = inccl_control_call(group, INC_MSG_JOIN, &said, &wait, deadline_ns, err);
+	ret = inccl_control_call(group, INC_MSG_JOIN, said, &wait, deadline_ns, err);
+	if (!ret) {
+		group->addr = joined->addr.s_addr;
+		group->number = joined->group;
+		group->rank = joined->rank;
+		group->world_size = joined->world_size;
+	}
 	pthread_mutex_unlock(&group->lock);
-	if (ret)
-		return ret;
-	group->addr = joined->addr.s_addr;
-	group->number = joined->group;
-	inet_ntop(AF_INET, &joined->addr, addr, sizeof(addr));
-	inccl_log_line(&group->log, "rank %d of %d in group %u (%s), address %s", group->rank,
-		       group->world_size, group->number, group->job, addr);
+	if (!ret && group->world_size) {
+		inet_ntop(AF_INET, &joined->addr, addr, sizeof(addr));
+		inccl_log_line(&group->log, "rank %d of %d in group %u (%s), address %s",
+			       group->rank, group->world_size, group->number, group->job, addr);
+	}
 	inccl_log_deliver(&group->log);
-	return 0;
+	return ret;
 }
 
-static void group_free(struct inccl_group *group)
+/* From the options: a new group, or with join a place in one that grows. */
+static int join(struct inccl_group *group, const struct inccl_place *place,
+		const struct inccl_group_opts *opts, struct inc_err *err)
+{
+	struct inc_msg_join said = {.has_derive = opts->join, .derive.how = INC_DERIVE_GROW};
+	int ret = own_addresses(place, &said, err);
+
+	if (ret)
+		return ret;
+	return inccl_group_join(
+		group, &said, deadline_after_ms(opts->create_timeout_ms ?: CREATE_TIMEOUT_MS), err);
+}
+
+void inccl_group_free(struct inccl_group *group)
 {
 	inccl_control_stop(group);
 	pthread_cond_destroy(&group->changed);
@@ -113,8 +126,9 @@ static void group_free(struct inccl_group *group)
 	free(group);
 }
 
-static int group_new(const struct inccl_group_opts *opts, const struct inccl_place *place,
-		     struct inccl_group **out)
+int inccl_group_new(const char *job, int rank, int world_size,
+		    void (*log)(void *ctx, const char *line), void *log_ctx,
+		    struct inccl_group **out)
 {
 	struct inccl_group *group = calloc(1, sizeof(*group));
 	const char *debug = getenv("INCCL_DEBUG");
@@ -124,13 +138,13 @@ static int group_new(const struct inccl_group_opts *opts, const struct inccl_pla
 		return -ENOMEM;
 	group->fd = group->stop_fd = -1;
 	group->failed_rank = -1;
-	memcpy(group->job, place->job, sizeof(group->job));
-	group->rank = place->rank;
-	group->world_size = place->world_size;
-	if (!opts->log && debug && !strcmp(debug, "1"))
+	snprintf(group->job, sizeof(group->job), "%s", job);
+	group->rank = rank;
+	group->world_size = world_size;
+	if (!log && debug && !strcmp(debug, "1"))
 		ret = inccl_log_init(&group->log, log_stderr, NULL);
 	else
-		ret = inccl_log_init(&group->log, opts->log, opts->log_ctx);
+		ret = inccl_log_init(&group->log, log, log_ctx);
 	if (ret)
 		goto free_group;
 	ret = -pthread_mutex_init(&group->lock, NULL);
@@ -166,12 +180,13 @@ int inccl_group_create(const struct inccl_group_opts *given, struct inccl_group 
 	ret = inccl_opts_copy(&opts, sizeof(opts), given);
 	if (ret)
 		return ret;
-	ret = check_limits(&opts, &err);
+	ret = inccl_group_check_limits(&opts, &err);
 	if (!ret)
 		ret = inccl_place_resolve(&opts, &place, &err);
 	if (ret)
 		goto explain;
-	ret = group_new(&opts, &place, &group);
+	ret = inccl_group_new(place.job, place.rank, place.world_size, opts.log, opts.log_ctx,
+			      &group);
 	if (ret) {
 		inc_err_set(&err, -ret, "%s", strerror(-ret));
 		goto explain;
@@ -185,15 +200,14 @@ int inccl_group_create(const struct inccl_group_opts *given, struct inccl_group 
 		inc_err_set(&err, -ret, "control thread: %s", strerror(-ret));
 		goto free_group;
 	}
-	ret = join(group, &place, deadline_after_ms(opts.create_timeout_ms ?: CREATE_TIMEOUT_MS),
-		   &err);
+	ret = join(group, &place, &opts, &err);
 	if (ret)
 		goto free_group;
 	*out = group;
 	return 0;
 
 free_group:
-	group_free(group);
+	inccl_group_free(group);
 explain:
 	inccl_explain(opts.error, opts.error_size, &err);
 	return ret;
@@ -213,7 +227,7 @@ int inccl_group_destroy(struct inccl_group *group)
 	if (group->link != LINK_LOST)
 		inccl_control_send(group, INC_MSG_BYE, NULL);
 	pthread_mutex_unlock(&group->lock);
-	group_free(group);
+	inccl_group_free(group);
 	return 0;
 }
 

@@ -96,6 +96,7 @@ struct inccl_group {
 	char error_text[512];
 
 	long long next_comm;
+	uint32_t derived[2]; /* the group's own counts, hostlib/src/derive.c */
 	struct inccl_communicator *comms;
 };
 
@@ -105,7 +106,6 @@ struct inccl_request {
 	/* What is given and where results go, block by block (coll/coll.h). */
 	const uint8_t *send;
 	uint8_t *recv;
-	void *scratch;               /* send, where that had to be made; NULL: it had not */
 	struct inccl_floats *floats; /* where floats are reduced (coll/as_integers.c), else NULL */
 	uint64_t send_bytes, recv_bytes; /* 0: nothing is given, or got */
 	uint32_t blocks;
@@ -119,7 +119,7 @@ struct inccl_request {
 	unsigned int message_packets;
 	uint8_t mode;
 	uint64_t timeout_ns;                    /* fails when nothing has moved for so long */
-	struct inccl_region send_map, recv_map; /* the caller's buffers, or what stands for them */
+	struct inccl_region send_map, recv_map; /* the caller's buffers */
 	bool send_mapped, recv_mapped;
 	const struct inccl_region *send_region, *recv_region; /* where send and recv are */
 	uint64_t block_messages;                              /* of one block */
@@ -160,13 +160,17 @@ struct inccl_communicator {
 	pthread_cond_t changed; /* requests finished, or the driver left */
 
 	struct inccl_endpoint *ep;
-	long long index;  /* the group's count */
-	long long number; /* the controller's, -1: not yet known */
+	struct inccl_stage *stage; /* NULL until something needs it */
+	long long index;           /* the group's count */
+	long long number;          /* the controller's, -1: not yet known */
 	unsigned int payload, message_packets, window, slots;
 	enum inccl_byte_order byte_order; /* on the wire */
 	uint64_t timeout_ns;
+	struct inccl_communicator_opts settings; /* as asked for; verbs belongs to it */
+	bool owns_group;                         /* which goes with it */
 	char device[64];
 	char peer[80];
+	char tree[INC_CONTROL_TREE_LEN];
 	/* what a controller that has restarted does not know, and resume.c tells it: */
 	char node[INC_CONTROL_SWITCH_LEN]; /* the switch */
 	uint32_t qpn;                      /* of the own endpoint */
@@ -271,6 +275,9 @@ int inccl_control_connect(struct inccl_group *group, const struct inccl_place *p
 			  unsigned int timeout_ms, struct inc_err *err);
 /* The only place where the link changes; under the group's lock. */
 void inccl_control_go(struct inccl_group *group, enum inccl_link to);
+/* A connection to where another group has one. */
+int inccl_control_connect_beside(struct inccl_group *group, const struct inccl_group *other,
+				 unsigned int timeout_ms, struct inc_err *err);
 /* Starts and ends the thread that reads it. */
 int inccl_control_start(struct inccl_group *group);
 void inccl_control_stop(struct inccl_group *group);
@@ -289,6 +296,11 @@ void inccl_control_report(struct inccl_group *group, struct inccl_communicator *
 void inccl_control_report_creation(struct inccl_group *group, long long index, long long number,
 				   int error, const char *text);
 
+/* The same for a group that was to be made of this one; said: what was, or would have been, asked.
+ */
+void inccl_control_report_derive(struct inccl_group *group, const struct inc_msg_derive *said,
+				 int error, const char *text);
+
 /* resume.c; on the control thread. The controller is lost: tries until it is back (0) or the group
  * is to end (-ECANCELED). */
 int inccl_control_resume(struct inccl_group *group);
@@ -296,7 +308,14 @@ int inccl_control_resume(struct inccl_group *group);
 void inccl_control_resumed(struct inccl_group *group);
 void inccl_control_not_resumed(struct inccl_group *group, int error, const char *why);
 
-/* comm.c; takes the communicator's lock: what the controller says. The first error wins. */
+/* comm.c */
+int inccl_comm_check_opts(struct inccl_communicator_opts *opts, struct inc_err *err);
+/* The group's communicator number index, with options that were checked. An error has been told to
+ * the other ranks. */
+int inccl_comm_create(struct inccl_group *group, long long index,
+		      const struct inccl_communicator_opts *opts, uint64_t deadline_ns,
+		      struct inccl_communicator **comm, struct inc_err *err);
+/* Takes the communicator's lock: what the controller says. The first error wins. */
 void inccl_comm_fail(struct inccl_communicator *comm, int error, int rank, const char *text);
 
 /* progress.c; all under the communicator's lock */
@@ -317,7 +336,18 @@ void inccl_comm_enter(struct inccl_communicator *comm);
 void inccl_comm_settle(struct inccl_communicator *comm, uint64_t deadline_ns);
 void *inccl_comm_thread(void *comm);
 
-/* group.c: what joining (G) and resume both say of this rank; not its addresses */
+/* group.c */
+int inccl_group_check_limits(const struct inccl_group_opts *opts, struct inc_err *err);
+/* Without a connection. log: NULL for where the environment says. */
+int inccl_group_new(const char *job, int rank, int world_size,
+		    void (*log)(void *ctx, const char *line), void *log_ctx,
+		    struct inccl_group **group);
+void inccl_group_free(struct inccl_group *group);
+/* Says G, to which the caller has put the addresses and what the group is made of, and waits until
+ * all ranks have; the answer says which rank of how many this is. */
+int inccl_group_join(struct inccl_group *group, struct inc_msg_join *said, uint64_t deadline_ns,
+		     struct inc_err *err);
+/* What joining (G) and resume both say of this rank; not its addresses. */
 void inccl_group_introduce(const struct inccl_group *group, struct inc_msg_join *said);
 
 /* collective.c */

@@ -14,7 +14,6 @@
 	_Static_assert((int)INCCL_##NAME == (int)INC_OPERATOR_##NAME, "number of " #NAME);
 #define SAME_DTYPE(NAME, ...) \
 	_Static_assert((int)INCCL_##NAME == (int)INC_DTYPE_##NAME, "number of " #NAME);
-/* Types of the library alone, beyond those that a descriptor has room for. */
 #define SAME_FLOAT(NAME, ...)                                                     \
 	_Static_assert((int)INCCL_##NAME == (int)INCCL_FLOAT32 + (int)INC_##NAME, \
 		       "number of " #NAME);
@@ -22,7 +21,11 @@ INC_COLLECTIVES(SAME_COLLECTIVE)
 INC_OPERATORS(SAME_OP)
 INC_DTYPES(SAME_DTYPE)
 INC_FLOATS(SAME_FLOAT)
-_Static_assert((int)INCCL_FLOAT32 > INC_DESC_DTYPE(~0u), "no type of the wire");
+_Static_assert((int)INCCL_AVG == (int)INC_OPERATOR_AVG, "number of AVG");
+_Static_assert((int)INCCL_FLOAT32 == (int)INC_DTYPE_FLOAT32 &&
+		       (int)INCCL_FLOAT16 == (int)INC_DTYPE_FLOAT16 &&
+		       (int)INCCL_BFLOAT16 == (int)INC_DTYPE_BFLOAT16,
+	       "numbers of floats");
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -115,6 +118,12 @@ const char *inccl_strerror(int err)
 		return "a rank left the group, or the controller closed the connection";
 	case EREMOTEIO:
 		return "the switch refused a packet";
+	case E2BIG:
+		return "more than the switches, or an option's struct, can ever hold";
+	case ENOSPC:
+		return "a switch is full";
+	case EDQUOT:
+		return "the job has its share";
 	case EPROTO:
 		return "the other side does not speak the protocol";
 	case ETIMEDOUT:

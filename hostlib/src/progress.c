@@ -107,14 +107,16 @@ static int post_next(struct inccl_communicator *comm, struct inccl_request *req)
 	inccl_cut_message(req, req->posted, &msg);
 	if (ep->ops->under_way(ep) + inccl_cut_packets(comm, &msg) > window_packets(comm, &msg))
 		return 0;
-	ret = req->floats ? inccl_floats_fill(req, &msg, &err) : 0;
-	if (ret) {
+	ret = inccl_is_staged(req) ? inccl_stage_put(req, &msg, &err) : 0;
+	if (ret && ret != -EAGAIN)
 		request_failed(comm, -ret, &err);
+	if (ret)
 		return 0;
-	}
 	ret = ep->ops->post(ep, &msg);
 	if (ret)
 		return ret == -EAGAIN ? 0 : ret;
+	if (inccl_is_staged(req))
+		inccl_stage_posted(comm);
 	req->posted++;
 	return 1;
 }
@@ -131,10 +133,11 @@ static int post_some(struct inccl_communicator *comm)
 				return ret;
 		}
 		req->end = comm->ep->posted;
-		if (!req->floats || inccl_floats_posted(req))
-			comm->posting = req->next;
-		else if (req->posted == req->messages)
+		ret = req->floats ? inccl_floats_go_on(req) : 0;
+		if (ret < 0)
 			return 0; /* nothing may overtake what follows from its results */
+		if (!ret)
+			comm->posting = req->next;
 	}
 	return 0;
 }
@@ -146,15 +149,12 @@ static bool finish_some(struct inccl_communicator *comm)
 	struct inc_err err;
 	int ret;
 
-	while ((req = comm->head) && req->posted == req->messages &&
-	       comm->ep->completed >= req->end) {
-		ret = req->floats ? inccl_floats_next(req, &err) : 0;
-		if (ret > 0)
-			break;
-		if (ret) {
-			request_failed(comm, -ret, &err);
-			return true;
-		}
+	ret = inccl_stage_take(comm, &err);
+	if (ret) {
+		request_failed(comm, -ret, &err);
+		return true;
+	}
+	while ((req = comm->head) && req != comm->posting && comm->ep->completed >= req->end) {
 		finish(comm, req, 0);
 		any = true;
 	}

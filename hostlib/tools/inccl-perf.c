@@ -24,9 +24,9 @@ struct result {
 
 /* 64-bit numbers summed over the ranks by the collective under test itself, in pieces of 16 bits
  * that cannot overflow. -EBADMSG where that is broken: the numbers are then as they were. */
-static int sum_over_ranks(const struct job *job, uint64_t values[2])
+static int sum_over_ranks(const struct job *job, uint32_t ranks, uint64_t values[2])
 {
-	uint32_t ranks = inccl_group_size(job->group), i, k;
+	uint32_t i, k;
 	int32_t pieces[9] = {[8] = MARK};
 	int err;
 
@@ -94,14 +94,14 @@ static int run_size(const struct perf_call *call, struct inccl_collective_opts *
 	if (!opts->check)
 		sums[0] = inc_now_ns() - begin;
 	/* floats within the bound may still differ in their bits, and must not */
-	if (opts->check && opts->collective == INCCL_ALLREDUCE && opts->dtype >= INCCL_FLOAT32) {
+	if (opts->check && opts->collective == INCCL_ALLREDUCE && call->dtype >= INCCL_FLOAT32) {
 		err = compare_ranks(&opts->job, hash);
 		if (err && err != -EBADMSG)
 			return err;
 		sums[1] += err != 0;
 	}
 	result->own_wrong = sums[1];
-	err = sum_over_ranks(&opts->job, sums);
+	err = sum_over_ranks(&opts->job, call->ranks, sums);
 	if (err && err != -EBADMSG)
 		return err;
 	result->unsummed = err;
@@ -119,6 +119,8 @@ static void print_header(const struct perf_opts *opts)
 	printf("# inccl-perf %s: %s, %d ranks, transport %s (%s), switch %s\n", inccl_version(),
 	       inccl_collective_name(opts->collective), info.world_size, info.transport,
 	       opts->job.mode == INCCL_MODE_WRITE ? "write" : "sendrecv", info.peer);
+	if (opts->whole)
+		printf("# part %u of %u, measured beside the others\n", opts->color, opts->split);
 	printf("# payload %u, window %u x %u packets, %u slots, %ld iterations after %ld%s%s\n",
 	       info.payload, info.window, info.message_packets, info.slots, opts->iters,
 	       opts->warmup, opts->in_place ? ", in place" : "", opts->check ? ", checked" : "");
@@ -142,11 +144,11 @@ static void make_row(const struct perf_call *call, const struct result *result,
 	const struct perf_opts *opts = call->opts;
 	const struct perf_collective *c = perf_collective(opts->collective);
 
-	row->bytes = (uint64_t)call->count * inccl_dtype_size(opts->dtype) *
+	row->bytes = (uint64_t)call->count * inccl_dtype_size(call->dtype) *
 		     (c->blocks ? call->ranks : 1);
 	row->algbw = row->bytes * 8 / result->time_us / 1e3;
 	row->busbw = row->algbw * c->bus_factor(call->ranks);
-	row->op = c->has_op ? inccl_op_name(opts->op) : NULL;
+	row->op = c->has_op ? inccl_op_name(call->op) : NULL;
 	row->root = c->has_root ? (int)opts->root : -1;
 }
 
@@ -159,7 +161,7 @@ static void print_row(const struct perf_call *call, const struct perf_row *row,
 	if (row->root >= 0)
 		snprintf(root, sizeof(root), "%d", row->root);
 	printf("%12llu %12zu %8s %6s %5s %12.2f %10.3f %10.3f ", (unsigned long long)row->bytes,
-	       call->count, inccl_dtype_name(opts->dtype), row->op ?: "-", root, result->time_us,
+	       call->count, inccl_dtype_name(call->dtype), row->op ?: "-", root, result->time_us,
 	       row->algbw, row->busbw);
 	if (opts->check)
 		printf("%8llu\n", (unsigned long long)result->wrong);
@@ -177,12 +179,14 @@ static void print_json(const struct perf_call *call, const struct perf_row *row,
 	inccl_communicator_info(opts->job.comm, &info);
 	o = json_pack("{s:s, s:s, s:s?, s:o, s:s, s:i, s:I, s:I, s:I, s:f, s:f, s:f, s:o}",
 		      "collective", inccl_collective_name(opts->collective), "dtype",
-		      inccl_dtype_name(opts->dtype), "op", row->op, "root",
+		      inccl_dtype_name(call->dtype), "op", row->op, "root",
 		      row->root >= 0 ? json_integer(row->root) : json_null(), "transport",
 		      info.transport, "ranks", (int)call->ranks, "bytes", (json_int_t)row->bytes,
 		      "count", (json_int_t)call->count, "iters", (json_int_t)opts->iters, "time_us",
 		      result->time_us, "algbw_gbps", row->algbw, "busbw_gbps", row->busbw, "wrong",
 		      opts->check ? json_integer(result->wrong) : json_null());
+	if (opts->whole)
+		json_object_set_new(o, "color", json_integer(opts->color));
 	json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
 	putchar('\n');
 	json_decref(o);
@@ -230,42 +234,74 @@ static bool report_wrong(int rank, const struct result *total)
 	return total->wrong || total->unsummed;
 }
 
-static void report_failure(const struct perf_opts *opts, uint64_t bytes, int err, const char *why)
+static void report_failure(const struct perf_call *call, uint64_t bytes, int err, const char *why)
 {
 	char what[64];
 
-	snprintf(what, sizeof(what), "%s of %llu bytes", inccl_collective_name(opts->collective),
-		 (unsigned long long)bytes);
+	snprintf(what, sizeof(what), "%s of %llu bytes",
+		 inccl_collective_name(call->opts->collective), (unsigned long long)bytes);
 	if (why[0])
 		inc_error("%s: %s", what, why);
 	else
-		job_report(&opts->job, what, err);
+		job_report(&call->opts->job, what, err);
 }
 
-static int run_sizes(const struct perf_opts *opts, void *send, void *recv)
+/* All sizes of a type and an operator. */
+static int run_sizes(struct perf_call *call, void *send, void *recv, struct result *total)
 {
+	const struct perf_opts *opts = call->opts;
 	char why[256] = "";
 	INCCL_OPTS(inccl_collective_opts, how, .mode = opts->job.mode, .error = why,
 		   .error_size = sizeof(why));
-	struct perf_call call = {.opts = opts,
-				 .rank = inccl_group_rank(opts->job.group),
-				 .ranks = inccl_group_size(opts->job.group)};
-	struct result result, total = {0};
+	struct result result;
+
+	for (unsigned int i = 0; i < opts->nsizes; i++) {
+		int err;
+
+		perf_place(call, opts->sizes[i] / inccl_dtype_size(call->dtype), send, recv);
+		/* so that all parts are at it together */
+		err = opts->whole ? inccl_barrier(opts->whole, NULL) : 0;
+		if (!err)
+			err = run_size(call, &how, &result);
+		/* refused on all ranks before anything was sent: the type has no such operator */
+		if (err == -EOPNOTSUPP && perf_several(opts))
+			return 0;
+		if (err) {
+			report_failure(call, opts->sizes[i], err, why);
+			return err;
+		}
+		total->wrong += result.wrong;
+		total->own_wrong += result.own_wrong;
+		total->unsummed |= result.unsummed;
+		if (call->rank == 0)
+			print_result(call, &result);
+	}
+	return 0;
+}
+
+static int run_kinds(const struct perf_opts *opts, void *send, void *recv)
+{
+	/* the first stands for all where none is applied */
+	const uint32_t ops =
+		perf_collective(opts->collective)->has_op ? opts->ops : opts->ops & -opts->ops;
+	struct inccl_communicator_info info = {.sz = sizeof(info)};
+	struct perf_call call = {.opts = opts};
+	struct result total = {0};
 	int err = 0;
 
-	for (unsigned int i = 0; i < opts->nsizes && !err; i++) {
-		perf_place(&call, opts->sizes[i] / inccl_dtype_size(opts->dtype), send, recv);
-		err = run_size(&call, &how, &result);
-		if (err) {
-			report_failure(opts, opts->sizes[i], err, why);
-			break;
+	inccl_communicator_info(opts->job.comm, &info);
+	call.rank = info.rank;
+	call.ranks = info.world_size;
+	if (call.rank == 0 && !opts->json)
+		print_header(opts);
+	for (unsigned int d = 0; d < PERF_MAX_WORDS; d++)
+		for (unsigned int o = 0; o < PERF_MAX_WORDS && !err; o++) {
+			if (!perf_has(opts->dtypes, d) || !perf_has(ops, o))
+				continue;
+			call.dtype = d;
+			call.op = o;
+			err = run_sizes(&call, send, recv, &total);
 		}
-		total.wrong += result.wrong;
-		total.own_wrong += result.own_wrong;
-		total.unsummed |= result.unsummed;
-		if (call.rank == 0)
-			print_result(&call, &result);
-	}
 	if (opts->stats)
 		print_stats(opts);
 	return report_wrong(call.rank, &total) ? -EBADMSG : err;
@@ -288,9 +324,7 @@ static int run(const struct perf_opts *opts)
 	if (send && recv) {
 		memset(send, 1, largest);
 		memset(recv, 1, largest);
-		if (inccl_group_rank(opts->job.group) == 0 && !opts->json)
-			print_header(opts);
-		err = run_sizes(opts, send, recv);
+		err = run_kinds(opts, send, recv);
 	} else {
 		inc_error("buffers of %llu bytes: %s", (unsigned long long)largest,
 			  strerror(ENOMEM));
@@ -299,6 +333,33 @@ static int run(const struct perf_opts *opts)
 	if (recv != send)
 		free(recv);
 	free(send);
+	return err;
+}
+
+static int split(struct perf_opts *opts)
+{
+	struct job *job = &opts->job;
+	struct inccl_communicator *part;
+	int err;
+
+	opts->color = inccl_group_rank(job->group) % opts->split;
+	err = inccl_communicator_split(job->comm, opts->color, 0, &job->comm_opts, &part);
+	if (err) {
+		inc_error("splitting the communicator: %s",
+			  job->error[0] ? job->error : inccl_strerror(err));
+		return err;
+	}
+	opts->whole = job->comm;
+	job->comm = part;
+	return 0;
+}
+
+static int unsplit(struct perf_opts *opts)
+{
+	int err = inccl_communicator_destroy(opts->job.comm);
+
+	opts->job.comm = opts->whole;
+	opts->whole = NULL;
 	return err;
 }
 
@@ -313,7 +374,10 @@ int main(int argc, char **argv)
 		return err;
 	if (job_start(&opts.job))
 		return 1;
-	err = run(&opts);
-	left = job_end(&opts.job);
+	err = opts.split ? split(&opts) : 0;
+	if (!err)
+		err = run(&opts);
+	left = opts.whole ? unsplit(&opts) : 0;
+	left = job_end(&opts.job) ?: left;
 	return err || left || job_flush() ? 1 : 0;
 }

@@ -44,10 +44,11 @@ static const struct inc_program program = {
 	.name = "inccl-reduce",
 	.man_section = 1,
 	.brief = "the AllReduce of .npy files",
-	.about = "Adds up an array over all ranks of a job: every rank gives its own IN.npy "
-		 "(int32, the same shape everywhere) and gets the result in its own OUT.npy, which "
+	.about = "Adds up an array over all ranks of a job: every rank gives its own IN.npy (the "
+		 "same type and shape everywhere) and gets the result in its own OUT.npy, which "
 		 "appears only when it is complete. A link is followed; /dev/null or a FIFO is "
-		 "written to, not replaced.",
+		 "written to, not replaced. Elements are integers of 1 to 8 bytes, float32 or "
+		 "float16; floats have the operators sum, avg, min and max.",
 	.groups = {{options, 0}, {job_options, offsetof(struct reduce_opts, job)}},
 	.check = check_job,
 };
@@ -55,6 +56,7 @@ static const struct inc_program program = {
 /* What a rank tells the others of its file: as 32-bit numbers, each once in a vector. */
 struct card {
 	int32_t op; /* plus 1: a rank that told nothing has 0 */
+	int32_t dtype;
 	int32_t ndim;
 	int32_t shape[NPY_MAX_DIMS][2]; /* low half, high half */
 };
@@ -82,13 +84,16 @@ static void report_difference(const struct reduce_opts *opts, const struct card 
 	if (own->op != other->op)
 		inc_error("%s: --op %s here, but rank %d has --op %s", opts->in,
 			  inccl_op_name(own->op - 1), rank, inccl_op_name(other->op - 1));
+	else if (own->dtype != other->dtype)
+		inc_error("%s has elements of %s, but rank %d's file has %s", opts->in,
+			  inccl_dtype_name(own->dtype), rank, inccl_dtype_name(other->dtype));
 	else
 		inc_error("%s has the shape %s, but rank %d's file has the shape %s", opts->in,
 			  mine, rank, theirs);
 }
 
 /* Every rank puts its card in its own place of a vector of zeros; the sum shows all to all. */
-static int compare_shapes(struct reduce_opts *opts, const struct npy *npy)
+static int compare_files(struct reduce_opts *opts, const struct npy *npy)
 {
 	int rank = inccl_group_rank(opts->job.group), ranks = inccl_group_size(opts->job.group), r;
 	const size_t words = sizeof(struct card) / sizeof(int32_t);
@@ -100,6 +105,7 @@ static int compare_shapes(struct reduce_opts *opts, const struct npy *npy)
 		return -ENOMEM;
 	own = all + rank;
 	own->op = opts->op + 1;
+	own->dtype = npy->dtype;
 	own->ndim = npy->ndim;
 	for (i = 0; i < npy->ndim; i++) {
 		own->shape[i][0] = npy->shape[i];
@@ -108,7 +114,7 @@ static int compare_shapes(struct reduce_opts *opts, const struct npy *npy)
 	err = inccl_allreduce(opts->job.comm, all, all, ranks * words, INCCL_INT32, INCCL_SUM,
 			      NULL);
 	if (err)
-		job_report(&opts->job, "comparing the shapes", err);
+		job_report(&opts->job, "comparing the files", err);
 	for (r = 0; r < ranks && !err; r++) {
 		if (memcmp(own, all + r, sizeof(*own)) != 0) {
 			report_difference(opts, own, all + r, r);
@@ -128,11 +134,11 @@ static int run(struct reduce_opts *opts, const struct npy *npy)
 	double us;
 	int err;
 
-	err = compare_shapes(opts, npy);
+	err = compare_files(opts, npy);
 	if (err)
 		return err;
 	start_ns = inc_now_ns();
-	err = inccl_allreduce(opts->job.comm, npy->data, npy->data, npy->count, INCCL_INT32,
+	err = inccl_allreduce(opts->job.comm, npy->data, npy->data, npy->count, npy->dtype,
 			      opts->op, &how);
 	if (err) {
 		job_report(&opts->job, opts->in, err);
@@ -150,8 +156,26 @@ static int run(struct reduce_opts *opts, const struct npy *npy)
 	printf("{\"ranks\":%d,\"shape\":[", inccl_group_size(opts->job.group));
 	for (i = 0; i < npy->ndim; i++)
 		printf("%s%llu", i ? "," : "", (unsigned long long)npy->shape[i]);
-	printf("],\"bytes\":%zu,\"time_us\":%.1f}\n", npy->count * sizeof(int32_t), us);
+	printf("],\"bytes\":%zu,\"time_us\":%.1f}\n", npy_bytes(npy), us);
 	return job_flush();
+}
+
+/* Not every operator is one of floats: a wrong command line for this file. */
+static int check_op(const struct reduce_opts *opts, const struct npy *npy)
+{
+	switch (opts->op) {
+	case INCCL_SUM:
+	case INCCL_AVG:
+	case INCCL_MIN:
+	case INCCL_MAX:
+		return 0;
+	default:
+		if (npy->dtype < INCCL_FLOAT32)
+			return 0;
+		return inc_usage("--op %s: %s has elements of %s, and floats have sum, avg, min "
+				 "and max",
+				 inccl_op_name(opts->op), opts->in, inccl_dtype_name(npy->dtype));
+	}
 }
 
 int main(int argc, char **argv)
@@ -175,6 +199,10 @@ int main(int argc, char **argv)
 	if (err) {
 		inc_error("%s", why.msg);
 		return 1;
+	}
+	if (check_op(&opts, &npy)) {
+		npy_free(&npy);
+		return 2;
 	}
 	err = job_start(&opts.job);
 	if (!err) {

@@ -12,7 +12,26 @@
 
 #define MAGIC      "\x93NUMPY"
 #define MAGIC_LEN  6
-#define HEADER_MAX 65536 /* longer ones are not arrays of plain integers */
+#define HEADER_MAX 65536 /* longer ones are not arrays of plain numbers */
+
+/* The types as NumPy writes them: byte order, kind, bytes of an element. */
+static const char *const types[] = {
+	[INCCL_INT32] = "<i4",   [INCCL_UINT32] = "<u4", [INCCL_INT64] = "<i8",
+	[INCCL_UINT64] = "<u8",  [INCCL_INT16] = "<i2",  [INCCL_UINT16] = "<u2",
+	[INCCL_INT8] = "|i1",    [INCCL_UINT8] = "|u1",  [INCCL_FLOAT32] = "<f4",
+	[INCCL_FLOAT16] = "<f2",
+};
+#define N_TYPES (sizeof(types) / sizeof(types[0]))
+
+static size_t element_bytes(const struct npy *npy)
+{
+	return types[npy->dtype][2] - '0';
+}
+
+size_t npy_bytes(const struct npy *npy)
+{
+	return npy->count * element_bytes(npy);
+}
 
 struct text {
 	const char *at, *end;
@@ -88,10 +107,29 @@ static bool take_shape(struct text *t, struct npy *npy)
 	return true;
 }
 
+static int take_type(struct text *t, struct npy *npy, struct inc_err *err)
+{
+	char type[32];
+	size_t i;
+
+	if (!take_string(t, type, sizeof(type)))
+		return inc_err_set(err, EINVAL, "type is not plain, such as '<i4' or '<f4'");
+	for (i = 0; i < N_TYPES; i++) {
+		if (types[i] && !strcmp(type, types[i])) {
+			npy->dtype = (enum inccl_dtype)i;
+			return 0;
+		}
+	}
+	return inc_err_set(err, EINVAL,
+			   "type '%s': want little-endian integers of 1 to 8 bytes, or floats of 2 "
+			   "or 4 ('<i4', '<f4')",
+			   type);
+}
+
 static int parse_dict(struct text *t, struct npy *npy, struct inc_err *err)
 {
 	bool descr = false, order = false, shape = false;
-	char key[32], type[32];
+	char key[32];
 
 	if (!take(t, "{"))
 		goto malformed;
@@ -100,12 +138,8 @@ static int parse_dict(struct text *t, struct npy *npy, struct inc_err *err)
 			goto malformed;
 		if (!strcmp(key, "descr") && !descr) {
 			descr = true;
-			if (!take_string(t, type, sizeof(type)))
-				return inc_err_set(err, EINVAL, "type is not plain, want '<i4'");
-			if (strcmp(type, "<i4") != 0)
-				return inc_err_set(err, EINVAL,
-						   "type '%s', want '<i4' (little-endian int32)",
-						   type);
+			if (take_type(t, npy, err))
+				return -EINVAL;
 		} else if (!strcmp(key, "fortran_order") && !order) {
 			order = true;
 			if (take(t, "True"))
@@ -170,14 +204,14 @@ int npy_parse(const void *buf, size_t len, uint64_t size, struct npy *npy, struc
 		return ret;
 	for (i = 0; i < npy->ndim; i++)
 		if (__builtin_mul_overflow(count, npy->shape[i], &count) ||
-		    count > SIZE_MAX / sizeof(int32_t) / 2)
+		    count > SIZE_MAX / element_bytes(npy) / 2)
 			return inc_err_set(err, EINVAL, "more elements than memory can hold");
 	npy->count = count;
 	npy->header_bytes = head + text;
-	if (size - npy->header_bytes != count * sizeof(int32_t))
+	if (size - npy->header_bytes != npy_bytes(npy))
 		return inc_err_set(err, EINVAL, "%llu bytes of data, the shape needs %llu",
 				   (unsigned long long)(size - npy->header_bytes),
-				   (unsigned long long)(count * sizeof(int32_t)));
+				   (unsigned long long)npy_bytes(npy));
 	return 0;
 }
 
@@ -229,9 +263,8 @@ int npy_load(const char *path, struct npy *npy, struct inc_err *err)
 		inc_err_set(err, -ret, "%s: %s", path, why.msg);
 		goto out;
 	}
-	npy->data = malloc(npy->count * sizeof(int32_t) + 1);
-	ret = npy->data ? read_all(fd, npy->data, npy->count * sizeof(int32_t), npy->header_bytes)
-			: -ENOMEM;
+	npy->data = malloc(npy_bytes(npy) + 1);
+	ret = npy->data ? read_all(fd, npy->data, npy_bytes(npy), npy->header_bytes) : -ENOMEM;
 	if (ret) {
 		inc_err_set(err, -ret, "%s: %s", path, strerror(-ret));
 		npy_free(npy);
@@ -250,13 +283,14 @@ void npy_free(struct npy *npy)
 }
 
 /* Version 1.0, as numpy.save() writes it: padded so that the data is aligned to 64. */
-static void write_file(FILE *f, const struct npy *npy, const int32_t *data)
+static void write_file(FILE *f, const struct npy *npy, const void *data)
 {
 	char text[64 + NPY_MAX_DIMS * 22];
 	size_t len, total;
 	unsigned int i;
 
-	len = sprintf(text, "{'descr': '<i4', 'fortran_order': False, 'shape': (");
+	len = sprintf(text, "{'descr': '%s', 'fortran_order': False, 'shape': (",
+		      types[npy->dtype]);
 	for (i = 0; i < npy->ndim; i++)
 		len += sprintf(text + len, "%s%llu", i ? ", " : "",
 			       (unsigned long long)npy->shape[i]);
@@ -267,10 +301,10 @@ static void write_file(FILE *f, const struct npy *npy, const int32_t *data)
 	putc(total & 0xff, f);
 	putc(total >> 8, f);
 	fprintf(f, "%-*s\n", (int)total - 1, text);
-	fwrite(data, sizeof(*data), npy->count, f);
+	fwrite(data, 1, npy_bytes(npy), f);
 }
 
-int npy_save(const char *path, const struct npy *npy, const int32_t *data, struct inc_err *err)
+int npy_save(const char *path, const struct npy *npy, const void *data, struct inc_err *err)
 {
 	struct inc_outfile out;
 	int ret = inc_outfile_open(&out, path, err);

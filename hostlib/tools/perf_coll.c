@@ -18,19 +18,18 @@ static double once(double ranks)
 
 static int run_allreduce(const struct perf_call *c, const struct inccl_collective_opts *how)
 {
-	return inccl_allreduce(c->opts->job.comm, c->send, c->recv, c->count, c->opts->dtype,
-			       c->opts->op, how);
+	return inccl_allreduce(c->opts->job.comm, c->send, c->recv, c->count, c->dtype, c->op, how);
 }
 
 static int run_reduce(const struct perf_call *c, const struct inccl_collective_opts *how)
 {
-	return inccl_reduce(c->opts->job.comm, c->send, c->recv, c->count, c->opts->dtype,
-			    c->opts->op, c->opts->root, how);
+	return inccl_reduce(c->opts->job.comm, c->send, c->recv, c->count, c->dtype, c->op,
+			    c->opts->root, how);
 }
 
 static int run_broadcast(const struct perf_call *c, const struct inccl_collective_opts *how)
 {
-	return inccl_broadcast(c->opts->job.comm, c->send, c->recv, c->count, c->opts->dtype,
+	return inccl_broadcast(c->opts->job.comm, c->send, c->recv, c->count, c->dtype,
 			       c->opts->root, how);
 }
 
@@ -41,13 +40,13 @@ static int run_barrier(const struct perf_call *c, const struct inccl_collective_
 
 static int run_reduce_scatter(const struct perf_call *c, const struct inccl_collective_opts *how)
 {
-	return inccl_reduce_scatter(c->opts->job.comm, c->send, c->recv, c->count, c->opts->dtype,
-				    c->opts->op, how);
+	return inccl_reduce_scatter(c->opts->job.comm, c->send, c->recv, c->count, c->dtype, c->op,
+				    how);
 }
 
 static int run_all_gather(const struct perf_call *c, const struct inccl_collective_opts *how)
 {
-	return inccl_all_gather(c->opts->job.comm, c->send, c->recv, c->count, c->opts->dtype, how);
+	return inccl_all_gather(c->opts->job.comm, c->send, c->recv, c->count, c->dtype, how);
 }
 
 static const struct perf_collective collectives[] = {
@@ -79,7 +78,7 @@ void perf_place(struct perf_call *call, uint64_t elements, void *send_memory, vo
 	call->send = send_memory;
 	call->recv = recv_memory;
 	call->send_count = call->recv_count = call->count;
-	own = call->rank * call->count * inccl_dtype_size(opts->dtype);
+	own = call->rank * call->count * inccl_dtype_size(call->dtype);
 	switch (opts->collective) {
 	case INCCL_REDUCE:
 		call->recv_count = is_root ? call->count : 0;

@@ -12,6 +12,8 @@
 struct perf_call {
 	const struct perf_opts *opts;
 	uint32_t rank, ranks;
+	enum inccl_dtype dtype;
+	enum inccl_op op;
 	size_t count; /* elements of a block: of the call's own count */
 	void *send, *recv;
 	size_t send_count, recv_count; /* elements there */

@@ -70,7 +70,7 @@ static const struct {
 
 static size_t recv_bytes(const struct perf_call *call)
 {
-	return call->recv_count * inccl_dtype_size(call->opts->dtype);
+	return call->recv_count * inccl_dtype_size(call->dtype);
 }
 
 /* Behind a result in place there may be more of what this rank gives. */
@@ -81,7 +81,7 @@ static bool is_guarded(const struct perf_call *call)
 
 void perf_fill(const struct perf_call *call, uint32_t iter)
 {
-	const enum inccl_dtype dtype = call->opts->dtype;
+	const enum inccl_dtype dtype = call->dtype;
 
 	memset(call->recv, ~GUARD, recv_bytes(call));
 	if (is_guarded(call))
@@ -105,7 +105,7 @@ static uint64_t verify_guard(const struct perf_call *call)
 static uint64_t count_wrong(const struct perf_call *call, const struct perf_piece *piece)
 {
 	struct inccl_communicator_info info = {.sz = sizeof(info)};
-	const enum inccl_dtype dtype = call->opts->dtype;
+	const enum inccl_dtype dtype = call->dtype;
 
 	if (dtype < INCCL_FLOAT32)
 		return types[dtype].count_wrong(piece);
@@ -126,12 +126,12 @@ uint64_t perf_hash(const struct perf_call *call, uint64_t hash)
 uint64_t perf_verify(const struct perf_call *call, uint32_t iter)
 {
 	const struct perf_opts *opts = call->opts;
-	const size_t block_bytes = call->count * inccl_dtype_size(opts->dtype);
+	const size_t block_bytes = call->count * inccl_dtype_size(call->dtype);
 	struct perf_piece p = {.data = call->recv,
 			       .count = call->recv_count,
 			       .ranks = call->ranks,
 			       .iter = iter,
-			       .op = opts->op};
+			       .op = call->op};
 	uint64_t wrong = verify_guard(call);
 
 	switch (opts->collective) {

@@ -30,11 +30,50 @@ static int take_sizes(void *settings, const char *text, struct inc_err *err)
 	}
 }
 
-static int take_dtype(void *dtype, const char *text, struct inc_err *err)
+static const char *dtype_name(unsigned int number)
 {
-	return inccl_dtype_parse(text, dtype)
-		       ? inc_err_set(err, EINVAL, "'%.300s' is unknown", text)
-		       : 0;
+	return inccl_dtype_name(number);
+}
+
+static const char *op_name(unsigned int number)
+{
+	return inccl_op_name(number);
+}
+
+/* Words with commas between, or "all" that there are. */
+static int take_set(uint32_t *set, const char *text, const char *(*name_of)(unsigned int number),
+		    struct inc_err *err)
+{
+	const bool all = !strcmp(text, "all");
+	const char *at = text;
+
+	for (*set = 0;; at++) {
+		const size_t len = strcspn(at, ",");
+		const uint32_t had = *set;
+
+		for (unsigned int i = 0; i < PERF_MAX_WORDS; i++) {
+			const char *name = name_of(i);
+
+			if (name && (all || (strlen(name) == len && !strncmp(name, at, len))))
+				*set |= 1u << i;
+		}
+		if (*set == had)
+			return inc_err_set(err, EINVAL, "'%.*s' is unknown, or there twice",
+					   (int)(len < 300 ? len : 300), at);
+		at += len;
+		if (!*at)
+			return 0;
+	}
+}
+
+static int take_dtypes(void *set, const char *text, struct inc_err *err)
+{
+	return take_set(set, text, dtype_name, err);
+}
+
+static int take_ops(void *set, const char *text, struct inc_err *err)
+{
+	return take_set(set, text, op_name, err);
 }
 
 static int take_collective(void *collective, const char *text, struct inc_err *err)
@@ -83,20 +122,26 @@ static const struct inc_opt options[] = {
 	 .help = "iterations before them that are not timed",
 	 INC_OPT_NUMBER(struct perf_opts, warmup, 0, 1000000000)},
 	{.name = "dtype",
-	 .value = "TYPE",
+	 .value = "TYPE,...|all",
 	 .preset = "int32",
-	 .help = "type of the elements",
-	 INC_OPT_TAKE(struct perf_opts, dtype, take_dtype)},
+	 .help = "types of the elements, one after the other; of several each size is cut down to "
+		 "whole elements",
+	 INC_OPT_TAKE(struct perf_opts, dtypes, take_dtypes)},
 	{.name = "op",
-	 .value = "OP",
+	 .value = "OP,...|all",
 	 .preset = "sum",
-	 .help = "what is done with them",
-	 INC_OPT_TAKE(struct perf_opts, op, job_take_op)},
+	 .help = "what is done with them; what a type does not have is left out where there are "
+		 "several",
+	 INC_OPT_TAKE(struct perf_opts, ops, take_ops)},
 	{.name = "root",
 	 .value = "RANK",
 	 .preset = "0",
 	 .help = "of reduce and broadcast",
 	 INC_OPT_NUMBER(struct perf_opts, root, 0, INC_MAX_RANKS - 1)},
+	{.name = "split",
+	 .value = "COLORS",
+	 .help = "rank R in part R % COLORS: all parts at once, each with a table of its own",
+	 INC_OPT_NUMBER(struct perf_opts, split, 1, INC_MAX_RANKS)},
 	{.name = "in-place",
 	 .help = "the result replaces the data",
 	 INC_OPT_FLAG(struct perf_opts, in_place)},
@@ -132,7 +177,8 @@ static int make_sizes(struct perf_opts *opts)
 static int check(void *settings)
 {
 	struct perf_opts *opts = settings;
-	size_t unit = inccl_dtype_size(opts->dtype);
+	enum inccl_dtype dtype = __builtin_ctz(opts->dtypes);
+	size_t unit = inccl_dtype_size(dtype);
 
 	if (job_check(&opts->job))
 		return -EINVAL;
@@ -144,10 +190,10 @@ static int check(void *settings)
 	if (!opts->nsizes && make_sizes(opts))
 		return -EINVAL;
 	for (unsigned int i = 0; i < opts->nsizes; i++)
-		if (opts->sizes[i] % unit)
+		if (opts->sizes[i] % unit && opts->dtypes == 1u << dtype)
 			return inc_usage("size %llu is not a multiple of %zu (%s)",
 					 (unsigned long long)opts->sizes[i], unit,
-					 inccl_dtype_name(opts->dtype));
+					 inccl_dtype_name(dtype));
 	return 0;
 }
 
@@ -157,7 +203,8 @@ static const struct inc_program program = {
 	.brief = "time collectives, and check them",
 	.about = "Times a COLLECTIVE over a range of sizes: allreduce (the default), reduce, "
 		 "broadcast, barrier, reducescatter or allgather. Every rank of the job runs it "
-		 "with the same options; rank 0 prints the table. The size is that of the whole "
+		 "with the same options; rank 0 prints the table (of each part, its first rank). "
+		 "The size is that of the whole "
 		 "vector; where ranks have a block of it each, it is cut down to a multiple of "
 		 "theirs, and the count is a block's.",
 	.groups = {{options, 0}, {job_options, offsetof(struct perf_opts, job)}},

@@ -8,12 +8,12 @@
 #include "hostlib/tools/job.h"
 
 #define PERF_MAX_SIZES 256
+#define PERF_MAX_WORDS 32 /* types and operators have numbers below this */
 
 struct perf_opts {
 	struct job job;
 	enum inccl_collective collective;
-	enum inccl_op op;
-	enum inccl_dtype dtype;
+	uint32_t ops, dtypes; /* sets, by number */
 	unsigned int root;
 	uint64_t min, max; /* bytes */
 	unsigned int factor;
@@ -21,7 +21,23 @@ struct perf_opts {
 	unsigned int nsizes;
 	long iters, warmup;
 	bool check, json, stats, in_place;
+	unsigned int split; /* parts that the ranks are split into; 0: they are not */
+	/* With split, once it is done: job.comm is that of this rank's part. */
+	unsigned int color;
+	struct inccl_communicator *whole;
 };
+
+/* Is the number in the set? */
+static inline bool perf_has(uint32_t set, unsigned int number)
+{
+	return set >> number & 1;
+}
+
+/* Of types or operators. */
+static inline bool perf_several(const struct perf_opts *opts)
+{
+	return __builtin_popcount(opts->dtypes) > 1 || __builtin_popcount(opts->ops) > 1;
+}
 
 /* Reads the command line; -1: go on, else the exit code. */
 int perf_parse(struct perf_opts *opts, int argc, char **argv);

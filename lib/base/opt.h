@@ -168,6 +168,8 @@ int inc_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Values, for checks of the programs' own. 0, or -EINVAL and what is wrong. */
 int inc_opt_number(const char *text, uint64_t min, uint64_t max, uint64_t *out,
 		   struct inc_err *err);
+/* Seconds, "1" or "0.25". */
+int inc_opt_seconds(const char *text, double min, double max, double *out, struct inc_err *err);
 /* Bytes, to the end of the text or the first character behind the suffix. */
 int inc_opt_size(const char *text, const char **end, uint64_t *out);
 /* A path: not the empty text. */

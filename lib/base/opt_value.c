@@ -38,6 +38,19 @@ int inc_opt_number(const char *text, uint64_t min, uint64_t max, uint64_t *out, 
 	return 0;
 }
 
+int inc_opt_seconds(const char *text, double min, double max, double *out, struct inc_err *err)
+{
+	char *end;
+	double v = strtod(text, &end);
+
+	/* strtod() knows "inf", "0x1" and "1e3", too */
+	if (end == text || *end || text[strspn(text, "0123456789.")] || v < min || v > max)
+		return inc_err_set(err, EINVAL, "'%.300s' is not a number of seconds from %g to %g",
+				   text, min, max);
+	*out = v;
+	return 0;
+}
+
 int inc_opt_size(const char *text, const char **end, uint64_t *out)
 {
 	static const char suffixes[] = "KMG";

@@ -25,13 +25,50 @@ static const struct inc_schema addr_schema = {
 	 .text = "what the member calls its machine"}
 /* clang-format on */
 
-static const struct inc_field join_fields[] = {JOIN_FIELDS};
+const char *const inc_derive_hows[] = {
+	[INC_DERIVE_SPLIT] = "split",
+	[INC_DERIVE_DUPLICATE] = "duplicate",
+	[INC_DERIVE_SHRINK] = "shrink",
+	[INC_DERIVE_GROW] = "grow",
+	NULL,
+};
+
+static const struct inc_field derive_fields[] = {
+	{"how", INC_CHOICE, INC_REQUIRED, INC_AT(struct inc_msg_derive, how),
+	 .names = inc_derive_hows, .text = "what becomes of the other group"},
+	{"of", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_derive, of), .min = 1,
+	 .max = UINT32_MAX, .given = offsetof(struct inc_msg_derive, has_of),
+	 .text = "that group's number; absent: the member is new to a job that grows"},
+	{"round", INC_UINT, INC_DEFAULT, INC_AT(struct inc_msg_derive, round), .max = INT32_MAX,
+	 .text = "that group's own count of what is made of it; shrinks have one of their own"},
+	{"color", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_derive, color), .max = INT32_MAX,
+	 .given = offsetof(struct inc_msg_derive, has_color),
+	 .text = "of a split: members of the same one form a group; absent: in none"},
+	{"key", INC_INT, INC_DEFAULT, INC_AT(struct inc_msg_derive, key),
+	 .text = "of a split: orders the ranks of a color; equal ones stay in order"},
+};
+
+static const struct inc_schema derive_schema = INC_SCHEMA(struct inc_msg_derive, derive_fields);
+
+static const struct inc_field join_fields[] = {
+	JOIN_FIELDS,
+	{"derive", INC_MAP, INC_OPTIONAL, JOIN(derive), .of = &derive_schema,
+	 .given = offsetof(struct inc_msg_join, has_derive),
+	 .text = "makes a group of another one: job, rank and world_size are that one's, of a grow "
+		 "the new size"},
+};
 
 static const struct inc_field joined_fields[] = {
 	{"group", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_joined, group), .min = 1,
 	 .max = UINT32_MAX, .text = "the group's number"},
 	{"addr", INC_IPV4, INC_REQUIRED, INC_AT(struct inc_msg_joined, addr),
 	 .text = "which of the member's addresses the topology has"},
+	{"rank", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_joined, rank),
+	 .max = INC_MAX_WORLD - 1, .text = "the member's own in this group"},
+	{"world_size", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_joined, world_size),
+	 .max = INC_MAX_WORLD,
+	 .text = "ranks of this group; 0: none was made for the member, as it asked, and group is "
+		 "the other one"},
 };
 
 static const struct inc_field ask_fields[] = {
@@ -88,6 +125,8 @@ static const struct inc_field made_fields[] = {
 	 .text = "packets under way at most"},
 	{"connection", INC_MAP, INC_REQUIRED, INC_AT(struct inc_msg_made, connection),
 	 .of = &endpoint_schema, .text = "the member's, as the member sees it"},
+	{"tree", INC_LINE, INC_HINT, INC_AT(struct inc_msg_made, tree),
+	 .text = "the switches from the member's to the root, and how many there are in all"},
 };
 
 static const struct inc_field number_fields[] = {
@@ -102,6 +141,9 @@ static const struct inc_field report_fields[] = {
 	{"comm", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_report, comm), .max = INT32_MAX,
 	 .given = offsetof(struct inc_msg_report, has_comm),
 	 .text = "which, before the communicator has a number"},
+	{"derive", INC_MAP, INC_OPTIONAL, INC_AT(struct inc_msg_report, derive),
+	 .of = &derive_schema, .given = offsetof(struct inc_msg_report, has_derive),
+	 .text = "which group that is made of this one; how and round count"},
 	{"errno", INC_ERRNO, INC_REQUIRED, INC_AT(struct inc_msg_report, code),
 	 .text = "what kind of failure"},
 	{"message", INC_LINE, INC_REQUIRED, INC_AT(struct inc_msg_report, message),
@@ -167,7 +209,7 @@ static const struct inc_field limits_fields[] = {
 	{"slots", INC_UINT, INC_DEFAULT, INC_AT(struct inc_msg_limits, slots), .min = 1,
 	 .max = UINT32_MAX, .def = INC_MAX_SLOTS, .text = "of a communicator"},
 	{"rows", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_limits, rows), .max = UINT32_MAX,
-	 .text = "children times slots, of all communicators"},
+	 .text = "of packets kept: connections times slots, of all communicators"},
 	{"connections", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_limits, connections),
 	 .max = UINT32_MAX, .text = "of all communicators"},
 	{"groups", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_limits, groups), .max = UINT32_MAX,

@@ -29,6 +29,27 @@
 #define INC_CONTROL_NAME_LEN      65 /* job and host names, with the terminator */
 #define INC_CONTROL_SWITCH_LEN    16 /* a switch's name as topologies allow it, the same way */
 #define INC_CONTROL_TRANSPORT_LEN 16 /* a transport's name */
+#define INC_CONTROL_TREE_LEN      160
+
+/* What a group can be made of another one by. */
+enum inc_derive_how {
+	INC_DERIVE_SPLIT,
+	INC_DERIVE_DUPLICATE,
+	INC_DERIVE_SHRINK,
+	INC_DERIVE_GROW,
+};
+extern const char *const inc_derive_hows[];
+
+/* In a G that makes a group of another one, and in a failed of a member that cannot come to that.
+ */
+struct inc_msg_derive {
+	uint32_t how; /* enum inc_derive_how */
+	bool has_of, has_color;
+	uint32_t of;
+	uint32_t round;
+	uint32_t color;
+	int32_t key;
+};
 
 /* G of a member */
 struct inc_msg_join {
@@ -39,11 +60,15 @@ struct inc_msg_join {
 	uint32_t n_addrs;
 	struct in_addr addrs[INC_MAX_ADDRS];
 	char host[INC_CONTROL_NAME_LEN];
+	bool has_derive;
+	struct inc_msg_derive derive;
 };
 
 struct inc_msg_joined {
 	uint32_t group;
 	struct in_addr addr;
+	uint32_t rank;
+	uint32_t world_size; /* 0: of a split, a member that wants none */
 };
 
 /* C of a member */
@@ -76,6 +101,7 @@ struct inc_msg_made {
 	uint32_t communicator;
 	uint32_t payload;
 	uint32_t slots;
+	char tree[INC_CONTROL_TREE_LEN]; /* of switches, as inc_tree_describe() has it; for people */
 	struct inc_msg_endpoint connection;
 };
 
@@ -89,7 +115,8 @@ struct inc_msg_report {
 	uint32_t communicator;
 	uint32_t comm;
 	uint32_t rank;
-	bool has_communicator, has_comm, has_rank;
+	bool has_communicator, has_comm, has_derive, has_rank;
+	struct inc_msg_derive derive;
 	int code;
 	char message[512];
 };

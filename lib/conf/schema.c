@@ -39,6 +39,8 @@ static const char *expected(const struct inc_field *f, char *buf, size_t size)
 	switch (f->kind) {
 	case INC_UINT:
 		return "a whole number";
+	case INC_INT:
+		return "a whole number from -2147483648 to 2147483647";
 	case INC_REAL:
 		return "a number";
 	case INC_BOOL:
@@ -137,6 +139,21 @@ static int read_uint(const struct inc_field *f, const struct inc_source *at, con
 		return -ERANGE;
 	}
 	store(f, out, value);
+	return 0;
+}
+
+static int read_int(const char *text, void *out)
+{
+	long long value;
+	char *end;
+
+	if (*text != '-' && (*text < '0' || *text > '9'))
+		return -EINVAL;
+	errno = 0;
+	value = strtoll(text, &end, 10);
+	if (errno || end == text || *end || value < INT32_MIN || value > INT32_MAX)
+		return -EINVAL;
+	*(int32_t *)out = value;
 	return 0;
 }
 
@@ -265,6 +282,8 @@ static int read_text(const struct inc_field *f, const struct inc_source *at, con
 	switch (f->kind) {
 	case INC_UINT:
 		return read_uint(f, at, text, out, err);
+	case INC_INT:
+		return read_int(text, out);
 	case INC_REAL:
 		return read_real(f, at, text, out, err);
 	case INC_BOOL:
@@ -339,7 +358,8 @@ static int read_absent(const struct inc_field *f, const struct inc_source *map, 
 		return inc_source_wrong(map, err, "'%s' is missing", f->name);
 	/* a text has no default but what the struct holds */
 	if (f->need != INC_OPTIONAL && f->need != INC_HINT &&
-	    (f->kind == INC_UINT || f->kind == INC_BOOL || f->kind == INC_CHOICE))
+	    (f->kind == INC_UINT || f->kind == INC_INT || f->kind == INC_BOOL ||
+	     f->kind == INC_CHOICE))
 		store(f, (char *)object + f->offset, f->def);
 	return 0;
 }

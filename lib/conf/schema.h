@@ -20,6 +20,7 @@
 
 enum inc_field_kind {
 	INC_UINT,   /* an unsigned integer of 1, 2, 4 or 8 bytes, from min to max */
+	INC_INT,    /* int32_t, any */
 	INC_REAL,   /* a double, from min to max */
 	INC_BOOL,   /* true or false; also 0 or 1, as programs written in C say it */
 	INC_IPV4,   /* struct in_addr: the address of one host */

@@ -28,7 +28,8 @@ static const void *element(const struct inc_source *at, size_t i)
 /* A number in quotes is none, and 1.0 is no whole number. */
 static const char *text(struct inc_source *at, const struct inc_field *f)
 {
-	const bool number = f->kind == INC_UINT || f->kind == INC_REAL || f->kind == INC_BOOL;
+	const bool number = f->kind == INC_UINT || f->kind == INC_INT || f->kind == INC_REAL ||
+			    f->kind == INC_BOOL;
 	const json_t *value = at->value;
 
 	switch (json_typeof(value)) {
@@ -139,6 +140,8 @@ static json_t *print_value(const struct inc_field *f, enum inc_field_form form, 
 	switch (f->kind) {
 	case INC_UINT:
 		return json_integer((json_int_t)load(f, in));
+	case INC_INT:
+		return json_integer(*(const int32_t *)in);
 	case INC_REAL:
 		return json_real(*(const double *)in);
 	case INC_BOOL:

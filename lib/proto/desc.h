@@ -46,7 +46,10 @@ enum inc_operator {
 #define _(NAME, name) INC_OPERATOR_##NAME,
 	INC_OPERATORS(_)
 #undef _
-		INC_N_OPERATORS
+		INC_N_OPERATORS,
+	/* A sum to the switch, which the ranks divide: so that ranks are told from those that want
+	 * the sum. */
+	INC_OPERATOR_AVG = INC_N_OPERATORS,
 };
 
 /* _(NAME, name, bytes, whether it has a sign) */
@@ -60,11 +63,31 @@ enum inc_operator {
 	_(INT8, int8, 1, 1)     \
 	_(UINT8, uint8, 1, 0)
 
+/*
+ * What is something else to the ranks and one of these integers to the switch, which compares
+ * descriptors and so tells ranks that mean different things by their bits: floats, as they are or
+ * as integers in their order; and of a sum of floats (docs/floats.md) what is agreed on, and the
+ * elements. Columns as above.
+ */
+#define INC_GUISES(_)               \
+	_(FLOAT32, float32, 4, 1)   \
+	_(FLOAT16, float16, 2, 1)   \
+	_(BFLOAT16, bfloat16, 2, 1) \
+	_(AGREED, agreed, 1, 0)     \
+	_(FIXED, fixed, 4, 1)
+
+#define INC_WIRE_DTYPES(_) INC_DTYPES(_) INC_GUISES(_)
+
 enum inc_dtype {
 #define _(NAME, name, bytes, sign) INC_DTYPE_##NAME,
 	INC_DTYPES(_)
 #undef _
-		INC_N_DTYPES
+		INC_N_DTYPES,
+	INC_DTYPE_BEFORE_GUISES = INC_N_DTYPES - 1,
+#define _(NAME, name, bytes, sign) INC_DTYPE_##NAME,
+	INC_GUISES(_)
+#undef _
+		INC_N_WIRE_DTYPES
 };
 
 #define INC_MAX_RANKS     4096 /* of a communicator, all of which can be a root */
@@ -78,14 +101,15 @@ enum inc_dtype {
 #define INC_DESC_ROOT(d)  ((__u32)(d) >> 10 & (INC_MAX_RANKS - 1))
 #define INC_DESC_SEQ(d)   ((__u32)(d)&INC_DESC_SEQ_MASK)
 
-_Static_assert(INC_N_COLLECTIVES <= 8 && INC_N_OPERATORS <= 8 && INC_N_DTYPES <= 16,
+_Static_assert(INC_N_COLLECTIVES <= 8 && INC_N_WIRE_DTYPES <= 16,
 	       "the descriptor has room for all");
+_Static_assert(INC_OPERATOR_AVG == INC_DESC_OP(~0u), "every operator of a descriptor is one");
 
 /* Bytes of an element, a power of two; 0 for a type that there is not. */
 static inline __attribute__((always_inline)) __u32 inc_element_bytes(__u32 desc)
 {
 #define _(NAME, name, bytes, sign) | (__u64)(bytes) << 4 * INC_DTYPE_##NAME
-	return (0ull INC_DTYPES(_)) >> 4 * INC_DESC_DTYPE(desc) & 15;
+	return (0ull INC_WIRE_DTYPES(_)) >> 4 * INC_DESC_DTYPE(desc) & 15;
 #undef _
 }
 

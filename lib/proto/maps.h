@@ -15,7 +15,7 @@
 #include <linux/types.h>
 #include "lib/proto/roce.h"
 
-#define INC_ABI_VERSION    4
+#define INC_ABI_VERSION    5
 #define INC_MAX_CHILDREN   32
 #define INC_MAX_SLOTS      4096
 #define INC_MAX_LOG2_SLOTS 12
@@ -108,20 +108,20 @@ struct inc_conn_cfg {
  * the egress program writes data_cache. User space only reads (and fills it before the
  * look-up entry exists). One cache line pair each. */
 struct inc_conn_state {
-	__u64 rx_next;      /* r of the next packet expected; all before are kept */
-	__u64 tx_acked;     /* the peer has acknowledged all sent to it before this r */
-	__u64 ack_asked;    /* one past the highest r that asked for an ACK */
-	__u64 ack_sent;     /* one past the highest r acknowledged by XDP; owed while
-			     * ack_asked > ack_sent (the slow path pays after a delay) */
-	__u64 ack_cache;    /* key << 32 | CRC state of the ACK header's first 36 bytes */
-	__u64 data_cache;   /* the same for results */
-	__u32 msn;          /* messages completed by the child, modulo 2^24 */
-	__u32 desc;         /* descriptor of the collective in progress */
-	__u8 open_message;  /* enum inc_open_message: inside a multi-packet message? */
-	__u8 desc_valid;    /* a descriptor has been seen */
-	__u8 nak_sent;      /* a sequence or RNR NAK asks for rx_next: what is ahead draws none */
-	__u8 error;         /* AETH syndrome that ended the connection; 0: alive */
-	__u8 last_syndrome; /* syndrome of the last NAK or RNR from the child; 0: none */
+	__u64 rx_next;     /* r of the next packet expected; all before are kept */
+	__u64 tx_acked;    /* the peer has acknowledged all sent to it before this r */
+	__u64 ack_asked;   /* one past the highest r that asked for an ACK */
+	__u64 ack_sent;    /* one past the highest r acknowledged by XDP; owed while
+			    * ack_asked > ack_sent (the slow path pays after a delay) */
+	__u64 ack_cache;   /* key << 32 | CRC state of the ACK header's first 36 bytes */
+	__u64 data_cache;  /* the same for results */
+	__u32 msn;         /* messages completed by the child, modulo 2^24 */
+	__u32 desc;        /* descriptor of the collective in progress */
+	__u8 open_message; /* enum inc_open_message: inside a multi-packet message? */
+	__u8 desc_valid;   /* a descriptor has been seen */
+	__u8 nak_sent;     /* a sequence or RNR NAK asks for rx_next: what is ahead draws none */
+	__u8 error;        /* AETH syndrome that ended the connection; 0: alive */
+	__u8 refusal;      /* syndrome of the last fatal NAK from the peer; 0: none */
 	__u8 resv0[3];
 	__u64 rx_bytes;   /* payload bytes accepted */
 	__u64 duplicates; /* packets behind rx_next */
@@ -169,8 +169,8 @@ struct inc_comm_cfg {
 			     * parent's rows come behind the children's */
 	__u32 result_base;  /* slot s is row result_base + s of inc_result and inc_slot */
 	__u32 communicator; /* the controller's number, for messages only */
-	__u32 root_base;    /* rank k is in row root_base + k / INC_ROOTS_PER_ROW of */
-	__u32 root_rows;    /*   inc_root_child; ranks beyond these rows are not below */
+	__u32 root_base;    /* inc_root_row() says in which row of inc_root_child */
+	__u32 root_rows;    /*   a rank is; ranks beyond these rows are not below */
 	__u32 resv[5];
 	/* [inc_port_place_of(ifindex)]: the first child on a port, plus 1; 0: no port of the
 	 * communicator has this place. Of two ports that share it one is here, the other's children
@@ -182,6 +182,17 @@ struct inc_comm_cfg {
 INC_INLINE __u32 inc_comm_conns(const struct inc_comm_cfg *comm)
 {
 	return comm->children + (comm->flags & INC_COMM_F_UP ? 1 : 0);
+}
+
+/* What a peer's own packets, of which the next is rx_next, say that it has: all sent to it before
+ * this r. Who gives chunk r + slots has result r, whether or not an ACK says so; a parent that
+ * sends result r has partial sum r. */
+INC_INLINE __u64 inc_implied(const struct inc_comm_cfg *comm, const struct inc_conn_cfg *conn,
+			     __u64 rx_next)
+{
+	__u64 late = conn->flags & INC_CONN_F_UP ? 0 : 1ull << (comm->log2_slots & 15);
+
+	return rx_next > late ? rx_next - late : 0;
 }
 
 /* inc_comm_state[communicator]. Writer: the last arriver of each chunk, and of tx_next below the
@@ -206,6 +217,26 @@ struct inc_comm_state {
 struct inc_root_row {
 	__u8 child_plus_1[INC_ROOTS_PER_ROW]; /* 0: the rank is not below this switch */
 };
+
+/* The row of a rank, counted from the communicator's root_base, */
+INC_INLINE __u32 inc_root_row_of(__u32 rank)
+{
+	return rank / INC_ROOTS_PER_ROW;
+}
+
+/* and its place in there. */
+INC_INLINE __u8 *inc_root_place(struct inc_root_row *row, __u32 rank)
+{
+	return &row->child_plus_1[rank % INC_ROOTS_PER_ROW];
+}
+
+/* The row of a rank, counted from the first one of all; false where the communicator has none for
+ * it, for the rank is not below this switch. */
+INC_INLINE _Bool inc_root_row(const struct inc_comm_cfg *comm, __u32 rank, __u32 *row)
+{
+	*row = comm->root_base + inc_root_row_of(rank);
+	return inc_root_row_of(rank) < comm->root_rows;
+}
 
 /* inc_slot[row]: generation << 32 | arrival bits. Writer: XDP, atomically. A
  * contribution counts once its bit is set; the slot moves on to the next
@@ -239,14 +270,21 @@ struct inc_buf {
 	__be64 va;   /* contribution: RETH of a WRITE first or only packet, as received: */
 	__be32 rkey; /*   where the child wants the mirror of this message */
 	__be32 dmalen;
-	__u32 crc;             /* result: CRC-32 of payload and pad from state 0, no final xor */
-	__u32 csum;            /* result: ones' complement sum of payload and pad, 32 bits */
-	__u32 givers;          /* sum: one bit per child that gave data */
-	__u32 differ;          /* sum: one bit per child that called something else */
+	__u32 crc;    /* result: CRC-32 of payload and pad from state 0, no final xor */
+	__u32 csum;   /* with INC_COMM_F_UDP_CSUM alone: their ones' complement sum, 32 bits */
+	__u32 givers; /* sum: one bit per child that gave data */
+	__u32 differ; /* sum: one bit per child that called something else */
 	__u8 hdr[INC_BUF_HDR]; /* IP to last extended header, masked, ends at payload */
 	__u8 payload[INC_MAX_PAYLOAD];
 	__u8 tail[INC_BUF_TAIL]; /* ICRC, and room for bounds the verifier can follow */
 };
+
+/* A partial sum has the solicited event bit where its numbers are in network order: an order that
+ * is not the parent's would make wrong sums, and nothing else tells. Its flag: */
+INC_INLINE __u8 inc_comm_order(const struct inc_comm_cfg *comm)
+{
+	return comm->flags & INC_COMM_F_NET_ORDER ? INC_BUF_F_SE : 0;
+}
 
 /* inc_port[ifindex]. Writer: loader. */
 struct inc_port {
@@ -257,7 +295,21 @@ struct inc_port {
 #define INC_MAX_PORTS   64
 #define INC_PORT_QUEUES 16
 
-/* inc_copy[connection id of the first child on a port], per CPU: tells copies of
+/*
+ * inc_comm_ports[communicator * INC_PORTS_ROWS + one of these]: where a template goes. A frame too
+ * short for the sum goes as a bare template, whose copies get the payload from its row. Copies that
+ * the kernel makes have a page each and can grow; but the last one is the frame itself, which need
+ * not have room. So a bare template is sent once more than it has receivers, and the last copy is
+ * thrown away.
+ */
+enum inc_ports_row {
+	INC_PORTS_DOWN,      /* to all children */
+	INC_PORTS_DOWN_BARE, /* the same, and once more to the last one's port */
+	INC_PORTS_UP_BARE,   /* below the root: twice to the parent's port */
+	INC_PORTS_ROWS
+};
+
+/* inc_copy[connection id of the first child on a port, or of the parent], per CPU: tells copies of
  * one multicast apart. Writer: the egress program. */
 struct inc_copy {
 	__u64 r_plus_1; /* chunk of the last copy, plus 1; 0: none yet */
@@ -268,52 +320,53 @@ struct inc_copy {
 /*
  * Counters, one row per name, per CPU. Class R counts every packet received; each
  * packet then falls in exactly one of P (passed to the kernel), D (dropped), A
- * (absorbed: kept or used up, no answer), W (answered) or M (multicast), so
+ * (absorbed: kept or used up, no answer), W (answered) or M (became what is passed on), so
  *     R = P + D + A + W + M.
  * Class X counts what is not a received packet (copies, bytes, sums).
  */
-#define INC_COUNTERS(_)                                                                        \
-	_(RX, rx, 'R', "packets received on the switch's ports")                               \
-	_(PASS_NOT_ROCE, pass_not_roce, 'P', "not RoCEv2 over plain IPv4")                     \
-	_(PASS_NO_CONN, pass_no_connection, 'P', "RoCEv2, but no connection of ours")          \
-	_(DROP_TRUNCATED, drop_truncated, 'D', "shorter than its headers say")                 \
-	_(DROP_LENGTH, drop_bad_length, 'D',                                                   \
-	  "IP, UDP and frame lengths disagree, or not one the opcode allows")                  \
-	_(DROP_TVER, drop_bad_tver, 'D', "BTH transport version not 0")                        \
-	_(DROP_OPCODE, drop_bad_opcode, 'D', "opcode not RC SEND, RDMA WRITE or ACK")          \
-	_(DROP_PKEY, drop_bad_pkey, 'D', "P_Key not the connection's")                         \
-	_(DROP_PORT, drop_wrong_port, 'D', "right connection, wrong ingress port")             \
-	_(DROP_ICRC, drop_bad_icrc, 'D', "ICRC does not match")                                \
-	_(DROP_AHEAD, drop_psn_ahead, 'D', "PSN ahead of the gap, NAK already sent")           \
-	_(DROP_CONN_ERROR, drop_connection_error, 'D', "connection or communicator has ended") \
-	_(DROP_ACK_RANGE, drop_ack_range, 'D', "ACK of a result not sent")                     \
-	_(DROP_BUSY, drop_connection_busy, 'D',                                                \
-	  "another CPU works on the connection, and did so for too long")                      \
-	_(DROP_NO_SLOWPATH, drop_no_slowpath, 'D', "for the slow path, which is not there")    \
-	_(DROP_NO_HEADROOM, drop_no_room, 'D',                                                 \
-	  "frame could not be resized for the answer or result")                               \
-	_(DROP_NO_MAC, drop_no_mac, 'D', "answer to a child whose MAC address is not known")   \
-	_(DROP_CONFIG, drop_bad_config, 'D', "a map entry is missing or does not fit")         \
-	_(ABS_STORED, absorbed_stored, 'A', "contribution kept, no ACK asked")                 \
-	_(ABS_ACK, absorbed_ack, 'A', "ACK of results")                                        \
-	_(ABS_SLOWPATH, absorbed_slowpath, 'A', "handed to the slow path (NAK, RNR)")          \
-	_(ABS_PENDING, absorbed_pending, 'A',                                                  \
-	  "result left to the slow path: the last arriver too short for it, or copies share "  \
-	  "bytes")                                                                             \
-	_(ANS_ACK, answered_ack, 'W', "contribution kept and acknowledged")                    \
-	_(ANS_OWED, answered_owed_ack, 'W', "ACK of results turned round into an owed ACK")    \
-	_(ANS_DUPLICATE, answered_duplicate, 'W', "duplicate acknowledged again")              \
-	_(ANS_NAK_SEQ, answered_nak_sequence, 'W', "first packet after a gap: NAK 60")         \
-	_(ANS_NAK_INVALID, answered_nak_invalid, 'W', "invalid request: NAK 61")               \
-	_(ANS_NAK_FATAL, answered_nak_operation, 'W', "communicator has failed: NAK 63")       \
-	_(ANS_RNR, answered_rnr, 'W', "slot still in an older generation: RNR NAK")            \
-	_(MC_RESULT, multicast_result, 'M', "last arriver became the result")                  \
-	_(MC_DOWN, multicast_from_parent, 'M', "result of the parent, passed on")              \
-	_(UP_PARTIAL, partial_to_parent, 'M', "last arriver became the partial sum")           \
-	_(X_COPY, copies_sent, 'X', "result copies given to a port")                           \
-	_(X_COPY_DROP, copies_dropped, 'X', "result copies that could not be made")            \
-	_(X_SUM_BYTES, reduced_bytes, 'X', "bytes of contributions added up")                  \
-	_(X_MISMATCH, mismatches, 'X', "chunks whose children called different collectives")   \
+#define INC_COUNTERS(_)                                                                           \
+	_(RX, rx, 'R', "packets received on the switch's ports")                                  \
+	_(PASS_NOT_ROCE, pass_not_roce, 'P', "not RoCEv2 over plain IPv4")                        \
+	_(PASS_NO_CONN, pass_no_connection, 'P', "RoCEv2, but no connection of ours")             \
+	_(DROP_TRUNCATED, drop_truncated, 'D', "shorter than its headers say")                    \
+	_(DROP_LENGTH, drop_bad_length, 'D',                                                      \
+	  "IP, UDP and frame lengths disagree, or not one the opcode allows")                     \
+	_(DROP_TVER, drop_bad_tver, 'D', "BTH transport version not 0")                           \
+	_(DROP_OPCODE, drop_bad_opcode, 'D', "opcode not RC SEND, RDMA WRITE or ACK")             \
+	_(DROP_PKEY, drop_bad_pkey, 'D', "P_Key not the connection's")                            \
+	_(DROP_PORT, drop_wrong_port, 'D', "right connection, wrong ingress port")                \
+	_(DROP_ICRC, drop_bad_icrc, 'D', "ICRC does not match")                                   \
+	_(DROP_AHEAD, drop_psn_ahead, 'D', "PSN ahead of the gap, NAK already sent")              \
+	_(DROP_CONN_ERROR, drop_connection_error, 'D', "connection or communicator has ended")    \
+	_(DROP_ACK_RANGE, drop_ack_range, 'D', "ACK of a packet not sent")                        \
+	_(DROP_BUSY, drop_connection_busy, 'D',                                                   \
+	  "another CPU works on the connection, and did so for too long")                         \
+	_(DROP_NO_SLOWPATH, drop_no_slowpath, 'D', "for the slow path, which is not there")       \
+	_(DROP_NO_HEADROOM, drop_no_room, 'D',                                                    \
+	  "frame could not be resized for the answer or result")                                  \
+	_(DROP_NO_MAC, drop_no_mac, 'D', "answer to a peer whose MAC address is not known")       \
+	_(DROP_CONFIG, drop_bad_config, 'D', "a map entry is missing or does not fit")            \
+	_(ABS_STORED, absorbed_stored, 'A', "contribution or parent's result kept, no ACK asked") \
+	_(ABS_ACK, absorbed_ack, 'A', "ACK of what was sent")                                     \
+	_(ABS_SLOWPATH, absorbed_slowpath, 'A', "handed to the slow path (NAK, RNR)")             \
+	_(ABS_PENDING, absorbed_pending, 'A',                                                     \
+	  "result left to the slow path: generic mode, and the last arriver too short for it or " \
+	  "copies share bytes")                                                                   \
+	_(ANS_ACK, answered_ack, 'W', "the same, and acknowledged")                               \
+	_(ANS_OWED, answered_owed_ack, 'W', "ACK turned round into an owed ACK")                  \
+	_(ANS_DUPLICATE, answered_duplicate, 'W', "duplicate acknowledged again")                 \
+	_(ANS_NAK_SEQ, answered_nak_sequence, 'W', "first packet after a gap: NAK 60")            \
+	_(ANS_NAK_INVALID, answered_nak_invalid, 'W', "invalid request: NAK 61")                  \
+	_(ANS_NAK_FATAL, answered_nak_operation, 'W', "communicator has failed: NAK 63")          \
+	_(ANS_RNR, answered_rnr, 'W', "slot still in an older generation: RNR NAK")               \
+	_(MC_RESULT, multicast_result, 'M', "last arriver became the result")                     \
+	_(MC_DOWN, multicast_from_parent, 'M', "result of the parent, passed on")                 \
+	_(UP_PARTIAL, partial_to_parent, 'M', "last arriver became the partial sum")              \
+	_(X_COPY, copies_sent, 'X', "result copies given to a port")                              \
+	_(X_COPY_DROP, copies_dropped, 'X', "result copies that could not be made")               \
+	_(X_SUM_BYTES, reduced_bytes, 'X',                                                        \
+	  "bytes of contributions that a result or a partial sum was made of")                    \
+	_(X_MISMATCH, mismatches, 'X', "chunks whose children called different collectives")      \
 	_(X_EVENT_LOST, events_lost, 'X', "events dropped because the ring was full")
 
 enum inc_counter_id {
@@ -336,9 +389,9 @@ _Static_assert(INC_CTR_MAX <= 64, "the counters of a class fit a mask");
 enum inc_event_type {
 	/* mask: children whose descriptor or length differs from child 0's */
 	INC_EVENT_MISMATCH = 1,
-	INC_EVENT_CONN_ERROR,      /* connection ended by a fatal NAK we sent; arg: syndrome */
-	INC_EVENT_PEER_NAK,        /* child sent a fatal NAK; arg: syndrome */
-	INC_EVENT_RESULT_PENDING,  /* result r is in its row, the slow path must send it to all */
+	INC_EVENT_CONN_ERROR,     /* connection ended by a fatal NAK we sent; arg, mask: as below */
+	INC_EVENT_PEER_NAK,       /* a peer sent a fatal NAK; arg: syndrome; mask 0: the parent */
+	INC_EVENT_RESULT_PENDING, /* result r is in its row, the slow path must send it to all */
 	INC_EVENT_PARTIAL_PENDING, /* the same for partial sum r, to the parent */
 	/* the kernel's copies share their bytes: results are pending from now on. Of no
 	 * communicator in particular. */

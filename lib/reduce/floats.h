@@ -8,11 +8,11 @@
  *
  * SUM and AVG in shared-exponent fixed point, in phases that all ranks run alike:
  *
- *	inc_fixed_init(&fixed, type, block, world, err)
- *	inc_fixed_heads()	the heads of all blocks	-> MAX of uint8, INC_FIXED_HEAD_BYTES a
- *block inc_fixed_special()?	inc_fixed_kinds()	-> OR of uint8, one an element
- *	inc_fixed_put()		the elements		-> SUM of int32, one an element
- *	inc_fixed_get()		the sums		-> the result
+ *	inc_fixed_init()	says how
+ *	inc_fixed_heads()	heads of all blocks: MAX of uint8, INC_FIXED_HEAD_BYTES each
+ *	inc_fixed_special()	if the result says so, inc_fixed_kinds(): OR of uint8, 1 an element
+ *	inc_fixed_put()		elements: SUM of int32, one an element
+ *	inc_fixed_get()		makes the result of the sums
  *
  * The second phase is for vectors with infinities or NaN in them alone, and all ranks know from
  * the first one whether there are any. Who knows a bound of all values beforehand goes without the
@@ -24,7 +24,7 @@
  * "flush to zero" of the calling thread has a say.
  *
  * As in operate.h: any thread, nothing kept or allocated, any alignment, any count. Buffers must
- *not overlap, except that a function whose source and destination elements have the same size may
+ * not overlap, except that a function whose source and destination elements have the same size may
  * work in place.
  */
 #ifndef INC_FLOATS_H

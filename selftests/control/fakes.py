@@ -22,7 +22,8 @@ class Line:
     """A TCP connection that carries one JSON object per line."""
 
     def __init__(self, port, source=None):
-        self.sock = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S)
+        self.sock = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S,
+                                             source_address=source and (source, 0))
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buf = b""
 
@@ -81,10 +82,22 @@ class Line:
 
 class Member(Line):
     def join(self, job, rank, world_size, addr=None, **more):
-        self.rank = rank
+        self.job, self.rank, self.world_size = job, rank, world_size
+        self.addr = addr or f"10.77.{rank}.1"
         self.send(type="G", version=1, job=job, rank=rank, world_size=world_size,
-                  addrs=[addr or f"10.77.{rank}.1"], host=f"node{rank}", **more)
+                  addrs=[self.addr], host=f"node{rank}", **more)
         return self
+
+    def joined(self):
+        """The answer: which group, as whom."""
+        got = self.want("G", addr=self.addr)
+        self.group, self.rank, self.world_size = got["group"], got["rank"], got["world_size"]
+        return self
+
+    def derive(self, old, how, round=0, world_size=None, of=None, **more):
+        """On a connection of its own: a place for old in a group made of its group."""
+        return self.join(old.job, old.rank, world_size or old.world_size, old.addr,
+                         derive=dict(how=how, of=of or old.group, round=round, **more))
 
     def resume(self, job, group, rank, world_size, numbers, addr=None, /, **more):
         """After a controller's restart: what this member has. numbers: by comm."""
@@ -203,8 +216,8 @@ class Controller:
         self.lines.append(line)
         return line
 
-    def member(self):
-        return self._add(Member(self.member_port))
+    def member(self, source=None):
+        return self._add(Member(self.member_port, source))
 
     def switch(self, **hello):
         """Connected and welcomed."""
@@ -216,9 +229,11 @@ class Controller:
     def group(self, job, n, **more):
         """n members, formed."""
         members = [self.member().join(job, rank, n, **more) for rank in range(n)]
-        for m in members:
-            m.want("G", addr=f"10.77.{m.rank}.1")
-        return members
+        return [m.joined() for m in members]
+
+    def derive(self, old, how, round=0, **more):
+        """A new connection of each of old, whose answers are still to come."""
+        return [self.member().derive(m, how, round, **more) for m in old]
 
     def started(self, switch, members, comm=0, **changes):
         """A communicator of these members, started; its number."""

@@ -160,6 +160,39 @@ static void number_ends(struct inc_tree *tree, const unsigned int *hosts, unsign
 	}
 }
 
+/* A communicator of members on these hosts, in the order of their ranks. Its tree is to be
+ * released. */
+static struct inc_tree *route(struct inc_route_comm *comm, const unsigned int *hosts,
+			      unsigned int n)
+{
+	struct inc_tree *tree;
+	struct inc_err err;
+
+	*comm = (struct inc_route_comm){
+		.communicator = 12,
+		.payload = 1024,
+		.slots = 64,
+		.topo = topo,
+		.member = get_member,
+		.mac = get_mac,
+	};
+	assert_int_equal(inc_route_compute(routes, hosts, n, comm->slots, &tree, &err), 0);
+	number_ends(tree, hosts, n);
+	comm->tree = tree;
+	return tree;
+}
+
+/* What the root of such a communicator is told. */
+static json_t *root_config(const unsigned int *hosts, unsigned int n)
+{
+	struct inc_route_comm comm;
+	struct inc_tree *tree = route(&comm, hosts, n);
+	json_t *config = config_of(&comm, 0);
+
+	inc_route_release(routes, tree);
+	return config;
+}
+
 static void host_agrees(const json_t *conn, const unsigned int *hosts)
 {
 	unsigned int rank = number_of(conn, "host_id");
@@ -202,24 +235,13 @@ static void switch_agrees(const json_t *conn, json_t *const *configs, unsigned i
 static void ends_agree(void **state)
 {
 	static const unsigned int hosts[] = {2, 0, 4, 1, 5};
-	struct inc_route_comm comm = {
-		.communicator = 12,
-		.payload = 1024,
-		.slots = 64,
-		.topo = topo,
-		.member = get_member,
-		.mac = get_mac,
-	};
+	struct inc_route_comm comm;
+	struct inc_tree *tree = route(&comm, hosts, 5);
 	unsigned int between = 0, to_hosts = 0;
 	json_t *configs[5], *conn;
-	struct inc_tree *tree;
-	struct inc_err err;
 	size_t i;
 
-	assert_int_equal(inc_route_compute(routes, hosts, 5, 64, &tree, &err), 0);
 	assert_int_equal(tree->n, 5);
-	number_ends(tree, hosts, 5);
-	comm.tree = tree;
 	for (unsigned int n = 0; n < tree->n; n++) {
 		configs[n] = config_of(&comm, n);
 		assert_int_equal(json_is_true(json_object_get(configs[n], "root")), n == 0);
@@ -248,28 +270,13 @@ static void children_of_a_port(void **state)
 {
 	static const unsigned int hosts[] = {0, 1, 0, 1, 0};
 	static const int want[] = {0, 2, 4, 1, 3};
-	struct inc_route_comm comm = {
-		.communicator = 1,
-		.payload = 256,
-		.slots = 1,
-		.topo = topo,
-		.member = get_member,
-		.mac = get_mac,
-	};
-	struct inc_tree *tree;
-	json_t *config, *conn;
-	struct inc_err err;
+	json_t *config = root_config(hosts, 5), *conn;
 	size_t i;
 
-	assert_int_equal(inc_route_compute(routes, hosts, 5, 64, &tree, &err), 0);
-	number_ends(tree, hosts, 5);
-	comm.tree = tree;
-	config = config_of(&comm, 0);
 	assert_int_equal(json_array_size(json_object_get(config, "connections")), 5);
 	json_array_foreach (json_object_get(config, "connections"), i, conn)
 		assert_int_equal(number_of(conn, "host_id"), want[i]);
 	json_decref(config);
-	inc_route_release(routes, tree);
 }
 
 /* What each child of the root is said to stand for. */
@@ -277,23 +284,9 @@ static void ranks_below(void **state)
 {
 	static const unsigned int hosts[] = {4, 0, 2, 1, 5, 3};
 	static const char *const want[] = {"1-3,5", "0", NULL};
-	struct inc_route_comm comm = {
-		.communicator = 1,
-		.payload = 256,
-		.slots = 1,
-		.topo = topo,
-		.member = get_member,
-		.mac = get_mac,
-	};
-	struct inc_tree *tree;
-	json_t *config, *conn;
-	struct inc_err err;
+	json_t *config = root_config(hosts, 6), *conn;
 	size_t i;
 
-	assert_int_equal(inc_route_compute(routes, hosts, 6, 1, &tree, &err), 0);
-	number_ends(tree, hosts, 6);
-	comm.tree = tree;
-	config = config_of(&comm, 0);
 	json_array_foreach (json_object_get(config, "connections"), i, conn) {
 		assert_true(i < 3);
 		assert_int_equal(!text_of(conn, "ranks"), !want[i]);
@@ -302,7 +295,6 @@ static void ranks_below(void **state)
 		assert_int_equal(number_of(conn, "host_id"), i == 0 ? 1 : i == 1 ? 0 : 4);
 	}
 	json_decref(config);
-	inc_route_release(routes, tree);
 }
 
 /* n leaves with a host each, all of them below two spines; these below a root, or roots

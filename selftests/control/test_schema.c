@@ -34,6 +34,7 @@ struct outer {
 	uint32_t told;
 	bool has_hint;
 	uint32_t hint;
+	int32_t whole;
 };
 
 static bool is_even(uint64_t n)
@@ -67,6 +68,7 @@ static const struct inc_field fields[] = {
 	{"file", INC_UINT, INC_DEFAULT, INC_FILE_ONLY, AT(file), .max = 9, .def = 4},
 	{"message", INC_UINT, INC_DEFAULT, INC_MESSAGE_ONLY, AT(message), .max = 9, .def = 5},
 	{"even", INC_UINT, INC_OPTIONAL, AT(even), .good = is_even, .what = "even"},
+	{"signed", INC_INT, INC_DEFAULT, AT(whole), .def = 3},
 	{"told", INC_UINT, INC_TOLD, AT(told), .max = 9, .def = 6},
 	{"hint", INC_UINT, INC_HINT, INC_MESSAGE_ONLY, AT(hint), .max = 9,
 	 .given = offsetof(struct outer, has_hint)},
@@ -113,13 +115,15 @@ static void check_values(const struct outer *o)
 	assert_int_equal(o->n_words, 1);
 	assert_string_equal(o->words[0], "p0");
 	assert_int_equal(o->even, 8);
+	assert_int_equal(o->whole, INT32_MIN);
 }
 
 #define ALL_JSON                                                                           \
 	"{\"number\":7,\"real\":0.25,\"flag\":false,\"ip\":\"10.0.0.1\","                  \
 	"\"mac\":\"02:00:00:00:0A:fF\",\"word\":\"w-1\",\"line\":\"two words\xc3\xa9 x\"," \
 	"\"choice\":\"blue\",\"errno\":\"EMSGSIZE\",\"map\":{\"n\":3},"                    \
-	"\"list\":[{\"n\":4},{\"n\":5}],\"words\":[\"p0\"],\"even\":8,"
+	"\"list\":[{\"n\":4},{\"n\":5}],\"words\":[\"p0\"],\"even\":8,"                    \
+	"\"signed\":-2147483648,"
 
 static void both_forms(void **state)
 {
@@ -164,6 +168,7 @@ static void absent(void **state)
 	assert_int_equal(o.choice, 1);
 	assert_true(o.flag);
 	assert_int_equal(o.even, 2); /* as it was */
+	assert_int_equal(o.whole, 3);
 	assert_false(o.has_mac);
 	print = inc_schema_print(&schema, INC_FILE_ONLY, &o);
 	assert_null(json_object_get(print, "mac"));
@@ -201,6 +206,11 @@ static const struct {
 	{"\"number\":7,\"words\":[\"a\",[]]",
 	 "words[1]: is not a name (1 to 7 characters without blanks)"},
 	{"\"number\":7,\"even\":7", "even: 7 is not even"},
+	{"\"number\":7,\"signed\":2147483648",
+	 "signed: '2147483648' is not a whole number from -2147483648 to 2147483647"},
+	{"\"number\":7,\"signed\":-2147483649",
+	 "signed: '-2147483649' is not a whole number from -2147483648 to 2147483647"},
+	{"\"number\":7,\"signed\":1.5", NULL},
 	{"\"flag\":true", "'number' is missing"},
 };
 

@@ -35,9 +35,14 @@ static const struct {
 		       "\"connection\":{\"switch\":\"s0\",\"peer_ip\":\"10.77.0.254\","
 		       "\"peer_port\":4791,\"peer_qp\":4097,\"peer_psn\":77,"
 		       "\"my_ip\":\"10.77.0.1\"}}"},
-	{INC_MSG_JOINED, "{\"group\":7,\"addr\":\"10.77.0.1\"}"},
+	{INC_MSG_JOIN,
+	 "{\"job\":\"t\",\"rank\":0,\"world_size\":4,\"addrs\":[\"10.77.0.1\"],\"derive\":"
+	 "{\"how\":\"split\",\"of\":7,\"round\":1,\"color\":2,\"key\":-3}}"},
+	{INC_MSG_JOINED, "{\"group\":7,\"addr\":\"10.77.0.1\",\"rank\":0,\"world_size\":4}"},
 	{INC_MSG_REPORT, "{\"communicator\":12,\"comm\":0,\"errno\":\"EMSGSIZE\",\"message\":"
 			 "\"s0: send\",\"rank\":1}"},
+	{INC_MSG_REPORT, "{\"derive\":{\"how\":\"shrink\",\"round\":0},\"errno\":\"ENOMEM\","
+			 "\"message\":\"no memory\"}"},
 	{INC_MSG_FAILED, "{\"group\":7,\"communicator\":12,\"rank\":2,\"errno\":\"ECONNRESET\","
 			 "\"message\":\"rank 2 left\"}"},
 	{INC_MSG_RESUME, "{\"job\":\"t\",\"rank\":0,\"world_size\":4,\"addrs\":[\"10.77.0.1\"],"

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * churn CYCLES LIVE: runs on every rank of a job and keeps LIVE communicators. In each cycle there
- * is a collective on all of them at once, checked against sums that it knows without the library;
- * then the oldest is destroyed and a new one made. Prints "N collectives"; exit code 0, or 1 with
- * what was wrong.
+ * churn CYCLES LIVE [COLORS]: runs on every rank of a job and keeps LIVE communicators, with COLORS
+ * those of the ranks that are equal modulo COLORS, split off a first one. In each cycle there is a
+ * collective on all of them at once, checked against sums that it knows without the library; then
+ * the oldest is destroyed and a new one made, and neither descriptors nor memory of this process
+ * may grow by that. Prints "N collectives"; exit code 0, or 1 with what was wrong.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,12 +14,15 @@
 #include "hostlib/include/inccl.h"
 
 #define MAX_LIVE 16
-#define ELEMENTS 300 /* two packets */
+#define SETTLED  20   /* cycles after which nothing grows any more */
+#define MORE_KIB 1024 /* but what the allocator does */
+#define ELEMENTS 300  /* two packets */
 
 static struct inccl_group *group;
 static struct inccl_communicator *comm[MAX_LIVE];
 static int32_t data[MAX_LIVE][ELEMENTS];
-static int rank, size;
+static struct inccl_communicator *whole; /* NULL: nothing is split off */
+static int rank, size, colors = 1;
 
 static void fail(const char *what, int err)
 {
@@ -30,7 +35,8 @@ static void make(uint32_t i)
 	char error[512] = "";
 	INCCL_OPTS(inccl_communicator_opts, opts, .transport = INCCL_TRANSPORT_SOFT,
 		   .payload = 1024, .window = 4, .error = error, .error_size = sizeof(error));
-	int err = inccl_communicator_create(group, &opts, &comm[i]);
+	int err = whole ? inccl_communicator_split(whole, rank % colors, 0, &opts, &comm[i])
+			: inccl_communicator_create(group, &opts, &comm[i]);
 
 	if (err) {
 		fprintf(stderr, "rank %d: %s\n", rank, error);
@@ -48,7 +54,7 @@ static void check(uint32_t cycle, uint32_t i)
 	for (uint32_t k = 0; k < ELEMENTS; k++) {
 		uint32_t want = 0;
 
-		for (int r = 0; r < size; r++)
+		for (int r = rank % colors; r < size; r += colors)
 			want += part(r, cycle, i, k);
 		if ((uint32_t)data[i][k] != want) {
 			fprintf(stderr,
@@ -80,24 +86,80 @@ static void exchange(uint32_t cycle, uint32_t live)
 	}
 }
 
-int main(int argc, char **argv)
+static int descriptors(void)
 {
-	uint32_t cycles = argc == 3 ? atoi(argv[1]) : 0, live = argc == 3 ? atoi(argv[2]) : 0;
-	int err;
+	DIR *dir = opendir("/proc/self/fd");
+	int n = 0;
 
-	if (!cycles || !live || live > MAX_LIVE) {
-		fprintf(stderr, "usage: churn CYCLES LIVE (1 to %d)\n", MAX_LIVE);
-		return 2;
+	while (dir && readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+static long resident_kib(void)
+{
+	FILE *f = fopen("/proc/self/status", "r");
+	char line[128];
+	long kib = 0;
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "VmRSS: %ld", &kib) == 1)
+			break;
+	fclose(f);
+	return kib;
+}
+
+/* What was held when the first cycles were over is enough for ever. */
+static void check_own(uint32_t cycle, uint32_t cycles)
+{
+	static long kib;
+	static int fds;
+
+	if (cycle == SETTLED) {
+		fds = descriptors();
+		kib = resident_kib();
 	}
-	err = inccl_group_create(NULL, &group);
+	if (cycle < SETTLED || cycle + 1 < cycles)
+		return;
+	if (descriptors() <= fds && resident_kib() <= kib + MORE_KIB)
+		return;
+	fprintf(stderr, "rank %d: %d descriptors and %ld KiB became %d and %ld\n", rank, fds, kib,
+		descriptors(), resident_kib());
+	exit(1);
+}
+
+/* The group, and what is split; live communicators. */
+static void begin(uint32_t live)
+{
+	int err = inccl_group_create(NULL, &group);
+
 	if (err)
 		fail("group", err);
 	rank = inccl_group_rank(group);
 	size = inccl_group_size(group);
+	if (colors > 1) {
+		make(0);
+		whole = comm[0];
+	}
 	for (uint32_t i = 0; i < live; i++)
 		make(i);
+}
+
+int main(int argc, char **argv)
+{
+	uint32_t cycles = argc > 2 ? atoi(argv[1]) : 0, live = argc > 2 ? atoi(argv[2]) : 0;
+	int err;
+
+	colors = argc > 3 ? atoi(argv[3]) : 1;
+	if (!cycles || !live || live > MAX_LIVE || colors < 1 || argc > 4) {
+		fprintf(stderr, "usage: churn CYCLES LIVE [COLORS] (LIVE 1 to %d)\n", MAX_LIVE);
+		return 2;
+	}
+	begin(live);
 	for (uint32_t cycle = 0; cycle < cycles; cycle++) {
 		exchange(cycle, live);
+		check_own(cycle, cycles);
 		err = inccl_communicator_destroy(comm[cycle % live]);
 		if (err)
 			fail("destroy", err);
@@ -106,6 +168,7 @@ int main(int argc, char **argv)
 	printf("%u collectives\n", cycles * live);
 	for (uint32_t i = 0; i < live; i++)
 		inccl_communicator_destroy(comm[i]);
+	inccl_communicator_destroy(whole);
 	inccl_group_destroy(group);
 	return 0;
 }

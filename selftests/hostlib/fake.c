@@ -74,6 +74,17 @@ void fake_start(struct fake *f, const char *const *answers, bool hang_up)
 	assert_int_equal(pthread_create(&f->thread, NULL, fake_thread, f), 0);
 }
 
+void fake_beside(struct fake *f, const struct fake *first, const char *const *answers, bool hang_up)
+{
+	memset(f, 0, sizeof(*f));
+	f->fd = -1;
+	f->answers = answers;
+	f->hang_up = hang_up;
+	f->listener = dup(first->listener);
+	assert_true(f->listener >= 0);
+	assert_int_equal(pthread_create(&f->thread, NULL, fake_thread, f), 0);
+}
+
 void fake_stop(struct fake *f)
 {
 	shutdown(f->listener, SHUT_RDWR);

@@ -18,10 +18,13 @@ struct fake {
 	const char *const *answers;
 	bool hang_up;
 	pthread_t thread;
-	char heard[2048];
+	char heard[4096];
 };
 
-#define JOINED "{\"type\":\"G\",\"group\":7,\"addr\":\"127.0.0.1\"}\n"
+#define JOINED_AS(group, rank, world_size)                                          \
+	"{\"type\":\"G\",\"group\":" group ",\"addr\":\"127.0.0.1\",\"rank\":" rank \
+	",\"world_size\":" world_size "}\n"
+#define JOINED JOINED_AS("7", "0", "1")
 #define CONN_TO(port, qp, payload, slots)                                                         \
 	"{\"type\":\"C\",\"comm\":0,\"communicator\":12,\"payload\":" payload ",\"slots\":" slots \
 	",\"connection\":{\"switch\":\"s0\",\"peer_ip\":\"127.0.0.1\",\"peer_port\":" port        \
@@ -38,6 +41,10 @@ extern const char HANG_UP[];
 double now_s(void);
 void fake_start(struct fake *f, const char *const *answers, bool hang_up);
 void fake_stop(struct fake *f);
+/* Another connection to the same controller, beside that of the first one. Both are stopped after
+ * the last use of either. */
+void fake_beside(struct fake *f, const struct fake *first, const char *const *answers,
+		 bool hang_up);
 /* Unasked, from the test's own thread, after the last answer. */
 void fake_say(struct fake *f, const char *text);
 /* The controller goes away. */

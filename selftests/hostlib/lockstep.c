@@ -14,7 +14,7 @@
 #include "lib/proto/desc.h"
 #include "selftests/hostlib/lockstep.h"
 
-#define WAIT_MS    10000
+#define WAIT_MS    30000
 #define SWITCH_PSN 77
 #define STR2(x)    #x
 #define STR(x)     STR2(x)
@@ -54,7 +54,8 @@ static void rank_up(struct lockstep *ls, unsigned int i)
 	snprintf(port, sizeof(port), "%u", peer_listen(&rank->peer));
 	snprintf(rank->conn, sizeof(rank->conn),
 		 CONN_TO("%s", "%u", STR(LOCKSTEP_PAYLOAD), STR(LOCKSTEP_SLOTS)), port, PEER_QPN);
-	rank->answers[0] = JOINED;
+	snprintf(rank->joined, sizeof(rank->joined), JOINED_AS("7", "%u", "%u"), i, ls->conf.ranks);
+	rank->answers[0] = rank->joined;
 	rank->answers[1] = rank->conn;
 	rank->answers[2] = STARTED;
 	rank->answers[3] = "{\"type\":\"D\",\"communicator\":12}\n";
@@ -147,12 +148,19 @@ static size_t check_chunk(const struct lockstep *ls)
 	for (i = 0; i < ls->conf.ranks; i++) {
 		p = &ls->rank[i].ring[ls->results % LOCKSTEP_SLOTS];
 		assert_int_equal(p->desc, first->desc);
-		if (inc_all_give(p->desc))
+		switch (INC_DESC_COLL(p->desc)) {
+		case INC_COLL_ALLREDUCE:
+		case INC_COLL_REDUCE:
+		case INC_COLL_REDUCE_SCATTER:
 			assert_int_equal(p->head.len, len);
-		else if (inc_root_gives(p->desc))
+			break;
+		case INC_COLL_BROADCAST:
+		case INC_COLL_ALL_GATHER:
 			assert_int_equal(p->head.len, INC_DESC_ROOT(p->desc) == i ? len : 0);
-		else
+			break;
+		default:
 			assert_int_equal(p->head.len, 0);
+		}
 	}
 	return len;
 }
@@ -187,7 +195,7 @@ static int64_t combine(enum inc_operator op, int64_t a, int64_t b)
 	case INC_OPERATOR_OR:
 		return a | b;
 	default:
-		assert_int_equal(op, INC_OPERATOR_SUM);
+		assert_true(op == INC_OPERATOR_SUM || op == INC_OPERATOR_AVG);
 		return (int64_t)((uint64_t)a + (uint64_t)b);
 	}
 }
@@ -195,14 +203,14 @@ static int64_t combine(enum inc_operator op, int64_t a, int64_t b)
 static void reduce(const struct lockstep *ls, uint8_t *result)
 {
 #define _(NAME, name, bytes, sign) sign,
-	static const bool has_sign[] = {INC_DTYPES(_)};
+	static const bool has_sign[] = {INC_WIRE_DTYPES(_)};
 #undef _
 	const bool big = ls->conf.byte_order == INCCL_ORDER_NETWORK;
 	bool any = false;
 
 	for (unsigned int i = 0; i < ls->conf.ranks; i++) {
 		const struct lockstep_packet *p = &ls->rank[i].ring[ls->results % LOCKSTEP_SLOTS];
-		const size_t size = inccl_dtype_size(INC_DESC_DTYPE(p->desc));
+		const size_t size = inc_element_bytes(p->desc);
 		const bool sign = has_sign[INC_DESC_DTYPE(p->desc)];
 
 		if (!any)

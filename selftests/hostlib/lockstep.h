@@ -37,7 +37,7 @@ struct lockstep_rank {
 	struct fake fake;
 	struct peer peer;
 	const char *answers[5];
-	char conn[512];
+	char joined[128], conn[512];
 	struct inccl_group *group;
 	struct inccl_communicator *comm;
 	int ended;                                   /* what its destruction is to return */

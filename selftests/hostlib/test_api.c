@@ -254,8 +254,8 @@ static void dead_switch(void **state)
 	assert_int_equal(begin_sum(comm, NULL, NULL, NULL, &a), -EINVAL);
 	assert_int_equal(begin_sum(comm, data, (char *)data + 2, NULL, &a), -EINVAL);
 	assert_int_equal(begin_sum(comm, data, data + 1, NULL, &a), -EINVAL);
-	assert_int_equal(inccl_allreduce(comm, data, data, 4, 9, INCCL_SUM, NULL), -EOPNOTSUPP);
-	assert_int_equal(inccl_allreduce(comm, data, data, 4, INCCL_INT32, 9, NULL), -EOPNOTSUPP);
+	assert_int_equal(inccl_allreduce(comm, data, data, 4, 99, INCCL_SUM, NULL), -EOPNOTSUPP);
+	assert_int_equal(inccl_allreduce(comm, data, data, 4, INCCL_INT32, 99, NULL), -EOPNOTSUPP);
 	assert_int_equal(begin_sum(comm, data, data, &mode.c, &a), -EOPNOTSUPP);
 	assert_int_equal(begin_sum(comm, data, data, &unknown.c, &a), -E2BIG);
 	unknown.c.sz = 1;

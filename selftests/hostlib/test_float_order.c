@@ -14,6 +14,7 @@
 #include <string.h>
 #include "lib/base/clock.h"
 #include "lib/proto/desc.h"
+#include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
 #include "selftests/hostlib/lockstep.h"
 
@@ -76,9 +77,10 @@ static unsigned int descriptors(const struct lockstep_rank *rank, uint32_t *desc
 /* What a sum is on the wire; and one of no elements has a number, too. */
 static void collectives_on_the_wire(void **state)
 {
-	static const uint32_t all[] = {
-		DESC(MAX, UINT8, 0), DESC(SUM, INT32, 0), DESC(MAX, UINT8, 2), DESC(OR, UINT8, 2),
-		DESC(SUM, INT32, 2), DESC(MAX, UINT8, 3), DESC(SUM, INT32, 3)};
+	static const uint32_t all[] = {DESC(MAX, AGREED, 0), DESC(SUM, FIXED, 0),
+				       DESC(MAX, AGREED, 2), DESC(OR, AGREED, 2),
+				       DESC(SUM, FIXED, 2),  DESC(MAX, AGREED, 3),
+				       DESC(SUM, FIXED, 3)};
 	const struct lockstep_conf conf = {.ranks = 2, .window = 4, .message_packets = 1};
 	INCCL_OPTS(inccl_collective_opts, opts, .float_exponent = &(int){10});
 	struct inccl_request *requests[4][LOCKSTEP_RANKS];
@@ -100,9 +102,77 @@ static void collectives_on_the_wire(void **state)
 	}
 	assert_int_equal(descriptors(&ls.rank[1], descs), 7);
 	assert_memory_equal(descs, all, sizeof(all));
-	assert_true(lockstep_said(&ls, "for sum of float32, in fixed point of 29 bits, an exponent "
+	assert_true(lockstep_said(&ls, ", in fixed point of 29 bits, an exponent "
 				       "for 64 elements agreed on first"));
-	assert_true(lockstep_said(&ls, "for sum of float32, in units of 2^-19, in one pass"));
+	assert_true(lockstep_said(&ls, ", in units of 2^-19, in one pass"));
+	lockstep_down(&ls);
+}
+
+/* Calls that differ begin with descriptors that differ, so that a switch can tell their ranks. */
+static void told_apart(void **state)
+{
+	static const struct {
+		enum inccl_op op;
+		enum inccl_dtype dtype;
+	} calls[] = {
+		{INCCL_MIN, INCCL_INT32},   {INCCL_MIN, INCCL_FLOAT32},  {INCCL_MIN, INCCL_INT16},
+		{INCCL_MIN, INCCL_FLOAT16}, {INCCL_MIN, INCCL_BFLOAT16}, {INCCL_MAX, INCCL_UINT8},
+		{INCCL_SUM, INCCL_FLOAT32}, {INCCL_SUM, INCCL_INT32},    {INCCL_AVG, INCCL_INT32},
+	};
+	const unsigned int n = sizeof(calls) / sizeof(calls[0]);
+	uint32_t first[sizeof(calls) / sizeof(calls[0])];
+	struct inccl_request *req;
+
+	for (unsigned int k = 0; k < n; k++) {
+		lockstep_up(&ls,
+			    &(struct lockstep_conf){.ranks = 1, .window = 4, .message_packets = 1});
+		assert_int_equal(inccl_allreduce_start(ls.rank[0].comm, data[0], data[0], COUNT,
+						       calls[k].dtype, calls[k].op, NULL, &req),
+				 0);
+		lockstep_finish(&ls, &req);
+		first[k] = ls.rank[0].trace[0].desc;
+		lockstep_down(&ls);
+		for (unsigned int i = 0; i < k; i++)
+			assert_int_not_equal(first[i], first[k]);
+	}
+}
+
+#define LONG (INCCL_FLOATS_PIECE + COUNT)
+
+static float longs[2][LONG];
+
+/* Longer than what is agreed on in one go, with infinities behind that; a rank begins when the
+ * other one cannot go on without it. */
+static void long_one(void **state)
+{
+	const struct lockstep_conf conf = {.ranks = 2, .window = 12, .message_packets = 4};
+	struct inccl_request *requests[LOCKSTEP_RANKS];
+	size_t i;
+
+	lockstep_up(&ls, &conf);
+	for (unsigned int r = 0; r < 2; r++) {
+		for (i = 0; i < LONG; i++)
+			longs[r][i] = (float)(i % 1000 + r);
+		longs[r][INCCL_FLOATS_PIECE + 5] = r ? -INFINITY : 7;
+		longs[r][LONG - 1] = INFINITY;
+	}
+	for (unsigned int r = 0; r < 2; r++) {
+		assert_int_equal(inccl_allreduce_start(ls.rank[r].comm, longs[r], longs[r], LONG,
+						       INCCL_FLOAT32, INCCL_SUM, NULL,
+						       &requests[r]),
+				 0);
+		lockstep_hear(&ls);
+	}
+	lockstep_finish(&ls, requests);
+	for (unsigned int r = 0; r < 2; r++) {
+		assert_true(longs[r][INCCL_FLOATS_PIECE + 5] == -INFINITY);
+		assert_true(longs[r][LONG - 1] == INFINITY);
+		longs[r][INCCL_FLOATS_PIECE + 5] = 2 * ((INCCL_FLOATS_PIECE + 5) % 1000) + 1;
+		longs[r][LONG - 1] = 2 * ((LONG - 1) % 1000) + 1;
+		for (i = 0; i < LONG && longs[r][i] == 2 * (float)(i % 1000) + 1; i++)
+			;
+		assert_int_equal(i, LONG);
+	}
 	lockstep_down(&ls);
 }
 
@@ -432,13 +502,14 @@ static void times_out_in_the_middle(void **state)
 	}
 }
 
-/* What has not posted its last collective cannot be left to the others. */
+/* What has not posted its last collective cannot be left to the others; it posts the second one
+ * together with the third. */
 static void destroyed_in_the_middle(void **state)
 {
 	const struct lockstep_conf conf = {.ranks = 1, .window = 64, .message_packets = 1};
 	struct inccl_request *req;
 
-	for (unsigned int phase = 1; phase <= 3; phase++) {
+	for (unsigned int phase = 1; phase <= 3; phase += 2) {
 		lockstep_up(&ls, &conf);
 		fill(0, true);
 		req = start(0, NULL);
@@ -472,6 +543,8 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(collectives_on_the_wire),
+		cmocka_unit_test(told_apart),
+		cmocka_unit_test(long_one),
 		cmocka_unit_test(started_at_different_times),
 		cmocka_unit_test(driven_by_the_thread),
 		cmocka_unit_test(made_once),

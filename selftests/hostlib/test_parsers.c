@@ -87,6 +87,43 @@ static void npy_good(void **state)
 		0);
 }
 
+/* Whatever NumPy writes of numbers that the library has. */
+static void npy_types(void **state)
+{
+	static const struct {
+		const char *descr;
+		enum inccl_dtype dtype;
+		size_t bytes;
+	} types[] = {
+		{"<i4", INCCL_INT32, 12},  {"<u4", INCCL_UINT32, 12}, {"<i8", INCCL_INT64, 24},
+		{"<u8", INCCL_UINT64, 24}, {"<i2", INCCL_INT16, 6},   {"<u2", INCCL_UINT16, 6},
+		{"|i1", INCCL_INT8, 3},    {"|u1", INCCL_UINT8, 3},   {"<f4", INCCL_FLOAT32, 12},
+		{"<f2", INCCL_FLOAT16, 6},
+	};
+	static const char *const others[] = {">i4", ">f4", "=f4", "<f8", "<f1", "<c8", "<i3",
+					     "|b1", "<u1", "<V2", "f4",  "<f",  ""};
+	char dict[128];
+	struct npy npy;
+	size_t i;
+
+	for (i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		snprintf(dict, sizeof(dict),
+			 "{'descr': '%s', 'fortran_order': False, 'shape': (3,), }",
+			 types[i].descr);
+		assert_int_equal(parse_dict(1, dict, types[i].bytes, &npy), 0);
+		assert_int_equal(npy.dtype, types[i].dtype);
+		assert_int_equal(npy.count, 3);
+		assert_int_equal(npy_bytes(&npy), types[i].bytes);
+		assert_int_equal(parse_dict(1, dict, types[i].bytes + 1, &npy), -EINVAL);
+	}
+	for (i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		snprintf(dict, sizeof(dict),
+			 "{'descr': '%s', 'fortran_order': False, 'shape': (3,), }", others[i]);
+		for (size_t bytes = 3; bytes <= 24; bytes *= 2)
+			assert_int_equal(parse_dict(1, dict, bytes, &npy), -EINVAL);
+	}
+}
+
 static void npy_bad(void **state)
 {
 	static const char *const bad[] = {
@@ -95,7 +132,7 @@ static void npy_bad(void **state)
 		"{'descr': '<i4', 'fortran_order': False}",
 		"{'descr': '<i4', 'fortran_order': True, 'shape': (2,)}",
 		"{'descr': '>i4', 'fortran_order': False, 'shape': (2,)}",
-		"{'descr': '<i8', 'fortran_order': False, 'shape': (2,)}",
+		"{'descr': '<f8', 'fortran_order': False, 'shape': (2,)}",
 		"{'descr': [('a', '<i4')], 'fortran_order': False, 'shape': (2,)}",
 		"{'descr': '<i4', 'fortran_order': 0, 'shape': (2,)}",
 		"{'descr': '<i4', 'fortran_order': False, 'shape': (2)}",
@@ -153,7 +190,7 @@ static void npy_mutated(void **state)
 		p = exact(buf, size);
 		if (!npy_parse(p, size, size + 48, &npy, NULL)) {
 			assert_true(npy.ndim <= NPY_MAX_DIMS);
-			assert_int_equal(npy.header_bytes + npy.count * 4, size + 48);
+			assert_int_equal(npy.header_bytes + npy_bytes(&npy), size + 48);
 		}
 		free(p);
 	}
@@ -176,6 +213,13 @@ static void npy_round_trip(void **state)
 	assert_int_equal(npy_load(path, &back, &err), 0);
 	assert_int_equal(back.ndim, 2);
 	assert_memory_equal(back.data, data, sizeof(data));
+	npy_free(&back);
+	npy.dtype = INCCL_FLOAT16; /* half as many bytes */
+	assert_int_equal(npy_save(path, &npy, data, &err), 0);
+	assert_int_equal(npy_load(path, &back, &err), 0);
+	assert_int_equal(back.dtype, INCCL_FLOAT16);
+	assert_int_equal(npy_bytes(&back), sizeof(data) / 2);
+	assert_memory_equal(back.data, data, sizeof(data) / 2);
 	npy_free(&back);
 	assert_int_equal(npy_save(gone, &npy, data, &err), -ENOENT);
 	assert_int_equal(npy_load(gone, &back, &err), -ENOENT);
@@ -216,7 +260,7 @@ static void npy_places(void **state)
 	assert_true(!lstat(link, &st) && S_ISLNK(st.st_mode));
 	assert_true(!lstat(path, &st) && S_ISREG(st.st_mode) && (st.st_mode & 0777) == 0640);
 	assert_int_equal(npy_load(path, &npy, &err), 0);
-	assert_true(npy.count == 3 && npy.data[2] == 9);
+	assert_true(npy.count == 3 && ((int32_t *)npy.data)[2] == 9);
 	npy_free(&npy);
 	unlink(path);
 	write_place(link, -ENOENT); /* now a link to nothing */
@@ -331,11 +375,11 @@ static void psn_arithmetic(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(npy_good),       cmocka_unit_test(npy_bad),
-		cmocka_unit_test(npy_truncated),  cmocka_unit_test(npy_mutated),
-		cmocka_unit_test(npy_round_trip), cmocka_unit_test(npy_places),
-		cmocka_unit_test(packet_fields),  cmocka_unit_test(packet_garbage),
-		cmocka_unit_test(psn_arithmetic),
+		cmocka_unit_test(npy_good),       cmocka_unit_test(npy_types),
+		cmocka_unit_test(npy_bad),        cmocka_unit_test(npy_truncated),
+		cmocka_unit_test(npy_mutated),    cmocka_unit_test(npy_round_trip),
+		cmocka_unit_test(npy_places),     cmocka_unit_test(packet_fields),
+		cmocka_unit_test(packet_garbage), cmocka_unit_test(psn_arithmetic),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;

@@ -34,23 +34,42 @@ static void in_a_hurry(struct inccl_communicator *comm)
 	pthread_mutex_unlock(&comm->lock);
 }
 
+/* One collective, a single packet r, which pkt gets; the caller gets back what it gave. */
+static void collective(struct world *w, struct inccl_packet *pkt, unsigned int r)
+{
+	struct inccl_request *req;
+
+	in_a_hurry(w->comm);
+	req = world_start(w, 0);
+	world_hear(w, pkt, r);
+	peer_mirror(&w->peer, pkt, r, pkt->payload);
+	assert_int_equal(inccl_wait(req, WAIT_MS), 0);
+}
+
+/* The same, with a caller that sleeps until then. */
+static void collective_slept(struct world *w)
+{
+	struct inccl_packet pkt;
+	struct waiter t;
+
+	in_a_hurry(w->comm);
+	waiter_start(&t, world_start(w, 0));
+	world_hear(w, &pkt, 0);
+	world_until(w, waiter_sleeps);
+	peer_mirror(&w->peer, &pkt, 0, pkt.payload);
+	pthread_join(t.thread, NULL);
+}
+
 /* The last result of a caller that does not call again is acknowledged nevertheless, and not
  * as late as the thread takes over: the switch would have paid what it owes by itself. */
 static void last_result_is_told(void **state)
 {
 	struct inccl_communicator *comm;
 	struct world *w = *state;
-	struct inccl_packet pkt;
-	struct waiter t;
 	uint64_t tell_at_ns;
 
 	comm = w->comm;
-	in_a_hurry(comm);
-	waiter_start(&t, world_start(w, 0));
-	world_hear(w, &pkt, 0);
-	world_until(w, waiter_sleeps);
-	peer_mirror(&w->peer, &pkt, 0, pkt.payload);
-	pthread_join(t.thread, NULL);
+	collective_slept(w);
 	pthread_mutex_lock(&comm->lock);
 	/* a machine that was busy for so long has told it */
 	tell_at_ns = comm->ep->tell_at_ns;
@@ -72,15 +91,8 @@ static void last_result_is_told(void **state)
 static void end_is_told(void **state)
 {
 	struct world *w = *state;
-	struct inccl_packet pkt;
-	struct waiter t;
 
-	in_a_hurry(w->comm);
-	waiter_start(&t, world_start(w, 0));
-	world_hear(w, &pkt, 0);
-	world_until(w, waiter_sleeps);
-	peer_mirror(&w->peer, &pkt, 0, pkt.payload);
-	pthread_join(t.thread, NULL);
+	collective_slept(w);
 	pthread_mutex_lock(&w->comm->lock);
 	if (!told(w->comm))
 		w->comm->ep->tell_at_ns = UINT64_MAX - 1;
@@ -131,7 +143,6 @@ static void small_collectives_cost(void **state)
 	uint64_t recv_calls; /* before: the thread may have driven already */
 	const uint64_t never_ns = UINT64_MAX / 2;
 	struct world *w = *state;
-	struct inccl_request *req;
 	struct inccl_packet pkt;
 	unsigned int i;
 
@@ -141,11 +152,7 @@ static void small_collectives_cost(void **state)
 	recv_calls = stats->recv_calls;
 	assert_true(alarm_ns(comm) == UINT64_MAX);
 	for (i = 0; i < 2 * SOFT_ACK_EVERY; i++) {
-		in_a_hurry(comm);
-		req = world_start(w, 0);
-		world_hear(w, &pkt, i);
-		peer_mirror(&w->peer, &pkt, i, pkt.payload);
-		assert_int_equal(inccl_wait(req, WAIT_MS), 0);
+		collective(w, &pkt, i);
 		assert_true(alarm_ns(comm) == comm->ep->tell_at_ns);
 		if (i % SOFT_ACK_EVERY == 0) {
 			assert_true(comm->ep->tell_at_ns <= inc_now_ns() + SOFT_ACK_HOLD_NS);
@@ -220,11 +227,7 @@ static void found_ended_is_told(void **state)
 
 	comm = w->comm;
 	stop_thread(comm);
-	in_a_hurry(comm);
-	req = world_start(w, 0);
-	world_hear(w, &pkt, 0);
-	peer_mirror(&w->peer, &pkt, 0, pkt.payload);
-	assert_int_equal(inccl_wait(req, WAIT_MS), 0);
+	collective(w, &pkt, 0);
 	in_a_hurry(comm);
 	req = world_start(w, 0);
 	world_hear(w, &pkt, 1);
@@ -312,16 +315,11 @@ static void failed_wakes_nobody(void **state)
 {
 	struct inccl_communicator *comm;
 	struct world *w = *state;
-	struct inccl_request *req;
 	struct inccl_packet pkt;
 
 	comm = w->comm;
 	stop_thread(comm);
-	in_a_hurry(comm);
-	req = world_start(w, 0);
-	world_hear(w, &pkt, 0);
-	peer_mirror(&w->peer, &pkt, 0, pkt.payload);
-	assert_int_equal(inccl_wait(req, WAIT_MS), 0);
+	collective(w, &pkt, 0);
 	assert_true(alarm_ns(comm) == comm->ep->tell_at_ns && !told(comm));
 	inccl_comm_fail(comm, EIO, 0, "that was it");
 	pthread_mutex_lock(&comm->lock);
@@ -336,15 +334,10 @@ static void idle_wakes_nobody(void **state)
 	struct world *w = *state;
 	struct inccl_packet pkt;
 	struct timespec before, after;
-	struct inccl_request *req;
 	uint64_t end_ns;
 	clockid_t clock;
 
-	in_a_hurry(w->comm);
-	req = world_start(w, 0);
-	world_hear(w, &pkt, 0);
-	peer_mirror(&w->peer, &pkt, 0, pkt.payload);
-	assert_int_equal(inccl_wait(req, WAIT_MS), 0);
+	collective(w, &pkt, 0);
 	world_hear_ack(w, 0);
 	world_until(w, thread_drives);
 	assert_int_equal(pthread_getcpuclockid(w->comm->thread, &clock), 0);

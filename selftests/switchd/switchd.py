@@ -84,10 +84,10 @@ class Net:
         out = json.loads(command("ip", "-j", "-n", self.switch, "link", "show", port).out)
         return bytes.fromhex(out[0]["address"].replace(":", ""))
 
-    def neighbour(self, port, ip, mac):
+    def neighbour(self, port, ip, mac, state="permanent"):
         """The switch's kernel knows where ip is."""
         command("ip", "-n", self.switch, "neigh", "replace", ip, "lladdr", mac.hex(":"), "dev",
-                port, "nud", "permanent")
+                port, "nud", state)
 
     def address(self, port, address):
         command("ip", "-n", self.switch, "addr", "add", address, "dev", port)

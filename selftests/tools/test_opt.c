@@ -279,12 +279,30 @@ static void test_sizes(void **state)
 			fail_msg("'%s' was taken", wrong[i]);
 }
 
+static void test_seconds(void **state)
+{
+	static const char *const wrong[] = {"",    "x",   "-1",  "+1",   " 1", "1s",   "nan",
+					    "inf", "0x1", "1e1", "10.1", ".",  "0.24", "1.2.3"};
+	struct inc_err err;
+	double v = 0;
+
+	assert_int_equal(inc_opt_seconds("0.25", 0.25, 10, &v, &err), 0);
+	assert_true(v == 0.25);
+	assert_int_equal(inc_opt_seconds("10", 0.25, 10, &v, &err), 0);
+	assert_true(v == 10);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		if (!inc_opt_seconds(wrong[i], 0.25, 10, &v, &err))
+			fail_msg("'%s' was taken", wrong[i]);
+	assert_true(v == 10);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_values),   cmocka_unit_test(test_letters_and_order),
 		cmocka_unit_test(test_wrong),    cmocka_unit_test(test_rest),
 		cmocka_unit_test(test_commands), cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_seconds),
 	};
 	int ret;
 

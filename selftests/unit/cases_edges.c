@@ -4,6 +4,7 @@
  * reach, carries, map entries that do not fit, rows that must not be taken for a result.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -193,22 +194,73 @@ static int header_checksum(struct unit *u)
 	return found == 2 ? 0 : why(u, "no such addresses");
 }
 
-/* A result that is longer than the last arriver's frame, by the least there is and by the most:
- * its frame cannot grow everywhere, so the slow path gets it, though one word more would stand
- * where the ICRC was. */
+/* A result that is longer than the last arriver's frame, by the least there is and by the most, on
+ * ports with one child and with several: each copy grows, where one of them asks for a UDP
+ * checksum, too, and one writes. */
 static int just_too_long(struct unit *u)
 {
-	static const uint32_t lens[] = {4, 8, 252, 256};
-	struct ref_comm *cm = case_comm(u, 2, 2, 256, 8);
-	uint32_t i, desc = INC_DESC(INC_COLL_BROADCAST, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, 9);
+	static const uint32_t lens[] = {1, 4, 8, 252, 256, 1021, 1024, 2048};
+	uint32_t i, c, ports,
+		desc = INC_DESC(INC_COLL_BROADCAST, INC_OPERATOR_SUM, INC_DTYPE_INT8, 0, 9);
+	struct inc_comm_conf spec;
+	struct ref_comm *cm;
 
-	RUN(!cm);
-	for (i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
-		RUN(case_data(u, cm, 0, i, INC_OP_SEND_ONLY_IMM, lens[i], desc, true));
-		RUN(case_data(u, cm, 1, i, INC_OP_SEND_ONLY_IMM, 0, desc, true));
-		RUN(case_expect(u, INC_CTR_ABS_PENDING));
+	for (ports = 1; ports <= 4; ports++) {
+		unit_spec(u, &spec, 486 + ports, 4, ports, 2048, 8);
+		spec.conn[2].udp_csum = true;
+		cm = unit_add_comm(u, &spec);
+		RUN(!cm);
+		for (i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+			for (c = 0; c < 4; c++)
+				RUN(case_data(u, cm, c, i,
+					      c == 1 ? INC_OP_WRITE_ONLY_IMM : INC_OP_SEND_ONLY_IMM,
+					      c ? 0 : lens[i], desc, true));
+			RUN(case_expect(u, INC_CTR_MC_RESULT));
+		}
 	}
 	return 0;
+}
+
+/* inc_comm_ports cannot be written meanwhile. */
+static int remove_in_vain(struct unit *u, uint32_t comm)
+{
+	int map = inc_switch_map_fd(u->sw, INC_MAP_COMM_PORTS), kept = dup(map), ret;
+	int none = open("/dev/null", O_RDWR | O_CLOEXEC);
+	struct inc_err err = {""};
+
+	RUN(kept < 0 || none < 0 || dup2(none, map) < 0);
+	ret = inc_switch_remove_comm(u->sw, comm, &err);
+	RUN(dup2(kept, map) < 0);
+	close(none);
+	close(kept);
+	return ret && strstr(err.msg, INC_MAP_COMM_PORTS) ? 0 : why(u, "it was removed");
+}
+
+/* A communicator that cannot be removed is as it was: started or not. */
+static int remove_fails(struct unit *u)
+{
+	struct ref_comm *cm = case_comm(u, 2, 2, 256, 4);
+	struct inc_comm_conf spec;
+	struct inc_err err;
+	struct frame f;
+	int index;
+	uint64_t r;
+
+	RUN(!cm);
+	for (r = 0; r < 6; r++) {
+		RUN(case_data(u, cm, 0, r, INC_OP_SEND_ONLY_IMM, 64, CASE_DESC, true));
+		RUN(remove_in_vain(u, cm->index));
+		RUN(case_data(u, cm, 1, r, INC_OP_SEND_ONLY_IMM, 64, CASE_DESC, true));
+		RUN(case_expect(u, INC_CTR_MC_RESULT));
+	}
+	unit_data(cm, 0, &(struct unit_packet){.opcode = INC_OP_SEND_ONLY_IMM, .desc = CASE_DESC},
+		  &f);
+	RUN(unit_remove_comm(u, cm));
+	unit_spec(u, &spec, 485, 2, 2, 256, 4);
+	index = inc_switch_add_comm(u->sw, &spec, &err);
+	RUN(index < 0 || remove_in_vain(u, index));
+	RUN(unit_run(u, &f, u->port[0]) || case_expect(u, INC_CTR_PASS_NO_CONN));
+	return inc_switch_remove_comm(u->sw, index, &err);
 }
 
 /* Roots are told by all eight bits of their rank. */
@@ -414,6 +466,7 @@ const struct unit_case cases_edges[] = {
 	{"checksum_zero", checksum_zero},
 	{"header_checksum", header_checksum},
 	{"just_too_long", just_too_long},
+	{"remove_fails", remove_fails},
 	{"high_roots", high_roots},
 	{"failed_row", failed_row},
 	{"configs", configs},

@@ -90,10 +90,9 @@ static int descriptors(struct unit *u)
 		unit_reset(u, cm, 0);
 		RUN(case_data(u, cm, 0, 0, INC_OP_SEND_ONLY_IMM, 32, top << 22 | 3 << 14 | 9,
 			      true));
-		RUN(case_expect(u,
-				top >> 7 < INC_N_COLLECTIVES && (top >> 4 & 7) < 7 && (top & 15) < 8
-					? INC_CTR_ANS_ACK
-					: INC_CTR_ANS_NAK_INVALID));
+		RUN(case_expect(u, top >> 7 < INC_N_COLLECTIVES && (top & 15) < INC_N_WIRE_DTYPES
+					   ? INC_CTR_ANS_ACK
+					   : INC_CTR_ANS_NAK_INVALID));
 	}
 	return 0;
 }

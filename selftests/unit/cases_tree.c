@@ -28,6 +28,16 @@ static struct ref_comm *some_node(struct unit *u, uint32_t children, uint32_t sl
 	return node(u, &spec, 3);
 }
 
+/* For lengths: three children on two ports, of which one wants UDP checksums. */
+static struct ref_comm *node_for_lengths(struct unit *u, uint32_t communicator, uint32_t payload)
+{
+	struct inc_comm_conf spec;
+
+	unit_spec(u, &spec, communicator, 3, 2, payload, 64);
+	spec.conn[1].udp_csum = true;
+	return node(u, &spec, 2);
+}
+
 static int give(struct unit *u, struct ref_comm *cm, uint32_t child, uint64_t r, uint32_t len,
 		uint32_t desc)
 {
@@ -250,7 +260,7 @@ static int only_rank_below(struct unit *u)
 	return 0;
 }
 
-/* 4,096 ranks behind 32 children: each of them can be the root. */
+/* 4,096 ranks behind 32 children: any of them can be the root. */
 static int many_ranks(struct unit *u)
 {
 	struct inc_comm_conf spec;
@@ -267,7 +277,7 @@ static int many_ranks(struct unit *u)
 	}
 	cm = node(u, &spec, 3);
 	RUN(!cm);
-	for (root = 0; root < INC_MAX_RANKS; root += 117, r++) {
+	for (root = 0; root < INC_MAX_RANKS; root += 117, r++) { /* of each child, and the last */
 		RUN(give_all(u, cm, r, 16, DESC(INC_COLL_REDUCE, root)));
 		RUN(answer(u, cm, r, 16, DESC(INC_COLL_REDUCE, root)));
 		RUN(case_expect(u, INC_CTR_MC_DOWN));
@@ -310,14 +320,10 @@ static int parent_unknown(struct unit *u)
 /* Every length, from above: ICRC and UDP checksum of the copies come from the parent's frame. */
 static int passed_lengths(struct unit *u)
 {
-	struct inc_comm_conf spec;
-	struct ref_comm *cm;
+	struct ref_comm *cm = node_for_lengths(u, 644, 2048);
 	uint32_t len;
 	uint64_t r = 0;
 
-	unit_spec(u, &spec, 644, 3, 2, 2048, 64);
-	spec.conn[1].udp_csum = true;
-	cm = node(u, &spec, 2);
 	RUN(!cm);
 	for (len = 0; len <= 2048; len += 4, r++)
 		RUN(give_all(u, cm, r, len, ALLREDUCE) || answer(u, cm, r, len, ALLREDUCE) ||
@@ -333,14 +339,10 @@ static int passed_pads(struct unit *u)
 		INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_MAX, INC_DTYPE_UINT8, 0, 3);
 	const uint32_t words =
 		INC_DESC(INC_COLL_BROADCAST, INC_OPERATOR_SUM, INC_DTYPE_INT16, 9, 3);
-	struct inc_comm_conf spec;
-	struct ref_comm *cm;
+	struct ref_comm *cm = node_for_lengths(u, 645, 256);
 	uint32_t len;
 	uint64_t r = 0;
 
-	unit_spec(u, &spec, 645, 3, 2, 256, 64);
-	spec.conn[1].udp_csum = true;
-	cm = node(u, &spec, 2);
 	RUN(!cm);
 	for (len = 1; len <= 256; len += len == 20 ? 230 : 1, r++)
 		RUN(give_all(u, cm, r, len, bytes) || answer(u, cm, r, len, bytes) ||
@@ -353,15 +355,48 @@ static int passed_pads(struct unit *u)
 	return 0;
 }
 
+/* Partial sums tell their byte order, and one in another order is refused: no sum is made of it. */
+static int byte_orders(struct unit *u)
+{
+	struct unit_packet p = {.opcode = INC_OP_SEND_ONLY_IMM, .len = 64, .desc = ALLREDUCE};
+	struct inc_comm_conf spec;
+	struct ref_comm *cm;
+	struct frame f;
+	uint32_t own, theirs;
+
+	for (own = 0; own < 2; own++) {
+		unit_spec(u, &spec, 646 + own, 2, 2, 256, 4);
+		spec.byte_order = own ? INC_ORDER_NETWORK : INC_ORDER_LITTLE;
+		spec.conn[1].has_ranks = true;
+		RUN(inc_ranks_parse("1,3-4", &spec.conn[1].ranks));
+		cm = node(u, &spec, 2);
+		RUN(!cm);
+		for (theirs = 0; theirs < 2; theirs++) {
+			unit_reset(u, cm, 0);
+			RUN(give(u, cm, 0, 0, 64, ALLREDUCE));
+			p.solicited = theirs;
+			unit_data(cm, 1, &p, &f);
+			RUN(unit_run(u, &f, cm->conn[1].cfg.ifindex));
+			RUN(case_expect(u, own == theirs ? INC_CTR_UP_PARTIAL
+							 : INC_CTR_ANS_NAK_INVALID));
+		}
+	}
+	return 0;
+}
+
 /* What cannot be a tree's connections is refused. */
 static int bad_trees(struct unit *u)
 {
-	static const char *const what[] = {"two parents",
-					   "a parent alone",
-					   "33 children",
-					   "a root with a parent",
-					   "a rank behind two children",
-					   "not the lowest rank"};
+	static const struct {
+		const char *what, *said;
+	} bad[] = {
+		{"two parents", "2 connections up, to one parent at most"},
+		{"a parent alone", "0 children"},
+		{"33 children", "33 children"},
+		{"a root with a parent", "1 connections up, to a root"},
+		{"a rank behind two children", "the rank stands twice"},
+		{"not the lowest rank", "not the lowest of the ranks behind it"},
+	};
 	struct inc_comm_conf spec;
 	struct inc_err err;
 	uint32_t i;
@@ -382,7 +417,11 @@ static int bad_trees(struct unit *u)
 			RUN(inc_ranks_parse(i == 4 ? "0-1" : "5", &spec.conn[0].ranks));
 		}
 		if (inc_switch_add_comm(u->sw, &spec, &err) != -EINVAL) {
-			snprintf(u->why, sizeof(u->why), "%s: not refused", what[i]);
+			snprintf(u->why, sizeof(u->why), "%s: not refused", bad[i].what);
+			return -1;
+		}
+		if (!strstr(err.msg, bad[i].said)) {
+			snprintf(u->why, sizeof(u->why), "%s: '%s'", bad[i].what, err.msg);
 			return -1;
 		}
 	}
@@ -402,6 +441,7 @@ const struct unit_case cases_tree[] = {
 	{"parent_unknown", parent_unknown},
 	{"passed_lengths", passed_lengths},
 	{"passed_pads", passed_pads},
+	{"byte_orders", byte_orders},
 	{"bad_trees", bad_trees},
 	{NULL, NULL},
 };

@@ -110,42 +110,51 @@ static int operators(struct unit *u)
 {
 	uint32_t op, dtype, big, k = 0;
 
-	for (op = 0; op < INC_N_OPERATORS; op++)
-		for (dtype = 0; dtype < INC_N_DTYPES; dtype++)
+	for (op = 0; op <= INC_OPERATOR_AVG; op++)
+		for (dtype = 0; dtype < INC_N_WIRE_DTYPES; dtype++)
 			for (big = 0; big < 2; big++, k++)
 				RUN(operator_and_type(u, op, dtype, big, 2 + k % 5));
 	return 0;
 }
 
 /* What the program makes of two numbers, said here and not computed. */
+static const struct {
+	uint32_t op, dtype;
+	uint64_t a, b, want;
+} known[] = {
+	{INC_OPERATOR_SUM, INC_DTYPE_INT8, 0x7f, 1, 0x80},
+	{INC_OPERATOR_SUM, INC_DTYPE_UINT8, 0xff, 2, 1},
+	{INC_OPERATOR_SUM, INC_DTYPE_UINT16, 0xffff, 0xffff, 0xfffe},
+	{INC_OPERATOR_SUM, INC_DTYPE_UINT32, 0xffffffff, 1, 0},
+	{INC_OPERATOR_SUM, INC_DTYPE_INT64, 0xffffffff, 1, 0x100000000},
+	{INC_OPERATOR_SUM, INC_DTYPE_UINT64, UINT64_MAX, 1, 0},
+	{INC_OPERATOR_MIN, INC_DTYPE_INT8, 0xff, 1, 0xff},
+	{INC_OPERATOR_MIN, INC_DTYPE_UINT8, 0xff, 1, 1},
+	{INC_OPERATOR_MAX, INC_DTYPE_INT16, 0x8000, 0x7fff, 0x7fff},
+	{INC_OPERATOR_MAX, INC_DTYPE_UINT16, 0x8000, 0x7fff, 0x8000},
+	{INC_OPERATOR_MIN, INC_DTYPE_INT32, 0x80000000, 0, 0x80000000},
+	{INC_OPERATOR_MIN, INC_DTYPE_UINT32, 0x80000000, 0, 0},
+	{INC_OPERATOR_MAX, INC_DTYPE_INT64, 0x8000000000000000, 5, 5},
+	{INC_OPERATOR_MAX, INC_DTYPE_UINT64, 0x8000000000000000, 5, 0x8000000000000000},
+	{INC_OPERATOR_PROD, INC_DTYPE_INT8, 0xfd, 5, 0xf1},
+	{INC_OPERATOR_PROD, INC_DTYPE_UINT16, 0x0102, 0x0304, 0x0a08},
+	{INC_OPERATOR_PROD, INC_DTYPE_INT32, 0xffffffff, 7, 0xfffffff9},
+	{INC_OPERATOR_PROD, INC_DTYPE_UINT64, 0x100000001, 0x100000001, 0x200000001},
+	{INC_OPERATOR_AND, INC_DTYPE_INT16, 0x0ff0, 0x3333, 0x0330},
+	{INC_OPERATOR_OR, INC_DTYPE_INT64, 0xf0f, 0x1000000000000000, 0x1000000000000f0f},
+	{INC_OPERATOR_XOR, INC_DTYPE_UINT8, 0xaa, 0xff, 0x55},
+	/* what is something else to the ranks */
+	{INC_OPERATOR_AVG, INC_DTYPE_INT32, 0xffffffff, 5, 4},
+	{INC_OPERATOR_AVG, INC_DTYPE_INT16, 0x7fff, 1, 0x8000},
+	{INC_OPERATOR_MIN, INC_DTYPE_FLOAT32, 0x80000000, 0x3f800000, 0x80000000},
+	{INC_OPERATOR_MAX, INC_DTYPE_FLOAT16, 0x8000, 0x3c00, 0x3c00},
+	{INC_OPERATOR_MIN, INC_DTYPE_BFLOAT16, 0xbf80, 0x3f80, 0xbf80},
+	{INC_OPERATOR_MAX, INC_DTYPE_AGREED, 0x80, 0x7f, 0x80},
+	{INC_OPERATOR_SUM, INC_DTYPE_FIXED, 0x7fffffff, 1, 0x80000000},
+};
+
 static int known_answers(struct unit *u)
 {
-	static const struct {
-		uint32_t op, dtype;
-		uint64_t a, b, want;
-	} known[] = {
-		{INC_OPERATOR_SUM, INC_DTYPE_INT8, 0x7f, 1, 0x80},
-		{INC_OPERATOR_SUM, INC_DTYPE_UINT8, 0xff, 2, 1},
-		{INC_OPERATOR_SUM, INC_DTYPE_UINT16, 0xffff, 0xffff, 0xfffe},
-		{INC_OPERATOR_SUM, INC_DTYPE_UINT32, 0xffffffff, 1, 0},
-		{INC_OPERATOR_SUM, INC_DTYPE_INT64, 0xffffffff, 1, 0x100000000},
-		{INC_OPERATOR_SUM, INC_DTYPE_UINT64, UINT64_MAX, 1, 0},
-		{INC_OPERATOR_MIN, INC_DTYPE_INT8, 0xff, 1, 0xff},
-		{INC_OPERATOR_MIN, INC_DTYPE_UINT8, 0xff, 1, 1},
-		{INC_OPERATOR_MAX, INC_DTYPE_INT16, 0x8000, 0x7fff, 0x7fff},
-		{INC_OPERATOR_MAX, INC_DTYPE_UINT16, 0x8000, 0x7fff, 0x8000},
-		{INC_OPERATOR_MIN, INC_DTYPE_INT32, 0x80000000, 0, 0x80000000},
-		{INC_OPERATOR_MIN, INC_DTYPE_UINT32, 0x80000000, 0, 0},
-		{INC_OPERATOR_MAX, INC_DTYPE_INT64, 0x8000000000000000, 5, 5},
-		{INC_OPERATOR_MAX, INC_DTYPE_UINT64, 0x8000000000000000, 5, 0x8000000000000000},
-		{INC_OPERATOR_PROD, INC_DTYPE_INT8, 0xfd, 5, 0xf1},
-		{INC_OPERATOR_PROD, INC_DTYPE_UINT16, 0x0102, 0x0304, 0x0a08},
-		{INC_OPERATOR_PROD, INC_DTYPE_INT32, 0xffffffff, 7, 0xfffffff9},
-		{INC_OPERATOR_PROD, INC_DTYPE_UINT64, 0x100000001, 0x100000001, 0x200000001},
-		{INC_OPERATOR_AND, INC_DTYPE_INT16, 0x0ff0, 0x3333, 0x0330},
-		{INC_OPERATOR_OR, INC_DTYPE_INT64, 0xf0f, 0x1000000000000000, 0x1000000000000f0f},
-		{INC_OPERATOR_XOR, INC_DTYPE_UINT8, 0xaa, 0xff, 0x55},
-	};
 	uint8_t a[8], b[8], want[8];
 	uint32_t i, big;
 
@@ -181,7 +190,7 @@ static int lengths(struct unit *u)
 	uint32_t dtype, len;
 
 	RUN(!cm);
-	for (dtype = 0; dtype < INC_N_DTYPES; dtype++) {
+	for (dtype = 0; dtype < INC_N_WIRE_DTYPES; dtype++) {
 		uint32_t desc = TYPED(INC_OPERATOR_MAX, dtype), bytes = ref_element_bytes(desc);
 
 		for (len = 0; len <= 256; len += len == 40 ? 200 : 1) {
@@ -235,7 +244,7 @@ static int noisy_pads(struct unit *u)
 		struct ref_comm *cm = typed_comm(u, 3, big, 256);
 
 		RUN(!cm);
-		for (op = 0; op < INC_N_OPERATORS; op++) {
+		for (op = 0; op <= INC_OPERATOR_AVG; op++) {
 			for (i = 0; i < sizeof(lens) / sizeof(lens[0]); i++, r += 2) {
 				uint32_t dtype = lens[i] % 2 ? INC_DTYPE_INT8 : INC_DTYPE_UINT16;
 				struct unit_packet p = {.opcode = INC_OP_SEND_ONLY_IMM,

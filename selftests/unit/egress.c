@@ -62,6 +62,23 @@ int egress_run(const struct unit *u, uint32_t ifindex, struct frame *copy, uint3
 	return 0;
 }
 
+/* Nobody is there for it. It is expected where the frame had no room for the sum. */
+static int one_too_many(struct unit *u, uint32_t ifindex, const char *what)
+{
+	struct frame have;
+	uint32_t verdict;
+
+	if (egress_run(u, ifindex, &have, &verdict) || verdict != XDP_DROP) {
+		snprintf(u->why, sizeof(u->why),
+			 "communicator %u %s %llu: a copy too many was made", u->want.comm->index,
+			 what, (unsigned long long)u->want.r);
+		return -1;
+	}
+	if (!u->want.bare)
+		u->ref.counter[INC_CTR_X_COPY_DROP]++;
+	return 0;
+}
+
 int egress_copies(struct unit *u)
 {
 	const struct ref_comm *cm = u->want.comm;
@@ -90,16 +107,8 @@ int egress_copies(struct unit *u)
 		u->copies++;
 	}
 	/* copies for one port are counted: there is no child for one more */
-	if (same > 1) {
-		if (egress_run(u, ifindex, &have, &verdict) || verdict != XDP_DROP) {
-			snprintf(u->why, sizeof(u->why),
-				 "communicator %u result %llu: a copy too many was made", cm->index,
-				 r);
-			return -1;
-		}
-		u->ref.counter[INC_CTR_X_COPY_DROP]++;
-	}
-	return 0;
+	return same > 1 || u->want.bare ? one_too_many(u, cm->conn[c - 1].cfg.ifindex, "result")
+					: 0;
 }
 
 int egress_partial(struct unit *u)
@@ -120,7 +129,7 @@ int egress_partial(struct unit *u)
 	}
 	if (!known) {
 		u->ref.counter[INC_CTR_X_COPY_DROP]++;
-		return 0;
+		return u->want.bare ? one_too_many(u, parent->cfg.ifindex, "partial sum") : 0;
 	}
 	ref_partial(cm, u->want.r, &want);
 	if (compare_frame(u, what, &have, &want))
@@ -131,5 +140,5 @@ int egress_partial(struct unit *u)
 	}
 	u->ref.counter[INC_CTR_X_COPY]++;
 	u->copies++;
-	return 0;
+	return u->want.bare ? one_too_many(u, parent->cfg.ifindex, "partial sum") : 0;
 }

@@ -141,6 +141,8 @@ void ref_reduce(struct ref_switch *sw, struct ref_comm *cm, uint64_t r)
 	res->opcode = INC_OP_SEND_ONLY_IMM;
 	for (i = 0; i < cm->cfg.children; i++)
 		res->flags |= ref_contrib(cm, i, r)->flags & INC_BUF_F_ACKREQ;
+	if (big)
+		res->flags |= INC_BUF_F_SE;
 	ref_seal(res);
 }
 
@@ -187,6 +189,13 @@ static bool gets_data(const struct ref_comm *cm, uint32_t child, uint32_t desc)
 	}
 }
 
+/* Some ranks give nothing: how much there is, those alone know who have it. */
+static bool few_give(uint32_t desc)
+{
+	return INC_DESC_COLL(desc) == INC_COLL_BROADCAST ||
+	       INC_DESC_COLL(desc) == INC_COLL_ALL_GATHER;
+}
+
 bool ref_owed(const struct ref_comm *cm, uint64_t r, uint32_t len)
 {
 	const struct inc_buf *partial = ref_result(cm, r);
@@ -195,7 +204,7 @@ bool ref_owed(const struct ref_comm *cm, uint64_t r, uint32_t len)
 	if (!gets_data(cm, parent, partial->desc))
 		return len == 0;
 	/* what is given elsewhere may be of any number of elements */
-	if (inc_root_gives(partial->desc) && !behind(cm, parent, partial->desc))
+	if (few_give(partial->desc) && !behind(cm, parent, partial->desc))
 		return len % ref_element_bytes(partial->desc) == 0;
 	return len == partial->len;
 }
@@ -228,6 +237,8 @@ void ref_partial(const struct ref_comm *cm, uint64_t r, struct frame *out)
 	peer_spec(&cm->conn[cm->cfg.children], r, &s);
 	s.opcode = INC_OP_SEND_ONLY_IMM;
 	s.ack_byte = sum->flags & INC_BUF_F_ACKREQ ? 0x80 : 0;
+	if (cm->cfg.flags & INC_COMM_F_NET_ORDER)
+		s.bth_flags |= INC_BTH_SE;
 	s.imm = sum->desc;
 	s.payload = sum->payload;
 	s.len = sum->len;

@@ -13,12 +13,17 @@ uint32_t ref_element_bytes(uint32_t desc)
 		return 8;
 	case INC_DTYPE_INT32:
 	case INC_DTYPE_UINT32:
+	case INC_DTYPE_FLOAT32:
+	case INC_DTYPE_FIXED:
 		return 4;
 	case INC_DTYPE_INT16:
 	case INC_DTYPE_UINT16:
+	case INC_DTYPE_FLOAT16:
+	case INC_DTYPE_BFLOAT16:
 		return 2;
 	case INC_DTYPE_INT8:
 	case INC_DTYPE_UINT8:
+	case INC_DTYPE_AGREED:
 		return 1;
 	}
 	return 0;
@@ -26,8 +31,7 @@ uint32_t ref_element_bytes(uint32_t desc)
 
 bool ref_desc_known(uint32_t desc)
 {
-	return INC_DESC_COLL(desc) < INC_N_COLLECTIVES && INC_DESC_OP(desc) < INC_N_OPERATORS &&
-	       ref_element_bytes(desc);
+	return INC_DESC_COLL(desc) < INC_N_COLLECTIVES && ref_element_bytes(desc);
 }
 
 static uint64_t get(const uint8_t *p, uint32_t bytes, bool big)
@@ -55,8 +59,12 @@ static bool is_less(uint32_t desc, uint64_t a, uint64_t b)
 	case INC_DTYPE_INT64:
 		return (int64_t)a < (int64_t)b;
 	case INC_DTYPE_INT32:
+	case INC_DTYPE_FLOAT32:
+	case INC_DTYPE_FIXED:
 		return (int32_t)a < (int32_t)b;
 	case INC_DTYPE_INT16:
+	case INC_DTYPE_FLOAT16:
+	case INC_DTYPE_BFLOAT16:
 		return (int16_t)a < (int16_t)b;
 	case INC_DTYPE_INT8:
 		return (int8_t)a < (int8_t)b;
@@ -68,6 +76,7 @@ static uint64_t operate(uint32_t desc, uint64_t a, uint64_t b)
 {
 	switch (INC_DESC_OP(desc)) {
 	case INC_OPERATOR_SUM:
+	case INC_OPERATOR_AVG:
 		return a + b;
 	case INC_OPERATOR_PROD:
 		return a * b;

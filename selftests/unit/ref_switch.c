@@ -183,6 +183,14 @@ static bool shape_ok(const struct walk *w)
 	return true;
 }
 
+/* A switch says of its partial sums which byte order they have. */
+static bool order_ok(const struct walk *w)
+{
+	bool big = w->cm->cfg.flags & INC_COMM_F_NET_ORDER;
+
+	return !(w->c->cfg.flags & INC_CONN_F_SWITCH) || w->solicited == big;
+}
+
 /* The frame goes on, or, where it cannot carry the row, the slow path is told. */
 static void go_on(struct walk *w, uint64_t r, bool cannot, enum inc_event_type pending,
 		  enum inc_counter_id counter)
@@ -199,6 +207,7 @@ static void last_arrived(struct walk *w, uint64_t r)
 {
 	struct ref_comm *cm = w->cm;
 	uint32_t odd = ref_odd_children(cm, r);
+	bool stuck;
 
 	if (odd) {
 		cm->state.error = INC_AETH_NAK_OPERATION;
@@ -210,16 +219,16 @@ static void last_arrived(struct walk *w, uint64_t r)
 	}
 	ref_reduce(w->sw, cm, r);
 	w->out->reduced = true;
+	w->out->bare = w->len < ref_result(cm, r)->len;
+	stuck = w->out->bare && w->sw->generic;
 	if (cm->up) {
 		/* the slot waits for the result */
 		cm->state.up_next = r + 1;
-		go_on(w, r, w->len < ref_result(cm, r)->len, INC_EVENT_PARTIAL_PENDING,
-		      INC_CTR_UP_PARTIAL);
+		go_on(w, r, stuck, INC_EVENT_PARTIAL_PENDING, INC_CTR_UP_PARTIAL);
 		return;
 	}
 	ref_done(cm, r);
-	go_on(w, r, w->sw->copies_shared || w->len < ref_result(cm, r)->len,
-	      INC_EVENT_RESULT_PENDING, INC_CTR_MC_RESULT);
+	go_on(w, r, w->sw->copies_shared || stuck, INC_EVENT_RESULT_PENDING, INC_CTR_MC_RESULT);
 }
 
 /* The packet is kept. */
@@ -302,7 +311,7 @@ static void expected(struct walk *w)
 	bool has_desc = st->desc_valid;
 
 	w->out->r = r;
-	if (!shape_ok(w)) {
+	if (!shape_ok(w) || !order_ok(w)) {
 		invalid(w);
 		return;
 	}
@@ -401,11 +410,12 @@ static void acknowledgement(struct walk *w)
 		return;
 	}
 	st->naks_received++;
-	st->last_syndrome = syndrome;
-	if (type == INC_AETH_TYPE_RNR || syndrome == INC_AETH_NAK_SEQ)
+	if (type == INC_AETH_TYPE_RNR || syndrome == INC_AETH_NAK_SEQ) {
 		st->tx_acked += fresh;
-	else
+	} else {
+		st->refusal = syndrome;
 		event(w, INC_EVENT_PEER_NAK, syndrome, st->tx_acked + fresh, child_bit(w));
+	}
 	if (w->sw->slowpath)
 		end(w, XDP_REDIRECT, INC_CTR_ABS_SLOWPATH);
 	else

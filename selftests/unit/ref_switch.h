@@ -40,6 +40,7 @@ struct ref_comm {
 struct ref_switch {
 	struct ref_comm *comm[REF_MAX_COMMS];
 	bool slowpath;      /* a socket waits in inc_xsk */
+	bool generic;       /* generic mode: copies of a frame have no more room than it has */
 	bool copies_shared; /* the kernel's copies of a frame share their bytes */
 	uint64_t counter[INC_CTR_MAX];
 };
@@ -54,6 +55,7 @@ struct ref_out {
 	bool stored;  /* contribution row (child, r) was written */
 	bool reduced; /* result row r was written */
 	bool passed;  /* the parent's result r was kept */
+	bool bare;    /* the frame goes on, but has no room for the sum */
 	int events;
 	struct inc_event event[REF_MAX_EVENTS];
 	struct frame frame; /* the answer, where verdict is XDP_TX */

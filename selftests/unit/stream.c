@@ -51,10 +51,10 @@ static int collective(struct stream *s)
 						 : rng_below(&s->rng, INC_N_COLLECTIVES);
 	bool plain = rng_chance(&s->rng, 200);
 	struct chunk c = {
-		.desc = INC_DESC(coll,
-				 plain ? INC_OPERATOR_SUM : rng_below(&s->rng, INC_N_OPERATORS),
-				 plain ? INC_DTYPE_INT32 : rng_below(&s->rng, INC_N_DTYPES),
-				 some_root(s), s->seq++),
+		.desc = INC_DESC(
+			coll, plain ? INC_OPERATOR_SUM : rng_below(&s->rng, INC_OPERATOR_AVG + 1),
+			plain ? INC_DTYPE_INT32 : rng_below(&s->rng, INC_N_WIRE_DTYPES),
+			some_root(s), s->seq++),
 		.shape = INC_OP_SEND_ONLY_IMM,
 	};
 
@@ -122,6 +122,9 @@ int stream_packet(struct stream *s, uint32_t child, uint64_t r, struct unit_pack
 	p->ackreq = rng_chance(
 		&rng, c->shape == INC_OP_SEND_FIRST || c->shape == INC_OP_SEND_MIDDLE ? 150 : 900);
 	p->solicited = rng_chance(&rng, 300);
+	/* of a switch's: the byte order */
+	if (child < s->cm->cfg.children && s->cm->conn[child].cfg.flags & INC_CONN_F_SWITCH)
+		p->solicited = s->cm->cfg.flags & INC_COMM_F_NET_ORDER;
 	return 0;
 }
 

@@ -240,6 +240,39 @@ static int comm_run(struct live *l, uint32_t children, uint32_t ports, uint32_t 
 	return unit_remove_comm(u, cm);
 }
 
+/* Broadcasts of all lengths whose root is not the last: in native mode the copies grow, however
+ * little room the frame has. */
+static int grown(struct live *l)
+{
+	const uint32_t desc = INC_DESC(INC_COLL_BROADCAST, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, 9);
+	struct unit *u = &l->u;
+	struct ref_comm *cm;
+	uint32_t ports, c;
+	struct frame f;
+	uint64_t r;
+
+	for (ports = 1; ports <= UNIT_PORTS; ports++) {
+		cm = case_comm(u, 4, ports, 2048, 8);
+		RUN(!cm);
+		for (r = 0; r < 17; r++) {
+			for (c = 0; c < 4; c++) {
+				struct unit_packet p = {.r = r,
+							.desc = desc,
+							.len = c ? 0 : 128 * r,
+							.opcode = shape(c, INC_OP_SEND_ONLY_IMM)};
+
+				unit_data(cm, c, &p, &f);
+				RUN(send_frame(l, cm->conn[c].cfg.ifindex, &f));
+			}
+			RUN(case_expect(u, u->ref.generic && r ? INC_CTR_ABS_PENDING
+							       : INC_CTR_MC_RESULT));
+		}
+		RUN(settled(l));
+		RUN(unit_remove_comm(u, cm));
+	}
+	return 0;
+}
+
 static int one_child_per_port(struct live *l)
 {
 	RUN(comm_run(l, 1, 1, 256));
@@ -300,6 +333,7 @@ static int mode(bool generic)
 	} tests[] = {
 		{"one_child_per_port", one_child_per_port},
 		{"children_behind_one_port", children_behind_one_port},
+		{"grown", grown},
 		{"answers", answers},
 	};
 	const char *word = generic ? "generic" : "native";

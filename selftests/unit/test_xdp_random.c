@@ -184,6 +184,9 @@ static int one_seed(struct unit *u, uint64_t seed)
 	uint32_t i;
 
 	for (i = 0; i < ROUNDS; i++) {
+		/* now and then the kernel is one whose copies share their bytes */
+		u->ref.copies_shared = i % 8 == 7;
+		*inc_switch_copies_shared(u->sw) = u->ref.copies_shared;
 		if (one_round(u, &rng)) {
 			report_fail("xdp_random", "seed %llu round %u: %s",
 				    (unsigned long long)seed, i, u->why);

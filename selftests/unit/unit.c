@@ -131,6 +131,7 @@ int unit_start(struct unit *u, const char *name, uint32_t rows, bool generic)
 		report_skip(name, "needs root");
 		return -1;
 	}
+	u->ref.generic = generic;
 	if (make_namespace(u) || load(u, rows, generic)) {
 		report_fail(name, "%s", u->why);
 		unit_stop(u);

@@ -77,9 +77,10 @@ static void end(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint
 	d->naks = 0;
 	sp_notice_peer(sp, cm, peer, "peer_nak", d->r,
 		       "asks for %s %llu, which it has acknowledged: %u NAKs in %llu ms, and no "
-		       "ACK of %u sent again",
+		       "ACK of %u sent again%s",
 		       sp_thing(cm, peer), (unsigned long long)d->r, naks,
-		       (unsigned long long)((now - d->first_at_ns) / INC_NSEC_PER_MSEC), d->probes);
+		       (unsigned long long)((now - d->first_at_ns) / INC_NSEC_PER_MSEC), d->probes,
+		       is_switch(sp, c) ? " (have both switches the same slots?)" : "");
 	sp_end_comm(sp, cm, d->r);
 }
 

@@ -13,7 +13,7 @@
 #include "lib/proto/desc.h"
 #include "userspace/xdp/slowpath_priv.h"
 
-#define FATAL_TIMES 8 /* the waits between double: 20 ms, 40 ms, ... up to rto_max */
+#define FATAL_TIMES 8 /* the waits between double, up to rto_max */
 
 const char *sp_thing(const struct sp_comm *cm, uint32_t peer)
 {
@@ -30,7 +30,7 @@ const char *sp_peer_name(const struct inc_slowpath *sp, const struct sp_comm *cm
 	if (is_parent(cm, peer))
 		snprintf(buf, SP_PEER_TEXT, "the parent %s",
 			 inet_ntop(AF_INET, &addr, ip, sizeof(ip)));
-	else if (cfg->flags & INC_CONN_F_SWITCH)
+	else if (is_switch(sp, &cm->conn[peer]))
 		snprintf(buf, SP_PEER_TEXT, "the switch of rank %u", cfg->rank);
 	else
 		snprintf(buf, SP_PEER_TEXT, "rank %u", cfg->rank);
@@ -84,28 +84,34 @@ void sp_comm_go(struct sp_comm *cm, enum sp_comm_phase to)
 
 #define WORD(NAME, name, ...) #name,
 static const char *const collectives[] = {INC_COLLECTIVES(WORD)};
-static const char *const operators[] = {INC_OPERATORS(WORD)};
-static const char *const dtypes[] = {INC_DTYPES(WORD)};
+static const char *const operators[] = {INC_OPERATORS(WORD)[INC_OPERATOR_AVG] = "avg"};
+static const char *const dtypes[] = {INC_WIRE_DTYPES(WORD)};
 
 /* The switch refuses descriptors with others, but a row may be read while it is written. */
 #define NAME_OF(names, value) \
 	((value) < sizeof(names) / sizeof(*(names)) ? (names)[value] : "unknown")
 
-/* "rank 1 called reduce (sum of int32, root 0, sequence 7) with 1024 bytes" */
+/* "rank 1 called reduce (sum of int32, root 0, sequence 7) with 1024 bytes". An operator
+ * that computes nothing is left out, and the type of a barrier's no elements. */
 static int describe(const struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t child,
 		    uint64_t r, char *text, size_t size)
 {
 	struct inc_contrib_head call;
-	char name[SP_PEER_TEXT];
+	char name[SP_PEER_TEXT], elements[48] = "";
 	uint32_t desc;
 
 	inc_switch_read_contrib(sp->sw, cm->index, child, r, &call);
 	desc = call.mirror.desc;
-	return snprintf(
-		text, size, "%s called %s (%s of %s, root %u, sequence %u) with %u bytes",
-		sp_peer_name(sp, cm, child, name), NAME_OF(collectives, INC_DESC_COLL(desc)),
-		NAME_OF(operators, INC_DESC_OP(desc)), NAME_OF(dtypes, INC_DESC_DTYPE(desc)),
-		INC_DESC_ROOT(desc), INC_DESC_SEQ(desc), call.len);
+	if (inc_all_give(desc))
+		snprintf(elements, sizeof(elements), "%s of %s, ",
+			 NAME_OF(operators, INC_DESC_OP(desc)),
+			 NAME_OF(dtypes, INC_DESC_DTYPE(desc)));
+	else if (INC_DESC_COLL(desc) != INC_COLL_BARRIER)
+		snprintf(elements, sizeof(elements), "%s, ", NAME_OF(dtypes, INC_DESC_DTYPE(desc)));
+	return snprintf(text, size, "%s called %s (%sroot %u, sequence %u) with %u bytes",
+			sp_peer_name(sp, cm, child, name),
+			NAME_OF(collectives, INC_DESC_COLL(desc)), elements, INC_DESC_ROOT(desc),
+			INC_DESC_SEQ(desc), call.len);
 }
 
 /* The chunk's rows, and the mask of those who differ in the result's row, stand from the end of
@@ -124,11 +130,6 @@ static void tell_mismatch(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t 
 		describe(sp, cm, c, r, text + n, sizeof(text) - n);
 	}
 	sp->notice(sp->arg, "mismatch", cm->index, mask, r, text);
-}
-
-static bool is_switch(const struct inc_slowpath *sp, const struct sp_conn *c)
-{
-	return conn_cfg(sp, c)->flags & INC_CONN_F_SWITCH;
 }
 
 /* NAK 63. It names the packet that was kept last: a host waits for nothing beyond what
@@ -183,8 +184,11 @@ static void tell_conn_error(struct inc_slowpath *sp, struct sp_comm *cm, uint32_
 	uint64_t r = conn_state(sp, &cm->conn[peer]).rx_next; /* stays as the packet found it */
 
 	sp_notice_peer(sp, cm, peer, "connection_error", r,
-		       "sent an invalid request as packet %llu: NAK 0x%02x ends its connection",
-		       (unsigned long long)r, syndrome);
+		       "sent an invalid request as packet %llu: NAK 0x%02x ends its connection%s",
+		       (unsigned long long)r, syndrome,
+		       is_switch(sp, &cm->conn[peer])
+			       ? " (have both switches the same payload and byte_order?)"
+			       : "");
 	/* a switch that is refused ends the communicator: nothing more comes from there */
 	if (is_switch(sp, &cm->conn[peer]) && cm->phase == SP_COMM_RUNNING)
 		sp_end_comm(sp, cm, r);
@@ -219,16 +223,12 @@ void sp_tell_refusal(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
 		sp_end_comm(sp, cm, r);
 }
 
-static bool is_fatal(uint8_t syndrome)
-{
-	return (syndrome & INC_AETH_TYPE_MASK) == INC_AETH_TYPE_NAK && syndrome != INC_AETH_NAK_SEQ;
-}
-
 void sp_watch_failures(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now)
 {
 	const struct inc_comm_state ended = comm_state(sp, cm);
 	uint32_t c;
 
+	/* found by the XDP path: what ends a communicator here sets its phase with the error */
 	if (ended.error && cm->phase == SP_COMM_RUNNING) {
 		start_telling(sp, cm, now);
 		tell_mismatch(sp, cm, ended.error_r);
@@ -243,7 +243,7 @@ void sp_watch_failures(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now
 			sp_conn_go(cm, conn, SP_CONN_ENDED);
 			tell_conn_error(sp, cm, c, st.error);
 		}
-		if (is_fatal(st.last_syndrome))
-			sp_tell_refusal(sp, cm, c, st.tx_acked, st.last_syndrome);
+		if (st.refusal)
+			sp_tell_refusal(sp, cm, c, st.tx_acked, st.refusal);
 	}
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 #include <libmnl/libmnl.h>
 #include <linux/neighbour.h>
@@ -9,9 +10,13 @@
 /* States in which the entry's address is one that the neighbour had, at least lately. */
 #define USABLE (NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY)
 
+/* States in which the kernel has not heard from the neighbour for some time. */
+#define DOUBTFUL (NUD_STALE | NUD_DELAY | NUD_PROBE)
+
 struct answer {
 	uint8_t mac[6];
 	int found;
+	uint16_t nud; /* NUD_*; 0: there is no entry */
 };
 
 static int on_neighbour(const struct nlmsghdr *nlh, void *data)
@@ -20,7 +25,10 @@ static int on_neighbour(const struct nlmsghdr *nlh, void *data)
 	struct answer *a = data;
 	struct nlattr *attr;
 
-	if (nlh->nlmsg_type != RTM_NEWNEIGH || !(nd->ndm_state & USABLE))
+	if (nlh->nlmsg_type != RTM_NEWNEIGH)
+		return MNL_CB_STOP;
+	a->nud = nd->ndm_state;
+	if (!(nd->ndm_state & USABLE))
 		return MNL_CB_STOP;
 	mnl_attr_for_each(attr, nlh, sizeof(*nd))
 	{
@@ -32,15 +40,17 @@ static int on_neighbour(const struct nlmsghdr *nlh, void *data)
 	return MNL_CB_STOP;
 }
 
-static int ask(struct mnl_socket *nl, uint32_t ifindex, struct in_addr addr, struct answer *a)
+/* A request about one entry, type RTM_*, and its answer. */
+static int ask(struct mnl_socket *nl, uint16_t type, uint32_t ifindex, struct in_addr addr,
+	       struct answer *a)
 {
 	char buf[MNL_SOCKET_BUFFER_SIZE];
 	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
 	struct ndmsg *nd;
 	ssize_t n;
 
-	nlh->nlmsg_type = RTM_GETNEIGH;
-	nlh->nlmsg_flags = NLM_F_REQUEST;
+	nlh->nlmsg_type = type;
+	nlh->nlmsg_flags = NLM_F_REQUEST | (type == RTM_GETNEIGH ? 0 : NLM_F_ACK);
 	nlh->nlmsg_seq = 1;
 	nd = mnl_nlmsg_put_extra_header(nlh, sizeof(*nd));
 	nd->ndm_family = AF_INET;
@@ -56,16 +66,37 @@ static int ask(struct mnl_socket *nl, uint32_t ifindex, struct in_addr addr, str
 	return 0;
 }
 
-int inc_neighbour_mac(uint32_t ifindex, struct in_addr addr, uint8_t mac[6])
+/* What the kernel holds, and forgets where that is doubtful and asked for. -ENOENT: nothing. */
+static int look_up(uint32_t ifindex, struct in_addr addr, bool forget, struct answer *a)
 {
 	struct mnl_socket *nl = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
-	struct answer a = {.found = 0};
 	int ret;
 
+	*a = (struct answer){.found = 0};
 	if (!nl)
 		return -errno;
-	ret = mnl_socket_bind(nl, 0, MNL_SOCKET_AUTOPID) < 0 ? -errno : ask(nl, ifindex, addr, &a);
+	ret = mnl_socket_bind(nl, 0, MNL_SOCKET_AUTOPID) < 0
+		      ? -errno
+		      : ask(nl, RTM_GETNEIGH, ifindex, addr, a);
+	if (!ret && forget && a->nud & DOUBTFUL)
+		ret = ask(nl, RTM_DELNEIGH, ifindex, addr, a);
 	mnl_socket_close(nl);
+	return ret;
+}
+
+int inc_neighbour_forget(uint32_t ifindex, struct in_addr addr)
+{
+	struct answer a;
+	int ret = look_up(ifindex, addr, true, &a);
+
+	return ret == -ENOENT ? 0 : ret;
+}
+
+int inc_neighbour_mac(uint32_t ifindex, struct in_addr addr, uint8_t mac[6])
+{
+	struct answer a;
+	int ret = look_up(ifindex, addr, false, &a);
+
 	if (ret)
 		return ret;
 	if (!a.found)

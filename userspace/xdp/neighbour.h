@@ -13,4 +13,11 @@
  */
 int inc_neighbour_mac(uint32_t ifindex, struct in_addr addr, uint8_t mac[6]);
 
+/*
+ * Makes the kernel forget what it holds for addr on the interface, unless it has heard from there
+ * lately or has been told so: whoever speaks to the neighbour next makes it ask the link anew. By
+ * itself it would go on for seconds with an address that is out of date. 0, or netlink's error.
+ */
+int inc_neighbour_forget(uint32_t ifindex, struct in_addr addr);
+
 #endif

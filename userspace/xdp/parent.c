@@ -2,7 +2,8 @@
 /*
  * Where the parent is on the link. Children send first, so their frames tell; the parent's come
  * only after the first partial sum has reached it. What the neighbour table did not know when the
- * communicator was made it is made to find out: a datagram to the parent makes the kernel ask.
+ * communicator was made, or knew no more than from long ago, it is made to find out: a datagram to
+ * the parent makes the kernel ask.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,9 +16,12 @@
 #include "userspace/xdp/neighbour.h"
 #include "userspace/xdp/slowpath_priv.h"
 
-#define ASK_AGAIN_MS  200
-#define LOOK_AGAIN_MS 5
-#define DISCARD_PORT  9
+/* After how long an answer of the kernel is looked for: at first, and, twice as long each time, at
+ * most. */
+#define LOOK_FIRST_MS   5
+#define LOOK_MOST_MS    1000
+#define SILENT_TIMEOUTS 2 /* in a row: perhaps the parent is somewhere else */
+#define DISCARD_PORT    9
 
 /* An empty datagram from the port's address. Whether it gets there does not matter. */
 static int provoke(const struct inc_conn_cfg *cfg)
@@ -38,38 +42,53 @@ static int provoke(const struct inc_conn_cfg *cfg)
 	return ret;
 }
 
-/* The kernel's answer to the last question, if there is one by now. */
-static bool look(struct inc_slowpath *sp, struct sp_comm *cm)
+/* Is it not known where the parent is, or is it silent there? */
+static bool is_lost(const struct sp_conn *c, const struct inc_conn_state *st)
 {
-	struct sp_conn *c = &cm->conn[cm->cfg.children];
+	return !(st->mac.word || st->mac_hint.word) || c->rto.backoff >= SILENT_TIMEOUTS;
+}
+
+/* The kernel's answer to the last question, if there is one by now that tells something new. */
+static bool look(struct inc_slowpath *sp, struct sp_conn *c, const struct inc_conn_state *st)
+{
 	const struct inc_conn_cfg *cfg = conn_cfg(sp, c);
 	uint8_t mac[6];
 
-	if (inc_neighbour_mac(cfg->ifindex, (struct in_addr){cfg->peer_addr}, mac))
+	if (inc_neighbour_mac(cfg->ifindex, (struct in_addr){cfg->peer_addr}, mac) ||
+	    (st->mac.word && !memcmp(st->mac.addr, mac, sizeof(mac))))
 		return false;
-	inc_switch_found_peer(sp->sw, c->id, mac);
-	inc_rto_heard(&c->rto); /* what could not be sent until now is not late */
+	inc_switch_found_peer(sp->sw, c->id, st->mac, mac);
+	inc_rto_heard(&c->rto); /* what could not get there until now is not late */
 	return true;
+}
+
+static void ask(struct inc_slowpath *sp, const struct sp_comm *cm, const struct inc_conn_cfg *cfg)
+{
+	int ret = inc_neighbour_forget(cfg->ifindex, (struct in_addr){cfg->peer_addr});
+
+	ret = ret ?: provoke(cfg);
+	if (ret && !cm->look_for_parent_wait_ns)
+		inc_warn("communicator %u: the kernel cannot be made to look for the parent: %s",
+			 cm->cfg.communicator, strerror(-ret));
 }
 
 void sp_find_parent(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now)
 {
-	const struct sp_conn *c = &cm->conn[cm->cfg.children];
+	struct sp_conn *c = &cm->conn[cm->cfg.children];
+	uint64_t wait = cm->look_for_parent_wait_ns;
 	struct inc_conn_state st;
-	int ret;
 
 	if (!(cm->cfg.flags & INC_COMM_F_UP) || cm->phase != SP_COMM_RUNNING ||
-	    now < cm->look_for_parent_at_ns)
+	    now < cm->look_for_parent_at_ns || conn_cfg(sp, c)->flags & INC_CONN_F_FIXED_MAC)
 		return;
 	st = conn_state(sp, c);
-	if (st.mac.word || st.mac_hint.word || look(sp, cm))
+	if (!is_lost(c, &st) || (wait && look(sp, c, &st))) {
+		cm->look_for_parent_wait_ns = 0;
 		return;
-	cm->look_for_parent_at_ns = now + LOOK_AGAIN_MS * INC_NSEC_PER_MSEC;
-	if (now < cm->ask_parent_at_ns)
-		return;
-	ret = provoke(conn_cfg(sp, c));
-	if (ret && !cm->ask_parent_at_ns)
-		inc_warn("communicator %u: the kernel cannot be made to look for the parent: %s",
-			 cm->cfg.communicator, strerror(-ret));
-	cm->ask_parent_at_ns = now + ASK_AGAIN_MS * INC_NSEC_PER_MSEC;
+	}
+	ask(sp, cm, conn_cfg(sp, c));
+	wait = wait ? 2 * wait : LOOK_FIRST_MS * INC_NSEC_PER_MSEC;
+	cm->look_for_parent_wait_ns =
+		wait < LOOK_MOST_MS * INC_NSEC_PER_MSEC ? wait : LOOK_MOST_MS * INC_NSEC_PER_MSEC;
+	cm->look_for_parent_at_ns = now + cm->look_for_parent_wait_ns;
 }

@@ -225,7 +225,9 @@ static void send_burst(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t pee
 	}
 }
 
-/* Who neither answers timeouts nor gets on with what it asks for is given up. */
+/* Who neither answers timeouts nor gets on with what it asks for is told of, as unresponsive. That
+ * ends nothing here: the controller ends the communicator; under a static file nobody does, and it
+ * goes on where the peer comes back. */
 static void judge(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t now)
 {
 	struct sp_conn *c = &cm->conn[peer];
@@ -309,20 +311,11 @@ static void resend_due(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t pee
 		time_out(sp, cm, peer, sent, now);
 }
 
-/* What the packets that the peer has sent since say that it has: who gives chunk r + slots has
- * received result r, and who sends result r has partial sum r. */
-static uint64_t implied(const struct sp_comm *cm, uint32_t peer, const struct inc_conn_state *st)
-{
-	uint64_t late = is_parent(cm, peer) ? 0 : 1ull << cm->cfg.log2_slots;
-
-	return st->rx_next > late ? st->rx_next - late : 0;
-}
-
 bool sp_conn_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t now)
 {
 	struct sp_conn *c = &cm->conn[peer];
 	const struct inc_conn_state st = conn_state(sp, c);
-	uint64_t acked = st.tx_acked, sent;
+	uint64_t acked = inc_implied(&cm->cfg, conn_cfg(sp, c), st.rx_next), sent;
 	bool owed;
 
 	/* what has ended is answered by the XDP path, whatever comes; the communicator perhaps
@@ -331,8 +324,8 @@ bool sp_conn_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, ui
 		return false;
 	owed = pay_owed(sp, cm, peer, &st, now);
 	owed |= sp_doubt_tick(sp, cm, peer, now);
-	if (implied(cm, peer, &st) > acked)
-		acked = implied(cm, peer, &st);
+	if (st.tx_acked > acked)
+		acked = st.tx_acked;
 	sent = sent_end(sp, cm, peer); /* after the peer's state: it covers acked */
 	take_progress(cm, c, acked, sent, now);
 	if (sent <= c->acked) {

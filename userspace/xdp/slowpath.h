@@ -39,7 +39,7 @@ int inc_slowpath_add_port(struct inc_slowpath *sp, const struct inc_switch_port 
 uint32_t inc_slowpath_queues(const struct inc_slowpath *sp, const struct inc_switch_port *port);
 
 /* After inc_switch_add_comm() and before inc_switch_start_comm(): the communicator's first event
- * finds it here. Removed before inc_switch_remove_comm(). */
+ * finds it here. Removed with it, after inc_switch_remove_comm(), which may fail. */
 int inc_slowpath_add_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_err *err);
 void inc_slowpath_remove_comm(struct inc_slowpath *sp, uint32_t comm);
 
@@ -50,18 +50,19 @@ void inc_slowpath_conn(const struct inc_slowpath *sp, uint32_t comm, uint32_t ch
 /* Milliseconds since chunk r of the communicator was first seen incomplete. */
 uint64_t inc_slowpath_waiting_ms(const struct inc_slowpath *sp, uint32_t comm, uint64_t r);
 
-#define INC_SLOWPATH_FIGURES(_, T)                                                          \
-	_(T, frames_received, "packets", COUNTER,                                           \
-	  "NAKs and RNR NAKs that the XDP path handed over")                                \
-	_(T, frames_bad, "packets", COUNTER, "of them, none of a connection")               \
-	_(T, naks_served, "packets", COUNTER, "NAKs that were answered by results")         \
-	_(T, rnrs_served, "packets", COUNTER, "RNR NAKs that put results off")              \
-	_(T, timeouts, "", COUNTER, "times that a child did not acknowledge a result soon") \
-	_(T, results_resent, "packets", COUNTER, "results sent again")                      \
-	_(T, results_pending, "", COUNTER, "results that the XDP path could not send")      \
-	_(T, results_gone, "packets", COUNTER,                                              \
-	  "results not sent again: the child has moved on, so it has them")                 \
-	_(T, acks_paid, "packets", COUNTER, "ACKs that were owed for too long")             \
+#define INC_SLOWPATH_FIGURES(_, T)                                                        \
+	_(T, frames_received, "packets", COUNTER,                                         \
+	  "NAKs and RNR NAKs that the XDP path handed over")                              \
+	_(T, frames_bad, "packets", COUNTER, "of them, none of a connection")             \
+	_(T, naks_served, "packets", COUNTER, "NAKs that were answered by sending again") \
+	_(T, rnrs_served, "packets", COUNTER, "RNR NAKs that put sending off")            \
+	_(T, timeouts, "", COUNTER, "times that a peer did not acknowledge soon")         \
+	_(T, results_resent, "packets", COUNTER, "results and partial sums sent again")   \
+	_(T, results_pending, "", COUNTER,                                                \
+	  "results and partial sums that the XDP path could not send")                    \
+	_(T, results_gone, "packets", COUNTER,                                            \
+	  "not sent again: the peer has moved on, so it has them")                        \
+	_(T, acks_paid, "packets", COUNTER, "ACKs that were owed for too long")           \
 	_(T, naks_sent, "packets", COUNTER, "NAKs that told of the end of a communicator")
 
 struct inc_slowpath_stats {

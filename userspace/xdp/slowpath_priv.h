@@ -87,8 +87,9 @@ struct sp_comm {
 	enum sp_comm_phase phase; /* sp_comm_go() */
 	unsigned int fatal_left;  /* TELLING: times that the children are still told */
 	uint64_t fatal_at_ns, fatal_wait_ns;
-	uint64_t ask_parent_at_ns;      /* when the kernel is asked again where the parent is, */
-	uint64_t look_for_parent_at_ns; /*   and when its answer is looked for */
+	uint64_t look_for_parent_at_ns;   /* while it is lost: when the kernel is asked again */
+	uint64_t look_for_parent_wait_ns; /*   where it is, and how long after that once more; 0: it
+					   *   is not lost */
 	uint32_t n_conns;
 	struct sp_conn conn[INC_MAX_CONNECTIONS]; /* the parent's behind the children's */
 };
@@ -154,6 +155,11 @@ static inline const struct inc_conn_cfg *conn_cfg(const struct inc_slowpath *sp,
 	return inc_switch_conn(sp->sw, c->id);
 }
 
+static inline bool is_switch(const struct inc_slowpath *sp, const struct sp_conn *c)
+{
+	return conn_cfg(sp, c)->flags & INC_CONN_F_SWITCH;
+}
+
 /* A peer is a child, by its ordinal, or the parent: cfg.children. */
 
 /* resend.c */
@@ -178,8 +184,8 @@ void sp_flush(struct inc_slowpath *sp);
 
 /* parent.c */
 
-/* The parent speaks only when it is spoken to: as long as it is not known where it is, the kernel
- * is asked. */
+/* The parent speaks only when it is spoken to: as long as it is not known where it is, or is silent
+ * there, the kernel is asked. */
 void sp_find_parent(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now);
 
 /* doubt.c */

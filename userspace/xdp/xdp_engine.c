@@ -184,12 +184,14 @@ static int xdp_start_comm(struct inc_engine *e, uint32_t communicator, struct in
 static int xdp_remove_comm(struct inc_engine *e, uint32_t communicator, struct inc_err *err)
 {
 	struct xdp_engine *x = engine_of(e);
-	int comm = inc_switch_find_comm(x->sw, communicator);
+	int comm = inc_switch_find_comm(x->sw, communicator), ret;
 
 	if (comm < 0)
 		return inc_err_set(err, ENOENT, "no communicator %u", communicator);
-	inc_slowpath_remove_comm(x->sp, comm);
-	return inc_switch_remove_comm(x->sw, comm, err);
+	ret = inc_switch_remove_comm(x->sw, comm, err);
+	if (!ret)
+		inc_slowpath_remove_comm(x->sp, comm);
+	return ret;
 }
 
 static void xdp_limits(const struct inc_engine *e, struct inc_engine_limits *out)

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <libgen.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,11 +17,13 @@
 #include "hostlib/tools/npy.h"
 #include "lib/base/log.h"
 #include "lib/base/outfile.h"
+#include "lib/reduce/floats.h"
 
 #define TRAIN_ROWS(count) ((count)*4 / 5)
 
 struct digits {
 	struct job job;
+	enum inccl_dtype dtype; /* that gradients are summed as */
 	long epochs, batch, reference;
 	float rate;
 	const char *data, *weights;
@@ -42,7 +45,15 @@ static int take_rate(void *rate, const char *text, struct inc_err *err)
 	return inc_err_set(err, EINVAL, "'%.300s' is not a number above 0, up to 10", text);
 }
 
+static const struct inc_opt_word dtypes[] = {
+	{"int32", INCCL_INT32}, {"float32", INCCL_FLOAT32}, {}};
+
 static const struct inc_opt options[] = {
+	{.name = "dtype",
+	 .preset = "int32",
+	 .help = "what gradients are summed as: fixed point of the program's own, or floats of the "
+		 "library's",
+	 INC_OPT_WORD(struct digits, dtype, dtypes)},
 	{.name = "epochs",
 	 .value = "E",
 	 .preset = "30",
@@ -64,14 +75,14 @@ static const struct inc_opt options[] = {
 	 INC_OPT_TEXT(struct digits, data, inc_path_check)},
 	{.name = "reference",
 	 .value = "N",
-	 .help = "no network: one process plays N ranks and adds the integers itself",
+	 .help = "no network: one process plays N ranks and adds the gradients itself",
 	 INC_OPT_NUMBER(struct digits, reference, 1, 65536)},
 	{.name = "verify",
 	 .help = "rank 0 repeats the run like --reference and compares the weights",
 	 INC_OPT_FLAG(struct digits, verify)},
 	{.name = "weights",
 	 .value = "FILE",
-	 .help = "write the final weights, as int32 bit patterns (.npy; rank 0)",
+	 .help = "write the final weights (.npy of float32; every rank that is told to)",
 	 INC_OPT_TEXT(struct digits, weights, inc_path_check)},
 	{.name = "json",
 	 .help = "rank 0 prints one object at the end",
@@ -83,6 +94,9 @@ static int check_job(void *settings)
 {
 	const struct digits *d = settings;
 
+	if (d->dtype == INCCL_FLOAT32 && d->reference > INC_MAX_RANKS)
+		return inc_usage("--dtype float32 --reference %ld: at most %d ranks", d->reference,
+				 INC_MAX_RANKS);
 	return job_check(&d->job);
 }
 
@@ -143,39 +157,100 @@ static void shuffle(uint32_t *order, uint32_t count, uint32_t epoch)
 	}
 }
 
-/* Sum over all ranks of values[STEP_VALUES], in place. */
+static void add(int32_t *sums, const int32_t *part)
+{
+	for (unsigned int i = 0; i < STEP_VALUES; i++)
+		sums[i] = (uint32_t)sums[i] + (uint32_t)part[i];
+}
+
+#define HEADS (STEP_VALUES / INC_FIXED_BLOCK + 1)
+
+static void merge_heads(struct inc_fixed_head *heads, const struct inc_fixed_head *part)
+{
+	for (unsigned int i = 0; i < HEADS; i++) {
+		if (part[i].exponent > heads[i].exponent)
+			heads[i].exponent = part[i].exponent;
+		heads[i].special |= part[i].special;
+	}
+}
+
+/* What the library and the switch do with floats, in one process: every rank's gradient is made
+ * twice, once for what all agree on and once for its part. */
+static int sum_floats(struct digits *d, const struct model *model, size_t begin, size_t end,
+		      float *values)
+{
+	struct inc_fixed_head heads[HEADS] = {{0}}, own[HEADS] = {{0}};
+	uint8_t kinds[STEP_VALUES] = {0}, own_kinds[STEP_VALUES];
+	int32_t sums[STEP_VALUES] = {0}, part[STEP_VALUES];
+	struct inc_fixed fixed;
+	struct inc_err why;
+	int r, i, err;
+
+	err = inc_fixed_init(&fixed, INC_FLOAT32, INC_FIXED_BLOCK, d->ranks, &why);
+	for (r = 0; r < d->ranks && !err; r++) {
+		model_gradient(model, &d->set, d->order, begin + r, end, d->ranks, values);
+		inc_fixed_heads(&fixed, own, values, STEP_VALUES);
+		merge_heads(heads, own);
+		inc_fixed_kinds(&fixed, own_kinds, values, STEP_VALUES);
+		for (i = 0; i < STEP_VALUES; i++)
+			kinds[i] |= own_kinds[i];
+	}
+	for (r = 0; r < d->ranks && !err; r++) {
+		model_gradient(model, &d->set, d->order, begin + r, end, d->ranks, values);
+		err = inc_fixed_put(&fixed, part, values, heads, 0, STEP_VALUES, &why);
+		add(sums, part);
+	}
+	if (err)
+		inc_error("%d ranks in one process: %s", d->ranks, why.msg);
+	else
+		inc_fixed_get(&fixed, values, sums, heads, kinds, 0, STEP_VALUES, 1);
+	return err;
+}
+
+/* Sums over all ranks of values[STEP_VALUES] of the rows from begin on. */
 typedef int (*sum_fn)(struct digits *d, const struct model *model, size_t begin, size_t end,
-		      int32_t *values);
+		      float *values);
 
 static int sum_network(struct digits *d, const struct model *model, size_t begin, size_t end,
-		       int32_t *values)
+		       float *values)
 {
 	INCCL_OPTS(inccl_collective_opts, how, .mode = d->job.mode);
+	int32_t fixed[STEP_VALUES];
+	size_t rows;
+	int err;
 
-	model_gradient(model, &d->set, d->order, begin + d->rank, end, d->ranks, values);
-	return inccl_allreduce(d->job.comm, values, values, STEP_VALUES, INCCL_INT32, INCCL_SUM,
-			       &how);
+	rows = model_gradient(model, &d->set, d->order, begin + d->rank, end, d->ranks, values);
+	if (d->dtype == INCCL_FLOAT32)
+		return inccl_allreduce(d->job.comm, values, values, STEP_VALUES, INCCL_FLOAT32,
+				       INCCL_SUM, &how);
+	model_to_fixed(fixed, values, rows);
+	err = inccl_allreduce(d->job.comm, fixed, fixed, STEP_VALUES, INCCL_INT32, INCCL_SUM, &how);
+	if (!err)
+		model_from_fixed(values, fixed);
+	return err;
 }
 
 static int sum_reference(struct digits *d, const struct model *model, size_t begin, size_t end,
-			 int32_t *values)
+			 float *values)
 {
-	int32_t part[STEP_VALUES];
-	int r, i;
+	int32_t fixed[STEP_VALUES] = {0}, part[STEP_VALUES];
+	size_t rows;
 
-	memset(values, 0, sizeof(part));
-	for (r = 0; r < d->ranks; r++) {
-		model_gradient(model, &d->set, d->order, begin + r, end, d->ranks, part);
-		for (i = 0; i < STEP_VALUES; i++)
-			values[i] = (uint32_t)values[i] + (uint32_t)part[i];
+	if (d->dtype == INCCL_FLOAT32)
+		return sum_floats(d, model, begin, end, values);
+	for (int r = 0; r < d->ranks; r++) {
+		rows = model_gradient(model, &d->set, d->order, begin + r, end, d->ranks, values);
+		model_to_fixed(part, values, rows);
+		add(fixed, part);
 	}
+	model_from_fixed(values, fixed);
 	return 0;
 }
 
 static int train(struct digits *d, struct model *model, sum_fn sum, bool talk)
 {
 	size_t train_rows = TRAIN_ROWS(d->set.count), begin, end, correct;
-	int32_t values[STEP_VALUES];
+	float values[STEP_VALUES];
 	double loss;
 	long epoch;
 	int err;
@@ -191,8 +266,8 @@ static int train(struct digits *d, struct model *model, sum_fn sum, bool talk)
 			if (err)
 				return err;
 			model_step(model, values, end - begin, d->rate);
-			loss += values[STEP_LOSS] / FIXED_ONE;
-			correct += values[STEP_CORRECT];
+			loss += values[STEP_LOSS];
+			correct += lrintf(values[STEP_CORRECT]);
 			d->steps++;
 		}
 		if (!talk || (epoch + 1 != d->epochs && (epoch + 1) % 5 && epoch))
@@ -234,13 +309,14 @@ static int compare_ranks(struct digits *d, uint64_t hash)
 
 static int save_weights(const struct digits *d, const struct model *model)
 {
-	struct npy npy = {.ndim = 1, .shape = {MODEL_WEIGHTS}, .count = MODEL_WEIGHTS};
-	int32_t bits[MODEL_WEIGHTS];
+	const struct npy npy = {.dtype = INCCL_FLOAT32,
+				.ndim = 1,
+				.shape = {MODEL_WEIGHTS},
+				.count = MODEL_WEIGHTS};
 	struct inc_err why;
 	int err;
 
-	memcpy(bits, model->weight, sizeof(bits));
-	err = npy_save(d->weights, &npy, bits, &why);
+	err = npy_save(d->weights, &npy, model->weight, &why);
 	if (err)
 		inc_error("%s", why.msg);
 	return err;
@@ -250,8 +326,11 @@ static int verify(struct digits *d, uint64_t hash)
 {
 	struct model model;
 	uint64_t want;
+	int err;
 
-	train(d, &model, sum_reference, false);
+	err = train(d, &model, sum_reference, false);
+	if (err)
+		return err;
 	want = model_hash(&model);
 	if (want != hash) {
 		inc_error("one process that plays %d ranks ends with %016llx, the network's run "
@@ -268,12 +347,13 @@ static void print_end(const struct digits *d, const struct model *model, uint64_
 	size_t correct = model_correct(model, &d->set, train_rows, d->set.count, 1);
 
 	if (d->json)
-		printf("{\"ranks\":%d,\"steps\":%lu,\"values\":%d,\"unseen\":%zu,\"correct\":%zu,"
-		       "\"accuracy\":%.4f,\"weights\":\"%016llx\",\"reference\":%s,\"verified\":%s}"
+		printf("{\"ranks\":%d,\"dtype\":\"%s\",\"steps\":%lu,\"values\":%d,\"unseen\":%zu,"
+		       "\"correct\":%zu,\"accuracy\":%.4f,\"weights\":\"%016llx\",\"reference\":%s,"
+		       "\"verified\":%s}"
 		       "\n",
-		       d->ranks, d->steps, STEP_VALUES, unseen, correct, (double)correct / unseen,
-		       (unsigned long long)hash, d->reference ? "true" : "false",
-		       d->verify ? "true" : "false");
+		       d->ranks, inccl_dtype_name(d->dtype), d->steps, STEP_VALUES, unseen, correct,
+		       (double)correct / unseen, (unsigned long long)hash,
+		       d->reference ? "true" : "false", d->verify ? "true" : "false");
 	else if (d->reference)
 		printf("weights %016llx (one process, %d parts)\n", (unsigned long long)hash,
 		       d->ranks);
@@ -301,9 +381,7 @@ static int run(struct digits *d)
 		job_report(&d->job, "comparing the weights", err);
 		return err;
 	}
-	if (d->rank)
-		return 0;
-	if (d->verify && !d->reference) {
+	if (d->verify && !d->reference && !d->rank) {
 		unsigned long steps = d->steps;
 
 		err = verify(d, hash);
@@ -311,7 +389,7 @@ static int run(struct digits *d)
 	}
 	if (!err && d->weights)
 		err = save_weights(d, &model);
-	if (!err)
+	if (!err && !d->rank)
 		print_end(d, &model, hash);
 	return err;
 }

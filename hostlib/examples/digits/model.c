@@ -101,32 +101,44 @@ static int32_t fixed(float v, float limit)
 	return lrintf(v * FIXED_ONE);
 }
 
-void model_gradient(const struct model *model, const struct dataset *set, const uint32_t *order,
-		    size_t first, size_t end, size_t stride, int32_t *out)
+size_t model_gradient(const struct model *model, const struct dataset *set, const uint32_t *order,
+		      size_t first, size_t end, size_t stride, float *out)
 {
-	float grad[MODEL_WEIGHTS] = {0}, loss = 0, p;
 	struct activations a;
-	size_t i, rows = 0, correct = 0;
+	size_t i, rows = 0;
+	float p;
 
+	memset(out, 0, STEP_VALUES * sizeof(*out));
 	for (i = first; i < end; i += stride) {
 		const struct row *row = &set->rows[order[i]];
 
 		forward(model, row->pixel, &a);
-		backward(model, row, &a, grad);
+		backward(model, row, &a, out);
 		p = a.out[row->label];
-		loss -= logf(p > 1e-6f ? p : 1e-6f);
-		correct += best(&a) == row->label;
+		out[STEP_LOSS] -= logf(p > 1e-6f ? p : 1e-6f);
+		out[STEP_CORRECT] += best(&a) == row->label;
 		rows++;
 	}
-	for (i = 0; i < MODEL_WEIGHTS; i++)
-		out[i] = fixed(grad[i], CLIP * rows);
-	out[STEP_LOSS] = fixed(loss, CLIP * rows);
-	out[STEP_CORRECT] = correct;
+	return rows;
 }
 
-void model_step(struct model *model, const int32_t *sum, size_t rows, float rate)
+void model_to_fixed(int32_t *out, const float *values, size_t rows)
 {
-	float scale = 1 / (FIXED_ONE * rows);
+	for (unsigned int i = 0; i < STEP_CORRECT; i++)
+		out[i] = fixed(values[i], CLIP * rows);
+	out[STEP_CORRECT] = values[STEP_CORRECT];
+}
+
+void model_from_fixed(float *out, const int32_t *sum)
+{
+	for (unsigned int i = 0; i < STEP_CORRECT; i++)
+		out[i] = sum[i] / FIXED_ONE;
+	out[STEP_CORRECT] = sum[STEP_CORRECT];
+}
+
+void model_step(struct model *model, const float *sum, size_t rows, float rate)
+{
+	float scale = 1.0f / rows;
 	unsigned int i;
 
 	for (i = 0; i < MODEL_WEIGHTS; i++) {

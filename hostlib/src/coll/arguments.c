@@ -95,6 +95,7 @@ int inccl_check_call(const struct inccl_call *call, int rank, int size, struct i
 
 	*plan = (struct inccl_plan){
 		.call = call,
+		.wire_dtype = (enum inc_dtype)call->dtype, /* names.c: the numbers are the same */
 		.element_bytes = inccl_dtype_size(call->dtype),
 	};
 	ret = check_root(call, size, err);

@@ -1,21 +1,32 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Floats that are reduced: a request of theirs goes over the wire as integers (docs/floats.md,
- * lib/reduce/floats.h). MIN and MAX are one collective, whose elements are turned into integers of
- * their order message by message as they are posted. SUM and AVG are up to three, one after the
- * other:
+ * lib/reduce/floats.h). MIN and MAX are one collective, of integers of the floats' order. SUM and
+ * AVG are up to three:
  *
- *	agreeing	MAX of uint8: the parameters, which must be the same everywhere, and the
+ *	agreeing	MAX of bytes: the parameters, which must be the same everywhere, and the
  *			blocks' heads
- *	kinds		OR of uint8, one an element; only where a head says that some are special
+ *	kinds		OR of bytes, one an element; only where a head says that some are special
  *	elements	SUM of int32, one an element
  *
+ * A message's integers are made on the stage (stage.c) as it is posted, and floats of what has come
+ * there as soon as it has. What is known beside them must not grow with the vector either, so it
+ * is agreed on in sections: whole blocks of INCCL_FLOATS_PIECE elements at most, or one larger
+ * block, whose kinds then come in pieces of so many. A section is agreed on before the elements of
+ * the one before are posted, so that nobody waits for it:
+ *
+ *	agree 0, agree 1, elements 0, agree 2, elements 1, agree 3, elements 2, ...
+ *
+ * As results come in the order of posting, those of agree 2 find elements 0 done and can take the
+ * place of agree 0; and kinds that of the kinds before.
+ *
  * All have the sequence number of the request. What comes next is known to each rank from the
- * same result, and nothing of a later request is posted before the last one's last message: so
+ * same results, and nothing of a later request is posted before the last one's last message: so
  * the order of everything on the wire follows from the calls alone, whenever they are made. In one
  * pass, with an exponent of the caller's, there are no heads, and the elements do not wait.
  *
- * Called by collective.c in the caller's thread, and by progress.c under the communicator's lock.
+ * Called by collective.c in the caller's thread, and by progress.c and stage.c under the
+ * communicator's lock.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -47,6 +58,12 @@ struct parameters {
 	uint8_t inverse[sizeof(struct said)];
 };
 
+/* What is agreed on for a section. */
+struct agreement {
+	struct parameters parameters;
+	struct inc_fixed_head heads[];
+};
+
 struct inccl_floats {
 	struct inccl_call call; /* the caller's */
 	struct inccl_shape shape;
@@ -55,23 +72,22 @@ struct inccl_floats {
 	bool scaled;  /* in one pass, with this: */
 	int exponent;
 	struct inc_fixed fixed;
+	size_t count;      /* elements that this rank gives */
+	size_t wire_bytes; /* of an element on the wire */
+	size_t section;    /* elements: whole blocks, or all where there are none */
+	size_t piece;      /* of a section: elements whose kinds are there at a time */
+	size_t sections;
+	struct parameters own;
+	/* What is posted now: elements, or heads of section asked - 1. */
 	enum phase phase;
-	uint64_t filled; /* messages of the phase that have their integers */
-	size_t count;    /* elements that this rank gives */
-	/* Of its own memory, all that is not the elements: */
-	struct parameters *parameters;
-	struct inc_fixed_head *heads;
-	size_t blocks;  /* of them; 0 where scaled */
-	uint8_t *kinds; /* NULL where scaled */
-	size_t own_bytes;
-	struct inccl_region own_map;
-	bool own_mapped;
-	bool special; /* a head says so */
-	/* The elements as they go over the wire, of this length each, and what comes of them. */
-	size_t wire_bytes;
-	uint8_t *integers;
-	uint8_t *sums; /* NULL: this rank gets none */
-	const struct inccl_region *integers_region;
+	size_t first, end; /* elements of the run: a run is in one block of the shape */
+	size_t piece_end;
+	size_t asked; /* sections whose agreement is posted */
+	/* What has come: */
+	size_t agreed;                  /* sections */
+	struct agreement *agreement[2]; /* of sections by turns; NULL where ordered */
+	bool special[2];                /* a head of theirs says so */
+	uint8_t *kinds;                 /* of a piece; NULL where scaled or ordered */
 };
 
 bool inccl_floats_are_reduced(const struct inccl_call *call)
@@ -81,82 +97,127 @@ bool inccl_floats_are_reduced(const struct inccl_call *call)
 		call->collective == INCCL_REDUCE_SCATTER);
 }
 
-/* The collective that comes next on the wire. */
-static void cut(struct inccl_request *req, const struct inccl_call *wire,
-		const struct inccl_shape *shape)
+static size_t section_count(const struct inccl_floats *f, size_t s)
 {
-	const size_t size = inccl_dtype_size(wire->dtype);
-	const uint64_t bytes = wire->count * size;
+	const size_t left = f->count - s * f->section;
+
+	return left < f->section ? left : f->section;
+}
+
+static size_t section_blocks(const struct inccl_floats *f, size_t s)
+{
+	return f->scaled ? 0 : inc_fixed_blocks(&f->fixed, section_count(f, s));
+}
+
+static size_t agreement_bytes(const struct inccl_floats *f, size_t s)
+{
+	return sizeof(struct agreement) + section_blocks(f, s) * INC_FIXED_HEAD_BYTES;
+}
+
+/* Where an element is in its piece. */
+static size_t piece_place(const struct inccl_floats *f, size_t i)
+{
+	return i % f->section % f->piece;
+}
+
+/* The collective that comes next on the wire; what its messages hold is made on the stage. */
+static void cut(struct inccl_request *req, const struct inccl_call *wire, enum inc_dtype dtype)
+{
+	const size_t size = inc_element_bytes(INC_DESC(0, 0, dtype, 0, 0));
 	const struct inccl_plan plan = {
 		.call = wire,
-		.shape = *shape,
+		.shape = {.blocks = 1},
+		.wire_dtype = dtype,
 		.element_bytes = size,
-		.block_bytes = bytes,
-		.send_bytes = shape->send_blocks * bytes,
-		.recv_bytes = shape->recv_blocks * bytes,
+		.block_bytes = wire->count * size,
 	};
 
 	inccl_cut_request(req, &plan);
 	req->posted = 0;
-	req->floats->filled = 0;
 }
 
 static void begin_agreeing(struct inccl_request *req)
 {
-	static const struct inccl_shape whole = {.blocks = 1, .send_blocks = 1, .recv_blocks = 1};
 	struct inccl_floats *f = req->floats;
 	const struct inccl_call wire = {
 		.collective = INCCL_ALLREDUCE,
-		.send = f->parameters,
-		.recv = f->parameters,
-		.count = sizeof(*f->parameters) + f->blocks * INC_FIXED_HEAD_BYTES,
-		.dtype = INCCL_UINT8,
+		.count = agreement_bytes(f, f->asked),
 		.op = INCCL_MAX,
 	};
 
 	f->phase = AGREEING;
-	cut(req, &wire, &whole);
-	req->send_region = req->recv_region = &f->own_map;
+	f->asked++;
+	cut(req, &wire, INC_DTYPE_AGREED);
 }
 
-/* Where this rank's block is in a vector of all that it gives. */
-static size_t own_first(const struct inccl_floats *f)
-{
-	return f->shape.send_blocks > 1 ? f->shape.own_block * f->call.count : 0;
-}
-
-static void begin_kinds(struct inccl_request *req)
+/* From first on, as far as the piece and the block of the shape go. */
+static void begin_run(struct inccl_request *req, enum phase phase, size_t first)
 {
 	struct inccl_floats *f = req->floats;
+	const size_t block = first / f->call.count, block_end = (block + 1) * f->call.count;
+	enum inc_dtype dtype = f->ordered ? (enum inc_dtype)f->call.dtype : INC_DTYPE_FIXED;
 	struct inccl_call wire = f->call;
 
-	wire.send = f->kinds;
-	wire.recv = f->kinds + own_first(f);
-	wire.dtype = INCCL_UINT8;
-	wire.op = INCCL_OR;
-	f->phase = KINDS;
-	cut(req, &wire, &f->shape);
-	req->send_region = req->recv_region = &f->own_map;
-}
-
-static void begin_elements(struct inccl_request *req)
-{
-	struct inccl_floats *f = req->floats;
-	struct inccl_call wire = f->call;
-
-	wire.send = f->integers;
-	wire.recv = f->sums;
-	if (!f->ordered) {
-		wire.dtype = INCCL_INT32;
-		wire.op = INCCL_SUM;
+	f->phase = phase;
+	f->first = first;
+	f->end = block_end < f->piece_end ? block_end : f->piece_end;
+	wire.count = f->end - first;
+	wire.root += block;
+	if (phase == KINDS) {
+		dtype = INC_DTYPE_AGREED;
+		wire.op = INCCL_OR;
 	}
-	f->phase = ELEMENTS;
-	cut(req, &wire, &f->shape);
-	req->send_region = f->integers_region;
-	req->recv_region = &req->recv_map;
+	cut(req, &wire, dtype);
 }
 
-static void say_parameters(const struct inccl_floats *f)
+/* What comes first of the elements from at on: 1: it is begun; -EAGAIN: the results of what is
+ * posted have to come first. */
+static int begin_piece(struct inccl_request *req, size_t at)
+{
+	struct inccl_floats *f = req->floats;
+	const size_t s = at / f->section, left = section_count(f, s) - at % f->section;
+
+	f->first = f->end = at;
+	if (!f->ordered && f->asked < f->sections && f->asked <= s + 1) {
+		begin_agreeing(req);
+		return 1;
+	}
+	if (!f->ordered && !f->scaled && f->agreed <= s)
+		return -EAGAIN;
+	f->piece_end = at + (left < f->piece ? left : f->piece);
+	begin_run(req, f->special[s % 2] ? KINDS : ELEMENTS, at);
+	return 1;
+}
+
+int inccl_floats_go_on(struct inccl_request *req)
+{
+	struct inccl_floats *f = req->floats;
+
+	if (f->phase != AGREEING && f->end < f->piece_end)
+		begin_run(req, f->phase, f->end);
+	else if (f->phase == KINDS)
+		begin_run(req, ELEMENTS, f->piece_end - piece_place(f, f->piece_end - 1) - 1);
+	else if (f->end == f->count)
+		return 0;
+	else
+		return begin_piece(req, f->end);
+	return 1;
+}
+
+bool inccl_floats_awaited(const struct inccl_request *req)
+{
+	const struct inccl_floats *f = req->floats;
+
+	return f->phase == AGREEING || (f->phase == ELEMENTS && f->end == f->count);
+}
+
+void inccl_floats_begin(struct inccl_request *req)
+{
+	if (req->messages)
+		begin_piece(req, 0);
+}
+
+static void say_parameters(struct inccl_floats *f)
 {
 	const struct said said = {
 		.type = f->type,
@@ -168,18 +229,19 @@ static void say_parameters(const struct inccl_floats *f)
 	};
 	const uint8_t *p = (const uint8_t *)&said;
 
-	f->parameters->said = said;
+	f->own.said = said;
 	for (size_t i = 0; i < sizeof(said); i++)
-		f->parameters->inverse[i] = ~p[i];
+		f->own.inverse[i] = ~p[i];
 }
 
 /* All ranks find the same. */
-static int compare_parameters(const struct inccl_floats *f, struct inc_err *err)
+static int compare_parameters(const struct inccl_floats *f, const struct parameters *all,
+			      struct inc_err *err)
 {
-	const uint8_t *p = (const uint8_t *)&f->parameters->said;
+	const uint8_t *p = (const uint8_t *)&all->said;
 
-	for (size_t i = 0; i < sizeof(f->parameters->said); i++)
-		if ((p[i] ^ f->parameters->inverse[i]) != UINT8_MAX)
+	for (size_t i = 0; i < sizeof(all->said); i++)
+		if ((p[i] ^ all->inverse[i]) != UINT8_MAX)
 			return inc_err_set(err, EREMOTEIO,
 					   "%s of %s: not every rank has called it with the same "
 					   "type, operator, float_block and float_exponent",
@@ -220,55 +282,47 @@ static int check_range(const struct inccl_floats *f, struct inc_err *err)
 	return 0;
 }
 
-/* The memory that is neither the caller's nor for the elements. */
-static int make_own(struct inccl_floats *f)
+static void cut_sections(struct inccl_floats *f)
 {
-	uint8_t *own;
+	const size_t block = f->fixed.block;
 
-	f->blocks = f->scaled ? 0 : inc_fixed_blocks(&f->fixed, f->count);
-	f->own_bytes = sizeof(*f->parameters) + f->blocks * INC_FIXED_HEAD_BYTES +
-		       (f->scaled ? 0 : f->count);
-	own = malloc(f->own_bytes);
-	if (!own)
-		return -ENOMEM;
-	f->parameters = (struct parameters *)own;
-	f->heads = (struct inc_fixed_head *)(f->parameters + 1);
-	f->kinds = f->scaled ? NULL : (uint8_t *)(f->heads + f->blocks);
-	say_parameters(f);
-	if (!f->scaled)
-		inc_fixed_heads(&f->fixed, f->heads, f->call.send, f->count);
-	return 0;
+	f->section = f->piece = f->count;
+	if (!f->ordered && !f->scaled && block <= INCCL_FLOATS_PIECE)
+		f->section = f->piece = INCCL_FLOATS_PIECE / block * block;
+	else if (!f->ordered && !f->scaled) {
+		f->section = block;
+		f->piece = INCCL_FLOATS_PIECE;
+	}
+	f->sections = (f->count - 1) / f->section + 1;
 }
 
-/* Where the integers are: in recv, which is ours until the end, if it holds them. */
-static int make_room(struct inccl_request *req)
+/* The memory for what is agreed on: that of two sections and of a piece. */
+static int make_own(struct inccl_floats *f)
 {
-	struct inccl_floats *f = req->floats;
-	const bool fits = f->wire_bytes == inc_float_size(f->type);
+	const size_t bytes = agreement_bytes(f, 0), agreements = f->sections > 1 ? 2 : 1;
+	uint8_t *own;
 
-	if (fits && f->shape.recv_blocks >= f->shape.send_blocks) {
-		f->integers = f->sums = f->call.recv;
-		return 0;
-	}
-	f->integers = req->scratch = malloc(f->count * f->wire_bytes);
-	if (!f->integers)
+	own = malloc(agreements * bytes + (f->scaled             ? 0
+					   : f->count < f->piece ? f->count
+								 : f->piece));
+	if (!own)
 		return -ENOMEM;
-	if (f->shape.recv_blocks)
-		f->sums = fits ? f->call.recv : f->integers + own_first(f) * f->wire_bytes;
+	for (size_t i = 0; i < agreements; i++)
+		f->agreement[i] = (struct agreement *)(own + i * bytes);
+	f->kinds = f->scaled ? NULL : own + agreements * bytes;
+	say_parameters(f);
 	return 0;
 }
 
 int inccl_floats_prepare(struct inccl_request *req, const struct inccl_plan *plan,
-			 const struct inccl_collective_opts *opts, bool foreign,
-			 struct inc_err *err)
+			 const struct inccl_collective_opts *opts, struct inc_err *err)
 {
 	struct inccl_floats *f = calloc(1, sizeof(*f));
-	int ret = -ENOMEM;
+	int ret;
 
 	if (!f)
-		goto no_memory;
+		return inc_err_set(err, ENOMEM, "no memory");
 	req->floats = f;
-	req->foreign = foreign;
 	f->call = *plan->call;
 	f->shape = plan->shape;
 	f->type = (enum inc_float)(f->call.dtype - INCCL_FLOAT32);
@@ -285,57 +339,52 @@ int inccl_floats_prepare(struct inccl_request *req, const struct inccl_plan *pla
 		req->floats = NULL;
 		return 0;
 	}
-	ret = f->ordered ? 0 : make_own(f);
-	if (!ret)
-		ret = make_room(req);
-	if (!ret)
-		begin_elements(req); /* whose buffers are those that are registered */
-no_memory:
-	return ret ? inc_err_set(err, -ret, "no memory for %zu elements as integers",
-				 plan->call->count)
-		   : 0;
+	cut_sections(f);
+	if (!f->ordered && make_own(f))
+		return inc_err_set(err, ENOMEM, "no memory for what is agreed on first");
+	return 0;
 }
 
 void inccl_floats_free(struct inccl_floats *f)
 {
 	if (f)
-		free(f->parameters);
+		free(f->agreement[0]);
 	free(f);
 }
 
-int inccl_floats_map(struct inccl_request *req)
+static const uint8_t *values_at(const struct inccl_floats *f, size_t i)
 {
-	struct inccl_endpoint *ep = req->comm->ep;
-	struct inccl_floats *f = req->floats;
-	int ret;
-
-	f->integers_region = req->send_region;
-	if (!f->own_bytes)
-		return 0;
-	ret = ep->ops->map(ep, f->parameters, f->own_bytes, true, &f->own_map);
-	f->own_mapped = !ret;
-	return ret;
+	return (const uint8_t *)f->call.send + i * inc_float_size(f->type);
 }
 
-void inccl_floats_unmap(struct inccl_request *req)
+/* Bytes from offset on of what this rank says of the section. */
+static void put_agreement(const struct inccl_floats *f, uint8_t *to, size_t offset, size_t len)
 {
-	struct inccl_endpoint *ep = req->comm->ep;
+	const size_t s = f->asked - 1, count = section_count(f, s);
+	size_t block, from, n;
 
-	if (req->floats->own_mapped)
-		ep->ops->unmap(ep, &req->floats->own_map);
-}
-
-void inccl_floats_begin(struct inccl_request *req)
-{
-	if (!req->floats->ordered && req->messages)
-		begin_agreeing(req);
+	if (!offset) { /* a packet holds more than that */
+		memcpy(to, &f->own, sizeof(f->own));
+		to += sizeof(f->own);
+		offset += sizeof(f->own);
+		len -= sizeof(f->own);
+	}
+	block = (offset - sizeof(f->own)) / INC_FIXED_HEAD_BYTES;
+	from = block * f->fixed.block;
+	n = len / INC_FIXED_HEAD_BYTES * f->fixed.block;
+	if (n)
+		inc_fixed_heads(&f->fixed, (struct inc_fixed_head *)to,
+				values_at(f, s * f->section + from),
+				n < count - from ? n : count - from);
 }
 
 static int put_elements(const struct inccl_request *req, void *to, size_t first, size_t count,
 			struct inc_err *err)
 {
 	const struct inccl_floats *f = req->floats;
-	const uint8_t *values = (const uint8_t *)f->call.send + first * inc_float_size(f->type);
+	const size_t s = first / f->section, begin = s * f->section;
+	const uint8_t *values = values_at(f, first);
+	struct inc_err why = {""};
 	int ret = 0;
 
 	if (f->ordered)
@@ -343,100 +392,105 @@ static int put_elements(const struct inccl_request *req, void *to, size_t first,
 				   f->call.op == INCCL_MIN ? INC_OPERATOR_MIN : INC_OPERATOR_MAX,
 				   to, values, count);
 	else if (f->scaled)
-		ret = inc_fixed_put_scaled(&f->fixed, to, values, f->exponent, first, count, err);
+		ret = inc_fixed_put_scaled(&f->fixed, to, values, f->exponent, first, count, &why);
 	else
-		ret = inc_fixed_put(&f->fixed, to, values, f->heads, first, count, err);
-	if (!ret && req->foreign)
+		ret = inc_fixed_put(&f->fixed, to, values, f->agreement[s % 2]->heads,
+				    first - begin, count, &why);
+	if (ret && begin)
+		return inc_err_set(err, -ret, "counted from element %zu on: %s", begin, why.msg);
+	if (ret)
+		return inc_err_set(err, -ret, "%s", why.msg);
+	if (req->foreign)
 		inccl_swap_elements(to, to, count * f->wire_bytes, f->wire_bytes);
-	return ret;
-}
-
-int inccl_floats_fill(struct inccl_request *req, const struct inccl_message *msg,
-		      struct inc_err *err)
-{
-	struct inccl_floats *f = req->floats;
-	uint8_t *to = (uint8_t *)msg->send;
-	size_t first;
-
-	/* the endpoint may have had no room for it: in place, the values are gone by now */
-	if (f->filled > req->posted)
-		return 0;
-	f->filled = req->posted + 1;
-	if (f->phase == KINDS) {
-		first = to - f->kinds;
-		inc_fixed_kinds(&f->fixed, to,
-				(const uint8_t *)f->call.send + first * inc_float_size(f->type),
-				msg->send_len);
-	} else if (f->phase == ELEMENTS) {
-		first = (to - f->integers) / f->wire_bytes;
-		return put_elements(req, to, first, msg->send_len / f->wire_bytes, err);
-	}
 	return 0;
 }
 
-bool inccl_floats_posted(struct inccl_request *req)
+int inccl_floats_put(struct inccl_request *req, struct inccl_staged *msg, size_t len,
+		     struct inc_err *err)
 {
-	struct inccl_floats *f = req->floats;
+	const struct inccl_floats *f = req->floats;
+	const uint64_t offset = inccl_cut_offset(req, req->posted);
 
-	if (f->phase == AGREEING && f->scaled)
-		begin_elements(req);
-	else
-		return f->phase == ELEMENTS;
-	return false;
+	msg->phase = f->phase;
+	switch (f->phase) {
+	case AGREEING:
+		msg->first = offset;
+		put_agreement(f, msg->data, offset, len);
+		return 0;
+	case KINDS:
+		msg->first = f->first + offset;
+		inc_fixed_kinds(&f->fixed, msg->data, values_at(f, msg->first), len);
+		return 0;
+	default:
+		msg->first = f->first + offset / f->wire_bytes;
+		return put_elements(req, msg->data, msg->first, len / f->wire_bytes, err);
+	}
 }
 
-int inccl_floats_next(struct inccl_request *req, struct inc_err *err)
+static int take_agreement(struct inccl_floats *f, const struct inccl_staged *msg,
+			  struct inc_err *err)
 {
-	struct inccl_floats *f = req->floats;
-	int ret = 0;
+	const size_t s = f->agreed;
+	struct agreement *agreement = f->agreement[s % 2];
 
-	if (!f->ordered && (f->phase == AGREEING || f->scaled))
-		ret = compare_parameters(f, err);
-	if (ret || f->phase == ELEMENTS)
-		return ret;
-	if (f->phase == AGREEING)
-		f->special = inc_fixed_special(f->heads, f->blocks);
-	if (f->phase == AGREEING && f->special)
-		begin_kinds(req);
-	else
-		begin_elements(req);
-	return 1;
+	memcpy((uint8_t *)agreement + msg->first, msg->data, msg->recv_len);
+	if (msg->first + msg->recv_len < agreement_bytes(f, s))
+		return 0;
+	f->special[s % 2] = inc_fixed_special(agreement->heads, section_blocks(f, s));
+	f->agreed++;
+	return compare_parameters(f, &agreement->parameters, err);
 }
 
-void inccl_floats_finish(struct inccl_request *req)
+static void take_elements(const struct inccl_request *req, const struct inccl_staged *msg)
 {
 	const struct inccl_floats *f = req->floats;
 	const uint32_t divisor = f->call.op == INCCL_AVG ? f->fixed.world : 1;
-	const size_t count = f->shape.recv_blocks * f->call.count, first = own_first(f);
+	const size_t count = msg->recv_len / f->wire_bytes, s = msg->first / f->section;
+	/* where this rank's block is in a vector of all that it gives */
+	const size_t own = f->shape.send_blocks > 1 ? f->shape.own_block * f->call.count : 0;
+	uint8_t *to = (uint8_t *)f->call.recv + (msg->first - own) * inc_float_size(f->type);
 
-	if (!f->sums)
-		return;
 	if (req->foreign)
-		inccl_swap_elements(f->sums, f->sums, count * f->wire_bytes, f->wire_bytes);
+		inccl_swap_elements(msg->data, msg->data, msg->recv_len, f->wire_bytes);
 	if (f->ordered)
-		inc_float_from_order(f->type, f->call.recv, f->sums, count);
+		inc_float_from_order(f->type, to, msg->data, count);
 	else if (f->scaled)
-		inc_fixed_get_scaled(&f->fixed, f->call.recv, f->sums, f->exponent, count, divisor);
+		inc_fixed_get_scaled(&f->fixed, to, msg->data, f->exponent, count, divisor);
 	else
-		inc_fixed_get(&f->fixed, f->call.recv, f->sums, f->heads,
-			      f->special ? f->kinds + first : NULL, first, count, divisor);
+		inc_fixed_get(&f->fixed, to, msg->data, f->agreement[s % 2]->heads,
+			      f->special[s % 2] ? f->kinds + piece_place(f, msg->first) : NULL,
+			      msg->first % f->section, count, divisor);
+}
+
+int inccl_floats_take(struct inccl_request *req, const struct inccl_staged *msg,
+		      struct inc_err *err)
+{
+	struct inccl_floats *f = req->floats;
+
+	switch (msg->phase) {
+	case AGREEING:
+		return take_agreement(f, msg, err);
+	case KINDS:
+		memcpy(f->kinds + piece_place(f, msg->first), msg->data, msg->recv_len);
+		return 0;
+	default:
+		take_elements(req, msg);
+		return 0;
+	}
 }
 
 unsigned int inccl_floats_describe(const struct inccl_request *req, char *text, size_t size)
 {
 	const struct inccl_floats *f = req->floats;
-	size_t len;
 
-	len = snprintf(text, size, ", for %s of %s, ", inccl_op_name(f->call.op),
-		       inccl_dtype_name(f->call.dtype));
 	if (f->ordered)
-		snprintf(text + len, size - len, "as integers in their order");
+		snprintf(text, size, ", as integers in their order");
 	else if (f->scaled)
-		snprintf(text + len, size - len, "in units of 2^%d, in one pass",
+		snprintf(text, size, ", in units of 2^%d, in one pass",
 			 f->exponent - (int)f->fixed.bits);
 	else
-		snprintf(text + len, size - len,
-			 "in fixed point of %u bits, an exponent for %u elements agreed on first",
+		snprintf(text, size,
+			 ", in fixed point of %u bits, an exponent for %u elements agreed on first",
 			 f->fixed.bits, f->fixed.block);
 	return f->ordered ? 1 : f->scaled ? 2 : 3;
 }

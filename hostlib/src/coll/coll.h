@@ -14,8 +14,10 @@
 #include "lib/base/err.h"
 #include "lib/reduce/floats.h"
 
+struct inccl_communicator;
 struct inccl_floats;
 struct inccl_message;
+struct inccl_region;
 struct inccl_request;
 
 /*
@@ -51,6 +53,7 @@ struct inccl_call {
 struct inccl_plan {
 	const struct inccl_call *call;
 	struct inccl_shape shape;
+	enum inc_dtype wire_dtype; /* a number of its own only within a sum of floats */
 	size_t element_bytes;
 	uint64_t block_bytes;
 	uint64_t send_bytes, recv_bytes; /* of the buffers; 0: nothing is read, or written */
@@ -77,45 +80,77 @@ int inccl_check_call(const struct inccl_call *call, int rank, int size, struct i
 void inccl_cut_request(struct inccl_request *req, const struct inccl_plan *plan);
 /* Message number k of it. */
 void inccl_cut_message(const struct inccl_request *req, uint64_t k, struct inccl_message *msg);
+/* Bytes of a block that come before its message number i. */
+uint64_t inccl_cut_offset(const struct inccl_request *req, uint64_t i);
 /* Of the message, and of its result. */
 unsigned int inccl_cut_packets(const struct inccl_communicator *comm,
 			       const struct inccl_message *msg);
 
 /* passes.c. From one byte order into the other, elements of size bytes; to may be from. */
 void inccl_swap_elements(void *to, const void *from, uint64_t bytes, size_t size);
-/* What this rank gives is made ready to be sent: copied where it belongs into recv, in
- * the wire's byte order (foreign: it is not the machine's). 0 or -ENOMEM. */
-int inccl_data_prepare(struct inccl_request *req, const struct inccl_plan *plan, bool foreign);
-/* It is not sent after all: what lies in recv, in place perhaps, is as it was. */
-void inccl_data_restore(struct inccl_request *req);
+/* What this rank gives and keeps is copied to where it belongs in recv. */
+void inccl_data_prepare(struct inccl_request *req, const struct inccl_plan *plan);
 /* The request is over: what has come is made what the caller asked for. */
 void inccl_data_finish(struct inccl_request *req);
 
-/* as_integers.c. In place of the passes where this is true. */
+/* A message on the stage. */
+struct inccl_staged {
+	struct inccl_request *req;
+	uint64_t number;   /* among the endpoint's messages */
+	unsigned int at;   /* where its place begins, */
+	unsigned int size; /* and how long it is, in packets */
+	uint8_t *data;     /* the place: first what is sent, then the result */
+	uint8_t *recv;     /* where the result would go that needs no stage */
+	uint32_t recv_len;
+	/* as_integers.c's: a phase, and the message's first element, or byte, of it */
+	uint8_t phase;
+	uint64_t first;
+};
+
+/* stage.c. Does the request's data differ on the wire from what the caller has? */
+bool inccl_is_staged(const struct inccl_request *req);
+/* Takes the communicator's lock; later calls find it made. 0 or -ENOMEM. */
+int inccl_stage_make(struct inccl_communicator *comm);
+/* The others: under the lock. The region that all staged messages are in: 0 or -errno. */
+int inccl_stage_map(struct inccl_communicator *comm, const struct inccl_region **region);
+/* Gives the next message of the request, cut, a place and puts its data there, once, however often
+ * it is called before the message is posted. -EAGAIN: there is no room now; or as
+ * inccl_floats_put(). */
+int inccl_stage_put(struct inccl_request *req, struct inccl_message *msg, struct inc_err *err);
+/* The message is posted. */
+void inccl_stage_posted(struct inccl_communicator *comm);
+/* Takes from the stage what has come. 0, or as inccl_floats_take(). */
+int inccl_stage_take(struct inccl_communicator *comm, struct inc_err *err);
+/* The endpoint is still open. */
+void inccl_stage_free(struct inccl_communicator *comm);
+
+/*
+ * as_integers.c. In place of the passes where this is true.
+ */
 bool inccl_floats_are_reduced(const struct inccl_call *call);
+/* Elements whose infinities and NaN are known at a time, and whose blocks' exponents (there are two
+ * such lots of these): what a sum of floats needs beside the stage does not grow beyond that. All
+ * ranks cut there, so it is part of what goes over the wire. */
+#define INCCL_FLOATS_PIECE ((size_t)256 * 1024)
 /* 0, or with a sentence -EINVAL, -ENOMEM, or -ERANGE, which the other ranks must hear of: what
  * this one has cannot be sent. Neither buffer is changed; req->floats is freed by the caller. */
 int inccl_floats_prepare(struct inccl_request *req, const struct inccl_plan *plan,
-			 const struct inccl_collective_opts *opts, bool foreign,
-			 struct inc_err *err);
+			 const struct inccl_collective_opts *opts, struct inc_err *err);
 void inccl_floats_free(struct inccl_floats *floats); /* NULL is fine */
-/* Beside the request's buffers, which are mapped: 0 or -errno. */
-int inccl_floats_map(struct inccl_request *req);
-void inccl_floats_unmap(struct inccl_request *req);
-/* Mapped, and with its number: the first of its collectives. */
+/* With its number: the first of its collectives. */
 void inccl_floats_begin(struct inccl_request *req);
-/* Makes the integers of the message that is about to be posted. -ERANGE with a sentence: the
- * values have changed since the start, or heads have come that are not theirs. */
-int inccl_floats_fill(struct inccl_request *req, const struct inccl_message *msg,
+/* All messages are posted. 1: there are new ones; -EAGAIN: there will be, once results are there;
+ * 0: that was all. */
+int inccl_floats_go_on(struct inccl_request *req);
+/* Is there nothing to post behind what is being posted, before its results are there? */
+bool inccl_floats_awaited(const struct inccl_request *req);
+/* Makes len bytes of the next message. -ERANGE with a sentence: the values have changed since the
+ * start, or heads have come that are not theirs. */
+int inccl_floats_put(struct inccl_request *req, struct inccl_staged *msg, size_t len,
+		     struct inc_err *err);
+/* The message's result is there. -EREMOTEIO with a sentence: ranks have called different things. */
+int inccl_floats_take(struct inccl_request *req, const struct inccl_staged *msg,
 		      struct inc_err *err);
-/* All messages are posted. True: of its last collective; false: there are new ones, or will be,
- * once the results are there. */
-bool inccl_floats_posted(struct inccl_request *req);
-/* The results of all that is posted are there. 1: there are new messages; 0: that was all; or
- * -errno with a sentence. */
-int inccl_floats_next(struct inccl_request *req, struct inc_err *err);
-/* As inccl_data_finish(). */
-void inccl_floats_finish(struct inccl_request *req);
 /* How it runs, for the log; returns a number from 1 to 3 that tells these ways apart. */
 unsigned int inccl_floats_describe(const struct inccl_request *req, char *text, size_t size);
 

@@ -20,20 +20,6 @@ static bool is_lopsided(uint32_t desc)
 	return !inc_all_give(desc) || !inc_ranks_get(desc, false, 1);
 }
 
-/* The others have the same numbers (names.c). */
-static enum inc_operator wire_operator(enum inccl_op op)
-{
-	return op == INCCL_AVG ? INC_OPERATOR_SUM : (enum inc_operator)op;
-}
-
-/* Floats that go as they are, or as integers in their order, are as long as these. */
-static enum inc_dtype wire_dtype(enum inccl_dtype dtype)
-{
-	if (!inccl_is_float(dtype))
-		return (enum inc_dtype)dtype;
-	return inccl_dtype_size(dtype) == 4 ? INC_DTYPE_INT32 : INC_DTYPE_INT16;
-}
-
 void inccl_cut_request(struct inccl_request *req, const struct inccl_plan *plan)
 {
 	const struct inccl_communicator *comm = req->comm;
@@ -48,8 +34,8 @@ void inccl_cut_request(struct inccl_request *req, const struct inccl_plan *plan)
 	req->recv_bytes = plan->recv_bytes;
 	req->send_step = shape->send_blocks > 1 ? plan->block_bytes : 0;
 	req->recv_step = shape->recv_blocks > 1 ? plan->block_bytes : 0;
-	req->desc = INC_DESC(call->collective, wire_operator(call->op), wire_dtype(call->dtype),
-			     call->root, INC_DESC_SEQ(req->desc));
+	req->desc = INC_DESC(call->collective, call->op, plan->wire_dtype, call->root,
+			     INC_DESC_SEQ(req->desc));
 	/* a packet of length 0 is a message of its own (docs/protocol.md), and so are then all */
 	req->message_packets = is_lopsided(req->desc) ? 1 : comm->message_packets;
 	req->block_messages = count_messages(comm->payload, req->message_packets, req->block_bytes);
@@ -64,12 +50,19 @@ static uint32_t block_desc(const struct inccl_request *req, uint32_t block)
 			INC_DESC_ROOT(req->desc) + block, INC_DESC_SEQ(req->desc));
 }
 
+uint64_t inccl_cut_offset(const struct inccl_request *req, uint64_t i)
+{
+	const uint64_t payload = req->comm->payload;
+
+	return i ? payload + (i - 1) * payload * req->message_packets : 0;
+}
+
 void inccl_cut_message(const struct inccl_request *req, uint64_t k, struct inccl_message *msg)
 {
 	const struct inccl_communicator *comm = req->comm;
 	uint64_t full = (uint64_t)comm->payload * req->message_packets;
 	uint64_t block = k / req->block_messages, i = k % req->block_messages;
-	uint64_t offset = i ? comm->payload + (i - 1) * full : 0;
+	uint64_t offset = inccl_cut_offset(req, i);
 	uint64_t limit = i ? full : comm->payload, left = req->block_bytes - offset;
 	uint32_t len = left < limit ? left : limit;
 	bool is_root;
@@ -85,7 +78,7 @@ void inccl_cut_message(const struct inccl_request *req, uint64_t k, struct inccl
 	msg->mode = req->mode;
 	/* the notice that a WRITE is complete; SEND has receives for that */
 	msg->has_imm = !i || req->mode == INCCL_MODE_WRITE;
-	msg->last = k + 1 == req->messages;
+	msg->last = k + 1 == req->messages && (!req->floats || inccl_floats_awaited(req));
 }
 
 unsigned int inccl_cut_packets(const struct inccl_communicator *comm,

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The passes over the caller's data before a collective and after it: copies, byte order, and what
- * the switch does not do. */
-#include <errno.h>
-#include <stdlib.h>
+/* The passes over the caller's data, of all of it before a collective and after it, or of a
+ * message's: copies, what the switch does not do, and byte order. */
 #include <string.h>
 #include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
@@ -31,41 +29,24 @@ void inccl_swap_elements(void *to, const void *from, uint64_t bytes, size_t size
 	}
 }
 
-int inccl_data_prepare(struct inccl_request *req, const struct inccl_plan *plan, bool foreign)
+void inccl_data_prepare(struct inccl_request *req, const struct inccl_plan *plan)
 {
 	const struct inccl_shape *shape = &plan->shape;
 	uint8_t *place = req->recv;
 
 	req->element_bytes = plan->element_bytes;
 	req->divisor = plan->call->op == INCCL_AVG ? req->comm->group->world_size : 0;
-	req->foreign = foreign;
-	if (!req->send_bytes || !(shape->copied || foreign))
-		return 0;
-	if (shape->recv_blocks > 1) {
+	if (!req->send_bytes || !shape->copied)
+		return;
+	if (shape->recv_blocks > 1)
 		place += shape->own_block * plan->block_bytes;
-	} else if (shape->recv_blocks < shape->send_blocks) {
-		/* recv, which is ours until the end, does not hold it */
-		place = req->scratch = malloc(req->send_bytes);
-		if (!place)
-			return -ENOMEM;
-	}
-	if (foreign)
-		inccl_swap_elements(place, req->send, req->send_bytes, plan->element_bytes);
-	else if (place != req->send)
+	if (place != req->send)
 		memcpy(place, req->send, req->send_bytes);
 	req->send = place;
-	return 0;
-}
-
-void inccl_data_restore(struct inccl_request *req)
-{
-	if (req->foreign)
-		inccl_swap_elements(req->recv, req->recv, req->recv_bytes, req->element_bytes);
 }
 
 void inccl_data_finish(struct inccl_request *req)
 {
-	inccl_data_restore(req);
 	if (req->divisor)
 		inc_reduce_divide(INC_DESC_DTYPE(req->desc), req->recv, req->recv,
 				  req->recv_bytes / req->element_bytes, req->divisor);

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Groups that are made of another group: split, duplicated, shrunk or grown. Each rank says so (G
+ * with derive) on a connection of its own, which becomes that of its place in the new group; from
+ * then on that group is one like others. Until all have come that must, their connections wait in
+ * a derivation, of which a group has one under way at a time.
+ *
+ * Splits, duplicates and grows of a group are counted together, shrinks by themselves: survivors of
+ * a loss have not all come to the same point of their program.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "controller/core/derive.h"
+#include "lib/base/errno_name.h"
+#include "lib/base/log.h"
+
+/* A rank that can still come, or has been told what this came to. */
+static bool is_there(const struct inc_derivation *d, unsigned int rank)
+{
+	return d->parent->members[rank].client || inc_group_awaits(d->parent, rank);
+}
+
+static bool is_newcomer(const struct inc_derivation *d, unsigned int rank)
+{
+	return !d->parent || rank >= d->parent->world_size;
+}
+
+static bool must_come(const struct inc_derivation *d, unsigned int rank)
+{
+	return d->how != INC_DERIVE_SHRINK || is_there(d, rank);
+}
+
+const char *inc_derivation_name(const struct inc_derivation *d, unsigned int rank)
+{
+	static char text[32];
+
+	if (!is_newcomer(d, rank))
+		return inc_member_name(&d->parent->members[rank]);
+	snprintf(text, sizeof(text), "rank %u", rank);
+	return text;
+}
+
+static const char *name_missing(const void *arg, unsigned int rank)
+{
+	const struct inc_derivation *d = arg;
+
+	return d->members[rank].client || !must_come(d, rank) ? NULL : inc_derivation_name(d, rank);
+}
+
+static void derivation_free(struct inc_derivation *d)
+{
+	LIST_REMOVE(d, entry);
+	event_free(d->timer);
+	free(d);
+}
+
+/* Nobody waits for it or has to hear of it: the next of its group may come. */
+static void end(struct inc_derivation *d)
+{
+	if (d->parent && d->parent->derived[inc_derive_count(d->how)] <= d->round)
+		d->parent->derived[inc_derive_count(d->how)] = d->round + 1;
+	derivation_free(d);
+}
+
+static bool all_heard(const struct inc_derivation *d)
+{
+	for (unsigned int rank = 0; rank < d->parent->world_size; rank++) {
+		if (!d->members[rank].heard && is_there(d, rank))
+			return false;
+	}
+	return true;
+}
+
+/* The client is in no derivation any more. */
+static struct inc_client *let_go(struct inc_derivation *d, unsigned int rank)
+{
+	struct inc_client *client = d->members[rank].client;
+
+	d->members[rank].client = NULL;
+	client->derivation = NULL;
+	return client;
+}
+
+/* It may ask for something else on this connection. */
+static void tell_refused(struct inc_derivation *d, unsigned int rank, struct inc_client *client)
+{
+	d->members[rank].heard = true;
+	inc_client_refuse(client, d->code, NULL, "%s", d->reason);
+	inc_client_idle(client);
+}
+
+void inc_derivation_hear(struct inc_derivation *d, unsigned int rank, struct inc_client *client)
+{
+	tell_refused(d, rank, client);
+	if (all_heard(d))
+		end(d);
+}
+
+void inc_derivation_drop(struct inc_derivation *d, unsigned int rank, int code,
+			 const struct inc_err *why)
+{
+	struct inc_client *client = let_go(d, rank);
+
+	inc_client_refuse(client, code, NULL, "%s", why->msg);
+	inc_client_idle(client);
+}
+
+void inc_derivation_fail(struct inc_derivation *d, int code, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(d->reason, sizeof(d->reason), fmt, ap);
+	va_end(ap);
+	d->code = inc_errno_name(code) ? code : EIO;
+	inc_derivation_go(d, DERIVE_REFUSED);
+	inc_warn("%s", d->reason);
+	for (unsigned int rank = 0; rank < d->world_size; rank++) {
+		if (d->members[rank].client)
+			tell_refused(d, rank, let_go(d, rank));
+	}
+	/* what is asked of a group that is over is answered with why */
+	if (!d->parent || all_heard(d) ||
+	    (d->how != INC_DERIVE_SHRINK && inc_group_ended(d->parent)))
+		end(d);
+}
+
+static void on_timeout(evutil_socket_t fd, short what, void *arg)
+{
+	struct inc_derivation *d = arg;
+	const unsigned int ms = d->ctl->opt.group_timeout_ms;
+	char ranks[400];
+
+	inc_list_ranks(d->world_size, name_missing, d, ranks, sizeof(ranks));
+	if (d->parent)
+		inc_derivation_fail(
+			d, ETIMEDOUT, "%s of group %u (%s): %s did not come within %u ms",
+			inc_derive_hows[d->how], d->parent->number, d->parent->job, ranks, ms);
+	else
+		inc_derivation_fail(d, ETIMEDOUT, "job %s did not grow to %u ranks within %u ms",
+				    d->job, d->world_size, ms);
+}
+
+/* As many are remembered as communicators that were refused. */
+static void forget_oldest(const struct inc_group *parent)
+{
+	struct inc_derivation *d, *oldest = NULL;
+	unsigned int n = 0;
+
+	LIST_FOREACH(d, &parent->ctl->derivations, entry)
+	{
+		if (d->parent != parent || d->phase != DERIVE_REFUSED)
+			continue;
+		n++;
+		oldest = d; /* new ones stand at the head */
+	}
+	if (n >= CTL_MAX_COMMS)
+		end(oldest);
+}
+
+struct inc_derivation *inc_derivation_new(struct inc_ctl *ctl, struct inc_group *parent,
+					  const char *job, const struct inc_msg_derive *said,
+					  unsigned int world_size)
+{
+	struct inc_derivation *d = calloc(1, sizeof(*d) + world_size * sizeof(d->members[0]));
+
+	if (!d)
+		return NULL;
+	d->timer = evtimer_new(ctl->base, on_timeout, d);
+	if (!d->timer) {
+		free(d);
+		return NULL;
+	}
+	if (parent)
+		forget_oldest(parent);
+	d->ctl = ctl;
+	snprintf(d->job, sizeof(d->job), "%s", job);
+	d->parent = parent;
+	d->how = said->how;
+	d->round = said->round;
+	d->world_size = world_size;
+	LIST_INSERT_HEAD(&ctl->derivations, d, entry);
+	inc_ctl_arm(d->timer, ctl->opt.group_timeout_ms);
+	return d;
+}
+
+/* A place in the new groups. */
+struct place {
+	uint32_t color;
+	int32_t key;
+	unsigned int rank; /* the old one */
+	struct inc_group *group;
+};
+
+static int order(const void *one, const void *other)
+{
+	const struct place *a = one, *b = other;
+
+	if (a->color != b->color)
+		return a->color < b->color ? -1 : 1;
+	if (a->key != b->key)
+		return a->key < b->key ? -1 : 1;
+	return a->rank < b->rank ? -1 : 1;
+}
+
+/* Who gets a place, in the order of groups and of ranks in them. */
+static unsigned int find_places(const struct inc_derivation *d, struct place *places)
+{
+	unsigned int n = 0;
+
+	for (unsigned int rank = 0; rank < d->world_size; rank++) {
+		const struct inc_derive_member *m = &d->members[rank];
+
+		if (!m->client || (d->how == INC_DERIVE_SPLIT && !m->has_color))
+			continue;
+		places[n].rank = rank;
+		if (d->how == INC_DERIVE_SPLIT) {
+			places[n].color = m->color;
+			places[n].key = m->key;
+		}
+		n++;
+	}
+	qsort(places, n, sizeof(*places), order);
+	return n;
+}
+
+/* The first of the places behind i that is of another color. */
+static unsigned int behind(const struct place *places, unsigned int n, unsigned int i)
+{
+	unsigned int k = i + 1;
+
+	while (k < n && places[k].color == places[i].color)
+		k++;
+	return k;
+}
+
+/* The groups, still without members; all or none. */
+static int make_groups(const struct inc_derivation *d, struct place *places, unsigned int n)
+{
+	for (unsigned int i = 0, next; i < n; i = next) {
+		next = behind(places, n, i);
+		places[i].group = inc_group_derive(d->parent, d->how, next - i);
+		if (!places[i].group)
+			goto undo;
+		for (unsigned int k = i + 1; k < next; k++)
+			places[k].group = places[i].group;
+	}
+	return 0;
+
+undo:
+	for (unsigned int i = 0; i < n && places[i].group; i = behind(places, n, i))
+		inc_group_free(places[i].group);
+	return -ENOMEM;
+}
+
+/* A member that wants to be in none has its answer, and no group. */
+static void answer_none(struct inc_derivation *d, unsigned int rank)
+{
+	struct inc_client *client = let_go(d, rank);
+	const struct inc_msg_joined none = {
+		.group = d->parent->number,
+		.addr = d->ctl->topo->hosts[d->members[rank].join.host].ip,
+		.rank = rank,
+	};
+
+	inc_client_send(client, INC_MSG_JOINED, &none);
+	inc_client_idle(client);
+}
+
+static void take_places(struct inc_derivation *d, const struct place *places, unsigned int n)
+{
+	for (unsigned int i = 0, rank = 0; i < n; i++, rank++) {
+		struct inc_client *client = let_go(d, places[i].rank);
+		struct inc_join *join = &d->members[places[i].rank].join;
+
+		if (i && places[i].group != places[i - 1].group)
+			rank = 0;
+		join->rank = rank;
+		inc_group_enter(places[i].group, client, join);
+		inc_client_idle(client);
+	}
+	for (unsigned int rank = 0; rank < d->world_size; rank++) {
+		if (d->members[rank].client)
+			answer_none(d, rank);
+	}
+}
+
+/* All have come: makes what they have come for. */
+static void make(struct inc_derivation *d)
+{
+	struct place *places = calloc(d->world_size, sizeof(*places));
+	unsigned int n = places ? find_places(d, places) : 0;
+
+	if (!places || make_groups(d, places, n)) {
+		free(places);
+		inc_derivation_fail(d, ENOMEM, "the controller is out of memory");
+		return;
+	}
+	inc_info("group %u (%s): %s %u, %u ranks of %u", d->parent->number, d->parent->job,
+		 inc_derive_hows[d->how], d->round, n, d->parent->world_size);
+	take_places(d, places, n);
+	free(places);
+	end(d);
+}
+
+static bool has_any(const struct inc_derivation *d)
+{
+	for (unsigned int rank = 0; rank < d->world_size; rank++) {
+		if (d->members[rank].client)
+			return true;
+	}
+	return false;
+}
+
+void inc_derivation_make_if_complete(struct inc_derivation *d)
+{
+	for (unsigned int rank = 0; rank < d->world_size; rank++) {
+		if (!d->members[rank].client && must_come(d, rank))
+			return;
+	}
+	make(d);
+}
+
+void inc_derive_leave(struct inc_client *client)
+{
+	struct inc_derivation *d = client->derivation;
+
+	let_go(d, client->place);
+	if (!has_any(d))
+		derivation_free(d);
+}
+
+/* What follows for a derivation from what has become of its group. May free it. */
+static void look(struct inc_derivation *d)
+{
+	const struct inc_group *parent = d->parent;
+
+	if (d->phase == DERIVE_REFUSED) {
+		if (all_heard(d))
+			end(d);
+		return;
+	}
+	if (d->how != INC_DERIVE_SHRINK) {
+		if (inc_group_ended(parent))
+			inc_derivation_fail(d, parent->over_code, "%s", parent->over);
+		return;
+	}
+	for (unsigned int rank = 0; rank < d->world_size; rank++) {
+		struct inc_err why;
+
+		if (!d->members[rank].client || is_there(d, rank))
+			continue;
+		inc_err_set(&why, ECONNRESET, "%s has left group %u", inc_derivation_name(d, rank),
+			    parent->number);
+		inc_derivation_drop(d, rank, ECONNRESET, &why);
+	}
+	if (has_any(d))
+		inc_derivation_make_if_complete(d);
+	else
+		derivation_free(d);
+}
+
+void inc_derive_look(struct inc_group *group)
+{
+	struct inc_derivation *d = LIST_FIRST(&group->ctl->derivations), *next;
+
+	for (; d; d = next) {
+		next = LIST_NEXT(d, entry);
+		if (d->parent == group)
+			look(d);
+	}
+}
+
+void inc_derive_gone(struct inc_group *group)
+{
+	struct inc_derivation *d = LIST_FIRST(&group->ctl->derivations), *next;
+
+	for (; d; d = next) {
+		next = LIST_NEXT(d, entry);
+		if (d->parent != group)
+			continue;
+		d->parent = NULL;
+		if (d->phase == DERIVE_REFUSED)
+			derivation_free(d);
+		else
+			inc_derivation_fail(d, ECONNRESET, "group %u (%s) has ended", group->number,
+					    group->job);
+	}
+}

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Who asks for a group that is made of another one (derive.c), whether that may be, and whether the
+ * ranks agree. Called by net/member.c with what members say.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include "controller/core/derive.h"
+#include "lib/base/errno_name.h"
+#include "lib/base/log.h"
+
+static struct inc_derivation *find(const struct inc_group *parent,
+				   const struct inc_msg_derive *said)
+{
+	struct inc_derivation *d;
+
+	LIST_FOREACH(d, &parent->ctl->derivations, entry)
+	{
+		if (d->parent == parent && d->round == said->round &&
+		    inc_derive_count(d->how) == inc_derive_count(said->how))
+			return d;
+	}
+	return NULL;
+}
+
+/* The one under way. */
+static struct inc_derivation *find_open(const struct inc_group *parent)
+{
+	struct inc_derivation *d;
+
+	LIST_FOREACH(d, &parent->ctl->derivations, entry)
+	{
+		if (d->parent == parent && d->phase == DERIVE_COLLECTING)
+			return d;
+	}
+	return NULL;
+}
+
+/* The grow of a job that is under way: newcomers do not know of which of its groups. */
+static struct inc_derivation *find_grow(const struct inc_ctl *ctl, const char *job)
+{
+	struct inc_derivation *d;
+
+	LIST_FOREACH(d, &ctl->derivations, entry)
+	{
+		if (d->how == INC_DERIVE_GROW && d->phase == DERIVE_COLLECTING &&
+		    strcmp(d->job, job) == 0)
+			return d;
+	}
+	return NULL;
+}
+
+static void attach(struct inc_derivation *d, struct inc_client *client, const struct inc_join *join,
+		   const struct inc_msg_derive *said)
+{
+	struct inc_derive_member *m = &d->members[join->rank];
+
+	m->client = client;
+	m->join = *join;
+	m->has_color = said->has_color;
+	m->color = said->color;
+	m->key = said->key;
+	client->derivation = d;
+	client->place = join->rank;
+}
+
+/* "grow 0 to 4 ranks" */
+static void describe(char buf[64], enum inc_derive_how how, uint32_t round, unsigned int world_size)
+{
+	int used = snprintf(buf, 64, "%s %u", inc_derive_hows[how], round);
+
+	if (how == INC_DERIVE_GROW)
+		snprintf(buf + used, 64 - used, " to %u ranks", world_size);
+}
+
+/* What a rank asks for, and what another one has asked for before. */
+static void tell_apart(const struct inc_derivation *d, const struct inc_join *join,
+		       const struct inc_msg_derive *said, struct inc_err *text)
+{
+	char who[96], asks[64], other[64];
+	unsigned int first = 0;
+
+	while (first + 1 < d->world_size && !d->members[first].client)
+		first++;
+	snprintf(who, sizeof(who), "%s", inc_derivation_name(d, join->rank));
+	describe(asks, said->how, said->round, join->world_size);
+	describe(other, d->how, d->round, d->world_size);
+	inc_err_set(text, EINVAL, "group %u (%s): %s asks for %s, %s for %s", said->of, d->job, who,
+		    asks, inc_derivation_name(d, first), other);
+}
+
+static bool agrees(const struct inc_derivation *d, const struct inc_join *join,
+		   const struct inc_msg_derive *said)
+{
+	return d->how == said->how &&
+	       (d->how != INC_DERIVE_GROW || d->world_size == join->world_size);
+}
+
+/* The asker's own, which comes to nothing: the others of its group hear why as they ask. */
+static int open_refused(struct inc_client *client, struct inc_group *parent,
+			const struct inc_join *join, const struct inc_msg_derive *said, int code,
+			const struct inc_err *why)
+{
+	struct inc_derivation *d =
+		inc_derivation_new(client->ctl, parent, parent->job, said, parent->world_size);
+
+	if (!d)
+		return -ENOMEM;
+	attach(d, client, join, said);
+	inc_derivation_fail(d, code, "%s", why->msg);
+	return 0;
+}
+
+/* The ranks of a group do not ask for the same. A shrink goes before all else: who asks for it has
+ * seen a loss that the others have yet to see. */
+static int disagree(struct inc_derivation *other, struct inc_client *client,
+		    struct inc_group *parent, const struct inc_join *join,
+		    const struct inc_msg_derive *said)
+{
+	const bool shrinks = other->how == INC_DERIVE_SHRINK;
+	const bool same = find(parent, said) == other;
+	struct inc_err text;
+
+	tell_apart(other, join, said, &text);
+	if (shrinks && said->how != INC_DERIVE_SHRINK)
+		return open_refused(client, parent, join, said, ECANCELED, &text);
+	if (same)
+		attach(other, client, join, said);
+	inc_derivation_fail(other, EINVAL, "%s", text.msg);
+	return same ? 0 : open_refused(client, parent, join, said, EINVAL, &text);
+}
+
+/* Newcomers who came first now have a group that grows. */
+static void adopt(struct inc_derivation *d, struct inc_group *parent, uint32_t round)
+{
+	d->parent = parent;
+	d->round = round;
+	inc_ctl_arm(d->timer, d->ctl->opt.group_timeout_ms);
+	for (unsigned int rank = 0; rank < parent->world_size; rank++) {
+		struct inc_err why;
+
+		if (!d->members[rank].client)
+			continue;
+		inc_err_set(&why, EINVAL, "job %s has %u ranks: rank %u is one of them", d->job,
+			    parent->world_size, rank);
+		inc_derivation_drop(d, rank, EINVAL, &why);
+	}
+}
+
+/* What nobody of the group has asked for yet. */
+static int begin(struct inc_client *client, struct inc_group *parent, const struct inc_join *join,
+		 const struct inc_msg_derive *said)
+{
+	struct inc_derivation *d = NULL;
+	struct inc_err text;
+
+	if (said->how == INC_DERIVE_GROW)
+		d = find_grow(client->ctl, parent->job);
+	if (d && d->parent) {
+		inc_err_set(&text, EBUSY, "job %s: its group %u grows already", d->job,
+			    d->parent->number);
+		return open_refused(client, parent, join, said, EBUSY, &text);
+	}
+	if (d && d->world_size != join->world_size)
+		return disagree(d, client, parent, join, said);
+	if (d)
+		adopt(d, parent, said->round);
+	else
+		d = inc_derivation_new(client->ctl, parent, parent->job, said, join->world_size);
+	if (!d)
+		return -ENOMEM;
+	attach(d, client, join, said);
+	inc_derivation_make_if_complete(d);
+	return 0;
+}
+
+/* Whether the client is who it says it is, and its group one that this can be made of. */
+static int check_member(const struct inc_group *parent, const struct inc_client *client,
+			const struct inc_msg_join *said, const struct inc_join *join,
+			struct inc_err *err)
+{
+	const enum inc_derive_how how = said->derive.how;
+	const struct inc_member *member;
+
+	if (!parent || !inc_group_formed(parent))
+		return inc_err_set(err, ENOENT, "there is no group %u", said->derive.of);
+	member = &parent->members[join->rank < parent->world_size ? join->rank : 0];
+	if (member->rank != join->rank || !member->client || member->host != join->host ||
+	    strcmp(parent->job, join->job) != 0 || !inc_client_beside(client, member->client))
+		return inc_err_set(err, EPERM, "this is not rank %u of group %u of job %s",
+				   join->rank, parent->number, join->job);
+	if (how == INC_DERIVE_GROW ? join->world_size <= parent->world_size
+				   : join->world_size != parent->world_size)
+		return inc_err_set(err, EINVAL, "group %u has %u ranks: 'world_size' of %s is %u",
+				   parent->number, parent->world_size, inc_derive_hows[how],
+				   join->world_size);
+	if (how != INC_DERIVE_SHRINK && inc_group_ended(parent))
+		return inc_err_set(err, parent->over_code, "%s", parent->over);
+	return 0;
+}
+
+static int take_member(struct inc_client *client, const struct inc_msg_join *said,
+		       const struct inc_join *join, struct inc_err *err)
+{
+	struct inc_group *parent = inc_group_find(client->ctl, said->derive.of);
+	struct inc_derivation *d, *open;
+	int ret = check_member(parent, client, said, join, err);
+
+	if (ret)
+		return ret;
+	d = find(parent, &said->derive);
+	if (d && d->phase == DERIVE_REFUSED) {
+		inc_derivation_hear(d, join->rank, client);
+		return 0;
+	}
+	if (d ? d->members[join->rank].client != NULL
+	      : said->derive.round < parent->derived[inc_derive_count(said->derive.how)])
+		return inc_err_set(err, EEXIST, "%s %u of group %u has been asked for already",
+				   inc_derive_hows[said->derive.how], said->derive.round,
+				   parent->number);
+	open = find_open(parent);
+	if (open && said->derive.how == INC_DERIVE_SHRINK && open->how != INC_DERIVE_SHRINK) {
+		tell_apart(open, join, &said->derive, err);
+		inc_derivation_fail(open, ECANCELED, "%s", err->msg);
+		open = NULL;
+	}
+	if (!open)
+		return begin(client, parent, join, &said->derive);
+	if (open != d || !agrees(d, join, &said->derive))
+		return disagree(open, client, parent, join, &said->derive);
+	attach(d, client, join, &said->derive);
+	inc_derivation_make_if_complete(d);
+	return 0;
+}
+
+/* Whether the job has a group that a newcomer of this rank may come to. */
+static int check_job(const struct inc_ctl *ctl, const struct inc_join *join, struct inc_err *err)
+{
+	const struct inc_group *group;
+	unsigned int least = 0;
+
+	LIST_FOREACH(group, &ctl->groups, entry)
+	{
+		if (group->phase == GROUP_RUNNING && strcmp(group->job, join->job) == 0 &&
+		    (!least || group->world_size < least))
+			least = group->world_size;
+	}
+	if (!least)
+		return inc_err_set(err, ENOENT, "no group of job %s runs", join->job);
+	if (join->rank < least)
+		return inc_err_set(err, EINVAL, "job %s has %u ranks: rank %u is one of them",
+				   join->job, least, join->rank);
+	return 0;
+}
+
+/* Whether there is a place for a newcomer in a grow that is under way. */
+static int check_newcomer(const struct inc_derivation *d, const struct inc_join *join,
+			  struct inc_err *err)
+{
+	if (d->world_size != join->world_size)
+		return inc_err_set(err, EINVAL, "job %s grows to %u ranks, not to %u", d->job,
+				   d->world_size, join->world_size);
+	if (d->parent && join->rank < d->parent->world_size)
+		return inc_err_set(err, EINVAL, "job %s has %u ranks: rank %u is one of them",
+				   d->job, d->parent->world_size, join->rank);
+	if (d->members[join->rank].client)
+		return inc_err_set(err, EEXIST, "job %s: rank %u is taken, by %s", d->job,
+				   join->rank,
+				   d->ctl->topo->hosts[d->members[join->rank].join.host].name);
+	return 0;
+}
+
+static int take_newcomer(struct inc_client *client, const struct inc_msg_join *said,
+			 const struct inc_join *join, struct inc_err *err)
+{
+	struct inc_derivation *d = find_grow(client->ctl, join->job);
+	int ret;
+
+	if (said->derive.how != INC_DERIVE_GROW)
+		return inc_err_set(err, EINVAL, "derive.of: is missing");
+	ret = d ? check_newcomer(d, join, err) : check_job(client->ctl, join, err);
+	if (ret)
+		return ret;
+	if (!d)
+		d = inc_derivation_new(client->ctl, NULL, join->job, &said->derive,
+				       join->world_size);
+	if (!d)
+		return -ENOMEM;
+	attach(d, client, join, &said->derive);
+	if (d->parent)
+		inc_derivation_make_if_complete(d);
+	return 0;
+}
+
+void inc_derive_join(struct inc_client *client, const struct inc_msg_join *said)
+{
+	struct inc_join join;
+	struct inc_err err;
+	int ret = inc_group_check_join(client->ctl, said, &join, &err);
+
+	if (!ret && said->derive.has_of)
+		ret = take_member(client, said, &join, &err);
+	else if (!ret)
+		ret = take_newcomer(client, said, &join, &err);
+	if (!ret)
+		return;
+	if (ret == -ENOMEM)
+		inc_err_set(&err, ENOMEM, "the controller is out of memory");
+	inc_info("%s: G refused: %s", inc_client_peer(client), err.msg);
+	inc_client_refuse(client, -ret, NULL, "%s", err.msg);
+}
+
+void inc_derive_report(struct inc_member *member, const struct inc_msg_report *said)
+{
+	const struct inc_msg_derive *derive = &said->derive;
+	struct inc_group *parent = member->group;
+	struct inc_derivation *d = find(parent, derive);
+
+	/* of what is over everybody has heard */
+	if (!d && derive->round < parent->derived[inc_derive_count(derive->how)])
+		return;
+	if (derive->how != INC_DERIVE_SHRINK && inc_group_ended(parent))
+		return;
+	if (!d)
+		d = inc_derivation_new(parent->ctl, parent, parent->job, derive,
+				       parent->world_size);
+	if (!d) {
+		inc_warn("%s: failed ignored: out of memory", inc_client_peer(member->client));
+		return;
+	}
+	d->members[member->rank].heard = true;
+	if (d->phase == DERIVE_REFUSED)
+		inc_derive_look(parent);
+	else
+		inc_derivation_fail(d, said->code, "%s: %s (%s)", inc_member_name(member),
+				    said->message, inc_errno_name(said->code));
+}

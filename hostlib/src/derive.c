@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Groups that are made of another one, and the communicators of those that belong to one. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include "hostlib/src/internal.h"
+
+/* What is asked of a group, and how long that may take. */
+struct wish {
+	struct inc_msg_derive derive;
+	int world_size;
+	unsigned int connect_timeout_ms;
+	uint64_t deadline_ns;
+	void (*log)(void *ctx, const char *line);
+	void *log_ctx;
+};
+
+/* Counted at the beginning: one that fails here counts on the other ranks, too. */
+static void wish_init(struct wish *wish, struct inccl_group *group, enum inc_derive_how how)
+{
+	const unsigned int count = how == INC_DERIVE_SHRINK;
+
+	memset(wish, 0, sizeof(*wish));
+	wish->derive.how = how;
+	wish->derive.has_of = true;
+	wish->world_size = group->world_size;
+	wish->log = group->log.fn;
+	wish->log_ctx = group->log.ctx;
+	pthread_mutex_lock(&group->lock);
+	wish->derive.of = group->number;
+	wish->derive.round = group->derived[count]++;
+	pthread_mutex_unlock(&group->lock);
+}
+
+/* Whether something can be made of the group. A shrink is for one that has lost ranks; it needs the
+ * controller. */
+static int check_parent(struct inccl_group *group, enum inc_derive_how how, struct inc_err *err)
+{
+	int ret = 0;
+
+	pthread_mutex_lock(&group->lock);
+	if (group->error && (how != INC_DERIVE_SHRINK || group->link != LINK_UP))
+		ret = inc_err_set(err, group->error, "%s", group->error_text);
+	pthread_mutex_unlock(&group->lock);
+	return ret;
+}
+
+/* *out: NULL where this rank of a split wants to be in none. */
+static int derive(struct inccl_group *parent, const struct wish *wish, struct inccl_group **out,
+		  struct inc_err *err)
+{
+	struct inc_msg_join said = {
+		.n_addrs = 1,
+		.addrs = {{.s_addr = parent->addr}},
+		.has_derive = true,
+		.derive = wish->derive,
+	};
+	struct inccl_group *group;
+	int ret = check_parent(parent, wish->derive.how, err);
+
+	if (ret)
+		return ret;
+	ret = inccl_group_new(parent->job, parent->rank, wish->world_size, wish->log, wish->log_ctx,
+			      &group);
+	if (ret)
+		return inc_err_set(err, -ret, "%s", strerror(-ret));
+	ret = inccl_control_connect_beside(group, parent,
+					   wish->connect_timeout_ms ?: CONNECT_TIMEOUT_MS, err);
+	if (ret)
+		goto free_group;
+	ret = inccl_control_start(group);
+	if (ret) {
+		inc_err_set(err, -ret, "control thread: %s", strerror(-ret));
+		goto free_group;
+	}
+	ret = inccl_group_join(group, &said, wish->deadline_ns, err);
+	if (ret)
+		goto free_group;
+	inccl_log_line(&parent->log, "%s %u of group %u: %s", inc_derive_hows[wish->derive.how],
+		       wish->derive.round, parent->number,
+		       group->world_size ? "made" : "this rank is in none");
+	inccl_log_deliver(&parent->log);
+	if (!group->world_size)
+		return inccl_group_destroy(group);
+	*out = group;
+	return 0;
+
+free_group:
+	inccl_group_free(group);
+	return ret;
+}
+
+/* The others wait for this rank: they are told, on the connection of the group that they share. */
+static void give_up(struct inccl_group *parent, const struct wish *wish, int error,
+		    const char *text)
+{
+	pthread_mutex_lock(&parent->lock);
+	inccl_control_report_derive(parent, &wish->derive, error, text);
+	pthread_mutex_unlock(&parent->lock);
+	inccl_log_line(&parent->log, "%s %u of group %u: %s", inc_derive_hows[wish->derive.how],
+		       wish->derive.round, parent->number, text);
+	inccl_log_deliver(&parent->log);
+}
+
+static int check_comm(struct inccl_communicator *comm, struct inc_err *err)
+{
+	int ret = 0;
+
+	pthread_mutex_lock(&comm->lock);
+	if (comm->error)
+		ret = inc_err_set(err, comm->error, "%s", comm->error_text);
+	pthread_mutex_unlock(&comm->lock);
+	return ret;
+}
+
+/* A group that nobody sees but its communicator. */
+static int derive_comm(struct inccl_communicator *comm, struct wish *wish,
+		       const struct inccl_communicator_opts *opts, struct inccl_communicator **out,
+		       struct inc_err *err)
+{
+	struct inccl_group *group = NULL;
+	int ret;
+
+	wish->deadline_ns = deadline_after_ms(opts->create_timeout_ms ?: CREATE_TIMEOUT_MS);
+	ret = check_comm(comm, err);
+	if (!ret)
+		ret = derive(comm->group, wish, &group, err);
+	if (ret)
+		give_up(comm->group, wish, -ret, err->msg);
+	if (ret || !group)
+		return ret;
+	ret = inccl_comm_create(group, 0, opts, wish->deadline_ns, out, err);
+	if (ret)
+		inccl_group_destroy(group);
+	else
+		(*out)->owns_group = true;
+	return ret;
+}
+
+static int from_comm(struct inccl_communicator *comm, struct wish *wish,
+		     const struct inccl_communicator_opts *given, struct inccl_communicator **out)
+{
+	struct inccl_communicator_opts opts = comm->settings;
+	struct inc_err err = {"its options are not this library's"};
+	int ret = given ? inccl_opts_copy(&opts, sizeof(opts), given) : 0;
+
+	if (ret) {
+		give_up(comm->group, wish, -ret, err.msg);
+		return ret;
+	}
+	ret = inccl_comm_check_opts(&opts, &err);
+	if (ret)
+		give_up(comm->group, wish, -ret, err.msg);
+	else
+		ret = derive_comm(comm, wish, &opts, out, &err);
+	if (ret)
+		inccl_explain(opts.error, opts.error_size, &err);
+	return ret;
+}
+
+int inccl_communicator_split(struct inccl_communicator *comm, int color, int key,
+			     const struct inccl_communicator_opts *opts,
+			     struct inccl_communicator **out)
+{
+	INCCL_UNCANCELLED(cancel_state);
+	struct wish wish;
+
+	if (!out)
+		return -EINVAL;
+	*out = NULL;
+	if (!comm)
+		return -EINVAL;
+	wish_init(&wish, comm->group, INC_DERIVE_SPLIT);
+	wish.derive.has_color = color >= 0;
+	wish.derive.color = color;
+	wish.derive.key = key;
+	return from_comm(comm, &wish, opts, out);
+}
+
+int inccl_communicator_duplicate(struct inccl_communicator *comm,
+				 const struct inccl_communicator_opts *opts,
+				 struct inccl_communicator **out)
+{
+	INCCL_UNCANCELLED(cancel_state);
+	struct wish wish;
+
+	if (!out)
+		return -EINVAL;
+	*out = NULL;
+	if (!comm)
+		return -EINVAL;
+	wish_init(&wish, comm->group, INC_DERIVE_DUPLICATE);
+	return from_comm(comm, &wish, opts, out);
+}
+
+/* Where a group made of another one is, and who this is there, that one says. */
+static int check_group_opts(const struct inccl_group_opts *opts, struct inc_err *err)
+{
+	if (opts->job || opts->controller || opts->rank || opts->world_size || opts->address ||
+	    opts->interface || opts->join)
+		return inc_err_set(err, EINVAL,
+				   "job, controller, rank, world_size, address, interface and join "
+				   "are the group's own: they must be 0");
+	return inccl_group_check_limits(opts, err);
+}
+
+static int check_world(const struct inccl_group *group, const struct wish *wish,
+		       struct inc_err *err)
+{
+	if (wish->derive.how == INC_DERIVE_SHRINK)
+		return 0;
+	if (wish->world_size > group->world_size && wish->world_size <= INC_MAX_WORLD)
+		return 0;
+	return inc_err_set(err, EINVAL, "world_size %d: want %d to %d", wish->world_size,
+			   group->world_size + 1, INC_MAX_WORLD);
+}
+
+static int from_group(struct inccl_group *parent, struct wish *wish,
+		      const struct inccl_group_opts *given, struct inccl_group **out)
+{
+	struct inccl_group_opts opts;
+	struct inc_err err = {"its options are not this library's"};
+	int ret = inccl_opts_copy(&opts, sizeof(opts), given);
+
+	if (ret) {
+		give_up(parent, wish, -ret, err.msg);
+		return ret;
+	}
+	if (opts.log) {
+		wish->log = opts.log;
+		wish->log_ctx = opts.log_ctx;
+	}
+	wish->connect_timeout_ms = opts.connect_timeout_ms;
+	wish->deadline_ns = deadline_after_ms(opts.create_timeout_ms ?: CREATE_TIMEOUT_MS);
+	ret = check_group_opts(&opts, &err);
+	if (!ret)
+		ret = check_world(parent, wish, &err);
+	if (!ret)
+		ret = derive(parent, wish, out, &err);
+	if (ret) {
+		give_up(parent, wish, -ret, err.msg);
+		inccl_explain(opts.error, opts.error_size, &err);
+	}
+	return ret;
+}
+
+int inccl_group_shrink(struct inccl_group *group, const struct inccl_group_opts *opts,
+		       struct inccl_group **out)
+{
+	INCCL_UNCANCELLED(cancel_state);
+	struct wish wish;
+
+	if (!out)
+		return -EINVAL;
+	*out = NULL;
+	if (!group)
+		return -EINVAL;
+	wish_init(&wish, group, INC_DERIVE_SHRINK);
+	return from_group(group, &wish, opts, out);
+}
+
+int inccl_group_grow(struct inccl_group *group, int world_size, const struct inccl_group_opts *opts,
+		     struct inccl_group **out)
+{
+	INCCL_UNCANCELLED(cancel_state);
+	struct wish wish;
+
+	if (!out)
+		return -EINVAL;
+	*out = NULL;
+	if (!group)
+		return -EINVAL;
+	wish_init(&wish, group, INC_DERIVE_GROW);
+	wish.world_size = world_size;
+	return from_group(group, &wish, opts, out);
+}

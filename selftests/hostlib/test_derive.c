@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Groups and communicators that are made of others, as one rank of them sees it: what it says on
+ * which connection, and what it makes of each answer. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "selftests/hostlib/fake.h"
+
+#define LIMIT_S 120
+#define REFUSED "{\"type\":\"error\",\"errno\":\"ECONNRESET\",\"message\":\"rank 1 left\"}\n"
+#define NONE    JOINED_AS("7", "0", "0")
+#define DONE    "{\"type\":\"D\",\"communicator\":12}\n"
+
+/* A rank with a communicator, and the controller's side of the connection of what is made next. */
+struct rank {
+	struct fake fake, beside;
+	struct inccl_group *group;
+	struct inccl_communicator *comm;
+	char error[256];
+	char log[4096];
+};
+
+static const char *const parent_answers[] = {JOINED_AS("7", "2", "4"), CONN("5", "1024", "32"),
+					     STARTED, NULL};
+
+static void keep_log(void *ctx, const char *line)
+{
+	struct rank *r = ctx;
+
+	strncat(r->log, line, sizeof(r->log) - strlen(r->log) - 1);
+}
+
+/* answers: of the connection of what is made next. */
+static void up(struct rank *r, const char *const *answers, bool hang_up)
+{
+	INCCL_OPTS(inccl_group_opts, group, .rank = 2, .world_size = 4, .log = keep_log,
+		   .log_ctx = r);
+	INCCL_OPTS(inccl_communicator_opts, comm, .transport = INCCL_TRANSPORT_SOFT,
+		   .payload = 1024, .window = 8, .message_packets = 4,
+		   .byte_order = INCCL_ORDER_NETWORK);
+
+	memset(r, 0, sizeof(*r));
+	assert_int_equal(fake_join(&r->fake, parent_answers, false, &group, &r->group, r->error),
+			 0);
+	assert_int_equal(inccl_communicator_create(r->group, &comm, &r->comm), 0);
+	fake_beside(&r->beside, &r->fake, answers, hang_up);
+}
+
+/* Afterwards heard is all that there was to hear. */
+static void down(struct rank *r)
+{
+	fake_hang_up(&r->fake);
+	inccl_communicator_destroy(r->comm);
+	assert_int_equal(inccl_group_destroy(r->group), 0);
+	fake_stop(&r->fake);
+	fake_stop(&r->beside);
+}
+
+static int split(struct rank *r, int color, int key, struct inccl_communicator **part)
+{
+	INCCL_OPTS(inccl_communicator_opts, opts, .transport = INCCL_TRANSPORT_SOFT,
+		   .payload = 1024, .window = 8, .error = r->error, .error_size = sizeof(r->error));
+
+	return inccl_communicator_split(r->comm, color, key, &opts, part);
+}
+
+static void wrong_calls(void **state)
+{
+	struct inccl_communicator *part = (void *)1;
+	struct inccl_group *group = (void *)1;
+
+	assert_int_equal(inccl_communicator_split(NULL, 0, 0, NULL, &part), -EINVAL);
+	assert_null(part);
+	part = (void *)1;
+	assert_int_equal(inccl_communicator_duplicate(NULL, NULL, &part), -EINVAL);
+	assert_null(part);
+	assert_int_equal(inccl_group_shrink(NULL, NULL, &group), -EINVAL);
+	assert_null(group);
+	group = (void *)1;
+	assert_int_equal(inccl_group_grow(NULL, 2, NULL, &group), -EINVAL);
+	assert_null(group);
+}
+
+/* What is wrong on this rank alone is told to the others on the old connection; nothing else is
+ * sent, and it counts. */
+static void fails_here(void **state)
+{
+	const char *const none[] = {NULL};
+	struct inccl_communicator *part = (void *)1;
+	struct inccl_group *group = (void *)1;
+	INCCL_OPTS(inccl_communicator_opts, opts, .payload = 1000);
+	INCCL_OPTS(inccl_group_opts, more, .rank = 1);
+	struct {
+		struct inccl_group_opts opts;
+		char more[16];
+	} newer = {.opts = {.sz = sizeof(newer)}, .more = {1}};
+	struct rank r;
+
+	up(&r, none, false);
+	opts.error = more.error = r.error;
+	opts.error_size = more.error_size = sizeof(r.error);
+	assert_int_equal(inccl_communicator_split(r.comm, 1, 2, &opts, &part), -EINVAL);
+	assert_null(part);
+	assert_non_null(strstr(r.error, "payload 1000"));
+	assert_int_equal(inccl_communicator_duplicate(r.comm, &opts, &part), -EINVAL);
+	assert_int_equal(inccl_group_grow(r.group, 4, NULL, &group), -EINVAL);
+	assert_null(group);
+	assert_int_equal(inccl_group_grow(r.group, 1 << 20, NULL, &group), -EINVAL);
+	assert_int_equal(inccl_group_shrink(r.group, &more, &group), -EINVAL);
+	assert_non_null(strstr(r.error, "rank"));
+	assert_int_equal(inccl_group_shrink(r.group, &newer.opts, &group), -E2BIG);
+	assert_non_null(strstr(r.log, "split 0 of group 7: payload 1000"));
+	down(&r);
+	assert_non_null(strstr(r.fake.heard,
+			       "\"type\":\"failed\",\"derive\":{\"how\":\"split\",\"of\":7,"
+			       "\"round\":0,\"color\":1,\"key\":2},\"errno\":\"EINVAL\","
+			       "\"message\":\"payload 1000"));
+	assert_non_null(strstr(r.fake.heard, "{\"how\":\"duplicate\",\"of\":7,\"round\":1,"));
+	assert_non_null(strstr(r.fake.heard, "{\"how\":\"grow\",\"of\":7,\"round\":2,"));
+	assert_non_null(strstr(r.fake.heard, "world_size 4: want 5 to 1024"));
+	assert_non_null(strstr(r.fake.heard, "{\"how\":\"grow\",\"of\":7,\"round\":3,"));
+	assert_non_null(strstr(r.fake.heard, "{\"how\":\"shrink\",\"of\":7,\"round\":0,"));
+	assert_non_null(strstr(r.fake.heard, "{\"how\":\"shrink\",\"of\":7,\"round\":1,"));
+	assert_string_equal(r.beside.heard, "");
+}
+
+/* The new communicator has its own group, connection and ranks, and goes with all of it. */
+static void parts(void **state)
+{
+	const char *const answers[] = {JOINED_AS("8", "1", "3"), CONN("5", "1024", "8"), STARTED,
+				       DONE, NULL};
+	struct inccl_communicator_info info = {.sz = sizeof(info)};
+	struct inccl_communicator *part;
+	struct rank r;
+
+	up(&r, answers, false);
+	if (split(&r, 3, -7, &part))
+		fail_msg("%s", r.error);
+	assert_int_equal(inccl_communicator_info(part, &info), 0);
+	assert_int_equal(info.rank, 1);
+	assert_int_equal(info.world_size, 3);
+	assert_int_equal(inccl_communicator_info(r.comm, &info), 0);
+	assert_int_equal(info.rank, 2);
+	assert_int_equal(info.world_size, 4);
+	/* who is to blame is a rank of the part */
+	fake_say(&r.beside, "{\"type\":\"failed\",\"group\":8,\"rank\":2,\"errno\":\"ECONNRESET\","
+			    "\"message\":\"rank 2 (h3) left the group\"}\n");
+	assert_int_equal(inccl_barrier(part, NULL), -ECONNRESET);
+	assert_int_equal(inccl_communicator_failed_rank(part), 2);
+	assert_null(inccl_communicator_error(r.comm));
+	assert_null(inccl_group_error(r.group));
+	assert_int_equal(inccl_communicator_destroy(part), -ECONNRESET);
+	down(&r);
+	assert_non_null(strstr(r.beside.heard, "\"job\":\"t\",\"rank\":2,\"world_size\":4,"
+					       "\"addrs\":[\"127.0.0.1\"]"));
+	assert_non_null(strstr(r.beside.heard, "\"derive\":{\"how\":\"split\",\"of\":7,\"round\":0,"
+					       "\"color\":3,\"key\":-7}"));
+	assert_non_null(strstr(r.beside.heard, "\"type\":\"bye\""));
+	assert_null(strstr(r.fake.heard, "derive"));
+}
+
+static void in_none(void **state)
+{
+	const char *const answers[] = {NONE, NULL};
+	struct inccl_communicator *part = (void *)1;
+	struct rank r;
+
+	up(&r, answers, false);
+	assert_int_equal(split(&r, INCCL_UNDEFINED, 0, &part), 0);
+	assert_null(part);
+	down(&r);
+	assert_non_null(strstr(r.beside.heard,
+			       "\"derive\":{\"how\":\"split\",\"of\":7,\"round\":0,\"key\":0}"));
+	assert_non_null(strstr(r.beside.heard, "\"type\":\"bye\""));
+}
+
+/* Without options the new one is asked for as the old one was. */
+static void duplicate(void **state)
+{
+	const char *const answers[] = {JOINED_AS("8", "2", "4"), CONN("5", "1024", "32"), STARTED,
+				       DONE, NULL};
+	struct inccl_communicator *twin;
+	struct rank r;
+
+	up(&r, answers, false);
+	assert_int_equal(inccl_communicator_duplicate(r.comm, NULL, &twin), 0);
+	assert_int_equal(inccl_communicator_destroy(twin), 0);
+	down(&r);
+	assert_non_null(strstr(r.beside.heard, "\"how\":\"duplicate\""));
+	assert_non_null(
+		strstr(r.beside.heard, "\"payload\":1024,\"message_packets\":4,\"window\":8,"));
+	assert_non_null(strstr(r.beside.heard, "\"byte_order\":\"network\""));
+}
+
+/* Whatever the controller answers is the error of the call, in bounded time. */
+static void refused(void **state)
+{
+	const struct {
+		const char *answer;
+		bool hang_up;
+		int ret;
+		const char *text;
+	} cases[] = {
+		{REFUSED, false, -ECONNRESET, "rank 1 left"},
+		{"{\"type\":\"G\",\"group\":8,\"addr\":\"127.0.0.1\"}\n", false, -EPROTO, "rank"},
+		{JOINED_AS("8", "1", "4000"), false, -EPROTO, "world_size"},
+		{"nonsense\n", false, -EPROTO, "protocol"},
+		{HANG_UP, true, -ECONNRESET, "closed"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const char *const answers[] = {cases[i].answer, NULL};
+		struct inccl_communicator *part = (void *)1;
+		double begin = now_s();
+		struct rank r;
+
+		up(&r, answers, cases[i].hang_up);
+		assert_int_equal(split(&r, 0, 0, &part), cases[i].ret);
+		assert_null(part);
+		assert_non_null(strstr(r.error, cases[i].text));
+		assert_true(now_s() - begin < PATIENT_MS / 1000.0);
+		/* the old one is as it was */
+		assert_null(inccl_communicator_error(r.comm));
+		down(&r);
+		assert_non_null(strstr(r.fake.heard, "\"type\":\"failed\",\"derive\":"));
+	}
+}
+
+static void silent(void **state)
+{
+	const char *const none[] = {NULL};
+	struct inccl_group *group = (void *)1;
+	struct rank r;
+	INCCL_OPTS(inccl_group_opts, opts, .create_timeout_ms = HASTY_MS, .error = r.error,
+		   .error_size = sizeof(r.error));
+
+	up(&r, none, false);
+	assert_int_equal(inccl_group_shrink(r.group, &opts, &group), -ETIMEDOUT);
+	assert_null(group);
+	assert_non_null(strstr(r.error, "no answer"));
+	down(&r);
+	assert_non_null(strstr(r.fake.heard, "\"errno\":\"ETIMEDOUT\""));
+}
+
+/* What cannot be made of a group that has failed, and what can. */
+static void after_a_loss(void **state)
+{
+	const char *const answers[] = {JOINED_AS("8", "1", "3"), NULL};
+	struct inccl_communicator *part;
+	struct inccl_group *rest, *more;
+	struct rank r;
+
+	up(&r, answers, false);
+	fake_say(&r.fake, "{\"type\":\"failed\",\"group\":7,\"rank\":0,\"errno\":\"ECONNRESET\","
+			  "\"message\":\"rank 0 left the group\"}\n");
+	assert_int_equal(inccl_barrier(r.comm, NULL), -ECONNRESET);
+	assert_int_equal(split(&r, 0, 0, &part), -ECONNRESET);
+	assert_non_null(strstr(r.error, "rank 0 left"));
+	assert_int_equal(inccl_group_grow(r.group, 5, NULL, &more), -ECONNRESET);
+	assert_int_equal(inccl_group_shrink(r.group, NULL, &rest), 0);
+	assert_int_equal(inccl_group_rank(rest), 1);
+	assert_int_equal(inccl_group_size(rest), 3);
+	assert_null(inccl_group_error(rest));
+	assert_int_equal(inccl_group_destroy(rest), 0);
+	down(&r);
+	assert_non_null(strstr(r.beside.heard, "\"how\":\"shrink\",\"of\":7,\"round\":0"));
+}
+
+/* Without the controller nothing is made of it, not even that. */
+static void controller_gone(void **state)
+{
+	const char *const none[] = {NULL};
+	struct inccl_group *rest;
+	struct rank r;
+	double begin;
+
+	up(&r, none, false);
+	fake_hang_up(&r.fake);
+	begin = now_s();
+	while (!inccl_group_error(r.group)) {
+		assert_true(now_s() - begin < PATIENT_MS / 1000.0);
+		usleep(1000);
+	}
+	assert_int_equal(inccl_group_shrink(r.group, NULL, &rest), -ECONNRESET);
+	down(&r);
+	assert_null(strstr(r.beside.heard, "derive"));
+}
+
+static void newcomer(void **state)
+{
+	const char *const answers[] = {JOINED_AS("9", "3", "4"), NULL};
+	INCCL_OPTS(inccl_group_opts, opts, .rank = 3, .world_size = 4, .join = 1);
+	struct inccl_group *group;
+	char error[256];
+	struct fake f;
+
+	assert_int_equal(fake_join(&f, answers, false, &opts, &group, error), 0);
+	assert_int_equal(inccl_group_rank(group), 3);
+	assert_int_equal(inccl_group_destroy(group), 0);
+	fake_stop(&f);
+	assert_non_null(strstr(f.heard, "\"derive\":{\"how\":\"grow\","));
+	assert_null(strstr(f.heard, "\"of\""));
+}
+
+static void grows(void **state)
+{
+	const char *const answers[] = {JOINED_AS("8", "2", "6"), NULL};
+	struct inccl_group *more;
+	struct rank r;
+
+	up(&r, answers, false);
+	assert_int_equal(inccl_group_grow(r.group, 6, NULL, &more), 0);
+	assert_int_equal(inccl_group_size(more), 6);
+	assert_int_equal(inccl_group_size(r.group), 4);
+	assert_int_equal(inccl_group_destroy(more), 0);
+	down(&r);
+	assert_non_null(strstr(r.beside.heard, "\"rank\":2,\"world_size\":6,"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(wrong_calls),     cmocka_unit_test(fails_here),
+		cmocka_unit_test(parts),           cmocka_unit_test(in_none),
+		cmocka_unit_test(duplicate),       cmocka_unit_test(refused),
+		cmocka_unit_test(silent),          cmocka_unit_test(after_a_loss),
+		cmocka_unit_test(controller_gone), cmocka_unit_test(newcomer),
+		cmocka_unit_test(grows),
+	};
+
+	signal(SIGPIPE, SIG_IGN);
+	alarm(LIMIT_S);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
