@@ -133,8 +133,9 @@ static unsigned int match_slots(struct inc_rdma_inventory *inventory, struct ibv
 				continue;
 			slot->seen = true;
 			slot->ibv = list[i];
-			snprintf(slot->name, sizeof(slot->name), "%s",
-				 ibv_get_device_name(list[i]));
+			if (!slot->name[0]) /* others read the name of an open one */
+				snprintf(slot->name, sizeof(slot->name), "%s",
+					 ibv_get_device_name(list[i]));
 		}
 		for (i = 0; !pass && i < INC_RDMA_MAX_DEVICES; i++)
 			if (inventory->slot[i].name[0] && !inventory->slot[i].seen)

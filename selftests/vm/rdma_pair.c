@@ -18,7 +18,7 @@
 #include "lib/rdma/region.h"
 #include "selftests/vm/rdma_live.h"
 
-#define LEN      (256u << 10) /* of a side's memory */
+#define LEN      (1u << 20) /* of a side's memory */
 #define MESSAGES 40
 
 struct side {
