@@ -12,13 +12,13 @@
 static const struct inc_field zone_fields[] = {
 	{NULL, INC_WORD, INC_REQUIRED, INC_AT(struct connect_zone, name), .what = "a zone's name"},
 };
-static const struct inc_schema zone_schema = INC_SCHEMA(struct connect_zone, zone_fields);
+const struct inc_schema connect_zone_schema = INC_SCHEMA(struct connect_zone, zone_fields);
 
 static const struct inc_field subnet_fields[] = {
 	{"subnet", INC_WORD, INC_REQUIRED, INC_AT(struct connect_subnet, text),
 	 .what = "ADDRESS/BITS"},
 	{"zones", .need = INC_REQUIRED,
-	 INC_LIST_AT(struct connect_subnet, zones.zone, zones.n, &zone_schema), .min = 1},
+	 INC_LIST_AT(struct connect_subnet, zones.zone, zones.n, &connect_zone_schema), .min = 1},
 };
 static const struct inc_schema subnet_schema = INC_SCHEMA(struct connect_subnet, subnet_fields);
 
@@ -28,17 +28,20 @@ static const struct inc_field allowed_fields[] = {
 	{"port", INC_UINT, INC_OPTIONAL, INC_AT(struct connect_allowed, port), .min = 1,
 	 .max = 254},
 	{"zones", .need = INC_OPTIONAL,
-	 INC_LIST_AT(struct connect_allowed, zones.zone, zones.n, &zone_schema), .min = 1},
+	 INC_LIST_AT(struct connect_allowed, zones.zone, zones.n, &connect_zone_schema), .min = 1},
 };
 static const struct inc_schema allowed_schema = INC_SCHEMA(struct connect_allowed, allowed_fields);
 
 static const struct inc_field settings_fields[] = {
-#define FIELD(name, type, preset, least, most, about)                                            \
-	{#name,          INC_UINT,      INC_OPTIONAL, INC_AT(struct inc_connect_settings, name), \
-	 .min = (least), .max = (most), .text = about},
+#define FIELD(name, type, preset, least, most, about)                       \
+	{                                                                   \
+		#name,           INC_UINT,                                  \
+		INC_DEFAULT,     INC_AT(struct inc_connect_settings, name), \
+		.min = (least),  .max = (most),                             \
+		.def = (preset), .text = about},
 	INC_CONNECT_SETTINGS(FIELD)
 #undef FIELD
-		{"record_latency_per_peer", INC_BOOL, INC_OPTIONAL,
+		{"record_latency_per_peer", INC_BOOL, INC_DEFAULT,
 		 INC_AT(struct inc_connect_settings, record_latency_per_peer),
 		 .text = "histograms for each peer, too"},
 };
@@ -51,7 +54,8 @@ static const struct inc_field config_fields[] = {
 	{"zones", .need = INC_OPTIONAL,
 	 INC_LIST_AT(struct connect_config, subnets, n_subnets, &subnet_schema)},
 	{"default_zones", .need = INC_OPTIONAL,
-	 INC_LIST_AT(struct connect_config, default_zones.zone, default_zones.n, &zone_schema)},
+	 INC_LIST_AT(struct connect_config, default_zones.zone, default_zones.n,
+		     &connect_zone_schema)},
 	{"devices", .need = INC_OPTIONAL,
 	 INC_LIST_AT(struct connect_config, allowed, n_allowed, &allowed_schema)},
 	{"allow_unknown_zone", INC_BOOL, INC_OPTIONAL, AT(allow_unknown_zone)},
@@ -86,7 +90,7 @@ void connect_config_init(struct connect_config *config)
 	inc_connect_settings_init(&config->queue_pair);
 }
 
-int connect_settings_check(const struct inc_connect_settings *s, struct inc_err *err)
+const char *connect_settings_wrong(const struct inc_connect_settings *s, struct inc_err *why)
 {
 	const struct {
 		const char *name;
@@ -100,11 +104,18 @@ int connect_settings_check(const struct inc_connect_settings *s, struct inc_err 
 	};
 	size_t i;
 
-	for (i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-		if (parts[i].value > parts[i].most)
-			return inc_err_set(err, EINVAL, "%s: %u is more than %s, %u", parts[i].name,
-					   parts[i].value, parts[i].of, parts[i].most);
-	return 0;
+	for (i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		if (parts[i].value <= parts[i].most)
+			continue;
+		inc_err_set(why, EINVAL, "%u is more than %s, %u", parts[i].value, parts[i].of,
+			    parts[i].most);
+		return parts[i].name;
+	}
+	if ((uint64_t)s->buf_size * s->send_buf_cnt <= CONNECT_MAX_BUFFER_BYTES)
+		return NULL;
+	inc_err_set(why, EINVAL, "%u for each of send_buf_cnt, %u, is more than %u", s->buf_size,
+		    s->send_buf_cnt, CONNECT_MAX_BUFFER_BYTES);
+	return "buf_size";
 }
 
 /* "10.1.0.0/16": no bits beyond the prefix, so that what is meant is what is written. */
@@ -126,11 +137,26 @@ static int parse_subnet(struct connect_subnet *subnet)
 	return subnet->net & ~subnet->mask ? -EINVAL : 0;
 }
 
+/* Its own line where the file has the field; it may be the default that is too much. */
+static int check_queue_pair(const struct inc_yaml_node *map,
+			    const struct inc_connect_settings *settings, struct inc_err *err)
+{
+	const struct inc_yaml_node *node;
+	struct inc_err why;
+	const char *field = connect_settings_wrong(settings, &why);
+
+	if (!field)
+		return 0;
+	node = map ? inc_yaml_get(map, field) : NULL;
+	if (node)
+		return inc_yaml_error(node, err, "%s", why.msg);
+	return inc_yaml_error(map, err, "%s: %s", field, why.msg);
+}
+
 static int read_map(const struct inc_yaml_node *root, struct connect_config *config,
 		    struct inc_err *err)
 {
 	const struct inc_yaml_node *subnets = inc_yaml_get(root, "zones");
-	struct inc_err why;
 	uint32_t i;
 	int ret;
 
@@ -143,9 +169,7 @@ static int read_map(const struct inc_yaml_node *root, struct connect_config *con
 				inc_yaml_get(inc_yaml_at(subnets, i), "subnet"), err,
 				"'%s' is not ADDRESS/BITS of a subnet, as 10.1.0.0/16",
 				config->subnets[i].text);
-	if (!connect_settings_check(&config->queue_pair, &why))
-		return 0;
-	return inc_yaml_error(inc_yaml_get(root, "queue_pair"), err, "%s", why.msg);
+	return check_queue_pair(inc_yaml_get(root, "queue_pair"), &config->queue_pair, err);
 }
 
 int connect_config_read(const char *path, struct connect_config *config, struct inc_err *err)

@@ -16,6 +16,8 @@
 
 #define CONNECT_MAX_SUBNETS 256
 #define CONNECT_MAX_DEVICES 64 /* that a file names */
+/* Of messages under way in one direction: a peer asks for them, and we lock the memory. */
+#define CONNECT_MAX_BUFFER_BYTES (256u << 20)
 
 struct connect_zone {
 	char name[INC_CONNECT_NAME_SIZE];
@@ -60,12 +62,15 @@ void connect_config_init(struct connect_config *config);
 /* A file on top of what config has. 0, or -EINVAL or -errno: file, line and field. */
 int connect_config_read(const char *path, struct connect_config *config, struct inc_err *err);
 
-/* Of the settings, as a peer sends them, too. */
+/* Of the settings, as a peer sends them, too: what is absent has its default. */
 extern const struct inc_schema connect_settings_schema;
+/* Of struct connect_zone: its name and nothing else. */
+extern const struct inc_schema connect_zone_schema;
 
-/* 0, or -EINVAL: the field, and what is wrong with it together with others. Each field's own bounds
- * have been kept. */
-int connect_settings_check(const struct inc_connect_settings *settings, struct inc_err *err);
+/* NULL, or the field that does not go with the others, and why. Each field's own bounds have been
+ * kept. */
+const char *connect_settings_wrong(const struct inc_connect_settings *settings,
+				   struct inc_err *why);
 
 /* ACKs of buffers that can be under way: one per batch, and some to spare. */
 static inline uint32_t connect_ack_bufs(const struct inc_connect_settings *s)

@@ -11,6 +11,7 @@
 #ifndef INC_CONNECT_SELECT_H
 #define INC_CONNECT_SELECT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include "hostlib/connect/config.h"
 #include "hostlib/include/inc_connect.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What client and service say to each other: lines of JSON over TCP, as tables (docs/connect.md,
- *"The wire"). Fields that are not known are ignored; every text and list is bounded; a line is,
- *too. Any thread.
+ * "The wire"). Fields that are not known are ignored; every text and list is bounded; a line is,
+ * too. Any thread.
  *
  *	client		service
  *	query		devices		which ports there are
@@ -10,8 +10,8 @@
  *	stats		figures		what it counts
  *			error		in the place of each answer
  */
-#ifndef INC_CONNECT_WIRE_H
-#define INC_CONNECT_WIRE_H
+#ifndef INC_CONNECT_PROTOCOL_H
+#define INC_CONNECT_PROTOCOL_H
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 #include "hostlib/connect/config.h"
-#include "hostlib/connect/wire.h"
+#include "hostlib/connect/protocol.h"
 #include "lib/rdma/mtu.h"
 
 #define VERSION_FIELD(type)                                                       \
@@ -16,10 +16,6 @@
 
 static const struct inc_field query_fields[] = {VERSION_FIELD(struct connect_query)};
 
-static const struct inc_field zone_fields[] = {
-	{NULL, INC_WORD, INC_REQUIRED, INC_AT(struct connect_zone, name), .what = "a zone's name"},
-};
-static const struct inc_schema zone_schema = INC_SCHEMA(struct connect_zone, zone_fields);
 _Static_assert(sizeof(((struct inc_connect_port *)0)->zones[0]) == sizeof(struct connect_zone),
 	       "a zone is its name");
 
@@ -30,7 +26,7 @@ static const struct inc_field port_fields[] = {
 	 .min = INC_CONNECT_INFINIBAND, .max = INC_CONNECT_ETHERNET,
 	 .text = "1: InfiniBand, 2: Ethernet"},
 	{"zones", .need = INC_OPTIONAL,
-	 INC_LIST_AT(struct inc_connect_port, zones, n_zones, &zone_schema),
+	 INC_LIST_AT(struct inc_connect_port, zones, n_zones, &connect_zone_schema),
 	 .text = "that it is in"},
 };
 static const struct inc_schema port_schema = INC_SCHEMA(struct inc_connect_port, port_fields);
@@ -155,44 +151,51 @@ static int check_info(const struct connect_info *info, struct inc_err *err)
 	return 0;
 }
 
+static int check_settings(const struct inc_connect_settings *settings, struct inc_err *err)
+{
+	struct inc_err why;
+	const char *field = connect_settings_wrong(settings, &why);
+
+	return field ? inc_err_set(err, EINVAL, "config.%s: %s", field, why.msg) : 0;
+}
+
+static int check_version(uint32_t version, struct inc_err *err)
+{
+	if (!version || version == CONNECT_VERSION)
+		return 0;
+	return inc_err_set(err, EPROTONOSUPPORT, "version %u, this service speaks %u", version,
+			   CONNECT_VERSION);
+}
+
 int connect_read(enum connect_message_id id, const json_t *message, void *out, struct inc_err *err)
 {
+	const struct inc_schema *schema = &connect_messages[id].schema;
 	const struct connect_connect *asked = out;
 	const struct connect_query *query = out;
-	int ret;
+	int ret, other = 0;
 
 	if (id == CONNECT_MSG_ERROR)
-		return inc_message_read(INC_MSG_ERROR, message, out, err);
-	ret = inc_schema_read_json(&connect_messages[id].schema, message, out, err);
-	_Static_assert(offsetof(struct connect_connect, version) ==
-			       offsetof(struct connect_query, version),
-		       "the version is found in either");
-	if ((id == CONNECT_MSG_QUERY || id == CONNECT_MSG_STATS || id == CONNECT_MSG_CONNECT) &&
-	    query->version && query->version != CONNECT_VERSION)
-		return inc_err_set(err, EPROTONOSUPPORT, "version %u, this service speaks %u",
-				   query->version, CONNECT_VERSION);
-	if (ret)
-		return ret;
+		schema = &inc_messages[INC_MSG_ERROR].schema;
+	if (schema->size)
+		memset(out, 0, schema->size);
+	ret = inc_schema_read_json(schema, message, out, err);
+	/* another version may have other fields: that it is one is what the peer must hear */
+	if (id == CONNECT_MSG_QUERY || id == CONNECT_MSG_STATS)
+		other = check_version(query->version, err);
+	else if (id == CONNECT_MSG_CONNECT)
+		other = check_version(asked->version, err);
+	if (ret || other)
+		return other ?: ret;
 	if (id == CONNECT_MSG_CONNECTED)
 		return check_info(out, err);
 	if (id != CONNECT_MSG_CONNECT)
 		return 0;
-	ret = check_info(&asked->info, err);
-	return ret ?: connect_settings_check(&asked->config, err);
+	return check_info(&asked->info, err) ?: check_settings(&asked->config, err);
 }
 
 json_t *connect_new(enum connect_message_id id, const void *in)
 {
-	const struct inc_message *m = &connect_messages[id];
-	json_t *fields = inc_schema_print(&m->schema, INC_MESSAGE_ONLY, in);
-	json_t *object = json_pack("{s:s}", "type", m->type);
-
-	if (!fields || !object || json_object_update(object, fields)) {
-		json_decref(object);
-		object = NULL;
-	}
-	json_decref(fields);
-	return object;
+	return inc_message_print(&connect_messages[id], in);
 }
 
 enum inc_connect_link_layer connect_link_of(const struct connect_info *info)
