@@ -4,15 +4,22 @@
 
 #define DO(NAME) CONNECT_DO(NAME)
 
+/* Every end leaves nothing behind; what is not there is easily stopped. */
+#define END (DO(STOP_CLOCK) | DO(HANG_UP) | DO(STOP))
+
 /* Before the owner has a socket: it hears that there will be none. */
-#define GIVE_UP                                                                           \
-	{                                                                                 \
-		CONNECT_FAILED, DO(STOP_CLOCK) | DO(HANG_UP) | DO(STOP) | DO(TELL_FAILED) \
+#define GIVE_UP                                       \
+	{                                             \
+		CONNECT_FAILED, END | DO(TELL_FAILED) \
 	}
 /* It has one: its next call says so. */
-#define BREAK                                             \
-	{                                                 \
-		CONNECT_FAILED, DO(STOP_CLOCK) | DO(STOP) \
+#define BREAK                       \
+	{                           \
+		CONNECT_FAILED, END \
+	}
+#define FINISH                      \
+	{                           \
+		CONNECT_CLOSED, END \
 	}
 
 struct entry {
@@ -28,8 +35,8 @@ static const struct entry table[CONNECT_N_STATES][CONNECT_N_EVENTS] = {
 			ON(OPEN, {CONNECT_QUERYING, DO(SEND_QUERY)}),
 			ON(ASKED, {CONNECT_ANSWERING,
 				   DO(MAKE_FOR_PEER) | DO(POST_RECEIVES) | DO(SEND_ANSWER)}),
-			ON(LOST, GIVE_UP),
 			ON(FAILED, GIVE_UP),
+			ON(CLOSE, FINISH),
 		},
 	[CONNECT_QUERYING] =
 		{
@@ -37,7 +44,7 @@ static const struct entry table[CONNECT_N_STATES][CONNECT_N_EVENTS] = {
 			ON(TIMEOUT, GIVE_UP),
 			ON(LOST, GIVE_UP),
 			ON(FAILED, GIVE_UP),
-			ON(CLOSE, {CONNECT_CLOSED, DO(STOP_CLOCK) | DO(HANG_UP)}),
+			ON(CLOSE, FINISH),
 		},
 	[CONNECT_ASKING] =
 		{
@@ -46,16 +53,18 @@ static const struct entry table[CONNECT_N_STATES][CONNECT_N_EVENTS] = {
 			ON(TIMEOUT, GIVE_UP),
 			ON(LOST, GIVE_UP),
 			ON(FAILED, GIVE_UP),
-			ON(CLOSE, {CONNECT_CLOSED, DO(STOP_CLOCK) | DO(HANG_UP) | DO(STOP)}),
+			ON(CLOSE, FINISH),
 		},
-	/* the service has answered: it needs the TCP connection no more, and may hang up */
+	/* The service has answered: it needs the TCP connection no more, and may hang up. Its close
+	 * says that the first message has come there, whose completion it may overtake; what it has
+	 * sent before is the owner's to read. */
 	[CONNECT_PROBING] =
 		{
 			ON(PROBED, {CONNECT_READY, DO(STOP_CLOCK) | DO(HANG_UP) | DO(TELL_READY)}),
-			ON(PEER_CLOSED, GIVE_UP),
+			ON(PEER_CLOSED, {CONNECT_CLOSED, END | DO(TELL_READY)}),
 			ON(TIMEOUT, GIVE_UP),
 			ON(FAILED, GIVE_UP),
-			ON(CLOSE, {CONNECT_CLOSED, DO(STOP_CLOCK) | DO(HANG_UP) | DO(STOP)}),
+			ON(CLOSE, FINISH),
 		},
 	/* the first message may overtake word that the answer is out */
 	[CONNECT_ANSWERING] =
@@ -67,7 +76,7 @@ static const struct entry table[CONNECT_N_STATES][CONNECT_N_EVENTS] = {
 			ON(TIMEOUT, GIVE_UP),
 			ON(LOST, GIVE_UP),
 			ON(FAILED, GIVE_UP),
-			ON(CLOSE, {CONNECT_CLOSED, DO(STOP_CLOCK) | DO(HANG_UP) | DO(STOP)}),
+			ON(CLOSE, FINISH),
 		},
 	/* a client that hangs up now may have done so because it is ready: the time decides */
 	[CONNECT_ACCEPTED] =
@@ -77,20 +86,20 @@ static const struct entry table[CONNECT_N_STATES][CONNECT_N_EVENTS] = {
 			ON(PEER_CLOSED, GIVE_UP),
 			ON(TIMEOUT, GIVE_UP),
 			ON(FAILED, GIVE_UP),
-			ON(CLOSE, {CONNECT_CLOSED, DO(STOP_CLOCK) | DO(HANG_UP) | DO(STOP)}),
+			ON(CLOSE, FINISH),
 		},
 	[CONNECT_READY] =
 		{
 			ON(CLOSE, {CONNECT_CLOSING, DO(POST_CLOSE)}),
-			ON(PEER_CLOSED, {CONNECT_CLOSED, DO(STOP)}),
+			ON(PEER_CLOSED, FINISH),
 			ON(FAILED, BREAK),
 		},
 	/* two that close at once: each has all that the other one sent before its close */
 	[CONNECT_CLOSING] =
 		{
-			ON(DRAINED, {CONNECT_CLOSED, DO(STOP_CLOCK) | DO(STOP)}),
-			ON(PEER_CLOSED, {CONNECT_CLOSED, DO(STOP_CLOCK) | DO(STOP)}),
-			ON(TIMEOUT, {CONNECT_CLOSED, DO(STOP)}),
+			ON(DRAINED, FINISH),
+			ON(PEER_CLOSED, FINISH),
+			ON(TIMEOUT, FINISH),
 			ON(FAILED, BREAK),
 		},
 };

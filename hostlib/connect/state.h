@@ -2,14 +2,14 @@
 /*
  * Life of a connection, of both sides, as a table: what happens in a state, what state follows, and
  * what has to be done. Nothing here touches a device or a socket; socket.c, client.c and service.c
- *do what they are told, and say what came of it as the next event. Pure. Any thread.
+ * do what they are told, and say what came of it as the next event. Pure. Any thread.
  *
  *	client	NEW -> QUERYING -> ASKING -> PROBING -> READY
  *	service	NEW -> ANSWERING -> ACCEPTED -> READY
  *	both	READY -> CLOSING -> CLOSED, and FAILED from anywhere before CLOSED
  *
  * What an action needs that can fail ends with CONNECT_EVENT_FAILED instead of what was hoped for.
- *In CLOSED and FAILED nothing happens any more but that the owner takes it down.
+ * In CLOSED and FAILED nothing happens any more but that the owner takes it down.
  */
 #ifndef INC_CONNECT_STATE_H
 #define INC_CONNECT_STATE_H
