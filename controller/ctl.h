@@ -48,12 +48,13 @@
 #define CTL_SPARE_CLOSING   64    /* closed, but not yet by the peer */
 #define CTL_OWN_DESCRIPTORS 16    /* listeners, the event loop, standard streams */
 #define CTL_MAX_LISTED      4096  /* communicators that a switch can say it has */
+#define CTL_ENDPOINT_BITS   14    /* of a hash: a thousand communicators of 64 ranks */
 
 struct inc_client;
 struct inc_comm;
 struct inc_derivation;
 struct inc_group;
-struct inc_switch;
+struct inc_ctl_switch;
 
 struct inc_ctl_options {
 	const char *topology;
@@ -100,12 +101,19 @@ struct inc_event_info {
 };
 extern const struct inc_event_info inc_event_info[EVENT_MAX];
 
+/* What is in [first, next) and has not been skipped was given by this controller. */
+struct inc_numbers {
+	uint32_t first, next;
+	uint32_t *skipped; /* ascending from first on */
+	size_t n_skipped, skipped_room;
+};
+
 struct inc_ctl {
 	struct inc_ctl_options opt;
 	struct event_base *base;
 	struct inc_topology *topo;
 	struct inc_routes *routes;
-	struct inc_switch *switches; /* one per switch of the topology, same index */
+	struct inc_ctl_switch *switches; /* one per switch of the topology, same index */
 	TAILQ_HEAD(client_list, inc_client) clients; /* the longest silent first */
 	unsigned int n_clients;
 	LIST_HEAD(, inc_switch_link) links;
@@ -115,10 +123,9 @@ struct inc_ctl {
 	LIST_HEAD(, inc_derivation) derivations;
 	LIST_HEAD(, inc_query) queries;
 	LIST_HEAD(, inc_orphan) orphans;
-	/* Numbers begin at random and are never 0: those of an earlier controller may still be
-	 * in use, and what is in [first, next) is of this one. */
-	uint32_t first_group, next_group;
-	uint32_t first_communicator, next_communicator;
+	struct inc_numbers group_numbers, comm_numbers;
+	/* where members receive: endpoint.c */
+	LIST_HEAD(, inc_comm_member) endpoints[1 << CTL_ENDPOINT_BITS];
 	uint64_t next_query;
 	uint64_t started_at_ms;
 	struct inc_ctl_figures figures;
@@ -169,7 +176,6 @@ struct inc_group {
 	uint64_t since_at_ms;
 	uint32_t of; /* the group that it was made of; 0: none that is known */
 	enum inc_derive_how how;
-	uint32_t family; /* the first one that it descends from, perhaps itself */
 	/* rounds of what was made of it: splits, duplicates and grows, and shrinks */
 	uint32_t derived[2];
 	struct event *timer; /* while FORMING or RETURNING */
@@ -214,15 +220,19 @@ struct inc_comm_member {
 	unsigned int window; /* messages */
 	enum inc_byte_order byte_order;
 	struct inc_route_member route;
+	bool has_endpoint; /* endpoint is in a list */
+	LIST_ENTRY(inc_comm_member) endpoint;
 };
 
 /* What a switch has said before the members were back. */
 struct inc_accusation {
-	int code; /* 0: nothing */
+	int code;
 	int rank; /* who does not answer, -1: nobody, or it fails for all in any case */
-	const struct inc_switch *by; /* NULL: the text says it all */
+	const struct inc_ctl_switch *by; /* NULL: the text says it all */
 	char text[320];
+	LIST_ENTRY(inc_accusation) entry;
 };
+LIST_HEAD(inc_accusations, inc_accusation);
 
 struct inc_comm {
 	struct inc_group *group;
@@ -235,31 +245,33 @@ struct inc_comm {
 	int code; /* FAILED, REFUSED: why */
 	char reason[512];
 	struct event *timer;
-	struct inc_tree *tree;          /* from WAIT_SWITCH on */
-	enum inc_config_state *configs; /* by node of the tree; inc_comm_config_go() */
-	unsigned int pending;           /* configure requests not answered */
-	uint64_t asked_at_ns;           /* CONFIGURING: since when */
-	unsigned int look;              /* the last one for it, while it waits for switches */
-	struct inc_accusation accused;
-	const struct inc_switch *ended; /* STARTED: has heard from a neighbour that it is over */
+	struct inc_tree *tree;              /* from WAIT_SWITCH on */
+	enum inc_config_state *configs;     /* by node of the tree; inc_comm_config_go() */
+	unsigned int pending;               /* configure requests not answered */
+	uint64_t asked_at_ns;               /* CONFIGURING: since when */
+	unsigned int look;                  /* the last one for it, while it waits for switches */
+	struct inc_accusations accused;     /* ranks that have not come back yet */
+	const struct inc_ctl_switch *ended; /* has heard from a neighbour that it is over */
+	/* a rank that has left it was silent: whom the switches wait for has to be known */
+	bool in_doubt;
 	LIST_ENTRY(inc_comm) entry;
 	struct inc_comm_member members[]; /* by rank */
 };
 
 /* What a switch has said of a port of the topology. */
-struct inc_switch_port {
+struct inc_ctl_port {
 	unsigned int mtu; /* the topology's, where it has said nothing */
 	bool has_mac;
 	uint8_t mac[6];
 };
 
-struct inc_switch {
+struct inc_ctl_switch {
 	struct inc_ctl *ctl;
 	unsigned int index;
 	struct inc_switch_link *link; /* NULL: absent */
 	uint64_t since_at_ms;         /* connected or absent */
 	json_t *ports;                /* of the last hello, may be NULL */
-	struct inc_switch_port *has;  /* the same by the topology's ports */
+	struct inc_ctl_port *has;     /* the same by the topology's ports */
 	uint32_t *qpns;               /* in use */
 	size_t n_qpns, qpns_room;
 };
@@ -285,11 +297,30 @@ static inline int inc_ctl_read_first(enum inc_message_id id, const json_t *objec
 				   *version, INC_CONTROL_VERSION);
 	return ret;
 }
-/* Whether a number was handed out by this controller. */
-static inline bool inc_ctl_ours(uint32_t first, uint32_t next, uint32_t number)
-{
-	return number - first < next - first;
-}
+
+/* number.c */
+int inc_numbers_init(struct inc_numbers *numbers, struct inc_err *err);
+void inc_numbers_free(struct inc_numbers *numbers);
+/* Whether somebody has this number, who cannot have it from this controller. */
+typedef bool inc_number_taken(struct inc_ctl *ctl, uint32_t number);
+/* One that nobody has; 0: no memory. */
+uint32_t inc_number_give(struct inc_numbers *numbers, inc_number_taken *taken, struct inc_ctl *ctl);
+/* Whether this controller has given it to anybody, ever. */
+bool inc_number_given(const struct inc_numbers *numbers, uint32_t number);
+
+/* endpoint.c */
+/* Whether another member receives there: 0 or -EADDRINUSE. */
+int inc_endpoint_check(const struct inc_ctl *ctl, const struct inc_route_member *at,
+		       struct inc_err *err);
+/* The member receives where its route says, until it has destroyed its communicator or leaves. */
+void inc_endpoint_take(struct inc_ctl *ctl, struct inc_comm_member *m);
+void inc_endpoint_leave(struct inc_comm_member *m); /* nothing where it has none */
+
+/* accusation.c */
+/* The first one of a rank by a switch is kept. False: no memory. */
+bool inc_accusation_add(struct inc_accusations *set, const struct inc_accusation *accused);
+void inc_accusation_drop(struct inc_accusation *a);
+void inc_accusations_free(struct inc_accusations *set);
 
 /* member.c */
 /* What the core says to a client: a message, or that what the client has said is refused; about:
@@ -382,22 +413,25 @@ bool inc_group_awaits(const struct inc_group *group, unsigned int rank);
 void inc_group_settle(struct inc_group *group); /* may free it */
 
 /* orphan.c: what a switch has and no member has claimed */
-bool inc_orphan_add(struct inc_switch *sw, uint32_t number); /* false: no memory */
+bool inc_orphan_add(struct inc_ctl_switch *sw, uint32_t number); /* false: no memory */
 /* A failure that the switch tells: kept for those who claim it. False: it is none. */
-bool inc_orphan_fail(struct inc_switch *sw, uint32_t number, const struct inc_accusation *accused);
+bool inc_orphan_fail(struct inc_ctl_switch *sw, uint32_t number,
+		     const struct inc_accusation *accused);
+/* The switch has heard from a neighbour that it is over: as above. */
+void inc_orphan_ended(struct inc_ctl_switch *sw, uint32_t number);
 /* One switch has lost it: whoever claims it where others still have it hears that. */
 void inc_orphans_accuse(struct inc_ctl *ctl, uint32_t number, int code, const char *text);
-bool inc_orphan_is(const struct inc_switch *sw, uint32_t number);
+bool inc_orphan_is(const struct inc_ctl_switch *sw, uint32_t number);
 /* Claimed: all switches that have it are the communicator's now. It fails where one of them has
  * said so meanwhile, or is accused (inc_comm_judge). 0 or -ENOMEM. */
 int inc_orphans_take(struct inc_comm *comm);
-void inc_orphans_forget(struct inc_switch *sw); /* its next hello names them again */
+void inc_orphans_forget(struct inc_ctl_switch *sw); /* its next hello names them again */
 bool inc_orphan_known(const struct inc_ctl *ctl, uint32_t number);
 void inc_orphans_each(const struct inc_ctl *ctl,
-		      void (*fn)(const struct inc_switch *sw, uint32_t number, void *arg),
+		      void (*fn)(const struct inc_ctl_switch *sw, uint32_t number, void *arg),
 		      void *arg);
 /* What the switch says when it is asked. code 0, or why it says nothing; found: it has it. */
-void inc_orphan_looked(struct inc_switch *sw, uint32_t number, int code, const char *text,
+void inc_orphan_looked(struct inc_ctl_switch *sw, uint32_t number, int code, const char *text,
 		       bool found, uint64_t results);
 
 /* comm.c */
@@ -422,9 +456,9 @@ void inc_comm_end(struct inc_comm *comm);
 void inc_comm_end_unused(struct inc_comm *comm);
 /* A communicator that runs since an earlier controller, on this switch. NULL: no memory. */
 struct inc_comm *inc_comm_adopt(struct inc_group *group, unsigned int index, uint32_t number,
-				struct inc_switch *sw);
+				struct inc_ctl_switch *sw);
 /* It runs on this one, too. 0 or -ENOMEM. */
-int inc_comm_adopt_switch(struct inc_comm *comm, struct inc_switch *sw);
+int inc_comm_adopt_switch(struct inc_comm *comm, struct inc_ctl_switch *sw);
 /* A member is gone: forgets what was refused and has now been heard by all that are left. */
 void inc_comm_forget_refused(struct inc_group *group);
 
@@ -432,40 +466,41 @@ void inc_comm_forget_refused(struct inc_group *group);
 void inc_comm_configure(struct inc_comm *comm); /* all have asked */
 void inc_comm_unconfigure(struct inc_comm *comm);
 /* The first of its switches that is not connected, or NULL. */
-const struct inc_switch *inc_comm_absent(const struct inc_comm *comm);
+const struct inc_ctl_switch *inc_comm_absent(const struct inc_comm *comm);
 /* The switch has answered: code 0 and the number that it confirms, or why not. */
-void inc_comm_answered(struct inc_switch *sw, uint32_t number, int code, const char *text,
+void inc_comm_answered(struct inc_ctl_switch *sw, uint32_t number, int code, const char *text,
 		       uint32_t confirmed);
 /* A switch is back: go on where communicators wait for it. */
-void inc_comm_switch_connected(struct inc_switch *sw);
+void inc_comm_switch_connected(struct inc_ctl_switch *sw);
 /* Whether the switch has the communicator, as far as is known. */
-bool inc_comm_keeps(const struct inc_comm *comm, const struct inc_switch *sw);
+bool inc_comm_keeps(const struct inc_comm *comm, const struct inc_ctl_switch *sw);
 /* Whether a switch that says it has the communicator shall keep it: of an earlier controller's it
  * becomes one of its switches. */
-bool inc_comm_takes(struct inc_comm *comm, struct inc_switch *sw);
+bool inc_comm_takes(struct inc_comm *comm, struct inc_ctl_switch *sw);
 /* Fails the communicators that should be on the switch but are not among the n that it has. */
-void inc_comm_check_kept(struct inc_switch *sw, const uint32_t *listed, size_t n);
+void inc_comm_check_kept(struct inc_ctl_switch *sw, const uint32_t *listed, size_t n);
 
 /* admission.c */
-#define INC_LOAD_FIGURES(_, T)                                                 \
-	_(T, communicators, "", GAUGE, "communicators that it holds for jobs") \
-	_(T, connections, "", GAUGE, "connections of these")                   \
-	_(T, slots, "", GAUGE, "slots of these")                               \
-	_(T, rows, "", GAUGE, "rows of contributions of these")
-
 /* What the controller has given away of a switch. */
-struct inc_load {
-	INC_LOAD_FIGURES(INC_METRIC_FIELD, inc_load)
-};
-void inc_switch_load(const struct inc_switch *sw, struct inc_load *load);
+void inc_switch_load(const struct inc_ctl_switch *sw, struct inc_load *load);
 /* "; job A has most there: …" of a switch that has refused for want of room, or "". */
-void inc_switch_holder(const struct inc_switch *sw, char *buf, size_t size);
+void inc_switch_holder(const struct inc_ctl_switch *sw, char *buf, size_t size);
+#define INC_JOB_FIGURES(_, T)                                      \
+	_(T, communicators, "", GAUGE, "communicators of the job") \
+	_(T, slots, "", GAUGE, "slots of these, each counted once")
+
+/* What a group has, or all groups of its job: what quotas speak of. */
+struct inc_job_load {
+	INC_JOB_FIGURES(INC_METRIC_FIELD, inc_job_load)
+};
+struct inc_job_load inc_group_load(const struct inc_group *group);
+struct inc_job_load inc_job_load(const struct inc_group *group);
 /* Whether the group may begin another communicator: 0 or -EDQUOT. */
 int inc_group_admit(const struct inc_group *group, struct inc_err *err);
 /* Whether a communicator of these slots may be configured, as far as its job goes: 0 or -EDQUOT. */
 int inc_comm_admit(const struct inc_comm *comm, struct inc_err *err);
-/* No tree has room for the communicator: err gets what a switch of its hosts lacks and which job
- * holds most of it, and stays as it is where none of them lacks anything. */
+/* No tree has room for the communicator: which job holds most of what is in use there, behind what
+ * err says. */
 void inc_comm_name_holder(const struct inc_comm *comm, struct inc_err *err);
 
 /* comm_report.c */
@@ -474,43 +509,59 @@ void inc_comm_report(struct inc_member *member, const struct inc_msg_report *sai
 		     struct inc_err *why);
 
 /* comm_event.c */
-void inc_comm_event(struct inc_switch *sw, const struct inc_msg_event *said);
+void inc_comm_event(struct inc_ctl_switch *sw, const struct inc_msg_event *said);
+/* Whom a switch means by a rank of a communicator, -1: its parent. */
+struct inc_peer {
+	int rank;               /* a rank of its own; -1: another switch, or nobody */
+	const char *sw;         /* the other switch; NULL: none, or it is not known which */
+	int node;               /* a switch below: its node, -1 where it is not known; else -1 */
+	struct inc_ranks below; /* the ranks there */
+};
+struct inc_peer inc_comm_peer(const struct inc_comm *comm, const struct inc_ctl_switch *sw,
+			      int rank);
 /* What a communicator waits for on a switch: fails it where that is a rank that has destroyed it,
  * and asks a switch below that is waited for. False: it tells nothing about it, ask on. */
-bool inc_comm_waits(struct inc_switch *sw, const struct inc_msg_waiting *said);
-/* Does what follows from comm's accusation, if it is known by now whether that rank had left. */
+bool inc_comm_waits(struct inc_ctl_switch *sw, const struct inc_msg_waiting *said);
+/* Does what follows from comm's accusations, where it is known by now whether the rank had left. */
 void inc_comm_judge(struct inc_comm *comm);
+/* A neighbour of the switch has said that it is over there, and its switch will tell why: unless it
+ * cannot, so that is not waited for forever. */
+void inc_comm_wait_for_reason(struct inc_comm *comm, const struct inc_ctl_switch *sw);
+/* Asks the switch whom its communicators wait for, where that is still to be known. */
+void inc_comms_ask_waiting(struct inc_ctl_switch *sw);
+/* The switch has not answered in time: asks it again, if that is of any use. */
+void inc_comm_ask_again(struct inc_ctl_switch *sw, uint32_t number);
 
 /* switch.c */
 int inc_switches_init(struct inc_ctl *ctl);
 void inc_switches_free(struct inc_ctl *ctl);
 void inc_switch_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *addr, int len,
 		       void *arg);
-const char *inc_switch_name(const struct inc_switch *sw);
+const char *inc_switch_name(const struct inc_ctl_switch *sw);
 /* Closes its connection; it comes back by itself and is told what to keep. */
-void inc_switch_drop(struct inc_switch *sw, const char *reason);
+void inc_switch_drop(struct inc_ctl_switch *sw, const char *reason);
 /* A queue pair number that no live connection of the switch has. */
-int inc_switch_qpn_get(struct inc_switch *sw, uint32_t *qpn);
-void inc_switch_qpn_put(struct inc_switch *sw, uint32_t qpn);
+int inc_switch_qpn_get(struct inc_ctl_switch *sw, uint32_t *qpn);
+void inc_switch_qpn_put(struct inc_ctl_switch *sw, uint32_t qpn);
 
 /* switch_request.c */
 /* code 0 and the answer, or a positive errno and its text. */
-typedef void (*inc_switch_reply)(struct inc_switch *sw, int code, const char *text, json_t *answer,
-				 uint64_t arg);
+typedef void (*inc_switch_reply)(struct inc_ctl_switch *sw, int code, const char *text,
+				 json_t *answer, uint64_t arg);
 struct inc_switch_link;
 /*
  * Sends request (stolen) with a fresh seq; reply is called once, later, from the loop:
  * with the answer, the switch's error, ETIMEDOUT or ECONNRESET. -errno where it could not
  * be sent; reply is not called then.
  */
-int inc_switch_request(struct inc_switch *sw, json_t *request, inc_switch_reply reply,
+int inc_switch_request(struct inc_ctl_switch *sw, json_t *request, inc_switch_reply reply,
 		       uint64_t arg);
 
 /*
  * Asks for the page of a query that begins at from (0: the first), on behalf of a number. reply's
  * arg is inc_page_arg(number, from).
  */
-int inc_switch_query(struct inc_switch *sw, const char *what, uint32_t number, uint32_t from,
+int inc_switch_query(struct inc_ctl_switch *sw, const char *what, uint32_t number, uint32_t from,
 		     inc_switch_reply reply);
 static inline uint64_t inc_page_arg(uint32_t number, uint32_t from)
 {
@@ -521,21 +572,21 @@ uint32_t inc_page_next(const json_t *answer, uint64_t arg);
 
 /* switch_ask.c: what the core asks of switches; -errno where it could not be sent. */
 /* Makes the communicator; inc_comm_answered() hears what came of it. */
-int inc_switch_configure(struct inc_switch *sw, const struct inc_comm_conf *conf);
+int inc_switch_configure(struct inc_ctl_switch *sw, const struct inc_comm_conf *conf);
 /* Makes the switch forget a communicator. */
-void inc_switch_remove(struct inc_switch *sw, uint32_t number);
+void inc_switch_remove(struct inc_ctl_switch *sw, uint32_t number);
 /* What the communicator waits for, for inc_comm_waits(). */
-int inc_switch_ask_waiting(struct inc_switch *sw, uint32_t number);
+int inc_switch_ask_waiting(struct inc_ctl_switch *sw, uint32_t number);
 /* How far it is, for inc_orphan_looked(). */
-int inc_switch_ask_results(struct inc_switch *sw, uint32_t number);
+int inc_switch_ask_results(struct inc_ctl_switch *sw, uint32_t number);
 
 /* metrics.c: an inc_scrape_part; arg: the controller */
 bool inc_ctl_figures_part(void *arg, struct inc_scrape_at *at, FILE *out);
 
 /* query.c */
 void inc_query_ask(struct inc_client *client, json_t *object); /* A */
-/* query_tree.c: the answer to "tree". */
-json_t *inc_query_trees(struct inc_ctl *ctl);
+/* query_tree.c: a communicator's part of the answer to "tree"; NULL: it has none yet. */
+json_t *inc_query_tree(const struct inc_comm *comm);
 void inc_query_client_gone(struct inc_client *client);
 void inc_queries_free(struct inc_ctl *ctl);
 

@@ -7,7 +7,6 @@
 #include <time.h>
 #include <unistd.h>
 #include <arpa/inet.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include "lib/net/check.h"
 #include "lib/net/hostport.h"
@@ -69,12 +68,13 @@ static const struct inc_opt options[] = {
 	{.name = "job-communicators",
 	 .value = "N",
 	 .preset = INC_STR(INC_MAX_GROUP_COMMS),
-	 .help = "quota: communicators of one job at a time, in all its groups",
+	 .help = "quota: communicators of one job, in all groups of its name, at a time",
 	 INC_OPT_NUMBER(struct inc_ctl_options, job_communicators, 1, 1 << 20)},
 	{.name = "job-slots",
 	 .value = "N",
 	 .preset = "0",
-	 .help = "quota: slots of all communicators of one job; 0: any number",
+	 .help = "quota: slots of all communicators of one job, each counted once, however many "
+		 "switches its tree has; 0: any number",
 	 INC_OPT_NUMBER(struct inc_ctl_options, job_slots, 0, 1 << 30)},
 	{},
 };
@@ -167,22 +167,18 @@ static void on_signal(evutil_socket_t signal, short what, void *arg)
 	event_base_loopbreak(arg);
 }
 
-/* In the lower half: it is long until they wrap. */
-static int first_number(uint32_t *first, uint32_t *next, struct inc_err *err)
-{
-	if (getrandom(first, sizeof(*first), 0) != sizeof(*first))
-		return inc_err_set(err, EIO, "no random number: %s", strerror(errno));
-	*first = *first >> 1 ?: 1;
-	*next = *first;
-	return 0;
-}
-
 static int show_figures(struct inc_ctl *ctl, struct inc_err *err)
 {
 	if (!ctl->opt.metrics)
 		return 0;
 	return inc_scrape_start(ctl->base, ctl->opt.metrics, inc_ctl_figures_part, ctl,
 				&ctl->scrape, err);
+}
+
+static int init_numbers(struct inc_ctl *ctl, struct inc_err *err)
+{
+	return inc_numbers_init(&ctl->group_numbers, err)
+		       ?: inc_numbers_init(&ctl->comm_numbers, err);
 }
 
 static int serve(struct inc_ctl *ctl, struct inc_err *err)
@@ -196,11 +192,7 @@ static int serve(struct inc_ctl *ctl, struct inc_err *err)
 	ctl->base = event_base_new();
 	if (!ctl->base)
 		goto out;
-	ret = inc_switches_init(ctl);
-	if (!ret)
-		ret = first_number(&ctl->first_group, &ctl->next_group, err);
-	if (!ret)
-		ret = first_number(&ctl->first_communicator, &ctl->next_communicator, err);
+	ret = inc_switches_init(ctl) ?: init_numbers(ctl, err);
 	if (ret)
 		goto out;
 	ret = -ENOMEM;
@@ -239,6 +231,8 @@ out:
 	inc_groups_free(ctl);
 	inc_queries_free(ctl);
 	inc_switches_free(ctl);
+	inc_numbers_free(&ctl->group_numbers);
+	inc_numbers_free(&ctl->comm_numbers);
 	inc_ndjson_drain_stop();
 	if (ctl->base)
 		event_base_free(ctl->base);

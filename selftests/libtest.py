@@ -169,6 +169,19 @@ def scratch():
         shutil.rmtree(path, ignore_errors=True)
 
 
+def topology_ports(topology):
+    """(switch, {"name", "ip", "peer"}) for each port of a file of topo/, in its order."""
+    ports, switch = [], None
+    with open(os.path.join(TOP, "topo", topology), encoding="utf-8") as f:
+        for line in f:
+            fields = dict(re.findall(r"(\w+): ([^\s,{}]+)", line))
+            if "peer" in fields:
+                ports.append((switch, fields))
+            elif line.startswith("  - name: "):
+                switch = fields["name"]
+    return ports
+
+
 ONE_PERCENT = "loss: 0.01, duplicate: 0.01, corrupt: 0.01, reorder: 0.01"
 
 
@@ -178,15 +191,10 @@ def with_wires(directory, topology, faults="", only=None):
     with open(os.path.join(TOP, "topo", topology)) as f:
         text = f.read()
     expect("links:" not in text, f"{topology} says something of links")
-    ends, switch, wires = [], None, {}
-    for line in text.splitlines():
-        words = line.replace(",", " ").replace("{", " ").replace("}", " ").split()
-        if words[:2] == ["-", "name:"] and "ip:" not in words:
-            switch = words[2]
-        elif "peer:" in words:
-            ends.append((words[words.index("peer:") + 1], switch))
+    wires = {}
     lines = ["links:"]
-    for n, (peer, own) in enumerate(ends, 1):
+    for n, (own, port) in enumerate(topology_ports(topology), 1):
+        peer = port["peer"]
         if (own, peer) in wires.values() or (peer, own) in wires.values() or \
                 only and f"{peer}-{own}" not in only:
             continue

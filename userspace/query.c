@@ -17,6 +17,8 @@
 /* Of an answer that one line cannot hold. In communicators of the switch, which stay where they are
  * when others come and go. */
 struct inc_page {
+	bool has_only;
+	uint32_t only; /* communicator that it is about; else about all */
 	uint32_t from;
 	uint32_t next; /* 0: there is no more */
 };
@@ -141,7 +143,8 @@ static json_t *each_comm(const struct inc_daemon *d, struct inc_page *page, comm
 
 	e->ops->usage(e, &usage);
 	for (place = page->from; place < usage.communicators_limit; place++) {
-		if (!e->ops->comm(e, place, &comm))
+		if (!e->ops->comm(e, place, &comm) ||
+		    (page->has_only && comm.communicator != page->only))
 			continue;
 		if (n >= PAGE_CONNECTIONS) {
 			page->next = place;
@@ -296,6 +299,8 @@ void inc_query_answer(struct inc_daemon *d, struct inc_ndjson *conn, json_t *req
 	struct inc_err err = {};
 
 	if (!inc_message_read(INC_MSG_QUERY, request, &said, &err)) {
+		page.has_only = said.has_communicator;
+		page.only = said.communicator;
 		page.from = said.from;
 		data = query(d, said.what, &page, &err);
 	}

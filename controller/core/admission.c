@@ -7,13 +7,13 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "controller/ctl.h"
 
 /* What a group has on a switch: what is counted there for its trees (route.h) and not refused. */
 static void add_group(struct inc_load *load, const struct inc_group *group,
-		      const struct inc_switch *sw)
+		      const struct inc_ctl_switch *sw)
 {
-	const struct inc_tree_node *node;
 	const struct inc_comm *comm;
 	int i;
 
@@ -22,15 +22,11 @@ static void add_group(struct inc_load *load, const struct inc_group *group,
 		i = comm->tree && comm->configs ? inc_tree_find(comm->tree, sw->index) : -1;
 		if (i < 0 || comm->configs[i] == CONFIG_REFUSED)
 			continue;
-		node = &comm->tree->nodes[i];
-		load->communicators++;
-		load->connections += node->n_children + (node->parent >= 0);
-		load->rows += (uint64_t)(node->n_children + (node->parent >= 0)) * comm->slots;
-		load->slots += comm->slots;
+		inc_load_add(load, inc_tree_node_takes(comm->tree, i), 1);
 	}
 }
 
-void inc_switch_load(const struct inc_switch *sw, struct inc_load *load)
+void inc_switch_load(const struct inc_ctl_switch *sw, struct inc_load *load)
 {
 	const struct inc_group *group;
 
@@ -39,29 +35,30 @@ void inc_switch_load(const struct inc_switch *sw, struct inc_load *load)
 	add_group(load, group, sw);
 }
 
+/* A job is all groups of one name: a name is free again while those of an earlier run still finish
+ * what they have, and what they hold is the job's until then. */
+#define FOREACH_OF_JOB(group, of)                      \
+	LIST_FOREACH(group, &(of)->ctl->groups, entry) \
+	if (strcmp((group)->job, (of)->job) == 0)
+
 static uint64_t part_of(const struct inc_load *load, size_t offset)
 {
 	return *(const uint64_t *)((const char *)load + offset);
 }
 
-/* All groups of a run of a job, whatever was made of the first one. */
-#define FOREACH_OF_FAMILY(group, of)                   \
-	LIST_FOREACH(group, &(of)->ctl->groups, entry) \
-	if ((group)->family == (of)->family)
-
 /* A group of the job that has most of what stands at offset; NULL: none has any. */
-static const struct inc_group *find_holder(const struct inc_switch *sw, size_t offset,
+static const struct inc_group *find_holder(const struct inc_ctl_switch *sw, size_t offset,
 					   struct inc_load *held)
 {
-	const struct inc_group *group, *relative, *holder = NULL;
+	const struct inc_group *group, *other, *holder = NULL;
 
 	*held = (struct inc_load){};
 	LIST_FOREACH(group, &sw->ctl->groups, entry)
 	{
 		struct inc_load load = {};
 
-		FOREACH_OF_FAMILY(relative, group)
-		add_group(&load, relative, sw);
+		FOREACH_OF_JOB(other, group)
+		add_group(&load, other, sw);
 		if (part_of(&load, offset) > part_of(held, offset)) {
 			*held = load;
 			holder = group;
@@ -70,7 +67,7 @@ static const struct inc_group *find_holder(const struct inc_switch *sw, size_t o
 	return holder;
 }
 
-void inc_switch_holder(const struct inc_switch *sw, char *buf, size_t size)
+void inc_switch_holder(const struct inc_ctl_switch *sw, char *buf, size_t size)
 {
 	struct inc_load held;
 	const struct inc_group *holder = find_holder(sw, offsetof(struct inc_load, rows), &held);
@@ -85,73 +82,50 @@ void inc_switch_holder(const struct inc_switch *sw, char *buf, size_t size)
 			 (unsigned long long)held.communicators);
 }
 
-/* Whether a switch lacks something for so many hosts of a communicator, and what. A limit of 0 is
- * one that it has not said. */
-static bool name_lack(const struct inc_comm *comm, const struct inc_switch *sw, unsigned int hosts,
-		      struct inc_err *err)
-{
-	const struct inc_route_use *use = inc_routes_use(sw->ctl->routes, sw->index);
-	const struct inc_msg_limits *limits = inc_routes_limits(sw->ctl->routes, sw->index);
-	const struct {
-		const char *what;
-		size_t offset;
-		uint64_t want, used, limit;
-	} parts[] = {
-		{"communicators", offsetof(struct inc_load, communicators), 1, use->communicators,
-		 limits->groups},
-		{"connections", offsetof(struct inc_load, connections), hosts, use->connections,
-		 limits->connections},
-		{"contribution rows", offsetof(struct inc_load, rows),
-		 (uint64_t)hosts * comm->slots, use->rows, limits->rows},
-	};
-	const struct inc_group *holder;
-	char most[CTL_NAME_MAX + 48] = "";
-	struct inc_load held;
-
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-		const uint64_t want = parts[i].want, used = parts[i].used, limit = parts[i].limit;
-
-		if (!limit || used + want <= limit)
-			continue;
-		holder = find_holder(sw, parts[i].offset, &held);
-		if (holder)
-			snprintf(most, sizeof(most), "; job %s holds most, %llu", holder->job,
-				 (unsigned long long)part_of(&held, parts[i].offset));
-		inc_err_set(err, ENOSPC, "switch %s: job %s wants %llu %s, %llu of %llu are free%s",
-			    inc_switch_name(sw), comm->group->job, (unsigned long long)want,
-			    parts[i].what, (unsigned long long)(used < limit ? limit - used : 0),
-			    (unsigned long long)limit, most);
-		return true;
-	}
-	return false;
-}
-
 void inc_comm_name_holder(const struct inc_comm *comm, struct inc_err *err)
 {
 	const struct inc_ctl *ctl = comm->group->ctl;
-	const struct inc_member *members = comm->group->members;
+	const struct inc_route_lack *lack = inc_routes_lack(ctl->routes);
+	const struct inc_err why = *err;
+	const struct inc_group *holder;
+	struct inc_load held;
 
-	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
-		const unsigned int sw = ctl->topo->hosts[members[rank].host].sw;
-		unsigned int hosts = 0;
+	holder = lack ? find_holder(&ctl->switches[lack->sw], lack->figure, &held) : NULL;
+	if (holder)
+		inc_err_set(err, ENOSPC, "%s; job %s holds most, %llu", why.msg, holder->job,
+			    (unsigned long long)part_of(&held, lack->figure));
+}
 
-		for (unsigned int other = 0; other < comm->group->world_size; other++)
-			hosts += ctl->topo->hosts[members[other].host].sw == sw;
-		if (name_lack(comm, &ctl->switches[sw], hosts, err))
-			return;
+struct inc_job_load inc_group_load(const struct inc_group *group)
+{
+	struct inc_job_load load = {.communicators = group->n_comms};
+	const struct inc_comm *comm;
+
+	LIST_FOREACH(comm, &group->comms, entry)
+	load.slots += comm->tree ? comm->slots : 0;
+	return load;
+}
+
+struct inc_job_load inc_job_load(const struct inc_group *group)
+{
+	const struct inc_group *other;
+	struct inc_job_load sum = {};
+
+	FOREACH_OF_JOB(other, group)
+	{
+		const struct inc_job_load load = inc_group_load(other);
+
+		sum.communicators += load.communicators;
+		sum.slots += load.slots;
 	}
+	return sum;
 }
 
 int inc_comm_admit(const struct inc_comm *comm, struct inc_err *err)
 {
 	const unsigned int quota = comm->group->ctl->opt.job_slots;
-	const struct inc_group *group;
-	const struct inc_comm *other;
-	uint64_t has = 0;
+	const uint64_t has = inc_job_load(comm->group).slots; /* it has no tree itself */
 
-	FOREACH_OF_FAMILY(group, comm->group)
-	LIST_FOREACH(other, &group->comms, entry)
-	has += other != comm && other->tree ? other->slots : 0;
 	if (!quota || has + comm->slots <= quota)
 		return 0;
 	return inc_err_set(err, EDQUOT,
@@ -162,19 +136,16 @@ int inc_comm_admit(const struct inc_comm *comm, struct inc_err *err)
 int inc_group_admit(const struct inc_group *group, struct inc_err *err)
 {
 	const unsigned int quota = group->ctl->opt.job_communicators;
-	const struct inc_group *relative;
-	unsigned int has = 0;
+	const uint64_t has = inc_job_load(group).communicators;
 
 	/* whatever its job may have, it can name no more when it resumes */
 	if (group->n_comms == CTL_MAX_COMMS)
 		return inc_err_set(err, EDQUOT, "group %u of job %s has %u communicators at a time",
 				   group->number, group->job, CTL_MAX_COMMS);
-	FOREACH_OF_FAMILY(relative, group)
-	has += relative->n_comms;
 	if (has < quota)
 		return 0;
 	return inc_err_set(
 		err, EDQUOT,
-		"job %s has %u communicators and may have %u at a time (--job-communicators)",
-		group->job, has, quota);
+		"job %s has %llu communicators and may have %u at a time (--job-communicators)",
+		group->job, (unsigned long long)has, quota);
 }

@@ -99,7 +99,7 @@ static struct inc_comm *comm_new(struct inc_group *group, unsigned int index)
 }
 
 struct inc_comm *inc_comm_adopt(struct inc_group *group, unsigned int index, uint32_t number,
-				struct inc_switch *sw)
+				struct inc_ctl_switch *sw)
 {
 	struct inc_comm *comm = comm_new(group, index);
 
@@ -117,7 +117,7 @@ struct inc_comm *inc_comm_adopt(struct inc_group *group, unsigned int index, uin
 	return comm;
 }
 
-int inc_comm_adopt_switch(struct inc_comm *comm, struct inc_switch *sw)
+int inc_comm_adopt_switch(struct inc_comm *comm, struct inc_ctl_switch *sw)
 {
 	const size_t n = comm->tree->n + 1;
 	enum inc_config_state *more = realloc(comm->configs, n * sizeof(*more));
@@ -132,12 +132,21 @@ int inc_comm_adopt_switch(struct inc_comm *comm, struct inc_switch *sw)
 	return 0;
 }
 
+/* Switches and members have nothing of it any more. */
+static void let_go(struct inc_comm *comm)
+{
+	inc_comm_unconfigure(comm);
+	for (unsigned int rank = 0; rank < comm->group->world_size; rank++)
+		inc_endpoint_leave(&comm->members[rank]);
+}
+
 void inc_comm_end(struct inc_comm *comm)
 {
 	if (comm->number)
 		inc_info("communicator %u (group %u, %s) ends", comm->number, comm->group->number,
 			 comm->group->job);
-	inc_comm_unconfigure(comm);
+	let_go(comm);
+	inc_accusations_free(&comm->accused);
 	free(comm->configs); /* there without a tree where memory was short */
 	LIST_REMOVE(comm, entry);
 	if (comm->phase == COMM_REFUSED)
@@ -213,7 +222,7 @@ static void refuse(struct inc_comm *comm)
 	struct inc_group *group = comm->group;
 	struct inc_comm *old, *oldest = NULL;
 
-	inc_comm_unconfigure(comm);
+	let_go(comm);
 	inc_comm_go(comm, COMM_REFUSED);
 	comm->number = 0;
 	group->n_comms--;
@@ -326,6 +335,7 @@ static bool agrees(struct inc_comm *comm, unsigned int rank)
 static void tell_refused(struct inc_comm *comm, struct inc_member *member)
 {
 	comm->members[member->rank].asked = true;
+	comm->members[member->rank].knows = false; /* why it asks */
 	inc_comm_tell_failed(comm, member->rank, -1);
 	if (all_told(comm))
 		inc_comm_end(comm);
@@ -349,6 +359,7 @@ static void take_ask(struct inc_comm *comm, unsigned int rank, const struct inc_
 {
 	comm->members[rank] = *asked;
 	comm->members[rank].asked = true;
+	inc_endpoint_take(comm->group->ctl, &comm->members[rank]);
 	if (!agrees(comm, rank))
 		return;
 	for (unsigned int other = 0; other < comm->group->world_size; other++) {
@@ -376,6 +387,7 @@ void inc_comm_ask(struct inc_member *member, const struct inc_msg_ask *said, int
 	if (ret)
 		goto refuse;
 	wrong = wrong ?: take_fields(said, &asked, why);
+	wrong = wrong ?: inc_endpoint_check(member->group->ctl, &asked.route, why);
 	if (!wrong && !comm)
 		wrong = inc_group_admit(member->group, why);
 	comm = inc_comm_get_index(member->group, said->comm);
@@ -491,8 +503,7 @@ void inc_comm_destroy(struct inc_member *member, uint32_t number)
 
 	/* what has ended meanwhile, with its group say, is as gone as was asked for */
 	if (!comm &&
-	    ((!inc_group_resumed(group) && !inc_ctl_ours(group->ctl->first_communicator,
-							 group->ctl->next_communicator, number)) ||
+	    ((!inc_group_resumed(group) && !inc_number_given(&group->ctl->comm_numbers, number)) ||
 	     inc_comm_find(group->ctl, number))) {
 		refuse_number(member, "D", number);
 		return;

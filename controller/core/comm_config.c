@@ -9,13 +9,14 @@
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 
-static struct inc_switch *switch_of(const struct inc_comm *comm, const struct inc_tree_node *node)
+static struct inc_ctl_switch *switch_of(const struct inc_comm *comm,
+					const struct inc_tree_node *node)
 {
 	return &comm->group->ctl->switches[node->sw];
 }
 
 /* The switch's node in the communicator's tree, or -1. */
-static int node_of(const struct inc_comm *comm, const struct inc_switch *sw)
+static int node_of(const struct inc_comm *comm, const struct inc_ctl_switch *sw)
 {
 	return comm->tree ? inc_tree_find(comm->tree, sw->index) : -1;
 }
@@ -58,7 +59,7 @@ void inc_comm_unconfigure(struct inc_comm *comm)
 	free_route(comm);
 }
 
-static int new_end(struct inc_switch *sw, struct inc_route_end *end)
+static int new_end(struct inc_ctl_switch *sw, struct inc_route_end *end)
 {
 	int ret;
 
@@ -116,7 +117,7 @@ static unsigned int min(unsigned int a, unsigned int b)
 static const uint8_t *port_mac(const void *arg, unsigned int sw, unsigned int port)
 {
 	const struct inc_comm *comm = arg;
-	const struct inc_switch_port *has = &comm->group->ctl->switches[sw].has[port];
+	const struct inc_ctl_port *has = &comm->group->ctl->switches[sw].has[port];
 
 	return has->has_mac ? has->mac : NULL;
 }
@@ -167,7 +168,7 @@ static void choose_payload(struct inc_comm *comm)
 		comm->payload /= 2;
 }
 
-void inc_comm_answered(struct inc_switch *sw, uint32_t number, int code, const char *text,
+void inc_comm_answered(struct inc_ctl_switch *sw, uint32_t number, int code, const char *text,
 		       uint32_t confirmed)
 {
 	struct inc_comm *comm = inc_comm_find(sw->ctl, number);
@@ -212,7 +213,7 @@ static void send_configs(struct inc_comm *comm)
 	inc_comm_go(comm, COMM_CONFIGURING);
 	comm->asked_at_ns = inc_now_ns();
 	for (unsigned int i = 0; i < comm->tree->n; i++) {
-		struct inc_switch *sw = switch_of(comm, &comm->tree->nodes[i]);
+		struct inc_ctl_switch *sw = switch_of(comm, &comm->tree->nodes[i]);
 		struct inc_comm_conf conf;
 		int ret;
 
@@ -229,10 +230,10 @@ static void send_configs(struct inc_comm *comm)
 	}
 }
 
-const struct inc_switch *inc_comm_absent(const struct inc_comm *comm)
+const struct inc_ctl_switch *inc_comm_absent(const struct inc_comm *comm)
 {
 	for (unsigned int i = 0; i < comm->tree->n; i++) {
-		const struct inc_switch *sw = switch_of(comm, &comm->tree->nodes[i]);
+		const struct inc_ctl_switch *sw = switch_of(comm, &comm->tree->nodes[i]);
 
 		if (!sw->link)
 			return sw;
@@ -240,14 +241,9 @@ const struct inc_switch *inc_comm_absent(const struct inc_comm *comm)
 	return NULL;
 }
 
-static uint32_t next_number(struct inc_ctl *ctl)
+static bool is_taken(struct inc_ctl *ctl, uint32_t number)
 {
-	uint32_t number;
-
-	do {
-		number = ctl->next_communicator++;
-	} while (!number || inc_comm_find(ctl, number) || inc_orphan_known(ctl, number));
-	return number;
+	return inc_comm_find(ctl, number) || inc_orphan_known(ctl, number);
 }
 
 /* A tree for it, in place of the one it has waited with: what is connected may have changed. */
@@ -277,7 +273,7 @@ static int find_route(struct inc_comm *comm, struct inc_err *err)
 void inc_comm_configure(struct inc_comm *comm)
 {
 	const struct inc_group *group = comm->group;
-	const struct inc_switch *absent;
+	const struct inc_ctl_switch *absent;
 	struct inc_err err;
 	int ret;
 
@@ -293,7 +289,11 @@ void inc_comm_configure(struct inc_comm *comm)
 		return;
 	}
 	choose_payload(comm);
-	comm->number = next_number(group->ctl);
+	comm->number = inc_number_give(&group->ctl->comm_numbers, is_taken, group->ctl);
+	if (!comm->number) {
+		ret = inc_err_set(&err, ENOMEM, "out of memory");
+		goto fail;
+	}
 	ret = number_connections(comm);
 	if (ret) {
 		inc_err_set(&err, -ret, "no queue pair number: %s", strerror(-ret));
@@ -306,7 +306,7 @@ fail:
 }
 
 /* Comm by comm, from the start again after each: configuring one may end it, and others. */
-void inc_comm_switch_connected(struct inc_switch *sw)
+void inc_comm_switch_connected(struct inc_ctl_switch *sw)
 {
 	const unsigned int look = ++sw->ctl->looks;
 	struct inc_group *group;
@@ -325,14 +325,14 @@ again:
 	}
 }
 
-bool inc_comm_keeps(const struct inc_comm *comm, const struct inc_switch *sw)
+bool inc_comm_keeps(const struct inc_comm *comm, const struct inc_ctl_switch *sw)
 {
 	int node = node_of(comm, sw);
 
 	return node >= 0 && comm->configs[node] == CONFIG_THERE;
 }
 
-bool inc_comm_takes(struct inc_comm *comm, struct inc_switch *sw)
+bool inc_comm_takes(struct inc_comm *comm, struct inc_ctl_switch *sw)
 {
 	if (node_of(comm, sw) >= 0)
 		return inc_comm_keeps(comm, sw);
@@ -349,7 +349,7 @@ static bool lists(const uint32_t *listed, size_t n, uint32_t number)
 	return false;
 }
 
-void inc_comm_check_kept(struct inc_switch *sw, const uint32_t *listed, size_t n)
+void inc_comm_check_kept(struct inc_ctl_switch *sw, const uint32_t *listed, size_t n)
 {
 	struct inc_group *group;
 	struct inc_comm *comm;

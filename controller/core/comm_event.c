@@ -10,29 +10,21 @@
 #include "controller/ctl.h"
 #include "lib/base/log.h"
 
-/* Whom a switch means. */
-struct peer {
-	int rank;               /* a rank of its own; -1: another switch, or nobody */
-	const char *sw;         /* the other switch; NULL: none, or it is not known which */
-	int node;               /* a switch below: its node, -1 where it is not known; else -1 */
-	struct inc_ranks below; /* the ranks there */
-};
-
 /* Whether a rank's host is attached to the switch; true, too, where its host is not known yet. */
-static bool is_own(const struct inc_comm *comm, const struct inc_switch *sw, unsigned int rank)
+static bool is_own(const struct inc_comm *comm, const struct inc_ctl_switch *sw, unsigned int rank)
 {
 	const struct inc_comm_member *m = &comm->members[rank];
 
 	return !m->asked || sw->ctl->topo->hosts[m->route.host].sw == sw->index;
 }
 
-/* rank: -1 for the parent */
-static struct peer peer_of(const struct inc_comm *comm, const struct inc_switch *sw, int rank)
+struct inc_peer inc_comm_peer(const struct inc_comm *comm, const struct inc_ctl_switch *sw,
+			      int rank)
 {
-	const int node = inc_tree_find(comm->tree, sw->index);
+	const int node = comm->tree ? inc_tree_find(comm->tree, sw->index) : -1;
 	const int parent = node < 0 ? -1 : comm->tree->nodes[node].parent;
 	const struct inc_topo_switch *switches = sw->ctl->topo->switches;
-	struct peer peer = {.rank = -1, .node = -1};
+	struct inc_peer peer = {.rank = -1, .node = -1};
 	const struct inc_tree_child *child;
 
 	if (rank < 0) {
@@ -41,7 +33,7 @@ static struct peer peer_of(const struct inc_comm *comm, const struct inc_switch 
 	}
 	child = node < 0 ? NULL : inc_tree_child_of(comm->tree, node, rank);
 	if (child && child->to_switch) {
-		peer.node = child->index;
+		peer.node = child->node;
 		peer.sw = switches[comm->tree->nodes[peer.node].sw].name;
 		inc_tree_ranks(comm->tree, peer.node, &peer.below);
 	} else if (child || is_own(comm, sw, rank)) {
@@ -51,7 +43,7 @@ static struct peer peer_of(const struct inc_comm *comm, const struct inc_switch 
 }
 
 /* "switch s2 (ranks 4-7)", or "" */
-static void print_peer(const struct peer *peer, char *buf, size_t size)
+static void print_peer(const struct inc_peer *peer, char *buf, size_t size)
 {
 	char ranks[200];
 
@@ -80,14 +72,14 @@ static bool all_destroyed(const struct inc_comm *comm, const struct inc_ranks *r
 }
 
 /* Whoever is meant is through with the communicator, and owes nobody an acknowledgement. */
-static bool is_through(const struct inc_comm *comm, const struct peer *peer)
+static bool is_through(const struct inc_comm *comm, const struct inc_peer *peer)
 {
 	return peer->rank >= 0 ? comm->members[peer->rank].destroyed
 			       : peer->node >= 0 && all_destroyed(comm, &peer->below);
 }
 
-static void fail(struct inc_comm *comm, const struct inc_switch *sw, const struct peer *peer,
-		 int code, const char *text)
+static void fail(struct inc_comm *comm, const struct inc_ctl_switch *sw,
+		 const struct inc_peer *peer, int code, const char *text)
 {
 	char who[300];
 
@@ -96,16 +88,41 @@ static void fail(struct inc_comm *comm, const struct inc_switch *sw, const struc
 		      *who ? ": " : "", who);
 }
 
-static void check_waiting(struct inc_switch *sw, const struct inc_comm *comm)
+static void check_waiting(struct inc_ctl_switch *sw, struct inc_comm *comm)
 {
 	int ret = inc_switch_ask_waiting(sw, comm->number);
 
+	comm->in_doubt = true;
 	if (ret)
 		inc_warn("switch %s cannot be asked what communicator %u waits for: %s",
 			 inc_switch_name(sw), comm->number, strerror(-ret));
 }
 
-bool inc_comm_waits(struct inc_switch *sw, const struct inc_msg_waiting *said)
+void inc_comms_ask_waiting(struct inc_ctl_switch *sw)
+{
+	struct inc_group *group;
+	struct inc_comm *comm;
+
+	LIST_FOREACH(group, &sw->ctl->groups, entry)
+	{
+		LIST_FOREACH(comm, &group->comms, entry)
+		{
+			if (comm->in_doubt && comm->phase == COMM_STARTED &&
+			    inc_comm_keeps(comm, sw))
+				check_waiting(sw, comm);
+		}
+	}
+}
+
+void inc_comm_ask_again(struct inc_ctl_switch *sw, uint32_t number)
+{
+	struct inc_comm *comm = inc_comm_find(sw->ctl, number);
+
+	if (comm && comm->phase == COMM_STARTED)
+		check_waiting(sw, comm);
+}
+
+bool inc_comm_waits(struct inc_ctl_switch *sw, const struct inc_msg_waiting *said)
 {
 	struct inc_comm *comm = inc_comm_find(sw->ctl, said->communicator);
 	char chunk[32] = "", who[300];
@@ -116,11 +133,11 @@ bool inc_comm_waits(struct inc_switch *sw, const struct inc_msg_waiting *said)
 		snprintf(chunk, sizeof(chunk), "chunk %llu ", (unsigned long long)said->chunk);
 	for (uint32_t i = 0; i < said->n_missing; i++) {
 		const struct inc_msg_missing *m = &said->missing[i];
-		struct peer peer;
+		struct inc_peer peer;
 
 		if (!m->has_rank || m->up || m->rank >= comm->group->world_size)
 			continue;
-		peer = peer_of(comm, sw, m->rank);
+		peer = inc_comm_peer(comm, sw, m->rank);
 		if (!is_through(comm, &peer)) {
 			/* the switch below knows which of its ranks it is */
 			if (peer.node >= 0)
@@ -139,9 +156,9 @@ bool inc_comm_waits(struct inc_switch *sw, const struct inc_msg_waiting *said)
 }
 
 /* What follows from a failure that concerns a peer, once it is known who that is. */
-static void judge(struct inc_comm *comm, struct inc_switch *sw, const struct inc_accusation *a)
+static void judge(struct inc_comm *comm, struct inc_ctl_switch *sw, const struct inc_accusation *a)
 {
-	const struct peer peer = peer_of(comm, sw, a->rank);
+	const struct inc_peer peer = inc_comm_peer(comm, sw, a->rank);
 
 	if (a->code != EREMOTEIO && is_through(comm, &peer))
 		/* unless the others still wait for it; a mismatch is the end for everybody */
@@ -152,34 +169,33 @@ static void judge(struct inc_comm *comm, struct inc_switch *sw, const struct inc
 
 void inc_comm_judge(struct inc_comm *comm)
 {
-	const struct inc_accusation accused = comm->accused;
+	struct inc_accusation *a = LIST_FIRST(&comm->accused), *next;
 	struct inc_group *group = comm->group;
-	const int rank = accused.rank;
 
-	if (!accused.code || comm->phase != COMM_STARTED)
-		return;
-	if (rank < (int)group->world_size && inc_group_awaits(group, rank))
-		return;
-	comm->accused.code = 0;
-	if (rank >= (int)group->world_size)
-		return;
-	if (!group->members[rank].present)
-		comm->members[rank].destroyed = true;
-	judge(comm, &group->ctl->switches[accused.by->index], &accused);
+	for (; a && comm->phase == COMM_STARTED; a = next) {
+		const bool is_rank = a->rank < (int)group->world_size;
+
+		next = LIST_NEXT(a, entry);
+		if (is_rank && inc_group_awaits(group, a->rank))
+			continue;
+		if (is_rank && !group->members[a->rank].present)
+			comm->members[a->rank].destroyed = true;
+		if (is_rank)
+			judge(comm, &group->ctl->switches[a->by->index], a);
+		inc_accusation_drop(a);
+	}
 }
 
 /* Kept where it is not known yet whether the rank had left before it fell silent. True: done. */
-static bool accuse(struct inc_switch *sw, struct inc_comm *comm, uint32_t number,
+static bool accuse(struct inc_ctl_switch *sw, struct inc_comm *comm, uint32_t number,
 		   const struct inc_accusation *accused)
 {
 	if (inc_orphan_fail(sw, number, accused))
 		return true;
-	if (!comm || accused->rank < 0 || comm->phase != COMM_STARTED ||
-	    inc_tree_find(comm->tree, sw->index) < 0 ||
-	    !inc_group_awaits(comm->group, accused->rank))
-		return false;
-	comm->accused = *accused;
-	return true;
+	return comm && accused->rank >= 0 && comm->phase == COMM_STARTED &&
+	       inc_tree_find(comm->tree, sw->index) >= 0 &&
+	       inc_group_awaits(comm->group, accused->rank) &&
+	       inc_accusation_add(&comm->accused, accused);
 }
 
 const struct inc_event_info inc_event_info[EVENT_MAX] = {
@@ -200,17 +216,35 @@ static enum inc_event_kind kind_of(const char *event)
 	return kind;
 }
 
-/* A neighbour of the switch has said that it is over there, and will tell why: unless it cannot. */
-static void wait_for_reason(struct inc_switch *sw, struct inc_comm *comm)
+void inc_comm_wait_for_reason(struct inc_comm *comm, const struct inc_ctl_switch *sw)
 {
-	if (!comm || comm->phase != COMM_STARTED || comm->ended ||
-	    inc_tree_find(comm->tree, sw->index) < 0)
+	if (comm->ended)
 		return;
 	comm->ended = sw;
-	inc_ctl_arm(comm->timer, sw->ctl->opt.switch_timeout_ms);
+	/* before the start others look after its end, and the start begins to wait */
+	if (comm->phase == COMM_STARTED)
+		inc_ctl_arm(comm->timer, sw->ctl->opt.switch_timeout_ms);
 }
 
-void inc_comm_event(struct inc_switch *sw, const struct inc_msg_event *said)
+/* The communicator that the switch is said to have, as far as its failures are of use. */
+static struct inc_comm *find_running(struct inc_ctl_switch *sw, uint32_t number)
+{
+	struct inc_comm *comm = inc_comm_find(sw->ctl, number);
+
+	return comm && comm->phase != COMM_FAILED && inc_comm_keeps(comm, sw) ? comm : NULL;
+}
+
+static void take_end(struct inc_ctl_switch *sw, uint32_t number)
+{
+	struct inc_comm *comm = find_running(sw, number);
+
+	if (comm)
+		inc_comm_wait_for_reason(comm, sw);
+	else
+		inc_orphan_ended(sw, number);
+}
+
+void inc_comm_event(struct inc_ctl_switch *sw, const struct inc_msg_event *said)
 {
 	const char *text = *said->message ? said->message : said->event;
 	const enum inc_event_kind kind = kind_of(said->event);
@@ -232,7 +266,7 @@ void inc_comm_event(struct inc_switch *sw, const struct inc_msg_event *said)
 	inc_warn("switch %s: event %s, communicator %u: %s", inc_switch_name(sw), said->event,
 		 said->communicator, said->message);
 	if (kind == EVENT_ENDED)
-		wait_for_reason(sw, comm);
+		take_end(sw, said->communicator);
 	if (!accused.code)
 		return;
 	snprintf(accused.text, sizeof(accused.text), "%s", text);
@@ -240,8 +274,7 @@ void inc_comm_event(struct inc_switch *sw, const struct inc_msg_event *said)
 		accused.rank = -1; /* whoever it is, it ends for all */
 	if ((accused.code != EREMOTEIO || orphan) && accuse(sw, comm, said->communicator, &accused))
 		return;
-	if (!comm || !comm->tree || inc_tree_find(comm->tree, sw->index) < 0 ||
-	    comm->phase < COMM_CONFIGURED || comm->phase == COMM_FAILED)
-		return;
-	judge(comm, sw, &accused);
+	comm = find_running(sw, said->communicator);
+	if (comm)
+		judge(comm, sw, &accused);
 }

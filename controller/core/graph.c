@@ -75,6 +75,12 @@ static uint64_t *above_of(struct inc_order *order, const struct inc_graph *graph
 	return order->above + (size_t)s * graph->words;
 }
 
+/* Whether a neighbour is nearer to a root; those that can be reached differ by one link at most. */
+static bool is_step_up(const struct inc_order *order, unsigned int s, unsigned int to)
+{
+	return order->depth[to] < order->depth[s];
+}
+
 static void list_up(struct inc_order *order, const struct inc_graph *graph)
 {
 	unsigned int n = 0;
@@ -82,7 +88,7 @@ static void list_up(struct inc_order *order, const struct inc_graph *graph)
 	for (unsigned int s = 0; s < graph->n; s++) {
 		order->first_up[s] = n;
 		for (unsigned int e = graph->first[s]; e < graph->first[s + 1]; e++) {
-			if (order->depth[graph->edges[e].to] < order->depth[s])
+			if (is_step_up(order, s, graph->edges[e].to))
 				order->up[n++] = e;
 		}
 	}
@@ -115,8 +121,7 @@ void inc_order_from(struct inc_order *order, const struct inc_graph *graph,
 				order->depth[to] = order->depth[s] + 1;
 				queue[tail++] = to;
 			}
-			for (unsigned int w = 0;
-			     order->depth[to] + 1 == order->depth[s] && w < graph->words; w++)
+			for (unsigned int w = 0; is_step_up(order, s, to) && w < graph->words; w++)
 				mine[w] |= theirs[w];
 		}
 	}

@@ -94,11 +94,12 @@ static void on_timeout(evutil_socket_t fd, short what, void *arg)
 	inc_group_free(group);
 }
 
+/* number 0: there was no memory for one */
 static struct inc_group *group_new(struct inc_ctl *ctl, const char *job, unsigned int world_size,
 				   uint32_t number)
 {
 	struct inc_group *group =
-		calloc(1, sizeof(*group) + world_size * sizeof(group->members[0]));
+		number ? calloc(1, sizeof(*group) + world_size * sizeof(group->members[0])) : NULL;
 
 	if (!group)
 		return NULL;
@@ -108,7 +109,7 @@ static struct inc_group *group_new(struct inc_ctl *ctl, const char *job, unsigne
 		return NULL;
 	}
 	group->ctl = ctl;
-	group->number = group->family = number;
+	group->number = number;
 	snprintf(group->job, sizeof(group->job), "%s", job);
 	group->world_size = world_size;
 	group->since_at_ms = inc_now_ms();
@@ -135,20 +136,26 @@ struct inc_group *inc_group_adopt(struct inc_ctl *ctl, const char *job, unsigned
 	return group;
 }
 
+struct inc_group *inc_group_find(const struct inc_ctl *ctl, uint32_t number)
+{
+	struct inc_group *group;
+
+	LIST_FOREACH(group, &ctl->groups, entry)
+	{
+		if (group->number == number)
+			return group;
+	}
+	return NULL;
+}
+
+static bool is_taken(struct inc_ctl *ctl, uint32_t number)
+{
+	return inc_group_find(ctl, number);
+}
+
 static uint32_t next_number(struct inc_ctl *ctl)
 {
-	const struct inc_group *group;
-	uint32_t number;
-
-	do {
-		number = ctl->next_group++;
-		LIST_FOREACH(group, &ctl->groups, entry)
-		{
-			if (group->number == number)
-				break;
-		}
-	} while (!number || group);
-	return number;
+	return inc_number_give(&ctl->group_numbers, is_taken, ctl);
 }
 
 struct inc_group *inc_group_derive(const struct inc_group *parent, enum inc_derive_how how,
@@ -161,20 +168,7 @@ struct inc_group *inc_group_derive(const struct inc_group *parent, enum inc_deri
 		return NULL;
 	group->of = parent->number;
 	group->how = how;
-	group->family = parent->family;
 	return group;
-}
-
-struct inc_group *inc_group_find(const struct inc_ctl *ctl, uint32_t number)
-{
-	struct inc_group *group;
-
-	LIST_FOREACH(group, &ctl->groups, entry)
-	{
-		if (group->number == number)
-			return group;
-	}
-	return NULL;
 }
 
 void inc_group_free(struct inc_group *group)

@@ -10,16 +10,17 @@
 #include "lib/base/log.h"
 
 struct inc_orphan {
-	struct inc_switch *sw;
+	struct inc_ctl_switch *sw;
 	uint32_t number;
-	bool seen;                     /* results is what the switch has said */
-	uint64_t results;              /* of the communicator */
-	struct inc_accusation accused; /* it has failed */
+	bool seen;                      /* results is what the switch has said */
+	uint64_t results;               /* of the communicator */
+	struct inc_accusations accused; /* it has failed */
+	bool ended;                     /* a neighbour of the switch has said so */
 	struct event *timer;
 	LIST_ENTRY(inc_orphan) entry;
 };
 
-static struct inc_orphan *find(const struct inc_switch *sw, uint32_t number)
+static struct inc_orphan *find(const struct inc_ctl_switch *sw, uint32_t number)
 {
 	struct inc_orphan *o;
 
@@ -34,6 +35,7 @@ static struct inc_orphan *find(const struct inc_switch *sw, uint32_t number)
 static void orphan_free(struct inc_orphan *o)
 {
 	LIST_REMOVE(o, entry);
+	inc_accusations_free(&o->accused);
 	event_free(o->timer);
 	free(o);
 }
@@ -43,7 +45,7 @@ static void look_later(struct inc_orphan *o)
 	inc_ctl_arm(o->timer, o->sw->ctl->opt.group_timeout_ms);
 }
 
-void inc_orphan_looked(struct inc_switch *sw, uint32_t number, int code, const char *text,
+void inc_orphan_looked(struct inc_ctl_switch *sw, uint32_t number, int code, const char *text,
 		       bool found, uint64_t results)
 {
 	struct inc_orphan *o = find(sw, number);
@@ -82,7 +84,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 		look_later(o);
 }
 
-bool inc_orphan_add(struct inc_switch *sw, uint32_t number)
+bool inc_orphan_add(struct inc_ctl_switch *sw, uint32_t number)
 {
 	struct inc_orphan *o;
 
@@ -103,44 +105,56 @@ bool inc_orphan_add(struct inc_switch *sw, uint32_t number)
 	return true;
 }
 
+static void keep(struct inc_orphan *o, const struct inc_accusation *accused)
+{
+	if (!inc_accusation_add(&o->accused, accused))
+		inc_warn("switch %s: no memory for a failure of communicator %u: %s",
+			 inc_switch_name(o->sw), o->number, accused->text);
+}
+
 void inc_orphans_accuse(struct inc_ctl *ctl, uint32_t number, int code, const char *text)
 {
+	struct inc_accusation accused = {.code = code, .rank = -1};
 	struct inc_orphan *o;
 
+	snprintf(accused.text, sizeof(accused.text), "%s", text);
 	LIST_FOREACH(o, &ctl->orphans, entry)
 	{
-		if (o->number != number)
-			continue;
-		o->accused = (struct inc_accusation){.code = code, .rank = -1};
-		snprintf(o->accused.text, sizeof(o->accused.text), "%s", text);
+		if (o->number == number)
+			keep(o, &accused);
 	}
 }
 
-bool inc_orphan_is(const struct inc_switch *sw, uint32_t number)
+bool inc_orphan_is(const struct inc_ctl_switch *sw, uint32_t number)
 {
 	return find(sw, number);
 }
 
-bool inc_orphan_fail(struct inc_switch *sw, uint32_t number, const struct inc_accusation *accused)
+bool inc_orphan_fail(struct inc_ctl_switch *sw, uint32_t number,
+		     const struct inc_accusation *accused)
 {
 	struct inc_orphan *o = find(sw, number);
 
-	if (!o)
-		return false;
-	/* one that may prove harmless gives way to one that does not */
-	if (!o->accused.code || (o->accused.rank >= 0 && accused->rank < 0))
-		o->accused = *accused;
-	return true;
+	if (o)
+		keep(o, accused);
+	return o;
+}
+
+void inc_orphan_ended(struct inc_ctl_switch *sw, uint32_t number)
+{
+	struct inc_orphan *o = find(sw, number);
+
+	if (o)
+		o->ended = true;
 }
 
 /* What a switch has said of it meanwhile. */
 static void take_accusation(struct inc_comm *comm, const struct inc_accusation *accused)
 {
-	if (!accused->code || comm->phase == COMM_FAILED)
+	if (comm->phase == COMM_FAILED ||
+	    (accused->rank >= 0 && inc_accusation_add(&comm->accused, accused)))
 		return;
-	if (accused->rank >= 0)
-		comm->accused = *accused;
-	else if (accused->by)
+	if (accused->by)
 		inc_comm_fail(comm, -1, accused->code, "switch %s: %s",
 			      inc_switch_name(accused->by), accused->text);
 	else
@@ -150,6 +164,7 @@ static void take_accusation(struct inc_comm *comm, const struct inc_accusation *
 int inc_orphans_take(struct inc_comm *comm)
 {
 	struct inc_orphan *o = LIST_FIRST(&comm->group->ctl->orphans), *next;
+	const struct inc_accusation *a;
 
 	for (; o; o = next) {
 		next = LIST_NEXT(o, entry);
@@ -158,13 +173,16 @@ int inc_orphans_take(struct inc_comm *comm)
 		if (inc_tree_find(comm->tree, o->sw->index) < 0 &&
 		    inc_comm_adopt_switch(comm, o->sw))
 			return -ENOMEM;
-		take_accusation(comm, &o->accused);
+		LIST_FOREACH(a, &o->accused, entry)
+		take_accusation(comm, a);
+		if (o->ended)
+			inc_comm_wait_for_reason(comm, o->sw);
 		orphan_free(o);
 	}
 	return 0;
 }
 
-void inc_orphans_forget(struct inc_switch *sw)
+void inc_orphans_forget(struct inc_ctl_switch *sw)
 {
 	struct inc_orphan *o = LIST_FIRST(&sw->ctl->orphans), *next;
 
@@ -188,7 +206,7 @@ bool inc_orphan_known(const struct inc_ctl *ctl, uint32_t number)
 }
 
 void inc_orphans_each(const struct inc_ctl *ctl,
-		      void (*fn)(const struct inc_switch *sw, uint32_t number, void *arg),
+		      void (*fn)(const struct inc_ctl_switch *sw, uint32_t number, void *arg),
 		      void *arg)
 {
 	const struct inc_orphan *o;

@@ -102,6 +102,8 @@ static unsigned int patience_ms(const struct inc_comm *comm)
 		return opt->group_timeout_ms;
 	case COMM_WAIT_SWITCH:
 		return opt->switch_timeout_ms;
+	case COMM_STARTED: /* why it has ended elsewhere */
+		return comm->ended ? opt->switch_timeout_ms : 0;
 	default:
 		return 0;
 	}

@@ -16,7 +16,7 @@ struct claim {
 	uint32_t index;
 	uint32_t payload;
 	uint32_t slots;
-	struct inc_switch *sw;
+	struct inc_ctl_switch *sw;
 	struct inc_comm_member member;
 };
 
@@ -48,6 +48,7 @@ static int take_fields(struct inc_ctl *ctl, const struct inc_msg_claim *said, st
 	c->member.asked = c->member.ready = true;
 	c->member.byte_order = said->byte_order;
 	c->member.route.own.qpn = said->qpn;
+	c->member.route.udp_port = said->udp_port;
 	strcpy(c->member.transport, said->transport);
 	return 0;
 }
@@ -89,7 +90,7 @@ static int take_said(struct inc_ctl *ctl, const struct inc_msg_resume *said, str
 static int check_group(const struct inc_ctl *ctl, const struct inc_group *group,
 		       const struct resume *r, struct inc_err *err)
 {
-	if (!group && inc_ctl_ours(ctl->first_group, ctl->next_group, r->group))
+	if (!group && inc_number_given(&ctl->group_numbers, r->group))
 		return inc_err_set(err, ECONNRESET, "group %u has ended", r->group);
 	if (!group)
 		return 0;
@@ -117,7 +118,7 @@ static int check_claim(struct inc_ctl *ctl, const struct inc_group *group, const
 		return inc_err_set(err, EEXIST, "communicator %u is another one's", c->number);
 	if (comm)
 		return 0;
-	if (inc_ctl_ours(ctl->first_communicator, ctl->next_communicator, c->number) ||
+	if (inc_number_given(&ctl->comm_numbers, c->number) ||
 	    (c->sw->link && !inc_orphan_is(c->sw, c->number)))
 		return inc_err_set(err, ENETRESET, "switch %s has no communicator %u any more",
 				   inc_switch_name(c->sw), c->number);
@@ -173,7 +174,7 @@ static void tell_gone(const struct inc_group *group, const struct inc_client *cl
 }
 
 /* Another rank has claimed it before, by another switch: this one is one of its tree's. */
-static int take_switch(struct inc_comm *comm, struct inc_switch *sw)
+static int take_switch(struct inc_comm *comm, struct inc_ctl_switch *sw)
 {
 	if (comm->phase == COMM_FAILED || inc_tree_find(comm->tree, sw->index) >= 0)
 		return 0;
@@ -194,7 +195,7 @@ static int take_claim(struct inc_group *group, unsigned int rank, const struct c
 		if (!comm)
 			return -ENOMEM;
 		comm->payload = c->payload;
-		comm->slots = c->slots;
+		comm->slots = comm->tree->slots = c->slots;
 		comm->byte_order = c->member.byte_order;
 		/* who came before and did not name it has destroyed it */
 		for (unsigned int other = 0; other < group->world_size; other++)
@@ -203,6 +204,7 @@ static int take_claim(struct inc_group *group, unsigned int rank, const struct c
 			return -ENOMEM;
 	}
 	comm->members[rank] = c->member;
+	inc_endpoint_take(group->ctl, &comm->members[rank]);
 	return take_switch(comm, c->sw);
 }
 

@@ -90,11 +90,23 @@ uint64_t inc_routes_link_load(const struct inc_routes *r, unsigned int link)
 	return r->link_load[link];
 }
 
+const struct inc_route_lack *inc_routes_lack(const struct inc_routes *r)
+{
+	return r->lacks ? &r->lack : NULL;
+}
+
+static const struct inc_load *in_use(const struct inc_routes *r, unsigned int sw)
+{
+	static const struct inc_load nothing;
+
+	return r->empty ? &nothing : &r->use[sw].taken;
+}
+
 /* How many connections of the communicator's size are free at a switch. */
 static unsigned int free_connections(const struct inc_routes *r, unsigned int sw)
 {
 	const struct inc_msg_limits *limits = &r->limits[sw];
-	const struct inc_route_use *use = &r->use[sw];
+	const struct inc_load *use = in_use(r, sw);
 	uint64_t left = UINT_MAX;
 
 	if ((limits->slots && r->slots > limits->slots) ||
@@ -127,28 +139,59 @@ unsigned int inc_route_capacity(const struct inc_routes *r, unsigned int sw, boo
 	return left - up < most ? left - up : most;
 }
 
-/* Whether a switch can serve its own hosts, whatever the tree. */
-static int check_leaf(const struct inc_routes *r, unsigned int s, struct inc_err *err)
-{
-	const char *name = r->topo->switches[s].name;
-	const struct inc_msg_limits *limits = &r->limits[s];
-	const struct inc_route_use *use = &r->use[s];
-	const unsigned int hosts = r->spots[s].hosts;
+/* Of what a switch has too little, perhaps. */
+struct part {
+	const char *name;
+	uint64_t want, limit, used;
+	size_t figure; /* only of what others can have in use */
+};
 
-	if (hosts > max_children(r, s))
-		return inc_err_set(err, E2BIG, "switch %s would have %u children, %u is its limit",
-				   name, hosts, max_children(r, s));
-	if (limits->slots && r->slots > limits->slots)
-		return inc_err_set(err, E2BIG, "switch %s has %u slots, not %u", name,
-				   limits->slots, r->slots);
-	if (hosts <= free_connections(r, s))
-		return 0;
-	return inc_err_set(err, ENOSPC,
-			   "switch %s has no room: of %u communicators %u are in use, of %u "
-			   "connections %u, of %u rows %llu, and this one needs %u and %u",
-			   name, limits->groups, use->communicators, limits->connections,
-			   use->connections, limits->rows, (unsigned long long)use->rows, hosts,
-			   hosts * r->slots);
+/* The first that it has too little of for so many children; where it is none of the others it is
+ * the last one. */
+static struct part lacking(const struct inc_routes *r, unsigned int sw, unsigned int children,
+			   bool up)
+{
+	const struct inc_load want = inc_load_of(children + up, r->slots), *use = in_use(r, sw);
+	const struct inc_msg_limits *limits = &r->limits[sw];
+	const struct part parts[] = {
+		{"children", children, max_children(r, sw), 0, 0},
+		{"slots", want.slots, limits->slots, 0, 0},
+		{"communicators", want.communicators, limits->groups, use->communicators,
+		 offsetof(struct inc_load, communicators)},
+		{"connections", want.connections, limits->connections, use->connections,
+		 offsetof(struct inc_load, connections)},
+		{"contribution rows", want.rows, limits->rows, use->rows,
+		 offsetof(struct inc_load, rows)},
+	};
+	const struct part *p = parts, *last = parts + sizeof(parts) / sizeof(parts[0]) - 1;
+
+	while (p < last && (!p->limit || p->used + p->want <= p->limit))
+		p++;
+	return *p;
+}
+
+bool inc_route_say_lack(struct inc_routes *r, unsigned int sw, unsigned int children, bool up,
+			struct inc_err *err)
+{
+	const struct part p = lacking(r, sw, children, up);
+	const uint64_t left = p.used < p.limit ? p.limit - p.used : 0;
+	const char *name = r->topo->switches[sw].name;
+	const int len = strlen(p.name) - (p.want == 1);
+
+	if (p.want > p.limit) {
+		inc_err_set(err, ENOSPC, "switch %s: %llu %s are more than its limit of %llu", name,
+			    (unsigned long long)p.want, p.name, (unsigned long long)p.limit);
+		return false;
+	}
+	inc_err_set(err, ENOSPC, "switch %s has no room for %llu %.*s: %llu of %llu are free", name,
+		    (unsigned long long)p.want, len, p.name, (unsigned long long)left,
+		    (unsigned long long)p.limit);
+	if (!r->lacks) {
+		r->lacks = true;
+		r->lack = (struct inc_route_lack){sw, p.figure};
+		r->lack_text = *err;
+	}
+	return true;
 }
 
 static void list_leaves(struct inc_routes *r, const unsigned int *hosts, unsigned int n_hosts)
@@ -188,16 +231,22 @@ static void sort_roots(struct inc_routes *r)
  */
 static int find_tree(struct inc_routes *r, struct inc_err *err)
 {
+	int ret = inc_route_search(r, &r->all, err), again;
 	struct inc_err why;
-	int ret = inc_route_search(r, &r->all, err);
 
 	if (!ret || r->n_roots < 2)
 		return ret;
 	sort_roots(r);
 	for (unsigned int i = 0; i < r->n_roots; i++) {
 		inc_order_from(&r->one, &r->graph, &r->by_load[i], 1, r->queue);
-		if (!inc_route_search(r, &r->one, &why))
+		again = inc_route_search(r, &r->one, &why);
+		if (!again)
 			return 0;
+		/* there is a way, so that is not why */
+		if (ret == -EHOSTUNREACH && again == -ENOSPC) {
+			ret = again;
+			*err = why;
+		}
 	}
 	return ret;
 }
@@ -211,29 +260,27 @@ static bool leaves_there(const struct inc_routes *r)
 	return true;
 }
 
-/* back: gives back what it takes. */
-static void count(struct inc_routes *r, const struct inc_tree *tree, bool back)
+static unsigned int up_link(const struct inc_routes *r, const struct inc_tree_node *node)
 {
-	const uint64_t sign = back ? -1 : 1;
+	return r->topo->switches[node->sw].ports[node->up_port].link;
+}
 
+/* sign: 1, or -1 where it gives back what it takes. */
+static void count(struct inc_routes *r, const struct inc_tree *tree, int sign)
+{
 	for (unsigned int i = 0; i < tree->n; i++) {
 		const struct inc_tree_node *node = &tree->nodes[i];
-		const unsigned int conns = node->n_children + (node->parent >= 0);
 		struct inc_route_use *use = &r->use[node->sw];
 
-		use->communicators += sign;
-		use->connections += sign * conns;
-		use->rows += sign * conns * tree->slots;
+		inc_load_add(&use->taken, inc_tree_node_takes(tree, i), sign);
 		use->load += sign * inc_route_slots_load(tree->slots);
 		for (unsigned int k = 0; k < node->n_children; k++) {
 			const struct inc_tree_child *child = &tree->children[node->first_child + k];
-			const struct inc_tree_node *below = &tree->nodes[child->index];
 			const unsigned int near =
 				r->topo->switches[node->sw].ports[child->port].link;
-			const unsigned int far =
-				child->to_switch
-					? r->topo->switches[below->sw].ports[below->up_port].link
-					: r->topo->hosts[child->host].link;
+			const unsigned int far = child->to_switch
+							 ? up_link(r, &tree->nodes[child->node])
+							 : r->topo->hosts[child->host].link;
 
 			r->link_load[near] += sign * r->link_weight[near];
 			if (far != near) /* a bridge is between */
@@ -242,32 +289,62 @@ static void count(struct inc_routes *r, const struct inc_tree *tree, bool back)
 	}
 }
 
+/* Each switch must have room for its own hosts, whatever the tree. */
+static int look(struct inc_routes *r, struct inc_err *err)
+{
+	r->lacks = false;
+	for (unsigned int i = 0; i < r->n_leaves; i++) {
+		const unsigned int s = r->leaves[i];
+
+		if (r->spots[s].hosts <= inc_route_capacity(r, s, false))
+			continue;
+		inc_route_say_lack(r, s, r->spots[s].hosts, false, err);
+		return -ENOSPC;
+	}
+	r->anywhere = false;
+	if (leaves_there(r) && !find_tree(r, err))
+		return 0;
+	r->anywhere = true;
+	r->lacks = false;
+	return find_tree(r, err);
+}
+
+/* No tree has room: because others have it, or would it be too large in any case? */
+static int judge(struct inc_routes *r, struct inc_err *err)
+{
+	const bool lacks = r->lacks;
+	struct inc_err why;
+	int ret;
+
+	r->empty = true;
+	ret = look(r, &why);
+	r->empty = false;
+	if (ret == -ENOSPC)
+		return inc_err_set(err, E2BIG, "%s", why.msg);
+	r->lacks = lacks;
+	if (lacks)
+		*err = r->lack_text;
+	return -ENOSPC;
+}
+
 int inc_route_compute(struct inc_routes *r, const unsigned int *hosts, unsigned int n_hosts,
 		      unsigned int slots, struct inc_tree **tree, struct inc_err *err)
 {
-	int ret = -EHOSTUNREACH;
+	int ret;
 
 	if (!n_hosts)
 		return inc_err_set(err, EINVAL, "a communicator without members has no route");
 	r->slots = slots;
 	list_leaves(r, hosts, n_hosts);
-	for (unsigned int i = 0; i < r->n_leaves; i++) {
-		ret = check_leaf(r, r->leaves[i], err);
-		if (ret)
-			return ret;
-	}
-	r->anywhere = false;
-	ret = leaves_there(r) ? find_tree(r, err) : -EHOSTUNREACH;
-	if (ret) {
-		r->anywhere = true;
-		ret = find_tree(r, err);
-	}
+	ret = look(r, err);
+	if (ret == -ENOSPC)
+		ret = judge(r, err);
 	if (!ret)
 		ret = inc_route_build(r, hosts, n_hosts, tree, err);
 	if (ret)
 		return ret;
 	(*tree)->counted = true;
-	count(r, *tree, false);
+	count(r, *tree, 1);
 	return 0;
 }
 
@@ -297,6 +374,6 @@ int inc_route_known_add(struct inc_tree **tree, unsigned int sw)
 void inc_route_release(struct inc_routes *r, struct inc_tree *tree)
 {
 	if (tree && tree->counted)
-		count(r, tree, true);
+		count(r, tree, -1);
 	free(tree);
 }

@@ -9,6 +9,7 @@
 #define INC_ROUTE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include "lib/base/err.h"
 #include "lib/conf/messages.h"
@@ -32,8 +33,8 @@ void inc_routes_offer(struct inc_routes *routes, unsigned int sw,
  * from all of them meet at, so hosts behind one switch need that switch alone. Of several trees it
  * is the one whose most loaded switch or link is least loaded, and of those always the same.
  *
- * 0, or why there is none: -EHOSTUNREACH (no path), -E2BIG (a switch cannot have that many children
- * or slots), -ENOSPC (what it has is in use), -ENOMEM.
+ * 0, or why there is none: -EHOSTUNREACH (no path), -E2BIG (none would have room if nothing were in
+ * use), -ENOSPC (what it needs is in use), -ENOMEM.
  */
 int inc_route_compute(struct inc_routes *routes, const unsigned int *hosts, unsigned int n_hosts,
 		      unsigned int slots, struct inc_tree **tree, struct inc_err *err);
@@ -46,9 +47,7 @@ void inc_route_release(struct inc_routes *routes, struct inc_tree *tree);
 
 /* What communicators take of a switch. */
 struct inc_route_use {
-	unsigned int communicators;
-	unsigned int connections;
-	uint64_t rows; /* connections times slots */
+	struct inc_load taken;
 	uint64_t load; /* in INC_LOAD_UNITs: a communicator counts by its slots */
 };
 
@@ -59,5 +58,12 @@ const struct inc_msg_limits *inc_routes_limits(const struct inc_routes *routes, 
 const struct inc_route_use *inc_routes_use(const struct inc_routes *routes, unsigned int sw);
 /* The same of a link: a connection counts by the link's rate. */
 uint64_t inc_routes_link_load(const struct inc_routes *routes, unsigned int link);
+
+/* What the last communicator with -ENOSPC found in use by others; NULL: more than one thing. */
+struct inc_route_lack {
+	unsigned int sw;
+	size_t figure; /* its place in struct inc_load */
+};
+const struct inc_route_lack *inc_routes_lack(const struct inc_routes *routes);
 
 #endif

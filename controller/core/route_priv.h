@@ -17,10 +17,11 @@ struct inc_spot {
 	unsigned int stamp;    /* of the attempt that has it in its tree */
 	unsigned int children; /* so far */
 	unsigned int up;       /* edge to its parent, or NO_EDGE */
-	/* as a parent that children of one level could have */
-	unsigned int seen; /* the round it was looked at in */
-	unsigned int could;
-	uint64_t load;
+	/* the round it was looked at in: as a parent of one level (count_parents), as a full one
+	 * whose children may go elsewhere (make_place), or on the ways up from a leaf (climb) */
+	unsigned int seen;
+	unsigned int could; /* a parent: how many of the level could have it */
+	uint64_t load;      /* what bears most: it or the links to it; on the best way up to it */
 	/* for a search: how many switches with hosts it is above, and what bears most on the best
 	 * way from the worst of them */
 	unsigned int search, meets;
@@ -62,6 +63,10 @@ struct inc_routes {
 	unsigned int job;                 /* the communicator's stamp */
 	unsigned int slots;               /* its */
 	bool anywhere;                    /* absent switches may be used */
+	bool empty;                       /* as if nothing were in use */
+	bool lacks;                       /* there is a tree but for this, the first there was: */
+	struct inc_route_lack lack;
+	struct inc_err lack_text;
 };
 
 /* What a communicator adds to the load of a switch. */
@@ -72,6 +77,10 @@ static inline uint64_t inc_route_slots_load(unsigned int slots)
 
 /* How many children a switch can take of a communicator of this size, now; up: it has a parent. */
 unsigned int inc_route_capacity(const struct inc_routes *routes, unsigned int sw, bool up);
+
+/* Says what a switch lacks for so many children of it; true: what it lacks is in use. */
+bool inc_route_say_lack(struct inc_routes *routes, unsigned int sw, unsigned int children, bool up,
+			struct inc_err *err);
 
 /* route_search.c: finds a tree in this order, and leaves it in used and spots. 0 or why not. */
 int inc_route_search(struct inc_routes *routes, const struct inc_order *order, struct inc_err *err);

@@ -220,6 +220,31 @@ static bool make_place(struct inc_routes *r, unsigned int attempt, unsigned int 
 	return false;
 }
 
+/* A switch that is full, and how many children it would have with those of the level that can go
+ * nowhere else. Where several are full, the first one is named that others keep from having room.
+ */
+static int say_full(struct inc_routes *r, unsigned int attempt, unsigned int n, unsigned int top,
+		    unsigned int round, struct inc_err *err)
+{
+	for (unsigned int k = 0; k < r->first[n]; k++) {
+		const unsigned int to = r->graph.edges[r->edges[k]].to;
+		const struct inc_spot *spot = &r->spots[to];
+		const unsigned int has = spot->stamp == attempt ? spot->children : 0;
+		unsigned int must = spot->job == r->job ? spot->hosts : 0;
+
+		if (spot->seen != round)
+			continue;
+		for (unsigned int i = 0; i < n; i++)
+			must += r->first[i + 1] - r->first[i] == 1 &&
+				r->graph.edges[r->edges[r->first[i]]].to == to;
+		if (must <= has)
+			must = has + 1;
+		if (inc_route_say_lack(r, to, must, to != top, err))
+			break;
+	}
+	return -ENOSPC;
+}
+
 static int place_rest(struct inc_routes *r, unsigned int attempt, unsigned int n, unsigned int top,
 		      struct inc_err *err)
 {
@@ -227,16 +252,19 @@ static int place_rest(struct inc_routes *r, unsigned int attempt, unsigned int n
 		if (r->spots[r->level[i]].up != NO_EDGE)
 			continue;
 		if (!make_place(r, attempt, n, i, top, ++r->stamp))
-			return inc_err_set(err, ENOSPC,
-					   "no switch above switch %s has room for one more child",
-					   name_of(r, r->level[i]));
+			return say_full(r, attempt, n, top, r->stamp, err);
 	}
 	return 0;
 }
 
-/* Parents for the n switches of one level; *next: how many of those are new to the tree. */
+/*
+ * Parents for the n switches of one level; those of them that are new to the tree are the next
+ * level, *n_next of them. A parent that has hosts of the communicator is in the tree from the
+ * start, so it is not among these: try_top() adds it to the level of its depth with the other
+ * leaves.
+ */
 static int cover(struct inc_routes *r, const struct inc_order *order, unsigned int attempt,
-		 unsigned int n, unsigned int top, unsigned int *next, struct inc_err *err)
+		 unsigned int n, unsigned int top, unsigned int *n_next, struct inc_err *err)
 {
 	const unsigned int had = r->n_used;
 	unsigned int parents, best;
@@ -251,8 +279,8 @@ static int cover(struct inc_routes *r, const struct inc_order *order, unsigned i
 		take(r, attempt, best);
 		fill_parent(r, attempt, n, best, top);
 	}
-	*next = r->n_used - had;
-	memcpy(r->next_level, r->used + had, *next * sizeof(*r->next_level));
+	*n_next = r->n_used - had;
+	memcpy(r->next_level, r->used + had, *n_next * sizeof(*r->next_level));
 	return ret;
 }
 
@@ -261,7 +289,7 @@ static int try_top(struct inc_routes *r, const struct inc_order *order, unsigned
 		   struct inc_err *err)
 {
 	const unsigned int attempt = ++r->stamp;
-	unsigned int n = 0, leaf = 0, *level;
+	unsigned int n_level, n_next = 0, leaf = 0, *level;
 	int ret = 0;
 
 	r->n_used = 0;
@@ -270,9 +298,10 @@ static int try_top(struct inc_routes *r, const struct inc_order *order, unsigned
 		r->spots[r->leaves[i]].children = r->spots[r->leaves[i]].hosts;
 	}
 	for (unsigned int d = order->depth[r->leaves[0]]; d > order->depth[top] && !ret; d--) {
+		n_level = n_next;
 		while (leaf < r->n_leaves && order->depth[r->leaves[leaf]] == d)
-			r->level[n++] = r->leaves[leaf++];
-		ret = cover(r, order, attempt, n, top, &n, err);
+			r->level[n_level++] = r->leaves[leaf++];
+		ret = cover(r, order, attempt, n_level, top, &n_next, err);
 		level = r->level;
 		r->level = r->next_level;
 		r->next_level = level;
@@ -280,9 +309,10 @@ static int try_top(struct inc_routes *r, const struct inc_order *order, unsigned
 	for (unsigned int i = 0; i < r->n_used && !ret; i++) {
 		const unsigned int s = r->used[i];
 
-		if (r->spots[s].children > inc_route_capacity(r, s, s != top))
-			ret = inc_err_set(err, ENOSPC, "switch %s has no room for a parent",
-					  name_of(r, s));
+		if (r->spots[s].children <= inc_route_capacity(r, s, s != top))
+			continue;
+		inc_route_say_lack(r, s, r->spots[s].children, s != top, err);
+		ret = -ENOSPC;
 	}
 	return ret;
 }

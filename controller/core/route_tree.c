@@ -88,7 +88,7 @@ static int compare_children(const void *a, const void *b)
 		return x->port < y->port ? -1 : 1;
 	if (x->to_switch != y->to_switch)
 		return x->to_switch ? -1 : 1;
-	return x->index < y->index ? -1 : 1;
+	return (x->to_switch ? x->node < y->node : x->rank < y->rank) ? -1 : 1;
 }
 
 static void add_children(const struct inc_routes *r, struct inc_tree *tree,
@@ -101,14 +101,14 @@ static void add_children(const struct inc_routes *r, struct inc_tree *tree,
 		parent->size += node->size;
 		tree->children[parent->first_child + parent->n_children++] =
 			(struct inc_tree_child){
-				.to_switch = true, .index = i, .port = node->down_port};
+				.to_switch = true, .node = i, .port = node->down_port};
 	}
 	for (unsigned int rank = 0; rank < n_hosts; rank++) {
 		const struct inc_topo_host *host = &r->topo->hosts[hosts[rank]];
 		struct inc_tree_node *node = &tree->nodes[r->spots[host->sw].node];
 
 		tree->children[node->first_child + node->n_children++] = (struct inc_tree_child){
-			.index = rank, .host = hosts[rank], .port = host->port};
+			.rank = rank, .host = hosts[rank], .port = host->port};
 	}
 	for (unsigned int i = 0; i < tree->n; i++)
 		qsort(tree->children + tree->nodes[i].first_child, tree->nodes[i].n_children,

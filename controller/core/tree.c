@@ -14,6 +14,13 @@ int inc_tree_find(const struct inc_tree *tree, unsigned int sw)
 	return -1;
 }
 
+struct inc_load inc_tree_node_takes(const struct inc_tree *tree, unsigned int n)
+{
+	const struct inc_tree_node *node = &tree->nodes[n];
+
+	return inc_load_of(node->n_children + (node->parent >= 0), tree->slots);
+}
+
 void inc_tree_ranks(const struct inc_tree *tree, unsigned int n, struct inc_ranks *ranks)
 {
 	const struct inc_tree_node *node = &tree->nodes[n], *last = node + node->size - 1;
@@ -21,7 +28,7 @@ void inc_tree_ranks(const struct inc_tree *tree, unsigned int n, struct inc_rank
 	memset(ranks, 0, sizeof(*ranks));
 	for (unsigned int i = node->first_child; i < last->first_child + last->n_children; i++) {
 		if (!tree->children[i].to_switch)
-			inc_ranks_add(ranks, tree->children[i].index);
+			inc_ranks_add(ranks, tree->children[i].rank);
 	}
 }
 
@@ -33,8 +40,7 @@ const struct inc_tree_child *inc_tree_child_of(const struct inc_tree *tree, unsi
 	for (unsigned int i = 0; i < node->n_children; i++) {
 		const struct inc_tree_child *child = &tree->children[node->first_child + i];
 
-		if (rank ==
-		    (child->to_switch ? tree->nodes[child->index].first_rank : child->index))
+		if (rank == (child->to_switch ? tree->nodes[child->node].first_rank : child->rank))
 			return child;
 	}
 	return NULL;
@@ -131,12 +137,12 @@ int inc_route_config(const struct inc_route_comm *comm, unsigned int n, struct i
 		struct inc_conn_conf *c = &conf->conn[conf->n_conns++];
 
 		if (!child->to_switch) {
-			host_connection(comm, &sw->ports[child->port], child->index, c);
+			host_connection(comm, &sw->ports[child->port], child->rank, c);
 			continue;
 		}
-		switch_connection(comm, &comm->tree->nodes[child->index], false, c);
+		switch_connection(comm, &comm->tree->nodes[child->node], false, c);
 		c->has_ranks = true;
-		inc_tree_ranks(comm->tree, child->index, &c->ranks);
+		inc_tree_ranks(comm->tree, child->node, &c->ranks);
 	}
 	if (!conf->root)
 		switch_connection(comm, node, true, &conf->conn[conf->n_conns++]);

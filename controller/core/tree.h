@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include "lib/conf/comm_conf.h"
 #include "lib/conf/ranks.h"
+#include "lib/metric/metric.h"
 #include "lib/topology/topology.h"
 
 /* One side of a queue pair. */
@@ -43,9 +44,12 @@ struct inc_tree_node {
 /* A rank on a host of its own switch, or a switch below. */
 struct inc_tree_child {
 	bool to_switch;
-	unsigned int index; /* of a node (true), or a rank */
-	unsigned int host;  /* of the rank, in the topology */
-	unsigned int port;  /* of the parent */
+	union {
+		unsigned int node; /* to_switch */
+		unsigned int rank; /* else */
+	};
+	unsigned int host; /* of the rank, in the topology */
+	unsigned int port; /* of the parent */
 };
 
 /* Root first, and each node right before its subtree. The children of a node stand in the order of
@@ -61,8 +65,35 @@ struct inc_tree {
 	struct inc_tree_node nodes[];
 };
 
+#define INC_LOAD_FIGURES(_, T)                                                 \
+	_(T, communicators, "", GAUGE, "communicators that it holds for jobs") \
+	_(T, connections, "", GAUGE, "connections of these")                   \
+	_(T, slots, "", GAUGE, "slots of these")                               \
+	_(T, rows, "", GAUGE, "rows of contributions of these")
+
+/* What communicators take of a switch. */
+struct inc_load {
+	INC_LOAD_FIGURES(INC_METRIC_FIELD, inc_load)
+};
+/* What a communicator takes where it has so many connections, the one to the parent too. */
+static inline struct inc_load inc_load_of(unsigned int connections, unsigned int slots)
+{
+	return (struct inc_load){1, connections, slots, (uint64_t)connections * slots};
+}
+/* sign: 1 adds to load, -1 gives back. */
+static inline void inc_load_add(struct inc_load *load, struct inc_load more, int sign)
+{
+	load->communicators += sign * more.communicators;
+	load->connections += sign * more.connections;
+	load->slots += sign * more.slots;
+	load->rows += sign * more.rows;
+}
+
 /* The node of a switch, or -1. */
 int inc_tree_find(const struct inc_tree *tree, unsigned int sw);
+
+/* What a node takes of its switch. */
+struct inc_load inc_tree_node_takes(const struct inc_tree *tree, unsigned int node);
 
 /* The ranks at a node's switch and below. */
 void inc_tree_ranks(const struct inc_tree *tree, unsigned int node, struct inc_ranks *ranks);
@@ -72,8 +103,8 @@ void inc_tree_ranks(const struct inc_tree *tree, unsigned int node, struct inc_r
 const struct inc_tree_child *inc_tree_child_of(const struct inc_tree *tree, unsigned int node,
 					       unsigned int rank);
 
-/* "s0 > r of 3 switches": from the node of a switch up to the root; where that does not fit into size
- * bytes, its middle is left out. */
+/* "s0 > r of 3 switches": from the node of a switch up to the root; where that does not fit into
+ * size bytes, its middle is left out. */
 void inc_tree_describe(const struct inc_tree *tree, const struct inc_topology *topo,
 		       unsigned int node, char *buf, size_t size);
 

@@ -185,7 +185,7 @@ static void print_json(const json_t *data)
 static json_t *ask(const struct settings *s, const char *what)
 {
 	struct inc_err err;
-	json_t *data = incctl_ask(&s->target, what, &err);
+	json_t *data = incctl_ask(&s->target, what, s->communicator, &err);
 
 	if (!data)
 		fprintf(stderr, "incctl: %s\n", err.msg);
@@ -214,25 +214,39 @@ static int run(const struct inc_command *command, const struct settings *s)
 	return flush(ret);
 }
 
+static int sample(const struct settings *s, struct incctl_sample *out)
+{
+	struct inc_err err;
+	int ret = incctl_sample(&s->target, "connections", s->communicator, out, &err);
+
+	if (ret)
+		fprintf(stderr, "incctl: %s\n", err.msg);
+	return ret;
+}
+
 /* The controller's trees with the switches' figures; these twice, for the rates. */
 static int run_tree(const struct settings *s)
 {
 	static const struct view connections = {false, incctl_print_connections};
 	const uint64_t pause_ns = s->interval_s * INC_NSEC_PER_SEC;
 	const struct timespec pause = {pause_ns / INC_NSEC_PER_SEC, pause_ns % INC_NSEC_PER_SEC};
-	json_t *trees = ask(s, "tree"), *before = NULL, *behind = NULL;
+	struct incctl_sample before = {}, now = {};
+	json_t *trees = ask(s, "tree");
+	struct inc_err err;
 	int ret = 1;
 
-	if (trees && pause_ns) {
-		before = ask(s, "connections");
-		nanosleep(&pause, NULL);
-	}
-	if (trees && (before || !pause_ns))
-		behind = ask(s, "connections");
-	if (!behind)
+	if (!trees || (pause_ns && sample(s, &before)))
 		goto out;
-	if (incctl_tree(trees, s->communicator, before, behind, s->interval_s)) {
+	if (pause_ns)
+		nanosleep(&pause, NULL);
+	if (sample(s, &now))
+		goto out;
+	if (s->communicator && !json_array_size(trees)) {
 		fprintf(stderr, "incctl: there is no communicator %u\n", s->communicator);
+		goto out;
+	}
+	if (incctl_tree(trees, &before, &now, &err)) {
+		fprintf(stderr, "incctl: %s\n", err.msg);
 		goto out;
 	}
 	if (s->json)
@@ -244,11 +258,11 @@ static int run_tree(const struct settings *s)
 		incctl_print_svg(trees);
 	else if (!s->json)
 		incctl_print_tree(trees);
-	ret = flush(judge(&connections, behind, false));
+	ret = flush(judge(&connections, now.data, false));
 out:
 	json_decref(trees);
-	json_decref(before);
-	json_decref(behind);
+	json_decref(before.data);
+	json_decref(now.data);
 	return ret;
 }
 

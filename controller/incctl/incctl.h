@@ -18,9 +18,22 @@ struct incctl_target {
 
 /*
  * Asks and returns the data: for the questions of switches [{"switch":…,"data":…}], the
- * same from a controller and from a switch's own socket. NULL and err on failure.
+ * same from a controller and from a switch's own socket. communicator: what is of this one alone;
+ * 0: of all. NULL and err on failure.
  */
-json_t *incctl_ask(const struct incctl_target *target, const char *what, struct inc_err *err);
+json_t *incctl_ask(const struct incctl_target *target, const char *what, uint32_t communicator,
+		   struct inc_err *err);
+
+/* The same as at an instant, between the question and the answer; 0 or -EIO. */
+struct incctl_sample {
+	json_t *data;
+	uint64_t at_ns;
+};
+int incctl_sample(const struct incctl_target *target, const char *what, uint32_t communicator,
+		  struct incctl_sample *out, struct inc_err *err);
+/* A count's growth per second, from one sample to another so much later; null where one of them
+ * does not have it, or it went backwards. */
+json_t *incctl_rate(const json_t *now, const json_t *before, uint64_t ns);
 
 struct incctl_top {
 	double interval_s;
@@ -34,10 +47,14 @@ int incctl_top(const struct incctl_target *target, const struct incctl_top *top)
  * however deep. Keys stay. */
 void incctl_printable(json_t *value);
 
-/* A field, "" and 0 where it is absent. */
+/* A field; "", false and 0 where it is absent. */
 static inline const char *incctl_text(const json_t *object, const char *key)
 {
 	return json_string_value(json_object_get(object, key)) ?: "";
+}
+static inline bool incctl_true(const json_t *object, const char *key)
+{
+	return json_is_true(json_object_get(object, key));
 }
 static inline long long incctl_number(const json_t *object, const char *key)
 {
@@ -66,13 +83,14 @@ void incctl_print_config(const json_t *config);
 void incctl_waiting(json_t *data);
 void incctl_print_waiting(const json_t *data);
 
-/* incctl_tree.c: trees of the controller with the figures of connections, which the switches have
- * answered, before and behind interval_s (0: no rates; before is not looked at). only: this
- * communicator's alone; 0: all. Changes trees; 0 or -ENOENT. */
-int incctl_tree(json_t *trees, uint32_t only, const json_t *before, const json_t *behind,
-		double interval_s);
+/* incctl_tree.c: puts the figures of connections, as the switches have answered, on the edges of
+ * the controller's trees; before: the same earlier, for rates, or without data. 0, or -EBADMSG: one
+ * of them is no tree, and nothing may be drawn. */
+int incctl_tree(json_t *trees, const struct incctl_sample *before, const struct incctl_sample *now,
+		struct inc_err *err);
 void incctl_print_tree(const json_t *trees);
-/* "4711 results, 5 resent, 12.3 Mbit/s", of an edge; "" where its switch has not answered. */
+/* "4711 received, 4700 acknowledged, 5 resent, 1200 packets/s", of an edge; "" where its switch has
+ * not answered. */
 const char *incctl_edge_text(const json_t *edge, char *buf, size_t size);
 /* Whether a switch is behind another one of the tree. */
 bool incctl_is_child(const json_t *tree, const char *sw);

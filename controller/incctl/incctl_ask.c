@@ -155,46 +155,59 @@ static bool is(const json_t *object, const char *key, const char *value)
 	return text && strcmp(text, value) == 0;
 }
 
-/* The answer as from a controller that has but this switch. */
-static json_t *wrap(const struct incctl_target *target, const json_t *answer)
+/* The answer (stolen) as from a controller that has but this switch. */
+static json_t *wrap(const struct incctl_target *target, json_t *answer)
 {
 	const char *base = strrchr(target->socket, '/');
 	json_t *data = json_object_get(answer, "data");
 	const char *name = json_string_value(json_object_get(answer, "switch"));
 	char instance[128];
+	json_t *pages;
 	size_t n;
 
 	snprintf(instance, sizeof(instance), "%s", base ? base + 1 : target->socket);
 	n = strlen(instance);
 	if (n > 5 && strcmp(instance + n - 5, ".sock") == 0)
 		instance[n - 5] = '\0';
-	return json_pack("[{s:s, s:O, s:O*}]", "switch", name ? name : instance, "data", data,
-			 "next", json_object_get(answer, "next"));
+	pages = json_pack("{s:[{s:s, s:O, s:O*}]}", "data", "switch", name ? name : instance,
+			  "data", data, "next", json_object_get(answer, "next"));
+	json_decref(answer);
+	return pages;
 }
 
 struct dialog {
 	const struct incctl_target *target;
 	const char *who;
+	const char *what;
+	uint32_t communicator; /* 0: of all */
 	int fd;
 	struct inc_lines lines;
 	long long deadline_ms;
 };
 
-/* One request, one answer: its data as from a controller. only and from: the rest of what one
- * switch has, or NULL. */
-static json_t *ask(struct dialog *d, const char *what, const char *only, json_t *from,
-		   struct inc_err *err)
+static json_t *request(const struct dialog *d, const char *only, json_t *from)
+{
+	json_t *object = d->target->socket ? json_pack("{s:s, s:i, s:s}", "type", "query", "seq", 1,
+						       "what", d->what)
+					   : json_pack("{s:s, s:s, s:s*}", "type", "A", "what",
+						       d->what, "switch", only);
+
+	if (d->communicator)
+		json_object_set_new(object, "communicator", json_integer(d->communicator));
+	if (from)
+		json_object_set(object, "from", from);
+	return object;
+}
+
+/* One request, one answer, as from a controller: {"data":[…],"next":…}. only and from: the rest of
+ * what one switch, or the controller (NULL), has. */
+static json_t *ask(struct dialog *d, const char *only, json_t *from, struct inc_err *err)
 {
 	const char *type = d->target->socket ? "answer" : "A";
-	json_t *request, *answer, *data = NULL;
-	int ret;
+	json_t *object = request(d, only, from), *answer;
+	int ret = write_line(d->fd, object, d->deadline_ms);
 
-	request = d->target->socket ? json_pack("{s:s, s:i, s:s, s:O*}", "type", "query", "seq", 1,
-						"what", what, "from", from)
-				    : json_pack("{s:s, s:s, s:s*, s:O*}", "type", "A", "what", what,
-						"switch", only, "from", from);
-	ret = write_line(d->fd, request, d->deadline_ms);
-	json_decref(request);
+	json_decref(object);
 	if (ret)
 		goto fail;
 	for (;;) {
@@ -212,12 +225,11 @@ static json_t *ask(struct dialog *d, const char *what, const char *only, json_t 
 		json_decref(answer);
 		return NULL;
 	}
-	data = d->target->socket ? wrap(d->target, answer)
-				 : json_incref(json_object_get(answer, "data"));
+	if (d->target->socket)
+		answer = wrap(d->target, answer);
+	if (json_is_array(json_object_get(answer, "data")))
+		return answer;
 	json_decref(answer);
-	if (json_is_array(data))
-		return data;
-	json_decref(data);
 	inc_err_set(err, EBADMSG, "%s: an answer without data", d->who);
 	return NULL;
 fail:
@@ -225,58 +237,92 @@ fail:
 	return NULL;
 }
 
-/* A switch answers in pages: asks for the others, and puts them behind the first. */
-static int ask_rest(struct dialog *d, const char *what, json_t *slot, struct inc_err *err)
+/* What is answered in pages has its data and where the next one begins, as the controller's answer
+ * and a switch's part of one: asks for the others, and puts them behind the first. name: the
+ * switch's, NULL for the controller. */
+static int ask_rest(struct dialog *d, json_t *pages, const char *name, struct inc_err *err)
 {
-	const char *name = json_string_value(json_object_get(slot, "switch"));
 	json_t *next, *more, *page;
-	json_int_t last = 0;
+	json_int_t last = -1; /* 0: nothing of it was in the first answer */
 
-	while ((next = json_object_get(slot, "next"))) {
-		if (!name || !json_is_integer(next) || json_integer_value(next) <= last)
+	while ((next = json_object_get(pages, "next"))) {
+		if (!json_is_integer(next) || json_integer_value(next) <= last)
 			return inc_err_set(err, EBADMSG, "%s: an answer that goes on nowhere",
 					   d->who);
 		last = json_integer_value(next);
-		more = ask(d, what, name, next, err);
+		more = ask(d, name, next, err);
 		if (!more)
 			return -EIO;
-		page = json_array_get(more, 0);
-		json_array_extend(json_object_get(slot, "data"), json_object_get(page, "data"));
+		page = name ? json_array_get(json_object_get(more, "data"), 0) : more;
+		json_array_extend(json_object_get(pages, "data"), json_object_get(page, "data"));
 		if (json_object_get(page, "error"))
-			json_object_set(slot, "error", json_object_get(page, "error"));
+			json_object_set(pages, "error", json_object_get(page, "error"));
 		if (json_object_get(page, "next"))
-			json_object_set(slot, "next", json_object_get(page, "next"));
+			json_object_set(pages, "next", json_object_get(page, "next"));
 		else
-			json_object_del(slot, "next");
+			json_object_del(pages, "next");
 		json_decref(more);
 	}
 	return 0;
 }
 
-json_t *incctl_ask(const struct incctl_target *target, const char *what, struct inc_err *err)
+static json_t *ask_all(struct dialog *d, struct inc_err *err)
+{
+	json_t *answer = ask(d, NULL, NULL, err), *data, *slot;
+	int ret = answer ? ask_rest(d, answer, NULL, err) : -EIO;
+	size_t i;
+
+	data = ret ? NULL : json_incref(json_object_get(answer, "data"));
+	json_decref(answer);
+	json_array_foreach (data, i, slot) {
+		if (!ask_rest(d, slot, incctl_text(slot, "switch"), err))
+			continue;
+		json_decref(data);
+		return NULL;
+	}
+	return data;
+}
+
+json_t *incctl_ask(const struct incctl_target *target, const char *what, uint32_t communicator,
+		   struct inc_err *err)
 {
 	struct dialog d = {
 		.target = target,
 		.who = target->socket ? target->socket : target->controller,
+		.what = what,
+		.communicator = communicator,
 		.lines = {.max_line = INC_ANSWER_MAX},
 		.deadline_ms = inc_now_ms() + target->timeout_ms,
 	};
-	json_t *data, *slot;
-	size_t i;
+	json_t *data;
 
 	d.fd = target->socket ? connect_switch(target->socket, d.deadline_ms, err)
 			      : connect_controller(target->controller, d.deadline_ms, err);
 	if (d.fd < 0)
 		return NULL;
-	data = ask(&d, what, NULL, NULL, err);
-	json_array_foreach (data, i, slot) {
-		if (ask_rest(&d, what, slot, err)) {
-			json_decref(data);
-			data = NULL;
-			break;
-		}
-	}
+	data = ask_all(&d, err);
 	inc_lines_free(&d.lines);
 	close(d.fd);
 	return data;
+}
+
+int incctl_sample(const struct incctl_target *target, const char *what, uint32_t communicator,
+		  struct incctl_sample *out, struct inc_err *err)
+{
+	const uint64_t asked_at_ns = inc_now_ns();
+
+	out->data = incctl_ask(target, what, communicator, err);
+	if (!out->data)
+		return -EIO;
+	out->at_ns = asked_at_ns + (inc_now_ns() - asked_at_ns) / 2;
+	return 0;
+}
+
+json_t *incctl_rate(const json_t *now, const json_t *before, uint64_t ns)
+{
+	const json_int_t grown = json_integer_value(now) - json_integer_value(before);
+
+	if (!now || !before || grown < 0 || !ns)
+		return json_null();
+	return json_real((double)grown * INC_NSEC_PER_SEC / ns);
 }

@@ -6,16 +6,10 @@
 #include <string.h>
 #include "controller/incctl/incctl.h"
 
-#define MAX_DEPTH 64  /* of a tree that is drawn: an answer may say anything */
-#define STEP_X    170 /* from leaf to leaf, in pixels */
-#define STEP_Y    110
-#define BOX_X     110
-#define BOX_Y     34
-
-static bool to_switch(const json_t *edge)
-{
-	return json_is_true(json_object_get(edge, "to_switch"));
-}
+#define STEP_X 170 /* from leaf to leaf, in pixels */
+#define STEP_Y 110
+#define BOX_X  110
+#define BOX_Y  34
 
 /* A text in quotes, as dot(1) has it. */
 static void put_quoted(const char *text)
@@ -32,12 +26,12 @@ static void put_dot_edge(const json_t *tree, const json_t *edge)
 	put_quoted(incctl_text(edge, "switch"));
 	printf("\" -- \"%lld ", incctl_number(tree, "communicator"));
 	put_quoted(incctl_text(edge, "child"));
-	if (!to_switch(edge))
+	if (!incctl_true(edge, "to_switch"))
 		printf(" %lld", incctl_number(edge, "rank"));
 	printf("\" [label=\"");
 	put_quoted(incctl_text(edge, "port"));
 	printf("\\n%s\"];\n", incctl_edge_text(edge, figures, sizeof(figures)));
-	if (to_switch(edge))
+	if (incctl_true(edge, "to_switch"))
 		return;
 	printf("  \"%lld ", incctl_number(tree, "communicator"));
 	put_quoted(incctl_text(edge, "child"));
@@ -87,6 +81,7 @@ static void put_xml(FILE *f, const char *text)
 struct drawing {
 	FILE *f;
 	const json_t *tree;
+	double *at;    /* of each edge's child, by edge */
 	double next_x; /* of the next leaf */
 	double top;    /* of the first row */
 	unsigned int deepest;
@@ -124,21 +119,18 @@ static void put_line(const struct drawing *d, double x, double child_x, unsigned
 static double draw(struct drawing *d, const char *sw, const char *ranks, unsigned int depth)
 {
 	json_t *edges = json_object_get(d->tree, "edges"), *edge;
-	double first = 0, last = 0, x;
+	double first = 0, last = 0, x, *at = d->at;
 	unsigned int children = 0;
 	size_t i;
 
 	if (depth > d->deepest)
 		d->deepest = depth;
-	double at[json_array_size(edges) + 1];
-
 	json_array_foreach (edges, i, edge) {
 		const char *child = incctl_text(edge, "child"), *below = incctl_text(edge, "ranks");
 
-		at[i] = -1;
-		if (strcmp(incctl_text(edge, "switch"), sw) != 0 || depth >= MAX_DEPTH)
+		if (strcmp(incctl_text(edge, "switch"), sw) != 0)
 			continue;
-		if (to_switch(edge)) {
+		if (incctl_true(edge, "to_switch")) {
 			at[i] = draw(d, child, below, depth + 1);
 		} else {
 			at[i] = d->next_x;
@@ -156,7 +148,7 @@ static double draw(struct drawing *d, const char *sw, const char *ranks, unsigne
 	}
 	x = (first + last) / 2;
 	json_array_foreach (edges, i, edge) {
-		if (at[i] >= 0)
+		if (strcmp(incctl_text(edge, "switch"), sw) == 0)
 			put_line(d, x, at[i], depth, edge);
 	}
 	put_box(d, x, depth, true, sw, ranks);
@@ -173,6 +165,9 @@ static void draw_all(const json_t *trees, FILE *f, double *width, double *height
 		struct drawing d = {
 			.f = f, .tree = tree, .next_x = STEP_X / 2, .top = *height + 40};
 
+		d.at = calloc(json_array_size(json_object_get(tree, "edges")) + 1, sizeof(*d.at));
+		if (!d.at)
+			abort();
 		fprintf(f, "<text x=\"10\" y=\"%.0f\" class=\"t\">communicator %lld, ",
 			*height + 22, incctl_number(tree, "communicator"));
 		put_xml(f, incctl_text(tree, "job"));
@@ -184,6 +179,7 @@ static void draw_all(const json_t *trees, FILE *f, double *width, double *height
 		*height = d.top + d.deepest * STEP_Y + BOX_Y + 20;
 		if (d.next_x > *width)
 			*width = d.next_x;
+		free(d.at);
 	}
 }
 

@@ -154,6 +154,18 @@ const char *incctl_join_numbers(const json_t *array, char *buf, size_t size)
 	return buf;
 }
 
+/* In use, of how much; alone where there is no limit. */
+static void add_usage(struct table *t, const json_t *usage, const char *what)
+{
+	char limit[40];
+
+	snprintf(limit, sizeof(limit), "%s_limit", what);
+	if (!json_object_get(usage, limit))
+		add_field(t, usage, what);
+	else
+		add(t, "%lld/%lld", number_of(usage, what), number_of(usage, limit));
+}
+
 void incctl_print_groups(const json_t *data)
 {
 	char text[200];
@@ -161,9 +173,11 @@ void incctl_print_groups(const json_t *data)
 	json_t *group, *member, *of;
 	size_t i, k;
 
-	begin(&t, ">GROUP JOB STATE >AGE_S >SIZE MADE_BY COMMUNICATORS");
+	begin(&t, ">GROUP JOB STATE >AGE_S >SIZE >JOB_COMMS >JOB_SLOTS MADE_BY COMMUNICATORS");
 	json_array_foreach (data, i, group) {
 		add_fields(&t, group, "group job state age_s world_size");
+		add_usage(&t, json_object_get(group, "job_usage"), "communicators");
+		add_usage(&t, json_object_get(group, "job_usage"), "slots");
 		of = json_object_get(group, "of");
 		if (of)
 			add(&t, "%s of %lld", text_of(group, "how"),
@@ -328,18 +342,6 @@ void incctl_print_events(const json_t *data)
 			       text_of(event, "message"));
 		}
 	}
-}
-
-/* In use, of how much. */
-static void add_usage(struct table *t, const json_t *usage, const char *what)
-{
-	char limit[40];
-
-	snprintf(limit, sizeof(limit), "%s_limit", what);
-	if (usage)
-		add(t, "%lld/%lld", number_of(usage, what), number_of(usage, limit));
-	else
-		add_cell(t, "-");
 }
 
 void incctl_print_status(const json_t *data)

@@ -139,16 +139,6 @@ static const struct column {
 	{"communicator", "rows", "rows", false},
 };
 
-/* A number per second, or null. */
-static json_t *rate_of(const json_t *now, const json_t *before, uint64_t ns)
-{
-	const json_int_t grown = json_integer_value(now) - json_integer_value(before);
-
-	if (!now || !before || grown < 0 || !ns)
-		return json_null();
-	return json_real((double)grown * INC_NSEC_PER_SEC / ns);
-}
-
 static json_t *show(const char *kind, const json_t *now, const json_t *before, uint64_t ns)
 {
 	json_t *shown = json_object(), *rate;
@@ -160,8 +150,9 @@ static json_t *show(const char *kind, const json_t *now, const json_t *before, u
 		if (strcmp(c->kind, kind) != 0)
 			continue;
 		if (c->rate)
-			json_object_set_new(shown, c->name,
-					    rate_of(value, json_object_get(before, c->figure), ns));
+			json_object_set_new(
+				shown, c->name,
+				incctl_rate(value, json_object_get(before, c->figure), ns));
 		else
 			json_object_set(shown, c->name, value ?: json_null());
 	}
@@ -237,25 +228,26 @@ static json_t *compare(const struct sample *before, const struct sample *now, co
 			 "switches", switches, "ports", ports, "communicators", comms);
 }
 
-/* Between the question and the answer. */
 static int take_sample(const struct incctl_target *target, struct sample *out, struct inc_err *err)
 {
-	const uint64_t asked_at_ns = inc_now_ns();
-	json_t *data = incctl_ask(target, "metrics", err), *entry;
+	struct incctl_sample all;
+	json_t *entry;
 	const char *text;
 	size_t i;
+	int ret;
 
-	if (!data)
-		return -EIO;
-	out->at_ns = asked_at_ns + (inc_now_ns() - asked_at_ns) / 2;
-	json_array_foreach (data, i, entry) {
+	ret = incctl_sample(target, "metrics", 0, &all, err);
+	if (ret)
+		return ret;
+	out->at_ns = all.at_ns;
+	json_array_foreach (all.data, i, entry) {
 		text = json_string_value(json_object_get(entry, "error"));
 		if (text)
 			fprintf(stderr, "incctl: switch %s: %s\n",
 				json_string_value(json_object_get(entry, "switch")) ?: "?", text);
 	}
-	out->figures = collect(data);
-	json_decref(data);
+	out->figures = collect(all.data);
+	json_decref(all.data);
 	return 0;
 }
 
@@ -301,7 +293,7 @@ int incctl_top(const struct incctl_target *target, const struct incctl_top *top)
 		ret = take_sample(target, &now, &err);
 		if (ret)
 			break;
-		groups = target->socket ? NULL : incctl_ask(target, "groups", &err);
+		groups = target->socket ? NULL : incctl_ask(target, "groups", 0, &err);
 		shown = compare(&before, &now, groups);
 		ret = print_shown(shown, top);
 		if (ret)

@@ -5,80 +5,122 @@
 #include <stdio.h>
 #include <string.h>
 #include "controller/incctl/incctl.h"
+#include "lib/topology/topology.h"
 
-#define MAX_DEPTH 64 /* of a tree that is shown: an answer may say anything */
-
-/* A switch's connection to a child, as it answers itself; NULL: it does not. */
-static json_t *connection_of(const json_t *connections, const json_t *edge, long long communicator)
+/* By what a connection to a child is found: its switch, its communicator, the child's rank. */
+static void key_of(const char *sw, long long communicator, long long rank, char *buf, size_t size)
 {
-	json_t *slot, *conn;
+	snprintf(buf, size, "%lld %lld %s", communicator, rank, sw);
+}
+
+/* The connections to children that switches have answered, by these keys. */
+static json_t *index_connections(const json_t *connections)
+{
+	json_t *index = json_object(), *slot, *conn;
+	char key[128];
 	size_t i, k;
 
 	json_array_foreach (connections, i, slot) {
-		if (strcmp(incctl_text(slot, "switch"), incctl_text(edge, "switch")) != 0)
-			continue;
 		json_array_foreach (json_object_get(slot, "data"), k, conn) {
-			if (incctl_number(conn, "communicator") == communicator &&
-			    incctl_number(conn, "rank") == incctl_number(edge, "rank") &&
-			    !json_is_true(json_object_get(conn, "up")))
-				return conn;
+			if (incctl_true(conn, "up"))
+				continue;
+			key_of(incctl_text(slot, "switch"), incctl_number(conn, "communicator"),
+			       incctl_number(conn, "rank"), key, sizeof(key));
+			json_object_set(index, key, conn);
 		}
 	}
-	return NULL;
+	return index;
 }
 
-/* Puts the figures of a connection on its edge. */
-static void add_figures(json_t *edge, const json_t *tree, const json_t *before,
-			const json_t *behind, double interval_s)
+/* Puts the figures of a connection on its edge. ns: how much later now is than before; 0: there is
+ * no before. */
+static void add_figures(json_t *edge, const json_t *tree, const json_t *before, const json_t *now,
+			uint64_t ns)
 {
-	static const char *const names[] = {"received", "results", "retransmits", "rtt_us",
+	static const char *const names[] = {"received", "acknowledged", "retransmits", "rtt_us",
 					    "state"};
-	const long long communicator = incctl_number(tree, "communicator");
-	const json_t *now = connection_of(behind, edge, communicator), *then;
+	const json_t *conn, *then;
+	char key[128];
 
-	for (size_t i = 0; now && i < sizeof(names) / sizeof(names[0]); i++) {
-		if (json_object_get(now, names[i]))
-			json_object_set(edge, names[i], json_object_get(now, names[i]));
+	key_of(incctl_text(edge, "switch"), incctl_number(tree, "communicator"),
+	       incctl_number(edge, "rank"), key, sizeof(key));
+	conn = json_object_get(now, key);
+	then = json_object_get(before, key);
+	for (size_t i = 0; conn && i < sizeof(names) / sizeof(names[0]); i++) {
+		if (json_object_get(conn, names[i]))
+			json_object_set(edge, names[i], json_object_get(conn, names[i]));
 	}
-	then = now && interval_s > 0 ? connection_of(before, edge, communicator) : NULL;
-	if (then)
-		json_object_set_new(
-			edge, "rate_mbit",
-			json_real(
-				(incctl_number(now, "received") - incctl_number(then, "received")) *
-				incctl_number(tree, "payload") * 8.0 / 1e6 / interval_s));
+	if (conn && ns)
+		json_object_set_new(edge, "packets_per_s",
+				    incctl_rate(json_object_get(conn, "received"),
+						json_object_get(then, "received"), ns));
 }
 
-int incctl_tree(json_t *trees, uint32_t only, const json_t *before, const json_t *behind,
-		double interval_s)
+/*
+ * Edges stand from the root down, so a switch is a child before it has children, and once. Where
+ * that holds, whatever follows edges downward comes to an end; an answer may say anything.
+ */
+static int check_tree(const json_t *tree, struct inc_err *err)
 {
-	json_t *tree, *edge;
+	json_t *seen = json_object(), *edge;
+	unsigned int children = 0;
+	const char *child;
+	int ret = 0;
 	size_t i;
 
-	for (size_t k = json_array_size(trees); only && k--;) {
-		if (incctl_number(json_array_get(trees, k), "communicator") != only)
-			json_array_remove(trees, k);
+	json_array_foreach (json_object_get(tree, "edges"), i, edge) {
+		json_object_set_new(seen, incctl_text(edge, "switch"), json_true());
+		if (!incctl_true(edge, "to_switch"))
+			continue;
+		child = incctl_text(edge, "child");
+		if (json_object_get(seen, child) || ++children >= INC_TOPO_MAX_SWITCHES) {
+			ret = inc_err_set(err, EBADMSG,
+					  "communicator %lld: no tree: switch %s cannot be below "
+					  "switch %s",
+					  incctl_number(tree, "communicator"), child,
+					  incctl_text(edge, "switch"));
+			break;
+		}
+		json_object_set_new(seen, child, json_true());
 	}
-	for (size_t k = 0; k < json_array_size(trees); k++) {
-		tree = json_array_get(trees, k);
-		json_array_foreach (json_object_get(tree, "edges"), i, edge)
-			add_figures(edge, tree, before, behind, interval_s);
+	json_decref(seen);
+	return ret;
+}
+
+int incctl_tree(json_t *trees, const struct incctl_sample *before, const struct incctl_sample *now,
+		struct inc_err *err)
+{
+	json_t *then = index_connections(before->data), *conns = index_connections(now->data);
+	const uint64_t ns = before->data ? now->at_ns - before->at_ns : 0;
+	json_t *tree, *edge;
+	int ret = 0;
+	size_t i, k;
+
+	json_array_foreach (trees, i, tree) {
+		ret = check_tree(tree, err);
+		if (ret)
+			break;
+		json_array_foreach (json_object_get(tree, "edges"), k, edge)
+			add_figures(edge, tree, then, conns, ns);
 	}
-	return only && !json_array_size(trees) ? -ENOENT : 0;
+	json_decref(then);
+	json_decref(conns);
+	return ret;
 }
 
 const char *incctl_edge_text(const json_t *edge, char *buf, size_t size)
 {
+	const json_t *rate = json_object_get(edge, "packets_per_s");
 	int n;
 
 	*buf = '\0';
-	if (!json_object_get(edge, "results"))
+	if (!json_object_get(edge, "received"))
 		return buf;
-	n = snprintf(buf, size, "%lld results, %lld resent", incctl_number(edge, "results"),
+	n = snprintf(buf, size, "%lld received, %lld acknowledged, %lld resent",
+		     incctl_number(edge, "received"), incctl_number(edge, "acknowledged"),
 		     incctl_number(edge, "retransmits"));
-	if (json_object_get(edge, "rate_mbit") && n > 0 && (size_t)n < size)
-		snprintf(buf + n, size - n, ", %.1f Mbit/s",
-			 json_number_value(json_object_get(edge, "rate_mbit")));
+	if (json_is_real(rate) && n > 0 && (size_t)n < size)
+		snprintf(buf + n, size - n, ", %.0f packets/s", json_real_value(rate));
 	return buf;
 }
 
@@ -97,7 +139,7 @@ static void print_below(const json_t *tree, const char *sw, unsigned int depth)
 		       incctl_text(edge, "child"), strpbrk(ranks, ",-") ? "s" : "", ranks);
 		incctl_edge_text(edge, figures, sizeof(figures));
 		printf("%s%s%s%s\n", *figures ? ": " : "", figures, *state ? ", " : "", state);
-		if (json_is_true(json_object_get(edge, "to_switch")) && depth < MAX_DEPTH)
+		if (incctl_true(edge, "to_switch"))
 			print_below(tree, incctl_text(edge, "child"), depth + 1);
 	}
 }
@@ -108,8 +150,7 @@ bool incctl_is_child(const json_t *tree, const char *sw)
 	size_t i;
 
 	json_array_foreach (json_object_get(tree, "edges"), i, edge) {
-		if (json_is_true(json_object_get(edge, "to_switch")) &&
-		    strcmp(incctl_text(edge, "child"), sw) == 0)
+		if (incctl_true(edge, "to_switch") && strcmp(incctl_text(edge, "child"), sw) == 0)
 			return true;
 	}
 	return false;

@@ -20,9 +20,6 @@
 	_(T, communicators_limit, "", GAUGE, "communicators that it has room for") \
 	_(T, connections_limit, "", GAUGE, "connections that it has room for") \
 	_(T, rows_limit, "", GAUGE, "rows of contributions that it has")
-#define JOB_FIGURES(_, T) \
-	_(T, communicators, "", GAUGE, "communicators of the job") \
-	_(T, slots, "", GAUGE, "slots of these, each counted once")
 /* clang-format on */
 
 struct now {
@@ -31,16 +28,13 @@ struct now {
 struct seen {
 	SEEN_FIGURES(INC_METRIC_FIELD, seen)
 };
-struct job {
-	JOB_FIGURES(INC_METRIC_FIELD, job)
-};
 
 static const struct inc_metric now_metrics[] = {NOW_FIGURES(INC_METRIC_ROW, now)};
 static const struct inc_metric so_far_metrics[] = {
 	INC_CTL_FIGURES(INC_METRIC_ROW, inc_ctl_figures)};
 static const struct inc_metric seen_metrics[] = {SEEN_FIGURES(INC_METRIC_ROW, seen)};
 static const struct inc_metric load_metrics[] = {INC_LOAD_FIGURES(INC_METRIC_ROW, inc_load)};
-static const struct inc_metric job_metrics[] = {JOB_FIGURES(INC_METRIC_ROW, job)};
+static const struct inc_metric job_metrics[] = {INC_JOB_FIGURES(INC_METRIC_ROW, inc_job_load)};
 
 /* Figures without labels, each a family of its own. */
 static void print_plain(FILE *out, const struct inc_metric *table, size_t n, const void *values)
@@ -51,7 +45,7 @@ static void print_plain(FILE *out, const struct inc_metric *table, size_t n, con
 	}
 }
 
-static void count_one(const struct inc_switch *sw, uint32_t number, void *sum)
+static void count_one(const struct inc_ctl_switch *sw, uint32_t number, void *sum)
 {
 	++*(uint64_t *)sum;
 }
@@ -131,7 +125,7 @@ static void print_switches(const struct inc_ctl *ctl, FILE *out)
 	for (size_t i = 0; i < sizeof(seen_metrics) / sizeof(seen_metrics[0]); i++) {
 		inc_metric_print_head(out, ROOM "_switch", &seen_metrics[i]);
 		for (unsigned int s = 0; s < n; s++) {
-			const struct inc_switch *sw = &ctl->switches[s];
+			const struct inc_ctl_switch *sw = &ctl->switches[s];
 			const struct inc_label labels[] = {{"switch", inc_switch_name(sw)}, {}};
 			const struct inc_msg_limits *limits = inc_routes_limits(ctl->routes, s);
 			const struct seen seen = {
@@ -158,16 +152,6 @@ static void print_switches(const struct inc_ctl *ctl, FILE *out)
 	free(loads);
 }
 
-static struct job job_of(const struct inc_group *group)
-{
-	struct job job = {.communicators = group->n_comms};
-	const struct inc_comm *comm;
-
-	LIST_FOREACH(comm, &group->comms, entry)
-	job.slots += comm->tree ? comm->slots : 0;
-	return job;
-}
-
 static void print_jobs(const struct inc_ctl *ctl, FILE *out)
 {
 	const struct inc_group *group;
@@ -179,10 +163,10 @@ static void print_jobs(const struct inc_ctl *ctl, FILE *out)
 		{
 			const struct inc_label labels[] = {
 				{"job", group->job}, {"group", number}, {}};
-			const struct job job = job_of(group);
+			const struct inc_job_load load = inc_group_load(group);
 
 			snprintf(number, sizeof(number), "%u", group->number);
-			inc_metric_print_sample(out, ROOM "_job", &job_metrics[i], &job, labels);
+			inc_metric_print_sample(out, ROOM "_job", &job_metrics[i], &load, labels);
 		}
 	}
 }

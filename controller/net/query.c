@@ -7,14 +7,35 @@
 #include "lib/base/clock.h"
 #include "controller/ctl.h"
 
+/* Ranks of the communicators of one page, at least: 250 KB of JSON, which the loop makes in some
+ * milliseconds. */
+#define PAGE_RANKS 1024
+
+/* Of all switches together, in one answer: there is room for another one beside it. */
+#define ANSWER_BYTES (CTL_WRITE_MAX / 2)
+
 struct inc_query {
 	uint64_t number;
+	uint32_t from;
+	size_t bytes; /* of what is in data */
 	struct inc_client *client;
 	char what[sizeof(((struct inc_msg_query *)0)->what)];
 	json_t *data; /* by switch, in the topology's order */
 	unsigned int pending;
 	LIST_ENTRY(inc_query) entry;
 };
+
+/* What a job has, and may have, where that is limited. */
+static json_t *usage_json(const struct inc_group *group)
+{
+	const struct inc_ctl_options *opt = &group->ctl->opt;
+	const struct inc_job_load load = inc_job_load(group);
+
+	return json_pack("{s:I, s:i, s:I, s:o*}", "communicators", (json_int_t)load.communicators,
+			 "communicators_limit", (int)opt->job_communicators, "slots",
+			 (json_int_t)load.slots, "slots_limit",
+			 opt->job_slots ? json_integer(opt->job_slots) : NULL);
+}
 
 static json_t *group_json(const struct inc_group *group, uint64_t now_ms)
 {
@@ -40,11 +61,11 @@ static json_t *group_json(const struct inc_group *group, uint64_t now_ms)
 		if (comm->number)
 			json_array_append_new(comms, json_integer(comm->number));
 	}
-	object =
-		json_pack("{s:I, s:s, s:i, s:s, s:f, s:o, s:o}", "group", (json_int_t)group->number,
-			  "job", group->job, "world_size", (int)group->world_size, "state",
-			  inc_group_state_name(group), "age_s", (now_ms - group->since_at_ms) / 1e3,
-			  "members", members, "communicators", comms);
+	object = json_pack("{s:I, s:s, s:i, s:s, s:f, s:o, s:o, s:o}", "group",
+			   (json_int_t)group->number, "job", group->job, "world_size",
+			   (int)group->world_size, "state", inc_group_state_name(group), "age_s",
+			   (now_ms - group->since_at_ms) / 1e3, "members", members, "communicators",
+			   comms, "job_usage", usage_json(group));
 	if (group->of) {
 		json_object_set_new(object, "how", json_string(inc_derive_hows[group->how]));
 		json_object_set_new(object, "of", json_integer(group->of));
@@ -52,7 +73,8 @@ static json_t *group_json(const struct inc_group *group, uint64_t now_ms)
 	return object;
 }
 
-static json_t *groups_json(struct inc_ctl *ctl)
+static json_t *groups_json(const struct inc_ctl *ctl, const struct inc_msg_query *question,
+			   uint32_t *next)
 {
 	const uint64_t now_ms = inc_now_ms();
 	const struct inc_group *group;
@@ -103,7 +125,7 @@ static json_t *comm_json(const struct inc_comm *comm)
 			 connections);
 }
 
-static void add_orphan(const struct inc_switch *sw, uint32_t number, void *list)
+static void add_orphan(const struct inc_ctl_switch *sw, uint32_t number, void *list)
 {
 	json_array_append_new(
 		list, json_pack("{s:I, s:i, s:s, s:i, s:s, s:i, s:i, s:s, s:[s], s:[]}",
@@ -112,28 +134,89 @@ static void add_orphan(const struct inc_switch *sw, uint32_t number, void *list)
 				"switches", inc_switch_name(sw), "connections"));
 }
 
-static json_t *communicators_json(struct inc_ctl *ctl)
+static int compare_numbers(const void *a, const void *b)
+{
+	const struct inc_comm *const *x = a, *const *y = b;
+
+	return (*x)->number < (*y)->number ? -1 : (*x)->number > (*y)->number;
+}
+
+/* Those that the question is about, those without a number first; NULL: no memory. */
+static const struct inc_comm **list_comms(const struct inc_ctl *ctl,
+					  const struct inc_msg_query *question, size_t *n)
 {
 	const struct inc_group *group;
-	const struct inc_comm *comm;
-	json_t *list = json_array();
+	const struct inc_comm **list, *comm;
+	size_t most = 0;
 
+	*n = 0;
+	LIST_FOREACH(group, &ctl->groups, entry)
+	most += group->n_comms + group->n_refused;
+	list = calloc(most + 1, sizeof(*list));
+	if (!list)
+		return NULL;
 	LIST_FOREACH(group, &ctl->groups, entry)
 	{
 		LIST_FOREACH(comm, &group->comms, entry)
-		json_array_insert_new(list, 0, comm_json(comm));
+		{
+			if (comm->number >= question->from &&
+			    (!question->has_communicator || comm->number == question->communicator))
+				list[(*n)++] = comm;
+		}
 	}
-	inc_orphans_each(ctl, add_orphan, list);
+	qsort(list, *n, sizeof(*list), compare_numbers);
 	return list;
 }
 
-static json_t *switches_json(struct inc_ctl *ctl)
+/* What of each communicator there is to say, a page of it. Pages go by numbers: whatever comes and
+ * goes meanwhile, none is told twice or left out. */
+static json_t *page_json(const struct inc_ctl *ctl, const struct inc_msg_query *question,
+			 json_t *(*one)(const struct inc_comm *comm), uint32_t *next)
+{
+	json_t *list = json_array(), *object;
+	const struct inc_comm **comms;
+	size_t n, ranks = 0;
+
+	comms = list_comms(ctl, question, &n);
+	for (size_t i = 0; i < n; i++) {
+		if (ranks >= PAGE_RANKS && comms[i]->number) {
+			*next = comms[i]->number;
+			break;
+		}
+		object = one(comms[i]);
+		if (!object)
+			continue;
+		json_array_append_new(list, object);
+		ranks += comms[i]->group->world_size;
+	}
+	free(comms);
+	return list;
+}
+
+static json_t *communicators_json(const struct inc_ctl *ctl, const struct inc_msg_query *question,
+				  uint32_t *next)
+{
+	json_t *list = page_json(ctl, question, comm_json, next);
+
+	if (!*next && !question->has_communicator)
+		inc_orphans_each(ctl, add_orphan, list);
+	return list;
+}
+
+static json_t *trees_json(const struct inc_ctl *ctl, const struct inc_msg_query *question,
+			  uint32_t *next)
+{
+	return page_json(ctl, question, inc_query_tree, next);
+}
+
+static json_t *switches_json(const struct inc_ctl *ctl, const struct inc_msg_query *question,
+			     uint32_t *next)
 {
 	const uint64_t now_ms = inc_now_ms();
 	json_t *list = json_array();
 
 	for (unsigned int i = 0; i < ctl->topo->n_switches; i++) {
-		const struct inc_switch *sw = &ctl->switches[i];
+		const struct inc_ctl_switch *sw = &ctl->switches[i];
 		json_t *ports = sw->ports ? json_incref(sw->ports) : json_array();
 
 		json_array_append_new(
@@ -145,10 +228,14 @@ static json_t *switches_json(struct inc_ctl *ctl)
 	return list;
 }
 
-static void answer(struct inc_client *client, const char *what, json_t *data)
+/* next: where the next page of data begins, 0: there is none. */
+static void answer(struct inc_client *client, const char *what, json_t *data, uint32_t next)
 {
-	inc_ndjson_send_new(client->conn,
-			    json_pack("{s:s, s:s, s:o}", "type", "A", "what", what, "data", data));
+	json_t *object = json_pack("{s:s, s:s, s:o}", "type", "A", "what", what, "data", data);
+
+	if (object && next)
+		json_object_set_new(object, "next", json_integer(next));
+	inc_ndjson_send_new(client->conn, object);
 }
 
 static void query_free(struct inc_query *query)
@@ -161,7 +248,7 @@ static void query_free(struct inc_query *query)
 
 static void query_done(struct inc_query *query)
 {
-	answer(query->client, query->what, json_incref(query->data));
+	answer(query->client, query->what, json_incref(query->data), 0);
 	query_free(query);
 }
 
@@ -182,48 +269,31 @@ void inc_queries_free(struct inc_ctl *ctl)
 		query_free(LIST_FIRST(&ctl->queries));
 }
 
-/* Another switch that is meant: its name, and the ranks behind it. */
-static void name_switch(const struct inc_comm *comm, int node, json_t *object)
-{
-	char text[INC_RANKS_TEXT];
-	struct inc_ranks ranks;
-
-	if (node < 0)
-		return;
-	json_object_set_new(
-		object, "peer",
-		json_string(comm->group->ctl->topo->switches[comm->tree->nodes[node].sw].name));
-	if (json_is_true(json_object_get(object, "up")))
-		return;
-	inc_tree_ranks(comm->tree, node, &ranks);
-	inc_ranks_print(&ranks, text, sizeof(text));
-	json_object_set_new(object, "ranks", json_string(text));
-}
-
 /* Switches know ranks; which host, job or other switch that is, is known here. */
-static void name_peer(const struct inc_switch *sw, const struct inc_comm *comm, json_t *object)
+static void name_peer(const struct inc_ctl_switch *sw, const struct inc_comm *comm, json_t *object)
 {
+	const bool up = json_is_true(json_object_get(object, "up"));
 	const json_t *named = json_object_get(object, "rank");
 	const json_int_t rank = json_integer_value(named);
-	const int node = comm->tree ? inc_tree_find(comm->tree, sw->index) : -1;
-	const struct inc_tree_child *child;
+	char ranks[INC_RANKS_TEXT];
+	struct inc_peer peer;
 
-	if (json_is_true(json_object_get(object, "up"))) {
-		name_switch(comm, node < 0 ? -1 : comm->tree->nodes[node].parent, object);
+	if (!up && (!json_is_integer(named) || rank < 0 || rank >= comm->group->world_size))
 		return;
+	peer = inc_comm_peer(comm, sw, up ? -1 : rank);
+	if (peer.sw)
+		json_object_set_new(object, "peer", json_string(peer.sw));
+	if (peer.node >= 0) {
+		inc_ranks_print(&peer.below, ranks, sizeof(ranks));
+		json_object_set_new(object, "ranks", json_string(ranks));
 	}
-	if (!json_is_integer(named) || rank < 0 || rank >= comm->group->world_size)
-		return;
-	child = node < 0 ? NULL : inc_tree_child_of(comm->tree, node, rank);
-	if (child && child->to_switch)
-		name_switch(comm, child->index, object);
-	else if (comm->members[rank].asked && !*inc_ctl_text(object, "host"))
+	if (peer.rank >= 0 && comm->members[rank].asked && !*inc_ctl_text(object, "host"))
 		json_object_set_new(
 			object, "host",
 			json_string(sw->ctl->topo->hosts[comm->members[rank].route.host].name));
 }
 
-static void add_names(const struct inc_switch *sw, json_t *data)
+static void add_names(const struct inc_ctl_switch *sw, json_t *data)
 {
 	json_t *entry, *missing;
 	size_t i, k;
@@ -244,7 +314,24 @@ static void add_names(const struct inc_switch *sw, json_t *data)
 	}
 }
 
-static void on_answer(struct inc_switch *sw, int code, const char *text, json_t *reply,
+/* What a switch has answered, in its place; where the others' is as much as an answer may have, it
+ * is to be asked for by itself, from the same page on. */
+static void fill_slot(struct inc_query *query, json_t *slot, json_t *data, json_t *next)
+{
+	const size_t bytes = json_dumpb(data, NULL, 0, JSON_COMPACT);
+
+	if (query->bytes && query->bytes + bytes > ANSWER_BYTES && json_is_array(data)) {
+		json_object_set_new(slot, "data", json_array());
+		json_object_set_new(slot, "next", json_integer(query->from));
+		return;
+	}
+	query->bytes += bytes;
+	json_object_set(slot, "data", data);
+	if (next)
+		json_object_set(slot, "next", next);
+}
+
+static void on_answer(struct inc_ctl_switch *sw, int code, const char *text, json_t *reply,
 		      uint64_t number)
 {
 	json_t *slot, *data = json_object_get(reply, "data");
@@ -263,9 +350,7 @@ static void on_answer(struct inc_switch *sw, int code, const char *text, json_t 
 			continue;
 		if (!code && data) {
 			add_names(sw, data);
-			json_object_set(slot, "data", data);
-			if (json_object_get(reply, "next"))
-				json_object_set(slot, "next", json_object_get(reply, "next"));
+			fill_slot(query, slot, data, json_object_get(reply, "next"));
 		} else {
 			json_object_set_new(slot, "error",
 					    json_string(code ? text : "an answer without data"));
@@ -273,6 +358,17 @@ static void on_answer(struct inc_switch *sw, int code, const char *text, json_t 
 	}
 	if (--query->pending == 0)
 		query_done(query);
+}
+
+/* A switch that the question is not about, as far as is known here, is not asked. */
+static bool concerns(const struct inc_msg_query *question, const struct inc_ctl_switch *sw)
+{
+	const struct inc_comm *comm;
+
+	if (question->has_node && strcmp(question->node, inc_switch_name(sw)) != 0)
+		return false;
+	comm = question->has_communicator ? inc_comm_find(sw->ctl, question->communicator) : NULL;
+	return !comm || !comm->tree || inc_tree_find(comm->tree, sw->index) >= 0;
 }
 
 static void pass(struct inc_client *client, const struct inc_msg_query *question)
@@ -289,17 +385,18 @@ static void pass(struct inc_client *client, const struct inc_msg_query *question
 	if (!query)
 		return;
 	query->number = ++ctl->next_query;
+	query->from = question->from;
 	query->client = client;
 	client->queries++;
 	strcpy(query->what, question->what);
 	query->data = json_array();
 	LIST_INSERT_HEAD(&ctl->queries, query, entry);
 	for (unsigned int i = 0; i < ctl->topo->n_switches; i++) {
-		struct inc_switch *sw = &ctl->switches[i];
+		struct inc_ctl_switch *sw = &ctl->switches[i];
 		json_t *slot;
 		int ret;
 
-		if (question->has_node && strcmp(question->node, inc_switch_name(sw)) != 0)
+		if (!concerns(question, sw))
 			continue;
 		slot = json_pack("{s:s}", "switch", inc_switch_name(sw));
 		json_array_append_new(query->data, slot);
@@ -320,12 +417,14 @@ void inc_query_ask(struct inc_client *client, json_t *object)
 {
 	static const struct {
 		const char *what;
-		json_t *(*here)(struct inc_ctl *ctl); /* NULL: ask the switches */
+		/* NULL: ask the switches */
+		json_t *(*here)(const struct inc_ctl *ctl, const struct inc_msg_query *question,
+				uint32_t *next);
 	} questions[] = {
 		{"groups", groups_json},
 		{"communicators", communicators_json},
 		{"switches", switches_json},
-		{"tree", inc_query_trees},
+		{"tree", trees_json},
 		{"status", NULL},
 		{"counters", NULL},
 		{"ports", NULL},
@@ -336,6 +435,7 @@ void inc_query_ask(struct inc_client *client, json_t *object)
 		{"config", NULL},
 	};
 	struct inc_msg_query query = {0};
+	uint32_t next = 0;
 	struct inc_err err;
 
 	if (inc_message_read(INC_MSG_QUESTION, object, &query, &err)) {
@@ -349,10 +449,13 @@ void inc_query_ask(struct inc_client *client, json_t *object)
 	for (size_t i = 0; i < sizeof(questions) / sizeof(questions[0]); i++) {
 		if (strcmp(questions[i].what, query.what) != 0)
 			continue;
-		if (questions[i].here)
-			answer(client, query.what, questions[i].here(client->ctl));
-		else
+		if (questions[i].here) {
+			json_t *data = questions[i].here(client->ctl, &query, &next);
+
+			answer(client, query.what, data, next);
+		} else {
 			pass(client, &query);
+		}
 		return;
 	}
 	inc_ndjson_send_error(client->conn, EINVAL, NULL, "no such question: '%.32s'", query.what);

@@ -13,7 +13,7 @@ static json_t *ranks_json(const struct inc_ranks *ranks)
 static json_t *node_json(const struct inc_comm *comm, unsigned int n)
 {
 	const struct inc_tree_node *node = &comm->tree->nodes[n];
-	const struct inc_switch *sw = &comm->group->ctl->switches[node->sw];
+	const struct inc_ctl_switch *sw = &comm->group->ctl->switches[node->sw];
 
 	return json_pack("{s:s, s:s}", "switch", inc_switch_name(sw), "state",
 			 sw->link ? "connected" : "absent");
@@ -35,15 +35,15 @@ static json_t *child_json(const struct inc_comm *comm, const struct inc_tree_nod
 	struct inc_ranks ranks = {};
 
 	if (child->to_switch) {
-		const struct inc_tree_node *below = &comm->tree->nodes[child->index];
+		const struct inc_tree_node *below = &comm->tree->nodes[child->node];
 
-		inc_tree_ranks(comm->tree, child->index, &ranks);
+		inc_tree_ranks(comm->tree, child->node, &ranks);
 		return edge_json(&topo->switches[node->sw], child->port,
 				 topo->switches[below->sw].name, true, below->first_rank, &ranks);
 	}
-	inc_ranks_add(&ranks, child->index);
+	inc_ranks_add(&ranks, child->rank);
 	return edge_json(&topo->switches[node->sw], child->port, topo->hosts[child->host].name,
-			 false, child->index, &ranks);
+			 false, child->rank, &ranks);
 }
 
 /* Of an earlier controller's: its ranks at their switches; what is between these is not known. */
@@ -64,11 +64,15 @@ static void add_known(const struct inc_comm *comm, json_t *edges)
 	}
 }
 
-static json_t *comm_tree_json(const struct inc_comm *comm)
+json_t *inc_query_tree(const struct inc_comm *comm)
 {
 	const struct inc_tree *tree = comm->tree;
-	json_t *nodes = json_array(), *edges = json_array();
+	json_t *nodes, *edges;
 
+	if (!comm->number || !tree)
+		return NULL;
+	nodes = json_array();
+	edges = json_array();
 	for (unsigned int i = 0; i < tree->n; i++) {
 		const struct inc_tree_node *node = &tree->nodes[i];
 
@@ -84,21 +88,4 @@ static json_t *comm_tree_json(const struct inc_comm *comm)
 			 (json_int_t)comm->number, "job", comm->group->job, "state",
 			 inc_comm_state_name(comm), "payload", (int)comm->payload, "whole",
 			 (int)tree->counted, "nodes", nodes, "edges", edges);
-}
-
-json_t *inc_query_trees(struct inc_ctl *ctl)
-{
-	const struct inc_group *group;
-	const struct inc_comm *comm;
-	json_t *list = json_array();
-
-	LIST_FOREACH(group, &ctl->groups, entry)
-	{
-		LIST_FOREACH(comm, &group->comms, entry)
-		{
-			if (comm->number && comm->tree)
-				json_array_insert_new(list, 0, comm_tree_json(comm));
-		}
-	}
-	return list;
 }

@@ -13,13 +13,13 @@
 #include "lib/base/machine.h"
 #include "lib/net/lines.h"
 
-const char *inc_switch_name(const struct inc_switch *sw)
+const char *inc_switch_name(const struct inc_ctl_switch *sw)
 {
 	return sw->ctl->topo->switches[sw->index].name;
 }
 
 /* What a port has before its switch has said anything. */
-static int init_ports(struct inc_switch *sw)
+static int init_ports(struct inc_ctl_switch *sw)
 {
 	const struct inc_topo_switch *topo = &sw->ctl->topo->switches[sw->index];
 
@@ -67,7 +67,7 @@ static void link_go(struct inc_switch_link *link, enum inc_link_state to)
 
 static void link_free(struct inc_switch_link *link)
 {
-	struct inc_switch *sw = link->sw;
+	struct inc_ctl_switch *sw = link->sw;
 
 	link_go(link, LINK_CLOSED);
 	LIST_REMOVE(link, entry);
@@ -97,7 +97,7 @@ void inc_switches_free(struct inc_ctl *ctl)
 	inc_routes_free(ctl->routes);
 }
 
-void inc_switch_drop(struct inc_switch *sw, const char *reason)
+void inc_switch_drop(struct inc_ctl_switch *sw, const char *reason)
 {
 	if (!sw->link)
 		return;
@@ -119,7 +119,7 @@ static void on_silence(evutil_socket_t fd, short what, void *arg)
 	link_free(link);
 }
 
-int inc_switch_qpn_get(struct inc_switch *sw, uint32_t *out)
+int inc_switch_qpn_get(struct inc_ctl_switch *sw, uint32_t *out)
 {
 	uint32_t qpn;
 	size_t i;
@@ -149,7 +149,7 @@ int inc_switch_qpn_get(struct inc_switch *sw, uint32_t *out)
 	return 0;
 }
 
-void inc_switch_qpn_put(struct inc_switch *sw, uint32_t qpn)
+void inc_switch_qpn_put(struct inc_ctl_switch *sw, uint32_t qpn)
 {
 	for (size_t i = 0; i < sw->n_qpns; i++) {
 		if (sw->qpns[i] != qpn)
@@ -161,7 +161,7 @@ void inc_switch_qpn_put(struct inc_switch *sw, uint32_t qpn)
 
 /* A hello that is about to be refused because the name is connected: perhaps that
  * connection is dead, and its peer forgot it. Ask. */
-static void probe(struct inc_switch *sw)
+static void probe(struct inc_ctl_switch *sw)
 {
 	struct inc_switch_link *link = sw->link;
 
@@ -172,17 +172,17 @@ static void probe(struct inc_switch *sw)
 }
 
 /* What the switch says of a port; false: it has none of that name and address. */
-static bool take_port(struct inc_switch *sw, unsigned int p)
+static bool take_port(struct inc_ctl_switch *sw, unsigned int p)
 {
 	const struct inc_topo_port *port = &sw->ctl->topo->switches[sw->index].ports[p];
-	struct inc_switch_port *has = &sw->has[p];
+	struct inc_ctl_port *has = &sw->has[p];
 	char ip[INET_ADDRSTRLEN];
 	const json_t *object;
 	bool found = false;
 	size_t i;
 
 	inet_ntop(AF_INET, &port->ip, ip, sizeof(ip));
-	*has = (struct inc_switch_port){.mtu = sw->ctl->topo->links[port->link].mtu};
+	*has = (struct inc_ctl_port){.mtu = sw->ctl->topo->links[port->link].mtu};
 	json_array_foreach (sw->ports, i, object) {
 		struct inc_msg_port said = {.mtu = has->mtu};
 		struct inc_err err;
@@ -202,7 +202,7 @@ static bool take_port(struct inc_switch *sw, unsigned int p)
 }
 
 /* Jobs that need a port which the topology has and the switch does not will fail. */
-static void take_ports(struct inc_switch *sw)
+static void take_ports(struct inc_ctl_switch *sw)
 {
 	const struct inc_topo_switch *topo = &sw->ctl->topo->switches[sw->index];
 	char ip[INET_ADDRSTRLEN];
@@ -231,12 +231,12 @@ static int check_lists(const json_t *object, struct inc_err *err)
 	return 0;
 }
 
-static int parse_hello(struct inc_switch_link *link, json_t *object, struct inc_switch **out,
+static int parse_hello(struct inc_switch_link *link, json_t *object, struct inc_ctl_switch **out,
 		       struct inc_err *err)
 {
 	struct inc_msg_hello said = {
 		.limits = {.children = INC_MAX_CHILDREN, .slots = INC_MAX_SLOTS}};
-	struct inc_switch *sw;
+	struct inc_ctl_switch *sw;
 	int index, ret;
 
 	ret = inc_ctl_read_first(INC_MSG_HELLO, object, &said, &said.version, err);
@@ -261,20 +261,20 @@ static int parse_hello(struct inc_switch_link *link, json_t *object, struct inc_
 }
 
 /* What was not handed out by this controller is an earlier one's, and may run. */
-static bool shall_keep(struct inc_switch *sw, uint32_t number)
+static bool shall_keep(struct inc_ctl_switch *sw, uint32_t number)
 {
 	struct inc_comm *comm = inc_comm_find(sw->ctl, number);
 
 	if (comm)
 		return inc_comm_takes(comm, sw);
-	if (inc_ctl_ours(sw->ctl->first_communicator, sw->ctl->next_communicator, number))
+	if (inc_number_given(&sw->ctl->comm_numbers, number))
 		return false;
 	return inc_orphan_add(sw, number);
 }
 
 /* The numbers that the switch has; those it shall keep are added to keep. How many there are, -1:
  * no memory. */
-static ssize_t take_listed(struct inc_switch *sw, const json_t *listed, uint32_t **out,
+static ssize_t take_listed(struct inc_ctl_switch *sw, const json_t *listed, uint32_t **out,
 			   json_t *keep)
 {
 	uint32_t *numbers = calloc(json_array_size(listed) + 1, sizeof(*numbers));
@@ -301,7 +301,7 @@ static ssize_t take_listed(struct inc_switch *sw, const json_t *listed, uint32_t
 	return n;
 }
 
-static void take_event(struct inc_switch *sw, const json_t *object)
+static void take_event(struct inc_ctl_switch *sw, const json_t *object)
 {
 	struct inc_msg_event said = {0};
 	struct inc_err err;
@@ -317,7 +317,7 @@ static void take_hello(struct inc_switch_link *link, json_t *object)
 {
 	json_t *listed = json_object_get(object, "communicators");
 	json_t *failures = json_object_get(object, "failures");
-	struct inc_switch *sw = NULL;
+	struct inc_ctl_switch *sw = NULL;
 	struct inc_err err;
 	uint32_t *numbers;
 	json_t *keep, *v;
@@ -360,6 +360,7 @@ static void take_hello(struct inc_switch_link *link, json_t *object)
 	/* what failed while the switch had no controller */
 	json_array_foreach (failures, i, v)
 		take_event(sw, v);
+	inc_comms_ask_waiting(sw);
 	inc_comm_switch_connected(sw);
 }
 

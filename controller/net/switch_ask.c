@@ -8,7 +8,7 @@
 #include "controller/ctl.h"
 #include "lib/base/log.h"
 
-static void on_configured(struct inc_switch *sw, int code, const char *text, json_t *answer,
+static void on_configured(struct inc_ctl_switch *sw, int code, const char *text, json_t *answer,
 			  uint64_t number)
 {
 	struct inc_msg_number said = {0};
@@ -18,7 +18,7 @@ static void on_configured(struct inc_switch *sw, int code, const char *text, jso
 	inc_comm_answered(sw, number, code, text, said.communicator);
 }
 
-int inc_switch_configure(struct inc_switch *sw, const struct inc_comm_conf *conf)
+int inc_switch_configure(struct inc_ctl_switch *sw, const struct inc_comm_conf *conf)
 {
 	struct inc_msg_configure said = {.config = *conf};
 
@@ -26,7 +26,7 @@ int inc_switch_configure(struct inc_switch *sw, const struct inc_comm_conf *conf
 				  conf->communicator);
 }
 
-static void on_removed(struct inc_switch *sw, int code, const char *text, json_t *answer,
+static void on_removed(struct inc_ctl_switch *sw, int code, const char *text, json_t *answer,
 		       uint64_t number)
 {
 	if (!code || code == ECONNRESET) /* a lost switch is told on its return what to keep */
@@ -38,13 +38,13 @@ static void on_removed(struct inc_switch *sw, int code, const char *text, json_t
 		inc_switch_drop(sw, "did not answer remove");
 }
 
-void inc_switch_remove(struct inc_switch *sw, uint32_t number)
+void inc_switch_remove(struct inc_ctl_switch *sw, uint32_t number)
 {
 	inc_switch_request(sw, inc_message_new(INC_MSG_REMOVE, &(struct inc_msg_number){number}),
 			   on_removed, number);
 }
 
-static void on_waiting(struct inc_switch *sw, int code, const char *text, json_t *answer,
+static void on_waiting(struct inc_ctl_switch *sw, int code, const char *text, json_t *answer,
 		       uint64_t arg)
 {
 	const uint32_t number = arg, next = inc_page_next(answer, arg);
@@ -54,6 +54,8 @@ static void on_waiting(struct inc_switch *sw, int code, const char *text, json_t
 	if (code)
 		inc_warn("switch %s does not say what communicator %u waits for: %s",
 			 inc_switch_name(sw), number, text);
+	if (code == ETIMEDOUT) /* a lost switch is asked on its return */
+		inc_comm_ask_again(sw, number);
 	json_array_foreach (json_object_get(answer, "data"), i, entry) {
 		struct inc_msg_waiting said = {0};
 
@@ -67,7 +69,7 @@ static void on_waiting(struct inc_switch *sw, int code, const char *text, json_t
 		inc_switch_query(sw, "waiting", number, next, on_waiting);
 }
 
-int inc_switch_ask_waiting(struct inc_switch *sw, uint32_t number)
+int inc_switch_ask_waiting(struct inc_ctl_switch *sw, uint32_t number)
 {
 	return inc_switch_query(sw, "waiting", number, 0, on_waiting);
 }
@@ -90,7 +92,7 @@ static bool read_results(const json_t *answer, uint32_t number, uint64_t *result
 	return false;
 }
 
-static void on_results(struct inc_switch *sw, int code, const char *text, json_t *answer,
+static void on_results(struct inc_ctl_switch *sw, int code, const char *text, json_t *answer,
 		       uint64_t arg)
 {
 	const uint32_t number = arg, next = inc_page_next(answer, arg);
@@ -107,7 +109,7 @@ static void on_results(struct inc_switch *sw, int code, const char *text, json_t
 	inc_orphan_looked(sw, number, code ?: -ret, code ? text : strerror(-ret), found, results);
 }
 
-int inc_switch_ask_results(struct inc_switch *sw, uint32_t number)
+int inc_switch_ask_results(struct inc_ctl_switch *sw, uint32_t number)
 {
 	return inc_switch_query(sw, "communicators", number, 0, on_results);
 }

@@ -23,8 +23,8 @@ struct inc_switch_link {
 	enum inc_link_state state; /* link_go() in switch.c */
 	struct inc_ctl *ctl;
 	struct inc_ndjson *conn;
-	struct inc_switch *sw; /* NULL before hello */
-	struct event *silence; /* while GREETING or ASKED */
+	struct inc_ctl_switch *sw; /* NULL before hello */
+	struct event *silence;     /* while GREETING or ASKED */
 	uint64_t next_seq;
 	LIST_HEAD(request_list, inc_request) requests;
 	LIST_ENTRY(inc_switch_link) entry;
@@ -33,6 +33,6 @@ struct inc_switch_link {
 /* A configured, removed, answer or error message. */
 void inc_request_answered(struct inc_switch_link *link, json_t *object);
 /* Ends all requests; the link is not its switch's any more. */
-void inc_requests_fail(struct inc_switch_link *link, struct inc_switch *sw);
+void inc_requests_fail(struct inc_switch_link *link, struct inc_ctl_switch *sw);
 
 #endif

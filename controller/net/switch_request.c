@@ -24,8 +24,8 @@ static void request_free(struct inc_request *request)
 }
 
 /* reply may do anything, even drop the switch: request and link are not touched after it */
-static void finish(struct inc_request *request, struct inc_switch *sw, int code, const char *text,
-		   json_t *answer)
+static void finish(struct inc_request *request, struct inc_ctl_switch *sw, int code,
+		   const char *text, json_t *answer)
 {
 	inc_switch_reply reply = request->reply;
 	uint64_t arg = request->arg;
@@ -45,7 +45,8 @@ static void on_timeout(evutil_socket_t fd, short what, void *arg)
 	finish(request, request->link->sw, ETIMEDOUT, text, NULL);
 }
 
-int inc_switch_request(struct inc_switch *sw, json_t *object, inc_switch_reply reply, uint64_t arg)
+int inc_switch_request(struct inc_ctl_switch *sw, json_t *object, inc_switch_reply reply,
+		       uint64_t arg)
 {
 	static const char *const answers[][2] = {
 		{"configure", "configured"}, {"remove", "removed"}, {"query", "answer"}};
@@ -89,7 +90,7 @@ err:
 	return ret;
 }
 
-int inc_switch_query(struct inc_switch *sw, const char *what, uint32_t number, uint32_t from,
+int inc_switch_query(struct inc_ctl_switch *sw, const char *what, uint32_t number, uint32_t from,
 		     inc_switch_reply reply)
 {
 	struct inc_msg_query query = {.has_from = from, .from = from};
@@ -139,7 +140,7 @@ void inc_request_answered(struct inc_switch_link *link, json_t *object)
 	       NULL);
 }
 
-void inc_requests_fail(struct inc_switch_link *link, struct inc_switch *sw)
+void inc_requests_fail(struct inc_switch_link *link, struct inc_ctl_switch *sw)
 {
 	while (!LIST_EMPTY(&link->requests))
 		finish(LIST_FIRST(&link->requests), sw, ECONNRESET, "connection lost", NULL);

@@ -212,9 +212,10 @@ struct inccl_communicator_opts {
  * order. opts may be NULL. One that fails counts: it fails for all ranks, each of which gets the
  * error of the first to fail, and the next call is for the next one. -EINVAL for options out of
  * range, -EOPNOTSUPP for a transport that is not usable here, -ETIMEDOUT: ranks missing,
- * -EHOSTUNREACH: a switch is not connected, -E2BIG: more children or slots than it has, -ENOSPC:
- * it is full, -ECONNRESET: a rank was lost, -ESHUTDOWN: one has left the group or the controller
- * has restarted; else as inccl_group_create(). On success *comm belongs to the caller.
+ * -EHOSTUNREACH: a switch is not connected, -E2BIG: it would not fit an empty one, -ENOSPC: it is
+ * full, -EDQUOT: the job has its share, -ECONNRESET: a rank was lost, -ESHUTDOWN: one has left the
+ * group or the controller has restarted; else as inccl_group_create(). On success *comm belongs to
+ * the caller.
  */
 int inccl_communicator_create(struct inccl_group *group, const struct inccl_communicator_opts *opts,
 			      struct inccl_communicator **comm);

@@ -113,6 +113,7 @@ static int take_made(struct inccl_communicator *comm, const struct inc_msg_made 
 	comm->slots = made->slots;
 	comm->window = local->window;
 	comm->qpn = local->qpn;
+	comm->udp_port = local->udp_port;
 	memcpy(comm->node, conn->node, sizeof(comm->node));
 	memcpy(comm->peer, remote->name, sizeof(comm->peer));
 	memcpy(comm->device, local->device, sizeof(comm->device));

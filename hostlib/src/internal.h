@@ -174,6 +174,7 @@ struct inccl_communicator {
 	/* what a controller that has restarted does not know, and resume.c tells it: */
 	char node[INC_CONTROL_SWITCH_LEN]; /* the switch */
 	uint32_t qpn;                      /* of the own endpoint */
+	uint16_t udp_port;                 /* where that receives */
 
 	struct inccl_request *first, *last; /* uncollected */
 	struct inccl_request *head;         /* of them, the oldest unfinished */

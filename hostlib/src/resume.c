@@ -86,6 +86,7 @@ static void say_what_runs(const struct inccl_group *group, struct inc_msg_resume
 		memcpy(claim->node, comm->node, sizeof(claim->node));
 		snprintf(claim->transport, sizeof(claim->transport), "%s", comm->ep->ops->name);
 		claim->qpn = comm->qpn;
+		claim->udp_port = comm->udp_port;
 		claim->payload = comm->payload;
 		claim->slots = comm->slots;
 		claim->byte_order = inccl_wire_order(comm);

@@ -179,6 +179,8 @@ static const struct inc_field claim_fields[] = {
 	 .text = "soft or verbs"},
 	{"qpn", INC_QPN_FIELD, .need = INC_REQUIRED, INC_AT(struct inc_msg_claim, qpn),
 	 .text = "the member's queue pair"},
+	{"udp_port", INC_UDP_PORT_FIELD, .need = INC_DEFAULT,
+	 INC_AT(struct inc_msg_claim, udp_port), .text = "where its endpoint receives"},
 	{"payload", INC_PAYLOAD_FIELD, .need = INC_REQUIRED, INC_AT(struct inc_msg_claim, payload),
 	 .text = "as C answered"},
 	{"slots", INC_SLOTS_FIELD, .need = INC_REQUIRED, INC_AT(struct inc_msg_claim, slots),
@@ -257,10 +259,20 @@ static const struct inc_field number_and_seq_fields[] = {
 	 .min = 1, .max = UINT32_MAX, .text = "its number"},
 };
 
+#define ONE_COMMUNICATOR_FIELD                                                     \
+	{                                                                          \
+		"communicator", INC_UINT, INC_OPTIONAL,                            \
+			INC_AT(struct inc_msg_query, communicator),                \
+			.min = 1, .max = UINT32_MAX,                               \
+			.given = offsetof(struct inc_msg_query, has_communicator), \
+			.text = "only what is of this one; absent: of all"         \
+	}
+
 static const struct inc_field query_fields[] = {
 	SEQ_FIELD,
 	{"what", INC_WORD, INC_REQUIRED, INC_AT(struct inc_msg_query, what),
 	 .text = "the question"},
+	ONE_COMMUNICATOR_FIELD,
 	{"from", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_query, from), .max = UINT32_MAX,
 	 .given = offsetof(struct inc_msg_query, has_from),
 	 .text = "what the page before called next"},
@@ -296,6 +308,7 @@ static const struct inc_field question_fields[] = {
 	 .text = "the question"},
 	{"switch", INC_WORD, INC_OPTIONAL, INC_AT(struct inc_msg_query, node),
 	 .given = offsetof(struct inc_msg_query, has_node), .text = "only this one; absent: all"},
+	ONE_COMMUNICATOR_FIELD,
 	{"from", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_query, from), .max = UINT32_MAX,
 	 .given = offsetof(struct inc_msg_query, has_from),
 	 .text = "what the page before called next"},

@@ -101,7 +101,8 @@ struct inc_msg_made {
 	uint32_t communicator;
 	uint32_t payload;
 	uint32_t slots;
-	char tree[INC_CONTROL_TREE_LEN]; /* of switches, as inc_tree_describe() has it; for people */
+	char tree[INC_CONTROL_TREE_LEN]; /* of switches, as inc_tree_describe() has it; for people
+					  */
 	struct inc_msg_endpoint connection;
 };
 
@@ -137,6 +138,7 @@ struct inc_msg_claim {
 	char node[INC_CONTROL_SWITCH_LEN]; /* the switch */
 	char transport[INC_CONTROL_TRANSPORT_LEN];
 	uint32_t qpn;
+	uint16_t udp_port;
 	uint32_t payload;
 	uint32_t slots;
 	uint32_t byte_order;
@@ -174,8 +176,9 @@ struct inc_msg_configure {
 /* query of a switch, A of a tool */
 struct inc_msg_query {
 	char what[32];
-	bool has_node, has_from;
+	bool has_node, has_communicator, has_from;
 	char node[INC_CONTROL_NAME_LEN]; /* only this switch */
+	uint32_t communicator;           /* only this one */
 	uint32_t from;
 };
 

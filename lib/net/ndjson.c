@@ -307,7 +307,9 @@ int inc_ndjson_send(struct inc_ndjson *conn, json_t *object)
 	if (!text)
 		return -ENOMEM;
 	if (evbuffer_get_length(out) + len > conn->limits.max_write) {
-		fail(conn, ENOBUFS, "peer does not read: %zu bytes wait", evbuffer_get_length(out));
+		fail(conn, ENOBUFS,
+		     "%zu bytes wait to be read, and %zu more are over the limit of %zu",
+		     evbuffer_get_length(out), len, conn->limits.max_write);
 		ret = -ENOBUFS;
 	} else if (evbuffer_add(out, text, len) < 0) {
 		fail(conn, ENOMEM, "out of memory");

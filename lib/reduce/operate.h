@@ -9,8 +9,8 @@
  * nothing, allocates nothing, and takes buffers of any alignment and any count, 0 included. dst
  * may be exactly one of the sources; otherwise buffers must not overlap.
  */
-#ifndef INC_OPERATE_H
-#define INC_OPERATE_H
+#ifndef INC_REDUCE_OPERATE_H
+#define INC_REDUCE_OPERATE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -3,6 +3,7 @@
 protocol of docs/control.md to it. The controller is the real one; its peers are scripted,
 so that they can be late, wrong or silent on purpose."""
 import contextlib
+import itertools
 import json
 import os
 import select
@@ -16,6 +17,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from libtest import BUILD, TOP, Failure, expect, scratch  # noqa: E402
 
 TIMEOUT_S = 10
+QPNS = itertools.count(0x100)  # of members: no two have the same
 
 
 class Line:
@@ -111,7 +113,8 @@ class Member(Line):
         return self
 
     def ask(self, comm=0, **changes):
-        fields = dict(type="C", comm=comm, transport="soft", qpn=100 + self.rank,
+        self.qpn = next(QPNS)
+        fields = dict(type="C", comm=comm, transport="soft", qpn=self.qpn,
                       psn=(8388600 + self.rank) & 0xffffff, udp_port=40000 + self.rank,
                       payload=1024, message_packets=1, window=512, pkey=65535, udp_csum=True)
         fields.update(changes)
@@ -237,9 +240,13 @@ class Controller:
 
     def started(self, switch, members, comm=0, **changes):
         """A communicator of these members, started; its number."""
+        return self.started_on([switch], members, comm, **changes)
+
+    def started_on(self, switches, members, comm=0, **changes):
+        """The same over several switches."""
         for m in members:
             m.ask(comm, **changes)
-        number = switch.configure()["communicator"]
+        number = [s.configure() for s in switches][0]["communicator"]
         for m in members:
             m.want("C", comm=comm, communicator=number)
             m.send(type="ready", communicator=number)

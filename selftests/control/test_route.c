@@ -383,8 +383,9 @@ static void too_many_children(void **state)
 
 		assert_int_equal(n, fan[i].switches);
 		if (!n) {
-			assert_int_equal(code, -ENOSPC);
-			assert_non_null(strstr(why, "room"));
+			assert_int_equal(code, -E2BIG);
+			assert_non_null(strstr(why, "switch a: 33 children are more than its "
+						    "limit of 32"));
 		}
 		inc_topology_free(t);
 	}
@@ -397,11 +398,18 @@ static void reasons(void **state)
 		int code;
 		const char *why;
 	} given[] = {
-		{{.children = 3}, -E2BIG, "switch a would have 4 children, 3 is its limit"},
-		{{.slots = 32}, -E2BIG, "switch l0 has 32 slots, not 64"},
-		{{.connections = 3}, -ENOSPC, "switch a has no room: "},
-		{{.rows = 255}, -ENOSPC, "this one needs 4 and 256"},
-		{{.connections = 4}, -ENOSPC, "has room for one more child"},
+		{{.children = 3}, -E2BIG, "switch a: 4 children are more than its limit of 3"},
+		{{.slots = 32}, -E2BIG, "switch l0: 64 slots are more than its limit of 32"},
+		{{.connections = 3},
+		 -E2BIG,
+		 "switch a: 4 connections are more than its limit of 3"},
+		{{.rows = 255},
+		 -E2BIG,
+		 "switch a: 256 contribution rows are more than its limit of 255"},
+		/* its own hosts, and the leaves that have no other way below it */
+		{{.connections = 4},
+		 -E2BIG,
+		 "switch a: 6 connections are more than its limit of 4"},
 		{{.rows = 1 << 20, .connections = 64, .groups = 1}, 0, NULL},
 	};
 	struct inc_topology *t = spines(2, 4, true);
@@ -481,13 +489,83 @@ static void roots_side_by_side(void **state)
 	inc_topology_free(t);
 }
 
+/* A host at the root t and one at l, with two ways between: by a and x, or by b and y. */
+static const char two_ways[] =
+	"hosts:\n  - {name: h0, ip: 10.1.0.1}\n  - {name: h1, ip: 10.1.1.1}\n"
+	"switches:\n"
+	"  - name: t\n    root: true\n    ports:\n"
+	"      - {name: h, ip: 10.1.1.2, peer: h1}\n"
+	"      - {name: x, ip: 10.2.0.1, peer: x}\n      - {name: y, ip: 10.2.1.1, peer: y}\n"
+	"  - name: x\n    ports:\n"
+	"      - {name: t, ip: 10.2.0.2, peer: t}\n      - {name: a, ip: 10.3.0.1, peer: a}\n"
+	"  - name: y\n    ports:\n"
+	"      - {name: t, ip: 10.2.1.2, peer: t}\n      - {name: b, ip: 10.3.1.1, peer: b}\n"
+	"  - name: a\n    ports:\n"
+	"      - {name: x, ip: 10.3.0.2, peer: x}\n      - {name: l, ip: 10.4.0.1, peer: l}\n"
+	"  - name: b\n    ports:\n"
+	"      - {name: y, ip: 10.3.1.2, peer: y}\n      - {name: l, ip: 10.4.1.1, peer: l}\n"
+	"  - name: l\n    ports:\n"
+	"      - {name: a, ip: 10.4.0.2, peer: a}\n      - {name: b, ip: 10.4.1.2, peer: b}\n"
+	"      - {name: h, ip: 10.1.0.2, peer: h0}\n";
+
+/* x is what the test has made of it; the tree must go by y. */
+static void goes_by_y(const char *links, bool x_there, const struct inc_msg_limits *x)
+{
+	const unsigned int hosts[] = {0, 1};
+	struct inc_topology *t = NULL;
+	struct inc_routes *r;
+	struct inc_tree *tree = NULL;
+	struct inc_err err = {""};
+	char text[4096];
+
+	snprintf(text, sizeof(text), "%s%s", two_ways, links);
+	if (inc_topology_parse("t", text, strlen(text), &t, &err))
+		fail_msg("%s", err.msg);
+	r = inc_routes_new(t);
+	for (unsigned int s = 0; s < t->n_switches; s++)
+		inc_routes_offer(r, s, &(struct inc_msg_limits){0});
+	inc_routes_offer(r, 1, x_there ? x : NULL);
+	if (inc_route_compute(r, hosts, 2, 64, &tree, &err))
+		fail_msg("%s", err.msg);
+	assert_null(tree_wrong(t, tree, hosts, 2));
+	assert_int_equal(tree->n, 4);
+	assert_string_equal(t->switches[tree->nodes[1].sw].name, "y");
+	inc_route_release(r, tree);
+	inc_routes_free(r);
+	inc_topology_free(t);
+}
+
+/* Two levels above the leaf: which of its parents has a way on is known there only. */
+static void around_an_absent_switch_higher_up(void **state)
+{
+	goes_by_y("", false, NULL);
+}
+
+static void around_a_full_switch_higher_up(void **state)
+{
+	goes_by_y("", true, &(struct inc_msg_limits){.rows = 64});
+}
+
+static void around_a_slow_link_higher_up(void **state)
+{
+	goes_by_y("links:\n  - {between: [x, t], rate_mbit: 1000}\n", true,
+		  &(struct inc_msg_limits){0});
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(smallest_tree),      cmocka_unit_test(ends_agree),
-		cmocka_unit_test(children_of_a_port), cmocka_unit_test(ranks_below),
-		cmocka_unit_test(too_many_children),  cmocka_unit_test(reasons),
-		cmocka_unit_test(around_the_absent),  cmocka_unit_test(roots_side_by_side),
+		cmocka_unit_test(smallest_tree),
+		cmocka_unit_test(ends_agree),
+		cmocka_unit_test(children_of_a_port),
+		cmocka_unit_test(ranks_below),
+		cmocka_unit_test(too_many_children),
+		cmocka_unit_test(reasons),
+		cmocka_unit_test(around_the_absent),
+		cmocka_unit_test(roots_side_by_side),
+		cmocka_unit_test(around_an_absent_switch_higher_up),
+		cmocka_unit_test(around_a_full_switch_higher_up),
+		cmocka_unit_test(around_a_slow_link_higher_up),
 	};
 
 	return cmocka_run_group_tests_name("route", tests, setup, teardown) ? 1 : 0;

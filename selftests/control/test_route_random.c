@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include "controller/core/route_priv.h"
 #include "selftests/control/fabric.h"
 #include "selftests/control/tree_check.h"
 
@@ -199,6 +200,189 @@ static void random_topologies(void **state)
 	assert_true(found > ROUNDS * JOBS / 2);
 }
 
+/* Every tree below a top there is, by trial. */
+struct trial {
+	const struct inc_routes *r;
+	unsigned int top;
+	bool in[MAX_LEVEL * MAX_WIDE];
+	unsigned int up[MAX_LEVEL * MAX_WIDE], children[MAX_LEVEL * MAX_WIDE];
+	uint64_t best; /* what the most loaded part of the best tree bears; UINT64_MAX: none */
+};
+
+static uint64_t bears(const struct inc_routes *r, unsigned int s, unsigned int up)
+{
+	uint64_t most = r->use[s].load + inc_route_slots_load(r->slots);
+
+	for (unsigned int i = 0; up != NO_EDGE && i < 2; i++) {
+		const unsigned int link = r->graph.edges[up].link[i];
+
+		if (r->link_load[link] + r->link_weight[link] > most)
+			most = r->link_load[link] + r->link_weight[link];
+	}
+	return most;
+}
+
+static void weigh(struct trial *t)
+{
+	uint64_t most = 0, load;
+
+	for (unsigned int s = 0; s < t->r->graph.n; s++) {
+		if (!t->in[s])
+			continue;
+		if (t->children[s] > inc_route_capacity(t->r, s, s != t->top))
+			return;
+		load = bears(t->r, s, t->up[s]);
+		most = load > most ? load : most;
+	}
+	t->best = most < t->best ? most : t->best;
+}
+
+/* A parent for the deepest switch that has none, in every way. */
+static void try_parents(struct trial *t)
+{
+	const struct inc_graph *graph = &t->r->graph;
+	const unsigned int *depth = t->r->all.depth;
+	unsigned int s = NO_EDGE;
+
+	for (unsigned int i = 0; i < graph->n; i++) {
+		if (t->in[i] && i != t->top && t->up[i] == NO_EDGE &&
+		    (s == NO_EDGE || depth[i] > depth[s]))
+			s = i;
+	}
+	if (s == NO_EDGE) {
+		weigh(t);
+		return;
+	}
+	for (unsigned int e = graph->first[s]; e < graph->first[s + 1]; e++) {
+		const unsigned int to = graph->edges[e].to;
+		const bool had = t->in[to];
+
+		if (depth[to] + 1 != depth[s] || !t->r->there[to] ||
+		    !inc_is_above(&t->r->all, graph, t->top, to))
+			continue;
+		t->up[s] = e;
+		t->in[to] = true;
+		t->children[to]++;
+		try_parents(t);
+		t->children[to]--;
+		t->in[to] = had;
+		t->up[s] = NO_EDGE;
+	}
+}
+
+/* The best tree with the lowest top that has any, of switches that are there. */
+static uint64_t best_by_trial(const struct inc_routes *r, const unsigned int *hosts, unsigned int n)
+{
+	uint64_t best = UINT64_MAX;
+	unsigned int lowest = 0;
+
+	for (unsigned int top = 0; top < r->graph.n; top++) {
+		struct trial t = {.r = r, .top = top, .best = UINT64_MAX};
+		bool above = r->there[top];
+
+		for (unsigned int s = 0; s < r->graph.n; s++)
+			t.up[s] = NO_EDGE;
+		for (unsigned int i = 0; i < n; i++) {
+			const unsigned int s = r->topo->hosts[hosts[i]].sw;
+
+			above = above && r->there[s] && inc_is_above(&r->all, &r->graph, top, s);
+			t.in[s] = true;
+			t.children[s]++;
+		}
+		if (!above || (best != UINT64_MAX && r->all.depth[top] < lowest))
+			continue;
+		try_parents(&t);
+		if (t.best == UINT64_MAX ||
+		    (best != UINT64_MAX && r->all.depth[top] == lowest && t.best >= best))
+			continue;
+		best = t.best;
+		lowest = r->all.depth[top];
+	}
+	return best;
+}
+
+/* What the tree bears that was found, counted already; UINT64_MAX: some of it is not there. */
+static uint64_t found_bears(struct inc_routes *r, const struct inc_tree *tree)
+{
+	uint64_t most = 0, load;
+
+	for (unsigned int i = 0; i < tree->n; i++) {
+		const unsigned int s = tree->nodes[i].sw;
+
+		if (!r->there[s])
+			return UINT64_MAX;
+		load = r->use[s].load;
+		if (i &&
+		    load < r->link_load[r->topo->switches[s].ports[tree->nodes[i].up_port].link])
+			load = r->link_load
+				       [r->topo->switches[s].ports[tree->nodes[i].up_port].link];
+		most = load > most ? load : most;
+	}
+	return most;
+}
+
+static void offer_some(struct inc_routes *r)
+{
+	for (unsigned int l = 0; l < r->topo->n_links; l++)
+		r->link_weight[l] = INC_LOAD_UNIT << draw(4);
+	for (unsigned int s = 0; s < r->graph.n; s++) {
+		const struct inc_msg_limits limits = {.children = 2 + draw(4),
+						      .groups = 1 + draw(JOBS)};
+
+		inc_routes_offer(r, s, draw(8) ? &limits : NULL);
+	}
+}
+
+/* One root, links of several rates, some switches absent and some soon full: where there is a tree
+ * it is found, of switches that are there, and there is no better one. */
+static void as_good_as_by_trial(void **state)
+{
+	unsigned int refused = 0, worse = 0, found = 0;
+
+	for (unsigned int i = 0; i < ROUNDS; i++) {
+		struct inc_topology *topo;
+		struct inc_routes *r;
+		struct inc_tree *trees[JOBS] = {0};
+		struct layers l;
+
+		do
+			draw_layers(&l);
+		while (l.levels < MAX_LEVEL || l.wide[0] > 1 || l.wide[1] > 3 || l.wide[2] > 3 ||
+		       l.wide[3] > 3);
+		topo = make_topology(&l);
+		r = inc_routes_new(topo);
+		offer_some(r);
+		for (unsigned int j = 0; j < JOBS; j++) {
+			const unsigned int n = 1 + draw(4);
+			unsigned int hosts[4];
+			struct inc_err err;
+			uint64_t best;
+
+			for (unsigned int k = 0; k < n; k++)
+				hosts[k] = draw(topo->n_hosts);
+			r->slots = INC_DEF_SLOTS;
+			best = best_by_trial(r, hosts, n);
+			if (inc_route_compute(r, hosts, n, INC_DEF_SLOTS, &trees[j], &err)) {
+				refused += best != UINT64_MAX;
+				if (best != UINT64_MAX)
+					print_message("topology %u, job %u: %s\n", i, j, err.msg);
+				continue;
+			}
+			found += best != UINT64_MAX;
+			worse += best != UINT64_MAX && found_bears(r, trees[j]) > best;
+		}
+		for (unsigned int j = 0; j < JOBS; j++)
+			inc_route_release(r, trees[j]);
+		assert_null(routes_in_use(topo, r));
+		inc_routes_free(r);
+		inc_topology_free(topo);
+	}
+	print_message("of %u trees %u are not the best; %u were refused though there is one\n",
+		      found, worse, refused);
+	assert_int_equal(refused, 0);
+	assert_int_equal(worse, 0);
+}
+
 /* Of all switches or links of a kind: the least and the most in use. */
 struct spread {
 	uint64_t least, most;
@@ -248,7 +432,7 @@ static void even_shares(void **state)
 	}
 	for (unsigned int s = 0; s < topo->n_switches; s++) {
 		if (topo->switches[s].root)
-			widen(&cores, inc_routes_use(routes, s)->communicators);
+			widen(&cores, inc_routes_use(routes, s)->taken.communicators);
 	}
 	for (unsigned int l = 0; l < topo->n_links; l++) {
 		if (topo->links[l].end[0].kind == INC_TOPO_SWITCH &&
@@ -295,7 +479,7 @@ static void large_fabric(void **state)
 	}
 	for (unsigned int s = 0; s < topo->n_switches; s++) {
 		if (topo->switches[s].root)
-			widen(&cores, inc_routes_use(routes, s)->communicators);
+			widen(&cores, inc_routes_use(routes, s)->taken.communicators);
 	}
 	assert_true(across > 400);
 	assert_true(cores.most <= across / 256 + 2); /* 256 cores */
@@ -370,9 +554,8 @@ static void many_ranks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(random_topologies),
-		cmocka_unit_test(even_shares),
-		cmocka_unit_test(large_fabric),
+		cmocka_unit_test(random_topologies), cmocka_unit_test(as_good_as_by_trial),
+		cmocka_unit_test(even_shares),       cmocka_unit_test(large_fabric),
 		cmocka_unit_test(many_ranks),
 	};
 

@@ -55,7 +55,8 @@ static const struct {
 	{INC_MSG_CONFIGURE,
 	 "{\"seq\":5,\"config\":{\"communicator\":12,\"root\":true,\"payload\":1024,\"slots\":512,"
 	 "\"connections\":[{" CONNECTION "},{" CONNECTION "}]}}"},
-	{INC_MSG_QUESTION, "{\"what\":\"counters\",\"switch\":\"s0\",\"from\":7}"},
+	{INC_MSG_QUESTION,
+	 "{\"what\":\"counters\",\"switch\":\"s0\",\"communicator\":3,\"from\":7}"},
 	{INC_MSG_EVENT, "{\"switch\":\"s0\",\"time_ns\":1,\"event\":\"mismatch\","
 			"\"communicator\":12,\"rank\":1,\"r\":4711,\"message\":\"m\"}"},
 	{INC_MSG_ERROR,

@@ -65,13 +65,13 @@ static const char *children_wrong(const struct inc_topology *topo, const struct 
 			if (k && c[-1].port > c->port)
 				wrong = "children of one port do not stand together";
 			else if (c->to_switch &&
-				 (c->index >= tree->n || tree->nodes[c->index].parent != (int)i ||
-				  tree->nodes[c->index].down_port != c->port))
+				 (c->node >= tree->n || tree->nodes[c->node].parent != (int)i ||
+				  tree->nodes[c->node].down_port != c->port))
 				wrong = "a switch is a child of another one's parent";
 			else if (!c->to_switch &&
-				 (c->index >= n_hosts || c->host != hosts[c->index] ||
+				 (c->rank >= n_hosts || c->host != hosts[c->rank] ||
 				  topo->hosts[c->host].sw != node->sw ||
-				  topo->hosts[c->host].port != c->port || ranks[c->index]++))
+				  topo->hosts[c->host].port != c->port || ranks[c->rank]++))
 				wrong = "a rank is not at its switch, or twice";
 			kids += c->to_switch;
 		}
@@ -95,11 +95,11 @@ static const char *ranks_wrong(const struct inc_tree *tree, unsigned int n_hosts
 			const struct inc_tree_child *c = &tree->children[node->first_child + k];
 
 			if (c->to_switch)
-				inc_tree_ranks(tree, c->index, &mine);
+				inc_tree_ranks(tree, c->node, &mine);
 			else
 				mine = (struct inc_ranks){0};
 			if (!c->to_switch)
-				inc_ranks_add(&mine, c->index);
+				inc_ranks_add(&mine, c->rank);
 			for (unsigned int r = 0; (r = inc_ranks_next(&mine, r)) < n_hosts; r++) {
 				if (!inc_ranks_have(&all, r))
 					return "a rank is in two children's sets, or not in the "
@@ -134,7 +134,8 @@ const char *routes_in_use(const struct inc_topology *topo, const struct inc_rout
 	for (unsigned int s = 0; s < topo->n_switches; s++) {
 		const struct inc_route_use *use = inc_routes_use(routes, s);
 
-		if (use->communicators || use->connections || use->rows || use->load)
+		if (use->taken.communicators || use->taken.connections || use->taken.slots ||
+		    use->taken.rows || use->load)
 			return topo->switches[s].name;
 	}
 	for (unsigned int l = 0; l < topo->n_links; l++) {

@@ -138,6 +138,17 @@ static void own_failure(void **state)
 	assert_non_null(strstr(told, "\"type\":\"D\""));
 }
 
+/* Of the first message of the type. */
+static long udp_port_said(const struct world *w, const char *type)
+{
+	const char *at = strstr(w->fake.heard, type);
+
+	assert_non_null(at);
+	at = strstr(at, "\"udp_port\":");
+	assert_non_null(at);
+	return strtol(strchr(at, ':') + 1, NULL, 10);
+}
+
 /* A destroyer that is slow to learn of the loss does not wait for what nobody will answer, nor is
  * what it destroys said to run. */
 static void slow_destroyer(void **state)
@@ -166,6 +177,21 @@ static void slow_destroyer(void **state)
 	told = strstr(w->fake.heard, "\"type\":\"resume\"");
 	assert_non_null(told);
 	assert_non_null(strstr(told, "\"communicators\":[{\"communicator\":13,"));
+}
+
+/* Where it receives is said again: nobody else may name it. */
+static void says_port(void **state)
+{
+	const char *const answers[] = {
+		JOINED, CONN("5", "1024", "8"), STARTED, HANG_UP, RESUMED, DESTROYED, NULL};
+	struct world *w = begin(answers, 0);
+
+	until(&w->back);
+	assert_int_equal(inccl_communicator_destroy(w->comm), 0);
+	end(w);
+	assert_true(udp_port_said(w, "\"type\":\"C\"") > 0);
+	assert_int_equal(udp_port_said(w, "\"type\":\"resume\""),
+			 udp_port_said(w, "\"type\":\"C\""));
 }
 
 /* A controller that has no room just then knows nothing of what runs. */
@@ -226,9 +252,8 @@ static void noticed_again(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(own_failure),
-		cmocka_unit_test(slow_destroyer),
-		cmocka_unit_test(no_room),
+		cmocka_unit_test(own_failure),   cmocka_unit_test(slow_destroyer),
+		cmocka_unit_test(says_port),     cmocka_unit_test(no_room),
 		cmocka_unit_test(noticed_again),
 	};
 

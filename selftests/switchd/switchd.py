@@ -13,23 +13,19 @@ import struct
 import subprocess
 import sys
 import time
-import zlib
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from libtest import (BUILD, TOP, Failure, Skip, case, command, expect, main,  # noqa: E402,F401
                      scratch, wait_for)
+from roce import (ACK, AETH_ACK, ALLREDUCE, BARRIER, BROADCAST, NAK_OPERATION,  # noqa: E402,F401
+                  NAK_SEQ, PORT, PSN_MASK, REDUCE, SEND_ONLY, SEND_ONLY_IMM, WITH_IMM, WITH_RETH,
+                  WRITE_ONLY_IMM, desc, icrc, ip_packet, ones_sum)
 
 SWITCHD = os.path.join(BUILD, "inc-switchd")
 ATTACH_LEGACY = os.path.join(BUILD, "selftests/switchd/attach-legacy")
 OTHER_XDP = os.path.join(BUILD, "selftests/switchd/other-xdp")
 RUN_DIR = "/run/inc"
 PIN_DIR = "/sys/fs/bpf/inc"
-
-SEND_ONLY, SEND_ONLY_IMM, WRITE_ONLY_IMM, ACK = 0x04, 0x05, 0x0b, 0x11
-WITH_RETH, WITH_IMM = (0x06, 0x0a, 0x0b), (0x03, 0x05, 0x09, 0x0b)
-AETH_ACK, NAK_SEQ, NAK_OPERATION = 0x1f, 0x60, 0x63
-ALLREDUCE, REDUCE, BROADCAST, BARRIER = range(4)
-PSN_MASK = 0xffffff
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -184,26 +180,6 @@ class Daemon:
         return [p for p in paths if os.path.exists(p)]
 
 
-def desc(collective=ALLREDUCE, root=0, seq=1):
-    return collective << 29 | root << 10 | seq
-
-
-def ones_sum(data):
-    if len(data) & 1:
-        data += b"\0"
-    s = sum(struct.unpack(f"!{len(data) // 2}H", data))
-    while s >> 16:
-        s = (s & 0xffff) + (s >> 16)
-    return s
-
-
-def icrc(ip):
-    """Of a packet from its IP header to the end of its payload."""
-    head = bytearray(ip[:40])
-    head[1] = head[8] = head[10] = head[11] = head[26] = head[27] = head[32] = 0xff
-    return zlib.crc32(b"\xff" * 8 + bytes(head) + ip[40:])
-
-
 class Packet:
     """A received RoCEv2 packet, taken apart and checked."""
 
@@ -266,14 +242,8 @@ class Host:
                 "peer_ip": self.ip, "peer_qp": self.qpn, "psn": self.own_psn, **more}
 
     def frame(self, opcode, psn, rest, ackreq=False, flags=0x40):
-        bth = struct.pack("!BBHII", opcode, flags, 0xffff, self.switch_qpn,
-                          ackreq << 31 | psn & PSN_MASK)
-        udp_len = 8 + len(bth) + len(rest) + 4
-        ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + udp_len, 0, 0x4000, 64, 17, 0,
-                         socket.inet_aton(self.ip), socket.inet_aton(self.switch_ip))
-        ip = ip[:10] + struct.pack("!H", ones_sum(ip) ^ 0xffff) + ip[12:]
-        packet = ip + struct.pack("!4H", 5000, 4791, udp_len, 0) + bth + rest
-        packet += struct.pack("<I", icrc(packet))
+        packet = ip_packet((self.ip, self.switch_ip, 5000, PORT), opcode, self.switch_qpn, psn,
+                           rest, ackreq, flags)
         return self.switch_mac + self.mac + b"\x08\x00" + packet
 
     def send(self, *args, **more):

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Where members receive: host, UDP port and queue pair. No two members that have not left theirs
+ * may name the same: the results of one would be sent to the other, and get in as soon as their
+ * PSNs meet. A NIC has one space of queue pairs for all that use it, and one port (4791), so it is
+ * told apart as sockets are. Called by comm.c and resume.c; a hash, for each of a thousand
+ * communicators of many ranks asks.
+ */
+#include <errno.h>
+#include "controller/ctl.h"
+
+static unsigned int hash(const struct inc_route_member *at)
+{
+	const uint64_t key = (uint64_t)at->host << 40 | (uint64_t)at->udp_port << 24 | at->own.qpn;
+
+	return key * 0x9e3779b97f4a7c15 >> (64 - CTL_ENDPOINT_BITS);
+}
+
+static bool same(const struct inc_route_member *a, const struct inc_route_member *b)
+{
+	return a->host == b->host && a->udp_port == b->udp_port && a->own.qpn == b->own.qpn;
+}
+
+int inc_endpoint_check(const struct inc_ctl *ctl, const struct inc_route_member *at,
+		       struct inc_err *err)
+{
+	const struct inc_comm_member *m;
+
+	LIST_FOREACH(m, &ctl->endpoints[hash(at)], endpoint)
+	{
+		if (!m->destroyed && same(&m->route, at))
+			return inc_err_set(err, EADDRINUSE,
+					   "queue pair %u at port %u of %s is another "
+					   "communicator's (see incctl communicators)",
+					   at->own.qpn, at->udp_port,
+					   ctl->topo->hosts[at->host].name);
+	}
+	return 0;
+}
+
+void inc_endpoint_take(struct inc_ctl *ctl, struct inc_comm_member *m)
+{
+	LIST_INSERT_HEAD(&ctl->endpoints[hash(&m->route)], m, endpoint);
+	m->has_endpoint = true;
+}
+
+void inc_endpoint_leave(struct inc_comm_member *m)
+{
+	if (!m->has_endpoint)
+		return;
+	LIST_REMOVE(m, endpoint);
+	m->has_endpoint = false;
+}

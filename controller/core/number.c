@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Numbers of groups and communicators. They begin at random and are never 0: those of an earlier
+ * controller may still be in use. What is passed over for that reason remains the earlier one's,
+ * also when its switch or its members come again. Called by group.c and comm_config.c, which give
+ * them, and by those who ask whose a number is.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include "controller/ctl.h"
+
+int inc_numbers_init(struct inc_numbers *numbers, struct inc_err *err)
+{
+	if (getrandom(&numbers->first, sizeof(numbers->first), 0) != sizeof(numbers->first))
+		return inc_err_set(err, EIO, "no random number: %s", strerror(errno));
+	/* in the lower half: it is long until they wrap */
+	numbers->first = numbers->first >> 1 ?: 1;
+	numbers->next = numbers->first;
+	return 0;
+}
+
+void inc_numbers_free(struct inc_numbers *numbers)
+{
+	free(numbers->skipped);
+}
+
+static bool skip(struct inc_numbers *numbers)
+{
+	const size_t room = numbers->skipped_room ? numbers->skipped_room * 2 : 64;
+
+	if (numbers->n_skipped == numbers->skipped_room) {
+		uint32_t *more = reallocarray(numbers->skipped, room, sizeof(*more));
+
+		if (!more)
+			return false;
+		numbers->skipped = more;
+		numbers->skipped_room = room;
+	}
+	numbers->skipped[numbers->n_skipped++] = numbers->next++;
+	return true;
+}
+
+uint32_t inc_number_give(struct inc_numbers *numbers, inc_number_taken *taken, struct inc_ctl *ctl)
+{
+	while (!numbers->next || taken(ctl, numbers->next)) {
+		if (!skip(numbers))
+			return 0;
+	}
+	return numbers->next++;
+}
+
+bool inc_number_given(const struct inc_numbers *numbers, uint32_t number)
+{
+	/* they stand in the order in which they were passed over */
+	size_t low = 0, high = numbers->n_skipped;
+
+	if (number - numbers->first >= numbers->next - numbers->first)
+		return false;
+	while (low < high) {
+		const size_t mid = low + (high - low) / 2;
+
+		if (numbers->skipped[mid] == number)
+			return false;
+		if (numbers->skipped[mid] - numbers->first < number - numbers->first)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return true;
+}

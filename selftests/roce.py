@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""RoCEv2 packets as bytes, with zlib's CRC-32 for the ICRC: for tests that send what no endpoint
+would, and that take apart what they receive."""
+import socket
+import struct
+import zlib
+
+SEND_ONLY, SEND_ONLY_IMM, WRITE_ONLY_IMM, ACK = 0x04, 0x05, 0x0b, 0x11
+WITH_RETH, WITH_IMM = (0x06, 0x0a, 0x0b), (0x03, 0x05, 0x09, 0x0b)
+AETH_ACK, RNR, NAK_SEQ, NAK_INVALID, NAK_OPERATION = 0x1f, 0x20, 0x60, 0x61, 0x63
+ALLREDUCE, REDUCE, BROADCAST, BARRIER = range(4)
+PSN_MASK = 0xffffff
+PORT = 4791
+
+
+def desc(collective=ALLREDUCE, root=0, seq=1):
+    return collective << 29 | root << 10 | seq
+
+
+def ones_sum(data):
+    if len(data) & 1:
+        data += b"\0"
+    s = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while s >> 16:
+        s = (s & 0xffff) + (s >> 16)
+    return s
+
+
+def icrc(ip):
+    """Of a packet from its IP header to the end of its payload."""
+    head = bytearray(ip[:40])
+    head[1] = head[8] = head[10] = head[11] = head[26] = head[27] = head[32] = 0xff
+    return zlib.crc32(b"\xff" * 8 + bytes(head) + ip[40:])
+
+
+def ip_packet(path, opcode, qpn, psn, rest, ackreq=False, flags=0x40, pkey=0xffff, ident=0):
+    """From the IP header to the ICRC. path: source, destination, their UDP ports; rest: what
+    follows the BTH."""
+    saddr, daddr, sport, dport = path
+    bth = struct.pack("!BBHII", opcode, flags, pkey, qpn, ackreq << 31 | psn & PSN_MASK)
+    udp_len = 8 + len(bth) + len(rest) + 4
+    ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + udp_len, ident, 0x4000, 64, 17, 0,
+                     socket.inet_aton(saddr), socket.inet_aton(daddr))
+    ip = ip[:10] + struct.pack("!H", ones_sum(ip) ^ 0xffff) + ip[12:]
+    packet = ip + struct.pack("!4H", sport, dport, udp_len, 0) + bth + rest
+    return packet + struct.pack("<I", icrc(packet))
