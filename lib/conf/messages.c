@@ -448,10 +448,10 @@ int inc_message_read(enum inc_message_id id, const json_t *object, void *out, st
 	return inc_schema_read_json(&inc_messages[id].schema, object, out, err);
 }
 
-json_t *inc_message_new(enum inc_message_id id, const void *in)
+json_t *inc_message_print(const struct inc_message *message, const void *in)
 {
-	json_t *fields = inc_schema_print(&inc_messages[id].schema, INC_MESSAGE_ONLY, in);
-	json_t *object = json_pack("{s:s}", "type", inc_messages[id].type);
+	json_t *fields = inc_schema_print(&message->schema, INC_MESSAGE_ONLY, in);
+	json_t *object = json_pack("{s:s}", "type", message->type);
 
 	if (!fields || !object || json_object_update(object, fields)) {
 		json_decref(object);
@@ -459,4 +459,9 @@ json_t *inc_message_new(enum inc_message_id id, const void *in)
 	}
 	json_decref(fields);
 	return object;
+}
+
+json_t *inc_message_new(enum inc_message_id id, const void *in)
+{
+	return inc_message_print(&inc_messages[id], in);
 }

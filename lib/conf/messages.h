@@ -289,5 +289,7 @@ const char *inc_message_type(const json_t *object);
 int inc_message_read(enum inc_message_id id, const json_t *object, void *out, struct inc_err *err);
 /* A message from its struct; in may be NULL where it has no fields but "type". NULL: no memory. */
 json_t *inc_message_new(enum inc_message_id id, const void *in);
+/* The same of another protocol's table. */
+json_t *inc_message_print(const struct inc_message *message, const void *in);
 
 #endif

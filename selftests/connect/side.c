@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdbool.h>
+#include <stddef.h>
+#include "selftests/connect/side.h"
+
+#define NEED(condition, text)        \
+	do {                         \
+		if (!(condition))    \
+			return text; \
+	} while (0)
+
+static const char *act_on_tcp(struct side *s, enum connect_action_bit action)
+{
+	switch (action) {
+	case CONNECT_ACTION_SEND_QUERY:
+		NEED(!s->tcp && !s->clock, "asks twice");
+		s->tcp = s->clock = true;
+		break;
+	case CONNECT_ACTION_SEND_ANSWER:
+		NEED(s->qp == QP_RTR && s->receives, "answers before it can receive");
+		NEED(s->tcp && !s->clock, "answers twice");
+		s->clock = true;
+		break;
+	case CONNECT_ACTION_STOP_CLOCK:
+		s->clock = false;
+		break;
+	case CONNECT_ACTION_HANG_UP:
+		s->tcp = false;
+		break;
+	case CONNECT_ACTION_TELL_READY:
+		NEED(!s->told, "told twice");
+		s->told = TOLD_READY;
+		break;
+	case CONNECT_ACTION_TELL_FAILED:
+		NEED(!s->told, "told twice");
+		s->told = TOLD_FAILED;
+		break;
+	default:
+		return "an action that nobody knows";
+	}
+	return NULL;
+}
+
+static const char *act(struct side *s, enum connect_action_bit action)
+{
+	switch (action) {
+	case CONNECT_ACTION_MAKE:
+		NEED(s->qp == QP_NONE && s->tcp, "a second queue pair");
+		s->qp = QP_INIT;
+		break;
+	case CONNECT_ACTION_MAKE_FOR_PEER:
+		NEED(s->qp == QP_NONE && s->tcp, "a second queue pair");
+		s->qp = QP_RTR;
+		break;
+	case CONNECT_ACTION_RECEIVE:
+		NEED(s->qp == QP_INIT, "receives out of order");
+		s->qp = QP_RTR;
+		break;
+	case CONNECT_ACTION_POST_RECEIVES:
+		NEED(s->qp == QP_RTR && !s->receives, "buffers out of order");
+		s->receives = true;
+		break;
+	case CONNECT_ACTION_SEND:
+		NEED(s->qp == QP_RTR, "sends out of order");
+		s->qp = QP_RTS;
+		break;
+	case CONNECT_ACTION_POST_PROBE:
+		NEED(s->qp == QP_RTS && s->receives && !s->probed, "the probe out of order");
+		s->probed = true;
+		break;
+	case CONNECT_ACTION_POST_CLOSE:
+		NEED(s->qp == QP_RTS && !s->clock && !s->closed, "the close out of order");
+		s->closed = s->clock = true;
+		break;
+	case CONNECT_ACTION_STOP:
+		s->qp = s->qp == QP_NONE ? QP_NONE : QP_ERR;
+		break;
+	default:
+		return act_on_tcp(s, action);
+	}
+	return NULL;
+}
+
+const char *side_step(struct side *side, enum connect_event event)
+{
+	const struct connect_step step = connect_next(side->state, event);
+	enum connect_action_bit action;
+	const char *wrong = NULL;
+
+	/* who is asked has been called */
+	if (event == CONNECT_EVENT_ASKED && side->state == CONNECT_NEW)
+		side->tcp = true;
+	if (event == CONNECT_EVENT_TIMEOUT)
+		side->clock = false;
+	for (action = 0; !wrong && action < CONNECT_N_ACTIONS; action++)
+		if (step.actions & (1u << action))
+			wrong = act(side, action);
+	side->state = step.to;
+	return wrong;
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A context's file and what follows from it (hostlib/connect/config.h). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "hostlib/connect/config.h"
+
+#define DOCUMENT "docs/connect.md"
+
+static int read_text(const char *text, struct connect_config *config, struct inc_err *err)
+{
+	char path[] = "/tmp/inc-connect-XXXXXX";
+	const int fd = mkstemp(path);
+	const size_t len = strlen(text);
+	int ret;
+
+	assert_true(fd >= 0 && write(fd, text, len) == (ssize_t)len);
+	close(fd);
+	ret = connect_config_read(path, config, err);
+	unlink(path);
+	return ret;
+}
+
+static struct connect_config *new_config(void)
+{
+	struct connect_config *config = malloc(sizeof(*config));
+
+	assert_non_null(config);
+	connect_config_init(config);
+	return config;
+}
+
+static void derived_numbers(void **state)
+{
+	static const struct {
+		uint32_t send_buf_cnt, buf_ack_batch, max_rdma_wr;
+		uint32_t ack_bufs, send_wr, recv_wr, cq_entries;
+	} rows[] = {
+		{32, 8, 128, 8, 170, 41, 211},
+		{1, 1, 1, 5, 9, 7, 16},
+		{33, 8, 128, 9, 172, 43, 215},
+		{31, 8, 128, 8, 169, 40, 209},
+		{8, 8, 1, 5, 16, 14, 30},
+		{16384, 1, 65536, 16388, 98310, 32773, 131083},
+		{16384, 16384, 1, 5, 16392, 16390, 32782},
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct inc_connect_settings s = {.send_buf_cnt = rows[i].send_buf_cnt,
+						       .buf_ack_batch = rows[i].buf_ack_batch,
+						       .max_rdma_wr = rows[i].max_rdma_wr};
+
+		assert_int_equal(connect_ack_bufs(&s), rows[i].ack_bufs);
+		assert_int_equal(connect_send_wr(&s), rows[i].send_wr);
+		assert_int_equal(connect_recv_wr(&s), rows[i].recv_wr);
+		assert_int_equal(connect_cq_entries(&s), rows[i].cq_entries);
+	}
+}
+
+static void presets_do(void **state)
+{
+	struct inc_connect_settings s;
+	struct inc_err err;
+
+	inc_connect_settings_init(&s);
+	assert_null(connect_settings_wrong(&s, &err));
+	assert_int_equal(connect_cq_entries(&s), 211);
+#define BETWEEN(name, type, preset, least, most, about) \
+	assert_in_range(s.name, (uint64_t)(least), (uint64_t)(most));
+	INC_CONNECT_SETTINGS(BETWEEN)
+#undef BETWEEN
+}
+
+static void an_empty_file_changes_nothing(void **state)
+{
+	struct connect_config *config = new_config(), *before = new_config();
+	struct inc_err err = {""};
+
+	memcpy(before, config, sizeof(*config));
+	assert_int_equal(read_text("{}\n", config, &err), 0);
+	assert_memory_equal(config, before, sizeof(*config));
+	assert_true(config->allow_unknown_zone && config->prefer_ibdevice);
+	free(config);
+	free(before);
+}
+
+static const struct {
+	const char *text;
+	const char *line; /* and field */
+	const char *why;
+} bad[] = {
+	{"zone: []\n", ":1: ", "'zone'"},
+	{"zones:\n- {subnet: 10.1.0.0/16}\n", ":2: zones[0]", "'zones' is missing"},
+	{"zones:\n- {zones: [a]}\n", ":2: zones[0]", "'subnet' is missing"},
+	{"zones:\n- {subnet: 10.1.0.0/16, zones: []}\n", ":2: zones[0].zones", ""},
+	{"zones:\n- {subnet: 10.1.0.0/16, zones: [a b]}\n", ":2: zones[0].zones[0]",
+	 "a zone's name"},
+	{"zones:\n- {subnet: 10.1.0.0/16, zones: [a, b, c, d, e, f, g, h, i]}\n",
+	 ":2: zones[0].zones", "8"},
+	{"zones:\n- {subnet: 10.1.0.0/16, zones: [a]}\n- {subnet: 10.1.0.1/16, zones: [a]}\n",
+	 ":3: zones[1].subnet", "'10.1.0.1/16'"},
+	{"zones:\n- {subnet: 10.1.0.0, zones: [a]}\n", ":2: zones[0].subnet", "ADDRESS/BITS"},
+	{"zones:\n- {subnet: 10.1.0.0/33, zones: [a]}\n", ":2: zones[0].subnet", "ADDRESS/BITS"},
+	{"zones:\n- {subnet: 10.1.0.0/-1, zones: [a]}\n", ":2: zones[0].subnet", "ADDRESS/BITS"},
+	{"zones:\n- {subnet: 10.1.0.0/, zones: [a]}\n", ":2: zones[0].subnet", "ADDRESS/BITS"},
+	{"zones:\n- {subnet: 10.1.0/24, zones: [a]}\n", ":2: zones[0].subnet", "ADDRESS/BITS"},
+	{"zones:\n- {subnet: \"10.1.0.0/1x\", zones: [a]}\n", ":2: zones[0].subnet",
+	 "ADDRESS/BITS"},
+	{"default_zones: rack7\n", ":1: default_zones", ""},
+	{"devices:\n- {port: 1}\n", ":2: devices[0]", "'device' is missing"},
+	{"devices:\n- {device: mlx5_0, port: 0}\n", ":2: devices[0].port", "between 1 and 254"},
+	{"devices:\n- {device: mlx5_0, port: 255}\n", ":2: devices[0].port", "between 1 and 254"},
+	{"prefer_ibdevice: perhaps\n", ":1: prefer_ibdevice", "true or false"},
+	{"refresh_ms: 99\n", ":1: refresh_ms", "between 100 and 3600000"},
+	{"accept_timeout_ms: 0\n", ":1: accept_timeout_ms", "between 1 and 3600000"},
+	{"queue_pair: 7\n", ":1: queue_pair", "mapping"},
+	{"queue_pair:\n  retries: 7\n", ":2: queue_pair", "'retries'"},
+	{"queue_pair:\n  retry_cnt: 7\n  buf_ack_batch: 33\n", ":3: queue_pair.buf_ack_batch",
+	 "33 is more than send_buf_cnt, 32"},
+	{"queue_pair:\n  send_buf_cnt: 4\n", ":2: queue_pair",
+	 "buf_ack_batch: 8 is more than send_buf_cnt, 4"},
+	{"queue_pair:\n  buf_signal_batch: 40\n", ":2: queue_pair.buf_signal_batch",
+	 "40 is more than send_buf_cnt, 32"},
+	{"queue_pair:\n  max_rdma_wr: 31\n", ":2: queue_pair",
+	 "max_rdma_wr_per_post: 32 is more than max_rdma_wr, 31"},
+	{"queue_pair:\n  send_buf_cnt: 16384\n  buf_size: 16385\n", ":3: queue_pair.buf_size",
+	 "16385 for each of send_buf_cnt, 16384, is more than 268435456"},
+	{"queue_pair: {}\nqueue_pair: {}\n", ":2: ", "queue_pair"},
+};
+
+static void what_is_wrong_is_named(void **state)
+{
+	struct connect_config *config = new_config(), *before = new_config();
+	size_t i;
+
+	memcpy(before, config, sizeof(*config));
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct inc_err err = {""};
+
+		assert_int_equal(read_text(bad[i].text, config, &err), -EINVAL);
+		print_message("%s\n", err.msg);
+		assert_non_null(strstr(err.msg, "/tmp/inc-connect-"));
+		assert_non_null(strstr(err.msg, bad[i].line));
+		assert_non_null(strstr(err.msg, bad[i].why));
+		/* what is refused has changed nothing */
+		assert_memory_equal(config, before, sizeof(*config));
+	}
+	free(config);
+	free(before);
+}
+
+static void every_setting_has_its_bounds(void **state)
+{
+	static const struct {
+		const char *name;
+		uint64_t least, most;
+	} fields[] = {
+#define FIELD(name, type, preset, least, most, about) {#name, (least), (most)},
+		INC_CONNECT_SETTINGS(FIELD)
+#undef FIELD
+	};
+	struct connect_config *config = new_config();
+	char text[200], why[100];
+	struct inc_err err;
+	size_t i, end;
+
+	for (i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+		for (end = fields[i].least ? 0 : 1; end < 2; end++) {
+			snprintf(text, sizeof(text), "queue_pair:\n  %s: %llu\n", fields[i].name,
+				 (unsigned long long)(end ? fields[i].most + 1
+							  : fields[i].least - 1));
+			snprintf(why, sizeof(why), ":2: queue_pair.%s: ", fields[i].name);
+			assert_int_equal(read_text(text, config, &err), -EINVAL);
+			assert_non_null(strstr(err.msg, why));
+		}
+	free(config);
+}
+
+static void no_such_file(void **state)
+{
+	struct connect_config *config = new_config();
+	struct inc_err err = {""};
+
+	assert_int_equal(connect_config_read("/nowhere/connect.yaml", config, &err), -ENOENT);
+	assert_non_null(strstr(err.msg, "/nowhere/connect.yaml"));
+	free(config);
+}
+
+/* The lines of the document's "## The file" that are indented. */
+static char *example(void)
+{
+	FILE *f = fopen(DOCUMENT, "r"), *out;
+	char line[400], *text = NULL;
+	bool inside = false;
+	size_t len;
+
+	assert_non_null(f);
+	out = open_memstream(&text, &len);
+	while (fgets(line, sizeof(line), f)) {
+		if (!strncmp(line, "## ", 3))
+			inside = !strcmp(line, "## The file\n");
+		else if (inside && !strncmp(line, "    ", 4))
+			fputs(line + 4, out);
+	}
+	fclose(f);
+	fclose(out);
+	assert_true(len > 0);
+	return text;
+}
+
+static void the_example_of_the_document(void **state)
+{
+	struct connect_config *config = new_config();
+	struct inc_connect_settings preset;
+	struct inc_err err = {""};
+	char *text = example();
+
+	if (read_text(text, config, &err))
+		fail_msg("%s", err.msg);
+	assert_int_equal(config->n_subnets, 2);
+	assert_string_equal(config->subnets[1].zones.zone[1].name, "row3");
+	assert_int_equal(config->default_zones.n, 1);
+	assert_int_equal(config->n_allowed, 2);
+	assert_int_equal(config->allowed[1].port, 2);
+	/* the settings stand there at their defaults, all of them */
+	inc_connect_settings_init(&preset);
+	assert_memory_equal(&config->queue_pair, &preset, sizeof(preset));
+#define NAMED(name, type, preset, least, most, about) \
+	assert_non_null(strstr(text, "\n  " #name ": "));
+	INC_CONNECT_SETTINGS(NAMED)
+#undef NAMED
+	free(text);
+	free(config);
+}
+
+static void zones_of_a_port(void **state)
+{
+	static const struct inc_rdma_gid gids[] = {
+		{.index = 0, .type = INC_RDMA_GID_ROCE_V2, .raw = {0xfe, 0x80, [15] = 1}},
+		{.index = 1, .type = INC_RDMA_GID_ROCE_V2, .raw = {[10] = 0xff, 0xff, 10, 1, 2, 3}},
+		{.index = 2, .type = INC_RDMA_GID_ROCE_V2, .raw = {[10] = 0xff, 0xff, 10, 2, 0, 1}},
+	};
+	struct inc_rdma_port_info port = {.number = 1, .gid = gids, .gids = 3};
+	struct connect_config *config = new_config();
+	struct connect_zones zones;
+	struct inc_err err;
+
+	connect_port_zones(config, "mlx5_0", &port, &zones);
+	assert_int_equal(zones.n, 0);
+	assert_int_equal(read_text("zones:\n- {subnet: 10.1.0.0/16, zones: [a, b]}\n"
+				   "- {subnet: 10.2.0.1/32, zones: [b, c]}\n"
+				   "- {subnet: 10.1.2.0/32, zones: [e]}\n"
+				   "default_zones: [d]\n"
+				   "devices:\n- {device: mlx5_0}\n"
+				   "- {device: mlx5_1, port: 2, zones: [x]}\n"
+				   "- {device: mlx5_1, zones: [y]}\n",
+				   config, &err),
+			 0);
+	connect_port_zones(config, "mlx5_0", &port, &zones); /* all of its addresses */
+	assert_int_equal(zones.n, 3);
+	assert_string_equal(zones.zone[2].name, "c");
+	port.gids = 1;
+	connect_port_zones(config, "mlx5_0", &port, &zones); /* no subnet */
+	assert_int_equal(zones.n, 1);
+	assert_string_equal(zones.zone[0].name, "d");
+	port.gids = 3;
+	connect_port_zones(config, "mlx5_1", &port, &zones); /* by name, instead */
+	assert_int_equal(zones.n, 1);
+	assert_string_equal(zones.zone[0].name, "y");
+	port.number = 2;
+	connect_port_zones(config, "mlx5_1", &port, &zones);
+	assert_int_equal(zones.n, 2);
+	assert_int_equal(read_text("zones: [{subnet: 0.0.0.0/0, zones: [all]}]\n", config, &err),
+			 0);
+	connect_port_zones(config, "rxe0", &port, &zones);
+	assert_string_equal(zones.zone[0].name, "all");
+	free(config);
+}
+
+static void the_filter_has_the_devices(void **state)
+{
+	struct inc_rdma_filter_entry entries[CONNECT_MAX_DEVICES];
+	struct connect_config *config = new_config();
+	struct inc_rdma_filter filter = {0};
+	struct inc_err err;
+
+	connect_config_filter(config, entries, &filter);
+	assert_int_equal(filter.entries, 0);
+	assert_int_equal(
+		read_text("devices: [{device: mlx5_0}, {device: mlx5_1, port: 2}]\n", config, &err),
+		0);
+	connect_config_filter(config, entries, &filter);
+	assert_int_equal(filter.entries, 2);
+	assert_ptr_equal(filter.entry, entries);
+	assert_string_equal(entries[1].device, "mlx5_1");
+	assert_int_equal(entries[0].port, 0);
+	assert_int_equal(entries[1].port, 2);
+	free(config);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(derived_numbers),
+		cmocka_unit_test(presets_do),
+		cmocka_unit_test(an_empty_file_changes_nothing),
+		cmocka_unit_test(what_is_wrong_is_named),
+		cmocka_unit_test(every_setting_has_its_bounds),
+		cmocka_unit_test(no_such_file),
+		cmocka_unit_test(the_example_of_the_document),
+		cmocka_unit_test(zones_of_a_port),
+		cmocka_unit_test(the_filter_has_the_devices),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("config", tests, NULL, NULL);
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The life of one side (hostlib/connect/state.h): every event in every state that can be reached,
+ * by any sequence, with what has been done on the way. What a side may do is written down here a
+ * second time, as what each action needs and changes.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+#include "selftests/connect/side.h"
+
+#define MAX_SIDES 4096
+
+static struct {
+	struct side side;
+	size_t before;
+	enum connect_event by;
+} known[MAX_SIDES];
+static size_t n_known;
+
+/* The events that led there, the last first. */
+static void show_trail(size_t i)
+{
+	for (; i; i = known[i].before)
+		print_error("  %s: %s\n", connect_event_text(known[i].by),
+			    connect_state_text(known[i].side.state));
+}
+
+static void must(bool holds, size_t from, enum connect_event event, const char *what)
+{
+	if (holds)
+		return;
+	print_error("%s, after %s in state %s\n", what, connect_event_text(event),
+		    connect_state_text(known[from].side.state));
+	show_trail(from);
+	fail();
+}
+
+static bool is_final(enum connect_state state)
+{
+	return state == CONNECT_CLOSED || state == CONNECT_FAILED;
+}
+
+static void check_side(const struct side *s, size_t from, enum connect_event event)
+{
+	const struct side *was = &known[from].side;
+
+	must(s->state != CONNECT_NEW || was->state == CONNECT_NEW, from, event, "new again");
+	if (is_final(s->state))
+		must(!s->clock && !s->tcp && (s->qp == QP_NONE || s->qp == QP_ERR), from, event,
+		     "something goes on");
+	if (s->state == CONNECT_FAILED)
+		must(s->told, from, event, "failed, and the owner does not know");
+	if (s->state == CONNECT_CLOSED && was->state != CONNECT_CLOSED && !s->told)
+		must(event == CONNECT_EVENT_CLOSE, from, event, "closed by nobody");
+	if (s->state == CONNECT_READY || s->state == CONNECT_CLOSING)
+		must(s->told == TOLD_READY && s->qp == QP_RTS && s->receives && !s->tcp, from,
+		     event, "ready without all that it takes");
+	if (s->state != CONNECT_NEW && s->state != CONNECT_READY && !is_final(s->state)) {
+		must(s->clock, from, event, "no time limit");
+		must(is_final(connect_next(s->state, CONNECT_EVENT_TIMEOUT).to), from, event,
+		     "goes on after its time");
+	}
+	if (s->state == CONNECT_READY)
+		must(!s->clock, from, event, "ready, and a clock runs");
+	if (!is_final(s->state)) {
+		must(connect_next(s->state, CONNECT_EVENT_FAILED).to == CONNECT_FAILED, from, event,
+		     "takes no failure");
+		must(s->state == CONNECT_CLOSING ||
+			     connect_next(s->state, CONNECT_EVENT_CLOSE).to != s->state,
+		     from, event, "its owner cannot close it");
+	}
+}
+
+static void remember(const struct side *s, size_t from, enum connect_event event)
+{
+	size_t i;
+
+	for (i = 0; i < n_known; i++)
+		if (!memcmp(&known[i].side, s, sizeof(*s)))
+			return;
+	assert_true(n_known < MAX_SIDES);
+	known[n_known].side = *s;
+	known[n_known].before = from;
+	known[n_known].by = event;
+	n_known++;
+}
+
+static void explore(void)
+{
+	enum connect_event event;
+	size_t i;
+
+	n_known = 1;
+	memset(known, 0, sizeof(known));
+	for (i = 0; i < n_known; i++) {
+		for (event = 0; event < CONNECT_N_EVENTS; event++) {
+			struct side s = known[i].side;
+			const char *wrong = side_step(&s, event);
+
+			must(!wrong, i, event, wrong);
+			check_side(&s, i, event);
+			remember(&s, i, event);
+		}
+	}
+}
+
+static void every_event_in_every_state(void **state)
+{
+	bool seen[CONNECT_N_STATES] = {false};
+	uint32_t done = 0;
+	size_t i;
+
+	explore();
+	for (i = 0; i < n_known; i++) {
+		seen[known[i].side.state] = true;
+		if (i)
+			done |= connect_next(known[known[i].before].side.state, known[i].by)
+					.actions;
+	}
+	for (i = 0; i < CONNECT_N_STATES; i++)
+		assert_true(seen[i]);
+	assert_int_equal(done, (1u << CONNECT_N_ACTIONS) - 1);
+}
+
+static void final_states_are_final(void **state)
+{
+	static const enum connect_state final[] = {CONNECT_CLOSED, CONNECT_FAILED};
+	enum connect_event event;
+	size_t i;
+
+	for (i = 0; i < 2; i++)
+		for (event = 0; event < CONNECT_N_EVENTS; event++) {
+			const struct connect_step step = connect_next(final[i], event);
+
+			assert_int_equal(step.to, final[i]);
+			assert_int_equal(step.actions, 0);
+		}
+}
+
+static void every_end_stops_everything(void **state)
+{
+	const uint32_t all = CONNECT_DO(STOP_CLOCK) | CONNECT_DO(HANG_UP) | CONNECT_DO(STOP);
+	enum connect_state from;
+	enum connect_event event;
+
+	for (from = 0; from < CONNECT_CLOSED; from++)
+		for (event = 0; event < CONNECT_N_EVENTS; event++) {
+			const struct connect_step step = connect_next(from, event);
+
+			if (is_final(step.to))
+				assert_int_equal(step.actions & all, all);
+		}
+}
+
+static void what_means_nothing_changes_nothing(void **state)
+{
+	struct connect_step step = connect_next(CONNECT_READY, CONNECT_EVENT_MESSAGE);
+
+	assert_int_equal(step.to, CONNECT_READY);
+	assert_int_equal(step.actions, 0);
+	/* a client that hangs up may be ready; one that does before the answer is out is not */
+	assert_int_equal(connect_next(CONNECT_ACCEPTED, CONNECT_EVENT_LOST).to, CONNECT_ACCEPTED);
+	assert_int_equal(connect_next(CONNECT_ANSWERING, CONNECT_EVENT_LOST).to, CONNECT_FAILED);
+	/* once it has the answer, a client needs no TCP */
+	assert_int_equal(connect_next(CONNECT_PROBING, CONNECT_EVENT_LOST).to, CONNECT_PROBING);
+	assert_int_equal(connect_next(CONNECT_ASKING, CONNECT_EVENT_LOST).to, CONNECT_FAILED);
+}
+
+static void a_close_may_overtake_the_first_completion(void **state)
+{
+	struct connect_step step = connect_next(CONNECT_PROBING, CONNECT_EVENT_PEER_CLOSED);
+
+	assert_int_equal(step.to, CONNECT_CLOSED);
+	assert_true(step.actions & CONNECT_DO(TELL_READY));
+}
+
+static void all_have_texts_of_their_own(void **state)
+{
+	unsigned int i, k;
+
+	for (i = 0; i < CONNECT_N_STATES; i++)
+		for (k = 0; k < i; k++)
+			assert_string_not_equal(connect_state_text(i), connect_state_text(k));
+	for (i = 0; i < CONNECT_N_EVENTS; i++)
+		for (k = 0; k < i; k++)
+			assert_string_not_equal(connect_event_text(i), connect_event_text(k));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_event_in_every_state),
+		cmocka_unit_test(final_states_are_final),
+		cmocka_unit_test(every_end_stops_everything),
+		cmocka_unit_test(what_means_nothing_changes_nothing),
+		cmocka_unit_test(a_close_may_overtake_the_first_completion),
+		cmocka_unit_test(all_have_texts_of_their_own),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("state", tests, NULL, NULL);
+}

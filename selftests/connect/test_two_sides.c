@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A client and a service, as hostlib/connect/state.h has them, with all that can happen between
+ * them in every order: TCP and RDMA are independent of each other, a completion and a message may
+ * be seen in either order, owners may close at any time.
+ *
+ * What is not promised, and counted here: the one can be ready while the other has given up, until
+ * its next message, or inc_connect_socket_check(), finds nobody there. No protocol can do better
+ * than that where the last message may be lost.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+#include "selftests/connect/side.h"
+
+#define MAX_WORLDS (1u << 20)
+
+enum { CLIENT, SERVICE };
+
+/* On its way, or there and not yet seen by the program. */
+enum {
+	QUERY = 1 << 0, /* TCP */
+	REQUEST = 1 << 1,
+	DEVICES = 1 << 2,
+	ANSWER = 1 << 3,
+	WRITTEN = 1 << 4, /* the service's answer, to be told to it */
+	CUT = 1 << 5,     /* the TCP connection */
+	BEGUN = 1 << 6,   /* the owner's wish, the client's request: once */
+	ASKED = 1 << 7,
+};
+
+/* Of the messages of one side. */
+enum {
+	FIRST = 1 << 0,     /* on the wire: the client's probe, the service's data */
+	CLOSING = 1 << 1,   /* likewise: its close */
+	FIRST_IN = 1 << 2,  /* with the peer's device */
+	CLOSE_IN = 1 << 3,  /* likewise */
+	FIRST_OUT = 1 << 4, /* its completion, not yet seen */
+	CLOSE_OUT = 1 << 5, /* likewise */
+	BROKEN = 1 << 6,    /* what it sent came back undone, not yet seen */
+	SENT = 1 << 7,      /* the service's data: once */
+};
+
+struct world {
+	struct side side[2];
+	uint8_t tcp;
+	uint8_t rdma[2];
+};
+
+struct channel {
+	bool lossy;      /* whatever is on its way may be lost, devices may fail */
+	bool unordered;  /* a side's messages may overtake each other */
+	bool owners_end; /* owners may close at any time */
+};
+
+static struct world *worlds;
+static uint32_t *places, n_worlds, n_ends, n_ready, n_half;
+
+static void add(const struct world *w)
+{
+	const uint8_t *byte = (const uint8_t *)w;
+	uint32_t hash = 2166136261u;
+	size_t i;
+
+	for (i = 0; i < sizeof(*w); i++)
+		hash = (hash ^ byte[i]) * 16777619u;
+	for (;; hash++) {
+		uint32_t *place = &places[hash % (2 * MAX_WORLDS)];
+
+		if (!*place) {
+			assert_true(n_worlds < MAX_WORLDS);
+			worlds[n_worlds++] = *w;
+			*place = n_worlds;
+			return;
+		}
+		if (!memcmp(&worlds[*place - 1], w, sizeof(*w)))
+			return;
+	}
+}
+
+/* One side's event, and what its actions put on the way. */
+static void step(struct world w, int who, enum connect_event event)
+{
+	struct side *s = &w.side[who];
+	const struct side was = *s;
+	const uint32_t actions = connect_next(s->state, event).actions;
+	const char *wrong = side_step(s, event);
+
+	if (wrong)
+		fail_msg("%s: %s", connect_state_text(was.state), wrong);
+	if (actions & CONNECT_DO(SEND_QUERY))
+		w.tcp |= QUERY;
+	if (actions & CONNECT_DO(MAKE))
+		w.tcp |= REQUEST;
+	if (actions & CONNECT_DO(SEND_ANSWER))
+		w.tcp |= ANSWER | WRITTEN;
+	if (actions & CONNECT_DO(POST_PROBE))
+		w.rdma[who] |= FIRST;
+	if (actions & CONNECT_DO(POST_CLOSE))
+		w.rdma[who] |= CLOSING;
+	add(&w);
+}
+
+/* The client's and the service's ends of TCP: a line arrives, unless nobody reads it any more. */
+static unsigned int move_tcp(const struct world *w)
+{
+	const bool reads[2] = {
+		w->side[CLIENT].tcp && !(w->tcp & CUT),
+		/* before there is a queue pair to make, the service reads by itself */
+		!(w->tcp & CUT) && (w->side[SERVICE].tcp || !(w->tcp & ASKED)),
+	};
+	static const struct {
+		int line, to;
+		enum connect_event event;
+	} lines[] = {
+		{REQUEST, SERVICE, CONNECT_EVENT_ASKED},
+		{DEVICES, CLIENT, CONNECT_EVENT_DEVICES},
+		{ANSWER, CLIENT, CONNECT_EVENT_CONNECTED},
+	};
+	struct world next;
+	unsigned int n = 0;
+	size_t i;
+
+	if (w->tcp & QUERY) {
+		next = *w;
+		next.tcp &= ~QUERY;
+		next.tcp |= reads[SERVICE] ? DEVICES : 0;
+		add(&next);
+		n++;
+	}
+	for (i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		if (!(w->tcp & lines[i].line))
+			continue;
+		n++;
+		next = *w;
+		next.tcp &= ~lines[i].line;
+		if (!reads[lines[i].to]) {
+			add(&next);
+			continue;
+		}
+		next.tcp |= lines[i].line == REQUEST ? ASKED : 0;
+		step(next, lines[i].to, lines[i].event);
+	}
+	return n;
+}
+
+/* Word that the answer is out, and that the connection is over once all that came on it is read. */
+static unsigned int move_tcp_ends(const struct world *w)
+{
+	static const int to[2] = {DEVICES | ANSWER, QUERY | REQUEST | WRITTEN};
+	struct world next = *w;
+	unsigned int n = 0;
+	int who;
+
+	if (w->tcp & WRITTEN) {
+		next.tcp &= ~WRITTEN;
+		step(next, SERVICE, CONNECT_EVENT_ANSWERED);
+		n++;
+	}
+	for (who = 0; who < 2; who++) {
+		const struct side *peer = &w->side[!who];
+		const bool over =
+			w->tcp & CUT || (!peer->tcp && (who == SERVICE || w->tcp & ASKED));
+
+		if (!w->side[who].tcp || !over || w->tcp & to[who])
+			continue;
+		next = *w;
+		next.side[who].tcp = 0; /* it is told once */
+		step(next, who, CONNECT_EVENT_LOST);
+		n++;
+	}
+	return n;
+}
+
+static bool hears(const struct side *s)
+{
+	return (s->qp == QP_RTR || s->qp == QP_RTS) && s->receives;
+}
+
+/* A message from the wire into the peer's device, or back as a failure. */
+static unsigned int move_wire(const struct world *w, int who, const struct channel *c)
+{
+	unsigned int n = 0;
+	int bit;
+
+	for (bit = FIRST; bit <= CLOSING; bit <<= 1) {
+		struct world next = *w;
+
+		if (!(w->rdma[who] & bit) ||
+		    (bit == CLOSING && w->rdma[who] & FIRST && !c->unordered))
+			continue;
+		n++;
+		next.rdma[who] &= ~bit;
+		if (!hears(&w->side[!who])) {
+			next.rdma[who] |= BROKEN;
+			add(&next);
+			continue;
+		}
+		next.rdma[who] |= bit << 2 | bit << 4;
+		add(&next);
+		if (!c->lossy)
+			continue;
+		next.rdma[who] = (w->rdma[who] & ~bit) | BROKEN; /* never came */
+		add(&next);
+		next.rdma[who] |= bit << 2; /* came, and its acknowledgment did not */
+		add(&next);
+	}
+	return n;
+}
+
+/* What a device has, seen by its program. Completions and messages in any order. */
+static unsigned int move_seen(const struct world *w, int who, const struct channel *c)
+{
+	const struct {
+		uint8_t of; /* whose messages */
+		uint8_t bit;
+		enum connect_event event;
+	} kinds[] = {
+		{!who, FIRST_IN, CONNECT_EVENT_MESSAGE},
+		{!who, CLOSE_IN, CONNECT_EVENT_PEER_CLOSED},
+		{who, FIRST_OUT, CONNECT_EVENT_PROBED},
+		{who, CLOSE_OUT, CONNECT_EVENT_DRAINED},
+		{who, BROKEN, CONNECT_EVENT_FAILED},
+	};
+	unsigned int n = 0;
+	size_t i;
+
+	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		struct world next = *w;
+
+		if (!(w->rdma[kinds[i].of] & kinds[i].bit) ||
+		    (kinds[i].bit == CLOSE_IN && w->rdma[!who] & FIRST_IN && !c->unordered))
+			continue;
+		n++;
+		next.rdma[kinds[i].of] &= ~kinds[i].bit;
+		if (kinds[i].bit == FIRST_OUT && who == SERVICE)
+			add(&next); /* its data, not its probe */
+		else
+			step(next, who, kinds[i].event);
+	}
+	return n;
+}
+
+static bool is_final(const struct side *s)
+{
+	return s->state == CONNECT_CLOSED || s->state == CONNECT_FAILED;
+}
+
+static unsigned int move_owners(const struct world *w, const struct channel *c)
+{
+	const struct side *service = &w->side[SERVICE];
+	struct world next = *w;
+	unsigned int n = 0;
+	int who;
+
+	if (!(w->tcp & BEGUN)) {
+		next.tcp |= BEGUN;
+		step(next, CLIENT, CONNECT_EVENT_OPEN);
+		return 1;
+	}
+	if (service->state == CONNECT_READY && !(w->rdma[SERVICE] & SENT)) {
+		next.rdma[SERVICE] |= SENT | FIRST;
+		add(&next);
+		n++;
+	}
+	for (who = 0; who < 2 && c->owners_end; who++)
+		if (!is_final(&w->side[who]) && w->side[who].state != CONNECT_NEW &&
+		    w->side[who].state != CONNECT_CLOSING) {
+			step(*w, who, CONNECT_EVENT_CLOSE);
+			n++;
+		}
+	return n;
+}
+
+/* Time, which passes when nothing else is left to happen, or, where that can take long, at once. */
+static unsigned int move_time(const struct world *w)
+{
+	unsigned int n = 0;
+	int who;
+
+	for (who = 0; who < 2; who++)
+		if (w->side[who].clock) {
+			step(*w, who, CONNECT_EVENT_TIMEOUT);
+			n++;
+		}
+	return n;
+}
+
+static void move_faults(const struct world *w)
+{
+	struct world next = *w;
+	int who;
+
+	if (!(w->tcp & CUT)) {
+		next.tcp = (w->tcp | CUT) & ~(QUERY | REQUEST | DEVICES | ANSWER);
+		add(&next);
+	}
+	for (who = 0; who < 2; who++)
+		if (!is_final(&w->side[who]) && w->side[who].state != CONNECT_NEW)
+			step(*w, who, CONNECT_EVENT_FAILED);
+}
+
+/* One that is ready asks whether the other one is still there. */
+static unsigned int move_check(const struct world *w)
+{
+	unsigned int n = 0;
+	int who;
+
+	for (who = 0; who < 2; who++)
+		if (w->side[who].state == CONNECT_READY && !hears(&w->side[!who])) {
+			n_half++;
+			step(*w, who, CONNECT_EVENT_FAILED);
+			n++;
+		}
+	return n;
+}
+
+static void visit(const struct world *w, const struct channel *c)
+{
+	const struct side *client = &w->side[CLIENT], *service = &w->side[SERVICE];
+	unsigned int n = move_owners(w, c);
+	int who;
+
+	if (w->tcp & BEGUN)
+		n += move_tcp(w) + move_tcp_ends(w);
+	for (who = 0; who < 2; who++)
+		n += move_wire(w, who, c) + move_seen(w, who, c);
+	if (c->lossy && w->tcp & BEGUN)
+		move_faults(w);
+	if (!n || c->lossy)
+		n += move_time(w);
+	if (!n)
+		n = move_check(w);
+	if (n)
+		return;
+	/* nothing more will happen */
+	n_ends++;
+	assert_int_equal(client->state == CONNECT_READY, service->state == CONNECT_READY);
+	assert_true(client->state == CONNECT_READY || is_final(client));
+	assert_true(service->state == CONNECT_READY || is_final(service) ||
+		    service->state == CONNECT_NEW); /* it was never asked */
+	n_ready += client->state == CONNECT_READY;
+}
+
+static void explore(const struct channel *c)
+{
+	const struct world first = {0};
+	uint32_t i;
+
+	worlds = calloc(MAX_WORLDS, sizeof(*worlds));
+	places = calloc(2 * MAX_WORLDS, sizeof(*places));
+	assert_true(worlds && places);
+	n_worlds = n_ends = n_ready = n_half = 0;
+	add(&first);
+	for (i = 0; i < n_worlds; i++) {
+		const struct world w = worlds[i];
+
+		visit(&w, c);
+	}
+	print_message("%u worlds, %u ends, %u of them ready\n", n_worlds, n_ends, n_ready);
+	free(worlds);
+	free(places);
+}
+
+static void reliable_both_are_ready(void **state)
+{
+	explore(&(struct channel){0});
+	assert_true(n_ends > 0);
+	assert_int_equal(n_ready, n_ends);
+	assert_int_equal(n_half, 0);
+}
+
+static void reordering_both_are_ready(void **state)
+{
+	explore(&(struct channel){.unordered = true});
+	assert_true(n_ends > 0);
+	assert_int_equal(n_ready, n_ends);
+	assert_int_equal(n_half, 0);
+}
+
+static void owners_that_close_end_both(void **state)
+{
+	explore(&(struct channel){.owners_end = true});
+	assert_true(n_ends > 0);
+	assert_int_equal(n_ready, 0);
+	explore(&(struct channel){.owners_end = true, .unordered = true});
+	assert_true(n_ends > 0);
+	assert_int_equal(n_ready, 0);
+}
+
+static void lossy_both_or_neither(void **state)
+{
+	explore(&(struct channel){.lossy = true});
+	assert_true(n_ready > 0 && n_ready < n_ends);
+	assert_true(n_half > 0); /* what is not promised happens */
+}
+
+static void everything_at_once(void **state)
+{
+	explore(&(struct channel){.lossy = true, .owners_end = true, .unordered = true});
+	assert_true(n_ends > 0);
+	assert_int_equal(n_ready, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(reliable_both_are_ready),
+		cmocka_unit_test(reordering_both_are_ready),
+		cmocka_unit_test(owners_that_close_end_both),
+		cmocka_unit_test(lossy_both_or_neither),
+		cmocka_unit_test(everything_at_once),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("two sides", tests, NULL, NULL);
+}
