@@ -160,7 +160,7 @@ static void add_usage(struct table *t, const json_t *usage, const char *what)
 	char limit[40];
 
 	snprintf(limit, sizeof(limit), "%s_limit", what);
-	if (!json_object_get(usage, limit))
+	if (!json_is_integer(json_object_get(usage, limit)))
 		add_field(t, usage, what);
 	else
 		add(t, "%lld/%lld", number_of(usage, what), number_of(usage, limit));

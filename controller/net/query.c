@@ -31,10 +31,10 @@ static json_t *usage_json(const struct inc_group *group)
 	const struct inc_ctl_options *opt = &group->ctl->opt;
 	const struct inc_job_load load = inc_job_load(group);
 
-	return json_pack("{s:I, s:i, s:I, s:o*}", "communicators", (json_int_t)load.communicators,
+	return json_pack("{s:I, s:i, s:I, s:o}", "communicators", (json_int_t)load.communicators,
 			 "communicators_limit", (int)opt->job_communicators, "slots",
 			 (json_int_t)load.slots, "slots_limit",
-			 opt->job_slots ? json_integer(opt->job_slots) : NULL);
+			 opt->job_slots ? json_integer(opt->job_slots) : json_null());
 }
 
 static json_t *group_json(const struct inc_group *group, uint64_t now_ms)
