@@ -219,18 +219,14 @@ static int from_group(struct inccl_group *parent, struct wish *wish,
 	struct inc_err err = {INCCL_OPTS_REFUSED};
 	int ret = inccl_opts_copy(&opts, sizeof(opts), given);
 
-	if (ret) {
-		give_up(parent, wish, -ret, err.msg);
-		inccl_explain(opts.error, opts.error_size, &err);
-		return ret;
-	}
 	if (opts.log) {
 		wish->log = opts.log;
 		wish->log_ctx = opts.log_ctx;
 	}
 	wish->connect_timeout_ms = opts.connect_timeout_ms;
 	wish->deadline_ns = deadline_after_ms(opts.create_timeout_ms ?: CREATE_TIMEOUT_MS);
-	ret = check_group_opts(&opts, &err);
+	if (!ret)
+		ret = check_group_opts(&opts, &err);
 	if (!ret)
 		ret = check_world(parent, wish, &err);
 	if (!ret)

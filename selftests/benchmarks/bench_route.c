@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <jansson.h>
 #include "controller/core/route.h"
+#include "lib/base/clock.h"
 #include "lib/base/opt.h"
 #include "lib/conf/messages.h"
 #include "selftests/control/fabric.h"
@@ -62,10 +62,7 @@ static const uint8_t *get_mac(const void *arg, unsigned int sw, unsigned int por
 
 static double cpu_s(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-	return t.tv_sec + t.tv_nsec / 1e9;
+	return (double)inc_clock_ns(CLOCK_PROCESS_CPUTIME_ID) / INC_NSEC_PER_SEC;
 }
 
 /* What one communicator's switches are told, and the same as lines. */

@@ -3,8 +3,8 @@
  * What is made of groups, on every rank of a job (its environment says which); every element is
  * checked against sums that are known without the library. Exit code 0, or 1 with what was wrong.
  *
- *   derive parts ROUNDS	a communicator, its halves by neighbours and by parity (there in
- *reverse order) and its duplicate compute at once; prints "parts"
+ *   derive parts ROUNDS	a communicator, its halves by neighbours and by parity
+ *			(there in reverse order) and its duplicate compute at once; prints "parts"
  *   derive survive	computes until ranks are lost, then with those that are left; prints
  *			"computes", later "survived as RANK of SIZE after MS ms"
  *   derive grow SIZE	the job has SIZE ranks, and grows by those that come beyond, until it has as
@@ -15,8 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "hostlib/include/inccl.h"
+#include "lib/base/clock.h"
 
 #define ELEMENTS  900
 #define PARTS     4
@@ -50,10 +50,7 @@ static void check(int err, const char *what)
 
 static double now_ms(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1e3 + ts.tv_nsec / 1e6;
+	return (double)inc_now_ns() / INC_NSEC_PER_MSEC;
 }
 
 static uint32_t give(int of, uint32_t round, int i, uint32_t k)

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
+#include "lib/base/clock.h"
 #include "selftests/hostlib/fake.h"
 
 #define REPORT "{\"type\":\"failed\""
@@ -19,10 +19,7 @@ const char HANG_UP[] = "";
 
 double now_s(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec + ts.tv_nsec / 1e9;
+	return (double)inc_now_ns() / INC_NSEC_PER_SEC;
 }
 
 static void *fake_thread(void *arg)

@@ -80,10 +80,7 @@ static void names_come_in_time_to_the_thread(void **state)
 
 static uint64_t cpu_ns(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
-	return ts.tv_sec * INC_NSEC_PER_SEC + ts.tv_nsec;
+	return inc_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 static void no_names_no_spinning(void **state)
