@@ -173,7 +173,6 @@ static __always_inline void inc_advance(const struct inc_packet *pkt, const stru
 	st->desc = desc;
 	st->desc_valid = 1;
 	st->nak_sent = 0;
-	st->rx_bytes += pkt->len;
 	if (inc_op_in(pkt->opcode, INC_OPS_END)) {
 		st->open_message = INC_OPEN_NONE;
 		st->msn = (st->msn + 1) & INC_PSN_MASK;

@@ -132,8 +132,7 @@ struct inc_conn_state {
 	__u8 nak_sent;     /* a sequence or RNR NAK asks for rx_next: what is ahead draws none */
 	__u8 error;        /* AETH syndrome that ended the connection; 0: alive */
 	__u8 refusal;      /* syndrome of the last fatal NAK from the peer; 0: none */
-	__u8 resv0[3];
-	__u64 rx_bytes;   /* payload bytes accepted */
+	__u8 resv0[11];
 	__u64 duplicates; /* packets behind rx_next */
 	__u32 naks_sent;  /* these four modulo 2^32 */
 	__u32 rnrs_sent;
@@ -299,7 +298,6 @@ INC_INLINE __u8 inc_comm_order(const struct inc_comm_cfg *comm)
 /* inc_port[ifindex]. Writer: loader. */
 struct inc_port {
 	__u32 index; /* 0..ports-1; XSK row of queue q is index * INC_PORT_QUEUES + q */
-	__u32 ifindex;
 };
 
 #define INC_MAX_PORTS   64
@@ -436,7 +434,7 @@ INC_ASSERT_OFFSET(inc_conn_cfg, own_mac, 48);
 INC_ASSERT_OFFSET(inc_conn_cfg, port_first, 54);
 INC_ASSERT_SIZE(inc_conn_state, 128);
 INC_ASSERT_OFFSET(inc_conn_state, msn, 48);
-INC_ASSERT_OFFSET(inc_conn_state, rx_bytes, 64);
+INC_ASSERT_OFFSET(inc_conn_state, duplicates, 72);
 INC_ASSERT_OFFSET(inc_conn_state, mac, 104);
 INC_ASSERT_OFFSET(inc_conn_state, busy, 120);
 INC_ASSERT_SIZE(inc_comm_cfg, 128);
@@ -452,7 +450,7 @@ INC_ASSERT_OFFSET(inc_buf, givers, 56);
 INC_ASSERT_OFFSET(inc_buf, hdr, 64);
 INC_ASSERT_OFFSET(inc_buf, payload, 128);
 INC_ASSERT_SIZE(inc_buf, 2304);
-INC_ASSERT_SIZE(inc_port, 8);
+INC_ASSERT_SIZE(inc_port, 4);
 INC_ASSERT_SIZE(inc_copy, 16);
 INC_ASSERT_SIZE(inc_event, 40);
 

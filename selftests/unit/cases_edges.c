@@ -390,7 +390,7 @@ static int socket_of_port(struct unit *u)
 {
 	int map = inc_switch_map_fd(u->sw, INC_MAP_XSK),
 	    ports = inc_switch_map_fd(u->sw, INC_MAP_PORT);
-	struct inc_port port = {.index = 3, .ifindex = u->port[1]};
+	struct inc_port port = {.index = 3};
 	struct ref_comm *cm = case_comm(u, 2, 2, 256, 8);
 	uint32_t queue, at, key, own = 3 * INC_PORT_QUEUES;
 	int ring = 64, fd = socket(AF_XDP, SOCK_RAW, 0), ret = 0;

@@ -167,7 +167,6 @@ int compare_comm(struct unit *u, const struct ref_comm *cm)
 		DIFF("child", i, h, w, nak_sent);
 		DIFF("child", i, h, w, error);
 		DIFF("child", i, h, w, refusal);
-		DIFF("child", i, h, w, rx_bytes);
 		DIFF("child", i, h, w, duplicates);
 		DIFF("child", i, h, w, naks_sent);
 		DIFF("child", i, h, w, rnrs_sent);
