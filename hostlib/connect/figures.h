@@ -56,10 +56,13 @@ enum connect_latency {
 	CONNECT_LATENCY_ACCEPT,  /* from a client's connect to its first message */
 };
 
+/* Peers that have histograms of their own; what comes from further ones is counted together, so
+ * that a page stays a page whoever connects. */
+#define CONNECT_MAX_PEERS   32
+#define CONNECT_OTHER_PEERS "(others)" /* no host has this name */
+
 /* How long a connection took to become ready. peer: the address of whom it is counted for as well,
- * NULL unless record_latency_per_peer. Peers after the first CONNECT_FIGURES_MAX_PEERS are counted
- * together as "others", so that a page stays a page. The context's thread. */
-#define CONNECT_FIGURES_MAX_PEERS 32
+ * NULL unless record_latency_per_peer. The context's thread. */
 void connect_counters_latency(struct connect_counters *counters, enum connect_latency which,
 			      const char *peer, uint64_t latency_ns);
 
