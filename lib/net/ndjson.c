@@ -34,6 +34,7 @@ struct inc_ndjson {
 	bool failed;       /* closed is due or was called */
 	bool reported;     /* closed was called */
 	bool dead;         /* freed by the owner: drains */
+	bool peer_done;    /* the peer says nothing more; it may still read */
 	unsigned int busy; /* callbacks on the stack */
 	size_t drained;
 	int code;
@@ -211,7 +212,9 @@ static void on_write(struct bufferevent *bev, void *arg)
 
 	/* all that was queued is out: tell the peer, and wait for its close, so that what it
 	 * has sent meanwhile does not turn into a reset that eats our last words */
-	if (conn->dead)
+	if (conn->dead && conn->peer_done)
+		drain_end(conn);
+	else if (conn->dead)
 		shutdown(bufferevent_getfd(bev), SHUT_WR);
 	else if (conn->ops.written && !conn->failed)
 		conn->ops.written(conn, conn->arg);
@@ -222,8 +225,11 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 	struct inc_ndjson *conn = arg;
 	int code = EVUTIL_SOCKET_ERROR();
 
+	conn->peer_done |= !!(what & BEV_EVENT_EOF);
 	if (conn->dead) {
-		drain_end(conn);
+		/* who has closed his own direction alone still reads */
+		if (!(what & BEV_EVENT_EOF) || !evbuffer_get_length(bufferevent_get_output(bev)))
+			drain_end(conn);
 		return;
 	}
 	if (what & BEV_EVENT_TIMEOUT)
@@ -377,10 +383,16 @@ void inc_ndjson_free(struct inc_ndjson *conn)
 	LIST_INSERT_HEAD(conn->limits.draining, conn, entry);
 	bufferevent_setwatermark(conn->bev, EV_READ, 0, 0);
 	bufferevent_set_timeouts(conn->bev, NULL, NULL);
-	if (!evbuffer_get_length(bufferevent_get_output(conn->bev)))
+	if (!evbuffer_get_length(bufferevent_get_output(conn->bev))) {
 		shutdown(bufferevent_getfd(conn->bev), SHUT_WR);
+		if (conn->peer_done) {
+			arm(conn, 0);
+			return;
+		}
+	}
 	arm(conn, DRAIN_TIMEOUT_S * 1000);
-	bufferevent_enable(conn->bev, EV_READ);
+	if (!conn->peer_done)
+		bufferevent_enable(conn->bev, EV_READ);
 }
 
 void inc_ndjson_drain_stop(struct inc_ndjson_draining *draining)
