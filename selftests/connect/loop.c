@@ -38,6 +38,8 @@ static void on_accepted(void *arg, struct inc_connect_socket *socket, const char
 	snprintf(loop.peer, sizeof(loop.peer), "%s", peer);
 	assert_true(loop.accepted < sizeof(loop.sockets) / sizeof(loop.sockets[0]));
 	loop.sockets[loop.accepted++] = socket;
+	if (loop.then)
+		loop.then();
 }
 
 static void on_log(void *ctx, const char *line)
@@ -71,6 +73,7 @@ void loop_begin(unsigned int devices, unsigned int accept_timeout_ms)
 
 void loop_end(void)
 {
+	const uint64_t late_at_ms = inc_now_ms() + LOOP_PATIENCE_MS;
 	unsigned int i;
 
 	inc_connect_destroy(loop.ctx);
@@ -78,7 +81,9 @@ void loop_end(void)
 		inc_connect_socket_destroy(loop.sockets[i]);
 	event_base_free(loop.base);
 	assert_int_equal(fake_sockets.alive, 0);
-	assert_int_equal(count_descriptors(), descriptors_before);
+	/* a name that is asked for without anybody who waits keeps its descriptor as long */
+	while (count_descriptors() != descriptors_before)
+		assert_true(inc_now_ms() < late_at_ms);
 }
 
 void loop_turn(void)

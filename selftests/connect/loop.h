@@ -20,6 +20,7 @@ extern struct loop {
 	unsigned int accepted;
 	struct inc_connect_socket *sockets[128]; /* that were accepted */
 	char peer[INC_CONNECT_HOST_SIZE];        /* whose the last one was */
+	void (*then)(void);                      /* called at the end of that callback */
 	unsigned int lines;                      /* in the log */
 	char line[512];                          /* the last one */
 } loop;
