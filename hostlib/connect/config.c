@@ -68,7 +68,7 @@ static const struct inc_field config_fields[] = {
 	 .max = 3600000},
 	{"queue_pair", INC_MAP, INC_OPTIONAL, AT(queue_pair), .of = &connect_settings_schema},
 };
-static const struct inc_schema config_schema = INC_SCHEMA(struct connect_config, config_fields);
+const struct inc_schema connect_config_schema = INC_SCHEMA(struct connect_config, config_fields);
 
 void inc_connect_settings_init(struct inc_connect_settings *settings)
 {
@@ -160,7 +160,7 @@ static int read_map(const struct inc_yaml_node *root, struct connect_config *con
 	uint32_t i;
 	int ret;
 
-	ret = inc_schema_read_yaml(&config_schema, root, config, err);
+	ret = inc_schema_read_yaml(&connect_config_schema, root, config, err);
 	if (ret)
 		return ret;
 	for (i = 0; i < config->n_subnets; i++)

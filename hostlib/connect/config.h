@@ -62,6 +62,8 @@ void connect_config_init(struct connect_config *config);
 /* A file on top of what config has. 0, or -EINVAL or -errno: file, line and field. */
 int connect_config_read(const char *path, struct connect_config *config, struct inc_err *err);
 
+/* Of the file. */
+extern const struct inc_schema connect_config_schema;
 /* Of the settings, as a peer sends them, too: what is absent has its default. */
 extern const struct inc_schema connect_settings_schema;
 /* Of struct connect_zone: its name and nothing else. */

@@ -12,8 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "hostlib/connect/config.h"
-
-#define DOCUMENT "docs/connect.md"
+#include "selftests/connect/document.h"
 
 static int read_text(const char *text, struct connect_config *config, struct inc_err *err)
 {
@@ -198,21 +197,16 @@ static void no_such_file(void **state)
 /* The lines of the document's "## The file" that are indented. */
 static char *example(void)
 {
-	FILE *f = fopen(DOCUMENT, "r"), *out;
-	char line[400], *text = NULL;
-	bool inside = false;
+	char *section = document_section("The file"), *line, *rest, *text = NULL;
 	size_t len;
+	FILE *out = open_memstream(&text, &len);
 
-	assert_non_null(f);
-	out = open_memstream(&text, &len);
-	while (fgets(line, sizeof(line), f)) {
-		if (!strncmp(line, "## ", 3))
-			inside = !strcmp(line, "## The file\n");
-		else if (inside && !strncmp(line, "    ", 4))
-			fputs(line + 4, out);
-	}
-	fclose(f);
+	assert_non_null(out);
+	for (line = strtok_r(section, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+		if (!strncmp(line, "    ", 4))
+			fprintf(out, "%s\n", line + 4);
 	fclose(out);
+	free(section);
 	assert_true(len > 0);
 	return text;
 }
