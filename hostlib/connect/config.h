@@ -97,6 +97,11 @@ static inline uint32_t connect_cq_entries(const struct inc_connect_settings *s)
 	return connect_send_wr(s) + connect_recv_wr(s);
 }
 
+/* 0, or -EINVAL: what the device, named so, cannot do, with the field. What the settings ask of a
+ * port stands with whoever has the port. */
+int connect_settings_fit(const struct inc_connect_settings *settings, const char *device,
+			 const struct inc_rdma_limits *limits, struct inc_err *err);
+
 /* The zones of a port: those that the file gives it by name, else those of all subnets that an
  * address of it is in, else the default ones. */
 void connect_port_zones(const struct connect_config *config, const char *device,
