@@ -79,6 +79,44 @@ static void presets_do(void **state)
 #undef BETWEEN
 }
 
+/* Each of a device's limits, one less than the presets take: the field is named. */
+static void what_a_device_cannot_do(void **state)
+{
+	static const struct inc_rdma_limits enough = {.max_qp_wr = 170,
+						      .max_sge = 16,
+						      .max_cqe = 211,
+						      .max_qp_rd_atom = 16,
+						      .max_qp_init_rd_atom = 16};
+	static const struct {
+		size_t limit;
+		const char *field, *numbers;
+	} rows[] = {
+#define LIMIT(name) offsetof(struct inc_rdma_limits, name)
+		{LIMIT(max_qp_wr), "dev0: send_buf_cnt, max_rdma_wr: ", "170 "},
+		{LIMIT(max_sge), "dev0: max_sge: ", "16 "},
+		{LIMIT(max_cqe), "dev0: send_buf_cnt, max_rdma_wr: ", "211 "},
+		{LIMIT(max_qp_rd_atom), "dev0: max_rd_atomic: ", "16 "},
+		{LIMIT(max_qp_init_rd_atom), "dev0: max_rd_atomic: ", "16 "},
+#undef LIMIT
+	};
+	struct inc_connect_settings s;
+	struct inc_rdma_limits less;
+	struct inc_err err = {""};
+	size_t i;
+
+	inc_connect_settings_init(&s);
+	assert_int_equal(connect_settings_fit(&s, "dev0", &enough, &err), 0);
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		less = enough;
+		--*(unsigned int *)((char *)&less + rows[i].limit);
+		assert_int_equal(connect_settings_fit(&s, "dev0", &less, &err), -EINVAL);
+		assert_ptr_equal(strstr(err.msg, rows[i].field), err.msg);
+		assert_non_null(strstr(err.msg, rows[i].numbers));
+	}
+	s.max_rdma_wr = s.max_rdma_wr_per_post = 1;
+	assert_true(connect_recv_wr(&s) <= connect_send_wr(&s));
+}
+
 static void an_empty_file_changes_nothing(void **state)
 {
 	struct connect_config *config = new_config(), *before = new_config();
@@ -306,6 +344,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(derived_numbers),
 		cmocka_unit_test(presets_do),
+		cmocka_unit_test(what_a_device_cannot_do),
 		cmocka_unit_test(an_empty_file_changes_nothing),
 		cmocka_unit_test(what_is_wrong_is_named),
 		cmocka_unit_test(every_setting_has_its_bounds),
