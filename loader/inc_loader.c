@@ -132,7 +132,7 @@ static int check_kernel(struct inc_err *err)
 	return 0;
 }
 
-uint32_t inc_switch_result_rows(uint32_t max_rows)
+uint32_t inc_switch_sum_rows(uint32_t max_rows)
 {
 	/* a communicator of two or more has at least two contribution rows per result row */
 	if (max_rows / 2 >= INC_MAX_SLOTS)
@@ -168,7 +168,7 @@ static int take_opts(struct inc_switch *sw, const struct inc_switch_opts *opts, 
 		strcpy(sw->instance, o->instance);
 		o->instance = sw->instance;
 	}
-	sw->result_rows = inc_switch_result_rows(o->max_rows);
+	sw->sum_rows = inc_switch_sum_rows(o->max_rows);
 	return 0;
 }
 
@@ -180,6 +180,8 @@ static int set_sizes(struct inc_switch *sw, struct inc_err *err)
 		uint32_t entries;
 	} size[] = {
 		{sw->skel->maps.inc_conn_lookup, o->max_connections},
+		{sw->skel->maps.inc_conn_place, inc_conn_places(o->max_connections)},
+		{sw->skel->maps.inc_own_addr, o->max_connections},
 		{sw->skel->maps.inc_conn_cfg, o->max_connections},
 		{sw->skel->maps.inc_conn_state, o->max_connections},
 		{sw->skel->maps.inc_copy, o->max_connections},
@@ -188,9 +190,9 @@ static int set_sizes(struct inc_switch *sw, struct inc_err *err)
 		{sw->skel->maps.inc_comm_ports, o->max_comms * INC_PORTS_ROWS},
 		{sw->skel->maps.inc_parent_port, o->max_comms},
 		{sw->skel->maps.inc_root_child, inc_switch_root_rows(o->max_comms)},
-		{sw->skel->maps.inc_contrib, o->max_rows},
-		{sw->skel->maps.inc_result, sw->result_rows},
-		{sw->skel->maps.inc_slot, sw->result_rows},
+		{sw->skel->maps.inc_kept, o->max_rows},
+		{sw->skel->maps.inc_sum, sw->sum_rows},
+		{sw->skel->maps.inc_slot, sw->sum_rows},
 	};
 	size_t i;
 	int ret;
@@ -220,6 +222,7 @@ static int load(struct inc_switch *sw, struct inc_err *err)
 		return ret;
 	}
 	inc_crc_fill_tables(sw->skel->rodata->inc_crc_table, sw->skel->rodata->inc_shift_table);
+	sw->skel->rodata->inc_places = inc_conn_places(sw->opts.max_connections);
 	sw->skel->rodata->inc_check_icrc = !sw->opts.skip_icrc;
 	sw->skel->rodata->inc_generic = sw->opts.generic;
 	sw->skel->rodata->inc_order_stores = INC_ORDER_STORES || sw->opts.order_stores;
@@ -264,8 +267,8 @@ static int map_all(struct inc_switch *sw, struct inc_err *err)
 	ret = map_memory(sw->skel->maps.inc_conn_state, (void **)&sw->conn_state, err);
 	ret = ret ?: map_memory(sw->skel->maps.inc_comm_state, (void **)&sw->comm_state, err);
 	ret = ret ?: map_memory(sw->skel->maps.inc_slot, (void **)&sw->slots, err);
-	ret = ret ?: map_memory(sw->skel->maps.inc_contrib, (void **)&sw->contribs, err);
-	return ret ?: map_memory(sw->skel->maps.inc_result, (void **)&sw->results, err);
+	ret = ret ?: map_memory(sw->skel->maps.inc_kept, (void **)&sw->kept, err);
+	return ret ?: map_memory(sw->skel->maps.inc_sum, (void **)&sw->sums, err);
 }
 
 int inc_switch_open(const struct inc_switch_opts *opts, struct inc_switch **out,
@@ -329,8 +332,8 @@ void inc_switch_close(struct inc_switch *sw)
 		unmap_memory(sw->skel->maps.inc_conn_state, sw->conn_state);
 		unmap_memory(sw->skel->maps.inc_comm_state, sw->comm_state);
 		unmap_memory(sw->skel->maps.inc_slot, sw->slots);
-		unmap_memory(sw->skel->maps.inc_contrib, sw->contribs);
-		unmap_memory(sw->skel->maps.inc_result, sw->results);
+		unmap_memory(sw->skel->maps.inc_kept, sw->kept);
+		unmap_memory(sw->skel->maps.inc_sum, sw->sums);
 		inc_xdp__destroy(sw->skel);
 	}
 	free(sw->comm);

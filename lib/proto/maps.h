@@ -15,7 +15,7 @@
 #include <linux/types.h>
 #include "lib/proto/roce.h"
 
-#define INC_ABI_VERSION    5
+#define INC_ABI_VERSION    6
 #define INC_MAX_CHILDREN   32
 #define INC_MAX_SLOTS      4096
 #define INC_MAX_LOG2_SLOTS 12
@@ -35,6 +35,7 @@ _Static_assert(INC_MAX_SLOTS == 1 << INC_MAX_LOG2_SLOTS, "one is the other's log
 #define INC_MAP_CONN_LOOKUP "inc_conn_lookup"
 #define INC_MAP_CONN_PLACE  "inc_conn_place"
 #define INC_MAP_CONN_CFG    "inc_conn_cfg"
+#define INC_MAP_OWN_ADDR    "inc_own_addr"
 #define INC_MAP_COMM_CFG    "inc_comm_cfg"
 #define INC_MAP_COMM_PORTS  "inc_comm_ports"
 #define INC_MAP_PARENT_PORT "inc_parent_port"
@@ -54,14 +55,23 @@ struct inc_conn_key {
 	__u32 dqpn;   /* host order: the switch's queue pair number */
 };
 
-/* inc_conn_place[inc_conn_place_of(queue pair number)]: where a packet's connection is looked for
- * first. Numbers that end in the same bits share a place, which one connection has; the others are
- * found in inc_conn_lookup, which has all. A power of two, four times as many as a switch has
- * connections unless told otherwise, so that few of the controller's random numbers share one. */
-#define INC_CONN_PLACES 4096
-INC_INLINE __u32 inc_conn_place_of(__u32 qpn)
+/* inc_conn_place[inc_conn_place_of(queue pair number, places)]: where a packet's connection is
+ * looked for first. Numbers that end in the same bits share a place, which one connection has; the
+ * others are found in inc_conn_lookup, which has all. Places are a power of two. */
+INC_INLINE __u32 inc_conn_place_of(__u32 qpn, __u32 places)
 {
-	return qpn & (INC_CONN_PLACES - 1);
+	return qpn & (places - 1);
+}
+
+/* So many that few of the controller's random numbers share one: one in nine, all connections in
+ * use. */
+INC_INLINE __u32 inc_conn_places(__u32 max_connections)
+{
+	__u32 places = 1;
+
+	while (places < 4 * max_connections)
+		places <<= 1;
+	return places;
 }
 
 #define INC_CONN_F_UDP_CSUM  0x1 /* results carry a UDP checksum (lets the peer use UDP_GRO) */
@@ -122,8 +132,7 @@ struct inc_conn_state {
 	__u8 nak_sent;     /* a sequence or RNR NAK asks for rx_next: what is ahead draws none */
 	__u8 error;        /* AETH syndrome that ended the connection; 0: alive */
 	__u8 refusal;      /* syndrome of the last fatal NAK from the peer; 0: none */
-	__u8 resv0[3];
-	__u64 rx_bytes;   /* payload bytes accepted */
+	__u8 resv0[11];
 	__u64 duplicates; /* packets behind rx_next */
 	__u32 naks_sent;  /* these four modulo 2^32 */
 	__u32 rnrs_sent;
@@ -165,9 +174,9 @@ struct inc_comm_cfg {
 	__u32 log2_slots;
 	__u32 payload;   /* path MTU of the communicator, see inc_payload_ok() */
 	__u32 conn_base; /* child c is connection conn_base + c, the parent the one behind them */
-	__u32 contrib_base; /* (child c, slot s) is row contrib_base + (c << log2_slots) + s; the
-			     * parent's rows come behind the children's */
-	__u32 result_base;  /* slot s is row result_base + s of inc_result and inc_slot */
+	__u32 kept_base; /* (child c, slot s) is row kept_base + (c << log2_slots) + s; the
+			  * parent's rows come behind the children's */
+	__u32 sum_base;  /* slot s is row sum_base + s of inc_sum and inc_slot */
 	__u32 communicator; /* the controller's number, for messages only */
 	__u32 root_base;    /* inc_root_row() says in which row of inc_root_child */
 	__u32 root_rows;    /*   a rank is; ranks beyond these rows are not below */
@@ -254,11 +263,11 @@ struct inc_slot {
 #define INC_BUF_HDR      64
 #define INC_BUF_TAIL     128
 
-/* One row of inc_contrib or inc_result.
- * inc_contrib: what child c gave for the slot. Writer: who holds the child's connection
+/* One row of inc_kept or inc_sum.
+ * inc_kept: what child c gave for the slot. Writer: who holds the child's connection
  *   (busy), before the arrival bit is set. Result r to child c mirrors it: opcode, flags,
  *   immediate and RETH come from here. The parent's rows hold the results that it has sent.
- * inc_result: the sum of what the children gave: the result of the slot, or, below the root, the
+ * inc_sum: the sum of what the children gave: the result of the slot, or, below the root, the
  *   partial sum, as it goes to the parent (opcode and flags, too). Writer: the last arriver. */
 struct inc_buf {
 	__u64 r;     /* chunk in the row; the slow path checks it before and after */
@@ -289,7 +298,6 @@ INC_INLINE __u8 inc_comm_order(const struct inc_comm_cfg *comm)
 /* inc_port[ifindex]. Writer: loader. */
 struct inc_port {
 	__u32 index; /* 0..ports-1; XSK row of queue q is index * INC_PORT_QUEUES + q */
-	__u32 ifindex;
 };
 
 #define INC_MAX_PORTS   64
@@ -334,6 +342,8 @@ struct inc_copy {
 	_(DROP_TVER, drop_bad_tver, 'D', "BTH transport version not 0")                           \
 	_(DROP_OPCODE, drop_bad_opcode, 'D', "opcode not RC SEND, RDMA WRITE or ACK")             \
 	_(DROP_PKEY, drop_bad_pkey, 'D', "P_Key not the connection's")                            \
+	_(DROP_OWN_ADDR, drop_own_address, 'D',                                                   \
+	  "from outside, but with an address of the switch's as its source")                      \
 	_(DROP_PORT, drop_wrong_port, 'D', "right connection, wrong ingress port")                \
 	_(DROP_ICRC, drop_bad_icrc, 'D', "ICRC does not match")                                   \
 	_(DROP_AHEAD, drop_psn_ahead, 'D', "PSN ahead of the gap, NAK already sent")              \
@@ -424,12 +434,12 @@ INC_ASSERT_OFFSET(inc_conn_cfg, own_mac, 48);
 INC_ASSERT_OFFSET(inc_conn_cfg, port_first, 54);
 INC_ASSERT_SIZE(inc_conn_state, 128);
 INC_ASSERT_OFFSET(inc_conn_state, msn, 48);
-INC_ASSERT_OFFSET(inc_conn_state, rx_bytes, 64);
+INC_ASSERT_OFFSET(inc_conn_state, duplicates, 72);
 INC_ASSERT_OFFSET(inc_conn_state, mac, 104);
 INC_ASSERT_OFFSET(inc_conn_state, busy, 120);
 INC_ASSERT_SIZE(inc_comm_cfg, 128);
 INC_ASSERT_OFFSET(inc_comm_cfg, port_child, 64);
-INC_ASSERT_OFFSET(inc_comm_cfg, result_base, 28);
+INC_ASSERT_OFFSET(inc_comm_cfg, sum_base, 28);
 INC_ASSERT_SIZE(inc_comm_state, 64);
 INC_ASSERT_OFFSET(inc_comm_state, error_r, 16);
 INC_ASSERT_OFFSET(inc_comm_state, up_next, 24);
@@ -440,7 +450,7 @@ INC_ASSERT_OFFSET(inc_buf, givers, 56);
 INC_ASSERT_OFFSET(inc_buf, hdr, 64);
 INC_ASSERT_OFFSET(inc_buf, payload, 128);
 INC_ASSERT_SIZE(inc_buf, 2304);
-INC_ASSERT_SIZE(inc_port, 8);
+INC_ASSERT_SIZE(inc_port, 4);
 INC_ASSERT_SIZE(inc_copy, 16);
 INC_ASSERT_SIZE(inc_event, 40);
 

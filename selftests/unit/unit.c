@@ -240,7 +240,7 @@ void unit_reset(struct unit *u, struct ref_comm *cm, uint64_t r)
 {
 	struct inc_conn_state *conn = inc_switch_conn_state(u->sw) + cm->cfg.conn_base;
 	struct inc_comm_state *state = inc_switch_comm_state(u->sw) + cm->index;
-	struct inc_slot *slot = inc_switch_slots(u->sw) + cm->cfg.result_base;
+	struct inc_slot *slot = inc_switch_slots(u->sw) + cm->cfg.sum_base;
 	uint32_t i;
 
 	for (i = 0; i < cm->cfg.children + cm->up; i++) {
@@ -293,6 +293,11 @@ static int check(struct unit *u)
 	    compare_slot(u, want->comm, want->r % want->comm->slots))
 		return -1;
 	return 0;
+}
+
+uint32_t unit_conn_places(const struct unit *u)
+{
+	return inc_conn_places(inc_switch_get_opts(u->sw)->max_connections);
 }
 
 int unit_take_events(struct unit *u)
