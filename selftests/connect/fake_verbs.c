@@ -62,6 +62,7 @@ static struct fake_qp *qps[MAX_OBJECTS];
 static struct fake_mr *mrs[MAX_OBJECTS];
 static unsigned int objects, calls_to_failure, next_number = FIRST_QPN;
 static bool has_failed, notify_late;
+static void (*before_arming)(void);
 static enum ibv_port_state port_state = IBV_PORT_ACTIVE;
 
 void fake_fail_call(unsigned int n)
@@ -156,8 +157,18 @@ static int poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 	return i;
 }
 
+void fake_before_arming(void (*call)(void))
+{
+	before_arming = call;
+}
+
 static int req_notify_cq(struct ibv_cq *ibv, int solicited)
 {
+	void (*const call)(void) = before_arming;
+
+	before_arming = NULL;
+	if (call)
+		call();
 	if (fails())
 		return ENOMEM;
 	cq_of(ibv)->armed = true;

@@ -40,6 +40,8 @@ void fake_settle(struct ibv_qp *qp);
 /* The device gives up: the oldest request fails with the status, the others are flushed. */
 void fake_give_up(struct ibv_qp *qp, enum ibv_wc_status status);
 
+/* Called once, when a notification is asked for next, before it is. */
+void fake_before_arming(void (*call)(void));
 /* Notifications wait until fake_notify(), as they may on a device. */
 void fake_notify_late(bool late);
 void fake_notify(struct ibv_cq *cq);

@@ -632,6 +632,44 @@ static void a_close_before_the_hand_over(void **state)
 	nothing_is_left();
 }
 
+/* Its last message and the end of its queue pair are seen at once: it has closed, and has not
+ * failed. */
+static void a_close_and_a_failure_at_once(void **state)
+{
+	connected();
+	assert_int_equal(send_one(SERVICE), 0);
+	assert_int_equal(inc_connect_socket_close(sides[SERVICE].socket), -EAGAIN);
+	assert_int_equal(send_one(CLIENT), 0);
+	while (fake_execute(qp_of(SERVICE)))
+		;
+	fake_give_up(qp_of(CLIENT), IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(inc_connect_socket_progress(sides[CLIENT].socket), -ESHUTDOWN);
+	assert_int_equal(take_one(CLIENT), 0);
+	assert_int_equal(take_one(CLIENT), -ESHUTDOWN);
+	check_over(CLIENT);
+	nothing_is_left();
+}
+
+static void one_comes(void)
+{
+	assert_int_equal(send_one(SERVICE), 0);
+	fake_execute(qp_of(SERVICE));
+}
+
+/* Between the last look and the request for a notification: nobody tells of that. */
+static void a_message_before_it_is_asked_for(void **state)
+{
+	connected();
+	assert_int_equal(inc_connect_socket_progress(sides[CLIENT].socket), 0);
+	one_comes();
+	assert_int_equal(inc_connect_socket_progress(sides[CLIENT].socket), 1);
+	fake_before_arming(one_comes);
+	assert_int_equal(inc_connect_socket_progress(sides[CLIENT].socket), 1);
+	assert_int_equal(take_one(CLIENT), 0);
+	assert_int_equal(take_one(CLIENT), 0);
+	nothing_is_left();
+}
+
 /* ---- whatever breaks, whenever -------------------------------------------------------------- */
 
 enum breakage { A_CLOSES, BOTH_CLOSE, GIVES_UP, DESTROYED, FATAL, CALL_FAILS, N_BREAKAGES };
@@ -977,6 +1015,8 @@ int main(void)
 		cmocka_unit_test_setup(messages_before_the_hand_over, reset),
 		cmocka_unit_test_setup(a_close_before_the_hand_over, reset),
 		cmocka_unit_test_setup(a_failure_before_the_hand_over, reset),
+		cmocka_unit_test_setup(a_close_and_a_failure_at_once, reset),
+		cmocka_unit_test_setup(a_message_before_it_is_asked_for, reset),
 		cmocka_unit_test_setup(every_call_may_fail, reset),
 		cmocka_unit_test_setup(a_peer_that_lies, reset),
 		cmocka_unit_test_setup(a_peer_that_does_not_allow_it, reset),
