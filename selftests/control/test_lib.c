@@ -122,7 +122,7 @@ static const struct {
 	{"", "t.yaml: empty file"},
 	{"a: 1\na: 2\n", "t.yaml:2: key 'a' appears twice"},
 	{"a: [1, 2\nb: 3\n", "t.yaml:2:"},
-	{"--- 1\n--- 2\n", "t.yaml: more than one document"},
+	{"--- 1\n--- 2\n", "t.yaml:2: more than one document"},
 	{"? [a]\n: 1\n", "t.yaml:1: a key is not plain text"},
 	{"a: \"\\0\"\n", "t.yaml:1: a: NUL character in text"},
 	{"a: &x [*x]\n", NULL},
