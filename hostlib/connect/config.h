@@ -50,7 +50,6 @@ struct connect_config {
 	struct connect_allowed allowed[CONNECT_MAX_DEVICES];
 	bool allow_unknown_zone;
 	bool prefer_ibdevice;
-	bool skip_inactive_ports;
 	bool allow_no_usable_devices;
 	bool fork_safe;
 	uint32_t refresh_ms;
@@ -67,6 +66,9 @@ extern const struct inc_schema connect_settings_schema;
 /* Of struct connect_zone: its name and nothing else. */
 extern const struct inc_schema connect_zone_schema;
 
+/* Settings that a caller gives: each field in its bounds, and what must go together. 0, or -EINVAL
+ * with the field. */
+int connect_settings_check(const struct inc_connect_settings *settings, struct inc_err *err);
 /* NULL, or the field that does not go with the others, and why. Each field's own bounds have been
  * kept. */
 const char *connect_settings_wrong(const struct inc_connect_settings *settings,

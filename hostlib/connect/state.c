@@ -111,6 +111,23 @@ struct connect_step connect_next(enum connect_state from, enum connect_event eve
 	return e->there ? e->step : (struct connect_step){from, 0};
 }
 
+bool connect_follow(enum connect_state *state, enum connect_event event, connect_act act, void *arg)
+{
+	const struct connect_step step = connect_next(*state, event);
+	enum connect_action_bit action;
+
+	for (action = 0; action < CONNECT_ACTION_TELL_READY; action++)
+		if (step.actions & (1u << action) && act(arg, action))
+			return connect_follow(state, CONNECT_EVENT_FAILED, act, arg);
+	*state = step.to;
+	for (; action < CONNECT_N_ACTIONS; action++)
+		if (step.actions & (1u << action)) {
+			act(arg, action);
+			return true;
+		}
+	return false;
+}
+
 const char *connect_state_text(enum connect_state state)
 {
 	static const char *const text[] = {

@@ -100,7 +100,7 @@ struct inc_connect_opts {
 	char *error;
 	size_t error_size;
 	/* What is worth a line: chosen and refused connections, ports that come and go. From inside
-	 * the loop. NULL: nowhere. */
+	 * the loop; it calls nothing of this context. NULL: nowhere. */
 	void (*log)(void *ctx, const char *line);
 	void *log_ctx;
 };
@@ -142,7 +142,8 @@ struct inc_connect_device {
 	struct inc_connect_port ports[INC_CONNECT_MAX_PORTS];
 };
 
-/* Of one machine: devices with a port that is active, and those ports. */
+/* Of one machine: devices with a port that can be used, and those ports: active, and with a RoCE v2
+ * address where they are Ethernet. */
 struct inc_connect_devices {
 	char hostname[INC_CONNECT_HOST_SIZE];
 	uint32_t n_devices;
@@ -162,12 +163,16 @@ char *inc_connect_figures(struct inc_connect *ctx);
 
 struct inc_connect_serve_opts {
 	size_t sz;
-	const char *listen; /* "HOST", "HOST:PORT"; NULL: every address, port INC_CONNECT_PORT */
+	/* "ADDRESS", "ADDRESS:PORT" in numbers, port 0 being any that is free; NULL: every address.
+	 * Without a port it is INC_CONNECT_PORT. */
+	const char *listen;
 	/* A client has connected, and its first message has come: the socket is the callee's.
 	 * peer: "10.77.0.1". */
 	void (*accepted)(void *arg, struct inc_connect_socket *socket, const char *peer);
 	void *arg;
-	unsigned int accept_timeout_ms; /* from the answer to the first message; 0: the file's */
+	/* How long a client may be silent: between its lines, and from the answer to its first
+	 * message. 0: the file's. */
+	unsigned int accept_timeout_ms;
 	char *error;
 	size_t error_size;
 };

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 #include <arpa/inet.h>
+#include <net/if.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/queue.h>
@@ -18,7 +20,8 @@
 
 #define READ_MAX_BYTES  (64u << 10) /* read ahead of what has been looked at */
 #define DRAIN_TIMEOUT_S 1
-#define DRAIN_MAX_BYTES (4u << 20) /* read and thrown away while draining */
+#define HOST_SIZE       (INET6_ADDRSTRLEN + IF_NAMESIZE) /* with the scope of a link-local one */
+#define DRAIN_MAX_BYTES (4u << 20)                       /* read and thrown away while draining */
 
 struct inc_ndjson {
 	struct bufferevent *bev;
@@ -35,12 +38,11 @@ struct inc_ndjson {
 	size_t drained;
 	int code;
 	char reason[160];
-	char peer[32];
-	LIST_ENTRY(inc_ndjson) entry; /* in draining, while dead */
+	char peer[HOST_SIZE + sizeof("[]:65535")];
+	LIST_ENTRY(inc_ndjson) entry; /* in limits.draining, while dead */
 };
 
-/* Connections whose owner is gone. One list for all loops of the process: a daemon has one. */
-static LIST_HEAD(, inc_ndjson) draining = LIST_HEAD_INITIALIZER(draining);
+static struct inc_ndjson_draining draining_here = LIST_HEAD_INITIALIZER(draining_here);
 
 static void destroy(struct inc_ndjson *conn)
 {
@@ -211,6 +213,8 @@ static void on_write(struct bufferevent *bev, void *arg)
 	 * has sent meanwhile does not turn into a reset that eats our last words */
 	if (conn->dead)
 		shutdown(bufferevent_getfd(bev), SHUT_WR);
+	else if (conn->ops.written && !conn->failed)
+		conn->ops.written(conn, conn->arg);
 }
 
 static void on_event(struct bufferevent *bev, short what, void *arg)
@@ -233,20 +237,38 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 	report(conn);
 }
 
+static void name_peer(struct inc_ndjson *conn, int fd)
+{
+	struct sockaddr_storage addr = {0};
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&addr;
+	struct sockaddr_in in = {.sin_family = AF_INET};
+	socklen_t len = sizeof(addr);
+	char host[HOST_SIZE], port[sizeof("65535")];
+
+	snprintf(conn->peer, sizeof(conn->peer), "unix");
+	if (getpeername(fd, (struct sockaddr *)&addr, &len))
+		return;
+	/* who came by IPv4 to a socket of both is named as elsewhere */
+	if (addr.ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr)) {
+		in.sin_port = in6->sin6_port;
+		memcpy(&in.sin_addr, in6->sin6_addr.s6_addr + 12, sizeof(in.sin_addr));
+		len = sizeof(in);
+		memcpy(&addr, &in, len);
+	}
+	if ((addr.ss_family == AF_INET || addr.ss_family == AF_INET6) &&
+	    !getnameinfo((struct sockaddr *)&addr, len, host, sizeof(host), port, sizeof(port),
+			 NI_NUMERICHOST | NI_NUMERICSERV))
+		snprintf(conn->peer, sizeof(conn->peer),
+			 addr.ss_family == AF_INET ? "%s:%s" : "[%s]:%s", host, port);
+}
+
 static void tune_socket(struct inc_ndjson *conn, int fd)
 {
 	static const int on = 1, idle_s = 10, interval_s = 5, probes = 3;
 	static const unsigned int user_timeout_ms = 25000;
-	struct sockaddr_storage addr;
-	socklen_t len = sizeof(addr);
-	struct sockaddr_in *in = (struct sockaddr_in *)&addr;
-	char ip[INET_ADDRSTRLEN];
-
-	snprintf(conn->peer, sizeof(conn->peer), "unix");
-	if (getpeername(fd, (struct sockaddr *)&addr, &len) || addr.ss_family != AF_INET)
+	name_peer(conn, fd);
+	if (!strcmp(conn->peer, "unix"))
 		return;
-	inet_ntop(AF_INET, &in->sin_addr, ip, sizeof(ip));
-	snprintf(conn->peer, sizeof(conn->peer), "%s:%u", ip, ntohs(in->sin_port));
 	/* a refused option costs promptness only, so none of these is an error */
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
@@ -267,6 +289,8 @@ struct inc_ndjson *inc_ndjson_new(struct event_base *base, int fd,
 	if (!conn)
 		goto err_memory;
 	conn->limits = *limits;
+	if (!conn->limits.draining)
+		conn->limits.draining = &draining_here;
 	conn->lines.max_line = limits->max_line;
 	conn->ops = *ops;
 	conn->arg = arg;
@@ -350,7 +374,7 @@ void inc_ndjson_free(struct inc_ndjson *conn)
 	if (!conn || conn->dead)
 		return;
 	conn->dead = true;
-	LIST_INSERT_HEAD(&draining, conn, entry);
+	LIST_INSERT_HEAD(conn->limits.draining, conn, entry);
 	bufferevent_setwatermark(conn->bev, EV_READ, 0, 0);
 	bufferevent_set_timeouts(conn->bev, NULL, NULL);
 	if (!evbuffer_get_length(bufferevent_get_output(conn->bev)))
@@ -359,10 +383,12 @@ void inc_ndjson_free(struct inc_ndjson *conn)
 	bufferevent_enable(conn->bev, EV_READ);
 }
 
-void inc_ndjson_drain_stop(void)
+void inc_ndjson_drain_stop(struct inc_ndjson_draining *draining)
 {
-	while (!LIST_EMPTY(&draining))
-		drain_end(LIST_FIRST(&draining));
+	if (!draining)
+		draining = &draining_here;
+	while (!LIST_EMPTY(draining))
+		drain_end(LIST_FIRST(draining));
 }
 
 const char *inc_ndjson_peer(const struct inc_ndjson *conn)
