@@ -131,9 +131,10 @@ static __always_inline enum inc_counter_id inc_handle(struct xdp_md *ctx)
 	enum inc_counter_id c;
 
 	c = inc_parse(ctx, &pkt);
-	if (c != INC_CONTINUE)
-		return c;
-	c = inc_match(ctx, &pkt, &m);
+	if (c == INC_CONTINUE)
+		c = inc_match(ctx, &pkt, &m);
+	if (inc_counter_is(c, 'P') && inc_from_own_addr(ctx))
+		return INC_CTR_DROP_OWN_ADDR;
 	if (c != INC_CONTINUE)
 		return c;
 	if (pkt.tver)

@@ -25,13 +25,22 @@ struct {
 
 /* Last bits of a queue pair number (inc_conn_place_of()) -> connection id plus 1, or 0: saves most
  * packets the look-up. A hint: the connection's own numbers say whether it is the one. Writer:
- * loader, with the look-up entry. INC_CONN_PLACES. */
+ * loader, with the look-up entry. inc_conn_places(). */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, INC_CONN_PLACES);
+	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, __u32);
 } inc_conn_place SEC(".maps");
+
+/* Address that the switch's connections have at its end -> how many have it. Writer: loader, before
+ * the look-up entry. As many as the switch may have connections. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, __be32);
+	__type(value, __u32);
+} inc_own_addr SEC(".maps");
 
 /* Connection id -> what is fixed of it. Writer: loader, before the look-up entry. As many as the
  * switch may have. */
@@ -196,6 +205,8 @@ struct {
 const volatile __u32 inc_crc_table[8][256];       /* byte, then k zero bytes */
 const volatile __u32 inc_shift_table[10][4][256]; /* byte j of a state, past 4 << p zero bytes */
 const volatile bool inc_check_icrc = true;        /* false for measuring only */
+/* Entries of inc_conn_place. */
+const volatile __u32 inc_places = 1;
 /* The ports run this in generic mode. */
 const volatile bool inc_generic = false;
 /* 1: copies share their bytes (inc_is_shared_copy()), so results are left to the slow path. Writer:

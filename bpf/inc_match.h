@@ -29,7 +29,7 @@ static __always_inline __u32 inc_child_bit(const struct inc_match *m)
 /* The connection that the packet's queue pair number leads to, if it is the packet's. */
 static __always_inline bool inc_match_place(const struct inc_packet *pkt, struct inc_match *m)
 {
-	__u32 place = inc_conn_place_of(pkt->dqpn);
+	__u32 place = inc_conn_place_of(pkt->dqpn, inc_places);
 	/* volatile: read once, for the loader may write it meanwhile */
 	const volatile __u32 *conn_plus_1 = bpf_map_lookup_elem(&inc_conn_place, &place);
 
@@ -56,6 +56,22 @@ static __always_inline bool inc_match_lookup(const struct inc_packet *pkt, struc
 	m->conn = *conn;
 	m->cfg = bpf_map_lookup_elem(&inc_conn_cfg, &m->conn);
 	return true;
+}
+
+/* Does the frame come from an address that is the switch's own? What the kernel would route on from
+ * there looks like the switch's to the peers of its connections. */
+static __always_inline bool inc_from_own_addr(struct xdp_md *ctx)
+{
+	void *data = (void *)(long)ctx->data;
+	void *end = (void *)(long)ctx->data_end;
+	struct ethhdr *eth = data;
+	struct iphdr *ip = data + INC_ETH_LEN;
+	__be32 addr;
+
+	if ((void *)(ip + 1) > end || eth->h_proto != bpf_htons(ETH_P_IP))
+		return false;
+	addr = ip->saddr;
+	return bpf_map_lookup_elem(&inc_own_addr, &addr);
 }
 
 static __always_inline enum inc_counter_id

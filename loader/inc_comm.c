@@ -177,12 +177,29 @@ static int make_config(struct inc_switch *sw, struct inc_comm_build *b, struct i
 static int set_place(struct inc_switch *sw, uint32_t qpn, uint32_t old, uint32_t new,
 		     struct inc_err *err)
 {
-	uint32_t place = inc_conn_place_of(qpn), now;
+	uint32_t place = inc_conn_place_of(qpn, inc_conn_places(sw->opts.max_connections));
+	uint32_t now;
 
 	if (bpf_map_lookup_elem(inc_switch_map_fd(sw, INC_MAP_CONN_PLACE), &place, &now))
 		return inc_err_set(err, errno, "map %s cannot be read: %s", INC_MAP_CONN_PLACE,
 				   strerror(errno));
 	return now == old ? update(sw, INC_MAP_CONN_PLACE, &place, &new, BPF_ANY, err) : 0;
+}
+
+/* One connection more, or less, has this address at our end. */
+static int count_own_addr(struct inc_switch *sw, __be32 addr, int32_t more, struct inc_err *err)
+{
+	int fd = inc_switch_map_fd(sw, INC_MAP_OWN_ADDR);
+	uint32_t n = 0;
+
+	if (bpf_map_lookup_elem(fd, &addr, &n) && errno != ENOENT)
+		return inc_err_set(err, errno, "map %s cannot be read: %s", INC_MAP_OWN_ADDR,
+				   strerror(errno));
+	n += more;
+	if (n)
+		return update(sw, INC_MAP_OWN_ADDR, &addr, &n, BPF_ANY, err);
+	bpf_map_delete_elem(fd, &addr);
+	return 0;
 }
 
 static int make_lookups(struct inc_switch *sw, struct inc_comm_build *b, struct inc_err *err)
@@ -193,9 +210,14 @@ static int make_lookups(struct inc_switch *sw, struct inc_comm_build *b, struct 
 		struct inc_conn_key key = inc_conn_key_of(&b->conn[b->lookups]);
 		uint32_t conn = b->cfg.conn_base + b->lookups;
 
-		ret = update(sw, INC_MAP_CONN_LOOKUP, &key, &conn, BPF_NOEXIST, err);
+		ret = count_own_addr(sw, key.daddr, 1, err);
 		if (ret)
 			return ret;
+		ret = update(sw, INC_MAP_CONN_LOOKUP, &key, &conn, BPF_NOEXIST, err);
+		if (ret) {
+			count_own_addr(sw, key.daddr, -1, NULL);
+			return ret;
+		}
 		b->lookups++;
 		ret = set_place(sw, key.dqpn, 0, conn + 1, err);
 		if (ret)
@@ -214,6 +236,7 @@ static uint32_t delete_lookups(struct inc_switch *sw, struct inc_comm_build *b)
 
 		set_place(sw, key.dqpn, b->cfg.conn_base + b->lookups + 1, 0, NULL);
 		deleted += !bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_CONN_LOOKUP), &key);
+		count_own_addr(sw, key.daddr, -1, NULL);
 	}
 	return deleted;
 }

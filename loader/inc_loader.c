@@ -180,6 +180,8 @@ static int set_sizes(struct inc_switch *sw, struct inc_err *err)
 		uint32_t entries;
 	} size[] = {
 		{sw->skel->maps.inc_conn_lookup, o->max_connections},
+		{sw->skel->maps.inc_conn_place, inc_conn_places(o->max_connections)},
+		{sw->skel->maps.inc_own_addr, o->max_connections},
 		{sw->skel->maps.inc_conn_cfg, o->max_connections},
 		{sw->skel->maps.inc_conn_state, o->max_connections},
 		{sw->skel->maps.inc_copy, o->max_connections},
@@ -220,6 +222,7 @@ static int load(struct inc_switch *sw, struct inc_err *err)
 		return ret;
 	}
 	inc_crc_fill_tables(sw->skel->rodata->inc_crc_table, sw->skel->rodata->inc_shift_table);
+	sw->skel->rodata->inc_places = inc_conn_places(sw->opts.max_connections);
 	sw->skel->rodata->inc_check_icrc = !sw->opts.skip_icrc;
 	sw->skel->rodata->inc_generic = sw->opts.generic;
 	sw->skel->rodata->inc_order_stores = INC_ORDER_STORES || sw->opts.order_stores;

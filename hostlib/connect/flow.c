@@ -153,7 +153,7 @@ int connect_flow_hear(struct connect_flow *flow, bool has_immediate, uint32_t im
 	if (*why)
 		return -EPROTO;
 	*heard = has_immediate ? CONNECT_HEARD_CONTROL : CONNECT_HEARD_MESSAGE;
-	flow->heard = true;
+	flow->heard = flow->heard || !flow->peer_closed;
 	return 0;
 }
 

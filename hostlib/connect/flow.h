@@ -76,7 +76,7 @@ struct connect_flow {
 	uint64_t last_message;     /* its request */
 	/* the peer's */
 	uint64_t received, released, acked;
-	bool heard;                         /* anything of the peer */
+	bool heard;                         /* anything of the peer but its last message */
 	bool peer_closed;                   /* its last message has come */
 	uint64_t probe;                     /* our own's request; 0: none */
 	uint64_t close;                     /* likewise */

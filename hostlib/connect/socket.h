@@ -35,7 +35,7 @@ struct connect_socket_opts {
 	const struct inc_rdma_port_info *port;
 	const struct inc_connect_settings *settings; /* copied; the client's, on both sides */
 	const char *hostname;                        /* ours, which the peer is told; copied */
-	struct connect_counters *counters; /* likewise a reference; NULL: nothing is counted */
+	struct connect_counters *counters;           /* likewise a reference */
 };
 
 /*

@@ -15,7 +15,7 @@
 #include <linux/types.h>
 #include "lib/proto/roce.h"
 
-#define INC_ABI_VERSION    5
+#define INC_ABI_VERSION    6
 #define INC_MAX_CHILDREN   32
 #define INC_MAX_SLOTS      4096
 #define INC_MAX_LOG2_SLOTS 12
@@ -35,6 +35,7 @@ _Static_assert(INC_MAX_SLOTS == 1 << INC_MAX_LOG2_SLOTS, "one is the other's log
 #define INC_MAP_CONN_LOOKUP "inc_conn_lookup"
 #define INC_MAP_CONN_PLACE  "inc_conn_place"
 #define INC_MAP_CONN_CFG    "inc_conn_cfg"
+#define INC_MAP_OWN_ADDR    "inc_own_addr"
 #define INC_MAP_COMM_CFG    "inc_comm_cfg"
 #define INC_MAP_COMM_PORTS  "inc_comm_ports"
 #define INC_MAP_PARENT_PORT "inc_parent_port"
@@ -54,14 +55,23 @@ struct inc_conn_key {
 	__u32 dqpn;   /* host order: the switch's queue pair number */
 };
 
-/* inc_conn_place[inc_conn_place_of(queue pair number)]: where a packet's connection is looked for
- * first. Numbers that end in the same bits share a place, which one connection has; the others are
- * found in inc_conn_lookup, which has all. A power of two, four times as many as a switch has
- * connections unless told otherwise, so that few of the controller's random numbers share one. */
-#define INC_CONN_PLACES 4096
-INC_INLINE __u32 inc_conn_place_of(__u32 qpn)
+/* inc_conn_place[inc_conn_place_of(queue pair number, places)]: where a packet's connection is
+ * looked for first. Numbers that end in the same bits share a place, which one connection has; the
+ * others are found in inc_conn_lookup, which has all. Places are a power of two. */
+INC_INLINE __u32 inc_conn_place_of(__u32 qpn, __u32 places)
 {
-	return qpn & (INC_CONN_PLACES - 1);
+	return qpn & (places - 1);
+}
+
+/* So many that few of the controller's random numbers share one: one in nine, all connections in
+ * use. */
+INC_INLINE __u32 inc_conn_places(__u32 max_connections)
+{
+	__u32 places = 1;
+
+	while (places < 4 * max_connections)
+		places <<= 1;
+	return places;
 }
 
 #define INC_CONN_F_UDP_CSUM  0x1 /* results carry a UDP checksum (lets the peer use UDP_GRO) */
@@ -334,6 +344,8 @@ struct inc_copy {
 	_(DROP_TVER, drop_bad_tver, 'D', "BTH transport version not 0")                           \
 	_(DROP_OPCODE, drop_bad_opcode, 'D', "opcode not RC SEND, RDMA WRITE or ACK")             \
 	_(DROP_PKEY, drop_bad_pkey, 'D', "P_Key not the connection's")                            \
+	_(DROP_OWN_ADDR, drop_own_address, 'D',                                                   \
+	  "from outside, but with an address of the switch's as its source")                      \
 	_(DROP_PORT, drop_wrong_port, 'D', "right connection, wrong ingress port")                \
 	_(DROP_ICRC, drop_bad_icrc, 'D', "ICRC does not match")                                   \
 	_(DROP_AHEAD, drop_psn_ahead, 'D', "PSN ahead of the gap, NAK already sent")              \

@@ -108,6 +108,7 @@ static int open_test_object(struct bench *b, struct inc_err *err)
 	if (!b->test)
 		return inc_err_set(err, errno, "inc_xdp_test: %s", strerror(errno));
 	inc_crc_fill_tables(b->test->rodata->inc_crc_table, b->test->rodata->inc_shift_table);
+	b->test->rodata->inc_places = inc_conn_places(inc_switch_get_opts(b->sw)->max_connections);
 	b->test->rodata->inc_order_stores = INC_ORDER_STORES;
 	bpf_object__for_each_map(map, b->test->obj)
 	{
@@ -135,6 +136,14 @@ static int own_namespace(struct inc_err *err)
 	return 0;
 }
 
+/* As the controller's are: random to look at, here with each number once. */
+static uint32_t qpn_of(uint32_t i)
+{
+	i = (i ^ i >> 12) * 0x5bd1e5;
+	i = ((i & INC_QPN_MASK) ^ (i & INC_QPN_MASK) >> 11) * 0x2c1b3d;
+	return (i & INC_QPN_MASK) ^ (i & INC_QPN_MASK) >> 13;
+}
+
 /* Child 0 is alone on the ingress port. */
 static int add_comm(struct bench *b, uint32_t number, uint32_t slots, struct inc_comm_conf *conf,
 		    struct inc_err *err)
@@ -154,7 +163,7 @@ static int add_comm(struct bench *b, uint32_t number, uint32_t slots, struct inc
 			.peer_ip.s_addr = htonl(0x0a000001 + c),
 			.own_ip.s_addr = htonl(0x0a0000fe),
 			.peer_qp = 0x200 + c,
-			.own_qp = number * INC_MAX_CHILDREN + c,
+			.own_qp = qpn_of(number * INC_MAX_CHILDREN + c),
 			.own_mac = {2, 0, 0, 0, 0, 1}, /* the loopback has none */
 			.peer_port = 50000,
 			.own_port = INC_ROCE_UDP_PORT,

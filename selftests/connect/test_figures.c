@@ -232,48 +232,6 @@ static void any_thread_counts(void **state)
 	connect_counters_release(NULL);
 }
 
-/* "name text (unit)" of a HELP line: the text. */
-static char *text_in(char *help)
-{
-	char *text = strchr(help, ' ') + 1, *unit = strrchr(text, '(');
-
-	if (unit)
-		unit[-1] = '\0';
-	return text;
-}
-
-/* docs/connect.md has a row of each family, as it is called there, and of no other. */
-static void the_document_has_all_families(void **state)
-{
-	struct connect_counters *c = connect_counters_new();
-	char *document = calloc(1, 1 << 18), *text, *line, *rest, *help = NULL, row[1200];
-	FILE *f = fopen("docs/connect.md", "r");
-	unsigned int n = 0;
-
-	assert_non_null(f);
-	assert_in_range(fread(document, 1, (1 << 18) - 1, f), 1000, (1 << 18) - 2);
-	fclose(f);
-	connect_counters_latency(c, CONNECT_LATENCY_ACCEPT, "p", 1);
-	text = text_of(connect_figures_families(c));
-	for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-		char name[100], kind[20];
-
-		if (!strncmp(line, "# HELP ", 7))
-			help = text_in(line + 7);
-		if (sscanf(line, "# TYPE %99s %19s", name, kind) != 2)
-			continue;
-		snprintf(row, sizeof(row), "\n| `%s` | %s | %s |\n", name, kind, help);
-		if (!strstr(document, row))
-			fail_msg("docs/connect.md has no row%s", row + 1);
-		n++;
-	}
-	assert_int_equal(n, count(document, "\n| `inc_connect_"));
-	assert_in_range(n, 10, 100);
-	free(text);
-	free(document);
-	connect_counters_release(c);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -284,8 +242,8 @@ int main(void)
 		cmocka_unit_test(what_a_service_sends_is_printable),
 		cmocka_unit_test(the_longest_answer_fits),
 		cmocka_unit_test(any_thread_counts),
-		cmocka_unit_test(the_document_has_all_families),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("figures", tests, NULL, NULL);
 }

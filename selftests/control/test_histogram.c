@@ -191,5 +191,6 @@ int main(void)
 		cmocka_unit_test(what_is_no_histogram_is_left_out),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("histogram", tests, NULL, NULL);
 }

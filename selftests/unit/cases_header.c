@@ -428,6 +428,48 @@ static int not_roce(struct unit *u)
 	return 0;
 }
 
+/* From outside with an address of the switch's, of whatever kind, until no connection has it. */
+static int own_address(struct unit *u)
+{
+	static const uint16_t ports[] = {INC_ROCE_UDP_PORT, 50000};
+	struct ref_comm *one = case_comm(u, 2, 2, 256, 16), *two = case_comm(u, 2, 1, 256, 16);
+	uint32_t own, i, len, port = one ? one->conn[0].cfg.ifindex : 0;
+	struct unit_packet p = {.opcode = INC_OP_SEND_ONLY_IMM, .len = 64, .desc = CASE_DESC};
+	uint8_t payload[INC_MAX_PAYLOAD];
+	struct frame_spec s;
+	struct frame f, bad;
+
+	RUN(!one || !two);
+	own = one->conn[0].cfg.own_addr;
+	RUN(own != two->conn[0].cfg.own_addr);
+	unit_data_spec(one, 0, &p, &s, payload);
+	s.saddr = own;
+	s.daddr ^= htonl(1);
+	for (i = 0; i < 2; i++) {
+		frame_build(&f, &s);
+		put16(f.data + FRAME_UDP + 2, ports[i]);
+		frame_seal(&f);
+		for (len = FRAME_UDP; len <= f.len; len++) {
+			bad = f;
+			bad.len = len;
+			RUN(unit_run(u, &bad, port));
+			if (ports[i] != INC_ROCE_UDP_PORT || len < FRAME_BTH || len == f.len)
+				RUN(case_expect(u, INC_CTR_DROP_OWN_ADDR));
+		}
+	}
+	/* no address at all, and one that only looks like it */
+	bad.len = FRAME_UDP - 1;
+	RUN(unit_run(u, &bad, port) || case_expect(u, INC_CTR_PASS_NOT_ROCE));
+	bad = f;
+	put16(bad.data + 12, 0x0806);
+	RUN(unit_run(u, &bad, port) || case_expect(u, INC_CTR_PASS_NOT_ROCE));
+	RUN(unit_remove_comm(u, one));
+	RUN(unit_run(u, &f, port) || case_expect(u, INC_CTR_DROP_OWN_ADDR));
+	RUN(unit_remove_comm(u, two));
+	RUN(unit_run(u, &f, port) || case_expect(u, INC_CTR_PASS_NOT_ROCE));
+	return 0;
+}
+
 const struct unit_case cases_header[] = {
 	{"truncated", truncated},
 	{"padded", padded},
@@ -440,5 +482,6 @@ const struct unit_case cases_header[] = {
 	{"masked_fields", masked_fields},
 	{"wrong_fields", wrong_fields},
 	{"not_roce", not_roce},
+	{"own_address", own_address},
 	{NULL, NULL},
 };

@@ -337,8 +337,8 @@ static int remove_and_add(struct unit *u)
 /* Whether the place of a queue pair number holds this connection; NULL: none. */
 static int expect_place(struct unit *u, uint32_t qpn, const struct ref_comm *cm, uint32_t child)
 {
-	uint32_t place = inc_conn_place_of(qpn), want = cm ? cm->cfg.conn_base + child + 1 : 0,
-		 have;
+	uint32_t place = inc_conn_place_of(qpn, unit_conn_places(u));
+	uint32_t want = cm ? cm->cfg.conn_base + child + 1 : 0, have;
 
 	if (!bpf_map_lookup_elem(inc_switch_map_fd(u->sw, INC_MAP_CONN_PLACE), &place, &have) &&
 	    have == want)
@@ -360,7 +360,7 @@ static int qpn_places(struct unit *u)
 	for (i = 0; i < 3; i++) {
 		unit_spec(u, &spec[i], 600 + i, 4, 4, 256, 4);
 		for (c = 0; c < 4; c++)
-			spec[i].conn[c].own_qp = 0x123 + c + i * INC_CONN_PLACES;
+			spec[i].conn[c].own_qp = 0x123 + c + i * unit_conn_places(u);
 		cm[i] = unit_add_comm(u, &spec[i]);
 		RUN(!cm[i]);
 	}

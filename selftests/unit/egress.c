@@ -33,6 +33,7 @@ int egress_open(struct unit *u)
 			goto fail;
 	}
 	inc_crc_fill_tables(u->egress->rodata->inc_crc_table, u->egress->rodata->inc_shift_table);
+	u->egress->rodata->inc_places = unit_conn_places(u);
 	u->egress->rodata->inc_order_stores = INC_ORDER_STORES || u->order_stores;
 	ret = inc_xdp_test__load(u->egress);
 	if (!ret)

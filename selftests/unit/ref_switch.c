@@ -443,6 +443,25 @@ static struct ref_conn *find(struct walk *w, uint32_t saddr, uint32_t daddr, uin
 	return NULL;
 }
 
+/* What is no packet of ours goes to the kernel, but for what pretends to come from this switch. */
+static void pass(struct walk *w, enum inc_counter_id why)
+{
+	const uint8_t *d = w->in->data;
+	uint32_t i, k, saddr;
+
+	if (w->in->len >= FRAME_UDP && get16(d + 12) == 0x0800) {
+		memcpy(&saddr, d + FRAME_IP + 12, 4);
+		for (i = 0; i < REF_MAX_COMMS; i++) {
+			const struct ref_comm *cm = w->sw->comm[i];
+
+			for (k = 0; cm && k < cm->cfg.children + cm->up; k++)
+				if (cm->conn[k].cfg.own_addr == saddr)
+					return end(w, XDP_DROP, INC_CTR_DROP_OWN_ADDR);
+		}
+	}
+	end(w, XDP_PASS, why);
+}
+
 /* Everything before the connection's own rules. True: go on. */
 static bool headers(struct walk *w, uint32_t ifindex)
 {
@@ -453,7 +472,7 @@ static bool headers(struct walk *w, uint32_t ifindex)
 
 	if (len < FRAME_BTH || get16(d + 12) != 0x0800 || ip[0] != 0x45 ||
 	    (get16(ip + 6) & 0x3fff) || ip[9] != 17 || get16(udp + 2) != INC_ROCE_UDP_PORT)
-		return end(w, XDP_PASS, INC_CTR_PASS_NOT_ROCE), false;
+		return pass(w, INC_CTR_PASS_NOT_ROCE), false;
 	if (len < FRAME_EXT)
 		return end(w, XDP_DROP, INC_CTR_DROP_TRUNCATED), false;
 	total = get16(ip + 2);
@@ -463,7 +482,7 @@ static bool headers(struct walk *w, uint32_t ifindex)
 	memcpy(&daddr, ip + 16, 4);
 	w->c = find(w, saddr, daddr, get24(bth + 5));
 	if (!w->c)
-		return end(w, XDP_PASS, INC_CTR_PASS_NO_CONN), false;
+		return pass(w, INC_CTR_PASS_NO_CONN), false;
 	if (w->c->cfg.ifindex != ifindex)
 		return end(w, XDP_DROP, INC_CTR_DROP_PORT), false;
 	if (bth[1] & INC_BTH_TVER_MASK)

@@ -74,7 +74,9 @@ static uint32_t damage(struct unit *u, struct rng *rng, struct frame *f, uint32_
 		f->data[12 + rng_below(rng, FRAME_BTH - 12)] ^= 1u << rng_below(rng, 8);
 		frame_seal(f);
 		break;
-	default: /* a stranger's */
+	default: /* a stranger's, who may give himself out for the switch */
+		if (rng_chance(rng, 300))
+			memcpy(f->data + FRAME_IP + 12, f->data + FRAME_IP + 16, 4);
 		put24(f->data + FRAME_BTH + 5, rng_next(rng));
 		frame_seal(f);
 	}

@@ -330,7 +330,7 @@ static int toggle_other(struct stage *s, int *other, struct inc_err *err)
 	}
 	spec.communicator++;
 	for (i = 0; i < spec.n_conns; i++)
-		spec.conn[i].own_qp ^= INC_CONN_PLACES;
+		spec.conn[i].own_qp ^= unit_conn_places(s->u);
 	*other = inc_switch_add_comm(s->u->sw, &spec, err);
 	return *other < 0 ? *other : inc_switch_start_comm(s->u->sw, *other, err);
 }

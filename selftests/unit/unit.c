@@ -295,6 +295,11 @@ static int check(struct unit *u)
 	return 0;
 }
 
+uint32_t unit_conn_places(const struct unit *u)
+{
+	return inc_conn_places(inc_switch_get_opts(u->sw)->max_connections);
+}
+
 int unit_take_events(struct unit *u)
 {
 	int ret;

@@ -59,6 +59,8 @@ void unit_prime(struct unit *u, struct ref_comm *cm, uint32_t child, uint8_t ope
 /* Runs the frame through both and compares, copies of a result included. 0, or -1 with the
  * difference in why. */
 int unit_run(struct unit *u, const struct frame *f, uint32_t ifindex);
+/* Entries of inc_conn_place. */
+uint32_t unit_conn_places(const struct unit *u);
 /* What stands in the event ring, into event and events. */
 int unit_take_events(struct unit *u);
 /* After a failure: the reference takes over the counters, so that the next test starts even. */
