@@ -3,7 +3,7 @@
 #ifndef INC_ANSWER_H
 #define INC_ANSWER_H
 
-#include "lib/proto/child_frame.h"
+#include "lib/proto/peer_frame.h"
 #include "bpf/inc_conn.h"
 #include "bpf/inc_crc.h"
 
@@ -61,8 +61,7 @@ static __always_inline enum inc_counter_id inc_answer(struct xdp_md *ctx,
 	if (data + INC_ACK_FRAME_LEN > end)
 		return INC_CTR_DROP_NO_HEADROOM;
 
-	inc_put_child_headers(data, m->cfg, peer, INC_ACK_IP_LEN, INC_OP_ACK, 0,
-			      psn & INC_PSN_MASK);
+	inc_put_peer_headers(data, m->cfg, peer, INC_ACK_IP_LEN, INC_OP_ACK, 0, psn & INC_PSN_MASK);
 	aeth = data + INC_HEADERS_LEN;
 	inc_put_aeth((__u8 *)aeth, syndrome, m->st->msn);
 	state = inc_headers_crc(data, INC_OP_ACK << 24 | INC_ACK_IP_LEN, &m->st->ack_cache);

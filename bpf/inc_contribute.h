@@ -32,19 +32,19 @@ struct inc_place {
 	struct inc_buf *row;
 };
 
-static __always_inline struct inc_buf *inc_contrib_row(const struct inc_comm_cfg *comm, __u32 child,
-						       __u32 slot)
+static __always_inline struct inc_buf *inc_kept_row(const struct inc_comm_cfg *comm, __u32 child,
+						    __u32 slot)
 {
-	__u32 row = comm->contrib_base + (child << (comm->log2_slots & 15)) + slot;
+	__u32 row = comm->kept_base + (child << (comm->log2_slots & 15)) + slot;
 
-	return bpf_map_lookup_elem(&inc_contrib, &row);
+	return bpf_map_lookup_elem(&inc_kept, &row);
 }
 
-static __always_inline struct inc_buf *inc_result_row(const struct inc_comm_cfg *comm, __u32 slot)
+static __always_inline struct inc_buf *inc_sum_row(const struct inc_comm_cfg *comm, __u32 slot)
 {
-	__u32 row = comm->result_base + slot;
+	__u32 row = comm->sum_base + slot;
 
-	return bpf_map_lookup_elem(&inc_result, &row);
+	return bpf_map_lookup_elem(&inc_sum, &row);
 }
 
 /* The child that has this collective's root behind it, plus 1; 0: none has, or it has no root. */
@@ -89,9 +89,9 @@ inc_decide(const struct inc_packet *pkt, const struct inc_match *m, struct inc_p
 	}
 	at->slot = at->r & ((1u << log2_slots) - 1);
 	at->generation = at->r >> log2_slots;
-	row = m->comm->result_base + at->slot;
+	row = m->comm->sum_base + at->slot;
 	at->state = bpf_map_lookup_elem(&inc_slot, &row);
-	at->row = inc_contrib_row(m->comm, m->cfg->child, at->slot);
+	at->row = inc_kept_row(m->comm, m->cfg->child, at->slot);
 	if (!at->state || !at->row)
 		return INC_CTR_DROP_CONFIG;
 	if (inc_is_up(m)) {
@@ -173,7 +173,6 @@ static __always_inline void inc_advance(const struct inc_packet *pkt, const stru
 	st->desc = desc;
 	st->desc_valid = 1;
 	st->nak_sent = 0;
-	st->rx_bytes += pkt->len;
 	if (inc_op_in(pkt->opcode, INC_OPS_END)) {
 		st->open_message = INC_OPEN_NONE;
 		st->msn = (st->msn + 1) & INC_PSN_MASK;

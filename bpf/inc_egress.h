@@ -6,7 +6,7 @@
 #ifndef INC_EGRESS_H
 #define INC_EGRESS_H
 
-#include "lib/proto/child_frame.h"
+#include "lib/proto/peer_frame.h"
 #include "lib/proto/desc.h"
 #include "bpf/inc_answer.h"
 #include "bpf/inc_contribute.h"
@@ -129,7 +129,7 @@ static __always_inline int inc_plan_copy(const struct inc_template *t, __u32 ifi
 	ret = inc_copy_peer(t, comm, ifindex, &child);
 	if (ret)
 		return ret;
-	row = t->up ? inc_result_row(comm, t->slot) : inc_contrib_row(comm, child, t->slot);
+	row = t->up ? inc_sum_row(comm, t->slot) : inc_kept_row(comm, child, t->slot);
 	conn = comm->conn_base + child;
 	out->cfg = bpf_map_lookup_elem(&inc_conn_cfg, &conn);
 	out->st = bpf_map_lookup_elem(&inc_conn_state, &conn);
@@ -173,7 +173,7 @@ static __always_inline int inc_fill_copy(struct xdp_md *ctx, const struct inc_te
 					 const struct inc_outgoing *out)
 {
 	const struct inc_comm_cfg *comm = bpf_map_lookup_elem(&inc_comm_cfg, &t->comm);
-	const struct inc_buf *row = comm ? inc_result_row(comm, t->slot) : NULL;
+	const struct inc_buf *row = comm ? inc_sum_row(comm, t->slot) : NULL;
 
 	if (!row || *(const volatile __u64 *)&row->r != t->r)
 		return -1;
@@ -188,8 +188,8 @@ static __always_inline __u32 inc_copy_headers(void *data, const struct inc_outgo
 		      (out->body_len - out->len) << INC_BTH_PAD_SHIFT;
 	__u32 ackreq = out->mirror.flags & INC_BUF_F_ACKREQ ? INC_BTH_ACKREQ : 0;
 
-	inc_put_child_headers(data, out->cfg, out->mac, out->ip_len, opcode, flags,
-			      ackreq | ((out->cfg->tx_start_psn + (__u32)r) & INC_PSN_MASK));
+	inc_put_peer_headers(data, out->cfg, out->mac, out->ip_len, opcode, flags,
+			     ackreq | ((out->cfg->tx_start_psn + (__u32)r) & INC_PSN_MASK));
 	return inc_headers_crc(data, (__u32)opcode << 24 | flags << 16 | out->ip_len,
 			       &out->st->data_cache);
 }

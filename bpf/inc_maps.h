@@ -89,7 +89,7 @@ struct {
 } inc_comm_state SEC(".maps");
 
 /* Result row -> generation and arrival bits of its slot. Writer: XDP, atomically. As many as
- * inc_result. */
+ * inc_sum. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -98,7 +98,7 @@ struct {
 	__type(value, struct inc_slot);
 } inc_slot SEC(".maps");
 
-/* Row of (child, slot), counted from the communicator's contrib_base -> what the child gave, or the
+/* Row of (child, slot), counted from the communicator's kept_base -> what the child gave, or the
  * parent sent. Writer: who holds the connection. The switch's max_rows, 2,304 bytes each. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -106,17 +106,17 @@ struct {
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct inc_buf);
-} inc_contrib SEC(".maps");
+} inc_kept SEC(".maps");
 
-/* Row of a slot, counted from the communicator's result_base -> its sum. Writer: the last
- * arriver. Half as many as inc_contrib, 2,304 bytes each. */
+/* Row of a slot, counted from the communicator's sum_base -> its sum. Writer: the last
+ * arriver. Half as many as inc_kept, 2,304 bytes each. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct inc_buf);
-} inc_result SEC(".maps");
+} inc_sum SEC(".maps");
 
 struct inc_devmap {
 	__uint(type, BPF_MAP_TYPE_DEVMAP);

@@ -81,7 +81,7 @@ static __always_inline enum inc_counter_id inc_multicast(struct xdp_md *ctx,
 							 const struct inc_match *m,
 							 const struct inc_place *at)
 {
-	struct inc_buf *result = inc_result_row(m->comm, at->slot);
+	struct inc_buf *result = inc_sum_row(m->comm, at->slot);
 
 	if (!result)
 		return INC_CTR_DROP_CONFIG;
@@ -109,7 +109,7 @@ static __always_inline enum inc_counter_id inc_send_up(struct xdp_md *ctx,
 						       const struct inc_match *m,
 						       const struct inc_place *at)
 {
-	struct inc_buf *sum = inc_result_row(m->comm, at->slot);
+	struct inc_buf *sum = inc_sum_row(m->comm, at->slot);
 
 	if (!sum)
 		return INC_CTR_DROP_CONFIG;

@@ -21,8 +21,7 @@ struct inc_packet {
 	__u32 frame_len; /* with Ethernet header and whatever the link padded */
 	__u32 ext_len;   /* RETH, ImmDt, AETH */
 	__u32 len;       /* payload without pad */
-	__u32 imm;       /* host order, where the opcode has one */
-	__u32 aeth;      /* host order, of an ACK */
+	__u32 imm;       /* host order, where the opcode has one; an ACK's AETH */
 	__be64 va;       /* RETH, as received */
 	__be32 rkey;
 	__be32 dmalen;
@@ -110,7 +109,7 @@ static __always_inline enum inc_counter_id inc_parse_ext(struct xdp_md *ctx, str
 
 		if ((void *)(word + 1) > end)
 			return INC_CTR_DROP_TRUNCATED;
-		pkt->imm = pkt->aeth = bpf_ntohl(*word);
+		pkt->imm = bpf_ntohl(*word);
 	}
 	return INC_CONTINUE;
 }

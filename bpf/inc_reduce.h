@@ -45,7 +45,7 @@ __noinline __u32 inc_compare(struct inc_buf *result, __u32 comm_id, __u32 slot)
 
 		if (c >= comm->children)
 			break;
-		row = inc_contrib_row(comm, c, slot);
+		row = inc_kept_row(comm, c, slot);
 		if (!row)
 			return ~0u;
 		if (c == 0)
@@ -79,7 +79,7 @@ __noinline __u32 inc_compare(struct inc_buf *result, __u32 comm_id, __u32 slot)
 static __always_inline struct inc_buf *inc_child_row(const struct inc_comm_cfg *comm, __u32 child,
 						     __u32 slot)
 {
-	return child < comm->children ? inc_contrib_row(comm, child, slot) : NULL;
+	return child < comm->children ? inc_kept_row(comm, child, slot) : NULL;
 }
 
 /* All children give 32-bit numbers in the host's order, to be added: four rows in the first pass,
@@ -108,7 +108,7 @@ static __always_inline void inc_operate_some(const struct inc_comm_cfg *comm,
 			break;
 		if (!(givers >> c & 1))
 			continue;
-		row = inc_contrib_row(comm, c, slot);
+		row = inc_kept_row(comm, c, slot);
 		if (!row)
 			break;
 		if (first)
@@ -137,7 +137,7 @@ __noinline __u32 inc_reduce(__u32 comm_id, __u32 slot, __u64 r)
 
 	if (!comm)
 		return ~0u;
-	result = inc_result_row(comm, slot);
+	result = inc_sum_row(comm, slot);
 	if (!result)
 		return ~0u;
 	/* a slow path that reads now sees a row of neither chunk */

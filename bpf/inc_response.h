@@ -39,7 +39,7 @@ static __always_inline void inc_take_implied(const struct inc_match *m, __u64 se
 static __always_inline enum inc_counter_id
 inc_response(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_match *m)
 {
-	__u8 syndrome = pkt->aeth >> 24, type = syndrome & INC_AETH_TYPE_MASK;
+	__u8 syndrome = pkt->imm >> 24, type = syndrome & INC_AETH_TYPE_MASK;
 	__u64 sent = inc_is_up(m) ? *(volatile __u64 *)&m->comm_st->up_next
 				  : *(volatile __u64 *)&m->comm_st->tx_next;
 	struct inc_conn_state *st = m->st;

@@ -58,7 +58,7 @@ static __always_inline enum inc_counter_id inc_take_result(struct xdp_md *ctx,
 							   const struct inc_match *m,
 							   const struct inc_place *at)
 {
-	struct inc_buf *partial = inc_result_row(m->comm, at->slot);
+	struct inc_buf *partial = inc_sum_row(m->comm, at->slot);
 
 	if (!partial)
 		return INC_CTR_DROP_CONFIG;

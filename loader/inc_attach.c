@@ -230,7 +230,7 @@ static int enter_port(struct inc_switch *sw, const struct inc_switch_port *port,
 		      struct inc_err *err)
 {
 	struct bpf_devmap_val answer = {.ifindex = port->ifindex};
-	struct inc_port val = {.index = port->index, .ifindex = port->ifindex};
+	struct inc_port val = {.index = port->index};
 	int ret = 0;
 
 	answer.bpf_prog.fd = inc_switch_prog_fd(sw, INC_PROG_EGRESS);

@@ -27,11 +27,11 @@ static int clear_state(struct inc_switch *sw, const struct inc_comm_build *b, st
 
 	memset(&sw->comm_state[b->comm], 0, sizeof(sw->comm_state[0]));
 	memset(&sw->conn_state[b->cfg.conn_base], 0, n * sizeof(sw->conn_state[0]));
-	memset(&sw->slots[b->cfg.result_base], 0, slots * sizeof(sw->slots[0]));
+	memset(&sw->slots[b->cfg.sum_base], 0, slots * sizeof(sw->slots[0]));
 	for (i = 0; i < slots; i++)
-		sw->results[b->cfg.result_base + i].r = NO_CHUNK;
+		sw->sums[b->cfg.sum_base + i].r = NO_CHUNK;
 	for (i = 0; i < slots * n; i++)
-		sw->contribs[b->cfg.contrib_base + i].r = NO_CHUNK;
+		sw->kept[b->cfg.kept_base + i].r = NO_CHUNK;
 	zero = calloc(cpus > 0 ? cpus : 1, sizeof(*zero));
 	if (!zero)
 		return inc_err_set(err, ENOMEM, "no memory");

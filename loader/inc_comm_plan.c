@@ -207,8 +207,8 @@ static int find_places(const struct inc_switch *sw, const struct inc_comm_conf *
 		__u32 *base;
 	} wants[] = {
 		{INC_RANGE_CONN, conf->n_conns, &b->cfg.conn_base},
-		{INC_RANGE_CONTRIB, conf->n_conns * conf->slots, &b->cfg.contrib_base},
-		{INC_RANGE_RESULT, conf->slots, &b->cfg.result_base},
+		{INC_RANGE_KEPT, conf->n_conns * conf->slots, &b->cfg.kept_base},
+		{INC_RANGE_SUM, conf->slots, &b->cfg.sum_base},
 		{INC_RANGE_ROOT, b->cfg.root_rows, &b->cfg.root_base},
 	};
 	const uint32_t places = sw->opts.max_comms;

@@ -39,6 +39,6 @@ static inline uint32_t inc_switch_root_rows(uint32_t max_comms)
 }
 
 /* Result rows, and slots, that a switch of so many contribution rows has. */
-uint32_t inc_switch_result_rows(uint32_t max_rows);
+uint32_t inc_switch_sum_rows(uint32_t max_rows);
 
 #endif

@@ -132,7 +132,7 @@ static int check_kernel(struct inc_err *err)
 	return 0;
 }
 
-uint32_t inc_switch_result_rows(uint32_t max_rows)
+uint32_t inc_switch_sum_rows(uint32_t max_rows)
 {
 	/* a communicator of two or more has at least two contribution rows per result row */
 	if (max_rows / 2 >= INC_MAX_SLOTS)
@@ -168,7 +168,7 @@ static int take_opts(struct inc_switch *sw, const struct inc_switch_opts *opts, 
 		strcpy(sw->instance, o->instance);
 		o->instance = sw->instance;
 	}
-	sw->result_rows = inc_switch_result_rows(o->max_rows);
+	sw->sum_rows = inc_switch_sum_rows(o->max_rows);
 	return 0;
 }
 
@@ -190,9 +190,9 @@ static int set_sizes(struct inc_switch *sw, struct inc_err *err)
 		{sw->skel->maps.inc_comm_ports, o->max_comms * INC_PORTS_ROWS},
 		{sw->skel->maps.inc_parent_port, o->max_comms},
 		{sw->skel->maps.inc_root_child, inc_switch_root_rows(o->max_comms)},
-		{sw->skel->maps.inc_contrib, o->max_rows},
-		{sw->skel->maps.inc_result, sw->result_rows},
-		{sw->skel->maps.inc_slot, sw->result_rows},
+		{sw->skel->maps.inc_kept, o->max_rows},
+		{sw->skel->maps.inc_sum, sw->sum_rows},
+		{sw->skel->maps.inc_slot, sw->sum_rows},
 	};
 	size_t i;
 	int ret;
@@ -267,8 +267,8 @@ static int map_all(struct inc_switch *sw, struct inc_err *err)
 	ret = map_memory(sw->skel->maps.inc_conn_state, (void **)&sw->conn_state, err);
 	ret = ret ?: map_memory(sw->skel->maps.inc_comm_state, (void **)&sw->comm_state, err);
 	ret = ret ?: map_memory(sw->skel->maps.inc_slot, (void **)&sw->slots, err);
-	ret = ret ?: map_memory(sw->skel->maps.inc_contrib, (void **)&sw->contribs, err);
-	return ret ?: map_memory(sw->skel->maps.inc_result, (void **)&sw->results, err);
+	ret = ret ?: map_memory(sw->skel->maps.inc_kept, (void **)&sw->kept, err);
+	return ret ?: map_memory(sw->skel->maps.inc_sum, (void **)&sw->sums, err);
 }
 
 int inc_switch_open(const struct inc_switch_opts *opts, struct inc_switch **out,
@@ -332,8 +332,8 @@ void inc_switch_close(struct inc_switch *sw)
 		unmap_memory(sw->skel->maps.inc_conn_state, sw->conn_state);
 		unmap_memory(sw->skel->maps.inc_comm_state, sw->comm_state);
 		unmap_memory(sw->skel->maps.inc_slot, sw->slots);
-		unmap_memory(sw->skel->maps.inc_contrib, sw->contribs);
-		unmap_memory(sw->skel->maps.inc_result, sw->results);
+		unmap_memory(sw->skel->maps.inc_kept, sw->kept);
+		unmap_memory(sw->skel->maps.inc_sum, sw->sums);
 		inc_xdp__destroy(sw->skel);
 	}
 	free(sw->comm);

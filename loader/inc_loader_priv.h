@@ -27,7 +27,7 @@ struct inc_port_slot {
 struct inc_switch {
 	struct inc_switch_opts opts; /* defaults filled in; opts.instance is instance */
 	char instance[INC_INSTANCE_LEN];
-	uint32_t result_rows;
+	uint32_t sum_rows;
 	struct inc_xdp *skel;
 	struct bpf_object *ext_obj; /* the copy that libxdp loads; shares every map */
 	struct xdp_program *ext;
@@ -41,8 +41,8 @@ struct inc_switch {
 	struct inc_conn_state *conn_state;
 	struct inc_comm_state *comm_state;
 	struct inc_slot *slots;
-	struct inc_buf *contribs;
-	struct inc_buf *results;
+	struct inc_buf *kept;
+	struct inc_buf *sums;
 };
 
 /* inc_pin.c */
@@ -55,7 +55,7 @@ int inc_pin_fd(struct inc_switch *sw, int fd, const char *name, struct inc_err *
 void inc_unpin(struct inc_switch *sw, const char *name);
 
 /* inc_range.c: what a communicator holds one run of each. */
-enum inc_range { INC_RANGE_CONN, INC_RANGE_CONTRIB, INC_RANGE_RESULT, INC_RANGE_ROOT };
+enum inc_range { INC_RANGE_CONN, INC_RANGE_KEPT, INC_RANGE_SUM, INC_RANGE_ROOT };
 /* Finds n free ones in a row. 0, or -ENOSPC. */
 int inc_range_allocate(const struct inc_switch *sw, enum inc_range what, uint32_t n, uint32_t *out);
 /* -ENOSPC, and why the communicator cannot have n in a row: how many are free, also where they lie

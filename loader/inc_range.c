@@ -16,12 +16,12 @@ static void comm_range(const struct inc_comm_cfg *cm, enum inc_range what, uint3
 		*base = cm->conn_base;
 		*len = inc_comm_conns(cm);
 		break;
-	case INC_RANGE_CONTRIB:
-		*base = cm->contrib_base;
+	case INC_RANGE_KEPT:
+		*base = cm->kept_base;
 		*len = inc_comm_conns(cm) * slots;
 		break;
-	case INC_RANGE_RESULT:
-		*base = cm->result_base;
+	case INC_RANGE_SUM:
+		*base = cm->sum_base;
 		*len = slots;
 		break;
 	case INC_RANGE_ROOT:
@@ -35,8 +35,8 @@ static uint32_t total_of(const struct inc_switch *sw, enum inc_range what)
 {
 	const uint32_t totals[] = {
 		[INC_RANGE_CONN] = sw->opts.max_connections,
-		[INC_RANGE_CONTRIB] = sw->opts.max_rows,
-		[INC_RANGE_RESULT] = sw->result_rows,
+		[INC_RANGE_KEPT] = sw->opts.max_rows,
+		[INC_RANGE_SUM] = sw->sum_rows,
 		[INC_RANGE_ROOT] = inc_switch_root_rows(sw->opts.max_comms),
 	};
 
@@ -122,8 +122,8 @@ int inc_range_refuse(const struct inc_switch *sw, uint32_t communicator, enum in
 {
 	static const char *const names[] = {
 		[INC_RANGE_CONN] = "connections",
-		[INC_RANGE_CONTRIB] = "contribution rows",
-		[INC_RANGE_RESULT] = "slots",
+		[INC_RANGE_KEPT] = "contribution rows",
+		[INC_RANGE_SUM] = "slots",
 		[INC_RANGE_ROOT] = "rows of ranks",
 	};
 	const uint32_t total = total_of(sw, what);
@@ -145,8 +145,8 @@ void inc_switch_usage(const struct inc_switch *sw, struct inc_usage *out)
 {
 	struct inc_usage_of *const of[] = {
 		[INC_RANGE_CONN] = &out->connections,
-		[INC_RANGE_CONTRIB] = &out->rows,
-		[INC_RANGE_RESULT] = &out->slots,
+		[INC_RANGE_KEPT] = &out->rows,
+		[INC_RANGE_SUM] = &out->slots,
 		[INC_RANGE_ROOT] = &out->root_rows,
 	};
 	const struct inc_comm_cfg *holder;

@@ -14,8 +14,8 @@ struct inc_switch;
 struct inc_conn_state *inc_switch_conn_state(const struct inc_switch *sw);
 struct inc_comm_state *inc_switch_comm_state(const struct inc_switch *sw);
 struct inc_slot *inc_switch_slots(const struct inc_switch *sw);
-struct inc_buf *inc_switch_contribs(const struct inc_switch *sw);
-struct inc_buf *inc_switch_results(const struct inc_switch *sw);
+struct inc_buf *inc_switch_kept(const struct inc_switch *sw);
+struct inc_buf *inc_switch_sums(const struct inc_switch *sw);
 /* The word that the egress program sets where copies share their bytes. */
 uint32_t *inc_switch_copies_shared(const struct inc_switch *sw);
 

@@ -44,29 +44,29 @@ bool inc_switch_waiting(const struct inc_switch *sw, uint32_t comm, uint64_t *r,
 	uint64_t word;
 
 	*r = LOAD(sw->comm_state[comm].tx_next);
-	word = LOAD(sw->slots[cfg->result_base + slot_of(cfg, *r)].word);
+	word = LOAD(sw->slots[cfg->sum_base + slot_of(cfg, *r)].word);
 	*arrived = INC_SLOT_ARRIVED(word);
 	return INC_SLOT_GENERATION(word) == (uint32_t)(*r >> cfg->log2_slots) && *arrived;
 }
 
-static const struct inc_buf *result_row(const struct inc_switch *sw, uint32_t comm, uint64_t r)
+static const struct inc_buf *sum_row(const struct inc_switch *sw, uint32_t comm, uint64_t r)
 {
 	const struct inc_comm_cfg *cfg = &sw->comm[comm];
 
-	return &sw->results[cfg->result_base + slot_of(cfg, r)];
+	return &sw->sums[cfg->sum_base + slot_of(cfg, r)];
 }
 
-static const struct inc_buf *contrib_row(const struct inc_switch *sw, uint32_t comm, uint32_t child,
-					 uint64_t r)
+static const struct inc_buf *kept_row(const struct inc_switch *sw, uint32_t comm, uint32_t child,
+				      uint64_t r)
 {
 	const struct inc_comm_cfg *cfg = &sw->comm[comm];
 
-	return &sw->contribs[cfg->contrib_base + (child << cfg->log2_slots) + slot_of(cfg, r)];
+	return &sw->kept[cfg->kept_base + (child << cfg->log2_slots) + slot_of(cfg, r)];
 }
 
-static void read_head(const struct inc_buf *row, struct inc_contrib_head *out)
+static void read_head(const struct inc_buf *row, struct inc_kept_head *out)
 {
-	*out = (struct inc_contrib_head){
+	*out = (struct inc_kept_head){
 		.mirror =
 			{
 				.desc = row->desc,
@@ -87,10 +87,10 @@ static int still_held(const struct inc_buf *row, uint64_t r)
 	return LOAD(row->r) == r ? 0 : -ESTALE;
 }
 
-int inc_switch_read_contrib(const struct inc_switch *sw, uint32_t comm, uint32_t child, uint64_t r,
-			    struct inc_contrib_head *out)
+int inc_switch_read_kept(const struct inc_switch *sw, uint32_t comm, uint32_t child, uint64_t r,
+			 struct inc_kept_head *out)
 {
-	const struct inc_buf *row = contrib_row(sw, comm, child, r);
+	const struct inc_buf *row = kept_row(sw, comm, child, r);
 	bool held = LOAD(row->r) == r;
 
 	read_head(row, out);
@@ -98,7 +98,7 @@ int inc_switch_read_contrib(const struct inc_switch *sw, uint32_t comm, uint32_t
 }
 
 static int read_payload(const struct inc_buf *row, uint64_t r, uint8_t *payload,
-			struct inc_contrib_head *out)
+			struct inc_kept_head *out)
 {
 	if (LOAD(row->r) != r)
 		return -ESTALE;
@@ -109,29 +109,29 @@ static int read_payload(const struct inc_buf *row, uint64_t r, uint8_t *payload,
 	return still_held(row, r);
 }
 
-int inc_switch_read_result(const struct inc_switch *sw, uint32_t comm, uint64_t r, uint8_t *payload,
-			   uint32_t *len)
+int inc_switch_read_sum(const struct inc_switch *sw, uint32_t comm, uint64_t r, uint8_t *payload,
+			uint32_t *len)
 {
 	const struct inc_comm_cfg *cfg = &sw->comm[comm];
-	struct inc_contrib_head head = {};
+	struct inc_kept_head head = {};
 	int ret;
 
-	ret = read_payload(cfg->flags & INC_COMM_F_UP ? contrib_row(sw, comm, cfg->children, r)
-						      : result_row(sw, comm, r),
+	ret = read_payload(cfg->flags & INC_COMM_F_UP ? kept_row(sw, comm, cfg->children, r)
+						      : sum_row(sw, comm, r),
 			   r, payload, &head);
 	*len = head.len;
 	return ret;
 }
 
 int inc_switch_read_partial(const struct inc_switch *sw, uint32_t comm, uint64_t r,
-			    uint8_t *payload, struct inc_contrib_head *out)
+			    uint8_t *payload, struct inc_kept_head *out)
 {
-	return read_payload(result_row(sw, comm, r), r, payload, out);
+	return read_payload(sum_row(sw, comm, r), r, payload, out);
 }
 
 uint32_t inc_switch_read_differ(const struct inc_switch *sw, uint32_t comm, uint64_t r)
 {
-	return LOAD(result_row(sw, comm, r)->differ);
+	return LOAD(sum_row(sw, comm, r)->differ);
 }
 
 void inc_switch_found_peer(struct inc_switch *sw, uint32_t conn, union inc_mac was,
@@ -167,12 +167,12 @@ struct inc_slot *inc_switch_slots(const struct inc_switch *sw)
 	return sw->slots;
 }
 
-struct inc_buf *inc_switch_contribs(const struct inc_switch *sw)
+struct inc_buf *inc_switch_kept(const struct inc_switch *sw)
 {
-	return sw->contribs;
+	return sw->kept;
 }
 
-struct inc_buf *inc_switch_results(const struct inc_switch *sw)
+struct inc_buf *inc_switch_sums(const struct inc_switch *sw)
 {
-	return sw->results;
+	return sw->sums;
 }

@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "lib/proto/child_frame.h"
+#include "lib/proto/peer_frame.h"
 #include "lib/proto/maps.h"
 
 struct inc_switch;
@@ -31,23 +31,23 @@ void inc_switch_read_comm(const struct inc_switch *sw, uint32_t comm, struct inc
 bool inc_switch_waiting(const struct inc_switch *sw, uint32_t comm, uint64_t *r, uint32_t *arrived);
 
 /* What a child has given for a chunk, without its data. */
-struct inc_contrib_head {
+struct inc_kept_head {
 	struct inc_mirror mirror; /* what the result to it repeats */
 	uint32_t len;             /* payload bytes */
 };
 
 /* 0, or -ESTALE where the row holds another chunk by now: then out is not of one piece. */
-int inc_switch_read_contrib(const struct inc_switch *sw, uint32_t comm, uint32_t child, uint64_t r,
-			    struct inc_contrib_head *out);
+int inc_switch_read_kept(const struct inc_switch *sw, uint32_t comm, uint32_t child, uint64_t r,
+			 struct inc_kept_head *out);
 /*
  * Result r of a communicator, below the root the parent's: its data, as many bytes as it has
  * (INC_MAX_PAYLOAD at most). 0, or -ESTALE as above.
  */
-int inc_switch_read_result(const struct inc_switch *sw, uint32_t comm, uint64_t r, uint8_t *payload,
-			   uint32_t *len);
+int inc_switch_read_sum(const struct inc_switch *sw, uint32_t comm, uint64_t r, uint8_t *payload,
+			uint32_t *len);
 /* Partial sum r in the same way, with the message that it is to the parent. */
 int inc_switch_read_partial(const struct inc_switch *sw, uint32_t comm, uint64_t r,
-			    uint8_t *payload, struct inc_contrib_head *out);
+			    uint8_t *payload, struct inc_kept_head *out);
 /* The children whose call of chunk r differed from the first one's: a bit each. */
 uint32_t inc_switch_read_differ(const struct inc_switch *sw, uint32_t comm, uint64_t r);
 

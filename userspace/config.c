@@ -421,7 +421,7 @@ int inc_config_fits(const char *path, const struct inc_switch_conf *conf, struct
 		{"connections", connections, s->max_connections ?: INC_DEF_CONNS,
 		 "max_connections"},
 		{"contribution rows (connections times slots)", rows, max_rows, "max_rows"},
-		{"slots", slots, inc_switch_result_rows(max_rows), "max_rows"},
+		{"slots", slots, inc_switch_sum_rows(max_rows), "max_rows"},
 	};
 	for (i = 0; i < sizeof(sums) / sizeof(sums[0]); i++)
 		if (sums[i].want > sums[i].have)

@@ -57,7 +57,7 @@ static struct connect_peer *add(struct connect_peers *peers, const char *name)
 
 	if (!peer)
 		return NULL;
-	if (peers->n == CONNECT_MAX_PEERS)
+	if (peers->n == CONNECT_PEERS_KEPT)
 		forget(peers, TAILQ_LAST(&peers->list, connect_peer_list));
 	memcpy(peer->name, name, size);
 	peer->next = random_start();

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#define CONNECT_MAX_PEERS 1024 /* of which is remembered; who was asked longest ago makes room */
+#define CONNECT_PEERS_KEPT 1024 /* of which is remembered; who was asked longest ago makes room */
 
 TAILQ_HEAD(connect_peer_list, connect_peer);
 

@@ -12,6 +12,7 @@
 #include <netinet/tcp.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include "lib/conf/messages.h"
@@ -24,8 +25,10 @@
 #define DRAIN_MAX_BYTES (4u << 20)                       /* read and thrown away while draining */
 
 struct inc_ndjson {
-	struct bufferevent *bev;
-	struct event *timer; /* message timeout, the deferred close, the end of draining */
+	struct bufferevent *bev; /* reads */
+	struct evbuffer *out;    /* waits to be written */
+	struct event *writable;  /* added while something does */
+	struct event *timer;     /* message timeout, the deferred close, the end of draining */
 	struct inc_ndjson_limits limits;
 	struct inc_lines lines;
 	struct inc_ndjson_ops ops;
@@ -34,6 +37,7 @@ struct inc_ndjson {
 	bool failed;       /* closed is due or was called */
 	bool reported;     /* closed was called */
 	bool dead;         /* freed by the owner: drains */
+	bool peer_done;    /* the peer says nothing more; it may still read */
 	unsigned int busy; /* callbacks on the stack */
 	size_t drained;
 	int code;
@@ -48,6 +52,10 @@ static void destroy(struct inc_ndjson *conn)
 {
 	if (conn->timer)
 		event_free(conn->timer);
+	if (conn->writable)
+		event_free(conn->writable);
+	if (conn->out)
+		evbuffer_free(conn->out);
 	if (conn->bev)
 		bufferevent_free(conn->bev);
 	inc_lines_free(&conn->lines);
@@ -205,16 +213,62 @@ static void on_read(struct bufferevent *bev, void *arg)
 		drain_input(conn);
 }
 
-static void on_write(struct bufferevent *bev, void *arg)
+static void wait_to_write(struct inc_ndjson *conn)
 {
-	struct inc_ndjson *conn = arg;
+	const unsigned int ms = conn->limits.message_timeout_ms;
+	const struct timeval stall = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
 
+	event_add(conn->writable, ms && !conn->dead ? &stall : NULL);
+}
+
+static void on_written(struct inc_ndjson *conn)
+{
 	/* all that was queued is out: tell the peer, and wait for its close, so that what it
 	 * has sent meanwhile does not turn into a reset that eats our last words */
-	if (conn->dead)
-		shutdown(bufferevent_getfd(bev), SHUT_WR);
+	if (conn->dead && conn->peer_done)
+		drain_end(conn);
+	else if (conn->dead)
+		shutdown(bufferevent_getfd(conn->bev), SHUT_WR);
 	else if (conn->ops.written && !conn->failed)
 		conn->ops.written(conn, conn->arg);
+}
+
+static void on_broken(struct inc_ndjson *conn, int code, const char *reason)
+{
+	if (conn->dead) {
+		drain_end(conn);
+		return;
+	}
+	fail(conn, code, "%s", reason);
+	report(conn);
+}
+
+/* libevent's own way of writing ends a process that has SIGPIPE as it was, and the process is not
+ * ours to change. */
+static void on_writable(evutil_socket_t fd, short what, void *arg)
+{
+	struct inc_ndjson *conn = arg;
+	struct iovec part[8];
+	struct msghdr message = {.msg_iov = part};
+	ssize_t n;
+
+	if (!(what & EV_WRITE)) {
+		on_broken(conn, ETIMEDOUT, "peer does not read");
+		return;
+	}
+	n = evbuffer_peek(conn->out, -1, NULL, part, sizeof(part) / sizeof(part[0]));
+	message.msg_iovlen = n < 8 ? n : 8;
+	n = sendmsg(fd, &message, MSG_NOSIGNAL);
+	if (n < 0 && errno != EAGAIN && errno != EINTR) {
+		on_broken(conn, errno, strerror(errno));
+		return;
+	}
+	if (n > 0)
+		evbuffer_drain(conn->out, n);
+	if (evbuffer_get_length(conn->out))
+		wait_to_write(conn);
+	else
+		on_written(conn);
 }
 
 static void on_event(struct bufferevent *bev, short what, void *arg)
@@ -222,13 +276,14 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 	struct inc_ndjson *conn = arg;
 	int code = EVUTIL_SOCKET_ERROR();
 
+	conn->peer_done |= !!(what & BEV_EVENT_EOF);
 	if (conn->dead) {
-		drain_end(conn);
+		/* who has closed his own direction alone still reads */
+		if (!(what & BEV_EVENT_EOF) || !evbuffer_get_length(conn->out))
+			drain_end(conn);
 		return;
 	}
-	if (what & BEV_EVENT_TIMEOUT)
-		fail(conn, ETIMEDOUT, "peer does not read");
-	else if (what & BEV_EVENT_ERROR)
+	if (what & BEV_EVENT_ERROR)
 		fail(conn, code ? code : EIO, "%s", strerror(code ? code : EIO));
 	else if (inc_lines_open(&conn->lines))
 		fail(conn, EBADMSG, "closed in the middle of a line");
@@ -282,8 +337,6 @@ struct inc_ndjson *inc_ndjson_new(struct event_base *base, int fd,
 				  const struct inc_ndjson_limits *limits,
 				  const struct inc_ndjson_ops *ops, void *arg, struct inc_err *err)
 {
-	struct timeval stall = {.tv_sec = limits->message_timeout_ms / 1000,
-				.tv_usec = limits->message_timeout_ms % 1000 * 1000};
 	struct inc_ndjson *conn = calloc(1, sizeof(*conn));
 
 	if (!conn)
@@ -297,15 +350,16 @@ struct inc_ndjson *inc_ndjson_new(struct event_base *base, int fd,
 	evutil_make_socket_nonblocking(fd);
 	conn->timer = event_new(base, -1, 0, on_timer, conn);
 	conn->bev = bufferevent_socket_new(base, fd, BEV_OPT_CLOSE_ON_FREE);
-	if (!conn->timer || !conn->bev)
+	conn->out = evbuffer_new();
+	conn->writable = event_new(base, fd, EV_WRITE, on_writable, conn);
+	if (!conn->timer || !conn->bev || !conn->out || !conn->writable)
 		goto err_memory;
 	tune_socket(conn, fd);
-	bufferevent_setcb(conn->bev, on_read, on_write, on_event, conn);
+	bufferevent_setcb(conn->bev, on_read, NULL, on_event, conn);
 	/* what waits is one line at most, and this */
 	bufferevent_setwatermark(conn->bev, EV_READ, 0, READ_MAX_BYTES);
-	if (limits->message_timeout_ms)
-		bufferevent_set_timeouts(conn->bev, NULL, &stall);
-	if (bufferevent_enable(conn->bev, EV_READ | EV_WRITE))
+	bufferevent_disable(conn->bev, EV_WRITE);
+	if (bufferevent_enable(conn->bev, EV_READ))
 		goto err_memory;
 	return conn;
 
@@ -320,7 +374,7 @@ err_memory:
 
 int inc_ndjson_send(struct inc_ndjson *conn, json_t *object)
 {
-	struct evbuffer *out = bufferevent_get_output(conn->bev);
+	struct evbuffer *out = conn->out;
 	size_t len;
 	char *text;
 	int ret = 0;
@@ -338,6 +392,8 @@ int inc_ndjson_send(struct inc_ndjson *conn, json_t *object)
 	} else if (evbuffer_add(out, text, len) < 0) {
 		fail(conn, ENOMEM, "out of memory");
 		ret = -ENOMEM;
+	} else if (!event_pending(conn->writable, EV_WRITE, NULL)) {
+		wait_to_write(conn);
 	}
 	free(text);
 	return ret;
@@ -376,11 +432,17 @@ void inc_ndjson_free(struct inc_ndjson *conn)
 	conn->dead = true;
 	LIST_INSERT_HEAD(conn->limits.draining, conn, entry);
 	bufferevent_setwatermark(conn->bev, EV_READ, 0, 0);
-	bufferevent_set_timeouts(conn->bev, NULL, NULL);
-	if (!evbuffer_get_length(bufferevent_get_output(conn->bev)))
+	event_remove_timer(conn->writable);
+	if (!evbuffer_get_length(conn->out)) {
 		shutdown(bufferevent_getfd(conn->bev), SHUT_WR);
+		if (conn->peer_done) {
+			arm(conn, 0);
+			return;
+		}
+	}
 	arm(conn, DRAIN_TIMEOUT_S * 1000);
-	bufferevent_enable(conn->bev, EV_READ);
+	if (!conn->peer_done)
+		bufferevent_enable(conn->bev, EV_READ);
 }
 
 void inc_ndjson_drain_stop(struct inc_ndjson_draining *draining)

@@ -132,8 +132,7 @@ struct inc_conn_state {
 	__u8 nak_sent;     /* a sequence or RNR NAK asks for rx_next: what is ahead draws none */
 	__u8 error;        /* AETH syndrome that ended the connection; 0: alive */
 	__u8 refusal;      /* syndrome of the last fatal NAK from the peer; 0: none */
-	__u8 resv0[3];
-	__u64 rx_bytes;   /* payload bytes accepted */
+	__u8 resv0[11];
 	__u64 duplicates; /* packets behind rx_next */
 	__u32 naks_sent;  /* these four modulo 2^32 */
 	__u32 rnrs_sent;
@@ -175,9 +174,9 @@ struct inc_comm_cfg {
 	__u32 log2_slots;
 	__u32 payload;   /* path MTU of the communicator, see inc_payload_ok() */
 	__u32 conn_base; /* child c is connection conn_base + c, the parent the one behind them */
-	__u32 contrib_base; /* (child c, slot s) is row contrib_base + (c << log2_slots) + s; the
-			     * parent's rows come behind the children's */
-	__u32 result_base;  /* slot s is row result_base + s of inc_result and inc_slot */
+	__u32 kept_base; /* (child c, slot s) is row kept_base + (c << log2_slots) + s; the
+			  * parent's rows come behind the children's */
+	__u32 sum_base;  /* slot s is row sum_base + s of inc_sum and inc_slot */
 	__u32 communicator; /* the controller's number, for messages only */
 	__u32 root_base;    /* inc_root_row() says in which row of inc_root_child */
 	__u32 root_rows;    /*   a rank is; ranks beyond these rows are not below */
@@ -264,11 +263,11 @@ struct inc_slot {
 #define INC_BUF_HDR      64
 #define INC_BUF_TAIL     128
 
-/* One row of inc_contrib or inc_result.
- * inc_contrib: what child c gave for the slot. Writer: who holds the child's connection
+/* One row of inc_kept or inc_sum.
+ * inc_kept: what child c gave for the slot. Writer: who holds the child's connection
  *   (busy), before the arrival bit is set. Result r to child c mirrors it: opcode, flags,
  *   immediate and RETH come from here. The parent's rows hold the results that it has sent.
- * inc_result: the sum of what the children gave: the result of the slot, or, below the root, the
+ * inc_sum: the sum of what the children gave: the result of the slot, or, below the root, the
  *   partial sum, as it goes to the parent (opcode and flags, too). Writer: the last arriver. */
 struct inc_buf {
 	__u64 r;     /* chunk in the row; the slow path checks it before and after */
@@ -299,7 +298,6 @@ INC_INLINE __u8 inc_comm_order(const struct inc_comm_cfg *comm)
 /* inc_port[ifindex]. Writer: loader. */
 struct inc_port {
 	__u32 index; /* 0..ports-1; XSK row of queue q is index * INC_PORT_QUEUES + q */
-	__u32 ifindex;
 };
 
 #define INC_MAX_PORTS   64
@@ -436,12 +434,12 @@ INC_ASSERT_OFFSET(inc_conn_cfg, own_mac, 48);
 INC_ASSERT_OFFSET(inc_conn_cfg, port_first, 54);
 INC_ASSERT_SIZE(inc_conn_state, 128);
 INC_ASSERT_OFFSET(inc_conn_state, msn, 48);
-INC_ASSERT_OFFSET(inc_conn_state, rx_bytes, 64);
+INC_ASSERT_OFFSET(inc_conn_state, duplicates, 72);
 INC_ASSERT_OFFSET(inc_conn_state, mac, 104);
 INC_ASSERT_OFFSET(inc_conn_state, busy, 120);
 INC_ASSERT_SIZE(inc_comm_cfg, 128);
 INC_ASSERT_OFFSET(inc_comm_cfg, port_child, 64);
-INC_ASSERT_OFFSET(inc_comm_cfg, result_base, 28);
+INC_ASSERT_OFFSET(inc_comm_cfg, sum_base, 28);
 INC_ASSERT_SIZE(inc_comm_state, 64);
 INC_ASSERT_OFFSET(inc_comm_state, error_r, 16);
 INC_ASSERT_OFFSET(inc_comm_state, up_next, 24);
@@ -452,7 +450,7 @@ INC_ASSERT_OFFSET(inc_buf, givers, 56);
 INC_ASSERT_OFFSET(inc_buf, hdr, 64);
 INC_ASSERT_OFFSET(inc_buf, payload, 128);
 INC_ASSERT_SIZE(inc_buf, 2304);
-INC_ASSERT_SIZE(inc_port, 8);
+INC_ASSERT_SIZE(inc_port, 4);
 INC_ASSERT_SIZE(inc_copy, 16);
 INC_ASSERT_SIZE(inc_event, 40);
 

@@ -197,7 +197,7 @@ static int setup(struct bench *b, struct inc_err *err)
 	/* the others have given zeros, so the sum leaves the frame's payload as it is */
 	for (uint32_t c = 1; c < b->children; c++) {
 		struct inc_buf *row =
-			&inc_switch_contribs(b->sw)[comm->contrib_base + (c << comm->log2_slots)];
+			&inc_switch_kept(b->sw)[comm->kept_base + (c << comm->log2_slots)];
 
 		row->desc = desc;
 		row->len = b->payload;
@@ -209,7 +209,7 @@ static int setup(struct bench *b, struct inc_err *err)
 		return ret;
 	memcpy(b->test->bss->inc_bench_headers, b->frame, sizeof(b->test->bss->inc_bench_headers));
 	b->test->bss->inc_bench_conn = comm->conn_base;
-	b->test->bss->inc_bench_slot_row = comm->result_base;
+	b->test->bss->inc_bench_slot_row = comm->sum_base;
 	b->test->bss->inc_test_egress_ifindex = IFINDEX;
 	return 0;
 }

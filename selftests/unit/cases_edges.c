@@ -23,9 +23,9 @@ static int why(struct unit *u, const char *text)
 	return -1;
 }
 
-static const struct inc_buf *result_row(const struct unit *u, const struct ref_comm *cm, uint64_t r)
+static const struct inc_buf *sum_row(const struct unit *u, const struct ref_comm *cm, uint64_t r)
 {
-	return inc_switch_results(u->sw) + cm->cfg.result_base + r % cm->slots;
+	return inc_switch_sums(u->sw) + cm->cfg.sum_base + r % cm->slots;
 }
 
 /* IP and UDP agree on a length, and the frame is long enough, but the headers are not in it. */
@@ -299,12 +299,12 @@ static int failed_row(struct unit *u)
 		RUN(case_data(u, cm, 0, r, INC_OP_SEND_ONLY_IMM, 64, CASE_DESC, true) ||
 		    case_data(u, cm, 1, r, INC_OP_SEND_ONLY_IMM, 64, CASE_DESC, true) ||
 		    case_expect(u, INC_CTR_MC_RESULT));
-	if (result_row(u, cm, 0)->r != 0)
+	if (sum_row(u, cm, 0)->r != 0)
 		return why(u, "result 0 is not in its row");
 	RUN(case_data(u, cm, 0, 2, INC_OP_SEND_ONLY_IMM, 64, CASE_DESC, true) ||
 	    case_data(u, cm, 1, 2, INC_OP_SEND_ONLY_IMM, 64, CASE_DESC + 1, true) ||
 	    case_expect(u, INC_CTR_ANS_NAK_FATAL));
-	if (result_row(u, cm, 0)->r == 0 || result_row(u, cm, 0)->r == 2)
+	if (sum_row(u, cm, 0)->r == 0 || sum_row(u, cm, 0)->r == 2)
 		return why(u, "the row of a mismatch still calls itself a result");
 	return 0;
 }
@@ -363,9 +363,9 @@ static int configs(struct unit *u)
 		else if (i == 1)
 			comm.log2_slots = 13;
 		else if (i == 2)
-			comm.contrib_base = 0x7fffff00;
+			comm.kept_base = 0x7fffff00;
 		else
-			comm.result_base = 0x7fffff00;
+			comm.sum_base = 0x7fffff00;
 		RUN(set(u, INC_MAP_COMM_CFG, cm->index, &comm));
 		RUN(bad_config(u, &f, ifindex, what[i]));
 	}
@@ -390,7 +390,7 @@ static int socket_of_port(struct unit *u)
 {
 	int map = inc_switch_map_fd(u->sw, INC_MAP_XSK),
 	    ports = inc_switch_map_fd(u->sw, INC_MAP_PORT);
-	struct inc_port port = {.index = 3, .ifindex = u->port[1]};
+	struct inc_port port = {.index = 3};
 	struct ref_comm *cm = case_comm(u, 2, 2, 256, 8);
 	uint32_t queue, at, key, own = 3 * INC_PORT_QUEUES;
 	int ring = 64, fd = socket(AF_XDP, SOCK_RAW, 0), ret = 0;
@@ -447,7 +447,7 @@ static int usage(struct unit *u)
 	inc_switch_usage(u->sw, &after);
 	if (before.communicators.max != opts->max_comms ||
 	    before.connections.max != opts->max_connections || before.rows.max != opts->max_rows ||
-	    before.slots.max != inc_switch_result_rows(opts->max_rows) ||
+	    before.slots.max != inc_switch_sum_rows(opts->max_rows) ||
 	    before.root_rows.max != inc_switch_root_rows(opts->max_comms))
 		return why(u, "what there is is not what was asked for");
 	if (during.communicators.used != before.communicators.used + 1 ||

@@ -238,7 +238,7 @@ static int row_moved_before_the_copy(struct unit *u)
 	uint32_t verdict;
 
 	RUN(!cm);
-	row = inc_switch_contribs(u->sw) + cm->cfg.contrib_base;
+	row = inc_switch_kept(u->sw) + cm->cfg.kept_base;
 	RUN(case_data(u, cm, 0, 0, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
 	RUN(case_data(u, cm, 1, 0, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
 	RUN(case_expect(u, INC_CTR_MC_RESULT));

@@ -291,7 +291,7 @@ static int ack_after_long(struct unit *u)
 static int open_socket(struct unit *u)
 {
 	int ring = 64, fd = socket(AF_XDP, SOCK_RAW, 0);
-	struct inc_port port = {.index = 0, .ifindex = u->port[0]};
+	struct inc_port port = {.index = 0};
 	uint32_t key = 0;
 
 	if (fd < 0 || setsockopt(fd, SOL_XDP, XDP_RX_RING, &ring, sizeof(ring)) ||

@@ -170,7 +170,7 @@ static int known_answers(struct unit *u)
 			put_element(b, bytes, big, known[i].b);
 			put_element(want, bytes, big, known[i].want);
 			RUN(give(u, cm, 0, i, desc, a, bytes) || give(u, cm, 1, i, desc, b, bytes));
-			if (!memcmp(inc_switch_results(u->sw)[cm->cfg.result_base + i % cm->slots]
+			if (!memcmp(inc_switch_sums(u->sw)[cm->cfg.sum_base + i % cm->slots]
 					    .payload,
 				    want, bytes))
 				continue;

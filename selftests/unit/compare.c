@@ -167,7 +167,6 @@ int compare_comm(struct unit *u, const struct ref_comm *cm)
 		DIFF("child", i, h, w, nak_sent);
 		DIFF("child", i, h, w, error);
 		DIFF("child", i, h, w, refusal);
-		DIFF("child", i, h, w, rx_bytes);
 		DIFF("child", i, h, w, duplicates);
 		DIFF("child", i, h, w, naks_sent);
 		DIFF("child", i, h, w, rnrs_sent);
@@ -184,7 +183,7 @@ int compare_comm(struct unit *u, const struct ref_comm *cm)
 
 int compare_slot(struct unit *u, const struct ref_comm *cm, uint32_t slot)
 {
-	const struct inc_slot *h = inc_switch_slots(u->sw) + cm->cfg.result_base + slot;
+	const struct inc_slot *h = inc_switch_slots(u->sw) + cm->cfg.sum_base + slot;
 
 	DIFF("slot", slot, h, &cm->slot[slot], word);
 	return 0;
@@ -204,17 +203,17 @@ static int compare_payload(struct unit *u, const struct ref_comm *cm, const char
 	return 0;
 }
 
-static const struct inc_buf *contrib_row(const struct unit *u, const struct ref_comm *cm,
-					 uint32_t child, uint64_t r)
+static const struct inc_buf *kept_row(const struct unit *u, const struct ref_comm *cm,
+				      uint32_t child, uint64_t r)
 {
-	return inc_switch_contribs(u->sw) + cm->cfg.contrib_base +
-	       ((size_t)child << cm->cfg.log2_slots) + r % cm->slots;
+	return inc_switch_kept(u->sw) + cm->cfg.kept_base + ((size_t)child << cm->cfg.log2_slots) +
+	       r % cm->slots;
 }
 
 int compare_contrib(struct unit *u, const struct ref_comm *cm, uint32_t child, uint64_t r)
 {
 	const struct inc_buf *w = ref_contrib(cm, child, r);
-	const struct inc_buf *h = contrib_row(u, cm, child, r);
+	const struct inc_buf *h = kept_row(u, cm, child, r);
 
 	DIFF("contribution", r, h, w, r);
 	DIFF("contribution", r, h, w, len);
@@ -257,7 +256,7 @@ static int compare_sent(struct unit *u, const struct ref_comm *cm, const char *w
 int compare_result(struct unit *u, const struct ref_comm *cm, uint64_t r)
 {
 	const struct inc_buf *w = ref_result(cm, r);
-	const struct inc_buf *h = inc_switch_results(u->sw) + cm->cfg.result_base + r % cm->slots;
+	const struct inc_buf *h = inc_switch_sums(u->sw) + cm->cfg.sum_base + r % cm->slots;
 
 	DIFF("sum", r, h, w, opcode);
 	DIFF("sum", r, h, w, flags);
@@ -271,6 +270,6 @@ int compare_passed(struct unit *u, const struct ref_comm *cm, uint64_t r)
 
 	for (i = 0; i < cm->cfg.children; i++)
 		csum |= cm->conn[i].cfg.flags & INC_CONN_F_UDP_CSUM;
-	return compare_sent(u, cm, "parent's result", r, contrib_row(u, cm, cm->cfg.children, r),
+	return compare_sent(u, cm, "parent's result", r, kept_row(u, cm, cm->cfg.children, r),
 			    ref_contrib(cm, cm->cfg.children, r), csum);
 }

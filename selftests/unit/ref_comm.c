@@ -11,7 +11,7 @@
 
 struct inc_buf *ref_contrib(const struct ref_comm *cm, uint32_t child, uint64_t r)
 {
-	return &cm->contrib[(size_t)child * cm->slots + r % cm->slots];
+	return &cm->kept[(size_t)child * cm->slots + r % cm->slots];
 }
 
 struct inc_buf *ref_result(const struct ref_comm *cm, uint64_t r)
@@ -32,13 +32,13 @@ struct ref_comm *ref_comm_add(struct ref_switch *sw, uint32_t index, const struc
 	cm->slots = 1u << cfg->log2_slots;
 	cm->slot = calloc(cm->slots, sizeof(*cm->slot));
 	cm->up = cfg->flags & INC_COMM_F_UP;
-	cm->contrib = calloc((size_t)cm->slots * (cfg->children + cm->up), sizeof(*cm->contrib));
+	cm->kept = calloc((size_t)cm->slots * (cfg->children + cm->up), sizeof(*cm->kept));
 	cm->result = calloc(cm->slots, sizeof(*cm->result));
 	for (i = 0; i < cfg->children + cm->up; i++)
 		cm->conn[i] = conn[i];
 	ref_comm_remove(sw, index);
 	sw->comm[index] = cm;
-	if (!cm->slot || !cm->contrib || !cm->result) {
+	if (!cm->slot || !cm->kept || !cm->result) {
 		ref_comm_remove(sw, index);
 		return NULL;
 	}
@@ -52,7 +52,7 @@ void ref_comm_remove(struct ref_switch *sw, uint32_t index)
 	if (!cm)
 		return;
 	free(cm->slot);
-	free(cm->contrib);
+	free(cm->kept);
 	free(cm->result);
 	free(cm);
 	sw->comm[index] = NULL;

@@ -238,7 +238,6 @@ static void advance(struct walk *w, uint64_t r)
 
 	st->rx_next = r + 1;
 	st->nak_sent = 0;
-	st->rx_bytes += w->len;
 	if (w->ackreq)
 		st->ack_asked = r + 1;
 	if (is_last(w->opcode) || ref_is_only(w->opcode)) {

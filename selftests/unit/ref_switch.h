@@ -30,10 +30,10 @@ struct ref_comm {
 	struct inc_comm_cfg cfg;
 	struct inc_comm_state state;
 	uint32_t slots;
-	struct inc_slot *slot;   /* [slots] */
-	struct inc_buf *contrib; /* [child * slots + slot]; the parent's results behind */
-	struct inc_buf *result;  /* [slots]; crc and csum as in struct inc_buf */
-	bool up;                 /* it has a parent: conn[cfg.children] */
+	struct inc_slot *slot;  /* [slots] */
+	struct inc_buf *kept;   /* [child * slots + slot]; the parent's results behind */
+	struct inc_buf *result; /* [slots]; crc and csum as in struct inc_buf */
+	bool up;                /* it has a parent: conn[cfg.children] */
 	struct ref_conn conn[INC_MAX_CONNECTIONS];
 };
 

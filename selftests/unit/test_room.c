@@ -28,7 +28,7 @@ static int setup(void **state)
 
 	room->sw = (struct inc_switch){
 		.opts = {.max_comms = COMMS, .max_connections = CONNECTIONS, .max_rows = ROWS},
-		.result_rows = SLOTS,
+		.sum_rows = SLOTS,
 		.comm = room->comm,
 		.conn = room->conn,
 	};

@@ -49,8 +49,7 @@ static void packet(const struct ref_comm *cm, uint32_t child, uint64_t r, struct
 /* The sum's row stays until this child sends r + SLOTS, so it can be read in peace. */
 static int check_sum(struct child *c, uint64_t r)
 {
-	const struct inc_buf *row =
-		inc_switch_results(c->u->sw) + c->cm->cfg.result_base + r % SLOTS;
+	const struct inc_buf *row = inc_switch_sums(c->u->sw) + c->cm->cfg.sum_base + r % SLOTS;
 	uint32_t want[LEN / 4] = {0}, part[LEN / 4], i, k;
 	uint8_t payload[INC_MAX_PAYLOAD];
 	struct frame_spec s;
@@ -95,8 +94,8 @@ static int wait_turn(struct child *c, uint64_t r)
 /* The parent's result stands in its row, until it sends r + SLOTS. */
 static int check_kept(struct child *c, uint64_t r, const uint8_t *payload)
 {
-	const struct inc_buf *row = inc_switch_contribs(c->u->sw) + c->cm->cfg.contrib_base +
-				    CHILDREN * SLOTS + r % SLOTS;
+	const struct inc_buf *row =
+		inc_switch_kept(c->u->sw) + c->cm->cfg.kept_base + CHILDREN * SLOTS + r % SLOTS;
 
 	if (row->r == r && row->len == LEN && !memcmp(row->payload, payload, LEN))
 		return 0;

@@ -68,7 +68,7 @@ static void packet(const struct ref_comm *cm, uint32_t child, uint64_t r, struct
 static int check_sum(struct sender *s, uint64_t r)
 {
 	const struct inc_buf *row =
-		inc_switch_results(s->u->sw) + s->cm->cfg.result_base + r % s->race->slots;
+		inc_switch_sums(s->u->sw) + s->cm->cfg.sum_base + r % s->race->slots;
 	uint32_t want[LEN / 4] = {0}, have[LEN / 4], part[LEN / 4], i, k, len;
 	uint8_t payload[INC_MAX_PAYLOAD];
 	struct frame_spec spec;
@@ -132,7 +132,7 @@ static int outcome(struct sender *s, uint64_t r, uint32_t verdict, const struct 
 static int check_edge(struct sender *s)
 {
 	const struct inc_comm_state *state = &inc_switch_comm_state(s->u->sw)[s->cm->index];
-	const struct inc_slot *slot = inc_switch_slots(s->u->sw) + s->cm->cfg.result_base;
+	const struct inc_slot *slot = inc_switch_slots(s->u->sw) + s->cm->cfg.sum_base;
 	uint64_t next = __atomic_load_n(&state->tx_next, __ATOMIC_ACQUIRE), word;
 
 	if (!next)

@@ -292,7 +292,7 @@ static int verify(struct stage *s, const uint64_t before[INC_CTR_MAX])
 		nak += st->naks_sent;
 		acks += st->acks_received;
 		naks += st->naks_received;
-		wrong += st->busy || st->error || st->rx_bytes != (st->rx_next - s->base) * s->len;
+		wrong += st->busy || st->error;
 	}
 	for (i = 0; i < MAX_CHUNKS; i++)
 		wrong += s->seen[i] != (i < chunks);

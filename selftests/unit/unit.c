@@ -240,7 +240,7 @@ void unit_reset(struct unit *u, struct ref_comm *cm, uint64_t r)
 {
 	struct inc_conn_state *conn = inc_switch_conn_state(u->sw) + cm->cfg.conn_base;
 	struct inc_comm_state *state = inc_switch_comm_state(u->sw) + cm->index;
-	struct inc_slot *slot = inc_switch_slots(u->sw) + cm->cfg.result_base;
+	struct inc_slot *slot = inc_switch_slots(u->sw) + cm->cfg.sum_base;
 	uint32_t i;
 
 	for (i = 0; i < cm->cfg.children + cm->up; i++) {

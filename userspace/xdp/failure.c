@@ -96,11 +96,11 @@ static const char *const dtypes[] = {INC_WIRE_DTYPES(WORD)};
 static int describe(const struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t child,
 		    uint64_t r, char *text, size_t size)
 {
-	struct inc_contrib_head call;
+	struct inc_kept_head call;
 	char name[SP_PEER_TEXT], elements[48] = "";
 	uint32_t desc;
 
-	inc_switch_read_contrib(sp->sw, cm->index, child, r, &call);
+	inc_switch_read_kept(sp->sw, cm->index, child, r, &call);
 	desc = call.mirror.desc;
 	if (inc_all_give(desc))
 		snprintf(elements, sizeof(elements), "%s of %s, ",

@@ -6,7 +6,7 @@
 #include <linux/if_ether.h>
 #include <linux/ip.h>
 #include <linux/udp.h>
-#include "lib/proto/child_frame.h"
+#include "lib/proto/peer_frame.h"
 #include "lib/roce/wire.h"
 #include "userspace/xdp/packet.h"
 
@@ -61,9 +61,9 @@ size_t inc_frame_result(uint8_t *frame, const struct inc_conn_cfg *cfg, union in
 	uint8_t bth_flags = (m->flags & INC_BUF_F_SE ? INC_BTH_SE : 0) | pad << INC_BTH_PAD_SHIFT;
 	uint8_t *p = frame + INC_HEADERS_LEN;
 
-	inc_put_child_headers(frame, cfg, peer, ip_len, m->opcode, bth_flags,
-			      (psn & INC_PSN_MASK) |
-				      (m->flags & INC_BUF_F_ACKREQ ? INC_BTH_ACKREQ : 0));
+	inc_put_peer_headers(frame, cfg, peer, ip_len, m->opcode, bth_flags,
+			     (psn & INC_PSN_MASK) |
+				     (m->flags & INC_BUF_F_ACKREQ ? INC_BTH_ACKREQ : 0));
 	if (inc_roce_has_reth(m->opcode)) {
 		inc_put_reth(p, m->va, m->rkey, m->dmalen);
 		p += INC_RETH_LEN;
@@ -85,7 +85,7 @@ size_t inc_frame_ack(uint8_t *frame, const struct inc_conn_cfg *cfg, union inc_m
 {
 	size_t ip_len = INC_IP_TO_BTH_LEN + INC_AETH_LEN + INC_ICRC_LEN;
 
-	inc_put_child_headers(frame, cfg, peer, ip_len, INC_OP_ACK, 0, psn & INC_PSN_MASK);
+	inc_put_peer_headers(frame, cfg, peer, ip_len, INC_OP_ACK, 0, psn & INC_PSN_MASK);
 	inc_put_aeth(frame + INC_HEADERS_LEN, syndrome, msn);
 	put_icrc(frame, ip_len);
 	return INC_ETH_LEN + ip_len;

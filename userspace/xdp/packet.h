@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include "lib/proto/child_frame.h"
+#include "lib/proto/peer_frame.h"
 #include "lib/proto/maps.h"
 
 #define INC_FRAME_MAX (INC_ETH_LEN + INC_MAX_OVERHEAD + INC_MAX_PAYLOAD)

@@ -54,10 +54,10 @@ static int find_mac(const struct inc_slowpath *sp, const struct sp_conn *c, unio
 static int read_result(const struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t child,
 		       uint64_t r, uint8_t *payload, uint32_t *len, struct inc_mirror *m)
 {
-	struct inc_contrib_head head;
+	struct inc_kept_head head;
 
-	if (inc_switch_read_result(sp->sw, cm->index, r, payload, len) ||
-	    inc_switch_read_contrib(sp->sw, cm->index, child, r, &head))
+	if (inc_switch_read_sum(sp->sw, cm->index, r, payload, len) ||
+	    inc_switch_read_kept(sp->sw, cm->index, child, r, &head))
 		return -ESTALE;
 	*m = head.mirror;
 	if (!inc_switch_child_gets(sp->sw, cm->index, child, m->desc))
@@ -72,7 +72,7 @@ static int read_result(const struct inc_slowpath *sp, const struct sp_comm *cm, 
 static int read_partial(const struct inc_slowpath *sp, const struct sp_comm *cm, uint64_t r,
 			uint8_t *payload, uint32_t *len, struct inc_mirror *m)
 {
-	struct inc_contrib_head head;
+	struct inc_kept_head head;
 
 	if (inc_switch_read_partial(sp->sw, cm->index, r, payload, &head))
 		return -ESTALE;

@@ -3,8 +3,8 @@
  * The headers of every frame from the switch to a child (docs/protocol.md, "Headers of
  * results"), which its XDP programs and its slow path make alike.
  */
-#ifndef INC_PROTO_CHILD_FRAME_H
-#define INC_PROTO_CHILD_FRAME_H
+#ifndef INC_PROTO_PEER_FRAME_H
+#define INC_PROTO_PEER_FRAME_H
 
 #include <linux/types.h>
 #include "lib/proto/frame.h"
@@ -22,8 +22,8 @@ struct inc_mirror {
 
 /* Ethernet, IP (ID 0, DF), UDP and BTH: INC_HEADERS_LEN bytes. peer: the child's MAC address.
  * ip_len: from the IP header to the ICRC. bth_flags and ackreq_psn as for inc_put_bth(). */
-INC_INLINE void inc_put_child_headers(__u8 *at, const struct inc_conn_cfg *cfg, union inc_mac peer,
-				      __u16 ip_len, __u8 opcode, __u8 bth_flags, __u32 ackreq_psn)
+INC_INLINE void inc_put_peer_headers(__u8 *at, const struct inc_conn_cfg *cfg, union inc_mac peer,
+				     __u16 ip_len, __u8 opcode, __u8 bth_flags, __u32 ackreq_psn)
 {
 	struct inc_roce_path path = {
 		.saddr = cfg->own_addr,
