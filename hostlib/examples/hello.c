@@ -23,12 +23,11 @@ static void opened(void *arg, int error, const char *why, struct inc_connect_soc
 	event_base_loopbreak(base);
 }
 
-/* Until there is something new. A program with a loop would give the socket's descriptor to it. */
+/* Sleeps until there is something new; an error is for the call that is then tried again to tell. A
+ * program with a loop would give the socket's descriptor to it. */
 static int more(void)
 {
-	int done = inc_connect_socket_progress(peer);
-
-	return done ? done < 0 : inc_connect_socket_wait(peer, 5000);
+	return inc_connect_socket_progress(peer) ? 0 : inc_connect_socket_wait(peer, 5000);
 }
 
 int main(int argc, char **argv)

@@ -83,6 +83,7 @@ static const struct inc_opt connect_options[] = {
 		 "its buf_size",
 	 INC_OPT_SIZE(struct connect_tool, bytes)},
 	{.name = "iters",
+	 .letter = 'n',
 	 .value = "N",
 	 .preset = "1000",
 	 .help = "that are timed one by one, and then all together",
