@@ -34,9 +34,10 @@ static const struct inc_opt config_option[] = {
 
 static const struct inc_opt serve_options[] = {
 	{.name = "listen",
-	 .value = "HOST[:PORT]",
-	 .help = "address to listen on (default: all, port " INC_STR(INC_CONNECT_PORT) ")",
-	 INC_OPT_TEXT(struct connect_tool, listen, inc_hostport_check)},
+	 .value = "ADDRESS[:PORT]",
+	 .help = "address to listen on, port 0: any free one (default: all, port " INC_STR(
+		 INC_CONNECT_PORT) ")",
+	 INC_OPT_TEXT(struct connect_tool, listen, inc_scrape_check)},
 	{.name = "metrics",
 	 .value = "ADDRESS[:PORT]",
 	 .help = "answer GET /metrics there over HTTP with all figures, as Prometheus reads them; "
