@@ -61,11 +61,20 @@ void cable_known(struct sides *s, int side, bool in)
 	free(devices);
 }
 
-/* A test that has failed may have left one out. */
-static int put_cables_in(void **state)
+static uint64_t began_at_ns;
+
+static int begin(void **state)
+{
+	began_at_ns = inc_now_ns();
+	return 0;
+}
+
+/* A test that has failed may have left a cable out. */
+static int end(void **state)
 {
 	cable(CLIENT, true);
 	cable(SERVICE, true);
+	printf("# %.1f s\n", (inc_now_ns() - began_at_ns) / 1e9);
 	return 0;
 }
 
@@ -73,7 +82,7 @@ static int put_cables_in(void **state)
 
 int main(int argc, char **argv)
 {
-#define TEST(name) cmocka_unit_test_teardown(name, put_cables_in)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 	const struct CMUnitTest tests[] = {
 		TEST(test_choice),
 		TEST(test_messages),
