@@ -113,6 +113,15 @@ static inline __attribute__((always_inline)) __u32 inc_element_bytes(__u32 desc)
 #undef _
 }
 
+/* Does a switch know this collective and type (operators it knows all), and is the length one of
+ * whole elements? That bounds the pad of a packet, too. */
+static inline __attribute__((always_inline)) _Bool inc_desc_known(__u32 desc, __u32 bytes)
+{
+	__u32 element = inc_element_bytes(desc);
+
+	return INC_DESC_COLL(desc) < INC_N_COLLECTIVES && element && !(bytes & (element - 1));
+}
+
 /* Must all ranks give data (all the same amount of it)? Else some give nothing. */
 static inline __attribute__((always_inline)) _Bool inc_all_give(__u32 desc)
 {
@@ -159,6 +168,21 @@ static inline __attribute__((always_inline)) _Bool inc_ranks_get(__u32 desc, _Bo
 	default:
 		return 0;
 	}
+}
+
+/*
+ * Can a partial sum of given bytes have a result of so many? has_root, ranks: of all that are below
+ * the switch which has sent it to its parent.
+ */
+static inline __attribute__((always_inline)) _Bool
+inc_answer_fits(__u32 desc, _Bool has_root, __u32 ranks, __u32 given, __u32 bytes)
+{
+	if (!inc_ranks_get(desc, has_root, ranks))
+		return !bytes;
+	/* what comes from elsewhere may have any number of elements */
+	if (inc_root_gives(desc) && !has_root)
+		return inc_desc_known(desc, bytes);
+	return bytes == given;
 }
 
 #endif
