@@ -9,7 +9,7 @@
 #include "bpf/inc_multicast.h"
 
 /* Is the packet what the parent must answer this partial sum with? Its message mirrors the partial
- * sum's. */
+ * sum's; its length follows from who gives and who gets. */
 static __always_inline bool inc_answers(const struct inc_packet *pkt, const struct inc_match *m,
 					const struct inc_buf *partial)
 {
@@ -18,7 +18,12 @@ static __always_inline bool inc_answers(const struct inc_packet *pkt, const stru
 
 	if (pkt->opcode != INC_OP_SEND_ONLY_IMM || pkt->imm != desc)
 		return false;
-	return inc_answer_fits(desc, root_below, m->cfg->ranks, partial->len, pkt->len);
+	if (!inc_ranks_get(desc, root_below, m->cfg->ranks))
+		return !pkt->len;
+	/* what comes from elsewhere may have any number of elements */
+	if (inc_root_gives(desc) && !root_below)
+		return inc_desc_known(desc, pkt->len);
+	return pkt->len == partial->len;
 }
 
 /* CRC of the payload in a row that inc_load_checked() has found intact: the ICRC is that of headers

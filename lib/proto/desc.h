@@ -170,19 +170,4 @@ static inline __attribute__((always_inline)) _Bool inc_ranks_get(__u32 desc, _Bo
 	}
 }
 
-/*
- * Can a partial sum of given bytes have a result of so many? has_root, ranks: of all that are below
- * the switch which has sent it to its parent.
- */
-static inline __attribute__((always_inline)) _Bool
-inc_answer_fits(__u32 desc, _Bool has_root, __u32 ranks, __u32 given, __u32 bytes)
-{
-	if (!inc_ranks_get(desc, has_root, ranks))
-		return !bytes;
-	/* what comes from elsewhere may have any number of elements */
-	if (inc_root_gives(desc) && !has_root)
-		return inc_desc_known(desc, bytes);
-	return bytes == given;
-}
-
 #endif

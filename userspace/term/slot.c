@@ -74,8 +74,7 @@ static uint64_t compare(const struct inc_term *t, struct term_slot *slot)
 	}
 	if (inc_all_give(slot->desc))
 		return differ | (slot->length ? t->all & ~slot->givers : 0);
-	return differ |
-	       (slot->givers & ~(inc_root_gives(slot->desc) ? root_bit(t, slot->desc) : 0));
+	return differ | (slot->givers & ~root_bit(t, slot->desc));
 }
 
 /* Puts the givers' data together, in the order of the children whatever the order of arrival, so
@@ -205,13 +204,21 @@ void term_take_part(struct inc_term *t, uint32_t child, uint64_t number,
 		complete(t, slot);
 }
 
-/* Is it what the parent must answer the partial sum with? */
+/* Is it what the parent must answer the partial sum with? It has the descriptor, and as much data
+ * as the ranks below get. */
 static bool answers(const struct inc_term *t, const struct term_slot *slot,
 		    const struct inc_term_message *m)
 {
-	return m->has_desc && m->desc == slot->desc &&
-	       inc_answer_fits(slot->desc, root_child_plus_1(t, slot->desc),
-			       t->peer[t->n_children].n_ranks, slot->length, m->length);
+	const bool root_below = root_child_plus_1(t, slot->desc);
+
+	if (!m->has_desc || m->desc != slot->desc)
+		return false;
+	if (!inc_ranks_get(slot->desc, root_below, t->peer[t->n_children].n_ranks))
+		return !m->length;
+	/* what comes from elsewhere may have any number of elements */
+	if (inc_root_gives(slot->desc) && !root_below)
+		return inc_desc_known(slot->desc, m->length);
+	return m->length == slot->length;
 }
 
 void term_take_result(struct inc_term *t, uint64_t number, const struct inc_term_message *m)
