@@ -127,16 +127,6 @@ static __always_inline bool inc_order_ok(const struct inc_packet *pkt, const str
 	return !(m->cfg->flags & INC_CONN_F_SWITCH) || !pkt->se == !inc_comm_order(m->comm);
 }
 
-/* Does the switch know this collective and type (operators it knows all), and is the length one of
- * whole elements? That bounds the pad, too, which the length has left for no choice
- * (inc_parse_ext()). */
-static __always_inline bool inc_desc_known(__u32 desc, __u32 len)
-{
-	__u32 bytes = inc_element_bytes(desc);
-
-	return INC_DESC_COLL(desc) < INC_N_COLLECTIVES && bytes && !(len & (bytes - 1));
-}
-
 /* Ends the connection: the packet, and every one after it, is answered with the syndrome. */
 static __always_inline enum inc_counter_id inc_refuse(struct xdp_md *ctx,
 						      const struct inc_packet *pkt,

@@ -113,6 +113,15 @@ static inline __attribute__((always_inline)) __u32 inc_element_bytes(__u32 desc)
 #undef _
 }
 
+/* Does a switch know this collective and type (operators it knows all), and is the length one of
+ * whole elements? That bounds the pad of a packet, too. */
+static inline __attribute__((always_inline)) _Bool inc_desc_known(__u32 desc, __u32 bytes)
+{
+	__u32 element = inc_element_bytes(desc);
+
+	return INC_DESC_COLL(desc) < INC_N_COLLECTIVES && element && !(bytes & (element - 1));
+}
+
 /* Must all ranks give data (all the same amount of it)? Else some give nothing. */
 static inline __attribute__((always_inline)) _Bool inc_all_give(__u32 desc)
 {

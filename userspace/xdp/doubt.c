@@ -28,7 +28,7 @@ void sp_doubt(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64
 	struct sp_conn *c = &cm->conn[peer];
 	const struct inc_conn_state st = conn_state(sp, c);
 	struct sp_doubt *d = &c->doubt;
-	char name[SP_PEER_TEXT];
+	char name[INC_PEER_TEXT];
 
 	if (d->naks++) {
 		d->r = r < d->r ? r : d->r;
@@ -106,7 +106,7 @@ bool sp_doubt_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, u
 	}
 	if ((d->naks >= INSISTS && now - d->first_at_ns >= INSISTS_S * INC_NSEC_PER_SEC) ||
 	    (d->probes >= UNRESPONSIVE &&
-	     now - d->heard_at_ns >= UNRESPONSIVE_S * INC_NSEC_PER_SEC)) {
+	     now - d->heard_at_ns >= INC_UNRESPONSIVE_S * INC_NSEC_PER_SEC)) {
 		end(sp, cm, peer, now);
 		return false;
 	}

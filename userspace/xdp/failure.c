@@ -10,7 +10,6 @@
 #include <arpa/inet.h>
 #include "lib/base/clock.h"
 #include "lib/base/machine.h"
-#include "lib/proto/desc.h"
 #include "userspace/xdp/slowpath_priv.h"
 
 #define FATAL_TIMES 8 /* the waits between double, up to rto_max */
@@ -21,26 +20,22 @@ const char *sp_thing(const struct sp_comm *cm, uint32_t peer)
 }
 
 const char *sp_peer_name(const struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t peer,
-			 char buf[SP_PEER_TEXT])
+			 char buf[INC_PEER_TEXT])
 {
 	const struct inc_conn_cfg *cfg = conn_cfg(sp, &cm->conn[peer]);
 	const struct in_addr addr = {.s_addr = cfg->peer_addr};
 	char ip[INET_ADDRSTRLEN];
 
-	if (is_parent(cm, peer))
-		snprintf(buf, SP_PEER_TEXT, "the parent %s",
-			 inet_ntop(AF_INET, &addr, ip, sizeof(ip)));
-	else if (is_switch(sp, &cm->conn[peer]))
-		snprintf(buf, SP_PEER_TEXT, "the switch of rank %u", cfg->rank);
-	else
-		snprintf(buf, SP_PEER_TEXT, "rank %u", cfg->rank);
+	if (!is_parent(cm, peer))
+		return inc_child_name(buf, is_switch(sp, &cm->conn[peer]), cfg->rank);
+	snprintf(buf, INC_PEER_TEXT, "the parent %s", inet_ntop(AF_INET, &addr, ip, sizeof(ip)));
 	return buf;
 }
 
 void sp_notice_peer(struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t peer,
 		    const char *event, uint64_t r, const char *fmt, ...)
 {
-	char text[240], name[SP_PEER_TEXT];
+	char text[240], name[INC_PEER_TEXT];
 	va_list ap;
 	int n;
 
@@ -82,53 +77,31 @@ void sp_comm_go(struct sp_comm *cm, enum sp_comm_phase to)
 	cm->phase = inc_machine_step(&machine, who, cm->phase, to);
 }
 
-#define WORD(NAME, name, ...) #name,
-static const char *const collectives[] = {INC_COLLECTIVES(WORD)};
-static const char *const operators[] = {INC_OPERATORS(WORD)[INC_OPERATOR_AVG] = "avg"};
-static const char *const dtypes[] = {INC_WIRE_DTYPES(WORD)};
-
-/* The switch refuses descriptors with others, but a row may be read while it is written. */
-#define NAME_OF(names, value) \
-	((value) < sizeof(names) / sizeof(*(names)) ? (names)[value] : "unknown")
-
-/* "rank 1 called reduce (sum of int32, root 0, sequence 7) with 1024 bytes". An operator
- * that computes nothing is left out, and the type of a barrier's no elements. */
-static int describe(const struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t child,
-		    uint64_t r, char *text, size_t size)
+static struct inc_call call_of(const struct inc_slowpath *sp, const struct sp_comm *cm,
+			       uint32_t child, uint64_t r)
 {
-	struct inc_kept_head call;
-	char name[SP_PEER_TEXT], elements[48] = "";
-	uint32_t desc;
+	struct inc_kept_head kept;
+	struct inc_call call;
 
-	inc_switch_read_kept(sp->sw, cm->index, child, r, &call);
-	desc = call.mirror.desc;
-	if (inc_all_give(desc))
-		snprintf(elements, sizeof(elements), "%s of %s, ",
-			 NAME_OF(operators, INC_DESC_OP(desc)),
-			 NAME_OF(dtypes, INC_DESC_DTYPE(desc)));
-	else if (INC_DESC_COLL(desc) != INC_COLL_BARRIER)
-		snprintf(elements, sizeof(elements), "%s, ", NAME_OF(dtypes, INC_DESC_DTYPE(desc)));
-	return snprintf(text, size, "%s called %s (%sroot %u, sequence %u) with %u bytes",
-			sp_peer_name(sp, cm, child, name),
-			NAME_OF(collectives, INC_DESC_COLL(desc)), elements, INC_DESC_ROOT(desc),
-			INC_DESC_SEQ(desc), call.len);
+	inc_switch_read_kept(sp->sw, cm->index, child, r, &kept);
+	call.desc = kept.mirror.desc;
+	call.bytes = kept.len;
+	sp_peer_name(sp, cm, child, call.who);
+	return call;
 }
 
 /* The chunk's rows, and the mask of those who differ in the result's row, stand from the end of
  * the communicator on. */
 static void tell_mismatch(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t r)
 {
-	uint32_t mask = inc_switch_read_differ(sp->sw, cm->index, r), c;
-	char text[320];
-	int n;
+	const uint32_t mask = inc_switch_read_differ(sp->sw, cm->index, r);
+	const uint32_t c = mask ? __builtin_ctz(mask) : 0;
+	struct inc_call first = call_of(sp, cm, 0, r), other;
+	char text[INC_CALL_TEXT];
 
-	n = describe(sp, cm, 0, r, text, sizeof(text));
-	c = mask ? __builtin_ctz(mask) : 0;
-	if (c && c < cm->cfg.children && n > 0 && (size_t)n + 8 < sizeof(text)) {
-		strcpy(text + n, ", but ");
-		n += 6;
-		describe(sp, cm, c, r, text + n, sizeof(text) - n);
-	}
+	if (c && c < cm->cfg.children)
+		other = call_of(sp, cm, c, r);
+	inc_call_text(text, sizeof(text), &first, c && c < cm->cfg.children ? &other : NULL);
 	sp->notice(sp->arg, "mismatch", cm->index, mask, r, text);
 }
 

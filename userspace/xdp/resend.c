@@ -233,7 +233,7 @@ static void judge(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, ui
 	struct sp_conn *c = &cm->conn[peer];
 
 	if (c->phase == SP_CONN_UNRESPONSIVE || c->rto.backoff + c->asked < UNRESPONSIVE ||
-	    now - c->progress_at_ns < UNRESPONSIVE_S * INC_NSEC_PER_SEC)
+	    now - c->progress_at_ns < INC_UNRESPONSIVE_S * INC_NSEC_PER_SEC)
 		return;
 	sp_conn_go(cm, c, SP_CONN_UNRESPONSIVE);
 	sp_notice_peer(sp, cm, peer, "unresponsive", c->acked,

@@ -12,6 +12,7 @@
 #include "lib/proto/maps.h"
 #include "lib/roce/rto.h"
 #include "loader/inc_state.h"
+#include "userspace/call.h"
 #include "userspace/xdp/packet.h"
 #include "userspace/xdp/slowpath.h"
 #include "userspace/xdp/xsk.h"
@@ -19,9 +20,8 @@
 /* Before the first sample, in units of rto_min. */
 #define FIRST_RTO 4
 /* A child that is silent, or says nothing but the same, is given up after so many attempts in a
- * row and so many seconds without progress, both. */
-#define UNRESPONSIVE   8
-#define UNRESPONSIVE_S 10ull
+ * row and INC_UNRESPONSIVE_S without progress, both. */
+#define UNRESPONSIVE 8
 
 /*
  * A child asks by NAK for a result that it has acknowledged: perhaps the NAK is old, perhaps the
@@ -217,9 +217,8 @@ void sp_notice_peer(struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t 
 /* What is sent to the peer: "result" or "partial sum". */
 const char *sp_thing(const struct sp_comm *cm, uint32_t peer);
 /* Its name, as above, in buf. */
-#define SP_PEER_TEXT 48
 const char *sp_peer_name(const struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t peer,
-			 char buf[SP_PEER_TEXT]);
+			 char buf[INC_PEER_TEXT]);
 
 /* response.c */
 void sp_on_frame(const uint8_t *frame, size_t len, void *arg);

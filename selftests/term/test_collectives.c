@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Who is sent what: every collective with every root, behind each child and elsewhere, at hosts and
+ * at switches, at the root and below it; every operator on every type; and the shapes of messages.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <cmocka.h>
+#include "lib/proto/desc.h"
+#include "selftests/term/world.h"
+
+/* One message, from the last child to the first, so that no order of arrival helps. */
+static void play(const struct world_shape *shape, const struct world_call *call, uint32_t n_calls)
+{
+	struct world w;
+	uint32_t i, m;
+
+	world_open(&w, shape, call, n_calls);
+	for (m = 0; m < n_calls; m++) {
+		for (i = shape->n_children; i-- > 0;)
+			world_give(&w, i);
+		if (shape->has_parent)
+			world_give(&w, shape->n_children);
+		for (i = 0; i < w.n_peers; i++)
+			world_finish(&w, i);
+	}
+	world_check_done(&w);
+	world_close(&w);
+}
+
+static const uint32_t shapes[][2] = {{1, 1}, {1, 3}, {2, 1}, {3, 1}, {3, 2}, {5, 7}};
+
+static void test_roots(void **state)
+{
+	uint32_t coll, s, root, up;
+
+	for (s = 0; s < sizeof(shapes) / sizeof(shapes[0]); s++) {
+		for (up = 0; up < 2; up++) {
+			const struct world_shape shape =
+				world_shape(shapes[s][0], shapes[s][1], 1, up);
+			const uint32_t ranks = shapes[s][0] * shapes[s][1];
+
+			for (coll = 0; coll < INC_N_COLLECTIVES; coll++)
+				for (root = 0; root < ranks + 2 * up; root++) {
+					const struct world_call call = {
+						INC_DESC(coll, INC_OPERATOR_SUM, INC_DTYPE_INT32,
+							 root < ranks ? root : INC_MAX_RANKS - 1,
+							 7),
+						coll == INC_COLL_BARRIER ? 0 : 24, true};
+
+					play(&shape, &call, 1);
+				}
+		}
+	}
+}
+
+static void test_operators(void **state)
+{
+	uint32_t op, dtype, up;
+
+	for (up = 0; up < 2; up++)
+		for (op = 0; op <= INC_OPERATOR_AVG; op++)
+			for (dtype = 0; dtype < INC_N_WIRE_DTYPES; dtype++) {
+				const struct world_shape shape = world_shape(4, 1, 2, up);
+				const uint32_t desc = INC_DESC(INC_COLL_ALLREDUCE, op, dtype, 0, 0);
+				const struct world_call calls[] = {
+					{desc, WORLD_BYTES, true},
+					{desc, inc_element_bytes(desc), false}};
+
+				play(&shape, calls, 2);
+			}
+}
+
+/* No data at all: nothing to reduce, and nothing to hold. A vector of messages: the descriptor
+ * once, and where a child says it again. */
+static void test_shapes(void **state)
+{
+	const uint32_t sum = INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, 0),
+		       max = INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_MAX, INC_DTYPE_INT8, 0, 1);
+	const struct world_call calls[] = {{sum, 0, true},  {sum, 64, false}, {sum, 64, false},
+					   {sum, 4, false}, {max, 3, true},   {max, 0, false}};
+	uint32_t n, up;
+
+	for (n = 1; n <= 5; n++)
+		for (up = 0; up < 2; up++) {
+			const struct world_shape shape = world_shape(n, 1, 2, up);
+
+			play(&shape, calls, sizeof(calls) / sizeof(calls[0]));
+		}
+}
+
+static void test_most_children(void **state)
+{
+	const struct world_call calls[] = {
+		{INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_FLOAT32, 0, 0), 64, true},
+		{INC_DESC(INC_COLL_BROADCAST, 0, INC_DTYPE_INT64, 63 * 64, 1), 64, true},
+		{INC_DESC(INC_COLL_BARRIER, 0, 0, 0, 2), 0, true}};
+	uint32_t up;
+
+	for (up = 0; up < 2; up++) {
+		const struct world_shape shape = world_shape(INC_TERM_MAX_CHILDREN, 64, 1, up);
+
+		play(&shape, calls, 3);
+	}
+}
+
+/* What is one buffer's is not copied: a Broadcast and a single child's part are sent as they came,
+ * and of a Reduce whose root is in another tree nothing is computed. */
+static void test_nothing_for_nothing(void **state)
+{
+	const struct world_shape shape = world_shape(3, 1, 1, false),
+				 one = world_shape(1, 1, 1, false);
+	const struct world_call broadcast = {INC_DESC(INC_COLL_BROADCAST, 0, INC_DTYPE_INT32, 1, 0),
+					     64, true},
+				sum = {INC_DESC(INC_COLL_ALLREDUCE, 0, INC_DTYPE_INT32, 1, 0), 64,
+				       true};
+	struct world w;
+	uint32_t i;
+
+	world_open(&w, &shape, &broadcast, 1);
+	for (i = 0; i < 3; i++)
+		world_give(&w, i);
+	assert_int_equal(w.n_reduced, 0);
+	assert_int_equal(w.n_taken, 1);
+	for (i = 0; i < 3; i++)
+		world_finish(&w, i);
+	world_check_done(&w);
+	world_close(&w);
+
+	world_open(&w, &one, &sum, 1);
+	world_give(&w, 0);
+	assert_int_equal(w.n_reduced, 0);
+	world_finish(&w, 0);
+	world_check_done(&w);
+	world_close(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_roots),
+		cmocka_unit_test(test_operators),
+		cmocka_unit_test(test_shapes),
+		cmocka_unit_test(test_most_children),
+		cmocka_unit_test(test_nothing_for_nothing),
+	};
+
+	return cmocka_run_group_tests_name("term collectives", tests, NULL, NULL);
+}

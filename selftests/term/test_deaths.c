@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A connection breaks: each peer's, at every moment of every order of events. The communicator ends
+ * once, with the peer's name; nothing is sent any more, and every buffer comes back, those that are
+ * being sent when their sends are through.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+#include "lib/proto/desc.h"
+#include "selftests/term/path.h"
+#include "selftests/term/world.h"
+
+#define SUM(seq) INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_FLOAT32, 0, seq)
+
+static const struct world_call sums[] = {{SUM(0), 8, true}, {SUM(1), 8, true}};
+
+static const struct {
+	enum inc_term_reason reason;
+	const char *event;
+} reasons[] = {{INC_TERM_INVALID, "connection_error"},
+	       {INC_TERM_REFUSED, "peer_nak"},
+	       {INC_TERM_SILENT, "unresponsive"},
+	       {INC_TERM_ENDED_THERE, "ended"}};
+
+struct job {
+	struct world_shape shape;
+	uint64_t deaths;
+};
+
+static void check_story(const struct world *w, uint32_t peer, uint32_t why)
+{
+	char who[32] = "the parent ";
+
+	assert_string_equal(w->story.event, reasons[why].event);
+	if (peer < w->shape->n_children) {
+		assert_int_equal(w->story.n_ranks, 1);
+		assert_int_equal(w->story.ranks[0], peer);
+		snprintf(who, sizeof(who), "rank %u ", peer);
+	} else {
+		assert_int_equal(w->story.n_ranks, 0);
+	}
+	assert_memory_equal(w->story.text, who, strlen(who));
+}
+
+/* Whoever dies second is nobody's affair any more. */
+static void die(struct path *path, struct world *w, uint32_t peer)
+{
+	const uint32_t why = path_choose(path, sizeof(reasons) / sizeof(reasons[0]));
+	struct inc_term_figures f;
+
+	world_lose(w, peer, reasons[why].reason);
+	assert_true(w->ended);
+	check_story(w, peer, why);
+	world_lose(w, 0, INC_TERM_SILENT);
+	check_story(w, peer, why);
+	world_tick(w, 1ull << 40);
+	assert_int_equal(w->n_told, 0);
+	inc_term_figures(w->t, &f);
+	assert_true(f.ended);
+	world_check_ended(w);
+}
+
+static void play(struct path *path, void *arg)
+{
+	struct job *job = arg;
+	struct world w;
+	uint32_t peer;
+
+	world_open(&w, &job->shape, sums, 2);
+	do {
+		peer = path_choose(path, w.n_peers + 1);
+		if (peer < w.n_peers) {
+			die(path, &w, peer);
+			job->deaths++;
+			break;
+		}
+	} while (path_step(path, &w, true));
+	if (!w.ended)
+		world_check_done(&w);
+	world_close(&w);
+}
+
+static void try(uint32_t children, uint32_t slots, bool has_parent)
+{
+	struct job job = {world_shape(children, 1, slots, has_parent), 0};
+	uint64_t n = path_all(play, &job);
+
+	print_message("# %u children, %u slots%s: %llu deaths in %llu orders\n", children, slots,
+		      has_parent ? ", a parent" : "", (unsigned long long)job.deaths,
+		      (unsigned long long)n);
+	assert_true(job.deaths > 0);
+}
+
+static void test_at_the_root(void **state)
+{
+	try(1, 2, false);
+	try(2, 1, false);
+	try(2, 2, false);
+	try(3, 1, false);
+}
+
+static void test_below_the_root(void **state)
+{
+	try(1, 2, true);
+	try(2, 1, true);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_at_the_root),
+		cmocka_unit_test(test_below_the_root),
+	};
+
+	return cmocka_run_group_tests_name("term deaths", tests, NULL, NULL);
+}

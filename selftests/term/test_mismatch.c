@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Ranks that do not call the same, peers that send what they must not: who is named, and how. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+#include "lib/proto/desc.h"
+#include "selftests/term/world.h"
+
+#define CALL(coll, op, dtype, root, seq) \
+	INC_DESC(INC_COLL_##coll, INC_OPERATOR_##op, INC_DTYPE_##dtype, root, seq)
+#define SUM CALL(ALLREDUCE, SUM, INT32, 0, 7)
+
+static const uint8_t data[WORLD_BYTES] = {1, 2, 3};
+
+static struct inc_term_message message(uint32_t desc, uint32_t length)
+{
+	return (struct inc_term_message){true, desc, length, (void *)data};
+}
+
+static void check_story(const struct world *w, const char *event, const char *ranks,
+			const char *text)
+{
+	char named[64] = "";
+	uint32_t i, n = 0;
+
+	assert_true(w->ended);
+	assert_string_equal(w->story.event, event);
+	for (i = 0; i < w->story.n_ranks; i++)
+		n += snprintf(named + n, sizeof(named) - n, "%s%u", i ? "," : "",
+			      w->story.ranks[i]);
+	assert_string_equal(named, ranks);
+	assert_string_equal(w->story.text, text);
+}
+
+/* What three children give: child 0 a sum of 8 bytes, the others this. */
+struct odd {
+	uint32_t first, first_length, desc[2], length[2];
+	const char *ranks, *text;
+};
+
+#define CALLED_8 "rank 0 called allreduce (sum of int32, root 0, sequence 7) with 8 bytes"
+
+static const struct odd odds[] = {
+	{SUM,
+	 8,
+	 {SUM, SUM},
+	 {8, 4},
+	 "2",
+	 CALLED_8 ", but rank 2 called allreduce (sum of int32, root 0, sequence 7) with 4 bytes"},
+	{SUM,
+	 8,
+	 {SUM, SUM},
+	 {0, 8},
+	 "1",
+	 CALLED_8 ", but rank 1 called allreduce (sum of int32, root 0, sequence 7) with 0 bytes"},
+	{SUM,
+	 8,
+	 {CALL(REDUCE, SUM, INT32, 0, 7), SUM},
+	 {8, 8},
+	 "1",
+	 CALLED_8 ", but rank 1 called reduce (sum of int32, root 0, sequence 7) with 8 bytes"},
+	{SUM,
+	 8,
+	 {SUM, CALL(ALLREDUCE, MAX, INT32, 0, 7)},
+	 {8, 8},
+	 "2",
+	 CALLED_8 ", but rank 2 called allreduce (max of int32, root 0, sequence 7) with 8 bytes"},
+	{SUM,
+	 8,
+	 {SUM, CALL(ALLREDUCE, AVG, INT32, 0, 7)},
+	 {8, 8},
+	 "2",
+	 CALLED_8 ", but rank 2 called allreduce (avg of int32, root 0, sequence 7) with 8 bytes"},
+	{SUM,
+	 8,
+	 {CALL(ALLREDUCE, SUM, FLOAT32, 0, 7), SUM},
+	 {8, 8},
+	 "1",
+	 CALLED_8
+	 ", but rank 1 called allreduce (sum of float32, root 0, sequence 7) with 8 bytes"},
+	{SUM,
+	 8,
+	 {SUM, CALL(ALLREDUCE, SUM, INT32, 2, 7)},
+	 {8, 8},
+	 "2",
+	 CALLED_8 ", but rank 2 called allreduce (sum of int32, root 2, sequence 7) with 8 bytes"},
+	{SUM,
+	 8,
+	 {SUM, CALL(ALLREDUCE, SUM, INT32, 0, 8)},
+	 {8, 8},
+	 "2",
+	 CALLED_8 ", but rank 2 called allreduce (sum of int32, root 0, sequence 8) with 8 bytes"},
+	{SUM,
+	 8,
+	 {CALL(BARRIER, SUM, INT32, 0, 7), CALL(BARRIER, SUM, INT32, 0, 7)},
+	 {0, 0},
+	 "1,2",
+	 CALLED_8 ", but rank 1 called barrier (root 0, sequence 7) with 0 bytes"},
+	/* child 0 is the one that is out of step */
+	{SUM,
+	 0,
+	 {SUM, SUM},
+	 {8, 8},
+	 "0",
+	 "rank 0 called allreduce (sum of int32, root 0, sequence 7) with 0 bytes"},
+	{CALL(BROADCAST, SUM, INT8, 1, 7),
+	 8,
+	 {CALL(BROADCAST, SUM, INT8, 1, 7), CALL(BROADCAST, SUM, INT8, 1, 7)},
+	 {8, 0},
+	 "0",
+	 "rank 0 called broadcast (int8, root 1, sequence 7) with 8 bytes"},
+	{CALL(BROADCAST, SUM, INT8, 0, 7),
+	 8,
+	 {CALL(BROADCAST, SUM, INT8, 0, 7), CALL(BROADCAST, SUM, INT8, 0, 7)},
+	 {0, 3},
+	 "2",
+	 "rank 0 called broadcast (int8, root 0, sequence 7) with 8 bytes, but "
+	 "rank 2 called broadcast (int8, root 0, sequence 7) with 3 bytes"},
+	{CALL(ALL_GATHER, SUM, INT8, 2, 7),
+	 0,
+	 {CALL(ALL_GATHER, SUM, INT8, 2, 7), CALL(ALL_GATHER, SUM, INT8, 2, 7)},
+	 {5, 5},
+	 "1",
+	 "rank 0 called allgather (int8, root 2, sequence 7) with 0 bytes, but "
+	 "rank 1 called allgather (int8, root 2, sequence 7) with 5 bytes"},
+	{CALL(REDUCE_SCATTER, MIN, INT8, 2, 7),
+	 5,
+	 {CALL(REDUCE_SCATTER, MIN, INT8, 2, 7), CALL(REDUCE_SCATTER, MIN, INT8, 2, 7)},
+	 {5, 6},
+	 "2",
+	 "rank 0 called reducescatter (min of int8, root 2, sequence 7) with 5 bytes, but "
+	 "rank 2 called reducescatter (min of int8, root 2, sequence 7) with 6 bytes"},
+	{CALL(BARRIER, SUM, INT32, 0, 7),
+	 0,
+	 {CALL(BARRIER, SUM, INT32, 0, 7), CALL(BARRIER, SUM, INT32, 0, 7)},
+	 {0, 4},
+	 "2",
+	 "rank 0 called barrier (root 0, sequence 7) with 0 bytes, but "
+	 "rank 2 called barrier (root 0, sequence 7) with 4 bytes"},
+};
+
+/* In every order of arrival, at the root and below it. */
+static void test_children(void **state)
+{
+	static const uint8_t orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+					    {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+	uint32_t o, k, i, up;
+
+	for (o = 0; o < sizeof(odds) / sizeof(odds[0]); o++)
+		for (k = 0; k < 6; k++)
+			for (up = 0; up < 2; up++) {
+				const struct world_shape shape = world_shape(3, 1, 2, up);
+				const struct odd *odd = &odds[o];
+				const struct inc_term_message m[] = {
+					message(odd->first, odd->first_length),
+					message(odd->desc[0], odd->length[0]),
+					message(odd->desc[1], odd->length[1])};
+				struct world w;
+
+				world_open(&w, &shape, NULL, 0);
+				for (i = 0; i < 3; i++) {
+					assert_false(w.ended);
+					world_give_this(&w, orders[k][i], 0, &m[orders[k][i]]);
+				}
+				check_story(&w, "mismatch", odd->ranks, odd->text);
+				world_check_ended(&w);
+				world_close(&w);
+			}
+}
+
+/* A child that is a switch stands for its ranks, and is named as one. */
+static void test_switches(void **state)
+{
+	const struct world_shape shape = world_shape(2, 3, 1, false);
+	const struct inc_term_message m = message(SUM, 8), other = message(SUM, 4);
+	struct world w;
+
+	world_open(&w, &shape, NULL, 0);
+	world_give_this(&w, 0, 0, &m);
+	world_give_this(&w, 1, 0, &other);
+	check_story(&w, "mismatch", "3",
+		    "the switch of rank 0 called allreduce (sum of int32, root 0, sequence 7) with "
+		    "8 bytes, but the switch of rank 3 called allreduce (sum of int32, root 0, "
+		    "sequence 7) with 4 bytes");
+	world_check_ended(&w);
+	world_close(&w);
+}
+
+/* What one child alone sends wrong, behind a good message or as its first. */
+static void try_invalid(uint64_t number, const struct inc_term_message *m, bool second,
+			const char *event, const char *text)
+{
+	const struct world_shape shape = world_shape(2, 1, 2, false);
+	const struct inc_term_message good = message(SUM, 8);
+	struct world w;
+
+	world_open(&w, &shape, NULL, 0);
+	if (second)
+		world_give_this(&w, 1, 0, &good);
+	assert_false(w.ended);
+	world_give_this(&w, 1, number, m);
+	check_story(&w, event, "1", text);
+	world_give_this(&w, 0, 0, &good);
+	world_check_ended(&w);
+	world_close(&w);
+}
+
+static void test_invalid(void **state)
+{
+	const struct inc_term_message good = message(SUM, 8), part = message(SUM, 7),
+				      inherited = {false, 0, 8, (void *)data},
+				      coll = message(INC_DESC(6, 0, 0, 0, 0), 0),
+				      dtype = message(INC_DESC(0, 0, 15, 0, 0), 8);
+	const struct inc_term_message inherited_part = {false, 0, 6, (void *)data};
+
+	try_invalid(0, &part, false, "connection_error",
+		    "rank 1 sent an invalid request as message 0");
+	try_invalid(0, &coll, false, "connection_error",
+		    "rank 1 sent an invalid request as message 0");
+	try_invalid(0, &dtype, false, "connection_error",
+		    "rank 1 sent an invalid request as message 0");
+	try_invalid(0, &inherited, false, "connection_error",
+		    "rank 1 sent an invalid request as message 0");
+	try_invalid(1, &inherited_part, true, "connection_error",
+		    "rank 1 sent an invalid request as message 1");
+	/* twice, with a gap, beyond the window */
+	try_invalid(0, &good, true, "mismatch", "rank 1 sent message 0 out of turn");
+	try_invalid(2, &good, true, "mismatch", "rank 1 sent message 2 out of turn");
+	try_invalid(1, &good, false, "mismatch", "rank 1 sent message 1 out of turn");
+	try_invalid(UINT64_MAX, &good, false, "mismatch",
+		    "rank 1 sent message 18446744073709551615 out of turn");
+}
+
+static void test_beyond_the_window(void **state)
+{
+	const struct world_shape shape = world_shape(2, 1, 2, false);
+	const struct inc_term_message m = message(SUM, 8);
+	struct world w;
+	uint32_t i;
+
+	world_open(&w, &shape, NULL, 0);
+	for (i = 0; i < 2; i++)
+		world_give_this(&w, 1, i, &m);
+	assert_false(w.ended);
+	/* no receive is posted for it, and there is no buffer: it brings child 0's */
+	world_give_this(&w, 1, 2, &m);
+	check_story(&w, "mismatch", "1", "rank 1 sent message 2 out of turn");
+	world_check_ended(&w);
+	world_close(&w);
+}
+
+/* The parent's answers to partial sum 0 of two children with a rank each. */
+static void try_parent(uint32_t desc, uint32_t given, uint64_t number,
+		       const struct inc_term_message *m, bool good)
+{
+	const struct world_shape shape = world_shape(2, 1, 2, true);
+	const struct inc_term_message mine = message(desc, given),
+				      none = message(desc, inc_all_give(desc) ? given : 0);
+	char text[80];
+	struct world w;
+
+	world_open(&w, &shape, NULL, 0);
+	world_give_this(&w, 0, 0, &mine);
+	world_give_this(&w, 1, 0, &none);
+	assert_false(w.ended);
+	assert_int_equal(w.peer[2].sent, 1);
+	world_give_this(&w, 2, number, m);
+	assert_int_equal(!w.ended, good);
+	if (!good) {
+		snprintf(text, sizeof(text), "the parent sent an invalid request as message %llu",
+			 (unsigned long long)number);
+		check_story(&w, "connection_error", "", text);
+		world_check_ended(&w);
+	} else {
+		assert_int_equal(w.peer[0].sent, 1);
+		assert_int_equal(w.peer[1].sent, 1);
+	}
+	world_close(&w);
+}
+
+static void test_parent(void **state)
+{
+	const uint32_t here = CALL(BROADCAST, SUM, INT32, 0, 7),
+		       there = CALL(BROADCAST, SUM, INT32, 9, 7),
+		       reduce = CALL(REDUCE, SUM, INT32, 9, 7);
+	struct inc_term_message m = message(SUM, 8);
+
+	try_parent(SUM, 8, 0, &m, true);
+	try_parent(SUM, 8, 1, &m, false);
+	m.has_desc = false;
+	try_parent(SUM, 8, 0, &m, false);
+	m = message(CALL(ALLREDUCE, SUM, INT32, 0, 8), 8);
+	try_parent(SUM, 8, 0, &m, false);
+	m = message(SUM, 4);
+	try_parent(SUM, 8, 0, &m, false);
+	m = message(SUM, 0);
+	try_parent(SUM, 8, 0, &m, false);
+	/* who gets nothing gets nothing */
+	m = message(reduce, 8);
+	try_parent(reduce, 8, 0, &m, false);
+	m = message(reduce, 0);
+	try_parent(reduce, 8, 0, &m, true);
+	/* what was given here has its length, what comes from elsewhere any one of whole elements
+	 */
+	m = message(here, 12);
+	try_parent(here, 8, 0, &m, false);
+	m = message(here, 8);
+	try_parent(here, 8, 0, &m, true);
+	m = message(there, 12);
+	try_parent(there, 0, 0, &m, true);
+	m = message(there, 13);
+	try_parent(there, 0, 0, &m, false);
+}
+
+/* An answer to what was not asked: nothing has gone up, or the answer came before. */
+static void test_unasked(void **state)
+{
+	const struct inc_term_message m = message(SUM, 8);
+	struct world w;
+	uint32_t again;
+
+	for (again = 0; again < 3; again++) {
+		const struct world_shape shape = world_shape(1, 1, again == 2 ? 1 : 2, true);
+
+		world_open(&w, &shape, NULL, 0);
+		if (again) {
+			world_give_this(&w, 0, 0, &m);
+			world_give_this(&w, 1, 0, &m);
+			assert_false(w.ended);
+		}
+		/* 2: the slot is free again, and what was in it looks like this */
+		if (again == 2) {
+			world_finish(&w, 1);
+			world_finish(&w, 0);
+		}
+		world_give_this(&w, 1, again / 2, &m);
+		check_story(&w, "connection_error", "",
+			    again == 2 ? "the parent sent an invalid request as message 1"
+				       : "the parent sent an invalid request as message 0");
+		world_check_ended(&w);
+		world_close(&w);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_children), cmocka_unit_test(test_switches),
+		cmocka_unit_test(test_invalid),  cmocka_unit_test(test_beyond_the_window),
+		cmocka_unit_test(test_parent),   cmocka_unit_test(test_unasked),
+	};
+
+	return cmocka_run_group_tests_name("term mismatch", tests, NULL, NULL);
+}

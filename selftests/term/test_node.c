@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A node by itself: what it is refused for, what it is in its tree, what it says when it is asked.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <cmocka.h>
+#include "lib/base/clock.h"
+#include "lib/proto/desc.h"
+#include "selftests/term/world.h"
+
+#define SUM INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, 0)
+
+static const struct world_call calls[] = {{SUM, 8, true}, {SUM, 8, false}, {SUM, 8, false}};
+
+static void refused(const struct world_shape *shape, const char *why)
+{
+	const struct inc_term_conf conf = {.communicator = 12,
+					   .slots = shape->slots,
+					   .has_parent = shape->has_parent,
+					   .n_children = shape->n_children,
+					   .child = shape->child};
+	struct inc_term *t = NULL;
+	struct inc_err err;
+
+	assert_int_equal(inc_term_new(&conf, &t, &err), -EINVAL);
+	assert_null(t);
+	assert_string_equal(err.msg, why);
+}
+
+static void test_conf(void **state)
+{
+	struct world_shape shape = world_shape(2, 1, 4, false);
+
+	shape.slots = 3;
+	refused(&shape, "communicator 12: slots are a power of two up to 4096, not 3");
+	shape.slots = 0;
+	refused(&shape, "communicator 12: slots are a power of two up to 4096, not 0");
+	shape.slots = 4;
+	shape.n_children = 0;
+	refused(&shape, "communicator 12: 1 to 64 children, not 0");
+	shape.n_children = INC_TERM_MAX_CHILDREN + 1;
+	refused(&shape, "communicator 12: 1 to 64 children, not 65");
+	shape.n_children = 3;
+	refused(&shape, "communicator 12: no rank is behind child 2");
+	inc_ranks_add(&shape.child[2].ranks, 1);
+	refused(&shape, "communicator 12: rank 1 is behind two children");
+}
+
+static void check_role(uint32_t ranks, bool has_parent, enum inc_term_role role)
+{
+	const struct world_shape shape = world_shape(2, ranks, 1, has_parent);
+	struct inc_term_figures f;
+	struct world w;
+
+	world_open(&w, &shape, NULL, 0);
+	inc_term_figures(w.t, &f);
+	assert_int_equal(f.role, role);
+	world_close(&w);
+}
+
+static void test_roles(void **state)
+{
+	check_role(1, true, INC_TERM_LEAF);
+	check_role(2, true, INC_TERM_SPINE);
+	check_role(1, false, INC_TERM_ROOT);
+	check_role(2, false, INC_TERM_ROOT);
+}
+
+/* The caller's errors change nothing. */
+static void test_caller(void **state)
+{
+	const struct world_shape shape = world_shape(1, 1, 2, false);
+	const struct inc_term_message empty = {.has_desc = true, .desc = SUM};
+	struct inc_term_action a;
+	struct world w;
+
+	world_open(&w, &shape, calls, 3);
+	assert_int_equal(inc_term_message(w.t, 1, 0, &empty), -EINVAL);
+	assert_int_equal(inc_term_sent(w.t, 0, 0), -EINVAL);
+	assert_int_equal(inc_term_sent(w.t, 1, 0), -EINVAL);
+	assert_int_equal(inc_term_lost(w.t, 1, INC_TERM_SILENT), -EINVAL);
+	assert_int_equal(inc_term_lost(w.t, 0, INC_TERM_MISMATCH), -EINVAL);
+	assert_int_equal(inc_term_lost(w.t, 0, INC_TERM_OUT_OF_TURN), -EINVAL);
+	assert_false(inc_term_next(w.t, &a));
+	world_give(&w, 0);
+	world_give(&w, 0);
+	assert_int_equal(inc_term_sent(w.t, 0, 1), -EINVAL);
+	world_finish(&w, 0);
+	assert_int_equal(inc_term_sent(w.t, 0, 0), -EINVAL);
+	world_finish(&w, 0);
+	world_give(&w, 0);
+	world_finish(&w, 0);
+	world_check_done(&w);
+	world_close(&w);
+}
+
+/* Nothing is told as long as something is to be done. */
+static void test_busy(void **state)
+{
+	const struct world_shape shape = world_shape(2, 1, 2, false);
+	const struct inc_term_message empty = {.has_desc = true, .desc = SUM},
+				      wrong = {.has_desc = true, .desc = ~0u};
+	struct inc_term_action a;
+	struct world w;
+
+	world_open(&w, &shape, NULL, 0);
+	assert_int_equal(inc_term_message(w.t, 0, 0, &empty), 0);
+	assert_int_equal(inc_term_message(w.t, 1, 0, &empty), 0);
+	assert_int_equal(inc_term_message(w.t, 1, 1, &empty), -EBUSY);
+	assert_true(inc_term_next(w.t, &a));
+	assert_int_equal(a.what, INC_TERM_DO_SEND);
+	assert_int_equal(inc_term_sent(w.t, 0, 0), -EBUSY);
+	assert_int_equal(inc_term_lost(w.t, 0, INC_TERM_SILENT), -EBUSY);
+	assert_int_equal(inc_term_tick(w.t, 1), -EBUSY);
+	assert_true(inc_term_next(w.t, &a));
+	assert_false(inc_term_next(w.t, &a));
+	/* nor while an ended one may have buffers to give back */
+	assert_int_equal(inc_term_message(w.t, 1, 1, &wrong), 0);
+	assert_true(inc_term_next(w.t, &a));
+	assert_int_equal(a.what, INC_TERM_DO_END);
+	assert_int_equal(inc_term_sent(w.t, 0, 0), -EBUSY);
+	assert_false(inc_term_next(w.t, &a));
+	assert_int_equal(inc_term_sent(w.t, 0, 0), 0);
+	assert_false(inc_term_next(w.t, &a));
+	world_close(&w);
+}
+
+static void check_waiting(const struct world *w, uint64_t number, uint64_t arrived, bool up,
+			  uint64_t seen_at_ns)
+{
+	struct inc_term_waiting found;
+
+	assert_true(inc_term_waiting(w->t, &found));
+	assert_int_equal(found.number, number);
+	assert_int_equal(found.arrived, arrived);
+	assert_int_equal(found.up, up);
+	assert_int_equal(found.seen_at_ns, seen_at_ns);
+}
+
+static void test_waiting(void **state)
+{
+	const struct world_shape shape = world_shape(2, 1, 2, true);
+	const uint64_t second = INC_NSEC_PER_SEC;
+	struct inc_term_waiting none;
+	struct world w;
+
+	world_open(&w, &shape, calls, 3);
+	assert_false(inc_term_waiting(w.t, &none));
+	world_tick(&w, second);
+	world_give(&w, 1);
+	check_waiting(&w, 0, 2, false, 0);
+	world_tick(&w, 2 * second);
+	world_tick(&w, 3 * second);
+	check_waiting(&w, 0, 2, false, 2 * second);
+	world_give(&w, 0);
+	check_waiting(&w, 0, 3, true, 2 * second);
+	world_give(&w, 0);
+	world_give(&w, 1);
+	check_waiting(&w, 0, 3, true, 2 * second);
+	world_give(&w, 2);
+	check_waiting(&w, 1, 3, true, 0);
+	world_tick(&w, 4 * second);
+	check_waiting(&w, 1, 3, true, 4 * second);
+	world_give(&w, 2);
+	assert_false(inc_term_waiting(w.t, &none));
+	world_tick(&w, 5 * second);
+	world_lose(&w, 0, INC_TERM_SILENT);
+	world_check_ended(&w);
+	world_close(&w);
+}
+
+static void check_peer(const struct world *w, uint32_t peer,
+		       const struct inc_term_peer_figures *want)
+{
+	struct inc_term_peer_figures f;
+
+	inc_term_peer_figures(w->t, peer, &f);
+	assert_int_equal(f.rank, want->rank);
+	assert_int_equal(f.received, want->received);
+	assert_int_equal(f.sent, want->sent);
+	assert_int_equal(f.acknowledged, want->acknowledged);
+	assert_int_equal(f.unresponsive, want->unresponsive);
+}
+
+static void test_figures(void **state)
+{
+	struct world_shape shape = world_shape(2, 1, 2, true);
+	struct inc_term_figures f;
+	struct world w;
+
+	memset(shape.child, 0, sizeof(shape.child));
+	inc_ranks_add(&shape.child[0].ranks, 9);
+	inc_ranks_add(&shape.child[1].ranks, 5);
+	world_open(&w, &shape, calls, 3);
+	world_give(&w, 0);
+	world_give(&w, 0);
+	world_give(&w, 1);
+	world_give(&w, 1);
+	world_give(&w, 2);
+	world_finish(&w, 1);
+	inc_term_figures(w.t, &f);
+	assert_true(f.results == 1 && f.partials == 2 && !f.ended);
+	check_peer(&w, 0, &(struct inc_term_peer_figures){9, 2, 1, 0, false});
+	check_peer(&w, 1, &(struct inc_term_peer_figures){5, 2, 1, 1, false});
+	check_peer(&w, 2, &(struct inc_term_peer_figures){5, 1, 2, 0, false});
+	world_tick(&w, 0);
+	world_tick(&w, INC_UNRESPONSIVE_S * INC_NSEC_PER_SEC);
+	assert_int_equal(w.n_told, 2);
+	assert_string_equal(w.story.event, "unresponsive");
+	assert_string_equal(w.story.text, "the parent has not acknowledged message 0");
+	check_peer(&w, 0, &(struct inc_term_peer_figures){9, 2, 1, 0, true});
+	world_lose(&w, 1, INC_TERM_REFUSED);
+	assert_string_equal(w.story.text, "rank 5 refused message 1");
+	world_check_ended(&w);
+	world_close(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_conf),    cmocka_unit_test(test_roles),
+		cmocka_unit_test(test_caller),  cmocka_unit_test(test_busy),
+		cmocka_unit_test(test_waiting), cmocka_unit_test(test_figures),
+	};
+
+	return cmocka_run_group_tests_name("term node", tests, NULL, NULL);
+}

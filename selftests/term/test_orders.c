@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Every order in which the messages of some children, the parent's answers and the completions of
+ * sends can come: each is played, and each must bring every peer the same bytes. Sums are of floats
+ * that no two orders add up to the same.
+ * TIMEOUT: 600
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+#include "lib/proto/desc.h"
+#include "selftests/term/path.h"
+#include "selftests/term/world.h"
+
+#define SUM(seq) INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_FLOAT32, 0, seq)
+
+static const struct world_call sums[] = {{SUM(0), 8, true}, {SUM(1), 8, true}, {SUM(1), 4, false}};
+
+struct job {
+	struct world_shape shape;
+	uint32_t n_calls;
+	bool late; /* sends are completed at any time, not at once */
+};
+
+static void play(struct path *path, void *arg)
+{
+	const struct job *job = arg;
+	struct world w;
+
+	world_open(&w, &job->shape, sums, job->n_calls);
+	while (path_step(path, &w, job->late))
+		;
+	world_check_done(&w);
+	world_close(&w);
+}
+
+/* All orders. How many there are stands here, so that none is left out unnoticed. */
+static void try(uint32_t children, bool has_parent, uint32_t slots, uint32_t n_calls, bool late,
+		uint64_t orders)
+{
+	struct job job = {world_shape(children, 1, slots, has_parent), n_calls, late};
+	uint64_t n = path_all(play, &job);
+
+	print_message("# %u children, %s, %u slots, %u messages, %s: %llu orders\n", children,
+		      has_parent ? "a parent" : "root", slots, n_calls,
+		      late ? "completions at any time" : "completions at once",
+		      (unsigned long long)n);
+	assert_int_equal(n, orders);
+}
+
+/* (children * 3)! / 3!^children */
+static void test_arrivals(void **state)
+{
+	try(1, false, 4, 3, false, 1);
+	try(2, false, 4, 3, false, 20);
+	try(3, false, 4, 3, false, 1680);
+	try(4, false, 4, 3, false, 369600);
+}
+
+static void test_answers(void **state)
+{
+	try(1, true, 4, 3, false, 5);
+	try(2, true, 4, 3, false, 192);
+	try(3, true, 4, 3, false, 24444);
+	try(4, true, 4, 2, false, 9216);
+	/* a minute of a CPU, without the sanitizers */
+	if (getenv("FULL"))
+		try(4, true, 4, 3, false, 7303104);
+}
+
+static void test_completions(void **state)
+{
+	try(2, false, 2, 2, true, 152);
+	try(2, false, 4, 3, true, 10948);
+	try(3, false, 2, 2, true, 69336);
+	try(1, true, 2, 3, true, 2001);
+	try(2, true, 2, 2, true, 16784);
+}
+
+/* A window smaller than the job: who is ahead waits. */
+static void test_windows(void **state)
+{
+	try(4, false, 1, 3, false, 13824);
+	try(3, true, 1, 3, false, 216);
+	try(2, false, 1, 3, true, 64);
+	try(2, true, 1, 2, true, 256);
+	try(3, false, 2, 3, false, 1296);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_arrivals),
+		cmocka_unit_test(test_answers),
+		cmocka_unit_test(test_completions),
+		cmocka_unit_test(test_windows),
+	};
+
+	return cmocka_run_group_tests_name("term orders", tests, NULL, NULL);
+}

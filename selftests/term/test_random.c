@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Long random jobs of every shape against the plain reference; numbers that pass the ends of 24, 32
+ * and 64 bits; a slow peer, for whom the others wait while nothing grows.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+#include "lib/base/clock.h"
+#include "lib/proto/desc.h"
+#include "selftests/term/world.h"
+
+#define MAX_CALLS 2000
+
+static uint64_t seed;
+
+static uint32_t below(uint32_t n)
+{
+	seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+	return (seed >> 33) % n;
+}
+
+/* elsewhere: roots need not be among the ranks below. */
+static void make_calls(struct world_call *calls, uint32_t n, uint32_t ranks, bool elsewhere)
+{
+	uint32_t i, seq = below(1024);
+
+	for (i = 0; i < n; i++) {
+		struct world_call *c = &calls[i];
+		uint32_t dtype = below(INC_N_WIRE_DTYPES), element;
+
+		c->first = !i || !below(3);
+		c->desc = INC_DESC(below(INC_N_COLLECTIVES), below(8), dtype,
+				   !elsewhere || below(8) ? below(ranks) : INC_MAX_RANKS - 1, seq);
+		if (c->first)
+			seq++;
+		else
+			c->desc = calls[i - 1].desc;
+		element = inc_element_bytes(c->desc);
+		c->length = below(8) ? element * below(WORLD_BYTES / element + 1) : 0;
+		if (INC_DESC_COLL(c->desc) == INC_COLL_BARRIER)
+			c->length = 0;
+	}
+}
+
+/* What can happen happens until nothing can: for a while to all alike, then to some more often. */
+static void run(struct world *w)
+{
+	uint32_t moves[WORLD_MOVES], n, i;
+
+	for (i = 0; (n = world_moves(w, true, moves)); i++)
+		world_move(w, true, moves[below(i / 50 % 2 ? 1 + below(n) : n)]);
+}
+
+static void play(uint32_t children, uint32_t ranks, uint32_t slots, bool has_parent, uint32_t n,
+		 uint64_t base)
+{
+	static struct world_call calls[MAX_CALLS];
+	const struct world_shape shape = world_shape(children, ranks, slots, has_parent);
+	struct world w;
+
+	make_calls(calls, n, children * ranks, has_parent);
+	world_open_at(&w, &shape, calls, n, base);
+	run(&w);
+	world_check_done(&w);
+	world_close(&w);
+}
+
+static void test_jobs(void **state)
+{
+	uint32_t i;
+
+	for (seed = 1, i = 0; i < 60; i++)
+		play(1 + below(6), 1 + below(3) * below(4), 1u << below(5), below(2), 500, 0);
+}
+
+static void test_many_children(void **state)
+{
+	for (uint32_t up = 0; up < 2; up++) {
+		seed = 7;
+		play(INC_TERM_MAX_CHILDREN, 1 + 63 * up, 4, up, 100, 0);
+		play(INC_TERM_MAX_CHILDREN - 1, 1, 1, up, 50, 0);
+	}
+}
+
+static void test_wrap(void **state)
+{
+	static const uint64_t ends[] = {1ull << 10, 1ull << 24, 1ull << 32, 0};
+	uint32_t i, up;
+
+	for (i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		for (up = 0; up < 2; up++) {
+			seed = i + 1;
+			play(3, 1, 8, up, 100, ends[i] - 50);
+		}
+}
+
+/* One peer acknowledges nothing: the others come as far as their windows, and no further. */
+static void stall(uint32_t children, bool has_parent, uint32_t slow)
+{
+	struct world_call calls[20];
+	const struct world_shape shape = world_shape(children, 1, 4, has_parent);
+	const uint64_t second = INC_NSEC_PER_SEC;
+	struct inc_term_peer_figures f;
+	struct world w;
+	uint32_t i, round;
+
+	for (i = 0; i < 20; i++)
+		calls[i] = (struct world_call){
+			INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, i), 16,
+			true};
+	world_open(&w, &shape, calls, 20);
+	for (round = 0; round < 20; round++)
+		for (i = 0; i < w.n_peers; i++) {
+			if (world_can_give(&w, i))
+				world_give(&w, i);
+			if (i != slow && world_can_finish(&w, i))
+				world_finish(&w, i);
+		}
+	for (i = 0; i < w.n_peers; i++)
+		assert_int_equal(w.peer[i].given, 4);
+	assert_true(w.n_taken <= 4 * w.n_peers);
+	for (i = 0; i < 15; i++) {
+		world_tick(&w, (1000 + i) * second);
+		assert_int_equal(w.n_told, i >= INC_UNRESPONSIVE_S);
+	}
+	assert_string_equal(w.story.event, "unresponsive");
+	assert_int_equal(w.story.n_ranks, slow < children);
+	inc_term_peer_figures(w.t, slow, &f);
+	assert_true(f.unresponsive && f.sent == 4 && f.acknowledged == 0);
+	world_finish(&w, slow);
+	world_tick(&w, 1020 * second);
+	inc_term_peer_figures(w.t, slow, &f);
+	assert_true(!f.unresponsive && w.n_told == 1 && !w.ended);
+	run(&w);
+	for (i = 0; i < w.n_peers; i++)
+		assert_int_equal(w.peer[i].done, 20);
+	assert_int_equal(w.n_taken, 0);
+	world_close(&w);
+}
+
+static void test_slow(void **state)
+{
+	uint32_t n, slow;
+
+	for (n = 1; n <= 4; n++)
+		for (slow = 0; slow < n; slow++) {
+			stall(n, false, slow);
+			stall(n, true, slow);
+			stall(n, true, n);
+		}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_jobs),
+		cmocka_unit_test(test_many_children),
+		cmocka_unit_test(test_wrap),
+		cmocka_unit_test(test_slow),
+	};
+
+	return cmocka_run_group_tests_name("term random", tests, NULL, NULL);
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Termination mode: a switch's place in the tree of one communicator. What happens is told to it,
+ * and what is to be done is asked of it: it knows no socket, no device and no clock, so that every
+ * order of events can be tried (selftests/term).
+ *
+ * Between the switch and each peer runs a reliable connection that carries whole messages. Message
+ * m of every child is its part of result m, message m to every child is result m, and it mirrors
+ * the child's own: with the descriptor as immediate where that had one (docs/protocol.md, where a
+ * packet is what a message is here). Below the root the partial sum goes up as message m of the
+ * parent's connection, always with the descriptor, and result m comes down there. Numbers count
+ * from 0 in 64 bits.
+ *
+ * Who calls: the engine, from the one thread that the communicator belongs to. Who sends and
+ * receives: its endpoints, a table of functions for each kind (verbs, soft) beside this. What they
+ * report becomes an event here, and their part of the actions is done by them:
+ *
+ *	recv_message()		inc_term_message()
+ *	send_message(), done	inc_term_sent()
+ *	a connection's error	inc_term_lost()
+ *
+ *	INC_TERM_DO_SEND	send_message(peer, buffer, length, immediate, number)
+ *	INC_TERM_DO_RECEIVE	one more receive posted with every peer
+ *	INC_TERM_DO_RELEASE	release(buffer)
+ *	INC_TERM_DO_REDUCE	the engine's, by inc_term_combine()
+ *	INC_TERM_DO_TELL, _END	the engine's: a notice, by inc_term_story()
+ *
+ * Buffers are the endpoints', where messages are received. One that comes with a message is the
+ * node's until it is released, once, and the device's meanwhile where it is sent from: results are
+ * made in a buffer that they are made of, so that there are no others. Each peer has as many
+ * receives posted at most as there are slots; the next one when all peers have acknowledged a
+ * result and its slot is free. So a slow peer stops the others by their windows, and nothing grows:
+ * slots times peers buffers are all that a communicator can hold.
+ */
+#ifndef INC_TERM_NODE_H
+#define INC_TERM_NODE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "lib/base/err.h"
+#include "lib/conf/ranks.h"
+#include "userspace/call.h"
+
+#define INC_TERM_MAX_CHILDREN 64
+
+struct inc_term_child {
+	bool is_switch;
+	struct inc_ranks ranks; /* behind it: a host's own */
+};
+
+struct inc_term_conf {
+	uint32_t communicator; /* the controller's number */
+	uint32_t slots;        /* a power of two: messages in a peer's window */
+	bool has_parent;
+	uint32_t n_children;
+	const struct inc_term_child *child; /* in the order in which floats are added */
+};
+
+/* A peer is a child, by its place, or the parent: n_children. */
+struct inc_term;
+
+/* Why a peer's connection or the communicator ends, or is told of.
+ * _(NAME, event of docs/control.md, what the peer has done; %llu: the message) */
+#define INC_TERM_REASONS(_)                                                       \
+	_(MISMATCH, "mismatch", "called something else as message %llu")          \
+	_(OUT_OF_TURN, "mismatch", "sent message %llu out of turn")               \
+	/* what a connection can break for */                                     \
+	_(INVALID, "connection_error", "sent an invalid request as message %llu") \
+	_(REFUSED, "peer_nak", "refused message %llu")                            \
+	_(SILENT, "unresponsive", "has not acknowledged message %llu")            \
+	_(ENDED_THERE, "ended", "says that the communicator has ended there (message %llu)")
+
+enum inc_term_reason {
+#define _(NAME, event, text) INC_TERM_##NAME,
+	INC_TERM_REASONS(_)
+#undef _
+};
+
+enum inc_term_do {
+	/* buffer = source[0] op source[1] op ... , elements of desc, length bytes each. buffer is
+	 * source[0]. Is done before the next action is asked for. */
+	INC_TERM_DO_REDUCE,
+	INC_TERM_DO_SEND,    /* buffer is NULL where length is 0 */
+	INC_TERM_DO_RELEASE, /* the node is done with buffer */
+	INC_TERM_DO_RECEIVE,
+	INC_TERM_DO_TELL, /* a peer is unresponsive; the communicator goes on */
+	/* The communicator is over: connections are to end, what is being sent comes back by
+	 * inc_term_sent(), whether or not it went out. Only RELEASE follows. */
+	INC_TERM_DO_END,
+};
+
+struct inc_term_action {
+	enum inc_term_do what;
+	uint32_t peer;   /* SEND */
+	uint64_t number; /* of the message that it is about */
+	void *buffer;
+	uint32_t length;
+	bool has_desc;             /* SEND: desc is its immediate */
+	uint32_t desc;             /* INC_DESC */
+	const void *const *source; /* REDUCE: n_sources, 2 or more */
+	uint32_t n_sources;
+	enum inc_term_reason reason; /* TELL, END; with number: */
+	uint64_t children;           /*   a bit for each that it is about; 0: the parent */
+};
+
+/* A message as it has come. */
+struct inc_term_message {
+	bool has_desc; /* desc came as its immediate; else it is that of the message before */
+	uint32_t desc;
+	uint32_t length; /* bytes */
+	void *buffer;    /* where it is; NULL is allowed where length is 0 */
+};
+
+/*
+ * -EINVAL: no children, too many, slots not a power of two, a rank behind two children or a child
+ * without ranks. The endpoints post slots receives with each peer before anything is sent.
+ */
+int inc_term_new(const struct inc_term_conf *conf, struct inc_term **out, struct inc_err *err);
+void inc_term_free(struct inc_term *t);
+
+/*
+ * Events. After each of them the actions are taken, all of them, before the next one: -EBUSY.
+ * -EINVAL: there is no such peer or reason, or nothing of that number is being sent to it. Neither
+ * changes anything; both are errors of the caller.
+ */
+/* number: of messages of this peer. The buffer is the node's now, also after the end. */
+int inc_term_message(struct inc_term *t, uint32_t peer, uint64_t number,
+		     const struct inc_term_message *m);
+/* The peer has message number, which it was sent, or never will: its buffer is not read any more.
+ * In the order in which they were sent. */
+int inc_term_sent(struct inc_term *t, uint32_t peer, uint64_t number);
+/* The peer's connection is broken, which ends the communicator. reason: from INVALID on. */
+int inc_term_lost(struct inc_term *t, uint32_t peer, enum inc_term_reason reason);
+/* Time goes by: who is waited for, and who is silent, is known as exactly as this is called. */
+int inc_term_tick(struct inc_term *t, uint64_t now_ns);
+
+/* The next thing to do; false: there is none. What it points to stands until the next event. */
+bool inc_term_next(struct inc_term *t, struct inc_term_action *out);
+
+/* What a TELL or an END is about, for struct inc_notice (userspace/engine.h). */
+struct inc_term_story {
+	const char *event;
+	uint32_t n_ranks;                      /* 0: the parent alone */
+	uint32_t ranks[INC_TERM_MAX_CHILDREN]; /* of a switch, the lowest behind it */
+	char text[INC_CALL_TEXT];              /* one line */
+};
+void inc_term_story(const struct inc_term *t, const struct inc_term_action *told,
+		    struct inc_term_story *out);
+
+/* What the node is in its tree. _(NAME, name) */
+#define INC_TERM_ROLES(_) \
+	_(LEAF, leaf)     \
+	_(SPINE, spine)   \
+	_(ROOT, root)
+
+enum inc_term_role {
+#define _(NAME, name) INC_TERM_##NAME,
+	INC_TERM_ROLES(_)
+#undef _
+};
+
+/*
+ * Figures, from which the engine fills those of userspace/engine.h: all count messages, where an
+ * endpoint knows its packets.
+ */
+struct inc_term_figures {
+	enum inc_term_role role;
+	uint64_t results;  /* made, or passed on from the parent */
+	uint64_t partials; /* sent to the parent */
+	bool ended;
+};
+void inc_term_figures(const struct inc_term *t, struct inc_term_figures *out);
+
+struct inc_term_peer_figures {
+	uint32_t rank;         /* the lowest behind it; the parent's: the lowest below this node */
+	uint64_t received;     /* taken of it */
+	uint64_t sent;         /* to it */
+	uint64_t acknowledged; /* of them */
+	bool unresponsive;     /* has been told of, and not been heard since */
+};
+/* peer: one that there is. */
+void inc_term_peer_figures(const struct inc_term *t, uint32_t peer,
+			   struct inc_term_peer_figures *out);
+
+/* The oldest message that some children have given and that has no result yet. */
+struct inc_term_waiting {
+	uint64_t number;
+	uint64_t arrived;    /* a bit per child */
+	bool up;             /* all have given: it waits for the parent */
+	uint64_t seen_at_ns; /* the first tick that saw it so; 0: none has */
+};
+/* False where nobody waits for anybody. */
+bool inc_term_waiting(const struct inc_term *t, struct inc_term_waiting *out);
+
+#endif

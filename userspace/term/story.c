@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a node tells: stories for the log and the controller, and figures for who asks. */
+#include <stdio.h>
+#include <string.h>
+#include "userspace/term/node_priv.h"
+
+static struct inc_call call_of(const struct inc_term *t, uint32_t child, uint64_t number)
+{
+	const struct term_part *part = &term_parts(t, number)[child];
+	struct inc_call call = {.desc = part->desc, .bytes = part->length};
+
+	inc_child_name(call.who, t->peer[child].is_switch, t->peer[child].rank);
+	return call;
+}
+
+/* Child 0, with which all are compared, and the first one that differs from it. */
+static void tell_mismatch(const struct inc_term *t, const struct inc_term_action *told,
+			  struct inc_term_story *out)
+{
+	const uint32_t c = __builtin_ctzll(told->children);
+	struct inc_call first = call_of(t, 0, told->number), other = call_of(t, c, told->number);
+
+	inc_call_text(out->text, sizeof(out->text), &first, c ? &other : NULL);
+}
+
+void inc_term_story(const struct inc_term *t, const struct inc_term_action *told,
+		    struct inc_term_story *out)
+{
+	static const struct {
+		const char *event, *text;
+	} reasons[] = {
+#define _(NAME, event, text) {event, text},
+		INC_TERM_REASONS(_)
+#undef _
+	};
+	char who[INC_PEER_TEXT] = "the parent";
+	uint32_t c;
+	int n;
+
+	out->event = reasons[told->reason].event;
+	out->n_ranks = 0;
+	for (c = 0; c < t->n_children; c++)
+		if (told->children >> c & 1)
+			out->ranks[out->n_ranks++] = t->peer[c].rank;
+	if (told->reason == INC_TERM_MISMATCH) {
+		tell_mismatch(t, told, out);
+		return;
+	}
+	if (told->children) {
+		c = __builtin_ctzll(told->children);
+		inc_child_name(who, t->peer[c].is_switch, t->peer[c].rank);
+	}
+	n = snprintf(out->text, sizeof(out->text), "%s ", who);
+	snprintf(out->text + n, sizeof(out->text) - n, reasons[told->reason].text,
+		 (unsigned long long)told->number);
+}
+
+void inc_term_figures(const struct inc_term *t, struct inc_term_figures *out)
+{
+	*out = (struct inc_term_figures){
+		.role = t->role, .results = t->results, .partials = t->partials, .ended = t->ended};
+}
+
+void inc_term_peer_figures(const struct inc_term *t, uint32_t peer,
+			   struct inc_term_peer_figures *out)
+{
+	const struct term_peer *p = &t->peer[peer];
+
+	*out = (struct inc_term_peer_figures){.rank = p->rank,
+					      .received = p->received,
+					      .sent = p->sent,
+					      .acknowledged = p->acknowledged,
+					      .unresponsive = p->unresponsive};
+}
+
+bool inc_term_waiting(const struct inc_term *t, struct inc_term_waiting *out)
+{
+	const struct term_slot *slot = term_slot(t, t->results);
+
+	/* where the slot is still sending, nobody can have given anything for this message yet */
+	if (slot->state == TERM_SLOT_IDLE || slot->state == TERM_SLOT_BROADCASTING)
+		return false;
+	*out = (struct inc_term_waiting){
+		.number = t->results,
+		.arrived = slot->arrived,
+		.up = slot->state == TERM_SLOT_AT_PARENT,
+		.seen_at_ns = t->waiting_number == t->results ? t->waiting_seen_at_ns : 0};
+	return true;
+}
