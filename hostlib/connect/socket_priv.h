@@ -4,7 +4,7 @@
  *	socket.c		its life until the hand-over, and its end
  *	socket_data.c		what its owner sends, takes and begins
  *	socket_progress.c	what comes: completions, events of the device, time
- *	region.c		memory of its owner's
+ *	socket_region.c		memory of its owner's
  */
 #ifndef INC_CONNECT_SOCKET_PRIV_H
 #define INC_CONNECT_SOCKET_PRIV_H

@@ -34,9 +34,10 @@ static const struct inc_opt config_option[] = {
 
 static const struct inc_opt serve_options[] = {
 	{.name = "listen",
-	 .value = "HOST[:PORT]",
-	 .help = "address to listen on (default: all, port " INC_STR(INC_CONNECT_PORT) ")",
-	 INC_OPT_TEXT(struct connect_tool, listen, inc_hostport_check)},
+	 .value = "ADDRESS[:PORT]",
+	 .help = "address to listen on, port 0: any free one (default: all, port " INC_STR(
+		 INC_CONNECT_PORT) ")",
+	 INC_OPT_TEXT(struct connect_tool, listen, inc_scrape_check)},
 	{.name = "metrics",
 	 .value = "ADDRESS[:PORT]",
 	 .help = "answer GET /metrics there over HTTP with all figures, as Prometheus reads them; "
@@ -114,6 +115,7 @@ struct act {
 	int (*run)(struct connect_tool *tool); /* an exit code */
 	bool logs;                             /* what its context has to say */
 	bool asks_only;                        /* needs no device */
+	bool tells;                            /* with --json also how it has failed */
 };
 
 #define ACT(function, ...) (&(const struct act){.run = (function), ##__VA_ARGS__})
@@ -131,7 +133,7 @@ static const struct inc_command commands[] = {
 	 "connect to a service; print which ports there are, which were chosen and why the others "
 	 "were not, latency and bandwidth",
 	 .groups = {{config_option, 0}, {connect_options, 0}, {client_options, 0}},
-	 .check = check_connect, .own = ACT(connect_try)},
+	 .check = check_connect, .own = ACT(connect_try, .tells = true)},
 	{},
 };
 
@@ -228,6 +230,8 @@ static int create(struct connect_tool *tool, const struct act *act)
 		err = inc_connect_create(tool->base, &opts, &tool->ctx);
 	if (err)
 		inc_error("%s", why.msg);
+	if (err && act->tells && tool->json)
+		connect_print_json(tool, &(struct connect_story){.error = err, .why = why.msg});
 	return err;
 }
 

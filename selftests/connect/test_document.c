@@ -12,7 +12,9 @@
 #include <string.h>
 #include "hostlib/connect/config.h"
 #include "hostlib/connect/figures.h"
+#include "hostlib/connect/flow.h"
 #include "hostlib/connect/protocol.h"
+#include "hostlib/connect/socket_priv.h"
 #include "hostlib/connect/state.h"
 #include "selftests/connect/document.h"
 
@@ -169,6 +171,36 @@ static void limits_of_the_wire(void **state)
 		 CONNECT_VERSION);
 	has(wire, text);
 	free(wire);
+}
+
+static void immediates(void **state)
+{
+	static const struct {
+		const char *name;
+		unsigned int number;
+		const char *text;
+	} rows[] = {
+#define ROW(NAME, number, text) {"`" #NAME "`", number, text},
+		CONNECT_IMMEDIATES(ROW)
+#undef ROW
+	};
+	char *section = document_section("On the queue pair"), cell[CELL], text[100];
+	size_t i;
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		if (!document_cell(section, rows[i].name, 1, cell, sizeof(cell)))
+			fail_msg("no row of %s", rows[i].name);
+		assert_int_equal(strtoul(cell, NULL, 10), rows[i].number);
+		assert_true(document_cell(section, rows[i].name, 3, cell, sizeof(cell)));
+		assert_string_equal(cell, rows[i].text);
+	}
+	assert_int_equal(count(section, "\n| `"), sizeof(rows) / sizeof(rows[0]));
+	assert_int_equal(CONNECT_IMM_SHIFT, 24);
+	snprintf(text, sizeof(text), "waits %u ms", CONNECT_DRAIN_MS);
+	has(section, text);
+	snprintf(text, sizeof(text), "within %u ms", CONNECT_PORT_DOWN_MS);
+	has(section, text);
+	free(section);
 }
 
 static void settings(void **state)
@@ -335,6 +367,7 @@ int main(void)
 		cmocka_unit_test(messages),
 		cmocka_unit_test(no_row_of_the_wire_is_of_nothing),
 		cmocka_unit_test(limits_of_the_wire),
+		cmocka_unit_test(immediates),
 		cmocka_unit_test(settings),
 		cmocka_unit_test(derived_numbers),
 		cmocka_unit_test(reasons),

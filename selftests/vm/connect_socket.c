@@ -400,23 +400,46 @@ static void test_gone(void **state)
 	assert_int_equal(sides[0].error, -ETIMEDOUT);
 }
 
-/* For a while, and then for longer than is waited. */
+/* Its cable: the address and the routes stay. */
+static void set_port(int i, const char *state)
+{
+	shell("ip -n sw link set p%s %s", ends[i].ifname + 1, state);
+}
+
+/* For a while, which the messages wait for, and then for longer than is waited. */
 static void test_port_down(void **state)
 {
 	uint64_t start_ns;
 
 	connected();
-	shell("ip link set %s down", ends[0].ifname);
-	UNTIL(exchanged(0) && !inc_rdma_inventory_take(inventory));
-	shell("ip link set %s up", ends[0].ifname);
+	set_port(0, "down");
+	send_some(0, 10);
+	wait_a_moment(inc_now_ns() + DEADLINE_S * INC_NSEC_PER_SEC);
+	progress(0);
+	set_port(0, "up");
 	UNTIL(exchanged(50));
 	start_ns = inc_now_ns();
-	shell("ip link set %s down", ends[0].ifname);
+	set_port(0, "down");
 	UNTIL(sides[0].error);
-	shell("ip link set %s up", ends[0].ifname);
+	set_port(0, "up");
 	assert_int_equal(sides[0].error, -ENETDOWN);
 	assert_true(inc_now_ns() - start_ns >= 2 * INC_NSEC_PER_SEC);
 	assert_int_equal(sides[1].error, 0);
+}
+
+static int open_devices(void **state)
+{
+	counters = connect_counters_new();
+	assert_non_null(counters);
+	inventory = open_all();
+	return 0;
+}
+
+static int close_devices(void **state)
+{
+	inc_rdma_inventory_close(inventory);
+	connect_counters_release(counters);
+	return 0;
 }
 
 int main(int argc, char **argv)
@@ -429,19 +452,10 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(test_close, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_both_close, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_gone, setup, teardown),
-		/* takes the lab's routes away */
 		cmocka_unit_test_setup_teardown(test_port_down, setup, teardown),
 	};
-	int ret;
 
 	if (!read_ends(argc, argv, "connect_socket"))
 		return 2;
-	counters = connect_counters_new();
-	if (!counters)
-		return 1;
-	inventory = open_all();
-	ret = cmocka_run_group_tests_name("socket", tests, NULL, NULL);
-	inc_rdma_inventory_close(inventory);
-	connect_counters_release(counters);
-	return ret ? 1 : 0;
+	return cmocka_run_group_tests_name("socket", tests, open_devices, close_devices) ? 1 : 0;
 }

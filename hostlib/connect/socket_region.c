@@ -2,7 +2,7 @@
 /* Memory of a socket's owner that its transfers use (inc_connect.h). */
 #include <errno.h>
 #include <stdlib.h>
-#include "hostlib/connect/region.h"
+#include "hostlib/connect/socket_region.h"
 #include "hostlib/connect/socket_priv.h"
 
 struct inc_connect_region {

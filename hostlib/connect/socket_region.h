@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What a transfer needs of a region. The socket's thread. */
-#ifndef INC_CONNECT_REGION_H
-#define INC_CONNECT_REGION_H
+#ifndef INC_CONNECT_SOCKET_REGION_H
+#define INC_CONNECT_SOCKET_REGION_H
 
 #include <stdbool.h>
 #include <stdint.h>
