@@ -94,7 +94,8 @@ static const struct entry table[CONNECT_N_STATES][CONNECT_N_EVENTS] = {
 			ON(PEER_CLOSED, FINISH),
 			ON(FAILED, BREAK),
 		},
-	/* two that close at once: each has all that the other one sent before its close */
+	/* Two that close at once: who has the other's close has all that it sent before, and does
+	 * not wait for what is still under way to a side that takes nothing more. */
 	[CONNECT_CLOSING] =
 		{
 			ON(DRAINED, FINISH),
