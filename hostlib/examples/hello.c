@@ -36,6 +36,8 @@ int main(int argc, char **argv)
 	INC_CONNECT_OPTS(inc_connect_opts, opts, .error = error, .error_size = sizeof(error));
 	INC_CONNECT_OPTS(inc_connect_serve_opts, serve, .accepted = accepted, .error = error,
 			 .error_size = sizeof(error));
+	INC_CONNECT_OPTS(inc_connect_request_opts, ask, .error = error,
+			 .error_size = sizeof(error));
 	struct inc_connect_service *service = NULL;
 	struct inc_connect_request *request;
 	struct inc_connect *ctx = NULL;
@@ -46,7 +48,7 @@ int main(int argc, char **argv)
 	base = event_base_new();
 	err = inc_connect_create(base, &opts, &ctx);
 	if (!err && argc > 1)
-		err = inc_connect_open(ctx, argv[1], NULL, opened, &request);
+		err = inc_connect_open(ctx, argv[1], &ask, opened, &request);
 	else if (!err)
 		err = inc_connect_serve(ctx, &serve, &service);
 	if (!err)

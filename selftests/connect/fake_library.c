@@ -3,7 +3,7 @@
  * Stands for libinc_connect where there is no device, so that inc-connect can be tested: two ports
  * there, two here, and a socket that is the TCP connection itself. FAKE_FAULT: "changed" (a byte of
  * each message that comes), "misread" (a byte of what is read), "silent" (messages that come are
- * lost), "refused" (no pair fits).
+ * lost), "refused" (no pair fits). FAKE_PORT: of an address without a port.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -71,14 +71,16 @@ static bool fault(const char *name)
 	return have && !strcmp(have, name);
 }
 
-/* "127.0.0.1:PORT" is all that the test says. */
+/* "127.0.0.1:PORT"; without a port that of FAKE_PORT. */
 static struct sockaddr_in address_of(const char *text)
 {
-	struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	const char *port = text ? strchr(text, ':') : NULL;
 
-	to.sin_port =
-		htons(text && strchr(text, ':') ? atoi(strchr(text, ':') + 1) : INC_CONNECT_PORT);
-	return to;
+	return (struct sockaddr_in){
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+		.sin_port = htons(atoi(port ? port + 1 : getenv("FAKE_PORT"))),
+	};
 }
 
 void inc_connect_settings_init(struct inc_connect_settings *settings)
@@ -338,7 +340,7 @@ int inc_connect_socket_progress(struct inc_connect_socket *s)
 			s->error = -ESHUTDOWN;
 	for (; can_take(s, &frame); done++)
 		take(s, &frame);
-	return done ?: s->error;
+	return s->error ?: done;
 }
 
 int inc_connect_socket_wait(struct inc_connect_socket *s, int timeout_ms)
