@@ -11,6 +11,7 @@
 #include "hostlib/connect/peers.h"
 #include "hostlib/connect/socket.h"
 #include "hostlib/include/inc_connect.h"
+#include "lib/base/err.h"
 #include "lib/net/ndjson.h"
 #include "lib/rdma/inventory.h"
 

@@ -70,13 +70,16 @@ static int errno_of(const struct connect_lookup *lookup)
 static void on_answer(evutil_socket_t fd, short what, void *arg)
 {
 	struct connect_lookup *lookup = arg;
-	struct addrinfo *list = lookup->code ? NULL : lookup->list;
-	const char *why =
-		lookup->code == EAI_SYSTEM ? strerror(lookup->error) : gai_strerror(lookup->code);
-	const int error = lookup->code ? -errno_of(lookup) : 0;
 	const connect_lookup_done done = lookup->done;
 	void *owner = lookup->arg;
+	struct addrinfo *list;
+	const char *why;
+	int error;
 
+	inc_drain_fd(fd); /* what the thread wrote has come before */
+	list = lookup->code ? NULL : lookup->list;
+	why = lookup->code == EAI_SYSTEM ? strerror(lookup->error) : gai_strerror(lookup->code);
+	error = lookup->code ? -errno_of(lookup) : 0;
 	lookup->list = NULL;
 	connect_lookup_cancel(lookup);
 	done(owner, list, error, error ? why : NULL);

@@ -10,6 +10,7 @@
 #define INC_CONNECT_REQUEST_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include "hostlib/connect/call.h"
 #include "hostlib/connect/context.h"

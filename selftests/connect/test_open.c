@@ -261,7 +261,7 @@ static void every_step_may_fail(void **state)
 			begin(1, SHORT_MS);
 			fake_sockets.fail_in[call] = n;
 			fake_sockets.error = ENOSPC;
-			open_to(loop.address, 2 * SHORT_MS);
+			open_here();
 			loop_until(&heard.times, 1);
 			until_quiet();
 			/* who goes to RTS last is the service: its client knows of no failure */
@@ -280,7 +280,7 @@ static void first_message_is_lost(void **state)
 {
 	begin(1, SHORT_MS);
 	fake_sockets.lose_probe = true;
-	open_to(loop.address, 2 * SHORT_MS);
+	open_to(loop.address, 1000);
 	until_quiet();
 	loop_until(&heard.times, 1);
 	assert_int_equal(heard.error, -ETIMEDOUT);
@@ -294,7 +294,7 @@ static void its_completion_is_lost(void **state)
 {
 	begin(1, LONG_MS);
 	fake_sockets.lose_completion = true;
-	open_to(loop.address, SHORT_MS);
+	open_to(loop.address, 1000);
 	loop_until(&heard.times, 1);
 	assert_int_equal(heard.error, -ETIMEDOUT);
 	assert_int_equal(loop.accepted, 1);
@@ -380,7 +380,7 @@ static void device_breaks_at_any_time(void **state)
 	for (turns = 0; turns < TURNS; turns++) {
 		begin(1, SHORT_MS);
 		fake_sockets.error = ENETDOWN;
-		open_to(loop.address, 2 * SHORT_MS);
+		open_here();
 		turn(turns);
 		fake_sockets_break();
 		loop_until(&heard.times, 1);
