@@ -262,7 +262,8 @@ void test_lost_answer(void **state)
 	sides_close(&s);
 }
 
-/* The connection ends behind each byte of a direction, and of the whole the last one. */
+/* The connection ends behind each byte of a direction; where not all is run, behind one of seven.
+ */
 static void cut_everywhere(int way)
 {
 	const struct sides_opts opts = {.accept_timeout_ms = 3000, .quiet = true};
@@ -271,14 +272,14 @@ static void cut_everywhere(int way)
 	struct books before;
 	struct sides s;
 	struct relay r;
-	size_t n, total;
+	size_t n, total, step = full ? 1 : 7, cuts = 0;
 
 	sides_open(&s, &opts);
 	relay_open(&r, &s);
 	books_now(&before);
 	relay_learn(&r);
 	total = r.passed[way];
-	for (n = 0; n < total - 1; n++) {
+	for (n = 0; n < total - 1; n += step, cuts++) {
 		relay_reset(&r);
 		r.limit[way] = n;
 		r.cut = true;
@@ -286,7 +287,7 @@ static void cut_everywhere(int way)
 		if (!out.error)
 			fail_msg("connected, with %zu of %zu bytes", n, total);
 	}
-	printf("# cut behind each of %zu bytes; the last: %s\n", n, out.why);
+	printf("# %zu cuts in %zu bytes; the last: %s\n", cuts, total, out.why);
 	relay_reset(&r);
 	nobody_accepted(&s, &before);
 	relay_close(&r);
