@@ -32,10 +32,15 @@ static __always_inline __u32 inc_payload_crc(const struct inc_packet *pkt, struc
 {
 	__u32 hdr_len = INC_IP_TO_BTH_LEN + pkt->ext_len, body = pkt->len + pkt->pad, headers;
 
-	if (!inc_check_icrc || body > INC_MAX_PAYLOAD)
+	if (!inc_check_icrc)
 		return inc_crc_row(row, offsetof(struct inc_buf, payload), body, 0);
 	headers = inc_crc_row(row, offsetof(struct inc_buf, payload) - hdr_len, hdr_len,
 			      INC_ICRC_SEED);
+	/* verifier 6.1: checked here, where it is used. What was checked before the call has been to
+	 * the stack and back, and may count as unbounded then. */
+	inc_opaque(body);
+	if (body > INC_MAX_PAYLOAD)
+		return 0;
 	return ~*(__u32 *)(row->payload + body) ^ inc_crc_shift(headers, body);
 }
 

@@ -233,7 +233,7 @@ out:
 	inc_switches_free(ctl);
 	inc_numbers_free(&ctl->group_numbers);
 	inc_numbers_free(&ctl->comm_numbers);
-	inc_ndjson_drain_stop();
+	inc_ndjson_drain_stop(NULL);
 	if (ctl->base)
 		event_base_free(ctl->base);
 	libevent_global_shutdown();

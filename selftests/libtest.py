@@ -2,6 +2,7 @@
 """What the end-to-end tests share: labs, jobs in them, cases with a name, deadlines."""
 import contextlib
 import json
+import math
 import os
 import re
 import secrets
@@ -135,12 +136,25 @@ def command(*args, timeout=60, check=True, **popen):
 
 
 METRIC = re.compile(r'([a-z_]+)(?:\{(.*)\})? ([0-9.]+)')
+SERIES = {"counter": {""}, "gauge": {""}, "histogram": {"_bucket", "_sum", "_count"}}
+
+
+def check_histogram(values, family):
+    """Each has buckets that grow, up to that of +Inf, which is the count."""
+    counts = {labels: n for (name, labels), n in values.items() if name == family + "_count"}
+    for labels, n in counts.items():
+        buckets = {float(dict(with_le)["le"]): value for (name, with_le), value in values.items()
+                   if name == family + "_bucket" and
+                   tuple(l for l in with_le if l[0] != "le") == labels}
+        row = [buckets[le] for le in sorted(buckets)]
+        expect(row == sorted(row) and buckets[math.inf] == n, f"{family} {labels}: {buckets}")
+        expect((family + "_sum", labels) in values, f"{family} {labels}: no sum")
 
 
 def parse_metrics(text):
     """{(name, ((label, value), ...)): value} of Prometheus text; every family once, with its HELP
     and TYPE before its samples. Labels stand as they are escaped."""
-    values, seen, family = {}, set(), None
+    values, seen, family, kind = {}, set(), None, None
     for line in text.splitlines():
         word = line.split(" ")
         if word[:2] == ["#", "HELP"]:
@@ -148,14 +162,18 @@ def parse_metrics(text):
             expect(family not in seen and len(word) > 4, f"again, or without a text: {line}")
             seen.add(family)
         elif word[:2] == ["#", "TYPE"]:
-            expect(word[2] == family, line)
-            expect(word[3] == ("counter" if family.endswith("_total") else "gauge"), line)
+            kind = word[3]
+            expect(word[2] == family and kind in SERIES, line)
+            expect((kind == "counter") == family.endswith("_total"), line)
         else:
             match = METRIC.fullmatch(line)
-            expect(match and match[1] == family, f"no sample of {family}: {line}")
+            expect(match and match[1] in {family + end for end in SERIES[kind]},
+                   f"no sample of {family}: {line}")
             labels = tuple(sorted(re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', match[2] or "")))
-            expect((family, labels) not in values, f"twice: {line}")
-            values[family, labels] = float(match[3])
+            expect((match[1], labels) not in values, f"twice: {line}")
+            values[match[1], labels] = float(match[3])
+    for family in seen:
+        check_histogram(values, family)
     return values
 
 

@@ -199,7 +199,7 @@ void inc_daemon_stop(struct inc_daemon *d)
 		inc_configured_free(d);
 		d->engine->ops->close(d->engine);
 	}
-	inc_ndjson_drain_stop();
+	inc_ndjson_drain_stop(NULL);
 	if (d->base)
 		event_base_free(d->base);
 	json_decref(d->events);

@@ -60,7 +60,6 @@ static const struct inc_field config_fields[] = {
 	 INC_LIST_AT(struct connect_config, allowed, n_allowed, &allowed_schema)},
 	{"allow_unknown_zone", INC_BOOL, INC_OPTIONAL, AT(allow_unknown_zone)},
 	{"prefer_ibdevice", INC_BOOL, INC_OPTIONAL, AT(prefer_ibdevice)},
-	{"skip_inactive_ports", INC_BOOL, INC_OPTIONAL, AT(skip_inactive_ports)},
 	{"allow_no_usable_devices", INC_BOOL, INC_OPTIONAL, AT(allow_no_usable_devices)},
 	{"fork_safe", INC_BOOL, INC_OPTIONAL, AT(fork_safe)},
 	{"refresh_ms", INC_UINT, INC_OPTIONAL, AT(refresh_ms), .min = 100, .max = 3600000},
@@ -68,7 +67,7 @@ static const struct inc_field config_fields[] = {
 	 .max = 3600000},
 	{"queue_pair", INC_MAP, INC_OPTIONAL, AT(queue_pair), .of = &connect_settings_schema},
 };
-static const struct inc_schema config_schema = INC_SCHEMA(struct connect_config, config_fields);
+const struct inc_schema connect_config_schema = INC_SCHEMA(struct connect_config, config_fields);
 
 void inc_connect_settings_init(struct inc_connect_settings *settings)
 {
@@ -84,7 +83,6 @@ void connect_config_init(struct connect_config *config)
 	memset(config, 0, sizeof(*config));
 	config->allow_unknown_zone = true;
 	config->prefer_ibdevice = true;
-	config->skip_inactive_ports = true;
 	config->refresh_ms = 15000;
 	config->accept_timeout_ms = 15000;
 	inc_connect_settings_init(&config->queue_pair);
@@ -116,6 +114,55 @@ const char *connect_settings_wrong(const struct inc_connect_settings *s, struct 
 	inc_err_set(why, EINVAL, "%u for each of send_buf_cnt, %u, is more than %u", s->buf_size,
 		    s->send_buf_cnt, CONNECT_MAX_BUFFER_BYTES);
 	return "buf_size";
+}
+
+int connect_settings_check(const struct inc_connect_settings *s, struct inc_err *err)
+{
+	const struct {
+		const char *name;
+		uint32_t value, least, most;
+	} fields[] = {
+#define BOUNDS(name, type, preset, least, most, about) {#name, s->name, least, most},
+		INC_CONNECT_SETTINGS(BOUNDS)
+#undef BOUNDS
+	};
+	struct inc_err why;
+	const char *wrong;
+	size_t i;
+
+	for (i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+		if (fields[i].value < fields[i].least || fields[i].value > fields[i].most)
+			return inc_err_set(err, EINVAL, "%s: %u is not %u to %u", fields[i].name,
+					   fields[i].value, fields[i].least, fields[i].most);
+	wrong = connect_settings_wrong(s, &why);
+	return wrong ? inc_err_set(err, EINVAL, "%s: %s", wrong, why.msg) : 0;
+}
+
+int connect_settings_fit(const struct inc_connect_settings *s, const char *device,
+			 const struct inc_rdma_limits *limits, struct inc_err *err)
+{
+	const struct {
+		const char *name;
+		uint32_t wanted, most;
+		const char *of;
+	} parts[] = {
+		{"max_sge", s->max_sge, limits->max_sge, "pieces of memory"},
+		{"max_rd_atomic", s->max_rd_atomic, limits->max_qp_init_rd_atom, "RDMA READs"},
+		{"max_rd_atomic", s->max_rd_atomic, limits->max_qp_rd_atom, "RDMA READs of a peer"},
+		{"send_buf_cnt, max_rdma_wr", connect_send_wr(s), limits->max_qp_wr,
+		 "requests of a send queue"},
+		/* the receive queue is the shorter one */
+		{"send_buf_cnt, max_rdma_wr", connect_cq_entries(s), limits->max_cqe,
+		 "entries of a completion queue"},
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		if (parts[i].wanted > parts[i].most)
+			return inc_err_set(err, EINVAL, "%s: %s: %u %s, the device can do %u",
+					   device, parts[i].name, parts[i].wanted, parts[i].of,
+					   parts[i].most);
+	return 0;
 }
 
 /* "10.1.0.0/16": no bits beyond the prefix, so that what is meant is what is written. */
@@ -160,7 +207,7 @@ static int read_map(const struct inc_yaml_node *root, struct connect_config *con
 	uint32_t i;
 	int ret;
 
-	ret = inc_schema_read_yaml(&config_schema, root, config, err);
+	ret = inc_schema_read_yaml(&connect_config_schema, root, config, err);
 	if (ret)
 		return ret;
 	for (i = 0; i < config->n_subnets; i++)

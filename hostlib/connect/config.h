@@ -50,7 +50,6 @@ struct connect_config {
 	struct connect_allowed allowed[CONNECT_MAX_DEVICES];
 	bool allow_unknown_zone;
 	bool prefer_ibdevice;
-	bool skip_inactive_ports;
 	bool allow_no_usable_devices;
 	bool fork_safe;
 	uint32_t refresh_ms;
@@ -62,11 +61,16 @@ void connect_config_init(struct connect_config *config);
 /* A file on top of what config has. 0, or -EINVAL or -errno: file, line and field. */
 int connect_config_read(const char *path, struct connect_config *config, struct inc_err *err);
 
+/* Of the file. */
+extern const struct inc_schema connect_config_schema;
 /* Of the settings, as a peer sends them, too: what is absent has its default. */
 extern const struct inc_schema connect_settings_schema;
 /* Of struct connect_zone: its name and nothing else. */
 extern const struct inc_schema connect_zone_schema;
 
+/* Settings that a caller gives: each field in its bounds, and what must go together. 0, or -EINVAL
+ * with the field. */
+int connect_settings_check(const struct inc_connect_settings *settings, struct inc_err *err);
 /* NULL, or the field that does not go with the others, and why. Each field's own bounds have been
  * kept. */
 const char *connect_settings_wrong(const struct inc_connect_settings *settings,
@@ -94,6 +98,11 @@ static inline uint32_t connect_cq_entries(const struct inc_connect_settings *s)
 {
 	return connect_send_wr(s) + connect_recv_wr(s);
 }
+
+/* 0, or -EINVAL: what the device, named so, cannot do, with the field. What the settings ask of a
+ * port stands with whoever has the port. */
+int connect_settings_fit(const struct inc_connect_settings *settings, const char *device,
+			 const struct inc_rdma_limits *limits, struct inc_err *err);
 
 /* The zones of a port: those that the file gives it by name, else those of all subnets that an
  * address of it is in, else the default ones. */

@@ -94,7 +94,8 @@ static const struct entry table[CONNECT_N_STATES][CONNECT_N_EVENTS] = {
 			ON(PEER_CLOSED, FINISH),
 			ON(FAILED, BREAK),
 		},
-	/* two that close at once: each has all that the other one sent before its close */
+	/* Two that close at once: who has the other's close has all that it sent before, and does
+	 * not wait for what is still under way to a side that takes nothing more. */
 	[CONNECT_CLOSING] =
 		{
 			ON(DRAINED, FINISH),
@@ -109,6 +110,23 @@ struct connect_step connect_next(enum connect_state from, enum connect_event eve
 	const struct entry *e = &table[from][event];
 
 	return e->there ? e->step : (struct connect_step){from, 0};
+}
+
+bool connect_follow(enum connect_state *state, enum connect_event event, connect_act act, void *arg)
+{
+	const struct connect_step step = connect_next(*state, event);
+	enum connect_action_bit action;
+
+	for (action = 0; action < CONNECT_ACTION_TELL_READY; action++)
+		if (step.actions & (1u << action) && act(arg, action))
+			return connect_follow(state, CONNECT_EVENT_FAILED, act, arg);
+	*state = step.to;
+	for (; action < CONNECT_N_ACTIONS; action++)
+		if (step.actions & (1u << action)) {
+			act(arg, action);
+			return true;
+		}
+	return false;
 }
 
 const char *connect_state_text(enum connect_state state)

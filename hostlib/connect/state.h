@@ -14,6 +14,7 @@
 #ifndef INC_CONNECT_STATE_H
 #define INC_CONNECT_STATE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define CONNECT_STATES(_)                                        \
@@ -90,6 +91,17 @@ struct connect_step {
 
 /* What follows. What means nothing in a state leaves it, without actions. */
 struct connect_step connect_next(enum connect_state from, enum connect_event event);
+
+/* Carries out one action: 0 or -errno. What the owner is told cannot fail, and may free all. */
+typedef int (*connect_act)(void *arg, enum connect_action_bit action);
+
+/*
+ * The event with all that follows of it. An action that fails ends it as CONNECT_EVENT_FAILED does
+ * in the state that was; a state is entered once its actions are done, and before the owner is told
+ * of it. True where the owner was told: what state is in may be gone.
+ */
+bool connect_follow(enum connect_state *state, enum connect_event event, connect_act act,
+		    void *arg);
 
 const char *connect_state_text(enum connect_state state);
 const char *connect_event_text(enum connect_event event);

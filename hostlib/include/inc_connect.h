@@ -100,7 +100,7 @@ struct inc_connect_opts {
 	char *error;
 	size_t error_size;
 	/* What is worth a line: chosen and refused connections, ports that come and go. From inside
-	 * the loop. NULL: nowhere. */
+	 * the loop; it calls nothing of this context. NULL: nowhere. */
 	void (*log)(void *ctx, const char *line);
 	void *log_ctx;
 };
@@ -142,7 +142,8 @@ struct inc_connect_device {
 	struct inc_connect_port ports[INC_CONNECT_MAX_PORTS];
 };
 
-/* Of one machine: devices with a port that is active, and those ports. */
+/* Of one machine: devices with a port that can be used, and those ports: active, and with a RoCE v2
+ * address where they are Ethernet. */
 struct inc_connect_devices {
 	char hostname[INC_CONNECT_HOST_SIZE];
 	uint32_t n_devices;
@@ -162,12 +163,16 @@ char *inc_connect_figures(struct inc_connect *ctx);
 
 struct inc_connect_serve_opts {
 	size_t sz;
-	const char *listen; /* "HOST", "HOST:PORT"; NULL: every address, port INC_CONNECT_PORT */
+	/* "ADDRESS", "ADDRESS:PORT" in numbers, port 0 being any that is free; NULL: every address.
+	 * Without a port it is INC_CONNECT_PORT. */
+	const char *listen;
 	/* A client has connected, and its first message has come: the socket is the callee's.
 	 * peer: "10.77.0.1". */
 	void (*accepted)(void *arg, struct inc_connect_socket *socket, const char *peer);
 	void *arg;
-	unsigned int accept_timeout_ms; /* from the answer to the first message; 0: the file's */
+	/* How long a client may be silent: between its lines, and from the answer to its first
+	 * message. 0: the file's. */
+	unsigned int accept_timeout_ms;
 	char *error;
 	size_t error_size;
 };
@@ -275,16 +280,18 @@ void inc_connect_cancel(struct inc_connect_request *request);
  */
 int inc_connect_socket_fd(const struct inc_connect_socket *socket);
 
-/* Takes in what the device has done. Does not block. The number of messages, sends and transfers
- * that this has ended; 0: nothing more now; or -errno: -ESHUTDOWN once the peer has closed. */
+/* Takes in what the device has done. Does not block. How much there was (messages, buffers given
+ * back, sends and transfers that have ended), more than 0: more may be there; 0: nothing now; or
+ * -errno: -ESHUTDOWN once the peer has closed, or this end has. */
 int inc_connect_socket_progress(struct inc_connect_socket *socket);
 
 /* Sleeps until progress() has something to do, timeout_ms at most (-1: for ever). 0, -ETIMEDOUT, or
  * the socket's error. */
 int inc_connect_socket_wait(struct inc_connect_socket *socket, int timeout_ms);
 
-/* Sends a message of up to buf_size bytes, which are copied. -EAGAIN: the peer has not given back
- * enough buffers yet; -EMSGSIZE; or the socket's error. */
+/* Sends a message of 1 to buf_size bytes, which are copied. -EAGAIN: the peer has not given back
+ * enough buffers yet; -EMSGSIZE: of another size; -ESHUTDOWN: behind a close; or the socket's
+ * error. */
 int inc_connect_socket_send(struct inc_connect_socket *socket, const void *data, size_t size);
 /* 0: the peer's device has all messages that were sent; -EAGAIN: not yet; or the socket's error. */
 int inc_connect_socket_flush(struct inc_connect_socket *socket);
@@ -297,7 +304,8 @@ int inc_connect_socket_release(struct inc_connect_socket *socket);
 
 /*
  * Registers memory of the caller's for RDMA: by both sides, if remote. address and key are what the
- * peer needs, to be told in a message. -errno; a limit on locked memory is -ENOMEM.
+ * peer needs, to be told in a message. -EINVAL: nothing to register; a limit on locked memory is
+ * -ENOMEM; or what the device says.
  */
 int inc_connect_socket_register(struct inc_connect_socket *socket, void *memory, size_t size,
 				bool remote, struct inc_connect_region **region);
@@ -359,8 +367,8 @@ int inc_connect_socket_info(const struct inc_connect_socket *socket,
 const char *inc_connect_socket_error(const struct inc_connect_socket *socket);
 
 /* Begins to close: the peer hears that nothing more comes, and what is under way has 200 ms to end.
- * 0: that is over, destroy() loses nothing; -EAGAIN: not yet, go on with progress(); or the error.
- */
+ * 0: it is closed, by whichever side; -EAGAIN: not yet, go on with progress(); or the error.
+ * Whether all has arrived, inc_connect_socket_flush() and transferred() tell before. */
 int inc_connect_socket_close(struct inc_connect_socket *socket);
 /* At any time; what is under way is given up. NULL is fine. */
 void inc_connect_socket_destroy(struct inc_connect_socket *socket);

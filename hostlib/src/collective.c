@@ -19,10 +19,10 @@ static bool wire_is_foreign(const struct inccl_communicator *comm)
 static int read_opts(const struct inccl_collective_opts *given, struct inccl_collective_opts *opts,
 		     struct inc_err *err)
 {
-	int ret = inccl_opts_copy(opts, sizeof(*opts), given);
+	int ret = inc_caller_opts(opts, sizeof(*opts), given);
 
 	if (ret)
-		return inc_err_set(err, -ret, INCCL_OPTS_REFUSED);
+		return inc_err_set(err, -ret, INC_CALLER_OPTS_REFUSED);
 	if ((unsigned int)opts->mode > INCCL_MODE_WRITE)
 		return inc_err_set(err, EOPNOTSUPP, "mode %d is unknown", opts->mode);
 	if (opts->timeout_ms > INT32_MAX)
@@ -268,7 +268,7 @@ static int start(struct inccl_communicator *comm, const struct inccl_call *call,
 	if (ret && err.msg[0]) {
 		inccl_log_line(&comm->group->log, "communicator %lld: %s refused: %s", comm->number,
 			       inccl_collective_name(call->collective), err.msg);
-		inccl_explain(opts.error, opts.error_size, &err);
+		inc_caller_explain(opts.error, opts.error_size, &err);
 	}
 	inccl_log_deliver(&comm->group->log);
 	return ret;

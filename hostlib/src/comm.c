@@ -349,9 +349,9 @@ int inccl_communicator_create(struct inccl_group *group,
 	pthread_mutex_lock(&group->lock);
 	index = group->next_comm++;
 	pthread_mutex_unlock(&group->lock);
-	ret = inccl_opts_copy(&opts, sizeof(opts), given);
+	ret = inc_caller_opts(&opts, sizeof(opts), given);
 	if (ret)
-		inc_err_set(&err, -ret, INCCL_OPTS_REFUSED);
+		inc_err_set(&err, -ret, INC_CALLER_OPTS_REFUSED);
 	else
 		ret = inccl_comm_check_opts(&opts, &err);
 	if (ret)
@@ -361,7 +361,7 @@ int inccl_communicator_create(struct inccl_group *group,
 			group, index, &opts,
 			deadline_after_ms(opts.create_timeout_ms ?: CREATE_TIMEOUT_MS), out, &err);
 	if (ret)
-		inccl_explain(opts.error, opts.error_size, &err);
+		inc_caller_explain(opts.error, opts.error_size, &err);
 	return ret;
 }
 

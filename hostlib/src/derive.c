@@ -141,8 +141,8 @@ static int from_comm(struct inccl_communicator *comm, struct wish *wish,
 		     const struct inccl_communicator_opts *given, struct inccl_communicator **out)
 {
 	struct inccl_communicator_opts opts = comm->settings;
-	struct inc_err err = {INCCL_OPTS_REFUSED};
-	int ret = given ? inccl_opts_copy(&opts, sizeof(opts), given) : 0;
+	struct inc_err err = {INC_CALLER_OPTS_REFUSED};
+	int ret = given ? inc_caller_opts(&opts, sizeof(opts), given) : 0;
 
 	if (!ret)
 		ret = inccl_comm_check_opts(&opts, &err);
@@ -151,7 +151,7 @@ static int from_comm(struct inccl_communicator *comm, struct wish *wish,
 	else
 		ret = derive_comm(comm, wish, &opts, out, &err);
 	if (ret)
-		inccl_explain(opts.error, opts.error_size, &err);
+		inc_caller_explain(opts.error, opts.error_size, &err);
 	return ret;
 }
 
@@ -216,8 +216,8 @@ static int from_group(struct inccl_group *parent, struct wish *wish,
 		      const struct inccl_group_opts *given, struct inccl_group **out)
 {
 	struct inccl_group_opts opts;
-	struct inc_err err = {INCCL_OPTS_REFUSED};
-	int ret = inccl_opts_copy(&opts, sizeof(opts), given);
+	struct inc_err err = {INC_CALLER_OPTS_REFUSED};
+	int ret = inc_caller_opts(&opts, sizeof(opts), given);
 
 	if (opts.log) {
 		wish->log = opts.log;
@@ -233,7 +233,7 @@ static int from_group(struct inccl_group *parent, struct wish *wish,
 		ret = derive(parent, wish, out, &err);
 	if (ret) {
 		give_up(parent, wish, -ret, err.msg);
-		inccl_explain(opts.error, opts.error_size, &err);
+		inc_caller_explain(opts.error, opts.error_size, &err);
 	}
 	return ret;
 }

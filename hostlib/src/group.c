@@ -177,9 +177,9 @@ int inccl_group_create(const struct inccl_group_opts *given, struct inccl_group 
 	if (!out)
 		return -EINVAL;
 	*out = NULL;
-	ret = inccl_opts_copy(&opts, sizeof(opts), given);
+	ret = inc_caller_opts(&opts, sizeof(opts), given);
 	if (ret)
-		inc_err_set(&err, -ret, INCCL_OPTS_REFUSED);
+		inc_err_set(&err, -ret, INC_CALLER_OPTS_REFUSED);
 	else
 		ret = inccl_group_check_limits(&opts, &err);
 	if (!ret)
@@ -210,7 +210,7 @@ int inccl_group_create(const struct inccl_group_opts *given, struct inccl_group 
 free_group:
 	inccl_group_free(group);
 explain:
-	inccl_explain(opts.error, opts.error_size, &err);
+	inc_caller_explain(opts.error, opts.error_size, &err);
 	return ret;
 }
 

@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <time.h>
 #include "lib/base/clock.h"
+#include "lib/base/caller.h"
 #include "lib/base/err.h"
 #include "lib/conf/messages.h"
 #include "hostlib/src/transport.h"
@@ -234,11 +235,6 @@ void inccl_cancel_restore(const int *state);
 int inccl_cond_init(pthread_cond_t *cond); /* on CLOCK_MONOTONIC */
 /* Waits until signalled or the deadline (UINT64_MAX: none). 0 or ETIMEDOUT. */
 int inccl_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t deadline_ns);
-void inccl_explain(char *buf, size_t size, const struct inc_err *err);
-/* Copies the caller's option struct of size given into ours of size known; see inccl.h. With an
- * error known has what there is to copy all the same: where to explain it, above all. */
-#define INCCL_OPTS_REFUSED "its options are not this library's"
-int inccl_opts_copy(void *known, size_t known_size, const void *given);
 
 /* caller_log.c: lines may be made under any lock; whoever may have made one delivers when it holds
  * none.

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Small things that several files of the library need: conditions, cancellation, option structs. */
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
+/* Small things that several files of the library need: conditions, cancellation. */
 #include "hostlib/src/internal.h"
 
 int inccl_cond_init(pthread_cond_t *cond)
@@ -43,28 +40,4 @@ int inccl_cancel_hold(void)
 void inccl_cancel_restore(const int *state)
 {
 	pthread_setcancelstate(*state, NULL);
-}
-
-void inccl_explain(char *buf, size_t size, const struct inc_err *err)
-{
-	if (buf && size)
-		snprintf(buf, size, "%s", err->msg);
-}
-
-int inccl_opts_copy(void *known, size_t known_size, const void *given)
-{
-	const unsigned char *p = given;
-	size_t sz, i;
-
-	memset(known, 0, known_size);
-	if (!given)
-		return 0;
-	memcpy(&sz, given, sizeof(sz));
-	if (sz < sizeof(sz))
-		return -EINVAL;
-	memcpy(known, given, sz < known_size ? sz : known_size);
-	for (i = known_size; i < sz; i++)
-		if (p[i])
-			return -E2BIG;
-	return 0;
 }

@@ -155,37 +155,12 @@ int verbs_post(struct inccl_endpoint *base, const struct inccl_message *msg)
 	return 0;
 }
 
-static int wc_errno(enum ibv_wc_status status)
-{
-	switch (status) {
-	case IBV_WC_RETRY_EXC_ERR:
-	case IBV_WC_RNR_RETRY_EXC_ERR:
-	case IBV_WC_RESP_TIMEOUT_ERR:
-		return ETIMEDOUT;
-	case IBV_WC_REM_OP_ERR:
-		return EREMOTEIO;
-	case IBV_WC_REM_INV_REQ_ERR:
-		return EPROTO;
-	case IBV_WC_REM_ACCESS_ERR:
-		return EACCES;
-	case IBV_WC_LOC_LEN_ERR:
-		return EMSGSIZE;
-	case IBV_WC_LOC_PROT_ERR:
-	case IBV_WC_LOC_ACCESS_ERR:
-		return EFAULT;
-	case IBV_WC_WR_FLUSH_ERR:
-		return ECANCELED;
-	default:
-		return EIO;
-	}
-}
-
 static int bad_completion(struct verbs_endpoint *ep, const struct ibv_wc *wc)
 {
 	/* NAK 63 is what the switch says to ranks that called different collectives */
 	if (wc->status == IBV_WC_REM_OP_ERR)
 		ep->base.mismatch = true;
-	return verbs_fail(ep, wc_errno(wc->status),
+	return verbs_fail(ep, inc_rdma_completion_errno(wc->status),
 			  "verbs %s/%u: %s (ibv_wc_status %d, vendor error 0x%x) %s message %llu",
 			  ep->place.device->name, ep->place.port, ibv_wc_status_str(wc->status),
 			  wc->status, wc->vendor_err, wc->wr_id & 1 ? "receiving" : "sending",

@@ -254,7 +254,7 @@ static int run_sizes(struct perf_call *call, void *send, void *recv, struct resu
 	const struct perf_opts *opts = call->opts;
 	char why[256] = "";
 	INCCL_OPTS(inccl_collective_opts, how, .mode = opts->job.mode, .error = why,
-		   .error_size = sizeof(why));
+		   .error_size = sizeof(why), .float_block = opts->float_block);
 	struct result result;
 
 	for (unsigned int i = 0; i < opts->nsizes; i++) {

@@ -119,7 +119,9 @@ static uint64_t count_wrong(const struct perf_call *call, const struct perf_piec
 	if (dtype < INCCL_FLOAT32)
 		return types[dtype].count_wrong(piece);
 	inccl_communicator_info(call->opts->job.comm, &info);
-	return perf_float_count_wrong(dtype, piece, info.float_bits);
+	return perf_float_count_wrong(dtype, piece,
+				      &(struct perf_fixed){.float_bits = info.float_bits,
+							   .block = call->opts->float_block});
 }
 
 /* FNV-1a */

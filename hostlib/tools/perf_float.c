@@ -72,13 +72,13 @@ void perf_float_fill(enum inccl_dtype dtype, void *data, size_t count, uint32_t 
 
 /* Of the block that element i of the vector is in, over all ranks; behind the end of the vector
  * there may be a larger one, which widens the bound of the last block. */
-static double largest(const struct perf_piece *p, uint64_t i)
+static double largest(const struct perf_piece *p, uint64_t i, unsigned int block)
 {
-	const uint64_t first = i / INC_FIXED_BLOCK * INC_FIXED_BLOCK;
+	const uint64_t first = i / block * block;
 	double most = 0, v;
 
 	for (uint32_t r = 0; r < p->ranks; r++)
-		for (uint64_t k = first; k < first + INC_FIXED_BLOCK; k++) {
+		for (uint64_t k = first; k < first + block; k++) {
 			v = fabs(number(p->first + r, k, p->iter));
 			most = v > most ? v : most;
 		}
@@ -98,7 +98,7 @@ static double bound(const struct perf_piece *p, enum inccl_dtype dtype, double m
 }
 
 uint64_t perf_float_count_wrong(enum inccl_dtype dtype, const struct perf_piece *p,
-				unsigned int float_bits)
+				const struct perf_fixed *fixed)
 {
 	const struct format f = format_of(dtype);
 	double want, v, most = 0;
@@ -123,10 +123,10 @@ uint64_t perf_float_count_wrong(enum inccl_dtype dtype, const struct perf_piece 
 		}
 		if (p->op == INCCL_AVG)
 			want /= p->ranks;
-		if (!i || (p->offset + i) % INC_FIXED_BLOCK == 0)
-			most = largest(p, p->offset + i);
+		if (!i || (p->offset + i) % fixed->block == 0)
+			most = largest(p, p->offset + i, fixed->block);
 		wrong += !(fabs(decode(&f, dtype, got) - want) <=
-			   bound(p, dtype, most, got, float_bits));
+			   bound(p, dtype, most, got, fixed->float_bits));
 	}
 	return wrong;
 }

@@ -9,9 +9,14 @@
 
 void perf_float_fill(enum inccl_dtype dtype, void *data, size_t count, uint32_t rank,
 		     uint32_t iter);
-/* Elements of the piece that are wrong: sums and averages by more than the bound. float_bits: the
- * communicator's. */
+/* What the bound of a sum depends on, beside its elements. */
+struct perf_fixed {
+	unsigned int float_bits; /* the communicator's */
+	unsigned int block;      /* elements that share an exponent */
+};
+
+/* Elements of the piece that are wrong: sums and averages by more than the bound. */
 uint64_t perf_float_count_wrong(enum inccl_dtype dtype, const struct perf_piece *piece,
-				unsigned int float_bits);
+				const struct perf_fixed *fixed);
 
 #endif

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include "lib/proto/desc.h"
+#include "lib/reduce/floats.h"
 #include "hostlib/tools/perf_opts.h"
 
 static int add_size(struct perf_opts *opts, uint64_t size, struct inc_err *err)
@@ -138,6 +139,11 @@ static const struct inc_opt options[] = {
 	 .preset = "0",
 	 .help = "of reduce and broadcast",
 	 INC_OPT_NUMBER(struct perf_opts, root, 0, INC_MAX_RANKS - 1)},
+	{.name = "float-block",
+	 .value = "N",
+	 .preset = INC_STR(INC_FIXED_BLOCK),
+	 .help = "elements that share an exponent in sums and averages of floats",
+	 INC_OPT_NUMBER(struct perf_opts, float_block, 1, PERF_MAX_FLOAT_BLOCK)},
 	{.name = "split",
 	 .value = "COLORS",
 	 .help = "rank R in part R % COLORS: all parts at once, each with a table of its own",

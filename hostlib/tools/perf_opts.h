@@ -7,15 +7,17 @@
 #include <stdint.h>
 #include "hostlib/tools/job.h"
 
-#define PERF_MAX_SIZES 256
-#define PERF_MAX_WORDS 32 /* types and operators have numbers below this */
+#define PERF_MAX_SIZES       256
+#define PERF_MAX_FLOAT_BLOCK (1 << 20)
+#define PERF_MAX_WORDS       32 /* types and operators have numbers below this */
 
 struct perf_opts {
 	struct job job;
 	enum inccl_collective collective;
 	uint32_t ops, dtypes; /* sets, by number */
 	unsigned int root;
-	uint64_t min, max; /* bytes */
+	unsigned int float_block; /* elements of a sum of floats with one exponent */
+	uint64_t min, max;        /* bytes */
 	unsigned int factor;
 	uint64_t sizes[PERF_MAX_SIZES]; /* bytes */
 	unsigned int nsizes;

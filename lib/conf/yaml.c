@@ -9,7 +9,8 @@
 #include <unistd.h>
 #include "lib/conf/yaml_priv.h"
 
-#define YAML_MAX_BYTES (16u << 20)
+#define YAML_FIRST_BYTES (64u << 10) /* room for most files */
+#define YAML_MAX_BYTES   (16u << 20)
 /* libyaml scans deeply nested flow collections in quadratic time */
 #define YAML_MAX_FLOW_DEPTH 64
 
@@ -145,7 +146,7 @@ int inc_yaml_parse(const char *name, const char *text, size_t len, struct inc_ya
 	struct inc_yaml *doc;
 	yaml_document_t extra;
 	yaml_parser_t parser;
-	bool more;
+	const yaml_node_t *second;
 	int ret;
 
 	if (len > YAML_MAX_BYTES)
@@ -170,13 +171,13 @@ int inc_yaml_parse(const char *name, const char *text, size_t len, struct inc_ya
 	}
 	if (!yaml_parser_load(&parser, &extra))
 		goto err_syntax;
-	more = yaml_document_get_root_node(&extra) != NULL;
+	second = yaml_document_get_root_node(&extra);
+	if (second)
+		ret = inc_err_set(err, EINVAL, "%s:%zu: more than one document", name,
+				  second->start_mark.line + 1);
+	else
+		ret = index_nodes(doc, err);
 	yaml_document_delete(&extra);
-	if (more) {
-		ret = inc_err_set(err, EINVAL, "%s: more than one document", name);
-		goto err_parser;
-	}
-	ret = index_nodes(doc, err);
 	if (ret)
 		goto err_parser;
 	yaml_parser_delete(&parser);
@@ -194,36 +195,46 @@ err_doc:
 	return ret;
 }
 
-int inc_yaml_load(const char *path, struct inc_yaml **doc, struct inc_err *err)
+/* Up to more than is allowed, so that a file too large is seen as such. *text is to be freed. */
+static int read_all(int fd, char **text, size_t *len)
 {
-	size_t len = 0;
+	size_t size = 0;
+	char *grown;
 	ssize_t n;
-	char *text;
-	int fd, ret;
 
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0)
-		return inc_err_set(err, errno, "%s: %s", path, strerror(errno));
-	text = malloc(YAML_MAX_BYTES + 1);
-	if (!text) {
-		ret = inc_err_set(err, ENOMEM, "%s: out of memory", path);
-		goto out;
-	}
-	/* one byte more than allowed, so that a file too large is seen as such */
-	while (len <= YAML_MAX_BYTES) {
-		n = read(fd, text + len, YAML_MAX_BYTES + 1 - len);
+	for (;;) {
+		if (*len == size) {
+			size = size ? 2 * size : YAML_FIRST_BYTES;
+			grown = realloc(*text, size);
+			if (!grown)
+				return -ENOMEM;
+			*text = grown;
+		}
+		n = read(fd, *text + *len, size - *len);
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n < 0) {
-			ret = inc_err_set(err, errno, "%s: %s", path, strerror(errno));
-			goto out;
-		}
-		if (n == 0)
-			break;
-		len += n;
+		if (n < 0)
+			return -errno;
+		*len += n;
+		if (!n || *len > YAML_MAX_BYTES)
+			return 0;
 	}
-	ret = inc_yaml_parse(path, text, len, doc, err);
-out:
+}
+
+int inc_yaml_load(const char *path, struct inc_yaml **doc, struct inc_err *err)
+{
+	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	char *text = NULL;
+	size_t len = 0;
+	int ret;
+
+	if (fd < 0)
+		return inc_err_set(err, errno, "%s: %s", path, strerror(errno));
+	ret = read_all(fd, &text, &len);
+	if (ret)
+		inc_err_set(err, -ret, "%s: %s", path, strerror(-ret));
+	else
+		ret = inc_yaml_parse(path, text, len, doc, err);
 	free(text);
 	close(fd);
 	return ret;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Figures as JSON. Daemons call this from their event loop, tools once. */
+/* Figures and histograms as JSON. Daemons call this from their event loop, tools once. */
 #include <string.h>
+#include "lib/metric/histogram.h"
 #include "lib/metric/metric.h"
 
 static json_t *value_of(const struct inc_metric *m, const void *values)
@@ -35,33 +36,74 @@ static json_t *find_family(json_t *families, const char *name)
 	return NULL;
 }
 
-static json_t *get_family(json_t *families, const char *name, const struct inc_metric *m)
-{
-	json_t *family = find_family(families, name);
+/* What all samples of a family have in common. */
+struct head {
+	const char *name;
+	const char *unit;
+	const char *kind;
+	const char *text;
+};
 
-	if (family)
-		return family;
-	family = json_pack("{s:s, s:s, s:s, s:s, s:[]}", "name", name, "unit", m->unit, "kind",
-			   m->kind == INC_METRIC_COUNTER ? "counter" : "gauge", "text", m->text,
-			   "samples");
-	json_array_append_new(families, family);
-	return family;
+static void add_sample(json_t *families, const char *room, const struct head *head, json_t *sample)
+{
+	char name[INC_METRIC_NAME_LEN];
+	json_t *family;
+
+	snprintf(name, sizeof(name), "inc_%s_%s", room, head->name);
+	family = find_family(families, name);
+	if (!family) {
+		family = json_pack("{s:s, s:s, s:s, s:s, s:[]}", "name", name, "unit", head->unit,
+				   "kind", head->kind, "text", head->text, "samples");
+		json_array_append_new(families, family);
+	}
+	json_array_append_new(json_object_get(family, "samples"), sample);
 }
 
 void inc_metric_sample(json_t *families, const char *room, const struct inc_metric *table, size_t n,
 		       const void *values, json_t *labels)
 {
-	json_t *family;
-	char name[INC_METRIC_NAME_LEN];
 	size_t i;
 
 	labels = labels ?: json_object();
 	for (i = 0; i < n; i++) {
-		snprintf(name, sizeof(name), "inc_%s_%s", room, table[i].name);
-		family = get_family(families, name, &table[i]);
-		json_array_append_new(json_object_get(family, "samples"),
-				      json_pack("{s:O, s:o}", "labels", labels, "value",
-						value_of(&table[i], values)));
+		const struct inc_metric *m = &table[i];
+		const struct head head = {m->name, m->unit,
+					  m->kind == INC_METRIC_COUNTER ? "counter" : "gauge",
+					  m->text};
+
+		add_sample(families, room, &head,
+			   json_pack("{s:O, s:o}", "labels", labels, "value", value_of(m, values)));
+	}
+	json_decref(labels);
+}
+
+static json_t *numbers(const uint64_t *number, size_t n)
+{
+	json_t *list = json_array();
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		json_array_append_new(list, json_integer((json_int_t)number[i]));
+	return list;
+}
+
+void inc_histogram_sample(json_t *families, const char *room,
+			  const struct inc_histogram_metric *table, size_t n, const void *values,
+			  json_t *labels)
+{
+	size_t i;
+
+	labels = labels ?: json_object();
+	for (i = 0; i < n; i++) {
+		const struct inc_histogram_metric *m = &table[i];
+		const struct inc_histogram *h = (const void *)((const char *)values + m->offset);
+		const struct head head = {m->name, m->unit, "histogram", m->text};
+
+		add_sample(families, room, &head,
+			   json_pack("{s:O, s:o, s:o, s:I}", "labels", labels, "bounds",
+				     numbers(m->bounds->bound, m->bounds->n), "counts",
+				     numbers(h->counts, m->bounds->n + 1), "sum",
+				     (json_int_t)h->sum));
 	}
 	json_decref(labels);
 }

@@ -12,6 +12,7 @@
  *
  * Figures travel between programs as families, a JSON list of
  *	{"name","unit","kind":"counter|gauge","text","samples":[{"labels":{…},"value"}]}
+ * or histograms' (histogram.h).
  */
 #ifndef INC_METRIC_H
 #define INC_METRIC_H

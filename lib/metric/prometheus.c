@@ -9,6 +9,7 @@
 
 #define MICROSECONDS "microseconds"
 #define ENDING_US    "_us"
+#define NUMBER_SIZE  32 /* of a number's text, with the final 0 */
 
 /* What is counted is a total; times are seconds there, whatever they are here. */
 struct family {
@@ -16,6 +17,7 @@ struct family {
 	const char *unit;
 	const char *text;
 	bool counter;
+	bool histogram;
 };
 
 static bool in_us(const struct family *f)
@@ -34,12 +36,21 @@ static void put_name(FILE *out, const struct family *f)
 		f->counter ? "_total" : "");
 }
 
-static void put_value(FILE *out, const struct family *f, uint64_t value)
+static const char *number_of(const struct family *f, uint64_t value, char text[NUMBER_SIZE])
 {
 	if (in_us(f))
-		fprintf(out, " %" PRIu64 ".%06" PRIu64 "\n", value / 1000000, value % 1000000);
+		snprintf(text, NUMBER_SIZE, "%" PRIu64 ".%06" PRIu64, value / 1000000,
+			 value % 1000000);
 	else
-		fprintf(out, " %" PRIu64 "\n", value);
+		snprintf(text, NUMBER_SIZE, "%" PRIu64, value);
+	return text;
+}
+
+static void put_value(FILE *out, const struct family *f, uint64_t value)
+{
+	char text[NUMBER_SIZE];
+
+	fprintf(out, " %s\n", number_of(f, value, text));
 }
 
 /* A backslash, a line's end and, in a label, a quotation mark would end the text. */
@@ -68,7 +79,7 @@ static void put_head(FILE *out, const struct family *f)
 	}
 	fputs("\n# TYPE ", out);
 	put_name(out, f);
-	fprintf(out, " %s\n", f->counter ? "counter" : "gauge");
+	fprintf(out, " %s\n", f->counter ? "counter" : f->histogram ? "histogram" : "gauge");
 }
 
 static void put_label(FILE *out, char *between, const char *name, const char *value)
@@ -95,21 +106,87 @@ static bool is_name(const char *text)
 	return text[0] && !isdigit((unsigned char)text[0]);
 }
 
-static void print_json_sample(FILE *out, const struct family *f, const json_t *sample)
+/* A histogram has the label le for itself: le is a bucket's bound, else NULL. */
+static void put_labels(FILE *out, const struct family *f, json_t *labels, const char *le)
 {
-	json_t *labels = json_object_get(sample, "labels"), *value;
 	char between = '{';
 	const char *key;
+	json_t *value;
 
-	if (!json_is_integer(json_object_get(sample, "value")))
-		return;
-	put_name(out, f);
 	json_object_foreach (labels, key, value)
-		if (is_name(key) && json_is_string(value))
+		if (is_name(key) && json_is_string(value) && !(f->histogram && !strcmp(key, "le")))
 			put_label(out, &between, key, json_string_value(value));
+	if (le)
+		put_label(out, &between, "le", le);
 	if (between == ',')
 		fputc('}', out);
-	put_value(out, f, json_integer_value(json_object_get(sample, "value")));
+}
+
+static void print_json_sample(FILE *out, const struct family *f, const json_t *sample)
+{
+	const json_t *value = json_object_get(sample, "value");
+
+	if (!json_is_integer(value))
+		return;
+	put_name(out, f);
+	put_labels(out, f, json_object_get(sample, "labels"), NULL);
+	put_value(out, f, json_integer_value(value));
+}
+
+/* Whether a list has n numbers, which grow where they are to. */
+static bool are_numbers(const json_t *list, size_t n, bool growing)
+{
+	json_int_t last = -1, number;
+	const json_t *item;
+	size_t i;
+
+	if (!json_is_array(list) || json_array_size(list) != n)
+		return false;
+	json_array_foreach (list, i, item) {
+		number = json_integer_value(item);
+		if (!json_is_integer(item) || number < 0 || (growing && number <= last))
+			return false;
+		last = number;
+	}
+	return true;
+}
+
+static void put_series(FILE *out, const struct family *f, const char *ending, json_t *labels,
+		       const char *le)
+{
+	put_name(out, f);
+	fprintf(out, "_%s", ending);
+	put_labels(out, f, labels, le);
+}
+
+/* A bucket has there what the buckets before it have, too. */
+static void print_histogram(FILE *out, const struct family *f, const json_t *sample)
+{
+	const json_t *bounds = json_object_get(sample, "bounds"),
+		     *counts = json_object_get(sample, "counts"),
+		     *sum = json_object_get(sample, "sum"), *bound;
+	json_t *labels = json_object_get(sample, "labels");
+	const size_t n = json_array_size(bounds);
+	char le[NUMBER_SIZE];
+	uint64_t count = 0;
+	size_t i;
+
+	if (!are_numbers(bounds, n, true) || !are_numbers(counts, n + 1, false) ||
+	    !json_is_integer(sum) || json_integer_value(sum) < 0)
+		return;
+	json_array_foreach (bounds, i, bound) {
+		count += json_integer_value(json_array_get(counts, i));
+		number_of(f, json_integer_value(bound), le);
+		put_series(out, f, "bucket", labels, le);
+		fprintf(out, " %" PRIu64 "\n", count);
+	}
+	count += json_integer_value(json_array_get(counts, n));
+	put_series(out, f, "bucket", labels, "+Inf");
+	fprintf(out, " %" PRIu64 "\n", count);
+	put_series(out, f, "sum", labels, NULL);
+	put_value(out, f, json_integer_value(sum));
+	put_series(out, f, "count", labels, NULL);
+	fprintf(out, " %" PRIu64 "\n", count);
 }
 
 void inc_metric_print(FILE *out, const json_t *families)
@@ -123,13 +200,14 @@ void inc_metric_print(FILE *out, const json_t *families)
 			.unit = text_of(family, "unit"),
 			.text = text_of(family, "text"),
 			.counter = !strcmp(text_of(family, "kind"), "counter"),
+			.histogram = !strcmp(text_of(family, "kind"), "histogram"),
 		};
 
 		if (!is_name(f.name))
 			continue;
 		put_head(out, &f);
 		json_array_foreach (json_object_get(family, "samples"), k, sample)
-			print_json_sample(out, &f, sample);
+			(f.histogram ? print_histogram : print_json_sample)(out, &f, sample);
 	}
 }
 
@@ -138,7 +216,7 @@ static struct family family_of(const char *room, const struct inc_metric *m,
 			       char name[INC_METRIC_NAME_LEN])
 {
 	snprintf(name, INC_METRIC_NAME_LEN, "inc_%s_%s", room, m->name);
-	return (struct family){name, m->unit, m->text, m->kind == INC_METRIC_COUNTER};
+	return (struct family){name, m->unit, m->text, m->kind == INC_METRIC_COUNTER, false};
 }
 
 void inc_metric_print_head(FILE *out, const char *room, const struct inc_metric *m)

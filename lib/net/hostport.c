@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <netdb.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include "lib/net/hostport.h"
 
 /* Where the host ends and the port begins (NULL: there is none). False for neither form. */
@@ -29,7 +31,7 @@ static bool split(const char *text, const char **host, size_t *len, const char *
 }
 
 /* getaddrinfo() would take any number, and let it wrap. */
-static bool take_port(const char *text, unsigned int *out)
+static bool take_port(const char *text, unsigned int least, unsigned int *out)
 {
 	unsigned int v = 0;
 	const char *p;
@@ -37,11 +39,12 @@ static bool take_port(const char *text, unsigned int *out)
 	for (p = text; *p >= '0' && *p <= '9' && v <= 65535; p++)
 		v = v * 10 + (*p - '0');
 	*out = v;
-	return p != text && !*p && v >= 1 && v <= 65535;
+	return p != text && !*p && v >= least && v <= 65535;
 }
 
 /* Why a text is no HOST or HOST:PORT; NULL: it is one. */
-static const char *take_text(const char *text, unsigned int default_port, struct inc_hostport *out)
+static const char *take_text(const char *text, unsigned int least, unsigned int default_port,
+			     struct inc_hostport *out)
 {
 	unsigned int port = default_port;
 	const char *host, *port_text;
@@ -49,8 +52,9 @@ static const char *take_text(const char *text, unsigned int default_port, struct
 
 	if (!split(text, &host, &len, &port_text) || len >= sizeof(out->host))
 		return "not HOST or HOST:PORT";
-	if (port_text && !take_port(port_text, &port))
-		return "the port is not a number from 1 to 65535";
+	if (port_text && !take_port(port_text, least, &port))
+		return least ? "the port is not a number from 1 to 65535"
+			     : "the port is not a number from 0 to 65535";
 	memcpy(out->host, host, len);
 	out->host[len] = 0;
 	snprintf(out->port, sizeof(out->port), "%u", port);
@@ -60,7 +64,7 @@ static const char *take_text(const char *text, unsigned int default_port, struct
 int inc_hostport_parse(const char *what, const char *text, unsigned int default_port,
 		       struct inc_hostport *out, struct inc_err *err)
 {
-	const char *why = take_text(text, default_port, out);
+	const char *why = take_text(text, 1, default_port, out);
 
 	return why ? inc_err_set(err, EINVAL, "%s '%.300s': %s", what, text, why) : 0;
 }
@@ -68,7 +72,20 @@ int inc_hostport_parse(const char *what, const char *text, unsigned int default_
 int inc_hostport_check(const char *text, struct inc_err *err)
 {
 	struct inc_hostport at;
-	const char *why = take_text(text, INC_PORT_MEMBERS, &at);
+	const char *why = take_text(text, 1, INC_PORT_MEMBERS, &at);
 
 	return why ? inc_err_set(err, EINVAL, "'%.300s': %s", text, why) : 0;
+}
+
+int inc_hostport_listen(const char *what, const char *text, unsigned int default_port,
+			struct addrinfo **out, struct inc_err *err)
+{
+	const struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV,
+				       .ai_socktype = SOCK_STREAM};
+	struct inc_hostport at;
+	const char *why = take_text(text, 0, default_port, &at);
+
+	if (!why && getaddrinfo(at.host, at.port, &hints, out))
+		why = "not an IPv4 or IPv6 address";
+	return why ? inc_err_set(err, EINVAL, "%s '%.300s': %s", what, text, why) : 0;
 }

@@ -23,4 +23,13 @@ int inc_hostport_parse(const char *what, const char *text, unsigned int default_
 /* The same of a text alone: nothing is looked up, nothing is kept. */
 int inc_hostport_check(const char *text, struct inc_err *err);
 
+struct addrinfo;
+
+/*
+ * Where to listen for TCP: ADDRESS or ADDRESS:PORT, numbers alone, so that nobody is asked. Port 0
+ * is any that is free. *out is for freeaddrinfo(). 0, or -EINVAL with a message.
+ */
+int inc_hostport_listen(const char *what, const char *text, unsigned int default_port,
+			struct addrinfo **out, struct inc_err *err);
+
 #endif

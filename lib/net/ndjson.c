@@ -6,10 +6,13 @@
 #include <string.h>
 #include <unistd.h>
 #include <arpa/inet.h>
+#include <net/if.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include "lib/conf/messages.h"
@@ -18,11 +21,14 @@
 
 #define READ_MAX_BYTES  (64u << 10) /* read ahead of what has been looked at */
 #define DRAIN_TIMEOUT_S 1
-#define DRAIN_MAX_BYTES (4u << 20) /* read and thrown away while draining */
+#define HOST_SIZE       (INET6_ADDRSTRLEN + IF_NAMESIZE) /* with the scope of a link-local one */
+#define DRAIN_MAX_BYTES (4u << 20)                       /* read and thrown away while draining */
 
 struct inc_ndjson {
-	struct bufferevent *bev;
-	struct event *timer; /* message timeout, the deferred close, the end of draining */
+	struct bufferevent *bev; /* reads */
+	struct evbuffer *out;    /* waits to be written */
+	struct event *writable;  /* added while something does */
+	struct event *timer;     /* message timeout, the deferred close, the end of draining */
 	struct inc_ndjson_limits limits;
 	struct inc_lines lines;
 	struct inc_ndjson_ops ops;
@@ -31,21 +37,25 @@ struct inc_ndjson {
 	bool failed;       /* closed is due or was called */
 	bool reported;     /* closed was called */
 	bool dead;         /* freed by the owner: drains */
+	bool peer_done;    /* the peer says nothing more; it may still read */
 	unsigned int busy; /* callbacks on the stack */
 	size_t drained;
 	int code;
 	char reason[160];
-	char peer[32];
-	LIST_ENTRY(inc_ndjson) entry; /* in draining, while dead */
+	char peer[HOST_SIZE + sizeof("[]:65535")];
+	LIST_ENTRY(inc_ndjson) entry; /* in limits.draining, while dead */
 };
 
-/* Connections whose owner is gone. One list for all loops of the process: a daemon has one. */
-static LIST_HEAD(, inc_ndjson) draining = LIST_HEAD_INITIALIZER(draining);
+static struct inc_ndjson_draining draining_here = LIST_HEAD_INITIALIZER(draining_here);
 
 static void destroy(struct inc_ndjson *conn)
 {
 	if (conn->timer)
 		event_free(conn->timer);
+	if (conn->writable)
+		event_free(conn->writable);
+	if (conn->out)
+		evbuffer_free(conn->out);
 	if (conn->bev)
 		bufferevent_free(conn->bev);
 	inc_lines_free(&conn->lines);
@@ -203,14 +213,62 @@ static void on_read(struct bufferevent *bev, void *arg)
 		drain_input(conn);
 }
 
-static void on_write(struct bufferevent *bev, void *arg)
+static void wait_to_write(struct inc_ndjson *conn)
 {
-	struct inc_ndjson *conn = arg;
+	const unsigned int ms = conn->limits.message_timeout_ms;
+	const struct timeval stall = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
 
+	event_add(conn->writable, ms && !conn->dead ? &stall : NULL);
+}
+
+static void on_written(struct inc_ndjson *conn)
+{
 	/* all that was queued is out: tell the peer, and wait for its close, so that what it
 	 * has sent meanwhile does not turn into a reset that eats our last words */
-	if (conn->dead)
-		shutdown(bufferevent_getfd(bev), SHUT_WR);
+	if (conn->dead && conn->peer_done)
+		drain_end(conn);
+	else if (conn->dead)
+		shutdown(bufferevent_getfd(conn->bev), SHUT_WR);
+	else if (conn->ops.written && !conn->failed)
+		conn->ops.written(conn, conn->arg);
+}
+
+static void on_broken(struct inc_ndjson *conn, int code, const char *reason)
+{
+	if (conn->dead) {
+		drain_end(conn);
+		return;
+	}
+	fail(conn, code, "%s", reason);
+	report(conn);
+}
+
+/* libevent's own way of writing ends a process that has SIGPIPE as it was, and the process is not
+ * ours to change. */
+static void on_writable(evutil_socket_t fd, short what, void *arg)
+{
+	struct inc_ndjson *conn = arg;
+	struct iovec part[8];
+	struct msghdr message = {.msg_iov = part};
+	ssize_t n;
+
+	if (!(what & EV_WRITE)) {
+		on_broken(conn, ETIMEDOUT, "peer does not read");
+		return;
+	}
+	n = evbuffer_peek(conn->out, -1, NULL, part, sizeof(part) / sizeof(part[0]));
+	message.msg_iovlen = n < 8 ? n : 8;
+	n = sendmsg(fd, &message, MSG_NOSIGNAL);
+	if (n < 0 && errno != EAGAIN && errno != EINTR) {
+		on_broken(conn, errno, strerror(errno));
+		return;
+	}
+	if (n > 0)
+		evbuffer_drain(conn->out, n);
+	if (evbuffer_get_length(conn->out))
+		wait_to_write(conn);
+	else
+		on_written(conn);
 }
 
 static void on_event(struct bufferevent *bev, short what, void *arg)
@@ -218,13 +276,14 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 	struct inc_ndjson *conn = arg;
 	int code = EVUTIL_SOCKET_ERROR();
 
+	conn->peer_done |= !!(what & BEV_EVENT_EOF);
 	if (conn->dead) {
-		drain_end(conn);
+		/* who has closed his own direction alone still reads */
+		if (!(what & BEV_EVENT_EOF) || !evbuffer_get_length(conn->out))
+			drain_end(conn);
 		return;
 	}
-	if (what & BEV_EVENT_TIMEOUT)
-		fail(conn, ETIMEDOUT, "peer does not read");
-	else if (what & BEV_EVENT_ERROR)
+	if (what & BEV_EVENT_ERROR)
 		fail(conn, code ? code : EIO, "%s", strerror(code ? code : EIO));
 	else if (inc_lines_open(&conn->lines))
 		fail(conn, EBADMSG, "closed in the middle of a line");
@@ -233,20 +292,38 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 	report(conn);
 }
 
+static void name_peer(struct inc_ndjson *conn, int fd)
+{
+	struct sockaddr_storage addr = {0};
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&addr;
+	struct sockaddr_in in = {.sin_family = AF_INET};
+	socklen_t len = sizeof(addr);
+	char host[HOST_SIZE], port[sizeof("65535")];
+
+	snprintf(conn->peer, sizeof(conn->peer), "unix");
+	if (getpeername(fd, (struct sockaddr *)&addr, &len))
+		return;
+	/* who came by IPv4 to a socket of both is named as elsewhere */
+	if (addr.ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr)) {
+		in.sin_port = in6->sin6_port;
+		memcpy(&in.sin_addr, in6->sin6_addr.s6_addr + 12, sizeof(in.sin_addr));
+		len = sizeof(in);
+		memcpy(&addr, &in, len);
+	}
+	if ((addr.ss_family == AF_INET || addr.ss_family == AF_INET6) &&
+	    !getnameinfo((struct sockaddr *)&addr, len, host, sizeof(host), port, sizeof(port),
+			 NI_NUMERICHOST | NI_NUMERICSERV))
+		snprintf(conn->peer, sizeof(conn->peer),
+			 addr.ss_family == AF_INET ? "%s:%s" : "[%s]:%s", host, port);
+}
+
 static void tune_socket(struct inc_ndjson *conn, int fd)
 {
 	static const int on = 1, idle_s = 10, interval_s = 5, probes = 3;
 	static const unsigned int user_timeout_ms = 25000;
-	struct sockaddr_storage addr;
-	socklen_t len = sizeof(addr);
-	struct sockaddr_in *in = (struct sockaddr_in *)&addr;
-	char ip[INET_ADDRSTRLEN];
-
-	snprintf(conn->peer, sizeof(conn->peer), "unix");
-	if (getpeername(fd, (struct sockaddr *)&addr, &len) || addr.ss_family != AF_INET)
+	name_peer(conn, fd);
+	if (!strcmp(conn->peer, "unix"))
 		return;
-	inet_ntop(AF_INET, &in->sin_addr, ip, sizeof(ip));
-	snprintf(conn->peer, sizeof(conn->peer), "%s:%u", ip, ntohs(in->sin_port));
 	/* a refused option costs promptness only, so none of these is an error */
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
@@ -260,28 +337,29 @@ struct inc_ndjson *inc_ndjson_new(struct event_base *base, int fd,
 				  const struct inc_ndjson_limits *limits,
 				  const struct inc_ndjson_ops *ops, void *arg, struct inc_err *err)
 {
-	struct timeval stall = {.tv_sec = limits->message_timeout_ms / 1000,
-				.tv_usec = limits->message_timeout_ms % 1000 * 1000};
 	struct inc_ndjson *conn = calloc(1, sizeof(*conn));
 
 	if (!conn)
 		goto err_memory;
 	conn->limits = *limits;
+	if (!conn->limits.draining)
+		conn->limits.draining = &draining_here;
 	conn->lines.max_line = limits->max_line;
 	conn->ops = *ops;
 	conn->arg = arg;
 	evutil_make_socket_nonblocking(fd);
 	conn->timer = event_new(base, -1, 0, on_timer, conn);
 	conn->bev = bufferevent_socket_new(base, fd, BEV_OPT_CLOSE_ON_FREE);
-	if (!conn->timer || !conn->bev)
+	conn->out = evbuffer_new();
+	conn->writable = event_new(base, fd, EV_WRITE, on_writable, conn);
+	if (!conn->timer || !conn->bev || !conn->out || !conn->writable)
 		goto err_memory;
 	tune_socket(conn, fd);
-	bufferevent_setcb(conn->bev, on_read, on_write, on_event, conn);
+	bufferevent_setcb(conn->bev, on_read, NULL, on_event, conn);
 	/* what waits is one line at most, and this */
 	bufferevent_setwatermark(conn->bev, EV_READ, 0, READ_MAX_BYTES);
-	if (limits->message_timeout_ms)
-		bufferevent_set_timeouts(conn->bev, NULL, &stall);
-	if (bufferevent_enable(conn->bev, EV_READ | EV_WRITE))
+	bufferevent_disable(conn->bev, EV_WRITE);
+	if (bufferevent_enable(conn->bev, EV_READ))
 		goto err_memory;
 	return conn;
 
@@ -296,7 +374,7 @@ err_memory:
 
 int inc_ndjson_send(struct inc_ndjson *conn, json_t *object)
 {
-	struct evbuffer *out = bufferevent_get_output(conn->bev);
+	struct evbuffer *out = conn->out;
 	size_t len;
 	char *text;
 	int ret = 0;
@@ -314,6 +392,8 @@ int inc_ndjson_send(struct inc_ndjson *conn, json_t *object)
 	} else if (evbuffer_add(out, text, len) < 0) {
 		fail(conn, ENOMEM, "out of memory");
 		ret = -ENOMEM;
+	} else if (!event_pending(conn->writable, EV_WRITE, NULL)) {
+		wait_to_write(conn);
 	}
 	free(text);
 	return ret;
@@ -350,19 +430,27 @@ void inc_ndjson_free(struct inc_ndjson *conn)
 	if (!conn || conn->dead)
 		return;
 	conn->dead = true;
-	LIST_INSERT_HEAD(&draining, conn, entry);
+	LIST_INSERT_HEAD(conn->limits.draining, conn, entry);
 	bufferevent_setwatermark(conn->bev, EV_READ, 0, 0);
-	bufferevent_set_timeouts(conn->bev, NULL, NULL);
-	if (!evbuffer_get_length(bufferevent_get_output(conn->bev)))
+	event_remove_timer(conn->writable);
+	if (!evbuffer_get_length(conn->out)) {
 		shutdown(bufferevent_getfd(conn->bev), SHUT_WR);
+		if (conn->peer_done) {
+			arm(conn, 0);
+			return;
+		}
+	}
 	arm(conn, DRAIN_TIMEOUT_S * 1000);
-	bufferevent_enable(conn->bev, EV_READ);
+	if (!conn->peer_done)
+		bufferevent_enable(conn->bev, EV_READ);
 }
 
-void inc_ndjson_drain_stop(void)
+void inc_ndjson_drain_stop(struct inc_ndjson_draining *draining)
 {
-	while (!LIST_EMPTY(&draining))
-		drain_end(LIST_FIRST(&draining));
+	if (!draining)
+		draining = &draining_here;
+	while (!LIST_EMPTY(draining))
+		drain_end(LIST_FIRST(draining));
 }
 
 const char *inc_ndjson_peer(const struct inc_ndjson *conn)

@@ -9,11 +9,15 @@
 #define INC_NDJSON_H
 
 #include <stddef.h>
+#include <sys/queue.h>
 #include <event2/event.h>
 #include <jansson.h>
 #include "lib/base/err.h"
 
 struct inc_ndjson;
+
+/* Connections whose owner is gone, and whose last words are on their way. */
+LIST_HEAD(inc_ndjson_draining, inc_ndjson);
 
 struct inc_ndjson_ops {
 	/* One object. It belongs to the connection: incref to keep it. */
@@ -24,6 +28,8 @@ struct inc_ndjson_ops {
 	 * below; the owner answers with inc_ndjson_free.
 	 */
 	void (*closed)(struct inc_ndjson *conn, int code, const char *reason, void *arg);
+	/* All that was queued is with the kernel. From the loop; may be NULL. */
+	void (*written)(struct inc_ndjson *conn, void *arg);
 };
 
 struct inc_ndjson_limits {
@@ -31,6 +37,9 @@ struct inc_ndjson_limits {
 	size_t max_write;                /* bytes waiting to be read by the peer */
 	unsigned int message_timeout_ms; /* from a line's first byte to its last, and for the
 					  * peer to read something; 0: for ever */
+	/* Where it waits for its end, of the same loop. NULL: the process's own, for who has one
+	 * loop. */
+	struct inc_ndjson_draining *draining;
 };
 
 /*
@@ -58,10 +67,11 @@ int inc_ndjson_send_error(struct inc_ndjson *conn, int code, json_t *seq, const 
  */
 void inc_ndjson_free(struct inc_ndjson *conn);
 
-/* Closes at once what inc_ndjson_free left behind to drain. Before event_base_free. */
-void inc_ndjson_drain_stop(void);
+/* Closes at once what inc_ndjson_free left behind to drain (NULL: on the process's own list).
+ * Before event_base_free; not from within the callbacks above. */
+void inc_ndjson_drain_stop(struct inc_ndjson_draining *draining);
 
-/* "10.77.0.1:40312", or "unix" */
+/* "10.77.0.1:40312", "[fd00::1]:40312", or "unix" */
 const char *inc_ndjson_peer(const struct inc_ndjson *conn);
 
 #endif

@@ -54,23 +54,10 @@ struct inc_scrape {
 	LIST_HEAD(, scrape_page) pages;
 };
 
-static int find_address(const char *where, struct addrinfo **out, struct inc_err *err)
-{
-	const struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV,
-				       .ai_socktype = SOCK_STREAM};
-	struct inc_hostport at;
-	int ret = inc_hostport_parse("address", where, 0, &at, err);
-
-	if (!ret && getaddrinfo(at.host, at.port, &hints, out))
-		ret = inc_err_set(err, EINVAL, "address '%.300s': not an IPv4 or IPv6 address",
-				  where);
-	return ret;
-}
-
 int inc_scrape_check(const char *where, struct inc_err *err)
 {
 	struct addrinfo *list;
-	int ret = find_address(where, &list, err);
+	int ret = inc_hostport_listen("address", where, 0, &list, err);
 
 	if (!ret)
 		freeaddrinfo(list);
@@ -297,7 +284,7 @@ int inc_scrape_start(struct event_base *base, const char *where, inc_scrape_part
 {
 	struct inc_scrape *s;
 	struct addrinfo *at;
-	int ret = find_address(where, &at, err);
+	int ret = inc_hostport_listen("address", where, 0, &at, err);
 
 	if (ret)
 		return ret;

@@ -85,3 +85,28 @@ void inc_rdma_completions_take(struct inc_rdma_completions *completions)
 			ack(completions);
 	}
 }
+
+int inc_rdma_completion_errno(enum ibv_wc_status status)
+{
+	switch (status) {
+	case IBV_WC_RETRY_EXC_ERR:
+	case IBV_WC_RNR_RETRY_EXC_ERR:
+	case IBV_WC_RESP_TIMEOUT_ERR:
+		return ETIMEDOUT;
+	case IBV_WC_REM_OP_ERR:
+		return EREMOTEIO;
+	case IBV_WC_REM_INV_REQ_ERR:
+		return EPROTO;
+	case IBV_WC_REM_ACCESS_ERR:
+		return EACCES;
+	case IBV_WC_LOC_LEN_ERR:
+		return EMSGSIZE;
+	case IBV_WC_LOC_PROT_ERR:
+	case IBV_WC_LOC_ACCESS_ERR:
+		return EFAULT;
+	case IBV_WC_WR_FLUSH_ERR:
+		return ECANCELED;
+	default:
+		return EIO;
+	}
+}

@@ -42,4 +42,7 @@ int inc_rdma_completions_arm(struct inc_rdma_completions *completions);
 /* Takes notifications in until there are none: what descriptor says is looked at afresh. */
 void inc_rdma_completions_take(struct inc_rdma_completions *completions);
 
+/* The errno that says best what has become of a request which has not succeeded. */
+int inc_rdma_completion_errno(enum ibv_wc_status status);
+
 #endif

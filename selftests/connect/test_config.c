@@ -12,8 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "hostlib/connect/config.h"
-
-#define DOCUMENT "docs/connect.md"
+#include "selftests/connect/document.h"
 
 static int read_text(const char *text, struct connect_config *config, struct inc_err *err)
 {
@@ -78,6 +77,44 @@ static void presets_do(void **state)
 	assert_in_range(s.name, (uint64_t)(least), (uint64_t)(most));
 	INC_CONNECT_SETTINGS(BETWEEN)
 #undef BETWEEN
+}
+
+/* Each of a device's limits, one less than the presets take: the field is named. */
+static void what_a_device_cannot_do(void **state)
+{
+	static const struct inc_rdma_limits enough = {.max_qp_wr = 170,
+						      .max_sge = 16,
+						      .max_cqe = 211,
+						      .max_qp_rd_atom = 16,
+						      .max_qp_init_rd_atom = 16};
+	static const struct {
+		size_t limit;
+		const char *field, *numbers;
+	} rows[] = {
+#define LIMIT(name) offsetof(struct inc_rdma_limits, name)
+		{LIMIT(max_qp_wr), "dev0: send_buf_cnt, max_rdma_wr: ", "170 "},
+		{LIMIT(max_sge), "dev0: max_sge: ", "16 "},
+		{LIMIT(max_cqe), "dev0: send_buf_cnt, max_rdma_wr: ", "211 "},
+		{LIMIT(max_qp_rd_atom), "dev0: max_rd_atomic: ", "16 "},
+		{LIMIT(max_qp_init_rd_atom), "dev0: max_rd_atomic: ", "16 "},
+#undef LIMIT
+	};
+	struct inc_connect_settings s;
+	struct inc_rdma_limits less;
+	struct inc_err err = {""};
+	size_t i;
+
+	inc_connect_settings_init(&s);
+	assert_int_equal(connect_settings_fit(&s, "dev0", &enough, &err), 0);
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		less = enough;
+		--*(unsigned int *)((char *)&less + rows[i].limit);
+		assert_int_equal(connect_settings_fit(&s, "dev0", &less, &err), -EINVAL);
+		assert_ptr_equal(strstr(err.msg, rows[i].field), err.msg);
+		assert_non_null(strstr(err.msg, rows[i].numbers));
+	}
+	s.max_rdma_wr = s.max_rdma_wr_per_post = 1;
+	assert_true(connect_recv_wr(&s) <= connect_send_wr(&s));
 }
 
 static void an_empty_file_changes_nothing(void **state)
@@ -198,21 +235,16 @@ static void no_such_file(void **state)
 /* The lines of the document's "## The file" that are indented. */
 static char *example(void)
 {
-	FILE *f = fopen(DOCUMENT, "r"), *out;
-	char line[400], *text = NULL;
-	bool inside = false;
+	char *section = document_section("The file"), *line, *rest, *text = NULL;
 	size_t len;
+	FILE *out = open_memstream(&text, &len);
 
-	assert_non_null(f);
-	out = open_memstream(&text, &len);
-	while (fgets(line, sizeof(line), f)) {
-		if (!strncmp(line, "## ", 3))
-			inside = !strcmp(line, "## The file\n");
-		else if (inside && !strncmp(line, "    ", 4))
-			fputs(line + 4, out);
-	}
-	fclose(f);
+	assert_non_null(out);
+	for (line = strtok_r(section, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+		if (!strncmp(line, "    ", 4))
+			fprintf(out, "%s\n", line + 4);
 	fclose(out);
+	free(section);
 	assert_true(len > 0);
 	return text;
 }
@@ -312,6 +344,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(derived_numbers),
 		cmocka_unit_test(presets_do),
+		cmocka_unit_test(what_a_device_cannot_do),
 		cmocka_unit_test(an_empty_file_changes_nothing),
 		cmocka_unit_test(what_is_wrong_is_named),
 		cmocka_unit_test(every_setting_has_its_bounds),

@@ -325,46 +325,6 @@ static void the_longest_lines_fit(void **state)
 		    CONNECT_REQUEST_MAX);
 }
 
-/* docs/connect.md has a row for each field and an example of each message. */
-static void look_for(const struct inc_schema *schema, const char *document, const char *before)
-{
-	char row[100];
-	size_t i;
-
-	for (i = 0; i < schema->n; i++) {
-		const struct inc_field *f = &schema->fields[i];
-
-		if (!f->name)
-			continue;
-		snprintf(row, sizeof(row), "\n| `%s%s` |", before, f->name);
-		if (!strstr(document, row))
-			fail_msg("docs/connect.md has no row%s", row + 1);
-		snprintf(row, sizeof(row), "%s%s%s", before, f->name,
-			 f->kind == INC_LIST ? "[]." : ".");
-		if (f->of)
-			look_for(f->of, document, row);
-	}
-}
-
-static void the_document_has_all_fields(void **state)
-{
-	char *document = calloc(1, 1 << 18);
-	FILE *f = fopen("docs/connect.md", "r");
-	char type[64];
-	size_t i;
-
-	assert_non_null(f);
-	assert_in_range(fread(document, 1, (1 << 18) - 1, f), 1000, (1 << 18) - 2);
-	fclose(f);
-	for (i = 0; i < CONNECT_MSG_ERROR; i++) {
-		look_for(&connect_messages[i].schema, document, "");
-		snprintf(type, sizeof(type), "{\"type\":\"%s\",", connect_messages[i].type);
-		if (!strstr(document, type))
-			fail_msg("docs/connect.md has no example of %s", type);
-	}
-	free(document);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -377,7 +337,6 @@ int main(void)
 		cmocka_unit_test(another_version_is_said_to_be_one),
 		cmocka_unit_test(settings_that_are_absent_have_their_defaults),
 		cmocka_unit_test(the_longest_lines_fit),
-		cmocka_unit_test(the_document_has_all_fields),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

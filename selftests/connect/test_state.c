@@ -179,6 +179,64 @@ static void a_close_may_overtake_the_first_completion(void **state)
 	assert_true(step.actions & CONNECT_DO(TELL_READY));
 }
 
+struct doer {
+	enum connect_state state;
+	uint32_t done;
+	uint32_t fails; /* once */
+	enum connect_state told_in;
+};
+
+static int do_it(void *arg, enum connect_action_bit action)
+{
+	struct doer *d = arg;
+
+	assert_false(d->done >> action & 1 && d->fails); /* none twice before the failure */
+	d->done |= 1u << action;
+	if (action >= CONNECT_ACTION_TELL_READY)
+		d->told_in = d->state;
+	if (!(d->fails >> action & 1))
+		return 0;
+	d->fails = 0;
+	return -1;
+}
+
+/* Whatever fails on the way to a state, its owner hears of the failure alone, or, where he has the
+ * socket already, nothing. */
+static void an_action_that_fails(void **state)
+{
+	const uint32_t ends = CONNECT_DO(STOP_CLOCK) | CONNECT_DO(HANG_UP) | CONNECT_DO(STOP);
+	enum connect_action_bit action;
+	enum connect_state from;
+	enum connect_event event;
+	bool told;
+
+	for (from = 0; from < CONNECT_N_STATES; from++)
+		for (event = 0; event < CONNECT_N_EVENTS; event++) {
+			const struct connect_step step = connect_next(from, event);
+			struct doer d = {.state = from};
+
+			told = connect_follow(&d.state, event, do_it, &d);
+			assert_int_equal(d.done, step.actions);
+			assert_int_equal(d.state, step.to);
+			assert_int_equal(told, step.actions >= CONNECT_DO(TELL_READY));
+			assert_true(!told || d.told_in == step.to);
+			for (action = 0; action < CONNECT_ACTION_TELL_READY; action++) {
+				if (!(step.actions & ~ends & 1u << action))
+					continue;
+				d = (struct doer){.state = from, .fails = 1u << action};
+				told = connect_follow(&d.state, event, do_it, &d);
+				assert_int_equal(d.state, CONNECT_FAILED);
+				assert_int_equal(told, from != CONNECT_READY);
+				assert_true(!told || d.told_in == CONNECT_FAILED);
+				assert_int_equal(d.done & ends, ends);
+				assert_false(d.done & CONNECT_DO(TELL_READY));
+				/* what stands behind it was not begun */
+				assert_false(d.done & ~ends & ~CONNECT_DO(TELL_FAILED) &
+					     ~((2u << action) - 1));
+			}
+		}
+}
+
 static void all_have_texts_of_their_own(void **state)
 {
 	unsigned int i, k;
@@ -199,6 +257,7 @@ int main(void)
 		cmocka_unit_test(every_end_stops_everything),
 		cmocka_unit_test(what_means_nothing_changes_nothing),
 		cmocka_unit_test(a_close_may_overtake_the_first_completion),
+		cmocka_unit_test(an_action_that_fails),
 		cmocka_unit_test(all_have_texts_of_their_own),
 	};
 

@@ -23,6 +23,8 @@ QPNS = itertools.count(0x100)  # of members: no two have the same
 class Line:
     """A TCP connection that carries one JSON object per line."""
 
+    reader = None  # a thread that receives, if one does
+
     def __init__(self, port, source=None):
         self.sock = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S,
                                              source_address=source and (source, 0))
@@ -79,6 +81,12 @@ class Line:
         self.want("pong")
 
     def close(self):
+        """The reader ends first: it would wait for whatever gets the socket's number next, and hold
+        that open."""
+        if self.reader:
+            with contextlib.suppress(OSError):
+                self.sock.shutdown(socket.SHUT_RDWR)
+            self.reader.join()
         self.sock.close()
 
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* ICRC against packets that others captured and against zlib; YAML and topology errors. */
 #include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -122,7 +124,7 @@ static const struct {
 	{"", "t.yaml: empty file"},
 	{"a: 1\na: 2\n", "t.yaml:2: key 'a' appears twice"},
 	{"a: [1, 2\nb: 3\n", "t.yaml:2:"},
-	{"--- 1\n--- 2\n", "t.yaml: more than one document"},
+	{"--- 1\n--- 2\n", "t.yaml:2: more than one document"},
 	{"? [a]\n: 1\n", "t.yaml:1: a key is not plain text"},
 	{"a: \"\\0\"\n", "t.yaml:1: a: NUL character in text"},
 	{"a: &x [*x]\n", NULL},
@@ -379,6 +381,39 @@ static void hostport(void **state)
 	}
 }
 
+static void listen_address(void **state)
+{
+	static const struct {
+		const char *text;
+		int family; /* 0: refused */
+		int port;
+	} texts[] = {
+		{"127.0.0.1", AF_INET, 52400}, {"127.0.0.1:7", AF_INET, 7},
+		{"127.0.0.1:0", AF_INET, 0},   {"::", AF_INET6, 52400},
+		{"[::1]:0", AF_INET6, 0},      {"::0", AF_INET6, 52400},
+		{"localhost", 0, 0},           {"127.0.0.1:65536", 0, 0},
+		{"127.0.0.1:", 0, 0},          {"", 0, 0},
+	};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		struct inc_err err = {""};
+		struct addrinfo *at;
+		int ret = inc_hostport_listen("listen", texts[i].text, 52400, &at, &err);
+
+		if (!texts[i].family) {
+			assert_int_equal(ret, -EINVAL);
+			assert_non_null(strstr(err.msg, "listen '"));
+			continue;
+		}
+		assert_int_equal(ret, 0);
+		assert_int_equal(at->ai_family, texts[i].family);
+		/* both families have it at the same place */
+		assert_int_equal(ntohs(((struct sockaddr_in *)at->ai_addr)->sin_port),
+				 texts[i].port);
+		freeaddrinfo(at);
+	}
+}
+
 static const struct {
 	const char *text, *want;
 } printables[] = {
@@ -439,7 +474,8 @@ int main(void)
 		cmocka_unit_test(yaml_documents),  cmocka_unit_test(yaml_nodes),
 		cmocka_unit_test(topology_errors), cmocka_unit_test(topology_links),
 		cmocka_unit_test(topology_bridge), cmocka_unit_test(hostport),
-		cmocka_unit_test(printable),       cmocka_unit_test(error_text),
+		cmocka_unit_test(listen_address),  cmocka_unit_test(printable),
+		cmocka_unit_test(error_text),
 	};
 
 	return cmocka_run_group_tests_name("lib", tests, NULL, NULL) ? 1 : 0;

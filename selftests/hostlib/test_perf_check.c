@@ -197,12 +197,14 @@ static void every_kind(void **state)
 	static const enum inccl_collective which[] = {INCCL_ALLREDUCE, INCCL_REDUCE,
 						      INCCL_BROADCAST, INCCL_REDUCE_SCATTER,
 						      INCCL_ALL_GATHER};
+	static const unsigned int blocks[] = {INC_FIXED_BLOCK, 1, 7, 1000};
 	struct perf_opts opts = {.job.comm = &comm, .root = ROOT};
 
 	for (unsigned int c = 0; c < 5; c++)
 		for (enum inccl_dtype d = 0; d <= INCCL_BFLOAT16; d++)
 			for (enum inccl_op op = 0; op <= INCCL_AVG; op++) {
 				opts.collective = which[c];
+				opts.float_block = blocks[(c + d + op) % 4];
 				if (!inccl_dtype_size(d) || !inccl_op_name(op) ||
 				    (d >= INCCL_FLOAT32 && op > INCCL_MAX && op != INCCL_AVG))
 					continue;

@@ -20,84 +20,7 @@
 #include "lib/rdma/gid.h"
 #include "selftests/vm/rdma_live.h"
 
-struct end ends[ENDS];
-
 /* ---- helpers ------------------------------------------------------------------------------ */
-
-void shell(const char *fmt, ...)
-{
-	char cmd[300];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(cmd, sizeof(cmd), fmt, ap);
-	va_end(ap);
-	if (system(cmd))
-		fail_msg("%s failed", cmd);
-}
-
-unsigned int open_descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned int n = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
-static struct inc_rdma_inventory *open_filtered(const struct inc_rdma_filter *filter)
-{
-	struct inc_rdma_inventory *inventory;
-	struct inc_err err = {""};
-
-	if (inc_rdma_inventory_open(filter, &inventory, &err))
-		fail_msg("%s", err.msg);
-	return inventory;
-}
-
-struct inc_rdma_inventory *open_all(void)
-{
-	return open_filtered(NULL);
-}
-
-static const struct inc_rdma_device_info *find(const struct inc_rdma_list *list, const char *name)
-{
-	unsigned int i;
-
-	for (i = 0; i < list->devices; i++)
-		if (!strcmp(list->device[i].name, name))
-			return &list->device[i];
-	return NULL;
-}
-
-const struct inc_rdma_device_info *described(const struct inc_rdma_list *list, const char *name)
-{
-	const struct inc_rdma_device_info *device = find(list, name);
-
-	if (!device || device->fault.error || device->ports != 1 || device->port[0].fault.error)
-		fail_msg("%s is not described", name);
-	return device;
-}
-
-static const struct inc_rdma_gid *gid_of(const struct inc_rdma_device_info *device, uint32_t addr)
-{
-	uint8_t raw[16];
-	const struct inc_rdma_gid_wish wish = {
-		.type = INC_RDMA_GID_ROCE_V2, .raw = raw, .index = -1};
-
-	inc_rdma_gid_of_ipv4(addr, raw);
-	return inc_rdma_gid_find(&device->port[0], &wish);
-}
-
-int gid_index(const struct inc_rdma_device_info *device, uint32_t addr)
-{
-	const struct inc_rdma_gid *gid = gid_of(device, addr);
-
-	return gid ? gid->index : -1;
-}
 
 static int refresh(struct inc_rdma_inventory *inventory)
 {
@@ -333,7 +256,7 @@ static void remove_device(struct inc_rdma_inventory *inventory, const struct hol
 		inc_rdma_inventory_take(inventory);
 		refresh(inventory);
 		list = inc_rdma_inventory_get(inventory);
-		gone = !find(list, ADDED);
+		gone = !find_device(list, ADDED);
 		inc_rdma_list_put(list);
 	}
 	assert_int_equal(holder->heard[INC_RDMA_DEVICE_GONE], 1);
@@ -427,22 +350,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_port_goes_down_and_up),
 		cmocka_unit_test(test_every_event_of_one_wake_up),
 	};
-	int i;
 
-	for (i = 0; i < ENDS && argc >= 7; i++) {
-		ends[i].device = argv[1 + 3 * i];
-		ends[i].ifname = argv[2 + 3 * i];
-		if (inet_pton(AF_INET, argv[3 + 3 * i], &ends[i].addr) != 1)
-			break;
-	}
-	if (i < ENDS || argc > 8) {
-		fprintf(stderr,
-			"usage: rdma_live DEVICE INTERFACE ADDRESS DEVICE INTERFACE ADDRESS "
-			"[TEST]\n");
+	if (!read_ends(argc, argv, "rdma_live"))
 		return 2;
-	}
-	if (argc == 8)
-		cmocka_set_test_filter(argv[7]);
 	if (inc_rdma_fork_safe())
 		return 1;
 	return cmocka_run_group_tests_name("rdma", tests, NULL, NULL) ? 1 : 0;

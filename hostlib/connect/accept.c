@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A client of a service: its questions, each of which it may ask once, and the service's side of
+ * state.h, whose actions are carried out here one by one. Whoever connects can make us keep a
+ * client's struct for a while, and a queue pair with its memory: in number, in bytes and in time
+ * that has its bounds.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "hostlib/connect/protocol.h"
+#include "hostlib/connect/service.h"
+#include "hostlib/connect/state.h"
+#include "lib/base/clock.h"
+#include "lib/conf/messages.h"
+
+#define MAX_CLIENTS_PER_PEER 256
+#define MAX_MAKING_BYTES     (1ull << 30)
+#define MAX_WRITE            (CONNECT_ANSWER_MAX + CONNECT_REQUEST_MAX) /* an answer, an error */
+
+struct connect_accept {
+	struct inc_connect_service *service;
+	LIST_ENTRY(connect_accept) entry;
+	char peer[INC_CONNECT_HOST_SIZE]; /* address */
+	struct inc_ndjson *conn;
+	struct event *clock; /* silence, later the time for the first message */
+	enum connect_state state;
+	unsigned int asked; /* bits by enum connect_message_id */
+	uint64_t asked_at_ns;
+	uint64_t bytes; /* of making_bytes */
+	struct connect_connect request;
+	struct inc_connect_socket *socket;
+	struct event *socket_event;
+	int error; /* -errno: what has failed, and why */
+	struct inc_err why;
+};
+
+static int act(void *arg, enum connect_action_bit action);
+
+/* True: the client is gone. */
+static bool step(struct connect_accept *client, enum connect_event event)
+{
+	return connect_follow(&client->state, event, act, client);
+}
+
+static struct connect_figures *figures_of(const struct connect_accept *client)
+{
+	return connect_counters_figures(client->service->ctx->counters);
+}
+
+/* Gives back all but the socket, which is returned. */
+static struct inc_connect_socket *leave(struct connect_accept *client)
+{
+	struct inc_connect_service *service = client->service;
+	struct inc_connect_socket *socket = client->socket;
+
+	LIST_REMOVE(client, entry);
+	service->n_clients--;
+	service->making_bytes -= client->bytes;
+	if (client->asked & 1u << CONNECT_MSG_CONNECT)
+		connect_uncount(&figures_of(client)->accepting, 1);
+	if (client->socket_event)
+		event_free(client->socket_event);
+	if (client->clock)
+		event_free(client->clock);
+	inc_ndjson_free(client->conn);
+	connect_service_left(service);
+	free(client);
+	return socket;
+}
+
+void connect_accept_end(struct connect_accept *client)
+{
+	step(client, CONNECT_EVENT_CLOSE);
+	inc_connect_socket_destroy(leave(client));
+}
+
+/* What has been asked so far, and what the client does, does not go on. */
+static void refuse(struct connect_accept *client, int error, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static void refuse(struct connect_accept *client, int error, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	client->error = inc_err_vset(&client->why, error, "", fmt, ap);
+	va_end(ap);
+	if (client->asked & 1u << CONNECT_MSG_CONNECT)
+		step(client, CONNECT_EVENT_FAILED);
+	else
+		connect_accept_end(client);
+}
+
+static void on_socket(evutil_socket_t fd, short what, void *arg)
+{
+	struct connect_accept *client = arg;
+	enum connect_event event;
+	bool gone = false;
+	int ret;
+
+	while (!gone) {
+		ret = connect_socket_event(client->socket, &event, &client->why);
+		if (!ret)
+			return;
+		client->error = ret < 0 ? ret : 0;
+		gone = step(client, ret > 0 ? event : CONNECT_EVENT_FAILED);
+	}
+}
+
+/* What there is already is looked at by the loop, as this is deep in a callback. */
+static int watch(struct connect_accept *client)
+{
+	client->socket_event =
+		event_new(client->service->ctx->base, inc_connect_socket_fd(client->socket),
+			  EV_READ | EV_PERSIST, on_socket, client);
+	if (!client->socket_event || event_add(client->socket_event, NULL))
+		return inc_err_set(&client->why, ENOMEM, "%s", strerror(ENOMEM));
+	event_active(client->socket_event, EV_READ, 0);
+	return 0;
+}
+
+static int make_for_peer(struct connect_accept *client)
+{
+	const struct connect_connect *asked = &client->request;
+	struct inc_connect_service *service = client->service;
+	/* both directions */
+	const uint64_t bytes = 2ull * asked->config.buf_size * asked->config.send_buf_cnt;
+	int ret;
+
+	if (service->making_bytes + bytes > MAX_MAKING_BYTES)
+		return inc_err_set(&client->why, ENOBUFS,
+				   "too many connections are being made: try again");
+	service->making_bytes += bytes;
+	client->bytes = bytes;
+	ret = connect_make_on(service->ctx, asked->target_dev, asked->target_devname,
+			      asked->target_port, &asked->config, &client->socket, &client->why);
+	return ret ?: connect_socket_to_rtr(client->socket, &asked->info, &client->why);
+}
+
+static int send_answer(struct connect_accept *client)
+{
+	struct connect_info info;
+	int ret = watch(client);
+
+	if (ret)
+		return ret;
+	connect_socket_describe(client->socket, &info);
+	/* it tells when it is with the kernel: on_written() */
+	connect_arm(client->clock, client->service->accept_timeout_ms);
+	ret = inc_ndjson_send_new(client->conn, connect_new(CONNECT_MSG_CONNECTED, &info));
+	return ret ? inc_err_set(&client->why, -ret, "%s", strerror(-ret)) : 0;
+}
+
+static void tell_ready(struct connect_accept *client)
+{
+	struct inc_connect_service *service = client->service;
+	const struct connect_connect *asked = &client->request;
+	struct inc_connect *ctx = service->ctx;
+	const uint64_t latency_ns = inc_now_ns() - client->asked_at_ns;
+	const bool per_peer = asked->config.record_latency_per_peer ||
+			      ctx->config.queue_pair.record_latency_per_peer;
+	const enum connect_state state = client->state;
+	struct inc_connect_socket *socket;
+	char peer[sizeof(client->peer)];
+
+	memcpy(peer, client->peer, sizeof(peer));
+	connect_log(ctx, "%s: accepted, its %s/%u to %s/%u", peer, asked->info.dev_name,
+		    asked->info.port, asked->target_devname, asked->target_port);
+	connect_counters_latency(ctx->counters, CONNECT_LATENCY_ACCEPT, per_peer ? peer : NULL,
+				 latency_ns);
+	socket = leave(client);
+	connect_socket_hand_over(socket, state, latency_ns);
+	service->accepted(service->arg, socket, peer); /* the service may be gone */
+}
+
+static void tell_failed(struct connect_accept *client)
+{
+	connect_count(&figures_of(client)->accept_failed, 1);
+	connect_log(client->service->ctx, "%s: not accepted: %s", client->peer, client->why.msg);
+	inc_connect_socket_destroy(leave(client));
+}
+
+static int try_to(struct connect_accept *client, enum connect_action_bit action)
+{
+	switch (action) {
+	case CONNECT_ACTION_MAKE_FOR_PEER:
+		return make_for_peer(client);
+	case CONNECT_ACTION_POST_RECEIVES:
+		return connect_socket_post_receives(client->socket, &client->why);
+	case CONNECT_ACTION_SEND_ANSWER:
+		return send_answer(client);
+	default: /* SEND */
+		return connect_socket_to_rts(client->socket, &client->why);
+	}
+}
+
+/* The last words: why there is no connection. Where the answer has gone before they say nothing,
+ * for the client reads no more. */
+static void hang_up(struct connect_accept *client)
+{
+	if (client->conn && client->error)
+		inc_ndjson_send_error(client->conn, -client->error, NULL, "%s", client->why.msg);
+	inc_ndjson_free(client->conn);
+	client->conn = NULL;
+}
+
+static int act(void *arg, enum connect_action_bit action)
+{
+	struct connect_accept *client = arg;
+
+	switch (action) {
+	case CONNECT_ACTION_STOP_CLOCK:
+		if (client->clock)
+			event_del(client->clock);
+		break;
+	case CONNECT_ACTION_HANG_UP:
+		hang_up(client);
+		break;
+	case CONNECT_ACTION_STOP:
+		if (client->socket)
+			connect_socket_stop(client->socket);
+		break;
+	case CONNECT_ACTION_TELL_READY:
+		tell_ready(client);
+		break;
+	case CONNECT_ACTION_TELL_FAILED:
+		tell_failed(client);
+		break;
+	default:
+		client->error = try_to(client, action);
+		return client->error;
+	}
+	return 0;
+}
+
+static int out_of_memory(struct connect_accept *client)
+{
+	return inc_err_set(&client->why, ENOMEM, "%s", strerror(ENOMEM));
+}
+
+/* Steals the answer. 0 or -errno and why. */
+static int answer(struct connect_accept *client, json_t *object)
+{
+	int ret = object ? inc_ndjson_send_new(client->conn, object) : -ENOMEM;
+
+	connect_arm(client->clock, client->service->accept_timeout_ms);
+	return ret ? inc_err_set(&client->why, -ret, "%s", strerror(-ret)) : 0;
+}
+
+static int take_query(struct connect_accept *client, const json_t *object)
+{
+	struct inc_connect_devices *devices;
+	struct connect_query query;
+	json_t *said;
+	int ret = connect_read(CONNECT_MSG_QUERY, object, &query, &client->why);
+
+	if (ret)
+		return ret;
+	devices = malloc(sizeof(*devices));
+	if (!devices)
+		return out_of_memory(client);
+	inc_connect_devices(client->service->ctx, devices);
+	said = connect_new(CONNECT_MSG_DEVICES, devices);
+	free(devices);
+	return answer(client, said);
+}
+
+static int take_stats(struct connect_accept *client, const json_t *object)
+{
+	struct connect_query query;
+	json_t *said, *families;
+	int ret = connect_read(CONNECT_MSG_STATS, object, &query, &client->why);
+
+	if (ret)
+		return ret;
+	families = connect_figures_families(client->service->ctx->counters);
+	said = connect_new(CONNECT_MSG_FIGURES, NULL);
+	if (json_object_set_new(said, "families", families)) {
+		json_decref(said);
+		return out_of_memory(client);
+	}
+	return answer(client, said);
+}
+
+/* What comes of it the client hears, or its owner, by the actions. */
+static int take_connect(struct connect_accept *client, const json_t *object)
+{
+	int ret = connect_read(CONNECT_MSG_CONNECT, object, &client->request, &client->why);
+
+	if (ret)
+		return ret;
+	client->asked_at_ns = inc_now_ns();
+	client->asked |= 1u << CONNECT_MSG_CONNECT;
+	connect_count(&figures_of(client)->accepting, 1);
+	step(client, CONNECT_EVENT_ASKED);
+	return 0;
+}
+
+static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
+{
+	static const struct {
+		enum connect_message_id id;
+		int (*take)(struct connect_accept *client, const json_t *object);
+	} requests[] = {
+		{CONNECT_MSG_QUERY, take_query},
+		{CONNECT_MSG_STATS, take_stats},
+		{CONNECT_MSG_CONNECT, take_connect},
+	};
+	const char *type = inc_message_type(object);
+	struct connect_accept *client = arg;
+	size_t i;
+	int ret;
+
+	for (i = 0; i < sizeof(requests) / sizeof(requests[0]); i++)
+		if (!strcmp(type, connect_messages[requests[i].id].type))
+			break;
+	if (i == sizeof(requests) / sizeof(requests[0])) {
+		refuse(client, EPROTO, "unknown type '%.32s'", type);
+		return;
+	}
+	if (client->asked & (1u << requests[i].id | 1u << CONNECT_MSG_CONNECT)) {
+		refuse(client, EPROTO, "'%s' after '%s'", type,
+		       client->asked & 1u << CONNECT_MSG_CONNECT ? "connect" : type);
+		return;
+	}
+	if (requests[i].id != CONNECT_MSG_CONNECT)
+		client->asked |= 1u << requests[i].id;
+	ret = requests[i].take(client, object);
+	if (ret) {
+		client->error = ret;
+		connect_accept_end(client);
+	}
+}
+
+static void on_written(struct inc_ndjson *conn, void *arg)
+{
+	step(arg, CONNECT_EVENT_ANSWERED);
+}
+
+static void on_closed(struct inc_ndjson *conn, int code, const char *reason, void *arg)
+{
+	struct connect_accept *client = arg;
+
+	inc_ndjson_free(client->conn);
+	client->conn = NULL;
+	if (!(client->asked & 1u << CONNECT_MSG_CONNECT)) {
+		connect_accept_end(client);
+		return;
+	}
+	client->error = inc_err_set(&client->why, code ?: ECONNRESET, "%s", reason);
+	step(client, CONNECT_EVENT_LOST);
+}
+
+static void on_clock(evutil_socket_t fd, short what, void *arg)
+{
+	struct connect_accept *client = arg;
+
+	if (!(client->asked & 1u << CONNECT_MSG_CONNECT)) {
+		refuse(client, ETIMEDOUT, "no request within %u ms",
+		       client->service->accept_timeout_ms);
+		return;
+	}
+	client->error = inc_err_set(&client->why, ETIMEDOUT, "no first message within %u ms",
+				    client->service->accept_timeout_ms);
+	connect_count(&figures_of(client)->accept_timeout, 1);
+	step(client, CONNECT_EVENT_TIMEOUT);
+}
+
+static bool is_one_too_many(const struct connect_accept *client)
+{
+	const struct connect_accept *other;
+	unsigned int n = 0;
+
+	LIST_FOREACH(other, &client->service->clients, entry)
+	n += !strcmp(other->peer, client->peer);
+	return n > MAX_CLIENTS_PER_PEER;
+}
+
+/* The address alone: "10.77.0.1:40312", "[fd00::1]:40312". */
+static void name_peer(struct connect_accept *client)
+{
+	const char *name = inc_ndjson_peer(client->conn), *end = strrchr(name, ':');
+	const bool bracket = name[0] == '[';
+
+	snprintf(client->peer, sizeof(client->peer), "%.*s",
+		 (int)((end ?: name) - name) - 2 * bracket, name + bracket);
+}
+
+/* 0, or -ENOMEM: what there is then is of connect_accept_end() to free. */
+static int take_up(struct connect_accept *client, int fd)
+{
+	static const struct inc_ndjson_ops ops = {
+		.message = on_message, .closed = on_closed, .written = on_written};
+	struct inc_connect *ctx = client->service->ctx;
+	const struct inc_ndjson_limits limits = {
+		.max_line = CONNECT_REQUEST_MAX,
+		.max_write = MAX_WRITE,
+		.message_timeout_ms = client->service->accept_timeout_ms,
+		.draining = &ctx->draining,
+	};
+
+	client->conn = inc_ndjson_new(ctx->base, fd, &limits, &ops, client, &client->why);
+	client->clock = evtimer_new(ctx->base, on_clock, client);
+	if (!client->conn || !client->clock)
+		return -ENOMEM;
+	connect_arm(client->clock, client->service->accept_timeout_ms);
+	name_peer(client);
+	return 0;
+}
+
+void connect_accept_start(struct inc_connect_service *service, int fd)
+{
+	struct connect_accept *client = calloc(1, sizeof(*client));
+
+	if (!client) {
+		close(fd);
+		return;
+	}
+	client->service = service;
+	LIST_INSERT_HEAD(&service->clients, client, entry);
+	service->n_clients++;
+	if (take_up(client, fd))
+		connect_accept_end(client);
+	else if (is_one_too_many(client))
+		refuse(client, EBUSY, "more than %u clients at once", MAX_CLIENTS_PER_PEER);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A context, for the files of this room that make something of it. Its event base's thread. */
+#ifndef INC_CONNECT_CONTEXT_H
+#define INC_CONNECT_CONTEXT_H
+
+#include <stdint.h>
+#include <sys/queue.h>
+#include <event2/event.h>
+#include "hostlib/connect/config.h"
+#include "hostlib/connect/figures.h"
+#include "hostlib/connect/peers.h"
+#include "hostlib/connect/socket.h"
+#include "hostlib/include/inc_connect.h"
+#include "lib/base/err.h"
+#include "lib/net/ndjson.h"
+#include "lib/rdma/inventory.h"
+
+LIST_HEAD(connect_services, inc_connect_service);
+LIST_HEAD(connect_requests, inc_connect_request);
+
+struct inc_connect {
+	struct event_base *base; /* the caller's */
+	struct connect_config config;
+	void (*log)(void *ctx, const char *line);
+	void *log_ctx;
+	char hostname[INC_CONNECT_HOST_SIZE];
+	struct inc_rdma_inventory *inventory;
+	struct event *device_events;
+	struct event *refresh;
+	struct connect_counters *counters;
+	struct connect_peers peers;
+	struct inc_ndjson_draining draining; /* of all TCP connections made here */
+	struct connect_services services;
+	struct connect_requests requests;
+};
+
+/* A line for the caller's log. From callbacks of the loop alone. */
+void connect_log(struct inc_connect *ctx, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* Where an action needs the port of that device, which is found by number and name: 0 and a socket
+ * in INIT with these settings; -ENODEV: there is no such port; -ENETDOWN: it is not active; or as
+ * connect_socket_make(). */
+int connect_make_on(struct inc_connect *ctx, uint8_t dev, const char *name, uint8_t port,
+		    const struct inc_connect_settings *settings, struct inc_connect_socket **socket,
+		    struct inc_err *err);
+
+/* One-shot, in so many milliseconds from now; what it had is forgotten. */
+void connect_arm(struct event *timer, unsigned int ms);
+
+#endif

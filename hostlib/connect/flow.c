@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "hostlib/connect/config.h"
+#include "hostlib/connect/flow.h"
+
+int connect_flow_init(struct connect_flow *flow, const struct inc_connect_settings *settings)
+{
+	const uint32_t acks = connect_ack_bufs(settings);
+
+	*flow = (struct connect_flow){
+		.buffers = settings->send_buf_cnt,
+		.ack_batch = settings->buf_ack_batch,
+		.depth = connect_send_wr(settings),
+		.room = {[CONNECT_REQ_MESSAGE] = settings->send_buf_cnt,
+			 [CONNECT_REQ_ACK] = acks,
+			 [CONNECT_REQ_READ] = settings->max_rdma_wr,
+			 [CONNECT_REQ_WRITE] = settings->max_rdma_wr,
+			 [CONNECT_REQ_PROBE] = 1,
+			 [CONNECT_REQ_CLOSE] = 1},
+		/* half of the room, so that the other half can be posted until it has completed */
+		.batch = {[CONNECT_REQ_MESSAGE] = settings->buf_signal_batch,
+			  [CONNECT_REQ_ACK] = acks / 2},
+	};
+	flow->ring = calloc(flow->depth, sizeof(*flow->ring));
+	return flow->ring ? 0 : -ENOMEM;
+}
+
+void connect_flow_free(struct connect_flow *flow)
+{
+	free(flow->ring);
+	flow->ring = NULL;
+}
+
+uint32_t connect_flow_may(const struct connect_flow *flow, enum connect_request_kind kind)
+{
+	uint32_t credits, room, used = flow->under_way[kind];
+
+	if (flow->close)
+		return 0;
+	if (kind == CONNECT_REQ_READ || kind == CONNECT_REQ_WRITE)
+		used = flow->under_way[CONNECT_REQ_READ] + flow->under_way[CONNECT_REQ_WRITE];
+	room = flow->room[kind] - used;
+	if (kind != CONNECT_REQ_MESSAGE)
+		return room;
+	credits = flow->buffers - (uint32_t)(flow->sent - flow->given_back);
+	return room < credits ? room : credits;
+}
+
+uint32_t connect_flow_ack_due(const struct connect_flow *flow)
+{
+	const uint32_t n = flow->released - flow->acked;
+
+	return n >= flow->ack_batch && connect_flow_may(flow, CONNECT_REQ_ACK) ? n : 0;
+}
+
+/* Whether it is time for a completion of one of this kind. */
+static bool is_time(struct connect_flow *flow, enum connect_request_kind kind)
+{
+	return flow->batch[kind] && ++flow->unsignalled[kind] >= flow->batch[kind];
+}
+
+uint64_t connect_flow_post(struct connect_flow *flow, enum connect_request_kind kind,
+			   uint32_t bytes, bool ask, bool *signalled)
+{
+	const uint64_t number = ++flow->posted;
+
+	*signalled = is_time(flow, kind) || ask;
+	if (*signalled) {
+		memset(flow->unsignalled, 0, sizeof(flow->unsignalled));
+		flow->signalled = number;
+	}
+	flow->ring[number % flow->depth] = (struct connect_request){kind, *signalled, bytes};
+	flow->under_way[kind]++;
+	if (kind == CONNECT_REQ_MESSAGE) {
+		flow->sent++;
+		flow->last_message = number;
+	} else if (kind == CONNECT_REQ_ACK) {
+		flow->acked = flow->released;
+	} else if (kind == CONNECT_REQ_PROBE) {
+		flow->probe = number;
+	} else if (kind == CONNECT_REQ_CLOSE) {
+		flow->close = number;
+	}
+	return number;
+}
+
+int connect_flow_complete(struct connect_flow *flow, uint64_t number)
+{
+	const struct connect_request *r;
+	int n = 0;
+
+	if (number <= flow->ended || number > flow->posted ||
+	    !flow->ring[number % flow->depth].signalled)
+		return -EIO;
+	while (flow->ended < number) {
+		r = &flow->ring[++flow->ended % flow->depth];
+		flow->under_way[r->kind]--;
+		if (r->kind == CONNECT_REQ_READ)
+			flow->bytes_read += r->bytes;
+		else if (r->kind == CONNECT_REQ_WRITE)
+			flow->bytes_written += r->bytes;
+		n++;
+	}
+	return n;
+}
+
+static const char *hear_message(struct connect_flow *flow, uint32_t bytes)
+{
+	if (!bytes)
+		return "a message without data";
+	if (flow->received - flow->acked >= flow->buffers)
+		return "more messages than there are buffers";
+	flow->received++;
+	return NULL;
+}
+
+static const char *hear_control(struct connect_flow *flow, uint32_t immediate, uint32_t bytes)
+{
+	const uint32_t value = immediate & CONNECT_IMM_VALUE;
+
+	if (bytes)
+		return "data beside an immediate";
+	switch (immediate >> CONNECT_IMM_SHIFT) {
+	case CONNECT_IMM_ACK:
+		if (!value || value > flow->sent - flow->given_back)
+			return "buffers back that nobody has";
+		flow->given_back += value;
+		return NULL;
+	case CONNECT_IMM_PROBE:
+		if (flow->heard || flow->probe || value)
+			return "a first message that is none";
+		return NULL;
+	case CONNECT_IMM_CLOSE:
+		if (value)
+			break;
+		flow->peer_closed = true;
+		return NULL;
+	}
+	return "an immediate that means nothing";
+}
+
+int connect_flow_hear(struct connect_flow *flow, bool has_immediate, uint32_t immediate,
+		      uint32_t bytes, enum connect_heard *heard, const char **why)
+{
+	if (flow->peer_closed)
+		*why = "something behind its last message";
+	else if (has_immediate)
+		*why = hear_control(flow, immediate, bytes);
+	else
+		*why = hear_message(flow, bytes);
+	if (*why)
+		return -EPROTO;
+	*heard = has_immediate ? CONNECT_HEARD_CONTROL : CONNECT_HEARD_MESSAGE;
+	flow->heard = flow->heard || !flow->peer_closed;
+	return 0;
+}
+
+void connect_flow_release(struct connect_flow *flow)
+{
+	flow->released++;
+}

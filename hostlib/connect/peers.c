@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include "hostlib/connect/peers.h"
+#include "lib/base/clock.h"
+
+struct connect_peer {
+	TAILQ_ENTRY(connect_peer) entry;
+	uint64_t next;
+	char name[];
+};
+
+static uint64_t random_start(void)
+{
+	uint64_t value;
+
+	/* early in a machine's life there may be none: any number will do */
+	if (getrandom(&value, sizeof(value), GRND_NONBLOCK) != sizeof(value))
+		value = inc_now_ns();
+	return value;
+}
+
+void connect_peers_init(struct connect_peers *peers)
+{
+	TAILQ_INIT(&peers->list);
+	peers->n = 0;
+}
+
+static void forget(struct connect_peers *peers, struct connect_peer *peer)
+{
+	TAILQ_REMOVE(&peers->list, peer, entry);
+	peers->n--;
+	free(peer);
+}
+
+void connect_peers_free(struct connect_peers *peers)
+{
+	while (!TAILQ_EMPTY(&peers->list))
+		forget(peers, TAILQ_FIRST(&peers->list));
+}
+
+static struct connect_peer *find(struct connect_peers *peers, const char *name)
+{
+	struct connect_peer *peer;
+
+	TAILQ_FOREACH(peer, &peers->list, entry)
+	if (!strcmp(peer->name, name))
+		return peer;
+	return NULL;
+}
+
+static struct connect_peer *add(struct connect_peers *peers, const char *name)
+{
+	const size_t size = strlen(name) + 1;
+	struct connect_peer *peer = malloc(sizeof(*peer) + size);
+
+	if (!peer)
+		return NULL;
+	if (peers->n == CONNECT_PEERS_KEPT)
+		forget(peers, TAILQ_LAST(&peers->list, connect_peer_list));
+	memcpy(peer->name, name, size);
+	peer->next = random_start();
+	TAILQ_INSERT_HEAD(&peers->list, peer, entry);
+	peers->n++;
+	return peer;
+}
+
+uint64_t connect_peers_next(struct connect_peers *peers, const char *name)
+{
+	struct connect_peer *peer = find(peers, name) ?: add(peers, name);
+
+	if (!peer)
+		return random_start(); /* no memory: turns are by chance then */
+	TAILQ_REMOVE(&peers->list, peer, entry);
+	TAILQ_INSERT_HEAD(&peers->list, peer, entry);
+	return peer->next++;
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Requests of one question and one answer: which ports there are, and what is counted. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "hostlib/connect/request.h"
+
+struct connect_question {
+	struct inc_connect_request request; /* first */
+	const struct connect_question_kind *about;
+	struct inc_connect_devices *devices; /* the answer, of the one kind or the other */
+	char *figures;
+	inc_connect_queried queried;
+	inc_connect_told told;
+};
+
+struct connect_question_kind {
+	enum connect_message_id ask, answer;
+	/* What the answer says, kept; 0 or -errno and why. */
+	int (*take)(struct connect_question *question, json_t *object);
+};
+
+static void on_up(void *arg)
+{
+	const struct connect_query query = {.version = CONNECT_VERSION};
+	struct connect_question *question = arg;
+	struct inc_connect_request *request = arg;
+	int ret = connect_call_send(request->call, connect_new(question->about->ask, &query));
+
+	if (!ret)
+		return;
+	inc_err_set(&request->why, -ret, "%s: %s", request->address, strerror(-ret));
+	connect_request_finish(request, ret);
+}
+
+static void on_message(void *arg, json_t *object)
+{
+	struct connect_question *question = arg;
+
+	connect_request_finish(arg, question->about->take(question, object));
+}
+
+static void on_down(void *arg, int error, const char *why)
+{
+	struct inc_connect_request *request = arg;
+
+	inc_err_set(&request->why, -error, "%s", why);
+	connect_request_finish(request, error);
+}
+
+static void late(struct inc_connect_request *request)
+{
+	connect_request_finish(request, request->error);
+}
+
+/* It counts nothing. */
+static void leave(struct inc_connect_request *request)
+{
+}
+
+static void tell(struct inc_connect_request *request)
+{
+	const struct connect_question *question = (const struct connect_question *)request;
+	const char *why = request->error ? request->why.msg : NULL;
+
+	if (question->queried)
+		question->queried(request->arg, request->error, why,
+				  request->error ? NULL : question->devices);
+	else
+		question->told(request->arg, request->error, why,
+			       request->error ? NULL : question->figures);
+}
+
+static void release(struct inc_connect_request *request)
+{
+	struct connect_question *question = (struct connect_question *)request;
+
+	free(question->devices);
+	free(question->figures);
+}
+
+static const struct connect_request_kind kind = {
+	.size = sizeof(struct connect_question),
+	.call = {.up = on_up, .message = on_message, .down = on_down},
+	.late = late,
+	.leave = leave,
+	.tell = tell,
+	.release = release,
+};
+
+static int out_of_memory(struct inc_connect_request *request)
+{
+	return inc_err_set(&request->why, ENOMEM, "%s: %s", request->address, strerror(ENOMEM));
+}
+
+static int take_devices(struct connect_question *question, json_t *object)
+{
+	question->devices = malloc(sizeof(*question->devices));
+	if (!question->devices)
+		return out_of_memory(&question->request);
+	return connect_request_answer(&question->request, object, CONNECT_MSG_DEVICES,
+				      question->devices);
+}
+
+static int take_figures(struct connect_question *question, json_t *object)
+{
+	int ret = connect_request_answer(&question->request, object, CONNECT_MSG_FIGURES, NULL);
+
+	if (ret)
+		return ret;
+	question->figures = connect_figures_text(json_object_get(object, "families"));
+	return question->figures ? 0 : out_of_memory(&question->request);
+}
+
+static void ask(struct inc_connect_request *request)
+{
+	int ret = connect_request_call(request);
+
+	if (ret)
+		connect_request_finish(request, ret);
+}
+
+int inc_connect_query(struct inc_connect *ctx, const char *address,
+		      const struct inc_connect_request_opts *opts, inc_connect_queried done,
+		      struct inc_connect_request **out)
+{
+	static const struct connect_question_kind about = {CONNECT_MSG_QUERY, CONNECT_MSG_DEVICES,
+							   take_devices};
+	int ret = connect_request_make(ctx, address, opts, done, &kind, out);
+
+	if (ret)
+		return ret;
+	((struct connect_question *)*out)->about = &about;
+	((struct connect_question *)*out)->queried = done;
+	ask(*out);
+	return 0;
+}
+
+int inc_connect_ask_figures(struct inc_connect *ctx, const char *address,
+			    const struct inc_connect_request_opts *opts, inc_connect_told done,
+			    struct inc_connect_request **out)
+{
+	static const struct connect_question_kind about = {CONNECT_MSG_STATS, CONNECT_MSG_FIGURES,
+							   take_figures};
+	int ret = connect_request_make(ctx, address, opts, done, &kind, out);
+
+	if (ret)
+		return ret;
+	((struct connect_question *)*out)->about = &about;
+	((struct connect_question *)*out)->told = done;
+	ask(*out);
+	return 0;
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A service: where it listens, and for how many clients at once. */
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <event2/listener.h>
+#include "hostlib/connect/service.h"
+#include "lib/base/caller.h"
+#include "lib/net/hostport.h"
+
+#define MAX_CLIENTS 512 /* further ones wait in the kernel's queue */
+#define BACKLOG     512
+#define REST_MS     100
+
+static void on_client(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *addr,
+		      int len, void *arg)
+{
+	struct inc_connect_service *service = arg;
+
+	service->short_told = false;
+	connect_accept_start(service, fd);
+	if (service->n_clients >= MAX_CLIENTS)
+		evconnlistener_disable(listener);
+}
+
+void connect_service_left(struct inc_connect_service *service)
+{
+	if (!event_pending(service->rest, EV_TIMEOUT, NULL))
+		evconnlistener_enable(service->listener);
+}
+
+static void on_rested(evutil_socket_t fd, short what, void *arg)
+{
+	struct inc_connect_service *service = arg;
+
+	if (service->n_clients < MAX_CLIENTS)
+		evconnlistener_enable(service->listener);
+}
+
+/* Connections stay in the kernel's queue; without a rest libevent would try again at once, for
+ * ever. */
+static void on_shortage(struct evconnlistener *listener, void *arg)
+{
+	struct inc_connect_service *service = arg;
+	const char *why = strerror(EVUTIL_SOCKET_ERROR());
+
+	evconnlistener_disable(listener);
+	connect_arm(service->rest, REST_MS);
+	if (!service->short_told)
+		connect_log(service->ctx, "clients have to wait: %s", why);
+	service->short_told = true;
+}
+
+static int listen_at(struct inc_connect_service *service, const char *where, struct inc_err *err)
+{
+	struct sockaddr_storage bound;
+	socklen_t len = sizeof(bound);
+	struct addrinfo *at;
+	int ret = inc_hostport_listen("listen", where, INC_CONNECT_PORT, &at, err);
+
+	if (ret)
+		return ret;
+	service->listener = evconnlistener_new_bind(service->ctx->base, on_client, service,
+						    LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC |
+							    LEV_OPT_REUSEABLE,
+						    BACKLOG, at->ai_addr, at->ai_addrlen);
+	if (!service->listener)
+		ret = -errno;
+	freeaddrinfo(at);
+	if (!ret &&
+	    getsockname(evconnlistener_get_fd(service->listener), (struct sockaddr *)&bound, &len))
+		ret = -errno;
+	if (ret)
+		return inc_err_set(err, -ret, "listen '%.300s': %s", where, strerror(-ret));
+	/* both families have it at the same place */
+	service->port = ntohs(((const struct sockaddr_in *)&bound)->sin_port);
+	evconnlistener_set_error_cb(service->listener, on_shortage);
+	return 0;
+}
+
+/* Every address: of both families, unless the machine has but one. */
+static int listen_everywhere(struct inc_connect_service *service, struct inc_err *err)
+{
+	int ret = listen_at(service, "::", err);
+
+	if (ret == -EAFNOSUPPORT || ret == -EADDRNOTAVAIL)
+		ret = listen_at(service, "0.0.0.0", err);
+	return ret;
+}
+
+static int open_service(struct inc_connect *ctx, const struct inc_connect_serve_opts *opts,
+			struct inc_connect_service **out, struct inc_err *err)
+{
+	struct inc_connect_service *service;
+	int ret;
+
+	if (!opts->accepted)
+		return inc_err_set(err, EINVAL, "accepted: nobody to have the sockets");
+	service = calloc(1, sizeof(*service));
+	if (!service)
+		return inc_err_set(err, ENOMEM, "%s", strerror(ENOMEM));
+	service->ctx = ctx;
+	service->accepted = opts->accepted;
+	service->arg = opts->arg;
+	service->accept_timeout_ms = opts->accept_timeout_ms ?: ctx->config.accept_timeout_ms;
+	LIST_INSERT_HEAD(&ctx->services, service, entry);
+	service->rest = evtimer_new(ctx->base, on_rested, service);
+	if (!service->rest)
+		ret = inc_err_set(err, ENOMEM, "%s", strerror(ENOMEM));
+	else
+		ret = opts->listen ? listen_at(service, opts->listen, err)
+				   : listen_everywhere(service, err);
+	if (ret)
+		inc_connect_service_close(service);
+	else
+		*out = service;
+	return ret;
+}
+
+int inc_connect_serve(struct inc_connect *ctx, const struct inc_connect_serve_opts *given,
+		      struct inc_connect_service **out)
+{
+	struct inc_connect_serve_opts opts;
+	struct inc_err err;
+	int ret = inc_caller_opts(&opts, sizeof(opts), given);
+
+	if (ret)
+		inc_err_set(&err, -ret, INC_CALLER_OPTS_REFUSED);
+	else
+		ret = open_service(ctx, &opts, out, &err);
+	if (ret)
+		inc_caller_explain(opts.error, opts.error_size, &err);
+	return ret;
+}
+
+unsigned int inc_connect_service_port(const struct inc_connect_service *service)
+{
+	return service->port;
+}
+
+void inc_connect_service_close(struct inc_connect_service *service)
+{
+	if (!service)
+		return;
+	LIST_REMOVE(service, entry);
+	while (!LIST_EMPTY(&service->clients))
+		connect_accept_end(LIST_FIRST(&service->clients));
+	if (service->listener)
+		evconnlistener_free(service->listener);
+	if (service->rest)
+		event_free(service->rest);
+	free(service);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A service (service.c) and its clients (accept.c), for each other. The event base's thread. */
+#ifndef INC_CONNECT_SERVICE_H
+#define INC_CONNECT_SERVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include "hostlib/connect/context.h"
+
+struct connect_accept; /* a client, from its TCP connection to its socket */
+LIST_HEAD(connect_accepts, connect_accept);
+
+struct inc_connect_service {
+	struct inc_connect *ctx;
+	LIST_ENTRY(inc_connect_service) entry;
+	struct evconnlistener *listener;
+	struct event *rest; /* of the listener, where the system has no descriptor left */
+	bool short_told;    /* that it has none */
+	unsigned int port;
+	unsigned int accept_timeout_ms;
+	void (*accepted)(void *arg, struct inc_connect_socket *socket, const char *peer);
+	void *arg;
+	struct connect_accepts clients;
+	unsigned int n_clients;
+	uint64_t making_bytes; /* of buffers of those that are not accepted yet */
+};
+
+/* Takes over the connected socket. */
+void connect_accept_start(struct inc_connect_service *service, int fd);
+/* Without a word. */
+void connect_accept_end(struct connect_accept *client);
+
+/* A client has left: there is room for another one. */
+void connect_service_left(struct inc_connect_service *service);
+
+#endif

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+#include "hostlib/connect/socket.h"
+#include "hostlib/connect/socket_priv.h"
+#include "lib/base/clock.h"
+
+#define POLL_BATCH 16
+#define POLL_MOST  128 /* completions in one call, so that its caller gets to do something else */
+/* A device may notify of nothing: so often a notification may be looked for in vain. */
+#define IDLE_LOOKS_MAX 64
+#define LONG_AGO_NS    1
+
+/* ---- what follows of an event --------------------------------------------------------------- */
+
+int connect_socket_fail(struct inc_connect_socket *socket, int error, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (socket->error)
+		return socket->error;
+	va_start(ap, fmt);
+	socket->error = inc_err_vset(&socket->why, error, socket->qp.what, fmt, ap);
+	va_end(ap);
+	if (socket->handed_over)
+		connect_socket_step(socket, CONNECT_EVENT_FAILED);
+	return socket->error;
+}
+
+void connect_socket_stop(struct inc_connect_socket *socket)
+{
+	struct inc_err ignored;
+
+	/* a queue pair that does not even become ERR has no device any more */
+	if (!socket->stopped)
+		inc_rdma_qp_to_err(&socket->qp, &ignored);
+	socket->stopped = true;
+}
+
+static void post_close(struct inc_connect_socket *socket)
+{
+	socket->drain_until_ns = inc_now_ns() + CONNECT_DRAIN_MS * INC_NSEC_PER_MSEC;
+	connect_socket_post_control(socket, CONNECT_REQ_CLOSE,
+				    connect_immediate(CONNECT_IMM_CLOSE, 0));
+}
+
+void connect_socket_step(struct inc_connect_socket *socket, enum connect_event event)
+{
+	const struct connect_step step = connect_next(socket->state, event);
+	const enum connect_state from = socket->state;
+
+	if (step.to == from)
+		return;
+	socket->state = step.to;
+	if (step.actions & CONNECT_DO(STOP_CLOCK))
+		socket->drain_until_ns = 0;
+	if (step.actions & CONNECT_DO(POST_CLOSE))
+		post_close(socket);
+	if (step.actions & CONNECT_DO(STOP))
+		connect_socket_stop(socket);
+	if (step.to == CONNECT_CLOSED)
+		connect_socket_fail(socket, ESHUTDOWN, "%s",
+				    from == CONNECT_CLOSING ? "closed" : "the peer has closed");
+	connect_socket_set_timer(socket);
+}
+
+/* ---- the device's events and the clock ------------------------------------------------------ */
+
+/* Under the bell's lock. */
+static void set_timer(struct inc_connect_socket *socket)
+{
+	const uint64_t at_ns = socket->bell.rung ? LONG_AGO_NS : socket->wake_at_ns;
+	const struct itimerspec at = {
+		.it_value = {.tv_sec = at_ns / INC_NSEC_PER_SEC,
+			     .tv_nsec = at_ns % INC_NSEC_PER_SEC},
+	};
+
+	timerfd_settime(socket->bell.timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
+}
+
+static uint64_t port_deadline_ns(const struct inc_connect_socket *socket)
+{
+	return socket->port_down_at_ns + CONNECT_PORT_DOWN_MS * INC_NSEC_PER_MSEC;
+}
+
+void connect_socket_set_timer(struct inc_connect_socket *socket)
+{
+	uint64_t at_ns = socket->drain_until_ns;
+
+	if (socket->port_down_at_ns && (!at_ns || at_ns > port_deadline_ns(socket)))
+		at_ns = port_deadline_ns(socket);
+	if (socket->error) /* the descriptor stays readable: there is an error to be told */
+		at_ns = LONG_AGO_NS;
+	pthread_mutex_lock(&socket->bell.lock);
+	socket->wake_at_ns = at_ns;
+	set_timer(socket);
+	pthread_mutex_unlock(&socket->bell.lock);
+}
+
+/* On the thread that takes the device's events. */
+static void on_event(struct inc_rdma_subscriber *self, const struct inc_rdma_event *event)
+{
+	struct inc_connect_socket *socket =
+		(struct inc_connect_socket *)((char *)self -
+					      offsetof(struct inc_connect_socket, subscriber));
+	struct connect_bell *bell = &socket->bell;
+
+	pthread_mutex_lock(&bell->lock);
+	switch (event->kind) {
+	case INC_RDMA_PORT_UP:
+	case INC_RDMA_PORT_WENT_DOWN:
+		bell->port_down = event->kind == INC_RDMA_PORT_WENT_DOWN;
+		bell->rung = true;
+		break;
+	case INC_RDMA_QP_FATAL:
+	case INC_RDMA_CQ_FATAL:
+	case INC_RDMA_DEVICE_FATAL:
+	case INC_RDMA_DEVICE_GONE:
+		if (!bell->fatal)
+			bell->fatal = event->text;
+		bell->rung = true;
+		break;
+	default:
+		break;
+	}
+	if (bell->rung)
+		set_timer(socket);
+	pthread_mutex_unlock(&bell->lock);
+}
+
+/* What has been told before is not told again: the port may have gone down since it was chosen. */
+static int check_port(struct inc_connect_socket *socket, struct inc_err *err)
+{
+	struct ibv_port_attr port;
+	int ret = ibv_query_port(socket->device->ctx, socket->own.port, &port);
+
+	if (ret)
+		return inc_err_set(err, ret, "%s: query: %s", socket->qp.what, strerror(ret));
+	if (port.state != IBV_PORT_ACTIVE && port.state != IBV_PORT_ACTIVE_DEFER)
+		return inc_err_set(err, ENETDOWN, "%s: the port is %s", socket->qp.what,
+				   inc_rdma_port_state_name((enum inc_rdma_port_state)port.state));
+	return 0;
+}
+
+int connect_socket_listen(struct inc_connect_socket *socket, struct inc_err *err)
+{
+	const int completions_fd = inc_rdma_completions_fd(&socket->completions);
+	struct epoll_event ev = {.events = EPOLLIN};
+
+	socket->bell.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	socket->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (socket->bell.timer_fd < 0 || socket->epoll_fd < 0 ||
+	    epoll_ctl(socket->epoll_fd, EPOLL_CTL_ADD, completions_fd, &ev) ||
+	    epoll_ctl(socket->epoll_fd, EPOLL_CTL_ADD, socket->bell.timer_fd, &ev))
+		return inc_err_set(err, errno, "%s: descriptors: %s", socket->qp.what,
+				   strerror(errno));
+	socket->subscriber = (struct inc_rdma_subscriber){
+		.on_event = on_event,
+		.port = socket->own.port,
+		.qp = socket->qp.ibv,
+		.cq = socket->completions.cq,
+	};
+	inc_rdma_subscribe(socket->device, &socket->subscriber);
+	return check_port(socket, err);
+}
+
+void connect_socket_deafen(struct inc_connect_socket *socket)
+{
+	if (socket->subscriber.on_event)
+		inc_rdma_unsubscribe(socket->device, &socket->subscriber);
+	if (socket->epoll_fd >= 0)
+		close(socket->epoll_fd);
+	if (socket->bell.timer_fd >= 0)
+		close(socket->bell.timer_fd);
+	pthread_mutex_destroy(&socket->bell.lock);
+}
+
+/* When the queue is empty: a completion says more than an event that follows from the same. */
+static void take_events(struct inc_connect_socket *socket)
+{
+	struct connect_bell *bell = &socket->bell;
+	uint64_t now_ns = 0;
+	const char *fatal;
+	bool down;
+
+	if (socket->wake_at_ns)
+		now_ns = inc_now_ns();
+	if (!bell->rung && (!socket->wake_at_ns || now_ns < socket->wake_at_ns))
+		return;
+	pthread_mutex_lock(&bell->lock);
+	bell->rung = false;
+	down = bell->port_down;
+	fatal = bell->fatal;
+	pthread_mutex_unlock(&bell->lock);
+	now_ns = inc_now_ns();
+	if (fatal)
+		connect_socket_fail(socket, EIO, "%s", fatal);
+	if (!down)
+		socket->port_down_at_ns = 0;
+	else if (!socket->port_down_at_ns)
+		socket->port_down_at_ns = now_ns;
+	else if (now_ns >= port_deadline_ns(socket))
+		connect_socket_fail(socket, ENETDOWN, "the port is down");
+	if (socket->drain_until_ns && now_ns >= socket->drain_until_ns)
+		connect_socket_step(socket, CONNECT_EVENT_TIMEOUT);
+	connect_socket_set_timer(socket);
+}
+
+/* ---- completions ---------------------------------------------------------------------------- */
+
+static int take_receive(struct inc_connect_socket *socket, const struct ibv_wc *wc)
+{
+	const uint32_t buffer = (uint32_t)wc->wr_id;
+	struct connect_flow *flow = &socket->flow;
+	struct connect_message *message =
+		&socket->messages[flow->received % socket->settings.send_buf_cnt];
+	enum connect_heard heard;
+	const char *why;
+
+	if (connect_flow_hear(flow, wc->wc_flags & IBV_WC_WITH_IMM, ntohl(wc->imm_data),
+			      wc->byte_len, &heard, &why))
+		return connect_socket_fail(socket, EPROTO, "the peer has sent %s", why);
+	if (heard == CONNECT_HEARD_CONTROL)
+		return connect_socket_post_receive(socket, buffer);
+	*message = (struct connect_message){buffer, wc->byte_len};
+	socket->bytes_received += wc->byte_len;
+	connect_count(&connect_socket_figures(socket)->received_bytes, wc->byte_len);
+	return 0;
+}
+
+static int take_sent(struct inc_connect_socket *socket, uint64_t number)
+{
+	struct connect_figures *figures = connect_socket_figures(socket);
+	struct connect_flow *flow = &socket->flow;
+	const uint64_t read = flow->bytes_read, written = flow->bytes_written;
+
+	if (connect_flow_complete(flow, number) < 0)
+		return connect_socket_fail(socket, EIO, "the device has completed request %llu",
+					   (unsigned long long)number);
+	connect_count(&figures->read_bytes, flow->bytes_read - read);
+	connect_count(&figures->written_bytes, flow->bytes_written - written);
+	return 0;
+}
+
+static int take(struct inc_connect_socket *socket, const struct ibv_wc *wc)
+{
+	const bool receive = wc->wr_id & CONNECT_RECEIVE;
+
+	/* its close was its last word: what it does not answer any more is no failure */
+	if (socket->flow.peer_closed && (receive || wc->status != IBV_WC_SUCCESS))
+		return 0;
+	if (wc->status == IBV_WC_WR_FLUSH_ERR) {
+		socket->flushed = true;
+		return 0;
+	}
+	if (wc->status != IBV_WC_SUCCESS)
+		return connect_socket_fail(socket, inc_rdma_completion_errno(wc->status),
+					   "%s: %s (vendor error 0x%x)%s",
+					   receive ? "receiving" : "sending",
+					   ibv_wc_status_str(wc->status), wc->vendor_err,
+					   socket->port_down_at_ns ? "; the port is down" : "");
+	return receive ? take_receive(socket, wc) : take_sent(socket, wc->wr_id);
+}
+
+/* The number of completions taken, or the socket's error. */
+static int poll_queue(struct inc_connect_socket *socket)
+{
+	struct ibv_wc wc[POLL_BATCH];
+	int i, n, ret = 0, total = 0;
+
+	do {
+		n = ibv_poll_cq(socket->completions.cq, POLL_BATCH, wc);
+		if (n < 0)
+			return connect_socket_fail(socket, EIO, "completion queue: error %d", n);
+		for (i = 0; i < n && !ret; i++)
+			ret = take(socket, &wc[i]);
+		if (ret)
+			return ret;
+		total += n;
+		/* what was given up may stand before the reason */
+	} while (n == POLL_BATCH && (total < POLL_MOST || socket->flushed));
+	if (socket->flushed)
+		return connect_socket_fail(socket, ECANCELED, "the queue pair was ended");
+	ret = connect_socket_post_ack_if_due(socket);
+	return ret ? ret : total;
+}
+
+/* As poll_queue(); where it says 0, the descriptor tells of the next completion. */
+static int look(struct inc_connect_socket *socket)
+{
+	struct inc_rdma_completions *completions = &socket->completions;
+	int ret;
+
+	if (socket->stopped || socket->error)
+		return socket->error;
+	ret = poll_queue(socket);
+	if (!ret && completions->armed &&
+	    (socket->woken || ++socket->idle_looks >= IDLE_LOOKS_MAX)) {
+		inc_rdma_completions_take(completions);
+		socket->idle_looks = 0;
+	}
+	if (!ret && !completions->armed) {
+		ret = inc_rdma_completions_arm(completions);
+		if (ret)
+			return connect_socket_fail(socket, -ret, "notification: %s",
+						   strerror(-ret));
+		socket->woken = false;
+		/* what came before it was asked for tells nobody */
+		ret = poll_queue(socket);
+	}
+	if (ret > 0)
+		socket->woken = true;
+	if (!ret)
+		take_events(socket);
+	return socket->error ? socket->error : ret;
+}
+
+/* ---- for client and service ----------------------------------------------------------------- */
+
+static bool say(bool *told, bool happened)
+{
+	if (*told || !happened)
+		return false;
+	*told = true;
+	return true;
+}
+
+int connect_socket_event(struct inc_connect_socket *socket, enum connect_event *event,
+			 struct inc_err *err)
+{
+	const struct connect_flow *flow = &socket->flow;
+
+	for (;;) {
+		if (say(&socket->told_message, flow->heard)) {
+			*event = CONNECT_EVENT_MESSAGE;
+			return 1;
+		}
+		if (say(&socket->told_probed,
+			flow->probe && connect_flow_ended(flow, flow->probe))) {
+			*event = CONNECT_EVENT_PROBED;
+			return 1;
+		}
+		if (say(&socket->told_closed, flow->peer_closed)) {
+			*event = CONNECT_EVENT_PEER_CLOSED;
+			return 1;
+		}
+		if (socket->error)
+			return inc_err_set(err, -socket->error, "%s", socket->why.msg);
+		if (!look(socket))
+			return 0;
+	}
+}
+
+/* ---- for its owner -------------------------------------------------------------------------- */
+
+int inc_connect_socket_progress(struct inc_connect_socket *socket)
+{
+	const struct connect_flow *flow = &socket->flow;
+	int n = flow->peer_closed ? 0 : look(socket);
+
+	if (flow->peer_closed)
+		connect_socket_step(socket, CONNECT_EVENT_PEER_CLOSED);
+	else if (flow->close && connect_flow_ended(flow, flow->close))
+		connect_socket_step(socket, CONNECT_EVENT_DRAINED);
+	if (socket->error)
+		return socket->error;
+	n += socket->untold;
+	socket->untold = 0;
+	socket->idle = !n;
+	return n;
+}
+
+int inc_connect_socket_wait(struct inc_connect_socket *socket, int timeout_ms)
+{
+	const uint64_t until_ns = inc_now_ns() + (uint64_t)timeout_ms * INC_NSEC_PER_MSEC;
+	struct pollfd pfd = {.fd = socket->epoll_fd, .events = POLLIN};
+	uint64_t now_ns;
+	int n;
+
+	if (socket->error || !socket->idle)
+		return socket->error;
+	while ((n = poll(&pfd, 1, timeout_ms)) < 0) {
+		if (errno != EINTR)
+			return connect_socket_fail(socket, errno, "poll: %s", strerror(errno));
+		if (timeout_ms < 0)
+			continue;
+		now_ns = inc_now_ns();
+		timeout_ms = now_ns < until_ns ? (until_ns - now_ns) / INC_NSEC_PER_MSEC + 1 : 0;
+	}
+	return n ? 0 : -ETIMEDOUT;
+}

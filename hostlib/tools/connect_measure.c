@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Latency and bandwidth over a socket whose other end is inc-connect serve. It sleeps where it
+ * waits, as the service does: what is measured holds a wake-up of each side that waits.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "hostlib/tools/connect_talk.h"
+#include "hostlib/tools/connect_tool.h"
+#include "lib/base/clock.h"
+
+#define WARMUP  10  /* operations before those that are timed */
+#define WAIT_MS 100 /* after which the loop hears of ports and devices */
+/* Of a call, whose end alone is seen: on a slow link, too, something is to move now and then. */
+#define CALL_BYTES (4u << 20)
+
+struct run {
+	struct connect_tool *tool;
+	struct inc_connect_socket *socket;
+	struct inc_connect_settings settings;
+	uint8_t *own; /* tool->bytes */
+	struct inc_connect_region *region;
+	uint32_t remote_key;
+	uint64_t remote_address;
+	uint64_t *took_ns; /* tool->iters */
+	uint64_t moved_at_ns;
+};
+
+/* Takes in what has happened, or waits for it. What failed with -EAGAIN is then tried again. */
+static int go_on(struct run *r)
+{
+	int ret = inc_connect_socket_progress(r->socket);
+
+	if (ret > 0)
+		r->moved_at_ns = inc_now_ns();
+	if (ret)
+		return ret < 0 ? ret : 0;
+	ret = inc_connect_socket_wait(r->socket, WAIT_MS);
+	if (ret != -ETIMEDOUT)
+		return ret;
+	event_base_loop(r->tool->base, EVLOOP_NONBLOCK);
+	return inc_now_ns() - r->moved_at_ns < r->tool->timeout_ms * INC_NSEC_PER_MSEC ? 0 : ret;
+}
+
+static int send_one(struct run *r, const void *data, size_t size)
+{
+	int err;
+
+	while ((err = inc_connect_socket_send(r->socket, data, size)) == -EAGAIN &&
+	       !(err = go_on(r)))
+		;
+	return err;
+}
+
+/* Until all that was sent has arrived. */
+static int flush(struct run *r)
+{
+	int err;
+
+	while ((err = inc_connect_socket_flush(r->socket)) == -EAGAIN && !(err = go_on(r)))
+		;
+	return err;
+}
+
+static int receive_one(struct run *r, const void **data, size_t *size)
+{
+	int err;
+
+	while ((err = inc_connect_socket_receive(r->socket, data, size)) == -EAGAIN &&
+	       !(err = go_on(r)))
+		;
+	return err;
+}
+
+/* Once there and back; what comes back must be what was sent. */
+static int echo(struct run *r, uint64_t *took_ns)
+{
+	const uint64_t begin_at_ns = inc_now_ns();
+	const void *data;
+	size_t size;
+	int err;
+
+	err = send_one(r, r->own, r->tool->bytes) ?: receive_one(r, &data, &size);
+	if (err)
+		return err;
+	*took_ns = (inc_now_ns() - begin_at_ns) / 2;
+	if (size != r->tool->bytes || memcmp(data, r->own, size) != 0)
+		return -EBADMSG;
+	return inc_connect_socket_release(r->socket);
+}
+
+static uint32_t transfers_per_call(const struct run *r)
+{
+	const uint64_t n = CALL_BYTES / r->tool->bytes;
+
+	if (n > r->settings.max_rdma_wr_per_post)
+		return r->settings.max_rdma_wr_per_post;
+	return n ? n : 1;
+}
+
+/* All of n, as many at a time as may be, up to the end of the last. */
+static int transfer(struct run *r, enum inc_connect_direction direction, uint32_t n)
+{
+	const struct inc_connect_transfer one = {
+		.region = r->region,
+		.local = r->own,
+		.size = r->tool->bytes,
+		.remote_key = r->remote_key,
+		.remote_address = r->remote_address,
+	};
+	const uint32_t most = transfers_per_call(r);
+	struct inc_connect_transfer *list = calloc(most, sizeof(*list));
+	uint64_t ticket = 0;
+	uint32_t i;
+	int err = list ? 0 : -ENOMEM;
+
+	for (i = 0; i < most && !err; i++)
+		list[i] = one;
+	for (; n && !err; n -= i) {
+		i = n < most ? n : most;
+		while ((err = inc_connect_socket_transfer(r->socket, direction, list, i,
+							  &ticket)) == -EAGAIN &&
+		       !(err = go_on(r)))
+			;
+	}
+	while (!err && (err = inc_connect_socket_transferred(r->socket, ticket)) == -EAGAIN)
+		err = go_on(r);
+	free(list);
+	return err;
+}
+
+static enum inc_connect_direction direction_of(const struct run *r)
+{
+	return r->tool->mode == CONNECT_READ ? INC_CONNECT_READ : INC_CONNECT_WRITE;
+}
+
+static int ask_memory(struct run *r)
+{
+	struct connect_memory memory = {.kind = CONNECT_TALK_MEMORY,
+					.size = htobe32(r->tool->bytes)};
+	const void *data;
+	size_t size;
+	int err;
+
+	err = send_one(r, &memory, sizeof(memory)) ?: receive_one(r, &data, &size);
+	if (err)
+		return err;
+	if (size != sizeof(memory) || *(const uint8_t *)data != CONNECT_TALK_MEMORY)
+		return -EPROTO;
+	memcpy(&memory, data, sizeof(memory));
+	if (be32toh(memory.size) != r->tool->bytes)
+		return -ENOMEM;
+	r->remote_key = be32toh(memory.key);
+	r->remote_address = be64toh(memory.address);
+	return inc_connect_socket_release(r->socket);
+}
+
+static uint8_t pattern(size_t i)
+{
+	return (uint32_t)i * 2654435761u >> 24;
+}
+
+/* What is written there must be what is then read there. */
+static int check_memory(struct run *r)
+{
+	size_t i;
+	int err;
+
+	for (i = 0; i < r->tool->bytes; i++)
+		r->own[i] = pattern(i);
+	err = transfer(r, INC_CONNECT_WRITE, 1);
+	if (err)
+		return err;
+	memset(r->own, 0, r->tool->bytes);
+	err = transfer(r, INC_CONNECT_READ, 1);
+	for (i = 0; i < r->tool->bytes && !err; i++)
+		if (r->own[i] != pattern(i))
+			err = -EBADMSG;
+	return err;
+}
+
+static int prepare(struct run *r)
+{
+	size_t i;
+	int err;
+
+	r->own = malloc(r->tool->bytes);
+	r->took_ns = calloc(r->tool->iters, sizeof(*r->took_ns));
+	if (!r->own || !r->took_ns)
+		return -ENOMEM;
+	if (r->tool->mode == CONNECT_SEND) {
+		for (i = 0; i < r->tool->bytes; i++)
+			r->own[i] = pattern(i);
+		r->own[0] = CONNECT_TALK_ECHO;
+		return r->tool->bytes > r->settings.buf_size ? -EMSGSIZE : 0;
+	}
+	err = inc_connect_socket_register(r->socket, r->own, r->tool->bytes, false, &r->region);
+	return err ?: ask_memory(r) ?: check_memory(r);
+}
+
+static int by_size(const void *one, const void *other)
+{
+	const uint64_t a = *(const uint64_t *)one, b = *(const uint64_t *)other;
+
+	return a < b ? -1 : a > b;
+}
+
+static int measure_latency(struct run *r, struct connect_measured *measured)
+{
+	const uint32_t n = r->tool->iters;
+	uint64_t begin_at_ns, took_ns = 0;
+	int err;
+
+	for (uint32_t i = 0; i < WARMUP + n; i++) {
+		begin_at_ns = inc_now_ns();
+		if (r->tool->mode == CONNECT_SEND) {
+			err = echo(r, &took_ns);
+		} else {
+			err = transfer(r, direction_of(r), 1);
+			took_ns = inc_now_ns() - begin_at_ns;
+		}
+		if (err)
+			return err;
+		if (i >= WARMUP)
+			r->took_ns[i - WARMUP] = took_ns;
+	}
+	qsort(r->took_ns, n, sizeof(*r->took_ns), by_size);
+	measured->min_us = r->took_ns[0] / 1e3;
+	measured->median_us = r->took_ns[(n - 1) / 2] / 1e3;
+	measured->p99_us = r->took_ns[((uint64_t)n * 99 + 99) / 100 - 1] / 1e3;
+	return 0;
+}
+
+static int measure_bandwidth(struct run *r, struct connect_measured *measured)
+{
+	const uint32_t n = r->tool->iters;
+	const uint64_t begin_at_ns = inc_now_ns();
+	double took_s;
+	int err = 0;
+
+	r->own[0] = CONNECT_TALK_DROP;
+	if (r->tool->mode == CONNECT_SEND) {
+		for (uint32_t i = 0; i < n && !err; i++)
+			err = send_one(r, r->own, r->tool->bytes);
+		err = err ?: flush(r);
+	} else {
+		err = transfer(r, direction_of(r), n);
+	}
+	if (err)
+		return err;
+	took_s = (inc_now_ns() - begin_at_ns) / 1e9;
+	measured->operations_per_s = n / took_s;
+	measured->gbps = measured->operations_per_s * r->tool->bytes * 8 / 1e9;
+	return 0;
+}
+
+int connect_measure(struct connect_tool *tool, struct inc_connect_socket *socket,
+		    struct connect_measured *measured)
+{
+	struct inc_connect_socket_info info = {.sz = sizeof(info)};
+	struct run r = {.tool = tool, .socket = socket, .moved_at_ns = inc_now_ns()};
+	int err;
+
+	err = inc_connect_socket_info(socket, &info);
+	r.settings = info.settings;
+	err = err ?: prepare(&r);
+	err = err ?: measure_latency(&r, measured);
+	err = err ?: measure_bandwidth(&r, measured);
+	inc_connect_region_release(r.region);
+	free(r.took_ns);
+	free(r.own);
+	return err;
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * inc-connect serve: a service whose sockets do what connect_talk.h says, in one loop. A client's
+ * messages are taken in their order; one whose answer finds no room waits, and the others behind
+ * it.
+ */
+#include <errno.h>
+#include <event2/event.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include "hostlib/tools/connect_talk.h"
+#include "hostlib/tools/connect_tool.h"
+#include "lib/base/log.h"
+#include "lib/net/scrape.h"
+
+#define CHECK_S      10 /* a client whose device has not answered in this time is gone */
+#define MAX_PER_TURN 64 /* messages of a client before others have their turn */
+
+struct server {
+	const struct connect_tool *tool;
+	struct inc_connect_service *service; /* NULL: it is leaving */
+	struct inc_scrape *scrape;
+	struct event *interrupt, *term, *check;
+	LIST_HEAD(, client) clients;
+	uint64_t memory_bytes; /* of all clients */
+};
+
+struct client {
+	struct server *server;
+	struct inc_connect_socket *socket;
+	struct event *event;
+	char peer[INC_CONNECT_HOST_SIZE]; /* address */
+	bool closing;
+	void *memory;
+	uint32_t memory_bytes;
+	struct inc_connect_region *region;
+	LIST_ENTRY(client) entry;
+};
+
+static void drop_memory(struct client *c)
+{
+	inc_connect_region_release(c->region);
+	free(c->memory);
+	c->server->memory_bytes -= c->memory_bytes;
+	c->region = NULL;
+	c->memory = NULL;
+	c->memory_bytes = 0;
+}
+
+static void end_client(struct client *c, const char *why)
+{
+	struct server *s = c->server;
+
+	inc_info("%s: %s", c->peer, why);
+	LIST_REMOVE(c, entry);
+	if (c->event)
+		event_free(c->event);
+	drop_memory(c);
+	inc_connect_socket_destroy(c->socket);
+	free(c);
+	if (!s->service && LIST_EMPTY(&s->clients))
+		event_base_loopbreak(s->tool->base);
+}
+
+/* Instead of what the client had before. Without it the client is told 0. */
+static void make_memory(struct client *c, struct connect_memory *memory)
+{
+	const uint32_t size = be32toh(memory->size);
+
+	drop_memory(c);
+	*memory = (struct connect_memory){.kind = CONNECT_TALK_MEMORY};
+	if (!size || size > CONNECT_MEMORY_MAX - c->server->memory_bytes)
+		return;
+	c->memory = calloc(1, size);
+	if (!c->memory)
+		return;
+	c->memory_bytes = size;
+	c->server->memory_bytes += size;
+	if (inc_connect_socket_register(c->socket, c->memory, size, true, &c->region)) {
+		drop_memory(c);
+		return;
+	}
+	memory->size = htobe32(size);
+	memory->key = htobe32(inc_connect_region_key(c->region));
+	memory->address = htobe64(inc_connect_region_address(c->region));
+}
+
+static int answer_memory(struct client *c, const void *data, size_t size)
+{
+	struct connect_memory memory;
+
+	if (size != sizeof(memory))
+		return -EPROTO;
+	memcpy(&memory, data, sizeof(memory));
+	make_memory(c, &memory);
+	return inc_connect_socket_send(c->socket, &memory, sizeof(memory));
+}
+
+/* 0; -EAGAIN: its answer must wait; else the socket's end, or -EPROTO. */
+static int take_message(struct client *c, const void *data, size_t size)
+{
+	switch (size ? *(const uint8_t *)data : 0) {
+	case CONNECT_TALK_ECHO:
+		return inc_connect_socket_send(c->socket, data, size);
+	case CONNECT_TALK_DROP:
+		return 0;
+	case CONNECT_TALK_MEMORY:
+		return answer_memory(c, data, size);
+	default:
+		return -EPROTO;
+	}
+}
+
+/* -EAGAIN: no more now, or no answer finds room now. */
+static int take_messages(struct client *c)
+{
+	const void *data;
+	size_t size;
+	int err = 0;
+
+	for (unsigned int i = 0; i < MAX_PER_TURN && !err; i++) {
+		err = inc_connect_socket_receive(c->socket, &data, &size)
+			      ?: take_message(c, data, size);
+		if (!err)
+			err = inc_connect_socket_release(c->socket);
+	}
+	return err;
+}
+
+static void end_of(struct client *c, int err)
+{
+	const char *story = inc_connect_socket_error(c->socket);
+
+	if (err == -ESHUTDOWN)
+		end_client(c, "has closed");
+	else if (err == -EPROTO && !story)
+		end_client(c, "says what no inc-connect says");
+	else
+		end_client(c, story ? story : strerror(-err));
+}
+
+/* May end the client. */
+static void serve_client(struct client *c)
+{
+	int err = c->closing ? inc_connect_socket_close(c->socket) : take_messages(c);
+
+	if (err && err != -EAGAIN) {
+		end_of(c, err);
+	} else if (c->closing && !err) {
+		end_client(c, "closed");
+	} else if (inc_connect_socket_progress(c->socket) || !err) {
+		/* of an error, too, what came before it is taken first */
+		event_active(c->event, EV_READ, 0);
+	}
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg)
+{
+	serve_client(arg);
+}
+
+static void accepted(void *arg, struct inc_connect_socket *socket, const char *peer)
+{
+	struct client *c = calloc(1, sizeof(*c));
+	struct server *s = arg;
+
+	if (!c) {
+		inc_error("%s: %s", peer, strerror(ENOMEM));
+		inc_connect_socket_destroy(socket);
+		return;
+	}
+	c->server = s;
+	c->socket = socket;
+	snprintf(c->peer, sizeof(c->peer), "%s", peer);
+	LIST_INSERT_HEAD(&s->clients, c, entry);
+	inc_info("%s: connected", c->peer);
+	c->event = event_new(s->tool->base, inc_connect_socket_fd(socket), EV_READ | EV_PERSIST,
+			     on_readable, c);
+	if (!c->event || event_add(c->event, NULL))
+		end_client(c, strerror(ENOMEM));
+	else
+		event_active(c->event, EV_READ, 0); /* what has come already wakes nobody */
+}
+
+/* Nobody else would notice a client whose machine is gone. */
+static void on_check(evutil_socket_t fd, short what, void *arg)
+{
+	struct server *s = arg;
+	struct client *c, *next;
+
+	for (c = LIST_FIRST(&s->clients); c; c = next) {
+		next = LIST_NEXT(c, entry);
+		if (inc_connect_socket_check(c->socket) == -EAGAIN)
+			end_client(c, "does not answer");
+	}
+}
+
+/* The first one closes all connections, which takes 200 ms at most. */
+static void on_signal(evutil_socket_t number, short what, void *arg)
+{
+	struct server *s = arg;
+	struct client *c, *next;
+
+	inc_info("signal %d, leaving", (int)number);
+	if (!s->service || LIST_EMPTY(&s->clients))
+		event_base_loopbreak(s->tool->base);
+	inc_connect_service_close(s->service);
+	s->service = NULL;
+	for (c = LIST_FIRST(&s->clients); c; c = next) {
+		next = LIST_NEXT(c, entry);
+		c->closing = true;
+		serve_client(c);
+	}
+}
+
+static bool print_figures(void *arg, struct inc_scrape_at *at, FILE *out)
+{
+	const struct server *s = arg;
+	char *text = inc_connect_figures(s->tool->ctx);
+
+	if (text)
+		fputs(text, out);
+	free(text);
+	return false;
+}
+
+static int start(struct server *s)
+{
+	const struct timeval every = {.tv_sec = CHECK_S};
+	struct event_base *base = s->tool->base;
+	struct inc_err why = {};
+	INC_CONNECT_OPTS(inc_connect_serve_opts, opts, .listen = s->tool->listen,
+			 .accepted = accepted, .arg = s, .error = why.msg,
+			 .error_size = sizeof(why.msg));
+	int err;
+
+	s->interrupt = evsignal_new(base, SIGINT, on_signal, s);
+	s->term = evsignal_new(base, SIGTERM, on_signal, s);
+	s->check = event_new(base, -1, EV_PERSIST, on_check, s);
+	if (!s->interrupt || !s->term || !s->check || event_add(s->interrupt, NULL) ||
+	    event_add(s->term, NULL) || event_add(s->check, &every))
+		err = inc_err_set(&why, ENOMEM, "starting: %s", strerror(ENOMEM));
+	else
+		err = inc_connect_serve(s->tool->ctx, &opts, &s->service);
+	if (!err && s->tool->metrics)
+		err = inc_scrape_start(base, s->tool->metrics, print_figures, s, &s->scrape, &why);
+	if (err)
+		inc_error("%s", why.msg);
+	return err;
+}
+
+int connect_serve(struct connect_tool *tool)
+{
+	struct server s = {.tool = tool};
+	int ret = 1;
+
+	LIST_INIT(&s.clients);
+	if (!start(&s)) {
+		printf("ready port %u\n", inc_connect_service_port(s.service));
+		fflush(stdout);
+		ret = event_base_dispatch(tool->base) < 0;
+	}
+	inc_scrape_stop(s.scrape);
+	inc_connect_service_close(s.service);
+	while (!LIST_EMPTY(&s.clients))
+		end_client(LIST_FIRST(&s.clients), "given up");
+	if (s.check)
+		event_free(s.check);
+	if (s.term)
+		event_free(s.term);
+	if (s.interrupt)
+		event_free(s.interrupt);
+	return ret;
+}

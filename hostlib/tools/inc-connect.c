@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* inc-connect: the connection service, tried by hand. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "hostlib/tools/connect_talk.h"
+#include "hostlib/tools/connect_tool.h"
+#include "lib/base/log.h"
+#include "lib/base/opt.h"
+#include "lib/net/hostport.h"
+#include "lib/net/scrape.h"
+
+#define MAX_MESSAGE                                                                   \
+	(8u << 20) /* bytes: the default number of buffers of this size may be locked \
+		    */
+
+static const struct inc_opt_word modes[] = {
+#define MODE(number, word) {word, number},
+	CONNECT_MODES(MODE)
+#undef MODE
+		{},
+};
+
+static const struct inc_opt config_option[] = {
+	{.name = "config",
+	 .value = "FILE",
+	 .help = "zones, devices, settings of the queue pair (docs/connect.md; default: all "
+		 "defaults)",
+	 INC_OPT_TEXT(struct connect_tool, config, inc_path_check)},
+	{},
+};
+
+static const struct inc_opt serve_options[] = {
+	{.name = "listen",
+	 .value = "ADDRESS[:PORT]",
+	 .help = "address to listen on, port 0: any free one (default: all, port " INC_STR(
+		 INC_CONNECT_PORT) ")",
+	 INC_OPT_TEXT(struct connect_tool, listen, inc_scrape_check)},
+	{.name = "metrics",
+	 .value = "ADDRESS[:PORT]",
+	 .help = "answer GET /metrics there over HTTP with all figures, as Prometheus reads them; "
+		 "without a port: any free one, which the log names (default: nowhere)",
+	 INC_OPT_TEXT(struct connect_tool, metrics, inc_scrape_check)},
+	{.name = "allow-no-usable-devices",
+	 .help = "serve where no port is active, too: queries are answered with an empty list",
+	 INC_OPT_FLAG(struct connect_tool, allow_no_usable_devices)},
+	{},
+};
+
+static const struct inc_opt client_options[] = {
+	{.name = "timeout-ms",
+	 .value = "MS",
+	 .preset = "15000",
+	 .help = "until the answer, or the connection, is there; after it, how long nothing may "
+		 "move",
+	 INC_OPT_NUMBER(struct connect_tool, timeout_ms, 1, 86400000)},
+	{.name = "json",
+	 .help = "print it as one line of JSON",
+	 INC_OPT_FLAG(struct connect_tool, json)},
+	{.value = "HOST",
+	 .required = true,
+	 INC_OPT_TEXT(struct connect_tool, host, inc_hostport_check)},
+	{},
+};
+
+static const struct inc_opt query_options[] = {
+	{.name = "stats",
+	 .help = "what it counts instead, as Prometheus text",
+	 INC_OPT_FLAG(struct connect_tool, stats)},
+	{},
+};
+
+static const struct inc_opt connect_options[] = {
+	{.name = "mode",
+	 .preset = "send",
+	 .help = "messages, RDMA WRITE or RDMA READ",
+	 INC_OPT_WORD(struct connect_tool, mode, modes)},
+	{.name = "bytes",
+	 .value = "SIZE",
+	 .preset = "64",
+	 .help = "of each, with a suffix K, M or G; messages: up to 8M, and with --config up to "
+		 "its buf_size",
+	 INC_OPT_SIZE(struct connect_tool, bytes)},
+	{.name = "iters",
+	 .letter = 'n',
+	 .value = "N",
+	 .preset = "1000",
+	 .help = "that are timed one by one, and then all together",
+	 INC_OPT_NUMBER(struct connect_tool, iters, 1, 1000000)},
+	{},
+};
+
+static int check_query(void *settings)
+{
+	const struct connect_tool *tool = settings;
+
+	return tool->stats && tool->json ? inc_usage("--stats and --json exclude each other") : 0;
+}
+
+static int check_connect(void *settings)
+{
+	const struct connect_tool *tool = settings;
+	const uint64_t most = tool->mode == CONNECT_SEND ? MAX_MESSAGE : CONNECT_MEMORY_MAX;
+
+	if (tool->bytes >= 1 && tool->bytes <= most)
+		return 0;
+	return inc_usage("--bytes %llu is not from 1 to %llu", (unsigned long long)tool->bytes,
+			 (unsigned long long)most);
+}
+
+/* What a command is to this program. */
+struct act {
+	int (*run)(struct connect_tool *tool); /* an exit code */
+	bool logs;                             /* what its context has to say */
+	bool asks_only;                        /* needs no device */
+	bool tells;                            /* with --json also how it has failed */
+};
+
+#define ACT(function, ...) (&(const struct act){.run = (function), ##__VA_ARGS__})
+
+static int query(struct connect_tool *tool);
+
+static const struct inc_command commands[] = {
+	{"serve", "answer, and let others connect, until Ctrl-C",
+	 .groups = {{config_option, 0}, {serve_options, 0}},
+	 .own = ACT(connect_serve, .logs = true)},
+	{"query", "print which ports a service has",
+	 .groups = {{client_options, 0}, {query_options, 0}}, .check = check_query,
+	 .own = ACT(query, .asks_only = true)},
+	{"connect",
+	 "connect to a service; print which ports there are, which were chosen and why the others "
+	 "were not, latency and bandwidth",
+	 .groups = {{config_option, 0}, {connect_options, 0}, {client_options, 0}},
+	 .check = check_connect, .own = ACT(connect_try, .tells = true)},
+	{},
+};
+
+static const struct inc_program program = {
+	.name = "inc-connect",
+	.man_section = 1,
+	.brief = "connect RDMA ports of two machines, given a TCP address",
+	.about = "Tries the connection service (docs/connect.md): the one side serves, the other "
+		 "asks which RDMA ports there are, and connects a queue pair of its own to one "
+		 "there. HOST is a name or an address, with :PORT where it is not " INC_STR(
+			 INC_CONNECT_PORT) ".",
+	.commands = commands,
+	.notes = "serve prints one line once it listens: ready port PORT.\n\n"
+		 "Latency is half a round trip of a message, and the time from the call to the "
+		 "completion of a READ or WRITE, each for itself. Bandwidth, in Gbit/s (10^9), is "
+		 "that of all of them under way together. Both sides sleep while they wait.",
+};
+
+/* What a query's callback leaves. */
+struct answer {
+	const struct connect_tool *tool;
+	int error;
+};
+
+static void end_query(struct answer *a, int error, const char *why)
+{
+	if (error)
+		inc_error("%s", why);
+	a->error = error;
+	event_base_loopbreak(a->tool->base);
+}
+
+static void queried(void *arg, int error, const char *why,
+		    const struct inc_connect_devices *devices)
+{
+	struct answer *a = arg;
+
+	if (!error)
+		connect_print_devices(a->tool, devices);
+	end_query(a, error, why);
+}
+
+static void told(void *arg, int error, const char *why, const char *figures)
+{
+	if (!error)
+		fputs(figures, stdout);
+	end_query(arg, error, why);
+}
+
+/* An exit code. */
+static int query(struct connect_tool *tool)
+{
+	struct answer a = {.tool = tool};
+	struct inc_err why = {};
+	INC_CONNECT_OPTS(inc_connect_request_opts, opts, .timeout_ms = tool->timeout_ms, .arg = &a,
+			 .error = why.msg, .error_size = sizeof(why.msg));
+	struct inc_connect_request *request;
+	int err;
+
+	err = tool->stats ? inc_connect_ask_figures(tool->ctx, tool->host, &opts, told, &request)
+			  : inc_connect_query(tool->ctx, tool->host, &opts, queried, &request);
+	if (err)
+		inc_error("%s", why.msg);
+	else
+		event_base_dispatch(tool->base);
+	return err || a.error ? 1 : 0;
+}
+
+static void log_line(void *ctx, const char *line)
+{
+	inc_info("%s", line);
+}
+
+/* A message longer than a buffer has room for makes longer buffers, where no file has the say. */
+static int create(struct connect_tool *tool, const struct act *act)
+{
+	struct inc_connect_settings settings;
+	struct inc_err why = {};
+	INC_CONNECT_OPTS(inc_connect_opts, opts, .config = tool->config,
+			 .allow_no_usable_devices = tool->allow_no_usable_devices || act->asks_only,
+			 .error = why.msg, .error_size = sizeof(why.msg),
+			 .log = act->logs ? log_line : NULL);
+	int err;
+
+	inc_connect_settings_init(&settings);
+	if (!tool->config && tool->mode == CONNECT_SEND && tool->bytes > settings.buf_size) {
+		settings.buf_size = tool->bytes;
+		opts.settings = &settings;
+	}
+	tool->base = event_base_new();
+	if (!tool->base)
+		err = inc_err_set(&why, ENOMEM, "starting: %s", strerror(ENOMEM));
+	else
+		err = inc_connect_create(tool->base, &opts, &tool->ctx);
+	if (err)
+		inc_error("%s", why.msg);
+	if (err && act->tells && tool->json)
+		connect_print_json(tool, &(struct connect_story){.error = err, .why = why.msg});
+	return err;
+}
+
+int main(int argc, char **argv)
+{
+	const struct inc_command *command;
+	struct connect_tool tool = {};
+	const struct act *act;
+	int ret;
+
+	inc_log_init("inc-connect");
+	ret = inc_opt_parse(&program, argc, argv, &tool, &command);
+	if (ret >= 0)
+		return ret;
+	/* (who hangs up is an error to report, not the end) */
+	signal(SIGPIPE, SIG_IGN);
+	act = command->own;
+	ret = create(&tool, act) ? 1 : act->run(&tool);
+	inc_connect_destroy(tool.ctx);
+	if (tool.base)
+		event_base_free(tool.base);
+	libevent_global_shutdown();
+	if (fflush(stdout) || ferror(stdout)) {
+		inc_error("stdout: %s", strerror(errno));
+		ret = 1;
+	}
+	return ret;
+}

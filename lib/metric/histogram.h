@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Histograms: how many values were at most each of a few bounds, and what they add up to. A list of
+ * them, in one macro, gives fields and table, as for figures (metric.h):
+ *
+ *	#define INC_DOOR_HISTOGRAMS(_, T) \
+ *		_(T, open_us, "microseconds", inc_histogram_times_us, "how long it stays open")
+ *	struct inc_door_times { INC_DOOR_HISTOGRAMS(INC_HISTOGRAM_FIELD, inc_door_times) };
+ *	static const struct inc_histogram_metric door_histograms[] = {
+ *		INC_DOOR_HISTOGRAMS(INC_HISTOGRAM_ROW, inc_door_times)};
+ *
+ * They travel in families of figures, with the kind "histogram" and samples
+ *	{"labels":{…},"bounds":[100,200],"counts":[4,0,1],"sum":1017}
+ * where counts has one more than bounds, of the values above all of them.
+ */
+#ifndef INC_HISTOGRAM_H
+#define INC_HISTOGRAM_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <jansson.h>
+
+#define INC_HISTOGRAM_MAX 24 /* bounds */
+
+struct inc_histogram_bounds {
+	unsigned int n;
+	uint64_t bound[INC_HISTOGRAM_MAX]; /* ascending */
+};
+
+/* Of times in microseconds: 1, 2 and 5 times powers of ten, from 100 us to 20 s. */
+extern const struct inc_histogram_bounds inc_histogram_times_us;
+
+/* All 0: nothing has been observed. */
+struct inc_histogram {
+	uint64_t counts[INC_HISTOGRAM_MAX + 1]; /* up to each bound, from the one before it */
+	uint64_t sum;
+};
+
+struct inc_histogram_metric {
+	const char *name;
+	const char *unit;
+	const struct inc_histogram_bounds *bounds;
+	const char *text;
+	size_t offset; /* of the struct inc_histogram that holds it */
+};
+
+#define INC_HISTOGRAM_FIELD(T, name, unit, bounds, text) struct inc_histogram name;
+#define INC_HISTOGRAM_ROW(T, name, unit, bounds, text) \
+	{#name, unit, &bounds, text, offsetof(struct T, name)},
+
+/* Counts a value. bounds: those of the histogram's row. */
+void inc_histogram_observe(struct inc_histogram *histogram,
+			   const struct inc_histogram_bounds *bounds, uint64_t value);
+
+/* As inc_metric_sample(). */
+void inc_histogram_sample(json_t *families, const char *room,
+			  const struct inc_histogram_metric *table, size_t n, const void *values,
+			  json_t *labels);
+
+#endif

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * That what happens is counted, over TCP and made-up devices: each connection that is asked for
+ * ends on one counter of each side, gauges return to 0, peers have histograms where they ask for
+ * them, and who asks a service hears what it counts.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "selftests/connect/fake_devices.h"
+#include "selftests/connect/loop.h"
+
+#define LONG_MS  15000
+#define SHORT_MS 60
+
+static unsigned int heard; /* of requests */
+
+static void on_opened(void *arg, int error, const char *why, struct inc_connect_socket *socket,
+		      const struct inc_connect_choice *choice)
+{
+	inc_connect_socket_destroy(socket);
+	heard++;
+}
+
+static void open_from(struct inc_connect *ctx, unsigned int timeout_ms)
+{
+	INC_CONNECT_OPTS(inc_connect_request_opts, opts, .timeout_ms = timeout_ms);
+	struct inc_connect_request *request;
+
+	assert_int_equal(inc_connect_open(ctx, loop.address, &opts, on_opened, &request), 0);
+}
+
+static void begin(unsigned int devices, unsigned int accept_timeout_ms)
+{
+	loop_begin(devices, accept_timeout_ms);
+	heard = 0;
+}
+
+static void until_over(unsigned int requests)
+{
+	loop_until(&heard, requests);
+	while (loop_figure("inc_connect_accepting"))
+		event_base_loop(loop.base, EVLOOP_ONCE);
+	assert_int_equal(loop_figure("inc_connect_connecting"), 0);
+}
+
+/* loop's context has both sides: what each has got, and not. */
+static void expect(unsigned int connects, unsigned int connects_failed, unsigned int accepts,
+		   unsigned int accepts_failed, unsigned int timeouts)
+{
+	assert_int_equal(loop_figure("inc_connect_connect_latency_seconds_count"), connects);
+	assert_int_equal(loop_figure("inc_connect_connect_failed_total"), connects_failed);
+	assert_int_equal(loop_figure("inc_connect_accept_latency_seconds_count"), accepts);
+	assert_int_equal(loop_figure("inc_connect_accept_failed_total"), accepts_failed);
+	assert_int_equal(loop_figure("inc_connect_accept_timeout_total"), timeouts);
+}
+
+static void success(void **state)
+{
+	begin(1, LONG_MS);
+	open_from(loop.ctx, LONG_MS);
+	open_from(loop.ctx, LONG_MS);
+	assert_int_equal(loop_figure("inc_connect_connecting"), 2);
+	until_over(2);
+	expect(2, 0, 2, 0, 0);
+	loop_end();
+}
+
+static void no_device(void **state)
+{
+	begin(0, LONG_MS);
+	open_from(loop.ctx, LONG_MS);
+	until_over(1);
+	expect(0, 1, 0, 0, 0);
+	loop_end();
+}
+
+static void first_message_is_lost(void **state)
+{
+	begin(1, SHORT_MS);
+	fake_sockets.lose_probe = true;
+	open_from(loop.ctx, 2 * SHORT_MS);
+	until_over(1);
+	expect(0, 1, 0, 1, 1);
+	loop_end();
+}
+
+/* Who fails, the client or the service, and that the other one does too. */
+static void a_step_fails(void **state)
+{
+	static const struct {
+		enum fake_call call;
+		unsigned int n;
+		unsigned int connects, connects_failed, accepts_failed, timeouts;
+	} rows[] = {
+		{FAKE_MAKE, 1, 0, 1, 0, 0},          /* the client's: nobody hears of it */
+		{FAKE_MAKE, 2, 0, 1, 1, 0},          /* the service's */
+		{FAKE_TO_RTR, 1, 0, 1, 1, 0},        /* the service's */
+		{FAKE_TO_RTR, 2, 0, 1, 1, 1},        /* the client's: the service waits for it */
+		{FAKE_POST_RECEIVES, 1, 0, 1, 1, 0}, /* the service's */
+		{FAKE_PROBE, 1, 0, 1, 1, 1},         /* the client's */
+		{FAKE_TO_RTS, 2, 1, 0, 1, 0},        /* the service's: the client is ready */
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		begin(1, SHORT_MS);
+		fake_sockets.fail_in[rows[i].call] = rows[i].n;
+		fake_sockets.error = ENOSPC;
+		open_from(loop.ctx, 2 * SHORT_MS);
+		until_over(1);
+		expect(rows[i].connects, rows[i].connects_failed, 0, rows[i].accepts_failed,
+		       rows[i].timeouts);
+		loop_end();
+	}
+}
+
+/* A cancelled request is nobody's failure. */
+static void cancelled(void **state)
+{
+	struct inc_connect_request *request;
+
+	begin(1, LONG_MS);
+	assert_int_equal(inc_connect_open(loop.ctx, loop.address, NULL, on_opened, &request), 0);
+	assert_int_equal(loop_figure("inc_connect_connecting"), 1);
+	inc_connect_cancel(request);
+	until_over(0);
+	expect(0, 0, 0, 0, 0);
+	loop_end();
+}
+
+static void has(struct inc_connect *ctx, const char *name, const char *peer, unsigned int n)
+{
+	char *text = inc_connect_figures(ctx), line[300];
+
+	assert_non_null(text);
+	snprintf(line, sizeof(line), "\n%s{peer=\"%s\"} %u\n", name, peer, n);
+	if (!strstr(text, line))
+		fail_msg("no line%sin\n%s", line, text);
+	free(text);
+}
+
+/* The client's settings count for both sides. */
+static void peers_that_ask_for_it(void **state)
+{
+	INC_CONNECT_OPTS(inc_connect_opts, opts);
+	struct inc_connect_settings settings;
+	struct inc_connect *other;
+	char *text;
+
+	begin(1, LONG_MS);
+	open_from(loop.ctx, LONG_MS);
+	until_over(1);
+	text = inc_connect_figures(loop.ctx);
+	assert_null(strstr(text, "inc_connect_peer_"));
+	free(text);
+	inc_connect_settings_init(&settings);
+	settings.record_latency_per_peer = true;
+	opts.settings = &settings;
+	assert_int_equal(inc_connect_create(loop.base, &opts, &other), 0);
+	open_from(other, LONG_MS);
+	open_from(other, LONG_MS);
+	until_over(3);
+	expect(1, 0, 3, 0, 0);
+	has(loop.ctx, "inc_connect_peer_accept_latency_seconds_count", "127.0.0.1", 2);
+	has(other, "inc_connect_peer_connect_latency_seconds_count", loop.address, 2);
+	has(other, "inc_connect_peer_accept_latency_seconds_count", loop.address, 0);
+	inc_connect_destroy(other);
+	loop_end();
+}
+
+static char *told;
+
+static void on_told(void *arg, int error, const char *why, const char *figures)
+{
+	assert_int_equal(error, 0);
+	told = strdup(figures);
+	heard++;
+}
+
+static void who_asks_hears_the_same(void **state)
+{
+	struct inc_connect_request *request;
+	char *text;
+
+	begin(1, LONG_MS);
+	open_from(loop.ctx, LONG_MS);
+	until_over(1);
+	assert_int_equal(inc_connect_ask_figures(loop.ctx, loop.address, NULL, on_told, &request),
+			 0);
+	loop_until(&heard, 2);
+	text = inc_connect_figures(loop.ctx);
+	assert_string_equal(told, text);
+	free(told);
+	free(text);
+	loop_end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(success),
+		cmocka_unit_test(no_device),
+		cmocka_unit_test(first_message_is_lost),
+		cmocka_unit_test(a_step_fails),
+		cmocka_unit_test(cancelled),
+		cmocka_unit_test(peers_that_ask_for_it),
+		cmocka_unit_test(who_asks_hears_the_same),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("counts", tests, NULL, NULL);
+}

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* docs/connect.md against the tables that the code works from: what it says is what is so. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "hostlib/connect/config.h"
+#include "hostlib/connect/figures.h"
+#include "hostlib/connect/flow.h"
+#include "hostlib/connect/protocol.h"
+#include "hostlib/connect/socket_priv.h"
+#include "hostlib/connect/state.h"
+#include "selftests/connect/document.h"
+
+#define CELL 400
+
+static unsigned int count(const char *text, const char *what)
+{
+	unsigned int n = 0;
+
+	for (; (text = strstr(text, what)); text += strlen(what))
+		n++;
+	return n;
+}
+
+static void has(const char *text, const char *what)
+{
+	if (!strstr(text, what))
+		fail_msg("'%s' is not in docs/connect.md", what);
+}
+
+/* Of a field that is a bool or a uint32_t. */
+static uint32_t value_at(const struct inc_field *f, const void *values)
+{
+	const void *at = (const char *)values + f->offset;
+
+	assert_true(f->size == sizeof(bool) || f->size == sizeof(uint32_t));
+	return f->size == sizeof(bool) ? *(const bool *)at : *(const uint32_t *)at;
+}
+
+/* What a cell must begin with, or have in it, to say what a field takes. */
+static void domain_of(const struct inc_field *f, char *text, size_t size)
+{
+	const unsigned long long least = f->min, most = f->max;
+
+	switch (f->kind) {
+	case INC_UINT:
+		if (most == UINT32_MAX)
+			snprintf(text, size, "a number from %llu", least);
+		else
+			snprintf(text, size, "%llu %s %llu", least, most == least + 1 ? "or" : "to",
+				 most);
+		break;
+	case INC_BOOL:
+		snprintf(text, size, "true or false");
+		break;
+	case INC_LIST:
+		snprintf(text, size, "up to %llu", most);
+		break;
+	case INC_LINE:
+		snprintf(text, size, "a line of up to %zu characters", f->size - 1);
+		break;
+	case INC_WORD:
+		/* an address is checked as such */
+		snprintf(text, size, f->given ? f->what : "1 to %zu characters without blanks",
+			 f->size - 1);
+		break;
+	default:
+		snprintf(text, size, f->kind == INC_MAP ? "object" : "list");
+	}
+}
+
+static void check_field(const char *document, const char *path, const struct inc_field *f)
+{
+	char first[120], cell[CELL], domain[100];
+
+	snprintf(first, sizeof(first), "`%s`", path);
+	if (!document_cell(document, first, 1, cell, sizeof(cell)))
+		fail_msg("no row of %s", path);
+	domain_of(f, domain, sizeof(domain));
+	if (strncmp(cell, domain, strlen(domain)) != 0)
+		fail_msg("%s: '%s', the code says '%s'", path, cell, domain);
+	if (f->need == INC_OPTIONAL && !f->given)
+		assert_non_null(strstr(cell, "may be absent"));
+}
+
+static void check_fields(const struct inc_schema *schema, const char *document, const char *before)
+{
+	char path[100];
+	size_t i;
+
+	for (i = 0; i < schema->n; i++) {
+		const struct inc_field *f = &schema->fields[i];
+
+		if (!f->name)
+			continue;
+		snprintf(path, sizeof(path), "%s%s", before, f->name);
+		check_field(document, path, f);
+		snprintf(path, sizeof(path), "%s%s%s", before, f->name,
+			 f->kind == INC_LIST ? "[]." : ".");
+		if (f->of)
+			check_fields(f->of, document, path);
+	}
+}
+
+static void messages(void **state)
+{
+	char *wire = document_section("The wire"), type[64];
+	size_t i;
+
+	for (i = 0; i < CONNECT_MSG_ERROR; i++) {
+		check_fields(&connect_messages[i].schema, wire, "");
+		snprintf(type, sizeof(type), "{\"type\":\"%s\",", connect_messages[i].type);
+		has(wire, type);
+	}
+	free(wire);
+}
+
+/* Every row of the wire's table is a field of some message. */
+static bool is_path(const struct inc_schema *schema, const char *path)
+{
+	size_t i, n;
+
+	for (i = 0; i < schema->n; i++) {
+		const struct inc_field *f = &schema->fields[i];
+
+		n = f->name ? strlen(f->name) : 0;
+		if (!n || strncmp(path, f->name, n) != 0)
+			continue;
+		if (path[n] == '`')
+			return true;
+		n += f->kind == INC_LIST ? 2 : 0;
+		if (f->of && path[n] == '.' && is_path(f->of, path + n + 1))
+			return true;
+	}
+	return false;
+}
+
+static void no_row_of_the_wire_is_of_nothing(void **state)
+{
+	char *wire = document_section("The wire");
+	const char *row;
+	size_t i;
+
+	for (row = wire; (row = strstr(row, "\n| `")); row++) {
+		for (i = 0; i < CONNECT_MSG_ERROR; i++)
+			if (is_path(&connect_messages[i].schema, row + 4))
+				break;
+		if (i == CONNECT_MSG_ERROR)
+			fail_msg("no message has%.60s", row);
+	}
+	free(wire);
+}
+
+static void limits_of_the_wire(void **state)
+{
+	char *wire = document_section("The wire"), text[200];
+
+	snprintf(text, sizeof(text),
+		 "port %u where an address has none: %u KiB at most from "
+		 "clients, %u MiB from services",
+		 INC_CONNECT_PORT, CONNECT_REQUEST_MAX >> 10, CONNECT_ANSWER_MAX >> 20);
+	has(wire, text);
+	snprintf(text, sizeof(text), "| `version` | a number from 1 | of the protocol: %u |",
+		 CONNECT_VERSION);
+	has(wire, text);
+	free(wire);
+}
+
+static void immediates(void **state)
+{
+	static const struct {
+		const char *name;
+		unsigned int number;
+		const char *text;
+	} rows[] = {
+#define ROW(NAME, number, text) {"`" #NAME "`", number, text},
+		CONNECT_IMMEDIATES(ROW)
+#undef ROW
+	};
+	char *section = document_section("On the queue pair"), cell[CELL], text[100];
+	size_t i;
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		if (!document_cell(section, rows[i].name, 1, cell, sizeof(cell)))
+			fail_msg("no row of %s", rows[i].name);
+		assert_int_equal(strtoul(cell, NULL, 10), rows[i].number);
+		assert_true(document_cell(section, rows[i].name, 3, cell, sizeof(cell)));
+		assert_string_equal(cell, rows[i].text);
+	}
+	assert_int_equal(count(section, "\n| `"), sizeof(rows) / sizeof(rows[0]));
+	assert_int_equal(CONNECT_IMM_SHIFT, 24);
+	snprintf(text, sizeof(text), "waits %u ms", CONNECT_DRAIN_MS);
+	has(section, text);
+	snprintf(text, sizeof(text), "within %u ms", CONNECT_PORT_DOWN_MS);
+	has(section, text);
+	free(section);
+}
+
+static void settings(void **state)
+{
+	char *file = document_section("The file"), first[80], cell[CELL], want[80];
+	const struct inc_schema *schema = &connect_config_schema;
+	struct connect_config *config = calloc(1, sizeof(*config));
+	size_t i;
+
+	connect_config_init(config);
+	for (i = 0; i < schema->n; i++) {
+		const struct inc_field *f = &schema->fields[i];
+
+		snprintf(first, sizeof(first), "`%s`", f->name);
+		if (!document_cell(file, first, 1, cell, sizeof(cell)))
+			fail_msg("no row of %s", f->name);
+		if (f->kind == INC_UINT)
+			assert_int_equal(strtoul(cell, NULL, 10), value_at(f, config));
+		if (f->kind == INC_BOOL)
+			assert_string_equal(cell, value_at(f, config) ? "true" : "false");
+		domain_of(f, want, sizeof(want));
+		assert_true(document_cell(file, first, 2, cell, sizeof(cell)));
+		if ((f->kind == INC_UINT || f->kind == INC_LIST) && !strstr(cell, want))
+			fail_msg("%s: '%s' has not '%s'", f->name, cell, want);
+	}
+	assert_int_equal(count(file, "\n| `"), schema->n);
+	snprintf(want, sizeof(want), "is %u MiB at most", CONNECT_MAX_BUFFER_BYTES >> 20);
+	has(file, want);
+	free(config);
+	free(file);
+}
+
+static void derived_numbers(void **state)
+{
+	char *file = document_section("The file"), cell[CELL], want[20];
+	struct inc_connect_settings s;
+	size_t i;
+
+	inc_connect_settings_init(&s);
+	const struct {
+		const char *first;
+		uint32_t n;
+	} rows[] = {
+		{"buffers for ACKs", connect_ack_bufs(&s)},
+		{"requests of the send queue", connect_send_wr(&s)},
+		{"of the receive queue", connect_recv_wr(&s)},
+		{"completion queue entries", connect_cq_entries(&s)},
+	};
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		assert_true(document_cell(file, rows[i].first, 2, cell, sizeof(cell)));
+		snprintf(want, sizeof(want), "%u", rows[i].n);
+		assert_string_equal(cell, want);
+	}
+	snprintf(cell, sizeof(cell), "| number | is | with %u / %u / %u |", s.send_buf_cnt,
+		 s.buf_ack_batch, s.max_rdma_wr);
+	has(file, cell);
+	free(file);
+}
+
+static void reasons(void **state)
+{
+	char *choice = document_section("Which pair of ports"), row[200];
+	enum inc_connect_reason r;
+
+	for (r = 0; r < INC_CONNECT_N_REASONS; r++) {
+		snprintf(row, sizeof(row), "\n| %s |", inc_connect_reason_text(r));
+		if (r != INC_CONNECT_CHOSEN)
+			has(choice, row);
+	}
+	/* each but the chosen one, the heading, and the line below it */
+	assert_int_equal(count(choice, "\n|"), INC_CONNECT_N_REASONS + 1);
+	free(choice);
+}
+
+/* Final states share a row. */
+static void states(void **state)
+{
+	char *life = document_section("The life of a connection"), row[200];
+	enum connect_state s;
+
+	for (s = 0; s < CONNECT_CLOSED; s++) {
+		snprintf(row, sizeof(row), "\n| %s |", connect_state_text(s));
+		has(life, row);
+	}
+	snprintf(row, sizeof(row), "\n| %s, %s |", connect_state_text(CONNECT_CLOSED),
+		 connect_state_text(CONNECT_FAILED));
+	has(life, row);
+	assert_int_equal(count(life, "\n|"), CONNECT_N_STATES - 1 + 2);
+	free(life);
+}
+
+/* "name text (unit)" of a HELP line: the text. */
+static char *text_in(char *help)
+{
+	char *text = strchr(help, ' ') + 1, *unit = strrchr(text, '(');
+
+	if (unit)
+		unit[-1] = '\0';
+	return text;
+}
+
+static void figures(void **state)
+{
+	struct connect_counters *c = connect_counters_new();
+	char *document = document_section("Figures"), *text, *line, *rest, *help = NULL, row[1200];
+	json_t *families;
+	unsigned int n = 0;
+
+	connect_counters_latency(c, CONNECT_LATENCY_ACCEPT, "p", 1);
+	families = connect_figures_families(c);
+	text = connect_figures_text(families);
+	for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		char name[100], kind[20];
+
+		if (!strncmp(line, "# HELP ", 7))
+			help = text_in(line + 7);
+		if (sscanf(line, "# TYPE %99s %19s", name, kind) != 2)
+			continue;
+		snprintf(row, sizeof(row), "\n| `%s` | %s | %s |\n", name, kind, help);
+		has(document, row);
+		n++;
+	}
+	assert_int_equal(n, count(document, "\n| `"));
+	assert_in_range(n, 10, 100);
+	snprintf(row, sizeof(row), "%u peers have series of", CONNECT_MAX_PEERS);
+	has(document, row);
+	has(document, "`" CONNECT_OTHER_PEERS "`");
+	free(text);
+	json_decref(families);
+	free(document);
+	connect_counters_release(c);
+}
+
+/* What the public header has: the document names no other call. */
+static void calls(void **state)
+{
+	FILE *f = fopen("hostlib/include/inc_connect.h", "r");
+	char *document = document_read(), *header = calloc(1, 1 << 18), name[100];
+	const char *at;
+	unsigned int n = 0;
+
+	assert_non_null(f);
+	assert_in_range(fread(header, 1, (1 << 18) - 1, f), 1000, (1 << 18) - 2);
+	fclose(f);
+	for (at = document; (at = strstr(at, "inc_connect_")); at++) {
+		const size_t len = strspn(at, "abcdefghijklmnopqrstuvwxyz_");
+
+		if (at[len] != '(')
+			continue;
+		snprintf(name, sizeof(name), "%.*s(", (int)len, at);
+		if (!strstr(header, name))
+			fail_msg("there is no %s)", name);
+		n++;
+	}
+	assert_in_range(n, 4, 1000);
+	free(header);
+	free(document);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(messages),
+		cmocka_unit_test(no_row_of_the_wire_is_of_nothing),
+		cmocka_unit_test(limits_of_the_wire),
+		cmocka_unit_test(immediates),
+		cmocka_unit_test(settings),
+		cmocka_unit_test(derived_numbers),
+		cmocka_unit_test(reasons),
+		cmocka_unit_test(states),
+		cmocka_unit_test(figures),
+		cmocka_unit_test(calls),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("document", tests, NULL, NULL);
+}

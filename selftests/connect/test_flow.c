@@ -1,0 +1,583 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Credits, numbers and completions (hostlib/connect/flow.h): two sides and the queues between them,
+ * as the devices would keep them. With few buffers every order of what can happen is tried; with
+ * many, long walks by chance. In each state: no message finds a queue without a buffer, no queue
+ * has more than it holds, nobody calls the other a liar, and where nothing can go on, all is done.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "hostlib/connect/config.h"
+#include "hostlib/connect/flow.h"
+
+#define MAX_DEPTH 1024
+#define MAX_INBOX 128
+#define MESSAGE   0 /* in an inbox; what else has an immediate */
+
+static bool takes_receive(enum connect_request_kind kind)
+{
+	return kind != CONNECT_REQ_READ && kind != CONNECT_REQ_WRITE;
+}
+
+/* ---- two sides ------------------------------------------------------------------------------ */
+
+struct end {
+	struct connect_flow flow;
+	uint64_t delivered;        /* of its requests */
+	uint32_t receives;         /* posted, and taken by nothing */
+	uint32_t inbox[MAX_INBOX]; /* receives that have completed: an immediate, or MESSAGE */
+	uint32_t n_inbox;
+	uint32_t to_send, transfers, flushes; /* that it will still begin */
+	bool closes, never_looks;
+};
+
+struct pair {
+	struct end end[2];
+	uint32_t recv_wr;
+	struct connect_request ring[2][MAX_DEPTH];
+};
+
+struct plan {
+	uint32_t buffers, ack_batch, signal_batch, transfer_room;
+	uint32_t messages[2], transfers[2], flushes[2];
+	bool closes[2];
+};
+
+static void pair_init(struct pair *p, const struct plan *plan)
+{
+	struct inc_connect_settings s;
+	struct connect_flow flow;
+	int i;
+
+	inc_connect_settings_init(&s);
+	s.send_buf_cnt = plan->buffers;
+	s.buf_ack_batch = plan->ack_batch;
+	s.buf_signal_batch = plan->signal_batch;
+	s.max_rdma_wr = s.max_rdma_wr_per_post = plan->transfer_room;
+	assert_null(connect_settings_wrong(&s, NULL));
+	assert_true(connect_send_wr(&s) <= MAX_DEPTH && connect_recv_wr(&s) <= MAX_INBOX);
+	memset(p, 0, sizeof(*p));
+	p->recv_wr = connect_recv_wr(&s);
+	for (i = 0; i < 2; i++) {
+		assert_int_equal(connect_flow_init(&flow, &s), 0);
+		connect_flow_free(&flow);
+		memcpy(&p->end[i].flow, &flow, sizeof(flow));
+		p->end[i].receives = p->recv_wr;
+		p->end[i].to_send = plan->messages[i];
+		p->end[i].transfers = plan->transfers[i];
+		p->end[i].flushes = plan->flushes[i];
+		p->end[i].closes = plan->closes[i];
+	}
+}
+
+/* Behind a copy: the rings are the pair's own. */
+static void own_rings(struct pair *p)
+{
+	p->end[0].flow.ring = p->ring[0];
+	p->end[1].flow.ring = p->ring[1];
+}
+
+static void post(struct end *e, enum connect_request_kind kind, uint32_t bytes, bool ask)
+{
+	bool signalled;
+	uint64_t number;
+
+	assert_true(connect_flow_may(&e->flow, kind) > 0);
+	number = connect_flow_post(&e->flow, kind, bytes, ask, &signalled);
+	assert_int_equal(number, e->flow.posted);
+	assert_true(e->flow.posted - e->flow.ended <= e->flow.depth);
+}
+
+static void post_ack_if_due(struct end *e)
+{
+	const uint32_t n = connect_flow_ack_due(&e->flow);
+
+	if (n)
+		post(e, CONNECT_REQ_ACK, n, false);
+}
+
+/* ---- what can happen ------------------------------------------------------------------------ */
+
+enum act { SEND, DELIVER, COMPLETE, HEAR, RELEASE, FLUSH, TRANSFER, CLOSE, N_ACTS };
+
+static bool try_deliver(struct end *e, struct end *peer)
+{
+	const struct connect_request *r;
+
+	if (e->delivered == e->flow.posted)
+		return false;
+	r = &e->flow.ring[++e->delivered % e->flow.depth];
+	if (!takes_receive(r->kind))
+		return true;
+	assert_true(peer->receives > 0); /* else RNR */
+	peer->receives--;
+	assert_true(peer->n_inbox < MAX_INBOX);
+	peer->inbox[peer->n_inbox++] =
+		r->kind == CONNECT_REQ_MESSAGE ? MESSAGE
+		: r->kind == CONNECT_REQ_ACK   ? connect_immediate(CONNECT_IMM_ACK, r->bytes)
+		: r->kind == CONNECT_REQ_PROBE ? connect_immediate(CONNECT_IMM_PROBE, 0)
+					       : connect_immediate(CONNECT_IMM_CLOSE, 0);
+	return true;
+}
+
+static bool try_complete(struct end *e)
+{
+	uint64_t n;
+
+	for (n = e->flow.ended + 1; n <= e->delivered; n++) {
+		if (!e->flow.ring[n % e->flow.depth].signalled)
+			continue;
+		assert_int_equal(connect_flow_complete(&e->flow, n), n - e->flow.ended);
+		assert_true(connect_flow_ended(&e->flow, n));
+		post_ack_if_due(e);
+		return true;
+	}
+	return false;
+}
+
+static bool try_hear(struct end *e)
+{
+	enum connect_heard heard;
+	const char *why;
+	uint32_t first = e->inbox[0];
+
+	if (!e->n_inbox || e->flow.peer_closed)
+		return false;
+	memmove(e->inbox, e->inbox + 1, --e->n_inbox * sizeof(e->inbox[0]));
+	e->inbox[e->n_inbox] = 0;
+	if (connect_flow_hear(&e->flow, first != MESSAGE, first, first == MESSAGE, &heard, &why))
+		fail_msg("%s", why);
+	if (heard == CONNECT_HEARD_CONTROL)
+		e->receives++;
+	assert_int_equal(heard == CONNECT_HEARD_MESSAGE, first == MESSAGE);
+	return true;
+}
+
+static bool try_act(struct pair *p, int side, enum act act)
+{
+	struct end *e = &p->end[side];
+
+	switch (act) {
+	case SEND:
+		if (!e->to_send || !connect_flow_may(&e->flow, CONNECT_REQ_MESSAGE))
+			return false;
+		e->to_send--;
+		post(e, CONNECT_REQ_MESSAGE, 1, false);
+		return true;
+	case DELIVER:
+		return try_deliver(e, &p->end[!side]);
+	case COMPLETE:
+		return !e->never_looks && try_complete(e);
+	case HEAR:
+		return !e->never_looks && try_hear(e);
+	case RELEASE:
+		if (!connect_flow_held(&e->flow))
+			return false;
+		e->receives++;
+		connect_flow_release(&e->flow);
+		post_ack_if_due(e);
+		return true;
+	case FLUSH:
+		if (!e->flushes || e->flow.last_message <= e->flow.signalled ||
+		    !connect_flow_may(&e->flow, CONNECT_REQ_WRITE))
+			return false;
+		e->flushes--;
+		post(e, CONNECT_REQ_WRITE, 0, true);
+		return true;
+	case TRANSFER:
+		if (!e->transfers || !connect_flow_may(&e->flow, CONNECT_REQ_READ))
+			return false;
+		e->transfers--;
+		post(e, CONNECT_REQ_READ, 1, true);
+		return true;
+	case CLOSE:
+		if (!e->closes)
+			return false;
+		e->closes = false;
+		e->to_send = e->transfers = e->flushes = 0;
+		post(e, CONNECT_REQ_CLOSE, 0, true);
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void check(const struct pair *p)
+{
+	const struct end *e;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		e = &p->end[i];
+		assert_true(e->receives + e->n_inbox + connect_flow_held(&e->flow) == p->recv_wr ||
+			    e->flow.peer_closed);
+		assert_true(connect_flow_held(&e->flow) <= e->flow.buffers);
+		assert_true(e->flow.given_back <= e->flow.sent);
+		assert_true(e->flow.sent - e->flow.given_back <= e->flow.buffers);
+		assert_true(e->flow.acked <= e->flow.released);
+		assert_true(e->flow.ended <= e->delivered);
+	}
+}
+
+/* Nothing can go on: then all that was to be sent has come, but what a close has cut off. */
+static void check_end(const struct pair *p)
+{
+	const struct end *e, *peer;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		e = &p->end[i];
+		peer = &p->end[!i];
+		assert_int_equal(e->delivered, e->flow.posted);
+		if (e->never_looks || peer->never_looks)
+			continue;
+		assert_true(e->flow.ended >= e->flow.signalled);
+		if (!e->flow.peer_closed)
+			assert_int_equal(e->to_send, 0);
+		assert_int_equal(!!e->flow.close, peer->flow.peer_closed);
+		assert_int_equal(peer->flow.released, peer->flow.received);
+		assert_int_equal(peer->flow.received, e->flow.sent);
+	}
+}
+
+/* ---- every order ---------------------------------------------------------------------------- */
+
+#define SEEN_SIZE (1u << 23)
+static uint64_t *seen;
+static uint32_t n_seen;
+
+/* False where the state has been there before. What no longer counts is made equal first. */
+static bool is_new(struct pair *p)
+{
+	const unsigned char *at = (const unsigned char *)p;
+	uint64_t hash = 14695981039346656037u, n;
+	struct connect_flow *f;
+	size_t i;
+	int side;
+
+	for (side = 0; side < 2; side++) {
+		f = &p->end[side].flow;
+		for (n = f->posted + 1; n <= f->ended + f->depth; n++)
+			p->ring[side][n % f->depth] = (struct connect_request){0};
+		f->ring = NULL;
+	}
+	for (i = 0; i < sizeof(p->end) + sizeof(p->recv_wr); i++)
+		hash = (hash ^ at[i]) * 1099511628211u;
+	for (side = 0; side < 2; side++) {
+		at = (const unsigned char *)p->ring[side];
+		for (i = 0; i < p->end[side].flow.depth * sizeof(p->ring[0][0]); i++)
+			hash = (hash ^ at[i]) * 1099511628211u;
+	}
+	own_rings(p);
+	hash |= !hash;
+	for (i = hash % SEEN_SIZE; seen[i]; i = (i + 1) % SEEN_SIZE)
+		if (seen[i] == hash)
+			return false;
+	assert_true(++n_seen < SEEN_SIZE / 4 * 3);
+	seen[i] = hash;
+	return true;
+}
+
+static void copy_pair(struct pair *to, const struct pair *from)
+{
+	int i;
+
+	to->recv_wr = from->recv_wr;
+	memcpy(to->end, from->end, sizeof(to->end));
+	for (i = 0; i < 2; i++)
+		memcpy(to->ring[i], from->ring[i],
+		       from->end[i].flow.depth * sizeof(to->ring[i][0]));
+	own_rings(to);
+}
+
+static void explore(const struct pair *from)
+{
+	struct pair *next = malloc(sizeof(*next));
+	bool goes_on = false;
+	enum act act;
+	int side;
+
+	assert_non_null(next);
+	for (side = 0; side < 2; side++)
+		for (act = 0; act < N_ACTS; act++) {
+			copy_pair(next, from);
+			if (!try_act(next, side, act))
+				continue;
+			goes_on = goes_on || act < FLUSH;
+			check(next);
+			if (is_new(next))
+				explore(next);
+		}
+	if (!goes_on)
+		check_end(from);
+	free(next);
+}
+
+static void every_order(void **state)
+{
+	/* buffers, batches of ACKs and of signals, transfers under way; what each side begins */
+	static const struct plan plans[] = {
+		{1, 1, 1, 1, {4, 0}, {2, 0}, {0, 0}, {false, false}},
+		{1, 1, 1, 1, {2, 2}, {0, 0}, {0, 0}, {false, false}},
+		{1, 1, 1, 1, {2, 0}, {0, 0}, {0, 0}, {true, true}},
+		{2, 1, 1, 1, {6, 0}, {0, 0}, {0, 0}, {false, false}},
+		{2, 1, 2, 1, {5, 0}, {1, 0}, {2, 0}, {false, false}},
+		{2, 2, 1, 1, {6, 0}, {0, 0}, {0, 0}, {false, false}},
+		{2, 2, 2, 1, {5, 0}, {1, 0}, {2, 0}, {false, false}},
+		{2, 2, 2, 1, {2, 2}, {0, 0}, {0, 0}, {false, false}},
+		{2, 2, 2, 1, {3, 0}, {0, 1}, {0, 0}, {true, false}},
+		{2, 1, 2, 1, {3, 0}, {0, 0}, {0, 0}, {false, true}},
+		{3, 2, 2, 1, {7, 0}, {0, 0}, {1, 0}, {false, false}},
+		{3, 2, 3, 1, {7, 0}, {0, 0}, {0, 0}, {false, false}},
+		{3, 3, 3, 2, {7, 0}, {2, 0}, {1, 0}, {false, false}},
+		{5, 4, 3, 1, {9, 0}, {0, 0}, {0, 0}, {false, false}},
+		{2, 1, 1, 1, {4, 3}, {0, 0}, {0, 0}, {false, false}},
+		{3, 2, 2, 1, {5, 4}, {0, 0}, {0, 0}, {false, false}},
+		{2, 2, 2, 1, {3, 3}, {0, 0}, {0, 0}, {true, true}},
+	};
+	struct pair *p = malloc(sizeof(*p));
+	size_t i;
+
+	seen = malloc(SEEN_SIZE * sizeof(*seen));
+	assert_true(p && seen);
+	for (i = 0; i < sizeof(plans) / sizeof(plans[0]); i++) {
+		memset(seen, 0, SEEN_SIZE * sizeof(*seen));
+		n_seen = 0;
+		pair_init(p, &plans[i]);
+		own_rings(p);
+		explore(p);
+		print_message("# plan %zu: %u states\n", i, n_seen);
+		assert_true(n_seen > 100);
+	}
+	free(seen);
+	free(p);
+}
+
+/* ---- long walks ----------------------------------------------------------------------------- */
+
+static void walk(struct pair *p, unsigned int seed, bool deaf)
+{
+	unsigned int idle = 0, side, act, start, i;
+
+	p->end[1].never_looks = deaf;
+	/* what a side does now and then lets queues fill up */
+	while (idle < 64) {
+		side = rand_r(&seed) >> 4 & 1;
+		start = (rand_r(&seed) >> 4) % N_ACTS;
+		act = start;
+		for (i = rand_r(&seed) >> 4 & 15; i && try_act(p, side, act); i--)
+			idle = 0;
+		check(p);
+		idle++;
+	}
+	for (side = 0; side < 2; side++)
+		for (act = 0; act < FLUSH; act++)
+			if (try_act(p, side, act))
+				return walk(p, seed + 1, deaf);
+	check_end(p);
+}
+
+static const struct plan walks[] = {
+	{32, 8, 8, 128, {3000, 3000}, {500, 500}, {100, 100}, {false, false}},
+	{7, 3, 5, 2, {3000, 3000}, {500, 500}, {100, 100}, {false, false}},
+	{16, 16, 16, 4, {3000, 3000}, {100, 0}, {0, 100}, {false, false}},
+	{5, 4, 1, 1, {3000, 10}, {0, 0}, {0, 0}, {false, false}},
+	{33, 1, 33, 1, {3000, 3000}, {0, 0}, {100, 0}, {false, false}},
+	{1, 1, 1, 1, {3000, 3000}, {10, 10}, {0, 0}, {false, false}},
+	{32, 8, 8, 128, {3000, 3000}, {50, 50}, {10, 10}, {true, false}},
+	{9, 2, 4, 3, {300, 300}, {50, 50}, {10, 10}, {true, true}},
+};
+
+static void long_walks(void **state)
+{
+	struct pair *p = malloc(sizeof(*p));
+	unsigned int seed;
+	size_t i;
+
+	assert_non_null(p);
+	for (i = 0; i < sizeof(walks) / sizeof(walks[0]); i++)
+		for (seed = 1; seed <= 10; seed++) {
+			pair_init(p, &walks[i]);
+			own_rings(p);
+			walk(p, seed, false);
+		}
+	free(p);
+}
+
+/* A side that posts, and never looks at what has completed. */
+static void the_other_never_looks(void **state)
+{
+	struct pair *p = malloc(sizeof(*p));
+	size_t i;
+
+	assert_non_null(p);
+	for (i = 0; i < sizeof(walks) / sizeof(walks[0]); i++) {
+		pair_init(p, &walks[i]);
+		own_rings(p);
+		walk(p, 7 + i, true);
+		if (!walks[i].closes[0] && !walks[i].closes[1])
+			assert_int_equal(p->end[0].flow.sent, walks[i].buffers);
+	}
+	free(p);
+}
+
+/* ---- by hand -------------------------------------------------------------------------------- */
+
+static void flow_of(struct connect_flow *flow, uint32_t buffers, uint32_t acks, uint32_t signals)
+{
+	struct inc_connect_settings s;
+
+	inc_connect_settings_init(&s);
+	s.send_buf_cnt = buffers;
+	s.buf_ack_batch = acks;
+	s.buf_signal_batch = signals;
+	assert_int_equal(connect_flow_init(flow, &s), 0);
+}
+
+static void only_what_was_asked_for_completes(void **state)
+{
+	struct connect_flow flow;
+	bool signalled;
+	int i;
+
+	flow_of(&flow, 8, 4, 4);
+	for (i = 1; i <= 8; i++) {
+		assert_int_equal(connect_flow_may(&flow, CONNECT_REQ_MESSAGE), 9 - i);
+		assert_int_equal(
+			connect_flow_post(&flow, CONNECT_REQ_MESSAGE, 10, false, &signalled), i);
+		assert_int_equal(signalled, i % 4 == 0);
+	}
+	assert_int_equal(connect_flow_post(&flow, CONNECT_REQ_READ, 100, false, &signalled), 9);
+	assert_false(signalled);
+	assert_int_equal(connect_flow_post(&flow, CONNECT_REQ_WRITE, 1000, true, &signalled), 10);
+	assert_true(signalled);
+	assert_int_equal(connect_flow_may(&flow, CONNECT_REQ_READ), 126);
+	assert_int_equal(connect_flow_complete(&flow, 0), -EIO);
+	assert_int_equal(connect_flow_complete(&flow, 3), -EIO);
+	assert_int_equal(connect_flow_complete(&flow, 11), -EIO);
+	assert_int_equal(connect_flow_complete(&flow, 4), 4);
+	assert_int_equal(connect_flow_complete(&flow, 4), -EIO);
+	assert_int_equal(connect_flow_complete(&flow, 2), -EIO);
+	assert_true(connect_flow_ended(&flow, 4) && !connect_flow_ended(&flow, 5));
+	assert_int_equal(flow.bytes_read + flow.bytes_written, 0);
+	assert_int_equal(connect_flow_complete(&flow, 10), 6);
+	assert_int_equal(flow.bytes_read, 100);
+	assert_int_equal(flow.bytes_written, 1000);
+	assert_int_equal(connect_flow_may(&flow, CONNECT_REQ_WRITE), 128);
+	/* there is room, and no credit */
+	assert_int_equal(connect_flow_may(&flow, CONNECT_REQ_MESSAGE), 0);
+	connect_flow_free(&flow);
+}
+
+static void behind_the_close_comes_nothing(void **state)
+{
+	enum connect_request_kind kind;
+	struct connect_flow flow;
+	bool signalled;
+
+	flow_of(&flow, 8, 1, 4);
+	for (kind = 0; kind < CONNECT_N_REQS; kind++)
+		assert_true(connect_flow_may(&flow, kind) > 0);
+	connect_flow_post(&flow, CONNECT_REQ_CLOSE, 0, false, &signalled);
+	flow.received = flow.released = 1;
+	assert_int_equal(connect_flow_ack_due(&flow), 0);
+	for (kind = 0; kind < CONNECT_N_REQS; kind++)
+		assert_int_equal(connect_flow_may(&flow, kind), 0);
+	connect_flow_free(&flow);
+}
+
+/* What a peer may say, in this order, and what it may not. */
+static const struct word {
+	bool has_immediate;
+	uint32_t immediate, bytes;
+	const char *lie; /* NULL: it is none */
+} words[] = {
+	{true, 0, 0, "means nothing"},
+	{true, 0xffffffff, 0, "means nothing"},
+	{true, CONNECT_IMM_PROBE << CONNECT_IMM_SHIFT, 1, "data beside"},
+	{true, CONNECT_IMM_PROBE << CONNECT_IMM_SHIFT | 1, 0, "first message"},
+	{true, CONNECT_IMM_PROBE << CONNECT_IMM_SHIFT, 0, NULL},
+	{true, CONNECT_IMM_PROBE << CONNECT_IMM_SHIFT, 0, "first message"},
+	{false, 0, 0, "without data"},
+	{false, 0, 1, NULL},
+	{false, 0, 1, NULL},
+	{false, 0, 1, "more messages"}, /* than its two credits */
+	{true, CONNECT_IMM_ACK << CONNECT_IMM_SHIFT, 0, "nobody has"},
+	{true, CONNECT_IMM_ACK << CONNECT_IMM_SHIFT | 2, 0, "nobody has"}, /* we have sent one */
+	{true, CONNECT_IMM_ACK << CONNECT_IMM_SHIFT | CONNECT_IMM_VALUE, 0, "nobody has"},
+	{true, CONNECT_IMM_ACK << CONNECT_IMM_SHIFT | 1, 1, "data beside"},
+	{true, CONNECT_IMM_ACK << CONNECT_IMM_SHIFT | 1, 0, NULL},
+	{true, CONNECT_IMM_ACK << CONNECT_IMM_SHIFT | 1, 0, "nobody has"},
+	{true, CONNECT_IMM_CLOSE << CONNECT_IMM_SHIFT | 1, 0, "means nothing"},
+	{true, CONNECT_IMM_CLOSE << CONNECT_IMM_SHIFT, 0, NULL},
+	{true, CONNECT_IMM_CLOSE << CONNECT_IMM_SHIFT, 0, "behind its last"},
+	{false, 0, 1, "behind its last"},
+};
+
+static void a_peer_that_lies(void **state)
+{
+	struct connect_flow flow, before;
+	enum connect_heard heard;
+	const char *why;
+	bool signalled;
+	size_t i;
+	int ret;
+
+	flow_of(&flow, 2, 1, 1);
+	connect_flow_post(&flow, CONNECT_REQ_MESSAGE, 1, false, &signalled);
+	for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		const struct word *w = &words[i];
+
+		before = flow;
+		ret = connect_flow_hear(&flow, w->has_immediate, w->immediate, w->bytes, &heard,
+					&why);
+		if (!w->lie) {
+			assert_int_equal(ret, 0);
+			continue;
+		}
+		assert_int_equal(ret, -EPROTO);
+		if (!strstr(why, w->lie))
+			fail_msg("word %zu: %s", i, why);
+		assert_memory_equal(&flow, &before, sizeof(flow));
+	}
+	connect_flow_free(&flow);
+}
+
+/* Who has sent the first message hears none. */
+static void a_first_message_has_one_direction(void **state)
+{
+	struct connect_flow flow;
+	enum connect_heard heard;
+	const char *why;
+	bool signalled;
+
+	flow_of(&flow, 2, 1, 1);
+	connect_flow_post(&flow, CONNECT_REQ_PROBE, 0, false, &signalled);
+	assert_int_equal(connect_flow_hear(&flow, true, connect_immediate(CONNECT_IMM_PROBE, 0), 0,
+					   &heard, &why),
+			 -EPROTO);
+	connect_flow_free(&flow);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(only_what_was_asked_for_completes),
+		cmocka_unit_test(behind_the_close_comes_nothing),
+		cmocka_unit_test(a_peer_that_lies),
+		cmocka_unit_test(a_first_message_has_one_direction),
+		cmocka_unit_test(long_walks),
+		cmocka_unit_test(the_other_never_looks),
+		cmocka_unit_test(every_order),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("flow", tests, NULL, NULL);
+}

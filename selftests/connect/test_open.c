@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Client and service together (inc_connect_open() and the requests beside it), over TCP and made-up
+ * devices: whatever fails, gets lost or is taken away, and whenever that is, every request is
+ * answered once and nothing is left.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <arpa/inet.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "selftests/connect/fake_devices.h"
+#include "selftests/connect/loop.h"
+
+#define LONG_MS  15000
+#define SHORT_MS 60
+
+/* What a callback has heard. */
+static struct heard {
+	unsigned int times;
+	int error;
+	char why[512];
+	struct inc_connect_socket *sockets[128];
+	unsigned int opened;
+	uint64_t counter;
+	unsigned int pairs;
+	uint8_t local_dev; /* of the chosen one */
+	unsigned int devices;
+	bool inside; /* a call is under way */
+	void (*then)(void);
+} heard;
+
+static void hear(int error, const char *why)
+{
+	assert_false(heard.inside);
+	heard.times++;
+	heard.error = error;
+	assert_int_equal(!error, !why);
+	snprintf(heard.why, sizeof(heard.why), "%s", why ?: "");
+	if (heard.then)
+		heard.then();
+}
+
+static void on_opened(void *arg, int error, const char *why, struct inc_connect_socket *socket,
+		      const struct inc_connect_choice *choice)
+{
+	uint32_t i;
+
+	assert_int_equal(!error, !!socket);
+	if (socket)
+		heard.sockets[heard.opened++] = socket;
+	heard.pairs = choice ? choice->n_pairs : 0;
+	for (i = 0; i < heard.pairs; i++) {
+		heard.counter = choice->counter;
+		if (choice->pairs[i].reason == INC_CONNECT_CHOSEN)
+			heard.local_dev = choice->pairs[i].local_dev;
+	}
+	hear(error, why);
+}
+
+static void on_queried(void *arg, int error, const char *why,
+		       const struct inc_connect_devices *devices)
+{
+	assert_int_equal(!error, !!devices);
+	heard.devices = devices ? devices->n_devices : 0;
+	hear(error, why);
+}
+
+static void on_told(void *arg, int error, const char *why, const char *figures)
+{
+	assert_int_equal(!error, !!figures);
+	if (figures)
+		assert_non_null(strstr(figures, "\ninc_connect_accepting 0\n"));
+	hear(error, why);
+}
+
+static void begin(unsigned int devices, unsigned int accept_timeout_ms)
+{
+	loop_begin(devices, accept_timeout_ms);
+	memset(&heard, 0, sizeof(heard));
+}
+
+static void end(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < heard.opened; i++)
+		inc_connect_socket_destroy(heard.sockets[i]);
+	loop_end();
+}
+
+static struct inc_connect_request *open_to(const char *address, unsigned int timeout_ms)
+{
+	INC_CONNECT_OPTS(inc_connect_request_opts, opts, .timeout_ms = timeout_ms);
+	struct inc_connect_request *request;
+
+	heard.inside = true;
+	assert_int_equal(inc_connect_open(loop.ctx, address, &opts, on_opened, &request), 0);
+	heard.inside = false;
+	return request;
+}
+
+static struct inc_connect_request *open_here(void)
+{
+	return open_to(loop.address, LONG_MS);
+}
+
+/* Runs the loop until no connection is being made, and those that are belong to somebody. */
+static void until_quiet(void)
+{
+	while (loop_figure("inc_connect_connecting") || loop_figure("inc_connect_accepting"))
+		event_base_loop(loop.base, EVLOOP_ONCE);
+	assert_int_equal(fake_sockets.alive, heard.opened + loop.accepted);
+}
+
+static void both_get_a_socket(void **state)
+{
+	begin(1, LONG_MS);
+	open_here();
+	assert_int_equal(loop_figure("inc_connect_connecting"), 1);
+	loop_until(&heard.opened, 1);
+	loop_until(&loop.accepted, 1);
+	assert_int_equal(heard.times, 1);
+	assert_int_equal(fake_sockets.handed[0], 2);
+	assert_string_equal(loop.peer, "127.0.0.1");
+	assert_int_equal(heard.pairs, 1);
+	until_quiet();
+	assert_int_equal(loop_figure("inc_connect_connect_latency_seconds_count"), 1);
+	assert_int_equal(loop_figure("inc_connect_accept_latency_seconds_count"), 1);
+	assert_int_equal(loop_figure("inc_connect_connect_failed_total"), 0);
+	end();
+}
+
+static void a_hundred_at_once(void **state)
+{
+	unsigned int i;
+
+	begin(3, LONG_MS);
+	for (i = 0; i < 100; i++)
+		open_here();
+	loop_until(&heard.opened, 100);
+	loop_until(&loop.accepted, 100);
+	until_quiet();
+	assert_int_equal(heard.times, 100);
+	end();
+}
+
+static void ports_take_turns(void **state)
+{
+	uint64_t last = 0;
+	unsigned int i;
+
+	begin(3, LONG_MS);
+	for (i = 0; i < 9; i++) {
+		open_here();
+		loop_until(&heard.opened, i + 1);
+		assert_int_equal(heard.pairs, 9);
+		assert_true(!i || heard.counter == last + 1);
+		assert_int_equal(heard.local_dev, heard.counter % 9 % 3);
+		last = heard.counter;
+	}
+	loop_until(&loop.accepted, 9);
+	end();
+}
+
+static void without_devices(void **state)
+{
+	begin(0, LONG_MS);
+	open_here();
+	loop_until(&heard.times, 1);
+	assert_int_equal(heard.error, -ENODEV);
+	assert_non_null(strstr(heard.why, "no RDMA device here"));
+	assert_int_equal(loop_figure("inc_connect_connect_failed_total"), 1);
+	end();
+}
+
+static void questions(void **state)
+{
+	INC_CONNECT_OPTS(inc_connect_request_opts, opts);
+	struct inc_connect_request *request;
+
+	begin(2, LONG_MS);
+	heard.inside = true;
+	assert_int_equal(inc_connect_query(loop.ctx, loop.address, NULL, on_queried, &request), 0);
+	heard.inside = false;
+	loop_until(&heard.times, 1);
+	assert_int_equal(heard.error, 0);
+	assert_int_equal(heard.devices, 2);
+	assert_int_equal(inc_connect_ask_figures(loop.ctx, loop.address, &opts, on_told, &request),
+			 0);
+	loop_until(&heard.times, 2);
+	assert_int_equal(heard.error, 0);
+	/* one that is not waited for */
+	assert_int_equal(inc_connect_query(loop.ctx, loop.address, NULL, on_queried, &request), 0);
+	inc_connect_cancel(request);
+	inc_connect_cancel(NULL);
+	loop_turn();
+	assert_int_equal(heard.times, 2);
+	end();
+}
+
+static void addresses(void **state)
+{
+	static const struct {
+		const char *address; /* %u: the service's port */
+		int error;
+	} rows[] = {
+		{"localhost:%u", 0},
+		{"[::ffff:127.0.0.1]:%u", 0},
+		{"127.0.0.1:1", -ECONNREFUSED},
+		{"a..b:%u", -EHOSTUNREACH},
+	};
+	static const char *const wrong[] = {NULL, "", ":7", "h:0", "h:65536", "h:x"};
+	char error[512], address[64];
+	INC_CONNECT_OPTS(inc_connect_request_opts, opts, .error = error,
+			 .error_size = sizeof(error));
+	struct inc_connect_request *request;
+	size_t i;
+
+	begin(1, LONG_MS);
+	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		error[0] = '\0';
+		assert_int_equal(inc_connect_open(loop.ctx, wrong[i], &opts, on_opened, &request),
+				 -EINVAL);
+		assert_true(error[0]);
+	}
+	assert_int_equal(inc_connect_query(loop.ctx, loop.address, &opts, NULL, &request), -EINVAL);
+	opts.sz = 3;
+	assert_int_equal(inc_connect_query(loop.ctx, loop.address, &opts, on_queried, &request),
+			 -EINVAL);
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		snprintf(address, sizeof(address), rows[i].address,
+			 inc_connect_service_port(loop.service));
+		open_to(address, LONG_MS);
+		loop_until(&heard.times, i + 1);
+		if (heard.error != rows[i].error)
+			fail_msg("%s: %s", address, heard.why);
+		if (rows[i].error)
+			assert_int_equal(strncmp(heard.why, address, strlen(address)), 0);
+	}
+	until_quiet();
+	end();
+}
+
+static void every_step_may_fail(void **state)
+{
+	enum fake_call call;
+	unsigned int n;
+
+	for (call = 0; call < FAKE_N_CALLS; call++)
+		for (n = 1; n <= 1u + (call != FAKE_PROBE); n++) {
+			begin(1, SHORT_MS);
+			fake_sockets.fail_in[call] = n;
+			fake_sockets.error = ENOSPC;
+			open_here();
+			loop_until(&heard.times, 1);
+			until_quiet();
+			/* who goes to RTS last is the service: its client knows of no failure */
+			if (call == FAKE_TO_RTS && n == 2) {
+				assert_int_equal(heard.error, 0);
+				assert_int_equal(loop.accepted, 0);
+			} else {
+				assert_int_equal(heard.error, -ENOSPC);
+			}
+			assert_int_equal(heard.times, 1);
+			end();
+		}
+}
+
+static void first_message_is_lost(void **state)
+{
+	begin(1, SHORT_MS);
+	fake_sockets.lose_probe = true;
+	open_to(loop.address, 1000);
+	until_quiet();
+	loop_until(&heard.times, 1);
+	assert_int_equal(heard.error, -ETIMEDOUT);
+	assert_non_null(strstr(heard.why, "sends its first message"));
+	assert_int_equal(fake_sockets.alive, 0);
+	assert_int_equal(loop_figure("inc_connect_accept_timeout_total"), 1);
+	end();
+}
+
+static void its_completion_is_lost(void **state)
+{
+	begin(1, LONG_MS);
+	fake_sockets.lose_completion = true;
+	open_to(loop.address, 1000);
+	loop_until(&heard.times, 1);
+	assert_int_equal(heard.error, -ETIMEDOUT);
+	assert_int_equal(loop.accepted, 1);
+	until_quiet();
+	end();
+}
+
+static void closed_before_it_was_ready(void **state)
+{
+	begin(1, LONG_MS);
+	fake_sockets.lose_completion = true;
+	open_here();
+	loop_until(&loop.accepted, 1);
+	fake_socket_close(loop.sockets[0]);
+	loop_until(&heard.opened, 1);
+	assert_int_equal(fake_sockets.handed[1], 1); /* to be read, and closed */
+	end();
+}
+
+/* So many of the loop's turns until a connection is made, and a few more. */
+#define TURNS 30
+
+static void turn(unsigned int n)
+{
+	while (n--)
+		event_base_loop(loop.base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+}
+
+static void cancelled_at_any_time(void **state)
+{
+	struct inc_connect_request *request;
+	unsigned int turns, cancelled = 0;
+
+	for (turns = 0; turns < TURNS; turns++) {
+		begin(1, SHORT_MS);
+		request = open_here();
+		turn(turns);
+		if (!heard.times) {
+			inc_connect_cancel(request);
+			cancelled++;
+			until_quiet();
+			assert_int_equal(heard.times, 0);
+		}
+		end();
+	}
+	assert_true(cancelled > 3 && cancelled < TURNS);
+}
+
+static void context_ends_at_any_time(void **state)
+{
+	unsigned int turns;
+
+	for (turns = 0; turns < TURNS; turns++) {
+		begin(1, LONG_MS);
+		open_here();
+		open_here();
+		turn(turns);
+		end();
+	}
+}
+
+static void service_ends_at_any_time(void **state)
+{
+	unsigned int turns, lost = 0;
+
+	for (turns = 0; turns < TURNS; turns++) {
+		begin(1, LONG_MS);
+		open_to(loop.address, SHORT_MS);
+		turn(turns);
+		inc_connect_service_close(loop.service);
+		loop_until(&heard.times, 1);
+		lost += heard.error != 0;
+		until_quiet();
+		end();
+	}
+	assert_true(lost > 3 && lost < TURNS);
+}
+
+static void device_breaks_at_any_time(void **state)
+{
+	unsigned int turns, broken = 0;
+
+	for (turns = 0; turns < TURNS; turns++) {
+		begin(1, SHORT_MS);
+		fake_sockets.error = ENETDOWN;
+		open_here();
+		turn(turns);
+		fake_sockets_break();
+		loop_until(&heard.times, 1);
+		broken += heard.error == -ENETDOWN;
+		until_quiet();
+		end();
+	}
+	assert_true(broken > 0 && broken < TURNS);
+}
+
+static void destroy_context(void)
+{
+	inc_connect_destroy(loop.ctx);
+	loop.ctx = NULL;
+}
+
+static void destroyed_inside_callbacks(void **state)
+{
+	struct inc_connect_request *request;
+	int kind;
+
+	for (kind = 0; kind < 4; kind++) {
+		begin(1, LONG_MS);
+		heard.then = destroy_context;
+		if (kind == 0)
+			open_here();
+		if (kind == 1)
+			open_to("127.0.0.1:1", LONG_MS);
+		if (kind == 2)
+			inc_connect_query(loop.ctx, loop.address, NULL, on_queried, &request);
+		if (kind == 3)
+			inc_connect_ask_figures(loop.ctx, loop.address, NULL, on_told, &request);
+		open_here(); /* is never heard of */
+		loop_until(&heard.times, 1);
+		loop_turn();
+		assert_int_equal(heard.times, 1);
+		end();
+	}
+}
+
+static void destroyed_inside_accepted(void **state)
+{
+	begin(1, LONG_MS);
+	loop.then = destroy_context;
+	open_here();
+	open_here();
+	loop_until(&loop.accepted, 1);
+	loop_turn();
+	end();
+}
+
+/* A service that is none. */
+static int serve_by_hand(char address[32])
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t len = sizeof(at);
+	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(fd, 8), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+	snprintf(address, 32, "127.0.0.1:%u", ntohs(at.sin_port));
+	return fd;
+}
+
+#define DEVICES                                                                        \
+	"{\"type\":\"devices\",\"devices\":[{\"dev\":0,\"dev_name\":\"x\",\"ports\":[" \
+	"{\"port\":1,\"link_layer\":2,\"zones\":[]}]}]}\n"
+
+static void strange_services(void **state)
+{
+	static const struct {
+		const char *text;
+		int error;
+		const char *why;
+	} rows[] = {
+		{"", -ECONNRESET, "closed by peer"},
+		{"SSH-2.0-x\r\n", -EPROTO, ""},
+		{"{}\n", -EPROTO, "'' in the place of 'devices'"},
+		{"{\"type\":\"devices\"", -EPROTO, "in the middle of a line"},
+		{"{\"type\":\"devices\"}\n", -EPROTO, "devices: "},
+		{"{\"type\":\"error\",\"errno\":\"ENOTTY\",\"message\":\"no\"}\n", -ENOTTY, ": no"},
+		{"{\"type\":\"error\",\"errno\":\"EWHAT\"}\n", -EPROTO, "without a reason"},
+		{"{\"type\":\"error\"}\n", -EPROTO, "without a reason"},
+		{DEVICES, -ECONNRESET, "closed by peer"},
+		{DEVICES DEVICES, -EPROTO, "'devices' in the place of 'connected'"},
+		{DEVICES "{\"type\":\"connected\"}\n", -EPROTO, "connected: "},
+		{DEVICES "{\"type\":\"error\",\"errno\":\"EBUSY\",\"message\":\"later\"}\n", -EBUSY,
+		 ": later"},
+	};
+	char address[32];
+	int listener, fd;
+	size_t i;
+
+	begin(1, LONG_MS);
+	listener = serve_by_hand(address);
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		open_to(address, LONG_MS);
+		while ((fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) < 0)
+			loop_turn();
+		tcp_send(fd, rows[i].text, strlen(rows[i].text));
+		shutdown(fd, SHUT_WR);
+		loop_until(&heard.times, i + 1);
+		close(fd);
+		if (heard.error != rows[i].error || !strstr(heard.why, rows[i].why))
+			fail_msg("%s: %s", rows[i].text, heard.why);
+		assert_int_equal(fake_sockets.alive, 0);
+	}
+	/* one that says nothing */
+	open_to(address, SHORT_MS);
+	loop_until(&heard.times, i + 1);
+	assert_int_equal(heard.error, -ETIMEDOUT);
+	close(listener);
+	end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(both_get_a_socket),
+		cmocka_unit_test(a_hundred_at_once),
+		cmocka_unit_test(ports_take_turns),
+		cmocka_unit_test(without_devices),
+		cmocka_unit_test(questions),
+		cmocka_unit_test(addresses),
+		cmocka_unit_test(every_step_may_fail),
+		cmocka_unit_test(first_message_is_lost),
+		cmocka_unit_test(its_completion_is_lost),
+		cmocka_unit_test(closed_before_it_was_ready),
+		cmocka_unit_test(cancelled_at_any_time),
+		cmocka_unit_test(context_ends_at_any_time),
+		cmocka_unit_test(service_ends_at_any_time),
+		cmocka_unit_test(device_breaks_at_any_time),
+		cmocka_unit_test(destroyed_inside_callbacks),
+		cmocka_unit_test(destroyed_inside_accepted),
+		cmocka_unit_test(strange_services),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("open", tests, NULL, NULL);
+}

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A service as its clients see it, line by line, over TCP; devices are made up (fake_devices.h). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <arpa/inet.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "selftests/connect/fake_devices.h"
+#include "selftests/connect/loop.h"
+
+#define LONG_MS  15000
+#define SHORT_MS 50
+
+#define QUERY "{\"type\":\"query\",\"version\":1}\n"
+#define STATS "{\"type\":\"stats\",\"version\":1}\n"
+/* of a queue pair that nobody has: its first message never comes */
+#define CONNECT_TO(dev, name, port, config)                                                     \
+	"{\"type\":\"connect\",\"version\":1,\"hostname\":\"h\",\"dev\":0,\"dev_name\":\"c0\"," \
+	"\"port\":1,\"mtu\":3,\"qp_num\":2,\"start_psn\":0,\"gid\":\"::ffff:10.9.9.9\","        \
+	"\"target_dev\":" dev ",\"target_devname\":\"" name "\",\"target_port\":" port ","      \
+	"\"config\":{" config "}}\n"
+#define CONNECT CONNECT_TO("0", "fake0", "1", "")
+
+static void expect_said(const char *text, const char *want)
+{
+	char *said = tcp_ask(text);
+
+	if (!strstr(said, want))
+		fail_msg("%.200s: '%s' is not in '%.300s'", text, want, said);
+	free(said);
+}
+
+static void answers_queries(void **state)
+{
+	loop_begin(0, LONG_MS);
+	expect_said(QUERY, "\"devices\":[]");
+	expect_said(QUERY, "\"hostname\":\"");
+	loop_end();
+	loop_begin(2, LONG_MS);
+	expect_said(QUERY, "{\"dev\":1,\"dev_name\":\"fake1\",\"ports\":"
+			   "[{\"port\":1,\"link_layer\":2,\"zones\":[]}]}");
+	expect_said(STATS, "\"name\":\"inc_connect_accepting\"");
+	/* one after the other on one connection */
+	expect_said(QUERY STATS, "\"families\":[");
+	loop_end();
+}
+
+static void ports_come_and_go(void **state)
+{
+	unsigned int lines;
+
+	loop_begin(1, LONG_MS);
+	fake_devices.down = true;
+	expect_said(QUERY, "fake0");
+	fake_devices_changed();
+	loop_until(&loop.lines, 1);
+	assert_string_equal(loop.line, "fake0/1: down");
+	expect_said(QUERY, "\"devices\":[]");
+	expect_said(CONNECT, "\"errno\":\"ENETDOWN\"");
+	fake_devices.down = false;
+	lines = loop.lines;
+	fake_devices_changed();
+	loop_until(&loop.lines, lines + 1);
+	assert_string_equal(loop.line, "fake0/1: active");
+	expect_said(QUERY, "fake0");
+	loop_end();
+}
+
+static void refuses_what_is_wrong(void **state)
+{
+	static const struct {
+		const char *text, *want;
+	} rows[] = {
+		{"\n", ""},
+		{"x\n", "EBADMSG"},
+		{"[]\n", "EBADMSG"},
+		{"{}\n", "EPROTO"},
+		{"GET / HTTP/1.1\r\n", "EBADMSG"},
+		{"{\"type\":7}\n", "EPROTO"},
+		{"{\"type\":\"devices\",\"devices\":[]}\n", "unknown type 'devices'"},
+		{"{\"type\":\"query\"}\n", "version"},
+		{"{\"type\":\"query\",\"version\":2}\n", "EPROTONOSUPPORT"},
+		{"{\"type\":\"stats\",\"version\":2}\n", "EPROTONOSUPPORT"},
+		{"{\"type\":\"connect\",\"version\":2}\n", "EPROTONOSUPPORT"},
+		{"{\"type\":\"connect\",\"version\":1}\n", "EINVAL"},
+		{QUERY QUERY, "'query' after 'query'"},
+		{STATS QUERY STATS, "'stats' after 'stats'"},
+		{CONNECT QUERY, "'query' after 'connect'"},
+		{CONNECT CONNECT, "'connect' after 'connect'"},
+		{CONNECT_TO("1", "fake0", "1", ""), "ENODEV"},
+		{CONNECT_TO("0", "fake1", "1", ""), "no RDMA device 'fake1' with the number 0"},
+		{CONNECT_TO("0", "fake0", "2", ""), "fake0 has no port 2"},
+		{CONNECT_TO("0", "fake0", "0", ""), "target_port"},
+		{CONNECT_TO("0", "fake0", "1", "\"buf_ack_batch\":33"), "config.buf_ack_batch"},
+		{CONNECT_TO("0", "fake0", "1", "\"max_rdma_wr\":0"), "config.max_rdma_wr"},
+	};
+	size_t i;
+
+	loop_begin(1, LONG_MS);
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		expect_said(rows[i].text, rows[i].want);
+		expect_said(QUERY, "fake0");
+		assert_int_equal(fake_sockets.alive, 0);
+		assert_int_equal(loop_figure("inc_connect_accepting"), 0);
+	}
+	fake_devices.shut = true;
+	expect_said(CONNECT, "fake0 is gone");
+	loop_end();
+}
+
+static void refuses_long_lines(void **state)
+{
+	const size_t size = 64 << 10;
+	char *text = malloc(size + 1);
+
+	assert_non_null(text);
+	memset(text, ' ', size);
+	text[size] = '\0';
+	loop_begin(1, LONG_MS);
+	expect_said(text, "EMSGSIZE");
+	expect_said(QUERY, "fake0");
+	loop_end();
+	free(text);
+}
+
+/* Whatever the client's last byte was, nothing stays of it. */
+static void cut_at_every_byte(void **state)
+{
+	static const char text[] = QUERY CONNECT;
+	size_t len;
+	int fd;
+
+	loop_begin(1, SHORT_MS);
+	for (len = 0; len < sizeof(text); len++) {
+		fd = tcp_open();
+		tcp_send(fd, text, len);
+		close(fd);
+		loop_turn();
+	}
+	/* the last ones had their answer sent: their time decides */
+	while (fake_sockets.alive || loop_figure("inc_connect_accepting"))
+		expect_said(QUERY, "fake0");
+	assert_int_equal(loop.accepted, 0);
+	loop_end();
+}
+
+static void silent_clients_are_ended(void **state)
+{
+	static const char *const texts[] = {"", "{\"type\":", QUERY, QUERY "{", CONNECT};
+	char *said;
+	size_t i;
+	int fd;
+
+	loop_begin(1, SHORT_MS);
+	for (i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		fd = tcp_open();
+		tcp_send(fd, texts[i], strlen(texts[i]));
+		said = tcp_read_to_end(fd);
+		assert_non_null(strstr(said, "ETIMEDOUT"));
+		free(said);
+		close(fd);
+		assert_int_equal(fake_sockets.alive, 0);
+	}
+	assert_int_equal(loop_figure("inc_connect_accepting"), 0);
+	assert_int_equal(loop_figure("inc_connect_accept_failed_total"), 1);
+	assert_int_equal(loop_figure("inc_connect_accept_timeout_total"), 1);
+	assert_non_null(strstr(loop.line, "127.0.0.1: not accepted: no first message within 50"));
+	loop_end();
+}
+
+/* A client that hangs up before its answer is out is given up, one that does so later is not. */
+static void hanging_up(void **state)
+{
+	char *said;
+	int fd;
+
+	loop_begin(1, LONG_MS);
+	fd = tcp_open();
+	tcp_send(fd, CONNECT, strlen(CONNECT));
+	said = tcp_read_line(fd);
+	assert_non_null(strstr(said, "\"type\":\"connected\""));
+	free(said);
+	loop_turn(); /* the answer is out */
+	close(fd);
+	expect_said(QUERY, "fake0");
+	assert_int_equal(fake_sockets.alive, 1);
+	assert_int_equal(loop_figure("inc_connect_accepting"), 1);
+	inc_connect_service_close(loop.service);
+	assert_int_equal(fake_sockets.alive, 0);
+	assert_int_equal(loop_figure("inc_connect_accepting"), 0);
+	loop_end();
+}
+
+static void device_fails_meanwhile(void **state)
+{
+	char *said;
+	int fd;
+
+	loop_begin(1, LONG_MS);
+	fd = tcp_open();
+	tcp_send(fd, CONNECT, strlen(CONNECT));
+	said = tcp_read_line(fd);
+	free(said);
+	fake_sockets.error = ENETDOWN;
+	fake_sockets_break();
+	said = tcp_read_to_end(fd);
+	assert_non_null(strstr(said, "ENETDOWN"));
+	free(said);
+	close(fd);
+	assert_int_equal(fake_sockets.alive, 0);
+	assert_int_equal(loop_figure("inc_connect_accept_failed_total"), 1);
+	loop_end();
+}
+
+static void memory_is_bounded(void **state)
+{
+	/* 512 MiB in both directions */
+	static const char text[] =
+		CONNECT_TO("0", "fake0", "1", "\"buf_size\":16777216,\"send_buf_cnt\":16");
+	int fd[2];
+	char *said;
+	size_t i;
+
+	loop_begin(1, LONG_MS);
+	for (i = 0; i < 2; i++) {
+		fd[i] = tcp_open();
+		tcp_send(fd[i], text, strlen(text));
+		said = tcp_read_line(fd[i]);
+		assert_non_null(strstr(said, "connected"));
+		free(said);
+	}
+	expect_said(CONNECT, "ENOBUFS");
+	inc_connect_service_close(loop.service);
+	for (i = 0; i < 2; i++)
+		close(fd[i]);
+	loop_end();
+}
+
+static void many_at_once(void **state)
+{
+	enum { N = 256, MORE = 8 };
+	int fd[N + MORE];
+	char *said;
+	size_t i;
+
+	loop_begin(1, LONG_MS);
+	for (i = 0; i < N + MORE; i++) {
+		fd[i] = tcp_open();
+		loop_turn();
+	}
+	for (i = N; i < N + MORE; i++) {
+		said = tcp_read_to_end(fd[i]);
+		assert_non_null(strstr(said, "EBUSY"));
+		free(said);
+		close(fd[i]);
+	}
+	for (i = 0; i < N; i++)
+		tcp_send(fd[i], QUERY, strlen(QUERY));
+	for (i = 0; i < N; i++) {
+		said = tcp_read_line(fd[i]);
+		assert_non_null(strstr(said, "fake0"));
+		free(said);
+		close(fd[i]);
+	}
+	expect_said(QUERY, "fake0");
+	loop_end();
+}
+
+/* From several addresses: 512 are served at once, the others wait until these leave. */
+static void more_than_fit_wait(void **state)
+{
+	enum { N = 600, PER_ADDRESS = 150 };
+	struct sockaddr_in to = {.sin_family = AF_INET}, from = to;
+	struct rlimit limit;
+	int fd[N];
+	char *said;
+	size_t i;
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	if (limit.rlim_cur < 4 * N) {
+		limit.rlim_cur = 4 * N < limit.rlim_max ? 4 * N : limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+	loop_begin(1, LONG_MS);
+	to.sin_port = htons(inc_connect_service_port(loop.service));
+	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	for (i = 0; i < N; i++) {
+		from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1 + i / PER_ADDRESS);
+		fd[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		assert_true(fd[i] >= 0);
+		assert_int_equal(bind(fd[i], (struct sockaddr *)&from, sizeof(from)), 0);
+		assert_int_equal(connect(fd[i], (struct sockaddr *)&to, sizeof(to)), 0);
+		tcp_send(fd[i], QUERY, strlen(QUERY));
+		loop_turn();
+	}
+	assert_int_equal(recv(fd[0], &(char){0}, 1, MSG_DONTWAIT), 1);
+	assert_int_equal(recv(fd[N - 1], &(char){0}, 1, MSG_DONTWAIT), -1);
+	for (i = 0; i < N / 2; i++)
+		close(fd[i]);
+	for (; i < N; i++) {
+		evutil_make_socket_nonblocking(fd[i]);
+		said = tcp_read_line(fd[i]);
+		assert_non_null(strstr(said, "fake0"));
+		free(said);
+		close(fd[i]);
+	}
+	loop_end();
+}
+
+static void ends_with_clients_in_every_state(void **state)
+{
+	static const char *const texts[] = {"", "{", QUERY, CONNECT, "x\n"};
+	size_t n = sizeof(texts) / sizeof(texts[0]), i, turns;
+	int fd[sizeof(texts) / sizeof(texts[0])];
+
+	for (turns = 0; turns < 12; turns++) {
+		loop_begin(1, LONG_MS);
+		for (i = 0; i < n; i++) {
+			fd[i] = tcp_open();
+			tcp_send(fd[i], texts[i], strlen(texts[i]));
+		}
+		for (i = 0; i < turns; i++)
+			event_base_loop(loop.base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+		if (turns % 2)
+			inc_connect_service_close(loop.service);
+		for (i = 0; i < n; i++)
+			close(fd[i]);
+		loop_end();
+	}
+}
+
+static void listens_where_it_is_told(void **state)
+{
+	char error[512], *said, address[32];
+	INC_CONNECT_OPTS(inc_connect_serve_opts, opts, .listen = "[::]:0", .error = error,
+			 .error_size = sizeof(error));
+	struct inc_connect_service *one, *two;
+
+	loop_begin(1, LONG_MS);
+	assert_int_equal(inc_connect_serve(loop.ctx, &opts, &one), -EINVAL); /* for nobody */
+	opts.accepted = (void (*)(void *, struct inc_connect_socket *, const char *))abort;
+	if (!inc_connect_serve(loop.ctx, &opts, &one)) {
+		/* who comes by IPv4 is named so */
+		inc_connect_service_close(loop.service);
+		loop.service = one;
+		said = tcp_ask(CONNECT_TO("0", "fake0", "1", "") QUERY);
+		free(said);
+		assert_non_null(strstr(loop.line, "127.0.0.1: not accepted"));
+	}
+	snprintf(address, sizeof(address), "127.0.0.1:%u", inc_connect_service_port(loop.service));
+	opts.listen = address;
+	assert_int_equal(inc_connect_serve(loop.ctx, &opts, &two), -EADDRINUSE);
+	assert_non_null(strstr(error, address));
+	opts.listen = "localhost";
+	assert_int_equal(inc_connect_serve(loop.ctx, &opts, &two), -EINVAL);
+	assert_non_null(strstr(error, "listen 'localhost'"));
+	loop_end();
+}
+
+static void refuses_wrong_options(void **state)
+{
+	struct inc_connect_settings settings;
+	char error[512] = "";
+	INC_CONNECT_OPTS(inc_connect_opts, opts, .error = error, .error_size = sizeof(error));
+	struct event_base *base = event_base_new();
+	struct inc_connect *ctx;
+	char big[sizeof(opts) + 8] = {0};
+
+	fake_devices_reset();
+	assert_int_equal(inc_connect_create(base, &opts, &ctx), -ENODEV);
+	assert_string_equal(error, "no RDMA device here");
+	assert_int_equal(inc_connect_create(base, NULL, &ctx), -ENODEV);
+	fake_devices.n = 2;
+	fake_devices.down = true;
+	assert_int_equal(inc_connect_create(base, &opts, &ctx), -ENODEV);
+	assert_string_equal(error, "no RDMA port that can be used; fake0/1: down; fake1/1: down");
+	fake_devices.down = false;
+	assert_int_equal(inc_connect_create(NULL, &opts, &ctx), -EINVAL);
+	inc_connect_settings_init(&settings);
+	opts.settings = &settings;
+	assert_int_equal(inc_connect_create(base, &opts, &ctx), 0);
+	inc_connect_destroy(ctx);
+	settings.buf_size = 63;
+	assert_int_equal(inc_connect_create(base, &opts, &ctx), -EINVAL);
+	assert_string_equal(error, "buf_size: 63 is not 64 to 16777216");
+	settings.buf_size = 64;
+	settings.buf_signal_batch = 33;
+	assert_int_equal(inc_connect_create(base, &opts, &ctx), -EINVAL);
+	assert_string_equal(error, "buf_signal_batch: 33 is more than send_buf_cnt, 32");
+	opts.settings = NULL;
+	opts.config = "/nowhere/connect.yaml";
+	assert_int_equal(inc_connect_create(base, &opts, &ctx), -ENOENT);
+	assert_non_null(strstr(error, "/nowhere/connect.yaml"));
+	opts.config = NULL;
+	opts.sz = sizeof(big);
+	memcpy(big, &opts, sizeof(opts));
+	assert_int_equal(inc_connect_create(base, (void *)big, &ctx), 0);
+	inc_connect_destroy(ctx);
+	big[sizeof(opts)] = 1;
+	assert_int_equal(inc_connect_create(base, (void *)big, &ctx), -E2BIG);
+	inc_connect_destroy(NULL);
+	event_base_free(base);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(answers_queries),
+		cmocka_unit_test(ports_come_and_go),
+		cmocka_unit_test(refuses_what_is_wrong),
+		cmocka_unit_test(refuses_long_lines),
+		cmocka_unit_test(cut_at_every_byte),
+		cmocka_unit_test(silent_clients_are_ended),
+		cmocka_unit_test(hanging_up),
+		cmocka_unit_test(device_fails_meanwhile),
+		cmocka_unit_test(memory_is_bounded),
+		cmocka_unit_test(many_at_once),
+		cmocka_unit_test(more_than_fit_wait),
+		cmocka_unit_test(ends_with_clients_in_every_state),
+		cmocka_unit_test(listens_where_it_is_told),
+		cmocka_unit_test(refuses_wrong_options),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("service", tests, NULL, NULL);
+}

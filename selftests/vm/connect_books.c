@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What is there of all that a connection takes, before and after. */
+#include <dirent.h>
+#include <inttypes.h>
+#include <malloc.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "lib/base/clock.h"
+#include "selftests/vm/connect_live.h"
+
+/* ---- the kernel's ---------------------------------------------------------------------------- */
+
+/* The sum of "name":N over what `rdma resource` says of each device. */
+static unsigned int sum_of(const char *text, const char *name)
+{
+	char key[16];
+	unsigned int sum = 0;
+
+	snprintf(key, sizeof(key), "\"%s\":", name);
+	while ((text = strstr(text, key))) {
+		text += strlen(key);
+		sum += strtoul(text, NULL, 10);
+	}
+	return sum;
+}
+
+static void read_devices(struct books *books)
+{
+	char text[4096];
+	FILE *f = popen("rdma -j resource show", "r");
+	size_t n;
+
+	assert_non_null(f);
+	n = fread(text, 1, sizeof(text) - 1, f);
+	text[n] = '\0';
+	if (pclose(f) || !strstr(text, "\"qp\":"))
+		fail_msg("rdma resource show: '%s'", text);
+	books->queue_pairs = sum_of(text, "qp");
+	books->completion_queues = sum_of(text, "cq");
+	books->regions = sum_of(text, "mr");
+	books->domains = sum_of(text, "pd");
+}
+
+static unsigned int count_descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned int n = 0;
+
+	assert_non_null(dir);
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+static uint64_t pinned(void)
+{
+	FILE *f = fopen("/proc/self/status", "r");
+	uint64_t kib = 0;
+	char line[200];
+
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "VmPin: %" SCNu64, &kib) == 1)
+			break;
+	fclose(f);
+	return kib << 10;
+}
+
+void books_now(struct books *books)
+{
+	memset(books, 0, sizeof(*books));
+	read_devices(books);
+	books->descriptors = count_descriptors();
+	books->pinned_bytes = pinned();
+	books->heap_bytes = mallinfo2().uordblks + mallinfo2().hblkhd;
+}
+
+static bool balanced(const struct books *before, struct books *now)
+{
+	books_now(now);
+	now->heap_bytes = before->heap_bytes;
+	return !memcmp(before, now, sizeof(*now));
+}
+
+void books_balance(struct sides *s, const struct books *before)
+{
+	uint64_t deadline_at_ns = inc_now_ns() + DEADLINE_S * INC_NSEC_PER_SEC;
+	struct books now;
+
+	while (!balanced(before, &now)) {
+		if (inc_now_ns() > deadline_at_ns)
+			fail_msg("left behind: %d queue pairs, %d completion queues, %d regions, "
+				 "%d domains, %d descriptors, %" PRId64 " bytes pinned",
+				 (int)(now.queue_pairs - before->queue_pairs),
+				 (int)(now.completion_queues - before->completion_queues),
+				 (int)(now.regions - before->regions),
+				 (int)(now.domains - before->domains),
+				 (int)(now.descriptors - before->descriptors),
+				 (int64_t)(now.pinned_bytes - before->pinned_bytes));
+		if (s)
+			turn(s, deadline_at_ns, "nothing is left behind", __LINE__);
+	}
+}
+
+/* ---- our own --------------------------------------------------------------------------------- */
+
+double figure(struct sides *s, int side, const char *name)
+{
+	char *text = inc_connect_figures(s->ctx[side]), *line, *rest;
+	size_t len = strlen(name);
+	bool there = false;
+	double sum = 0;
+
+	assert_non_null(text);
+	for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+		if (!strncmp(line, name, len) && strchr(" {", line[len])) {
+			sum += atof(strrchr(line, ' '));
+			there = true;
+		}
+	free(text);
+	if (!there)
+		fail_msg("no figure %s", name);
+	return sum;
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How a connection ends: by a close, by two, by a peer that is gone, by a port that goes down. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "lib/base/clock.h"
+#include "selftests/vm/connect_live.h"
+
+/* Messages before a close: more than may be on the wire without an acknowledgment (128 packets). */
+#define SOME 200
+
+/* Opens with buffers for them. */
+static void open_for_some(struct sides *s)
+{
+	struct inc_connect_settings settings;
+	const struct sides_opts opts = {.setting = &settings};
+
+	test_settings(&settings);
+	settings.buf_size = 100;
+	settings.send_buf_cnt = 256;
+	sides_open(s, &opts);
+}
+
+static void send_some(struct sides *s, struct held *from, unsigned int seed)
+{
+	uint8_t data[100];
+	unsigned int i;
+
+	for (i = 0; i < SOME; i++) {
+		fill(data, sizeof(data), seed + i);
+		send_message(s, from, data, sizeof(data));
+	}
+}
+
+static void expect_some(struct sides *s, struct held *to, unsigned int seed)
+{
+	uint8_t data[100];
+	unsigned int i;
+
+	for (i = 0; i < SOME; i++) {
+		fill(data, sizeof(data), seed + i);
+		expect_message(s, to, data, sizeof(data));
+	}
+}
+
+static void expect_shutdown(struct sides *s, struct held *h)
+{
+	const void *got;
+	size_t size;
+	int ret;
+
+	UNTIL(s, (ret = inc_connect_socket_receive(h->socket, &got, &size)) != -EAGAIN);
+	assert_int_equal(ret, -ESHUTDOWN);
+	assert_int_equal(inc_connect_socket_send(h->socket, "x", 1), -ESHUTDOWN);
+	assert_int_equal(inc_connect_socket_progress(h->socket), -ESHUTDOWN);
+}
+
+/* Of either side: the other one reads all that came before, and then hears of it. */
+void test_one_closes(void **state)
+{
+	struct held held[SIDES];
+	struct books before;
+	struct sides s;
+	int side, ret;
+
+	open_for_some(&s);
+	books_now(&before);
+	for (side = 0; side < SIDES; side++) {
+		open_pair(&s, held);
+		send_some(&s, &held[side], 1);
+		UNTIL(&s, (ret = inc_connect_socket_close(held[side].socket)) != -EAGAIN);
+		assert_int_equal(ret, 0);
+		let_go(&held[side]);
+		expect_some(&s, &held[!side], 1);
+		expect_shutdown(&s, &held[!side]);
+		let_go(&held[!side]);
+	}
+	books_balance(&s, &before);
+	sides_close(&s);
+}
+
+/* What has come, in its order; whoever has heard of the other's close has all that came before. */
+static void expect_what_came(struct sides *s, struct held *to, unsigned int seed)
+{
+	const void *got;
+	uint8_t data[100];
+	unsigned int n;
+	size_t size;
+
+	for (n = 0; !inc_connect_socket_receive(to->socket, &got, &size); n++) {
+		fill(data, sizeof(data), seed + n);
+		assert_int_equal(size, sizeof(data));
+		assert_memory_equal(got, data, size);
+		assert_int_equal(inc_connect_socket_release(to->socket), 0);
+	}
+	assert_true(n <= SOME);
+	if (strstr(inc_connect_socket_error(to->socket), "the peer has closed"))
+		assert_int_equal(n, SOME);
+}
+
+/* At once, and a little later. */
+void test_both_close(void **state)
+{
+	struct held held[SIDES];
+	struct books before;
+	struct sides s;
+	int side, later, i, ret;
+
+	open_for_some(&s);
+	books_now(&before);
+	for (later = 0; later < 8; later++) {
+		open_pair(&s, held);
+		send_some(&s, &held[CLIENT], 1);
+		send_some(&s, &held[SERVICE], 2);
+		ret = inc_connect_socket_close(held[later % 2].socket);
+		assert_true(ret == -EAGAIN || !ret);
+		for (i = 0; i < later / 2; i++) /* turns of the loop: once per event or tick */
+			turn(&s, UINT64_MAX, "", __LINE__);
+		for (side = 0; side < SIDES; side++) {
+			UNTIL(&s, (ret = inc_connect_socket_close(held[side].socket)) != -EAGAIN);
+			assert_int_equal(ret, 0);
+		}
+		expect_what_came(&s, &held[CLIENT], 2);
+		expect_what_came(&s, &held[SERVICE], 1);
+		let_go(&held[CLIENT]);
+		let_go(&held[SERVICE]);
+	}
+	books_balance(&s, &before);
+	sides_close(&s);
+}
+
+/* The error that a socket has ended with: of every later call, and with a story. */
+static void expect_failed(struct held *h)
+{
+	const void *got;
+	const char *story = inc_connect_socket_error(h->socket);
+	size_t size;
+
+	assert_true(h->error < 0 && h->error != -EAGAIN && h->error != -ESHUTDOWN);
+	assert_non_null(story);
+	assert_null(strchr(story, '\n'));
+	assert_int_equal(inc_connect_socket_send(h->socket, "x", 1), h->error);
+	assert_int_equal(inc_connect_socket_receive(h->socket, &got, &size), h->error);
+	assert_int_equal(inc_connect_socket_flush(h->socket), h->error);
+	assert_int_equal(inc_connect_socket_check(h->socket), h->error);
+	assert_int_equal(inc_connect_socket_wait(h->socket, 0), h->error);
+	printf("# %s\n", story);
+}
+
+/* As if its process had been killed. Who only listens hears nothing; who asks does. */
+void test_peer_is_gone(void **state)
+{
+	struct held held[SIDES];
+	struct books before;
+	struct sides s;
+	int side, i, ret;
+
+	sides_open(&s, NULL);
+	books_now(&before);
+	for (side = 0; side < SIDES; side++) {
+		open_pair(&s, held);
+		for (i = 0; i < 5; i++) {
+			UNTIL(&s, (ret = inc_connect_socket_check(held[side].socket)) != -EAGAIN);
+			assert_int_equal(ret, 0);
+		}
+		talk(&s, held);
+		let_go(&held[!side]);
+		let_pass(&s, 300);
+		UNTIL(&s, (ret = inc_connect_socket_check(held[side].socket)) != -EAGAIN);
+		assert_int_equal(ret, 0);
+		UNTIL(&s, held[side].error);
+		expect_failed(&held[side]);
+		let_go(&held[side]);
+	}
+	books_balance(&s, &before);
+	sides_close(&s);
+}
+
+/* ---- ports ---------------------------------------------------------------------------------- */
+
+/* One that comes back soon enough has not been away; else its socket fails, and the other end's
+ * when it asks. */
+void test_port_down_while_connected(void **state)
+{
+	struct held held[SIDES];
+	struct books before;
+	struct sides s;
+	uint64_t since_ns;
+	int side, ret;
+
+	sides_open(&s, NULL);
+	books_now(&before);
+	for (side = 0; side < SIDES; side++) {
+		open_pair(&s, held);
+		cable_known(&s, side, false);
+		cable_known(&s, side, true);
+		let_pass(&s, 2500); /* longer than a port may be away */
+		assert_int_equal(held[CLIENT].error, 0);
+		assert_int_equal(held[SERVICE].error, 0);
+		talk(&s, held);
+
+		since_ns = inc_now_ns();
+		cable_known(&s, side, false);
+		UNTIL(&s, held[side].error);
+		printf("# %.1f s after the cable was pulled:\n", (inc_now_ns() - since_ns) / 1e9);
+		expect_failed(&held[side]);
+		assert_non_null(strstr(inc_connect_socket_error(held[side].socket), "port"));
+		assert_int_equal(held[!side].error, 0);
+		ret = inc_connect_socket_check(held[!side].socket);
+		assert_int_equal(ret, 0);
+		UNTIL(&s, held[!side].error);
+		expect_failed(&held[!side]);
+		let_go(&held[CLIENT]);
+		let_go(&held[SERVICE]);
+		cable_known(&s, side, true);
+	}
+	books_balance(&s, &before);
+	open_pair(&s, held);
+	close_pair(&s, held);
+	sides_close(&s);
+}
+
+/* Once the service has answered: the first message finds no way. */
+void test_port_down_while_connecting(void **state)
+{
+	const struct sides_opts opts = {.accept_timeout_ms = 3000};
+	struct held held[SIDES];
+	struct outcome out;
+	struct books before;
+	struct sides s;
+	struct relay r;
+	size_t answer;
+	int side;
+
+	sides_open(&s, &opts);
+	relay_open(&r, &s);
+	books_now(&before);
+	answer = relay_learn(&r);
+	for (side = 0; side < SIDES; side++) {
+		relay_reset(&r);
+		r.limit[DOWN] = answer;
+		open_begin(&s, r.address, 4000, &out);
+		UNTIL(&s, figure(&s, SERVICE, "inc_connect_accepting") == 1);
+		cable_known(&s, side, false);
+		relay_release(&r);
+		UNTIL(&s, out.done);
+		assert_true(out.error);
+		printf("# %s\n", out.why);
+		UNTIL(&s, figure(&s, SERVICE, "inc_connect_accepting") == 0);
+		assert_int_equal(s.n_accepted, 0);
+		cable_known(&s, side, true);
+		relay_reset(&r);
+		books_balance(&s, &before);
+	}
+	open_pair(&s, held);
+	close_pair(&s, held);
+	relay_close(&r);
+	sides_close(&s);
+}
+
+/* Before anybody asks: there is no such port. */
+void test_port_down_before(void **state)
+{
+	struct held held[SIDES];
+	struct outcome out;
+	struct sides s;
+
+	sides_open(&s, NULL);
+	cable_known(&s, CLIENT, false);
+	open_address(&s, s.address, 0, &out);
+	assert_int_equal(out.error, -ENODEV);
+	printf("# %s\n", out.why);
+	cable_known(&s, CLIENT, true);
+
+	cable_known(&s, SERVICE, false);
+	query_address(&s, s.address, &out);
+	assert_int_equal(out.error, 0);
+	assert_int_equal(out.devices, 0);
+	open_address(&s, s.address, 0, &out);
+	assert_int_equal(out.error, -ENODEV);
+	printf("# %s\n", out.why);
+	cable_known(&s, SERVICE, true);
+	open_pair(&s, held);
+	talk(&s, held);
+	close_pair(&s, held);
+	sides_close(&s);
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The connection service on rxe. Arguments: of two devices on two cables, name, the cable's other
+ * end in namespace sw, and address: the client's, then the service's; one test to run, by name.
+ * FULL=1 in the environment: whole.
+ */
+#include <fcntl.h>
+#include <malloc.h>
+#include <net/if.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "lib/base/clock.h"
+#include "selftests/vm/connect_live.h"
+
+struct end ends[SIDES];
+bool full;
+
+/* ---- cables --------------------------------------------------------------------------------- */
+
+static void set_up(const char *name, bool up)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq ifr = {0};
+
+	assert_true(fd >= 0);
+	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", name);
+	assert_int_equal(ioctl(fd, SIOCGIFFLAGS, &ifr), 0);
+	ifr.ifr_flags = up ? ifr.ifr_flags | IFF_UP : ifr.ifr_flags & ~IFF_UP;
+	assert_int_equal(ioctl(fd, SIOCSIFFLAGS, &ifr), 0);
+	close(fd);
+}
+
+void cable(int side, bool in)
+{
+	int own = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	int sw = open("/run/netns/sw", O_RDONLY | O_CLOEXEC);
+
+	assert_true(own >= 0 && sw >= 0);
+	assert_int_equal(setns(sw, CLONE_NEWNET), 0);
+	set_up(ends[side].port, in);
+	assert_int_equal(setns(own, CLONE_NEWNET), 0);
+	close(own);
+	close(sw);
+}
+
+void cable_known(struct sides *s, int side, bool in)
+{
+	struct inc_connect_devices *devices = malloc(sizeof(*devices));
+
+	assert_non_null(devices);
+	cable(side, in);
+	UNTIL(s, (inc_connect_devices(s->ctx[side], devices), devices->n_devices == in));
+	free(devices);
+}
+
+static uint64_t began_at_ns;
+
+static int begin(void **state)
+{
+	began_at_ns = inc_now_ns();
+	return 0;
+}
+
+/* A test that has failed may have left a cable out. */
+static int end(void **state)
+{
+	cable(CLIENT, true);
+	cable(SERVICE, true);
+	printf("# %.1f s\n", (inc_now_ns() - began_at_ns) / 1e9);
+	return 0;
+}
+
+/* ---- all of them ---------------------------------------------------------------------------- */
+
+int main(int argc, char **argv)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+	const struct CMUnitTest tests[] = {
+		TEST(test_choice),
+		TEST(test_messages),
+		TEST(test_slow_reader),
+		TEST(test_transfers),
+		TEST(test_memory_that_is_not_lent),
+		TEST(test_threads),
+		TEST(test_context_goes_first),
+		TEST(test_one_closes),
+		TEST(test_both_close),
+		TEST(test_peer_is_gone),
+		TEST(test_wrong_device),
+		TEST(test_cannot_do),
+		TEST(test_silent_client),
+		TEST(test_lost_answer),
+		TEST(test_cut_requests),
+		TEST(test_cut_answers),
+		TEST(test_port_down_before),
+		TEST(test_port_down_while_connecting),
+		TEST(test_port_down_while_connected),
+		TEST(test_turns_and_zones),
+		TEST(test_hundred_at_once),
+		TEST(test_connects_leave_nothing),
+	};
+	const char *whole = getenv("FULL");
+	int i;
+
+	if (argc < 7 || argc > 8) {
+		fprintf(stderr,
+			"usage: connect_live DEVICE PORT ADDRESS DEVICE PORT ADDRESS [TEST]\n");
+		return 2;
+	}
+	for (i = 0; i < SIDES; i++)
+		ends[i] = (struct end){argv[1 + 3 * i], argv[2 + 3 * i], argv[3 + 3 * i]};
+	full = whole && !strcmp(whole, "1");
+	if (argc == 8)
+		cmocka_set_test_filter(argv[7]);
+	/* the tests count the heap: an arena more for a thread is no leak */
+	mallopt(M_ARENA_MAX, 1);
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	return cmocka_run_group_tests_name("connect", tests, NULL, NULL) ? 1 : 0;
+}

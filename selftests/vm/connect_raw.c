@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A service with clients that are not ours, and a TCP connection that ends anywhere. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "lib/base/clock.h"
+#include "selftests/vm/connect_live.h"
+
+/* ---- lines ---------------------------------------------------------------------------------- */
+
+static int raw_open(struct sides *s)
+{
+	struct sockaddr_in service = {.sin_family = AF_INET};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	service.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	service.sin_port = htons(inc_connect_service_port(s->service));
+	assert_int_equal(connect(fd, (struct sockaddr *)&service, sizeof(service)), 0);
+	return fd;
+}
+
+static void raw_send(int fd, const char *text)
+{
+	assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
+}
+
+/* What has come until the service hung up or a line was whole; its length. */
+static size_t raw_line(struct sides *s, int fd, char *line, size_t size)
+{
+	size_t len = 0;
+	ssize_t n = 1;
+
+	while (n && len < size - 1 && !memchr(line, '\n', len)) {
+		UNTIL(s, (n = recv(fd, line + len, size - 1 - len, MSG_DONTWAIT)) >= 0 ||
+				 errno != EAGAIN);
+		assert_true(n >= 0 || errno == ECONNRESET);
+		n = n < 0 ? 0 : n;
+		len += n;
+	}
+	line[len] = '\0';
+	return len;
+}
+
+/* What a connect asks for. */
+struct ask {
+	int dev_off; /* from the device's own number */
+	const char *name;
+	unsigned int port;
+	const char *config;
+};
+
+static void raw_connect(struct sides *s, int fd, const struct ask *ask)
+{
+	struct inc_connect_devices *devices = malloc(sizeof(*devices));
+	char line[1000];
+
+	assert_non_null(devices);
+	inc_connect_devices(s->ctx[SERVICE], devices);
+	assert_int_equal(devices->n_devices, 1);
+	snprintf(line, sizeof(line),
+		 "{\"type\":\"connect\",\"version\":1,\"hostname\":\"nobody\",\"dev\":0,"
+		 "\"dev_name\":\"%s\",\"port\":1,\"mtu\":4,\"qp_num\":77777,\"start_psn\":0,"
+		 "\"gid\":\"::ffff:%s\",\"target_dev\":%d,\"target_devname\":\"%s\","
+		 "\"target_port\":%u,\"config\":{%s}}\n",
+		 ends[CLIENT].device, ends[CLIENT].address, devices->devices[0].dev + ask->dev_off,
+		 ask->name, ask->port, ask->config);
+	free(devices);
+	raw_send(fd, line);
+}
+
+/* The service's answer to it, on a connection of its own. */
+static void answer_to(struct sides *s, const struct ask *ask, char *line, size_t size)
+{
+	int fd = raw_open(s);
+
+	raw_connect(s, fd, ask);
+	assert_true(raw_line(s, fd, line, size));
+	close(fd);
+}
+
+static void refused(struct sides *s, const struct ask *ask, const char *code, const char *word)
+{
+	char line[1000], want[32];
+
+	answer_to(s, ask, line, sizeof(line));
+	printf("# %s", line);
+	snprintf(want, sizeof(want), "\"errno\":\"%s\"", code);
+	if (!strstr(line, "\"type\":\"error\"") || !strstr(line, want) || !strstr(line, word))
+		fail_msg("no %s with '%s': %s", code, word, line);
+}
+
+/* ---- what is not there, what cannot be done ------------------------------------------------- */
+
+void test_wrong_device(void **state)
+{
+	struct ask ask = {0, "rxe77", 1, ""};
+	struct held held[SIDES];
+	struct books before;
+	struct sides s;
+
+	sides_open(&s, NULL);
+	books_now(&before);
+	refused(&s, &ask, "ENODEV", "rxe77");
+	ask.name = ends[SERVICE].device;
+	ask.dev_off = 7;
+	refused(&s, &ask, "ENODEV", ends[SERVICE].device);
+	ask.dev_off = 0;
+	ask.port = 2;
+	refused(&s, &ask, "ENODEV", "2");
+	books_balance(&s, &before);
+	assert_true(figure(&s, SERVICE, "inc_connect_accept_failed_total") == 3);
+	assert_int_equal(s.n_accepted, 0);
+	open_pair(&s, held);
+	close_pair(&s, held);
+	sides_close(&s);
+}
+
+/* More than rxe has, asked of a service and of our own device; each has the field. */
+void test_cannot_do(void **state)
+{
+	static const struct {
+		const char *config, *word;
+	} too_much[] = {
+		{"\"max_sge\":200", "max_sge"},
+		{"\"max_rd_atomic\":200", "max_rd_atomic"},
+		{"\"max_rdma_wr\":65536", "max_rdma_wr"},
+		{"\"buf_ack_batch\":33", "buf_ack_batch"},
+		{"\"sl\":16", "sl"},
+		{"\"pkey_index\":60000", "pkey_index"},
+	};
+	struct inc_connect_settings settings;
+	struct sides_opts opts = {.setting = &settings};
+	struct outcome out;
+	struct books before;
+	struct sides s;
+	size_t i;
+
+	test_settings(&settings);
+	settings.max_sge = 200;
+	sides_open(&s, &opts);
+	books_now(&before);
+	for (i = 0; i < sizeof(too_much) / sizeof(too_much[0]); i++)
+		refused(&s, &(struct ask){0, ends[SERVICE].device, 1, too_much[i].config}, "EINVAL",
+			too_much[i].word);
+	open_address(&s, s.address, 0, &out);
+	assert_int_equal(out.error, -EINVAL);
+	assert_non_null(strstr(out.why, "max_sge"));
+	printf("# %s\n", out.why);
+	books_balance(&s, &before);
+	sides_close(&s);
+}
+
+/* ---- who says nothing ----------------------------------------------------------------------- */
+
+#define SILENT 20
+
+/* Some connect and say nothing, some say half a line, one gets its queue pair and does not use it.
+ * Others are served meanwhile; in the end nothing is left of them. */
+void test_silent_client(void **state)
+{
+	const struct sides_opts opts = {.accept_timeout_ms = 3000};
+	const struct ask ask = {0, ends[SERVICE].device, 1, ""};
+	struct held held[SIDES];
+	struct books before;
+	uint64_t since_ns;
+	struct sides s;
+	char line[1000];
+	int fd[SILENT + 1], i;
+
+	sides_open(&s, &opts);
+	books_now(&before);
+	since_ns = inc_now_ns();
+	for (i = 0; i < SILENT; i++) {
+		fd[i] = raw_open(&s);
+		if (i % 2)
+			raw_send(fd[i], "{\"type\":\"query\",");
+	}
+	fd[SILENT] = raw_open(&s);
+	raw_connect(&s, fd[SILENT], &ask);
+	assert_true(raw_line(&s, fd[SILENT], line, sizeof(line)));
+	assert_non_null(strstr(line, "\"type\":\"connected\""));
+	open_pair(&s, held);
+	talk(&s, held);
+	close_pair(&s, held);
+	UNTIL(&s, figure(&s, SERVICE, "inc_connect_accept_timeout_total") == 1);
+	assert_true(figure(&s, SERVICE, "inc_connect_accept_failed_total") == 1);
+	assert_true(figure(&s, SERVICE, "inc_connect_accepting") == 0);
+	for (i = 0; i < SILENT + 1; i++) {
+		while (raw_line(&s, fd[i], line, sizeof(line)))
+			;
+		close(fd[i]);
+	}
+	printf("# all have been hung up on after %.1f s\n", (inc_now_ns() - since_ns) / 1e9);
+	assert_int_equal(s.n_accepted, 0);
+	books_balance(&s, &before);
+	sides_close(&s);
+}
+
+/* ---- what is lost --------------------------------------------------------------------------- */
+
+static void nobody_accepted(struct sides *s, const struct books *before)
+{
+	UNTIL(s, figure(s, SERVICE, "inc_connect_accepting") == 0);
+	assert_int_equal(s->n_accepted, 0);
+	assert_true(figure(s, SERVICE, "inc_connect_connections") == 0);
+	assert_true(figure(s, CLIENT, "inc_connect_connecting") == 0);
+	books_balance(s, before);
+}
+
+/* The queue pair is made, and the client never hears of it: it waits in vain, it gives up, it hangs
+ * up without a word. */
+void test_lost_answer(void **state)
+{
+	const struct sides_opts opts = {.accept_timeout_ms = 2000};
+	const struct ask ask = {0, ends[SERVICE].device, 1, ""};
+	const struct linger reset = {1, 0};
+	struct inc_connect_request *request;
+	struct outcome out;
+	struct books before;
+	struct sides s;
+	struct relay r;
+	size_t answer;
+	int fd;
+
+	sides_open(&s, &opts);
+	relay_open(&r, &s);
+	books_now(&before);
+	answer = relay_learn(&r);
+	relay_reset(&r);
+
+	r.limit[DOWN] = answer;
+	open_address(&s, r.address, 1000, &out);
+	assert_int_equal(out.error, -ETIMEDOUT);
+	printf("# %s\n", out.why);
+	relay_reset(&r);
+	nobody_accepted(&s, &before);
+
+	r.limit[DOWN] = answer;
+	request = open_begin(&s, r.address, 0, &out);
+	UNTIL(&s, figure(&s, SERVICE, "inc_connect_accepting") == 1);
+	inc_connect_cancel(request);
+	let_pass(&s, 100);
+	assert_false(out.done);
+	relay_reset(&r);
+	nobody_accepted(&s, &before);
+
+	fd = raw_open(&s);
+	raw_connect(&s, fd, &ask);
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)), 0);
+	close(fd);
+	UNTIL(&s, figure(&s, SERVICE, "inc_connect_accept_failed_total") == 3);
+	nobody_accepted(&s, &before);
+	relay_close(&r);
+	sides_close(&s);
+}
+
+/* The connection ends behind each byte of a direction, and of the whole the last one. */
+static void cut_everywhere(int way)
+{
+	const struct sides_opts opts = {.accept_timeout_ms = 3000, .quiet = true};
+	struct held held[SIDES];
+	struct outcome out;
+	struct books before;
+	struct sides s;
+	struct relay r;
+	size_t n, total;
+
+	sides_open(&s, &opts);
+	relay_open(&r, &s);
+	books_now(&before);
+	relay_learn(&r);
+	total = r.passed[way];
+	for (n = 0; n < total - 1; n++) {
+		relay_reset(&r);
+		r.limit[way] = n;
+		r.cut = true;
+		open_address(&s, r.address, 0, &out);
+		if (!out.error)
+			fail_msg("connected, with %zu of %zu bytes", n, total);
+	}
+	printf("# cut behind each of %zu bytes; the last: %s\n", n, out.why);
+	relay_reset(&r);
+	nobody_accepted(&s, &before);
+	relay_close(&r);
+	open_pair(&s, held);
+	close_pair(&s, held);
+	sides_close(&s);
+}
+
+void test_cut_requests(void **state)
+{
+	cut_everywhere(UP);
+}
+
+void test_cut_answers(void **state)
+{
+	cut_everywhere(DOWN);
+}

@@ -1,0 +1,198 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""The connection service between two rxe devices: its library, whose result lines count, its program,
+and its speed beside perftest's."""
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+
+from vmlab import BUILD, Failure, case, command, expect, lab, libtest, wait_for
+
+FULL = os.environ.get("FULL") == "1"
+ADDRESSES = [f"10.77.{i}.1" for i in range(2)]
+CLIENT, SERVICE = 0, 1
+TOOL = os.path.join(BUILD, "inc-connect")
+ROUNDS = 3 if FULL else 1
+MESSAGE = 1 << 20
+# An emulated machine may take long to acknowledge.
+FILE = """devices: [{device: rxe%d}]
+queue_pair: {timeout: 18, retry_cnt: 6, buf_size: %d, send_buf_cnt: 8}
+"""
+
+
+def library():
+    ends = [word for i in range(2) for word in (f"rxe{i}", f"p{i}", ADDRESSES[i])]
+    result = command(os.path.join(BUILD, "selftests/vm/connect_live"), *ends,
+                     timeout=1300 if FULL else 900, check=False,
+                     env=dict(os.environ, CMOCKA_MESSAGE_OUTPUT="TAP"))
+    print(result.out, result.err, sep="\n", flush=True)
+    with case("library"):
+        expect(result.code == 0, result.story())
+
+
+# --- the program --------------------------------------------------------------------------
+
+class Serve:
+    """inc-connect serve on the service's device."""
+
+    def __init__(self, file):
+        self.process = subprocess.Popen([TOOL, "serve", "--config", file, "--listen", "127.0.0.1"],
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+
+    def __enter__(self):
+        line = self.process.stdout.readline()
+        expect(re.fullmatch(r"ready port \d+\n", line), f"serve said '{line}'")
+        return self
+
+    def __exit__(self, kind, value, trace):
+        self.process.terminate()
+        code = self.process.wait(30)
+        expect(kind or code == 0, f"serve ended with {code}")
+
+
+def connect(file, *args, timeout=120):
+    """The answer of inc-connect connect."""
+    result = command(TOOL, "connect", "--config", file, "--json", *args, "127.0.0.1", timeout=timeout)
+    return json.loads(result.out)
+
+
+def program(files):
+    with case("query"):
+        said = json.loads(command(TOOL, "query", "--json", "127.0.0.1").out)
+        expect([(d["dev_name"], [p["port"] for p in d["ports"]]) for d in said["devices"]] ==
+               [(f"rxe{SERVICE}", [1])], f"{said}")
+    for mode in ("send", "write", "read"):
+        with case(f"connect_{mode}"):
+            said = connect(files[CLIENT], "--mode", mode, "--bytes", "100001", "--iters", "20")
+            pair, = said["choice"]["pairs"]
+            expect(pair["chosen"] and pair["remote"]["dev_name"] == f"rxe{SERVICE}" and
+                   pair["local"]["dev_name"] == f"rxe{CLIENT}", f"{said}")
+            least, median, p99 = (said["measured"]["latency_us"][k] for k in ("min", "median", "p99"))
+            expect(0 < least <= median <= p99 and said["measured"]["bandwidth_gbps"] > 0, f"{said}")
+    with case("stats"):
+        values = libtest.parse_metrics(command(TOOL, "query", "--stats", "127.0.0.1").out)
+        expect(values["inc_connect_accept_latency_seconds_count", ()] == 3, f"{values}")
+        expect(values["inc_connect_received_bytes_total", ()] > 50 * 100001, f"{values}")
+        wait_for("all sockets to be gone", lambda: libtest.parse_metrics(
+            command(TOOL, "query", "--stats", "127.0.0.1").out)["inc_connect_connections", ()] == 0)
+
+
+def service_is_killed(files):
+    """What was moving stops, and the program says so."""
+    with case("service_is_killed"), contextlib.ExitStack() as stack:
+        serve = Serve(files[SERVICE])
+        serve.__enter__()
+        stack.callback(serve.process.kill)
+        client = subprocess.Popen([TOOL, "connect", "--config", files[CLIENT], "--iters", "1000000",
+                                   "127.0.0.1"], stdin=subprocess.DEVNULL, text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        stack.callback(client.kill)
+        wait_for("the connection", lambda: "connected to" in client.stdout.readline(), 30)
+        serve.process.send_signal(signal.SIGKILL)
+        serve.process.wait(30)
+        _, err = client.communicate(timeout=60)
+        expect(client.returncode == 1 and len(err.strip().splitlines()) == 1,
+               f"exit code {client.returncode}: {err}")
+        print("#", err.strip())
+
+
+# --- speed ----------------------------------------------------------------------------------
+
+def gid_index(host):
+    """Of the RoCE v2 GID with the interface's address."""
+    base = f"/sys/class/infiniband/rxe{host}/ports/1/gids"
+    for index in sorted(map(int, os.listdir(base))):
+        with open(f"{base}/{index}") as f:
+            if "ffff:" in f.read():
+                return index
+    raise Failure(f"rxe{host} has no GID of an IPv4 address")
+
+
+def once(name, gids, *args):
+    """perftest's line of figures."""
+    def line(host):
+        return [name, "-d", f"rxe{host}", "-x", str(gids[host]), "-F", "-u", "18", *map(str, args)]
+
+    server = subprocess.Popen(line(SERVICE), stdin=subprocess.DEVNULL, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        wait_for(f"{name} to listen", lambda: ":18515 " in command("ss", "-tln").out, 30)
+        result = command(*line(CLIENT), ADDRESSES[SERVICE], timeout=120)
+        server.communicate(timeout=60)
+    finally:
+        server.kill()
+        server.wait(10)
+    rows = re.findall(r"^ *\d+ +\d+ +\S.*$", result.out, re.M)
+    expect(rows, result.story())
+    return rows[-1].split()
+
+
+def perftest(name, gids, *args):
+    """The same, once its clock is right: it compares the cycle counter with the time first, which
+    another load of this machine spoils; its figures are infinite then."""
+    for _ in range(6):
+        row = once(name, gids, *args)
+        if not {"inf", "nan", "-nan"} & set(row):
+            return row
+    raise Failure(f"{name} found no clock: {row}")
+
+
+def median(values):
+    return sorted(values)[len(values) // 2]
+
+
+def lat(gids, iters, *args):
+    """Minimum, median and 99th percentile, us."""
+    row = perftest("ib_send_lat", gids, "-s", 64, "-n", iters, *args)
+    return float(row[2]), float(row[4]), float(row[7])
+
+
+def bw(gids, iters, *args):
+    """Gbit/s, on average."""
+    row = perftest("ib_send_bw", gids, "-s", MESSAGE, "-n", iters, "--report_gbits", *args)
+    return float(row[3])
+
+
+def ours(file, size, iters):
+    measured = connect(file, "--bytes", size, "--iters", iters, timeout=200)["measured"]
+    return [measured["latency_us"][k] for k in ("min", "median", "p99")], measured["bandwidth_gbps"]
+
+
+def speed(files):
+    """In turn, so that all see the same machine. perftest's sides spin, or, with -e, sleep while they
+    wait, as ours do."""
+    few, many = (20, 1000) if FULL else (8, 300)
+    gids = [gid_index(0), gid_index(1)]
+    lats, bws = {}, {}
+    with case("speed"):
+        for _ in range(ROUNDS):
+            for name, args in (("ib_send_lat -e", ["-e"]), ("ib_send_lat", [])):
+                lats.setdefault(name, []).append(lat(gids, many, *args))
+            lats.setdefault("inc-connect", []).append(ours(files[CLIENT], 64, many)[0])
+            for name, args in (("ib_send_bw -e", ["-e"]), ("ib_send_bw", [])):
+                bws.setdefault(name, []).append(bw(gids, few, *args))
+            bws.setdefault("inc-connect", []).append(ours(files[CLIENT], MESSAGE, few)[1])
+        for name, rows in lats.items():
+            print(f"# 64 bytes, {name}: minimum, median, 99 % "
+                  f"{', '.join(f'{median(column):.0f}' for column in zip(*rows))} us", flush=True)
+        for name, values in bws.items():
+            print(f"# {MESSAGE} bytes, {name}: {median(values):.3f} Gbit/s", flush=True)
+
+
+def test():
+    with lab(2, "--wires"), libtest.scratch() as directory:
+        library()
+        files = [os.path.join(directory, f"{host}.yaml") for host in range(2)]
+        for host, path in enumerate(files):
+            with open(path, "w") as f:
+                f.write(FILE % (host, MESSAGE))
+        with Serve(files[SERVICE]):
+            program(files)
+            speed(files)
+        service_is_killed(files)
+
+
+libtest.main(test)
