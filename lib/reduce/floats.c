@@ -51,13 +51,17 @@ size_t inc_float_size(enum inc_float type)
 	return bytes[type];
 }
 
-void inc_float_to_order(enum inc_float type, enum inc_operator op, void *keys, const void *values,
-			size_t count)
+int32_t inc_float_nan_key(enum inc_float type, enum inc_operator op)
 {
 	int32_t least = inc_float_size(type) == sizeof(int32_t) ? INT32_MIN : INT16_MIN;
 
-	inc_kernels()->floats[type].to_order(keys, values, count,
-					     op == INC_OPERATOR_MIN ? least : -1 - least);
+	return op == INC_OPERATOR_MIN ? least : -1 - least;
+}
+
+void inc_float_to_order(enum inc_float type, enum inc_operator op, void *keys, const void *values,
+			size_t count)
+{
+	inc_kernels()->floats[type].to_order(keys, values, count, inc_float_nan_key(type, op));
 }
 
 void inc_float_from_order(enum inc_float type, void *values, const void *keys, size_t count)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The loops behind operate.h and floats.h, a table for each instruction set. They are the same C
- * (kernels_int.h, kernels_float.h), compiled once for each; operate.c chooses, tests run all.
+ * (kernels_int.h, kernels_float.h, kernels_native.h), compiled once for each; operate.c chooses,
+ * tests run all.
  */
 #ifndef INC_REDUCE_KERNELS_H
 #define INC_REDUCE_KERNELS_H
@@ -11,6 +12,24 @@
 #include <stdint.h>
 #include "lib/proto/desc.h"
 #include "lib/reduce/floats.h"
+#include "lib/reduce/many.h"
+
+/* dst[i] = src[0][i] op src[1][i] op ..., in this order. n: 2 or INC_FOLD_MOST, a loop for each. */
+#define INC_FOLD_MOST 4
+typedef void (*inc_fold)(void *dst, const void *const *src, unsigned int n, size_t count);
+
+/*
+ * More sources take several folds, of blocks that stay in the first-level cache. What is between
+ * two folds of halves is float32s, in an order of the loop's own: as long as it is, it has not been
+ * rounded to a half. Which ends of a fold are such a part: src[0], dst, or both.
+ */
+enum inc_fold_ends {
+	INC_FOLD_FROM_PART = 1,
+	INC_FOLD_TO_PART = 2,
+	INC_FOLD_N_ENDS = 4,
+};
+/* Folds of halves take a multiple of so many elements. */
+#define INC_FOLD_STEP 8
 
 /* Magnitudes are an element's bits without the sign: they have the order of the numbers, with
  * infinity and then NaN above all. */
@@ -28,14 +47,16 @@ struct inc_float_kernels {
 	void (*get_mean)(void *values, const void *sums, size_t count, int32_t exponent,
 			 uint32_t divisor);
 	void (*divide)(void *dst, const void *src, size_t count, uint32_t divisor);
+	inc_fold sum[INC_FOLD_N_ENDS], prod[INC_FOLD_N_ENDS];
 };
 
 struct inc_kernels {
 	const char *name;
 	bool (*usable)(void); /* Does this CPU run it? */
-	void (*reduce[INC_N_OPERATORS][INC_N_DTYPES])(void *dst, const void *a, const void *b,
-						      size_t count);
+	inc_fold reduce[INC_N_OPERATORS][INC_N_DTYPES];
 	void (*divide[INC_N_DTYPES])(void *dst, const void *src, size_t count, uint32_t divisor);
+	/* The bytes of each element the other way round; by the logarithm of its size. */
+	void (*swap[4])(void *dst, const void *src, size_t count);
 	struct inc_float_kernels floats[INC_N_FLOATS];
 };
 
@@ -49,5 +70,12 @@ extern const struct inc_kernels *const inc_kernel_sets[];
 
 /* The first usable one. */
 const struct inc_kernels *inc_kernels(void);
+
+/* The integer that wins under MIN or MAX. */
+int32_t inc_float_nan_key(enum inc_float type, enum inc_operator op);
+
+/* inc_reduce_many() (many.h) by this set. */
+int inc_reduce_many_by(const struct inc_kernels *k, const struct inc_reduction *r, void *dst,
+		       const void *const *src, unsigned int n, size_t count);
 
 #endif

@@ -117,9 +117,10 @@
 	INC_GET_KERNELS(NAME, name, bits)
 INC_FLOATS(INC_FLOAT_KERNELS)
 
-/* The rows of struct inc_kernels. */
-#define INC_FLOAT_ROW(NAME, name, bits, mantissa_bits)                                       \
-	.floats[INC_##NAME] = {to_order_##name, from_order_##name, scan_##name,  put_##name, \
-			       get_##name,      get_mean_##name,   divide_##name},
+/* The rows of struct inc_kernels, those of kernels_native.h with them. */
+#define INC_FLOAT_ROW(NAME, name, bits, mantissa_bits)                                 \
+	.floats[INC_##NAME] = {to_order_##name, from_order_##name,    scan_##name,     \
+			       put_##name,      get_##name,           get_mean_##name, \
+			       divide_##name,   INC_ENDS_##name(sum), INC_ENDS_##name(prod)},
 
 #endif

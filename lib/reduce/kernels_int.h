@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include "lib/proto/desc.h"
 #include "lib/reduce/kernels_loop.h"
 
@@ -17,18 +18,32 @@
 #define INC_WRAPS_4 uint32_t
 #define INC_WRAPS_8 uint64_t
 
-#define INC_KERNEL(op, name, value)                                                               \
-	INC_TARGET static void op##_##name(void *dst, const void *a, const void *b, size_t count) \
-	{                                                                                         \
-		name##_any *to = dst;                                                             \
-		const name##_any *from_a = a, *from_b = b;                                        \
-                                                                                                  \
-		INC_FOR_EACH(count)                                                               \
-		{                                                                                 \
-			name##_t x = from_a[i], y = from_b[i];                                    \
-                                                                                                  \
-			to[i] = (name##_t)(value);                                                \
-		}                                                                                 \
+#define INC_KERNEL(op, name, value)                                                             \
+	INC_LOOP void op##_##name##_of(void *dst, const void *const *src, const unsigned int n, \
+				       size_t count)                                            \
+	{                                                                                       \
+		name##_any *to = dst;                                                           \
+		INC_SOURCES(name##_any, from, src, n);                                          \
+                                                                                                \
+		INC_FOR_EACH(count)                                                             \
+		{                                                                               \
+			name##_t x = from[0][i];                                                \
+                                                                                                \
+			for (unsigned int j = 1; j < n; j++) {                                  \
+				name##_t y = from[j][i];                                        \
+                                                                                                \
+				x = (name##_t)(value);                                          \
+			}                                                                       \
+			to[i] = x;                                                              \
+		}                                                                               \
+	}                                                                                       \
+	INC_TARGET static void op##_##name(void *dst, const void *const *src, unsigned int n,   \
+					   size_t count)                                        \
+	{                                                                                       \
+		if (n == 2)                                                                     \
+			op##_##name##_of(dst, src, 2, count);                                   \
+		else                                                                            \
+			op##_##name##_of(dst, src, INC_FOLD_MOST, count);                       \
 	}
 
 /* The truncated double of a quotient of 32 bits is the truncated quotient: one that is no integer
@@ -57,6 +72,23 @@
 	}
 INC_DTYPES(INC_INT_KERNELS)
 
+#define INC_SWAP_KERNEL(bits)                                                        \
+	INC_TARGET static void swap_##bits(void *dst, const void *src, size_t count) \
+	{                                                                            \
+		uint##bits##_any *to = dst;                                          \
+		const uint##bits##_any *from = src;                                  \
+                                                                                     \
+		INC_FOR_EACH(count)                                                  \
+		to[i] = __builtin_bswap##bits(from[i]);                              \
+	}
+INC_SWAP_KERNEL(16)
+INC_SWAP_KERNEL(32)
+INC_SWAP_KERNEL(64)
+INC_TARGET static void swap_8(void *dst, const void *src, size_t count)
+{
+	memmove(dst, src, count);
+}
+
 /* The rows of struct inc_kernels. */
 #define INC_REDUCE_ROW(NAME, name, bytes, has_sign)                 \
 	.reduce[INC_OPERATOR_SUM][INC_DTYPE_##NAME] = sum_##name,   \
@@ -67,5 +99,7 @@ INC_DTYPES(INC_INT_KERNELS)
 	.reduce[INC_OPERATOR_OR][INC_DTYPE_##NAME] = or_##name,     \
 	.reduce[INC_OPERATOR_XOR][INC_DTYPE_##NAME] = xor_##name,   \
 	.divide[INC_DTYPE_##NAME] = divide_##name,
+
+#define INC_SWAP_ROW .swap = {swap_8, swap_16, swap_32, swap_64},
 
 #endif

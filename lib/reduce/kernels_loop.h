@@ -19,6 +19,12 @@ INC_DTYPES(_)
 #else
 #define INC_INDEPENDENT _Pragma("GCC ivdep")
 #endif
+#define INC_LOOP static inline __attribute__((always_inline))
+/* A loop's sources, whose number is a constant there. */
+#define INC_SOURCES(type, from, src, n)        \
+	const type *from[INC_FOLD_MOST];       \
+	for (unsigned int j = 0; j < (n); j++) \
+	from[j] = (src)[j]
 #define INC_FOR_EACH(count) INC_INDEPENDENT for (size_t i = 0; i < (count); i++)
 
 #endif

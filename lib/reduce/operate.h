@@ -33,4 +33,7 @@ void inc_reduce(enum inc_operator op, enum inc_dtype type, void *dst, const void
 void inc_reduce_divide(enum inc_dtype type, void *dst, const void *src, size_t count,
 		       uint32_t divisor);
 
+/* dst[i] = src[i] in the other byte order; bytes of an element: 1, 2, 4 or 8. */
+void inc_reduce_swap(void *dst, const void *src, size_t count, size_t bytes);
+
 #endif

@@ -5,11 +5,14 @@
 #include "lib/reduce/kernels.h"
 #include "lib/reduce/kernels_float.h"
 #include "lib/reduce/kernels_int.h"
+#include "lib/reduce/kernels_native.h"
 
 static bool usable(void)
 {
 	return true;
 }
 
-const struct inc_kernels inc_kernels_generic = {
-	.name = "generic", .usable = usable, INC_DTYPES(INC_REDUCE_ROW) INC_FLOATS(INC_FLOAT_ROW)};
+const struct inc_kernels inc_kernels_generic = {.name = "generic",
+						.usable = usable,
+						INC_SWAP_ROW INC_DTYPES(INC_REDUCE_ROW)
+							INC_FLOATS(INC_FLOAT_ROW)};

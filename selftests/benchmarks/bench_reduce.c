@@ -50,7 +50,7 @@ static double gigabytes(void (*run)(const struct pass *p), const struct pass *p)
 
 static void reduce(const struct pass *p)
 {
-	p->k->reduce[p->op][p->type](dst, a, b, p->count);
+	p->k->reduce[p->op][p->type](dst, (const void *const[]){a, b}, 2, p->count);
 }
 
 static void divide(const struct pass *p)

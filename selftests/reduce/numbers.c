@@ -2,6 +2,7 @@
 #include <float.h>
 #include <math.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include "selftests/reduce/numbers.h"
 
@@ -20,6 +21,78 @@ uint64_t random_u64(uint64_t *state)
 uint32_t random_below(uint64_t *state, uint32_t limit)
 {
 	return (uint32_t)((random_u64(state) >> 32) * limit >> 32);
+}
+
+static const struct {
+	size_t bytes;
+	bool has_sign;
+} integers[] = {
+#define _(NAME, name, bytes, has_sign) {bytes, has_sign},
+	INC_DTYPES(_)
+#undef _
+};
+
+static __int128 integer_of(enum inc_dtype type, uint64_t bits)
+{
+	size_t bytes = integers[type].bytes;
+
+	if (integers[type].has_sign && bits >> (8 * bytes - 1))
+		return (__int128)bits - ((__int128)1 << 8 * bytes);
+	return bits;
+}
+
+__int128 integer_value(enum inc_dtype type, const void *elements, size_t i)
+{
+	size_t bytes = integers[type].bytes;
+	uint64_t bits = 0;
+
+	memcpy(&bits, (const uint8_t *)elements + i * bytes, bytes);
+	return integer_of(type, bits);
+}
+
+/* Without regard to the size of the type. */
+static __int128 wide_result(enum inc_operator op, __int128 x, __int128 y)
+{
+	switch (op) {
+	case INC_OPERATOR_SUM:
+		return x + y;
+	case INC_OPERATOR_MIN:
+		return x < y ? x : y;
+	case INC_OPERATOR_MAX:
+		return x > y ? x : y;
+	case INC_OPERATOR_PROD:
+		return (__int128)((unsigned __int128)x * (unsigned __int128)y);
+	case INC_OPERATOR_AND:
+		return x & y;
+	case INC_OPERATOR_OR:
+		return x | y;
+	case INC_OPERATOR_XOR:
+		return x ^ y;
+	default:
+		abort();
+	}
+}
+
+__int128 integer_result(enum inc_operator op, enum inc_dtype type, __int128 x, __int128 y)
+{
+	uint64_t bits = (uint64_t)wide_result(op, x, y);
+
+	return integer_of(type, bits & (UINT64_MAX >> (64 - 8 * integers[type].bytes)));
+}
+
+void random_integers(void *elements, enum inc_dtype type, size_t count, uint64_t *state)
+{
+	size_t bytes = integers[type].bytes, i;
+
+	for (i = 0; i < count; i++) {
+		uint64_t u = random_u64(state), least = 1ull << (8 * bytes - 1);
+
+		if (u % 8 == 0)
+			u = least - 1 + (u >> 32) % 3;
+		else if (u % 8 == 1)
+			u = (u >> 32) % 5 - 2;
+		memcpy((uint8_t *)elements + i * bytes, &u, bytes);
+	}
 }
 
 const char *float_name(enum inc_float type)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Elements as numbers, for the tests of lib/reduce: random ones from a seed, extreme ones, and a
- * floating-point reference that shares no line with the library. It is slow and works in long
+ * reference that shares no line with the library. It is slow and works in 128 bits and in long
  * double, which holds every sum of up to 4096 fixed-point integers exactly.
  */
 #ifndef REDUCE_NUMBERS_H
@@ -14,6 +14,13 @@
 /* The next of a sequence of random numbers, and its state (any seed). */
 uint64_t random_u64(uint64_t *state);
 uint32_t random_below(uint64_t *state, uint32_t limit);
+
+/* Element i of an array of integers, any alignment. */
+__int128 integer_value(enum inc_dtype type, const void *elements, size_t i);
+/* x op y, wrapped. */
+__int128 integer_result(enum inc_operator op, enum inc_dtype type, __int128 x, __int128 y);
+/* Random bits, with the ends of the range and small numbers among them. */
+void random_integers(void *elements, enum inc_dtype type, size_t count, uint64_t *state);
 
 const char *float_name(enum inc_float type);
 /* Element i of an array, any alignment. */

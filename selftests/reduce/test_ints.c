@@ -19,9 +19,8 @@
 static const struct {
 	const char *name;
 	size_t bytes;
-	bool has_sign;
 } types[] = {
-#define _(NAME, name, bytes, has_sign) {#name, bytes, has_sign},
+#define _(NAME, name, bytes, has_sign) {#name, bytes},
 	INC_DTYPES(_)
 #undef _
 };
@@ -32,61 +31,11 @@ static const char *const operators[] = {
 #undef _
 };
 
-static __int128 number(enum inc_dtype type, const void *elements, size_t i)
-{
-	size_t bytes = types[type].bytes;
-	uint64_t u = 0;
-
-	memcpy(&u, (const uint8_t *)elements + i * bytes, bytes);
-	if (types[type].has_sign && u >> (8 * bytes - 1))
-		return (__int128)u - ((__int128)1 << 8 * bytes);
-	return u;
-}
-
-static __int128 expected(enum inc_operator op, __int128 x, __int128 y)
-{
-	switch (op) {
-	case INC_OPERATOR_SUM:
-		return x + y;
-	case INC_OPERATOR_MIN:
-		return x < y ? x : y;
-	case INC_OPERATOR_MAX:
-		return x > y ? x : y;
-	case INC_OPERATOR_PROD:
-		return (__int128)((unsigned __int128)x * (unsigned __int128)y);
-	case INC_OPERATOR_AND:
-		return x & y;
-	case INC_OPERATOR_OR:
-		return x | y;
-	case INC_OPERATOR_XOR:
-		return x ^ y;
-	default:
-		fail();
-		return 0;
-	}
-}
-
-/* Random bits, with the ends of the range and small numbers among them. */
-static void fill(void *elements, enum inc_dtype type, size_t count, uint64_t *state)
-{
-	size_t bytes = types[type].bytes, i;
-
-	for (i = 0; i < count; i++) {
-		uint64_t u = random_u64(state), least = 1ull << (8 * bytes - 1);
-
-		if (u % 8 == 0)
-			u = least - 1 + (u >> 32) % 3;
-		else if (u % 8 == 1)
-			u = (u >> 32) % 5 - 2;
-		memcpy((uint8_t *)elements + i * bytes, &u, bytes);
-	}
-}
-
 /* The result's elements, and not a byte around them. */
 static void check(const char *what, enum inc_dtype type, const uint8_t *room, size_t offset,
 		  const __int128 *want, size_t count)
 {
-	const uint8_t *dst = room + GUARD + offset;
+	const uint8_t *dst = room + offset;
 	size_t bytes = types[type].bytes, i;
 
 	for (i = 0; i < count; i++)
@@ -98,28 +47,30 @@ static void check(const char *what, enum inc_dtype type, const uint8_t *room, si
 				 types[type].name, i, count);
 }
 
-enum place { ELSEWHERE, IN_A, IN_B, N_PLACES };
-
+/* dst is elsewhere for place n, or else that source. */
 static void reduce_once(const struct inc_kernels *k, enum inc_operator op, enum inc_dtype type,
-			size_t count, enum place place, uint64_t *state)
+			unsigned int n, size_t count, unsigned int place, uint64_t *state)
 {
-	uint8_t room[3][ROOM];
-	size_t offset[3], i;
+	uint8_t room[INC_FOLD_MOST + 1][ROOM];
+	size_t offset[INC_FOLD_MOST + 1], i;
+	const void *src[INC_FOLD_MOST];
 	__int128 want[COUNT];
-	uint8_t *at[3];
+	unsigned int j;
 
-	for (i = 0; i < 3; i++) {
-		memset(room[i], 0xa5, ROOM);
-		offset[i] = random_below(state, 9);
-		at[i] = room[i] + GUARD + offset[i];
+	for (j = 0; j <= n; j++) {
+		memset(room[j], 0xa5, ROOM);
+		offset[j] = GUARD + random_below(state, 9);
 	}
-	fill(at[0], type, count, state);
-	fill(at[1], type, count, state);
-	for (i = 0; i < count; i++)
-		want[i] = expected(op, number(type, at[0], i), number(type, at[1], i));
-	i = place == ELSEWHERE ? 2 : place == IN_A ? 0 : 1;
-	k->reduce[op][type](at[i], at[0], at[1], count);
-	check(operators[op], type, room[i], offset[i], want, count);
+	for (j = 0; j < n; j++) {
+		random_integers(room[j] + offset[j], type, count, state);
+		src[j] = room[j] + offset[j];
+		for (i = 0; i < count; i++)
+			want[i] = j ? integer_result(op, type, want[i],
+						     integer_value(type, src[j], i))
+				    : integer_value(type, src[j], i);
+	}
+	k->reduce[op][type](room[place] + offset[place], src, n, count);
+	check(operators[op], type, room[place], offset[place], want, count);
 }
 
 /* Calls run() for each set that this CPU has, with a line that says which. */
@@ -146,11 +97,14 @@ static void reduce_all(const struct inc_kernels *k)
 
 	for (op = 0; op < INC_N_OPERATORS; op++)
 		for (type = 0; type < INC_N_DTYPES; type++) {
-			for (count = 0; count < 70; count++)
-				reduce_once(k, op, type, count, count % N_PLACES, &state);
-			for (int round = 0; round < 9; round++)
-				reduce_once(k, op, type, COUNT - (size_t)round, round % N_PLACES,
-					    &state);
+			for (count = 0; count < 70; count++) {
+				reduce_once(k, op, type, 2, count, count % 3, &state);
+				reduce_once(k, op, type, INC_FOLD_MOST, count,
+					    count % (INC_FOLD_MOST + 1), &state);
+			}
+			for (unsigned int round = 0; round < 9; round++)
+				reduce_once(k, op, type, round % 2 ? 2 : INC_FOLD_MOST,
+					    COUNT - round, round % 3, &state);
 		}
 }
 
@@ -168,13 +122,13 @@ static void divide_once(const struct inc_kernels *k, enum inc_dtype type, size_t
 	uint8_t *src = from + GUARD + random_below(state, 9), *dst = to + GUARD + offset;
 
 	memset(to, 0xa5, ROOM);
-	fill(src, type, count, state);
+	random_integers(src, type, count, state);
 	if (in_place)
 		memcpy(dst, src, count * types[type].bytes);
 	for (i = 0; i < count; i++)
-		want[i] = number(type, src, i) / divisor;
+		want[i] = integer_value(type, src, i) / divisor;
 	k->divide[type](dst, in_place ? dst : src, count, divisor);
-	check("divide", type, to, offset, want, count);
+	check("divide", type, to, GUARD + offset, want, count);
 }
 
 static void divide_all(const struct inc_kernels *k)
@@ -195,6 +149,35 @@ static void divide_all(const struct inc_kernels *k)
 static void every_division(void **state)
 {
 	each_set(divide_all);
+}
+
+static void swap_all(const struct inc_kernels *k)
+{
+	uint8_t from[ROOM], to[ROOM], byte;
+	uint64_t state = 3;
+	size_t i, count, offset;
+	int type;
+
+	for (type = 0; type < INC_N_DTYPES; type++)
+		for (count = 0; count <= COUNT; count = 2 * count + 1) {
+			size_t bytes = types[type].bytes, last = bytes - 1;
+			__int128 want[COUNT] = {};
+
+			memset(to, 0xa5, ROOM);
+			offset = random_below(&state, 9);
+			random_integers(from + offset, type, count, &state);
+			for (i = 0; i < count * bytes; i++) {
+				byte = from[offset + i];
+				((uint8_t *)&want[i / bytes])[last - i % bytes] = byte;
+			}
+			k->swap[__builtin_ctzll(bytes)](to + GUARD + offset, from + offset, count);
+			check("swap", type, to, GUARD + offset, want, count);
+		}
+}
+
+static void every_swap(void **state)
+{
+	each_set(swap_all);
 }
 
 /* All elements of 8 and 16 bits, by divisors around which the sums of many ranks lie. */
@@ -218,6 +201,8 @@ static void divide_every_element(void **state)
 static void public_names(void **state)
 {
 	const int8_t a = -128, b = 127;
+	const uint16_t e = 0x0102;
+	uint16_t d;
 	int8_t c;
 
 	assert_string_equal(inc_reduce_set(), inc_kernels()->name);
@@ -230,14 +215,15 @@ static void public_names(void **state)
 	assert_int_equal(c, -128);
 	inc_reduce_divide(INC_DTYPE_INT8, &c, &a, 1, 3);
 	assert_int_equal(c, -42);
+	inc_reduce_swap(&d, &e, 1, sizeof(d));
+	assert_int_equal(d, 0x0201);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_operator),
-		cmocka_unit_test(every_division),
-		cmocka_unit_test(divide_every_element),
+		cmocka_unit_test(every_operator), cmocka_unit_test(every_division),
+		cmocka_unit_test(every_swap),     cmocka_unit_test(divide_every_element),
 		cmocka_unit_test(public_names),
 	};
 

@@ -134,7 +134,7 @@ static void every_set(void **state)
 /* No hole in any table, and the best usable set is the one in use. */
 static void tables(void **state)
 {
-	int op, type;
+	int op, type, ends;
 	unsigned int i;
 
 	for (i = 0; inc_kernel_sets[i]; i++) {
@@ -143,8 +143,12 @@ static void tables(void **state)
 		for (type = 0; type < INC_N_DTYPES; type++)
 			for (op = 0; op < INC_N_OPERATORS; op++)
 				assert_true(k->reduce[op][type] && k->divide[type]);
-		for (type = 0; type < INC_N_FLOATS; type++)
+		for (type = 0; type < INC_N_FLOATS; type++) {
 			assert_true(k->floats[type].to_order && k->floats[type].divide);
+			for (ends = 0; ends < INC_FOLD_N_ENDS; ends++)
+				assert_true(k->floats[type].sum[ends] &&
+					    k->floats[type].prod[ends]);
+		}
 	}
 	for (i = 0; !inc_kernel_sets[i]->usable(); i++)
 		;

@@ -33,6 +33,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "lib/reduce/floats.h"
+#include "lib/reduce/operate.h"
 #include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
 
@@ -400,7 +401,7 @@ static int put_elements(const struct inccl_request *req, void *to, size_t first,
 	if (ret)
 		return inc_err_set(err, -ret, "%s", why.msg);
 	if (req->foreign)
-		inccl_swap_elements(to, to, count * f->wire_bytes, f->wire_bytes);
+		inc_reduce_swap(to, to, count, f->wire_bytes);
 	return 0;
 }
 
@@ -450,7 +451,7 @@ static void take_elements(const struct inccl_request *req, const struct inccl_st
 	uint8_t *to = (uint8_t *)f->call.recv + (msg->first - own) * inc_float_size(f->type);
 
 	if (req->foreign)
-		inccl_swap_elements(msg->data, msg->data, msg->recv_len, f->wire_bytes);
+		inc_reduce_swap(msg->data, msg->data, count, f->wire_bytes);
 	if (f->ordered)
 		inc_float_from_order(f->type, to, msg->data, count);
 	else if (f->scaled)

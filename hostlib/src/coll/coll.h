@@ -86,9 +86,7 @@ uint64_t inccl_cut_offset(const struct inccl_request *req, uint64_t i);
 unsigned int inccl_cut_packets(const struct inccl_communicator *comm,
 			       const struct inccl_message *msg);
 
-/* passes.c. From one byte order into the other, elements of size bytes; to may be from. */
-void inccl_swap_elements(void *to, const void *from, uint64_t bytes, size_t size);
-/* What this rank gives and keeps is copied to where it belongs in recv. */
+/* passes.c. What this rank gives and keeps is copied to where it belongs in recv. */
 void inccl_data_prepare(struct inccl_request *req, const struct inccl_plan *plan);
 /* The request is over: what has come is made what the caller asked for. */
 void inccl_data_finish(struct inccl_request *req);

@@ -1,33 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The passes over the caller's data, of all of it before a collective and after it, or of a
- * message's: copies, what the switch does not do, and byte order. */
+ * message's: copies, and what the switch does not do. */
 #include <string.h>
 #include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
 #include "lib/reduce/operate.h"
-
-void inccl_swap_elements(void *to, const void *from, uint64_t bytes, size_t size)
-{
-	uint64_t i;
-
-	switch (size) {
-	case 1:
-		if (to != from)
-			memcpy(to, from, bytes);
-		return;
-	case 2:
-		for (i = 0; i < bytes / 2; i++)
-			((uint16_t *)to)[i] = __builtin_bswap16(((const uint16_t *)from)[i]);
-		return;
-	case 4:
-		for (i = 0; i < bytes / 4; i++)
-			((uint32_t *)to)[i] = __builtin_bswap32(((const uint32_t *)from)[i]);
-		return;
-	default:
-		for (i = 0; i < bytes / 8; i++)
-			((uint64_t *)to)[i] = __builtin_bswap64(((const uint64_t *)from)[i]);
-	}
-}
 
 void inccl_data_prepare(struct inccl_request *req, const struct inccl_plan *plan)
 {

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
+#include "lib/reduce/operate.h"
 
 struct inccl_stage {
 	uint8_t *memory;
@@ -125,7 +126,8 @@ static int make(struct inccl_request *req, const struct inccl_message *msg,
 	if (req->floats)
 		return inccl_floats_put(req, staged, msg->send_len, err);
 	if (msg->send_len)
-		inccl_swap_elements(staged->data, msg->send, msg->send_len, req->element_bytes);
+		inc_reduce_swap(staged->data, msg->send, msg->send_len / req->element_bytes,
+				req->element_bytes);
 	return 0;
 }
 
@@ -165,8 +167,9 @@ int inccl_stage_take(struct inccl_communicator *comm, struct inc_err *err)
 		if (staged->req->floats && staged->recv_len)
 			ret = inccl_floats_take(staged->req, staged, err);
 		else if (staged->recv_len)
-			inccl_swap_elements(staged->recv, staged->data, staged->recv_len,
-					    staged->req->element_bytes);
+			inc_reduce_swap(staged->recv, staged->data,
+					staged->recv_len / staged->req->element_bytes,
+					staged->req->element_bytes);
 		stage->oldest++;
 	}
 	return ret;

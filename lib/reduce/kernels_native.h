@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * SUM and PROD of floats as they are (many.h), for a set's file as kernels_int.h is. A set that
+ * defines INC_F16C has float16's loops from kernels_f16c.h.
+ */
+#ifndef INC_REDUCE_KERNELS_NATIVE_H
+#define INC_REDUCE_KERNELS_NATIVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "lib/reduce/half_bits.h"
+#include "lib/reduce/kernels.h"
+#include "lib/reduce/kernels_loop.h"
+
+_Static_assert(__FLT_EVAL_METHOD__ == 0,
+	       "float32s are added as float32s: 32-bit x86 needs -msse2 -mfpmath=sse");
+
+typedef float float32_any __attribute__((aligned(1)));
+
+#define INC_FLOAT32_KERNEL(op, operator)                                                       \
+	INC_LOOP void op##_float32_of(void *dst, const void *const *src, const unsigned int n, \
+				      size_t count)                                            \
+	{                                                                                      \
+		uint32_any *to = dst;                                                          \
+		INC_SOURCES(float32_any, from, src, n);                                        \
+                                                                                               \
+		INC_FOR_EACH(count)                                                            \
+		{                                                                              \
+			float x = from[0][i];                                                  \
+                                                                                               \
+			for (unsigned int j = 1; j < n; j++)                                   \
+				x = x operator from[j][i];                                     \
+			to[i] = inc_native_bits(x);                                            \
+		}                                                                              \
+	}                                                                                      \
+	INC_TARGET static void op##_float32(void *dst, const void *const *src, unsigned int n, \
+					    size_t count)                                      \
+	{                                                                                      \
+		if (n == 2)                                                                    \
+			op##_float32_of(dst, src, 2, count);                                   \
+		else                                                                           \
+			op##_float32_of(dst, src, INC_FOLD_MOST, count);                       \
+	}
+INC_FLOAT32_KERNEL(sum, +)
+INC_FLOAT32_KERNEL(prod, *)
+
+/* A part has the upper halves' float32s behind the lower ones'. */
+#define INC_HALVES_LOOP(op, operator, name)                                                     \
+	INC_LOOP void op##_##name##_of(void *dst, const void *const *src, const unsigned int n, \
+				       size_t count, const unsigned int ends)                   \
+	{                                                                                       \
+		size_t pairs = count / 2;                                                       \
+		const float32_any *part = src[0];                                               \
+		float32_any *to_part = dst;                                                     \
+		uint32_any *to = dst;                                                           \
+		INC_SOURCES(uint32_any, from, src, n);                                          \
+                                                                                                \
+		INC_FOR_EACH(pairs)                                                             \
+		{                                                                               \
+			float upper, lower;                                                     \
+                                                                                                \
+			if (ends & INC_FOLD_FROM_PART) {                                        \
+				lower = part[i];                                                \
+				upper = part[pairs + i];                                        \
+			} else {                                                                \
+				lower = inc_open_##name(from[0][i] << 16);                      \
+				upper = inc_open_##name(from[0][i]);                            \
+			}                                                                       \
+			for (unsigned int j = 1; j < n; j++) {                                  \
+				lower = lower operator inc_open_##name(from[j][i] << 16);       \
+				upper = upper operator inc_open_##name(from[j][i]);             \
+			}                                                                       \
+			if (ends & INC_FOLD_TO_PART) {                                          \
+				to_part[i] = lower;                                             \
+				to_part[pairs + i] = upper;                                     \
+			} else {                                                                \
+				to[i] = inc_close_##name(lower) >> 16 |                         \
+					(inc_close_##name(upper) & 0xffff0000);                 \
+			}                                                                       \
+		}                                                                               \
+	}
+
+#define INC_HALVES_KERNEL(op, name, ends)                                              \
+	INC_TARGET static void op##_##name##_##ends(void *dst, const void *const *src, \
+						    unsigned int n, size_t count)      \
+	{                                                                              \
+		if (n == 2)                                                            \
+			op##_##name##_of(dst, src, 2, count, ends);                    \
+		else                                                                   \
+			op##_##name##_of(dst, src, INC_FOLD_MOST, count, ends);        \
+	}
+
+#define INC_HALVES_KERNELS(op, name)   \
+	INC_HALVES_KERNEL(op, name, 0) \
+	INC_HALVES_KERNEL(op, name, 1) \
+	INC_HALVES_KERNEL(op, name, 2) \
+	INC_HALVES_KERNEL(op, name, 3)
+
+INC_HALVES_LOOP(sum, +, bfloat16)
+INC_HALVES_LOOP(prod, *, bfloat16)
+#ifdef INC_F16C
+#include "lib/reduce/kernels_f16c.h"
+#else
+INC_HALVES_LOOP(sum, +, float16)
+INC_HALVES_LOOP(prod, *, float16)
+#endif
+INC_HALVES_KERNELS(sum, bfloat16)
+INC_HALVES_KERNELS(prod, bfloat16)
+INC_HALVES_KERNELS(sum, float16)
+INC_HALVES_KERNELS(prod, float16)
+
+/* By enum inc_fold_ends; a part of float32s is float32s as any. */
+#define INC_ENDS_float32(op)                                           \
+	{                                                              \
+		op##_float32, op##_float32, op##_float32, op##_float32 \
+	}
+#define INC_ENDS_float16(op)                                                   \
+	{                                                                      \
+		op##_float16_0, op##_float16_1, op##_float16_2, op##_float16_3 \
+	}
+#define INC_ENDS_bfloat16(op)                                                      \
+	{                                                                          \
+		op##_bfloat16_0, op##_bfloat16_1, op##_bfloat16_2, op##_bfloat16_3 \
+	}
+
+#endif

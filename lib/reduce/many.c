@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Many sources, in blocks that stay in the first-level cache while one fold after the other goes
+ * over them: so memory gives each source once, and takes the result once.
+ */
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+#include "lib/reduce/fp_mode.h"
+#include "lib/reduce/kernels.h"
+#include "lib/reduce/many.h"
+
+/* A block of what is not finished. Four such of sources, this one and what the CPU fetches ahead
+ * are less than any first-level cache. */
+#define BLOCK_BYTES 4096
+
+/* What is done with a block. */
+struct steps {
+	inc_fold fold[INC_FOLD_N_ENDS];
+	/* Or NULL: the byte order, and floats as integers in their order. */
+	void (*swap)(void *dst, const void *src, size_t count);
+	const struct inc_float_kernels *order;
+	int32_t nan_key;
+	size_t bytes; /* of an element */
+	size_t step;  /* elements: a fold takes a multiple of it */
+	size_t block; /* elements */
+};
+
+static bool as_float(enum inc_dtype type, enum inc_float *is)
+{
+	switch (type) {
+#define _(NAME, name, bits, mantissa_bits) \
+	case INC_DTYPE_##NAME:             \
+		*is = INC_##NAME;          \
+		return true;
+		INC_FLOATS(_)
+#undef _
+	default:
+		return false;
+	}
+}
+
+/* What is not a float is an integer. */
+static enum inc_dtype as_integer(enum inc_dtype type)
+{
+	if (type == INC_DTYPE_AGREED)
+		return INC_DTYPE_UINT8;
+	return type == INC_DTYPE_FIXED ? INC_DTYPE_INT32 : type;
+}
+
+bool inc_can_reduce(enum inc_operator op, enum inc_dtype type)
+{
+	enum inc_float is;
+
+	if ((unsigned int)op > INC_OPERATOR_AVG || (unsigned int)type >= INC_N_WIRE_DTYPES)
+		return false;
+	return !as_float(type, &is) || op <= INC_OPERATOR_PROD || op == INC_OPERATOR_AVG;
+}
+
+static void integer_steps(struct steps *s, const struct inc_kernels *k, enum inc_operator op,
+			  enum inc_dtype type)
+{
+	unsigned int i;
+
+	for (i = 0; i < INC_FOLD_N_ENDS; i++)
+		s->fold[i] = k->reduce[op][type];
+}
+
+static void float_steps(struct steps *s, const struct inc_kernels *k, enum inc_operator op,
+			enum inc_float type)
+{
+	const struct inc_float_kernels *f = &k->floats[type];
+	bool wide = inc_float_size(type) == sizeof(float);
+
+	if (op == INC_OPERATOR_MIN || op == INC_OPERATOR_MAX) {
+		s->order = f;
+		s->nan_key = inc_float_nan_key(type, op);
+		integer_steps(s, k, op, wide ? INC_DTYPE_INT32 : INC_DTYPE_INT16);
+		return;
+	}
+	memcpy(s->fold, op == INC_OPERATOR_PROD ? f->prod : f->sum, sizeof(s->fold));
+	if (!wide) {
+		s->step = INC_FOLD_STEP;
+		s->block = BLOCK_BYTES / sizeof(float);
+	}
+}
+
+static void find_steps(struct steps *s, const struct inc_kernels *k, const struct inc_reduction *r,
+		       unsigned int n)
+{
+	enum inc_operator op = r->op == INC_OPERATOR_AVG ? INC_OPERATOR_SUM : r->op;
+	enum inc_dtype type = as_integer(r->type);
+	size_t bytes = inc_element_bytes(INC_DESC(0, 0, type, 0, 0));
+	bool bitwise = op == INC_OPERATOR_AND || op == INC_OPERATOR_OR || op == INC_OPERATOR_XOR;
+	enum inc_float is;
+
+	*s = (struct steps){.bytes = bytes, .step = 1, .block = BLOCK_BYTES / bytes};
+	if (r->swapped && bytes > 1 && !bitwise)
+		s->swap = k->swap[__builtin_ctzll(bytes)];
+	if (!as_float(type, &is))
+		integer_steps(s, k, op, type);
+	else /* of one source the MIN is what the rule for NaN makes of it */
+		float_steps(s, k, n == 1 ? INC_OPERATOR_MIN : op, is);
+}
+
+/* A source's block as the folds want it, in room where it is not so. */
+static const void *prepared(const struct steps *s, void *room, const void *src, size_t count)
+{
+	if (s->swap) {
+		s->swap(room, src, count);
+		src = room;
+	}
+	if (s->order) {
+		s->order->to_order(room, src, count, s->nan_key);
+		src = room;
+	}
+	return src;
+}
+
+static void finish(const struct steps *s, void *dst, size_t count)
+{
+	if (s->order)
+		s->order->from_order(dst, dst, count);
+	if (s->swap)
+		s->swap(dst, dst, count);
+}
+
+/* src: where the sources' blocks are. dst is written when all of them have been read. */
+static void reduce_block(const struct steps *s, void *dst, const void *const *src, unsigned int n,
+			 size_t count)
+{
+	uint8_t room[INC_FOLD_MOST][BLOCK_BYTES], part[BLOCK_BYTES];
+	unsigned int next = 0, have, take, from = 0, to;
+	const void *ready[INC_FOLD_MOST];
+
+	if (n == 1)
+		memmove(dst, prepared(s, room[0], src[0], count), count * s->bytes);
+	for (have = 0; n > 1 && next < n; have = 1, from = INC_FOLD_FROM_PART) {
+		take = have + n - next < INC_FOLD_MOST ? 2 : INC_FOLD_MOST;
+		for (; have < take; have++, next++)
+			ready[have] = prepared(s, room[have], src[next], count);
+		to = next < n ? INC_FOLD_TO_PART : 0;
+		s->fold[from | to](to ? part : dst, ready, take, count);
+		ready[0] = part;
+	}
+	finish(s, dst, count);
+}
+
+/* Fewer elements than a step, in a step of which the rest is zeros. */
+static void reduce_rest(const struct steps *s, void *dst, const void *const *src, unsigned int n,
+			size_t count)
+{
+	uint64_t rest[INC_REDUCE_MOST][INC_FOLD_STEP] = {}, result[INC_FOLD_STEP];
+	const void *padded[INC_REDUCE_MOST];
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		padded[i] = memcpy(rest[i], src[i], count * s->bytes);
+	reduce_block(s, result, padded, n, s->step);
+	memcpy(dst, result, count * s->bytes);
+}
+
+static void reduce_blocks(const struct steps *s, uint8_t *dst, const void *const *src,
+			  unsigned int n, size_t count)
+{
+	const void *at[INC_REDUCE_MOST];
+	size_t first, now;
+	unsigned int i;
+
+	for (first = 0; first < count; first += now) {
+		for (i = 0; i < n; i++)
+			at[i] = (const uint8_t *)src[i] + first * s->bytes;
+		now = count - first < s->block ? count - first : s->block;
+		if (now < s->step) {
+			reduce_rest(s, dst + first * s->bytes, at, n, now);
+			continue;
+		}
+		now -= now % s->step;
+		reduce_block(s, dst + first * s->bytes, at, n, now);
+	}
+}
+
+int inc_reduce_many_by(const struct inc_kernels *k, const struct inc_reduction *r, void *dst,
+		       const void *const *src, unsigned int n, size_t count)
+{
+	inc_fp_mode mode;
+	struct steps s;
+
+	if (!n || n > INC_REDUCE_MOST)
+		return -EINVAL;
+	if (!inc_can_reduce(r->op, r->type))
+		return -EOPNOTSUPP;
+	find_steps(&s, k, r, n);
+	mode = inc_fp_get();
+	inc_fp_set(INC_FP_DEFAULT);
+	reduce_blocks(&s, dst, src, n, count);
+	inc_fp_set(mode);
+	return 0;
+}
+
+int inc_reduce_many(const struct inc_reduction *r, void *dst, const void *const *src,
+		    unsigned int n, size_t count)
+{
+	return inc_reduce_many_by(inc_kernels(), r, dst, src, n, count);
+}
