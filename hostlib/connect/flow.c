@@ -13,15 +13,15 @@ int connect_flow_init(struct connect_flow *flow, const struct inc_connect_settin
 		.buffers = settings->send_buf_cnt,
 		.ack_batch = settings->buf_ack_batch,
 		.depth = connect_send_wr(settings),
-		.room = {[CONNECT_REQ_MESSAGE] = settings->send_buf_cnt,
-			 [CONNECT_REQ_ACK] = acks,
-			 [CONNECT_REQ_READ] = settings->max_rdma_wr,
-			 [CONNECT_REQ_WRITE] = settings->max_rdma_wr,
-			 [CONNECT_REQ_PROBE] = 1,
-			 [CONNECT_REQ_CLOSE] = 1},
+		.room = {[CONNECT_WR_MESSAGE] = settings->send_buf_cnt,
+			 [CONNECT_WR_ACK] = acks,
+			 [CONNECT_WR_READ] = settings->max_rdma_wr,
+			 [CONNECT_WR_WRITE] = settings->max_rdma_wr,
+			 [CONNECT_WR_PROBE] = 1,
+			 [CONNECT_WR_CLOSE] = 1},
 		/* half of the room, so that the other half can be posted until it has completed */
-		.batch = {[CONNECT_REQ_MESSAGE] = settings->buf_signal_batch,
-			  [CONNECT_REQ_ACK] = acks / 2},
+		.batch = {[CONNECT_WR_MESSAGE] = settings->buf_signal_batch,
+			  [CONNECT_WR_ACK] = acks / 2},
 	};
 	flow->ring = calloc(flow->depth, sizeof(*flow->ring));
 	return flow->ring ? 0 : -ENOMEM;
@@ -33,16 +33,16 @@ void connect_flow_free(struct connect_flow *flow)
 	flow->ring = NULL;
 }
 
-uint32_t connect_flow_may(const struct connect_flow *flow, enum connect_request_kind kind)
+uint32_t connect_flow_may(const struct connect_flow *flow, enum connect_wr_kind kind)
 {
 	uint32_t credits, room, used = flow->under_way[kind];
 
 	if (flow->close)
 		return 0;
-	if (kind == CONNECT_REQ_READ || kind == CONNECT_REQ_WRITE)
-		used = flow->under_way[CONNECT_REQ_READ] + flow->under_way[CONNECT_REQ_WRITE];
+	if (kind == CONNECT_WR_READ || kind == CONNECT_WR_WRITE)
+		used = flow->under_way[CONNECT_WR_READ] + flow->under_way[CONNECT_WR_WRITE];
 	room = flow->room[kind] - used;
-	if (kind != CONNECT_REQ_MESSAGE)
+	if (kind != CONNECT_WR_MESSAGE)
 		return room;
 	credits = flow->buffers - (uint32_t)(flow->sent - flow->given_back);
 	return room < credits ? room : credits;
@@ -52,17 +52,17 @@ uint32_t connect_flow_ack_due(const struct connect_flow *flow)
 {
 	const uint32_t n = flow->released - flow->acked;
 
-	return n >= flow->ack_batch && connect_flow_may(flow, CONNECT_REQ_ACK) ? n : 0;
+	return n >= flow->ack_batch && connect_flow_may(flow, CONNECT_WR_ACK) ? n : 0;
 }
 
 /* Whether it is time for a completion of one of this kind. */
-static bool is_time(struct connect_flow *flow, enum connect_request_kind kind)
+static bool is_time(struct connect_flow *flow, enum connect_wr_kind kind)
 {
 	return flow->batch[kind] && ++flow->unsignalled[kind] >= flow->batch[kind];
 }
 
-uint64_t connect_flow_post(struct connect_flow *flow, enum connect_request_kind kind,
-			   uint32_t bytes, bool ask, bool *signalled)
+uint64_t connect_flow_post(struct connect_flow *flow, enum connect_wr_kind kind, uint32_t bytes,
+			   bool ask, bool *signalled)
 {
 	const uint64_t number = ++flow->posted;
 
@@ -71,16 +71,16 @@ uint64_t connect_flow_post(struct connect_flow *flow, enum connect_request_kind 
 		memset(flow->unsignalled, 0, sizeof(flow->unsignalled));
 		flow->signalled = number;
 	}
-	flow->ring[number % flow->depth] = (struct connect_request){kind, *signalled, bytes};
+	flow->ring[number % flow->depth] = (struct connect_wr){kind, *signalled, bytes};
 	flow->under_way[kind]++;
-	if (kind == CONNECT_REQ_MESSAGE) {
+	if (kind == CONNECT_WR_MESSAGE) {
 		flow->sent++;
 		flow->last_message = number;
-	} else if (kind == CONNECT_REQ_ACK) {
+	} else if (kind == CONNECT_WR_ACK) {
 		flow->acked = flow->released;
-	} else if (kind == CONNECT_REQ_PROBE) {
+	} else if (kind == CONNECT_WR_PROBE) {
 		flow->probe = number;
-	} else if (kind == CONNECT_REQ_CLOSE) {
+	} else if (kind == CONNECT_WR_CLOSE) {
 		flow->close = number;
 	}
 	return number;
@@ -88,7 +88,7 @@ uint64_t connect_flow_post(struct connect_flow *flow, enum connect_request_kind 
 
 int connect_flow_complete(struct connect_flow *flow, uint64_t number)
 {
-	const struct connect_request *r;
+	const struct connect_wr *r;
 	int n = 0;
 
 	if (number <= flow->ended || number > flow->posted ||
@@ -97,9 +97,9 @@ int connect_flow_complete(struct connect_flow *flow, uint64_t number)
 	while (flow->ended < number) {
 		r = &flow->ring[++flow->ended % flow->depth];
 		flow->under_way[r->kind]--;
-		if (r->kind == CONNECT_REQ_READ)
+		if (r->kind == CONNECT_WR_READ)
 			flow->bytes_read += r->bytes;
-		else if (r->kind == CONNECT_REQ_WRITE)
+		else if (r->kind == CONNECT_WR_WRITE)
 			flow->bytes_written += r->bytes;
 		n++;
 	}

@@ -44,17 +44,19 @@ enum connect_immediate {
 #define CONNECT_IMM_SHIFT 24
 #define CONNECT_IMM_VALUE ((1u << CONNECT_IMM_SHIFT) - 1)
 
-enum connect_request_kind {
-	CONNECT_REQ_MESSAGE,
-	CONNECT_REQ_ACK,
-	CONNECT_REQ_READ,  /* shares its room with */
-	CONNECT_REQ_WRITE, /* this one */
-	CONNECT_REQ_PROBE,
-	CONNECT_REQ_CLOSE,
-	CONNECT_N_REQS
+/* What a work request of the send queue carries. */
+enum connect_wr_kind {
+	CONNECT_WR_MESSAGE,
+	CONNECT_WR_ACK,
+	CONNECT_WR_READ,  /* shares its room with */
+	CONNECT_WR_WRITE, /* this one */
+	CONNECT_WR_PROBE,
+	CONNECT_WR_CLOSE,
+	CONNECT_N_WRS
 };
 
-struct connect_request {
+/* One that has been posted. */
+struct connect_wr {
 	uint8_t kind;
 	bool signalled;
 	uint32_t bytes;
@@ -64,13 +66,13 @@ struct connect_flow {
 	uint32_t buffers;   /* of each side, for messages */
 	uint32_t ack_batch; /* that are given back at once */
 	/* requests: number n is ring[n % depth] */
-	struct connect_request *ring;
+	struct connect_wr *ring;
 	uint32_t depth;
 	uint64_t posted, ended, signalled; /* the last one that is so */
-	uint32_t under_way[CONNECT_N_REQS];
-	uint32_t room[CONNECT_N_REQS];
-	uint32_t batch[CONNECT_N_REQS];       /* one of so many is signalled */
-	uint32_t unsignalled[CONNECT_N_REQS]; /* since that */
+	uint32_t under_way[CONNECT_N_WRS];
+	uint32_t room[CONNECT_N_WRS];
+	uint32_t batch[CONNECT_N_WRS];       /* one of so many is signalled */
+	uint32_t unsignalled[CONNECT_N_WRS]; /* since that */
 	/* messages of ours */
 	uint64_t sent, given_back; /* by the peer */
 	uint64_t last_message;     /* its request */
@@ -90,12 +92,12 @@ void connect_flow_free(struct connect_flow *flow);
 
 /* How many requests of the kind may be posted now: there is room, and for a message a credit. None
  * after the close. */
-uint32_t connect_flow_may(const struct connect_flow *flow, enum connect_request_kind kind);
+uint32_t connect_flow_may(const struct connect_flow *flow, enum connect_wr_kind kind);
 
 /* Counts one as posted, which it may be. Its number; *signalled: it must be, as ask says, or
  * because it is time. An ACK gives back all that connect_flow_ack_due() has said. */
-uint64_t connect_flow_post(struct connect_flow *flow, enum connect_request_kind kind,
-			   uint32_t bytes, bool ask, bool *signalled);
+uint64_t connect_flow_post(struct connect_flow *flow, enum connect_wr_kind kind, uint32_t bytes,
+			   bool ask, bool *signalled);
 
 /* The buffers that an ACK is to give back now; 0: none is due, or there is no room for it yet. */
 uint32_t connect_flow_ack_due(const struct connect_flow *flow);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A connection's end on the device: queue pair, buffers, what is under way. This is what client.c
- * and service.c need of it while the connection is made; what its owner calls afterwards is
- * inc_connect.h's inc_connect_socket_*(). Each function but event(), hand_over() and stop()
- * carries out one action of state.h; where it fails, that is CONNECT_EVENT_FAILED.
+ * and accept.c (the service's side) need of it while the connection is made; what its owner calls
+ * afterwards is inc_connect.h's inc_connect_socket_*(). Each function but event(), hand_over() and
+ * stop() carries out one action of state.h; where it fails, that is CONNECT_EVENT_FAILED.
  *
  *	client	make, describe; to_rtr, post_receives, to_rts, probe; event: PROBED; hand_over
  *	service	make, to_rtr, post_receives, describe; event: MESSAGE; to_rts; hand_over

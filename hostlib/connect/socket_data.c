@@ -43,7 +43,7 @@ int connect_socket_post_receives(struct inc_connect_socket *socket, struct inc_e
 
 /* Gives wr, which may be posted, its number. */
 static void count(struct inc_connect_socket *socket, struct ibv_send_wr *wr,
-		  enum connect_request_kind kind, uint32_t bytes, bool ask)
+		  enum connect_wr_kind kind, uint32_t bytes, bool ask)
 {
 	bool signalled;
 
@@ -60,7 +60,7 @@ static int post(struct inc_connect_socket *socket, struct ibv_send_wr *wr)
 	return ret ? connect_socket_fail(socket, ret, "post a request: %s", strerror(ret)) : 0;
 }
 
-int connect_socket_post_control(struct inc_connect_socket *socket, enum connect_request_kind kind,
+int connect_socket_post_control(struct inc_connect_socket *socket, enum connect_wr_kind kind,
 				uint32_t immediate)
 {
 	struct ibv_send_wr wr = {
@@ -68,7 +68,7 @@ int connect_socket_post_control(struct inc_connect_socket *socket, enum connect_
 		.imm_data = htonl(immediate),
 	};
 
-	count(socket, &wr, kind, 0, kind != CONNECT_REQ_ACK);
+	count(socket, &wr, kind, 0, kind != CONNECT_WR_ACK);
 	return post(socket, &wr);
 }
 
@@ -78,7 +78,7 @@ int connect_socket_post_ack_if_due(struct inc_connect_socket *socket)
 
 	if (!n)
 		return 0;
-	return connect_socket_post_control(socket, CONNECT_REQ_ACK,
+	return connect_socket_post_control(socket, CONNECT_WR_ACK,
 					   connect_immediate(CONNECT_IMM_ACK, n));
 }
 
@@ -88,13 +88,13 @@ static int post_nothing(struct inc_connect_socket *socket)
 {
 	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE};
 
-	count(socket, &wr, CONNECT_REQ_WRITE, 0, true);
+	count(socket, &wr, CONNECT_WR_WRITE, 0, true);
 	return post(socket, &wr);
 }
 
 int connect_socket_probe(struct inc_connect_socket *socket, struct inc_err *err)
 {
-	if (connect_socket_post_control(socket, CONNECT_REQ_PROBE,
+	if (connect_socket_post_control(socket, CONNECT_WR_PROBE,
 					connect_immediate(CONNECT_IMM_PROBE, 0)))
 		return inc_err_set(err, -socket->error, "%s", socket->why.msg);
 	return 0;
@@ -120,13 +120,13 @@ int inc_connect_socket_send(struct inc_connect_socket *socket, const void *data,
 		return ret;
 	if (!size || size > s->buf_size)
 		return -EMSGSIZE;
-	if (!connect_flow_may(&socket->flow, CONNECT_REQ_MESSAGE))
+	if (!connect_flow_may(&socket->flow, CONNECT_WR_MESSAGE))
 		return -EAGAIN;
 	/* there is room for it: the message that had this buffer has completed */
 	buffer = socket->memory + socket->flow.sent % s->send_buf_cnt * s->buf_size;
 	memcpy(buffer, data, size);
 	sge = (struct ibv_sge){(uintptr_t)buffer, size, socket->mr->lkey};
-	count(socket, &wr, CONNECT_REQ_MESSAGE, size, false);
+	count(socket, &wr, CONNECT_WR_MESSAGE, size, false);
 	ret = post(socket, &wr);
 	if (ret)
 		return ret;
@@ -143,7 +143,7 @@ int inc_connect_socket_flush(struct inc_connect_socket *socket)
 		return socket->error;
 	/* behind the close, that one's completion will say it */
 	if (!socket->error && flow->last_message > flow->signalled &&
-	    connect_flow_may(flow, CONNECT_REQ_WRITE))
+	    connect_flow_may(flow, CONNECT_WR_WRITE))
 		post_nothing(socket);
 	return socket->error ? socket->error : -EAGAIN;
 }
@@ -190,7 +190,7 @@ static bool are_fine(const struct inc_connect_socket *socket,
 }
 
 /* n at once, POST_BATCH at most; last: the last one of these is the last of the call. */
-static int post_transfers(struct inc_connect_socket *socket, enum connect_request_kind kind,
+static int post_transfers(struct inc_connect_socket *socket, enum connect_wr_kind kind,
 			  const struct inc_connect_transfer *t, uint32_t n, bool last)
 {
 	struct ibv_send_wr wr[POST_BATCH];
@@ -202,7 +202,7 @@ static int post_transfers(struct inc_connect_socket *socket, enum connect_reques
 		connect_region_has(t[i].region, socket, t[i].local, t[i].size, &sge[i].lkey);
 		wr[i] = (struct ibv_send_wr){
 			.next = i + 1 < n ? &wr[i + 1] : NULL,
-			.opcode = kind == CONNECT_REQ_READ ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
+			.opcode = kind == CONNECT_WR_READ ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
 			.sg_list = &sge[i],
 			.num_sge = 1,
 			.wr.rdma = {t[i].remote_address, t[i].remote_key},
@@ -217,8 +217,8 @@ int inc_connect_socket_transfer(struct inc_connect_socket *socket,
 				const struct inc_connect_transfer *transfers, uint32_t n,
 				uint64_t *ticket)
 {
-	const enum connect_request_kind kind =
-		direction == INC_CONNECT_READ ? CONNECT_REQ_READ : CONNECT_REQ_WRITE;
+	const enum connect_wr_kind kind =
+		direction == INC_CONNECT_READ ? CONNECT_WR_READ : CONNECT_WR_WRITE;
 	uint32_t at, now;
 	int ret = shut(socket);
 
@@ -250,7 +250,7 @@ int inc_connect_socket_check(struct inc_connect_socket *socket)
 	if (ret)
 		return ret;
 	if (!connect_flow_ended(&socket->flow, socket->check) ||
-	    !connect_flow_may(&socket->flow, CONNECT_REQ_WRITE))
+	    !connect_flow_may(&socket->flow, CONNECT_WR_WRITE))
 		return -EAGAIN;
 	socket->check = socket->flow.posted + 1;
 	return post_nothing(socket);

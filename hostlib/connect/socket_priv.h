@@ -101,7 +101,7 @@ void connect_socket_set_timer(struct inc_connect_socket *socket);
 
 int connect_socket_post_receive(struct inc_connect_socket *socket, uint32_t buffer);
 /* A message without data. */
-int connect_socket_post_control(struct inc_connect_socket *socket, enum connect_request_kind kind,
+int connect_socket_post_control(struct inc_connect_socket *socket, enum connect_wr_kind kind,
 				uint32_t immediate);
 int connect_socket_post_ack_if_due(struct inc_connect_socket *socket);
 

@@ -46,7 +46,7 @@ void connect_socket_stop(struct inc_connect_socket *socket)
 static void post_close(struct inc_connect_socket *socket)
 {
 	socket->drain_until_ns = inc_now_ns() + CONNECT_DRAIN_MS * INC_NSEC_PER_MSEC;
-	connect_socket_post_control(socket, CONNECT_REQ_CLOSE,
+	connect_socket_post_control(socket, CONNECT_WR_CLOSE,
 				    connect_immediate(CONNECT_IMM_CLOSE, 0));
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Life of a connection, of both sides, as a table: what happens in a state, what state follows, and
- * what has to be done. Nothing here touches a device or a socket; socket.c, client.c and service.c
- * do what they are told, and say what came of it as the next event. Pure. Any thread.
+ * what has to be done. Nothing here touches a device or a socket: client.c, accept.c (the service's
+ * side) and, from the hand-over on, socket_progress.c do what they are told, and say what came of
+ * it as the next event. Pure. Any thread.
  *
  *	client	NEW -> QUERYING -> ASKING -> PROBING -> READY
  *	service	NEW -> ANSWERING -> ACCEPTED -> READY

@@ -21,9 +21,9 @@
 #define MAX_INBOX 128
 #define MESSAGE   0 /* in an inbox; what else has an immediate */
 
-static bool takes_receive(enum connect_request_kind kind)
+static bool takes_receive(enum connect_wr_kind kind)
 {
-	return kind != CONNECT_REQ_READ && kind != CONNECT_REQ_WRITE;
+	return kind != CONNECT_WR_READ && kind != CONNECT_WR_WRITE;
 }
 
 /* ---- two sides ------------------------------------------------------------------------------ */
@@ -41,7 +41,7 @@ struct end {
 struct pair {
 	struct end end[2];
 	uint32_t recv_wr;
-	struct connect_request ring[2][MAX_DEPTH];
+	struct connect_wr ring[2][MAX_DEPTH];
 };
 
 struct plan {
@@ -84,7 +84,7 @@ static void own_rings(struct pair *p)
 	p->end[1].flow.ring = p->ring[1];
 }
 
-static void post(struct end *e, enum connect_request_kind kind, uint32_t bytes, bool ask)
+static void post(struct end *e, enum connect_wr_kind kind, uint32_t bytes, bool ask)
 {
 	bool signalled;
 	uint64_t number;
@@ -100,7 +100,7 @@ static void post_ack_if_due(struct end *e)
 	const uint32_t n = connect_flow_ack_due(&e->flow);
 
 	if (n)
-		post(e, CONNECT_REQ_ACK, n, false);
+		post(e, CONNECT_WR_ACK, n, false);
 }
 
 /* ---- what can happen ------------------------------------------------------------------------ */
@@ -109,7 +109,7 @@ enum act { SEND, DELIVER, COMPLETE, HEAR, RELEASE, FLUSH, TRANSFER, CLOSE, N_ACT
 
 static bool try_deliver(struct end *e, struct end *peer)
 {
-	const struct connect_request *r;
+	const struct connect_wr *r;
 
 	if (e->delivered == e->flow.posted)
 		return false;
@@ -120,10 +120,10 @@ static bool try_deliver(struct end *e, struct end *peer)
 	peer->receives--;
 	assert_true(peer->n_inbox < MAX_INBOX);
 	peer->inbox[peer->n_inbox++] =
-		r->kind == CONNECT_REQ_MESSAGE ? MESSAGE
-		: r->kind == CONNECT_REQ_ACK   ? connect_immediate(CONNECT_IMM_ACK, r->bytes)
-		: r->kind == CONNECT_REQ_PROBE ? connect_immediate(CONNECT_IMM_PROBE, 0)
-					       : connect_immediate(CONNECT_IMM_CLOSE, 0);
+		r->kind == CONNECT_WR_MESSAGE ? MESSAGE
+		: r->kind == CONNECT_WR_ACK   ? connect_immediate(CONNECT_IMM_ACK, r->bytes)
+		: r->kind == CONNECT_WR_PROBE ? connect_immediate(CONNECT_IMM_PROBE, 0)
+					      : connect_immediate(CONNECT_IMM_CLOSE, 0);
 	return true;
 }
 
@@ -166,10 +166,10 @@ static bool try_act(struct pair *p, int side, enum act act)
 
 	switch (act) {
 	case SEND:
-		if (!e->to_send || !connect_flow_may(&e->flow, CONNECT_REQ_MESSAGE))
+		if (!e->to_send || !connect_flow_may(&e->flow, CONNECT_WR_MESSAGE))
 			return false;
 		e->to_send--;
-		post(e, CONNECT_REQ_MESSAGE, 1, false);
+		post(e, CONNECT_WR_MESSAGE, 1, false);
 		return true;
 	case DELIVER:
 		return try_deliver(e, &p->end[!side]);
@@ -186,23 +186,23 @@ static bool try_act(struct pair *p, int side, enum act act)
 		return true;
 	case FLUSH:
 		if (!e->flushes || e->flow.last_message <= e->flow.signalled ||
-		    !connect_flow_may(&e->flow, CONNECT_REQ_WRITE))
+		    !connect_flow_may(&e->flow, CONNECT_WR_WRITE))
 			return false;
 		e->flushes--;
-		post(e, CONNECT_REQ_WRITE, 0, true);
+		post(e, CONNECT_WR_WRITE, 0, true);
 		return true;
 	case TRANSFER:
-		if (!e->transfers || !connect_flow_may(&e->flow, CONNECT_REQ_READ))
+		if (!e->transfers || !connect_flow_may(&e->flow, CONNECT_WR_READ))
 			return false;
 		e->transfers--;
-		post(e, CONNECT_REQ_READ, 1, true);
+		post(e, CONNECT_WR_READ, 1, true);
 		return true;
 	case CLOSE:
 		if (!e->closes)
 			return false;
 		e->closes = false;
 		e->to_send = e->transfers = e->flushes = 0;
-		post(e, CONNECT_REQ_CLOSE, 0, true);
+		post(e, CONNECT_WR_CLOSE, 0, true);
 		return true;
 	default:
 		return false;
@@ -265,7 +265,7 @@ static bool is_new(struct pair *p)
 	for (side = 0; side < 2; side++) {
 		f = &p->end[side].flow;
 		for (n = f->posted + 1; n <= f->ended + f->depth; n++)
-			p->ring[side][n % f->depth] = (struct connect_request){0};
+			p->ring[side][n % f->depth] = (struct connect_wr){0};
 		f->ring = NULL;
 	}
 	for (i = 0; i < sizeof(p->end) + sizeof(p->recv_wr); i++)
@@ -449,16 +449,16 @@ static void only_what_was_asked_for_completes(void **state)
 
 	flow_of(&flow, 8, 4, 4);
 	for (i = 1; i <= 8; i++) {
-		assert_int_equal(connect_flow_may(&flow, CONNECT_REQ_MESSAGE), 9 - i);
+		assert_int_equal(connect_flow_may(&flow, CONNECT_WR_MESSAGE), 9 - i);
 		assert_int_equal(
-			connect_flow_post(&flow, CONNECT_REQ_MESSAGE, 10, false, &signalled), i);
+			connect_flow_post(&flow, CONNECT_WR_MESSAGE, 10, false, &signalled), i);
 		assert_int_equal(signalled, i % 4 == 0);
 	}
-	assert_int_equal(connect_flow_post(&flow, CONNECT_REQ_READ, 100, false, &signalled), 9);
+	assert_int_equal(connect_flow_post(&flow, CONNECT_WR_READ, 100, false, &signalled), 9);
 	assert_false(signalled);
-	assert_int_equal(connect_flow_post(&flow, CONNECT_REQ_WRITE, 1000, true, &signalled), 10);
+	assert_int_equal(connect_flow_post(&flow, CONNECT_WR_WRITE, 1000, true, &signalled), 10);
 	assert_true(signalled);
-	assert_int_equal(connect_flow_may(&flow, CONNECT_REQ_READ), 126);
+	assert_int_equal(connect_flow_may(&flow, CONNECT_WR_READ), 126);
 	assert_int_equal(connect_flow_complete(&flow, 0), -EIO);
 	assert_int_equal(connect_flow_complete(&flow, 3), -EIO);
 	assert_int_equal(connect_flow_complete(&flow, 11), -EIO);
@@ -470,25 +470,25 @@ static void only_what_was_asked_for_completes(void **state)
 	assert_int_equal(connect_flow_complete(&flow, 10), 6);
 	assert_int_equal(flow.bytes_read, 100);
 	assert_int_equal(flow.bytes_written, 1000);
-	assert_int_equal(connect_flow_may(&flow, CONNECT_REQ_WRITE), 128);
+	assert_int_equal(connect_flow_may(&flow, CONNECT_WR_WRITE), 128);
 	/* there is room, and no credit */
-	assert_int_equal(connect_flow_may(&flow, CONNECT_REQ_MESSAGE), 0);
+	assert_int_equal(connect_flow_may(&flow, CONNECT_WR_MESSAGE), 0);
 	connect_flow_free(&flow);
 }
 
 static void behind_the_close_comes_nothing(void **state)
 {
-	enum connect_request_kind kind;
+	enum connect_wr_kind kind;
 	struct connect_flow flow;
 	bool signalled;
 
 	flow_of(&flow, 8, 1, 4);
-	for (kind = 0; kind < CONNECT_N_REQS; kind++)
+	for (kind = 0; kind < CONNECT_N_WRS; kind++)
 		assert_true(connect_flow_may(&flow, kind) > 0);
-	connect_flow_post(&flow, CONNECT_REQ_CLOSE, 0, false, &signalled);
+	connect_flow_post(&flow, CONNECT_WR_CLOSE, 0, false, &signalled);
 	flow.received = flow.released = 1;
 	assert_int_equal(connect_flow_ack_due(&flow), 0);
-	for (kind = 0; kind < CONNECT_N_REQS; kind++)
+	for (kind = 0; kind < CONNECT_N_WRS; kind++)
 		assert_int_equal(connect_flow_may(&flow, kind), 0);
 	connect_flow_free(&flow);
 }
@@ -531,7 +531,7 @@ static void a_peer_that_lies(void **state)
 	int ret;
 
 	flow_of(&flow, 2, 1, 1);
-	connect_flow_post(&flow, CONNECT_REQ_MESSAGE, 1, false, &signalled);
+	connect_flow_post(&flow, CONNECT_WR_MESSAGE, 1, false, &signalled);
 	for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
 		const struct word *w = &words[i];
 
@@ -559,7 +559,7 @@ static void a_first_message_has_one_direction(void **state)
 	bool signalled;
 
 	flow_of(&flow, 2, 1, 1);
-	connect_flow_post(&flow, CONNECT_REQ_PROBE, 0, false, &signalled);
+	connect_flow_post(&flow, CONNECT_WR_PROBE, 0, false, &signalled);
 	assert_int_equal(connect_flow_hear(&flow, true, connect_immediate(CONNECT_IMM_PROBE, 0), 0,
 					   &heard, &why),
 			 -EPROTO);
