@@ -81,7 +81,9 @@ struct inc_connect_settings {
 #define INC_CONNECT_FIELD_(name, type, preset, least, most, what) type name;
 	INC_CONNECT_SETTINGS(INC_CONNECT_FIELD_)
 #undef INC_CONNECT_FIELD_
-	bool record_latency_per_peer; /* histograms of connect and accept for each peer, too */
+	/* Histograms of connect and accept for each peer, too. A service's own count beside the
+	 * client's. */
+	bool record_latency_per_peer;
 };
 
 /* All at their defaults. */

@@ -176,6 +176,41 @@ static void peers_that_ask_for_it(void **state)
 	loop_end();
 }
 
+static void on_accepted(void *arg, struct inc_connect_socket *socket, const char *peer)
+{
+	inc_connect_socket_destroy(socket);
+	heard++;
+}
+
+/* Its own, whoever the clients are. */
+static void a_service_that_asks_for_it(void **state)
+{
+	INC_CONNECT_OPTS(inc_connect_opts, opts);
+	INC_CONNECT_OPTS(inc_connect_serve_opts, serve, .listen = "127.0.0.1:0",
+			 .accepted = on_accepted);
+	struct inc_connect_settings settings;
+	struct inc_connect_service *service;
+	struct inc_connect *other;
+	char *text;
+
+	begin(1, LONG_MS);
+	inc_connect_settings_init(&settings);
+	settings.record_latency_per_peer = true;
+	opts.settings = &settings;
+	assert_int_equal(inc_connect_create(loop.base, &opts, &other), 0);
+	assert_int_equal(inc_connect_serve(other, &serve, &service), 0);
+	snprintf(loop.address, sizeof(loop.address), "127.0.0.1:%u",
+		 inc_connect_service_port(service));
+	open_from(loop.ctx, LONG_MS);
+	loop_until(&heard, 2);
+	has(other, "inc_connect_peer_accept_latency_seconds_count", "127.0.0.1", 1);
+	text = inc_connect_figures(loop.ctx);
+	assert_null(strstr(text, "inc_connect_peer_"));
+	free(text);
+	inc_connect_destroy(other);
+	loop_end();
+}
+
 static char *told;
 
 static void on_told(void *arg, int error, const char *why, const char *figures)
@@ -212,6 +247,7 @@ int main(void)
 		cmocka_unit_test(a_step_fails),
 		cmocka_unit_test(cancelled),
 		cmocka_unit_test(peers_that_ask_for_it),
+		cmocka_unit_test(a_service_that_asks_for_it),
 		cmocka_unit_test(who_asks_hears_the_same),
 	};
 
