@@ -17,9 +17,7 @@
 #include "lib/base/clock.h"
 #include "lib/conf/messages.h"
 
-#define MAX_CLIENTS_PER_PEER 256
-#define MAX_MAKING_BYTES     (1ull << 30)
-#define MAX_WRITE            (CONNECT_ANSWER_MAX + CONNECT_REQUEST_MAX) /* an answer, an error */
+#define MAX_WRITE (CONNECT_ANSWER_MAX + CONNECT_REQUEST_MAX) /* an answer, an error */
 
 struct connect_accept {
 	struct inc_connect_service *service;
@@ -131,7 +129,7 @@ static int make_for_peer(struct connect_accept *client)
 	const uint64_t bytes = 2ull * asked->config.buf_size * asked->config.send_buf_cnt;
 	int ret;
 
-	if (service->making_bytes + bytes > MAX_MAKING_BYTES)
+	if (service->making_bytes + bytes > CONNECT_MAX_MAKING_BYTES)
 		return inc_err_set(&client->why, ENOBUFS,
 				   "too many connections are being made: try again");
 	service->making_bytes += bytes;
@@ -377,7 +375,7 @@ static bool is_one_too_many(const struct connect_accept *client)
 
 	LIST_FOREACH(other, &client->service->clients, entry)
 	n += !strcmp(other->peer, client->peer);
-	return n > MAX_CLIENTS_PER_PEER;
+	return n > CONNECT_MAX_CLIENTS_PER_PEER;
 }
 
 /* The address alone: "10.77.0.1:40312", "[fd00::1]:40312". */
@@ -426,5 +424,5 @@ void connect_accept_start(struct inc_connect_service *service, int fd)
 	if (take_up(client, fd))
 		connect_accept_end(client);
 	else if (is_one_too_many(client))
-		refuse(client, EBUSY, "more than %u clients at once", MAX_CLIENTS_PER_PEER);
+		refuse(client, EBUSY, "more than %u clients at once", CONNECT_MAX_CLIENTS_PER_PEER);
 }

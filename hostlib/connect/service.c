@@ -11,9 +11,8 @@
 #include "lib/base/caller.h"
 #include "lib/net/hostport.h"
 
-#define MAX_CLIENTS 512 /* further ones wait in the kernel's queue */
-#define BACKLOG     512
-#define REST_MS     100
+#define BACKLOG 512
+#define REST_MS 100
 
 static void on_client(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *addr,
 		      int len, void *arg)
@@ -22,7 +21,7 @@ static void on_client(struct evconnlistener *listener, evutil_socket_t fd, struc
 
 	service->short_told = false;
 	connect_accept_start(service, fd);
-	if (service->n_clients >= MAX_CLIENTS)
+	if (service->n_clients >= CONNECT_MAX_CLIENTS)
 		evconnlistener_disable(listener);
 }
 
@@ -36,7 +35,7 @@ static void on_rested(evutil_socket_t fd, short what, void *arg)
 {
 	struct inc_connect_service *service = arg;
 
-	if (service->n_clients < MAX_CLIENTS)
+	if (service->n_clients < CONNECT_MAX_CLIENTS)
 		evconnlistener_enable(service->listener);
 }
 

@@ -8,6 +8,11 @@
 #include <sys/queue.h>
 #include "hostlib/connect/context.h"
 
+/* What anybody out there can cause. */
+#define CONNECT_MAX_CLIENTS          512 /* at once; further ones wait in the kernel's queue */
+#define CONNECT_MAX_CLIENTS_PER_PEER 256 /* of one address; further ones are refused */
+#define CONNECT_MAX_MAKING_BYTES     (1ull << 30) /* of making_bytes */
+
 struct connect_accept; /* a client, from its TCP connection to its socket */
 LIST_HEAD(connect_accepts, connect_accept);
 

@@ -14,6 +14,7 @@
 #include "hostlib/connect/figures.h"
 #include "hostlib/connect/flow.h"
 #include "hostlib/connect/protocol.h"
+#include "hostlib/connect/service.h"
 #include "hostlib/connect/socket_priv.h"
 #include "hostlib/connect/state.h"
 #include "selftests/connect/document.h"
@@ -166,6 +167,14 @@ static void limits_of_the_wire(void **state)
 		 "port %u where an address has none: %u KiB at most from "
 		 "clients, %u MiB from services",
 		 INC_CONNECT_PORT, CONNECT_REQUEST_MAX >> 10, CONNECT_ANSWER_MAX >> 20);
+	has(wire, text);
+	snprintf(text, sizeof(text),
+		 "\n| clients at once | %u, later ones wait until others have left; "
+		 "%u from one address,",
+		 CONNECT_MAX_CLIENTS, CONNECT_MAX_CLIENTS_PER_PEER);
+	has(wire, text);
+	snprintf(text, sizeof(text), "not accepted yet | %llu GiB, both directions counted,",
+		 CONNECT_MAX_MAKING_BYTES >> 30);
 	has(wire, text);
 	snprintf(text, sizeof(text), "| `version` | a number from 1 | of the protocol: %u |",
 		 CONNECT_VERSION);
