@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 #include "hostlib/connect/config.h"
 #include "hostlib/connect/protocol.h"
-#include "lib/rdma/mtu.h"
 
 #define VERSION_FIELD(type)                                                       \
 	{                                                                         \
@@ -159,6 +159,10 @@ static int check_settings(const struct inc_connect_settings *settings, struct in
 	return field ? inc_err_set(err, EINVAL, "config.%s: %s", field, why.msg) : 0;
 }
 
+_Static_assert(!offsetof(struct connect_query, version) &&
+		       !offsetof(struct connect_connect, version),
+	       "a message with a version begins with it");
+
 static int check_version(uint32_t version, struct inc_err *err)
 {
 	if (!version || version == CONNECT_VERSION)
@@ -171,7 +175,6 @@ int connect_read(enum connect_message_id id, const json_t *message, void *out, s
 {
 	const struct inc_schema *schema = &connect_messages[id].schema;
 	const struct connect_connect *asked = out;
-	const struct connect_query *query = out;
 	int ret, other = 0;
 
 	if (id == CONNECT_MSG_ERROR)
@@ -180,10 +183,8 @@ int connect_read(enum connect_message_id id, const json_t *message, void *out, s
 		memset(out, 0, schema->size);
 	ret = inc_schema_read_json(schema, message, out, err);
 	/* another version may have other fields: that it is one is what the peer must hear */
-	if (id == CONNECT_MSG_QUERY || id == CONNECT_MSG_STATS)
-		other = check_version(query->version, err);
-	else if (id == CONNECT_MSG_CONNECT)
-		other = check_version(asked->version, err);
+	if (!strcmp(schema->fields[0].name, "version"))
+		other = check_version(*(const uint32_t *)out, err);
 	if (ret || other)
 		return other ?: ret;
 	if (id == CONNECT_MSG_CONNECTED)

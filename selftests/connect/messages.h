@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One message of each kind, with every field. */
+/* One message of each kind but figures, with every field. */
 #ifndef CONNECT_TEST_MESSAGES_H
 #define CONNECT_TEST_MESSAGES_H
 

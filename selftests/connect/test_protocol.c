@@ -258,13 +258,35 @@ static void one_link_and_no_other(void **state)
 	assert_int_equal(connect_link_of(&(struct connect_info){0}), 0);
 }
 
+/* figures has but one field, of which its reader makes what it can (test_figures.c). */
+static void every_kind_has_a_sample(void **state)
+{
+	enum connect_message_id id;
+	size_t i;
+
+	for (id = 0; id < CONNECT_MSG_MAX; id++) {
+		for (i = 0; i < N_SAMPLES && connect_samples[i].id != id; i++)
+			;
+		if (i == N_SAMPLES && id != CONNECT_MSG_FIGURES)
+			fail_msg("no sample of %s", connect_messages[id].type);
+	}
+}
+
+/* Of every question. */
 static void another_version_is_said_to_be_one(void **state)
 {
 	struct inc_err err = {""};
+	size_t i;
 
-	assert_int_equal(read_one(CONNECT_MSG_QUERY, with(0, "version", json_integer(2)), &err),
-			 -EPROTONOSUPPORT);
-	assert_string_equal(err.msg, "version 2, this service speaks 1");
+	for (i = 0; i < N_SAMPLES; i++) {
+		const enum connect_message_id id = connect_samples[i].id;
+
+		if (id == CONNECT_MSG_ERROR || strcmp(connect_messages[id].from, "client") != 0)
+			continue;
+		assert_int_equal(read_one(id, with(i, "version", json_integer(2)), &err),
+				 -EPROTONOSUPPORT);
+		assert_string_equal(err.msg, "version 2, this service speaks 1");
+	}
 	/* whatever else it has */
 	assert_int_equal(
 		read_one(CONNECT_MSG_CONNECT, parse("{\"type\":\"connect\",\"version\":9}"), &err),
@@ -334,6 +356,7 @@ int main(void)
 		cmocka_unit_test(bounds_of_lists),
 		cmocka_unit_test(bounds_of_texts),
 		cmocka_unit_test(one_link_and_no_other),
+		cmocka_unit_test(every_kind_has_a_sample),
 		cmocka_unit_test(another_version_is_said_to_be_one),
 		cmocka_unit_test(settings_that_are_absent_have_their_defaults),
 		cmocka_unit_test(the_longest_lines_fit),
