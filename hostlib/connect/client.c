@@ -174,26 +174,11 @@ static int act(void *arg, enum connect_action_bit action)
 
 static void on_up(void *arg)
 {
-	const struct connect_query query = {.version = CONNECT_VERSION};
 	struct connect_client *client = arg;
-	struct inc_connect_request *request = arg;
-	int ret = connect_call_send(request->call, connect_new(CONNECT_MSG_QUERY, &query));
+	int ret = connect_request_ask(&client->request, CONNECT_MSG_QUERY);
 
-	if (!ret)
-		return;
-	inc_err_set(&request->why, -ret, "%s: %s", request->address, strerror(-ret));
-	fail(client, ret);
-}
-
-static int take_devices(struct connect_client *client, json_t *object)
-{
-	struct inc_connect_request *request = &client->request;
-
-	client->devices = malloc(sizeof(*client->devices));
-	if (!client->devices)
-		return inc_err_set(&request->why, ENOMEM, "%s: %s", request->address,
-				   strerror(ENOMEM));
-	return connect_request_answer(request, object, CONNECT_MSG_DEVICES, client->devices);
+	if (ret)
+		fail(client, ret);
 }
 
 static void on_message(void *arg, json_t *object)
@@ -203,7 +188,7 @@ static void on_message(void *arg, json_t *object)
 	int ret;
 
 	if (client->state == CONNECT_QUERYING) {
-		ret = take_devices(client, object);
+		ret = connect_request_devices(&client->request, object, &client->devices);
 	} else if (client->state == CONNECT_ASKING) {
 		event = CONNECT_EVENT_CONNECTED;
 		ret = connect_request_answer(&client->request, object, CONNECT_MSG_CONNECTED,

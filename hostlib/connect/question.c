@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Requests of one question and one answer: which ports there are, and what is counted. */
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include "hostlib/connect/request.h"
 
 struct connect_question {
@@ -22,15 +20,11 @@ struct connect_question_kind {
 
 static void on_up(void *arg)
 {
-	const struct connect_query query = {.version = CONNECT_VERSION};
 	struct connect_question *question = arg;
-	struct inc_connect_request *request = arg;
-	int ret = connect_call_send(request->call, connect_new(question->about->ask, &query));
+	int ret = connect_request_ask(arg, question->about->ask);
 
-	if (!ret)
-		return;
-	inc_err_set(&request->why, -ret, "%s: %s", request->address, strerror(-ret));
-	connect_request_finish(request, ret);
+	if (ret)
+		connect_request_finish(arg, ret);
 }
 
 static void on_message(void *arg, json_t *object)
@@ -88,18 +82,9 @@ static const struct connect_request_kind kind = {
 	.release = release,
 };
 
-static int out_of_memory(struct inc_connect_request *request)
-{
-	return inc_err_set(&request->why, ENOMEM, "%s: %s", request->address, strerror(ENOMEM));
-}
-
 static int take_devices(struct connect_question *question, json_t *object)
 {
-	question->devices = malloc(sizeof(*question->devices));
-	if (!question->devices)
-		return out_of_memory(&question->request);
-	return connect_request_answer(&question->request, object, CONNECT_MSG_DEVICES,
-				      question->devices);
+	return connect_request_devices(&question->request, object, &question->devices);
 }
 
 static int take_figures(struct connect_question *question, json_t *object)
@@ -109,7 +94,7 @@ static int take_figures(struct connect_question *question, json_t *object)
 	if (ret)
 		return ret;
 	question->figures = connect_figures_text(json_object_get(object, "families"));
-	return question->figures ? 0 : out_of_memory(&question->request);
+	return question->figures ? 0 : connect_request_no_memory(&question->request);
 }
 
 static void ask(struct inc_connect_request *request)

@@ -112,6 +112,20 @@ int connect_request_call(struct inc_connect_request *request)
 				  &request->call, &request->why);
 }
 
+int connect_request_no_memory(struct inc_connect_request *request)
+{
+	return inc_err_set(&request->why, ENOMEM, "%s: %s", request->address, strerror(ENOMEM));
+}
+
+int connect_request_ask(struct inc_connect_request *request, enum connect_message_id id)
+{
+	const struct connect_query query = {.version = CONNECT_VERSION};
+	int ret = connect_call_send(request->call, connect_new(id, &query));
+
+	return ret ? inc_err_set(&request->why, -ret, "%s: %s", request->address, strerror(-ret))
+		   : 0;
+}
+
 int connect_request_answer(struct inc_connect_request *request, json_t *object,
 			   enum connect_message_id id, void *out)
 {
@@ -135,6 +149,15 @@ int connect_request_answer(struct inc_connect_request *request, json_t *object,
 		return inc_err_set(&request->why, EPROTO, "%s: %s: %s", request->address, want,
 				   err.msg);
 	return 0;
+}
+
+int connect_request_devices(struct inc_connect_request *request, json_t *object,
+			    struct inc_connect_devices **devices)
+{
+	*devices = malloc(sizeof(**devices));
+	if (!*devices)
+		return connect_request_no_memory(request);
+	return connect_request_answer(request, object, CONNECT_MSG_DEVICES, *devices);
 }
 
 void connect_request_finish(struct inc_connect_request *request, int error)

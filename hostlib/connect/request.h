@@ -52,10 +52,17 @@ int connect_request_make(struct inc_connect *ctx, const char *address,
 			 const struct connect_request_kind *kind, struct inc_connect_request **out);
 /* Calls the service. 0 or -errno and why. */
 int connect_request_call(struct inc_connect_request *request);
+/* Asks it something, once it is there: a message of a version alone. 0 or -errno and why. */
+int connect_request_ask(struct inc_connect_request *request, enum connect_message_id id);
 /* The answer, which is to be this message, into out: 0, or -errno and why: of the service; -EPROTO:
  * it is none. */
 int connect_request_answer(struct inc_connect_request *request, json_t *object,
 			   enum connect_message_id id, void *out);
+/* The same for devices: *devices is the caller's to free in every case. */
+int connect_request_devices(struct inc_connect_request *request, json_t *object,
+			    struct inc_connect_devices **devices);
+/* -ENOMEM and why. */
+int connect_request_no_memory(struct inc_connect_request *request);
 /* It is over: 0, or -errno, whose why is set. Its owner hears it from the loop. */
 void connect_request_finish(struct inc_connect_request *request, int error);
 
