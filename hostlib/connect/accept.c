@@ -109,16 +109,9 @@ static void on_socket(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
-/* What there is already is looked at by the loop, as this is deep in a callback. */
-static int watch(struct connect_accept *client)
+static int out_of_memory(struct connect_accept *client)
 {
-	client->socket_event =
-		event_new(client->service->ctx->base, inc_connect_socket_fd(client->socket),
-			  EV_READ | EV_PERSIST, on_socket, client);
-	if (!client->socket_event || event_add(client->socket_event, NULL))
-		return inc_err_set(&client->why, ENOMEM, "%s", strerror(ENOMEM));
-	event_active(client->socket_event, EV_READ, 0);
-	return 0;
+	return inc_err_set(&client->why, ENOMEM, "%s", strerror(ENOMEM));
 }
 
 static int make_for_peer(struct connect_accept *client)
@@ -142,10 +135,12 @@ static int make_for_peer(struct connect_accept *client)
 static int send_answer(struct connect_accept *client)
 {
 	struct connect_info info;
-	int ret = watch(client);
+	int ret;
 
-	if (ret)
-		return ret;
+	client->socket_event =
+		connect_watch(client->service->ctx, client->socket, on_socket, client);
+	if (!client->socket_event)
+		return out_of_memory(client);
 	connect_socket_describe(client->socket, &info);
 	/* it tells when it is with the kernel: on_written() */
 	connect_arm(client->clock, client->service->accept_timeout_ms);
@@ -233,11 +228,6 @@ static int act(void *arg, enum connect_action_bit action)
 		return client->error;
 	}
 	return 0;
-}
-
-static int out_of_memory(struct connect_accept *client)
-{
-	return inc_err_set(&client->why, ENOMEM, "%s", strerror(ENOMEM));
 }
 
 /* Steals the answer. 0 or -errno and why. */

@@ -56,19 +56,6 @@ static void on_socket(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
-/* From now on, for a port can go down at any time. What there is already is looked at by the loop,
- * as this may be deep in a callback. */
-static int watch(struct connect_client *client)
-{
-	client->socket_event =
-		event_new(client->request.ctx->base, inc_connect_socket_fd(client->socket),
-			  EV_READ | EV_PERSIST, on_socket, client);
-	if (!client->socket_event || event_add(client->socket_event, NULL))
-		return -ENOMEM;
-	event_active(client->socket_event, EV_READ, 0);
-	return 0;
-}
-
 static void unwatch(struct connect_client *client)
 {
 	if (client->socket_event)
@@ -111,9 +98,11 @@ static int make(struct connect_client *client, struct inc_err *err)
 	asked.target_dev = pair->remote_dev;
 	memcpy(asked.target_devname, pair->remote_name, sizeof(asked.target_devname));
 	asked.target_port = pair->remote_port;
-	ret = watch(client)
-		      ?: connect_call_send(client->request.call,
-					   connect_new(CONNECT_MSG_CONNECT, &asked));
+	/* from now on, for a port can go down at any time */
+	client->socket_event = connect_watch(ctx, client->socket, on_socket, client);
+	ret = client->socket_event ? connect_call_send(client->request.call,
+						       connect_new(CONNECT_MSG_CONNECT, &asked))
+				   : -ENOMEM;
 	return ret ? inc_err_set(err, -ret, "%s", strerror(-ret)) : 0;
 }
 

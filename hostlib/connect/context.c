@@ -26,9 +26,29 @@ void connect_log(struct inc_connect *ctx, const char *fmt, ...)
 	ctx->log(ctx->log_ctx, line);
 }
 
+struct event *connect_watch(struct inc_connect *ctx, const struct inc_connect_socket *socket,
+			    event_callback_fn on_socket, void *arg)
+{
+	struct event *event = event_new(ctx->base, inc_connect_socket_fd(socket),
+					EV_READ | EV_PERSIST, on_socket, arg);
+
+	if (event && event_add(event, NULL)) {
+		event_free(event);
+		return NULL;
+	}
+	if (event)
+		event_active(event, EV_READ, 0);
+	return event;
+}
+
+static struct timeval of_ms(unsigned int ms)
+{
+	return (struct timeval){.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
+}
+
 void connect_arm(struct event *timer, unsigned int ms)
 {
-	const struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
+	const struct timeval tv = of_ms(ms);
 
 	event_add(timer, &tv);
 }
@@ -280,8 +300,7 @@ static int open_devices(struct inc_connect *ctx, struct inc_err *err)
 
 static int watch_devices(struct inc_connect *ctx, struct inc_err *err)
 {
-	const struct timeval every = {.tv_sec = ctx->config.refresh_ms / 1000,
-				      .tv_usec = ctx->config.refresh_ms % 1000 * 1000};
+	const struct timeval every = of_ms(ctx->config.refresh_ms);
 
 	ctx->counters = connect_counters_new();
 	ctx->device_events = event_new(ctx->base, inc_rdma_inventory_fd(ctx->inventory),

@@ -45,6 +45,12 @@ int connect_make_on(struct inc_connect *ctx, uint8_t dev, const char *name, uint
 		    const struct inc_connect_settings *settings, struct inc_connect_socket **socket,
 		    struct inc_err *err);
 
+/* Calls back where the socket has something to say (connect_socket_event()); what there is already
+ * it says from the loop, as this may be deep in a callback. event_free() ends it. NULL: no memory.
+ */
+struct event *connect_watch(struct inc_connect *ctx, const struct inc_connect_socket *socket,
+			    event_callback_fn on_socket, void *arg);
+
 /* One-shot, in so many milliseconds from now; what it had is forgotten. */
 void connect_arm(struct event *timer, unsigned int ms);
 
