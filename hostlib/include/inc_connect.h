@@ -23,7 +23,8 @@
  * it makes every call, and every callback comes from that loop, with no lock held. A socket is an
  * exception: once its callback has returned, it is its owner's, who may use it from any one thread
  * at a time, without an event base (inc_connect_socket_fd()). Several contexts in several threads
- * know nothing of each other. Nothing blocks but what says "wait" in its name.
+ * know nothing of each other. Nothing blocks but what says "wait" in its name; the loop stands
+ * still for up to a second where the kernel looks in vain for a RoCE peer's Ethernet address.
  *
  * The wire, the file and the figures are described in docs/connect.md.
  */
@@ -342,8 +343,9 @@ int inc_connect_socket_transfer(struct inc_connect_socket *socket,
 /* 0: those transfers, and all before them, are done; -EAGAIN: not yet; or the socket's error. */
 int inc_connect_socket_transferred(struct inc_connect_socket *socket, uint64_t ticket);
 
-/* Asks whether the peer is still there: a message without data, whose arrival its device must
- * confirm. 0: it is under way, its failure is the socket's; -EAGAIN: one is; or the error. */
+/* Asks whether the peer is still there: an RDMA WRITE of no bytes, whose arrival its device must
+ * confirm. 0: it is under way, its failure is the socket's; -EAGAIN: one is, or max_rdma_wr
+ * transfers are; or the error. */
 int inc_connect_socket_check(struct inc_connect_socket *socket);
 
 struct inc_connect_socket_info {

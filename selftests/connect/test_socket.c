@@ -145,7 +145,11 @@ static void limits(void **state)
 	assert_int_equal(inc_connect_socket_register(s, bytes, 0, true, &none), -EINVAL);
 	for (i = 0; i < 9; i++)
 		t[i] = (struct inc_connect_transfer){
-			.region = sides[CLIENT].region, .local = sides[CLIENT].memory, .size = 1};
+			.region = sides[CLIENT].region,
+			.local = sides[CLIENT].memory,
+			.size = 1,
+			.remote_key = inc_connect_region_key(sides[SERVICE].region),
+			.remote_address = inc_connect_region_address(sides[SERVICE].region)};
 	assert_int_equal(inc_connect_socket_transfer(s, INC_CONNECT_READ, t, 0, &ticket), -EINVAL);
 	assert_int_equal(inc_connect_socket_transfer(s, INC_CONNECT_READ, t, 9, &ticket), -EINVAL);
 	t[0].size = 0;
@@ -164,6 +168,9 @@ static void limits(void **state)
 	assert_int_equal(inc_connect_socket_check(s), -EAGAIN);
 	assert_int_equal(inc_connect_socket_transfer(s, INC_CONNECT_READ, t + 1, 8, &ticket),
 			 -EAGAIN);
+	settle();
+	assert_int_equal(inc_connect_socket_transfer(s, INC_CONNECT_READ, t + 1, 8, &ticket), 0);
+	assert_int_equal(inc_connect_socket_check(s), -EAGAIN);
 	settle();
 	assert_int_equal(inc_connect_socket_check(s), 0);
 	assert_null(inc_connect_socket_error(s));
