@@ -228,8 +228,8 @@ int inc_connect_socket_info(const struct inc_connect_socket *socket,
 		.bytes_received = socket->bytes_received,
 		.bytes_read = flow->bytes_read,
 		.bytes_written = flow->bytes_written,
-		.acks_sent = flow->acked,
-		.acks_received = flow->given_back,
+		.credits_sent = flow->acked,
+		.credits_received = flow->given_back,
 		.latency_ns = socket->latency_ns,
 	};
 

@@ -359,10 +359,10 @@ struct inc_connect_socket_info {
 	uint32_t local_qpn, remote_qpn;
 	struct inc_connect_settings settings;
 	uint64_t messages_sent, messages_received;
-	uint64_t bytes_sent, bytes_received; /* of messages */
-	uint64_t bytes_read, bytes_written;  /* by our transfers */
-	uint64_t acks_sent, acks_received;   /* of buffers */
-	uint64_t latency_ns;                 /* from the request, or its arrival, to this socket */
+	uint64_t bytes_sent, bytes_received;     /* of messages */
+	uint64_t bytes_read, bytes_written;      /* by our transfers */
+	uint64_t credits_sent, credits_received; /* buffers that ACKs gave back */
+	uint64_t latency_ns; /* from the request, or its arrival, to this socket */
 };
 int inc_connect_socket_info(const struct inc_connect_socket *socket,
 			    struct inc_connect_socket_info *info);

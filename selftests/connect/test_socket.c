@@ -107,13 +107,13 @@ static void figures_are_counted(void **state)
 	assert_int_equal(inc_connect_socket_info(sides[CLIENT].socket, &info), 0);
 	assert_int_equal(info.messages_sent, 4);
 	assert_int_equal(info.bytes_sent, sent);
-	assert_int_equal(info.acks_received, 4);
+	assert_int_equal(info.credits_received, 4);
 	assert_int_equal(info.bytes_read, AREA);
 	assert_int_equal(info.bytes_written, AREA);
 	assert_int_equal(inc_connect_socket_info(sides[SERVICE].socket, &info), 0);
 	assert_int_equal(info.messages_received, 4);
 	assert_int_equal(info.bytes_received, sent);
-	assert_int_equal(info.acks_sent, 4);
+	assert_int_equal(info.credits_sent, 4);
 	assert_int_equal(after->sent_bytes - before.sent_bytes, sent);
 	assert_int_equal(after->received_bytes - before.received_bytes, sent);
 	assert_int_equal(after->read_bytes - before.read_bytes, AREA);

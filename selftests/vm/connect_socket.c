@@ -240,7 +240,7 @@ static uint64_t given_back(int i)
 	struct inc_connect_socket_info info = {.sz = sizeof(info)};
 
 	assert_int_equal(inc_connect_socket_info(sides[i].socket, &info), 0);
-	return info.acks_received;
+	return info.credits_received;
 }
 
 static void messages(uint32_t buffers, uint32_t acks, uint32_t signals)

@@ -145,7 +145,7 @@ static void check_counts(const struct held held[SIDES])
 		assert_int_equal(info[side].messages_received, MESSAGES);
 		assert_int_equal(info[side].bytes_sent, bytes);
 		assert_int_equal(info[side].bytes_received, bytes);
-		assert_true(info[side].acks_sent && info[side].acks_received);
+		assert_true(info[side].credits_sent && info[side].credits_received);
 	}
 }
 
