@@ -298,7 +298,7 @@ void connect_port_zones(const struct connect_config *config, const char *device,
 }
 
 void connect_config_filter(const struct connect_config *config,
-			   struct inc_rdma_filter_entry entries[CONNECT_MAX_DEVICES],
+			   struct inc_rdma_filter_entry entries[CONNECT_MAX_ALLOWED],
 			   struct inc_rdma_filter *filter)
 {
 	uint32_t i;

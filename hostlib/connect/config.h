@@ -15,7 +15,7 @@
 #include "lib/rdma/info.h"
 
 #define CONNECT_MAX_SUBNETS 256
-#define CONNECT_MAX_DEVICES 64 /* that a file names */
+#define CONNECT_MAX_ALLOWED 64 /* devices and ports that a file names */
 /* Of messages under way in one direction: a peer asks for them, and we lock the memory. */
 #define CONNECT_MAX_BUFFER_BYTES (256u << 20)
 
@@ -47,7 +47,7 @@ struct connect_config {
 	struct connect_subnet subnets[CONNECT_MAX_SUBNETS];
 	struct connect_zones default_zones; /* of ports in no subnet */
 	uint32_t n_allowed;
-	struct connect_allowed allowed[CONNECT_MAX_DEVICES];
+	struct connect_allowed allowed[CONNECT_MAX_ALLOWED];
 	bool allow_unknown_zone;
 	bool prefer_ibdevice;
 	bool allow_no_usable_devices;
@@ -111,7 +111,7 @@ void connect_port_zones(const struct connect_config *config, const char *device,
 
 /* The file's devices as the inventory wants them; filter->entry points into entries. */
 void connect_config_filter(const struct connect_config *config,
-			   struct inc_rdma_filter_entry entries[CONNECT_MAX_DEVICES],
+			   struct inc_rdma_filter_entry entries[CONNECT_MAX_ALLOWED],
 			   struct inc_rdma_filter *filter);
 
 #endif

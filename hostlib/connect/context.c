@@ -88,7 +88,7 @@ static void offer(const struct connect_config *config, const struct inc_rdma_lis
 	struct inc_connect_device *device;
 	unsigned int i, k;
 
-	for (i = 0; i < list->devices && devices->n_devices < INC_CONNECT_MAX_DEV; i++) {
+	for (i = 0; i < list->devices && devices->n_devices < INC_CONNECT_MAX_DEVICES; i++) {
 		info = &list->device[i];
 		device = &devices->devices[devices->n_devices];
 		device->dev = info->index;
@@ -101,7 +101,7 @@ static void offer(const struct connect_config *config, const struct inc_rdma_lis
 			devices->n_devices++;
 	}
 	/* what was begun behind the last one */
-	if (devices->n_devices < INC_CONNECT_MAX_DEV)
+	if (devices->n_devices < INC_CONNECT_MAX_DEVICES)
 		memset(&devices->devices[devices->n_devices], 0, sizeof(devices->devices[0]));
 }
 
@@ -282,7 +282,7 @@ static int check_usable(struct inc_connect *ctx, struct inc_err *err)
 
 static int open_devices(struct inc_connect *ctx, struct inc_err *err)
 {
-	struct inc_rdma_filter_entry *entries = calloc(CONNECT_MAX_DEVICES, sizeof(*entries));
+	struct inc_rdma_filter_entry *entries = calloc(CONNECT_MAX_ALLOWED, sizeof(*entries));
 	struct inc_rdma_filter filter;
 	int ret;
 

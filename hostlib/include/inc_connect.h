@@ -118,11 +118,11 @@ int inc_connect_create(struct event_base *base, const struct inc_connect_opts *o
 /* With its services and requests, whose callbacks are not called. Sockets live on. NULL is fine. */
 void inc_connect_destroy(struct inc_connect *ctx);
 
-#define INC_CONNECT_NAME_SIZE 64 /* of a device's name and of a zone, with the final 0 */
-#define INC_CONNECT_HOST_SIZE 65
-#define INC_CONNECT_MAX_DEV   64
-#define INC_CONNECT_MAX_PORTS 8 /* of a device */
-#define INC_CONNECT_MAX_ZONES 8 /* of a port */
+#define INC_CONNECT_NAME_SIZE   64 /* of a device's name and of a zone, with the final 0 */
+#define INC_CONNECT_HOST_SIZE   65
+#define INC_CONNECT_MAX_DEVICES 64
+#define INC_CONNECT_MAX_PORTS   8 /* of a device */
+#define INC_CONNECT_MAX_ZONES   8 /* of a port */
 
 enum inc_connect_link_layer { /* with the numbers of verbs */
 			      INC_CONNECT_INFINIBAND = 1,
@@ -150,7 +150,7 @@ struct inc_connect_device {
 struct inc_connect_devices {
 	char hostname[INC_CONNECT_HOST_SIZE];
 	uint32_t n_devices;
-	struct inc_connect_device devices[INC_CONNECT_MAX_DEV];
+	struct inc_connect_device devices[INC_CONNECT_MAX_DEVICES];
 };
 
 /* Those of this machine, as a query would be answered now. */

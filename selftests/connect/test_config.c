@@ -320,7 +320,7 @@ static void zones_of_a_port(void **state)
 
 static void the_filter_has_the_devices(void **state)
 {
-	struct inc_rdma_filter_entry entries[CONNECT_MAX_DEVICES];
+	struct inc_rdma_filter_entry entries[CONNECT_MAX_ALLOWED];
 	struct connect_config *config = new_config();
 	struct inc_rdma_filter filter = {0};
 	struct inc_err err;

@@ -61,7 +61,7 @@ static bool lists_hold(const struct connect_config *c)
 {
 	uint32_t i;
 
-	if (c->n_subnets > CONNECT_MAX_SUBNETS || c->n_allowed > CONNECT_MAX_DEVICES)
+	if (c->n_subnets > CONNECT_MAX_SUBNETS || c->n_allowed > CONNECT_MAX_ALLOWED)
 		return false;
 	for (i = 0; i < c->n_subnets; i++) {
 		const struct connect_subnet *s = &c->subnets[i];
@@ -97,7 +97,7 @@ static bool can_be_worked_with(const struct connect_config *c)
 		{.type = INC_RDMA_GID_ROCE_V2, .raw = {[10] = 0xff, 0xff, 10, 2, 0, 1}},
 	};
 	const struct inc_rdma_port_info port = {.number = 2, .gid = gids, .gids = 3};
-	struct inc_rdma_filter_entry *entries = calloc(CONNECT_MAX_DEVICES, sizeof(*entries));
+	struct inc_rdma_filter_entry *entries = calloc(CONNECT_MAX_ALLOWED, sizeof(*entries));
 	struct inc_rdma_filter filter;
 	struct connect_zones zones;
 	bool fine;

@@ -179,7 +179,7 @@ static void bounds_of_lists(void **state)
 		const char *path, *element;
 		size_t most;
 	} rows[] = {
-		{"devices", "{\"dev\":1,\"dev_name\":\"x\",\"ports\":[]}", INC_CONNECT_MAX_DEV},
+		{"devices", "{\"dev\":1,\"dev_name\":\"x\",\"ports\":[]}", INC_CONNECT_MAX_DEVICES},
 		{"devices.0.ports", "{\"port\":1,\"link_layer\":2}", INC_CONNECT_MAX_PORTS},
 		{"devices.0.ports.0.zones", "\"z\"", INC_CONNECT_MAX_ZONES},
 	};
@@ -321,8 +321,8 @@ static void the_longest_lines_fit(void **state)
 	json_t *message;
 	char *text;
 
-	all->n_devices = INC_CONNECT_MAX_DEV;
-	for (d = 0; d < INC_CONNECT_MAX_DEV; d++) {
+	all->n_devices = INC_CONNECT_MAX_DEVICES;
+	for (d = 0; d < INC_CONNECT_MAX_DEVICES; d++) {
 		struct inc_connect_device *device = &all->devices[d];
 
 		device->dev = 255;
