@@ -315,6 +315,7 @@ static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 		       client->asked & 1u << CONNECT_MSG_CONNECT ? "connect" : type);
 		return;
 	}
+	/* a connect counts once it can be read: from then on it has an end of its own (state.h) */
 	if (requests[i].id != CONNECT_MSG_CONNECT)
 		client->asked |= 1u << requests[i].id;
 	ret = requests[i].take(client, object);

@@ -14,6 +14,12 @@
 #include "lib/conf/schema.h"
 #include "lib/rdma/info.h"
 
+/* What the device says goes to callers and peers as it is. */
+_Static_assert(INC_CONNECT_NAME_SIZE == INC_RDMA_NAME_SIZE, "names are copied whole");
+_Static_assert((int)INC_CONNECT_INFINIBAND == INC_RDMA_LINK_INFINIBAND &&
+		       (int)INC_CONNECT_ETHERNET == INC_RDMA_LINK_ETHERNET,
+	       "link layers have the same numbers");
+
 #define CONNECT_MAX_SUBNETS 256
 #define CONNECT_MAX_ALLOWED 64 /* devices and ports that a file names */
 /* Of messages under way in one direction: a peer asks for them, and we lock the memory. */
