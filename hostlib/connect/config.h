@@ -94,7 +94,8 @@ static inline uint32_t connect_send_wr(const struct inc_connect_settings *s)
 	return s->send_buf_cnt + connect_ack_bufs(s) + s->max_rdma_wr + 2;
 }
 
-/* Of the receive queue: the peer's messages and ACKs, and its close. */
+/* Of the receive queue: the peer's messages and ACKs, and its close; its probe has one of those
+ * that ACKs have to spare. */
 static inline uint32_t connect_recv_wr(const struct inc_connect_settings *s)
 {
 	return s->send_buf_cnt + connect_ack_bufs(s) + 1;

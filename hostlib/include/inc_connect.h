@@ -77,7 +77,8 @@ struct inc_connect_region;
 	_(buf_signal_batch, uint32_t, 8, 1, 16384, "sends between two completions")            \
 	_(event_ack_batch, uint32_t, 128, 1, 65536, "completion events acknowledged at once")
 
-/* The fields are as wide as what stands for them on the wire. */
+/* The fields are as wide as what stands for them on the wire. It has no size of its own, and stands
+ * in struct inc_connect_socket_info: one field more is another soname. */
 struct inc_connect_settings {
 #define INC_CONNECT_FIELD_(name, type, preset, least, most, what) type name;
 	INC_CONNECT_SETTINGS(INC_CONNECT_FIELD_)
