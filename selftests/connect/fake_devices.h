@@ -41,7 +41,6 @@ extern struct fake_sockets {
 	bool lose_completion;   /* it arrives, which its sender never hears */
 	unsigned int alive;     /* made, and not destroyed */
 	unsigned int handed[2]; /* over, as READY and as CLOSED */
-	unsigned int stopped;
 } fake_sockets;
 
 void fake_sockets_reset(void);
