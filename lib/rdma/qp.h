@@ -7,7 +7,7 @@
  * Every failure says device/port, the peer once it is known, the step and the reason: "rxe0/1 to s0
  * (10.0.0.254): queue pair to RTR: Connection timed out". Each step is a call into the kernel that
  * waits for no peer, but for RTR over RoCE, which may have to ask who has the peer's address
- * (seconds, where nobody answers).
+ * (up to a second, where nobody answers).
  *
  * Threads: one at a time per queue pair.
  */
