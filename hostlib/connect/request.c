@@ -6,8 +6,6 @@
 #include "lib/base/caller.h"
 #include "lib/net/hostport.h"
 
-#define TIMEOUT_MS 15000
-
 void connect_request_hang_up(struct inc_connect_request *request)
 {
 	connect_call_end(request->call);
@@ -79,7 +77,7 @@ static int make(struct inc_connect *ctx, const char *address,
 		return -ENOMEM;
 	}
 	LIST_INSERT_HEAD(&ctx->requests, request, entry);
-	connect_arm(request->clock, opts->timeout_ms ?: TIMEOUT_MS);
+	connect_arm(request->clock, opts->timeout_ms ?: INC_CONNECT_TIMEOUT_MS);
 	*out = request;
 	return 0;
 }

@@ -41,7 +41,8 @@ extern "C" {
 
 #pragma GCC visibility push(default)
 
-#define INC_CONNECT_PORT 52400 /* of a service, where an address does not say one */
+#define INC_CONNECT_PORT       52400 /* of a service, where an address does not say one */
+#define INC_CONNECT_TIMEOUT_MS 15000 /* of a request, where its options do not say one */
 
 struct event_base; /* of libevent */
 struct inc_connect;
@@ -195,7 +196,7 @@ void inc_connect_service_close(struct inc_connect_service *service);
 
 struct inc_connect_request_opts {
 	size_t sz;
-	unsigned int timeout_ms; /* for all of it: 15000 */
+	unsigned int timeout_ms; /* for all of it; 0: INC_CONNECT_TIMEOUT_MS */
 	void *arg;               /* of the callback */
 	char *error;
 	size_t error_size;

@@ -52,7 +52,7 @@ static const struct inc_opt serve_options[] = {
 static const struct inc_opt client_options[] = {
 	{.name = "timeout-ms",
 	 .value = "MS",
-	 .preset = "15000",
+	 .preset = INC_STR(INC_CONNECT_TIMEOUT_MS),
 	 .help = "until the answer, or the connection, is there; after it, how long nothing may "
 		 "move",
 	 INC_OPT_NUMBER(struct connect_tool, timeout_ms, 1, 86400000)},
