@@ -118,8 +118,7 @@ static int make_for_peer(struct connect_accept *client)
 {
 	const struct connect_connect *asked = &client->request;
 	struct inc_connect_service *service = client->service;
-	/* both directions */
-	const uint64_t bytes = 2ull * asked->config.buf_size * asked->config.send_buf_cnt;
+	const uint64_t bytes = connect_buffer_bytes(&asked->config);
 	int ret;
 
 	if (service->making_bytes + bytes > CONNECT_MAX_MAKING_BYTES)

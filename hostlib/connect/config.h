@@ -111,6 +111,12 @@ static inline uint32_t connect_cq_entries(const struct inc_connect_settings *s)
 int connect_settings_fit(const struct inc_connect_settings *settings, const char *device,
 			 const struct inc_rdma_limits *limits, struct inc_err *err);
 
+/* Memory that a connection's own end locks for messages, of both directions. */
+static inline uint64_t connect_buffer_bytes(const struct inc_connect_settings *s)
+{
+	return ((uint64_t)s->send_buf_cnt + connect_recv_wr(s)) * s->buf_size;
+}
+
 /* The zones of a port: those that the file gives it by name, else those of all subnets that an
  * address of it is in, else the default ones. */
 void connect_port_zones(const struct connect_config *config, const char *device,

@@ -227,15 +227,17 @@ static void device_fails_meanwhile(void **state)
 
 static void memory_is_bounded(void **state)
 {
-	/* 512 MiB in both directions */
+	/* 128 MiB: a message to send and one to come, and what ACKs and the close come in */
 	static const char text[] =
-		CONNECT_TO("0", "fake0", "1", "\"buf_size\":16777216,\"send_buf_cnt\":16");
-	int fd[2];
+		CONNECT_TO("0", "fake0", "1",
+			   "\"buf_size\":16777216,\"send_buf_cnt\":1,\"buf_ack_batch\":1,"
+			   "\"buf_signal_batch\":1");
+	int fd[8];
 	char *said;
 	size_t i;
 
 	loop_begin(1, LONG_MS);
-	for (i = 0; i < 2; i++) {
+	for (i = 0; i < 8; i++) {
 		fd[i] = tcp_open();
 		tcp_send(fd[i], text, strlen(text));
 		said = tcp_read_line(fd[i]);
@@ -244,7 +246,7 @@ static void memory_is_bounded(void **state)
 	}
 	expect_said(CONNECT, "ENOBUFS");
 	inc_connect_service_close(loop.service);
-	for (i = 0; i < 2; i++)
+	for (i = 0; i < 8; i++)
 		close(fd[i]);
 	loop_end();
 }
