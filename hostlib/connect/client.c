@@ -42,7 +42,8 @@ static void on_socket(evutil_socket_t fd, short what, void *arg)
 	struct inc_err err;
 	int ret;
 
-	/* a failure and what has come end it; what does not is passed over */
+	/* The end of it, by a failure or with a socket, takes the event away; what means nothing in
+	 * the state it is in (state.h) is passed over. */
 	while (client->socket_event) {
 		ret = connect_socket_event(client->socket, &event, &err);
 		if (!ret)

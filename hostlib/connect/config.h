@@ -69,7 +69,9 @@ int connect_config_read(const char *path, struct connect_config *config, struct 
 
 /* Of the file. */
 extern const struct inc_schema connect_config_schema;
-/* Of the settings, as a peer sends them, too: what is absent has its default. */
+/* Of the settings, as a peer sends them, too: what is absent has its default. Its fields are the
+ * rows of INC_CONNECT_SETTINGS: a row more is a setting more here, in the file and on the wire;
+ * where else it must be written the tests of the document, the manual and the samples say. */
 extern const struct inc_schema connect_settings_schema;
 /* Of struct connect_zone: its name and nothing else. */
 extern const struct inc_schema connect_zone_schema;

@@ -38,8 +38,8 @@ struct inc_connect {
 void connect_log(struct inc_connect *ctx, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Where an action needs the port of that device, which is found by number and name: 0 and a socket
- * in INIT with these settings; -ENODEV: there is no such port; -ENETDOWN: it is not active; or as
+/* A socket, in INIT, with these settings, on a port of the device that has this number and this
+ * name: 0; -ENODEV: there is no such port; -ENETDOWN: it is not active; or as
  * connect_socket_make(). */
 int connect_make_on(struct inc_connect *ctx, uint8_t dev, const char *name, uint8_t port,
 		    const struct inc_connect_settings *settings, struct inc_connect_socket **socket,

@@ -19,7 +19,7 @@ static void on_client(struct evconnlistener *listener, evutil_socket_t fd, struc
 {
 	struct inc_connect_service *service = arg;
 
-	service->short_told = false;
+	service->shortage_logged = false;
 	connect_accept_start(service, fd);
 	if (service->n_clients >= CONNECT_MAX_CLIENTS)
 		evconnlistener_disable(listener);
@@ -48,9 +48,9 @@ static void on_shortage(struct evconnlistener *listener, void *arg)
 
 	evconnlistener_disable(listener);
 	connect_arm(service->rest, REST_MS);
-	if (!service->short_told)
+	if (!service->shortage_logged)
 		connect_log(service->ctx, "clients have to wait: %s", why);
-	service->short_told = true;
+	service->shortage_logged = true;
 }
 
 static int listen_at(struct inc_connect_service *service, const char *where, struct inc_err *err)

@@ -20,8 +20,8 @@ struct inc_connect_service {
 	struct inc_connect *ctx;
 	LIST_ENTRY(inc_connect_service) entry;
 	struct evconnlistener *listener;
-	struct event *rest; /* of the listener, where the system has no descriptor left */
-	bool short_told;    /* that it has none */
+	struct event *rest;   /* of the listener, where the system has no descriptor left */
+	bool shortage_logged; /* the log knows that it has none */
 	unsigned int port;
 	unsigned int accept_timeout_ms;
 	void (*accepted)(void *arg, struct inc_connect_socket *socket, const char *peer);

@@ -10,7 +10,7 @@
 
 enum connect_mode { CONNECT_SEND, CONNECT_WRITE, CONNECT_READ };
 
-/* With commas between: mode, word. */
+/* mode, its word: rows of a list, as these are initializers alone. */
 #define CONNECT_MODES(_)          \
 	_(CONNECT_SEND, "send")   \
 	_(CONNECT_WRITE, "write") \
