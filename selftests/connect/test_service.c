@@ -181,18 +181,26 @@ static void silent_clients_are_ended(void **state)
 	loop_end();
 }
 
-/* A client that hangs up before its answer is out is given up, one that does so later is not. */
-static void hanging_up(void **state)
+/* A client that has asked for a queue pair, and has the answer. */
+static int tcp_connected(const char *text)
 {
+	const int fd = tcp_open();
 	char *said;
-	int fd;
 
-	loop_begin(1, LONG_MS);
-	fd = tcp_open();
-	tcp_send(fd, CONNECT, strlen(CONNECT));
+	tcp_send(fd, text, strlen(text));
 	said = tcp_read_line(fd);
 	assert_non_null(strstr(said, "\"type\":\"connected\""));
 	free(said);
+	return fd;
+}
+
+/* A client that hangs up before its answer is out is given up, one that does so later is not. */
+static void hanging_up(void **state)
+{
+	int fd;
+
+	loop_begin(1, LONG_MS);
+	fd = tcp_connected(CONNECT);
 	loop_turn(); /* the answer is out */
 	close(fd);
 	expect_said(QUERY, "fake0");
@@ -210,10 +218,7 @@ static void device_fails_meanwhile(void **state)
 	int fd;
 
 	loop_begin(1, LONG_MS);
-	fd = tcp_open();
-	tcp_send(fd, CONNECT, strlen(CONNECT));
-	said = tcp_read_line(fd);
-	free(said);
+	fd = tcp_connected(CONNECT);
 	fake_sockets.error = ENETDOWN;
 	fake_sockets_break();
 	said = tcp_read_to_end(fd);
@@ -233,17 +238,11 @@ static void memory_is_bounded(void **state)
 			   "\"buf_size\":16777216,\"send_buf_cnt\":1,\"buf_ack_batch\":1,"
 			   "\"buf_signal_batch\":1");
 	int fd[8];
-	char *said;
 	size_t i;
 
 	loop_begin(1, LONG_MS);
-	for (i = 0; i < 8; i++) {
-		fd[i] = tcp_open();
-		tcp_send(fd[i], text, strlen(text));
-		said = tcp_read_line(fd[i]);
-		assert_non_null(strstr(said, "connected"));
-		free(said);
-	}
+	for (i = 0; i < 8; i++)
+		fd[i] = tcp_connected(text);
 	expect_said(CONNECT, "ENOBUFS");
 	inc_connect_service_close(loop.service);
 	for (i = 0; i < 8; i++)
