@@ -57,7 +57,7 @@
 	_(POST_PROBE, "send the first message")                                    \
 	_(STOP_CLOCK, "the time does not count any more")                          \
 	_(HANG_UP, "close the TCP connection")                                     \
-	_(POST_CLOSE, "send the close, and begin to count 200 ms")                 \
+	_(POST_CLOSE, "send the close, and begin to count the time it has")        \
 	_(STOP, "let the device touch no memory any more (ERR)")                   \
 	_(TELL_READY, "the owner gets the socket")                                 \
 	_(TELL_FAILED, "the owner hears why there is none, or no more")

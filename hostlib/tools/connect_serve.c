@@ -198,7 +198,7 @@ static void on_check(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
-/* The first one closes all connections, which takes 200 ms at most. */
+/* The first one closes all connections, for which each has its time; a second one does not wait. */
 static void on_signal(evutil_socket_t number, short what, void *arg)
 {
 	struct server *s = arg;

@@ -344,17 +344,43 @@ static void figures(void **state)
 	connect_counters_release(c);
 }
 
+/* A file of the tree, to be freed. */
+static char *read_file(const char *path)
+{
+	FILE *f = fopen(path, "r");
+	char *text = calloc(1, 1 << 18);
+
+	assert_non_null(f);
+	assert_in_range(fread(text, 1, (1 << 18) - 1, f), 1000, (1 << 18) - 2);
+	fclose(f);
+	return text;
+}
+
+/* Callers are told, too, how long a close takes. */
+static void the_time_of_a_close(void **state)
+{
+	static const char *const paths[] = {"hostlib/include/inc_connect.h",
+					    "docs/man/inc_connect_socket_close.3"};
+	char want[60], *text;
+	size_t i;
+
+	snprintf(want, sizeof(want), "what is under way has %u ms to end.", CONNECT_DRAIN_MS);
+	for (i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		text = read_file(paths[i]);
+		if (!strstr(text, want))
+			fail_msg("'%s' is not in %s", want, paths[i]);
+		free(text);
+	}
+}
+
 /* What the public header has: the document names no other call. */
 static void calls(void **state)
 {
-	FILE *f = fopen("hostlib/include/inc_connect.h", "r");
-	char *document = document_read(), *header = calloc(1, 1 << 18), name[100];
+	char *document = document_read(), *header = read_file("hostlib/include/inc_connect.h");
+	char name[100];
 	const char *at;
 	unsigned int n = 0;
 
-	assert_non_null(f);
-	assert_in_range(fread(header, 1, (1 << 18) - 1, f), 1000, (1 << 18) - 2);
-	fclose(f);
 	for (at = document; (at = strstr(at, "inc_connect_")); at++) {
 		const size_t len = strspn(at, "abcdefghijklmnopqrstuvwxyz_");
 
@@ -382,6 +408,7 @@ int main(void)
 		cmocka_unit_test(reasons),
 		cmocka_unit_test(states),
 		cmocka_unit_test(figures),
+		cmocka_unit_test(the_time_of_a_close),
 		cmocka_unit_test(calls),
 	};
 
