@@ -61,6 +61,8 @@ void inc_rdma_unsubscribe(struct inc_rdma_device *device, struct inc_rdma_subscr
 		;
 	if (*p)
 		*p = subscriber->next;
+	if (async->calling == subscriber)
+		async->left = true;
 	if (async->calling == subscriber && pthread_equal(async->caller, pthread_self()))
 		async->calling = NULL; /* its own call: it may be freed before it returns */
 	while (async->calling == subscriber)
@@ -91,11 +93,12 @@ void inc_rdma_tell(struct inc_rdma_device *device, const struct inc_rdma_event *
 		}
 		s->told = number;
 		async->calling = s;
+		async->left = false;
 		pthread_mutex_unlock(&async->lock);
 		s->on_event(s, event);
 		pthread_mutex_lock(&async->lock);
 		/* from the start where s has left: who stood behind it may have, too */
-		s = async->calling == s ? s->next : async->first;
+		s = async->left ? async->first : s->next;
 		async->calling = NULL;
 		pthread_cond_broadcast(&async->called);
 	}
