@@ -127,11 +127,11 @@ static int make_for_peer(struct connect_accept *client)
 {
 	const struct connect_connect *asked = &client->request;
 	struct inc_connect_service *service = client->service;
-	/* both directions */
-	const uint64_t bytes = 2ull * asked->config.buf_size * asked->config.send_buf_cnt;
+	const uint64_t bytes = connect_socket_bytes(&asked->config);
 	int ret;
 
-	if (service->making_bytes + bytes > MAX_MAKING_BYTES)
+	/* one alone may be as large as its settings */
+	if (service->making_bytes && service->making_bytes + bytes > MAX_MAKING_BYTES)
 		return inc_err_set(&client->why, ENOBUFS,
 				   "too many connections are being made: try again");
 	service->making_bytes += bytes;

@@ -9,6 +9,7 @@
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <infiniband/verbs.h>
 #include "hostlib/include/inc_connect.h"
 #include "lib/base/err.h"
 #include "lib/conf/schema.h"
@@ -97,6 +98,20 @@ static inline uint32_t connect_recv_wr(const struct inc_connect_settings *s)
 static inline uint32_t connect_cq_entries(const struct inc_connect_settings *s)
 {
 	return connect_send_wr(s) + connect_recv_wr(s);
+}
+
+/* Bytes of its buffers: to send from, and for each receive, an ACK's too. */
+static inline uint64_t connect_buffer_bytes(const struct inc_connect_settings *s)
+{
+	return (uint64_t)(s->send_buf_cnt + connect_recv_wr(s)) * s->buf_size;
+}
+
+/* Bytes that a socket keeps, all in all: its buffers, and the send queue, whose requests have room
+ * for max_sge pieces each. The other queues are small beside these. */
+static inline uint64_t connect_socket_bytes(const struct inc_connect_settings *s)
+{
+	return connect_buffer_bytes(s) +
+	       (uint64_t)connect_send_wr(s) * s->max_sge * sizeof(struct ibv_sge);
 }
 
 /* 0, or -EINVAL: what the device, named so, cannot do, with the field. What the settings ask of a

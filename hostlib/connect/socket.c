@@ -52,7 +52,7 @@ static int describe(struct inc_connect_socket *socket, const struct connect_sock
 static int make_buffers(struct inc_connect_socket *socket, struct inc_err *err)
 {
 	const struct inc_connect_settings *s = &socket->settings;
-	const size_t bytes = (size_t)(s->send_buf_cnt + connect_recv_wr(s)) * s->buf_size;
+	const size_t bytes = connect_buffer_bytes(s);
 	uint8_t *memory;
 
 	socket->messages = calloc(s->send_buf_cnt, sizeof(*socket->messages));

@@ -221,28 +221,61 @@ static void device_fails_meanwhile(void **state)
 	loop_end();
 }
 
+/* The first line that comes back; the connection stays. */
+static char *ask_line(const char *text, int *fd)
+{
+	*fd = tcp_open();
+	tcp_send(*fd, text, strlen(text));
+	return tcp_read_line(*fd);
+}
+
+/* What clients can make a service keep for them, before they have said a word over their queue
+ * pairs: as many of one kind as fit, and no more. */
 static void memory_is_bounded(void **state)
 {
-	/* 512 MiB in both directions */
-	static const char text[] =
-		CONNECT_TO("0", "fake0", "1", "\"buf_size\":16777216,\"send_buf_cnt\":16");
-	int fd[2];
+	static const struct {
+		const char *text;
+		size_t fit;
+		bool full; /* for a small one, too */
+	} rows[] = {
+		/* 16 to send from, 6 ACKs: 39 buffers of 16 MiB */
+		{CONNECT_TO("0", "fake0", "1", "\"buf_size\":16777216,\"send_buf_cnt\":16"), 1,
+		 false},
+		/* one message has room for 5 ACKs, each with such a buffer */
+		{CONNECT_TO("0", "fake0", "1",
+			    "\"buf_size\":16777216,\"send_buf_cnt\":1,\"buf_ack_batch\":1,"
+			    "\"buf_signal_batch\":1"),
+		 7, false},
+		/* a queue of 256 MiB, with hardly a buffer */
+		{CONNECT_TO("0", "fake0", "1",
+			    "\"buf_size\":64,\"max_rdma_wr\":65536,\"max_sge\":256"),
+		 3, false},
+		/* more than fits, but alone */
+		{CONNECT_TO("0", "fake0", "1",
+			    "\"buf_size\":16384,\"send_buf_cnt\":16384,\"buf_ack_batch\":1,"
+			    "\"max_rdma_wr\":65536,\"max_sge\":256"),
+		 1, true},
+	};
+	int fd[8];
 	char *said;
-	size_t i;
+	size_t i, k;
 
-	loop_begin(1, LONG_MS);
-	for (i = 0; i < 2; i++) {
-		fd[i] = tcp_open();
-		tcp_send(fd[i], text, strlen(text));
-		said = tcp_read_line(fd[i]);
-		assert_non_null(strstr(said, "connected"));
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		loop_begin(1, LONG_MS);
+		for (k = 0; k < rows[i].fit; k++) {
+			said = ask_line(rows[i].text, &fd[k]);
+			assert_non_null(strstr(said, "connected"));
+			free(said);
+		}
+		expect_said(rows[i].text, "ENOBUFS");
+		said = ask_line(CONNECT, &fd[k]);
+		assert_non_null(strstr(said, rows[i].full ? "ENOBUFS" : "connected"));
 		free(said);
+		inc_connect_service_close(loop.service);
+		for (k = 0; k <= rows[i].fit; k++)
+			close(fd[k]);
+		loop_end();
 	}
-	expect_said(CONNECT, "ENOBUFS");
-	inc_connect_service_close(loop.service);
-	for (i = 0; i < 2; i++)
-		close(fd[i]);
-	loop_end();
 }
 
 static void many_at_once(void **state)
