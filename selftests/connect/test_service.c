@@ -308,21 +308,52 @@ static void many_at_once(void **state)
 	loop_end();
 }
 
+static void allow_descriptors(rlim_t n)
+{
+	struct rlimit limit;
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	if (limit.rlim_cur >= n)
+		return;
+	limit.rlim_cur = n < limit.rlim_max ? n : limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* Who has been told the last word and does not hang up has a descriptor still: of these, too, there
+ * are only so many. */
+static void who_does_not_leave_is_left(void **state)
+{
+	enum { N = 1000, KEPT = 256, OWN = 16 };
+	int fd[N];
+	char *said;
+	size_t i;
+
+	allow_descriptors(4 * N);
+	loop_begin(1, LONG_MS);
+	for (i = 0; i < N; i++) {
+		fd[i] = tcp_open();
+		tcp_send(fd[i], "x\n", 2);
+		said = tcp_read_line(fd[i]);
+		assert_non_null(strstr(said, "EBADMSG"));
+		free(said);
+		loop_turn();
+		assert_true(loop_descriptors() <= i + 1 + KEPT + OWN);
+	}
+	for (i = 0; i < N; i++)
+		close(fd[i]);
+	loop_end();
+}
+
 /* From several addresses: 512 are served at once, the others wait until these leave. */
 static void more_than_fit_wait(void **state)
 {
 	enum { N = 600, PER_ADDRESS = 150 };
 	struct sockaddr_in to = {.sin_family = AF_INET}, from = to;
-	struct rlimit limit;
 	int fd[N];
 	char *said;
 	size_t i;
 
-	getrlimit(RLIMIT_NOFILE, &limit);
-	if (limit.rlim_cur < 4 * N) {
-		limit.rlim_cur = 4 * N < limit.rlim_max ? 4 * N : limit.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &limit);
-	}
+	allow_descriptors(4 * N);
 	loop_begin(1, LONG_MS);
 	to.sin_port = htons(inc_connect_service_port(loop.service));
 	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -457,6 +488,7 @@ int main(void)
 		cmocka_unit_test(device_fails_meanwhile),
 		cmocka_unit_test(memory_is_bounded),
 		cmocka_unit_test(many_at_once),
+		cmocka_unit_test(who_does_not_leave_is_left),
 		cmocka_unit_test(more_than_fit_wait),
 		cmocka_unit_test(ends_with_clients_in_every_state),
 		cmocka_unit_test(listens_where_it_is_told),
