@@ -77,14 +77,25 @@ static bool concerns(const struct inc_rdma_event *event, const struct inc_rdma_s
 	       (!event->cq || !s->cq || s->cq == event->cq);
 }
 
-void inc_rdma_tell(struct inc_rdma_device *device, const struct inc_rdma_event *event)
+/* Of an event: who subscribes from now on does not hear of it. */
+static uint64_t take_number(struct inc_rdma_device *device)
 {
 	struct inc_rdma_async *async = &device->async;
-	struct inc_rdma_subscriber *s;
 	uint64_t number;
 
 	pthread_mutex_lock(&async->lock);
 	number = ++async->events;
+	pthread_mutex_unlock(&async->lock);
+	return number;
+}
+
+static void tell(struct inc_rdma_device *device, const struct inc_rdma_event *event,
+		 uint64_t number)
+{
+	struct inc_rdma_async *async = &device->async;
+	struct inc_rdma_subscriber *s;
+
+	pthread_mutex_lock(&async->lock);
 	async->caller = pthread_self();
 	for (s = async->first; s;) {
 		if (s->told >= number || !concerns(event, s)) {
@@ -103,6 +114,11 @@ void inc_rdma_tell(struct inc_rdma_device *device, const struct inc_rdma_event *
 		pthread_cond_broadcast(&async->called);
 	}
 	pthread_mutex_unlock(&async->lock);
+}
+
+void inc_rdma_tell(struct inc_rdma_device *device, const struct inc_rdma_event *event)
+{
+	tell(device, event, take_number(device));
 }
 
 /* False where nobody is told of it. */
@@ -139,14 +155,17 @@ int inc_rdma_device_take(struct inc_rdma_device *device)
 {
 	struct ibv_async_event ev;
 	struct inc_rdma_event event;
+	uint64_t number;
 	bool wanted;
 	int n;
 
 	for (n = 0; !ibv_get_async_event(device->ctx, &ev); n++) {
 		wanted = translate(&ev, &event);
+		/* what is acknowledged may be destroyed, and another one made at its address */
+		number = take_number(device);
 		ibv_ack_async_event(&ev);
 		if (wanted)
-			inc_rdma_tell(device, &event);
+			tell(device, &event, number);
 	}
 	return errno == EAGAIN ? n : -errno;
 }

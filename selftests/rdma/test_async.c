@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <errno.h>
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
@@ -244,6 +245,52 @@ static void who_stands_behind_one_that_leaves_may_leave_too(void **state)
 	end_device(device);
 }
 
+/* ---- of the device ---------------------------------------------------------------------- */
+
+static struct ibv_qp queue_pair;
+static struct listener old_one, new_one;
+static bool to_be_read;
+
+/* In the place of libibverbs' own. */
+int ibv_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
+{
+	if (!to_be_read) {
+		errno = EAGAIN;
+		return -1;
+	}
+	to_be_read = false;
+	event->event_type = IBV_EVENT_QP_FATAL;
+	event->element.qp = &queue_pair;
+	return 0;
+}
+
+/* Who waits here to destroy the queue pair goes on, and makes another one, at the same address. */
+void ibv_ack_async_event(struct ibv_async_event *event)
+{
+	inc_rdma_unsubscribe(old_one.device, &old_one.subscriber);
+	listen_to(&new_one, old_one.device, 0, &queue_pair, NULL);
+}
+
+static void a_new_queue_pair_hears_nothing_of_an_old_one(void **state)
+{
+	struct inc_rdma_device *device = make_device();
+	struct listener all = {0};
+	struct ibv_context ctx;
+
+	device->ctx = &ctx;
+	listen_to(&all, device, 0, NULL, NULL);
+	listen_to(&old_one, device, 0, &queue_pair, NULL);
+	to_be_read = true;
+	assert_int_equal(inc_rdma_device_take(device), 1);
+	assert_true(all.heard == 1 && all.last == INC_RDMA_QP_FATAL);
+	assert_true(old_one.heard == 0 && new_one.heard == 0);
+	say(device, INC_RDMA_QP_FATAL, 0, &queue_pair, NULL);
+	assert_true(all.heard == 2 && new_one.heard == 1);
+	inc_rdma_unsubscribe(device, &new_one.subscriber);
+	inc_rdma_unsubscribe(device, &all.subscriber);
+	end_device(device);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -251,6 +298,7 @@ int main(void)
 		cmocka_unit_test(they_come_and_go_in_their_calls),
 		cmocka_unit_test(who_unsubscribes_waits_for_a_call_elsewhere),
 		cmocka_unit_test(who_stands_behind_one_that_leaves_may_leave_too),
+		cmocka_unit_test(a_new_queue_pair_hears_nothing_of_an_old_one),
 	};
 
 	return cmocka_run_group_tests_name("async", tests, NULL, NULL) ? 1 : 0;
