@@ -100,10 +100,15 @@ static inline uint32_t connect_cq_entries(const struct inc_connect_settings *s)
 	return connect_send_wr(s) + connect_recv_wr(s);
 }
 
-/* Bytes of its buffers: to send from, and for each receive, an ACK's too. */
+/* 0, or -EINVAL: what the device, named so, cannot do, with the field. What the settings ask of a
+ * port stands with whoever has the port. */
+int connect_settings_fit(const struct inc_connect_settings *settings, const char *device,
+			 const struct inc_rdma_limits *limits, struct inc_err *err);
+
+/* Memory that a connection's own end locks for messages, of both directions. */
 static inline uint64_t connect_buffer_bytes(const struct inc_connect_settings *s)
 {
-	return (uint64_t)(s->send_buf_cnt + connect_recv_wr(s)) * s->buf_size;
+	return ((uint64_t)s->send_buf_cnt + connect_recv_wr(s)) * s->buf_size;
 }
 
 /* Bytes that a socket keeps, all in all: its buffers, and the send queue, whose requests have room
@@ -113,11 +118,6 @@ static inline uint64_t connect_socket_bytes(const struct inc_connect_settings *s
 	return connect_buffer_bytes(s) +
 	       (uint64_t)connect_send_wr(s) * s->max_sge * sizeof(struct ibv_sge);
 }
-
-/* 0, or -EINVAL: what the device, named so, cannot do, with the field. What the settings ask of a
- * port stands with whoever has the port. */
-int connect_settings_fit(const struct inc_connect_settings *settings, const char *device,
-			 const struct inc_rdma_limits *limits, struct inc_err *err);
 
 /* The zones of a port: those that the file gives it by name, else those of all subnets that an
  * address of it is in, else the default ones. */

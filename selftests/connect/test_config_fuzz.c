@@ -23,7 +23,7 @@ static const char base[] =
 	"- {subnet: 0.0.0.0/0, zones: [all]}\n"
 	"default_zones: [other, \"x\"]\n"
 	"devices:\n- {device: mlx5_0}\n- {device: rxe0, port: 2, zones: [storage]}\n"
-	"allow_unknown_zone: true\nprefer_ibdevice: no\nskip_inactive_ports: 1\n"
+	"allow_unknown_zone: true\nprefer_ibdevice: no\n"
 	"allow_no_usable_devices: false\nfork_safe: off\nrefresh_ms: 15000\n"
 	"accept_timeout_ms: 1\n"
 	"queue_pair:\n  sl: 0\n  traffic_class: 255\n  pkey_index: 65535\n  start_psn: 0xffffff\n"
@@ -173,7 +173,7 @@ int main(void)
 	snprintf(p.path, sizeof(p.path), "/proc/self/fd/%d", p.fd);
 	for (; !ret && round_n < ROUNDS && time(NULL) - start < MAX_TIME_S; round_n++)
 		ret = try_one(&p);
-	if (!ret && (round_n < 1000 || !good || good == round_n))
+	if (!ret && (round_n < 1000 || good < round_n / 20 || good == round_n))
 		ret = fail("", 0, "too few rounds, or all alike");
 	if (!ret)
 		printf("ok config fuzz (%u damaged files, %u still valid)\n", round_n, good);
