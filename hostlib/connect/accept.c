@@ -118,10 +118,11 @@ static int make_for_peer(struct connect_accept *client)
 {
 	const struct connect_connect *asked = &client->request;
 	struct inc_connect_service *service = client->service;
-	const uint64_t bytes = connect_buffer_bytes(&asked->config);
+	const uint64_t bytes = connect_socket_bytes(&asked->config);
 	int ret;
 
-	if (service->making_bytes + bytes > CONNECT_MAX_MAKING_BYTES)
+	/* one alone may be as large as its settings */
+	if (service->making_bytes && service->making_bytes + bytes > CONNECT_MAX_MAKING_BYTES)
 		return inc_err_set(&client->why, ENOBUFS,
 				   "too many connections are being made: try again");
 	service->making_bytes += bytes;

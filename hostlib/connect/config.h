@@ -9,6 +9,7 @@
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <infiniband/verbs.h>
 #include "hostlib/include/inc_connect.h"
 #include "lib/base/err.h"
 #include "lib/conf/schema.h"
@@ -117,6 +118,14 @@ int connect_settings_fit(const struct inc_connect_settings *settings, const char
 static inline uint64_t connect_buffer_bytes(const struct inc_connect_settings *s)
 {
 	return ((uint64_t)s->send_buf_cnt + connect_recv_wr(s)) * s->buf_size;
+}
+
+/* Bytes that a socket keeps, all in all: its buffers, and the send queue, whose requests have room
+ * for max_sge pieces each. The other queues are small beside these. */
+static inline uint64_t connect_socket_bytes(const struct inc_connect_settings *s)
+{
+	return connect_buffer_bytes(s) +
+	       (uint64_t)connect_send_wr(s) * s->max_sge * sizeof(struct ibv_sge);
 }
 
 /* The zones of a port: those that the file gives it by name, else those of all subnets that an

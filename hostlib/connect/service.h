@@ -28,7 +28,7 @@ struct inc_connect_service {
 	void *arg;
 	struct connect_accepts clients;
 	unsigned int n_clients;
-	uint64_t making_bytes; /* of buffers of those that are not accepted yet */
+	uint64_t making_bytes; /* of the sockets that are not accepted yet */
 };
 
 /* Takes over the connected socket. */

@@ -43,6 +43,7 @@ struct connect_bell {
 	int timer_fd;
 	atomic_bool rung; /* read without the lock to see whether it is worth taking */
 	bool port_down;
+	bool port_was_up;  /* since the owner looked */
 	const char *fatal; /* static; NULL: nothing was */
 };
 

@@ -116,6 +116,7 @@ static void on_event(struct inc_rdma_subscriber *self, const struct inc_rdma_eve
 	case INC_RDMA_PORT_UP:
 	case INC_RDMA_PORT_WENT_DOWN:
 		bell->port_down = event->kind == INC_RDMA_PORT_WENT_DOWN;
+		bell->port_was_up |= !bell->port_down;
 		bell->rung = true;
 		break;
 	case INC_RDMA_QP_FATAL:
@@ -187,7 +188,7 @@ static void take_events(struct inc_connect_socket *socket)
 	struct connect_bell *bell = &socket->bell;
 	uint64_t now_ns = 0;
 	const char *fatal;
-	bool down;
+	bool down, was_up;
 
 	if (socket->wake_at_ns)
 		now_ns = inc_now_ns();
@@ -196,16 +197,18 @@ static void take_events(struct inc_connect_socket *socket)
 	pthread_mutex_lock(&bell->lock);
 	bell->rung = false;
 	down = bell->port_down;
+	was_up = bell->port_was_up;
+	bell->port_was_up = false;
 	fatal = bell->fatal;
 	pthread_mutex_unlock(&bell->lock);
 	now_ns = inc_now_ns();
 	if (fatal)
 		connect_socket_fail(socket, EIO, "%s", fatal);
-	if (!down)
+	if (was_up)
 		socket->port_down_at_ns = 0;
-	else if (!socket->port_down_at_ns)
+	if (down && !socket->port_down_at_ns)
 		socket->port_down_at_ns = now_ns;
-	else if (now_ns >= port_deadline_ns(socket))
+	else if (down && now_ns >= port_deadline_ns(socket))
 		connect_socket_fail(socket, ENETDOWN, "the port is down");
 	if (socket->drain_until_ns && now_ns >= socket->drain_until_ns)
 		connect_socket_step(socket, CONNECT_EVENT_TIMEOUT);

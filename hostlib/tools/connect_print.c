@@ -2,6 +2,7 @@
 /* What inc-connect shows. Names that a peer has given itself may hold anything. */
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "hostlib/tools/connect_tool.h"
 #include "lib/base/errno_name.h"
@@ -190,13 +191,17 @@ static json_t *measured_json(const struct connect_tool *tool,
 void connect_print_json(const struct connect_tool *tool, const struct connect_story *story)
 {
 	const char *name = inc_errno_name(-story->error);
+	char *address = strdup(tool->host);
 	json_t *error = json_null();
 
+	if (address)
+		inc_printable(address); /* JSON takes no other text */
 	if (story->error)
 		error = json_pack("{s:s?, s:s}", "errno", name, "message", story->why);
-	print_object(json_pack("{s:s, s:o, s:o, s:o, s:o}", "address", tool->host, "choice",
+	print_object(json_pack("{s:s?, s:o, s:o, s:o, s:o}", "address", address, "choice",
 			       story->found ? found_json(story->found) : json_null(), "connection",
 			       story->info ? info_json(story->info) : json_null(), "measured",
 			       story->measured ? measured_json(tool, story->measured) : json_null(),
 			       "error", error));
+	free(address);
 }

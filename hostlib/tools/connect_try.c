@@ -6,6 +6,7 @@
 #include <string.h>
 #include "hostlib/tools/connect_tool.h"
 #include "lib/base/log.h"
+#include "lib/base/printable.h"
 
 #define CLOSE_MS 1000 /* more than a close takes */
 
@@ -23,6 +24,7 @@ static void fail(struct attempt *a, int error, const char *why)
 {
 	a->story.error = error;
 	snprintf(a->why, sizeof(a->why), "%s", why);
+	inc_printable(a->why); /* JSON takes no other text */
 	a->story.why = a->why;
 }
 

@@ -21,6 +21,7 @@
 
 #define READ_MAX_BYTES  (64u << 10) /* read ahead of what has been looked at */
 #define DRAIN_TIMEOUT_S 1
+#define DRAIN_MAX       256 /* that have this time; each is a descriptor */
 #define HOST_SIZE       (INET6_ADDRSTRLEN + IF_NAMESIZE) /* with the scope of a link-local one */
 #define DRAIN_MAX_BYTES (4u << 20)                       /* read and thrown away while draining */
 
@@ -46,7 +47,7 @@ struct inc_ndjson {
 	LIST_ENTRY(inc_ndjson) entry; /* in limits.draining, while dead */
 };
 
-static struct inc_ndjson_draining draining_here = LIST_HEAD_INITIALIZER(draining_here);
+static struct inc_ndjson_draining draining_here;
 
 static void destroy(struct inc_ndjson *conn)
 {
@@ -64,6 +65,7 @@ static void destroy(struct inc_ndjson *conn)
 
 static void drain_end(struct inc_ndjson *conn)
 {
+	conn->limits.draining->n--;
 	LIST_REMOVE(conn, entry);
 	destroy(conn);
 }
@@ -427,10 +429,14 @@ int inc_ndjson_send_error(struct inc_ndjson *conn, int code, json_t *seq, const 
 
 void inc_ndjson_free(struct inc_ndjson *conn)
 {
+	struct inc_ndjson_draining *draining;
+
 	if (!conn || conn->dead)
 		return;
+	draining = conn->limits.draining;
 	conn->dead = true;
-	LIST_INSERT_HEAD(conn->limits.draining, conn, entry);
+	LIST_INSERT_HEAD(&draining->list, conn, entry);
+	draining->n++;
 	bufferevent_setwatermark(conn->bev, EV_READ, 0, 0);
 	event_remove_timer(conn->writable);
 	if (!evbuffer_get_length(conn->out)) {
@@ -440,7 +446,8 @@ void inc_ndjson_free(struct inc_ndjson *conn)
 			return;
 		}
 	}
-	arm(conn, DRAIN_TIMEOUT_S * 1000);
+	/* without a wait, too, what is queued is written before the timer is looked at */
+	arm(conn, draining->n > DRAIN_MAX ? 0 : DRAIN_TIMEOUT_S * 1000);
 	if (!conn->peer_done)
 		bufferevent_enable(conn->bev, EV_READ);
 }
@@ -449,8 +456,8 @@ void inc_ndjson_drain_stop(struct inc_ndjson_draining *draining)
 {
 	if (!draining)
 		draining = &draining_here;
-	while (!LIST_EMPTY(draining))
-		drain_end(LIST_FIRST(draining));
+	while (!LIST_EMPTY(&draining->list))
+		drain_end(LIST_FIRST(&draining->list));
 }
 
 const char *inc_ndjson_peer(const struct inc_ndjson *conn)

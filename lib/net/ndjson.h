@@ -16,8 +16,11 @@
 
 struct inc_ndjson;
 
-/* Connections whose owner is gone, and whose last words are on their way. */
-LIST_HEAD(inc_ndjson_draining, inc_ndjson);
+/* Connections whose owner is gone, and whose last words are on their way. All zero: none. */
+struct inc_ndjson_draining {
+	LIST_HEAD(, inc_ndjson) list;
+	unsigned int n;
+};
 
 struct inc_ndjson_ops {
 	/* One object. It belongs to the connection: incref to keep it. */
@@ -63,7 +66,8 @@ int inc_ndjson_send_error(struct inc_ndjson *conn, int code, json_t *seq, const 
 
 /*
  * Ends the connection, allowed inside the callbacks; none is called afterwards. What is
- * queued still goes out within a second, then the socket is closed.
+ * queued still goes out within a second, then the socket is closed. Where many wait so for peers
+ * that do not hang up, further ones do not wait.
  */
 void inc_ndjson_free(struct inc_ndjson *conn);
 

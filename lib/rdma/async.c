@@ -61,6 +61,8 @@ void inc_rdma_unsubscribe(struct inc_rdma_device *device, struct inc_rdma_subscr
 		;
 	if (*p)
 		*p = subscriber->next;
+	if (async->calling == subscriber)
+		async->left = true;
 	if (async->calling == subscriber && pthread_equal(async->caller, pthread_self()))
 		async->calling = NULL; /* its own call: it may be freed before it returns */
 	while (async->calling == subscriber)
@@ -75,14 +77,25 @@ static bool concerns(const struct inc_rdma_event *event, const struct inc_rdma_s
 	       (!event->cq || !s->cq || s->cq == event->cq);
 }
 
-void inc_rdma_tell(struct inc_rdma_device *device, const struct inc_rdma_event *event)
+/* Of an event: who subscribes from now on does not hear of it. */
+static uint64_t take_number(struct inc_rdma_device *device)
 {
 	struct inc_rdma_async *async = &device->async;
-	struct inc_rdma_subscriber *s;
 	uint64_t number;
 
 	pthread_mutex_lock(&async->lock);
 	number = ++async->events;
+	pthread_mutex_unlock(&async->lock);
+	return number;
+}
+
+static void tell(struct inc_rdma_device *device, const struct inc_rdma_event *event,
+		 uint64_t number)
+{
+	struct inc_rdma_async *async = &device->async;
+	struct inc_rdma_subscriber *s;
+
+	pthread_mutex_lock(&async->lock);
 	async->caller = pthread_self();
 	for (s = async->first; s;) {
 		if (s->told >= number || !concerns(event, s)) {
@@ -91,15 +104,21 @@ void inc_rdma_tell(struct inc_rdma_device *device, const struct inc_rdma_event *
 		}
 		s->told = number;
 		async->calling = s;
+		async->left = false;
 		pthread_mutex_unlock(&async->lock);
 		s->on_event(s, event);
 		pthread_mutex_lock(&async->lock);
 		/* from the start where s has left: who stood behind it may have, too */
-		s = async->calling == s ? s->next : async->first;
+		s = async->left ? async->first : s->next;
 		async->calling = NULL;
 		pthread_cond_broadcast(&async->called);
 	}
 	pthread_mutex_unlock(&async->lock);
+}
+
+void inc_rdma_tell(struct inc_rdma_device *device, const struct inc_rdma_event *event)
+{
+	tell(device, event, take_number(device));
 }
 
 /* False where nobody is told of it. */
@@ -136,14 +155,17 @@ int inc_rdma_device_take(struct inc_rdma_device *device)
 {
 	struct ibv_async_event ev;
 	struct inc_rdma_event event;
+	uint64_t number;
 	bool wanted;
 	int n;
 
 	for (n = 0; !ibv_get_async_event(device->ctx, &ev); n++) {
 		wanted = translate(&ev, &event);
+		/* what is acknowledged may be destroyed, and another one made at its address */
+		number = take_number(device);
 		ibv_ack_async_event(&ev);
 		if (wanted)
-			inc_rdma_tell(device, &event);
+			tell(device, &event, number);
 	}
 	return errno == EAGAIN ? n : -errno;
 }

@@ -65,6 +65,7 @@ struct inc_rdma_async {
 	pthread_cond_t called; /* a subscriber's call is over */
 	struct inc_rdma_subscriber *first;
 	struct inc_rdma_subscriber *calling; /* whose call is under way */
+	bool left;                           /* it has unsubscribed meanwhile */
 	pthread_t caller;
 	uint64_t events;
 };

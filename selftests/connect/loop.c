@@ -33,6 +33,11 @@ static unsigned int count_descriptors(void)
 	return n;
 }
 
+unsigned int loop_descriptors(void)
+{
+	return count_descriptors() - descriptors_before;
+}
+
 static void on_accepted(void *arg, struct inc_connect_socket *socket, const char *peer)
 {
 	snprintf(loop.peer, sizeof(loop.peer), "%s", peer);

@@ -35,6 +35,9 @@ void loop_until(const unsigned int *there, unsigned int n);
 /* Runs it for what can happen at once. */
 void loop_turn(void);
 
+/* Those that have come since loop_begin(). */
+unsigned int loop_descriptors(void);
+
 /* A figure of the context by its whole name, "inc_connect_accepting". */
 unsigned long loop_figure(const char *name);
 

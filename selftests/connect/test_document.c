@@ -173,7 +173,7 @@ static void limits_of_the_wire(void **state)
 		 "%u from one address,",
 		 CONNECT_MAX_CLIENTS, CONNECT_MAX_CLIENTS_PER_PEER);
 	has(wire, text);
-	snprintf(text, sizeof(text), "not accepted yet | %llu GiB ",
+	snprintf(text, sizeof(text), "of the send queue | %llu GiB ",
 		 CONNECT_MAX_MAKING_BYTES >> 30);
 	has(wire, text);
 	snprintf(text, sizeof(text), "| `version` | a number from 1 | of the protocol: %u |",

@@ -230,24 +230,61 @@ static void device_fails_meanwhile(void **state)
 	loop_end();
 }
 
+/* The first line that comes back; the connection stays. */
+static char *ask_line(const char *text, int *fd)
+{
+	*fd = tcp_open();
+	tcp_send(*fd, text, strlen(text));
+	return tcp_read_line(*fd);
+}
+
+/* What clients can make a service keep for them, before they have said a word over their queue
+ * pairs: as many of one kind as fit, and no more. */
 static void memory_is_bounded(void **state)
 {
-	/* 128 MiB: a message to send and one to come, and what ACKs and the close come in */
-	static const char text[] =
-		CONNECT_TO("0", "fake0", "1",
-			   "\"buf_size\":16777216,\"send_buf_cnt\":1,\"buf_ack_batch\":1,"
-			   "\"buf_signal_batch\":1");
+	static const struct {
+		const char *text;
+		size_t fit;
+		bool full; /* for a small one, too */
+	} rows[] = {
+		/* 16 to send from, 6 ACKs: 39 buffers of 16 MiB */
+		{CONNECT_TO("0", "fake0", "1", "\"buf_size\":16777216,\"send_buf_cnt\":16"), 1,
+		 false},
+		/* one message has room for 5 ACKs, each with such a buffer */
+		{CONNECT_TO("0", "fake0", "1",
+			    "\"buf_size\":16777216,\"send_buf_cnt\":1,\"buf_ack_batch\":1,"
+			    "\"buf_signal_batch\":1"),
+		 7, false},
+		/* a queue of 256 MiB, with hardly a buffer */
+		{CONNECT_TO("0", "fake0", "1",
+			    "\"buf_size\":64,\"max_rdma_wr\":65536,\"max_sge\":256"),
+		 3, false},
+		/* more than fits, but alone */
+		{CONNECT_TO("0", "fake0", "1",
+			    "\"buf_size\":16384,\"send_buf_cnt\":16384,\"buf_ack_batch\":1,"
+			    "\"max_rdma_wr\":65536,\"max_sge\":256"),
+		 1, true},
+	};
 	int fd[8];
-	size_t i;
+	char *said;
+	size_t i, k;
 
-	loop_begin(1, LONG_MS);
-	for (i = 0; i < 8; i++)
-		fd[i] = tcp_connected(text);
-	expect_said(CONNECT, "ENOBUFS");
-	inc_connect_service_close(loop.service);
-	for (i = 0; i < 8; i++)
-		close(fd[i]);
-	loop_end();
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		loop_begin(1, LONG_MS);
+		for (k = 0; k < rows[i].fit; k++) {
+			said = ask_line(rows[i].text, &fd[k]);
+			assert_non_null(strstr(said, "connected"));
+			free(said);
+		}
+		expect_said(rows[i].text, "ENOBUFS");
+		said = ask_line(CONNECT, &fd[k]);
+		assert_non_null(strstr(said, rows[i].full ? "ENOBUFS" : "connected"));
+		free(said);
+		inc_connect_service_close(loop.service);
+		for (k = 0; k <= rows[i].fit; k++)
+			close(fd[k]);
+		loop_end();
+	}
 }
 
 static void many_at_once(void **state)
@@ -280,6 +317,42 @@ static void many_at_once(void **state)
 	loop_end();
 }
 
+static void allow_descriptors(rlim_t n)
+{
+	struct rlimit limit;
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	if (limit.rlim_cur >= n)
+		return;
+	limit.rlim_cur = n < limit.rlim_max ? n : limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* Who has been told the last word and does not hang up has a descriptor still: of these, too, there
+ * are only so many. */
+static void who_does_not_leave_is_left(void **state)
+{
+	enum { N = 1000, KEPT = 256, OWN = 16 };
+	int fd[N];
+	char *said;
+	size_t i;
+
+	allow_descriptors(4 * N);
+	loop_begin(1, LONG_MS);
+	for (i = 0; i < N; i++) {
+		fd[i] = tcp_open();
+		tcp_send(fd[i], "x\n", 2);
+		said = tcp_read_line(fd[i]);
+		assert_non_null(strstr(said, "EBADMSG"));
+		free(said);
+		loop_turn();
+		assert_true(loop_descriptors() <= i + 1 + KEPT + OWN);
+	}
+	for (i = 0; i < N; i++)
+		close(fd[i]);
+	loop_end();
+}
+
 static bool has_heard(int fd)
 {
 	return recv(fd, &(char){0}, 1, MSG_DONTWAIT | MSG_PEEK) == 1;
@@ -290,16 +363,11 @@ static void more_than_fit_wait(void **state)
 {
 	enum { N = CONNECT_MAX_CLIENTS + 88, PER_ADDRESS = 150 };
 	struct sockaddr_in to = {.sin_family = AF_INET}, from = to;
-	struct rlimit limit;
 	int fd[N];
 	char *said;
 	size_t i;
 
-	getrlimit(RLIMIT_NOFILE, &limit);
-	if (limit.rlim_cur < 4 * N) {
-		limit.rlim_cur = 4 * N < limit.rlim_max ? 4 * N : limit.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &limit);
-	}
+	allow_descriptors(4 * N);
 	loop_begin(1, LONG_MS);
 	to.sin_port = htons(inc_connect_service_port(loop.service));
 	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -436,6 +504,7 @@ int main(void)
 		cmocka_unit_test(device_fails_meanwhile),
 		cmocka_unit_test(memory_is_bounded),
 		cmocka_unit_test(many_at_once),
+		cmocka_unit_test(who_does_not_leave_is_left),
 		cmocka_unit_test(more_than_fit_wait),
 		cmocka_unit_test(ends_with_clients_in_every_state),
 		cmocka_unit_test(listens_where_it_is_told),

@@ -302,6 +302,28 @@ static void a_port_that_goes_down(void **state)
 	nothing_is_left();
 }
 
+/* Its owner looks rarely: that the port was up meanwhile begins its time anew. */
+static void a_port_that_is_down_again(void **state)
+{
+	struct inc_connect_socket *s;
+
+	connected();
+	s = sides[CLIENT].socket;
+	tell_port(CLIENT, false);
+	while (inc_connect_socket_progress(s) > 0)
+		;
+	assert_true(s->port_down_at_ns);
+	s->port_down_at_ns -= CONNECT_PORT_DOWN_MS * INC_NSEC_PER_MSEC; /* so long ago */
+	tell_port(CLIENT, true);
+	tell_port(CLIENT, false);
+	assert_int_equal(inc_connect_socket_progress(s), 0);
+	assert_true(s->port_down_at_ns && !readable(CLIENT, 0));
+	tell_port(CLIENT, true);
+	assert_int_equal(inc_connect_socket_progress(s), 0);
+	assert_int_equal(s->port_down_at_ns, 0);
+	nothing_is_left();
+}
+
 static void a_port_that_is_down(void **state)
 {
 	struct inc_err err = {""};
@@ -356,6 +378,7 @@ int main(void)
 		cmocka_unit_test_setup(a_peer_that_does_not_allow_it, reset_fakes),
 		cmocka_unit_test_setup(a_close_that_nobody_answers, reset_fakes),
 		cmocka_unit_test_setup(a_port_that_goes_down, reset_fakes),
+		cmocka_unit_test_setup(a_port_that_is_down_again, reset_fakes),
 		cmocka_unit_test_setup(a_port_that_is_down, reset_fakes),
 		cmocka_unit_test_setup(a_notification_of_nothing, reset_fakes),
 		cmocka_unit_test_setup(a_wait_ends_in_time, reset_fakes),

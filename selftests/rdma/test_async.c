@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <errno.h>
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
@@ -171,14 +172,14 @@ static void *unsubscriber(void *arg)
 	return NULL;
 }
 
-/* Until its listeners are one fewer. */
-static void wait_unlinked(struct inc_rdma_device *device)
+/* Until this one, NULL for none, is the first of its listeners. */
+static void wait_first(struct inc_rdma_device *device, const struct listener *first)
 {
 	bool there = true;
 
 	while (there) {
 		pthread_mutex_lock(&device->async.lock);
-		there = device->async.first;
+		there = device->async.first != (first ? &first->subscriber : NULL);
 		pthread_mutex_unlock(&device->async.lock);
 	}
 }
@@ -197,7 +198,7 @@ static void who_unsubscribes_waits_for_a_call_elsewhere(void **state)
 	listen_to(&other, device, 0, NULL, NULL);
 	inc_rdma_unsubscribe(device, &other.subscriber);
 	assert_int_equal(pthread_create(&thread[1], NULL, unsubscriber, &l), 0);
-	wait_unlinked(device);
+	wait_first(device, NULL);
 	assert_false(left);
 	sem_post(&let_go);
 	pthread_join(thread[0], NULL);
@@ -207,12 +208,97 @@ static void who_unsubscribes_waits_for_a_call_elsewhere(void **state)
 	end_device(device);
 }
 
+/* Lets the thread that waits for this call be the first to leave, then takes the other along, which
+ * stood behind it. */
+static void outlive_both(struct listener *self)
+{
+	stay_inside(self);
+	inc_rdma_unsubscribe(self->device, &self->other->subscriber);
+	memset(self->other, 0xff, sizeof(*self->other));
+	free(self->other);
+}
+
+/* Of two that leave in a call, the one by its own thread and waiting, the other meanwhile, nothing
+ * is looked at any more. */
+static void who_stands_behind_one_that_leaves_may_leave_too(void **state)
+{
+	struct inc_rdma_device *device = make_device();
+	struct listener last = {0}, *other = calloc(1, sizeof(*other));
+	struct listener l = {.act = outlive_both, .other = other};
+	pthread_t thread[2];
+
+	assert_non_null(other);
+	left = false;
+	assert_true(!sem_init(&inside, 0, 0) && !sem_init(&let_go, 0, 0));
+	listen_to(&last, device, 0, NULL, NULL);
+	listen_to(other, device, 0, NULL, NULL);
+	listen_to(&l, device, 0, NULL, NULL);
+	assert_int_equal(pthread_create(&thread[0], NULL, teller, device), 0);
+	sem_wait(&inside);
+	assert_int_equal(pthread_create(&thread[1], NULL, unsubscriber, &l), 0);
+	wait_first(device, other);
+	sem_post(&let_go);
+	pthread_join(thread[0], NULL);
+	pthread_join(thread[1], NULL);
+	assert_int_equal(last.heard, 1);
+	inc_rdma_unsubscribe(device, &last.subscriber);
+	end_device(device);
+}
+
+/* ---- of the device ---------------------------------------------------------------------- */
+
+static struct ibv_qp queue_pair;
+static struct listener old_one, new_one;
+static bool to_be_read;
+
+/* In the place of libibverbs' own. */
+int ibv_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
+{
+	if (!to_be_read) {
+		errno = EAGAIN;
+		return -1;
+	}
+	to_be_read = false;
+	event->event_type = IBV_EVENT_QP_FATAL;
+	event->element.qp = &queue_pair;
+	return 0;
+}
+
+/* Who waits here to destroy the queue pair goes on, and makes another one, at the same address. */
+void ibv_ack_async_event(struct ibv_async_event *event)
+{
+	inc_rdma_unsubscribe(old_one.device, &old_one.subscriber);
+	listen_to(&new_one, old_one.device, 0, &queue_pair, NULL);
+}
+
+static void a_new_queue_pair_hears_nothing_of_an_old_one(void **state)
+{
+	struct inc_rdma_device *device = make_device();
+	struct listener all = {0};
+	struct ibv_context ctx;
+
+	device->ctx = &ctx;
+	listen_to(&all, device, 0, NULL, NULL);
+	listen_to(&old_one, device, 0, &queue_pair, NULL);
+	to_be_read = true;
+	assert_int_equal(inc_rdma_device_take(device), 1);
+	assert_true(all.heard == 1 && all.last == INC_RDMA_QP_FATAL);
+	assert_true(old_one.heard == 0 && new_one.heard == 0);
+	say(device, INC_RDMA_QP_FATAL, 0, &queue_pair, NULL);
+	assert_true(all.heard == 2 && new_one.heard == 1);
+	inc_rdma_unsubscribe(device, &new_one.subscriber);
+	inc_rdma_unsubscribe(device, &all.subscriber);
+	end_device(device);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_hears_what_concerns_it),
 		cmocka_unit_test(they_come_and_go_in_their_calls),
 		cmocka_unit_test(who_unsubscribes_waits_for_a_call_elsewhere),
+		cmocka_unit_test(who_stands_behind_one_that_leaves_may_leave_too),
+		cmocka_unit_test(a_new_queue_pair_hears_nothing_of_an_old_one),
 	};
 
 	return cmocka_run_group_tests_name("async", tests, NULL, NULL) ? 1 : 0;
