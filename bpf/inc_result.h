@@ -36,8 +36,8 @@ static __always_inline __u32 inc_payload_crc(const struct inc_packet *pkt, struc
 		return inc_crc_row(row, offsetof(struct inc_buf, payload), body, 0);
 	headers = inc_crc_row(row, offsetof(struct inc_buf, payload) - hdr_len, hdr_len,
 			      INC_ICRC_SEED);
-	/* verifier 6.1: checked here, where it is used. What was checked before the call has been to
-	 * the stack and back, and may count as unbounded then. */
+	/* verifier 6.1: checked here, where it is used. What was checked before the call has been
+	 * to the stack and back, and may count as unbounded then. */
 	inc_opaque(body);
 	if (body > INC_MAX_PAYLOAD)
 		return 0;
