@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Timers of the event loop, for every file of the controller. */
-#include <sys/time.h>
 #include "controller/ctl.h"
+#include "lib/base/clock.h"
 
 void inc_ctl_arm(struct event *timer, unsigned int ms)
 {
-	struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
+	const struct timeval tv = inc_timeval_of_ms(ms);
 
 	event_add(timer, &tv);
 }

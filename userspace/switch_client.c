@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "lib/base/clock.h"
 #include "lib/net/hostport.h"
 #include "lib/net/lines.h"
 #include "lib/base/log.h"
@@ -40,7 +41,7 @@ struct inc_client {
 
 static void arm(struct inc_client *c, unsigned int ms)
 {
-	const struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
+	const struct timeval tv = inc_timeval_of_ms(ms);
 
 	evtimer_add(c->timer, &tv);
 }

@@ -10,6 +10,7 @@
 #include "hostlib/connect/context.h"
 #include "hostlib/connect/select.h"
 #include "lib/base/caller.h"
+#include "lib/base/clock.h"
 #include "lib/base/printable.h"
 
 void connect_log(struct inc_connect *ctx, const char *fmt, ...)
@@ -41,14 +42,9 @@ struct event *connect_watch(struct inc_connect *ctx, const struct inc_connect_so
 	return event;
 }
 
-static struct timeval of_ms(unsigned int ms)
-{
-	return (struct timeval){.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
-}
-
 void connect_arm(struct event *timer, unsigned int ms)
 {
-	const struct timeval tv = of_ms(ms);
+	const struct timeval tv = inc_timeval_of_ms(ms);
 
 	event_add(timer, &tv);
 }
@@ -300,7 +296,7 @@ static int open_devices(struct inc_connect *ctx, struct inc_err *err)
 
 static int watch_devices(struct inc_connect *ctx, struct inc_err *err)
 {
-	const struct timeval every = of_ms(ctx->config.refresh_ms);
+	const struct timeval every = inc_timeval_of_ms(ctx->config.refresh_ms);
 
 	ctx->counters = connect_counters_new();
 	ctx->device_events = event_new(ctx->base, inc_rdma_inventory_fd(ctx->inventory),

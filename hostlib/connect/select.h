@@ -38,8 +38,7 @@ const struct inc_rdma_gid *connect_gid_of(const struct inc_rdma_port_info *port)
 /* May a connection use the port now? */
 static inline bool connect_port_active(const struct inc_rdma_port_info *port)
 {
-	return !port->fault.error &&
-	       (port->state == INC_RDMA_PORT_ACTIVE || port->state == INC_RDMA_PORT_ACTIVE_DEFER);
+	return !port->fault.error && inc_rdma_port_is_up(port->state);
 }
 
 #endif

@@ -143,7 +143,7 @@ static int check_port(struct inc_connect_socket *socket, struct inc_err *err)
 
 	if (ret)
 		return inc_err_set(err, ret, "%s: query: %s", socket->qp.what, strerror(ret));
-	if (port.state != IBV_PORT_ACTIVE && port.state != IBV_PORT_ACTIVE_DEFER)
+	if (!inc_rdma_port_is_up((enum inc_rdma_port_state)port.state))
 		return inc_err_set(err, ENETDOWN, "%s: the port is %s", socket->qp.what,
 				   inc_rdma_port_state_name((enum inc_rdma_port_state)port.state));
 	return 0;

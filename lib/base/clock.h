@@ -4,6 +4,7 @@
 #define INC_CLOCK_H
 
 #include <stdint.h>
+#include <sys/time.h>
 #include <time.h>
 
 #define INC_NSEC_PER_SEC  1000000000ull
@@ -37,6 +38,12 @@ static inline time_t inc_now_s(void)
 static inline uint64_t inc_wall_ns(void)
 {
 	return inc_clock_ns(CLOCK_REALTIME);
+}
+
+/* A span, as libevent wants it. */
+static inline struct timeval inc_timeval_of_ms(unsigned int ms)
+{
+	return (struct timeval){.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
 }
 
 #endif

@@ -15,6 +15,7 @@
 #include <sys/uio.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
+#include "lib/base/clock.h"
 #include "lib/conf/messages.h"
 #include "lib/net/lines.h"
 #include "lib/net/ndjson.h"
@@ -72,7 +73,7 @@ static void drain_end(struct inc_ndjson *conn)
 
 static void arm(struct inc_ndjson *conn, unsigned int ms)
 {
-	struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
+	const struct timeval tv = inc_timeval_of_ms(ms);
 
 	event_add(conn->timer, &tv);
 }
@@ -218,7 +219,7 @@ static void on_read(struct bufferevent *bev, void *arg)
 static void wait_to_write(struct inc_ndjson *conn)
 {
 	const unsigned int ms = conn->limits.message_timeout_ms;
-	const struct timeval stall = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
+	const struct timeval stall = inc_timeval_of_ms(ms);
 
 	event_add(conn->writable, ms && !conn->dead ? &stall : NULL);
 }

@@ -33,6 +33,12 @@ enum inc_rdma_port_state {
 	INC_RDMA_PORT_ACTIVE_DEFER, /* the link is down for the moment; may come back by itself */
 };
 
+/* May a connection use the port now? */
+static inline bool inc_rdma_port_is_up(enum inc_rdma_port_state state)
+{
+	return state == INC_RDMA_PORT_ACTIVE || state == INC_RDMA_PORT_ACTIVE_DEFER;
+}
+
 enum inc_rdma_gid_type {
 	INC_RDMA_GID_INFINIBAND,
 	INC_RDMA_GID_ROCE_V1,

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -19,6 +18,7 @@
 #include <zlib.h>
 #include "lib/proto/desc.h"
 #include "lib/proto/roce.h"
+#include "lib/base/clock.h"
 #include "lib/base/opt.h"
 #include "lib/roce/wire.h"
 #include "loader/inc_crc_tables.h"
@@ -248,13 +248,11 @@ static struct figure run_zlib(const struct bench *b)
 	volatile uLong sink = 0;
 
 	for (int i = 0; i < RUNS; i++) {
-		struct timespec t0, t1;
+		const uint64_t start_ns = inc_now_ns();
 
-		clock_gettime(CLOCK_MONOTONIC, &t0);
 		for (int k = 0; k < ROUNDS; k++)
 			sink ^= crc32(0, b->frame + INC_ETH_LEN, b->frame_len - INC_ETH_LEN);
-		clock_gettime(CLOCK_MONOTONIC, &t1);
-		ns[i] = ((t1.tv_sec - t0.tv_sec) * 1000000000ll + t1.tv_nsec - t0.tv_nsec) / ROUNDS;
+		ns[i] = (inc_now_ns() - start_ns) / ROUNDS;
 	}
 	return summarise(ns);
 }

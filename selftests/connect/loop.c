@@ -5,7 +5,6 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
@@ -17,25 +16,14 @@
 #include "lib/base/clock.h"
 #include "selftests/connect/fake_devices.h"
 #include "selftests/connect/loop.h"
+#include "selftests/descriptors.h"
 
 struct loop loop;
 static unsigned int descriptors_before;
 
-static unsigned int count_descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned int n = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
 unsigned int loop_descriptors(void)
 {
-	return count_descriptors() - descriptors_before;
+	return open_descriptors() - descriptors_before;
 }
 
 static void on_accepted(void *arg, struct inc_connect_socket *socket, const char *peer)
@@ -62,7 +50,7 @@ void loop_begin(unsigned int devices, unsigned int accept_timeout_ms)
 			 .accepted = on_accepted, .accept_timeout_ms = accept_timeout_ms,
 			 .error = error, .error_size = sizeof(error));
 
-	descriptors_before = count_descriptors();
+	descriptors_before = open_descriptors();
 	fake_devices_reset();
 	fake_sockets_reset();
 	fake_devices.n = devices;
@@ -87,7 +75,7 @@ void loop_end(void)
 	event_base_free(loop.base);
 	assert_int_equal(fake_sockets.alive, 0);
 	/* a name that is asked for without anybody who waits keeps its descriptor as long */
-	while (count_descriptors() != descriptors_before)
+	while (open_descriptors() != descriptors_before)
 		assert_true(inc_now_ms() < late_at_ms);
 }
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
+#include "lib/base/clock.h"
 #include "hostlib/connect/config.h"
 #include "selftests/control/damage.h"
 
@@ -162,7 +162,7 @@ static int try_one(const struct pair *p)
 
 int main(void)
 {
-	const time_t start = time(NULL);
+	const time_t start = inc_now_s();
 	struct pair p = {.before = malloc(sizeof(*p.before)),
 			 .config = malloc(sizeof(*p.config)),
 			 .fd = memfd_create("connect.yaml", MFD_CLOEXEC)};
@@ -171,7 +171,7 @@ int main(void)
 	if (!p.before || !p.config || p.fd < 0)
 		return fail("", 0, "no memory");
 	snprintf(p.path, sizeof(p.path), "/proc/self/fd/%d", p.fd);
-	for (; !ret && round_n < ROUNDS && time(NULL) - start < MAX_TIME_S; round_n++)
+	for (; !ret && round_n < ROUNDS && inc_now_s() - start < MAX_TIME_S; round_n++)
 		ret = try_one(&p);
 	if (!ret && (round_n < 1000 || good < round_n / 20 || good == round_n))
 		ret = fail("", 0, "too few rounds, or all alike");

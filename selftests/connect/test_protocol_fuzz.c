@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include "lib/base/clock.h"
 #include "hostlib/connect/config.h"
 #include "hostlib/connect/figures.h"
 #include "hostlib/connect/protocol.h"
@@ -228,12 +228,12 @@ static int try_corpus(unsigned int *lines)
 
 int main(void)
 {
-	const time_t start = time(NULL);
+	const time_t start = inc_now_s();
 	unsigned int lines = 0;
 	int ret = try_corpus(&lines);
 
 	good = 0;
-	for (; !ret && round_n < ROUNDS && time(NULL) - start < MAX_TIME_S; round_n++) {
+	for (; !ret && round_n < ROUNDS && inc_now_s() - start < MAX_TIME_S; round_n++) {
 		const size_t i = damage_rnd(N_SAMPLES + 1);
 		const bool of_figures = i == N_SAMPLES;
 		const char *base = of_figures ? figures : connect_samples[i].text;

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include "lib/base/clock.h"
 #include "lib/conf/messages.h"
 #include "lib/conf/schema_yaml.h"
 #include "selftests/control/damage.h"
@@ -175,10 +175,10 @@ out:
 int main(void)
 {
 	const size_t n = sizeof(messages) / sizeof(messages[0]);
-	time_t start = time(NULL);
+	time_t start = inc_now_s();
 	int ret = 0;
 
-	for (; !ret && round_n < ROUNDS && time(NULL) - start < MAX_TIME_S; round_n++) {
+	for (; !ret && round_n < ROUNDS && inc_now_s() - start < MAX_TIME_S; round_n++) {
 		if (round_n % 3)
 			ret = try_message(damage_rnd(n));
 		else if (damage_rnd(2))

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include "lib/base/clock.h"
 #include "lib/topology/topology.h"
 #include "selftests/control/damage.h"
 
@@ -108,9 +108,9 @@ static bool in_range(const struct inc_topology *t)
 int main(void)
 {
 	unsigned int rounds, good = 0;
-	time_t start = time(NULL);
+	time_t start = inc_now_s();
 
-	for (rounds = 0; rounds < ROUNDS && time(NULL) - start < MAX_TIME_S; rounds++) {
+	for (rounds = 0; rounds < ROUNDS && inc_now_s() - start < MAX_TIME_S; rounds++) {
 		struct inc_topology *topo = NULL;
 		struct inc_err err = {""};
 		size_t len;

@@ -6,12 +6,12 @@
  * the oldest is destroyed and a new one made, and neither descriptors nor memory of this process
  * may grow by that. Prints "N collectives"; exit code 0, or 1 with what was wrong.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "hostlib/include/inccl.h"
+#include "selftests/descriptors.h"
 
 #define MAX_LIVE 16
 #define SETTLED  20   /* cycles after which nothing grows any more */
@@ -86,17 +86,6 @@ static void exchange(uint32_t cycle, uint32_t live)
 	}
 }
 
-static int descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int n = 0;
-
-	while (dir && readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
 static long resident_kib(void)
 {
 	FILE *f = fopen("/proc/self/status", "r");
@@ -114,18 +103,18 @@ static long resident_kib(void)
 static void check_own(uint32_t cycle, uint32_t cycles)
 {
 	static long kib;
-	static int fds;
+	static unsigned int fds;
 
 	if (cycle == SETTLED) {
-		fds = descriptors();
+		fds = open_descriptors();
 		kib = resident_kib();
 	}
 	if (cycle < SETTLED || cycle + 1 < cycles)
 		return;
-	if (descriptors() <= fds && resident_kib() <= kib + MORE_KIB)
+	if (open_descriptors() <= fds && resident_kib() <= kib + MORE_KIB)
 		return;
 	fprintf(stderr, "rank %d: %d descriptors and %ld KiB became %d and %ld\n", rank, fds, kib,
-		descriptors(), resident_kib());
+		open_descriptors(), resident_kib());
 	exit(1);
 }
 

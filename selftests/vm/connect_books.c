@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What is there of all that a connection takes, before and after. */
-#include <dirent.h>
 #include <inttypes.h>
 #include <malloc.h>
 #include <setjmp.h>
@@ -10,6 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "lib/base/clock.h"
+#include "selftests/descriptors.h"
 #include "selftests/vm/connect_live.h"
 
 /* ---- the kernel's ---------------------------------------------------------------------------- */
@@ -45,18 +45,6 @@ static void read_devices(struct books *books)
 	books->domains = sum_of(text, "pd");
 }
 
-static unsigned int count_descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned int n = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
 static uint64_t pinned(void)
 {
 	FILE *f = fopen("/proc/self/status", "r");
@@ -73,7 +61,7 @@ static uint64_t pinned(void)
 
 static void read_process(struct books *books)
 {
-	books->descriptors = count_descriptors();
+	books->descriptors = open_descriptors();
 	books->pinned_bytes = pinned();
 	books->heap_bytes = mallinfo2().uordblks + mallinfo2().hblkhd;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -25,18 +24,6 @@ void shell(const char *fmt, ...)
 	va_end(ap);
 	if (system(cmd))
 		fail_msg("%s failed", cmd);
-}
-
-unsigned int open_descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned int n = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
 }
 
 struct inc_rdma_inventory *open_filtered(const struct inc_rdma_filter *filter)

@@ -28,7 +28,6 @@ const struct inc_rdma_gid *gid_of(const struct inc_rdma_device_info *device, uin
 /* The place of the RoCE v2 GID of this address in the first port's table; -1: it is not there. */
 int gid_index(const struct inc_rdma_device_info *device, uint32_t addr);
 void shell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-unsigned int open_descriptors(void);
 
 /* Fills ends, and takes a test's name, from a program's arguments. False: they are wrong, and that
  * was said. */

@@ -16,6 +16,7 @@
 #include "lib/rdma/gid.h"
 #include "lib/rdma/qp.h"
 #include "lib/rdma/region.h"
+#include "selftests/descriptors.h"
 #include "selftests/vm/rdma_live.h"
 
 #define LEN      (1u << 20) /* of a side's memory */

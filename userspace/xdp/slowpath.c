@@ -20,7 +20,7 @@
 
 static void arm(struct inc_slowpath *sp, unsigned int ms)
 {
-	const struct timeval tv = {.tv_usec = ms * 1000};
+	const struct timeval tv = inc_timeval_of_ms(ms);
 
 	sp->tick_at_ns = inc_now_ns() + ms * INC_NSEC_PER_MSEC;
 	evtimer_add(sp->tick, &tv);
