@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Termination mode: what carries messages between a switch and its peers. There are two kinds, a
+ * table of functions each: the project's own RC endpoint on a UDP socket (soft), which every
+ * machine can, and RDMA devices (verbs).
+ *
+ * A device is where packets come in and go out: for soft endpoints a UDP socket at an address of
+ * the switch, for verbs a device's port. A channel is one end of a reliable connection there, as a
+ * queue pair is; one whose peer is known is connected, and carries whole messages, numbered from 0
+ * in both directions.
+ *
+ * Memory comes from a pool, which belongs to one communicator and whose buffers are all of one
+ * size; a device that must know of memory is told of the pool before a channel uses it. Who posts a
+ * buffer does not touch it until it comes back, with a message or when the channel is closed.
+ *
+ * Threads: a device, its channels and their pools belong to one thread, a worker of the engine
+ * (engine's worker.h), which calls all of this; what is reported is reported from within
+ * progress(), and a handler may call anything but progress() and the close functions.
+ */
+#ifndef INC_TERM_ENDPOINT_H
+#define INC_TERM_ENDPOINT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <netinet/in.h>
+#include "lib/base/err.h"
+#include "userspace/term/node.h"
+
+struct inc_term_device;  /* an endpoint kind's own begins with it */
+struct inc_term_channel; /* likewise */
+
+/* What a port offers by a kind of endpoints, for "hello" and for checks. */
+struct inc_term_offer {
+	char device[64];       /* "mlx5_0 port 1, GID 3"; of soft ones the address */
+	uint32_t mtu;          /* bytes of payload that a packet can carry at most */
+	uint32_t max_message;  /* bytes */
+	uint32_t max_channels; /* 0: no limit but memory */
+	bool chooses_qpn;      /* queue pair numbers are the device's; else they can be asked for */
+};
+
+struct inc_term_channel_opts {
+	uint32_t qpn; /* own, where the caller wants a certain one; 0: any */
+	uint32_t psn; /* of the first packet sent */
+	uint16_t pkey;
+	uint32_t payload;     /* bytes of a packet */
+	uint32_t max_message; /* bytes: the size of a posted buffer */
+	uint32_t messages;    /* posted at most, and sent and not acknowledged at most */
+	const char *what;     /* for messages: "communicator 12, rank 3"; copied */
+	void *ctx;            /* the handler's: whose channel this is */
+};
+
+/* What the other end has to know of this one. */
+struct inc_term_numbers {
+	uint32_t qpn;
+	uint32_t psn;
+	uint16_t udp_port; /* where it receives */
+};
+
+struct inc_term_peer_addr {
+	struct in_addr ip;
+	uint16_t udp_port;
+	uint32_t qpn;
+	uint32_t psn; /* of its first packet */
+	bool csum;    /* packets to it carry a UDP checksum (soft only) */
+};
+
+/* What comes of channels. ctx: as in their options. */
+struct inc_term_handler {
+	/* A message, in the order of their numbers. m->buffer is one that was posted, the oldest,
+	 * and the handler's now, whatever the length. */
+	void (*message)(void *ctx, const struct inc_term_message *m);
+	/* The oldest message sent is acknowledged: its buffer is not read any more. */
+	void (*sent)(void *ctx);
+	/* The channel is broken for good: nothing is sent or received any more; what was posted or
+	 * sent comes back when it is closed. reason: from INC_TERM_INVALID on; text: one line. */
+	void (*lost)(void *ctx, enum inc_term_reason reason, const char *text);
+};
+
+struct inc_term_channel_figures {
+	uint64_t rx_packets, duplicates, naks_sent, naks_received, rnrs_sent, rnrs_received;
+	uint64_t tx_packets, retransmits, acks_sent, acks_received, timeouts;
+	uint64_t srtt_ns;    /* smoothed round trip; 0: not measured */
+	bool counts_packets; /* false: the device does, and does not say (verbs) */
+};
+
+struct inc_term_device_opts {
+	const char *ifname; /* the port */
+	struct in_addr own_ip;
+	uint16_t udp_port; /* soft: where to receive; 0: any free one */
+	uint64_t rto_min_ns, rto_max_ns;
+	const struct inc_term_handler *handler;
+};
+
+struct inc_term_endpoint_ops {
+	const char *name; /* "soft", "verbs": as in hello, and in files */
+
+	/* What a port could offer; -ENODEV where it has nothing of this kind, with the reason. */
+	int (*probe)(const char *ifname, struct in_addr own_ip, struct inc_term_offer *out,
+		     struct inc_err *why);
+
+	int (*open)(const struct inc_term_device_opts *opts, struct inc_term_device **out,
+		    struct inc_err *err);
+	/* After all its channels are closed and its memory is forgotten. */
+	void (*close)(struct inc_term_device *dev);
+
+	/* Memory that buffers of its channels will lie in. */
+	int (*map)(struct inc_term_device *dev, void *memory, size_t bytes, struct inc_err *err);
+	void (*unmap)(struct inc_term_device *dev, void *memory);
+
+	/* A channel that can receive as soon as it is connected; own: what its peer is to know. */
+	int (*make)(struct inc_term_device *dev, const struct inc_term_channel_opts *opts,
+		    struct inc_term_channel **out, struct inc_term_numbers *own,
+		    struct inc_err *err);
+	/* -EALREADY: it has its peer. */
+	int (*connect)(struct inc_term_channel *ch, const struct inc_term_peer_addr *peer,
+		       struct inc_err *err);
+	/* Ends it: the peer hears so at its next packet (NAK 63) where syndrome says it. Buffers
+	 * posted and messages sent are the caller's again when this returns; nothing is reported.
+	 */
+	void (*shut)(struct inc_term_channel *ch);
+
+	/* One more receive. Before connect() too. */
+	int (*post)(struct inc_term_channel *ch, void *buffer);
+	/* Sends; length 0: buffer NULL. 0, or -errno: then the channel is lost, which is reported.
+	 * Bytes go out at flush() at the latest. */
+	int (*send)(struct inc_term_channel *ch, const void *buffer, uint32_t length, bool has_imm,
+		    uint32_t imm);
+	void (*flush)(struct inc_term_device *dev);
+
+	/* What to poll for (readable), and when progress() is wanted at the latest
+	 * (CLOCK_MONOTONIC; UINT64_MAX: never). */
+	int (*fd)(const struct inc_term_device *dev);
+	uint64_t (*deadline_ns)(const struct inc_term_device *dev);
+	/* Takes in what is there, a bounded amount, answers, resends. True: more may be there. */
+	bool (*progress)(struct inc_term_device *dev);
+
+	void (*figures)(const struct inc_term_channel *ch, struct inc_term_channel_figures *out);
+};
+
+extern const struct inc_term_endpoint_ops inc_term_soft;
+extern const struct inc_term_endpoint_ops inc_term_verbs;
+
+#endif
