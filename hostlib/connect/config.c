@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "hostlib/connect/config.h"
+#include "lib/base/caller.h"
 #include "lib/conf/schema_yaml.h"
 #include "lib/conf/yaml.h"
 #include "lib/rdma/gid.h"
@@ -69,13 +70,18 @@ static const struct inc_field config_fields[] = {
 };
 const struct inc_schema connect_config_schema = INC_SCHEMA(struct connect_config, config_fields);
 
-void inc_connect_settings_init(struct inc_connect_settings *settings)
+void inc_connect_settings_init(struct inc_connect_settings *settings, size_t sz)
 {
-	*settings = (struct inc_connect_settings){
+	const struct inc_connect_settings preset = {.sz = sz,
 #define PRESET(name, type, preset, least, most, about) .name = (preset),
-		INC_CONNECT_SETTINGS(PRESET)
+						    INC_CONNECT_SETTINGS(PRESET)
 #undef PRESET
 	};
+
+	if (sz < sizeof(sz))
+		return;
+	memset(settings, 0, sz);
+	memcpy(settings, &preset, sz < sizeof(preset) ? sz : sizeof(preset));
 }
 
 void connect_config_init(struct connect_config *config)
@@ -85,7 +91,7 @@ void connect_config_init(struct connect_config *config)
 	config->prefer_ibdevice = true;
 	config->refresh_ms = 15000;
 	config->accept_timeout_ms = 15000;
-	inc_connect_settings_init(&config->queue_pair);
+	inc_connect_settings_init(&config->queue_pair, sizeof(config->queue_pair));
 }
 
 const char *connect_settings_wrong(const struct inc_connect_settings *s, struct inc_err *why)
@@ -116,7 +122,7 @@ const char *connect_settings_wrong(const struct inc_connect_settings *s, struct 
 	return "buf_size";
 }
 
-int connect_settings_check(const struct inc_connect_settings *s, struct inc_err *err)
+static int check_settings(const struct inc_connect_settings *s, struct inc_err *err)
 {
 	const struct {
 		const char *name;
@@ -136,6 +142,24 @@ int connect_settings_check(const struct inc_connect_settings *s, struct inc_err 
 					   fields[i].value, fields[i].least, fields[i].most);
 	wrong = connect_settings_wrong(s, &why);
 	return wrong ? inc_err_set(err, EINVAL, "%s: %s", wrong, why.msg) : 0;
+}
+
+int connect_settings_take(const struct inc_connect_settings *given,
+			  struct inc_connect_settings *settings, struct inc_err *err)
+{
+	int ret;
+
+	inc_connect_settings_init(settings, sizeof(*settings));
+	ret = inc_caller_opts_over(settings, sizeof(*settings), given);
+	settings->sz = sizeof(*settings);
+	if (ret == -E2BIG)
+		return inc_err_set(err, E2BIG,
+				   "settings: %zu bytes, of which this library knows %zu, with "
+				   "something behind",
+				   given->sz, sizeof(*settings));
+	if (ret)
+		return inc_err_set(err, -ret, "settings: sz: %zu is no size", given->sz);
+	return check_settings(settings, err);
 }
 
 int connect_settings_fit(const struct inc_connect_settings *s, const char *device,

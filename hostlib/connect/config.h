@@ -77,9 +77,11 @@ extern const struct inc_schema connect_settings_schema;
 /* Of struct connect_zone: its name and nothing else. */
 extern const struct inc_schema connect_zone_schema;
 
-/* Settings that a caller gives: each field in its bounds, and what must go together. 0, or -EINVAL
- * with the field. */
-int connect_settings_check(const struct inc_connect_settings *settings, struct inc_err *err);
+/* Settings that a caller gives, of whatever size; what an older one's do not have is at its
+ * default. 0; -EINVAL with the field: out of its bounds, or not with another; -E2BIG: more is said
+ * than this library knows. */
+int connect_settings_take(const struct inc_connect_settings *given,
+			  struct inc_connect_settings *settings, struct inc_err *err);
 /* NULL, or the field that does not go with the others, and why. Each field's own bounds have been
  * kept. */
 const char *connect_settings_wrong(const struct inc_connect_settings *settings,

@@ -234,10 +234,8 @@ static int take_opts(struct inc_connect *ctx, const struct inc_connect_opts *opt
 	connect_config_init(&ctx->config);
 	if (opts->config)
 		ret = connect_config_read(opts->config, &ctx->config, err);
-	if (!ret && opts->settings) {
-		ret = connect_settings_check(opts->settings, err);
-		ctx->config.queue_pair = *opts->settings;
-	}
+	if (!ret && opts->settings)
+		ret = connect_settings_take(opts->settings, &ctx->config.queue_pair, err);
 	ctx->config.allow_no_usable_devices |= opts->allow_no_usable_devices;
 	ctx->log = opts->log;
 	ctx->log_ctx = opts->log_ctx;

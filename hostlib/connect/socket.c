@@ -112,6 +112,7 @@ int connect_socket_make(const struct connect_socket_opts *opts, struct inc_conne
 	if (!socket)
 		return inc_err_set(err, ENOMEM, "%s: %s", opts->device->name, strerror(ENOMEM));
 	socket->settings = *opts->settings;
+	socket->settings.sz = sizeof(socket->settings); /* a peer's have none */
 	socket->device = inc_rdma_device_ref(opts->device);
 	socket->counters = connect_counters_hold(opts->counters);
 	socket->epoll_fd = socket->bell.timer_fd = -1;
@@ -221,7 +222,6 @@ int inc_connect_socket_info(const struct inc_connect_socket *socket,
 		.mtu_bytes = socket->mtu_bytes,
 		.local_qpn = socket->own.qp_num,
 		.remote_qpn = socket->peer.qp_num,
-		.settings = socket->settings,
 		.messages_sent = flow->sent,
 		.messages_received = flow->received,
 		.bytes_sent = socket->bytes_sent,
@@ -231,6 +231,7 @@ int inc_connect_socket_info(const struct inc_connect_socket *socket,
 		.credits_sent = flow->acked,
 		.credits_received = flow->given_back,
 		.latency_ns = socket->latency_ns,
+		.settings = &socket->settings,
 	};
 
 	if (info.sz < sizeof(info.sz))

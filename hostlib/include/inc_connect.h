@@ -15,7 +15,8 @@
  *
  * Functions that can fail return 0 or a negative errno. Option structs begin with their own size,
  * which the caller sets (INC_CONNECT_OPTS does it): fields that an older caller does not know are
- * taken as zero, and zero always means "the default"; bytes beyond what this library knows must be
+ * taken as zero, and zero always means "the default" (but for struct inc_connect_settings, which
+ * inc_connect_settings_init() fills); bytes beyond what this library knows must be
  * zero, else -E2BIG. Where a struct of options has error, it gets one line that explains a failure
  * of the call, and a callback's error is such a line.
  *
@@ -78,19 +79,24 @@ struct inc_connect_region;
 	_(buf_signal_batch, uint32_t, 8, 1, 16384, "sends between two completions")            \
 	_(event_ack_batch, uint32_t, 128, 1, 65536, "completion events acknowledged at once")
 
-/* The fields are as wide as what stands for them on the wire. It has no size of its own, and stands
- * in struct inc_connect_socket_info: one field more is another soname. */
+/*
+ * Filled by inc_connect_settings_init(), as a zero is a value here. The fields are as wide as what
+ * stands for them on the wire. A field that is added later begins behind all of this, padding
+ * included, so that sz tells whether a caller has it.
+ */
 struct inc_connect_settings {
-#define INC_CONNECT_FIELD_(name, type, preset, least, most, what) type name;
-	INC_CONNECT_SETTINGS(INC_CONNECT_FIELD_)
-#undef INC_CONNECT_FIELD_
+	size_t sz; /* of the caller's struct */
 	/* Histograms of connect and accept for each peer, too. A service's own count beside the
 	 * client's. */
 	bool record_latency_per_peer;
+#define INC_CONNECT_FIELD_(name, type, preset, least, most, what) type name;
+	INC_CONNECT_SETTINGS(INC_CONNECT_FIELD_)
+#undef INC_CONNECT_FIELD_
 };
 
-/* All at their defaults. */
-void inc_connect_settings_init(struct inc_connect_settings *settings);
+/* All at their defaults, sz too: sz is sizeof(*settings) as the caller was compiled. What is less
+ * than a size_t is left as it is. */
+void inc_connect_settings_init(struct inc_connect_settings *settings, size_t sz);
 
 /*
  * Context: the devices of this machine, kept up to date, and what is made on them.
@@ -99,7 +105,8 @@ void inc_connect_settings_init(struct inc_connect_settings *settings);
 struct inc_connect_opts {
 	size_t sz;
 	const char *config; /* a file (docs/connect.md, "The file"); NULL: all defaults */
-	/* Instead of the file's queue_pair. NULL: as the file has it, or the defaults. */
+	/* Instead of the file's queue_pair; what an older caller's struct does not have is at its
+	 * default. NULL: as the file has it, or the defaults. */
 	const struct inc_connect_settings *settings;
 	bool allow_no_usable_devices; /* beside the file's: no error where there is none */
 	char *error;
@@ -359,12 +366,14 @@ struct inc_connect_socket_info {
 	uint8_t link_layer;
 	unsigned int mtu_bytes;
 	uint32_t local_qpn, remote_qpn;
-	struct inc_connect_settings settings;
 	uint64_t messages_sent, messages_received;
 	uint64_t bytes_sent, bytes_received;     /* of messages */
 	uint64_t bytes_read, bytes_written;      /* by our transfers */
 	uint64_t credits_sent, credits_received; /* buffers that ACKs gave back */
 	uint64_t latency_ns; /* from the request, or its arrival, to this socket */
+	/* Of both ends; the socket's own, as long as that lives. Its sz says how much of it there
+	 * is: both structs can grow. */
+	const struct inc_connect_settings *settings;
 };
 int inc_connect_socket_info(const struct inc_connect_socket *socket,
 			    struct inc_connect_socket_info *info);

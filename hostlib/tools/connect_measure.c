@@ -18,8 +18,8 @@
 struct run {
 	struct connect_tool *tool;
 	struct inc_connect_socket *socket;
-	struct inc_connect_settings settings;
-	uint8_t *own; /* tool->bytes */
+	const struct inc_connect_settings *settings; /* the socket's */
+	uint8_t *own;                                /* tool->bytes */
 	struct inc_connect_region *region;
 	uint32_t remote_key;
 	uint64_t remote_address;
@@ -94,8 +94,8 @@ static uint32_t transfers_per_call(const struct run *r)
 {
 	const uint64_t n = CALL_BYTES / r->tool->bytes;
 
-	if (n > r->settings.max_rdma_wr_per_post)
-		return r->settings.max_rdma_wr_per_post;
+	if (n > r->settings->max_rdma_wr_per_post)
+		return r->settings->max_rdma_wr_per_post;
 	return n ? n : 1;
 }
 
@@ -193,7 +193,7 @@ static int prepare(struct run *r)
 		for (i = 0; i < r->tool->bytes; i++)
 			r->own[i] = pattern(i);
 		r->own[0] = CONNECT_TALK_ECHO;
-		return r->tool->bytes > r->settings.buf_size ? -EMSGSIZE : 0;
+		return r->tool->bytes > r->settings->buf_size ? -EMSGSIZE : 0;
 	}
 	err = inc_connect_socket_register(r->socket, r->own, r->tool->bytes, false, &r->region);
 	return err ?: ask_memory(r) ?: check_memory(r);

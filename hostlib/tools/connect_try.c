@@ -76,7 +76,7 @@ static void explain(struct attempt *a, int error)
 	else if (error == -EMSGSIZE)
 		snprintf(why, sizeof(why),
 			 "%s: --bytes %llu is more than a message holds: %u, queue_pair.buf_size",
-			 tool->config, (unsigned long long)tool->bytes, a->info.settings.buf_size);
+			 tool->config, (unsigned long long)tool->bytes, a->info.settings->buf_size);
 	else if (error == -EBADMSG)
 		snprintf(why, sizeof(why), "%s: what came back is not what was sent", tool->host);
 	else if (error == -EPROTO)

@@ -218,7 +218,7 @@ static int create(struct connect_tool *tool, const struct act *act)
 			 .log = act->logs ? log_line : NULL);
 	int err;
 
-	inc_connect_settings_init(&settings);
+	inc_connect_settings_init(&settings, sizeof(settings));
 	if (!tool->config && tool->mode == CONNECT_SEND && tool->bytes > settings.buf_size) {
 		settings.buf_size = tool->bytes;
 		opts.settings = &settings;

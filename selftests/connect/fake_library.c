@@ -83,11 +83,11 @@ static struct sockaddr_in address_of(const char *text)
 	};
 }
 
-void inc_connect_settings_init(struct inc_connect_settings *settings)
+void inc_connect_settings_init(struct inc_connect_settings *settings, size_t sz)
 {
-	*settings = (struct inc_connect_settings){
+	*settings = (struct inc_connect_settings){.sz = sz,
 #define PRESET(name, type, preset, least, most, about) .name = (preset),
-		INC_CONNECT_SETTINGS(PRESET)
+						  INC_CONNECT_SETTINGS(PRESET)
 #undef PRESET
 	};
 }
@@ -97,7 +97,7 @@ int inc_connect_create(struct event_base *base, const struct inc_connect_opts *o
 {
 	*ctx = calloc(1, sizeof(**ctx));
 	(*ctx)->base = base;
-	inc_connect_settings_init(&(*ctx)->settings);
+	inc_connect_settings_init(&(*ctx)->settings, sizeof((*ctx)->settings));
 	if (opts->settings)
 		(*ctx)->settings = *opts->settings;
 	return 0;
@@ -452,8 +452,8 @@ int inc_connect_socket_info(const struct inc_connect_socket *s,
 						 .mtu_bytes = 1024,
 						 .local_qpn = 17,
 						 .remote_qpn = 18,
-						 .settings = s->settings,
-						 .latency_ns = 2500000};
+						 .latency_ns = 2500000,
+						 .settings = &s->settings};
 	return 0;
 }
 

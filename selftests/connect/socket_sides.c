@@ -145,7 +145,7 @@ void nothing_is_left(void)
 
 void set_sizes(uint32_t buffers, uint32_t ack_batch, uint32_t signal_batch, uint32_t transfers)
 {
-	inc_connect_settings_init(&settings);
+	inc_connect_settings_init(&settings, sizeof(settings));
 	settings.buf_size = 256;
 	settings.send_buf_cnt = buffers;
 	settings.buf_ack_batch = ack_batch;

@@ -163,7 +163,7 @@ static void peers_that_ask_for_it(void **state)
 	text = inc_connect_figures(loop.ctx);
 	assert_null(strstr(text, "inc_connect_peer_"));
 	free(text);
-	inc_connect_settings_init(&settings);
+	inc_connect_settings_init(&settings, sizeof(settings));
 	settings.record_latency_per_peer = true;
 	opts.settings = &settings;
 	assert_int_equal(inc_connect_create(loop.base, &opts, &other), 0);
@@ -196,7 +196,7 @@ static void a_service_that_asks_for_it(void **state)
 	char *text;
 
 	begin(1, LONG_MS);
-	inc_connect_settings_init(&settings);
+	inc_connect_settings_init(&settings, sizeof(settings));
 	settings.record_latency_per_peer = true;
 	opts.settings = &settings;
 	assert_int_equal(inc_connect_create(loop.base, &opts, &other), 0);

@@ -56,7 +56,7 @@ static void pair_init(struct pair *p, const struct plan *plan)
 	struct connect_flow flow;
 	int i;
 
-	inc_connect_settings_init(&s);
+	inc_connect_settings_init(&s, sizeof(s));
 	s.send_buf_cnt = plan->buffers;
 	s.buf_ack_batch = plan->ack_batch;
 	s.buf_signal_batch = plan->signal_batch;
@@ -434,7 +434,7 @@ static void flow_of(struct connect_flow *flow, uint32_t buffers, uint32_t acks, 
 {
 	struct inc_connect_settings s;
 
-	inc_connect_settings_init(&s);
+	inc_connect_settings_init(&s, sizeof(s));
 	s.send_buf_cnt = buffers;
 	s.buf_ack_batch = acks;
 	s.buf_signal_batch = signals;

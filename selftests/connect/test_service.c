@@ -446,6 +446,53 @@ static void listens_where_it_is_told(void **state)
 	loop_end();
 }
 
+/* What an older or a newer caller's settings are taken as. */
+static void settings_of_any_size(void **state)
+{
+	struct {
+		struct inc_connect_settings known;
+		uint8_t more[16];
+	} given;
+	char error[512] = "";
+	INC_CONNECT_OPTS(inc_connect_opts, opts, .settings = &given.known, .error = error,
+			 .error_size = sizeof(error));
+	struct event_base *base = event_base_new();
+	struct inc_connect *ctx;
+
+	fake_devices_reset();
+	fake_devices.n = 1;
+	/* an older one's: what stands behind it is none of ours */
+	memset(&given, 0xff, sizeof(given));
+	inc_connect_settings_init(&given.known,
+				  offsetof(struct inc_connect_settings, buf_signal_batch));
+	assert_int_equal(given.known.buf_signal_batch, 0xffffffff);
+	given.known.buf_size = 1000;
+	assert_int_equal(inc_connect_create(base, &opts, &ctx), 0);
+	assert_int_equal(ctx->config.queue_pair.buf_size, 1000);
+	assert_int_equal(ctx->config.queue_pair.buf_signal_batch, 8);
+	assert_int_equal(ctx->config.queue_pair.event_ack_batch, 128);
+	assert_int_equal(ctx->config.queue_pair.sz, sizeof(given.known));
+	inc_connect_destroy(ctx);
+	/* a newer one's, which says nothing new, and one that does */
+	memset(&given, 0xff, sizeof(given));
+	inc_connect_settings_init(&given.known, sizeof(given));
+	assert_int_equal(given.more[0] | given.more[15], 0);
+	assert_int_equal(inc_connect_create(base, &opts, &ctx), 0);
+	assert_int_equal(ctx->config.queue_pair.event_ack_batch, 128);
+	inc_connect_destroy(ctx);
+	given.more[15] = 1;
+	assert_int_equal(inc_connect_create(base, &opts, &ctx), -E2BIG);
+	assert_string_equal(
+		error, "settings: 80 bytes, of which this library knows 64, with something behind");
+	/* none */
+	memset(&given, 0, sizeof(given));
+	inc_connect_settings_init(&given.known, sizeof(size_t) - 1);
+	assert_int_equal(given.known.sz, 0);
+	assert_int_equal(inc_connect_create(base, &opts, &ctx), -EINVAL);
+	assert_string_equal(error, "settings: sz: 0 is no size");
+	event_base_free(base);
+}
+
 static void refuses_wrong_options(void **state)
 {
 	struct inc_connect_settings settings;
@@ -465,7 +512,7 @@ static void refuses_wrong_options(void **state)
 	assert_string_equal(error, "no RDMA port that can be used; fake0/1: down; fake1/1: down");
 	fake_devices.down = false;
 	assert_int_equal(inc_connect_create(NULL, &opts, &ctx), -EINVAL);
-	inc_connect_settings_init(&settings);
+	inc_connect_settings_init(&settings, sizeof(settings));
 	opts.settings = &settings;
 	assert_int_equal(inc_connect_create(base, &opts, &ctx), 0);
 	inc_connect_destroy(ctx);
@@ -508,6 +555,7 @@ int main(void)
 		cmocka_unit_test(more_than_fit_wait),
 		cmocka_unit_test(ends_with_clients_in_every_state),
 		cmocka_unit_test(listens_where_it_is_told),
+		cmocka_unit_test(settings_of_any_size),
 		cmocka_unit_test(refuses_wrong_options),
 	};
 

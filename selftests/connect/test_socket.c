@@ -27,7 +27,7 @@ static void both_are_connected(void **state)
 	assert_true(info.local_port == 1 && info.remote_port == 1 && info.link_layer == 2 &&
 		    info.mtu_bytes == 1024 && info.latency_ns == 2);
 	assert_int_equal(info.remote_qpn, own.qp_num);
-	assert_int_equal(info.settings.send_buf_cnt, 8);
+	assert_int_equal(info.settings->send_buf_cnt, 8);
 	assert_int_equal(inc_connect_socket_progress(sides[CLIENT].socket), 0);
 	assert_int_equal(inc_connect_socket_progress(sides[SERVICE].socket), 0);
 	assert_false(readable(CLIENT, 0) || readable(SERVICE, 0));
@@ -53,6 +53,12 @@ static void info_of_any_size(void **state)
 	assert_int_equal(inc_connect_socket_info(sides[CLIENT].socket, &out.info), 0);
 	assert_string_equal(out.info.peer, "service");
 	assert_int_equal((uint8_t)out.info.local_name[0], 0xff);
+	/* settings that grow move nothing of it */
+	assert_int_equal(offsetof(struct inc_connect_socket_info, settings) + sizeof(void *),
+			 sizeof(struct inc_connect_socket_info));
+	out.info.sz = sizeof(out.info);
+	assert_int_equal(inc_connect_socket_info(sides[CLIENT].socket, &out.info), 0);
+	assert_int_equal(out.info.settings->sz, sizeof(struct inc_connect_settings));
 	out.info.sz = 1;
 	assert_int_equal(inc_connect_socket_info(sides[CLIENT].socket, &out.info), -EINVAL);
 	nothing_is_left();

@@ -160,7 +160,7 @@ static unsigned int descriptors;
 /* An emulated machine is slow: ACK timeouts are long where they are not what is tried. */
 static int setup(void **state)
 {
-	inc_connect_settings_init(&settings);
+	inc_connect_settings_init(&settings, sizeof(settings));
 	settings.buf_size = 4096;
 	settings.timeout = 17;
 	settings.start_psn = 0xfffff0; /* wraps under way */
