@@ -165,27 +165,32 @@ int connect_settings_take(const struct inc_connect_settings *given,
 int connect_settings_fit(const struct inc_connect_settings *s, const char *device,
 			 const struct inc_rdma_limits *limits, struct inc_err *err)
 {
-	const struct {
-		const char *name;
-		uint32_t wanted, most;
-		const char *of;
-	} parts[] = {
-		{"max_sge", s->max_sge, limits->max_sge, "pieces of memory"},
-		{"max_rd_atomic", s->max_rd_atomic, limits->max_qp_init_rd_atom, "RDMA READs"},
-		{"max_rd_atomic", s->max_rd_atomic, limits->max_qp_rd_atom, "RDMA READs of a peer"},
-		{"send_buf_cnt, max_rdma_wr", connect_send_wr(s), limits->max_qp_wr,
-		 "requests of a send queue"},
-		/* the receive queue is the shorter one */
-		{"send_buf_cnt, max_rdma_wr", connect_cq_entries(s), limits->max_cqe,
-		 "entries of a completion queue"},
+	/* what the settings are to the queue pair; the last row is that of both queues */
+	static const struct {
+		const char *cap, *setting, *of;
+	} names[] = {
+		{"send_sge", "max_sge", "pieces of memory"},
+		{"rd_atomic", "max_rd_atomic", "RDMA READs"},
+		{"dest_rd_atomic", "max_rd_atomic", "RDMA READs of a peer"},
+		{"send_wr", "send_buf_cnt, max_rdma_wr", "requests of a queue"},
 	};
-	size_t i;
+	const struct inc_rdma_qp_caps caps = connect_qp_caps(s);
+	const uint32_t entries = connect_cq_entries(s);
+	struct inc_rdma_excess excess;
+	size_t i = 0;
 
-	for (i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-		if (parts[i].wanted > parts[i].most)
-			return inc_err_set(err, EINVAL, "%s: %s: %u %s, the device can do %u",
-					   device, parts[i].name, parts[i].wanted, parts[i].of,
-					   parts[i].most);
+	if (inc_rdma_qp_caps_exceed(limits, &caps, &excess)) {
+		while (i + 1 < sizeof(names) / sizeof(names[0]) &&
+		       strcmp(names[i].cap, excess.field) != 0)
+			i++;
+		return inc_err_set(err, EINVAL, "%s: %s: %u %s, the device can do %u", device,
+				   names[i].setting, excess.wanted, names[i].of, excess.most);
+	}
+	if (entries > limits->max_cqe)
+		return inc_err_set(err, EINVAL,
+				   "%s: send_buf_cnt, max_rdma_wr: %u entries of a completion "
+				   "queue, the device can do %u",
+				   device, entries, limits->max_cqe);
 	return 0;
 }
 

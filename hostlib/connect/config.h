@@ -13,6 +13,7 @@
 #include "hostlib/include/inc_connect.h"
 #include "lib/base/err.h"
 #include "lib/conf/schema.h"
+#include "lib/rdma/caps.h"
 #include "lib/rdma/info.h"
 
 /* What the device says goes to callers and peers as it is. */
@@ -109,6 +110,19 @@ static inline uint32_t connect_recv_wr(const struct inc_connect_settings *s)
 static inline uint32_t connect_cq_entries(const struct inc_connect_settings *s)
 {
 	return connect_send_wr(s) + connect_recv_wr(s);
+}
+
+/* Of the queue pair. */
+static inline struct inc_rdma_qp_caps connect_qp_caps(const struct inc_connect_settings *s)
+{
+	return (struct inc_rdma_qp_caps){
+		.send_wr = connect_send_wr(s),
+		.recv_wr = connect_recv_wr(s),
+		.send_sge = s->max_sge,
+		.recv_sge = 1,
+		.rd_atomic = s->max_rd_atomic,
+		.dest_rd_atomic = s->max_rd_atomic,
+	};
 }
 
 /* 0, or -EINVAL: what the device, named so, cannot do, with the field. What the settings ask of a

@@ -30,10 +30,15 @@ static int describe(struct inc_connect_socket *socket, const struct connect_sock
 	snprintf(own->hostname, sizeof(own->hostname), "%s", opts->hostname);
 	snprintf(own->dev_name, sizeof(own->dev_name), "%s", opts->device->name);
 	socket->mtu_bytes = port->active_mtu_bytes;
+	socket->max_transfer_bytes = port->max_message_bytes;
 	if (opts->settings->pkey_index >= port->pkeys)
 		return inc_err_set(err, EINVAL, "%s/%u: pkey_index: %u, the port has %u",
 				   own->dev_name, own->port, opts->settings->pkey_index,
 				   port->pkeys);
+	if (opts->settings->buf_size > port->max_message_bytes)
+		return inc_err_set(err, EINVAL, "%s/%u: buf_size: %u, the port can do %u",
+				   own->dev_name, own->port, opts->settings->buf_size,
+				   port->max_message_bytes);
 	if (port->link_layer == INC_RDMA_LINK_INFINIBAND) {
 		own->has_lid = true;
 		own->lid = port->lid;
@@ -76,12 +81,7 @@ static int make_queues(struct inc_connect_socket *socket, struct inc_err *err)
 {
 	const struct inc_connect_settings *s = &socket->settings;
 	struct inc_rdma_qp_opts opts = {
-		.caps = {.send_wr = connect_send_wr(s),
-			 .recv_wr = connect_recv_wr(s),
-			 .send_sge = s->max_sge,
-			 .recv_sge = 1,
-			 .rd_atomic = s->max_rd_atomic,
-			 .dest_rd_atomic = s->max_rd_atomic},
+		.caps = connect_qp_caps(s),
 		.port = socket->own.port,
 		.pkey_index = s->pkey_index,
 		.access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
@@ -231,6 +231,7 @@ int inc_connect_socket_info(const struct inc_connect_socket *socket,
 		.credits_sent = flow->acked,
 		.credits_received = flow->given_back,
 		.latency_ns = socket->latency_ns,
+		.max_transfer_bytes = socket->max_transfer_bytes,
 		.settings = &socket->settings,
 	};
 

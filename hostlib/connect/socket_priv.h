@@ -52,6 +52,7 @@ struct inc_connect_socket {
 	struct connect_info own, peer;
 	uint8_t gid_index; /* of an Ethernet port: own.gid's place */
 	unsigned int mtu_bytes;
+	uint32_t max_transfer_bytes; /* that our port can do */
 	struct inc_rdma_device *device;
 	struct connect_counters *counters;
 	struct inc_rdma_completions completions;

@@ -343,7 +343,8 @@ enum inc_connect_direction {
 /*
  * Begins n transfers, max_rdma_wr_per_post at most, carried out in their order. *ticket: for
  * inc_connect_socket_transferred(). -EAGAIN: max_rdma_wr are under way; -EINVAL: nothing, too many
- * at once, or not inside the region; or the socket's error.
+ * at once, or not inside the region; -EMSGSIZE: size is more than this end's port can do in one,
+ * max_transfer_bytes of the socket's info; or the socket's error.
  */
 int inc_connect_socket_transfer(struct inc_connect_socket *socket,
 				enum inc_connect_direction direction,
@@ -370,7 +371,8 @@ struct inc_connect_socket_info {
 	uint64_t bytes_sent, bytes_received;     /* of messages */
 	uint64_t bytes_read, bytes_written;      /* by our transfers */
 	uint64_t credits_sent, credits_received; /* buffers that ACKs gave back */
-	uint64_t latency_ns; /* from the request, or its arrival, to this socket */
+	uint64_t latency_ns;         /* from the request, or its arrival, to this socket */
+	uint32_t max_transfer_bytes; /* of one READ or WRITE: what our port can do */
 	/* Of both ends; the socket's own, as long as that lives. Its sz says how much of it there
 	 * is: both structs can grow. */
 	const struct inc_connect_settings *settings;

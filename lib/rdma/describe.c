@@ -58,6 +58,7 @@ static int describe_port(struct inc_rdma_device *device, const struct ibv_port_a
 					    : INC_RDMA_LINK_INFINIBAND;
 	port->state = (enum inc_rdma_port_state)attr->state;
 	port->active_mtu_bytes = inc_rdma_mtu_bytes(attr->active_mtu);
+	port->max_message_bytes = attr->max_msg_sz;
 	port->speed_mbps = decode(speeds, sizeof(speeds) / sizeof(speeds[0]), attr->active_speed) *
 			   decode(widths, sizeof(widths) / sizeof(widths[0]), attr->active_width);
 	port->lid = attr->lid;
@@ -187,7 +188,8 @@ static bool same_port(const struct inc_rdma_port_info *a, const struct inc_rdma_
 
 	if (a->number != b->number || !same_fault(&a->fault, &b->fault) ||
 	    a->link_layer != b->link_layer || a->state != b->state ||
-	    a->active_mtu_bytes != b->active_mtu_bytes || a->speed_mbps != b->speed_mbps ||
+	    a->active_mtu_bytes != b->active_mtu_bytes ||
+	    a->max_message_bytes != b->max_message_bytes || a->speed_mbps != b->speed_mbps ||
 	    a->lid != b->lid || a->pkeys != b->pkeys || a->gids != b->gids)
 		return false;
 	for (i = 0; i < a->pkeys; i++)

@@ -9,29 +9,6 @@
 #define MAX_FLOW_LABEL 0xfffff
 #define MAX_SL         15
 
-int inc_rdma_qp_caps_check(const char *device, const struct inc_rdma_limits *limits,
-			   const struct inc_rdma_qp_caps *caps, struct inc_err *err)
-{
-	const struct {
-		const char *field;
-		unsigned int wanted, most;
-	} check[] = {
-		{"send_wr", caps->send_wr, limits->max_qp_wr},
-		{"recv_wr", caps->recv_wr, limits->max_qp_wr},
-		{"send_sge", caps->send_sge, limits->max_sge},
-		{"recv_sge", caps->recv_sge, limits->max_sge},
-		{"rd_atomic", caps->rd_atomic, limits->max_qp_init_rd_atom},
-		{"dest_rd_atomic", caps->dest_rd_atomic, limits->max_qp_rd_atom},
-	};
-	unsigned int i;
-
-	for (i = 0; i < sizeof(check) / sizeof(check[0]); i++)
-		if (check[i].wanted > check[i].most)
-			return inc_err_set(err, EINVAL, "%s: %s is %u, the device can do %u",
-					   device, check[i].field, check[i].wanted, check[i].most);
-	return 0;
-}
-
 static int failed(const struct inc_rdma_qp *qp, int error, const char *step, struct inc_err *err)
 {
 	return inc_err_set(err, error, "%s: %s: %s%s", qp->what, step, strerror(error),

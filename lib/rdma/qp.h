@@ -17,22 +17,8 @@
 #include <stdint.h>
 #include <infiniband/verbs.h>
 #include "lib/base/err.h"
+#include "lib/rdma/caps.h"
 #include "lib/rdma/device.h"
-
-/* What a queue pair shall hold. */
-struct inc_rdma_qp_caps {
-	uint32_t send_wr; /* requests posted and not complete, at most */
-	uint32_t recv_wr;
-	uint32_t send_sge; /* pieces of memory per request */
-	uint32_t recv_sge;
-	uint32_t inline_bytes;  /* of a send that need not be registered; 0: none */
-	uint8_t rd_atomic;      /* own RDMA READs under way */
-	uint8_t dest_rd_atomic; /* the peer's */
-};
-
-/* 0, or -EINVAL: err names the field, what it is and what the device, named so, can do. */
-int inc_rdma_qp_caps_check(const char *device, const struct inc_rdma_limits *limits,
-			   const struct inc_rdma_qp_caps *caps, struct inc_err *err);
 
 struct inc_rdma_qp_opts {
 	struct ibv_cq *send_cq, *recv_cq;

@@ -14,7 +14,8 @@
 #include "lib/base/err.h"
 #include "selftests/connect/fake_verbs.h"
 
-#define AREA 3000 /* bytes of each part of a side's region */
+/* Bytes of each part of a side's region: the longest transfer there is. */
+#define AREA FAKE_MAX_MESSAGE_BYTES
 
 enum { CLIENT, SERVICE, SIDES };
 /* Of a side's region. */
