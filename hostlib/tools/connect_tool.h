@@ -51,8 +51,8 @@ int connect_try(struct connect_tool *tool);
 
 /*
  * Over a socket to inc-connect serve. 0; or -errno: the socket's, whose story the socket tells, or
- * -ENOMEM; -EMSGSIZE: a message holds less; -ETIMEDOUT: nothing has moved for tool->timeout_ms;
- * -EBADMSG: what has come is not what was sent; -EPROTO: the peer is no inc-connect.
+ * -ENOMEM; -EMSGSIZE: a message holds less, or the port can do less; -ETIMEDOUT: nothing has moved
+ * for tool->timeout_ms; -EHOSTDOWN: so long the peer's device has not answered, either; -EBADMSG: what has come is not what was sent; -EPROTO: the peer is no inc-connect.
  */
 int connect_measure(struct connect_tool *tool, struct inc_connect_socket *socket,
 		    struct connect_measured *measured);

@@ -3,7 +3,8 @@
  * Stands for libinc_connect where there is no device, so that inc-connect can be tested: two ports
  * there, two here, and a socket that is the TCP connection itself. FAKE_FAULT: "changed" (a byte of
  * each message that comes), "misread" (a byte of what is read), "silent" (messages that come are
- * lost), "refused" (no pair fits). FAKE_PORT: of an address without a port.
+ * lost), "dead" (those, what is read, and checks), "narrow" (transfers are short), "refused" (no
+ * pair fits). FAKE_PORT: of an address without a port.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -47,6 +48,7 @@ struct inc_connect_socket {
 	uint8_t *message;    /* the oldest one, */
 	uint32_t size;       /* of it */
 	unsigned int under_way;
+	bool checked;          /* a check has been answered, which progress() has not said */
 	uint64_t begun, ended; /* transfers */
 };
 
@@ -295,7 +297,7 @@ static void take_message(struct inc_connect_socket *s, const struct frame *frame
 	evbuffer_remove(s->in, s->message, frame->size);
 	if (fault("changed"))
 		s->message[s->size - 1] ^= 1;
-	if (fault("silent")) {
+	if (fault("silent") || fault("dead")) {
 		free(s->message);
 		s->message = NULL;
 	}
@@ -340,6 +342,8 @@ int inc_connect_socket_progress(struct inc_connect_socket *s)
 			s->error = -ESHUTDOWN;
 	for (; can_take(s, &frame); done++)
 		take(s, &frame);
+	done += s->checked;
+	s->checked = false;
 	return s->error ?: done;
 }
 
@@ -436,6 +440,7 @@ int inc_connect_socket_transferred(struct inc_connect_socket *s, uint64_t ticket
 
 int inc_connect_socket_check(struct inc_connect_socket *s)
 {
+	s->checked = !fault("dead");
 	return s->error;
 }
 
@@ -453,6 +458,8 @@ int inc_connect_socket_info(const struct inc_connect_socket *s,
 						 .local_qpn = 17,
 						 .remote_qpn = 18,
 						 .latency_ns = 2500000,
+						 .max_transfer_bytes =
+							 fault("narrow") ? 4096 : 1u << 30,
 						 .settings = &s->settings};
 	return 0;
 }
