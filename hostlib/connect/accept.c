@@ -257,11 +257,11 @@ static int take_query(struct connect_accept *client, const json_t *object)
 	return answer(client, said);
 }
 
-static int take_stats(struct connect_accept *client, const json_t *object)
+static int take_ask_figures(struct connect_accept *client, const json_t *object)
 {
 	struct connect_query query;
 	json_t *said, *families;
-	int ret = connect_read(CONNECT_MSG_STATS, object, &query, &client->why);
+	int ret = connect_read(CONNECT_MSG_ASK_FIGURES, object, &query, &client->why);
 
 	if (ret)
 		return ret;
@@ -295,7 +295,7 @@ static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 		int (*take)(struct connect_accept *client, const json_t *object);
 	} requests[] = {
 		{CONNECT_MSG_QUERY, take_query},
-		{CONNECT_MSG_STATS, take_stats},
+		{CONNECT_MSG_ASK_FIGURES, take_ask_figures},
 		{CONNECT_MSG_CONNECT, take_connect},
 	};
 	const char *type = inc_message_type(object);

@@ -94,8 +94,10 @@ static const struct entry table[CONNECT_N_STATES][CONNECT_N_EVENTS] = {
 			ON(PEER_CLOSED, FINISH),
 			ON(FAILED, BREAK),
 		},
-	/* Two that close at once: who has the other's close has all that it sent before, and does
-	 * not wait for what is still under way to a side that takes nothing more. */
+	/* Two that close at once: who hears the other's close has all that the other has sent, as
+	 * the close came behind it, and ends. What it has sent itself may not have arrived, and
+	 * does not any more: to wait for that would be to wait for a side that may have ended, too,
+	 * and acknowledges nothing then. */
 	[CONNECT_CLOSING] =
 		{
 			ON(DRAINED, FINISH),

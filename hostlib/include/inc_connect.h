@@ -385,7 +385,9 @@ const char *inc_connect_socket_error(const struct inc_connect_socket *socket);
 
 /* Begins to close: the peer hears that nothing more comes, and what is under way has 200 ms to end.
  * 0: it is closed, by whichever side; -EAGAIN: not yet, go on with progress(); or the error.
- * Whether all has arrived, inc_connect_socket_flush() and transferred() tell before. */
+ * Where the peer closes, too, the one that hears the other's close ends at once: it has all that
+ * the other has sent, and what it has sent and was not acknowledged may be lost. Whether all has
+ * arrived, inc_connect_socket_flush() and transferred() tell before. */
 int inc_connect_socket_close(struct inc_connect_socket *socket);
 /* At any time; what is under way is given up. NULL is fine. */
 void inc_connect_socket_destroy(struct inc_connect_socket *socket);

@@ -245,8 +245,9 @@ static int start(struct server *s)
 		err = inc_err_set(&why, ENOMEM, "starting: %s", strerror(ENOMEM));
 	else
 		err = inc_connect_serve(s->tool->ctx, &opts, &s->service);
-	if (!err && s->tool->metrics)
-		err = inc_scrape_start(base, s->tool->metrics, print_figures, s, &s->scrape, &why);
+	if (!err && s->tool->figures_at)
+		err = inc_scrape_start(base, s->tool->figures_at, print_figures, s, &s->scrape,
+				       &why);
 	if (err)
 		inc_error("%s", why.msg);
 	return err;

@@ -22,8 +22,8 @@
 /* It is to end, and what comes before must find it running: on a slow machine, too. */
 #define SHORT_MS 300
 
-#define QUERY "{\"type\":\"query\",\"version\":1}\n"
-#define STATS "{\"type\":\"stats\",\"version\":1}\n"
+#define QUERY   "{\"type\":\"query\",\"version\":1}\n"
+#define FIGURES "{\"type\":\"stats\",\"version\":1}\n"
 /* of a queue pair that nobody has: its first message never comes */
 #define CONNECT_TO(dev, name, port, config)                                                     \
 	"{\"type\":\"connect\",\"version\":1,\"hostname\":\"h\",\"dev\":0,\"dev_name\":\"c0\"," \
@@ -51,9 +51,9 @@ static void answers_queries(void **state)
 	loop_begin(2, LONG_MS);
 	expect_said(QUERY, "{\"dev\":1,\"dev_name\":\"fake1\",\"ports\":"
 			   "[{\"port\":1,\"link_layer\":2,\"zones\":[]}]}");
-	expect_said(STATS, "\"name\":\"inc_connect_accepting\"");
+	expect_said(FIGURES, "\"name\":\"inc_connect_accepting\"");
 	/* one after the other on one connection */
-	expect_said(QUERY STATS, "\"families\":[");
+	expect_said(QUERY FIGURES, "\"families\":[");
 	loop_end();
 }
 
@@ -96,7 +96,7 @@ static void refuses_what_is_wrong(void **state)
 		{"{\"type\":\"connect\",\"version\":2}\n", "EPROTONOSUPPORT"},
 		{"{\"type\":\"connect\",\"version\":1}\n", "EINVAL"},
 		{QUERY QUERY, "'query' after 'query'"},
-		{STATS QUERY STATS, "'stats' after 'stats'"},
+		{FIGURES QUERY FIGURES, "'stats' after 'stats'"},
 		{CONNECT QUERY, "'query' after 'connect'"},
 		{CONNECT CONNECT, "'connect' after 'connect'"},
 		{CONNECT_TO("1", "fake0", "1", ""), "ENODEV"},

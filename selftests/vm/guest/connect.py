@@ -72,7 +72,7 @@ def program(files):
                    pair["local"]["dev_name"] == f"rxe{CLIENT}", f"{said}")
             least, median, p99 = (said["measured"]["latency_us"][k] for k in ("min", "median", "p99"))
             expect(0 < least <= median <= p99 and said["measured"]["bandwidth_gbps"] > 0, f"{said}")
-    with case("stats"):
+    with case("figures"):
         values = libtest.parse_metrics(command(TOOL, "query", "--stats", "127.0.0.1").out)
         expect(values["inc_connect_accept_latency_seconds_count", ()] == 3, f"{values}")
         expect(values["inc_connect_received_bytes_total", ()] > 50 * 100001, f"{values}")
