@@ -72,9 +72,9 @@ const struct inc_schema connect_config_schema = INC_SCHEMA(struct connect_config
 
 void inc_connect_settings_init(struct inc_connect_settings *settings, size_t sz)
 {
-	const struct inc_connect_settings preset = {.sz = sz,
+	static const struct inc_connect_settings preset = {
 #define PRESET(name, type, preset, least, most, about) .name = (preset),
-						    INC_CONNECT_SETTINGS(PRESET)
+		INC_CONNECT_SETTINGS(PRESET)
 #undef PRESET
 	};
 
@@ -82,6 +82,7 @@ void inc_connect_settings_init(struct inc_connect_settings *settings, size_t sz)
 		return;
 	memset(settings, 0, sz);
 	memcpy(settings, &preset, sz < sizeof(preset) ? sz : sizeof(preset));
+	settings->sz = sz;
 }
 
 void connect_config_init(struct connect_config *config)
