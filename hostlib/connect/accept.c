@@ -364,8 +364,8 @@ static bool is_one_too_many(const struct connect_accept *client)
 	const struct connect_accept *other;
 	unsigned int n = 0;
 
-	LIST_FOREACH(other, &client->service->clients, entry)
-	n += !strcmp(other->peer, client->peer);
+	LIST_FOREACH (other, &client->service->clients, entry)
+		n += !strcmp(other->peer, client->peer);
 	return n > CONNECT_MAX_CLIENTS_PER_PEER;
 }
 

@@ -111,13 +111,22 @@ void inc_connect_devices(struct inc_connect *ctx, struct inc_connect_devices *de
 	inc_rdma_list_put(list);
 }
 
-char *inc_connect_figures(struct inc_connect *ctx)
+static char *text_of(json_t *families)
 {
-	json_t *families = connect_figures_families(ctx->counters);
 	char *text = families ? connect_figures_text(families) : NULL;
 
 	json_decref(families);
 	return text;
+}
+
+char *inc_connect_figures(struct inc_connect *ctx)
+{
+	return text_of(connect_figures_families(ctx->counters));
+}
+
+char *inc_connect_figures_part(struct inc_connect *ctx, unsigned int part)
+{
+	return text_of(connect_figures_part(ctx->counters, part));
 }
 
 /* The port where the other list has it, too. */

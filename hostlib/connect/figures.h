@@ -69,6 +69,10 @@ void connect_counters_latency(struct connect_counters *counters, enum connect_la
 /* For the answer to stats. The context's thread. NULL: no memory. */
 json_t *connect_figures_families(const struct connect_counters *counters);
 
+/* The same families in parts, for a page: what is not of a peer, and then one that is after the
+ * other. NULL: there are no more, or there is no memory. */
+json_t *connect_figures_part(const struct connect_counters *counters, unsigned int part);
+
 /* Families, ours or a peer's, as Prometheus text, which the caller frees. NULL: no memory. */
 char *connect_figures_text(const json_t *families);
 

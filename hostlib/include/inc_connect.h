@@ -168,6 +168,9 @@ void inc_connect_devices(struct inc_connect *ctx, struct inc_connect_devices *de
 /* What the context counts, and its histograms, as Prometheus text; the caller frees it. NULL: no
  * memory. */
 char *inc_connect_figures(struct inc_connect *ctx);
+/* The same text in parts 0, 1 and so on, for a page that is written while others are served; "" is
+ * one, too. NULL: there are no more, or there is no memory. */
+char *inc_connect_figures_part(struct inc_connect *ctx, unsigned int part);
 
 /*
  * Service

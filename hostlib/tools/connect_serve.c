@@ -219,12 +219,13 @@ static void on_signal(evutil_socket_t number, short what, void *arg)
 static bool print_figures(void *arg, struct inc_scrape_at *at, FILE *out)
 {
 	const struct server *s = arg;
-	char *text = inc_connect_figures(s->tool->ctx);
+	char *text = inc_connect_figures_part(s->tool->ctx, at->section++);
 
-	if (text)
-		fputs(text, out);
+	if (!text)
+		return false;
+	fputs(text, out);
 	free(text);
-	return false;
+	return true;
 }
 
 static int start(struct server *s)

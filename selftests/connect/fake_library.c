@@ -110,10 +110,11 @@ void inc_connect_destroy(struct inc_connect *ctx)
 	free(ctx);
 }
 
-char *inc_connect_figures(struct inc_connect *ctx)
+char *inc_connect_figures_part(struct inc_connect *ctx, unsigned int part)
 {
-	return strdup(
-		"# HELP inc_fake a figure that there is\n# TYPE inc_fake gauge\ninc_fake 7\n");
+	return part ? NULL
+		    : strdup("# HELP inc_fake a figure that there is\n# TYPE inc_fake "
+			     "gauge\ninc_fake 7\n");
 }
 
 const char *inc_connect_reason_text(enum inc_connect_reason reason)

@@ -107,9 +107,9 @@ static struct inc_connect_socket *peer_of(const struct inc_connect_socket *socke
 {
 	struct inc_connect_socket *s;
 
-	LIST_FOREACH(s, &sockets, entry)
-	if (s->qpn == socket->peer_qpn && s->can_receive && s->has_buffers && !s->over)
-		return s;
+	LIST_FOREACH (s, &sockets, entry)
+		if (s->qpn == socket->peer_qpn && s->can_receive && s->has_buffers && !s->over)
+			return s;
 	return NULL;
 }
 
@@ -187,8 +187,7 @@ void fake_sockets_break(void)
 {
 	struct inc_connect_socket *s;
 
-	LIST_FOREACH(s, &sockets, entry)
-	{
+	LIST_FOREACH (s, &sockets, entry) {
 		s->error = -fake_sockets.error;
 		inc_signal_fd(s->fd);
 	}

@@ -466,6 +466,10 @@ static void strange_services(void **state)
 		{"{\"type\":\"devices\"", -EPROTO, "in the middle of a line"},
 		{"{\"type\":\"devices\"}\n", -EPROTO, "devices: "},
 		{"{\"type\":\"error\",\"errno\":\"ENOTTY\",\"message\":\"no\"}\n", -ENOTTY, ": no"},
+		/* a service of another version, in its own words */
+		{"{\"type\":\"error\",\"errno\":\"EPROTONOSUPPORT\",\"message\":\"version 1, this "
+		 "service speaks 2\"}\n",
+		 -EPROTONOSUPPORT, ": version 1, this service speaks 2"},
 		{"{\"type\":\"error\",\"errno\":\"EWHAT\"}\n", -EPROTO, "without a reason"},
 		{"{\"type\":\"error\"}\n", -EPROTO, "without a reason"},
 		{DEVICES, -ECONNRESET, "closed by peer"},

@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "hostlib/connect/protocol.h"
 #include "hostlib/connect/service.h"
 #include "selftests/connect/fake_devices.h"
 #include "selftests/connect/loop.h"
@@ -133,6 +134,72 @@ static void refuses_long_lines(void **state)
 	expect_said(QUERY, "fake0");
 	loop_end();
 	free(text);
+}
+
+/* Each message that a client may send, by the protocol's own table, and what comes back. */
+static const struct {
+	enum connect_message_id id;
+	const char *text, *answer;
+	unsigned int device_calls; /* that can fail */
+} requests[] = {
+	{CONNECT_MSG_QUERY, QUERY, "\"type\":\"devices\"", 0},
+	{CONNECT_MSG_ASK_FIGURES, FIGURES, "\"type\":\"figures\"", 0},
+	{CONNECT_MSG_CONNECT, CONNECT, "\"type\":\"connected\"", FAKE_POST_RECEIVES + 1},
+};
+#define N_REQUESTS (sizeof(requests) / sizeof(requests[0]))
+
+/* One line with this in it, and nothing else while others are served: an error ends what there
+ * is to read, an answer does not. */
+static void expect_one_line(const char *text, const char *want, bool is_error)
+{
+	const int fd = tcp_open();
+	char *said, *end;
+
+	tcp_send(fd, text, strlen(text));
+	said = is_error ? tcp_read_to_end(fd) : tcp_read_line(fd);
+	end = strchr(said, '\n');
+	if (!end || end[1] || !strstr(said, want) || !strstr(said, "\"error\"") != !is_error)
+		fail_msg("%.100s: '%.300s' is not one line with '%s'", text, said, want);
+	free(said);
+	expect_said(QUERY, "\"devices\":[");
+	assert_true(recv(fd, &(char){0}, 1, 0) <= 0);
+	close(fd);
+	inc_connect_service_close(loop.service);
+}
+
+static void every_message_is_answered_once(void **state)
+{
+	static const char *const wrong[] = {"\"version\":1", "\"version\":2"};
+	unsigned int id, call;
+	char text[1024];
+	size_t i, known = 0;
+
+	for (id = 0; id < CONNECT_MSG_ERROR; id++)
+		known += !strcmp(connect_messages[id].from, "client");
+	assert_int_equal(known, N_REQUESTS);
+	for (i = 0; i < N_REQUESTS; i++) {
+		assert_string_equal(connect_messages[requests[i].id].from, "client");
+		loop_begin(1, LONG_MS);
+		expect_one_line(requests[i].text, requests[i].answer, false);
+		loop_end();
+		snprintf(text, sizeof(text), "%s", requests[i].text);
+		memcpy(strstr(text, wrong[0]), wrong[1], strlen(wrong[1]));
+		loop_begin(1, LONG_MS);
+		expect_one_line(text, "version 2, this service speaks 1", true);
+		loop_end();
+		snprintf(text, sizeof(text), "{\"type\":\"%s\"}\n",
+			 connect_messages[requests[i].id].type);
+		loop_begin(1, LONG_MS);
+		expect_one_line(text, "EINVAL", true);
+		loop_end();
+		for (call = 0; call < requests[i].device_calls; call++) {
+			loop_begin(1, LONG_MS);
+			fake_sockets.fail_in[call] = 1;
+			fake_sockets.error = EIO;
+			expect_one_line(requests[i].text, "EIO", true);
+			loop_end();
+		}
+	}
 }
 
 /* Whatever the client's last byte was, nothing stays of it. */
@@ -545,6 +612,7 @@ int main(void)
 		cmocka_unit_test(ports_come_and_go),
 		cmocka_unit_test(refuses_what_is_wrong),
 		cmocka_unit_test(refuses_long_lines),
+		cmocka_unit_test(every_message_is_answered_once),
 		cmocka_unit_test(cut_at_every_byte),
 		cmocka_unit_test(silent_clients_are_ended),
 		cmocka_unit_test(hanging_up),
