@@ -17,6 +17,7 @@
 #include "hostlib/connect/state.h"
 #include "lib/base/clock.h"
 #include "lib/conf/messages.h"
+#include "lib/net/hostport.h"
 
 #define MAX_WRITE (CONNECT_ANSWER_MAX + CONNECT_REQUEST_MAX) /* an answer, an error */
 
@@ -395,16 +396,6 @@ static bool is_one_too_many(const struct connect_accept *client)
 	return n > CONNECT_MAX_CLIENTS_PER_PEER;
 }
 
-/* The address alone: "10.77.0.1:40312", "[fd00::1]:40312". */
-static void name_peer(struct connect_accept *client)
-{
-	const char *name = inc_ndjson_peer(client->conn), *end = strrchr(name, ':');
-	const bool bracket = name[0] == '[';
-
-	snprintf(client->peer, sizeof(client->peer), "%.*s",
-		 (int)((end ?: name) - name) - 2 * bracket, name + bracket);
-}
-
 /* 0, or -ENOMEM: what there is then is of connect_accept_end() to free. */
 static int take_up(struct connect_accept *client, int fd)
 {
@@ -423,19 +414,23 @@ static int take_up(struct connect_accept *client, int fd)
 	if (!client->conn || !client->clock)
 		return -ENOMEM;
 	connect_arm(client->clock, client->service->accept_timeout_ms);
-	name_peer(client);
 	return 0;
 }
 
-void connect_accept_start(struct inc_connect_service *service, int fd)
+void connect_accept_start(struct inc_connect_service *service, int fd, const struct sockaddr *peer,
+			  size_t peer_size)
 {
 	struct connect_accept *client = calloc(1, sizeof(*client));
+	struct inc_hostport at = {.host = "unknown"};
 
 	if (!client) {
 		close(fd);
 		return;
 	}
 	client->service = service;
+	inc_hostport_name(peer, peer_size, &at);
+	snprintf(client->peer, sizeof(client->peer), "%.*s", (int)sizeof(client->peer) - 1,
+		 at.host);
 	LIST_INSERT_HEAD(&service->clients, client, entry);
 	service->n_clients++;
 	if (take_up(client, fd))

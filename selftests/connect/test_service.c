@@ -219,6 +219,23 @@ static void hanging_up(void **state)
 	loop_end();
 }
 
+/* One that is reset while it waits to be accepted: getpeername() knows it no more. */
+static void reset_before_it_is_accepted(void **state)
+{
+	const struct linger reset = {1, 0};
+	int fd;
+
+	loop_begin(1, LONG_MS);
+	fd = tcp_open();
+	tcp_send(fd, CONNECT, strlen(CONNECT));
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)), 0);
+	close(fd);
+	loop_until(&loop.lines, 1);
+	assert_string_equal(loop.line, "127.0.0.1: not accepted: Connection reset by peer");
+	nothing_is_made();
+	loop_end();
+}
+
 static void device_fails_meanwhile(void **state)
 {
 	char *said;
@@ -571,6 +588,7 @@ int main(void)
 		cmocka_unit_test(cut_at_every_byte),
 		cmocka_unit_test(silent_clients_are_ended),
 		cmocka_unit_test(hanging_up),
+		cmocka_unit_test(reset_before_it_is_accepted),
 		cmocka_unit_test(device_fails_meanwhile),
 		cmocka_unit_test(memory_is_bounded),
 		cmocka_unit_test(ports_that_are_looked_for_are_bounded),
