@@ -15,6 +15,7 @@
 
 #include <stdint.h>
 #include "hostlib/connect/context.h"
+#include "lib/base/err.h"
 
 struct connect_rtr;
 

@@ -4,6 +4,7 @@
 #define INC_CONNECT_SERVICE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
 #include "hostlib/connect/context.h"

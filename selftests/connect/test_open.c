@@ -13,14 +13,11 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include "hostlib/connect/context.h"
 #include "selftests/connect/fake_devices.h"
 #include "selftests/connect/loop.h"
 
@@ -398,145 +395,6 @@ static void device_breaks_at_any_time(void **state)
 	assert_true(broken > 0 && broken < TURNS);
 }
 
-/* ---- RTR, which may take as long as the kernel looks for an address ---------------------------
- */
-
-/* Both sides' in turn: the loop goes on meanwhile, and answers others. */
-static void a_long_way_holds_up_nobody(void **state)
-{
-	struct inc_connect_request *request;
-	unsigned int i;
-
-	begin(1, LONG_MS);
-	fake_sockets.hold_rtr = true;
-	open_here();
-	for (i = 0; i < 2; i++) {
-		loop_until_waiting(1);
-		assert_int_equal(
-			inc_connect_query(loop.ctx, loop.address, NULL, on_queried, &request), 0);
-		loop_until(&heard.times, i + 1);
-		assert_int_equal(heard.error, 0);
-		assert_int_equal(heard.devices, 1);
-		assert_int_equal(fake_rtr_waiting(), 1);
-		fake_rtr_go_on(1);
-	}
-	loop_until(&heard.opened, 1);
-	loop_until(&loop.accepted, 1);
-	until_quiet();
-	end();
-}
-
-/* Takes the connection to where a side's step to RTR waits. */
-static struct inc_connect_request *open_to_rtr(bool client, unsigned int timeout_ms)
-{
-	struct inc_connect_request *request;
-
-	fake_sockets.hold_rtr = true;
-	request = open_to(loop.address, timeout_ms);
-	loop_until_waiting(1);
-	if (client) {
-		fake_rtr_go_on(1);
-		loop_until_waiting(1);
-	}
-	return request;
-}
-
-/* What is left goes once the kernel has its answer, whatever that is; nobody hears of it. */
-static void gone_on_the_way(void)
-{
-	const unsigned int times = heard.times;
-
-	assert_true(loop_on_the_way());
-	assert_true(fake_sockets.alive);
-	fake_rtr_go_on(2);
-	until_quiet();
-	assert_int_equal(heard.times, times);
-	assert_int_equal(loop.accepted, 0);
-	assert_int_equal(loop.ctx->rtrs.n_left, 0);
-	assert_int_equal(loop.ctx->rtrs.left_bytes, 0);
-}
-
-static void cancelled_on_the_way(void **state)
-{
-	int client;
-
-	for (client = 0; client < 2; client++) {
-		begin(1, STEPS_MS);
-		inc_connect_cancel(open_to_rtr(client, LONG_MS));
-		gone_on_the_way();
-		assert_int_equal(heard.times, 0);
-		end();
-	}
-}
-
-static void late_on_the_way(void **state)
-{
-	begin(1, LONG_MS);
-	open_to_rtr(true, STEPS_MS);
-	loop_until(&heard.times, 1);
-	assert_int_equal(heard.error, -ETIMEDOUT);
-	assert_non_null(strstr(heard.why, "looks for the service's port"));
-	inc_connect_service_close(loop.service);
-	gone_on_the_way();
-	end();
-
-	begin(1, STEPS_MS);
-	open_to_rtr(false, LONG_MS);
-	loop_until(&heard.times, 1);
-	assert_int_equal(heard.error, -ETIMEDOUT);
-	assert_non_null(strstr(heard.why, "no way to the client's port within"));
-	gone_on_the_way();
-	end();
-}
-
-static void device_breaks_on_the_way(void **state)
-{
-	begin(1, STEPS_MS);
-	open_to_rtr(true, LONG_MS);
-	fake_sockets.error = ENETDOWN;
-	fake_sockets_break();
-	loop_until(&heard.times, 1);
-	assert_int_equal(heard.error, -ENETDOWN);
-	gone_on_the_way();
-	end();
-}
-
-/* Neither the service's end nor the context's leaves a thread at a queue pair that is gone. */
-static void service_ends_on_the_way(void **state)
-{
-	begin(1, LONG_MS);
-	open_to_rtr(false, LONG_MS);
-	inc_connect_service_close(loop.service);
-	loop_until(&heard.times, 1);
-	assert_int_equal(heard.error, -ECONNRESET);
-	gone_on_the_way();
-	end();
-}
-
-/* The end of a context waits. That it does before the thread goes on is not for certain here, as
- * nothing tells of it; that the socket is there until the thread is done is. */
-static void *go_on(void *arg)
-{
-	sched_yield();
-	fake_rtr_go_on(2);
-	return NULL;
-}
-
-static void context_ends_on_the_way(void **state)
-{
-	pthread_t thread;
-	int client;
-
-	for (client = 0; client < 2; client++) {
-		begin(1, LONG_MS);
-		open_to_rtr(client, LONG_MS);
-		assert_int_equal(pthread_create(&thread, NULL, go_on, NULL), 0);
-		end();
-		assert_int_equal(pthread_join(thread, NULL), 0);
-		assert_int_equal(heard.times, 0);
-	}
-}
-
 static void destroy_context(void)
 {
 	inc_connect_destroy(loop.ctx);
@@ -661,12 +519,6 @@ int main(void)
 		cmocka_unit_test(context_ends_at_any_time),
 		cmocka_unit_test(service_ends_at_any_time),
 		cmocka_unit_test(device_breaks_at_any_time),
-		cmocka_unit_test(a_long_way_holds_up_nobody),
-		cmocka_unit_test(cancelled_on_the_way),
-		cmocka_unit_test(late_on_the_way),
-		cmocka_unit_test(device_breaks_on_the_way),
-		cmocka_unit_test(service_ends_on_the_way),
-		cmocka_unit_test(context_ends_on_the_way),
 		cmocka_unit_test(destroyed_inside_callbacks),
 		cmocka_unit_test(destroyed_inside_accepted),
 		cmocka_unit_test(strange_services),

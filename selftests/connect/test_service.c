@@ -363,28 +363,6 @@ static void ports_that_are_looked_for_are_bounded(void **state)
 	}
 }
 
-/* A service answers while the port of a client is looked for; and that one when it is found. */
-static void a_port_is_looked_for(void **state)
-{
-	char *said;
-	int fd;
-
-	loop_begin(1, LONG_MS);
-	fake_sockets.hold_rtr = true;
-	fd = tcp_open();
-	tcp_send(fd, CONNECT, strlen(CONNECT));
-	loop_until_waiting(1);
-	expect_said(QUERY STATS, "\"families\":[");
-	assert_int_equal(fake_rtr_waiting(), 1);
-	assert_int_equal(loop_figure("inc_connect_accepting"), 1);
-	fake_rtr_go_on(1);
-	said = tcp_read_line(fd);
-	assert_non_null(strstr(said, "\"type\":\"connected\""));
-	free(said);
-	close(fd);
-	loop_end();
-}
-
 static void many_at_once(void **state)
 {
 	enum { N = CONNECT_MAX_CLIENTS_PER_PEER, MORE = 8 };
@@ -592,7 +570,6 @@ int main(void)
 		cmocka_unit_test(device_fails_meanwhile),
 		cmocka_unit_test(memory_is_bounded),
 		cmocka_unit_test(ports_that_are_looked_for_are_bounded),
-		cmocka_unit_test(a_port_is_looked_for),
 		cmocka_unit_test(many_at_once),
 		cmocka_unit_test(who_does_not_leave_is_left),
 		cmocka_unit_test(more_than_fit_wait),
