@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "hostlib/connect/context.h"
+#include "hostlib/connect/rtr.h"
 #include "hostlib/connect/select.h"
 #include "lib/base/caller.h"
 #include "lib/base/clock.h"
@@ -353,6 +354,7 @@ void inc_connect_destroy(struct inc_connect *ctx)
 		inc_connect_service_close(LIST_FIRST(&ctx->services));
 	while (!LIST_EMPTY(&ctx->requests))
 		inc_connect_cancel(LIST_FIRST(&ctx->requests));
+	connect_rtr_stop_all(ctx);
 	inc_ndjson_drain_stop(&ctx->draining);
 	if (ctx->device_events)
 		event_free(ctx->device_events);

@@ -17,7 +17,8 @@
 	_(T, connections, "", GAUGE, "sockets that have an owner, connected or not any more")     \
 	_(T, connect_failed, "", COUNTER, "connections that this end has asked for and not got")  \
 	_(T, accept_failed, "", COUNTER, "connections that clients have asked for and not got")   \
-	_(T, accept_timeout, "", COUNTER, "of these, those whose first message came too late")    \
+	_(T, accept_timeout, "", COUNTER,                                                         \
+	  "of these, those that took longer than accept_timeout_ms")                              \
 	_(T, sent_bytes, "bytes", COUNTER, "of messages that were sent")                          \
 	_(T, received_bytes, "bytes", COUNTER, "of messages that have come")                      \
 	_(T, read_bytes, "bytes", COUNTER, "of peers' memory that sockets of this end have read") \

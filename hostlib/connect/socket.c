@@ -139,8 +139,8 @@ void connect_socket_describe(const struct inc_connect_socket *socket, struct con
 
 /* ---- connected ------------------------------------------------------------------------------ */
 
-int connect_socket_to_rtr(struct inc_connect_socket *socket, const struct connect_info *peer,
-			  struct inc_err *err)
+int connect_socket_aim(struct inc_connect_socket *socket, const struct connect_info *peer,
+		       struct inc_err *err)
 {
 	const unsigned int mtu_bytes = inc_rdma_mtu_bytes(peer->mtu);
 	const struct inc_connect_settings *s = &socket->settings;
@@ -169,7 +169,21 @@ int connect_socket_to_rtr(struct inc_connect_socket *socket, const struct connec
 		socket->mtu_bytes = mtu_bytes;
 	to.mtu_bytes = socket->mtu_bytes;
 	socket->peer = *peer;
-	return inc_rdma_qp_to_rtr(&socket->qp, &to, err);
+	return inc_rdma_qp_aim(&socket->qp, &to, &socket->rtr, err);
+}
+
+int connect_socket_enter_rtr(struct inc_connect_socket *socket)
+{
+	return inc_rdma_rtr_enter(&socket->rtr);
+}
+
+int connect_socket_entered_rtr(const struct inc_connect_socket *socket, int error,
+			       struct inc_err *err)
+{
+	inc_rdma_qp_entered(&socket->qp, error, err);
+	if (error && socket->peer.has_gid)
+		inc_err_add(err, "the peer's address is %s", socket->peer.gid);
+	return error;
 }
 
 int connect_socket_to_rts(struct inc_connect_socket *socket, struct inc_err *err)

@@ -57,6 +57,7 @@ struct inc_connect_socket {
 	struct connect_counters *counters;
 	struct inc_rdma_completions completions;
 	struct inc_rdma_qp qp;
+	struct inc_rdma_rtr rtr; /* connect_socket_enter_rtr()'s */
 	struct connect_flow flow;
 
 	/* send_buf_cnt buffers to send from, then connect_recv_wr() to receive into */

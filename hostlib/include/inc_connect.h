@@ -24,8 +24,8 @@
  * it makes every call, and every callback comes from that loop, with no lock held. A socket is an
  * exception: once its callback has returned, it is its owner's, who may use it from any one thread
  * at a time, without an event base (inc_connect_socket_fd()). Several contexts in several threads
- * know nothing of each other. Nothing blocks but what says "wait" in its name; the loop stands
- * still for up to a second where the kernel looks in vain for a RoCE peer's Ethernet address.
+ * know nothing of each other. Nothing blocks but what says "wait" in its name, and
+ * inc_connect_destroy() where it says so.
  *
  * The wire, the file and the figures are described in docs/connect.md.
  */
@@ -124,7 +124,9 @@ struct inc_connect_opts {
  */
 int inc_connect_create(struct event_base *base, const struct inc_connect_opts *opts,
 		       struct inc_connect **ctx);
-/* With its services and requests, whose callbacks are not called. Sockets live on. NULL is fine. */
+/* With its services and requests, whose callbacks are not called. Sockets live on. Where the kernel
+ * is looking for a RoCE peer's Ethernet address it waits for the end of that: a second or more,
+ * where nobody has it. NULL is fine. */
 void inc_connect_destroy(struct inc_connect *ctx);
 
 #define INC_CONNECT_NAME_SIZE   64 /* of a device's name and of a zone, with the final 0 */

@@ -71,8 +71,8 @@ static const char *bad_field(const struct inc_rdma_peer *peer)
 						     : NULL;
 }
 
-int inc_rdma_qp_to_rtr(struct inc_rdma_qp *qp, const struct inc_rdma_peer *peer,
-		       struct inc_err *err)
+int inc_rdma_qp_aim(struct inc_rdma_qp *qp, const struct inc_rdma_peer *peer,
+		    struct inc_rdma_rtr *rtr, struct inc_err *err)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
@@ -83,7 +83,6 @@ int inc_rdma_qp_to_rtr(struct inc_rdma_qp *qp, const struct inc_rdma_peer *peer,
 		.min_rnr_timer = peer->min_rnr_timer,
 		.ah_attr = {.sl = peer->sl, .port_num = qp->port},
 	};
-	int ret;
 
 	snprintf(qp->what, sizeof(qp->what), "%s/%u to %s", qp->device->name, qp->port, peer->name);
 	if (bad_field(peer))
@@ -101,11 +100,30 @@ int inc_rdma_qp_to_rtr(struct inc_rdma_qp *qp, const struct inc_rdma_peer *peer,
 	} else {
 		attr.ah_attr.dlid = peer->lid;
 	}
-	ret = ibv_modify_qp(qp->ibv, &attr,
-			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				    IBV_QP_MIN_RNR_TIMER);
-	return ret ? failed(qp, ret, "queue pair to RTR", err) : 0;
+	*rtr = (struct inc_rdma_rtr){qp->ibv, attr};
+	return 0;
+}
+
+int inc_rdma_rtr_enter(struct inc_rdma_rtr *rtr)
+{
+	return -ibv_modify_qp(rtr->ibv, &rtr->attr,
+			      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				      IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				      IBV_QP_MIN_RNR_TIMER);
+}
+
+int inc_rdma_qp_entered(const struct inc_rdma_qp *qp, int error, struct inc_err *err)
+{
+	return error ? failed(qp, -error, "queue pair to RTR", err) : 0;
+}
+
+int inc_rdma_qp_to_rtr(struct inc_rdma_qp *qp, const struct inc_rdma_peer *peer,
+		       struct inc_err *err)
+{
+	struct inc_rdma_rtr rtr;
+	int ret = inc_rdma_qp_aim(qp, peer, &rtr, err);
+
+	return ret ?: inc_rdma_qp_entered(qp, inc_rdma_rtr_enter(&rtr), err);
 }
 
 int inc_rdma_qp_to_rts(struct inc_rdma_qp *qp, const struct inc_rdma_rts *rts, struct inc_err *err)

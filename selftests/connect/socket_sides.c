@@ -39,6 +39,14 @@ struct ibv_qp *qp_of(int i)
 	return sides[i].socket->qp.ibv;
 }
 
+int to_rtr(int i, const struct connect_info *peer, struct inc_err *err)
+{
+	struct inc_connect_socket *s = sides[i].socket;
+	int ret = connect_socket_aim(s, peer, err);
+
+	return ret ?: connect_socket_entered_rtr(s, connect_socket_enter_rtr(s), err);
+}
+
 int begin_pair(struct inc_err *err)
 {
 	struct connect_info info[SIDES];
@@ -50,13 +58,13 @@ int begin_pair(struct inc_err *err)
 	connect_socket_describe(sides[CLIENT].socket, &info[CLIENT]);
 	ret = make_side(SERVICE, err);
 	if (!ret)
-		ret = connect_socket_to_rtr(sides[SERVICE].socket, &info[CLIENT], err);
+		ret = to_rtr(SERVICE, &info[CLIENT], err);
 	if (!ret)
 		ret = connect_socket_post_receives(sides[SERVICE].socket, err);
 	if (ret)
 		return ret;
 	connect_socket_describe(sides[SERVICE].socket, &info[SERVICE]);
-	ret = connect_socket_to_rtr(sides[CLIENT].socket, &info[SERVICE], err);
+	ret = to_rtr(CLIENT, &info[SERVICE], err);
 	if (!ret)
 		ret = connect_socket_post_receives(sides[CLIENT].socket, err);
 	if (!ret)

@@ -104,8 +104,8 @@ static void a_step_fails(void **state)
 	} rows[] = {
 		{FAKE_MAKE, 1, 0, 1, 0, 0},          /* the client's: nobody hears of it */
 		{FAKE_MAKE, 2, 0, 1, 1, 0},          /* the service's */
-		{FAKE_TO_RTR, 1, 0, 1, 1, 0},        /* the service's */
-		{FAKE_TO_RTR, 2, 0, 1, 1, 1},        /* the client's: the service waits for it */
+		{FAKE_ENTER_RTR, 1, 0, 1, 1, 0},     /* the service's */
+		{FAKE_ENTER_RTR, 2, 0, 1, 1, 1},     /* the client's: the service waits for it */
 		{FAKE_POST_RECEIVES, 1, 0, 1, 1, 0}, /* the service's */
 		{FAKE_PROBE, 1, 0, 1, 1, 1},         /* the client's */
 		{FAKE_TO_RTS, 2, 1, 0, 1, 0},        /* the service's: the client is ready */

@@ -33,6 +33,14 @@
 	"\"config\":{" config "}}\n"
 #define CONNECT CONNECT_TO("0", "fake0", "1", "")
 
+/* No connection is being made. */
+static void nothing_is_made(void)
+{
+	loop_until_no_rtr();
+	assert_int_equal(fake_sockets.alive, 0);
+	assert_int_equal(loop_figure("inc_connect_accepting"), 0);
+}
+
 /* want "": nothing at all. */
 static void expect_said(const char *text, const char *want)
 {
@@ -113,8 +121,7 @@ static void refuses_what_is_wrong(void **state)
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		expect_said(rows[i].text, rows[i].want);
 		expect_said(QUERY, "fake0");
-		assert_int_equal(fake_sockets.alive, 0);
-		assert_int_equal(loop_figure("inc_connect_accepting"), 0);
+		nothing_is_made();
 	}
 	fake_devices.shut = true;
 	expect_said(CONNECT, "fake0 is gone");
@@ -279,6 +286,23 @@ static void hanging_up(void **state)
 	loop_end();
 }
 
+/* One that is reset while it waits to be accepted: getpeername() knows it no more. */
+static void reset_before_it_is_accepted(void **state)
+{
+	const struct linger reset = {1, 0};
+	int fd;
+
+	loop_begin(1, LONG_MS);
+	fd = tcp_open();
+	tcp_send(fd, CONNECT, strlen(CONNECT));
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)), 0);
+	close(fd);
+	loop_until(&loop.lines, 1);
+	assert_string_equal(loop.line, "127.0.0.1: not accepted: Connection reset by peer");
+	nothing_is_made();
+	loop_end();
+}
+
 static void device_fails_meanwhile(void **state)
 {
 	char *said;
@@ -354,6 +378,58 @@ static void memory_is_bounded(void **state)
 	}
 }
 
+static void allow_descriptors(rlim_t n)
+{
+	struct rlimit limit;
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	if (limit.rlim_cur >= n)
+		return;
+	limit.rlim_cur = n < limit.rlim_max ? n : limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* Clients that hang up while the kernel looks for their ports leave a thread and a queue pair each,
+ * for as long: of these, too, there are only so many, and so many bytes. */
+static void ports_that_are_looked_for_are_bounded(void **state)
+{
+	static const char big[] =
+		CONNECT_TO("0", "fake0", "1", "\"buf_size\":16777216,\"send_buf_cnt\":16");
+	static const struct {
+		const char *text, *next;
+		unsigned int fit;
+	} rows[] = {
+		{CONNECT, CONNECT, CONNECT_MAX_CLIENTS},
+		{big, big, 1},
+	};
+	unsigned int k;
+	size_t i;
+	int fd;
+
+	allow_descriptors(4 * CONNECT_MAX_CLIENTS);
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		loop_begin(1, LONG_MS);
+		fake_sockets.hold_rtr = true;
+		for (k = 0; k < rows[i].fit; k++) {
+			fd = tcp_open();
+			tcp_send(fd, rows[i].text, strlen(rows[i].text));
+			loop_until_waiting(k + 1);
+			close(fd);
+			while (loop_figure("inc_connect_accepting"))
+				event_base_loop(loop.base, EVLOOP_ONCE);
+		}
+		assert_int_equal(fake_sockets.alive, rows[i].fit);
+		expect_said(rows[i].next, "ENOBUFS");
+		expect_said(QUERY, "fake0");
+		fake_sockets.hold_rtr = false;
+		fake_rtr_go_on(rows[i].fit);
+		nothing_is_made();
+		fd = tcp_connected(rows[i].next);
+		close(fd);
+		loop_end();
+	}
+}
+
 static void many_at_once(void **state)
 {
 	enum { N = CONNECT_MAX_CLIENTS_PER_PEER, MORE = 8 };
@@ -382,17 +458,6 @@ static void many_at_once(void **state)
 	}
 	expect_said(QUERY, "fake0");
 	loop_end();
-}
-
-static void allow_descriptors(rlim_t n)
-{
-	struct rlimit limit;
-
-	getrlimit(RLIMIT_NOFILE, &limit);
-	if (limit.rlim_cur >= n)
-		return;
-	limit.rlim_cur = n < limit.rlim_max ? n : limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 /* Who has been told the last word and does not hang up has a descriptor still: of these, too, there
@@ -616,8 +681,10 @@ int main(void)
 		cmocka_unit_test(cut_at_every_byte),
 		cmocka_unit_test(silent_clients_are_ended),
 		cmocka_unit_test(hanging_up),
+		cmocka_unit_test(reset_before_it_is_accepted),
 		cmocka_unit_test(device_fails_meanwhile),
 		cmocka_unit_test(memory_is_bounded),
+		cmocka_unit_test(ports_that_are_looked_for_are_bounded),
 		cmocka_unit_test(many_at_once),
 		cmocka_unit_test(who_does_not_leave_is_left),
 		cmocka_unit_test(more_than_fit_wait),
