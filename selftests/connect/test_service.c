@@ -11,45 +11,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include "hostlib/connect/protocol.h"
 #include "hostlib/connect/service.h"
 #include "selftests/connect/fake_devices.h"
 #include "selftests/connect/loop.h"
-
-#define LONG_MS 15000
-/* It is to end, and what comes before must find it running: on a slow machine, too. */
-#define SHORT_MS 300
-
-#define QUERY   "{\"type\":\"query\",\"version\":1}\n"
-#define FIGURES "{\"type\":\"stats\",\"version\":1}\n"
-/* of a queue pair that nobody has: its first message never comes */
-#define CONNECT_TO(dev, name, port, config)                                                     \
-	"{\"type\":\"connect\",\"version\":1,\"hostname\":\"h\",\"dev\":0,\"dev_name\":\"c0\"," \
-	"\"port\":1,\"mtu\":3,\"qp_num\":2,\"start_psn\":0,\"gid\":\"::ffff:10.9.9.9\","        \
-	"\"target_dev\":" dev ",\"target_devname\":\"" name "\",\"target_port\":" port ","      \
-	"\"config\":{" config "}}\n"
-#define CONNECT CONNECT_TO("0", "fake0", "1", "")
-
-/* No connection is being made. */
-static void nothing_is_made(void)
-{
-	loop_until_no_rtr();
-	assert_int_equal(fake_sockets.alive, 0);
-	assert_int_equal(loop_figure("inc_connect_accepting"), 0);
-}
-
-/* want "": nothing at all. */
-static void expect_said(const char *text, const char *want)
-{
-	char *said = tcp_ask(text);
-
-	if (want[0] ? !strstr(said, want) : said[0])
-		fail_msg("%.200s: '%s' is not in '%.300s'", text, want, said);
-	free(said);
-}
+#include "selftests/connect/service_client.h"
 
 static void answers_queries(void **state)
 {
@@ -255,19 +223,6 @@ static void silent_clients_are_ended(void **state)
 	loop_end();
 }
 
-/* A client that has asked for a queue pair, and has the answer. */
-static int tcp_connected(const char *text)
-{
-	const int fd = tcp_open();
-	char *said;
-
-	tcp_send(fd, text, strlen(text));
-	said = tcp_read_line(fd);
-	assert_non_null(strstr(said, "\"type\":\"connected\""));
-	free(said);
-	return fd;
-}
-
 /* A client that hangs up before its answer is out is given up, one that does so later is not. */
 static void hanging_up(void **state)
 {
@@ -318,213 +273,6 @@ static void device_fails_meanwhile(void **state)
 	close(fd);
 	assert_int_equal(fake_sockets.alive, 0);
 	assert_int_equal(loop_figure("inc_connect_accept_failed_total"), 1);
-	loop_end();
-}
-
-/* The first line that comes back; the connection stays. */
-static char *ask_line(const char *text, int *fd)
-{
-	*fd = tcp_open();
-	tcp_send(*fd, text, strlen(text));
-	return tcp_read_line(*fd);
-}
-
-/* What clients can make a service keep for them, before they have said a word over their queue
- * pairs: as many of one kind as fit, and no more. */
-static void memory_is_bounded(void **state)
-{
-	static const struct {
-		const char *text;
-		size_t fit;
-		bool full; /* for a small one, too */
-	} rows[] = {
-		/* 16 to send from, 6 ACKs: 39 buffers of 16 MiB */
-		{CONNECT_TO("0", "fake0", "1", "\"buf_size\":16777216,\"send_buf_cnt\":16"), 1,
-		 false},
-		/* one message has room for 5 ACKs, each with such a buffer */
-		{CONNECT_TO("0", "fake0", "1",
-			    "\"buf_size\":16777216,\"send_buf_cnt\":1,\"buf_ack_batch\":1,"
-			    "\"buf_signal_batch\":1"),
-		 7, false},
-		/* a queue of 256 MiB, with hardly a buffer */
-		{CONNECT_TO("0", "fake0", "1",
-			    "\"buf_size\":64,\"max_rdma_wr\":65536,\"max_sge\":256"),
-		 3, false},
-		/* more than fits, but alone */
-		{CONNECT_TO("0", "fake0", "1",
-			    "\"buf_size\":16384,\"send_buf_cnt\":16384,\"buf_ack_batch\":1,"
-			    "\"max_rdma_wr\":65536,\"max_sge\":256"),
-		 1, true},
-	};
-	int fd[8];
-	char *said;
-	size_t i, k;
-
-	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		loop_begin(1, LONG_MS);
-		for (k = 0; k < rows[i].fit; k++) {
-			said = ask_line(rows[i].text, &fd[k]);
-			assert_non_null(strstr(said, "connected"));
-			free(said);
-		}
-		expect_said(rows[i].text, "ENOBUFS");
-		said = ask_line(CONNECT, &fd[k]);
-		assert_non_null(strstr(said, rows[i].full ? "ENOBUFS" : "connected"));
-		free(said);
-		inc_connect_service_close(loop.service);
-		for (k = 0; k <= rows[i].fit; k++)
-			close(fd[k]);
-		loop_end();
-	}
-}
-
-static void allow_descriptors(rlim_t n)
-{
-	struct rlimit limit;
-
-	getrlimit(RLIMIT_NOFILE, &limit);
-	if (limit.rlim_cur >= n)
-		return;
-	limit.rlim_cur = n < limit.rlim_max ? n : limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
-}
-
-/* Clients that hang up while the kernel looks for their ports leave a thread and a queue pair each,
- * for as long: of these, too, there are only so many, and so many bytes. */
-static void ports_that_are_looked_for_are_bounded(void **state)
-{
-	static const char big[] =
-		CONNECT_TO("0", "fake0", "1", "\"buf_size\":16777216,\"send_buf_cnt\":16");
-	static const struct {
-		const char *text, *next;
-		unsigned int fit;
-	} rows[] = {
-		{CONNECT, CONNECT, CONNECT_MAX_CLIENTS},
-		{big, big, 1},
-	};
-	unsigned int k;
-	size_t i;
-	int fd;
-
-	allow_descriptors(4 * CONNECT_MAX_CLIENTS);
-	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		loop_begin(1, LONG_MS);
-		fake_sockets.hold_rtr = true;
-		for (k = 0; k < rows[i].fit; k++) {
-			fd = tcp_open();
-			tcp_send(fd, rows[i].text, strlen(rows[i].text));
-			loop_until_waiting(k + 1);
-			close(fd);
-			while (loop_figure("inc_connect_accepting"))
-				event_base_loop(loop.base, EVLOOP_ONCE);
-		}
-		assert_int_equal(fake_sockets.alive, rows[i].fit);
-		expect_said(rows[i].next, "ENOBUFS");
-		expect_said(QUERY, "fake0");
-		fake_sockets.hold_rtr = false;
-		fake_rtr_go_on(rows[i].fit);
-		nothing_is_made();
-		fd = tcp_connected(rows[i].next);
-		close(fd);
-		loop_end();
-	}
-}
-
-static void many_at_once(void **state)
-{
-	enum { N = CONNECT_MAX_CLIENTS_PER_PEER, MORE = 8 };
-	int fd[N + MORE];
-	char *said;
-	size_t i;
-
-	loop_begin(1, LONG_MS);
-	for (i = 0; i < N + MORE; i++) {
-		fd[i] = tcp_open();
-		loop_turn();
-	}
-	for (i = N; i < N + MORE; i++) {
-		said = tcp_read_to_end(fd[i]);
-		assert_non_null(strstr(said, "EBUSY"));
-		free(said);
-		close(fd[i]);
-	}
-	for (i = 0; i < N; i++)
-		tcp_send(fd[i], QUERY, strlen(QUERY));
-	for (i = 0; i < N; i++) {
-		said = tcp_read_line(fd[i]);
-		assert_non_null(strstr(said, "fake0"));
-		free(said);
-		close(fd[i]);
-	}
-	expect_said(QUERY, "fake0");
-	loop_end();
-}
-
-/* Who has been told the last word and does not hang up has a descriptor still: of these, too, there
- * are only so many. */
-static void who_does_not_leave_is_left(void **state)
-{
-	enum { N = 1000, KEPT = 256, OWN = 16 };
-	int fd[N];
-	char *said;
-	size_t i;
-
-	allow_descriptors(4 * N);
-	loop_begin(1, LONG_MS);
-	for (i = 0; i < N; i++) {
-		fd[i] = tcp_open();
-		tcp_send(fd[i], "x\n", 2);
-		said = tcp_read_line(fd[i]);
-		assert_non_null(strstr(said, "EBADMSG"));
-		free(said);
-		loop_turn();
-		assert_true(loop_descriptors() <= i + 1 + KEPT + OWN);
-	}
-	for (i = 0; i < N; i++)
-		close(fd[i]);
-	loop_end();
-}
-
-static bool has_heard(int fd)
-{
-	return recv(fd, &(char){0}, 1, MSG_DONTWAIT | MSG_PEEK) == 1;
-}
-
-/* From several addresses: so many are served at once, the others wait until these leave. */
-static void more_than_fit_wait(void **state)
-{
-	enum { N = CONNECT_MAX_CLIENTS + 88, PER_ADDRESS = 150 };
-	struct sockaddr_in to = {.sin_family = AF_INET}, from = to;
-	int fd[N];
-	char *said;
-	size_t i;
-
-	allow_descriptors(4 * N);
-	loop_begin(1, LONG_MS);
-	to.sin_port = htons(inc_connect_service_port(loop.service));
-	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	for (i = 0; i < N; i++) {
-		from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1 + i / PER_ADDRESS);
-		fd[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		assert_true(fd[i] >= 0);
-		assert_int_equal(bind(fd[i], (struct sockaddr *)&from, sizeof(from)), 0);
-		assert_int_equal(connect(fd[i], (struct sockaddr *)&to, sizeof(to)), 0);
-		tcp_send(fd[i], QUERY, strlen(QUERY));
-		loop_turn();
-	}
-	for (i = 0; i < 100; i++)
-		loop_turn();
-	for (i = 0; i < N; i++)
-		assert_int_equal(has_heard(fd[i]), i < CONNECT_MAX_CLIENTS);
-	for (i = 0; i < N / 2; i++)
-		close(fd[i]);
-	for (; i < N; i++) {
-		evutil_make_socket_nonblocking(fd[i]);
-		said = tcp_read_line(fd[i]);
-		assert_non_null(strstr(said, "fake0"));
-		free(said);
-		close(fd[i]);
-	}
 	loop_end();
 }
 
@@ -683,11 +431,6 @@ int main(void)
 		cmocka_unit_test(hanging_up),
 		cmocka_unit_test(reset_before_it_is_accepted),
 		cmocka_unit_test(device_fails_meanwhile),
-		cmocka_unit_test(memory_is_bounded),
-		cmocka_unit_test(ports_that_are_looked_for_are_bounded),
-		cmocka_unit_test(many_at_once),
-		cmocka_unit_test(who_does_not_leave_is_left),
-		cmocka_unit_test(more_than_fit_wait),
 		cmocka_unit_test(ends_with_clients_in_every_state),
 		cmocka_unit_test(listens_where_it_is_told),
 		cmocka_unit_test(settings_of_any_size),
