@@ -98,8 +98,7 @@ static void retry(struct inc_client *c, const char *why)
 static void send_hello(struct inc_client *c)
 {
 	const struct inc_engine *e = c->d->engine;
-	struct inc_engine_limits limits;
-	struct inc_engine_usage usage;
+	struct inc_msg_engine passthrough = {};
 	struct inc_engine_comm comm;
 	struct inc_msg_hello said = {.version = INC_CONTROL_VERSION};
 	json_t *numbers = json_array(), *hello;
@@ -107,16 +106,11 @@ static void send_hello(struct inc_client *c)
 
 	json_decref(c->told);
 	c->told = inc_event_failures(c->d, NULL);
-	e->ops->limits(e, &limits);
-	e->ops->usage(e, &usage);
-	for (place = 0; place < usage.communicators_limit; place++)
+	for (place = 0; place < e->ops->places(e); place++)
 		if (e->ops->comm(e, place, &comm))
 			json_array_append_new(numbers, json_integer(comm.communicator));
-	said.limits.children = limits.children;
-	said.limits.slots = limits.slots;
-	said.limits.rows = usage.rows_limit;
-	said.limits.connections = usage.connections_limit;
-	said.limits.groups = usage.communicators_limit;
+	inc_engine_offer(e, INC_PASSTHROUGH, &passthrough, NULL);
+	said.limits = passthrough.limits;
 	strcpy(said.node, c->d->conf.name);
 	hello = inc_message_new(INC_MSG_HELLO, &said);
 	json_object_set_new(hello, "ports", inc_query_port_list(c->d));
@@ -140,7 +134,6 @@ static void on_welcome(struct inc_client *c, const json_t *object)
 {
 	const json_t *keep = json_object_get(object, "keep");
 	const struct inc_engine *e = c->d->engine;
-	struct inc_engine_usage usage;
 	struct inc_engine_comm comm;
 	json_t *more, *event;
 	struct inc_err err;
@@ -151,8 +144,7 @@ static void on_welcome(struct inc_client *c, const json_t *object)
 	c->retry_ms = RETRY_MIN_MS;
 	c->warned = false;
 	inc_info("controller %s: connected as switch %s", c->d->opt.controller, c->d->conf.name);
-	e->ops->usage(e, &usage);
-	for (place = 0; place < usage.communicators_limit; place++)
+	for (place = 0; place < e->ops->places(e); place++)
 		if (e->ops->comm(e, place, &comm) && !listed(keep, comm.communicator) &&
 		    inc_daemon_remove(c->d, comm.communicator, &err))
 			inc_error("%s", err.msg);
