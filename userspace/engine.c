@@ -147,42 +147,38 @@ static int both_add_comm(struct inc_engine *e, struct inc_comm_conf *conf, struc
 	return ret ?: kinds[conf->mode]->add_comm(b->engine[conf->mode], conf, err);
 }
 
-/* The engine that has a communicator. */
-static int of(struct inc_engine *e, uint32_t communicator, struct inc_engine **out,
-	      struct inc_err *err)
+/* The engine that has a communicator; NULL: none has, and err says so. */
+static struct inc_engine *of(struct inc_engine *e, uint32_t communicator, struct inc_err *err)
 {
 	int found = both_find(e, communicator);
 	uint32_t place = found;
 
-	if (found < 0)
-		return inc_err_set(err, ENOENT, "no communicator %u", communicator);
-	*out = (struct inc_engine *)at(e, &place);
-	return 0;
+	if (found >= 0)
+		return (struct inc_engine *)at(e, &place);
+	inc_err_set(err, ENOENT, "no communicator %u", communicator);
+	return NULL;
 }
 
 static int both_start_comm(struct inc_engine *e, uint32_t communicator, struct inc_err *err)
 {
-	struct inc_engine *its;
-	int ret = of(e, communicator, &its, err);
+	struct inc_engine *its = of(e, communicator, err);
 
-	return ret ?: its->ops->start_comm(its, communicator, err);
+	return its ? its->ops->start_comm(its, communicator, err) : -ENOENT;
 }
 
 static int both_connect_comm(struct inc_engine *e, uint32_t communicator,
 			     const struct inc_msg_peer *peer, uint32_t n, struct inc_err *err)
 {
-	struct inc_engine *its;
-	int ret = of(e, communicator, &its, err);
+	struct inc_engine *its = of(e, communicator, err);
 
-	return ret ?: its->ops->connect_comm(its, communicator, peer, n, err);
+	return its ? its->ops->connect_comm(its, communicator, peer, n, err) : -ENOENT;
 }
 
 static int both_remove_comm(struct inc_engine *e, uint32_t communicator, struct inc_err *err)
 {
-	struct inc_engine *its;
-	int ret = of(e, communicator, &its, err);
+	struct inc_engine *its = of(e, communicator, err);
 
-	return ret ?: its->ops->remove_comm(its, communicator, err);
+	return its ? its->ops->remove_comm(its, communicator, err) : -ENOENT;
 }
 
 static void both_usage(const struct inc_engine *e, struct inc_engine_usage *out)

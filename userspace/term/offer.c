@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <ifaddrs.h>
+#include <stdio.h>
 #include <string.h>
 #include "lib/base/log.h"
 #include "lib/reduce/many.h"
@@ -50,8 +51,8 @@ static void offer_port(const char *ifname, struct inc_msg_engine *out, struct in
 		o = &out->endpoints[out->n_endpoints++];
 		*o = (struct inc_msg_offer){
 			.kind = kind, .payload = offer.mtu, .message_bytes = offer.max_message};
-		strncpy(o->port, ifname, sizeof(o->port) - 1);
-		strncpy(o->device, offer.device, sizeof(o->device) - 1);
+		snprintf(o->port, sizeof(o->port), "%s", ifname);
+		snprintf(o->device, sizeof(o->device), "%s", offer.device);
 	}
 }
 
@@ -67,7 +68,7 @@ static void offer_kernels(struct inc_msg_engine *out)
 			if (inc_can_reduce(op, type))
 				k->types[k->n_types++] = type;
 	}
-	strncpy(out->set, inc_reduce_set(), sizeof(out->set) - 1);
+	snprintf(out->set, sizeof(out->set), "%s", inc_reduce_set());
 }
 
 int inc_term_offer_fill(const struct inc_settings *settings, struct inc_msg_engine *out,

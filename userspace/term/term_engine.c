@@ -330,32 +330,31 @@ static int term_add_comm(struct inc_engine *e, struct inc_comm_conf *conf, struc
 	return 0;
 }
 
-static int place_of(const struct term_engine *t, uint32_t communicator, struct place **out,
-		    struct inc_err *err)
+/* The place of a communicator; NULL: it has none, and err says so. */
+static struct place *place_of(const struct term_engine *t, uint32_t communicator,
+			      struct inc_err *err)
 {
 	int at = term_find(&t->base, communicator);
 
-	if (at < 0)
-		return inc_err_set(err, ENOENT, "no communicator %u", communicator);
-	*out = t->place[at];
-	return 0;
+	if (at >= 0)
+		return t->place[at];
+	inc_err_set(err, ENOENT, "no communicator %u", communicator);
+	return NULL;
 }
 
 static int term_start_comm(struct inc_engine *e, uint32_t communicator, struct inc_err *err)
 {
-	struct place *p;
-	int ret = place_of(engine_of(e), communicator, &p, err);
+	struct place *p = place_of(engine_of(e), communicator, err);
 
-	return ret ?: inc_term_worker_start_comm(p->worker, p->cm, err);
+	return p ? inc_term_worker_start_comm(p->worker, p->cm, err) : -ENOENT;
 }
 
 static int term_connect_comm(struct inc_engine *e, uint32_t communicator,
 			     const struct inc_msg_peer *peer, uint32_t n, struct inc_err *err)
 {
-	struct place *p;
-	int ret = place_of(engine_of(e), communicator, &p, err);
+	struct place *p = place_of(engine_of(e), communicator, err);
 
-	return ret ?: inc_term_worker_connect(p->worker, p->cm, peer, n, err);
+	return p ? inc_term_worker_connect(p->worker, p->cm, peer, n, err) : -ENOENT;
 }
 
 static int term_remove_comm(struct inc_engine *e, uint32_t communicator, struct inc_err *err)
