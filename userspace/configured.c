@@ -67,6 +67,7 @@ json_t *inc_configured_switch(const struct inc_daemon *d)
 	d->engine->ops->usage(d->engine, &usage);
 	shown.root = is_root(d);
 	s->mode_given = true;
+	s->xdp_given = true;
 	s->max_comms = usage.communicators_limit;
 	s->max_connections = usage.connections_limit;
 	s->max_rows = usage.rows_limit;

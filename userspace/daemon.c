@@ -125,7 +125,7 @@ static int take_config(struct inc_daemon *d, struct inc_err *err)
 	int ret;
 
 	if (d->opt.config) {
-		ret = inc_config_load(d->opt.config, d->opt.name, &d->conf, err);
+		ret = inc_config_load(d->opt.config, d->opt.name, &settings, &d->conf, err);
 		if (ret)
 			return ret;
 	} else if (d->opt.name) {

@@ -18,14 +18,14 @@
 
 #define INC_EVENTS_KEPT 256
 
-enum inc_mode { INC_MODE_UNSAID, INC_MODE_NATIVE, INC_MODE_GENERIC };
+enum inc_xdp { INC_XDP_UNSAID, INC_XDP_IN_DRIVER, INC_XDP_IN_STACK };
 
 struct inc_options {
 	const char *config;
 	const char *controller; /* HOST[:PORT] */
 	const char *name;
 	const char *instance;
-	enum inc_mode mode; /* as given; settings has it, too */
+	enum inc_xdp xdp; /* as given; settings has it, too */
 	enum inc_attach attach;
 	struct inc_settings settings;
 	int ready_fd; /* -1: none */
