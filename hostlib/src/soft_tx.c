@@ -37,9 +37,9 @@ int soft_flush(struct inccl_endpoint *ep)
 void soft_send_aeth(struct soft_endpoint *s, uint8_t syndrome, uint32_t psn)
 {
 	uint8_t packet[INC_ACK_PACKET_LEN];
-	size_t size = inc_put_ack_packet(packet, &s->tx.to, syndrome, psn, s->rx_msn);
 
-	inc_udp_send_one(&s->udp, &s->tx.to.addr, packet, size);
+	inc_put_ack_packet(packet, &s->tx.to, syndrome, psn, s->rx_msn);
+	inc_udp_send_one(&s->udp, &s->tx.to.addr, packet, sizeof(packet));
 	if (syndrome == INC_AETH_ACK)
 		s->ep.stats.acks_sent++;
 	else

@@ -55,9 +55,21 @@ bool inc_requester_fill(struct inc_requester *q, const struct inc_udp *udp, stru
 	return true;
 }
 
+void inc_batch_ack(struct inc_batch *batch, const struct inc_tx_peer *to, uint8_t syndrome,
+		   uint32_t psn, uint32_t msn)
+{
+	inc_segments_ack(&batch->send[batch->n], to, syndrome, psn, msn);
+	inc_segments_end(&batch->send[batch->n], to, &batch->msg[batch->n]);
+	batch->from[batch->n++] = NULL;
+}
+
 static void sent(struct inc_requester *q, unsigned int packets, uint64_t now_ns)
 {
-	uint64_t before = q->next, fresh, r;
+	uint64_t before, fresh, r;
+
+	if (!q)
+		return;
+	before = q->next;
 
 	for (r = before; r < before + packets; r++) {
 		if (packets > 1)
@@ -95,7 +107,8 @@ static bool not_sent(struct inc_batch *b, unsigned int i, struct inc_udp *udp, u
 		/* fall through */
 	case EMSGSIZE:
 	case EBADF:
-		b->from[i]->failed = errno;
+		if (b->from[i])
+			b->from[i]->failed = errno;
 		return true;
 	default:
 		/* as if lost on the way; the timer decides */
@@ -112,7 +125,7 @@ void inc_batch_send(struct inc_batch *b, struct inc_udp *udp, uint64_t now_ns)
 
 	while (i < b->n) {
 		/* one that has failed has sends behind the one that did */
-		if (b->from[i]->failed) {
+		if (b->from[i] && b->from[i]->failed) {
 			i++;
 			continue;
 		}

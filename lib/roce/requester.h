@@ -82,7 +82,7 @@ static inline struct inc_tx_packet *inc_requester_packet(const struct inc_reques
 struct inc_batch {
 	struct inc_segments send[INC_BATCH_SENDS];
 	struct mmsghdr msg[INC_BATCH_SENDS];
-	struct inc_requester *from[INC_BATCH_SENDS];
+	struct inc_requester *from[INC_BATCH_SENDS]; /* NULL: an ACK packet */
 	unsigned int n;
 };
 
@@ -92,6 +92,9 @@ uint64_t inc_requester_limit(const struct inc_requester *q);
  * asks for an ACK. False: there is no more room, and the rest is to be put when that has gone. */
 bool inc_requester_fill(struct inc_requester *q, const struct inc_udp *udp, struct inc_batch *batch,
 			uint64_t limit, uint64_t now_ns);
+/* Puts an ACK packet into the batch, which has room for it. Where it does not go it is lost. */
+void inc_batch_ack(struct inc_batch *batch, const struct inc_tx_peer *to, uint8_t syndrome,
+		   uint32_t psn, uint32_t msn);
 /* Sends a batch, which is empty then. What could not go (the socket is full, or has turned out not
  * to cut sends) is as it was before it was put; what never can sets its requester's `failed`. */
 void inc_batch_send(struct inc_batch *batch, struct inc_udp *udp, uint64_t now_ns);

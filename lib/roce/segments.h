@@ -77,9 +77,12 @@ bool inc_segments_add(struct inc_segments *t, const struct inc_tx_peer *to,
 /* Makes it ready for sendmmsg(). */
 void inc_segments_end(struct inc_segments *t, const struct inc_tx_peer *to, struct mmsghdr *msg);
 
-/* An ACK packet, which goes alone. Returns its size. */
+/* An ACK packet, which goes alone: as a send, and at `at`, where it has INC_ACK_PACKET_LEN bytes.
+ */
+void inc_segments_ack(struct inc_segments *t, const struct inc_tx_peer *to, uint8_t syndrome,
+		      uint32_t psn, uint32_t msn);
 #define INC_ACK_PACKET_LEN (INC_BTH_LEN + INC_AETH_LEN + INC_ICRC_LEN)
-size_t inc_put_ack_packet(uint8_t *at, const struct inc_tx_peer *to, uint8_t syndrome, uint32_t psn,
-			  uint32_t msn);
+void inc_put_ack_packet(uint8_t *at, const struct inc_tx_peer *to, uint8_t syndrome, uint32_t psn,
+			uint32_t msn);
 
 #endif

@@ -94,6 +94,12 @@ struct inc_term_channel_figures {
 	bool counts_packets; /* false: the device does, and does not say (verbs) */
 };
 
+/* What comes to a device and is no channel's. */
+struct inc_term_device_figures {
+	uint64_t strangers; /* packets for no channel, or of another sender than its peer */
+	uint64_t damaged;   /* packets that make no sense, or whose checksum is wrong */
+};
+
 struct inc_term_device_opts {
 	const char *ifname; /* the port */
 	struct in_addr own_ip;
@@ -147,6 +153,8 @@ struct inc_term_endpoint_ops {
 	bool (*progress)(struct inc_term_device *dev);
 
 	void (*figures)(const struct inc_term_channel *ch, struct inc_term_channel_figures *out);
+	void (*device_figures)(const struct inc_term_device *dev,
+			       struct inc_term_device_figures *out);
 };
 
 extern const struct inc_term_endpoint_ops inc_term_soft;
