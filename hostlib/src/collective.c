@@ -236,8 +236,10 @@ static void fail_by_itself(struct inccl_communicator *comm, int error, const cha
 static void note_unused(struct inccl_communicator *comm, const struct inccl_call *call,
 			const struct inccl_collective_opts *opts)
 {
-	if (!comm->native_floats || !inccl_floats_are_reduced(call) ||
-	    (!opts->float_block && !opts->float_exponent))
+	const bool asked =
+		opts->float_exponent || (opts->float_block && opts->float_block != INC_FIXED_BLOCK);
+
+	if (!comm->native_floats || !inccl_floats_are_reduced(call) || !asked)
 		return;
 	pthread_mutex_lock(&comm->lock);
 	if (!comm->noted_unused)
