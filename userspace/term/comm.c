@@ -97,6 +97,8 @@ static int make_node(struct inc_term_comm *cm, struct inc_err *err)
 	if (!child)
 		return inc_err_set(err, ENOMEM, "communicator %u: no memory",
 				   cm->conf.communicator);
+	cm->form.native_floats = cm->conf.floats == INC_FLOATS_NATIVE;
+	cm->form.swapped = inc_order_is_foreign(cm->conf.byte_order);
 	for (c = 0; c < cm->n_children; c++) {
 		const struct inc_conn_conf *conn = &cm->end[c].conf;
 
