@@ -3,6 +3,9 @@
 #ifndef INC_TERM_COMM_PRIV_H
 #define INC_TERM_COMM_PRIV_H
 
+#include <stdbool.h>
+#include <stdint.h>
+#include "lib/conf/comm_conf.h"
 #include "userspace/term/combine.h"
 #include "userspace/term/comm.h"
 #include "userspace/term/pool.h"
