@@ -16,205 +16,7 @@
 #include "lib/proto/roce.h"
 #include "selftests/term/loop.h"
 #include "selftests/term/path.h"
-#include "userspace/term/worker.h"
-
-#define PAYLOAD   4
-#define PACKETS   64 /* of a message at most: slots are twice the window then, and no more */
-#define MAX_PEERS (INC_COMM_MAX_CONNECTIONS)
-#define SUM(seq)  INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, seq)
-
-static const struct inc_term_endpoint_ops *const kinds[INC_ENDPOINT_VERBS + 1] = {
-	[INC_ENDPOINT_SOFT] = &loop_endpoints};
-
-/* A communicator, and what its peers have done. */
-struct scene {
-	struct inc_term_worker *w;
-	struct inc_term_comm *cm;
-	struct inc_comm_conf conf;
-	uint32_t n; /* connections, the parent's last where there is one */
-	bool has_parent;
-	uint64_t given[MAX_PEERS], taken[MAX_PEERS], acknowledged[MAX_PEERS];
-	uint32_t n_told;
-	struct inc_term_story story;
-};
-
-static void on_notice(void *arg, uint32_t communicator, uint64_t number,
-		      const struct inc_term_story *story)
-{
-	struct scene *s = arg;
-
-	assert_int_equal(communicator, 12);
-	s->n_told++;
-	s->story = *story;
-}
-
-static struct inc_comm_conf conf_of(uint32_t children, uint32_t messages, bool has_parent)
-{
-	struct inc_comm_conf conf = {
-		.communicator = 12,
-		.mode = INC_TERMINATION,
-		.root = !has_parent,
-		.payload = PAYLOAD,
-		.slots = messages,
-		.messages = messages,
-		.message_packets = PACKETS,
-		.n_conns = children + has_parent,
-	};
-	uint32_t i;
-
-	for (i = 0; i < conf.n_conns; i++) {
-		struct inc_conn_conf *c = &conf.conn[i];
-
-		/* two connections a port, and ranks in another order than connections */
-		snprintf(c->port, sizeof(c->port), "p%u", i / 2);
-		c->own_ip.s_addr = htonl(0x0a000000 + i / 2);
-		c->peer_ip.s_addr = htonl(0x0a010000 + i);
-		c->up = i == children;
-		c->rank = c->up ? 0 : children - 1 - i;
-		c->peer_qp = 77 + i;
-		c->peer_psn = 5;
-		c->peer_port = 5000 + i;
-		c->pkey = INC_PKEY_DEFAULT;
-	}
-	return conf;
-}
-
-static void turn(struct scene *s)
-{
-	inc_term_worker_turn(s->w, 0);
-}
-
-static void open_worker(struct scene *s)
-{
-	const struct inc_term_worker_opts opts = {.kinds = kinds,
-						  .rto_min_ns = INC_NSEC_PER_MSEC,
-						  .rto_max_ns = INC_NSEC_PER_SEC,
-						  .notice = on_notice,
-						  .arg = s};
-
-	memset(s, 0, sizeof(*s));
-	assert_int_equal(inc_term_worker_new(&opts, &s->w, NULL), 0);
-}
-
-static void open_scene(struct scene *s, uint32_t children, uint32_t messages, bool has_parent)
-{
-	struct inc_err err = {};
-
-	open_worker(s);
-	s->conf = conf_of(children, messages, has_parent);
-	s->n = s->conf.n_conns;
-	s->has_parent = has_parent;
-	if (inc_term_worker_add(s->w, &s->conf, &s->cm, &err) ||
-	    inc_term_worker_start_comm(s->w, s->cm, &err))
-		fail_msg("%s", err.msg);
-}
-
-static void close_scene(struct scene *s)
-{
-	struct loop_open left;
-
-	inc_term_worker_free(s->w);
-	left = loop_open();
-	assert_int_equal(left.devices + left.channels + left.maps, 0);
-	loop_reset();
-}
-
-static bool is_parent(const struct scene *s, uint32_t i)
-{
-	return s->has_parent && i == s->n - 1;
-}
-
-static uint32_t qpn_of(const struct scene *s, uint32_t i)
-{
-	return s->conf.conn[i].own_qp;
-}
-
-static int32_t part(const struct scene *s, uint32_t i, uint64_t number)
-{
-	return is_parent(s, i) ? -7 * (int32_t)number - 1
-			       : (int32_t)(1 + s->conf.conn[i].rank) * (int32_t)(1 + number);
-}
-
-static int32_t sum_of(const struct scene *s, uint64_t number)
-{
-	int32_t sum = 0;
-	uint32_t i;
-
-	for (i = 0; i < s->n - s->has_parent; i++)
-		sum += part(s, i, number);
-	return sum;
-}
-
-/* Message number of peer i: two elements. Children bring the descriptor at first, and every third
- * time; a parent always. */
-static bool give(struct scene *s, uint32_t i)
-{
-	const uint64_t number = s->given[i];
-	const int32_t value[2] = {part(s, i, number), 5};
-	struct loop_message m = {.length = sizeof(value),
-				 .has_imm = is_parent(s, i) || number % 3 == 0,
-				 .imm = SUM(0)};
-
-	memcpy(m.bytes, value, sizeof(value));
-	if (!loop_give(qpn_of(s, i), &m))
-		return false;
-	s->given[i]++;
-	return true;
-}
-
-/* What peer i has been sent must be right. */
-static void take(struct scene *s, uint32_t i)
-{
-	const uint32_t children = s->n - s->has_parent;
-	struct loop_message m;
-	int32_t value[2];
-
-	while (loop_take(qpn_of(s, i), &m)) {
-		const uint64_t number = s->taken[i]++;
-		const bool down = s->has_parent && !is_parent(s, i);
-
-		assert_int_equal(m.length, sizeof(value));
-		memcpy(value, m.bytes, sizeof(value));
-		assert_int_equal(value[0], down ? part(s, s->n - 1, number) : sum_of(s, number));
-		assert_int_equal(value[1], down ? 5 : 5 * children);
-		assert_int_equal(m.has_imm, is_parent(s, i) || number % 3 == 0);
-		if (m.has_imm)
-			assert_int_equal(m.imm, SUM(0));
-	}
-}
-
-static void take_all(struct scene *s)
-{
-	uint32_t i;
-
-	for (i = 0; i < s->n; i++)
-		take(s, i);
-}
-
-static struct inc_term_view *view_of(struct scene *s)
-{
-	static struct inc_term_view view;
-
-	inc_term_worker_view(s->w, s->cm, &view);
-	return &view;
-}
-
-/* Nothing is under way: all buffers are posted, and no more of them are out. */
-static void check_rest(struct scene *s, uint64_t messages)
-{
-	const struct inc_term_view *v = view_of(s);
-	uint32_t i;
-
-	assert_false(v->waits);
-	assert_int_equal(v->comm.results, messages);
-	assert_int_equal(v->buffers_taken, s->n * v->comm.slots);
-	for (i = 0; i < s->n; i++) {
-		const struct loop_channel_state ch = loop_state(qpn_of(s, i));
-
-		assert_int_equal(ch.posted - ch.given, v->comm.slots);
-		assert_int_equal(s->taken[i], messages);
-	}
-}
+#include "selftests/term/scene.h"
 
 /* --- every order ----------------------------------------------------------------------------- */
 
@@ -232,13 +34,13 @@ static uint32_t moves(struct scene *s, uint32_t messages, uint32_t *move)
 	for (i = 0; i < s->n; i++) {
 		/* a host keeps to its window from the oldest result that it lacks */
 		const uint64_t window = s->taken[i] + s->conf.messages;
-		const uint64_t most = is_parent(s, i) ? s->taken[i] : messages;
+		const uint64_t most = scene_is_parent(s, i) ? s->taken[i] : messages;
 
-		const struct loop_channel_state ch = loop_state(qpn_of(s, i));
+		const struct loop_channel_state ch = loop_state(scene_qpn(s, i));
 
 		/* where others do not acknowledge it would hear RNR */
 		if (s->given[i] < most && ch.given < ch.posted &&
-		    (is_parent(s, i) || s->given[i] < window))
+		    (scene_is_parent(s, i) || s->given[i] < window))
 			move[n++] = i;
 		if (s->acknowledged[i] < s->taken[i])
 			move[n++] = s->n + i;
@@ -249,10 +51,10 @@ static uint32_t moves(struct scene *s, uint32_t messages, uint32_t *move)
 static void make(struct scene *s, uint32_t move)
 {
 	if (move < s->n) {
-		assert_true(give(s, move));
+		assert_true(scene_give(s, move));
 		return;
 	}
-	assert_true(loop_acknowledge(qpn_of(s, move - s->n)));
+	assert_true(loop_acknowledge(scene_qpn(s, move - s->n)));
 	s->acknowledged[move - s->n]++;
 }
 
@@ -262,21 +64,21 @@ static void play_order(struct path *path, void *arg)
 	uint32_t move[2 * MAX_PEERS], n;
 	struct scene s;
 
-	open_scene(&s, job->children, job->window, job->has_parent);
+	scene_open(&s, job->children, job->window, job->has_parent);
 	while ((n = moves(&s, job->messages, move))) {
 		make(&s, move[path_choose(path, n)]);
 		/* where the worker looks only now and then, several things have happened */
 		if (!job->batched || path_choose(path, 2)) {
-			turn(&s);
-			take_all(&s);
+			scene_turn(&s);
+			scene_take_all(&s);
 		} else if (!moves(&s, job->messages, move)) {
-			turn(&s);
-			take_all(&s);
+			scene_turn(&s);
+			scene_take_all(&s);
 		}
 	}
-	check_rest(&s, job->messages);
+	scene_check_rest(&s, job->messages);
 	assert_int_equal(s.n_told, 0);
-	close_scene(&s);
+	scene_close(&s);
 }
 
 static void try_orders(uint32_t children, uint32_t messages, uint32_t window, bool has_parent,
@@ -316,7 +118,7 @@ static void test_orders_at_a_time(void **state)
  * may not do is done. */
 static void check_over(struct scene *s, uint32_t dead, const char *event)
 {
-	const struct inc_term_view *v = view_of(s);
+	const struct inc_term_view *v = scene_view(s);
 	uint64_t posted = 0;
 	uint32_t i;
 
@@ -324,17 +126,20 @@ static void check_over(struct scene *s, uint32_t dead, const char *event)
 	assert_int_equal(v->comm.error, INC_AETH_NAK_OPERATION);
 	assert_int_equal(s->n_told, 1);
 	assert_string_equal(s->story.event, event);
-	assert_int_equal(s->story.n_ranks, !is_parent(s, dead));
-	if (!is_parent(s, dead))
+	assert_int_equal(s->story.n_ranks, !scene_is_parent(s, dead));
+	if (!scene_is_parent(s, dead))
 		assert_int_equal(s->story.ranks[0], s->conf.conn[dead].rank);
 	for (i = 0; i < s->n; i++) {
-		const struct loop_channel_state ch = loop_state(qpn_of(s, i));
+		const struct loop_channel_state ch = loop_state(scene_qpn(s, i));
 
 		assert_false(ch.open);
 		assert_int_equal(ch.told, INC_AETH_NAK_OPERATION);
 		posted += ch.posted - ch.received;
 		assert_int_equal(v->conn[i].health, INC_CONN_ENDED);
 	}
+	assert_int_equal(v->counters.received,
+			 v->counters.kept + v->counters.dropped + v->counters.results +
+				 v->counters.from_parent + v->counters.partials);
 	/* what was not posted is back in the pool */
 	assert_int_equal(v->buffers_taken, posted);
 }
@@ -352,27 +157,27 @@ static void play_death(struct path *path, void *arg)
 	bool over = false;
 	struct scene s;
 
-	open_scene(&s, job->children, job->window, job->has_parent);
+	scene_open(&s, job->children, job->window, job->has_parent);
 	while (!over && (n = moves(&s, job->messages, move))) {
 		if (path_choose(path, 2)) {
 			dead = path_choose(path, s.n);
 			why = path_choose(path, sizeof(reasons) / sizeof(reasons[0]));
-			loop_lose(qpn_of(&s, dead), reasons[why].reason);
+			loop_lose(scene_qpn(&s, dead), reasons[why].reason);
 			/* another one speaks at the same moment */
 			make(&s, move[path_choose(path, n)]);
 			over = true;
 		} else {
 			make(&s, move[path_choose(path, n)]);
 		}
-		turn(&s);
-		take_all(&s);
+		scene_turn(&s);
+		scene_take_all(&s);
 	}
 	if (over) {
 		check_over(&s, dead, reasons[why].event);
 		inc_term_worker_turn(s.w, 0);
 		job->deaths++;
 	}
-	close_scene(&s);
+	scene_close(&s);
 }
 
 static void test_deaths(void **state)
@@ -396,14 +201,14 @@ static void test_send_that_fails(void **state)
 {
 	struct scene s;
 
-	open_scene(&s, 2, 2, false);
-	loop_refuse_sends(qpn_of(&s, 1));
-	give(&s, 0);
-	give(&s, 1);
-	turn(&s);
-	turn(&s);
+	scene_open(&s, 2, 2, false);
+	loop_refuse_sends(scene_qpn(&s, 1));
+	scene_give(&s, 0);
+	scene_give(&s, 1);
+	scene_turn(&s);
+	scene_turn(&s);
 	check_over(&s, 1, "peer_nak");
-	close_scene(&s);
+	scene_close(&s);
 }
 
 static void test_mismatch(void **state)
@@ -412,17 +217,17 @@ static void test_mismatch(void **state)
 		.length = 4, .has_imm = true, .imm = SUM(1), .bytes = {1}};
 	struct scene s;
 
-	open_scene(&s, 3, 2, false);
-	give(&s, 0);
-	give(&s, 2);
+	scene_open(&s, 3, 2, false);
+	scene_give(&s, 0);
+	scene_give(&s, 2);
 	/* connection 1 has rank 1; child 0, with which all are compared, is rank 0 */
-	assert_true(loop_give(qpn_of(&s, 1), &other));
-	turn(&s);
+	assert_true(loop_give(scene_qpn(&s, 1), &other));
+	scene_turn(&s);
 	check_over(&s, 1, "mismatch");
 	assert_non_null(strstr(s.story.text, "rank 0 called allreduce"));
 	assert_non_null(strstr(s.story.text, "but rank 1 called allreduce"));
-	assert_int_equal(view_of(&s)->counters.mismatches, 1);
-	close_scene(&s);
+	assert_int_equal(scene_view(&s)->counters.mismatches, 1);
+	scene_close(&s);
 }
 
 /* --- slow and silent peers ------------------------------------------------------------------- */
@@ -436,16 +241,16 @@ static void go_on(struct scene *s, uint32_t slow)
 	while (any) {
 		any = false;
 		for (i = 0; i < s->n; i++)
-			any |= give(s, i);
-		turn(s);
+			any |= scene_give(s, i);
+		scene_turn(s);
 		for (i = 0; i < s->n; i++) {
 			if (i == slow)
 				continue;
-			take(s, i);
-			while (loop_acknowledge(qpn_of(s, i)))
+			scene_take(s, i);
+			while (loop_acknowledge(scene_qpn(s, i)))
 				s->acknowledged[i]++;
 		}
-		turn(s);
+		scene_turn(s);
 	}
 }
 
@@ -455,20 +260,20 @@ static void test_slow_peer(void **state)
 	uint32_t round, i;
 	struct scene s;
 
-	open_scene(&s, 4, window, false);
+	scene_open(&s, 4, window, false);
 	for (round = 1; round <= 20; round++) {
 		go_on(&s, 2);
 		/* the others stand still with it, two windows ahead, and nothing has grown */
 		for (i = 0; i < s.n; i++)
 			assert_int_equal(s.given[i], round * slots);
-		assert_true(view_of(&s)->buffers_taken <= s.n * slots);
-		take(&s, 2);
+		assert_true(scene_view(&s)->buffers_taken <= s.n * slots);
+		scene_take(&s, 2);
 		for (i = 0; i < slots; i++)
-			assert_true(loop_acknowledge(qpn_of(&s, 2)));
-		turn(&s);
+			assert_true(loop_acknowledge(scene_qpn(&s, 2)));
+		scene_turn(&s);
 	}
-	check_rest(&s, 20 * slots);
-	close_scene(&s);
+	scene_check_rest(&s, 20 * slots);
+	scene_close(&s);
 }
 
 static void test_peer_that_never_reads(void **state)
@@ -478,27 +283,27 @@ static void test_peer_that_never_reads(void **state)
 	struct scene s;
 	uint32_t i;
 
-	open_scene(&s, 3, 4, false);
+	scene_open(&s, 3, 4, false);
 	go_on(&s, 0);
 	for (i = 0; i < 12; i++, now += INC_NSEC_PER_SEC)
 		inc_term_comm_tick(s.cm, now);
 	assert_int_equal(s.n_told, 1);
 	assert_string_equal(s.story.event, "unresponsive");
 	assert_int_equal(s.story.ranks[0], s.conf.conn[0].rank);
-	v = view_of(&s);
+	v = scene_view(&s);
 	assert_false(v->comm.ended);
 	/* connections are told of by rank: that of connection 0 is the highest */
 	assert_int_equal(v->conn[2].rank, s.conf.conn[0].rank);
 	assert_int_equal(v->conn[2].health, INC_CONN_UNRESPONSIVE);
 	assert_int_equal(v->conn[0].health, INC_CONN_ACTIVE);
 	/* it was only slow */
-	take(&s, 0);
-	while (loop_acknowledge(qpn_of(&s, 0)))
+	scene_take(&s, 0);
+	while (loop_acknowledge(scene_qpn(&s, 0)))
 		s.acknowledged[0]++;
-	turn(&s);
+	scene_turn(&s);
 	inc_term_comm_tick(s.cm, now);
-	assert_int_equal(view_of(&s)->conn[2].health, INC_CONN_ACTIVE);
-	close_scene(&s);
+	assert_int_equal(scene_view(&s)->conn[2].health, INC_CONN_ACTIVE);
+	scene_close(&s);
 }
 
 /* --- what is told ---------------------------------------------------------------------------- */
@@ -508,27 +313,27 @@ static void test_waiting(void **state)
 	const struct inc_term_view *v;
 	struct scene s;
 
-	open_scene(&s, 3, 2, true);
-	turn(&s);
-	assert_false(view_of(&s)->waits);
-	give(&s, 0); /* rank 2 */
-	turn(&s);
-	v = view_of(&s);
+	scene_open(&s, 3, 2, true);
+	scene_turn(&s);
+	assert_false(scene_view(&s)->waits);
+	scene_give(&s, 0); /* rank 2 */
+	scene_turn(&s);
+	v = scene_view(&s);
 	assert_true(v->waits && !v->waiting.up);
 	assert_int_equal(v->waiting.chunk, 0);
 	assert_int_equal(v->waiting.arrived, 1 << 2);
 	inc_term_comm_tick(s.cm, inc_now_ns() - 3000 * INC_NSEC_PER_MSEC);
-	v = view_of(&s);
+	v = scene_view(&s);
 	assert_true(v->waiting.waited_ms >= 3000 && v->waiting.waited_ms < 60000);
-	give(&s, 1);
-	give(&s, 2);
-	turn(&s);
-	assert_true(view_of(&s)->waiting.up);
-	take_all(&s);
-	give(&s, 3);
-	turn(&s);
-	assert_false(view_of(&s)->waits);
-	close_scene(&s);
+	scene_give(&s, 1);
+	scene_give(&s, 2);
+	scene_turn(&s);
+	assert_true(scene_view(&s)->waiting.up);
+	scene_take_all(&s);
+	scene_give(&s, 3);
+	scene_turn(&s);
+	assert_false(scene_view(&s)->waits);
+	scene_close(&s);
 }
 
 static void test_figures(void **state)
@@ -537,17 +342,17 @@ static void test_figures(void **state)
 	struct scene s;
 	uint32_t i;
 
-	open_scene(&s, 2, 2, true);
+	scene_open(&s, 2, 2, true);
 	for (i = 0; i < 2; i++)
-		give(&s, i);
-	turn(&s);
-	take_all(&s);
-	give(&s, 2);
-	turn(&s);
-	take_all(&s);
-	assert_true(loop_acknowledge(qpn_of(&s, 0)));
-	turn(&s);
-	v = view_of(&s);
+		scene_give(&s, i);
+	scene_turn(&s);
+	scene_take_all(&s);
+	scene_give(&s, 2);
+	scene_turn(&s);
+	scene_take_all(&s);
+	assert_true(loop_acknowledge(scene_qpn(&s, 0)));
+	scene_turn(&s);
+	v = scene_view(&s);
 	assert_int_equal(v->comm.communicator, 12);
 	assert_int_equal(v->comm.children, 2);
 	assert_int_equal(v->comm.connections, 3);
@@ -556,8 +361,8 @@ static void test_figures(void **state)
 	assert_int_equal(v->comm.payload_bytes, PAYLOAD);
 	assert_int_equal(v->comm.results, 1);
 	/* children by rank, and the parent behind them */
-	assert_int_equal(v->conn[0].own_qp, qpn_of(&s, 1));
-	assert_int_equal(v->conn[1].own_qp, qpn_of(&s, 0));
+	assert_int_equal(v->conn[0].own_qp, scene_qpn(&s, 1));
+	assert_int_equal(v->conn[1].own_qp, scene_qpn(&s, 0));
 	assert_true(v->conn[2].up && !v->conn[1].up);
 	assert_int_equal(v->conn[1].peer_qp, 77);
 	assert_int_equal(v->conn[1].peer_port, 5000);
@@ -569,9 +374,13 @@ static void test_figures(void **state)
 	assert_int_equal(v->conn[0].retransmits, 7);
 	assert_int_equal(v->conn[0].rtt_us, 33);
 	assert_int_equal(v->counters.received, 3);
-	assert_int_equal(v->counters.sent, 3);
+	assert_int_equal(v->counters.copies, 3);
+	assert_int_equal(v->counters.kept, 1);
+	assert_int_equal(v->counters.partials, 1);
+	assert_int_equal(v->counters.from_parent, 1);
+	assert_int_equal(v->counters.results, 0);
 	assert_int_equal(v->counters.reduced_bytes, 16);
-	close_scene(&s);
+	scene_close(&s);
 }
 
 /* --- how it is made -------------------------------------------------------------------------- */
@@ -581,22 +390,22 @@ static void test_most_children(void **state)
 	struct scene s;
 	uint32_t i, r;
 
-	open_scene(&s, INC_COMM_MAX_CHILDREN, 2, true);
+	scene_open(&s, INC_COMM_MAX_CHILDREN, 2, true);
 	assert_int_equal(loop_open().devices, (s.n + 1) / 2);
 	for (r = 0; r < 5; r++) {
 		for (i = 0; i < s.n - 1; i++)
-			assert_true(give(&s, i));
-		turn(&s);
-		take_all(&s);
-		assert_true(give(&s, s.n - 1));
-		turn(&s);
-		take_all(&s);
+			assert_true(scene_give(&s, i));
+		scene_turn(&s);
+		scene_take_all(&s);
+		assert_true(scene_give(&s, s.n - 1));
+		scene_turn(&s);
+		scene_take_all(&s);
 		for (i = 0; i < s.n; i++)
-			assert_true(loop_acknowledge(qpn_of(&s, i)));
-		turn(&s);
+			assert_true(loop_acknowledge(scene_qpn(&s, i)));
+		scene_turn(&s);
 	}
-	check_rest(&s, 5);
-	close_scene(&s);
+	scene_check_rest(&s, 5);
+	scene_close(&s);
 }
 
 /* Elements are what the communicator's conf says that they are. */
@@ -608,8 +417,8 @@ static void add_up(uint32_t byte_order, uint32_t floats, uint32_t dtype, const v
 	struct scene s;
 	uint32_t i;
 
-	open_worker(&s);
-	s.conf = conf_of(2, 2, false);
+	scene_open_worker(&s);
+	s.conf = scene_conf(2, 2, false);
 	s.conf.byte_order = byte_order;
 	s.conf.floats = floats;
 	s.n = 2;
@@ -617,11 +426,11 @@ static void add_up(uint32_t byte_order, uint32_t floats, uint32_t dtype, const v
 	assert_int_equal(inc_term_worker_start_comm(s.w, s.cm, NULL), 0);
 	memcpy(m.bytes, each, 4);
 	for (i = 0; i < 2; i++)
-		assert_true(loop_give(qpn_of(&s, i), &m));
-	turn(&s);
-	assert_true(loop_take(qpn_of(&s, 1), &m));
+		assert_true(loop_give(scene_qpn(&s, i), &m));
+	scene_turn(&s);
+	assert_true(loop_take(scene_qpn(&s, 1), &m));
 	assert_memory_equal(m.bytes, twice, 4);
-	close_scene(&s);
+	scene_close(&s);
 }
 
 static void test_form(void **state)
@@ -646,8 +455,8 @@ static void test_numbers(void **state)
 	struct scene s;
 	uint32_t i;
 
-	open_worker(&s);
-	s.conf = conf_of(3, 2, false);
+	scene_open_worker(&s);
+	s.conf = scene_conf(3, 2, false);
 	s.conf.conn[1].own_psn = 0x123456;
 	s.conf.conn[1].has_own_psn = true;
 	s.conf.conn[2].own_port = 9000;
@@ -673,7 +482,7 @@ static void test_numbers(void **state)
 	assert_int_equal(ch.peer.psn, 5);
 	assert_int_equal(ch.peer.udp_port, 5002);
 	assert_int_equal(ch.peer.ip.s_addr, s.conf.conn[2].peer_ip.s_addr);
-	close_scene(&s);
+	scene_close(&s);
 }
 
 static void test_connect_later(void **state)
@@ -685,32 +494,32 @@ static void test_connect_later(void **state)
 	struct loop_channel_state ch;
 	struct scene s;
 
-	open_worker(&s);
-	s.conf = conf_of(2, 2, true);
+	scene_open_worker(&s);
+	s.conf = scene_conf(2, 2, true);
 	s.conf.conn[0].peer_qp = s.conf.conn[2].peer_qp = 0;
 	s.n = 3;
 	s.has_parent = true;
 	assert_int_equal(inc_term_worker_add(s.w, &s.conf, &s.cm, NULL), 0);
 	assert_int_equal(inc_term_worker_start_comm(s.w, s.cm, NULL), 0);
-	assert_false(loop_state(qpn_of(&s, 0)).connected);
-	assert_true(loop_state(qpn_of(&s, 1)).connected);
+	assert_false(loop_state(scene_qpn(&s, 0)).connected);
+	assert_true(loop_state(scene_qpn(&s, 1)).connected);
 	assert_int_equal(inc_term_worker_connect(s.w, s.cm, &nobody, 1, NULL), -ENOENT);
 	assert_int_equal(inc_term_worker_connect(s.w, s.cm, peers, 2, NULL), 0);
-	ch = loop_state(qpn_of(&s, 0));
+	ch = loop_state(scene_qpn(&s, 0));
 	assert_int_equal(ch.peer.qpn, 500);
 	assert_int_equal(ch.peer.psn, 9);
 	assert_int_equal(ch.peer.udp_port, 6000);
-	assert_int_equal(loop_state(qpn_of(&s, 2)).peer.qpn, 501);
+	assert_int_equal(loop_state(scene_qpn(&s, 2)).peer.qpn, 501);
 	assert_int_equal(inc_term_worker_connect(s.w, s.cm, peers, 1, NULL), -EALREADY);
-	give(&s, 0);
-	give(&s, 1);
-	turn(&s);
-	take_all(&s);
-	give(&s, 2);
-	turn(&s);
-	take_all(&s);
+	scene_give(&s, 0);
+	scene_give(&s, 1);
+	scene_turn(&s);
+	scene_take_all(&s);
+	scene_give(&s, 2);
+	scene_turn(&s);
+	scene_take_all(&s);
 	assert_int_equal(s.taken[0], 1);
-	close_scene(&s);
+	scene_close(&s);
 }
 
 /* Who cannot be made leaves nothing behind. */
@@ -731,9 +540,9 @@ static void test_refusals(void **state)
 	struct scene s;
 	uint32_t i;
 
-	open_worker(&s);
+	scene_open_worker(&s);
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		conf = conf_of(3, 2, true);
+		conf = scene_conf(3, 2, true);
 		if (i == 0)
 			conf.conn[2].endpoint = INC_ENDPOINT_VERBS;
 		else if (i == 1)
@@ -749,7 +558,7 @@ static void test_refusals(void **state)
 			fail_msg("'%s' is not in: %s", cases[i].text, err.msg);
 		assert_int_equal(loop_open().devices + loop_open().channels + loop_open().maps, 0);
 	}
-	close_scene(&s);
+	scene_close(&s);
 }
 
 int main(void)

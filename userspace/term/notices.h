@@ -3,7 +3,9 @@
 #ifndef INC_TERM_NOTICES_H
 #define INC_TERM_NOTICES_H
 
+#include <stdint.h>
 #include <event2/event.h>
+#include "lib/base/err.h"
 #include "userspace/engine.h"
 #include "userspace/term/node.h"
 

@@ -3,6 +3,7 @@
 #ifndef INC_TERM_OFFER_H
 #define INC_TERM_OFFER_H
 
+#include "lib/base/err.h"
 #include "lib/conf/messages.h"
 #include "userspace/config.h"
 

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "lib/base/err.h"
+#include "lib/conf/comm_conf.h"
 #include "userspace/term/comm.h"
 
 /* How often time goes by for communicators. */
