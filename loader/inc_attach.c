@@ -52,8 +52,7 @@ static int open_ext(struct inc_switch *sw, struct inc_err *err)
 	if (!sw->ext_obj)
 		return inc_err_set(err, errno, "BPF object cannot be opened for libxdp: %s",
 				   strerror(errno));
-	bpf_object__for_each_map(map, sw->ext_obj)
-	{
+	bpf_object__for_each_map (map, sw->ext_obj) {
 		own = bpf_object__find_map_by_name(sw->skel->obj, bpf_map__name(map));
 		ret = own ? bpf_map__reuse_fd(map, bpf_map__fd(own)) : -ENOENT;
 		if (ret) {

@@ -169,16 +169,14 @@ int inc_pin_all(struct inc_switch *sw, struct inc_err *err)
 	struct bpf_map *map;
 	int ret;
 
-	bpf_object__for_each_map(map, sw->skel->obj)
-	{
+	bpf_object__for_each_map (map, sw->skel->obj) {
 		if (bpf_map__is_internal(map))
 			continue;
 		ret = inc_pin_fd(sw, bpf_map__fd(map), bpf_map__name(map), err);
 		if (ret)
 			return ret;
 	}
-	bpf_object__for_each_program(prog, sw->skel->obj)
-	{
+	bpf_object__for_each_program (prog, sw->skel->obj) {
 		ret = inc_pin_fd(sw, bpf_program__fd(prog), bpf_program__name(prog), err);
 		if (ret)
 			return ret;

@@ -18,6 +18,10 @@ TOP = os.environ.get("INC_TOP") or os.path.dirname(os.path.dirname(os.path.abspa
 BUILD = os.environ.get("INC_BUILD") or os.path.join(TOP, "build")
 os.environ["PATH"] = BUILD + ":" + os.environ["PATH"]
 
+# What labs' switches do, where a test runs in several modes (`MODES:`, selftests/run).
+MODE = os.environ.get("INC_TEST_MODE", "passthrough")
+TERMINATION = MODE == "termination"
+
 failures = 0
 open_labs = []
 
@@ -225,6 +229,17 @@ def with_wires(directory, topology, faults="", only=None):
     return path, list(wires)
 
 
+def with_mode(path, mode, directory):
+    """A copy of a topology whose switches are all in this mode; its path."""
+    with open(path, encoding="utf-8") as f:
+        hosts, switches, rest = re.split(r"^(switches:\n)", f.read(), maxsplit=1, flags=re.M)
+    rest = re.sub(r"^(  - name: .*\n)", rf"\1    mode: {mode}\n", rest, flags=re.M)
+    out = os.path.join(directory, os.path.basename(path))
+    with open(out, "w", encoding="utf-8") as f:
+        f.write(hosts + switches + rest)
+    return out
+
+
 def sizes(*elements):
     return [4 * n for n in elements]
 
@@ -268,13 +283,18 @@ class Job:
 
 
 class Lab:
-    """with Lab("star4.yaml") as lab: a lab that is taken down at the end. Unless books is
-    False, the switch's counters must balance then."""
+    """with Lab("star4.yaml") as lab: a lab that is taken down at the end, whose switches are in
+    the test's mode (mode None: in those that the file says). Unless books is False, the switch's
+    counters must balance then."""
 
-    def __init__(self, topology, *up_args, books=True):
+    def __init__(self, topology, *up_args, books=True, mode=MODE):
         self.topology = topology if "/" in topology else os.path.join(TOP, "topo", topology)
         self.up_args = up_args
         self.books = books
+        self.files = None
+        if mode not in (None, "passthrough"):
+            self.files = tempfile.TemporaryDirectory(prefix="inc-test-")
+            self.topology = with_mode(self.topology, mode, self.files.name)
         self.name = "t" + secrets.token_hex(3)
         self.jobs = []
 
@@ -304,6 +324,8 @@ class Lab:
 
     def down(self):
         command("inc-lab", "down", "--name", self.name, timeout=60, check=False)
+        if self.files:
+            self.files.cleanup()
 
     def show(self):
         """What helps to understand a failure."""

@@ -75,8 +75,8 @@ static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct socka
 
 	/* who only holds connections open makes room for who asks */
 	if (s->n_clients >= MAX_CLIENTS) {
-		LIST_FOREACH(c, &s->clients, entry)
-		oldest = c;
+		LIST_FOREACH (c, &s->clients, entry)
+			oldest = c;
 		client_free(oldest);
 	}
 	c = calloc(1, sizeof(*c));

@@ -11,8 +11,7 @@ bool inc_accusation_add(struct inc_accusations *set, const struct inc_accusation
 {
 	struct inc_accusation *a;
 
-	LIST_FOREACH(a, set, entry)
-	{
+	LIST_FOREACH (a, set, entry) {
 		if (a->by == accused->by && a->rank == accused->rank)
 			return true;
 	}

@@ -17,8 +17,7 @@ static void add_group(struct inc_load *load, const struct inc_group *group,
 	const struct inc_comm *comm;
 	int i;
 
-	LIST_FOREACH(comm, &group->comms, entry)
-	{
+	LIST_FOREACH (comm, &group->comms, entry) {
 		i = comm->tree && comm->configs ? inc_tree_find(comm->tree, sw->index) : -1;
 		if (i < 0 || comm->configs[i] == CONFIG_REFUSED)
 			continue;
@@ -31,15 +30,15 @@ void inc_switch_load(const struct inc_ctl_switch *sw, struct inc_load *load)
 	const struct inc_group *group;
 
 	*load = (struct inc_load){};
-	LIST_FOREACH(group, &sw->ctl->groups, entry)
-	add_group(load, group, sw);
+	LIST_FOREACH (group, &sw->ctl->groups, entry)
+		add_group(load, group, sw);
 }
 
 /* A job is all groups of one name: a name is free again while those of an earlier run still finish
  * what they have, and what they hold is the job's until then. */
-#define FOREACH_OF_JOB(group, of)                      \
-	LIST_FOREACH(group, &(of)->ctl->groups, entry) \
-	if (strcmp((group)->job, (of)->job) == 0)
+#define FOREACH_OF_JOB(group, of)                       \
+	LIST_FOREACH (group, &(of)->ctl->groups, entry) \
+		if (strcmp((group)->job, (of)->job) == 0)
 
 static uint64_t part_of(const struct inc_load *load, size_t offset)
 {
@@ -53,12 +52,11 @@ static const struct inc_group *find_holder(const struct inc_ctl_switch *sw, size
 	const struct inc_group *group, *other, *holder = NULL;
 
 	*held = (struct inc_load){};
-	LIST_FOREACH(group, &sw->ctl->groups, entry)
-	{
+	LIST_FOREACH (group, &sw->ctl->groups, entry) {
 		struct inc_load load = {};
 
-		FOREACH_OF_JOB(other, group)
-		add_group(&load, other, sw);
+		FOREACH_OF_JOB (other, group)
+			add_group(&load, other, sw);
 		if (part_of(&load, offset) > part_of(held, offset)) {
 			*held = load;
 			holder = group;
@@ -101,8 +99,8 @@ struct inc_job_load inc_group_load(const struct inc_group *group)
 	struct inc_job_load load = {.communicators = group->n_comms};
 	const struct inc_comm *comm;
 
-	LIST_FOREACH(comm, &group->comms, entry)
-	load.slots += comm->tree ? comm->slots : 0;
+	LIST_FOREACH (comm, &group->comms, entry)
+		load.slots += comm->tree ? comm->slots : 0;
 	return load;
 }
 
@@ -111,8 +109,7 @@ struct inc_job_load inc_job_load(const struct inc_group *group)
 	const struct inc_group *other;
 	struct inc_job_load sum = {};
 
-	FOREACH_OF_JOB(other, group)
-	{
+	FOREACH_OF_JOB (other, group) {
 		const struct inc_job_load load = inc_group_load(other);
 
 		sum.communicators += load.communicators;

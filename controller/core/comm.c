@@ -17,10 +17,8 @@ struct inc_comm *inc_comm_find(struct inc_ctl *ctl, uint32_t number)
 
 	if (!number)
 		return NULL;
-	LIST_FOREACH(group, &ctl->groups, entry)
-	{
-		LIST_FOREACH(comm, &group->comms, entry)
-		{
+	LIST_FOREACH (group, &ctl->groups, entry) {
+		LIST_FOREACH (comm, &group->comms, entry) {
 			if (comm->number == number)
 				return comm;
 		}
@@ -241,8 +239,7 @@ static void refuse(struct inc_comm *comm)
 	}
 	if (group->n_refused <= CTL_MAX_COMMS)
 		return;
-	LIST_FOREACH(old, &group->comms, entry)
-	{
+	LIST_FOREACH (old, &group->comms, entry) {
 		if (old->phase == COMM_REFUSED)
 			oldest = old; /* new ones stand at the head */
 	}
@@ -290,8 +287,7 @@ static struct inc_comm *find_index(const struct inc_group *group, unsigned int i
 {
 	struct inc_comm *comm;
 
-	LIST_FOREACH(comm, &group->comms, entry)
-	{
+	LIST_FOREACH (comm, &group->comms, entry) {
 		if (comm->index == index)
 			return comm;
 	}

@@ -365,6 +365,11 @@ void inc_comm_answered(struct inc_ctl_switch *sw, uint32_t number, int code, con
 		inc_comm_fail(comm, -1, code, "switch %s: %s%s", inc_switch_name(sw), text, holder);
 		return;
 	}
+	if (!made) {
+		inc_comm_fail(comm, -1, EPROTO, "switch %s: configured: %s", inc_switch_name(sw),
+			      text);
+		return;
+	}
 	if (!confirms(comm, sw, made->communicator))
 		return;
 	ret = inc_comm_take_ends(comm, node, made, &err);
@@ -408,10 +413,8 @@ static void go_on(struct inc_ctl_switch *sw, bool back)
 	struct inc_group *group;
 	struct inc_comm *comm;
 again:
-	LIST_FOREACH(group, &sw->ctl->groups, entry)
-	{
-		LIST_FOREACH(comm, &group->comms, entry)
-		{
+	LIST_FOREACH (group, &sw->ctl->groups, entry) {
+		LIST_FOREACH (comm, &group->comms, entry) {
 			if (comm->phase != COMM_WAIT_SWITCH || comm->look == look)
 				continue;
 			comm->look = look;
@@ -463,10 +466,8 @@ void inc_comm_check_kept(struct inc_ctl_switch *sw, const uint32_t *listed, size
 	struct inc_group *group;
 	struct inc_comm *comm;
 again:
-	LIST_FOREACH(group, &sw->ctl->groups, entry)
-	{
-		LIST_FOREACH(comm, &group->comms, entry)
-		{
+	LIST_FOREACH (group, &sw->ctl->groups, entry) {
+		LIST_FOREACH (comm, &group->comms, entry) {
 			if (!inc_comm_keeps(comm, sw) || lists(listed, n, comm->number))
 				continue;
 			inc_comm_config_go(comm, node_of(comm, sw), CONFIG_REFUSED);

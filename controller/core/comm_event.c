@@ -104,10 +104,8 @@ void inc_comms_ask_waiting(struct inc_ctl_switch *sw)
 	struct inc_group *group;
 	struct inc_comm *comm;
 
-	LIST_FOREACH(group, &sw->ctl->groups, entry)
-	{
-		LIST_FOREACH(comm, &group->comms, entry)
-		{
+	LIST_FOREACH (group, &sw->ctl->groups, entry) {
+		LIST_FOREACH (comm, &group->comms, entry) {
 			if (comm->in_doubt && comm->phase == COMM_STARTED &&
 			    inc_comm_keeps(comm, sw))
 				check_waiting(sw, comm);

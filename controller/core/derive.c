@@ -150,8 +150,7 @@ static void forget_oldest(const struct inc_group *parent)
 	struct inc_derivation *d, *oldest = NULL;
 	unsigned int n = 0;
 
-	LIST_FOREACH(d, &parent->ctl->derivations, entry)
-	{
+	LIST_FOREACH (d, &parent->ctl->derivations, entry) {
 		if (d->parent != parent || d->phase != DERIVE_REFUSED)
 			continue;
 		n++;

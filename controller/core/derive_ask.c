@@ -15,8 +15,7 @@ static struct inc_derivation *find(const struct inc_group *parent,
 {
 	struct inc_derivation *d;
 
-	LIST_FOREACH(d, &parent->ctl->derivations, entry)
-	{
+	LIST_FOREACH (d, &parent->ctl->derivations, entry) {
 		if (d->parent == parent && d->round == said->round &&
 		    inc_derive_count(d->how) == inc_derive_count(said->how))
 			return d;
@@ -29,8 +28,7 @@ static struct inc_derivation *find_open(const struct inc_group *parent)
 {
 	struct inc_derivation *d;
 
-	LIST_FOREACH(d, &parent->ctl->derivations, entry)
-	{
+	LIST_FOREACH (d, &parent->ctl->derivations, entry) {
 		if (d->parent == parent && d->phase == DERIVE_COLLECTING)
 			return d;
 	}
@@ -42,8 +40,7 @@ static struct inc_derivation *find_grow(const struct inc_ctl *ctl, const char *j
 {
 	struct inc_derivation *d;
 
-	LIST_FOREACH(d, &ctl->derivations, entry)
-	{
+	LIST_FOREACH (d, &ctl->derivations, entry) {
 		if (d->how == INC_DERIVE_GROW && d->phase == DERIVE_COLLECTING &&
 		    strcmp(d->job, job) == 0)
 			return d;
@@ -240,8 +237,7 @@ static int check_job(const struct inc_ctl *ctl, const struct inc_join *join, str
 	const struct inc_group *group;
 	unsigned int least = 0;
 
-	LIST_FOREACH(group, &ctl->groups, entry)
-	{
+	LIST_FOREACH (group, &ctl->groups, entry) {
 		if (group->phase == GROUP_RUNNING && strcmp(group->job, join->job) == 0 &&
 		    (!least || group->world_size < least))
 			least = group->world_size;

@@ -27,8 +27,7 @@ int inc_endpoint_check(const struct inc_ctl *ctl, const struct inc_route_member 
 {
 	const struct inc_comm_member *m;
 
-	LIST_FOREACH(m, &ctl->endpoints[hash(at)], endpoint)
-	{
+	LIST_FOREACH (m, &ctl->endpoints[hash(at)], endpoint) {
 		if (!m->destroyed && same(&m->route, at))
 			return inc_err_set(err, EADDRINUSE,
 					   "queue pair %u at port %u of %s is another "

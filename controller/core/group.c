@@ -18,8 +18,7 @@ const char *inc_group_state_name(const struct inc_group *group)
 		return "CREATING_GROUP";
 	if (inc_group_ended(group))
 		return "IDLE";
-	LIST_FOREACH(comm, &group->comms, entry)
-	{
+	LIST_FOREACH (comm, &group->comms, entry) {
 		if (comm->phase < COMM_STARTED)
 			return "CREATING_COMM";
 		if (comm->phase == COMM_STARTED)
@@ -140,8 +139,7 @@ struct inc_group *inc_group_find(const struct inc_ctl *ctl, uint32_t number)
 {
 	struct inc_group *group;
 
-	LIST_FOREACH(group, &ctl->groups, entry)
-	{
+	LIST_FOREACH (group, &ctl->groups, entry) {
 		if (group->number == number)
 			return group;
 	}
@@ -193,8 +191,7 @@ static struct inc_group *find_job(const struct inc_ctl *ctl, const char *job)
 {
 	struct inc_group *group;
 
-	LIST_FOREACH(group, &ctl->groups, entry)
-	{
+	LIST_FOREACH (group, &ctl->groups, entry) {
 		if (!inc_group_ended(group) && !group->of && strcmp(group->job, job) == 0)
 			return group;
 	}
@@ -332,8 +329,7 @@ static bool has_comms(const struct inc_group *group, unsigned int rank)
 {
 	const struct inc_comm *comm;
 
-	LIST_FOREACH(comm, &group->comms, entry)
-	{
+	LIST_FOREACH (comm, &group->comms, entry) {
 		if (comm->phase != COMM_REFUSED && comm->members[rank].asked &&
 		    !comm->members[rank].destroyed)
 			return true;

@@ -25,8 +25,7 @@ static struct inc_orphan *find(const struct inc_ctl_switch *sw, uint32_t number)
 {
 	struct inc_orphan *o;
 
-	LIST_FOREACH(o, &sw->ctl->orphans, entry)
-	{
+	LIST_FOREACH (o, &sw->ctl->orphans, entry) {
 		if (o->sw == sw && o->number == number)
 			return o;
 	}
@@ -119,8 +118,7 @@ void inc_orphans_accuse(struct inc_ctl *ctl, uint32_t number, int code, const ch
 	struct inc_orphan *o;
 
 	snprintf(accused.text, sizeof(accused.text), "%s", text);
-	LIST_FOREACH(o, &ctl->orphans, entry)
-	{
+	LIST_FOREACH (o, &ctl->orphans, entry) {
 		if (o->number == number)
 			keep(o, &accused);
 	}
@@ -174,8 +172,8 @@ int inc_orphans_take(struct inc_comm *comm)
 		if (inc_tree_find(comm->tree, o->sw->index) < 0 &&
 		    inc_comm_adopt_switch(comm, o->sw))
 			return -ENOMEM;
-		LIST_FOREACH(a, &o->accused, entry)
-		take_accusation(comm, a);
+		LIST_FOREACH (a, &o->accused, entry)
+			take_accusation(comm, a);
 		if (o->ended)
 			inc_comm_wait_for_reason(comm, o->sw);
 		orphan_free(o);
@@ -198,8 +196,7 @@ bool inc_orphan_known(const struct inc_ctl *ctl, uint32_t number)
 {
 	const struct inc_orphan *o;
 
-	LIST_FOREACH(o, &ctl->orphans, entry)
-	{
+	LIST_FOREACH (o, &ctl->orphans, entry) {
 		if (o->number == number)
 			return true;
 	}
@@ -212,6 +209,6 @@ void inc_orphans_each(const struct inc_ctl *ctl,
 {
 	const struct inc_orphan *o;
 
-	LIST_FOREACH(o, &ctl->orphans, entry)
-	fn(o->sw, o->number, arg);
+	LIST_FOREACH (o, &ctl->orphans, entry)
+		fn(o->sw, o->number, arg);
 }

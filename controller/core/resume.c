@@ -123,8 +123,7 @@ static int check_claim(struct inc_ctl *ctl, const struct inc_group *group, const
 				   inc_switch_name(c->sw), c->number);
 	if (!group)
 		return 0;
-	LIST_FOREACH(other, &group->comms, entry)
-	{
+	LIST_FOREACH (other, &group->comms, entry) {
 		if (other->index == c->index)
 			return inc_err_set(err, EEXIST, "comm %u is communicator %u", c->index,
 					   other->number);
@@ -219,8 +218,7 @@ static int take_resume(struct inc_group *group, struct inc_client *client, const
 		if (take_claim(group, r->join.rank, &r->claims[i]))
 			return -ENOMEM;
 	}
-	LIST_FOREACH(comm, &group->comms, entry)
-	{
+	LIST_FOREACH (comm, &group->comms, entry) {
 		if (!comm->members[r->join.rank].asked)
 			comm->members[r->join.rank].destroyed = true;
 	}
@@ -228,14 +226,13 @@ static int take_resume(struct inc_group *group, struct inc_client *client, const
 	inc_info("group %u (%s): rank %u of an earlier controller is back with %u communicators",
 		 group->number, group->job, r->join.rank, r->n);
 	inc_client_send(client, INC_MSG_RESUMED, &(struct inc_msg_resumed){group->number});
-	LIST_FOREACH(comm, &group->comms, entry)
-	{
+	LIST_FOREACH (comm, &group->comms, entry) {
 		if (comm->phase == COMM_FAILED)
 			inc_comm_tell_failed(comm, r->join.rank, -1);
 	}
 	tell_gone(group, client, r);
-	LIST_FOREACH(comm, &group->comms, entry)
-	inc_comm_judge(comm);
+	LIST_FOREACH (comm, &group->comms, entry)
+		inc_comm_judge(comm);
 	return 0;
 }
 

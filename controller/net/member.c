@@ -286,8 +286,7 @@ static bool make_room(struct inc_ctl *ctl)
 {
 	struct inc_client *client;
 
-	TAILQ_FOREACH(client, &ctl->clients, entry)
-	{
+	TAILQ_FOREACH (client, &ctl->clients, entry) {
 		if (client->member || client->derivation)
 			continue;
 		inc_listener_refused("too many clients, those without a group make room");

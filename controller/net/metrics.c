@@ -105,11 +105,10 @@ static void print_states(const struct inc_ctl *ctl, FILE *out)
 	const struct inc_group *group;
 	const struct inc_comm *comm;
 
-	LIST_FOREACH(group, &ctl->groups, entry)
-	{
+	LIST_FOREACH (group, &ctl->groups, entry) {
 		by_group[group->phase]++;
-		LIST_FOREACH(comm, &group->comms, entry)
-		by_comm[comm->phase]++;
+		LIST_FOREACH (comm, &group->comms, entry)
+			by_comm[comm->phase]++;
 	}
 	print_by(out, &groups, "state", group_phase, by_group, GROUP_OVER + 1);
 	print_by(out, &comms, "state", comm_phase, by_comm, COMM_REFUSED + 1);
@@ -160,8 +159,7 @@ static void print_jobs(const struct inc_ctl *ctl, FILE *out)
 
 	for (size_t i = 0; i < sizeof(job_metrics) / sizeof(job_metrics[0]); i++) {
 		inc_metric_print_head(out, ROOM "_job", &job_metrics[i]);
-		LIST_FOREACH(group, &ctl->groups, entry)
-		{
+		LIST_FOREACH (group, &ctl->groups, entry) {
 			const struct inc_label labels[] = {
 				{"job", group->job}, {"group", number}, {}};
 			const struct inc_job_load load = inc_group_load(group);
@@ -183,11 +181,9 @@ static void print_comms(const struct inc_ctl *ctl, FILE *out)
 	char number[16], group_number[16];
 
 	inc_metric_print_head(out, ROOM, &info);
-	LIST_FOREACH(group, &ctl->groups, entry)
-	{
+	LIST_FOREACH (group, &ctl->groups, entry) {
 		snprintf(group_number, sizeof(group_number), "%u", group->number);
-		LIST_FOREACH(comm, &group->comms, entry)
-		{
+		LIST_FOREACH (comm, &group->comms, entry) {
 			const struct inc_label labels[] = {{"communicator", number},
 							   {"job", group->job},
 							   {"group", group_number},

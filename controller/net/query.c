@@ -57,8 +57,7 @@ static json_t *group_json(const struct inc_group *group, uint64_t now_ms)
 						"host", host->name, "addr", ip, "node", m->node,
 						"state", m->client ? "connected" : "left"));
 	}
-	LIST_FOREACH(comm, &group->comms, entry)
-	{
+	LIST_FOREACH (comm, &group->comms, entry) {
 		if (comm->number)
 			json_array_append_new(comms, json_integer(comm->number));
 	}
@@ -81,8 +80,8 @@ static json_t *groups_json(const struct inc_ctl *ctl, const struct inc_msg_query
 	const struct inc_group *group;
 	json_t *list = json_array();
 
-	LIST_FOREACH(group, &ctl->groups, entry)
-	json_array_insert_new(list, 0, group_json(group, now_ms));
+	LIST_FOREACH (group, &ctl->groups, entry)
+		json_array_insert_new(list, 0, group_json(group, now_ms));
 	return list;
 }
 
@@ -155,15 +154,13 @@ static const struct inc_comm **list_comms(const struct inc_ctl *ctl,
 	size_t most = 0;
 
 	*n = 0;
-	LIST_FOREACH(group, &ctl->groups, entry)
-	most += group->n_comms + group->n_refused;
+	LIST_FOREACH (group, &ctl->groups, entry)
+		most += group->n_comms + group->n_refused;
 	list = calloc(most + 1, sizeof(*list));
 	if (!list)
 		return NULL;
-	LIST_FOREACH(group, &ctl->groups, entry)
-	{
-		LIST_FOREACH(comm, &group->comms, entry)
-		{
+	LIST_FOREACH (group, &ctl->groups, entry) {
+		LIST_FOREACH (comm, &group->comms, entry) {
 			if (comm->place >= question->from &&
 			    (!question->has_communicator || comm->number == question->communicator))
 				list[(*n)++] = comm;
@@ -346,8 +343,7 @@ static void on_answer(struct inc_ctl_switch *sw, int code, const char *text, jso
 	struct inc_query *query;
 	size_t i;
 
-	LIST_FOREACH(query, &sw->ctl->queries, entry)
-	{
+	LIST_FOREACH (query, &sw->ctl->queries, entry) {
 		if (query->number == number)
 			break;
 	}

@@ -433,8 +433,7 @@ static bool make_room(struct inc_ctl *ctl)
 {
 	struct inc_switch_link *link, *oldest = NULL;
 
-	LIST_FOREACH(link, &ctl->links, entry)
-	{
+	LIST_FOREACH (link, &ctl->links, entry) {
 		if (!link->sw)
 			oldest = link; /* new ones stand at the head */
 	}

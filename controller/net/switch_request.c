@@ -138,8 +138,7 @@ void inc_request_answered(struct inc_switch_link *link, json_t *object)
 	char text[64];
 
 	inc_message_read(INC_MSG_ERROR, object, &error, NULL); /* as far as it can be read */
-	LIST_FOREACH(request, &link->requests, entry)
-	{
+	LIST_FOREACH (request, &link->requests, entry) {
 		if (request->seq == error.seq)
 			break;
 	}

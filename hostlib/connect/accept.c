@@ -12,10 +12,12 @@
 #include <string.h>
 #include <unistd.h>
 #include "hostlib/connect/protocol.h"
+#include "hostlib/connect/rtr.h"
 #include "hostlib/connect/service.h"
 #include "hostlib/connect/state.h"
 #include "lib/base/clock.h"
 #include "lib/conf/messages.h"
+#include "lib/net/hostport.h"
 
 #define MAX_WRITE (CONNECT_ANSWER_MAX + CONNECT_REQUEST_MAX) /* an answer, an error */
 
@@ -32,7 +34,8 @@ struct connect_accept {
 	struct connect_connect request;
 	struct inc_connect_socket *socket;
 	struct event *socket_event;
-	int error; /* -errno: what has failed, and why */
+	struct connect_rtr *rtr; /* the socket's, while it is under way */
+	int error;               /* -errno: what has failed, and why */
 	struct inc_err why;
 };
 
@@ -118,18 +121,39 @@ static int make_for_peer(struct connect_accept *client)
 {
 	const struct connect_connect *asked = &client->request;
 	struct inc_connect_service *service = client->service;
+	const struct connect_rtrs *rtrs = &service->ctx->rtrs;
 	const uint64_t bytes = connect_socket_bytes(&asked->config);
-	int ret;
+	const uint64_t others = service->making_bytes + rtrs->left_bytes;
 
 	/* one alone may be as large as its settings */
-	if (service->making_bytes && service->making_bytes + bytes > CONNECT_MAX_MAKING_BYTES)
+	if ((others && others + bytes > CONNECT_MAX_MAKING_BYTES) ||
+	    rtrs->n_left >= CONNECT_MAX_CLIENTS)
 		return inc_err_set(&client->why, ENOBUFS,
 				   "too many connections are being made: try again");
 	service->making_bytes += bytes;
 	client->bytes = bytes;
-	ret = connect_make_on(service->ctx, asked->target_dev, asked->target_devname,
-			      asked->target_port, &asked->config, &client->socket, &client->why);
-	return ret ?: connect_socket_to_rtr(client->socket, &asked->info, &client->why);
+	connect_arm(client->clock, service->accept_timeout_ms);
+	return connect_make_on(service->ctx, asked->target_dev, asked->target_devname,
+			       asked->target_port, &asked->config, &client->socket, &client->why);
+}
+
+static void on_rtr(void *arg, int error, const char *why)
+{
+	struct connect_accept *client = arg;
+
+	client->rtr = NULL;
+	if (!error) {
+		step(client, CONNECT_EVENT_CAN_RECEIVE);
+		return;
+	}
+	client->error = inc_err_set(&client->why, -error, "%s", why);
+	step(client, CONNECT_EVENT_FAILED);
+}
+
+static int receive(struct connect_accept *client)
+{
+	return connect_rtr_start(client->service->ctx, client->socket, &client->request.info,
+				 client->bytes, on_rtr, client, &client->rtr, &client->why);
 }
 
 static int send_answer(struct connect_accept *client)
@@ -182,6 +206,8 @@ static int try_to(struct connect_accept *client, enum connect_action_bit action)
 	switch (action) {
 	case CONNECT_ACTION_MAKE_FOR_PEER:
 		return make_for_peer(client);
+	case CONNECT_ACTION_RECEIVE:
+		return receive(client);
 	case CONNECT_ACTION_POST_RECEIVES:
 		return connect_socket_post_receives(client->socket, &client->why);
 	case CONNECT_ACTION_SEND_ANSWER:
@@ -214,8 +240,7 @@ static int act(void *arg, enum connect_action_bit action)
 		hang_up(client);
 		break;
 	case CONNECT_ACTION_STOP:
-		if (client->socket)
-			connect_socket_stop(client->socket);
+		connect_rtr_stop(&client->rtr, &client->socket);
 		break;
 	case CONNECT_ACTION_TELL_READY:
 		tell_ready(client);
@@ -257,11 +282,11 @@ static int take_query(struct connect_accept *client, const json_t *object)
 	return answer(client, said);
 }
 
-static int take_stats(struct connect_accept *client, const json_t *object)
+static int take_ask_figures(struct connect_accept *client, const json_t *object)
 {
 	struct connect_query query;
 	json_t *said, *families;
-	int ret = connect_read(CONNECT_MSG_STATS, object, &query, &client->why);
+	int ret = connect_read(CONNECT_MSG_ASK_FIGURES, object, &query, &client->why);
 
 	if (ret)
 		return ret;
@@ -295,7 +320,7 @@ static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 		int (*take)(struct connect_accept *client, const json_t *object);
 	} requests[] = {
 		{CONNECT_MSG_QUERY, take_query},
-		{CONNECT_MSG_STATS, take_stats},
+		{CONNECT_MSG_ASK_FIGURES, take_ask_figures},
 		{CONNECT_MSG_CONNECT, take_connect},
 	};
 	const char *type = inc_message_type(object);
@@ -353,7 +378,9 @@ static void on_clock(evutil_socket_t fd, short what, void *arg)
 		       client->service->accept_timeout_ms);
 		return;
 	}
-	client->error = inc_err_set(&client->why, ETIMEDOUT, "no first message within %u ms",
+	client->error = inc_err_set(&client->why, ETIMEDOUT, "%s within %u ms",
+				    client->state == CONNECT_SEEKING ? "no way to the client's port"
+								     : "no first message",
 				    client->service->accept_timeout_ms);
 	connect_count(&figures_of(client)->accept_timeout, 1);
 	step(client, CONNECT_EVENT_TIMEOUT);
@@ -364,19 +391,9 @@ static bool is_one_too_many(const struct connect_accept *client)
 	const struct connect_accept *other;
 	unsigned int n = 0;
 
-	LIST_FOREACH(other, &client->service->clients, entry)
-	n += !strcmp(other->peer, client->peer);
+	LIST_FOREACH (other, &client->service->clients, entry)
+		n += !strcmp(other->peer, client->peer);
 	return n > CONNECT_MAX_CLIENTS_PER_PEER;
-}
-
-/* The address alone: "10.77.0.1:40312", "[fd00::1]:40312". */
-static void name_peer(struct connect_accept *client)
-{
-	const char *name = inc_ndjson_peer(client->conn), *end = strrchr(name, ':');
-	const bool bracket = name[0] == '[';
-
-	snprintf(client->peer, sizeof(client->peer), "%.*s",
-		 (int)((end ?: name) - name) - 2 * bracket, name + bracket);
 }
 
 /* 0, or -ENOMEM: what there is then is of connect_accept_end() to free. */
@@ -397,19 +414,23 @@ static int take_up(struct connect_accept *client, int fd)
 	if (!client->conn || !client->clock)
 		return -ENOMEM;
 	connect_arm(client->clock, client->service->accept_timeout_ms);
-	name_peer(client);
 	return 0;
 }
 
-void connect_accept_start(struct inc_connect_service *service, int fd)
+void connect_accept_start(struct inc_connect_service *service, int fd, const struct sockaddr *peer,
+			  size_t peer_size)
 {
 	struct connect_accept *client = calloc(1, sizeof(*client));
+	struct inc_hostport at = {.host = "unknown"};
 
 	if (!client) {
 		close(fd);
 		return;
 	}
 	client->service = service;
+	inc_hostport_name(peer, peer_size, &at);
+	snprintf(client->peer, sizeof(client->peer), "%.*s", (int)sizeof(client->peer) - 1,
+		 at.host);
 	LIST_INSERT_HEAD(&service->clients, client, entry);
 	service->n_clients++;
 	if (take_up(client, fd))

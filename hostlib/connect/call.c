@@ -137,22 +137,18 @@ static void on_found(void *arg, struct addrinfo *list, int error, const char *wh
 	attempt_next(call, -EHOSTUNREACH);
 }
 
-int connect_call_start(struct inc_connect *ctx, const char *address,
+int connect_call_start(struct inc_connect *ctx, const char *address, const struct inc_hostport *at,
 		       const struct connect_call_ops *ops, void *arg, struct connect_call **out,
 		       struct inc_err *err)
 {
-	struct connect_call *call;
-	struct inc_hostport at;
-	int ret = inc_hostport_parse("address", address, INC_CONNECT_PORT, &at, err);
+	struct connect_call *call = calloc(1, sizeof(*call));
+	int ret;
 
-	if (ret)
-		return ret;
-	call = calloc(1, sizeof(*call));
 	if (!call)
 		return inc_err_set(err, ENOMEM, "%s: %s", address, strerror(ENOMEM));
 	*call = (struct connect_call){
 		.ctx = ctx, .address = address, .ops = ops, .arg = arg, .fd = -1};
-	ret = connect_lookup_start(ctx->base, &at, on_found, call, &call->lookup, err);
+	ret = connect_lookup_start(ctx->base, at, on_found, call, &call->lookup, err);
 	if (ret)
 		free(call);
 	else

@@ -9,6 +9,7 @@
 #include <jansson.h>
 #include "hostlib/connect/context.h"
 #include "lib/base/err.h"
+#include "lib/net/hostport.h"
 
 struct connect_call;
 
@@ -20,8 +21,9 @@ struct connect_call_ops {
 	void (*down)(void *arg, int error, const char *why);
 };
 
-/* ops and address must outlive the call. 0 or -errno; -EINVAL: the address is none. */
-int connect_call_start(struct inc_connect *ctx, const char *address,
+/* address is what stands in errors, at is what it means; ops and address must outlive the call. 0
+ * or -errno. */
+int connect_call_start(struct inc_connect *ctx, const char *address, const struct inc_hostport *at,
 		       const struct connect_call_ops *ops, void *arg, struct connect_call **out,
 		       struct inc_err *err);
 /* Steals the object (NULL is -ENOMEM). Once somebody is there. 0 or -errno. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "hostlib/connect/request.h"
+#include "hostlib/connect/rtr.h"
 #include "hostlib/connect/select.h"
 #include "hostlib/connect/state.h"
 #include "lib/base/clock.h"
@@ -19,6 +20,7 @@ struct connect_client {
 	struct connect_info peer;
 	struct inc_connect_socket *socket;
 	struct event *socket_event;
+	struct connect_rtr *rtr; /* the socket's, while it is under way */
 };
 
 static int act(void *arg, enum connect_action_bit action);
@@ -107,6 +109,29 @@ static int make(struct connect_client *client, struct inc_err *err)
 	return ret ? inc_err_set(err, -ret, "%s", strerror(-ret)) : 0;
 }
 
+static void on_rtr(void *arg, int error, const char *why)
+{
+	struct connect_client *client = arg;
+	struct inc_connect_request *request = arg;
+
+	client->rtr = NULL;
+	if (!error) {
+		step(client, CONNECT_EVENT_CAN_RECEIVE);
+		return;
+	}
+	inc_err_set(&request->why, -error, "%s: %s", request->address, why);
+	fail(client, error);
+}
+
+static int receive(struct connect_client *client, struct inc_err *err)
+{
+	struct inc_connect *ctx = client->request.ctx;
+
+	return connect_rtr_start(ctx, client->socket, &client->peer,
+				 connect_socket_bytes(&ctx->config.queue_pair), on_rtr, client,
+				 &client->rtr, err);
+}
+
 static int try_to(struct connect_client *client, enum connect_action_bit action,
 		  struct inc_err *err)
 {
@@ -114,7 +139,7 @@ static int try_to(struct connect_client *client, enum connect_action_bit action,
 	case CONNECT_ACTION_MAKE:
 		return make(client, err);
 	case CONNECT_ACTION_RECEIVE:
-		return connect_socket_to_rtr(client->socket, &client->peer, err);
+		return receive(client, err);
 	case CONNECT_ACTION_POST_RECEIVES:
 		return connect_socket_post_receives(client->socket, err);
 	case CONNECT_ACTION_SEND:
@@ -142,8 +167,7 @@ static int act(void *arg, enum connect_action_bit action)
 		return 0;
 	case CONNECT_ACTION_STOP:
 		unwatch(client);
-		if (client->socket)
-			connect_socket_stop(client->socket);
+		connect_rtr_stop(&client->rtr, &client->socket);
 		return 0;
 	case CONNECT_ACTION_TELL_READY:
 		unwatch(client);
@@ -217,6 +241,8 @@ static void leave(struct inc_connect_request *request)
 	struct connect_client *client = (struct connect_client *)request;
 
 	unwatch(client);
+	if (client->rtr) /* cancelled */
+		connect_rtr_stop(&client->rtr, &client->socket);
 	connect_uncount(&connect_counters_figures(client->counters)->connecting, 1);
 }
 

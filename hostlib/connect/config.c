@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "hostlib/connect/config.h"
+#include "lib/base/caller.h"
 #include "lib/conf/schema_yaml.h"
 #include "lib/conf/yaml.h"
 #include "lib/rdma/gid.h"
@@ -69,13 +70,19 @@ static const struct inc_field config_fields[] = {
 };
 const struct inc_schema connect_config_schema = INC_SCHEMA(struct connect_config, config_fields);
 
-void inc_connect_settings_init(struct inc_connect_settings *settings)
+void inc_connect_settings_init(struct inc_connect_settings *settings, size_t sz)
 {
-	*settings = (struct inc_connect_settings){
+	static const struct inc_connect_settings preset = {
 #define PRESET(name, type, preset, least, most, about) .name = (preset),
 		INC_CONNECT_SETTINGS(PRESET)
 #undef PRESET
 	};
+
+	if (sz < sizeof(sz))
+		return;
+	memset(settings, 0, sz);
+	memcpy(settings, &preset, sz < sizeof(preset) ? sz : sizeof(preset));
+	settings->sz = sz;
 }
 
 void connect_config_init(struct connect_config *config)
@@ -85,7 +92,7 @@ void connect_config_init(struct connect_config *config)
 	config->prefer_ibdevice = true;
 	config->refresh_ms = 15000;
 	config->accept_timeout_ms = 15000;
-	inc_connect_settings_init(&config->queue_pair);
+	inc_connect_settings_init(&config->queue_pair, sizeof(config->queue_pair));
 }
 
 const char *connect_settings_wrong(const struct inc_connect_settings *s, struct inc_err *why)
@@ -116,7 +123,7 @@ const char *connect_settings_wrong(const struct inc_connect_settings *s, struct 
 	return "buf_size";
 }
 
-int connect_settings_check(const struct inc_connect_settings *s, struct inc_err *err)
+static int check_settings(const struct inc_connect_settings *s, struct inc_err *err)
 {
 	const struct {
 		const char *name;
@@ -138,30 +145,53 @@ int connect_settings_check(const struct inc_connect_settings *s, struct inc_err 
 	return wrong ? inc_err_set(err, EINVAL, "%s: %s", wrong, why.msg) : 0;
 }
 
+int connect_settings_take(const struct inc_connect_settings *given,
+			  struct inc_connect_settings *settings, struct inc_err *err)
+{
+	int ret;
+
+	inc_connect_settings_init(settings, sizeof(*settings));
+	ret = inc_caller_opts_over(settings, sizeof(*settings), given);
+	settings->sz = sizeof(*settings);
+	if (ret == -E2BIG)
+		return inc_err_set(err, E2BIG,
+				   "settings: %zu bytes, of which this library knows %zu, with "
+				   "something behind",
+				   given->sz, sizeof(*settings));
+	if (ret)
+		return inc_err_set(err, -ret, "settings: sz: %zu is no size", given->sz);
+	return check_settings(settings, err);
+}
+
 int connect_settings_fit(const struct inc_connect_settings *s, const char *device,
 			 const struct inc_rdma_limits *limits, struct inc_err *err)
 {
-	const struct {
-		const char *name;
-		uint32_t wanted, most;
-		const char *of;
-	} parts[] = {
-		{"max_sge", s->max_sge, limits->max_sge, "pieces of memory"},
-		{"max_rd_atomic", s->max_rd_atomic, limits->max_qp_init_rd_atom, "RDMA READs"},
-		{"max_rd_atomic", s->max_rd_atomic, limits->max_qp_rd_atom, "RDMA READs of a peer"},
-		{"send_buf_cnt, max_rdma_wr", connect_send_wr(s), limits->max_qp_wr,
-		 "requests of a send queue"},
-		/* the receive queue is the shorter one */
-		{"send_buf_cnt, max_rdma_wr", connect_cq_entries(s), limits->max_cqe,
-		 "entries of a completion queue"},
+	/* what the settings are to the queue pair; the last row is that of both queues */
+	static const struct {
+		const char *cap, *setting, *of;
+	} names[] = {
+		{"send_sge", "max_sge", "pieces of memory"},
+		{"rd_atomic", "max_rd_atomic", "RDMA READs"},
+		{"dest_rd_atomic", "max_rd_atomic", "RDMA READs of a peer"},
+		{"send_wr", "send_buf_cnt, max_rdma_wr", "requests of a queue"},
 	};
-	size_t i;
+	const struct inc_rdma_qp_caps caps = connect_qp_caps(s);
+	const uint32_t entries = connect_cq_entries(s);
+	struct inc_rdma_excess excess;
+	size_t i = 0;
 
-	for (i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-		if (parts[i].wanted > parts[i].most)
-			return inc_err_set(err, EINVAL, "%s: %s: %u %s, the device can do %u",
-					   device, parts[i].name, parts[i].wanted, parts[i].of,
-					   parts[i].most);
+	if (inc_rdma_qp_caps_exceed(limits, &caps, &excess)) {
+		while (i + 1 < sizeof(names) / sizeof(names[0]) &&
+		       strcmp(names[i].cap, excess.field) != 0)
+			i++;
+		return inc_err_set(err, EINVAL, "%s: %s: %u %s, the device can do %u", device,
+				   names[i].setting, excess.wanted, names[i].of, excess.most);
+	}
+	if (entries > limits->max_cqe)
+		return inc_err_set(err, EINVAL,
+				   "%s: send_buf_cnt, max_rdma_wr: %u entries of a completion "
+				   "queue, the device can do %u",
+				   device, entries, limits->max_cqe);
 	return 0;
 }
 

@@ -13,6 +13,7 @@
 #include "hostlib/include/inc_connect.h"
 #include "lib/base/err.h"
 #include "lib/conf/schema.h"
+#include "lib/rdma/caps.h"
 #include "lib/rdma/info.h"
 
 /* What the device says goes to callers and peers as it is. */
@@ -77,9 +78,11 @@ extern const struct inc_schema connect_settings_schema;
 /* Of struct connect_zone: its name and nothing else. */
 extern const struct inc_schema connect_zone_schema;
 
-/* Settings that a caller gives: each field in its bounds, and what must go together. 0, or -EINVAL
- * with the field. */
-int connect_settings_check(const struct inc_connect_settings *settings, struct inc_err *err);
+/* Settings that a caller gives, of whatever size; what an older one's do not have is at its
+ * default. 0; -EINVAL with the field: out of its bounds, or not with another; -E2BIG: more is said
+ * than this library knows. */
+int connect_settings_take(const struct inc_connect_settings *given,
+			  struct inc_connect_settings *settings, struct inc_err *err);
 /* NULL, or the field that does not go with the others, and why. Each field's own bounds have been
  * kept. */
 const char *connect_settings_wrong(const struct inc_connect_settings *settings,
@@ -107,6 +110,19 @@ static inline uint32_t connect_recv_wr(const struct inc_connect_settings *s)
 static inline uint32_t connect_cq_entries(const struct inc_connect_settings *s)
 {
 	return connect_send_wr(s) + connect_recv_wr(s);
+}
+
+/* Of the queue pair. */
+static inline struct inc_rdma_qp_caps connect_qp_caps(const struct inc_connect_settings *s)
+{
+	return (struct inc_rdma_qp_caps){
+		.send_wr = connect_send_wr(s),
+		.recv_wr = connect_recv_wr(s),
+		.send_sge = s->max_sge,
+		.recv_sge = 1,
+		.rd_atomic = s->max_rd_atomic,
+		.dest_rd_atomic = s->max_rd_atomic,
+	};
 }
 
 /* 0, or -EINVAL: what the device, named so, cannot do, with the field. What the settings ask of a

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "hostlib/connect/context.h"
+#include "hostlib/connect/rtr.h"
 #include "hostlib/connect/select.h"
 #include "lib/base/caller.h"
 #include "lib/base/clock.h"
@@ -111,13 +112,22 @@ void inc_connect_devices(struct inc_connect *ctx, struct inc_connect_devices *de
 	inc_rdma_list_put(list);
 }
 
-char *inc_connect_figures(struct inc_connect *ctx)
+static char *text_of(json_t *families)
 {
-	json_t *families = connect_figures_families(ctx->counters);
 	char *text = families ? connect_figures_text(families) : NULL;
 
 	json_decref(families);
 	return text;
+}
+
+char *inc_connect_figures(struct inc_connect *ctx)
+{
+	return text_of(connect_figures_families(ctx->counters));
+}
+
+char *inc_connect_figures_part(struct inc_connect *ctx, unsigned int part)
+{
+	return text_of(connect_figures_part(ctx->counters, part));
 }
 
 /* The port where the other list has it, too. */
@@ -234,10 +244,8 @@ static int take_opts(struct inc_connect *ctx, const struct inc_connect_opts *opt
 	connect_config_init(&ctx->config);
 	if (opts->config)
 		ret = connect_config_read(opts->config, &ctx->config, err);
-	if (!ret && opts->settings) {
-		ret = connect_settings_check(opts->settings, err);
-		ctx->config.queue_pair = *opts->settings;
-	}
+	if (!ret && opts->settings)
+		ret = connect_settings_take(opts->settings, &ctx->config.queue_pair, err);
 	ctx->config.allow_no_usable_devices |= opts->allow_no_usable_devices;
 	ctx->log = opts->log;
 	ctx->log_ctx = opts->log_ctx;
@@ -346,6 +354,7 @@ void inc_connect_destroy(struct inc_connect *ctx)
 		inc_connect_service_close(LIST_FIRST(&ctx->services));
 	while (!LIST_EMPTY(&ctx->requests))
 		inc_connect_cancel(LIST_FIRST(&ctx->requests));
+	connect_rtr_stop_all(ctx);
 	inc_ndjson_drain_stop(&ctx->draining);
 	if (ctx->device_events)
 		event_free(ctx->device_events);

@@ -18,6 +18,14 @@
 LIST_HEAD(connect_services, inc_connect_service);
 LIST_HEAD(connect_requests, inc_connect_request);
 
+/* Steps to RTR that are under way (rtr.h). Those that were left keep a thread each, and what their
+ * sockets have, though whoever asked for them may be gone. */
+struct connect_rtrs {
+	LIST_HEAD(, connect_rtr) list;
+	unsigned int n_left;
+	uint64_t left_bytes;
+};
+
 struct inc_connect {
 	struct event_base *base; /* the caller's */
 	struct connect_config config;
@@ -32,6 +40,7 @@ struct inc_connect {
 	struct inc_ndjson_draining draining; /* of all TCP connections made here */
 	struct connect_services services;
 	struct connect_requests requests;
+	struct connect_rtrs rtrs;
 };
 
 /* A line for the caller's log. From callbacks of the loop alone. */

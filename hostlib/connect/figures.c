@@ -99,14 +99,7 @@ void connect_counters_latency(struct connect_counters *counters, enum connect_la
 		observe(latencies_of(counters, peer), which, latency_us);
 }
 
-/* Families of their own, so that who adds up a family counts nothing twice. */
-static void sample_peer(json_t *families, const char *peer, const struct connect_latencies *l)
-{
-	inc_histogram_sample(families, "connect_peer", INC_METRICS(latency_table), l,
-			     json_pack("{s:s}", "peer", peer));
-}
-
-json_t *connect_figures_families(const struct connect_counters *counters)
+static void sample_own(json_t *families, const struct connect_counters *counters)
 {
 	const struct connect_figures now = {
 #define LOAD(T, name, unit, kind, text) \
@@ -114,16 +107,47 @@ json_t *connect_figures_families(const struct connect_counters *counters)
 		CONNECT_FIGURES(LOAD, )
 #undef LOAD
 	};
-	json_t *families = json_array();
-	unsigned int i;
 
 	inc_metric_sample(families, "connect", INC_METRICS(figure_table), &now, NULL);
 	inc_histogram_sample(families, "connect", INC_METRICS(latency_table), &counters->latencies,
 			     NULL);
+}
+
+/* Families of their own, so that who adds up a family counts nothing twice. */
+static void sample_peers(json_t *families, const struct connect_counters *counters,
+			 const struct inc_histogram_metric *table, size_t n)
+{
+	unsigned int i;
+
 	for (i = 0; i < counters->n_peers; i++)
-		sample_peer(families, counters->peers[i].name, &counters->peers[i].latencies);
+		inc_histogram_sample(families, "connect_peer", table, n,
+				     &counters->peers[i].latencies,
+				     json_pack("{s:s}", "peer", counters->peers[i].name));
 	if (counters->has_others)
-		sample_peer(families, CONNECT_OTHER_PEERS, &counters->others);
+		inc_histogram_sample(families, "connect_peer", table, n, &counters->others,
+				     json_pack("{s:s}", "peer", CONNECT_OTHER_PEERS));
+}
+
+json_t *connect_figures_families(const struct connect_counters *counters)
+{
+	json_t *families = json_array();
+
+	sample_own(families, counters);
+	sample_peers(families, counters, INC_METRICS(latency_table));
+	return families;
+}
+
+json_t *connect_figures_part(const struct connect_counters *counters, unsigned int part)
+{
+	json_t *families;
+
+	if (part > sizeof(latency_table) / sizeof(latency_table[0]))
+		return NULL;
+	families = json_array();
+	if (part)
+		sample_peers(families, counters, &latency_table[part - 1], 1);
+	else
+		sample_own(families, counters);
 	return families;
 }
 

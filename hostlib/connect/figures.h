@@ -17,7 +17,8 @@
 	_(T, connections, "", GAUGE, "sockets that have an owner, connected or not any more")     \
 	_(T, connect_failed, "", COUNTER, "connections that this end has asked for and not got")  \
 	_(T, accept_failed, "", COUNTER, "connections that clients have asked for and not got")   \
-	_(T, accept_timeout, "", COUNTER, "of these, those whose first message came too late")    \
+	_(T, accept_timeout, "", COUNTER,                                                         \
+	  "of these, those that took longer than accept_timeout_ms")                              \
 	_(T, sent_bytes, "bytes", COUNTER, "of messages that were sent")                          \
 	_(T, received_bytes, "bytes", COUNTER, "of messages that have come")                      \
 	_(T, read_bytes, "bytes", COUNTER, "of peers' memory that sockets of this end have read") \
@@ -68,6 +69,10 @@ void connect_counters_latency(struct connect_counters *counters, enum connect_la
 
 /* For the answer to stats. The context's thread. NULL: no memory. */
 json_t *connect_figures_families(const struct connect_counters *counters);
+
+/* The same families in parts, for a page: what is not of a peer, and then one that is after the
+ * other. NULL: there are no more, or there is no memory. */
+json_t *connect_figures_part(const struct connect_counters *counters, unsigned int part);
 
 /* Families, ours or a peer's, as Prometheus text, which the caller frees. NULL: no memory. */
 char *connect_figures_text(const json_t *families);

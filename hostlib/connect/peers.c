@@ -44,9 +44,9 @@ static struct connect_peer *find(struct connect_peers *peers, const char *name)
 {
 	struct connect_peer *peer;
 
-	TAILQ_FOREACH(peer, &peers->list, entry)
-	if (!strcmp(peer->name, name))
-		return peer;
+	TAILQ_FOREACH (peer, &peers->list, entry)
+		if (!strcmp(peer->name, name))
+			return peer;
 	return NULL;
 }
 

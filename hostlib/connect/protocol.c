@@ -133,8 +133,9 @@ const struct inc_message connect_messages[CONNECT_MSG_MAX] = {
 	[CONNECT_MSG_CONNECTED] = {"connected", "service", "client",
 				   TABLE(connected_fields, struct connected),
 				   "it is made, and can receive"},
-	[CONNECT_MSG_STATS] = {"stats", "client", "service",
-			       TABLE(query_fields, struct connect_query), "asks what it counts"},
+	[CONNECT_MSG_ASK_FIGURES] = {"stats", "client", "service",
+				     TABLE(query_fields, struct connect_query),
+				     "asks what it counts"},
 	[CONNECT_MSG_FIGURES] = {"figures", "service", "client", {figures_fields, 1, 0}, "this"},
 };
 

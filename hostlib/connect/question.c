@@ -125,8 +125,8 @@ int inc_connect_ask_figures(struct inc_connect *ctx, const char *address,
 			    const struct inc_connect_request_opts *opts, inc_connect_told done,
 			    struct inc_connect_request **out)
 {
-	static const struct connect_question_kind about = {CONNECT_MSG_STATS, CONNECT_MSG_FIGURES,
-							   take_figures};
+	static const struct connect_question_kind about = {CONNECT_MSG_ASK_FIGURES,
+							   CONNECT_MSG_FIGURES, take_figures};
 	int ret = connect_request_make(ctx, address, opts, done, &kind, out);
 
 	if (ret)

@@ -4,7 +4,6 @@
 #include <string.h>
 #include "hostlib/connect/request.h"
 #include "lib/base/caller.h"
-#include "lib/net/hostport.h"
 
 void connect_request_hang_up(struct inc_connect_request *request)
 {
@@ -53,7 +52,7 @@ static void on_clock(evutil_socket_t fd, short what, void *arg)
 }
 
 /* On error nothing is left. */
-static int make(struct inc_connect *ctx, const char *address,
+static int make(struct inc_connect *ctx, const char *address, const struct inc_hostport *at,
 		const struct inc_connect_request_opts *opts,
 		const struct connect_request_kind *kind, struct inc_connect_request **out)
 {
@@ -65,6 +64,7 @@ static int make(struct inc_connect *ctx, const char *address,
 	request->ctx = ctx;
 	request->arg = opts->arg;
 	request->address = strdup(address);
+	request->at = *at;
 	request->clock = evtimer_new(ctx->base, on_clock, request);
 	request->finish = evtimer_new(ctx->base, on_finish, request);
 	if (!request->address || !request->clock || !request->finish) {
@@ -97,7 +97,7 @@ int connect_request_make(struct inc_connect *ctx, const char *address,
 		ret = inc_err_set(&err, EINVAL, "nobody to be told");
 	else
 		ret = inc_hostport_parse("address", address ?: "", INC_CONNECT_PORT, &at, &err);
-	if (!ret && make(ctx, address, &opts, kind, out))
+	if (!ret && make(ctx, address, &at, &opts, kind, out))
 		ret = inc_err_set(&err, ENOMEM, "%s: %s", address, strerror(ENOMEM));
 	if (ret)
 		inc_caller_explain(opts.error, opts.error_size, &err);
@@ -106,8 +106,8 @@ int connect_request_make(struct inc_connect *ctx, const char *address,
 
 int connect_request_call(struct inc_connect_request *request)
 {
-	return connect_call_start(request->ctx, request->address, &request->kind->call, request,
-				  &request->call, &request->why);
+	return connect_call_start(request->ctx, request->address, &request->at,
+				  &request->kind->call, request, &request->call, &request->why);
 }
 
 int connect_request_no_memory(struct inc_connect_request *request)

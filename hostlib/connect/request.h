@@ -16,6 +16,7 @@
 #include "hostlib/connect/context.h"
 #include "hostlib/connect/protocol.h"
 #include "lib/base/err.h"
+#include "lib/net/hostport.h"
 
 struct connect_request_kind {
 	size_t size; /* of its struct */
@@ -33,7 +34,8 @@ struct inc_connect_request {
 	const struct connect_request_kind *kind;
 	struct inc_connect *ctx;
 	LIST_ENTRY(inc_connect_request) entry;
-	char *address;
+	char *address; /* as the caller has it */
+	struct inc_hostport at;
 	void *arg; /* of the owner's callback */
 	struct connect_call *call;
 	struct event *clock;  /* its time limit */

@@ -20,7 +20,7 @@ static void on_client(struct evconnlistener *listener, evutil_socket_t fd, struc
 	struct inc_connect_service *service = arg;
 
 	service->shortage_logged = false;
-	connect_accept_start(service, fd);
+	connect_accept_start(service, fd, addr, len);
 	if (service->n_clients >= CONNECT_MAX_CLIENTS)
 		evconnlistener_disable(listener);
 }

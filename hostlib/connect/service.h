@@ -4,6 +4,7 @@
 #define INC_CONNECT_SERVICE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
 #include "hostlib/connect/context.h"
@@ -13,6 +14,7 @@
 #define CONNECT_MAX_CLIENTS_PER_PEER 256 /* of one address; further ones are refused */
 #define CONNECT_MAX_MAKING_BYTES     (1ull << 30) /* of making_bytes */
 
+struct sockaddr;
 struct connect_accept; /* a client, from its TCP connection to its socket */
 LIST_HEAD(connect_accepts, connect_accept);
 
@@ -31,8 +33,10 @@ struct inc_connect_service {
 	uint64_t making_bytes; /* of the sockets that are not accepted yet */
 };
 
-/* Takes over the connected socket. */
-void connect_accept_start(struct inc_connect_service *service, int fd);
+/* Takes over the connected socket, whose other end is at the address: of one that is reset by now
+ * the socket does not know it any more. */
+void connect_accept_start(struct inc_connect_service *service, int fd, const struct sockaddr *peer,
+			  size_t peer_size);
 /* Without a word. */
 void connect_accept_end(struct connect_accept *client);
 

@@ -30,10 +30,15 @@ static int describe(struct inc_connect_socket *socket, const struct connect_sock
 	snprintf(own->hostname, sizeof(own->hostname), "%s", opts->hostname);
 	snprintf(own->dev_name, sizeof(own->dev_name), "%s", opts->device->name);
 	socket->mtu_bytes = port->active_mtu_bytes;
+	socket->max_transfer_bytes = port->max_message_bytes;
 	if (opts->settings->pkey_index >= port->pkeys)
 		return inc_err_set(err, EINVAL, "%s/%u: pkey_index: %u, the port has %u",
 				   own->dev_name, own->port, opts->settings->pkey_index,
 				   port->pkeys);
+	if (opts->settings->buf_size > port->max_message_bytes)
+		return inc_err_set(err, EINVAL, "%s/%u: buf_size: %u, the port can do %u",
+				   own->dev_name, own->port, opts->settings->buf_size,
+				   port->max_message_bytes);
 	if (port->link_layer == INC_RDMA_LINK_INFINIBAND) {
 		own->has_lid = true;
 		own->lid = port->lid;
@@ -76,12 +81,7 @@ static int make_queues(struct inc_connect_socket *socket, struct inc_err *err)
 {
 	const struct inc_connect_settings *s = &socket->settings;
 	struct inc_rdma_qp_opts opts = {
-		.caps = {.send_wr = connect_send_wr(s),
-			 .recv_wr = connect_recv_wr(s),
-			 .send_sge = s->max_sge,
-			 .recv_sge = 1,
-			 .rd_atomic = s->max_rd_atomic,
-			 .dest_rd_atomic = s->max_rd_atomic},
+		.caps = connect_qp_caps(s),
 		.port = socket->own.port,
 		.pkey_index = s->pkey_index,
 		.access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
@@ -112,6 +112,7 @@ int connect_socket_make(const struct connect_socket_opts *opts, struct inc_conne
 	if (!socket)
 		return inc_err_set(err, ENOMEM, "%s: %s", opts->device->name, strerror(ENOMEM));
 	socket->settings = *opts->settings;
+	socket->settings.sz = sizeof(socket->settings); /* a peer's have none */
 	socket->device = inc_rdma_device_ref(opts->device);
 	socket->counters = connect_counters_hold(opts->counters);
 	socket->epoll_fd = socket->bell.timer_fd = -1;
@@ -138,8 +139,8 @@ void connect_socket_describe(const struct inc_connect_socket *socket, struct con
 
 /* ---- connected ------------------------------------------------------------------------------ */
 
-int connect_socket_to_rtr(struct inc_connect_socket *socket, const struct connect_info *peer,
-			  struct inc_err *err)
+int connect_socket_aim(struct inc_connect_socket *socket, const struct connect_info *peer,
+		       struct inc_err *err)
 {
 	const unsigned int mtu_bytes = inc_rdma_mtu_bytes(peer->mtu);
 	const struct inc_connect_settings *s = &socket->settings;
@@ -168,7 +169,21 @@ int connect_socket_to_rtr(struct inc_connect_socket *socket, const struct connec
 		socket->mtu_bytes = mtu_bytes;
 	to.mtu_bytes = socket->mtu_bytes;
 	socket->peer = *peer;
-	return inc_rdma_qp_to_rtr(&socket->qp, &to, err);
+	return inc_rdma_qp_aim(&socket->qp, &to, &socket->rtr, err);
+}
+
+int connect_socket_enter_rtr(struct inc_connect_socket *socket)
+{
+	return inc_rdma_rtr_enter(&socket->rtr);
+}
+
+int connect_socket_entered_rtr(const struct inc_connect_socket *socket, int error,
+			       struct inc_err *err)
+{
+	inc_rdma_qp_entered(&socket->qp, error, err);
+	if (error && socket->peer.has_gid)
+		inc_err_add(err, "the peer's address is %s", socket->peer.gid);
+	return error;
 }
 
 int connect_socket_to_rts(struct inc_connect_socket *socket, struct inc_err *err)
@@ -221,7 +236,6 @@ int inc_connect_socket_info(const struct inc_connect_socket *socket,
 		.mtu_bytes = socket->mtu_bytes,
 		.local_qpn = socket->own.qp_num,
 		.remote_qpn = socket->peer.qp_num,
-		.settings = socket->settings,
 		.messages_sent = flow->sent,
 		.messages_received = flow->received,
 		.bytes_sent = socket->bytes_sent,
@@ -231,6 +245,8 @@ int inc_connect_socket_info(const struct inc_connect_socket *socket,
 		.credits_sent = flow->acked,
 		.credits_received = flow->given_back,
 		.latency_ns = socket->latency_ns,
+		.max_transfer_bytes = socket->max_transfer_bytes,
+		.settings = &socket->settings,
 	};
 
 	if (info.sz < sizeof(info.sz))

@@ -3,17 +3,20 @@
  * A connection's end on the device: queue pair, buffers, what is under way. This is what client.c
  * and accept.c (the service's side) need of it while the connection is made; what its owner calls
  * afterwards is inc_connect.h's inc_connect_socket_*(). Each function but event(), hand_over() and
- * stop() carries out one action of state.h; where it fails, that is CONNECT_EVENT_FAILED.
+ * stop() carries out one action of state.h, or a part of it; where it fails, that is
+ * CONNECT_EVENT_FAILED.
  *
- *	client	make, describe; to_rtr, post_receives, to_rts, probe; event: PROBED; hand_over
- *	service	make, to_rtr, post_receives, describe; event: MESSAGE; to_rts; hand_over
+ *	client	make, describe; aim, enter_rtr, entered_rtr; post_receives, to_rts, probe;
+ *		event: PROBED; hand_over
+ *	service	make; aim, enter_rtr, entered_rtr; post_receives, describe; event: MESSAGE;
+ *		to_rts; hand_over
  *
  * inc_connect_socket_destroy() ends it at any point, inc_connect_socket_fd() is readable when
  * event() has something to say.
  *
- * Threads: one at a time per socket. It hears of its port and device by who takes the device's
- * events (lib/rdma/async.h), on whatever thread; once nobody does, a port that goes down is
- * noticed by what is under way alone.
+ * Threads: one at a time per socket, but for enter_rtr (rtr.h's). It hears of its port and device
+ *by who takes the device's events (lib/rdma/async.h), on whatever thread; once nobody does, a port
+ *that goes down is noticed by what is under way alone.
  */
 #ifndef INC_CONNECT_SOCKET_H
 #define INC_CONNECT_SOCKET_H
@@ -47,10 +50,16 @@ int connect_socket_make(const struct connect_socket_opts *opts, struct inc_conne
 			struct inc_err *err);
 /* What the peer must be told of this end. */
 void connect_socket_describe(const struct inc_connect_socket *socket, struct connect_info *info);
-/* RTR: the queue pair can receive from this peer. 0; -EINVAL: its link or address does not fit
- * ours; or -errno. */
-int connect_socket_to_rtr(struct inc_connect_socket *socket, const struct connect_info *peer,
-			  struct inc_err *err);
+/* Before RTR: who the peer is. 0; -EINVAL: its link or address does not fit ours. */
+int connect_socket_aim(struct inc_connect_socket *socket, const struct connect_info *peer,
+		       struct inc_err *err);
+/* RTR: the queue pair can receive from this peer, whose Ethernet address the kernel looks for: a
+ * second and more, where nobody has it. 0 or -errno. On any thread: it touches nothing that others
+ * do, who neither stop nor destroy the socket meanwhile. */
+int connect_socket_enter_rtr(struct inc_connect_socket *socket);
+/* What came of that: 0, or -errno and why. */
+int connect_socket_entered_rtr(const struct inc_connect_socket *socket, int error,
+			       struct inc_err *err);
 /* 0 or -errno. In INIT or later. */
 int connect_socket_post_receives(struct inc_connect_socket *socket, struct inc_err *err);
 /* RTS: it can send. 0 or -errno. */

@@ -177,16 +177,22 @@ int inc_connect_socket_release(struct inc_connect_socket *socket)
 
 /* ---- transfers ------------------------------------------------------------------------------ */
 
-static bool are_fine(const struct inc_connect_socket *socket,
-		     const struct inc_connect_transfer *transfers, uint32_t n)
+/* 0; -EINVAL; -EMSGSIZE. */
+static int check_transfers(const struct inc_connect_socket *socket,
+			   const struct inc_connect_transfer *transfers, uint32_t n)
 {
 	const struct inc_connect_transfer *t;
 	uint32_t key;
 
-	for (t = transfers; t < transfers + n; t++)
+	if (!n || n > socket->settings.max_rdma_wr_per_post)
+		return -EINVAL;
+	for (t = transfers; t < transfers + n; t++) {
 		if (!t->size || !connect_region_has(t->region, socket, t->local, t->size, &key))
-			return false;
-	return n && n <= socket->settings.max_rdma_wr_per_post;
+			return -EINVAL;
+		if (t->size > socket->max_transfer_bytes)
+			return -EMSGSIZE;
+	}
+	return 0;
 }
 
 /* n at once, POST_BATCH at most; last: the last one of these is the last of the call. */
@@ -220,12 +226,10 @@ int inc_connect_socket_transfer(struct inc_connect_socket *socket,
 	const enum connect_wr_kind kind =
 		direction == INC_CONNECT_READ ? CONNECT_WR_READ : CONNECT_WR_WRITE;
 	uint32_t at, now;
-	int ret = shut(socket);
+	int ret = shut(socket) ?: check_transfers(socket, transfers, n);
 
 	if (ret)
 		return ret;
-	if (!are_fine(socket, transfers, n))
-		return -EINVAL;
 	if (connect_flow_may(&socket->flow, kind) < n)
 		return -EAGAIN;
 	for (at = 0; at < n && !ret; at += now) {

@@ -52,10 +52,12 @@ struct inc_connect_socket {
 	struct connect_info own, peer;
 	uint8_t gid_index; /* of an Ethernet port: own.gid's place */
 	unsigned int mtu_bytes;
+	uint32_t max_transfer_bytes; /* that our port can do */
 	struct inc_rdma_device *device;
 	struct connect_counters *counters;
 	struct inc_rdma_completions completions;
 	struct inc_rdma_qp qp;
+	struct inc_rdma_rtr rtr; /* connect_socket_enter_rtr()'s */
 	struct connect_flow flow;
 
 	/* send_buf_cnt buffers to send from, then connect_recv_wr() to receive into */

@@ -5,8 +5,8 @@
  * side) and, from the hand-over on, socket_progress.c do what they are told, and say what came of
  * it as the next event. Pure. Any thread.
  *
- *	client	NEW -> QUERYING -> ASKING -> PROBING -> READY
- *	service	NEW -> ANSWERING -> ACCEPTED -> READY
+ *	client	NEW -> QUERYING -> ASKING -> AIMING -> PROBING -> READY
+ *	service	NEW -> SEEKING -> ANSWERING -> ACCEPTED -> READY
  *	both	READY -> CLOSING -> CLOSED, and FAILED from anywhere before CLOSED
  *
  * What an action needs that can fail ends with CONNECT_EVENT_FAILED instead of what was hoped for.
@@ -22,7 +22,9 @@
 	_(NEW, "new")                                            \
 	_(QUERYING, "asks which ports there are")  /* client */  \
 	_(ASKING, "asks for a queue pair")         /* client */  \
+	_(AIMING, "looks for the service's port")  /* client */  \
 	_(PROBING, "sends its first message")      /* client */  \
+	_(SEEKING, "looks for the client's port")  /* service */ \
 	_(ANSWERING, "answers")                    /* service */ \
 	_(ACCEPTED, "waits for the first message") /* service */ \
 	_(READY, "ready")                                        \
@@ -37,6 +39,7 @@
 	_(PROBED, "the first message has arrived there")      /* client */  \
 	_(ASKED, "a client asks for a queue pair")            /* service */ \
 	_(ANSWERED, "the answer has gone out")                /* service */ \
+	_(CAN_RECEIVE, "the queue pair can receive (RTR)")                  \
 	_(MESSAGE, "a message of the peer's has come")                      \
 	_(PEER_CLOSED, "the peer's close has come")                         \
 	_(CLOSE, "the owner closes")                                        \
@@ -49,10 +52,10 @@
 #define CONNECT_ACTIONS(_)                                                         \
 	_(SEND_QUERY, "ask which ports there are, and begin to count the time")    \
 	_(MAKE, "choose the ports, make the queue pair (INIT), ask for the other") \
-	_(MAKE_FOR_PEER, "make the queue pair as asked, let it receive (RTR)")     \
-	_(RECEIVE, "let the queue pair receive (RTR)")                             \
+	_(MAKE_FOR_PEER, "make the queue pair (INIT) as asked, begin to count")    \
+	_(RECEIVE, "begin to let the queue pair receive (RTR)")                    \
 	_(POST_RECEIVES, "give it the buffers for messages")                       \
-	_(SEND_ANSWER, "answer, and begin to count the time")                      \
+	_(SEND_ANSWER, "answer, and count the time anew")                          \
 	_(SEND, "let it send (RTS)")                                               \
 	_(POST_PROBE, "send the first message")                                    \
 	_(STOP_CLOCK, "the time does not count any more")                          \

@@ -15,7 +15,8 @@
  *
  * Functions that can fail return 0 or a negative errno. Option structs begin with their own size,
  * which the caller sets (INC_CONNECT_OPTS does it): fields that an older caller does not know are
- * taken as zero, and zero always means "the default"; bytes beyond what this library knows must be
+ * taken as zero, and zero always means "the default" (but for struct inc_connect_settings, which
+ * inc_connect_settings_init() fills); bytes beyond what this library knows must be
  * zero, else -E2BIG. Where a struct of options has error, it gets one line that explains a failure
  * of the call, and a callback's error is such a line.
  *
@@ -23,8 +24,8 @@
  * it makes every call, and every callback comes from that loop, with no lock held. A socket is an
  * exception: once its callback has returned, it is its owner's, who may use it from any one thread
  * at a time, without an event base (inc_connect_socket_fd()). Several contexts in several threads
- * know nothing of each other. Nothing blocks but what says "wait" in its name; the loop stands
- * still for up to a second where the kernel looks in vain for a RoCE peer's Ethernet address.
+ * know nothing of each other. Nothing blocks but what says "wait" in its name, and
+ * inc_connect_destroy() where it says so.
  *
  * The wire, the file and the figures are described in docs/connect.md.
  */
@@ -78,19 +79,24 @@ struct inc_connect_region;
 	_(buf_signal_batch, uint32_t, 8, 1, 16384, "sends between two completions")            \
 	_(event_ack_batch, uint32_t, 128, 1, 65536, "completion events acknowledged at once")
 
-/* The fields are as wide as what stands for them on the wire. It has no size of its own, and stands
- * in struct inc_connect_socket_info: one field more is another soname. */
+/*
+ * Filled by inc_connect_settings_init(), as a zero is a value here. The fields are as wide as what
+ * stands for them on the wire. A field that is added later begins behind all of this, padding
+ * included, so that sz tells whether a caller has it.
+ */
 struct inc_connect_settings {
-#define INC_CONNECT_FIELD_(name, type, preset, least, most, what) type name;
-	INC_CONNECT_SETTINGS(INC_CONNECT_FIELD_)
-#undef INC_CONNECT_FIELD_
+	size_t sz; /* of the caller's struct */
 	/* Histograms of connect and accept for each peer, too. A service's own count beside the
 	 * client's. */
 	bool record_latency_per_peer;
+#define INC_CONNECT_FIELD_(name, type, preset, least, most, what) type name;
+	INC_CONNECT_SETTINGS(INC_CONNECT_FIELD_)
+#undef INC_CONNECT_FIELD_
 };
 
-/* All at their defaults. */
-void inc_connect_settings_init(struct inc_connect_settings *settings);
+/* All at their defaults, sz too: sz is sizeof(*settings) as the caller was compiled. What is less
+ * than a size_t is left as it is. */
+void inc_connect_settings_init(struct inc_connect_settings *settings, size_t sz);
 
 /*
  * Context: the devices of this machine, kept up to date, and what is made on them.
@@ -99,7 +105,8 @@ void inc_connect_settings_init(struct inc_connect_settings *settings);
 struct inc_connect_opts {
 	size_t sz;
 	const char *config; /* a file (docs/connect.md, "The file"); NULL: all defaults */
-	/* Instead of the file's queue_pair. NULL: as the file has it, or the defaults. */
+	/* Instead of the file's queue_pair; what an older caller's struct does not have is at its
+	 * default. NULL: as the file has it, or the defaults. */
 	const struct inc_connect_settings *settings;
 	bool allow_no_usable_devices; /* beside the file's: no error where there is none */
 	char *error;
@@ -117,7 +124,9 @@ struct inc_connect_opts {
  */
 int inc_connect_create(struct event_base *base, const struct inc_connect_opts *opts,
 		       struct inc_connect **ctx);
-/* With its services and requests, whose callbacks are not called. Sockets live on. NULL is fine. */
+/* With its services and requests, whose callbacks are not called. Sockets live on. Where the kernel
+ * is looking for a RoCE peer's Ethernet address it waits for the end of that: a second or more,
+ * where nobody has it. NULL is fine. */
 void inc_connect_destroy(struct inc_connect *ctx);
 
 #define INC_CONNECT_NAME_SIZE   64 /* of a device's name and of a zone, with the final 0 */
@@ -161,6 +170,9 @@ void inc_connect_devices(struct inc_connect *ctx, struct inc_connect_devices *de
 /* What the context counts, and its histograms, as Prometheus text; the caller frees it. NULL: no
  * memory. */
 char *inc_connect_figures(struct inc_connect *ctx);
+/* The same text in parts 0, 1 and so on, for a page that is written while others are served; "" is
+ * one, too. NULL: there are no more, or there is no memory. */
+char *inc_connect_figures_part(struct inc_connect *ctx, unsigned int part);
 
 /*
  * Service
@@ -336,7 +348,8 @@ enum inc_connect_direction {
 /*
  * Begins n transfers, max_rdma_wr_per_post at most, carried out in their order. *ticket: for
  * inc_connect_socket_transferred(). -EAGAIN: max_rdma_wr are under way; -EINVAL: nothing, too many
- * at once, or not inside the region; or the socket's error.
+ * at once, or not inside the region; -EMSGSIZE: size is more than this end's port can do in one,
+ * max_transfer_bytes of the socket's info; or the socket's error.
  */
 int inc_connect_socket_transfer(struct inc_connect_socket *socket,
 				enum inc_connect_direction direction,
@@ -359,12 +372,15 @@ struct inc_connect_socket_info {
 	uint8_t link_layer;
 	unsigned int mtu_bytes;
 	uint32_t local_qpn, remote_qpn;
-	struct inc_connect_settings settings;
 	uint64_t messages_sent, messages_received;
 	uint64_t bytes_sent, bytes_received;     /* of messages */
 	uint64_t bytes_read, bytes_written;      /* by our transfers */
 	uint64_t credits_sent, credits_received; /* buffers that ACKs gave back */
-	uint64_t latency_ns; /* from the request, or its arrival, to this socket */
+	uint64_t latency_ns;         /* from the request, or its arrival, to this socket */
+	uint32_t max_transfer_bytes; /* of one READ or WRITE: what our port can do */
+	/* Of both ends; the socket's own, as long as that lives. Its sz says how much of it there
+	 * is: both structs can grow. */
+	const struct inc_connect_settings *settings;
 };
 int inc_connect_socket_info(const struct inc_connect_socket *socket,
 			    struct inc_connect_socket_info *info);
@@ -374,7 +390,9 @@ const char *inc_connect_socket_error(const struct inc_connect_socket *socket);
 
 /* Begins to close: the peer hears that nothing more comes, and what is under way has 200 ms to end.
  * 0: it is closed, by whichever side; -EAGAIN: not yet, go on with progress(); or the error.
- * Whether all has arrived, inc_connect_socket_flush() and transferred() tell before. */
+ * Where the peer closes, too, the one that hears the other's close ends at once: it has all that
+ * the other has sent, and what it has sent and was not acknowledged may be lost. Whether all has
+ * arrived, inc_connect_socket_flush() and transferred() tell before. */
 int inc_connect_socket_close(struct inc_connect_socket *socket);
 /* At any time; what is under way is given up. NULL is fine. */
 void inc_connect_socket_destroy(struct inc_connect_socket *socket);

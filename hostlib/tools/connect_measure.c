@@ -18,14 +18,55 @@
 struct run {
 	struct connect_tool *tool;
 	struct inc_connect_socket *socket;
-	struct inc_connect_settings settings;
+	const struct inc_connect_settings *settings; /* the socket's */
+	uint32_t max_transfer_bytes;
 	uint8_t *own; /* tool->bytes */
 	struct inc_connect_region *region;
 	uint32_t remote_key;
 	uint64_t remote_address;
 	uint64_t *took_ns; /* tool->iters */
-	uint64_t moved_at_ns;
+	/* when something of what is measured has moved, when the peer's device has been heard of */
+	uint64_t moved_at_ns, heard_at_ns;
+	bool asked;     /* a liveness check is under way, */
+	uint64_t count; /* and this is what had moved before it */
 };
+
+/* What moves, liveness checks aside. */
+static uint64_t count_moved(const struct run *r)
+{
+	struct inc_connect_socket_info info = {.sz = sizeof(info)};
+
+	inc_connect_socket_info(r->socket, &info);
+	return info.messages_received + info.credits_received + info.bytes_read +
+	       info.bytes_written;
+}
+
+static void take_note(struct run *r)
+{
+	r->heard_at_ns = inc_now_ns();
+	if (!r->asked || count_moved(r) != r->count)
+		r->moved_at_ns = r->heard_at_ns;
+	r->asked = false;
+}
+
+/* Where nothing has moved for a while: is the peer still there? A device that tries for ever does
+ * not say, and a peer that has nothing of ours to acknowledge is not missed. */
+static int ask_peer(struct run *r)
+{
+	const uint64_t most_ns = r->tool->timeout_ms * INC_NSEC_PER_MSEC, now_ns = inc_now_ns();
+	int err = 0;
+
+	if (!r->asked) {
+		r->count = count_moved(r);
+		err = inc_connect_socket_check(r->socket);
+		r->asked = !err;
+	}
+	if (err && err != -EAGAIN)
+		return err;
+	if (now_ns - r->heard_at_ns >= most_ns)
+		return -EHOSTDOWN;
+	return now_ns - r->moved_at_ns < most_ns ? 0 : -ETIMEDOUT;
+}
 
 /* Takes in what has happened, or waits for it. What failed with -EAGAIN is then tried again. */
 static int go_on(struct run *r)
@@ -33,14 +74,14 @@ static int go_on(struct run *r)
 	int ret = inc_connect_socket_progress(r->socket);
 
 	if (ret > 0)
-		r->moved_at_ns = inc_now_ns();
+		take_note(r);
 	if (ret)
 		return ret < 0 ? ret : 0;
 	ret = inc_connect_socket_wait(r->socket, WAIT_MS);
 	if (ret != -ETIMEDOUT)
 		return ret;
 	event_base_loop(r->tool->base, EVLOOP_NONBLOCK);
-	return inc_now_ns() - r->moved_at_ns < r->tool->timeout_ms * INC_NSEC_PER_MSEC ? 0 : ret;
+	return ask_peer(r);
 }
 
 static int send_one(struct run *r, const void *data, size_t size)
@@ -94,8 +135,8 @@ static uint32_t transfers_per_call(const struct run *r)
 {
 	const uint64_t n = CALL_BYTES / r->tool->bytes;
 
-	if (n > r->settings.max_rdma_wr_per_post)
-		return r->settings.max_rdma_wr_per_post;
+	if (n > r->settings->max_rdma_wr_per_post)
+		return r->settings->max_rdma_wr_per_post;
 	return n ? n : 1;
 }
 
@@ -193,8 +234,10 @@ static int prepare(struct run *r)
 		for (i = 0; i < r->tool->bytes; i++)
 			r->own[i] = pattern(i);
 		r->own[0] = CONNECT_TALK_ECHO;
-		return r->tool->bytes > r->settings.buf_size ? -EMSGSIZE : 0;
+		return r->tool->bytes > r->settings->buf_size ? -EMSGSIZE : 0;
 	}
+	if (r->tool->bytes > r->max_transfer_bytes)
+		return -EMSGSIZE;
 	err = inc_connect_socket_register(r->socket, r->own, r->tool->bytes, false, &r->region);
 	return err ?: ask_memory(r) ?: check_memory(r);
 }
@@ -262,8 +305,10 @@ int connect_measure(struct connect_tool *tool, struct inc_connect_socket *socket
 	struct run r = {.tool = tool, .socket = socket, .moved_at_ns = inc_now_ns()};
 	int err;
 
+	r.heard_at_ns = r.moved_at_ns;
 	err = inc_connect_socket_info(socket, &info);
 	r.settings = info.settings;
+	r.max_transfer_bytes = info.max_transfer_bytes;
 	err = err ?: prepare(&r);
 	err = err ?: measure_latency(&r, measured);
 	err = err ?: measure_bandwidth(&r, measured);

@@ -219,12 +219,13 @@ static void on_signal(evutil_socket_t number, short what, void *arg)
 static bool print_figures(void *arg, struct inc_scrape_at *at, FILE *out)
 {
 	const struct server *s = arg;
-	char *text = inc_connect_figures(s->tool->ctx);
+	char *text = inc_connect_figures_part(s->tool->ctx, at->section++);
 
-	if (text)
-		fputs(text, out);
+	if (!text)
+		return false;
+	fputs(text, out);
 	free(text);
-	return false;
+	return true;
 }
 
 static int start(struct server *s)
@@ -245,8 +246,9 @@ static int start(struct server *s)
 		err = inc_err_set(&why, ENOMEM, "starting: %s", strerror(ENOMEM));
 	else
 		err = inc_connect_serve(s->tool->ctx, &opts, &s->service);
-	if (!err && s->tool->metrics)
-		err = inc_scrape_start(base, s->tool->metrics, print_figures, s, &s->scrape, &why);
+	if (!err && s->tool->figures_at)
+		err = inc_scrape_start(base, s->tool->figures_at, print_figures, s, &s->scrape,
+				       &why);
 	if (err)
 		inc_error("%s", why.msg);
 	return err;

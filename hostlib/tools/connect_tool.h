@@ -19,12 +19,12 @@ enum connect_mode { CONNECT_SEND, CONNECT_WRITE, CONNECT_READ };
 struct connect_tool {
 	const char *config; /* file, NULL: none */
 	const char *host;
-	const char *listen, *metrics;
+	const char *listen, *figures_at; /* HOST:PORT; of the figures over HTTP */
 	unsigned int timeout_ms;
 	uint64_t bytes; /* of a message or transfer */
 	unsigned int iters;
 	enum connect_mode mode;
-	bool json, stats, allow_no_usable_devices;
+	bool json, figures, allow_no_usable_devices;
 
 	struct event_base *base;
 	struct inc_connect *ctx;
@@ -51,8 +51,9 @@ int connect_try(struct connect_tool *tool);
 
 /*
  * Over a socket to inc-connect serve. 0; or -errno: the socket's, whose story the socket tells, or
- * -ENOMEM; -EMSGSIZE: a message holds less; -ETIMEDOUT: nothing has moved for tool->timeout_ms;
- * -EBADMSG: what has come is not what was sent; -EPROTO: the peer is no inc-connect.
+ * -ENOMEM; -EMSGSIZE: a message holds less, or the port can do less; -ETIMEDOUT: nothing has moved
+ * for tool->timeout_ms; -EHOSTDOWN: so long the peer's device has not answered, either; -EBADMSG:
+ * what has come is not what was sent; -EPROTO: the peer is no inc-connect.
  */
 int connect_measure(struct connect_tool *tool, struct inc_connect_socket *socket,
 		    struct connect_measured *measured);

@@ -73,17 +73,28 @@ static void explain(struct attempt *a, int error)
 
 	if (story)
 		snprintf(why, sizeof(why), "%s: %s", tool->host, story);
+	else if (error == -EMSGSIZE && tool->mode != CONNECT_SEND)
+		snprintf(why, sizeof(why),
+			 "%s: --bytes %llu is more than %s port %u can do at once: %u", tool->host,
+			 (unsigned long long)tool->bytes, a->info.local_name, a->info.local_port,
+			 a->info.max_transfer_bytes);
 	else if (error == -EMSGSIZE)
 		snprintf(why, sizeof(why),
 			 "%s: --bytes %llu is more than a message holds: %u, queue_pair.buf_size",
-			 tool->config, (unsigned long long)tool->bytes, a->info.settings.buf_size);
+			 tool->config, (unsigned long long)tool->bytes, a->info.settings->buf_size);
 	else if (error == -EBADMSG)
 		snprintf(why, sizeof(why), "%s: what came back is not what was sent", tool->host);
 	else if (error == -EPROTO)
 		snprintf(why, sizeof(why), "%s is no inc-connect serve", tool->host);
 	else if (error == -ETIMEDOUT)
-		snprintf(why, sizeof(why), "%s: nothing has moved for %u ms", tool->host,
-			 tool->timeout_ms);
+		snprintf(why, sizeof(why),
+			 "%s: nothing has moved for %u ms, though %s on %s answers", tool->host,
+			 tool->timeout_ms, a->info.remote_name, a->info.peer);
+	else if (error == -EHOSTDOWN)
+		snprintf(why, sizeof(why),
+			 "%s: %s on %s has not answered for %u ms: the service is gone, or the way "
+			 "to it",
+			 tool->host, a->info.remote_name, a->info.peer, tool->timeout_ms);
 	else
 		snprintf(why, sizeof(why), "%s: %s", tool->host, strerror(-error));
 	fail(a, error, why);

@@ -42,7 +42,7 @@ static const struct inc_opt serve_options[] = {
 	 .value = "ADDRESS[:PORT]",
 	 .help = "answer GET /metrics there over HTTP with all figures, as Prometheus reads them; "
 		 "without a port: any free one, which the log names (default: nowhere)",
-	 INC_OPT_TEXT(struct connect_tool, metrics, inc_scrape_check)},
+	 INC_OPT_TEXT(struct connect_tool, figures_at, inc_scrape_check)},
 	{.name = "allow-no-usable-devices",
 	 .help = "serve where no port is active, too: queries are answered with an empty list",
 	 INC_OPT_FLAG(struct connect_tool, allow_no_usable_devices)},
@@ -68,7 +68,7 @@ static const struct inc_opt client_options[] = {
 static const struct inc_opt query_options[] = {
 	{.name = "stats",
 	 .help = "what it counts instead, as Prometheus text",
-	 INC_OPT_FLAG(struct connect_tool, stats)},
+	 INC_OPT_FLAG(struct connect_tool, figures)},
 	{},
 };
 
@@ -96,7 +96,7 @@ static int check_query(void *settings)
 {
 	const struct connect_tool *tool = settings;
 
-	return tool->stats && tool->json ? inc_usage("--stats and --json exclude each other") : 0;
+	return tool->figures && tool->json ? inc_usage("--stats and --json exclude each other") : 0;
 }
 
 static int check_connect(void *settings)
@@ -193,8 +193,8 @@ static int query(struct connect_tool *tool)
 	struct inc_connect_request *request;
 	int err;
 
-	err = tool->stats ? inc_connect_ask_figures(tool->ctx, tool->host, &opts, told, &request)
-			  : inc_connect_query(tool->ctx, tool->host, &opts, queried, &request);
+	err = tool->figures ? inc_connect_ask_figures(tool->ctx, tool->host, &opts, told, &request)
+			    : inc_connect_query(tool->ctx, tool->host, &opts, queried, &request);
 	if (err)
 		inc_error("%s", why.msg);
 	else
@@ -218,7 +218,7 @@ static int create(struct connect_tool *tool, const struct act *act)
 			 .log = act->logs ? log_line : NULL);
 	int err;
 
-	inc_connect_settings_init(&settings);
+	inc_connect_settings_init(&settings, sizeof(settings));
 	if (!tool->config && tool->mode == CONNECT_SEND && tool->bytes > settings.buf_size) {
 		settings.buf_size = tool->bytes;
 		opts.settings = &settings;

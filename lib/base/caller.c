@@ -10,14 +10,11 @@ void inc_caller_explain(char *buf, size_t size, const struct inc_err *err)
 		snprintf(buf, size, "%s", err->msg);
 }
 
-int inc_caller_opts(void *known, size_t known_size, const void *given)
+int inc_caller_opts_over(void *known, size_t known_size, const void *given)
 {
 	const unsigned char *p = given;
 	size_t sz, i;
 
-	memset(known, 0, known_size);
-	if (!given)
-		return 0;
 	memcpy(&sz, given, sizeof(sz));
 	if (sz < sizeof(sz))
 		return -EINVAL;
@@ -26,4 +23,10 @@ int inc_caller_opts(void *known, size_t known_size, const void *given)
 		if (p[i])
 			return -E2BIG;
 	return 0;
+}
+
+int inc_caller_opts(void *known, size_t known_size, const void *given)
+{
+	memset(known, 0, known_size);
+	return given ? inc_caller_opts_over(known, known_size, given) : 0;
 }

@@ -16,6 +16,9 @@
  * all the same: where to explain it, above all.
  */
 int inc_caller_opts(void *known, size_t known_size, const void *given);
+/* The same over what known has: there an older caller's struct leaves it as it is. given is not
+ * NULL. */
+int inc_caller_opts_over(void *known, size_t known_size, const void *given);
 /* The story into the caller's buf of so many bytes, if there is one. */
 void inc_caller_explain(char *buf, size_t size, const struct inc_err *err);
 

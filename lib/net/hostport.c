@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -88,4 +89,26 @@ int inc_hostport_listen(const char *what, const char *text, unsigned int default
 	if (!why && getaddrinfo(at.host, at.port, &hints, out))
 		why = "not an IPv4 or IPv6 address";
 	return why ? inc_err_set(err, EINVAL, "%s '%.300s': %s", what, text, why) : 0;
+}
+
+int inc_hostport_name(const struct sockaddr *addr, size_t len, struct inc_hostport *out)
+{
+	struct sockaddr_in in = {.sin_family = AF_INET};
+	struct sockaddr_in6 in6;
+
+	if (addr->sa_family == AF_INET6 && len >= sizeof(in6)) {
+		memcpy(&in6, addr, sizeof(in6));
+		if (IN6_IS_ADDR_V4MAPPED(&in6.sin6_addr)) {
+			in.sin_port = in6.sin6_port;
+			memcpy(&in.sin_addr, in6.sin6_addr.s6_addr + 12, sizeof(in.sin_addr));
+			addr = (const struct sockaddr *)&in;
+			len = sizeof(in);
+		}
+	} else if (addr->sa_family != AF_INET) {
+		return -EINVAL;
+	}
+	return getnameinfo(addr, len, out->host, sizeof(out->host), out->port, sizeof(out->port),
+			   NI_NUMERICHOST | NI_NUMERICSERV)
+		       ? -EINVAL
+		       : 0;
 }

@@ -3,6 +3,7 @@
 #ifndef INC_HOSTPORT_H
 #define INC_HOSTPORT_H
 
+#include <stddef.h>
 #include "lib/base/err.h"
 
 #define INC_PORT_MEMBERS  52200 /* of a controller, for members and tools */
@@ -24,6 +25,11 @@ int inc_hostport_parse(const char *what, const char *text, unsigned int default_
 int inc_hostport_check(const char *text, struct inc_err *err);
 
 struct addrinfo;
+struct sockaddr;
+
+/* An address that the system tells, in numbers; who comes by IPv4 to a socket of both families is
+ * named as elsewhere. 0, or -EINVAL: it is neither IPv4 nor IPv6. */
+int inc_hostport_name(const struct sockaddr *addr, size_t len, struct inc_hostport *out);
 
 /*
  * Where to listen for TCP: ADDRESS or ADDRESS:PORT, numbers alone, so that nobody is asked. Port 0

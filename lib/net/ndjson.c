@@ -17,6 +17,7 @@
 #include <event2/bufferevent.h>
 #include "lib/base/clock.h"
 #include "lib/conf/messages.h"
+#include "lib/net/hostport.h"
 #include "lib/net/lines.h"
 #include "lib/net/ndjson.h"
 
@@ -298,26 +299,15 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 static void name_peer(struct inc_ndjson *conn, int fd)
 {
 	struct sockaddr_storage addr = {0};
-	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&addr;
-	struct sockaddr_in in = {.sin_family = AF_INET};
 	socklen_t len = sizeof(addr);
-	char host[HOST_SIZE], port[sizeof("65535")];
+	struct inc_hostport peer;
 
 	snprintf(conn->peer, sizeof(conn->peer), "unix");
-	if (getpeername(fd, (struct sockaddr *)&addr, &len))
+	if (getpeername(fd, (struct sockaddr *)&addr, &len) ||
+	    inc_hostport_name((struct sockaddr *)&addr, len, &peer))
 		return;
-	/* who came by IPv4 to a socket of both is named as elsewhere */
-	if (addr.ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr)) {
-		in.sin_port = in6->sin6_port;
-		memcpy(&in.sin_addr, in6->sin6_addr.s6_addr + 12, sizeof(in.sin_addr));
-		len = sizeof(in);
-		memcpy(&addr, &in, len);
-	}
-	if ((addr.ss_family == AF_INET || addr.ss_family == AF_INET6) &&
-	    !getnameinfo((struct sockaddr *)&addr, len, host, sizeof(host), port, sizeof(port),
-			 NI_NUMERICHOST | NI_NUMERICSERV))
-		snprintf(conn->peer, sizeof(conn->peer),
-			 addr.ss_family == AF_INET ? "%s:%s" : "[%s]:%s", host, port);
+	snprintf(conn->peer, sizeof(conn->peer), strchr(peer.host, ':') ? "[%.*s]:%s" : "%.*s:%s",
+		 HOST_SIZE - 1, peer.host, peer.port);
 }
 
 static void tune_socket(struct inc_ndjson *conn, int fd)

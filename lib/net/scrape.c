@@ -135,8 +135,8 @@ static void mark_asked(struct inc_scrape *s, const struct bufferevent *bev)
 {
 	struct scrape_conn *c;
 
-	LIST_FOREACH(c, &s->connections, entry)
-	c->asked |= c->bev == bev;
+	LIST_FOREACH (c, &s->connections, entry)
+		c->asked |= c->bev == bev;
 }
 
 static void on_request(struct evhttp_request *request, void *arg)

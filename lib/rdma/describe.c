@@ -58,6 +58,7 @@ static int describe_port(struct inc_rdma_device *device, const struct ibv_port_a
 					    : INC_RDMA_LINK_INFINIBAND;
 	port->state = (enum inc_rdma_port_state)attr->state;
 	port->active_mtu_bytes = inc_rdma_mtu_bytes(attr->active_mtu);
+	port->max_message_bytes = attr->max_msg_sz;
 	port->speed_mbps = decode(speeds, sizeof(speeds) / sizeof(speeds[0]), attr->active_speed) *
 			   decode(widths, sizeof(widths) / sizeof(widths[0]), attr->active_width);
 	port->lid = attr->lid;
@@ -111,10 +112,31 @@ static int describe_gids(struct inc_rdma_port_info *port, const struct ibv_gid_e
 	return 0;
 }
 
+/* One port's, entry by entry: its number of them, or -errno. An entry may be empty. */
+static ssize_t ask_each_gid(struct inc_rdma_device *device, unsigned int port, unsigned int size,
+			    struct ibv_gid_entry *table)
+{
+	unsigned int i;
+	ssize_t n = 0;
+	int ret;
+
+	for (i = 0; i < size; i++) {
+		ret = ibv_query_gid_ex(device->ctx, port, i, &table[n], 0);
+		if (ret && ret != ENODATA)
+			return -ret;
+		n += !ret;
+	}
+	return n;
+}
+
+/* size[i]: of port[i]'s table; most: of all ports' together. The device is asked for all at once,
+ * unless that fails, which it does for all where it does for one. */
 static int describe_all_gids(struct inc_rdma_device *device, struct inc_rdma_port_info *port,
-			     unsigned int ports, unsigned int most, const struct ifaddrs *own)
+			     unsigned int ports, const unsigned int *size, unsigned int most,
+			     const struct ifaddrs *own)
 {
 	struct ibv_gid_entry *table = calloc(most ?: 1, sizeof(*table));
+	bool at_once;
 	unsigned int i;
 	ssize_t n;
 	int ret = 0;
@@ -122,7 +144,10 @@ static int describe_all_gids(struct inc_rdma_device *device, struct inc_rdma_por
 	if (!table)
 		return -ENOMEM;
 	n = most ? ibv_query_gid_table(device->ctx, table, most, 0) : 0;
+	at_once = n >= 0;
 	for (i = 0; i < ports && !ret; i++) {
+		if (!at_once)
+			n = ask_each_gid(device, port[i].number, size[i], table);
 		if (n < 0 && !port[i].fault.error)
 			port[i].fault = (struct inc_rdma_fault){n, "query GIDs"};
 		ret = describe_gids(&port[i], table, n < 0 ? 0 : n, own);
@@ -135,8 +160,8 @@ int inc_rdma_describe(struct inc_rdma_device *device, const struct inc_rdma_filt
 		      const struct ifaddrs *own, struct inc_rdma_device_info *info)
 {
 	struct inc_rdma_port_info *ports = calloc(device->ports ?: 1, sizeof(*ports)), *port;
+	unsigned int number, gids = 0, size[UINT8_MAX] = {0};
 	struct ibv_port_attr attr;
-	unsigned int number, gids = 0;
 	int err, ret = 0;
 
 	if (!ports)
@@ -150,12 +175,13 @@ int inc_rdma_describe(struct inc_rdma_device *device, const struct inc_rdma_filt
 			continue;
 		port = &ports[info->ports++];
 		port->number = number;
+		size[info->ports - 1] = err ? 0 : attr.gid_tbl_len;
 		if (err)
 			port->fault = (struct inc_rdma_fault){-err, "query"};
 		else
 			ret = describe_port(device, &attr, port);
 	}
-	return ret ?: describe_all_gids(device, ports, info->ports, gids, own);
+	return ret ?: describe_all_gids(device, ports, info->ports, size, gids, own);
 }
 
 void inc_rdma_describe_free(const struct inc_rdma_device_info *info)
@@ -187,7 +213,8 @@ static bool same_port(const struct inc_rdma_port_info *a, const struct inc_rdma_
 
 	if (a->number != b->number || !same_fault(&a->fault, &b->fault) ||
 	    a->link_layer != b->link_layer || a->state != b->state ||
-	    a->active_mtu_bytes != b->active_mtu_bytes || a->speed_mbps != b->speed_mbps ||
+	    a->active_mtu_bytes != b->active_mtu_bytes ||
+	    a->max_message_bytes != b->max_message_bytes || a->speed_mbps != b->speed_mbps ||
 	    a->lid != b->lid || a->pkeys != b->pkeys || a->gids != b->gids)
 		return false;
 	for (i = 0; i < a->pkeys; i++)

@@ -71,6 +71,7 @@ struct inc_rdma_port_info {
 	enum inc_rdma_link_layer link_layer;
 	enum inc_rdma_port_state state;
 	unsigned int active_mtu_bytes; /* payload per packet, 256 to 4096 */
+	uint32_t max_message_bytes;    /* of one message, READ or WRITE (max_msg_sz) */
 	uint64_t speed_mbps;           /* of the link as it is now; 0: not known */
 	uint16_t lid;                  /* InfiniBand; 0: none */
 	const uint16_t *pkey;          /* host order, by index */

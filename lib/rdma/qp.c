@@ -9,29 +9,6 @@
 #define MAX_FLOW_LABEL 0xfffff
 #define MAX_SL         15
 
-int inc_rdma_qp_caps_check(const char *device, const struct inc_rdma_limits *limits,
-			   const struct inc_rdma_qp_caps *caps, struct inc_err *err)
-{
-	const struct {
-		const char *field;
-		unsigned int wanted, most;
-	} check[] = {
-		{"send_wr", caps->send_wr, limits->max_qp_wr},
-		{"recv_wr", caps->recv_wr, limits->max_qp_wr},
-		{"send_sge", caps->send_sge, limits->max_sge},
-		{"recv_sge", caps->recv_sge, limits->max_sge},
-		{"rd_atomic", caps->rd_atomic, limits->max_qp_init_rd_atom},
-		{"dest_rd_atomic", caps->dest_rd_atomic, limits->max_qp_rd_atom},
-	};
-	unsigned int i;
-
-	for (i = 0; i < sizeof(check) / sizeof(check[0]); i++)
-		if (check[i].wanted > check[i].most)
-			return inc_err_set(err, EINVAL, "%s: %s is %u, the device can do %u",
-					   device, check[i].field, check[i].wanted, check[i].most);
-	return 0;
-}
-
 static int failed(const struct inc_rdma_qp *qp, int error, const char *step, struct inc_err *err)
 {
 	return inc_err_set(err, error, "%s: %s: %s%s", qp->what, step, strerror(error),
@@ -94,8 +71,8 @@ static const char *bad_field(const struct inc_rdma_peer *peer)
 						     : NULL;
 }
 
-int inc_rdma_qp_to_rtr(struct inc_rdma_qp *qp, const struct inc_rdma_peer *peer,
-		       struct inc_err *err)
+int inc_rdma_qp_aim(struct inc_rdma_qp *qp, const struct inc_rdma_peer *peer,
+		    struct inc_rdma_rtr *rtr, struct inc_err *err)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
@@ -106,7 +83,6 @@ int inc_rdma_qp_to_rtr(struct inc_rdma_qp *qp, const struct inc_rdma_peer *peer,
 		.min_rnr_timer = peer->min_rnr_timer,
 		.ah_attr = {.sl = peer->sl, .port_num = qp->port},
 	};
-	int ret;
 
 	snprintf(qp->what, sizeof(qp->what), "%s/%u to %s", qp->device->name, qp->port, peer->name);
 	if (bad_field(peer))
@@ -124,11 +100,30 @@ int inc_rdma_qp_to_rtr(struct inc_rdma_qp *qp, const struct inc_rdma_peer *peer,
 	} else {
 		attr.ah_attr.dlid = peer->lid;
 	}
-	ret = ibv_modify_qp(qp->ibv, &attr,
-			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				    IBV_QP_MIN_RNR_TIMER);
-	return ret ? failed(qp, ret, "queue pair to RTR", err) : 0;
+	*rtr = (struct inc_rdma_rtr){qp->ibv, attr};
+	return 0;
+}
+
+int inc_rdma_rtr_enter(struct inc_rdma_rtr *rtr)
+{
+	return -ibv_modify_qp(rtr->ibv, &rtr->attr,
+			      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				      IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				      IBV_QP_MIN_RNR_TIMER);
+}
+
+int inc_rdma_qp_entered(const struct inc_rdma_qp *qp, int error, struct inc_err *err)
+{
+	return error ? failed(qp, -error, "queue pair to RTR", err) : 0;
+}
+
+int inc_rdma_qp_to_rtr(struct inc_rdma_qp *qp, const struct inc_rdma_peer *peer,
+		       struct inc_err *err)
+{
+	struct inc_rdma_rtr rtr;
+	int ret = inc_rdma_qp_aim(qp, peer, &rtr, err);
+
+	return ret ?: inc_rdma_qp_entered(qp, inc_rdma_rtr_enter(&rtr), err);
 }
 
 int inc_rdma_qp_to_rts(struct inc_rdma_qp *qp, const struct inc_rdma_rts *rts, struct inc_err *err)

@@ -7,7 +7,8 @@
  * Every failure says device/port, the peer once it is known, the step and the reason: "rxe0/1 to s0
  * (10.0.0.254): queue pair to RTR: Connection timed out". Each step is a call into the kernel that
  * waits for no peer, but for RTR over RoCE, which may have to ask who has the peer's address
- * (up to a second, where nobody answers).
+ * (a second and more, where nobody answers). Who must not wait so long takes that step in three:
+ * aim, enter, and inc_rdma_qp_entered() for the error.
  *
  * Threads: one at a time per queue pair.
  */
@@ -17,22 +18,8 @@
 #include <stdint.h>
 #include <infiniband/verbs.h>
 #include "lib/base/err.h"
+#include "lib/rdma/caps.h"
 #include "lib/rdma/device.h"
-
-/* What a queue pair shall hold. */
-struct inc_rdma_qp_caps {
-	uint32_t send_wr; /* requests posted and not complete, at most */
-	uint32_t recv_wr;
-	uint32_t send_sge; /* pieces of memory per request */
-	uint32_t recv_sge;
-	uint32_t inline_bytes;  /* of a send that need not be registered; 0: none */
-	uint8_t rd_atomic;      /* own RDMA READs under way */
-	uint8_t dest_rd_atomic; /* the peer's */
-};
-
-/* 0, or -EINVAL: err names the field, what it is and what the device, named so, can do. */
-int inc_rdma_qp_caps_check(const char *device, const struct inc_rdma_limits *limits,
-			   const struct inc_rdma_qp_caps *caps, struct inc_err *err);
 
 struct inc_rdma_qp_opts {
 	struct ibv_cq *send_cq, *recv_cq;
@@ -82,6 +69,21 @@ int inc_rdma_qp_make(struct inc_rdma_qp *qp, struct inc_rdma_device *device,
 /* From INIT to RTR. 0 or -errno; -EINVAL where the peer's numbers can be none. */
 int inc_rdma_qp_to_rtr(struct inc_rdma_qp *qp, const struct inc_rdma_peer *peer,
 		       struct inc_err *err);
+
+/* The call into the kernel that brings a queue pair to RTR. */
+struct inc_rdma_rtr {
+	struct ibv_qp *ibv;
+	struct ibv_qp_attr attr;
+};
+
+/* The same in three steps. What the call needs, and qp->what: 0 or -EINVAL. Does not wait. */
+int inc_rdma_qp_aim(struct inc_rdma_qp *qp, const struct inc_rdma_peer *peer,
+		    struct inc_rdma_rtr *rtr, struct inc_err *err);
+/* The call, which may wait: 0 or -errno. On any thread, as it touches nothing but rtr; nobody else
+ * modifies or destroys the queue pair meanwhile. */
+int inc_rdma_rtr_enter(struct inc_rdma_rtr *rtr);
+/* What has come of it: 0, or -errno and why. */
+int inc_rdma_qp_entered(const struct inc_rdma_qp *qp, int error, struct inc_err *err);
 /* From RTR to RTS. 0 or -errno. */
 int inc_rdma_qp_to_rts(struct inc_rdma_qp *qp, const struct inc_rdma_rts *rts, struct inc_err *err);
 /* From any state to ERR: the device touches no memory for it any more, and everything posted

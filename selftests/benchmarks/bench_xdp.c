@@ -110,8 +110,7 @@ static int open_test_object(struct bench *b, struct inc_err *err)
 	inc_crc_fill_tables(b->test->rodata->inc_crc_table, b->test->rodata->inc_shift_table);
 	b->test->rodata->inc_places = inc_conn_places(inc_switch_get_opts(b->sw)->max_connections);
 	b->test->rodata->inc_order_stores = INC_ORDER_STORES;
-	bpf_object__for_each_map(map, b->test->obj)
-	{
+	bpf_object__for_each_map (map, b->test->obj) {
 		int fd = inc_switch_map_fd(b->sw, bpf_map__name(map));
 
 		if (fd >= 0 && (ret = bpf_map__reuse_fd(map, fd)))

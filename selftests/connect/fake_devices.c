@@ -68,6 +68,7 @@ static struct counted *describe(void)
 		port->info.link_layer = INC_RDMA_LINK_ETHERNET;
 		port->info.state = fake_devices.down ? INC_RDMA_PORT_DOWN : INC_RDMA_PORT_ACTIVE;
 		port->info.active_mtu_bytes = 1024;
+		port->info.max_message_bytes = 1 << 30;
 		port->info.gid = &port->gid;
 		port->info.gids = 1;
 		snprintf(c->device[i].name, sizeof(c->device[i].name), "fake%u", i);

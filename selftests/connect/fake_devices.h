@@ -26,7 +26,8 @@ void fake_devices_changed(void);
 /* Calls of hostlib/connect/socket.h, in the order of a connection. */
 enum fake_call {
 	FAKE_MAKE,
-	FAKE_TO_RTR,
+	FAKE_AIM,
+	FAKE_ENTER_RTR,
 	FAKE_POST_RECEIVES,
 	FAKE_TO_RTS,
 	FAKE_PROBE,
@@ -38,6 +39,7 @@ extern struct fake_sockets {
 	unsigned int fail_in[FAKE_N_CALLS];
 	int error;
 	bool lose_probe;        /* it gets nowhere, and nobody hears of it */
+	bool hold_rtr;          /* steps to RTR begun from now on wait for fake_rtr_go_on() */
 	bool lose_completion;   /* it arrives, which its sender never hears */
 	unsigned int alive;     /* made, and not destroyed */
 	unsigned int handed[2]; /* over, as READY and as CLOSED */
@@ -48,6 +50,10 @@ void fake_sockets_reset(void);
 struct inc_connect_socket;
 /* The owner's end: its peer's hears PEER_CLOSED. */
 void fake_socket_close(struct inc_connect_socket *socket);
+/* How many steps to RTR wait, each a thread; and lets so many more go on, the first ones first and
+ * those that come later too. */
+unsigned int fake_rtr_waiting(void);
+void fake_rtr_go_on(unsigned int n);
 /* Something is wrong with every socket there is: they fail with fake_sockets.error. */
 void fake_sockets_break(void);
 

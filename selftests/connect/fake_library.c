@@ -3,7 +3,8 @@
  * Stands for libinc_connect where there is no device, so that inc-connect can be tested: two ports
  * there, two here, and a socket that is the TCP connection itself. FAKE_FAULT: "changed" (a byte of
  * each message that comes), "misread" (a byte of what is read), "silent" (messages that come are
- * lost), "refused" (no pair fits). FAKE_PORT: of an address without a port.
+ * lost), "dead" (those, what is read, and checks), "narrow" (transfers are short), "refused" (no
+ * pair fits). FAKE_PORT: of an address without a port.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -47,6 +48,7 @@ struct inc_connect_socket {
 	uint8_t *message;    /* the oldest one, */
 	uint32_t size;       /* of it */
 	unsigned int under_way;
+	bool checked;          /* a check has been answered, which progress() has not said */
 	uint64_t begun, ended; /* transfers */
 };
 
@@ -83,11 +85,11 @@ static struct sockaddr_in address_of(const char *text)
 	};
 }
 
-void inc_connect_settings_init(struct inc_connect_settings *settings)
+void inc_connect_settings_init(struct inc_connect_settings *settings, size_t sz)
 {
-	*settings = (struct inc_connect_settings){
+	*settings = (struct inc_connect_settings){.sz = sz,
 #define PRESET(name, type, preset, least, most, about) .name = (preset),
-		INC_CONNECT_SETTINGS(PRESET)
+						  INC_CONNECT_SETTINGS(PRESET)
 #undef PRESET
 	};
 }
@@ -97,7 +99,7 @@ int inc_connect_create(struct event_base *base, const struct inc_connect_opts *o
 {
 	*ctx = calloc(1, sizeof(**ctx));
 	(*ctx)->base = base;
-	inc_connect_settings_init(&(*ctx)->settings);
+	inc_connect_settings_init(&(*ctx)->settings, sizeof((*ctx)->settings));
 	if (opts->settings)
 		(*ctx)->settings = *opts->settings;
 	return 0;
@@ -108,10 +110,11 @@ void inc_connect_destroy(struct inc_connect *ctx)
 	free(ctx);
 }
 
-char *inc_connect_figures(struct inc_connect *ctx)
+char *inc_connect_figures_part(struct inc_connect *ctx, unsigned int part)
 {
-	return strdup(
-		"# HELP inc_fake a figure that there is\n# TYPE inc_fake gauge\ninc_fake 7\n");
+	return part ? NULL
+		    : strdup("# HELP inc_fake a figure that there is\n# TYPE inc_fake "
+			     "gauge\ninc_fake 7\n");
 }
 
 const char *inc_connect_reason_text(enum inc_connect_reason reason)
@@ -295,7 +298,7 @@ static void take_message(struct inc_connect_socket *s, const struct frame *frame
 	evbuffer_remove(s->in, s->message, frame->size);
 	if (fault("changed"))
 		s->message[s->size - 1] ^= 1;
-	if (fault("silent")) {
+	if (fault("silent") || fault("dead")) {
 		free(s->message);
 		s->message = NULL;
 	}
@@ -340,6 +343,8 @@ int inc_connect_socket_progress(struct inc_connect_socket *s)
 			s->error = -ESHUTDOWN;
 	for (; can_take(s, &frame); done++)
 		take(s, &frame);
+	done += s->checked;
+	s->checked = false;
 	return s->error ?: done;
 }
 
@@ -436,6 +441,7 @@ int inc_connect_socket_transferred(struct inc_connect_socket *s, uint64_t ticket
 
 int inc_connect_socket_check(struct inc_connect_socket *s)
 {
+	s->checked = !fault("dead");
 	return s->error;
 }
 
@@ -452,8 +458,10 @@ int inc_connect_socket_info(const struct inc_connect_socket *s,
 						 .mtu_bytes = 1024,
 						 .local_qpn = 17,
 						 .remote_qpn = 18,
-						 .settings = s->settings,
-						 .latency_ns = 2500000};
+						 .latency_ns = 2500000,
+						 .max_transfer_bytes =
+							 fault("narrow") ? 4096 : 1u << 30,
+						 .settings = &s->settings};
 	return 0;
 }
 

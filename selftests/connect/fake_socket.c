@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -23,17 +31,57 @@ struct inc_connect_socket {
 	int fd;
 	uint32_t qpn, peer_qpn;
 	struct connect_info info;
-	bool can_receive, has_buffers, can_send, over;
+	bool has_buffers, can_send, over;
 	bool has[N_ORDER];
 	int error;
+	bool held; /* its step to RTR waits */
+	int rtr_error;
+	atomic_int rtr; /* a thread of its own enters */
 };
+
+enum { NOT_AIMED, AIMED, ENTERING, ENTERED };
 
 static LIST_HEAD(, inc_connect_socket) sockets = LIST_HEAD_INITIALIZER(sockets);
 static uint32_t last_qpn = 16;
 
+/* Steps to RTR that are held: in the order in which they come, so many may go on. */
+static pthread_mutex_t rtr_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t rtr_go = PTHREAD_COND_INITIALIZER;
+static unsigned int rtr_come, rtr_may_go;
+
 void fake_sockets_reset(void)
 {
 	memset(&fake_sockets, 0, sizeof(fake_sockets));
+	rtr_come = rtr_may_go = 0;
+}
+
+unsigned int fake_rtr_waiting(void)
+{
+	unsigned int n;
+
+	pthread_mutex_lock(&rtr_lock);
+	n = rtr_come > rtr_may_go ? rtr_come - rtr_may_go : 0;
+	pthread_mutex_unlock(&rtr_lock);
+	return n;
+}
+
+void fake_rtr_go_on(unsigned int n)
+{
+	pthread_mutex_lock(&rtr_lock);
+	rtr_may_go += n;
+	pthread_cond_broadcast(&rtr_go);
+	pthread_mutex_unlock(&rtr_lock);
+}
+
+static void wait_for_go(void)
+{
+	unsigned int number;
+
+	pthread_mutex_lock(&rtr_lock);
+	number = rtr_come++;
+	while (number >= rtr_may_go)
+		pthread_cond_wait(&rtr_go, &rtr_lock);
+	pthread_mutex_unlock(&rtr_lock);
 }
 
 static int may(enum fake_call call, struct inc_err *err)
@@ -74,16 +122,37 @@ void connect_socket_describe(const struct inc_connect_socket *socket, struct con
 	*info = socket->info;
 }
 
-int connect_socket_to_rtr(struct inc_connect_socket *socket, const struct connect_info *peer,
-			  struct inc_err *err)
+int connect_socket_aim(struct inc_connect_socket *socket, const struct connect_info *peer,
+		       struct inc_err *err)
 {
+	assert_int_equal(socket->rtr, NOT_AIMED);
+	socket->rtr = AIMED;
+	socket->held = fake_sockets.hold_rtr;
 	socket->peer_qpn = peer->qp_num;
-	socket->can_receive = true;
-	return may(FAKE_TO_RTR, err);
+	socket->rtr_error = may(FAKE_ENTER_RTR, NULL);
+	return may(FAKE_AIM, err);
+}
+
+/* A thread of its own. */
+int connect_socket_enter_rtr(struct inc_connect_socket *socket)
+{
+	socket->rtr = ENTERING;
+	if (socket->held)
+		wait_for_go();
+	socket->rtr = ENTERED;
+	return socket->rtr_error;
+}
+
+int connect_socket_entered_rtr(const struct inc_connect_socket *socket, int error,
+			       struct inc_err *err)
+{
+	assert_int_equal(socket->rtr, ENTERED);
+	return error ? inc_err_set(err, -error, "RTR: %s", strerror(-error)) : 0;
 }
 
 int connect_socket_post_receives(struct inc_connect_socket *socket, struct inc_err *err)
 {
+	assert_int_equal(socket->rtr, ENTERED);
 	socket->has_buffers = true;
 	return may(FAKE_POST_RECEIVES, err);
 }
@@ -107,9 +176,9 @@ static struct inc_connect_socket *peer_of(const struct inc_connect_socket *socke
 {
 	struct inc_connect_socket *s;
 
-	LIST_FOREACH(s, &sockets, entry)
-	if (s->qpn == socket->peer_qpn && s->can_receive && s->has_buffers && !s->over)
-		return s;
+	LIST_FOREACH (s, &sockets, entry)
+		if (s->qpn == socket->peer_qpn && s->has_buffers && !s->over)
+			return s;
 	return NULL;
 }
 
@@ -157,6 +226,7 @@ void connect_socket_hand_over(struct inc_connect_socket *socket, enum connect_st
 
 void connect_socket_stop(struct inc_connect_socket *socket)
 {
+	assert_int_not_equal(socket->rtr, ENTERING);
 	socket->over = true;
 }
 
@@ -169,6 +239,7 @@ void inc_connect_socket_destroy(struct inc_connect_socket *socket)
 {
 	if (!socket)
 		return;
+	assert_int_not_equal(socket->rtr, ENTERING); /* the device would be at it */
 	LIST_REMOVE(socket, entry);
 	close(socket->fd);
 	free(socket);
@@ -187,8 +258,7 @@ void fake_sockets_break(void)
 {
 	struct inc_connect_socket *s;
 
-	LIST_FOREACH(s, &sockets, entry)
-	{
+	LIST_FOREACH (s, &sockets, entry) {
 		s->error = -fake_sockets.error;
 		inc_signal_fd(s->fd);
 	}

@@ -561,6 +561,7 @@ struct inc_rdma_device *fake_device(const char *name, struct inc_rdma_port_info 
 					    .link_layer = INC_RDMA_LINK_ETHERNET,
 					    .state = INC_RDMA_PORT_ACTIVE,
 					    .active_mtu_bytes = 1024,
+					    .max_message_bytes = FAKE_MAX_MESSAGE_BYTES,
 					    .pkey = &pkey,
 					    .pkeys = 1,
 					    .gid = &devices[n].gid,

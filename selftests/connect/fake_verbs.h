@@ -16,6 +16,8 @@
 #include "lib/rdma/device.h"
 #include "lib/rdma/info.h"
 
+#define FAKE_MAX_MESSAGE_BYTES 3000 /* of its port */
+
 /* Opens a device of this name with one port, RoCE v2, and describes that. It stays until the end of
  * the program. */
 struct inc_rdma_device *fake_device(const char *name, struct inc_rdma_port_info *port);

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "hostlib/connect/context.h"
 #include "lib/base/clock.h"
 #include "selftests/connect/fake_devices.h"
 #include "selftests/connect/loop.h"
@@ -98,6 +99,27 @@ void loop_until(const unsigned int *there, unsigned int n)
 	const uint64_t late_at_ms = inc_now_ms() + LOOP_PATIENCE_MS;
 
 	while (*there < n) {
+		assert_true(inc_now_ms() < late_at_ms);
+		turn_slowly();
+	}
+}
+
+bool loop_on_the_way(void)
+{
+	return !LIST_EMPTY(&loop.ctx->rtrs.list);
+}
+
+void loop_until_no_rtr(void)
+{
+	while (loop_on_the_way())
+		event_base_loop(loop.base, EVLOOP_ONCE);
+}
+
+void loop_until_waiting(unsigned int n)
+{
+	const uint64_t late_at_ms = inc_now_ms() + LOOP_PATIENCE_MS;
+
+	while (fake_rtr_waiting() < n) {
 		assert_true(inc_now_ms() < late_at_ms);
 		turn_slowly();
 	}

@@ -35,6 +35,13 @@ void loop_until(const unsigned int *there, unsigned int n);
 /* Runs it for what can happen at once. */
 void loop_turn(void);
 
+/* Whether steps to RTR are under way. */
+bool loop_on_the_way(void);
+/* Runs the loop until none is. */
+void loop_until_no_rtr(void);
+/* Runs it until so many of them wait (fake_devices.h). */
+void loop_until_waiting(unsigned int n);
+
 /* Those that have come since loop_begin(). */
 unsigned int loop_descriptors(void);
 

@@ -24,7 +24,7 @@ static const struct {
 	const char *text;
 } connect_samples[] = {
 	{CONNECT_MSG_QUERY, "{\"type\":\"query\",\"version\":1}"},
-	{CONNECT_MSG_STATS, "{\"type\":\"stats\",\"version\":1}"},
+	{CONNECT_MSG_ASK_FIGURES, "{\"type\":\"stats\",\"version\":1}"},
 	{CONNECT_MSG_DEVICES, "{\"type\":\"devices\",\"hostname\":\"node17\",\"devices\":["
 			      "{\"dev\":0,\"dev_name\":\"mlx5_0\",\"ports\":["
 			      "{\"port\":1,\"link_layer\":2,\"zones\":[\"rack7\",\"row3\"]},"

@@ -18,8 +18,8 @@ static const char *act_on_tcp(struct side *s, enum connect_action_bit action)
 		break;
 	case CONNECT_ACTION_SEND_ANSWER:
 		NEED(s->qp == QP_RTR && s->receives, "answers before it can receive");
-		NEED(s->tcp && !s->clock, "answers twice");
-		s->clock = true;
+		NEED(s->tcp && s->clock && !s->answered, "answers twice");
+		s->answered = true;
 		break;
 	case CONNECT_ACTION_STOP_CLOCK:
 		s->clock = false;
@@ -49,12 +49,13 @@ static const char *act(struct side *s, enum connect_action_bit action)
 		s->qp = QP_INIT;
 		break;
 	case CONNECT_ACTION_MAKE_FOR_PEER:
-		NEED(s->qp == QP_NONE && s->tcp, "a second queue pair");
-		s->qp = QP_RTR;
+		NEED(s->qp == QP_NONE && s->tcp && !s->clock, "a second queue pair");
+		s->qp = QP_INIT;
+		s->clock = true;
 		break;
 	case CONNECT_ACTION_RECEIVE:
-		NEED(s->qp == QP_INIT, "receives out of order");
-		s->qp = QP_RTR;
+		NEED(s->qp == QP_INIT && !s->aiming, "receives out of order");
+		s->aiming = true;
 		break;
 	case CONNECT_ACTION_POST_RECEIVES:
 		NEED(s->qp == QP_RTR && !s->receives, "buffers out of order");
@@ -74,6 +75,7 @@ static const char *act(struct side *s, enum connect_action_bit action)
 		break;
 	case CONNECT_ACTION_STOP:
 		s->qp = s->qp == QP_NONE ? QP_NONE : QP_ERR;
+		s->aiming = false; /* who stops it hears of it no more */
 		break;
 	default:
 		return act_on_tcp(s, action);
@@ -92,6 +94,10 @@ const char *side_step(struct side *side, enum connect_event event)
 		side->tcp = true;
 	if (event == CONNECT_EVENT_TIMEOUT)
 		side->clock = false;
+	if (event == CONNECT_EVENT_CAN_RECEIVE && side->aiming) {
+		side->aiming = false;
+		side->qp = QP_RTR;
+	}
 	for (action = 0; !wrong && action < CONNECT_N_ACTIONS; action++)
 		if (step.actions & (1u << action))
 			wrong = act(side, action);

@@ -14,8 +14,10 @@ struct side {
 	uint8_t state; /* enum connect_state */
 	uint8_t qp;
 	uint8_t clock, tcp;
+	uint8_t aiming;   /* its queue pair is on its way to RTR */
 	uint8_t receives; /* are posted */
 	uint8_t told;
+	uint8_t answered;
 	uint8_t probed, closed; /* the message has been posted */
 };
 

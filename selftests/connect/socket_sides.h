@@ -14,7 +14,8 @@
 #include "lib/base/err.h"
 #include "selftests/connect/fake_verbs.h"
 
-#define AREA 3000 /* bytes of each part of a side's region */
+/* Bytes of each part of a side's region: the longest transfer there is. */
+#define AREA FAKE_MAX_MESSAGE_BYTES
 
 enum { CLIENT, SERVICE, SIDES };
 /* Of a side's region. */
@@ -50,6 +51,8 @@ void set_sizes_of_kind(unsigned int kind);
 /* ---- made and ended ------------------------------------------------------------------------- */
 
 int make_side(int i, struct inc_err *err);
+/* RTR, at once. */
+int to_rtr(int i, const struct connect_info *peer, struct inc_err *err);
 /* Up to the probe, which is posted. */
 int begin_pair(struct inc_err *err);
 void expect_event(int i, enum connect_event wanted);

@@ -70,7 +70,7 @@ static void presets_do(void **state)
 	struct inc_connect_settings s;
 	struct inc_err err;
 
-	inc_connect_settings_init(&s);
+	inc_connect_settings_init(&s, sizeof(s));
 	assert_null(connect_settings_wrong(&s, &err));
 	assert_int_equal(connect_cq_entries(&s), 211);
 #define BETWEEN(name, type, preset, least, most, about) \
@@ -104,7 +104,7 @@ static void what_a_device_cannot_do(void **state)
 	struct inc_err err = {""};
 	size_t i;
 
-	inc_connect_settings_init(&s);
+	inc_connect_settings_init(&s, sizeof(s));
 	assert_int_equal(connect_settings_fit(&s, "dev0", &enough, &err), 0);
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		less = enough;
@@ -115,6 +115,44 @@ static void what_a_device_cannot_do(void **state)
 	}
 	s.max_rdma_wr = s.max_rdma_wr_per_post = 1;
 	assert_true(connect_recv_wr(&s) <= connect_send_wr(&s));
+}
+
+/* Callers are compiled with these places: what is added begins at the struct's size as it is. */
+static void settings_stay_where_they_are(void **state)
+{
+	static const struct {
+		const char *name;
+		size_t at, is;
+	} rows[] = {
+#define ROW(name, at) {#name, at, offsetof(struct inc_connect_settings, name)}
+		ROW(sz, 0),
+		ROW(record_latency_per_peer, 8),
+		ROW(sl, 9),
+		ROW(traffic_class, 10),
+		ROW(pkey_index, 12),
+		ROW(start_psn, 16),
+		ROW(min_rnr_timer, 20),
+		ROW(timeout, 21),
+		ROW(retry_cnt, 22),
+		ROW(rnr_retry, 23),
+		ROW(max_sge, 24),
+		ROW(max_rdma_wr, 28),
+		ROW(max_rdma_wr_per_post, 32),
+		ROW(max_rd_atomic, 36),
+		ROW(buf_size, 40),
+		ROW(send_buf_cnt, 44),
+		ROW(buf_ack_batch, 48),
+		ROW(buf_signal_batch, 52),
+		ROW(event_ack_batch, 56),
+#undef ROW
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (rows[i].is != rows[i].at)
+			fail_msg("%s was at %zu and is at %zu", rows[i].name, rows[i].at,
+				 rows[i].is);
+	assert_int_equal(sizeof(struct inc_connect_settings), 64);
 }
 
 static void an_empty_file_changes_nothing(void **state)
@@ -264,7 +302,7 @@ static void the_example_of_the_document(void **state)
 	assert_int_equal(config->n_allowed, 2);
 	assert_int_equal(config->allowed[1].port, 2);
 	/* the settings stand there at their defaults, all of them */
-	inc_connect_settings_init(&preset);
+	inc_connect_settings_init(&preset, sizeof(preset));
 	assert_memory_equal(&config->queue_pair, &preset, sizeof(preset));
 #define NAMED(name, type, preset, least, most, about) \
 	assert_non_null(strstr(text, "\n  " #name ": "));
@@ -345,6 +383,7 @@ int main(void)
 		cmocka_unit_test(derived_numbers),
 		cmocka_unit_test(presets_do),
 		cmocka_unit_test(what_a_device_cannot_do),
+		cmocka_unit_test(settings_stay_where_they_are),
 		cmocka_unit_test(an_empty_file_changes_nothing),
 		cmocka_unit_test(what_is_wrong_is_named),
 		cmocka_unit_test(every_setting_has_its_bounds),

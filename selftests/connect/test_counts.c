@@ -104,8 +104,8 @@ static void a_step_fails(void **state)
 	} rows[] = {
 		{FAKE_MAKE, 1, 0, 1, 0, 0},          /* the client's: nobody hears of it */
 		{FAKE_MAKE, 2, 0, 1, 1, 0},          /* the service's */
-		{FAKE_TO_RTR, 1, 0, 1, 1, 0},        /* the service's */
-		{FAKE_TO_RTR, 2, 0, 1, 1, 1},        /* the client's: the service waits for it */
+		{FAKE_ENTER_RTR, 1, 0, 1, 1, 0},     /* the service's */
+		{FAKE_ENTER_RTR, 2, 0, 1, 1, 1},     /* the client's: the service waits for it */
 		{FAKE_POST_RECEIVES, 1, 0, 1, 1, 0}, /* the service's */
 		{FAKE_PROBE, 1, 0, 1, 1, 1},         /* the client's */
 		{FAKE_TO_RTS, 2, 1, 0, 1, 0},        /* the service's: the client is ready */
@@ -163,7 +163,7 @@ static void peers_that_ask_for_it(void **state)
 	text = inc_connect_figures(loop.ctx);
 	assert_null(strstr(text, "inc_connect_peer_"));
 	free(text);
-	inc_connect_settings_init(&settings);
+	inc_connect_settings_init(&settings, sizeof(settings));
 	settings.record_latency_per_peer = true;
 	opts.settings = &settings;
 	assert_int_equal(inc_connect_create(loop.base, &opts, &other), 0);
@@ -196,7 +196,7 @@ static void a_service_that_asks_for_it(void **state)
 	char *text;
 
 	begin(1, LONG_MS);
-	inc_connect_settings_init(&settings);
+	inc_connect_settings_init(&settings, sizeof(settings));
 	settings.record_latency_per_peer = true;
 	opts.settings = &settings;
 	assert_int_equal(inc_connect_create(loop.base, &opts, &other), 0);

@@ -248,7 +248,7 @@ static void derived_numbers(void **state)
 	struct inc_connect_settings s;
 	size_t i;
 
-	inc_connect_settings_init(&s);
+	inc_connect_settings_init(&s, sizeof(s));
 	const struct {
 		const char *first;
 		uint32_t n;

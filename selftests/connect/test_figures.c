@@ -78,6 +78,36 @@ static void each_figure_has_its_value(void **state)
 	connect_counters_release(c);
 }
 
+/* Each line once, in the page's order, and some hundred of them at most. */
+static void parts_are_the_page(void **state)
+{
+	struct connect_counters *c = connect_counters_new();
+	char peer[20], *whole, *text, *at;
+	unsigned int i, part, peers;
+	json_t *families;
+
+	for (peers = 0; peers <= CONNECT_MAX_PEERS + 1; peers += CONNECT_MAX_PEERS + 1) {
+		for (i = 0; i < peers; i++) {
+			snprintf(peer, sizeof(peer), "peer%u", i);
+			connect_counters_latency(c, CONNECT_LATENCY_ACCEPT, peer, 1000);
+		}
+		whole = text_of(connect_figures_families(c));
+		at = whole;
+		for (part = 0; (families = connect_figures_part(c, part)); part++) {
+			text = text_of(families);
+			assert_int_equal(strncmp(at, text, strlen(text)), 0);
+			assert_int_equal(!!text[0], peers || !part);
+			assert_true(count(text, "\n") < 700);
+			at += strlen(text);
+			free(text);
+		}
+		assert_string_equal(at, "");
+		assert_int_equal(part, 3);
+		free(whole);
+	}
+	connect_counters_release(c);
+}
+
 static void latencies_are_counted_where_they_belong(void **state)
 {
 	struct connect_counters *c = connect_counters_new();
@@ -236,6 +266,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_figure_has_its_value),
+		cmocka_unit_test(parts_are_the_page),
 		cmocka_unit_test(latencies_are_counted_where_they_belong),
 		cmocka_unit_test(peers_are_bounded),
 		cmocka_unit_test(names_of_peers_are_printable),

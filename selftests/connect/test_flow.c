@@ -17,7 +17,7 @@
 #include "hostlib/connect/config.h"
 #include "hostlib/connect/flow.h"
 
-#define MAX_DEPTH 1024
+#define MAX_DEPTH 256
 #define MAX_INBOX 128
 #define MESSAGE   0 /* in an inbox; what else has an immediate */
 
@@ -40,8 +40,8 @@ struct end {
 
 struct pair {
 	struct end end[2];
-	uint32_t recv_wr;
 	struct connect_wr ring[2][MAX_DEPTH];
+	uint32_t recv_wr;
 };
 
 struct plan {
@@ -56,7 +56,7 @@ static void pair_init(struct pair *p, const struct plan *plan)
 	struct connect_flow flow;
 	int i;
 
-	inc_connect_settings_init(&s);
+	inc_connect_settings_init(&s, sizeof(s));
 	s.send_buf_cnt = plan->buffers;
 	s.buf_ack_batch = plan->ack_batch;
 	s.buf_signal_batch = plan->signal_batch;
@@ -249,15 +249,29 @@ static void check_end(const struct pair *p)
 
 /* ---- every order ---------------------------------------------------------------------------- */
 
-#define SEEN_SIZE (1u << 23)
+#define SEEN_SIZE (1u << 20)
 static uint64_t *seen;
 static uint32_t n_seen;
+
+static uint64_t hash_more(uint64_t hash, const void *at, size_t size)
+{
+	const uint64_t *word = at;
+
+	for (; size; size -= sizeof(*word)) {
+		hash = (hash ^ *word++) * 0x9e3779b97f4a7c15u;
+		hash ^= hash >> 32;
+	}
+	return hash;
+}
+
+_Static_assert(!(sizeof(struct end) % sizeof(uint64_t)) &&
+		       !(sizeof(struct connect_wr) % sizeof(uint64_t)),
+	       "they are hashed by words");
 
 /* False where the state has been there before. What no longer counts is made equal first. */
 static bool is_new(struct pair *p)
 {
-	const unsigned char *at = (const unsigned char *)p;
-	uint64_t hash = 14695981039346656037u, n;
+	uint64_t hash = 0, n;
 	struct connect_flow *f;
 	size_t i;
 	int side;
@@ -268,12 +282,10 @@ static bool is_new(struct pair *p)
 			p->ring[side][n % f->depth] = (struct connect_wr){0};
 		f->ring = NULL;
 	}
-	for (i = 0; i < sizeof(p->end) + sizeof(p->recv_wr); i++)
-		hash = (hash ^ at[i]) * 1099511628211u;
 	for (side = 0; side < 2; side++) {
-		at = (const unsigned char *)p->ring[side];
-		for (i = 0; i < p->end[side].flow.depth * sizeof(p->ring[0][0]); i++)
-			hash = (hash ^ at[i]) * 1099511628211u;
+		hash = hash_more(hash, &p->end[side], sizeof(p->end[side]));
+		hash = hash_more(hash, p->ring[side],
+				 p->end[side].flow.depth * sizeof(p->ring[0][0]));
 	}
 	own_rings(p);
 	hash |= !hash;
@@ -300,15 +312,18 @@ static void copy_pair(struct pair *to, const struct pair *from)
 static void explore(const struct pair *from)
 {
 	struct pair *next = malloc(sizeof(*next));
-	bool goes_on = false;
+	bool goes_on = false, is_from = false;
 	enum act act;
 	int side;
 
 	assert_non_null(next);
 	for (side = 0; side < 2; side++)
 		for (act = 0; act < N_ACTS; act++) {
-			copy_pair(next, from);
-			if (!try_act(next, side, act))
+			if (!is_from)
+				copy_pair(next, from);
+			/* what cannot happen has changed nothing */
+			is_from = !try_act(next, side, act);
+			if (is_from)
 				continue;
 			goes_on = goes_on || act < FLUSH;
 			check(next);
@@ -434,7 +449,7 @@ static void flow_of(struct connect_flow *flow, uint32_t buffers, uint32_t acks, 
 {
 	struct inc_connect_settings s;
 
-	inc_connect_settings_init(&s);
+	inc_connect_settings_init(&s, sizeof(s));
 	s.send_buf_cnt = buffers;
 	s.buf_ack_batch = acks;
 	s.buf_signal_batch = signals;

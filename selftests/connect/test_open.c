@@ -119,7 +119,8 @@ static struct inc_connect_request *open_here(void)
 /* Runs the loop until no connection is being made, and those that are belong to somebody. */
 static void until_quiet(void)
 {
-	while (loop_figure("inc_connect_connecting") || loop_figure("inc_connect_accepting"))
+	while (loop_figure("inc_connect_connecting") || loop_figure("inc_connect_accepting") ||
+	       loop_on_the_way())
 		event_base_loop(loop.base, EVLOOP_ONCE);
 	assert_int_equal(fake_sockets.alive, heard.opened + loop.accepted);
 }
@@ -316,13 +317,14 @@ static void closed_before_it_was_ready(void **state)
 	end();
 }
 
-/* So many of the loop's turns until a connection is made, and a few more. */
+/* So many of the loop's turns until a connection is made, and a few more; what a thread is at is
+ * waited for. */
 #define TURNS 30
 
 static void turn(unsigned int n)
 {
 	while (n--)
-		event_base_loop(loop.base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+		event_base_loop(loop.base, EVLOOP_ONCE | (loop_on_the_way() ? 0 : EVLOOP_NONBLOCK));
 }
 
 static void cancelled_at_any_time(void **state)
@@ -466,6 +468,10 @@ static void strange_services(void **state)
 		{"{\"type\":\"devices\"", -EPROTO, "in the middle of a line"},
 		{"{\"type\":\"devices\"}\n", -EPROTO, "devices: "},
 		{"{\"type\":\"error\",\"errno\":\"ENOTTY\",\"message\":\"no\"}\n", -ENOTTY, ": no"},
+		/* a service of another version, in its own words */
+		{"{\"type\":\"error\",\"errno\":\"EPROTONOSUPPORT\",\"message\":\"version 1, this "
+		 "service speaks 2\"}\n",
+		 -EPROTONOSUPPORT, ": version 1, this service speaks 2"},
 		{"{\"type\":\"error\",\"errno\":\"EWHAT\"}\n", -EPROTO, "without a reason"},
 		{"{\"type\":\"error\"}\n", -EPROTO, "without a reason"},
 		{DEVICES, -ECONNRESET, "closed by peer"},

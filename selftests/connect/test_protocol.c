@@ -306,7 +306,8 @@ static void settings_that_are_absent_have_their_defaults(void **state)
 
 	assert_int_equal(connect_read(CONNECT_MSG_CONNECT, message, &asked, &err), 0);
 	json_decref(message);
-	inc_connect_settings_init(&preset);
+	inc_connect_settings_init(&preset, sizeof(preset));
+	asked.config.sz = preset.sz; /* which is no setting */
 	assert_memory_equal(&asked.config, &preset, sizeof(preset));
 	message = with(3, "config", json_pack("{s:i}", "send_buf_cnt", 4));
 	assert_int_equal(read_one(CONNECT_MSG_CONNECT, message, &err), -EINVAL);

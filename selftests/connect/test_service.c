@@ -11,36 +11,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "hostlib/connect/protocol.h"
 #include "hostlib/connect/service.h"
 #include "selftests/connect/fake_devices.h"
 #include "selftests/connect/loop.h"
-
-#define LONG_MS 15000
-/* It is to end, and what comes before must find it running: on a slow machine, too. */
-#define SHORT_MS 300
-
-#define QUERY "{\"type\":\"query\",\"version\":1}\n"
-#define STATS "{\"type\":\"stats\",\"version\":1}\n"
-/* of a queue pair that nobody has: its first message never comes */
-#define CONNECT_TO(dev, name, port, config)                                                     \
-	"{\"type\":\"connect\",\"version\":1,\"hostname\":\"h\",\"dev\":0,\"dev_name\":\"c0\"," \
-	"\"port\":1,\"mtu\":3,\"qp_num\":2,\"start_psn\":0,\"gid\":\"::ffff:10.9.9.9\","        \
-	"\"target_dev\":" dev ",\"target_devname\":\"" name "\",\"target_port\":" port ","      \
-	"\"config\":{" config "}}\n"
-#define CONNECT CONNECT_TO("0", "fake0", "1", "")
-
-/* want "": nothing at all. */
-static void expect_said(const char *text, const char *want)
-{
-	char *said = tcp_ask(text);
-
-	if (want[0] ? !strstr(said, want) : said[0])
-		fail_msg("%.200s: '%s' is not in '%.300s'", text, want, said);
-	free(said);
-}
+#include "selftests/connect/service_client.h"
 
 static void answers_queries(void **state)
 {
@@ -51,9 +28,9 @@ static void answers_queries(void **state)
 	loop_begin(2, LONG_MS);
 	expect_said(QUERY, "{\"dev\":1,\"dev_name\":\"fake1\",\"ports\":"
 			   "[{\"port\":1,\"link_layer\":2,\"zones\":[]}]}");
-	expect_said(STATS, "\"name\":\"inc_connect_accepting\"");
+	expect_said(FIGURES, "\"name\":\"inc_connect_accepting\"");
 	/* one after the other on one connection */
-	expect_said(QUERY STATS, "\"families\":[");
+	expect_said(QUERY FIGURES, "\"families\":[");
 	loop_end();
 }
 
@@ -96,7 +73,7 @@ static void refuses_what_is_wrong(void **state)
 		{"{\"type\":\"connect\",\"version\":2}\n", "EPROTONOSUPPORT"},
 		{"{\"type\":\"connect\",\"version\":1}\n", "EINVAL"},
 		{QUERY QUERY, "'query' after 'query'"},
-		{STATS QUERY STATS, "'stats' after 'stats'"},
+		{FIGURES QUERY FIGURES, "'stats' after 'stats'"},
 		{CONNECT QUERY, "'query' after 'connect'"},
 		{CONNECT CONNECT, "'connect' after 'connect'"},
 		{CONNECT_TO("1", "fake0", "1", ""), "ENODEV"},
@@ -112,8 +89,7 @@ static void refuses_what_is_wrong(void **state)
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		expect_said(rows[i].text, rows[i].want);
 		expect_said(QUERY, "fake0");
-		assert_int_equal(fake_sockets.alive, 0);
-		assert_int_equal(loop_figure("inc_connect_accepting"), 0);
+		nothing_is_made();
 	}
 	fake_devices.shut = true;
 	expect_said(CONNECT, "fake0 is gone");
@@ -133,6 +109,72 @@ static void refuses_long_lines(void **state)
 	expect_said(QUERY, "fake0");
 	loop_end();
 	free(text);
+}
+
+/* Each message that a client may send, by the protocol's own table, and what comes back. */
+static const struct {
+	enum connect_message_id id;
+	const char *text, *answer;
+	unsigned int device_calls; /* that can fail */
+} requests[] = {
+	{CONNECT_MSG_QUERY, QUERY, "\"type\":\"devices\"", 0},
+	{CONNECT_MSG_ASK_FIGURES, FIGURES, "\"type\":\"figures\"", 0},
+	{CONNECT_MSG_CONNECT, CONNECT, "\"type\":\"connected\"", FAKE_POST_RECEIVES + 1},
+};
+#define N_REQUESTS (sizeof(requests) / sizeof(requests[0]))
+
+/* One line with this in it, and nothing else while others are served: an error ends what there
+ * is to read, an answer does not. */
+static void expect_one_line(const char *text, const char *want, bool is_error)
+{
+	const int fd = tcp_open();
+	char *said, *end;
+
+	tcp_send(fd, text, strlen(text));
+	said = is_error ? tcp_read_to_end(fd) : tcp_read_line(fd);
+	end = strchr(said, '\n');
+	if (!end || end[1] || !strstr(said, want) || !strstr(said, "\"error\"") != !is_error)
+		fail_msg("%.100s: '%.300s' is not one line with '%s'", text, said, want);
+	free(said);
+	expect_said(QUERY, "\"devices\":[");
+	assert_true(recv(fd, &(char){0}, 1, 0) <= 0);
+	close(fd);
+	inc_connect_service_close(loop.service);
+}
+
+static void every_message_is_answered_once(void **state)
+{
+	static const char *const wrong[] = {"\"version\":1", "\"version\":2"};
+	unsigned int id, call;
+	char text[1024];
+	size_t i, known = 0;
+
+	for (id = 0; id < CONNECT_MSG_ERROR; id++)
+		known += !strcmp(connect_messages[id].from, "client");
+	assert_int_equal(known, N_REQUESTS);
+	for (i = 0; i < N_REQUESTS; i++) {
+		assert_string_equal(connect_messages[requests[i].id].from, "client");
+		loop_begin(1, LONG_MS);
+		expect_one_line(requests[i].text, requests[i].answer, false);
+		loop_end();
+		snprintf(text, sizeof(text), "%s", requests[i].text);
+		memcpy(strstr(text, wrong[0]), wrong[1], strlen(wrong[1]));
+		loop_begin(1, LONG_MS);
+		expect_one_line(text, "version 2, this service speaks 1", true);
+		loop_end();
+		snprintf(text, sizeof(text), "{\"type\":\"%s\"}\n",
+			 connect_messages[requests[i].id].type);
+		loop_begin(1, LONG_MS);
+		expect_one_line(text, "EINVAL", true);
+		loop_end();
+		for (call = 0; call < requests[i].device_calls; call++) {
+			loop_begin(1, LONG_MS);
+			fake_sockets.fail_in[call] = 1;
+			fake_sockets.error = EIO;
+			expect_one_line(requests[i].text, "EIO", true);
+			loop_end();
+		}
+	}
 }
 
 /* Whatever the client's last byte was, nothing stays of it. */
@@ -181,19 +223,6 @@ static void silent_clients_are_ended(void **state)
 	loop_end();
 }
 
-/* A client that has asked for a queue pair, and has the answer. */
-static int tcp_connected(const char *text)
-{
-	const int fd = tcp_open();
-	char *said;
-
-	tcp_send(fd, text, strlen(text));
-	said = tcp_read_line(fd);
-	assert_non_null(strstr(said, "\"type\":\"connected\""));
-	free(said);
-	return fd;
-}
-
 /* A client that hangs up before its answer is out is given up, one that does so later is not. */
 static void hanging_up(void **state)
 {
@@ -212,6 +241,23 @@ static void hanging_up(void **state)
 	loop_end();
 }
 
+/* One that is reset while it waits to be accepted: getpeername() knows it no more. */
+static void reset_before_it_is_accepted(void **state)
+{
+	const struct linger reset = {1, 0};
+	int fd;
+
+	loop_begin(1, LONG_MS);
+	fd = tcp_open();
+	tcp_send(fd, CONNECT, strlen(CONNECT));
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)), 0);
+	close(fd);
+	loop_until(&loop.lines, 1);
+	assert_string_equal(loop.line, "127.0.0.1: not accepted: Connection reset by peer");
+	nothing_is_made();
+	loop_end();
+}
+
 static void device_fails_meanwhile(void **state)
 {
 	char *said;
@@ -227,172 +273,6 @@ static void device_fails_meanwhile(void **state)
 	close(fd);
 	assert_int_equal(fake_sockets.alive, 0);
 	assert_int_equal(loop_figure("inc_connect_accept_failed_total"), 1);
-	loop_end();
-}
-
-/* The first line that comes back; the connection stays. */
-static char *ask_line(const char *text, int *fd)
-{
-	*fd = tcp_open();
-	tcp_send(*fd, text, strlen(text));
-	return tcp_read_line(*fd);
-}
-
-/* What clients can make a service keep for them, before they have said a word over their queue
- * pairs: as many of one kind as fit, and no more. */
-static void memory_is_bounded(void **state)
-{
-	static const struct {
-		const char *text;
-		size_t fit;
-		bool full; /* for a small one, too */
-	} rows[] = {
-		/* 16 to send from, 6 ACKs: 39 buffers of 16 MiB */
-		{CONNECT_TO("0", "fake0", "1", "\"buf_size\":16777216,\"send_buf_cnt\":16"), 1,
-		 false},
-		/* one message has room for 5 ACKs, each with such a buffer */
-		{CONNECT_TO("0", "fake0", "1",
-			    "\"buf_size\":16777216,\"send_buf_cnt\":1,\"buf_ack_batch\":1,"
-			    "\"buf_signal_batch\":1"),
-		 7, false},
-		/* a queue of 256 MiB, with hardly a buffer */
-		{CONNECT_TO("0", "fake0", "1",
-			    "\"buf_size\":64,\"max_rdma_wr\":65536,\"max_sge\":256"),
-		 3, false},
-		/* more than fits, but alone */
-		{CONNECT_TO("0", "fake0", "1",
-			    "\"buf_size\":16384,\"send_buf_cnt\":16384,\"buf_ack_batch\":1,"
-			    "\"max_rdma_wr\":65536,\"max_sge\":256"),
-		 1, true},
-	};
-	int fd[8];
-	char *said;
-	size_t i, k;
-
-	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		loop_begin(1, LONG_MS);
-		for (k = 0; k < rows[i].fit; k++) {
-			said = ask_line(rows[i].text, &fd[k]);
-			assert_non_null(strstr(said, "connected"));
-			free(said);
-		}
-		expect_said(rows[i].text, "ENOBUFS");
-		said = ask_line(CONNECT, &fd[k]);
-		assert_non_null(strstr(said, rows[i].full ? "ENOBUFS" : "connected"));
-		free(said);
-		inc_connect_service_close(loop.service);
-		for (k = 0; k <= rows[i].fit; k++)
-			close(fd[k]);
-		loop_end();
-	}
-}
-
-static void many_at_once(void **state)
-{
-	enum { N = CONNECT_MAX_CLIENTS_PER_PEER, MORE = 8 };
-	int fd[N + MORE];
-	char *said;
-	size_t i;
-
-	loop_begin(1, LONG_MS);
-	for (i = 0; i < N + MORE; i++) {
-		fd[i] = tcp_open();
-		loop_turn();
-	}
-	for (i = N; i < N + MORE; i++) {
-		said = tcp_read_to_end(fd[i]);
-		assert_non_null(strstr(said, "EBUSY"));
-		free(said);
-		close(fd[i]);
-	}
-	for (i = 0; i < N; i++)
-		tcp_send(fd[i], QUERY, strlen(QUERY));
-	for (i = 0; i < N; i++) {
-		said = tcp_read_line(fd[i]);
-		assert_non_null(strstr(said, "fake0"));
-		free(said);
-		close(fd[i]);
-	}
-	expect_said(QUERY, "fake0");
-	loop_end();
-}
-
-static void allow_descriptors(rlim_t n)
-{
-	struct rlimit limit;
-
-	getrlimit(RLIMIT_NOFILE, &limit);
-	if (limit.rlim_cur >= n)
-		return;
-	limit.rlim_cur = n < limit.rlim_max ? n : limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
-}
-
-/* Who has been told the last word and does not hang up has a descriptor still: of these, too, there
- * are only so many. */
-static void who_does_not_leave_is_left(void **state)
-{
-	enum { N = 1000, KEPT = 256, OWN = 16 };
-	int fd[N];
-	char *said;
-	size_t i;
-
-	allow_descriptors(4 * N);
-	loop_begin(1, LONG_MS);
-	for (i = 0; i < N; i++) {
-		fd[i] = tcp_open();
-		tcp_send(fd[i], "x\n", 2);
-		said = tcp_read_line(fd[i]);
-		assert_non_null(strstr(said, "EBADMSG"));
-		free(said);
-		loop_turn();
-		assert_true(loop_descriptors() <= i + 1 + KEPT + OWN);
-	}
-	for (i = 0; i < N; i++)
-		close(fd[i]);
-	loop_end();
-}
-
-static bool has_heard(int fd)
-{
-	return recv(fd, &(char){0}, 1, MSG_DONTWAIT | MSG_PEEK) == 1;
-}
-
-/* From several addresses: so many are served at once, the others wait until these leave. */
-static void more_than_fit_wait(void **state)
-{
-	enum { N = CONNECT_MAX_CLIENTS + 88, PER_ADDRESS = 150 };
-	struct sockaddr_in to = {.sin_family = AF_INET}, from = to;
-	int fd[N];
-	char *said;
-	size_t i;
-
-	allow_descriptors(4 * N);
-	loop_begin(1, LONG_MS);
-	to.sin_port = htons(inc_connect_service_port(loop.service));
-	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	for (i = 0; i < N; i++) {
-		from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1 + i / PER_ADDRESS);
-		fd[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		assert_true(fd[i] >= 0);
-		assert_int_equal(bind(fd[i], (struct sockaddr *)&from, sizeof(from)), 0);
-		assert_int_equal(connect(fd[i], (struct sockaddr *)&to, sizeof(to)), 0);
-		tcp_send(fd[i], QUERY, strlen(QUERY));
-		loop_turn();
-	}
-	for (i = 0; i < 100; i++)
-		loop_turn();
-	for (i = 0; i < N; i++)
-		assert_int_equal(has_heard(fd[i]), i < CONNECT_MAX_CLIENTS);
-	for (i = 0; i < N / 2; i++)
-		close(fd[i]);
-	for (; i < N; i++) {
-		evutil_make_socket_nonblocking(fd[i]);
-		said = tcp_read_line(fd[i]);
-		assert_non_null(strstr(said, "fake0"));
-		free(said);
-		close(fd[i]);
-	}
 	loop_end();
 }
 
@@ -446,6 +326,53 @@ static void listens_where_it_is_told(void **state)
 	loop_end();
 }
 
+/* What an older or a newer caller's settings are taken as. */
+static void settings_of_any_size(void **state)
+{
+	struct {
+		struct inc_connect_settings known;
+		uint8_t more[16];
+	} given;
+	char error[512] = "";
+	INC_CONNECT_OPTS(inc_connect_opts, opts, .settings = &given.known, .error = error,
+			 .error_size = sizeof(error));
+	struct event_base *base = event_base_new();
+	struct inc_connect *ctx;
+
+	fake_devices_reset();
+	fake_devices.n = 1;
+	/* an older one's: what stands behind it is none of ours */
+	memset(&given, 0xff, sizeof(given));
+	inc_connect_settings_init(&given.known,
+				  offsetof(struct inc_connect_settings, buf_signal_batch));
+	assert_int_equal(given.known.buf_signal_batch, 0xffffffff);
+	given.known.buf_size = 1000;
+	assert_int_equal(inc_connect_create(base, &opts, &ctx), 0);
+	assert_int_equal(ctx->config.queue_pair.buf_size, 1000);
+	assert_int_equal(ctx->config.queue_pair.buf_signal_batch, 8);
+	assert_int_equal(ctx->config.queue_pair.event_ack_batch, 128);
+	assert_int_equal(ctx->config.queue_pair.sz, sizeof(given.known));
+	inc_connect_destroy(ctx);
+	/* a newer one's, which says nothing new, and one that does */
+	memset(&given, 0xff, sizeof(given));
+	inc_connect_settings_init(&given.known, sizeof(given));
+	assert_int_equal(given.more[0] | given.more[15], 0);
+	assert_int_equal(inc_connect_create(base, &opts, &ctx), 0);
+	assert_int_equal(ctx->config.queue_pair.event_ack_batch, 128);
+	inc_connect_destroy(ctx);
+	given.more[15] = 1;
+	assert_int_equal(inc_connect_create(base, &opts, &ctx), -E2BIG);
+	assert_string_equal(
+		error, "settings: 80 bytes, of which this library knows 64, with something behind");
+	/* none */
+	memset(&given, 0, sizeof(given));
+	inc_connect_settings_init(&given.known, sizeof(size_t) - 1);
+	assert_int_equal(given.known.sz, 0);
+	assert_int_equal(inc_connect_create(base, &opts, &ctx), -EINVAL);
+	assert_string_equal(error, "settings: sz: 0 is no size");
+	event_base_free(base);
+}
+
 static void refuses_wrong_options(void **state)
 {
 	struct inc_connect_settings settings;
@@ -465,7 +392,7 @@ static void refuses_wrong_options(void **state)
 	assert_string_equal(error, "no RDMA port that can be used; fake0/1: down; fake1/1: down");
 	fake_devices.down = false;
 	assert_int_equal(inc_connect_create(NULL, &opts, &ctx), -EINVAL);
-	inc_connect_settings_init(&settings);
+	inc_connect_settings_init(&settings, sizeof(settings));
 	opts.settings = &settings;
 	assert_int_equal(inc_connect_create(base, &opts, &ctx), 0);
 	inc_connect_destroy(ctx);
@@ -498,16 +425,15 @@ int main(void)
 		cmocka_unit_test(ports_come_and_go),
 		cmocka_unit_test(refuses_what_is_wrong),
 		cmocka_unit_test(refuses_long_lines),
+		cmocka_unit_test(every_message_is_answered_once),
 		cmocka_unit_test(cut_at_every_byte),
 		cmocka_unit_test(silent_clients_are_ended),
 		cmocka_unit_test(hanging_up),
+		cmocka_unit_test(reset_before_it_is_accepted),
 		cmocka_unit_test(device_fails_meanwhile),
-		cmocka_unit_test(memory_is_bounded),
-		cmocka_unit_test(many_at_once),
-		cmocka_unit_test(who_does_not_leave_is_left),
-		cmocka_unit_test(more_than_fit_wait),
 		cmocka_unit_test(ends_with_clients_in_every_state),
 		cmocka_unit_test(listens_where_it_is_told),
+		cmocka_unit_test(settings_of_any_size),
 		cmocka_unit_test(refuses_wrong_options),
 	};
 

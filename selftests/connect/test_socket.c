@@ -27,7 +27,7 @@ static void both_are_connected(void **state)
 	assert_true(info.local_port == 1 && info.remote_port == 1 && info.link_layer == 2 &&
 		    info.mtu_bytes == 1024 && info.latency_ns == 2);
 	assert_int_equal(info.remote_qpn, own.qp_num);
-	assert_int_equal(info.settings.send_buf_cnt, 8);
+	assert_int_equal(info.settings->send_buf_cnt, 8);
 	assert_int_equal(inc_connect_socket_progress(sides[CLIENT].socket), 0);
 	assert_int_equal(inc_connect_socket_progress(sides[SERVICE].socket), 0);
 	assert_false(readable(CLIENT, 0) || readable(SERVICE, 0));
@@ -53,6 +53,12 @@ static void info_of_any_size(void **state)
 	assert_int_equal(inc_connect_socket_info(sides[CLIENT].socket, &out.info), 0);
 	assert_string_equal(out.info.peer, "service");
 	assert_int_equal((uint8_t)out.info.local_name[0], 0xff);
+	/* settings that grow move nothing of it */
+	assert_int_equal(offsetof(struct inc_connect_socket_info, settings) + sizeof(void *),
+			 sizeof(struct inc_connect_socket_info));
+	out.info.sz = sizeof(out.info);
+	assert_int_equal(inc_connect_socket_info(sides[CLIENT].socket, &out.info), 0);
+	assert_int_equal(out.info.settings->sz, sizeof(struct inc_connect_settings));
 	out.info.sz = 1;
 	assert_int_equal(inc_connect_socket_info(sides[CLIENT].socket, &out.info), -EINVAL);
 	nothing_is_left();
@@ -121,6 +127,22 @@ static void figures_are_counted(void **state)
 	nothing_is_left();
 }
 
+static void messages_that_the_port_can_do(void **state)
+{
+	struct inc_connect_socket_info info = {.sz = sizeof(info)};
+	struct inc_err err = {""};
+
+	settings.buf_size = FAKE_MAX_MESSAGE_BYTES;
+	connected();
+	assert_int_equal(inc_connect_socket_info(sides[CLIENT].socket, &info), 0);
+	assert_int_equal(info.max_transfer_bytes, FAKE_MAX_MESSAGE_BYTES);
+	nothing_is_left();
+	settings.buf_size = FAKE_MAX_MESSAGE_BYTES + 1;
+	assert_int_equal(begin_pair(&err), -EINVAL);
+	assert_string_equal(err.msg, "fake0/1: buf_size: 3001, the port can do 3000");
+	nothing_is_left();
+}
+
 /* What may not be asked for, and what must wait. */
 static void limits(void **state)
 {
@@ -161,6 +183,10 @@ static void limits(void **state)
 	assert_int_equal(inc_connect_socket_transfer(s, INC_CONNECT_READ, t, 1, &ticket), -EINVAL);
 	t[0].local = (uint8_t *)sides[CLIENT].memory - 1;
 	assert_int_equal(inc_connect_socket_transfer(s, INC_CONNECT_READ, t, 1, &ticket), -EINVAL);
+	t[0].local = sides[CLIENT].memory;
+	t[0].size = FAKE_MAX_MESSAGE_BYTES + 1;
+	assert_int_equal(inc_connect_socket_transfer(s, INC_CONNECT_READ, t, 1, &ticket),
+			 -EMSGSIZE);
 	t[0].local = sides[SERVICE].memory;
 	t[0].region = sides[SERVICE].region;
 	assert_int_equal(inc_connect_socket_transfer(s, INC_CONNECT_READ, t, 1, &ticket), -EINVAL);
@@ -269,6 +295,7 @@ int main(void)
 		cmocka_unit_test_setup(both_are_connected, reset_fakes),
 		cmocka_unit_test_setup(info_of_any_size, reset_fakes),
 		cmocka_unit_test_setup(figures_are_counted, reset_fakes),
+		cmocka_unit_test_setup(messages_that_the_port_can_do, reset_fakes),
 		cmocka_unit_test_setup(limits, reset_fakes),
 		cmocka_unit_test_setup(messages_before_the_hand_over, reset_fakes),
 		cmocka_unit_test_setup(a_close_before_the_hand_over, reset_fakes),

@@ -256,6 +256,33 @@ static void wait_for(int i, int error)
 	check_over(i);
 }
 
+/* Who hears the other's close ends at once: what it has sent is lost. */
+static void closes_that_cross(void **state)
+{
+	struct inc_connect_socket *hears, *heard;
+	const void *data;
+	size_t size;
+
+	connected();
+	hears = sides[CLIENT].socket;
+	heard = sides[SERVICE].socket;
+	assert_int_equal(inc_connect_socket_send(hears, "lost", 5), 0);
+	assert_int_equal(inc_connect_socket_send(heard, "kept", 5), 0);
+	assert_int_equal(inc_connect_socket_flush(hears), -EAGAIN);
+	assert_int_equal(inc_connect_socket_close(hears), -EAGAIN);
+	assert_int_equal(inc_connect_socket_close(heard), -EAGAIN);
+	fake_settle(qp_of(SERVICE));
+	assert_int_equal(inc_connect_socket_progress(hears), -ESHUTDOWN);
+	assert_int_equal(inc_connect_socket_close(hears), 0);
+	fake_settle(qp_of(CLIENT));
+	assert_int_equal(inc_connect_socket_progress(heard), -ESHUTDOWN);
+	assert_int_equal(inc_connect_socket_close(heard), 0);
+	assert_int_equal(inc_connect_socket_receive(hears, &data, &size), 0);
+	assert_string_equal(data, "kept");
+	assert_int_equal(inc_connect_socket_receive(heard, &data, &size), -ESHUTDOWN);
+	nothing_is_left();
+}
+
 static void a_close_that_nobody_answers(void **state)
 {
 	uint64_t start_ns;
@@ -376,6 +403,7 @@ int main(void)
 		cmocka_unit_test_setup(every_call_may_fail, reset_fakes),
 		cmocka_unit_test_setup(a_peer_that_lies, reset_fakes),
 		cmocka_unit_test_setup(a_peer_that_does_not_allow_it, reset_fakes),
+		cmocka_unit_test_setup(closes_that_cross, reset_fakes),
 		cmocka_unit_test_setup(a_close_that_nobody_answers, reset_fakes),
 		cmocka_unit_test_setup(a_port_that_goes_down, reset_fakes),
 		cmocka_unit_test_setup(a_port_that_is_down_again, reset_fakes),

@@ -65,6 +65,8 @@ static void check_side(const struct side *s, size_t from, enum connect_event eve
 		must(is_final(connect_next(s->state, CONNECT_EVENT_TIMEOUT).to), from, event,
 		     "goes on after its time");
 	}
+	must(s->aiming == (s->state == CONNECT_AIMING || s->state == CONNECT_SEEKING), from, event,
+	     "its queue pair is on its way to RTR, or is not");
 	if (s->state == CONNECT_READY)
 		must(!s->clock, from, event, "ready, and a clock runs");
 	if (!is_final(s->state)) {
@@ -166,7 +168,10 @@ static void what_means_nothing_changes_nothing(void **state)
 	/* a client that hangs up may be ready; one that does before the answer is out is not */
 	assert_int_equal(connect_next(CONNECT_ACCEPTED, CONNECT_EVENT_LOST).to, CONNECT_ACCEPTED);
 	assert_int_equal(connect_next(CONNECT_ANSWERING, CONNECT_EVENT_LOST).to, CONNECT_FAILED);
+	/* nor is one that does while its port is looked for */
+	assert_int_equal(connect_next(CONNECT_SEEKING, CONNECT_EVENT_LOST).to, CONNECT_FAILED);
 	/* once it has the answer, a client needs no TCP */
+	assert_int_equal(connect_next(CONNECT_AIMING, CONNECT_EVENT_LOST).to, CONNECT_AIMING);
 	assert_int_equal(connect_next(CONNECT_PROBING, CONNECT_EVENT_LOST).to, CONNECT_PROBING);
 	assert_int_equal(connect_next(CONNECT_ASKING, CONNECT_EVENT_LOST).to, CONNECT_FAILED);
 }

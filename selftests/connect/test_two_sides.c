@@ -246,6 +246,23 @@ static unsigned int move_seen(const struct world *w, int who, const struct chann
 	return n;
 }
 
+/* The kernel finds the peer's address, or, where all can fail, does not. */
+static unsigned int move_device(const struct world *w, const struct channel *c)
+{
+	unsigned int n = 0;
+	int who;
+
+	for (who = 0; who < 2; who++) {
+		if (!w->side[who].aiming)
+			continue;
+		step(*w, who, CONNECT_EVENT_CAN_RECEIVE);
+		if (c->lossy)
+			step(*w, who, CONNECT_EVENT_FAILED);
+		n++;
+	}
+	return n;
+}
+
 static bool is_final(const struct side *s)
 {
 	return s->state == CONNECT_CLOSED || s->state == CONNECT_FAILED;
@@ -323,7 +340,7 @@ static unsigned int move_check(const struct world *w)
 static void visit(const struct world *w, const struct channel *c)
 {
 	const struct side *client = &w->side[CLIENT], *service = &w->side[SERVICE];
-	unsigned int n = move_owners(w, c);
+	unsigned int n = move_owners(w, c) + move_device(w, c);
 	int who;
 
 	if (w->tcp & BEGUN)

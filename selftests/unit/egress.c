@@ -20,11 +20,10 @@ int egress_open(struct unit *u)
 		snprintf(u->why, sizeof(u->why), "inc_xdp_test: %s", strerror(errno));
 		return -errno;
 	}
-	bpf_object__for_each_program(prog, u->egress->obj)
+	bpf_object__for_each_program (prog, u->egress->obj)
 		bpf_program__set_autoload(prog, prog == u->egress->progs.inc_egress_test ||
 							prog == u->egress->progs.inc_bench_empty);
-	bpf_object__for_each_map(map, u->egress->obj)
-	{
+	bpf_object__for_each_map (map, u->egress->obj) {
 		if (bpf_map__is_internal(map))
 			continue;
 		fd = inc_switch_map_fd(u->sw, bpf_map__name(map));

@@ -111,6 +111,7 @@ int main(int argc, char **argv)
 		TEST(test_wrong_device),
 		TEST(test_cannot_do),
 		TEST(test_silent_client),
+		TEST(test_peer_is_nowhere),
 		TEST(test_lost_answer),
 		TEST(test_cut_requests),
 		TEST(test_cut_answers),

@@ -181,6 +181,7 @@ void test_port_down_before(void **state);
 void test_wrong_device(void **state);
 void test_cannot_do(void **state);
 void test_silent_client(void **state);
+void test_peer_is_nowhere(void **state);
 void test_lost_answer(void **state);
 void test_cut_requests(void **state);
 void test_cut_answers(void **state);

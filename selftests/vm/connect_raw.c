@@ -55,6 +55,7 @@ struct ask {
 	const char *name;
 	unsigned int port;
 	const char *config;
+	const char *address; /* of its own port; NULL: the client's */
 };
 
 static void raw_connect(struct sides *s, int fd, const struct ask *ask)
@@ -70,8 +71,8 @@ static void raw_connect(struct sides *s, int fd, const struct ask *ask)
 		 "\"dev_name\":\"%s\",\"port\":1,\"mtu\":4,\"qp_num\":77777,\"start_psn\":0,"
 		 "\"gid\":\"::ffff:%s\",\"target_dev\":%d,\"target_devname\":\"%s\","
 		 "\"target_port\":%u,\"config\":{%s}}\n",
-		 ends[CLIENT].device, ends[CLIENT].address, devices->devices[0].dev + ask->dev_off,
-		 ask->name, ask->port, ask->config);
+		 ends[CLIENT].device, ask->address ? ask->address : ends[CLIENT].address,
+		 devices->devices[0].dev + ask->dev_off, ask->name, ask->port, ask->config);
 	free(devices);
 	raw_send(fd, line);
 }
@@ -101,7 +102,7 @@ static void refused(struct sides *s, const struct ask *ask, const char *code, co
 
 void test_wrong_device(void **state)
 {
-	struct ask ask = {0, "rxe77", 1, ""};
+	struct ask ask = {0, "rxe77", 1, "", NULL};
 	struct held held[SIDES];
 	struct books before;
 	struct sides s;
@@ -148,8 +149,8 @@ void test_cannot_do(void **state)
 	sides_open(&s, &opts);
 	books_now(&before);
 	for (i = 0; i < sizeof(too_much) / sizeof(too_much[0]); i++)
-		refused(&s, &(struct ask){0, ends[SERVICE].device, 1, too_much[i].config}, "EINVAL",
-			too_much[i].word);
+		refused(&s, &(struct ask){0, ends[SERVICE].device, 1, too_much[i].config, NULL},
+			"EINVAL", too_much[i].word);
 	open_address(&s, s.address, 0, &out);
 	assert_int_equal(out.error, -EINVAL);
 	assert_non_null(strstr(out.why, "max_sge"));
@@ -167,7 +168,7 @@ void test_cannot_do(void **state)
 void test_silent_client(void **state)
 {
 	const struct sides_opts opts = {.accept_timeout_ms = 3000};
-	const struct ask ask = {0, ends[SERVICE].device, 1, ""};
+	const struct ask ask = {0, ends[SERVICE].device, 1, "", NULL};
 	struct held held[SIDES];
 	struct books before;
 	uint64_t since_ns;
@@ -204,6 +205,125 @@ void test_silent_client(void **state)
 	sides_close(&s);
 }
 
+/* ---- who is nowhere ------------------------------------------------------------------------- */
+
+/* In the subnet of a side's port, and nobody's. */
+static void nobodys_address(int side, char *address, size_t size)
+{
+	const char *own = ends[side].address;
+
+	snprintf(address, size, "%.*s.99", (int)(strrchr(own, '.') - own), own);
+}
+
+/* The kernel looks for the client's port in vain: the service's loop answers others meanwhile. */
+static void service_seeks(struct sides *s)
+{
+	char address[32], line[1000];
+	const struct ask ask = {0, ends[SERVICE].device, 1, "", address};
+	unsigned int answered = 0;
+	const int fd = raw_open(s);
+	struct outcome out;
+	uint64_t since_ns;
+
+	nobodys_address(SERVICE, address, sizeof(address));
+	since_ns = inc_now_ns();
+	raw_connect(s, fd, &ask);
+	UNTIL(s, figure(s, SERVICE, "inc_connect_accepting") == 1);
+	while (recv(fd, line, 1, MSG_DONTWAIT | MSG_PEEK) < 0) {
+		query_address(s, s->address, &out);
+		assert_int_equal(out.error, 0);
+		answered++;
+	}
+	assert_true(answered);
+	assert_true(raw_line(s, fd, line, sizeof(line)));
+	printf("# %u queries in %.2f s, then %s", answered, (inc_now_ns() - since_ns) / 1e9, line);
+	assert_non_null(strstr(line, "\"type\":\"error\""));
+	assert_non_null(strstr(line, address));
+	close(fd);
+}
+
+/* A service by hand that says it is at an address, up to where its client looks for that. */
+static struct inc_connect_request *client_seeks(struct sides *s, const char *address, int *fd,
+						struct outcome *out)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct inc_connect_request *request;
+	socklen_t len = sizeof(at);
+	char line[1000];
+
+	assert_true(listener >= 0);
+	assert_int_equal(bind(listener, (struct sockaddr *)&at, len), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &len), 0);
+	snprintf(line, sizeof(line), "127.0.0.1:%u", ntohs(at.sin_port));
+	request = open_begin(s, line, 0, out);
+	UNTIL(s, (*fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) >= 0);
+	close(listener);
+	assert_true(raw_line(s, *fd, line, sizeof(line)));
+	raw_send(*fd, "{\"type\":\"devices\",\"devices\":[{\"dev\":0,\"dev_name\":\"far\","
+		      "\"ports\":[{\"port\":1,\"link_layer\":2,\"zones\":[]}]}]}\n");
+	assert_true(raw_line(s, *fd, line, sizeof(line)));
+	snprintf(line, sizeof(line),
+		 "{\"type\":\"connected\",\"hostname\":\"nowhere\",\"dev\":0,\"dev_name\":\"far\","
+		 "\"port\":1,\"mtu\":4,\"qp_num\":77777,\"start_psn\":0,\"gid\":\"::ffff:%s\"}\n",
+		 address);
+	raw_send(*fd, line);
+	return request;
+}
+
+/* A peer at an address that nobody has: the kernel looks for it for a second or more. The loop goes
+ * on, on both sides, and nothing is left whatever ends it. */
+void test_peer_is_nowhere(void **state)
+{
+	struct inc_connect_request *request;
+	struct held held[SIDES];
+	struct outcome out, asked;
+	struct books before, all;
+	uint64_t since_ns;
+	char address[32];
+	struct sides s;
+	int fd;
+
+	books_now(&all);
+	sides_open(&s, NULL);
+	books_now(&before);
+	service_seeks(&s);
+	books_balance(&s, &before);
+
+	nobodys_address(CLIENT, address, sizeof(address));
+	client_seeks(&s, address, &fd, &out);
+	query_address(&s, s.address, &asked);
+	assert_int_equal(asked.error, 0);
+	assert_false(out.done);
+	UNTIL(&s, out.done);
+	assert_true(out.error);
+	printf("# %s\n", out.why);
+	assert_non_null(strstr(out.why, "nowhere far/1"));
+	assert_non_null(strstr(out.why, address));
+	close(fd);
+	books_balance(&s, &before);
+
+	request = client_seeks(&s, address, &fd, &out);
+	query_address(&s, s.address, &asked);
+	inc_connect_cancel(request);
+	close(fd);
+	books_balance(&s, &before);
+	assert_false(out.done);
+	open_pair(&s, held);
+	close_pair(&s, held);
+
+	client_seeks(&s, address, &fd, &out);
+	query_address(&s, s.address, &asked);
+	assert_false(out.done);
+	since_ns = inc_now_ns();
+	sides_close(&s);
+	printf("# the contexts' end took %.2f s\n", (inc_now_ns() - since_ns) / 1e9);
+	assert_false(out.done);
+	close(fd);
+	books_balance(NULL, &all);
+}
+
 /* ---- what is lost --------------------------------------------------------------------------- */
 
 static void nobody_accepted(struct sides *s, const struct books *before)
@@ -220,7 +340,7 @@ static void nobody_accepted(struct sides *s, const struct books *before)
 void test_lost_answer(void **state)
 {
 	const struct sides_opts opts = {.accept_timeout_ms = 2000};
-	const struct ask ask = {0, ends[SERVICE].device, 1, ""};
+	const struct ask ask = {0, ends[SERVICE].device, 1, "", NULL};
 	const struct linger reset = {1, 0};
 	struct inc_connect_request *request;
 	struct outcome out;

@@ -18,7 +18,7 @@
 
 void test_settings(struct inc_connect_settings *settings)
 {
-	inc_connect_settings_init(settings);
+	inc_connect_settings_init(settings, sizeof(*settings));
 	settings->timeout = 18; /* 1.07 s */
 	settings->retry_cnt = 3;
 	settings->buf_size = FEW;

@@ -98,6 +98,14 @@ static void expect_event(int i, enum connect_event wanted)
 			fail_msg("%s", err.msg); \
 	} while (0)
 
+static int to_rtr(int i, const struct connect_info *peer, struct inc_err *err)
+{
+	struct inc_connect_socket *s = sides[i].socket;
+	int ret = connect_socket_aim(s, peer, err);
+
+	return ret ?: connect_socket_entered_rtr(s, connect_socket_enter_rtr(s), err);
+}
+
 static void connected(void)
 {
 	struct connect_info info[ENDS];
@@ -107,9 +115,9 @@ static void connected(void)
 		make(i);
 		connect_socket_describe(sides[i].socket, &info[i]);
 	}
-	FINE(connect_socket_to_rtr(sides[1].socket, &info[0], &err));
+	FINE(to_rtr(1, &info[0], &err));
 	FINE(connect_socket_post_receives(sides[1].socket, &err));
-	FINE(connect_socket_to_rtr(sides[0].socket, &info[1], &err));
+	FINE(to_rtr(0, &info[1], &err));
 	FINE(connect_socket_post_receives(sides[0].socket, &err));
 	FINE(connect_socket_to_rts(sides[0].socket, &err));
 	FINE(connect_socket_probe(sides[0].socket, &err));
@@ -160,7 +168,7 @@ static unsigned int descriptors;
 /* An emulated machine is slow: ACK timeouts are long where they are not what is tried. */
 static int setup(void **state)
 {
-	inc_connect_settings_init(&settings);
+	inc_connect_settings_init(&settings, sizeof(settings));
 	settings.buf_size = 4096;
 	settings.timeout = 17;
 	settings.start_psn = 0xfffff0; /* wraps under way */

@@ -30,7 +30,7 @@ static void check_ends(const struct held held[SIDES], const struct inc_connect_s
 		assert_int_equal(info[side].link_layer, INC_CONNECT_ETHERNET);
 		assert_int_equal(info[side].mtu_bytes, 2048); /* the lab's links carry 2200 */
 		assert_int_equal(info[side].local_qpn, info[!side].remote_qpn);
-		assert_memory_equal(&info[side].settings, settings, sizeof(*settings));
+		assert_memory_equal(info[side].settings, settings, sizeof(*settings));
 		assert_true(info[side].peer[0] && info[side].latency_ns);
 		assert_null(inc_connect_socket_error(held[side].socket));
 	}

@@ -30,8 +30,7 @@ static int on_neighbour(const struct nlmsghdr *nlh, void *data)
 	a->nud = nd->ndm_state;
 	if (!(nd->ndm_state & USABLE))
 		return MNL_CB_STOP;
-	mnl_attr_for_each(attr, nlh, sizeof(*nd))
-	{
+	mnl_attr_for_each (attr, nlh, sizeof(*nd)) {
 		if (mnl_attr_get_type(attr) != NDA_LLADDR || mnl_attr_get_payload_len(attr) != 6)
 			continue;
 		memcpy(a->mac, mnl_attr_get_payload(attr), 6);

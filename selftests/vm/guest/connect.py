@@ -19,7 +19,7 @@ ROUNDS = 3 if FULL else 1
 MESSAGE = 1 << 20
 # An emulated machine may take long to acknowledge.
 FILE = """devices: [{device: rxe%d}]
-queue_pair: {timeout: 18, retry_cnt: 6, buf_size: %d, send_buf_cnt: 8}
+queue_pair: {timeout: 18, retry_cnt: %d, buf_size: %d, send_buf_cnt: 8}
 """
 
 
@@ -72,7 +72,7 @@ def program(files):
                    pair["local"]["dev_name"] == f"rxe{CLIENT}", f"{said}")
             least, median, p99 = (said["measured"]["latency_us"][k] for k in ("min", "median", "p99"))
             expect(0 < least <= median <= p99 and said["measured"]["bandwidth_gbps"] > 0, f"{said}")
-    with case("stats"):
+    with case("figures"):
         values = libtest.parse_metrics(command(TOOL, "query", "--stats", "127.0.0.1").out)
         expect(values["inc_connect_accept_latency_seconds_count", ()] == 3, f"{values}")
         expect(values["inc_connect_received_bytes_total", ()] > 50 * 100001, f"{values}")
@@ -80,22 +80,27 @@ def program(files):
             command(TOOL, "query", "--stats", "127.0.0.1").out)["inc_connect_connections", ()] == 0)
 
 
-def service_is_killed(files):
-    """What was moving stops, and the program says so."""
-    with case("service_is_killed"), contextlib.ExitStack() as stack:
-        serve = Serve(files[SERVICE])
+def service_is_killed(name, client_file, service_file, stop, word):
+    """What was moving stops, and the program says so in one line: who is missed, and why. stop: what
+    was under way arrives before, so that nothing but the client's question can miss anybody."""
+    with case(name), contextlib.ExitStack() as stack:
+        serve = Serve(service_file)
         serve.__enter__()
         stack.callback(serve.process.kill)
-        client = subprocess.Popen([TOOL, "connect", "--config", files[CLIENT], "--iters", "1000000",
-                                   "127.0.0.1"], stdin=subprocess.DEVNULL, text=True,
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        client = subprocess.Popen([TOOL, "connect", "--config", client_file, "--iters", "1000000",
+                                   "--timeout-ms", "20000", "127.0.0.1"], stdin=subprocess.DEVNULL,
+                                  text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         stack.callback(client.kill)
         wait_for("the connection", lambda: "connected to" in client.stdout.readline(), 30)
+        if stop:
+            serve.process.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, serve.process.pid, os.WSTOPPED | os.WNOWAIT)
         serve.process.send_signal(signal.SIGKILL)
         serve.process.wait(30)
         _, err = client.communicate(timeout=60)
         expect(client.returncode == 1 and len(err.strip().splitlines()) == 1,
                f"exit code {client.returncode}: {err}")
+        expect(f"rxe{SERVICE}" in err and word in err, f"no '{word}' in: {err}")
         print("#", err.strip())
 
 
@@ -188,11 +193,17 @@ def test():
         files = [os.path.join(directory, f"{host}.yaml") for host in range(2)]
         for host, path in enumerate(files):
             with open(path, "w") as f:
-                f.write(FILE % (host, MESSAGE))
+                f.write(FILE % (host, 6, MESSAGE))
+        for_ever = os.path.join(directory, "for_ever.yaml")
+        with open(for_ever, "w") as f:
+            f.write(FILE % (CLIENT, 7, MESSAGE))
         with Serve(files[SERVICE]):
             program(files)
             speed(files)
-        service_is_killed(files)
+        for stop, name in ((False, "service_is_killed"), (True, "service_is_stopped_and_killed")):
+            service_is_killed(name, files[CLIENT], files[SERVICE], stop, "retry counter")
+            service_is_killed(name + "_and_tried_for_ever", for_ever, files[SERVICE], stop,
+                              "has not answered for 20000 ms")
 
 
 libtest.main(test)

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A peer that the benchmark measures beside the switch: MPI_Allreduce of float32, a sum, on the
+ * same hosts and links. Started by selftests/benchmarks/mpi on every host; rank 0 prints one JSON
+ * object per size: the median time of a call, as inccl-perf has it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <mpi.h>
+
+#define MOST_BYTES (32l << 20) /* of a size, in all its calls, as far as three allow */
+
+static int by_value(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Every element is what it must be: 1 + 2 + ... + ranks. */
+static int check(const float *sum, size_t count, int ranks)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		if (sum[i] != (float)(ranks * (ranks + 1) / 2)) {
+			fprintf(stderr, "mpi_allreduce: element %zu is %g\n", i, sum[i]);
+			return -1;
+		}
+	return 0;
+}
+
+static int iterations(size_t bytes)
+{
+	const size_t n = MOST_BYTES / bytes;
+
+	return n < 3 ? 3 : n > 200 ? 200 : n;
+}
+
+static int run(size_t bytes)
+{
+	const size_t count = bytes / sizeof(float);
+	const int iters = iterations(bytes);
+	float *send = malloc(bytes), *sum = malloc(bytes);
+	double *took_s = calloc(iters, sizeof(*took_s));
+	int rank, ranks, i, ret = -1;
+	size_t k;
+
+	if (!send || !sum || !took_s)
+		goto out;
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+	for (k = 0; k < count; k++)
+		send[k] = rank + 1;
+	for (i = -2; i < iters; i++) { /* two to warm up */
+		const double start_s = MPI_Wtime();
+
+		MPI_Allreduce(send, sum, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+		if (i >= 0)
+			took_s[i] = MPI_Wtime() - start_s;
+	}
+	ret = check(sum, count, ranks);
+	qsort(took_s, iters, sizeof(*took_s), by_value);
+	if (!rank && !ret)
+		printf("{\"bytes\":%zu,\"ranks\":%d,\"time_us\":%.1f}\n", bytes, ranks,
+		       took_s[iters / 2] * 1e6);
+out:
+	free(send);
+	free(sum);
+	free(took_s);
+	return ret;
+}
+
+int main(int argc, char **argv)
+{
+	int ret = 0, i;
+
+	for (i = 1; i < argc && atol(argv[i]) >= (long)sizeof(float); i++)
+		;
+	if (argc < 2 || i < argc) {
+		fprintf(stderr, "usage: mpi_allreduce BYTES... (under mpirun)\n");
+		return 2;
+	}
+	MPI_Init(&argc, &argv);
+	for (i = 1; i < argc && !ret; i++)
+		ret = run(atol(argv[i]));
+	if (ret)
+		MPI_Abort(MPI_COMM_WORLD, 1);
+	MPI_Finalize();
+	return 0;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a client says to a service, and hears, for the tests of a service. Include cmocka first. */
+#ifndef SELFTESTS_CONNECT_SERVICE_CLIENT_H
+#define SELFTESTS_CONNECT_SERVICE_CLIENT_H
+
+#include <stdlib.h>
+#include <string.h>
+#include "selftests/connect/fake_devices.h"
+#include "selftests/connect/loop.h"
+
+#define LONG_MS 15000
+/* It is to end, and what comes before must find it running: on a slow machine, too. */
+#define SHORT_MS 300
+
+#define QUERY   "{\"type\":\"query\",\"version\":1}\n"
+#define FIGURES "{\"type\":\"stats\",\"version\":1}\n"
+/* of a queue pair that nobody has: its first message never comes */
+#define CONNECT_TO(dev, name, port, config)                                                     \
+	"{\"type\":\"connect\",\"version\":1,\"hostname\":\"h\",\"dev\":0,\"dev_name\":\"c0\"," \
+	"\"port\":1,\"mtu\":3,\"qp_num\":2,\"start_psn\":0,\"gid\":\"::ffff:10.9.9.9\","        \
+	"\"target_dev\":" dev ",\"target_devname\":\"" name "\",\"target_port\":" port ","      \
+	"\"config\":{" config "}}\n"
+#define CONNECT CONNECT_TO("0", "fake0", "1", "")
+
+/* No connection is being made. */
+static inline void nothing_is_made(void)
+{
+	loop_until_no_rtr();
+	assert_int_equal(fake_sockets.alive, 0);
+	assert_int_equal(loop_figure("inc_connect_accepting"), 0);
+}
+
+/* want "": nothing at all. */
+static inline void expect_said(const char *text, const char *want)
+{
+	char *said = tcp_ask(text);
+
+	if (want[0] ? !strstr(said, want) : said[0])
+		fail_msg("%.200s: '%s' is not in '%.300s'", text, want, said);
+	free(said);
+}
+
+/* A client that has asked for a queue pair, and has the answer. */
+static inline int tcp_connected(const char *text)
+{
+	const int fd = tcp_open();
+	char *said;
+
+	tcp_send(fd, text, strlen(text));
+	said = tcp_read_line(fd);
+	assert_non_null(strstr(said, "\"type\":\"connected\""));
+	free(said);
+	return fd;
+}
+
+#endif

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What clients can make a service keep for them: so much, and no more. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <arpa/inet.h>
+#include <event2/event.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "hostlib/connect/protocol.h"
+#include "hostlib/connect/service.h"
+#include "selftests/connect/fake_devices.h"
+#include "selftests/connect/loop.h"
+#include "selftests/connect/service_client.h"
+
+/* The first line that comes back; the connection stays. */
+static char *ask_line(const char *text, int *fd)
+{
+	*fd = tcp_open();
+	tcp_send(*fd, text, strlen(text));
+	return tcp_read_line(*fd);
+}
+
+/* What clients can make a service keep for them, before they have said a word over their queue
+ * pairs: as many of one kind as fit, and no more. */
+static void memory_is_bounded(void **state)
+{
+	static const struct {
+		const char *text;
+		size_t fit;
+		bool full; /* for a small one, too */
+	} rows[] = {
+		/* 16 to send from, 6 ACKs: 39 buffers of 16 MiB */
+		{CONNECT_TO("0", "fake0", "1", "\"buf_size\":16777216,\"send_buf_cnt\":16"), 1,
+		 false},
+		/* one message has room for 5 ACKs, each with such a buffer */
+		{CONNECT_TO("0", "fake0", "1",
+			    "\"buf_size\":16777216,\"send_buf_cnt\":1,\"buf_ack_batch\":1,"
+			    "\"buf_signal_batch\":1"),
+		 7, false},
+		/* a queue of 256 MiB, with hardly a buffer */
+		{CONNECT_TO("0", "fake0", "1",
+			    "\"buf_size\":64,\"max_rdma_wr\":65536,\"max_sge\":256"),
+		 3, false},
+		/* more than fits, but alone */
+		{CONNECT_TO("0", "fake0", "1",
+			    "\"buf_size\":16384,\"send_buf_cnt\":16384,\"buf_ack_batch\":1,"
+			    "\"max_rdma_wr\":65536,\"max_sge\":256"),
+		 1, true},
+	};
+	int fd[8];
+	char *said;
+	size_t i, k;
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		loop_begin(1, LONG_MS);
+		for (k = 0; k < rows[i].fit; k++) {
+			said = ask_line(rows[i].text, &fd[k]);
+			assert_non_null(strstr(said, "connected"));
+			free(said);
+		}
+		expect_said(rows[i].text, "ENOBUFS");
+		said = ask_line(CONNECT, &fd[k]);
+		assert_non_null(strstr(said, rows[i].full ? "ENOBUFS" : "connected"));
+		free(said);
+		inc_connect_service_close(loop.service);
+		for (k = 0; k <= rows[i].fit; k++)
+			close(fd[k]);
+		loop_end();
+	}
+}
+
+static void allow_descriptors(rlim_t n)
+{
+	struct rlimit limit;
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	if (limit.rlim_cur >= n)
+		return;
+	limit.rlim_cur = n < limit.rlim_max ? n : limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* Clients that hang up while the kernel looks for their ports leave a thread and a queue pair each,
+ * for as long: of these, too, there are only so many, and so many bytes. */
+static void ports_that_are_looked_for_are_bounded(void **state)
+{
+	static const char big[] =
+		CONNECT_TO("0", "fake0", "1", "\"buf_size\":16777216,\"send_buf_cnt\":16");
+	static const struct {
+		const char *text, *next;
+		unsigned int fit;
+	} rows[] = {
+		{CONNECT, CONNECT, CONNECT_MAX_CLIENTS},
+		{big, big, 1},
+	};
+	unsigned int k;
+	size_t i;
+	int fd;
+
+	allow_descriptors(4 * CONNECT_MAX_CLIENTS);
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		loop_begin(1, LONG_MS);
+		fake_sockets.hold_rtr = true;
+		for (k = 0; k < rows[i].fit; k++) {
+			fd = tcp_open();
+			tcp_send(fd, rows[i].text, strlen(rows[i].text));
+			loop_until_waiting(k + 1);
+			close(fd);
+			while (loop_figure("inc_connect_accepting"))
+				event_base_loop(loop.base, EVLOOP_ONCE);
+		}
+		assert_int_equal(fake_sockets.alive, rows[i].fit);
+		expect_said(rows[i].next, "ENOBUFS");
+		expect_said(QUERY, "fake0");
+		fake_sockets.hold_rtr = false;
+		fake_rtr_go_on(rows[i].fit);
+		nothing_is_made();
+		fd = tcp_connected(rows[i].next);
+		close(fd);
+		loop_end();
+	}
+}
+
+static void many_at_once(void **state)
+{
+	enum { N = CONNECT_MAX_CLIENTS_PER_PEER, MORE = 8 };
+	int fd[N + MORE];
+	char *said;
+	size_t i;
+
+	loop_begin(1, LONG_MS);
+	for (i = 0; i < N + MORE; i++) {
+		fd[i] = tcp_open();
+		loop_turn();
+	}
+	for (i = N; i < N + MORE; i++) {
+		said = tcp_read_to_end(fd[i]);
+		assert_non_null(strstr(said, "EBUSY"));
+		free(said);
+		close(fd[i]);
+	}
+	for (i = 0; i < N; i++)
+		tcp_send(fd[i], QUERY, strlen(QUERY));
+	for (i = 0; i < N; i++) {
+		said = tcp_read_line(fd[i]);
+		assert_non_null(strstr(said, "fake0"));
+		free(said);
+		close(fd[i]);
+	}
+	expect_said(QUERY, "fake0");
+	loop_end();
+}
+
+/* Who has been told the last word and does not hang up has a descriptor still: of these, too, there
+ * are only so many. */
+static void who_does_not_leave_is_left(void **state)
+{
+	enum { N = 1000, KEPT = 256, OWN = 16 };
+	int fd[N];
+	char *said;
+	size_t i;
+
+	allow_descriptors(4 * N);
+	loop_begin(1, LONG_MS);
+	for (i = 0; i < N; i++) {
+		fd[i] = tcp_open();
+		tcp_send(fd[i], "x\n", 2);
+		said = tcp_read_line(fd[i]);
+		assert_non_null(strstr(said, "EBADMSG"));
+		free(said);
+		loop_turn();
+		assert_true(loop_descriptors() <= i + 1 + KEPT + OWN);
+	}
+	for (i = 0; i < N; i++)
+		close(fd[i]);
+	loop_end();
+}
+
+static bool has_heard(int fd)
+{
+	return recv(fd, &(char){0}, 1, MSG_DONTWAIT | MSG_PEEK) == 1;
+}
+
+/* From several addresses: so many are served at once, the others wait until these leave. */
+static void more_than_fit_wait(void **state)
+{
+	enum { N = CONNECT_MAX_CLIENTS + 88, PER_ADDRESS = 150 };
+	struct sockaddr_in to = {.sin_family = AF_INET}, from = to;
+	int fd[N];
+	char *said;
+	size_t i;
+
+	allow_descriptors(4 * N);
+	loop_begin(1, LONG_MS);
+	to.sin_port = htons(inc_connect_service_port(loop.service));
+	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	for (i = 0; i < N; i++) {
+		from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1 + i / PER_ADDRESS);
+		fd[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		assert_true(fd[i] >= 0);
+		assert_int_equal(bind(fd[i], (struct sockaddr *)&from, sizeof(from)), 0);
+		assert_int_equal(connect(fd[i], (struct sockaddr *)&to, sizeof(to)), 0);
+		tcp_send(fd[i], QUERY, strlen(QUERY));
+		loop_turn();
+	}
+	for (i = 0; i < 100; i++)
+		loop_turn();
+	for (i = 0; i < N; i++)
+		assert_int_equal(has_heard(fd[i]), i < CONNECT_MAX_CLIENTS);
+	for (i = 0; i < N / 2; i++)
+		close(fd[i]);
+	for (; i < N; i++) {
+		evutil_make_socket_nonblocking(fd[i]);
+		said = tcp_read_line(fd[i]);
+		assert_non_null(strstr(said, "fake0"));
+		free(said);
+		close(fd[i]);
+	}
+	loop_end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(memory_is_bounded),
+		cmocka_unit_test(ports_that_are_looked_for_are_bounded),
+		cmocka_unit_test(many_at_once),
+		cmocka_unit_test(who_does_not_leave_is_left),
+		cmocka_unit_test(more_than_fit_wait),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("service_bounds", tests, NULL, NULL);
+}
