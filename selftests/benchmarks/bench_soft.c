@@ -3,12 +3,6 @@
  * What a pair of soft endpoints of a termination switch moves: messages both ways between two
  * threads, and one to many, as results go. Prints Gbit/s of payload each way, and what a KiB of
  * both ways costs each thread.
- *
- *	bench_soft [-s SECONDS] [-m BYTES] [-w MESSAGES] [-p PAYLOAD] [-n NETNS]
- *		[OWN-ADDRESS PEER-ADDRESS]
- *
- * -n: the peer's socket is in this network namespace (a file, as /run/netns/NAME), so that packets
- * cross a link.
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -21,6 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 #include "lib/base/clock.h"
+#include "lib/base/opt.h"
+#include "lib/net/check.h"
 #include "lib/proto/roce.h"
 #include "userspace/term/endpoint.h"
 
@@ -45,9 +41,11 @@ struct side {
 	pthread_t thread;
 };
 
-static unsigned int seconds = 2, message = 65536 - 4096, window = 16, payload = 1024;
+static struct settings {
+	unsigned int seconds, message, window, payload;
+	const char *netns, *own, *peer;
+} set;
 static unsigned int n_channels;
-static const char *netns;
 static atomic_bool stop;
 
 static void die(const char *what, const struct inc_err *err)
@@ -108,9 +106,9 @@ static void open_side(struct side *s, const char *ns)
 	};
 	struct inc_term_channel_opts channel = {
 		.pkey = INC_PKEY_DEFAULT,
-		.payload = payload,
-		.max_message = message,
-		.messages = window,
+		.payload = set.payload,
+		.max_message = set.message,
+		.messages = set.window,
 		.what = "bench",
 	};
 	struct inc_err err;
@@ -119,16 +117,17 @@ static void open_side(struct side *s, const char *ns)
 	inet_pton(AF_INET, s->addr, &opts.own_ip);
 	if (open_in(ns, &opts, &s->dev, &err))
 		die("open", &err);
-	s->out = calloc(n_channels * window, message);
-	s->in = calloc(n_channels * window, message);
+	s->out = calloc(n_channels * set.window, set.message);
+	s->in = calloc(n_channels * set.window, set.message);
 	for (i = 0; i < n_channels; i++) {
 		s->end[i].side = s;
 		s->end[i].sent = s->end[i].done = 0;
 		channel.ctx = &s->end[i];
 		if (inc_term_soft.make(s->dev, &channel, &s->end[i].ch, &s->end[i].own, &err))
 			die("make", &err);
-		for (m = 0; m < window; m++)
-			inc_term_soft.post(s->end[i].ch, s->in + (i * window + m) * message);
+		for (m = 0; m < set.window; m++)
+			inc_term_soft.post(s->end[i].ch,
+					   s->in + (i * set.window + m) * set.message);
 	}
 }
 
@@ -157,19 +156,19 @@ static void send_some(struct side *s)
 
 	if (s->one_buffer) {
 		for (i = 0; i < n_channels; i++)
-			room &= s->end[i].sent - s->end[i].done < window;
+			room &= s->end[i].sent - s->end[i].done < set.window;
 		if (!room)
 			return;
 	}
 	for (i = 0; i < n_channels; i++) {
 		struct end *e = &s->end[i];
 
-		while (e->sent - e->done < window) {
-			inc_term_soft.send(
-				e->ch,
-				s->out + ((s->one_buffer ? 0 : i * window) + e->sent % window) *
-						 message,
-				message, false, 0);
+		while (e->sent - e->done < set.window) {
+			inc_term_soft.send(e->ch,
+					   s->out + ((s->one_buffer ? 0 : i * set.window) +
+						     e->sent % set.window) *
+							    set.message,
+					   set.message, false, 0);
 			e->sent++;
 			if (s->one_buffer)
 				break;
@@ -218,14 +217,14 @@ static void measure(const char *what, struct side s[2], unsigned int channels, b
 		s[d].sends = d == 0 || both;
 		s[d].one_buffer = one_buffer;
 		s[d].bytes = 0;
-		open_side(&s[d], d ? netns : NULL);
+		open_side(&s[d], d ? set.netns : NULL);
 	}
 	connect_side(&s[0], &s[1]);
 	connect_side(&s[1], &s[0]);
 	begin_ns = inc_now_ns();
 	for (d = 0; d < 2; d++)
 		pthread_create(&s[d].thread, NULL, run, &s[d]);
-	sleep(seconds);
+	sleep(set.seconds);
 	stop = true;
 	for (d = 0; d < 2; d++)
 		pthread_join(s[d].thread, NULL);
@@ -251,28 +250,64 @@ static void measure(const char *what, struct side s[2], unsigned int channels, b
 	       (unsigned long long)timeouts, (unsigned long long)naks, (unsigned long long)rnrs);
 }
 
+static const struct inc_opt options[] = {
+	{.name = "seconds",
+	 .value = "N",
+	 .preset = "2",
+	 .help = "of each measurement",
+	 INC_OPT_NUMBER(struct settings, seconds, 1, 60)},
+	{.name = "bytes",
+	 .value = "N",
+	 .preset = "61440",
+	 .help = "of a message",
+	 INC_OPT_NUMBER(struct settings, message, 1, 1 << 20)},
+	{.name = "window",
+	 .value = "N",
+	 .preset = "16",
+	 .help = "messages under way",
+	 INC_OPT_NUMBER(struct settings, window, 1, 1024)},
+	{.name = "payload",
+	 .value = "N",
+	 .preset = "1024",
+	 .help = "bytes of a packet: " INC_PAYLOADS_TEXT,
+	 INC_OPT_NUMBER(struct settings, payload, INC_MIN_PAYLOAD, INC_MAX_PAYLOAD)},
+	{.name = "netns",
+	 .value = "FILE",
+	 .help = "the peer's network namespace, so that packets cross a link",
+	 INC_OPT_TEXT(struct settings, netns, NULL)},
+	{.name = "own",
+	 .value = "ADDRESS",
+	 .preset = "127.0.0.1",
+	 .help = "of one end",
+	 INC_OPT_TEXT(struct settings, own, inc_ipv4_check)},
+	{.name = "peer",
+	 .value = "ADDRESS",
+	 .preset = "127.0.0.1",
+	 .help = "of the other end",
+	 INC_OPT_TEXT(struct settings, peer, inc_ipv4_check)},
+	{},
+};
+
+static const struct inc_program program = {
+	.name = "bench_soft",
+	.about = "What a pair of soft endpoints of a termination switch moves, in Gbit/s, and what "
+		 "a "
+		 "KiB costs either thread.",
+	.groups = {{options, 0}},
+};
+
 int main(int argc, char **argv)
 {
-	struct side s[2] = {{.addr = "127.0.0.1"}, {.addr = "127.0.0.1"}};
-	unsigned int v;
-	int c;
+	struct side s[2] = {};
+	int ret;
 
-	while ((c = getopt(argc, argv, "s:m:w:p:n:")) != -1) {
-		if (c == 'n') {
-			netns = optarg;
-			continue;
-		}
-		v = optarg ? atoi(optarg) : 0;
-		if (c == '?' || !v)
-			return 2;
-		*(c == 's' ? &seconds : c == 'm' ? &message : c == 'w' ? &window : &payload) = v;
-	}
-	if (argc == optind + 2) {
-		s[0].addr = argv[optind];
-		s[1].addr = argv[optind + 1];
-	}
-	printf("messages of %u bytes, %u at a time, payload %u, %s to %s\n", message, window,
-	       payload, s[0].addr, s[1].addr);
+	ret = inc_opt_parse(&program, argc, argv, &set, NULL);
+	if (ret >= 0)
+		return ret;
+	s[0].addr = set.own;
+	s[1].addr = set.peer;
+	printf("messages of %u bytes, %u at a time, payload %u, %s to %s\n", set.message,
+	       set.window, set.payload, set.own, set.peer);
 	measure("one channel, one way", s, 1, false, false);
 	measure("one channel, both ways", s, 1, true, false);
 	measure("one buffer to 8", s, 8, false, true);
