@@ -25,6 +25,7 @@ struct comm_end {
 struct inc_term_comm {
 	struct inc_term_comm_opts opts;
 	struct inc_comm_conf conf; /* connections are in ends */
+	struct inc_term_form form; /* of its elements */
 	struct inc_term *node;
 	struct inc_term_form form; /* of the elements that it adds */
 	struct inc_term_pool *pool;
