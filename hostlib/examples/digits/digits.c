@@ -28,6 +28,7 @@ struct digits {
 	float rate;
 	const char *data, *weights;
 	bool verify, json;
+	bool native; /* what is verified was added up as floats */
 	struct dataset set;
 	uint32_t *order; /* of the training rows, shuffled each epoch */
 	int rank, ranks;
@@ -207,6 +208,20 @@ static int sum_floats(struct digits *d, const struct model *model, size_t begin,
 	return err;
 }
 
+/* The same where one switch adds floats as they are, one rank's after the other's. */
+static void add_floats(struct digits *d, const struct model *model, size_t begin, size_t end,
+		       float *values)
+{
+	float part[STEP_VALUES];
+
+	model_gradient(model, &d->set, d->order, begin, end, d->ranks, values);
+	for (int r = 1; r < d->ranks; r++) {
+		model_gradient(model, &d->set, d->order, begin + r, end, d->ranks, part);
+		for (unsigned int i = 0; i < STEP_VALUES; i++)
+			values[i] += part[i];
+	}
+}
+
 /* Sums over all ranks of values[STEP_VALUES] of the rows from begin on. */
 typedef int (*sum_fn)(struct digits *d, const struct model *model, size_t begin, size_t end,
 		      float *values);
@@ -236,6 +251,10 @@ static int sum_reference(struct digits *d, const struct model *model, size_t beg
 	int32_t fixed[STEP_VALUES] = {0}, part[STEP_VALUES];
 	size_t rows;
 
+	if (d->native) {
+		add_floats(d, model, begin, end, values);
+		return 0;
+	}
 	if (d->dtype == INCCL_FLOAT32)
 		return sum_floats(d, model, begin, end, values);
 	for (int r = 0; r < d->ranks; r++) {
@@ -322,13 +341,32 @@ static int save_weights(const struct digits *d, const struct model *model)
 	return err;
 }
 
+/* How the network has added the gradients up, and whether one process can do the same. */
+static int how_added(struct digits *d)
+{
+	struct inccl_communicator_info info = {.sz = sizeof(info)};
+
+	if (d->dtype != INCCL_FLOAT32)
+		return 0;
+	inccl_communicator_info(d->job.comm, &info);
+	d->native = !strcmp(info.floats, "native");
+	if (!d->native || !strchr(info.tree, ' '))
+		return 0;
+	inc_error("--verify: the switches of %s add floats as they are, each in an order of its "
+		  "own, which one process cannot repeat",
+		  info.tree);
+	return -EOPNOTSUPP;
+}
+
 static int verify(struct digits *d, uint64_t hash)
 {
 	struct model model;
 	uint64_t want;
 	int err;
 
-	err = train(d, &model, sum_reference, false);
+	err = how_added(d);
+	if (!err)
+		err = train(d, &model, sum_reference, false);
 	if (err)
 		return err;
 	want = model_hash(&model);

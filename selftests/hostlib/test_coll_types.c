@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Integers of every type through collectives whose blocks are cut in the middle of packets. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+#include "selftests/hostlib/lockstep.h"
+
+#define TYPED_COUNT 75
+
+static struct lockstep ls;
+
+static struct buffers {
+	int64_t send[LOCKSTEP_RANKS * TYPED_COUNT], recv[LOCKSTEP_RANKS * TYPED_COUNT];
+} buffers[LOCKSTEP_RANKS];
+
+/* Element i of an array of any type; the values fit into all. */
+static void put(enum inccl_dtype dtype, void *array, size_t i, int64_t value)
+{
+	const size_t size = inccl_dtype_size(dtype);
+
+	memcpy((uint8_t *)array + i * size, &value, size);
+}
+
+static int64_t get(enum inccl_dtype dtype, const void *array, size_t i)
+{
+	const size_t size = inccl_dtype_size(dtype);
+	int64_t value = 0;
+
+	memcpy(&value, (const uint8_t *)array + i * size, size);
+	/* its sign */
+	if (inccl_dtype_name(dtype)[0] != 'u' && size < 8)
+		value = (int64_t)((uint64_t)value << (64 - 8 * size)) >> (64 - 8 * size);
+	return value;
+}
+
+static int64_t small(enum inccl_dtype dtype, unsigned int rank, size_t i)
+{
+	int64_t v = (int64_t)((i + rank) % 11);
+
+	return inccl_dtype_name(dtype)[0] == 'u' ? 2 * v : 2 * v - 11;
+}
+
+/* Blocks of an odd number of elements: whatever a type's size, each lies where it belongs, and the
+ * mean is what C's division makes of the sum. */
+static void typed(enum inccl_dtype dtype)
+{
+	const unsigned int ranks = ls.conf.ranks;
+	struct inccl_request *requests[LOCKSTEP_RANKS];
+	struct buffers *b;
+	unsigned int r, k;
+	int64_t all;
+	size_t i;
+
+	for (r = 0; r < ranks; r++)
+		for (i = 0; i < ranks * TYPED_COUNT; i++)
+			put(dtype, buffers[r].send, i, small(dtype, r, i));
+	for (r = 0; r < ranks; r++)
+		assert_int_equal(inccl_reduce_scatter_start(ls.rank[r].comm, buffers[r].send,
+							    buffers[r].recv, TYPED_COUNT, dtype,
+							    INCCL_AVG, NULL, &requests[r]),
+				 0);
+	lockstep_finish(&ls, requests);
+	for (r = 0; r < ranks; r++)
+		for (i = 0; i < TYPED_COUNT; i++) {
+			for (all = 0, k = 0; k < ranks; k++)
+				all += small(dtype, k, r * TYPED_COUNT + i);
+			assert_int_equal(get(dtype, buffers[r].recv, i), all / (int64_t)ranks);
+		}
+	for (r = 0; r < ranks; r++)
+		assert_int_equal(inccl_all_gather_start(ls.rank[r].comm, buffers[r].send,
+							buffers[r].recv, TYPED_COUNT, dtype, NULL,
+							&requests[r]),
+				 0);
+	lockstep_finish(&ls, requests);
+	for (r = 0; r < ranks; r++)
+		for (b = &buffers[r], i = 0; i < ranks * TYPED_COUNT; i++)
+			assert_int_equal(get(dtype, b->recv, i),
+					 small(dtype, i / TYPED_COUNT, i % TYPED_COUNT));
+}
+
+static void every_integer_type(void **state)
+{
+	struct lockstep_conf conf = {.ranks = 3, .window = 3, .message_packets = 1};
+
+	for (conf.byte_order = INCCL_ORDER_LITTLE; conf.byte_order <= INCCL_ORDER_NETWORK;
+	     conf.byte_order++) {
+		lockstep_up(&ls, &conf);
+		for (enum inccl_dtype dtype = 0; dtype < INCCL_FLOAT32; dtype++)
+			typed(dtype);
+		lockstep_down(&ls);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_integer_type),
+	};
+
+	return cmocka_run_group_tests_name("collectives, types", tests, NULL, NULL);
+}
