@@ -64,7 +64,8 @@ def switch():
         f.write("127.0.0.1")
     with daemon("inc-controller", "--topology", topology):
         wait_for("the controller", lambda: incctl("switches").code == 0, 60)
-        with daemon("inc-switchd", "--controller", "127.0.0.1", "--name", "s0", "--port", "h3"):
+        with daemon("inc-switchd", "--controller", "127.0.0.1", "--name", "s0", "--port", "h3",
+                    "--mode", "termination"):
             wait_for("the switch", lambda: '"connected"' in incctl("switches", "--json").out, 60)
             yield
 
