@@ -97,8 +97,6 @@ static int make_node(struct inc_term_comm *cm, struct inc_err *err)
 	if (!child)
 		return inc_err_set(err, ENOMEM, "communicator %u: no memory",
 				   cm->conf.communicator);
-	cm->form.native_floats = cm->conf.floats == INC_FLOATS_NATIVE;
-	cm->form.swapped = inc_order_is_foreign(cm->conf.byte_order);
 	for (c = 0; c < cm->n_children; c++) {
 		const struct inc_conn_conf *conn = &cm->end[c].conf;
 
@@ -223,8 +221,7 @@ int inc_term_comm_new(const struct inc_term_comm_opts *opts, struct inc_comm_con
 	cm->slots = slots_of(conf);
 	cm->form = (struct inc_term_form){
 		.native_floats = conf->floats == INC_FLOATS_NATIVE,
-		.swapped = (conf->byte_order == INC_ORDER_NETWORK) !=
-			   (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__),
+		.swapped = inc_order_is_foreign(conf->byte_order),
 	};
 	ret = add_ends(cm, conf, err);
 	ret = ret ?: make_node(cm, err);
