@@ -305,8 +305,8 @@ static void test_refusals(void **state)
 
 /* ---- what breaks ---- */
 
-/* Longer than the receives that the peer has posted, which is told as an invalid request, and by rxe
- * of 6.1 as an error of its own, like the end of a communicator. */
+/* Longer than the receives that the peer has posted, which is told as an invalid request, and by
+ * rxe of 6.1 as an error of its own, like the end of a communicator. */
 static void test_too_long(void **state)
 {
 	struct pair_place place;
