@@ -335,6 +335,9 @@ static void check_over(struct scene *s, uint32_t dead, const char *event)
 		posted += ch.posted - ch.received;
 		assert_int_equal(v->conn[i].health, INC_CONN_ENDED);
 	}
+	assert_int_equal(v->counters.received,
+			 v->counters.kept + v->counters.dropped + v->counters.results +
+				 v->counters.from_parent + v->counters.partials);
 	/* what was not posted is back in the pool */
 	assert_int_equal(v->buffers_taken, posted);
 }
@@ -569,7 +572,11 @@ static void test_figures(void **state)
 	assert_int_equal(v->conn[0].retransmits, 7);
 	assert_int_equal(v->conn[0].rtt_us, 33);
 	assert_int_equal(v->counters.received, 3);
-	assert_int_equal(v->counters.sent, 3);
+	assert_int_equal(v->counters.copies, 3);
+	assert_int_equal(v->counters.kept, 1);
+	assert_int_equal(v->counters.partials, 1);
+	assert_int_equal(v->counters.from_parent, 1);
+	assert_int_equal(v->counters.results, 0);
 	assert_int_equal(v->counters.reduced_bytes, 16);
 	close_scene(&s);
 }

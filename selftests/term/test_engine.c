@@ -355,8 +355,10 @@ static void test_counters(void **state)
 	exchange(&conf, 1);
 	a = (struct acknowledged){&s, 0, 2};
 	assert_true(until(all_acknowledged, &a));
-	assert_int_equal(counter(&s, "term_messages_received"), 4);
-	assert_int_equal(counter(&s, "term_messages_sent"), 4);
+	assert_int_equal(counter(&s, "rx"), 4);
+	assert_int_equal(counter(&s, "copies_sent"), 4);
+	assert_int_equal(counter(&s, "absorbed_stored"), 2);
+	assert_int_equal(counter(&s, "multicast_result"), 2);
 	assert_int_equal(counter(&s, "reduced_bytes"), 16);
 	assert_int_equal(counter(&s, "term_strangers"), 1);
 	assert_int_equal(counter(&s, "term_damaged"), 2);
@@ -369,7 +371,7 @@ static void test_counters(void **state)
 	/* what has been counted stays */
 	assert_int_equal(s.e->ops->remove_comm(s.e, 10, NULL), 0);
 	assert_int_equal(loop_open().devices, 0);
-	assert_int_equal(counter(&s, "term_messages_received"), 4);
+	assert_int_equal(counter(&s, "rx"), 4);
 	assert_int_equal(counter(&s, "term_damaged"), 2);
 	close_stage(&s);
 }

@@ -219,10 +219,8 @@ int inc_term_comm_new(const struct inc_term_comm_opts *opts, struct inc_comm_con
 	cm->opts = *opts;
 	cm->conf = *conf;
 	cm->slots = slots_of(conf);
-	cm->form = (struct inc_term_form){
-		.native_floats = conf->floats == INC_FLOATS_NATIVE,
-		.swapped = inc_order_is_foreign(conf->byte_order),
-	};
+	cm->form.native_floats = conf->floats == INC_FLOATS_NATIVE;
+	cm->form.swapped = inc_order_is_foreign(conf->byte_order);
 	ret = add_ends(cm, conf, err);
 	ret = ret ?: make_node(cm, err);
 	ret = ret ?: inc_term_pool_new(cm->n_ends * cm->slots, buffer_bytes(conf), &cm->pool, err);

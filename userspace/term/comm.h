@@ -55,22 +55,31 @@ void inc_term_comm_tick(struct inc_term_comm *cm, uint64_t now_ns);
  * device is at work. */
 void inc_term_comm_settle(struct inc_term_comm *cm);
 
-/* Counted since it was made. _(NAME, name, text); all of class X (struct inc_engine_counter) */
-#define INC_TERM_COUNTERS(_)                                                           \
-	_(received, term_messages_received, "messages that peers sent")                \
-	_(sent, term_messages_sent, "results and partial sums, to each peer one")      \
-	_(rx_packets, term_packets_received, "packets of peers, by soft endpoints")    \
-	_(tx_packets, term_packets_sent, "packets to peers, by soft endpoints")        \
-	_(retransmits, term_packets_resent, "of them, sent again")                     \
-	_(duplicates, term_duplicates, "packets that had been received before")        \
-	_(strangers, term_strangers, "packets of no connection, or of another sender") \
-	_(damaged, term_damaged, "packets that make no sense, or with a wrong ICRC")   \
-	_(reduced_bytes, reduced_bytes,                                                \
-	  "bytes of contributions that a result or a partial sum was made of")         \
-	_(mismatches, mismatches, "chunks whose children called different collectives")
+/*
+ * Counted since it was made, by the names that the XDP engine has for it where it has one: a
+ * message is what a packet is there, and each that is received is kept, dropped, or makes something
+ * to be passed on. _(class of struct inc_engine_counter, field, name, text)
+ */
+#define INC_TERM_COUNTERS(_)                                                                  \
+	_(R, received, rx, "messages received")                                               \
+	_(A, kept, absorbed_stored, "messages of children kept until the others have come")   \
+	_(D, dropped, drop_connection_error, "messages for what has ended, or that ended it") \
+	_(M, results, multicast_result, "last arriver became the result")                     \
+	_(M, from_parent, multicast_from_parent, "result of the parent, passed on")           \
+	_(M, partials, partial_to_parent, "last arriver became the partial sum")              \
+	_(X, copies, copies_sent, "results and partial sums, to each peer one")               \
+	_(X, reduced_bytes, reduced_bytes,                                                    \
+	  "bytes of contributions that a result or a partial sum was made of")                \
+	_(X, mismatches, mismatches, "chunks whose children called different collectives")    \
+	_(X, rx_packets, term_packets_received, "packets of peers, by soft endpoints")        \
+	_(X, tx_packets, term_packets_sent, "packets to peers, by soft endpoints")            \
+	_(X, retransmits, term_packets_resent, "of them, sent again")                         \
+	_(X, duplicates, term_duplicates, "packets that had been received before")            \
+	_(X, strangers, term_strangers, "packets of no connection, or of another sender")     \
+	_(X, damaged, term_damaged, "packets that make no sense, or with a wrong ICRC")
 
 struct inc_term_counters {
-#define _(name, shown, text) uint64_t name;
+#define _(class, name, shown, text) uint64_t name;
 	INC_TERM_COUNTERS(_)
 #undef _
 };

@@ -25,7 +25,6 @@ struct comm_end {
 struct inc_term_comm {
 	struct inc_term_comm_opts opts;
 	struct inc_comm_conf conf; /* connections are in ends */
-	struct inc_term_form form; /* of its elements */
 	struct inc_term *node;
 	struct inc_term_pool *pool;
 	uint32_t n_children, n_ends;
@@ -33,6 +32,7 @@ struct inc_term_comm {
 	bool ended;
 	bool settled; /* channels are shut */
 	uint64_t ticked_at_ns;
+	uint64_t kept, dropped; /* messages that made nothing */
 	uint64_t reduced_bytes, mismatches;
 	struct comm_end end[INC_COMM_MAX_CONNECTIONS]; /* by peer */
 };

@@ -67,9 +67,17 @@ static void act(struct inc_term_comm *cm)
 static void on_message(void *ctx, const struct inc_term_message *m)
 {
 	struct comm_end *end = ctx;
+	struct inc_term_comm *cm = end->cm;
+	struct inc_term_figures before, after;
 
-	inc_term_message(end->cm->node, end->peer, end->received++, m);
-	act(end->cm);
+	inc_term_figures(cm->node, &before);
+	inc_term_message(cm->node, end->peer, end->received++, m);
+	inc_term_figures(cm->node, &after);
+	if (after.ended)
+		cm->dropped++;
+	else if (after.results == before.results && after.partials == before.partials)
+		cm->kept++;
+	act(cm);
 }
 
 static void on_sent(void *ctx)

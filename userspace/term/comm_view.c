@@ -6,7 +6,7 @@
 
 void inc_term_counters_add(struct inc_term_counters *sum, const struct inc_term_counters *more)
 {
-#define _(name, shown, text) sum->name += more->name;
+#define _(class, name, shown, text) sum->name += more->name;
 	INC_TERM_COUNTERS(_)
 #undef _
 }
@@ -60,8 +60,8 @@ static void view_end(const struct comm_end *end, const struct inc_term_figures *
 		.timeouts = ch.timeouts,
 		.rtt_us = ch.srtt_ns / INC_NSEC_PER_USEC,
 	};
-	out->counters.received += f.received;
-	out->counters.sent += f.sent;
+	out->counters.received += end->received;
+	out->counters.copies += f.sent;
 	out->counters.rx_packets += ch.rx_packets;
 	out->counters.tx_packets += ch.tx_packets;
 	out->counters.retransmits += ch.retransmits;
@@ -101,8 +101,15 @@ void inc_term_comm_view(const struct inc_term_comm *cm, struct inc_term_view *ou
 		.payload_bytes = cm->conf.payload,
 		.ended = cm->ended,
 	};
-	out->counters = (struct inc_term_counters){.reduced_bytes = cm->reduced_bytes,
-						   .mismatches = cm->mismatches};
+	out->counters = (struct inc_term_counters){
+		.kept = cm->kept,
+		.dropped = cm->dropped,
+		.results = cm->n_children == cm->n_ends ? node.results : 0,
+		.from_parent = cm->n_children == cm->n_ends ? 0 : node.results,
+		.partials = node.partials,
+		.reduced_bytes = cm->reduced_bytes,
+		.mismatches = cm->mismatches,
+	};
 	for (i = 0; i < cm->n_ends; i++)
 		view_end(&cm->end[i], &node, out);
 	view_waiting(cm, out);

@@ -446,13 +446,18 @@ static int term_counters(const struct inc_engine *e, struct inc_engine_counters 
 {
 	const struct inc_term_counters sum = count_all(const_engine_of(e));
 	const struct inc_engine_counter counters[] = {
-#define _(name, shown, text) {#shown, 'X', text, sum.name},
+#define _(class, name, shown, text) {#shown, #class[0], text, sum.name},
 		INC_TERM_COUNTERS(_)
 #undef _
 	};
 
-	/* no books: what is received here is messages, and each has its result */
-	*out = (struct inc_engine_counters){.balanced = true};
+	*out = (struct inc_engine_counters){
+		.received = sum.received,
+		.absorbed = sum.kept,
+		.dropped = sum.dropped,
+		.multicast = sum.results + sum.from_parent + sum.partials,
+	};
+	out->balanced = out->received == out->absorbed + out->dropped + out->multicast;
 	out->n = sizeof(counters) / sizeof(counters[0]);
 	memcpy(out->counter, counters, sizeof(counters));
 	return 0;
@@ -481,7 +486,7 @@ static void term_log_totals(const struct inc_engine *e)
 
 	inc_info("messages: received %llu, sent %llu; packets: received %llu, sent %llu, resent "
 		 "%llu, duplicates %llu",
-		 (unsigned long long)c.received, (unsigned long long)c.sent,
+		 (unsigned long long)c.received, (unsigned long long)c.copies,
 		 (unsigned long long)c.rx_packets, (unsigned long long)c.tx_packets,
 		 (unsigned long long)c.retransmits, (unsigned long long)c.duplicates);
 }
