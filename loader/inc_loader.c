@@ -132,6 +132,13 @@ static int check_kernel(struct inc_err *err)
 	return 0;
 }
 
+int inc_switch_possible(struct inc_err *err)
+{
+	int ret = check_capabilities(err);
+
+	return ret ?: check_kernel(err);
+}
+
 uint32_t inc_switch_sum_rows(uint32_t max_rows)
 {
 	/* a communicator of two or more has at least two contribution rows per result row */
@@ -282,7 +289,6 @@ int inc_switch_open(const struct inc_switch_opts *opts, struct inc_switch **out,
 	sw = calloc(1, sizeof(*sw));
 	if (!sw)
 		return inc_err_set(err, ENOMEM, "no memory for a switch");
-	sw->lock_fd = -1;
 	for (i = 0; i < INC_MAX_PORTS; i++)
 		sw->slot[i].link_fd = -1;
 	ret = take_opts(sw, opts, err);
@@ -296,8 +302,7 @@ int inc_switch_open(const struct inc_switch_opts *opts, struct inc_switch **out,
 				  sw->opts.max_connections);
 		goto fail;
 	}
-	ret = check_capabilities(err);
-	ret = ret ?: check_kernel(err);
+	ret = inc_switch_possible(err);
 	if (ret)
 		goto fail;
 	/* kernels before 5.11 count maps against this limit; later ones do not care */

@@ -31,7 +31,8 @@ struct inc_switch_opts {
 	uint32_t max_rows; /* contribution rows: connections * slots, summed over communicators */
 	enum inc_attach attach;
 	bool generic;      /* generic (skb) XDP instead of native */
-	bool pin;          /* pin everything under INC_PIN_ROOT/<instance> */
+	bool pin;          /* pin everything under INC_PIN_ROOT/<instance>, whose lock the caller
+			    * holds (INC_LOCK_PATH) */
 	bool skip_icrc;    /* do not check the ICRC of what comes in */
 	bool order_stores; /* as on a CPU that reorders stores, also where it does not (tests) */
 };
@@ -53,9 +54,11 @@ struct inc_switch_port {
 
 struct inc_switch;
 
+/* Whether this process may load such programs on this kernel: 0, -EPERM or -EOPNOTSUPP. */
+int inc_switch_possible(struct inc_err *err);
 /*
  * Opens, sizes, loads and (with pin) pins. What a dead daemon of the same instance left
- * behind is removed first; -EBUSY where that daemon lives.
+ * behind is removed first.
  */
 int inc_switch_open(const struct inc_switch_opts *opts, struct inc_switch **sw,
 		    struct inc_err *err);

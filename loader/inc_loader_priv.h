@@ -33,7 +33,6 @@ struct inc_switch {
 	struct xdp_program *ext;
 	bool ext_pinned;
 	bool pinned; /* the pin directory is ours */
-	int lock_fd;
 	struct inc_port_slot slot[INC_MAX_PORTS];
 	struct inc_comm_cfg *comm; /* [max_comms], what inc_comm_cfg holds */
 	struct inc_conn_cfg *conn; /* [max_connections], what inc_conn_cfg holds */

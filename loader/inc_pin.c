@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Pins and the instance's lock. The lock file is held while the daemon lives and let go
- * by the kernel however it dies, so pins without a lock holder are leftovers.
+ * Pins. Whoever opens a switch that is pinned holds its instance's lock, so pins that are there
+ * before are leftovers of one that died.
  */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -55,49 +53,6 @@ static void pin_path(const struct inc_switch *sw, const char *name, char path[PA
 {
 	snprintf(path, PATH_MAX, "%s/%s%s%s", INC_PIN_ROOT, sw->instance, name ? "/" : "",
 		 name ?: "");
-}
-
-static void lock_path(const struct inc_switch *sw, char path[PATH_MAX])
-{
-	snprintf(path, PATH_MAX, "%s/%s.lock", INC_RUN_DIR, sw->instance);
-}
-
-static int take_lock(struct inc_switch *sw, struct inc_err *err)
-{
-	char path[PATH_MAX], pid[32] = "";
-	struct stat a, b;
-	ssize_t n;
-	int fd;
-
-	lock_path(sw, path);
-	if (mkdir(INC_RUN_DIR, 0755) && errno != EEXIST)
-		return inc_err_set(err, errno, "directory %s: %s", INC_RUN_DIR, strerror(errno));
-	for (;;) {
-		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-		if (fd < 0)
-			return inc_err_set(err, errno, "lock %s: %s", path, strerror(errno));
-		if (flock(fd, LOCK_EX | LOCK_NB)) {
-			n = read(fd, pid, sizeof(pid) - 1);
-			pid[n > 0 ? n : 0] = 0;
-			pid[strcspn(pid, "\n")] = 0;
-			close(fd);
-			return inc_err_set(err, EBUSY,
-					   "instance '%s' is in use by process %s, which holds "
-					   "%s and the pins in %s/%s: stop it or choose another "
-					   "instance name",
-					   sw->instance, pid, path, INC_PIN_ROOT, sw->instance);
-		}
-		/* the holder may have deleted the file between our open and our lock */
-		if (fstat(fd, &a) == 0 && stat(path, &b) == 0 && a.st_ino == b.st_ino &&
-		    a.st_dev == b.st_dev)
-			break;
-		close(fd);
-	}
-	n = snprintf(pid, sizeof(pid), "%d\n", getpid());
-	if (ftruncate(fd, 0) || write(fd, pid, n) != n)
-		inc_warn("lock %s: %s", path, strerror(errno));
-	sw->lock_fd = fd;
-	return 0;
 }
 
 /* Deletes the pins. The directory holds nothing but files. */
@@ -164,8 +119,7 @@ int inc_instance_claim(struct inc_switch *sw, struct inc_err *err)
 	char dir[PATH_MAX];
 	int ret;
 
-	ret = take_lock(sw, err);
-	ret = ret ?: clean_leftovers(sw, err);
+	ret = clean_leftovers(sw, err);
 	if (ret)
 		return ret;
 	pin_path(sw, NULL, dir);
@@ -188,12 +142,6 @@ void inc_instance_release(struct inc_switch *sw)
 			inc_warn("directory %s cannot be removed: %s", path, strerror(-ret));
 		rmdir(INC_PIN_ROOT); /* only the last instance succeeds */
 		sw->pinned = false;
-	}
-	if (sw->lock_fd >= 0) {
-		lock_path(sw, path);
-		unlink(path);
-		close(sw->lock_fd);
-		sw->lock_fd = -1;
 	}
 }
 

@@ -73,7 +73,7 @@ static int find_process(const char *instance)
 	char path[PATH_MAX], text[32] = "";
 	int fd, pid = 0;
 
-	snprintf(path, sizeof(path), "%s/%s.lock", INC_RUN_DIR, instance);
+	snprintf(path, sizeof(path), INC_LOCK_PATH, instance);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return 0;

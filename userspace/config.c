@@ -37,6 +37,10 @@ void inc_settings_merge(struct inc_settings *s, const struct inc_settings *more)
 {
 	if (!s->mode_given) {
 		s->mode_given = more->mode_given;
+		s->mode = more->mode;
+	}
+	if (!s->xdp_given) {
+		s->xdp_given = more->xdp_given;
 		s->generic = more->generic;
 	}
 	if (!s->n_ports) {
@@ -49,10 +53,22 @@ void inc_settings_merge(struct inc_settings *s, const struct inc_settings *more)
 	s->rto_min_ms = s->rto_min_ms ?: more->rto_min_ms;
 	s->rto_max_ms = s->rto_max_ms ?: more->rto_max_ms;
 	s->ack_delay_ms = s->ack_delay_ms ?: more->ack_delay_ms;
+	s->threads = s->threads ?: more->threads;
 	if (!s->metrics_given) {
 		s->metrics_given = more->metrics_given;
 		strcpy(s->metrics, more->metrics);
 	}
+}
+
+void inc_settings_old_xdp(struct inc_settings *s, bool generic, const char *where)
+{
+	const char *word = generic ? INC_XDP_GENERIC : INC_XDP_NATIVE;
+
+	inc_warn("%s: mode %s is taken as xdp %s, which it is called now", where, word, word);
+	if (s->xdp_given)
+		return;
+	s->xdp_given = true;
+	s->generic = generic;
 }
 
 int inc_settings_check_metrics(const char *text, struct inc_err *err)
@@ -65,7 +81,7 @@ int inc_settings_check_metrics(const char *text, struct inc_err *err)
 #define SETTING(member) INC_AT(struct inc_settings, member)
 #define SWITCH(member)  INC_AT(struct inc_switch_conf, member)
 
-static const char *const modes[] = {INC_XDP_NATIVE, INC_XDP_GENERIC, NULL};
+static const char *const xdp_modes[] = {INC_XDP_NATIVE, INC_XDP_GENERIC, NULL};
 
 static const struct inc_field port_field[] = {
 	{NULL, INC_WORD, .size = IF_NAMESIZE, .what = "an interface name"},
@@ -73,8 +89,11 @@ static const struct inc_field port_field[] = {
 static const struct inc_schema port_schema = {.fields = port_field, .n = 1, .size = IF_NAMESIZE};
 
 static const struct inc_field settings_fields[] = {
-	{"mode", INC_CHOICE, INC_OPTIONAL, SETTING(generic), .names = modes,
-	 .given = offsetof(struct inc_settings, mode_given), .text = "of XDP"},
+	{"xdp", INC_CHOICE, INC_OPTIONAL, SETTING(generic), .names = xdp_modes,
+	 .given = offsetof(struct inc_settings, xdp_given),
+	 .text = "where packets are added up in passthrough mode"},
+	{"mode", INC_CHOICE, INC_OPTIONAL, SETTING(old_generic), .names = xdp_modes,
+	 .given = offsetof(struct inc_settings, old_xdp_given), .text = "what xdp was called"},
 	{"ports", .need = INC_OPTIONAL,
 	 INC_LIST_AT(struct inc_settings, port, n_ports, &port_schema),
 	 .text = "absent: those that connections name"},
@@ -90,6 +109,8 @@ static const struct inc_field settings_fields[] = {
 	 .text = "and at most"},
 	{"ack_delay_ms", INC_UINT, INC_OPTIONAL, SETTING(ack_delay_ms), .min = 1,
 	 .max = INC_MAX_ACK_DELAY_MS, .text = "until an ACK is paid that no result has carried"},
+	{"threads", INC_UINT, INC_OPTIONAL, SETTING(threads), .min = 1, .max = INC_MAX_THREADS,
+	 .empty = true, .text = "that add up messages in termination mode"},
 	{"metrics", INC_WORD, INC_OPTIONAL, SETTING(metrics), .what = "an address",
 	 .given = offsetof(struct inc_settings, metrics_given),
 	 .text = "where figures are read over HTTP; absent: nowhere"},
@@ -100,6 +121,9 @@ static const struct inc_field switch_fields[] = {
 	{"id", INC_UINT, INC_OPTIONAL, SWITCH(id), .max = UINT32_MAX,
 	 .given = offsetof(struct inc_switch_conf, has_id), .text = "its name, where it has none"},
 	{"name", INC_WORD, INC_OPTIONAL, SWITCH(name), .what = "a name", .text = "of the switch"},
+	{"mode", INC_CHOICE, INC_OPTIONAL, SWITCH(settings.mode), .names = inc_modes_of_switch,
+	 .given = offsetof(struct inc_switch_conf, settings.mode_given),
+	 .text = "of communicators that do not say it; absent: passthrough"},
 	{"root", INC_BOOL, INC_DEFAULT, SWITCH(root), .def = true, .text = "no connection is up"},
 	{"communicators", INC_OTHER, INC_OPTIONAL, .what = "list of communicators",
 	 .text = "absent: one with number 0"},
@@ -131,6 +155,9 @@ static int read_comm(const struct inc_yaml_node *node, struct inc_switch_conf *c
 	if (find_comm(conf, cm->communicator))
 		return inc_yaml_error(inc_yaml_get(node, "communicator"), err,
 				      "communicator %u stands twice", cm->communicator);
+	if (!cm->has_mode)
+		cm->mode = conf->settings.mode;
+	cm->has_mode = true;
 	cm->root = true; /* until a connection is up */
 	conf->n_comms++;
 	return 0;
@@ -151,8 +178,11 @@ static int read_comms(const struct inc_yaml_node *sw, struct inc_switch_conf *co
 	if (!conf->comm)
 		return inc_err_set(err, ENOMEM, "no memory for %zu communicators", n);
 	if (!list) {
-		conf->comm[0] = (struct inc_comm_conf){
-			.root = true, .payload = INC_DEF_PAYLOAD, .slots = INC_DEF_SLOTS};
+		conf->comm[0] = (struct inc_comm_conf){.root = true,
+						       .payload = INC_DEF_PAYLOAD,
+						       .slots = INC_DEF_SLOTS,
+						       .has_mode = true,
+						       .mode = conf->settings.mode};
 		conf->n_comms = 1;
 	}
 	for (i = 0; !ret && i < n; i++) {
@@ -165,7 +195,7 @@ static int read_comms(const struct inc_yaml_node *sw, struct inc_switch_conf *co
 static bool same_queue_pair(const struct inc_conn_conf *a, const struct inc_conn_conf *b)
 {
 	return a->peer_ip.s_addr == b->peer_ip.s_addr && a->own_ip.s_addr == b->own_ip.s_addr &&
-	       a->own_qp == b->own_qp;
+	       a->own_qp && a->own_qp == b->own_qp;
 }
 
 static int check_unique(const struct inc_yaml_node *node, const struct inc_switch_conf *conf,
@@ -207,11 +237,17 @@ static int take_port(const struct inc_yaml_node *node, struct inc_switch_conf *c
 	return 0;
 }
 
+static uint32_t most_children(const struct inc_comm_conf *cm)
+{
+	return cm->mode == INC_PASSTHROUGH ? INC_MAX_CHILDREN : INC_COMM_MAX_CHILDREN;
+}
+
 static int read_connection(const struct inc_yaml_node *node, struct inc_switch_conf *conf,
 			   struct inc_err *err)
 {
 	struct inc_conn_conf c = {};
 	struct inc_comm_conf *cm;
+	struct inc_err why;
 	int ret;
 
 	ret = inc_schema_read_yaml(&inc_conn_schema, node, &c, err);
@@ -226,9 +262,11 @@ static int read_connection(const struct inc_yaml_node *node, struct inc_switch_c
 	if (!cm)
 		return inc_yaml_error(inc_yaml_get(node, "communicator") ?: node, err,
 				      "communicator %u is not in communicators", c.communicator);
-	if (cm->n_conns - !cm->root == (c.up ? INC_MAX_CONNECTIONS : INC_MAX_CHILDREN))
+	if (!c.up && cm->n_conns - !cm->root == most_children(cm))
 		return inc_yaml_error(node, err, "communicator %u has %d children already",
-				      c.communicator, INC_MAX_CHILDREN);
+				      c.communicator, most_children(cm));
+	if (inc_conn_conf_settle(&c, cm, INC_FILE_ONLY, &why))
+		return inc_yaml_error(node, err, "%.200s", why.msg);
 	ret = check_unique(node, conf, cm, &c, err);
 	if (!ret)
 		cm->conn[cm->n_conns++] = c;
@@ -242,6 +280,7 @@ static int read_connections(const struct inc_yaml_node *sw, struct inc_switch_co
 {
 	const struct inc_yaml_node *list = inc_yaml_get(sw, "connections");
 	uint32_t roots = 0;
+	struct inc_err why;
 	size_t i;
 	int ret;
 
@@ -253,8 +292,11 @@ static int read_connections(const struct inc_yaml_node *sw, struct inc_switch_co
 	if (ret)
 		return ret;
 	for (i = 0; i < conf->n_comms; i++) {
-		const struct inc_comm_conf *cm = &conf->comm[i];
+		struct inc_comm_conf *cm = &conf->comm[i];
 
+		if (inc_comm_conf_settle(cm, &why))
+			return inc_yaml_error(inc_yaml_get(sw, "communicators") ?: sw, err,
+					      "%.200s", why.msg);
 		if (cm->n_conns == !cm->root)
 			return inc_yaml_error(list, err, "communicator %u has no %s",
 					      cm->communicator,
@@ -291,7 +333,8 @@ static int check_settings(const struct inc_yaml_node *map, const struct inc_sett
 }
 
 static int read_switch(const char *path, const struct inc_yaml_node *sw,
-		       struct inc_switch_conf *conf, struct inc_err *err)
+		       const struct inc_settings *line, struct inc_switch_conf *conf,
+		       struct inc_err *err)
 {
 	struct inc_absent comms = {.schema = &inc_comm_schema, .what = "communicators"};
 	struct inc_absent conns = {.schema = &inc_conn_schema, .what = "connections"};
@@ -299,6 +342,11 @@ static int read_switch(const char *path, const struct inc_yaml_node *sw,
 
 	ret = inc_schema_read_yaml(&inc_switch_schema, sw, conf, err);
 	ret = ret ?: check_settings(inc_yaml_get(sw, "settings"), &conf->settings, err);
+	if (!ret && conf->settings.old_xdp_given)
+		inc_settings_old_xdp(&conf->settings, conf->settings.old_generic, path);
+	conf->settings.old_xdp_given = false;
+	if (line->mode_given)
+		conf->settings.mode = line->mode;
 	forget_repeated_ports(&conf->settings);
 	conf->ports_given = conf->settings.n_ports;
 	ret = ret ?: read_comms(sw, conf, &comms, err);
@@ -372,8 +420,8 @@ static int pick_switch(const struct inc_yaml_node *root, const char *want,
 	return inc_yaml_error(list, err, "no switch is called '%.32s'", want);
 }
 
-int inc_config_load(const char *path, const char *name, struct inc_switch_conf *out,
-		    struct inc_err *err)
+int inc_config_load(const char *path, const char *name, const struct inc_settings *line,
+		    struct inc_switch_conf *out, struct inc_err *err)
 {
 	const struct inc_yaml_node *sw = NULL;
 	struct inc_yaml *doc;
@@ -384,7 +432,7 @@ int inc_config_load(const char *path, const char *name, struct inc_switch_conf *
 	if (ret)
 		return ret;
 	ret = pick_switch(inc_yaml_root(doc), name, &sw, out->name, err);
-	ret = ret ?: read_switch(path, sw, out, err);
+	ret = ret ?: read_switch(path, sw, line, out, err);
 	inc_yaml_free(doc);
 	if (ret)
 		inc_config_free(out);
@@ -394,15 +442,18 @@ int inc_config_load(const char *path, const char *name, struct inc_switch_conf *
 int inc_config_fits(const char *path, const struct inc_switch_conf *conf, struct inc_err *err)
 {
 	const struct inc_settings *s = &conf->settings;
-	uint64_t connections = 0, rows = 0, slots = 0;
+	uint64_t comms = 0, connections = 0, rows = 0, slots = 0; /* of passthrough mode */
 	uint32_t max_rows = s->max_rows ?: INC_DEF_ROWS, i, k;
 
 	for (i = 0; i < conf->n_comms; i++) {
 		const struct inc_comm_conf *cm = &conf->comm[i];
 
-		connections += cm->n_conns;
-		rows += (uint64_t)cm->n_conns * cm->slots;
-		slots += cm->slots;
+		if (cm->mode == INC_PASSTHROUGH) {
+			comms++;
+			connections += cm->n_conns;
+			rows += (uint64_t)cm->n_conns * cm->slots;
+			slots += cm->slots;
+		}
 		for (k = 0; k < cm->n_conns; k++)
 			if (!has_port(s, cm->conn[k].port))
 				return inc_err_set(err, ENODEV,
@@ -417,7 +468,7 @@ int inc_config_fits(const char *path, const struct inc_switch_conf *conf, struct
 		uint32_t have;
 		const char *setting;
 	} sums[] = {
-		{"communicators", conf->n_comms, s->max_comms ?: INC_DEF_COMMS, "max_groups"},
+		{"communicators", comms, s->max_comms ?: INC_DEF_COMMS, "max_groups"},
 		{"connections", connections, s->max_connections ?: INC_DEF_CONNS,
 		 "max_connections"},
 		{"contribution rows (connections times slots)", rows, max_rows, "max_rows"},
@@ -443,6 +494,7 @@ void inc_config_free(struct inc_switch_conf *conf)
 int inc_config_json(const json_t *object, struct inc_comm_conf *out, struct inc_err *err)
 {
 	struct inc_msg_configure said = {};
+	struct inc_err why;
 	uint32_t i, ups = 0;
 	int ret;
 
@@ -450,10 +502,13 @@ int inc_config_json(const json_t *object, struct inc_comm_conf *out, struct inc_
 	if (ret)
 		return ret;
 	*out = said.config;
-	for (i = 0; i < out->n_conns; i++)
+	for (i = 0; i < out->n_conns; i++) {
+		if (inc_conn_conf_settle(&out->conn[i], out, INC_MESSAGE_ONLY, &why))
+			return inc_err_set(err, EINVAL, "config.connections[%u]: %s", i, why.msg);
 		ups += out->conn[i].up;
+	}
 	if (ups != !out->root)
 		return inc_err_set(err, EINVAL, "config.root: %s, but %u connections are up",
 				   out->root ? "true" : "false", ups);
-	return 0;
+	return inc_comm_conf_settle(out, err);
 }

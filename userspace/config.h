@@ -21,6 +21,8 @@
 #define INC_DEF_ACK_DELAY_MS 2
 #define INC_MAX_RTO_MS       60000
 #define INC_MAX_ACK_DELAY_MS 1000
+#define INC_DEF_THREADS      1
+#define INC_MAX_THREADS      64
 
 #define INC_METRICS_ADDR_LEN 64 /* ADDRESS:PORT, with the final 0 */
 
@@ -31,7 +33,11 @@
 /* What the command line and the settings of the file say. 0: not said. */
 struct inc_settings {
 	bool mode_given;
+	uint32_t mode; /* enum inc_mode_of_switch: of communicators that do not say it */
+	bool xdp_given;
 	bool generic;
+	bool old_xdp_given; /* settings.mode, from when there was one mode and XDP had two */
+	bool old_generic;
 	char port[INC_MAX_PORTS][IF_NAMESIZE];
 	uint32_t n_ports;
 	uint32_t max_comms;
@@ -40,6 +46,7 @@ struct inc_settings {
 	uint32_t rto_min_ms;
 	uint32_t rto_max_ms;
 	uint32_t ack_delay_ms;
+	uint32_t threads; /* of termination mode */
 	bool metrics_given;
 	char metrics[INC_METRICS_ADDR_LEN]; /* where figures are read over HTTP */
 };
@@ -59,12 +66,13 @@ struct inc_switch_conf {
 extern const struct inc_schema inc_switch_schema;
 
 /*
- * Reads the switch called name from the file (NULL: the only one in it). 0 or -errno, with
- * a message that names file, line and field. All of it is checked before the call returns. What
- * the file leaves out is logged.
+ * Reads the switch called name from the file (NULL: the only one in it). line: what the command
+ * line says; if that is a mode, it wins over the file's. 0 or -errno, with a message that names
+ * file, line and field. All of it is checked before the call returns. What the file leaves out is
+ * logged.
  */
-int inc_config_load(const char *path, const char *name, struct inc_switch_conf *out,
-		    struct inc_err *err);
+int inc_config_load(const char *path, const char *name, const struct inc_settings *line,
+		    struct inc_switch_conf *out, struct inc_err *err);
 /*
  * Whether a switch can be all of this, once the settings are merged with the command line's:
  * what would otherwise fail when the maps are filled. path is for the message.
@@ -78,6 +86,8 @@ int inc_config_json(const json_t *object, struct inc_comm_conf *out, struct inc_
 /* Whether the longest time to a resend is at least the shortest, with defaults where they are not
  * said. */
 bool inc_settings_timers_ok(const struct inc_settings *s);
+/* native and generic were words of mode before they were of xdp: warns, and takes them as that. */
+void inc_settings_old_xdp(struct inc_settings *s, bool generic, const char *where);
 /* False where the port list is full. */
 bool inc_settings_add_port(struct inc_settings *s, const char *ifname);
 /* Whether a text is where figures can be read: 0 or -EINVAL. */

@@ -15,7 +15,7 @@ void inc_absent_count(struct inc_absent *absent, const struct inc_yaml_node *map
 	for (i = 0; i < absent->schema->n && i < INC_ABSENT_MAX; i++) {
 		const struct inc_field *f = &absent->schema->fields[i];
 
-		if (f->need == INC_TOLD && !inc_yaml_get(map, f->name))
+		if ((f->need == INC_TOLD || f->need == INC_LATER) && !inc_yaml_get(map, f->name))
 			absent->times[i]++;
 	}
 }

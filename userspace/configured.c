@@ -10,10 +10,7 @@
 
 static uint32_t places(const struct inc_daemon *d)
 {
-	struct inc_engine_usage usage;
-
-	d->engine->ops->usage(d->engine, &usage);
-	return usage.communicators_limit;
+	return d->engine->ops->places(d->engine);
 }
 
 int inc_configured_init(struct inc_daemon *d)
@@ -40,6 +37,25 @@ int inc_configured_add(struct inc_daemon *d, uint32_t place, const struct inc_co
 	return 0;
 }
 
+void inc_configured_connect(struct inc_daemon *d, uint32_t place, const struct inc_msg_peer *peer,
+			    uint32_t n)
+{
+	struct inc_comm_conf *conf = d->comms[place];
+	uint32_t i, k;
+
+	for (i = 0; i < n; i++)
+		for (k = 0; k < conf->n_conns; k++) {
+			struct inc_conn_conf *c = &conf->conn[k];
+
+			if (c->up != peer[i].up || (!c->up && c->rank != peer[i].rank))
+				continue;
+			c->peer_qp = peer[i].peer_qp;
+			c->peer_psn = peer[i].peer_psn;
+			c->has_peer_psn = true;
+			c->peer_port = peer[i].peer_port;
+		}
+}
+
 void inc_configured_remove(struct inc_daemon *d, uint32_t place)
 {
 	free(d->comms[place]);
@@ -59,17 +75,17 @@ static bool is_root(const struct inc_daemon *d)
 
 json_t *inc_configured_switch(const struct inc_daemon *d)
 {
-	struct inc_engine_usage usage;
 	struct inc_switch_conf shown = d->conf;
 	struct inc_settings *s = &shown.settings;
 	json_t *sw;
 
-	d->engine->ops->usage(d->engine, &usage);
 	shown.root = is_root(d);
 	s->mode_given = true;
-	s->max_comms = usage.communicators_limit;
-	s->max_connections = usage.connections_limit;
-	s->max_rows = usage.rows_limit;
+	s->xdp_given = true;
+	s->max_comms = s->max_comms ?: INC_DEF_COMMS;
+	s->max_connections = s->max_connections ?: INC_DEF_CONNS;
+	s->max_rows = s->max_rows ?: INC_DEF_ROWS;
+	s->threads = s->threads ?: INC_DEF_THREADS;
 	s->rto_min_ms = s->rto_min_ms ?: INC_DEF_RTO_MIN_MS;
 	s->rto_max_ms = s->rto_max_ms ?: INC_DEF_RTO_MAX_MS;
 	s->ack_delay_ms = s->ack_delay_ms ?: INC_DEF_ACK_DELAY_MS;

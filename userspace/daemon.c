@@ -7,6 +7,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/proto/roce.h"
+#include "userspace/instance.h"
 #include "userspace/interface.h"
 #include "userspace/switchd.h"
 
@@ -72,8 +73,7 @@ static void warn_foreign_address(const struct inc_conn_conf *c)
 			 inet_ntop(AF_INET, &c->own_ip, text, sizeof(text)), c->rank);
 }
 
-int inc_daemon_configure(struct inc_daemon *d, const struct inc_comm_conf *conf,
-			 struct inc_err *err)
+int inc_daemon_configure(struct inc_daemon *d, struct inc_comm_conf *conf, struct inc_err *err)
 {
 	struct inc_engine *e = d->engine;
 	int ret, place;
@@ -82,7 +82,7 @@ int inc_daemon_configure(struct inc_daemon *d, const struct inc_comm_conf *conf,
 	ret = e->ops->add_comm(e, conf, err);
 	if (ret)
 		return ret;
-	place = inc_engine_find(e, conf->communicator, NULL);
+	place = e->ops->find(e, conf->communicator);
 	if (inc_configured_add(d, place, conf))
 		ret = inc_err_set(err, ENOMEM, "communicator %u: no memory", conf->communicator);
 	ret = ret ?: e->ops->start_comm(e, conf->communicator, err);
@@ -95,9 +95,24 @@ int inc_daemon_configure(struct inc_daemon *d, const struct inc_comm_conf *conf,
 		warn_foreign_address(&conf->conn[i]);
 		warn_mtu(conf, i);
 	}
-	inc_info("communicator %u: %u children, payload %u, %u slots", conf->communicator,
-		 conf->n_conns, conf->payload, conf->slots);
+	if (conf->mode == INC_TERMINATION)
+		inc_info("communicator %u: %u connections, %u messages of %u packets of %u bytes",
+			 conf->communicator, conf->n_conns, conf->messages, conf->message_packets,
+			 conf->payload);
+	else
+		inc_info("communicator %u: %u children, payload %u, %u slots", conf->communicator,
+			 conf->n_conns, conf->payload, conf->slots);
 	return 0;
+}
+
+int inc_daemon_connect(struct inc_daemon *d, uint32_t communicator, const struct inc_msg_peer *peer,
+		       uint32_t n, struct inc_err *err)
+{
+	int ret = d->engine->ops->connect_comm(d->engine, communicator, peer, n, err);
+
+	if (!ret)
+		inc_configured_connect(d, d->engine->ops->find(d->engine, communicator), peer, n);
+	return ret;
 }
 
 int inc_daemon_remove(struct inc_daemon *d, uint32_t communicator, struct inc_err *err)
@@ -125,7 +140,7 @@ static int take_config(struct inc_daemon *d, struct inc_err *err)
 	int ret;
 
 	if (d->opt.config) {
-		ret = inc_config_load(d->opt.config, d->opt.name, &d->conf, err);
+		ret = inc_config_load(d->opt.config, d->opt.name, &settings, &d->conf, err);
 		if (ret)
 			return ret;
 	} else if (d->opt.name) {
@@ -165,6 +180,7 @@ int inc_daemon_start(struct inc_daemon *d, struct inc_err *err)
 	int ret;
 
 	d->started_at_ns = inc_now_ns();
+	d->lock_fd = -1;
 	ret = take_config(d, err);
 	if (ret || d->opt.check_only)
 		return ret;
@@ -173,7 +189,8 @@ int inc_daemon_start(struct inc_daemon *d, struct inc_err *err)
 	d->base = event_base_new();
 	if (!d->events || !d->failures || !d->base)
 		return inc_err_set(err, ENOMEM, "no event loop");
-	ret = open_engine(d, err);
+	d->lock_fd = inc_instance_lock(d->instance, err);
+	ret = d->lock_fd < 0 ? d->lock_fd : open_engine(d, err);
 	ret = ret ?: open_ports(d, err);
 	for (i = 0; !ret && i < d->conf.n_comms; i++)
 		ret = inc_daemon_configure(d, &d->conf.comm[i], err);
@@ -199,6 +216,7 @@ void inc_daemon_stop(struct inc_daemon *d)
 		inc_configured_free(d);
 		d->engine->ops->close(d->engine);
 	}
+	inc_instance_unlock(d->instance, d->lock_fd);
 	inc_ndjson_drain_stop(NULL);
 	if (d->base)
 		event_base_free(d->base);

@@ -1,28 +1,364 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The one place that chooses an engine, and what follows from any engine's functions. */
+/*
+ * The one place that chooses an engine: one that has another for each mode. Its places are theirs,
+ * one engine's behind the other's. What an engine costs (privileges, XDP programs on the ports) is
+ * paid when a communicator first wants it.
+ */
 #include <errno.h>
+#include <net/if.h>
+#include <stdlib.h>
+#include <string.h>
+#include "lib/base/log.h"
+#include "userspace/config.h"
 #include "userspace/engine.h"
+#include "userspace/term/term_engine.h"
 #include "userspace/xdp/xdp_engine.h"
+
+static const struct inc_engine_ops *const kinds[] = {
+	[INC_PASSTHROUGH] = &inc_engine_xdp,
+	[INC_TERMINATION] = &inc_engine_term,
+};
+
+#define MODES (sizeof(kinds) / sizeof(kinds[0]))
+
+struct both {
+	struct inc_engine base; /* first: the daemon holds a pointer to it */
+	struct inc_engine_opts opts;
+	struct inc_engine *engine[MODES]; /* NULL: not opened yet */
+	uint32_t places[MODES];
+	struct inc_engine_port port[INC_MAX_PORTS];
+	uint32_t n_ports;
+};
+
+static const struct both *both_of(const struct inc_engine *e)
+{
+	return (const struct both *)e;
+}
+
+/* Opens the engine of a mode, and gives it the ports that there are. */
+static int want(struct both *b, enum inc_mode_of_switch mode, struct inc_err *err)
+{
+	struct inc_engine *e;
+	uint32_t i;
+	int ret;
+
+	if (b->engine[mode])
+		return 0;
+	ret = kinds[mode]->open(&b->opts, &e, err);
+	for (i = 0; !ret && i < b->n_ports; i++) {
+		ret = e->ops->attach_port(e, b->port[i].name, err);
+		if (ret)
+			e->ops->close(e);
+	}
+	if (!ret)
+		b->engine[mode] = e;
+	return ret;
+}
+
+static void both_close(struct inc_engine *e)
+{
+	struct both *b = (struct both *)e;
+	uint32_t m;
+
+	for (m = 0; m < MODES; m++)
+		if (b->engine[m])
+			b->engine[m]->ops->close(b->engine[m]);
+	free(b);
+}
+
+static int both_attach_port(struct inc_engine *e, const char *ifname, struct inc_err *err)
+{
+	struct both *b = (struct both *)e;
+	struct inc_engine_port *port = &b->port[b->n_ports];
+	uint32_t m;
+	int ret = 0;
+
+	if (b->n_ports == INC_MAX_PORTS)
+		return inc_err_set(err, ENOSPC, "port %s: at most %d ports", ifname, INC_MAX_PORTS);
+	for (m = 0; !ret && m < MODES; m++)
+		if (b->engine[m])
+			ret = b->engine[m]->ops->attach_port(b->engine[m], ifname, err);
+	if (ret)
+		return ret;
+	port->ifindex = if_nametoindex(ifname);
+	if (!port->ifindex)
+		return inc_err_set(err, errno, "port %s: %s", ifname, strerror(errno));
+	strncpy(port->name, ifname, sizeof(port->name) - 1);
+	b->n_ports++;
+	return 0;
+}
+
+static bool both_port(const struct inc_engine *e, size_t i, struct inc_engine_port *out)
+{
+	const struct both *b = both_of(e);
+
+	if (i >= b->n_ports)
+		return false;
+	*out = b->port[i];
+	return true;
+}
+
+/* The engine that a place belongs to; *place becomes its own count. */
+static const struct inc_engine *at(const struct inc_engine *e, uint32_t *place)
+{
+	const struct both *b = both_of(e);
+	uint32_t m = 0;
+
+	while (*place >= b->places[m])
+		*place -= b->places[m++];
+	return b->engine[m];
+}
+
+static uint32_t both_places(const struct inc_engine *e)
+{
+	const struct both *b = both_of(e);
+	uint32_t m, n = 0;
+
+	for (m = 0; m < MODES; m++)
+		n += b->places[m];
+	return n;
+}
+
+static int both_find(const struct inc_engine *e, uint32_t communicator)
+{
+	const struct both *b = both_of(e);
+	uint32_t m, before = 0;
+	int place;
+
+	for (m = 0; m < MODES; before += b->places[m++]) {
+		if (!b->engine[m])
+			continue;
+		place = b->engine[m]->ops->find(b->engine[m], communicator);
+		if (place >= 0)
+			return before + place;
+	}
+	return -ENOENT;
+}
+
+static int both_add_comm(struct inc_engine *e, struct inc_comm_conf *conf, struct inc_err *err)
+{
+	struct both *b = (struct both *)e;
+	int ret;
+
+	if (both_find(e, conf->communicator) >= 0)
+		return inc_err_set(err, EEXIST, "communicator %u is there already",
+				   conf->communicator);
+	ret = want(b, conf->mode, err);
+	return ret ?: kinds[conf->mode]->add_comm(b->engine[conf->mode], conf, err);
+}
+
+/* The engine that has a communicator; NULL: none has, and err says so. */
+static struct inc_engine *of(struct inc_engine *e, uint32_t communicator, struct inc_err *err)
+{
+	int found = both_find(e, communicator);
+	uint32_t place = found;
+
+	if (found >= 0)
+		return (struct inc_engine *)at(e, &place);
+	inc_err_set(err, ENOENT, "no communicator %u", communicator);
+	return NULL;
+}
+
+static int both_start_comm(struct inc_engine *e, uint32_t communicator, struct inc_err *err)
+{
+	struct inc_engine *its = of(e, communicator, err);
+
+	return its ? its->ops->start_comm(its, communicator, err) : -ENOENT;
+}
+
+static int both_connect_comm(struct inc_engine *e, uint32_t communicator,
+			     const struct inc_msg_peer *peer, uint32_t n, struct inc_err *err)
+{
+	struct inc_engine *its = of(e, communicator, err);
+
+	return its ? its->ops->connect_comm(its, communicator, peer, n, err) : -ENOENT;
+}
+
+static int both_remove_comm(struct inc_engine *e, uint32_t communicator, struct inc_err *err)
+{
+	struct inc_engine *its = of(e, communicator, err);
+
+	return its ? its->ops->remove_comm(its, communicator, err) : -ENOENT;
+}
+
+static void both_usage(const struct inc_engine *e, struct inc_engine_usage *out)
+{
+	const struct both *b = both_of(e);
+	struct inc_engine_usage u;
+	uint32_t m;
+
+	*out = (struct inc_engine_usage){};
+	for (m = 0; m < MODES; m++) {
+		if (!b->engine[m])
+			continue;
+		kinds[m]->usage(b->engine[m], &u);
+#define _(T, name, unit, kind, text) out->name += u.name;
+		INC_USAGE_FIGURES(_, )
+#undef _
+	}
+}
+
+static bool both_comm(const struct inc_engine *e, uint32_t place, struct inc_engine_comm *out)
+{
+	const struct inc_engine *its = at(e, &place);
+
+	return its && its->ops->comm(its, place, out);
+}
+
+static void both_conn(const struct inc_engine *e, uint32_t place, uint32_t i,
+		      struct inc_engine_conn *out)
+{
+	const struct inc_engine *its = at(e, &place);
+
+	its->ops->conn(its, place, i, out);
+}
+
+static bool both_waiting(const struct inc_engine *e, uint32_t place, struct inc_engine_waiting *out)
+{
+	const struct inc_engine *its = at(e, &place);
+
+	return its->ops->waiting(its, place, out);
+}
+
+/* What both count by the same name is one counter. */
+static void add_counter(struct inc_engine_counters *sum, const struct inc_engine_counter *more)
+{
+	size_t i;
+
+	for (i = 0; i < sum->n; i++)
+		if (!strcmp(sum->counter[i].name, more->name)) {
+			sum->counter[i].value += more->value;
+			return;
+		}
+	if (sum->n < INC_ENGINE_COUNTERS)
+		sum->counter[sum->n++] = *more;
+}
+
+static int both_counters(const struct inc_engine *e, struct inc_engine_counters *out,
+			 struct inc_err *err)
+{
+	const struct both *b = both_of(e);
+	struct inc_engine_counters c;
+	uint32_t m;
+	size_t i;
+	int ret;
+
+	*out = (struct inc_engine_counters){.balanced = true};
+	for (m = 0; m < MODES; m++) {
+		if (!b->engine[m])
+			continue;
+		ret = kinds[m]->counters(b->engine[m], &c, err);
+		if (ret)
+			return ret;
+		out->received += c.received;
+		out->passed += c.passed;
+		out->dropped += c.dropped;
+		out->absorbed += c.absorbed;
+		out->answered += c.answered;
+		out->multicast += c.multicast;
+		out->balanced &= c.balanced;
+		for (i = 0; i < c.n; i++)
+			add_counter(out, &c.counter[i]);
+	}
+	return 0;
+}
+
+static void both_tell_status(const struct inc_engine *e, json_t *status)
+{
+	const struct both *b = both_of(e);
+	uint32_t m;
+
+	json_object_set_new(status, "mode",
+			    json_string(inc_modes_of_switch[b->opts.settings->mode]));
+	for (m = 0; m < MODES; m++)
+		if (b->engine[m])
+			kinds[m]->tell_status(b->engine[m], status);
+}
+
+static void both_tell_port(const struct inc_engine *e, size_t i, json_t *port)
+{
+	const struct both *b = both_of(e);
+	uint32_t m;
+
+	for (m = 0; m < MODES; m++)
+		if (b->engine[m] && kinds[m]->tell_port)
+			kinds[m]->tell_port(b->engine[m], i, port);
+}
+
+static void both_tell_metrics(const struct inc_engine *e, json_t *families)
+{
+	const struct both *b = both_of(e);
+	uint32_t m;
+
+	for (m = 0; m < MODES; m++)
+		if (b->engine[m])
+			kinds[m]->tell_metrics(b->engine[m], families);
+}
+
+static void both_log_totals(const struct inc_engine *e)
+{
+	const struct both *b = both_of(e);
+	uint32_t m;
+
+	for (m = 0; m < MODES; m++)
+		if (b->engine[m])
+			kinds[m]->log_totals(b->engine[m]);
+}
+
+static const struct inc_engine_ops both_ops = {
+	.close = both_close,
+	.attach_port = both_attach_port,
+	.port = both_port,
+	.add_comm = both_add_comm,
+	.start_comm = both_start_comm,
+	.connect_comm = both_connect_comm,
+	.remove_comm = both_remove_comm,
+	.usage = both_usage,
+	.places = both_places,
+	.find = both_find,
+	.comm = both_comm,
+	.conn = both_conn,
+	.waiting = both_waiting,
+	.counters = both_counters,
+	.tell_status = both_tell_status,
+	.tell_port = both_tell_port,
+	.tell_metrics = both_tell_metrics,
+	.log_totals = both_log_totals,
+};
 
 int inc_engine_open(const struct inc_engine_opts *opts, struct inc_engine **out,
 		    struct inc_err *err)
 {
-	return inc_engine_xdp.open(opts, out, err);
+	struct both *b = calloc(1, sizeof(*b));
+	int ret;
+
+	if (!b)
+		return inc_err_set(err, ENOMEM, "no memory for an engine");
+	b->base.ops = &both_ops;
+	b->opts = *opts;
+	b->places[INC_PASSTHROUGH] = b->places[INC_TERMINATION] =
+		opts->settings->max_comms ?: INC_DEF_COMMS;
+	ret = opts->settings->mode == INC_PASSTHROUGH ? want(b, INC_PASSTHROUGH, err) : 0;
+	if (ret) {
+		free(b);
+		return ret;
+	}
+	*out = &b->base;
+	return 0;
+}
+
+int inc_engine_offer(const struct inc_engine *e, enum inc_mode_of_switch mode,
+		     struct inc_msg_engine *out, struct inc_err *err)
+{
+	*out = (struct inc_msg_engine){.mode = mode, .has_limits = true};
+	return kinds[mode]->offer(&both_of(e)->opts, out, err);
 }
 
 int inc_engine_find(const struct inc_engine *e, uint32_t communicator, struct inc_engine_comm *comm)
 {
-	struct inc_engine_comm here;
-	struct inc_engine_usage usage;
-	uint32_t place;
+	int place = e->ops->find(e, communicator);
 
-	e->ops->usage(e, &usage);
-	for (place = 0; place < usage.communicators_limit; place++) {
-		if (!e->ops->comm(e, place, &here) || here.communicator != communicator)
-			continue;
-		if (comm)
-			*comm = here;
-		return place;
-	}
-	return -ENOENT;
+	if (place >= 0 && !e->ops->comm(e, place, comm))
+		return -ENOENT;
+	return place;
 }

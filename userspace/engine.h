@@ -2,7 +2,8 @@
 /*
  * What an engine offers the daemon: it owns the ports, makes results out of contributions, and
  * knows the figures of what it does. The daemon, its queries, its events and its connection to the
- * controller know an engine by these functions alone.
+ * controller know an engine by these functions alone. There is one for each mode of a communicator,
+ * and one that has both of them (engine.c), which is the daemon's.
  *
  * An engine keeps its communicators in places, numbered from 0; a communicator stays in its place
  * as long as it lives. All calls come from the daemon's one thread. What can fail returns 0 or
@@ -20,6 +21,7 @@
 #include <netinet/in.h>
 #include "lib/base/err.h"
 #include "lib/conf/comm_conf.h"
+#include "lib/conf/messages.h"
 #include "lib/metric/metric.h"
 #include "lib/proto/maps.h"
 
@@ -30,7 +32,7 @@ struct inc_settings;
 struct inc_notice {
 	const char *event; /* as in docs/control.md */
 	uint32_t communicator;
-	uint32_t ranks[INC_MAX_CHILDREN]; /* whom it concerns */
+	uint32_t ranks[INC_COMM_MAX_CHILDREN]; /* whom it concerns */
 	uint32_t n_ranks;
 	uint64_t chunk;
 	const char *text; /* one line */
@@ -47,12 +49,6 @@ struct inc_engine_opts {
 	const struct inc_settings *settings; /* merged with the file's */
 	inc_notice_fn notice;
 	void *arg;
-};
-
-/* Of one communicator, whatever else the engine holds. */
-struct inc_engine_limits {
-	uint32_t children;
-	uint32_t slots;
 };
 
 /* What is in use, and of how much. */
@@ -127,7 +123,7 @@ struct inc_engine_conn {
 /* The oldest incomplete chunk of a communicator that has arrivals. */
 struct inc_engine_waiting {
 	uint64_t chunk;
-	uint32_t arrived;   /* a bit per child */
+	uint64_t arrived;   /* a bit per child */
 	bool up;            /* their partial sum is on its way: it waits for the parent */
 	uint64_t waited_ms; /* since it was first seen so */
 };
@@ -155,6 +151,11 @@ struct inc_engine {
 };
 
 struct inc_engine_ops {
+	/* What an engine that is opened with opts can do, as "hello" has it. -EOPNOTSUPP, -EPERM:
+	 * there cannot be one here. */
+	int (*offer)(const struct inc_engine_opts *opts, struct inc_msg_engine *out,
+		     struct inc_err *err);
+
 	/* Ready for ports and communicators; nothing is received yet. */
 	int (*open)(const struct inc_engine_opts *opts, struct inc_engine **out,
 		    struct inc_err *err);
@@ -167,20 +168,28 @@ struct inc_engine_ops {
 
 	/*
 	 * Makes all of a communicator, or nothing; traffic finds it from start_comm on. -EEXIST,
-	 * -ENODEV and so on where conf does not fit what is there.
+	 * -ENODEV and so on where conf does not fit what is there. What conf leaves open of the
+	 * switch's own ends is chosen and filled in.
 	 */
-	int (*add_comm)(struct inc_engine *e, const struct inc_comm_conf *conf,
-			struct inc_err *err);
+	int (*add_comm)(struct inc_engine *e, struct inc_comm_conf *conf, struct inc_err *err);
 	int (*start_comm)(struct inc_engine *e, uint32_t communicator, struct inc_err *err);
+	/* The numbers of peers that conf left open: of peer, rank, up, peer_qp, peer_psn and
+	 * peer_port are read. -ENOENT: there is no such connection; -EALREADY: it has its peer. */
+	int (*connect_comm)(struct inc_engine *e, uint32_t communicator,
+			    const struct inc_msg_peer *peer, uint32_t n, struct inc_err *err);
 	/* When it returns nothing works on the communicator any more; where it fails all does as
 	 * before. */
 	int (*remove_comm)(struct inc_engine *e, uint32_t communicator, struct inc_err *err);
 
-	void (*limits)(const struct inc_engine *e, struct inc_engine_limits *out);
 	void (*usage)(const struct inc_engine *e, struct inc_engine_usage *out);
-	/* False where the place is empty; there are usage.communicators_limit places. */
+	/* How many places there are, always the same number. */
+	uint32_t (*places)(const struct inc_engine *e);
+	/* The place of a communicator; -ENOENT. */
+	int (*find)(const struct inc_engine *e, uint32_t communicator);
+	/* False where the place is empty. */
 	bool (*comm)(const struct inc_engine *e, uint32_t place, struct inc_engine_comm *out);
-	/* Of a place that is not empty, 0..connections-1. */
+	/* What follows tells of a place that is not empty, as it was when comm() was last asked of
+	 * it, or later. conn: 0..connections-1. */
 	void (*conn)(const struct inc_engine *e, uint32_t place, uint32_t i,
 		     struct inc_engine_conn *out);
 	/* False where nobody waits for anybody. */
@@ -189,16 +198,23 @@ struct inc_engine_ops {
 			struct inc_err *err);
 	/* What only this engine has, added to the answers to "status", "ports" and "metrics". */
 	void (*tell_status)(const struct inc_engine *e, json_t *status);
+	/* tell_port may be NULL: nothing. */
 	void (*tell_port)(const struct inc_engine *e, size_t i, json_t *port);
 	void (*tell_metrics)(const struct inc_engine *e, json_t *families);
 	/* One line on what it has done, when it ends. */
 	void (*log_totals)(const struct inc_engine *e);
 };
 
-/* engine.c: opens the engine that the settings ask for. */
+/*
+ * engine.c: the engine that has one for each mode, and opens it when it is first needed, or now
+ * where the settings' mode is passthrough.
+ */
 int inc_engine_open(const struct inc_engine_opts *opts, struct inc_engine **out,
 		    struct inc_err *err);
-/* The place of a communicator; -ENOENT. comm may be NULL. */
+/* What its engine for a mode can do; -EOPNOTSUPP, -EPERM with the reason: this switch has none. */
+int inc_engine_offer(const struct inc_engine *e, enum inc_mode_of_switch mode,
+		     struct inc_msg_engine *out, struct inc_err *err);
+/* The place of a communicator of any engine, and what comm() says of it; -ENOENT. */
 int inc_engine_find(const struct inc_engine *e, uint32_t communicator,
 		    struct inc_engine_comm *comm);
 

@@ -156,8 +156,8 @@ bool inc_figures_part(void *arg, struct inc_scrape_at *at, FILE *out)
 	const struct inc_daemon *d = arg;
 	const struct inc_engine *e = d->engine;
 	const bool of_connections = at->section > COUNT(comm_metrics);
+	const uint32_t places = e->ops->places(e);
 	const struct inc_metric *m;
-	struct inc_engine_usage usage;
 	struct inc_engine_comm comm;
 	uint32_t lines = 0;
 
@@ -170,11 +170,10 @@ bool inc_figures_part(void *arg, struct inc_scrape_at *at, FILE *out)
 			   : &comm_metrics[at->section - 1];
 	if (!at->place)
 		inc_metric_print_head(out, of_connections ? "connection" : "communicator", m);
-	e->ops->usage(e, &usage);
-	for (; at->place < usage.communicators_limit && lines < PART_LINES; at->place++)
+	for (; at->place < places && lines < PART_LINES; at->place++)
 		if (e->ops->comm(e, at->place, &comm))
 			lines += print_comm(d, at->place, &comm, m, of_connections, out);
-	if (at->place < usage.communicators_limit)
+	if (at->place < places)
 		return true;
 	at->place = 0;
 	at->section++;

@@ -11,8 +11,8 @@
 
 _Static_assert(sizeof(struct inc_buf) == 2304, "what the help says of a row");
 
-static const struct inc_opt_word modes[] = {
-	{INC_XDP_NATIVE, INC_MODE_NATIVE}, {INC_XDP_GENERIC, INC_MODE_GENERIC}, {}};
+static const struct inc_opt_word xdp_modes[] = {
+	{INC_XDP_NATIVE, INC_XDP_IN_DRIVER}, {INC_XDP_GENERIC, INC_XDP_IN_STACK}, {}};
 static const struct inc_opt_word attachments[] = {{"auto", INC_ATTACH_AUTO},
 						  {"libxdp", INC_ATTACH_LIBXDP},
 						  {"bpf_link", INC_ATTACH_BPF_LINK},
@@ -25,6 +25,25 @@ static int take_port(void *settings, const char *text, struct inc_err *err)
 	if (!ret && !inc_settings_add_port(settings, text))
 		ret = inc_err_set(err, EINVAL, "at most %d ports", INC_MAX_PORTS);
 	return ret;
+}
+
+static int take_mode(void *settings, const char *text, struct inc_err *err)
+{
+	struct inc_settings *s = settings;
+
+	for (uint32_t i = 0; inc_modes_of_switch[i]; i++) {
+		if (strcmp(text, inc_modes_of_switch[i]) == 0) {
+			s->mode_given = true;
+			s->mode = i;
+			return 0;
+		}
+	}
+	if (strcmp(text, INC_XDP_NATIVE) && strcmp(text, INC_XDP_GENERIC))
+		return inc_err_set(err, EINVAL, "'%.64s' is not %s or %s", text,
+				   inc_modes_of_switch[INC_PASSTHROUGH],
+				   inc_modes_of_switch[INC_TERMINATION]);
+	inc_settings_old_xdp(s, strcmp(text, INC_XDP_GENERIC) == 0, "--mode");
+	return 0;
 }
 
 static int take_metrics(void *settings, const char *text, struct inc_err *err)
@@ -63,8 +82,18 @@ static const struct inc_opt options[] = {
 	 .help = "a port (repeatable; default with --config: as in the file)",
 	 INC_OPT_TAKE(struct inc_options, settings, take_port)},
 	{.name = "mode",
-	 .help = "XDP in the driver (default) or in the generic path, slower",
-	 INC_OPT_WORD(struct inc_options, mode, modes)},
+	 .value = "passthrough|termination",
+	 .help = "of communicators that do not say it: adds up packets on their way, by XDP "
+		 "(default), or is the other end of its hosts' connections, and adds up messages",
+	 INC_OPT_TAKE(struct inc_options, settings, take_mode)},
+	{.name = "xdp",
+	 .help = "in passthrough mode: XDP in the driver (default) or in the generic path, slower",
+	 INC_OPT_WORD(struct inc_options, xdp, xdp_modes)},
+	{.name = "threads",
+	 .value = "N",
+	 .help = "that add up messages in termination mode (default " INC_STR(
+		 INC_DEF_THREADS) "); a communicator belongs to one",
+	 INC_OPT_NUMBER(struct inc_options, settings.threads, 1, INC_MAX_THREADS)},
 	{.name = "attach",
 	 .help = "how to attach; auto (default): libxdp, so that other XDP programs can live on "
 		 "the port, else a bpf_link",
@@ -130,8 +159,10 @@ static int check(void *settings)
 		return inc_usage("--rto-max-ms is below --rto-min-ms");
 	if (opt->ready_fd >= 0 && fcntl(opt->ready_fd, F_GETFD) < 0)
 		return inc_usage("--ready-fd %d: %s", opt->ready_fd, strerror(errno));
-	s->mode_given = opt->mode != INC_MODE_UNSAID;
-	s->generic = opt->mode == INC_MODE_GENERIC;
+	if (opt->xdp != INC_XDP_UNSAID) {
+		s->xdp_given = true;
+		s->generic = opt->xdp == INC_XDP_IN_STACK;
+	}
 	return 0;
 }
 

@@ -137,12 +137,11 @@ static json_t *each_comm(const struct inc_daemon *d, struct inc_page *page, comm
 			 json_t *list)
 {
 	const struct inc_engine *e = d->engine;
-	struct inc_engine_usage usage;
+	const uint32_t places = e->ops->places(e);
 	struct inc_engine_comm comm;
 	uint32_t place, n = 0;
 
-	e->ops->usage(e, &usage);
-	for (place = page->from; place < usage.communicators_limit; place++) {
+	for (place = page->from; place < places; place++) {
 		if (!e->ops->comm(e, place, &comm) ||
 		    (page->has_only && comm.communicator != page->only))
 			continue;

@@ -14,6 +14,7 @@
 #include "lib/net/lines.h"
 #include "lib/net/listen.h"
 #include "lib/base/log.h"
+#include "userspace/instance.h"
 #include "userspace/switchd.h"
 
 #define MAX_CLIENTS 16
@@ -97,14 +98,22 @@ static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct socka
 int inc_query_server_start(struct inc_daemon *d, struct inc_query_server **out, struct inc_err *err)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
-	struct inc_query_server *s = calloc(1, sizeof(*s));
+	const char *dir = inc_run_dir(err);
+	struct inc_query_server *s;
 	int fd, ret;
 
+	if (!dir)
+		return -EACCES;
+	s = calloc(1, sizeof(*s));
 	if (!s)
 		return inc_err_set(err, ENOMEM, "no memory for the local socket");
 	s->d = d;
 	LIST_INIT(&s->clients);
-	snprintf(addr.sun_path, sizeof(addr.sun_path), "%s/%s.sock", INC_RUN_DIR, d->instance);
+	if ((size_t)snprintf(addr.sun_path, sizeof(addr.sun_path), "%s/%s.sock", dir,
+			     d->instance) >= sizeof(addr.sun_path)) {
+		ret = inc_err_set(err, ENAMETOOLONG, "local socket %s/%s.sock", dir, d->instance);
+		goto fail;
+	}
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0) {
 		ret = inc_err_set(err, errno, "local socket: %s", strerror(errno));
@@ -125,6 +134,8 @@ int inc_query_server_start(struct inc_daemon *d, struct inc_query_server **out, 
 		goto fail_fd;
 	}
 	inc_listener_guard(s->listener);
+	if (strcmp(dir, INC_RUN_DIR))
+		inc_info("local socket: %s", s->path);
 	*out = s;
 	return 0;
 

@@ -95,11 +95,30 @@ static void retry(struct inc_client *c, const char *why)
 	c->retry_ms = c->retry_ms * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : c->retry_ms * 2;
 }
 
+/* What the switch can do in each mode. */
+static void say_engines(const struct inc_client *c, struct inc_msg_hello *said)
+{
+	const uint32_t modes = sizeof(said->engines) / sizeof(said->engines[0]);
+	struct inc_msg_engine *engine;
+	struct inc_err err;
+	uint32_t mode;
+
+	said->mode = c->d->conf.settings.mode;
+	for (mode = 0; mode < modes; mode++) {
+		engine = &said->engines[said->n_engines];
+		if (inc_engine_offer(c->d->engine, mode, engine, &err)) {
+			inc_debug("no %s mode here: %s", inc_modes_of_switch[mode], err.msg);
+			continue;
+		}
+		said->n_engines++;
+		if (mode == INC_PASSTHROUGH)
+			said->limits = engine->limits;
+	}
+}
+
 static void send_hello(struct inc_client *c)
 {
 	const struct inc_engine *e = c->d->engine;
-	struct inc_engine_limits limits;
-	struct inc_engine_usage usage;
 	struct inc_engine_comm comm;
 	struct inc_msg_hello said = {.version = INC_CONTROL_VERSION};
 	json_t *numbers = json_array(), *hello;
@@ -107,16 +126,10 @@ static void send_hello(struct inc_client *c)
 
 	json_decref(c->told);
 	c->told = inc_event_failures(c->d, NULL);
-	e->ops->limits(e, &limits);
-	e->ops->usage(e, &usage);
-	for (place = 0; place < usage.communicators_limit; place++)
+	for (place = 0; place < e->ops->places(e); place++)
 		if (e->ops->comm(e, place, &comm))
 			json_array_append_new(numbers, json_integer(comm.communicator));
-	said.limits.children = limits.children;
-	said.limits.slots = limits.slots;
-	said.limits.rows = usage.rows_limit;
-	said.limits.connections = usage.connections_limit;
-	said.limits.groups = usage.communicators_limit;
+	say_engines(c, &said);
 	strcpy(said.node, c->d->conf.name);
 	hello = inc_message_new(INC_MSG_HELLO, &said);
 	json_object_set_new(hello, "ports", inc_query_port_list(c->d));
@@ -140,7 +153,6 @@ static void on_welcome(struct inc_client *c, const json_t *object)
 {
 	const json_t *keep = json_object_get(object, "keep");
 	const struct inc_engine *e = c->d->engine;
-	struct inc_engine_usage usage;
 	struct inc_engine_comm comm;
 	json_t *more, *event;
 	struct inc_err err;
@@ -151,8 +163,7 @@ static void on_welcome(struct inc_client *c, const json_t *object)
 	c->retry_ms = RETRY_MIN_MS;
 	c->warned = false;
 	inc_info("controller %s: connected as switch %s", c->d->opt.controller, c->d->conf.name);
-	e->ops->usage(e, &usage);
-	for (place = 0; place < usage.communicators_limit; place++)
+	for (place = 0; place < e->ops->places(e); place++)
 		if (e->ops->comm(e, place, &comm) && !listed(keep, comm.communicator) &&
 		    inc_daemon_remove(c->d, comm.communicator, &err))
 			inc_error("%s", err.msg);
@@ -178,6 +189,29 @@ static void refuse(struct inc_client *c, const json_t *object, int code, const c
 	inc_ndjson_send_error(c->conn, code, json_object_get(object, "seq"), "%s", text);
 }
 
+/* With the numbers that the switch's ends have now. */
+static void confirm_ends(struct inc_client *c, const json_t *object,
+			 const struct inc_comm_conf *conf)
+{
+	struct inc_msg_configured said = {.communicator = conf->communicator,
+					  .n_conns = conf->n_conns};
+	json_t *answer;
+	uint32_t i;
+
+	for (i = 0; i < conf->n_conns; i++) {
+		const struct inc_conn_conf *conn = &conf->conn[i];
+
+		said.conn[i] = (struct inc_msg_own){.rank = conn->rank,
+						    .up = conn->up,
+						    .own_qp = conn->own_qp,
+						    .own_psn = conn->own_psn,
+						    .own_port = conn->own_port};
+	}
+	answer = inc_message_new(INC_MSG_CONFIGURED, &said);
+	json_object_set(answer, "seq", json_object_get(object, "seq"));
+	inc_ndjson_send_new(c->conn, answer);
+}
+
 static void on_configure(struct inc_client *c, const json_t *object)
 {
 	struct inc_comm_conf conf;
@@ -187,11 +221,25 @@ static void on_configure(struct inc_client *c, const json_t *object)
 	ret = inc_config_json(object, &conf, &err);
 	ret = ret ?: inc_daemon_configure(c->d, &conf, &err);
 	if (!ret) {
-		confirm(c, object, INC_MSG_CONFIGURED, conf.communicator);
+		confirm_ends(c, object, &conf);
 		return;
 	}
 	inc_warn("configuration refused: %s", err.msg);
 	refuse(c, object, -ret, err.msg);
+}
+
+static void on_connect(struct inc_client *c, const json_t *object)
+{
+	struct inc_msg_connect said = {};
+	struct inc_err err;
+	int ret;
+
+	ret = inc_message_read(INC_MSG_CONNECT, object, &said, &err);
+	ret = ret ?: inc_daemon_connect(c->d, said.communicator, said.conn, said.n_conns, &err);
+	if (ret)
+		refuse(c, object, -ret, err.msg);
+	else
+		confirm(c, object, INC_MSG_CONNECTED, said.communicator);
 }
 
 static void on_remove(struct inc_client *c, const json_t *object)
@@ -233,6 +281,8 @@ static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 		on_welcome(c, object);
 	} else if (!strcmp(type, "configure") && c->state == CONNECTED) {
 		on_configure(c, object);
+	} else if (!strcmp(type, "connect") && c->state == CONNECTED) {
+		on_connect(c, object);
 	} else if (!strcmp(type, "remove") && c->state == CONNECTED) {
 		on_remove(c, object);
 	} else if (!strcmp(type, "query")) {

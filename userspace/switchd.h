@@ -18,14 +18,14 @@
 
 #define INC_EVENTS_KEPT 256
 
-enum inc_mode { INC_MODE_UNSAID, INC_MODE_NATIVE, INC_MODE_GENERIC };
+enum inc_xdp { INC_XDP_UNSAID, INC_XDP_IN_DRIVER, INC_XDP_IN_STACK };
 
 struct inc_options {
 	const char *config;
 	const char *controller; /* HOST[:PORT] */
 	const char *name;
 	const char *instance;
-	enum inc_mode mode; /* as given; settings has it, too */
+	enum inc_xdp xdp; /* as given; settings has it, too */
 	enum inc_attach attach;
 	struct inc_settings settings;
 	int ready_fd; /* -1: none */
@@ -44,6 +44,7 @@ struct inc_daemon {
 	struct inc_options opt;
 	struct inc_switch_conf conf; /* of the file; only the name with a controller */
 	char instance[INC_INSTANCE_LEN];
+	int lock_fd; /* of the instance; -1: not taken */
 	struct inc_engine *engine;
 	struct inc_comm_conf **comms; /* what each communicator was made from, by its place */
 	json_t *events;               /* the last INC_EVENTS_KEPT */
@@ -57,15 +58,20 @@ struct inc_daemon {
 /* daemon.c: everything up, in the order in which it can fail; and down again. */
 int inc_daemon_start(struct inc_daemon *d, struct inc_err *err);
 void inc_daemon_stop(struct inc_daemon *d);
-/* One communicator, all of it or nothing. */
-int inc_daemon_configure(struct inc_daemon *d, const struct inc_comm_conf *conf,
-			 struct inc_err *err);
+/* One communicator, all of it or nothing. What conf leaves open of the switch's own ends is filled
+ * in. */
+int inc_daemon_configure(struct inc_daemon *d, struct inc_comm_conf *conf, struct inc_err *err);
+/* The other ends of connections that were configured without. */
+int inc_daemon_connect(struct inc_daemon *d, uint32_t communicator, const struct inc_msg_peer *peer,
+		       uint32_t n, struct inc_err *err);
 int inc_daemon_remove(struct inc_daemon *d, uint32_t communicator, struct inc_err *err);
 
 /* configured.c: what the communicators were made from, for those who ask. */
 int inc_configured_init(struct inc_daemon *d);
 void inc_configured_free(struct inc_daemon *d);
 int inc_configured_add(struct inc_daemon *d, uint32_t place, const struct inc_comm_conf *conf);
+void inc_configured_connect(struct inc_daemon *d, uint32_t place, const struct inc_msg_peer *peer,
+			    uint32_t n);
 void inc_configured_remove(struct inc_daemon *d, uint32_t place);
 /* The switch as its file would have it, without its communicators; and one of these added to it. A
  * new object. */
@@ -95,7 +101,7 @@ void inc_figures_comm(const struct inc_daemon *d, uint32_t place,
 /* An inc_scrape_part; arg: the daemon. */
 bool inc_figures_part(void *arg, struct inc_scrape_at *at, FILE *out);
 
-/* query_server.c: INC_RUN_DIR/<instance>.sock */
+/* query_server.c: <instance>.sock in inc_run_dir() */
 int inc_query_server_start(struct inc_daemon *d, struct inc_query_server **out,
 			   struct inc_err *err);
 void inc_query_server_stop(struct inc_query_server *s);

@@ -106,11 +106,13 @@ static void switch_connection(const struct inc_route_comm *comm, const struct in
 		.own_ip = own->ip,
 		.own_port = INC_ROCE_UDP_PORT,
 		.own_qp = ends[!up]->qpn,
+		.has_own_psn = true,
 		.own_psn = ends[!up]->psn,
 		.peer_ip = peer->ip,
 		.has_peer_mac = mac,
 		.peer_port = INC_ROCE_UDP_PORT,
 		.peer_qp = ends[up]->qpn,
+		.has_peer_psn = true,
 		.peer_psn = ends[up]->psn,
 		.pkey = INC_PKEY_DEFAULT,
 	};
@@ -130,7 +132,7 @@ int inc_route_config(const struct inc_route_comm *comm, unsigned int n, struct i
 	conf->slots = comm->slots;
 	conf->byte_order = comm->byte_order;
 	conf->n_conns = 0;
-	if (node->n_children + !conf->root > INC_MAX_CONNECTIONS)
+	if (node->n_children + !conf->root > INC_COMM_MAX_CONNECTIONS)
 		return -E2BIG;
 	for (unsigned int i = 0; i < node->n_children; i++) {
 		const struct inc_tree_child *child = &comm->tree->children[node->first_child + i];

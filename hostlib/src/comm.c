@@ -22,9 +22,9 @@ int inccl_comm_check_opts(struct inccl_communicator_opts *opts, struct inc_err *
 	if (opts->payload && !inc_payload_ok(opts->payload))
 		return inc_err_set(err, EINVAL, "payload %u: want " INC_PAYLOADS_TEXT,
 				   opts->payload);
-	if (opts->message_packets > INC_MAX_MESSAGE_PACKETS)
+	if (opts->message_packets > INC_MAX_PASSTHROUGH_MESSAGE_PACKETS)
 		return inc_err_set(err, EINVAL, "message_packets %u: want 1 to %d",
-				   opts->message_packets, INC_MAX_MESSAGE_PACKETS);
+				   opts->message_packets, INC_MAX_PASSTHROUGH_MESSAGE_PACKETS);
 	if (opts->window > INC_MAX_SLOTS / opts->message_packets)
 		return inc_err_set(err, EINVAL, "window %u of %u packets: at most %d packets",
 				   opts->window, opts->message_packets, INC_MAX_SLOTS);

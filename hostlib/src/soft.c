@@ -3,7 +3,6 @@
  * sends, soft_rx.c receives. */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/udp.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,6 +11,9 @@
 #include <unistd.h>
 #include "lib/base/clock.h"
 #include "hostlib/src/soft.h"
+
+/* Of the socket, each way, where we are allowed. */
+#define SOFT_BUFFER_BYTES (4 << 20)
 
 int soft_fail(struct soft_endpoint *s, int error, const char *fmt, ...)
 {
@@ -30,23 +32,6 @@ static int soft_probe(const struct inccl_open_opts *opts, struct inc_err *why)
 {
 	inc_err_set(why, 1, "needs no device");
 	return 0;
-}
-
-static int set_option(int fd, int level, int name, int value)
-{
-	return setsockopt(fd, level, name, &value, sizeof(value)) ? -errno : 0;
-}
-
-/* As large as we are allowed; returns what it came to. */
-static int grow_buffer(int fd, int force, int plain, int bytes)
-{
-	socklen_t len = sizeof(int);
-	int got = 0;
-
-	if (set_option(fd, SOL_SOCKET, force, bytes))
-		set_option(fd, SOL_SOCKET, plain, bytes);
-	getsockopt(fd, SOL_SOCKET, plain, &got, &len);
-	return got;
 }
 
 static unsigned int choose_window(const struct inccl_open_opts *opts, int rcvbuf)
@@ -68,46 +53,34 @@ static void soft_close(struct inccl_endpoint *ep)
 {
 	struct soft_endpoint *s = SOFT_EP(ep);
 
-	if (s->fd >= 0)
-		close(s->fd);
-	free(s->rx_buf);
-	free(s->ring);
+	inc_udp_close(&s->udp);
+	inc_udp_inbox_free(&s->inbox);
+	inc_ip_ids_free(&s->ids);
+	free(s->tx.ring);
+	free(s->results);
 	free(s);
 }
 
 static int setup_socket(struct soft_endpoint *s, const struct inccl_open_opts *opts,
 			struct inccl_local *local, struct inc_err *err)
 {
-	struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = opts->addr};
-	socklen_t len = sizeof(own);
+	struct in_addr own = {opts->addr};
 	char text[INET_ADDRSTRLEN];
 	int ret;
 
-	inet_ntop(AF_INET, &opts->addr, text, sizeof(text));
-	s->fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (s->fd < 0)
-		return inc_err_set(err, errno, "UDP socket: %s", strerror(errno));
-	if (bind(s->fd, (struct sockaddr *)&own, sizeof(own)) ||
-	    getsockname(s->fd, (struct sockaddr *)&own, &len))
-		return inc_err_set(err, errno, "UDP socket on %s: %s", text, strerror(errno));
-	/* DF and no connect(): the kernel then sends IP ID 0, which the ICRC covers. PROBE sets DF
-	 * as DO does, but does not let ICMP, which anybody can forge, say how much may be sent. */
-	ret = set_option(s->fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
-	if (ret)
-		return inc_err_set(err, -ret, "IP_MTU_DISCOVER: %s", strerror(-ret));
-	s->segment = !set_option(s->fd, IPPROTO_UDP, UDP_SEGMENT, 0);
-	s->rcv_gro = !set_option(s->fd, IPPROTO_UDP, UDP_GRO, 1);
-	grow_buffer(s->fd, SO_SNDBUFFORCE, SO_SNDBUF, 4 << 20);
-	ret = soft_choose_payload(s->fd, opts, &local->payload, err);
+	ret = inc_udp_open(&s->udp, own, 0, SOFT_BUFFER_BYTES, err);
+	if (!ret)
+		ret = soft_choose_payload(s->udp.fd, opts, &local->payload, err);
 	if (ret)
 		return ret;
-	local->window = choose_window(opts, grow_buffer(s->fd, SO_RCVBUFFORCE, SO_RCVBUF, 4 << 20));
-	local->udp_port = ntohs(own.sin_port);
-	local->udp_csum = s->rcv_gro;
+	inet_ntop(AF_INET, &own, text, sizeof(text));
+	local->window = choose_window(opts, s->udp.rcvbuf);
+	local->udp_port = s->udp.port;
+	local->udp_csum = s->udp.gro;
 	snprintf(local->device, sizeof(local->device), "%s:%u", text, local->udp_port);
-	s->to_peer.saddr = s->from_peer.daddr = opts->addr;
-	s->to_peer.sport = s->from_peer.dport = local->udp_port;
-	s->to_peer.df = s->from_peer.df = true;
+	s->tx.to.path.saddr = s->from_peer.daddr = opts->addr;
+	s->tx.to.path.sport = s->from_peer.dport = local->udp_port;
+	s->tx.to.path.df = s->from_peer.df = true;
 	return 0;
 }
 
@@ -120,32 +93,32 @@ static int soft_open(const struct inccl_open_opts *opts, struct inccl_endpoint *
 	if (!s)
 		return inc_err_set(err, ENOMEM, "%s", strerror(ENOMEM));
 	s->ep.ops = &inccl_soft;
-	s->fd = -1;
+	s->udp.fd = -1;
 	ret = setup_socket(s, opts, local, err);
 	if (ret)
 		goto fail;
-	s->rx_buf = malloc(SOFT_RECVS * SOFT_RECV_BYTES);
-	if (!s->rx_buf) {
-		ret = inc_err_set(err, ENOMEM, "%s", strerror(ENOMEM));
+	ret = inc_udp_inbox_init(&s->inbox);
+	if (!ret)
+		ret = inc_ip_ids_init(&s->ids, false);
+	if (ret) {
+		inc_err_set(err, -ret, "%s", strerror(-ret));
 		goto fail;
 	}
-	s->own_psn = opts->start_psn & INC_PSN_MASK;
 	do {
 		s->own_qpn = inccl_random24();
 	} while (s->own_qpn < INC_MIN_QPN || s->own_qpn > INC_MAX_QPN);
-	s->pkey = INC_PKEY_DEFAULT;
 	s->next_rkey = inccl_random24();
-	s->log = opts->log;
-	s->log_ctx = opts->log_ctx;
-	s->single_pause_ns = SOFT_SINGLE_PAUSE_NS;
-	inc_rto_init(&s->rto, SOFT_RTO_FIRST_NS, SOFT_RTO_MIN_NS, SOFT_RTO_MAX_NS);
-	s->rto_at_ns = UINT64_MAX;
+	s->tx.start_psn = opts->start_psn & INC_PSN_MASK;
+	s->tx.to.pkey = INC_PKEY_DEFAULT;
+	s->tx.log = opts->log;
+	s->tx.log_ctx = opts->log_ctx;
+	inc_requester_init(&s->tx, SOFT_RTO_MIN_NS, SOFT_RTO_MAX_NS);
 	s->gap_r = UINT64_MAX;
 	s->ep.tell_at_ns = UINT64_MAX;
-	s->took_ns = SOFT_ACK_HOLD_NS;
+	s->took_ns = INC_ACK_HOLD_NS;
 	local->qpn = s->own_qpn;
-	local->psn = s->own_psn;
-	local->pkey = s->pkey;
+	local->psn = s->tx.start_psn;
+	local->pkey = s->tx.to.pkey;
 	*out = &s->ep;
 	return 0;
 fail:
@@ -157,29 +130,31 @@ static int soft_connect(struct inccl_endpoint *ep, const struct inccl_remote *re
 			struct inc_err *err)
 {
 	struct soft_endpoint *s = SOFT_EP(ep);
-	unsigned int wire = remote->payload + SOFT_MAX_HEAD + INC_ICRC_LEN;
+	unsigned int wire = remote->payload + INC_MAX_HEAD_LEN + INC_ICRC_LEN;
+	struct inc_tx_peer *to = &s->tx.to;
 	int ret;
 
-	s->ring = calloc(remote->slots, sizeof(*s->ring));
-	if (!s->ring)
+	s->tx.ring = calloc(remote->slots, sizeof(*s->tx.ring));
+	s->results = calloc(remote->slots, sizeof(*s->results));
+	if (!s->tx.ring || !s->results)
 		return inc_err_set(err, ENOMEM, "%s", strerror(ENOMEM));
-	s->slots = remote->slots;
+	s->tx.slots = remote->slots;
 	s->payload = remote->payload;
-	s->peer.sin_family = AF_INET;
-	s->peer.sin_addr.s_addr = remote->addr;
-	s->peer.sin_port = htons(remote->udp_port);
-	s->to_peer.daddr = s->from_peer.saddr = remote->addr;
-	s->to_peer.dport = s->from_peer.sport = remote->udp_port;
+	to->addr.sin_family = AF_INET;
+	to->addr.sin_addr.s_addr = remote->addr;
+	to->addr.sin_port = htons(remote->udp_port);
+	to->path.daddr = s->from_peer.saddr = remote->addr;
+	to->path.dport = s->from_peer.sport = remote->udp_port;
 	ret = soft_check_route(s, err);
 	if (ret)
 		return ret;
-	s->peer_qpn = remote->qpn;
+	to->qpn = remote->qpn;
 	s->peer_psn = remote->psn;
-	s->hold = 2 * (SOFT_MAX_SEND_BYTES / wire);
-	if (s->hold > 2 * SOFT_MAX_SEGMENTS)
-		s->hold = 2 * SOFT_MAX_SEGMENTS;
-	if (s->hold > s->slots / 4)
-		s->hold = s->slots / 4;
+	s->hold = 2 * (INC_MAX_SEND_BYTES / wire);
+	if (s->hold > 2 * INC_MAX_SEGMENTS)
+		s->hold = 2 * INC_MAX_SEGMENTS;
+	if (s->hold > s->tx.slots / 4)
+		s->hold = s->tx.slots / 4;
 	return 0;
 }
 
@@ -232,7 +207,7 @@ static uint64_t soft_under_way(const struct inccl_endpoint *ep)
 {
 	const struct soft_endpoint *s = SOFT_EP(ep);
 
-	return s->tx_posted - s->rx_done;
+	return s->tx.posted - s->rx_done;
 }
 
 static int soft_post(struct inccl_endpoint *ep, const struct inccl_message *msg)
@@ -242,28 +217,46 @@ static int soft_post(struct inccl_endpoint *ep, const struct inccl_message *msg)
 	uint32_t packets = len ? (len + s->payload - 1) / s->payload : 1, i, offset;
 	const struct inccl_region *region = msg->recv_region;
 
-	if (s->tx_posted + packets - s->rx_done > s->slots)
+	if (s->tx.posted + packets - s->rx_done > s->tx.slots)
 		return -EAGAIN;
 	for (i = 0; i < packets; i++) {
-		struct soft_packet *p = soft_packet(s, s->tx_posted);
+		struct inc_tx_packet *p = inc_requester_packet(&s->tx, s->tx.posted);
+		struct soft_result *result = soft_result(s, s->tx.posted);
+		bool last = i + 1 == packets;
 
 		offset = i * s->payload;
-		p->send = (const uint8_t *)msg->send + offset;
-		p->recv = (uint8_t *)msg->recv + offset;
-		p->send_len = part(msg->send_len, offset, s->payload);
-		p->recv_len = part(msg->recv_len, offset, s->payload);
+		p->payload = (const uint8_t *)msg->send + offset;
+		p->len = part(msg->send_len, offset, s->payload);
 		p->va = region ? region->va + ((uint8_t *)msg->recv - (uint8_t *)region->addr) : 0;
 		p->rkey = region ? region->rkey : 0;
 		p->dmalen = msg->recv_len;
 		p->imm = msg->imm;
-		p->opcode = opcode_of(msg, i == 0, i + 1 == packets);
-		p->flags = i + 1 == packets ? SOFT_F_LAST | (msg->last ? SOFT_F_FLUSH : 0) : 0;
-		s->tx_posted++;
+		p->opcode = opcode_of(msg, i == 0, last);
+		p->flags = last && msg->last ? INC_TX_ASK : 0;
+		result->recv = (uint8_t *)msg->recv + offset;
+		result->recv_len = part(msg->recv_len, offset, s->payload);
+		result->flags = last ? SOFT_F_LAST | (msg->last ? SOFT_F_FLUSH : 0) : 0;
+		s->tx.posted++;
 	}
 	s->ep.posted++;
 	if (msg->last)
-		s->tx_flush = s->tx_posted;
+		s->tx_flush = s->tx.posted;
 	return 0;
+}
+
+void soft_count(struct soft_endpoint *s)
+{
+	struct inccl_transport_stats *stats = &s->ep.stats;
+	const struct inc_requester_figures *f = &s->tx.figures;
+
+	stats->packets_sent = f->sent;
+	stats->packets_resent = f->resent;
+	stats->acks_received = f->acks;
+	stats->naks_received = f->naks;
+	stats->rnrs_received = f->rnrs;
+	stats->timeouts = f->timeouts;
+	stats->send_calls = s->udp.send_calls;
+	stats->recv_calls = s->udp.recv_calls;
 }
 
 static int soft_progress(struct inccl_endpoint *ep)
@@ -275,29 +268,28 @@ static int soft_progress(struct inccl_endpoint *ep)
 	if (s->failed)
 		return -s->failed;
 	more = soft_receive(s);
-	if (more < 0)
-		return more;
 	now = inc_now_ns();
-	soft_timers(s, now);
-	soft_answer(s, now);
+	if (more >= 0) {
+		inc_requester_timers(&s->tx, now);
+		soft_answer(s, now);
+	}
+	soft_count(s);
 	return more;
 }
 
 static int soft_arm(struct inccl_endpoint *ep, int *fd, short *events, uint64_t *deadline_ns)
 {
 	struct soft_endpoint *s = SOFT_EP(ep);
-	uint64_t at = s->rto_at_ns;
+	uint64_t at = inc_requester_deadline_ns(&s->tx);
 
 	if (s->failed)
 		return -s->failed;
-	if (s->rnr_over_at_ns && s->rnr_over_at_ns < at)
-		at = s->rnr_over_at_ns;
 	if (s->gap_r != UINT64_MAX && !s->gap_told && s->gap_at_ns + SOFT_GAP_NS < at)
 		at = s->gap_at_ns + SOFT_GAP_NS;
 	if (s->ep.tell_at_ns < at)
 		at = s->ep.tell_at_ns;
-	*fd = s->fd;
-	*events = s->blocked ? POLLIN | POLLOUT : POLLIN;
+	*fd = s->udp.fd;
+	*events = s->udp.blocked ? POLLIN | POLLOUT : POLLIN;
 	*deadline_ns = at;
 	return 0;
 }
@@ -306,33 +298,33 @@ static bool soft_kept_all(const struct inccl_endpoint *ep)
 {
 	const struct soft_endpoint *s = SOFT_EP(ep);
 
-	return s->tx_acked == s->tx_posted;
+	return s->tx.acked == s->tx.posted;
 }
 
 static bool soft_quiet(struct inccl_endpoint *ep)
 {
 	struct soft_endpoint *s = SOFT_EP(ep);
 
-	return s->failed || (s->rx_done == s->tx_posted && s->rx_told == s->rx_done);
+	return s->failed || (s->rx_done == s->tx.posted && s->rx_told == s->rx_done);
 }
 
 static uint64_t soft_moved(const struct inccl_endpoint *ep)
 {
 	const struct soft_endpoint *s = SOFT_EP(ep);
 
-	return s->ep.stats.results + s->tx_acked;
+	return s->ep.stats.results + s->tx.acked;
 }
 
 static void soft_describe(struct inccl_endpoint *ep, char *buf, size_t size)
 {
 	struct soft_endpoint *s = SOFT_EP(ep);
 
-	if (s->tx_acked < s->tx_high)
+	if (s->tx.acked < s->tx.high)
 		snprintf(buf, size,
 			 "contribution %llu is not acknowledged (%llu sent, %llu timeouts%s%s)",
-			 (unsigned long long)s->tx_acked, (unsigned long long)s->tx_high,
-			 (unsigned long long)s->ep.stats.timeouts, s->send_error ? ", " : "",
-			 s->send_error ? strerrordesc_np(s->send_error) : "");
+			 (unsigned long long)s->tx.acked, (unsigned long long)s->tx.high,
+			 (unsigned long long)s->tx.figures.timeouts, s->udp.send_error ? ", " : "",
+			 s->udp.send_error ? strerrordesc_np(s->udp.send_error) : "");
 	else
 		snprintf(buf, size,
 			 "contributions are kept, result %llu is missing (other ranks are late, "

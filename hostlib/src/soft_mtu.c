@@ -191,17 +191,6 @@ static int interface_mtu(int fd, uint32_t addr, int *mtu, char name[IFNAMSIZ], s
 	return 0;
 }
 
-/* The largest payload that an MTU carries, 0: none. */
-static unsigned int carried(int mtu)
-{
-	int p;
-
-	for (p = INC_MAX_PAYLOAD; p >= INC_MIN_PAYLOAD; p /= 2)
-		if (p + INC_MAX_OVERHEAD <= mtu)
-			return p;
-	return 0;
-}
-
 int soft_choose_payload(int fd, const struct inccl_open_opts *opts, unsigned int *payload,
 			struct inc_err *err)
 {
@@ -213,7 +202,7 @@ int soft_choose_payload(int fd, const struct inccl_open_opts *opts, unsigned int
 	ret = interface_mtu(fd, opts->addr, &mtu, name, err);
 	if (ret)
 		return ret;
-	p = carried(mtu);
+	p = inc_roce_payload(mtu);
 	if (!p)
 		return inc_err_set(err, EMSGSIZE, "%s: MTU %d is too small for a payload of %d",
 				   name, mtu, INC_MIN_PAYLOAD);
@@ -231,7 +220,7 @@ int soft_choose_payload(int fd, const struct inccl_open_opts *opts, unsigned int
 	if (ret)
 		opts->log(opts->log_ctx, "soft: routes: %s; taking them to carry what %s does",
 			  strerror(-ret), name);
-	by_route = carried(route.mtu);
+	by_route = inc_roce_payload(route.mtu);
 	if (ret || !by_route || by_route >= p)
 		return 0;
 	opts->log(opts->log_ctx, "soft: a route out of %s has MTU %u: payload %u", name, route.mtu,
@@ -248,19 +237,19 @@ int soft_check_route(const struct soft_endpoint *s, struct inc_err *err)
 	unsigned int mtu;
 
 	/* a route that is missing now may come; sending will tell */
-	if (route_to(s->to_peer.saddr, s->to_peer.daddr, &route))
+	if (route_to(s->tx.to.path.saddr, s->tx.to.path.daddr, &route))
 		return 0;
 	mtu = route.mtu;
 	if (if_indextoname(route.ifindex, name)) {
 		memcpy(ifr.ifr_name, name, IFNAMSIZ);
-		if (!ioctl(s->fd, SIOCGIFMTU, &ifr) && (!mtu || (int)mtu > ifr.ifr_mtu))
+		if (!ioctl(s->udp.fd, SIOCGIFMTU, &ifr) && (!mtu || (int)mtu > ifr.ifr_mtu))
 			mtu = ifr.ifr_mtu;
 	}
 	if (!mtu || s->payload + INC_MAX_OVERHEAD <= mtu)
 		return 0;
-	inet_ntop(AF_INET, &s->to_peer.daddr, text, sizeof(text));
+	inet_ntop(AF_INET, &s->tx.to.path.daddr, text, sizeof(text));
 	return inc_err_set(err, EMSGSIZE,
 			   "route to %s: MTU %u is too small for a payload of %u, %u is the "
 			   "largest",
-			   text, mtu, s->payload, carried(mtu));
+			   text, mtu, s->payload, inc_roce_payload(mtu));
 }

@@ -2,92 +2,51 @@
 /*
  * What the soft transport receives: results, which are compared with their contributions and
  * copied into the caller's buffer in whatever order they come; and the switch's ACKs and NAKs of
- * contributions, from which soft_timer.c draws its conclusions.
+ * contributions, from which the requester draws its conclusions.
  */
-#include <arpa/inet.h>
-#include <endian.h>
 #include <errno.h>
-#include <netinet/udp.h>
 #include <string.h>
 #include "lib/base/clock.h"
 #include "hostlib/src/soft.h"
-#include "lib/roce/wire.h"
 
-#ifndef UDP_GRO
-#define UDP_GRO 104
-#endif
-
-static bool icrc_ok(const struct soft_endpoint *s, const uint8_t *data, size_t size)
+/* A NAK that ends the connection. */
+static int take_nak(struct soft_endpoint *s, uint8_t syndrome, uint64_t r)
 {
-	uint32_t crc;
-
-	memcpy(&crc, data + size - INC_ICRC_LEN, sizeof(crc));
-	/* results carry IP ID 0 (docs/protocol.md) */
-	return le32toh(crc) == inc_icrc_udp(&s->from_peer, 0, data, size - INC_ICRC_LEN);
-}
-
-static int take_nak(struct soft_endpoint *s, const struct inccl_packet *pkt, uint64_t r,
-		    uint64_t now)
-{
-	s->ep.stats.naks_received++;
-	switch (pkt->syndrome) {
-	case INC_AETH_NAK_SEQ:
-		soft_kept(s, r, now);
-		soft_asked_again(s, r, now);
-		return 0;
+	switch (syndrome) {
 	case INC_AETH_NAK_INVALID:
 		return soft_fail(s, EREMOTEIO, "refused packet %llu: invalid request (NAK 61)",
 				 (unsigned long long)r);
 	case INC_AETH_NAK_ACCESS:
 		return soft_fail(s, EREMOTEIO, "refused packet %llu: remote access (NAK 62)",
 				 (unsigned long long)r);
-	case INC_AETH_NAK_OPERATION:
-		s->ep.mismatch = true;
-		return soft_fail(s, EREMOTEIO,
-				 "chunk %llu: the group has failed, or its ranks called different "
-				 "collectives (NAK 63)",
-				 (unsigned long long)r);
 	}
-	s->ep.stats.bad_packets++;
-	return 0;
+	s->ep.mismatch = true;
+	return soft_fail(s, EREMOTEIO,
+			 "chunk %llu: the group has failed, or its ranks called different "
+			 "collectives (NAK 63)",
+			 (unsigned long long)r);
 }
 
-static int take_aeth(struct soft_endpoint *s, const struct inccl_packet *pkt, uint64_t now)
+static int take_aeth(struct soft_endpoint *s, const struct inc_roce_packet *pkt, uint64_t now)
 {
-	/* the packet number nearest to what is acknowledged so far */
-	int64_t r = inccl_psn_to_r(pkt->psn, s->own_psn + (uint32_t)s->tx_acked, s->tx_acked);
+	uint64_t r;
 
-	if (r < 0 || (uint64_t)r >= s->tx_high + (pkt->syndrome == INC_AETH_NAK_SEQ)) {
-		if (r >= 0)
-			s->ep.stats.bad_packets++;
-		return 0;
+	switch (inc_requester_hear(&s->tx, pkt, now, &r)) {
+	case INC_HEARD:
+		break;
+	case INC_HEARD_ODD:
+		s->ep.stats.bad_packets++;
+		break;
+	case INC_HEARD_NAK:
+		return take_nak(s, pkt->syndrome, r);
 	}
-	switch (pkt->syndrome & INC_AETH_TYPE_MASK) {
-	case INC_AETH_TYPE_ACK:
-		s->ep.stats.acks_received++;
-		soft_kept(s, r + 1, now);
-		return 0;
-	case INC_AETH_TYPE_RNR:
-		s->ep.stats.rnrs_received++;
-		if ((uint64_t)r < s->tx_acked)
-			return 0;
-		soft_kept(s, r, now);
-		s->rnr_over_at_ns = now + inc_rnr_timeout_ns(pkt->syndrome);
-		soft_asked_again(s, r, now);
-		return 0;
-	case INC_AETH_TYPE_NAK:
-		if ((uint64_t)r < s->tx_acked && pkt->syndrome == INC_AETH_NAK_SEQ)
-			return 0;
-		return take_nak(s, pkt, r, now);
-	}
-	s->ep.stats.bad_packets++;
 	return 0;
 }
 
 static void advance(struct soft_endpoint *s)
 {
 	while (s->rx_done < s->rx_high) {
-		struct soft_packet *p = soft_packet(s, s->rx_done);
+		const struct soft_result *p = soft_result(s, s->rx_done);
 
 		if (!(p->flags & SOFT_F_GOT))
 			break;
@@ -102,12 +61,12 @@ static void advance(struct soft_endpoint *s)
 }
 
 /* False: how says in what a result differs from what its contribution asked for. */
-static bool mirrors(const struct soft_packet *p, const struct inccl_packet *pkt,
-		    struct inc_err *how)
+static bool mirrors(const struct inc_tx_packet *p, uint16_t recv_len,
+		    const struct inc_roce_packet *pkt, struct inc_err *how)
 {
-	if (pkt->opcode != p->opcode || pkt->len != p->recv_len)
+	if (pkt->opcode != p->opcode || pkt->len != recv_len)
 		inc_err_set(how, EPROTO, "opcode %u, length %zu; want %u, %u", pkt->opcode,
-			    pkt->len, p->opcode, p->recv_len);
+			    pkt->len, p->opcode, recv_len);
 	else if (inc_roce_has_imm(p->opcode) && pkt->imm != p->imm)
 		inc_err_set(how, EPROTO, "immediate 0x%x; want 0x%x", pkt->imm, p->imm);
 	else if (inc_roce_has_reth(p->opcode) &&
@@ -121,24 +80,26 @@ static bool mirrors(const struct soft_packet *p, const struct inccl_packet *pkt,
 	return false;
 }
 
-static int take_result(struct soft_endpoint *s, const struct inccl_packet *pkt, uint64_t now)
+static int take_result(struct soft_endpoint *s, const struct inc_roce_packet *pkt, uint64_t now)
 {
-	int64_t at = inccl_psn_to_r(pkt->psn, s->peer_psn + (uint32_t)s->rx_done, s->rx_done);
-	struct soft_packet *p;
+	int64_t at = inc_psn_to_r(pkt->psn, s->peer_psn + (uint32_t)s->rx_done, s->rx_done);
+	const struct inc_tx_packet *sent;
+	struct soft_result *p;
 	struct inc_err how;
 	uint64_t r = at;
 
-	if (at < 0 || r >= s->tx_high) {
+	if (at < 0 || r >= s->tx.high) {
 		s->ep.stats.bad_packets++;
 		return 0;
 	}
-	p = soft_packet(s, r);
+	p = soft_result(s, r);
 	if (r < s->rx_done || p->flags & SOFT_F_GOT) {
 		s->ep.stats.duplicates++;
 		s->tell = true;
 		return 0;
 	}
-	if (!mirrors(p, pkt, &how)) {
+	sent = inc_requester_packet(&s->tx, r);
+	if (!mirrors(sent, p->recv_len, pkt, &how)) {
 		soft_send_aeth(s, INC_AETH_NAK_INVALID, pkt->psn);
 		return soft_fail(s, EPROTO,
 				 "result %llu is not the mirror of its contribution (%s)",
@@ -150,23 +111,25 @@ static int take_result(struct soft_endpoint *s, const struct inccl_packet *pkt, 
 	s->ep.stats.results++;
 	/* The mirror of a question of ours can wait; one that the peer has added to a result that
 	 * it sends again, or to one that closes a gap, cannot: it clocks the next ones. */
-	if (pkt->ackreq && (!(p->flags & SOFT_F_ASKED) || r < s->rx_high))
+	if (pkt->ackreq && (!(sent->flags & INC_TX_ASKED) || r < s->rx_high))
 		s->tell = true;
 	if (r >= s->rx_high)
 		s->rx_high = r + 1;
 	else
 		s->ep.stats.reordered++;
-	soft_kept(s, r + 1, now);
+	inc_requester_kept(&s->tx, r + 1, now);
 	advance(s);
 	return 0;
 }
 
-static int take_packet(struct soft_endpoint *s, const uint8_t *data, size_t size, uint64_t now)
+static int take_packet(struct soft_endpoint *s, const uint8_t *data, size_t size, bool first,
+		       uint64_t now)
 {
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 
-	if (inccl_packet_parse(data, size, &pkt) || pkt.qpn != s->own_qpn || pkt.pkey != s->pkey ||
-	    !icrc_ok(s, data, size)) {
+	if (inc_roce_parse(data, size, &pkt) || pkt.qpn != s->own_qpn ||
+	    pkt.pkey != s->tx.to.pkey ||
+	    !inc_ip_ids_check(&s->ids, &s->from_peer, first, data, size)) {
 		s->ep.stats.bad_packets++;
 		return 0;
 	}
@@ -176,28 +139,19 @@ static int take_packet(struct soft_endpoint *s, const uint8_t *data, size_t size
 }
 
 /* What GRO has glued together, or one packet. */
-static int take_datagram(struct soft_endpoint *s, struct msghdr *msg, size_t size, uint64_t now)
+static int take_datagram(struct soft_endpoint *s, const struct inc_datagram *d, uint64_t now)
 {
-	const struct sockaddr_in *from = msg->msg_name;
-	const uint8_t *data = msg->msg_iov->iov_base;
-	struct cmsghdr *cmsg;
-	size_t step = size, n;
-	int gso = 0, ret;
+	size_t at, n;
+	int ret;
 
-	if (msg->msg_flags & MSG_TRUNC || msg->msg_namelen < sizeof(*from) ||
-	    from->sin_addr.s_addr != s->peer.sin_addr.s_addr ||
-	    from->sin_port != s->peer.sin_port) {
+	if (!d->size || d->from.sin_addr.s_addr != s->tx.to.addr.sin_addr.s_addr ||
+	    d->from.sin_port != s->tx.to.addr.sin_port) {
 		s->ep.stats.bad_packets++;
 		return 0;
 	}
-	for (cmsg = CMSG_FIRSTHDR(msg); cmsg; cmsg = CMSG_NXTHDR(msg, cmsg))
-		if (cmsg->cmsg_level == IPPROTO_UDP && cmsg->cmsg_type == UDP_GRO)
-			memcpy(&gso, CMSG_DATA(cmsg), sizeof(gso));
-	if (gso > 0)
-		step = gso;
-	for (; size; size -= n, data += n) {
-		n = size < step ? size : step;
-		ret = take_packet(s, data, n, now);
+	for (at = 0; at < d->size; at += n) {
+		n = d->size - at < d->step ? d->size - at : d->step;
+		ret = take_packet(s, d->data + at, n, at == 0, now);
 		if (ret)
 			return ret;
 	}
@@ -206,39 +160,16 @@ static int take_datagram(struct soft_endpoint *s, struct msghdr *msg, size_t siz
 
 int soft_receive(struct soft_endpoint *s)
 {
-	char control[SOFT_RECVS][CMSG_SPACE(sizeof(int))] __attribute__((aligned(8)));
-	struct sockaddr_in from[SOFT_RECVS];
-	struct iovec iov[SOFT_RECVS];
-	struct mmsghdr msg[SOFT_RECVS];
-	uint64_t now;
-	int i, n, ret;
+	unsigned int i, n = inc_udp_receive(&s->udp, &s->inbox);
+	uint64_t now = inc_now_ns();
+	int ret;
 
-	memset(msg, 0, sizeof(msg));
-	for (i = 0; i < SOFT_RECVS; i++) {
-		iov[i].iov_base = s->rx_buf + i * SOFT_RECV_BYTES;
-		iov[i].iov_len = SOFT_RECV_BYTES;
-		msg[i].msg_hdr.msg_iov = &iov[i];
-		msg[i].msg_hdr.msg_iovlen = 1;
-		msg[i].msg_hdr.msg_name = &from[i];
-		msg[i].msg_hdr.msg_namelen = sizeof(from[i]);
-		msg[i].msg_hdr.msg_control = control[i];
-		msg[i].msg_hdr.msg_controllen = sizeof(control[i]);
-	}
-	s->ep.stats.recv_calls++;
-	n = recvmmsg(s->fd, msg, SOFT_RECVS, MSG_DONTWAIT, NULL);
-	if (n < 0) {
-		/* errors of earlier sends come here too; they are the timer's business */
-		if (errno != EAGAIN && errno != EINTR)
-			s->send_error = errno;
-		return 0;
-	}
-	now = inc_now_ns();
 	for (i = 0; i < n; i++) {
-		ret = take_datagram(s, &msg[i].msg_hdr, msg[i].msg_len, now);
+		ret = take_datagram(s, &s->inbox.datagram[i], now);
 		if (ret)
 			return ret;
 	}
-	return n == SOFT_RECVS;
+	return n == INC_UDP_RECVS;
 }
 
 /* A result that stays away while later ones come was lost, or overtaken: wait a little. */
@@ -284,9 +215,9 @@ static bool ack_due(struct soft_endpoint *s, uint64_t now)
 	if (!untold)
 		return false;
 	if (s->ep.tell_at_ns == UINT64_MAX)
-		s->ep.tell_at_ns = now + SOFT_ACK_HOLD_NS;
-	return untold >= SOFT_ACK_EVERY || now >= s->ep.tell_at_ns || last_in_time(s, now) ||
-	       (s->ep.unattended && s->rx_done == s->tx_posted);
+		s->ep.tell_at_ns = now + INC_ACK_HOLD_NS;
+	return untold >= INC_ACK_EVERY || now >= s->ep.tell_at_ns || last_in_time(s, now) ||
+	       (s->ep.unattended && s->rx_done == s->tx.posted);
 }
 
 void soft_answer(struct soft_endpoint *s, uint64_t now)

@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
 #include "lib/conf/comm_conf.h"
 #include "lib/proto/roce.h"
 
 const char *const inc_byte_orders[] = {"little", "network", NULL};
+const char *const inc_modes_of_switch[] = {
+	[INC_PASSTHROUGH] = "passthrough", [INC_TERMINATION] = "termination", NULL};
+const char *const inc_float_forms[] = {
+	[INC_FLOATS_FIXED] = "fixed", [INC_FLOATS_NATIVE] = "native", NULL};
+const char *const inc_endpoint_kinds[] = {
+	[INC_ENDPOINT_SOFT] = "soft", [INC_ENDPOINT_VERBS] = "verbs", NULL};
 
 bool inc_payload_good(uint64_t payload)
 {
@@ -35,24 +42,27 @@ static const struct inc_field conn_fields[] = {
 	{"my_ip", INC_IPV4, INC_REQUIRED, CONN(own_ip), .text = "the switch's address"},
 	{"my_mac", INC_MAC, INC_OPTIONAL, CONN(own_mac), GIVEN(has_own_mac),
 	 .text = "source of the frames to the peer; absent: the port's"},
-	{"my_port", INC_UDP_PORT_FIELD, .need = INC_DEFAULT, CONN(own_port),
-	 .text = "UDP source port"},
-	{"my_qp", INC_QPN_FIELD, .need = INC_REQUIRED, CONN(own_qp),
-	 .text = "the switch's queue pair"},
-	{"my_psn", INC_PSN_FIELD, .need = INC_TOLD, CONN(own_psn),
-	 .text = "PSN of the first result"},
+	{"my_port", INC_UDP_PORT_FIELD, .need = INC_OPTIONAL, CONN(own_port), .empty = true,
+	 .text = "UDP source port; absent: 4791, of a message in termination mode: the switch "
+		 "chooses"},
+	{"my_qp", INC_QPN_FIELD, .need = INC_OPTIONAL, CONN(own_qp), .empty = true,
+	 .text = "the switch's queue pair; absent: the switch chooses (in termination mode alone)"},
+	{"my_psn", INC_PSN_FIELD, .need = INC_LATER, CONN(own_psn), GIVEN(has_own_psn),
+	 .text = "PSN of the first result; absent: the switch chooses (in termination mode alone)"},
 	{"peer_ip", INC_IPV4, INC_REQUIRED, CONN(peer_ip), .text = "the peer's address"},
 	{"peer_mac", INC_MAC, INC_OPTIONAL, CONN(peer_mac), GIVEN(has_peer_mac),
 	 .text = "where the peer is; absent: the kernel's neighbour table, then its frames tell"},
-	{"peer_port", INC_UDP_PORT_FIELD, .need = INC_DEFAULT, CONN(peer_port),
-	 .text = "UDP port on which the peer receives"},
-	{"peer_qp", INC_QPN_FIELD, .need = INC_REQUIRED, CONN(peer_qp),
-	 .text = "the peer's queue pair"},
-	{"psn", INC_PSN_FIELD, .need = INC_TOLD, CONN(peer_psn),
-	 .text = "PSN of the peer's first packet"},
+	{"peer_port", INC_UDP_PORT_FIELD, .need = INC_OPTIONAL, CONN(peer_port), .empty = true,
+	 .text = "UDP port on which the peer receives; absent: 4791, or as connect says"},
+	{"peer_qp", INC_QPN_FIELD, .need = INC_OPTIONAL, CONN(peer_qp), .empty = true,
+	 .text = "the peer's queue pair; absent: as connect says (in termination mode alone)"},
+	{"psn", INC_PSN_FIELD, .need = INC_LATER, CONN(peer_psn), GIVEN(has_peer_psn),
+	 .text = "PSN of the peer's first packet; absent where peer_qp is"},
 	{"pkey", INC_PKEY_FIELD, .need = INC_DEFAULT, CONN(pkey), .def = INC_PKEY_DEFAULT,
 	 .text = "P_Key of the connection"},
 	{"udp_csum", INC_BOOL, INC_DEFAULT, CONN(udp_csum), .text = "results carry a UDP checksum"},
+	{"endpoint", INC_CHOICE, INC_DEFAULT, CONN(endpoint), .names = inc_endpoint_kinds,
+	 .text = "what it ends at in termination mode"},
 };
 
 const struct inc_schema inc_conn_schema = INC_SCHEMA(struct inc_conn_conf, conn_fields);
@@ -62,6 +72,9 @@ const struct inc_schema inc_conn_schema = INC_SCHEMA(struct inc_conn_conf, conn_
 static const struct inc_field comm_fields[] = {
 	{"communicator", INC_UINT, INC_REQUIRED, COMM(communicator), .max = UINT32_MAX,
 	 .text = "its number, unique in the switch"},
+	{"mode", INC_CHOICE, INC_OPTIONAL, COMM(mode), .names = inc_modes_of_switch,
+	 .given = offsetof(struct inc_comm_conf, has_mode),
+	 .text = "absent: passthrough, in a file the switch's"},
 	{"root", INC_BOOL, INC_DEFAULT, INC_MESSAGE_ONLY, COMM(root), .def = true,
 	 .text = "no connection is up"},
 	{"payload", INC_PAYLOAD_FIELD, .need = INC_TOLD, COMM(payload), .def = INC_DEF_PAYLOAD,
@@ -70,9 +83,80 @@ static const struct inc_field comm_fields[] = {
 	 .text = "packets under way"},
 	{"byte_order", INC_CHOICE, INC_DEFAULT, COMM(byte_order), .names = inc_byte_orders,
 	 .text = "of the numbers that are added"},
+	{"message_packets", INC_UINT, INC_OPTIONAL, COMM(message_packets), .min = 1,
+	 .max = INC_MAX_MESSAGE_PACKETS, .empty = true,
+	 .text = "packets of a message at most, 1 MiB together; absent: 1 (of termination mode)"},
+	{"messages", INC_SLOTS_FIELD, .need = INC_OPTIONAL, COMM(messages), .empty = true,
+	 .text = "messages under way of each peer; absent: as slots (of termination mode)"},
+	{"floats", INC_CHOICE, INC_DEFAULT, COMM(floats), .names = inc_float_forms,
+	 .text = "native: what descriptors call floats is added as floats (of termination mode)"},
 	{"connections", .need = INC_REQUIRED, .form = INC_MESSAGE_ONLY,
 	 INC_LIST_AT(struct inc_comm_conf, conn, n_conns, &inc_conn_schema), .min = 1,
 	 .text = "children, those of one port together; last the one that is up"},
 };
 
 const struct inc_schema inc_comm_schema = INC_SCHEMA(struct inc_comm_conf, comm_fields);
+
+static int missing(const char *field, struct inc_err *err)
+{
+	return inc_err_set(err, EINVAL, "'%s' is missing", field);
+}
+
+int inc_conn_conf_settle(struct inc_conn_conf *conn, const struct inc_comm_conf *comm,
+			 enum inc_field_form form, struct inc_err *err)
+{
+	const bool passes = comm->mode == INC_PASSTHROUGH, file = form == INC_FILE_ONLY;
+
+	if (passes && !conn->own_qp)
+		return missing("my_qp", err);
+	if ((passes || file) && !conn->peer_qp)
+		return missing("peer_qp", err);
+	if (passes && !file && !conn->has_own_psn)
+		return missing("my_psn", err);
+	if (!file && conn->peer_qp && !conn->has_peer_psn)
+		return missing("psn", err);
+	if (passes && conn->endpoint != INC_ENDPOINT_SOFT)
+		return inc_err_set(err, EINVAL, "'endpoint' is of termination mode");
+	if ((passes || file) && !conn->own_port)
+		conn->own_port = INC_ROCE_UDP_PORT;
+	if (conn->peer_qp && !conn->peer_port)
+		conn->peer_port = INC_ROCE_UDP_PORT;
+	conn->has_own_psn |= file;
+	conn->has_peer_psn |= file;
+	return 0;
+}
+
+static int settle_passthrough(const struct inc_comm_conf *comm, struct inc_err *err)
+{
+	const uint32_t children = comm->n_conns - !comm->root;
+
+	if (comm->message_packets || comm->messages || comm->floats != INC_FLOATS_FIXED)
+		return inc_err_set(
+			err, EINVAL,
+			"communicator %u: message_packets, messages and native floats are of "
+			"termination mode",
+			comm->communicator);
+	if (children > INC_MAX_CHILDREN)
+		return inc_err_set(err, EINVAL,
+				   "communicator %u has %u children, in passthrough mode at most "
+				   "%d",
+				   comm->communicator, children, INC_MAX_CHILDREN);
+	return 0;
+}
+
+int inc_comm_conf_settle(struct inc_comm_conf *comm, struct inc_err *err)
+{
+	if (comm->mode == INC_PASSTHROUGH)
+		return settle_passthrough(comm, err);
+	if (!comm->message_packets)
+		comm->message_packets = 1;
+	if (!comm->messages)
+		comm->messages = comm->slots;
+	if (comm->message_packets * comm->payload > INC_MAX_MESSAGE_BYTES)
+		return inc_err_set(err, EINVAL,
+				   "communicator %u: messages of %u packets of %u bytes, at most "
+				   "%d bytes",
+				   comm->communicator, comm->message_packets, comm->payload,
+				   INC_MAX_MESSAGE_BYTES);
+	return 0;
+}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "lib/conf/messages.h"
+#include "lib/conf/messages_priv.h"
 
 static const struct inc_field addr_field[] = {
 	{NULL, INC_IPV4, .size = sizeof(struct in_addr)},
@@ -85,7 +85,8 @@ static const struct inc_field ask_fields[] = {
 	{"payload", INC_PAYLOAD_FIELD, .need = INC_REQUIRED, INC_AT(struct inc_msg_ask, payload),
 	 .text = "the largest path MTU the member can use; the smallest of all counts"},
 	{"message_packets", INC_UINT, INC_DEFAULT, INC_AT(struct inc_msg_ask, message_packets),
-	 .min = 1, .max = INC_MAX_MESSAGE_PACKETS, .def = 1, .text = "the same everywhere"},
+	 .max = INC_MAX_MESSAGE_PACKETS, .def = 1,
+	 .text = "the same everywhere; 0: what suits the tree"},
 	{"window", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_ask, window), .min = 1,
 	 .max = INC_MAX_SLOTS, .text = "in messages"},
 	{"pkey", INC_PKEY_FIELD, .need = INC_DEFAULT, INC_AT(struct inc_msg_ask, pkey),
@@ -94,7 +95,31 @@ static const struct inc_field ask_fields[] = {
 	 .text = "results shall carry a UDP checksum"},
 	{"byte_order", INC_CHOICE, INC_DEFAULT, INC_AT(struct inc_msg_ask, byte_order),
 	 .names = inc_byte_orders, .text = "of the numbers that are added, the same everywhere"},
+	{"floats", INC_CHOICE, INC_DEFAULT, INC_AT(struct inc_msg_ask, floats),
+	 .names = inc_float_forms,
+	 .text = "native: the member can send floats as they are, if the tree can add them"},
 };
+
+const char *const inc_tree_modes[] = {
+	[INC_TREE_PASSTHROUGH] = "passthrough",
+	[INC_TREE_TERMINATION] = "termination",
+	[INC_TREE_MIXED] = "mixed",
+	NULL,
+};
+
+/* What the tree's switches have made of what members asked; of a claim, what they were told. */
+/* clang-format off */
+#define AGREED_FIELDS(type) \
+	{"mode", INC_CHOICE, INC_DEFAULT, INC_AT(type, mode), .names = inc_tree_modes, \
+	 .text = "of its switches"}, \
+	{"floats", INC_CHOICE, INC_DEFAULT, INC_AT(type, floats), .names = inc_float_forms, \
+	 .text = "native: they add floats as they are; fixed: as integers that hosts make of them"}, \
+	{"message_packets", INC_UINT, INC_OPTIONAL, INC_AT(type, message_packets), .min = 1, \
+	 .max = INC_MAX_MESSAGE_PACKETS, .empty = true, \
+	 .text = "of a message at most; absent: as C asked"}, \
+	{"messages", INC_SLOTS_FIELD, .need = INC_OPTIONAL, INC_AT(type, messages), .empty = true, \
+	 .text = "under way at most; absent: as slots and message_packets say"}
+/* clang-format on */
 
 static const struct inc_field endpoint_fields[] = {
 	{"switch", INC_WORD, INC_REQUIRED, INC_AT(struct inc_msg_endpoint, node),
@@ -123,6 +148,7 @@ static const struct inc_field made_fields[] = {
 	 .text = "bytes of a packet"},
 	{"slots", INC_SLOTS_FIELD, .need = INC_REQUIRED, INC_AT(struct inc_msg_made, slots),
 	 .text = "packets under way at most"},
+	AGREED_FIELDS(struct inc_msg_made),
 	{"connection", INC_MAP, INC_REQUIRED, INC_AT(struct inc_msg_made, connection),
 	 .of = &endpoint_schema, .text = "the member's, as the member sees it"},
 	{"tree", INC_LINE, INC_HINT, INC_AT(struct inc_msg_made, tree),
@@ -187,6 +213,7 @@ static const struct inc_field claim_fields[] = {
 	 .text = "as C answered"},
 	{"byte_order", INC_CHOICE, INC_DEFAULT, INC_AT(struct inc_msg_claim, byte_order),
 	 .names = inc_byte_orders, .text = "as C asked"},
+	AGREED_FIELDS(struct inc_msg_claim),
 };
 
 static const struct inc_schema claim_schema = INC_SCHEMA(struct inc_msg_claim, claim_fields);
@@ -205,28 +232,18 @@ static const struct inc_field resumed_fields[] = {
 	 .max = UINT32_MAX, .text = "the same"},
 };
 
-static const struct inc_field limits_fields[] = {
-	{"children", INC_UINT, INC_DEFAULT, INC_AT(struct inc_msg_limits, children), .min = 1,
-	 .max = UINT32_MAX, .def = INC_MAX_CHILDREN, .text = "of a communicator"},
-	{"slots", INC_UINT, INC_DEFAULT, INC_AT(struct inc_msg_limits, slots), .min = 1,
-	 .max = UINT32_MAX, .def = INC_MAX_SLOTS, .text = "of a communicator"},
-	{"rows", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_limits, rows), .max = UINT32_MAX,
-	 .text = "of packets kept: connections times slots, of all communicators"},
-	{"connections", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_limits, connections),
-	 .max = UINT32_MAX, .text = "of all communicators"},
-	{"groups", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_limits, groups), .max = UINT32_MAX,
-	 .text = "communicators"},
-};
-
-static const struct inc_schema limits_schema = INC_SCHEMA(struct inc_msg_limits, limits_fields);
-
 static const struct inc_field hello_fields[] = {
 	{"version", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_hello, version), .min = 1,
 	 .max = UINT32_MAX, .text = "of the protocol"},
 	{"switch", INC_WORD, INC_REQUIRED, INC_AT(struct inc_msg_hello, node),
 	 .text = "its name, which the topology has"},
 	{"limits", INC_MAP, INC_OPTIONAL, INC_AT(struct inc_msg_hello, limits),
-	 .of = &limits_schema, .text = "what it can hold"},
+	 .of = &inc_limits_schema, .text = "what it can hold in passthrough mode"},
+	{"mode", INC_CHOICE, INC_DEFAULT, INC_AT(struct inc_msg_hello, mode),
+	 .names = inc_modes_of_switch, .text = "where the topology does not say it"},
+	{"engines", .need = INC_OPTIONAL,
+	 INC_LIST_AT(struct inc_msg_hello, engines, n_engines, &inc_engine_schema),
+	 .text = "the modes that it knows; absent: passthrough alone"},
 	{"ports", INC_OTHER, INC_OPTIONAL, .what = "list of {name, ip, mac, mtu}",
 	 .text = "what it has"},
 	{"communicators", INC_OTHER, INC_OPTIONAL, .what = "list of numbers",
@@ -257,6 +274,60 @@ static const struct inc_field number_and_seq_fields[] = {
 	SEQ_FIELD,
 	{"communicator", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_number, communicator),
 	 .min = 1, .max = UINT32_MAX, .text = "its number"},
+};
+
+/* Of a connection, which the rest is of. */
+/* clang-format off */
+#define WHICH_FIELDS(type) \
+	{"host_id", INC_UINT, INC_REQUIRED, INC_AT(type, rank), .max = INC_MAX_RANKS - 1, \
+	 .text = "as in configure"}, \
+	{"up", INC_BOOL, INC_DEFAULT, INC_AT(type, up), .text = "as in configure"}
+/* clang-format on */
+
+static const struct inc_field own_fields[] = {
+	WHICH_FIELDS(struct inc_msg_own),
+	{"my_qp", INC_QPN_FIELD, .need = INC_REQUIRED, INC_AT(struct inc_msg_own, own_qp),
+	 .text = "the switch's queue pair"},
+	{"my_psn", INC_PSN_FIELD, .need = INC_REQUIRED, INC_AT(struct inc_msg_own, own_psn),
+	 .text = "PSN of the first result"},
+	{"my_port", INC_UDP_PORT_FIELD, .need = INC_REQUIRED, INC_AT(struct inc_msg_own, own_port),
+	 .text = "UDP port on which it receives"},
+};
+static const struct inc_schema own_schema = INC_SCHEMA(struct inc_msg_own, own_fields);
+
+static const struct inc_field configured_fields[] = {
+	SEQ_FIELD,
+	{"communicator", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_configured, communicator),
+	 .min = 1, .max = UINT32_MAX, .text = "its number"},
+	{"connections", .need = INC_OPTIONAL,
+	 INC_LIST_AT(struct inc_msg_configured, conn, n_conns, &own_schema),
+	 .text = "the switch's ends, in configure's order; absent: as configure has them"},
+};
+
+static const struct inc_field peer_fields[] = {
+	WHICH_FIELDS(struct inc_msg_peer),
+	{"peer_qp", INC_QPN_FIELD, .need = INC_REQUIRED, INC_AT(struct inc_msg_peer, peer_qp),
+	 .text = "the peer's queue pair"},
+	{"psn", INC_PSN_FIELD, .need = INC_REQUIRED, INC_AT(struct inc_msg_peer, peer_psn),
+	 .text = "PSN of the peer's first packet"},
+	{"peer_port", INC_UDP_PORT_FIELD, .need = INC_DEFAULT,
+	 INC_AT(struct inc_msg_peer, peer_port), .text = "UDP port on which the peer receives"},
+};
+static const struct inc_schema peer_schema = INC_SCHEMA(struct inc_msg_peer, peer_fields);
+
+static const struct inc_field connect_fields[] = {
+	SEQ_FIELD,
+	{"communicator", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_connect, communicator),
+	 .min = 1, .max = UINT32_MAX, .text = "its number"},
+	{"connections", .need = INC_REQUIRED,
+	 INC_LIST_AT(struct inc_msg_connect, conn, n_conns, &peer_schema), .min = 1,
+	 .text = "those that were configured without their peers' numbers"},
+};
+
+static const struct inc_field mode_fields[] = {
+	{"switch", INC_WORD, INC_REQUIRED, INC_AT(struct inc_msg_mode, node), .text = "which"},
+	{"mode", INC_CHOICE, INC_REQUIRED, INC_AT(struct inc_msg_mode, mode),
+	 .names = inc_modes_of_switch, .text = "of the communicators made from now on"},
 };
 
 #define ONE_COMMUNICATOR_FIELD                                                     \
@@ -333,41 +404,6 @@ static const struct inc_field error_fields[] = {
 	 .text = "its symbolic name"},
 };
 
-static const struct inc_field missing_fields[] = {
-	{"rank", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_missing, rank),
-	 .max = INC_MAX_WORLD - 1, .given = offsetof(struct inc_msg_missing, has_rank)},
-	{"up", INC_BOOL, INC_HINT, INC_AT(struct inc_msg_missing, up)},
-};
-static const struct inc_schema missing_schema = INC_SCHEMA(struct inc_msg_missing, missing_fields);
-
-static const struct inc_field waiting_fields[] = {
-	{"communicator", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_waiting, communicator),
-	 .max = UINT32_MAX},
-	{"chunk", INC_UINT, INC_HINT, INC_AT(struct inc_msg_waiting, chunk), .max = INT64_MAX,
-	 .given = offsetof(struct inc_msg_waiting, has_chunk)},
-	{"missing", .need = INC_OPTIONAL,
-	 INC_LIST_AT(struct inc_msg_waiting, missing, n_missing, &missing_schema)},
-};
-const struct inc_schema inc_waiting_schema = INC_SCHEMA(struct inc_msg_waiting, waiting_fields);
-
-static const struct inc_field tally_fields[] = {
-	{"communicator", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_tally, communicator),
-	 .max = UINT32_MAX},
-	{"results", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_tally, results),
-	 .max = INT64_MAX},
-};
-const struct inc_schema inc_tally_schema = INC_SCHEMA(struct inc_msg_tally, tally_fields);
-
-static const struct inc_field port_fields[] = {
-	{"name", INC_WORD, INC_REQUIRED, INC_AT(struct inc_msg_port, name)},
-	{"ip", INC_LINE, INC_OPTIONAL, INC_AT(struct inc_msg_port, ip)},
-	{"mac", INC_MAC, INC_HINT, INC_AT(struct inc_msg_port, mac),
-	 .given = offsetof(struct inc_msg_port, has_mac)},
-	{"mtu", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_port, mtu), .min = INC_MIN_MTU,
-	 .max = INC_MAX_MTU},
-};
-const struct inc_schema inc_port_schema = INC_SCHEMA(struct inc_msg_port, port_fields);
-
 /* A table, and what its struct takes; 0 where there is none. */
 #define TABLE(fields, bytes)                                        \
 	{                                                           \
@@ -413,8 +449,14 @@ const struct inc_message inc_messages[INC_MSG_MAX] = {
 			       TABLE(configure_fields, sizeof(struct inc_msg_configure)),
 			       "makes a communicator"},
 	[INC_MSG_CONFIGURED] = {"configured", "switch", "controller",
-				TABLE(number_and_seq_fields, sizeof(struct inc_msg_number)),
+				TABLE(configured_fields, sizeof(struct inc_msg_configured)),
 				"it is made"},
+	[INC_MSG_CONNECT] = {"connect", "controller", "switch",
+			     TABLE(connect_fields, sizeof(struct inc_msg_connect)),
+			     "the other ends of its connections"},
+	[INC_MSG_CONNECTED] = {"connected", "switch", "controller",
+			       TABLE(number_and_seq_fields, sizeof(struct inc_msg_number)),
+			       "it knows them"},
 	[INC_MSG_REMOVE] = {"remove", "controller", "switch",
 			    TABLE(number_and_seq_fields, sizeof(struct inc_msg_number)),
 			    "forgets a communicator"},
@@ -431,6 +473,11 @@ const struct inc_message inc_messages[INC_MSG_MAX] = {
 	[INC_MSG_QUESTION] = {"A", "tool", "controller",
 			      TABLE(question_fields, sizeof(struct inc_msg_query)), "a question"},
 	[INC_MSG_TOLD] = {"A", "controller", "tool", TABLE(told_fields, 0), "and its answer"},
+	[INC_MSG_SET_MODE] = {"mode", "tool", "controller",
+			      TABLE(mode_fields, sizeof(struct inc_msg_mode)),
+			      "changes a switch's mode"},
+	[INC_MSG_MODE_SET] = {"mode", "controller", "tool",
+			      TABLE(mode_fields, sizeof(struct inc_msg_mode)), "it is changed"},
 	[INC_MSG_ERROR] = {"error", "anybody", "anybody",
 			   TABLE(error_fields, sizeof(struct inc_msg_error)),
 			   "why a request is not met"},

@@ -22,14 +22,15 @@
 #define INC_CONTROL_VERSION       1
 #define INC_MAX_WORLD             1024
 #define INC_MAX_GROUP_COMMS       64 /* of one group, at a time */
-#define INC_MAX_MESSAGE_PACKETS   64
 #define INC_MIN_MTU               68 /* of IPv4 */
 #define INC_MAX_MTU               65535
 #define INC_MAX_ADDRS             64 /* of one member */
 #define INC_CONTROL_NAME_LEN      65 /* job and host names, with the terminator */
 #define INC_CONTROL_SWITCH_LEN    16 /* a switch's name as topologies allow it, the same way */
 #define INC_CONTROL_TRANSPORT_LEN 16 /* a transport's name */
+#define INC_CONTROL_PORT_LEN      16 /* a port's name */
 #define INC_CONTROL_TREE_LEN      160
+#define INC_MAX_ENDPOINTS         128 /* of a switch: two kinds at each port */
 
 /* What a group can be made of another one by. */
 enum inc_derive_how {
@@ -84,7 +85,16 @@ struct inc_msg_ask {
 	uint16_t pkey;
 	bool udp_csum;
 	uint32_t byte_order; /* enum inc_byte_order */
+	uint32_t floats;     /* enum inc_float_form: what the member can */
 };
+
+/* What the switches of a tree do. */
+enum inc_tree_mode {
+	INC_TREE_PASSTHROUGH,
+	INC_TREE_TERMINATION,
+	INC_TREE_MIXED,
+};
+extern const char *const inc_tree_modes[];
 
 struct inc_msg_endpoint {
 	char node[INC_CONTROL_SWITCH_LEN]; /* the switch */
@@ -101,12 +111,16 @@ struct inc_msg_made {
 	uint32_t communicator;
 	uint32_t payload;
 	uint32_t slots;
+	uint32_t mode;                   /* enum inc_tree_mode */
+	uint32_t floats;                 /* enum inc_float_form */
+	uint32_t message_packets;        /* 0: what the member has asked for */
+	uint32_t messages;               /* under way at most; 0: as slots say */
 	char tree[INC_CONTROL_TREE_LEN]; /* of switches, as inc_tree_describe() has it; for people
 					  */
 	struct inc_msg_endpoint connection;
 };
 
-/* ready, start, D, configured, removed, remove */
+/* ready, start, D, connected, removed, remove */
 struct inc_msg_number {
 	uint32_t communicator;
 };
@@ -142,6 +156,7 @@ struct inc_msg_claim {
 	uint32_t payload;
 	uint32_t slots;
 	uint32_t byte_order;
+	uint32_t mode, floats, message_packets, messages; /* as in struct inc_msg_made */
 };
 
 struct inc_msg_resume {
@@ -161,16 +176,86 @@ struct inc_msg_limits {
 	uint32_t rows;
 	uint32_t connections;
 	uint32_t groups;
+	uint32_t message_bytes; /* of termination mode, as window_bytes; 0: not said */
+	uint32_t window_bytes;
+};
+
+/* Where connections can end in termination mode. */
+struct inc_msg_offer {
+	char port[INC_CONTROL_PORT_LEN];
+	uint32_t kind; /* enum inc_endpoint_kind */
+	char device[64];
+	uint32_t payload;
+	uint32_t message_bytes;
+};
+
+/* What numbers an engine can add up. */
+struct inc_msg_kernel {
+	uint32_t op; /* enum inc_operator */
+	uint32_t n_types;
+	uint32_t types[INC_N_WIRE_DTYPES]; /* enum inc_dtype */
+};
+extern const char *const inc_operator_names[];
+extern const char *const inc_dtype_names[];
+
+struct inc_msg_engine {
+	uint32_t mode; /* enum inc_mode_of_switch */
+	bool has_limits;
+	struct inc_msg_limits limits;
+	uint32_t n_endpoints;
+	struct inc_msg_offer endpoints[INC_MAX_ENDPOINTS];
+	uint32_t n_kernels;
+	struct inc_msg_kernel kernels[INC_N_OPERATORS];
+	char set[16]; /* "avx2"; "": none */
 };
 
 struct inc_msg_hello {
 	uint32_t version;
 	char node[INC_CONTROL_NAME_LEN]; /* the switch */
-	struct inc_msg_limits limits;
+	struct inc_msg_limits limits;    /* in passthrough mode */
+	uint32_t mode;                   /* enum inc_mode_of_switch: what it does by itself */
+	uint32_t n_engines;              /* 0: it knows passthrough alone */
+	struct inc_msg_engine engines[2];
 };
 
 struct inc_msg_configure {
 	struct inc_comm_conf config;
+};
+
+/* The switch's end of a connection. */
+struct inc_msg_own {
+	uint32_t rank;
+	bool up;
+	uint32_t own_qp;
+	uint32_t own_psn;
+	uint16_t own_port;
+};
+
+struct inc_msg_configured {
+	uint32_t communicator;
+	uint32_t n_conns;
+	struct inc_msg_own conn[INC_COMM_MAX_CONNECTIONS]; /* in the order of configure's */
+};
+
+/* The other end of one that was configured without. */
+struct inc_msg_peer {
+	uint32_t rank;
+	bool up;
+	uint32_t peer_qp;
+	uint32_t peer_psn;
+	uint16_t peer_port;
+};
+
+struct inc_msg_connect {
+	uint32_t communicator;
+	uint32_t n_conns;
+	struct inc_msg_peer conn[INC_COMM_MAX_CONNECTIONS];
+};
+
+/* mode, of a tool and of the controller */
+struct inc_msg_mode {
+	char node[INC_CONTROL_NAME_LEN]; /* the switch */
+	uint32_t mode;                   /* enum inc_mode_of_switch */
 };
 
 /* query of a switch, A of a tool */
@@ -216,7 +301,7 @@ struct inc_msg_waiting {
 	bool has_chunk;
 	uint64_t chunk;
 	uint32_t n_missing;
-	struct inc_msg_missing missing[INC_MAX_CONNECTIONS];
+	struct inc_msg_missing missing[INC_COMM_MAX_CONNECTIONS];
 };
 
 struct inc_msg_tally {
@@ -233,7 +318,7 @@ struct inc_msg_answer {
 /* A port in hello, as far as the controller reads it. Its address is a text, for it is compared and
  * nothing else: one that is none must not hide the MTU. */
 struct inc_msg_port {
-	char name[16];
+	char name[INC_CONTROL_PORT_LEN];
 	char ip[INET_ADDRSTRLEN];
 	bool has_mac;
 	uint8_t mac[6];
@@ -268,6 +353,8 @@ enum inc_message_id {
 	INC_MSG_WELCOME,
 	INC_MSG_CONFIGURE,
 	INC_MSG_CONFIGURED,
+	INC_MSG_CONNECT,
+	INC_MSG_CONNECTED,
 	INC_MSG_REMOVE,
 	INC_MSG_REMOVED,
 	INC_MSG_QUERY,
@@ -275,6 +362,8 @@ enum inc_message_id {
 	INC_MSG_EVENT,
 	INC_MSG_QUESTION,
 	INC_MSG_TOLD,
+	INC_MSG_SET_MODE,
+	INC_MSG_MODE_SET,
 	INC_MSG_ERROR,
 	INC_MSG_PING,
 	INC_MSG_PONG,

@@ -318,6 +318,10 @@ static int read_scalar(const struct inc_field *f, struct inc_source *at, void *o
 		return inc_source_wrong(at, err, "is not %s", expected(f, what, sizeof(what)));
 	if (!*text && f->empty)
 		return 0;
+	if (f->kind == INC_UINT && f->empty && strcmp(text, "0") == 0) {
+		store(f, out, 0);
+		return 0;
+	}
 	if (!*text && f->kind != INC_LINE)
 		return inc_source_wrong(at, err, "is empty");
 	ret = read_text(f, at, text, out, err);
@@ -356,6 +360,8 @@ static int read_absent(const struct inc_field *f, const struct inc_source *map, 
 {
 	if (f->need == INC_REQUIRED || (f->need == INC_TOLD && map->form->is == INC_MESSAGE_ONLY))
 		return inc_source_wrong(map, err, "'%s' is missing", f->name);
+	if (f->need == INC_LATER && map->form->is == INC_MESSAGE_ONLY)
+		return 0;
 	/* a text has no default but what the struct holds */
 	if (f->need != INC_OPTIONAL && f->need != INC_HINT &&
 	    (f->kind == INC_UINT || f->kind == INC_INT || f->kind == INC_BOOL ||

@@ -40,6 +40,7 @@ enum inc_field_need {
 	INC_OPTIONAL, /* where it is absent, the struct keeps what it has */
 	INC_DEFAULT,  /* where it is absent, def */
 	INC_TOLD,     /* a file may leave it out, which the log then says; a message may not */
+	INC_LATER,    /* as INC_TOLD in a file; in a message as INC_OPTIONAL: it may come later */
 	INC_HINT,     /* as INC_OPTIONAL, and what cannot be read counts as absent: a message takes
 		       * effect without it, too */
 };
@@ -70,7 +71,8 @@ struct inc_field {
 	size_t count; /* LIST: offset */
 	size_t given; /* offset of a bool, which is not the struct's first member: whether the field
 		       * was there; 0: nobody asks */
-	bool empty;   /* WORD, IPV4: the empty text is as good as none */
+	bool empty;   /* WORD, IPV4: the empty text is as good as none; UINT: so is 0, which is not
+		       * printed */
 	const char *text;
 };
 

@@ -197,7 +197,8 @@ json_t *inc_schema_print(const struct inc_schema *schema, enum inc_field_form fo
 		const struct inc_field *f = &schema->fields[i];
 
 		if (!inc_field_in(f, form) || f->kind == INC_OTHER ||
-		    (f->given && !*((const bool *)in + f->given)))
+		    (f->given && !*((const bool *)in + f->given)) ||
+		    (f->kind == INC_UINT && f->empty && !load(f, (const char *)in + f->offset)))
 			continue;
 		if (json_object_set_new(object, f->name, print_value(f, form, in))) {
 			json_decref(object);

@@ -15,10 +15,11 @@
 #include <linux/types.h>
 #include "lib/proto/roce.h"
 
-#define INC_ABI_VERSION    6
-#define INC_MAX_CHILDREN   32
-#define INC_MAX_SLOTS      4096
-#define INC_MAX_LOG2_SLOTS 12
+#define INC_ABI_VERSION     6
+#define INC_MAX_CHILDREN    32                     /* of a communicator in passthrough mode */
+#define INC_MAX_CONNECTIONS (INC_MAX_CHILDREN + 1) /* its parent's, too */
+#define INC_MAX_SLOTS       4096
+#define INC_MAX_LOG2_SLOTS  12
 /* Slots of a communicator. */
 #define INC_SLOTS_TEXT "a power of two up to 4096"
 INC_INLINE _Bool inc_slots_ok(__u64 slots)

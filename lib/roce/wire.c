@@ -29,6 +29,16 @@ bool inc_roce_is_last(uint8_t opcode)
 	return inc_op_in(opcode, INC_OPS_END | INC_OPBIT(ACK));
 }
 
+unsigned int inc_roce_payload(unsigned int mtu)
+{
+	unsigned int p;
+
+	for (p = INC_MAX_PAYLOAD; p >= INC_MIN_PAYLOAD; p /= 2)
+		if (p + INC_MAX_OVERHEAD <= mtu)
+			return p;
+	return 0;
+}
+
 uint32_t inc_crc32_update(uint32_t state, const void *data, size_t len)
 {
 	/* isa-l inverts on the way in and out, as zlib does */
@@ -54,17 +64,45 @@ uint32_t inc_icrc_ipv4(const void *ip, size_t len)
 	return ~inc_crc32_update(state, packet + n, len - n);
 }
 
+uint32_t inc_icrc_head(const struct inc_roce_path *path, uint16_t ip_id, const void *head,
+		       size_t head_len, size_t rest_len)
+{
+	uint8_t h[INC_IP_LEN + INC_UDP_LEN + INC_MAX_HEAD_LEN];
+	const size_t at = INC_IP_LEN + INC_UDP_LEN;
+
+	inc_put_ip_udp(h, path, ip_id, at + head_len + rest_len + INC_ICRC_LEN);
+	memcpy(h + at, head, head_len);
+	return masked_state(h, at + head_len);
+}
+
 uint32_t inc_icrc_udp(const struct inc_roce_path *path, uint16_t ip_id, const void *bth, size_t len)
 {
-	const uint8_t *payload = bth;
-	uint8_t head[INC_IP_TO_BTH_LEN];
 	size_t n = len < INC_BTH_LEN ? len : INC_BTH_LEN;
-	uint32_t state;
+	uint32_t state = inc_icrc_head(path, ip_id, bth, n, len - n);
 
-	inc_put_ip_udp(head, path, ip_id, INC_IP_LEN + INC_UDP_LEN + len + INC_ICRC_LEN);
-	memcpy(head + INC_IP_LEN + INC_UDP_LEN, payload, n);
-	state = masked_state(head, INC_IP_LEN + INC_UDP_LEN + n);
-	return ~inc_crc32_update(state, payload + n, len - n);
+	return ~inc_crc32_update(state, (const uint8_t *)bth + n, len - n);
+}
+
+void inc_crc32_jump_init(struct inc_crc32_jump *jump, size_t len)
+{
+	static const uint8_t zeros[256];
+	unsigned int byte, bit, v;
+	uint32_t state;
+	size_t left;
+
+	jump->len = len;
+	for (byte = 0; byte < 4; byte++) {
+		jump->by_byte[byte][0] = 0;
+		for (bit = 0; bit < 8; bit++) {
+			state = 1u << (8 * byte + bit);
+			for (left = len; left > sizeof(zeros); left -= sizeof(zeros))
+				state = inc_crc32_update(state, zeros, sizeof(zeros));
+			jump->by_byte[byte][1 << bit] = inc_crc32_update(state, zeros, left);
+		}
+		for (v = 1; v < 256; v++)
+			jump->by_byte[byte][v] =
+				jump->by_byte[byte][v & (v - 1)] ^ jump->by_byte[byte][v & -v];
+	}
 }
 
 uint64_t inc_rnr_timeout_ns(uint8_t syndrome)

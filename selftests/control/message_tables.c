@@ -11,6 +11,8 @@ static const char *need(const struct inc_field *f, char *buf, size_t size)
 		return "required";
 	case INC_TOLD:
 		return "required; not in files";
+	case INC_LATER:
+		return "may be absent";
 	case INC_DEFAULT:
 		if (f->kind == INC_BOOL)
 			return f->def ? "true" : "false";

@@ -66,8 +66,8 @@ static void rank_up(struct lockstep *ls, unsigned int i)
 		  fake_heard(&rank->fake, "psn"), SWITCH_PSN);
 	/* a busy machine must not put timeouts where the case is about something else */
 	pthread_mutex_lock(&rank->comm->lock);
-	SOFT_EP(rank->comm->ep)->rto.rto_ns = SOFT_RTO_MAX_NS;
-	SOFT_EP(rank->comm->ep)->rto.min_ns = SOFT_RTO_MAX_NS;
+	SOFT_EP(rank->comm->ep)->tx.rto.rto_ns = SOFT_RTO_MAX_NS;
+	SOFT_EP(rank->comm->ep)->tx.rto.min_ns = SOFT_RTO_MAX_NS;
 	pthread_mutex_unlock(&rank->comm->lock);
 }
 
@@ -109,7 +109,7 @@ void lockstep_reset(struct lockstep *ls)
 static void hear_rank(struct lockstep *ls, struct lockstep_rank *rank)
 {
 	struct lockstep_packet *packet;
-	struct inccl_packet head;
+	struct inc_roce_packet head;
 
 	while (peer_hear(&rank->peer, &head, 0)) {
 		if (head.opcode == INC_OP_ACK) {

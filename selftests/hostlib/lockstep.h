@@ -28,7 +28,7 @@ struct lockstep_conf {
 
 /* A contribution, as it came. */
 struct lockstep_packet {
-	struct inccl_packet head;
+	struct inc_roce_packet head;
 	uint32_t desc; /* its own, or inherited */
 	uint8_t payload[LOCKSTEP_PAYLOAD];
 };

@@ -92,7 +92,7 @@ void peer_close(struct peer *p, struct inccl_endpoint *ep)
 	close(p->fd);
 }
 
-static void read_packet(struct peer *p, const uint8_t *data, size_t n, struct inccl_packet *pkt)
+static void read_packet(struct peer *p, const uint8_t *data, size_t n, struct inc_roce_packet *pkt)
 {
 	uint32_t crc;
 
@@ -105,12 +105,12 @@ static void read_packet(struct peer *p, const uint8_t *data, size_t n, struct in
 		assert_int_equal(crc, inc_icrc_udp(&p->from_host, 0, data, n - INC_ICRC_LEN));
 	}
 	p->next_id++;
-	assert_int_equal(inccl_packet_parse(data, n, pkt), 0);
+	assert_int_equal(inc_roce_parse(data, n, pkt), 0);
 	assert_int_equal(pkt->qpn, PEER_QPN);
 	assert_int_equal(pkt->pkey, INC_PKEY_DEFAULT);
 }
 
-bool peer_hear(struct peer *p, struct inccl_packet *pkt, int timeout_ms)
+bool peer_hear(struct peer *p, struct inc_roce_packet *pkt, int timeout_ms)
 {
 	struct pollfd pfd = {.fd = p->fd, .events = POLLIN};
 	ssize_t n;
@@ -154,7 +154,7 @@ static bool receive_together(struct peer *p)
 	return true;
 }
 
-bool peer_next(struct peer *p, struct inccl_packet *pkt, unsigned int *together)
+bool peer_next(struct peer *p, struct inc_roce_packet *pkt, unsigned int *together)
 {
 	size_t n;
 
@@ -208,7 +208,7 @@ void peer_ack(struct peer *p, uint8_t syndrome, uint32_t psn)
 		 &(struct say){.opcode = INC_OP_ACK, .psn = psn, .imm = (uint32_t)syndrome << 24});
 }
 
-void peer_mirror(struct peer *p, const struct inccl_packet *of, uint64_t r, const void *payload)
+void peer_mirror(struct peer *p, const struct inc_roce_packet *of, uint64_t r, const void *payload)
 {
 	peer_say(p, &(struct say){
 			    .opcode = of->opcode,

@@ -9,7 +9,7 @@
 
 #include <netinet/in.h>
 #include "hostlib/src/internal.h"
-#include "hostlib/src/packet.h"
+#include "lib/roce/parse.h"
 #include "lib/roce/wire.h"
 
 #define PEER_QPN  0x4321
@@ -52,14 +52,15 @@ struct inccl_endpoint *peer_pair(struct peer *peer, unsigned int payload, unsign
 void peer_close(struct peer *peer, struct inccl_endpoint *ep);
 
 /* The next packet of the host, within timeout_ms; false: none came. A wrong ICRC fails the test. */
-bool peer_hear(struct peer *peer, struct inccl_packet *pkt, int timeout_ms);
+bool peer_hear(struct peer *peer, struct inc_roce_packet *pkt, int timeout_ms);
 /* From now on packets of one send arrive as one: peer_next() takes them, peer_hear() no more. */
 void peer_hear_together(struct peer *peer);
 /* The next packet that is there, and how many came in its send; false: none. */
-bool peer_next(struct peer *peer, struct inccl_packet *pkt, unsigned int *together);
+bool peer_next(struct peer *peer, struct inc_roce_packet *pkt, unsigned int *together);
 void peer_say(struct peer *peer, const struct say *say);
 void peer_ack(struct peer *peer, uint8_t syndrome, uint32_t psn);
 /* The mirror of a contribution, with another payload and the PSN of result r. */
-void peer_mirror(struct peer *peer, const struct inccl_packet *of, uint64_t r, const void *payload);
+void peer_mirror(struct peer *peer, const struct inc_roce_packet *of, uint64_t r,
+		 const void *payload);
 
 #endif

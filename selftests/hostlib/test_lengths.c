@@ -43,7 +43,7 @@ static int setup(void **state)
 	}
 	w->ep = peer_pair(&w->peer, PAYLOAD, SLOTS, 1000, 0xfffff0);
 	/* a busy machine must not put timeouts where the case is about something else */
-	SOFT_EP(w->ep)->rto.rto_ns = SOFT_RTO_MAX_NS;
+	SOFT_EP(w->ep)->tx.rto.rto_ns = SOFT_RTO_MAX_NS;
 	return w->ep->ops->map(w->ep, w->recv, sizeof(w->recv), true, &w->region);
 }
 
@@ -78,7 +78,7 @@ static void post(struct world *w, unsigned int i, uint32_t len, uint8_t mode)
 static void answer(struct world *w, unsigned int i, uint32_t len)
 {
 	static const uint8_t zeros[3];
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 	uint32_t at = 0, n;
 
 	do {

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "hostlib/src/packet.h"
+#include "lib/roce/parse.h"
 #include "hostlib/tools/npy.h"
 #include "lib/roce/wire.h"
 
@@ -312,10 +312,10 @@ static size_t make_packet(uint8_t *out, uint8_t opcode, size_t payload)
 static void packet_fields(void **state)
 {
 	uint8_t buf[128];
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 	size_t len = make_packet(buf, INC_OP_WRITE_ONLY_IMM, 9);
 
-	assert_int_equal(inccl_packet_parse(buf, len, &pkt), 0);
+	assert_int_equal(inc_roce_parse(buf, len, &pkt), 0);
 	assert_int_equal(pkt.opcode, INC_OP_WRITE_ONLY_IMM);
 	assert_int_equal(pkt.qpn, 0x123456);
 	assert_int_equal(pkt.psn, 0xabcdef);
@@ -328,7 +328,7 @@ static void packet_fields(void **state)
 	assert_ptr_equal(pkt.payload, buf + 32);
 	assert_int_equal(pkt.len, 9);
 	len = make_packet(buf, INC_OP_ACK, 0);
-	assert_int_equal(inccl_packet_parse(buf, len, &pkt), 0);
+	assert_int_equal(inc_roce_parse(buf, len, &pkt), 0);
 	assert_int_equal(pkt.syndrome, 0x0c);
 	assert_int_equal(pkt.msn, 0x0d0e0f);
 }
@@ -336,7 +336,7 @@ static void packet_fields(void **state)
 static void packet_garbage(void **state)
 {
 	uint8_t buf[160];
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 	unsigned int n, k, taken = 0;
 	size_t len;
 	uint8_t *p;
@@ -350,7 +350,7 @@ static void packet_garbage(void **state)
 		if (!rnd(3))
 			len = rnd(len + 1);
 		p = exact(buf, len);
-		if (!inccl_packet_parse(p, len, &pkt)) {
+		if (!inc_roce_parse(p, len, &pkt)) {
 			taken++;
 			assert_true(pkt.payload >= p + INC_BTH_LEN);
 			assert_true(pkt.payload + pkt.len + INC_ICRC_LEN <= p + len);
@@ -363,10 +363,10 @@ static void packet_garbage(void **state)
 
 static void psn_arithmetic(void **state)
 {
-	assert_true(inccl_psn_to_r(5, 0xfffffe, 100) == 107);
-	assert_true(inccl_psn_to_r(0xfffffe, 5, 100) == 93);
-	assert_true(inccl_psn_to_r(0x1000, 0x1000, 1ull << 40) == 1ll << 40);
-	assert_true(inccl_psn_to_r(0xfff, 0x1000, 0) == -1);
+	assert_true(inc_psn_to_r(5, 0xfffffe, 100) == 107);
+	assert_true(inc_psn_to_r(0xfffffe, 5, 100) == 93);
+	assert_true(inc_psn_to_r(0x1000, 0x1000, 1ull << 40) == 1ll << 40);
+	assert_true(inc_psn_to_r(0xfff, 0x1000, 0) == -1);
 	assert_true(inc_rnr_timeout_ns(0x20) == 655360000ull);
 	assert_true(inc_rnr_timeout_ns(0x21) == 10000ull);
 	assert_true(inc_rnr_timeout_ns(0x3f) == 491520000ull);

@@ -49,7 +49,7 @@ static bool acknowledged(struct inccl_communicator *comm)
 static void names_come_in_time(void **state)
 {
 	struct world *w = *state;
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 	struct waiter t;
 
 	waiter_start(&t, world_start(w, 0));
@@ -67,7 +67,7 @@ static void names_come_in_time_to_the_thread(void **state)
 {
 	struct world *w = *state;
 	struct inccl_request *req = world_start(w, 0);
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 
 	world_hear(w, &pkt, 0);
 	world_until(w, thread_drives);
@@ -86,7 +86,7 @@ static uint64_t cpu_ns(void)
 static void no_names_no_spinning(void **state)
 {
 	struct world *w = *state;
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 	struct waiter t;
 	uint64_t cpu = cpu_ns();
 
@@ -104,7 +104,7 @@ static void slow_rank_then_no_controller(void **state)
 {
 	struct world *w = *state;
 	struct inccl_request *req = world_start(w, 0);
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 	uint64_t end = deadline_after_ms(WAIT_MS);
 
 	world_hear(w, &pkt, 0);
@@ -146,7 +146,7 @@ static void until_logged(struct world *w)
 static void log_asks_for_the_error(void **state)
 {
 	struct world *w = *state;
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 	struct waiter t;
 
 	__atomic_store_n(&w->curious, true, __ATOMIC_RELEASE);
@@ -199,7 +199,7 @@ static void network_order(void **state)
 			   .mode = round / 2 ? INCCL_MODE_WRITE : INCCL_MODE_SENDRECV);
 		int32_t *send = w->data[0], *recv = w->data[round % 2];
 		struct inccl_request *req;
-		struct inccl_packet pkt;
+		struct inc_roce_packet pkt;
 		unsigned int i;
 
 		memcpy(send, given, sizeof(given));
@@ -247,7 +247,7 @@ static void network_order_sizes(void **state)
 		uint8_t *send = (uint8_t *)w->data[0], *recv = (uint8_t *)w->data[round % 2];
 		uint8_t result[15];
 		struct inccl_request *req;
-		struct inccl_packet pkt;
+		struct inc_roce_packet pkt;
 
 		for (i = 0; i < sizeof(w->data[0]); i++)
 			send[i] = recv[i] = i + 1;
@@ -285,7 +285,7 @@ static void join_cancelled(struct waiter *t)
 static void cancelled_while_it_serves(void **state)
 {
 	struct world *w = *state;
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 	struct waiter t;
 
 	waiter_start(&t, world_start(w, 0));
@@ -300,7 +300,7 @@ static void cancelled_while_it_serves(void **state)
 static void cancelled_beside_another(void **state)
 {
 	struct world *w = *state;
-	struct inccl_packet pkt[2];
+	struct inc_roce_packet pkt[2];
 	struct waiter t[3];
 
 	waiter_start(&t[0], world_start(w, 0));
@@ -340,7 +340,7 @@ static void own_time_limit_alone(void **state)
 	INCCL_OPTS(inccl_collective_opts, opts, .timeout_ms = 50);
 	struct world *w = *state;
 	struct inccl_request *req;
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 
 	assert_int_equal(inccl_barrier_start(w->comm, &opts, &req), 0);
 	world_hear(w, &pkt, 0);
@@ -352,7 +352,7 @@ static void own_time_limit_alone(void **state)
 static void first_of_two(void **state)
 {
 	struct world *w = *state;
-	struct inccl_packet pkt[2];
+	struct inc_roce_packet pkt[2];
 	struct inccl_request *req;
 	struct waiter t[2];
 
@@ -377,7 +377,7 @@ static void started_beside_a_sleeper(void **state)
 {
 	struct inccl_request *second;
 	struct world *w = *state;
-	struct inccl_packet pkt[2];
+	struct inc_roce_packet pkt[2];
 	struct waiter t;
 
 	waiter_start(&t, world_start(w, 0));

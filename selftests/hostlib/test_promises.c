@@ -43,7 +43,7 @@ static bool is_patient(struct inccl_communicator *comm)
 static void unsent_at_the_end(void **state)
 {
 	struct world *w = *state;
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 
 	world_start(w, 0);
 	world_hear(w, &pkt, 0);
@@ -60,7 +60,7 @@ static void unsent_at_the_end(void **state)
 static void lost_at_the_end(void **state)
 {
 	struct world *w = *state;
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 
 	world_start(w, 0);
 	world_hear(w, &pkt, 0);
@@ -72,7 +72,7 @@ static void lost_at_the_end(void **state)
 static void named_at_the_end(void **state)
 {
 	struct world *w = *state;
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 
 	world_start(w, 0);
 	world_hear(w, &pkt, 0);
@@ -98,11 +98,11 @@ static void *settle(void *arg)
 static void sent_again_at_the_end(void **state)
 {
 	struct world *w = *state;
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 	pthread_t settler;
 
 	pthread_mutex_lock(&w->comm->lock);
-	SOFT_EP(w->comm->ep)->rto.rto_ns = SOFT_RTO_MIN_NS;
+	SOFT_EP(w->comm->ep)->tx.rto.rto_ns = SOFT_RTO_MIN_NS;
 	pthread_mutex_unlock(&w->comm->lock);
 	world_start(w, 0);
 	world_hear(w, &pkt, 0);
@@ -117,7 +117,7 @@ static void sent_again_at_the_end(void **state)
 static void kept_at_the_end(void **state)
 {
 	struct world *w = *state;
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 
 	world_start(w, 0);
 	world_hear(w, &pkt, 0);
@@ -135,7 +135,7 @@ static bool in_grace(struct inccl_communicator *comm)
 static void ended_before(void **state)
 {
 	struct world *w = *state;
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 
 	world_start(w, 0);
 	world_hear(w, &pkt, 0);
@@ -188,7 +188,7 @@ static void repetition_is_no_progress(void **state)
 	uint64_t end_ns = deadline_after_ms(2000);
 	struct world *w = *state;
 	struct inccl_request *req;
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 	int ret;
 
 	assert_int_equal(inccl_barrier_start(w->comm, &opts, &req), 0);
@@ -218,7 +218,7 @@ static void patience_is_no_spinning(void **state)
 {
 	struct world *w = *state;
 	struct inccl_request *req;
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 	uint32_t first_psn;
 	uint64_t before;
 
@@ -228,7 +228,7 @@ static void patience_is_no_spinning(void **state)
 	first_psn = pkt.psn;
 	world_hear(w, &pkt, 1);
 	pthread_mutex_lock(&w->comm->lock);
-	SOFT_EP(w->comm->ep)->rto.rto_ns = SOFT_RTO_MIN_NS;
+	SOFT_EP(w->comm->ep)->tx.rto.rto_ns = SOFT_RTO_MIN_NS;
 	pthread_mutex_unlock(&w->comm->lock);
 	peer_ack(&w->peer, RNR_LONGEST, first_psn);
 	world_until(w, is_patient);
@@ -353,7 +353,7 @@ static void story_of_a_wrong_immediate(void **state)
 {
 	struct world *w = *state;
 	struct inccl_request *req;
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 
 	req = world_start(w, 0);
 	world_hear(w, &pkt, 0);
@@ -372,7 +372,7 @@ static bool is_refused(struct inccl_communicator *comm)
 static void result_of_what_was_not_sent(void **state)
 {
 	struct world *w = *state;
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 
 	world_start(w, 0);
 	world_hear(w, &pkt, 0);
@@ -395,7 +395,7 @@ static bool both_acknowledged(struct inccl_communicator *comm)
 static void test_beside_a_waiter(void **state)
 {
 	struct world *w = *state;
-	struct inccl_packet pkt[2];
+	struct inc_roce_packet pkt[2];
 	struct inccl_request *req;
 	uint64_t before;
 	struct waiter t;

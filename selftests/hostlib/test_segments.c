@@ -75,7 +75,7 @@ static void post(struct world *w, unsigned int until)
 }
 
 /* A plain RC peer that echoes. */
-static void answer(struct world *w, const struct inccl_packet *pkt, unsigned int together)
+static void answer(struct world *w, const struct inc_roce_packet *pkt, unsigned int together)
 {
 	unsigned int r = (pkt->psn - w->peer.host_psn) & INC_PSN_MASK;
 
@@ -94,7 +94,7 @@ static void answer(struct world *w, const struct inccl_packet *pkt, unsigned int
 
 static void step(struct world *w)
 {
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 	unsigned int together;
 
 	while (w->ep->ops->progress(w->ep) > 0)
@@ -144,7 +144,7 @@ static void one_by_one_where_it_does_not(void **state)
 	assert_true(w->dropped > 0);
 	assert_int_equal(w->together, 0);
 	/* three and what a busy machine adds; each packet cost one when nothing was learned */
-	assert_in_range(w->ep->stats.timeouts, SOFT_UNCUT_TIMEOUTS, 40);
+	assert_in_range(w->ep->stats.timeouts, INC_UNCUT_TIMEOUTS, 40);
 }
 
 static void tries_again(void **state)
@@ -155,22 +155,22 @@ static void tries_again(void **state)
 
 	w->uncut = true;
 	run(w, PACKETS / 2);
-	pause = SOFT_EP(w->ep)->single_pause_ns;
+	pause = SOFT_EP(w->ep)->tx.single_pause_ns;
 	/* in vain: a single timeout, and the pause grows */
 	dropped = w->dropped;
-	SOFT_EP(w->ep)->together_at_ns = inc_now_ns();
+	SOFT_EP(w->ep)->tx.together_at_ns = inc_now_ns();
 	run(w, PACKETS / 2 + 2 * SLOTS);
 	assert_true(w->dropped > dropped);
-	assert_true(SOFT_EP(w->ep)->together_at_ns > inc_now_ns());
-	assert_true(SOFT_EP(w->ep)->single_pause_ns > pause);
+	assert_true(SOFT_EP(w->ep)->tx.together_at_ns > inc_now_ns());
+	assert_true(SOFT_EP(w->ep)->tx.single_pause_ns > pause);
 	assert_int_equal(w->together, 0);
 	/* the other end has changed */
 	w->uncut = false;
-	SOFT_EP(w->ep)->together_at_ns = inc_now_ns();
+	SOFT_EP(w->ep)->tx.together_at_ns = inc_now_ns();
 	run(w, PACKETS);
 	assert_true(w->together > PACKETS / 4);
-	assert_int_equal(SOFT_EP(w->ep)->together_at_ns, 0);
-	assert_int_equal(SOFT_EP(w->ep)->single_pause_ns, SOFT_SINGLE_PAUSE_NS);
+	assert_int_equal(SOFT_EP(w->ep)->tx.together_at_ns, 0);
+	assert_int_equal(SOFT_EP(w->ep)->tx.single_pause_ns, INC_SINGLE_PAUSE_NS);
 }
 
 static void an_outage_is_no_reason(void **state)
@@ -179,10 +179,10 @@ static void an_outage_is_no_reason(void **state)
 
 	w->cable = false;
 	post(w, PACKETS);
-	wait_timeouts(w, SOFT_UNCUT_TIMEOUTS + 2);
+	wait_timeouts(w, INC_UNCUT_TIMEOUTS + 2);
 	w->cable = true;
 	run(w, PACKETS);
-	assert_int_equal(SOFT_EP(w->ep)->together_at_ns, 0);
+	assert_int_equal(SOFT_EP(w->ep)->tx.together_at_ns, 0);
 	assert_true(w->together > PACKETS / 2);
 }
 

@@ -24,7 +24,7 @@ struct world {
 	struct inccl_endpoint *ep;
 	uint8_t send[MAX * PAYLOAD], recv[MAX * PAYLOAD], want[MAX * PAYLOAD];
 	struct inccl_region region;
-	struct inccl_packet heard[MAX]; /* payload pointers are not kept */
+	struct inc_roce_packet heard[MAX]; /* payload pointers are not kept */
 	uint8_t mode;
 };
 
@@ -41,7 +41,7 @@ static int setup_psn(struct world *w, uint32_t host_psn, uint32_t peer_psn)
 	w->mode = INCCL_MODE_SENDRECV;
 	w->ep = peer_pair(&w->peer, PAYLOAD, SLOTS, host_psn, peer_psn);
 	/* a busy machine must not put timeouts where the case is about something else */
-	SOFT_EP(w->ep)->rto.rto_ns = SOFT_RTO_MAX_NS;
+	SOFT_EP(w->ep)->tx.rto.rto_ns = SOFT_RTO_MAX_NS;
 	return w->ep->ops->map(w->ep, w->recv, sizeof(w->recv), true, &w->region);
 }
 
@@ -92,12 +92,12 @@ static void post_all(struct world *w, unsigned int n)
 
 static void impatient(struct world *w)
 {
-	SOFT_EP(w->ep)->rto.rto_ns = SOFT_RTO_FIRST_NS;
+	SOFT_EP(w->ep)->tx.rto.rto_ns = INC_RTO_FIRST_NS;
 }
 
 static void hear(struct world *w, unsigned int first, unsigned int n)
 {
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 	unsigned int i;
 
 	for (i = first; i < first + n; i++) {
@@ -172,7 +172,7 @@ static void serve_until_nak(struct world *w)
 static void hear_ack(struct world *w, uint8_t syndrome, unsigned int r)
 {
 	uint64_t end = deadline_after_ms(HEAR_MS);
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 
 	while (!peer_hear(&w->peer, &pkt, 0)) {
 		assert_int_equal(serve(w, 1), 0);
@@ -186,7 +186,7 @@ static void hear_ack(struct world *w, uint8_t syndrome, unsigned int r)
 /* Nothing is on its way, and no timer runs that could send something later. */
 static void hear_nothing(struct world *w)
 {
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 	uint64_t at;
 	short events;
 	int fd;
@@ -207,7 +207,7 @@ static void shapes(void **state)
 	};
 	struct world *w = *state;
 	unsigned int i, round;
-	const struct inccl_packet *p;
+	const struct inc_roce_packet *p;
 
 	for (round = 0; round < 2; round++) {
 		w->mode = round ? INCCL_MODE_WRITE : INCCL_MODE_SENDRECV;
@@ -304,7 +304,7 @@ static void nak_of_the_next(void **state)
 static void timeout_probes(void **state)
 {
 	struct world *w = *state;
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 
 	impatient(w);
 	post_all(w, 8);
@@ -326,7 +326,7 @@ static void timeout_probes(void **state)
 static void timeout_recovers_gently(void **state)
 {
 	struct world *w = *state;
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 
 	impatient(w);
 	post_all(w, SLOTS);
@@ -486,7 +486,7 @@ static void strangers(void **state)
 static void false_mirrors(void **state)
 {
 	struct world *w = *state;
-	struct inccl_packet pkt, as;
+	struct inc_roce_packet pkt, as;
 	unsigned int n;
 
 	for (n = 0; n < 6; n++) {
@@ -529,7 +529,7 @@ static void bad_wire(void **state)
 	struct world *w = *state;
 	unsigned int posted = 0, next = 0, acked = 0, r;
 	uint64_t end = deadline_after_ms(30000), resend_ns = 0;
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 	bool nak = false;
 
 	peer_close(&w->peer, w->ep);

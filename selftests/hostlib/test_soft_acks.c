@@ -23,7 +23,7 @@ struct world {
 	struct inccl_endpoint *ep;
 	uint8_t send[SLOTS * PAYLOAD], recv[SLOTS * PAYLOAD];
 	struct inccl_region region;
-	struct inccl_packet heard[SLOTS]; /* payload pointers are not kept */
+	struct inc_roce_packet heard[SLOTS]; /* payload pointers are not kept */
 	uint64_t now_ns; /* when answers are thought of: the case's affair, not the machine's */
 };
 
@@ -35,7 +35,7 @@ static int setup(void **state)
 	if (!w)
 		return -1;
 	w->ep = peer_pair(&w->peer, PAYLOAD, SLOTS, 0xfffff0, 0xfffffe);
-	SOFT_EP(w->ep)->rto.rto_ns = SOFT_RTO_MAX_NS;
+	SOFT_EP(w->ep)->tx.rto.rto_ns = SOFT_RTO_MAX_NS;
 	/* a collective has just ended */
 	w->now_ns = SOFT_EP(w->ep)->ended_at_ns = INC_NSEC_PER_SEC;
 	return w->ep->ops->map(w->ep, w->recv, sizeof(w->recv), true, &w->region);
@@ -74,7 +74,7 @@ static void post(struct world *w, unsigned int first, unsigned int end, bool las
 
 static void hear(struct world *w, unsigned int first, unsigned int end)
 {
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 	unsigned int i;
 
 	for (i = first; i < end; i++) {
@@ -126,14 +126,14 @@ static void where_acks_are_asked(void **state)
 	hear(w, 0, 100);
 	for (i = 0; i < 100; i++)
 		assert_int_equal(w->heard[i].ackreq,
-				 i % SOFT_ACK_EVERY == SOFT_ACK_EVERY - 1 || i == 39 || i == 99);
+				 i % INC_ACK_EVERY == INC_ACK_EVERY - 1 || i == 39 || i == 99);
 }
 
 /* The ACK of results says how many messages are complete. */
 static void messages_are_counted(void **state)
 {
 	struct world *w = *state;
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 	uint64_t end = deadline_after_ms(HEAR_MS);
 	unsigned int r;
 
@@ -165,7 +165,7 @@ static void nak_acknowledges(void **state)
 	post(w, 0, 8, true);
 	assert_int_equal(w->ep->ops->flush(w->ep), 0);
 	hear(w, 0, 8);
-	SOFT_EP(w->ep)->rto.rto_ns = SOFT_RTO_FIRST_NS;
+	SOFT_EP(w->ep)->tx.rto.rto_ns = INC_RTO_FIRST_NS;
 	ack(w, INC_AETH_NAK_SEQ, 3);
 	serve_until_resent(w, 5);
 	hear(w, 3, 8);
@@ -188,7 +188,7 @@ static void samples(void **state)
 	serve_until_resent(w, 4);
 	hear(w, 0, 4);
 	ack(w, INC_AETH_ACK, 3);
-	assert_int_equal(s->rto.srtt_ns, 0);
+	assert_int_equal(s->tx.rto.srtt_ns, 0);
 
 	sent_ns = inc_now_ns();
 	post(w, 4, 8, true);
@@ -196,26 +196,26 @@ static void samples(void **state)
 	hear(w, 4, 8);
 	/* of the last one sent, not of the first one acknowledged */
 	ack(w, INC_AETH_ACK, 4);
-	assert_int_equal(s->rto.srtt_ns, 0);
+	assert_int_equal(s->tx.rto.srtt_ns, 0);
 	poll(NULL, 0, 30);
 	ack(w, INC_AETH_ACK, 7);
-	first = s->rto.srtt_ns;
+	first = s->tx.rto.srtt_ns;
 	assert_true(first >= 30 * INC_NSEC_PER_MSEC && first <= inc_now_ns() - sent_ns);
 	/* the timeout leaves room for its variance */
-	assert_true(s->rto.rto_ns >= 3 * first - 1000 || s->rto.rto_ns == SOFT_RTO_MAX_NS);
+	assert_true(s->tx.rto.rto_ns >= 3 * first - 1000 || s->tx.rto.rto_ns == SOFT_RTO_MAX_NS);
 
 	/* a fast one does not outweigh it, and many do not undercut the bound */
 	post(w, 8, 9, true);
 	assert_int_equal(w->ep->ops->flush(w->ep), 0);
 	hear(w, 8, 9);
 	ack(w, INC_AETH_ACK, 8);
-	assert_true(s->rto.srtt_ns >= first * 3 / 4);
-	s->rto.srtt_ns = s->rto.rttvar_ns = 1000;
+	assert_true(s->tx.rto.srtt_ns >= first * 3 / 4);
+	s->tx.rto.srtt_ns = s->tx.rto.rttvar_ns = 1000;
 	post(w, 9, 10, true);
 	assert_int_equal(w->ep->ops->flush(w->ep), 0);
 	hear(w, 9, 10);
 	ack(w, INC_AETH_ACK, 9);
-	assert_true(s->rto.rto_ns >= SOFT_RTO_MIN_NS);
+	assert_true(s->tx.rto.rto_ns >= SOFT_RTO_MIN_NS);
 }
 
 /* Timeouts double the time to the next; an acknowledgement ends that, and the caution after a
@@ -226,22 +226,22 @@ static void backoff(void **state)
 	struct soft_endpoint *s = SOFT_EP(w->ep);
 	uint64_t begin;
 
-	s->rto.rto_ns = SOFT_RTO_FIRST_NS;
+	s->tx.rto.rto_ns = INC_RTO_FIRST_NS;
 	post(w, 0, 4, true);
 	begin = inc_now_ns();
 	assert_int_equal(w->ep->ops->flush(w->ep), 0);
 	hear(w, 0, 4);
 	serve_until_resent(w, 4);
 	/* 1 + 2 + 4 + 8 times the first */
-	assert_true(inc_now_ns() - begin >= 15 * SOFT_RTO_FIRST_NS);
+	assert_true(inc_now_ns() - begin >= 15 * INC_RTO_FIRST_NS);
 	assert_int_equal(w->ep->stats.timeouts, 4);
 	hear(w, 0, 1);
 	hear(w, 0, 1);
 	hear(w, 0, 1);
 	hear(w, 0, 1);
-	s->rto.rto_ns = SOFT_RTO_MAX_NS;
+	s->tx.rto.rto_ns = SOFT_RTO_MAX_NS;
 	ack(w, INC_AETH_ACK, 3);
-	assert_int_equal(s->rto.backoff, 0);
+	assert_int_equal(s->tx.rto.backoff, 0);
 	post(w, 4, 68, true);
 	assert_int_equal(w->ep->ops->flush(w->ep), 0);
 	hear(w, 4, 68);
@@ -303,7 +303,7 @@ static void take_results(struct world *w, unsigned int first, unsigned int end)
 }
 
 /* A response; what the endpoint sends again meanwhile, on a busy machine, is none. */
-static bool hear_response(struct world *w, struct inccl_packet *pkt, int timeout_ms)
+static bool hear_response(struct world *w, struct inc_roce_packet *pkt, int timeout_ms)
 {
 	while (peer_hear(&w->peer, pkt, timeout_ms))
 		if (pkt->opcode == INC_OP_ACK)
@@ -313,7 +313,7 @@ static bool hear_response(struct world *w, struct inccl_packet *pkt, int timeout
 
 static void hear_no_ack(struct world *w)
 {
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 
 	take_in(w);
 	assert_false(hear_response(w, &pkt, 0));
@@ -322,7 +322,7 @@ static void hear_no_ack(struct world *w)
 /* One ACK, of all results before end, and none is pending after it. */
 static void hear_one_ack(struct world *w, unsigned int end)
 {
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 
 	assert_true(hear_response(w, &pkt, HEAR_MS));
 	assert_int_equal(pkt.syndrome, INC_AETH_ACK);
@@ -336,17 +336,17 @@ static void acks_are_grouped(void **state)
 {
 	struct world *w = *state;
 
-	collectives(w, 0, SOFT_ACK_EVERY + 2);
+	collectives(w, 0, INC_ACK_EVERY + 2);
 	assert_true(w->heard[0].ackreq && w->heard[1].ackreq);
 	take_results(w, 0, 1);
-	take_results(w, 1, SOFT_ACK_EVERY - 1);
+	take_results(w, 1, INC_ACK_EVERY - 1);
 	hear_no_ack(w);
-	take_results(w, SOFT_ACK_EVERY - 1, SOFT_ACK_EVERY);
-	hear_one_ack(w, SOFT_ACK_EVERY);
+	take_results(w, INC_ACK_EVERY - 1, INC_ACK_EVERY);
+	hear_one_ack(w, INC_ACK_EVERY);
 	assert_int_equal(w->ep->stats.acks_sent, 1);
 	/* the next group begins with the next result */
-	take_results(w, SOFT_ACK_EVERY, SOFT_ACK_EVERY + 1);
-	assert_true(w->ep->tell_at_ns == w->now_ns + SOFT_ACK_HOLD_NS);
+	take_results(w, INC_ACK_EVERY, INC_ACK_EVERY + 1);
+	assert_true(w->ep->tell_at_ns == w->now_ns + INC_ACK_HOLD_NS);
 	hear_no_ack(w);
 }
 
@@ -354,7 +354,7 @@ static void acks_are_grouped(void **state)
 static void hold_ends(void **state)
 {
 	struct world *w = *state;
-	const uint64_t end_ns = w->now_ns + SOFT_ACK_HOLD_NS;
+	const uint64_t end_ns = w->now_ns + INC_ACK_HOLD_NS;
 	uint64_t at_ns;
 	short events;
 	int fd;
@@ -363,7 +363,7 @@ static void hold_ends(void **state)
 	take_results(w, 0, 1);
 	assert_true(w->ep->tell_at_ns == end_ns);
 	/* what comes later does not put it off; whoever sleeps wakes for it */
-	w->now_ns += SOFT_ACK_HOLD_NS / 10;
+	w->now_ns += INC_ACK_HOLD_NS / 10;
 	take_results(w, 1, 2);
 	assert_true(w->ep->tell_at_ns == end_ns);
 	assert_int_equal(w->ep->ops->arm(w->ep, &fd, &events, &at_ns), 0);
@@ -380,14 +380,14 @@ static void hold_ends(void **state)
 static void at_pace(struct world *w, unsigned int first, uint64_t pace_ns, unsigned int group)
 {
 	const unsigned int end = first + 2 * group;
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 	unsigned int r;
 
 	collectives(w, first, end);
 	SOFT_EP(w->ep)->took_ns = pace_ns;
 	for (r = first; r < end; r++) {
 		w->now_ns += pace_ns;
-		assert_true(w->now_ns + SOFT_ACK_HOLD_NS / 10 < w->ep->tell_at_ns);
+		assert_true(w->now_ns + INC_ACK_HOLD_NS / 10 < w->ep->tell_at_ns);
 		take_results(w, r, r + 1);
 	}
 	assert_true(hear_response(w, &pkt, HEAR_MS));
@@ -399,7 +399,7 @@ static void groups_of_the_pace(void **state)
 {
 	struct world *w = *state;
 
-	at_pace(w, 0, 10000, SOFT_ACK_EVERY);
+	at_pace(w, 0, 10000, INC_ACK_EVERY);
 	at_pace(w, 64, 100000, 8);
 	at_pace(w, 80, 200000, 3);
 	at_pace(w, 86, 300000, 1);
@@ -409,7 +409,7 @@ static void groups_of_the_pace(void **state)
 /* One slow collective among quick ones does not end a group, two running do. */
 static void slow_ones(void **state)
 {
-	const uint64_t quick_ns = SOFT_ACK_HOLD_NS / 100, slow_ns = SOFT_ACK_HOLD_NS / 5;
+	const uint64_t quick_ns = INC_ACK_HOLD_NS / 100, slow_ns = INC_ACK_HOLD_NS / 5;
 	const uint64_t took_ns[] = {quick_ns, quick_ns, slow_ns, quick_ns, slow_ns, slow_ns};
 	struct world *w = *state;
 	unsigned int r;
@@ -429,16 +429,16 @@ static void long_one_is_told(void **state)
 {
 	struct world *w = *state;
 
-	post(w, 0, SOFT_ACK_EVERY + 2, true);
+	post(w, 0, INC_ACK_EVERY + 2, true);
 	assert_int_equal(w->ep->ops->flush(w->ep), 0);
-	hear(w, 0, SOFT_ACK_EVERY + 2);
-	w->now_ns += SOFT_ACK_HOLD_NS;
-	take_results(w, 0, SOFT_ACK_EVERY);
-	hear_one_ack(w, SOFT_ACK_EVERY);
-	take_results(w, SOFT_ACK_EVERY, SOFT_ACK_EVERY + 1);
+	hear(w, 0, INC_ACK_EVERY + 2);
+	w->now_ns += INC_ACK_HOLD_NS;
+	take_results(w, 0, INC_ACK_EVERY);
+	hear_one_ack(w, INC_ACK_EVERY);
+	take_results(w, INC_ACK_EVERY, INC_ACK_EVERY + 1);
 	hear_no_ack(w);
-	take_results(w, SOFT_ACK_EVERY + 1, SOFT_ACK_EVERY + 2);
-	hear_one_ack(w, SOFT_ACK_EVERY + 2);
+	take_results(w, INC_ACK_EVERY + 1, INC_ACK_EVERY + 2);
+	hear_one_ack(w, INC_ACK_EVERY + 2);
 }
 
 /* Nobody is about to go on: all that is there is told at once, but not in the middle. */
@@ -461,14 +461,14 @@ static void grouped_ack_is_lost(void **state)
 {
 	struct world *w = *state;
 
-	collectives(w, 0, SOFT_ACK_EVERY);
+	collectives(w, 0, INC_ACK_EVERY);
 	take_results(w, 0, 1);
-	take_results(w, 1, SOFT_ACK_EVERY);
-	hear_one_ack(w, SOFT_ACK_EVERY);
+	take_results(w, 1, INC_ACK_EVERY);
+	hear_one_ack(w, INC_ACK_EVERY);
 	peer_mirror(&w->peer, &w->heard[0], 0, w->send);
 	while (!w->ep->stats.duplicates)
 		take_in(w);
-	hear_one_ack(w, SOFT_ACK_EVERY);
+	hear_one_ack(w, INC_ACK_EVERY);
 	assert_int_equal(w->ep->stats.acks_sent, 2);
 }
 

@@ -35,7 +35,7 @@ static void in_a_hurry(struct inccl_communicator *comm)
 }
 
 /* One collective, a single packet r, which pkt gets; the caller gets back what it gave. */
-static void collective(struct world *w, struct inccl_packet *pkt, unsigned int r)
+static void collective(struct world *w, struct inc_roce_packet *pkt, unsigned int r)
 {
 	struct inccl_request *req;
 
@@ -49,7 +49,7 @@ static void collective(struct world *w, struct inccl_packet *pkt, unsigned int r
 /* The same, with a caller that sleeps until then. */
 static void collective_slept(struct world *w)
 {
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 	struct waiter t;
 
 	in_a_hurry(w->comm);
@@ -73,7 +73,7 @@ static void last_result_is_told(void **state)
 	pthread_mutex_lock(&comm->lock);
 	/* a machine that was busy for so long has told it */
 	tell_at_ns = comm->ep->tell_at_ns;
-	assert_true(told(comm) || (tell_at_ns <= inc_now_ns() + SOFT_ACK_HOLD_NS &&
+	assert_true(told(comm) || (tell_at_ns <= inc_now_ns() + INC_ACK_HOLD_NS &&
 				   comm->alarm_at_ns == tell_at_ns));
 	/* calls that do not serve keep the thread from taking over */
 	while (!told(comm)) {
@@ -143,7 +143,7 @@ static void small_collectives_cost(void **state)
 	uint64_t recv_calls; /* before: the thread may have driven already */
 	const uint64_t never_ns = UINT64_MAX / 2;
 	struct world *w = *state;
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 	unsigned int i;
 
 	comm = w->comm;
@@ -151,21 +151,21 @@ static void small_collectives_cost(void **state)
 	stop_thread(comm);
 	recv_calls = stats->recv_calls;
 	assert_true(alarm_ns(comm) == UINT64_MAX);
-	for (i = 0; i < 2 * SOFT_ACK_EVERY; i++) {
+	for (i = 0; i < 2 * INC_ACK_EVERY; i++) {
 		collective(w, &pkt, i);
 		assert_true(alarm_ns(comm) == comm->ep->tell_at_ns);
-		if (i % SOFT_ACK_EVERY == 0) {
-			assert_true(comm->ep->tell_at_ns <= inc_now_ns() + SOFT_ACK_HOLD_NS);
+		if (i % INC_ACK_EVERY == 0) {
+			assert_true(comm->ep->tell_at_ns <= inc_now_ns() + INC_ACK_HOLD_NS);
 			/* a slow machine is as fast as any */
 			comm->ep->tell_at_ns = never_ns;
 		}
-		if (i % SOFT_ACK_EVERY == SOFT_ACK_EVERY - 1)
+		if (i % INC_ACK_EVERY == INC_ACK_EVERY - 1)
 			world_hear_ack(w, i);
 	}
 	assert_true(alarm_ns(comm) == UINT64_MAX);
 	assert_int_equal(stats->acks_sent, 2);
-	assert_int_equal(stats->send_calls, 2 * SOFT_ACK_EVERY + 2);
-	assert_int_equal(stats->recv_calls - recv_calls, 2 * SOFT_ACK_EVERY);
+	assert_int_equal(stats->send_calls, 2 * INC_ACK_EVERY + 2);
+	assert_int_equal(stats->recv_calls - recv_calls, 2 * INC_ACK_EVERY);
 }
 
 /* Who leaves something under way is relieved soon, however late the thread would look; the alarm
@@ -175,7 +175,7 @@ static void what_is_under_way_is_served(void **state)
 	struct inccl_communicator *comm;
 	struct world *w = *state;
 	struct inccl_request *req;
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 	uint64_t at_ns;
 
 	comm = w->comm;
@@ -199,7 +199,7 @@ static void polled_is_told(void **state)
 	struct inccl_communicator *comm;
 	struct world *w = *state;
 	struct inccl_request *req;
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 	int ret;
 
 	comm = w->comm;
@@ -221,7 +221,7 @@ static void found_ended_is_told(void **state)
 {
 	struct inccl_communicator *comm;
 	struct world *w = *state;
-	struct inccl_packet pkt, next;
+	struct inc_roce_packet pkt, next;
 	struct inccl_request *req;
 	unsigned int i;
 
@@ -233,7 +233,7 @@ static void found_ended_is_told(void **state)
 	world_hear(w, &pkt, 1);
 	/* what one call receives; the call after it finds both results, and the second one's
 	 * contribution has been sent in between */
-	for (i = 0; i < SOFT_RECVS; i++)
+	for (i = 0; i < INC_UDP_RECVS; i++)
 		peer_mirror(&w->peer, &pkt, 0, pkt.payload);
 	next = pkt;
 	next.imm++;
@@ -315,7 +315,7 @@ static void failed_wakes_nobody(void **state)
 {
 	struct inccl_communicator *comm;
 	struct world *w = *state;
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 
 	comm = w->comm;
 	stop_thread(comm);
@@ -332,7 +332,7 @@ static void failed_wakes_nobody(void **state)
 static void idle_wakes_nobody(void **state)
 {
 	struct world *w = *state;
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 	struct timespec before, after;
 	uint64_t end_ns;
 	clockid_t clock;

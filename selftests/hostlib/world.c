@@ -56,8 +56,8 @@ static int setup_order(void **state, enum inccl_byte_order order)
 		  fake_heard(&w->fake, "psn"), SWITCH_PSN);
 	/* a busy machine must not put timeouts where the case is about something else */
 	pthread_mutex_lock(&w->comm->lock);
-	SOFT_EP(w->comm->ep)->rto.rto_ns = SOFT_RTO_MAX_NS;
-	SOFT_EP(w->comm->ep)->rto.min_ns = SOFT_RTO_MAX_NS;
+	SOFT_EP(w->comm->ep)->tx.rto.rto_ns = SOFT_RTO_MAX_NS;
+	SOFT_EP(w->comm->ep)->tx.rto.min_ns = SOFT_RTO_MAX_NS;
 	pthread_mutex_unlock(&w->comm->lock);
 	return 0;
 }
@@ -94,7 +94,7 @@ struct inccl_request *world_start(struct world *w, unsigned int i)
 	return req;
 }
 
-void world_hear(struct world *w, struct inccl_packet *pkt, unsigned int r)
+void world_hear(struct world *w, struct inc_roce_packet *pkt, unsigned int r)
 {
 	assert_true(peer_hear(&w->peer, pkt, WAIT_MS));
 	assert_int_equal(pkt->psn, (w->peer.host_psn + r) & INC_PSN_MASK);
@@ -102,7 +102,7 @@ void world_hear(struct world *w, struct inccl_packet *pkt, unsigned int r)
 
 void world_hear_ack(struct world *w, unsigned int r)
 {
-	struct inccl_packet pkt;
+	struct inc_roce_packet pkt;
 
 	assert_true(peer_hear(&w->peer, &pkt, WAIT_MS));
 	assert_int_equal(pkt.opcode, INC_OP_ACK);

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "hostlib/src/internal.h"
-#include "hostlib/src/packet.h"
+#include "lib/roce/parse.h"
 #include "selftests/hostlib/fake.h"
 #include "selftests/hostlib/peer.h"
 
@@ -47,7 +47,7 @@ int world_teardown(void **state);
 /* An AllReduce of data[i] in place. */
 struct inccl_request *world_start(struct world *w, unsigned int i);
 /* The switch hears contribution r. */
-void world_hear(struct world *w, struct inccl_packet *pkt, unsigned int r);
+void world_hear(struct world *w, struct inc_roce_packet *pkt, unsigned int r);
 /* The switch hears that the results up to r are there. */
 void world_hear_ack(struct world *w, unsigned int r);
 void waiter_start(struct waiter *t, struct inccl_request *req);

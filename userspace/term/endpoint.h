@@ -27,8 +27,16 @@
 #include "lib/base/err.h"
 #include "userspace/term/node.h"
 
-struct inc_term_device;  /* an endpoint kind's own begins with it */
-struct inc_term_channel; /* likewise */
+struct inc_term_endpoint_ops;
+
+/* An endpoint kind's own device and channel begin with these. */
+struct inc_term_device {
+	const struct inc_term_endpoint_ops *ops;
+};
+
+struct inc_term_channel {
+	struct inc_term_device *dev;
+};
 
 /* What a port offers by a kind of endpoints, for "hello" and for checks. */
 struct inc_term_offer {
@@ -62,7 +70,9 @@ struct inc_term_peer_addr {
 	uint16_t udp_port;
 	uint32_t qpn;
 	uint32_t psn; /* of its first packet */
-	bool csum;    /* packets to it carry a UDP checksum (soft only) */
+	/* It is an RDMA device, whose IP IDs a UDP socket cannot know: any is accepted, at the price
+	 * of 16 of the ICRC's 32 bits (soft only). */
+	bool any_ip_id;
 };
 
 /* What comes of channels. ctx: as in their options. */
@@ -82,6 +92,12 @@ struct inc_term_channel_figures {
 	uint64_t tx_packets, retransmits, acks_sent, acks_received, timeouts;
 	uint64_t srtt_ns;    /* smoothed round trip; 0: not measured */
 	bool counts_packets; /* false: the device does, and does not say (verbs) */
+};
+
+/* What comes to a device and is no channel's. */
+struct inc_term_device_figures {
+	uint64_t strangers; /* packets for no channel, or of another sender than its peer */
+	uint64_t damaged;   /* packets that make no sense, or whose checksum is wrong */
 };
 
 struct inc_term_device_opts {
@@ -115,10 +131,11 @@ struct inc_term_endpoint_ops {
 	/* -EALREADY: it has its peer. */
 	int (*connect)(struct inc_term_channel *ch, const struct inc_term_peer_addr *peer,
 		       struct inc_err *err);
-	/* Ends it: the peer hears so at its next packet (NAK 63) where syndrome says it. Buffers
-	 * posted and messages sent are the caller's again when this returns; nothing is reported.
-	 */
-	void (*shut)(struct inc_term_channel *ch);
+	/* Ends it, and ch is gone. Buffers posted and messages sent are the caller's again when this
+	 * returns; nothing is reported. syndrome: what the peer is told, as soft endpoints can: at
+	 * once, several times, and at each packet that it goes on sending (INC_AETH_NAK_OPERATION:
+	 * the communicator has ended); 0: nothing. */
+	void (*shut)(struct inc_term_channel *ch, uint8_t syndrome);
 
 	/* One more receive. Before connect() too. */
 	int (*post)(struct inc_term_channel *ch, void *buffer);
@@ -136,6 +153,8 @@ struct inc_term_endpoint_ops {
 	bool (*progress)(struct inc_term_device *dev);
 
 	void (*figures)(const struct inc_term_channel *ch, struct inc_term_channel_figures *out);
+	void (*device_figures)(const struct inc_term_device *dev,
+			       struct inc_term_device_figures *out);
 };
 
 extern const struct inc_term_endpoint_ops inc_term_soft;

@@ -58,6 +58,21 @@ static void on_notice(void *arg, const char *event, uint32_t comm, uint32_t mask
 	x->notice(x->arg, &notice);
 }
 
+static int xdp_offer(const struct inc_engine_opts *opts, struct inc_msg_engine *out,
+		     struct inc_err *err)
+{
+	const struct inc_settings *s = opts->settings;
+
+	out->limits = (struct inc_msg_limits){
+		.children = INC_MAX_CHILDREN,
+		.slots = INC_MAX_SLOTS,
+		.rows = s->max_rows ?: INC_DEF_ROWS,
+		.connections = s->max_connections ?: INC_DEF_CONNS,
+		.groups = s->max_comms ?: INC_DEF_COMMS,
+	};
+	return inc_switch_possible(err);
+}
+
 static void xdp_close(struct inc_engine *e)
 {
 	struct xdp_engine *x = engine_of(e);
@@ -152,7 +167,7 @@ static int find_peers(const struct xdp_engine *x, struct inc_comm_conf *conf, st
 	return 0;
 }
 
-static int xdp_add_comm(struct inc_engine *e, const struct inc_comm_conf *conf, struct inc_err *err)
+static int xdp_add_comm(struct inc_engine *e, struct inc_comm_conf *conf, struct inc_err *err)
 {
 	struct xdp_engine *x = engine_of(e);
 	struct inc_comm_conf known = *conf;
@@ -194,9 +209,13 @@ static int xdp_remove_comm(struct inc_engine *e, uint32_t communicator, struct i
 	return ret;
 }
 
-static void xdp_limits(const struct inc_engine *e, struct inc_engine_limits *out)
+static int xdp_connect_comm(struct inc_engine *e, uint32_t communicator,
+			    const struct inc_msg_peer *peer, uint32_t n, struct inc_err *err)
 {
-	*out = (struct inc_engine_limits){.children = INC_MAX_CHILDREN, .slots = INC_MAX_SLOTS};
+	return inc_err_set(err, EALREADY,
+			   "communicator %u: in passthrough mode every connection "
+			   "has its peer from the beginning",
+			   communicator);
 }
 
 static void xdp_usage(const struct inc_engine *e, struct inc_engine_usage *out)
@@ -216,6 +235,16 @@ static void xdp_usage(const struct inc_engine *e, struct inc_engine_usage *out)
 		.root_rows = u.root_rows.used,
 		.root_rows_limit = u.root_rows.max,
 	};
+}
+
+static uint32_t xdp_places(const struct inc_engine *e)
+{
+	return inc_switch_get_opts(const_engine_of(e)->sw)->max_comms;
+}
+
+static int xdp_find(const struct inc_engine *e, uint32_t communicator)
+{
+	return inc_switch_find_comm(const_engine_of(e)->sw, communicator);
 }
 
 static bool xdp_comm(const struct inc_engine *e, uint32_t place, struct inc_engine_comm *out)
@@ -290,9 +319,11 @@ static bool xdp_waiting(const struct inc_engine *e, uint32_t place, struct inc_e
 {
 	const struct xdp_engine *x = const_engine_of(e);
 	struct inc_comm_state st;
+	uint32_t arrived;
 
-	if (!inc_switch_waiting(x->sw, place, &out->chunk, &out->arrived))
+	if (!inc_switch_waiting(x->sw, place, &out->chunk, &arrived))
 		return false;
+	out->arrived = arrived;
 	inc_switch_read_comm(x->sw, place, &st);
 	out->up = !st.error && st.up_next > out->chunk;
 	out->waited_ms = inc_slowpath_waiting_ms(x->sp, place, out->chunk);
@@ -342,7 +373,7 @@ static void xdp_tell_status(const struct inc_engine *e, json_t *status)
 
 	inc_metric_json(INC_METRICS(slowpath_metrics), inc_slowpath_stats(x->sp), slowpath);
 	json_object_set_new(status, "abi", json_integer(INC_ABI_VERSION));
-	json_object_set_new(status, "mode",
+	json_object_set_new(status, "xdp",
 			    json_string(mode_name(inc_switch_get_opts(x->sw)->generic)));
 	json_object_set_new(status, "attach",
 			    json_string(port ? inc_attach_name(port->attach) : "none"));
@@ -354,7 +385,7 @@ static void xdp_tell_port(const struct inc_engine *e, size_t i, json_t *out)
 	const struct xdp_engine *x = const_engine_of(e);
 	const struct inc_switch_port *port = inc_switch_port_at(x->sw, i);
 
-	json_object_set_new(out, "mode", json_string(mode_name(port->generic)));
+	json_object_set_new(out, "xdp", json_string(mode_name(port->generic)));
 	json_object_set_new(out, "attach", json_string(inc_attach_name(port->attach)));
 	json_object_set_new(out, "queues", json_integer(inc_slowpath_queues(x->sp, port)));
 }
@@ -385,15 +416,18 @@ static void xdp_log_totals(const struct inc_engine *e)
 }
 
 const struct inc_engine_ops inc_engine_xdp = {
+	.offer = xdp_offer,
 	.open = xdp_open,
 	.close = xdp_close,
 	.attach_port = xdp_attach_port,
 	.port = xdp_port,
 	.add_comm = xdp_add_comm,
 	.start_comm = xdp_start_comm,
+	.connect_comm = xdp_connect_comm,
 	.remove_comm = xdp_remove_comm,
-	.limits = xdp_limits,
 	.usage = xdp_usage,
+	.places = xdp_places,
+	.find = xdp_find,
 	.comm = xdp_comm,
 	.conn = xdp_conn,
 	.waiting = xdp_waiting,

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A received RoCEv2 packet, from BTH to ICRC, taken apart with every length checked. */
-#ifndef INCCL_PACKET_H
-#define INCCL_PACKET_H
+#ifndef INC_ROCE_PARSE_H
+#define INC_ROCE_PARSE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "lib/proto/roce.h"
 
-struct inccl_packet {
+struct inc_roce_packet {
 	uint8_t opcode;
 	bool ackreq;
 	uint16_t pkey;
@@ -26,10 +26,10 @@ struct inccl_packet {
 
 /* data, size: the UDP payload. 0, or -EBADMSG for what is not an RC SEND, RDMA WRITE or ACK packet
  * of consistent lengths. The ICRC is not looked at. */
-int inccl_packet_parse(const uint8_t *data, size_t size, struct inccl_packet *pkt);
+int inc_roce_parse(const uint8_t *data, size_t size, struct inc_roce_packet *pkt);
 
 /* psn relative to base, which is packet number r_base: the packet number nearest to it. */
-static inline int64_t inccl_psn_to_r(uint32_t psn, uint32_t base, uint64_t r_base)
+static inline int64_t inc_psn_to_r(uint32_t psn, uint32_t base, uint64_t r_base)
 {
 	return (int64_t)r_base + inc_psn_diff(psn, base);
 }

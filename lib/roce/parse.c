@@ -3,10 +3,10 @@
 #include <endian.h>
 #include <errno.h>
 #include <string.h>
-#include "hostlib/src/packet.h"
+#include "lib/roce/parse.h"
 #include "lib/roce/wire.h"
 
-int inccl_packet_parse(const uint8_t *data, size_t size, struct inccl_packet *pkt)
+int inc_roce_parse(const uint8_t *data, size_t size, struct inc_roce_packet *pkt)
 {
 	const uint8_t *p = data + INC_BTH_LEN;
 	struct inc_bth bth;

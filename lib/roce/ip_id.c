@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "lib/roce/ip_id.h"
+#include "lib/roce/wire.h"
+
+#define IP_ID_AT 4
+
+int inc_ip_ids_init(struct inc_ip_ids *ids, bool any)
+{
+	memset(ids, 0, sizeof(*ids));
+	if (!any)
+		return 0;
+	ids->span = calloc(INC_IP_ID_SIZES, sizeof(*ids->span));
+	return ids->span ? 0 : -ENOMEM;
+}
+
+void inc_ip_ids_free(struct inc_ip_ids *ids)
+{
+	free(ids->span);
+	ids->span = NULL;
+}
+
+/* What is left of v when those of the basis have taken their highest bits out of it. */
+static uint32_t rest_of(const struct inc_ip_id_span *span, uint32_t v)
+{
+	unsigned int i;
+
+	for (i = 0; i < 16 && span->basis[i]; i++)
+		if (v & 1u << (31 - __builtin_clz(span->basis[i])))
+			v ^= span->basis[i];
+	return v;
+}
+
+/* What each bit of the ID adds to the CRC state of a packet, made independent. */
+static void make_span(struct inc_ip_id_span *span, size_t size)
+{
+	static const uint8_t zeros[256];
+	size_t behind = INC_IP_LEN + INC_UDP_LEN + size - INC_ICRC_LEN - IP_ID_AT - 2, left;
+	unsigned int bit, n = 0;
+	uint32_t state;
+
+	memset(span, 0, sizeof(*span));
+	span->size = size;
+	for (bit = 0; bit < 16; bit++) {
+		uint8_t id[2] = {1 << bit >> 8, (1 << bit) & 0xff};
+
+		state = inc_crc32_update(0, id, sizeof(id));
+		for (left = behind; left > sizeof(zeros); left -= sizeof(zeros))
+			state = inc_crc32_update(state, zeros, sizeof(zeros));
+		state = rest_of(span, inc_crc32_update(state, zeros, left));
+		if (state)
+			span->basis[n++] = state;
+	}
+}
+
+static const struct inc_ip_id_span *span_of(struct inc_ip_ids *ids, size_t size)
+{
+	struct inc_ip_id_span *span;
+	unsigned int i;
+
+	for (i = 0; i < INC_IP_ID_SIZES; i++)
+		if (ids->span[i].size == size)
+			return &ids->span[i];
+	span = &ids->span[ids->next_span++ % INC_IP_ID_SIZES];
+	make_span(span, size);
+	return span;
+}
+
+bool inc_ip_ids_check(struct inc_ip_ids *ids, const struct inc_roce_path *path, bool first,
+		      const uint8_t *data, size_t size)
+{
+	size_t len = size - INC_ICRC_LEN;
+	uint16_t next = ids->next, id;
+	bool counts = ids->counts[first];
+	uint32_t want, crc;
+	int guess;
+
+	memcpy(&want, data + len, sizeof(want));
+	want = le32toh(want);
+	if (ids->span) {
+		crc = inc_icrc_udp(path, 0, data, len);
+		return crc == want || !rest_of(span_of(ids, size), crc ^ want);
+	}
+	for (guess = 0; guess < 2; guess++, counts = !counts) {
+		id = counts ? next : 0;
+		if (guess && !next)
+			break;
+		if (inc_icrc_udp(path, id, data, len) == want) {
+			ids->next = id + 1;
+			ids->counts[first] = counts;
+			return true;
+		}
+	}
+	/* a damaged one has used up its ID, whatever that was */
+	ids->next = next + 1;
+	return false;
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include "lib/roce/requester.h"
+
+void inc_requester_init(struct inc_requester *q, uint64_t rto_min_ns, uint64_t rto_max_ns)
+{
+	q->single_pause_ns = INC_SINGLE_PAUSE_NS;
+	inc_rto_init(&q->rto, INC_RTO_FIRST_NS, rto_min_ns, rto_max_ns);
+	q->rto_at_ns = UINT64_MAX;
+}
+
+/* ---- sending ---- */
+
+uint64_t inc_requester_limit(const struct inc_requester *q)
+{
+	uint64_t limit = q->posted;
+
+	if (q->burst && limit > q->acked + q->burst)
+		limit = q->acked + q->burst;
+	return limit <= q->next || q->rnr_over_at_ns ? q->next : limit;
+}
+
+bool inc_requester_fill(struct inc_requester *q, const struct inc_udp *udp, struct inc_batch *batch,
+			uint64_t limit, uint64_t now_ns)
+{
+	struct inc_segments *t = NULL;
+	uint64_t r;
+	bool together;
+
+	if (now_ns >= q->together_at_ns)
+		q->together_at_ns = 0;
+	together = udp->segment && !q->together_at_ns;
+	for (r = q->next; r < limit; r++) {
+		struct inc_tx_packet *p = inc_requester_packet(q, r);
+		bool ask = r + 1 == limit || r % INC_ACK_EVERY == INC_ACK_EVERY - 1 ||
+			   p->flags & INC_TX_ASK;
+		uint32_t psn = ((q->start_psn + r) & INC_PSN_MASK) | (ask ? INC_BTH_ACKREQ : 0);
+
+		if (!t || !inc_segments_add(t, &q->to, p, psn, together)) {
+			if (t)
+				inc_segments_end(t, &q->to, &batch->msg[batch->n++]);
+			t = NULL;
+			if (batch->n == INC_BATCH_SENDS)
+				return false;
+			t = &batch->send[batch->n];
+			batch->from[batch->n] = q;
+			inc_segments_begin(t);
+			inc_segments_add(t, &q->to, p, psn, together);
+		}
+		if (ask)
+			p->flags |= INC_TX_ASKED;
+	}
+	if (t)
+		inc_segments_end(t, &q->to, &batch->msg[batch->n++]);
+	return true;
+}
+
+void inc_batch_ack(struct inc_batch *batch, const struct inc_tx_peer *to, uint8_t syndrome,
+		   uint32_t psn, uint32_t msn)
+{
+	inc_segments_ack(&batch->send[batch->n], to, syndrome, psn, msn);
+	inc_segments_end(&batch->send[batch->n], to, &batch->msg[batch->n]);
+	batch->from[batch->n++] = NULL;
+}
+
+static void sent(struct inc_requester *q, unsigned int packets, uint64_t now_ns)
+{
+	uint64_t before, fresh, r;
+
+	if (!q)
+		return;
+	before = q->next;
+
+	for (r = before; r < before + packets; r++) {
+		if (packets > 1)
+			inc_requester_packet(q, r)->flags |= INC_TX_MANY;
+		else
+			inc_requester_packet(q, r)->flags &= ~INC_TX_MANY;
+	}
+	q->next += packets;
+	fresh = q->next > q->high ? q->next - q->high : 0;
+	q->figures.sent += fresh;
+	q->figures.resent += packets - fresh;
+	if (q->next > q->high)
+		q->high = q->next;
+	if (q->rto_at_ns == UINT64_MAX)
+		inc_requester_restart_timer(q, now_ns);
+	/* the last one asks for an ACK */
+	if (fresh == packets)
+		inc_rto_measure(&q->rto, q->next, now_ns);
+}
+
+/* A send has failed with errno. False: no other one is worth a try now. */
+static bool not_sent(struct inc_batch *b, unsigned int i, struct inc_udp *udp, uint64_t now_ns)
+{
+	switch (errno) {
+	case EAGAIN:
+		udp->blocked = true;
+		return false;
+	case EIO:
+	case EINVAL:
+		/* the device cannot make checksums, so not segments either */
+		if (udp->segment) {
+			udp->segment = false;
+			return false;
+		}
+		/* fall through */
+	case EMSGSIZE:
+	case EBADF:
+		if (b->from[i])
+			b->from[i]->failed = errno;
+		return true;
+	default:
+		/* as if lost on the way; the timer decides */
+		udp->send_error = errno;
+		sent(b->from[i], b->send[i].segments, now_ns);
+		return true;
+	}
+}
+
+void inc_batch_send(struct inc_batch *b, struct inc_udp *udp, uint64_t now_ns)
+{
+	unsigned int i = 0;
+	int n;
+
+	while (i < b->n) {
+		/* one that has failed has sends behind the one that did */
+		if (b->from[i] && b->from[i]->failed) {
+			i++;
+			continue;
+		}
+		udp->send_calls++;
+		n = sendmmsg(udp->fd, b->msg + i, b->n - i, MSG_DONTWAIT);
+		if (n > 0) {
+			for (; n; n--, i++)
+				sent(b->from[i], b->send[i].segments, now_ns);
+			continue;
+		}
+		if (errno == EINTR)
+			continue;
+		if (!not_sent(b, i++, udp, now_ns))
+			break;
+	}
+	b->n = 0;
+}
+
+/* ---- what comes back, and what does not ---- */
+
+void inc_requester_restart_timer(struct inc_requester *q, uint64_t now_ns)
+{
+	/* While the peer asks for patience nothing goes again: a timer that ran out would wake
+	 * whoever serves for nothing, again and again. */
+	uint64_t from_ns = now_ns > q->rnr_over_at_ns ? now_ns : q->rnr_over_at_ns;
+
+	q->rto_at_ns = q->acked < q->high ? from_ns + inc_rto_wait_ns(&q->rto) : UINT64_MAX;
+}
+
+uint64_t inc_requester_deadline_ns(const struct inc_requester *q)
+{
+	if (q->rnr_over_at_ns && q->rnr_over_at_ns < q->rto_at_ns)
+		return q->rnr_over_at_ns;
+	return q->rto_at_ns;
+}
+
+void inc_requester_kept(struct inc_requester *q, uint64_t r, uint64_t now_ns)
+{
+	if (r <= q->acked)
+		return;
+	for (; q->acked < r; q->acked++)
+		if (inc_requester_packet(q, q->acked)->flags & INC_TX_MANY) {
+			q->uncut = 0;
+			q->single_pause_ns = INC_SINGLE_PAUSE_NS;
+		}
+	if (q->next < r)
+		q->next = r;
+	if (q->burst)
+		q->burst = r < q->recover ? 2 * q->burst : 0;
+	inc_rto_heard(&q->rto);
+	inc_rto_acked(&q->rto, r, now_ns);
+	inc_requester_restart_timer(q, now_ns);
+}
+
+/* Sends again from r on. */
+static void go_back(struct inc_requester *q, uint64_t r)
+{
+	q->next = r > q->acked ? r : q->acked;
+	inc_rto_spoil(&q->rto);
+}
+
+/* The peer is there, and asks for all packets from r on. */
+static void asked_again(struct inc_requester *q, uint64_t r, uint64_t now_ns)
+{
+	go_back(q, r);
+	q->burst = 0;
+	inc_rto_heard(&q->rto);
+	inc_requester_restart_timer(q, now_ns);
+}
+
+static enum inc_requester_heard hear_nak(struct inc_requester *q, uint8_t syndrome, uint64_t r,
+					 uint64_t now_ns)
+{
+	if (r < q->acked && syndrome == INC_AETH_NAK_SEQ)
+		return INC_HEARD;
+	q->figures.naks++;
+	switch (syndrome) {
+	case INC_AETH_NAK_SEQ:
+		inc_requester_kept(q, r, now_ns);
+		asked_again(q, r, now_ns);
+		return INC_HEARD;
+	case INC_AETH_NAK_INVALID:
+	case INC_AETH_NAK_ACCESS:
+	case INC_AETH_NAK_OPERATION:
+		return INC_HEARD_NAK;
+	}
+	return INC_HEARD_ODD;
+}
+
+enum inc_requester_heard inc_requester_hear(struct inc_requester *q,
+					    const struct inc_roce_packet *pkt, uint64_t now_ns,
+					    uint64_t *at)
+{
+	/* the packet number nearest to what is acknowledged so far */
+	int64_t r = inc_psn_to_r(pkt->psn, q->start_psn + (uint32_t)q->acked, q->acked);
+
+	if (r < 0)
+		return INC_HEARD;
+	if ((uint64_t)r >= q->high + (pkt->syndrome == INC_AETH_NAK_SEQ))
+		return INC_HEARD_ODD;
+	*at = r;
+	switch (pkt->syndrome & INC_AETH_TYPE_MASK) {
+	case INC_AETH_TYPE_ACK:
+		q->figures.acks++;
+		inc_requester_kept(q, r + 1, now_ns);
+		return INC_HEARD;
+	case INC_AETH_TYPE_RNR:
+		q->figures.rnrs++;
+		if ((uint64_t)r < q->acked)
+			return INC_HEARD;
+		inc_requester_kept(q, r, now_ns);
+		q->rnr_over_at_ns = now_ns + inc_rnr_timeout_ns(pkt->syndrome);
+		asked_again(q, r, now_ns);
+		return INC_HEARD;
+	case INC_AETH_TYPE_NAK:
+		return hear_nak(q, pkt->syndrome, r, now_ns);
+	}
+	return INC_HEARD_ODD;
+}
+
+/* A timeout: does the path lose what goes together? One packet alone asks for each of them
+ * (below), so an outage counts once, however long it is. Whoever has fallen back and tries again
+ * has been told enough by one. */
+static void judge_path(struct inc_requester *q, uint64_t now_ns)
+{
+	if (!(inc_requester_packet(q, q->acked)->flags & INC_TX_MANY) ||
+	    ++q->uncut < INC_UNCUT_TIMEOUTS)
+		return;
+	if (q->single_pause_ns == INC_SINGLE_PAUSE_NS)
+		q->log(q->log_ctx,
+		       "soft: packets that are sent together do not arrive (generic XDP?): one by "
+		       "one, and another try now and then");
+	q->uncut = INC_UNCUT_TIMEOUTS - 1;
+	q->together_at_ns = now_ns + q->single_pause_ns;
+	if (q->single_pause_ns < INC_SINGLE_PAUSE_MAX_NS)
+		q->single_pause_ns *= 2;
+}
+
+void inc_requester_timers(struct inc_requester *q, uint64_t now_ns)
+{
+	if (q->rnr_over_at_ns) {
+		if (now_ns < q->rnr_over_at_ns)
+			return;
+		q->rnr_over_at_ns = 0;
+	}
+	if (now_ns < q->rto_at_ns)
+		return;
+	q->figures.timeouts++;
+	judge_path(q, now_ns);
+	inc_rto_timed_out(&q->rto);
+	inc_requester_restart_timer(q, now_ns);
+	/* One packet asks how far the peer is: mostly an ACK was lost or late, and nothing else. */
+	go_back(q, q->acked);
+	q->recover = q->high;
+	q->burst = 1;
+}

@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include "lib/base/thread.h"
+#include "selftests/term/loop.h"
+
+#define CHANNELS  1024 /* ever made between two resets */
+#define FIRST_QPN 0x100
+#define WINDOW    64
+#define FILL      0xdb /* of a buffer that is posted */
+
+struct loop_device {
+	struct inc_term_device head; /* first */
+	struct inc_term_device_opts opts;
+	uint32_t number;
+	int fd;
+};
+
+enum what { GIVEN, ACKNOWLEDGED, LOST };
+
+/* What has happened at a channel, and is not reported yet. */
+struct happened {
+	enum what what;
+	struct loop_message m;
+	enum inc_term_reason reason;
+};
+
+struct sending {
+	const uint8_t *buffer; /* the engine's, which stands until it is acknowledged */
+	struct loop_message m; /* as it was */
+};
+
+struct loop_channel {
+	struct inc_term_channel head; /* first */
+	void *ctx;
+	struct loop_channel_state s;
+	bool lost, refuse_sends;
+	uint8_t *posted[WINDOW]; /* by number */
+	struct sending sends[WINDOW];
+	uint64_t taken;    /* of what was sent, by the peer */
+	uint64_t reported; /* acknowledgements */
+	struct happened happened[4 * WINDOW];
+	uint32_t n_happened;
+};
+
+/* Under the lock, but for what the workers' threads alone use. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct loop_channel *channels[CHANNELS];
+static struct loop_channel_state closed[CHANNELS];
+static uint32_t n_channels;
+static struct loop_open now_open;
+static struct loop_device *devices[64];
+static uint32_t n_devices;
+
+/* Endpoints have no way to say that an engine or a test is wrong. */
+#define CHECK(condition)                                                                \
+	do {                                                                            \
+		if (!(condition)) {                                                     \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+			abort();                                                        \
+		}                                                                       \
+	} while (0)
+
+void loop_reset(void)
+{
+	CHECK(!now_open.channels && !now_open.devices && !now_open.maps);
+	n_channels = n_devices = 0;
+}
+
+struct loop_open loop_open(void)
+{
+	struct loop_open found;
+
+	pthread_mutex_lock(&lock);
+	found = now_open;
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+static struct loop_channel *channel_of(uint32_t qpn)
+{
+	CHECK(qpn >= FIRST_QPN && qpn - FIRST_QPN < n_channels);
+	return channels[qpn - FIRST_QPN];
+}
+
+static struct loop_device *device_of(struct inc_term_device *dev)
+{
+	return (struct loop_device *)dev;
+}
+
+static struct loop_channel *of(const struct inc_term_channel *ch)
+{
+	return (struct loop_channel *)ch;
+}
+
+static void happen(struct loop_channel *ch, const struct happened *h)
+{
+	CHECK(ch->n_happened < 4 * WINDOW);
+	ch->happened[ch->n_happened++] = *h;
+	inc_signal_fd(device_of(ch->head.dev)->fd);
+}
+
+/* --- the engine's side ---------------------------------------------------------------------- */
+
+static int loop_probe(const char *ifname, struct in_addr own_ip, struct inc_term_offer *out,
+		      struct inc_err *why)
+{
+	*out = (struct inc_term_offer){.mtu = 1024, .max_message = LOOP_MAX_MESSAGE};
+	snprintf(out->device, sizeof(out->device), "loop of %s", ifname);
+	return 0;
+}
+
+/* UDP ports are as sockets have them: one device each, and 0 is any. Under the lock. */
+static int bind_device(struct loop_device *d)
+{
+	uint32_t i, place = 0;
+
+	d->number = n_devices++;
+	if (!d->opts.udp_port)
+		d->opts.udp_port = 20000 + d->number;
+	for (i = 0; i < 64; i++)
+		if (!devices[i])
+			place = i;
+		else if (devices[i]->opts.own_ip.s_addr == d->opts.own_ip.s_addr &&
+			 devices[i]->opts.udp_port == d->opts.udp_port)
+			return -EADDRINUSE;
+	CHECK(!devices[place]);
+	devices[place] = d;
+	now_open.devices++;
+	return 0;
+}
+
+static int loop_device_open(const struct inc_term_device_opts *opts, struct inc_term_device **out,
+			    struct inc_err *err)
+{
+	struct loop_device *d = calloc(1, sizeof(*d));
+	int ret;
+
+	CHECK(d);
+	if (!strcmp(opts->ifname, "broken")) {
+		free(d);
+		return inc_err_set(err, ENODEV, "port %s is broken", opts->ifname);
+	}
+	d->head.ops = &loop_endpoints;
+	d->opts = *opts;
+	d->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	CHECK(d->fd >= 0);
+	pthread_mutex_lock(&lock);
+	ret = bind_device(d);
+	pthread_mutex_unlock(&lock);
+	if (ret) {
+		close(d->fd);
+		free(d);
+		return inc_err_set(err, -ret, "port %s: address in use", opts->ifname);
+	}
+	*out = &d->head;
+	return 0;
+}
+
+static void loop_device_close(struct inc_term_device *dev)
+{
+	struct loop_device *d = device_of(dev);
+	uint32_t i = 0;
+
+	pthread_mutex_lock(&lock);
+	while (devices[i] != d)
+		i++;
+	devices[i] = NULL;
+	now_open.devices--;
+	pthread_mutex_unlock(&lock);
+	close(d->fd);
+	free(d);
+}
+
+static int loop_map(struct inc_term_device *dev, void *memory, size_t bytes, struct inc_err *err)
+{
+	pthread_mutex_lock(&lock);
+	now_open.maps++;
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+static void loop_unmap(struct inc_term_device *dev, void *memory)
+{
+	pthread_mutex_lock(&lock);
+	now_open.maps--;
+	pthread_mutex_unlock(&lock);
+}
+
+static int loop_make(struct inc_term_device *dev, const struct inc_term_channel_opts *opts,
+		     struct inc_term_channel **out, struct inc_term_numbers *own,
+		     struct inc_err *err)
+{
+	struct loop_channel *ch = calloc(1, sizeof(*ch));
+
+	CHECK(ch && opts->messages <= WINDOW && opts->max_message <= LOOP_MAX_MESSAGE);
+	ch->head.dev = dev;
+	ch->ctx = opts->ctx;
+	ch->s.opts = *opts;
+	ch->s.open = true;
+	ch->s.device = device_of(dev)->number;
+	pthread_mutex_lock(&lock);
+	CHECK(n_channels < CHANNELS);
+	now_open.channels++;
+	*own = (struct inc_term_numbers){.qpn = FIRST_QPN + n_channels,
+					 .psn = opts->psn,
+					 .udp_port = device_of(dev)->opts.udp_port};
+	ch->s.opts.qpn = own->qpn;
+	channels[n_channels++] = ch;
+	pthread_mutex_unlock(&lock);
+	*out = &ch->head;
+	return 0;
+}
+
+static int loop_connect(struct inc_term_channel *channel, const struct inc_term_peer_addr *peer,
+			struct inc_err *err)
+{
+	struct loop_channel *ch = of(channel);
+
+	CHECK(!ch->s.connected);
+	pthread_mutex_lock(&lock);
+	ch->s.connected = true;
+	ch->s.peer = *peer;
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+/* What is posted must be as it was, and what is sent, too. */
+static void check_buffers(const struct loop_channel *ch)
+{
+	uint64_t m;
+
+	for (m = ch->s.received; m < ch->s.posted; m++)
+		CHECK(*ch->posted[m % WINDOW] == FILL);
+	for (m = ch->reported; m < ch->s.sent; m++) {
+		const struct sending *s = &ch->sends[m % WINDOW];
+
+		CHECK(!s->m.length || !memcmp(s->buffer, s->m.bytes, s->m.length));
+	}
+}
+
+static void loop_shut(struct inc_term_channel *channel, uint8_t syndrome)
+{
+	struct loop_channel *ch = of(channel);
+	uint32_t i;
+
+	pthread_mutex_lock(&lock);
+	check_buffers(ch);
+	i = ch->s.opts.qpn - FIRST_QPN;
+	closed[i] = ch->s;
+	closed[i].open = false;
+	closed[i].told = syndrome;
+	channels[i] = NULL;
+	now_open.channels--;
+	pthread_mutex_unlock(&lock);
+	free(ch);
+}
+
+static int loop_post(struct inc_term_channel *channel, void *buffer)
+{
+	struct loop_channel *ch = of(channel);
+
+	pthread_mutex_lock(&lock);
+	CHECK(buffer && ch->s.posted - ch->s.received < ch->s.opts.messages);
+	ch->posted[ch->s.posted++ % WINDOW] = buffer;
+	*(uint8_t *)buffer = FILL;
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+static int loop_send(struct inc_term_channel *channel, const void *buffer, uint32_t length,
+		     bool has_imm, uint32_t imm)
+{
+	struct loop_channel *ch = of(channel);
+	struct sending *s = &ch->sends[ch->s.sent % WINDOW];
+	int ret = 0;
+
+	pthread_mutex_lock(&lock);
+	CHECK(ch->s.connected && !buffer == !length && length <= ch->s.opts.max_message);
+	CHECK(ch->s.sent - ch->reported < ch->s.opts.messages);
+	*s = (struct sending){.buffer = buffer,
+			      .m = {.length = length, .has_imm = has_imm, .imm = imm}};
+	if (length)
+		memcpy(s->m.bytes, buffer, length);
+	ch->s.sent++;
+	if (ch->refuse_sends) {
+		happen(ch, &(struct happened){.what = LOST, .reason = INC_TERM_REFUSED});
+		ret = -EPIPE;
+	}
+	pthread_mutex_unlock(&lock);
+	return ret;
+}
+
+static void loop_flush(struct inc_term_device *dev)
+{
+}
+
+static int loop_fd(const struct inc_term_device *dev)
+{
+	return ((const struct loop_device *)dev)->fd;
+}
+
+static uint64_t loop_deadline(const struct inc_term_device *dev)
+{
+	return UINT64_MAX;
+}
+
+/* Takes the first thing that has happened at a channel of the device; NULL: nothing has. */
+static struct loop_channel *next(struct inc_term_device *dev, struct happened *out)
+{
+	struct loop_channel *ch, *found = NULL;
+	uint32_t i;
+
+	pthread_mutex_lock(&lock);
+	for (i = 0; !found && i < n_channels; i++) {
+		ch = channels[i];
+		if (!ch || ch->head.dev != dev || ch->lost || !ch->n_happened)
+			continue;
+		found = ch;
+		*out = ch->happened[0];
+		memmove(ch->happened, ch->happened + 1, --ch->n_happened * sizeof(*out));
+	}
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+static void report_message(struct loop_channel *ch, const struct happened *h)
+{
+	const struct inc_term_handler *handler = device_of(ch->head.dev)->opts.handler;
+	struct inc_term_message m = {
+		.has_desc = h->m.has_imm, .desc = h->m.imm, .length = h->m.length};
+
+	pthread_mutex_lock(&lock);
+	CHECK(ch->s.received < ch->s.posted);
+	m.buffer = ch->posted[ch->s.received++ % WINDOW];
+	CHECK(*(uint8_t *)m.buffer == FILL);
+	memcpy(m.buffer, h->m.bytes, h->m.length);
+	pthread_mutex_unlock(&lock);
+	handler->message(ch->ctx, &m);
+}
+
+static bool loop_progress(struct inc_term_device *dev)
+{
+	const struct inc_term_handler *handler = device_of(dev)->opts.handler;
+	struct loop_channel *ch;
+	struct happened h;
+
+	inc_drain_fd(device_of(dev)->fd);
+	while ((ch = next(dev, &h))) {
+		switch (h.what) {
+		case GIVEN:
+			report_message(ch, &h);
+			break;
+		case ACKNOWLEDGED:
+			pthread_mutex_lock(&lock);
+			check_buffers(ch);
+			ch->reported++;
+			pthread_mutex_unlock(&lock);
+			handler->sent(ch->ctx);
+			break;
+		case LOST:
+			ch->lost = true;
+			handler->lost(ch->ctx, h.reason, "the test has broken it");
+			break;
+		}
+	}
+	return false;
+}
+
+static void loop_figures(const struct inc_term_channel *channel,
+			 struct inc_term_channel_figures *out)
+{
+	const struct loop_channel *ch = of(channel);
+
+	pthread_mutex_lock(&lock);
+	*out = (struct inc_term_channel_figures){.rx_packets = ch->s.given,
+						 .tx_packets = ch->s.sent,
+						 .retransmits = 7,
+						 .srtt_ns = 33000,
+						 .counts_packets = true};
+	pthread_mutex_unlock(&lock);
+}
+
+const struct inc_term_endpoint_ops loop_endpoints = {
+	.name = "loop",
+	.probe = loop_probe,
+	.open = loop_device_open,
+	.close = loop_device_close,
+	.map = loop_map,
+	.unmap = loop_unmap,
+	.make = loop_make,
+	.connect = loop_connect,
+	.shut = loop_shut,
+	.post = loop_post,
+	.send = loop_send,
+	.flush = loop_flush,
+	.fd = loop_fd,
+	.deadline_ns = loop_deadline,
+	.progress = loop_progress,
+	.figures = loop_figures,
+};
+
+/* --- the peers' side ------------------------------------------------------------------------ */
+
+bool loop_give(uint32_t qpn, const struct loop_message *m)
+{
+	struct loop_channel *ch;
+	bool ok;
+
+	pthread_mutex_lock(&lock);
+	ch = channel_of(qpn);
+	/* who speaks to a channel that is shut is not heard */
+	ok = !ch || ch->s.given < ch->s.posted;
+	CHECK(!ch || ch->s.connected);
+	if (ch && ok) {
+		ch->s.given++;
+		happen(ch, &(struct happened){.what = GIVEN, .m = *m});
+	}
+	pthread_mutex_unlock(&lock);
+	return ok;
+}
+
+bool loop_take(uint32_t qpn, struct loop_message *out)
+{
+	struct loop_channel *ch;
+	bool ok;
+
+	pthread_mutex_lock(&lock);
+	ch = channel_of(qpn);
+	ok = ch && ch->taken < ch->s.sent;
+	if (ok)
+		*out = ch->sends[ch->taken++ % WINDOW].m;
+	pthread_mutex_unlock(&lock);
+	return ok;
+}
+
+bool loop_acknowledge(uint32_t qpn)
+{
+	struct loop_channel *ch;
+	bool ok;
+
+	pthread_mutex_lock(&lock);
+	ch = channel_of(qpn);
+	ok = ch && ch->s.acknowledged < ch->taken;
+	if (ok) {
+		ch->s.acknowledged++;
+		happen(ch, &(struct happened){.what = ACKNOWLEDGED});
+	}
+	pthread_mutex_unlock(&lock);
+	return ok;
+}
+
+void loop_lose(uint32_t qpn, enum inc_term_reason reason)
+{
+	struct loop_channel *ch;
+
+	pthread_mutex_lock(&lock);
+	ch = channel_of(qpn);
+	if (ch)
+		happen(ch, &(struct happened){.what = LOST, .reason = reason});
+	pthread_mutex_unlock(&lock);
+}
+
+void loop_refuse_sends(uint32_t qpn)
+{
+	pthread_mutex_lock(&lock);
+	channel_of(qpn)->refuse_sends = true;
+	pthread_mutex_unlock(&lock);
+}
+
+struct loop_channel_state loop_state(uint32_t qpn)
+{
+	struct loop_channel_state s;
+	struct loop_channel *ch;
+
+	pthread_mutex_lock(&lock);
+	ch = channel_of(qpn);
+	s = ch ? ch->s : closed[qpn - FIRST_QPN];
+	pthread_mutex_unlock(&lock);
+	return s;
+}

@@ -1,0 +1,728 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A communicator of the termination engine on endpoints without a wire: every order in which
+ * messages and acknowledgements can come, deaths at every moment of it, peers that are slow or
+ * never read. All buffers are accounted for at every step.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <arpa/inet.h>
+#include <cmocka.h>
+#include "lib/base/clock.h"
+#include "lib/proto/desc.h"
+#include "lib/proto/roce.h"
+#include "selftests/term/loop.h"
+#include "selftests/term/path.h"
+#include "userspace/term/worker.h"
+
+#define PAYLOAD   16
+#define MAX_PEERS (INC_COMM_MAX_CONNECTIONS)
+#define SUM(seq)  INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, seq)
+
+static const struct inc_term_endpoint_ops *const kinds[INC_ENDPOINT_VERBS + 1] = {
+	[INC_ENDPOINT_SOFT] = &loop_endpoints};
+
+/* A communicator, and what its peers have done. */
+struct scene {
+	struct inc_term_worker *w;
+	struct inc_term_comm *cm;
+	struct inc_comm_conf conf;
+	uint32_t n; /* connections, the parent's last where there is one */
+	bool has_parent;
+	uint64_t given[MAX_PEERS], taken[MAX_PEERS], acknowledged[MAX_PEERS];
+	uint32_t n_told;
+	struct inc_term_story story;
+};
+
+static void on_notice(void *arg, uint32_t communicator, uint64_t number,
+		      const struct inc_term_story *story)
+{
+	struct scene *s = arg;
+
+	assert_int_equal(communicator, 12);
+	s->n_told++;
+	s->story = *story;
+}
+
+static struct inc_comm_conf conf_of(uint32_t children, uint32_t messages, bool has_parent)
+{
+	struct inc_comm_conf conf = {
+		.communicator = 12,
+		.mode = INC_TERMINATION,
+		.root = !has_parent,
+		.payload = PAYLOAD,
+		.slots = messages,
+		.messages = messages,
+		.message_packets = 4,
+		.n_conns = children + has_parent,
+	};
+	uint32_t i;
+
+	for (i = 0; i < conf.n_conns; i++) {
+		struct inc_conn_conf *c = &conf.conn[i];
+
+		/* two connections a port, and ranks in another order than connections */
+		snprintf(c->port, sizeof(c->port), "p%u", i / 2);
+		c->own_ip.s_addr = htonl(0x0a000000 + i / 2);
+		c->peer_ip.s_addr = htonl(0x0a010000 + i);
+		c->up = i == children;
+		c->rank = c->up ? 0 : children - 1 - i;
+		c->peer_qp = 77 + i;
+		c->peer_psn = 5;
+		c->peer_port = 5000 + i;
+		c->pkey = INC_PKEY_DEFAULT;
+	}
+	return conf;
+}
+
+static void turn(struct scene *s)
+{
+	inc_term_worker_turn(s->w, 0);
+}
+
+static void open_worker(struct scene *s)
+{
+	const struct inc_term_worker_opts opts = {.kinds = kinds,
+						  .rto_min_ns = INC_NSEC_PER_MSEC,
+						  .rto_max_ns = INC_NSEC_PER_SEC,
+						  .notice = on_notice,
+						  .arg = s};
+
+	memset(s, 0, sizeof(*s));
+	assert_int_equal(inc_term_worker_new(&opts, &s->w, NULL), 0);
+}
+
+static void open_scene(struct scene *s, uint32_t children, uint32_t messages, bool has_parent)
+{
+	struct inc_err err = {};
+
+	open_worker(s);
+	s->conf = conf_of(children, messages, has_parent);
+	s->n = s->conf.n_conns;
+	s->has_parent = has_parent;
+	if (inc_term_worker_add(s->w, &s->conf, &s->cm, &err) ||
+	    inc_term_worker_start_comm(s->w, s->cm, &err))
+		fail_msg("%s", err.msg);
+}
+
+static void close_scene(struct scene *s)
+{
+	struct loop_open left;
+
+	inc_term_worker_free(s->w);
+	left = loop_open();
+	assert_int_equal(left.devices + left.channels + left.maps, 0);
+	loop_reset();
+}
+
+static bool is_parent(const struct scene *s, uint32_t i)
+{
+	return s->has_parent && i == s->n - 1;
+}
+
+static uint32_t qpn_of(const struct scene *s, uint32_t i)
+{
+	return s->conf.conn[i].own_qp;
+}
+
+static int32_t part(const struct scene *s, uint32_t i, uint64_t number)
+{
+	return is_parent(s, i) ? -7 * (int32_t)number - 1
+			       : (int32_t)(1 + s->conf.conn[i].rank) * (int32_t)(1 + number);
+}
+
+static int32_t sum_of(const struct scene *s, uint64_t number)
+{
+	int32_t sum = 0;
+	uint32_t i;
+
+	for (i = 0; i < s->n - s->has_parent; i++)
+		sum += part(s, i, number);
+	return sum;
+}
+
+/* Message number of peer i: two elements. Children bring the descriptor at first, and every third
+ * time; a parent always. */
+static bool give(struct scene *s, uint32_t i)
+{
+	const uint64_t number = s->given[i];
+	const int32_t value[2] = {part(s, i, number), 5};
+	struct loop_message m = {.length = sizeof(value),
+				 .has_imm = is_parent(s, i) || number % 3 == 0,
+				 .imm = SUM(0)};
+
+	memcpy(m.bytes, value, sizeof(value));
+	if (!loop_give(qpn_of(s, i), &m))
+		return false;
+	s->given[i]++;
+	return true;
+}
+
+/* What peer i has been sent must be right. */
+static void take(struct scene *s, uint32_t i)
+{
+	const uint32_t children = s->n - s->has_parent;
+	struct loop_message m;
+	int32_t value[2];
+
+	while (loop_take(qpn_of(s, i), &m)) {
+		const uint64_t number = s->taken[i]++;
+		const bool down = s->has_parent && !is_parent(s, i);
+
+		assert_int_equal(m.length, sizeof(value));
+		memcpy(value, m.bytes, sizeof(value));
+		assert_int_equal(value[0], down ? part(s, s->n - 1, number) : sum_of(s, number));
+		assert_int_equal(value[1], down ? 5 : 5 * children);
+		assert_int_equal(m.has_imm, is_parent(s, i) || number % 3 == 0);
+		if (m.has_imm)
+			assert_int_equal(m.imm, SUM(0));
+	}
+}
+
+static void take_all(struct scene *s)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->n; i++)
+		take(s, i);
+}
+
+static struct inc_term_view *view_of(struct scene *s)
+{
+	static struct inc_term_view view;
+
+	inc_term_worker_view(s->w, s->cm, &view);
+	return &view;
+}
+
+/* Nothing is under way: all buffers are posted, and no more of them are out. */
+static void check_rest(struct scene *s, uint64_t messages)
+{
+	const struct inc_term_view *v = view_of(s);
+	uint32_t i;
+
+	assert_false(v->waits);
+	assert_int_equal(v->comm.results, messages);
+	assert_int_equal(v->buffers_taken, s->n * s->conf.messages);
+	for (i = 0; i < s->n; i++) {
+		const struct loop_channel_state ch = loop_state(qpn_of(s, i));
+
+		assert_int_equal(ch.posted - ch.given, s->conf.messages);
+		assert_int_equal(s->taken[i], messages);
+	}
+}
+
+/* --- every order ----------------------------------------------------------------------------- */
+
+struct job {
+	uint32_t children, messages, window;
+	bool has_parent, batched;
+	uint64_t deaths;
+};
+
+/* What can happen next: i: peer i gives its next message; n + i: it acknowledges one. */
+static uint32_t moves(struct scene *s, uint32_t messages, uint32_t *move)
+{
+	uint32_t n = 0, i;
+
+	for (i = 0; i < s->n; i++) {
+		const struct loop_channel_state ch = loop_state(qpn_of(s, i));
+		const uint64_t most = is_parent(s, i) ? s->taken[i] : messages;
+
+		if (s->given[i] < most && ch.given < ch.posted)
+			move[n++] = i;
+		if (s->acknowledged[i] < s->taken[i])
+			move[n++] = s->n + i;
+	}
+	return n;
+}
+
+static void make(struct scene *s, uint32_t move)
+{
+	if (move < s->n) {
+		assert_true(give(s, move));
+		return;
+	}
+	assert_true(loop_acknowledge(qpn_of(s, move - s->n)));
+	s->acknowledged[move - s->n]++;
+}
+
+static void play_order(struct path *path, void *arg)
+{
+	const struct job *job = arg;
+	uint32_t move[2 * MAX_PEERS], n;
+	struct scene s;
+
+	open_scene(&s, job->children, job->window, job->has_parent);
+	while ((n = moves(&s, job->messages, move))) {
+		make(&s, move[path_choose(path, n)]);
+		/* where the worker looks only now and then, several things have happened */
+		if (!job->batched || path_choose(path, 2)) {
+			turn(&s);
+			take_all(&s);
+		} else if (!moves(&s, job->messages, move)) {
+			turn(&s);
+			take_all(&s);
+		}
+	}
+	check_rest(&s, job->messages);
+	assert_int_equal(s.n_told, 0);
+	close_scene(&s);
+}
+
+static void try_orders(uint32_t children, uint32_t messages, uint32_t window, bool has_parent,
+		       bool batched)
+{
+	struct job job = {children, messages, window, has_parent, batched, 0};
+	uint64_t n = path_all(play_order, &job);
+
+	print_message("# %u children%s, %u messages, window %u%s: %llu orders\n", children,
+		      has_parent ? " and a parent" : "", messages, window,
+		      batched ? ", several at a time" : "", (unsigned long long)n);
+}
+
+static void test_orders(void **state)
+{
+	try_orders(1, 3, 1, false, false);
+	try_orders(2, 3, 1, false, false);
+	try_orders(2, 2, 2, false, false);
+	try_orders(3, 1, 1, false, false);
+	try_orders(4, 1, 1, false, false);
+	try_orders(1, 2, 2, true, false);
+	try_orders(2, 1, 1, true, false);
+	try_orders(2, 2, 1, true, false);
+}
+
+static void test_orders_at_a_time(void **state)
+{
+	try_orders(1, 3, 2, false, true);
+	try_orders(2, 1, 1, false, true);
+	try_orders(3, 1, 1, false, true);
+	try_orders(1, 1, 1, true, true);
+}
+
+/* --- deaths ---------------------------------------------------------------------------------- */
+
+/* The communicator is over, as peer i's story: every other one has been told, and what a handler
+ * may not do is done. */
+static void check_over(struct scene *s, uint32_t dead, const char *event)
+{
+	const struct inc_term_view *v = view_of(s);
+	uint64_t posted = 0;
+	uint32_t i;
+
+	assert_true(v->comm.ended);
+	assert_int_equal(v->comm.error, INC_AETH_NAK_OPERATION);
+	assert_int_equal(s->n_told, 1);
+	assert_string_equal(s->story.event, event);
+	assert_int_equal(s->story.n_ranks, !is_parent(s, dead));
+	if (!is_parent(s, dead))
+		assert_int_equal(s->story.ranks[0], s->conf.conn[dead].rank);
+	for (i = 0; i < s->n; i++) {
+		const struct loop_channel_state ch = loop_state(qpn_of(s, i));
+
+		assert_false(ch.open);
+		assert_int_equal(ch.told, INC_AETH_NAK_OPERATION);
+		posted += ch.posted - ch.received;
+		assert_int_equal(v->conn[i].health, INC_CONN_ENDED);
+	}
+	/* what was not posted is back in the pool */
+	assert_int_equal(v->buffers_taken, posted);
+}
+
+static void play_death(struct path *path, void *arg)
+{
+	static const struct {
+		enum inc_term_reason reason;
+		const char *event;
+	} reasons[] = {{INC_TERM_INVALID, "connection_error"},
+		       {INC_TERM_SILENT, "unresponsive"},
+		       {INC_TERM_ENDED_THERE, "ended"}};
+	struct job *job = arg;
+	uint32_t move[2 * MAX_PEERS], n, dead = 0, why = 0;
+	bool over = false;
+	struct scene s;
+
+	open_scene(&s, job->children, job->window, job->has_parent);
+	while (!over && (n = moves(&s, job->messages, move))) {
+		if (path_choose(path, 2)) {
+			dead = path_choose(path, s.n);
+			why = path_choose(path, sizeof(reasons) / sizeof(reasons[0]));
+			loop_lose(qpn_of(&s, dead), reasons[why].reason);
+			/* another one speaks at the same moment */
+			make(&s, move[path_choose(path, n)]);
+			over = true;
+		} else {
+			make(&s, move[path_choose(path, n)]);
+		}
+		turn(&s);
+		take_all(&s);
+	}
+	if (over) {
+		check_over(&s, dead, reasons[why].event);
+		inc_term_worker_turn(s.w, 0);
+		job->deaths++;
+	}
+	close_scene(&s);
+}
+
+static void test_deaths(void **state)
+{
+	struct job jobs[] = {{2, 1, 1, false, false, 0},
+			     {1, 2, 2, false, false, 0},
+			     {3, 1, 1, false, false, 0},
+			     {1, 1, 1, true, false, 0},
+			     {2, 1, 1, true, false, 0}};
+	uint32_t i;
+
+	for (i = 0; i < sizeof(jobs) / sizeof(jobs[0]); i++) {
+		path_all(play_death, &jobs[i]);
+		print_message("# %u children: %llu deaths\n", jobs[i].children,
+			      (unsigned long long)jobs[i].deaths);
+		assert_true(jobs[i].deaths > 0);
+	}
+}
+
+static void test_send_that_fails(void **state)
+{
+	struct scene s;
+
+	open_scene(&s, 2, 2, false);
+	loop_refuse_sends(qpn_of(&s, 1));
+	give(&s, 0);
+	give(&s, 1);
+	turn(&s);
+	turn(&s);
+	check_over(&s, 1, "peer_nak");
+	close_scene(&s);
+}
+
+static void test_mismatch(void **state)
+{
+	const struct loop_message other = {
+		.length = 4, .has_imm = true, .imm = SUM(1), .bytes = {1}};
+	struct scene s;
+
+	open_scene(&s, 3, 2, false);
+	give(&s, 0);
+	give(&s, 2);
+	/* connection 1 has rank 1; child 0, with which all are compared, is rank 0 */
+	assert_true(loop_give(qpn_of(&s, 1), &other));
+	turn(&s);
+	check_over(&s, 1, "mismatch");
+	assert_non_null(strstr(s.story.text, "rank 0 called allreduce"));
+	assert_non_null(strstr(s.story.text, "but rank 1 called allreduce"));
+	assert_int_equal(view_of(&s)->counters.mismatches, 1);
+	close_scene(&s);
+}
+
+/* --- slow and silent peers ------------------------------------------------------------------- */
+
+/* Everybody gives as long as there is room, and all but the slow one read and acknowledge. */
+static void go_on(struct scene *s, uint32_t slow)
+{
+	bool any = true;
+	uint32_t i;
+
+	while (any) {
+		any = false;
+		for (i = 0; i < s->n; i++)
+			any |= give(s, i);
+		turn(s);
+		for (i = 0; i < s->n; i++) {
+			if (i == slow)
+				continue;
+			take(s, i);
+			while (loop_acknowledge(qpn_of(s, i)))
+				s->acknowledged[i]++;
+		}
+		turn(s);
+	}
+}
+
+static void test_slow_peer(void **state)
+{
+	const uint32_t window = 8;
+	uint32_t round, i;
+	struct scene s;
+
+	open_scene(&s, 4, window, false);
+	for (round = 1; round <= 20; round++) {
+		go_on(&s, 2);
+		/* the others stand still with it, a window ahead, and nothing has grown */
+		for (i = 0; i < s.n; i++)
+			assert_int_equal(s.given[i], round * window);
+		assert_true(view_of(&s)->buffers_taken <= s.n * window);
+		take(&s, 2);
+		for (i = 0; i < window; i++)
+			assert_true(loop_acknowledge(qpn_of(&s, 2)));
+		turn(&s);
+	}
+	check_rest(&s, 20 * window);
+	close_scene(&s);
+}
+
+static void test_peer_that_never_reads(void **state)
+{
+	uint64_t now = inc_now_ns();
+	const struct inc_term_view *v;
+	struct scene s;
+	uint32_t i;
+
+	open_scene(&s, 3, 4, false);
+	go_on(&s, 0);
+	for (i = 0; i < 12; i++, now += INC_NSEC_PER_SEC)
+		inc_term_comm_tick(s.cm, now);
+	assert_int_equal(s.n_told, 1);
+	assert_string_equal(s.story.event, "unresponsive");
+	assert_int_equal(s.story.ranks[0], s.conf.conn[0].rank);
+	v = view_of(&s);
+	assert_false(v->comm.ended);
+	/* connections are told of by rank: that of connection 0 is the highest */
+	assert_int_equal(v->conn[2].rank, s.conf.conn[0].rank);
+	assert_int_equal(v->conn[2].health, INC_CONN_UNRESPONSIVE);
+	assert_int_equal(v->conn[0].health, INC_CONN_ACTIVE);
+	/* it was only slow */
+	take(&s, 0);
+	while (loop_acknowledge(qpn_of(&s, 0)))
+		s.acknowledged[0]++;
+	turn(&s);
+	inc_term_comm_tick(s.cm, now);
+	assert_int_equal(view_of(&s)->conn[2].health, INC_CONN_ACTIVE);
+	close_scene(&s);
+}
+
+/* --- what is told ---------------------------------------------------------------------------- */
+
+static void test_waiting(void **state)
+{
+	const struct inc_term_view *v;
+	struct scene s;
+
+	open_scene(&s, 3, 2, true);
+	turn(&s);
+	assert_false(view_of(&s)->waits);
+	give(&s, 0); /* rank 2 */
+	turn(&s);
+	v = view_of(&s);
+	assert_true(v->waits && !v->waiting.up);
+	assert_int_equal(v->waiting.chunk, 0);
+	assert_int_equal(v->waiting.arrived, 1 << 2);
+	inc_term_comm_tick(s.cm, inc_now_ns() - 3000 * INC_NSEC_PER_MSEC);
+	v = view_of(&s);
+	assert_true(v->waiting.waited_ms >= 3000 && v->waiting.waited_ms < 60000);
+	give(&s, 1);
+	give(&s, 2);
+	turn(&s);
+	assert_true(view_of(&s)->waiting.up);
+	take_all(&s);
+	give(&s, 3);
+	turn(&s);
+	assert_false(view_of(&s)->waits);
+	close_scene(&s);
+}
+
+static void test_figures(void **state)
+{
+	const struct inc_term_view *v;
+	struct scene s;
+	uint32_t i;
+
+	open_scene(&s, 2, 2, true);
+	for (i = 0; i < 2; i++)
+		give(&s, i);
+	turn(&s);
+	take_all(&s);
+	give(&s, 2);
+	turn(&s);
+	take_all(&s);
+	assert_true(loop_acknowledge(qpn_of(&s, 0)));
+	turn(&s);
+	v = view_of(&s);
+	assert_int_equal(v->comm.communicator, 12);
+	assert_int_equal(v->comm.children, 2);
+	assert_int_equal(v->comm.connections, 3);
+	assert_int_equal(v->comm.slots, 2);
+	assert_int_equal(v->comm.rows, 6);
+	assert_int_equal(v->comm.payload_bytes, PAYLOAD);
+	assert_int_equal(v->comm.results, 1);
+	/* children by rank, and the parent behind them */
+	assert_int_equal(v->conn[0].own_qp, qpn_of(&s, 1));
+	assert_int_equal(v->conn[1].own_qp, qpn_of(&s, 0));
+	assert_true(v->conn[2].up && !v->conn[1].up);
+	assert_int_equal(v->conn[1].peer_qp, 77);
+	assert_int_equal(v->conn[1].peer_port, 5000);
+	assert_int_equal(v->conn[1].received, 1);
+	assert_int_equal(v->conn[1].acknowledged, 1);
+	assert_int_equal(v->conn[0].acknowledged, 0);
+	assert_int_equal(v->conn[0].results, 1);
+	assert_int_equal(v->conn[2].results, 1);
+	assert_int_equal(v->conn[0].retransmits, 7);
+	assert_int_equal(v->conn[0].rtt_us, 33);
+	assert_int_equal(v->counters.received, 3);
+	assert_int_equal(v->counters.sent, 3);
+	assert_int_equal(v->counters.reduced_bytes, 16);
+	close_scene(&s);
+}
+
+/* --- how it is made -------------------------------------------------------------------------- */
+
+static void test_most_children(void **state)
+{
+	struct scene s;
+	uint32_t i, r;
+
+	open_scene(&s, INC_COMM_MAX_CHILDREN, 2, true);
+	assert_int_equal(loop_open().devices, (s.n + 1) / 2);
+	for (r = 0; r < 5; r++) {
+		for (i = 0; i < s.n - 1; i++)
+			assert_true(give(&s, i));
+		turn(&s);
+		take_all(&s);
+		assert_true(give(&s, s.n - 1));
+		turn(&s);
+		take_all(&s);
+		for (i = 0; i < s.n; i++)
+			assert_true(loop_acknowledge(qpn_of(&s, i)));
+		turn(&s);
+	}
+	check_rest(&s, 5);
+	close_scene(&s);
+}
+
+/* Numbers that conf names stand, the others are chosen, in conf's order. */
+static void test_numbers(void **state)
+{
+	struct loop_channel_state ch;
+	struct scene s;
+	uint32_t i;
+
+	open_worker(&s);
+	s.conf = conf_of(3, 2, false);
+	s.conf.conn[1].own_psn = 0x123456;
+	s.conf.conn[1].has_own_psn = true;
+	s.conf.conn[2].own_port = 9000;
+	assert_int_equal(inc_term_worker_add(s.w, &s.conf, &s.cm, NULL), 0);
+	for (i = 0; i < 3; i++) {
+		const struct inc_conn_conf *c = &s.conf.conn[i];
+
+		assert_int_equal(c->rank, 2 - i);
+		ch = loop_state(c->own_qp);
+		assert_int_equal(ch.opts.psn, c->own_psn);
+		assert_true(c->has_own_psn);
+		assert_int_equal(ch.posted, 2);
+		assert_int_equal(ch.opts.max_message, 4 * PAYLOAD);
+		assert_false(ch.connected);
+	}
+	assert_int_equal(s.conf.conn[1].own_psn, 0x123456);
+	assert_int_equal(s.conf.conn[0].own_port, INC_ROCE_UDP_PORT);
+	assert_int_equal(s.conf.conn[2].own_port, 9000);
+	assert_int_equal(inc_term_worker_start_comm(s.w, s.cm, NULL), 0);
+	ch = loop_state(s.conf.conn[2].own_qp);
+	assert_true(ch.connected);
+	assert_int_equal(ch.peer.qpn, 79);
+	assert_int_equal(ch.peer.psn, 5);
+	assert_int_equal(ch.peer.udp_port, 5002);
+	assert_int_equal(ch.peer.ip.s_addr, s.conf.conn[2].peer_ip.s_addr);
+	close_scene(&s);
+}
+
+static void test_connect_later(void **state)
+{
+	struct inc_msg_peer peers[] = {
+		{.rank = 1, .peer_qp = 500, .peer_psn = 9, .peer_port = 6000},
+		{.up = true, .peer_qp = 501, .peer_port = 6001}};
+	const struct inc_msg_peer nobody = {.rank = 7, .peer_qp = 5};
+	struct loop_channel_state ch;
+	struct scene s;
+
+	open_worker(&s);
+	s.conf = conf_of(2, 2, true);
+	s.conf.conn[0].peer_qp = s.conf.conn[2].peer_qp = 0;
+	s.n = 3;
+	s.has_parent = true;
+	assert_int_equal(inc_term_worker_add(s.w, &s.conf, &s.cm, NULL), 0);
+	assert_int_equal(inc_term_worker_start_comm(s.w, s.cm, NULL), 0);
+	assert_false(loop_state(qpn_of(&s, 0)).connected);
+	assert_true(loop_state(qpn_of(&s, 1)).connected);
+	assert_int_equal(inc_term_worker_connect(s.w, s.cm, &nobody, 1, NULL), -ENOENT);
+	assert_int_equal(inc_term_worker_connect(s.w, s.cm, peers, 2, NULL), 0);
+	ch = loop_state(qpn_of(&s, 0));
+	assert_int_equal(ch.peer.qpn, 500);
+	assert_int_equal(ch.peer.psn, 9);
+	assert_int_equal(ch.peer.udp_port, 6000);
+	assert_int_equal(loop_state(qpn_of(&s, 2)).peer.qpn, 501);
+	assert_int_equal(inc_term_worker_connect(s.w, s.cm, peers, 1, NULL), -EALREADY);
+	give(&s, 0);
+	give(&s, 1);
+	turn(&s);
+	take_all(&s);
+	give(&s, 2);
+	turn(&s);
+	take_all(&s);
+	assert_int_equal(s.taken[0], 1);
+	close_scene(&s);
+}
+
+/* Who cannot be made leaves nothing behind. */
+static void test_refusals(void **state)
+{
+	static const struct {
+		int code;
+		const char *text;
+	} cases[] = {
+		{-EOPNOTSUPP, "no endpoints of the kind verbs"},
+		{-ENODEV, "port broken is broken"},
+		{-EINVAL, "two parents"},
+		{-EINVAL, "behind two children"},
+		{-EINVAL, "power of two"},
+	};
+	struct inc_comm_conf conf;
+	struct inc_err err;
+	struct scene s;
+	uint32_t i;
+
+	open_worker(&s);
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		conf = conf_of(3, 2, true);
+		if (i == 0)
+			conf.conn[2].endpoint = INC_ENDPOINT_VERBS;
+		else if (i == 1)
+			strcpy(conf.conn[2].port, "broken");
+		else if (i == 2)
+			conf.conn[0].up = true;
+		else if (i == 3)
+			conf.conn[0].rank = conf.conn[1].rank;
+		else
+			conf.messages = 3;
+		assert_int_equal(inc_term_worker_add(s.w, &conf, &s.cm, &err), cases[i].code);
+		if (!strstr(err.msg, cases[i].text))
+			fail_msg("'%s' is not in: %s", cases[i].text, err.msg);
+		assert_int_equal(loop_open().devices + loop_open().channels + loop_open().maps, 0);
+	}
+	close_scene(&s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_orders),
+		cmocka_unit_test(test_orders_at_a_time),
+		cmocka_unit_test(test_deaths),
+		cmocka_unit_test(test_send_that_fails),
+		cmocka_unit_test(test_mismatch),
+		cmocka_unit_test(test_slow_peer),
+		cmocka_unit_test(test_peer_that_never_reads),
+		cmocka_unit_test(test_waiting),
+		cmocka_unit_test(test_figures),
+		cmocka_unit_test(test_most_children),
+		cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_connect_later),
+		cmocka_unit_test(test_refusals),
+	};
+
+	return cmocka_run_group_tests_name("term comm", tests, NULL, NULL);
+}

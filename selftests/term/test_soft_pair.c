@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Two soft devices and what runs between them, on a good network and on bad ones. TIMEOUT: 300 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "lib/proto/roce.h"
+#include "selftests/term/soft_pair.h"
+
+static const struct net_faults good = {0};
+
+static void test_messages(void **state)
+{
+	struct inc_term_channel_figures f;
+	struct pair p;
+
+	net_set(&good, 1);
+	pair_open(&p, 1, 1);
+	pair_connect(&p);
+	pair_want(&p, 2000);
+	pair_run(&p, 60);
+	f = pair_figures(&p, 0, 0);
+	assert_true(f.counts_packets);
+	assert_true(f.tx_packets > 2000);
+	assert_true(f.rx_packets > 2000);
+	assert_int_equal(pair_device_figures(&p, 0).damaged, 0);
+	assert_int_equal(pair_device_figures(&p, 0).strangers, 0);
+	/* one for many packets, at the end of messages that ask */
+	assert_true(f.acks_sent < f.rx_packets / 4);
+	assert_true(f.srtt_ns > 0);
+	pair_close(&p);
+}
+
+static void test_channels(void **state)
+{
+	struct pair p;
+
+	net_set(&good, 1);
+	pair_open(&p, PAIR_CHANNELS, 2);
+	pair_connect(&p);
+	pair_want(&p, 500);
+	pair_run(&p, 60);
+	pair_close(&p);
+}
+
+/* What is sent before the peer is known goes when it is. */
+static void test_connect_late(void **state)
+{
+	struct pair p;
+	int i;
+
+	net_set(&good, 1);
+	pair_open(&p, 2, 3);
+	pair_want(&p, 20);
+	for (i = 0; i < 10; i++)
+		pair_turn(&p);
+	assert_int_equal(p.end[0][0].n_sent, PAIR_MESSAGES);
+	assert_int_equal(p.end[1][0].n_got, 0);
+	pair_connect(&p);
+	pair_run(&p, 20);
+	pair_close(&p);
+}
+
+static bool refused_for_room(struct pair *p)
+{
+	return pair_figures(p, 1, 0).rnrs_sent > 3 && pair_figures(p, 0, 0).rnrs_received > 3;
+}
+
+static void test_no_room(void **state)
+{
+	struct pair p;
+	uint64_t m;
+
+	net_set(&good, 1);
+	pair_open(&p, 1, 4);
+	pair_connect(&p);
+	p.end[1][0].stingy = true;
+	pair_want(&p, 3 * PAIR_MESSAGES);
+	pair_until(&p, refused_for_room);
+	assert_int_equal(p.end[1][0].n_got, PAIR_MESSAGES);
+	p.end[1][0].stingy = false;
+	for (m = 0; m < PAIR_MESSAGES; m++)
+		inc_term_soft.post(p.end[1][0].ch, p.end[1][0].in + m * PAIR_MAX_MESSAGE);
+	pair_run(&p, 20);
+	pair_close(&p);
+}
+
+static bool told(struct pair *p)
+{
+	return p->end[1][0].lost;
+}
+
+/* A channel that is shut tells its peer, whether or not that has anything to say. */
+static void test_shut(void **state)
+{
+	struct pair p;
+
+	net_set(&good, 1);
+	pair_open(&p, 2, 5);
+	pair_connect(&p);
+	pair_want(&p, 10);
+	pair_run(&p, 20);
+	inc_term_soft.shut(p.end[0][0].ch, INC_AETH_NAK_OPERATION);
+	p.end[0][0].ch = NULL;
+	pair_until(&p, told);
+	assert_int_equal(p.end[1][0].reason, INC_TERM_ENDED_THERE);
+	/* the other channel of the same devices goes on */
+	p.end[0][1].total = p.end[1][1].total = 200;
+	p.end[0][0].total = p.end[1][0].total = 0;
+	p.end[0][0].n_got = p.end[1][0].n_got = 0;
+	p.end[1][0].lost = false;
+	pair_run(&p, 20);
+	pair_close(&p);
+}
+
+/* The first farewell is lost, and so are some after it. */
+static void test_shut_unheard(void **state)
+{
+	static const struct net_faults deaf = {.lose = 1000};
+	struct pair p;
+
+	net_set(&good, 1);
+	pair_open(&p, 1, 6);
+	pair_connect(&p);
+	pair_want(&p, 1);
+	pair_run(&p, 20);
+	net_set(&deaf, 1);
+	inc_term_soft.shut(p.end[0][0].ch, INC_AETH_NAK_OPERATION);
+	p.end[0][0].ch = NULL;
+	pair_turn(&p);
+	pair_turn(&p);
+	assert_true(net_done() > 0);
+	net_set(&good, 1);
+	pair_until(&p, told);
+	pair_close(&p);
+}
+
+static void bad_network(const struct net_faults *faults, uint64_t seed, uint64_t messages)
+{
+	uint64_t faulty;
+	struct pair p;
+
+	net_set(faults, seed);
+	pair_open(&p, 2, seed);
+	pair_connect(&p);
+	pair_want(&p, messages);
+	pair_run(&p, 60);
+	faulty = net_done();
+	assert_true(faulty > 0);
+	/* and when it is well again */
+	net_set(&good, 1);
+	pair_want(&p, 100);
+	pair_run(&p, 20);
+	pair_close(&p);
+}
+
+static void test_loss(void **state)
+{
+	bad_network(&(struct net_faults){.lose = 10, .part = 1000}, 11, 300);
+}
+
+static void test_much_loss(void **state)
+{
+	bad_network(&(struct net_faults){.lose = 150, .part = 1000}, 12, 60);
+}
+
+static void test_repeats(void **state)
+{
+	bad_network(&(struct net_faults){.repeat = 50, .part = 500}, 13, 300);
+}
+
+static void test_order(void **state)
+{
+	bad_network(&(struct net_faults){.delay = 20, .part = 500}, 14, 200);
+}
+
+static void test_damage(void **state)
+{
+	bad_network(&(struct net_faults){.damage = 20, .part = 1000}, 15, 200);
+}
+
+static void test_everything(void **state)
+{
+	const char *full = getenv("FULL");
+	unsigned int n = full && *full == '1' ? 200 : 12, seed;
+
+	for (seed = 0; seed < n; seed++)
+		bad_network(&(struct net_faults){.lose = seed % 4 * 10,
+						 .repeat = seed % 3 * 15,
+						 .delay = seed % 5 * 10,
+						 .damage = 5 + seed % 2 * 10,
+						 .part = 300 + seed % 8 * 100},
+			    100 + seed, 60);
+}
+
+static void test_refusals(void **state)
+{
+	struct inc_term_channel_opts opts = {
+		.qpn = 77,
+		.pkey = INC_PKEY_DEFAULT,
+		.payload = PAIR_PAYLOAD,
+		.max_message = 1 << 20,
+		.messages = 4,
+		.what = "communicator 3, rank 1",
+	};
+	struct inc_term_channel *ch, *other;
+	struct inc_term_numbers own;
+	struct inc_err err;
+	struct pair p;
+
+	net_set(&good, 1);
+	pair_open(&p, 1, 7);
+	assert_int_equal(inc_term_soft.make(p.dev[0], &opts, &ch, &own, &err), 0);
+	assert_int_equal(own.qpn, 77);
+	assert_int_equal(inc_term_soft.make(p.dev[0], &opts, &other, &own, &err), -EADDRINUSE);
+	assert_string_equal(err.msg, "queue pair 77 is taken (communicator 3, rank 1)");
+	inc_term_soft.shut(ch, 0);
+	assert_int_equal(inc_term_soft.make(p.dev[0], &opts, &ch, &own, &err), 0);
+	inc_term_soft.shut(ch, 0);
+	opts.payload = 1000;
+	assert_int_equal(inc_term_soft.make(p.dev[0], &opts, &ch, &own, &err), -EINVAL);
+	opts.payload = PAIR_PAYLOAD;
+	opts.max_message++;
+	assert_int_equal(inc_term_soft.make(p.dev[0], &opts, &ch, &own, &err), -EINVAL);
+	opts.max_message = 1024;
+	opts.qpn = 1;
+	assert_int_equal(inc_term_soft.make(p.dev[0], &opts, &ch, &own, &err), -EINVAL);
+	pair_close(&p);
+}
+
+static void test_probe(void **state)
+{
+	const struct in_addr ip = {htonl(INADDR_LOOPBACK)};
+	struct inc_term_offer offer;
+	struct inc_err why;
+
+	assert_int_equal(inc_term_soft.probe("lo", ip, &offer, &why), 0);
+	assert_string_equal(offer.device, "127.0.0.1");
+	assert_int_equal(offer.mtu, INC_MAX_PAYLOAD);
+	assert_int_equal(offer.max_message, 1 << 20);
+	assert_false(offer.chooses_qpn);
+	assert_int_equal(inc_term_soft.probe("none-such", ip, &offer, &why), -ENODEV);
+	assert_string_equal(why.msg, "none-such: no MTU to be read");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_messages),     cmocka_unit_test(test_channels),
+		cmocka_unit_test(test_connect_late), cmocka_unit_test(test_no_room),
+		cmocka_unit_test(test_shut),         cmocka_unit_test(test_shut_unheard),
+		cmocka_unit_test(test_loss),         cmocka_unit_test(test_much_loss),
+		cmocka_unit_test(test_repeats),      cmocka_unit_test(test_order),
+		cmocka_unit_test(test_damage),       cmocka_unit_test(test_everything),
+		cmocka_unit_test(test_refusals),     cmocka_unit_test(test_probe),
+	};
+
+	return cmocka_run_group_tests_name("soft pair", tests, NULL, NULL);
+}

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A communicator made and unmade; comm_run.c has what it does, comm_view.c what it tells. */
+#include <errno.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include "lib/base/clock.h"
+#include "userspace/term/comm_priv.h"
+
+static uint32_t buffer_bytes(const struct inc_comm_conf *conf)
+{
+	return conf->message_packets * conf->payload;
+}
+
+size_t inc_term_comm_bytes(const struct inc_comm_conf *conf)
+{
+	return inc_term_pool_bytes(conf->n_conns * conf->messages, buffer_bytes(conf));
+}
+
+const char *comm_what(const struct comm_end *end, char buf[COMM_WHAT])
+{
+	const uint32_t communicator = end->cm->conf.communicator;
+
+	if (end->conf.up)
+		snprintf(buf, COMM_WHAT, "communicator %u, parent", communicator);
+	else
+		snprintf(buf, COMM_WHAT, "communicator %u, rank %u", communicator, end->conf.rank);
+	return buf;
+}
+
+/* Whether a stands before b: children by their ranks, and behind them the parent. */
+static bool before(const struct inc_conn_conf *a, const struct inc_conn_conf *b)
+{
+	return a->up != b->up ? b->up : a->rank < b->rank;
+}
+
+static int add_ends(struct inc_term_comm *cm, const struct inc_comm_conf *conf, struct inc_err *err)
+{
+	uint32_t i, k;
+
+	if (!conf->n_conns || conf->n_conns > INC_COMM_MAX_CONNECTIONS)
+		return inc_err_set(err, EINVAL, "communicator %u: %u connections",
+				   conf->communicator, conf->n_conns);
+	for (i = 0; i < conf->n_conns; i++) {
+		for (k = i; k && before(&conf->conn[i], &cm->end[k - 1].conf); k--)
+			cm->end[k].conf = cm->end[k - 1].conf;
+		cm->end[k].conf = conf->conn[i];
+	}
+	cm->n_ends = conf->n_conns;
+	cm->n_children = cm->n_ends - cm->end[cm->n_ends - 1].conf.up;
+	for (i = 0; i < cm->n_ends; i++) {
+		struct comm_end *end = &cm->end[i];
+
+		end->cm = cm;
+		end->peer = i;
+		end->ifindex = if_nametoindex(end->conf.port);
+		if (end->conf.up && i < cm->n_children)
+			return inc_err_set(err, EINVAL, "communicator %u: two parents",
+					   conf->communicator);
+	}
+	return 0;
+}
+
+static int make_node(struct inc_term_comm *cm, struct inc_err *err)
+{
+	struct inc_term_child *child = calloc(INC_COMM_MAX_CONNECTIONS, sizeof(*child));
+	const struct inc_term_conf conf = {
+		.communicator = cm->conf.communicator,
+		.slots = cm->conf.messages,
+		.has_parent = cm->n_children < cm->n_ends,
+		.n_children = cm->n_children,
+		.child = child,
+	};
+	uint32_t c;
+	int ret;
+
+	if (!child)
+		return inc_err_set(err, ENOMEM, "communicator %u: no memory",
+				   cm->conf.communicator);
+	for (c = 0; c < cm->n_children; c++) {
+		const struct inc_conn_conf *conn = &cm->end[c].conf;
+
+		child[c].is_switch = conn->has_ranks;
+		if (conn->has_ranks)
+			child[c].ranks = conn->ranks;
+		else
+			inc_ranks_add(&child[c].ranks, conn->rank);
+	}
+	ret = inc_term_new(&conf, &cm->node, err);
+	free(child);
+	return ret;
+}
+
+/* An end before this one at the same device. */
+static bool shares_device(const struct comm_end *end)
+{
+	uint32_t i;
+
+	for (i = 0; i < end->peer; i++)
+		if (end->cm->end[i].dev == end->dev)
+			return true;
+	return false;
+}
+
+static int open_device(struct comm_end *end, struct inc_err *err)
+{
+	const struct inc_term_comm *cm = end->cm;
+	const struct inc_term_device_want want = {
+		.ops = cm->opts.kinds[end->conf.endpoint],
+		.ifname = end->conf.port,
+		.own_ip = end->conf.own_ip,
+		.udp_port = end->conf.own_port,
+	};
+	size_t bytes;
+	void *memory = inc_term_pool_memory(cm->pool, &bytes);
+	struct inc_term_device *dev;
+	char what[COMM_WHAT];
+	int ret;
+
+	if (!want.ops)
+		return inc_err_set(err, EOPNOTSUPP,
+				   "%s: this switch has no endpoints of the kind %s",
+				   comm_what(end, what), inc_endpoint_kinds[end->conf.endpoint]);
+	ret = inc_term_devices_get(cm->opts.devices, &want, &dev, err);
+	if (ret)
+		return ret;
+	end->dev = dev;
+	ret = shares_device(end) ? 0 : dev->ops->map(dev, memory, bytes, err);
+	if (ret) {
+		end->dev = NULL;
+		inc_term_devices_put(cm->opts.devices, dev);
+	}
+	return ret;
+}
+
+/* Numbers that nobody has named are better random: packets of an earlier connection with the same
+ * queue pairs do not fit. */
+static uint32_t random_psn(void)
+{
+	uint32_t psn = 0;
+
+	if (getrandom(&psn, sizeof(psn), GRND_NONBLOCK) != sizeof(psn))
+		psn = (uint32_t)inc_now_ns();
+	return psn & INC_PSN_MASK;
+}
+
+static int open_channel(struct comm_end *end, struct inc_err *err)
+{
+	const struct inc_comm_conf *conf = &end->cm->conf;
+	struct inc_conn_conf *conn = &end->conf;
+	char what[COMM_WHAT];
+	const struct inc_term_channel_opts opts = {
+		.qpn = conn->own_qp,
+		.psn = conn->has_own_psn ? conn->own_psn : random_psn(),
+		.pkey = conn->pkey,
+		.payload = conf->payload,
+		.max_message = buffer_bytes(conf),
+		.messages = conf->messages,
+		.what = comm_what(end, what),
+		.ctx = end,
+	};
+	struct inc_term_numbers own;
+	uint32_t i;
+	int ret;
+
+	ret = end->dev->ops->make(end->dev, &opts, &end->ch, &own, err);
+	if (ret)
+		return ret;
+	conn->own_qp = own.qpn;
+	conn->own_psn = own.psn;
+	conn->has_own_psn = true;
+	conn->own_port = own.udp_port;
+	for (i = 0; !ret && i < conf->messages; i++)
+		ret = end->dev->ops->post(end->ch, inc_term_pool_take(end->cm->pool));
+	return ret ? inc_err_set(err, -ret, "%s: no receives: %s", what, strerror(-ret)) : 0;
+}
+
+/* The ends are in an order of their own. */
+static void tell_own(const struct inc_term_comm *cm, struct inc_comm_conf *conf)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < conf->n_conns; i++)
+		for (k = 0; k < cm->n_ends; k++)
+			if (conf->conn[i].up == cm->end[k].conf.up &&
+			    conf->conn[i].rank == cm->end[k].conf.rank)
+				conf->conn[i] = cm->end[k].conf;
+}
+
+int inc_term_comm_new(const struct inc_term_comm_opts *opts, struct inc_comm_conf *conf,
+		      struct inc_term_comm **out, struct inc_err *err)
+{
+	struct inc_term_comm *cm = calloc(1, sizeof(*cm));
+	uint32_t i;
+	int ret;
+
+	if (!cm)
+		return inc_err_set(err, ENOMEM, "communicator %u: no memory", conf->communicator);
+	cm->opts = *opts;
+	cm->conf = *conf;
+	ret = add_ends(cm, conf, err);
+	ret = ret ?: make_node(cm, err);
+	ret = ret
+		      ?: inc_term_pool_new(cm->n_ends * conf->messages, buffer_bytes(conf),
+					   &cm->pool, err);
+	for (i = 0; !ret && i < cm->n_ends; i++)
+		ret = open_device(&cm->end[i], err);
+	for (i = 0; !ret && i < cm->n_ends; i++)
+		ret = open_channel(&cm->end[i], err);
+	if (ret) {
+		inc_term_comm_free(cm);
+		return ret;
+	}
+	tell_own(cm, conf);
+	*out = cm;
+	return 0;
+}
+
+static int connect_end(struct comm_end *end, struct inc_err *err)
+{
+	const struct inc_conn_conf *conn = &end->conf;
+	const struct inc_term_peer_addr peer = {
+		.ip = conn->peer_ip,
+		.udp_port = conn->peer_port,
+		.qpn = conn->peer_qp,
+		.psn = conn->peer_psn,
+		/* a host that receives where NICs do is taken for one; soft hosts have ports of
+		 * their own, and switches tell theirs */
+		.any_ip_id = !conn->up && !conn->has_ranks && conn->peer_port == INC_ROCE_UDP_PORT,
+	};
+	int ret = end->dev->ops->connect(end->ch, &peer, err);
+
+	end->connected = !ret;
+	return ret;
+}
+
+int inc_term_comm_start(struct inc_term_comm *cm, struct inc_err *err)
+{
+	uint32_t i;
+	int ret = 0;
+
+	for (i = 0; !ret && i < cm->n_ends; i++)
+		if (cm->end[i].conf.peer_qp)
+			ret = connect_end(&cm->end[i], err);
+	return ret;
+}
+
+static struct comm_end *find_end(struct inc_term_comm *cm, const struct inc_msg_peer *of)
+{
+	uint32_t i;
+
+	for (i = 0; i < cm->n_ends; i++)
+		if (cm->end[i].conf.up == of->up && (of->up || cm->end[i].conf.rank == of->rank))
+			return &cm->end[i];
+	return NULL;
+}
+
+int inc_term_comm_connect(struct inc_term_comm *cm, const struct inc_msg_peer *peer, uint32_t n,
+			  struct inc_err *err)
+{
+	struct comm_end *end;
+	char what[COMM_WHAT];
+	uint32_t i;
+	int ret = 0;
+
+	for (i = 0; i < n; i++) {
+		end = find_end(cm, &peer[i]);
+		if (!end)
+			return inc_err_set(err, ENOENT, "communicator %u has no connection %s %u",
+					   cm->conf.communicator,
+					   peer[i].up ? "up, of rank" : "to rank", peer[i].rank);
+		if (end->connected)
+			return inc_err_set(err, EALREADY, "%s is connected", comm_what(end, what));
+	}
+	for (i = 0; !ret && !cm->ended && i < n; i++) {
+		end = find_end(cm, &peer[i]);
+		end->conf.peer_qp = peer[i].peer_qp;
+		end->conf.peer_psn = peer[i].peer_psn;
+		end->conf.has_peer_psn = true;
+		end->conf.peer_port = peer[i].peer_port;
+		ret = connect_end(end, err);
+	}
+	return ret;
+}
+
+void inc_term_comm_free(struct inc_term_comm *cm)
+{
+	void *memory;
+	size_t bytes;
+	uint32_t i;
+
+	for (i = 0; i < cm->n_ends; i++)
+		if (cm->end[i].ch)
+			cm->end[i].dev->ops->shut(cm->end[i].ch, 0);
+	memory = cm->pool ? inc_term_pool_memory(cm->pool, &bytes) : NULL;
+	for (i = cm->n_ends; i--;) {
+		struct inc_term_device *dev = cm->end[i].dev;
+
+		if (!dev)
+			continue;
+		if (!shares_device(&cm->end[i]))
+			dev->ops->unmap(dev, memory);
+		inc_term_devices_put(cm->opts.devices, dev);
+	}
+	inc_term_free(cm->node);
+	inc_term_pool_free(cm->pool);
+	free(cm);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Termination mode: a communicator with all that belongs to it: its node, which says what is to be
+ * done, a channel to each peer, which does it, and the buffers of its messages. A peer is known by
+ * the node's number: the children in the order of their ranks, for floats are added in it whatever
+ * port they are at, and the parent behind them.
+ *
+ * All calls come from the thread of the worker that the communicator belongs to.
+ */
+#ifndef INC_TERM_COMM_H
+#define INC_TERM_COMM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "lib/base/err.h"
+#include "lib/conf/comm_conf.h"
+#include "lib/conf/messages.h"
+#include "userspace/engine.h"
+#include "userspace/term/devices.h"
+#include "userspace/term/endpoint.h"
+
+struct inc_term_comm;
+
+/* What it needs of who has it. */
+struct inc_term_comm_opts {
+	struct inc_term_devices *devices;
+	/* By enum inc_endpoint_kind; NULL: there is none of this kind. */
+	const struct inc_term_endpoint_ops *const *kinds;
+	void (*notice)(void *arg, uint32_t communicator, uint64_t number,
+		       const struct inc_term_story *story);
+	void *arg;
+};
+
+/* The handler of all devices that communicators use. */
+extern const struct inc_term_handler inc_term_comm_handler;
+
+/*
+ * Makes all of it, or nothing. What conf leaves open of the switch's own ends (queue pairs, PSNs,
+ * UDP ports) is chosen and filled in.
+ */
+int inc_term_comm_new(const struct inc_term_comm_opts *opts, struct inc_comm_conf *conf,
+		      struct inc_term_comm **out, struct inc_err *err);
+/* Connects it to the peers whose numbers conf had. */
+int inc_term_comm_start(struct inc_term_comm *cm, struct inc_err *err);
+/* And to others, once they are known: of peer, the fields rank, up, peer_qp, peer_psn and peer_port
+ * are read. -ENOENT: it has no such connection; -EALREADY: that one has its peer. */
+int inc_term_comm_connect(struct inc_term_comm *cm, const struct inc_msg_peer *peer, uint32_t n,
+			  struct inc_err *err);
+/* Peers that are still connected are not told. */
+void inc_term_comm_free(struct inc_term_comm *cm);
+
+/* Four times a second or so. */
+void inc_term_comm_tick(struct inc_term_comm *cm, uint64_t now_ns);
+/* What a handler may not do: the channels of a communicator that has ended are shut. Called when no
+ * device is at work. */
+void inc_term_comm_settle(struct inc_term_comm *cm);
+
+/* Counted since it was made. _(NAME, name, text); all of class X (struct inc_engine_counter) */
+#define INC_TERM_COUNTERS(_)                                                        \
+	_(received, term_messages_received, "messages that peers sent")             \
+	_(sent, term_messages_sent, "results and partial sums, to each peer one")   \
+	_(rx_packets, term_packets_received, "packets of peers, by soft endpoints") \
+	_(tx_packets, term_packets_sent, "packets to peers, by soft endpoints")     \
+	_(retransmits, term_packets_resent, "of them, sent again")                  \
+	_(duplicates, term_duplicates, "packets that had been received before")     \
+	_(reduced_bytes, reduced_bytes,                                             \
+	  "bytes of contributions that a result or a partial sum was made of")      \
+	_(mismatches, mismatches, "chunks whose children called different collectives")
+
+struct inc_term_counters {
+#define _(name, shown, text) uint64_t name;
+	INC_TERM_COUNTERS(_)
+#undef _
+};
+void inc_term_counters_add(struct inc_term_counters *sum, const struct inc_term_counters *more);
+
+/* All that is asked of a communicator, at one moment. */
+struct inc_term_view {
+	struct inc_engine_comm comm;
+	struct inc_engine_conn conn[INC_COMM_MAX_CONNECTIONS];
+	bool waits;
+	struct inc_engine_waiting waiting;
+	struct inc_term_counters counters;
+	uint32_t buffers_taken;
+};
+void inc_term_comm_view(const struct inc_term_comm *cm, struct inc_term_view *out);
+
+/* What its buffers take. */
+size_t inc_term_comm_bytes(const struct inc_comm_conf *conf);
+
+#endif

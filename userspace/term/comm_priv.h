@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files of a communicator in termination mode share. */
+#ifndef INC_TERM_COMM_PRIV_H
+#define INC_TERM_COMM_PRIV_H
+
+#include "userspace/term/comm.h"
+#include "userspace/term/pool.h"
+
+/* This end of the connection to a peer. */
+struct comm_end {
+	struct inc_term_comm *cm;
+	uint32_t peer;             /* the node's number of it */
+	struct inc_conn_conf conf; /* own numbers filled in, the peer's as they come */
+	uint32_t ifindex;          /* of its port */
+	struct inc_term_device *dev;
+	struct inc_term_channel *ch;          /* NULL: it has been shut */
+	struct inc_term_channel_figures last; /* when it was */
+	bool connected;
+	bool lost; /* its own connection has broken, which ended all */
+	enum inc_term_reason lost_for;
+	uint64_t received, sent, acknowledged; /* messages */
+};
+
+struct inc_term_comm {
+	struct inc_term_comm_opts opts;
+	struct inc_comm_conf conf; /* connections are in ends */
+	struct inc_term *node;
+	struct inc_term_pool *pool;
+	uint32_t n_children, n_ends;
+	bool ended;
+	bool settled; /* channels are shut */
+	uint64_t ticked_at_ns;
+	uint64_t reduced_bytes, mismatches;
+	struct comm_end end[INC_COMM_MAX_CONNECTIONS]; /* by peer */
+};
+
+/* "communicator 12, rank 3". Returns buf. */
+#define COMM_WHAT 64
+const char *comm_what(const struct comm_end *end, char buf[COMM_WHAT]);
+
+#endif

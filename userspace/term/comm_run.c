@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a communicator does: what its channels report goes to the node, what the node asks for is
+ * done. */
+#include "lib/base/log.h"
+#include "lib/proto/roce.h"
+#include "userspace/term/combine.h"
+#include "userspace/term/comm_priv.h"
+
+static void do_send(struct inc_term_comm *cm, const struct inc_term_action *a)
+{
+	struct comm_end *end = &cm->end[a->peer];
+
+	end->sent++;
+	/* where it fails the channel is lost, which it reports by itself */
+	end->dev->ops->send(end->ch, a->buffer, a->length, a->has_desc, a->desc);
+}
+
+/* One more receive with every peer. What fails here is reported as above. */
+static void do_receive(struct inc_term_comm *cm)
+{
+	uint32_t i;
+
+	for (i = 0; i < cm->n_ends; i++)
+		cm->end[i].dev->ops->post(cm->end[i].ch, inc_term_pool_take(cm->pool));
+}
+
+static void tell(struct inc_term_comm *cm, const struct inc_term_action *a)
+{
+	struct inc_term_story story;
+
+	inc_term_story(cm->node, a, &story);
+	cm->opts.notice(cm->opts.arg, cm->conf.communicator, a->number, &story);
+}
+
+/* All that the node asks for after an event. */
+static void act(struct inc_term_comm *cm)
+{
+	struct inc_term_action a;
+
+	while (inc_term_next(cm->node, &a)) {
+		switch (a.what) {
+		case INC_TERM_DO_REDUCE:
+			inc_term_combine(a.desc, a.buffer, a.source, a.n_sources, a.length);
+			cm->reduced_bytes += (uint64_t)a.n_sources * a.length;
+			break;
+		case INC_TERM_DO_SEND:
+			do_send(cm, &a);
+			break;
+		case INC_TERM_DO_RELEASE:
+			inc_term_pool_put(cm->pool, a.buffer);
+			break;
+		case INC_TERM_DO_RECEIVE:
+			do_receive(cm);
+			break;
+		case INC_TERM_DO_TELL:
+			tell(cm, &a);
+			break;
+		case INC_TERM_DO_END:
+			cm->ended = true;
+			cm->mismatches += a.reason == INC_TERM_MISMATCH;
+			tell(cm, &a);
+			break;
+		}
+	}
+}
+
+static void on_message(void *ctx, const struct inc_term_message *m)
+{
+	struct comm_end *end = ctx;
+
+	inc_term_message(end->cm->node, end->peer, end->received++, m);
+	act(end->cm);
+}
+
+static void on_sent(void *ctx)
+{
+	struct comm_end *end = ctx;
+
+	inc_term_sent(end->cm->node, end->peer, end->acknowledged++);
+	act(end->cm);
+}
+
+static void on_lost(void *ctx, enum inc_term_reason reason, const char *text)
+{
+	struct comm_end *end = ctx;
+	char what[COMM_WHAT];
+
+	inc_info("%s: %s", comm_what(end, what), text);
+	end->lost = true;
+	end->lost_for = reason;
+	inc_term_lost(end->cm->node, end->peer, reason);
+	act(end->cm);
+}
+
+const struct inc_term_handler inc_term_comm_handler = {
+	.message = on_message, .sent = on_sent, .lost = on_lost};
+
+void inc_term_comm_tick(struct inc_term_comm *cm, uint64_t now_ns)
+{
+	cm->ticked_at_ns = now_ns;
+	inc_term_tick(cm->node, now_ns);
+	act(cm);
+}
+
+void inc_term_comm_settle(struct inc_term_comm *cm)
+{
+	uint32_t i;
+
+	if (!cm->ended || cm->settled)
+		return;
+	cm->settled = true;
+	for (i = 0; i < cm->n_ends; i++) {
+		struct comm_end *end = &cm->end[i];
+
+		end->dev->ops->figures(end->ch, &end->last);
+		end->dev->ops->shut(end->ch, INC_AETH_NAK_OPERATION);
+		end->ch = NULL;
+		while (end->acknowledged < end->sent)
+			on_sent(end);
+	}
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a communicator tells of itself. */
+#include "lib/base/clock.h"
+#include "lib/proto/roce.h"
+#include "userspace/term/comm_priv.h"
+
+void inc_term_counters_add(struct inc_term_counters *sum, const struct inc_term_counters *more)
+{
+#define _(name, shown, text) sum->name += more->name;
+	INC_TERM_COUNTERS(_)
+#undef _
+}
+
+static uint8_t error_of(const struct comm_end *end)
+{
+	if (end->lost && end->lost_for == INC_TERM_INVALID)
+		return INC_AETH_NAK_INVALID;
+	return end->cm->ended ? INC_AETH_NAK_OPERATION : 0;
+}
+
+static enum inc_conn_health health_of(const struct comm_end *end,
+				      const struct inc_term_peer_figures *f)
+{
+	if (end->cm->ended)
+		return INC_CONN_ENDED;
+	if (f->unresponsive)
+		return INC_CONN_UNRESPONSIVE;
+	return f->received ? INC_CONN_ACTIVE : INC_CONN_IDLE;
+}
+
+static void view_end(const struct comm_end *end, const struct inc_term_figures *node,
+		     struct inc_term_view *out)
+{
+	struct inc_term_channel_figures ch = end->last;
+	struct inc_term_peer_figures f;
+
+	inc_term_peer_figures(end->cm->node, end->peer, &f);
+	if (end->ch)
+		end->dev->ops->figures(end->ch, &ch);
+	out->conn[end->peer] = (struct inc_engine_conn){
+		.up = end->conf.up,
+		.rank = f.rank,
+		.ifindex = end->ifindex,
+		.own_ip = end->conf.own_ip,
+		.peer_ip = end->conf.peer_ip,
+		.peer_port = end->conf.peer_port,
+		.own_qp = end->conf.own_qp,
+		.peer_qp = end->conf.peer_qp,
+		.health = health_of(end, &f),
+		.unresponsive = f.unresponsive,
+		.error = error_of(end),
+		.received = f.received,
+		.acknowledged = f.acknowledged,
+		.results = end->conf.up ? node->partials : node->results,
+		.duplicates = ch.duplicates,
+		.naks_sent = ch.naks_sent,
+		.naks_received = ch.naks_received,
+		.rnrs_sent = ch.rnrs_sent,
+		.retransmits = ch.retransmits,
+		.timeouts = ch.timeouts,
+		.rtt_us = ch.srtt_ns / INC_NSEC_PER_USEC,
+	};
+	out->counters.received += f.received;
+	out->counters.sent += f.sent;
+	out->counters.rx_packets += ch.rx_packets;
+	out->counters.tx_packets += ch.tx_packets;
+	out->counters.retransmits += ch.retransmits;
+	out->counters.duplicates += ch.duplicates;
+}
+
+static void view_waiting(const struct inc_term_comm *cm, struct inc_term_view *out)
+{
+	struct inc_term_waiting w;
+
+	out->waits = inc_term_waiting(cm->node, &w);
+	if (!out->waits)
+		return;
+	out->waiting = (struct inc_engine_waiting){
+		.chunk = w.number,
+		.arrived = w.arrived,
+		.up = w.up && !cm->ended,
+		.waited_ms = w.seen_at_ns ? (inc_now_ns() - w.seen_at_ns) / INC_NSEC_PER_MSEC : 0,
+	};
+}
+
+void inc_term_comm_view(const struct inc_term_comm *cm, struct inc_term_view *out)
+{
+	struct inc_term_figures node;
+	uint32_t i;
+
+	inc_term_figures(cm->node, &node);
+	out->comm = (struct inc_engine_comm){
+		.communicator = cm->conf.communicator,
+		.byte_order = cm->conf.byte_order,
+		.error = cm->ended ? INC_AETH_NAK_OPERATION : 0,
+		.results = node.results,
+		.children = cm->n_children,
+		.connections = cm->n_ends,
+		.slots = cm->conf.messages,
+		.rows = (uint64_t)cm->n_ends * cm->conf.messages,
+		.payload_bytes = cm->conf.payload,
+		.ended = cm->ended,
+	};
+	out->counters = (struct inc_term_counters){.reduced_bytes = cm->reduced_bytes,
+						   .mismatches = cm->mismatches};
+	for (i = 0; i < cm->n_ends; i++)
+		view_end(&cm->end[i], &node, out);
+	view_waiting(cm, out);
+	out->buffers_taken = inc_term_pool_taken(cm->pool);
+}

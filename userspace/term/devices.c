@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <net/if.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/queue.h>
+#include <unistd.h>
+#include "lib/base/clock.h"
+#include "lib/proto/roce.h"
+#include "userspace/term/devices.h"
+
+#define EVENTS 64 /* that are taken at a time */
+
+struct shared {
+	struct inc_term_device *dev;
+	char ifname[IF_NAMESIZE];
+	struct in_addr own_ip;
+	uint16_t udp_port; /* as it was asked for; 0: any */
+	uint32_t users;
+	bool more; /* it has said so: it is not waited for */
+	LIST_ENTRY(shared) entry;
+};
+
+struct inc_term_devices {
+	struct inc_term_devices_opts opts;
+	int epoll_fd;
+	LIST_HEAD(, shared) list;
+};
+
+static int watch(struct inc_term_devices *d, int fd, struct shared *s)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = s};
+
+	return epoll_ctl(d->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+int inc_term_devices_new(const struct inc_term_devices_opts *opts, int wake_fd,
+			 struct inc_term_devices **out, struct inc_err *err)
+{
+	struct inc_term_devices *d = calloc(1, sizeof(*d));
+	int ret;
+
+	if (!d)
+		return inc_err_set(err, ENOMEM, "no memory for devices");
+	d->opts = *opts;
+	LIST_INIT(&d->list);
+	d->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	ret = d->epoll_fd < 0 ? -errno : watch(d, wake_fd, NULL);
+	if (ret) {
+		inc_err_set(err, -ret, "epoll: %s", strerror(-ret));
+		inc_term_devices_free(d);
+		return ret;
+	}
+	*out = d;
+	return 0;
+}
+
+void inc_term_devices_free(struct inc_term_devices *d)
+{
+	if (!d)
+		return;
+	if (d->epoll_fd >= 0)
+		close(d->epoll_fd);
+	free(d);
+}
+
+static struct shared *find(struct inc_term_devices *d, const struct inc_term_device_want *want)
+{
+	struct shared *s;
+
+	LIST_FOREACH(s, &d->list, entry)
+	if (s->dev->ops == want->ops && !strcmp(s->ifname, want->ifname) &&
+	    s->own_ip.s_addr == want->own_ip.s_addr &&
+	    (!want->udp_port || s->udp_port == want->udp_port))
+		return s;
+	return NULL;
+}
+
+static int open_at(struct inc_term_devices *d, const struct inc_term_device_want *want,
+		   uint16_t udp_port, struct shared *s, struct inc_err *err)
+{
+	const struct inc_term_device_opts opts = {
+		.ifname = want->ifname,
+		.own_ip = want->own_ip,
+		.udp_port = udp_port,
+		.rto_min_ns = d->opts.rto_min_ns,
+		.rto_max_ns = d->opts.rto_max_ns,
+		.handler = d->opts.handler,
+	};
+
+	s->udp_port = udp_port;
+	return want->ops->open(&opts, &s->dev, err);
+}
+
+static int open_shared(struct inc_term_devices *d, const struct inc_term_device_want *want,
+		       struct shared *s, struct inc_err *err)
+{
+	int ret = open_at(d, want, want->udp_port ?: INC_ROCE_UDP_PORT, s, err);
+
+	/* another worker's, or a NIC's driver's */
+	if (ret == -EADDRINUSE && !want->udp_port)
+		ret = open_at(d, want, 0, s, err);
+	if (ret)
+		return ret;
+	ret = watch(d, want->ops->fd(s->dev), s);
+	if (ret) {
+		inc_err_set(err, -ret, "port %s: epoll: %s", want->ifname, strerror(-ret));
+		want->ops->close(s->dev);
+	}
+	return ret;
+}
+
+int inc_term_devices_get(struct inc_term_devices *d, const struct inc_term_device_want *want,
+			 struct inc_term_device **out, struct inc_err *err)
+{
+	struct shared *s = find(d, want);
+	int ret;
+
+	if (!s) {
+		s = calloc(1, sizeof(*s));
+		if (!s)
+			return inc_err_set(err, ENOMEM, "port %s: no memory", want->ifname);
+		strncpy(s->ifname, want->ifname, sizeof(s->ifname) - 1);
+		s->own_ip = want->own_ip;
+		ret = open_shared(d, want, s, err);
+		if (ret) {
+			free(s);
+			return ret;
+		}
+		LIST_INSERT_HEAD(&d->list, s, entry);
+	}
+	s->users++;
+	*out = s->dev;
+	return 0;
+}
+
+void inc_term_devices_put(struct inc_term_devices *d, struct inc_term_device *dev)
+{
+	struct shared *s;
+
+	LIST_FOREACH(s, &d->list, entry)
+	if (s->dev == dev)
+		break;
+	if (!s || --s->users)
+		return;
+	epoll_ctl(d->epoll_fd, EPOLL_CTL_DEL, dev->ops->fd(dev), NULL);
+	dev->ops->close(dev);
+	LIST_REMOVE(s, entry);
+	free(s);
+}
+
+/* Milliseconds to wait, rounded up: a timer that is looked at too early is looked at twice. */
+static int wait_ms(struct inc_term_devices *d, uint64_t until_ns, uint64_t now_ns)
+{
+	struct shared *s;
+	uint64_t ms;
+
+	LIST_FOREACH(s, &d->list, entry)
+	{
+		const uint64_t at_ns = s->more ? 0 : s->dev->ops->deadline_ns(s->dev);
+
+		if (at_ns < until_ns)
+			until_ns = at_ns;
+	}
+	if (until_ns <= now_ns)
+		return 0;
+	ms = (until_ns - now_ns + INC_NSEC_PER_MSEC - 1) / INC_NSEC_PER_MSEC;
+	return ms < 1000 ? ms : 1000;
+}
+
+static void progress(struct shared *s)
+{
+	s->more = s->dev->ops->progress(s->dev);
+}
+
+bool inc_term_devices_turn(struct inc_term_devices *d, uint64_t until_ns)
+{
+	const int ms = wait_ms(d, until_ns, inc_now_ns());
+	struct epoll_event events[EVENTS];
+	bool called = false;
+	struct shared *s;
+	uint64_t now_ns;
+	int n, i;
+
+	n = epoll_wait(d->epoll_fd, events, EVENTS, ms);
+	for (i = 0; i < n; i++)
+		if (events[i].data.ptr)
+			((struct shared *)events[i].data.ptr)->more = true;
+		else
+			called = true;
+	now_ns = inc_now_ns();
+	LIST_FOREACH(s, &d->list, entry)
+	if (s->more || s->dev->ops->deadline_ns(s->dev) <= now_ns)
+		progress(s);
+	return called;
+}
+
+void inc_term_devices_flush(struct inc_term_devices *d)
+{
+	struct shared *s;
+
+	LIST_FOREACH(s, &d->list, entry)
+	s->dev->ops->flush(s->dev);
+}

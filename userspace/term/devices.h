@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The devices of one worker, shared by its communicators, and the one place where it waits: until a
+ * packet is there, a device's timer is due, or somebody calls. Used by the worker's thread alone.
+ */
+#ifndef INC_TERM_DEVICES_H
+#define INC_TERM_DEVICES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <netinet/in.h>
+#include "lib/base/err.h"
+#include "userspace/term/endpoint.h"
+
+struct inc_term_devices;
+
+struct inc_term_devices_opts {
+	const struct inc_term_handler *handler;
+	uint64_t rto_min_ns, rto_max_ns;
+};
+
+/* wake_fd: readable where the worker is called (it stays the caller's). */
+int inc_term_devices_new(const struct inc_term_devices_opts *opts, int wake_fd,
+			 struct inc_term_devices **out, struct inc_err *err);
+/* After the last device was put back. */
+void inc_term_devices_free(struct inc_term_devices *d);
+
+/*
+ * The device of this kind at a port's address; it is opened where there is none yet. udp_port:
+ * where it must receive; 0: at RoCEv2's port if that is free, else anywhere.
+ */
+struct inc_term_device_want {
+	const struct inc_term_endpoint_ops *ops;
+	const char *ifname;
+	struct in_addr own_ip;
+	uint16_t udp_port;
+};
+int inc_term_devices_get(struct inc_term_devices *d, const struct inc_term_device_want *want,
+			 struct inc_term_device **out, struct inc_err *err);
+/* Once for each get: the last one closes it. */
+void inc_term_devices_put(struct inc_term_devices *d, struct inc_term_device *dev);
+
+/*
+ * Waits until something can be done, until_ns (CLOCK_MONOTONIC) at the latest, and does it. Returns
+ * whether wake_fd is readable.
+ */
+bool inc_term_devices_turn(struct inc_term_devices *d, uint64_t until_ns);
+/* What was sent since the last time goes out. */
+void inc_term_devices_flush(struct inc_term_devices *d);
+
+#endif

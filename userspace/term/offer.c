@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <ifaddrs.h>
+#include <stdio.h>
+#include <string.h>
+#include "lib/base/log.h"
+#include "lib/reduce/many.h"
+#include "lib/reduce/operate.h"
+#include "userspace/term/endpoints.h"
+#include "userspace/term/offer.h"
+
+/* The address that hosts know the port by: its first. */
+static bool address_of(const char *ifname, struct in_addr *out)
+{
+	struct ifaddrs *list, *a;
+	bool found = false;
+
+	if (getifaddrs(&list))
+		return false;
+	for (a = list; a && !found; a = a->ifa_next) {
+		found = a->ifa_addr && a->ifa_addr->sa_family == AF_INET &&
+			!strcmp(a->ifa_name, ifname);
+		if (found)
+			*out = ((struct sockaddr_in *)a->ifa_addr)->sin_addr;
+	}
+	freeifaddrs(list);
+	return found;
+}
+
+static void offer_port(const char *ifname, struct inc_msg_engine *out, struct inc_err *why)
+{
+	struct inc_term_offer offer;
+	struct inc_msg_offer *o;
+	struct in_addr ip;
+	uint32_t kind;
+
+	if (!address_of(ifname, &ip)) {
+		inc_err_add(why, "port %s has no address", ifname);
+		return;
+	}
+	for (kind = 0; kind <= INC_ENDPOINT_VERBS; kind++) {
+		const struct inc_term_endpoint_ops *ops = inc_term_kinds[kind];
+		struct inc_err reason;
+
+		if (!ops || out->n_endpoints == INC_MAX_ENDPOINTS)
+			continue;
+		if (ops->probe(ifname, ip, &offer, &reason)) {
+			inc_err_add(why, "%s", reason.msg);
+			continue;
+		}
+		o = &out->endpoints[out->n_endpoints++];
+		*o = (struct inc_msg_offer){
+			.kind = kind, .payload = offer.mtu, .message_bytes = offer.max_message};
+		snprintf(o->port, sizeof(o->port), "%s", ifname);
+		snprintf(o->device, sizeof(o->device), "%s", offer.device);
+	}
+}
+
+static void offer_kernels(struct inc_msg_engine *out)
+{
+	struct inc_msg_kernel *k;
+	uint32_t op, type;
+
+	for (op = 0; op < INC_N_OPERATORS; op++) {
+		k = &out->kernels[out->n_kernels++];
+		k->op = op;
+		for (type = 0; type < INC_N_WIRE_DTYPES; type++)
+			if (inc_can_reduce(op, type))
+				k->types[k->n_types++] = type;
+	}
+	snprintf(out->set, sizeof(out->set), "%s", inc_reduce_set());
+}
+
+int inc_term_offer_fill(const struct inc_settings *settings, struct inc_msg_engine *out,
+			struct inc_err *err)
+{
+	struct inc_err why = {};
+	uint32_t i;
+
+	for (i = 0; i < settings->n_ports; i++)
+		offer_port(settings->port[i], out, &why);
+	if (!out->n_endpoints)
+		return inc_err_set(err, EOPNOTSUPP, "no port can end connections: %.400s",
+				   why.msg[0] ? why.msg : "there is no port");
+	if (why.msg[0])
+		inc_debug("endpoints of termination mode: %s", why.msg);
+	offer_kernels(out);
+	return 0;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include "userspace/term/pool.h"
+
+#define LINE_BYTES 64
+
+struct inc_term_pool {
+	uint8_t *memory;
+	size_t bytes;
+	uint32_t n, n_free;
+	void *free[];
+};
+
+/* An odd number of cache lines: where buffers begin a power of two apart, the same elements of all
+ * of them share few sets of a cache, and sources of a reduction push each other out. */
+static size_t stride_of(uint32_t bytes)
+{
+	return ((bytes + LINE_BYTES - 1) / LINE_BYTES | 1) * LINE_BYTES;
+}
+
+size_t inc_term_pool_bytes(uint32_t n, uint32_t bytes)
+{
+	return n * stride_of(bytes);
+}
+
+int inc_term_pool_new(uint32_t n, uint32_t bytes, struct inc_term_pool **out, struct inc_err *err)
+{
+	struct inc_term_pool *p = malloc(sizeof(*p) + n * sizeof(p->free[0]));
+	uint32_t i;
+
+	if (!p)
+		goto none;
+	p->bytes = inc_term_pool_bytes(n, bytes);
+	p->memory =
+		mmap(NULL, p->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p->memory == MAP_FAILED) {
+		free(p);
+		goto none;
+	}
+	madvise(p->memory, p->bytes, MADV_HUGEPAGE); /* fewer misses of the TLB, where it works */
+	p->n = p->n_free = n;
+	for (i = 0; i < n; i++)
+		p->free[i] = p->memory + (n - 1 - i) * stride_of(bytes);
+	*out = p;
+	return 0;
+
+none:
+	return inc_err_set(err, ENOMEM, "no memory for %u buffers of %u bytes", n, bytes);
+}
+
+void inc_term_pool_free(struct inc_term_pool *p)
+{
+	if (!p)
+		return;
+	munmap(p->memory, p->bytes);
+	free(p);
+}
+
+void *inc_term_pool_take(struct inc_term_pool *p)
+{
+	return p->n_free ? p->free[--p->n_free] : NULL;
+}
+
+void inc_term_pool_put(struct inc_term_pool *p, void *buffer)
+{
+	p->free[p->n_free++] = buffer;
+}
+
+uint32_t inc_term_pool_taken(const struct inc_term_pool *p)
+{
+	return p->n - p->n_free;
+}
+
+void *inc_term_pool_memory(const struct inc_term_pool *p, size_t *bytes)
+{
+	*bytes = p->bytes;
+	return p->memory;
+}

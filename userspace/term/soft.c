@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Devices and channels of soft endpoints: how they are made, connected and ended. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include "lib/base/log.h"
+#include "userspace/interface.h"
+#include "userspace/term/soft_priv.h"
+
+static int soft_probe(const char *ifname, struct in_addr own_ip, struct inc_term_offer *out,
+		      struct inc_err *why)
+{
+	unsigned int mtu = inc_interface_mtu(ifname);
+
+	memset(out, 0, sizeof(*out));
+	if (!mtu)
+		return inc_err_set(why, ENODEV, "%s: no MTU to be read", ifname);
+	out->mtu = inc_roce_payload(mtu);
+	if (!out->mtu)
+		return inc_err_set(why, ENODEV, "%s: MTU %u is too small for a payload of %d",
+				   ifname, mtu, INC_MIN_PAYLOAD);
+	inet_ntop(AF_INET, &own_ip, out->device, sizeof(out->device));
+	out->max_message = SOFT_MAX_MESSAGE;
+	return 0;
+}
+
+static int soft_open(const struct inc_term_device_opts *opts, struct inc_term_device **out,
+		     struct inc_err *err)
+{
+	struct soft_device *dev = calloc(1, sizeof(*dev));
+	int ret;
+
+	if (!dev)
+		return inc_err_set(err, ENOMEM, "%s: %s", opts->ifname, strerror(ENOMEM));
+	ret = inc_udp_open(&dev->udp, opts->own_ip, opts->udp_port, SOFT_BUFFER_BYTES, err);
+	if (!ret) {
+		ret = inc_udp_inbox_init(&dev->inbox);
+		if (ret)
+			inc_err_set(err, -ret, "%s: %s", opts->ifname, strerror(-ret));
+	}
+	if (ret) {
+		inc_udp_close(&dev->udp);
+		free(dev);
+		return ret;
+	}
+	dev->dev.ops = &inc_term_soft;
+	dev->handler = opts->handler;
+	dev->rto_min_ns = opts->rto_min_ns;
+	dev->rto_max_ns = opts->rto_max_ns;
+	dev->own_ip = opts->own_ip;
+	TAILQ_INIT(&dev->channels);
+	TAILQ_INIT(&dev->ended);
+	TAILQ_INIT(&dev->gone);
+	dev->due_at_ns = UINT64_MAX;
+	*out = &dev->dev;
+	return 0;
+}
+
+static void soft_close(struct inc_term_device *d)
+{
+	struct soft_device *dev = SOFT_DEV(d);
+	struct soft_channel *ch;
+	unsigned int i;
+
+	while ((ch = TAILQ_FIRST(&dev->ended)))
+		inc_soft_forget(ch);
+	inc_udp_close(&dev->udp);
+	inc_udp_inbox_free(&dev->inbox);
+	for (i = 0; i < sizeof(dev->jump) / sizeof(*dev->jump); i++)
+		free(dev->jump[i]);
+	free(dev);
+}
+
+/* The kernel reaches any memory of ours. */
+static int soft_map(struct inc_term_device *dev, void *memory, size_t bytes, struct inc_err *err)
+{
+	return 0;
+}
+
+static void soft_unmap(struct inc_term_device *dev, void *memory)
+{
+}
+
+struct soft_channel *inc_soft_find(struct soft_device *dev, uint32_t qpn)
+{
+	struct soft_channel *ch;
+
+	LIST_FOREACH(ch, &dev->bucket[qpn % SOFT_BUCKETS], in_bucket)
+	if (ch->own_qpn == qpn)
+		return ch;
+	return NULL;
+}
+
+/* The one that was asked for, or any that nobody has. */
+static int choose_qpn(struct soft_device *dev, uint32_t wanted, uint32_t *qpn, struct inc_err *err)
+{
+	struct soft_channel *ch;
+
+	*qpn = wanted;
+	while (!*qpn) {
+		if (getrandom(qpn, sizeof(*qpn), 0) != sizeof(*qpn))
+			return inc_err_set(err, errno, "getrandom: %s", strerror(errno));
+		*qpn &= INC_QPN_MASK;
+		if (*qpn < INC_MIN_QPN || *qpn > INC_MAX_QPN || inc_soft_find(dev, *qpn))
+			*qpn = 0;
+	}
+	if (*qpn < INC_MIN_QPN || *qpn > INC_MAX_QPN)
+		return inc_err_set(err, EINVAL, "queue pair %u: numbers go from %u to %u", *qpn,
+				   INC_MIN_QPN, INC_MAX_QPN);
+	ch = inc_soft_find(dev, *qpn);
+	if (ch && ch->life != SOFT_ENDED)
+		return inc_err_set(err, EADDRINUSE, "queue pair %u is taken (%s)", *qpn, ch->what);
+	if (ch)
+		inc_soft_forget(ch);
+	return 0;
+}
+
+static uint32_t power_of_two(uint64_t at_least)
+{
+	uint32_t n = 1;
+
+	while (n < at_least && n < SOFT_MAX_RING)
+		n *= 2;
+	return n;
+}
+
+static int use_jump(struct soft_device *dev, struct soft_channel *ch)
+{
+	struct inc_crc32_jump **jump = &dev->jump[__builtin_ctz(ch->payload / INC_MIN_PAYLOAD)];
+
+	if (!*jump) {
+		*jump = malloc(sizeof(**jump));
+		if (!*jump)
+			return -ENOMEM;
+		inc_crc32_jump_init(*jump, ch->payload);
+	}
+	ch->tx.to.jump = *jump;
+	return 0;
+}
+
+static int allocate(struct soft_device *dev, struct soft_channel *ch)
+{
+	uint64_t packets = (ch->max_message + ch->payload - 1) / ch->payload ?: 1;
+
+	ch->tx.slots = power_of_two(packets * ch->messages);
+	ch->tx.ring = calloc(ch->tx.slots, sizeof(*ch->tx.ring));
+	ch->sends = calloc(ch->messages, sizeof(*ch->sends));
+	ch->buffers = calloc(ch->messages, sizeof(*ch->buffers));
+	if (!ch->tx.ring || !ch->sends || !ch->buffers)
+		return -ENOMEM;
+	return use_jump(dev, ch);
+}
+
+static void release(struct soft_channel *ch)
+{
+	free(ch->tx.ring);
+	free(ch->sends);
+	free(ch->buffers);
+	inc_ip_ids_free(&ch->ids);
+	free(ch);
+}
+
+static void log_of_channel(void *ctx, const char *fmt, ...)
+{
+	const struct soft_channel *ch = ctx;
+	char text[256];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	inc_warn("%s: %s", ch->what, text);
+}
+
+static int check(const struct inc_term_channel_opts *opts, struct inc_err *err)
+{
+	if (!inc_payload_ok(opts->payload))
+		return inc_err_set(err, EINVAL, "%s: payload %u: %s", opts->what, opts->payload,
+				   INC_PAYLOADS_TEXT);
+	if (opts->max_message > SOFT_MAX_MESSAGE)
+		return inc_err_set(err, EINVAL, "%s: messages of %u bytes: %u at most", opts->what,
+				   opts->max_message, SOFT_MAX_MESSAGE);
+	if (!opts->messages)
+		return inc_err_set(err, EINVAL, "%s: no messages", opts->what);
+	return 0;
+}
+
+static int soft_make(struct inc_term_device *d, const struct inc_term_channel_opts *opts,
+		     struct inc_term_channel **out, struct inc_term_numbers *own,
+		     struct inc_err *err)
+{
+	struct soft_device *dev = SOFT_DEV(d);
+	struct soft_channel *ch;
+	int ret = check(opts, err);
+
+	if (ret)
+		return ret;
+	ch = calloc(1, sizeof(*ch));
+	if (!ch)
+		return inc_err_set(err, ENOMEM, "%s: %s", opts->what, strerror(ENOMEM));
+	ret = choose_qpn(dev, opts->qpn, &ch->own_qpn, err);
+	if (ret)
+		goto fail;
+	ch->ch.dev = d;
+	ch->ctx = opts->ctx;
+	ch->payload = opts->payload;
+	ch->max_message = opts->max_message;
+	ch->messages = opts->messages;
+	ch->tell_at_ns = ch->farewell_at_ns = UINT64_MAX;
+	snprintf(ch->what, sizeof(ch->what), "%s", opts->what);
+	ch->tx.start_psn = opts->psn & INC_PSN_MASK;
+	ch->tx.to.pkey = opts->pkey;
+	ch->tx.log = log_of_channel;
+	ch->tx.log_ctx = ch;
+	inc_requester_init(&ch->tx, dev->rto_min_ns, dev->rto_max_ns);
+	ret = allocate(dev, ch);
+	if (ret) {
+		inc_err_set(err, -ret, "%s: %s", opts->what, strerror(-ret));
+		goto fail;
+	}
+	LIST_INSERT_HEAD(&dev->bucket[ch->own_qpn % SOFT_BUCKETS], ch, in_bucket);
+	TAILQ_INSERT_TAIL(&dev->channels, ch, in_all);
+	own->qpn = ch->own_qpn;
+	own->psn = ch->tx.start_psn;
+	own->udp_port = dev->udp.port;
+	*out = &ch->ch;
+	return 0;
+fail:
+	release(ch);
+	return ret;
+}
+
+static int soft_connect(struct inc_term_channel *c, const struct inc_term_peer_addr *peer,
+			struct inc_err *err)
+{
+	struct soft_channel *ch = SOFT_CH(c);
+	struct soft_device *dev = soft_device_of(ch);
+	struct inc_tx_peer *to = &ch->tx.to;
+	int ret;
+
+	if (ch->life != SOFT_MADE)
+		return inc_err_set(err, EALREADY, "%s: has its peer", ch->what);
+	ret = inc_ip_ids_init(&ch->ids, peer->any_ip_id);
+	if (ret)
+		return inc_err_set(err, -ret, "%s: %s", ch->what, strerror(-ret));
+	to->qpn = peer->qpn;
+	to->addr.sin_family = AF_INET;
+	to->addr.sin_addr = peer->ip;
+	to->addr.sin_port = htons(peer->udp_port);
+	to->path = (struct inc_roce_path){
+		.saddr = dev->own_ip.s_addr,
+		.daddr = peer->ip.s_addr,
+		.sport = dev->udp.port,
+		.dport = peer->udp_port,
+		.df = true,
+	};
+	ch->from_peer = (struct inc_roce_path){
+		.saddr = peer->ip.s_addr,
+		.daddr = dev->own_ip.s_addr,
+		.sport = peer->udp_port,
+		.dport = dev->udp.port,
+		.df = true,
+	};
+	ch->peer_psn = peer->psn & INC_PSN_MASK;
+	ch->life = SOFT_CONNECTED;
+	soft_activate(ch);
+	return 0;
+}
+
+static int soft_post(struct inc_term_channel *c, void *buffer)
+{
+	struct soft_channel *ch = SOFT_CH(c);
+
+	if (ch->posted - ch->taken == ch->messages)
+		return -ENOBUFS;
+	ch->buffers[ch->posted++ % ch->messages] = buffer;
+	return 0;
+}
+
+void inc_soft_lose(struct soft_channel *ch, enum inc_term_reason reason, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (ch->life != SOFT_CONNECTED)
+		return;
+	ch->life = SOFT_BROKEN;
+	ch->report = true;
+	ch->reason = reason;
+	va_start(ap, fmt);
+	vsnprintf(ch->text, sizeof(ch->text), fmt, ap);
+	va_end(ap);
+	soft_due(soft_device_of(ch), 0);
+}
+
+static void take_out(struct soft_channel *ch)
+{
+	struct soft_device *dev = soft_device_of(ch);
+
+	if (ch->life == SOFT_ENDED) {
+		TAILQ_REMOVE(&dev->ended, ch, in_all);
+		dev->n_ended--;
+	} else {
+		TAILQ_REMOVE(&dev->channels, ch, in_all);
+	}
+	if (ch->active)
+		SLIST_REMOVE(&dev->active, ch, soft_channel, next_active);
+	ch->active = false;
+}
+
+void inc_soft_forget(struct soft_channel *ch)
+{
+	struct soft_device *dev = soft_device_of(ch);
+
+	take_out(ch);
+	LIST_REMOVE(ch, in_bucket);
+	ch->life = SOFT_ENDED;
+	if (dev->in_progress)
+		TAILQ_INSERT_TAIL(&dev->gone, ch, in_all);
+	else
+		release(ch);
+}
+
+void inc_soft_free_gone(struct soft_device *dev)
+{
+	struct soft_channel *ch;
+
+	while ((ch = TAILQ_FIRST(&dev->gone))) {
+		TAILQ_REMOVE(&dev->gone, ch, in_all);
+		release(ch);
+	}
+}
+
+static void say_farewell(struct soft_channel *ch, uint8_t syndrome)
+{
+	struct soft_device *dev = soft_device_of(ch);
+	uint64_t now_ns = inc_now_ns();
+
+	take_out(ch);
+	ch->life = SOFT_ENDED;
+	TAILQ_INSERT_TAIL(&dev->ended, ch, in_all);
+	dev->n_ended++;
+	ch->syndrome = syndrome;
+	ch->farewells = SOFT_FAREWELLS;
+	ch->farewell_wait_ns = SOFT_FAREWELL_NS;
+	ch->farewell_at_ns = now_ns + ch->farewell_wait_ns;
+	inc_soft_farewell(ch, now_ns);
+	soft_due(dev, ch->farewell_at_ns);
+	if (dev->n_ended > SOFT_MAX_ENDED)
+		inc_soft_forget(TAILQ_FIRST(&dev->ended));
+}
+
+static void soft_shut(struct inc_term_channel *c, uint8_t syndrome)
+{
+	struct soft_channel *ch = SOFT_CH(c);
+
+	inc_soft_drop_sends(ch);
+	if (syndrome && ch->life != SOFT_MADE)
+		say_farewell(ch, syndrome);
+	else
+		inc_soft_forget(ch);
+}
+
+static int soft_fd(const struct inc_term_device *dev)
+{
+	return SOFT_DEV(dev)->udp.fd;
+}
+
+static uint64_t soft_deadline_ns(const struct inc_term_device *dev)
+{
+	return SOFT_DEV(dev)->due_at_ns;
+}
+
+static void soft_figures(const struct inc_term_channel *c, struct inc_term_channel_figures *out)
+{
+	const struct soft_channel *ch = SOFT_CH(c);
+	const struct inc_requester_figures *tx = &ch->tx.figures;
+
+	*out = (struct inc_term_channel_figures){
+		.rx_packets = ch->rx_packets,
+		.duplicates = ch->duplicates,
+		.naks_sent = ch->naks_sent,
+		.naks_received = tx->naks,
+		.rnrs_sent = ch->rnrs_sent,
+		.rnrs_received = tx->rnrs,
+		.tx_packets = tx->sent,
+		.retransmits = tx->resent,
+		.acks_sent = ch->acks_sent,
+		.acks_received = tx->acks,
+		.timeouts = tx->timeouts,
+		.srtt_ns = ch->tx.rto.srtt_ns,
+		.counts_packets = true,
+	};
+}
+
+static void soft_device_figures(const struct inc_term_device *d,
+				struct inc_term_device_figures *out)
+{
+	const struct soft_device *dev = SOFT_DEV(d);
+
+	out->strangers = dev->strangers;
+	out->damaged = dev->damaged;
+}
+
+const struct inc_term_endpoint_ops inc_term_soft = {
+	.name = "soft",
+	.probe = soft_probe,
+	.open = soft_open,
+	.close = soft_close,
+	.map = soft_map,
+	.unmap = soft_unmap,
+	.make = soft_make,
+	.connect = soft_connect,
+	.shut = soft_shut,
+	.post = soft_post,
+	.send = inc_soft_send,
+	.flush = inc_soft_flush,
+	.fd = soft_fd,
+	.deadline_ns = soft_deadline_ns,
+	.progress = inc_soft_progress,
+	.figures = soft_figures,
+	.device_figures = soft_device_figures,
+};

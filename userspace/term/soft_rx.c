@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Soft endpoints: what comes in. A packet is its channel's where it names its queue pair, comes
+ * from its peer and has the right ICRC; all others are counted and dropped. Messages are put
+ * together in the order of their packets; what is behind is acknowledged again, what is ahead draws
+ * one NAK.
+ */
+#include <arpa/inet.h>
+#include <string.h>
+#include "lib/proto/maps.h"
+#include "userspace/term/soft_priv.h"
+
+static void send_nak(struct soft_channel *ch, uint8_t syndrome)
+{
+	struct soft_device *dev = soft_device_of(ch);
+	uint8_t packet[INC_ACK_PACKET_LEN];
+
+	inc_put_ack_packet(packet, &ch->tx.to, syndrome, ch->peer_psn + (uint32_t)ch->rx_next,
+			   ch->rx_msn);
+	inc_udp_send_one(&dev->udp, &ch->tx.to.addr, packet, sizeof(packet));
+	if ((syndrome & INC_AETH_TYPE_MASK) == INC_AETH_TYPE_RNR)
+		ch->rnrs_sent++;
+	else
+		ch->naks_sent++;
+	/* it acknowledges what stands before it */
+	ch->rx_told = ch->rx_next;
+	ch->tell = false;
+	ch->tell_at_ns = UINT64_MAX;
+}
+
+static void refuse(struct soft_channel *ch, const struct inc_roce_packet *pkt, const char *why)
+{
+	send_nak(ch, INC_AETH_NAK_INVALID);
+	inc_soft_lose(ch, INC_TERM_INVALID, "packet %llu of opcode %u and %zu bytes: %s",
+		      (unsigned long long)ch->rx_next, pkt->opcode, pkt->len, why);
+}
+
+/* What is wrong with the packet expected; NULL: nothing. */
+static const char *fault(const struct soft_channel *ch, const struct inc_roce_packet *pkt)
+{
+	bool begins = inc_op_in(pkt->opcode, INC_OPS_BEGIN);
+	bool ends = inc_op_in(pkt->opcode, INC_OPS_END);
+
+	if (!inc_op_in(pkt->opcode, INC_OPS_SEND))
+		return "a switch that terminates connections has no memory to write to";
+	if (begins == ch->within)
+		return begins ? "begins a message within another one" : "belongs to no message";
+	if (ends ? pkt->len > ch->payload || (!begins && !pkt->len) : pkt->len != ch->payload)
+		return "a wrong length";
+	if (ch->filled + pkt->len > ch->max_message)
+		return "the message is too long";
+	return NULL;
+}
+
+static void deliver(struct soft_channel *ch, const struct inc_roce_packet *pkt)
+{
+	struct inc_term_message m = {
+		.has_desc = inc_roce_has_imm(pkt->opcode),
+		.desc = pkt->imm,
+		.length = ch->filled,
+		.buffer = ch->buffers[ch->taken % ch->messages],
+	};
+
+	ch->taken++;
+	ch->rx_msn++;
+	ch->filled = 0;
+	ch->within = false;
+	ch->tell |= ch->asked;
+	ch->asked = false;
+	soft_device_of(ch)->handler->message(ch->ctx, &m);
+}
+
+static void take_data(struct soft_channel *ch, const struct inc_roce_packet *pkt)
+{
+	int32_t ahead = inc_psn_diff(pkt->psn, ch->peer_psn + (uint32_t)ch->rx_next);
+	const char *why;
+
+	ch->rx_packets++;
+	soft_activate(ch);
+	if (ahead < 0) {
+		ch->duplicates++;
+		ch->tell = true;
+		return;
+	}
+	if (ahead > 0) {
+		if (!ch->nak_told)
+			send_nak(ch, INC_AETH_NAK_SEQ);
+		ch->nak_told = true;
+		return;
+	}
+	why = fault(ch, pkt);
+	if (why) {
+		refuse(ch, pkt, why);
+		return;
+	}
+	if (ch->taken == ch->posted) {
+		send_nak(ch, INC_AETH_RNR | INC_RNR_TIMER);
+		ch->nak_told = true;
+		return;
+	}
+	ch->nak_told = false;
+	ch->within = true;
+	if (pkt->len)
+		memcpy((uint8_t *)ch->buffers[ch->taken % ch->messages] + ch->filled, pkt->payload,
+		       pkt->len);
+	ch->filled += pkt->len;
+	ch->asked |= pkt->ackreq;
+	ch->rx_next++;
+	if (inc_op_in(pkt->opcode, INC_OPS_END))
+		deliver(ch, pkt);
+}
+
+static void take_aeth(struct soft_channel *ch, const struct inc_roce_packet *pkt, uint64_t now_ns)
+{
+	uint64_t r;
+
+	soft_activate(ch);
+	switch (inc_requester_hear(&ch->tx, pkt, now_ns, &r)) {
+	case INC_HEARD:
+		inc_soft_sent(ch);
+		return;
+	case INC_HEARD_ODD:
+		soft_device_of(ch)->damaged++;
+		return;
+	case INC_HEARD_NAK:
+		inc_soft_lose(ch,
+			      pkt->syndrome == INC_AETH_NAK_OPERATION ? INC_TERM_ENDED_THERE
+								      : INC_TERM_REFUSED,
+			      "packet %llu: NAK %x", (unsigned long long)r, pkt->syndrome);
+	}
+}
+
+/* The peer goes on although it was told that the channel has ended: again, but no flood. */
+static void take_late(struct soft_channel *ch, const struct inc_roce_packet *pkt, uint64_t now_ns)
+{
+	if (pkt->opcode != INC_OP_ACK && now_ns - ch->told_at_ns >= SOFT_FAREWELL_PACE_NS)
+		inc_soft_farewell(ch, now_ns);
+}
+
+/* Whether d comes from the channel's peer. An RDMA device has a source port for each flow. */
+static bool from_peer(struct soft_channel *ch, const struct inc_datagram *d)
+{
+	const struct sockaddr_in *peer = &ch->tx.to.addr;
+
+	if (ch->life == SOFT_MADE || d->from.sin_addr.s_addr != peer->sin_addr.s_addr)
+		return false;
+	if (ch->ids.span)
+		ch->from_peer.sport = ntohs(d->from.sin_port);
+	return ch->from_peer.sport == ntohs(d->from.sin_port);
+}
+
+static void take_packet(struct soft_device *dev, const struct inc_datagram *d, size_t at, size_t n,
+			uint64_t now_ns)
+{
+	const uint8_t *data = d->data + at;
+	struct inc_roce_packet pkt;
+	struct soft_channel *ch;
+
+	if (inc_roce_parse(data, n, &pkt)) {
+		dev->damaged++;
+		return;
+	}
+	ch = inc_soft_find(dev, pkt.qpn);
+	if (!ch || pkt.pkey != ch->tx.to.pkey || !from_peer(ch, d)) {
+		dev->strangers++;
+		return;
+	}
+	if (!inc_ip_ids_check(&ch->ids, &ch->from_peer, at == 0, data, n)) {
+		dev->damaged++;
+		return;
+	}
+	if (ch->life == SOFT_ENDED)
+		take_late(ch, &pkt, now_ns);
+	else if (ch->life == SOFT_CONNECTED && pkt.opcode == INC_OP_ACK)
+		take_aeth(ch, &pkt, now_ns);
+	else if (ch->life == SOFT_CONNECTED)
+		take_data(ch, &pkt);
+}
+
+bool inc_soft_progress(struct inc_term_device *d)
+{
+	struct soft_device *dev = SOFT_DEV(d);
+	unsigned int i, n = inc_udp_receive(&dev->udp, &dev->inbox);
+	uint64_t now_ns = inc_now_ns();
+	const struct inc_datagram *g;
+	size_t at;
+
+	dev->in_progress = true;
+	for (i = 0; i < n; i++) {
+		g = &dev->inbox.datagram[i];
+		dev->strangers += !g->size;
+		for (at = 0; at < g->size; at += g->step)
+			take_packet(dev, g, at, g->size - at < g->step ? g->size - at : g->step,
+				    now_ns);
+	}
+	inc_soft_timers(dev, now_ns);
+	dev->in_progress = false;
+	inc_soft_free_gone(dev);
+	inc_soft_flush(d);
+	return n == INC_UDP_RECVS;
+}

@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * engine.h on workers and their communicators. The daemon calls all of it from its one thread; what
+ * a communicator knows is asked of its worker's, and kept in its place until it is asked again.
+ */
+#include <errno.h>
+#include <net/if.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "lib/base/clock.h"
+#include "lib/base/log.h"
+#include "lib/reduce/operate.h"
+#include "userspace/config.h"
+#include "userspace/term/endpoints.h"
+#include "userspace/term/notices.h"
+#include "userspace/term/offer.h"
+#include "userspace/term/term_engine.h"
+#include "userspace/term/worker.h"
+
+/* A communicator. */
+struct place {
+	struct inc_term_comm *cm;
+	struct inc_term_worker *worker;
+	struct inc_comm_conf conf; /* own numbers filled in */
+	size_t bytes;              /* of its buffers */
+	struct inc_term_view view; /* as it was when comm() was asked */
+};
+
+struct term_engine {
+	struct inc_engine base; /* first: the daemon holds a pointer to it */
+	struct inc_term_notices *notices;
+	struct inc_term_worker *worker[INC_MAX_THREADS];
+	uint32_t n_workers;
+	struct place **place; /* [n_places]; NULL: empty */
+	uint32_t n_places, max_connections;
+	struct inc_engine_port port[INC_MAX_PORTS];
+	uint32_t n_ports;
+	struct inc_term_counters gone; /* of communicators that have been removed */
+};
+
+#define INC_TERM_FIGURES(_, T)                                                                 \
+	_(T, threads, "", GAUGE, "threads that add up messages")                               \
+	_(T, buffer_bytes, "bytes", GAUGE, "of the messages under way that there is room for") \
+	_(T, buffer_bytes_limit, "bytes", GAUGE, "of them that there can be")
+
+struct own_figures {
+	INC_TERM_FIGURES(INC_METRIC_FIELD, own_figures)
+};
+
+static const struct inc_metric term_metrics[] = {INC_TERM_FIGURES(INC_METRIC_ROW, own_figures)};
+
+static struct term_engine *engine_of(struct inc_engine *e)
+{
+	return (struct term_engine *)e;
+}
+
+static const struct term_engine *const_engine_of(const struct inc_engine *e)
+{
+	return (const struct term_engine *)e;
+}
+
+/* Half of the machine's memory. */
+static uint64_t bytes_limit(void)
+{
+	return (uint64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 2;
+}
+
+static struct own_figures usage_of(const struct term_engine *t)
+{
+	struct own_figures u = {.threads = t->n_workers, .buffer_bytes_limit = bytes_limit()};
+	uint32_t i;
+
+	for (i = 0; i < t->n_places; i++)
+		if (t->place[i])
+			u.buffer_bytes += t->place[i]->bytes;
+	return u;
+}
+
+static int term_offer(const struct inc_engine_opts *opts, struct inc_msg_engine *out,
+		      struct inc_err *err)
+{
+	const struct inc_settings *s = opts->settings;
+
+	out->limits = (struct inc_msg_limits){
+		.children = INC_COMM_MAX_CHILDREN,
+		.slots = INC_MAX_SLOTS,
+		.connections = s->max_connections ?: INC_DEF_CONNS,
+		.groups = s->max_comms ?: INC_DEF_COMMS,
+		.message_bytes = INC_MAX_MESSAGE_BYTES,
+		.window_bytes = INC_TERM_WINDOW_BYTES,
+	};
+	return inc_term_offer_fill(s, out, err);
+}
+
+static void term_close(struct inc_engine *e)
+{
+	struct term_engine *t = engine_of(e);
+	uint32_t i;
+
+	for (i = 0; i < t->n_workers; i++)
+		inc_term_worker_free(t->worker[i]);
+	for (i = 0; t->place && i < t->n_places; i++)
+		free(t->place[i]);
+	inc_term_notices_free(t->notices);
+	free(t->place);
+	free(t);
+}
+
+static int start_workers(struct term_engine *t, const struct inc_settings *s, struct inc_err *err)
+{
+	const struct inc_term_worker_opts opts = {
+		.kinds = inc_term_kinds,
+		.rto_min_ns = (s->rto_min_ms ?: INC_DEF_RTO_MIN_MS) * INC_NSEC_PER_MSEC,
+		.rto_max_ns = (s->rto_max_ms ?: INC_DEF_RTO_MAX_MS) * INC_NSEC_PER_MSEC,
+		.notice = inc_term_notices_tell,
+		.arg = t->notices,
+	};
+	const uint32_t n = s->threads ?: INC_DEF_THREADS;
+	int ret = 0;
+
+	while (!ret && t->n_workers < n) {
+		ret = inc_term_worker_new(&opts, &t->worker[t->n_workers], err);
+		if (!ret)
+			ret = inc_term_worker_start(t->worker[t->n_workers++], err);
+	}
+	return ret;
+}
+
+static int term_open(const struct inc_engine_opts *opts, struct inc_engine **out,
+		     struct inc_err *err)
+{
+	const struct inc_settings *s = opts->settings;
+	struct term_engine *t = calloc(1, sizeof(*t));
+	int ret;
+
+	if (!t)
+		return inc_err_set(err, ENOMEM, "no memory for an engine");
+	t->base.ops = &inc_engine_term;
+	t->n_places = s->max_comms ?: INC_DEF_COMMS;
+	t->max_connections = s->max_connections ?: INC_DEF_CONNS;
+	t->place = calloc(t->n_places, sizeof(t->place[0]));
+	ret = t->place ? inc_term_notices_new(opts->base, opts->notice, opts->arg, &t->notices, err)
+		       : inc_err_set(err, ENOMEM, "no memory for communicators");
+	ret = ret ?: start_workers(t, s, err);
+	if (ret) {
+		term_close(&t->base);
+		return ret;
+	}
+	inc_info("termination mode: %u thread%s, kernels %s", t->n_workers,
+		 t->n_workers > 1 ? "s" : "", inc_reduce_set());
+	*out = &t->base;
+	return 0;
+}
+
+static int term_attach_port(struct inc_engine *e, const char *ifname, struct inc_err *err)
+{
+	struct term_engine *t = engine_of(e);
+	struct inc_engine_port *port = &t->port[t->n_ports];
+
+	if (t->n_ports == INC_MAX_PORTS)
+		return inc_err_set(err, ENOSPC, "port %s: at most %d ports", ifname, INC_MAX_PORTS);
+	port->ifindex = if_nametoindex(ifname);
+	if (!port->ifindex)
+		return inc_err_set(err, errno, "port %s: %s", ifname, strerror(errno));
+	strncpy(port->name, ifname, sizeof(port->name) - 1);
+	t->n_ports++;
+	return 0;
+}
+
+static bool term_port(const struct inc_engine *e, size_t i, struct inc_engine_port *out)
+{
+	const struct term_engine *t = const_engine_of(e);
+
+	if (i >= t->n_ports)
+		return false;
+	*out = t->port[i];
+	return true;
+}
+
+static bool has_port(const struct term_engine *t, const char *ifname)
+{
+	uint32_t i;
+
+	for (i = 0; i < t->n_ports; i++)
+		if (!strcmp(t->port[i].name, ifname))
+			return true;
+	return false;
+}
+
+static uint32_t connections_of(const struct term_engine *t)
+{
+	uint32_t i, n = 0;
+
+	for (i = 0; i < t->n_places; i++)
+		if (t->place[i])
+			n += t->place[i]->conf.n_conns;
+	return n;
+}
+
+static int check_room(const struct term_engine *t, const struct inc_comm_conf *conf,
+		      struct inc_err *err)
+{
+	const uint64_t window = (uint64_t)conf->messages * conf->message_packets * conf->payload;
+	const uint64_t bytes = inc_term_comm_bytes(conf);
+	const struct own_figures u = usage_of(t);
+	const uint32_t n = connections_of(t);
+
+	if (window > INC_TERM_WINDOW_BYTES)
+		return inc_err_set(
+			err, E2BIG,
+			"communicator %u: %u messages of %u packets of %u bytes are more "
+			"than a connection's %u MiB",
+			conf->communicator, conf->messages, conf->message_packets, conf->payload,
+			INC_TERM_WINDOW_BYTES >> 20);
+	if (n + conf->n_conns > t->max_connections)
+		return inc_err_set(err, ENOSPC,
+				   "communicator %u: %u connections are wanted, %u of %u are free",
+				   conf->communicator, conf->n_conns, t->max_connections - n,
+				   t->max_connections);
+	if (u.buffer_bytes + bytes > u.buffer_bytes_limit)
+		return inc_err_set(
+			err, ENOSPC,
+			"communicator %u: %llu MiB of buffers are wanted, %llu of %llu "
+			"MiB are free",
+			conf->communicator, (unsigned long long)(bytes >> 20),
+			(unsigned long long)((u.buffer_bytes_limit - u.buffer_bytes) >> 20),
+			(unsigned long long)(u.buffer_bytes_limit >> 20));
+	return 0;
+}
+
+static int check(const struct term_engine *t, const struct inc_comm_conf *conf, struct inc_err *err)
+{
+	uint32_t i;
+
+	for (i = 0; i < conf->n_conns; i++)
+		if (!has_port(t, conf->conn[i].port))
+			return inc_err_set(err, ENODEV,
+					   "communicator %u, rank %u: %s is not a port of this "
+					   "switch",
+					   conf->communicator, conf->conn[i].rank,
+					   conf->conn[i].port);
+	return check_room(t, conf, err);
+}
+
+/* Does the communicator at a place receive where this connection is to? Then one thread has both.
+ */
+static bool receives_at(const struct place *p, const struct inc_conn_conf *c)
+{
+	uint32_t i;
+
+	for (i = 0; c->own_port && i < p->conf.n_conns; i++)
+		if (p->conf.conn[i].own_port == c->own_port &&
+		    p->conf.conn[i].own_ip.s_addr == c->own_ip.s_addr)
+			return true;
+	return false;
+}
+
+/* The worker with the fewest connections, or the one that has the UDP ports which are wanted. */
+static int pick_worker(const struct term_engine *t, const struct inc_comm_conf *conf,
+		       struct inc_term_worker **out, struct inc_err *err)
+{
+	uint32_t load[INC_MAX_THREADS] = {}, best = 0, i, k;
+	struct inc_term_worker *bound = NULL;
+
+	for (i = 0; i < t->n_places; i++) {
+		const struct place *p = t->place[i];
+
+		if (!p)
+			continue;
+		for (k = 0; k < conf->n_conns; k++) {
+			if (!receives_at(p, &conf->conn[k]))
+				continue;
+			if (bound && bound != p->worker)
+				return inc_err_set(err, EADDRINUSE,
+						   "communicator %u: its UDP ports belong to "
+						   "several threads",
+						   conf->communicator);
+			bound = p->worker;
+		}
+		for (k = 0; k < t->n_workers; k++)
+			if (t->worker[k] == p->worker)
+				load[k] += p->conf.n_conns;
+	}
+	for (k = 1; k < t->n_workers; k++)
+		if (load[k] < load[best])
+			best = k;
+	*out = bound ?: t->worker[best];
+	return 0;
+}
+
+static int term_find(const struct inc_engine *e, uint32_t communicator)
+{
+	const struct term_engine *t = const_engine_of(e);
+	uint32_t i;
+
+	for (i = 0; i < t->n_places; i++)
+		if (t->place[i] && t->place[i]->conf.communicator == communicator)
+			return i;
+	return -ENOENT;
+}
+
+static int term_add_comm(struct inc_engine *e, struct inc_comm_conf *conf, struct inc_err *err)
+{
+	struct term_engine *t = engine_of(e);
+	struct place *p;
+	uint32_t at = 0;
+	int ret;
+
+	while (at < t->n_places && t->place[at])
+		at++;
+	if (at == t->n_places)
+		return inc_err_set(err, ENOSPC, "communicator %u: all %u communicators are in use",
+				   conf->communicator, t->n_places);
+	ret = check(t, conf, err);
+	if (ret)
+		return ret;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return inc_err_set(err, ENOMEM, "communicator %u: no memory", conf->communicator);
+	ret = pick_worker(t, conf, &p->worker, err);
+	ret = ret ?: inc_term_worker_add(p->worker, conf, &p->cm, err);
+	if (ret) {
+		free(p);
+		return ret;
+	}
+	p->conf = *conf;
+	p->bytes = inc_term_comm_bytes(conf);
+	t->place[at] = p;
+	return 0;
+}
+
+/* The place of a communicator; NULL: it has none, and err says so. */
+static struct place *place_of(const struct term_engine *t, uint32_t communicator,
+			      struct inc_err *err)
+{
+	int at = term_find(&t->base, communicator);
+
+	if (at >= 0)
+		return t->place[at];
+	inc_err_set(err, ENOENT, "no communicator %u", communicator);
+	return NULL;
+}
+
+static int term_start_comm(struct inc_engine *e, uint32_t communicator, struct inc_err *err)
+{
+	struct place *p = place_of(engine_of(e), communicator, err);
+
+	return p ? inc_term_worker_start_comm(p->worker, p->cm, err) : -ENOENT;
+}
+
+static int term_connect_comm(struct inc_engine *e, uint32_t communicator,
+			     const struct inc_msg_peer *peer, uint32_t n, struct inc_err *err)
+{
+	struct place *p = place_of(engine_of(e), communicator, err);
+
+	return p ? inc_term_worker_connect(p->worker, p->cm, peer, n, err) : -ENOENT;
+}
+
+static int term_remove_comm(struct inc_engine *e, uint32_t communicator, struct inc_err *err)
+{
+	struct term_engine *t = engine_of(e);
+	int at = term_find(e, communicator);
+	struct place *p;
+
+	if (at < 0)
+		return inc_err_set(err, ENOENT, "no communicator %u", communicator);
+	p = t->place[at];
+	inc_term_worker_view(p->worker, p->cm, &p->view);
+	inc_term_counters_add(&t->gone, &p->view.counters);
+	inc_term_worker_remove(p->worker, p->cm);
+	inc_term_notices_forget(t->notices, communicator);
+	t->place[at] = NULL;
+	free(p);
+	return 0;
+}
+
+static void term_usage(const struct inc_engine *e, struct inc_engine_usage *out)
+{
+	const struct term_engine *t = const_engine_of(e);
+	uint32_t i;
+
+	*out = (struct inc_engine_usage){
+		.communicators_limit = t->n_places,
+		.connections = connections_of(t),
+		.connections_limit = t->max_connections,
+	};
+	for (i = 0; i < t->n_places; i++)
+		out->communicators += t->place[i] != NULL;
+}
+
+static uint32_t term_places(const struct inc_engine *e)
+{
+	return const_engine_of(e)->n_places;
+}
+
+static bool term_comm(const struct inc_engine *e, uint32_t place, struct inc_engine_comm *out)
+{
+	struct place *p = const_engine_of(e)->place[place];
+
+	if (!p)
+		return false;
+	inc_term_worker_view(p->worker, p->cm, &p->view);
+	*out = p->view.comm;
+	return true;
+}
+
+static void term_conn(const struct inc_engine *e, uint32_t place, uint32_t i,
+		      struct inc_engine_conn *out)
+{
+	*out = const_engine_of(e)->place[place]->view.conn[i];
+}
+
+static bool term_waiting(const struct inc_engine *e, uint32_t place, struct inc_engine_waiting *out)
+{
+	const struct place *p = const_engine_of(e)->place[place];
+
+	*out = p->view.waiting;
+	return p->view.waits;
+}
+
+static struct inc_term_counters count_all(const struct term_engine *t)
+{
+	struct inc_term_counters sum = t->gone;
+	uint32_t i;
+
+	for (i = 0; i < t->n_places; i++) {
+		struct place *p = t->place[i];
+
+		if (!p)
+			continue;
+		inc_term_worker_view(p->worker, p->cm, &p->view);
+		inc_term_counters_add(&sum, &p->view.counters);
+	}
+	return sum;
+}
+
+static int term_counters(const struct inc_engine *e, struct inc_engine_counters *out,
+			 struct inc_err *err)
+{
+	const struct inc_term_counters sum = count_all(const_engine_of(e));
+	const struct inc_engine_counter counters[] = {
+#define _(name, shown, text) {#shown, 'X', text, sum.name},
+		INC_TERM_COUNTERS(_)
+#undef _
+	};
+
+	/* no books: what is received here is messages, and each has its result */
+	*out = (struct inc_engine_counters){.balanced = true};
+	out->n = sizeof(counters) / sizeof(counters[0]);
+	memcpy(out->counter, counters, sizeof(counters));
+	return 0;
+}
+
+static void term_tell_status(const struct inc_engine *e, json_t *status)
+{
+	const struct own_figures u = usage_of(const_engine_of(e));
+	json_t *own = json_object();
+
+	inc_metric_json(INC_METRICS(term_metrics), &u, own);
+	json_object_set_new(own, "kernels", json_string(inc_reduce_set()));
+	json_object_set_new(status, "termination", own);
+}
+
+static void term_tell_metrics(const struct inc_engine *e, json_t *families)
+{
+	const struct own_figures u = usage_of(const_engine_of(e));
+
+	inc_metric_sample(families, "termination", INC_METRICS(term_metrics), &u, NULL);
+}
+
+static void term_log_totals(const struct inc_engine *e)
+{
+	const struct inc_term_counters c = count_all(const_engine_of(e));
+
+	inc_info("messages: received %llu, sent %llu; packets: received %llu, sent %llu, resent "
+		 "%llu, duplicates %llu",
+		 (unsigned long long)c.received, (unsigned long long)c.sent,
+		 (unsigned long long)c.rx_packets, (unsigned long long)c.tx_packets,
+		 (unsigned long long)c.retransmits, (unsigned long long)c.duplicates);
+}
+
+const struct inc_engine_ops inc_engine_term = {
+	.offer = term_offer,
+	.open = term_open,
+	.close = term_close,
+	.attach_port = term_attach_port,
+	.port = term_port,
+	.add_comm = term_add_comm,
+	.start_comm = term_start_comm,
+	.connect_comm = term_connect_comm,
+	.remove_comm = term_remove_comm,
+	.usage = term_usage,
+	.places = term_places,
+	.find = term_find,
+	.comm = term_comm,
+	.conn = term_conn,
+	.waiting = term_waiting,
+	.counters = term_counters,
+	.tell_status = term_tell_status,
+	.tell_metrics = term_tell_metrics,
+	.log_totals = term_log_totals,
+};

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A thread of the termination engine, with communicators that belong to it: it alone works on them,
+ * so that none of them has a lock. The daemon's thread has what it wants to know or to change done
+ * there, and waits for it.
+ */
+#ifndef INC_TERM_WORKER_H
+#define INC_TERM_WORKER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "lib/base/err.h"
+#include "userspace/term/comm.h"
+
+/* How often time goes by for communicators. */
+#define INC_TERM_TICK_MS 250
+
+struct inc_term_worker;
+
+struct inc_term_worker_opts {
+	const struct inc_term_endpoint_ops *const *kinds;
+	uint64_t rto_min_ns, rto_max_ns;
+	/* Called on the worker's thread. */
+	void (*notice)(void *arg, uint32_t communicator, uint64_t number,
+		       const struct inc_term_story *story);
+	void *arg;
+};
+
+/* Without a thread yet: tests make the turns themselves. */
+int inc_term_worker_new(const struct inc_term_worker_opts *opts, struct inc_term_worker **out,
+			struct inc_err *err);
+/* From now on its thread makes the turns. */
+int inc_term_worker_start(struct inc_term_worker *w, struct inc_err *err);
+/* Ends the thread, and what communicators are left. */
+void inc_term_worker_free(struct inc_term_worker *w);
+
+/* Waits until there is something to do, until_ns (CLOCK_MONOTONIC) at the latest, and does it. On
+ * the worker's thread. */
+void inc_term_worker_turn(struct inc_term_worker *w, uint64_t until_ns);
+
+/* What the others can ask for, from one thread: the daemon's. As the functions of comm.h, which are
+ * called on the worker's thread. */
+int inc_term_worker_add(struct inc_term_worker *w, struct inc_comm_conf *conf,
+			struct inc_term_comm **out, struct inc_err *err);
+int inc_term_worker_start_comm(struct inc_term_worker *w, struct inc_term_comm *cm,
+			       struct inc_err *err);
+int inc_term_worker_connect(struct inc_term_worker *w, struct inc_term_comm *cm,
+			    const struct inc_msg_peer *peer, uint32_t n, struct inc_err *err);
+void inc_term_worker_remove(struct inc_term_worker *w, struct inc_term_comm *cm);
+void inc_term_worker_view(struct inc_term_worker *w, const struct inc_term_comm *cm,
+			  struct inc_term_view *out);
+
+#endif
