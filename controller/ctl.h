@@ -208,6 +208,7 @@ enum inc_config_state {
 	CONFIG_NONE,
 	CONFIG_ASKED,   /* configure is on its way */
 	CONFIG_THERE,   /* the switch has it */
+	CONFIG_TOLD,    /* the same, and its neighbours' numbers are on their way to it */
 	CONFIG_REFUSED, /* the switch does not have it */
 };
 
@@ -218,9 +219,10 @@ struct inc_comm_member {
 	bool knows; /* has said itself that it has failed */
 	char transport[INC_CONTROL_TRANSPORT_LEN];
 	unsigned int payload;
-	unsigned int message_packets;
-	unsigned int window; /* messages */
+	unsigned int message_packets; /* 0: what suits the tree */
+	unsigned int window;          /* messages */
 	enum inc_byte_order byte_order;
+	enum inc_float_form floats; /* what it can */
 	struct inc_route_member route;
 	bool has_endpoint; /* endpoint is in a list */
 	LIST_ENTRY(inc_comm_member) endpoint;
@@ -245,16 +247,21 @@ struct inc_comm {
 	unsigned int payload;
 	unsigned int slots;
 	enum inc_byte_order byte_order;
-	int code; /* FAILED, REFUSED: why */
+	enum inc_tree_mode mode; /* what its switches and members have agreed on: comm_mode.c */
+	enum inc_float_form floats;
+	unsigned int message_packets; /* 0: not known, since an earlier controller */
+	unsigned int messages;        /* 0: as many as each member likes */
+	int code;                     /* FAILED, REFUSED: why */
 	char reason[512];
 	struct event *timer;
 	bool went_around;               /* has had another tree, that a switch had no room for */
 	struct inc_tree *tree;          /* from WAIT_SWITCH on */
 	enum inc_config_state *configs; /* by node of the tree; inc_comm_config_go() */
-	unsigned int pending;           /* configure requests not answered */
-	uint64_t asked_at_ns;           /* CONFIGURING: since when */
-	unsigned int look;              /* the last one for it, while it waits for switches */
-	struct inc_accusations accused; /* ranks that have not come back yet */
+	unsigned int pending;           /* configure and connect requests not answered */
+	bool chosen; /* CONFIGURING: switches in termination mode have chosen their numbers */
+	uint64_t asked_at_ns;               /* CONFIGURING: since when */
+	unsigned int look;                  /* the last one for it, while it waits for switches */
+	struct inc_accusations accused;     /* ranks that have not come back yet */
 	const struct inc_ctl_switch *ended; /* has heard from a neighbour that it is over */
 	/* a rank that has left it was silent: whom the switches wait for has to be known */
 	bool in_doubt;
@@ -267,6 +274,16 @@ struct inc_ctl_port {
 	unsigned int mtu; /* the topology's, where it has said nothing */
 	bool has_mac;
 	uint8_t mac[6];
+	/* in termination mode, by kind of endpoints: bytes of a packet and of a message at most; 0:
+	 * there are none */
+	unsigned int payload[2], message_bytes[2];
+};
+
+/* What a switch can in a mode. */
+struct inc_ctl_engine {
+	bool there;
+	struct inc_msg_limits limits;
+	bool floats; /* it adds them as they are, whatever the operator and the type */
 };
 
 struct inc_ctl_switch {
@@ -274,9 +291,13 @@ struct inc_ctl_switch {
 	unsigned int index;
 	struct inc_switch_link *link; /* NULL: absent */
 	uint64_t since_at_ms;         /* connected or absent */
-	json_t *ports;                /* of the last hello, may be NULL */
-	struct inc_ctl_port *has;     /* the same by the topology's ports */
-	uint32_t *qpns;               /* in use */
+	json_t *ports, *engines;      /* of the last hello, may be NULL */
+	bool mode_set;                /* by a tool: */
+	enum inc_mode_of_switch mode;
+	enum inc_mode_of_switch own_mode; /* of the last hello */
+	struct inc_ctl_engine can[2];     /* by mode, likewise */
+	struct inc_ctl_port *has;         /* the same by the topology's ports */
+	uint32_t *qpns;                   /* in use */
 	size_t n_qpns, qpns_room;
 	struct event *avoided; /* runs while it is avoided for want of room */
 	bool awaited;          /* a communicator waits until it has answered for others */
@@ -418,28 +439,6 @@ void inc_group_resume(struct inc_client *client, const struct inc_msg_resume *sa
 bool inc_group_awaits(const struct inc_group *group, unsigned int rank);
 void inc_group_settle(struct inc_group *group); /* may free it */
 
-/* orphan.c: what a switch has and no member has claimed */
-bool inc_orphan_add(struct inc_ctl_switch *sw, uint32_t number); /* false: no memory */
-/* A failure that the switch tells: kept for those who claim it. False: it is none. */
-bool inc_orphan_fail(struct inc_ctl_switch *sw, uint32_t number,
-		     const struct inc_accusation *accused);
-/* The switch has heard from a neighbour that it is over: as above. */
-void inc_orphan_ended(struct inc_ctl_switch *sw, uint32_t number);
-/* One switch has lost it: whoever claims it where others still have it hears that. */
-void inc_orphans_accuse(struct inc_ctl *ctl, uint32_t number, int code, const char *text);
-bool inc_orphan_is(const struct inc_ctl_switch *sw, uint32_t number);
-/* Claimed: all switches that have it are the communicator's now. It fails where one of them has
- * said so meanwhile, or is accused (inc_comm_judge). 0 or -ENOMEM. */
-int inc_orphans_take(struct inc_comm *comm);
-void inc_orphans_forget(struct inc_ctl_switch *sw); /* its next hello names them again */
-bool inc_orphan_known(const struct inc_ctl *ctl, uint32_t number);
-void inc_orphans_each(const struct inc_ctl *ctl,
-		      void (*fn)(const struct inc_ctl_switch *sw, uint32_t number, void *arg),
-		      void *arg);
-/* What the switch says when it is asked. code 0, or why it says nothing; found: it has it. */
-void inc_orphan_looked(struct inc_ctl_switch *sw, uint32_t number, int code, const char *text,
-		       bool found, uint64_t results);
-
 /* comm.c */
 /* C; wrong: -errno and why, where only part of it could be read */
 void inc_comm_ask(struct inc_member *member, const struct inc_msg_ask *said, int wrong,
@@ -467,25 +466,6 @@ struct inc_comm *inc_comm_adopt(struct inc_group *group, unsigned int index, uin
 int inc_comm_adopt_switch(struct inc_comm *comm, struct inc_ctl_switch *sw);
 /* A member is gone: forgets what was refused and has now been heard by all that are left. */
 void inc_comm_forget_refused(struct inc_group *group);
-
-/* comm_config.c */
-void inc_comm_configure(struct inc_comm *comm); /* all have asked */
-void inc_comm_unconfigure(struct inc_comm *comm);
-/* The first of its switches that is not connected, or NULL. */
-const struct inc_ctl_switch *inc_comm_absent(const struct inc_comm *comm);
-/* The switch has answered: code 0 and the number that it confirms, or why not. */
-void inc_comm_answered(struct inc_ctl_switch *sw, uint32_t number, int code, const char *text,
-		       uint32_t confirmed);
-/* A switch is back, or has answered most of what it was asked: communicators go on. */
-void inc_comm_switch_connected(struct inc_ctl_switch *sw);
-void inc_comm_switch_answered(struct inc_ctl_switch *sw);
-/* Whether the switch has the communicator, as far as is known. */
-bool inc_comm_keeps(const struct inc_comm *comm, const struct inc_ctl_switch *sw);
-/* Whether a switch that says it has the communicator shall keep it: of an earlier controller's it
- * becomes one of its switches. */
-bool inc_comm_takes(struct inc_comm *comm, struct inc_ctl_switch *sw);
-/* Fails the communicators that should be on the switch but are not among the n that it has. */
-void inc_comm_check_kept(struct inc_ctl_switch *sw, const uint32_t *listed, size_t n);
 
 /* admission.c */
 /* What the controller has given away of a switch. */
@@ -549,6 +529,12 @@ const char *inc_switch_name(const struct inc_ctl_switch *sw);
 void inc_switch_drop(struct inc_ctl_switch *sw, const char *reason);
 /* It has refused for want of room: for a while trees go around it where they can. */
 void inc_switch_avoid(struct inc_ctl_switch *sw);
+/* What it does with communicators that begin now: as a tool has said, else the topology, else the
+ * switch itself. */
+enum inc_mode_of_switch inc_switch_mode(const struct inc_ctl_switch *sw);
+/* 0, or -EOPNOTSUPP where the switch has said that it cannot. */
+int inc_switch_set_mode(struct inc_ctl_switch *sw, enum inc_mode_of_switch mode,
+			struct inc_err *err);
 /* A queue pair number that no live connection of the switch has. */
 int inc_switch_qpn_get(struct inc_ctl_switch *sw, uint32_t *qpn);
 void inc_switch_qpn_put(struct inc_ctl_switch *sw, uint32_t qpn);
@@ -580,6 +566,8 @@ uint32_t inc_page_next(const json_t *answer, uint64_t arg);
 /* switch_ask.c: what the core asks of switches; -errno where it could not be sent. */
 /* Makes the communicator; inc_comm_answered() hears what came of it. */
 int inc_switch_configure(struct inc_ctl_switch *sw, const struct inc_comm_conf *conf);
+/* Tells it the other ends of connections; inc_comm_connected() hears what came of it. */
+int inc_switch_connect(struct inc_ctl_switch *sw, const struct inc_msg_connect *peers);
 /* Makes the switch forget a communicator. */
 void inc_switch_remove(struct inc_ctl_switch *sw, uint32_t number);
 /* What the communicator waits for, for inc_comm_waits(). */

@@ -124,7 +124,8 @@ static const struct inc_field switch_fields[] = {
 	{"mode", INC_CHOICE, INC_OPTIONAL, SWITCH(settings.mode), .names = inc_modes_of_switch,
 	 .given = offsetof(struct inc_switch_conf, settings.mode_given),
 	 .text = "of communicators that do not say it; absent: passthrough"},
-	{"root", INC_BOOL, INC_DEFAULT, SWITCH(root), .def = true, .text = "no connection is up"},
+	{"root", INC_BOOL, INC_DEFAULT, SWITCH(root), .def = true, .alias = "is_root",
+	 .text = "no connection is up"},
 	{"communicators", INC_OTHER, INC_OPTIONAL, .what = "list of communicators",
 	 .text = "absent: one with number 0"},
 	{"connections", INC_OTHER, .what = "list of connections", .text = "of all communicators"},
@@ -304,7 +305,8 @@ static int read_connections(const struct inc_yaml_node *sw, struct inc_switch_co
 		roots += cm->root;
 	}
 	if (!conf->root && roots == conf->n_comms)
-		return inc_yaml_error(inc_yaml_get(sw, "root"), err, "no connection is up");
+		return inc_yaml_error(inc_yaml_get(sw, "root") ?: inc_yaml_get(sw, "is_root"), err,
+				      "no connection is up");
 	return 0;
 }
 
@@ -388,7 +390,7 @@ static int pick_switch(const struct inc_yaml_node *root, const char *want,
 		       const struct inc_yaml_node **out, char name[INC_SWITCH_NAME_LEN],
 		       struct inc_err *err)
 {
-	static const char *const known[] = {"switches", NULL};
+	static const char *const known[] = {"switches", "switch", NULL};
 	const struct inc_yaml_node *list;
 	size_t i;
 	int ret;
@@ -398,6 +400,9 @@ static int pick_switch(const struct inc_yaml_node *root, const char *want,
 	if (ret)
 		return ret;
 	list = inc_yaml_get(root, "switches");
+	if (list && inc_yaml_get(root, "switch"))
+		return inc_yaml_error(root, err, "'switches' and 'switch' are the same");
+	list = list ?: inc_yaml_get(root, "switch");
 	if (!list)
 		return inc_yaml_error(root, err, "'switches' is missing");
 	ret = inc_yaml_want_seq(list, err);

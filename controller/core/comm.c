@@ -7,7 +7,7 @@
 #include <string.h>
 #include "lib/base/clock.h"
 #include "lib/base/errno_name.h"
-#include "controller/ctl.h"
+#include "controller/core/comm_config.h"
 #include "lib/base/log.h"
 
 struct inc_comm *inc_comm_find(struct inc_ctl *ctl, uint32_t number)
@@ -268,24 +268,19 @@ void inc_comm_fail(struct inc_comm *comm, int rank, int code, const char *fmt, .
 }
 
 /* The member's part of a communicator, from its C. */
-static int take_fields(const struct inc_msg_ask *ask, struct inc_comm_member *m,
-		       struct inc_err *err)
+static void take_fields(const struct inc_msg_ask *ask, struct inc_comm_member *m)
 {
-	if (ask->window * ask->message_packets > INC_MAX_SLOTS)
-		return inc_err_set(err, EINVAL,
-				   "a window of %u messages of %u packets is more than %d slots",
-				   ask->window, ask->message_packets, INC_MAX_SLOTS);
 	memcpy(m->transport, ask->transport, sizeof(m->transport));
 	m->payload = ask->payload;
 	m->message_packets = ask->message_packets;
 	m->window = ask->window;
 	m->byte_order = ask->byte_order;
+	m->floats = ask->floats;
 	m->route.own.qpn = ask->qpn;
 	m->route.own.psn = ask->psn;
-	m->route.udp_port = ask->udp_port;
+	m->route.own.udp_port = ask->udp_port;
 	m->route.pkey = ask->pkey;
 	m->route.udp_csum = ask->udp_csum;
-	return 0;
 }
 
 static struct inc_comm *find_index(const struct inc_group *group, unsigned int index)
@@ -389,7 +384,8 @@ void inc_comm_ask(struct inc_member *member, const struct inc_msg_ask *said, int
 	ret = check_ask(member, comm, said->comm, &err);
 	if (ret)
 		goto refuse;
-	wrong = wrong ?: take_fields(said, &asked, why);
+	if (!wrong)
+		take_fields(said, &asked);
 	wrong = wrong ?: inc_endpoint_check(member->group->ctl, &asked.route, why);
 	if (!wrong && !comm)
 		wrong = inc_group_admit(member->group, why);
@@ -419,8 +415,10 @@ void inc_comm_configured(struct inc_comm *comm)
 
 	figures->configured++;
 	figures->configure_us += (inc_now_ns() - comm->asked_at_ns) / INC_NSEC_PER_USEC;
-	inc_info("communicator %u (group %u, %s): payload %u, %u slots, %u switches", comm->number,
-		 group->number, group->job, comm->payload, comm->slots, comm->tree->n);
+	inc_info("communicator %u (group %u, %s): payload %u, %u slots, %u switches, %s, messages "
+		 "of %u packets, floats %s",
+		 comm->number, group->number, group->job, comm->payload, comm->slots, comm->tree->n,
+		 inc_tree_modes[comm->mode], comm->message_packets, inc_float_forms[comm->floats]);
 	inc_comm_go(comm, COMM_CONFIGURED);
 	for (unsigned int rank = 0; rank < group->world_size; rank++) {
 		const struct inc_member *member = &group->members[rank];
@@ -432,8 +430,12 @@ void inc_comm_configured(struct inc_comm *comm)
 			.communicator = comm->number,
 			.payload = comm->payload,
 			.slots = comm->slots,
+			.mode = comm->mode,
+			.floats = comm->floats,
+			.message_packets = comm->message_packets,
+			.messages = comm->messages,
 			.connection = {.peer_ip = sw->ports[host->port].ip,
-				       .peer_port = INC_ROCE_UDP_PORT,
+				       .peer_port = peer->udp_port ?: INC_ROCE_UDP_PORT,
 				       .peer_qp = peer->qpn,
 				       .peer_psn = peer->psn,
 				       .my_ip = host->ip},

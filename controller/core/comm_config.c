@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include "controller/ctl.h"
+#include "controller/core/comm_config.h"
+#include "controller/core/orphan.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 
@@ -31,67 +31,16 @@ static void free_route(struct inc_comm *comm)
 
 void inc_comm_unconfigure(struct inc_comm *comm)
 {
-	struct inc_ctl *ctl = comm->group->ctl;
-
 	if (!comm->tree)
 		return;
 	for (unsigned int i = 0; comm->configs && i < comm->tree->n; i++) {
-		if (comm->configs[i] != CONFIG_ASKED && comm->configs[i] != CONFIG_THERE)
+		if (comm->configs[i] == CONFIG_NONE || comm->configs[i] == CONFIG_REFUSED)
 			continue;
 		inc_comm_config_go(comm, i, CONFIG_NONE);
 		inc_switch_remove(switch_of(comm, &comm->tree->nodes[i]), comm->number);
 	}
-	for (unsigned int i = 0; i < comm->tree->n; i++) {
-		struct inc_tree_node *node = &comm->tree->nodes[i];
-
-		if (node->parent < 0)
-			continue;
-		inc_switch_qpn_put(switch_of(comm, node), node->up.qpn);
-		inc_switch_qpn_put(switch_of(comm, &comm->tree->nodes[node->parent]),
-				   node->down.qpn);
-	}
-	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
-		struct inc_route_member *member = &comm->members[rank].route;
-
-		inc_switch_qpn_put(&ctl->switches[ctl->topo->hosts[member->host].sw],
-				   member->sw.qpn);
-		member->sw.qpn = 0; /* another tree may follow, and fail before it has numbers */
-	}
+	inc_comm_drop_ends(comm);
 	free_route(comm);
-}
-
-static int new_end(struct inc_ctl_switch *sw, struct inc_route_end *end)
-{
-	int ret;
-
-	if (getrandom(&end->psn, sizeof(end->psn), 0) != sizeof(end->psn))
-		return -EIO;
-	end->psn &= INC_PSN_MASK;
-	ret = inc_switch_qpn_get(sw, &end->qpn);
-	if (ret)
-		end->qpn = 0;
-	return ret;
-}
-
-static int number_connections(struct inc_comm *comm)
-{
-	struct inc_ctl *ctl = comm->group->ctl;
-	int ret = 0;
-
-	for (unsigned int rank = 0; rank < comm->group->world_size && !ret; rank++) {
-		struct inc_route_member *member = &comm->members[rank].route;
-
-		ret = new_end(&ctl->switches[ctl->topo->hosts[member->host].sw], &member->sw);
-	}
-	for (unsigned int i = 1; i < comm->tree->n && !ret; i++) {
-		struct inc_tree_node *node = &comm->tree->nodes[i];
-
-		ret = new_end(switch_of(comm, node), &node->up);
-		if (!ret)
-			ret = new_end(switch_of(comm, &comm->tree->nodes[node->parent]),
-				      &node->down);
-	}
-	return ret;
 }
 
 static const struct inc_route_member *route_member(const void *arg, unsigned int rank)
@@ -99,15 +48,6 @@ static const struct inc_route_member *route_member(const void *arg, unsigned int
 	const struct inc_comm *comm = arg;
 
 	return &comm->members[rank].route;
-}
-
-static unsigned int power_of_two(unsigned int n)
-{
-	unsigned int p = 1;
-
-	while (p < n)
-		p *= 2;
-	return p;
 }
 
 static unsigned int min(unsigned int a, unsigned int b)
@@ -123,24 +63,23 @@ static const uint8_t *port_mac(const void *arg, unsigned int sw, unsigned int po
 	return has->has_mac ? has->mac : NULL;
 }
 
-static void choose_slots(struct inc_comm *comm)
-{
-	unsigned int packets = 1;
-
-	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
-		const struct inc_comm_member *m = &comm->members[rank];
-
-		if (packets < m->window * m->message_packets)
-			packets = m->window * m->message_packets;
-	}
-	comm->slots = power_of_two(packets);
-}
-
 /* The MTU of a port and its cable. */
 static unsigned int port_mtu(const struct inc_ctl *ctl, unsigned int sw, unsigned int port)
 {
 	return min(ctl->topo->links[ctl->topo->switches[sw].ports[port].link].mtu,
 		   ctl->switches[sw].has[port].mtu);
+}
+
+/* What a connection can end at takes packets of this size; in passthrough mode any. */
+static unsigned int port_payload(const struct inc_comm *comm, const struct inc_tree_node *node,
+				 unsigned int port)
+{
+	const unsigned int *payload = switch_of(comm, node)->has[port].payload;
+
+	if (node->mode == INC_PASSTHROUGH)
+		return INC_MAX_PAYLOAD;
+	return min(payload[INC_ENDPOINT_SOFT] ?: INC_MAX_PAYLOAD,
+		   payload[INC_ENDPOINT_VERBS] ?: INC_MAX_PAYLOAD);
 }
 
 /* The largest packet must pass every port on the way. */
@@ -157,50 +96,115 @@ static void choose_payload(struct inc_comm *comm)
 
 		comm->payload = min(comm->payload, comm->members[rank].payload);
 		mtu = min(mtu, ctl->topo->links[host->link].mtu);
-		mtu = min(mtu, port_mtu(ctl, host->sw, host->port));
 	}
-	for (unsigned int i = 1; i < comm->tree->n; i++) {
+	for (unsigned int i = 0; i < comm->tree->n; i++) {
 		const struct inc_tree_node *node = &comm->tree->nodes[i];
 
+		for (unsigned int k = 0; k < node->n_children; k++) {
+			const unsigned int port = comm->tree->children[node->first_child + k].port;
+
+			mtu = min(mtu, port_mtu(ctl, node->sw, port));
+			comm->payload = min(comm->payload, port_payload(comm, node, port));
+		}
+		if (node->parent < 0)
+			continue;
 		mtu = min(mtu, port_mtu(ctl, node->sw, node->up_port));
-		mtu = min(mtu, port_mtu(ctl, comm->tree->nodes[node->parent].sw, node->down_port));
+		comm->payload = min(comm->payload, port_payload(comm, node, node->up_port));
 	}
 	while (comm->payload > INC_MIN_PAYLOAD && comm->payload + INC_MAX_OVERHEAD > mtu)
 		comm->payload /= 2;
 }
 
-static void send_configs(struct inc_comm *comm)
+/* What one of its switches is told: 0 or -errno. */
+static int configure_node(struct inc_comm *comm, unsigned int node)
 {
 	const struct inc_route_comm route = {
 		.communicator = comm->number,
 		.payload = comm->payload,
 		.slots = comm->slots,
 		.byte_order = comm->byte_order,
+		.message_packets = comm->message_packets,
+		.messages = comm->messages,
+		.floats = comm->floats,
 		.topo = comm->group->ctl->topo,
 		.tree = comm->tree,
 		.member = route_member,
 		.mac = port_mac,
 		.arg = comm,
 	};
+	struct inc_comm_conf conf;
+	int ret = inc_route_config(&route, node, &conf);
 
-	inc_comm_go(comm, COMM_CONFIGURING);
-	comm->asked_at_ns = inc_now_ns();
-	for (unsigned int i = 0; i < comm->tree->n; i++) {
-		struct inc_ctl_switch *sw = switch_of(comm, &comm->tree->nodes[i]);
-		struct inc_comm_conf conf;
-		int ret;
+	ret = ret ?: inc_switch_configure(switch_of(comm, &comm->tree->nodes[node]), &conf);
+	if (ret)
+		return ret;
+	inc_comm_config_go(comm, node, CONFIG_ASKED);
+	comm->pending++;
+	return 0;
+}
 
-		ret = inc_route_config(&route, i, &conf);
-		if (!ret)
-			ret = inc_switch_configure(sw, &conf);
-		if (ret) {
-			inc_comm_fail(comm, -1, -ret, "switch %s: %s", inc_switch_name(sw),
-				      strerror(-ret));
+/* A switch in termination mode hears of its neighbours that are, too. */
+static int connect_node(struct inc_comm *comm, unsigned int node)
+{
+	struct inc_msg_connect peers;
+	int ret;
+
+	if (!inc_comm_list_peers(comm, node, &peers))
+		return 0;
+	ret = inc_switch_connect(switch_of(comm, &comm->tree->nodes[node]), &peers);
+	if (ret)
+		return ret;
+	inc_comm_config_go(comm, node, CONFIG_TOLD);
+	comm->pending++;
+	return 0;
+}
+
+/* What this switch is to be asked now, if anything. */
+static int ask_node(struct inc_comm *comm, unsigned int node)
+{
+	const bool ends = comm->tree->nodes[node].mode == INC_TERMINATION;
+
+	if (comm->chosen != ends)
+		return configure_node(comm, node);
+	return ends ? connect_node(comm, node) : 0;
+}
+
+/*
+ * Switches in termination mode are configured first: they choose their numbers, which their
+ * neighbours have to be told. Then come the others, and what the first have to hear of each other.
+ */
+static void ask_switches(struct inc_comm *comm)
+{
+	for (;;) {
+		for (unsigned int i = 0; i < comm->tree->n; i++) {
+			const struct inc_tree_node *node = &comm->tree->nodes[i];
+			int ret = ask_node(comm, i);
+
+			if (!ret)
+				continue;
+			inc_comm_fail(comm, -1, -ret, "switch %s: %s",
+				      inc_switch_name(switch_of(comm, node)), strerror(-ret));
 			return;
 		}
-		inc_comm_config_go(comm, i, CONFIG_ASKED);
-		comm->pending++;
+		if (comm->pending)
+			return;
+		if (comm->chosen)
+			break;
+		comm->chosen = true;
 	}
+	inc_comm_configured(comm);
+}
+
+static void answered(struct inc_comm *comm)
+{
+	if (--comm->pending)
+		return;
+	if (comm->chosen) {
+		inc_comm_configured(comm);
+		return;
+	}
+	comm->chosen = true;
+	ask_switches(comm);
 }
 
 const struct inc_ctl_switch *inc_comm_absent(const struct inc_comm *comm)
@@ -243,7 +247,7 @@ static int find_route(struct inc_comm *comm, struct inc_err *err)
 	for (unsigned int rank = 0; rank < group->world_size; rank++)
 		hosts[rank] = group->members[rank].host;
 	free_route(comm);
-	choose_slots(comm);
+	inc_comm_choose_slots(comm);
 	ret = inc_comm_admit(comm, err);
 	if (ret)
 		return ret;
@@ -262,6 +266,7 @@ static void begin(struct inc_comm *comm)
 {
 	const struct inc_group *group = comm->group;
 	const struct inc_ctl_switch *absent = inc_comm_absent(comm);
+	struct inc_err err;
 	int ret;
 
 	if (absent)
@@ -273,16 +278,25 @@ static void begin(struct inc_comm *comm)
 		return;
 	}
 	choose_payload(comm);
+	ret = inc_comm_agree(comm, &err);
+	if (ret) {
+		inc_comm_fail(comm, -1, -ret, "%s", err.msg);
+		return;
+	}
 	comm->number = inc_number_give(&group->ctl->comm_numbers, is_taken, group->ctl);
 	if (!comm->number) {
 		inc_comm_fail(comm, -1, ENOMEM, "out of memory");
 		return;
 	}
-	ret = number_connections(comm);
-	if (ret)
+	ret = inc_comm_number_ends(comm);
+	if (ret) {
 		inc_comm_fail(comm, -1, -ret, "no queue pair number: %s", strerror(-ret));
-	else
-		send_configs(comm);
+		return;
+	}
+	inc_comm_go(comm, COMM_CONFIGURING);
+	comm->asked_at_ns = inc_now_ns();
+	comm->chosen = false;
+	ask_switches(comm);
 }
 
 void inc_comm_configure(struct inc_comm *comm)
@@ -318,12 +332,24 @@ static bool go_around(struct inc_comm *comm, struct inc_ctl_switch *sw, const ch
 	return true;
 }
 
+/* It confirms something else than it was asked. */
+static bool confirms(struct inc_comm *comm, const struct inc_ctl_switch *sw, uint32_t confirmed)
+{
+	if (confirmed == comm->number)
+		return true;
+	inc_comm_fail(comm, -1, EPROTO, "switch %s confirms another communicator",
+		      inc_switch_name(sw));
+	return false;
+}
+
 void inc_comm_answered(struct inc_ctl_switch *sw, uint32_t number, int code, const char *text,
-		       uint32_t confirmed)
+		       const struct inc_msg_configured *made)
 {
 	struct inc_comm *comm = inc_comm_find(sw->ctl, number);
 	int node = comm ? node_of(comm, sw) : -1;
 	char holder[200] = "";
+	struct inc_err err;
+	int ret;
 
 	if (node < 0 || comm->phase != COMM_CONFIGURING || comm->configs[node] != CONFIG_ASKED)
 		return;
@@ -339,14 +365,33 @@ void inc_comm_answered(struct inc_ctl_switch *sw, uint32_t number, int code, con
 		inc_comm_fail(comm, -1, code, "switch %s: %s%s", inc_switch_name(sw), text, holder);
 		return;
 	}
-	if (confirmed != comm->number) {
-		inc_comm_fail(comm, -1, EPROTO, "switch %s confirms another communicator",
-			      inc_switch_name(sw));
+	if (!confirms(comm, sw, made->communicator))
+		return;
+	ret = inc_comm_take_ends(comm, node, made, &err);
+	if (ret) {
+		inc_comm_fail(comm, -1, -ret, "switch %s %s", inc_switch_name(sw), err.msg);
 		return;
 	}
 	inc_comm_config_go(comm, node, CONFIG_THERE);
-	if (--comm->pending == 0)
-		inc_comm_configured(comm);
+	answered(comm);
+}
+
+void inc_comm_connected(struct inc_ctl_switch *sw, uint32_t number, int code, const char *text,
+			uint32_t confirmed)
+{
+	struct inc_comm *comm = inc_comm_find(sw->ctl, number);
+	int node = comm ? node_of(comm, sw) : -1;
+
+	if (node < 0 || comm->phase != COMM_CONFIGURING || comm->configs[node] != CONFIG_TOLD)
+		return;
+	if (code) {
+		inc_comm_fail(comm, -1, code, "switch %s: %s", inc_switch_name(sw), text);
+		return;
+	}
+	if (!confirms(comm, sw, confirmed))
+		return;
+	inc_comm_config_go(comm, node, CONFIG_THERE);
+	answered(comm);
 }
 
 /* Nothing but the switch's answers has kept it from being configured, and they do so no more. */
@@ -390,7 +435,8 @@ bool inc_comm_keeps(const struct inc_comm *comm, const struct inc_ctl_switch *sw
 {
 	int node = node_of(comm, sw);
 
-	return node >= 0 && comm->configs[node] == CONFIG_THERE;
+	return node >= 0 &&
+	       (comm->configs[node] == CONFIG_THERE || comm->configs[node] == CONFIG_TOLD);
 }
 
 bool inc_comm_takes(struct inc_comm *comm, struct inc_ctl_switch *sw)

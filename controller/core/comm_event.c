@@ -7,7 +7,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include "controller/ctl.h"
+#include "controller/core/comm_config.h"
+#include "controller/core/orphan.h"
 #include "lib/base/log.h"
 
 /* Whether a rank's host is attached to the switch; true, too, where its host is not known yet. */

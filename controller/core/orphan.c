@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "controller/ctl.h"
+#include "controller/core/orphan.h"
 #include "lib/base/log.h"
 
 struct inc_orphan {

@@ -126,10 +126,8 @@ void inc_comm_go(struct inc_comm *comm, enum inc_comm_phase to)
 }
 
 static const char *const config_names[] = {
-	[CONFIG_NONE] = "none",
-	[CONFIG_ASKED] = "asked",
-	[CONFIG_THERE] = "there",
-	[CONFIG_REFUSED] = "refused",
+	[CONFIG_NONE] = "none", [CONFIG_ASKED] = "asked",     [CONFIG_THERE] = "there",
+	[CONFIG_TOLD] = "told", [CONFIG_REFUSED] = "refused",
 };
 
 static const uint32_t config_steps[] = {
@@ -137,7 +135,8 @@ static const uint32_t config_steps[] = {
 	[CONFIG_NONE] = INC_STEP(CONFIG_ASKED) | INC_STEP(CONFIG_THERE),
 	[CONFIG_ASKED] = INC_STEP(CONFIG_THERE) | INC_STEP(CONFIG_REFUSED) | INC_STEP(CONFIG_NONE),
 	/* REFUSED: the switch has restarted without it */
-	[CONFIG_THERE] = INC_STEP(CONFIG_NONE) | INC_STEP(CONFIG_REFUSED),
+	[CONFIG_THERE] = INC_STEP(CONFIG_NONE) | INC_STEP(CONFIG_REFUSED) | INC_STEP(CONFIG_TOLD),
+	[CONFIG_TOLD] = INC_STEP(CONFIG_NONE) | INC_STEP(CONFIG_REFUSED) | INC_STEP(CONFIG_THERE),
 	[CONFIG_REFUSED] = 0,
 };
 

@@ -9,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include "controller/ctl.h"
+#include "controller/core/orphan.h"
 #include "lib/base/log.h"
 
 struct claim {
 	uint32_t number;
 	uint32_t index;
-	uint32_t payload;
-	uint32_t slots;
+	const struct inc_msg_claim *said;
 	struct inc_ctl_switch *sw;
 	struct inc_comm_member member;
 };
@@ -43,12 +43,11 @@ static int take_fields(struct inc_ctl *ctl, const struct inc_msg_claim *said, st
 	c->sw = &ctl->switches[sw];
 	c->number = said->communicator;
 	c->index = said->comm;
-	c->payload = said->payload;
-	c->slots = said->slots;
+	c->said = said;
 	c->member.asked = c->member.ready = true;
 	c->member.byte_order = said->byte_order;
 	c->member.route.own.qpn = said->qpn;
-	c->member.route.udp_port = said->udp_port;
+	c->member.route.own.udp_port = said->udp_port;
 	strcpy(c->member.transport, said->transport);
 	return 0;
 }
@@ -193,9 +192,13 @@ static int take_claim(struct inc_group *group, unsigned int rank, const struct c
 		comm = inc_comm_adopt(group, c->index, c->number, c->sw);
 		if (!comm)
 			return -ENOMEM;
-		comm->payload = c->payload;
-		comm->slots = comm->tree->slots = c->slots;
-		comm->byte_order = c->member.byte_order;
+		comm->payload = c->said->payload;
+		comm->slots = comm->tree->slots = c->said->slots;
+		comm->byte_order = c->said->byte_order;
+		comm->mode = c->said->mode;
+		comm->floats = c->said->floats;
+		comm->message_packets = c->said->message_packets;
+		comm->messages = c->said->messages;
 		/* who came before and did not name it has destroyed it */
 		for (unsigned int other = 0; other < group->world_size; other++)
 			comm->members[other].destroyed = group->members[other].present;

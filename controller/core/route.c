@@ -18,11 +18,12 @@ static int make_arrays(struct inc_routes *r)
 	r->spots = calloc(n, sizeof(*r->spots));
 	r->use = calloc(n, sizeof(*r->use));
 	r->limits = calloc(n, sizeof(*r->limits));
+	r->mode = calloc(n, sizeof(*r->mode));
 	r->there = calloc(n, sizeof(*r->there));
 	r->avoided = calloc(n, sizeof(*r->avoided));
 	r->link_load = calloc(r->topo->n_links, sizeof(*r->link_load));
 	r->link_weight = calloc(r->topo->n_links, sizeof(*r->link_weight));
-	if (!r->room || !r->edges || !r->spots || !r->use || !r->limits || !r->there ||
+	if (!r->room || !r->edges || !r->spots || !r->use || !r->limits || !r->mode || !r->there ||
 	    !r->avoided || !r->link_load || !r->link_weight)
 		return -ENOMEM;
 	for (size_t i = 0; i < n_lists; i++)
@@ -61,6 +62,7 @@ void inc_routes_free(struct inc_routes *r)
 	free(r->spots);
 	free(r->use);
 	free(r->limits);
+	free(r->mode);
 	free(r->there);
 	free(r->avoided);
 	free(r->link_load);
@@ -75,6 +77,11 @@ void inc_routes_avoid(struct inc_routes *r, unsigned int sw, bool avoid)
 {
 	r->n_avoided += avoid - r->avoided[sw];
 	r->avoided[sw] = avoid;
+}
+
+void inc_routes_set_mode(struct inc_routes *r, unsigned int sw, enum inc_mode_of_switch mode)
+{
+	r->mode[sw] = mode;
 }
 
 void inc_routes_offer(struct inc_routes *r, unsigned int sw, const struct inc_msg_limits *limits)
@@ -118,6 +125,8 @@ static unsigned int free_connections(const struct inc_routes *r, unsigned int sw
 	const struct inc_load *use = in_use(r, sw);
 	uint64_t left = UINT_MAX;
 
+	if (r->mode[sw] != INC_PASSTHROUGH)
+		return left;
 	if ((limits->slots && r->slots > limits->slots) ||
 	    (limits->groups && use->communicators >= limits->groups))
 		return 0;
@@ -135,8 +144,10 @@ static unsigned int free_connections(const struct inc_routes *r, unsigned int sw
 static unsigned int max_children(const struct inc_routes *r, unsigned int sw)
 {
 	const unsigned int said = r->limits[sw].children;
+	const unsigned int most =
+		r->mode[sw] == INC_PASSTHROUGH ? INC_MAX_CHILDREN : INC_COMM_MAX_CHILDREN;
 
-	return said && said < INC_MAX_CHILDREN ? said : INC_MAX_CHILDREN;
+	return said && said < most ? said : most;
 }
 
 unsigned int inc_route_capacity(const struct inc_routes *r, unsigned int sw, bool up)
@@ -281,7 +292,8 @@ static void count(struct inc_routes *r, const struct inc_tree *tree, int sign)
 		const struct inc_tree_node *node = &tree->nodes[i];
 		struct inc_route_use *use = &r->use[node->sw];
 
-		inc_load_add(&use->taken, inc_tree_node_takes(tree, i), sign);
+		if (node->mode == INC_PASSTHROUGH)
+			inc_load_add(&use->taken, inc_tree_node_takes(tree, i), sign);
 		use->load += sign * inc_route_slots_load(tree->slots);
 		for (unsigned int k = 0; k < node->n_children; k++) {
 			const struct inc_tree_child *child = &tree->children[node->first_child + k];

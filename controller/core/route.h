@@ -27,6 +27,11 @@ void inc_routes_free(struct inc_routes *routes);
 void inc_routes_offer(struct inc_routes *routes, unsigned int sw,
 		      const struct inc_msg_limits *limits);
 
+/* What the switch does with communicators that get their tree from now on; passthrough at first. In
+ * termination mode only its children are limited here: of what else it is short of, it says itself.
+ */
+void inc_routes_set_mode(struct inc_routes *routes, unsigned int sw, enum inc_mode_of_switch mode);
+
 /* Where there is a tree without this switch, it is not used: it has refused for want of what is not
  * known here. Until it is offered anew, or this is taken back. */
 void inc_routes_avoid(struct inc_routes *routes, unsigned int sw, bool avoid);
@@ -56,8 +61,8 @@ void inc_route_release(struct inc_routes *routes, struct inc_tree *tree);
 
 /* What communicators take of a switch. */
 struct inc_route_use {
-	struct inc_load taken;
-	uint64_t load; /* in INC_LOAD_UNITs: a communicator counts by its slots */
+	struct inc_load taken; /* in passthrough mode */
+	uint64_t load;         /* in INC_LOAD_UNITs: a communicator counts by its slots */
 };
 
 #define INC_LOAD_UNIT (1u << 20) /* a communicator of INC_DEF_SLOTS; on a link: of 10 Gbit/s */

@@ -44,6 +44,7 @@ struct inc_routes {
 	struct inc_order one; /* from one of them, where that finds nothing */
 	struct inc_route_use *use;
 	struct inc_msg_limits *limits; /* by switch; what is 0 is not limited */
+	enum inc_mode_of_switch *mode; /* by switch */
 	bool *there;                   /* by switch */
 	bool *avoided;                 /* by switch */
 	unsigned int n_avoided;

@@ -46,6 +46,7 @@ static void add_node(struct inc_routes *r, struct inc_tree *tree, unsigned int s
 	struct inc_tree_node *node = &tree->nodes[tree->n];
 
 	node->sw = s;
+	node->mode = r->mode[s];
 	node->parent = -1;
 	node->first_rank = spot->first_rank;
 	node->size = 1;

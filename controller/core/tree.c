@@ -17,8 +17,9 @@ int inc_tree_find(const struct inc_tree *tree, unsigned int sw)
 struct inc_load inc_tree_node_takes(const struct inc_tree *tree, unsigned int n)
 {
 	const struct inc_tree_node *node = &tree->nodes[n];
+	const unsigned int slots = node->mode == INC_PASSTHROUGH ? tree->slots : 0;
 
-	return inc_load_of(node->n_children + (node->parent >= 0), tree->slots);
+	return inc_load_of(node->n_children + (node->parent >= 0), slots);
 }
 
 void inc_tree_ranks(const struct inc_tree *tree, unsigned int n, struct inc_ranks *ranks)
@@ -67,6 +68,26 @@ void inc_tree_describe(const struct inc_tree *tree, const struct inc_topology *t
 	strcpy(buf + used, end);
 }
 
+static void own_end(const struct inc_route_end *end, struct inc_conn_conf *c)
+{
+	c->own_qp = end->qpn;
+	c->has_own_psn = true;
+	c->own_psn = end->psn;
+	c->own_port = end->open ? end->udp_port : end->udp_port ?: INC_ROCE_UDP_PORT;
+	c->endpoint = end->kind;
+}
+
+/* Nothing of what is still to be chosen there. */
+static void peer_end(const struct inc_route_end *end, struct inc_conn_conf *c)
+{
+	if (end->open)
+		return;
+	c->peer_qp = end->qpn;
+	c->has_peer_psn = true;
+	c->peer_psn = end->psn;
+	c->peer_port = end->udp_port ?: INC_ROCE_UDP_PORT;
+}
+
 static void host_connection(const struct inc_route_comm *comm, const struct inc_topo_port *port,
 			    unsigned int rank, struct inc_conn_conf *c)
 {
@@ -75,16 +96,12 @@ static void host_connection(const struct inc_route_comm *comm, const struct inc_
 	*c = (struct inc_conn_conf){
 		.rank = rank,
 		.own_ip = port->ip,
-		.own_port = INC_ROCE_UDP_PORT,
-		.own_qp = member->sw.qpn,
-		.own_psn = member->sw.psn,
 		.peer_ip = comm->topo->hosts[member->host].ip,
-		.peer_port = member->udp_port,
-		.peer_qp = member->own.qpn,
-		.peer_psn = member->own.psn,
 		.pkey = member->pkey,
 		.udp_csum = member->udp_csum,
 	};
+	own_end(&member->sw, c);
+	peer_end(&member->own, c);
 	strcpy(c->port, port->name);
 }
 
@@ -104,18 +121,12 @@ static void switch_connection(const struct inc_route_comm *comm, const struct in
 		.up = up,
 		.rank = node->first_rank,
 		.own_ip = own->ip,
-		.own_port = INC_ROCE_UDP_PORT,
-		.own_qp = ends[!up]->qpn,
-		.has_own_psn = true,
-		.own_psn = ends[!up]->psn,
 		.peer_ip = peer->ip,
 		.has_peer_mac = mac,
-		.peer_port = INC_ROCE_UDP_PORT,
-		.peer_qp = ends[up]->qpn,
-		.has_peer_psn = true,
-		.peer_psn = ends[up]->psn,
 		.pkey = INC_PKEY_DEFAULT,
 	};
+	own_end(ends[!up], c);
+	peer_end(ends[up], c);
 	if (mac)
 		memcpy(c->peer_mac, mac, sizeof(c->peer_mac));
 	strcpy(c->port, own->name);
@@ -131,6 +142,11 @@ int inc_route_config(const struct inc_route_comm *comm, unsigned int n, struct i
 	conf->payload = comm->payload;
 	conf->slots = comm->slots;
 	conf->byte_order = comm->byte_order;
+	conf->has_mode = true;
+	conf->mode = node->mode;
+	conf->message_packets = node->mode == INC_PASSTHROUGH ? 0 : comm->message_packets;
+	conf->messages = node->mode == INC_PASSTHROUGH ? 0 : comm->messages;
+	conf->floats = node->mode == INC_PASSTHROUGH ? INC_FLOATS_FIXED : comm->floats;
 	conf->n_conns = 0;
 	if (node->n_children + !conf->root > INC_COMM_MAX_CONNECTIONS)
 		return -E2BIG;

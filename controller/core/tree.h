@@ -17,20 +17,24 @@
 /* One side of a queue pair. */
 struct inc_route_end {
 	uint32_t qpn;
-	uint32_t psn; /* of the first packet this side sends */
+	uint32_t psn;      /* of the first packet this side sends */
+	uint16_t udp_port; /* where it receives; 0: 4791, of an open one the switch chooses */
+	bool open;         /* a switch's in termination mode, which has not said its numbers yet */
+	uint32_t kind;     /* enum inc_endpoint_kind, of such a switch's */
+	uint32_t given;    /* a number that the controller has taken for it; 0: none */
 };
 
 struct inc_route_member {
 	unsigned int host; /* of the topology */
 	struct inc_route_end own;
-	uint16_t udp_port;
 	uint16_t pkey;
 	bool udp_csum;
 	struct inc_route_end sw; /* its switch's side */
 };
 
 struct inc_tree_node {
-	unsigned int sw;         /* of the topology */
+	unsigned int sw; /* of the topology */
+	enum inc_mode_of_switch mode;
 	int parent;              /* index of a node, -1 for the root */
 	unsigned int up_port;    /* to the parent */
 	unsigned int down_port;  /* the parent's, to this one */
@@ -92,7 +96,7 @@ static inline void inc_load_add(struct inc_load *load, struct inc_load more, int
 /* The node of a switch, or -1. */
 int inc_tree_find(const struct inc_tree *tree, unsigned int sw);
 
-/* What a node takes of its switch. */
+/* What a node takes of its switch; slots and rows are of passthrough mode. */
 struct inc_load inc_tree_node_takes(const struct inc_tree *tree, unsigned int node);
 
 /* The ranks at a node's switch and below. */
@@ -113,6 +117,9 @@ struct inc_route_comm {
 	unsigned int payload;
 	unsigned int slots;
 	enum inc_byte_order byte_order;
+	/* told to switches in termination mode */
+	unsigned int message_packets, messages;
+	enum inc_float_form floats;
 	const struct inc_topology *topo;
 	const struct inc_tree *tree;
 	const struct inc_route_member *(*member)(const void *arg, unsigned int rank);

@@ -213,6 +213,25 @@ static void take_failed(struct inc_client *client, json_t *object)
 		inc_comm_report(client->member, &said, wrong, &why);
 }
 
+/* A tool changes what a switch does with communicators from now on. */
+static void take_mode(struct inc_client *client, json_t *object)
+{
+	struct inc_msg_mode said = {};
+	struct inc_err err;
+	int sw, ret;
+
+	ret = inc_message_read(INC_MSG_SET_MODE, object, &said, &err);
+	sw = ret ? -1 : inc_topology_switch_by_name(client->ctl->topo, said.node);
+	if (!ret && sw < 0)
+		ret = inc_err_set(&err, ENOENT, "no switch '%.32s'", said.node);
+	if (!ret)
+		ret = inc_switch_set_mode(&client->ctl->switches[sw], said.mode, &err);
+	if (ret)
+		inc_client_refuse(client, -ret, NULL, "%s", err.msg);
+	else
+		inc_client_send(client, INC_MSG_MODE_SET, &said);
+}
+
 static const struct {
 	const char *type;
 	bool needs_group;
@@ -223,7 +242,7 @@ static const struct {
 	{"D", true, take_destroy},      {"failed", true, take_failed},
 	{"bye", false, take_bye},       {"A", false, inc_query_ask},
 	{"ping", false, take_ping},     {"pong", false, take_nothing},
-	{"error", false, take_nothing},
+	{"error", false, take_nothing}, {"mode", false, take_mode},
 };
 
 static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "controller/ctl.h"
+#include "controller/core/orphan.h"
 #include "lib/base/clock.h"
 
 #define ROOM "controller"

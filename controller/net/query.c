@@ -6,6 +6,7 @@
 #include <string.h>
 #include "lib/base/clock.h"
 #include "controller/ctl.h"
+#include "controller/core/orphan.h"
 
 /* Ranks of the communicators of one page, at least: 250 KB of JSON, which the loop makes in some
  * milliseconds. */
@@ -97,7 +98,7 @@ static json_t *connection_json(const struct inc_comm *comm, unsigned int rank)
 	inet_ntop(AF_INET, &sw->ports[host->port].ip, switch_ip, sizeof(switch_ip));
 	object = json_pack("{s:i, s:s, s:s, s:s, s:I, s:i, s:s, s:s, s:I, s:b}", "rank", (int)rank,
 			   "host", host->name, "transport", m->transport, "ip", ip, "qp",
-			   (json_int_t)m->route.own.qpn, "udp_port", (int)m->route.udp_port,
+			   (json_int_t)m->route.own.qpn, "udp_port", (int)m->route.own.udp_port,
 			   "switch", sw->name, "switch_ip", switch_ip, "switch_qp",
 			   (json_int_t)m->route.sw.qpn, "destroyed", (int)m->destroyed);
 	return object;
@@ -116,20 +117,24 @@ static json_t *comm_json(const struct inc_comm *comm)
 		if (comm->phase != COMM_REFUSED && comm->members[rank].asked)
 			json_array_append_new(connections, connection_json(comm, rank));
 	}
-	return json_pack("{s:I, s:I, s:s, s:i, s:s, s:i, s:i, s:s, s:o, s:o}", "communicator",
-			 (json_int_t)comm->number, "group", (json_int_t)group->number, "job",
-			 group->job, "comm", (int)comm->index, "state", inc_comm_state_name(comm),
-			 "payload", (int)comm->payload, "slots", (int)comm->slots, "byte_order",
-			 inc_byte_orders[comm->byte_order], "switches", switches, "connections",
-			 connections);
+	return json_pack("{s:I, s:I, s:s, s:i, s:s, s:i, s:i, s:s, s:s, s:s, s:i, s:i, s:o, s:o}",
+			 "communicator", (json_int_t)comm->number, "group",
+			 (json_int_t)group->number, "job", group->job, "comm", (int)comm->index,
+			 "state", inc_comm_state_name(comm), "payload", (int)comm->payload, "slots",
+			 (int)comm->slots, "byte_order", inc_byte_orders[comm->byte_order], "mode",
+			 inc_tree_modes[comm->mode], "floats", inc_float_forms[comm->floats],
+			 "message_packets", (int)comm->message_packets, "messages",
+			 (int)comm->messages, "switches", switches, "connections", connections);
 }
 
 static void add_orphan(const struct inc_ctl_switch *sw, uint32_t number, void *list)
 {
 	json_array_append_new(
-		list, json_pack("{s:I, s:i, s:s, s:i, s:s, s:i, s:i, s:s, s:[s], s:[]}",
+		list, json_pack("{s:I, s:i, s:s, s:i, s:s, s:i, s:i, s:s, s:s, s:s, s:i, s:i, "
+				"s:[s], s:[]}",
 				"communicator", (json_int_t)number, "group", 0, "job", "", "comm",
 				0, "state", "UNCLAIMED", "payload", 0, "slots", 0, "byte_order", "",
+				"mode", "", "floats", "", "message_packets", 0, "messages", 0,
 				"switches", inc_switch_name(sw), "connections"));
 }
 
@@ -215,12 +220,15 @@ static json_t *switches_json(const struct inc_ctl *ctl, const struct inc_msg_que
 	for (unsigned int i = 0; i < ctl->topo->n_switches; i++) {
 		const struct inc_ctl_switch *sw = &ctl->switches[i];
 		json_t *ports = sw->ports ? json_incref(sw->ports) : json_array();
+		json_t *engines = sw->engines ? json_incref(sw->engines) : json_array();
 
-		json_array_append_new(
-			list, json_pack("{s:s, s:s, s:f, s:b, s:o}", "switch", inc_switch_name(sw),
-					"state", sw->link ? "connected" : "absent", "since_s",
-					(now_ms - sw->since_at_ms) / 1e3, "root",
-					(int)ctl->topo->switches[i].root, "ports", ports));
+		json_array_append_new(list, json_pack("{s:s, s:s, s:f, s:b, s:s, s:o, s:o}",
+						      "switch", inc_switch_name(sw), "state",
+						      sw->link ? "connected" : "absent", "since_s",
+						      (now_ms - sw->since_at_ms) / 1e3, "root",
+						      (int)ctl->topo->switches[i].root, "mode",
+						      inc_modes_of_switch[inc_switch_mode(sw)],
+						      "ports", ports, "engines", engines));
 	}
 	return list;
 }

@@ -15,8 +15,10 @@ static json_t *node_json(const struct inc_comm *comm, unsigned int n)
 	const struct inc_tree_node *node = &comm->tree->nodes[n];
 	const struct inc_ctl_switch *sw = &comm->group->ctl->switches[node->sw];
 
-	return json_pack("{s:s, s:s}", "switch", inc_switch_name(sw), "state",
-			 sw->link ? "connected" : "absent");
+	/* the shape of an earlier controller's tree is not known, and so is what its switches do */
+	return json_pack("{s:s, s:s, s:s}", "switch", inc_switch_name(sw), "state",
+			 sw->link ? "connected" : "absent", "mode",
+			 comm->tree->counted ? inc_modes_of_switch[node->mode] : "");
 }
 
 /* rank: what the switch calls the child by */

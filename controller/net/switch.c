@@ -8,7 +8,9 @@
 #include <unistd.h>
 #include <sys/random.h>
 #include "lib/base/clock.h"
+#include "controller/core/comm_config.h"
 #include "controller/net/switch_priv.h"
+#include "controller/core/orphan.h"
 #include "lib/base/log.h"
 #include "lib/base/machine.h"
 #include "lib/net/lines.h"
@@ -57,6 +59,7 @@ int inc_switches_init(struct inc_ctl *ctl)
 		ctl->switches[i].avoided = evtimer_new(ctl->base, on_avoided, &ctl->switches[i]);
 		if (!ctl->switches[i].avoided || init_ports(&ctl->switches[i]))
 			return -ENOMEM;
+		inc_switch_offer(&ctl->switches[i]);
 	}
 	return 0;
 }
@@ -91,7 +94,7 @@ static void link_free(struct inc_switch_link *link)
 	if (sw) {
 		sw->link = NULL;
 		sw->since_at_ms = inc_now_ms();
-		inc_routes_offer(sw->ctl->routes, sw->index, NULL);
+		inc_switch_offer(sw);
 		inc_orphans_forget(sw);
 		inc_requests_fail(link, sw);
 	}
@@ -106,6 +109,7 @@ void inc_switches_free(struct inc_ctl *ctl)
 		link_free(LIST_FIRST(&ctl->links));
 	for (unsigned int i = 0; ctl->switches && i < ctl->topo->n_switches; i++) {
 		json_decref(ctl->switches[i].ports);
+		json_decref(ctl->switches[i].engines);
 		if (ctl->switches[i].avoided)
 			event_free(ctl->switches[i].avoided);
 		free(ctl->switches[i].qpns);
@@ -249,33 +253,27 @@ static int check_lists(const json_t *object, struct inc_err *err)
 	return 0;
 }
 
-static int parse_hello(struct inc_switch_link *link, json_t *object, struct inc_ctl_switch **out,
-		       struct inc_err *err)
+static int parse_hello(struct inc_switch_link *link, json_t *object, struct inc_msg_hello *said,
+		       struct inc_ctl_switch **out, struct inc_err *err)
 {
-	struct inc_msg_hello said = {
-		.limits = {.children = INC_MAX_CHILDREN, .slots = INC_MAX_SLOTS}};
 	struct inc_ctl_switch *sw;
 	int index, ret;
 
-	ret = inc_ctl_read_first(INC_MSG_HELLO, object, &said, &said.version, err);
+	ret = inc_ctl_read_first(INC_MSG_HELLO, object, said, &said->version, err);
 	if (ret)
 		return ret;
-	index = inc_topology_switch_by_name(link->ctl->topo, said.node);
+	index = inc_topology_switch_by_name(link->ctl->topo, said->node);
 	if (index < 0)
 		return inc_err_set(err, ENOENT, "the topology %s has no switch '%.32s'",
-				   link->ctl->topo->name, said.node);
+				   link->ctl->topo->name, said->node);
 	sw = &link->ctl->switches[index];
 	if (sw->link) {
 		probe(sw);
 		return inc_err_set(err, EADDRINUSE, "switch %s is connected already, from %s",
-				   said.node, inc_ndjson_peer(sw->link->conn));
+				   said->node, inc_ndjson_peer(sw->link->conn));
 	}
-	ret = check_lists(object, err);
-	if (ret)
-		return ret;
-	inc_routes_offer(link->ctl->routes, index, &said.limits);
 	*out = sw;
-	return 0;
+	return check_lists(object, err);
 }
 
 /* What was not handed out by this controller is an earlier one's, and may run. */
@@ -335,6 +333,8 @@ static void take_hello(struct inc_switch_link *link, json_t *object)
 {
 	json_t *listed = json_object_get(object, "communicators");
 	json_t *failures = json_object_get(object, "failures");
+	struct inc_msg_hello said = {
+		.limits = {.children = INC_MAX_CHILDREN, .slots = INC_MAX_SLOTS}};
 	struct inc_ctl_switch *sw = NULL;
 	struct inc_err err;
 	uint32_t *numbers;
@@ -347,7 +347,7 @@ static void take_hello(struct inc_switch_link *link, json_t *object)
 		inc_ndjson_send_error(link->conn, EISCONN, NULL, "hello twice");
 		return;
 	}
-	ret = parse_hello(link, object, &sw, &err);
+	ret = parse_hello(link, object, &said, &sw, &err);
 	if (ret) {
 		inc_warn("%s: hello refused: %s", inc_ndjson_peer(link->conn), err.msg);
 		inc_ndjson_send_error(link->conn, -ret, NULL, "%s", err.msg);
@@ -360,6 +360,11 @@ static void take_hello(struct inc_switch_link *link, json_t *object)
 	sw->since_at_ms = inc_now_ms();
 	json_decref(sw->ports);
 	sw->ports = json_incref(json_object_get(object, "ports"));
+	json_decref(sw->engines);
+	sw->engines = json_incref(json_object_get(object, "engines"));
+	take_ports(sw);
+	inc_switch_take_engines(sw, &said);
+	inc_switch_offer(sw);
 	keep = json_array();
 	n = take_listed(sw, listed, &numbers, keep);
 	if (n < 0) {
@@ -370,7 +375,6 @@ static void take_hello(struct inc_switch_link *link, json_t *object)
 	inc_info("switch %s is connected from %s: keeps %zu of %zu communicators",
 		 inc_switch_name(sw), inc_ndjson_peer(link->conn), json_array_size(keep),
 		 json_array_size(listed));
-	take_ports(sw);
 	inc_ndjson_send_new(link->conn, json_pack("{s:s, s:s, s:o}", "type", "welcome", "switch",
 						  inc_switch_name(sw), "keep", keep));
 	inc_comm_check_kept(sw, numbers, n);
@@ -404,8 +408,9 @@ static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 			"use port %u",
 			type, link->ctl->opt.member_port);
 		link_free(link);
-	} else if (strcmp(type, "configured") == 0 || strcmp(type, "removed") == 0 ||
-		   strcmp(type, "answer") == 0 || strcmp(type, "error") == 0) {
+	} else if (strcmp(type, "configured") == 0 || strcmp(type, "connected") == 0 ||
+		   strcmp(type, "removed") == 0 || strcmp(type, "answer") == 0 ||
+		   strcmp(type, "error") == 0) {
 		inc_request_answered(link, object);
 	} else if (strcmp(type, "event") == 0) {
 		take_event(link->sw, object);

@@ -5,17 +5,21 @@
  */
 #include <errno.h>
 #include <string.h>
-#include "controller/ctl.h"
+#include "controller/core/comm_config.h"
+#include "controller/core/orphan.h"
 #include "lib/base/log.h"
 
 static void on_configured(struct inc_ctl_switch *sw, int code, const char *text, json_t *answer,
 			  uint64_t number)
 {
-	struct inc_msg_number said = {0};
+	struct inc_msg_configured said = {0};
+	struct inc_err err;
 
-	if (!code)
-		inc_message_read(INC_MSG_CONFIGURED, answer, &said, NULL);
-	inc_comm_answered(sw, number, code, text, said.communicator);
+	if (!code && inc_message_read(INC_MSG_CONFIGURED, answer, &said, &err)) {
+		code = EPROTO;
+		text = err.msg;
+	}
+	inc_comm_answered(sw, number, code, text, &said);
 }
 
 int inc_switch_configure(struct inc_ctl_switch *sw, const struct inc_comm_conf *conf)
@@ -24,6 +28,22 @@ int inc_switch_configure(struct inc_ctl_switch *sw, const struct inc_comm_conf *
 
 	return inc_switch_request(sw, inc_message_new(INC_MSG_CONFIGURE, &said), on_configured,
 				  conf->communicator);
+}
+
+static void on_connected(struct inc_ctl_switch *sw, int code, const char *text, json_t *answer,
+			 uint64_t number)
+{
+	struct inc_msg_number said = {0};
+
+	if (!code)
+		inc_message_read(INC_MSG_CONNECTED, answer, &said, NULL);
+	inc_comm_connected(sw, number, code, text, said.communicator);
+}
+
+int inc_switch_connect(struct inc_ctl_switch *sw, const struct inc_msg_connect *peers)
+{
+	return inc_switch_request(sw, inc_message_new(INC_MSG_CONNECT, peers), on_connected,
+				  peers->communicator);
 }
 
 static void on_removed(struct inc_ctl_switch *sw, int code, const char *text, json_t *answer,

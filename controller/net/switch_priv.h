@@ -8,6 +8,7 @@
 #include <jansson.h>
 #include <event2/event.h>
 #include "controller/ctl.h"
+#include "lib/conf/messages.h"
 
 struct inc_request;
 
@@ -35,5 +36,10 @@ struct inc_switch_link {
 void inc_request_answered(struct inc_switch_link *link, json_t *object);
 /* Ends all requests; the link is not its switch's any more. */
 void inc_requests_fail(struct inc_switch_link *link, struct inc_ctl_switch *sw);
+
+/* switch_mode.c: the modes that the switch knows, as its hello has them; behind its ports. */
+void inc_switch_take_engines(struct inc_ctl_switch *sw, const struct inc_msg_hello *said);
+/* Tells the routes what it can in its mode, if it is there. */
+void inc_switch_offer(struct inc_ctl_switch *sw);
 
 #endif

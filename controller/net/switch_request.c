@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "controller/core/comm_config.h"
 #include "controller/net/switch_priv.h"
 
 struct inc_request {
@@ -66,8 +67,10 @@ unsigned int inc_switch_requests(const struct inc_ctl_switch *sw)
 int inc_switch_request(struct inc_ctl_switch *sw, json_t *object, inc_switch_reply reply,
 		       uint64_t arg)
 {
-	static const char *const answers[][2] = {
-		{"configure", "configured"}, {"remove", "removed"}, {"query", "answer"}};
+	static const char *const answers[][2] = {{"configure", "configured"},
+						 {"connect", "connected"},
+						 {"remove", "removed"},
+						 {"query", "answer"}};
 	struct inc_switch_link *link = sw->link;
 	struct inc_request *request;
 	int ret = -ENOMEM;

@@ -395,6 +395,13 @@ static int read_field(const struct inc_field *f, const struct inc_source *map, v
 	int ret = 0;
 
 	at.value = map->form->member(map, f->name);
+	if (f->alias && map->form->is == INC_FILE_ONLY && map->form->member(map, f->alias)) {
+		if (at.value)
+			return inc_source_wrong(map, err, "'%s' and '%s' are the same", f->name,
+						f->alias);
+		at.name = f->alias;
+		at.value = map->form->member(map, f->alias);
+	}
 	there = at.value;
 	if (there && f->need == INC_HINT)
 		there = read_present(f, &at, object, NULL) == 0;

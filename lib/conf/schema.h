@@ -73,6 +73,7 @@ struct inc_field {
 		       * was there; 0: nobody asks */
 	bool empty;   /* WORD, IPV4: the empty text is as good as none; UINT: so is 0, which is not
 		       * printed */
+	const char *alias; /* another name that files may call it by; NULL: none */
 	const char *text;
 };
 

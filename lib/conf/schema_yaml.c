@@ -8,12 +8,15 @@
 /* A key that the table does not have would be one that somebody has misspelt. */
 static int map(const struct inc_source *at, const struct inc_schema *schema, struct inc_err *err)
 {
-	const char *known[schema->n + 1];
+	const char *known[2 * schema->n + 1];
 	size_t n = 0;
 
 	for (size_t i = 0; i < schema->n; i++) {
-		if (inc_field_in(&schema->fields[i], INC_FILE_ONLY))
-			known[n++] = schema->fields[i].name;
+		if (!inc_field_in(&schema->fields[i], INC_FILE_ONLY))
+			continue;
+		known[n++] = schema->fields[i].name;
+		if (schema->fields[i].alias)
+			known[n++] = schema->fields[i].alias;
 	}
 	known[n] = NULL;
 	return inc_yaml_check_keys(at->value, known, err);

@@ -34,7 +34,9 @@ static const struct inc_schema port_schema = INC_SCHEMA(struct inc_topo_port, po
 
 static const struct inc_field switch_fields[] = {
 	{"name", NAME_FIELD, INC_AT(struct inc_topo_switch, name)},
-	{"root", INC_BOOL, INC_OPTIONAL, INC_AT(struct inc_topo_switch, root)},
+	{"root", INC_BOOL, INC_OPTIONAL, INC_AT(struct inc_topo_switch, root), .alias = "is_root"},
+	{"mode", INC_CHOICE, INC_OPTIONAL, INC_AT(struct inc_topo_switch, mode),
+	 .names = inc_modes_of_switch, .given = offsetof(struct inc_topo_switch, has_mode)},
 	{"ports", INC_OTHER, INC_REQUIRED, .what = "a list"},
 };
 static const struct inc_schema switch_schema = INC_SCHEMA(struct inc_topo_switch, switch_fields);
@@ -56,7 +58,7 @@ static const struct inc_schema defaults_schema = INC_SCHEMA(struct inc_topology,
 static const struct inc_field topology_fields[] = {
 	{"name", INC_WORD, INC_OPTIONAL, INC_AT(struct inc_topology, name), .what = "a name"},
 	{"hosts", INC_OTHER, INC_REQUIRED, .what = "a list"},
-	{"switches", INC_OTHER, INC_REQUIRED, .what = "a list"},
+	{"switches", INC_OTHER, INC_REQUIRED, .alias = "switch", .what = "a list"},
 	{"bridges", INC_OTHER, INC_OPTIONAL, .what = "a list"},
 	{"links", INC_OTHER, INC_OPTIONAL, .what = "a list"},
 	{"defaults", INC_OTHER, INC_OPTIONAL, .what = "of every link"},
@@ -240,7 +242,7 @@ static int read_topology(struct inc_topology *topo, const struct inc_yaml_node *
 	if (!ret)
 		ret = read_hosts(topo, inc_yaml_get(root, "hosts"), err);
 	if (!ret)
-		ret = read_switches(topo, inc_yaml_get(root, "switches"), err);
+		ret = read_switches(topo, inc_topology_switches(root), err);
 	if (!ret)
 		ret = read_bridges(topo, inc_yaml_get(root, "bridges"), err);
 	if (!ret)

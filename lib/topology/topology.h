@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <netinet/in.h>
 #include "lib/base/err.h"
+#include "lib/conf/comm_conf.h"
 
 #define INC_TOPO_NAME_LEN 15 /* of hosts, switches and ports: they name interfaces */
 #define INC_TOPO_NAME_MAX (INC_TOPO_NAME_LEN + 1)
@@ -60,6 +61,8 @@ struct inc_topo_port {
 struct inc_topo_switch {
 	char name[INC_TOPO_NAME_MAX];
 	bool root;
+	bool has_mode; /* else it is the switch's own */
+	enum inc_mode_of_switch mode;
 	struct inc_topo_port *ports;
 	unsigned int n_ports;
 };

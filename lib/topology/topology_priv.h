@@ -13,6 +13,12 @@
 /* 0: not said */
 #define INC_TOPO_RATE_FIELD .kind = INC_REAL, .need = INC_OPTIONAL, .max = 1000000
 
+/* Their list in the file, by either name. */
+static inline const struct inc_yaml_node *inc_topology_switches(const struct inc_yaml_node *root)
+{
+	return inc_yaml_get(root, "switches") ?: inc_yaml_get(root, "switch");
+}
+
 /* Connects hosts, ports, bridges and switches by name and makes topo->links. */
 int inc_topology_link(struct inc_topology *topo, const struct inc_yaml_node *root,
 		      struct inc_err *err);

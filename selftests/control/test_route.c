@@ -151,7 +151,7 @@ static void number_ends(struct inc_tree *tree, const unsigned int *hosts, unsign
 			.host = hosts[r],
 			.own.qpn = 1000 + r,
 			.sw.qpn = 2000 + r,
-			.udp_port = 4791,
+			.own.udp_port = 4791,
 			.pkey = INC_PKEY_DEFAULT,
 		};
 	for (unsigned int i = 0; i < tree->n; i++) {

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The numbers of a communicator's connections: queue pairs, PSNs and UDP ports at both ends. Those
+ * of members come with their C; those of a passthrough switch are given here. A switch in
+ * termination mode has the last word on its own: they are open until it has confirmed the
+ * communicator. Called by comm_config.c.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include "controller/core/comm_config.h"
+
+/* A connection of a node of the tree. */
+struct link {
+	struct inc_route_end *own, *peer;
+	unsigned int rank; /* what the node calls it by */
+	bool up;
+	unsigned int port; /* the node's switch's */
+	int to;            /* the peer's node; -1: a host */
+	const struct inc_ctl_port *to_port;
+};
+
+static const struct inc_ctl_port *port_of(const struct inc_comm *comm, unsigned int node,
+					  unsigned int port)
+{
+	return &comm->group->ctl->switches[comm->tree->nodes[node].sw].has[port];
+}
+
+/* Connection i of a node, in the order in which its switch is told them: children, then the parent.
+ * False: there are no more. */
+static bool get_link(struct inc_comm *comm, unsigned int n, unsigned int i, struct link *out)
+{
+	const struct inc_tree *tree = comm->tree;
+	struct inc_tree_node *node = &comm->tree->nodes[n], *below;
+	const struct inc_tree_child *child = &tree->children[node->first_child + i];
+
+	*out = (struct link){.to = -1};
+	if (i == node->n_children && node->parent >= 0) {
+		*out = (struct link){.own = &node->up,
+				     .peer = &node->down,
+				     .rank = node->first_rank,
+				     .up = true,
+				     .port = node->up_port,
+				     .to = node->parent,
+				     .to_port = port_of(comm, node->parent, node->down_port)};
+		return true;
+	}
+	if (i >= node->n_children)
+		return false;
+	out->port = child->port;
+	if (!child->to_switch) {
+		out->own = &comm->members[child->rank].route.sw;
+		out->peer = &comm->members[child->rank].route.own;
+		out->rank = child->rank;
+		return true;
+	}
+	below = &comm->tree->nodes[child->node];
+	out->own = &below->down;
+	out->peer = &below->up;
+	out->rank = below->first_rank;
+	out->to = child->node;
+	out->to_port = port_of(comm, child->node, below->up_port);
+	return true;
+}
+
+/*
+ * What a connection ends at: a device where there is one and the peer is as one, at the UDP port
+ * that is theirs. A socket has that port, too, but where a device has it: there it takes any.
+ */
+static void choose_endpoint(struct inc_comm *comm, unsigned int node, const struct link *l)
+{
+	const struct inc_ctl_port *port = port_of(comm, node, l->port);
+	const bool device = port->payload[INC_ENDPOINT_VERBS];
+	const bool fits = l->to_port ? comm->tree->nodes[l->to].mode == INC_PASSTHROUGH ||
+					       l->to_port->payload[INC_ENDPOINT_VERBS]
+				     : l->peer->udp_port == INC_ROCE_UDP_PORT;
+
+	l->own->open = true;
+	l->own->kind = device && fits ? INC_ENDPOINT_VERBS : INC_ENDPOINT_SOFT;
+	l->own->udp_port = device && !fits ? 0 : INC_ROCE_UDP_PORT;
+}
+
+/* Devices number their queue pairs themselves. */
+static int number_end(struct inc_comm *comm, unsigned int node, const struct link *l)
+{
+	struct inc_ctl_switch *sw = &comm->group->ctl->switches[comm->tree->nodes[node].sw];
+	int ret = 0;
+
+	*l->own = (struct inc_route_end){};
+	if (getrandom(&l->own->psn, sizeof(l->own->psn), 0) != sizeof(l->own->psn))
+		return -EIO;
+	l->own->psn &= INC_PSN_MASK;
+	if (comm->tree->nodes[node].mode == INC_TERMINATION)
+		choose_endpoint(comm, node, l);
+	if (l->own->kind == INC_ENDPOINT_SOFT)
+		ret = inc_switch_qpn_get(sw, &l->own->given);
+	l->own->qpn = l->own->given;
+	return ret;
+}
+
+int inc_comm_number_ends(struct inc_comm *comm)
+{
+	struct link l;
+	int ret = 0;
+
+	for (unsigned int n = 0; n < comm->tree->n; n++) {
+		for (unsigned int i = 0; !ret && get_link(comm, n, i, &l); i++)
+			ret = number_end(comm, n, &l);
+	}
+	return ret;
+}
+
+void inc_comm_drop_ends(struct inc_comm *comm)
+{
+	struct link l;
+
+	for (unsigned int n = 0; comm->tree->counted && n < comm->tree->n; n++) {
+		for (unsigned int i = 0; get_link(comm, n, i, &l); i++) {
+			inc_switch_qpn_put(&comm->group->ctl->switches[comm->tree->nodes[n].sw],
+					   l.own->given);
+			/* another tree may follow, and fail before it has numbers */
+			*l.own = (struct inc_route_end){};
+		}
+	}
+}
+
+int inc_comm_take_ends(struct inc_comm *comm, unsigned int node,
+		       const struct inc_msg_configured *made, struct inc_err *err)
+{
+	struct link l;
+	unsigned int i;
+
+	if (comm->tree->nodes[node].mode == INC_PASSTHROUGH)
+		return 0;
+	for (i = 0; get_link(comm, node, i, &l); i++) {
+		const struct inc_msg_own *own = &made->conn[i];
+
+		if (i >= made->n_conns || own->rank != l.rank || own->up != l.up)
+			return inc_err_set(err, EPROTO,
+					   "confirms other connections than it was told");
+		l.own->qpn = own->own_qp;
+		l.own->psn = own->own_psn;
+		l.own->udp_port = own->own_port;
+		l.own->open = false;
+	}
+	return 0;
+}
+
+bool inc_comm_list_peers(struct inc_comm *comm, unsigned int node, struct inc_msg_connect *out)
+{
+	struct link l;
+
+	out->communicator = comm->number;
+	out->n_conns = 0;
+	for (unsigned int i = 0; get_link(comm, node, i, &l); i++) {
+		if (l.to < 0 || comm->tree->nodes[l.to].mode == INC_PASSTHROUGH)
+			continue;
+		out->conn[out->n_conns++] = (struct inc_msg_peer){
+			.rank = l.rank,
+			.up = l.up,
+			.peer_qp = l.peer->qpn,
+			.peer_psn = l.peer->psn,
+			.peer_port = l.peer->udp_port,
+		};
+	}
+	return out->n_conns;
+}

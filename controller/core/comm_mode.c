@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the switches of a communicator's tree, in whichever modes they are, and its members can all
+ * do: sizes of messages, windows, the form of floats. Called by comm_config.c, when members have
+ * asked and when there is a tree.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include "controller/core/comm_config.h"
+
+/* Of a message where members leave it to the controller, in termination mode. */
+#define SUITABLE_BYTES (64u << 10)
+/* Of messages under way on a connection, where a switch does not say it. */
+#define WINDOW_BYTES (4u << 20)
+
+static unsigned int power_of_two(unsigned int n)
+{
+	unsigned int p = 1;
+
+	while (p < n)
+		p *= 2;
+	return p;
+}
+
+/* The largest that is no larger. */
+static unsigned int power_below(unsigned int n)
+{
+	unsigned int p = 1;
+
+	while (2 * p <= n)
+		p *= 2;
+	return p;
+}
+
+static unsigned int min(unsigned int a, unsigned int b)
+{
+	return a < b ? a : b;
+}
+
+static const struct inc_ctl_switch *switch_of(const struct inc_comm *comm, unsigned int node)
+{
+	return &comm->group->ctl->switches[comm->tree->nodes[node].sw];
+}
+
+/* What a window takes of a passthrough switch. */
+static unsigned int packets_of(const struct inc_comm_member *m)
+{
+	return m->window * min(m->message_packets ?: 1, INC_MAX_PASSTHROUGH_MESSAGE_PACKETS);
+}
+
+void inc_comm_choose_slots(struct inc_comm *comm)
+{
+	unsigned int packets = 1;
+
+	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
+		if (packets < packets_of(&comm->members[rank]))
+			packets = packets_of(&comm->members[rank]);
+	}
+	comm->slots = power_of_two(min(packets, INC_MAX_SLOTS));
+}
+
+/* A port whose connections are to end at the switch has something that they can end at. */
+static int check_port(const struct inc_ctl_switch *sw, unsigned int port, struct inc_err *err)
+{
+	const struct inc_ctl_port *has = &sw->has[port];
+
+	if (has->payload[INC_ENDPOINT_SOFT] || has->payload[INC_ENDPOINT_VERBS])
+		return 0;
+	return inc_err_set(err, EOPNOTSUPP,
+			   "switch %s: port %s has nothing that connections can end at, as "
+			   "termination mode wants it",
+			   inc_switch_name(sw),
+			   sw->ctl->topo->switches[sw->index].ports[port].name);
+}
+
+static int check_node(const struct inc_comm *comm, unsigned int n, struct inc_err *err)
+{
+	const struct inc_tree_node *node = &comm->tree->nodes[n];
+	const struct inc_ctl_switch *sw = switch_of(comm, n);
+	int ret = 0;
+
+	if (!sw->can[node->mode].there)
+		return inc_err_set(err, EOPNOTSUPP, "switch %s cannot do %s mode",
+				   inc_switch_name(sw), inc_modes_of_switch[node->mode]);
+	if (node->mode == INC_PASSTHROUGH)
+		return 0;
+	for (unsigned int i = 0; !ret && i < node->n_children; i++)
+		ret = check_port(sw, comm->tree->children[node->first_child + i].port, err);
+	if (!ret && node->parent >= 0)
+		ret = check_port(sw, node->up_port, err);
+	return ret;
+}
+
+static void choose_mode(struct inc_comm *comm)
+{
+	unsigned int ending = 0;
+
+	for (unsigned int n = 0; n < comm->tree->n; n++)
+		ending += comm->tree->nodes[n].mode == INC_TERMINATION;
+	comm->mode = !ending                   ? INC_TREE_PASSTHROUGH
+		     : ending == comm->tree->n ? INC_TREE_TERMINATION
+					       : INC_TREE_MIXED;
+}
+
+/* Floats go as they are where all can that: a passthrough switch never can. */
+static void choose_floats(struct inc_comm *comm)
+{
+	comm->floats = INC_FLOATS_NATIVE;
+	for (unsigned int n = 0; n < comm->tree->n; n++) {
+		if (!switch_of(comm, n)->can[comm->tree->nodes[n].mode].floats)
+			comm->floats = INC_FLOATS_FIXED;
+	}
+	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
+		if (comm->members[rank].floats != INC_FLOATS_NATIVE)
+			comm->floats = INC_FLOATS_FIXED;
+	}
+}
+
+/* The most bytes of a message that a switch takes at a port. */
+static unsigned int port_bytes(const struct inc_ctl_switch *sw, unsigned int port)
+{
+	const unsigned int *bytes = sw->has[port].message_bytes;
+
+	return min(bytes[0] ?: UINT32_MAX, bytes[1] ?: UINT32_MAX);
+}
+
+/* The most packets of a message that a node takes. */
+static unsigned int most_packets(const struct inc_comm *comm, unsigned int n)
+{
+	const struct inc_tree_node *node = &comm->tree->nodes[n];
+	const struct inc_ctl_switch *sw = switch_of(comm, n);
+	unsigned int bytes = INC_MAX_MESSAGE_BYTES;
+
+	if (node->mode == INC_PASSTHROUGH)
+		return INC_MAX_PASSTHROUGH_MESSAGE_PACKETS;
+	bytes = min(bytes, sw->can[INC_TERMINATION].limits.message_bytes ?: bytes);
+	for (unsigned int i = 0; i < node->n_children; i++) {
+		const struct inc_tree_child *child = &comm->tree->children[node->first_child + i];
+
+		/* what a passthrough switch sends up are packets */
+		if (child->to_switch && comm->tree->nodes[child->node].mode == INC_PASSTHROUGH)
+			return 1;
+		bytes = min(bytes, port_bytes(sw, child->port));
+	}
+	if (node->parent >= 0)
+		bytes = min(bytes, port_bytes(sw, node->up_port));
+	return min(bytes / comm->payload ?: 1, INC_MAX_MESSAGE_PACKETS);
+}
+
+static void choose_message(struct inc_comm *comm)
+{
+	const unsigned int asked = comm->members[0].message_packets; /* as all others */
+	const unsigned int suits =
+		comm->mode == INC_TREE_TERMINATION ? SUITABLE_BYTES / comm->payload : 1;
+
+	comm->message_packets = asked ?: suits;
+	for (unsigned int n = 0; n < comm->tree->n; n++)
+		comm->message_packets = min(comm->message_packets, most_packets(comm, n));
+}
+
+/* Where packets are added up on their way, the members' windows are what they asked for: a switch
+ * has slots for the largest. */
+static int check_windows(struct inc_comm *comm, struct inc_err *err)
+{
+	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
+		const struct inc_comm_member *m = &comm->members[rank];
+
+		if (packets_of(m) > INC_MAX_SLOTS)
+			return inc_err_set(err, EINVAL,
+					   "rank %u: a window of %u messages of %u packets is more "
+					   "than %d slots",
+					   rank, m->window, packets_of(m) / m->window,
+					   INC_MAX_SLOTS);
+	}
+	return 0;
+}
+
+/* What is under way on a connection has buffers in the switch that ends it. */
+static void choose_window(struct inc_comm *comm)
+{
+	const unsigned int message = comm->message_packets * comm->payload;
+	unsigned int bytes = UINT32_MAX, window = INC_MAX_SLOTS;
+
+	for (unsigned int rank = 0; rank < comm->group->world_size; rank++)
+		window = min(window, comm->members[rank].window);
+	for (unsigned int n = 0; n < comm->tree->n; n++) {
+		const struct inc_msg_limits *limits =
+			&switch_of(comm, n)->can[comm->tree->nodes[n].mode].limits;
+
+		if (comm->tree->nodes[n].mode == INC_TERMINATION)
+			bytes = min(bytes, limits->window_bytes ?: WINDOW_BYTES);
+	}
+	comm->messages = power_below(min(window, bytes / message ?: 1));
+}
+
+int inc_comm_agree(struct inc_comm *comm, struct inc_err *err)
+{
+	int ret = 0;
+
+	for (unsigned int n = 0; !ret && n < comm->tree->n; n++)
+		ret = check_node(comm, n, err);
+	if (ret)
+		return ret;
+	choose_mode(comm);
+	choose_floats(comm);
+	choose_message(comm);
+	comm->messages = 0;
+	if (comm->mode != INC_TREE_TERMINATION) {
+		ret = check_windows(comm, err);
+		if (comm->mode == INC_TREE_MIXED)
+			comm->messages = power_below(comm->slots / comm->message_packets);
+		return ret;
+	}
+	choose_window(comm);
+	comm->slots = power_of_two(min(comm->messages * comm->message_packets, INC_MAX_SLOTS));
+	return 0;
+}

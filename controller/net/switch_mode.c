@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What switches say of the modes that they know, and which one each is in. Called by switch.c, and
+ * by tools that change it. */
+#include <errno.h>
+#include <string.h>
+#include "controller/net/switch_priv.h"
+#include "lib/base/log.h"
+#include "lib/proto/desc.h"
+
+/* What connections can end at, by the ports that the topology has. */
+static void take_endpoints(struct inc_ctl_switch *sw, const struct inc_msg_engine *engine)
+{
+	const struct inc_topo_switch *topo = &sw->ctl->topo->switches[sw->index];
+
+	for (uint32_t i = 0; i < engine->n_endpoints; i++) {
+		const struct inc_msg_offer *said = &engine->endpoints[i];
+
+		for (unsigned int p = 0; p < topo->n_ports; p++) {
+			if (strcmp(topo->ports[p].name, said->port) != 0)
+				continue;
+			sw->has[p].payload[said->kind] = said->payload;
+			sw->has[p].message_bytes[said->kind] = said->message_bytes;
+		}
+	}
+}
+
+/* Whether floats need no other form: they can be what a descriptor says, whatever the operator. */
+static bool adds_floats(const struct inc_msg_engine *engine)
+{
+	const uint32_t floats =
+		1u << INC_DTYPE_FLOAT32 | 1u << INC_DTYPE_FLOAT16 | 1u << INC_DTYPE_BFLOAT16;
+	const uint32_t want = 1u << INC_OPERATOR_SUM | 1u << INC_OPERATOR_MIN |
+			      1u << INC_OPERATOR_MAX | 1u << INC_OPERATOR_PROD;
+	uint32_t can = 0;
+
+	for (uint32_t i = 0; i < engine->n_kernels; i++) {
+		const struct inc_msg_kernel *k = &engine->kernels[i];
+		uint32_t types = 0;
+
+		for (uint32_t t = 0; t < k->n_types; t++)
+			types |= 1u << k->types[t];
+		if ((types & floats) == floats)
+			can |= 1u << k->op;
+	}
+	return (can & want) == want;
+}
+
+/* One that names none knows passthrough alone. */
+void inc_switch_take_engines(struct inc_ctl_switch *sw, const struct inc_msg_hello *said)
+{
+	memset(sw->can, 0, sizeof(sw->can));
+	sw->own_mode = said->mode;
+	sw->can[INC_PASSTHROUGH].there = !said->n_engines;
+	for (uint32_t i = 0; i < said->n_engines; i++) {
+		const struct inc_msg_engine *engine = &said->engines[i];
+
+		sw->can[engine->mode] = (struct inc_ctl_engine){
+			.there = true,
+			.limits = engine->limits,
+			.floats = engine->mode == INC_TERMINATION && adds_floats(engine),
+		};
+		if (engine->mode == INC_TERMINATION)
+			take_endpoints(sw, engine);
+	}
+	sw->can[INC_PASSTHROUGH].limits = said->limits;
+}
+
+enum inc_mode_of_switch inc_switch_mode(const struct inc_ctl_switch *sw)
+{
+	const struct inc_topo_switch *topo = &sw->ctl->topo->switches[sw->index];
+
+	return sw->mode_set ? sw->mode : topo->has_mode ? topo->mode : sw->own_mode;
+}
+
+void inc_switch_offer(struct inc_ctl_switch *sw)
+{
+	const enum inc_mode_of_switch mode = inc_switch_mode(sw);
+
+	inc_routes_set_mode(sw->ctl->routes, sw->index, mode);
+	inc_routes_offer(sw->ctl->routes, sw->index, sw->link ? &sw->can[mode].limits : NULL);
+}
+
+int inc_switch_set_mode(struct inc_ctl_switch *sw, enum inc_mode_of_switch mode,
+			struct inc_err *err)
+{
+	if (sw->link && !sw->can[mode].there)
+		return inc_err_set(err, EOPNOTSUPP, "switch %s cannot do %s mode",
+				   inc_switch_name(sw), inc_modes_of_switch[mode]);
+	inc_info("switch %s: communicators are made in %s mode from now on", inc_switch_name(sw),
+		 inc_modes_of_switch[mode]);
+	sw->mode_set = true;
+	sw->mode = mode;
+	inc_switch_offer(sw);
+	return 0;
+}
