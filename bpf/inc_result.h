@@ -18,12 +18,7 @@ static __always_inline bool inc_answers(const struct inc_packet *pkt, const stru
 
 	if (pkt->opcode != INC_OP_SEND_ONLY_IMM || pkt->imm != desc)
 		return false;
-	if (!inc_ranks_get(desc, root_below, m->cfg->ranks))
-		return !pkt->len;
-	/* what comes from elsewhere may have any number of elements */
-	if (inc_root_gives(desc) && !root_below)
-		return inc_desc_known(desc, pkt->len);
-	return pkt->len == partial->len;
+	return inc_answer_fits(desc, pkt->len, partial->len, root_below, m->cfg->ranks);
 }
 
 /* CRC of the payload in a row that inc_load_checked() has found intact: the ICRC is that of headers

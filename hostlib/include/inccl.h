@@ -307,6 +307,10 @@ struct inccl_communicator_info {
 	unsigned int float_bits;
 	const char *tree; /* "s0 > r of 3 switches": those from this rank's to the root, and how
 			   * many there are in all; incctl tree draws them */
+	/* What they do: "passthrough", "termination", or "mixed" (docs/protocol.md). */
+	const char *mode;
+	const char *floats; /* how they are reduced: "native", as they are, or "fixed", by integers;
+			     * see enum inccl_dtype */
 };
 /* The texts live as long as the communicator. */
 int inccl_communicator_info(struct inccl_communicator *comm, struct inccl_communicator_info *info);

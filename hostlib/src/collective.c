@@ -145,7 +145,7 @@ static int new_request(struct inccl_communicator *comm, const struct inccl_plan 
 	req->mode = opts->mode ?: INCCL_MODE_SENDRECV;
 	req->timeout_ns =
 		opts->timeout_ms ? opts->timeout_ms * INC_NSEC_PER_MSEC : comm->timeout_ns;
-	if (inccl_floats_are_reduced(plan->call))
+	if (inccl_floats_are_reduced(plan->call) && !comm->native_floats)
 		ret = inccl_floats_prepare(req, plan, opts, err);
 	else
 		inccl_data_prepare(req, plan);
@@ -158,12 +158,25 @@ static int new_request(struct inccl_communicator *comm, const struct inccl_plan 
 	return ret;
 }
 
+/* How floats go over the wire, if these are any; returns a number that tells the ways apart. A
+ * communicator has those as integers, or the one as they are. */
+static unsigned int describe_floats(const struct inccl_request *req, char *text, size_t size)
+{
+	if (req->floats)
+		return inccl_floats_describe(req, text, size);
+	if (!inc_all_give(req->desc) ||
+	    !inccl_is_float((enum inccl_dtype)INC_DESC_DTYPE(req->desc)))
+		return 0;
+	snprintf(text, size, ", as floats");
+	return 1;
+}
+
 /* How it runs, the first time that there is one of its kind. */
 static void describe(const struct inccl_request *req)
 {
 	struct inccl_communicator *comm = req->comm;
 	char floats[160] = "", elements[48] = "";
-	unsigned int way = req->floats ? inccl_floats_describe(req, floats, sizeof(floats)) : 0;
+	unsigned int way = describe_floats(req, floats, sizeof(floats));
 	const uint32_t kind = 1u << (8 * way + INC_DESC_COLL(req->desc));
 
 	_Static_assert(INC_N_COLLECTIVES <= 8,
@@ -225,6 +238,23 @@ static void fail_by_itself(struct inccl_communicator *comm, int error, const cha
 	inc_signal_fd(comm->wake_fd);
 }
 
+/* What a caller has asked for that does nothing here, once. */
+static void note_unused(struct inccl_communicator *comm, const struct inccl_call *call,
+			const struct inccl_collective_opts *opts)
+{
+	if (!comm->native_floats || !inccl_floats_are_reduced(call) ||
+	    (!opts->float_block && !opts->float_exponent))
+		return;
+	pthread_mutex_lock(&comm->lock);
+	if (!comm->noted_unused)
+		inccl_log_line(&comm->group->log,
+			       "communicator %lld: float_block and float_exponent have no effect: "
+			       "floats are added as they are",
+			       comm->number);
+	comm->noted_unused = true;
+	pthread_mutex_unlock(&comm->lock);
+}
+
 /* Checks the call and makes its request; nothing is sent yet. */
 static int prepare(struct inccl_communicator *comm, const struct inccl_call *call,
 		   const struct inccl_collective_opts *given, struct inccl_collective_opts *opts,
@@ -235,10 +265,13 @@ static int prepare(struct inccl_communicator *comm, const struct inccl_call *cal
 
 	ret = read_opts(given, opts, err);
 	if (!ret)
-		ret = inccl_check_call(call, comm->group->rank, comm->group->world_size, &plan,
-				       err);
+		ret = inccl_check_mode(comm, opts, err);
+	if (!ret)
+		ret = inccl_check_call(comm, call, &plan, err);
 	if (!ret)
 		ret = new_request(comm, &plan, opts, req, err);
+	if (!ret)
+		note_unused(comm, call, opts);
 	if (ret == -ERANGE)
 		fail_by_itself(comm, -ret, err->msg);
 	return ret;

@@ -17,17 +17,17 @@
 
 int inccl_comm_check_opts(struct inccl_communicator_opts *opts, struct inc_err *err)
 {
-	if (!opts->message_packets)
-		opts->message_packets = 1;
+	const unsigned int packets = opts->message_packets ?: 1;
+
 	if (opts->payload && !inc_payload_ok(opts->payload))
 		return inc_err_set(err, EINVAL, "payload %u: want " INC_PAYLOADS_TEXT,
 				   opts->payload);
-	if (opts->message_packets > INC_MAX_PASSTHROUGH_MESSAGE_PACKETS)
-		return inc_err_set(err, EINVAL, "message_packets %u: want 1 to %d",
-				   opts->message_packets, INC_MAX_PASSTHROUGH_MESSAGE_PACKETS);
-	if (opts->window > INC_MAX_SLOTS / opts->message_packets)
+	if (packets > INC_MAX_MESSAGE_PACKETS)
+		return inc_err_set(err, EINVAL, "message_packets %u: want 1 to %d", packets,
+				   INC_MAX_MESSAGE_PACKETS);
+	if (opts->window > INC_MAX_SLOTS / packets)
 		return inc_err_set(err, EINVAL, "window %u of %u packets: at most %d packets",
-				   opts->window, opts->message_packets, INC_MAX_SLOTS);
+				   opts->window, packets, INC_MAX_SLOTS);
 	if (opts->timeout_ms > INT32_MAX || opts->create_timeout_ms > INT32_MAX)
 		return inc_err_set(err, EINVAL, "timeouts: at most %d ms", INT32_MAX);
 	if ((unsigned int)opts->transport > INCCL_TRANSPORT_VERBS)
@@ -46,7 +46,7 @@ static int open_endpoint(struct inccl_group *group, const struct inccl_communica
 	struct inccl_open_opts open = {
 		.addr = group->addr,
 		.payload = opts->payload,
-		.message_packets = opts->message_packets,
+		.message_packets = opts->message_packets ?: 1,
 		.window = opts->window,
 		.options = opts->verbs,
 		.log = inccl_log_forward,
@@ -85,13 +85,30 @@ static int open_endpoint(struct inccl_group *group, const struct inccl_communica
 	return ret;
 }
 
+/* How much may be under way: what this rank can, and no more than the controller says. Returns how
+ * many slots that needs. */
+static unsigned int agree_on_messages(struct inccl_communicator *comm,
+				      const struct inc_msg_made *made,
+				      const struct inccl_local *local)
+{
+	const unsigned int asked = comm->settings.message_packets ?: 1;
+
+	comm->message_packets = made->message_packets ?: asked;
+	/* as many packets as were asked for, in messages of what has come of it */
+	comm->window = local->window * asked / comm->message_packets ?: 1;
+	comm->messages = made->messages ?: made->slots;
+	if (made->messages && comm->window > made->messages)
+		comm->window = made->messages;
+	return comm->window * comm->message_packets;
+}
+
 /* What the controller says of the other end, against what this rank has asked for. */
 static int take_made(struct inccl_communicator *comm, const struct inc_msg_made *made,
 		     const struct inccl_local *local, struct inccl_remote *remote,
 		     struct inc_err *err)
 {
 	const struct inc_msg_endpoint *conn = &made->connection;
-	const unsigned int least = local->window * comm->message_packets;
+	const unsigned int least = agree_on_messages(comm, made, local);
 	char ip[INET_ADDRSTRLEN];
 
 	if (made->payload > local->payload || made->slots < least)
@@ -100,18 +117,21 @@ static int take_made(struct inccl_communicator *comm, const struct inc_msg_made 
 				   "can take %u at most, and needs %u at least",
 				   comm->group->controller, made->payload, made->slots,
 				   local->payload, least);
+	comm->mode = made->mode;
+	comm->native_floats = made->floats == INC_FLOATS_NATIVE;
 	remote->addr = conn->peer_ip.s_addr;
 	remote->udp_port = conn->peer_port;
 	remote->qpn = conn->peer_qp;
 	remote->psn = conn->peer_psn;
 	remote->payload = made->payload;
 	remote->slots = made->slots;
+	remote->by_message = inccl_steps_are_messages(comm);
+	remote->messages = comm->messages;
 	inet_ntop(AF_INET, &conn->peer_ip, ip, sizeof(ip));
 	snprintf(remote->name, sizeof(remote->name), "%s (%s)", conn->node, ip);
 	comm->number = made->communicator;
 	comm->payload = made->payload;
 	comm->slots = made->slots;
-	comm->window = local->window;
 	comm->qpn = local->qpn;
 	comm->udp_port = local->udp_port;
 	memcpy(comm->node, conn->node, sizeof(comm->node));
@@ -130,15 +150,21 @@ static int ask(struct inccl_communicator *comm, const struct inccl_local *local,
 		.psn = local->psn,
 		.udp_port = local->udp_port,
 		.payload = local->payload,
-		.message_packets = comm->message_packets,
+		.message_packets = comm->settings.message_packets,
 		.window = local->window,
 		.pkey = local->pkey,
 		.udp_csum = local->udp_csum,
 		.byte_order = inccl_wire_order(comm),
+		.floats = INC_FLOATS_NATIVE,
 	};
 
 	snprintf(said.transport, sizeof(said.transport), "%s", comm->ep->ops->name);
 	return inccl_control_call(comm->group, INC_MSG_ASK, &said, wait, deadline_ns, err);
+}
+
+const char *inccl_comm_floats(const struct inccl_communicator *comm)
+{
+	return inc_float_forms[comm->native_floats ? INC_FLOATS_NATIVE : INC_FLOATS_FIXED];
 }
 
 /* The two round trips of creation. The group's lock is held. */
@@ -173,8 +199,10 @@ static int negotiate(struct inccl_communicator *comm, const struct inccl_local *
 		return inc_err_set(err, comm->error, "%s", comm->error_text);
 	}
 	inccl_log_line(&group->log,
-		       "communicator %lld: %s, %s, tree %s, payload %u, window %u x %u, %u slots",
-		       comm->number, comm->device, comm->peer, comm->tree, comm->payload,
+		       "communicator %lld: %s, %s, tree %s (%s, floats %s), payload %u, window "
+		       "%u x %u, %u slots",
+		       comm->number, comm->device, comm->peer, comm->tree,
+		       inc_tree_modes[comm->mode], inccl_comm_floats(comm), comm->payload,
 		       comm->window, comm->message_packets, comm->slots);
 	return 0;
 }
@@ -207,7 +235,6 @@ static int comm_new(struct inccl_group *group, const struct inccl_communicator_o
 	comm->group = group;
 	comm->number = -1;
 	comm->failed_rank = -1;
-	comm->message_packets = opts->message_packets;
 	comm->byte_order = opts->byte_order;
 	comm->settings = *opts;
 	comm->settings.error = NULL;
@@ -459,12 +486,15 @@ int inccl_communicator_info(struct inccl_communicator *comm, struct inccl_commun
 	info.window = comm->window;
 	info.slots = comm->slots;
 	info.number = comm->number;
-	if (!inc_fixed_init(&fixed, INC_FLOAT32, INC_FIXED_BLOCK, info.world_size, NULL))
+	if (!comm->native_floats &&
+	    !inc_fixed_init(&fixed, INC_FLOAT32, INC_FIXED_BLOCK, info.world_size, NULL))
 		info.float_bits = fixed.bits;
 	info.transport = comm->ep->ops->name;
 	info.device = comm->device;
 	info.peer = comm->peer;
 	info.tree = comm->tree;
+	info.mode = inc_tree_modes[comm->mode];
+	info.floats = inccl_comm_floats(comm);
 #define _(name, unit, what) info.name = s->name;
 	INCCL_STATISTICS(_)
 #undef _

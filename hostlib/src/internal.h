@@ -165,7 +165,12 @@ struct inccl_communicator {
 	struct inccl_stage *stage; /* NULL until something needs it */
 	long long index;           /* the group's count */
 	long long number;          /* the controller's, -1: not yet known */
-	unsigned int payload, message_packets, window, slots;
+	unsigned int payload, slots;
+	unsigned int message_packets;     /* of a message at most */
+	unsigned int window;              /* of these messages */
+	unsigned int messages;            /* under way at most, however short */
+	enum inc_tree_mode mode;          /* of the switches */
+	bool native_floats;               /* which the switches add as they are */
 	enum inccl_byte_order byte_order; /* on the wire */
 	uint64_t timeout_ns;
 	struct inccl_communicator_opts settings; /* as asked for; verbs belongs to it */
@@ -183,6 +188,7 @@ struct inccl_communicator {
 	struct inccl_request *posting;      /* and the oldest not wholly given to the endpoint */
 	uint32_t seq;                       /* of the next collective */
 	uint32_t described;                 /* a bit for each kind whose way the log tells */
+	bool noted_unused;                  /* options have had no effect, and the log tells */
 	uint64_t moved_at_ns;               /* when something last came, or work began */
 	uint64_t moved_mark;
 
@@ -222,6 +228,13 @@ static inline enum inc_byte_order inccl_wire_order(const struct inccl_communicat
 static inline uint64_t deadline_after_ms(unsigned int ms)
 {
 	return inc_now_ns() + ms * INC_NSEC_PER_MSEC;
+}
+
+/* Do the ranks' messages keep in step with their results, and no more: those of one side may have
+ * other packets than those of the other (docs/protocol.md, Termination mode). */
+static inline bool inccl_steps_are_messages(const struct inccl_communicator *comm)
+{
+	return comm->mode == INC_TREE_TERMINATION;
 }
 
 /* In a public function: its thread is not cancelled inside, where it holds locks and others rely
@@ -317,6 +330,8 @@ int inccl_comm_create(struct inccl_group *group, long long index,
 		      struct inccl_communicator **comm, struct inc_err *err);
 /* Takes the communicator's lock: what the controller says. The first error wins. */
 void inccl_comm_fail(struct inccl_communicator *comm, int error, int rank, const char *text);
+/* "native" or "fixed": how floats that are reduced go over the wire. */
+const char *inccl_comm_floats(const struct inccl_communicator *comm);
 
 /* progress.c; all under the communicator's lock */
 void inccl_comm_fail_locked(struct inccl_communicator *comm, int error, int rank, const char *text);

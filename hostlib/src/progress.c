@@ -78,16 +78,20 @@ static void endpoint_failed(struct inccl_communicator *comm, int error)
 }
 
 /*
- * How many packets may be under way with this message. The root of a Broadcast keeps to a quarter
- * of the window, and the others to all of it: so their packets of length 0 are mostly there first,
- * and the root's comes last, which is the one that has room for the result (decisions.md).
+ * Is there room for one more message? Where the switch makes its results in the frames that come,
+ * the root of a Broadcast keeps to a quarter of the window, and the others to all of it: so their
+ * packets of length 0 are mostly there first, and the root's comes last, which is the one that has
+ * room for the result (decisions.md).
  */
-static uint64_t window_packets(const struct inccl_communicator *comm,
-			       const struct inccl_message *msg)
+static bool has_room(const struct inccl_communicator *comm, const struct inccl_message *msg)
 {
+	const struct inccl_endpoint *ep = comm->ep;
 	uint64_t packets = (uint64_t)comm->window * comm->message_packets;
 
-	return msg->send_len && inc_root_gives(msg->imm) ? (packets + 3) / 4 : packets;
+	if (msg->send_len && inc_root_gives(msg->imm) && !inccl_steps_are_messages(comm))
+		packets = (packets + 3) / 4;
+	return ep->posted - ep->completed < comm->messages &&
+	       ep->ops->under_way(ep) + inccl_cut_packets(comm, msg) <= packets;
 }
 
 /* What this rank has, or has been told, does not fit together: the end of the communicator. */
@@ -105,7 +109,7 @@ static int post_next(struct inccl_communicator *comm, struct inccl_request *req)
 	int ret;
 
 	inccl_cut_message(req, req->posted, &msg);
-	if (ep->ops->under_way(ep) + inccl_cut_packets(comm, &msg) > window_packets(comm, &msg))
+	if (!has_room(comm, &msg))
 		return 0;
 	ret = inccl_is_staged(req) ? inccl_stage_put(req, &msg, &err) : 0;
 	if (ret && ret != -EAGAIN)

@@ -89,6 +89,10 @@ static void say_what_runs(const struct inccl_group *group, struct inc_msg_resume
 		claim->udp_port = comm->udp_port;
 		claim->payload = comm->payload;
 		claim->slots = comm->slots;
+		claim->mode = comm->mode;
+		claim->floats = comm->native_floats ? INC_FLOATS_NATIVE : INC_FLOATS_FIXED;
+		claim->message_packets = comm->message_packets;
+		claim->messages = comm->messages;
 		claim->byte_order = inccl_wire_order(comm);
 	}
 }

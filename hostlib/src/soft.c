@@ -150,6 +150,10 @@ static int soft_connect(struct inccl_endpoint *ep, const struct inccl_remote *re
 		return ret;
 	to->qpn = remote->qpn;
 	s->peer_psn = remote->psn;
+	s->by_message = remote->by_message;
+	/* The peer keeps a message's memory until it is acknowledged, and has that of so many: in
+	 * step by packets of as many as there are slots, which packets alone make ACKs for. */
+	s->ack_every = remote->by_message ? remote->messages / 4 ?: 1 : UINT32_MAX;
 	s->hold = 2 * (INC_MAX_SEND_BYTES / wire);
 	if (s->hold > 2 * INC_MAX_SEGMENTS)
 		s->hold = 2 * INC_MAX_SEGMENTS;
@@ -207,22 +211,23 @@ static uint64_t soft_under_way(const struct inccl_endpoint *ep)
 {
 	const struct soft_endpoint *s = SOFT_EP(ep);
 
-	return s->tx.posted - s->rx_done;
+	const uint64_t sent = s->tx.posted - s->tx_done, results = s->rx_posted - s->rx_done;
+
+	return sent > results ? sent : results;
 }
 
-static int soft_post(struct inccl_endpoint *ep, const struct inccl_message *msg)
+static uint32_t packets_of(const struct soft_endpoint *s, uint32_t len)
 {
-	struct soft_endpoint *s = SOFT_EP(ep);
-	uint32_t len = msg->send_len > msg->recv_len ? msg->send_len : msg->recv_len;
-	uint32_t packets = len ? (len + s->payload - 1) / s->payload : 1, i, offset;
-	const struct inccl_region *region = msg->recv_region;
+	return len ? (len + s->payload - 1) / s->payload : 1;
+}
 
-	if (s->tx.posted + packets - s->rx_done > s->tx.slots)
-		return -EAGAIN;
-	for (i = 0; i < packets; i++) {
-		struct inc_tx_packet *p = inc_requester_packet(&s->tx, s->tx.posted);
-		struct soft_result *result = soft_result(s, s->tx.posted);
-		bool last = i + 1 == packets;
+static void describe_sends(struct soft_endpoint *s, const struct inccl_message *msg, uint32_t n)
+{
+	const struct inccl_region *region = msg->recv_region;
+	uint32_t i, offset;
+
+	for (i = 0; i < n; i++) {
+		struct inc_tx_packet *p = inc_requester_packet(&s->tx, s->tx.posted++);
 
 		offset = i * s->payload;
 		p->payload = (const uint8_t *)msg->send + offset;
@@ -231,13 +236,45 @@ static int soft_post(struct inccl_endpoint *ep, const struct inccl_message *msg)
 		p->rkey = region ? region->rkey : 0;
 		p->dmalen = msg->recv_len;
 		p->imm = msg->imm;
-		p->opcode = opcode_of(msg, i == 0, last);
-		p->flags = last && msg->last ? INC_TX_ASK : 0;
+		p->opcode = opcode_of(msg, i == 0, i + 1 == n);
+		p->flags = i + 1 == n && msg->last ? INC_TX_ASK : 0;
+	}
+}
+
+/* Of a message whose packets are described, from number first on. */
+static void describe_results(struct soft_endpoint *s, const struct inccl_message *msg, uint32_t n,
+			     uint64_t first)
+{
+	uint32_t i, offset;
+
+	for (i = 0; i < n; i++) {
+		struct soft_result *result = soft_result(s, s->rx_posted++);
+		bool last = i + 1 == n;
+
+		offset = i * s->payload;
 		result->recv = (uint8_t *)msg->recv + offset;
 		result->recv_len = part(msg->recv_len, offset, s->payload);
+		result->kept = s->by_message ? s->tx.posted : first + i + 1;
+		result->imm = msg->imm;
+		result->opcode = opcode_of(msg, i == 0, last);
 		result->flags = last ? SOFT_F_LAST | (msg->last ? SOFT_F_FLUSH : 0) : 0;
-		s->tx.posted++;
 	}
+}
+
+static int soft_post(struct inccl_endpoint *ep, const struct inccl_message *msg)
+{
+	struct soft_endpoint *s = SOFT_EP(ep);
+	uint32_t sends = packets_of(s, msg->send_len), results = packets_of(s, msg->recv_len);
+	const uint64_t first = s->tx.posted;
+
+	/* nothing, in a message of one packet, is a packet, too */
+	if (!s->by_message)
+		sends = results = sends > results ? sends : results;
+	if (s->tx.posted + sends - s->tx_done > s->tx.slots ||
+	    s->rx_posted + results - s->rx_done > s->tx.slots)
+		return -EAGAIN;
+	describe_sends(s, msg, sends);
+	describe_results(s, msg, results, first);
 	s->ep.posted++;
 	if (msg->last)
 		s->tx_flush = s->tx.posted;
@@ -305,7 +342,7 @@ static bool soft_quiet(struct inccl_endpoint *ep)
 {
 	struct soft_endpoint *s = SOFT_EP(ep);
 
-	return s->failed || (s->rx_done == s->tx.posted && s->rx_told == s->rx_done);
+	return s->failed || (s->rx_done == s->rx_posted && s->rx_told == s->rx_done);
 }
 
 static uint64_t soft_moved(const struct inccl_endpoint *ep)

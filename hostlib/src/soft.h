@@ -3,14 +3,18 @@
  * The soft transport: an RC endpoint on an unprivileged UDP socket. What it sends is a requester's
  * of lib/roce; what it receives are results, which lie where they belong as soon as they come.
  *
- * Contributions and results are counted in 64 bits; packet number r of a direction has
- * PSN start + r. Beside the requester's ring one entry per packet under way says what its result
- * must be and where it goes. In order:
+ * The packets of contributions and those of results are counted in 64 bits; packet number r of a
+ * direction has PSN start + r. Beside the requester's ring one entry per packet of a result says
+ * what it must be and where it goes, and `kept`: that all contributions before this one are with
+ * the peer where it comes. In order:
  *
- *	rx_done <= tx.acked <= tx.high,  tx.next <= tx.high <= tx.posted <= rx_done + slots
+ *	tx_done <= tx.acked <= tx.high,  tx.next <= tx.high <= tx.posted <= tx_done + slots
+ *	rx_done <= rx_high <= rx_posted <= rx_done + slots
  *
- * rx_done <= tx.acked because result r tells that contribution r was kept. Hence nothing
- * is sent from memory that a result has overwritten, in place or not.
+ * tx_done is `kept` of the last result before rx_done. Where packets are in step kept is r + 1 for
+ * result r, and both directions count alike; where messages are, it is the end of result r's
+ * message among the contributions. Hence nothing is sent from memory that a result has
+ * overwritten, in place or not.
  */
 #ifndef INCCL_SOFT_H
 #define INCCL_SOFT_H
@@ -43,7 +47,10 @@
 
 struct soft_result {
 	uint8_t *recv;
+	uint64_t kept;
+	uint32_t imm; /* where the opcode has one */
 	uint16_t recv_len;
+	uint8_t opcode;
 	uint8_t flags; /* SOFT_F_* */
 };
 
@@ -60,14 +67,19 @@ struct soft_endpoint {
 
 	struct inc_requester tx;
 	uint64_t tx_flush; /* send at once up to here */
+	uint64_t tx_done;  /* its results are there: all before this */
+	bool by_message;   /* what is in step (struct inccl_remote) */
 
 	/* responder */
 	struct soft_result *results; /* slots of them */
 	struct inc_ip_ids ids;
+	uint64_t rx_posted;   /* results described */
 	uint64_t rx_done;     /* results there: all before this */
 	uint64_t rx_high;     /* one past the highest result there */
 	uint64_t rx_told;     /* acknowledged to the peer: all before this */
-	uint32_t rx_msn;      /* messages of the peer completed */
+	uint32_t rx_msn;      /* messages of the peer completed, */
+	uint32_t told_msn;    /* and at the last ACK */
+	uint32_t ack_every;   /* completed messages that make an ACK */
 	bool tell;            /* an ACK is sent at the end of this round, whatever the counts */
 	bool ended;           /* this round has brought the last result of a collective */
 	uint64_t ended_at_ns; /* when that last happened */

@@ -51,6 +51,7 @@ static void advance(struct soft_endpoint *s)
 		if (!(p->flags & SOFT_F_GOT))
 			break;
 		s->rx_done++;
+		s->tx_done = p->kept;
 		if (p->flags & SOFT_F_LAST) {
 			s->rx_msn++;
 			s->ep.completed++;
@@ -60,16 +61,17 @@ static void advance(struct soft_endpoint *s)
 	}
 }
 
-/* False: how says in what a result differs from what its contribution asked for. */
-static bool mirrors(const struct inc_tx_packet *p, uint16_t recv_len,
+/* False: how says in what a result differs from what its contribution, whose last packet (in step
+ * by packets, whose packet) is p, asked for. */
+static bool mirrors(const struct soft_result *want, const struct inc_tx_packet *p,
 		    const struct inc_roce_packet *pkt, struct inc_err *how)
 {
-	if (pkt->opcode != p->opcode || pkt->len != recv_len)
+	if (pkt->opcode != want->opcode || pkt->len != want->recv_len)
 		inc_err_set(how, EPROTO, "opcode %u, length %zu; want %u, %u", pkt->opcode,
-			    pkt->len, p->opcode, recv_len);
-	else if (inc_roce_has_imm(p->opcode) && pkt->imm != p->imm)
-		inc_err_set(how, EPROTO, "immediate 0x%x; want 0x%x", pkt->imm, p->imm);
-	else if (inc_roce_has_reth(p->opcode) &&
+			    pkt->len, want->opcode, want->recv_len);
+	else if (inc_roce_has_imm(want->opcode) && pkt->imm != want->imm)
+		inc_err_set(how, EPROTO, "immediate 0x%x; want 0x%x", pkt->imm, want->imm);
+	else if (inc_roce_has_reth(want->opcode) &&
 		 (pkt->va != p->va || pkt->rkey != p->rkey || pkt->dmalen != p->dmalen))
 		inc_err_set(how, EPROTO,
 			    "RETH: address 0x%llx, key 0x%x, %u bytes; want 0x%llx, 0x%x, %u",
@@ -88,18 +90,19 @@ static int take_result(struct soft_endpoint *s, const struct inc_roce_packet *pk
 	struct inc_err how;
 	uint64_t r = at;
 
-	if (at < 0 || r >= s->tx.high) {
+	p = soft_result(s, r);
+	/* nobody can have made it of what has not been sent */
+	if (at < 0 || r >= s->rx_posted || (r >= s->rx_done && p->kept > s->tx.high)) {
 		s->ep.stats.bad_packets++;
 		return 0;
 	}
-	p = soft_result(s, r);
 	if (r < s->rx_done || p->flags & SOFT_F_GOT) {
 		s->ep.stats.duplicates++;
 		s->tell = true;
 		return 0;
 	}
-	sent = inc_requester_packet(&s->tx, r);
-	if (!mirrors(sent, p->recv_len, pkt, &how)) {
+	sent = inc_requester_packet(&s->tx, p->kept - 1);
+	if (!mirrors(p, sent, pkt, &how)) {
 		soft_send_aeth(s, INC_AETH_NAK_INVALID, pkt->psn);
 		return soft_fail(s, EPROTO,
 				 "result %llu is not the mirror of its contribution (%s)",
@@ -117,7 +120,7 @@ static int take_result(struct soft_endpoint *s, const struct inc_roce_packet *pk
 		s->rx_high = r + 1;
 	else
 		s->ep.stats.reordered++;
-	inc_requester_kept(&s->tx, r + 1, now);
+	inc_requester_kept(&s->tx, p->kept, now);
 	advance(s);
 	return 0;
 }
@@ -190,6 +193,7 @@ static void answer_gap(struct soft_endpoint *s, uint64_t now)
 	soft_send_aeth(s, INC_AETH_NAK_SEQ, s->peer_psn + (uint32_t)s->rx_done);
 	s->gap_told = true;
 	s->rx_told = s->rx_done;
+	s->told_msn = s->rx_msn;
 	s->tell = false;
 }
 
@@ -216,8 +220,9 @@ static bool ack_due(struct soft_endpoint *s, uint64_t now)
 		return false;
 	if (s->ep.tell_at_ns == UINT64_MAX)
 		s->ep.tell_at_ns = now + INC_ACK_HOLD_NS;
-	return untold >= INC_ACK_EVERY || now >= s->ep.tell_at_ns || last_in_time(s, now) ||
-	       (s->ep.unattended && s->rx_done == s->tx.posted);
+	return untold >= INC_ACK_EVERY || s->rx_msn - s->told_msn >= s->ack_every ||
+	       now >= s->ep.tell_at_ns || last_in_time(s, now) ||
+	       (s->ep.unattended && s->rx_done == s->rx_posted);
 }
 
 void soft_answer(struct soft_endpoint *s, uint64_t now)
@@ -226,6 +231,7 @@ void soft_answer(struct soft_endpoint *s, uint64_t now)
 	if (ack_due(s, now)) {
 		soft_send_aeth(s, INC_AETH_ACK, s->peer_psn + (uint32_t)s->rx_done - 1);
 		s->rx_told = s->rx_done;
+		s->told_msn = s->rx_msn;
 	}
 	if (s->ended) {
 		s->took_ns = now - s->ended_at_ns;

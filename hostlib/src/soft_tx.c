@@ -17,7 +17,7 @@ int soft_flush(struct inccl_endpoint *ep)
 		return 0;
 	/* Results that are still to come will open the window further: wait until a send
 	 * is worth its system call, unless there is nothing to wait for. */
-	if (q->next > s->rx_done && q->next >= q->high && q->next >= s->tx_flush &&
+	if (q->next > s->tx_done && q->next >= q->high && q->next >= s->tx_flush &&
 	    limit - q->next < s->hold)
 		return 0;
 	if (!inc_udp_writable(&s->udp))

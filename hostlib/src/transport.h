@@ -6,7 +6,8 @@
  * except open, connect and close, which may take a few milliseconds.
  *
  * The model is that of a queue pair in lock step with its mirror: message m is sent, and
- * its result, message m of the other direction, has the same shape (docs/protocol.md).
+ * its result, message m of the other direction, has the same shape or, where they keep in step
+ * by messages, begins and ends with it (docs/protocol.md).
  *
  *	soft	post() makes packet descriptors, flush() sends them, progress() reads the
  *		socket, places results by packet number, keeps timers.
@@ -62,7 +63,12 @@ struct inccl_remote {
 	uint32_t psn;         /* of the first result */
 	unsigned int payload; /* agreed: bytes per packet */
 	unsigned int slots;   /* agreed: packets under way at most, a power of two */
-	char name[80];        /* "s0 (10.77.0.254)" */
+	/* A message and its result may differ in their packets: a result tells that all of its
+	 * message was kept, and may come as soon as that was. Else packet r of one is in step with
+	 * packet r of the other. */
+	bool by_message;
+	unsigned int messages; /* agreed: under way at most */
+	char name[80];         /* "s0 (10.77.0.254)" */
 };
 
 /* Memory made known to the device. Regions are made at the start of a request and given
@@ -78,10 +84,11 @@ struct inccl_region {
 
 /* One message and its result. */
 struct inccl_message {
-	const void *send;  /* send_len bytes in send_region; stays until the result is there */
-	void *recv;        /* recv_len bytes in recv_region */
-	uint32_t send_len; /* 0: nothing to give (single-packet messages only) */
-	uint32_t recv_len; /* 0: nothing to get */
+	const void *send; /* send_len bytes in send_region; stays until the result is there */
+	void *recv;       /* recv_len bytes in recv_region */
+	/* 0: nothing to give, or to get; in messages of one packet alone where packets are in step
+	 */
+	uint32_t send_len, recv_len;
 	const struct inccl_region *send_region; /* NULL where the length is 0 */
 	const struct inccl_region *recv_region;
 	uint32_t imm; /* host order, where has_imm */

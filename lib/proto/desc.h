@@ -170,4 +170,19 @@ static inline __attribute__((always_inline)) _Bool inc_ranks_get(__u32 desc, _Bo
 	}
 }
 
+/*
+ * Is a result of bytes, which came from the parent, what a partial sum of partial_bytes must be
+ * answered with? ranks: all below the switch; root_below: the root is one of them.
+ */
+static inline __attribute__((always_inline)) _Bool
+inc_answer_fits(__u32 desc, __u32 bytes, __u32 partial_bytes, _Bool root_below, __u32 ranks)
+{
+	if (!inc_ranks_get(desc, root_below, ranks))
+		return !bytes;
+	/* what comes from elsewhere may have any number of elements */
+	if (inc_root_gives(desc) && !root_below)
+		return inc_desc_known(desc, bytes);
+	return bytes == partial_bytes;
+}
+
 #endif

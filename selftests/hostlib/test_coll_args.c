@@ -213,7 +213,7 @@ static void large_counts(void **state)
 	struct inccl_plan plan;
 	struct inc_err err;
 
-	assert_int_equal(inccl_check_call(&call, 4095, 4096, &plan, &err), 0);
+	assert_int_equal(inccl_check_call(&comm, &call, &plan, &err), 0);
 	assert_int_equal(plan.send_bytes, 4096 * bytes);
 	assert_int_equal(plan.recv_bytes, bytes);
 	inccl_cut_request(&req, &plan);

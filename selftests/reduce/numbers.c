@@ -220,6 +220,49 @@ uint32_t float_nearest(enum inc_float type, long double value)
 	return bits | sign;
 }
 
+long double any_float_value(enum inc_float type, uint32_t bits)
+{
+	uint32_t magnitude = bits & (sign_bit(type) - 1);
+
+	if (magnitude > infinity(type))
+		return NAN;
+	if (magnitude == infinity(type))
+		return bits & sign_bit(type) ? -INFINITY : INFINITY;
+	return float_value(type, bits);
+}
+
+uint32_t any_float_nearest(enum inc_float type, long double value)
+{
+	if (isnan(value))
+		return quiet_nan(type);
+	return isinf(value) ? infinity(type) | (signbit(value) ? sign_bit(type) : 0)
+			    : float_nearest(type, value);
+}
+
+static bool below(long double x, long double y)
+{
+	return x < y || (x == y && signbit(x) && !signbit(y));
+}
+
+/* Rounded to float32 once, since long double holds every product of two float32s, and so much of
+ * every sum that rounding it again makes no difference. */
+long double float_result(enum inc_operator op, long double x, long double y)
+{
+	switch (op) {
+	case INC_OPERATOR_SUM:
+	case INC_OPERATOR_AVG:
+		return (float)(x + y);
+	case INC_OPERATOR_PROD:
+		return (float)(x * y);
+	case INC_OPERATOR_MIN:
+		return isnan(x) || isnan(y) ? NAN : below(x, y) ? x : y;
+	case INC_OPERATOR_MAX:
+		return isnan(x) || isnan(y) ? NAN : below(x, y) ? y : x;
+	default:
+		abort();
+	}
+}
+
 uint32_t random_finite(enum inc_float type, uint64_t *state)
 {
 	uint32_t sign = random_u64(state) & 1 ? sign_bit(type) : 0;

@@ -39,6 +39,13 @@ long double float_value(enum inc_float type, uint32_t bits);
  * sign of the number. */
 uint32_t float_nearest(enum inc_float type, long double value);
 
+/* The same of any element and any number: infinities and NaN are those of long double. */
+long double any_float_value(enum inc_float type, uint32_t bits);
+uint32_t any_float_nearest(enum inc_float type, long double value);
+/* x op y as docs/floats.md has it where floats are reduced as they are, one step of several: what
+ * is added or multiplied is rounded to float32. No operator of bits. */
+long double float_result(enum inc_operator op, long double x, long double y);
+
 /* A finite element: any bits, small and round numbers, the ends of the ranges. */
 uint32_t random_finite(enum inc_float type, uint64_t *state);
 

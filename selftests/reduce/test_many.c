@@ -63,59 +63,15 @@ struct once {
 
 /* --- the reference ----------------------------------------------------------------------- */
 
-static long double widened(enum inc_float type, uint32_t bits)
-{
-	uint32_t magnitude = bits & (sign_bit(type) - 1);
-
-	if (magnitude > infinity(type))
-		return NAN;
-	if (magnitude == infinity(type))
-		return bits & sign_bit(type) ? -INFINITY : INFINITY;
-	return float_value(type, bits);
-}
-
-static uint32_t narrowed(enum inc_float type, long double x)
-{
-	if (isnan(x))
-		return quiet_nan(type);
-	return isinf(x) ? infinity(type) | (signbit(x) ? sign_bit(type) : 0)
-			: float_nearest(type, x);
-}
-
-static bool below(long double x, long double y)
-{
-	return x < y || (x == y && signbit(x) && !signbit(y));
-}
-
-/* Rounded to float32 once, since long double holds every product of two float32s, and so much of
- * every sum that rounding it again makes no difference. */
-static long double float_result(enum inc_operator op, long double x, long double y)
-{
-	switch (op) {
-	case INC_OPERATOR_SUM:
-	case INC_OPERATOR_AVG:
-		return (float)(x + y);
-	case INC_OPERATOR_PROD:
-		return (float)(x * y);
-	case INC_OPERATOR_MIN:
-		return isnan(x) || isnan(y) ? NAN : below(x, y) ? x : y;
-	case INC_OPERATOR_MAX:
-		return isnan(x) || isnan(y) ? NAN : below(x, y) ? y : x;
-	default:
-		fail();
-		return 0;
-	}
-}
-
 static void expect_float(const struct once *o, const void *const *src, size_t i)
 {
 	enum inc_float type = types[o->r.type].is;
-	long double x = widened(type, float_bits(type, src[0], i));
+	long double x = any_float_value(type, float_bits(type, src[0], i));
 	unsigned int j;
 
 	for (j = 1; j < o->n; j++)
-		x = float_result(o->r.op, x, widened(type, float_bits(type, src[j], i)));
-	set_float_bits(type, want, i, narrowed(type, x));
+		x = float_result(o->r.op, x, any_float_value(type, float_bits(type, src[j], i)));
+	set_float_bits(type, want, i, any_float_nearest(type, x));
 }
 
 static void expect_integer(const struct once *o, const void *const *src, size_t i)
@@ -308,8 +264,9 @@ static void reduce_halves(const struct inc_kernels *k)
 					long double one = others[(3 * pass + 5 * i) % 13];
 
 					set_float_bits(is, src[0], i, first + i);
-					set_float_bits(is, src[1], i, narrowed(is, one));
-					set_float_bits(is, src[2], i, narrowed(is, others[i % 7]));
+					set_float_bits(is, src[1], i, any_float_nearest(is, one));
+					set_float_bits(is, src[2], i,
+						       any_float_nearest(is, others[i % 7]));
 				}
 				o.n = pass ? 3 : 1;
 				o.r.op = pass < 4 ? INC_OPERATOR_SUM : INC_OPERATOR_PROD;

@@ -57,17 +57,19 @@ static void test_roots(void **state)
 
 static void test_operators(void **state)
 {
-	uint32_t op, dtype, up;
+	uint32_t op, dtype, way;
 
-	for (up = 0; up < 2; up++)
+	for (way = 0; way < 8; way++)
 		for (op = 0; op <= INC_OPERATOR_AVG; op++)
 			for (dtype = 0; dtype < INC_N_WIRE_DTYPES; dtype++) {
-				const struct world_shape shape = world_shape(4, 1, 2, up);
+				struct world_shape shape = world_shape(4, 1, 2, way & 1);
 				const uint32_t desc = INC_DESC(INC_COLL_ALLREDUCE, op, dtype, 0, 0);
 				const struct world_call calls[] = {
 					{desc, WORLD_BYTES, true},
 					{desc, inc_element_bytes(desc), false}};
 
+				shape.form.native_floats = way & 2;
+				shape.form.swapped = way & 4;
 				play(&shape, calls, 2);
 			}
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Every order in which the messages of some children, the parent's answers and the completions of
- * sends can come: each is played, and each must bring every peer the same bytes. Sums are of floats
- * that no two orders add up to the same.
- * TIMEOUT: 600
+ * sends can come: each is played, and each must bring every peer the same bytes. Sums are of
+ * floats, which another order of addition adds up to something else. TIMEOUT: 600
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,12 +13,16 @@
 #include "selftests/term/path.h"
 #include "selftests/term/world.h"
 
-#define SUM(seq) INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_FLOAT32, 0, seq)
+#define SUM(dtype, seq) INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_##dtype, 0, seq)
 
-static const struct world_call sums[] = {{SUM(0), 8, true}, {SUM(1), 8, true}, {SUM(1), 4, false}};
+static const struct world_call sums[] = {
+	{SUM(FLOAT32, 0), 16, true}, {SUM(FLOAT16, 1), 16, true}, {SUM(FLOAT16, 1), 8, false}};
+static const struct world_call others[] = {
+	{SUM(BFLOAT16, 0), 16, true}, {SUM(FLOAT32, 1), 8, true}, {SUM(FLOAT32, 1), 12, false}};
 
 struct job {
 	struct world_shape shape;
+	const struct world_call *calls;
 	uint32_t n_calls;
 	bool late; /* sends are completed at any time, not at once */
 };
@@ -29,7 +32,7 @@ static void play(struct path *path, void *arg)
 	const struct job *job = arg;
 	struct world w;
 
-	world_open(&w, &job->shape, sums, job->n_calls);
+	world_open(&w, &job->shape, job->calls, job->n_calls);
 	while (path_step(path, &w, job->late))
 		;
 	world_check_done(&w);
@@ -40,7 +43,7 @@ static void play(struct path *path, void *arg)
 static void try(uint32_t children, bool has_parent, uint32_t slots, uint32_t n_calls, bool late,
 		uint64_t orders)
 {
-	struct job job = {world_shape(children, 1, slots, has_parent), n_calls, late};
+	struct job job = {world_shape(children, 1, slots, has_parent), sums, n_calls, late};
 	uint64_t n = path_all(play, &job);
 
 	print_message("# %u children, %s, %u slots, %u messages, %s: %llu orders\n", children,
@@ -89,13 +92,41 @@ static void test_windows(void **state)
 	try(3, false, 2, 3, false, 1296);
 }
 
+/* The other types, and elements in the other byte order. */
+static void test_types(void **state)
+{
+	struct job job = {world_shape(3, 1, 4, false), others, 3, false};
+
+	assert_int_equal(path_all(play, &job), 1680);
+	job.shape.form.swapped = true;
+	assert_int_equal(path_all(play, &job), 1680);
+	job.calls = sums;
+	assert_int_equal(path_all(play, &job), 1680);
+}
+
+/* Else all of this would show nothing. */
+static void test_orders_differ(void **state)
+{
+	const struct world_shape shape = world_shape(4, 1, 4, false);
+	struct world w;
+	uint64_t i;
+
+	world_open(&w, &shape, sums, 3);
+	for (i = 0; i < 3; i++)
+		assert_true(world_order_matters(&w, i));
+	world_close(&w);
+	world_open(&w, &shape, others, 3);
+	for (i = 0; i < 3; i++)
+		assert_true(world_order_matters(&w, i));
+	world_close(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_arrivals),
-		cmocka_unit_test(test_answers),
-		cmocka_unit_test(test_completions),
-		cmocka_unit_test(test_windows),
+		cmocka_unit_test(test_arrivals),    cmocka_unit_test(test_answers),
+		cmocka_unit_test(test_completions), cmocka_unit_test(test_windows),
+		cmocka_unit_test(test_types),       cmocka_unit_test(test_orders_differ),
 	};
 
 	return cmocka_run_group_tests_name("term orders", tests, NULL, NULL);

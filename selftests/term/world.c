@@ -4,15 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include "selftests/term/ref_floats.h"
 #include "selftests/term/world.h"
 #include "selftests/unit/ref_switch.h"
-#include "userspace/term/combine.h"
 #include "userspace/term/node_priv.h"
 
 struct world_shape world_shape(uint32_t n_children, uint32_t ranks, uint32_t slots, bool has_parent)
 {
 	struct world_shape shape = {
-		.n_children = n_children, .slots = slots, .has_parent = has_parent};
+		.n_children = n_children,
+		.slots = slots,
+		.has_parent = has_parent,
+		.form = {.native_floats = true},
+	};
 	uint32_t c, r;
 
 	for (c = 0; c < n_children; c++) {
@@ -160,42 +164,33 @@ static bool brings_desc(const struct world *w, uint32_t peer, uint64_t number)
 	return !is_child(w, peer) || call_of(w, number)->first || (number * 7 + peer) % 3 == 0;
 }
 
-static bool is_float(uint32_t desc)
+static bool are_floats(const struct world *w, uint64_t number)
 {
-	return INC_DESC_DTYPE(desc) == INC_DTYPE_FLOAT32 && inc_all_give(desc) &&
-	       INC_DESC_OP(desc) == INC_OPERATOR_SUM;
+	return w->shape->form.native_floats && ref_are_floats(call_of(w, number)->desc);
 }
 
-/* The bytes that a peer brings. Floats are such that every order of addition has another sum. */
+static struct ref_floats floats_of(const struct world *w, uint64_t number)
+{
+	const struct world_call *call = call_of(w, number);
+
+	return (struct ref_floats){call->desc, call->length, number, w->shape->n_children,
+				   w->shape->form.swapped};
+}
+
+/* The bytes that a peer brings. */
 static void fill(const struct world *w, uint32_t peer, uint64_t number, uint8_t *bytes,
 		 uint32_t length)
 {
 	uint32_t i, x = (uint32_t)number * 2654435761u + peer * 40503u + 1;
+	const struct ref_floats f = floats_of(w, number);
 
+	if (are_floats(w, number)) {
+		memcpy(bytes, ref_floats_part(&f, peer), length);
+		return;
+	}
 	for (i = 0; i < length; i++) {
 		x = x * 1664525u + 1013904223u;
 		bytes[i] = x >> 24;
-	}
-	for (i = 0; is_float(call_of(w, number)->desc) && i < length / sizeof(float); i++) {
-		float v = (float)(1 + x % 1000) * (peer % 2 ? -1e8f : 1.0f) / (float)(peer + 3);
-
-		memcpy(bytes + i * sizeof(v), &v, sizeof(v));
-		x = x * 1664525u + 1013904223u;
-	}
-}
-
-/* Sums of floats are not the protocol's yet: here they show in which order sources are used. */
-static void add_floats(uint8_t *into, const uint8_t *from, uint32_t length)
-{
-	uint32_t i;
-
-	for (i = 0; i < length; i += sizeof(float)) {
-		float a, b;
-
-		memcpy(&a, into + i, sizeof(a));
-		memcpy(&b, from + i, sizeof(b));
-		a += b;
-		memcpy(into + i, &a, sizeof(a));
 	}
 }
 
@@ -203,10 +198,15 @@ static void add_floats(uint8_t *into, const uint8_t *from, uint32_t length)
 static void sum_of_parts(const struct world *w, uint64_t number, uint8_t sum[WORLD_BYTES])
 {
 	const uint32_t desc = call_of(w, number)->desc;
+	const struct ref_floats f = floats_of(w, number);
 	uint8_t part[WORLD_BYTES];
 	bool first = true;
 	uint32_t c, length;
 
+	if (are_floats(w, number)) {
+		memcpy(sum, ref_floats_sum(&f), f.length);
+		return;
+	}
 	for (c = 0; c < w->shape->n_children; c++) {
 		length = given_length(w, c, number);
 		if (!length)
@@ -214,12 +214,17 @@ static void sum_of_parts(const struct world *w, uint64_t number, uint8_t sum[WOR
 		fill(w, c, number, part, length);
 		if (first)
 			memcpy(sum, part, length);
-		else if (is_float(desc))
-			add_floats(sum, part, length);
 		else
-			ref_operate(desc, false, sum, part, length);
+			ref_operate(desc, w->shape->form.swapped, sum, part, length);
 		first = false;
 	}
+}
+
+bool world_order_matters(const struct world *w, uint64_t number)
+{
+	const struct ref_floats f = floats_of(w, number);
+
+	return ref_floats_order_matters(&f);
 }
 
 static void check_sent(const struct world *w, const struct inc_term_action *a)
@@ -277,11 +282,7 @@ static void on_reduce(struct world *w, const struct inc_term_action *a)
 	assert_true(a->n_sources > 1 && a->source[0] == a->buffer && !w->ended);
 	for (i = 0; i < a->n_sources; i++)
 		assert_int_equal(w->reading[place_of(w, a->source[i])], 0);
-	if (is_float(a->desc))
-		for (i = 1; i < a->n_sources; i++)
-			add_floats(a->buffer, a->source[i], a->length);
-	else
-		inc_term_combine(a->desc, a->buffer, a->source, a->n_sources, a->length);
+	inc_term_combine(&w->shape->form, a->desc, a->buffer, a->source, a->n_sources, a->length);
 	w->n_reduced++;
 }
 

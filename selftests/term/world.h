@@ -10,10 +10,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "selftests/term/ref_floats.h"
+#include "userspace/term/combine.h"
 #include "userspace/term/node.h"
 
 #define WORLD_MOVES (2 * (INC_TERM_MAX_CHILDREN + 1))
-#define WORLD_BYTES 64 /* of a buffer, and of the longest message */
+#define WORLD_BYTES REF_FLOATS_BYTES /* of a buffer, and of the longest message */
 
 /* A message of the job: what its ranks call. */
 struct world_call {
@@ -25,10 +27,12 @@ struct world_call {
 struct world_shape {
 	uint32_t n_children, slots;
 	bool has_parent;
+	struct inc_term_form form;
 	struct inc_term_child child[INC_TERM_MAX_CHILDREN];
 };
 
-/* n children with so many ranks each, from rank 0 on: hosts with one, switches with more. */
+/* n children with so many ranks each, from rank 0 on: hosts with one, switches with more. Floats
+ * are added as they are, in the machine's byte order. */
 struct world_shape world_shape(uint32_t n_children, uint32_t ranks, uint32_t slots,
 			       bool has_parent);
 
@@ -89,6 +93,9 @@ void world_tick(struct world *w, uint64_t now_ns);
 uint32_t world_moves(const struct world *w, bool late, uint32_t *move);
 /* Makes it happen. Where sends are not late they are done at once. */
 void world_move(struct world *w, bool late, uint32_t move);
+
+/* Of a sum that children make of floats: has it other bits where they come in another order? */
+bool world_order_matters(const struct world *w, uint64_t number);
 
 /* All has been given, sent and acknowledged, and all buffers are back. */
 void world_check_done(const struct world *w);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <string.h>
 #include "lib/proto/desc.h"
-#include "lib/reduce/operate.h"
+#include "lib/reduce/many.h"
 #include "userspace/term/combine.h"
+#include "userspace/term/node.h"
 
-/* What a switch takes the types of a descriptor for: the integers of their size and sign. */
+_Static_assert(INC_TERM_MAX_CHILDREN <= INC_REDUCE_MOST, "one call takes all that children give");
+
+/* What a type is to a switch that adds integers: the one of its size and sign. */
 #define INTEGER_1_0 INC_DTYPE_UINT8
 #define INTEGER_2_1 INC_DTYPE_INT16
 #define INTEGER_4_1 INC_DTYPE_INT32
@@ -17,17 +19,17 @@ static const enum inc_dtype integers[INC_N_WIRE_DTYPES] = {
 #undef _
 };
 
-void inc_term_combine(uint32_t desc, void *into, const void *const *source, uint32_t n,
-		      size_t bytes)
+void inc_term_combine(const struct inc_term_form *form, uint32_t desc, void *into,
+		      const void *const *source, uint32_t n, size_t bytes)
 {
-	const size_t count = bytes / inc_element_bytes(desc);
-	enum inc_operator op = INC_DESC_OP(desc);
-	uint32_t i;
+	struct inc_reduction r = {
+		.op = INC_DESC_OP(desc),
+		.type = INC_DESC_DTYPE(desc),
+		.swapped = form->swapped,
+	};
 
-	if (op == INC_OPERATOR_AVG)
-		op = INC_OPERATOR_SUM;
-	if (into != source[0])
-		memcpy(into, source[0], bytes);
-	for (i = 1; i < n; i++)
-		inc_reduce(op, integers[INC_DESC_DTYPE(desc)], into, into, source[i], count);
+	/* floats have no AND, OR and XOR of their own, and their bits are those of an integer */
+	if (!form->native_floats || !inc_can_reduce(r.op, r.type))
+		r.type = integers[r.type];
+	inc_reduce_many(&r, into, source, n, bytes / inc_element_bytes(desc));
 }

@@ -3,16 +3,24 @@
 #ifndef INC_TERM_COMBINE_H
 #define INC_TERM_COMBINE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+/* How a communicator's elements are what they are. */
+struct inc_term_form {
+	/* Floats are added as they are (docs/floats.md); else they are the integers of their size.
+	 * AND, OR and XOR are of the bits either way. */
+	bool native_floats;
+	bool swapped; /* elements are in the other byte order than the machine's */
+};
+
 /*
- * into = source[0] op source[1] op ..., from the first to the last: bytes of elements in the
- * machine's byte order, operator and type those of desc (INC_DESC), as the protocol has them for a
- * switch: AVG is SUM, and what is no integer to the ranks is one here. n: 1 or more. into may be
- * source[0].
+ * into = source[0] op source[1] op ..., always in this order: bytes of elements, operator and type
+ * those of desc (INC_DESC), one that inc_desc_known() knows. AVG is SUM, which the ranks divide. n:
+ * 1 to INC_TERM_MAX_CHILDREN. into may be exactly one of the sources.
  */
-void inc_term_combine(uint32_t desc, void *into, const void *const *source, uint32_t n,
-		      size_t bytes);
+void inc_term_combine(const struct inc_term_form *form, uint32_t desc, void *into,
+		      const void *const *source, uint32_t n, size_t bytes);
 
 #endif

@@ -209,16 +209,9 @@ void term_take_part(struct inc_term *t, uint32_t child, uint64_t number,
 static bool answers(const struct inc_term *t, const struct term_slot *slot,
 		    const struct inc_term_message *m)
 {
-	const bool root_below = root_child_plus_1(t, slot->desc);
-
-	if (!m->has_desc || m->desc != slot->desc)
-		return false;
-	if (!inc_ranks_get(slot->desc, root_below, t->peer[t->n_children].n_ranks))
-		return !m->length;
-	/* what comes from elsewhere may have any number of elements */
-	if (inc_root_gives(slot->desc) && !root_below)
-		return inc_desc_known(slot->desc, m->length);
-	return m->length == slot->length;
+	return m->has_desc && m->desc == slot->desc &&
+	       inc_answer_fits(slot->desc, m->length, slot->length,
+			       root_child_plus_1(t, slot->desc), t->peer[t->n_children].n_ranks);
 }
 
 void term_take_result(struct inc_term *t, uint64_t number, const struct inc_term_message *m)

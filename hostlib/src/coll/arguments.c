@@ -3,6 +3,7 @@
  */
 #include <errno.h>
 #include "hostlib/src/coll/coll.h"
+#include "hostlib/src/internal.h"
 
 /* As MPI has it: a rank looks at the root even where it has nothing to do with the data. */
 static int check_root(const struct inccl_call *call, int size, struct inc_err *err)
@@ -12,7 +13,22 @@ static int check_root(const struct inccl_call *call, int size, struct inc_err *e
 	return inc_err_set(err, EINVAL, "root %d: ranks are 0 to %d", call->root, size - 1);
 }
 
-static int check_kind(const struct inccl_call *call, size_t element_bytes, struct inc_err *err)
+/* Why floats go through the switches as integers. */
+static const char *why_as_integers(const struct inccl_communicator *comm)
+{
+	switch (comm->mode) {
+	case INC_TREE_PASSTHROUGH:
+		return "the switches are in passthrough mode";
+	case INC_TREE_MIXED:
+		return "not all of the switches are in termination mode";
+	case INC_TREE_TERMINATION:
+		break;
+	}
+	return "not every rank or switch can do otherwise";
+}
+
+static int check_kind(const struct inccl_communicator *comm, const struct inccl_call *call,
+		      size_t element_bytes, struct inc_err *err)
 {
 	if (!element_bytes)
 		return inc_err_set(err, EOPNOTSUPP, "dtype %d is unknown", call->dtype);
@@ -26,8 +42,17 @@ static int check_kind(const struct inccl_call *call, size_t element_bytes, struc
 	case INCCL_MIN:
 	case INCCL_MAX:
 		return 0;
+	case INCCL_PROD:
+		if (comm->native_floats)
+			return 0;
+		return inc_err_set(err, EOPNOTSUPP,
+				   "prod of %s: floats go through %s as integers, which have sum, "
+				   "avg, min and max, for %s",
+				   inccl_dtype_name(call->dtype), comm->tree,
+				   why_as_integers(comm));
 	default:
-		return inc_err_set(err, EOPNOTSUPP, "%s of %s: floats have sum, avg, min and max",
+		return inc_err_set(err, EOPNOTSUPP,
+				   "%s of %s: floats have sum, avg, min, max and prod",
 				   inccl_op_name(call->op), inccl_dtype_name(call->dtype));
 	}
 }
@@ -88,9 +113,21 @@ static int check_overlap(const struct inccl_plan *plan, struct inc_err *err)
 		(unsigned long long)plan->recv_bytes);
 }
 
-int inccl_check_call(const struct inccl_call *call, int rank, int size, struct inccl_plan *plan,
-		     struct inc_err *err)
+int inccl_check_mode(const struct inccl_communicator *comm,
+		     const struct inccl_collective_opts *opts, struct inc_err *err)
 {
+	if (opts->mode != INCCL_MODE_WRITE || comm->mode == INC_TREE_PASSTHROUGH)
+		return 0;
+	return inc_err_set(err, EOPNOTSUPP,
+			   "mode write: a switch of %s ends connections itself (termination mode), "
+			   "and has no memory to name; sendrecv goes",
+			   comm->tree);
+}
+
+int inccl_check_call(const struct inccl_communicator *comm, const struct inccl_call *call,
+		     struct inccl_plan *plan, struct inc_err *err)
+{
+	const int rank = comm->group->rank, size = comm->group->world_size;
 	int ret;
 
 	*plan = (struct inccl_plan){
@@ -100,7 +137,7 @@ int inccl_check_call(const struct inccl_call *call, int rank, int size, struct i
 	};
 	ret = check_root(call, size, err);
 	if (!ret)
-		ret = check_kind(call, plan->element_bytes, err);
+		ret = check_kind(comm, call, plan->element_bytes, err);
 	if (ret)
 		return ret;
 	call->shape(rank, size, call->root, &plan->shape);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Floats that are reduced: a request of theirs goes over the wire as integers (docs/floats.md,
- * lib/reduce/floats.h). MIN and MAX are one collective, of integers of the floats' order. SUM and
- * AVG are up to three:
+ * Floats that are reduced by switches that add integers: a request of theirs goes over the wire as
+ * such (docs/floats.md, lib/reduce/floats.h). MIN and MAX are one collective, of integers of the
+ *floats' order. SUM and AVG are up to three:
  *
  *	agreeing	MAX of bytes: the parameters, which must be the same everywhere, and the
  *			blocks' heads
@@ -90,13 +90,6 @@ struct inccl_floats {
 	bool special[2];                /* a head of theirs says so */
 	uint8_t *kinds;                 /* of a piece; NULL where scaled or ordered */
 };
-
-bool inccl_floats_are_reduced(const struct inccl_call *call)
-{
-	return inccl_is_float(call->dtype) &&
-	       (call->collective == INCCL_ALLREDUCE || call->collective == INCCL_REDUCE ||
-		call->collective == INCCL_REDUCE_SCATTER);
-}
 
 static size_t section_count(const struct inccl_floats *f, size_t s)
 {

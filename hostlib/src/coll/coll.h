@@ -71,10 +71,20 @@ int inccl_collective_start(struct inccl_communicator *comm, const struct inccl_c
 int inccl_collective_run(struct inccl_communicator *comm, const struct inccl_call *call,
 			 const struct inccl_collective_opts *opts);
 
-/* arguments.c. Fills the plan; 0, or -errno with a sentence. rank, size: as of struct inccl_call.
- */
-int inccl_check_call(const struct inccl_call *call, int rank, int size, struct inccl_plan *plan,
-		     struct inc_err *err);
+/* Floats that are reduced, and not only carried. */
+static inline bool inccl_floats_are_reduced(const struct inccl_call *call)
+{
+	return inccl_is_float(call->dtype) &&
+	       (call->collective == INCCL_ALLREDUCE || call->collective == INCCL_REDUCE ||
+		call->collective == INCCL_REDUCE_SCATTER);
+}
+
+/* arguments.c. Fills the plan; 0, or -errno with a sentence. */
+int inccl_check_call(const struct inccl_communicator *comm, const struct inccl_call *call,
+		     struct inccl_plan *plan, struct inc_err *err);
+/* Can the communicator's switches do what the options ask for? */
+int inccl_check_mode(const struct inccl_communicator *comm,
+		     const struct inccl_collective_opts *opts, struct inc_err *err);
 
 /* cut.c. How the request goes over the wire. */
 void inccl_cut_request(struct inccl_request *req, const struct inccl_plan *plan);
@@ -123,9 +133,8 @@ int inccl_stage_take(struct inccl_communicator *comm, struct inc_err *err);
 void inccl_stage_free(struct inccl_communicator *comm);
 
 /*
- * as_integers.c. In place of the passes where this is true.
+ * as_integers.c. In place of the passes where floats are reduced and the switches cannot do that.
  */
-bool inccl_floats_are_reduced(const struct inccl_call *call);
 /* Elements whose infinities and NaN are known at a time, and whose blocks' exponents (there are two
  * such lots of these): what a sum of floats needs beside the stage does not grow beyond that. All
  * ranks cut there, so it is part of what goes over the wire. */

@@ -36,8 +36,11 @@ void inccl_cut_request(struct inccl_request *req, const struct inccl_plan *plan)
 	req->recv_step = shape->recv_blocks > 1 ? plan->block_bytes : 0;
 	req->desc = INC_DESC(call->collective, call->op, plan->wire_dtype, call->root,
 			     INC_DESC_SEQ(req->desc));
-	/* a packet of length 0 is a message of its own (docs/protocol.md), and so are then all */
-	req->message_packets = is_lopsided(req->desc) ? 1 : comm->message_packets;
+	/* Where packets are in step, one of length 0 is a message of its own (docs/protocol.md),
+	 * and so are then all. */
+	req->message_packets = is_lopsided(req->desc) && !inccl_steps_are_messages(comm)
+				       ? 1
+				       : comm->message_packets;
 	req->block_messages = count_messages(comm->payload, req->message_packets, req->block_bytes);
 	if (req->block_bytes || call->collective == INCCL_BARRIER)
 		req->messages = req->block_messages * req->blocks;

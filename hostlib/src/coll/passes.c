@@ -24,7 +24,15 @@ void inccl_data_prepare(struct inccl_request *req, const struct inccl_plan *plan
 
 void inccl_data_finish(struct inccl_request *req)
 {
-	if (req->divisor)
-		inc_reduce_divide(INC_DESC_DTYPE(req->desc), req->recv, req->recv,
-				  req->recv_bytes / req->element_bytes, req->divisor);
+	const enum inc_dtype dtype = INC_DESC_DTYPE(req->desc);
+	size_t count;
+
+	if (!req->divisor)
+		return;
+	count = req->recv_bytes / req->element_bytes;
+	if (inccl_is_float((enum inccl_dtype)dtype))
+		inc_float_divide((enum inc_float)(dtype - INC_DTYPE_FLOAT32), req->recv, req->recv,
+				 count, req->divisor);
+	else
+		inc_reduce_divide(dtype, req->recv, req->recv, count, req->divisor);
 }
