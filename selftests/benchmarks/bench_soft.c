@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What a pair of soft endpoints of a termination switch moves: messages both ways between two
- * threads, and one to many, as results go. Prints Gbit/s of payload, each way.
+ * threads, and one to many, as results go. Prints Gbit/s of payload each way, and what a KiB of
+ * both ways costs each thread.
  *
- *	bench_soft [-s SECONDS] [-m BYTES] [-w MESSAGES] [-p PAYLOAD] [OWN-ADDRESS PEER-ADDRESS]
+ *	bench_soft [-s SECONDS] [-m BYTES] [-w MESSAGES] [-p PAYLOAD] [-n NETNS]
+ *		[OWN-ADDRESS PEER-ADDRESS]
+ *
+ * -n: the peer's socket is in this network namespace (a file, as /run/netns/NAME), so that packets
+ * cross a link.
  */
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,11 +41,13 @@ struct side {
 	bool one_buffer; /* to all channels, as results are */
 	uint8_t *out, *in;
 	uint64_t bytes; /* received */
+	uint64_t cpu_ns;
 	pthread_t thread;
 };
 
 static unsigned int seconds = 2, message = 65536 - 4096, window = 16, payload = 1024;
 static unsigned int n_channels;
+static const char *netns;
 static atomic_bool stop;
 
 static void die(const char *what, const struct inc_err *err)
@@ -68,7 +77,28 @@ static void on_lost(void *ctx, enum inc_term_reason reason, const char *text)
 
 static const struct inc_term_handler handler = {on_message, on_sent, on_lost};
 
-static void open_side(struct side *s)
+/* Its socket stays in the namespace that it was opened in. */
+static int open_in(const char *ns, const struct inc_term_device_opts *opts,
+		   struct inc_term_device **dev, struct inc_err *err)
+{
+	int own = open("/proc/self/ns/net", O_RDONLY), fd = ns ? open(ns, O_RDONLY) : -1, ret;
+
+	if (ns && (fd < 0 || setns(fd, CLONE_NEWNET))) {
+		perror(ns);
+		exit(1);
+	}
+	ret = inc_term_soft.open(opts, dev, err);
+	if (ns && setns(own, CLONE_NEWNET)) {
+		perror("setns");
+		exit(1);
+	}
+	close(own);
+	if (ns)
+		close(fd);
+	return ret;
+}
+
+static void open_side(struct side *s, const char *ns)
 {
 	struct inc_term_device_opts opts = {
 		.ifname = "lo",
@@ -87,7 +117,7 @@ static void open_side(struct side *s)
 	unsigned int i, m;
 
 	inet_pton(AF_INET, s->addr, &opts.own_ip);
-	if (inc_term_soft.open(&opts, &s->dev, &err))
+	if (open_in(ns, &opts, &s->dev, &err))
 		die("open", &err);
 	s->out = calloc(n_channels * window, message);
 	s->in = calloc(n_channels * window, message);
@@ -169,6 +199,7 @@ static void *run(void *arg)
 				     : (int)((at_ns - now_ns) / INC_NSEC_PER_MSEC) + 1);
 		}
 	}
+	s->cpu_ns = inc_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	return NULL;
 }
 
@@ -178,7 +209,8 @@ static void measure(const char *what, struct side s[2], unsigned int channels, b
 	struct inc_term_channel_figures f;
 	uint64_t begin_ns;
 	double ns;
-	unsigned int i, d, resent = 0;
+	uint64_t bytes, resent = 0, timeouts = 0, naks = 0, rnrs = 0;
+	unsigned int i, d;
 
 	n_channels = channels;
 	stop = false;
@@ -186,7 +218,7 @@ static void measure(const char *what, struct side s[2], unsigned int channels, b
 		s[d].sends = d == 0 || both;
 		s[d].one_buffer = one_buffer;
 		s[d].bytes = 0;
-		open_side(&s[d]);
+		open_side(&s[d], d ? netns : NULL);
 	}
 	connect_side(&s[0], &s[1]);
 	connect_side(&s[1], &s[0]);
@@ -202,24 +234,35 @@ static void measure(const char *what, struct side s[2], unsigned int channels, b
 		for (i = 0; i < n_channels; i++) {
 			inc_term_soft.figures(s[d].end[i].ch, &f);
 			resent += f.retransmits;
+			timeouts += f.timeouts;
+			naks += f.naks_sent;
+			rnrs += f.rnrs_sent;
 			inc_term_soft.shut(s[d].end[i].ch, 0);
 		}
 		inc_term_soft.close(s[d].dev);
 		free(s[d].in);
 		free(s[d].out);
 	}
-	printf("%-24s %7.2f Gbit/s there %7.2f back, %u packets again\n", what, s[1].bytes * 8 / ns,
-	       s[0].bytes * 8 / ns, resent);
+	bytes = s[0].bytes + s[1].bytes;
+	printf("%-24s %7.2f Gbit/s there %7.2f back; CPU ns per KiB: %4.0f and %4.0f; %llu "
+	       "packets again, %llu timeouts, %llu NAKs, %llu RNR NAKs\n",
+	       what, s[1].bytes * 8 / ns, s[0].bytes * 8 / ns, s[0].cpu_ns * 1024.0 / bytes,
+	       s[1].cpu_ns * 1024.0 / bytes, (unsigned long long)resent,
+	       (unsigned long long)timeouts, (unsigned long long)naks, (unsigned long long)rnrs);
 }
 
 int main(int argc, char **argv)
 {
 	struct side s[2] = {{.addr = "127.0.0.1"}, {.addr = "127.0.0.1"}};
+	unsigned int v;
 	int c;
 
-	while ((c = getopt(argc, argv, "s:m:w:p:")) != -1) {
-		unsigned int v = optarg ? atoi(optarg) : 0;
-
+	while ((c = getopt(argc, argv, "s:m:w:p:n:")) != -1) {
+		if (c == 'n') {
+			netns = optarg;
+			continue;
+		}
+		v = optarg ? atoi(optarg) : 0;
 		if (c == '?' || !v)
 			return 2;
 		*(c == 's' ? &seconds : c == 'm' ? &message : c == 'w' ? &window : &payload) = v;

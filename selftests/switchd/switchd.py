@@ -327,12 +327,13 @@ def values_of(packet):
     return list(struct.unpack(f"<{len(packet.payload) // 4}i", packet.payload))
 
 
-def write_switch(directory, communicators, connections, settings=None):
+def write_switch(directory, communicators, connections, settings=None, **more):
     """The file of one switch; its path."""
     path = os.path.join(directory, f"switch-{secrets.token_hex(3)}.yaml")
     data = {"switches": [{
         "name": "s0", "root": not any(c["up"] for c in connections), "communicators": communicators, "connections": connections,
-        "settings": settings or {"rto_min_ms": 20, "rto_max_ms": 100, "ack_delay_ms": 2}}]}
+        "settings": settings or {"rto_min_ms": 20, "rto_max_ms": 100, "ack_delay_ms": 2},
+        **more}]}
     with open(path, "w") as f:
         json.dump(data, f, indent=1)  # JSON is YAML
     return path

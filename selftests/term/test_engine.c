@@ -358,6 +358,8 @@ static void test_counters(void **state)
 	assert_int_equal(counter(&s, "term_messages_received"), 4);
 	assert_int_equal(counter(&s, "term_messages_sent"), 4);
 	assert_int_equal(counter(&s, "reduced_bytes"), 16);
+	assert_int_equal(counter(&s, "term_strangers"), 1);
+	assert_int_equal(counter(&s, "term_damaged"), 2);
 	s.e->ops->tell_status(s.e, status);
 	own = json_object_get(status, "termination");
 	assert_int_equal(json_integer_value(json_object_get(own, "threads")), 2);
@@ -366,7 +368,9 @@ static void test_counters(void **state)
 	json_decref(status);
 	/* what has been counted stays */
 	assert_int_equal(s.e->ops->remove_comm(s.e, 10, NULL), 0);
+	assert_int_equal(loop_open().devices, 0);
 	assert_int_equal(counter(&s, "term_messages_received"), 4);
+	assert_int_equal(counter(&s, "term_damaged"), 2);
 	close_stage(&s);
 }
 

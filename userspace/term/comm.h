@@ -56,15 +56,17 @@ void inc_term_comm_tick(struct inc_term_comm *cm, uint64_t now_ns);
 void inc_term_comm_settle(struct inc_term_comm *cm);
 
 /* Counted since it was made. _(NAME, name, text); all of class X (struct inc_engine_counter) */
-#define INC_TERM_COUNTERS(_)                                                        \
-	_(received, term_messages_received, "messages that peers sent")             \
-	_(sent, term_messages_sent, "results and partial sums, to each peer one")   \
-	_(rx_packets, term_packets_received, "packets of peers, by soft endpoints") \
-	_(tx_packets, term_packets_sent, "packets to peers, by soft endpoints")     \
-	_(retransmits, term_packets_resent, "of them, sent again")                  \
-	_(duplicates, term_duplicates, "packets that had been received before")     \
-	_(reduced_bytes, reduced_bytes,                                             \
-	  "bytes of contributions that a result or a partial sum was made of")      \
+#define INC_TERM_COUNTERS(_)                                                           \
+	_(received, term_messages_received, "messages that peers sent")                \
+	_(sent, term_messages_sent, "results and partial sums, to each peer one")      \
+	_(rx_packets, term_packets_received, "packets of peers, by soft endpoints")    \
+	_(tx_packets, term_packets_sent, "packets to peers, by soft endpoints")        \
+	_(retransmits, term_packets_resent, "of them, sent again")                     \
+	_(duplicates, term_duplicates, "packets that had been received before")        \
+	_(strangers, term_strangers, "packets of no connection, or of another sender") \
+	_(damaged, term_damaged, "packets that make no sense, or with a wrong ICRC")   \
+	_(reduced_bytes, reduced_bytes,                                                \
+	  "bytes of contributions that a result or a partial sum was made of")         \
 	_(mismatches, mismatches, "chunks whose children called different collectives")
 
 struct inc_term_counters {

@@ -26,6 +26,7 @@ struct inc_term_devices {
 	struct inc_term_devices_opts opts;
 	int epoll_fd;
 	LIST_HEAD(, shared) list;
+	struct inc_term_device_figures closed; /* of devices that have been */
 };
 
 static int watch(struct inc_term_devices *d, int fd, struct shared *s)
@@ -135,6 +136,25 @@ int inc_term_devices_get(struct inc_term_devices *d, const struct inc_term_devic
 	return 0;
 }
 
+static void add_figures(struct inc_term_device_figures *sum, const struct shared *s)
+{
+	struct inc_term_device_figures f;
+
+	s->dev->ops->device_figures(s->dev, &f);
+	sum->strangers += f.strangers;
+	sum->damaged += f.damaged;
+}
+
+struct inc_term_device_figures inc_term_devices_figures(const struct inc_term_devices *d)
+{
+	struct inc_term_device_figures sum = d->closed;
+	const struct shared *s;
+
+	LIST_FOREACH(s, &d->list, entry)
+	add_figures(&sum, s);
+	return sum;
+}
+
 void inc_term_devices_put(struct inc_term_devices *d, struct inc_term_device *dev)
 {
 	struct shared *s;
@@ -144,6 +164,7 @@ void inc_term_devices_put(struct inc_term_devices *d, struct inc_term_device *de
 		break;
 	if (!s || --s->users)
 		return;
+	add_figures(&d->closed, s);
 	epoll_ctl(d->epoll_fd, EPOLL_CTL_DEL, dev->ops->fd(dev), NULL);
 	dev->ops->close(dev);
 	LIST_REMOVE(s, entry);

@@ -48,4 +48,7 @@ bool inc_term_devices_turn(struct inc_term_devices *d, uint64_t until_ns);
 /* What was sent since the last time goes out. */
 void inc_term_devices_flush(struct inc_term_devices *d);
 
+/* What came to them and was no channel's, those that are closed too. */
+struct inc_term_device_figures inc_term_devices_figures(const struct inc_term_devices *d);
+
 #endif

@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <netinet/in.h>
 #include <sys/queue.h>
 #include "lib/roce/ip_id.h"
 #include "lib/roce/requester.h"

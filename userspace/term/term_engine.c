@@ -432,6 +432,12 @@ static struct inc_term_counters count_all(const struct term_engine *t)
 		inc_term_worker_view(p->worker, p->cm, &p->view);
 		inc_term_counters_add(&sum, &p->view.counters);
 	}
+	for (i = 0; i < t->n_workers; i++) {
+		const struct inc_term_device_figures f = inc_term_worker_figures(t->worker[i]);
+
+		sum.strangers += f.strangers;
+		sum.damaged += f.damaged;
+	}
 	return sum;
 }
 

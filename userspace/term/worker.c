@@ -19,6 +19,7 @@ struct call {
 	const struct inc_msg_peer *peer;
 	uint32_t n_peers;
 	struct inc_term_view *view;
+	struct inc_term_device_figures figures;
 	struct inc_err *err;
 	int ret;
 };
@@ -253,4 +254,18 @@ void inc_term_worker_view(struct inc_term_worker *w, const struct inc_term_comm 
 			  struct inc_term_view *out)
 {
 	ask(w, &(struct call){.fn = view, .cm = (struct inc_term_comm *)cm, .view = out});
+}
+
+static int figures(struct inc_term_worker *w, struct call *call)
+{
+	call->figures = inc_term_devices_figures(w->devices);
+	return 0;
+}
+
+struct inc_term_device_figures inc_term_worker_figures(struct inc_term_worker *w)
+{
+	struct call call = {.fn = figures};
+
+	ask(w, &call);
+	return call.figures;
 }

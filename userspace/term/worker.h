@@ -50,4 +50,6 @@ void inc_term_worker_remove(struct inc_term_worker *w, struct inc_term_comm *cm)
 void inc_term_worker_view(struct inc_term_worker *w, const struct inc_term_comm *cm,
 			  struct inc_term_view *out);
 
+struct inc_term_device_figures inc_term_worker_figures(struct inc_term_worker *w);
+
 #endif

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "lib/base/clock.h"
+#include "selftests/term/soft_lone.h"
+
+static void on_message(void *ctx, const struct inc_term_message *m)
+{
+	struct lone *w = ctx;
+
+	assert_in_range((uint8_t *)m->buffer - w->in[0], 0, sizeof(w->in) - MAX_MESSAGE);
+	w->n_got++;
+	w->last = m->buffer;
+	w->length = m->length;
+	w->has_imm = m->has_desc;
+	w->imm = m->desc;
+}
+
+static void on_sent(void *ctx)
+{
+	((struct lone *)ctx)->n_sent++;
+}
+
+static void on_lost(void *ctx, enum inc_term_reason reason, const char *text)
+{
+	struct lone *w = ctx;
+
+	w->n_lost++;
+	w->reason = reason;
+	assert_true(*text);
+}
+
+static const struct inc_term_handler handler = {on_message, on_sent, on_lost};
+
+void lone_make(struct lone *w, bool connect, bool any_ip_id)
+{
+	const struct inc_term_channel_opts opts = {
+		.psn = OWN_PSN,
+		.pkey = INC_PKEY_DEFAULT,
+		.payload = PAYLOAD,
+		.max_message = MAX_MESSAGE,
+		.messages = MESSAGES,
+		.what = "the wrong one",
+		.ctx = w,
+	};
+	struct inc_term_peer_addr peer = {.ip = {htonl(PEER_ADDR)},
+					  .udp_port = peer_listen(&w->peer),
+					  .qpn = PEER_QPN,
+					  .psn = PEER_PSN,
+					  .any_ip_id = any_ip_id};
+	struct inc_term_numbers own;
+	struct inc_err err;
+	unsigned int i;
+
+	if (inc_term_soft.make(w->dev, &opts, &w->ch, &own, &err))
+		fail_msg("make: %s", err.msg);
+	if (connect && inc_term_soft.connect(w->ch, &peer, &err))
+		fail_msg("connect: %s", err.msg);
+	for (i = 0; i < MESSAGES; i++)
+		assert_int_equal(inc_term_soft.post(w->ch, w->in[i]), 0);
+	peer_meet(&w->peer, own.udp_port, own.qpn, OWN_PSN, PEER_PSN);
+	w->psn = PEER_PSN;
+	w->n_got = w->n_sent = w->n_lost = 0;
+}
+
+void lone_end(struct lone *w)
+{
+	inc_term_soft.shut(w->ch, 0);
+	close(w->peer.fd);
+}
+
+int lone_setup(void **state)
+{
+	struct lone *w = calloc(1, sizeof(*w));
+	const struct inc_term_device_opts opts = {
+		.ifname = "lo",
+		.own_ip = {htonl(PEER_ADDR)},
+		.rto_min_ns = INC_NSEC_PER_SEC,
+		.rto_max_ns = INC_NSEC_PER_SEC,
+		.handler = &handler,
+	};
+	struct inc_err err;
+	size_t i;
+
+	*state = w;
+	assert_non_null(w);
+	for (i = 0; i < sizeof(w->bytes); i++)
+		w->bytes[i] = i * 11 + i / 256;
+	if (inc_term_soft.open(&opts, &w->dev, &err))
+		fail_msg("open: %s", err.msg);
+	lone_make(w, true, false);
+	return 0;
+}
+
+int lone_teardown(void **state)
+{
+	struct lone *w = *state;
+
+	lone_end(w);
+	inc_term_soft.close(w->dev);
+	free(w);
+	return 0;
+}
+
+void lone_turn(struct lone *w)
+{
+	int i;
+
+	for (i = 0; i < 3; i++)
+		while (inc_term_soft.progress(w->dev))
+			;
+}
+
+bool lone_hear(struct lone *w, struct inc_roce_packet *pkt)
+{
+	uint64_t end_ns = inc_now_ns() + HEAR_MS * INC_NSEC_PER_MSEC;
+
+	do {
+		lone_turn(w);
+		if (peer_hear(&w->peer, pkt, 0))
+			return true;
+	} while (inc_now_ns() < end_ns);
+	return false;
+}
+
+void lone_silent(struct lone *w)
+{
+	struct inc_roce_packet pkt;
+
+	lone_turn(w);
+	assert_false(peer_hear(&w->peer, &pkt, 0));
+}
+
+void lone_hears(struct lone *w, uint8_t syndrome, uint32_t psn)
+{
+	struct inc_roce_packet pkt;
+
+	assert_true(lone_hear(w, &pkt));
+	assert_int_equal(pkt.opcode, INC_OP_ACK);
+	assert_int_equal(pkt.syndrome, syndrome);
+	assert_int_equal(pkt.psn, psn & INC_PSN_MASK);
+}
+
+void lone_say(struct lone *w, uint8_t opcode, size_t len)
+{
+	peer_say(&w->peer, &(struct say){.opcode = opcode,
+					 .psn = w->psn++,
+					 .imm = 0x1234567,
+					 .payload = w->bytes,
+					 .len = len});
+}
+
+struct inc_term_device_figures lone_device(struct lone *w)
+{
+	struct inc_term_device_figures f;
+
+	inc_term_soft.device_figures(w->dev, &f);
+	return f;
+}
+
+struct inc_term_channel_figures lone_figures(struct lone *w)
+{
+	struct inc_term_channel_figures f;
+
+	inc_term_soft.figures(w->ch, &f);
+	return f;
+}

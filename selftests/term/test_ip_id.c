@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Which IP IDs a receiver believes that does not see them, and the CRC's linearity, on which that
+ * and the sending of one payload to many rest. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <arpa/inet.h>
+#include <string.h>
+#include "lib/roce/ip_id.h"
+#include "lib/roce/segments.h"
+
+#define MAX_LEN (INC_MAX_HEAD_LEN + INC_MAX_PAYLOAD)
+
+static const struct inc_roce_path path = {
+	.saddr = 0x0100a8c0,
+	.daddr = 0x0200a8c0,
+	.sport = 51234,
+	.dport = INC_ROCE_UDP_PORT,
+	.df = true,
+};
+
+struct packet {
+	uint8_t data[MAX_LEN + INC_ICRC_LEN];
+	size_t size;
+};
+
+/* One as long as that, with the ICRC of an ID. */
+static void make(struct packet *p, size_t payload, uint16_t id)
+{
+	size_t i, len = INC_BTH_LEN + payload;
+
+	inc_put_bth(p->data, INC_OP_SEND_MIDDLE, 0, INC_PKEY_DEFAULT, 77, 1000 + id);
+	for (i = INC_BTH_LEN; i < len; i++)
+		p->data[i] = i * 31 + id;
+	inc_put_icrc(p->data + len, inc_icrc_udp(&path, id, p->data, len));
+	p->size = len + INC_ICRC_LEN;
+}
+
+static bool believed(struct inc_ip_ids *ids, bool first, uint16_t id)
+{
+	struct packet p;
+
+	make(&p, 256, id);
+	return inc_ip_ids_check(ids, &path, first, p.data, p.size);
+}
+
+static void damaged(struct inc_ip_ids *ids, bool first, uint16_t id)
+{
+	struct packet p;
+
+	make(&p, 256, id);
+	p.data[40] ^= 4;
+	assert_false(inc_ip_ids_check(ids, &path, first, p.data, p.size));
+}
+
+static void test_runs(void **state)
+{
+	struct inc_ip_ids ids;
+	uint16_t id;
+
+	assert_int_equal(inc_ip_ids_init(&ids, false), 0);
+	/* a send: 0, 1, 2, ... */
+	for (id = 0; id < 6; id++)
+		assert_true(believed(&ids, id == 0, id));
+	/* it goes on in the next datagram, where GRO has not put all of it together */
+	for (id = 6; id < 9; id++)
+		assert_true(believed(&ids, id == 6, id));
+	/* the next one begins anew */
+	for (id = 0; id < 3; id++)
+		assert_true(believed(&ids, id == 0, id));
+	/* all 0: an XDP switch's, together or not */
+	for (id = 0; id < 20; id++)
+		assert_true(believed(&ids, id % 5 == 0, 0));
+	/* two sends in one datagram: an old kernel's GRO does not look at the ID */
+	assert_true(believed(&ids, true, 0));
+	assert_true(believed(&ids, false, 0));
+	assert_true(believed(&ids, false, 1));
+	assert_true(believed(&ids, false, 2));
+	assert_true(believed(&ids, false, 0));
+	inc_ip_ids_free(&ids);
+}
+
+static void test_holes(void **state)
+{
+	struct inc_ip_ids ids;
+	uint16_t id;
+
+	assert_int_equal(inc_ip_ids_init(&ids, false), 0);
+	assert_false(believed(&ids, true, 1));
+	assert_true(believed(&ids, true, 0));
+	assert_true(believed(&ids, false, 1));
+	/* 2 is missing: nothing of this run is accepted any more, but the next send is */
+	for (id = 3; id < 10; id++)
+		assert_false(believed(&ids, false, id));
+	assert_true(believed(&ids, true, 0));
+	assert_true(believed(&ids, false, 1));
+	assert_false(believed(&ids, true, 1));
+	assert_false(believed(&ids, true, 77));
+	assert_false(believed(&ids, true, 0xffff));
+	/* a damaged one is lost by itself */
+	assert_true(believed(&ids, true, 0));
+	damaged(&ids, false, 1);
+	assert_true(believed(&ids, false, 2));
+	damaged(&ids, true, 0);
+	assert_true(believed(&ids, true, 0));
+	inc_ip_ids_free(&ids);
+}
+
+static void test_wrap(void **state)
+{
+	struct inc_ip_ids ids;
+	uint32_t id;
+
+	assert_int_equal(inc_ip_ids_init(&ids, false), 0);
+	for (id = 0; id < 0x10003; id++)
+		assert_true(believed(&ids, id % 60 == 0, id));
+	inc_ip_ids_free(&ids);
+}
+
+/* An RDMA device's: any ID, but no damage that is not one of the ID. */
+static void test_any(void **state)
+{
+	static const size_t sizes[] = {0, 4, 256, 1024, 252, 2048};
+	struct inc_ip_ids ids;
+	struct packet p;
+	uint32_t id, bit;
+	size_t i;
+
+	assert_int_equal(inc_ip_ids_init(&ids, true), 0);
+	for (id = 0; id < 0x10000; id += 37)
+		for (i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+			make(&p, sizes[(i + id) % 6], id);
+			assert_true(inc_ip_ids_check(&ids, &path, true, p.data, p.size));
+		}
+	/* one bit of the packet is never what an ID can do: the CRC tells their places apart */
+	for (i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		make(&p, sizes[i], 1234);
+		for (bit = 0; bit < 8 * p.size; bit++) {
+			if (bit / 8 == 4)
+				continue; /* masked in the ICRC */
+			p.data[bit / 8] ^= 1 << bit % 8;
+			assert_false(inc_ip_ids_check(&ids, &path, true, p.data, p.size));
+			p.data[bit / 8] ^= 1 << bit % 8;
+		}
+	}
+	/* the other checksums that fail: one in 65536 is accepted, not more */
+	make(&p, 1024, 1);
+	for (id = bit = 0; id < 200000; id++) {
+		inc_put_icrc(p.data + p.size - INC_ICRC_LEN, (id + 1) * 2654435761u);
+		bit += inc_ip_ids_check(&ids, &path, true, p.data, p.size);
+	}
+	assert_in_range(bit, 0, 20);
+	inc_ip_ids_free(&ids);
+}
+
+static void test_jump(void **state)
+{
+	static const size_t lens[] = {256, 512, 1024, 2048, 1, 255, 257};
+	struct inc_crc32_jump jump;
+	uint8_t bytes[40 + 2048];
+	uint32_t head, whole, apart;
+	size_t i;
+
+	for (i = 0; i < sizeof(bytes); i++)
+		bytes[i] = i * 13 ^ i >> 7;
+	for (i = 0; i < sizeof(lens) / sizeof(*lens); i++) {
+		inc_crc32_jump_init(&jump, lens[i]);
+		head = inc_crc32_update(INC_ICRC_SEED, bytes, 40);
+		whole = inc_crc32_update(INC_ICRC_SEED, bytes, 40 + lens[i]);
+		apart = inc_crc32_jump(&jump, head) ^ inc_crc32_update(0, bytes + 40, lens[i]);
+		assert_int_equal(whole, apart);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_runs), cmocka_unit_test(test_holes),
+		cmocka_unit_test(test_wrap), cmocka_unit_test(test_any),
+		cmocka_unit_test(test_jump),
+	};
+
+	return cmocka_run_group_tests_name("IP IDs", tests, NULL, NULL);
+}

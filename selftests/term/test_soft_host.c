@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The hosts' soft transport and a soft endpoint of a switch, which gives back each message as its
+ * own result: what one of them says, the other understands, on a good network and on bad ones.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+#include "hostlib/src/transport.h"
+#include "lib/base/clock.h"
+#include "lib/proto/roce.h"
+#include "selftests/term/soft_pair.h"
+
+#define PAYLOAD  1024
+#define PACKETS  64 /* of a message */
+#define BYTES    (PACKETS * PAYLOAD)
+#define MESSAGES 4 /* in the window */
+#define HOST_PSN 0xfffff0
+#define OWN_PSN  77
+
+struct world {
+	struct inc_term_device *dev;
+	struct inc_term_channel *ch;
+	struct inccl_endpoint *ep;
+	struct inccl_region region;
+	uint8_t in[MESSAGES][BYTES]; /* the switch's */
+	uint64_t n_got, n_given;
+	uint8_t *send, *recv;
+};
+
+static void on_message(void *ctx, const struct inc_term_message *m)
+{
+	struct world *w = ctx;
+	uint32_t i;
+
+	for (i = 0; i < m->length; i++)
+		((uint8_t *)m->buffer)[i] ^= 0x5a;
+	w->n_got++;
+	assert_int_equal(inc_term_soft.send(w->ch, m->length ? m->buffer : NULL, m->length,
+					    m->has_desc, m->desc),
+			 0);
+}
+
+static void on_sent(void *ctx)
+{
+	struct world *w = ctx;
+
+	assert_int_equal(inc_term_soft.post(w->ch, w->in[w->n_given++ % MESSAGES]), 0);
+}
+
+static void on_lost(void *ctx, enum inc_term_reason reason, const char *text)
+{
+	fail_msg("lost: %s", text);
+}
+
+static const struct inc_term_handler handler = {on_message, on_sent, on_lost};
+
+static void no_log(void *ctx, const char *fmt, ...)
+{
+}
+
+static void open_switch(struct world *w, struct inc_term_numbers *own)
+{
+	const struct inc_term_device_opts opts = {
+		.ifname = "lo",
+		.own_ip = {htonl(INADDR_LOOPBACK)},
+		.rto_min_ns = 5 * INC_NSEC_PER_MSEC,
+		.rto_max_ns = 100 * INC_NSEC_PER_MSEC,
+		.handler = &handler,
+	};
+	const struct inc_term_channel_opts channel = {
+		.psn = OWN_PSN,
+		.pkey = INC_PKEY_DEFAULT,
+		.payload = PAYLOAD,
+		.max_message = BYTES,
+		.messages = MESSAGES,
+		.what = "the switch's",
+		.ctx = w,
+	};
+	struct inc_err err;
+	unsigned int i;
+
+	if (inc_term_soft.open(&opts, &w->dev, &err) ||
+	    inc_term_soft.make(w->dev, &channel, &w->ch, own, &err))
+		fail_msg("%s", err.msg);
+	for (i = 0; i < MESSAGES; i++)
+		assert_int_equal(inc_term_soft.post(w->ch, w->in[i]), 0);
+}
+
+static void open_host(struct world *w, const struct inc_term_numbers *to)
+{
+	const struct inccl_open_opts opts = {
+		.addr = htonl(INADDR_LOOPBACK),
+		.payload = PAYLOAD,
+		.message_packets = PACKETS,
+		.window = MESSAGES,
+		.start_psn = HOST_PSN,
+		.log = no_log,
+	};
+	const struct inccl_remote remote = {
+		.addr = htonl(INADDR_LOOPBACK),
+		.udp_port = to->udp_port,
+		.qpn = to->qpn,
+		.psn = to->psn,
+		.payload = PAYLOAD,
+		.slots = PACKETS * MESSAGES,
+		.name = "the switch",
+	};
+	struct inc_term_peer_addr peer = {.ip = {htonl(INADDR_LOOPBACK)}};
+	struct inccl_local local;
+	struct inc_err err;
+
+	if (inccl_soft.open(&opts, &w->ep, &local, &err) ||
+	    inccl_soft.connect(w->ep, &remote, &err))
+		fail_msg("%s", err.msg);
+	peer.udp_port = local.udp_port;
+	peer.qpn = local.qpn;
+	peer.psn = local.psn;
+	if (inc_term_soft.connect(w->ch, &peer, &err))
+		fail_msg("%s", err.msg);
+}
+
+static uint32_t length_of(uint64_t m)
+{
+	static const uint32_t lengths[] = {4, 0, BYTES, 1024, 1028, 60 * PAYLOAD, 2048, 3001 * 4};
+
+	/* the first one of a block is a packet; none is longer than a packet where it is empty */
+	return m % 5 ? lengths[m % 8] : 4 * (m % 200);
+}
+
+static void post(struct world *w, uint64_t m, uint64_t n)
+{
+	uint32_t len = length_of(m);
+	struct inccl_message msg = {
+		.send = w->send + m * BYTES,
+		.recv = w->recv + m * BYTES,
+		.send_len = len,
+		.recv_len = len,
+		.send_region = len ? &w->region : NULL,
+		.recv_region = len ? &w->region : NULL,
+		.imm = 0x1000 + m,
+		.mode = INCCL_MODE_SENDRECV,
+		.has_imm = m % 5 == 0,
+		.last = m + 1 == n || m % 7 == 6,
+	};
+
+	assert_int_equal(inccl_soft.post(w->ep, &msg), 0);
+}
+
+static void run(uint64_t n, unsigned int limit_s)
+{
+	struct world *w = calloc(1, sizeof(*w));
+	uint64_t m = 0, end_ns = inc_now_ns() + limit_s * INC_NSEC_PER_SEC, i, at;
+	struct inc_term_numbers own;
+	int ret = 0;
+
+	assert_non_null(w);
+	w->send = malloc(n * BYTES);
+	w->recv = calloc(n, BYTES);
+	assert_non_null(w->send);
+	assert_non_null(w->recv);
+	for (i = 0; i < n * BYTES; i++)
+		w->send[i] = i * 7 ^ i >> 9;
+	open_switch(w, &own);
+	open_host(w, &own);
+	inccl_soft.map(w->ep, w->recv, n * BYTES, true, &w->region);
+	while (w->ep->completed < n || !inccl_soft.quiet(w->ep) || w->n_given < n) {
+		if (inc_now_ns() > end_ns)
+			fail_msg("%llu of %llu messages", (unsigned long long)w->ep->completed,
+				 (unsigned long long)n);
+		while (m < n && m - w->ep->completed < MESSAGES)
+			post(w, m++, n);
+		ret = inccl_soft.flush(w->ep);
+		if (!ret)
+			ret = inccl_soft.progress(w->ep);
+		if (ret < 0)
+			fail_msg("%s", w->ep->error);
+		inc_term_soft.progress(w->dev);
+	}
+	assert_int_equal(w->n_got, n);
+	for (i = 0; i < n; i++)
+		for (at = 0; at < length_of(i); at++)
+			if (w->recv[i * BYTES + at] != (w->send[i * BYTES + at] ^ 0x5a))
+				fail_msg("message %llu, byte %llu", (unsigned long long)i,
+					 (unsigned long long)at);
+	inccl_soft.close(w->ep);
+	inc_term_soft.shut(w->ch, 0);
+	inc_term_soft.close(w->dev);
+	free(w->send);
+	free(w->recv);
+	free(w);
+}
+
+static void test_good(void **state)
+{
+	net_set(&(struct net_faults){0}, 1);
+	run(600, 60);
+}
+
+static void test_bad(void **state)
+{
+	static const struct net_faults faults[] = {
+		{.lose = 10, .part = 1000},
+		{.repeat = 30, .part = 500},
+		{.delay = 10, .part = 500},
+		{.damage = 5, .part = 1000},
+		{.lose = 80, .repeat = 80, .delay = 20, .damage = 20, .part = 700},
+	};
+	unsigned int i;
+
+	for (i = 0; i < sizeof(faults) / sizeof(*faults); i++) {
+		net_set(&faults[i], 20 + i);
+		run(60, 60);
+		assert_true(net_done() > 0);
+	}
+}
+
+/* The end of the communicator at the switch, told to a host that waits. */
+static void test_ended(void **state)
+{
+	struct world *w = calloc(1, sizeof(*w));
+	uint64_t end_ns = inc_now_ns() + 20 * INC_NSEC_PER_SEC;
+	struct inc_term_numbers own;
+
+	assert_non_null(w);
+	net_set(&(struct net_faults){0}, 1);
+	w->send = calloc(1, BYTES);
+	w->recv = calloc(1, BYTES);
+	open_switch(w, &own);
+	open_host(w, &own);
+	inccl_soft.map(w->ep, w->recv, BYTES, true, &w->region);
+	post(w, 0, 1);
+	assert_int_equal(inccl_soft.flush(w->ep), 0);
+	while (!w->n_got || !w->ep->stats.acks_received) {
+		inc_term_soft.progress(w->dev);
+		assert_true(inccl_soft.progress(w->ep) >= 0);
+		assert_true(inc_now_ns() < end_ns);
+	}
+	inc_term_soft.shut(w->ch, INC_AETH_NAK_OPERATION);
+	while (inccl_soft.progress(w->ep) >= 0)
+		assert_true(inc_now_ns() < end_ns);
+	assert_true(w->ep->mismatch);
+	inccl_soft.close(w->ep);
+	inc_term_soft.close(w->dev);
+	free(w->send);
+	free(w->recv);
+	free(w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_good),
+		cmocka_unit_test(test_bad),
+		cmocka_unit_test(test_ended),
+	};
+
+	return cmocka_run_group_tests_name("soft host", tests, NULL, NULL);
+}

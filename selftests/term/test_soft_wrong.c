@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A soft endpoint of a switch and a peer that says what nobody should. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <netinet/udp.h>
+#include <string.h>
+#include <unistd.h>
+#include "lib/base/clock.h"
+#include "selftests/term/soft_lone.h"
+
+static void test_right(void **state)
+{
+	struct lone *w = *state;
+	unsigned int i;
+
+	lone_say(w, INC_OP_SEND_ONLY_IMM, 0);
+	lone_turn(w);
+	assert_int_equal(w->n_got, 1);
+	assert_int_equal(w->length, 0);
+	assert_true(w->has_imm);
+	assert_int_equal(w->imm, 0x1234567);
+	lone_say(w, INC_OP_SEND_FIRST, PAYLOAD);
+	lone_say(w, INC_OP_SEND_MIDDLE, PAYLOAD);
+	lone_say(w, INC_OP_SEND_LAST_IMM, 5);
+	lone_turn(w);
+	assert_int_equal(w->n_got, 2);
+	assert_ptr_equal(w->last, w->in[1]);
+	assert_int_equal(w->length, 2 * PAYLOAD + 5);
+	for (i = 0; i < 2; i++)
+		assert_memory_equal(w->in[1] + i * PAYLOAD, w->bytes, PAYLOAD);
+	assert_memory_equal(w->in[1] + 2 * PAYLOAD, w->bytes, 5);
+	lone_say(w, INC_OP_SEND_ONLY, PAYLOAD);
+	lone_turn(w);
+	assert_int_equal(w->n_got, 3);
+	assert_false(w->has_imm);
+	/* nobody has asked: an ACK for all of it, when its time has come */
+	lone_hears(w, INC_AETH_ACK, PEER_PSN + 4);
+	assert_int_equal(lone_figures(w).acks_sent, 1);
+}
+
+static void test_asked(void **state)
+{
+	struct lone *w = *state;
+
+	/* one in the midst waits for the message's end */
+	peer_say(&w->peer, &(struct say){.opcode = INC_OP_SEND_FIRST,
+					 .psn = w->psn++,
+					 .ackreq = true,
+					 .payload = w->bytes,
+					 .len = PAYLOAD});
+	inc_term_soft.progress(w->dev);
+	assert_int_equal(lone_figures(w).acks_sent, 0);
+	lone_say(w, INC_OP_SEND_LAST, 4);
+	inc_term_soft.progress(w->dev);
+	assert_int_equal(lone_figures(w).acks_sent, 1);
+	lone_hears(w, INC_AETH_ACK, PEER_PSN + 1);
+}
+
+static void test_order(void **state)
+{
+	struct lone *w = *state;
+
+	lone_say(w, INC_OP_SEND_ONLY, 8);
+	lone_turn(w);
+	lone_hears(w, INC_AETH_ACK, PEER_PSN);
+	/* one NAK per gap */
+	w->psn++;
+	lone_say(w, INC_OP_SEND_ONLY, 8);
+	lone_hears(w, INC_AETH_NAK_SEQ, PEER_PSN + 1);
+	lone_say(w, INC_OP_SEND_ONLY, 8);
+	lone_silent(w);
+	assert_int_equal(w->n_got, 1);
+	w->psn = PEER_PSN + 1;
+	lone_say(w, INC_OP_SEND_ONLY, 8);
+	lone_turn(w);
+	assert_int_equal(w->n_got, 2);
+	/* ... and of the next gap */
+	w->psn++;
+	lone_say(w, INC_OP_SEND_ONLY, 8);
+	lone_hears(w, INC_AETH_NAK_SEQ, PEER_PSN + 2);
+	assert_int_equal(lone_figures(w).naks_sent, 2);
+	/* behind: again */
+	w->psn = PEER_PSN;
+	lone_say(w, INC_OP_SEND_ONLY, 8);
+	lone_hears(w, INC_AETH_ACK, PEER_PSN + 1);
+	assert_int_equal(w->n_got, 2);
+	assert_int_equal(lone_figures(w).duplicates, 1);
+	assert_int_equal(w->n_lost, 0);
+}
+
+static void test_room(void **state)
+{
+	struct lone *w = *state;
+	unsigned int i;
+
+	for (i = 0; i < MESSAGES; i++)
+		lone_say(w, INC_OP_SEND_ONLY, 8);
+	lone_turn(w);
+	lone_hears(w, INC_AETH_ACK, PEER_PSN + MESSAGES - 1);
+	lone_say(w, INC_OP_SEND_ONLY, 8);
+	lone_hears(w, INC_AETH_RNR | INC_RNR_TIMER, PEER_PSN + MESSAGES);
+	/* what follows is no gap */
+	lone_say(w, INC_OP_SEND_ONLY, 8);
+	lone_silent(w);
+	w->psn = PEER_PSN + MESSAGES;
+	lone_say(w, INC_OP_SEND_ONLY, 8);
+	lone_hears(w, INC_AETH_RNR | INC_RNR_TIMER, PEER_PSN + MESSAGES);
+	assert_int_equal(lone_figures(w).rnrs_sent, 2);
+	inc_term_soft.post(w->ch, w->in[0]);
+	w->psn = PEER_PSN + MESSAGES;
+	lone_say(w, INC_OP_SEND_ONLY, 8);
+	lone_turn(w);
+	assert_int_equal(w->n_got, MESSAGES + 1);
+	assert_int_equal(w->n_lost, 0);
+}
+
+/* What comes before the wrong one: whole packets of a message, up to MAX_MESSAGE of them. */
+static void invalid(struct lone *w, unsigned int before, uint8_t opcode, size_t len)
+{
+	unsigned int i;
+
+	for (i = 0; i < before; i++)
+		lone_say(w, i ? INC_OP_SEND_MIDDLE : INC_OP_SEND_FIRST, PAYLOAD);
+	lone_say(w, opcode, len);
+	lone_hears(w, INC_AETH_NAK_INVALID, PEER_PSN + before);
+	assert_int_equal(w->n_lost, 1);
+	assert_int_equal(w->reason, INC_TERM_INVALID);
+	assert_int_equal(w->n_got, 0);
+	/* it is over: nothing more is taken or said */
+	w->psn = PEER_PSN + before;
+	lone_say(w, INC_OP_SEND_ONLY, 4);
+	lone_silent(w);
+	assert_int_equal(w->n_got, 0);
+	assert_int_equal(w->n_lost, 1);
+	lone_end(w);
+	lone_make(w, true, false);
+}
+
+static void test_invalid(void **state)
+{
+	struct lone *w = *state;
+
+	invalid(w, 0, INC_OP_SEND_MIDDLE, PAYLOAD);
+	invalid(w, 0, INC_OP_SEND_LAST, PAYLOAD);
+	invalid(w, 0, INC_OP_SEND_LAST_IMM, 4);
+	invalid(w, 1, INC_OP_SEND_FIRST, PAYLOAD);
+	invalid(w, 2, INC_OP_SEND_ONLY, PAYLOAD);
+	invalid(w, 1, INC_OP_SEND_ONLY_IMM, 0);
+	invalid(w, 0, INC_OP_SEND_FIRST, PAYLOAD - 4);
+	invalid(w, 0, INC_OP_SEND_FIRST, PAYLOAD + 4);
+	invalid(w, 0, INC_OP_SEND_FIRST, 0);
+	invalid(w, 1, INC_OP_SEND_MIDDLE, 4);
+	invalid(w, 1, INC_OP_SEND_MIDDLE, PAYLOAD + 4);
+	invalid(w, 1, INC_OP_SEND_LAST, 0);
+	invalid(w, 1, INC_OP_SEND_LAST, PAYLOAD + 1);
+	invalid(w, 0, INC_OP_SEND_ONLY, PAYLOAD + 1);
+	/* the longest message has 4 packets */
+	invalid(w, 4, INC_OP_SEND_MIDDLE, PAYLOAD);
+	invalid(w, 4, INC_OP_SEND_LAST, 1);
+	invalid(w, 0, INC_OP_WRITE_ONLY, 4);
+	invalid(w, 0, INC_OP_WRITE_ONLY_IMM, 4);
+	invalid(w, 0, INC_OP_WRITE_FIRST, PAYLOAD);
+	invalid(w, 1, INC_OP_WRITE_LAST, 4);
+}
+
+static void strange(struct lone *w, const struct say *what)
+{
+	const uint64_t before = lone_device(w).strangers;
+
+	peer_say(&w->peer, what);
+	lone_silent(w);
+	assert_int_equal(lone_device(w).strangers, before + 1);
+	assert_int_equal(w->n_got, 0);
+}
+
+static void bad(struct lone *w, const struct say *what)
+{
+	const uint64_t before = lone_device(w).damaged;
+
+	peer_say(&w->peer, what);
+	lone_silent(w);
+	assert_int_equal(lone_device(w).damaged, before + 1);
+	assert_int_equal(w->n_got, 0);
+}
+
+static void test_strangers(void **state)
+{
+	struct say what = {.opcode = INC_OP_SEND_ONLY, .psn = PEER_PSN, .len = 8};
+	struct lone *w = *state;
+	struct peer other;
+	uint16_t port;
+
+	what.payload = w->bytes;
+	what.qpn = w->peer.host_qpn ^ 1024;
+	strange(w, &what);
+	what.qpn = 0;
+	what.pkey = 0x7fff;
+	strange(w, &what);
+	what.pkey = 0;
+	/* another port of the peer's address, and a checksum to match */
+	port = peer_listen(&other);
+	peer_meet(&other, w->peer.from_host.sport, w->peer.host_qpn, OWN_PSN, PEER_PSN);
+	assert_int_not_equal(port, w->peer.from_host.dport);
+	peer_say(&other, &what);
+	lone_silent(w);
+	assert_int_equal(lone_device(w).strangers, 3);
+	close(other.fd);
+	/* a channel that knows no peer */
+	lone_end(w);
+	lone_make(w, false, false);
+	strange(w, &what);
+}
+
+static void test_damage(void **state)
+{
+	struct say what = {.opcode = INC_OP_SEND_ONLY, .psn = PEER_PSN, .len = 8};
+	struct lone *w = *state;
+
+	what.payload = w->bytes;
+	what.bad_icrc = true;
+	bad(w, &what);
+	what.bad_icrc = false;
+	what.cut = 1;
+	bad(w, &what);
+	what.cut = 4;
+	bad(w, &what);
+	what.cut = 22;
+	bad(w, &what);
+	what.cut = 0;
+	/* no RC opcode of ours */
+	what.opcode = 0x0c;
+	bad(w, &what);
+	/* answers to nothing */
+	what.len = 0;
+	what.opcode = INC_OP_ACK;
+	what.psn = OWN_PSN;
+	bad(w, &what);
+	what.imm = (uint32_t)INC_AETH_NAK_OPERATION << 24;
+	bad(w, &what);
+	what.imm = 0x80000000;
+	bad(w, &what);
+	assert_int_equal(w->n_lost, 0);
+}
+
+static void nak(struct lone *w, uint8_t syndrome, enum inc_term_reason reason)
+{
+	struct inc_roce_packet pkt;
+
+	assert_int_equal(inc_term_soft.send(w->ch, w->out, 8, true, 7), 0);
+	inc_term_soft.flush(w->dev);
+	assert_true(lone_hear(w, &pkt));
+	assert_int_equal(pkt.opcode, INC_OP_SEND_ONLY_IMM);
+	assert_true(pkt.ackreq);
+	assert_int_equal(pkt.psn, OWN_PSN);
+	peer_ack(&w->peer, syndrome, OWN_PSN);
+	lone_silent(w);
+	assert_int_equal(w->n_lost, 1);
+	assert_int_equal(w->reason, reason);
+	assert_int_equal(w->n_sent, 0);
+	assert_int_not_equal(inc_term_soft.send(w->ch, w->out, 8, true, 7), 0);
+	lone_end(w);
+	lone_make(w, true, false);
+}
+
+static void test_naks(void **state)
+{
+	struct lone *w = *state;
+
+	nak(w, INC_AETH_NAK_INVALID, INC_TERM_REFUSED);
+	nak(w, INC_AETH_NAK_ACCESS, INC_TERM_REFUSED);
+	nak(w, INC_AETH_NAK_OPERATION, INC_TERM_ENDED_THERE);
+}
+
+/* Who goes on after the end hears so, but one that floods gets no flood. */
+static void test_late(void **state)
+{
+	struct lone *w = *state;
+	struct inc_roce_packet pkt;
+	unsigned int i, heard = 0;
+	uint64_t begin_ns;
+
+	lone_say(w, INC_OP_SEND_ONLY, 8);
+	lone_say(w, INC_OP_SEND_ONLY, 8);
+	lone_turn(w);
+	inc_term_soft.shut(w->ch, INC_AETH_NAK_OPERATION);
+	/* it names the packet kept last */
+	lone_hears(w, INC_AETH_NAK_OPERATION, PEER_PSN + 1);
+	begin_ns = inc_now_ns();
+	for (i = 0; i < 300; i++) {
+		lone_say(w, INC_OP_SEND_ONLY, 8);
+		lone_turn(w);
+		heard += peer_hear(&w->peer, &pkt, 0);
+	}
+	assert_int_equal(w->n_got, 2);
+	/* and the farewells that come anyway */
+	assert_in_range(heard, 0, (inc_now_ns() - begin_ns) / (10 * INC_NSEC_PER_MSEC) + 8);
+	/* a switch that has ended the communicator, too, is not answered for ever */
+	peer_ack(&w->peer, INC_AETH_NAK_OPERATION, OWN_PSN);
+	lone_make(w, true, false);
+}
+
+/* Packets of one send, whose ICRCs are made for these IP IDs, whatever the kernel gives them. */
+static void say_run(struct lone *w, const uint16_t *ids, unsigned int n)
+{
+	const size_t size = INC_BTH_LEN + PAYLOAD + INC_ICRC_LEN;
+	char control[CMSG_SPACE(sizeof(uint16_t))] __attribute__((aligned(8))) = {0};
+	uint8_t bytes[16 * (INC_BTH_LEN + PAYLOAD + INC_ICRC_LEN)], *at = bytes;
+	struct iovec iov = {bytes, n * size};
+	struct msghdr msg = {.msg_name = &w->peer.host,
+			     .msg_namelen = sizeof(w->peer.host),
+			     .msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = control,
+			     .msg_controllen = sizeof(control)};
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
+	uint16_t step = size;
+	unsigned int i;
+
+	cmsg->cmsg_level = IPPROTO_UDP;
+	cmsg->cmsg_type = UDP_SEGMENT;
+	cmsg->cmsg_len = CMSG_LEN(sizeof(step));
+	memcpy(CMSG_DATA(cmsg), &step, sizeof(step));
+	for (i = 0; i < n; i++, at += size) {
+		inc_put_bth(at, INC_OP_SEND_ONLY, 0, INC_PKEY_DEFAULT, w->peer.host_qpn, w->psn++);
+		memcpy(at + INC_BTH_LEN, w->bytes, PAYLOAD);
+		inc_put_icrc(at + size - INC_ICRC_LEN,
+			     inc_icrc_udp(&w->peer.to_host, ids[i], at, size - INC_ICRC_LEN));
+	}
+	assert_int_equal(sendmsg(w->peer.fd, &msg, 0), (int)(n * size));
+	lone_turn(w);
+}
+
+/* A merged datagram's packets have the IDs of a run, or 0; behind a hole nothing is believed. */
+static void test_ids(void **state)
+{
+	struct lone *w = *state;
+
+	say_run(w, (uint16_t[]){0, 1, 2, 3}, 4);
+	assert_int_equal(w->n_got, 4);
+	lone_end(w);
+	lone_make(w, true, false);
+	say_run(w, (uint16_t[]){0, 0, 0, 0}, 4);
+	assert_int_equal(w->n_got, 4);
+	lone_end(w);
+	lone_make(w, true, false);
+	say_run(w, (uint16_t[]){0, 1}, 2);
+	say_run(w, (uint16_t[]){2, 3}, 2);
+	assert_int_equal(w->n_got, 4);
+	lone_end(w);
+	lone_make(w, true, false);
+	assert_int_equal(lone_device(w).damaged, 0);
+	say_run(w, (uint16_t[]){0, 2, 3}, 3);
+	assert_int_equal(w->n_got, 1);
+	assert_int_equal(lone_device(w).damaged, 2);
+	lone_end(w);
+	lone_make(w, true, false);
+	say_run(w, (uint16_t[]){7, 8, 9}, 3);
+	assert_int_equal(w->n_got, 0);
+	/* an RDMA device's: as it likes */
+	lone_end(w);
+	lone_make(w, true, true);
+	say_run(w, (uint16_t[]){7, 40000, 9, 0}, 4);
+	assert_int_equal(w->n_got, 4);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(test_##name, lone_setup, lone_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(right),     CASE(asked),  CASE(order), CASE(room), CASE(invalid),
+		CASE(strangers), CASE(damage), CASE(naks),  CASE(late), CASE(ids),
+	};
+
+	return cmocka_run_group_tests_name("soft wrong", tests, NULL, NULL);
+}
