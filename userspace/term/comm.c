@@ -200,6 +200,9 @@ int inc_term_comm_new(const struct inc_term_comm_opts *opts, struct inc_comm_con
 		return inc_err_set(err, ENOMEM, "communicator %u: no memory", conf->communicator);
 	cm->opts = *opts;
 	cm->conf = *conf;
+	cm->form.native_floats = conf->floats == INC_FLOATS_NATIVE;
+	cm->form.swapped = (conf->byte_order == INC_ORDER_LITTLE) !=
+			   (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 	ret = add_ends(cm, conf, err);
 	ret = ret ?: make_node(cm, err);
 	ret = ret

@@ -3,6 +3,7 @@
 #ifndef INC_TERM_COMM_PRIV_H
 #define INC_TERM_COMM_PRIV_H
 
+#include "userspace/term/combine.h"
 #include "userspace/term/comm.h"
 #include "userspace/term/pool.h"
 
@@ -24,6 +25,7 @@ struct comm_end {
 struct inc_term_comm {
 	struct inc_term_comm_opts opts;
 	struct inc_comm_conf conf; /* connections are in ends */
+	struct inc_term_form form;
 	struct inc_term *node;
 	struct inc_term_pool *pool;
 	uint32_t n_children, n_ends;
