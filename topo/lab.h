@@ -39,6 +39,7 @@ struct lab_node {
 	struct in_addr mgmt; /* 10.99.0.x; a bridge and a wire have none */
 	struct in_addr addr; /* host: of its data port */
 	int rank;            /* host: its place in the topology file */
+	const char *mode;    /* switch: as the topology says, NULL: it does not; while it is made */
 	/* the process that makes the node what it is; pid 0: none */
 	pid_t pid;
 	uint64_t start_time; /* field 22 of /proc/PID/stat: this pid, not a later one */

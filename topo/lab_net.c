@@ -286,13 +286,15 @@ int lab_net_namespaces(struct lab *lab, struct inc_err *err)
 	return 0;
 }
 
-/* Where frames are redirected to from a switch: a host's end, or a bridge's. */
+/* Where frames are redirected to from a switch: a host's end, a bridge's, or that of another switch
+ * which may have no XDP program there. */
 static int turn_gro_on(const struct lab *lab, const struct lab_end *end, struct inc_err *err)
 {
-	const char *netns = lab->nodes[end->node].netns;
+	const struct lab_node *node = &lab->nodes[end->node];
+	const char *netns = node->netns;
 	int old, ret;
 
-	if (lab->nodes[end->node].role != LAB_HOST && lab->nodes[end->node].role != LAB_BRIDGE)
+	if (node->role != LAB_HOST && node->role != LAB_BRIDGE && !node->mode)
 		return 0;
 	old = lab_enter(netns);
 	if (old < 0)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include "lib/conf/comm_conf.h"
 #include "lib/topology/topology.h"
 #include "topo/lab.h"
 
@@ -125,9 +126,13 @@ int lab_read_topology(struct lab *lab, const char *path, struct inc_err *err)
 		node->addr = topo->hosts[i].ip;
 		node->rank = i;
 	}
-	for (unsigned int i = 0; i < topo->n_switches; i++)
-		if (!add_node(lab, LAB_SWITCH, topo->switches[i].name, err))
+	for (unsigned int i = 0; i < topo->n_switches; i++) {
+		node = add_node(lab, LAB_SWITCH, topo->switches[i].name, err);
+		if (!node)
 			goto out;
+		if (topo->switches[i].has_mode)
+			node->mode = inc_modes_of_switch[topo->switches[i].mode];
+	}
 	for (unsigned int i = 0; i < topo->n_bridges; i++)
 		if (!add_node(lab, LAB_BRIDGE, topo->bridges[i].name, err))
 			goto out;

@@ -283,6 +283,10 @@ static int start_switch(struct lab *lab, struct lab_node *node, const char *more
 				argv[n++] = "--port";
 				argv[n++] = lab->links[i].end[e].ifname;
 			}
+	if (node->mode && n + 2 < MAX_ARGS) {
+		argv[n++] = "--mode";
+		argv[n++] = (char *)node->mode;
+	}
 	ret = add_words(argv, &n, "--switch-args", more, &words, err);
 	if (!ret)
 		ret = lab_daemon(lab, node, argv, err);

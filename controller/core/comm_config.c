@@ -365,6 +365,11 @@ void inc_comm_answered(struct inc_ctl_switch *sw, uint32_t number, int code, con
 		inc_comm_fail(comm, -1, code, "switch %s: %s%s", inc_switch_name(sw), text, holder);
 		return;
 	}
+	if (!made) {
+		inc_comm_fail(comm, -1, EPROTO, "switch %s: configured: %s", inc_switch_name(sw),
+			      text);
+		return;
+	}
 	if (!confirms(comm, sw, made->communicator))
 		return;
 	ret = inc_comm_take_ends(comm, node, made, &err);

@@ -14,7 +14,7 @@
 /* What a command is to this program. */
 struct view {
 	bool controller_only;
-	void (*print)(const json_t *data);
+	void (*print)(const json_t *data); /* NULL: it asks for nothing */
 };
 
 #define VIEW(only, function) (&(const struct view){only, function})
@@ -23,8 +23,12 @@ static const struct inc_command commands[] = {
 	{"groups", "jobs, their members and states", .own = VIEW(true, incctl_print_groups)},
 	{"communicators", "communicators and their connections",
 	 .own = VIEW(false, incctl_print_communicators)},
-	{"switches", "switches of the topology, connected or absent",
+	{"switches", "switches of the topology, connected or absent, and what each can do",
 	 .own = VIEW(true, incctl_print_switches)},
+	{"mode",
+	 "changes what a switch does with the communicators that are made from now on: mode SWITCH "
+	 "passthrough|termination",
+	 .own = VIEW(true, NULL)},
 	{"connections", "queue pairs of the switches",
 	 .own = VIEW(false, incctl_print_connections)},
 	{"ports", "ports of the switches", .own = VIEW(false, incctl_print_ports)},
@@ -54,6 +58,7 @@ struct settings {
 	bool json, yaml, check, dot, svg, once;
 	double interval_s;
 	uint32_t communicator;
+	const char *which, *mode; /* the arguments, as they are */
 };
 
 static int take_switch(void *settings, const char *text, struct inc_err *err)
@@ -117,9 +122,12 @@ static const struct inc_opt options[] = {
 	{.name = "dot", .help = "tree: for dot(1)", INC_OPT_FLAG(struct settings, dot)},
 	{.name = "svg", .help = "tree: as a picture", INC_OPT_FLAG(struct settings, svg)},
 	{.value = "COMMAND", .required = true, INC_OPT_COMMAND},
-	{.value = "COMMUNICATOR",
-	 .help = "tree: this one alone",
-	 INC_OPT_NUMBER(struct settings, communicator, 1, UINT32_MAX)},
+	{.value = "WHICH",
+	 .help = "tree: the communicator of this number alone; mode: the switch",
+	 INC_OPT_TEXT(struct settings, which, NULL)},
+	{.value = "MODE",
+	 .help = "mode: passthrough or termination",
+	 INC_OPT_TEXT(struct settings, mode, NULL)},
 	{},
 };
 
@@ -266,20 +274,52 @@ out:
 	return ret;
 }
 
+static int set_mode(const struct settings *s)
+{
+	struct inc_err err;
+
+	if (incctl_set_mode(&s->target, s->which, s->mode, &err)) {
+		fprintf(stderr, "incctl: %s\n", err.msg);
+		return 1;
+	}
+	return 0;
+}
+
+/* The arguments behind a command. */
+static int check_arguments(const struct view *view, struct settings *s)
+{
+	const bool tree = view->print == incctl_print_tree;
+	struct inc_err err;
+	uint64_t number = 0;
+
+	if (!view->print && (!s->which || !s->mode))
+		return inc_usage("mode wants a switch and its mode");
+	if (!view->print)
+		return 0;
+	if (s->mode || (s->which && !tree))
+		return inc_usage(tree ? "tree wants one communicator"
+				      : "only tree wants to know of which communicator");
+	if (s->which && inc_opt_number(s->which, 1, UINT32_MAX, &number, &err))
+		return inc_usage("%s", err.msg);
+	s->communicator = number;
+	return 0;
+}
+
 /* Options that belong to one command, or exclude each other. */
-static int check_use(const struct inc_command *command, const struct settings *s)
+static int check_use(const struct inc_command *command, struct settings *s)
 {
 	const struct view *view = command->own;
 	const bool tree = view->print == incctl_print_tree;
 
+	if (check_arguments(view, s))
+		return -EINVAL;
 	if (s->check && view->print != incctl_print_counters)
 		return inc_usage("--check belongs to counters");
 	if (s->yaml && (s->json || view->print != incctl_print_config))
 		return inc_usage(s->json ? "--json and --yaml exclude each other"
 					 : "--yaml belongs to config");
-	if ((s->dot || s->svg || s->communicator) && !tree)
-		return inc_usage(s->communicator ? "only tree wants to know of which communicator"
-						 : "--dot and --svg belong to tree");
+	if ((s->dot || s->svg) && !tree)
+		return inc_usage("--dot and --svg belong to tree");
 	if (s->dot + s->svg + (tree && s->json) > 1)
 		return inc_usage("--dot, --svg and --json exclude each other");
 	if (s->once && view->print != incctl_print_top)
@@ -310,5 +350,7 @@ int main(int argc, char **argv)
 		s.target.controller = "127.0.0.1";
 	if (view->print == incctl_print_top)
 		return incctl_top(&s.target, &(struct incctl_top){s.interval_s, s.once, s.json});
+	if (!view->print)
+		return set_mode(&s);
 	return view->print == incctl_print_tree ? run_tree(&s) : run(command, &s);
 }

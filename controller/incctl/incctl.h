@@ -24,6 +24,10 @@ struct incctl_target {
 json_t *incctl_ask(const struct incctl_target *target, const char *what, uint32_t communicator,
 		   struct inc_err *err);
 
+/* Changes the mode of a switch of the topology: 0, or -EIO with why not. */
+int incctl_set_mode(const struct incctl_target *target, const char *sw, const char *mode,
+		    struct inc_err *err);
+
 /* The same as at an instant, between the question and the answer; 0 or -EIO. */
 struct incctl_sample {
 	json_t *data;

@@ -199,13 +199,11 @@ static json_t *request(const struct dialog *d, const char *only, json_t *from)
 	return object;
 }
 
-/* One request, one answer, as from a controller: {"data":[…],"next":…}. only and from: the rest of
- * what one switch, or the controller (NULL), has. */
-static json_t *ask(struct dialog *d, const char *only, json_t *from, struct inc_err *err)
+/* Sends the request (stolen); its answer, of this type. NULL on failure. */
+static json_t *exchange(struct dialog *d, json_t *object, const char *type, struct inc_err *err)
 {
-	const char *type = d->target->socket ? "answer" : "A";
-	json_t *object = request(d, only, from), *answer;
 	int ret = write_line(d->fd, object, d->deadline_ms);
+	json_t *answer;
 
 	json_decref(object);
 	if (ret)
@@ -214,26 +212,36 @@ static json_t *ask(struct dialog *d, const char *only, json_t *from, struct inc_
 		answer = read_line(d->fd, &d->lines, d->deadline_ms, &ret);
 		if (!answer)
 			goto fail;
-		if (is(answer, "type", type) || is(answer, "type", "error"))
+		if (is(answer, "type", type))
+			return answer;
+		if (is(answer, "type", "error"))
 			break;
 		json_decref(answer); /* an event, a ping */
 	}
-	if (is(answer, "type", "error")) {
-		const char *text = json_string_value(json_object_get(answer, "message"));
+	inc_err_set(err, EIO, "%s: %s", d->who,
+		    json_string_value(json_object_get(answer, "message")) ?: "error");
+	json_decref(answer);
+	return NULL;
+fail:
+	inc_err_set(err, -ret, "%s: %s", d->who, strerror(-ret));
+	return NULL;
+}
 
-		inc_err_set(err, EIO, "%s: %s", d->who, text ? text : "error");
-		json_decref(answer);
-		return NULL;
-	}
-	if (d->target->socket)
+/* One request, one answer, as from a controller: {"data":[…],"next":…}. only and from: the rest of
+ * what one switch, or the controller (NULL), has. */
+static json_t *ask(struct dialog *d, const char *only, json_t *from, struct inc_err *err)
+{
+	const char *type = d->target->socket ? "answer" : "A";
+	json_t *answer = exchange(d, request(d, only, from), type, err);
+
+	if (answer && d->target->socket)
 		answer = wrap(d->target, answer);
+	if (!answer)
+		return NULL;
 	if (json_is_array(json_object_get(answer, "data")))
 		return answer;
 	json_decref(answer);
 	inc_err_set(err, EBADMSG, "%s: an answer without data", d->who);
-	return NULL;
-fail:
-	inc_err_set(err, -ret, "%s: %s", d->who, strerror(-ret));
 	return NULL;
 }
 
@@ -283,27 +291,56 @@ static json_t *ask_all(struct dialog *d, struct inc_err *err)
 	return data;
 }
 
-json_t *incctl_ask(const struct incctl_target *target, const char *what, uint32_t communicator,
-		   struct inc_err *err)
+/* 0 or -errno; then there is nothing to end. */
+static int begin(struct dialog *d, const struct incctl_target *target, struct inc_err *err)
 {
-	struct dialog d = {
+	*d = (struct dialog){
 		.target = target,
 		.who = target->socket ? target->socket : target->controller,
-		.what = what,
-		.communicator = communicator,
 		.lines = {.max_line = INC_ANSWER_MAX},
 		.deadline_ms = inc_now_ms() + target->timeout_ms,
 	};
+	d->fd = target->socket ? connect_switch(target->socket, d->deadline_ms, err)
+			       : connect_controller(target->controller, d->deadline_ms, err);
+	return d->fd < 0 ? d->fd : 0;
+}
+
+static void end(struct dialog *d)
+{
+	inc_lines_free(&d->lines);
+	close(d->fd);
+}
+
+json_t *incctl_ask(const struct incctl_target *target, const char *what, uint32_t communicator,
+		   struct inc_err *err)
+{
+	struct dialog d;
 	json_t *data;
 
-	d.fd = target->socket ? connect_switch(target->socket, d.deadline_ms, err)
-			      : connect_controller(target->controller, d.deadline_ms, err);
-	if (d.fd < 0)
+	if (begin(&d, target, err))
 		return NULL;
+	d.what = what;
+	d.communicator = communicator;
 	data = ask_all(&d, err);
-	inc_lines_free(&d.lines);
-	close(d.fd);
+	end(&d);
 	return data;
+}
+
+int incctl_set_mode(const struct incctl_target *target, const char *sw, const char *mode,
+		    struct inc_err *err)
+{
+	struct dialog d;
+	json_t *answer;
+	int ret = begin(&d, target, err);
+
+	if (ret)
+		return ret;
+	answer = exchange(&d,
+			  json_pack("{s:s, s:s, s:s}", "type", "mode", "switch", sw, "mode", mode),
+			  "mode", err);
+	end(&d);
+	json_decref(answer);
+	return answer ? 0 : -EIO;
 }
 
 int incctl_sample(const struct incctl_target *target, const char *what, uint32_t communicator,

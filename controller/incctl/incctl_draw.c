@@ -52,6 +52,8 @@ void incctl_print_dot(const json_t *trees)
 			put_quoted(incctl_text(node, "switch"));
 			printf("\" [shape=box, label=\"");
 			put_quoted(incctl_text(node, "switch"));
+			if (*incctl_text(node, "mode"))
+				printf(", %s", incctl_text(node, "mode"));
 			printf("\\n");
 			put_quoted(incctl_text(tree, "job"));
 			printf(" %lld\"];\n", incctl_number(tree, "communicator"));

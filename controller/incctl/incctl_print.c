@@ -226,9 +226,12 @@ void incctl_print_communicators(const json_t *data)
 		switch_communicators(data);
 		return;
 	}
-	begin(&t, ">COMMUNICATOR >GROUP JOB STATE >PAYLOAD >SLOTS BYTE_ORDER");
+	begin(&t, ">COMMUNICATOR >GROUP JOB STATE >PAYLOAD >SLOTS BYTE_ORDER MODE FLOATS >PACKETS "
+		  ">MESSAGES");
 	json_array_foreach (data, i, comm)
-		add_fields(&t, comm, "communicator group job state payload slots byte_order");
+		add_fields(&t, comm,
+			   "communicator group job state payload slots byte_order mode floats "
+			   "message_packets messages");
 	end(&t);
 	begin(&t,
 	      ">COMMUNICATOR >RANK HOST TRANSPORT IP >QP >UDP_PORT SWITCH SWITCH_IP >SWITCH_QP");
@@ -242,18 +245,38 @@ void incctl_print_communicators(const json_t *data)
 	end_detail(&t);
 }
 
+/* What connections can end at, of switches that know termination mode. */
+static void print_endpoints(const json_t *data)
+{
+	json_t *sw, *engine, *endpoint;
+	struct table t;
+	size_t i, k, e;
+
+	begin(&t, "SWITCH PORT ENDPOINT DEVICE >PAYLOAD >MESSAGE_BYTES KERNELS");
+	json_array_foreach (data, i, sw) {
+		json_array_foreach (json_object_get(sw, "engines"), k, engine) {
+			json_array_foreach (json_object_get(engine, "endpoints"), e, endpoint) {
+				add_field(&t, sw, "switch");
+				add_fields(&t, endpoint, "port kind device payload message_bytes");
+				add_field(&t, engine, "set");
+			}
+		}
+	}
+	end_detail(&t);
+}
+
 void incctl_print_switches(const json_t *data)
 {
 	struct table t;
 	json_t *sw, *port;
 	size_t i, k;
 
-	begin(&t, "SWITCH STATE >SINCE_S ROOT PORTS");
+	begin(&t, "SWITCH STATE >SINCE_S ROOT MODE PORTS");
 	json_array_foreach (data, i, sw) {
 		char ports[400] = "-";
 		size_t used = 0;
 
-		add_fields(&t, sw, "switch state since_s root");
+		add_fields(&t, sw, "switch state since_s root mode");
 		json_array_foreach (json_object_get(sw, "ports"), k, port) {
 			used += snprintf(ports + used, sizeof(ports) - used, "%s%s=%s",
 					 k ? " " : "", text_of(port, "name"), text_of(port, "ip"));
@@ -263,6 +286,7 @@ void incctl_print_switches(const json_t *data)
 		add_cell(&t, ports);
 	}
 	end(&t);
+	print_endpoints(data);
 }
 
 /* A table of the objects that all switches answered with. */

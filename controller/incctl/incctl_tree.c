@@ -124,9 +124,23 @@ const char *incctl_edge_text(const json_t *edge, char *buf, size_t size)
 	return buf;
 }
 
+/* ", termination": what a switch of the tree does; "" where that is not known, and of hosts. */
+static const char *mode_text(const json_t *tree, const char *sw, char *buf, size_t size)
+{
+	const json_t *node;
+	size_t i;
+
+	*buf = '\0';
+	json_array_foreach (json_object_get(tree, "nodes"), i, node) {
+		if (strcmp(incctl_text(node, "switch"), sw) == 0 && *incctl_text(node, "mode"))
+			snprintf(buf, size, ", %s", incctl_text(node, "mode"));
+	}
+	return buf;
+}
+
 static void print_below(const json_t *tree, const char *sw, unsigned int depth)
 {
-	char figures[120];
+	char figures[120], mode[32];
 	json_t *edge;
 	size_t i;
 
@@ -135,8 +149,12 @@ static void print_below(const json_t *tree, const char *sw, unsigned int depth)
 
 		if (strcmp(incctl_text(edge, "switch"), sw) != 0)
 			continue;
-		printf("%*s%s -> %s (rank%s %s)", (int)(2 * depth), "", incctl_text(edge, "port"),
-		       incctl_text(edge, "child"), strpbrk(ranks, ",-") ? "s" : "", ranks);
+		printf("%*s%s -> %s%s (rank%s %s)", (int)(2 * depth), "", incctl_text(edge, "port"),
+		       incctl_text(edge, "child"),
+		       incctl_true(edge, "to_switch")
+			       ? mode_text(tree, incctl_text(edge, "child"), mode, sizeof(mode))
+			       : "",
+		       strpbrk(ranks, ",-") ? "s" : "", ranks);
 		incctl_edge_text(edge, figures, sizeof(figures));
 		printf("%s%s%s%s\n", *figures ? ": " : "", figures, *state ? ", " : "", state);
 		if (incctl_true(edge, "to_switch"))
@@ -159,6 +177,7 @@ bool incctl_is_child(const json_t *tree, const char *sw)
 void incctl_print_tree(const json_t *trees)
 {
 	json_t *tree, *node;
+	char mode[32];
 	size_t i, k;
 
 	json_array_foreach (trees, i, tree) {
@@ -173,7 +192,7 @@ void incctl_print_tree(const json_t *trees)
 
 			if (incctl_is_child(tree, sw))
 				continue;
-			printf("  %s%s\n", sw,
+			printf("  %s%s%s\n", sw, mode_text(tree, sw, mode, sizeof(mode)),
 			       strcmp(incctl_text(node, "state"), "absent") ? ""
 									    : " (not connected)");
 			print_below(tree, sw, 2);

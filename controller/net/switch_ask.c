@@ -15,11 +15,10 @@ static void on_configured(struct inc_ctl_switch *sw, int code, const char *text,
 	struct inc_msg_configured said = {0};
 	struct inc_err err;
 
-	if (!code && inc_message_read(INC_MSG_CONFIGURED, answer, &said, &err)) {
-		code = EPROTO;
-		text = err.msg;
-	}
-	inc_comm_answered(sw, number, code, text, &said);
+	if (!code && inc_message_read(INC_MSG_CONFIGURED, answer, &said, &err))
+		inc_comm_answered(sw, number, 0, err.msg, NULL);
+	else
+		inc_comm_answered(sw, number, code, text, &said);
 }
 
 int inc_switch_configure(struct inc_ctl_switch *sw, const struct inc_comm_conf *conf)

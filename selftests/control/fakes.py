@@ -18,6 +18,18 @@ from libtest import BUILD, TOP, Failure, expect, scratch  # noqa: E402
 
 TIMEOUT_S = 10
 QPNS = itertools.count(0x100)  # of members: no two have the same
+SWITCHES = itertools.count()  # that choose numbers
+FLOATS = ["float32", "float16", "bfloat16"]
+
+
+def engines(names, kinds=("soft",), types=FLOATS, operators=("sum", "min", "max", "prod"), payload=2048,
+            message_bytes=1 << 20, **limits):
+    """Of a hello that knows both modes; names: of its ports."""
+    return [dict(mode="passthrough"),
+            dict(mode="termination", set="generic", limits=dict(dict(children=64), **limits),
+                 endpoints=[dict(port=n, kind=k, device="a device", payload=payload, message_bytes=message_bytes)
+                            for n in names for k in kinds],
+                 kernels=[dict(operator=op, types=["int32"] + list(types)) for op in operators])]
 
 
 class Line:
@@ -132,8 +144,11 @@ class Member(Line):
 class Switch(Line):
     """Answers by hand: take() the request, then done() or refuse() it."""
 
-    def hello(self, name="s0", communicators=(), mtu=2200, n_ports=4, ports=None, **limits):
-        self.send(type="hello", version=1, switch=name,
+    numbers = None  # of its own ends, in termination mode
+
+    def hello(self, name="s0", communicators=(), mtu=2200, n_ports=4, ports=None, say=None, **limits):
+        """say: more fields."""
+        self.send(type="hello", version=1, switch=name, **say or {},
                   ports=[dict(name=f"p{i}", ip=f"10.77.{i}.254", mac="02:00:00:00:00:01", mtu=mtu)
                          for i in range(n_ports)] if ports is None else ports,
                   limits=dict(dict(children=32, slots=4096, rows=1 << 20, connections=4096,
@@ -146,11 +161,19 @@ class Switch(Line):
         expect(got["keep"] == list(keep), f"keeps {got['keep']}, not {list(keep)}")
         return self
 
-    def done(self, request):
-        """Confirms a configure or remove."""
-        kind = {"configure": "configured", "remove": "removed"}[request["type"]]
+    def done(self, request, **more):
+        """Confirms a configure, connect or remove."""
+        kind = {"configure": "configured", "connect": "connected", "remove": "removed"}[request["type"]]
         number = request.get("communicator") or request["config"]["communicator"]
-        self.send(type=kind, seq=request["seq"], communicator=number)
+        if "config" in request and request["config"].get("mode") == "termination":
+            more = dict(dict(connections=self.ends(request["config"])), **more)
+        self.send(type=kind, seq=request["seq"], communicator=number, **more)
+
+    def ends(self, config):
+        """What it chooses: numbers that nobody has given."""
+        self.numbers = self.numbers or itertools.count(500000 + 1000 * next(SWITCHES))
+        return [dict(host_id=c["host_id"], up=c["up"], my_qp=next(self.numbers), my_psn=next(self.numbers),
+                     my_port=5000 + i) for i, c in enumerate(config["connections"])]
 
     def configure(self):
         """Takes a configure and confirms it; returns the configuration."""
