@@ -75,10 +75,10 @@ static struct inc_comm_conf conf_of(uint32_t communicator, uint32_t children)
 		.communicator = communicator,
 		.mode = INC_TERMINATION,
 		.root = true,
-		.payload = 16,
+		.payload = 4,
 		.slots = 2,
 		.messages = 2,
-		.message_packets = 2,
+		.message_packets = 64,
 		.n_conns = children,
 	};
 	uint32_t i;
@@ -363,7 +363,7 @@ static void test_counters(void **state)
 	s.e->ops->tell_status(s.e, status);
 	own = json_object_get(status, "termination");
 	assert_int_equal(json_integer_value(json_object_get(own, "threads")), 2);
-	assert_true(json_integer_value(json_object_get(own, "buffer_bytes")) >= 2 * 2 * 32);
+	assert_true(json_integer_value(json_object_get(own, "buffer_bytes")) >= 2 * 4 * 256);
 	assert_true(json_is_string(json_object_get(own, "kernels")));
 	json_decref(status);
 	/* what has been counted stays */

@@ -9,14 +9,32 @@
 #include "lib/base/clock.h"
 #include "userspace/term/comm_priv.h"
 
+/* Of a peer, from one ACK to the next, twice. */
+#define SHARE_ACK_PACKETS 64
+
 static uint32_t buffer_bytes(const struct inc_comm_conf *conf)
 {
 	return conf->message_packets * conf->payload;
 }
 
+/*
+ * A peer may send message m + window as soon as it has result m, while others have yet to
+ * acknowledge that: its receive must be there, or it would hear RNR. So there are twice as many
+ * slots as a window has messages; and where messages are short, so many that peers can let as many
+ * packets share an ACK as soft hosts do.
+ */
+static uint32_t slots_of(const struct inc_comm_conf *conf)
+{
+	uint32_t slots = 2 * conf->messages;
+
+	while (slots * conf->message_packets < SHARE_ACK_PACKETS)
+		slots *= 2;
+	return slots < INC_MAX_SLOTS ? slots : INC_MAX_SLOTS;
+}
+
 size_t inc_term_comm_bytes(const struct inc_comm_conf *conf)
 {
-	return inc_term_pool_bytes(conf->n_conns * conf->messages, buffer_bytes(conf));
+	return inc_term_pool_bytes(conf->n_conns * slots_of(conf), buffer_bytes(conf));
 }
 
 const char *comm_what(const struct comm_end *end, char buf[COMM_WHAT])
@@ -68,7 +86,7 @@ static int make_node(struct inc_term_comm *cm, struct inc_err *err)
 	struct inc_term_child *child = calloc(INC_COMM_MAX_CONNECTIONS, sizeof(*child));
 	const struct inc_term_conf conf = {
 		.communicator = cm->conf.communicator,
-		.slots = cm->conf.messages,
+		.slots = cm->slots,
 		.has_parent = cm->n_children < cm->n_ends,
 		.n_children = cm->n_children,
 		.child = child,
@@ -157,7 +175,7 @@ static int open_channel(struct comm_end *end, struct inc_err *err)
 		.pkey = conn->pkey,
 		.payload = conf->payload,
 		.max_message = buffer_bytes(conf),
-		.messages = conf->messages,
+		.messages = end->cm->slots,
 		.what = comm_what(end, what),
 		.ctx = end,
 	};
@@ -172,7 +190,7 @@ static int open_channel(struct comm_end *end, struct inc_err *err)
 	conn->own_psn = own.psn;
 	conn->has_own_psn = true;
 	conn->own_port = own.udp_port;
-	for (i = 0; !ret && i < conf->messages; i++)
+	for (i = 0; !ret && i < end->cm->slots; i++)
 		ret = end->dev->ops->post(end->ch, inc_term_pool_take(end->cm->pool));
 	return ret ? inc_err_set(err, -ret, "%s: no receives: %s", what, strerror(-ret)) : 0;
 }
@@ -203,11 +221,10 @@ int inc_term_comm_new(const struct inc_term_comm_opts *opts, struct inc_comm_con
 	cm->form.native_floats = conf->floats == INC_FLOATS_NATIVE;
 	cm->form.swapped = (conf->byte_order == INC_ORDER_LITTLE) !=
 			   (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
+	cm->slots = slots_of(conf);
 	ret = add_ends(cm, conf, err);
 	ret = ret ?: make_node(cm, err);
-	ret = ret
-		      ?: inc_term_pool_new(cm->n_ends * conf->messages, buffer_bytes(conf),
-					   &cm->pool, err);
+	ret = ret ?: inc_term_pool_new(cm->n_ends * cm->slots, buffer_bytes(conf), &cm->pool, err);
 	for (i = 0; !ret && i < cm->n_ends; i++)
 		ret = open_device(&cm->end[i], err);
 	for (i = 0; !ret && i < cm->n_ends; i++)

@@ -29,6 +29,7 @@ struct inc_term_comm {
 	struct inc_term *node;
 	struct inc_term_pool *pool;
 	uint32_t n_children, n_ends;
+	uint32_t slots; /* messages that are posted with each peer */
 	bool ended;
 	bool settled; /* channels are shut */
 	uint64_t ticked_at_ns;

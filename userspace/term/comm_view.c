@@ -96,8 +96,8 @@ void inc_term_comm_view(const struct inc_term_comm *cm, struct inc_term_view *ou
 		.results = node.results,
 		.children = cm->n_children,
 		.connections = cm->n_ends,
-		.slots = cm->conf.messages,
-		.rows = (uint64_t)cm->n_ends * cm->conf.messages,
+		.slots = cm->slots,
+		.rows = (uint64_t)cm->n_ends * cm->slots,
 		.payload_bytes = cm->conf.payload,
 		.ended = cm->ended,
 	};
