@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "hostlib/src/soft.h"
@@ -15,7 +16,7 @@
 #include "selftests/hostlib/lockstep.h"
 
 #define WAIT_MS    30000
-#define SWITCH_PSN 77
+#define SWITCH_PSN 77 /* as CONN_TO() has it */
 #define STR2(x)    #x
 #define STR(x)     STR2(x)
 
@@ -40,6 +41,22 @@ bool lockstep_said(struct lockstep *ls, const char *text)
 	return said;
 }
 
+/* With what there is to say of modes: as if of the number of slots, for CONN_TO() has no more. */
+static void say_conn(const struct lockstep *ls, struct lockstep_rank *rank, const char *port)
+{
+	const struct lockstep_conf *conf = &ls->conf;
+	char slots[160] = STR(LOCKSTEP_SLOTS), *at = slots + strlen(slots), *end = slots + 160;
+
+	at += snprintf(at, end - at, ",\"mode\":\"%s\",\"floats\":\"%s\"",
+		       inc_tree_modes[conf->mode], inc_float_forms[conf->native]);
+	if (conf->agreed_packets)
+		at += snprintf(at, end - at, ",\"message_packets\":%u", conf->agreed_packets);
+	if (conf->messages)
+		snprintf(at, end - at, ",\"messages\":%u", conf->messages);
+	snprintf(rank->conn, sizeof(rank->conn), CONN_TO("%s", "%u", STR(LOCKSTEP_PAYLOAD), "%s"),
+		 slots, port, PEER_QPN);
+}
+
 static void rank_up(struct lockstep *ls, unsigned int i)
 {
 	struct lockstep_rank *rank = &ls->rank[i];
@@ -52,8 +69,9 @@ static void rank_up(struct lockstep *ls, unsigned int i)
 	char error[256], port[8];
 
 	snprintf(port, sizeof(port), "%u", peer_listen(&rank->peer));
-	snprintf(rank->conn, sizeof(rank->conn),
-		 CONN_TO("%s", "%u", STR(LOCKSTEP_PAYLOAD), STR(LOCKSTEP_SLOTS)), port, PEER_QPN);
+	say_conn(ls, rank, port);
+	rank->message = calloc(LOCKSTEP_MESSAGES, sizeof(*rank->message));
+	assert_non_null(rank->message);
 	snprintf(rank->joined, sizeof(rank->joined), JOINED_AS("7", "%u", "%u"), i, ls->conf.ranks);
 	rank->answers[0] = rank->joined;
 	rank->answers[1] = rank->conn;
@@ -89,6 +107,7 @@ void lockstep_down(struct lockstep *ls)
 		assert_int_equal(inccl_group_destroy(rank->group), 0);
 		fake_stop(&rank->fake);
 		close(rank->peer.fd);
+		free(rank->message);
 	}
 }
 
@@ -101,7 +120,7 @@ void lockstep_reset(struct lockstep *ls)
 		struct lockstep_rank *rank = &ls->rank[i];
 
 		rank->gave = rank->got = 0;
-		rank->most_under_way = rank->traced = 0;
+		rank->most_under_way = rank->traced = rank->longest = 0;
 	}
 }
 
@@ -201,26 +220,33 @@ static int64_t combine(enum inc_operator op, int64_t a, int64_t b)
 	}
 }
 
-static void reduce(const struct lockstep *ls, uint8_t *result)
+void lockstep_combine(const struct lockstep *ls, uint32_t desc, uint8_t *into, const uint8_t *from,
+		      size_t len)
 {
 #define _(NAME, name, bytes, sign) sign,
 	static const bool has_sign[] = {INC_WIRE_DTYPES(_)};
 #undef _
 	const bool big = ls->conf.byte_order == INCCL_ORDER_NETWORK;
+	const bool sign = has_sign[INC_DESC_DTYPE(desc)];
+	const size_t size = inc_element_bytes(desc);
+
+	for (size_t at = 0; at < len; at += size)
+		put_element(into + at, size, big,
+			    combine(INC_DESC_OP(desc), element(into + at, size, sign, big),
+				    element(from + at, size, sign, big)));
+}
+
+static void reduce(const struct lockstep *ls, uint8_t *result)
+{
 	bool any = false;
 
 	for (unsigned int i = 0; i < ls->conf.ranks; i++) {
 		const struct lockstep_packet *p = &ls->rank[i].ring[ls->results % LOCKSTEP_SLOTS];
-		const size_t size = inc_element_bytes(p->desc);
-		const bool sign = has_sign[INC_DESC_DTYPE(p->desc)];
 
-		if (!any)
+		if (any)
+			lockstep_combine(ls, p->desc, result, p->payload, p->head.len);
+		else
 			memcpy(result, p->payload, p->head.len);
-		for (size_t at = 0; any && at < p->head.len; at += size)
-			put_element(result + at, size, big,
-				    combine(INC_DESC_OP(p->desc),
-					    element(result + at, size, sign, big),
-					    element(p->payload + at, size, sign, big)));
 		any |= p->head.len;
 	}
 }
@@ -251,6 +277,10 @@ static void send_result(struct lockstep *ls, unsigned int i, size_t len, const u
 
 void lockstep_hear(struct lockstep *ls)
 {
+	if (ls->conf.mode == INC_TREE_TERMINATION) {
+		lockstep_hear_messages(ls);
+		return;
+	}
 	for (unsigned int i = 0; i < ls->conf.ranks; i++)
 		hear_rank(ls, &ls->rank[i]);
 }
@@ -261,6 +291,10 @@ void lockstep_serve(struct lockstep *ls)
 	unsigned int i;
 	size_t len;
 
+	if (ls->conf.mode == INC_TREE_TERMINATION) {
+		lockstep_serve_messages(ls);
+		return;
+	}
 	for (;;) {
 		lockstep_hear(ls);
 		for (i = 0; i < ls->conf.ranks; i++)

@@ -223,6 +223,24 @@ static void check_traffic(const struct run *run)
 	}
 }
 
+/* Messages, as long as the collective has enough data for one; those who give none say so with a
+ * packet for each. */
+static void check_messages(const struct run *run)
+{
+	const unsigned int packets = (run->count + PACKET_ELEMENTS - 1) / PACKET_ELEMENTS;
+	/* the first is one packet */
+	const unsigned int most =
+		ls.conf.agreed_packets < packets - 1 ? ls.conf.agreed_packets : packets - 1;
+	bool gives;
+
+	for (unsigned int i = 0; i < ls.conf.ranks; i++) {
+		assert_true(ls.rank[i].most_under_way <= ls.conf.messages);
+		gives = run->collective != INCCL_BROADCAST || is_root(run, i);
+		if (packets > 1)
+			assert_int_equal(ls.rank[i].longest, gives ? most : 0);
+	}
+}
+
 /* Most packets under way: the window, and of the root of a Broadcast a quarter of it, from the
  * start. */
 static void check_windows(const struct run *run)
@@ -237,6 +255,16 @@ static void check_windows(const struct run *run)
 		want = is_root(run, i) ? (window + 3) / 4 : window;
 		assert_int_equal(ls.rank[i].most_under_way, packets < want ? packets : want);
 	}
+}
+
+/* Packets are in step, and of messages there may be so many: those with credits are single. */
+static void check_few_messages(const struct run *run)
+{
+	const unsigned int packets =
+		run->collective == INCCL_ALLREDUCE ? ls.conf.agreed_packets : 1;
+
+	for (unsigned int i = 0; i < ls.conf.ranks; i++)
+		assert_true(ls.rank[i].most_under_way <= ls.conf.messages * packets);
 }
 
 static void all_of(const struct lockstep_conf *conf)
@@ -262,12 +290,19 @@ static void all_of(const struct lockstep_conf *conf)
 					.count = counts[i],
 					.root = (i + how) % conf->ranks,
 					.in_place = how & 1,
-					.mode = how & 2 ? INCCL_MODE_WRITE : INCCL_MODE_SENDRECV,
+					.mode = how & 2 && conf->mode == INC_TREE_PASSTHROUGH
+							? INCCL_MODE_WRITE
+							: INCCL_MODE_SENDRECV,
 				};
 
 				carry_out(&run);
 				check_traffic(&run);
-				check_windows(&run);
+				if (conf->mode == INC_TREE_TERMINATION)
+					check_messages(&run);
+				else if (!conf->messages)
+					check_windows(&run);
+				else
+					check_few_messages(&run);
 			}
 	lockstep_down(&ls);
 }
@@ -295,6 +330,59 @@ static void four_ranks_messages_of_four(void **state)
 static void four_ranks_wide_window(void **state)
 {
 	all_of(&(struct lockstep_conf){.ranks = 4, .window = 64, .message_packets = 1});
+}
+
+/* The switch ends connections: whole messages, whoever gives and gets. */
+static void terminated(void **state)
+{
+	struct lockstep_conf conf = {.ranks = 4,
+				     .window = 8,
+				     .message_packets = 4,
+				     .mode = INC_TREE_TERMINATION,
+				     .agreed_packets = 4,
+				     .messages = 8};
+
+	all_of(&conf);
+	conf = (struct lockstep_conf){.ranks = 2,
+				      .window = 1,
+				      .message_packets = 1,
+				      .mode = INC_TREE_TERMINATION,
+				      .agreed_packets = 1,
+				      .messages = 1};
+	all_of(&conf);
+}
+
+/* Who asks for no size of messages asks for a window of packets. */
+static void terminated_as_it_suits(void **state)
+{
+	all_of(&(struct lockstep_conf){.ranks = 3,
+				       .window = 64,
+				       .byte_order = INCCL_ORDER_NETWORK,
+				       .mode = INC_TREE_TERMINATION,
+				       .agreed_packets = 16,
+				       .messages = 32});
+	all_of(&(struct lockstep_conf){.ranks = 1,
+				       .window = 5,
+				       .mode = INC_TREE_TERMINATION,
+				       .agreed_packets = 3,
+				       .messages = 4});
+}
+
+/* Some switches end connections, and have room for so many messages, however short. */
+static void mixed_tree(void **state)
+{
+	all_of(&(struct lockstep_conf){.ranks = 3,
+				       .window = 16,
+				       .message_packets = 1,
+				       .mode = INC_TREE_MIXED,
+				       .agreed_packets = 1,
+				       .messages = 4});
+	all_of(&(struct lockstep_conf){.ranks = 2,
+				       .window = 4,
+				       .message_packets = 4,
+				       .mode = INC_TREE_MIXED,
+				       .agreed_packets = 4,
+				       .messages = 4});
 }
 
 static void network_order(void **state)
@@ -532,6 +620,9 @@ int main(void)
 		cmocka_unit_test(three_ranks),
 		cmocka_unit_test(four_ranks_messages_of_four),
 		cmocka_unit_test(four_ranks_wide_window),
+		cmocka_unit_test(terminated),
+		cmocka_unit_test(terminated_as_it_suits),
+		cmocka_unit_test(mixed_tree),
 		cmocka_unit_test(network_order),
 		cmocka_unit_test(blocks_on_the_wire),
 		cmocka_unit_test(messages_on_the_wire),

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What switches' modes mean to a caller: floats that are added as they are, what is refused and
+ * why, and what the library tells of it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <string.h>
+#include "lib/proto/desc.h"
+#include "selftests/hostlib/lockstep.h"
+#include "selftests/reduce/numbers.h"
+
+#define COUNT 900 /* elements, several messages of each type */
+
+static struct lockstep ls;
+static uint8_t given[LOCKSTEP_RANKS][COUNT * 4], got[LOCKSTEP_RANKS][COUNT * 4];
+static char why[256];
+
+static uint32_t turned(enum inc_float type, uint32_t bits)
+{
+	if (ls.conf.byte_order == INCCL_ORDER_LITTLE)
+		return bits;
+	return type == INC_FLOAT32 ? __builtin_bswap32(bits) : __builtin_bswap16(bits);
+}
+
+/* The switch's part: one rank's elements after the other's. */
+static void reduce_floats(const struct lockstep *l, uint32_t desc, uint8_t *result, size_t len)
+{
+	const enum inc_float type = (enum inc_float)(INC_DESC_DTYPE(desc) - INC_DTYPE_FLOAT32);
+	long double x = 0, y;
+
+	for (size_t i = 0; i < len / inc_element_bytes(desc); i++) {
+		for (unsigned int r = 0; r < l->conf.ranks; r++) {
+			y = any_float_value(
+				type, turned(type, float_bits(type, lockstep_given(l, r), i)));
+			x = r ? float_result(INC_DESC_OP(desc), x, y) : y;
+		}
+		set_float_bits(type, result, i, turned(type, any_float_nearest(type, x)));
+	}
+}
+
+static const struct lockstep_conf terminated = {.ranks = 3,
+						.window = 16,
+						.mode = INC_TREE_TERMINATION,
+						.native = true,
+						.reduce_floats = reduce_floats,
+						.agreed_packets = 4,
+						.messages = 8};
+
+static enum inc_float type_of(enum inccl_dtype dtype)
+{
+	return (enum inc_float)(dtype - INCCL_FLOAT32);
+}
+
+/* The operator over all ranks' elements i, in their order; an average of that, divided. */
+static uint32_t want(enum inccl_dtype dtype, enum inccl_op op, size_t i)
+{
+	const enum inc_float type = type_of(dtype);
+	long double x = any_float_value(type, float_bits(type, given[0], i));
+	uint32_t bits;
+
+	for (unsigned int r = 1; r < ls.conf.ranks; r++)
+		x = float_result((enum inc_operator)op, x,
+				 any_float_value(type, float_bits(type, given[r], i)));
+	bits = any_float_nearest(type, x);
+	if (op == INCCL_AVG)
+		bits = any_float_nearest(type, any_float_value(type, bits) / ls.conf.ranks);
+	return bits;
+}
+
+static void fill(enum inccl_dtype dtype, uint64_t seed)
+{
+	for (unsigned int r = 0; r < ls.conf.ranks; r++)
+		for (size_t i = 0; i < COUNT; i++) {
+			uint32_t bits = random_finite(type_of(dtype), &seed);
+
+			if (random_below(&seed, 40) == 0)
+				bits = (uint32_t)random_u64(&seed); /* infinite and NaN, too */
+			set_float_bits(type_of(dtype), given[r], i, bits);
+		}
+}
+
+/* An AllReduce: the bits that the reference has, the same ones on every rank. */
+static void all_reduce(enum inccl_dtype dtype, enum inccl_op op,
+		       const struct inccl_collective_opts *opts)
+{
+	struct inccl_request *requests[LOCKSTEP_RANKS];
+
+	fill(dtype, 1 + op + 10 * dtype);
+	for (unsigned int r = 0; r < ls.conf.ranks; r++)
+		assert_int_equal(inccl_allreduce_start(ls.rank[r].comm, given[r], got[r], COUNT,
+						       dtype, op, opts, &requests[r]),
+				 0);
+	lockstep_finish(&ls, requests);
+	for (unsigned int r = 0; r < ls.conf.ranks; r++)
+		for (size_t i = 0; i < COUNT; i++)
+			assert_int_equal(float_bits(type_of(dtype), got[r], i), want(dtype, op, i));
+}
+
+static void native_floats(void **state)
+{
+	static const enum inccl_op ops[] = {INCCL_SUM, INCCL_PROD, INCCL_MIN, INCCL_MAX, INCCL_AVG};
+	struct lockstep_conf conf = terminated;
+
+	for (unsigned int order = 0; order < 2; order++) {
+		conf.byte_order = order ? INCCL_ORDER_NETWORK : INCCL_ORDER_LITTLE;
+		lockstep_up(&ls, &conf);
+		for (enum inccl_dtype dtype = INCCL_FLOAT32; dtype <= INCCL_BFLOAT16; dtype++)
+			for (unsigned int o = 0; o < 5; o++)
+				all_reduce(dtype, ops[o], NULL);
+		assert_true(lockstep_said(&ls, "(sum of float32): 1 blocks, messages of 4 packets, "
+					       "16 packets under way, through s0 (127.0.0.1), as "
+					       "floats\n"));
+		lockstep_down(&ls);
+	}
+}
+
+/* No heads, no integers: the elements go over the wire, and nothing else. */
+static void nothing_beside(void **state)
+{
+	lockstep_up(&ls, &terminated);
+	lockstep_reset(&ls);
+	all_reduce(INCCL_BFLOAT16, INCCL_SUM, NULL);
+	for (unsigned int r = 0; r < ls.conf.ranks; r++)
+		assert_int_equal(ls.rank[r].gave, COUNT * 2);
+	lockstep_down(&ls);
+}
+
+static void options_without_effect(void **state)
+{
+	const int exponent = 999;
+	INCCL_OPTS(inccl_collective_opts, opts, .float_block = 7, .float_exponent = &exponent);
+	static const char note[] = "float_block and float_exponent have no effect";
+	char *first;
+
+	lockstep_up(&ls, &terminated);
+	all_reduce(INCCL_FLOAT32, INCCL_SUM, NULL);
+	assert_false(lockstep_said(&ls, note));
+	for (unsigned int i = 0; i < 2; i++)
+		all_reduce(INCCL_FLOAT32, INCCL_SUM, &opts);
+	assert_true(lockstep_said(&ls, note));
+	/* once on each rank */
+	first = ls.log;
+	for (unsigned int r = 0; r < ls.conf.ranks; r++)
+		first = strstr(first, note) + 1;
+	assert_null(strstr(first, note));
+	lockstep_down(&ls);
+}
+
+static void what_is_told(void **state)
+{
+	struct inccl_communicator_info info = {.sz = sizeof(info)};
+	struct lockstep_conf conf = terminated;
+
+	lockstep_up(&ls, &conf);
+	assert_int_equal(inccl_communicator_info(ls.rank[1].comm, &info), 0);
+	assert_string_equal(info.mode, "termination");
+	assert_string_equal(info.floats, "native");
+	assert_int_equal(info.float_bits, 0);
+	assert_int_equal(info.message_packets, 4);
+	assert_int_equal(info.window, 4);
+	assert_non_null(strstr(ls.rank[1].fake.heard, "\"message_packets\":0,\"window\":16,"));
+	assert_non_null(strstr(ls.rank[1].fake.heard, "\"floats\":\"native\""));
+	assert_true(lockstep_said(&ls, "(termination, floats native), payload 256, window 4 x 4"));
+	lockstep_down(&ls);
+
+	conf.mode = INC_TREE_MIXED;
+	conf.native = false;
+	conf.agreed_packets = 1;
+	lockstep_up(&ls, &conf);
+	info.sz = sizeof(info);
+	assert_int_equal(inccl_communicator_info(ls.rank[1].comm, &info), 0);
+	assert_string_equal(info.mode, "mixed");
+	assert_string_equal(info.floats, "fixed");
+	assert_int_equal(info.float_bits, 29);
+	assert_int_equal(info.window, 8); /* as many messages as there may be */
+	lockstep_down(&ls);
+}
+
+static void refuse(enum inccl_op op, enum inccl_mode mode, const char *text)
+{
+	INCCL_OPTS(inccl_collective_opts, opts, .mode = mode, .error = why,
+		   .error_size = sizeof(why));
+
+	why[0] = 0;
+	assert_int_equal(
+		inccl_allreduce(ls.rank[0].comm, given[0], got[0], 4, INCCL_FLOAT32, op, &opts),
+		-EOPNOTSUPP);
+	if (!strstr(why, text))
+		fail_msg("%s", why);
+	assert_null(inccl_communicator_error(ls.rank[0].comm));
+}
+
+static void what_is_refused(void **state)
+{
+	static const struct {
+		enum inc_tree_mode mode;
+		bool native, write;
+		const char *prod; /* NULL: it goes */
+	} cases[] = {
+		{INC_TREE_PASSTHROUGH, false, true, "the switches are in passthrough mode"},
+		{INC_TREE_MIXED, false, false, "not all of the switches are in termination mode"},
+		{INC_TREE_TERMINATION, false, false, "not every rank or switch can do otherwise"},
+		{INC_TREE_TERMINATION, true, false, NULL},
+	};
+	struct lockstep_conf conf = terminated;
+
+	for (unsigned int i = 0; i < 4; i++) {
+		conf.mode = cases[i].mode;
+		conf.native = cases[i].native;
+		lockstep_up(&ls, &conf);
+		refuse(INCCL_AND, INCCL_MODE_SENDRECV, "and of float32: floats have sum");
+		if (cases[i].prod)
+			refuse(INCCL_PROD, INCCL_MODE_SENDRECV, cases[i].prod);
+		if (!cases[i].write)
+			refuse(INCCL_SUM, INCCL_MODE_WRITE, "mode write: a switch of ");
+		lockstep_silent(&ls); /* nothing was sent of any of them */
+		lockstep_down(&ls);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(native_floats),          cmocka_unit_test(nothing_beside),
+		cmocka_unit_test(options_without_effect), cmocka_unit_test(what_is_told),
+		cmocka_unit_test(what_is_refused),
+	};
+
+	return cmocka_run_group_tests_name("modes", tests, NULL, NULL);
+}
