@@ -21,6 +21,9 @@ os.environ["PATH"] = BUILD + ":" + os.environ["PATH"]
 # What labs' switches do, where a test runs in several modes (`MODES:`, selftests/run).
 MODE = os.environ.get("INC_TEST_MODE", "passthrough")
 TERMINATION = MODE == "termination"
+# What --mode of inccl-perf takes: a switch that terminates connections has no address to write to.
+SEND_MODES = ("sendrecv",) if TERMINATION else ("sendrecv", "write")
+SENDS_OR_WRITES = SEND_MODES[-1]
 
 failures = 0
 open_labs = []
@@ -409,6 +412,14 @@ class Lab:
     def counters(self):
         """{name: value} of the first switch."""
         return {c["name"]: c["value"] for c in self.switch_local("counters")["counters"]}
+
+    def results(self):
+        """How many results the first switch has made at least: in messages where it terminates
+        connections, each of which it sent to every host, else in packets."""
+        counters = self.counters()
+        if TERMINATION:
+            return counters["term_messages_sent"] // len(self.hosts)
+        return counters["multicast_result"]
 
     def check_books(self):
         result = self.incctl("counters", "--check", check=False)
