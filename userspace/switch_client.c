@@ -111,8 +111,10 @@ static void say_engines(const struct inc_client *c, struct inc_msg_hello *said)
 			continue;
 		}
 		said->n_engines++;
-		if (mode == INC_PASSTHROUGH)
-			said->limits = engine->limits;
+		if (mode != INC_PASSTHROUGH)
+			continue;
+		said->has_limits = true;
+		said->limits = engine->limits;
 	}
 }
 

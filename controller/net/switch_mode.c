@@ -7,6 +7,16 @@
 #include "lib/base/log.h"
 #include "lib/proto/desc.h"
 
+/* The largest that is no larger. */
+static unsigned int round_payload(unsigned int bytes)
+{
+	unsigned int payload = INC_MAX_PAYLOAD;
+
+	while (payload > bytes)
+		payload /= 2;
+	return payload;
+}
+
 /* What connections can end at, by the ports that the topology has. */
 static void take_endpoints(struct inc_ctl_switch *sw, const struct inc_msg_engine *engine)
 {
@@ -18,7 +28,7 @@ static void take_endpoints(struct inc_ctl_switch *sw, const struct inc_msg_engin
 		for (unsigned int p = 0; p < topo->n_ports; p++) {
 			if (strcmp(topo->ports[p].name, said->port) != 0)
 				continue;
-			sw->has[p].payload[said->kind] = said->payload;
+			sw->has[p].payload[said->kind] = round_payload(said->payload);
 			sw->has[p].message_bytes[said->kind] = said->message_bytes;
 		}
 	}

@@ -9,13 +9,6 @@
 #include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
 
-static bool wire_is_foreign(const struct inccl_communicator *comm)
-{
-	const bool little = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
-
-	return (comm->byte_order == INCCL_ORDER_LITTLE) != little;
-}
-
 static int read_opts(const struct inccl_collective_opts *given, struct inccl_collective_opts *opts,
 		     struct inc_err *err)
 {
@@ -140,7 +133,8 @@ static int new_request(struct inccl_communicator *comm, const struct inccl_plan 
 	if (!req)
 		return inc_err_set(err, ENOMEM, "no memory");
 	req->comm = comm;
-	req->foreign = plan->block_bytes && plan->element_bytes > 1 && wire_is_foreign(comm);
+	req->foreign = plan->block_bytes && plan->element_bytes > 1 &&
+		       inc_order_is_foreign(inccl_wire_order(comm));
 	inccl_cut_request(req, plan);
 	req->mode = opts->mode ?: INCCL_MODE_SENDRECV;
 	req->timeout_ns =
@@ -242,8 +236,10 @@ static void fail_by_itself(struct inccl_communicator *comm, int error, const cha
 static void note_unused(struct inccl_communicator *comm, const struct inccl_call *call,
 			const struct inccl_collective_opts *opts)
 {
-	if (!comm->native_floats || !inccl_floats_are_reduced(call) ||
-	    (!opts->float_block && !opts->float_exponent))
+	const bool asked =
+		opts->float_exponent || (opts->float_block && opts->float_block != INC_FIXED_BLOCK);
+
+	if (!comm->native_floats || !inccl_floats_are_reduced(call) || !asked)
 		return;
 	pthread_mutex_lock(&comm->lock);
 	if (!comm->noted_unused)

@@ -12,21 +12,35 @@
 #include "lib/rdma/gid.h"
 #include "hostlib/src/verbs.h"
 
+static int find_place(const struct verbs_config *config, uint32_t addr,
+		      struct inc_rdma_place *place, struct inc_err *err)
+{
+	const struct inc_rdma_place_wish wish = {
+		.device = config->device,
+		.port = config->port,
+		.gid_index = config->gid_index,
+		.pkey_index = config->pkey_index,
+	};
+
+	return inc_rdma_place_find(&wish, addr, place, err);
+}
+
 static int verbs_probe(const struct inccl_open_opts *opts, struct inc_err *why)
 {
 	struct verbs_config config;
-	struct verbs_place place;
+	struct inc_rdma_place place;
 	int ret;
 
 	ret = verbs_config_read(opts->options, &config, why);
 	if (ret)
 		return ret;
-	ret = verbs_place_find(&config, opts->addr, &place, why);
+	ret = find_place(&config, opts->addr, &place, why);
 	if (ret)
 		return ret;
 	inc_err_set(why, 0, "%s/%u on %s: RoCE v2 GID %u, MTU %u, port active", place.device->name,
-		    place.port, place.ifname[0] ? place.ifname : "?", place.gid_index, place.mtu);
-	verbs_place_close(&place);
+		    place.port, place.ifname[0] ? place.ifname : "?", place.gid_index,
+		    place.mtu_bytes);
+	inc_rdma_place_close(&place);
 	return 0;
 }
 
@@ -179,7 +193,7 @@ static void verbs_close(struct inccl_endpoint *base)
 		inc_rdma_cache_close(&ep->cache);
 		inc_rdma_unsubscribe(ep->place.device, &ep->events);
 	}
-	verbs_place_close(&ep->place);
+	inc_rdma_place_close(&ep->place);
 	free(ep->slot);
 	free(ep);
 }
@@ -203,19 +217,19 @@ static int verbs_open(const struct inccl_open_opts *opts, struct inccl_endpoint 
 	ret = verbs_config_read(opts->options, &ep->config, err);
 	if (ret)
 		goto fail;
-	ret = verbs_place_find(&ep->config, opts->addr, &ep->place, err);
+	ret = find_place(&ep->config, opts->addr, &ep->place, err);
 	if (ret)
 		goto fail;
 	ep->events =
 		(struct inc_rdma_subscriber){.on_event = verbs_on_event, .port = ep->place.port};
 	inc_rdma_subscribe(ep->place.device, &ep->events);
 	open_cache(ep);
-	payload = ep->place.mtu < INC_MAX_PAYLOAD ? ep->place.mtu : INC_MAX_PAYLOAD;
+	payload = ep->place.mtu_bytes < INC_MAX_PAYLOAD ? ep->place.mtu_bytes : INC_MAX_PAYLOAD;
 	if (opts->payload && opts->payload < payload)
 		payload = opts->payload;
 	if (payload < INC_MIN_PAYLOAD) {
 		ret = inc_err_set(err, EOPNOTSUPP, "%s: MTU %u", ep->place.device->name,
-				  ep->place.mtu);
+				  ep->place.mtu_bytes);
 		goto fail;
 	}
 	ret = choose_window(ep, opts, &local->window, err);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The verbs transport: one RC queue pair of a RoCEv2 device per communicator.
- *	verbs_config.c	its settings		verbs_device.c	device, port and GID
- *	verbs_region.c	registered memory
+ *	verbs_config.c	its settings		verbs_region.c	registered memory
  *	verbs.c		life of the queue pair	verbs_data.c	messages and completions
  */
 #ifndef INCCL_VERBS_H
@@ -12,9 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <infiniband/verbs.h>
-#include <net/if.h>
 #include "lib/base/err.h"
 #include "lib/rdma/completion.h"
+#include "lib/rdma/place.h"
 #include "lib/rdma/qp.h"
 #include "hostlib/src/transport.h"
 #include "hostlib/src/verbs_region.h"
@@ -42,21 +41,6 @@ struct verbs_config {
 
 int verbs_config_read(const char *options, struct verbs_config *config, struct inc_err *err);
 
-/* Where a queue pair can live. */
-struct verbs_place {
-	struct inc_rdma_device *device; /* a reference, of whoever holds the place */
-	uint8_t port;
-	uint8_t gid_index;
-	uint16_t pkey;
-	unsigned int mtu;         /* active, bytes */
-	char ifname[IF_NAMESIZE]; /* "": not known */
-};
-
-/* 0 with an open device, or -errno with err saying what each device lacks. */
-int verbs_place_find(const struct verbs_config *config, uint32_t addr, struct verbs_place *place,
-		     struct inc_err *err);
-void verbs_place_close(struct verbs_place *place);
-
 #define VERBS_BATCH 32 /* work requests per doorbell, completions per poll */
 
 /* Of one message under way. */
@@ -72,7 +56,7 @@ struct verbs_slot {
 struct verbs_endpoint {
 	struct inccl_endpoint base; /* first */
 	struct verbs_config config;
-	struct verbs_place place;
+	struct inc_rdma_place place;
 	struct inc_rdma_completions completions;
 	struct inc_rdma_qp qp;
 	struct inc_rdma_subscriber events;

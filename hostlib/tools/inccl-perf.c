@@ -123,6 +123,7 @@ static void print_header(const struct perf_opts *opts)
 	       opts->job.mode == INCCL_MODE_WRITE ? "write" : "sendrecv", info.peer);
 	if (opts->whole)
 		printf("# part %u of %u, measured beside the others\n", opts->color, opts->split);
+	printf("# tree %s, mode %s, floats %s\n", info.tree, info.mode, info.floats);
 	printf("# payload %u, window %u x %u packets, %u slots, %ld iterations after %ld%s%s\n",
 	       info.payload, info.window, info.message_packets, info.slots, opts->iters,
 	       opts->warmup, opts->in_place ? ", in place" : "", opts->check ? ", checked" : "");

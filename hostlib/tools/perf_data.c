@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <string.h>
+#include "lib/conf/comm_conf.h"
 #include "lib/proto/desc.h"
 #include "hostlib/tools/perf_data.h"
 #include "hostlib/tools/perf_float.h"
@@ -87,7 +88,7 @@ void perf_fill(const struct perf_call *call, uint32_t iter)
 	if (is_guarded(call))
 		memset((char *)call->recv + recv_bytes(call), GUARD, PERF_GUARD_BYTES);
 	if (dtype >= INCCL_FLOAT32)
-		perf_float_fill(dtype, call->send, call->send_count, call->rank, iter);
+		perf_float_fill(dtype, call->send, call->send_count, call->op, call->rank, iter);
 	else
 		types[dtype].fill(call->send, call->send_count, call->rank, iter);
 }
@@ -115,13 +116,19 @@ static uint64_t count_wrong(const struct perf_call *call, const struct perf_piec
 {
 	struct inccl_communicator_info info = {.sz = sizeof(info)};
 	const enum inccl_dtype dtype = call->dtype;
+	struct perf_bound bound;
 
 	if (dtype < INCCL_FLOAT32)
 		return types[dtype].count_wrong(piece);
 	inccl_communicator_info(call->opts->job.comm, &info);
-	return perf_float_count_wrong(dtype, piece,
-				      &(struct perf_fixed){.float_bits = info.float_bits,
-							   .block = call->opts->float_block});
+	bound = (struct perf_bound){
+		.native = !strcmp(info.floats, inc_float_forms[INC_FLOATS_NATIVE]),
+		.float_bits = info.float_bits,
+		.block = call->opts->float_block,
+		/* one switch alone, or a tree in which each adds at least one rank's part */
+		.roundings = strchr(info.tree, ' ') ? call->ranks : 1,
+	};
+	return perf_float_count_wrong(dtype, piece, &bound);
 }
 
 /* FNV-1a */

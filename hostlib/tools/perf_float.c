@@ -19,11 +19,14 @@ static struct format format_of(enum inccl_dtype dtype)
 	return formats[dtype - INCCL_FLOAT32];
 }
 
-/* Of 8 significant bits, between 2^-4 and 2^10: every type has it, and sums are exact in double. */
-static double number(uint32_t rank, uint64_t i, uint32_t iter)
+/* Of 8 significant bits: every type has it, and sums are exact in double. Between 2^-4 and 2^10; a
+ * factor is so near to 1 that no product leaves its type. */
+static double number(enum inccl_op op, uint32_t rank, uint64_t i, uint32_t iter)
 {
 	uint64_t v = perf_value(rank, i, iter);
 
+	if (op == INCCL_PROD)
+		return (v >> 40 & 1 ? -1 : 1) * (1 + (double)(v >> 32 & 1) / 128);
 	return ldexp((int)(v >> 32 & 0xff) - 128, (int)(v >> 40 & 7) - 4);
 }
 
@@ -59,15 +62,16 @@ static uint32_t bits_at(enum inccl_dtype dtype, const void *data, size_t i)
 					    : ((const uint16_t *)data)[i];
 }
 
-void perf_float_fill(enum inccl_dtype dtype, void *data, size_t count, uint32_t rank, uint32_t iter)
+void perf_float_fill(enum inccl_dtype dtype, void *data, size_t count, enum inccl_op op,
+		     uint32_t rank, uint32_t iter)
 {
 	const struct format f = format_of(dtype);
 
 	for (size_t i = 0; i < count; i++)
 		if (inccl_dtype_size(dtype) == 4)
-			((uint32_t *)data)[i] = encode(&f, dtype, number(rank, i, iter));
+			((uint32_t *)data)[i] = encode(&f, dtype, number(op, rank, i, iter));
 		else
-			((uint16_t *)data)[i] = encode(&f, dtype, number(rank, i, iter));
+			((uint16_t *)data)[i] = encode(&f, dtype, number(op, rank, i, iter));
 }
 
 /* Of the block that element i of the vector is in, over all ranks; behind the end of the vector
@@ -79,54 +83,89 @@ static double largest(const struct perf_piece *p, uint64_t i, unsigned int block
 
 	for (uint32_t r = 0; r < p->ranks; r++)
 		for (uint64_t k = first; k < first + block; k++) {
-			v = fabs(number(p->first + r, k, p->iter));
+			v = fabs(number(p->op, p->first + r, k, p->iter));
 			most = v > most ? v : most;
 		}
 	return most;
 }
 
-/* By how much the result may differ from the exact one. */
-static double bound(const struct perf_piece *p, enum inccl_dtype dtype, double most, uint32_t got,
-		    unsigned int float_bits)
+static double ulp_at(enum inccl_dtype dtype, uint32_t bits)
 {
 	const struct format f = format_of(dtype);
-	double ulp = fabs(decode(&f, dtype, got + 1) - decode(&f, dtype, got));
+
+	return fabs(decode(&f, dtype, bits + 1) - decode(&f, dtype, bits));
+}
+
+/* By how much the result may differ from the exact one, which goes through the switches as
+ * integers. most: the largest element of its block. */
+static double fixed_bound(const struct perf_piece *p, enum inccl_dtype dtype, double most,
+			  uint32_t got, unsigned int float_bits)
+{
 	double rounding = ldexp(most, -(int)float_bits);
 
 	/* an average of exact numbers is itself rounded in double */
-	return ((p->op == INCCL_AVG ? 1 : p->ranks) * rounding + ulp / 2) * (1 + 0x1p-30);
+	return ((p->op == INCCL_AVG ? 1 : p->ranks) * rounding + ulp_at(dtype, got) / 2) *
+	       (1 + 0x1p-30);
+}
+
+/* The same of one that is added as it is. want: the exact one; all: the sum of what is added,
+ * without signs, or the product. */
+static double native_bound(const struct perf_piece *p, enum inccl_dtype dtype, double want,
+			   double all, uint32_t got, unsigned int roundings)
+{
+	const bool half = inccl_dtype_size(dtype) < 4;
+	/* of a half, by rounding it to its type */
+	const double own = half ? ldexp(1, -1 - (int)format_of(dtype).mantissa_bits) : 0;
+	double bound = (p->ranks - 1) * 0x1p-24 * all + (roundings - 1) * own * all;
+
+	if (p->op == INCCL_AVG)
+		bound = bound / p->ranks + own * fabs(want);
+	if (half || p->op == INCCL_AVG)
+		bound += ulp_at(dtype, got) / 2;
+	return bound * (1 + 0x1p-10);
+}
+
+/* Element i of the piece as it should be, and what it is made of: the sum without signs. */
+static double exact(const struct perf_piece *p, size_t i, double *all)
+{
+	double want = number(p->op, p->first, p->offset + i, p->iter), v;
+
+	*all = fabs(want);
+	for (uint32_t r = 1; r < p->ranks; r++) {
+		v = number(p->op, p->first + r, p->offset + i, p->iter);
+		if (p->op == INCCL_MIN)
+			want = v < want ? v : want;
+		else if (p->op == INCCL_MAX)
+			want = v > want ? v : want;
+		else if (p->op == INCCL_PROD)
+			want *= v;
+		else
+			want += v;
+		*all = p->op == INCCL_PROD ? fabs(want) : *all + fabs(v);
+	}
+	return p->op == INCCL_AVG ? want / p->ranks : want;
 }
 
 uint64_t perf_float_count_wrong(enum inccl_dtype dtype, const struct perf_piece *p,
-				const struct perf_fixed *fixed)
+				const struct perf_bound *b)
 {
 	const struct format f = format_of(dtype);
-	double want, v, most = 0;
+	double want, all, most = 0, bound;
 	uint64_t wrong = 0;
 	uint32_t got;
 
 	for (size_t i = 0; i < p->count; i++) {
-		want = number(p->first, p->offset + i, p->iter);
-		for (uint32_t r = 1; r < p->ranks; r++) {
-			v = number(p->first + r, p->offset + i, p->iter);
-			if (p->op == INCCL_MIN)
-				want = v < want ? v : want;
-			else if (p->op == INCCL_MAX)
-				want = v > want ? v : want;
-			else
-				want += v;
-		}
+		want = exact(p, i, &all);
 		got = bits_at(dtype, p->data, i);
 		if (p->ranks == 1 || p->op == INCCL_MIN || p->op == INCCL_MAX) {
 			wrong += got != encode(&f, dtype, want);
 			continue;
 		}
-		if (p->op == INCCL_AVG)
-			want /= p->ranks;
-		if (!i || (p->offset + i) % fixed->block == 0)
-			most = largest(p, p->offset + i, fixed->block);
-		wrong += !(fabs(decode(&f, dtype, got) - want) <=
-			   bound(p, dtype, most, got, fixed->float_bits));
+		if (!b->native && (!i || (p->offset + i) % b->block == 0))
+			most = largest(p, p->offset + i, b->block);
+		bound = b->native ? native_bound(p, dtype, want, all, got, b->roundings)
+				  : fixed_bound(p, dtype, most, got, b->float_bits);
+		wrong += !(fabs(decode(&f, dtype, got) - want) <= bound);
 	}
 	return wrong;
 }

@@ -52,6 +52,12 @@ enum inc_byte_order {
 	INC_ORDER_NETWORK,
 };
 
+/* Have its elements to be turned round by who computes with them here? */
+static inline bool inc_order_is_foreign(enum inc_byte_order order)
+{
+	return (order == INC_ORDER_LITTLE) != (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
+}
+
 /* One connection, seen from the switch. In termination mode a 0 among the numbers means: what is
  * own the engine chooses, what is the peer's comes later ("connect"). */
 struct inc_conn_conf {

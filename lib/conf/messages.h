@@ -212,9 +212,10 @@ struct inc_msg_engine {
 struct inc_msg_hello {
 	uint32_t version;
 	char node[INC_CONTROL_NAME_LEN]; /* the switch */
-	struct inc_msg_limits limits;    /* in passthrough mode */
-	uint32_t mode;                   /* enum inc_mode_of_switch: what it does by itself */
-	uint32_t n_engines;              /* 0: it knows passthrough alone */
+	bool has_limits;                 /* in passthrough mode: */
+	struct inc_msg_limits limits;
+	uint32_t mode;      /* enum inc_mode_of_switch: what it does by itself */
+	uint32_t n_engines; /* 0: it knows passthrough alone */
 	struct inc_msg_engine engines[2];
 };
 

@@ -36,8 +36,8 @@ static const struct inc_field offer_fields[] = {
 	 .names = inc_endpoint_kinds, .text = "what connections end at"},
 	{"device", INC_LINE, INC_OPTIONAL, INC_AT(struct inc_msg_offer, device),
 	 .text = "which, for people"},
-	{"payload", INC_PAYLOAD_FIELD, .need = INC_REQUIRED, INC_AT(struct inc_msg_offer, payload),
-	 .text = "of a packet at most"},
+	{"payload", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_offer, payload),
+	 .min = INC_MIN_PAYLOAD, .max = UINT16_MAX, .text = "of a packet at most"},
 	{"message_bytes", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_offer, message_bytes),
 	 .min = 1, .max = UINT32_MAX, .text = "of a message at most"},
 };

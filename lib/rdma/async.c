@@ -137,6 +137,8 @@ static bool translate(const struct ibv_async_event *from, struct inc_rdma_event 
 	switch (to->kind) {
 	case INC_RDMA_QP_FATAL:
 		to->qp = from->element.qp;
+		to->by_peer = from->event_type == IBV_EVENT_QP_REQ_ERR ||
+			      from->event_type == IBV_EVENT_QP_ACCESS_ERR;
 		break;
 	case INC_RDMA_CQ_FATAL:
 		to->cq = from->element.cq;

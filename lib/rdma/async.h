@@ -42,6 +42,7 @@ struct inc_rdma_event {
 	const struct ibv_qp *qp; /* QP_FATAL; to compare with only: it may be destroyed by now */
 	const struct ibv_cq *cq; /* CQ_FATAL; likewise */
 	const char *text;        /* for people: "port error". Static. */
+	bool by_peer;            /* QP_FATAL: the peer has asked for what it may not */
 };
 
 /*

@@ -21,18 +21,26 @@ static int make(struct inc_rdma_completions *c, unsigned int entries, const char
 	return c->cq ? 0 : -errno;
 }
 
+static int check_entries(const struct inc_rdma_device *device, unsigned int entries,
+			 struct inc_err *err)
+{
+	if (entries && entries <= device->limits.max_cqe)
+		return 0;
+	return inc_err_set(err, EINVAL,
+			   "%s: completion queue of %u entries: the device can do 1 to %u",
+			   device->name, entries, device->limits.max_cqe);
+}
+
 int inc_rdma_completions_open(struct inc_rdma_completions *completions,
 			      struct inc_rdma_device *device, unsigned int entries,
 			      unsigned int ack_batch, struct inc_err *err)
 {
 	const char *step;
-	int ret;
+	int ret = check_entries(device, entries, err);
 
 	*completions = (struct inc_rdma_completions){.ack_batch = ack_batch};
-	if (!entries || entries > device->limits.max_cqe)
-		return inc_err_set(err, EINVAL,
-				   "%s: completion queue of %u entries: the device can do 1 to %u",
-				   device->name, entries, device->limits.max_cqe);
+	if (ret)
+		return ret;
 	completions->device = inc_rdma_device_ref(device);
 	ret = make(completions, entries, &step);
 	if (ret) {
@@ -40,6 +48,20 @@ int inc_rdma_completions_open(struct inc_rdma_completions *completions,
 		return inc_err_set(err, -ret, "%s: %s: %s", device->name, step, strerror(-ret));
 	}
 	return 0;
+}
+
+int inc_rdma_completions_grow(struct inc_rdma_completions *completions, unsigned int entries,
+			      struct inc_err *err)
+{
+	const struct inc_rdma_device *device = completions->device;
+	int ret = check_entries(device, entries, err);
+
+	if (ret || (int)entries <= completions->cq->cqe)
+		return ret;
+	ret = ibv_resize_cq(completions->cq, entries);
+	return ret ? inc_err_set(err, ret, "%s: completion queue to %u entries: %s", device->name,
+				 entries, strerror(ret))
+		   : 0;
 }
 
 static void ack(struct inc_rdma_completions *completions)

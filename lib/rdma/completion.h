@@ -32,6 +32,10 @@ struct inc_rdma_completions {
 int inc_rdma_completions_open(struct inc_rdma_completions *completions,
 			      struct inc_rdma_device *device, unsigned int entries,
 			      unsigned int ack_batch, struct inc_err *err);
+/* Makes room for so many entries at least; those that it has stay. 0, or -errno: -EINVAL where the
+ * device cannot do so many; the queue is as it was then. */
+int inc_rdma_completions_grow(struct inc_rdma_completions *completions, unsigned int entries,
+			      struct inc_err *err);
 /* The queue pairs that use it are destroyed. One of zeros is allowed. */
 void inc_rdma_completions_close(struct inc_rdma_completions *completions);
 

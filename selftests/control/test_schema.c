@@ -35,6 +35,8 @@ struct outer {
 	bool has_hint;
 	uint32_t hint;
 	int32_t whole;
+	bool has_later;
+	uint32_t later, none, named;
 };
 
 static bool is_even(uint64_t n)
@@ -72,6 +74,10 @@ static const struct inc_field fields[] = {
 	{"told", INC_UINT, INC_TOLD, AT(told), .max = 9, .def = 6},
 	{"hint", INC_UINT, INC_HINT, INC_MESSAGE_ONLY, AT(hint), .max = 9,
 	 .given = offsetof(struct outer, has_hint)},
+	{"later", INC_UINT, INC_LATER, AT(later), .max = 9, .def = 6,
+	 .given = offsetof(struct outer, has_later)},
+	{"none", INC_UINT, INC_OPTIONAL, AT(none), .min = 2, .max = 9, .empty = true},
+	{"named", INC_UINT, INC_OPTIONAL, AT(named), .max = 9, .alias = "called"},
 };
 static const struct inc_schema schema = INC_SCHEMA(struct outer, fields);
 
@@ -278,6 +284,59 @@ static void hints(void **state)
 	}
 }
 
+/* What may come later has a value in a file, and none in a message. */
+static void later(void **state)
+{
+	struct outer o = {.later = 3};
+	struct inc_err err;
+
+	assert_int_equal(read_json("{\"number\":2,\"told\":0}", &o, &err), 0);
+	assert_false(o.has_later);
+	assert_int_equal(o.later, 3);
+	assert_int_equal(read_json("{\"number\":2,\"told\":0,\"later\":0}", &o, &err), 0);
+	assert_true(o.has_later);
+	assert_int_equal(o.later, 0);
+	assert_int_equal(read_yaml("number: 2\n", &o, &err), 0);
+	assert_int_equal(o.later, 6);
+}
+
+/* 0 is as good as none, below the least value that there is. */
+static void zero_is_none(void **state)
+{
+	struct outer o = {.none = 7};
+	struct inc_err err;
+	json_t *print;
+
+	assert_int_equal(read_yaml("number: 2\nnone: 1\n", &o, &err), -EINVAL);
+	assert_string_equal(err.msg, "f:2: none: 1 is not between 2 and 9");
+	assert_int_equal(read_yaml("number: 2\nnone: 0\n", &o, &err), 0);
+	assert_int_equal(o.none, 0);
+	print = inc_schema_print(&schema, INC_FILE_ONLY, &o);
+	assert_null(json_object_get(print, "none"));
+	json_decref(print);
+	assert_int_equal(read_yaml("number: 2\nnone: 2\n", &o, &err), 0);
+	print = inc_schema_print(&schema, INC_FILE_ONLY, &o);
+	assert_int_equal(json_integer_value(json_object_get(print, "none")), 2);
+	json_decref(print);
+}
+
+/* Files may call a field by its other name, messages may not. */
+static void aliases(void **state)
+{
+	struct outer o = {};
+	struct inc_err err;
+
+	assert_int_equal(read_yaml("number: 2\ncalled: 5\n", &o, &err), 0);
+	assert_int_equal(o.named, 5);
+	assert_int_equal(read_yaml("number: 2\ncalled: 10\n", &o, &err), -EINVAL);
+	assert_string_equal(err.msg, "f:2: called: 10 is not between 0 and 9");
+	assert_int_equal(read_yaml("number: 2\ncalled: 5\nnamed: 5\n", &o, &err), -EINVAL);
+	assert_string_equal(err.msg, "f:1: 'named' and 'called' are the same");
+	o.named = 0;
+	assert_int_equal(read_json("{\"number\":2,\"told\":0,\"called\":5}", &o, &err), 0);
+	assert_int_equal(o.named, 0);
+}
+
 /* A line that somebody has cut is printed all the same. */
 static void cut_line(void **state)
 {
@@ -313,7 +372,8 @@ int main(void)
 		cmocka_unit_test(both_forms),   cmocka_unit_test(absent),
 		cmocka_unit_test(wrong_values), cmocka_unit_test(only_in_one_form),
 		cmocka_unit_test(written),      cmocka_unit_test(hints),
-		cmocka_unit_test(cut_line),
+		cmocka_unit_test(later),        cmocka_unit_test(zero_is_none),
+		cmocka_unit_test(aliases),      cmocka_unit_test(cut_line),
 	};
 
 	return cmocka_run_group_tests_name("schema", tests, NULL, NULL) ? 1 : 0;

@@ -52,6 +52,20 @@ static const struct {
 			 "\"transport\":\"verbs\",\"qpn\":18,\"payload\":256,\"slots\":1}]}"},
 	{INC_MSG_HELLO, "{\"version\":1,\"switch\":\"s0\",\"limits\":{\"children\":32,"
 			"\"slots\":4096,\"rows\":16384,\"connections\":1024,\"groups\":64}}"},
+	{INC_MSG_HELLO,
+	 "{\"version\":1,\"switch\":\"s0\",\"mode\":\"termination\",\"engines\":[{\"mode\":"
+	 "\"passthrough\"},{\"mode\":\"termination\",\"limits\":{\"children\":64,"
+	 "\"message_bytes\":1048576,\"window_bytes\":1},\"endpoints\":[{\"port\":\"p0\","
+	 "\"kind\":\"soft\",\"device\":\"d\",\"payload\":1024,\"message_bytes\":1}],"
+	 "\"kernels\":[{\"operator\":\"sum\",\"types\":[\"int32\",\"float32\"]}],"
+	 "\"set\":\"avx2\"}]}"},
+	{INC_MSG_CONFIGURED,
+	 "{\"seq\":5,\"communicator\":12,\"connections\":[{\"host_id\":0,\"my_qp\":2,"
+	 "\"my_psn\":0,\"my_port\":1},{\"host_id\":0,\"up\":true,\"my_qp\":3,\"my_psn\":9,"
+	 "\"my_port\":4791}]}"},
+	{INC_MSG_CONNECT, "{\"communicator\":12,\"connections\":[{\"host_id\":0,\"peer_qp\":2,"
+			  "\"psn\":0,\"peer_port\":1}]}"},
+	{INC_MSG_SET_MODE, "{\"switch\":\"s0\",\"mode\":\"termination\"}"},
 	{INC_MSG_CONFIGURE,
 	 "{\"seq\":5,\"config\":{\"communicator\":12,\"root\":true,\"payload\":1024,\"slots\":512,"
 	 "\"connections\":[{" CONNECTION "},{" CONNECTION "}]}}"},

@@ -100,6 +100,8 @@ static void put_float(const struct perf_call *call, size_t to, size_t from)
 			v = x < v ? x : v;
 		else if (call->op == INCCL_MAX)
 			v = x > v ? x : v;
+		else if (call->op == INCCL_PROD)
+			v *= x;
 		else
 			v += x;
 	}
@@ -192,7 +194,7 @@ static void check(const struct perf_opts *opts, enum inccl_dtype dtype, enum inc
 	assert_int_equal(perf_verify(&call, ITER), 1);
 }
 
-static void every_kind(void **state)
+static void every_kind_of(enum inc_float_form form)
 {
 	static const enum inccl_collective which[] = {INCCL_ALLREDUCE, INCCL_REDUCE,
 						      INCCL_BROADCAST, INCCL_REDUCE_SCATTER,
@@ -200,22 +202,35 @@ static void every_kind(void **state)
 	static const unsigned int blocks[] = {INC_FIXED_BLOCK, 1, 7, 1000};
 	struct perf_opts opts = {.job.comm = &comm, .root = ROOT};
 
+	comm.native_floats = form == INC_FLOATS_NATIVE;
 	for (unsigned int c = 0; c < 5; c++)
 		for (enum inccl_dtype d = 0; d <= INCCL_BFLOAT16; d++)
 			for (enum inccl_op op = 0; op <= INCCL_AVG; op++) {
 				opts.collective = which[c];
 				opts.float_block = blocks[(c + d + op) % 4];
 				if (!inccl_dtype_size(d) || !inccl_op_name(op) ||
-				    (d >= INCCL_FLOAT32 && op > INCCL_MAX && op != INCCL_AVG))
+				    (d >= INCCL_FLOAT32 && op > INCCL_MAX && op != INCCL_AVG &&
+				     !(op == INCCL_PROD && comm.native_floats)))
 					continue;
 				check(&opts, d, op);
 			}
+}
+
+static void every_kind(void **state)
+{
+	every_kind_of(INC_FLOATS_FIXED);
+}
+
+static void floats_as_they_are(void **state)
+{
+	every_kind_of(INC_FLOATS_NATIVE);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_kind),
+		cmocka_unit_test(floats_as_they_are),
 	};
 
 	endpoint.ops = &inccl_soft;

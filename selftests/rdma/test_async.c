@@ -17,6 +17,7 @@ struct listener {
 	struct inc_rdma_device *device;
 	unsigned int heard;
 	enum inc_rdma_event_kind last;
+	bool by_peer;                       /* the last */
 	void (*act)(struct listener *self); /* inside its call */
 	struct listener *other;
 };
@@ -27,6 +28,7 @@ static void hear(struct inc_rdma_subscriber *subscriber, const struct inc_rdma_e
 
 	self->heard++;
 	self->last = event->kind;
+	self->by_peer = event->by_peer;
 	if (self->act)
 		self->act(self);
 }
@@ -59,7 +61,8 @@ static void listen_to(struct listener *l, struct inc_rdma_device *device, uint8_
 static void say(struct inc_rdma_device *device, enum inc_rdma_event_kind kind, uint8_t port,
 		const void *qp, const void *cq)
 {
-	const struct inc_rdma_event event = {kind, port, qp, cq, "said"};
+	const struct inc_rdma_event event = {
+		.kind = kind, .port = port, .qp = qp, .cq = cq, .text = "said"};
 
 	inc_rdma_tell(device, &event);
 }
@@ -252,6 +255,8 @@ static struct listener old_one, new_one;
 static bool to_be_read;
 
 /* In the place of libibverbs' own. */
+static enum ibv_event_type read_type = IBV_EVENT_QP_FATAL;
+
 int ibv_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
 {
 	if (!to_be_read) {
@@ -259,7 +264,7 @@ int ibv_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
 		return -1;
 	}
 	to_be_read = false;
-	event->event_type = IBV_EVENT_QP_FATAL;
+	event->event_type = read_type;
 	event->element.qp = &queue_pair;
 	return 0;
 }
@@ -291,6 +296,35 @@ static void a_new_queue_pair_hears_nothing_of_an_old_one(void **state)
 	end_device(device);
 }
 
+static void whose_doing_it_is(void **state)
+{
+	static const struct {
+		enum ibv_event_type type;
+		bool by_peer;
+	} events[] = {{IBV_EVENT_QP_FATAL, false},
+		      {IBV_EVENT_QP_REQ_ERR, true},
+		      {IBV_EVENT_QP_ACCESS_ERR, true},
+		      {IBV_EVENT_PATH_MIG_ERR, false}};
+	struct inc_rdma_device *device = make_device();
+	struct listener all = {0};
+	struct ibv_context ctx;
+	size_t i;
+
+	device->ctx = &ctx;
+	old_one = new_one = (struct listener){.device = device};
+	listen_to(&all, device, 0, NULL, NULL);
+	for (i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
+		read_type = events[i].type;
+		to_be_read = true;
+		assert_int_equal(inc_rdma_device_take(device), 1);
+		assert_true(all.heard == i + 1 && all.last == INC_RDMA_QP_FATAL);
+		assert_int_equal(all.by_peer, events[i].by_peer);
+		inc_rdma_unsubscribe(device, &new_one.subscriber);
+	}
+	inc_rdma_unsubscribe(device, &all.subscriber);
+	end_device(device);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -299,6 +333,7 @@ int main(void)
 		cmocka_unit_test(who_unsubscribes_waits_for_a_call_elsewhere),
 		cmocka_unit_test(who_stands_behind_one_that_leaves_may_leave_too),
 		cmocka_unit_test(a_new_queue_pair_hears_nothing_of_an_old_one),
+		cmocka_unit_test(whose_doing_it_is),
 	};
 
 	return cmocka_run_group_tests_name("async", tests, NULL, NULL) ? 1 : 0;

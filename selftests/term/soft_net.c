@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include "selftests/term/soft_pair.h"
+#include "selftests/term/pair.h"
 
 #ifndef UDP_GRO
 #define UDP_GRO 104

@@ -23,7 +23,8 @@ static const struct {
 } reasons[] = {{INC_TERM_INVALID, "connection_error"},
 	       {INC_TERM_REFUSED, "peer_nak"},
 	       {INC_TERM_SILENT, "unresponsive"},
-	       {INC_TERM_ENDED_THERE, "ended"}};
+	       {INC_TERM_ENDED_THERE, "ended"},
+	       {INC_TERM_CUT, "connection_error"}};
 
 struct job {
 	struct world_shape shape;

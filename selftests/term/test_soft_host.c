@@ -14,7 +14,7 @@
 #include "hostlib/src/transport.h"
 #include "lib/base/clock.h"
 #include "lib/proto/roce.h"
-#include "selftests/term/soft_pair.h"
+#include "selftests/term/pair.h"
 
 #define PAYLOAD  1024
 #define PACKETS  64 /* of a message */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "lib/proto/roce.h"
-#include "selftests/term/soft_pair.h"
+#include "selftests/term/pair.h"
 
 static const struct net_faults good = {0};
 

@@ -97,6 +97,8 @@ static int make_node(struct inc_term_comm *cm, struct inc_err *err)
 	if (!child)
 		return inc_err_set(err, ENOMEM, "communicator %u: no memory",
 				   cm->conf.communicator);
+	cm->form.native_floats = cm->conf.floats == INC_FLOATS_NATIVE;
+	cm->form.swapped = inc_order_is_foreign(cm->conf.byte_order);
 	for (c = 0; c < cm->n_children; c++) {
 		const struct inc_conn_conf *conn = &cm->end[c].conf;
 
@@ -218,10 +220,12 @@ int inc_term_comm_new(const struct inc_term_comm_opts *opts, struct inc_comm_con
 		return inc_err_set(err, ENOMEM, "communicator %u: no memory", conf->communicator);
 	cm->opts = *opts;
 	cm->conf = *conf;
-	cm->form.native_floats = conf->floats == INC_FLOATS_NATIVE;
-	cm->form.swapped = (conf->byte_order == INC_ORDER_LITTLE) !=
-			   (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 	cm->slots = slots_of(conf);
+	cm->form = (struct inc_term_form){
+		.native_floats = conf->floats == INC_FLOATS_NATIVE,
+		.swapped = (conf->byte_order == INC_ORDER_NETWORK) !=
+			   (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__),
+	};
 	ret = add_ends(cm, conf, err);
 	ret = ret ?: make_node(cm, err);
 	ret = ret ?: inc_term_pool_new(cm->n_ends * cm->slots, buffer_bytes(conf), &cm->pool, err);

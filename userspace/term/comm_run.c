@@ -3,7 +3,6 @@
  * done. */
 #include "lib/base/log.h"
 #include "lib/proto/roce.h"
-#include "userspace/term/combine.h"
 #include "userspace/term/comm_priv.h"
 
 static void do_send(struct inc_term_comm *cm, const struct inc_term_action *a)

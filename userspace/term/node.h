@@ -61,14 +61,16 @@ struct inc_term;
 
 /* Why a peer's connection or the communicator ends, or is told of.
  * _(NAME, event of docs/control.md, what the peer has done; %llu: the message) */
-#define INC_TERM_REASONS(_)                                                       \
-	_(MISMATCH, "mismatch", "called something else as message %llu")          \
-	_(OUT_OF_TURN, "mismatch", "sent message %llu out of turn")               \
-	/* what a connection can break for */                                     \
-	_(INVALID, "connection_error", "sent an invalid request as message %llu") \
-	_(REFUSED, "peer_nak", "refused message %llu")                            \
-	_(SILENT, "unresponsive", "has not acknowledged message %llu")            \
-	_(ENDED_THERE, "ended", "says that the communicator has ended there (message %llu)")
+#define INC_TERM_REASONS(_)                                                                  \
+	_(MISMATCH, "mismatch", "called something else as message %llu")                     \
+	_(OUT_OF_TURN, "mismatch", "sent message %llu out of turn")                          \
+	/* what a connection can break for */                                                \
+	_(INVALID, "connection_error", "sent an invalid request as message %llu")            \
+	_(REFUSED, "peer_nak", "refused message %llu")                                       \
+	_(SILENT, "unresponsive", "has not acknowledged message %llu")                       \
+	_(ENDED_THERE, "ended", "says that the communicator has ended there (message %llu)") \
+	/* the switch's own end: its device or port has failed */                            \
+	_(CUT, "connection_error", "has no connection to this switch any more (message %llu)")
 
 enum inc_term_reason {
 #define _(NAME, event, text) INC_TERM_##NAME,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two soft devices of a switch on 127.0.0.1, with channels between them, driven by one thread. Each
+ * Two devices of a switch, of any kind, with channels between them, driven by one thread. Each
  * channel end sends a stream of messages, whose lengths, immediates and bytes follow from a seed,
  * and checks what it receives, byte by byte, as it comes: in order, once, unharmed.
  */
-#ifndef TERM_SOFT_PAIR_H
-#define TERM_SOFT_PAIR_H
+#ifndef TERM_PAIR_H
+#define TERM_PAIR_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,15 +31,32 @@ struct pair_end {
 	char text[200];
 };
 
+/* Where a device is. */
+struct pair_place {
+	const struct inc_term_endpoint_ops *ops;
+	const char *ifname;
+	struct in_addr ip;
+	uint16_t udp_port; /* 0: any */
+};
+
 struct pair {
+	struct pair_place place[2];
+	uint32_t max_message[2]; /* of their channels' buffers; 0: PAIR_MAX_MESSAGE */
 	struct inc_term_device *dev[2];
 	unsigned int n_channels;
 	struct pair_end end[2][PAIR_CHANNELS];
 };
 
-/* Opens them with n channels, made and not connected. */
+/* Opens two soft ones on 127.0.0.1, with n channels, made and not connected. */
 void pair_open(struct pair *p, unsigned int n_channels, uint64_t seed);
+/* The same in two places, in two steps: their devices, and channels between them. */
+void pair_open_device(struct pair *p, unsigned int d, const struct pair_place *place);
+void pair_make(struct pair *p, unsigned int n_channels, uint64_t seed);
 void pair_connect(struct pair *p);
+void pair_connect_end(struct pair *p, unsigned int d, unsigned int i,
+		      const struct inc_term_peer_addr *peer);
+/* Where the peer of an end is. */
+struct inc_term_peer_addr pair_peer(const struct pair *p, unsigned int d, unsigned int i);
 void pair_close(struct pair *p);
 
 /* Both ends of all channels are to send so many messages. */

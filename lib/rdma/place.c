@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which device, port and GID: those of the interface that has the member's address, of type
- * RoCE v2. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include "lib/rdma/gid.h"
 #include "lib/rdma/inventory.h"
-#include "hostlib/src/verbs.h"
+#include "lib/rdma/place.h"
 
 static bool port_will_do(const struct inc_rdma_device_info *device,
-			 const struct inc_rdma_port_info *port, const struct verbs_config *config,
-			 struct inc_err *why)
+			 const struct inc_rdma_port_info *port,
+			 const struct inc_rdma_place_wish *wish, struct inc_err *why)
 {
 	if (port->fault.error)
 		inc_err_add(why, "%s/%u: %s: %s", device->name, port->number, port->fault.step,
@@ -21,17 +18,18 @@ static bool port_will_do(const struct inc_rdma_device_info *device,
 	else if (port->state != INC_RDMA_PORT_ACTIVE)
 		inc_err_add(why, "%s/%u: port is %s", device->name, port->number,
 			    inc_rdma_port_state_name(port->state));
-	else if ((unsigned int)config->pkey_index >= port->pkeys)
-		inc_err_add(why, "%s/%u: P_Key index %d: the port has %u", device->name,
-			    port->number, config->pkey_index, port->pkeys);
+	else if (wish->pkey_index >= port->pkeys)
+		inc_err_add(why, "%s/%u: P_Key index %u: the port has %u", device->name,
+			    port->number, wish->pkey_index, port->pkeys);
 	else
 		return true;
 	return false;
 }
 
 /* True where the device will do: place, but for its device, is filled then. */
-static bool choose(const struct inc_rdma_device_info *device, const struct verbs_config *config,
-		   uint32_t addr, struct verbs_place *place, struct inc_err *why)
+static bool choose(const struct inc_rdma_device_info *device,
+		   const struct inc_rdma_place_wish *wish, uint32_t addr,
+		   struct inc_rdma_place *place, struct inc_err *why)
 {
 	const struct inc_rdma_gid *gid = NULL;
 	const struct inc_rdma_port_info *port = NULL;
@@ -50,7 +48,7 @@ static bool choose(const struct inc_rdma_device_info *device, const struct verbs
 		gid = inc_rdma_gid_find(port, &(struct inc_rdma_gid_wish){
 						      .type = INC_RDMA_GID_ROCE_V2,
 						      .raw = raw,
-						      .index = config->gid_index,
+						      .index = wish->gid_index,
 					      });
 	}
 	if (!gid) {
@@ -58,20 +56,21 @@ static bool choose(const struct inc_rdma_device_info *device, const struct verbs
 			    inc_rdma_gid_print(raw, text));
 		return false;
 	}
-	if (!port_will_do(device, port, config, why))
+	if (!port_will_do(device, port, wish, why))
 		return false;
 	place->port = port->number;
 	place->gid_index = gid->index;
-	place->pkey = port->pkey[config->pkey_index];
-	place->mtu = port->active_mtu_bytes;
+	place->pkey = port->pkey[wish->pkey_index];
+	place->mtu_bytes = port->active_mtu_bytes;
+	place->max_message_bytes = port->max_message_bytes;
 	memcpy(place->ifname, gid->own_ifname, sizeof(place->ifname));
 	return true;
 }
 
-int verbs_place_find(const struct verbs_config *config, uint32_t addr, struct verbs_place *place,
-		     struct inc_err *err)
+int inc_rdma_place_find(const struct inc_rdma_place_wish *wish, uint32_t addr,
+			struct inc_rdma_place *place, struct inc_err *err)
 {
-	struct inc_rdma_filter_entry only = {.port = config->port};
+	struct inc_rdma_filter_entry only = {.port = wish->port};
 	struct inc_rdma_filter filter = {.entry = &only, .entries = 1};
 	struct inc_rdma_inventory *inventory;
 	const struct inc_rdma_list *list;
@@ -80,13 +79,13 @@ int verbs_place_find(const struct verbs_config *config, uint32_t addr, struct ve
 	int ret;
 
 	memset(place, 0, sizeof(*place));
-	snprintf(only.device, sizeof(only.device), "%s", config->device);
+	snprintf(only.device, sizeof(only.device), "%s", wish->device);
 	ret = inc_rdma_inventory_open(&filter, &inventory, err);
 	if (ret)
 		return ret;
 	list = inc_rdma_inventory_get(inventory);
 	for (i = 0; i < list->devices && !place->device; i++)
-		if (choose(&list->device[i], config, addr, place, &why))
+		if (choose(&list->device[i], wish, addr, place, &why))
 			place->device = inc_rdma_inventory_device(inventory, list->device[i].index,
 								  list->device[i].name);
 	if (place->device)
@@ -94,7 +93,7 @@ int verbs_place_find(const struct verbs_config *config, uint32_t addr, struct ve
 	else if (why.msg[0])
 		ret = inc_err_set(err, ENODEV, "%s", why.msg);
 	else if (list->passed_over)
-		ret = inc_err_set(err, ENODEV, "no RDMA device '%s'", config->device);
+		ret = inc_err_set(err, ENODEV, "no RDMA device '%s'", wish->device);
 	else
 		ret = inc_err_set(err, ENODEV, "no RDMA device here");
 	inc_rdma_list_put(list);
@@ -102,7 +101,7 @@ int verbs_place_find(const struct verbs_config *config, uint32_t addr, struct ve
 	return ret;
 }
 
-void verbs_place_close(struct verbs_place *place)
+void inc_rdma_place_close(struct inc_rdma_place *place)
 {
 	inc_rdma_device_put(place->device);
 	place->device = NULL;

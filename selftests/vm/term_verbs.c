@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A switch's endpoints on real devices: streams of messages between two of them, and between one
+ * and a soft endpoint in the switch's namespace, whose wire it is; what is refused, what breaks.
+ * Arguments: of two devices on two interfaces, name, interface and address; one test, by name.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "lib/base/clock.h"
+#include "lib/proto/roce.h"
+#include "selftests/descriptors.h"
+#include "selftests/term/pair.h"
+#include "selftests/vm/rdma_ends.h"
+
+#define SWITCH_NETNS "/run/netns/sw"
+#define ADDED        "rxe9"
+
+/* ---- helpers ---- */
+
+static struct pair_place place_of(const struct end *end)
+{
+	return (struct pair_place){
+		.ops = &inc_term_verbs, .ifname = end->ifname, .ip = {end->addr}};
+}
+
+static void open_pair(struct pair *p, unsigned int n_channels, uint64_t seed)
+{
+	struct pair_place place;
+	unsigned int d;
+
+	memset(p, 0, sizeof(*p));
+	for (d = 0; d < 2; d++) {
+		place = place_of(&ends[d]);
+		pair_open_device(p, d, &place);
+	}
+	pair_make(p, n_channels, seed);
+}
+
+/* The switch's address on the wire of a device. */
+static struct in_addr switch_addr(const struct end *end)
+{
+	return (struct in_addr){htonl((ntohl(end->addr) & ~0xffu) | 254)};
+}
+
+/* Device 1 is a soft one, in the switch's namespace: a socket stays in the one it was made in. */
+static void open_mixed(struct pair *p, unsigned int n_channels, uint64_t seed)
+{
+	const struct pair_place verbs = place_of(&ends[0]);
+	const struct pair_place soft = {.ops = &inc_term_soft,
+					.ifname = "p0",
+					.ip = switch_addr(&ends[0]),
+					.udp_port = INC_ROCE_UDP_PORT};
+	int there = open(SWITCH_NETNS, O_RDONLY | O_CLOEXEC);
+	int here = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+
+	memset(p, 0, sizeof(*p));
+	pair_open_device(p, 0, &verbs);
+	assert_true(there >= 0 && here >= 0);
+	assert_int_equal(setns(there, CLONE_NEWNET), 0);
+	pair_open_device(p, 1, &soft);
+	assert_int_equal(setns(here, CLONE_NEWNET), 0);
+	close(there);
+	close(here);
+	pair_make(p, n_channels, seed);
+}
+
+static bool first_lost(struct pair *p)
+{
+	return p->end[0][0].lost;
+}
+
+static bool second_lost(struct pair *p)
+{
+	return p->end[1][0].lost;
+}
+
+static bool both_lost(struct pair *p)
+{
+	return p->end[0][0].lost && p->end[1][0].lost;
+}
+
+/* ---- messages ---- */
+
+static void test_probe(void **state)
+{
+	const struct in_addr nowhere = {htonl(0x0a4d0963)}; /* 10.77.9.99 */
+	struct inc_term_offer offer;
+	char want[64];
+	struct inc_err why;
+
+	if (inc_term_verbs.probe(ends[0].ifname, (struct in_addr){ends[0].addr}, &offer, &why))
+		fail_msg("%s", why.msg);
+	snprintf(want, sizeof(want), "%s port 1, GID ", ends[0].device);
+	assert_memory_equal(offer.device, want, strlen(want));
+	assert_int_equal(offer.mtu, 2048); /* the lab's links carry 2200 */
+	assert_int_equal(offer.max_message, 1 << 20);
+	assert_true(offer.max_channels > 64 && offer.chooses_qpn);
+	assert_int_equal(inc_term_verbs.probe("h9", nowhere, &offer, &why), -ENODEV);
+	assert_memory_equal(why.msg, "h9: ", 4);
+	assert_non_null(strstr(why.msg, "no RoCE v2 GID ::ffff:10.77.9.99"));
+}
+
+static void test_messages(void **state)
+{
+	const unsigned int before = open_descriptors();
+	struct pair p;
+
+	open_pair(&p, 1, 1);
+	pair_connect(&p);
+	pair_want(&p, 1000);
+	pair_run(&p, 120);
+	assert_false(pair_figures(&p, 0, 0).counts_packets);
+	pair_close(&p);
+	assert_int_equal(open_descriptors(), before);
+}
+
+static void test_channels(void **state)
+{
+	struct pair p;
+
+	open_pair(&p, PAIR_CHANNELS, 2);
+	pair_connect(&p);
+	pair_want(&p, 200);
+	pair_run(&p, 120);
+	pair_close(&p);
+}
+
+/* What is sent before the peer is known goes when it is. */
+static void test_connect_late(void **state)
+{
+	struct pair p;
+	int i;
+
+	open_pair(&p, 2, 3);
+	pair_want(&p, 20);
+	for (i = 0; i < 10; i++)
+		pair_turn(&p);
+	assert_int_equal(p.end[0][0].n_sent, PAIR_MESSAGES);
+	pair_connect(&p);
+	pair_run(&p, 60);
+	pair_close(&p);
+}
+
+static bool full(struct pair *p)
+{
+	return p->end[1][0].n_got == PAIR_MESSAGES;
+}
+
+/* A peer without receives is waited for, longer than any timeout. */
+static void test_no_room(void **state)
+{
+	uint64_t m, until_ns;
+	struct pair p;
+
+	open_pair(&p, 1, 4);
+	pair_connect(&p);
+	p.end[1][0].stingy = true;
+	pair_want(&p, 3 * PAIR_MESSAGES);
+	pair_until(&p, full);
+	until_ns = inc_now_ns() + 6 * INC_NSEC_PER_SEC;
+	while (inc_now_ns() < until_ns)
+		pair_turn(&p);
+	assert_int_equal(p.end[1][0].n_got, PAIR_MESSAGES);
+	assert_false(p.end[0][0].lost || p.end[1][0].lost);
+	p.end[1][0].stingy = false;
+	for (m = 0; m < PAIR_MESSAGES; m++)
+		inc_term_verbs.post(p.end[1][0].ch, p.end[1][0].in + m * PAIR_MAX_MESSAGE);
+	pair_run(&p, 60);
+	pair_close(&p);
+}
+
+/* Nothing but its descriptor wakes a device that has said that there is no more. */
+static void test_wakes(void **state)
+{
+	uint64_t end_ns = inc_now_ns() + 60 * INC_NSEC_PER_SEC, now_ns;
+	struct pollfd fds[2];
+	struct pair p;
+	int d;
+
+	open_pair(&p, 1, 5);
+	pair_connect(&p);
+	pair_want(&p, 200);
+	while (p.end[0][0].n_done < 200 || p.end[1][0].n_done < 200) {
+		uint64_t due_ns = UINT64_MAX;
+		bool more;
+
+		now_ns = inc_now_ns();
+		assert_true(now_ns < end_ns);
+		do {
+			pair_turn(&p);
+			more = false;
+			for (d = 0; d < 2; d++)
+				more |= inc_term_verbs.progress(p.dev[d]);
+		} while (more);
+		for (d = 0; d < 2; d++) {
+			fds[d] = (struct pollfd){inc_term_verbs.fd(p.dev[d]), POLLIN, 0};
+			if (inc_term_verbs.deadline_ns(p.dev[d]) < due_ns)
+				due_ns = inc_term_verbs.deadline_ns(p.dev[d]);
+		}
+		if (due_ns > now_ns && p.end[0][0].n_sent - p.end[0][0].n_done == PAIR_MESSAGES)
+			assert_int_not_equal(poll(fds, 2, 4000), 0);
+	}
+	pair_close(&p);
+}
+
+/* ---- a soft endpoint on the other end ---- */
+
+static void test_soft_peer(void **state)
+{
+	struct inc_term_device_figures f;
+	struct pair p;
+
+	open_mixed(&p, 2, 6);
+	pair_connect(&p);
+	pair_want(&p, 300);
+	pair_run(&p, 120);
+	f = pair_device_figures(&p, 1);
+	assert_int_equal(f.strangers, 0);
+	assert_int_equal(f.damaged, 0);
+	/* and it says that it ends */
+	inc_term_soft.shut(p.end[1][0].ch, INC_AETH_NAK_OPERATION);
+	p.end[1][0].ch = NULL;
+	p.end[0][0].total++;
+	pair_until(&p, first_lost);
+	assert_int_equal(p.end[0][0].reason, INC_TERM_ENDED_THERE);
+	pair_close(&p);
+}
+
+/* ---- what is refused ---- */
+
+static void refuses(struct pair *p, struct inc_term_channel_opts opts, const char *why)
+{
+	struct inc_term_channel *ch;
+	struct inc_term_numbers own;
+	struct inc_err err;
+
+	assert_int_equal(inc_term_verbs.make(p->dev[0], &opts, &ch, &own, &err), -EINVAL);
+	if (!strstr(err.msg, why))
+		fail_msg("'%s' does not say '%s'", err.msg, why);
+}
+
+static void test_refusals(void **state)
+{
+	const struct inc_term_channel_opts good = {
+		.pkey = INC_PKEY_DEFAULT,
+		.payload = 2048,
+		.max_message = 1 << 20,
+		.messages = 4,
+		.what = "communicator 3, rank 1",
+	};
+	struct inc_term_channel_opts opts = good;
+	struct inc_term_peer_addr peer;
+	struct inc_term_channel *ch;
+	struct inc_term_numbers own;
+	struct inc_err err;
+	struct pair p;
+
+	open_pair(&p, 1, 7);
+	opts.qpn = 77;
+	refuses(&p, opts, "communicator 3, rank 1: queue pair 77 was asked for, but rxe0");
+	opts = good;
+	opts.payload = 1000;
+	refuses(&p, opts, "payload 1000");
+	opts = good;
+	opts.max_message++;
+	refuses(&p, opts, "messages of 1048577 bytes");
+	opts = good;
+	opts.pkey = 0x1234;
+	refuses(&p, opts, "is not in the partition 0x1234");
+	opts = good;
+	opts.messages = 1 << 30;
+	refuses(&p, opts, "the device can do");
+	assert_int_equal(inc_term_verbs.make(p.dev[0], &good, &ch, &own, &err), 0);
+	assert_int_equal(own.udp_port, INC_ROCE_UDP_PORT);
+	peer = pair_peer(&p, 0, 0);
+	peer.udp_port = 5000;
+	assert_int_equal(inc_term_verbs.connect(ch, &peer, &err), -EPROTO);
+	inc_term_verbs.shut(ch, 0);
+	/* what has been refused has cost nothing */
+	pair_connect(&p);
+	pair_want(&p, 50);
+	pair_run(&p, 60);
+	pair_close(&p);
+}
+
+/* ---- what breaks ---- */
+
+/* Longer than the receives that the peer has posted. */
+static void test_too_long(void **state)
+{
+	struct pair_place place;
+	struct pair p;
+	unsigned int d;
+
+	memset(&p, 0, sizeof(p));
+	for (d = 0; d < 2; d++) {
+		place = place_of(&ends[d]);
+		pair_open_device(&p, d, &place);
+	}
+	p.max_message[1] = 512;
+	pair_make(&p, 1, 8);
+	pair_connect(&p);
+	p.end[0][0].total = 200;
+	pair_until(&p, both_lost);
+	assert_int_equal(p.end[1][0].reason, INC_TERM_INVALID);
+	assert_int_equal(p.end[0][0].reason, INC_TERM_REFUSED);
+	pair_close(&p);
+}
+
+/* A queue pair that is no more says nothing: who sends to it gives up, within seconds. */
+static void test_shut(void **state)
+{
+	uint64_t start_ns;
+	struct pair p;
+
+	open_pair(&p, 2, 9);
+	pair_connect(&p);
+	pair_want(&p, 10);
+	pair_run(&p, 60);
+	inc_term_verbs.shut(p.end[0][0].ch, INC_AETH_NAK_OPERATION);
+	p.end[0][0].ch = NULL;
+	p.end[1][0].total++;
+	start_ns = inc_now_ns();
+	pair_until(&p, second_lost);
+	assert_int_equal(p.end[1][0].reason, INC_TERM_SILENT);
+	assert_true(inc_now_ns() - start_ns < 15 * INC_NSEC_PER_SEC);
+	/* the other channel of the same devices goes on */
+	p.end[0][0].total = p.end[0][0].n_done;
+	p.end[1][0].total = p.end[1][0].n_done;
+	p.end[0][1].total = p.end[1][1].total = 100;
+	while (p.end[0][1].n_done < 100 || p.end[1][1].n_done < 100)
+		pair_turn(&p);
+	pair_close(&p);
+}
+
+/* An address that nobody has is looked for elsewhere: neither connect() nor a turn waits for it,
+ * nor does the end of the channel, or of the device. */
+static void test_nobody_there(void **state)
+{
+	const unsigned int before = open_descriptors();
+	uint64_t start_ns, turn_ns, longest_ns = 0;
+	struct inc_term_peer_addr peer;
+	struct pair p;
+
+	shell("ip neigh del %s dev %s || true; ip route replace 10.77.200.0/24 dev %s table 100",
+	      "10.77.200.9", ends[0].ifname, ends[0].ifname);
+	open_pair(&p, 2, 10);
+	peer = pair_peer(&p, 0, 0);
+	peer.ip.s_addr = inet_addr("10.77.200.9");
+	start_ns = inc_now_ns();
+	pair_connect_end(&p, 0, 0, &peer);
+	while (!p.end[0][0].lost) {
+		turn_ns = inc_now_ns();
+		pair_turn(&p);
+		turn_ns = inc_now_ns() - turn_ns;
+		longest_ns = turn_ns > longest_ns ? turn_ns : longest_ns;
+		assert_true(inc_now_ns() - start_ns < 60 * INC_NSEC_PER_SEC);
+	}
+	assert_int_equal(p.end[0][0].reason, INC_TERM_SILENT);
+	assert_non_null(strstr(p.end[0][0].text, "no ARP answer?"));
+	assert_true(inc_now_ns() - start_ns > INC_NSEC_PER_SEC / 2);
+	assert_true(longest_ns < 500 * INC_NSEC_PER_MSEC);
+	pair_connect_end(&p, 0, 1, &peer);
+	start_ns = inc_now_ns();
+	pair_close(&p);
+	assert_true(inc_now_ns() - start_ns < 500 * INC_NSEC_PER_MSEC);
+	/* what was left behind goes when the address is given up */
+	while (open_descriptors() > before) {
+		assert_true(inc_now_ns() - start_ns < 60 * INC_NSEC_PER_SEC);
+		usleep(10000);
+	}
+}
+
+static void test_port_down(void **state)
+{
+	struct pair p;
+
+	open_pair(&p, 1, 11);
+	pair_connect(&p);
+	pair_want(&p, 10);
+	pair_run(&p, 60);
+	shell("ip link set %s down", ends[0].ifname);
+	pair_until(&p, first_lost);
+	assert_int_equal(p.end[0][0].reason, INC_TERM_CUT);
+	assert_non_null(strstr(p.end[0][0].text, "port down for 2000 ms"));
+	assert_false(p.end[1][0].lost); /* its port is up, and it has sent nothing */
+	pair_close(&p);
+	shell("ip link set %s up", ends[0].ifname);
+}
+
+static bool gone(struct pair *p)
+{
+	return p->end[0][0].lost && strstr(p->end[0][0].text, "gone");
+}
+
+/* The kernel waits until nobody has the device open any more. */
+static void test_device_gone(void **state)
+{
+	const struct pair_place added = {
+		.ops = &inc_term_verbs, .ifname = "d0", .ip = {inet_addr("10.79.0.1")}};
+	const struct pair_place other = place_of(&ends[1]);
+	struct pair p;
+	int status;
+	pid_t pid;
+
+	shell("ip link add d0 type veth peer name d1 && ip link set d1 up && ip link set d0 up && "
+	      "ip addr add 10.79.0.1/24 dev d0 && rdma link add %s type rxe netdev d0",
+	      ADDED);
+	memset(&p, 0, sizeof(p));
+	pair_open_device(&p, 0, &added);
+	pair_open_device(&p, 1, &other);
+	pair_make(&p, 1, 12);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		execlp("rdma", "rdma", "link", "delete", ADDED, NULL);
+		_exit(127);
+	}
+	pair_until(&p, gone);
+	assert_int_equal(p.end[0][0].reason, INC_TERM_CUT);
+	pair_close(&p);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	shell("ip link del d0");
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_probe),        cmocka_unit_test(test_messages),
+		cmocka_unit_test(test_channels),     cmocka_unit_test(test_connect_late),
+		cmocka_unit_test(test_no_room),      cmocka_unit_test(test_wakes),
+		cmocka_unit_test(test_soft_peer),    cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_too_long),     cmocka_unit_test(test_shut),
+		cmocka_unit_test(test_nobody_there), cmocka_unit_test(test_port_down),
+		cmocka_unit_test(test_device_gone),
+	};
+
+	if (!read_ends(argc, argv, "term_verbs"))
+		return 2;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
