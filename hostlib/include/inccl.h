@@ -174,7 +174,9 @@ enum inccl_transport_kind {
 	INCCL_TRANSPORT_VERBS = 2, /* libibverbs */
 };
 
-/* How data moves, per collective. The switch serves ranks with different modes in one. */
+/* How data moves, per collective. The switch serves ranks with different modes in one. WRITE is
+ * refused (-EOPNOTSUPP) where a switch of the tree is in termination mode: it has no memory to
+ * name. */
 enum inccl_mode {
 	INCCL_MODE_DEFAULT = 0,  /* sendrecv */
 	INCCL_MODE_SENDRECV = 1, /* RDMA SEND into receives posted ahead */
@@ -194,10 +196,14 @@ struct inccl_communicator_opts {
 	 * interface's MTU carries, and its routes where they have an MTU of their own. The
 	 * smallest of all ranks counts. */
 	unsigned int payload;
-	/* Packets per message, 1 to 64, the same on every rank. Default 1. */
+	/* Packets per message, the same on every rank: 1 to 1024, and 1 MiB together, where all
+	 * switches are in termination mode, else 1 to 64; fewer where a switch takes fewer.
+	 * Default: what suits them, which is 64 KiB in termination mode, else 1 packet. */
 	unsigned int message_packets;
-	/* Messages under way at most. window * message_packets is at most 4096. Default: 256
-	 * packets, fewer where the socket's receive buffer holds fewer. */
+	/* Messages under way at most; packets where message_packets is the default. window *
+	 * message_packets is at most 4096. Fewer where a switch in termination mode holds fewer, or
+	 * another rank can. Default: 256 packets, fewer where the socket's receive buffer holds
+	 * fewer. */
 	unsigned int window;
 	/* Operations fail when nothing has moved for so long. Default 30000. */
 	unsigned int timeout_ms;
@@ -302,8 +308,8 @@ struct inccl_communicator_info {
 #define INCCL_STATISTIC_(name, unit, what) uint64_t name;
 	INCCL_STATISTICS(INCCL_STATISTIC_)
 #undef INCCL_STATISTIC_
-	/* Of a sum of floats: each rank's element is rounded to a unit of 2^-float_bits of what all
-	 * elements of its block, on all ranks, are below. */
+	/* Of a sum of floats that go as integers (else 0): each rank's element is rounded to a unit
+	 * of 2^-float_bits of what all elements of its block, on all ranks, are below. */
 	unsigned int float_bits;
 	const char *tree; /* "s0 > r of 3 switches": those from this rank's to the root, and how
 			   * many there are in all; incctl tree draws them */
@@ -328,7 +334,8 @@ enum inccl_collective {
 	INCCL_ALL_GATHER = 5,
 };
 
-/* Each of them goes with each integer type; with floats SUM, AVG, MIN and MAX do. */
+/* Each of them goes with each integer type; with floats SUM, AVG, MIN and MAX do, and PROD where
+ * switches add floats as they are. */
 enum inccl_op {
 	INCCL_SUM = 0, /* modulo 2^bits: what does not fit wraps, without an error */
 	INCCL_MIN = 1,
@@ -344,10 +351,16 @@ enum inccl_op {
 
 /* Two's complement where there is a sign, in the machine's byte order.
  *
- * The switch knows integers only. Floats that are reduced travel as such, made on the ranks:
- * MIN and MAX are exact, and a NaN wins. SUM and AVG are fixed point with an exponent for each
- * block of elements, the same bits on every rank whatever the order of arrival: |result - exact
- * sum| <= ranks * 2^-float_bits (of struct inccl_communicator_info: 30 with one rank, 28 with four)
+ * Where all switches of the tree are in termination mode, they add floats as they are (floats of
+ * struct inccl_communicator_info is "native"): float32 as IEEE 754 has it, in the order of the
+ * ranks at each switch; the halves in float32, rounded to their type once at each switch; the same
+ * bits on every rank and in every run. MIN and MAX are exact, and a NaN wins.
+ *
+ * Else ("fixed") switches know integers only. Floats that are reduced travel as such, made on the
+ * ranks: MIN and MAX are exact, and a NaN wins. SUM and AVG are fixed point with an exponent for
+ * each block of elements, the same bits on every rank whatever the order of arrival: |result -
+ * exact sum| <= ranks * 2^-float_bits (of struct inccl_communicator_info: 30 with one rank, 28 with
+ * four)
  * * the largest finite |element| of the block on any rank (2^-126 at least) + half a unit in the
  * last place of the result. Infinities and NaN come out as IEEE 754
  * adds them. An element of a SUM travels as 4 bytes, whatever its type. However many they are, the
@@ -381,7 +394,8 @@ struct inccl_collective_opts {
 	unsigned int timeout_ms;
 	char *error; /* where to put one line that says why it is refused at its start */
 	size_t error_size;
-	/* For SUM and AVG of floats, and read for nothing else; both the same on every rank, which
+	/* For SUM and AVG of floats that go as integers, and read for nothing else (where they go
+	 * as they are, the log says so); both the same on every rank, which
 	 * is checked: where they differ, or the floats' type or the operator does, the
 	 * communicator ends with -EREMOTEIO on every rank. */
 	/* Elements that share an exponent, counted from the first one of send. Default 64. */
@@ -413,7 +427,8 @@ struct inccl_collective_opts {
  * They return 0; -EINVAL: a NULL where there is something to give or get, buffers that overlap
  * or are not aligned, a root that is no rank, more elements than memory has bytes, options that
  * are no struct; -E2BIG: options that this library does not know; -EOPNOTSUPP: a type, operator
- * or mode that it does not offer, or an operator that floats do not have; -ENOMEM, -EFAULT:
+ * or mode that it does not offer, or not with these switches, or an operator that floats do not
+ * have; -ENOMEM, -EFAULT:
  * memory that cannot be had or registered; or the communicator's error, which -ERANGE is, too
  * (float_exponent). Only the last is final: of what is refused at the start nothing was sent.
  * Why a call was refused, the log says and opts->error.
