@@ -221,11 +221,6 @@ int inc_term_comm_new(const struct inc_term_comm_opts *opts, struct inc_comm_con
 	cm->opts = *opts;
 	cm->conf = *conf;
 	cm->slots = slots_of(conf);
-	cm->form = (struct inc_term_form){
-		.native_floats = conf->floats == INC_FLOATS_NATIVE,
-		.swapped = (conf->byte_order == INC_ORDER_NETWORK) !=
-			   (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__),
-	};
 	ret = add_ends(cm, conf, err);
 	ret = ret ?: make_node(cm, err);
 	ret = ret ?: inc_term_pool_new(cm->n_ends * cm->slots, buffer_bytes(conf), &cm->pool, err);

@@ -27,7 +27,6 @@ struct inc_term_comm {
 	struct inc_comm_conf conf; /* connections are in ends */
 	struct inc_term_form form; /* of its elements */
 	struct inc_term *node;
-	struct inc_term_form form; /* of the elements that it adds */
 	struct inc_term_pool *pool;
 	uint32_t n_children, n_ends;
 	uint32_t slots; /* messages that are posted with each peer */
