@@ -48,7 +48,8 @@ static const struct inc_program program = {
 		 "same type and shape everywhere) and gets the result in its own OUT.npy, which "
 		 "appears only when it is complete. A link is followed; /dev/null or a FIFO is "
 		 "written to, not replaced. Elements are integers of 1 to 8 bytes, float32 or "
-		 "float16; floats have the operators sum, avg, min and max.",
+		 "float16; floats have the operators sum, avg, min and "
+		 "max, and prod where the switches add them as they are.",
 	.groups = {{options, 0}, {job_options, offsetof(struct reduce_opts, job)}},
 	.check = check_job,
 };
@@ -168,12 +169,13 @@ static int check_op(const struct reduce_opts *opts, const struct npy *npy)
 	case INCCL_AVG:
 	case INCCL_MIN:
 	case INCCL_MAX:
+	case INCCL_PROD: /* the library knows whether the switches have it */
 		return 0;
 	default:
 		if (npy->dtype < INCCL_FLOAT32)
 			return 0;
-		return inc_usage("--op %s: %s has elements of %s, and floats have sum, avg, min "
-				 "and max",
+		return inc_usage("--op %s: %s has elements of %s, and floats have sum, avg, min, "
+				 "max and prod",
 				 inccl_op_name(opts->op), opts->in, inccl_dtype_name(npy->dtype));
 	}
 }
