@@ -21,6 +21,9 @@ os.environ["PATH"] = BUILD + ":" + os.environ["PATH"]
 # What labs' switches do, where a test runs in several modes (`MODES:`, selftests/run).
 MODE = os.environ.get("INC_TEST_MODE", "passthrough")
 TERMINATION = MODE == "termination"
+# What --mode of inccl-perf takes: a switch that terminates connections has no address to write to.
+SEND_MODES = ("sendrecv",) if TERMINATION else ("sendrecv", "write")
+SENDS_OR_WRITES = SEND_MODES[-1]
 
 failures = 0
 open_labs = []
@@ -240,6 +243,19 @@ def with_mode(path, mode, directory):
     return out
 
 
+def with_modes(path, modes, directory):
+    """A copy of a topology with these switches' modes, {name: mode}; its path."""
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    for name, mode in modes.items():
+        text, n = re.subn(rf"^(  - name: {name}\n)", rf"\1    mode: {mode}\n", text, flags=re.M)
+        expect(n == 1, f"{path} has {n} switches {name}")
+    out = os.path.join(directory, "-".join(modes) + "-" + os.path.basename(path))
+    with open(out, "w", encoding="utf-8") as f:
+        f.write(text)
+    return out
+
+
 def sizes(*elements):
     return [4 * n for n in elements]
 
@@ -409,6 +425,14 @@ class Lab:
     def counters(self):
         """{name: value} of the first switch."""
         return {c["name"]: c["value"] for c in self.switch_local("counters")["counters"]}
+
+    def results(self):
+        """How many results the first switch has made at least: in messages where it terminates
+        connections, each of which it sent to every host, else in packets."""
+        counters = self.counters()
+        if TERMINATION:  # nothing is there to count with before the first communicator
+            return counters.get("term_messages_sent", 0) // len(self.hosts)
+        return counters["multicast_result"]
 
     def check_books(self):
         result = self.incctl("counters", "--check", check=False)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * threads [ROUNDS]: a program that does all that inccl.h allows threads to do at once. It
+ * threads [ROUNDS [MODE]]: a program that does all that inccl.h allows threads to do at once. It
  * runs on every rank of a job (its environment says which), and checks every element against
  * sums that it knows without the library. Prints "N collectives"; exit code 0, or 1 with
  * what was wrong.
  *
  *   communicator 0: two threads share it, each waits for its own requests
- *   communicator 1: one thread, RDMA WRITE shape, blocking; made anew again and again
- *   communicator 2: one thread, several requests under way, inccl_test()
- *   and one thread that looks at all of them, all the time
+ *   communicator 1: one thread, RDMA WRITE shape (not in MODE sendrecv), blocking; made anew again
+ * and again communicator 2: one thread, several requests under way, inccl_test() and one thread
+ * that looks at all of them, all the time
  */
 #include <errno.h>
 #include <pthread.h>
@@ -26,6 +26,7 @@
 #define ROUNDS   2000 /* the same on every rank, or one would wait for the other's next */
 #define RENEWALS 12
 
+static enum inccl_mode renewal_mode = INCCL_MODE_WRITE;
 static struct inccl_group *group;
 static struct inccl_communicator *comm[COMMS];
 static pthread_rwlock_t alive[COMMS]; /* written by who makes comm[i] anew */
@@ -127,7 +128,7 @@ static void make(int i)
 
 static void *renew(void *arg)
 {
-	INCCL_OPTS(inccl_collective_opts, write, .mode = INCCL_MODE_WRITE);
+	INCCL_OPTS(inccl_collective_opts, shape, .mode = renewal_mode);
 	int32_t send[ELEMENTS], recv[ELEMENTS];
 	uint32_t n, life;
 	int err;
@@ -136,7 +137,7 @@ static void *renew(void *arg)
 		for (n = life; n < life + rounds / 20; n++) {
 			fill(send, 1, n);
 			err = inccl_allreduce(comm[1], send, recv, length(n), INCCL_INT32,
-					      INCCL_SUM, &write);
+					      INCCL_SUM, &shape);
 			if (err)
 				fail("allreduce", err);
 			check(recv, 1, n);
@@ -220,6 +221,8 @@ int main(int argc, char **argv)
 
 	if (argc > 1)
 		rounds = strtoul(argv[1], NULL, 0);
+	if (argc > 2 && !strcmp(argv[2], "sendrecv"))
+		renewal_mode = INCCL_MODE_SENDRECV;
 	err = inccl_group_create(&opts, &group);
 	if (err)
 		fail(error, err);
