@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <string.h>
 #include <arpa/inet.h>
+#include <isa-l/crc.h>
 #include "lib/roce/wire.h"
 
 int inc_roce_ext_len(uint8_t opcode)
@@ -36,6 +37,12 @@ unsigned int inc_roce_payload(unsigned int mtu)
 		if (p + INC_MAX_OVERHEAD <= mtu)
 			return p;
 	return 0;
+}
+
+uint32_t inc_crc32_update(uint32_t state, const void *data, size_t len)
+{
+	/* isa-l inverts on the way in and out, as zlib does */
+	return ~crc32_gzip_refl(~state, data, len);
 }
 
 /* head: the first INC_IP_TO_BTH_LEN bytes of the packet, of which len are there */
