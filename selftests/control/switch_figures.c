@@ -56,6 +56,11 @@ static int counters(const struct inc_engine *e, struct inc_engine_counters *out,
 	return 0;
 }
 
+static uint32_t places(const struct inc_engine *e)
+{
+	return n_comms;
+}
+
 static void tell_metrics(const struct inc_engine *e, json_t *families)
 {
 	static const struct inc_slowpath_stats stats;
@@ -78,6 +83,7 @@ int main(int argc, char **argv)
 {
 	static const struct inc_engine_ops ops = {.port = no_port,
 						  .usage = usage,
+						  .places = places,
 						  .comm = comm,
 						  .conn = conn,
 						  .counters = counters,
