@@ -273,7 +273,8 @@ static bool all_done(struct pair *p)
 
 	for (d = 0; d < 2; d++)
 		for (i = 0; i < p->n_channels; i++)
-			if (p->end[d][i].n_done < p->end[d][i].total)
+			if (p->end[d][i].n_done < p->end[d][i].total ||
+			    p->end[d][i].n_got < p->end[!d][i].total)
 				return false;
 	return true;
 }

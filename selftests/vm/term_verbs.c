@@ -91,6 +91,14 @@ static bool both_lost(struct pair *p)
 	return p->end[0][0].lost && p->end[1][0].lost;
 }
 
+static void lost_for(const struct pair *p, unsigned int d, enum inc_term_reason reason)
+{
+	const struct pair_end *e = &p->end[d][0];
+
+	if (e->reason != reason)
+		fail_msg("device %u: reason %d, not %d: %s", d, e->reason, reason, e->text);
+}
+
 /* ---- messages ---- */
 
 static void test_probe(void **state)
@@ -234,7 +242,7 @@ static void test_soft_peer(void **state)
 	p.end[1][0].ch = NULL;
 	p.end[0][0].total++;
 	pair_until(&p, first_lost);
-	assert_int_equal(p.end[0][0].reason, INC_TERM_ENDED_THERE);
+	lost_for(&p, 0, INC_TERM_ENDED_THERE);
 	pair_close(&p);
 }
 
@@ -280,7 +288,7 @@ static void test_refusals(void **state)
 	opts.pkey = 0x1234;
 	refuses(&p, opts, "is not in the partition 0x1234");
 	opts = good;
-	opts.messages = 1 << 30;
+	opts.messages = 1 << 21;
 	refuses(&p, opts, "the device can do");
 	assert_int_equal(inc_term_verbs.make(p.dev[0], &good, &ch, &own, &err), 0);
 	assert_int_equal(own.udp_port, INC_ROCE_UDP_PORT);
@@ -297,7 +305,8 @@ static void test_refusals(void **state)
 
 /* ---- what breaks ---- */
 
-/* Longer than the receives that the peer has posted. */
+/* Longer than the receives that the peer has posted, which is told as an invalid request, and by
+ * rxe of 6.1 as an error of its own, like the end of a communicator. */
 static void test_too_long(void **state)
 {
 	struct pair_place place;
@@ -314,8 +323,9 @@ static void test_too_long(void **state)
 	pair_connect(&p);
 	p.end[0][0].total = 200;
 	pair_until(&p, both_lost);
-	assert_int_equal(p.end[1][0].reason, INC_TERM_INVALID);
-	assert_int_equal(p.end[0][0].reason, INC_TERM_REFUSED);
+	lost_for(&p, 1, INC_TERM_INVALID);
+	if (p.end[0][0].reason != INC_TERM_ENDED_THERE)
+		lost_for(&p, 0, INC_TERM_REFUSED);
 	pair_close(&p);
 }
 
@@ -334,7 +344,7 @@ static void test_shut(void **state)
 	p.end[1][0].total++;
 	start_ns = inc_now_ns();
 	pair_until(&p, second_lost);
-	assert_int_equal(p.end[1][0].reason, INC_TERM_SILENT);
+	lost_for(&p, 1, INC_TERM_SILENT);
 	assert_true(inc_now_ns() - start_ns < 15 * INC_NSEC_PER_SEC);
 	/* the other channel of the same devices goes on */
 	p.end[0][0].total = p.end[0][0].n_done;
@@ -368,7 +378,7 @@ static void test_nobody_there(void **state)
 		longest_ns = turn_ns > longest_ns ? turn_ns : longest_ns;
 		assert_true(inc_now_ns() - start_ns < 60 * INC_NSEC_PER_SEC);
 	}
-	assert_int_equal(p.end[0][0].reason, INC_TERM_SILENT);
+	lost_for(&p, 0, INC_TERM_SILENT);
 	assert_non_null(strstr(p.end[0][0].text, "no ARP answer?"));
 	assert_true(inc_now_ns() - start_ns > INC_NSEC_PER_SEC / 2);
 	assert_true(longest_ns < 500 * INC_NSEC_PER_MSEC);
@@ -393,7 +403,7 @@ static void test_port_down(void **state)
 	pair_run(&p, 60);
 	shell("ip link set %s down", ends[0].ifname);
 	pair_until(&p, first_lost);
-	assert_int_equal(p.end[0][0].reason, INC_TERM_CUT);
+	lost_for(&p, 0, INC_TERM_CUT);
 	assert_non_null(strstr(p.end[0][0].text, "port down for 2000 ms"));
 	assert_false(p.end[1][0].lost); /* its port is up, and it has sent nothing */
 	pair_close(&p);
@@ -429,7 +439,7 @@ static void test_device_gone(void **state)
 		_exit(127);
 	}
 	pair_until(&p, gone);
-	assert_int_equal(p.end[0][0].reason, INC_TERM_CUT);
+	lost_for(&p, 0, INC_TERM_CUT);
 	pair_close(&p);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);

@@ -89,9 +89,9 @@ struct soft_channel *inc_soft_find(struct soft_device *dev, uint32_t qpn)
 {
 	struct soft_channel *ch;
 
-	LIST_FOREACH(ch, &dev->bucket[qpn % SOFT_BUCKETS], in_bucket)
-	if (ch->own_qpn == qpn)
-		return ch;
+	LIST_FOREACH (ch, &dev->bucket[qpn % SOFT_BUCKETS], in_bucket)
+		if (ch->own_qpn == qpn)
+			return ch;
 	return NULL;
 }
 
@@ -347,7 +347,7 @@ static void say_farewell(struct soft_channel *ch, uint8_t syndrome)
 	ch->farewells = SOFT_FAREWELLS;
 	ch->farewell_wait_ns = SOFT_FAREWELL_NS;
 	ch->farewell_at_ns = now_ns + ch->farewell_wait_ns;
-	inc_soft_farewell(ch, now_ns);
+	inc_soft_farewell(ch, inc_soft_kept(ch), now_ns);
 	soft_due(dev, ch->farewell_at_ns);
 	if (dev->n_ended > SOFT_MAX_ENDED)
 		inc_soft_forget(TAILQ_FIRST(&dev->ended));

@@ -149,6 +149,12 @@ static inline void soft_due(struct soft_device *dev, uint64_t at_ns)
 		dev->due_at_ns = at_ns;
 }
 
+/* PSN of the last packet of the peer that was kept. */
+static inline uint32_t inc_soft_kept(const struct soft_channel *ch)
+{
+	return ch->peer_psn + (uint32_t)(ch->rx_next ? ch->rx_next - 1 : 0);
+}
+
 /* soft.c */
 /* Breaks the channel; its handler hears so at the end of progress(), this one or the next. */
 void inc_soft_lose(struct soft_channel *ch, enum inc_term_reason reason, const char *fmt, ...)
@@ -171,7 +177,7 @@ void inc_soft_flush(struct inc_term_device *dev);
 /* What runs out by now. */
 void inc_soft_timers(struct soft_device *dev, uint64_t now_ns);
 /* Tells the peer of a channel that has ended that it has. */
-void inc_soft_farewell(struct soft_channel *ch, uint64_t now_ns);
+void inc_soft_farewell(struct soft_channel *ch, uint32_t psn, uint64_t now_ns);
 
 /* soft_rx.c */
 bool inc_soft_progress(struct inc_term_device *dev);

@@ -130,11 +130,14 @@ static void take_aeth(struct soft_channel *ch, const struct inc_roce_packet *pkt
 	}
 }
 
-/* The peer goes on although it was told that the channel has ended: again, but no flood. */
+/* The peer goes on although it was told that the channel has ended: again, but no flood. A device
+ * believes a NAK of a packet that it waits for an answer to. */
 static void take_late(struct soft_channel *ch, const struct inc_roce_packet *pkt, uint64_t now_ns)
 {
+	const uint32_t next = ch->peer_psn + (uint32_t)ch->rx_next;
+
 	if (pkt->opcode != INC_OP_ACK && now_ns - ch->told_at_ns >= SOFT_FAREWELL_PACE_NS)
-		inc_soft_farewell(ch, now_ns);
+		inc_soft_farewell(ch, inc_psn_diff(pkt->psn, next) < 0 ? pkt->psn : next, now_ns);
 }
 
 /* Whether d comes from the channel's peer. An RDMA device has a source port for each flow. */

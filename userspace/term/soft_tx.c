@@ -245,13 +245,12 @@ void inc_soft_flush(struct inc_term_device *d)
 
 /* ---- time ---- */
 
-void inc_soft_farewell(struct soft_channel *ch, uint64_t now_ns)
+void inc_soft_farewell(struct soft_channel *ch, uint32_t psn, uint64_t now_ns)
 {
 	struct soft_device *dev = soft_device_of(ch);
 	uint8_t packet[INC_ACK_PACKET_LEN];
-	uint32_t kept = ch->rx_next ? ch->rx_next - 1 : 0;
 
-	inc_put_ack_packet(packet, &ch->tx.to, ch->syndrome, ch->peer_psn + kept, ch->rx_msn);
+	inc_put_ack_packet(packet, &ch->tx.to, ch->syndrome, psn, ch->rx_msn);
 	inc_udp_send_one(&dev->udp, &ch->tx.to.addr, packet, sizeof(packet));
 	ch->told_at_ns = now_ns;
 }
@@ -260,10 +259,9 @@ static void run_farewells(struct soft_device *dev, uint64_t now_ns)
 {
 	struct soft_channel *ch;
 
-	TAILQ_FOREACH(ch, &dev->ended, in_all)
-	{
+	TAILQ_FOREACH (ch, &dev->ended, in_all) {
 		if (now_ns >= ch->farewell_at_ns) {
-			inc_soft_farewell(ch, now_ns);
+			inc_soft_farewell(ch, inc_soft_kept(ch), now_ns);
 			ch->farewell_wait_ns *= 2;
 			ch->farewell_at_ns =
 				--ch->farewells ? now_ns + ch->farewell_wait_ns : UINT64_MAX;
@@ -278,9 +276,9 @@ static void report_broken(struct soft_device *dev)
 
 	/* a handler may end any channel, so each look begins anew */
 	do {
-		TAILQ_FOREACH(ch, &dev->channels, in_all)
-		if (ch->report)
-			break;
+		TAILQ_FOREACH (ch, &dev->channels, in_all)
+			if (ch->report)
+				break;
 		if (ch) {
 			ch->report = false;
 			dev->handler->lost(ch->ctx, ch->reason, ch->text);
@@ -296,8 +294,7 @@ void inc_soft_timers(struct soft_device *dev, uint64_t now_ns)
 	if (now_ns < dev->due_at_ns)
 		return;
 	dev->due_at_ns = UINT64_MAX;
-	TAILQ_FOREACH(ch, &dev->channels, in_all)
-	{
+	TAILQ_FOREACH (ch, &dev->channels, in_all) {
 		at_ns = inc_requester_deadline_ns(&ch->tx);
 		if (ch->tell_at_ns < at_ns)
 			at_ns = ch->tell_at_ns;

@@ -224,6 +224,12 @@ fail:
 	return ret;
 }
 
+/* Nobody has told the peer's Ethernet address. */
+static bool is_silence(int error)
+{
+	return error == -ETIMEDOUT || error == -EHOSTUNREACH;
+}
+
 static void entered(struct verbs_channel *ch, int error)
 {
 	const struct inc_rdma_rts rts = {
@@ -237,7 +243,8 @@ static void entered(struct verbs_channel *ch, int error)
 	if (ch->life != VERBS_ENTERING)
 		return;
 	if (inc_rdma_qp_entered(&ch->qp, error, &why)) {
-		inc_verbs_lose(ch, INC_TERM_SILENT, "%s", why.msg);
+		inc_verbs_lose(ch, is_silence(error) ? INC_TERM_SILENT : INC_TERM_CUT, "%s",
+			       why.msg);
 		return;
 	}
 	if (inc_rdma_qp_to_rts(&ch->qp, &rts, &why)) {

@@ -161,6 +161,7 @@ static enum inc_term_reason reason_of(const struct ibv_wc *wc)
 	case IBV_WC_REM_ACCESS_ERR:
 		return receiving ? INC_TERM_INVALID : INC_TERM_REFUSED;
 	case IBV_WC_LOC_LEN_ERR:
+	case IBV_WC_LOC_QP_OP_ERR: /* rxe's word for a message that is longer than the receive */
 		return receiving ? INC_TERM_INVALID : INC_TERM_CUT;
 	default:
 		return INC_TERM_CUT;

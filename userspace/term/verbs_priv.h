@@ -19,6 +19,7 @@
 #include <stdatomic.h>
 #include <sys/queue.h>
 #include "lib/base/clock.h"
+#include "lib/base/err.h"
 #include "lib/rdma/completion.h"
 #include "lib/rdma/inventory.h"
 #include "lib/rdma/qp.h"
