@@ -274,7 +274,7 @@ static const struct inc_opt options[] = {
 	{.name = "netns",
 	 .value = "FILE",
 	 .help = "the peer's network namespace, so that packets cross a link",
-	 INC_OPT_TEXT(struct settings, netns, NULL)},
+	 INC_OPT_TEXT(struct settings, netns, inc_path_check)},
 	{.name = "own",
 	 .value = "ADDRESS",
 	 .preset = "127.0.0.1",
