@@ -86,7 +86,7 @@ def jobs():
         for ranks in (1, 2, 3):
             job(f"allreduce_of_{ranks}", "--sizes", "0,4,1028,65540,1M,4M", ranks=ranks)
         for collective in ("reduce", "broadcast", "reducescatter", "allgather"):
-            job(collective, "--sizes", "0,16,4112,65552", collective=collective)
+            job(collective, "--sizes", "0,12,4104,65544", collective=collective)  # blocks of 3 ranks
         job("floats", "--dtype", "float16", "--op", "max", "--sizes", "1028,65540")
         expect(not ask("connections"), "a communicator is left")
 
