@@ -128,7 +128,9 @@ static int compare_files(struct reduce_opts *opts, const struct npy *npy)
 
 static int run(struct reduce_opts *opts, const struct npy *npy)
 {
-	INCCL_OPTS(inccl_collective_opts, how, .mode = opts->job.mode);
+	char refused[256] = "";
+	INCCL_OPTS(inccl_collective_opts, how, .mode = opts->job.mode, .error = refused,
+		   .error_size = sizeof(refused));
 	uint64_t start_ns, end_ns;
 	struct inc_err why;
 	unsigned int i;
@@ -142,7 +144,10 @@ static int run(struct reduce_opts *opts, const struct npy *npy)
 	err = inccl_allreduce(opts->job.comm, npy->data, npy->data, npy->count, npy->dtype,
 			      opts->op, &how);
 	if (err) {
-		job_report(&opts->job, opts->in, err);
+		if (refused[0])
+			inc_error("%s: %s", opts->in, refused);
+		else
+			job_report(&opts->job, opts->in, err);
 		return err;
 	}
 	end_ns = inc_now_ns();
