@@ -15,7 +15,7 @@
 #define INC_PIN_ROOT     INC_BPFFS "/inc"
 #define INC_RUN_DIR      "/run/inc"
 #define INC_LOCK_PATH    INC_RUN_DIR "/%s.lock" /* of an instance that may load programs */
-#define INC_INSTANCE_LEN 32 /* with the final 0; letters, digits, '-' and '_' */
+#define INC_INSTANCE_LEN 32                     /* with the final 0; letters, digits, '-' and '_' */
 #define INC_DEF_COMMS    64
 #define INC_DEF_CONNS    1024
 #define INC_DEF_ROWS     16384 /* of sizeof(struct inc_buf), and half as many for results */

@@ -15,8 +15,8 @@ void inc_comm_configure(struct inc_comm *comm); /* all have asked */
 void inc_comm_unconfigure(struct inc_comm *comm);
 /* The first of its switches that is not connected, or NULL. */
 const struct inc_ctl_switch *inc_comm_absent(const struct inc_comm *comm);
-/* The switch has answered configure: code 0 and what it has made (NULL: text says why that cannot be
- * read), or why not. */
+/* The switch has answered configure: code 0 and what it has made (NULL: text says why that cannot
+ * be read), or why not. */
 void inc_comm_answered(struct inc_ctl_switch *sw, uint32_t number, int code, const char *text,
 		       const struct inc_msg_configured *made);
 /* The same of connect. */

@@ -70,11 +70,11 @@ static struct shared *find(struct inc_term_devices *d, const struct inc_term_dev
 {
 	struct shared *s;
 
-	LIST_FOREACH(s, &d->list, entry)
-	if (s->dev->ops == want->ops && !strcmp(s->ifname, want->ifname) &&
-	    s->own_ip.s_addr == want->own_ip.s_addr &&
-	    (!want->udp_port || s->udp_port == want->udp_port))
-		return s;
+	LIST_FOREACH (s, &d->list, entry)
+		if (s->dev->ops == want->ops && !strcmp(s->ifname, want->ifname) &&
+		    s->own_ip.s_addr == want->own_ip.s_addr &&
+		    (!want->udp_port || s->udp_port == want->udp_port))
+			return s;
 	return NULL;
 }
 
@@ -150,8 +150,8 @@ struct inc_term_device_figures inc_term_devices_figures(const struct inc_term_de
 	struct inc_term_device_figures sum = d->closed;
 	const struct shared *s;
 
-	LIST_FOREACH(s, &d->list, entry)
-	add_figures(&sum, s);
+	LIST_FOREACH (s, &d->list, entry)
+		add_figures(&sum, s);
 	return sum;
 }
 
@@ -159,9 +159,9 @@ void inc_term_devices_put(struct inc_term_devices *d, struct inc_term_device *de
 {
 	struct shared *s;
 
-	LIST_FOREACH(s, &d->list, entry)
-	if (s->dev == dev)
-		break;
+	LIST_FOREACH (s, &d->list, entry)
+		if (s->dev == dev)
+			break;
 	if (!s || --s->users)
 		return;
 	add_figures(&d->closed, s);
@@ -177,8 +177,7 @@ static int wait_ms(struct inc_term_devices *d, uint64_t until_ns, uint64_t now_n
 	struct shared *s;
 	uint64_t ms;
 
-	LIST_FOREACH(s, &d->list, entry)
-	{
+	LIST_FOREACH (s, &d->list, entry) {
 		const uint64_t at_ns = s->more ? 0 : s->dev->ops->deadline_ns(s->dev);
 
 		if (at_ns < until_ns)
@@ -211,9 +210,9 @@ bool inc_term_devices_turn(struct inc_term_devices *d, uint64_t until_ns)
 		else
 			called = true;
 	now_ns = inc_now_ns();
-	LIST_FOREACH(s, &d->list, entry)
-	if (s->more || s->dev->ops->deadline_ns(s->dev) <= now_ns)
-		progress(s);
+	LIST_FOREACH (s, &d->list, entry)
+		if (s->more || s->dev->ops->deadline_ns(s->dev) <= now_ns)
+			progress(s);
 	return called;
 }
 
@@ -221,6 +220,6 @@ void inc_term_devices_flush(struct inc_term_devices *d)
 {
 	struct shared *s;
 
-	LIST_FOREACH(s, &d->list, entry)
-	s->dev->ops->flush(s->dev);
+	LIST_FOREACH (s, &d->list, entry)
+		s->dev->ops->flush(s->dev);
 }

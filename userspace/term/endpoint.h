@@ -70,8 +70,8 @@ struct inc_term_peer_addr {
 	uint16_t udp_port;
 	uint32_t qpn;
 	uint32_t psn; /* of its first packet */
-	/* It is an RDMA device, whose IP IDs a UDP socket cannot know: any is accepted, at the price
-	 * of 16 of the ICRC's 32 bits (soft only). */
+	/* It is an RDMA device, whose IP IDs a UDP socket cannot know: any is accepted, at the
+	 * price of 16 of the ICRC's 32 bits (soft only). */
 	bool any_ip_id;
 };
 
@@ -131,10 +131,10 @@ struct inc_term_endpoint_ops {
 	/* -EALREADY: it has its peer. */
 	int (*connect)(struct inc_term_channel *ch, const struct inc_term_peer_addr *peer,
 		       struct inc_err *err);
-	/* Ends it, and ch is gone. Buffers posted and messages sent are the caller's again when this
-	 * returns; nothing is reported. syndrome: what the peer is told, as soft endpoints can: at
-	 * once, several times, and at each packet that it goes on sending (INC_AETH_NAK_OPERATION:
-	 * the communicator has ended); 0: nothing. */
+	/* Ends it, and ch is gone. Buffers posted and messages sent are the caller's again when
+	 * this returns; nothing is reported. syndrome: what the peer is told, as soft endpoints
+	 * can: at once, several times, and at each packet that it goes on sending
+	 * (INC_AETH_NAK_OPERATION: the communicator has ended); 0: nothing. */
 	void (*shut)(struct inc_term_channel *ch, uint8_t syndrome);
 
 	/* One more receive. Before connect() too. */
