@@ -35,7 +35,6 @@ struct inc_term_comm {
 	uint32_t slots; /* messages that are posted with each peer */
 	bool ended;
 	bool settled; /* channels are shut */
-	uint64_t ticked_at_ns;
 	uint64_t kept, dropped; /* messages that made nothing */
 	uint64_t reduced_bytes, mismatches;
 	struct comm_end end[INC_COMM_MAX_CONNECTIONS]; /* by peer */

@@ -105,7 +105,6 @@ const struct inc_term_handler inc_term_comm_handler = {
 
 void inc_term_comm_tick(struct inc_term_comm *cm, uint64_t now_ns)
 {
-	cm->ticked_at_ns = now_ns;
 	inc_term_tick(cm->node, now_ns);
 	act(cm);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include "lib/base/log.h"
+#include "lib/conf/comm_conf.h"
 #include "userspace/interface.h"
 #include "userspace/term/soft_priv.h"
 
@@ -24,7 +25,7 @@ static int soft_probe(const char *ifname, struct in_addr own_ip, struct inc_term
 		return inc_err_set(why, ENODEV, "%s: MTU %u is too small for a payload of %d",
 				   ifname, mtu, INC_MIN_PAYLOAD);
 	inet_ntop(AF_INET, &own_ip, out->device, sizeof(out->device));
-	out->max_message = SOFT_MAX_MESSAGE;
+	out->max_message = INC_MAX_MESSAGE_BYTES;
 	return 0;
 }
 
@@ -181,9 +182,9 @@ static int check(const struct inc_term_channel_opts *opts, struct inc_err *err)
 	if (!inc_payload_ok(opts->payload))
 		return inc_err_set(err, EINVAL, "%s: payload %u: %s", opts->what, opts->payload,
 				   INC_PAYLOADS_TEXT);
-	if (opts->max_message > SOFT_MAX_MESSAGE)
+	if (opts->max_message > INC_MAX_MESSAGE_BYTES)
 		return inc_err_set(err, EINVAL, "%s: messages of %u bytes: %u at most", opts->what,
-				   opts->max_message, SOFT_MAX_MESSAGE);
+				   opts->max_message, INC_MAX_MESSAGE_BYTES);
 	if (!opts->messages)
 		return inc_err_set(err, EINVAL, "%s: no messages", opts->what);
 	return 0;

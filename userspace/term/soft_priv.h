@@ -23,7 +23,6 @@
 
 #define SOFT_BUCKETS      1024
 #define SOFT_BUFFER_BYTES (8 << 20) /* of the socket, each way, where we are allowed */
-#define SOFT_MAX_MESSAGE  (1 << 20)
 /* Packets under way of a channel, at most: enough for two of the longest messages. */
 #define SOFT_MAX_RING 2048
 /* A full socket is tried again so soon. */
