@@ -34,7 +34,7 @@ struct inc_term_comm {
 	uint32_t n_children, n_ends;
 	uint32_t slots; /* messages that are posted with each peer */
 	bool ended;
-	bool settled; /* channels are shut */
+	bool settled;           /* channels are shut */
 	uint64_t kept, dropped; /* messages that made nothing */
 	uint64_t reduced_bytes, mismatches;
 	struct comm_end end[INC_COMM_MAX_CONNECTIONS]; /* by peer */
