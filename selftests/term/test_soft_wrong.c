@@ -27,11 +27,11 @@ static void test_right(void **state)
 	lone_say(w, INC_OP_SEND_LAST_IMM, 5);
 	lone_turn(w);
 	assert_int_equal(w->n_got, 2);
-	assert_ptr_equal(w->last, w->in[1]);
+	assert_ptr_equal(w->last, w->in[MESSAGES - 2]);
 	assert_int_equal(w->length, 2 * PAYLOAD + 5);
 	for (i = 0; i < 2; i++)
-		assert_memory_equal(w->in[1] + i * PAYLOAD, w->bytes, PAYLOAD);
-	assert_memory_equal(w->in[1] + 2 * PAYLOAD, w->bytes, 5);
+		assert_memory_equal(w->in[MESSAGES - 2] + i * PAYLOAD, w->bytes, PAYLOAD);
+	assert_memory_equal(w->in[MESSAGES - 2] + 2 * PAYLOAD, w->bytes, 5);
 	lone_say(w, INC_OP_SEND_ONLY, PAYLOAD);
 	lone_turn(w);
 	assert_int_equal(w->n_got, 3);

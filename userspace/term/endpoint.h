@@ -77,7 +77,7 @@ struct inc_term_peer_addr {
 
 /* What comes of channels. ctx: as in their options. */
 struct inc_term_handler {
-	/* A message, in the order of their numbers. m->buffer is one that was posted, the oldest,
+	/* A message, in the order of their numbers. m->buffer is one that was posted, any of them,
 	 * and the handler's now, whatever the length. */
 	void (*message)(void *ctx, const struct inc_term_message *m);
 	/* The oldest message sent is acknowledged: its buffer is not read any more. */

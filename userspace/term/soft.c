@@ -276,9 +276,9 @@ static int soft_post(struct inc_term_channel *c, void *buffer)
 {
 	struct soft_channel *ch = SOFT_CH(c);
 
-	if (ch->posted - ch->taken == ch->messages)
+	if (ch->n_posted + !!ch->filling == ch->messages)
 		return -ENOBUFS;
-	ch->buffers[ch->posted++ % ch->messages] = buffer;
+	ch->buffers[ch->n_posted++] = buffer;
 	return 0;
 }
 
