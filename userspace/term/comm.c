@@ -258,6 +258,8 @@ int inc_term_comm_new(const struct inc_term_comm_opts *opts, struct inc_comm_con
 static int connect_end(struct comm_end *end, struct inc_err *err)
 {
 	const struct inc_conn_conf *conn = &end->conf;
+	const bool is_host = !conn->up && !conn->has_ranks;
+	const bool is_device = is_host && conn->peer_port == INC_ROCE_UDP_PORT;
 	const struct inc_term_peer_addr peer = {
 		.ip = conn->peer_ip,
 		.udp_port = conn->peer_port,
@@ -265,7 +267,8 @@ static int connect_end(struct comm_end *end, struct inc_err *err)
 		.psn = conn->peer_psn,
 		/* a host that receives where NICs do is taken for one; soft hosts have ports of
 		 * their own, and switches tell theirs */
-		.any_ip_id = !conn->up && !conn->has_ranks && conn->peer_port == INC_ROCE_UDP_PORT,
+		.any_ip_id = is_device,
+		.results_acknowledge = is_host && !is_device,
 	};
 	int ret = end->dev->ops->connect(end->ch, &peer, err);
 

@@ -267,6 +267,7 @@ static int soft_connect(struct inc_term_channel *c, const struct inc_term_peer_a
 		.df = true,
 	};
 	ch->peer_psn = peer->psn & INC_PSN_MASK;
+	ch->ack_behind = !peer->results_acknowledge;
 	ch->life = SOFT_CONNECTED;
 	soft_activate(ch);
 	return 0;

@@ -95,6 +95,8 @@ struct soft_channel {
 	uint32_t rx_msn;     /* messages completed */
 	uint32_t filled;     /* bytes of the message that is coming */
 	bool asked;          /* a packet of it has asked for an ACK */
+	bool owes;           /* the peer has asked for an ACK, */
+	bool ack_behind;     /* which goes behind what is sent there next */
 	bool tell;           /* an ACK is sent at the end of this turn */
 	bool nak_told;       /* a NAK or RNR NAK asks for rx_next: what is ahead draws none */
 	uint64_t rx_packets, duplicates, acks_sent, naks_sent, rnrs_sent;

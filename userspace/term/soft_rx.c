@@ -64,7 +64,7 @@ static void deliver(struct soft_channel *ch, const struct inc_roce_packet *pkt)
 	ch->rx_msn++;
 	ch->filled = 0;
 	ch->filling = NULL;
-	ch->tell |= ch->asked;
+	ch->owes |= ch->asked;
 	ch->asked = false;
 	soft_device_of(ch)->handler->message(ch->ctx, &m);
 }
