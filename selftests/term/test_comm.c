@@ -491,6 +491,7 @@ static void test_connect_later(void **state)
 		{.rank = 1, .peer_qp = 500, .peer_psn = 9, .peer_port = 6000},
 		{.up = true, .peer_qp = 501, .peer_port = 6001}};
 	const struct inc_msg_peer nobody = {.rank = 7, .peer_qp = 5};
+	const struct inc_msg_peer twice[] = {peers[0], peers[0]};
 	struct loop_channel_state ch;
 	struct scene s;
 
@@ -504,6 +505,8 @@ static void test_connect_later(void **state)
 	assert_false(loop_state(scene_qpn(&s, 0)).connected);
 	assert_true(loop_state(scene_qpn(&s, 1)).connected);
 	assert_int_equal(inc_term_worker_connect(s.w, s.cm, &nobody, 1, NULL), -ENOENT);
+	assert_int_equal(inc_term_worker_connect(s.w, s.cm, twice, 2, NULL), -EALREADY);
+	assert_false(loop_state(scene_qpn(&s, 0)).connected);
 	assert_int_equal(inc_term_worker_connect(s.w, s.cm, peers, 2, NULL), 0);
 	ch = loop_state(scene_qpn(&s, 0));
 	assert_int_equal(ch.peer.qpn, 500);

@@ -363,6 +363,66 @@ static void test_naks(void **state)
 	nak(w, INC_AETH_NAK_OPERATION, INC_TERM_ENDED_THERE);
 }
 
+/* What fails here is not the peer's fault. */
+static void test_own_fault(void **state)
+{
+	const struct inc_term_channel_opts opts = {.pkey = INC_PKEY_DEFAULT,
+						   .payload = PAYLOAD,
+						   .max_message = MAX_MESSAGE,
+						   .messages = 1,
+						   .what = "one that cannot be sent to",
+						   .ctx = *state};
+	/* the kernel refuses to send there */
+	const struct inc_term_peer_addr nowhere = {.ip = {htonl(PEER_ADDR)}, .qpn = PEER_QPN};
+	struct lone *w = *state;
+	struct inc_term_channel *ch;
+	struct inc_term_numbers own;
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		assert_int_equal(inc_term_soft.make(w->dev, &opts, &ch, &own, NULL), 0);
+		assert_int_equal(inc_term_soft.connect(ch, &nowhere, NULL), 0);
+		assert_int_equal(inc_term_soft.send(ch, w->out, 8, true, 7), 0);
+		/* more than was said, the second time */
+		if (i)
+			assert_int_not_equal(inc_term_soft.send(ch, w->out, 8, true, 7), 0);
+		lone_turn(w);
+		assert_int_equal(w->n_lost, i + 1);
+		assert_int_equal(w->reason, INC_TERM_CUT);
+		inc_term_soft.shut(ch, 0);
+	}
+}
+
+/* The sanitizers', with which this is always built. */
+size_t __sanitizer_get_current_allocated_bytes(void);
+
+/* Channels that have ended are remembered, what they had is not. */
+static void test_ended(void **state)
+{
+	struct inc_term_channel_opts opts = {.pkey = INC_PKEY_DEFAULT,
+					     .payload = PAYLOAD,
+					     .max_message = 1024 * PAYLOAD,
+					     .messages = 64,
+					     .what = "one that ends",
+					     .ctx = *state};
+	const struct inc_term_peer_addr peer = {
+		.ip = {htonl(PEER_ADDR)}, .udp_port = 9, .qpn = PEER_QPN};
+	const size_t before = __sanitizer_get_current_allocated_bytes();
+	struct lone *w = *state;
+	struct inc_term_channel *ch;
+	struct inc_term_numbers own;
+	unsigned int i;
+
+	for (i = 0; i < 100; i++) {
+		assert_int_equal(inc_term_soft.make(w->dev, &opts, &ch, &own, NULL), 0);
+		assert_int_equal(inc_term_soft.connect(ch, &peer, NULL), 0);
+		assert_int_equal(inc_term_soft.send(ch, w->out, 8, true, 7), 0);
+		lone_turn(w);
+		inc_term_soft.shut(ch, INC_AETH_NAK_OPERATION);
+	}
+	assert_in_range(__sanitizer_get_current_allocated_bytes() - before, 1, 100 * 4096);
+}
+
 /* Who goes on after the end hears so, but one that floods gets no flood. */
 static void test_late(void **state)
 {
@@ -460,9 +520,9 @@ static void test_ids(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(right),  CASE(asked),   CASE(ack_and_result), CASE(order),
-		CASE(room),   CASE(invalid), CASE(solicited),      CASE(strangers),
-		CASE(damage), CASE(naks),    CASE(late),           CASE(ids),
+		CASE(right),   CASE(asked),     CASE(ack_and_result), CASE(order), CASE(room),
+		CASE(invalid), CASE(solicited), CASE(own_fault),      CASE(ended), CASE(strangers),
+		CASE(damage),  CASE(naks),      CASE(late),           CASE(ids),
 	};
 
 	return cmocka_run_group_tests_name("soft wrong", tests, NULL, NULL);

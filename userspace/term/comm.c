@@ -314,7 +314,7 @@ int inc_term_comm_connect(struct inc_term_comm *cm, const struct inc_msg_peer *p
 {
 	struct comm_end *end;
 	char what[COMM_WHAT];
-	uint32_t i;
+	uint32_t i, k;
 	int ret = 0;
 
 	for (i = 0; i < n; i++) {
@@ -325,6 +325,10 @@ int inc_term_comm_connect(struct inc_term_comm *cm, const struct inc_msg_peer *p
 					   peer[i].up ? "up, of rank" : "to rank", peer[i].rank);
 		if (end->connected)
 			return inc_err_set(err, EALREADY, "%s is connected", comm_what(end, what));
+		for (k = 0; k < i; k++)
+			if (find_end(cm, &peer[k]) == end)
+				return inc_err_set(err, EALREADY, "%s stands twice",
+						   comm_what(end, what));
 	}
 	for (i = 0; !ret && !cm->ended && i < n; i++) {
 		end = find_end(cm, &peer[i]);

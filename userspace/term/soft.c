@@ -156,11 +156,20 @@ static int allocate(struct soft_device *dev, struct soft_channel *ch)
 	return use_jump(dev, ch);
 }
 
-static void release(struct soft_channel *ch)
+/* What a channel needs no more when it has ended. */
+static void free_rings(struct soft_channel *ch)
 {
 	free(ch->tx.ring);
 	free(ch->sends);
 	free(ch->buffers);
+	ch->tx.ring = NULL;
+	ch->sends = NULL;
+	ch->buffers = NULL;
+}
+
+static void release(struct soft_channel *ch)
+{
+	free_rings(ch);
 	inc_ip_ids_free(&ch->ids);
 	free(ch);
 }
@@ -344,6 +353,7 @@ static void say_farewell(struct soft_channel *ch, uint8_t syndrome)
 	uint64_t now_ns = inc_now_ns();
 
 	take_out(ch);
+	free_rings(ch);
 	ch->life = SOFT_ENDED;
 	TAILQ_INSERT_TAIL(&dev->ended, ch, in_all);
 	dev->n_ended++;
