@@ -423,6 +423,39 @@ static void test_ended(void **state)
 	assert_in_range(__sanitizer_get_current_allocated_bytes() - before, 1, 100 * 4096);
 }
 
+/* A switch that has ended before it has heard or said anything: nothing else would be heard of it.
+ * It names any packet. */
+static void test_switch_has_ended(void **state)
+{
+	struct lone *w = *state;
+	unsigned int i;
+
+	w->is_switch = true;
+	for (i = 0; i < 3; i++) {
+		lone_end(w);
+		lone_make(w, true, false);
+		peer_ack(&w->peer, INC_AETH_NAK_OPERATION, OWN_PSN - 1 + i);
+		lone_silent(w);
+		assert_int_equal(w->n_lost, 1);
+		assert_int_equal(w->reason, INC_TERM_ENDED_THERE);
+	}
+}
+
+/* A switch that has nothing to send is told longer than hosts are. */
+static void test_switch_is_told(void **state)
+{
+	struct lone *w = *state;
+	unsigned int i;
+
+	w->is_switch = true;
+	w->rto_max_ns = 20 * INC_NSEC_PER_MSEC;
+	lone_reopen(w);
+	inc_term_soft.shut(w->ch, INC_AETH_NAK_OPERATION);
+	for (i = 0; i < 20; i++)
+		lone_hears(w, INC_AETH_NAK_OPERATION, PEER_PSN);
+	lone_make(w, true, false);
+}
+
 /* Who goes on after the end hears so, but one that floods gets no flood. */
 static void test_late(void **state)
 {
@@ -520,9 +553,14 @@ static void test_ids(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(right),   CASE(asked),     CASE(ack_and_result), CASE(order), CASE(room),
-		CASE(invalid), CASE(solicited), CASE(own_fault),      CASE(ended), CASE(strangers),
-		CASE(damage),  CASE(naks),      CASE(late),           CASE(ids),
+		CASE(right),          CASE(asked),
+		CASE(ack_and_result), CASE(order),
+		CASE(room),           CASE(invalid),
+		CASE(solicited),      CASE(own_fault),
+		CASE(ended),          CASE(switch_has_ended),
+		CASE(switch_is_told), CASE(strangers),
+		CASE(damage),         CASE(naks),
+		CASE(late),           CASE(ids),
 	};
 
 	return cmocka_run_group_tests_name("soft wrong", tests, NULL, NULL);

@@ -281,6 +281,7 @@ static int connect_end(struct comm_end *end, struct inc_err *err)
 		 * their own, and switches tell theirs */
 		.any_ip_id = is_device,
 		.results_acknowledge = is_host && !is_device,
+		.is_switch = !is_host,
 	};
 	int ret = end->dev->ops->connect(end->ch, &peer, err);
 

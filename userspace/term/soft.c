@@ -279,6 +279,7 @@ static int soft_connect(struct inc_term_channel *c, const struct inc_term_peer_a
 	};
 	ch->peer_psn = peer->psn & INC_PSN_MASK;
 	ch->ack_behind = !peer->results_acknowledge;
+	ch->to_switch = peer->is_switch;
 	ch->life = SOFT_CONNECTED;
 	soft_activate(ch);
 	return 0;
@@ -358,7 +359,7 @@ static void say_farewell(struct soft_channel *ch, uint8_t syndrome)
 	TAILQ_INSERT_TAIL(&dev->ended, ch, in_all);
 	dev->n_ended++;
 	ch->syndrome = syndrome;
-	ch->farewells = SOFT_FAREWELLS;
+	ch->farewells = ch->to_switch ? SOFT_SWITCH_FAREWELLS : SOFT_FAREWELLS;
 	ch->farewell_wait_ns = SOFT_FAREWELL_NS;
 	ch->farewell_at_ns = now_ns + ch->farewell_wait_ns;
 	inc_soft_farewell(ch, inc_soft_kept(ch), now_ns);

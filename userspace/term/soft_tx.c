@@ -209,8 +209,7 @@ static void settle(struct soft_channel *ch, uint64_t now_ns)
 
 	soft_due(dev, at_ns < ch->tell_at_ns ? at_ns : ch->tell_at_ns);
 	if (ch->tx.failed) {
-		inc_soft_lose(ch, INC_TERM_CUT, "cannot be sent to: %s",
-			      strerror(ch->tx.failed));
+		inc_soft_lose(ch, INC_TERM_CUT, "cannot be sent to: %s", strerror(ch->tx.failed));
 	} else if (ch->tx.next < inc_requester_limit(&ch->tx)) {
 		soft_activate(ch);
 		soft_due(dev, now_ns + SOFT_BLOCKED_NS);
@@ -266,6 +265,8 @@ static void run_farewells(struct soft_device *dev, uint64_t now_ns)
 		if (now_ns >= ch->farewell_at_ns) {
 			inc_soft_farewell(ch, inc_soft_kept(ch), now_ns);
 			ch->farewell_wait_ns *= 2;
+			if (ch->to_switch && ch->farewell_wait_ns > dev->rto_max_ns)
+				ch->farewell_wait_ns = dev->rto_max_ns;
 			ch->farewell_at_ns =
 				--ch->farewells ? now_ns + ch->farewell_wait_ns : UINT64_MAX;
 		}
