@@ -22,6 +22,8 @@ LDFLAGS_ALL := $(LDFLAGS)
 # sanitizers; SANITIZE=thread: under the thread sanitizer. Each has a build directory of its
 # own, which selftests/run knows, too.
 SAN_ADDRESS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+# The fences it does not understand order what XDP programs write; it sees only our threads.
+SAN_THREAD := -fsanitize=thread -fno-omit-frame-pointer -Wno-tsan
 # What reads garbage is built with the sanitizers even where nothing else is; the thread
 # sanitizer cannot share a program with them.
 SAN_ALWAYS := $(SAN_ADDRESS)
@@ -31,8 +33,6 @@ CFLAGS_ALL += $(SAN_ADDRESS)
 LDFLAGS_ALL += $(SAN_ADDRESS)
 else ifeq ($(SANITIZE),thread)
 B := $(TOP)/build-tsan
-# The fences it does not understand order what XDP programs write; it sees only our threads.
-SAN_THREAD := -fsanitize=thread -fno-omit-frame-pointer -Wno-tsan
 SAN_ALWAYS :=
 CFLAGS_ALL += $(SAN_THREAD)
 LDFLAGS_ALL += -fsanitize=thread

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "selftests/term/states.h"
+#include "userspace/term/node_priv.h"
+
+#define STEPS       128
+#define PLACES_BITS 21
+#define PLACES      (1u << PLACES_BITS)
+
+struct place {
+	uint64_t state;  /* its digest */
+	uint64_t orders; /* from there to the end; 0: the place is free */
+};
+
+struct search {
+	const struct states_job *job;
+	uint32_t move[STEPS]; /* the way to the state at hand */
+	uint32_t n_moves;
+	struct place *places; /* [PLACES], found by their digest */
+	uint64_t n_states;
+};
+
+/* --- one number for all that the future depends on ----------------------------------------- */
+
+/* Buffers are named in the order in which they are met: which of those that were free was taken
+ * makes no difference. */
+struct digest {
+	const struct world *w;
+	uint64_t sum;
+	uint32_t n_met;
+	uint32_t met[STEPS]; /* places of buffers */
+};
+
+static void add(struct digest *d, const void *bytes, size_t n)
+{
+	uint64_t x;
+	size_t i;
+
+	for (i = 0; i < n; i += sizeof(x)) {
+		x = 0;
+		memcpy(&x, (const uint8_t *)bytes + i, n - i < sizeof(x) ? n - i : sizeof(x));
+		/* of splitmix64: each step can be undone, so nothing is lost but by the sum's size
+		 */
+		x += d->sum + 0x9e3779b97f4a7c15ull;
+		x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+		x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+		d->sum = x ^ x >> 31;
+	}
+}
+
+static void add_number(struct digest *d, uint64_t number)
+{
+	add(d, &number, sizeof(number));
+}
+
+/* Its name, and where it is met for the first time all of it. */
+static void add_buffer(struct digest *d, const void *buffer)
+{
+	const struct world *w = d->w;
+	uint32_t place, i;
+
+	if (!buffer) {
+		add_number(d, UINT64_MAX);
+		return;
+	}
+	place = ((const uint8_t *)buffer - w->bytes[0]) / WORLD_BYTES;
+	assert_true(place < w->n_buffers);
+	for (i = 0; i < d->n_met && d->met[i] != place; i++)
+		;
+	add_number(d, i);
+	if (i < d->n_met)
+		return;
+	assert_true(d->n_met < STEPS);
+	d->met[d->n_met++] = place;
+	add_number(d, w->taken[place]);
+	add_number(d, w->reading[place]);
+	add(d, w->bytes[place], WORLD_BYTES);
+}
+
+static void add_slot(struct digest *d, const struct inc_term *t, uint32_t i)
+{
+	struct term_slot slot = t->slot[i];
+	uint32_t c;
+
+	add_buffer(d, slot.partial);
+	add_buffer(d, slot.result);
+	slot.partial = slot.result = NULL;
+	add(d, &slot, sizeof(slot));
+	for (c = 0; c < t->n_children; c++) {
+		struct term_part part = t->part[i * t->n_children + c];
+
+		add_buffer(d, part.buffer);
+		part.buffer = NULL;
+		add(d, &part, sizeof(part));
+	}
+}
+
+/* Of the node everything: what a field that is added one day holds is a part of the state, too. */
+static void add_node(struct digest *d, const struct inc_term *t)
+{
+	struct inc_term rest = *t;
+	uint32_t i;
+
+	assert_int_equal(t->n_actions, t->taken);
+	for (i = 0; i < t->slots; i++)
+		add_slot(d, t, i);
+	add(d, t->peer, (t->n_children + t->has_parent) * sizeof(t->peer[0]));
+	/* what has just been added, and what was asked for and done */
+	memset(rest.peer, 0, sizeof(rest.peer));
+	memset(rest.source, 0, sizeof(rest.source));
+	memset(rest.action, 0, sizeof(rest.action));
+	rest.slot = NULL;
+	rest.part = NULL;
+	rest.n_actions = rest.taken = 0;
+	add(d, &rest, offsetof(struct inc_term, action));
+}
+
+static uint64_t digest(const struct world *w)
+{
+	struct digest d = {.w = w};
+	uint32_t i;
+
+	add_node(&d, w->t);
+	for (i = 0; i < w->n_peers; i++) {
+		const struct world_peer *p = &w->peer[i];
+		uint64_t n;
+
+		add(&d, p, sizeof(*p));
+		for (n = p->done; n != p->sent; n++) {
+			const struct world_send *s =
+				&w->sends[i * w->shape->slots + n % w->shape->slots];
+
+			add_number(&d, s->length);
+			add_buffer(&d, s->buffer);
+		}
+	}
+	add_number(&d, w->n_taken);
+	add_number(&d, w->ended);
+	add_number(&d, w->n_told);
+	return d.sum;
+}
+
+/* --- all ways ------------------------------------------------------------------------------- */
+
+static struct place *place_of(struct search *s, uint64_t state)
+{
+	uint32_t i = state >> (64 - PLACES_BITS);
+
+	while (s->places[i].orders && s->places[i].state != state)
+		i = (i + 1) % PLACES;
+	return &s->places[i];
+}
+
+/* The moves from the state that the way leads to, and whether it is known: then its orders. */
+static uint32_t go(struct search *s, uint32_t moves[WORLD_MOVES], uint64_t *state, uint64_t *orders)
+{
+	const struct states_job *job = s->job;
+	struct world w;
+	uint32_t i, n;
+
+	world_open(&w, &job->shape, job->calls, job->n_calls);
+	for (i = 0; i < s->n_moves; i++)
+		world_move(&w, job->late, s->move[i]);
+	n = world_moves(&w, job->late, moves);
+	*state = digest(&w);
+	*orders = place_of(s, *state)->orders;
+	if (!n)
+		world_check_done(&w);
+	world_close(&w);
+	return n;
+}
+
+static uint64_t explore(struct search *s)
+{
+	uint32_t moves[WORLD_MOVES], n, i;
+	uint64_t state, orders;
+
+	n = go(s, moves, &state, &orders);
+	if (orders)
+		return orders;
+	orders = n == 0;
+	assert_true(s->n_moves < STEPS);
+	for (i = 0; i < n; i++) {
+		s->move[s->n_moves++] = moves[i];
+		assert_false(__builtin_add_overflow(orders, explore(s), &orders));
+		s->n_moves--;
+	}
+	assert_true(++s->n_states < PLACES / 2);
+	*place_of(s, state) = (struct place){state, orders};
+	return orders;
+}
+
+uint64_t states_all(const struct states_job *job, uint64_t *states)
+{
+	struct search s = {.job = job, .places = calloc(PLACES, sizeof(*s.places))};
+	uint64_t orders;
+
+	assert_non_null(s.places);
+	orders = explore(&s);
+	free(s.places);
+	if (states)
+		*states = s.n_states;
+	return orders;
+}
