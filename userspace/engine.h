@@ -162,8 +162,9 @@ struct inc_engine_ops {
 	/* Takes ports and communicators away. */
 	void (*close)(struct inc_engine *e);
 
+	/* A port that there is, one of the settings'; NULL: the engine needs nothing of them. */
 	int (*attach_port)(struct inc_engine *e, const char *ifname, struct inc_err *err);
-	/* Ports, 0..n-1; false behind the last. */
+	/* Ports, 0..n-1; false behind the last. Kept by the one that has the others. */
 	bool (*port)(const struct inc_engine *e, size_t i, struct inc_engine_port *out);
 
 	/*

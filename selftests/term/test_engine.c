@@ -54,8 +54,8 @@ static void open_stage(struct stage *s, uint32_t threads)
 	s->settings.threads = threads;
 	s->settings.max_comms = 4;
 	s->settings.max_connections = 16;
+	assert_true(inc_settings_add_port(&s->settings, PORT));
 	assert_int_equal(inc_engine_term.open(&now, &s->e, NULL), 0);
-	assert_int_equal(s->e->ops->attach_port(s->e, PORT, NULL), 0);
 }
 
 static void close_stage(struct stage *s)

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include "lib/base/clock.h"
+#include "lib/base/log.h"
 #include "userspace/term/comm_priv.h"
 
 /* Of a peer, from one ACK to the next, twice. */
@@ -245,13 +246,16 @@ static int connect_end(struct comm_end *end, struct inc_err *err)
 		.udp_port = conn->peer_port,
 		.qpn = conn->peer_qp,
 		.psn = conn->peer_psn,
-		/* a host that receives where NICs do is taken for one; soft hosts have ports of
-		 * their own, and switches tell theirs */
-		.any_ip_id = !conn->up && !conn->has_ranks && conn->peer_port == INC_ROCE_UDP_PORT,
+		.any_ip_id = conn->peer_endpoint == INC_ENDPOINT_VERBS,
 	};
+	char what[COMM_WHAT];
 	int ret = end->dev->ops->connect(end->ch, &peer, err);
 
 	end->connected = !ret;
+	if (!ret)
+		inc_debug("%s: %s to %s, queue pair %u to %u", comm_what(end, what),
+			  inc_endpoint_kinds[conn->endpoint],
+			  inc_endpoint_kinds[conn->peer_endpoint], conn->own_qp, conn->peer_qp);
 	return ret;
 }
 

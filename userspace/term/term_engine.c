@@ -34,8 +34,7 @@ struct term_engine {
 	uint32_t n_workers;
 	struct place **place; /* [n_places]; NULL: empty */
 	uint32_t n_places, max_connections;
-	struct inc_engine_port port[INC_MAX_PORTS];
-	uint32_t n_ports;
+	const struct inc_settings *settings;
 	struct inc_term_counters gone; /* of communicators that have been removed */
 };
 
@@ -137,6 +136,7 @@ static int term_open(const struct inc_engine_opts *opts, struct inc_engine **out
 	if (!t)
 		return inc_err_set(err, ENOMEM, "no memory for an engine");
 	t->base.ops = &inc_engine_term;
+	t->settings = s;
 	t->n_places = s->max_comms ?: INC_DEF_COMMS;
 	t->max_connections = s->max_connections ?: INC_DEF_CONNS;
 	t->place = calloc(t->n_places, sizeof(t->place[0]));
@@ -151,41 +151,6 @@ static int term_open(const struct inc_engine_opts *opts, struct inc_engine **out
 		 t->n_workers > 1 ? "s" : "", inc_reduce_set());
 	*out = &t->base;
 	return 0;
-}
-
-static int term_attach_port(struct inc_engine *e, const char *ifname, struct inc_err *err)
-{
-	struct term_engine *t = engine_of(e);
-	struct inc_engine_port *port = &t->port[t->n_ports];
-
-	if (t->n_ports == INC_MAX_PORTS)
-		return inc_err_set(err, ENOSPC, "port %s: at most %d ports", ifname, INC_MAX_PORTS);
-	port->ifindex = if_nametoindex(ifname);
-	if (!port->ifindex)
-		return inc_err_set(err, errno, "port %s: %s", ifname, strerror(errno));
-	strncpy(port->name, ifname, sizeof(port->name) - 1);
-	t->n_ports++;
-	return 0;
-}
-
-static bool term_port(const struct inc_engine *e, size_t i, struct inc_engine_port *out)
-{
-	const struct term_engine *t = const_engine_of(e);
-
-	if (i >= t->n_ports)
-		return false;
-	*out = t->port[i];
-	return true;
-}
-
-static bool has_port(const struct term_engine *t, const char *ifname)
-{
-	uint32_t i;
-
-	for (i = 0; i < t->n_ports; i++)
-		if (!strcmp(t->port[i].name, ifname))
-			return true;
-	return false;
 }
 
 static uint32_t connections_of(const struct term_engine *t)
@@ -234,7 +199,7 @@ static int check(const struct term_engine *t, const struct inc_comm_conf *conf, 
 	uint32_t i;
 
 	for (i = 0; i < conf->n_conns; i++)
-		if (!has_port(t, conf->conn[i].port))
+		if (!inc_settings_has_port(t->settings, conf->conn[i].port))
 			return inc_err_set(err, ENODEV,
 					   "communicator %u, rank %u: %s is not a port of this "
 					   "switch",
@@ -495,8 +460,6 @@ const struct inc_engine_ops inc_engine_term = {
 	.offer = term_offer,
 	.open = term_open,
 	.close = term_close,
-	.attach_port = term_attach_port,
-	.port = term_port,
 	.add_comm = term_add_comm,
 	.start_comm = term_start_comm,
 	.connect_comm = term_connect_comm,
