@@ -181,7 +181,6 @@ static int open_channel(struct comm_end *end, struct inc_err *err)
 		.ctx = end,
 	};
 	struct inc_term_numbers own;
-	uint32_t i;
 	int ret;
 
 	ret = end->dev->ops->make(end->dev, &opts, &end->ch, &own, err);
@@ -191,9 +190,27 @@ static int open_channel(struct comm_end *end, struct inc_err *err)
 	conn->own_psn = own.psn;
 	conn->has_own_psn = true;
 	conn->own_port = own.udp_port;
-	for (i = 0; !ret && i < end->cm->slots; i++)
-		ret = end->dev->ops->post(end->ch, inc_term_pool_take(end->cm->pool));
-	return ret ? inc_err_set(err, -ret, "%s: no receives: %s", what, strerror(-ret)) : 0;
+	return 0;
+}
+
+/* One with each peer at a time, so that the last ones, which come first (pool.h), are neighbours.
+ */
+static int post_receives(struct inc_term_comm *cm, struct inc_err *err)
+{
+	char what[COMM_WHAT];
+	uint32_t i, k;
+	int ret;
+
+	for (k = 0; k < cm->slots; k++)
+		for (i = 0; i < cm->n_ends; i++) {
+			struct comm_end *end = &cm->end[i];
+
+			ret = end->dev->ops->post(end->ch, inc_term_pool_take(cm->pool));
+			if (ret)
+				return inc_err_set(err, -ret, "%s: no receives: %s",
+						   comm_what(end, what), strerror(-ret));
+		}
+	return 0;
 }
 
 /* The ends are in an order of their own. */
@@ -229,6 +246,7 @@ int inc_term_comm_new(const struct inc_term_comm_opts *opts, struct inc_comm_con
 		ret = open_device(&cm->end[i], err);
 	for (i = 0; !ret && i < cm->n_ends; i++)
 		ret = open_channel(&cm->end[i], err);
+	ret = ret ?: post_receives(cm, err);
 	if (ret) {
 		inc_term_comm_free(cm);
 		return ret;
@@ -241,12 +259,15 @@ int inc_term_comm_new(const struct inc_term_comm_opts *opts, struct inc_comm_con
 static int connect_end(struct comm_end *end, struct inc_err *err)
 {
 	const struct inc_conn_conf *conn = &end->conf;
+	const bool is_host = !conn->up && !conn->has_ranks;
+	const bool is_device = conn->peer_endpoint == INC_ENDPOINT_VERBS;
 	const struct inc_term_peer_addr peer = {
 		.ip = conn->peer_ip,
 		.udp_port = conn->peer_port,
 		.qpn = conn->peer_qp,
 		.psn = conn->peer_psn,
-		.any_ip_id = conn->peer_endpoint == INC_ENDPOINT_VERBS,
+		.any_ip_id = is_device,
+		.results_acknowledge = is_host && !is_device,
 	};
 	char what[COMM_WHAT];
 	int ret = end->dev->ops->connect(end->ch, &peer, err);

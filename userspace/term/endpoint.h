@@ -73,11 +73,14 @@ struct inc_term_peer_addr {
 	/* It is an RDMA device, whose IP IDs a UDP socket cannot know: any is accepted, at the
 	 * price of 16 of the ICRC's 32 bits (soft only). */
 	bool any_ip_id;
+	/* It takes a result for the acknowledgement of its contribution, as soft hosts do: no ACK
+	 * need go with one (soft only). */
+	bool results_acknowledge;
 };
 
 /* What comes of channels. ctx: as in their options. */
 struct inc_term_handler {
-	/* A message, in the order of their numbers. m->buffer is one that was posted, the oldest,
+	/* A message, in the order of their numbers. m->buffer is one that was posted, any of them,
 	 * and the handler's now, whatever the length. */
 	void (*message)(void *ctx, const struct inc_term_message *m);
 	/* The oldest message sent is acknowledged: its buffer is not read any more. */

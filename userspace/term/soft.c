@@ -267,6 +267,7 @@ static int soft_connect(struct inc_term_channel *c, const struct inc_term_peer_a
 		.df = true,
 	};
 	ch->peer_psn = peer->psn & INC_PSN_MASK;
+	ch->ack_behind = !peer->results_acknowledge;
 	ch->life = SOFT_CONNECTED;
 	soft_activate(ch);
 	return 0;
@@ -276,9 +277,9 @@ static int soft_post(struct inc_term_channel *c, void *buffer)
 {
 	struct soft_channel *ch = SOFT_CH(c);
 
-	if (ch->posted - ch->taken == ch->messages)
+	if (ch->n_posted + !!ch->filling == ch->messages)
 		return -ENOBUFS;
-	ch->buffers[ch->posted++ % ch->messages] = buffer;
+	ch->buffers[ch->n_posted++] = buffer;
 	return 0;
 }
 
