@@ -87,7 +87,7 @@ static int term_offer(const struct inc_engine_opts *opts, struct inc_msg_engine 
 		.connections = s->max_connections ?: INC_DEF_CONNS,
 		.groups = s->max_comms ?: INC_DEF_COMMS,
 		.message_bytes = INC_MAX_MESSAGE_BYTES,
-		.window_bytes = INC_TERM_WINDOW_BYTES,
+		.window_bytes = INC_MAX_WINDOW_BYTES,
 	};
 	return inc_term_offer_fill(s, out, err);
 }
@@ -171,13 +171,13 @@ static int check_room(const struct term_engine *t, const struct inc_comm_conf *c
 	const struct own_figures u = usage_of(t);
 	const uint32_t n = connections_of(t);
 
-	if (window > INC_TERM_WINDOW_BYTES)
+	if (window > INC_MAX_WINDOW_BYTES)
 		return inc_err_set(
 			err, E2BIG,
-			"communicator %u: %u messages of %u packets of %u bytes are more "
+			"communicator %u: %u messages of %u packets of %u bytes are %llu MiB, more "
 			"than a connection's %u MiB",
 			conf->communicator, conf->messages, conf->message_packets, conf->payload,
-			INC_TERM_WINDOW_BYTES >> 20);
+			(unsigned long long)(window >> 20), INC_MAX_WINDOW_BYTES >> 20);
 	if (n + conf->n_conns > t->max_connections)
 		return inc_err_set(err, ENOSPC,
 				   "communicator %u: %u connections are wanted, %u of %u are free",
@@ -186,9 +186,10 @@ static int check_room(const struct term_engine *t, const struct inc_comm_conf *c
 	if (u.buffer_bytes + bytes > u.buffer_bytes_limit)
 		return inc_err_set(
 			err, ENOSPC,
-			"communicator %u: %llu MiB of buffers are wanted, %llu of %llu "
-			"MiB are free",
-			conf->communicator, (unsigned long long)(bytes >> 20),
+			"communicator %u: %llu MiB are wanted, two windows of %u messages of %u "
+			"bytes with each of %u peers; %llu of %llu MiB are free",
+			conf->communicator, (unsigned long long)(bytes >> 20), conf->messages,
+			conf->message_packets * conf->payload, conf->n_conns,
 			(unsigned long long)((u.buffer_bytes_limit - u.buffer_bytes) >> 20),
 			(unsigned long long)(u.buffer_bytes_limit >> 20));
 	return 0;
