@@ -48,6 +48,8 @@ void lone_make(struct lone *w, bool connect, bool any_ip_id)
 		.payload = PAYLOAD,
 		.max_message = MAX_MESSAGE,
 		.messages = MESSAGES,
+		.se = w->se,
+		.peer_se = w->peer_se,
 		.what = "the wrong one",
 		.ctx = w,
 	};

@@ -31,6 +31,9 @@ struct lone {
 	uint32_t imm;
 	enum inc_term_reason reason;
 	uint32_t psn; /* the peer's next */
+	/* of the next channel */
+	bool se;
+	enum inc_term_se peer_se;
 };
 
 /* cmocka's: a device with a connected channel, all of whose receives are posted. */

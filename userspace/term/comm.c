@@ -162,10 +162,20 @@ static uint32_t random_psn(void)
 	return psn & INC_PSN_MASK;
 }
 
+/* A partial sum says in which order its numbers are: added in the other one they would make a wrong
+ * sum, and nothing else tells (docs/protocol.md). */
+static enum inc_term_se se_of(const struct inc_conn_conf *conn, bool network)
+{
+	if (conn->up || !conn->has_ranks)
+		return INC_TERM_SE_ANY;
+	return network ? INC_TERM_SE_HAS : INC_TERM_SE_LACKS;
+}
+
 static int open_channel(struct comm_end *end, struct inc_err *err)
 {
 	const struct inc_comm_conf *conf = &end->cm->conf;
 	struct inc_conn_conf *conn = &end->conf;
+	const bool network = conf->byte_order == INC_ORDER_NETWORK;
 	char what[COMM_WHAT];
 	const struct inc_term_channel_opts opts = {
 		.qpn = conn->own_qp,
@@ -174,6 +184,8 @@ static int open_channel(struct comm_end *end, struct inc_err *err)
 		.payload = conf->payload,
 		.max_message = buffer_bytes(conf),
 		.messages = end->cm->receives,
+		.se = conn->up && network,
+		.peer_se = se_of(conn, network),
 		.what = comm_what(end, what),
 		.ctx = end,
 	};

@@ -45,6 +45,13 @@ struct inc_term_offer {
 	uint32_t max_message; /* bytes */
 };
 
+/* The solicited event bit of what a peer sends. */
+enum inc_term_se {
+	INC_TERM_SE_ANY,
+	INC_TERM_SE_LACKS, /* with it a message is an invalid request */
+	INC_TERM_SE_HAS,   /* without it is */
+};
+
 struct inc_term_channel_opts {
 	uint32_t qpn; /* own, where the caller wants a certain one; 0: any */
 	uint32_t psn; /* of the first packet sent */
@@ -52,8 +59,12 @@ struct inc_term_channel_opts {
 	uint32_t payload;     /* bytes of a packet */
 	uint32_t max_message; /* bytes: the size of a posted buffer */
 	uint32_t messages;    /* posted at most, and sent and not acknowledged at most */
-	const char *what;     /* for messages: "communicator 12, rank 3"; copied */
-	void *ctx;            /* the handler's: whose channel this is */
+	bool se; /* messages sent are solicited events, by their last packets at least */
+	/* Of the last packet of messages that come; a device does not tell, so only soft endpoints
+	 * look. */
+	enum inc_term_se peer_se;
+	const char *what; /* for messages: "communicator 12, rank 3"; copied */
+	void *ctx;        /* the handler's: whose channel this is */
 };
 
 /* What the other end has to know of this one. */

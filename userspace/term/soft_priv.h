@@ -85,6 +85,7 @@ struct soft_channel {
 	/* responder */
 	struct inc_roce_path from_peer;
 	struct inc_ip_ids ids;
+	enum inc_term_se peer_se;
 	uint32_t peer_psn; /* of its packet 0 */
 	void **buffers;    /* n_posted of messages: a stack, so that what is used stays in caches */
 	uint32_t n_posted;

@@ -49,6 +49,8 @@ static const char *fault(const struct soft_channel *ch, const struct inc_roce_pa
 		return "a wrong length";
 	if (ch->filled + pkt->len > ch->max_message)
 		return "the message is too long";
+	if (ends && ch->peer_se != INC_TERM_SE_ANY && pkt->se != (ch->peer_se == INC_TERM_SE_HAS))
+		return "its numbers are in the other byte order";
 	return NULL;
 }
 
