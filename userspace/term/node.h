@@ -40,6 +40,7 @@
 #include "lib/base/err.h"
 #include "lib/conf/comm_conf.h"
 #include "lib/conf/ranks.h"
+#include "lib/proto/maps.h"
 #include "userspace/call.h"
 
 /* Posted with each peer: two windows. */
