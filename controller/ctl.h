@@ -276,7 +276,7 @@ struct inc_ctl_port {
 	uint8_t mac[6];
 	/* in termination mode, by kind of endpoints: bytes of a packet and of a message at most; 0:
 	 * there are none */
-	unsigned int payload[2], message_bytes[2];
+	unsigned int payload[INC_N_ENDPOINT_KINDS], message_bytes[INC_N_ENDPOINT_KINDS];
 };
 
 /* What a switch can in a mode. */
@@ -294,10 +294,10 @@ struct inc_ctl_switch {
 	json_t *ports, *engines;      /* of the last hello, may be NULL */
 	bool mode_set;                /* by a tool: */
 	enum inc_mode_of_switch mode;
-	enum inc_mode_of_switch own_mode; /* of the last hello */
-	struct inc_ctl_engine can[2];     /* by mode, likewise */
-	struct inc_ctl_port *has;         /* the same by the topology's ports */
-	uint32_t *qpns;                   /* in use */
+	enum inc_mode_of_switch own_mode;       /* of the last hello */
+	struct inc_ctl_engine can[INC_N_MODES]; /* by mode, likewise */
+	struct inc_ctl_port *has;               /* the same by the topology's ports */
+	uint32_t *qpns;                         /* in use */
 	size_t n_qpns, qpns_room;
 	struct event *avoided; /* runs while it is avoided for want of room */
 	bool awaited;          /* a communicator waits until it has answered for others */
@@ -532,6 +532,9 @@ void inc_switch_avoid(struct inc_ctl_switch *sw);
 /* What it does with communicators that begin now: as a tool has said, else the topology, else the
  * switch itself. */
 enum inc_mode_of_switch inc_switch_mode(const struct inc_ctl_switch *sw);
+/* 0, or -EOPNOTSUPP with the reason: its last hello does not name the mode. */
+int inc_switch_can(const struct inc_ctl_switch *sw, enum inc_mode_of_switch mode,
+		   struct inc_err *err);
 /* 0, or -EOPNOTSUPP where the switch has said that it cannot. */
 int inc_switch_set_mode(struct inc_ctl_switch *sw, enum inc_mode_of_switch mode,
 			struct inc_err *err);

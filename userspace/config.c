@@ -8,58 +8,6 @@
 #include "lib/net/scrape.h"
 #include "userspace/config_default.h"
 
-static bool has_port(const struct inc_settings *s, const char *ifname)
-{
-	uint32_t i;
-
-	for (i = 0; i < s->n_ports; i++)
-		if (!strcmp(s->port[i], ifname))
-			return true;
-	return false;
-}
-
-bool inc_settings_timers_ok(const struct inc_settings *s)
-{
-	return (s->rto_max_ms ?: INC_DEF_RTO_MAX_MS) >= (s->rto_min_ms ?: INC_DEF_RTO_MIN_MS);
-}
-
-bool inc_settings_add_port(struct inc_settings *s, const char *ifname)
-{
-	if (has_port(s, ifname))
-		return true;
-	if (s->n_ports == INC_MAX_PORTS)
-		return false;
-	strncpy(s->port[s->n_ports++], ifname, IF_NAMESIZE - 1);
-	return true;
-}
-
-void inc_settings_merge(struct inc_settings *s, const struct inc_settings *more)
-{
-	if (!s->mode_given) {
-		s->mode_given = more->mode_given;
-		s->mode = more->mode;
-	}
-	if (!s->xdp_given) {
-		s->xdp_given = more->xdp_given;
-		s->generic = more->generic;
-	}
-	if (!s->n_ports) {
-		memcpy(s->port, more->port, sizeof(s->port));
-		s->n_ports = more->n_ports;
-	}
-	s->max_comms = s->max_comms ?: more->max_comms;
-	s->max_connections = s->max_connections ?: more->max_connections;
-	s->max_rows = s->max_rows ?: more->max_rows;
-	s->rto_min_ms = s->rto_min_ms ?: more->rto_min_ms;
-	s->rto_max_ms = s->rto_max_ms ?: more->rto_max_ms;
-	s->ack_delay_ms = s->ack_delay_ms ?: more->ack_delay_ms;
-	s->threads = s->threads ?: more->threads;
-	if (!s->metrics_given) {
-		s->metrics_given = more->metrics_given;
-		strcpy(s->metrics, more->metrics);
-	}
-}
-
 void inc_settings_old_xdp(struct inc_settings *s, bool generic, const char *where)
 {
 	const char *word = generic ? INC_XDP_GENERIC : INC_XDP_NATIVE;
@@ -144,7 +92,8 @@ static struct inc_comm_conf *find_comm(struct inc_switch_conf *conf, uint32_t co
 	return NULL;
 }
 
-static int read_comm(const struct inc_yaml_node *node, struct inc_switch_conf *conf,
+/* mode: of communicators that do not say theirs. */
+static int read_comm(const struct inc_yaml_node *node, uint32_t mode, struct inc_switch_conf *conf,
 		     struct inc_err *err)
 {
 	struct inc_comm_conf *cm = &conf->comm[conf->n_comms];
@@ -157,14 +106,14 @@ static int read_comm(const struct inc_yaml_node *node, struct inc_switch_conf *c
 		return inc_yaml_error(inc_yaml_get(node, "communicator"), err,
 				      "communicator %u stands twice", cm->communicator);
 	if (!cm->has_mode)
-		cm->mode = conf->settings.mode;
+		cm->mode = mode;
 	cm->has_mode = true;
 	cm->root = true; /* until a connection is up */
 	conf->n_comms++;
 	return 0;
 }
 
-static int read_comms(const struct inc_yaml_node *sw, struct inc_switch_conf *conf,
+static int read_comms(const struct inc_yaml_node *sw, uint32_t mode, struct inc_switch_conf *conf,
 		      struct inc_absent *absent, struct inc_err *err)
 {
 	const struct inc_yaml_node *list = inc_yaml_get(sw, "communicators");
@@ -183,11 +132,11 @@ static int read_comms(const struct inc_yaml_node *sw, struct inc_switch_conf *co
 						       .payload = INC_DEF_PAYLOAD,
 						       .slots = INC_DEF_SLOTS,
 						       .has_mode = true,
-						       .mode = conf->settings.mode};
+						       .mode = mode};
 		conf->n_comms = 1;
 	}
 	for (i = 0; !ret && i < n; i++) {
-		ret = read_comm(inc_yaml_at(list, i), conf, err);
+		ret = read_comm(inc_yaml_at(list, i), mode, conf, err);
 		inc_absent_count(absent, inc_yaml_at(list, i));
 	}
 	return ret;
@@ -231,16 +180,11 @@ static int take_port(const struct inc_yaml_node *node, struct inc_switch_conf *c
 {
 	const struct inc_yaml_node *name = inc_yaml_get(node, "my_name") ?: node;
 
-	if (conf->ports_given && !has_port(&conf->settings, c->port))
+	if (conf->ports_given && !inc_settings_has_port(&conf->settings, c->port))
 		return inc_yaml_error(name, err, "'%s' is not in settings.ports", c->port);
 	if (!inc_settings_add_port(&conf->settings, c->port))
 		return inc_yaml_error(name, err, "more than %d ports", INC_MAX_PORTS);
 	return 0;
-}
-
-static uint32_t most_children(const struct inc_comm_conf *cm)
-{
-	return cm->mode == INC_PASSTHROUGH ? INC_MAX_CHILDREN : INC_COMM_MAX_CHILDREN;
 }
 
 static int read_connection(const struct inc_yaml_node *node, struct inc_switch_conf *conf,
@@ -263,9 +207,9 @@ static int read_connection(const struct inc_yaml_node *node, struct inc_switch_c
 	if (!cm)
 		return inc_yaml_error(inc_yaml_get(node, "communicator") ?: node, err,
 				      "communicator %u is not in communicators", c.communicator);
-	if (!c.up && cm->n_conns - !cm->root == most_children(cm))
-		return inc_yaml_error(node, err, "communicator %u has %d children already",
-				      c.communicator, most_children(cm));
+	if (!c.up && cm->n_conns - !cm->root == inc_most_children(cm->mode))
+		return inc_yaml_error(node, err, "communicator %u has %u children already",
+				      c.communicator, inc_most_children(cm->mode));
 	if (inc_conn_conf_settle(&c, cm, INC_FILE_ONLY, &why))
 		return inc_yaml_error(node, err, "%.200s", why.msg);
 	ret = check_unique(node, conf, cm, &c, err);
@@ -340,6 +284,7 @@ static int read_switch(const char *path, const struct inc_yaml_node *sw,
 {
 	struct inc_absent comms = {.schema = &inc_comm_schema, .what = "communicators"};
 	struct inc_absent conns = {.schema = &inc_conn_schema, .what = "connections"};
+	struct inc_settings merged = *line;
 	int ret;
 
 	ret = inc_schema_read_yaml(&inc_switch_schema, sw, conf, err);
@@ -347,11 +292,10 @@ static int read_switch(const char *path, const struct inc_yaml_node *sw,
 	if (!ret && conf->settings.old_xdp_given)
 		inc_settings_old_xdp(&conf->settings, conf->settings.old_generic, path);
 	conf->settings.old_xdp_given = false;
-	if (line->mode_given)
-		conf->settings.mode = line->mode;
+	inc_settings_merge(&merged, &conf->settings);
 	forget_repeated_ports(&conf->settings);
 	conf->ports_given = conf->settings.n_ports;
-	ret = ret ?: read_comms(sw, conf, &comms, err);
+	ret = ret ?: read_comms(sw, merged.mode, conf, &comms, err);
 	ret = ret ?: read_connections(sw, conf, &conns, err);
 	if (ret)
 		return ret;
@@ -447,20 +391,19 @@ int inc_config_load(const char *path, const char *name, const struct inc_setting
 int inc_config_fits(const char *path, const struct inc_switch_conf *conf, struct inc_err *err)
 {
 	const struct inc_settings *s = &conf->settings;
-	uint64_t comms = 0, connections = 0, rows = 0, slots = 0; /* of passthrough mode */
+	uint64_t connections = 0, rows = 0, slots = 0; /* the last two of passthrough mode */
 	uint32_t max_rows = s->max_rows ?: INC_DEF_ROWS, i, k;
 
 	for (i = 0; i < conf->n_comms; i++) {
 		const struct inc_comm_conf *cm = &conf->comm[i];
 
+		connections += cm->n_conns;
 		if (cm->mode == INC_PASSTHROUGH) {
-			comms++;
-			connections += cm->n_conns;
 			rows += (uint64_t)cm->n_conns * cm->slots;
 			slots += cm->slots;
 		}
 		for (k = 0; k < cm->n_conns; k++)
-			if (!has_port(s, cm->conn[k].port))
+			if (!inc_settings_has_port(s, cm->conn[k].port))
 				return inc_err_set(err, ENODEV,
 						   "%s: communicator %u, rank %u: %s is not one of "
 						   "the ports given",
@@ -473,7 +416,7 @@ int inc_config_fits(const char *path, const struct inc_switch_conf *conf, struct
 		uint32_t have;
 		const char *setting;
 	} sums[] = {
-		{"communicators", comms, s->max_comms ?: INC_DEF_COMMS, "max_groups"},
+		{"communicators", conf->n_comms, s->max_comms ?: INC_DEF_COMMS, "max_groups"},
 		{"connections", connections, s->max_connections ?: INC_DEF_CONNS,
 		 "max_connections"},
 		{"contribution rows (connections times slots)", rows, max_rows, "max_rows"},

@@ -88,11 +88,12 @@ int inc_config_json(const json_t *object, struct inc_comm_conf *out, struct inc_
 bool inc_settings_timers_ok(const struct inc_settings *s);
 /* native and generic were words of mode before they were of xdp: warns, and takes them as that. */
 void inc_settings_old_xdp(struct inc_settings *s, bool generic, const char *where);
+bool inc_settings_has_port(const struct inc_settings *s, const char *ifname);
 /* False where the port list is full. */
 bool inc_settings_add_port(struct inc_settings *s, const char *ifname);
 /* Whether a text is where figures can be read: 0 or -EINVAL. */
 int inc_settings_check_metrics(const char *text, struct inc_err *err);
-/* Fills what is not said in s from more. */
+/* Fills what is not said in s from more: the only place that says which of two wins. */
 void inc_settings_merge(struct inc_settings *s, const struct inc_settings *more);
 
 #endif

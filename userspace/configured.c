@@ -62,6 +62,19 @@ void inc_configured_remove(struct inc_daemon *d, uint32_t place)
 	d->comms[place] = NULL;
 }
 
+const char *inc_configured_role(const struct inc_daemon *d, uint32_t place)
+{
+	const struct inc_comm_conf *conf = d->comms[place];
+	uint32_t i;
+
+	if (conf->root)
+		return "root";
+	for (i = 0; i < conf->n_conns; i++)
+		if (!conf->conn[i].up && conf->conn[i].has_ranks)
+			return "spine";
+	return "leaf";
+}
+
 /* As a file must say it: no connection is up. */
 static bool is_root(const struct inc_daemon *d)
 {

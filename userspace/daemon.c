@@ -95,13 +95,9 @@ int inc_daemon_configure(struct inc_daemon *d, struct inc_comm_conf *conf, struc
 		warn_foreign_address(&conf->conn[i]);
 		warn_mtu(conf, i);
 	}
-	if (conf->mode == INC_TERMINATION)
-		inc_info("communicator %u: %u connections, %u messages of %u packets of %u bytes",
-			 conf->communicator, conf->n_conns, conf->messages, conf->message_packets,
-			 conf->payload);
-	else
-		inc_info("communicator %u: %u children, payload %u, %u slots", conf->communicator,
-			 conf->n_conns, conf->payload, conf->slots);
+	inc_info("communicator %u: %s mode, %u connections, payload %u, %u slots",
+		 conf->communicator, inc_modes_of_switch[conf->mode], conf->n_conns, conf->payload,
+		 conf->slots);
 	return 0;
 }
 

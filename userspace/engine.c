@@ -14,25 +14,29 @@
 #include "userspace/term/term_engine.h"
 #include "userspace/xdp/xdp_engine.h"
 
-static const struct inc_engine_ops *const kinds[] = {
+static const struct inc_engine_ops *const kinds[INC_N_MODES] = {
 	[INC_PASSTHROUGH] = &inc_engine_xdp,
 	[INC_TERMINATION] = &inc_engine_term,
 };
 
-#define MODES (sizeof(kinds) / sizeof(kinds[0]))
-
 struct both {
 	struct inc_engine base; /* first: the daemon holds a pointer to it */
 	struct inc_engine_opts opts;
-	struct inc_engine *engine[MODES]; /* NULL: not opened yet */
-	uint32_t places[MODES];
+	struct inc_engine *engine[INC_N_MODES]; /* NULL: not opened yet */
+	uint32_t places[INC_N_MODES];
 	struct inc_engine_port port[INC_MAX_PORTS];
 	uint32_t n_ports;
+	uint32_t max_comms, max_connections; /* of all engines together */
 };
 
 static const struct both *both_of(const struct inc_engine *e)
 {
 	return (const struct both *)e;
+}
+
+static int attach(struct inc_engine *e, const char *ifname, struct inc_err *err)
+{
+	return e->ops->attach_port ? e->ops->attach_port(e, ifname, err) : 0;
 }
 
 /* Opens the engine of a mode, and gives it the ports that there are. */
@@ -46,7 +50,7 @@ static int want(struct both *b, enum inc_mode_of_switch mode, struct inc_err *er
 		return 0;
 	ret = kinds[mode]->open(&b->opts, &e, err);
 	for (i = 0; !ret && i < b->n_ports; i++) {
-		ret = e->ops->attach_port(e, b->port[i].name, err);
+		ret = attach(e, b->port[i].name, err);
 		if (ret)
 			e->ops->close(e);
 	}
@@ -60,7 +64,7 @@ static void both_close(struct inc_engine *e)
 	struct both *b = (struct both *)e;
 	uint32_t m;
 
-	for (m = 0; m < MODES; m++)
+	for (m = 0; m < INC_N_MODES; m++)
 		if (b->engine[m])
 			b->engine[m]->ops->close(b->engine[m]);
 	free(b);
@@ -69,22 +73,21 @@ static void both_close(struct inc_engine *e)
 static int both_attach_port(struct inc_engine *e, const char *ifname, struct inc_err *err)
 {
 	struct both *b = (struct both *)e;
-	struct inc_engine_port *port = &b->port[b->n_ports];
+	struct inc_engine_port port = {.ifindex = if_nametoindex(ifname)};
 	uint32_t m;
 	int ret = 0;
 
+	if (!port.ifindex)
+		return inc_err_set(err, errno, "port %s: %s", ifname, strerror(errno));
 	if (b->n_ports == INC_MAX_PORTS)
 		return inc_err_set(err, ENOSPC, "port %s: at most %d ports", ifname, INC_MAX_PORTS);
-	for (m = 0; !ret && m < MODES; m++)
+	for (m = 0; !ret && m < INC_N_MODES; m++)
 		if (b->engine[m])
-			ret = b->engine[m]->ops->attach_port(b->engine[m], ifname, err);
+			ret = attach(b->engine[m], ifname, err);
 	if (ret)
 		return ret;
-	port->ifindex = if_nametoindex(ifname);
-	if (!port->ifindex)
-		return inc_err_set(err, errno, "port %s: %s", ifname, strerror(errno));
-	strncpy(port->name, ifname, sizeof(port->name) - 1);
-	b->n_ports++;
+	strncpy(port.name, ifname, sizeof(port.name) - 1);
+	b->port[b->n_ports++] = port;
 	return 0;
 }
 
@@ -114,7 +117,7 @@ static uint32_t both_places(const struct inc_engine *e)
 	const struct both *b = both_of(e);
 	uint32_t m, n = 0;
 
-	for (m = 0; m < MODES; m++)
+	for (m = 0; m < INC_N_MODES; m++)
 		n += b->places[m];
 	return n;
 }
@@ -125,7 +128,7 @@ static int both_find(const struct inc_engine *e, uint32_t communicator)
 	uint32_t m, before = 0;
 	int place;
 
-	for (m = 0; m < MODES; before += b->places[m++]) {
+	for (m = 0; m < INC_N_MODES; before += b->places[m++]) {
 		if (!b->engine[m])
 			continue;
 		place = b->engine[m]->ops->find(b->engine[m], communicator);
@@ -133,6 +136,55 @@ static int both_find(const struct inc_engine *e, uint32_t communicator)
 			return before + place;
 	}
 	return -ENOENT;
+}
+
+static void both_usage(const struct inc_engine *e, struct inc_engine_usage *out)
+{
+	const struct both *b = both_of(e);
+	struct inc_engine_usage u;
+	uint32_t m;
+
+	*out = (struct inc_engine_usage){};
+	for (m = 0; m < INC_N_MODES; m++) {
+		if (!b->engine[m])
+			continue;
+		kinds[m]->usage(b->engine[m], &u);
+#define _(T, name, unit, kind, text) out->name += u.name;
+		INC_USAGE_FIGURES(_, )
+#undef _
+	}
+	/* what all modes share; the rest is of one of them alone */
+	out->communicators_limit = b->max_comms;
+	out->connections_limit = b->max_connections;
+}
+
+/* The settings' communicators and connections are the switch's, in whichever modes they are. Where
+ * the engine that is to have this one has too many of its own, it says so itself, and more. */
+static int check_room(const struct inc_engine *e, const struct inc_comm_conf *conf,
+		      struct inc_err *err)
+{
+	const struct inc_engine *its = both_of(e)->engine[conf->mode];
+	struct inc_engine_usage all, own;
+
+	both_usage(e, &all);
+	its->ops->usage(its, &own);
+	if (all.communicators >= all.communicators_limit &&
+	    own.communicators < all.communicators_limit)
+		return inc_err_set(err, ENOSPC,
+				   "communicator %u: all %llu places for communicators are in use, "
+				   "%llu of them in other modes",
+				   conf->communicator, (unsigned long long)all.communicators,
+				   (unsigned long long)(all.communicators - own.communicators));
+	if (all.connections + conf->n_conns > all.connections_limit &&
+	    own.connections + conf->n_conns <= all.connections_limit)
+		return inc_err_set(err, ENOSPC,
+				   "communicator %u: %u connections are wanted, %llu of %llu are "
+				   "free, %llu are in use in other modes",
+				   conf->communicator, conf->n_conns,
+				   (unsigned long long)(all.connections_limit - all.connections),
+				   (unsigned long long)all.connections_limit,
+				   (unsigned long long)(all.connections - own.connections));
+	return 0;
 }
 
 static int both_add_comm(struct inc_engine *e, struct inc_comm_conf *conf, struct inc_err *err)
@@ -144,6 +196,7 @@ static int both_add_comm(struct inc_engine *e, struct inc_comm_conf *conf, struc
 		return inc_err_set(err, EEXIST, "communicator %u is there already",
 				   conf->communicator);
 	ret = want(b, conf->mode, err);
+	ret = ret ?: check_room(e, conf, err);
 	return ret ?: kinds[conf->mode]->add_comm(b->engine[conf->mode], conf, err);
 }
 
@@ -179,23 +232,6 @@ static int both_remove_comm(struct inc_engine *e, uint32_t communicator, struct 
 	struct inc_engine *its = of(e, communicator, err);
 
 	return its ? its->ops->remove_comm(its, communicator, err) : -ENOENT;
-}
-
-static void both_usage(const struct inc_engine *e, struct inc_engine_usage *out)
-{
-	const struct both *b = both_of(e);
-	struct inc_engine_usage u;
-	uint32_t m;
-
-	*out = (struct inc_engine_usage){};
-	for (m = 0; m < MODES; m++) {
-		if (!b->engine[m])
-			continue;
-		kinds[m]->usage(b->engine[m], &u);
-#define _(T, name, unit, kind, text) out->name += u.name;
-		INC_USAGE_FIGURES(_, )
-#undef _
-	}
 }
 
 static bool both_comm(const struct inc_engine *e, uint32_t place, struct inc_engine_comm *out)
@@ -244,7 +280,7 @@ static int both_counters(const struct inc_engine *e, struct inc_engine_counters 
 	int ret;
 
 	*out = (struct inc_engine_counters){.balanced = true};
-	for (m = 0; m < MODES; m++) {
+	for (m = 0; m < INC_N_MODES; m++) {
 		if (!b->engine[m])
 			continue;
 		ret = kinds[m]->counters(b->engine[m], &c, err);
@@ -270,7 +306,7 @@ static void both_tell_status(const struct inc_engine *e, json_t *status)
 
 	json_object_set_new(status, "mode",
 			    json_string(inc_modes_of_switch[b->opts.settings->mode]));
-	for (m = 0; m < MODES; m++)
+	for (m = 0; m < INC_N_MODES; m++)
 		if (b->engine[m])
 			kinds[m]->tell_status(b->engine[m], status);
 }
@@ -280,7 +316,7 @@ static void both_tell_port(const struct inc_engine *e, size_t i, json_t *port)
 	const struct both *b = both_of(e);
 	uint32_t m;
 
-	for (m = 0; m < MODES; m++)
+	for (m = 0; m < INC_N_MODES; m++)
 		if (b->engine[m] && kinds[m]->tell_port)
 			kinds[m]->tell_port(b->engine[m], i, port);
 }
@@ -290,7 +326,7 @@ static void both_tell_metrics(const struct inc_engine *e, json_t *families)
 	const struct both *b = both_of(e);
 	uint32_t m;
 
-	for (m = 0; m < MODES; m++)
+	for (m = 0; m < INC_N_MODES; m++)
 		if (b->engine[m])
 			kinds[m]->tell_metrics(b->engine[m], families);
 }
@@ -300,7 +336,7 @@ static void both_log_totals(const struct inc_engine *e)
 	const struct both *b = both_of(e);
 	uint32_t m;
 
-	for (m = 0; m < MODES; m++)
+	for (m = 0; m < INC_N_MODES; m++)
 		if (b->engine[m])
 			kinds[m]->log_totals(b->engine[m]);
 }
@@ -336,8 +372,9 @@ int inc_engine_open(const struct inc_engine_opts *opts, struct inc_engine **out,
 		return inc_err_set(err, ENOMEM, "no memory for an engine");
 	b->base.ops = &both_ops;
 	b->opts = *opts;
-	b->places[INC_PASSTHROUGH] = b->places[INC_TERMINATION] =
-		opts->settings->max_comms ?: INC_DEF_COMMS;
+	b->max_comms = opts->settings->max_comms ?: INC_DEF_COMMS;
+	b->max_connections = opts->settings->max_connections ?: INC_DEF_CONNS;
+	b->places[INC_PASSTHROUGH] = b->places[INC_TERMINATION] = b->max_comms;
 	ret = opts->settings->mode == INC_PASSTHROUGH ? want(b, INC_PASSTHROUGH, err) : 0;
 	if (ret) {
 		free(b);

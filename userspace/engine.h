@@ -74,11 +74,12 @@ struct inc_engine_port {
 };
 
 #define INC_COMM_FIGURES(_, T)                                                             \
-	_(T, results, "packets", COUNTER, "results made, or passed on from the parent")    \
+	_(T, results, "", COUNTER, "results made, or passed on from the parent")           \
 	_(T, children, "", GAUGE, "hosts and switches whose contributions it adds up")     \
 	_(T, connections, "", GAUGE, "connections that it holds: theirs and the parent's") \
-	_(T, slots, "", GAUGE, "slots that it holds")                                      \
-	_(T, rows, "", GAUGE, "rows of contributions that it holds")                       \
+	_(T, slots, "", GAUGE, "packets that each peer may have under way")                \
+	_(T, rows, "", GAUGE, "rows of contributions that it holds; in passthrough mode")  \
+	_(T, receives, "", GAUGE, "receives posted with each peer; in termination mode")   \
 	_(T, payload_bytes, "bytes", GAUGE, "of the numbers in a full packet")             \
 	_(T, ended, "", GAUGE, "1: an error has ended it")
 
@@ -86,21 +87,23 @@ struct inc_engine_comm {
 	uint32_t communicator;          /* the controller's number */
 	enum inc_byte_order byte_order; /* of the numbers that are added */
 	uint8_t error;                  /* AETH syndrome that ended it; 0: alive */
+	const char *reason;             /* the same as a word, where the engine has one; or NULL */
 	/* connections: those of the children, and behind them the parent's, where it has one */
 	INC_COMM_FIGURES(INC_METRIC_FIELD, inc_engine_comm)
 };
 
-#define INC_CONN_FIGURES(_, T)                                                                   \
-	_(T, received, "packets", COUNTER, "packets of the peer that were kept")                 \
-	_(T, acknowledged, "packets", COUNTER, "packets that the peer has acknowledged")         \
-	_(T, results, "packets", COUNTER, "results made for the communicator; up, partial sums") \
-	_(T, duplicates, "packets", COUNTER, "packets that were kept before")                    \
-	_(T, naks_sent, "packets", COUNTER, "NAKs to the peer")                                  \
-	_(T, naks_received, "packets", COUNTER, "NAKs of the peer")                              \
-	_(T, rnrs_sent, "packets", COUNTER, "RNR NAKs to the peer")                              \
-	_(T, retransmits, "packets", COUNTER, "packets sent again")                              \
-	_(T, acks_paid, "packets", COUNTER, "owed ACKs that the slow path sent")                 \
-	_(T, timeouts, "", COUNTER, "times that the peer did not acknowledge soon")              \
+#define INC_CONN_FIGURES(_, T)                                                                \
+	/* in termination mode, messages */                                                   \
+	_(T, received, "", COUNTER, "packets or messages of the peer that were kept")         \
+	_(T, acknowledged, "", COUNTER, "packets or messages that the peer has acknowledged") \
+	_(T, results, "", COUNTER, "results made for the communicator; up, partial sums")     \
+	_(T, duplicates, "packets", COUNTER, "packets that were kept before")                 \
+	_(T, naks_sent, "packets", COUNTER, "NAKs to the peer")                               \
+	_(T, naks_received, "packets", COUNTER, "NAKs of the peer")                           \
+	_(T, rnrs_sent, "packets", COUNTER, "RNR NAKs to the peer")                           \
+	_(T, retransmits, "packets", COUNTER, "packets sent again")                           \
+	_(T, acks_paid, "packets", COUNTER, "owed ACKs that the slow path sent")              \
+	_(T, timeouts, "", COUNTER, "times that the peer did not acknowledge soon")           \
 	_(T, rtt_us, "microseconds", GAUGE, "round trip, smoothed; 0: not measured yet")
 
 enum inc_conn_health { INC_CONN_IDLE, INC_CONN_ACTIVE, INC_CONN_UNRESPONSIVE, INC_CONN_ENDED };
@@ -117,6 +120,8 @@ struct inc_engine_conn {
 	enum inc_conn_health health;
 	bool unresponsive; /* also where its communicator has ended since */
 	uint8_t error;     /* AETH syndrome that ended it or its communicator; 0: alive */
+	const char
+		*reason; /* what it has broken for itself, as a word where there is one; or NULL */
 	INC_CONN_FIGURES(INC_METRIC_FIELD, inc_engine_conn)
 };
 
@@ -162,8 +167,9 @@ struct inc_engine_ops {
 	/* Takes ports and communicators away. */
 	void (*close)(struct inc_engine *e);
 
+	/* A port that there is, one of the settings'; NULL: the engine needs nothing of them. */
 	int (*attach_port)(struct inc_engine *e, const char *ifname, struct inc_err *err);
-	/* Ports, 0..n-1; false behind the last. */
+	/* Ports, 0..n-1; false behind the last. Kept by the one that has the others. */
 	bool (*port)(const struct inc_engine *e, size_t i, struct inc_engine_port *out);
 
 	/*

@@ -125,6 +125,7 @@ static json_t *conn_json(const struct inc_engine_comm *comm, const struct inc_en
 			   inet_ntop(AF_INET, &c->own_ip, own_ip, sizeof(own_ip)), "my_qp",
 			   (json_int_t)c->own_qp, "error", (int)c->error, "state",
 			   health[c->health]);
+	json_object_set_new(object, "reason", json_string(c->reason ?: ""));
 	inc_metric_json(INC_METRICS(conn_metrics), c, object);
 	return object;
 }
@@ -177,11 +178,13 @@ static void add_communicator(const struct inc_daemon *d, uint32_t place,
 			     const struct inc_engine_comm *comm, json_t *list)
 {
 	json_array_append_new(
-		list, json_pack("{s:I, s:i, s:i, s:i, s:s, s:o, s:i}", "communicator",
-				(json_int_t)comm->communicator, "children", (int)comm->children,
-				"payload", (int)comm->payload_bytes, "slots", (int)comm->slots,
-				"byte_order", inc_byte_orders[comm->byte_order], "results",
-				count(comm->results), "error", (int)comm->error));
+		list, json_pack("{s:I, s:i, s:i, s:i, s:i, s:s, s:s, s:o, s:i, s:s}",
+				"communicator", (json_int_t)comm->communicator, "children",
+				(int)comm->children, "payload", (int)comm->payload_bytes, "slots",
+				(int)comm->slots, "receives", (int)comm->receives, "role",
+				inc_configured_role(d, place), "byte_order",
+				inc_byte_orders[comm->byte_order], "results", count(comm->results),
+				"error", (int)comm->error, "reason", comm->reason ?: ""));
 }
 
 static json_t *query_communicators(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)

@@ -95,27 +95,38 @@ static void retry(struct inc_client *c, const char *why)
 	c->retry_ms = c->retry_ms * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : c->retry_ms * 2;
 }
 
-/* What the switch can do in each mode. */
+/* What the switch can do in a mode; NULL: nothing. */
+static const struct inc_msg_engine *say_engine(const struct inc_client *c, uint32_t mode,
+					       struct inc_msg_hello *said)
+{
+	struct inc_msg_engine *engine = &said->engines[said->n_engines];
+	struct inc_err err;
+
+	if (!inc_engine_offer(c->d->engine, mode, engine, &err)) {
+		said->n_engines++;
+		return engine;
+	}
+	if (mode == said->mode)
+		inc_warn("no communicator can be made here in the switch's own mode, %s: %s",
+			 inc_modes_of_switch[mode], err.msg);
+	else
+		inc_debug("no %s mode here: %s", inc_modes_of_switch[mode], err.msg);
+	return NULL;
+}
+
+/* What it can do in each; the limits of passthrough mode stand beside them, too, for controllers
+ * that know no other. */
 static void say_engines(const struct inc_client *c, struct inc_msg_hello *said)
 {
-	const uint32_t modes = sizeof(said->engines) / sizeof(said->engines[0]);
-	struct inc_msg_engine *engine;
-	struct inc_err err;
-	uint32_t mode;
+	const struct inc_msg_engine *passes;
 
 	said->mode = c->d->conf.settings.mode;
-	for (mode = 0; mode < modes; mode++) {
-		engine = &said->engines[said->n_engines];
-		if (inc_engine_offer(c->d->engine, mode, engine, &err)) {
-			inc_debug("no %s mode here: %s", inc_modes_of_switch[mode], err.msg);
-			continue;
-		}
-		said->n_engines++;
-		if (mode != INC_PASSTHROUGH)
-			continue;
+	passes = say_engine(c, INC_PASSTHROUGH, said);
+	if (passes) {
 		said->has_limits = true;
-		said->limits = engine->limits;
+		said->limits = passes->limits;
 	}
+	say_engine(c, INC_TERMINATION, said);
 }
 
 static void send_hello(struct inc_client *c)

@@ -73,6 +73,9 @@ int inc_configured_add(struct inc_daemon *d, uint32_t place, const struct inc_co
 void inc_configured_connect(struct inc_daemon *d, uint32_t place, const struct inc_msg_peer *peer,
 			    uint32_t n);
 void inc_configured_remove(struct inc_daemon *d, uint32_t place);
+/* What the switch is in the communicator's tree: "leaf" where its children are hosts, "spine" where
+ * switches are among them, "root". */
+const char *inc_configured_role(const struct inc_daemon *d, uint32_t place);
 /* The switch as its file would have it, without its communicators; and one of these added to it. A
  * new object. */
 json_t *inc_configured_switch(const struct inc_daemon *d);

@@ -279,6 +279,7 @@ static void take_fields(const struct inc_msg_ask *ask, struct inc_comm_member *m
 	m->route.own.qpn = ask->qpn;
 	m->route.own.psn = ask->psn;
 	m->route.own.udp_port = ask->udp_port;
+	m->route.own.kind = inc_endpoint_kind_of(ask->transport);
 	m->route.pkey = ask->pkey;
 	m->route.udp_csum = ask->udp_csum;
 }

@@ -75,11 +75,13 @@ static unsigned int port_payload(const struct inc_comm *comm, const struct inc_t
 				 unsigned int port)
 {
 	const unsigned int *payload = switch_of(comm, node)->has[port].payload;
+	unsigned int most = INC_MAX_PAYLOAD;
 
 	if (node->mode == INC_PASSTHROUGH)
-		return INC_MAX_PAYLOAD;
-	return min(payload[INC_ENDPOINT_SOFT] ?: INC_MAX_PAYLOAD,
-		   payload[INC_ENDPOINT_VERBS] ?: INC_MAX_PAYLOAD);
+		return most;
+	for (unsigned int kind = 0; kind < INC_N_ENDPOINT_KINDS; kind++)
+		most = min(most, payload[kind] ?: most);
+	return most;
 }
 
 /* The largest packet must pass every port on the way. */

@@ -7,29 +7,12 @@
 #include <errno.h>
 #include <stdio.h>
 #include "controller/core/comm_config.h"
+#include "lib/base/pow2.h"
 #include "lib/roce/segments.h"
 
-/* Of messages under way on a connection, where a switch does not say it. */
-#define WINDOW_BYTES (4u << 20)
-
-static unsigned int power_of_two(unsigned int n)
-{
-	unsigned int p = 1;
-
-	while (p < n)
-		p *= 2;
-	return p;
-}
-
-/* The largest that is no larger. */
-static unsigned int power_below(unsigned int n)
-{
-	unsigned int p = 1;
-
-	while (2 * p <= n)
-		p *= 2;
-	return p;
-}
+/* Short messages that may be under way where members leave their size to the controller: each has
+ * room in the switch as a long one has. */
+#define SUITABLE_MESSAGES 16
 
 static unsigned int min(unsigned int a, unsigned int b)
 {
@@ -55,16 +38,16 @@ void inc_comm_choose_slots(struct inc_comm *comm)
 		if (packets < packets_of(&comm->members[rank]))
 			packets = packets_of(&comm->members[rank]);
 	}
-	comm->slots = power_of_two(min(packets, INC_MAX_SLOTS));
+	comm->slots = inc_pow2_up(min(packets, INC_MAX_SLOTS));
 }
 
 /* A port whose connections are to end at the switch has something that they can end at. */
 static int check_port(const struct inc_ctl_switch *sw, unsigned int port, struct inc_err *err)
 {
-	const struct inc_ctl_port *has = &sw->has[port];
-
-	if (has->payload[INC_ENDPOINT_SOFT] || has->payload[INC_ENDPOINT_VERBS])
-		return 0;
+	for (unsigned int kind = 0; kind < INC_N_ENDPOINT_KINDS; kind++) {
+		if (sw->has[port].payload[kind])
+			return 0;
+	}
 	return inc_err_set(err, EOPNOTSUPP,
 			   "switch %s: port %s has nothing that connections can end at, as "
 			   "termination mode wants it",
@@ -76,13 +59,10 @@ static int check_node(const struct inc_comm *comm, unsigned int n, struct inc_er
 {
 	const struct inc_tree_node *node = &comm->tree->nodes[n];
 	const struct inc_ctl_switch *sw = switch_of(comm, n);
-	int ret = 0;
+	int ret = inc_switch_can(sw, node->mode, err);
 
-	if (!sw->can[node->mode].there)
-		return inc_err_set(err, EOPNOTSUPP, "switch %s cannot do %s mode",
-				   inc_switch_name(sw), inc_modes_of_switch[node->mode]);
-	if (node->mode == INC_PASSTHROUGH)
-		return 0;
+	if (ret || node->mode == INC_PASSTHROUGH)
+		return ret;
 	for (unsigned int i = 0; !ret && i < node->n_children; i++)
 		ret = check_port(sw, comm->tree->children[node->first_child + i].port, err);
 	if (!ret && node->parent >= 0)
@@ -118,9 +98,11 @@ static void choose_floats(struct inc_comm *comm)
 /* The most bytes of a message that a switch takes at a port. */
 static unsigned int port_bytes(const struct inc_ctl_switch *sw, unsigned int port)
 {
-	const unsigned int *bytes = sw->has[port].message_bytes;
+	unsigned int bytes = UINT32_MAX;
 
-	return min(bytes[0] ?: UINT32_MAX, bytes[1] ?: UINT32_MAX);
+	for (unsigned int kind = 0; kind < INC_N_ENDPOINT_KINDS; kind++)
+		bytes = min(bytes, sw->has[port].message_bytes[kind] ?: UINT32_MAX);
+	return bytes;
 }
 
 /* A passthrough switch believes a packet of a partial sum in network order where that says so, and
@@ -190,22 +172,34 @@ static int check_windows(struct inc_comm *comm, struct inc_err *err)
 	return 0;
 }
 
-/* What is under way on a connection has buffers in the switch that ends it. */
+/* The messages that a member will have under way. Who leaves their size to the controller has a
+ * window of packets. */
+static unsigned int window_of(const struct inc_comm *comm, const struct inc_comm_member *m)
+{
+	const unsigned int packets = m->window * (m->message_packets ?: 1);
+	const unsigned int few = m->message_packets ? 1 : min(packets, SUITABLE_MESSAGES);
+	const unsigned int messages = packets / comm->message_packets;
+
+	return messages > few ? messages : few;
+}
+
+/* What is under way on a connection has buffers in the switch that ends it: this is what the switch
+ * makes them for, and what members keep to. */
 static void choose_window(struct inc_comm *comm)
 {
 	const unsigned int message = comm->message_packets * comm->payload;
-	unsigned int bytes = UINT32_MAX, window = INC_MAX_SLOTS;
+	unsigned int bytes = INC_MAX_WINDOW_BYTES, window = INC_MAX_SLOTS;
 
 	for (unsigned int rank = 0; rank < comm->group->world_size; rank++)
-		window = min(window, comm->members[rank].window);
+		window = min(window, window_of(comm, &comm->members[rank]));
 	for (unsigned int n = 0; n < comm->tree->n; n++) {
 		const struct inc_msg_limits *limits =
 			&switch_of(comm, n)->can[comm->tree->nodes[n].mode].limits;
 
 		if (comm->tree->nodes[n].mode == INC_TERMINATION)
-			bytes = min(bytes, limits->window_bytes ?: WINDOW_BYTES);
+			bytes = min(bytes, limits->window_bytes ?: bytes);
 	}
-	comm->messages = power_below(min(window, bytes / message ?: 1));
+	comm->messages = inc_pow2_down(min(window, bytes / message ?: 1));
 }
 
 int inc_comm_agree(struct inc_comm *comm, struct inc_err *err)
@@ -223,10 +217,10 @@ int inc_comm_agree(struct inc_comm *comm, struct inc_err *err)
 	if (comm->mode != INC_TREE_TERMINATION) {
 		ret = check_windows(comm, err);
 		if (comm->mode == INC_TREE_MIXED)
-			comm->messages = power_below(comm->slots / comm->message_packets);
+			comm->messages = inc_pow2_down(comm->slots / comm->message_packets ?: 1);
 		return ret;
 	}
 	choose_window(comm);
-	comm->slots = power_of_two(min(comm->messages * comm->message_packets, INC_MAX_SLOTS));
+	comm->slots = inc_pow2_up(min(comm->messages * comm->message_packets, INC_MAX_SLOTS));
 	return 0;
 }

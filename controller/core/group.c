@@ -239,11 +239,12 @@ static int find_host(const struct inc_ctl *ctl, const struct inc_msg_join *said,
 /* Several ranks may share a host, but each is a connection of its switch. */
 static int check_world(const struct inc_ctl *ctl, unsigned int world_size, struct inc_err *err)
 {
-	unsigned int children = INC_MAX_CHILDREN, most;
+	unsigned int children = 0, most;
 
 	for (unsigned int s = 0; s < ctl->topo->n_switches; s++) {
-		if (inc_switch_mode(&ctl->switches[s]) == INC_TERMINATION)
-			children = INC_COMM_MAX_CHILDREN;
+		most = inc_most_children(inc_switch_mode(&ctl->switches[s]));
+		if (children < most)
+			children = most;
 	}
 	most = ctl->topo->n_leaves * children;
 	if (world_size <= most)

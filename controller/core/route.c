@@ -144,8 +144,7 @@ static unsigned int free_connections(const struct inc_routes *r, unsigned int sw
 static unsigned int max_children(const struct inc_routes *r, unsigned int sw)
 {
 	const unsigned int said = r->limits[sw].children;
-	const unsigned int most =
-		r->mode[sw] == INC_PASSTHROUGH ? INC_MAX_CHILDREN : INC_COMM_MAX_CHILDREN;
+	const unsigned int most = inc_most_children(r->mode[sw]);
 
 	return said && said < most ? said : most;
 }

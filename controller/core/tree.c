@@ -80,6 +80,7 @@ static void own_end(const struct inc_route_end *end, struct inc_conn_conf *c)
 /* Nothing of what is still to be chosen there. */
 static void peer_end(const struct inc_route_end *end, struct inc_conn_conf *c)
 {
+	c->peer_endpoint = end->kind;
 	if (end->open)
 		return;
 	c->peer_qp = end->qpn;

@@ -20,7 +20,7 @@ struct inc_route_end {
 	uint32_t psn;      /* of the first packet this side sends */
 	uint16_t udp_port; /* where it receives; 0: 4791, of an open one the switch chooses */
 	bool open;         /* a switch's in termination mode, which has not said its numbers yet */
-	uint32_t kind;     /* enum inc_endpoint_kind, of such a switch's */
+	uint32_t kind;     /* enum inc_endpoint_kind; of a switch in passthrough mode: soft */
 	uint32_t given;    /* a number that the controller has taken for it; 0: none */
 };
 

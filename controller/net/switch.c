@@ -22,15 +22,23 @@ const char *inc_switch_name(const struct inc_ctl_switch *sw)
 	return sw->ctl->topo->switches[sw->index].name;
 }
 
-/* What a port has before its switch has said anything. */
-static int init_ports(struct inc_ctl_switch *sw)
+/* What a port has where its switch has said nothing: what an earlier hello said is forgotten. */
+static void clear_ports(struct inc_ctl_switch *sw)
 {
 	const struct inc_topo_switch *topo = &sw->ctl->topo->switches[sw->index];
 
-	sw->has = calloc(topo->n_ports, sizeof(*sw->has));
-	for (unsigned int p = 0; sw->has && p < topo->n_ports; p++)
-		sw->has[p].mtu = sw->ctl->topo->links[topo->ports[p].link].mtu;
-	return sw->has ? 0 : -ENOMEM;
+	for (unsigned int p = 0; p < topo->n_ports; p++)
+		sw->has[p] =
+			(struct inc_ctl_port){.mtu = sw->ctl->topo->links[topo->ports[p].link].mtu};
+}
+
+static int init_ports(struct inc_ctl_switch *sw)
+{
+	sw->has = calloc(sw->ctl->topo->switches[sw->index].n_ports, sizeof(*sw->has));
+	if (!sw->has)
+		return -ENOMEM;
+	clear_ports(sw);
+	return 0;
 }
 
 static void on_avoided(evutil_socket_t fd, short what, void *arg)
@@ -204,7 +212,6 @@ static bool take_port(struct inc_ctl_switch *sw, unsigned int p)
 	size_t i;
 
 	inet_ntop(AF_INET, &port->ip, ip, sizeof(ip));
-	*has = (struct inc_ctl_port){.mtu = sw->ctl->topo->links[port->link].mtu};
 	json_array_foreach (sw->ports, i, object) {
 		struct inc_msg_port said = {.mtu = has->mtu};
 		struct inc_err err;
@@ -362,6 +369,7 @@ static void take_hello(struct inc_switch_link *link, json_t *object)
 	sw->ports = json_incref(json_object_get(object, "ports"));
 	json_decref(sw->engines);
 	sw->engines = json_incref(json_object_get(object, "engines"));
+	clear_ports(sw);
 	take_ports(sw);
 	inc_switch_take_engines(sw, &said);
 	inc_switch_offer(sw);

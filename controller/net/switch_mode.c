@@ -17,7 +17,8 @@ static unsigned int round_payload(unsigned int bytes)
 	return payload;
 }
 
-/* What connections can end at, by the ports that the topology has. */
+/* What connections can end at, by the ports that the topology has: those of passthrough mode have
+ * none. */
 static void take_endpoints(struct inc_ctl_switch *sw, const struct inc_msg_engine *engine)
 {
 	const struct inc_topo_switch *topo = &sw->ctl->topo->switches[sw->index];
@@ -55,24 +56,32 @@ static bool adds_floats(const struct inc_msg_engine *engine)
 	return (can & want) == want;
 }
 
-/* One that names none knows passthrough alone. */
+/* One that names no engines knows passthrough alone, and its limits stand beside them. */
 void inc_switch_take_engines(struct inc_ctl_switch *sw, const struct inc_msg_hello *said)
 {
 	memset(sw->can, 0, sizeof(sw->can));
 	sw->own_mode = said->mode;
 	sw->can[INC_PASSTHROUGH].there = !said->n_engines;
+	sw->can[INC_PASSTHROUGH].limits = said->limits;
 	for (uint32_t i = 0; i < said->n_engines; i++) {
 		const struct inc_msg_engine *engine = &said->engines[i];
+		struct inc_ctl_engine *can = &sw->can[engine->mode];
 
-		sw->can[engine->mode] = (struct inc_ctl_engine){
-			.there = true,
-			.limits = engine->limits,
-			.floats = engine->mode == INC_TERMINATION && adds_floats(engine),
-		};
-		if (engine->mode == INC_TERMINATION)
-			take_endpoints(sw, engine);
+		can->there = true;
+		if (engine->has_limits)
+			can->limits = engine->limits;
+		can->floats = engine->mode == INC_TERMINATION && adds_floats(engine);
+		take_endpoints(sw, engine);
 	}
-	sw->can[INC_PASSTHROUGH].limits = said->limits;
+}
+
+int inc_switch_can(const struct inc_ctl_switch *sw, enum inc_mode_of_switch mode,
+		   struct inc_err *err)
+{
+	if (sw->can[mode].there)
+		return 0;
+	return inc_err_set(err, EOPNOTSUPP, "switch %s cannot do %s mode (its log says why)",
+			   inc_switch_name(sw), inc_modes_of_switch[mode]);
 }
 
 enum inc_mode_of_switch inc_switch_mode(const struct inc_ctl_switch *sw)
@@ -93,9 +102,10 @@ void inc_switch_offer(struct inc_ctl_switch *sw)
 int inc_switch_set_mode(struct inc_ctl_switch *sw, enum inc_mode_of_switch mode,
 			struct inc_err *err)
 {
-	if (sw->link && !sw->can[mode].there)
-		return inc_err_set(err, EOPNOTSUPP, "switch %s cannot do %s mode",
-				   inc_switch_name(sw), inc_modes_of_switch[mode]);
+	int ret = sw->link ? inc_switch_can(sw, mode, err) : 0;
+
+	if (ret)
+		return ret;
 	inc_info("switch %s: communicators are made in %s mode from now on", inc_switch_name(sw),
 		 inc_modes_of_switch[mode]);
 	sw->mode_set = true;

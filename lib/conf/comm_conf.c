@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <string.h>
 #include "lib/conf/comm_conf.h"
 #include "lib/proto/roce.h"
 
@@ -10,6 +11,16 @@ const char *const inc_float_forms[] = {
 	[INC_FLOATS_FIXED] = "fixed", [INC_FLOATS_NATIVE] = "native", NULL};
 const char *const inc_endpoint_kinds[] = {
 	[INC_ENDPOINT_SOFT] = "soft", [INC_ENDPOINT_VERBS] = "verbs", NULL};
+
+enum inc_endpoint_kind inc_endpoint_kind_of(const char *transport)
+{
+	enum inc_endpoint_kind kind;
+
+	for (kind = 0; kind < INC_N_ENDPOINT_KINDS; kind++)
+		if (!strcmp(inc_endpoint_kinds[kind], transport))
+			return kind;
+	return INC_ENDPOINT_SOFT;
+}
 
 bool inc_payload_good(uint64_t payload)
 {
@@ -63,6 +74,9 @@ static const struct inc_field conn_fields[] = {
 	{"udp_csum", INC_BOOL, INC_DEFAULT, CONN(udp_csum), .text = "results carry a UDP checksum"},
 	{"endpoint", INC_CHOICE, INC_DEFAULT, CONN(endpoint), .names = inc_endpoint_kinds,
 	 .text = "what it ends at in termination mode"},
+	{"peer_endpoint", INC_CHOICE, INC_DEFAULT, CONN(peer_endpoint), .names = inc_endpoint_kinds,
+	 .text = "what the peer is: of verbs, whose IP IDs a socket cannot know, a soft endpoint "
+		 "takes any"},
 };
 
 const struct inc_schema inc_conn_schema = INC_SCHEMA(struct inc_conn_conf, conn_fields);
@@ -136,11 +150,12 @@ static int settle_passthrough(const struct inc_comm_conf *comm, struct inc_err *
 			"communicator %u: message_packets, messages and native floats are of "
 			"termination mode",
 			comm->communicator);
-	if (children > INC_MAX_CHILDREN)
+	if (children > inc_most_children(INC_PASSTHROUGH))
 		return inc_err_set(err, EINVAL,
 				   "communicator %u has %u children, in passthrough mode at most "
-				   "%d",
-				   comm->communicator, children, INC_MAX_CHILDREN);
+				   "%u",
+				   comm->communicator, children,
+				   inc_most_children(INC_PASSTHROUGH));
 	return 0;
 }
 

@@ -22,6 +22,8 @@
 /* Of a communicator, whatever the mode; maps.h has the bounds of passthrough mode. */
 #define INC_COMM_MAX_CHILDREN    64
 #define INC_COMM_MAX_CONNECTIONS (INC_COMM_MAX_CHILDREN + 1) /* its parent's, too */
+/* What a window's messages take at most of the switch that ends a connection. */
+#define INC_MAX_WINDOW_BYTES (64u << 20)
 /* Packets and bytes of a message at most: where a switch terminates connections, and where one
  * adds up packets. */
 #define INC_MAX_MESSAGE_PACKETS             1024
@@ -30,10 +32,13 @@
 
 /* What a switch does with a communicator's packets: it adds them up on their way (XDP), or is
  * itself the other end of its hosts' connections, and adds up messages. */
-enum inc_mode_of_switch {
-	INC_PASSTHROUGH,
-	INC_TERMINATION,
-};
+enum inc_mode_of_switch { INC_PASSTHROUGH, INC_TERMINATION, INC_N_MODES };
+
+/* Of a communicator at a switch. */
+static inline uint32_t inc_most_children(enum inc_mode_of_switch mode)
+{
+	return mode == INC_PASSTHROUGH ? INC_MAX_CHILDREN : INC_COMM_MAX_CHILDREN;
+}
 
 /* How floats reach a switch: as integers that the hosts make of them, or as they are. */
 enum inc_float_form {
@@ -42,10 +47,7 @@ enum inc_float_form {
 };
 
 /* What a terminated connection ends at: a UDP socket, or an RDMA device. */
-enum inc_endpoint_kind {
-	INC_ENDPOINT_SOFT,
-	INC_ENDPOINT_VERBS,
-};
+enum inc_endpoint_kind { INC_ENDPOINT_SOFT, INC_ENDPOINT_VERBS, INC_N_ENDPOINT_KINDS };
 
 enum inc_byte_order {
 	INC_ORDER_LITTLE,
@@ -82,8 +84,10 @@ struct inc_conn_conf {
 	bool has_peer_psn;
 	uint32_t peer_psn; /* of the peer's first packet */
 	uint16_t pkey;
-	bool udp_csum;     /* results carry a UDP checksum */
-	uint32_t endpoint; /* enum inc_endpoint_kind; of termination mode */
+	bool udp_csum; /* results carry a UDP checksum */
+	/* enum inc_endpoint_kind; of termination mode: */
+	uint32_t endpoint;
+	uint32_t peer_endpoint; /* the peer's own */
 };
 
 struct inc_comm_conf {
@@ -106,6 +110,8 @@ extern const char *const inc_byte_orders[];
 extern const char *const inc_modes_of_switch[];
 extern const char *const inc_float_forms[];
 extern const char *const inc_endpoint_kinds[];
+/* What a member's transport is, as "C" names it: verbs is a device's, all else a socket's. */
+enum inc_endpoint_kind inc_endpoint_kind_of(const char *transport);
 extern const struct inc_schema inc_conn_schema;
 extern const struct inc_schema inc_comm_schema;
 

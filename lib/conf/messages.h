@@ -30,7 +30,8 @@
 #define INC_CONTROL_TRANSPORT_LEN 16 /* a transport's name */
 #define INC_CONTROL_PORT_LEN      16 /* a port's name */
 #define INC_CONTROL_TREE_LEN      160
-#define INC_MAX_ENDPOINTS         128 /* of a switch: two kinds at each port */
+/* Of a switch: all kinds at each port. */
+#define INC_MAX_ENDPOINTS (INC_MAX_PORTS * INC_N_ENDPOINT_KINDS)
 
 /* What a group can be made of another one by. */
 enum inc_derive_how {
@@ -216,7 +217,7 @@ struct inc_msg_hello {
 	struct inc_msg_limits limits;
 	uint32_t mode;      /* enum inc_mode_of_switch: what it does by itself */
 	uint32_t n_engines; /* 0: it knows passthrough alone */
-	struct inc_msg_engine engines[2];
+	struct inc_msg_engine engines[INC_N_MODES];
 };
 
 struct inc_msg_configure {

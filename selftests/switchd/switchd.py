@@ -241,9 +241,9 @@ class Host:
                 "my_ip": self.switch_ip, "my_qp": self.switch_qpn, "my_psn": self.result_psn,
                 "peer_ip": self.ip, "peer_qp": self.qpn, "psn": self.own_psn, **more}
 
-    def frame(self, opcode, psn, rest, ackreq=False, flags=0x40):
+    def frame(self, opcode, psn, rest, ackreq=False, flags=0x40, ident=0):
         packet = ip_packet((self.ip, self.switch_ip, 5000, PORT), opcode, self.switch_qpn, psn,
-                           rest, ackreq, flags)
+                           rest, ackreq, flags, ident=ident)
         return self.switch_mac + self.mac + b"\x08\x00" + packet
 
     def send(self, *args, **more):

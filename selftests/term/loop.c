@@ -381,8 +381,7 @@ static void loop_figures(const struct inc_term_channel *channel,
 	*out = (struct inc_term_channel_figures){.rx_packets = ch->s.given,
 						 .tx_packets = ch->s.sent,
 						 .retransmits = 7,
-						 .srtt_ns = 33000,
-						 .counts_packets = true};
+						 .srtt_ns = 33000};
 	pthread_mutex_unlock(&lock);
 }
 
@@ -394,7 +393,6 @@ static void loop_device_figures(const struct inc_term_device *dev,
 }
 
 const struct inc_term_endpoint_ops loop_endpoints = {
-	.name = "loop",
 	.probe = loop_probe,
 	.open = loop_device_open,
 	.close = loop_device_close,

@@ -10,7 +10,7 @@
 #include "selftests/term/loop.h"
 #include "selftests/term/scene.h"
 
-static const struct inc_term_endpoint_ops *const kinds[INC_ENDPOINT_VERBS + 1] = {
+static const struct inc_term_endpoint_ops *const kinds[INC_N_ENDPOINT_KINDS] = {
 	[INC_ENDPOINT_SOFT] = &loop_endpoints};
 
 static void on_notice(void *arg, uint32_t communicator, uint64_t number,
@@ -182,11 +182,11 @@ void scene_check_rest(struct scene *s, uint64_t messages)
 
 	assert_false(v->waits);
 	assert_int_equal(v->comm.results, messages);
-	assert_int_equal(v->buffers_taken, s->n * v->comm.slots);
+	assert_int_equal(v->buffers_taken, s->n * v->comm.receives);
 	for (i = 0; i < s->n; i++) {
 		const struct loop_channel_state ch = loop_state(scene_qpn(s, i));
 
-		assert_int_equal(ch.posted - ch.given, v->comm.slots);
+		assert_int_equal(ch.posted - ch.given, v->comm.receives);
 		assert_int_equal(s->taken[i], messages);
 	}
 }

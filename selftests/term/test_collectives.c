@@ -101,7 +101,7 @@ static void test_most_children(void **state)
 	uint32_t up;
 
 	for (up = 0; up < 2; up++) {
-		const struct world_shape shape = world_shape(INC_TERM_MAX_CHILDREN, 64, 1, up);
+		const struct world_shape shape = world_shape(INC_COMM_MAX_CHILDREN, 64, 1, up);
 
 		play(&shape, calls, 3);
 	}

@@ -356,8 +356,9 @@ static void test_figures(void **state)
 	assert_int_equal(v->comm.communicator, 12);
 	assert_int_equal(v->comm.children, 2);
 	assert_int_equal(v->comm.connections, 3);
-	assert_int_equal(v->comm.slots, 4);
-	assert_int_equal(v->comm.rows, 12);
+	assert_int_equal(v->comm.slots, 2);
+	assert_int_equal(v->comm.receives, 4);
+	assert_int_equal(v->comm.rows, 0);
 	assert_int_equal(v->comm.payload_bytes, PAYLOAD);
 	assert_int_equal(v->comm.results, 1);
 	/* children by rank, and the parent behind them */

@@ -34,38 +34,18 @@ static void test_conf(void **state)
 	struct world_shape shape = world_shape(2, 1, 4, false);
 
 	shape.slots = 3;
-	refused(&shape, "communicator 12: slots are a power of two up to 4096, not 3");
+	refused(&shape, "communicator 12: receives are a power of two up to 8192, not 3");
 	shape.slots = 0;
-	refused(&shape, "communicator 12: slots are a power of two up to 4096, not 0");
+	refused(&shape, "communicator 12: receives are a power of two up to 8192, not 0");
 	shape.slots = 4;
 	shape.n_children = 0;
 	refused(&shape, "communicator 12: 1 to 64 children, not 0");
-	shape.n_children = INC_TERM_MAX_CHILDREN + 1;
+	shape.n_children = INC_COMM_MAX_CHILDREN + 1;
 	refused(&shape, "communicator 12: 1 to 64 children, not 65");
 	shape.n_children = 3;
 	refused(&shape, "communicator 12: no rank is behind child 2");
 	inc_ranks_add(&shape.child[2].ranks, 1);
 	refused(&shape, "communicator 12: rank 1 is behind two children");
-}
-
-static void check_role(uint32_t ranks, bool has_parent, enum inc_term_role role)
-{
-	const struct world_shape shape = world_shape(2, ranks, 1, has_parent);
-	struct inc_term_figures f;
-	struct world w;
-
-	world_open(&w, &shape, NULL, 0);
-	inc_term_figures(w.t, &f);
-	assert_int_equal(f.role, role);
-	world_close(&w);
-}
-
-static void test_roles(void **state)
-{
-	check_role(1, true, INC_TERM_LEAF);
-	check_role(2, true, INC_TERM_SPINE);
-	check_role(1, false, INC_TERM_ROOT);
-	check_role(2, false, INC_TERM_ROOT);
 }
 
 /* The caller's errors change nothing. */
@@ -220,9 +200,9 @@ static void test_figures(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_conf),    cmocka_unit_test(test_roles),
-		cmocka_unit_test(test_caller),  cmocka_unit_test(test_busy),
-		cmocka_unit_test(test_waiting), cmocka_unit_test(test_figures),
+		cmocka_unit_test(test_conf),    cmocka_unit_test(test_caller),
+		cmocka_unit_test(test_busy),    cmocka_unit_test(test_waiting),
+		cmocka_unit_test(test_figures),
 	};
 
 	return cmocka_run_group_tests_name("term node", tests, NULL, NULL);

@@ -80,8 +80,8 @@ static void test_many_children(void **state)
 {
 	for (uint32_t up = 0; up < 2; up++) {
 		seed = 7;
-		play(INC_TERM_MAX_CHILDREN, 1 + 63 * up, 4, up, 100, 0);
-		play(INC_TERM_MAX_CHILDREN - 1, 1, 1, up, 50, 0);
+		play(INC_COMM_MAX_CHILDREN, 1 + 63 * up, 4, up, 100, 0);
+		play(INC_COMM_MAX_CHILDREN - 1, 1, 1, up, 50, 0);
 	}
 }
 

@@ -14,7 +14,7 @@
 #include "userspace/term/combine.h"
 #include "userspace/term/node.h"
 
-#define WORLD_MOVES (2 * (INC_TERM_MAX_CHILDREN + 1))
+#define WORLD_MOVES (2 * (INC_COMM_MAX_CHILDREN + 1))
 #define WORLD_BYTES REF_FLOATS_BYTES /* of a buffer, and of the longest message */
 
 /* A message of the job: what its ranks call. */
@@ -28,7 +28,7 @@ struct world_shape {
 	uint32_t n_children, slots;
 	bool has_parent;
 	struct inc_term_form form;
-	struct inc_term_child child[INC_TERM_MAX_CHILDREN];
+	struct inc_term_child child[INC_COMM_MAX_CHILDREN];
 };
 
 /* n children with so many ranks each, from rank 0 on: hosts with one, switches with more. Floats
@@ -55,7 +55,7 @@ struct world {
 	const struct world_call *calls;
 	uint64_t n_calls;
 	uint64_t base; /* number of the first message */
-	struct world_peer peer[INC_TERM_MAX_CHILDREN + 1];
+	struct world_peer peer[INC_COMM_MAX_CHILDREN + 1];
 	struct world_send *sends; /* [n_peers][slots], under way */
 	/* buffers [n_buffers], as many as all receives that can be posted */
 	uint32_t n_buffers, n_taken, most_taken;

@@ -114,7 +114,6 @@ static void test_probe(void **state)
 	assert_memory_equal(offer.device, want, strlen(want));
 	assert_int_equal(offer.mtu, 2048); /* the lab's links carry 2200 */
 	assert_int_equal(offer.max_message, 1 << 20);
-	assert_true(offer.max_channels > 64 && offer.chooses_qpn);
 	assert_int_equal(inc_term_verbs.probe("h9", nowhere, &offer, &why), -ENODEV);
 	assert_memory_equal(why.msg, "h9: ", 4);
 	assert_non_null(strstr(why.msg, "no RoCE v2 GID ::ffff:10.77.9.99"));
@@ -129,7 +128,7 @@ static void test_messages(void **state)
 	pair_connect(&p);
 	pair_want(&p, 1000);
 	pair_run(&p, 120);
-	assert_false(pair_figures(&p, 0, 0).counts_packets);
+	assert_int_equal(pair_figures(&p, 0, 0).rx_packets, 0);
 	pair_close(&p);
 	assert_int_equal(open_descriptors(), before);
 }

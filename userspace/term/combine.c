@@ -4,7 +4,7 @@
 #include "userspace/term/combine.h"
 #include "userspace/term/node.h"
 
-_Static_assert(INC_TERM_MAX_CHILDREN <= INC_REDUCE_MOST, "one call takes all that children give");
+_Static_assert(INC_COMM_MAX_CHILDREN <= INC_REDUCE_MOST, "one call takes all that children give");
 
 /* What a type is to a switch that adds integers: the one of its size and sign. */
 #define INTEGER_1_0 INC_DTYPE_UINT8

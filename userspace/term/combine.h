@@ -18,7 +18,7 @@ struct inc_term_form {
 /*
  * into = source[0] op source[1] op ..., always in this order: bytes of elements, operator and type
  * those of desc (INC_DESC), one that inc_desc_known() knows. AVG is SUM, which the ranks divide. n:
- * 1 to INC_TERM_MAX_CHILDREN. into may be exactly one of the sources.
+ * 1 to INC_COMM_MAX_CHILDREN. into may be exactly one of the sources.
  */
 void inc_term_combine(const struct inc_term_form *form, uint32_t desc, void *into,
 		      const void *const *source, uint32_t n, size_t bytes);

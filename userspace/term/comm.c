@@ -7,10 +7,9 @@
 #include <string.h>
 #include <sys/random.h>
 #include "lib/base/clock.h"
+#include "lib/base/log.h"
+#include "lib/roce/requester.h"
 #include "userspace/term/comm_priv.h"
-
-/* Of a peer, from one ACK to the next, twice. */
-#define SHARE_ACK_PACKETS 64
 
 static uint32_t buffer_bytes(const struct inc_comm_conf *conf)
 {
@@ -20,21 +19,20 @@ static uint32_t buffer_bytes(const struct inc_comm_conf *conf)
 /*
  * A peer may send message m + window as soon as it has result m, while others have yet to
  * acknowledge that: its receive must be there, or it would hear RNR. So there are twice as many
- * slots as a window has messages; and where messages are short, so many that peers can let as many
- * packets share an ACK as soft hosts do.
+ * receives as a window has messages, and no fewer packets than two ACKs of soft hosts are apart.
  */
-static uint32_t slots_of(const struct inc_comm_conf *conf)
+static uint32_t receives_of(const struct inc_comm_conf *conf)
 {
-	uint32_t slots = 2 * conf->messages;
+	uint32_t receives = 2 * conf->messages;
 
-	while (slots * conf->message_packets < SHARE_ACK_PACKETS)
-		slots *= 2;
-	return slots < INC_MAX_SLOTS ? slots : INC_MAX_SLOTS;
+	while (receives * conf->message_packets < 2 * INC_ACK_EVERY)
+		receives *= 2;
+	return receives;
 }
 
 size_t inc_term_comm_bytes(const struct inc_comm_conf *conf)
 {
-	return inc_term_pool_bytes(conf->n_conns * slots_of(conf), buffer_bytes(conf));
+	return inc_term_pool_bytes(conf->n_conns * receives_of(conf), buffer_bytes(conf));
 }
 
 const char *comm_what(const struct comm_end *end, char buf[COMM_WHAT])
@@ -86,7 +84,7 @@ static int make_node(struct inc_term_comm *cm, struct inc_err *err)
 	struct inc_term_child *child = calloc(INC_COMM_MAX_CONNECTIONS, sizeof(*child));
 	const struct inc_term_conf conf = {
 		.communicator = cm->conf.communicator,
-		.slots = cm->slots,
+		.slots = cm->receives,
 		.has_parent = cm->n_children < cm->n_ends,
 		.n_children = cm->n_children,
 		.child = child,
@@ -185,7 +183,7 @@ static int open_channel(struct comm_end *end, struct inc_err *err)
 		.pkey = conn->pkey,
 		.payload = conf->payload,
 		.max_message = buffer_bytes(conf),
-		.messages = end->cm->slots,
+		.messages = end->cm->receives,
 		.se = conn->up && network,
 		.peer_se = se_of(conn, network),
 		.what = comm_what(end, what),
@@ -212,7 +210,7 @@ static int post_receives(struct inc_term_comm *cm, struct inc_err *err)
 	uint32_t i, k;
 	int ret;
 
-	for (k = 0; k < cm->slots; k++)
+	for (k = 0; k < cm->receives; k++)
 		for (i = 0; i < cm->n_ends; i++) {
 			struct comm_end *end = &cm->end[i];
 
@@ -247,12 +245,14 @@ int inc_term_comm_new(const struct inc_term_comm_opts *opts, struct inc_comm_con
 		return inc_err_set(err, ENOMEM, "communicator %u: no memory", conf->communicator);
 	cm->opts = *opts;
 	cm->conf = *conf;
-	cm->slots = slots_of(conf);
+	cm->receives = receives_of(conf);
 	cm->form.native_floats = conf->floats == INC_FLOATS_NATIVE;
 	cm->form.swapped = inc_order_is_foreign(conf->byte_order);
 	ret = add_ends(cm, conf, err);
 	ret = ret ?: make_node(cm, err);
-	ret = ret ?: inc_term_pool_new(cm->n_ends * cm->slots, buffer_bytes(conf), &cm->pool, err);
+	ret = ret
+		      ?: inc_term_pool_new(cm->n_ends * cm->receives, buffer_bytes(conf), &cm->pool,
+					   err);
 	for (i = 0; !ret && i < cm->n_ends; i++)
 		ret = open_device(&cm->end[i], err);
 	for (i = 0; !ret && i < cm->n_ends; i++)
@@ -271,21 +271,24 @@ static int connect_end(struct comm_end *end, struct inc_err *err)
 {
 	const struct inc_conn_conf *conn = &end->conf;
 	const bool is_host = !conn->up && !conn->has_ranks;
-	const bool is_device = is_host && conn->peer_port == INC_ROCE_UDP_PORT;
+	const bool is_device = conn->peer_endpoint == INC_ENDPOINT_VERBS;
 	const struct inc_term_peer_addr peer = {
 		.ip = conn->peer_ip,
 		.udp_port = conn->peer_port,
 		.qpn = conn->peer_qp,
 		.psn = conn->peer_psn,
-		/* a host that receives where NICs do is taken for one; soft hosts have ports of
-		 * their own, and switches tell theirs */
 		.any_ip_id = is_device,
 		.results_acknowledge = is_host && !is_device,
 		.is_switch = !is_host,
 	};
+	char what[COMM_WHAT];
 	int ret = end->dev->ops->connect(end->ch, &peer, err);
 
 	end->connected = !ret;
+	if (!ret)
+		inc_debug("%s: %s to %s, queue pair %u to %u", comm_what(end, what),
+			  inc_endpoint_kinds[conn->endpoint],
+			  inc_endpoint_kinds[conn->peer_endpoint], conn->own_qp, conn->peer_qp);
 	return ret;
 }
 

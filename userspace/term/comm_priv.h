@@ -32,8 +32,10 @@ struct inc_term_comm {
 	struct inc_term_form form; /* of the elements that it adds */
 	struct inc_term_pool *pool;
 	uint32_t n_children, n_ends;
-	uint32_t slots; /* messages that are posted with each peer */
+	uint32_t receives; /* that are posted with each peer */
 	bool ended;
+	enum inc_term_reason ended_for;
+	const char *why;        /* while a channel reports that it is lost: its words */
 	bool settled;           /* channels are shut */
 	uint64_t kept, dropped; /* messages that made nothing */
 	uint64_t reduced_bytes, mismatches;

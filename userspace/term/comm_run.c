@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What a communicator does: what its channels report goes to the node, what the node asks for is
  * done. */
-#include "lib/base/log.h"
+#include <stdio.h>
+#include <string.h>
 #include "lib/proto/roce.h"
 #include "userspace/term/comm_priv.h"
 
@@ -28,6 +29,11 @@ static void tell(struct inc_term_comm *cm, const struct inc_term_action *a)
 	struct inc_term_story story;
 
 	inc_term_story(cm->node, a, &story);
+	if (cm->why && a->what == INC_TERM_DO_END) {
+		const size_t n = strlen(story.text);
+
+		snprintf(story.text + n, sizeof(story.text) - n, ": %s", cm->why);
+	}
 	cm->opts.notice(cm->opts.arg, cm->conf.communicator, a->number, &story);
 }
 
@@ -57,6 +63,7 @@ static void act(struct inc_term_comm *cm)
 			break;
 		case INC_TERM_DO_END:
 			cm->ended = true;
+			cm->ended_for = a.reason;
 			cm->mismatches += a.reason == INC_TERM_MISMATCH;
 			tell(cm, &a);
 			break;
@@ -91,13 +98,13 @@ static void on_sent(void *ctx)
 static void on_lost(void *ctx, enum inc_term_reason reason, const char *text)
 {
 	struct comm_end *end = ctx;
-	char what[COMM_WHAT];
 
-	inc_info("%s: %s", comm_what(end, what), text);
 	end->lost = true;
 	end->lost_for = reason;
+	end->cm->why = text;
 	inc_term_lost(end->cm->node, end->peer, reason);
 	act(end->cm);
+	end->cm->why = NULL;
 }
 
 const struct inc_term_handler inc_term_comm_handler = {

@@ -13,8 +13,8 @@ void inc_term_counters_add(struct inc_term_counters *sum, const struct inc_term_
 
 static uint8_t error_of(const struct comm_end *end)
 {
-	if (end->lost && end->lost_for == INC_TERM_INVALID)
-		return INC_AETH_NAK_INVALID;
+	if (end->lost)
+		return inc_term_reasons[end->lost_for].syndrome;
 	return end->cm->ended ? INC_AETH_NAK_OPERATION : 0;
 }
 
@@ -49,6 +49,7 @@ static void view_end(const struct comm_end *end, const struct inc_term_figures *
 		.health = health_of(end, &f),
 		.unresponsive = f.unresponsive,
 		.error = error_of(end),
+		.reason = end->lost ? inc_term_reasons[end->lost_for].name : NULL,
 		.received = f.received,
 		.acknowledged = f.acknowledged,
 		.results = end->conf.up ? node->partials : node->results,
@@ -93,11 +94,12 @@ void inc_term_comm_view(const struct inc_term_comm *cm, struct inc_term_view *ou
 		.communicator = cm->conf.communicator,
 		.byte_order = cm->conf.byte_order,
 		.error = cm->ended ? INC_AETH_NAK_OPERATION : 0,
+		.reason = cm->ended ? inc_term_reasons[cm->ended_for].name : NULL,
 		.results = node.results,
 		.children = cm->n_children,
 		.connections = cm->n_ends,
-		.slots = cm->slots,
-		.rows = (uint64_t)cm->n_ends * cm->slots,
+		.slots = cm->conf.slots,
+		.receives = cm->receives,
 		.payload_bytes = cm->conf.payload,
 		.ended = cm->ended,
 	};

@@ -40,11 +40,9 @@ struct inc_term_channel {
 
 /* What a port offers by a kind of endpoints, for "hello" and for checks. */
 struct inc_term_offer {
-	char device[64];       /* "mlx5_0 port 1, GID 3"; of soft ones the address */
-	uint32_t mtu;          /* bytes of payload that a packet can carry at most */
-	uint32_t max_message;  /* bytes */
-	uint32_t max_channels; /* 0: no limit but memory */
-	bool chooses_qpn;      /* queue pair numbers are the device's; else they can be asked for */
+	char device[64];      /* "mlx5_0 port 1, GID 3"; of soft ones the address */
+	uint32_t mtu;         /* bytes of payload that a packet can carry at most */
+	uint32_t max_message; /* bytes */
 };
 
 /* The solicited event bit of what a peer sends. */
@@ -105,11 +103,11 @@ struct inc_term_handler {
 	void (*lost)(void *ctx, enum inc_term_reason reason, const char *text);
 };
 
+/* Of packets; all 0 where a device has them and does not say (verbs). */
 struct inc_term_channel_figures {
 	uint64_t rx_packets, duplicates, naks_sent, naks_received, rnrs_sent, rnrs_received;
 	uint64_t tx_packets, retransmits, acks_sent, acks_received, timeouts;
-	uint64_t srtt_ns;    /* smoothed round trip; 0: not measured */
-	bool counts_packets; /* false: the device does, and does not say (verbs) */
+	uint64_t srtt_ns; /* smoothed round trip; 0: not measured */
 };
 
 /* What comes to a device and is no channel's. */
@@ -127,8 +125,6 @@ struct inc_term_device_opts {
 };
 
 struct inc_term_endpoint_ops {
-	const char *name; /* "soft", "verbs": as in hello, and in files */
-
 	/* What a port could offer; -ENODEV where it has nothing of this kind, with the reason. */
 	int (*probe)(const char *ifname, struct in_addr own_ip, struct inc_term_offer *out,
 		     struct inc_err *why);

@@ -7,6 +7,6 @@
 #include "userspace/term/endpoint.h"
 
 /* By enum inc_endpoint_kind; NULL: the switch has none of this kind. */
-extern const struct inc_term_endpoint_ops *const inc_term_kinds[INC_ENDPOINT_VERBS + 1];
+extern const struct inc_term_endpoint_ops *const inc_term_kinds[INC_N_ENDPOINT_KINDS];
 
 #endif

@@ -34,7 +34,6 @@ static int add_child(struct inc_term *t, uint32_t child, const struct inc_term_c
 static int add_peers(struct inc_term *t, const struct inc_term_conf *conf, struct inc_err *err)
 {
 	struct term_peer *parent = &t->peer[conf->n_children];
-	bool any_switch = false;
 	uint32_t c;
 	int ret;
 
@@ -44,12 +43,10 @@ static int add_peers(struct inc_term *t, const struct inc_term_conf *conf, struc
 		ret = add_child(t, c, &conf->child[c], err);
 		if (ret)
 			return ret;
-		any_switch |= conf->child[c].is_switch;
 		parent->n_ranks += t->peer[c].n_ranks;
 		if (t->peer[c].rank < parent->rank)
 			parent->rank = t->peer[c].rank;
 	}
-	t->role = !conf->has_parent ? INC_TERM_ROOT : any_switch ? INC_TERM_SPINE : INC_TERM_LEAF;
 	return 0;
 }
 
@@ -59,13 +56,13 @@ int inc_term_new(const struct inc_term_conf *conf, struct inc_term **out, struct
 	uint32_t i;
 	int ret;
 
-	if (!conf->n_children || conf->n_children > INC_TERM_MAX_CHILDREN)
+	if (!conf->n_children || conf->n_children > INC_COMM_MAX_CHILDREN)
 		return inc_err_set(err, EINVAL, "communicator %u: 1 to %u children, not %u",
-				   conf->communicator, INC_TERM_MAX_CHILDREN, conf->n_children);
-	if (!inc_slots_ok(conf->slots))
+				   conf->communicator, INC_COMM_MAX_CHILDREN, conf->n_children);
+	if (!conf->slots || conf->slots & (conf->slots - 1) || conf->slots > INC_TERM_MAX_RECEIVES)
 		return inc_err_set(err, EINVAL,
-				   "communicator %u: slots are " INC_SLOTS_TEXT ", not %u",
-				   conf->communicator, conf->slots);
+				   "communicator %u: receives are a power of two up to %d, not %u",
+				   conf->communicator, INC_TERM_MAX_RECEIVES, conf->slots);
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return inc_err_set(err, ENOMEM, "communicator %u: no memory", conf->communicator);

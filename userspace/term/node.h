@@ -11,19 +11,19 @@
  * parent's connection, always with the descriptor, and result m comes down there. Numbers count
  * from 0 in 64 bits.
  *
- * Who calls: the engine, from the one thread that the communicator belongs to. Who sends and
- * receives: its endpoints, a table of functions for each kind (verbs, soft) beside this. What they
- * report becomes an event here, and their part of the actions is done by them:
+ * Who calls: the communicator (comm.h), from the one thread that it belongs to. Who sends and
+ * receives: its channels (endpoint.h). What these report becomes an event here, and the
+ * communicator does what is asked for (comm_run.c):
  *
- *	recv_message()		inc_term_message()
- *	send_message(), done	inc_term_sent()
- *	a connection's error	inc_term_lost()
+ *	handler's message()	inc_term_message()
+ *	handler's sent()	inc_term_sent()
+ *	handler's lost()	inc_term_lost()
  *
- *	INC_TERM_DO_SEND	send_message(peer, buffer, length, immediate, number)
- *	INC_TERM_DO_RECEIVE	one more receive posted with every peer
- *	INC_TERM_DO_RELEASE	release(buffer)
- *	INC_TERM_DO_REDUCE	the engine's, by inc_term_combine()
- *	INC_TERM_DO_TELL, _END	the engine's: a notice, by inc_term_story()
+ *	INC_TERM_DO_SEND	send() on the peer's channel
+ *	INC_TERM_DO_RECEIVE	post() on every channel
+ *	INC_TERM_DO_RELEASE	the buffer goes back to the pool
+ *	INC_TERM_DO_REDUCE	inc_term_combine()
+ *	INC_TERM_DO_TELL, _END	a notice, by inc_term_story()
  *
  * Buffers are the endpoints', where messages are received. One that comes with a message is the
  * node's until it is released, once, and the device's meanwhile where it is sent from: results are
@@ -38,10 +38,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "lib/base/err.h"
+#include "lib/conf/comm_conf.h"
 #include "lib/conf/ranks.h"
+#include "lib/proto/maps.h"
 #include "userspace/call.h"
 
-#define INC_TERM_MAX_CHILDREN 64
+/* Posted with each peer: two windows. */
+#define INC_TERM_MAX_RECEIVES (2 * INC_MAX_SLOTS)
 
 struct inc_term_child {
 	bool is_switch;
@@ -50,7 +53,7 @@ struct inc_term_child {
 
 struct inc_term_conf {
 	uint32_t communicator; /* the controller's number */
-	uint32_t slots;        /* a power of two: messages in a peer's window */
+	uint32_t slots;        /* a power of two: receives posted with each peer */
 	bool has_parent;
 	uint32_t n_children;
 	const struct inc_term_child *child; /* in the order in which floats are added */
@@ -60,23 +63,38 @@ struct inc_term_conf {
 struct inc_term;
 
 /* Why a peer's connection or the communicator ends, or is told of.
- * _(NAME, event of docs/control.md, what the peer has done; %llu: the message) */
-#define INC_TERM_REASONS(_)                                                                  \
-	_(MISMATCH, "mismatch", "called something else as message %llu")                     \
-	_(OUT_OF_TURN, "mismatch", "sent message %llu out of turn")                          \
-	/* what a connection can break for */                                                \
-	_(INVALID, "connection_error", "sent an invalid request as message %llu")            \
-	_(REFUSED, "peer_nak", "refused message %llu")                                       \
-	_(SILENT, "unresponsive", "has not acknowledged message %llu")                       \
-	_(ENDED_THERE, "ended", "says that the communicator has ended there (message %llu)") \
-	/* the switch's own end: its device or port has failed */                            \
-	_(CUT, "connection_error", "has no connection to this switch any more (message %llu)")
+ * _(NAME, name, event of docs/control.md, AETH syndrome that says it, of what the peer was told or
+ * has told; what the peer has done, %llu: the message) */
+/* clang-format off */
+#define INC_TERM_REASONS(_) \
+	_(MISMATCH, mismatch, "mismatch", INC_AETH_NAK_OPERATION, \
+	  "called something else as message %llu") \
+	_(OUT_OF_TURN, out_of_turn, "mismatch", INC_AETH_NAK_OPERATION, \
+	  "sent message %llu out of turn") \
+	/* what a connection can break for */ \
+	_(INVALID, invalid, "connection_error", INC_AETH_NAK_INVALID, \
+	  "sent an invalid request as message %llu") \
+	_(REFUSED, refused, "peer_nak", INC_AETH_NAK_INVALID, "refused message %llu") \
+	_(SILENT, silent, "unresponsive", INC_AETH_NAK_OPERATION, \
+	  "has not acknowledged message %llu") \
+	_(ENDED_THERE, ended_there, "ended", INC_AETH_NAK_OPERATION, \
+	  "says that the communicator has ended there (message %llu)") \
+	/* the switch's own end: its device or port has failed */ \
+	_(CUT, cut, "connection_error", INC_AETH_NAK_OPERATION, \
+	  "has no connection to this switch any more (message %llu)")
+/* clang-format on */
 
 enum inc_term_reason {
-#define _(NAME, event, text) INC_TERM_##NAME,
+#define _(NAME, name, event, syndrome, text) INC_TERM_##NAME,
 	INC_TERM_REASONS(_)
 #undef _
 };
+
+struct inc_term_reason_info {
+	const char *name, *event, *text;
+	uint8_t syndrome;
+};
+extern const struct inc_term_reason_info inc_term_reasons[];
 
 enum inc_term_do {
 	/* buffer = source[0] op source[1] op ... , elements of desc, length bytes each. buffer is
@@ -143,30 +161,17 @@ bool inc_term_next(struct inc_term *t, struct inc_term_action *out);
 struct inc_term_story {
 	const char *event;
 	uint32_t n_ranks;                      /* 0: the parent alone */
-	uint32_t ranks[INC_TERM_MAX_CHILDREN]; /* of a switch, the lowest behind it */
+	uint32_t ranks[INC_COMM_MAX_CHILDREN]; /* of a switch, the lowest behind it */
 	char text[INC_CALL_TEXT];              /* one line */
 };
 void inc_term_story(const struct inc_term *t, const struct inc_term_action *told,
 		    struct inc_term_story *out);
-
-/* What the node is in its tree. _(NAME, name) */
-#define INC_TERM_ROLES(_) \
-	_(LEAF, leaf)     \
-	_(SPINE, spine)   \
-	_(ROOT, root)
-
-enum inc_term_role {
-#define _(NAME, name) INC_TERM_##NAME,
-	INC_TERM_ROLES(_)
-#undef _
-};
 
 /*
  * Figures, from which the engine fills those of userspace/engine.h: all count messages, where an
  * endpoint knows its packets.
  */
 struct inc_term_figures {
-	enum inc_term_role role;
 	uint64_t results;  /* made, or passed on from the parent */
 	uint64_t partials; /* sent to the parent */
 	bool ended;

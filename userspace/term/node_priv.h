@@ -51,7 +51,7 @@ struct term_peer {
 
 /* The most that one event asks for: a message of no data released, a reduction, its sources
  * released and its result sent; or all peers told of. END besides. */
-#define TERM_MAX_ACTIONS (2 * INC_TERM_MAX_CHILDREN + 4)
+#define TERM_MAX_ACTIONS (2 * INC_COMM_MAX_CHILDREN + 4)
 
 struct inc_term {
 	uint32_t communicator;
@@ -59,10 +59,9 @@ struct inc_term {
 	uint32_t n_children;
 	uint64_t all; /* a bit per child */
 	bool has_parent;
-	enum inc_term_role role;
 	struct term_slot *slot; /* [slots] */
 	struct term_part *part; /* [slots][n_children] */
-	struct term_peer peer[INC_TERM_MAX_CHILDREN + 1];
+	struct term_peer peer[INC_COMM_MAX_CHILDREN + 1];
 	uint8_t child_plus_1[INC_MAX_RANKS]; /* whom a rank is behind; 0: it is not below */
 	uint64_t partials;                   /* messages before these: their partial sum is up, */
 	uint64_t results;                    /*   their result is on its way down, */
@@ -71,7 +70,7 @@ struct inc_term {
 	uint64_t waiting_seen_at_ns;         /*   0: nothing was waited for */
 	bool ended;
 	uint32_t release_slot; /* after the end: all of the slots before it is given back */
-	const void *source[INC_TERM_MAX_CHILDREN]; /* of the REDUCE among the actions */
+	const void *source[INC_COMM_MAX_CHILDREN]; /* of the REDUCE among the actions */
 	uint32_t n_actions, taken;
 	struct inc_term_action action[TERM_MAX_ACTIONS];
 };

@@ -10,8 +10,6 @@
 #include "lib/base/thread.h"
 #include "userspace/term/notices.h"
 
-_Static_assert(INC_TERM_MAX_CHILDREN == INC_COMM_MAX_CHILDREN, "a notice has room for a story");
-
 struct told {
 	uint32_t communicator;
 	uint64_t number;

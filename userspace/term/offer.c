@@ -38,7 +38,7 @@ static void offer_port(const char *ifname, struct inc_msg_engine *out, struct in
 		inc_err_add(why, "port %s has no address", ifname);
 		return;
 	}
-	for (kind = 0; kind <= INC_ENDPOINT_VERBS; kind++) {
+	for (kind = 0; kind < INC_N_ENDPOINT_KINDS; kind++) {
 		const struct inc_term_endpoint_ops *ops = inc_term_kinds[kind];
 		struct inc_err reason;
 

@@ -7,9 +7,6 @@
 #include "lib/conf/messages.h"
 #include "userspace/config.h"
 
-/* Of a connection's buffers at most: so many bytes of messages under way. */
-#define INC_TERM_WINDOW_BYTES (64u << 20)
-
 /* Fills endpoints, kernels and set. -EOPNOTSUPP: no port has an endpoint of any kind, and why. */
 int inc_term_offer_fill(const struct inc_settings *settings, struct inc_msg_engine *out,
 			struct inc_err *err);

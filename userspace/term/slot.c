@@ -106,8 +106,8 @@ static void *combine(struct inc_term *t, struct term_slot *slot)
 	return into;
 }
 
-static void send(struct inc_term *t, uint32_t peer, const struct term_slot *slot, void *buffer,
-		 uint32_t length, bool has_desc)
+static void send_part(struct inc_term *t, uint32_t peer, const struct term_slot *slot, void *buffer,
+		      uint32_t length, bool has_desc)
 {
 	t->peer[peer].sent++;
 	term_do(t, &(struct inc_term_action){.what = INC_TERM_DO_SEND,
@@ -133,7 +133,8 @@ static void broadcast(struct inc_term *t, struct term_slot *slot, void *buffer, 
 		bool gets = length &&
 			    inc_ranks_get(slot->desc, root_plus_1 == c + 1, t->peer[c].n_ranks);
 
-		send(t, c, slot, gets ? buffer : NULL, gets ? length : 0, slot->mirror >> c & 1);
+		send_part(t, c, slot, gets ? buffer : NULL, gets ? length : 0,
+			  slot->mirror >> c & 1);
 	}
 }
 
@@ -158,7 +159,7 @@ static void complete(struct inc_term *t, struct term_slot *slot)
 	t->partials++;
 	slot->partial = sum;
 	slot->sending_up = true;
-	send(t, t->n_children, slot, sum, slot->length, true);
+	send_part(t, t->n_children, slot, sum, slot->length, true);
 }
 
 /* What a message is refused for, before it is in any slot. */

@@ -407,7 +407,6 @@ static void soft_figures(const struct inc_term_channel *c, struct inc_term_chann
 		.acks_received = tx->acks,
 		.timeouts = tx->timeouts,
 		.srtt_ns = ch->tx.rto.srtt_ns,
-		.counts_packets = true,
 	};
 }
 
@@ -421,7 +420,6 @@ static void soft_device_figures(const struct inc_term_device *d,
 }
 
 const struct inc_term_endpoint_ops inc_term_soft = {
-	.name = "soft",
 	.probe = soft_probe,
 	.open = soft_open,
 	.close = soft_close,

@@ -2,7 +2,14 @@
 /* What a node tells: stories for the log and the controller, and figures for who asks. */
 #include <stdio.h>
 #include <string.h>
+#include "lib/proto/roce.h"
 #include "userspace/term/node_priv.h"
+
+const struct inc_term_reason_info inc_term_reasons[] = {
+#define _(NAME, name, event, syndrome, text) {#name, event, text, syndrome},
+	INC_TERM_REASONS(_)
+#undef _
+};
 
 static struct inc_call call_of(const struct inc_term *t, uint32_t child, uint64_t number)
 {
@@ -26,18 +33,11 @@ static void tell_mismatch(const struct inc_term *t, const struct inc_term_action
 void inc_term_story(const struct inc_term *t, const struct inc_term_action *told,
 		    struct inc_term_story *out)
 {
-	static const struct {
-		const char *event, *text;
-	} reasons[] = {
-#define _(NAME, event, text) {event, text},
-		INC_TERM_REASONS(_)
-#undef _
-	};
 	char who[INC_PEER_TEXT] = "the parent";
 	uint32_t c;
 	int n;
 
-	out->event = reasons[told->reason].event;
+	out->event = inc_term_reasons[told->reason].event;
 	out->n_ranks = 0;
 	for (c = 0; c < t->n_children; c++)
 		if (told->children >> c & 1)
@@ -51,14 +51,14 @@ void inc_term_story(const struct inc_term *t, const struct inc_term_action *told
 		inc_child_name(who, t->peer[c].is_switch, t->peer[c].rank);
 	}
 	n = snprintf(out->text, sizeof(out->text), "%s ", who);
-	snprintf(out->text + n, sizeof(out->text) - n, reasons[told->reason].text,
+	snprintf(out->text + n, sizeof(out->text) - n, inc_term_reasons[told->reason].text,
 		 (unsigned long long)told->number);
 }
 
 void inc_term_figures(const struct inc_term *t, struct inc_term_figures *out)
 {
 	*out = (struct inc_term_figures){
-		.role = t->role, .results = t->results, .partials = t->partials, .ended = t->ended};
+		.results = t->results, .partials = t->partials, .ended = t->ended};
 }
 
 void inc_term_peer_figures(const struct inc_term *t, uint32_t peer,

@@ -34,8 +34,7 @@ struct term_engine {
 	uint32_t n_workers;
 	struct place **place; /* [n_places]; NULL: empty */
 	uint32_t n_places, max_connections;
-	struct inc_engine_port port[INC_MAX_PORTS];
-	uint32_t n_ports;
+	const struct inc_settings *settings;
 	struct inc_term_counters gone; /* of communicators that have been removed */
 };
 
@@ -88,7 +87,7 @@ static int term_offer(const struct inc_engine_opts *opts, struct inc_msg_engine 
 		.connections = s->max_connections ?: INC_DEF_CONNS,
 		.groups = s->max_comms ?: INC_DEF_COMMS,
 		.message_bytes = INC_MAX_MESSAGE_BYTES,
-		.window_bytes = INC_TERM_WINDOW_BYTES,
+		.window_bytes = INC_MAX_WINDOW_BYTES,
 	};
 	return inc_term_offer_fill(s, out, err);
 }
@@ -137,6 +136,7 @@ static int term_open(const struct inc_engine_opts *opts, struct inc_engine **out
 	if (!t)
 		return inc_err_set(err, ENOMEM, "no memory for an engine");
 	t->base.ops = &inc_engine_term;
+	t->settings = s;
 	t->n_places = s->max_comms ?: INC_DEF_COMMS;
 	t->max_connections = s->max_connections ?: INC_DEF_CONNS;
 	t->place = calloc(t->n_places, sizeof(t->place[0]));
@@ -151,41 +151,6 @@ static int term_open(const struct inc_engine_opts *opts, struct inc_engine **out
 		 t->n_workers > 1 ? "s" : "", inc_reduce_set());
 	*out = &t->base;
 	return 0;
-}
-
-static int term_attach_port(struct inc_engine *e, const char *ifname, struct inc_err *err)
-{
-	struct term_engine *t = engine_of(e);
-	struct inc_engine_port *port = &t->port[t->n_ports];
-
-	if (t->n_ports == INC_MAX_PORTS)
-		return inc_err_set(err, ENOSPC, "port %s: at most %d ports", ifname, INC_MAX_PORTS);
-	port->ifindex = if_nametoindex(ifname);
-	if (!port->ifindex)
-		return inc_err_set(err, errno, "port %s: %s", ifname, strerror(errno));
-	strncpy(port->name, ifname, sizeof(port->name) - 1);
-	t->n_ports++;
-	return 0;
-}
-
-static bool term_port(const struct inc_engine *e, size_t i, struct inc_engine_port *out)
-{
-	const struct term_engine *t = const_engine_of(e);
-
-	if (i >= t->n_ports)
-		return false;
-	*out = t->port[i];
-	return true;
-}
-
-static bool has_port(const struct term_engine *t, const char *ifname)
-{
-	uint32_t i;
-
-	for (i = 0; i < t->n_ports; i++)
-		if (!strcmp(t->port[i].name, ifname))
-			return true;
-	return false;
 }
 
 static uint32_t connections_of(const struct term_engine *t)
@@ -206,13 +171,13 @@ static int check_room(const struct term_engine *t, const struct inc_comm_conf *c
 	const struct own_figures u = usage_of(t);
 	const uint32_t n = connections_of(t);
 
-	if (window > INC_TERM_WINDOW_BYTES)
+	if (window > INC_MAX_WINDOW_BYTES)
 		return inc_err_set(
 			err, E2BIG,
-			"communicator %u: %u messages of %u packets of %u bytes are more "
+			"communicator %u: %u messages of %u packets of %u bytes are %llu MiB, more "
 			"than a connection's %u MiB",
 			conf->communicator, conf->messages, conf->message_packets, conf->payload,
-			INC_TERM_WINDOW_BYTES >> 20);
+			(unsigned long long)(window >> 20), INC_MAX_WINDOW_BYTES >> 20);
 	if (n + conf->n_conns > t->max_connections)
 		return inc_err_set(err, ENOSPC,
 				   "communicator %u: %u connections are wanted, %u of %u are free",
@@ -221,9 +186,10 @@ static int check_room(const struct term_engine *t, const struct inc_comm_conf *c
 	if (u.buffer_bytes + bytes > u.buffer_bytes_limit)
 		return inc_err_set(
 			err, ENOSPC,
-			"communicator %u: %llu MiB of buffers are wanted, %llu of %llu "
-			"MiB are free",
-			conf->communicator, (unsigned long long)(bytes >> 20),
+			"communicator %u: %llu MiB are wanted, two windows of %u messages of %u "
+			"bytes with each of %u peers; %llu of %llu MiB are free",
+			conf->communicator, (unsigned long long)(bytes >> 20), conf->messages,
+			conf->message_packets * conf->payload, conf->n_conns,
 			(unsigned long long)((u.buffer_bytes_limit - u.buffer_bytes) >> 20),
 			(unsigned long long)(u.buffer_bytes_limit >> 20));
 	return 0;
@@ -234,7 +200,7 @@ static int check(const struct term_engine *t, const struct inc_comm_conf *conf, 
 	uint32_t i;
 
 	for (i = 0; i < conf->n_conns; i++)
-		if (!has_port(t, conf->conn[i].port))
+		if (!inc_settings_has_port(t->settings, conf->conn[i].port))
 			return inc_err_set(err, ENODEV,
 					   "communicator %u, rank %u: %s is not a port of this "
 					   "switch",
@@ -495,8 +461,6 @@ const struct inc_engine_ops inc_engine_term = {
 	.offer = term_offer,
 	.open = term_open,
 	.close = term_close,
-	.attach_port = term_attach_port,
-	.port = term_port,
 	.add_comm = term_add_comm,
 	.start_comm = term_start_comm,
 	.connect_comm = term_connect_comm,

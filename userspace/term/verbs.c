@@ -53,8 +53,6 @@ static int verbs_probe(const char *ifname, struct in_addr own_ip, struct inc_ter
 	out->mtu = payload_of(place.mtu_bytes);
 	out->max_message = place.max_message_bytes < VERBS_MAX_MESSAGE ? place.max_message_bytes
 								       : VERBS_MAX_MESSAGE;
-	out->max_channels = place.device->limits.max_qp;
-	out->chooses_qpn = true;
 	inc_rdma_place_close(&place);
 	return 0;
 }
@@ -261,7 +259,7 @@ static int verbs_fd(const struct inc_term_device *d)
 /* The device counts, and does not say by queue pair. */
 static void verbs_figures(const struct inc_term_channel *c, struct inc_term_channel_figures *out)
 {
-	*out = (struct inc_term_channel_figures){.counts_packets = false};
+	*out = (struct inc_term_channel_figures){};
 }
 
 static void verbs_device_figures(const struct inc_term_device *d,
@@ -271,7 +269,6 @@ static void verbs_device_figures(const struct inc_term_device *d,
 }
 
 const struct inc_term_endpoint_ops inc_term_verbs = {
-	.name = "verbs",
 	.probe = verbs_probe,
 	.open = verbs_open,
 	.close = verbs_close,

@@ -130,17 +130,6 @@ static int xdp_attach_port(struct inc_engine *e, const char *ifname, struct inc_
 	return ret ?: inc_slowpath_add_port(x->sp, inc_switch_port_find(x->sw, ifname), err);
 }
 
-static bool xdp_port(const struct inc_engine *e, size_t i, struct inc_engine_port *out)
-{
-	const struct inc_switch_port *port = inc_switch_port_at(const_engine_of(e)->sw, i);
-
-	if (!port)
-		return false;
-	memcpy(out->name, port->name, sizeof(out->name));
-	out->ifindex = port->ifindex;
-	return true;
-}
-
 /* Every connection is at a port of the switch. Where its peer is: as configured, else as the kernel
  * knows its neighbour; else its first frames will tell. */
 static int find_peers(const struct xdp_engine *x, struct inc_comm_conf *conf, struct inc_err *err)
@@ -420,7 +409,6 @@ const struct inc_engine_ops inc_engine_xdp = {
 	.open = xdp_open,
 	.close = xdp_close,
 	.attach_port = xdp_attach_port,
-	.port = xdp_port,
 	.add_comm = xdp_add_comm,
 	.start_comm = xdp_start_comm,
 	.connect_comm = xdp_connect_comm,

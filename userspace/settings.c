@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A switch's settings: what several places ask of them, and which of two wins (config.h). */
+#include <string.h>
+#include "userspace/config.h"
+
+bool inc_settings_has_port(const struct inc_settings *s, const char *ifname)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->n_ports; i++)
+		if (!strcmp(s->port[i], ifname))
+			return true;
+	return false;
+}
+
+bool inc_settings_timers_ok(const struct inc_settings *s)
+{
+	return (s->rto_max_ms ?: INC_DEF_RTO_MAX_MS) >= (s->rto_min_ms ?: INC_DEF_RTO_MIN_MS);
+}
+
+bool inc_settings_add_port(struct inc_settings *s, const char *ifname)
+{
+	if (inc_settings_has_port(s, ifname))
+		return true;
+	if (s->n_ports == INC_MAX_PORTS)
+		return false;
+	strncpy(s->port[s->n_ports++], ifname, IF_NAMESIZE - 1);
+	return true;
+}
+
+void inc_settings_merge(struct inc_settings *s, const struct inc_settings *more)
+{
+	if (!s->mode_given) {
+		s->mode_given = more->mode_given;
+		s->mode = more->mode;
+	}
+	if (!s->xdp_given) {
+		s->xdp_given = more->xdp_given;
+		s->generic = more->generic;
+	}
+	if (!s->n_ports) {
+		memcpy(s->port, more->port, sizeof(s->port));
+		s->n_ports = more->n_ports;
+	}
+	s->max_comms = s->max_comms ?: more->max_comms;
+	s->max_connections = s->max_connections ?: more->max_connections;
+	s->max_rows = s->max_rows ?: more->max_rows;
+	s->rto_min_ms = s->rto_min_ms ?: more->rto_min_ms;
+	s->rto_max_ms = s->rto_max_ms ?: more->rto_max_ms;
+	s->ack_delay_ms = s->ack_delay_ms ?: more->ack_delay_ms;
+	s->threads = s->threads ?: more->threads;
+	if (!s->metrics_given) {
+		s->metrics_given = more->metrics_given;
+		strcpy(s->metrics, more->metrics);
+	}
+}
