@@ -7,9 +7,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include "controller/core/comm_config.h"
+#include "lib/roce/segments.h"
 
-/* Of a message where members leave it to the controller, in termination mode. */
-#define SUITABLE_BYTES (64u << 10)
 /* Of messages under way on a connection, where a switch does not say it. */
 #define WINDOW_BYTES (4u << 20)
 
@@ -124,6 +123,19 @@ static unsigned int port_bytes(const struct inc_ctl_switch *sw, unsigned int por
 	return min(bytes[0] ?: UINT32_MAX, bytes[1] ?: UINT32_MAX);
 }
 
+/* A passthrough switch believes a packet of a partial sum in network order where that says so, and
+ * a device says so in the last packet of a message. */
+static bool takes_last_packets_only(const struct inc_comm *comm, const struct inc_tree_node *node)
+{
+	const struct inc_tree_child *child = &comm->tree->children[node->first_child];
+
+	for (unsigned int i = 0; i < node->n_children; i++) {
+		if (child[i].to_switch && comm->tree->nodes[child[i].node].mode == INC_TERMINATION)
+			return comm->byte_order == INC_ORDER_NETWORK;
+	}
+	return false;
+}
+
 /* The most packets of a message that a node takes. */
 static unsigned int most_packets(const struct inc_comm *comm, unsigned int n)
 {
@@ -132,7 +144,8 @@ static unsigned int most_packets(const struct inc_comm *comm, unsigned int n)
 	unsigned int bytes = INC_MAX_MESSAGE_BYTES;
 
 	if (node->mode == INC_PASSTHROUGH)
-		return INC_MAX_PASSTHROUGH_MESSAGE_PACKETS;
+		return takes_last_packets_only(comm, node) ? 1
+							   : INC_MAX_PASSTHROUGH_MESSAGE_PACKETS;
 	bytes = min(bytes, sw->can[INC_TERMINATION].limits.message_bytes ?: bytes);
 	for (unsigned int i = 0; i < node->n_children; i++) {
 		const struct inc_tree_child *child = &comm->tree->children[node->first_child + i];
@@ -150,10 +163,12 @@ static unsigned int most_packets(const struct inc_comm *comm, unsigned int n)
 static void choose_message(struct inc_comm *comm)
 {
 	const unsigned int asked = comm->members[0].message_packets; /* as all others */
-	const unsigned int suits =
-		comm->mode == INC_TREE_TERMINATION ? SUITABLE_BYTES / comm->payload : 1;
 
-	comm->message_packets = asked ?: suits;
+	comm->message_packets = asked ?: 1;
+	/* what soft endpoints send at once: a packet more would be a send of its own */
+	if (!asked && comm->mode == INC_TREE_TERMINATION)
+		comm->message_packets =
+			inc_segments_most(INC_BTH_LEN + comm->payload + INC_ICRC_LEN);
 	for (unsigned int n = 0; n < comm->tree->n; n++)
 		comm->message_packets = min(comm->message_packets, most_packets(comm, n));
 }

@@ -22,10 +22,11 @@ struct pair_end {
 	uint64_t seed; /* of what it sends */
 	struct pair_end *peer;
 	uint64_t n_sent, n_done, n_got;
-	uint64_t total; /* messages to send */
-	uint8_t *out;   /* PAIR_MESSAGES buffers */
-	uint8_t *in;    /* likewise */
-	bool stingy;    /* what comes is kept, and no receive posted again */
+	uint64_t total;        /* messages to send */
+	uint8_t *out;          /* PAIR_MESSAGES buffers */
+	uint8_t *in;           /* likewise */
+	uint32_t posted, used; /* which of them are; and ever came with a message: a bit each */
+	bool stingy;           /* what comes is kept, and no receive posted again */
 	bool lost;
 	enum inc_term_reason reason;
 	char text[200];
@@ -52,6 +53,8 @@ void pair_open(struct pair *p, unsigned int n_channels, uint64_t seed);
 /* The same in two places, in two steps: their devices, and channels between them. */
 void pair_open_device(struct pair *p, unsigned int d, const struct pair_place *place);
 void pair_make(struct pair *p, unsigned int n_channels, uint64_t seed);
+/* Posts buffer m of an end again. */
+void pair_post(struct pair_end *e, unsigned int m);
 void pair_connect(struct pair *p);
 void pair_connect_end(struct pair *p, unsigned int d, unsigned int i,
 		      const struct inc_term_peer_addr *peer);

@@ -30,6 +30,7 @@ struct world {
 	struct inccl_region region;
 	uint8_t in[MESSAGES][BYTES]; /* the switch's */
 	uint64_t n_got, n_given;
+	void *under_way[MESSAGES]; /* sent back, n_given to n_got */
 	uint8_t *send, *recv;
 };
 
@@ -40,7 +41,7 @@ static void on_message(void *ctx, const struct inc_term_message *m)
 
 	for (i = 0; i < m->length; i++)
 		((uint8_t *)m->buffer)[i] ^= 0x5a;
-	w->n_got++;
+	w->under_way[w->n_got++ % MESSAGES] = m->buffer;
 	assert_int_equal(inc_term_soft.send(w->ch, m->length ? m->buffer : NULL, m->length,
 					    m->has_desc, m->desc),
 			 0);
@@ -50,7 +51,7 @@ static void on_sent(void *ctx)
 {
 	struct world *w = ctx;
 
-	assert_int_equal(inc_term_soft.post(w->ch, w->in[w->n_given++ % MESSAGES]), 0);
+	assert_int_equal(inc_term_soft.post(w->ch, w->under_way[w->n_given++ % MESSAGES]), 0);
 }
 
 static void on_lost(void *ctx, enum inc_term_reason reason, const char *text)

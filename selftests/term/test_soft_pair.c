@@ -35,6 +35,21 @@ static void test_messages(void **state)
 	pair_close(&p);
 }
 
+/* Memory that nobody has used yet has to be made, for milliseconds: none is used in vain. */
+static void test_last_posted_first(void **state)
+{
+	struct pair p;
+
+	net_set(&good, 1);
+	pair_open(&p, 1, 7);
+	pair_connect(&p);
+	pair_want(&p, 100);
+	pair_run(&p, 60);
+	assert_int_equal(p.end[0][0].used, 1u << (PAIR_MESSAGES - 1));
+	assert_int_equal(p.end[1][0].used, 1u << (PAIR_MESSAGES - 1));
+	pair_close(&p);
+}
+
 static void test_channels(void **state)
 {
 	struct pair p;
@@ -84,7 +99,7 @@ static void test_no_room(void **state)
 	assert_int_equal(p.end[1][0].n_got, PAIR_MESSAGES);
 	p.end[1][0].stingy = false;
 	for (m = 0; m < PAIR_MESSAGES; m++)
-		inc_term_soft.post(p.end[1][0].ch, p.end[1][0].in + m * PAIR_MAX_MESSAGE);
+		pair_post(&p.end[1][0], m);
 	pair_run(&p, 20);
 	pair_close(&p);
 }
@@ -250,13 +265,21 @@ static void test_probe(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_messages),     cmocka_unit_test(test_channels),
-		cmocka_unit_test(test_connect_late), cmocka_unit_test(test_no_room),
-		cmocka_unit_test(test_shut),         cmocka_unit_test(test_shut_unheard),
-		cmocka_unit_test(test_loss),         cmocka_unit_test(test_much_loss),
-		cmocka_unit_test(test_repeats),      cmocka_unit_test(test_order),
-		cmocka_unit_test(test_damage),       cmocka_unit_test(test_everything),
-		cmocka_unit_test(test_refusals),     cmocka_unit_test(test_probe),
+		cmocka_unit_test(test_messages),
+		cmocka_unit_test(test_channels),
+		cmocka_unit_test(test_last_posted_first),
+		cmocka_unit_test(test_connect_late),
+		cmocka_unit_test(test_no_room),
+		cmocka_unit_test(test_shut),
+		cmocka_unit_test(test_shut_unheard),
+		cmocka_unit_test(test_loss),
+		cmocka_unit_test(test_much_loss),
+		cmocka_unit_test(test_repeats),
+		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_everything),
+		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_probe),
 	};
 
 	return cmocka_run_group_tests_name("soft pair", tests, NULL, NULL);

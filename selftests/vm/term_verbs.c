@@ -184,7 +184,7 @@ static void test_no_room(void **state)
 	assert_false(p.end[0][0].lost || p.end[1][0].lost);
 	p.end[1][0].stingy = false;
 	for (m = 0; m < PAIR_MESSAGES; m++)
-		inc_term_verbs.post(p.end[1][0].ch, p.end[1][0].in + m * PAIR_MAX_MESSAGE);
+		pair_post(&p.end[1][0], m);
 	pair_run(&p, 60);
 	pair_close(&p);
 }

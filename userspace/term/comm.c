@@ -164,10 +164,20 @@ static uint32_t random_psn(void)
 	return psn & INC_PSN_MASK;
 }
 
+/* A partial sum says in which order its numbers are: added in the other one they would make a wrong
+ * sum, and nothing else tells (docs/protocol.md). */
+static enum inc_term_se se_of(const struct inc_conn_conf *conn, bool network)
+{
+	if (conn->up || !conn->has_ranks)
+		return INC_TERM_SE_ANY;
+	return network ? INC_TERM_SE_HAS : INC_TERM_SE_LACKS;
+}
+
 static int open_channel(struct comm_end *end, struct inc_err *err)
 {
 	const struct inc_comm_conf *conf = &end->cm->conf;
 	struct inc_conn_conf *conn = &end->conf;
+	const bool network = conf->byte_order == INC_ORDER_NETWORK;
 	char what[COMM_WHAT];
 	const struct inc_term_channel_opts opts = {
 		.qpn = conn->own_qp,
@@ -176,11 +186,12 @@ static int open_channel(struct comm_end *end, struct inc_err *err)
 		.payload = conf->payload,
 		.max_message = buffer_bytes(conf),
 		.messages = end->cm->slots,
+		.se = conn->up && network,
+		.peer_se = se_of(conn, network),
 		.what = comm_what(end, what),
 		.ctx = end,
 	};
 	struct inc_term_numbers own;
-	uint32_t i;
 	int ret;
 
 	ret = end->dev->ops->make(end->dev, &opts, &end->ch, &own, err);
@@ -190,9 +201,27 @@ static int open_channel(struct comm_end *end, struct inc_err *err)
 	conn->own_psn = own.psn;
 	conn->has_own_psn = true;
 	conn->own_port = own.udp_port;
-	for (i = 0; !ret && i < end->cm->slots; i++)
-		ret = end->dev->ops->post(end->ch, inc_term_pool_take(end->cm->pool));
-	return ret ? inc_err_set(err, -ret, "%s: no receives: %s", what, strerror(-ret)) : 0;
+	return 0;
+}
+
+/* One with each peer at a time, so that the last ones, which come first (pool.h), are neighbours.
+ */
+static int post_receives(struct inc_term_comm *cm, struct inc_err *err)
+{
+	char what[COMM_WHAT];
+	uint32_t i, k;
+	int ret;
+
+	for (k = 0; k < cm->slots; k++)
+		for (i = 0; i < cm->n_ends; i++) {
+			struct comm_end *end = &cm->end[i];
+
+			ret = end->dev->ops->post(end->ch, inc_term_pool_take(cm->pool));
+			if (ret)
+				return inc_err_set(err, -ret, "%s: no receives: %s",
+						   comm_what(end, what), strerror(-ret));
+		}
+	return 0;
 }
 
 /* The ends are in an order of their own. */
@@ -228,6 +257,7 @@ int inc_term_comm_new(const struct inc_term_comm_opts *opts, struct inc_comm_con
 		ret = open_device(&cm->end[i], err);
 	for (i = 0; !ret && i < cm->n_ends; i++)
 		ret = open_channel(&cm->end[i], err);
+	ret = ret ?: post_receives(cm, err);
 	if (ret) {
 		inc_term_comm_free(cm);
 		return ret;
@@ -240,6 +270,8 @@ int inc_term_comm_new(const struct inc_term_comm_opts *opts, struct inc_comm_con
 static int connect_end(struct comm_end *end, struct inc_err *err)
 {
 	const struct inc_conn_conf *conn = &end->conf;
+	const bool is_host = !conn->up && !conn->has_ranks;
+	const bool is_device = is_host && conn->peer_port == INC_ROCE_UDP_PORT;
 	const struct inc_term_peer_addr peer = {
 		.ip = conn->peer_ip,
 		.udp_port = conn->peer_port,
@@ -247,7 +279,8 @@ static int connect_end(struct comm_end *end, struct inc_err *err)
 		.psn = conn->peer_psn,
 		/* a host that receives where NICs do is taken for one; soft hosts have ports of
 		 * their own, and switches tell theirs */
-		.any_ip_id = !conn->up && !conn->has_ranks && conn->peer_port == INC_ROCE_UDP_PORT,
+		.any_ip_id = is_device,
+		.results_acknowledge = is_host && !is_device,
 	};
 	int ret = end->dev->ops->connect(end->ch, &peer, err);
 

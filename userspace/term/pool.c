@@ -5,6 +5,9 @@
 #include "userspace/term/pool.h"
 
 #define LINE_BYTES 64
+/* Of its memory, made at once: as much as is under way at a time in an usual window. To make a huge
+ * page when it is first written to takes milliseconds, in which a worker serves nobody. */
+#define READY_BYTES (8 << 20)
 
 struct inc_term_pool {
 	uint8_t *memory;
@@ -41,8 +44,10 @@ int inc_term_pool_new(uint32_t n, uint32_t bytes, struct inc_term_pool **out, st
 	}
 	madvise(p->memory, p->bytes, MADV_HUGEPAGE); /* fewer misses of the TLB, where it works */
 	p->n = p->n_free = n;
+	/* where the kernel cannot, it is made later */
+	madvise(p->memory, p->bytes < READY_BYTES ? p->bytes : READY_BYTES, MADV_POPULATE_WRITE);
 	for (i = 0; i < n; i++)
-		p->free[i] = p->memory + (n - 1 - i) * stride_of(bytes);
+		p->free[i] = p->memory + i * stride_of(bytes);
 	*out = p;
 	return 0;
 

@@ -2,7 +2,7 @@
 /*
  * Soft endpoints of a termination switch: RC endpoints on UDP sockets, one socket for all channels
  * of a device. Packets that come are given to the channel whose queue pair they name and put
- * together there, in the order of their numbers, in the buffer posted first; messages to be sent
+ * together there, in the order of their numbers, in the buffer posted last; messages to be sent
  * are cut into packets of the requester of lib/roce. soft.c makes and ends devices and channels,
  * soft_tx.c sends, soft_rx.c receives; all on the device's thread.
  *
@@ -85,16 +85,19 @@ struct soft_channel {
 	/* responder */
 	struct inc_roce_path from_peer;
 	struct inc_ip_ids ids;
+	enum inc_term_se peer_se;
 	uint32_t peer_psn; /* of its packet 0 */
-	void **buffers;    /* messages of them */
-	uint64_t posted, taken;
+	void **buffers;    /* n_posted of messages: a stack, so that what is used stays in caches */
+	uint32_t n_posted;
+	uint8_t *filling;    /* where the message that is coming goes; NULL: none is coming */
 	uint64_t rx_next;    /* packet expected: all before this are kept */
 	uint64_t rx_told;    /* acknowledged to the peer: all before this */
 	uint64_t tell_at_ns; /* when the peer is to hear of what it has not been told */
 	uint32_t rx_msn;     /* messages completed */
 	uint32_t filled;     /* bytes of the message that is coming */
-	bool within;         /* one is coming */
 	bool asked;          /* a packet of it has asked for an ACK */
+	bool owes;           /* the peer has asked for an ACK, */
+	bool ack_behind;     /* which goes behind what is sent there next */
 	bool tell;           /* an ACK is sent at the end of this turn */
 	bool nak_told;       /* a NAK or RNR NAK asks for rx_next: what is ahead draws none */
 	uint64_t rx_packets, duplicates, acks_sent, naks_sent, rnrs_sent;

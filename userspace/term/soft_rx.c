@@ -43,12 +43,14 @@ static const char *fault(const struct soft_channel *ch, const struct inc_roce_pa
 
 	if (!inc_op_in(pkt->opcode, INC_OPS_SEND))
 		return "a switch that terminates connections has no memory to write to";
-	if (begins == ch->within)
+	if (begins == !!ch->filling)
 		return begins ? "begins a message within another one" : "belongs to no message";
 	if (ends ? pkt->len > ch->payload || (!begins && !pkt->len) : pkt->len != ch->payload)
 		return "a wrong length";
 	if (ch->filled + pkt->len > ch->max_message)
 		return "the message is too long";
+	if (ends && ch->peer_se != INC_TERM_SE_ANY && pkt->se != (ch->peer_se == INC_TERM_SE_HAS))
+		return "its numbers are in the other byte order";
 	return NULL;
 }
 
@@ -58,14 +60,13 @@ static void deliver(struct soft_channel *ch, const struct inc_roce_packet *pkt)
 		.has_desc = inc_roce_has_imm(pkt->opcode),
 		.desc = pkt->imm,
 		.length = ch->filled,
-		.buffer = ch->buffers[ch->taken % ch->messages],
+		.buffer = ch->filling,
 	};
 
-	ch->taken++;
 	ch->rx_msn++;
 	ch->filled = 0;
-	ch->within = false;
-	ch->tell |= ch->asked;
+	ch->filling = NULL;
+	ch->owes |= ch->asked;
 	ch->asked = false;
 	soft_device_of(ch)->handler->message(ch->ctx, &m);
 }
@@ -93,16 +94,16 @@ static void take_data(struct soft_channel *ch, const struct inc_roce_packet *pkt
 		refuse(ch, pkt, why);
 		return;
 	}
-	if (ch->taken == ch->posted) {
+	if (!ch->filling && !ch->n_posted) {
 		send_nak(ch, INC_AETH_RNR | INC_RNR_TIMER);
 		ch->nak_told = true;
 		return;
 	}
 	ch->nak_told = false;
-	ch->within = true;
+	if (!ch->filling)
+		ch->filling = ch->buffers[--ch->n_posted];
 	if (pkt->len)
-		memcpy((uint8_t *)ch->buffers[ch->taken % ch->messages] + ch->filled, pkt->payload,
-		       pkt->len);
+		memcpy(ch->filling + ch->filled, pkt->payload, pkt->len);
 	ch->filled += pkt->len;
 	ch->asked |= pkt->ackreq;
 	ch->rx_next++;
