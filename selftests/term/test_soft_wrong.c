@@ -363,6 +363,99 @@ static void test_naks(void **state)
 	nak(w, INC_AETH_NAK_OPERATION, INC_TERM_ENDED_THERE);
 }
 
+/* What fails here is not the peer's fault. */
+static void test_own_fault(void **state)
+{
+	const struct inc_term_channel_opts opts = {.pkey = INC_PKEY_DEFAULT,
+						   .payload = PAYLOAD,
+						   .max_message = MAX_MESSAGE,
+						   .messages = 1,
+						   .what = "one that cannot be sent to",
+						   .ctx = *state};
+	/* the kernel refuses to send there */
+	const struct inc_term_peer_addr nowhere = {.ip = {htonl(PEER_ADDR)}, .qpn = PEER_QPN};
+	struct lone *w = *state;
+	struct inc_term_channel *ch;
+	struct inc_term_numbers own;
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		assert_int_equal(inc_term_soft.make(w->dev, &opts, &ch, &own, NULL), 0);
+		assert_int_equal(inc_term_soft.connect(ch, &nowhere, NULL), 0);
+		assert_int_equal(inc_term_soft.send(ch, w->out, 8, true, 7), 0);
+		/* more than was said, the second time */
+		if (i)
+			assert_int_not_equal(inc_term_soft.send(ch, w->out, 8, true, 7), 0);
+		lone_turn(w);
+		assert_int_equal(w->n_lost, i + 1);
+		assert_int_equal(w->reason, INC_TERM_CUT);
+		inc_term_soft.shut(ch, 0);
+	}
+}
+
+/* The sanitizers', with which this is always built. */
+size_t __sanitizer_get_current_allocated_bytes(void);
+
+/* Channels that have ended are remembered, what they had is not. */
+static void test_ended(void **state)
+{
+	struct inc_term_channel_opts opts = {.pkey = INC_PKEY_DEFAULT,
+					     .payload = PAYLOAD,
+					     .max_message = 1024 * PAYLOAD,
+					     .messages = 64,
+					     .what = "one that ends",
+					     .ctx = *state};
+	const struct inc_term_peer_addr peer = {
+		.ip = {htonl(PEER_ADDR)}, .udp_port = 9, .qpn = PEER_QPN};
+	const size_t before = __sanitizer_get_current_allocated_bytes();
+	struct lone *w = *state;
+	struct inc_term_channel *ch;
+	struct inc_term_numbers own;
+	unsigned int i;
+
+	for (i = 0; i < 100; i++) {
+		assert_int_equal(inc_term_soft.make(w->dev, &opts, &ch, &own, NULL), 0);
+		assert_int_equal(inc_term_soft.connect(ch, &peer, NULL), 0);
+		assert_int_equal(inc_term_soft.send(ch, w->out, 8, true, 7), 0);
+		lone_turn(w);
+		inc_term_soft.shut(ch, INC_AETH_NAK_OPERATION);
+	}
+	assert_in_range(__sanitizer_get_current_allocated_bytes() - before, 1, 100 * 4096);
+}
+
+/* A switch that has ended before it has heard or said anything: nothing else would be heard of it.
+ * It names any packet. */
+static void test_switch_has_ended(void **state)
+{
+	struct lone *w = *state;
+	unsigned int i;
+
+	w->is_switch = true;
+	for (i = 0; i < 3; i++) {
+		lone_end(w);
+		lone_make(w, true, false);
+		peer_ack(&w->peer, INC_AETH_NAK_OPERATION, OWN_PSN - 1 + i);
+		lone_silent(w);
+		assert_int_equal(w->n_lost, 1);
+		assert_int_equal(w->reason, INC_TERM_ENDED_THERE);
+	}
+}
+
+/* A switch that has nothing to send is told longer than hosts are. */
+static void test_switch_is_told(void **state)
+{
+	struct lone *w = *state;
+	unsigned int i;
+
+	w->is_switch = true;
+	w->rto_max_ns = 20 * INC_NSEC_PER_MSEC;
+	lone_reopen(w);
+	inc_term_soft.shut(w->ch, INC_AETH_NAK_OPERATION);
+	for (i = 0; i < 20; i++)
+		lone_hears(w, INC_AETH_NAK_OPERATION, PEER_PSN);
+	lone_make(w, true, false);
+}
+
 /* Who goes on after the end hears so, but one that floods gets no flood. */
 static void test_late(void **state)
 {
@@ -460,9 +553,14 @@ static void test_ids(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(right),  CASE(asked),   CASE(ack_and_result), CASE(order),
-		CASE(room),   CASE(invalid), CASE(solicited),      CASE(strangers),
-		CASE(damage), CASE(naks),    CASE(late),           CASE(ids),
+		CASE(right),          CASE(asked),
+		CASE(ack_and_result), CASE(order),
+		CASE(room),           CASE(invalid),
+		CASE(solicited),      CASE(own_fault),
+		CASE(ended),          CASE(switch_has_ended),
+		CASE(switch_is_told), CASE(strangers),
+		CASE(damage),         CASE(naks),
+		CASE(late),           CASE(ids),
 	};
 
 	return cmocka_run_group_tests_name("soft wrong", tests, NULL, NULL);
