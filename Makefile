@@ -44,10 +44,10 @@ test-vm: ## the suites that need a stock kernel with rxe, under QEMU
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)selftests/run vm
 
-bench: ## speeds, with peers side by side
+bench: ## speeds, with peers side by side (BENCH="modes --quick": parts and options of selftests/bench)
 	$(Q)scripts/install-deps
 	$(Q)$(MAKE) --no-print-directory all
-	$(Q)selftests/bench
+	$(Q)selftests/bench $(BENCH)
 
 INSTALLED_DIRS := userspace controller hostlib topo docs docs/man
 

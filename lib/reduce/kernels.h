@@ -14,8 +14,9 @@
 #include "lib/reduce/floats.h"
 #include "lib/reduce/many.h"
 
-/* dst[i] = src[0][i] op src[1][i] op ..., in this order. n: 2 or INC_FOLD_MOST, a loop for each. */
-#define INC_FOLD_MOST 4
+/* dst[i] = src[0][i] op src[1][i] op ..., in this order. n: 2, 4 or INC_FOLD_MOST, a loop for
+ * each. */
+#define INC_FOLD_MOST 8
 typedef void (*inc_fold)(void *dst, const void *const *src, unsigned int n, size_t count);
 
 /*

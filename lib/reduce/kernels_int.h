@@ -42,6 +42,8 @@
 	{                                                                                       \
 		if (n == 2)                                                                     \
 			op##_##name##_of(dst, src, 2, count);                                   \
+		else if (n == 4)                                                                \
+			op##_##name##_of(dst, src, 4, count);                                   \
 		else                                                                            \
 			op##_##name##_of(dst, src, INC_FOLD_MOST, count);                       \
 	}

@@ -39,6 +39,8 @@ typedef float float32_any __attribute__((aligned(1)));
 	{                                                                                      \
 		if (n == 2)                                                                    \
 			op##_float32_of(dst, src, 2, count);                                   \
+		else if (n == 4)                                                               \
+			op##_float32_of(dst, src, 4, count);                                   \
 		else                                                                           \
 			op##_float32_of(dst, src, INC_FOLD_MOST, count);                       \
 	}
@@ -87,6 +89,8 @@ INC_FLOAT32_KERNEL(prod, *)
 	{                                                                              \
 		if (n == 2)                                                            \
 			op##_##name##_of(dst, src, 2, count, ends);                    \
+		else if (n == 4)                                                       \
+			op##_##name##_of(dst, src, 4, count, ends);                    \
 		else                                                                   \
 			op##_##name##_of(dst, src, INC_FOLD_MOST, count, ends);        \
 	}

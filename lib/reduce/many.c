@@ -10,9 +10,10 @@
 #include "lib/reduce/kernels.h"
 #include "lib/reduce/many.h"
 
-/* A block of what is not finished. Four such of sources, this one and what the CPU fetches ahead
- * are less than any first-level cache. */
-#define BLOCK_BYTES 4096
+/* A block of what is not finished. As many such of sources as are prepared for a fold, this one and
+ * what the CPU fetches ahead are less than any first-level cache. */
+#define BLOCK_BYTES   4096
+#define MOST_PREPARED 4
 
 /* What is done with a block. */
 struct steps {
@@ -125,20 +126,28 @@ static void finish(const struct steps *s, void *dst, size_t count)
 		s->swap(dst, dst, count);
 }
 
+/* Of these. */
+static unsigned int sources_of_fold(const struct steps *s, unsigned int n)
+{
+	if (n >= INC_FOLD_MOST && !s->swap && !s->order)
+		return INC_FOLD_MOST;
+	return n >= MOST_PREPARED ? MOST_PREPARED : 2;
+}
+
 /* src: where the sources' blocks are. dst is written when all of them have been read. */
 static void reduce_block(const struct steps *s, void *dst, const void *const *src, unsigned int n,
 			 size_t count)
 {
-	uint8_t room[INC_FOLD_MOST][BLOCK_BYTES], part[BLOCK_BYTES];
+	uint8_t room[MOST_PREPARED][BLOCK_BYTES], part[BLOCK_BYTES];
 	unsigned int next = 0, have, take, from = 0, to;
 	const void *ready[INC_FOLD_MOST];
 
 	if (n == 1)
 		memmove(dst, prepared(s, room[0], src[0], count), count * s->bytes);
 	for (have = 0; n > 1 && next < n; have = 1, from = INC_FOLD_FROM_PART) {
-		take = have + n - next < INC_FOLD_MOST ? 2 : INC_FOLD_MOST;
+		take = sources_of_fold(s, have + n - next);
 		for (; have < take; have++, next++)
-			ready[have] = prepared(s, room[have], src[next], count);
+			ready[have] = prepared(s, room[have % MOST_PREPARED], src[next], count);
 		to = next < n ? INC_FOLD_TO_PART : 0;
 		s->fold[from | to](to ? part : dst, ready, take, count);
 		ready[0] = part;

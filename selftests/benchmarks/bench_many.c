@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * SUMs of many sources beside a copy that reads and writes as many bytes, in turn in every round:
- * of messages that a switch still has in its caches, and of vectors that come from memory. The best
- * of all rounds, for every set of loops that this CPU runs.
+ * of messages that a switch still has in its caches, and of vectors that come from memory. The
+ * median of the rounds, for every set of loops that this CPU runs.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -31,7 +31,8 @@ struct pass {
 	struct inc_reduction r;
 	size_t element_bytes, bytes; /* of an element, of a source */
 	unsigned int n;
-	double best; /* GB/s read and written */
+	double *rates; /* GB/s read and written: of each round; then in order */
+	double median;
 };
 
 static uint8_t *memory; /* MOST sources and the result, one behind the other */
@@ -80,18 +81,23 @@ static void run(const struct pass *p)
 			   p->bytes / p->element_bytes);
 }
 
-static void once(struct pass *p)
+static int by_rate(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void once(struct pass *p, uint64_t round)
 {
 	size_t bytes = p->bytes * (p->n + 1), done = 0;
 	uint64_t at_ns = inc_now_ns();
-	double rate;
 
 	do {
 		run(p);
 		done += bytes;
 	} while (done < ROUND_BYTES);
-	rate = (double)done / (double)(inc_now_ns() - at_ns);
-	p->best = rate > p->best ? rate : p->best;
+	p->rates[round] = (double)done / (double)(inc_now_ns() - at_ns);
 }
 
 static const struct {
@@ -125,19 +131,19 @@ static void print(const struct settings *s, const struct pass *passes, const str
 	size_t i;
 
 	for (i = 1; i < N_COPIES; i++)
-		copy = passes[i].best > copy->best ? &passes[i] : copy;
+		copy = passes[i].median > copy->median ? &passes[i] : copy;
 	for (p = passes + N_COPIES, i = 0; p < end; p++, i = (i + 1) % N_TYPES) {
 		if (s->json) {
 			printf("{\"set\":\"%s\",\"type\":\"%s\",\"sources\":%u,\"source_bytes\":"
 			       "%zu,\"gigabytes_per_s\":%.3f,\"copy\":\"%s\","
 			       "\"copy_gigabytes_per_s\":%.3f}\n",
-			       p->k->name, types[i].name, p->n, p->bytes, p->best,
-			       copies[copy - passes].name, copy->best);
+			       p->k->name, types[i].name, p->n, p->bytes, p->median,
+			       copies[copy - passes].name, copy->median);
 			continue;
 		}
 		if (!i)
-			printf("%-8s %9zu %7u %7.2f", p->k->name, p->bytes, p->n, copy->best);
-		printf(" %8.2f %3.0f%%", p->best, 100 * p->best / copy->best);
+			printf("%-8s %9zu %7u %7.2f", p->k->name, p->bytes, p->n, copy->median);
+		printf(" %8.2f %3.0f%%", p->median, 100 * p->median / copy->median);
 		if (i == N_TYPES - 1)
 			printf("\n");
 	}
@@ -161,9 +167,16 @@ static void measure(const struct settings *s, size_t bytes, unsigned int n)
 				.bytes = bytes,
 				.n = n,
 			};
+	for (p = passes; p < end; p++)
+		p->rates = calloc(s->rounds, sizeof(*p->rates));
 	for (round = 0; round < s->rounds; round++)
 		for (p = passes; p < end; p++)
-			once(p);
+			once(p, round);
+	for (p = passes; p < end; p++) {
+		qsort(p->rates, s->rounds, sizeof(*p->rates), by_rate);
+		p->median = p->rates[s->rounds / 2];
+		free(p->rates);
+	}
 	print(s, passes, end);
 }
 
@@ -171,7 +184,7 @@ static const struct inc_opt options[] = {
 	{.name = "rounds",
 	 .value = "N",
 	 .preset = "20",
-	 .help = "of which the fastest counts",
+	 .help = "of which the median counts",
 	 INC_OPT_NUMBER(struct settings, rounds, 1, 1000)},
 	{.name = "json",
 	 .help = "an object a line instead of a table",

@@ -44,6 +44,7 @@ struct side {
 static struct settings {
 	unsigned int seconds, message, window, payload;
 	const char *netns, *own, *peer;
+	bool json;
 } set;
 static unsigned int n_channels;
 static atomic_bool stop;
@@ -202,14 +203,49 @@ static void *run(void *arg)
 	return NULL;
 }
 
+/* What went wrong on the way, of all channels. */
+struct repairs {
+	unsigned long long resent, timeouts, naks, rnrs;
+};
+
+static void close_side(struct side *s, struct repairs *sum)
+{
+	struct inc_term_channel_figures f;
+	unsigned int i;
+
+	for (i = 0; i < n_channels; i++) {
+		inc_term_soft.figures(s->end[i].ch, &f);
+		sum->resent += f.retransmits;
+		sum->timeouts += f.timeouts;
+		sum->naks += f.naks_sent;
+		sum->rnrs += f.rnrs_sent;
+		inc_term_soft.shut(s->end[i].ch, 0);
+	}
+	inc_term_soft.close(s->dev);
+	free(s->in);
+	free(s->out);
+}
+
+static void print(const char *what, const struct side s[2], double ns, const struct repairs *r)
+{
+	const double kib = (double)(s[0].bytes + s[1].bytes) / 1024;
+
+	printf(set.json ? "{\"what\":\"%s\",\"there_gbps\":%.3f,\"back_gbps\":%.3f,"
+			  "\"one_ns_per_kib\":%.1f,\"other_ns_per_kib\":%.1f,\"retransmits\":"
+			  "%llu,\"timeouts\":%llu,\"naks\":%llu,\"rnr_naks\":%llu}\n"
+			: "%-24s %7.2f Gbit/s there %7.2f back; CPU ns per KiB: %4.0f and %4.0f; "
+			  "%llu packets again, %llu timeouts, %llu NAKs, %llu RNR NAKs\n",
+	       what, s[1].bytes * 8 / ns, s[0].bytes * 8 / ns, s[0].cpu_ns / kib, s[1].cpu_ns / kib,
+	       r->resent, r->timeouts, r->naks, r->rnrs);
+}
+
 static void measure(const char *what, struct side s[2], unsigned int channels, bool both,
 		    bool one_buffer)
 {
-	struct inc_term_channel_figures f;
+	struct repairs sum = {};
 	uint64_t begin_ns;
 	double ns;
-	uint64_t bytes, resent = 0, timeouts = 0, naks = 0, rnrs = 0;
-	unsigned int i, d;
+	unsigned int d;
 
 	n_channels = channels;
 	stop = false;
@@ -229,25 +265,9 @@ static void measure(const char *what, struct side s[2], unsigned int channels, b
 	for (d = 0; d < 2; d++)
 		pthread_join(s[d].thread, NULL);
 	ns = inc_now_ns() - begin_ns;
-	for (d = 0; d < 2; d++) {
-		for (i = 0; i < n_channels; i++) {
-			inc_term_soft.figures(s[d].end[i].ch, &f);
-			resent += f.retransmits;
-			timeouts += f.timeouts;
-			naks += f.naks_sent;
-			rnrs += f.rnrs_sent;
-			inc_term_soft.shut(s[d].end[i].ch, 0);
-		}
-		inc_term_soft.close(s[d].dev);
-		free(s[d].in);
-		free(s[d].out);
-	}
-	bytes = s[0].bytes + s[1].bytes;
-	printf("%-24s %7.2f Gbit/s there %7.2f back; CPU ns per KiB: %4.0f and %4.0f; %llu "
-	       "packets again, %llu timeouts, %llu NAKs, %llu RNR NAKs\n",
-	       what, s[1].bytes * 8 / ns, s[0].bytes * 8 / ns, s[0].cpu_ns * 1024.0 / bytes,
-	       s[1].cpu_ns * 1024.0 / bytes, (unsigned long long)resent,
-	       (unsigned long long)timeouts, (unsigned long long)naks, (unsigned long long)rnrs);
+	for (d = 0; d < 2; d++)
+		close_side(&s[d], &sum);
+	print(what, s, ns, &sum);
 }
 
 static const struct inc_opt options[] = {
@@ -285,14 +305,16 @@ static const struct inc_opt options[] = {
 	 .preset = "127.0.0.1",
 	 .help = "of the other end",
 	 INC_OPT_TEXT(struct settings, peer, inc_ipv4_check)},
+	{.name = "json",
+	 .help = "an object a line instead of text",
+	 INC_OPT_FLAG(struct settings, json)},
 	{},
 };
 
 static const struct inc_program program = {
 	.name = "bench_soft",
 	.about = "What a pair of soft endpoints of a termination switch moves, in Gbit/s, and what "
-		 "a "
-		 "KiB costs either thread.",
+		 "a KiB costs either thread.",
 	.groups = {{options, 0}},
 };
 
@@ -306,8 +328,9 @@ int main(int argc, char **argv)
 		return ret;
 	s[0].addr = set.own;
 	s[1].addr = set.peer;
-	printf("messages of %u bytes, %u at a time, payload %u, %s to %s\n", set.message,
-	       set.window, set.payload, set.own, set.peer);
+	if (!set.json)
+		printf("messages of %u bytes, %u at a time, payload %u, %s to %s\n", set.message,
+		       set.window, set.payload, set.own, set.peer);
 	measure("one channel, one way", s, 1, false, false);
 	measure("one channel, both ways", s, 1, true, false);
 	measure("one buffer to 8", s, 8, false, true);

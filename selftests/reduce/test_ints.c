@@ -99,6 +99,7 @@ static void reduce_all(const struct inc_kernels *k)
 		for (type = 0; type < INC_N_DTYPES; type++) {
 			for (count = 0; count < 70; count++) {
 				reduce_once(k, op, type, 2, count, count % 3, &state);
+				reduce_once(k, op, type, 4, count, count % 5, &state);
 				reduce_once(k, op, type, INC_FOLD_MOST, count,
 					    count % (INC_FOLD_MOST + 1), &state);
 			}

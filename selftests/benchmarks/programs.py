@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Parts of `bench` that are a program each: it measures, prints JSON, and here a table is made of that."""
+import json
+import os
+
+from libtest import BUILD, command
+from table import Table, pivot, size_text
+
+
+def run(name, *args):
+    out = command(os.path.join(BUILD, "bench", name), *args, "--json", timeout=300).out
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def measure_xdp(how):
+    yield from run("bench_xdp")
+    for args in (("--children", 2), ("--children", 32), ("--communicators", 1000)):
+        for row in run("bench_xdp", *args):
+            if row["bench"] == "contribution, not the last":
+                yield {**row, "communicators": dict([args]).get("--communicators", 1)}
+
+
+def show_xdp(rows):
+    yield Table("XDP programs, ns a packet of 1,024 bytes (BPF_PROG_TEST_RUN)", ["what", "least", "median"], [
+        [r["bench"] + (f", {r['children']} children, {r['communicators']} communicators"
+                       if "communicators" in r else ""), str(r["min_ns"]), str(r["median_ns"])] for r in rows])
+
+
+def measure_reduce(how):
+    yield from run("bench_reduce")
+
+
+def show_reduce(rows):
+    for kinds, what in ((8, "of integers"), (3, "of floats")):
+        heads, lines = pivot([r for r in rows if ("float" in r["type"]) == (kinds == 3)],
+                             lambda r: f"{r['set']} {r['loop']}", lambda r: r["type"],
+                             lambda r: f"{r['gigabytes_per_s']:.2f}")
+        yield Table(f"Reductions on a host {what}, GB/s of the elements", ["loop"] + heads, lines)
+
+
+def measure_many(how):
+    yield from run("bench_many", "--rounds", 5 if how.quick else 20)
+
+
+def of_copy(row):
+    return row["gigabytes_per_s"] / row["copy_gigabytes_per_s"]
+
+
+def show_many(rows):
+    heads, lines = pivot(rows, lambda r: f"{r['set']}, {r['sources']} of {size_text(r['source_bytes'])}, "
+                         f"copy {r['copy_gigabytes_per_s']:.1f}", lambda r: r["type"],
+                         lambda r: f"{r['gigabytes_per_s']:.1f} {100 * of_copy(r):3.0f}%")
+    yield Table("SUMs of many sources, GB/s read and written, and in percent of the best copy of as many bytes",
+                ["sources"] + heads, lines)
+
+
+def measure_soft(how):
+    yield from run("bench_soft", "--seconds", 1 if how.quick else 2)
+
+
+def show_soft(rows):
+    yield Table("A pair of soft endpoints over loopback, messages of 60 KiB, payload 1,024",
+                ["what", "Gbit/s there", "back", "CPU ns a KiB, one end", "the other", "sent again"],
+                [[r["what"], f"{r['there_gbps']:.2f}", f"{r['back_gbps']:.2f}", *(
+                    f"{r[end]:.0f}" for end in ("one_ns_per_kib", "other_ns_per_kib")), str(r["retransmits"])]
+                 for r in rows])
+
+
+def measure_route(how):
+    yield from run("bench_route", "--runs", 1 if how.quick else 3)
+
+
+def show_route(rows):
+    seconds = ("route_s", "configure_s", "print_s", "total_s")
+    yield Table("Routes and configurations of 1,000 communicators, computed without daemons, seconds",
+                ["what", "ranks", "switches", "connections", *(s[:-2] for s in seconds)],
+                [[r["bench"], *(str(r[k]) for k in ("ranks", "switches", "connections")),
+                  *(f"{r[k]:.3f}" for k in seconds)] for r in rows])
