@@ -441,6 +441,36 @@ class Lab:
     def wire_stats(self, wire):
         return json.loads(self.wire(wire, "stats").out)
 
+    def changes(self, wire, run):
+        """{direction: {counter: by how much it grew}} of the wire in this run."""
+        before = self.wire_stats(wire)
+        run()
+        after = self.wire_stats(wire)
+        return {d: {k: after[d][k] - before[d][k] for k in after[d]} for d in after}
+
+    def count_packets(self, wire, run):
+        """Data packets of one undisturbed run, per direction: where "last" is. The least of
+        several runs, because on a busy machine a timer may send something twice."""
+        counts = []
+        while len(counts) < 10 and (not counts or counts.count(min(counts)) < 2):
+            seen = self.changes(wire, run)
+            counts.append((seen["up"]["data"], seen["down"]["data"]))
+        return dict(zip(("up", "down"), map(min, zip(*counts))))
+
+    def strike(self, wire, direction, fault, n, run, fault_too="clear"):
+        """Runs with fault(n), where n is the number of data packets that an undisturbed run sends
+        in this direction, until it has struck; returns the changes of that run. What is not sent
+        in every run (an ACK, whose place the result may take) takes several, and so does a number
+        that was counted where something was sent twice: the run that it missed had fewer."""
+        for _ in range(20):
+            spec = fault(n)
+            self.wire(wire, "clear", fault_too, spec)
+            seen = self.changes(wire, run)[direction]
+            if self.wire_stats(wire)[direction]["armed"] == 0:
+                return seen
+            n = min(n, seen["data"])
+        raise Failure(f"{spec} did not strike: {seen}")
+
     def expect_faults(self, wires, *kinds):
         """Each of these has happened on one of the wires at least."""
         directions = [d for wire in wires for d in self.wire_stats(wire).values()]

@@ -124,6 +124,19 @@ static unsigned int port_bytes(const struct inc_ctl_switch *sw, unsigned int por
 	return min(bytes[0] ?: UINT32_MAX, bytes[1] ?: UINT32_MAX);
 }
 
+/* A passthrough switch believes a packet of a partial sum in network order where that says so, and
+ * a device says so in the last packet of a message. */
+static bool takes_last_packets_only(const struct inc_comm *comm, const struct inc_tree_node *node)
+{
+	const struct inc_tree_child *child = &comm->tree->children[node->first_child];
+
+	for (unsigned int i = 0; i < node->n_children; i++) {
+		if (child[i].to_switch && comm->tree->nodes[child[i].node].mode == INC_TERMINATION)
+			return comm->byte_order == INC_ORDER_NETWORK;
+	}
+	return false;
+}
+
 /* The most packets of a message that a node takes. */
 static unsigned int most_packets(const struct inc_comm *comm, unsigned int n)
 {
@@ -132,7 +145,8 @@ static unsigned int most_packets(const struct inc_comm *comm, unsigned int n)
 	unsigned int bytes = INC_MAX_MESSAGE_BYTES;
 
 	if (node->mode == INC_PASSTHROUGH)
-		return INC_MAX_PASSTHROUGH_MESSAGE_PACKETS;
+		return takes_last_packets_only(comm, node) ? 1
+							   : INC_MAX_PASSTHROUGH_MESSAGE_PACKETS;
 	bytes = min(bytes, sw->can[INC_TERMINATION].limits.message_bytes ?: bytes);
 	for (unsigned int i = 0; i < node->n_children; i++) {
 		const struct inc_tree_child *child = &comm->tree->children[node->first_child + i];

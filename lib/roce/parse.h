@@ -11,6 +11,7 @@
 struct inc_roce_packet {
 	uint8_t opcode;
 	bool ackreq;
+	bool se; /* solicited event */
 	uint16_t pkey;
 	uint32_t qpn;
 	uint32_t psn;

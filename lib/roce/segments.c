@@ -30,8 +30,8 @@ static size_t put_head(uint8_t *out, const struct inc_tx_peer *to, const struct 
 {
 	uint8_t *at = out;
 
-	inc_put_bth(at, p->opcode, inc_pad(p->len) << INC_BTH_PAD_SHIFT, to->pkey, to->qpn,
-		    ackreq_psn);
+	inc_put_bth(at, p->opcode, inc_pad(p->len) << INC_BTH_PAD_SHIFT | (to->se ? INC_BTH_SE : 0),
+		    to->pkey, to->qpn, ackreq_psn);
 	at += INC_BTH_LEN;
 	if (inc_roce_has_reth(p->opcode)) {
 		/* a packet alone says its own length, its result may have another */

@@ -45,6 +45,7 @@ struct inc_tx_peer {
 	struct sockaddr_in addr;
 	uint32_t qpn; /* the peer's */
 	uint16_t pkey;
+	bool se;                           /* what is sent, but for ACKs, are solicited events */
 	const struct inc_crc32_jump *jump; /* over full payloads; NULL: no packet has its crc */
 };
 

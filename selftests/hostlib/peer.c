@@ -173,7 +173,7 @@ void peer_say(struct peer *p, const struct say *say)
 	uint8_t out[4096] = {0}, *at = out + INC_BTH_LEN;
 	struct inc_bth bth = {
 		.opcode = say->opcode,
-		.se_m_pad_tver = (-say->len & 3) << INC_BTH_PAD_SHIFT,
+		.se_m_pad_tver = (-say->len & 3) << INC_BTH_PAD_SHIFT | (say->se ? INC_BTH_SE : 0),
 		.pkey = htons(say->pkey ?: INC_PKEY_DEFAULT),
 		.ecn_qpn = htonl(say->qpn ?: p->host_qpn),
 		.ackreq_psn = htonl((say->psn & INC_PSN_MASK) | (say->ackreq ? INC_BTH_ACKREQ : 0)),

@@ -30,7 +30,7 @@ struct peer {
 struct say {
 	uint8_t opcode;
 	uint32_t psn;
-	bool ackreq;
+	bool ackreq, se;
 	uint64_t va;
 	uint32_t rkey, dmalen, imm;
 	const void *payload;

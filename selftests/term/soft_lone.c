@@ -20,6 +20,8 @@ static void on_message(void *ctx, const struct inc_term_message *m)
 	w->length = m->length;
 	w->has_imm = m->has_desc;
 	w->imm = m->desc;
+	if (w->replies)
+		assert_int_equal(inc_term_soft.send(w->ch, m->buffer, m->length, false, 0), 0);
 }
 
 static void on_sent(void *ctx)
@@ -46,6 +48,8 @@ void lone_make(struct lone *w, bool connect, bool any_ip_id)
 		.payload = PAYLOAD,
 		.max_message = MAX_MESSAGE,
 		.messages = MESSAGES,
+		.se = w->se,
+		.peer_se = w->peer_se,
 		.what = "the wrong one",
 		.ctx = w,
 	};
@@ -53,7 +57,8 @@ void lone_make(struct lone *w, bool connect, bool any_ip_id)
 					  .udp_port = peer_listen(&w->peer),
 					  .qpn = PEER_QPN,
 					  .psn = PEER_PSN,
-					  .any_ip_id = any_ip_id};
+					  .any_ip_id = any_ip_id,
+					  .results_acknowledge = w->results_acknowledge};
 	struct inc_term_numbers own;
 	struct inc_err err;
 	unsigned int i;

@@ -22,6 +22,8 @@ struct lone {
 	struct inc_term_channel *ch;
 	struct peer peer;
 	uint8_t in[MESSAGES][MAX_MESSAGE], out[MAX_MESSAGE], bytes[2 * INC_MAX_PAYLOAD];
+	bool replies;             /* what comes goes back, at once */
+	bool results_acknowledge; /* of the peer, when the channel is made */
 	unsigned int n_got, n_sent, n_lost;
 	void *last; /* message */
 	uint32_t length;
@@ -29,6 +31,9 @@ struct lone {
 	uint32_t imm;
 	enum inc_term_reason reason;
 	uint32_t psn; /* the peer's next */
+	/* of the next channel */
+	bool se;
+	enum inc_term_se peer_se;
 };
 
 /* cmocka's: a device with a connected channel, all of whose receives are posted. */

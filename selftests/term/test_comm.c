@@ -522,6 +522,33 @@ static void test_connect_later(void **state)
 	scene_close(&s);
 }
 
+/* Partial sums tell the order of their numbers, one's own and those of switches below: those of
+ * hosts tell nothing, for these have been told it. */
+static void test_byte_order(void **state)
+{
+	uint32_t network, i;
+	struct scene s;
+
+	for (network = 0; network < 2; network++) {
+		scene_open_worker(&s);
+		s.conf = scene_conf(2, 1, true);
+		s.conf.byte_order = network ? INC_ORDER_NETWORK : INC_ORDER_LITTLE;
+		s.conf.conn[1].has_ranks = true;
+		inc_ranks_add(&s.conf.conn[1].ranks, s.conf.conn[1].rank);
+		s.n = 3;
+		assert_int_equal(inc_term_worker_add(s.w, &s.conf, &s.cm, NULL), 0);
+		for (i = 0; i < s.n; i++) {
+			const struct loop_channel_state ch = loop_state(scene_qpn(&s, i));
+
+			assert_int_equal(ch.opts.se, network && i == 2);
+			assert_int_equal(ch.opts.peer_se, i != 1    ? INC_TERM_SE_ANY
+							  : network ? INC_TERM_SE_HAS
+								    : INC_TERM_SE_LACKS);
+		}
+		scene_close(&s);
+	}
+}
+
 /* Who cannot be made leaves nothing behind. */
 static void test_refusals(void **state)
 {
@@ -577,6 +604,7 @@ int main(void)
 		cmocka_unit_test(test_form),
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_connect_later),
+		cmocka_unit_test(test_byte_order),
 		cmocka_unit_test(test_refusals),
 	};
 

@@ -54,9 +54,44 @@ static void test_asked(void **state)
 	inc_term_soft.progress(w->dev);
 	assert_int_equal(lone_figures(w).acks_sent, 0);
 	lone_say(w, INC_OP_SEND_LAST, 4);
+	lone_hears(w, INC_AETH_ACK, PEER_PSN + 1);
+	assert_int_equal(lone_figures(w).acks_sent, 1);
+}
+
+static void hears_reply(struct lone *w)
+{
+	struct inc_roce_packet pkt;
+
+	assert_true(lone_hear(w, &pkt));
+	assert_int_equal(pkt.opcode, INC_OP_SEND_ONLY);
+}
+
+/* A result comes before the ACK of what it was made of, and in place of it where that will do. */
+static void test_ack_and_result(void **state)
+{
+	struct lone *w = *state;
+	const struct say asks = {.opcode = INC_OP_SEND_ONLY,
+				 .psn = PEER_PSN,
+				 .ackreq = true,
+				 .payload = w->bytes,
+				 .len = 8};
+
+	w->replies = true;
+	peer_say(&w->peer, &asks);
 	inc_term_soft.progress(w->dev);
 	assert_int_equal(lone_figures(w).acks_sent, 1);
-	lone_hears(w, INC_AETH_ACK, PEER_PSN + 1);
+	hears_reply(w);
+	lone_hears(w, INC_AETH_ACK, PEER_PSN);
+
+	lone_end(w);
+	w->results_acknowledge = true;
+	lone_make(w, true, false);
+	peer_say(&w->peer, &asks);
+	inc_term_soft.progress(w->dev);
+	assert_int_equal(lone_figures(w).acks_sent, 0);
+	hears_reply(w);
+	/* what follows no more is acknowledged in the end */
+	lone_hears(w, INC_AETH_ACK, PEER_PSN);
 }
 
 static void test_order(void **state)
@@ -164,6 +199,60 @@ static void test_invalid(void **state)
 	invalid(w, 0, INC_OP_WRITE_ONLY_IMM, 4);
 	invalid(w, 0, INC_OP_WRITE_FIRST, PAYLOAD);
 	invalid(w, 1, INC_OP_WRITE_LAST, 4);
+}
+
+/* A message of a peer whose last packet must have the solicited event bit, or must lack it. */
+static void say_solicited(struct lone *w, bool se)
+{
+	lone_say(w, INC_OP_SEND_FIRST, PAYLOAD);
+	peer_say(&w->peer, &(struct say){.opcode = INC_OP_SEND_LAST_IMM,
+					 .psn = w->psn++,
+					 .se = se,
+					 .payload = w->bytes,
+					 .len = 8});
+}
+
+static void solicited(struct lone *w, enum inc_term_se want, bool se, bool right)
+{
+	lone_end(w);
+	w->peer_se = want;
+	lone_make(w, true, false);
+	say_solicited(w, se);
+	if (right) {
+		lone_hears(w, INC_AETH_ACK, PEER_PSN + 1);
+	} else {
+		lone_hears(w, INC_AETH_NAK_INVALID, PEER_PSN + 1);
+		assert_int_equal(w->reason, INC_TERM_INVALID);
+	}
+	assert_int_equal(w->n_got, right);
+	assert_int_equal(w->n_lost, !right);
+}
+
+static void test_solicited(void **state)
+{
+	struct lone *w = *state;
+	struct inc_roce_packet pkt;
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		solicited(w, INC_TERM_SE_ANY, i, true);
+		solicited(w, INC_TERM_SE_LACKS, i, !i);
+		solicited(w, INC_TERM_SE_HAS, i, i);
+	}
+	/* what it sends, every packet of it */
+	for (i = 0; i < 2; i++) {
+		lone_end(w);
+		w->se = i;
+		lone_make(w, true, false);
+		assert_int_equal(inc_term_soft.send(w->ch, w->out, PAYLOAD + 1, true, 7), 0);
+		inc_term_soft.flush(w->dev);
+		assert_true(lone_hear(w, &pkt));
+		assert_int_equal(pkt.opcode, INC_OP_SEND_FIRST);
+		assert_int_equal(pkt.se, i);
+		assert_true(lone_hear(w, &pkt));
+		assert_int_equal(pkt.opcode, INC_OP_SEND_LAST_IMM);
+		assert_int_equal(pkt.se, i);
+	}
 }
 
 static void strange(struct lone *w, const struct say *what)
@@ -371,8 +460,9 @@ static void test_ids(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(right),     CASE(asked),  CASE(order), CASE(room), CASE(invalid),
-		CASE(strangers), CASE(damage), CASE(naks),  CASE(late), CASE(ids),
+		CASE(right),  CASE(asked),   CASE(ack_and_result), CASE(order),
+		CASE(room),   CASE(invalid), CASE(solicited),      CASE(strangers),
+		CASE(damage), CASE(naks),    CASE(late),           CASE(ids),
 	};
 
 	return cmocka_run_group_tests_name("soft wrong", tests, NULL, NULL);

@@ -164,10 +164,20 @@ static uint32_t random_psn(void)
 	return psn & INC_PSN_MASK;
 }
 
+/* A partial sum says in which order its numbers are: added in the other one they would make a wrong
+ * sum, and nothing else tells (docs/protocol.md). */
+static enum inc_term_se se_of(const struct inc_conn_conf *conn, bool network)
+{
+	if (conn->up || !conn->has_ranks)
+		return INC_TERM_SE_ANY;
+	return network ? INC_TERM_SE_HAS : INC_TERM_SE_LACKS;
+}
+
 static int open_channel(struct comm_end *end, struct inc_err *err)
 {
 	const struct inc_comm_conf *conf = &end->cm->conf;
 	struct inc_conn_conf *conn = &end->conf;
+	const bool network = conf->byte_order == INC_ORDER_NETWORK;
 	char what[COMM_WHAT];
 	const struct inc_term_channel_opts opts = {
 		.qpn = conn->own_qp,
@@ -176,6 +186,8 @@ static int open_channel(struct comm_end *end, struct inc_err *err)
 		.payload = conf->payload,
 		.max_message = buffer_bytes(conf),
 		.messages = end->cm->slots,
+		.se = conn->up && network,
+		.peer_se = se_of(conn, network),
 		.what = comm_what(end, what),
 		.ctx = end,
 	};
@@ -258,6 +270,8 @@ int inc_term_comm_new(const struct inc_term_comm_opts *opts, struct inc_comm_con
 static int connect_end(struct comm_end *end, struct inc_err *err)
 {
 	const struct inc_conn_conf *conn = &end->conf;
+	const bool is_host = !conn->up && !conn->has_ranks;
+	const bool is_device = is_host && conn->peer_port == INC_ROCE_UDP_PORT;
 	const struct inc_term_peer_addr peer = {
 		.ip = conn->peer_ip,
 		.udp_port = conn->peer_port,
@@ -265,7 +279,8 @@ static int connect_end(struct comm_end *end, struct inc_err *err)
 		.psn = conn->peer_psn,
 		/* a host that receives where NICs do is taken for one; soft hosts have ports of
 		 * their own, and switches tell theirs */
-		.any_ip_id = !conn->up && !conn->has_ranks && conn->peer_port == INC_ROCE_UDP_PORT,
+		.any_ip_id = is_device,
+		.results_acknowledge = is_host && !is_device,
 	};
 	int ret = end->dev->ops->connect(end->ch, &peer, err);
 

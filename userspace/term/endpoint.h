@@ -47,6 +47,13 @@ struct inc_term_offer {
 	bool chooses_qpn;      /* queue pair numbers are the device's; else they can be asked for */
 };
 
+/* The solicited event bit of what a peer sends. */
+enum inc_term_se {
+	INC_TERM_SE_ANY,
+	INC_TERM_SE_LACKS, /* with it a message is an invalid request */
+	INC_TERM_SE_HAS,   /* without it is */
+};
+
 struct inc_term_channel_opts {
 	uint32_t qpn; /* own, where the caller wants a certain one; 0: any */
 	uint32_t psn; /* of the first packet sent */
@@ -54,8 +61,12 @@ struct inc_term_channel_opts {
 	uint32_t payload;     /* bytes of a packet */
 	uint32_t max_message; /* bytes: the size of a posted buffer */
 	uint32_t messages;    /* posted at most, and sent and not acknowledged at most */
-	const char *what;     /* for messages: "communicator 12, rank 3"; copied */
-	void *ctx;            /* the handler's: whose channel this is */
+	bool se; /* messages sent are solicited events, by their last packets at least */
+	/* Of the last packet of messages that come; a device does not tell, so only soft endpoints
+	 * look. */
+	enum inc_term_se peer_se;
+	const char *what; /* for messages: "communicator 12, rank 3"; copied */
+	void *ctx;        /* the handler's: whose channel this is */
 };
 
 /* What the other end has to know of this one. */
@@ -73,6 +84,9 @@ struct inc_term_peer_addr {
 	/* It is an RDMA device, whose IP IDs a UDP socket cannot know: any is accepted, at the
 	 * price of 16 of the ICRC's 32 bits (soft only). */
 	bool any_ip_id;
+	/* It takes a result for the acknowledgement of its contribution, as soft hosts do: no ACK
+	 * need go with one (soft only). */
+	bool results_acknowledge;
 };
 
 /* What comes of channels. ctx: as in their options. */

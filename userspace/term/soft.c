@@ -215,6 +215,8 @@ static int soft_make(struct inc_term_device *d, const struct inc_term_channel_op
 	snprintf(ch->what, sizeof(ch->what), "%s", opts->what);
 	ch->tx.start_psn = opts->psn & INC_PSN_MASK;
 	ch->tx.to.pkey = opts->pkey;
+	ch->tx.to.se = opts->se;
+	ch->peer_se = opts->peer_se;
 	ch->tx.log = log_of_channel;
 	ch->tx.log_ctx = ch;
 	inc_requester_init(&ch->tx, dev->rto_min_ns, dev->rto_max_ns);
@@ -267,6 +269,7 @@ static int soft_connect(struct inc_term_channel *c, const struct inc_term_peer_a
 		.df = true,
 	};
 	ch->peer_psn = peer->psn & INC_PSN_MASK;
+	ch->ack_behind = !peer->results_acknowledge;
 	ch->life = SOFT_CONNECTED;
 	soft_activate(ch);
 	return 0;

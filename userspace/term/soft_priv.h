@@ -85,6 +85,7 @@ struct soft_channel {
 	/* responder */
 	struct inc_roce_path from_peer;
 	struct inc_ip_ids ids;
+	enum inc_term_se peer_se;
 	uint32_t peer_psn; /* of its packet 0 */
 	void **buffers;    /* n_posted of messages: a stack, so that what is used stays in caches */
 	uint32_t n_posted;
@@ -95,6 +96,8 @@ struct soft_channel {
 	uint32_t rx_msn;     /* messages completed */
 	uint32_t filled;     /* bytes of the message that is coming */
 	bool asked;          /* a packet of it has asked for an ACK */
+	bool owes;           /* the peer has asked for an ACK, */
+	bool ack_behind;     /* which goes behind what is sent there next */
 	bool tell;           /* an ACK is sent at the end of this turn */
 	bool nak_told;       /* a NAK or RNR NAK asks for rx_next: what is ahead draws none */
 	uint64_t rx_packets, duplicates, acks_sent, naks_sent, rnrs_sent;

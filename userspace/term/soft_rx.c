@@ -49,6 +49,8 @@ static const char *fault(const struct soft_channel *ch, const struct inc_roce_pa
 		return "a wrong length";
 	if (ch->filled + pkt->len > ch->max_message)
 		return "the message is too long";
+	if (ends && ch->peer_se != INC_TERM_SE_ANY && pkt->se != (ch->peer_se == INC_TERM_SE_HAS))
+		return "its numbers are in the other byte order";
 	return NULL;
 }
 
@@ -64,7 +66,7 @@ static void deliver(struct soft_channel *ch, const struct inc_roce_packet *pkt)
 	ch->rx_msn++;
 	ch->filled = 0;
 	ch->filling = NULL;
-	ch->tell |= ch->asked;
+	ch->owes |= ch->asked;
 	ch->asked = false;
 	soft_device_of(ch)->handler->message(ch->ctx, &m);
 }

@@ -160,7 +160,9 @@ static void send_batch(struct soft_device *dev, uint64_t now_ns)
 		inc_batch_send(&dev->batch, &dev->udp, now_ns);
 }
 
-/* An ACK, where one is due; else it is known when. */
+/* An ACK, where one is due; else it is known when. One that the peer has asked
+ * for waits as others do: mostly a result is sent there soon, and an ACK before that would wake the
+ * peer for nothing. */
 static void answer(struct soft_channel *ch, uint64_t now_ns)
 {
 	struct soft_device *dev = soft_device_of(ch);
@@ -171,7 +173,7 @@ static void answer(struct soft_channel *ch, uint64_t now_ns)
 			ch->tell_at_ns = now_ns + INC_ACK_HOLD_NS;
 		return;
 	}
-	ch->tell = false;
+	ch->tell = ch->owes = false;
 	ch->tell_at_ns = UINT64_MAX;
 	if (!ch->rx_next)
 		return;
@@ -192,6 +194,7 @@ static void fill(struct soft_channel *ch, uint64_t now_ns)
 
 	cut(ch);
 	limit = inc_requester_limit(q);
+	ch->tell |= ch->owes && ch->ack_behind && q->next < limit;
 	while (q->next < limit && !dev->udp.blocked && !q->failed &&
 	       !inc_requester_fill(q, &dev->udp, &dev->batch, limit, now_ns))
 		send_batch(dev, now_ns);
@@ -229,8 +232,8 @@ void inc_soft_flush(struct inc_term_device *d)
 	}
 	SLIST_FOREACH(ch, &dev->active, next_active)
 	if (ch->life == SOFT_CONNECTED) {
-		answer(ch, now_ns);
 		fill(ch, now_ns);
+		answer(ch, now_ns);
 	}
 	send_batch(dev, now_ns);
 	ch = SLIST_FIRST(&dev->active);

@@ -124,6 +124,7 @@ static struct verbs_channel *new_channel(struct verbs_device *dev,
 	ch->max_message = opts->max_message;
 	ch->messages = opts->messages;
 	ch->psn = opts->psn & INC_PSN_MASK;
+	ch->se = opts->se;
 	ch->id = ++dev->last_id;
 	snprintf(ch->what, sizeof(ch->what), "%s", opts->what);
 	ch->buffers = calloc(ch->messages, sizeof(*ch->buffers));

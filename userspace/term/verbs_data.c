@@ -105,7 +105,7 @@ static bool give_sends(struct verbs_channel *ch)
 			.sg_list = &sge[n],
 			.num_sge = !!s->length,
 			.opcode = s->has_imm ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND,
-			.send_flags = IBV_SEND_SIGNALED,
+			.send_flags = IBV_SEND_SIGNALED | (ch->se ? IBV_SEND_SOLICITED : 0),
 			.imm_data = htonl(s->imm),
 		};
 		if (n)

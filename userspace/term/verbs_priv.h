@@ -72,6 +72,7 @@ struct verbs_channel {
 	void *ctx;
 	uint32_t payload, max_message, messages;
 	uint32_t psn; /* of its first packet */
+	bool se;      /* messages sent are solicited events */
 	uint32_t id;  /* in requests (wr_id): of no other channel of the device, ever */
 	LIST_ENTRY(verbs_channel) in_bucket;
 	TAILQ_ENTRY(verbs_channel) in_all;
