@@ -127,6 +127,9 @@ def test():
         every()
         mixed()
         lossy(lab)
+        with case("the_books_balance"):
+            lab.check_books()
+        lab.books = False  # a daemon that has gone has taken its counters along
         mixed_modes(lab)
 
 
