@@ -7,9 +7,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include "controller/core/comm_config.h"
+#include "lib/roce/segments.h"
 
-/* Of a message where members leave it to the controller, in termination mode. */
-#define SUITABLE_BYTES (64u << 10)
 /* Of messages under way on a connection, where a switch does not say it. */
 #define WINDOW_BYTES (4u << 20)
 
@@ -164,10 +163,12 @@ static unsigned int most_packets(const struct inc_comm *comm, unsigned int n)
 static void choose_message(struct inc_comm *comm)
 {
 	const unsigned int asked = comm->members[0].message_packets; /* as all others */
-	const unsigned int suits =
-		comm->mode == INC_TREE_TERMINATION ? SUITABLE_BYTES / comm->payload : 1;
 
-	comm->message_packets = asked ?: suits;
+	comm->message_packets = asked ?: 1;
+	/* what soft endpoints send at once: a packet more would be a send of its own */
+	if (!asked && comm->mode == INC_TREE_TERMINATION)
+		comm->message_packets =
+			inc_segments_most(INC_BTH_LEN + comm->payload + INC_ICRC_LEN);
 	for (unsigned int n = 0; n < comm->tree->n; n++)
 		comm->message_packets = min(comm->message_packets, most_packets(comm, n));
 }

@@ -154,9 +154,7 @@ static int soft_connect(struct inccl_endpoint *ep, const struct inccl_remote *re
 	/* The peer keeps a message's memory until it is acknowledged, and has that of so many: in
 	 * step by packets of as many as there are slots, which packets alone make ACKs for. */
 	s->ack_every = remote->by_message ? remote->messages / 4 ?: 1 : UINT32_MAX;
-	s->hold = 2 * (INC_MAX_SEND_BYTES / wire);
-	if (s->hold > 2 * INC_MAX_SEGMENTS)
-		s->hold = 2 * INC_MAX_SEGMENTS;
+	s->hold = 2 * inc_segments_most(wire);
 	if (s->hold > s->tx.slots / 4)
 		s->hold = s->tx.slots / 4;
 	return 0;

@@ -18,6 +18,14 @@
 /* Kernels before 6.9 take 64 segments; the UDP length field bounds their bytes. */
 #define INC_MAX_SEGMENTS   62
 #define INC_MAX_SEND_BYTES 65000
+/* Packets of so many bytes, from BTH to ICRC, that go together at most. */
+static inline unsigned int inc_segments_most(unsigned int wire_bytes)
+{
+	const unsigned int fit = INC_MAX_SEND_BYTES / wire_bytes;
+
+	return fit < INC_MAX_SEGMENTS ? fit : INC_MAX_SEGMENTS;
+}
+
 /* UDP_SEGMENT sends per system call */
 #define INC_BATCH_SENDS 8
 

@@ -57,6 +57,7 @@ void lone_make(struct lone *w, bool connect, bool any_ip_id)
 					  .udp_port = peer_listen(&w->peer),
 					  .qpn = PEER_QPN,
 					  .psn = PEER_PSN,
+					  .is_switch = w->is_switch,
 					  .any_ip_id = any_ip_id,
 					  .results_acknowledge = w->results_acknowledge};
 	struct inc_term_numbers own;
@@ -80,26 +81,40 @@ void lone_end(struct lone *w)
 	close(w->peer.fd);
 }
 
-int lone_setup(void **state)
+static void open_device(struct lone *w)
 {
-	struct lone *w = calloc(1, sizeof(*w));
 	const struct inc_term_device_opts opts = {
 		.ifname = "lo",
 		.own_ip = {htonl(PEER_ADDR)},
-		.rto_min_ns = INC_NSEC_PER_SEC,
-		.rto_max_ns = INC_NSEC_PER_SEC,
+		.rto_min_ns = w->rto_max_ns,
+		.rto_max_ns = w->rto_max_ns,
 		.handler = &handler,
 	};
 	struct inc_err err;
+
+	if (inc_term_soft.open(&opts, &w->dev, &err))
+		fail_msg("open: %s", err.msg);
+	lone_make(w, true, false);
+}
+
+void lone_reopen(struct lone *w)
+{
+	lone_end(w);
+	inc_term_soft.close(w->dev);
+	open_device(w);
+}
+
+int lone_setup(void **state)
+{
+	struct lone *w = calloc(1, sizeof(*w));
 	size_t i;
 
 	*state = w;
 	assert_non_null(w);
 	for (i = 0; i < sizeof(w->bytes); i++)
 		w->bytes[i] = i * 11 + i / 256;
-	if (inc_term_soft.open(&opts, &w->dev, &err))
-		fail_msg("open: %s", err.msg);
-	lone_make(w, true, false);
+	w->rto_max_ns = INC_NSEC_PER_SEC;
+	open_device(w);
 	return 0;
 }
 

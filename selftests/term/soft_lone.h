@@ -34,6 +34,8 @@ struct lone {
 	/* of the next channel */
 	bool se;
 	enum inc_term_se peer_se;
+	bool is_switch;
+	uint64_t rto_max_ns; /* of the next device */
 };
 
 /* cmocka's: a device with a connected channel, all of whose receives are posted. */
@@ -42,6 +44,8 @@ int lone_teardown(void **state);
 /* Another channel, for another port of the peer's. */
 void lone_make(struct lone *w, bool connect, bool any_ip_id);
 void lone_end(struct lone *w);
+/* All of it anew. */
+void lone_reopen(struct lone *w);
 
 /* Until nothing is there that loopback has brought. */
 void lone_turn(struct lone *w);

@@ -491,6 +491,7 @@ static void test_connect_later(void **state)
 		{.rank = 1, .peer_qp = 500, .peer_psn = 9, .peer_port = 6000},
 		{.up = true, .peer_qp = 501, .peer_port = 6001}};
 	const struct inc_msg_peer nobody = {.rank = 7, .peer_qp = 5};
+	const struct inc_msg_peer twice[] = {peers[0], peers[0]};
 	struct loop_channel_state ch;
 	struct scene s;
 
@@ -504,6 +505,8 @@ static void test_connect_later(void **state)
 	assert_false(loop_state(scene_qpn(&s, 0)).connected);
 	assert_true(loop_state(scene_qpn(&s, 1)).connected);
 	assert_int_equal(inc_term_worker_connect(s.w, s.cm, &nobody, 1, NULL), -ENOENT);
+	assert_int_equal(inc_term_worker_connect(s.w, s.cm, twice, 2, NULL), -EALREADY);
+	assert_false(loop_state(scene_qpn(&s, 0)).connected);
 	assert_int_equal(inc_term_worker_connect(s.w, s.cm, peers, 2, NULL), 0);
 	ch = loop_state(scene_qpn(&s, 0));
 	assert_int_equal(ch.peer.qpn, 500);
@@ -520,33 +523,6 @@ static void test_connect_later(void **state)
 	scene_take_all(&s);
 	assert_int_equal(s.taken[0], 1);
 	scene_close(&s);
-}
-
-/* Partial sums tell the order of their numbers, one's own and those of switches below: those of
- * hosts tell nothing, for these have been told it. */
-static void test_byte_order(void **state)
-{
-	uint32_t network, i;
-	struct scene s;
-
-	for (network = 0; network < 2; network++) {
-		scene_open_worker(&s);
-		s.conf = scene_conf(2, 1, true);
-		s.conf.byte_order = network ? INC_ORDER_NETWORK : INC_ORDER_LITTLE;
-		s.conf.conn[1].has_ranks = true;
-		inc_ranks_add(&s.conf.conn[1].ranks, s.conf.conn[1].rank);
-		s.n = 3;
-		assert_int_equal(inc_term_worker_add(s.w, &s.conf, &s.cm, NULL), 0);
-		for (i = 0; i < s.n; i++) {
-			const struct loop_channel_state ch = loop_state(scene_qpn(&s, i));
-
-			assert_int_equal(ch.opts.se, network && i == 2);
-			assert_int_equal(ch.opts.peer_se, i != 1    ? INC_TERM_SE_ANY
-							  : network ? INC_TERM_SE_HAS
-								    : INC_TERM_SE_LACKS);
-		}
-		scene_close(&s);
-	}
 }
 
 /* Who cannot be made leaves nothing behind. */
@@ -604,7 +580,6 @@ int main(void)
 		cmocka_unit_test(test_form),
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_connect_later),
-		cmocka_unit_test(test_byte_order),
 		cmocka_unit_test(test_refusals),
 	};
 

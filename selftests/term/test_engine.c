@@ -399,6 +399,36 @@ static void test_offer(void **state)
 	test_free(said);
 }
 
+/* Partial sums tell the order of their numbers, one's own and those of switches below: those of
+ * hosts tell nothing, for these have been told it. */
+static void test_byte_order(void **state)
+{
+	struct stage s;
+	uint32_t network, i;
+
+	for (network = 0; network < 2; network++) {
+		struct inc_comm_conf conf = conf_of(1, 3);
+
+		conf.root = false;
+		conf.byte_order = network ? INC_ORDER_NETWORK : INC_ORDER_LITTLE;
+		conf.conn[1].has_ranks = true;
+		inc_ranks_add(&conf.conn[1].ranks, conf.conn[1].rank);
+		conf.conn[2].up = true;
+		open_stage(&s, 1);
+		add(&s, &conf);
+		for (i = 0; i < 3; i++) {
+			const struct loop_channel_state ch = loop_state(conf.conn[i].own_qp);
+
+			assert_int_equal(ch.peer.is_switch, i > 0);
+			assert_int_equal(ch.opts.se, network && i == 2);
+			assert_int_equal(ch.opts.peer_se, i != 1    ? INC_TERM_SE_ANY
+							  : network ? INC_TERM_SE_HAS
+								    : INC_TERM_SE_LACKS);
+		}
+		close_stage(&s);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -409,6 +439,7 @@ int main(void)
 		cmocka_unit_test(test_threads_and_ports),
 		cmocka_unit_test(test_counters),
 		cmocka_unit_test(test_offer),
+		cmocka_unit_test(test_byte_order),
 	};
 
 	return cmocka_run_group_tests_name("term engine", tests, NULL, NULL);

@@ -6,7 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <arpa/inet.h>
 #include <unistd.h>
+#include "lib/base/clock.h"
 #include "selftests/term/soft_lone.h"
 
 static uint32_t draw(uint64_t *state)
@@ -69,10 +71,161 @@ static void test_fuzz(void **state)
 	assert_true(got > 1000);
 }
 
+/* --- two devices whose handlers end channels, any of them, in the midst of anything --- */
+
+#define PAIRS  4
+#define ROUNDS 60000
+
+struct end {
+	struct side *side;
+	struct inc_term_channel *ch; /* NULL: it has been shut */
+	uint8_t in[MESSAGES][MAX_MESSAGE], out[MAX_MESSAGE];
+};
+
+struct side {
+	struct inc_term_device *dev;
+	struct end end[PAIRS];
+	uint64_t seed;
+	unsigned int n_got, n_sent, n_lost, n_shut;
+};
+
+static void end_some(struct side *s)
+{
+	struct end *end = &s->end[draw(&s->seed) % PAIRS];
+
+	if (draw(&s->seed) % 64 || !end->ch)
+		return;
+	inc_term_soft.shut(end->ch, draw(&s->seed) % 2 ? INC_AETH_NAK_OPERATION : 0);
+	end->ch = NULL;
+	s->n_shut++;
+}
+
+static void say_some(struct end *end)
+{
+	if (end->ch && draw(&end->side->seed) % 2)
+		inc_term_soft.send(end->ch, end->out, 1 + draw(&end->side->seed) % MAX_MESSAGE,
+				   draw(&end->side->seed) % 2, 7);
+}
+
+static void fuzz_message(void *ctx, const struct inc_term_message *m)
+{
+	struct end *end = ctx;
+
+	assert_non_null(end->ch);
+	end->side->n_got++;
+	/* not always: the peer hears RNR */
+	if (draw(&end->side->seed) % 16)
+		inc_term_soft.post(end->ch, m->buffer);
+	say_some(end);
+	end_some(end->side);
+}
+
+static void fuzz_sent(void *ctx)
+{
+	struct end *end = ctx;
+
+	assert_non_null(end->ch);
+	end->side->n_sent++;
+	say_some(end);
+	end_some(end->side);
+}
+
+static void fuzz_lost(void *ctx, enum inc_term_reason reason, const char *text)
+{
+	struct end *end = ctx;
+
+	assert_non_null(end->ch);
+	end->side->n_lost++;
+	inc_term_soft.shut(end->ch, 0);
+	end->ch = NULL;
+	end_some(end->side);
+}
+
+static void make_end(struct side *s, unsigned int i, struct inc_term_numbers *own)
+{
+	const struct inc_term_channel_opts opts = {.psn = draw(&s->seed),
+						   .pkey = INC_PKEY_DEFAULT,
+						   .payload = PAYLOAD,
+						   .max_message = MAX_MESSAGE,
+						   .messages = MESSAGES,
+						   .what = "one of many",
+						   .ctx = &s->end[i]};
+	unsigned int k;
+
+	if (s->end[i].ch)
+		inc_term_soft.shut(s->end[i].ch, 0);
+	assert_int_equal(inc_term_soft.make(s->dev, &opts, &s->end[i].ch, own, NULL), 0);
+	for (k = 0; k < MESSAGES; k++)
+		assert_int_equal(inc_term_soft.post(s->end[i].ch, s->end[i].in[k]), 0);
+}
+
+static void meet(struct side *s, unsigned int i, const struct inc_term_numbers *other)
+{
+	const struct inc_term_peer_addr peer = {.ip = {htonl(PEER_ADDR)},
+						.udp_port = other->udp_port,
+						.qpn = other->qpn,
+						.psn = other->psn,
+						.any_ip_id = i % 2};
+
+	assert_int_equal(inc_term_soft.connect(s->end[i].ch, &peer, NULL), 0);
+}
+
+/* A pair of which one end is gone begins anew, now and then before its peer has noticed. */
+static void renew(struct side side[2], unsigned int i)
+{
+	struct inc_term_numbers own[2];
+	unsigned int k;
+
+	if ((side[0].end[i].ch && side[1].end[i].ch) || draw(&side[0].seed) % 8)
+		return;
+	for (k = 0; k < 2; k++)
+		make_end(&side[k], i, &own[k]);
+	for (k = 0; k < 2; k++)
+		meet(&side[k], i, &own[!k]);
+}
+
+static void test_shut_inside(void **state)
+{
+	static const struct inc_term_handler handler = {fuzz_message, fuzz_sent, fuzz_lost};
+	const struct inc_term_device_opts opts = {.ifname = "lo",
+						  .own_ip = {htonl(PEER_ADDR)},
+						  .rto_min_ns = INC_NSEC_PER_MSEC,
+						  .rto_max_ns = 4 * INC_NSEC_PER_MSEC,
+						  .handler = &handler};
+	static struct side side[2] = {{.seed = 1}, {.seed = 2}};
+	unsigned int i, k;
+
+	for (k = 0; k < 2; k++) {
+		assert_int_equal(inc_term_soft.open(&opts, &side[k].dev, NULL), 0);
+		for (i = 0; i < PAIRS; i++)
+			side[k].end[i].side = &side[k];
+	}
+	for (i = 0; i < ROUNDS; i++) {
+		struct side *s = &side[draw(&side[0].seed) % 2];
+
+		renew(side, i % PAIRS);
+		say_some(&s->end[draw(&s->seed) % PAIRS]);
+		if (draw(&s->seed) % 4)
+			inc_term_soft.flush(s->dev);
+		inc_term_soft.progress(s->dev);
+	}
+	for (k = 0; k < 2; k++) {
+		assert_true(side[k].n_got > ROUNDS / 100);
+		assert_true(side[k].n_sent > ROUNDS / 100);
+		assert_true(side[k].n_lost > ROUNDS / 10000);
+		assert_true(side[k].n_shut > ROUNDS / 1000);
+		for (i = 0; i < PAIRS; i++)
+			if (side[k].end[i].ch)
+				inc_term_soft.shut(side[k].end[i].ch, 0);
+		inc_term_soft.close(side[k].dev);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_fuzz, lone_setup, lone_teardown),
+		cmocka_unit_test(test_shut_inside),
 	};
 
 	return cmocka_run_group_tests_name("soft fuzz", tests, NULL, NULL);

@@ -58,12 +58,18 @@ static void test_asked(void **state)
 	assert_int_equal(lone_figures(w).acks_sent, 1);
 }
 
-static void hears_reply(struct lone *w)
+/* The reply to the first packet, and then its ACK: the reply again where a timer is quicker. */
+static void hears_reply_and_ack(struct lone *w)
 {
 	struct inc_roce_packet pkt;
 
 	assert_true(lone_hear(w, &pkt));
 	assert_int_equal(pkt.opcode, INC_OP_SEND_ONLY);
+	do
+		assert_true(lone_hear(w, &pkt));
+	while (pkt.opcode == INC_OP_SEND_ONLY);
+	assert_int_equal(pkt.opcode, INC_OP_ACK);
+	assert_int_equal(pkt.psn, PEER_PSN);
 }
 
 /* A result comes before the ACK of what it was made of, and in place of it where that will do. */
@@ -80,8 +86,7 @@ static void test_ack_and_result(void **state)
 	peer_say(&w->peer, &asks);
 	inc_term_soft.progress(w->dev);
 	assert_int_equal(lone_figures(w).acks_sent, 1);
-	hears_reply(w);
-	lone_hears(w, INC_AETH_ACK, PEER_PSN);
+	hears_reply_and_ack(w);
 
 	lone_end(w);
 	w->results_acknowledge = true;
@@ -89,9 +94,7 @@ static void test_ack_and_result(void **state)
 	peer_say(&w->peer, &asks);
 	inc_term_soft.progress(w->dev);
 	assert_int_equal(lone_figures(w).acks_sent, 0);
-	hears_reply(w);
-	/* what follows no more is acknowledged in the end */
-	lone_hears(w, INC_AETH_ACK, PEER_PSN);
+	hears_reply_and_ack(w);
 }
 
 static void test_order(void **state)
@@ -363,6 +366,99 @@ static void test_naks(void **state)
 	nak(w, INC_AETH_NAK_OPERATION, INC_TERM_ENDED_THERE);
 }
 
+/* What fails here is not the peer's fault. */
+static void test_own_fault(void **state)
+{
+	const struct inc_term_channel_opts opts = {.pkey = INC_PKEY_DEFAULT,
+						   .payload = PAYLOAD,
+						   .max_message = MAX_MESSAGE,
+						   .messages = 1,
+						   .what = "one that cannot be sent to",
+						   .ctx = *state};
+	/* the kernel refuses to send there */
+	const struct inc_term_peer_addr nowhere = {.ip = {htonl(PEER_ADDR)}, .qpn = PEER_QPN};
+	struct lone *w = *state;
+	struct inc_term_channel *ch;
+	struct inc_term_numbers own;
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		assert_int_equal(inc_term_soft.make(w->dev, &opts, &ch, &own, NULL), 0);
+		assert_int_equal(inc_term_soft.connect(ch, &nowhere, NULL), 0);
+		assert_int_equal(inc_term_soft.send(ch, w->out, 8, true, 7), 0);
+		/* more than was said, the second time */
+		if (i)
+			assert_int_not_equal(inc_term_soft.send(ch, w->out, 8, true, 7), 0);
+		lone_turn(w);
+		assert_int_equal(w->n_lost, i + 1);
+		assert_int_equal(w->reason, INC_TERM_CUT);
+		inc_term_soft.shut(ch, 0);
+	}
+}
+
+/* The sanitizers', with which this is always built. */
+size_t __sanitizer_get_current_allocated_bytes(void);
+
+/* Channels that have ended are remembered, what they had is not. */
+static void test_ended(void **state)
+{
+	struct inc_term_channel_opts opts = {.pkey = INC_PKEY_DEFAULT,
+					     .payload = PAYLOAD,
+					     .max_message = 1024 * PAYLOAD,
+					     .messages = 64,
+					     .what = "one that ends",
+					     .ctx = *state};
+	const struct inc_term_peer_addr peer = {
+		.ip = {htonl(PEER_ADDR)}, .udp_port = 9, .qpn = PEER_QPN};
+	const size_t before = __sanitizer_get_current_allocated_bytes();
+	struct lone *w = *state;
+	struct inc_term_channel *ch;
+	struct inc_term_numbers own;
+	unsigned int i;
+
+	for (i = 0; i < 100; i++) {
+		assert_int_equal(inc_term_soft.make(w->dev, &opts, &ch, &own, NULL), 0);
+		assert_int_equal(inc_term_soft.connect(ch, &peer, NULL), 0);
+		assert_int_equal(inc_term_soft.send(ch, w->out, 8, true, 7), 0);
+		lone_turn(w);
+		inc_term_soft.shut(ch, INC_AETH_NAK_OPERATION);
+	}
+	assert_in_range(__sanitizer_get_current_allocated_bytes() - before, 1, 100 * 4096);
+}
+
+/* A switch that has ended before it has heard or said anything: nothing else would be heard of it.
+ * It names any packet. */
+static void test_switch_has_ended(void **state)
+{
+	struct lone *w = *state;
+	unsigned int i;
+
+	w->is_switch = true;
+	for (i = 0; i < 3; i++) {
+		lone_end(w);
+		lone_make(w, true, false);
+		peer_ack(&w->peer, INC_AETH_NAK_OPERATION, OWN_PSN - 1 + i);
+		lone_silent(w);
+		assert_int_equal(w->n_lost, 1);
+		assert_int_equal(w->reason, INC_TERM_ENDED_THERE);
+	}
+}
+
+/* A switch that has nothing to send is told longer than hosts are. */
+static void test_switch_is_told(void **state)
+{
+	struct lone *w = *state;
+	unsigned int i;
+
+	w->is_switch = true;
+	w->rto_max_ns = 20 * INC_NSEC_PER_MSEC;
+	lone_reopen(w);
+	inc_term_soft.shut(w->ch, INC_AETH_NAK_OPERATION);
+	for (i = 0; i < 20; i++)
+		lone_hears(w, INC_AETH_NAK_OPERATION, PEER_PSN);
+	lone_make(w, true, false);
+}
+
 /* Who goes on after the end hears so, but one that floods gets no flood. */
 static void test_late(void **state)
 {
@@ -460,9 +556,14 @@ static void test_ids(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(right),  CASE(asked),   CASE(ack_and_result), CASE(order),
-		CASE(room),   CASE(invalid), CASE(solicited),      CASE(strangers),
-		CASE(damage), CASE(naks),    CASE(late),           CASE(ids),
+		CASE(right),          CASE(asked),
+		CASE(ack_and_result), CASE(order),
+		CASE(room),           CASE(invalid),
+		CASE(solicited),      CASE(own_fault),
+		CASE(ended),          CASE(switch_has_ended),
+		CASE(switch_is_told), CASE(strangers),
+		CASE(damage),         CASE(naks),
+		CASE(late),           CASE(ids),
 	};
 
 	return cmocka_run_group_tests_name("soft wrong", tests, NULL, NULL);

@@ -281,6 +281,7 @@ static int connect_end(struct comm_end *end, struct inc_err *err)
 		 * their own, and switches tell theirs */
 		.any_ip_id = is_device,
 		.results_acknowledge = is_host && !is_device,
+		.is_switch = !is_host,
 	};
 	int ret = end->dev->ops->connect(end->ch, &peer, err);
 
@@ -314,7 +315,7 @@ int inc_term_comm_connect(struct inc_term_comm *cm, const struct inc_msg_peer *p
 {
 	struct comm_end *end;
 	char what[COMM_WHAT];
-	uint32_t i;
+	uint32_t i, k;
 	int ret = 0;
 
 	for (i = 0; i < n; i++) {
@@ -325,6 +326,10 @@ int inc_term_comm_connect(struct inc_term_comm *cm, const struct inc_msg_peer *p
 					   peer[i].up ? "up, of rank" : "to rank", peer[i].rank);
 		if (end->connected)
 			return inc_err_set(err, EALREADY, "%s is connected", comm_what(end, what));
+		for (k = 0; k < i; k++)
+			if (find_end(cm, &peer[k]) == end)
+				return inc_err_set(err, EALREADY, "%s stands twice",
+						   comm_what(end, what));
 	}
 	for (i = 0; !ret && !cm->ended && i < n; i++) {
 		end = find_end(cm, &peer[i]);

@@ -87,6 +87,10 @@ struct inc_term_peer_addr {
 	/* It takes a result for the acknowledgement of its contribution, as soft hosts do: no ACK
 	 * need go with one (soft only). */
 	bool results_acknowledge;
+	/* It may wait for this end without anything to send, and the other way round: what it says
+	 * of its end is believed whatever packet it names, and it is told of the end of the channel
+	 * for minutes, where others are for seconds (soft only). */
+	bool is_switch;
 };
 
 /* What comes of channels. ctx: as in their options. */

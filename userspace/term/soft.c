@@ -156,11 +156,20 @@ static int allocate(struct soft_device *dev, struct soft_channel *ch)
 	return use_jump(dev, ch);
 }
 
-static void release(struct soft_channel *ch)
+/* What a channel needs no more when it has ended. */
+static void free_rings(struct soft_channel *ch)
 {
 	free(ch->tx.ring);
 	free(ch->sends);
 	free(ch->buffers);
+	ch->tx.ring = NULL;
+	ch->sends = NULL;
+	ch->buffers = NULL;
+}
+
+static void release(struct soft_channel *ch)
+{
+	free_rings(ch);
 	inc_ip_ids_free(&ch->ids);
 	free(ch);
 }
@@ -270,6 +279,7 @@ static int soft_connect(struct inc_term_channel *c, const struct inc_term_peer_a
 	};
 	ch->peer_psn = peer->psn & INC_PSN_MASK;
 	ch->ack_behind = !peer->results_acknowledge;
+	ch->to_switch = peer->is_switch;
 	ch->life = SOFT_CONNECTED;
 	soft_activate(ch);
 	return 0;
@@ -344,11 +354,12 @@ static void say_farewell(struct soft_channel *ch, uint8_t syndrome)
 	uint64_t now_ns = inc_now_ns();
 
 	take_out(ch);
+	free_rings(ch);
 	ch->life = SOFT_ENDED;
 	TAILQ_INSERT_TAIL(&dev->ended, ch, in_all);
 	dev->n_ended++;
 	ch->syndrome = syndrome;
-	ch->farewells = SOFT_FAREWELLS;
+	ch->farewells = ch->to_switch ? SOFT_SWITCH_FAREWELLS : SOFT_FAREWELLS;
 	ch->farewell_wait_ns = SOFT_FAREWELL_NS;
 	ch->farewell_at_ns = now_ns + ch->farewell_wait_ns;
 	inc_soft_farewell(ch, inc_soft_kept(ch), now_ns);

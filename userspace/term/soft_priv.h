@@ -29,7 +29,9 @@
 #define SOFT_BLOCKED_NS (200 * INC_NSEC_PER_USEC)
 /* What a peer is told at the end of a channel: so often, with doubling waits from the first, for
  * nobody answers a NAK; and once in so long when it goes on sending. */
-#define SOFT_FAREWELLS        8
+#define SOFT_FAREWELLS 8
+/* A switch may have nothing to send, and an outage may last: so often, rto_max apart at most. */
+#define SOFT_SWITCH_FAREWELLS 120
 #define SOFT_FAREWELL_NS      (20 * INC_NSEC_PER_MSEC)
 #define SOFT_FAREWELL_PACE_NS (10 * INC_NSEC_PER_MSEC)
 /* Channels that have ended and whose peers are told so if they ask: the oldest are forgotten. */
@@ -85,6 +87,7 @@ struct soft_channel {
 	/* responder */
 	struct inc_roce_path from_peer;
 	struct inc_ip_ids ids;
+	bool to_switch; /* the peer is one */
 	enum inc_term_se peer_se;
 	uint32_t peer_psn; /* of its packet 0 */
 	void **buffers;    /* n_posted of messages: a stack, so that what is used stays in caches */

@@ -116,6 +116,10 @@ static void take_aeth(struct soft_channel *ch, const struct inc_roce_packet *pkt
 	uint64_t r;
 
 	soft_activate(ch);
+	if (ch->to_switch && pkt->syndrome == INC_AETH_NAK_OPERATION) {
+		inc_soft_lose(ch, INC_TERM_ENDED_THERE, "NAK %x", pkt->syndrome);
+		return;
+	}
 	switch (inc_requester_hear(&ch->tx, pkt, now_ns, &r)) {
 	case INC_HEARD:
 		inc_soft_sent(ch);

@@ -115,13 +115,13 @@ int inc_soft_send(struct inc_term_channel *c, const void *buffer, uint32_t lengt
 	if (ch->life == SOFT_BROKEN)
 		return -ENOTCONN;
 	if (ch->queued - ch->sent == ch->messages || length > ch->max_message) {
-		inc_soft_lose(ch, INC_TERM_INVALID, "sends more than it said it would");
+		inc_soft_lose(ch, INC_TERM_CUT, "is sent more than was said");
 		return -ENOBUFS;
 	}
 	if (length) {
 		content = use_content(ch, buffer, length);
 		if (!content) {
-			inc_soft_lose(ch, INC_TERM_INVALID, "%s", strerror(ENOMEM));
+			inc_soft_lose(ch, INC_TERM_CUT, "%s", strerror(ENOMEM));
 			return -ENOMEM;
 		}
 	}
@@ -209,8 +209,7 @@ static void settle(struct soft_channel *ch, uint64_t now_ns)
 
 	soft_due(dev, at_ns < ch->tell_at_ns ? at_ns : ch->tell_at_ns);
 	if (ch->tx.failed) {
-		inc_soft_lose(ch, INC_TERM_INVALID, "cannot be sent to: %s",
-			      strerror(ch->tx.failed));
+		inc_soft_lose(ch, INC_TERM_CUT, "cannot be sent to: %s", strerror(ch->tx.failed));
 	} else if (ch->tx.next < inc_requester_limit(&ch->tx)) {
 		soft_activate(ch);
 		soft_due(dev, now_ns + SOFT_BLOCKED_NS);
@@ -266,6 +265,8 @@ static void run_farewells(struct soft_device *dev, uint64_t now_ns)
 		if (now_ns >= ch->farewell_at_ns) {
 			inc_soft_farewell(ch, inc_soft_kept(ch), now_ns);
 			ch->farewell_wait_ns *= 2;
+			if (ch->to_switch && ch->farewell_wait_ns > dev->rto_max_ns)
+				ch->farewell_wait_ns = dev->rto_max_ns;
 			ch->farewell_at_ns =
 				--ch->farewells ? now_ns + ch->farewell_wait_ns : UINT64_MAX;
 		}
