@@ -245,7 +245,7 @@ def added():
 
 
 def endpoints():
-    ends = [word for i in (6, 7) for word in (f"rxe{i}", f"h{i}", f"10.77.{i}.1")]
+    ends = [word for i in (0, 1) for word in (f"rxe{i}", f"h{i}", f"10.77.{i}.1")]
     result = command(os.path.join(BUILD, "selftests/vm/term_verbs"), *ends, timeout=900, check=False,
                      env=dict(os.environ, CMOCKA_MESSAGE_OUTPUT="TAP"))
     print(result.out, result.err, sep="\n", flush=True)
