@@ -1,11 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
 """rxe hosts below two levels of switches: every collective by both modes, beside soft hosts, and with
-loss between the switches."""
+loss between the switches; then the same leaves below a root that terminates connections on rxe."""
 import contextlib
 import itertools
+import os
+import signal
+import subprocess
 
-from vmlab import case, expect, guest_lab, libtest, perf
+from vmlab import BUILD, OUT, case, command, expect, guest_lab, libtest, perf, rxe_counters, wait_for
 
 MODES = ("sendrecv", "write")
 WINDOWS = (1, 64)
@@ -63,11 +66,71 @@ def lossy(lab):
                    f"nothing was lost: {after}")
 
 
+ROOT_DEVICES = (8, 9)  # behind those of the hosts
+
+
+@contextlib.contextmanager
+def root_terminates(lab):
+    """The root's ports come to where rxe works, with a device each, and its daemon with them; the
+    switches below stay as they are."""
+    root, leaves = lab.node("r"), {"d0": "10.78.0.1/24", "d1": "10.78.1.1/24"}
+    controller = lab.node("controller")["mgmt"]
+    os.kill(root["pid"], signal.SIGTERM)
+    wait_for("the root's end", lambda: not os.path.exists(f"/proc/{root['pid']}"), 20)
+    for device, (name, address) in zip(ROOT_DEVICES, leaves.items()):
+        command("ip", "-n", root["netns"], "link", "set", "dev", name, "netns", "1")
+        command("ip", "addr", "add", address, "dev", name)
+        command("ip", "link", "set", name, "up")
+        command("rdma", "link", "add", f"rxe{device}", "type", "rxe", "netdev", name)
+    with open(os.path.join(OUT, "root.log"), "w", encoding="utf-8") as log:
+        process = subprocess.Popen(
+            [os.path.join(BUILD, "inc-switchd"), "--controller", controller, "--name", "r", "--port",
+             "d0", "--port", "d1", "--mode", "termination"],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        wait_for("the root", lambda: lab.incctl("switches", "--json").out.count('"connected"') == 3, 60)
+        lab.incctl("mode", "r", "termination")
+        yield
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def mixed_modes(lab):
+    """Leaves in passthrough mode: single packets go up, and come down."""
+    def below(*args, **more):
+        before = [rxe_counters(i)["sent_pkts"] for i in ROOT_DEVICES]
+        checked(*args, **more)
+        expect(all(rxe_counters(i)["sent_pkts"] > n for i, n in zip(ROOT_DEVICES, before)),
+               "a device of the root has sent nothing")
+
+    with root_terminates(lab):
+        for collective in COLLECTIVES:
+            with case(f"{collective}_below_a_root_that_terminates"):
+                below(collective)
+        with case("barrier_below_a_root_that_terminates"):
+            perf("-n", "20", collective="barrier")
+        with case("soft_and_verbs_below_a_root_that_terminates"):
+            below("allreduce", transport="verbs,soft,verbs,soft")
+        with case("loss_below_a_root_that_terminates"):
+            before = lab.wire_stats("s0-r")
+            lab.wire("s0-r", f"loss={LOSS}")
+            below("allreduce", sizes="4112,262160")
+            lab.wire("s0-r", "loss=0")
+            after = lab.wire_stats("s0-r")
+            expect(all(after[d]["lost"] > before[d]["lost"] for d in ("up", "down")),
+                   f"nothing was lost: {after}")
+
+
 def test():
     with libtest.scratch() as directory, tree(directory) as lab:
         every()
         mixed()
         lossy(lab)
+        with case("the_books_balance"):
+            lab.check_books()
+        lab.books = False  # a daemon that has gone has taken its counters along
+        mixed_modes(lab)
 
 
 libtest.main(test)

@@ -40,15 +40,15 @@ def run(*args, ranks=None, transport="verbs", timeout=120, check=True, env=None)
 
 
 class Background:
-    """A command on every host that runs on; constructed once data flows."""
+    """A command on every host that runs on; constructed once host 0 has sent so many packets."""
 
-    def __init__(self, *args, ranks, transport="verbs"):
+    def __init__(self, *args, ranks, transport="verbs", packets=1000):
         before = rxe_counters(0)["sent_pkts"]
         self.args = [GUEST_LAB, "run", "--ranks", str(ranks), "--transport", transport, "--", *args]
         self.process = subprocess.Popen(self.args, stdin=subprocess.DEVNULL, text=True,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         try:
-            wait_for("data to flow", lambda: rxe_counters(0)["sent_pkts"] > before + 1000, 30)
+            wait_for("data to flow", lambda: rxe_counters(0)["sent_pkts"] > before + packets, 30)
         except BaseException:
             self.process.terminate()
             print(self.process.communicate()[1], flush=True)
