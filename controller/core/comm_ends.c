@@ -66,7 +66,8 @@ static bool get_link(struct inc_comm *comm, unsigned int n, unsigned int i, stru
 
 /*
  * What a connection ends at: a device where there is one and the peer is as one, at the UDP port
- * that is theirs. A socket has that port, too, but where a device has it: there it takes any.
+ * that is theirs. Who is not takes any port of a socket: that one may be a device's, or another
+ * thread's of the switch.
  */
 static void choose_endpoint(struct inc_comm *comm, unsigned int node, const struct link *l)
 {
@@ -78,7 +79,7 @@ static void choose_endpoint(struct inc_comm *comm, unsigned int node, const stru
 
 	l->own->open = true;
 	l->own->kind = device && fits ? INC_ENDPOINT_VERBS : INC_ENDPOINT_SOFT;
-	l->own->udp_port = device && !fits ? 0 : INC_ROCE_UDP_PORT;
+	l->own->udp_port = fits ? INC_ROCE_UDP_PORT : 0;
 }
 
 /* Devices number their queue pairs themselves. */
