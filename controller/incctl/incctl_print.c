@@ -198,19 +198,18 @@ void incctl_print_groups(const json_t *data)
 	end_detail(&t);
 }
 
-/* A switch's own answer: one row per communicator. */
-static void switch_communicators(const json_t *data)
+/* A table of the objects that all switches answered with. */
+static void rows(const json_t *data, const char *titles, const char *keys)
 {
 	struct table t;
-	json_t *sw, *comm;
+	json_t *sw, *row;
 	size_t i, k;
 
-	begin(&t, "SWITCH >COMMUNICATOR >CHILDREN >PAYLOAD >SLOTS BYTE_ORDER >RESULTS ERROR");
+	begin(&t, titles);
 	json_array_foreach (data, i, sw) {
-		json_array_foreach (json_object_get(sw, "data"), k, comm) {
+		json_array_foreach (json_object_get(sw, "data"), k, row) {
 			add_field(&t, sw, "switch");
-			add_fields(&t, comm,
-				   "communicator children payload slots byte_order results error");
+			add_fields(&t, row, keys);
 		}
 	}
 	end(&t);
@@ -223,7 +222,11 @@ void incctl_print_communicators(const json_t *data)
 	size_t i, k;
 
 	if (json_object_get(json_array_get(data, 0), "data")) {
-		switch_communicators(data);
+		rows(data,
+		     "SWITCH >COMMUNICATOR ROLE >CHILDREN >PAYLOAD >SLOTS >RECEIVES BYTE_ORDER "
+		     ">RESULTS ERROR REASON",
+		     "communicator role children payload slots receives byte_order results error "
+		     "reason");
 		return;
 	}
 	begin(&t, ">COMMUNICATOR >GROUP JOB STATE >PAYLOAD >SLOTS BYTE_ORDER MODE FLOATS >PACKETS "
@@ -289,30 +292,13 @@ void incctl_print_switches(const json_t *data)
 	print_endpoints(data);
 }
 
-/* A table of the objects that all switches answered with. */
-static void rows(const json_t *data, const char *titles, const char *keys)
-{
-	struct table t;
-	json_t *sw, *row;
-	size_t i, k;
-
-	begin(&t, titles);
-	json_array_foreach (data, i, sw) {
-		json_array_foreach (json_object_get(sw, "data"), k, row) {
-			add_field(&t, sw, "switch");
-			add_fields(&t, row, keys);
-		}
-	}
-	end(&t);
-}
-
 void incctl_print_connections(const json_t *data)
 {
 	rows(data,
 	     "SWITCH >COMM >RANK HOST PORT PEER_IP >PEER_QP >MY_QP >RECEIVED >ACKED >RESULTS >DUP "
-	     ">NAK_OUT >NAK_IN >RESENT STATE",
+	     ">NAK_OUT >NAK_IN >RESENT STATE REASON",
 	     "communicator rank host port peer_ip peer_qp my_qp received acknowledged results "
-	     "duplicates naks_sent naks_received retransmits state");
+	     "duplicates naks_sent naks_received retransmits state reason");
 }
 
 void incctl_print_ports(const json_t *data)
