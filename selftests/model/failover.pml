@@ -7,7 +7,7 @@
  * events one at a time and share nothing but what the wires carry. A step that reads the other
  * end's state stands for what a device sees: a queue pair that is gone does not acknowledge.
  *
- * Each NO_..., and NAIVE_REPLAY, takes one rule away; the search must then fail. */
+ * Each switch of test_failover's table takes one rule away; the search must then fail. */
 
 #ifndef N
 #define N 3 /* messages, one slot each */
@@ -19,7 +19,7 @@
 #define EPOCHS 3 /* 0 to 2: a failover, and a failure during its replay */
 #endif
 #ifndef FAULTS
-#define FAULTS 2 /* of what `faults` knows, in any mixture */
+#define FAULTS 3 /* of what `faults` knows, in any mixture */
 #endif
 #ifndef REPAIRS
 #define REPAIRS 1 /* the path left comes back */
@@ -72,7 +72,7 @@ byte causes; /* faults that cost a path */
 #ifdef NO_WR_EPOCH
 byte late; /* completions of the queue pair left, not polled */
 #endif
-hidden byte t, e, b, q, m, x;
+hidden byte t, e, b, q, m, x; /* of one step */
 
 #define SENDER_CLOSED(p) ((p) < se || sst >= DONE || ((p) == se && sst == BROKEN))
 #define RECEIVER_CLOSED(p) ((p) < re || rst >= DONE || ((p) == re && rst == BROKEN))
@@ -143,6 +143,7 @@ inline sender_ends(how, word)
 inline sender_completes(message)
 {
 	assert((landed & BIT(slot[message])) || early);
+	printf("the sender completes send %d\n", message);
 	sdone = sdone | BIT(message);
 	fly = fly & ~BIT(message)
 }
@@ -158,6 +159,7 @@ inline sender_is_done()
 inline sender_enters(epoch)
 {
 	assert(epoch <= se + 1 || apart);
+	printf("the sender enters epoch %d\n", epoch);
 	se = epoch;
 	stries = 0;
 #ifdef NO_WR_EPOCH
@@ -239,6 +241,7 @@ inline sender_hears_report(epoch, bits)
 inline sender_hears(way)
 {
 	control[way]?t, e, b;
+	printf("the sender hears word %d of epoch %d, received %d\n", t, e, b);
 	if
 	:: t == REPORT && sst == FAILED -> tell(TO_RECEIVER, ABORT, se, 0)
 	:: t == REPORT && sst < DONE -> sender_hears_report(e, b)
@@ -250,6 +253,7 @@ inline sender_hears(way)
 
 inline sender_posts(message)
 {
+	printf("the sender writes send %d into slot %d, epoch %d\n", message, slot[message], se);
 	fly = fly | BIT(message);
 	if
 	:: cut_there[se] || RECEIVER_CLOSED(se) -> skip /* lost */
@@ -278,6 +282,7 @@ inline receiver_is_done()
 inline receiver_polls()
 {
 	completions?q, m;
+	printf("the receiver completes slot %d\n", q);
 	assert(!(got & BIT(q)) || twice);
 	assert(SLOT_OF(m) == q || misplaced);
 	got = got | BIT(q);
@@ -311,6 +316,7 @@ inline receiver_fails_for_good(word)
 inline receiver_enters(epoch)
 {
 	assert(epoch <= re + 1 || apart);
+	printf("the receiver enters epoch %d\n", epoch);
 	re = epoch;
 #ifndef NO_RECEIVER_DRAIN
 	receiver_drains();
@@ -359,6 +365,7 @@ inline receiver_hears_open(epoch)
 inline receiver_hears(way)
 {
 	control[way]?t, e, b;
+	printf("the receiver hears word %d of epoch %d\n", t, e);
 	if
 	:: t == OPEN -> receiver_hears_open(e)
 #ifdef NO_RESUME_EPOCH
@@ -399,7 +406,8 @@ inline receiver_describes()
 inline data_lands(epoch)
 {
 	data[epoch]?q, m;
-	assert(!(got & BIT(q)) || twice);
+	printf("payload of send %d lands in slot %d, epoch %d\n", m, q, epoch);
+	assert(!(landed & BIT(q)) || twice);
 #ifndef NAIVE_REPLAY
 	assert(epoch != re || (described & BIT(q)) || stale_key);
 #endif
@@ -417,6 +425,7 @@ inline data_lands(epoch)
 inline slot_lands(epoch)
 {
 	slots[epoch]?q;
+	printf("slot %d is described to the sender, epoch %d\n", q, epoch);
 	ring[q] = epoch + 1;
 	if
 	:: epoch == re && unacked > 0 && !cut_there[epoch] -> unacked--
@@ -567,6 +576,9 @@ end:
 	:: d_step { left > 0 && rst == FLOWING -> left--; causes++; receiver_fails() }
 	:: d_step { left > 0 && sst == SWITCHING -> left--; tell(TO_RECEIVER, OPEN, se, 0) }
 	:: d_step { left > 0 && rst == SWITCHING -> left--; tell(TO_SENDER, REPORT, re, got) }
+	/* a clock that runs out before the word that is on its way */
+	:: d_step { left > 0 && sst == SWITCHING -> left--; causes = 2; sender_ends(FAILED, ABORT) }
+	:: d_step { left > 0 && rst == SWITCHING -> left--; causes = 2; receiver_fails_for_good(1) }
 	/* a path comes up again when both ends have left the epoch that it had */
 	:: d_step { repairs > 0 && ready == se && ready == re && ready < EPOCHS - 1 ->
 		    repairs--; ready++ }
