@@ -176,6 +176,15 @@ inline sender_enters(epoch)
 
 inline sender_fails()
 {
+#ifdef NO_DOUBT
+	m = 0;
+	do
+	:: m < N && (fly & BIT(m)) -> sender_completes(m)
+	:: m < N && !(fly & BIT(m)) -> m++
+	:: m >= N -> break
+	od;
+	m = 0;
+#endif
 	if
 	:: ready > se ->
 		sender_enters(se + 1);
@@ -532,6 +541,14 @@ active proctype protocol()
 	       causes >= 2 || needless)
 }
 
+#ifdef NO_STEPS
+#define LEFT (ready == se || ready == re)
+#define MAY_SKIP(state) (state == SWITCHING)
+#else
+#define LEFT (ready == se && ready == re)
+#define MAY_SKIP(state) false
+#endif
+
 /* In flight when the cable dies: still coming (late), or gone. */
 #define CUT_ONE(epoch) \
 	:: d_step { left > 0 && (epoch == se || epoch == re) && !cut_there[epoch] -> \
@@ -572,15 +589,15 @@ end:
 		    :: else -> break
 		    od;
 		    x = 0 }
-	:: d_step { left > 0 && sst == FLOWING && fly != 0 -> left--; causes++; sender_fails() }
-	:: d_step { left > 0 && rst == FLOWING -> left--; causes++; receiver_fails() }
+	:: d_step { left > 0 && ((sst == FLOWING && fly != 0) || MAY_SKIP(sst)) -> left--; causes++; sender_fails() }
+	:: d_step { left > 0 && (rst == FLOWING || MAY_SKIP(rst)) -> left--; causes++; receiver_fails() }
 	:: d_step { left > 0 && sst == SWITCHING -> left--; tell(TO_RECEIVER, OPEN, se, 0) }
 	:: d_step { left > 0 && rst == SWITCHING -> left--; tell(TO_SENDER, REPORT, re, got) }
 	/* a clock that runs out before the word that is on its way */
 	:: d_step { left > 0 && sst == SWITCHING -> left--; causes = 2; sender_ends(FAILED, ABORT) }
 	:: d_step { left > 0 && rst == SWITCHING -> left--; causes = 2; receiver_fails_for_good(1) }
 	/* a path comes up again when both ends have left the epoch that it had */
-	:: d_step { repairs > 0 && ready == se && ready == re && ready < EPOCHS - 1 ->
+	:: d_step { repairs > 0 && LEFT && ready < EPOCHS - 1 ->
 		    repairs--; ready++ }
 	od
 }
