@@ -78,7 +78,7 @@ static int both_attach_port(struct inc_engine *e, const char *ifname, struct inc
 	int ret = 0;
 
 	if (!port.ifindex)
-		return inc_err_set(err, errno, "port %s: %s", ifname, strerror(errno));
+		return inc_err_set(err, ENODEV, "port %s does not exist here", ifname);
 	if (b->n_ports == INC_MAX_PORTS)
 		return inc_err_set(err, ENOSPC, "port %s: at most %d ports", ifname, INC_MAX_PORTS);
 	for (m = 0; !ret && m < INC_N_MODES; m++)
