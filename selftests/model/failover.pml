@@ -131,7 +131,6 @@ inline forget_closed()
 }
 
 /* ---- the sender ---- */
-
 inline sender_ends(how, word)
 {
 	sst = how;
@@ -279,7 +278,6 @@ inline sender_binds(message, place)
 }
 
 /* ---- the receiver ---- */
-
 inline receiver_is_done()
 {
 	if
@@ -409,7 +407,6 @@ inline receiver_describes()
 }
 
 /* ---- the wires ---- */
-
 /* The payload is in memory and its completion in the queue; the acknowledgement is back at once
  * or never. One that comes late is one that the sender has not polled: the same to it. */
 inline data_lands(epoch)
