@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include "lib/base/log.h"
+#include "lib/base/pow2.h"
 #include "lib/conf/comm_conf.h"
 #include "userspace/interface.h"
 #include "userspace/term/soft_priv.h"
@@ -120,15 +121,6 @@ static int choose_qpn(struct soft_device *dev, uint32_t wanted, uint32_t *qpn, s
 	return 0;
 }
 
-static uint32_t power_of_two(uint64_t at_least)
-{
-	uint32_t n = 1;
-
-	while (n < at_least && n < SOFT_MAX_RING)
-		n *= 2;
-	return n;
-}
-
 static int use_jump(struct soft_device *dev, struct soft_channel *ch)
 {
 	struct inc_crc32_jump **jump = &dev->jump[__builtin_ctz(ch->payload / INC_MIN_PAYLOAD)];
@@ -145,9 +137,10 @@ static int use_jump(struct soft_device *dev, struct soft_channel *ch)
 
 static int allocate(struct soft_device *dev, struct soft_channel *ch)
 {
-	uint64_t packets = (ch->max_message + ch->payload - 1) / ch->payload ?: 1;
+	const uint64_t of_one = (ch->max_message + ch->payload - 1) / ch->payload ?: 1;
+	const uint64_t packets = of_one * ch->messages;
 
-	ch->tx.slots = power_of_two(packets * ch->messages);
+	ch->tx.slots = inc_pow2_up(packets < SOFT_MAX_RING ? packets : SOFT_MAX_RING);
 	ch->tx.ring = calloc(ch->tx.slots, sizeof(*ch->tx.ring));
 	ch->sends = calloc(ch->messages, sizeof(*ch->sends));
 	ch->buffers = calloc(ch->messages, sizeof(*ch->buffers));
