@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * How a path comes up: one machine for the first one (the handshake) and for each standby after it,
+ *of both ends. The connecting end leads: it chooses the epoch, the attempt and its rail, and says
+ *PATH; the other one answers with its own. Both enter (RTR, RTS) on the worker thread and say
+ *PATH_READY. Pure. The caller does what is said and tells what came of it.
+ *
+ *	leader	 IDLE -> MAKING -> OFFERED -> ENTERING -> ENTERED -> READY
+ *	follower IDLE -> MAKING -> ENTERING -> ENTERED -> READY
+ *
+ * From each of them back to IDLE where something fails, or where PATH_FAILED is heard; the leader
+ *tries again HA_BRINGUP_RETRY_MS later with attempt + 1, at once where a port has come up. A word
+ *of another attempt or epoch is not for this one: an older one is ignored, a newer PATH makes the
+ *follower begin anew.
+ */
+#ifndef HA_BRINGUP_H
+#define HA_BRINGUP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "hostlib/nccl/protocol.h"
+
+#define HA_BRINGUP_RETRY_MS   100
+#define HA_BRINGUP_TIMEOUT_MS 5000 /* of one attempt */
+
+#define HA_BRINGUP_STATES(_)                             \
+	_(IDLE, "no path is wanted, or the last failed") \
+	_(MAKING, "makes its queue pair")                \
+	_(OFFERED, "waits for the peer's")               \
+	_(ENTERING, "aims it at the peer's")             \
+	_(ENTERED, "waits for the peer to be ready")     \
+	_(READY, "ready")
+
+enum ha_bringup_state {
+#define HA_BRINGUP_STATE_(NAME, text) HA_BRINGUP_##NAME,
+	HA_BRINGUP_STATES(HA_BRINGUP_STATE_)
+#undef HA_BRINGUP_STATE_
+};
+
+/* To be done, in this order. */
+#define HA_BRINGUP_DROP       0x1u  /* the queue pair of this bring-up is of no use: destroy it */
+#define HA_BRINGUP_MAKE       0x2u  /* make one for epoch, attempt, rail: made() or failed() */
+#define HA_BRINGUP_OFFER      0x4u  /* say PATH with its place */
+#define HA_BRINGUP_ENTER      0x8u  /* let the worker aim it at peer: entered() or failed() */
+#define HA_BRINGUP_SAY_READY  0x10u /* say PATH_READY */
+#define HA_BRINGUP_SAY_FAILED 0x20u /* say PATH_FAILED */
+#define HA_BRINGUP_UP         0x40u /* the path is ready: ha_*_path(up) */
+#define HA_BRINGUP_DOWN       0x80u /* it is no longer */
+
+struct ha_bringup {
+	bool leads;
+	enum ha_bringup_state state;
+	uint32_t epoch, attempt;
+	uint8_t rails, rail; /* own; rail: this attempt's */
+	bool heard_ready;    /* PATH_READY has come before we were ENTERED */
+	struct ha_path_info peer;
+	uint64_t since_ns, retry_at_ns;
+	unsigned int failures; /* in a row */
+};
+
+void ha_bringup_init(struct ha_bringup *bringup, bool leads, unsigned int rails);
+/* Each returns HA_BRINGUP_* bits. */
+
+/* A path for this epoch is wanted (all before it are left by both ends), preferably on this rail.
+ */
+unsigned int ha_bringup_want(struct ha_bringup *bringup, uint32_t epoch, uint8_t rail,
+			     uint64_t now_ns);
+unsigned int ha_bringup_made(struct ha_bringup *bringup, uint64_t now_ns);
+unsigned int ha_bringup_entered(struct ha_bringup *bringup, uint64_t now_ns);
+/* An action has failed, or a ready standby has died. */
+unsigned int ha_bringup_failed(struct ha_bringup *bringup, uint64_t now_ns);
+/* PATH, PATH_READY, PATH_FAILED. */
+unsigned int ha_bringup_word(struct ha_bringup *bringup, const struct ha_word *word,
+			     uint64_t now_ns);
+/* A port of ours has come up: do not wait for the next try. */
+unsigned int ha_bringup_hurry(struct ha_bringup *bringup, uint64_t now_ns);
+unsigned int ha_bringup_tick(struct ha_bringup *bringup, uint64_t now_ns);
+/* The epoch's path is in use now, or not wanted any more. */
+void ha_bringup_taken(struct ha_bringup *bringup);
+
+#endif

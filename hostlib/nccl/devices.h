@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The network devices that NCCL sees: ports of RDMA devices, each with the port that stands by for
+ * it. ha_choose() is pure (descriptions in, choice out); ha_devices_open() asks the machine.
+ * Devices are found once, by init; whether a port is up is asked anew each time (ha_rail_place()).
+ */
+#ifndef HA_DEVICES_H
+#define HA_DEVICES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "hostlib/nccl/config.h"
+#include "hostlib/nccl/protocol.h"
+#include "lib/base/err.h"
+#include "lib/rdma/device.h"
+#include "lib/rdma/info.h"
+#include "lib/rdma/inventory.h"
+
+/* A port of a device: one rail of a comm. */
+struct ha_rail {
+	struct inc_rdma_device *device; /* ha_devices' reference */
+	uint8_t index;                  /* of the device in the inventory */
+	uint8_t port;
+};
+
+/* How near the standby is, best first. */
+#define HA_AFFINITIES(_)                             \
+	_(SWITCH, "another device, same PCI switch") \
+	_(DEVICE, "another device")                  \
+	_(PORT, "another port of the device")        \
+	_(NONE, "none")
+
+enum ha_affinity {
+#define HA_AFFINITY_(NAME, text) HA_AFFINITY_##NAME,
+	HA_AFFINITIES(HA_AFFINITY_)
+#undef HA_AFFINITY_
+};
+
+/* What NCCL calls a device. */
+struct ha_device {
+	char name[INC_RDMA_NAME_SIZE + 8]; /* "mlx5_0", of a device with several ports "mlx5_0:2" */
+	char pci_path[256];                /* real path in /sys; "" where there is none (rxe) */
+	uint64_t guid;
+	uint64_t speed_mbps;
+	struct ha_rail rail[HA_RAILS]; /* rail[1].device NULL: single path */
+	enum ha_affinity affinity;
+	unsigned int max_comms, max_recvs;
+	bool cuda;        /* a trial registration of GPU memory works */
+	float latency_us; /* 0: not known */
+};
+
+struct ha_devices {
+	struct inc_rdma_inventory *inventory;
+	const struct ha_config *config;
+	struct ha_device *device;
+	unsigned int n;
+};
+
+/* 0, also where there is none; or -errno. */
+int ha_devices_open(struct ha_devices *devices, const struct ha_config *config,
+		    struct inc_err *err);
+void ha_devices_close(struct ha_devices *devices);
+
+/* Where a queue pair on this rail is now: what ha_path_make() needs of the port as the last refresh
+ * of the inventory saw it. */
+struct ha_place {
+	enum inc_rdma_link_layer link_layer;
+	enum inc_rdma_port_state state;
+	uint16_t lid;
+	uint8_t gid[16], gid_index;
+	unsigned int mtu_bytes;
+	uint32_t max_message_bytes;
+	uint16_t pkey_index;
+};
+
+/* Any thread. 0, -ENETDOWN where the port is not up, -EADDRNOTAVAIL without a usable GID, -ENODEV.
+ */
+int ha_rail_place(const struct ha_devices *devices, const struct ha_rail *rail,
+		  struct ha_place *place, struct inc_err *err);
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The queue pair of one epoch of a comm, on one rail, with its completion queue, its receives, and
+ * the small registered memory that words, descriptions and probes are sent from. Thin: libibverbs
+ * and lib/rdma, no protocol.
+ *
+ * Receives are posted for HA_SLOTS payloads and HA_WORDS_AHEAD words, all with room for a word;
+ * each that completes is posted again, so that neither finds none.
+ *
+ * Threads: one at a time (the comm's lock), but for ha_path_enter(), which waits in the kernel and
+ * is made by the worker thread (worker.h) while nobody else touches the path.
+ */
+#ifndef HA_PATH_H
+#define HA_PATH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "hostlib/nccl/devices.h"
+#include "hostlib/nccl/protocol.h"
+#include "lib/rdma/completion.h"
+#include "lib/rdma/qp.h"
+
+#define HA_WORDS_AHEAD 16u /* words under way on a standby at most */
+
+struct ha_path {
+	uint32_t epoch, attempt;
+	uint8_t rail;
+	bool fenced;
+	struct inc_rdma_device *device; /* a reference */
+	uint8_t port;
+	struct inc_rdma_completions completions;
+	struct inc_rdma_qp qp;
+	struct ha_path_info own, peer;
+	uint8_t own_gid_index;
+	unsigned int receives; /* posted and not complete */
+	unsigned int words;    /* sent and not complete */
+	unsigned int writes;   /* payloads, descriptions, probes: likewise */
+	uint8_t *memory;       /* receive words, then words to send, then descriptions */
+	struct ibv_mr *mr;
+	struct ibv_mr *ring_mr; /* a sender's ring, as this device knows it */
+};
+
+/* What a path tells: a completion. */
+enum ha_path_event_kind {
+	HA_PATH_LANDED,    /* a payload: sequence, bytes */
+	HA_PATH_WORD,      /* a word: bytes of it, valid until the next poll */
+	HA_PATH_COMPLETED, /* of the send queue: wr_id, ok; words' own are not told when ok */
+	HA_PATH_DEAD,      /* a receive or a word has failed, or the completion queue */
+};
+
+struct ha_path_event {
+	enum ha_path_event_kind kind;
+	uint64_t wr_id;
+	bool ok, flushed; /* flushed: IBV_WC_WR_FLUSH_ERR */
+	uint32_t sequence, bytes;
+	const uint8_t *word;
+	const char *why; /* for the log: ibv_wc_status_str(), static */
+};
+
+struct ha_path_opts {
+	const struct ha_devices *devices;
+	const struct ha_rail *rail;
+	uint8_t rail_number;
+	uint32_t epoch, attempt;
+	void *ring;       /* a sender's: HA_SLOTS slots; NULL: a receiver */
+	const char *what; /* the comm, for errors */
+};
+
+/* In INIT with its receives posted; own is filled. 0 or -errno. May take some ms in the kernel. */
+int ha_path_make(struct ha_path **out, const struct ha_path_opts *opts, struct inc_err *err);
+/* To RTR and RTS, aimed at the peer. Waits up to seconds: on the worker thread. 0 or -errno. */
+int ha_path_enter(struct ha_path *path, const struct ha_path_info *peer,
+		  const struct ha_config *config, struct inc_err *err);
+/* NULL is allowed. */
+void ha_path_destroy(struct ha_path *path);
+
+/* Up to max events, in the order of completion: how many. Posts receives again. Never blocks. */
+unsigned int ha_path_poll(struct ha_path *path, struct ha_path_event *events, unsigned int max);
+/* To ERR: nothing is placed any more in either direction; everything posted completes. 0 or -errno.
+ */
+int ha_path_fence(struct ha_path *path, struct inc_err *err);
+/* Fenced, and nothing is posted any more: all completions have been polled. */
+bool ha_path_drained(const struct ha_path *path);
+
+/* 0 or -errno; signalled each. */
+int ha_path_write(struct ha_path *path, uint64_t wr_id, const void *buffer, uint32_t lkey,
+		  uint32_t bytes, uint64_t address, uint32_t rkey, uint32_t immediate);
+int ha_path_describe(struct ha_path *path, uint64_t wr_id, const struct ha_slot *slot);
+int ha_path_probe(struct ha_path *path,
+		  uint64_t wr_id); /* 0 bytes, to the peer's ring or word memory */
+/* -EAGAIN where HA_WORDS_AHEAD are under way. */
+int ha_path_say(struct ha_path *path, const uint8_t word[HA_WORD_BYTES]);
+
+#endif
