@@ -124,10 +124,20 @@ void ha_comm_close(struct ha_comm *comm)
 
 /* ---- rounds --------------------------------------------------------------------------------- */
 
+static bool is_draining(const struct ha_comm *comm)
+{
+	unsigned int i;
+
+	for (i = 0; i < HA_OLD_PATHS && !comm->old[i]; i++)
+		;
+	return i < HA_OLD_PATHS;
+}
+
+/* A receive that merely waits is not under way. */
 static bool is_busy(const struct ha_comm *comm)
 {
-	return comm->stage != HA_STAGE_UP || !comm->open || comm->end->state != HA_FLOWING ||
-	       (comm->sends && comm->requests) || comm->n_later;
+	return is_draining(comm) || comm->stage != HA_STAGE_UP || !comm->open ||
+	       comm->end->state != HA_FLOWING || (comm->sends && comm->requests) || comm->n_later;
 }
 
 static unsigned int look_wide(struct ha_comm *comm, uint64_t now_ns)

@@ -26,16 +26,14 @@ static void lose_socket(struct ha_comm *comm, int error)
 	comm->socket.fd = -1;
 }
 
-static void say_on_socket(struct ha_comm *comm, const uint8_t bytes[HA_WORD_BYTES])
+void ha_comm_say_on_socket(struct ha_comm *comm, const uint8_t bytes[HA_WORD_BYTES])
 {
-	int ret;
+	struct ha_socket *socket = &comm->socket;
 
-	if (comm->socket.fd < 0)
-		return;
-	ret = ha_socket_say(&comm->socket, bytes);
-	/* a link that is down keeps what was said; more than that need not wait there */
-	if (ret && ret != -ENOBUFS)
-		lose_socket(comm, ret);
+	/* a link that is down keeps what was said; more than that need not wait there. What is
+	 * wrong with a socket is found by who reads it, after what the peer has said. */
+	if (socket->fd >= 0 && socket->out_bytes + HA_WORD_BYTES <= sizeof(socket->out))
+		ha_socket_say(socket, bytes);
 }
 
 void ha_comm_say(struct ha_comm *comm, const struct ha_word *word)
@@ -43,7 +41,7 @@ void ha_comm_say(struct ha_comm *comm, const struct ha_word *word)
 	uint8_t bytes[HA_WORD_BYTES];
 
 	ha_word_encode(word, bytes);
-	say_on_socket(comm, bytes);
+	ha_comm_say_on_socket(comm, bytes);
 	/* one that does not go out is a lost one; the path's own completions say that it is dead */
 	if (ha_comm_standby_ready(comm))
 		ha_path_say(comm->standby, bytes);
@@ -62,7 +60,7 @@ static void answer_ping(struct ha_comm *comm, struct ha_path *path)
 	if (path)
 		ha_path_say(path, bytes);
 	else
-		say_on_socket(comm, bytes);
+		ha_comm_say_on_socket(comm, bytes);
 }
 
 static void take_word(struct ha_comm *comm, const struct ha_word *word, struct ha_path *path,
@@ -263,8 +261,16 @@ static void fence(struct ha_comm *comm, uint32_t epoch, uint64_t now_ns)
 	} else if (!comm->sends && !is_draining(comm, epoch)) {
 		ha_receiver_drained(&comm->receiver, epoch, now_ns, &comm->todo);
 	}
-	if (comm->end->epoch == epoch + 1)
-		ha_comm_take_standby(comm);
+}
+
+/* The machine is in another epoch than the path: it has fenced that one. */
+static void follow_epoch(struct ha_comm *comm, uint64_t now_ns)
+{
+	if (comm->path_epoch == comm->end->epoch)
+		return;
+	if (comm->path)
+		fence(comm, comm->path->epoch, now_ns);
+	ha_comm_take_standby(comm);
 }
 
 static int post_payload(struct ha_comm *comm, unsigned int request)
@@ -401,6 +407,7 @@ void ha_comm_do(struct ha_comm *comm, uint64_t now_ns)
 		clear(&comm->todo);
 		if (todo.fence)
 			fence(comm, todo.fence_epoch, now_ns);
+		follow_epoch(comm, now_ns);
 		for (i = 0; i < todo.words; i++)
 			ha_comm_say(comm, &todo.word[i]);
 		if (todo.posts)

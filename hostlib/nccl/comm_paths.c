@@ -256,6 +256,7 @@ void ha_comm_take_standby(struct ha_comm *comm)
 		comm->rail = comm->path->rail;
 		comm->standby = NULL;
 	}
+	comm->path_epoch = comm->end->epoch;
 	drop(comm);
 	ha_bringup_taken(&comm->bringup);
 	/* a follower takes what the leader offers next; the leader waits for both ends */

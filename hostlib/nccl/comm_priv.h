@@ -98,7 +98,8 @@ struct ha_comm {
 	struct ha_todo todo;
 	struct ha_slot_wire *ring; /* a sender's */
 
-	struct ha_path *path; /* of end->epoch; NULL: it has none */
+	struct ha_path *path; /* of path_epoch; NULL: it has none */
+	uint32_t path_epoch;
 	struct ha_path *old[HA_OLD_PATHS];
 	struct ha_path
 		*polled; /* whose events are taken right now: it is not destroyed meanwhile */
@@ -194,6 +195,8 @@ void ha_comm_do(struct ha_comm *comm, uint64_t now_ns);
 unsigned int ha_comm_poll(struct ha_comm *comm, unsigned int budget, uint64_t now_ns);
 unsigned int ha_comm_poll_standby(struct ha_comm *comm, uint64_t now_ns);
 unsigned int ha_comm_hear_socket(struct ha_comm *comm, uint64_t now_ns);
+/* Where it does not go out it is a lost word. */
+void ha_comm_say_on_socket(struct ha_comm *comm, const uint8_t bytes[HA_WORD_BYTES]);
 /* On both channels. */
 void ha_comm_say(struct ha_comm *comm, const struct ha_word *word);
 void ha_comm_post_later(struct ha_comm *comm, uint64_t now_ns);

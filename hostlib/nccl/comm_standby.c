@@ -54,8 +54,7 @@ static void beat_on_socket(struct ha_comm *comm, uint64_t now_ns)
 	if (comm->socket.fd < 0 || !beat(comm, &comm->socket_beat, now_ns))
 		return;
 	encode_ping(comm, bytes);
-	/* what it does not take is missed; one that is dead is found by who reads it */
-	ha_socket_say(&comm->socket, bytes);
+	ha_comm_say_on_socket(comm, bytes);
 }
 
 static void tell_channel(struct ha_comm *comm, uint64_t now_ns)
