@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of a comm share: comm.c (its life and its rounds), comm_plugin.c (the process),
- * comm_connect.c (listen, connect, accept), comm_paths.c (bring-up), comm_failover.c (what the
- * machine wants done, completions, words), comm_standby.c (heartbeats, ports, rails), comm_data.c
- * (requests), comm_region.c (memory).
+ * What the files of a comm share: comm_life.c (its life and its rounds), comm_plugin.c (the
+ * process), comm_connect.c (listen, connect, accept), comm_paths.c (bring-up), comm_failover.c
+ * (what the machine wants done, completions, words), comm_standby.c (heartbeats, ports, rails),
+ * comm_data.c (requests), comm_region.c (memory).
  *
  * Who holds a comm: NCCL until it closes it (`open`), jobs of a worker (`jobs`), and the progress
  * thread, which ends it when the others have gone and the machine has nothing left to answer.
@@ -16,7 +16,7 @@
 #include "hostlib/nccl/bringup.h"
 #include "hostlib/nccl/comm.h"
 #include "hostlib/nccl/path.h"
-#include "hostlib/nccl/progress.h"
+#include "hostlib/nccl/progress_thread.h"
 #include "hostlib/nccl/receiver.h"
 #include "hostlib/nccl/sender.h"
 #include "hostlib/nccl/socket.h"
@@ -143,7 +143,7 @@ void ha_log(struct ha_plugin *plugin, enum ha_log_level level, const char *file,
 	    const char *format, ...) __attribute__((format(printf, 5, 6)));
 #define ha_say(plugin, level, ...) ha_log(plugin, level, __FILE__, __LINE__, __VA_ARGS__)
 
-/* comm.c */
+/* comm_life.c */
 int ha_comm_new(struct ha_comm **out, struct ha_plugin *plugin, unsigned int dev, bool sends,
 		struct inc_err *err);
 /* Nothing was started yet: at once. */

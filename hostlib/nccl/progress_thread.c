@@ -7,7 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "hostlib/nccl/comm_priv.h"
-#include "hostlib/nccl/progress.h"
+#include "hostlib/nccl/progress_thread.h"
 #include "lib/base/clock.h"
 #include "lib/base/thread.h"
 
@@ -58,7 +58,7 @@ static unsigned int look_at_comms(struct ha_progress *p, bool wide)
 
 	p->open = 0;
 	while ((comm = *at)) {
-		bits = HA_ROUND_OPEN;
+		bits = HA_ROUND_CLOSING; /* somebody is at it: not known, look again */
 		if (!pthread_mutex_trylock(&comm->lock)) {
 			bits = ha_comm_round(comm, p->plugin->config.poll_batch, wide, now_ns);
 			pthread_mutex_unlock(&comm->lock);

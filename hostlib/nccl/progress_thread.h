@@ -4,8 +4,8 @@
  * after their standbys, words and timers, and takes the devices' asynchronous events. It has a
  * reference to each comm from its beginning to its end, and is the one that ends it.
  */
-#ifndef HA_PROGRESS_H
-#define HA_PROGRESS_H
+#ifndef HA_PROGRESS_THREAD_H
+#define HA_PROGRESS_THREAD_H
 
 #include "lib/base/err.h"
 
