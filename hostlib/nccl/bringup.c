@@ -177,17 +177,6 @@ static unsigned int hear_ready(struct ha_bringup *b, uint64_t now_ns)
 	}
 }
 
-static unsigned int hear_failed(struct ha_bringup *b, const struct ha_path_info *path,
-				uint64_t now_ns)
-{
-	/* A leader that does not get as far as PATH has left what the follower has all the same. */
-	if (!b->leads && b->attempt != path->attempt) {
-		b->attempt = path->attempt;
-		b->tried = true;
-	}
-	return b->state == HA_BRINGUP_IDLE ? 0 : fail(b, now_ns);
-}
-
 unsigned int ha_bringup_word(struct ha_bringup *bringup, const struct ha_word *word,
 			     uint64_t now_ns)
 {
@@ -207,7 +196,8 @@ unsigned int ha_bringup_word(struct ha_bringup *bringup, const struct ha_word *w
 	case HA_WORD_PATH_READY:
 		return hear_ready(bringup, now_ns);
 	case HA_WORD_PATH_FAILED:
-		return hear_failed(bringup, path, now_ns);
+		/* also of a newer attempt: the leader has left what the follower has */
+		return bringup->state == HA_BRINGUP_IDLE ? 0 : fail(bringup, now_ns);
 	default:
 		return 0;
 	}
