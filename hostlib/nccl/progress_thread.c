@@ -52,7 +52,6 @@ static bool take_incoming(struct ha_progress *p)
 /* One round over all comms: HA_ROUND_* bits of all. */
 static unsigned int look_at_comms(struct ha_progress *p, bool wide)
 {
-	const uint64_t now_ns = inc_now_ns();
 	struct ha_comm **at = &p->comms, *comm;
 	unsigned int bits, all = 0;
 
@@ -60,7 +59,8 @@ static unsigned int look_at_comms(struct ha_progress *p, bool wide)
 	while ((comm = *at)) {
 		bits = HA_ROUND_CLOSING; /* somebody is at it: not known, look again */
 		if (!pthread_mutex_trylock(&comm->lock)) {
-			bits = ha_comm_round(comm, p->plugin->config.poll_batch, wide, now_ns);
+			bits = ha_comm_round(comm, p->plugin->config.poll_batch, wide,
+					     inc_now_ns());
 			pthread_mutex_unlock(&comm->lock);
 		}
 		all |= bits;
