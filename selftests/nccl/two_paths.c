@@ -16,44 +16,36 @@
 #define DEADLINE_S 20
 
 struct ha_devices devices;
-struct ha_config config = {.qp_timeout = 8, .qp_retry_cnt = 2}; /* gives up after 3 ms */
+struct ha_config config = {
+	.qp_timeout = 20,
+	.qp_retry_cnt = 2, /* gives up after 13 s */
+	.gid_index = -1,
+	.enable_backup = true,
+	.expected_channels = 16,
+	.wr_per_conn = 64,
+	.max_recvs = 8,
+};
 struct ha_rail rails[4];
 struct ha_slot_wire *ring;
 uint8_t source[PAYLOAD_BYTES], target[PAYLOAD_BYTES];
 
 void open_rails(unsigned int n)
 {
-	const struct inc_rdma_list *list;
 	struct inc_err err = {""};
 	unsigned int i;
 
-	if (inc_rdma_inventory_open(NULL, &devices.inventory, &err))
+	if (ha_devices_open(&devices, &config, &err))
 		fail_msg("%s", err.msg);
-	devices.config = &config;
-	list = inc_rdma_inventory_get(devices.inventory);
-	assert_true(list->devices >= n);
-	for (i = 0; i < n; i++) {
-		rails[i].index = list->device[i].index;
-		rails[i].port = 1;
-		rails[i].device = inc_rdma_inventory_device(devices.inventory, rails[i].index,
-							    list->device[i].name);
-		assert_non_null(rails[i].device);
-	}
-	inc_rdma_list_put(list);
+	assert_true(devices.n == n && n <= sizeof(rails) / sizeof(rails[0]));
+	for (i = 0; i < n; i++)
+		rails[i] = devices.device[i].rail[0];
 	ring = aligned_alloc(64, HA_SLOTS * sizeof(*ring));
 	memset(ring, 0, HA_SLOTS * sizeof(*ring));
 }
 
 void close_rails(void)
 {
-	unsigned int i;
-
-	for (i = 0; i < sizeof(rails) / sizeof(rails[0]); i++) {
-		inc_rdma_device_put(rails[i].device);
-		rails[i].device = NULL;
-	}
-	inc_rdma_inventory_close(devices.inventory);
-	devices.inventory = NULL;
+	ha_devices_close(&devices);
 	free(ring);
 }
 

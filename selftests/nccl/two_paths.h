@@ -22,7 +22,7 @@ extern struct ha_rail rails[4];
 extern struct ha_slot_wire *ring;
 extern uint8_t source[PAYLOAD_BYTES], target[PAYLOAD_BYTES];
 
-/* Opens so many rails of the machine's devices, in the order of their names. */
+/* Opens the machine's devices, so many: a rail each, in the order of their names. */
 void open_rails(unsigned int n);
 void close_rails(void);
 /* The inventory's view of them is that of now. */
