@@ -240,7 +240,7 @@ static void probes(void **state)
 	int end;
 
 	give_up_soon();
-	for (end = 0; end < ENDS; end++) {
+	for (end = 0; end < N_ENDS; end++) {
 		make_two(&two, 0, 2, 4);
 		assert_int_equal(ha_path_probe(two.path[end], ha_wr_id(4, HA_WR_PROBE)), 0);
 		event = next_event(two.path[end]);
