@@ -8,6 +8,7 @@ import re
 import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -140,6 +141,19 @@ def command(*args, timeout=60, check=True, **popen):
         raise
     result = Result(args, process.returncode, out, err, time.monotonic() - start)
     return result.ok() if check else result
+
+
+def ask_switch(instance, what):
+    """The answer of an inc-switchd of this machine, from its socket."""
+    with socket.socket(socket.AF_UNIX) as s:
+        s.settimeout(10)
+        s.connect(f"/run/inc/{instance}.sock")
+        f = s.makefile("rw")
+        f.write(json.dumps({"type": "query", "seq": 1, "what": what}) + "\n")
+        f.flush()
+        answer = json.loads(f.readline())
+    expect(answer["type"] == "answer" and "next" not in answer, f"{what}: {answer}")
+    return answer["data"]
 
 
 METRIC = re.compile(r'([a-z_]+)(?:\{(.*)\})? ([0-9.]+)')

@@ -15,8 +15,8 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from libtest import (BUILD, TOP, Failure, Skip, case, command, expect, main,  # noqa: E402,F401
-                     scratch, wait_for)
+from libtest import (BUILD, TOP, Failure, Skip, ask_switch, case, command, expect,  # noqa: E402,F401
+                     main, scratch, wait_for)
 from roce import (ACK, AETH_ACK, ALLREDUCE, BARRIER, BROADCAST, NAK_OPERATION,  # noqa: E402,F401
                   NAK_SEQ, PORT, PSN_MASK, REDUCE, SEND_ONLY, SEND_ONLY_IMM, WITH_IMM, WITH_RETH,
                   WRITE_ONLY_IMM, desc, icrc, ip_packet, ones_sum)
@@ -123,15 +123,7 @@ class Daemon:
             return f.read()
 
     def ask(self, what):
-        with socket.socket(socket.AF_UNIX) as s:
-            s.settimeout(10)
-            s.connect(f"{RUN_DIR}/{self.instance}.sock")
-            f = s.makefile("rw")
-            f.write(json.dumps({"type": "query", "seq": 1, "what": what}) + "\n")
-            f.flush()
-            answer = json.loads(f.readline())
-        expect(answer["type"] == "answer", f"{what}: {answer}")
-        return answer["data"]
+        return ask_switch(self.instance, what)
 
     def pid(self):
         """As its lock says."""
