@@ -45,9 +45,10 @@ class Peer(Host):
                 return first, list(struct.unpack(f"<{len(payload) // 4}i", payload))
 
 
-def config(directory, net, conns, messages=MESSAGES, packets=PACKETS):
+def config(directory, net, conns, messages=MESSAGES, packets=PACKETS, **more):
+    """more: of the communicator."""
     return write_switch(directory, [{"communicator": COMM, "payload": PAYLOAD, "slots": 16,
-                                     "messages": messages, "message_packets": packets}], conns,
+                                     "messages": messages, "message_packets": packets, **more}], conns,
                         {"ports": net.ports, "rto_min_ms": 20, "rto_max_ms": 100},
                         mode="termination")
 
