@@ -118,11 +118,11 @@ class Result:
         return self
 
 
-def command(*args, timeout=60, check=True, **popen):
+def command(*args, timeout=60, check=True, stdin=subprocess.DEVNULL, **popen):
     """Runs a program to its end."""
     args = [str(a) for a in args]
     start = time.monotonic()
-    process = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    process = subprocess.Popen(args, stdin=stdin, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True, errors="replace", **popen)
     try:
         out, err = process.communicate(timeout=timeout)
