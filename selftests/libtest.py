@@ -93,6 +93,12 @@ def main(test):
     sys.exit(1)
 
 
+def stopwatch():
+    """A function that says how many seconds ago this was called."""
+    begin = time.monotonic()
+    return lambda: time.monotonic() - begin
+
+
 def wait_for(what, condition, seconds=10.0):
     """Waits until condition() is true and returns its value; fails at the deadline."""
     deadline = time.monotonic() + seconds
