@@ -55,8 +55,8 @@ static void test_form(void **state)
 	add_up(INC_ORDER_LITTLE, INC_FLOATS_FIXED, INC_DTYPE_FLOAT32, &bits, &bits_sum);
 }
 
-/* The child of rank 0 has another form of floats than this switch: nothing is added, and the story says it.
- * text: NULL: it is right, and there is no story. */
+/* The child of rank 0 has another form of floats than this switch: nothing is added, and the story
+ * says it. text: NULL: it is right, and there is no story. */
 static void meet(uint32_t floats, uint32_t imm, uint32_t length, const char *text)
 {
 	struct loop_message m = {.length = length, .has_imm = true, .imm = imm};
