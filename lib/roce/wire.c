@@ -4,6 +4,27 @@
 #include <isa-l/crc.h>
 #include "lib/roce/wire.h"
 
+#if defined(__x86_64__) || defined(__i386__)
+#include <immintrin.h>
+
+/* isa-l leaves the upper halves of vector registers dirty. Until they are clean each step from its
+ * code to code made for SSE, which all of ours is, and back costs the CPU some 80 ns. */
+__attribute__((target("avx"))) static void zero_uppers(void)
+{
+	_mm256_zeroupper();
+}
+
+static void clean_uppers(void)
+{
+	if (__builtin_cpu_supports("avx"))
+		zero_uppers();
+}
+#else
+static void clean_uppers(void)
+{
+}
+#endif
+
 int inc_roce_ext_len(uint8_t opcode)
 {
 	return inc_op_in(opcode, INC_OPS_DATA | INC_OPBIT(ACK)) ? (int)inc_ext_len(opcode) : -1;
@@ -42,7 +63,9 @@ unsigned int inc_roce_payload(unsigned int mtu)
 uint32_t inc_crc32_update(uint32_t state, const void *data, size_t len)
 {
 	/* isa-l inverts on the way in and out, as zlib does */
-	return ~crc32_gzip_refl(~state, data, len);
+	state = ~crc32_gzip_refl(~state, data, len);
+	clean_uppers();
+	return state;
 }
 
 /* head: the first INC_IP_TO_BTH_LEN bytes of the packet, of which len are there */
