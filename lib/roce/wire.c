@@ -106,6 +106,48 @@ uint32_t inc_icrc_udp(const struct inc_roce_path *path, uint16_t ip_id, const vo
 	return ~inc_crc32_update(state, (const uint8_t *)bth + n, len - n);
 }
 
+void inc_icrc_usual_init(struct inc_icrc_usual *usual, const struct inc_roce_path *path,
+			 size_t payload)
+{
+	static const uint8_t zeros[INC_BTH_LEN + INC_MAX_PAYLOAD];
+	uint8_t h[INC_IP_TO_BTH_LEN];
+	unsigned int id;
+
+	usual->len = INC_BTH_LEN + payload;
+	for (id = 0; id < INC_ICRC_IDS; id++) {
+		inc_put_ip_udp(h, path, id, INC_IP_LEN + INC_UDP_LEN + usual->len + INC_ICRC_LEN);
+		inc_icrc_mask(h);
+		usual->state[id] = inc_crc32_update(INC_ICRC_SEED, h, INC_IP_LEN + INC_UDP_LEN);
+	}
+	usual->masked = inc_crc32_update(usual->state[0], zeros, usual->len) ^
+			~inc_icrc_udp(path, 0, zeros, usual->len);
+}
+
+static bool is_usual(const struct inc_icrc_usual *usual, uint16_t ip_id, size_t len)
+{
+	return len == usual->len && ip_id < INC_ICRC_IDS;
+}
+
+uint32_t inc_icrc_udp_usual(const struct inc_icrc_usual *usual, const struct inc_roce_path *path,
+			    uint16_t ip_id, const void *bth, size_t len)
+{
+	if (!is_usual(usual, ip_id, len) || ((const uint8_t *)bth)[INC_BTH_MASKED_AT])
+		return inc_icrc_udp(path, ip_id, bth, len);
+	return ~(inc_crc32_update(usual->state[ip_id], bth, len) ^ usual->masked);
+}
+
+uint32_t inc_icrc_head_usual(const struct inc_icrc_usual *usual, const struct inc_roce_path *path,
+			     uint16_t ip_id, const void *head, size_t head_len, size_t rest_len)
+{
+	uint8_t h[INC_MAX_HEAD_LEN];
+
+	if (!is_usual(usual, ip_id, head_len + rest_len))
+		return inc_icrc_head(path, ip_id, head, head_len, rest_len);
+	memcpy(h, head, head_len);
+	h[INC_BTH_MASKED_AT] = 0xff;
+	return inc_crc32_update(usual->state[ip_id], h, head_len);
+}
+
 void inc_crc32_jump_init(struct inc_crc32_jump *jump, size_t len)
 {
 	static const uint8_t zeros[256];

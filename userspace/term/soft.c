@@ -270,6 +270,8 @@ static int soft_connect(struct inc_term_channel *c, const struct inc_term_peer_a
 		.dport = dev->udp.port,
 		.df = true,
 	};
+	inc_icrc_usual_init(&to->usual, &to->path, ch->payload);
+	inc_ip_ids_expect(&ch->ids, &ch->from_peer, ch->payload);
 	ch->peer_psn = peer->psn & INC_PSN_MASK;
 	ch->ack_behind = !peer->results_acknowledge;
 	ch->to_switch = peer->is_switch;
