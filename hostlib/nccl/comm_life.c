@@ -110,10 +110,11 @@ static bool is_over(const struct ha_comm *comm, uint64_t now_ns)
 
 void ha_comm_close(struct ha_comm *comm)
 {
-	const uint64_t now_ns = inc_now_ns();
 	struct ha_progress *progress = comm->plugin->progress;
+	uint64_t now_ns;
 
 	pthread_mutex_lock(&comm->lock);
+	now_ns = inc_now_ns();
 	comm->open = false;
 	comm->closed_at_ns = now_ns;
 	HA_TELL(comm, close, now_ns);

@@ -69,8 +69,12 @@ static bool take_result(struct comm_job *job, int ret, const struct inc_err *err
 	pthread_mutex_lock(&comm->lock);
 	if (!job->dropped) {
 		comm->bringing = NULL;
-		if (ret)
+		if (ret) {
 			comm->path_err = *err;
+			ha_say(comm->plugin, HA_LOG_TRACE, "%s: no path for epoch %u yet: %s",
+			       comm->what, job->path ? job->path->epoch : job->opts.epoch,
+			       err->msg);
+		}
 		return true;
 	}
 	pthread_mutex_unlock(&comm->lock);

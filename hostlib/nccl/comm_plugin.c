@@ -43,7 +43,8 @@ static int open_parts(struct ha_plugin *plugin, struct inc_err *err)
 	return ret;
 }
 
-/* How many comms are not closed. Aiming leads to destroying, so that worker ends last. */
+/* How many comms are not closed. Aiming leads to destroying, so that worker ends last; the end of a
+ * job wakes the progress thread. */
 static unsigned int close_parts(struct ha_plugin *plugin)
 {
 	const unsigned int open = ha_progress_stop(plugin->progress);
@@ -52,6 +53,7 @@ static unsigned int close_parts(struct ha_plugin *plugin)
 		return open;
 	ha_worker_stop(plugin->aimer);
 	ha_worker_stop(plugin->worker);
+	ha_progress_free(plugin->progress);
 	ha_caches_close(plugin->caches);
 	if (plugin->devices.config)
 		ha_devices_close(&plugin->devices);

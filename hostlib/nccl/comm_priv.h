@@ -136,7 +136,8 @@ struct ha_comm {
 		       : ha_receiver_##event(&(comm)->receiver, __VA_ARGS__, &(comm)->todo))
 
 /* Until ha_progress_add() one thread has the comm; from then on each function below, but the
- * first two and ha_comm_end(), is called with its lock. */
+ * first two and ha_comm_end(), is called with its lock. now_ns is read under the lock, so that a
+ * comm's time never goes back. */
 
 /* comm_plugin.c */
 void ha_log(struct ha_plugin *plugin, enum ha_log_level level, const char *file, int line,

@@ -52,7 +52,6 @@ static bool take_incoming(struct ha_progress *p)
 /* One round over all comms: HA_ROUND_* bits of all. */
 static unsigned int look_at_comms(struct ha_progress *p, bool wide)
 {
-	const uint64_t now_ns = inc_now_ns();
 	struct ha_comm **at = &p->comms, *comm;
 	unsigned int bits, all = 0;
 
@@ -60,7 +59,8 @@ static unsigned int look_at_comms(struct ha_progress *p, bool wide)
 	while ((comm = *at)) {
 		bits = HA_ROUND_CLOSING; /* somebody is at it: not known, look again */
 		if (!pthread_mutex_trylock(&comm->lock)) {
-			bits = ha_comm_round(comm, p->plugin->config.poll_batch, wide, now_ns);
+			bits = ha_comm_round(comm, p->plugin->config.poll_batch, wide,
+					     inc_now_ns());
 			pthread_mutex_unlock(&comm->lock);
 		}
 		all |= bits;
@@ -143,8 +143,10 @@ static int open_descriptors(struct ha_progress *p, struct inc_err *err)
 	return 0;
 }
 
-static void destroy(struct ha_progress *p)
+void ha_progress_free(struct ha_progress *p)
 {
+	if (!p)
+		return;
 	if (p->epoll_fd >= 0)
 		close(p->epoll_fd);
 	if (p->wake_fd >= 0)
@@ -171,7 +173,7 @@ int ha_progress_start(struct ha_progress **out, struct ha_plugin *plugin, struct
 			inc_err_set(err, -ret, "progress thread: %s", strerror(-ret));
 	}
 	if (ret) {
-		destroy(p);
+		ha_progress_free(p);
 		return ret;
 	}
 	*out = p;
@@ -180,8 +182,6 @@ int ha_progress_start(struct ha_progress **out, struct ha_plugin *plugin, struct
 
 unsigned int ha_progress_stop(struct ha_progress *p)
 {
-	unsigned int open;
-
 	if (!p)
 		return 0;
 	pthread_mutex_lock(&p->lock);
@@ -189,9 +189,7 @@ unsigned int ha_progress_stop(struct ha_progress *p)
 	pthread_mutex_unlock(&p->lock);
 	ha_progress_wake(p);
 	pthread_join(p->thread, NULL);
-	open = p->open;
-	destroy(p);
-	return open;
+	return p->open;
 }
 
 void ha_progress_add(struct ha_progress *p, struct ha_comm *comm)

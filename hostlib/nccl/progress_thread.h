@@ -16,8 +16,10 @@ struct ha_progress;
 /* 0 or -errno. The plugin's devices are open. */
 int ha_progress_start(struct ha_progress **out, struct ha_plugin *plugin, struct inc_err *err);
 /* Waits until each comm that is closed has ended: bounded, by their timers. Returns how many were
- * not closed; they are left as they are. NULL is allowed. */
+ * not closed; they are left as they are. Who wakes it may still do so. NULL is allowed. */
 unsigned int ha_progress_stop(struct ha_progress *progress);
+/* It is stopped, and so are the workers. NULL is allowed. */
+void ha_progress_free(struct ha_progress *progress);
 
 /* Any thread. The comm is the thread's until it has ended. */
 void ha_progress_add(struct ha_progress *progress, struct ha_comm *comm);

@@ -17,8 +17,8 @@
 
 struct ha_devices devices;
 struct ha_config config = {
-	.qp_timeout = 8,
-	.qp_retry_cnt = 2, /* gives up after 3 ms */
+	.qp_timeout = 20,
+	.qp_retry_cnt = 2, /* gives up after 13 s */
 	.gid_index = -1,
 	.enable_backup = true,
 	.expected_channels = 16,
@@ -83,15 +83,15 @@ static int register_payload(struct two_paths *two)
 	return two->target_mr ? 0 : -ENOMEM;
 }
 
-int try_two(struct two_paths *two, const unsigned int rail[ENDS], uint32_t epoch,
+int try_two(struct two_paths *two, const unsigned int rail[N_ENDS], uint32_t epoch,
 	    struct inc_err *err)
 {
 	int end, ret = 0;
 
 	*two = (struct two_paths){0};
-	for (end = 0; end < ENDS && !ret; end++)
+	for (end = 0; end < N_ENDS && !ret; end++)
 		ret = make_end(two, end, rail[end], epoch, err);
-	for (end = 0; end < ENDS && !ret; end++)
+	for (end = 0; end < N_ENDS && !ret; end++)
 		ret = ha_path_enter(two->path[end], &two->path[!end]->own, &config, err);
 	if (!ret)
 		ret = register_payload(two);
@@ -105,7 +105,7 @@ void make_two(struct two_paths *two, unsigned int sender_rail, unsigned int rece
 {
 	struct inc_err err = {""};
 
-	if (try_two(two, (unsigned int[ENDS]){sender_rail, receiver_rail}, epoch, &err))
+	if (try_two(two, (unsigned int[N_ENDS]){sender_rail, receiver_rail}, epoch, &err))
 		fail_msg("%s", err.msg);
 }
 
@@ -113,7 +113,7 @@ void destroy_two(struct two_paths *two)
 {
 	int end;
 
-	for (end = 0; end < ENDS; end++)
+	for (end = 0; end < N_ENDS; end++)
 		ha_path_destroy(two->path[end]);
 	if (two->source_mr)
 		ibv_dereg_mr(two->source_mr);

@@ -6,12 +6,12 @@
 
 #include "hostlib/nccl/path.h"
 
-enum { SENDER, RECEIVER, ENDS };
+enum { SENDER, RECEIVER, N_ENDS };
 
 #define PAYLOAD_BYTES 4096
 
 struct two_paths {
-	struct ha_path *path[ENDS];
+	struct ha_path *path[N_ENDS];
 	struct ibv_mr *source_mr, *target_mr;
 };
 
@@ -33,7 +33,7 @@ int make_end(struct two_paths *two, int end, unsigned int rail, uint32_t epoch,
 	     struct inc_err *err);
 /* Both, and the memory of payloads: 0, or the error of the first call that fails, after which all
  * is destroyed. */
-int try_two(struct two_paths *two, const unsigned int rail[ENDS], uint32_t epoch,
+int try_two(struct two_paths *two, const unsigned int rail[N_ENDS], uint32_t epoch,
 	    struct inc_err *err);
 void make_two(struct two_paths *two, unsigned int sender_rail, unsigned int receiver_rail,
 	      uint32_t epoch);
