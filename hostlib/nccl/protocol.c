@@ -124,7 +124,8 @@ void ha_word_encode(const struct ha_word *word, uint8_t bytes[HA_WORD_BYTES])
 
 	if (word->type == HA_WORD_HELLO) {
 		wire.hello.dual = word->hello.dual;
-		strncpy(wire.hello.name, word->hello.name, sizeof(wire.hello.name) - 1);
+		memcpy(wire.hello.name, word->hello.name,
+		       strnlen(word->hello.name, sizeof(wire.hello.name) - 1));
 	} else if (word->type >= HA_WORD_PATH && word->type <= HA_WORD_PATH_FAILED) {
 		encode_path(word, &wire.path);
 	} else if (has_report(word->type)) {
@@ -140,7 +141,7 @@ static int decode_hello(const struct wire_hello *wire, struct ha_hello *hello, s
 	if (!memchr(wire->name, 0, sizeof(wire->name)))
 		return inc_err_set(err, EPROTO, "HELLO: the name has no end");
 	hello->dual = wire->dual;
-	strncpy(hello->name, wire->name, sizeof(hello->name) - 1);
+	memcpy(hello->name, wire->name, strnlen(wire->name, sizeof(wire->name) - 1));
 	return 0;
 }
 
