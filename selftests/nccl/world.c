@@ -5,49 +5,7 @@
 #include <string.h>
 #include "selftests/nccl/world.h"
 
-#define HEARTBEAT_NS 100u
-#define RTO_NS       300u
-#define NONCE        77u
-
-#define KINDS(_)             \
-	_(POST_SEND)         \
-	_(POST_RECV)         \
-	_(DATA_LANDS)        \
-	_(SLOT_LANDS)        \
-	_(SENDER_POLLS)      \
-	_(RECEIVER_POLLS)    \
-	_(RECEIVER_LANDED)   \
-	_(DRAINED)           \
-	_(SEND_FAILS)        \
-	_(DESCRIBE_FAILS)    \
-	_(LOOK)              \
-	_(SENDER_HEARS)      \
-	_(RECEIVER_HEARS)    \
-	_(SENDER_PATH)       \
-	_(RECEIVER_PATH)     \
-	_(CLOSE_SEND)        \
-	_(CLOSE_RECV)        \
-	_(TICK)              \
-	_(REPAIR)            \
-	_(CUT_THERE)         \
-	_(CUT_BACK)          \
-	_(LOSE_THERE)        \
-	_(LOSE_BACK)         \
-	_(SENDER_TRIGGER)    \
-	_(RECEIVER_TRIGGER)  \
-	_(LOSE_TO_SENDER)    \
-	_(LOSE_TO_RECEIVER)  \
-	_(AGAIN_TO_SENDER)   \
-	_(AGAIN_TO_RECEIVER) \
-	_(CUT_CONTROL)       \
-	_(SENDER_EARLY)      \
-	_(RECEIVER_EARLY)
-
-enum kind {
-#define KIND(NAME) NAME,
-	KINDS(KIND)
-#undef KIND
-};
+#define NONCE 77u
 
 static bool bit(const uint8_t *bits, unsigned int i)
 {
@@ -59,21 +17,21 @@ static void put_bit(uint8_t *bits, unsigned int i)
 	bits[i / 8] |= (uint8_t)(1u << i % 8);
 }
 
-static void must(struct world *w, bool holds, const char *property)
+void world_must(struct world *w, bool holds, const char *property)
 {
 	if (!holds && !w->broken)
 		w->broken = property;
 }
 
 /* Sends go in another order than slots: within each pair of slots, the second first. */
-static unsigned int slot_of(const struct world *w, unsigned int message)
+unsigned int world_slot_of(const struct world *w, unsigned int message)
 {
 	if (w->shape.tags < 2 || (message ^ 1) >= w->shape.messages)
 		return message;
 	return message ^ 1;
 }
 
-static uint32_t tag_of(const struct world *w, unsigned int slot)
+uint32_t world_tag_of(const struct world *w, unsigned int slot)
 {
 	return 5 + slot % w->shape.tags;
 }
@@ -85,7 +43,7 @@ static uint32_t size_of(unsigned int slot)
 
 void world_init(struct world *w, const struct world_shape *shape)
 {
-	static const struct ha_times times = {RTO_NS, HEARTBEAT_NS};
+	static const struct ha_times times = {WORLD_RTO_NS, WORLD_HEARTBEAT_NS};
 
 	memset(w, 0, sizeof(*w));
 	w->shape = *shape;
@@ -199,11 +157,11 @@ static void check_state(struct world *w)
 {
 	const struct ha_end *s = &w->sender.end, *r = &w->receiver.end;
 
-	must(w, s->error != -EPROTO, "contradiction");
-	must(w, r->error != -EPROTO, "contradiction");
-	must(w, w->receiver.duplicates == 0, "twice");
-	must(w, s->epoch <= r->epoch + 1 || r->state >= HA_DONE, "apart");
-	must(w, r->epoch <= s->epoch + 1 || s->state >= HA_DONE, "apart");
+	world_must(w, s->error != -EPROTO, "contradiction");
+	world_must(w, r->error != -EPROTO, "contradiction");
+	world_must(w, w->receiver.duplicates == 0, "twice");
+	world_must(w, s->epoch <= r->epoch + 1 || r->state >= HA_DONE, "apart");
+	world_must(w, r->epoch <= s->epoch + 1 || s->state >= HA_DONE, "apart");
 }
 
 static unsigned int slot_number(const struct world *w, uint32_t sequence)
@@ -219,7 +177,7 @@ static void collect_sends(struct world *w)
 		const struct ha_send *send = &w->sender.send[i];
 
 		if (send->state == HA_SEND_COMPLETE) {
-			must(w, bit(w->in_memory, slot_number(w, send->sequence)), "early");
+			world_must(w, bit(w->in_memory, slot_number(w, send->sequence)), "early");
 			put_bit(w->acked, slot_number(w, send->sequence));
 			ha_sender_release(&w->sender, i);
 			w->sends_done++;
@@ -268,7 +226,7 @@ static void collect_receives(struct world *w)
 		if (!recv->used || ha_receiver_test(&w->receiver, i, sizes) != 1)
 			continue;
 		for (k = 0; k < recv->slots; k++)
-			must(w, sizes[k] == size_of(slot_number(w, recv->first + k)), "size");
+			world_must(w, sizes[k] == size_of(slot_number(w, recv->first + k)), "size");
 		w->receives_done += recv->slots;
 		ha_receiver_release(&w->receiver, i);
 	}
@@ -310,10 +268,10 @@ static void data_lands(struct world *w, unsigned int epoch)
 	const unsigned int slot = slot_number(w, item.slot.sequence);
 
 	if (item.kind == WORLD_PAYLOAD) {
-		must(w, !bit(w->in_memory, slot), "twice");
-		must(w, slot_of(w, item.message) == slot, "misplaced");
-		must(w, item.slot.address == 0x1000u + item.slot.sequence, "misplaced");
-		must(w, item.key == epoch + 1, "stale_key");
+		world_must(w, !bit(w->in_memory, slot), "twice");
+		world_must(w, world_slot_of(w, item.message) == slot, "misplaced");
+		world_must(w, item.slot.address == 0x1000u + item.slot.sequence, "misplaced");
+		world_must(w, item.key == epoch + 1, "stale_key");
 		put_bit(w->in_memory, slot);
 		push(&pair->landed, (struct world_completion){.sequence = item.slot.sequence,
 							      .bytes = item.slot.bytes});
@@ -339,10 +297,10 @@ static void slot_lands(struct world *w, unsigned int epoch)
 
 static void post_send(struct world *w)
 {
-	const unsigned int slot = slot_of(w, w->sent);
+	const unsigned int slot = world_slot_of(w, w->sent);
 	struct ha_todo todo = {0};
-	const int place = ha_sender_isend(&w->sender, NULL, NULL, size_of(slot), tag_of(w, slot),
-					  w->now_ns, &todo);
+	const int place = ha_sender_isend(&w->sender, NULL, NULL, size_of(slot),
+					  world_tag_of(w, slot), w->now_ns, &todo);
 
 	if (place >= 0)
 		w->message[place] = (uint16_t)w->sent++;
@@ -358,8 +316,8 @@ static void post_recv(struct world *w)
 	if (n > w->shape.group)
 		n = w->shape.group;
 	for (i = 0; i < n; i++)
-		buffer[i] =
-			(struct ha_recv_buffer){.bytes = 10000, .tag = tag_of(w, w->received + i)};
+		buffer[i] = (struct ha_recv_buffer){.bytes = 10000,
+						    .tag = world_tag_of(w, w->received + i)};
 	if (ha_receiver_irecv(&w->receiver, buffer, n, w->now_ns, &todo) >= 0)
 		w->received += n;
 	do_receiver(w, &todo);
@@ -405,7 +363,7 @@ static void tick(struct world *w)
 	const bool receiver_silent = w->receiver.end.state == HA_FAILED;
 	struct ha_todo todo = {0};
 
-	w->now_ns += HEARTBEAT_NS;
+	w->now_ns += WORLD_HEARTBEAT_NS;
 	if (receiver_silent && w->sender.end.channel)
 		ha_sender_channel(&w->sender, false, w->now_ns, &todo);
 	ha_sender_tick(&w->sender, w->now_ns, &todo);
@@ -447,7 +405,7 @@ static void sender_step(struct world *w, struct world_event event)
 	struct ha_todo todo = {0};
 	struct world_completion c;
 
-	switch ((enum kind)event.kind) {
+	switch ((enum world_event_kind)event.kind) {
 	case SENDER_POLLS:
 		c = pop(&w->pair[event.arg].there.done);
 		ha_sender_completed(s, c.wr_id, c.ok, w->now_ns, &todo);
@@ -467,7 +425,7 @@ static void sender_step(struct world *w, struct world_event event)
 	case SENDER_EARLY:
 		w->faults--;
 		w->early = true;
-		ha_sender_tick(s, w->now_ns + RTO_NS, &todo);
+		ha_sender_tick(s, w->now_ns + WORLD_RTO_NS, &todo);
 		break;
 	default:
 		ha_sender_close(s, w->now_ns, &todo);
@@ -482,14 +440,14 @@ static void receiver_step(struct world *w, struct world_event event)
 	struct ha_todo todo = {0};
 	struct world_completion c;
 
-	switch ((enum kind)event.kind) {
+	switch ((enum world_event_kind)event.kind) {
 	case RECEIVER_POLLS:
 		c = pop(&w->pair[event.arg].back.done);
 		ha_receiver_completed(r, c.wr_id, c.ok, w->now_ns, &todo);
 		break;
 	case RECEIVER_LANDED:
 		c = pop(&w->pair[event.arg].landed);
-		must(w, !bit(w->got, slot_number(w, c.sequence)), "twice");
+		world_must(w, !bit(w->got, slot_number(w, c.sequence)), "twice");
 		put_bit(w->got, slot_number(w, c.sequence));
 		ha_receiver_landed(r, event.arg, c.sequence, c.bytes, w->now_ns, &todo);
 		break;
@@ -508,7 +466,7 @@ static void receiver_step(struct world *w, struct world_event event)
 	case RECEIVER_EARLY:
 		w->faults--;
 		w->early = true;
-		ha_receiver_tick(r, w->now_ns + RTO_NS, &todo);
+		ha_receiver_tick(r, w->now_ns + WORLD_RTO_NS, &todo);
 		break;
 	default:
 		ha_receiver_close(r, w->now_ns, &todo);
@@ -522,7 +480,7 @@ void world_step(struct world *w, struct world_event event)
 	struct world_pair *pair = &w->pair[event.arg < WORLD_EPOCHS ? event.arg : 0];
 
 	w->sender.ring = w->ring;
-	switch ((enum kind)event.kind) {
+	switch ((enum world_event_kind)event.kind) {
 	case POST_SEND:
 		post_send(w);
 		break;
@@ -584,219 +542,4 @@ void world_step(struct world *w, struct world_event event)
 		receiver_step(w, event);
 		break;
 	}
-}
-
-/* ---- what can happen ---- */
-
-bool world_is_fault(struct world_event event)
-{
-	return event.kind > REPAIR;
-}
-
-struct list {
-	struct world_event *event;
-	unsigned int n;
-};
-
-static void add(struct list *list, bool possible, enum kind kind, unsigned int arg)
-{
-	if (possible && list->n < WORLD_EVENTS)
-		list->event[list->n++] =
-			(struct world_event){.kind = (uint8_t)kind, .arg = (uint8_t)arg};
-}
-
-static bool path_dead(const struct world_pair *p)
-{
-	return p->there.cut || p->back.cut;
-}
-
-static void add_wires(const struct world *w, struct list *list)
-{
-	unsigned int e;
-
-	for (e = 0; e <= w->up && e < WORLD_EPOCHS; e++) {
-		const struct world_pair *p = &w->pair[e];
-
-		add(list, p->there.wire.n && !p->back.fenced, DATA_LANDS, e);
-		add(list, p->back.wire.n && !p->there.fenced, SLOT_LANDS, e);
-		add(list, p->there.done.n, SENDER_POLLS, e);
-		add(list, p->back.done.n, RECEIVER_POLLS, e);
-		add(list, p->landed.n, RECEIVER_LANDED, e);
-		add(list,
-		    p->there.unacked.n && !p->there.fenced && (path_dead(p) || p->back.fenced),
-		    SEND_FAILS, e);
-		add(list, p->back.unacked.n && !p->back.fenced && (path_dead(p) || p->there.fenced),
-		    DESCRIBE_FAILS, e);
-		add(list, w->receiver.draining && w->receiver.draining_epoch == e && !p->landed.n,
-		    DRAINED, e);
-	}
-}
-
-static bool may_send(struct world *w)
-{
-	const uint32_t tag = tag_of(w, slot_of(w, w->sent));
-	struct ha_sender copy;
-	struct ha_todo todo = {0};
-
-	if (w->sent >= w->shape.messages || w->sender.end.state != HA_FLOWING)
-		return false;
-	copy = w->sender;
-	copy.ring = w->ring;
-	return ha_sender_isend(&copy, NULL, NULL, 0, tag, w->now_ns, &todo) >= 0;
-}
-
-static bool may_look(struct world *w)
-{
-	struct ha_sender copy;
-	struct ha_todo todo = {0};
-	uint32_t look;
-
-	if (w->sender.end.state != HA_FLOWING)
-		return false;
-	copy = w->sender;
-	copy.ring = w->ring;
-	look = copy.look;
-	ha_sender_look(&copy, w->now_ns, &todo);
-	return copy.look != look || copy.end.state != HA_FLOWING;
-}
-
-static void add_ends(struct world *w, struct list *list)
-{
-	const struct world_shape *shape = &w->shape;
-	const bool posts = w->received < shape->messages && w->receiver.end.state < HA_DONE &&
-			   w->received - w->receives_done < shape->window * shape->group;
-	unsigned int i;
-
-	add(list, may_send(w), POST_SEND, 0);
-	add(list, posts, POST_RECV, 0);
-	add(list, may_look(w), LOOK, 0);
-	for (i = 0; i < w->to_sender.n; i++)
-		add(list, true, SENDER_HEARS, i);
-	for (i = 0; i < w->to_receiver.n; i++)
-		add(list, true, RECEIVER_HEARS, i);
-	add(list, w->up && !w->sender_heard, SENDER_PATH, 0);
-	add(list, w->up && !w->receiver_heard, RECEIVER_PATH, 0);
-	add(list, w->sends_done == shape->messages && !w->sender.end.closing, CLOSE_SEND, 0);
-	add(list, w->receives_done == shape->messages && !w->receiver.end.closing, CLOSE_RECV, 0);
-}
-
-static void add_faults(const struct world *w, struct list *list)
-{
-	const struct ha_end *s = &w->sender.end, *r = &w->receiver.end;
-	unsigned int e, i;
-
-	add(list,
-	    w->repairs && s->epoch == w->up && r->epoch == w->up && w->up < w->shape.extra_epochs,
-	    REPAIR, 0);
-	if (!w->faults)
-		return;
-	for (e = 0; e <= w->up && e < WORLD_EPOCHS; e++) {
-		const struct world_pair *p = &w->pair[e];
-		const bool used = e == s->epoch || e == r->epoch;
-
-		add(list, used && !p->there.cut, CUT_THERE, e);
-		add(list, used && !p->there.cut && p->there.wire.n, LOSE_THERE, e);
-		add(list, used && !p->back.cut, CUT_BACK, e);
-		add(list, used && !p->back.cut && p->back.wire.n, LOSE_BACK, e);
-	}
-	for (i = 0; i < w->to_sender.n; i++) {
-		add(list, true, LOSE_TO_SENDER, i);
-		add(list, true, AGAIN_TO_SENDER, i);
-	}
-	for (i = 0; i < w->to_receiver.n; i++) {
-		add(list, true, LOSE_TO_RECEIVER, i);
-		add(list, true, AGAIN_TO_RECEIVER, i);
-	}
-	add(list, w->shape.fatal && !w->control_cut, CUT_CONTROL, 0);
-	add(list, w->shape.triggers && s->state == HA_FLOWING, SENDER_TRIGGER, 0);
-	add(list, w->shape.triggers && r->state == HA_FLOWING, RECEIVER_TRIGGER, 0);
-	add(list, w->shape.fatal && s->state == HA_SWITCHING, SENDER_EARLY, 0);
-	add(list, w->shape.fatal && r->state == HA_SWITCHING && !w->receiver.draining,
-	    RECEIVER_EARLY, 0);
-}
-
-unsigned int world_events(struct world *w, struct world_event events[WORLD_EVENTS], bool *quiet)
-{
-	struct list list = {events, 0};
-
-	add_wires(w, &list);
-	add_ends(w, &list);
-	*quiet = !list.n;
-	add(&list, *quiet && !world_ended(w), TICK, 0);
-	add_faults(w, &list);
-	return list.n;
-}
-
-bool world_ended(const struct world *w)
-{
-	return w->sender.end.state >= HA_DONE && w->receiver.end.state >= HA_DONE;
-}
-
-void world_check_end(struct world *w)
-{
-	const enum ha_state s = w->sender.end.state, r = w->receiver.end.state;
-
-	must(w, s >= HA_DONE && r >= HA_DONE, "hang");
-	must(w, s != HA_DONE || w->receives_done == w->shape.messages, "lost");
-	must(w, r != HA_DONE || w->receives_done == w->shape.messages, "lost");
-	must(w, s != HA_DONE || w->sends_done == w->shape.messages, "lost");
-	must(w,
-	     (s != HA_FAILED && r != HA_FAILED) || w->control_cut || w->early || w->causes >= 2 ||
-		     (w->causes && !(w->shape.dual && w->shape.extra_epochs)),
-	     "needless");
-}
-
-void world_print(const struct world *w, struct world_event event)
-{
-	static const char *const name[] = {
-#define KIND(NAME) #NAME,
-		KINDS(KIND)
-#undef KIND
-	};
-
-	printf("#   %s %u: sender %s %u, receiver %s %u\n", name[event.kind], event.arg,
-	       ha_state_text(w->sender.end.state), w->sender.end.epoch,
-	       ha_state_text(w->receiver.end.state), w->receiver.end.epoch);
-}
-
-/* ---- states ---- */
-
-static void to_age(uint64_t *instant, uint64_t now_ns, bool counts)
-{
-	const uint64_t age = now_ns - *instant;
-
-	*instant = !counts ? 0 : age < 2 * RTO_NS ? age : 2 * RTO_NS;
-}
-
-static void normalize_end(struct ha_end *end, uint64_t now_ns)
-{
-	to_age(&end->entered_at_ns, now_ns, end->state != HA_FLOWING && end->state != HA_FAILED);
-	to_age(&end->told_at_ns, now_ns, end->last.type != 0);
-	if (!end->last.type)
-		memset(&end->last, 0, sizeof(end->last));
-	end->probed_at_ns = end->probed_at_ns != 0;
-	end->probe_due_at_ns = end->probe_due_at_ns > now_ns ? end->probe_due_at_ns - now_ns : 0;
-	memset(&end->story, 0, sizeof(end->story));
-	end->why = NULL;
-}
-
-void world_normalize(struct world *w)
-{
-	unsigned int i;
-
-	normalize_end(&w->sender.end, w->now_ns);
-	normalize_end(&w->receiver.end, w->now_ns);
-	to_age(&w->sender.progress_at_ns, w->now_ns, true);
-	to_age(&w->receiver.draining_since_ns, w->now_ns, w->receiver.draining);
-	for (i = 0; i < HA_REQUESTS; i++) {
-		struct ha_send *send = &w->sender.send[i];
-
-		if (send->state == HA_SEND_FREE)
-			memset(send, 0, sizeof(*send));
-		to_age(&send->posted_at_ns, w->now_ns, send->state == HA_SEND_IN_FLIGHT);
-		if (!w->receiver.recv[i].used)
-			memset(&w->receiver.recv[i], 0, sizeof(w->receiver.recv[i]));
-	}
-	w->sender.ring = NULL;
-	w->now_ns = 0;
 }

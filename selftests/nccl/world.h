@@ -107,6 +107,50 @@ struct world {
 	const char *broken; /* a property that does not hold */
 };
 
+#define WORLD_HEARTBEAT_NS 100u
+#define WORLD_RTO_NS       300u
+
+/* From CUT_THERE on: faults. */
+#define WORLD_KINDS(_)       \
+	_(POST_SEND)         \
+	_(POST_RECV)         \
+	_(DATA_LANDS)        \
+	_(SLOT_LANDS)        \
+	_(SENDER_POLLS)      \
+	_(RECEIVER_POLLS)    \
+	_(RECEIVER_LANDED)   \
+	_(DRAINED)           \
+	_(SEND_FAILS)        \
+	_(DESCRIBE_FAILS)    \
+	_(LOOK)              \
+	_(SENDER_HEARS)      \
+	_(RECEIVER_HEARS)    \
+	_(SENDER_PATH)       \
+	_(RECEIVER_PATH)     \
+	_(CLOSE_SEND)        \
+	_(CLOSE_RECV)        \
+	_(TICK)              \
+	_(REPAIR)            \
+	_(CUT_THERE)         \
+	_(CUT_BACK)          \
+	_(LOSE_THERE)        \
+	_(LOSE_BACK)         \
+	_(SENDER_TRIGGER)    \
+	_(RECEIVER_TRIGGER)  \
+	_(LOSE_TO_SENDER)    \
+	_(LOSE_TO_RECEIVER)  \
+	_(AGAIN_TO_SENDER)   \
+	_(AGAIN_TO_RECEIVER) \
+	_(CUT_CONTROL)       \
+	_(SENDER_EARLY)      \
+	_(RECEIVER_EARLY)
+
+enum world_event_kind {
+#define KIND(NAME) NAME,
+	WORLD_KINDS(KIND)
+#undef KIND
+};
+
 struct world_event {
 	uint8_t kind;
 	uint8_t arg;
@@ -125,5 +169,10 @@ bool world_ended(const struct world *w);
 void world_print(const struct world *w, struct world_event event);
 /* The same for worlds that behave the same: ages instead of instants. */
 void world_normalize(struct world *w);
+
+/* Between world.c and possible.c. */
+void world_must(struct world *w, bool holds, const char *property);
+unsigned int world_slot_of(const struct world *w, unsigned int message);
+uint32_t world_tag_of(const struct world *w, unsigned int slot);
 
 #endif
