@@ -10,6 +10,8 @@
 #ifndef HA_RECEIVER_H
 #define HA_RECEIVER_H
 
+#include <stdbool.h>
+#include <stdint.h>
 #include "hostlib/nccl/end.h"
 
 struct ha_open_slot {

@@ -475,6 +475,16 @@ static void receiver_step(struct world *w, struct world_event event)
 	do_receiver(w, &todo);
 }
 
+static void cut_step(struct world *w, struct world_pair *pair, struct world_event event)
+{
+	if (event.kind == CUT_CONTROL)
+		cut_control(w);
+	else if (event.kind == CUT_THERE || event.kind == LOSE_THERE)
+		cut(w, &pair->there, event.kind == LOSE_THERE);
+	else
+		cut(w, &pair->back, event.kind == LOSE_BACK);
+}
+
 void world_step(struct world *w, struct world_event event)
 {
 	struct world_pair *pair = &w->pair[event.arg < WORLD_EPOCHS ? event.arg : 0];
@@ -521,14 +531,10 @@ void world_step(struct world *w, struct world_event event)
 		break;
 	case CUT_THERE:
 	case LOSE_THERE:
-		cut(w, &pair->there, event.kind == LOSE_THERE);
-		break;
 	case CUT_BACK:
 	case LOSE_BACK:
-		cut(w, &pair->back, event.kind == LOSE_BACK);
-		break;
 	case CUT_CONTROL:
-		cut_control(w);
+		cut_step(w, pair, event);
 		break;
 	case SENDER_POLLS:
 	case LOOK:
