@@ -485,6 +485,23 @@ static void cut_step(struct world *w, struct world_pair *pair, struct world_even
 		cut(w, &pair->back, event.kind == LOSE_BACK);
 }
 
+static void end_step(struct world *w, struct world_event event)
+{
+	switch ((enum world_event_kind)event.kind) {
+	case SENDER_POLLS:
+	case LOOK:
+	case SENDER_PATH:
+	case SENDER_TRIGGER:
+	case SENDER_EARLY:
+	case CLOSE_SEND:
+		sender_step(w, event);
+		break;
+	default:
+		receiver_step(w, event);
+		break;
+	}
+}
+
 void world_step(struct world *w, struct world_event event)
 {
 	struct world_pair *pair = &w->pair[event.arg < WORLD_EPOCHS ? event.arg : 0];
@@ -536,16 +553,8 @@ void world_step(struct world *w, struct world_event event)
 	case CUT_CONTROL:
 		cut_step(w, pair, event);
 		break;
-	case SENDER_POLLS:
-	case LOOK:
-	case SENDER_PATH:
-	case SENDER_TRIGGER:
-	case SENDER_EARLY:
-	case CLOSE_SEND:
-		sender_step(w, event);
-		break;
 	default:
-		receiver_step(w, event);
+		end_step(w, event);
 		break;
 	}
 }
