@@ -132,10 +132,8 @@ static int advance_channel(struct ha_perf *perf, unsigned int c)
 	int n = 0, got = 1;
 
 	while (got > 0 && ring->posted[c] < items(perf)) {
-		uint64_t *at;
-		const uint64_t count = place(perf, c, ring->posted[c], 1, &at);
-
-		got = ha_stream_receive(in, sizeof(struct ha_message) + count * sizeof(*at));
+		/* room for the longest, as NCCL has it: the size is what test tells */
+		got = ha_stream_receive(in, in->max_bytes);
 		ring->posted[c] += got > 0;
 	}
 	if (got >= 0)

@@ -101,6 +101,7 @@ int ha_stream_send(struct ha_stream *stream, size_t bytes)
 	}
 	stream->part = 0;
 	slot->tested = 0;
+	slot->posted_at_ns = inc_now_ns();
 	stream->posted++;
 	return 1;
 }

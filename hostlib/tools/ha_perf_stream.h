@@ -17,7 +17,8 @@
 struct ha_message {
 	uint64_t sequence;
 	uint32_t channel, tag;
-	uint64_t hash; /* of what is behind it; of a pattern 0 */
+	uint64_t bytes; /* with this */
+	uint64_t hash;  /* of what is behind it; of a pattern 0 */
 };
 
 struct ha_stream_opts {

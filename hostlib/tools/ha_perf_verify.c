@@ -39,7 +39,7 @@ void ha_stream_fill(const struct ha_stream *stream, uint64_t sequence, unsigned 
 		    size_t bytes)
 {
 	uint8_t *buffer = ha_stream_buffer(stream, sequence, tag);
-	struct ha_message head = {sequence, stream->channel, tag, 0};
+	struct ha_message head = {sequence, stream->channel, tag, bytes, 0};
 	const uint64_t key = pattern_key(sequence, stream->channel, tag);
 
 	if (stream->opts->elements)
@@ -58,7 +58,7 @@ void ha_stream_fill(const struct ha_stream *stream, uint64_t sequence, unsigned 
 static size_t first_difference(const struct ha_stream *stream, const uint8_t *buffer,
 			       uint64_t sequence, unsigned int tag, size_t bytes)
 {
-	struct ha_message head = {sequence, stream->channel, tag, 0};
+	struct ha_message head = {sequence, stream->channel, tag, bytes, 0};
 	const uint64_t key = pattern_key(sequence, stream->channel, tag);
 	const size_t plain = bytes < sizeof(head) ? bytes : sizeof(head);
 
@@ -112,6 +112,18 @@ int ha_verify_kept(struct ha_stream *stream, uint64_t index)
 			   stream->channel, (unsigned int)(index % stream->slots));
 }
 
+/* How long a message is: a pattern's length follows from its number, elements say theirs. */
+static size_t length(const struct ha_stream *stream, const uint8_t *buffer, uint64_t sequence,
+		     size_t posted)
+{
+	struct ha_message head;
+
+	if (!stream->opts->elements)
+		return ha_stream_bytes(stream, sequence, posted);
+	memcpy(&head, buffer, sizeof(head));
+	return head.bytes >= sizeof(head) && head.bytes <= posted ? head.bytes : posted;
+}
+
 /* The whole message of another sequence? Then that sequence. */
 static bool is_other(const struct ha_stream *stream, const uint8_t *buffer, unsigned int tag,
 		     uint64_t sequence, size_t posted, uint64_t *other)
@@ -123,7 +135,7 @@ static bool is_other(const struct ha_stream *stream, const uint8_t *buffer, unsi
 		return false;
 	memcpy(&head, buffer, sizeof(head));
 	*other = head.sequence;
-	bytes = ha_stream_bytes(stream, head.sequence, posted);
+	bytes = length(stream, buffer, head.sequence, posted);
 	return head.sequence != sequence && head.channel == stream->channel && head.tag == tag &&
 	       first_difference(stream, buffer, head.sequence, tag, bytes) == bytes;
 }
@@ -156,7 +168,7 @@ static int judge_bytes(struct ha_stream *stream, uint64_t sequence, unsigned int
 {
 	const struct ha_slot *slot = &stream->slot[sequence % stream->slots];
 	const uint8_t *buffer = ha_stream_buffer(stream, sequence, tag);
-	const size_t bytes = ha_stream_bytes(stream, sequence, posted);
+	const size_t bytes = length(stream, buffer, sequence, posted);
 	size_t at = first_difference(stream, buffer, sequence, tag, bytes);
 	struct inc_err *err = &stream->net->err;
 

@@ -35,6 +35,7 @@ struct request {
 	struct message head[MAX_GROUP];
 	uint8_t *data[MAX_GROUP];
 	bool filled[MAX_GROUP];
+	uint8_t *late; /* changes after the completion */
 };
 
 struct comm {
@@ -48,7 +49,7 @@ struct comm {
 	int part;
 	uint64_t count; /* messages that are complete */
 	bool repeated, swapped;
-	uint8_t *late; /* changes at the next message */
+	uint8_t *late; /* changes at the next completion */
 };
 
 struct handle {
@@ -61,11 +62,16 @@ struct listener {
 	int fd;
 };
 
-static bool faulty(const struct comm *comm, const char *fault)
+static bool past_fault(const struct comm *comm, const char *fault)
 {
 	const char *text = getenv("SOCKET_NET_FAULT");
 
-	return text && comm->count == FAULT_AT && !strcmp(text, fault);
+	return text && comm->count >= FAULT_AT && !strcmp(text, fault);
+}
+
+static bool faulty(const struct comm *comm, const char *fault)
+{
+	return comm->count == FAULT_AT && past_fault(comm, fault);
 }
 
 static enum ha_nccl_result take_devices(int *ndev)
@@ -262,14 +268,10 @@ static void received(struct comm *comm)
 	uint8_t *data = request->data[comm->part];
 	const size_t bytes = comm->head.bytes;
 
-	if (comm->late) {
-		*comm->late ^= 1;
-		comm->late = NULL;
-	}
 	if (faulty(comm, "tear"))
 		memset(data + bytes / 2, 0, bytes - bytes / 2);
 	if (faulty(comm, "late"))
-		comm->late = data;
+		request->late = data;
 	if (faulty(comm, "overrun"))
 		data[request->head[comm->part].bytes] = 0;
 	request->head[comm->part].bytes = faulty(comm, "size") ? bytes - 1 : bytes;
@@ -353,11 +355,11 @@ static enum ha_nccl_result test(void *which, int *done, int *sizes)
 	const struct timespec long_time = {.tv_nsec = 300000000};
 
 	*done = 0;
-	if (faulty(comm, "block") && !comm->repeated) {
+	if (past_fault(comm, "block") && !comm->repeated) {
 		comm->repeated = true;
 		nanosleep(&long_time, NULL);
 	}
-	if (faulty(comm, "remote"))
+	if (past_fault(comm, "remote"))
 		return HA_NCCL_REMOTE_ERROR;
 	if (request->left && (request->receives ? progress_receive(comm) : progress_send(comm)) < 0)
 		return HA_NCCL_REMOTE_ERROR;
@@ -365,6 +367,9 @@ static enum ha_nccl_result test(void *which, int *done, int *sizes)
 		return HA_NCCL_SUCCESS;
 	for (int i = 0; sizes && i < request->n; i++)
 		sizes[i] = (int)request->head[i].bytes;
+	if (comm->late)
+		*comm->late ^= 1;
+	comm->late = request->late;
 	request->used = false;
 	*done = 1;
 	return HA_NCCL_SUCCESS;
