@@ -3,7 +3,10 @@
 #ifndef HA_PERF_H
 #define HA_PERF_H
 
-#include <string.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "lib/net/hostport.h"
 #include "hostlib/tools/ha_perf_meet.h"
 #include "hostlib/tools/ha_perf_stream.h"
 

@@ -7,19 +7,29 @@
 #define HA_PERF_NET_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include "hostlib/nccl/abi.h"
 #include "lib/base/err.h"
 
 /* The calls of a plugin, as NCCL names them. */
-#define HA_NET_CALLS(_)                                                                   \
-	_(init)                                                                           \
-	_(devices)                                                                        \
-	_(getProperties)                                                                  \
-	_(listen)                                                                         \
-	_(connect)                                                                        \
-	_(accept)                                                                         \
-	_(regMr) _(deregMr) _(isend) _(irecv) _(iflush) _(test) _(closeSend) _(closeRecv) \
-		_(closeListen) _(finalize)
+#define HA_NET_CALLS(_)  \
+	_(init)          \
+	_(devices)       \
+	_(getProperties) \
+	_(listen)        \
+	_(connect)       \
+	_(accept)        \
+	_(regMr)         \
+	_(deregMr)       \
+	_(isend)         \
+	_(irecv)         \
+	_(iflush)        \
+	_(test)          \
+	_(closeSend)     \
+	_(closeRecv)     \
+	_(closeListen)   \
+	_(finalize)
 
 #define _(name) HA_NET_##name,
 enum ha_net_call { HA_NET_CALLS(_) HA_NET_NCALLS };

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include "hostlib/tools/ha_perf.h"
 
 #define CHUNKS 4u

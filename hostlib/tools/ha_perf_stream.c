@@ -82,7 +82,7 @@ static bool is_full(const struct ha_stream *stream)
 int ha_stream_send(struct ha_stream *stream, size_t bytes)
 {
 	const unsigned int n = stream->opts->group;
-	struct ha_slot *slot = &stream->slot[stream->posted % stream->slots];
+	struct ha_stream_slot *slot = &stream->slot[stream->posted % stream->slots];
 
 	if (is_full(stream))
 		return 0;
@@ -109,7 +109,7 @@ int ha_stream_send(struct ha_stream *stream, size_t bytes)
 int ha_stream_receive(struct ha_stream *stream, size_t bytes)
 {
 	const unsigned int n = stream->opts->group;
-	struct ha_slot *slot = &stream->slot[stream->posted % stream->slots];
+	struct ha_stream_slot *slot = &stream->slot[stream->posted % stream->slots];
 	void *data[HA_NET_MAX_GROUP];
 	int tags[HA_NET_MAX_GROUP], err;
 
@@ -141,7 +141,7 @@ int ha_stream_receive(struct ha_stream *stream, size_t bytes)
 	return 1;
 }
 
-static int poll_send(struct ha_stream *stream, struct ha_slot *slot)
+static int poll_send(struct ha_stream *stream, struct ha_stream_slot *slot)
 {
 	const unsigned int n = stream->opts->group;
 
@@ -163,7 +163,7 @@ static int poll_send(struct ha_stream *stream, struct ha_slot *slot)
 	return 1;
 }
 
-static int begin_flush(struct ha_stream *stream, struct ha_slot *slot)
+static int begin_flush(struct ha_stream *stream, struct ha_stream_slot *slot)
 {
 	void *data[HA_NET_MAX_GROUP];
 
@@ -175,7 +175,7 @@ static int begin_flush(struct ha_stream *stream, struct ha_slot *slot)
 }
 
 /* 1: complete and right; 0: not yet. */
-static int poll_receive(struct ha_stream *stream, struct ha_slot *slot)
+static int poll_receive(struct ha_stream *stream, struct ha_stream_slot *slot)
 {
 	int done, err = 0;
 
@@ -211,7 +211,7 @@ int ha_stream_poll(struct ha_stream *stream)
 	int n = 0;
 
 	while (stream->done < stream->posted) {
-		struct ha_slot *slot = &stream->slot[stream->done % stream->slots];
+		struct ha_stream_slot *slot = &stream->slot[stream->done % stream->slots];
 		const int err =
 			stream->sends ? poll_send(stream, slot) : poll_receive(stream, slot);
 
@@ -249,7 +249,7 @@ int ha_stream_check_rest(struct ha_stream *stream)
 
 void ha_stream_describe(const struct ha_stream *stream, char *text, size_t size)
 {
-	const struct ha_slot *slot = &stream->slot[stream->done % stream->slots];
+	const struct ha_stream_slot *slot = &stream->slot[stream->done % stream->slots];
 
 	snprintf(text, size, "%s rank %u channel %u: message %llu %s, %llu posted",
 		 stream->sends ? "send to" : "receive from", stream->peer, stream->channel,

@@ -10,6 +10,9 @@
 #ifndef HA_PERF_STREAM_H
 #define HA_PERF_STREAM_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include "hostlib/tools/ha_perf_net.h"
 
 #define HA_STREAM_IN_FLIGHT 32 /* NCCL's most per comm */
@@ -27,7 +30,7 @@ struct ha_stream_opts {
 	bool check, flush, optional, elements /* behind the header: a ring */;
 };
 
-struct ha_slot {
+struct ha_stream_slot {
 	void *request[HA_NET_MAX_GROUP]; /* a receive: the first alone */
 	size_t bytes[HA_NET_MAX_GROUP];  /* as posted, or sent */
 	int sizes[HA_NET_MAX_GROUP];
@@ -48,7 +51,7 @@ struct ha_stream {
 	size_t stride; /* of a message's buffer, with the guard behind it */
 	size_t max_bytes;
 	unsigned int slots; /* twice those in flight: a buffer rests before it is used again */
-	struct ha_slot *slot;
+	struct ha_stream_slot *slot;
 	uint64_t posted, done, taken;       /* groups; taken: by who checks or adds them */
 	unsigned int part;                  /* messages of the next group that are posted */
 	uint64_t missing[HA_NET_MAX_GROUP]; /* skipped: the next message says why. UINT64_MAX: none

@@ -90,7 +90,7 @@ void ha_verify_poison(const struct ha_stream *stream, uint64_t sequence)
 
 void ha_verify_keep(struct ha_stream *stream, uint64_t sequence)
 {
-	struct ha_slot *slot = &stream->slot[sequence % stream->slots];
+	struct ha_stream_slot *slot = &stream->slot[sequence % stream->slots];
 
 	slot->hash = ha_verify_hash(ha_stream_buffer(stream, sequence, 0),
 				    stream->opts->group * stream->stride);
@@ -99,7 +99,7 @@ void ha_verify_keep(struct ha_stream *stream, uint64_t sequence)
 
 int ha_verify_kept(struct ha_stream *stream, uint64_t index)
 {
-	struct ha_slot *slot = &stream->slot[index % stream->slots];
+	struct ha_stream_slot *slot = &stream->slot[index % stream->slots];
 
 	if (!slot->kept)
 		return 0;
@@ -166,7 +166,7 @@ static int judge_order(struct ha_stream *stream, uint64_t sequence, unsigned int
 
 static int judge_bytes(struct ha_stream *stream, uint64_t sequence, unsigned int tag, size_t posted)
 {
-	const struct ha_slot *slot = &stream->slot[sequence % stream->slots];
+	const struct ha_stream_slot *slot = &stream->slot[sequence % stream->slots];
 	const uint8_t *buffer = ha_stream_buffer(stream, sequence, tag);
 	const size_t bytes = length(stream, buffer, sequence, posted);
 	size_t at = first_difference(stream, buffer, sequence, tag, bytes);
