@@ -48,14 +48,15 @@ int main(int argc, char **argv)
 	err = ha_perf_open(&perf);
 	if (!err)
 		err = run(&perf);
-	if (!err)
-		err = check_calls(&perf);
-	if (!err)
-		err = ha_report_end(&perf);
-	if (err)
+	if (err) /* before the end has failures of its own */
 		fprintf(stderr, "ha-nccl-perf: rank %u: %s\n", perf.opts.rank, perf.net.err.msg);
 	code = ha_perf_close(&perf);
-	if (code && !err)
+	if (!err && !code)
+		code = check_calls(&perf);
+	if (!err && !code)
+		code = ha_report_end(&perf);
+	if (!err && code)
 		fprintf(stderr, "ha-nccl-perf: rank %u: %s\n", perf.opts.rank, perf.net.err.msg);
+	ha_perf_free(&perf);
 	return err || code ? EXIT_FAILURE : EXIT_SUCCESS;
 }

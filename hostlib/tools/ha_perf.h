@@ -55,9 +55,11 @@ struct ha_perf {
 /* ha_perf_opts.c: -1: go on; else the exit code. */
 int ha_perf_parse(struct ha_perf_opts *opts, int argc, char **argv);
 
-/* ha_perf_job.c: meets the others and connects; leaves. 0 or -errno, and net.err. */
+/* ha_perf_job.c: meets the others and connects; closes all comms. 0 or -errno, and net.err.
+ * Whatever became of them, close and free are due. */
 int ha_perf_open(struct ha_perf *perf);
 int ha_perf_close(struct ha_perf *perf);
+void ha_perf_free(struct ha_perf *perf);
 /* Nothing has moved: is it time to give up? 0 or -errno. */
 int ha_perf_look(struct ha_perf *perf);
 
@@ -74,7 +76,7 @@ int ha_ring_advance(struct ha_perf *perf);
 bool ha_ring_complete(const struct ha_perf *perf);
 int ha_ring_check(struct ha_perf *perf, uint64_t iteration);
 
-/* ha_perf_report.c: print begins, takes a size, and ends. */
+/* ha_perf_report.c: what is printed begins, has a row per size, and ends, after the last call. */
 int ha_report_begin(struct ha_perf *perf);
 int ha_report_size(struct ha_perf *perf);
 int ha_report_end(struct ha_perf *perf);

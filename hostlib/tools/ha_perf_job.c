@@ -234,10 +234,12 @@ int ha_perf_close(struct ha_perf *perf)
 		err = err ? err : more;
 	}
 	ha_ring_close(perf);
-	if (!err)
-		err = ha_net_finalize(&perf->net);
+	return err ? err : ha_net_finalize(&perf->net);
+}
+
+void ha_perf_free(struct ha_perf *perf)
+{
 	ha_net_close(&perf->net);
 	ha_meet_close(&perf->meet);
 	free(perf->times.took_ns);
-	return err;
 }
