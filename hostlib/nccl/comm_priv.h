@@ -19,7 +19,7 @@
 #include "hostlib/nccl/progress_thread.h"
 #include "hostlib/nccl/receiver.h"
 #include "hostlib/nccl/sender.h"
-#include "hostlib/nccl/socket.h"
+#include "hostlib/nccl/tcp.h"
 #include "hostlib/nccl/worker.h"
 
 #define HA_OLD_PATHS 4u /* fenced ones that drain at the same time */

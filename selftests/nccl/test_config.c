@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The plugin's settings (hostlib/nccl/config.h), and docs/nccl.md's table of them. */
+/* The plugin's settings (hostlib/nccl/keys.h), and docs/nccl.md's table of them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "hostlib/nccl/config.h"
+#include "hostlib/nccl/keys.h"
 #include "lib/base/clock.h"
 
 static int clear(void **state)

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <cmocka.h>
-#include "hostlib/nccl/protocol.h"
+#include "hostlib/nccl/word.h"
 
 #define ROUNDS 200000u
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The socket of a comm (hostlib/nccl/socket.h), over loopback, with peers that do as they like. */
+/* The socket of a comm (hostlib/nccl/tcp.h), over loopback, with peers that do as they like. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "hostlib/nccl/socket.h"
+#include "hostlib/nccl/tcp.h"
 
 #define LIMIT_MS 10000
 

@@ -8,8 +8,8 @@
  *
  * Threads: any; a region by one at a time (the comm's lock).
  */
-#ifndef HA_REGION_H
-#define HA_REGION_H
+#ifndef HA_MEMORY_H
+#define HA_MEMORY_H
 
 #include <stddef.h>
 #include <stdint.h>
