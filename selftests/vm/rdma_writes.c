@@ -12,6 +12,7 @@
  *side 1's memory.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,8 +21,7 @@
 #include "selftests/vm/rdma_ends.h"
 #include "selftests/vm/rdma_side.h"
 
-#define TIMEOUT 14 /* 67 ms, six times */
-#define PLACE   (SIDE_BYTES / SIDE_MESSAGES)
+#define PLACE (SIDE_BYTES / SIDE_MESSAGES)
 
 struct last {
 	unsigned int n, bytes, seed, sent;
@@ -89,9 +89,9 @@ int main(int argc, char **argv)
 	struct side s[2];
 	char line[80];
 
-	if (!read_ends(argc, argv, "rdma_writes"))
+	if (argc < 2 || !read_ends(argc - 1, argv + 1, "rdma_writes TIMEOUT"))
 		return 2;
-	side_pair_open(s, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, TIMEOUT);
+	side_pair_open(s, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, atoi(argv[1]));
 	while (fgets(line, sizeof(line), stdin)) {
 		if (sscanf(line, "write %u %u", &last.n, &last.bytes) == 2) {
 			if (last.n > SIDE_MESSAGES || last.bytes > PLACE)
