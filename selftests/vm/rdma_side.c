@@ -104,23 +104,31 @@ void side_pair_close(struct side s[2])
 	}
 }
 
-struct ibv_wc side_next(struct side *s)
+bool side_next_within(struct side *s, unsigned int limit_ms, struct ibv_wc *wc)
 {
 	struct pollfd pfd = {.fd = inc_rdma_completions_fd(&s->completions), .events = POLLIN};
-	uint64_t deadline_at_ns = inc_now_ns() + DEADLINE_S * INC_NSEC_PER_SEC;
-	struct ibv_wc wc;
+	uint64_t deadline_at_ns = inc_now_ns() + limit_ms * INC_NSEC_PER_MSEC;
 
 	for (;;) {
-		if (ibv_poll_cq(s->completions.cq, 1, &wc) == 1)
-			return wc;
+		if (ibv_poll_cq(s->completions.cq, 1, wc) == 1)
+			return true;
 		assert_int_equal(inc_rdma_completions_arm(&s->completions), 0);
-		if (ibv_poll_cq(s->completions.cq, 1, &wc) == 1)
-			return wc;
+		if (ibv_poll_cq(s->completions.cq, 1, wc) == 1)
+			return true;
 		if (inc_now_ns() > deadline_at_ns)
-			fail_msg("%s: no completion", s->qp.what);
+			return false;
 		poll(&pfd, 1, 1000);
 		inc_rdma_completions_take(&s->completions);
 	}
+}
+
+struct ibv_wc side_next(struct side *s)
+{
+	struct ibv_wc wc;
+
+	if (!side_next_within(s, DEADLINE_S * 1000, &wc))
+		fail_msg("%s: no completion", s->qp.what);
+	return wc;
 }
 
 void side_receive(struct side *s, uint64_t id, uint32_t at, uint32_t len)

@@ -3,6 +3,7 @@
 #ifndef RDMA_SIDE_H
 #define RDMA_SIDE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include "lib/rdma/completion.h"
 #include "lib/rdma/qp.h"
@@ -28,7 +29,9 @@ struct side {
 void side_pair_open(struct side s[2], unsigned int access, uint8_t timeout);
 void side_pair_close(struct side s[2]);
 
-/* The next completion, slept for. */
+/* The next completion, slept for; false: it has not come, give or take a second. */
+bool side_next_within(struct side *s, unsigned int limit_ms, struct ibv_wc *wc);
+/* The same, which must come. */
 struct ibv_wc side_next(struct side *s);
 void side_receive(struct side *s, uint64_t id, uint32_t at, uint32_t len);
 /* What is sent from, or read to, our memory at `at`; the other's at `there`. */

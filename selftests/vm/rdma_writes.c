@@ -21,11 +21,13 @@
 #include "selftests/vm/rdma_ends.h"
 #include "selftests/vm/rdma_side.h"
 
-#define PLACE (SIDE_BYTES / SIDE_MESSAGES)
+#define SILENCE_MS 8000 /* the device gives up in half the time with a timeout of 17 */
+#define PLACE      (SIDE_BYTES / SIDE_MESSAGES)
 
 struct last {
 	unsigned int n, bytes, seed, sent;
 	const char *status;
+	bool silent;
 };
 
 /* Of message i of the last write; never 0. */
@@ -36,11 +38,13 @@ static uint8_t pattern(const struct last *last, unsigned int i, unsigned int at)
 
 static void write_all(struct side s[2], struct last *last)
 {
+	struct inc_err err = {""};
 	struct ibv_wc wc;
 	unsigned int i, at;
 
 	last->seed++;
 	last->sent = 0;
+	last->silent = false;
 	last->status = "success";
 	for (i = 0; i < last->n; i++) {
 		for (at = 0; at < last->bytes; at++)
@@ -51,7 +55,13 @@ static void write_all(struct side s[2], struct last *last)
 		side_post(&s[0], i, IBV_WR_RDMA_WRITE_WITH_IMM, i * PLACE, last->bytes, &s[1],
 			  i * PLACE);
 	for (i = 0; i < last->n; i++) {
-		wc = side_next(&s[0]);
+		if (!last->silent && !side_next_within(&s[0], SILENCE_MS, &wc)) {
+			last->silent = true;
+			if (inc_rdma_qp_to_err(&s[0].qp, &err))
+				fail_msg("%s", err.msg);
+		}
+		if (last->silent)
+			wc = side_next(&s[0]);
 		if (wc.status == IBV_WC_SUCCESS)
 			last->sent++;
 		else if (last->sent == i)
@@ -103,8 +113,10 @@ int main(int argc, char **argv)
 		} else if (strcmp(line, "look\n")) {
 			return 2;
 		}
-		printf("{\"sent\": %u, \"status\": \"%s\", \"arrived\": %u, \"placed\": %u}\n",
-		       last.sent, last.status, arrived(&s[1]), placed(&s[1], &last));
+		printf("{\"sent\": %u, \"status\": \"%s\", \"arrived\": %u, \"placed\": %u, "
+		       "\"silent\": %s}\n",
+		       last.sent, last.status, arrived(&s[1]), placed(&s[1], &last),
+		       last.silent ? "true" : "false");
 		fflush(stdout);
 	}
 	side_pair_close(s);
