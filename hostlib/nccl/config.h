@@ -1,45 +1,89 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Settings of the plugin: environment variables HA_NCCL_*, read once by init. config.c has the
- * table (name, unit, default, bounds, one line of help), from which docs/nccl.md's table is
- * checked. A value that is none is refused with the variable's name: init fails.
+ * Settings of the plugin: environment variables, read once by init. The table below is the only
+ * place where one is defined; docs/nccl.md's table is checked against it. A value that is none is
+ * refused with the variable's name: init fails.
  */
 #ifndef HA_CONFIG_H
 #define HA_CONFIG_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include "lib/base/err.h"
 
+/* Numbers: type, member, variable, unit, default, least, most, what it is. A bool is 0 or 1. */
+#define HA_NUMBERS(_)                                                                           \
+	_(uint32_t, rto_ms, "HA_NCCL_RTO_MS", "ms", 1000, 10, 600000,                           \
+	  "a send without progress for this long leaves its path; also the time that a switch " \
+	  "may take")                                                                           \
+	_(uint32_t, heartbeat_ms, "HA_NCCL_HEARTBEAT_MS", "ms", 100, 1, 60000,                  \
+	  "between PINGs, and between repetitions of a word that is not answered")              \
+	_(uint8_t, qp_timeout, "HA_NCCL_QP_TIMEOUT", "", 14, 1, 31,                             \
+	  "ACK timeout of a queue pair: 4.096 us * 2^n")                                        \
+	_(uint8_t, qp_retry_cnt, "HA_NCCL_QP_RETRY_CNT", "", 7, 0, 7,                           \
+	  "timeouts until the device gives up; 7 is for ever on rxe")                           \
+	_(bool, enable_backup, "HA_NCCL_ENABLE_BACKUP", "", 1, 0, 1,                            \
+	  "each comm has a standby path where there is one")                                    \
+	_(bool, failback, "HA_NCCL_FAILBACK", "", 0, 0, 1, "go back to a repaired first path")  \
+	_(bool, rto_adaptive, "HA_NCCL_RTO_ADAPTIVE", "", 0, 0, 1,                              \
+	  "three recoveries in a row that were quick make the RTO longer, by half")             \
+	_(uint32_t, poll_batch, "HA_NCCL_POLL_BATCH", "completions", 32, 1, 4096,               \
+	  "that the progress thread takes of a comm at once")                                   \
+	_(uint32_t, idle_spin_threshold, "HA_NCCL_IDLE_SPIN_THRESHOLD", "rounds", 1000, 0,      \
+	  1000000000, "without work until the progress thread sleeps")                          \
+	_(uint32_t, poll_standby_interval, "HA_NCCL_POLL_STANDBY_INTERVAL", "rounds", 100, 1,   \
+	  1000000, "between looks at the standby")                                              \
+	_(uint32_t, test_max_poll, "HA_NCCL_TEST_MAX_POLL", "completions", 32, 1, 4096,         \
+	  "that one test() takes at most")                                                      \
+	_(uint32_t, expected_channels, "HA_NCCL_EXPECTED_CHANNELS", "", 16, 1, 1024,            \
+	  "channels of the job; of the budget of comms")                                        \
+	_(uint32_t, wr_per_conn, "HA_NCCL_WR_PER_CONN", "work requests", 64, 1, 65536,          \
+	  "of a connection; of the budget of comms")                                            \
+	_(uint32_t, max_recvs, "HA_NCCL_MAX_RECVS", "", 8, 1, 8,                                \
+	  "receives that NCCL may group in one; also of the budget of comms")                   \
+	_(int, gid_index, "NCCL_IB_GID_INDEX", "", -1, -1, 255,                                 \
+	  "place in the port's GID table; -1: found, RoCE v2 first")                            \
+	_(uint8_t, traffic_class, "NCCL_IB_TC", "", 0, 0, 255, "traffic class of the packets")  \
+	_(uint8_t, sl, "NCCL_IB_SL", "", 0, 0, 15, "service level of the packets")
+
+/* Texts, of the environment, as NCCL has them: member, variable, what it is. Without one: NULL. */
+#define HA_TEXTS(_)                                                                             \
+	_(ib_hca, "NCCL_IB_HCA",                                                                \
+	  "devices that may be used: prefixes, or names behind `=`, all but these behind `^`, " \
+	  "each "                                                                               \
+	  "with `:port` or without")                                                            \
+	_(socket_ifname, "NCCL_SOCKET_IFNAME",                                                  \
+	  "interface of the TCP sockets, in the same form without ports")
+
 struct ha_config {
-	uint32_t poll_batch; /* HA_NCCL_POLL_BATCH: completions a progress thread takes at once; 32
-			      */
-	uint32_t idle_spin_threshold; /* HA_NCCL_IDLE_SPIN_THRESHOLD: empty rounds before it sleeps;
-					 1000 */
-	uint32_t poll_standby_interval; /* HA_NCCL_POLL_STANDBY_INTERVAL: rounds between looks at
-					   standbys; 100 */
-	uint32_t test_max_poll; /* HA_NCCL_TEST_MAX_POLL: completions that test() takes; 32 */
-	uint32_t rto_ms;        /* HA_NCCL_RTO_MS; 1000 */
-	uint32_t heartbeat_ms;  /* HA_NCCL_HEARTBEAT_MS; 100 */
-	uint8_t qp_timeout;     /* HA_NCCL_QP_TIMEOUT: 4.096 us * 2^n; 14 */
-	uint8_t qp_retry_cnt;   /* HA_NCCL_QP_RETRY_CNT: 0 to 7; 7. On rxe 7 is for ever: 6 there */
-	uint32_t expected_channels; /* HA_NCCL_EXPECTED_CHANNELS; 16 */
-	uint32_t wr_per_conn;       /* HA_NCCL_WR_PER_CONN; 64 */
-	uint32_t max_recvs;         /* HA_NCCL_MAX_RECVS: 1 to 8; 8 */
-	bool enable_backup;         /* HA_NCCL_ENABLE_BACKUP; 1 */
-	bool failback;              /* HA_NCCL_FAILBACK; 0 */
-	bool rto_adaptive;          /* HA_NCCL_RTO_ADAPTIVE; 0 */
-	const char *ib_hca;         /* NCCL_IB_HCA; NULL: all. Of the environment */
-	const char *socket_ifname;  /* NCCL_SOCKET_IFNAME; NULL: any. Of the environment */
-	int gid_index;              /* NCCL_IB_GID_INDEX; -1: found */
-	uint8_t traffic_class, sl;  /* NCCL_IB_TC, NCCL_IB_SL; 0 */
+#define HA_NUMBER_(type, member, name, unit, def, least, most, text) type member;
+#define HA_TEXT_(member, name, text)                                 const char *member;
+	HA_NUMBERS(HA_NUMBER_)
+	HA_TEXTS(HA_TEXT_)
+#undef HA_NUMBER_
+#undef HA_TEXT_
 };
 
-/* 0, or -EINVAL: err names the variable, its value and what is allowed. */
+/* A row of the tables, for who shows them. */
+struct ha_setting {
+	const char *name;
+	const char *unit; /* "": none; NULL: a text */
+	int64_t def, least, most;
+	const char *text;
+};
+extern const struct ha_setting ha_settings[]; /* to one without a name */
+
+/* 0, or -EINVAL: err names the variable, its value and what is allowed. A variable that is empty is
+ * one that is not set. */
 int ha_config_read(struct ha_config *config, struct inc_err *err);
 
 /* The time in which the device itself gives up: its timeout times its retries. Devices stretch it
  * up to fourfold. */
 uint64_t ha_config_window_ns(const struct ha_config *config);
+
+/* Whether settings do not go well together, or not with a device of rxe, and why: none of it keeps
+ * the plugin from working. */
+bool ha_config_doubts(const struct ha_config *config, bool rxe, struct inc_err *why);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The network devices that NCCL sees: ports of RDMA devices, each with the port that stands by for
- * it. ha_choose() is pure (descriptions in, choice out); ha_devices_open() asks the machine.
+ * it (choose.h). ha_devices_open() asks the machine.
  * Devices are found once, by init; whether a port is up is asked anew each time (ha_rail_place()).
  */
 #ifndef HA_DEVICES_H
@@ -27,7 +27,7 @@ struct ha_rail {
 #define HA_AFFINITIES(_)                             \
 	_(SWITCH, "another device, same PCI switch") \
 	_(DEVICE, "another device")                  \
-	_(PORT, "another port of the device")        \
+	_(PORT, "another port of the card")          \
 	_(NONE, "none")
 
 enum ha_affinity {
@@ -39,14 +39,14 @@ enum ha_affinity {
 /* What NCCL calls a device. */
 struct ha_device {
 	char name[INC_RDMA_NAME_SIZE + 8]; /* "mlx5_0", of a device with several ports "mlx5_0:2" */
-	char pci_path[256];                /* real path in /sys; "" where there is none (rxe) */
-	uint64_t guid;
+	char pci_path[256];                /* real path in /sys; "" where there is none */
+	uint64_t guid;                     /* of the card: its functions have the same */
 	uint64_t speed_mbps;
 	struct ha_rail rail[HA_RAILS]; /* rail[1].device NULL: single path */
 	enum ha_affinity affinity;
 	unsigned int max_comms, max_recvs;
-	bool cuda;        /* a trial registration of GPU memory works */
-	float latency_us; /* 0: not known */
+	uint32_t max_message_bytes;
+	bool rxe; /* a device of Linux' software RoCE */
 };
 
 struct ha_devices {

@@ -79,11 +79,46 @@ struct ha_end {
 	uint64_t entered_at_ns; /* of this state */
 	uint64_t told_at_ns;    /* the last word without an answer */
 	uint64_t probed_at_ns;  /* 0: no probe is under way */
-	unsigned int barren;    /* epochs in succession in which nothing was completed */
-	struct ha_word last;    /* the word that is said again until it is answered */
+	uint64_t probe_due_at_ns;
+	unsigned int barren; /* epochs in succession that had to complete something and did not */
+	struct ha_word last; /* the word that is said again until it is answered */
 	struct ha_story story;
 	int error;       /* FAILED: -errno; what requests end with */
 	const char *why; /* likewise, static */
 };
+
+/* For sender.c and receiver.c only. */
+
+void ha_end_init(struct ha_end *end, const struct ha_times *times, uint64_t nonce, bool dual,
+		 uint64_t now_ns);
+void ha_end_become(struct ha_end *end, enum ha_state state, uint64_t now_ns, struct ha_todo *todo);
+void ha_end_fence(uint32_t epoch, struct ha_todo *todo);
+/* Adds a word (report: NULL where it has none); `again`: said each heartbeat until answered. */
+void ha_end_say(struct ha_end *end, enum ha_word_type type, const struct ha_report *report,
+		bool again, uint64_t now_ns, struct ha_todo *todo);
+/* The epoch's queue pair is in use no more: fenced, the story begins. In FLOWING only. */
+void ha_end_leave(struct ha_end *end, enum ha_cause cause, uint64_t now_ns, struct ha_todo *todo);
+/* SWITCHING; waiting: this end has something to complete. */
+void ha_end_enter(struct ha_end *end, uint32_t epoch, bool waiting, uint64_t now_ns,
+		  struct ha_todo *todo);
+/* FLOWING: the story of the switch is told. */
+void ha_end_flow(struct ha_end *end, unsigned int replayed, uint64_t now_ns, struct ha_todo *todo);
+/* FAILED: everything that is not complete ends with this error; fences the epoch's queue pair. */
+void ha_end_fail(struct ha_end *end, int error, const char *why, uint64_t now_ns,
+		 struct ha_todo *todo);
+/* Something is complete: the paths are good for something. */
+void ha_end_completed(struct ha_end *end);
+/* Why a trigger ends the comm, or NULL. */
+const char *ha_end_no_way(const struct ha_end *end, bool waiting);
+/* The path of an epoch is up, or no longer. */
+void ha_end_path(struct ha_end *end, uint32_t epoch, bool up);
+void ha_end_channel(struct ha_end *end, bool alive, uint64_t now_ns, struct ha_todo *todo);
+/* A probe of this epoch has succeeded. */
+void ha_end_probe_ok(struct ha_end *end);
+/* Probes, and words that are due again. */
+void ha_end_tick(struct ha_end *end, uint64_t now_ns, struct ha_todo *todo);
+bool ha_end_past(uint64_t since_ns, uint64_t limit_ns, uint64_t now_ns);
+/* A report has this sequence. */
+bool ha_report_has(const struct ha_report *report, uint32_t sequence);
 
 #endif

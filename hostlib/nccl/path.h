@@ -20,22 +20,37 @@
 #include "lib/rdma/completion.h"
 #include "lib/rdma/qp.h"
 
-#define HA_WORDS_AHEAD 16u /* words under way on a standby at most */
+#define HA_WORDS_AHEAD 16u                         /* words under way on a standby at most */
+#define HA_RECEIVES    (HA_SLOTS + HA_WORDS_AHEAD) /* posted */
+#define HA_PROBES      8u                          /* under way at most */
+#define HA_WRITES      (HA_SLOTS + HA_PROBES)      /* payloads, descriptions and probes likewise */
 
 struct ha_path {
 	uint32_t epoch, attempt;
 	uint8_t rail;
-	bool fenced;
+	bool fenced, dead;              /* dead: HA_PATH_DEAD was told */
 	struct inc_rdma_device *device; /* a reference */
 	uint8_t port;
 	struct inc_rdma_completions completions;
 	struct inc_rdma_qp qp;
 	struct ha_path_info own, peer;
 	uint8_t own_gid_index;
+	uint32_t max_message_bytes;
+	char what[64];         /* the comm, for errors */
 	unsigned int receives; /* posted and not complete */
 	unsigned int words;    /* sent and not complete */
 	unsigned int writes;   /* payloads, descriptions, probes: likewise */
-	uint8_t *memory;       /* receive words, then words to send, then descriptions */
+	uint32_t free_words;   /* bit i: word i of the memory is not under way */
+	/* Receives whose words the caller may still read: posted again by the next poll. */
+	unsigned int lent;
+	uint16_t lent_receive[HA_RECEIVES];
+	/* Descriptions for which the send queue had no room; the poll posts them. */
+	unsigned int first_waiting, waiting;
+	struct {
+		uint64_t wr_id;
+		struct ha_slot slot;
+	} wait[HA_SLOTS];
+	uint8_t *memory; /* receive words, then words to send, then descriptions */
 	struct ibv_mr *mr;
 	struct ibv_mr *ring_mr; /* a sender's ring, as this device knows it */
 };
@@ -44,8 +59,9 @@ struct ha_path {
 enum ha_path_event_kind {
 	HA_PATH_LANDED,    /* a payload: sequence, bytes */
 	HA_PATH_WORD,      /* a word: bytes of it, valid until the next poll */
-	HA_PATH_COMPLETED, /* of the send queue: wr_id, ok; words' own are not told when ok */
-	HA_PATH_DEAD,      /* a receive or a word has failed, or the completion queue */
+	HA_PATH_COMPLETED, /* of the send queue: wr_id, ok; words' own are not told */
+	HA_PATH_DEAD,      /* a receive or a word has failed, or the completion queue: once, and not
+			    * of a fenced path */
 };
 
 struct ha_path_event {
@@ -54,7 +70,7 @@ struct ha_path_event {
 	bool ok, flushed; /* flushed: IBV_WC_WR_FLUSH_ERR */
 	uint32_t sequence, bytes;
 	const uint8_t *word;
-	const char *why; /* for the log: ibv_wc_status_str(), static */
+	const char *why; /* for the log: ibv_wc_status_str(), static; NULL where ok */
 };
 
 struct ha_path_opts {
@@ -82,12 +98,17 @@ int ha_path_fence(struct ha_path *path, struct inc_err *err);
 /* Fenced, and nothing is posted any more: all completions have been polled. */
 bool ha_path_drained(const struct ha_path *path);
 
-/* 0 or -errno; signalled each. */
+/*
+ * Each is signalled. 0, or -errno, after which nothing completes: -EAGAIN where HA_WRITES are under
+ * way (never for as many payloads as a comm has requests), -EMSGSIZE of a payload that the device
+ * cannot send as one message.
+ */
 int ha_path_write(struct ha_path *path, uint64_t wr_id, const void *buffer, uint32_t lkey,
 		  uint32_t bytes, uint64_t address, uint32_t rkey, uint32_t immediate);
+/* Where HA_WRITES are under way it waits for the next poll. */
 int ha_path_describe(struct ha_path *path, uint64_t wr_id, const struct ha_slot *slot);
-int ha_path_probe(struct ha_path *path,
-		  uint64_t wr_id); /* 0 bytes, to the peer's ring or word memory */
+/* Writes 0 bytes, for which a device asks for neither an address nor a key. */
+int ha_path_probe(struct ha_path *path, uint64_t wr_id);
 /* -EAGAIN where HA_WORDS_AHEAD are under way. */
 int ha_path_say(struct ha_path *path, const uint8_t word[HA_WORD_BYTES]);
 

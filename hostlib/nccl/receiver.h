@@ -20,7 +20,6 @@ struct ha_open_slot {
 	uint8_t request, index, slots; /* of which group; its place there; how many it has */
 	bool described;                /* in this epoch */
 	bool complete;
-	uint32_t received_bytes; /* of a complete one */
 };
 
 struct ha_recv {
@@ -28,6 +27,7 @@ struct ha_recv {
 	uint8_t slots, open;
 	uint32_t first; /* sequence of the first of its slots */
 	int error;      /* 0, or the end's */
+	uint32_t sizes[HA_GROUP];
 };
 
 struct ha_receiver {
@@ -38,7 +38,10 @@ struct ha_receiver {
 	uint32_t first_open;    /* the lowest not received: `next` of a report */
 	uint32_t duplicates;    /* completions of slots that were not open */
 	bool draining;          /* the fence is set, not all receives have completed */
+	uint32_t draining_epoch;
 	uint64_t draining_since_ns;
+	bool peer_ended;          /* CLOSE or ABORT was heard */
+	enum ha_word_type ending; /* which of them counts once all is drained; 0: none */
 };
 
 /* What irecv gets of each receive. */
@@ -89,5 +92,9 @@ void ha_receiver_channel(struct ha_receiver *receiver, bool alive, uint64_t now_
 			 struct ha_todo *todo);
 void ha_receiver_tick(struct ha_receiver *receiver, uint64_t now_ns, struct ha_todo *todo);
 void ha_receiver_close(struct ha_receiver *receiver, uint64_t now_ns, struct ha_todo *todo);
+
+/* DONE, and the sender may still ask for the last report: the caller keeps the socket, and goes on
+ * with words and ticks. Over with the sender's CLOSE or ABORT, or after 2 * rto. */
+bool ha_receiver_lingers(const struct ha_receiver *receiver, uint64_t now_ns);
 
 #endif

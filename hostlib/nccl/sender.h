@@ -39,9 +39,10 @@ struct ha_sender {
 	const struct ha_slot_wire
 		*ring; /* HA_SLOTS of them, 64-byte aligned, which the peer writes */
 	struct ha_send send[HA_REQUESTS];
-	/* The slots from `first`, the lowest that is not used up, to `next`, the lowest that has
-	 * not come. */
-	uint32_t first, next;
+	/* The slots from `first`, the lowest that is not complete, to `next`, the lowest that has
+	 * never come; `look` is the lowest that may not have come in this epoch. */
+	uint32_t first, next, look;
+	uint64_t progress_at_ns;           /* the last completion of this epoch, or its begin */
 	uint64_t used[HA_SLOTS / 64];      /* by place: bound to a request, or complete */
 	uint64_t complete[HA_SLOTS / 64];  /* by place: acknowledged or reported */
 	uint64_t described[HA_SLOTS / 64]; /* by place: in this epoch */
@@ -52,8 +53,10 @@ struct ha_sender {
 void ha_sender_init(struct ha_sender *sender, const struct ha_times *times, uint64_t nonce,
 		    bool dual, const struct ha_slot_wire *ring, uint64_t now_ns);
 
-/* Takes the place of a request: bound to the lowest free slot of its tag and to be written.
- * -EAGAIN: no such slot, no free place, or not FLOWING: later. Otherwise the end's error. */
+/* Takes the place of a request: bound to the lowest free slot of its tag and to be written. What
+ * the slot has no room for is not sent, as NCCL's own plugin does it.
+ * -EAGAIN: no such slot, no free place, or not FLOWING: later. -ESHUTDOWN: closed. Otherwise the
+ * end's error. */
 int ha_sender_isend(struct ha_sender *sender, const void *buffer, void *region, uint32_t bytes,
 		    uint32_t tag, uint64_t now_ns, struct ha_todo *todo);
 /* A request that is complete or failed is over. */

@@ -32,9 +32,9 @@ union ha_address {
 	struct sockaddr_in6 in6;
 };
 
-/* Listens on the first address of an interface as NCCL_SOCKET_IFNAME says (its prefix, ^ and =
- * syntax; NULL: the first that is up and not loopback, then loopback), any port. The descriptor, or
- * -errno. */
+/* Listens on the first address of an interface that ifname lets pass (NCCL_SOCKET_IFNAME, see
+ * iflist.h; NULL: the first that is neither loopback nor a bridge of containers, then those), any
+ * port. Link-local addresses are passed over. The descriptor, or -errno. */
 int ha_socket_listen(const char *ifname, union ha_address *address, struct inc_err *err);
 /* 1: accepted; 0: nobody yet; -errno. */
 int ha_socket_accept(int listen_fd, struct ha_socket *socket, struct inc_err *err);
@@ -43,9 +43,10 @@ int ha_socket_connect(struct ha_socket *socket, const union ha_address *address,
 		      struct inc_err *err);
 /* 1: connected; 0: not yet; -errno. */
 int ha_socket_connected(struct ha_socket *socket, struct inc_err *err);
-/* Queues and sends what it can. 0, or -errno (-ENOBUFS: the queue is full). */
+/* Queues and sends what it can. 0, or -errno (-ENOBUFS: the queue is full), which stays. */
 int ha_socket_say(struct ha_socket *socket, const uint8_t word[HA_WORD_BYTES]);
-/* 1: a word has come; 0: none yet; -errno. Sends what waits, too. */
+/* 1: a word has come; 0: none yet; -errno, when all that the peer said has been heard. Sends what
+ * waits, too. */
 int ha_socket_hear(struct ha_socket *socket, uint8_t word[HA_WORD_BYTES]);
 void ha_socket_close(struct ha_socket *socket);
 

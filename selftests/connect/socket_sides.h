@@ -12,7 +12,7 @@
 #include "hostlib/connect/socket.h"
 #include "hostlib/connect/socket_priv.h"
 #include "lib/base/err.h"
-#include "selftests/connect/fake_verbs.h"
+#include "selftests/fake_rc/fake_rc.h"
 
 /* Bytes of each part of a side's region: the longest transfer there is. */
 #define AREA FAKE_MAX_MESSAGE_BYTES

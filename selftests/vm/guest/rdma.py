@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""lib/rdma on two rxe devices, and a connection's socket on it; the programs' own result lines count."""
+"""lib/rdma on two rxe devices, a connection's socket and the plugin's paths on it; the programs' own
+result lines count."""
 import os
 
 from vmlab import BUILD, case, command, expect, lab, libtest
@@ -19,6 +20,8 @@ def test():
     with lab(2, "--wires"):
         program("connect_socket")
         program("rdma_live")  # takes the lab's routes away
+    with lab(2, "--wires"):
+        program("nccl_path")  # likewise
 
 
 libtest.main(test)

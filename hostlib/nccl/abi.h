@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The binary interface between NCCL and a network plugin, in own declarations: the plugin exports
+ * it, ha-nccl-perf calls it, as NCCL does. NCCL looks for the newest version that it knows and
+ * falls back, so that a plugin with all four serves each of these releases:
+ *
+ *   version  symbol             native to NCCL   accepted by
+ *   8        ncclNetPlugin_v8   2.20 to 2.23     2.20 and later
+ *   9        ncclNetPlugin_v9   2.24, 2.25       2.24 and later
+ *   10       ncclNetPlugin_v10  2.26, 2.27       2.26 and later
+ *   11       ncclNetPlugin_v11  2.28, 2.29       2.28 and later
+ *
+ * An exported symbol is the struct itself: extern const struct ha_nccl_net_v8 ncclNetPlugin_v8 and
+ * so on. What changed: v9 has size_t sizes and virtual devices; v10 traffic classes and the
+ * profiler, whose handle is an argument of isend and irecv; v11 a context per NCCL communicator.
+ *
+ * Requests and comms are the plugin's pointers. connect, accept, isend and irecv return success and
+ * a NULL where they would have to wait, and are called again.
+ */
+#ifndef HA_NCCL_ABI_H
+#define HA_NCCL_ABI_H
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ncclResult_t */
+enum ha_nccl_result {
+	HA_NCCL_SUCCESS,
+	HA_NCCL_UNHANDLED_CUDA_ERROR,
+	HA_NCCL_SYSTEM_ERROR,
+	HA_NCCL_INTERNAL_ERROR,
+	HA_NCCL_INVALID_ARGUMENT,
+	HA_NCCL_INVALID_USAGE,
+	HA_NCCL_REMOTE_ERROR,
+	HA_NCCL_IN_PROGRESS, /* none of the calls here returns it */
+};
+
+/* ncclDebugLogLevel, and of ncclDebugLogSubSys what a network plugin logs under. */
+enum ha_nccl_log_level {
+	HA_NCCL_LOG_NONE,
+	HA_NCCL_LOG_VERSION,
+	HA_NCCL_LOG_WARN,
+	HA_NCCL_LOG_INFO,
+	HA_NCCL_LOG_ABORT,
+	HA_NCCL_LOG_TRACE,
+};
+#define HA_NCCL_LOG_INIT 0x1ul
+#define HA_NCCL_LOG_NET  0x10ul
+#define HA_NCCL_LOG_ENV  0x80ul
+
+/* ncclDebugLogger_t: the format is printf's. */
+typedef void (*ha_nccl_logger)(enum ha_nccl_log_level level, unsigned long subsystems,
+			       const char *file, int line, const char *format, ...);
+/* ncclProfilerCallback_t, v10 and later; NCCL may hand over NULL. */
+typedef enum ha_nccl_result (*ha_nccl_profiler)(void **event, int type, void *parent,
+						int64_t plugin_id, void *data);
+
+#define HA_NCCL_HANDLE_BYTES        128
+#define HA_NCCL_MAX_REQUESTS        32 /* per comm */
+#define HA_NCCL_MAX_DEVICES_PER_NIC 4  /* 8 from v12 on */
+
+/* ptr_support, and the type of a registration. */
+#define HA_NCCL_PTR_HOST   0x1
+#define HA_NCCL_PTR_CUDA   0x2
+#define HA_NCCL_PTR_DMABUF 0x4
+
+/*
+ * What NCCL 2.24 and later puts into *request before irecv where it does not need the
+ * completion. The receive is to be posted all the same; *request must then become
+ * a request, which NCCL tests, or NULL: not posted. A size it reports may be 0.
+ */
+#define HA_NCCL_OPTIONAL_RECV_COMPLETION ((void *)0x1)
+
+#define HA_NCCL_TRAFFIC_CLASS_UNDEF (-1)
+#define HA_NCCL_ATTR_UNDEF          (-1)
+/* What max_p2p_bytes and max_coll_bytes may be at most. */
+#define HA_NCCL_MAX_NET_BYTES (1ull << 40)
+
+/* ncclNetDeviceType: who drives the network. */
+enum ha_nccl_device_type {
+	HA_NCCL_DEVICE_HOST,
+	HA_NCCL_DEVICE_UNPACK,
+};
+/* netDeviceVersion of a plugin without device offload. */
+#define HA_NCCL_DEVICE_INVALID_VERSION 0
+
+/* ncclNetDeviceHandle_v8_t to _v11_t: device offload. NCCL hands NULL or a NULL pointer to it. */
+struct ha_nccl_device_handle {
+	enum ha_nccl_device_type type;
+	int version;
+	void *handle;
+	size_t size;
+	int needs_proxy_progress;
+};
+
+/* ncclNetProperties_v8_t. Strings are the plugin's and stay. */
+struct ha_nccl_properties_v8 {
+	char *name;
+	char *pci_path; /* in /sys; NULL: none */
+	uint64_t guid;
+	int ptr_support;
+	int reg_is_global; /* regMr is not tied to its comm */
+	int speed;         /* Mbit/s */
+	int port;
+	float latency; /* us; 0: unknown */
+	int max_comms;
+	int max_recvs; /* buffers of a grouped receive */
+	enum ha_nccl_device_type device_type;
+	int device_version;
+};
+
+/* ncclNetVDeviceProps_v9_t to _v11_t: what a device consists of; a plain one of itself. */
+struct ha_nccl_vdevice {
+	int ndevs;
+	int devs[HA_NCCL_MAX_DEVICES_PER_NIC];
+};
+
+/* ncclNetProperties_v9_t and _v10_t. */
+struct ha_nccl_properties_v9 {
+	char *name;
+	char *pci_path;
+	uint64_t guid;
+	int ptr_support;
+	int reg_is_global;
+	int force_flush; /* receives into device memory are always flushed */
+	int speed;
+	int port;
+	float latency;
+	int max_comms;
+	int max_recvs;
+	enum ha_nccl_device_type device_type;
+	int device_version;
+	struct ha_nccl_vdevice virtual_device;
+	size_t max_p2p_bytes, max_coll_bytes;
+};
+
+/* ncclNetProperties_v11_t. */
+struct ha_nccl_properties_v11 {
+	char *name;
+	char *pci_path;
+	uint64_t guid;
+	int ptr_support;
+	int reg_is_global;
+	int force_flush;
+	int speed;
+	int port;
+	float latency;
+	int max_comms;
+	int max_recvs;
+	enum ha_nccl_device_type device_type;
+	int device_version;
+	struct ha_nccl_vdevice virtual_device;
+	size_t max_p2p_bytes, max_coll_bytes;
+	int max_multi_request_size; /* 1: none */
+};
+
+/* ncclNetCommConfig_v10_t and _v11_t. */
+struct ha_nccl_comm_config {
+	int traffic_class;
+};
+
+/* ncclNetCommAttr_v11_t and ncclNetAttr_v11_t: hints, HA_NCCL_ATTR_UNDEF where unknown. */
+struct ha_nccl_comm_attr {
+	int32_t max_concurrent_peers, min_concurrent_peers;
+	int32_t max_flows_per_peer, min_flows_per_peer;
+};
+struct ha_nccl_attr {
+	struct ha_nccl_comm_attr send, recv;
+	uint32_t op, algo, proto;
+};
+
+/*
+ * The functions, by groups that versions have in common. A member is named as NCCL names it, so
+ * that its documentation is found. An initialiser without names would depend on the order: name
+ * them.
+ */
+#define HA_NCCL_MEMORY_CALLS                                                              \
+	enum ha_nccl_result (*regMr)(void *comm, void *data, size_t size, int type,       \
+				     void **mhandle);                                     \
+	enum ha_nccl_result (*regMrDmaBuf)(void *comm, void *data, size_t size, int type, \
+					   uint64_t offset, int fd, void **mhandle);      \
+	enum ha_nccl_result (*deregMr)(void *comm, void *mhandle)
+/* test: sizes has an entry per buffer of a receive, one for a send; may be NULL. iflush: as
+ * irecv's. */
+#define HA_NCCL_END_CALLS                                                                     \
+	enum ha_nccl_result (*iflush)(void *recv_comm, int n, void **data, int *sizes,        \
+				      void **mhandles, void **request);                       \
+	enum ha_nccl_result (*test)(void *request, int *done, int *sizes);                    \
+	enum ha_nccl_result (*closeSend)(void *send_comm);                                    \
+	enum ha_nccl_result (*closeRecv)(void *recv_comm);                                    \
+	enum ha_nccl_result (*closeListen)(void *listen_comm);                                \
+	/* device offload alone; may be NULL */                                               \
+	enum ha_nccl_result (*getDeviceMr)(void *comm, void *mhandle, void **device_mhandle); \
+	enum ha_nccl_result (*irecvConsumed)(void *recv_comm, int n, void *request)
+
+/* ncclNet_v8_t */
+struct ha_nccl_net_v8 {
+	const char *name;
+	enum ha_nccl_result (*init)(ha_nccl_logger logger);
+	enum ha_nccl_result (*devices)(int *ndev);
+	enum ha_nccl_result (*getProperties)(int dev, struct ha_nccl_properties_v8 *props);
+	enum ha_nccl_result (*listen)(int dev, void *handle, void **listen_comm);
+	enum ha_nccl_result (*connect)(int dev, void *handle, void **send_comm,
+				       struct ha_nccl_device_handle **send_device);
+	enum ha_nccl_result (*accept)(void *listen_comm, void **recv_comm,
+				      struct ha_nccl_device_handle **recv_device);
+	HA_NCCL_MEMORY_CALLS;
+	enum ha_nccl_result (*isend)(void *send_comm, void *data, int size, int tag, void *mhandle,
+				     void **request);
+	enum ha_nccl_result (*irecv)(void *recv_comm, int n, void **data, int *sizes, int *tags,
+				     void **mhandles, void **request);
+	HA_NCCL_END_CALLS;
+};
+
+/* ncclNet_v9_t */
+struct ha_nccl_net_v9 {
+	const char *name;
+	enum ha_nccl_result (*init)(ha_nccl_logger logger);
+	enum ha_nccl_result (*devices)(int *ndev);
+	enum ha_nccl_result (*getProperties)(int dev, struct ha_nccl_properties_v9 *props);
+	enum ha_nccl_result (*listen)(int dev, void *handle, void **listen_comm);
+	enum ha_nccl_result (*connect)(int dev, void *handle, void **send_comm,
+				       struct ha_nccl_device_handle **send_device);
+	enum ha_nccl_result (*accept)(void *listen_comm, void **recv_comm,
+				      struct ha_nccl_device_handle **recv_device);
+	HA_NCCL_MEMORY_CALLS;
+	enum ha_nccl_result (*isend)(void *send_comm, void *data, size_t size, int tag,
+				     void *mhandle, void **request);
+	enum ha_nccl_result (*irecv)(void *recv_comm, int n, void **data, size_t *sizes, int *tags,
+				     void **mhandles, void **request);
+	HA_NCCL_END_CALLS;
+	enum ha_nccl_result (*makeVDevice)(int *dev, struct ha_nccl_vdevice *parts);
+};
+
+/* ncclNet_v10_t */
+struct ha_nccl_net_v10 {
+	const char *name;
+	enum ha_nccl_result (*init)(ha_nccl_logger logger, ha_nccl_profiler profiler);
+	enum ha_nccl_result (*devices)(int *ndev);
+	enum ha_nccl_result (*getProperties)(int dev, struct ha_nccl_properties_v9 *props);
+	enum ha_nccl_result (*listen)(int dev, void *handle, void **listen_comm);
+	enum ha_nccl_result (*connect)(int dev, struct ha_nccl_comm_config *config, void *handle,
+				       void **send_comm,
+				       struct ha_nccl_device_handle **send_device);
+	enum ha_nccl_result (*accept)(void *listen_comm, void **recv_comm,
+				      struct ha_nccl_device_handle **recv_device);
+	HA_NCCL_MEMORY_CALLS;
+	enum ha_nccl_result (*isend)(void *send_comm, void *data, size_t size, int tag,
+				     void *mhandle, void *phandle, void **request);
+	enum ha_nccl_result (*irecv)(void *recv_comm, int n, void **data, size_t *sizes, int *tags,
+				     void **mhandles, void **phandles, void **request);
+	HA_NCCL_END_CALLS;
+	enum ha_nccl_result (*makeVDevice)(int *dev, struct ha_nccl_vdevice *parts);
+};
+
+/* ncclNet_v11_t. init comes once per NCCL communicator, each with a context for finalize. */
+struct ha_nccl_net_v11 {
+	const char *name;
+	enum ha_nccl_result (*init)(void **context, uint64_t comm_id,
+				    struct ha_nccl_comm_config *config, ha_nccl_logger logger,
+				    ha_nccl_profiler profiler);
+	enum ha_nccl_result (*devices)(int *ndev);
+	enum ha_nccl_result (*getProperties)(int dev, struct ha_nccl_properties_v11 *props);
+	enum ha_nccl_result (*listen)(void *context, int dev, void *handle, void **listen_comm);
+	enum ha_nccl_result (*connect)(void *context, int dev, void *handle, void **send_comm,
+				       struct ha_nccl_device_handle **send_device);
+	enum ha_nccl_result (*accept)(void *listen_comm, void **recv_comm,
+				      struct ha_nccl_device_handle **recv_device);
+	HA_NCCL_MEMORY_CALLS;
+	enum ha_nccl_result (*isend)(void *send_comm, void *data, size_t size, int tag,
+				     void *mhandle, void *phandle, void **request);
+	enum ha_nccl_result (*irecv)(void *recv_comm, int n, void **data, size_t *sizes, int *tags,
+				     void **mhandles, void **phandles, void **request);
+	HA_NCCL_END_CALLS;
+	enum ha_nccl_result (*makeVDevice)(int *dev, struct ha_nccl_vdevice *parts);
+	enum ha_nccl_result (*finalize)(void *context);
+	enum ha_nccl_result (*setNetAttr)(void *context, struct ha_nccl_attr *attr);
+};
+
+/* Sizes and places as NCCL's compilers have them on 64-bit systems. */
+#define HA_NCCL_PLACE(type, member, place) \
+	static_assert(offsetof(struct type, member) == (place), #type "." #member)
+static_assert(sizeof(enum ha_nccl_result) == 4, "ncclResult_t");
+static_assert(sizeof(struct ha_nccl_device_handle) == 32, "ncclNetDeviceHandle_v8_t");
+static_assert(sizeof(struct ha_nccl_properties_v8) == 64, "ncclNetProperties_v8_t");
+HA_NCCL_PLACE(ha_nccl_properties_v8, speed, 32);
+HA_NCCL_PLACE(ha_nccl_properties_v8, max_recvs, 48);
+static_assert(sizeof(struct ha_nccl_properties_v9) == 104, "ncclNetProperties_v9_t");
+HA_NCCL_PLACE(ha_nccl_properties_v9, speed, 36);
+HA_NCCL_PLACE(ha_nccl_properties_v9, virtual_device, 64);
+HA_NCCL_PLACE(ha_nccl_properties_v9, max_p2p_bytes, 88);
+static_assert(sizeof(struct ha_nccl_properties_v11) == 112, "ncclNetProperties_v11_t");
+HA_NCCL_PLACE(ha_nccl_properties_v11, max_multi_request_size, 104);
+static_assert(sizeof(struct ha_nccl_attr) == 44, "ncclNetAttr_v11_t");
+static_assert(sizeof(struct ha_nccl_net_v8) == 19 * sizeof(void *), "ncclNet_v8_t");
+HA_NCCL_PLACE(ha_nccl_net_v8, isend, 80);
+HA_NCCL_PLACE(ha_nccl_net_v8, test, 104);
+static_assert(sizeof(struct ha_nccl_net_v9) == 20 * sizeof(void *), "ncclNet_v9_t");
+static_assert(sizeof(struct ha_nccl_net_v10) == 20 * sizeof(void *), "ncclNet_v10_t");
+static_assert(sizeof(struct ha_nccl_net_v11) == 22 * sizeof(void *), "ncclNet_v11_t");
+HA_NCCL_PLACE(ha_nccl_net_v11, test, 104);
+HA_NCCL_PLACE(ha_nccl_net_v11, setNetAttr, 168);
+
+#endif

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "hostlib/nccl/bringup.h"
+#include "lib/base/clock.h"
+
+#define RETRY_NS   (HA_BRINGUP_RETRY_MS * INC_NSEC_PER_MSEC)
+#define TIMEOUT_NS (HA_BRINGUP_TIMEOUT_MS * INC_NSEC_PER_MSEC)
+
+const char *ha_bringup_state_text(enum ha_bringup_state state)
+{
+	static const char *const texts[] = {
+#define TEXT(NAME, text) text,
+		HA_BRINGUP_STATES(TEXT)
+#undef TEXT
+	};
+
+	return state < sizeof(texts) / sizeof(texts[0]) ? texts[state] : "?";
+}
+
+void ha_bringup_init(struct ha_bringup *bringup, bool leads, unsigned int rails)
+{
+	*bringup = (struct ha_bringup){.leads = leads, .rails = rails};
+}
+
+/* Words have been said; whoever waits for an answer says them again later. */
+static unsigned int say(struct ha_bringup *b, unsigned int bits, uint64_t now_ns)
+{
+	b->said_at_ns = now_ns;
+	return bits;
+}
+
+static uint8_t rail_for(const struct ha_bringup *b, uint8_t rail, unsigned int changes)
+{
+	return b->rails < HA_RAILS ? 0 : (rail ^ changes) & 1;
+}
+
+/* What has to go first where there is something. */
+static unsigned int drop(struct ha_bringup *b)
+{
+	const unsigned int bits = b->state == HA_BRINGUP_IDLE    ? 0
+				  : b->state == HA_BRINGUP_READY ? HA_BRINGUP_DROP | HA_BRINGUP_DOWN
+								 : HA_BRINGUP_DROP;
+
+	b->state = HA_BRINGUP_IDLE;
+	b->heard_ready = false;
+	return bits;
+}
+
+static unsigned int begin(struct ha_bringup *b, uint8_t rail)
+{
+	const unsigned int bits = drop(b);
+
+	b->state = HA_BRINGUP_MAKING;
+	b->tried = true;
+	b->rail = rail;
+	return bits | HA_BRINGUP_MAKE;
+}
+
+/* The leader's next try. */
+static unsigned int try(struct ha_bringup *b)
+{
+	if (b->tried)
+		b->attempt++;
+	return begin(b, rail_for(b, b->wanted_rail, b->failures));
+}
+
+static unsigned int fail(struct ha_bringup *b, uint64_t now_ns)
+{
+	b->failures++;
+	b->retry_at_ns = now_ns + RETRY_NS;
+	return drop(b);
+}
+
+unsigned int ha_bringup_want(struct ha_bringup *bringup, uint32_t epoch, uint8_t rail,
+			     uint64_t now_ns)
+{
+	const bool same = bringup->tried && bringup->epoch == epoch;
+	unsigned int bits = 0;
+
+	if (bringup->wanted && same && !bringup->leads)
+		return 0;
+	if (!same) {
+		bits = drop(bringup);
+		bringup->attempt = 0;
+		bringup->tried = false;
+	}
+	bringup->wanted = true;
+	bringup->epoch = epoch;
+	bringup->wanted_rail = rail;
+	bringup->failures = 0;
+	return bits | (bringup->leads ? try(bringup) : 0);
+}
+
+unsigned int ha_bringup_made(struct ha_bringup *bringup, uint64_t now_ns)
+{
+	if (bringup->state != HA_BRINGUP_MAKING)
+		return 0;
+	bringup->since_ns = now_ns;
+	if (bringup->leads) {
+		bringup->state = HA_BRINGUP_OFFERED;
+		return say(bringup, HA_BRINGUP_OFFER, now_ns);
+	}
+	bringup->state = HA_BRINGUP_ENTERING;
+	return say(bringup, HA_BRINGUP_OFFER | HA_BRINGUP_ENTER, now_ns);
+}
+
+static unsigned int ready(struct ha_bringup *b)
+{
+	b->state = HA_BRINGUP_READY;
+	b->failures = 0;
+	return HA_BRINGUP_UP;
+}
+
+unsigned int ha_bringup_entered(struct ha_bringup *bringup, uint64_t now_ns)
+{
+	if (bringup->state != HA_BRINGUP_ENTERING)
+		return 0;
+	bringup->state = HA_BRINGUP_ENTERED;
+	bringup->since_ns = now_ns;
+	return say(bringup, HA_BRINGUP_SAY_READY, now_ns) |
+	       (bringup->heard_ready ? ready(bringup) : 0);
+}
+
+unsigned int ha_bringup_failed(struct ha_bringup *bringup, uint64_t now_ns)
+{
+	if (bringup->state == HA_BRINGUP_IDLE)
+		return 0;
+	return say(bringup, fail(bringup, now_ns) | HA_BRINGUP_SAY_FAILED, now_ns);
+}
+
+static unsigned int hear_path_of_leader(struct ha_bringup *b, const struct ha_path_info *path,
+					uint64_t now_ns)
+{
+	if (!b->tried || ha_before(b->attempt, path->attempt)) {
+		if (b->tried && b->state != HA_BRINGUP_IDLE)
+			b->failures++; /* of what it had there is no use */
+		b->attempt = path->attempt;
+		b->peer = *path;
+		return begin(b, rail_for(b, path->rail, b->failures >> 1));
+	}
+	switch (b->state) {
+	case HA_BRINGUP_IDLE:
+		return say(b, HA_BRINGUP_SAY_FAILED, now_ns);
+	case HA_BRINGUP_ENTERING:
+		return say(b, HA_BRINGUP_OFFER, now_ns);
+	case HA_BRINGUP_ENTERED:
+	case HA_BRINGUP_READY:
+		return say(b, HA_BRINGUP_OFFER | HA_BRINGUP_SAY_READY, now_ns);
+	default: /* MAKING: it is said when it is made */
+		return 0;
+	}
+}
+
+static unsigned int hear_path_of_follower(struct ha_bringup *b, const struct ha_path_info *path)
+{
+	if (b->state != HA_BRINGUP_OFFERED)
+		return 0;
+	b->peer = *path;
+	b->state = HA_BRINGUP_ENTERING;
+	return HA_BRINGUP_ENTER;
+}
+
+static unsigned int hear_ready(struct ha_bringup *b, uint64_t now_ns)
+{
+	switch (b->state) {
+	case HA_BRINGUP_IDLE:
+		return say(b, HA_BRINGUP_SAY_FAILED, now_ns);
+	case HA_BRINGUP_OFFERED: /* it has overtaken the follower's PATH */
+	case HA_BRINGUP_ENTERING:
+		b->heard_ready = true;
+		return 0;
+	case HA_BRINGUP_ENTERED:
+		return ready(b);
+	case HA_BRINGUP_READY:
+		return b->leads ? say(b, HA_BRINGUP_SAY_READY, now_ns) : 0;
+	default: /* MAKING: the peer has nothing to be ready for */
+		return 0;
+	}
+}
+
+unsigned int ha_bringup_word(struct ha_bringup *bringup, const struct ha_word *word,
+			     uint64_t now_ns)
+{
+	const struct ha_path_info *path = &word->path;
+	bool newer;
+
+	if (!bringup->wanted || word->epoch != bringup->epoch ||
+	    (bringup->tried && ha_before(path->attempt, bringup->attempt)))
+		return 0;
+	newer = !bringup->tried || path->attempt != bringup->attempt;
+	if (newer && (bringup->leads || word->type == HA_WORD_PATH_READY))
+		return 0; /* nobody has begun that one */
+	switch (word->type) {
+	case HA_WORD_PATH:
+		return bringup->leads ? hear_path_of_follower(bringup, path)
+				      : hear_path_of_leader(bringup, path, now_ns);
+	case HA_WORD_PATH_READY:
+		return hear_ready(bringup, now_ns);
+	case HA_WORD_PATH_FAILED:
+		/* also of a newer attempt: the leader has left what the follower has */
+		return bringup->state == HA_BRINGUP_IDLE ? 0 : fail(bringup, now_ns);
+	default:
+		return 0;
+	}
+}
+
+unsigned int ha_bringup_hurry(struct ha_bringup *bringup, uint64_t now_ns)
+{
+	if (!bringup->leads || !bringup->wanted || bringup->state != HA_BRINGUP_IDLE)
+		return 0;
+	bringup->failures = 0; /* the rail that is wanted first */
+	return try(bringup);
+}
+
+unsigned int ha_bringup_tick(struct ha_bringup *bringup, uint64_t now_ns)
+{
+	const bool again = now_ns - bringup->said_at_ns >= RETRY_NS;
+
+	if (!bringup->wanted)
+		return 0;
+	switch (bringup->state) {
+	case HA_BRINGUP_IDLE:
+		if (bringup->leads)
+			return now_ns >= bringup->retry_at_ns ? try(bringup) : 0;
+		return bringup->tried && again ? say(bringup, HA_BRINGUP_SAY_FAILED, now_ns) : 0;
+	case HA_BRINGUP_OFFERED:
+	case HA_BRINGUP_ENTERED:
+		if (now_ns - bringup->since_ns >= TIMEOUT_NS)
+			return ha_bringup_failed(bringup, now_ns);
+		return !again ? 0
+			      : say(bringup,
+				    bringup->leads ? HA_BRINGUP_OFFER : HA_BRINGUP_SAY_READY,
+				    now_ns);
+	default:
+		return 0;
+	}
+}
+
+void ha_bringup_taken(struct ha_bringup *bringup)
+{
+	bringup->state = HA_BRINGUP_IDLE;
+	bringup->wanted = bringup->heard_ready = false;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <ctype.h>
+#include <string.h>
+#include "hostlib/nccl/choose.h"
+
+/* "0000:3b:00.1": domain (4 digits or more), bus, device, function. */
+static bool is_pci_function(const char *text, size_t len)
+{
+	static const char form[] = ":xx:xx.x"; /* behind the domain */
+	const size_t domain = len > sizeof(form) - 1 ? len - (sizeof(form) - 1) : 0;
+	size_t i;
+
+	if (domain < 4)
+		return false;
+	for (i = 0; i < len; i++)
+		if (i < domain || form[i - domain] == 'x' ? !isxdigit((unsigned char)text[i])
+							  : text[i] != form[i - domain])
+			return false;
+	return true;
+}
+
+/* How long the path is without its last part, that part's length in *last; 0: it has but one. */
+static size_t without_last(const char *path, size_t len, size_t *last)
+{
+	const char *slash = len ? memrchr(path, '/', len) : NULL;
+
+	if (!slash)
+		return 0;
+	*last = len - (slash + 1 - path);
+	return slash - path;
+}
+
+void ha_pci_path_trim(char *path)
+{
+	size_t len = strlen(path), last, rest;
+
+	while (len) {
+		rest = without_last(path, len, &last);
+		if (last && rest && is_pci_function(path + rest + 1, last))
+			break;
+		len = rest;
+	}
+	path[len] = '\0';
+}
+
+/* Of one card: the functions of a card differ in their last digit alone. */
+static bool same_card(const char *a, const char *b)
+{
+	const size_t len = strlen(a);
+
+	return len && len == strlen(b) && !memcmp(a, b, len - 1);
+}
+
+/* The part of the path that two cards behind one switch share, its length: without the function and
+ * the switch's port before it. 0: it is behind none, but at the root. */
+static size_t switch_of(const char *path)
+{
+	size_t last, rest, len = without_last(path, strlen(path), &last);
+
+	len = without_last(path, len, &last);
+	rest = without_last(path, len, &last);
+	return rest && is_pci_function(path + rest + 1, last) ? len : 0;
+}
+
+enum ha_affinity ha_affinity_of(const struct ha_candidate *a, const struct ha_candidate *b)
+{
+	const bool same_device = !strcmp(a->device, b->device);
+	size_t behind;
+
+	if (a->link_layer != b->link_layer || (same_device && a->port == b->port))
+		return HA_AFFINITY_NONE;
+	if (same_device || same_card(a->pci_path, b->pci_path))
+		return HA_AFFINITY_PORT;
+	behind = switch_of(a->pci_path);
+	if (behind && behind == switch_of(b->pci_path) && !memcmp(a->pci_path, b->pci_path, behind))
+		return HA_AFFINITY_SWITCH;
+	return HA_AFFINITY_DEVICE;
+}
+
+unsigned int ha_choose_standby(const struct ha_candidate *candidate, unsigned int n,
+			       unsigned int own, enum ha_affinity *affinity)
+{
+	unsigned int best = n, step, i;
+	enum ha_affinity near;
+
+	*affinity = HA_AFFINITY_NONE;
+	for (step = 1; step < n; step++) {
+		i = (own + step) % n;
+		near = ha_affinity_of(&candidate[own], &candidate[i]);
+		if (near < *affinity ||
+		    (best < n && near == *affinity && candidate[i].up && !candidate[best].up)) {
+			*affinity = near;
+			best = i;
+		}
+	}
+	return best;
+}
+
+static uint64_t lesser(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+unsigned int ha_comms_budget(const struct inc_rdma_limits *limits, const struct ha_config *config)
+{
+	const uint64_t queue_pairs = 2ull * config->expected_channels;
+	const uint64_t completions =
+		((uint64_t)config->wr_per_conn * config->max_recvs + config->wr_per_conn) *
+		queue_pairs;
+	uint64_t n = lesser(limits->max_qp / queue_pairs, limits->max_cqe / completions);
+
+	n = lesser(n, HA_MAX_COMMS);
+	return n ?: 1;
+}

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What happens to a comm, as events for its machine, and what the machine wants done. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include "hostlib/nccl/comm_priv.h"
+#include "lib/base/clock.h"
+
+#define BATCH 32u
+/* What one event leads to ends by itself; a machine that wants ever more would keep the lock. */
+#define ROUNDS_MAX 64u
+
+/* HA_NCCL_RTO_ADAPTIVE: so many recoveries in a row that took less than so long say that the RTO is
+ * too short for these paths. */
+#define QUICK_RECOVERIES 3u
+#define QUICK_NS         (100 * INC_NSEC_PER_MSEC)
+#define RTO_MAX_NS       (5000 * INC_NSEC_PER_MSEC)
+
+/* ---- words ---------------------------------------------------------------------------------- */
+
+static void lose_socket(struct ha_comm *comm, int error)
+{
+	if (comm->stage == HA_STAGE_UP && !comm->ended && !comm->peer_gone)
+		ha_say(comm->plugin, HA_LOG_INFO, "%s: socket: %s", comm->what, strerror(-error));
+	ha_socket_close(&comm->socket);
+	comm->socket.fd = -1;
+}
+
+void ha_comm_say_on_socket(struct ha_comm *comm, const uint8_t bytes[HA_WORD_BYTES])
+{
+	struct ha_socket *socket = &comm->socket;
+
+	/* a link that is down keeps what was said; more than that need not wait there. What is
+	 * wrong with a socket is found by who reads it, after what the peer has said. */
+	if (socket->fd >= 0 && socket->out_bytes + HA_WORD_BYTES <= sizeof(socket->out))
+		ha_socket_say(socket, bytes);
+}
+
+void ha_comm_say(struct ha_comm *comm, const struct ha_word *word)
+{
+	uint8_t bytes[HA_WORD_BYTES];
+
+	ha_word_encode(word, bytes);
+	ha_comm_say_on_socket(comm, bytes);
+	/* one that does not go out is a lost one; the path's own completions say that it is dead */
+	if (ha_comm_standby_ready(comm))
+		ha_path_say(comm->standby, bytes);
+	else if (comm->path && !comm->path->fenced && comm->stage == HA_STAGE_UP)
+		ha_path_say(comm->path, bytes);
+}
+
+/* Where it came from: path NULL is the socket. */
+static void answer_ping(struct ha_comm *comm, struct ha_path *path)
+{
+	struct ha_word word = {
+		.type = HA_WORD_PONG, .nonce = comm->nonce, .epoch = comm->end->epoch};
+	uint8_t bytes[HA_WORD_BYTES];
+
+	ha_word_encode(&word, bytes);
+	if (path)
+		ha_path_say(path, bytes);
+	else
+		ha_comm_say_on_socket(comm, bytes);
+}
+
+static void take_word(struct ha_comm *comm, const struct ha_word *word, struct ha_path *path,
+		      uint64_t now_ns)
+{
+	const bool up = comm->stage == HA_STAGE_UP;
+
+	switch (word->type) {
+	case HA_WORD_HELLO:
+		return;
+	case HA_WORD_PATH_FAILED:
+	case HA_WORD_PATH:
+	case HA_WORD_PATH_READY:
+		ha_comm_bringup(comm, ha_bringup_word(&comm->bringup, word, now_ns), now_ns);
+		break;
+	case HA_WORD_PING:
+		if (up)
+			answer_ping(comm, path);
+		return;
+	case HA_WORD_PONG:
+		return;
+	default:
+		if (!up)
+			return;
+		if (word->type == HA_WORD_CLOSE || word->type == HA_WORD_ABORT)
+			comm->peer_gone = true;
+		HA_TELL(comm, word, word, now_ns);
+	}
+	if (comm->stage == HA_STAGE_UP)
+		ha_comm_do(comm, now_ns);
+}
+
+static int hear(struct ha_comm *comm, const uint8_t *bytes, struct ha_path *path, uint64_t now_ns)
+{
+	struct ha_word word;
+	struct inc_err err;
+	const int ret = ha_word_decode(bytes, &word, &err);
+
+	if (ret) {
+		ha_say(comm->plugin, HA_LOG_WARN, "%s: %s", comm->what, err.msg);
+		return ret;
+	}
+	if (comm->stage == HA_STAGE_HELLO) {
+		ha_comm_hello(comm, &word, now_ns);
+		return 0;
+	}
+	if (word.nonce != comm->nonce)
+		return 0;
+	if (!path)
+		comm->socket_beat.heard = true;
+	else if (path == comm->standby)
+		comm->standby_beat.heard = true;
+	take_word(comm, &word, path, now_ns);
+	return 0;
+}
+
+unsigned int ha_comm_hear_socket(struct ha_comm *comm, uint64_t now_ns)
+{
+	uint8_t bytes[HA_WORD_BYTES];
+	unsigned int n = 0;
+	int ret = 0;
+
+	while (n < BATCH && comm->socket.fd >= 0) {
+		ret = ha_socket_hear(&comm->socket, bytes);
+		if (ret > 0)
+			ret = hear(comm, bytes, NULL, now_ns) ?: 1;
+		if (ret <= 0)
+			break;
+		n++;
+	}
+	if (ret < 0 && comm->socket.fd >= 0)
+		lose_socket(comm, ret);
+	return n;
+}
+
+/* ---- completions ---------------------------------------------------------------------------- */
+
+static void take_event(struct ha_comm *comm, struct ha_path *path,
+		       const struct ha_path_event *event, uint64_t now_ns)
+{
+	switch (event->kind) {
+	case HA_PATH_LANDED:
+		if (!comm->sends)
+			ha_receiver_landed(&comm->receiver, path->epoch, event->sequence,
+					   event->bytes, now_ns, &comm->todo);
+		break;
+	case HA_PATH_WORD:
+		hear(comm, event->word, path, now_ns);
+		break;
+	case HA_PATH_COMPLETED:
+		if (!event->ok && path == comm->path && !event->flushed)
+			ha_say(comm->plugin, HA_LOG_INFO, "%s: %s: %s", comm->what,
+			       path->device->name, event->why);
+		HA_TELL(comm, completed, event->wr_id, event->ok, now_ns);
+		break;
+	case HA_PATH_DEAD:
+		if (path == comm->path)
+			HA_TELL(comm, trigger, HA_CAUSE_ERROR, now_ns);
+		else if (path == comm->standby)
+			ha_comm_bringup(comm, ha_bringup_failed(&comm->bringup, now_ns), now_ns);
+		break;
+	}
+	ha_comm_do(comm, now_ns);
+}
+
+static unsigned int poll_path(struct ha_comm *comm, struct ha_path *path, unsigned int budget,
+			      uint64_t now_ns)
+{
+	struct ha_path_event events[BATCH];
+	unsigned int n, i, all = 0;
+
+	comm->polled = path;
+	do {
+		n = ha_path_poll(path, events, budget < BATCH ? budget : BATCH);
+		for (i = 0; i < n; i++)
+			take_event(comm, path, &events[i], now_ns);
+		budget -= n;
+		all += n;
+	} while (n && budget && !comm->polled_is_doomed);
+	comm->polled = NULL;
+	if (comm->polled_is_doomed) {
+		comm->polled_is_doomed = false;
+		ha_comm_destroy_path(comm, path);
+	}
+	return all;
+}
+
+/* Fenced ones: what had become of the last requests, and when each has a completion. */
+static unsigned int poll_old(struct ha_comm *comm, uint64_t now_ns)
+{
+	unsigned int i, n = 0;
+
+	for (i = 0; i < HA_OLD_PATHS; i++) {
+		struct ha_path *path = comm->old[i];
+
+		if (!path)
+			continue;
+		n += poll_path(comm, path, HA_RECEIVES + HA_WRITES, now_ns);
+		if (comm->old[i] != path || !ha_path_drained(path))
+			continue;
+		comm->old[i] = NULL;
+		if (!comm->sends)
+			ha_receiver_drained(&comm->receiver, path->epoch, now_ns, &comm->todo);
+		ha_comm_destroy_path(comm, path);
+		ha_comm_do(comm, now_ns);
+	}
+	return n;
+}
+
+unsigned int ha_comm_poll(struct ha_comm *comm, unsigned int budget, uint64_t now_ns)
+{
+	unsigned int n = comm->path ? poll_path(comm, comm->path, budget, now_ns) : 0;
+
+	return n + poll_old(comm, now_ns);
+}
+
+unsigned int ha_comm_poll_standby(struct ha_comm *comm, uint64_t now_ns)
+{
+	return comm->standby ? poll_path(comm, comm->standby, BATCH, now_ns) : 0;
+}
+
+/* ---- what the machine wants done ------------------------------------------------------------ */
+
+static void keep_old(struct ha_comm *comm, struct ha_path *path)
+{
+	unsigned int i;
+
+	for (i = 0; i < HA_OLD_PATHS && comm->old[i]; i++)
+		;
+	if (i == HA_OLD_PATHS) { /* the oldest is of no use to anybody: its epoch is long past */
+		ha_comm_destroy_path(comm, comm->old[0]);
+		memmove(&comm->old[0], &comm->old[1], --i * sizeof(comm->old[0]));
+	}
+	comm->old[i] = path;
+}
+
+static bool is_draining(const struct ha_comm *comm, uint32_t epoch)
+{
+	unsigned int i;
+
+	for (i = 0; i < HA_OLD_PATHS; i++)
+		if (comm->old[i] && comm->old[i]->epoch == epoch)
+			return true;
+	return false;
+}
+
+static void fence(struct ha_comm *comm, uint32_t epoch, uint64_t now_ns)
+{
+	struct inc_err err;
+
+	if (comm->path && comm->path->epoch == epoch) {
+		/* one that cannot be fenced is never drained: the machine's RTO ends the comm */
+		if (ha_path_fence(comm->path, &err))
+			ha_say(comm->plugin, HA_LOG_WARN, "%s: %s", comm->what, err.msg);
+		keep_old(comm, comm->path);
+		comm->path = NULL;
+		comm->n_later = 0;
+	} else if (!comm->sends && !is_draining(comm, epoch)) {
+		ha_receiver_drained(&comm->receiver, epoch, now_ns, &comm->todo);
+	}
+}
+
+/* The machine is in another epoch than the path: it has fenced that one. */
+static void follow_epoch(struct ha_comm *comm, uint64_t now_ns)
+{
+	if (comm->path_epoch == comm->end->epoch)
+		return;
+	if (comm->path)
+		fence(comm, comm->path->epoch, now_ns);
+	ha_comm_take_standby(comm);
+}
+
+static int post_payload(struct ha_comm *comm, unsigned int request)
+{
+	const struct ha_send *send = &comm->sender.send[request];
+	const struct ha_region *region = send->region;
+
+	return ha_path_write(comm->path, ha_wr_id(comm->path->epoch, request), send->buffer,
+			     region ? ha_region_lkey(region, comm->path->rail) : 0, send->bytes,
+			     send->address, send->rkey, send->sequence);
+}
+
+static int post_description(struct ha_comm *comm, unsigned int place)
+{
+	const struct ha_open_slot *open = &comm->receiver.slot[place];
+	const struct ha_region *region = open->region;
+	struct ha_slot slot;
+
+	ha_receiver_describe(&comm->receiver, place, &slot);
+	slot.address = (uintptr_t)open->buffer;
+	slot.rkey = region ? ha_region_rkey(region, comm->path->rail) : 0;
+	return ha_path_describe(comm->path, ha_wr_id(comm->path->epoch, place), &slot);
+}
+
+/* 1: its memory is not known to this device yet. Otherwise 0 or -errno. */
+static int post(struct ha_comm *comm, unsigned int index)
+{
+	const struct ha_region *region =
+		comm->sends ? comm->sender.send[index].region : comm->receiver.slot[index].region;
+
+	if (!comm->path || comm->path->epoch != comm->end->epoch)
+		return -ENOTCONN;
+	if (!ha_comm_knows(region, comm->path->rail))
+		return 1;
+	return comm->sends ? post_payload(comm, index) : post_description(comm, index);
+}
+
+/* In order: behind one whose memory is not known yet all wait. */
+static void post_all(struct ha_comm *comm, const uint16_t *index, unsigned int n, uint64_t now_ns)
+{
+	unsigned int i;
+	int ret = 0;
+
+	for (i = 0; i < n && ret >= 0; i++) {
+		ret = comm->n_later ? 1 : post(comm, index[i]);
+		if (ret <= 0)
+			continue;
+		if (comm->n_later < HA_SLOTS)
+			comm->later[comm->n_later++] = index[i];
+		ha_comm_register_all(comm);
+	}
+	if (ret < 0)
+		HA_TELL(comm, trigger, HA_CAUSE_ERROR, now_ns);
+}
+
+void ha_comm_post_later(struct ha_comm *comm, uint64_t now_ns)
+{
+	uint16_t index[HA_SLOTS];
+	const unsigned int n = comm->n_later;
+
+	memcpy(index, comm->later, n * sizeof(index[0]));
+	comm->n_later = 0;
+	post_all(comm, index, n, now_ns);
+}
+
+static void probe(struct ha_comm *comm, uint64_t now_ns)
+{
+	if (!comm->path || ha_path_probe(comm->path, ha_wr_id(comm->path->epoch, HA_WR_PROBE)))
+		HA_TELL(comm, trigger, HA_CAUSE_ERROR, now_ns);
+}
+
+static void adapt_rto(struct ha_comm *comm, uint64_t took_ns)
+{
+	uint64_t *rto_ns = &comm->end->times.rto_ns;
+
+	comm->quick_recoveries = took_ns < QUICK_NS ? comm->quick_recoveries + 1 : 0;
+	if (!comm->config.rto_adaptive || comm->quick_recoveries < QUICK_RECOVERIES)
+		return;
+	comm->quick_recoveries = 0;
+	if (*rto_ns < RTO_MAX_NS)
+		*rto_ns = *rto_ns * 3 / 2 < RTO_MAX_NS ? *rto_ns * 3 / 2 : RTO_MAX_NS;
+}
+
+static void tell_story(struct ha_comm *comm)
+{
+	const struct ha_story *story = &comm->end->story;
+	const uint64_t took_ns = story->flowing_at_ns - story->began_at_ns;
+
+	ha_say(comm->plugin, HA_LOG_WARN,
+	       "%s: failover: cause %s, epoch %u, %llu ms, %u replayed, %u already delivered",
+	       comm->what, ha_cause_text(story->cause), story->epoch,
+	       (unsigned long long)(took_ns / INC_NSEC_PER_MSEC), story->replayed,
+	       story->delivered);
+	adapt_rto(comm, took_ns);
+}
+
+/* A comm that has failed touches no memory any more: NCCL takes it back. One that is done may still
+ * be asked. */
+static void take_end(struct ha_comm *comm, uint64_t now_ns)
+{
+	struct inc_err err;
+
+	comm->ended = true;
+	comm->ended_at_ns = now_ns;
+	if (comm->end->state != HA_FAILED)
+		return;
+	ha_say(comm->plugin, HA_LOG_WARN, "%s: failed in epoch %u: %s", comm->what,
+	       comm->end->epoch, comm->end->why ? comm->end->why : strerror(-comm->end->error));
+	if (comm->path && !comm->path->fenced && ha_path_fence(comm->path, &err))
+		ha_say(comm->plugin, HA_LOG_WARN, "%s: %s", comm->what, err.msg);
+	comm->n_later = 0;
+}
+
+static bool is_empty(const struct ha_todo *todo)
+{
+	return !(todo->fence || todo->words || todo->posts || todo->probe || todo->told ||
+		 todo->ended);
+}
+
+/* The parts of a todo that have a meaning without a count. */
+static void clear(struct ha_todo *todo)
+{
+	todo->fence = todo->probe = todo->told = todo->ended = false;
+	todo->words = todo->posts = 0;
+}
+
+void ha_comm_do(struct ha_comm *comm, uint64_t now_ns)
+{
+	unsigned int rounds, i;
+	struct ha_todo todo;
+
+	for (rounds = 0; rounds < ROUNDS_MAX && !is_empty(&comm->todo); rounds++) {
+		todo = comm->todo;
+		clear(&comm->todo);
+		if (todo.fence)
+			fence(comm, todo.fence_epoch, now_ns);
+		follow_epoch(comm, now_ns);
+		for (i = 0; i < todo.words; i++)
+			ha_comm_say(comm, &todo.word[i]);
+		if (todo.posts)
+			post_all(comm, todo.post, todo.posts, now_ns);
+		if (todo.probe)
+			probe(comm, now_ns);
+		if (todo.told)
+			tell_story(comm);
+		if (todo.ended)
+			take_end(comm, now_ns);
+	}
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A comm's life and its rounds. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "hostlib/nccl/comm_priv.h"
+#include "lib/base/clock.h"
+
+#define RING_BYTES  (HA_SLOTS * sizeof(struct ha_slot_wire))
+#define CACHE_LINE  64
+#define WIDE_NS     INC_NSEC_PER_MSEC
+#define LINGER_RTOS 2
+/* A closed comm whose machine has not come to an end: no rule of it takes longer. */
+#define GIVE_UP_RTOS 6
+
+int ha_comm_new(struct ha_comm **out, struct ha_plugin *plugin, unsigned int dev, bool sends,
+		struct inc_err *err)
+{
+	struct ha_comm *comm;
+	void *ring = NULL;
+
+	if (dev >= plugin->devices.n)
+		return inc_err_set(err, EINVAL, "device %u: there are %u", dev, plugin->devices.n);
+	comm = calloc(1, sizeof(*comm));
+	if (!comm || (sends && posix_memalign(&ring, CACHE_LINE, RING_BYTES))) {
+		free(comm);
+		return inc_err_set(err, ENOMEM, "comm: %s", strerror(ENOMEM));
+	}
+	pthread_mutex_init(&comm->lock, NULL);
+	pthread_cond_init(&comm->idle_region, NULL);
+	comm->plugin = plugin;
+	comm->config = plugin->config;
+	comm->device = &plugin->devices.device[dev];
+	comm->sends = sends;
+	comm->open = true;
+	comm->end = sends ? &comm->sender.end : &comm->receiver.end;
+	comm->socket.fd = -1;
+	comm->began_at_ns = inc_now_ns();
+	comm->dual = comm->config.enable_backup && comm->device->rail[1].device;
+	memset(comm->rail_up, true, sizeof(comm->rail_up));
+	/* no slot has the last sequence of the last epoch, so all places are empty */
+	comm->ring = ring ? memset(ring, 0xff, RING_BYTES) : NULL;
+	*out = comm;
+	return 0;
+}
+
+void ha_comm_free(struct ha_comm *comm)
+{
+	struct ha_known_region *region;
+	unsigned int i;
+
+	ha_path_destroy(comm->path);
+	ha_path_destroy(comm->standby);
+	for (i = 0; i < HA_OLD_PATHS; i++)
+		ha_path_destroy(comm->old[i]);
+	while ((region = comm->regions)) {
+		comm->regions = region->next;
+		ha_comm_free_region(comm, region);
+	}
+	if (comm->socket.fd >= 0)
+		ha_socket_close(&comm->socket);
+	pthread_cond_destroy(&comm->idle_region);
+	pthread_mutex_destroy(&comm->lock);
+	free(comm->ring);
+	free(comm);
+}
+
+/* ---- its end -------------------------------------------------------------------------------- */
+
+static void run_end(struct ha_job *job)
+{
+	ha_comm_free((struct ha_comm *)((char *)job - offsetof(struct ha_comm, end_job)));
+}
+
+void ha_comm_end(struct ha_comm *comm)
+{
+	comm->end_job.run = run_end;
+	ha_worker_do(comm->plugin->worker, &comm->end_job);
+}
+
+/* Whether all that this end has said has left it. */
+static bool words_are_out(const struct ha_comm *comm)
+{
+	return (comm->socket.fd < 0 || !comm->socket.out_bytes) &&
+	       (!comm->standby || !comm->standby->words) && (!comm->path || !comm->path->words);
+}
+
+/*
+ * A receiver answers OPEN until the sender needs no answer any more: its last acknowledgement may
+ * be lost. A sender has nothing to answer.
+ */
+static bool is_over(const struct ha_comm *comm, uint64_t now_ns)
+{
+	uint64_t rto_ns, since_ns;
+
+	if (comm->open || comm->jobs || comm->registering)
+		return false;
+	if (comm->stage != HA_STAGE_UP)
+		return true;
+	rto_ns = comm->end->times.rto_ns;
+	if (!comm->ended)
+		return now_ns - comm->closed_at_ns >= GIVE_UP_RTOS * rto_ns;
+	since_ns = comm->ended_at_ns > comm->closed_at_ns ? comm->ended_at_ns : comm->closed_at_ns;
+	if (now_ns >= since_ns + LINGER_RTOS * rto_ns)
+		return true;
+	if (comm->sends)
+		return words_are_out(comm);
+	return comm->peer_gone || comm->socket.fd < 0;
+}
+
+void ha_comm_close(struct ha_comm *comm)
+{
+	struct ha_progress *progress = comm->plugin->progress;
+	uint64_t now_ns;
+
+	pthread_mutex_lock(&comm->lock);
+	now_ns = inc_now_ns();
+	comm->open = false;
+	comm->closed_at_ns = now_ns;
+	HA_TELL(comm, close, now_ns);
+	ha_comm_do(comm, now_ns);
+	pthread_mutex_unlock(&comm->lock);
+	ha_progress_wake(progress);
+}
+
+/* ---- rounds --------------------------------------------------------------------------------- */
+
+static bool is_draining(const struct ha_comm *comm)
+{
+	unsigned int i;
+
+	for (i = 0; i < HA_OLD_PATHS && !comm->old[i]; i++)
+		;
+	return i < HA_OLD_PATHS;
+}
+
+/* A receive that merely waits is not under way. */
+static bool is_busy(const struct ha_comm *comm)
+{
+	return is_draining(comm) || comm->stage != HA_STAGE_UP || !comm->open ||
+	       comm->end->state != HA_FLOWING || (comm->sends && comm->requests) || comm->n_later;
+}
+
+static unsigned int look_wide(struct ha_comm *comm, uint64_t now_ns)
+{
+	unsigned int worked = ha_comm_poll_standby(comm, now_ns);
+
+	worked += ha_comm_hear_socket(comm, now_ns);
+	ha_comm_look_after(comm, now_ns);
+	HA_TELL(comm, tick, now_ns);
+	ha_comm_do(comm, now_ns);
+	comm->looked_at_ns = now_ns;
+	return worked;
+}
+
+unsigned int ha_comm_round(struct ha_comm *comm, unsigned int budget, bool wide, uint64_t now_ns)
+{
+	unsigned int worked = 0;
+
+	if (comm->stage == HA_STAGE_UP) {
+		worked = ha_comm_poll(comm, budget, now_ns);
+		if (comm->sends) {
+			ha_sender_look(&comm->sender, now_ns, &comm->todo);
+			ha_comm_do(comm, now_ns);
+		}
+		if (wide || comm->end->state != HA_FLOWING)
+			worked += look_wide(comm, now_ns);
+	} else if (comm->stage != HA_STAGE_LOST) {
+		ha_comm_handshake(comm, now_ns);
+	}
+	return (worked ? HA_ROUND_WORKED : 0) | (is_busy(comm) ? HA_ROUND_BUSY : 0) |
+	       (comm->open ? HA_ROUND_OPEN : HA_ROUND_CLOSING) |
+	       (is_over(comm, now_ns) ? HA_ROUND_OVER : 0);
+}
+
+void ha_comm_advance(struct ha_comm *comm, uint64_t now_ns)
+{
+	const bool wide = now_ns >= comm->looked_at_ns + WIDE_NS;
+
+	ha_comm_round(comm, comm->config.test_max_poll, wide, now_ns);
+}

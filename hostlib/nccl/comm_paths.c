@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How the next path of a comm comes up: what bringup.h wants done, by the workers. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "hostlib/nccl/comm_priv.h"
+#include "lib/base/clock.h"
+
+/* ---- jobs ----------------------------------------------------------------------------------- */
+
+struct comm_job *ha_comm_job(struct ha_comm *comm, void (*run)(struct ha_job *job))
+{
+	struct comm_job *job = calloc(1, sizeof(*job));
+
+	if (!job)
+		return NULL;
+	job->job.run = run;
+	job->comm = comm;
+	comm->jobs++;
+	return job;
+}
+
+/* The comm may end as soon as its lock is free. */
+void ha_comm_job_over(struct ha_comm *comm, struct comm_job *job)
+{
+	struct ha_progress *progress = comm->plugin->progress;
+
+	free(job);
+	if (comm->stage == HA_STAGE_UP)
+		ha_comm_do(comm, inc_now_ns());
+	comm->jobs--;
+	pthread_mutex_unlock(&comm->lock);
+	ha_progress_wake(progress);
+}
+
+static void run_destroy(struct ha_job *base)
+{
+	struct comm_job *job = (struct comm_job *)base;
+
+	ha_path_destroy(job->path);
+	pthread_mutex_lock(&job->comm->lock);
+	ha_comm_job_over(job->comm, job);
+}
+
+void ha_comm_destroy_path(struct ha_comm *comm, struct ha_path *path)
+{
+	struct comm_job *job;
+
+	if (!path)
+		return;
+	if (path == comm->polled) {
+		comm->polled_is_doomed = true;
+		return;
+	}
+	job = ha_comm_job(comm, run_destroy);
+	if (!job) {
+		ha_path_destroy(path);
+		return;
+	}
+	job->path = path;
+	ha_worker_do(comm->plugin->worker, &job->job);
+}
+
+/* What a worker has made of a path, without the comm's lock; takes it. True: it is of use. */
+static bool take_result(struct comm_job *job, int ret, const struct inc_err *err)
+{
+	struct ha_comm *comm = job->comm;
+
+	pthread_mutex_lock(&comm->lock);
+	if (!job->dropped) {
+		comm->bringing = NULL;
+		if (ret) {
+			comm->path_err = *err;
+			ha_say(comm->plugin, HA_LOG_TRACE, "%s: no path for epoch %u yet: %s",
+			       comm->what, job->path ? job->path->epoch : job->opts.epoch,
+			       err->msg);
+		}
+		return true;
+	}
+	pthread_mutex_unlock(&comm->lock);
+	ha_path_destroy(job->path);
+	pthread_mutex_lock(&comm->lock);
+	return false;
+}
+
+static void run_make(struct ha_job *base)
+{
+	struct comm_job *job = (struct comm_job *)base;
+	struct ha_comm *comm = job->comm;
+	struct inc_err err;
+	const int ret = ha_path_make(&job->path, &job->opts, &err);
+	uint64_t now_ns;
+
+	if (take_result(job, ret, &err)) {
+		now_ns = inc_now_ns();
+		comm->standby = job->path;
+		if (!ret)
+			comm->own = job->path->own;
+		ha_comm_bringup(comm,
+				ret ? ha_bringup_failed(&comm->bringup, now_ns)
+				    : ha_bringup_made(&comm->bringup, now_ns),
+				now_ns);
+	}
+	ha_comm_job_over(comm, job);
+}
+
+static void run_enter(struct ha_job *base)
+{
+	struct comm_job *job = (struct comm_job *)base;
+	struct ha_comm *comm = job->comm;
+	struct inc_err err;
+	const int ret = ha_path_enter(job->path, &job->peer, &comm->config, &err);
+	uint64_t now_ns;
+
+	if (take_result(job, ret, &err)) {
+		now_ns = inc_now_ns();
+		comm->standby = job->path;
+		ha_comm_bringup(comm,
+				ret ? ha_bringup_failed(&comm->bringup, now_ns)
+				    : ha_bringup_entered(&comm->bringup, now_ns),
+				now_ns);
+	}
+	ha_comm_job_over(comm, job);
+}
+
+/* ---- what the bring-up wants ---------------------------------------------------------------- */
+
+static void drop(struct ha_comm *comm)
+{
+	if (comm->bringing)
+		comm->bringing->dropped = true;
+	comm->bringing = NULL;
+	ha_comm_destroy_path(comm, comm->standby);
+	comm->standby = NULL;
+}
+
+/* 0 or -ENOMEM. */
+static int make(struct ha_comm *comm)
+{
+	struct comm_job *job = ha_comm_job(comm, run_make);
+
+	if (!job)
+		return -ENOMEM;
+	job->opts = (struct ha_path_opts){
+		.devices = &comm->plugin->devices,
+		.rail = &comm->device->rail[comm->bringup.rail],
+		.rail_number = comm->bringup.rail,
+		.epoch = comm->bringup.epoch,
+		.attempt = comm->bringup.attempt,
+		.ring = comm->ring,
+		.what = comm->what,
+	};
+	comm->bringing = job;
+	ha_worker_do(comm->plugin->worker, &job->job);
+	return 0;
+}
+
+static int enter(struct ha_comm *comm)
+{
+	struct comm_job *job = ha_comm_job(comm, run_enter);
+
+	if (!job)
+		return -ENOMEM;
+	job->path = comm->standby;
+	job->peer = comm->bringup.peer;
+	comm->standby = NULL;
+	comm->bringing = job;
+	ha_worker_do(comm->plugin->aimer, &job->job);
+	return 0;
+}
+
+static void say(struct ha_comm *comm, enum ha_word_type type)
+{
+	struct ha_word word = {.type = type, .nonce = comm->nonce, .epoch = comm->bringup.epoch};
+
+	if (type == HA_WORD_PATH)
+		word.path = comm->own;
+	word.path.attempt = comm->bringup.attempt;
+	word.path.rail = comm->bringup.rail;
+	ha_comm_say(comm, &word);
+}
+
+/* The first path: the comm is what NCCL has waited for. */
+static void come_up(struct ha_comm *comm, uint64_t now_ns)
+{
+	const struct ha_times times = {
+		.rto_ns = comm->config.rto_ms * INC_NSEC_PER_MSEC,
+		.heartbeat_ns = comm->config.heartbeat_ms * INC_NSEC_PER_MSEC,
+	};
+
+	if (comm->sends)
+		ha_sender_init(&comm->sender, &times, comm->nonce, comm->dual, comm->ring, now_ns);
+	else
+		ha_receiver_init(&comm->receiver, &times, comm->nonce, comm->dual, now_ns);
+	comm->stage = HA_STAGE_UP;
+	comm->channel = true;
+	comm->looked_at_ns = now_ns;
+	comm->socket_beat.pinged_at_ns = comm->ports_at_ns = now_ns;
+	ha_comm_take_standby(comm);
+	ha_say(comm->plugin, HA_LOG_INFO, "%s: up on %s, %s", comm->what, comm->path->device->name,
+	       comm->dual ? "with a standby" : "single path");
+}
+
+static void up(struct ha_comm *comm, uint64_t now_ns)
+{
+	if (comm->stage != HA_STAGE_UP) {
+		come_up(comm, now_ns);
+		return;
+	}
+	comm->standby_since_ns = now_ns;
+	comm->standby_beat = (struct ha_beat){.pinged_at_ns = now_ns, .heard = true};
+	ha_say(comm->plugin, HA_LOG_TRACE, "%s: %s stands by for epoch %u", comm->what,
+	       comm->standby->device->name, comm->bringup.epoch);
+	HA_TELL(comm, path, comm->bringup.epoch, true, now_ns);
+	ha_comm_register_all(comm);
+}
+
+void ha_comm_bringup(struct ha_comm *comm, unsigned int bits, uint64_t now_ns)
+{
+	int ret = 0;
+
+	if (bits & HA_BRINGUP_DROP)
+		drop(comm);
+	if (bits & HA_BRINGUP_MAKE)
+		ret = make(comm);
+	if (bits & HA_BRINGUP_OFFER)
+		say(comm, HA_WORD_PATH);
+	if (bits & HA_BRINGUP_ENTER)
+		ret = enter(comm);
+	if (bits & HA_BRINGUP_SAY_READY)
+		say(comm, HA_WORD_PATH_READY);
+	if (bits & HA_BRINGUP_SAY_FAILED)
+		say(comm, HA_WORD_PATH_FAILED);
+	if (bits & HA_BRINGUP_DOWN && comm->stage == HA_STAGE_UP)
+		HA_TELL(comm, path, comm->bringup.epoch, false, now_ns);
+	if (bits & HA_BRINGUP_UP)
+		up(comm, now_ns);
+	/* once more at most: what has failed is IDLE, and tries later */
+	if (ret)
+		ha_comm_bringup(comm, ha_bringup_failed(&comm->bringup, now_ns), now_ns);
+}
+
+bool ha_comm_standby_ready(const struct ha_comm *comm)
+{
+	return comm->standby && comm->bringup.state == HA_BRINGUP_READY;
+}
+
+/*
+ * The end has entered an epoch. Its path may be ENTERED only: the peer has gone ahead by the word
+ * that was READY to it. Where there is none (it has died meanwhile, which the peer did not know)
+ * the end is without a path until the next one.
+ */
+void ha_comm_take_standby(struct ha_comm *comm)
+{
+	const struct ha_bringup *bringup = &comm->bringup;
+
+	if (comm->standby && bringup->epoch == comm->end->epoch &&
+	    bringup->state >= HA_BRINGUP_ENTERED) {
+		comm->path = comm->standby;
+		comm->rail = comm->path->rail;
+		comm->standby = NULL;
+	}
+	comm->path_epoch = comm->end->epoch;
+	drop(comm);
+	ha_bringup_taken(&comm->bringup);
+	/* a follower takes what the leader offers next; the leader waits for both ends */
+	if (comm->dual && !comm->bringup.leads)
+		ha_bringup_want(&comm->bringup, comm->end->epoch + 1, 0, inc_now_ns());
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* NCCL's memory in a comm: on the rail in use at once, on the other by the worker. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "hostlib/nccl/comm_priv.h"
+#include "lib/base/clock.h"
+
+static const struct ha_known_region *known_region(const struct ha_region *region)
+{
+	return (const struct ha_known_region *)region;
+}
+
+bool ha_comm_knows(const struct ha_region *region, unsigned int rail)
+{
+	return !region || known_region(region)->known[rail];
+}
+
+/* ---- the worker's --------------------------------------------------------------------------- */
+
+static unsigned int rails(const struct ha_comm *comm)
+{
+	return comm->dual ? HA_RAILS : 1;
+}
+
+/* The next one that is not known on a rail, the rail in use first. */
+static struct ha_known_region *next_unknown(struct ha_comm *comm, unsigned int *rail)
+{
+	struct ha_known_region *region;
+	unsigned int i;
+
+	for (i = 0; i < rails(comm); i++) {
+		*rail = comm->rail ^ i;
+		for (region = comm->regions; region; region = region->next)
+			if (!region->known[*rail] && !region->refused[*rail])
+				return region;
+	}
+	return NULL;
+}
+
+/* Without the comm's lock, which the region is safe without: it is busy. */
+static void register_one(struct ha_comm *comm, struct ha_known_region *region, unsigned int rail)
+{
+	struct inc_err err;
+	int ret;
+
+	region->busy = true;
+	pthread_mutex_unlock(&comm->lock);
+	ret = ha_region_register(&region->region, comm->plugin->caches, comm->device->rail, rail,
+				 &err);
+	pthread_mutex_lock(&comm->lock);
+	region->busy = false;
+	region->known[rail] = !ret;
+	region->refused[rail] = ret;
+	pthread_cond_broadcast(&comm->idle_region);
+	if (ret)
+		ha_say(comm->plugin, HA_LOG_WARN, "%s: %s", comm->what, err.msg);
+}
+
+static void run_register(struct ha_job *base)
+{
+	struct comm_job *job = (struct comm_job *)base;
+	struct ha_comm *comm = job->comm;
+	struct ha_known_region *region;
+	uint64_t now_ns;
+	unsigned int rail;
+
+	pthread_mutex_lock(&comm->lock);
+	while (comm->open && (region = next_unknown(comm, &rail)))
+		register_one(comm, region, rail);
+	comm->registering = false;
+	now_ns = inc_now_ns();
+	if (comm->n_later)
+		ha_comm_post_later(comm, now_ns);
+	ha_comm_job_over(comm, job);
+}
+
+void ha_comm_register_all(struct ha_comm *comm)
+{
+	struct comm_job *job;
+	unsigned int rail;
+
+	if (comm->registering || !comm->open || !next_unknown(comm, &rail))
+		return;
+	job = ha_comm_job(comm, run_register);
+	if (!job)
+		return; /* the next request tries again */
+	comm->registering = true;
+	ha_worker_do(comm->plugin->worker, &job->job);
+}
+
+void ha_comm_free_region(struct ha_comm *comm, struct ha_known_region *region)
+{
+	ha_region_release(&region->region, comm->plugin->caches);
+	if (region->region.dmabuf_fd >= 0)
+		close(region->region.dmabuf_fd);
+	free(region);
+}
+
+/* ---- NCCL's --------------------------------------------------------------------------------- */
+
+int ha_register(struct ha_comm *comm, void *address, size_t bytes, int type, int dmabuf_fd,
+		uint64_t dmabuf_offset, struct ha_region **out, struct inc_err *err)
+{
+	struct ha_known_region *region = calloc(1, sizeof(*region));
+	unsigned int rail;
+	int ret;
+
+	if (!region)
+		return inc_err_set(err, ENOMEM, "%s: %s", comm->what, strerror(ENOMEM));
+	/* the caller closes its descriptor when this returns; the other rail comes later */
+	region->region = (struct ha_region){.address = address,
+					    .bytes = bytes,
+					    .type = type,
+					    .dmabuf_fd = dmabuf_fd < 0 ? -1 : dup(dmabuf_fd),
+					    .dmabuf_offset = dmabuf_offset};
+	pthread_mutex_lock(&comm->lock);
+	rail = comm->rail;
+	pthread_mutex_unlock(&comm->lock);
+	ret = ha_region_register(&region->region, comm->plugin->caches, comm->device->rail, rail,
+				 err);
+	if (ret) {
+		ha_comm_free_region(comm, region);
+		return ret;
+	}
+	region->known[rail] = true;
+	pthread_mutex_lock(&comm->lock);
+	region->next = comm->regions;
+	comm->regions = region;
+	ha_comm_register_all(comm);
+	pthread_mutex_unlock(&comm->lock);
+	*out = &region->region;
+	return 0;
+}
+
+void ha_deregister(struct ha_comm *comm, struct ha_region *region)
+{
+	struct ha_known_region *known = (struct ha_known_region *)region, **at;
+
+	pthread_mutex_lock(&comm->lock);
+	while (known->busy)
+		pthread_cond_wait(&comm->idle_region, &comm->lock);
+	for (at = &comm->regions; *at != known; at = &(*at)->next)
+		;
+	*at = known->next;
+	pthread_mutex_unlock(&comm->lock);
+	ha_comm_free_region(comm, known);
+}

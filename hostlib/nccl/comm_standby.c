@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The standby's health, the ports of both rails, and which rail stands by. */
+#include <string.h>
+#include "hostlib/nccl/comm_priv.h"
+#include "lib/base/clock.h"
+
+#define MISSED_MAX 3u
+/* A standby on the rail that is in use is better than none; so often the other one is tried again,
+ * for nobody tells when a link between two switches is mended. */
+#define OTHER_RAIL_NS (500 * INC_NSEC_PER_MSEC)
+
+/* ---- heartbeats ----------------------------------------------------------------------------- */
+
+/* Whether it is time for a PING. What was missed counts at that time only, so that an end that was
+ * stopped for a while does not hold its own silence against the peer. */
+static bool beat(struct ha_comm *comm, struct ha_beat *beat, uint64_t now_ns)
+{
+	if (now_ns - beat->pinged_at_ns < comm->end->times.heartbeat_ns)
+		return false;
+	beat->pinged_at_ns = now_ns;
+	beat->missed = beat->heard ? 0 : beat->missed + 1;
+	beat->heard = false;
+	return true;
+}
+
+static void encode_ping(const struct ha_comm *comm, uint8_t bytes[HA_WORD_BYTES])
+{
+	const struct ha_word word = {
+		.type = HA_WORD_PING, .nonce = comm->nonce, .epoch = comm->end->epoch};
+
+	ha_word_encode(&word, bytes);
+}
+
+static void beat_on_standby(struct ha_comm *comm, uint64_t now_ns)
+{
+	uint8_t bytes[HA_WORD_BYTES];
+
+	if (!beat(comm, &comm->standby_beat, now_ns))
+		return;
+	if (comm->standby_beat.missed >= MISSED_MAX) {
+		ha_say(comm->plugin, HA_LOG_INFO, "%s: %s stands by no longer: it is silent",
+		       comm->what, comm->standby->device->name);
+		ha_comm_bringup(comm, ha_bringup_failed(&comm->bringup, now_ns), now_ns);
+		return;
+	}
+	encode_ping(comm, bytes);
+	ha_path_say(comm->standby, bytes);
+}
+
+static void beat_on_socket(struct ha_comm *comm, uint64_t now_ns)
+{
+	uint8_t bytes[HA_WORD_BYTES];
+
+	if (comm->socket.fd < 0 || !beat(comm, &comm->socket_beat, now_ns))
+		return;
+	encode_ping(comm, bytes);
+	ha_comm_say_on_socket(comm, bytes);
+}
+
+static void tell_channel(struct ha_comm *comm, uint64_t now_ns)
+{
+	const bool alive = ha_comm_standby_ready(comm) ||
+			   (comm->socket.fd >= 0 && comm->socket_beat.missed < MISSED_MAX);
+
+	if (alive == comm->channel)
+		return;
+	comm->channel = alive;
+	HA_TELL(comm, channel, alive, now_ns);
+}
+
+/* ---- ports ---------------------------------------------------------------------------------- */
+
+/* Whether a path's port is as it was when the path was made: up, with the same GID in its place. */
+static bool port_is_good(const struct ha_comm *comm, const struct ha_path *path)
+{
+	const struct ha_rail *rail = &comm->device->rail[path->rail];
+	struct ha_place place;
+
+	if (ha_rail_place(&comm->plugin->devices, rail, &place, NULL))
+		return false;
+	return place.gid_index == path->own_gid_index &&
+	       !memcmp(place.gid, path->own.gid, sizeof(place.gid));
+}
+
+static bool rail_is_up(const struct ha_comm *comm, unsigned int rail)
+{
+	struct ha_place place;
+
+	return !ha_rail_place(&comm->plugin->devices, &comm->device->rail[rail], &place, NULL);
+}
+
+static void bring_up_other_rail(struct ha_comm *comm, uint64_t now_ns)
+{
+	if (comm->bringup.leads)
+		ha_comm_bringup(comm,
+				ha_bringup_want(&comm->bringup, comm->end->epoch + 1,
+						comm->rail ^ 1, now_ns),
+				now_ns);
+	else
+		/* the leader hears that, and tries what this end has now */
+		ha_comm_bringup(comm, ha_bringup_failed(&comm->bringup, now_ns), now_ns);
+}
+
+static bool stands_by_on_rail_in_use(const struct ha_comm *comm)
+{
+	return ha_comm_standby_ready(comm) && comm->standby->rail == comm->rail;
+}
+
+/* A port of ours is back. */
+static void rail_came_up(struct ha_comm *comm, unsigned int rail, uint64_t now_ns)
+{
+	if (stands_by_on_rail_in_use(comm) && rail != comm->rail)
+		bring_up_other_rail(comm, now_ns);
+	else
+		ha_comm_bringup(comm, ha_bringup_hurry(&comm->bringup, now_ns), now_ns);
+}
+
+static void look_at_rails(struct ha_comm *comm, uint64_t now_ns)
+{
+	unsigned int rail;
+
+	for (rail = 0; rail < HA_RAILS; rail++) {
+		const bool up = rail_is_up(comm, rail);
+
+		if (up && !comm->rail_up[rail])
+			rail_came_up(comm, rail, now_ns);
+		comm->rail_up[rail] = up;
+	}
+}
+
+/* Without a standby there is nothing to gain by leaving a path before the device gives it up: its
+ * port may be back by then. */
+static void look_at_ports(struct ha_comm *comm, uint64_t now_ns)
+{
+	const unsigned int changes = atomic_load(&comm->plugin->port_changes);
+
+	if (changes == comm->port_changes_seen &&
+	    now_ns - comm->ports_at_ns < comm->end->times.heartbeat_ns)
+		return;
+	comm->port_changes_seen = changes;
+	comm->ports_at_ns = now_ns;
+	look_at_rails(comm, now_ns);
+	if (ha_comm_standby_ready(comm) && !port_is_good(comm, comm->standby))
+		ha_comm_bringup(comm, ha_bringup_failed(&comm->bringup, now_ns), now_ns);
+	if (ha_comm_standby_ready(comm) && comm->path && comm->end->state == HA_FLOWING &&
+	    !port_is_good(comm, comm->path))
+		HA_TELL(comm, trigger, HA_CAUSE_PORT, now_ns);
+}
+
+/* ---- which rail stands by ------------------------------------------------------------------- */
+
+/* The next epoch's path is the leader's to begin, once both ends have left the one before. */
+static void want_next(struct ha_comm *comm, uint64_t now_ns)
+{
+	const enum ha_state state = comm->end->state;
+	const uint32_t next = comm->end->epoch + 1;
+
+	if (!comm->bringup.leads || comm->bringup.wanted ||
+	    (state != HA_FLOWING && state != HA_BROKEN))
+		return;
+	ha_comm_bringup(comm, ha_bringup_want(&comm->bringup, next, comm->rail ^ 1, now_ns),
+			now_ns);
+}
+
+static void prefer_other_rail(struct ha_comm *comm, uint64_t now_ns)
+{
+	if (!stands_by_on_rail_in_use(comm) || !comm->bringup.leads ||
+	    now_ns - comm->standby_since_ns < OTHER_RAIL_NS || comm->end->state != HA_FLOWING ||
+	    !comm->rail_up[comm->rail ^ 1])
+		return;
+	bring_up_other_rail(comm, now_ns);
+}
+
+static void fail_back(struct ha_comm *comm, uint64_t now_ns)
+{
+	if (comm->config.failback && comm->bringup.leads && comm->rail != 0 &&
+	    ha_comm_standby_ready(comm) && comm->standby->rail == 0 &&
+	    comm->end->state == HA_FLOWING)
+		HA_TELL(comm, trigger, HA_CAUSE_REQUEST, now_ns);
+}
+
+void ha_comm_look_after(struct ha_comm *comm, uint64_t now_ns)
+{
+	if (comm->end->state == HA_FAILED || comm->end->state == HA_DONE)
+		return;
+	if (ha_comm_standby_ready(comm))
+		beat_on_standby(comm, now_ns);
+	else
+		beat_on_socket(comm, now_ns);
+	if (comm->dual) {
+		look_at_ports(comm, now_ns);
+		ha_comm_do(comm, now_ns);
+		want_next(comm, now_ns);
+		ha_comm_bringup(comm, ha_bringup_tick(&comm->bringup, now_ns), now_ns);
+		prefer_other_rail(comm, now_ns);
+		fail_back(comm, now_ns);
+	}
+	tell_channel(comm, now_ns);
+	/* an epoch that was entered without a path is left again */
+	if (!comm->path && comm->end->state == HA_FLOWING)
+		HA_TELL(comm, trigger, HA_CAUSE_ERROR, now_ns);
+	ha_comm_do(comm, now_ns);
+}

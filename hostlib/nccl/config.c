@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "hostlib/nccl/config.h"
+#include "lib/base/clock.h"
+
+#define ACK_TIMEOUT_UNIT_NS 4096u /* of the IBTA: 4.096 us * 2^n */
+#define FOR_EVER_ON_RXE     7
+
+const struct ha_setting ha_settings[] = {
+#define NUMBER(type, member, name, unit, def, least, most, text) \
+	{name, unit, def, least, most, text},
+#define TEXT(member, name, text) {name, NULL, 0, 0, 0, text},
+	HA_NUMBERS(NUMBER) HA_TEXTS(TEXT)
+#undef NUMBER
+#undef TEXT
+		{0}};
+
+/* A decimal number with nothing around it; NULL and "": the default. */
+static int read_number(const struct ha_setting *setting, int64_t *value, struct inc_err *err)
+{
+	const char *text = getenv(setting->name);
+	const char *digits;
+	char *end;
+
+	*value = setting->def;
+	if (!text || !*text)
+		return 0;
+	digits = text + (*text == '-');
+	errno = 0;
+	*value = strtoll(text, &end, 10);
+	/* strtoll() would take blanks and a plus */
+	if (*digits < '0' || *digits > '9' || *end || errno || *value < setting->least ||
+	    *value > setting->most)
+		return inc_err_set(err, EINVAL, "%s: '%.64s' is not a number from %lld to %lld",
+				   setting->name, text, (long long)setting->least,
+				   (long long)setting->most);
+	return 0;
+}
+
+static const char *read_text(const char *name)
+{
+	const char *text = getenv(name);
+
+	return text && *text ? text : NULL;
+}
+
+int ha_config_read(struct ha_config *config, struct inc_err *err)
+{
+	const struct ha_setting *setting = ha_settings;
+	int64_t value;
+	int ret;
+
+#define NUMBER(type, member, ...)                  \
+	ret = read_number(setting++, &value, err); \
+	if (ret)                                   \
+		return ret;                        \
+	config->member = (type)value;
+	HA_NUMBERS(NUMBER)
+#undef NUMBER
+#define TEXT(member, name, text) config->member = read_text(name);
+	HA_TEXTS(TEXT)
+#undef TEXT
+	if (config->heartbeat_ms >= config->rto_ms)
+		return inc_err_set(err, EINVAL,
+				   "HA_NCCL_HEARTBEAT_MS: %u is not less than HA_NCCL_RTO_MS, %u: "
+				   "within that time words are said again",
+				   config->heartbeat_ms, config->rto_ms);
+	return 0;
+}
+
+uint64_t ha_config_window_ns(const struct ha_config *config)
+{
+	const uint64_t timeout_ns = (uint64_t)ACK_TIMEOUT_UNIT_NS << config->qp_timeout;
+
+	/* without retries the first timeout is the last */
+	return timeout_ns * (config->qp_retry_cnt ?: 1);
+}
+
+bool ha_config_doubts(const struct ha_config *config, bool rxe, struct inc_err *why)
+{
+	const uint64_t window_ns = ha_config_window_ns(config);
+	bool any = false;
+
+	why->msg[0] = '\0';
+	if (config->rto_ms * INC_NSEC_PER_MSEC <= 2 * window_ns) {
+		inc_err_add(why,
+			    "HA_NCCL_RTO_MS: %u is not more than twice the %llu ms in which the "
+			    "device itself gives up (HA_NCCL_QP_TIMEOUT %u, HA_NCCL_QP_RETRY_CNT "
+			    "%u; devices stretch that up to fourfold): paths may be left without "
+			    "need",
+			    config->rto_ms, (unsigned long long)(window_ns / INC_NSEC_PER_MSEC),
+			    config->qp_timeout, config->qp_retry_cnt);
+		any = true;
+	}
+	if (rxe && config->qp_retry_cnt == FOR_EVER_ON_RXE) {
+		inc_err_add(why,
+			    "HA_NCCL_QP_RETRY_CNT: %u is for ever on rxe: a dead path is noticed "
+			    "by HA_NCCL_RTO_MS alone; 6 ends",
+			    config->qp_retry_cnt);
+		any = true;
+	}
+	return any;
+}

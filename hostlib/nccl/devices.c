@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "hostlib/nccl/choose.h"
+#include "hostlib/nccl/iflist.h"
+#include "lib/rdma/gid.h"
+
+#define SYS_RDMA  "/sys/class/infiniband"
+#define SYS_NET   "/sys/class/net"
+#define NO_DEVICE "/" /* a name that none has */
+
+/* A port that passes, and what stands in /sys of its device. */
+struct found {
+	const struct inc_rdma_device_info *device;
+	const struct inc_rdma_port_info *port;
+	char pci_path[sizeof(((struct ha_device *)0)->pci_path)];
+	uint64_t guid;
+	bool rxe;
+};
+
+/* ---- /sys ----------------------------------------------------------------------------------- */
+
+/* The first line of an attribute; false where there is none. */
+static bool read_sys(const char *device, const char *attribute, char *line, size_t size)
+{
+	char path[PATH_MAX];
+	FILE *file;
+	bool ok;
+
+	snprintf(path, sizeof(path), SYS_RDMA "/%s/%s", device, attribute);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	ok = fgets(line, size, file);
+	fclose(file);
+	if (ok)
+		line[strcspn(line, "\n")] = '\0';
+	return ok;
+}
+
+/* Where a link of /sys leads, as a path to a PCI function; "" where to none. */
+static void resolve(const char *link, char *out, size_t size)
+{
+	char path[PATH_MAX];
+
+	out[0] = '\0';
+	if (!realpath(link, path))
+		return;
+	ha_pci_path_trim(path);
+	/* a path that is cut would be another one's */
+	if (strlen(path) < size)
+		strcpy(out, path);
+}
+
+/* "0002:c903:00a1:b2c3" */
+static uint64_t parse_guid(const char *text)
+{
+	unsigned int part[4];
+
+	if (sscanf(text, "%4x:%4x:%4x:%4x", &part[0], &part[1], &part[2], &part[3]) != 4)
+		return 0;
+	return (uint64_t)part[0] << 48 | (uint64_t)part[1] << 32 | (uint64_t)part[2] << 16 |
+	       part[3];
+}
+
+static void ask_sys(struct found *found)
+{
+	const char *name = found->device->name;
+	char line[64], link[PATH_MAX];
+
+	/* rxe alone has this file: the interface that it runs on */
+	found->rxe = read_sys(name, "parent", line, sizeof(line));
+	if (found->rxe)
+		snprintf(link, sizeof(link), SYS_NET "/%s/device", line);
+	else
+		snprintf(link, sizeof(link), SYS_RDMA "/%s/device", name);
+	resolve(link, found->pci_path, sizeof(found->pci_path));
+	found->guid = read_sys(name, "sys_image_guid", line, sizeof(line)) ? parse_guid(line) : 0;
+	if (!found->guid)
+		found->guid = found->device->guid;
+}
+
+/* ---- which ---------------------------------------------------------------------------------- */
+
+/* Whether any port of the device may pass, so that others' devices are not opened. */
+static bool any_port_passes(const struct ha_config *config, const char *name)
+{
+	int port;
+
+	for (port = 1; port <= UINT8_MAX; port++)
+		if (ha_iflist_passes(config->ib_hca, HA_IFLIST_DEVICES, name, port))
+			return true;
+	return false;
+}
+
+static int open_inventory(struct ha_devices *devices, struct inc_err *err)
+{
+	struct inc_rdma_filter_entry *entry;
+	struct inc_rdma_filter filter = {0};
+	struct ibv_device **list;
+	int i, n = 0, ret;
+
+	if (!devices->config->ib_hca)
+		return inc_rdma_inventory_open(NULL, &devices->inventory, err);
+	list = ibv_get_device_list(&n);
+	entry = calloc(n + 1, sizeof(*entry));
+	if (!entry) {
+		ret = inc_err_set(err, ENOMEM, "devices: %s", strerror(ENOMEM));
+		goto out;
+	}
+	for (i = 0; list && i < n; i++)
+		if (any_port_passes(devices->config, ibv_get_device_name(list[i])))
+			snprintf(entry[filter.entries++].device, sizeof(entry->device), "%s",
+				 ibv_get_device_name(list[i]));
+	/* without an entry all would pass */
+	if (!filter.entries)
+		strcpy(entry[filter.entries++].device, NO_DEVICE);
+	filter.entry = entry;
+	ret = inc_rdma_inventory_open(&filter, &devices->inventory, err);
+	free(entry);
+out:
+	if (list)
+		ibv_free_device_list(list);
+	return ret;
+}
+
+static bool may_be_used(const struct ha_config *config, const struct inc_rdma_device_info *device,
+			const struct inc_rdma_port_info *port)
+{
+	return !port->fault.error && port->link_layer != INC_RDMA_LINK_UNKNOWN &&
+	       ha_iflist_passes(config->ib_hca, HA_IFLIST_DEVICES, device->name, port->number);
+}
+
+/* All ports that pass, up or not; NULL: no memory. */
+static struct found *find_ports(const struct ha_devices *devices, const struct inc_rdma_list *list,
+				unsigned int *n)
+{
+	const struct inc_rdma_device_info *device = list->device, *end = device + list->devices;
+	struct found *found;
+	unsigned int i, most = 0;
+
+	for (; device < end; device++)
+		most += device->fault.error ? 0 : device->ports;
+	found = calloc(most ?: 1, sizeof(*found));
+	*n = 0;
+	for (device = list->device; found && device < end; device++) {
+		for (i = 0; !device->fault.error && i < device->ports; i++) {
+			if (!may_be_used(devices->config, device, &device->port[i]))
+				continue;
+			found[*n].device = device;
+			found[*n].port = &device->port[i];
+			ask_sys(&found[(*n)++]);
+		}
+	}
+	return found;
+}
+
+/* ---- devices -------------------------------------------------------------------------------- */
+
+static bool take_rail(const struct ha_devices *devices, struct ha_device *device, unsigned int i,
+		      const struct found *found)
+{
+	struct ha_rail *rail = &device->rail[i];
+	const unsigned int max_comms = ha_comms_budget(&found->device->limits, devices->config);
+	const uint32_t max_message_bytes = found->port->max_message_bytes;
+
+	rail->device = inc_rdma_inventory_device(devices->inventory, found->device->index,
+						 found->device->name);
+	if (!rail->device)
+		return false;
+	rail->index = found->device->index;
+	rail->port = found->port->number;
+	/* what one rail cannot do the comm cannot do after a failover */
+	if (!i || max_comms < device->max_comms)
+		device->max_comms = max_comms;
+	if (!i || max_message_bytes < device->max_message_bytes)
+		device->max_message_bytes = max_message_bytes;
+	return true;
+}
+
+static bool take_device(const struct ha_devices *devices, struct ha_device *device,
+			const struct found *found)
+{
+	*device = (struct ha_device){
+		.guid = found->guid,
+		.speed_mbps = found->port->speed_mbps,
+		.affinity = HA_AFFINITY_NONE,
+		.max_recvs = devices->config->max_recvs,
+		.rxe = found->rxe,
+	};
+	strcpy(device->pci_path, found->pci_path);
+	if (!take_rail(devices, device, 0, found))
+		return false;
+	if (device->rail[0].device->ports > 1)
+		snprintf(device->name, sizeof(device->name), "%s:%u", found->device->name,
+			 found->port->number);
+	else
+		snprintf(device->name, sizeof(device->name), "%s", found->device->name);
+	return true;
+}
+
+/* A port that is down is no device of NCCL's, which could not use it; it may stand by, since it may
+ * come up. */
+static int take_devices(struct ha_devices *devices, const struct found *found, unsigned int n)
+{
+	struct ha_candidate *candidate = calloc(n ?: 1, sizeof(*candidate));
+	struct ha_device *device;
+	unsigned int i, standby;
+
+	devices->device = calloc(n ?: 1, sizeof(*devices->device));
+	if (!candidate || !devices->device) {
+		free(candidate);
+		return -ENOMEM;
+	}
+	for (i = 0; i < n; i++)
+		candidate[i] = (struct ha_candidate){
+			.device = found[i].device->name,
+			.port = found[i].port->number,
+			.up = inc_rdma_port_is_up(found[i].port->state),
+			.link_layer = found[i].port->link_layer,
+			.pci_path = found[i].pci_path,
+		};
+	for (i = 0; i < n; i++) {
+		device = &devices->device[devices->n];
+		if (!candidate[i].up || !take_device(devices, device, &found[i]))
+			continue;
+		devices->n++;
+		if (!devices->config->enable_backup)
+			continue;
+		standby = ha_choose_standby(candidate, n, i, &device->affinity);
+		if (standby == n || !take_rail(devices, device, 1, &found[standby]))
+			device->affinity = HA_AFFINITY_NONE;
+	}
+	free(candidate);
+	return 0;
+}
+
+int ha_devices_open(struct ha_devices *devices, const struct ha_config *config, struct inc_err *err)
+{
+	const struct inc_rdma_list *list;
+	struct found *found;
+	unsigned int n;
+	int ret;
+
+	*devices = (struct ha_devices){.config = config};
+	ret = open_inventory(devices, err);
+	if (ret)
+		return ret;
+	list = inc_rdma_inventory_get(devices->inventory);
+	found = find_ports(devices, list, &n);
+	ret = found ? take_devices(devices, found, n) : -ENOMEM;
+	free(found);
+	inc_rdma_list_put(list);
+	if (ret) {
+		ha_devices_close(devices);
+		return inc_err_set(err, -ret, "devices: %s", strerror(-ret));
+	}
+	return 0;
+}
+
+void ha_devices_close(struct ha_devices *devices)
+{
+	unsigned int i, rail;
+
+	for (i = 0; i < devices->n; i++)
+		for (rail = 0; rail < HA_RAILS; rail++)
+			inc_rdma_device_put(devices->device[i].rail[rail].device);
+	free(devices->device);
+	inc_rdma_inventory_close(devices->inventory);
+	*devices = (struct ha_devices){0};
+}
+
+/* ---- where a rail is ------------------------------------------------------------------------ */
+
+/* RoCE v2 before v1, an address that is routed before a link-local one; where the environment names
+ * a place of the table, what is there. */
+static const struct inc_rdma_gid *find_gid(const struct inc_rdma_port_info *port, int index)
+{
+	static const enum inc_rdma_gid_type types[] = {INC_RDMA_GID_ROCE_V2, INC_RDMA_GID_ROCE_V1};
+	const struct inc_rdma_gid *gid = NULL;
+	unsigned int i;
+
+	for (i = 0; !gid && i < 2 * sizeof(types) / sizeof(types[0]); i++)
+		gid = inc_rdma_gid_find(port, &(struct inc_rdma_gid_wish){
+						      .type = types[i / 2],
+						      .global = index < 0 && i % 2 == 0,
+						      .index = index,
+					      });
+	return gid;
+}
+
+static int place_port(const struct ha_config *config, const char *name,
+		      const struct inc_rdma_port_info *port, struct ha_place *place,
+		      struct inc_err *err)
+{
+	const struct inc_rdma_gid *gid;
+
+	if (!inc_rdma_port_is_up(port->state))
+		return inc_err_set(err, ENETDOWN, "%s port %u: %s", name, port->number,
+				   inc_rdma_port_state_name(port->state));
+	*place = (struct ha_place){
+		.link_layer = port->link_layer,
+		.state = port->state,
+		.lid = port->lid,
+		.mtu_bytes = port->active_mtu_bytes,
+		.max_message_bytes = port->max_message_bytes,
+	};
+	if (port->link_layer != INC_RDMA_LINK_ETHERNET)
+		return 0;
+	gid = find_gid(port, config->gid_index);
+	if (!gid && config->gid_index >= 0)
+		return inc_err_set(err, EADDRNOTAVAIL,
+				   "%s port %u: no GID of RoCE at NCCL_IB_GID_INDEX, %d", name,
+				   port->number, config->gid_index);
+	if (!gid)
+		return inc_err_set(err, EADDRNOTAVAIL,
+				   "%s port %u: no GID of RoCE: does its interface have an "
+				   "address?",
+				   name, port->number);
+	place->gid_index = gid->index;
+	memcpy(place->gid, gid->raw, sizeof(place->gid));
+	return 0;
+}
+
+int ha_rail_place(const struct ha_devices *devices, const struct ha_rail *rail,
+		  struct ha_place *place, struct inc_err *err)
+{
+	const struct inc_rdma_list *list = inc_rdma_inventory_get(devices->inventory);
+	const char *name = rail->device->name;
+	const struct inc_rdma_device_info *device = inc_rdma_device_find(list, rail->index, name);
+	const struct inc_rdma_port_info *port =
+		device && !device->fault.error ? inc_rdma_port_find(device, rail->port) : NULL;
+	int ret;
+
+	if (port && !port->fault.error)
+		ret = place_port(devices->config, name, port, place, err);
+	else
+		ret = inc_err_set(err, ENODEV, "%s port %u: gone", name, rail->port);
+	inc_rdma_list_put(list);
+	return ret;
+}

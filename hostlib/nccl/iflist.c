@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdlib.h>
+#include <string.h>
+#include "hostlib/nccl/iflist.h"
+
+#define PREFIX_BYTES 63u /* that NCCL keeps of an entry's name */
+
+/* An entry of len bytes: its name up to a colon, which is cut, then a port; none, empty or -1: any.
+ * A port that is no number is 0, which no device has. */
+static bool entry_matches(const char *entry, size_t len, bool whole, const char *name, int port)
+{
+	const char *colon = memchr(entry, ':', len);
+	size_t name_len = colon ? (size_t)(colon - entry) : len;
+	const char *digits = colon ? colon + 1 : entry + len;
+	int own_port = digits < entry + len && *digits != ':' ? atoi(digits) : -1;
+
+	if (name_len > PREFIX_BYTES)
+		name_len = PREFIX_BYTES;
+	if (strncmp(name, entry, name_len) || (whole && name[name_len]))
+		return false;
+	return port == -1 || own_port == -1 || port == own_port;
+}
+
+bool ha_iflist_passes(const char *list, unsigned int max_entries, const char *name, int port)
+{
+	bool negated = false, whole = false, found = false;
+	unsigned int n = 0;
+	size_t len;
+
+	if (list && *list == '^') {
+		negated = true;
+		list++;
+	}
+	if (list && *list == '=') {
+		whole = true;
+		list++;
+	}
+	for (; list && *list && n < max_entries; list += len) {
+		list += strspn(list, ",");
+		len = strcspn(list, ",");
+		/* one without a name is none */
+		if (!len || *list == ':')
+			continue;
+		n++;
+		found = found || entry_matches(list, len, whole, name, port);
+	}
+	/* a list without entries has everything in it, and behind "^" lets nothing pass */
+	return (found || !n) != negated;
+}

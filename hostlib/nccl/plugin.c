@@ -1,0 +1,593 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The plugin as NCCL sees it: tables of functions, one per version of its interface (abi.h), thin
+ * over comm.h. What fails is said to NCCL's log once, here; what fails in a comm later says the
+ * comm itself. Threads: any, as NCCL calls.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include "hostlib/nccl/abi.h"
+#include "hostlib/nccl/comm.h"
+
+#define NAME        "HA"
+#define EXPORTED    __attribute__((visibility("default")))
+#define MAX_P2P     (1ull << 30) /* of one message; what NCCL's own transport has */
+#define MAX_CONFIG  255          /* of a traffic class */
+#define NOT_OFFERED HA_NCCL_INVALID_USAGE
+
+/* What init of version 11 makes for an NCCL communicator. */
+struct context {
+	struct ha_plugin *plugin;
+	int traffic_class;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ha_plugin *shared; /* under the lock; NULL: not initialised */
+static unsigned int inits;       /* likewise: how often ha_plugin_open() has succeeded */
+static _Atomic(ha_nccl_logger) logger;
+
+/* ---- log and errors ------------------------------------------------------------------------- */
+
+static void log_line(enum ha_log_level level, const char *file, int line, const char *text)
+{
+	static const enum ha_nccl_log_level levels[] = {
+		[HA_LOG_WARN] = HA_NCCL_LOG_WARN,
+		[HA_LOG_INFO] = HA_NCCL_LOG_INFO,
+		[HA_LOG_TRACE] = HA_NCCL_LOG_TRACE,
+	};
+	const ha_nccl_logger log = logger;
+
+	if (log)
+		log(levels[level], HA_NCCL_LOG_NET, file, line, "NET/" NAME " : %s", text);
+}
+
+/* What an errno is to NCCL: a peer or the way to it, a caller, this machine, or ourselves. */
+static enum ha_nccl_result result_of(int ret)
+{
+	switch (-ret) {
+	case 0:
+		return HA_NCCL_SUCCESS;
+	case EIO:
+	case EPIPE:
+	case ECONNRESET:
+	case ECONNABORTED:
+	case ECONNREFUSED:
+	case ETIMEDOUT:
+	case EHOSTUNREACH:
+	case ENETUNREACH:
+		return HA_NCCL_REMOTE_ERROR;
+	case EINVAL:
+	case EMSGSIZE:
+		return HA_NCCL_INVALID_ARGUMENT;
+	case EOPNOTSUPP:
+	case ESHUTDOWN:
+		return HA_NCCL_INVALID_USAGE;
+	case ENOMEM:
+	case EMFILE:
+	case ENFILE:
+	case EACCES:
+	case EPERM:
+	case EFAULT:
+	case ENODEV:
+	case ENETDOWN:
+	case EADDRNOTAVAIL:
+		return HA_NCCL_SYSTEM_ERROR;
+	default:
+		return HA_NCCL_INTERNAL_ERROR;
+	}
+}
+
+/* The same, with its story in the log. */
+static enum ha_nccl_result said(int ret, int line, const struct inc_err *err)
+{
+	if (ret)
+		log_line(HA_LOG_WARN, __FILE__, line, err->msg[0] ? err->msg : strerror(-ret));
+	return result_of(ret);
+}
+
+/* ---- init and devices ----------------------------------------------------------------------- */
+
+/* Each device with its standby, and what it can hold. */
+static void tell_devices(const struct ha_plugin *plugin)
+{
+	static const char *const affinities[] = {
+#define TEXT(NAME_, text) [HA_AFFINITY_##NAME_] = (text),
+		HA_AFFINITIES(TEXT)
+#undef TEXT
+	};
+	const struct ha_devices *devices = ha_plugin_devices(plugin);
+	const struct ha_device *device = devices->device, *end = device + devices->n;
+	struct inc_err text;
+	bool rxe = false;
+
+	if (!devices->n)
+		log_line(HA_LOG_INFO, __FILE__, __LINE__, "no RDMA port that is up");
+	for (; device < end; device++) {
+		rxe = rxe || device->rxe;
+		text.msg[0] = '\0';
+		inc_err_add(&text, "%s: standby %s port %u (%s), %u comms of %u receives",
+			    device->name,
+			    device->rail[1].device ? device->rail[1].device->name : "-",
+			    device->rail[1].port, affinities[device->affinity], device->max_comms,
+			    device->max_recvs);
+		log_line(HA_LOG_INFO, __FILE__, __LINE__, text.msg);
+	}
+	if (ha_config_doubts(devices->config, rxe, &text))
+		log_line(HA_LOG_WARN, __FILE__, __LINE__, text.msg);
+}
+
+static enum ha_nccl_result init(ha_nccl_logger log, struct ha_plugin **out)
+{
+	struct inc_err err = {""};
+	int ret;
+
+	if (log)
+		logger = log;
+	pthread_mutex_lock(&lock);
+	ret = ha_plugin_open(out, log_line, &err);
+	if (!ret) {
+		if (!inits++)
+			tell_devices(*out);
+		shared = *out;
+	}
+	pthread_mutex_unlock(&lock);
+	/* at init nothing but the environment is an argument */
+	return ret == -EINVAL ? (said(ret, __LINE__, &err), HA_NCCL_INVALID_USAGE)
+			      : said(ret, __LINE__, &err);
+}
+
+static enum ha_nccl_result finalize(void *context)
+{
+	struct context *c = context;
+
+	if (!c)
+		return HA_NCCL_INVALID_ARGUMENT;
+	pthread_mutex_lock(&lock);
+	if (!--inits)
+		shared = NULL;
+	ha_plugin_close(c->plugin);
+	pthread_mutex_unlock(&lock);
+	free(c);
+	return HA_NCCL_SUCCESS;
+}
+
+static struct ha_plugin *plugin_now(void)
+{
+	struct ha_plugin *plugin;
+
+	pthread_mutex_lock(&lock);
+	plugin = shared;
+	pthread_mutex_unlock(&lock);
+	return plugin;
+}
+
+static enum ha_nccl_result devices(int *ndev)
+{
+	const struct ha_plugin *plugin = plugin_now();
+
+	if (!plugin || !ndev)
+		return HA_NCCL_INVALID_USAGE;
+	*ndev = ha_plugin_devices(plugin)->n;
+	return HA_NCCL_SUCCESS;
+}
+
+static const struct ha_device *device_at(int dev)
+{
+	const struct ha_plugin *plugin = plugin_now();
+
+	if (!plugin || dev < 0 || (unsigned int)dev >= ha_plugin_devices(plugin)->n)
+		return NULL;
+	return &ha_plugin_devices(plugin)->device[dev];
+}
+
+static enum ha_nccl_result get_properties_v11(int dev, struct ha_nccl_properties_v11 *props)
+{
+	const struct ha_device *device = device_at(dev);
+	uint64_t most = MAX_P2P;
+
+	if (!device || !props)
+		return HA_NCCL_INVALID_ARGUMENT;
+	if (device->max_message_bytes && device->max_message_bytes < most)
+		most = device->max_message_bytes;
+	*props = (struct ha_nccl_properties_v11){
+		.name = (char *)device->name,
+		.pci_path = device->pci_path[0] ? (char *)device->pci_path : NULL,
+		.guid = device->guid,
+		/* no GPU memory: an iflush of it does not exist */
+		.ptr_support = HA_NCCL_PTR_HOST,
+		.reg_is_global = 0,
+		.force_flush = 0,
+		.speed = device->speed_mbps,
+		.port = device->rail[0].port,
+		.latency = 0,
+		.max_comms = device->max_comms,
+		.max_recvs = device->max_recvs,
+		.device_type = HA_NCCL_DEVICE_HOST,
+		.device_version = HA_NCCL_DEVICE_INVALID_VERSION,
+		.virtual_device = {.ndevs = 1, .devs = {dev}},
+		.max_p2p_bytes = most,
+		.max_coll_bytes = most,
+		.max_multi_request_size = 1,
+	};
+	return HA_NCCL_SUCCESS;
+}
+
+static enum ha_nccl_result get_properties_v9(int dev, struct ha_nccl_properties_v9 *props)
+{
+	struct ha_nccl_properties_v11 all;
+	const enum ha_nccl_result ret =
+		props ? get_properties_v11(dev, &all) : HA_NCCL_INVALID_ARGUMENT;
+
+	/* version 11 has a member more at the end */
+	static_assert(offsetof(struct ha_nccl_properties_v11, max_multi_request_size) ==
+			      sizeof(*props),
+		      "version 9 is the beginning of version 11");
+	if (!ret)
+		memcpy(props, &all, sizeof(*props));
+	return ret;
+}
+
+static enum ha_nccl_result get_properties_v8(int dev, struct ha_nccl_properties_v8 *props)
+{
+	struct ha_nccl_properties_v11 all;
+	const enum ha_nccl_result ret =
+		props ? get_properties_v11(dev, &all) : HA_NCCL_INVALID_ARGUMENT;
+
+	if (!ret)
+		*props = (struct ha_nccl_properties_v8){
+			.name = all.name,
+			.pci_path = all.pci_path,
+			.guid = all.guid,
+			.ptr_support = all.ptr_support,
+			.reg_is_global = all.reg_is_global,
+			.speed = all.speed,
+			.port = all.port,
+			.latency = all.latency,
+			.max_comms = all.max_comms,
+			.max_recvs = all.max_recvs,
+			.device_type = all.device_type,
+			.device_version = all.device_version,
+		};
+	return ret;
+}
+
+/* Merged devices are not offered: NCCL then keeps the ports as they are. */
+static enum ha_nccl_result make_virtual_device(int *dev, struct ha_nccl_vdevice *parts)
+{
+	if (!dev || !parts || parts->ndevs != 1 || !device_at(parts->devs[0]))
+		return NOT_OFFERED;
+	*dev = parts->devs[0];
+	return HA_NCCL_SUCCESS;
+}
+
+static enum ha_nccl_result set_attributes(void *context, struct ha_nccl_attr *attr)
+{
+	return HA_NCCL_SUCCESS; /* they are hints */
+}
+
+/* ---- comms ---------------------------------------------------------------------------------- */
+
+static enum ha_nccl_result do_listen(struct ha_plugin *plugin, int dev, void *handle, void **out)
+{
+	struct ha_listener *listener = NULL;
+	struct inc_err err = {""};
+	int ret;
+
+	if (!plugin || dev < 0 || !handle || !out)
+		return HA_NCCL_INVALID_ARGUMENT;
+	ret = ha_listen(plugin, dev, handle, &listener, &err);
+	*out = listener;
+	return said(ret, __LINE__, &err);
+}
+
+/* traffic_class: NCCL's, below 0 where nobody has said one. */
+static enum ha_nccl_result do_connect(struct ha_plugin *plugin, int dev, int traffic_class,
+				      void *handle, void **out,
+				      struct ha_nccl_device_handle **offload)
+{
+	struct ha_comm *comm = NULL;
+	struct inc_err err = {""};
+	int ret;
+
+	if (!plugin || dev < 0 || !handle || !out || traffic_class > MAX_CONFIG)
+		return HA_NCCL_INVALID_ARGUMENT;
+	if (offload)
+		*offload = NULL;
+	ret = ha_connect(plugin, dev, handle, traffic_class < 0 ? -1 : traffic_class, &comm, &err);
+	*out = comm;
+	return said(ret, __LINE__, &err);
+}
+
+static enum ha_nccl_result do_accept(void *listener, void **out,
+				     struct ha_nccl_device_handle **offload)
+{
+	struct ha_comm *comm = NULL;
+	struct inc_err err = {""};
+	int ret;
+
+	if (!listener || !out)
+		return HA_NCCL_INVALID_ARGUMENT;
+	if (offload)
+		*offload = NULL;
+	ret = ha_accept(listener, &comm, &err);
+	*out = comm;
+	return said(ret, __LINE__, &err);
+}
+
+static enum ha_nccl_result close_comm(void *comm)
+{
+	if (comm)
+		ha_comm_close(comm);
+	return HA_NCCL_SUCCESS;
+}
+
+static enum ha_nccl_result close_listener(void *listener)
+{
+	if (listener)
+		ha_listener_close(listener);
+	return HA_NCCL_SUCCESS;
+}
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+static enum ha_nccl_result reg_dmabuf(void *comm, void *data, size_t size, int type,
+				      uint64_t offset, int fd, void **out)
+{
+	struct ha_region *region = NULL;
+	struct inc_err err = {""};
+	int ret;
+
+	if (!comm || !out)
+		return HA_NCCL_INVALID_ARGUMENT;
+	*out = NULL;
+	if (type != HA_NCCL_PTR_HOST)
+		return said(
+			inc_err_set(&err, EOPNOTSUPP, "memory of type %d: host memory alone", type),
+			__LINE__, &err);
+	ret = ha_register(comm, data, size, type, fd, offset, &region, &err);
+	*out = region;
+	return said(ret, __LINE__, &err);
+}
+
+static enum ha_nccl_result reg(void *comm, void *data, size_t size, int type, void **out)
+{
+	return reg_dmabuf(comm, data, size, type, 0, -1, out);
+}
+
+static enum ha_nccl_result dereg(void *comm, void *region)
+{
+	if (!comm)
+		return HA_NCCL_INVALID_ARGUMENT;
+	if (region)
+		ha_deregister(comm, region);
+	return HA_NCCL_SUCCESS;
+}
+
+static enum ha_nccl_result device_region(void *comm, void *region, void **out)
+{
+	return NOT_OFFERED; /* device offload */
+}
+
+static enum ha_nccl_result device_consumed(void *comm, int n, void *request)
+{
+	return NOT_OFFERED; /* device offload */
+}
+
+/* ---- data ----------------------------------------------------------------------------------- */
+
+static enum ha_nccl_result send_sized(void *comm, void *data, size_t size, int tag, void *region,
+				      void **out)
+{
+	struct ha_request *request = NULL;
+	int ret;
+
+	if (!comm || !out)
+		return HA_NCCL_INVALID_ARGUMENT;
+	ret = ha_isend(comm, data, size, tag, region, &request);
+	*out = request;
+	return result_of(ret);
+}
+
+/* *out has NCCL's wish to do without the completion, or nothing: a request that is complete all the
+ * same is right for both. */
+static enum ha_nccl_result recv_sized(void *comm, int n, void **data, size_t *sizes, int *tags,
+				      void **regions, void **out)
+{
+	struct ha_request *request = NULL;
+	int ret;
+
+	if (!comm || n < 1 || n > (int)HA_GROUP || !data || !sizes || !tags || !regions || !out)
+		return HA_NCCL_INVALID_ARGUMENT;
+	ret = ha_irecv(comm, n, data, sizes, tags, (struct ha_region **)regions, &request);
+	*out = request;
+	return result_of(ret);
+}
+
+static enum ha_nccl_result send_v8(void *comm, void *data, int size, int tag, void *region,
+				   void **out)
+{
+	if (size < 0)
+		return HA_NCCL_INVALID_ARGUMENT;
+	return send_sized(comm, data, size, tag, region, out);
+}
+
+static enum ha_nccl_result send_profiled(void *comm, void *data, size_t size, int tag, void *region,
+					 void *profile, void **out)
+{
+	return send_sized(comm, data, size, tag, region, out);
+}
+
+static enum ha_nccl_result recv_v8(void *comm, int n, void **data, int *sizes, int *tags,
+				   void **regions, void **out)
+{
+	size_t wide[HA_GROUP];
+	int i;
+
+	if (!sizes)
+		return HA_NCCL_INVALID_ARGUMENT;
+	for (i = 0; i < n && i < (int)HA_GROUP; i++) {
+		if (sizes[i] < 0)
+			return HA_NCCL_INVALID_ARGUMENT;
+		wide[i] = sizes[i];
+	}
+	return recv_sized(comm, n, data, wide, tags, regions, out);
+}
+
+static enum ha_nccl_result recv_profiled(void *comm, int n, void **data, size_t *sizes, int *tags,
+					 void **regions, void **profiles, void **out)
+{
+	return recv_sized(comm, n, data, sizes, tags, regions, out);
+}
+
+static enum ha_nccl_result flush(void *comm, int n, void **data, int *sizes, void **regions,
+				 void **out)
+{
+	struct ha_request *request = NULL;
+	int ret;
+
+	if (!comm || n < 0 || n > (int)HA_GROUP || !data || !sizes || !regions || !out)
+		return HA_NCCL_INVALID_ARGUMENT;
+	ret = ha_iflush(comm, n, data, sizes, (struct ha_region **)regions, &request);
+	*out = request;
+	return result_of(ret);
+}
+
+static enum ha_nccl_result test(void *request, int *done, int *sizes)
+{
+	bool complete = false;
+	int ret;
+
+	if (!request || !done)
+		return HA_NCCL_INVALID_ARGUMENT;
+	ret = ha_test(request, &complete, sizes);
+	*done = complete;
+	return result_of(ret);
+}
+
+/* ---- versions ------------------------------------------------------------------------------- */
+
+/* Up to version 10 nothing ends what init has begun: it lasts as long as the process. */
+static enum ha_nccl_result init_v8(ha_nccl_logger log)
+{
+	struct ha_plugin *plugin;
+
+	return init(log, &plugin);
+}
+
+static enum ha_nccl_result init_v10(ha_nccl_logger log, ha_nccl_profiler profiler)
+{
+	return init_v8(log);
+}
+
+static enum ha_nccl_result init_v11(void **out, uint64_t comm_id,
+				    struct ha_nccl_comm_config *config, ha_nccl_logger log,
+				    ha_nccl_profiler profiler)
+{
+	struct context *context = out ? calloc(1, sizeof(*context)) : NULL;
+	enum ha_nccl_result ret;
+
+	if (!context)
+		return out ? HA_NCCL_SYSTEM_ERROR : HA_NCCL_INVALID_ARGUMENT;
+	ret = init(log, &context->plugin);
+	if (ret) {
+		free(context);
+		return ret;
+	}
+	context->traffic_class = config ? config->traffic_class : HA_NCCL_TRAFFIC_CLASS_UNDEF;
+	*out = context;
+	return HA_NCCL_SUCCESS;
+}
+
+static enum ha_nccl_result listen_v8(int dev, void *handle, void **out)
+{
+	return do_listen(plugin_now(), dev, handle, out);
+}
+
+static enum ha_nccl_result listen_v11(void *context, int dev, void *handle, void **out)
+{
+	const struct context *c = context;
+
+	return do_listen(c ? c->plugin : NULL, dev, handle, out);
+}
+
+static enum ha_nccl_result connect_v8(int dev, void *handle, void **out,
+				      struct ha_nccl_device_handle **offload)
+{
+	return do_connect(plugin_now(), dev, HA_NCCL_TRAFFIC_CLASS_UNDEF, handle, out, offload);
+}
+
+static enum ha_nccl_result connect_v10(int dev, struct ha_nccl_comm_config *config, void *handle,
+				       void **out, struct ha_nccl_device_handle **offload)
+{
+	return do_connect(plugin_now(), dev,
+			  config ? config->traffic_class : HA_NCCL_TRAFFIC_CLASS_UNDEF, handle, out,
+			  offload);
+}
+
+static enum ha_nccl_result connect_v11(void *context, int dev, void *handle, void **out,
+				       struct ha_nccl_device_handle **offload)
+{
+	const struct context *c = context;
+
+	return do_connect(c ? c->plugin : NULL, dev,
+			  c ? c->traffic_class : HA_NCCL_TRAFFIC_CLASS_UNDEF, handle, out, offload);
+}
+
+/* What no version changes. */
+#define COMMON                                                                           \
+	.name = NAME, .devices = devices, .accept = do_accept, .regMr = reg,             \
+	.regMrDmaBuf = reg_dmabuf, .deregMr = dereg, .iflush = flush, .test = test,      \
+	.closeSend = close_comm, .closeRecv = close_comm, .closeListen = close_listener, \
+	.getDeviceMr = device_region, .irecvConsumed = device_consumed
+
+extern const struct ha_nccl_net_v8 ncclNetPlugin_v8;
+extern const struct ha_nccl_net_v9 ncclNetPlugin_v9;
+extern const struct ha_nccl_net_v10 ncclNetPlugin_v10;
+extern const struct ha_nccl_net_v11 ncclNetPlugin_v11;
+
+EXPORTED const struct ha_nccl_net_v8 ncclNetPlugin_v8 = {
+	COMMON,
+	.init = init_v8,
+	.getProperties = get_properties_v8,
+	.listen = listen_v8,
+	.connect = connect_v8,
+	.isend = send_v8,
+	.irecv = recv_v8,
+};
+
+EXPORTED const struct ha_nccl_net_v9 ncclNetPlugin_v9 = {
+	COMMON,
+	.init = init_v8,
+	.getProperties = get_properties_v9,
+	.listen = listen_v8,
+	.connect = connect_v8,
+	.isend = send_sized,
+	.irecv = recv_sized,
+	.makeVDevice = make_virtual_device,
+};
+
+EXPORTED const struct ha_nccl_net_v10 ncclNetPlugin_v10 = {
+	COMMON,
+	.init = init_v10,
+	.getProperties = get_properties_v9,
+	.listen = listen_v8,
+	.connect = connect_v10,
+	.isend = send_profiled,
+	.irecv = recv_profiled,
+	.makeVDevice = make_virtual_device,
+};
+
+EXPORTED const struct ha_nccl_net_v11 ncclNetPlugin_v11 = {
+	COMMON,
+	.init = init_v11,
+	.getProperties = get_properties_v11,
+	.listen = listen_v11,
+	.connect = connect_v11,
+	.isend = send_profiled,
+	.irecv = recv_profiled,
+	.makeVDevice = make_virtual_device,
+	.finalize = finalize,
+	.setNetAttr = set_attributes,
+};

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include "hostlib/nccl/comm_priv.h"
+#include "hostlib/nccl/progress_thread.h"
+#include "lib/base/clock.h"
+#include "lib/base/thread.h"
+
+/* How long it sleeps: while a comm has something under way, and else, as a part of a heartbeat, so
+ * that the peer's words on the standby are answered in time. */
+#define BUSY_SLEEP_MS        1
+#define SLEEPS_PER_HEARTBEAT 4
+#define EVENTS               16
+/* Not every device tells all that becomes of its ports. */
+#define REFRESH_NS (5 * INC_NSEC_PER_SEC)
+
+struct ha_progress {
+	struct ha_plugin *plugin;
+	pthread_t thread;
+	int wake_fd, epoll_fd;
+	pthread_mutex_t lock; /* the next two */
+	struct ha_comm *incoming;
+	bool stopping;
+	/* the thread's own */
+	struct ha_comm *comms;
+	unsigned int open; /* of them, at the end: not closed */
+	uint64_t refreshed_at_ns;
+};
+
+/* Whether the thread is to end. */
+static bool take_incoming(struct ha_progress *p)
+{
+	struct ha_comm *comm;
+	bool stopping;
+
+	pthread_mutex_lock(&p->lock);
+	while ((comm = p->incoming)) {
+		p->incoming = comm->next;
+		comm->next = p->comms;
+		p->comms = comm;
+	}
+	stopping = p->stopping;
+	pthread_mutex_unlock(&p->lock);
+	return stopping;
+}
+
+/* One round over all comms: HA_ROUND_* bits of all. */
+static unsigned int look_at_comms(struct ha_progress *p, bool wide)
+{
+	struct ha_comm **at = &p->comms, *comm;
+	unsigned int bits, all = 0;
+
+	p->open = 0;
+	while ((comm = *at)) {
+		bits = HA_ROUND_CLOSING; /* somebody is at it: not known, look again */
+		if (!pthread_mutex_trylock(&comm->lock)) {
+			bits = ha_comm_round(comm, p->plugin->config.poll_batch, wide,
+					     inc_now_ns());
+			pthread_mutex_unlock(&comm->lock);
+		}
+		all |= bits;
+		p->open += !!(bits & HA_ROUND_OPEN);
+		if (bits & HA_ROUND_OVER) {
+			*at = comm->next;
+			ha_comm_end(comm);
+		} else {
+			at = &comm->next;
+		}
+	}
+	return all;
+}
+
+static void refresh(struct ha_progress *p)
+{
+	struct inc_err err;
+
+	if (inc_rdma_inventory_refresh(p->plugin->devices.inventory, &err) < 0)
+		ha_say(p->plugin, HA_LOG_WARN, "%s", err.msg);
+	p->refreshed_at_ns = inc_now_ns();
+	atomic_fetch_add(&p->plugin->port_changes, 1);
+}
+
+/* Sleeps at most so long. Whether something has come. */
+static bool sleep_until_event(struct ha_progress *p, int timeout_ms)
+{
+	struct epoll_event events[EVENTS];
+	const int n = epoll_wait(p->epoll_fd, events, EVENTS, timeout_ms);
+	bool changed = false;
+	int i;
+
+	for (i = 0; i < n; i++) {
+		if (events[i].data.fd == p->wake_fd)
+			inc_drain_fd(p->wake_fd);
+		else if (events[i].data.fd == inc_rdma_inventory_fd(p->plugin->devices.inventory))
+			changed = inc_rdma_inventory_take(p->plugin->devices.inventory) > 0;
+	}
+	if (changed || inc_now_ns() - p->refreshed_at_ns >= REFRESH_NS)
+		refresh(p);
+	return n > 0;
+}
+
+static void *progress(void *arg)
+{
+	struct ha_progress *p = arg;
+	const struct ha_config *config = &p->plugin->config;
+	const int idle_ms = config->heartbeat_ms / SLEEPS_PER_HEARTBEAT ?: 1;
+	unsigned int rounds = 0, idle = 0, bits;
+	bool wide, stopping;
+
+	for (;;) {
+		stopping = take_incoming(p);
+		wide = idle >= config->idle_spin_threshold ||
+		       ++rounds >= config->poll_standby_interval;
+		bits = look_at_comms(p, wide);
+		if (wide)
+			rounds = 0;
+		if (stopping && !(bits & HA_ROUND_CLOSING))
+			return NULL;
+		idle = bits & HA_ROUND_WORKED ? 0 : idle + (idle < config->idle_spin_threshold);
+		if (idle >= config->idle_spin_threshold)
+			sleep_until_event(p, bits & HA_ROUND_BUSY ? BUSY_SLEEP_MS : idle_ms);
+		else if (wide)
+			sleep_until_event(p, 0);
+	}
+}
+
+static int open_descriptors(struct ha_progress *p, struct inc_err *err)
+{
+	const int inventory_fd = inc_rdma_inventory_fd(p->plugin->devices.inventory);
+
+	p->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	p->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (p->epoll_fd < 0 || p->wake_fd < 0)
+		return inc_err_set(err, errno, "progress thread: %s", strerror(errno));
+	ha_progress_watch(p, p->wake_fd);
+	if (inventory_fd >= 0)
+		ha_progress_watch(p, inventory_fd);
+	return 0;
+}
+
+void ha_progress_free(struct ha_progress *p)
+{
+	if (!p)
+		return;
+	if (p->epoll_fd >= 0)
+		close(p->epoll_fd);
+	if (p->wake_fd >= 0)
+		close(p->wake_fd);
+	pthread_mutex_destroy(&p->lock);
+	free(p);
+}
+
+int ha_progress_start(struct ha_progress **out, struct ha_plugin *plugin, struct inc_err *err)
+{
+	struct ha_progress *p = calloc(1, sizeof(*p));
+	int ret;
+
+	if (!p)
+		return inc_err_set(err, ENOMEM, "progress thread: %s", strerror(ENOMEM));
+	p->plugin = plugin;
+	p->epoll_fd = p->wake_fd = -1;
+	p->refreshed_at_ns = inc_now_ns();
+	pthread_mutex_init(&p->lock, NULL);
+	ret = open_descriptors(p, err);
+	if (!ret) {
+		ret = inc_thread_create(&p->thread, progress, p);
+		if (ret)
+			inc_err_set(err, -ret, "progress thread: %s", strerror(-ret));
+	}
+	if (ret) {
+		ha_progress_free(p);
+		return ret;
+	}
+	*out = p;
+	return 0;
+}
+
+unsigned int ha_progress_stop(struct ha_progress *p)
+{
+	if (!p)
+		return 0;
+	pthread_mutex_lock(&p->lock);
+	p->stopping = true;
+	pthread_mutex_unlock(&p->lock);
+	ha_progress_wake(p);
+	pthread_join(p->thread, NULL);
+	return p->open;
+}
+
+void ha_progress_add(struct ha_progress *p, struct ha_comm *comm)
+{
+	pthread_mutex_lock(&p->lock);
+	comm->next = p->incoming;
+	p->incoming = comm;
+	pthread_mutex_unlock(&p->lock);
+	ha_progress_wake(p);
+}
+
+void ha_progress_wake(struct ha_progress *p)
+{
+	inc_signal_fd(p->wake_fd);
+}
+
+void ha_progress_watch(struct ha_progress *p, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+
+	/* without it the thread is late, not wrong: each sleep is bounded */
+	epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+}

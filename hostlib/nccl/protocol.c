@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
+#include <endian.h>
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include "hostlib/nccl/protocol.h"
+#include "lib/rdma/info.h"
+
+#define WORD_MAGIC   0x494e4357u /* "INCW" */
+#define WORD_VERSION 1u
+
+#define MAX_24BIT     0xffffffu
+#define MIN_MTU_BYTES 256u
+#define MAX_MTU_BYTES 4096u
+
+struct wire_hello {
+	uint8_t dual;
+	uint8_t zero[3];
+	char name[64];
+} __attribute__((packed));
+
+struct wire_path {
+	uint32_t attempt;
+	uint8_t rail;
+	uint8_t link_layer;
+	uint16_t mtu_bytes;
+	uint32_t qpn, psn;
+	uint16_t lid;
+	uint16_t zero;
+	uint8_t gid[16];
+	uint64_t ring;
+	uint32_t ring_rkey;
+} __attribute__((packed));
+
+struct wire_report {
+	uint32_t next;
+	uint8_t received[HA_SLOTS / 8]; /* bit i: byte i / 8, its bit i % 8 from the lowest */
+} __attribute__((packed));
+
+struct wire_word {
+	uint32_t magic;
+	uint8_t version, type, cause, zero;
+	uint64_t nonce;
+	uint32_t epoch;
+	union {
+		struct wire_hello hello;
+		struct wire_path path;
+		struct wire_report report;
+		uint8_t body[HA_WORD_BYTES - 20];
+	};
+} __attribute__((packed));
+static_assert(sizeof(struct wire_word) == HA_WORD_BYTES, "one size for all");
+static_assert(offsetof(struct wire_word, body) == 20, "the head");
+static_assert(sizeof(((struct ha_hello *)0)->name) == sizeof(((struct wire_hello *)0)->name),
+	      "a name is its bytes");
+
+const char *ha_cause_text(enum ha_cause cause)
+{
+	switch (cause) {
+#define CAUSE(NAME, number, text) \
+	case HA_CAUSE_##NAME:     \
+		return text;
+		HA_CAUSES(CAUSE)
+#undef CAUSE
+	}
+	return "?";
+}
+
+const char *ha_word_name(enum ha_word_type type)
+{
+	switch (type) {
+#define WORD(NAME, number, text) \
+	case HA_WORD_##NAME:     \
+		return #NAME;
+		HA_WORDS(WORD)
+#undef WORD
+	}
+	return "?";
+}
+
+/* ---- words ---- */
+
+static bool has_report(enum ha_word_type type)
+{
+	return type == HA_WORD_REPORT || type == HA_WORD_CLOSE;
+}
+
+static void encode_path(const struct ha_word *word, struct wire_path *wire)
+{
+	const struct ha_path_info *path = &word->path;
+
+	wire->attempt = htonl(path->attempt);
+	wire->rail = path->rail;
+	if (word->type != HA_WORD_PATH)
+		return;
+	wire->link_layer = path->link_layer;
+	wire->mtu_bytes = htons(path->mtu_bytes);
+	wire->qpn = htonl(path->qpn);
+	wire->psn = htonl(path->psn);
+	wire->lid = htons(path->lid);
+	memcpy(wire->gid, path->gid, sizeof(wire->gid));
+	wire->ring = htobe64(path->ring);
+	wire->ring_rkey = htonl(path->ring_rkey);
+}
+
+static void encode_report(const struct ha_report *report, struct wire_report *wire)
+{
+	unsigned int i;
+
+	wire->next = htonl(report->next);
+	for (i = 0; i < sizeof(wire->received); i++)
+		wire->received[i] = (uint8_t)(report->received[i / 8] >> i % 8 * 8);
+}
+
+void ha_word_encode(const struct ha_word *word, uint8_t bytes[HA_WORD_BYTES])
+{
+	struct wire_word wire = {.magic = htonl(WORD_MAGIC),
+				 .version = WORD_VERSION,
+				 .type = (uint8_t)word->type,
+				 .cause = (uint8_t)word->cause,
+				 .nonce = htobe64(word->nonce),
+				 .epoch = htonl(word->epoch)};
+
+	if (word->type == HA_WORD_HELLO) {
+		wire.hello.dual = word->hello.dual;
+		memccpy(wire.hello.name, word->hello.name, 0, sizeof(wire.hello.name) - 1);
+	} else if (word->type >= HA_WORD_PATH && word->type <= HA_WORD_PATH_FAILED) {
+		encode_path(word, &wire.path);
+	} else if (has_report(word->type)) {
+		encode_report(&word->report, &wire.report);
+	}
+	memcpy(bytes, &wire, sizeof(wire));
+}
+
+static int decode_hello(const struct wire_hello *wire, struct ha_hello *hello, struct inc_err *err)
+{
+	if (wire->dual > 1)
+		return inc_err_set(err, EPROTO, "HELLO: dual is %u", wire->dual);
+	if (!memchr(wire->name, 0, sizeof(wire->name)))
+		return inc_err_set(err, EPROTO, "HELLO: the name has no end");
+	hello->dual = wire->dual;
+	memccpy(hello->name, wire->name, 0, sizeof(hello->name));
+	return 0;
+}
+
+static int decode_path(const struct wire_path *wire, struct ha_word *word, struct inc_err *err)
+{
+	struct ha_path_info *path = &word->path;
+	const char *name = ha_word_name(word->type);
+
+	path->attempt = ntohl(wire->attempt);
+	path->rail = wire->rail;
+	if (path->rail >= HA_RAILS)
+		return inc_err_set(err, EPROTO, "%s: there is no rail %u", name, path->rail);
+	if (word->type != HA_WORD_PATH)
+		return 0;
+	path->link_layer = wire->link_layer;
+	path->mtu_bytes = ntohs(wire->mtu_bytes);
+	path->qpn = ntohl(wire->qpn);
+	path->psn = ntohl(wire->psn);
+	path->lid = ntohs(wire->lid);
+	memcpy(path->gid, wire->gid, sizeof(path->gid));
+	path->ring = be64toh(wire->ring);
+	path->ring_rkey = ntohl(wire->ring_rkey);
+	if (path->qpn > MAX_24BIT || path->psn > MAX_24BIT)
+		return inc_err_set(err, EPROTO, "PATH: queue pair 0x%x, PSN 0x%x", path->qpn,
+				   path->psn);
+	if (path->mtu_bytes < MIN_MTU_BYTES || path->mtu_bytes > MAX_MTU_BYTES ||
+	    path->mtu_bytes & (path->mtu_bytes - 1))
+		return inc_err_set(err, EPROTO, "PATH: an MTU of %u bytes", path->mtu_bytes);
+	if (path->link_layer > INC_RDMA_LINK_ETHERNET)
+		return inc_err_set(err, EPROTO, "PATH: link layer %u", path->link_layer);
+	return 0;
+}
+
+static int decode_report(const struct wire_report *wire, struct ha_word *word, struct inc_err *err)
+{
+	unsigned int i;
+
+	word->report.next = ntohl(wire->next);
+	for (i = 0; i < sizeof(wire->received); i++)
+		word->report.received[i / 8] |= (uint64_t)wire->received[i] << i % 8 * 8;
+	if (word->report.received[0] & 1)
+		return inc_err_set(err, EPROTO, "%s: the lowest slot not received is received",
+				   ha_word_name(word->type));
+	return 0;
+}
+
+static int decode_body(const struct wire_word *wire, struct ha_word *word, struct inc_err *err)
+{
+	switch (word->type) {
+	case HA_WORD_HELLO:
+		return decode_hello(&wire->hello, &word->hello, err);
+	case HA_WORD_PATH:
+	case HA_WORD_PATH_READY:
+	case HA_WORD_PATH_FAILED:
+		return decode_path(&wire->path, word, err);
+	case HA_WORD_REPORT:
+	case HA_WORD_CLOSE:
+		return decode_report(&wire->report, word, err);
+	case HA_WORD_OPEN:
+	case HA_WORD_RESUME:
+	case HA_WORD_ABORT:
+	case HA_WORD_PING:
+	case HA_WORD_PONG:
+		return 0;
+	}
+	return inc_err_set(err, EPROTO, "a word of type %u", wire->type);
+}
+
+int ha_word_decode(const uint8_t bytes[HA_WORD_BYTES], struct ha_word *word, struct inc_err *err)
+{
+	uint8_t again[HA_WORD_BYTES];
+	struct wire_word wire;
+	int r;
+
+	memset(word, 0, sizeof(*word));
+	memcpy(&wire, bytes, sizeof(wire));
+	if (wire.magic != htonl(WORD_MAGIC))
+		return inc_err_set(err, EPROTO, "no word: it begins with 0x%08x",
+				   ntohl(wire.magic));
+	if (wire.version != WORD_VERSION)
+		return inc_err_set(err, EPROTO, "a word of version %u, not %u", wire.version,
+				   WORD_VERSION);
+	word->type = wire.type;
+	word->cause = wire.cause;
+	word->nonce = be64toh(wire.nonce);
+	word->epoch = ntohl(wire.epoch);
+	r = decode_body(&wire, word, err);
+	if (r)
+		return r;
+	if (*ha_cause_text(word->cause) == '?')
+		return inc_err_set(err, EPROTO, "%s: cause %u", ha_word_name(word->type),
+				   wire.cause);
+	if (!word->epoch && (word->type == HA_WORD_OPEN || word->type == HA_WORD_REPORT ||
+			     word->type == HA_WORD_RESUME))
+		return inc_err_set(err, EPROTO, "%s: nobody enters epoch 0",
+				   ha_word_name(word->type));
+	ha_word_encode(word, again);
+	if (memcmp(again, bytes, sizeof(again)))
+		return inc_err_set(err, EPROTO, "%s: bytes that it does not have are not zero",
+				   ha_word_name(word->type));
+	return 0;
+}
+
+/* ---- slots ---- */
+
+void ha_slot_encode(const struct ha_slot *slot, struct ha_slot_wire *wire)
+{
+	*wire = (struct ha_slot_wire){
+		.address = htobe64(slot->address),
+		.rkey = htonl(slot->rkey),
+		.bytes = htonl(slot->bytes),
+		.tag = htonl(slot->tag),
+		.epoch = htonl(slot->epoch),
+		.index = slot->index,
+		.slots = slot->slots,
+		.sequence = htonl(slot->sequence),
+	};
+}
+
+/* A device may write the place meanwhile: what is written last is read first. */
+int ha_slot_read(const struct ha_slot_wire *wire, uint32_t sequence, uint32_t epoch,
+		 struct ha_slot *slot, struct inc_err *err)
+{
+	uint16_t zero;
+
+	if (ntohl(__atomic_load_n(&wire->sequence, __ATOMIC_ACQUIRE)) != sequence)
+		return 0;
+	slot->slots = __atomic_load_n(&wire->slots, __ATOMIC_ACQUIRE);
+	/* A place that was never written looks like sequence 0. */
+	if (!sequence && !slot->slots)
+		return 0;
+	if (ntohl(__atomic_load_n(&wire->epoch, __ATOMIC_ACQUIRE)) != epoch)
+		return 0;
+	slot->sequence = sequence;
+	slot->epoch = epoch;
+	slot->address = be64toh(__atomic_load_n(&wire->address, __ATOMIC_RELAXED));
+	slot->rkey = ntohl(__atomic_load_n(&wire->rkey, __ATOMIC_RELAXED));
+	slot->bytes = ntohl(__atomic_load_n(&wire->bytes, __ATOMIC_RELAXED));
+	slot->tag = ntohl(__atomic_load_n(&wire->tag, __ATOMIC_RELAXED));
+	slot->index = __atomic_load_n(&wire->index, __ATOMIC_RELAXED);
+	zero = __atomic_load_n(&wire->zero, __ATOMIC_RELAXED);
+	if (slot->slots < 1 || slot->slots > HA_GROUP || slot->index >= slot->slots || zero)
+		return inc_err_set(err, EPROTO, "slot %u: number %u of %u, flags 0x%x", sequence,
+				   slot->index, slot->slots, ntohs(zero));
+	return 1;
+}

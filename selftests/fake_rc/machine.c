@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Devices, their ports, and what they say of themselves. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include "lib/rdma/device_priv.h"
+#include "lib/rdma/gid.h"
+#include "selftests/fake_rc/fake_rc_priv.h"
+
+#undef ibv_get_device_list
+#undef ibv_query_port
+
+#define MAX_CONTEXTS  16 /* open ones of a device */
+#define MAX_EVENTS    64 /* that nobody has read */
+#define FIRST_GID     1  /* place; 0 has a link-local one */
+#define FIRST_IFINDEX 900u
+#define MAX_DEVICES   (FAKE_MACHINE_DEVICES + 8) /* those by hand are behind the machine's */
+
+struct fake_context {
+	struct ibv_context ibv; /* first */
+	struct fake_dev *dev;
+	struct ibv_async_event event[MAX_EVENTS];
+	unsigned int put, taken;
+};
+
+static struct fake_dev devs[MAX_DEVICES];
+static unsigned int n_devs, n_by_hand;
+static struct fake_context *contexts[MAX_DEVICES * MAX_CONTEXTS];
+static enum ibv_port_state state_by_hand = IBV_PORT_ACTIVE;
+
+static void lock(void)
+{
+	pthread_mutex_lock(&fake_lock);
+}
+
+static void unlock(void)
+{
+	pthread_mutex_unlock(&fake_lock);
+}
+
+/* ---- the machine ---------------------------------------------------------------------------- */
+
+static void init_dev(struct fake_dev *dev, const char *name, uint32_t address)
+{
+	*dev = (struct fake_dev){.state = IBV_PORT_ACTIVE, .gid_index = FIRST_GID};
+	dev->ibv.node_type = IBV_NODE_CA;
+	dev->ibv.transport_type = IBV_TRANSPORT_IB;
+	snprintf(dev->ibv.name, sizeof(dev->ibv.name), "%s", name);
+	snprintf(dev->ibv.dev_name, sizeof(dev->ibv.dev_name), "%s", name);
+	inc_rdma_gid_of_ipv4(htonl(address), dev->gid.raw);
+}
+
+void fake_machine(unsigned int devices)
+{
+	char name[16];
+	unsigned int i;
+
+	fake_must(devices <= FAKE_MACHINE_DEVICES, "too many devices");
+	lock();
+	for (i = 0; i < MAX_DEVICES * MAX_CONTEXTS; i++)
+		fake_must(!contexts[i], "a device is still open");
+	fake_forget_packets();
+	for (i = 0; i < devices; i++) {
+		snprintf(name, sizeof(name), "fake%u", i);
+		init_dev(&devs[i], name, 0x0a4e0001 + (i << 8));
+	}
+	n_devs = devices;
+	fake_generation++;
+	unlock();
+}
+
+static struct fake_dev *dev_number(unsigned int device)
+{
+	fake_must(device < n_devs, "there is no such device");
+	return &devs[device];
+}
+
+struct fake_dev *fake_dev_of(const struct ibv_context *ctx)
+{
+	return ((const struct fake_context *)ctx)->dev;
+}
+
+struct fake_dev *fake_dev_at(const union ibv_gid *gid)
+{
+	unsigned int i;
+
+	for (i = 0; i < MAX_DEVICES; i++)
+		if ((i < n_devs || devs[i].by_hand) &&
+		    !memcmp(devs[i].gid.raw, gid->raw, sizeof(gid->raw)))
+			return &devs[i];
+	return NULL;
+}
+
+/* To all that have the device open. */
+static void tell(struct fake_dev *dev, enum ibv_event_type type)
+{
+	struct fake_context *c;
+	unsigned int i;
+
+	for (i = 0; i < MAX_DEVICES * MAX_CONTEXTS; i++) {
+		c = contexts[i];
+		if (!c || c->dev != dev)
+			continue;
+		fake_must(c->put - c->taken < MAX_EVENTS, "nobody reads the events");
+		c->event[c->put++ % MAX_EVENTS] =
+			(struct ibv_async_event){.element.port_num = 1, .event_type = type};
+		fake_must(!eventfd_write(c->ibv.async_fd, 1), "eventfd");
+	}
+}
+
+void fake_faults(unsigned int device, unsigned int faults)
+{
+	lock();
+	dev_number(device)->faults = faults;
+	fake_generation++;
+	unlock();
+}
+
+void fake_port(unsigned int device, bool up)
+{
+	struct fake_dev *dev;
+
+	lock();
+	dev = dev_number(device);
+	dev->state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+	tell(dev, up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
+	fake_generation++;
+	unlock();
+}
+
+unsigned int fake_move_gid(unsigned int device)
+{
+	struct fake_dev *dev;
+	unsigned int index;
+
+	lock();
+	dev = dev_number(device);
+	index = dev->gid_index = FIRST_GID + dev->gid_index % (FAKE_MACHINE_GIDS - 1);
+	tell(dev, IBV_EVENT_GID_CHANGE);
+	unlock();
+	return index;
+}
+
+struct fake_counters fake_count(unsigned int device)
+{
+	struct fake_counters count;
+
+	lock();
+	count = dev_number(device)->count;
+	unlock();
+	return count;
+}
+
+/* ---- the host's interfaces ------------------------------------------------------------------ */
+
+/* Each device's GID is the address of an interface "fakeN", which is not up. */
+struct own_interface {
+	struct ifaddrs ifa; /* first */
+	struct sockaddr_in address;
+	char name[16];
+	bool ours;
+};
+
+int getifaddrs(struct ifaddrs **out)
+{
+	int (*real)(struct ifaddrs **) = dlsym(RTLD_NEXT, "getifaddrs");
+	struct own_interface *own;
+	unsigned int i;
+
+	if (real(out))
+		return -1;
+	for (i = n_devs; i--;) {
+		own = calloc(1, sizeof(*own));
+		own->address.sin_family = AF_INET;
+		memcpy(&own->address.sin_addr, devs[i].gid.raw + 12, 4);
+		snprintf(own->name, sizeof(own->name), "fake%u", i);
+		own->ifa.ifa_name = own->name;
+		own->ifa.ifa_addr = (struct sockaddr *)&own->address;
+		own->ifa.ifa_next = *out;
+		*out = &own->ifa;
+	}
+	return 0;
+}
+
+void freeifaddrs(struct ifaddrs *list)
+{
+	void (*real)(struct ifaddrs *) = dlsym(RTLD_NEXT, "freeifaddrs");
+	struct ifaddrs *next;
+
+	for (; list && !strncmp(list->ifa_name, "fake", 4); list = next) {
+		next = list->ifa_next;
+		free(list);
+	}
+	real(list);
+}
+
+unsigned int if_nametoindex(const char *name)
+{
+	unsigned int (*real)(const char *) = dlsym(RTLD_NEXT, "if_nametoindex");
+
+	return strncmp(name, "fake", 4) ? real(name) : FIRST_IFINDEX + atoi(name + 4);
+}
+
+/* ---- libibverbs: devices -------------------------------------------------------------------- */
+
+struct ibv_device **ibv_get_device_list(int *n)
+{
+	struct ibv_device **list = calloc(n_devs + 1, sizeof(struct ibv_device *));
+	unsigned int i;
+
+	lock();
+	for (i = 0; i < n_devs; i++)
+		list[i] = &devs[i].ibv;
+	*n = n_devs;
+	unlock();
+	return list;
+}
+
+void ibv_free_device_list(struct ibv_device **list)
+{
+	free(list);
+}
+
+__be64 ibv_get_device_guid(struct ibv_device *device)
+{
+	return htobe64(0x02fa4e0000000000ull + ((struct fake_dev *)device - devs));
+}
+
+int ibv_fork_init(void)
+{
+	return 0;
+}
+
+static struct fake_context *make_context(struct fake_dev *dev)
+{
+	struct fake_context *c = calloc(1, sizeof(*c));
+
+	c->dev = dev;
+	c->ibv.device = &dev->ibv;
+	c->ibv.async_fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+	c->ibv.num_comp_vectors = 1;
+	fake_must(c->ibv.async_fd >= 0, "eventfd");
+	fake_set_ops(&c->ibv);
+	return c;
+}
+
+struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+	struct fake_context *c = NULL;
+	unsigned int i;
+
+	lock();
+	if (!fake_refused(FAKE_OPEN)) {
+		c = make_context((struct fake_dev *)device);
+		for (i = 0; contexts[i]; i++)
+			fake_must(i + 1 < MAX_DEVICES * MAX_CONTEXTS, "too many open devices");
+		contexts[i] = c;
+	}
+	unlock();
+	return c ? &c->ibv : NULL;
+}
+
+int ibv_close_device(struct ibv_context *ctx)
+{
+	unsigned int i;
+
+	lock();
+	for (i = 0; contexts[i] != (struct fake_context *)ctx; i++)
+		fake_must(i + 1 < MAX_DEVICES * MAX_CONTEXTS, "a device that is not open");
+	contexts[i] = NULL;
+	close(ctx->async_fd);
+	free(ctx);
+	unlock();
+	return 0;
+}
+
+struct ibv_pd *ibv_alloc_pd(struct ibv_context *ctx)
+{
+	struct ibv_pd *pd = calloc(1, sizeof(*pd));
+
+	pd->context = ctx;
+	return pd;
+}
+
+int ibv_dealloc_pd(struct ibv_pd *pd)
+{
+	free(pd);
+	return 0;
+}
+
+int ibv_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
+{
+	struct fake_context *c = (struct fake_context *)ctx;
+	eventfd_t one;
+
+	if (eventfd_read(ctx->async_fd, &one))
+		return -1;
+	lock();
+	*event = c->event[c->taken++ % MAX_EVENTS];
+	unlock();
+	return 0;
+}
+
+void ibv_ack_async_event(struct ibv_async_event *event)
+{
+}
+
+/* ---- libibverbs: what they say -------------------------------------------------------------- */
+
+int ibv_query_device(struct ibv_context *ctx, struct ibv_device_attr *attr)
+{
+	*attr = (struct ibv_device_attr){
+		.phys_port_cnt = 1,
+		.max_qp = FAKE_MAX_OBJECTS,
+		.max_qp_wr = FAKE_DEPTH,
+		.max_sge = 16,
+		.max_cqe = FAKE_DEPTH,
+		.max_mr = FAKE_MAX_OBJECTS,
+		.max_mr_size = UINT64_MAX,
+		.max_qp_rd_atom = 16,
+		.max_qp_init_rd_atom = 16,
+	};
+	return 0;
+}
+
+int ibv_query_port(struct ibv_context *ctx, uint8_t port, struct _compat_ibv_port_attr *out)
+{
+	struct ibv_port_attr *attr = (struct ibv_port_attr *)out;
+	const struct fake_dev *dev = fake_dev_of(ctx);
+	int ret;
+
+	lock();
+	*attr = (struct ibv_port_attr){
+		.state = dev->by_hand ? state_by_hand : dev->state,
+		.max_mtu = IBV_MTU_4096,
+		.active_mtu = IBV_MTU_1024,
+		.gid_tbl_len = FAKE_MACHINE_GIDS,
+		.max_msg_sz = FAKE_MACHINE_MAX_BYTES,
+		.pkey_tbl_len = 1,
+		.active_width = 2,
+		.active_speed = 32,
+		.link_layer = IBV_LINK_LAYER_ETHERNET,
+	};
+	ret = fake_call_fails() ? ENOMEM : 0;
+	unlock();
+	return ret;
+}
+
+int ibv_query_pkey(struct ibv_context *ctx, uint8_t port, int index, __be16 *pkey)
+{
+	*pkey = 0xffff;
+	return 0;
+}
+
+static bool fill_gid(const struct fake_dev *dev, unsigned int index, struct ibv_gid_entry *entry)
+{
+	*entry = (struct ibv_gid_entry){
+		.gid_index = index, .port_num = 1, .gid_type = IBV_GID_TYPE_ROCE_V2};
+	if (index == dev->gid_index)
+		entry->gid = dev->gid;
+	else if (!index)
+		entry->gid = (union ibv_gid){.raw = {0xfe, 0x80, [15] = dev->gid.raw[14] + 1}};
+	else
+		return false;
+	return true;
+}
+
+int _ibv_query_gid_ex(struct ibv_context *ctx, uint32_t port, uint32_t index,
+		      struct ibv_gid_entry *entry, uint32_t flags, size_t size)
+{
+	bool there;
+
+	lock();
+	there = fill_gid(fake_dev_of(ctx), index, entry);
+	unlock();
+	return there ? 0 : ENODATA;
+}
+
+ssize_t _ibv_query_gid_table(struct ibv_context *ctx, struct ibv_gid_entry *table, size_t most,
+			     uint32_t flags, size_t size)
+{
+	unsigned int i;
+	ssize_t n = 0;
+
+	lock();
+	for (i = 0; i < FAKE_MACHINE_GIDS && n < (ssize_t)most; i++)
+		n += fill_gid(fake_dev_of(ctx), i, &table[n]);
+	unlock();
+	return n;
+}
+
+/* ---- by hand -------------------------------------------------------------------------------- */
+
+void fake_port_state(enum ibv_port_state state)
+{
+	state_by_hand = state;
+}
+
+struct inc_rdma_device *fake_device(const char *name, struct inc_rdma_port_info *port)
+{
+	static struct {
+		struct inc_rdma_device rdma;
+		struct ibv_pd pd;
+		struct inc_rdma_gid gid;
+	} devices[4];
+	static const uint16_t pkey = 0xffff;
+	const unsigned int n = n_by_hand++;
+	struct fake_dev *dev = &devs[FAKE_MACHINE_DEVICES + n];
+	struct inc_rdma_device *device = &devices[n].rdma;
+
+	init_dev(dev, name, 0x0a4d0001 + n);
+	dev->by_hand = true;
+	device->ctx = devices[n].pd.context = &make_context(dev)->ibv;
+	device->pd = &devices[n].pd;
+	snprintf(device->name, sizeof(device->name), "%s", name);
+	device->ports = 1;
+	device->limits = (struct inc_rdma_limits){100, 1000, 16, 1000, 16, 16};
+	inc_rdma_async_init(&device->async);
+	device->refs = 1;
+	devices[n].gid = (struct inc_rdma_gid){
+		.type = INC_RDMA_GID_ROCE_V2, .ifindex = 7, .own_ifindex = 7, .own_ifname = "h"};
+	memcpy(devices[n].gid.raw, dev->gid.raw, sizeof(dev->gid.raw));
+	*port = (struct inc_rdma_port_info){.number = 1,
+					    .link_layer = INC_RDMA_LINK_ETHERNET,
+					    .state = INC_RDMA_PORT_ACTIVE,
+					    .active_mtu_bytes = 1024,
+					    .max_message_bytes = FAKE_MAX_MESSAGE_BYTES,
+					    .pkey = &pkey,
+					    .pkeys = 1,
+					    .gid = &devices[n].gid,
+					    .gids = 1};
+	return device;
+}

@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What there is, and what of it fails; completion queues and memory. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include "selftests/fake_rc/fake_rc_priv.h"
+
+#undef ibv_reg_mr
+
+struct entry {
+	struct ibv_wc wc;
+	uint32_t qpn; /* frees the send queue of this queue pair */
+	uint64_t up_to;
+};
+
+struct fake_cq {
+	struct ibv_cq ibv; /* first */
+	struct entry entry[FAKE_DEPTH];
+	uint64_t put, taken;
+	bool armed;
+	unsigned int late, unacknowledged;
+};
+
+struct fake_mr {
+	struct ibv_mr ibv; /* first */
+	int access;
+};
+
+pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct fake_mr *mrs[FAKE_MAX_OBJECTS];
+static struct fake_cq *cqs[FAKE_MAX_OBJECTS];
+static unsigned int n_mrs, n_cqs;
+static unsigned int objects, calls_to_failure;
+static bool has_failed, notify_late;
+static void (*before_arming)(void);
+static struct {
+	int error;
+	unsigned int times;
+} refused[FAKE_N_CALLS];
+
+static void lock(void)
+{
+	pthread_mutex_lock(&fake_lock);
+}
+
+static void unlock(void)
+{
+	pthread_mutex_unlock(&fake_lock);
+}
+
+void fake_must(bool holds, const char *reason)
+{
+	if (holds)
+		return;
+	fprintf(stderr, "# fake_rc: %s\n", reason);
+	abort();
+}
+
+uint32_t fake_number(void)
+{
+	static uint32_t last = 16;
+
+	return ++last;
+}
+
+void fake_put(void *table, unsigned int *n, void *object)
+{
+	void **const entry = table;
+	unsigned int i;
+
+	for (i = 0; i < *n && entry[i]; i++)
+		;
+	fake_must(i < FAKE_MAX_OBJECTS, "too many objects");
+	entry[i] = object;
+	*n += i == *n;
+	objects++;
+}
+
+void fake_take_out(void *table, unsigned int n, const void *object)
+{
+	void **const entry = table;
+	unsigned int i;
+
+	for (i = 0; i < n && entry[i] != object; i++)
+		;
+	fake_must(i < n, "an object that is not there");
+	entry[i] = NULL;
+	objects--;
+}
+
+/* ---- what fails ----------------------------------------------------------------------------- */
+
+void fake_fail_call(unsigned int n)
+{
+	calls_to_failure = n;
+	has_failed = false;
+}
+
+bool fake_has_failed(void)
+{
+	return has_failed;
+}
+
+bool fake_call_fails(void)
+{
+	if (!calls_to_failure || --calls_to_failure)
+		return false;
+	has_failed = true;
+	errno = ENOMEM;
+	return true;
+}
+
+void fake_refuse(enum fake_call call, int error, unsigned int times)
+{
+	lock();
+	refused[call].error = error;
+	refused[call].times = times;
+	unlock();
+}
+
+int fake_refused(enum fake_call call)
+{
+	if (fake_call_fails())
+		return ENOMEM;
+	if (!refused[call].times)
+		return 0;
+	if (refused[call].times != UINT32_MAX)
+		refused[call].times--;
+	errno = refused[call].error;
+	return errno;
+}
+
+unsigned int fake_objects(void)
+{
+	unsigned int n;
+
+	lock();
+	n = objects;
+	unlock();
+	return n;
+}
+
+/* ---- completions ---------------------------------------------------------------------------- */
+
+static struct fake_cq *cq_of(const struct ibv_cq *cq)
+{
+	return (struct fake_cq *)cq;
+}
+
+void fake_notify_late(bool late)
+{
+	notify_late = late;
+}
+
+static void notify(struct fake_cq *cq)
+{
+	for (; cq->late; cq->late--)
+		fake_must(!eventfd_write(cq->ibv.channel->fd, 1), "eventfd");
+}
+
+void fake_notify(struct ibv_cq *cq)
+{
+	lock();
+	notify(cq_of(cq));
+	unlock();
+}
+
+bool fake_notifies(const struct ibv_cq *cq)
+{
+	return cq_of(cq)->late;
+}
+
+void fake_notify_of_nothing(struct ibv_cq *cq)
+{
+	fake_must(!eventfd_write(cq->channel->fd, 1), "eventfd");
+}
+
+unsigned int fake_completions(const struct ibv_cq *cq)
+{
+	unsigned int n;
+
+	lock();
+	n = cq_of(cq)->put - cq_of(cq)->taken;
+	unlock();
+	return n;
+}
+
+static void complete(struct fake_cq *cq, struct entry entry)
+{
+	fake_must(cq->put - cq->taken < (uint64_t)cq->ibv.cqe, "a completion queue overflows");
+	cq->entry[cq->put++ % FAKE_DEPTH] = entry;
+	if (!cq->armed)
+		return;
+	cq->armed = false;
+	cq->late++;
+	if (!notify_late)
+		notify(cq);
+}
+
+void fake_complete_send(struct fake_qp *qp, uint64_t number, enum ibv_wc_status status)
+{
+	const struct ibv_send_wr *wr = &qp->sq[number % FAKE_DEPTH].wr;
+
+	complete(cq_of(qp->ibv.send_cq),
+		 (struct entry){
+			 .wc = {.wr_id = wr->wr_id, .status = status, .qp_num = qp->ibv.qp_num},
+			 .qpn = qp->ibv.qp_num,
+			 .up_to = number});
+}
+
+void fake_complete_receive(struct fake_qp *qp, const struct ibv_wc *wc)
+{
+	complete(cq_of(qp->ibv.recv_cq), (struct entry){.wc = *wc});
+}
+
+/* What has completed, and was taken, leaves room in its send queue. */
+static void free_room(const struct entry *entry)
+{
+	unsigned int i;
+
+	for (i = 0; entry->qpn && i < fake_n_qps; i++)
+		if (fake_qps[i] && fake_qps[i]->ibv.qp_num == entry->qpn) {
+			fake_qps[i]->freed = entry->up_to;
+			return;
+		}
+}
+
+static int poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
+{
+	struct fake_cq *cq = cq_of(ibv);
+	struct entry *e;
+	int i;
+
+	lock();
+	fake_go_on_all();
+	for (i = 0; i < n && cq->taken < cq->put; i++) {
+		e = &cq->entry[cq->taken++ % FAKE_DEPTH];
+		wc[i] = e->wc;
+		free_room(e);
+	}
+	unlock();
+	return i;
+}
+
+void fake_before_arming(void (*call)(void))
+{
+	before_arming = call;
+}
+
+static int req_notify_cq(struct ibv_cq *ibv, int solicited)
+{
+	void (*const call)(void) = before_arming;
+	int ret;
+
+	before_arming = NULL;
+	if (call)
+		call();
+	lock();
+	ret = fake_call_fails() ? ENOMEM : 0;
+	cq_of(ibv)->armed |= !ret;
+	unlock();
+	return ret;
+}
+
+struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ctx)
+{
+	struct ibv_comp_channel *channel = NULL;
+
+	lock();
+	if (!fake_call_fails()) {
+		channel = calloc(1, sizeof(*channel));
+		channel->context = ctx;
+		channel->fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+		fake_must(channel->fd >= 0, "eventfd");
+		objects++;
+	}
+	unlock();
+	return channel;
+}
+
+int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+	lock();
+	close(channel->fd);
+	free(channel);
+	objects--;
+	unlock();
+	return 0;
+}
+
+struct ibv_cq *ibv_create_cq(struct ibv_context *ctx, int cqe, void *cq_context,
+			     struct ibv_comp_channel *channel, int vector)
+{
+	struct fake_cq *cq = NULL;
+
+	lock();
+	if (!fake_refused(FAKE_CREATE_CQ)) {
+		fake_must(cqe <= FAKE_DEPTH, "a completion queue is larger than it can be");
+		cq = calloc(1, sizeof(*cq));
+		cq->ibv = (struct ibv_cq){.context = ctx, .channel = channel, .cqe = cqe};
+		fake_put(cqs, &n_cqs, cq);
+	}
+	unlock();
+	return cq ? &cq->ibv : NULL;
+}
+
+int ibv_destroy_cq(struct ibv_cq *cq)
+{
+	unsigned int i;
+
+	lock();
+	for (i = 0; i < fake_n_qps; i++)
+		fake_must(!fake_qps[i] || (fake_qps[i]->ibv.send_cq != cq &&
+					   fake_qps[i]->ibv.recv_cq != cq),
+			  "a queue pair has lost its completion queue");
+	fake_must(!cq_of(cq)->unacknowledged, "not acknowledged: a real device waits for ever");
+	fake_take_out(cqs, n_cqs, cq);
+	free(cq);
+	unlock();
+	return 0;
+}
+
+static struct fake_cq *cq_with(const struct ibv_comp_channel *channel)
+{
+	unsigned int i;
+
+	for (i = 0; i < n_cqs && !(cqs[i] && cqs[i]->ibv.channel == channel); i++)
+		;
+	fake_must(i < n_cqs, "an event of a queue that is not there");
+	return cqs[i];
+}
+
+int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **out, void **ctx)
+{
+	struct fake_cq *cq;
+	eventfd_t one;
+
+	if (eventfd_read(channel->fd, &one))
+		return -1;
+	lock();
+	cq = cq_with(channel);
+	cq->unacknowledged++;
+	unlock();
+	*out = &cq->ibv;
+	return 0;
+}
+
+void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int n)
+{
+	lock();
+	cq_of(cq)->unacknowledged -= n;
+	unlock();
+}
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+static struct ibv_mr *make_mr(enum fake_call call, struct ibv_pd *pd, void *addr, size_t length,
+			      int access)
+{
+	struct fake_mr *mr = NULL;
+
+	lock();
+	if (!fake_refused(call)) {
+		mr = calloc(1, sizeof(*mr));
+		mr->access = access;
+		mr->ibv = (struct ibv_mr){
+			.context = pd->context, .pd = pd, .addr = addr, .length = length};
+		mr->ibv.lkey = mr->ibv.rkey = fake_number();
+		fake_put(mrs, &n_mrs, mr);
+	}
+	unlock();
+	return mr ? &mr->ibv : NULL;
+}
+
+struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	return make_mr(FAKE_REG_MR, pd, addr, length, access);
+}
+
+struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+				unsigned int access)
+{
+	return make_mr(FAKE_REG_MR, pd, addr, length, access);
+}
+
+/* What the descriptor is of is taken to be mapped at iova. */
+struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+				 int fd, int access)
+{
+	return make_mr(FAKE_REG_DMABUF, pd, (void *)(uintptr_t)iova, length, access);
+}
+
+int ibv_dereg_mr(struct ibv_mr *ibv)
+{
+	lock();
+	fake_take_out(mrs, n_mrs, ibv);
+	free(ibv);
+	unlock();
+	return 0;
+}
+
+bool fake_may_touch(const struct ibv_context *ctx, uint32_t key, uint64_t addr, uint32_t length,
+		    int access)
+{
+	const struct fake_mr *mr;
+	unsigned int i;
+
+	for (i = 0; i < n_mrs; i++) {
+		mr = mrs[i];
+		if (mr && mr->ibv.lkey == key && mr->ibv.context == ctx &&
+		    (mr->access & access) == access && addr >= (uintptr_t)mr->ibv.addr &&
+		    addr + length <= (uintptr_t)mr->ibv.addr + mr->ibv.length)
+			return true;
+	}
+	return false;
+}
+
+void fake_set_ops(struct ibv_context *ctx)
+{
+	ctx->ops.poll_cq = poll_cq;
+	ctx->ops.req_notify_cq = req_notify_cq;
+	ctx->ops.post_send = fake_post_send;
+	ctx->ops.post_recv = fake_post_recv;
+}

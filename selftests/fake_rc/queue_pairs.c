@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Queue pairs: their states, and what is posted. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "selftests/fake_rc/fake_rc_priv.h"
+
+struct fake_qp *fake_qps[FAKE_MAX_OBJECTS];
+unsigned int fake_n_qps;
+uint64_t fake_generation = 1;
+
+static bool no_inline, wait_in_rtr;
+static unsigned int waiting_in_rtr;
+static pthread_cond_t rtr_goes_on = PTHREAD_COND_INITIALIZER;
+
+static void lock(void)
+{
+	pthread_mutex_lock(&fake_lock);
+}
+
+static void unlock(void)
+{
+	pthread_mutex_unlock(&fake_lock);
+}
+
+void fake_no_inline(bool none)
+{
+	lock();
+	no_inline = none;
+	unlock();
+}
+
+static struct fake_qp *qp_of(struct ibv_qp *qp)
+{
+	return (struct fake_qp *)qp;
+}
+
+struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
+{
+	struct fake_qp *qp = NULL;
+
+	lock();
+	if (no_inline && init->cap.max_inline_data) {
+		errno = EINVAL;
+	} else if (!fake_refused(FAKE_CREATE_QP)) {
+		qp = calloc(1, sizeof(*qp));
+		qp->cap = init->cap;
+		qp->dev = fake_dev_of(pd->context);
+		fake_must(qp->cap.max_send_wr <= FAKE_DEPTH && qp->cap.max_recv_wr <= FAKE_DEPTH &&
+				  qp->cap.max_inline_data <= FAKE_INLINE_BYTES,
+			  "a queue is larger than it can be");
+		qp->ibv = (struct ibv_qp){.context = pd->context,
+					  .pd = pd,
+					  .send_cq = init->send_cq,
+					  .recv_cq = init->recv_cq,
+					  .qp_num = fake_number()};
+		fake_put(fake_qps, &fake_n_qps, qp);
+	}
+	unlock();
+	return qp ? &qp->ibv : NULL;
+}
+
+int ibv_destroy_qp(struct ibv_qp *ibv)
+{
+	lock();
+	fake_take_out(fake_qps, fake_n_qps, ibv);
+	free(qp_of(ibv));
+	unlock();
+	return 0;
+}
+
+void fake_flush(struct fake_qp *qp)
+{
+	struct ibv_wc wc = {.status = IBV_WC_WR_FLUSH_ERR, .qp_num = qp->ibv.qp_num};
+
+	while (qp->acknowledged < qp->posted)
+		fake_complete_send(qp, ++qp->acknowledged, IBV_WC_WR_FLUSH_ERR);
+	for (; qp->rq_taken < qp->rq_posted; qp->rq_taken++) {
+		wc.wr_id = qp->rq[qp->rq_taken % FAKE_DEPTH].wr_id;
+		fake_complete_receive(qp, &wc);
+	}
+}
+
+/* The call may wait, without the lock, while nobody else has the queue pair. */
+static int to_rtr(struct fake_qp *qp, const struct ibv_qp_attr *attr)
+{
+	const struct ibv_global_route *route = &attr->ah_attr.grh;
+	int ret;
+
+	waiting_in_rtr++;
+	while (wait_in_rtr)
+		pthread_cond_wait(&rtr_goes_on, &fake_lock);
+	waiting_in_rtr--;
+	ret = fake_refused(FAKE_TO_RTR);
+	if (ret)
+		return ret;
+	if (!qp->dev->by_hand && route->sgid_index != qp->dev->gid_index)
+		return EINVAL; /* there is no GID in that place */
+	qp->own_gid = qp->dev->gid;
+	qp->peer_gid = route->dgid;
+	qp->peer_qpn = attr->dest_qp_num;
+	return 0;
+}
+
+static void to_rts(struct fake_qp *qp, const struct ibv_qp_attr *attr)
+{
+	qp->patience_ns = attr->timeout ? (4096ull << attr->timeout) * (attr->retry_cnt + 1) : 0;
+}
+
+static int modify_qp(struct fake_qp *qp, struct ibv_qp_attr *attr)
+{
+	int ret;
+
+	if (attr->qp_state == IBV_QPS_ERR) {
+		if (qp->state != IBV_QPS_ERR)
+			fake_flush(qp);
+		qp->state = IBV_QPS_ERR;
+		return 0;
+	}
+	ret = attr->qp_state == IBV_QPS_RTR
+		      ? to_rtr(qp, attr)
+		      : fake_refused(attr->qp_state == IBV_QPS_INIT ? FAKE_TO_INIT : FAKE_TO_RTS);
+	if (ret)
+		return ret;
+	fake_must(attr->qp_state == qp->state + 1, "a queue pair leaves out a state");
+	qp->state = attr->qp_state;
+	if (qp->state == IBV_QPS_RTS)
+		to_rts(qp, attr);
+	fake_generation++; /* who has sent to it in vain */
+	return 0;
+}
+
+int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	int ret;
+
+	lock();
+	ret = modify_qp(qp_of(qp), attr);
+	unlock();
+	return ret;
+}
+
+void fake_wait_in_rtr(bool wait)
+{
+	lock();
+	wait_in_rtr = wait;
+	pthread_cond_broadcast(&rtr_goes_on);
+	unlock();
+}
+
+unsigned int fake_waiting_in_rtr(void)
+{
+	unsigned int n;
+
+	lock();
+	n = waiting_in_rtr;
+	unlock();
+	return n;
+}
+
+static int post_receive(struct fake_qp *qp, const struct ibv_recv_wr *wr)
+{
+	const uint64_t at = qp->rq_posted % FAKE_DEPTH;
+	const int ret = fake_refused(FAKE_POST_RECV);
+
+	if (ret)
+		return ret;
+	fake_must(qp->state != IBV_QPS_RESET && !wr->next && wr->num_sge == 1,
+		  "a receive that cannot be");
+	fake_must(qp->rq_posted - qp->rq_taken < qp->cap.max_recv_wr, "too many receives");
+	fake_must(fake_may_touch(qp->ibv.context, wr->sg_list->lkey, wr->sg_list->addr,
+				 wr->sg_list->length, IBV_ACCESS_LOCAL_WRITE),
+		  "a receive into memory that is not registered");
+	qp->rq[at] = *wr;
+	qp->rq_sge[at] = *wr->sg_list;
+	qp->rq_posted++;
+	if (qp->state == IBV_QPS_ERR)
+		fake_flush(qp);
+	return 0;
+}
+
+int fake_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	int ret;
+
+	lock();
+	ret = post_receive(qp_of(qp), wr);
+	unlock();
+	return ret;
+}
+
+static void put_request(struct fake_qp *qp, const struct ibv_send_wr *wr)
+{
+	struct request *r;
+
+	/* requests hold their room until a completion of one behind them is taken */
+	fake_must(qp->posted - qp->freed < qp->cap.max_send_wr, "too many requests");
+	fake_must(wr->num_sge <= 1, "more pieces than asked for");
+	r = &qp->sq[++qp->posted % FAKE_DEPTH];
+	r->wr = *wr;
+	r->sge = wr->num_sge ? *wr->sg_list : (struct ibv_sge){0};
+	if (wr->send_flags & IBV_SEND_INLINE) {
+		fake_must(r->sge.length <= qp->cap.max_inline_data, "too much inline data");
+		if (r->sge.length)
+			memcpy(r->copy, (void *)(uintptr_t)r->sge.addr, r->sge.length);
+	} else if (wr->num_sge) {
+		fake_must(
+			fake_may_touch(qp->ibv.context, r->sge.lkey, r->sge.addr, r->sge.length, 0),
+			"a request of memory that is not registered");
+	}
+}
+
+static int post_requests(struct fake_qp *qp, const struct ibv_send_wr *wr)
+{
+	const int ret = fake_refused(FAKE_POST_SEND);
+
+	if (ret)
+		return ret;
+	fake_must(qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_ERR,
+		  "a request before the queue pair can send");
+	for (; wr; wr = wr->next)
+		put_request(qp, wr);
+	qp->tried = 0;
+	if (qp->state == IBV_QPS_ERR)
+		fake_flush(qp);
+	else
+		fake_go_on(qp);
+	return 0;
+}
+
+int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	int ret;
+
+	lock();
+	ret = post_requests(qp_of(qp), wr);
+	unlock();
+	return ret;
+}

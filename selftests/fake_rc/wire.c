@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What goes from queue pair to queue pair. A request is one packet with a number, as PSNs are: its
+ * peer takes it where it is the next one, knows it again where it has it, and drops it where one is
+ * missing before it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "lib/base/clock.h"
+#include "selftests/fake_rc/fake_rc_priv.h"
+
+struct packet {
+	uint32_t from_qpn, to_qpn;
+	union ibv_gid from, to;
+	uint64_t number;
+	struct ibv_send_wr wr; /* its pieces are not read */
+	uint8_t *data;
+	uint32_t bytes;
+};
+
+/* One that fake_let_go() sends on. */
+struct held {
+	struct packet packet;
+	struct fake_dev *dev;
+	struct held *next;
+};
+
+static struct held *first_held, **last_held = &first_held;
+
+/* What becomes of a packet. */
+enum fate { LOST, TAKEN, KNOWN, DENIED };
+
+/* ---- at the peer ---------------------------------------------------------------------------- */
+
+static bool can_receive(const struct fake_qp *qp)
+{
+	return qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS;
+}
+
+static struct fake_qp *find_qp(uint32_t qpn, uint32_t peer_qpn)
+{
+	struct fake_qp *qp;
+	unsigned int i;
+
+	for (i = 0; i < fake_n_qps; i++) {
+		qp = fake_qps[i];
+		if (qp && qp->ibv.qp_num == qpn && qp->peer_qpn == peer_qpn && can_receive(qp))
+			return qp;
+	}
+	return NULL;
+}
+
+/* As a device does, in rising order; small pieces so that who looks at them meanwhile may. */
+static void place(void *to, const void *from, uint32_t bytes)
+{
+	uint32_t word, i;
+
+	if (bytes > 64 || bytes % 4 || (uintptr_t)to % 4) {
+		memcpy(to, from, bytes);
+		return;
+	}
+	for (i = 0; i < bytes; i += 4) {
+		memcpy(&word, (const uint8_t *)from + i, 4);
+		__atomic_store_n((uint32_t *)((uint8_t *)to + i), word, __ATOMIC_RELEASE);
+	}
+}
+
+/* Completes the peer's oldest receive, into which the bytes of a message go. */
+static void take_receive(struct fake_qp *qp, const struct packet *p, enum ibv_wc_opcode opcode)
+{
+	const uint64_t at = qp->rq_taken % FAKE_DEPTH;
+	struct ibv_wc wc = {
+		.wr_id = qp->rq[at].wr_id,
+		.status = IBV_WC_SUCCESS,
+		.opcode = opcode,
+		.byte_len = p->bytes,
+		.qp_num = qp->ibv.qp_num,
+	};
+
+	fake_must(qp->rq_taken < qp->rq_posted, "a message finds no receive");
+	qp->rq_taken++;
+	if (p->wr.opcode != IBV_WR_SEND) {
+		wc.wc_flags = IBV_WC_WITH_IMM;
+		wc.imm_data = p->wr.imm_data;
+	}
+	if (opcode == IBV_WC_RECV && p->bytes) {
+		fake_must(p->bytes <= qp->rq_sge[at].length, "a message is too long");
+		place((void *)(uintptr_t)qp->rq_sge[at].addr, p->data, p->bytes);
+	}
+	fake_complete_receive(qp, &wc);
+}
+
+/* False where the peer does not allow it. Who transfers nothing needs no key. */
+static bool transfer(struct fake_qp *qp, const struct packet *p)
+{
+	void *theirs = (void *)(uintptr_t)p->wr.wr.rdma.remote_addr;
+	const bool read = p->wr.opcode == IBV_WR_RDMA_READ;
+
+	if (!p->bytes)
+		return true;
+	if (!fake_may_touch(qp->ibv.context, p->wr.wr.rdma.rkey, p->wr.wr.rdma.remote_addr,
+			    p->bytes, read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE))
+		return false;
+	place(read ? p->data : theirs, read ? theirs : p->data, p->bytes);
+	return true;
+}
+
+static enum fate carry_out(struct fake_qp *qp, const struct packet *p)
+{
+	switch (p->wr.opcode) {
+	case IBV_WR_SEND:
+	case IBV_WR_SEND_WITH_IMM:
+		take_receive(qp, p, IBV_WC_RECV);
+		break;
+	default:
+		if (!transfer(qp, p))
+			return DENIED;
+		if (p->wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+			take_receive(qp, p, IBV_WC_RECV_RDMA_WITH_IMM);
+	}
+	qp->arrived = p->number;
+	qp->dev->count.placed++;
+	return TAKEN;
+}
+
+static enum fate arrive(const struct packet *p)
+{
+	struct fake_qp *qp = find_qp(p->to_qpn, p->from_qpn);
+
+	if (!qp || (!qp->dev->by_hand && (memcmp(&qp->own_gid, &p->to, sizeof(p->to)) ||
+					  memcmp(&qp->peer_gid, &p->from, sizeof(p->from))))) {
+		struct fake_dev *dev = fake_dev_at(&p->to);
+
+		if (dev)
+			dev->count.stray++;
+		return LOST;
+	}
+	if (p->number <= qp->arrived) {
+		qp->dev->count.duplicates++;
+		return KNOWN;
+	}
+	return p->number == qp->arrived + 1 ? carry_out(qp, p) : LOST;
+}
+
+/* ---- on its way ----------------------------------------------------------------------------- */
+
+static struct packet packet_of(struct fake_qp *qp, uint64_t number)
+{
+	struct request *r = &qp->sq[number % FAKE_DEPTH];
+	const bool copied = r->wr.send_flags & IBV_SEND_INLINE;
+	struct packet p = {
+		.from_qpn = qp->ibv.qp_num,
+		.to_qpn = qp->peer_qpn,
+		.from = qp->own_gid,
+		.to = qp->peer_gid,
+		.number = number,
+		.wr = r->wr,
+		.data = copied ? r->copy : (uint8_t *)(uintptr_t)r->sge.addr,
+		.bytes = r->sge.length,
+	};
+
+	if (!copied && p.bytes)
+		fake_must(fake_may_touch(qp->ibv.context, r->sge.lkey, r->sge.addr, r->sge.length,
+					 r->wr.opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_LOCAL_WRITE
+									  : 0),
+			  "memory of a request under way is not registered any more");
+	return p;
+}
+
+/* Whatever is sent again is held once. */
+static void hold(struct fake_qp *qp, const struct packet *p)
+{
+	struct held *h;
+
+	for (h = first_held; h; h = h->next)
+		if (h->packet.from_qpn == p->from_qpn && h->packet.number == p->number)
+			return;
+	fake_must(p->wr.opcode != IBV_WR_RDMA_READ, "a READ cannot be held");
+	h = calloc(1, sizeof(*h));
+	h->packet = *p;
+	h->packet.data = NULL;
+	if (p->bytes) {
+		h->packet.data = malloc(p->bytes);
+		memcpy(h->packet.data, p->data, p->bytes);
+	}
+	h->dev = qp->dev;
+	*last_held = h;
+	last_held = &h->next;
+}
+
+static void free_held(struct held **at)
+{
+	struct held *h = *at;
+
+	*at = h->next;
+	if (!h->next)
+		last_held = at;
+	free(h->packet.data);
+	free(h);
+}
+
+void fake_forget_packets(void)
+{
+	while (first_held)
+		free_held(&first_held);
+}
+
+unsigned int fake_let_go(unsigned int device)
+{
+	struct held **at = &first_held;
+	unsigned int taken = 0;
+	char name[16];
+
+	snprintf(name, sizeof(name), "fake%u", device);
+	pthread_mutex_lock(&fake_lock);
+	while (*at)
+		if (strcmp((*at)->dev->ibv.name, name)) {
+			at = &(*at)->next;
+		} else {
+			taken += arrive(&(*at)->packet) == TAKEN;
+			free_held(at);
+		}
+	fake_generation++;
+	pthread_mutex_unlock(&fake_lock);
+	return taken;
+}
+
+static bool leaves(const struct fake_dev *dev, unsigned int fault)
+{
+	return dev && dev->state == IBV_PORT_ACTIVE && !(dev->faults & fault);
+}
+
+static enum fate send_one(struct fake_qp *qp, uint64_t number)
+{
+	struct packet p = packet_of(qp, number);
+	struct fake_dev *to = fake_dev_at(&qp->peer_gid);
+
+	if (qp->dev->faults & FAKE_HOLD_OUT) {
+		hold(qp, &p);
+		return LOST;
+	}
+	if (leaves(qp->dev, FAKE_LOSE_REQUESTS_OUT) && leaves(to, FAKE_LOSE_REQUESTS_IN))
+		return arrive(&p);
+	qp->dev->count.lost++;
+	return LOST;
+}
+
+static bool hears(struct fake_qp *qp)
+{
+	if (leaves(qp->dev, FAKE_LOSE_ACKS_IN) &&
+	    leaves(fake_dev_at(&qp->peer_gid), FAKE_LOSE_ACKS_OUT))
+		return true;
+	qp->dev->count.acks_lost++;
+	return false;
+}
+
+/* ---- the sender ----------------------------------------------------------------------------- */
+
+static bool acknowledge(struct fake_qp *qp)
+{
+	if (qp->state != IBV_QPS_RTS || qp->acknowledged == qp->executed)
+		return false;
+	qp->acknowledged++;
+	if (qp->sq[qp->acknowledged % FAKE_DEPTH].wr.send_flags & IBV_SEND_SIGNALED)
+		fake_complete_send(qp, qp->acknowledged, IBV_WC_SUCCESS);
+	return true;
+}
+
+void fake_stop(struct fake_qp *qp, enum ibv_wc_status status)
+{
+	if (qp->state == IBV_QPS_ERR)
+		return;
+	if (qp->acknowledged < qp->posted)
+		fake_complete_send(qp, ++qp->acknowledged, status);
+	qp->state = IBV_QPS_ERR;
+	fake_flush(qp);
+}
+
+/* The peer has refused the request behind those that it has acknowledged: both ends are over. */
+static void deny(struct fake_qp *qp)
+{
+	struct fake_qp *peer = find_qp(qp->peer_qpn, qp->ibv.qp_num);
+
+	while (acknowledge(qp))
+		;
+	fake_stop(qp, IBV_WC_REM_ACCESS_ERR);
+	if (peer && !peer->dev->by_hand)
+		fake_stop(peer, IBV_WC_REM_ACCESS_ERR);
+}
+
+/* All that has no acknowledgement, from the oldest on. */
+static void send_all(struct fake_qp *qp)
+{
+	uint64_t number;
+
+	for (number = qp->acknowledged + 1; number <= qp->posted; number++)
+		switch (send_one(qp, number)) {
+		case LOST:
+			return;
+		case DENIED:
+			deny(qp);
+			return;
+		default:
+			if (qp->executed < number)
+				qp->executed = number;
+			if (hears(qp))
+				while (acknowledge(qp))
+					qp->waits_at_ns = 0;
+		}
+}
+
+void fake_go_on(struct fake_qp *qp)
+{
+	if (qp->dev->by_hand || qp->state != IBV_QPS_RTS || qp->acknowledged == qp->posted)
+		return;
+	if (qp->tried != fake_generation) {
+		qp->tried = fake_generation;
+		send_all(qp);
+	}
+	if (qp->acknowledged == qp->posted || qp->state != IBV_QPS_RTS)
+		return;
+	if (!qp->waits_at_ns)
+		qp->waits_at_ns = inc_now_ns();
+	else if (qp->patience_ns && inc_now_ns() - qp->waits_at_ns >= qp->patience_ns)
+		fake_stop(qp, IBV_WC_RETRY_EXC_ERR);
+}
+
+void fake_go_on_all(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < fake_n_qps; i++)
+		if (fake_qps[i])
+			fake_go_on(fake_qps[i]);
+}
+
+void fake_give_up(struct ibv_qp *qp, enum ibv_wc_status status)
+{
+	pthread_mutex_lock(&fake_lock);
+	fake_stop((struct fake_qp *)qp, status);
+	pthread_mutex_unlock(&fake_lock);
+}
+
+/* ---- by hand -------------------------------------------------------------------------------- */
+
+bool fake_execute(struct ibv_qp *ibv)
+{
+	struct fake_qp *qp = (struct fake_qp *)ibv;
+	enum fate fate = LOST;
+	struct packet p;
+
+	pthread_mutex_lock(&fake_lock);
+	if (qp->state == IBV_QPS_RTS && qp->executed < qp->posted) {
+		p = packet_of(qp, qp->executed + 1);
+		fate = arrive(&p);
+	}
+	if (fate == DENIED)
+		deny(qp);
+	else if (fate == TAKEN)
+		qp->executed++;
+	pthread_mutex_unlock(&fake_lock);
+	return fate != LOST;
+}
+
+bool fake_acknowledge(struct ibv_qp *qp)
+{
+	bool done;
+
+	pthread_mutex_lock(&fake_lock);
+	done = acknowledge((struct fake_qp *)qp);
+	pthread_mutex_unlock(&fake_lock);
+	return done;
+}
+
+void fake_settle(struct ibv_qp *qp)
+{
+	while (fake_execute(qp))
+		;
+	while (fake_acknowledge(qp))
+		;
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "lib/base/clock.h"
+#include "selftests/fake_rc/fake_rc.h"
+#include "selftests/nccl/flow.h"
+
+#define HOST_MEMORY 1
+#define LOG_LINES   4096u
+
+struct ha_plugin *flow_plugin;
+
+static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
+static char *log_line[LOG_LINES];
+static unsigned int log_lines;
+
+/* ---- the process ---------------------------------------------------------------------------- */
+
+static void keep_line(enum ha_log_level level, const char *file, int line, const char *text)
+{
+	pthread_mutex_lock(&log_lock);
+	if (log_lines < LOG_LINES)
+		log_line[log_lines++] = strdup(text);
+	if (getenv("FLOW_LOG"))
+		fprintf(stderr, "# %.3f %s\n", inc_now_ns() / 1e9, text);
+	pthread_mutex_unlock(&log_lock);
+}
+
+unsigned int flow_logged(const char *text)
+{
+	unsigned int i, n = 0;
+
+	pthread_mutex_lock(&log_lock);
+	for (i = 0; i < log_lines; i++)
+		n += strstr(log_line[i], text) != NULL;
+	pthread_mutex_unlock(&log_lock);
+	return n;
+}
+
+static void set_number(const char *name, unsigned int value)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%u", value);
+	setenv(name, text, 1);
+}
+
+/* The two rails of each end share no device, whatever the choice for one machine is. */
+static void pair_rails(void)
+{
+	const struct ha_devices *devices = ha_plugin_devices(flow_plugin);
+	unsigned int i;
+
+	assert_int_equal(devices->n, 4);
+	for (i = 0; i < 4; i++) {
+		assert_string_equal(devices->device[i].rail[0].device->name,
+				    ((const char *[]){"fake0", "fake1", "fake2", "fake3"})[i]);
+		devices->device[i].rail[1] = devices->device[i ^ 1].rail[0];
+	}
+}
+
+void flow_open(void)
+{
+	struct inc_err err;
+
+	fake_machine(4);
+	setenv("NCCL_SOCKET_IFNAME", "=lo", 1);
+	set_number("HA_NCCL_RTO_MS", FLOW_RTO_MS);
+	set_number("HA_NCCL_HEARTBEAT_MS", FLOW_HEARTBEAT_MS);
+	set_number("HA_NCCL_QP_TIMEOUT", 12); /* 17 ms, 7 times: 117 ms */
+	set_number("HA_NCCL_QP_RETRY_CNT", 6);
+	if (ha_plugin_open(&flow_plugin, keep_line, &err))
+		fail_msg("%s", err.msg);
+	pair_rails();
+}
+
+void flow_close(void)
+{
+	ha_plugin_close(flow_plugin);
+	while (log_lines)
+		free(log_line[--log_lines]);
+	assert_int_equal(fake_objects(), 0);
+}
+
+bool flow_is_late(uint64_t began_at_ns)
+{
+	return inc_now_ns() - began_at_ns > FLOW_PATIENCE_S * INC_NSEC_PER_SEC;
+}
+
+/* ---- a comm --------------------------------------------------------------------------------- */
+
+static struct ha_region *register_memory(struct ha_comm *comm, void *memory)
+{
+	struct ha_region *region;
+	struct inc_err err;
+
+	if (ha_register(comm, memory, FLOW_DEPTH * FLOW_MAX_BYTES, HOST_MEMORY, -1, 0, &region,
+			&err))
+		fail_msg("%s", err.msg);
+	return region;
+}
+
+void flow_connect(struct flow *flow)
+{
+	const uint64_t began_at_ns = inc_now_ns();
+	static struct ha_handle handle; /* of the listener that is used at the time */
+	struct ha_handle carried;
+	struct inc_err err;
+
+	if (!flow->listener && ha_listen(flow_plugin, 2, &handle, &flow->listener, &err))
+		fail_msg("%s", err.msg);
+	carried = handle;
+	while (!flow->send || !flow->receive) {
+		if (!flow->send && ha_connect(flow_plugin, 0, &carried, -1, &flow->send, &err))
+			fail_msg("%s", err.msg);
+		if (!flow->receive && ha_accept(flow->listener, &flow->receive, &err))
+			fail_msg("%s", err.msg);
+		assert_false(flow_is_late(began_at_ns));
+		sched_yield();
+	}
+	flow->out = calloc(FLOW_DEPTH, FLOW_MAX_BYTES);
+	flow->in = calloc(FLOW_DEPTH, FLOW_MAX_BYTES);
+	flow->out_region = register_memory(flow->send, flow->out);
+	flow->in_region = register_memory(flow->receive, flow->in);
+}
+
+void flow_disconnect(struct flow *flow)
+{
+	ha_deregister(flow->send, flow->out_region);
+	ha_deregister(flow->receive, flow->in_region);
+	ha_comm_close(flow->send);
+	ha_comm_close(flow->receive);
+	free(flow->out);
+	free(flow->in);
+	if (flow->listener)
+		ha_listener_close(flow->listener);
+	*flow = (struct flow){0};
+}
+
+static uint32_t bytes_of(uint32_t number)
+{
+	return 8 + number * 37 % (FLOW_MAX_BYTES - 8);
+}
+
+/* Its number, and bytes that only it has so. */
+static void write_message(uint8_t *at, uint32_t number)
+{
+	uint32_t i;
+
+	memcpy(at, &number, sizeof(number));
+	for (i = sizeof(number); i < bytes_of(number); i++)
+		at[i] = number * 7 + i;
+}
+
+static void check_message(const uint8_t *at, uint32_t number, int bytes)
+{
+	uint32_t i, read;
+
+	memcpy(&read, at, sizeof(read));
+	assert_int_equal(read, number);
+	assert_int_equal(bytes, bytes_of(number));
+	for (i = sizeof(read); i < bytes_of(number); i++)
+		if (at[i] != (uint8_t)(number * 7 + i))
+			fail_msg("message %u, byte %u", number, i);
+}
+
+static void note_error(struct flow *flow, int *first, int error)
+{
+	flow->failed++;
+	if (!*first)
+		*first = error;
+}
+
+static void step_receives(struct flow *flow)
+{
+	struct flow_message *message;
+	bool done;
+	int ret, bytes;
+
+	while (flow->received < flow->asked) {
+		message = &flow->receiving[flow->received % FLOW_DEPTH];
+		ret = ha_test(message->request, &done, &bytes);
+		if (!done)
+			break;
+		if (ret)
+			note_error(flow, &flow->receive_error, ret);
+		else
+			check_message(flow->in +
+					      message->number % FLOW_DEPTH * (size_t)FLOW_MAX_BYTES,
+				      message->number, bytes);
+		flow->received++;
+	}
+	while (!flow->quiet && !flow->receive_error && flow->asked - flow->received < FLOW_DEPTH) {
+		const uint32_t number = flow->asked;
+		void *at = flow->in + number % FLOW_DEPTH * (size_t)FLOW_MAX_BYTES;
+		const size_t room = FLOW_MAX_BYTES;
+		const int tag = number % FLOW_TAGS;
+
+		message = &flow->receiving[number % FLOW_DEPTH];
+		memset(at, 0xee, sizeof(number));
+		ret = ha_irecv(flow->receive, 1, &at, &room, &tag, &flow->in_region,
+			       &message->request);
+		if (ret)
+			flow->receive_error = ret;
+		if (!message->request)
+			break;
+		message->number = flow->asked++;
+	}
+}
+
+static void step_sends(struct flow *flow)
+{
+	struct flow_message *message;
+	bool done;
+	int ret, bytes;
+
+	while (flow->acknowledged < flow->sent) {
+		message = &flow->sending[flow->acknowledged % FLOW_DEPTH];
+		ret = ha_test(message->request, &done, &bytes);
+		if (!done)
+			break;
+		if (ret)
+			note_error(flow, &flow->send_error, ret);
+		else
+			assert_int_equal(bytes, bytes_of(message->number));
+		flow->acknowledged++;
+	}
+	/* a quiet flow sends what was asked for */
+	while (!flow->send_error && flow->sent - flow->acknowledged < FLOW_DEPTH &&
+	       (!flow->quiet || flow->sent < flow->asked)) {
+		const uint32_t number = flow->sent;
+		void *at = flow->out + number % FLOW_DEPTH * (size_t)FLOW_MAX_BYTES;
+
+		message = &flow->sending[number % FLOW_DEPTH];
+		write_message(at, number);
+		ret = ha_isend(flow->send, at, bytes_of(number), number % FLOW_TAGS,
+			       flow->out_region, &message->request);
+		if (ret)
+			flow->send_error = ret;
+		if (!message->request)
+			break;
+		message->number = flow->sent++;
+	}
+}
+
+void flow_step(struct flow *flow)
+{
+	step_receives(flow);
+	step_sends(flow);
+	sched_yield(); /* the plugin's threads share two processors with us */
+}
+
+static void must_go_on(const struct flow *flow, uint64_t began_at_ns)
+{
+	if (flow->send_error || flow->receive_error)
+		fail_msg("send: %s, receive: %s", strerror(-flow->send_error),
+			 strerror(-flow->receive_error));
+	if (flow_is_late(began_at_ns))
+		fail_msg("%u sent, %u acknowledged, %u asked for, %u received", flow->sent,
+			 flow->acknowledged, flow->asked, flow->received);
+}
+
+void flow_receive(struct flow *flow, unsigned int n)
+{
+	const uint64_t began_at_ns = inc_now_ns();
+	const uint32_t until = flow->received + n;
+
+	while ((int32_t)(flow->received - until) < 0) {
+		flow_step(flow);
+		must_go_on(flow, began_at_ns);
+	}
+}
+
+void flow_finish(struct flow *flow)
+{
+	const uint64_t began_at_ns = inc_now_ns();
+
+	flow->quiet = true;
+	while (flow->received != flow->asked || flow->acknowledged != flow->asked) {
+		flow_step(flow);
+		must_go_on(flow, began_at_ns);
+	}
+	flow->quiet = false;
+}
+
+void flow_until_logged(struct flow *flow, const char *text, unsigned int n)
+{
+	const uint64_t began_at_ns = inc_now_ns();
+
+	while (flow_logged(text) < n) {
+		flow_step(flow);
+		must_go_on(flow, began_at_ns);
+	}
+}

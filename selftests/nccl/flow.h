@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Both ends of a comm in one process, over the devices of selftests/fake_rc: "fake0" and "fake1"
+ * are the sender's rails, "fake2" and "fake3" the receiver's. A flow sends messages that say which
+ * they are, and checks that each is received once, in its place.
+ *
+ * Whatever waits does so with a time limit, after which the test fails.
+ */
+#ifndef NCCL_FLOW_H
+#define NCCL_FLOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "hostlib/nccl/comm.h"
+
+#define FLOW_DEPTH      16u /* messages under way at most */
+#define FLOW_MAX_BYTES  4096u
+#define FLOW_TAGS       3u
+#define FLOW_PATIENCE_S 20
+
+/* ---- the process ---------------------------------------------------------------------------- */
+
+/* What test_comm.c's settings are, in the environment before the plugin is opened. */
+#define FLOW_RTO_MS       1000
+#define FLOW_HEARTBEAT_MS 50
+
+extern struct ha_plugin *flow_plugin;
+
+void flow_open(void);  /* 4 devices without faults, and the plugin */
+void flow_close(void); /* nothing is left */
+
+/* Lines of the log since flow_open() that have this text. */
+unsigned int flow_logged(const char *text);
+
+/* ---- a comm --------------------------------------------------------------------------------- */
+
+struct flow_message {
+	struct ha_request *request;
+	uint32_t number;
+};
+
+struct flow {
+	struct ha_listener *listener;
+	struct ha_comm *send, *receive;
+	struct ha_region *out_region, *in_region;
+	uint8_t *out, *in; /* FLOW_DEPTH messages each */
+	struct flow_message sending[FLOW_DEPTH], receiving[FLOW_DEPTH];
+	uint32_t sent, asked, acknowledged, received; /* how many */
+	int send_error, receive_error;                /* the first of a request */
+	unsigned int failed;                          /* requests */
+	bool quiet;                                   /* no new requests */
+};
+
+/* A listener, if flow->listener is not one already, and a comm that is up. */
+void flow_connect(struct flow *flow);
+void flow_disconnect(struct flow *flow);
+/* Goes on with what can go on: once. */
+void flow_step(struct flow *flow);
+/* Until so many messages more have been received. */
+void flow_receive(struct flow *flow, unsigned int n);
+/* Until nothing is under way. */
+void flow_finish(struct flow *flow);
+/* While the flow goes on, until so many lines of the log have the text. */
+void flow_until_logged(struct flow *flow, const char *text, unsigned int n);
+
+bool flow_is_late(uint64_t began_at_ns); /* FLOW_PATIENCE_S have passed */
+
+#endif

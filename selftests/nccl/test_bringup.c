@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How a path comes up, at one end (hostlib/nccl/bringup.h): each event in each state. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include "hostlib/nccl/bringup.h"
+#include "lib/base/clock.h"
+
+#define EPOCH      4u
+#define AT_NS      (1000 * INC_NSEC_PER_SEC)
+#define RETRY_NS   (HA_BRINGUP_RETRY_MS * INC_NSEC_PER_MSEC)
+#define TIMEOUT_NS (HA_BRINGUP_TIMEOUT_MS * INC_NSEC_PER_MSEC)
+
+#define DROP       HA_BRINGUP_DROP
+#define MAKE       HA_BRINGUP_MAKE
+#define OFFER      HA_BRINGUP_OFFER
+#define ENTER      HA_BRINGUP_ENTER
+#define SAY_READY  HA_BRINGUP_SAY_READY
+#define SAY_FAILED HA_BRINGUP_SAY_FAILED
+#define UP         HA_BRINGUP_UP
+#define DOWN       HA_BRINGUP_DOWN
+
+enum { FOLLOWER, LEADER, SIDES };
+
+static struct ha_word word_of(enum ha_word_type type, uint32_t epoch, uint32_t attempt)
+{
+	return (struct ha_word){.type = type, .epoch = epoch, .path = {.attempt = attempt}};
+}
+
+static unsigned int hear(struct ha_bringup *b, enum ha_word_type type, uint32_t attempt)
+{
+	const struct ha_word word = word_of(type, b->epoch, attempt);
+
+	return ha_bringup_word(b, &word, AT_NS);
+}
+
+/* ---- each event in each state --------------------------------------------------------------- */
+
+#define ATTEMPT 5u /* of the machines below */
+
+/* A machine in this state, in its sixth attempt; IDLE: which has failed. */
+static struct ha_bringup machine(bool leads, enum ha_bringup_state state)
+{
+	struct ha_bringup b;
+
+	ha_bringup_init(&b, leads, 2);
+	ha_bringup_want(&b, EPOCH, 1, AT_NS);
+	b.attempt = ATTEMPT - 1;
+	b.tried = true;
+	b.state = HA_BRINGUP_IDLE;
+	b.said_at_ns = AT_NS;
+	if (leads)
+		ha_bringup_hurry(&b, AT_NS);
+	else
+		hear(&b, HA_WORD_PATH, ATTEMPT);
+	if (state == HA_BRINGUP_IDLE)
+		ha_bringup_failed(&b, AT_NS);
+	if (state >= HA_BRINGUP_OFFERED)
+		ha_bringup_made(&b, AT_NS);
+	if (state >= HA_BRINGUP_ENTERING && leads)
+		hear(&b, HA_WORD_PATH, ATTEMPT);
+	if (state >= HA_BRINGUP_ENTERED)
+		ha_bringup_entered(&b, AT_NS);
+	if (state == HA_BRINGUP_READY)
+		hear(&b, HA_WORD_PATH_READY, ATTEMPT);
+	assert_int_equal(b.state, state);
+	assert_int_equal(b.attempt, ATTEMPT);
+	return b;
+}
+
+enum event {
+	MADE,
+	ENTERED,
+	FAILED,
+	PATH, /* words: of this attempt */
+	PATH_READY,
+	PATH_FAILED,
+	PATH_NEXT, /* of the next one */
+	READY_NEXT,
+	FAILED_NEXT,
+	PATH_OLD, /* of the one before */
+	READY_OLD,
+	FAILED_OLD,
+	READY_OTHER, /* of another epoch */
+	HURRY,
+	TICK, /* at once */
+	TICK_RETRY,
+	TICK_TIMEOUT,
+	TAKEN,
+	N_EVENTS
+};
+
+static const struct {
+	enum ha_word_type type;
+	int attempt; /* more than ours */
+} words[] = {
+	[PATH] = {HA_WORD_PATH, 0},
+	[PATH_READY] = {HA_WORD_PATH_READY, 0},
+	[PATH_FAILED] = {HA_WORD_PATH_FAILED, 0},
+	[PATH_NEXT] = {HA_WORD_PATH, 1},
+	[READY_NEXT] = {HA_WORD_PATH_READY, 1},
+	[FAILED_NEXT] = {HA_WORD_PATH_FAILED, 1},
+	[PATH_OLD] = {HA_WORD_PATH, -1},
+	[READY_OLD] = {HA_WORD_PATH_READY, -1},
+	[FAILED_OLD] = {HA_WORD_PATH_FAILED, -1},
+};
+
+static unsigned int play(struct ha_bringup *b, enum event event)
+{
+	const struct ha_word other = word_of(HA_WORD_PATH_READY, EPOCH + 1, b->attempt);
+
+	switch (event) {
+	case MADE:
+		return ha_bringup_made(b, AT_NS);
+	case ENTERED:
+		return ha_bringup_entered(b, AT_NS);
+	case FAILED:
+		return ha_bringup_failed(b, AT_NS);
+	case READY_OTHER:
+		return ha_bringup_word(b, &other, AT_NS);
+	case HURRY:
+		return ha_bringup_hurry(b, AT_NS);
+	case TICK:
+		return ha_bringup_tick(b, AT_NS + 1);
+	case TICK_RETRY:
+		return ha_bringup_tick(b, AT_NS + RETRY_NS);
+	case TICK_TIMEOUT:
+		return ha_bringup_tick(b, AT_NS + TIMEOUT_NS);
+	case TAKEN:
+		ha_bringup_taken(b);
+		return 0;
+	default:
+		return hear(b, words[event].type, b->attempt + words[event].attempt);
+	}
+}
+
+#define ANY -1
+
+/* What changes something, or says something: all others do nothing. */
+static const struct row {
+	int side;
+	enum ha_bringup_state state;
+	enum event event;
+	enum ha_bringup_state to;
+	unsigned int bits;
+} rows[] = {
+	{LEADER, HA_BRINGUP_IDLE, HURRY, HA_BRINGUP_MAKING, MAKE},
+	{LEADER, HA_BRINGUP_IDLE, TICK_RETRY, HA_BRINGUP_MAKING, MAKE},
+	{LEADER, HA_BRINGUP_IDLE, TICK_TIMEOUT, HA_BRINGUP_MAKING, MAKE},
+	{LEADER, HA_BRINGUP_IDLE, PATH_READY, HA_BRINGUP_IDLE, SAY_FAILED},
+	{LEADER, HA_BRINGUP_MAKING, MADE, HA_BRINGUP_OFFERED, OFFER},
+	{LEADER, HA_BRINGUP_OFFERED, PATH, HA_BRINGUP_ENTERING, ENTER},
+	{LEADER, HA_BRINGUP_OFFERED, TICK_RETRY, HA_BRINGUP_OFFERED, OFFER},
+	{LEADER, HA_BRINGUP_OFFERED, TICK_TIMEOUT, HA_BRINGUP_IDLE, DROP | SAY_FAILED},
+	{LEADER, HA_BRINGUP_ENTERED, TICK_RETRY, HA_BRINGUP_ENTERED, OFFER},
+	{LEADER, HA_BRINGUP_READY, PATH_READY, HA_BRINGUP_READY, SAY_READY},
+
+	{FOLLOWER, HA_BRINGUP_IDLE, PATH, HA_BRINGUP_IDLE, SAY_FAILED},
+	{FOLLOWER, HA_BRINGUP_IDLE, PATH_READY, HA_BRINGUP_IDLE, SAY_FAILED},
+	{FOLLOWER, HA_BRINGUP_IDLE, PATH_NEXT, HA_BRINGUP_MAKING, MAKE},
+	{FOLLOWER, HA_BRINGUP_IDLE, TICK_RETRY, HA_BRINGUP_IDLE, SAY_FAILED},
+	{FOLLOWER, HA_BRINGUP_IDLE, TICK_TIMEOUT, HA_BRINGUP_IDLE, SAY_FAILED},
+	{FOLLOWER, HA_BRINGUP_MAKING, MADE, HA_BRINGUP_ENTERING, OFFER | ENTER},
+	{FOLLOWER, HA_BRINGUP_MAKING, PATH_NEXT, HA_BRINGUP_MAKING, DROP | MAKE},
+	{FOLLOWER, HA_BRINGUP_ENTERING, PATH, HA_BRINGUP_ENTERING, OFFER},
+	{FOLLOWER, HA_BRINGUP_ENTERING, PATH_NEXT, HA_BRINGUP_MAKING, DROP | MAKE},
+	{FOLLOWER, HA_BRINGUP_ENTERED, PATH, HA_BRINGUP_ENTERED, OFFER | SAY_READY},
+	{FOLLOWER, HA_BRINGUP_ENTERED, PATH_NEXT, HA_BRINGUP_MAKING, DROP | MAKE},
+	{FOLLOWER, HA_BRINGUP_ENTERED, TICK_RETRY, HA_BRINGUP_ENTERED, SAY_READY},
+	{FOLLOWER, HA_BRINGUP_READY, PATH, HA_BRINGUP_READY, OFFER | SAY_READY},
+	{FOLLOWER, HA_BRINGUP_READY, PATH_NEXT, HA_BRINGUP_MAKING, DROP | DOWN | MAKE},
+
+	{ANY, HA_BRINGUP_MAKING, FAILED, HA_BRINGUP_IDLE, DROP | SAY_FAILED},
+	{LEADER, HA_BRINGUP_OFFERED, FAILED, HA_BRINGUP_IDLE, DROP | SAY_FAILED},
+	{ANY, HA_BRINGUP_ENTERING, FAILED, HA_BRINGUP_IDLE, DROP | SAY_FAILED},
+	{ANY, HA_BRINGUP_ENTERED, FAILED, HA_BRINGUP_IDLE, DROP | SAY_FAILED},
+	{ANY, HA_BRINGUP_READY, FAILED, HA_BRINGUP_IDLE, DROP | DOWN | SAY_FAILED},
+	{ANY, HA_BRINGUP_MAKING, PATH_FAILED, HA_BRINGUP_IDLE, DROP},
+	{LEADER, HA_BRINGUP_OFFERED, PATH_FAILED, HA_BRINGUP_IDLE, DROP},
+	{ANY, HA_BRINGUP_ENTERING, PATH_FAILED, HA_BRINGUP_IDLE, DROP},
+	{ANY, HA_BRINGUP_ENTERED, PATH_FAILED, HA_BRINGUP_IDLE, DROP},
+	{ANY, HA_BRINGUP_READY, PATH_FAILED, HA_BRINGUP_IDLE, DROP | DOWN},
+	{FOLLOWER, HA_BRINGUP_MAKING, FAILED_NEXT, HA_BRINGUP_IDLE, DROP},
+	{FOLLOWER, HA_BRINGUP_ENTERING, FAILED_NEXT, HA_BRINGUP_IDLE, DROP},
+	{FOLLOWER, HA_BRINGUP_ENTERED, FAILED_NEXT, HA_BRINGUP_IDLE, DROP},
+	{FOLLOWER, HA_BRINGUP_READY, FAILED_NEXT, HA_BRINGUP_IDLE, DROP | DOWN},
+	{ANY, HA_BRINGUP_ENTERING, ENTERED, HA_BRINGUP_ENTERED, SAY_READY},
+	{ANY, HA_BRINGUP_ENTERED, PATH_READY, HA_BRINGUP_READY, UP},
+	{ANY, HA_BRINGUP_ENTERED, TICK_TIMEOUT, HA_BRINGUP_IDLE, DROP | SAY_FAILED},
+};
+
+static struct row expected(int side, enum ha_bringup_state state, enum event event)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if ((rows[i].side == ANY || rows[i].side == side) && rows[i].state == state &&
+		    rows[i].event == event)
+			return rows[i];
+	return (struct row){side, state, event, event == TAKEN ? HA_BRINGUP_IDLE : state, 0};
+}
+
+static void each_event_in_each_state(void **state)
+{
+	enum ha_bringup_state from;
+	struct ha_bringup b;
+	struct row row;
+	enum event event;
+	unsigned int bits;
+	int side;
+
+	for (side = 0; side < SIDES; side++)
+		for (from = HA_BRINGUP_IDLE; from <= HA_BRINGUP_READY; from++)
+			for (event = 0; event < N_EVENTS; event++) {
+				if (side == FOLLOWER && from == HA_BRINGUP_OFFERED)
+					continue;
+				row = expected(side, from, event);
+				b = machine(side == LEADER, from);
+				bits = play(&b, event);
+				if (bits != row.bits || b.state != row.to)
+					fail_msg("%s, event %d, %s: bits %#x, not %#x; now %s",
+						 side == LEADER ? "leader" : "follower", event,
+						 ha_bringup_state_text(from), bits, row.bits,
+						 ha_bringup_state_text(b.state));
+			}
+}
+
+/* PATH_READY may come before the own device is through, or even before PATH. */
+static void early_words(void **state)
+{
+	struct ha_bringup b = machine(true, HA_BRINGUP_OFFERED);
+
+	assert_int_equal(hear(&b, HA_WORD_PATH_READY, ATTEMPT), 0);
+	assert_int_equal(hear(&b, HA_WORD_PATH, ATTEMPT), ENTER);
+	assert_int_equal(ha_bringup_entered(&b, AT_NS), SAY_READY | UP);
+	b = machine(false, HA_BRINGUP_ENTERING);
+	assert_int_equal(hear(&b, HA_WORD_PATH_READY, ATTEMPT), 0);
+	/* of an attempt that is given up it does not count */
+	assert_int_equal(hear(&b, HA_WORD_PATH, ATTEMPT + 1), DROP | MAKE);
+	assert_int_equal(ha_bringup_made(&b, AT_NS), OFFER | ENTER);
+	assert_int_equal(ha_bringup_entered(&b, AT_NS), SAY_READY);
+	assert_int_equal(b.state, HA_BRINGUP_ENTERED);
+}
+
+static void what_nobody_wants(void **state)
+{
+	struct ha_bringup b;
+
+	ha_bringup_init(&b, false, 2);
+	assert_int_equal(hear(&b, HA_WORD_PATH, 0), 0);
+	assert_int_equal(ha_bringup_tick(&b, AT_NS + TIMEOUT_NS), 0);
+	ha_bringup_want(&b, EPOCH, 0, AT_NS);
+	assert_int_equal(ha_bringup_tick(&b, AT_NS + TIMEOUT_NS), 0);
+	assert_int_equal(hear(&b, HA_WORD_PATH, 3), MAKE);
+	assert_int_equal(b.attempt, 3);
+	/* taken: what the peer still says of it is not answered */
+	b = machine(true, HA_BRINGUP_READY);
+	ha_bringup_taken(&b);
+	assert_int_equal(hear(&b, HA_WORD_PATH_READY, ATTEMPT), 0);
+	assert_int_equal(hear(&b, HA_WORD_PATH_FAILED, ATTEMPT), 0);
+	assert_int_equal(ha_bringup_hurry(&b, AT_NS), 0);
+	/* the next epoch begins with attempt 0 */
+	assert_int_equal(ha_bringup_want(&b, EPOCH + 1, 0, AT_NS), MAKE);
+	assert_int_equal(b.attempt, 0);
+	/* another one for the same epoch */
+	ha_bringup_made(&b, AT_NS);
+	assert_int_equal(ha_bringup_want(&b, EPOCH + 1, 1, AT_NS), DROP | MAKE);
+	assert_int_equal(b.attempt, 1);
+	assert_int_equal(b.rail, 1);
+	/* a follower goes by what is said */
+	b = machine(false, HA_BRINGUP_READY);
+	assert_int_equal(ha_bringup_want(&b, EPOCH, 0, AT_NS), 0);
+	assert_int_equal(b.state, HA_BRINGUP_READY);
+	assert_int_equal(ha_bringup_want(&b, EPOCH + 1, 0, AT_NS), DROP | DOWN);
+}
+
+/* All pairs of rails have their turn, those of the same number first. */
+static void rails(void **state)
+{
+	struct ha_bringup leader, follower;
+	struct ha_word path = word_of(HA_WORD_PATH, EPOCH, 0);
+	unsigned int i, pairs = 0;
+
+	ha_bringup_init(&leader, true, 2);
+	ha_bringup_init(&follower, false, 2);
+	ha_bringup_want(&leader, EPOCH, 1, AT_NS);
+	ha_bringup_want(&follower, EPOCH, 1, AT_NS);
+	for (i = 0; i < 4; i++) {
+		path.path.attempt = leader.attempt;
+		path.path.rail = leader.rail;
+		assert_int_equal(ha_bringup_word(&follower, &path, AT_NS), MAKE);
+		assert_int_equal(leader.rail, 1 ^ (i & 1));
+		assert_int_equal(follower.rail == leader.rail, i < 2);
+		pairs |= 1u << (leader.rail * 2 + follower.rail);
+		ha_bringup_failed(&follower, AT_NS);
+		ha_bringup_failed(&leader, AT_NS);
+		assert_int_equal(ha_bringup_hurry(&leader, AT_NS), MAKE);
+		assert_int_equal(leader.rail, 1); /* the one that is wanted, as it has come up */
+		leader.rail = 1 ^ (~i & 1);
+	}
+	assert_int_equal(pairs, 15);
+	/* who has one rail has no choice */
+	ha_bringup_init(&follower, false, 1);
+	ha_bringup_want(&follower, EPOCH, 0, AT_NS);
+	path.path.rail = 1;
+	ha_bringup_word(&follower, &path, AT_NS);
+	assert_int_equal(follower.rail, 0);
+}
+
+/* Without an answer the leader goes from rail to rail. */
+static void a_leader_without_a_port(void **state)
+{
+	struct ha_bringup b;
+	uint64_t now_ns = AT_NS;
+	uint32_t i;
+
+	ha_bringup_init(&b, true, 2);
+	assert_int_equal(ha_bringup_want(&b, EPOCH, 0, now_ns), MAKE);
+	for (i = 0; i < 100000; i++) {
+		assert_int_equal(b.attempt, i);
+		assert_int_equal(b.rail, i & 1);
+		assert_int_equal(ha_bringup_failed(&b, now_ns), DROP | SAY_FAILED);
+		assert_int_equal(ha_bringup_tick(&b, now_ns + RETRY_NS - 1), 0);
+		now_ns += RETRY_NS;
+		assert_int_equal(ha_bringup_tick(&b, now_ns), MAKE);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_event_in_each_state), cmocka_unit_test(early_words),
+		cmocka_unit_test(what_nobody_wants),        cmocka_unit_test(rails),
+		cmocka_unit_test(a_leader_without_a_port),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("bringup", tests, NULL, NULL);
+}

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * How paths come up, at both ends (hostlib/nccl/bringup.h): two machines joined by channels that
+ * lose, repeat and overtake, in every order of events, with a bounded number of faults. Each state
+ * of the two is looked at once.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "hostlib/nccl/bringup.h"
+#include "lib/base/clock.h"
+
+#define EPOCH      4u
+#define AT_NS      (1000 * INC_NSEC_PER_SEC)
+#define RETRY_NS   (HA_BRINGUP_RETRY_MS * INC_NSEC_PER_MSEC)
+#define TIMEOUT_NS (HA_BRINGUP_TIMEOUT_MS * INC_NSEC_PER_MSEC)
+
+#define DROP       HA_BRINGUP_DROP
+#define MAKE       HA_BRINGUP_MAKE
+#define OFFER      HA_BRINGUP_OFFER
+#define ENTER      HA_BRINGUP_ENTER
+#define SAY_READY  HA_BRINGUP_SAY_READY
+#define SAY_FAILED HA_BRINGUP_SAY_FAILED
+#define UP         HA_BRINGUP_UP
+#define DOWN       HA_BRINGUP_DOWN
+
+enum { FOLLOWER, LEADER, SIDES };
+
+/* ---- two, joined ---------------------------------------------------------------------------- */
+
+#define MAX_WORDS  10 /* on their way in one direction */
+#define FAULTS     3
+#define MAX_JOINED 4000000u
+
+enum { NO_JOB, MAKING, ENTERING };
+enum { NO_QP, MADE_QP, ENTERED_QP };
+
+/* All of both; words are sorted, as each may be the next. */
+struct joined {
+	struct {
+		uint8_t state, wanted, tried, heard_ready, attempt;
+		uint8_t job, qp, up;
+		uint8_t has_entered;            /* bit i: attempt i */
+		uint8_t words, word[MAX_WORDS]; /* to it: type << 4 | attempt */
+	} side[SIDES];
+	uint8_t faults; /* that are left */
+};
+
+static struct known {
+	struct joined joined;
+	uint32_t before; /* index + 1 */
+	char by[24];
+} * known;
+static uint32_t n_known, *table;
+#define TABLE_SIZE (1u << 23)
+
+static void show_trail(uint32_t i)
+{
+	const struct joined *j;
+
+	for (; i; i = known[i - 1].before) {
+		j = &known[i - 1].joined;
+		print_error("  %-24s leader %s, attempt %u; follower %s, attempt %u\n",
+			    known[i - 1].by, ha_bringup_state_text(j->side[LEADER].state),
+			    j->side[LEADER].attempt, ha_bringup_state_text(j->side[FOLLOWER].state),
+			    j->side[FOLLOWER].attempt);
+	}
+}
+
+static uint32_t from; /* index + 1 of the state whose events are played */
+
+static void must(bool holds, const char *what)
+{
+	if (holds)
+		return;
+	print_error("%s, behind\n", what);
+	show_trail(from);
+	fail();
+}
+
+static struct ha_bringup unpack(const struct joined *j, int s)
+{
+	struct ha_bringup b;
+
+	ha_bringup_init(&b, s == LEADER, 1);
+	b.state = j->side[s].state;
+	b.wanted = j->side[s].wanted;
+	b.tried = j->side[s].tried;
+	b.heard_ready = j->side[s].heard_ready;
+	b.epoch = EPOCH;
+	b.attempt = j->side[s].attempt;
+	b.since_ns = b.said_at_ns = AT_NS;
+	b.retry_at_ns = AT_NS + RETRY_NS;
+	return b;
+}
+
+static void pack(struct joined *j, int s, const struct ha_bringup *b)
+{
+	must(b->attempt < 8 && b->epoch == EPOCH, "more attempts than faults");
+	j->side[s].state = b->state;
+	j->side[s].wanted = b->wanted;
+	j->side[s].tried = b->tried;
+	j->side[s].heard_ready = b->heard_ready;
+	j->side[s].attempt = b->attempt;
+}
+
+static void put_word(struct joined *j, int s, enum ha_word_type type, uint8_t attempt)
+{
+	uint8_t word = type << 4 | attempt, *list = j->side[s].word;
+	unsigned int i = j->side[s].words++;
+
+	must(i < MAX_WORDS, "words without end");
+	for (; i && list[i - 1] > word; i--)
+		list[i] = list[i - 1];
+	list[i] = word;
+}
+
+static void take_word(struct joined *j, int s, unsigned int i)
+{
+	uint8_t *list = j->side[s].word;
+
+	j->side[s].words--;
+	memmove(&list[i], &list[i + 1], MAX_WORDS - 1 - i);
+	list[MAX_WORDS - 1] = 0;
+}
+
+/* What comm.c does of what a machine says, with the rules that it relies on. */
+static void carry_out(struct joined *j, int s, const struct ha_bringup *b, unsigned int bits)
+{
+	__typeof__(&j->side[s]) me = &j->side[s];
+	const uint8_t attempt = b->attempt;
+
+	if (bits & DROP) {
+		must(me->job || me->qp, "nothing to drop");
+		must(!me->up == !(bits & DOWN), "DOWN goes with the DROP of what was UP, alone");
+		me->job = me->qp = me->up = 0;
+	}
+	if (bits & MAKE) {
+		must(!me->job && !me->qp, "two queue pairs at once");
+		me->job = MAKING;
+	}
+	if (bits & OFFER) {
+		must(me->qp, "offers what it has not");
+		put_word(j, !s, HA_WORD_PATH, attempt);
+	}
+	if (bits & ENTER) {
+		must(me->qp == MADE_QP && !me->job, "enters twice");
+		me->job = ENTERING;
+	}
+	if (bits & SAY_READY) {
+		must(me->qp == ENTERED_QP, "says that it is ready, and is not");
+		put_word(j, !s, HA_WORD_PATH_READY, attempt);
+	}
+	if (bits & SAY_FAILED)
+		put_word(j, !s, HA_WORD_PATH_FAILED, attempt);
+	if (bits & UP) {
+		must(me->qp == ENTERED_QP && !me->up, "up, and was, or cannot be");
+		must(j->side[!s].has_entered >> attempt & 1, "up, and the peer never was");
+		me->up = 1;
+	}
+	must((b->state == HA_BRINGUP_READY) == me->up,
+	     "READY, and nobody was told, or the reverse");
+}
+
+/* Events of the two; those from FIRST_FAULT on are faults. */
+enum joint_event {
+	J_WANT,
+	J_WORD,
+	J_JOB,
+	J_HURRY,
+	J_TICK, /* when nothing else moves */
+	J_FIRST_FAULT,
+	J_LOSE = J_FIRST_FAULT,
+	J_REPEAT,
+	J_JOB_FAILS,
+	J_DIES,
+	J_EARLY_TICK,
+	J_TIMEOUT,
+	J_N
+};
+
+static const char *const joint_names[] = {"wants", "hears",      "job",         "hurry",
+					  "tick",  "loses",      "hears twice", "job fails",
+					  "dies",  "early tick", "timeout"};
+
+static bool is_quiet(const struct joined *j)
+{
+	int s;
+
+	for (s = 0; s < SIDES; s++)
+		if (j->side[s].words || j->side[s].job || !j->side[s].wanted)
+			return false;
+	return true;
+}
+
+static bool is_good(const struct joined *j)
+{
+	return j->side[LEADER].up && j->side[FOLLOWER].up &&
+	       j->side[LEADER].attempt == j->side[FOLLOWER].attempt;
+}
+
+static unsigned int do_job(struct joined *j, int s, struct ha_bringup *b)
+{
+	const uint8_t job = j->side[s].job;
+
+	j->side[s].job = NO_JOB;
+	j->side[s].qp = job == MAKING ? MADE_QP : ENTERED_QP;
+	if (job == MAKING)
+		return ha_bringup_made(b, AT_NS);
+	j->side[s].has_entered |= 1u << b->attempt;
+	return ha_bringup_entered(b, AT_NS);
+}
+
+static unsigned int hear_word(struct joined *j, int s, unsigned int i, struct ha_bringup *b,
+			      bool stays)
+{
+	const uint8_t word = j->side[s].word[i];
+	struct ha_word heard = {.epoch = EPOCH};
+
+	if (!stays)
+		take_word(j, s, i);
+	heard.type = word >> 4;
+	heard.path.attempt = word & 15;
+	return ha_bringup_word(b, &heard, AT_NS);
+}
+
+/* False where it cannot happen. */
+static bool play_joined(struct joined *j, int s, enum joint_event event, unsigned int i)
+{
+	struct ha_bringup b = unpack(j, s);
+	unsigned int bits;
+
+	if (event >= J_FIRST_FAULT && !j->faults--)
+		return false;
+	if (i && event != J_WORD && event != J_LOSE && event != J_REPEAT)
+		return false;
+	if (i && j->side[s].word[i] == j->side[s].word[i - 1])
+		return false; /* the same */
+	switch (event) {
+	case J_WANT:
+		if (b.wanted)
+			return false;
+		bits = ha_bringup_want(&b, EPOCH, 0, AT_NS);
+		break;
+	case J_WORD:
+	case J_REPEAT:
+		if (i >= j->side[s].words)
+			return false;
+		bits = hear_word(j, s, i, &b, event == J_REPEAT);
+		break;
+	case J_LOSE:
+		if (i >= j->side[s].words)
+			return false;
+		take_word(j, s, i);
+		return true;
+	case J_JOB:
+		if (!j->side[s].job)
+			return false;
+		bits = do_job(j, s, &b);
+		break;
+	case J_JOB_FAILS:
+		if (!j->side[s].job)
+			return false;
+		bits = ha_bringup_failed(&b, AT_NS);
+		break;
+	case J_HURRY:
+		bits = ha_bringup_hurry(&b, AT_NS);
+		break;
+	case J_DIES:
+		if (b.state != HA_BRINGUP_READY)
+			return false;
+		bits = ha_bringup_failed(&b, AT_NS);
+		break;
+	case J_TIMEOUT:
+		bits = ha_bringup_tick(&b, AT_NS + TIMEOUT_NS);
+		break;
+	default:
+		if (event == J_TICK && !is_quiet(j))
+			return false;
+		bits = ha_bringup_tick(&b, AT_NS + RETRY_NS);
+	}
+	carry_out(j, s, &b, bits);
+	pack(j, s, &b);
+	return true;
+}
+
+static void add(const struct joined *j, const char *by, int s)
+{
+	const uint64_t *words8 = (const uint64_t *)j;
+	uint64_t hash = 14695981039346656037ull, rest = 0;
+	size_t i;
+
+	for (i = 0; i < sizeof(*j) / 8; i++)
+		hash = (hash ^ words8[i]) * 0x9e3779b97f4a7c15ull, hash ^= hash >> 29;
+	memcpy(&rest, &words8[i], sizeof(*j) % 8);
+	hash = (hash ^ rest) * 0x9e3779b97f4a7c15ull;
+	for (i = hash >> 41; table[i]; i = (i + 1) % TABLE_SIZE)
+		if (!memcmp(&known[table[i] - 1].joined, j, sizeof(*j)))
+			return;
+	assert_true(n_known < MAX_JOINED);
+	known[n_known].joined = *j;
+	known[n_known].before = from;
+	snprintf(known[n_known].by, sizeof(known[n_known].by), "%s %s",
+		 s == LEADER ? "leader" : "follower", by);
+	table[i] = ++n_known;
+}
+
+/* Without faults, and with timers: both are ready for the same attempt, after so many rounds. */
+static void check_end(struct joined j)
+{
+	unsigned int round, s;
+
+	for (round = 0; round < 12 && !(is_quiet(&j) && is_good(&j)); round++)
+		for (s = 0; s < SIDES; s++) {
+			play_joined(&j, s, J_WANT, 0);
+			while (play_joined(&j, s, J_WORD, 0) || play_joined(&j, s, J_JOB, 0))
+				;
+			play_joined(&j, s, J_TICK, 0);
+		}
+	must(is_quiet(&j) && is_good(&j), "does not come up again");
+}
+
+static void every_order_of_two(void **state)
+{
+	struct joined next = {.faults = FAULTS};
+	enum joint_event event;
+	unsigned int i, good = 0;
+	int s;
+
+	known = malloc(MAX_JOINED * sizeof(*known));
+	table = calloc(TABLE_SIZE, sizeof(*table));
+	assert_true(known && table);
+	from = n_known = 0;
+	add(&next, "begins", LEADER);
+	while (from++ < n_known) {
+		const struct joined *now = &known[from - 1].joined;
+
+		check_end(*now);
+		good += is_quiet(now) && is_good(now);
+		for (s = 0; s < SIDES; s++)
+			for (event = 0; event < J_N; event++)
+				for (i = 0; i < MAX_WORDS; i++) {
+					next = *now;
+					if (play_joined(&next, s, event, i))
+						add(&next, joint_names[event], s);
+				}
+	}
+	print_message("# %u states, %u with both ready and nothing under way\n", n_known, good);
+	assert_true(good > 50);
+	free(known);
+	free(table);
+}
+
+/* ---- for long -------------------------------------------------------------------------------- */
+
+#define FLAPS 20000
+
+/* One end of those that flap; words come in their order. */
+struct end {
+	struct ha_bringup b;
+	int job;
+	struct ha_word in[64];
+	unsigned int words;
+};
+
+static void act(struct end *ends, int s, unsigned int bits)
+{
+	static const struct {
+		unsigned int bit;
+		enum ha_word_type type;
+	} said[] = {{OFFER, HA_WORD_PATH},
+		    {SAY_READY, HA_WORD_PATH_READY},
+		    {SAY_FAILED, HA_WORD_PATH_FAILED}};
+	struct end *peer = &ends[!s];
+	size_t i;
+
+	if (bits & DROP)
+		ends[s].job = NO_JOB;
+	if (bits & (MAKE | ENTER))
+		ends[s].job = bits & MAKE ? MAKING : ENTERING;
+	for (i = 0; i < sizeof(said) / sizeof(said[0]); i++)
+		if (bits & said[i].bit && peer->words < 64)
+			peer->in[peer->words++] = (struct ha_word){
+				.type = said[i].type,
+				.epoch = EPOCH,
+				.path = {.attempt = ends[s].b.attempt, .rail = ends[s].b.rail}};
+}
+
+static void move(struct end *ends, int s, uint64_t now_ns)
+{
+	struct end *me = &ends[s];
+	struct ha_word word;
+	int job;
+
+	while (me->words) {
+		word = me->in[0];
+		memmove(me->in, me->in + 1, --me->words * sizeof(word));
+		act(ends, s, ha_bringup_word(&me->b, &word, now_ns));
+	}
+	job = me->job;
+	me->job = NO_JOB;
+	if (job)
+		act(ends, s,
+		    job == MAKING ? ha_bringup_made(&me->b, now_ns)
+				  : ha_bringup_entered(&me->b, now_ns));
+	act(ends, s, ha_bringup_tick(&me->b, now_ns));
+}
+
+/* A path that flaps for long is there when it no longer does. */
+static void many_flaps(void **state)
+{
+	static struct end ends[SIDES];
+	unsigned int i, k, s, seed = 7;
+	uint64_t now_ns = AT_NS;
+
+	for (s = 0; s < SIDES; s++) {
+		ha_bringup_init(&ends[s].b, s == LEADER, 2);
+		act(ends, s, ha_bringup_want(&ends[s].b, EPOCH, 1, now_ns));
+	}
+	for (i = 0; i < FLAPS; i++) {
+		for (k = rand_r(&seed) % 8; k; k--, now_ns += RETRY_NS / 3) {
+			s = rand_r(&seed) >> 3 & 1;
+			if (rand_r(&seed) >> 5 & 1)
+				act(ends, s, ha_bringup_failed(&ends[s].b, now_ns));
+			else if (rand_r(&seed) >> 5 & 1)
+				ends[s].words = 0;
+			move(ends, !s, now_ns);
+		}
+		for (k = 0; k < 40; k++, now_ns += RETRY_NS / 3)
+			for (s = 0; s < SIDES; s++)
+				move(ends, s, now_ns);
+		for (s = 0; s < SIDES; s++)
+			assert_int_equal(ends[s].b.state, HA_BRINGUP_READY);
+		assert_int_equal(ends[LEADER].b.attempt, ends[FOLLOWER].b.attempt);
+	}
+	assert_true(ends[LEADER].b.attempt > FLAPS / 2);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_order_of_two),
+		cmocka_unit_test(many_flaps),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("bringup_ends", tests, NULL, NULL);
+}

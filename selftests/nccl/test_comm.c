@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Comms with all their parts but the device: both ends in one process, with its progress thread and
+ * its workers, over two rails that fail as they are told.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "lib/base/clock.h"
+#include "selftests/fake_rc/fake_rc.h"
+#include "selftests/nccl/flow.h"
+
+#define HOST_MEMORY 1
+/* Devices, by rail. */
+#define SEND_DEVICE(rail)    (rail)
+#define RECEIVE_DEVICE(rail) (2 + (rail))
+
+static int open_plugin(void **state)
+{
+	flow_open();
+	return 0;
+}
+
+static int close_plugin(void **state)
+{
+	flow_close();
+	return 0;
+}
+
+/* Where the sender of the one comm has its standby for this epoch. */
+static void until_standby(struct flow *flow, unsigned int rail, unsigned int epoch)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "fake%u stands by for epoch %u", SEND_DEVICE(rail), epoch);
+	flow_until_logged(flow, text, 1);
+}
+
+/* Each end says so once. */
+static void until_failover(struct flow *flow, unsigned int epoch)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "epoch %u, ", epoch);
+	flow_until_logged(flow, text, 2);
+	assert_int_equal(flow_logged(text), 2);
+}
+
+/* ---- without faults ------------------------------------------------------------------------- */
+
+static void data_goes(void **state)
+{
+	struct flow flow = {0};
+
+	flow_connect(&flow);
+	flow_receive(&flow, 2000);
+	flow_finish(&flow);
+	assert_int_equal(flow_logged("failover"), 0);
+	flow_disconnect(&flow);
+}
+
+static void several_on_one_listener(void **state)
+{
+	struct flow flow[4] = {0};
+	unsigned int i, round;
+
+	for (i = 0; i < 4; i++) {
+		flow[i].listener = i ? flow[0].listener : NULL;
+		flow_connect(&flow[i]);
+	}
+	for (round = 0; round < 50; round++)
+		for (i = 0; i < 4; i++)
+			flow_receive(&flow[i], 10);
+	for (i = 4; i-- > 0;) {
+		flow_finish(&flow[i]);
+		if (i)
+			flow[i].listener = NULL;
+		flow_disconnect(&flow[i]);
+	}
+}
+
+/* connect says "not yet" for as long as nobody accepts; a stranger on the listener's port holds
+ * nobody up. */
+static void never_blocks(void **state)
+{
+	struct ha_comm *comm = NULL, *accepted = NULL;
+	struct sockaddr_in to = {.sin_family = AF_INET};
+	struct ha_listener *listener;
+	union ha_address address;
+	struct ha_handle handle;
+	struct inc_err err;
+	unsigned int flags, i;
+	uint64_t nonce, began_at_ns;
+	int strangers[3];
+
+	assert_int_equal(ha_listen(flow_plugin, 2, &handle, &listener, &err), 0);
+	assert_int_equal(ha_handle_read(&handle, &address, &flags, &nonce, &err), 0);
+	to = address.in4;
+	for (i = 0; i < 3; i++) {
+		strangers[i] = socket(AF_INET, SOCK_STREAM, 0);
+		assert_int_equal(connect(strangers[i], (struct sockaddr *)&to, sizeof(to)), 0);
+	}
+	assert_int_equal(write(strangers[1], "GET / HTTP/1.0\r\n\r\n", 18), 18);
+	close(strangers[2]);
+	for (i = 0; i < 1000; i++) {
+		began_at_ns = inc_now_ns();
+		assert_int_equal(ha_connect(flow_plugin, 0, &handle, -1, &comm, &err), 0);
+		assert_null(comm);
+		assert_true(inc_now_ns() - began_at_ns < INC_NSEC_PER_SEC);
+	}
+	began_at_ns = inc_now_ns();
+	while (!comm || !accepted) {
+		if (!comm)
+			assert_int_equal(ha_connect(flow_plugin, 0, &handle, -1, &comm, &err), 0);
+		if (!accepted)
+			assert_int_equal(ha_accept(listener, &accepted, &err), 0);
+		assert_false(flow_is_late(began_at_ns));
+		sched_yield();
+	}
+	ha_comm_close(comm);
+	ha_comm_close(accepted);
+	ha_listener_close(listener);
+	close(strangers[0]);
+	close(strangers[1]);
+}
+
+/* Receives in a group, sends in another order. */
+static void groups(void **state)
+{
+	uint32_t numbers[HA_GROUP] = {0}, in[HA_GROUP] = {0};
+	struct ha_request *receive = NULL, *sends[HA_GROUP] = {NULL};
+	struct ha_region *regions[HA_GROUP], *out, *into;
+	size_t bytes[HA_GROUP];
+	void *data[HA_GROUP];
+	int tags[HA_GROUP], sizes[HA_GROUP] = {0};
+	uint64_t began_at_ns = inc_now_ns();
+	unsigned int i, left = HA_GROUP;
+	struct flow flow = {0};
+	struct inc_err err;
+	bool done = false;
+
+	flow_connect(&flow);
+	assert_int_equal(
+		ha_register(flow.send, numbers, sizeof(numbers), HOST_MEMORY, -1, 0, &out, &err),
+		0);
+	assert_int_equal(ha_register(flow.receive, in, sizeof(in), HOST_MEMORY, -1, 0, &into, &err),
+			 0);
+	for (i = 0; i < HA_GROUP; i++) {
+		numbers[i] = 100 + i;
+		data[i] = &in[i];
+		bytes[i] = sizeof(in[i]);
+		tags[i] = i;
+		regions[i] = into;
+	}
+	while (!receive) {
+		assert_int_equal(
+			ha_irecv(flow.receive, HA_GROUP, data, bytes, tags, regions, &receive), 0);
+		assert_false(flow_is_late(began_at_ns));
+	}
+	for (i = HA_GROUP; i-- > 0;)
+		while (!sends[i]) {
+			assert_int_equal(
+				ha_isend(flow.send, &numbers[i], i % 2 ? 4 : 2, i, out, &sends[i]),
+				0);
+			assert_false(flow_is_late(began_at_ns));
+		}
+	while (left || !done) {
+		for (i = 0; i < HA_GROUP; i++) {
+			bool sent = false;
+
+			if (sends[i])
+				assert_int_equal(ha_test(sends[i], &sent, NULL), 0);
+			if (sent) {
+				sends[i] = NULL;
+				left--;
+			}
+		}
+		if (!done)
+			assert_int_equal(ha_test(receive, &done, sizes), 0);
+		assert_false(flow_is_late(began_at_ns));
+	}
+	for (i = 0; i < HA_GROUP; i++) {
+		assert_int_equal(sizes[i], i % 2 ? 4 : 2);
+		assert_int_equal(in[i], 100 + i);
+	}
+	ha_deregister(flow.send, out);
+	ha_deregister(flow.receive, into);
+	flow_disconnect(&flow);
+}
+
+/* ---- one rail fails ------------------------------------------------------------------------- */
+
+static void leave_rail(unsigned int device, unsigned int faults)
+{
+	struct flow flow = {0};
+
+	flow_connect(&flow);
+	until_standby(&flow, 1, 1);
+	flow_receive(&flow, 100);
+	fake_faults(device, faults);
+	until_failover(&flow, 1);
+	flow_receive(&flow, 100);
+	fake_faults(device, 0);
+	fake_let_go(device);
+	flow_receive(&flow, 100);
+	flow_finish(&flow);
+	assert_int_equal(flow_logged("failover"), 2);
+	flow_disconnect(&flow);
+}
+
+static void acks_lost(void **state)
+{
+	leave_rail(SEND_DEVICE(0), FAKE_LOSE_ACKS_IN);
+}
+
+static void data_lost(void **state)
+{
+	leave_rail(SEND_DEVICE(0), FAKE_LOSE_REQUESTS_OUT);
+}
+
+static void descriptions_lost(void **state)
+{
+	leave_rail(RECEIVE_DEVICE(0), FAKE_LOSE_REQUESTS_OUT);
+}
+
+static void data_late(void **state)
+{
+	leave_rail(SEND_DEVICE(0), FAKE_HOLD_OUT);
+}
+
+static void all_lost(void **state)
+{
+	leave_rail(RECEIVE_DEVICE(0), FAKE_CUT);
+}
+
+/* The device says so: nobody waits for a timer. */
+static void port_down(void **state)
+{
+	struct flow flow = {0};
+	uint64_t began_at_ns;
+
+	flow_connect(&flow);
+	until_standby(&flow, 1, 1);
+	flow_receive(&flow, 100);
+	began_at_ns = inc_now_ns();
+	fake_port(SEND_DEVICE(0), false);
+	until_failover(&flow, 1);
+	assert_true(flow_logged("port down") >= 1);
+	print_message("# port down to flowing: %llu us\n",
+		      (unsigned long long)((inc_now_ns() - began_at_ns) / 1000));
+	flow_receive(&flow, 100);
+	/* a second try at the first rail's time */
+	began_at_ns = inc_now_ns();
+	fake_port(SEND_DEVICE(0), true);
+	until_standby(&flow, 0, 2);
+	assert_true(inc_now_ns() - began_at_ns < INC_NSEC_PER_SEC);
+	flow_finish(&flow);
+	flow_disconnect(&flow);
+}
+
+static void gid_moves(void **state)
+{
+	struct flow flow = {0};
+
+	flow_connect(&flow);
+	until_standby(&flow, 1, 1);
+	flow_receive(&flow, 100);
+	fake_move_gid(SEND_DEVICE(0));
+	until_failover(&flow, 1);
+	until_standby(&flow, 0, 2);
+	flow_receive(&flow, 100);
+	flow_finish(&flow);
+	flow_disconnect(&flow);
+}
+
+/* 200 epochs; how each ends takes turns. */
+static void many_failovers(void **state)
+{
+	static const unsigned int faults[] = {FAKE_LOSE_ACKS_IN, FAKE_LOSE_REQUESTS_OUT,
+					      FAKE_HOLD_OUT, FAKE_CUT};
+	struct flow flow = {0};
+	unsigned int epoch, device;
+
+	flow_connect(&flow);
+	for (epoch = 1; epoch <= 200; epoch++) {
+		const unsigned int rail = (epoch - 1) % 2;
+
+		until_standby(&flow, !rail, epoch);
+		flow_receive(&flow, 20);
+		device = epoch % 3 ? SEND_DEVICE(rail) : RECEIVE_DEVICE(rail);
+		if (epoch % 8)
+			fake_port(device, false);
+		else
+			fake_faults(device, faults[epoch / 8 % 4]);
+		until_failover(&flow, epoch);
+		fake_faults(device, 0);
+		fake_let_go(device);
+		fake_port(device, true);
+	}
+	flow_finish(&flow);
+	assert_int_equal(flow.failed, 0);
+	flow_disconnect(&flow);
+}
+
+/* ---- no way out ----------------------------------------------------------------------------- */
+
+/* Every request ends, with an error, in bounded time. */
+static void both_dead(void **state)
+{
+	const uint64_t most_ns = 5ull * FLOW_RTO_MS * INC_NSEC_PER_MSEC;
+	struct flow flow = {0};
+	uint64_t began_at_ns;
+	unsigned int i;
+
+	flow_connect(&flow);
+	until_standby(&flow, 1, 1);
+	flow_receive(&flow, 100);
+	for (i = 0; i < 4; i++)
+		fake_faults(i, FAKE_CUT);
+	began_at_ns = inc_now_ns();
+	while (!flow.send_error || !flow.receive_error || flow.received != flow.asked ||
+	       flow.acknowledged != flow.sent) {
+		flow_step(&flow);
+		assert_true(inc_now_ns() - began_at_ns < most_ns);
+	}
+	assert_true(flow.failed > 0);
+	assert_true(flow.send_error < 0 && flow.receive_error < 0);
+	assert_true(flow_logged("failed in epoch") == 2);
+	flow_disconnect(&flow);
+}
+
+/* ---- its end -------------------------------------------------------------------------------- */
+
+/* Closed with requests under way, on both sides; nothing is left of them. */
+static void close_in_flight(void **state)
+{
+	unsigned int i;
+
+	for (i = 0; i < 20; i++) {
+		struct flow flow = {0};
+
+		flow_connect(&flow);
+		flow_receive(&flow, 5 * i);
+		flow_disconnect(&flow);
+	}
+}
+
+/* The receiver has all and is closed; its acknowledgements are lost. The sender hears it all the
+ * same. */
+static void receiver_lingers(void **state)
+{
+	const uint64_t began_at_ns = inc_now_ns();
+	struct flow flow = {0};
+
+	flow_connect(&flow);
+	until_standby(&flow, 1, 1);
+	flow_receive(&flow, 100);
+	flow_finish(&flow);
+	fake_faults(SEND_DEVICE(0), FAKE_LOSE_ACKS_IN);
+	while (flow.asked == flow.received)
+		flow_step(&flow);
+	flow.quiet = true;
+	while (flow.received != flow.asked) {
+		flow_step(&flow);
+		assert_false(flow_is_late(began_at_ns));
+	}
+	ha_deregister(flow.receive, flow.in_region);
+	ha_comm_close(flow.receive);
+	while (flow.acknowledged != flow.sent) {
+		bool done;
+		int bytes;
+
+		assert_int_equal(ha_test(flow.sending[flow.acknowledged % FLOW_DEPTH].request,
+					 &done, &bytes),
+				 0);
+		flow.acknowledged += done;
+		assert_false(flow_is_late(began_at_ns));
+		sched_yield();
+	}
+	fake_faults(SEND_DEVICE(0), 0);
+	ha_deregister(flow.send, flow.out_region);
+	ha_comm_close(flow.send);
+	free(flow.out);
+	free(flow.in);
+	ha_listener_close(flow.listener);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_plugin, close_plugin)
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(data_goes),         TEST(several_on_one_listener),
+		TEST(never_blocks),      TEST(groups),
+		TEST(acks_lost),         TEST(data_lost),
+		TEST(descriptions_lost), TEST(data_late),
+		TEST(all_lost),          TEST(port_down),
+		TEST(gid_moves),         TEST(many_failovers),
+		TEST(both_dead),         TEST(close_in_flight),
+		TEST(receiver_lingers),
+	};
+
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The plugin's settings (hostlib/nccl/config.h), and docs/nccl.md's table of them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "hostlib/nccl/config.h"
+#include "lib/base/clock.h"
+
+static int clear(void **state)
+{
+	const struct ha_setting *setting;
+
+	for (setting = ha_settings; setting->name; setting++)
+		unsetenv(setting->name);
+	return 0;
+}
+
+/* Reads with one variable set to text. */
+static int read_with(const char *name, const char *text, struct ha_config *config,
+		     struct inc_err *err)
+{
+	int ret;
+
+	memset(config, 0x5a, sizeof(*config));
+	setenv(name, text, 1);
+	ret = ha_config_read(config, err);
+	unsetenv(name);
+	return ret;
+}
+
+static void defaults(void **state)
+{
+	struct ha_config config;
+	struct inc_err err = {""};
+
+	memset(&config, 0x5a, sizeof(config));
+	assert_int_equal(ha_config_read(&config, &err), 0);
+	assert_int_equal(config.poll_batch, 32);
+	assert_int_equal(config.idle_spin_threshold, 1000);
+	assert_int_equal(config.poll_standby_interval, 100);
+	assert_int_equal(config.test_max_poll, 32);
+	assert_int_equal(config.rto_ms, 1000);
+	assert_int_equal(config.heartbeat_ms, 100);
+	assert_int_equal(config.qp_timeout, 14);
+	assert_int_equal(config.qp_retry_cnt, 7);
+	assert_int_equal(config.expected_channels, 16);
+	assert_int_equal(config.wr_per_conn, 64);
+	assert_int_equal(config.max_recvs, 8);
+	assert_true(config.enable_backup && !config.failback && !config.rto_adaptive);
+	assert_int_equal(config.gid_index, -1);
+	assert_int_equal(config.traffic_class, 0);
+	assert_int_equal(config.sl, 0);
+	assert_null(config.ib_hca);
+	assert_null(config.socket_ifname);
+	assert_false(ha_config_doubts(&config, false, &err));
+}
+
+/* A member by its name in the environment. */
+static int64_t value_of(const struct ha_config *config, const char *name)
+{
+#define NUMBER(type, member, variable, ...) \
+	if (!strcmp(name, variable))        \
+		return config->member;
+	HA_NUMBERS(NUMBER)
+#undef NUMBER
+	fail_msg("%s is no number", name);
+	return 0;
+}
+
+/* Every variable takes both its bounds, and nothing beyond; with every other at its default but
+ * those that its bounds forbid. */
+static void bounds(void **state)
+{
+	const struct ha_setting *setting;
+	struct ha_config config;
+	struct inc_err err;
+	unsigned int n = 0;
+	char text[32];
+
+	setenv("HA_NCCL_HEARTBEAT_MS", "1", 1);
+	for (setting = ha_settings; setting->name; setting++) {
+		if (!setting->unit)
+			continue;
+		if (!strcmp(setting->name, "HA_NCCL_HEARTBEAT_MS"))
+			setenv("HA_NCCL_RTO_MS", "600000", 1);
+		snprintf(text, sizeof(text), "%lld", (long long)setting->least);
+		assert_int_equal(read_with(setting->name, text, &config, &err), 0);
+		assert_true(value_of(&config, setting->name) == setting->least);
+		snprintf(text, sizeof(text), "%lld", (long long)setting->most);
+		assert_int_equal(read_with(setting->name, text, &config, &err), 0);
+		assert_true(value_of(&config, setting->name) == setting->most);
+		snprintf(text, sizeof(text), "%lld", (long long)setting->least - 1);
+		assert_int_equal(read_with(setting->name, text, &config, &err), -EINVAL);
+		assert_memory_equal(err.msg, setting->name, strlen(setting->name));
+		snprintf(text, sizeof(text), "%lld", (long long)setting->most + 1);
+		assert_int_equal(read_with(setting->name, text, &config, &err), -EINVAL);
+		assert_non_null(strstr(err.msg, text));
+		assert_true(setting->least <= setting->def && setting->def <= setting->most);
+		n++;
+	}
+	assert_int_equal(n, 17);
+}
+
+static void no_numbers(void **state)
+{
+	static const char *const wrong[] = {" 5",  "5 ",   "+5",  "0x5",
+					    "5ms", "five", "--5", "-",
+					    "5,5", "5.0",  "\n5", "99999999999999999999",
+					    "1e1", "\t10", "٥"};
+	struct ha_config config;
+	struct inc_err err;
+	size_t i;
+
+	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		assert_int_equal(read_with("HA_NCCL_POLL_BATCH", wrong[i], &config, &err), -EINVAL);
+		assert_memory_equal(err.msg, "HA_NCCL_POLL_BATCH: ", 20);
+		assert_non_null(strstr(err.msg, "from 1 to 4096"));
+	}
+	assert_int_equal(read_with("HA_NCCL_POLL_BATCH", "", &config, &err), 0);
+	assert_int_equal(config.poll_batch, 32);
+	assert_int_equal(read_with("NCCL_IB_HCA", "", &config, &err), 0);
+	assert_null(config.ib_hca);
+}
+
+/* Random bytes: what is taken is the number that they say, and nothing else is. */
+static void random_values(void **state)
+{
+	static const char some[] = "0123456789999 -+x.,e\n\xff";
+	struct ha_config config;
+	struct inc_err err;
+	char text[12], again[32];
+	unsigned int round, i, len, taken = 0;
+	int ret;
+
+	srandom(7);
+	for (round = 0; round < 20000; round++) {
+		len = 1 + random() % (sizeof(text) - 1);
+		for (i = 0; i < len; i++)
+			text[i] = some[random() % (random() % 4 ? 10 : sizeof(some) - 1)];
+		text[len] = '\0';
+		ret = read_with("HA_NCCL_IDLE_SPIN_THRESHOLD", text, &config, &err);
+		if (ret) {
+			assert_int_equal(ret, -EINVAL);
+			continue;
+		}
+		taken++;
+		snprintf(again, sizeof(again), "%u", config.idle_spin_threshold);
+		assert_string_equal(again, text + strspn(text, "-0") -
+						   (config.idle_spin_threshold ? 0 : 1));
+	}
+	assert_true(taken > 1000);
+}
+
+static void together(void **state)
+{
+	struct ha_config config;
+	struct inc_err err = {""};
+
+	assert_int_equal(ha_config_read(&config, &err), 0);
+	/* 7 times 67.1 ms */
+	assert_true(ha_config_window_ns(&config) == 7ull * (4096ull << 14));
+	config.qp_retry_cnt = 0;
+	assert_true(ha_config_window_ns(&config) == 4096ull << 14);
+	config.qp_timeout = 31;
+	config.qp_retry_cnt = 7;
+	assert_true(ha_config_window_ns(&config) == 7ull * (4096ull << 31));
+
+	config.qp_timeout = 14;
+	config.rto_ms = 940; /* twice the window is 939.5 ms */
+	assert_false(ha_config_doubts(&config, false, &err));
+	config.rto_ms = 939;
+	assert_true(ha_config_doubts(&config, false, &err));
+	assert_non_null(strstr(err.msg, "HA_NCCL_RTO_MS: 939"));
+	assert_null(strstr(err.msg, "rxe"));
+
+	config.rto_ms = 1000;
+	assert_true(ha_config_doubts(&config, true, &err));
+	assert_non_null(strstr(err.msg, "HA_NCCL_QP_RETRY_CNT: 7"));
+	config.qp_retry_cnt = 6;
+	assert_false(ha_config_doubts(&config, true, &err));
+
+	assert_int_equal(read_with("HA_NCCL_HEARTBEAT_MS", "1000", &config, &err), -EINVAL);
+	assert_non_null(strstr(err.msg, "HA_NCCL_RTO_MS"));
+	assert_int_equal(read_with("HA_NCCL_HEARTBEAT_MS", "999", &config, &err), 0);
+}
+
+/* docs/nccl.md has each variable once, in a row with its unit, default and bounds, and no other. */
+static void document(void **state)
+{
+	char path[PATH_MAX], line[1000], row[200];
+	const struct ha_setting *setting = ha_settings;
+	const char *top = getenv("INC_TOP");
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/docs/nccl.md", top ?: ".");
+	file = fopen(path, "r");
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file)) {
+		if (strncmp(line, "| `HA_NCCL_", 11) && strncmp(line, "| `NCCL_", 8))
+			continue;
+		assert_non_null(setting->name);
+		if (setting->unit)
+			snprintf(row, sizeof(row), "| `%s` | %s | %lld | %lld to %lld | ",
+				 setting->name, setting->unit, (long long)setting->def,
+				 (long long)setting->least, (long long)setting->most);
+		else
+			snprintf(row, sizeof(row), "| `%s` | | none | text | ", setting->name);
+		assert_memory_equal(line, row, strlen(row));
+		assert_non_null(strstr(line, setting->text));
+		setting++;
+	}
+	fclose(file);
+	assert_null(setting->name);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(defaults, clear),
+		cmocka_unit_test_setup(bounds, clear),
+		cmocka_unit_test_setup(no_numbers, clear),
+		cmocka_unit_test_setup(random_values, clear),
+		cmocka_unit_test_setup(together, clear),
+		cmocka_unit_test(document),
+	};
+
+	return cmocka_run_group_tests_name("settings of the plugin", tests, NULL, NULL);
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Memory that is known to devices (hostlib/nccl/region.h); the devices are none. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include "hostlib/nccl/region.h"
+#include "lib/rdma/inventory.h"
+#include "selftests/fake_rc/fake_rc.h"
+
+#define HOST  1 /* NCCL_PTR_HOST */
+#define GPU   2 /* NCCL_PTR_CUDA */
+#define BYTES (16 * 4096ul)
+
+static struct inc_rdma_inventory *inventory;
+static struct ha_rail rails[HA_RAILS];
+static struct ha_caches *caches;
+static uint8_t *memory;
+static struct inc_err err;
+
+static struct ha_region region_of(size_t at, size_t bytes, int type, int dmabuf_fd)
+{
+	return (struct ha_region){
+		.address = memory + at, .bytes = bytes, .type = type, .dmabuf_fd = dmabuf_fd};
+}
+
+static void add(struct ha_region *region, unsigned int rail)
+{
+	if (ha_region_register(region, caches, rails, rail, &err))
+		fail_msg("%s", err.msg);
+	assert_int_not_equal(ha_region_lkey(region, rail), 0);
+	assert_int_not_equal(ha_region_rkey(region, rail), 0);
+}
+
+static bool has_cache(const struct ha_region *region)
+{
+	if (region->cache[0]->watched)
+		return true;
+	print_message("# SKIP this kernel does not tell what becomes of memory\n");
+	return false;
+}
+
+static void rail_by_rail(void **state)
+{
+	struct ha_region r = region_of(100, 5000, HOST, -1);
+	uint32_t key;
+
+	assert_int_equal(ha_region_lkey(&r, 0), 0);
+	assert_int_equal(ha_region_rkey(&r, 1), 0);
+	add(&r, 1);
+	assert_int_equal(ha_region_lkey(&r, 0), 0);
+	key = ha_region_rkey(&r, 1);
+	add(&r, 0);
+	add(&r, 1); /* what is there stays */
+	assert_int_equal(ha_region_rkey(&r, 1), key);
+	assert_int_not_equal(ha_region_rkey(&r, 0), key);
+	assert_int_equal(fake_objects(), 2);
+	assert_ptr_equal(r.mr[0]->mr->pd, rails[0].device->pd);
+	assert_ptr_equal(r.mr[1]->mr->pd, rails[1].device->pd);
+	assert_true((uintptr_t)r.mr[0]->mr->addr <= (uintptr_t)r.address);
+	assert_true(r.mr[0]->access & IBV_ACCESS_REMOTE_WRITE);
+	ha_region_release(&r, caches);
+	assert_int_equal(ha_region_lkey(&r, 0), 0);
+	assert_int_equal(ha_region_lkey(&r, 1), 0);
+	ha_region_release(&r, caches);
+}
+
+static void comms_share(void **state)
+{
+	struct ha_region a = region_of(0, BYTES, HOST, -1), b = region_of(4096, 9, HOST, -1), c = b;
+
+	add(&a, 0);
+	if (!has_cache(&a)) {
+		ha_region_release(&a, caches);
+		return;
+	}
+	add(&b, 0);
+	assert_ptr_equal(a.mr[0], b.mr[0]);
+	assert_int_equal(fake_objects(), 1);
+	ha_region_release(&a, caches);
+	assert_int_equal(fake_objects(), 1); /* b has it */
+	ha_region_release(&b, caches);
+	assert_int_equal(fake_objects(), 1); /* it waits for another one */
+	add(&c, 0);
+	assert_int_equal(fake_objects(), 1);
+	ha_region_release(&c, caches);
+	/* memory that has gone is registered anew */
+	assert_int_equal(madvise(memory, BYTES, MADV_DONTNEED), 0);
+	c = region_of(0, BYTES, HOST, -1);
+	add(&c, 0);
+	assert_int_equal(c.cache[0]->misses, 2);
+	ha_region_release(&c, caches);
+}
+
+static void nothing_has_keys(void **state)
+{
+	struct ha_region r = region_of(0, 0, HOST, -1);
+
+	add(&r, 0);
+	ha_region_release(&r, caches);
+}
+
+static void memory_of_a_gpu(void **state)
+{
+	struct ha_region r = region_of(0, BYTES, GPU, 7), plain = region_of(0, BYTES, GPU, -1);
+
+	add(&r, 0);
+	assert_non_null(r.own[0]);
+	assert_null(r.mr[0]);
+	ha_region_release(&r, caches);
+	assert_int_equal(fake_objects(), 0); /* not kept */
+	add(&plain, 1);
+	assert_non_null(plain.own[1]);
+	ha_region_release(&plain, caches);
+	assert_int_equal(fake_objects(), 0);
+	/* neither dma-buf nor a module that knows the GPU */
+	fake_refuse(FAKE_REG_DMABUF, EOPNOTSUPP, 1);
+	assert_int_equal(ha_region_register(&r, caches, rails, 0, &err), -EOPNOTSUPP);
+	fake_refuse(FAKE_REG_MR, EFAULT, 1);
+	assert_int_equal(ha_region_register(&plain, caches, rails, 0, &err), -EOPNOTSUPP);
+	assert_int_equal(ha_region_lkey(&plain, 0), 0);
+}
+
+static void a_refusal(void **state)
+{
+	struct ha_region r = region_of(0, BYTES, HOST, -1);
+
+	fake_refuse(FAKE_REG_MR, EINVAL, 1);
+	assert_int_equal(ha_region_register(&r, caches, rails, 0, &err), -EINVAL);
+	assert_non_null(strstr(err.msg, "fake0: register 65536 bytes: "));
+	assert_int_equal(fake_objects(), 0);
+	add(&r, 0);
+	ha_region_release(&r, caches);
+}
+
+#define THREADS 4
+#define ROUNDS  200
+
+static void *register_often(void *arg)
+{
+	unsigned int i;
+
+	for (i = 0; i < ROUNDS; i++) {
+		struct ha_region r = region_of(i % 16 * 4096, 4096, HOST, -1);
+
+		if (ha_region_register(&r, caches, rails, i % 2, NULL) ||
+		    ha_region_register(&r, caches, rails, !(i % 2), NULL))
+			return arg;
+		ha_region_release(&r, caches);
+	}
+	return NULL;
+}
+
+static void many_comms_at_once(void **state)
+{
+	pthread_t thread[THREADS];
+	void *wrong;
+	int i;
+
+	for (i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, register_often, thread), 0);
+	for (i = 0; i < THREADS; i++) {
+		pthread_join(thread[i], &wrong);
+		assert_null(wrong);
+	}
+}
+
+static int open_machine(void **state)
+{
+	const struct inc_rdma_list *list;
+	unsigned int i;
+
+	fake_machine(HA_RAILS);
+	if (inc_rdma_inventory_open(NULL, &inventory, &err))
+		return -1;
+	list = inc_rdma_inventory_get(inventory);
+	for (i = 0; i < HA_RAILS; i++)
+		rails[i].device = inc_rdma_inventory_device(inventory, list->device[i].index,
+							    list->device[i].name);
+	inc_rdma_list_put(list);
+	memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return memory == MAP_FAILED || ha_caches_open(&caches, &err);
+}
+
+static int nothing_is_left(void **state)
+{
+	unsigned int i;
+
+	ha_caches_close(caches);
+	assert_int_equal(fake_objects(), 0);
+	for (i = 0; i < HA_RAILS; i++) {
+		assert_int_equal(rails[i].device->refs, 2);
+		inc_rdma_device_put(rails[i].device);
+	}
+	inc_rdma_inventory_close(inventory);
+	munmap(memory, BYTES);
+	return 0;
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_machine, nothing_is_left)
+	const struct CMUnitTest tests[] = {
+		TEST(rail_by_rail),    TEST(comms_share), TEST(nothing_has_keys),
+		TEST(memory_of_a_gpu), TEST(a_refusal),   TEST(many_comms_at_once),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("region", tests, NULL, NULL);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The plugin as NCCL finds it: loaded by its name, four tables of functions, nothing missing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "hostlib/nccl/abi.h"
+
+static const struct {
+	const char *symbol;
+	size_t size;
+} tables[] = {
+	{"ncclNetPlugin_v8", sizeof(struct ha_nccl_net_v8)},
+	{"ncclNetPlugin_v9", sizeof(struct ha_nccl_net_v9)},
+	{"ncclNetPlugin_v10", sizeof(struct ha_nccl_net_v10)},
+	{"ncclNetPlugin_v11", sizeof(struct ha_nccl_net_v11)},
+};
+#define N_TABLES (sizeof(tables) / sizeof(tables[0]))
+
+static void *plugin;
+static char plugin_path[PATH_MAX];
+static char last_line[1000];
+static unsigned int warnings;
+
+static int load(void **state)
+{
+	const char *build = getenv("INC_BUILD");
+
+	snprintf(plugin_path, sizeof(plugin_path), "%s/libnccl-net-ha.so", build ?: "build");
+	/* as NCCL does */
+	plugin = dlopen(plugin_path, RTLD_NOW | RTLD_LOCAL);
+	if (!plugin)
+		fprintf(stderr, "%s\n", dlerror());
+	return plugin ? 0 : -1;
+}
+
+static int unload(void **state)
+{
+	return dlclose(plugin);
+}
+
+/* The four symbols are all that the dynamic symbol table defines. */
+static void symbols(void **state)
+{
+	char command[PATH_MAX + 64], line[300], name[200];
+	unsigned int found = 0;
+	size_t i;
+	FILE *nm;
+
+	snprintf(command, sizeof(command), "nm -D --defined-only '%s'", plugin_path);
+	nm = popen(command, "r");
+	assert_non_null(nm);
+	while (fgets(line, sizeof(line), nm)) {
+		assert_int_equal(sscanf(line, "%*s %*s %199s", name), 1);
+		for (i = 0; i < N_TABLES && strcmp(tables[i].symbol, name); i++)
+			;
+		if (i == N_TABLES)
+			fail_msg("%s is exported", name);
+		found++;
+	}
+	assert_int_equal(pclose(nm), 0);
+	assert_int_equal(found, N_TABLES);
+}
+
+/* Each table is pointers and nothing else. */
+static void nothing_missing(void **state)
+{
+	void *const *member;
+	size_t i, k;
+
+	for (i = 0; i < N_TABLES; i++) {
+		member = dlsym(plugin, tables[i].symbol);
+		assert_non_null(member);
+		assert_string_equal((const char *)member[0], "HA");
+		for (k = 1; k < tables[i].size / sizeof(*member); k++)
+			if (!member[k])
+				fail_msg("%s: member %zu is NULL", tables[i].symbol, k);
+	}
+}
+
+static void log_line(enum ha_nccl_log_level level, unsigned long subsystems, const char *file,
+		     int line, const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(last_line, sizeof(last_line), format, ap);
+	va_end(ap);
+	assert_int_equal(subsystems, HA_NCCL_LOG_NET);
+	assert_memory_equal(last_line, "NET/HA : ", 9);
+	warnings += level == HA_NCCL_LOG_WARN;
+}
+
+/* A setting that is wrong is said, with its name, and init fails; the next one does not. */
+static void init_fails(void **state)
+{
+	const struct ha_nccl_net_v11 *v11 = dlsym(plugin, "ncclNetPlugin_v11");
+	const struct ha_nccl_net_v8 *v8 = dlsym(plugin, "ncclNetPlugin_v8");
+	void *context = NULL;
+	int n = 0;
+
+	assert_int_equal(v8->devices(&n), HA_NCCL_INVALID_USAGE);
+	setenv("HA_NCCL_RTO_MS", "soon", 1);
+	assert_int_equal(v11->init(&context, 1, NULL, log_line, NULL), HA_NCCL_INVALID_USAGE);
+	assert_null(context);
+	assert_non_null(strstr(last_line, "HA_NCCL_RTO_MS: 'soon'"));
+	assert_int_equal(warnings, 1);
+	assert_int_equal(v8->init(log_line), HA_NCCL_INVALID_USAGE);
+	unsetenv("HA_NCCL_RTO_MS");
+}
+
+/* Two communicators of NCCL, one after the other and both at once; devices that are none. */
+static void init_and_finalize(void **state)
+{
+	const struct ha_nccl_net_v11 *v11 = dlsym(plugin, "ncclNetPlugin_v11");
+	struct ha_nccl_properties_v11 props;
+	struct ha_nccl_comm_config config = {.traffic_class = 3};
+	void *context[2] = {NULL, NULL}, *out = NULL;
+	char handle[HA_NCCL_HANDLE_BYTES];
+	unsigned int round;
+	int n = -1;
+
+	for (round = 0; round < 2; round++) {
+		assert_int_equal(v11->init(&context[0], 1, &config, log_line, NULL), 0);
+		assert_int_equal(v11->init(&context[1], 2, NULL, log_line, NULL), 0);
+		assert_int_equal(v11->devices(&n), 0);
+		assert_true(n >= 0);
+		assert_int_equal(v11->getProperties(n, &props), HA_NCCL_INVALID_ARGUMENT);
+		assert_int_equal(v11->getProperties(-1, &props), HA_NCCL_INVALID_ARGUMENT);
+		assert_int_equal(v11->listen(context[0], n, handle, &out),
+				 HA_NCCL_INVALID_ARGUMENT);
+		assert_null(out);
+		assert_int_equal(v11->finalize(context[0]), 0);
+		assert_int_equal(v11->devices(&n), 0);
+		assert_int_equal(v11->finalize(context[1]), 0);
+		assert_int_equal(v11->devices(&n), HA_NCCL_INVALID_USAGE);
+	}
+	assert_int_equal(v11->finalize(NULL), HA_NCCL_INVALID_ARGUMENT);
+}
+
+static void wrong_arguments(void **state)
+{
+	const struct ha_nccl_net_v8 *v8 = dlsym(plugin, "ncclNetPlugin_v8");
+	const struct ha_nccl_net_v9 *v9 = dlsym(plugin, "ncclNetPlugin_v9");
+	struct ha_nccl_vdevice two = {.ndevs = 2, .devs = {0, 1}};
+	void *out = NULL;
+	int dev = 0, done;
+
+	assert_int_equal(v8->isend(NULL, NULL, 0, 0, NULL, &out), HA_NCCL_INVALID_ARGUMENT);
+	assert_int_equal(v8->irecv(NULL, 1, NULL, NULL, NULL, NULL, &out),
+			 HA_NCCL_INVALID_ARGUMENT);
+	assert_int_equal(v8->test(NULL, &done, NULL), HA_NCCL_INVALID_ARGUMENT);
+	assert_int_equal(v8->regMr(NULL, NULL, 0, HA_NCCL_PTR_HOST, &out),
+			 HA_NCCL_INVALID_ARGUMENT);
+	assert_int_equal(v8->accept(NULL, &out, NULL), HA_NCCL_INVALID_ARGUMENT);
+	assert_int_equal(v8->getDeviceMr(NULL, NULL, &out), HA_NCCL_INVALID_USAGE);
+	assert_int_equal(v8->irecvConsumed(NULL, 0, NULL), HA_NCCL_INVALID_USAGE);
+	/* NCCL keeps the ports as they are where this fails */
+	assert_int_equal(v9->makeVDevice(&dev, &two), HA_NCCL_INVALID_USAGE);
+	assert_int_equal(v8->closeSend(NULL), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(symbols),         cmocka_unit_test(nothing_missing),
+		cmocka_unit_test(init_fails),      cmocka_unit_test(init_and_finalize),
+		cmocka_unit_test(wrong_arguments),
+	};
+
+	return cmocka_run_group_tests_name("tables of the plugin", tests, load, unload);
+}

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The socket of a comm (hostlib/nccl/socket.h), over loopback, with peers that do as they like. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "hostlib/nccl/socket.h"
+
+#define LIMIT_MS 10000
+
+/* A listener on loopback, and two ends. */
+struct pair {
+	int listen_fd;
+	union ha_address address;
+	struct ha_socket a, b;
+	int raw; /* a peer that is no struct ha_socket; -1: none */
+};
+
+static void wait_for(int fd, short events)
+{
+	struct pollfd poller = {.fd = fd, .events = events};
+
+	assert_int_equal(poll(&poller, 1, LIMIT_MS), 1);
+}
+
+static void fill(uint8_t word[HA_WORD_BYTES], unsigned int n)
+{
+	unsigned int i;
+
+	for (i = 0; i < HA_WORD_BYTES; i++)
+		word[i] = n * 7 + i;
+}
+
+static void connect_a(struct pair *pair)
+{
+	struct inc_err err = {""};
+
+	assert_int_equal(ha_socket_connect(&pair->a, &pair->address, &err), 0);
+}
+
+static void accept_b(struct pair *pair)
+{
+	struct inc_err err = {""};
+
+	wait_for(pair->listen_fd, POLLIN);
+	assert_int_equal(ha_socket_accept(pair->listen_fd, &pair->b, &err), 1);
+	wait_for(pair->a.fd, POLLOUT);
+	assert_int_equal(ha_socket_connected(&pair->a, &err), 1);
+}
+
+static int begin(void **state)
+{
+	struct pair *pair = calloc(1, sizeof(*pair));
+	struct inc_err err = {""};
+
+	assert_non_null(pair);
+	pair->a.fd = pair->b.fd = pair->raw = -1;
+	pair->listen_fd = ha_socket_listen("=lo", &pair->address, &err);
+	assert_true(pair->listen_fd >= 0);
+	*state = pair;
+	return 0;
+}
+
+static int end(void **state)
+{
+	struct pair *pair = *state;
+
+	ha_socket_close(&pair->a);
+	ha_socket_close(&pair->b);
+	if (pair->raw >= 0)
+		close(pair->raw);
+	close(pair->listen_fd);
+	free(pair);
+	return 0;
+}
+
+/* The peer of b is a plain socket of ours. */
+static void connect_raw(struct pair *pair)
+{
+	struct inc_err err = {""};
+
+	pair->raw = socket(pair->address.sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(pair->raw, &pair->address.sa, sizeof(pair->address.in4)), 0);
+	wait_for(pair->listen_fd, POLLIN);
+	assert_int_equal(ha_socket_accept(pair->listen_fd, &pair->b, &err), 1);
+}
+
+static int hear(struct ha_socket *socket, uint8_t word[HA_WORD_BYTES])
+{
+	int ret = ha_socket_hear(socket, word);
+
+	while (!ret) {
+		wait_for(socket->fd, POLLIN);
+		ret = ha_socket_hear(socket, word);
+	}
+	return ret;
+}
+
+static void there_and_back(void **state)
+{
+	struct pair *pair = *state;
+	uint8_t word[HA_WORD_BYTES], heard[HA_WORD_BYTES];
+	struct inc_err err = {""};
+	unsigned int i;
+
+	assert_int_equal(ha_socket_accept(pair->listen_fd, &pair->b, &err), 0);
+	connect_a(pair);
+	/* said before it is connected: it goes out later */
+	fill(word, 99);
+	assert_int_equal(ha_socket_say(&pair->a, word), 0);
+	accept_b(pair);
+	assert_int_equal(ha_socket_hear(&pair->a, heard), 0);
+	assert_int_equal(hear(&pair->b, heard), 1);
+	assert_memory_equal(heard, word, HA_WORD_BYTES);
+	for (i = 0; i < HA_SOCKET_QUEUE; i++) {
+		fill(word, i);
+		assert_int_equal(ha_socket_say(i % 2 ? &pair->a : &pair->b, word), 0);
+	}
+	for (i = 0; i < HA_SOCKET_QUEUE; i++) {
+		fill(word, i);
+		assert_int_equal(hear(i % 2 ? &pair->b : &pair->a, heard), 1);
+		assert_memory_equal(heard, word, HA_WORD_BYTES);
+	}
+	assert_int_equal(ha_socket_hear(&pair->a, heard), 0);
+}
+
+/* However a word is cut, it comes whole. */
+static void byte_by_byte(void **state)
+{
+	struct pair *pair = *state;
+	uint8_t word[3 * HA_WORD_BYTES], heard[HA_WORD_BYTES];
+	unsigned int i, words = 0;
+	int ret;
+
+	connect_raw(pair);
+	for (i = 0; i < 3; i++)
+		fill(word + i * HA_WORD_BYTES, i);
+	for (i = 0; i < sizeof(word); i++) {
+		assert_int_equal(send(pair->raw, word + i, 1, 0), 1);
+		wait_for(pair->b.fd, POLLIN);
+		ret = ha_socket_hear(&pair->b, heard);
+		assert_int_equal(ret, (i + 1) % HA_WORD_BYTES ? 0 : 1);
+		if (ret)
+			assert_memory_equal(heard, word + words++ * HA_WORD_BYTES, HA_WORD_BYTES);
+	}
+	assert_int_equal(words, 3);
+	/* one and a half at once */
+	assert_int_equal(send(pair->raw, word, 192, 0), 192);
+	assert_int_equal(hear(&pair->b, heard), 1);
+	assert_memory_equal(heard, word, HA_WORD_BYTES);
+	assert_int_equal(ha_socket_hear(&pair->b, heard), 0);
+	assert_int_equal(send(pair->raw, word + 192, 64, 0), 64);
+	assert_int_equal(hear(&pair->b, heard), 1);
+	assert_memory_equal(heard, word + HA_WORD_BYTES, HA_WORD_BYTES);
+}
+
+/* What the kernel takes in parts arrives whole, whoever drives the rest. */
+static void partial_writes(void **state)
+{
+	struct pair *pair = *state;
+	uint8_t word[HA_WORD_BYTES], heard[HA_WORD_BYTES];
+	unsigned int said = 0, got = 0;
+	int small = 1;
+
+	connect_raw(pair);
+	/* the kernel makes it as small as it can */
+	setsockopt(pair->b.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
+	while (pair->b.out_bytes < HA_SOCKET_QUEUE / 2 * HA_WORD_BYTES) {
+		fill(word, said++);
+		assert_int_equal(ha_socket_say(&pair->b, word), 0);
+	}
+	while (got < said) {
+		wait_for(pair->raw, POLLIN);
+		assert_int_equal(recv(pair->raw, heard, sizeof(heard), MSG_WAITALL), HA_WORD_BYTES);
+		fill(word, got++);
+		assert_memory_equal(heard, word, HA_WORD_BYTES);
+		assert_int_equal(ha_socket_hear(&pair->b, heard), 0);
+	}
+	assert_int_equal(pair->b.out_bytes, 0);
+}
+
+static void reads_nothing(void **state)
+{
+	struct pair *pair = *state;
+	uint8_t word[HA_WORD_BYTES] = {0}, heard[HA_WORD_BYTES];
+	unsigned int said = 0;
+	int ret = 0;
+
+	connect_raw(pair);
+	assert_int_equal(send(pair->raw, word, sizeof(word), 0), sizeof(word));
+	/* more than any buffer of the kernel holds would be an end, too */
+	while (!ret && said < 10000000) {
+		ret = ha_socket_say(&pair->b, word);
+		said += !ret;
+	}
+	assert_int_equal(ret, -ENOBUFS);
+	assert_true(said >= HA_SOCKET_QUEUE);
+	assert_int_equal(ha_socket_say(&pair->b, word), -ENOBUFS);
+	/* what it has said is heard all the same */
+	assert_int_equal(hear(&pair->b, heard), 1);
+	assert_int_equal(ha_socket_hear(&pair->b, heard), -ENOBUFS);
+}
+
+static void closes(void **state)
+{
+	struct pair *pair = *state;
+	uint8_t word[HA_WORD_BYTES], heard[HA_WORD_BYTES];
+	int ret;
+
+	connect_raw(pair);
+	fill(word, 1);
+	assert_int_equal(send(pair->raw, word, sizeof(word), 0), sizeof(word));
+	assert_int_equal(send(pair->raw, word, 60, 0), 60); /* a half one is none */
+	close(pair->raw);
+	pair->raw = -1;
+	assert_int_equal(hear(&pair->b, heard), 1);
+	assert_memory_equal(heard, word, HA_WORD_BYTES);
+	assert_int_equal(hear(&pair->b, heard), -ECONNRESET);
+	assert_int_equal(ha_socket_hear(&pair->b, heard), -ECONNRESET);
+	ret = ha_socket_say(&pair->b, word);
+	assert_int_equal(ret, -ECONNRESET);
+	ha_socket_close(&pair->b);
+	assert_int_equal(ha_socket_hear(&pair->b, heard), -ENOTCONN);
+	assert_int_equal(ha_socket_say(&pair->b, word), -ENOTCONN);
+}
+
+/* A reset instead of an orderly end; what was said before it is lost with it or heard, no signal
+ * comes. */
+static void resets(void **state)
+{
+	const struct linger abort = {.l_onoff = 1};
+	struct pair *pair = *state;
+	uint8_t word[HA_WORD_BYTES] = {0}, heard[HA_WORD_BYTES];
+
+	connect_raw(pair);
+	setsockopt(pair->raw, SOL_SOCKET, SO_LINGER, &abort, sizeof(abort));
+	close(pair->raw);
+	pair->raw = -1;
+	wait_for(pair->b.fd, POLLIN);
+	ha_socket_say(&pair->b, word);
+	ha_socket_say(&pair->b, word);
+	assert_int_equal(ha_socket_hear(&pair->b, heard), -ECONNRESET);
+}
+
+/* Any bytes are words: what they mean is not the socket's. */
+static void garbage(void **state)
+{
+	struct pair *pair = *state;
+	uint8_t bytes[5 * HA_WORD_BYTES], heard[HA_WORD_BYTES];
+	unsigned int i;
+
+	connect_raw(pair);
+	srandom(3);
+	for (i = 0; i < sizeof(bytes); i++)
+		bytes[i] = random();
+	assert_int_equal(send(pair->raw, bytes, sizeof(bytes), 0), sizeof(bytes));
+	for (i = 0; i < 5; i++) {
+		assert_int_equal(hear(&pair->b, heard), 1);
+		assert_memory_equal(heard, bytes + i * HA_WORD_BYTES, HA_WORD_BYTES);
+	}
+}
+
+static void nobody_listens(void **state)
+{
+	struct pair *pair = *state;
+	struct inc_err err = {""};
+	int ret;
+
+	close(pair->listen_fd);
+	ret = ha_socket_connect(&pair->a, &pair->address, &err);
+	if (!ret) {
+		wait_for(pair->a.fd, POLLOUT);
+		ret = ha_socket_connected(&pair->a, &err);
+		assert_int_equal(ha_socket_connected(&pair->a, NULL), ret);
+	}
+	assert_int_equal(ret, -ECONNREFUSED);
+	assert_non_null(strstr(err.msg, "refused"));
+	pair->listen_fd = ha_socket_listen(NULL, &pair->address, &err);
+	assert_true(pair->listen_fd >= 0);
+}
+
+static void interfaces(void **state)
+{
+	struct pair *pair = *state;
+	union ha_address address;
+	struct inc_err err = {""};
+
+	/* of loopback, IPv4, with a port */
+	assert_int_equal(pair->address.sa.sa_family, AF_INET);
+	assert_int_equal(ntohl(pair->address.in4.sin_addr.s_addr) >> 24, 127);
+	assert_int_not_equal(pair->address.in4.sin_port, 0);
+	assert_int_equal(ha_socket_listen("=none0", &address, &err), -EADDRNOTAVAIL);
+	assert_non_null(strstr(err.msg, "NCCL_SOCKET_IFNAME==none0"));
+}
+
+/* The same over IPv6, where the machine has it. */
+static void ipv6(void **state)
+{
+	struct pair *pair = *state;
+	union ha_address address = {
+		.in6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT}};
+	uint8_t word[HA_WORD_BYTES], heard[HA_WORD_BYTES];
+	socklen_t size = sizeof(address.in6);
+	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || bind(fd, &address.sa, size)) {
+		if (fd >= 0)
+			close(fd);
+		skip();
+	}
+	assert_int_equal(listen(fd, 1), 0);
+	getsockname(fd, &address.sa, &size);
+	close(pair->listen_fd);
+	pair->listen_fd = fd;
+	pair->address = address;
+	connect_a(pair);
+	accept_b(pair);
+	fill(word, 6);
+	assert_int_equal(ha_socket_say(&pair->b, word), 0);
+	assert_int_equal(hear(&pair->a, heard), 1);
+	assert_memory_equal(heard, word, HA_WORD_BYTES);
+}
+
+#define WITH_PAIR(test) cmocka_unit_test_setup_teardown(test, begin, end)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WITH_PAIR(there_and_back), WITH_PAIR(byte_by_byte),   WITH_PAIR(partial_writes),
+		WITH_PAIR(reads_nothing),  WITH_PAIR(closes),         WITH_PAIR(resets),
+		WITH_PAIR(garbage),        WITH_PAIR(nobody_listens), WITH_PAIR(interfaces),
+		WITH_PAIR(ipv6),
+	};
+
+	return cmocka_run_group_tests_name("socket of a comm", tests, NULL, NULL);
+}
