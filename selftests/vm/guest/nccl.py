@@ -25,7 +25,7 @@ SLOW_S = WINDOW_S + 20
 
 def stream(*args, seconds=STREAM_S, size=32768, **more):
     """A pair that sends until it is told to end, with the data checked."""
-    return Ranks("pair", "--bytes", size, "--seconds", seconds, "--in-flight", "8", *args, **more)
+    return Ranks("pair", "--bytes", size, "--seconds", seconds, "--in-flight", "8", "--iters", "50", *args, **more)
 
 
 def longest_call_us(reports):
@@ -35,7 +35,7 @@ def longest_call_us(reports):
 
 def one_failover(run, cause=None):
     """Of the sender's; it has been told once."""
-    story, = run.wait_failovers(1)
+    story = run.wait_failovers(1, seconds=SLOW_S)[0]
     expect(story["epoch"] == 1, f"{story}")
     expect(cause is None or cause in story["cause"], f"{story}: the cause is not '{cause}'")
     print(f"# {story}", flush=True)
@@ -95,7 +95,7 @@ def acks_lost(lab):
             expect(lost.packets() > 0, "no ACK was lost")
         expect(story["delivered"] > 0, f"{story}: nothing had been delivered")
         run.finish()
-    with case("ack_of_the_last_message_lost_while_the_receiver_closes"), \
+    with case("ack_of_the_only_message_lost"), \
             lab.drop(SENDER, "a", "in", ACKS), \
             Ranks("pair", "--bytes", "4096", "--iters", "1", "--warmup", "0", "--in-flight", "1") as run:
         run.end()
@@ -131,7 +131,6 @@ def late_packets(lab):
             expect(held.release() > 0, "no packet was held")
             run.flows("b", 100)
         run.finish()
-        expect(len(run.failovers()) == 1, f"{run.failovers()}")
     with case("late_ack_after_the_switch"), stream() as run:
         run.flows("a")
         with lab.hold(SENDER, "a", "in", ACKS) as held:
@@ -247,7 +246,7 @@ def groups_and_rings_under_faults(lab):
     for name, args, ranks in (("grouped_receives", ("group", "--group", "8", "--bytes", "8192"), 2),
                               ("channels", ("pair", "--channels", "4", "--bytes", "16384"), 2),
                               ("ring_of_3", ("ring", "--bytes", "98304"), 3)):
-        with case(f"{name}_through_a_failover"), Ranks(*args, "--seconds", STREAM_S, ranks=ranks) as run:
+        with case(f"{name}_through_a_failover"), Ranks(*args, "--iters", "10", "--seconds", STREAM_S, ranks=ranks) as run:
             run.flows("a", 50)
             with lab.cut_for(SENDER, "a", "near"):
                 run.wait_failovers(1)
@@ -337,7 +336,7 @@ def slowdown(lab):
 
 
 def bandwidth(report):
-    return report["sizes"][0]["bandwidth_gbps"]
+    return report["sizes"][0]["gbit_s"]
 
 
 GROUPS = (plain, patience, acks_lost, payloads_lost, late_packets, both_see_it, failure_during_the_replay,

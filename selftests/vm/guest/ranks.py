@@ -16,14 +16,16 @@ from vmlab import BUILD, Failure, command, expect, libtest, wait_for
 DRIVER = os.path.join(BUILD, "ha-nccl-perf")
 PLUGIN = os.path.join(BUILD, "libnccl-net-ha.so")
 # One line per failover and end.
-FAILOVER = re.compile(r"failover: (?P<cause>[^,]+), epoch (?P<epoch>\d+), (?P<ms>\d+) ms, "
+FAILOVER = re.compile(r"failover: cause (?P<cause>[^,]+), epoch (?P<epoch>\d+), (?P<ms>\d+) ms, "
                       r"(?P<replayed>\d+) replayed, (?P<delivered>\d+) already delivered")
 # An emulated machine answers late: a device that is asked for less gives up on a healthy wire. Retries of 7
 # are for ever on rxe.
 TIMEOUT, RETRIES = 15, 6
 WINDOW_S = 4.096e-6 * 2 ** TIMEOUT * (RETRIES + 1)
 SETTINGS = {"HA_NCCL_QP_TIMEOUT": str(TIMEOUT), "HA_NCCL_QP_RETRY_CNT": str(RETRIES),
-            "HA_NCCL_RTO_MS": "2500", "NCCL_SOCKET_IFNAME": "lo"}
+            "HA_NCCL_RTO_MS": "4000", "HA_NCCL_HEARTBEAT_MS": "300", "NCCL_SOCKET_IFNAME": "lo",
+            "NCCL_DEBUG": "INFO"}
+LIMIT_MS = 60000  # beyond any time that the plugin may take to tell of an error
 SENDER, RECEIVER = 0, 1  # of a pair
 next_port = 20000
 
@@ -40,8 +42,8 @@ class Ranks:
         for rank in range(ranks):
             out, err = (tempfile.TemporaryFile("w+", errors="replace") for _ in range(2))
             self.files.append((out, err))
-            line = [DRIVER, mode, "--plugin", PLUGIN, "--rank", rank, "--ranks", ranks,
-                    "--root", f"127.0.0.1:{next_port}", "--json", *options, *args]
+            line = [DRIVER, "--plugin", PLUGIN, "--rank", rank, "--ranks", ranks, "--limit-ms", LIMIT_MS,
+                    "--root", f"127.0.0.1:{next_port}", "--json", *options, *args, mode]
             self.processes.append(subprocess.Popen(
                 [str(word) for word in line], stdin=subprocess.DEVNULL, stdout=out, stderr=err,
                 env=halab.environment(rank, **{**SETTINGS, **(env or {})})))
