@@ -40,7 +40,8 @@ class Ranks:
         self.before = [[sent_packets(host, rail) for rail in RAILS] for host in range(ranks)]
         options = ["--check"] if check else []
         for rank in range(ranks):
-            out, err = (tempfile.TemporaryFile("w+", errors="replace") for _ in range(2))
+            # to append: a rank and who reads share the place in the file
+            out, err = (tempfile.TemporaryFile("a+", errors="replace") for _ in range(2))
             self.files.append((out, err))
             line = [DRIVER, "--plugin", PLUGIN, "--rank", rank, "--ranks", ranks, "--limit-ms", LIMIT_MS,
                     "--root", f"127.0.0.1:{next_port}", "--json", *options, *args, mode]
@@ -146,10 +147,10 @@ class Ranks:
         return self.end(seconds)
 
     def resources(self, rank):
-        """{kind: how many} of what a process holds of RDMA, and its descriptors."""
-        pid, found = self.processes[rank].pid, {}
-        for kind in ("qp", "cq", "mr"):
-            rows = json.loads(command("rdma", "-j", "resource", "show", kind).out or "[]")
-            found[kind] = sum(row.get("pid") == pid for row in rows)
-        found["fd"] = len(os.listdir(f"/proc/{pid}/fd"))
+        """{kind: how many} of what the devices of a rank's host hold, and its descriptors."""
+        own = [halab.device(rank, rail) for rail in RAILS]
+        rows = [row for row in json.loads(command("rdma", "-j", "resource", "show").out) if row["ifname"] in own]
+        found = {kind: sum(row[kind] for row in rows) for kind in ("qp", "cq", "mr", "pd")}
+        expect(found["qp"] >= len(RAILS) and found["mr"], f"{rows}")
+        found["fd"] = len(os.listdir(f"/proc/{self.processes[rank].pid}/fd"))
         return found
