@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include "hostlib/nccl/devices.h"
 #include "hostlib/nccl/protocol.h"
+#include "lib/base/err.h"
 #include "lib/rdma/completion.h"
 #include "lib/rdma/qp.h"
 

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "hostlib/nccl/devices.h"
+#include "lib/base/err.h"
 #include "lib/rdma/region.h"
 
 struct ha_region {

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "hostlib/nccl/protocol.h"
+#include "lib/base/err.h"
 
 #define HA_SOCKET_QUEUE 64u /* words that wait to be sent, at most */
 

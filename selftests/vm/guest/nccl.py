@@ -329,7 +329,7 @@ def slowdown(lab):
     with case("standby_and_heartbeat_cost_nothing"):
         for _ in range(7 if FULL else 3):
             for backup, values in gbps.items():
-                with stream(seconds=3, env={"HA_NCCL_ENABLE_BACKUP": backup}) as run:
+                with stream(seconds=2, env={"HA_NCCL_ENABLE_BACKUP": backup}) as run:
                     values.append(bandwidth(run.end()[RECEIVER]))
         on, off = (sorted(gbps[backup])[len(gbps[backup]) // 2] for backup in "10")
         print(f"# median of {len(gbps['1'])}: with {on / off:.3f} of the bandwidth without; {gbps}", flush=True)
