@@ -63,6 +63,8 @@ void ha_perf_free(struct ha_perf *perf);
 /* Nothing has moved: is it time to give up? 0 or -errno. */
 int ha_perf_look(struct ha_perf *perf);
 
+/* ha_perf_run.c: from now on SIGINT ends the rounds of --seconds, of rank 0 those of all ranks. */
+void ha_perf_end_by_sigint(void);
 /* ha_perf_run.c: one size. 0 or -errno. */
 int ha_perf_size(struct ha_perf *perf, uint64_t bytes);
 

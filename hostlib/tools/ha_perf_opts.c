@@ -70,7 +70,7 @@ static const struct inc_opt options[] = {
 	{.name = "seconds",
 	 .value = "S",
 	 .preset = "0",
-	 .help = "rounds of each size go on for so long",
+	 .help = "rounds of each size go on for so long, or until rank 0 gets SIGINT",
 	 INC_OPT_NUMBER(struct ha_perf_opts, seconds, 0, 86400)},
 	{.name = "in-flight",
 	 .value = "N",

@@ -1,9 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Rounds of iterations, and their times. */
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include "lib/base/clock.h"
 #include "hostlib/tools/ha_perf.h"
+
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int number)
+{
+	interrupted = 1;
+}
+
+void ha_perf_end_by_sigint(void)
+{
+	const struct sigaction action = {.sa_handler = interrupt, .sa_flags = SA_RESTART};
+
+	sigaction(SIGINT, &action, NULL);
+}
 
 static int note_iteration(struct ha_perf *perf, uint64_t took_ns)
 {
@@ -186,7 +201,7 @@ int ha_perf_size(struct ha_perf *perf, uint64_t bytes)
 	do {
 		if (!err)
 			err = run_round(perf, bytes, opts->iters, true);
-		more = inc_now_ns() < end_at_ns;
+		more = !interrupted && inc_now_ns() < end_at_ns;
 		if (!err)
 			err = meet(perf, &more);
 	} while (!err && more);
