@@ -36,7 +36,7 @@ test: ## every suite this machine can run
 
 # What make test holds a part of, whole, with the table that test_matrix ends with.
 test-all: test ## the same, then every collective, type, operator and topology with each other, lossy ones too, ten thousand connects
-	$(Q)FULL=1 selftests/run e2e/test_trees e2e/test_tree_loss e2e/test_matrix e2e/test_tenants vm/test_connect; rc=$$?; \
+	$(Q)FULL=1 selftests/run e2e/test_trees e2e/test_tree_loss e2e/test_matrix e2e/test_tenants vm/test_connect vm/test_nccl; rc=$$?; \
 		grep '^|' $(B)/test-logs/e2e/test_matrix.log; exit $$rc
 
 test-vm: ## the suites that need a stock kernel with rxe, under QEMU

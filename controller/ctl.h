@@ -459,9 +459,12 @@ void inc_comm_configured(struct inc_comm *comm);
 void inc_comm_end(struct inc_comm *comm);
 /* The same where no member has it any more. */
 void inc_comm_end_unused(struct inc_comm *comm);
-/* A communicator that runs since an earlier controller, on this switch. NULL: no memory. */
-struct inc_comm *inc_comm_adopt(struct inc_group *group, unsigned int index, uint32_t number,
+/* A communicator that runs since an earlier controller, on this switch, as a member says. NULL: no
+ * memory. */
+struct inc_comm *inc_comm_adopt(struct inc_group *group, const struct inc_msg_claim *said,
 				struct inc_ctl_switch *sw);
+/* Its switch, which is one of its tree's, has said in which mode it is. */
+void inc_comm_adopt_mode(struct inc_comm *comm, const struct inc_ctl_switch *sw);
 /* It runs on this one, too. 0 or -ENOMEM. */
 int inc_comm_adopt_switch(struct inc_comm *comm, struct inc_ctl_switch *sw);
 /* A member is gone: forgets what was refused and has now been heard by all that are left. */

@@ -8,6 +8,7 @@ import re
 import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -92,6 +93,12 @@ def main(test):
     sys.exit(1)
 
 
+def stopwatch():
+    """A function that says how many seconds ago this was called."""
+    begin = time.monotonic()
+    return lambda: time.monotonic() - begin
+
+
 def wait_for(what, condition, seconds=10.0):
     """Waits until condition() is true and returns its value; fails at the deadline."""
     deadline = time.monotonic() + seconds
@@ -117,11 +124,11 @@ class Result:
         return self
 
 
-def command(*args, timeout=60, check=True, **popen):
+def command(*args, timeout=60, check=True, stdin=subprocess.DEVNULL, **popen):
     """Runs a program to its end."""
     args = [str(a) for a in args]
     start = time.monotonic()
-    process = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    process = subprocess.Popen(args, stdin=stdin, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True, errors="replace", **popen)
     try:
         out, err = process.communicate(timeout=timeout)
@@ -140,6 +147,19 @@ def command(*args, timeout=60, check=True, **popen):
         raise
     result = Result(args, process.returncode, out, err, time.monotonic() - start)
     return result.ok() if check else result
+
+
+def ask_switch(instance, what):
+    """The answer of an inc-switchd of this machine, from its socket."""
+    with socket.socket(socket.AF_UNIX) as s:
+        s.settimeout(10)
+        s.connect(f"/run/inc/{instance}.sock")
+        f = s.makefile("rw")
+        f.write(json.dumps({"type": "query", "seq": 1, "what": what}) + "\n")
+        f.flush()
+        answer = json.loads(f.readline())
+    expect(answer["type"] == "answer" and "next" not in answer, f"{what}: {answer}")
+    return answer["data"]
 
 
 METRIC = re.compile(r'([a-z_]+)(?:\{(.*)\})? ([0-9.]+)')

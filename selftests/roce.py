@@ -13,8 +13,11 @@ PSN_MASK = 0xffffff
 PORT = 4791
 
 
-def desc(collective=ALLREDUCE, root=0, seq=1):
-    return collective << 29 | root << 10 | seq
+INT32, FLOAT32, NATIVE_FLOAT32 = 0, 8, 13  # types; the last: added as it is
+
+
+def desc(collective=ALLREDUCE, root=0, seq=1, dtype=INT32):
+    return collective << 29 | dtype << 22 | root << 10 | seq
 
 
 def ones_sum(data):

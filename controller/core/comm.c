@@ -103,10 +103,47 @@ static struct inc_comm *comm_new(struct inc_group *group, unsigned int index)
 	return comm;
 }
 
-struct inc_comm *inc_comm_adopt(struct inc_group *group, unsigned int index, uint32_t number,
+/* Nobody says again in which mode each switch of a mixed tree runs it: that in which the switch
+ * makes new ones is the best guess. */
+static enum inc_mode_of_switch known_mode(const struct inc_comm *comm,
+					  const struct inc_ctl_switch *sw)
+{
+	switch (comm->mode) {
+	case INC_TREE_PASSTHROUGH:
+		return INC_PASSTHROUGH;
+	case INC_TREE_TERMINATION:
+		return INC_TERMINATION;
+	default:
+		return inc_switch_mode(sw);
+	}
+}
+
+void inc_comm_adopt_mode(struct inc_comm *comm, const struct inc_ctl_switch *sw)
+{
+	const int node = inc_tree_find(comm->tree, sw->index);
+
+	/* of its own trees this controller knows the modes */
+	if (!comm->tree->counted)
+		comm->tree->nodes[node].mode = known_mode(comm, sw);
+}
+
+/* What the member says that it has; all of its members have the same. */
+static void adopt_fields(struct inc_comm *comm, const struct inc_msg_claim *said)
+{
+	comm->number = said->communicator;
+	comm->payload = said->payload;
+	comm->slots = comm->tree->slots = said->slots;
+	comm->byte_order = said->byte_order;
+	comm->mode = said->mode;
+	comm->floats = said->floats;
+	comm->message_packets = said->message_packets;
+	comm->messages = said->messages;
+}
+
+struct inc_comm *inc_comm_adopt(struct inc_group *group, const struct inc_msg_claim *said,
 				struct inc_ctl_switch *sw)
 {
-	struct inc_comm *comm = comm_new(group, index);
+	struct inc_comm *comm = comm_new(group, said->comm);
 
 	if (!comm)
 		return NULL;
@@ -116,7 +153,8 @@ struct inc_comm *inc_comm_adopt(struct inc_group *group, unsigned int index, uin
 		inc_comm_end(comm);
 		return NULL;
 	}
-	comm->number = number;
+	adopt_fields(comm, said);
+	inc_comm_adopt_mode(comm, sw);
 	inc_comm_config_go(comm, 0, CONFIG_THERE);
 	inc_comm_go(comm, COMM_STARTED);
 	return comm;
@@ -133,6 +171,7 @@ int inc_comm_adopt_switch(struct inc_comm *comm, struct inc_ctl_switch *sw)
 	more[n - 1] = CONFIG_NONE;
 	if (inc_route_known_add(&comm->tree, sw->index))
 		return -ENOMEM;
+	inc_comm_adopt_mode(comm, sw);
 	inc_comm_config_go(comm, n - 1, CONFIG_THERE);
 	return 0;
 }

@@ -448,8 +448,10 @@ bool inc_comm_keeps(const struct inc_comm *comm, const struct inc_ctl_switch *sw
 
 bool inc_comm_takes(struct inc_comm *comm, struct inc_ctl_switch *sw)
 {
-	if (node_of(comm, sw) >= 0)
+	if (node_of(comm, sw) >= 0) {
+		inc_comm_adopt_mode(comm, sw);
 		return inc_comm_keeps(comm, sw);
+	}
 	return inc_group_resumed(comm->group) && comm->phase == COMM_STARTED &&
 	       !inc_comm_adopt_switch(comm, sw);
 }

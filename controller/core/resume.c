@@ -189,16 +189,9 @@ static int take_claim(struct inc_group *group, unsigned int rank, const struct c
 	struct inc_comm *comm = inc_comm_find(group->ctl, c->number);
 
 	if (!comm) {
-		comm = inc_comm_adopt(group, c->index, c->number, c->sw);
+		comm = inc_comm_adopt(group, c->said, c->sw);
 		if (!comm)
 			return -ENOMEM;
-		comm->payload = c->said->payload;
-		comm->slots = comm->tree->slots = c->said->slots;
-		comm->byte_order = c->said->byte_order;
-		comm->mode = c->said->mode;
-		comm->floats = c->said->floats;
-		comm->message_packets = c->said->message_packets;
-		comm->messages = c->said->messages;
 		/* who came before and did not name it has destroyed it */
 		for (unsigned int other = 0; other < group->world_size; other++)
 			comm->members[other].destroyed = group->members[other].present;

@@ -26,7 +26,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "hostlib/nccl/protocol.h"
+#include "hostlib/nccl/word.h"
 
 #define HA_BRINGUP_RETRY_MS   100
 #define HA_BRINGUP_TIMEOUT_MS 5000 /* of one attempt's words; what the worker does has no limit */

@@ -5,6 +5,8 @@
 #ifndef HA_CHOOSE_H
 #define HA_CHOOSE_H
 
+#include <stdbool.h>
+#include <stdint.h>
 #include "hostlib/nccl/devices.h"
 
 /* A port, as far as the choice asks. */

@@ -20,8 +20,7 @@
 #include <stdint.h>
 #include "hostlib/nccl/devices.h"
 #include "hostlib/nccl/handle.h"
-#include "hostlib/nccl/region.h"
-#include "lib/base/err.h"
+#include "hostlib/nccl/memory.h"
 
 struct ha_plugin; /* the process: config, devices, caches, threads */
 struct ha_listener;

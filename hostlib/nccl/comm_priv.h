@@ -21,7 +21,7 @@
 #include "hostlib/nccl/progress_thread.h"
 #include "hostlib/nccl/receiver.h"
 #include "hostlib/nccl/sender.h"
-#include "hostlib/nccl/socket.h"
+#include "hostlib/nccl/tcp.h"
 #include "hostlib/nccl/worker.h"
 #include "lib/base/err.h"
 

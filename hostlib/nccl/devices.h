@@ -9,8 +9,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "hostlib/nccl/config.h"
-#include "hostlib/nccl/protocol.h"
+#include "hostlib/nccl/keys.h"
+#include "hostlib/nccl/word.h"
 #include "lib/base/err.h"
 #include "lib/rdma/device.h"
 #include "lib/rdma/info.h"

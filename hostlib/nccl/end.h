@@ -14,7 +14,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "hostlib/nccl/protocol.h"
+#include "hostlib/nccl/word.h"
 
 #define HA_STATES(_)                                                                  \
 	_(FLOWING, "flowing")                                                         \

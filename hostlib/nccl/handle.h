@@ -9,7 +9,7 @@
 
 #include <assert.h>
 #include <stdint.h>
-#include "hostlib/nccl/socket.h"
+#include "hostlib/nccl/tcp.h"
 #include "lib/base/err.h"
 
 #define HA_HANDLE_BYTES 128u /* NCCL_NET_HANDLE_MAXSIZE */

@@ -16,7 +16,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "hostlib/nccl/devices.h"
-#include "hostlib/nccl/protocol.h"
+#include "hostlib/nccl/word.h"
+#include "lib/base/err.h"
 #include "lib/rdma/completion.h"
 #include "lib/rdma/qp.h"
 

@@ -107,11 +107,13 @@ static void tell_devices(const struct ha_plugin *plugin)
 	for (; device < end; device++) {
 		rxe = rxe || device->rxe;
 		text.msg[0] = '\0';
-		inc_err_add(&text, "%s: standby %s port %u (%s), %u comms of %u receives",
-			    device->name,
-			    device->rail[1].device ? device->rail[1].device->name : "-",
-			    device->rail[1].port, affinities[device->affinity], device->max_comms,
-			    device->max_recvs);
+		if (device->rail[1].device)
+			inc_err_add(&text, "%s: standby %s port %u (%s)", device->name,
+				    device->rail[1].device->name, device->rail[1].port,
+				    affinities[device->affinity]);
+		else
+			inc_err_add(&text, "%s: no standby", device->name);
+		inc_err_add(&text, "%u comms of %u receives", device->max_comms, device->max_recvs);
 		log_line(HA_LOG_INFO, __FILE__, __LINE__, text.msg);
 	}
 	if (ha_config_doubts(devices->config, rxe, &text))

@@ -226,6 +226,31 @@ static void leaves(struct ha_receiver *receiver, enum ha_cause cause, uint64_t n
 	ha_end_leave(&receiver->end, cause, now_ns, todo);
 }
 
+/* All that has landed is delivered. */
+static void ends(struct ha_receiver *receiver, uint64_t now_ns, struct ha_todo *todo)
+{
+	if (receiver->peer_closed && !is_waiting(receiver))
+		is_done(receiver, now_ns, todo);
+	else
+		fails(receiver, receiver->ending, receiver->ending_why, receiver->ending_tell,
+		      now_ns, todo);
+}
+
+/* Fails when the queue pair is drained: the sender may count what has landed as delivered. */
+static void fails_drained(struct ha_receiver *receiver, int error, const char *why, bool tell,
+			  uint64_t now_ns, struct ha_todo *todo)
+{
+	receiver->ending = error;
+	receiver->ending_why = why;
+	receiver->ending_tell = tell;
+	if (receiver->end.state == HA_FLOWING) {
+		leaves(receiver, receiver->end.cause, now_ns, todo);
+		ha_end_become(&receiver->end, HA_BROKEN, now_ns, todo);
+	}
+	if (!receiver->draining)
+		ends(receiver, now_ns, todo);
+}
+
 static void enters_next(struct ha_receiver *receiver, uint64_t now_ns, struct ha_todo *todo)
 {
 	ha_end_enter(&receiver->end, receiver->end.epoch + 1, is_waiting(receiver), now_ns, todo);
@@ -245,7 +270,7 @@ void ha_receiver_trigger(struct ha_receiver *receiver, enum ha_cause cause, uint
 	why = ha_end_no_way(end, is_waiting(receiver));
 	if (why) {
 		end->cause = cause;
-		fails(receiver, -EIO, why, true, now_ns, todo);
+		fails_drained(receiver, -EIO, why, true, now_ns, todo);
 		return;
 	}
 	leaves(receiver, cause, now_ns, todo);
@@ -253,17 +278,6 @@ void ha_receiver_trigger(struct ha_receiver *receiver, enum ha_cause cause, uint
 		enters_next(receiver, now_ns, todo);
 	else
 		ha_end_become(end, HA_BROKEN, now_ns, todo);
-}
-
-/* After CLOSE or ABORT, when all that has landed is delivered. */
-static void ends(struct ha_receiver *receiver, uint64_t now_ns, struct ha_todo *todo)
-{
-	if (receiver->ending == HA_WORD_ABORT)
-		fails(receiver, -ECONNRESET, "the peer has given up", false, now_ns, todo);
-	else if (is_waiting(receiver))
-		fails(receiver, -ECONNRESET, "the peer has closed", false, now_ns, todo);
-	else
-		is_done(receiver, now_ns, todo);
 }
 
 void ha_receiver_drained(struct ha_receiver *receiver, uint32_t epoch, uint64_t now_ns,
@@ -319,7 +333,7 @@ static void hears_next_open(struct ha_receiver *receiver, uint64_t now_ns, struc
 	const char *why = ha_end_no_way(end, is_waiting(receiver));
 
 	if (why) {
-		fails(receiver, -EIO, why, true, now_ns, todo);
+		fails_drained(receiver, -EIO, why, true, now_ns, todo);
 		return;
 	}
 	if (end->state == HA_SWITCHING && receiver->draining) {
@@ -375,18 +389,15 @@ static void hears_resume(struct ha_receiver *receiver, const struct ha_word *wor
 static void hears_end(struct ha_receiver *receiver, const struct ha_word *word, uint64_t now_ns,
 		      struct ha_todo *todo)
 {
-	struct ha_end *end = &receiver->end;
+	const bool closed = word->type == HA_WORD_CLOSE;
 
 	receiver->peer_ended = true;
-	if (receiver->ending)
-		return;
-	receiver->ending = word->type;
-	if (end->state == HA_FLOWING) {
-		leaves(receiver, HA_CAUSE_PEER, now_ns, todo);
-		ha_end_become(end, HA_BROKEN, now_ns, todo);
-	}
-	if (!receiver->draining)
-		ends(receiver, now_ns, todo);
+	receiver->peer_closed |= closed;
+	if (!receiver->ending)
+		receiver->end.cause = HA_CAUSE_PEER;
+	fails_drained(receiver, -ECONNRESET,
+		      closed ? "the peer has closed" : "the peer has given up", false, now_ns,
+		      todo);
 }
 
 static void answers(struct ha_receiver *receiver, const struct ha_word *word, uint64_t now_ns,

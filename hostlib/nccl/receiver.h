@@ -10,6 +10,8 @@
 #ifndef HA_RECEIVER_H
 #define HA_RECEIVER_H
 
+#include <stdbool.h>
+#include <stdint.h>
 #include "hostlib/nccl/end.h"
 
 struct ha_open_slot {
@@ -40,8 +42,11 @@ struct ha_receiver {
 	bool draining;          /* the fence is set, not all receives have completed */
 	uint32_t draining_epoch;
 	uint64_t draining_since_ns;
-	bool peer_ended;          /* CLOSE or ABORT was heard */
-	enum ha_word_type ending; /* which of them counts once all is drained; 0: none */
+	bool peer_ended, peer_closed; /* CLOSE or ABORT was heard; CLOSE */
+	/* Ends when all is drained, with this error; 0: does not. */
+	int ending;
+	const char *ending_why;
+	bool ending_tell; /* by ABORT */
 };
 
 /* What irecv gets of each receive. */

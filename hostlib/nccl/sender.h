@@ -7,6 +7,8 @@
 #ifndef HA_SENDER_H
 #define HA_SENDER_H
 
+#include <stdbool.h>
+#include <stdint.h>
 #include "hostlib/nccl/end.h"
 
 #define HA_SEND_STATES(_)                                                          \

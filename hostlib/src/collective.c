@@ -158,8 +158,7 @@ static unsigned int describe_floats(const struct inccl_request *req, char *text,
 {
 	if (req->floats)
 		return inccl_floats_describe(req, text, size);
-	if (!inc_all_give(req->desc) ||
-	    !inccl_is_float((enum inccl_dtype)INC_DESC_DTYPE(req->desc)))
+	if (!inc_reduces_floats(req->desc))
 		return 0;
 	snprintf(text, size, ", as floats");
 	return 1;

@@ -145,6 +145,8 @@ static int soft_connect(struct inccl_endpoint *ep, const struct inccl_remote *re
 	to->addr.sin_port = htons(remote->udp_port);
 	to->path.daddr = s->from_peer.saddr = remote->addr;
 	to->path.dport = s->from_peer.sport = remote->udp_port;
+	inc_icrc_usual_init(&to->usual, &to->path, s->payload);
+	inc_ip_ids_expect(&s->ids, &s->from_peer, s->payload);
 	ret = soft_check_route(s, err);
 	if (ret)
 		return ret;

@@ -65,8 +65,8 @@ enum inc_operator {
 
 /*
  * What is something else to the ranks and one of these integers to the switch, which compares
- * descriptors and so tells ranks that mean different things by their bits: floats, as they are or
- * as integers in their order; and of a sum of floats (docs/floats.md) what is agreed on, and the
+ * descriptors and so tells ranks that mean different things by their bits: floats, passed on or as
+ * integers in their order; and of a sum of floats (docs/floats.md) what is agreed on, and the
  * elements. Columns as above.
  */
 #define INC_GUISES(_)               \
@@ -87,7 +87,15 @@ enum inc_dtype {
 #define _(NAME, name, bytes, sign) INC_DTYPE_##NAME,
 	INC_GUISES(_)
 #undef _
-		INC_N_WIRE_DTYPES
+		INC_N_WIRE_DTYPES,
+	/*
+	 * Floats that a switch is to add as they are: float32, float16, bfloat16. Nobody knows
+	 * these but switches and hosts which have been told that floats are native; to all others
+	 * they are types that there are not, so that no end takes one form for the other. Inside a
+	 * program they are those above: what is on the wire is made of them by inc_desc_to_wire().
+	 */
+	INC_DTYPE_NATIVE = INC_N_WIRE_DTYPES,
+	INC_N_NATIVES = INC_DTYPE_BFLOAT16 - INC_DTYPE_FLOAT32 + 1,
 };
 
 #define INC_MAX_RANKS     4096 /* of a communicator, all of which can be a root */
@@ -101,7 +109,7 @@ enum inc_dtype {
 #define INC_DESC_ROOT(d)  ((__u32)(d) >> 10 & (INC_MAX_RANKS - 1))
 #define INC_DESC_SEQ(d)   ((__u32)(d)&INC_DESC_SEQ_MASK)
 
-_Static_assert(INC_N_COLLECTIVES <= 8 && INC_N_WIRE_DTYPES <= 16,
+_Static_assert(INC_N_COLLECTIVES <= 8 && INC_DTYPE_NATIVE + INC_N_NATIVES <= 16,
 	       "the descriptor has room for all");
 _Static_assert(INC_OPERATOR_AVG == INC_DESC_OP(~0u), "every operator of a descriptor is one");
 
@@ -133,6 +141,38 @@ static inline __attribute__((always_inline)) _Bool inc_all_give(__u32 desc)
 	default:
 		return 0;
 	}
+}
+
+/* Are its elements floats that somebody adds up, not only passes on? */
+static inline __attribute__((always_inline)) _Bool inc_reduces_floats(__u32 desc)
+{
+	return inc_all_give(desc) && INC_DESC_DTYPE(desc) >= INC_DTYPE_FLOAT32 &&
+	       INC_DESC_DTYPE(desc) < INC_DTYPE_FLOAT32 + INC_N_NATIVES;
+}
+
+/* Does it say on the wire that floats are to be added as they are? */
+static inline __attribute__((always_inline)) _Bool inc_desc_is_native(__u32 desc)
+{
+	return INC_DESC_DTYPE(desc) >= INC_DTYPE_NATIVE &&
+	       INC_DESC_DTYPE(desc) < INC_DTYPE_NATIVE + INC_N_NATIVES;
+}
+
+/* A descriptor as it goes out where floats are native or not. */
+static inline __attribute__((always_inline)) __u32 inc_desc_to_wire(__u32 desc, _Bool native)
+{
+	const __u32 more = INC_DTYPE_NATIVE - INC_DTYPE_FLOAT32;
+
+	return native && inc_reduces_floats(desc) ? desc + INC_DESC(0, 0, more, 0, 0) : desc;
+}
+
+/* One that has come, as it is inside a program; 0: the two ends differ in the form of floats. */
+static inline __attribute__((always_inline)) _Bool inc_desc_from_wire(__u32 wire, _Bool native,
+								      __u32 *desc)
+{
+	const __u32 more = INC_DTYPE_NATIVE - INC_DTYPE_FLOAT32;
+
+	*desc = inc_desc_is_native(wire) ? wire - INC_DESC(0, 0, more, 0, 0) : wire;
+	return inc_desc_to_wire(*desc, native) == wire;
 }
 
 /* Only ranks in a set with the root may give, where not all must? */

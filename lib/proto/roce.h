@@ -144,13 +144,14 @@ INC_INLINE __u32 inc_pad(__u32 len)
 
 /* Fields that routers may change count as ones in the ICRC: TOS, TTL, both checksums, FECN to
  * resv6. ip: the IP header; UDP and the BTH follow it. */
+#define INC_BTH_MASKED_AT 4
 INC_INLINE void inc_icrc_mask(__u8 *ip)
 {
 	ip[1] = 0xff;
 	ip[8] = 0xff;
 	ip[10] = ip[11] = 0xff;
 	ip[INC_IP_LEN + 6] = ip[INC_IP_LEN + 7] = 0xff;
-	ip[INC_IP_LEN + INC_UDP_LEN + 4] = 0xff;
+	ip[INC_IP_LEN + INC_UDP_LEN + INC_BTH_MASKED_AT] = 0xff;
 }
 
 /* Payloads of a communicator, a path MTU of RoCE each. */

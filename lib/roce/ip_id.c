@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "lib/roce/ip_id.h"
-#include "lib/roce/wire.h"
 
 #define IP_ID_AT 4
 
@@ -21,6 +20,11 @@ void inc_ip_ids_free(struct inc_ip_ids *ids)
 {
 	free(ids->span);
 	ids->span = NULL;
+}
+
+void inc_ip_ids_expect(struct inc_ip_ids *ids, const struct inc_roce_path *path, size_t payload)
+{
+	inc_icrc_usual_init(&ids->usual, path, payload);
 }
 
 /* What is left of v when those of the basis have taken their highest bits out of it. */
@@ -88,7 +92,7 @@ bool inc_ip_ids_check(struct inc_ip_ids *ids, const struct inc_roce_path *path, 
 		id = counts ? next : 0;
 		if (guess && !next)
 			break;
-		if (inc_icrc_udp(path, id, data, len) == want) {
+		if (inc_icrc_udp_usual(&ids->usual, path, id, data, len) == want) {
 			ids->next = id + 1;
 			ids->counts[first] = counts;
 			return true;

@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "lib/proto/frame.h"
+#include "lib/roce/wire.h"
 
 /* Packets of so many sizes are there at once, mostly: full ones, the last of a message, ACKs. */
 #define INC_IP_ID_SIZES 4
@@ -33,11 +33,14 @@ struct inc_ip_ids {
 	bool counts[2];
 	struct inc_ip_id_span *span; /* [INC_IP_ID_SIZES] of a device; NULL: any other peer */
 	unsigned int next_span;
+	struct inc_icrc_usual usual;
 };
 
 /* any: the peer is an RDMA device. -ENOMEM. */
 int inc_ip_ids_init(struct inc_ip_ids *ids, bool any);
 void inc_ip_ids_free(struct inc_ip_ids *ids);
+/* Makes the check of full packets quicker, on the path that will be named; not a device's. */
+void inc_ip_ids_expect(struct inc_ip_ids *ids, const struct inc_roce_path *path, size_t payload);
 
 /* Whether the ICRC of a packet is good. data, size: the UDP payload, of INC_BTH_LEN + INC_ICRC_LEN
  * at least; first: of a datagram, which GRO may have put together of many packets. path: as the

@@ -14,7 +14,8 @@ static uint32_t packet_icrc(const struct inc_tx_peer *to, uint16_t id, const uin
 {
 	static const uint8_t zeros[4];
 	size_t pad = inc_pad(p->len);
-	uint32_t state = inc_icrc_head(&to->path, id, head, head_len, p->len + pad);
+	uint32_t state =
+		inc_icrc_head_usual(&to->usual, &to->path, id, head, head_len, p->len + pad);
 
 	if (p->flags & INC_TX_HAS_CRC && to->jump && p->len == to->jump->len)
 		state = inc_crc32_jump(to->jump, state) ^ p->crc;

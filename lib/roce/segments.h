@@ -50,6 +50,7 @@ struct inc_tx_packet {
 /* One end's way to the other. */
 struct inc_tx_peer {
 	struct inc_roce_path path;
+	struct inc_icrc_usual usual;
 	struct sockaddr_in addr;
 	uint32_t qpn; /* the peer's */
 	uint16_t pkey;

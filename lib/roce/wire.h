@@ -51,6 +51,26 @@ uint32_t inc_icrc_head(const struct inc_roce_path *path, uint16_t ip_id, const v
 		       size_t head_len, size_t rest_len);
 
 /*
+ * Most packets of a connection have one length, and of what the ICRC covers before their BTH only
+ * the IP ID changes. So the CRC states there are made once, for the IDs of a send's packets.
+ */
+#define INC_ICRC_IDS 64
+struct inc_icrc_usual {
+	size_t len; /* from BTH to ICRC, without that; 0: no length is usual */
+	uint32_t
+		masked; /* between the CRCs of two such packets: with a masked byte of 0, of ones */
+	uint32_t state[INC_ICRC_IDS]; /* behind the UDP header, by ID */
+};
+/* For full packets without extended headers. */
+void inc_icrc_usual_init(struct inc_icrc_usual *usual, const struct inc_roce_path *path,
+			 size_t payload);
+/* inc_icrc_udp() and inc_icrc_head(), quicker for packets as `usual` has them. */
+uint32_t inc_icrc_udp_usual(const struct inc_icrc_usual *usual, const struct inc_roce_path *path,
+			    uint16_t ip_id, const void *bth, size_t len);
+uint32_t inc_icrc_head_usual(const struct inc_icrc_usual *usual, const struct inc_roce_path *path,
+			     uint16_t ip_id, const void *head, size_t head_len, size_t rest_len);
+
+/*
  * The CRC is linear: the state behind two parts is that behind the first, carried over as many
  * bytes as the second has, xor the second's own from state 0. So a payload that goes to many peers
  * is looked at once. Tables for one length.

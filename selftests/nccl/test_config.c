@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The plugin's settings (hostlib/nccl/config.h), and docs/nccl.md's table of them. */
+/* The plugin's settings (hostlib/nccl/keys.h), and docs/nccl.md's table of them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "hostlib/nccl/config.h"
+#include "hostlib/nccl/keys.h"
 #include "lib/base/clock.h"
 
 static int clear(void **state)
@@ -221,6 +221,36 @@ static void document(void **state)
 	assert_null(setting->name);
 }
 
+/* The document's table of windows is what the code computes. */
+static void document_windows(void **state)
+{
+	char path[PATH_MAX], line[1000], row[200];
+	struct ha_config config = {0};
+	const char *top = getenv("INC_TOP");
+	unsigned int rows = 0, len;
+	unsigned long long ns;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/docs/nccl.md", top ?: ".");
+	file = fopen(path, "r");
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file)) {
+		if (strncmp(line, "| 1", 3))
+			continue;
+		config.qp_timeout = 12 + rows++;
+		len = snprintf(row, sizeof(row), "| %u |", config.qp_timeout);
+		for (config.qp_retry_cnt = 1; config.qp_retry_cnt <= 7; config.qp_retry_cnt++) {
+			ns = ha_config_window_ns(&config);
+			len += snprintf(row + len, sizeof(row) - len, " %llu / %llu |",
+					(ns + INC_NSEC_PER_MSEC / 2) / INC_NSEC_PER_MSEC,
+					2 * ns / INC_NSEC_PER_MSEC + 1);
+		}
+		assert_memory_equal(line, row, strlen(row));
+	}
+	fclose(file);
+	assert_int_equal(rows, 5);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -230,6 +260,7 @@ int main(void)
 		cmocka_unit_test_setup(random_values, clear),
 		cmocka_unit_test_setup(together, clear),
 		cmocka_unit_test(document),
+		cmocka_unit_test(document_windows),
 	};
 
 	return cmocka_run_group_tests_name("settings of the plugin", tests, NULL, NULL);

@@ -39,33 +39,6 @@ static void expect_word(int end, uint8_t text)
 	assert_memory_equal(event.word, word, sizeof(word));
 }
 
-static void fence(int end)
-{
-	if (ha_path_fence(two.path[end], &err))
-		fail_msg("%s", err.msg);
-}
-
-/* Polls until nothing is posted any more: how many events of this kind came, and which was the
- * last. No other kind comes but completions that have failed. */
-static unsigned int drain(int end, enum ha_path_event_kind kind, struct ha_path_event *last)
-{
-	struct ha_path_event events[5];
-	unsigned int n = 0, i, got;
-
-	while (!ha_path_drained(two.path[end])) {
-		got = ha_path_poll(two.path[end], events, 5);
-		for (i = 0; i < got; i++)
-			if (events[i].kind == kind) {
-				*last = events[i];
-				n++;
-			} else {
-				assert_int_equal(events[i].kind, HA_PATH_COMPLETED);
-				assert_false(events[i].ok);
-			}
-	}
-	return n;
-}
-
 /* ---- what goes over a path ------------------------------------------------------------------ */
 
 static void words(void **state)
@@ -81,6 +54,9 @@ static void words(void **state)
 	assert_int_equal(ha_path_poll(two.path[RECEIVER], events, 3), 2);
 	assert_int_equal(events[0].word[127], 1);
 	assert_int_equal(events[1].word[127], 2);
+	assert_int_equal(two.path[RECEIVER]->receives, HA_RECEIVES - 2);
+	expect_nothing(two.path[RECEIVER]);
+	assert_int_equal(two.path[RECEIVER]->receives, HA_RECEIVES);
 	expect_word(SENDER, 3);
 	expect_nothing(two.path[SENDER]);
 	for (i = 0; i < 3 * HA_RECEIVES; i++) {
@@ -225,6 +201,25 @@ static void descriptions_wait_for_room(void **state)
 	destroy_two(&two);
 }
 
+/* None overtakes those that wait, also where the device has refused one for the moment. */
+static void descriptions_wait_in_order(void **state)
+{
+	uint32_t i;
+
+	make_two(&two, 0, 2, 1);
+	fake_faults(2, FAKE_LOSE_ACKS_IN);
+	for (i = 1; i <= HA_WRITES + 2; i++)
+		describe(i);
+	fake_faults(2, 0);
+	fake_refuse(FAKE_POST_SEND, ENOMEM, 1);
+	expect_description_sent(1);
+	assert_int_equal(two.path[RECEIVER]->waiting, 2);
+	describe(HA_WRITES + 3);
+	for (i = 2; i <= HA_WRITES + 3; i++)
+		expect_description_sent(i);
+	destroy_two(&two);
+}
+
 static void without_inline_data(void **state)
 {
 	fake_no_inline(true);
@@ -295,8 +290,8 @@ static void only_acks_are_lost(void **state)
 	expect_landed(&two, 72, 11);
 	expect_nothing(two.path[RECEIVER]);
 	fake_faults(0, 0);
-	fence(SENDER);
-	assert_int_equal(drain(SENDER, HA_PATH_COMPLETED, &event), 0);
+	fence(two.path[SENDER]);
+	assert_int_equal(drain(two.path[SENDER]), 0);
 	destroy_two(&two);
 }
 
@@ -424,7 +419,7 @@ static void every_call_may_fail(void **state)
 /* Whatever a receiver's device has acknowledged is told before a drain is over, and no more. */
 static void a_fence_at_the_receiver(void **state)
 {
-	struct ha_path_event last = {0};
+	struct ha_path_event last;
 
 	make_two(&two, 0, 2, 5);
 	assert_false(ha_path_drained(two.path[RECEIVER]));
@@ -432,7 +427,7 @@ static void a_fence_at_the_receiver(void **state)
 	assert_int_equal(write_payload(&two, 1, 9, 71), 0);
 	say(SENDER, 1);
 	describe(3);
-	fence(RECEIVER);
+	fence(two.path[RECEIVER]);
 	assert_false(ha_path_drained(two.path[RECEIVER]));
 	source[0] = 1;
 	target[0] = 2;
@@ -441,9 +436,16 @@ static void a_fence_at_the_receiver(void **state)
 	expect_landed(&two, 71, 9);
 	expect_word(RECEIVER, 1);
 	expect_description_sent(3);
-	assert_int_equal(drain(RECEIVER, HA_PATH_LANDED, &last), 0);
+	assert_int_equal(two.path[RECEIVER]->receives, HA_RECEIVES - 3); /* none is posted again */
+	assert_false(ha_path_drained(two.path[RECEIVER]));
+	assert_int_equal(drain(two.path[RECEIVER]), 0);
 	assert_int_equal(target[0], 2);
-	fence(RECEIVER); /* once more is allowed */
+	fence(two.path[RECEIVER]); /* once more is allowed */
+	assert_true(ha_path_drained(two.path[RECEIVER]));
+	describe(4); /* what is posted too late completes, too */
+	assert_false(ha_path_drained(two.path[RECEIVER]));
+	last = next_event(two.path[RECEIVER]);
+	assert_true(last.kind == HA_PATH_COMPLETED && last.flushed && !last.ok);
 	assert_true(ha_path_drained(two.path[RECEIVER]));
 	destroy_two(&two);
 }
@@ -462,14 +464,14 @@ static void a_packet_that_comes_late(void **state)
 		assert_int_equal(write_payload(&two, 0, 9, 70), 0);
 		event = next_event(two.path[SENDER]);
 		assert_true(event.kind == HA_PATH_COMPLETED && !event.ok);
-		fence(SENDER);
+		fence(two.path[SENDER]);
 		if (fenced)
-			fence(RECEIVER);
+			fence(two.path[RECEIVER]);
 		fake_faults(0, 0);
 		assert_int_equal(fake_let_go(0), !fenced);
 		assert_int_equal(target[3], fenced ? 0 : 77);
 		if (fenced)
-			assert_int_equal(drain(RECEIVER, HA_PATH_LANDED, &event), 0);
+			assert_int_equal(drain(two.path[RECEIVER]), 0);
 		else
 			expect_landed(&two, 70, 9);
 		destroy_two(&two);
@@ -488,8 +490,8 @@ static void two_epochs(void **state)
 	fake_faults(0, FAKE_CUT);
 	assert_int_equal(write_payload(&two, 4, 9, 70), 0);
 	assert_int_equal(write_payload(&two, 5, 9, 71), 0);
-	fence(SENDER);
-	fence(RECEIVER);
+	fence(two.path[SENDER]);
+	fence(two.path[RECEIVER]);
 	assert_int_equal(write_payload(&next, 4, 9, 70), 0);
 	expect_landed(&next, 70, 9);
 	expect_written(&next, 4);
@@ -501,7 +503,7 @@ static void two_epochs(void **state)
 			assert_int_equal(ha_wr_index(event.wr_id), 4 + failed++);
 		}
 	assert_int_equal(failed, 2);
-	assert_int_equal(drain(RECEIVER, HA_PATH_LANDED, &event), 0);
+	assert_int_equal(drain(two.path[RECEIVER]), 0);
 	fake_faults(0, 0);
 	destroy_two(&next);
 	destroy_two(&two);
@@ -510,15 +512,14 @@ static void two_epochs(void **state)
 /* Descriptions that wait are of no use to the next epoch. */
 static void a_fence_drops_what_waits(void **state)
 {
-	struct ha_path_event event;
 	uint32_t i;
 
 	make_two(&two, 0, 2, 1);
 	fake_faults(2, FAKE_CUT);
 	for (i = 0; i < HA_WRITES + 5; i++)
 		describe(i);
-	fence(RECEIVER);
-	assert_int_equal(drain(RECEIVER, HA_PATH_LANDED, &event), 0);
+	fence(two.path[RECEIVER]);
+	assert_int_equal(drain(two.path[RECEIVER]), 0);
 	assert_int_equal(two.path[RECEIVER]->waiting, 0);
 	fake_faults(2, 0);
 	destroy_two(&two);
@@ -563,6 +564,7 @@ int main(void)
 		TEST(all_slots_at_once),
 		TEST(descriptions),
 		TEST(descriptions_wait_for_room),
+		TEST(descriptions_wait_in_order),
 		TEST(without_inline_data),
 		TEST(probes),
 		TEST(a_payload_that_is_too_long),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory that is known to devices (hostlib/nccl/region.h); the devices are none. */
+/* Memory that is known to devices (hostlib/nccl/memory.h); the devices are none. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
-#include "hostlib/nccl/region.h"
+#include "hostlib/nccl/memory.h"
 #include "lib/rdma/inventory.h"
 #include "selftests/fake_rc/fake_rc.h"
 

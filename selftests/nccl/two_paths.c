@@ -142,6 +142,32 @@ void expect_nothing(struct ha_path *path)
 	assert_int_equal(ha_path_poll(path, &event, 1), 0);
 }
 
+void fence(struct ha_path *path)
+{
+	struct inc_err err = {""};
+
+	if (ha_path_fence(path, &err))
+		fail_msg("%s", err.msg);
+}
+
+unsigned int drain(struct ha_path *path)
+{
+	const uint64_t deadline_at_ns = inc_now_ns() + DEADLINE_S * INC_NSEC_PER_SEC;
+	struct ha_path_event events[5];
+	unsigned int landed = 0, i, n;
+
+	while (!ha_path_drained(path)) {
+		assert_true(inc_now_ns() < deadline_at_ns);
+		n = ha_path_poll(path, events, 5);
+		for (i = 0; i < n; i++) {
+			assert_true(events[i].kind != HA_PATH_COMPLETED || !events[i].ok);
+			assert_int_not_equal(events[i].kind, HA_PATH_DEAD);
+			landed += events[i].kind == HA_PATH_LANDED;
+		}
+	}
+	return landed;
+}
+
 int write_payload(const struct two_paths *two, uint32_t index, uint32_t bytes, uint32_t sequence)
 {
 	struct ha_path *path = two->path[SENDER];

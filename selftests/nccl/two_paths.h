@@ -44,6 +44,11 @@ struct ha_path_event next_event(struct ha_path *path);
 /* Polls once: none has come. */
 void expect_nothing(struct ha_path *path);
 
+void fence(struct ha_path *path);
+/* Polls until nothing is posted any more: how many payloads that has told. What else it tells are
+ * words, and completions that have failed. */
+unsigned int drain(struct ha_path *path);
+
 /* Writes so many bytes of source into target, with this sequence. */
 int write_payload(const struct two_paths *two, uint32_t index, uint32_t bytes, uint32_t sequence);
 /* The sender's completion of that, and the receiver's. */

@@ -3,6 +3,7 @@
 that speak RoCEv2 from raw sockets, so that they can lose, refuse and be silent on purpose."""
 import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import secrets
@@ -12,14 +13,15 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from libtest import (BUILD, TOP, Failure, Skip, case, command, expect, main,  # noqa: E402,F401
-                     scratch, wait_for)
-from roce import (ACK, AETH_ACK, ALLREDUCE, BARRIER, BROADCAST, NAK_OPERATION,  # noqa: E402,F401
-                  NAK_SEQ, PORT, PSN_MASK, REDUCE, SEND_ONLY, SEND_ONLY_IMM, WITH_IMM, WITH_RETH,
-                  WRITE_ONLY_IMM, desc, icrc, ip_packet, ones_sum)
+from libtest import (BUILD, TOP, Failure, Skip, ask_switch, case, command, expect,  # noqa: E402,F401
+                     main, scratch, stopwatch, wait_for)
+from roce import (ACK, AETH_ACK, ALLREDUCE, BARRIER, BROADCAST, FLOAT32,  # noqa: E402,F401
+                  NAK_OPERATION, NAK_SEQ, NATIVE_FLOAT32, PORT, PSN_MASK, REDUCE, SEND_ONLY,
+                  SEND_ONLY_IMM, WITH_IMM, WITH_RETH, WRITE_ONLY_IMM, desc, icrc, ip_packet, ones_sum)
 
 SWITCHD = os.path.join(BUILD, "inc-switchd")
 ATTACH_LEGACY = os.path.join(BUILD, "selftests/switchd/attach-legacy")
@@ -41,6 +43,16 @@ def inside(netns):
             libc.setns(own.fileno(), 0x40000000)
 
 
+SIOCETHTOOL, SIOCGIFHWADDR = 0x8946, 0x8927
+ETHTOOL_SGRO = 0x2c
+
+
+def ask_device(name, request, data):
+    """An ioctl about an interface of the calling thread's namespace; what it has written."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        return fcntl.ioctl(s, request, struct.pack("16s24s", name.encode(), data))[16:]
+
+
 class Net:
     """Two namespaces, for the switch and for the hosts, with a veth pair per port."""
 
@@ -54,19 +66,19 @@ class Net:
         try:
             for ns in (self.switch, self.hosts):
                 command("ip", "netns", "add", ns)
-                command("ip", "-n", ns, "link", "set", "lo", "up")
                 with inside(ns):
                     for what in ("all", "default"):
                         with open(f"/proc/sys/net/ipv6/conf/{what}/disable_ipv6", "w") as f:
                             f.write("1")
-            for port, end in zip(self.ports, self.ends):
-                command("ip", "-n", self.switch, "link", "add", port, "type", "veth", "peer",
-                        "name", end, "netns", self.hosts)
-                for ns, name in ((self.switch, port), (self.hosts, end)):
-                    command("ip", "-n", ns, "link", "set", name, "mtu", "2200", "up")
-                # frames redirected into a veth need NAPI on its other end; GRO turns it on
-                command("nsenter", f"--net=/run/netns/{self.hosts}", "ethtool", "-K", end, "gro",
-                        "on")
+            self.lines(self.switch, [f"link add {port} mtu 2200 type veth peer name {end} mtu 2200 netns "
+                                     f"{self.hosts}" for port, end in zip(self.ports, self.ends)])
+            for ns, names in ((self.hosts, self.ends), (self.switch, self.ports)):
+                self.lines(ns, [f"link set {name} up" for name in ["lo"] + names])
+            # frames redirected into a veth need NAPI on its other end; GRO turns it on
+            on = (ctypes.c_uint32 * 2)(ETHTOOL_SGRO, 1)
+            with inside(self.hosts):
+                for end in self.ends:
+                    ask_device(end, SIOCETHTOOL, struct.pack("P", ctypes.addressof(on)))
         except BaseException:
             self.__exit__()
             raise
@@ -76,9 +88,17 @@ class Net:
         for ns in (self.switch, self.hosts):
             command("ip", "netns", "del", ns, check=False)
 
+    @staticmethod
+    def lines(ns, lines):
+        """All of them by one ip(8): an emulated machine is long about starting programs."""
+        with tempfile.TemporaryFile("w+") as f:
+            f.write("\n".join(lines) + "\n")
+            f.seek(0)
+            command("ip", "-n", ns, "-batch", "-", stdin=f)
+
     def mac(self, port):
-        out = json.loads(command("ip", "-j", "-n", self.switch, "link", "show", port).out)
-        return bytes.fromhex(out[0]["address"].replace(":", ""))
+        with inside(self.switch):
+            return ask_device(port, SIOCGIFHWADDR, b"")[2:8]
 
     def neighbour(self, port, ip, mac, state="permanent"):
         """The switch's kernel knows where ip is."""
@@ -123,15 +143,7 @@ class Daemon:
             return f.read()
 
     def ask(self, what):
-        with socket.socket(socket.AF_UNIX) as s:
-            s.settimeout(10)
-            s.connect(f"{RUN_DIR}/{self.instance}.sock")
-            f = s.makefile("rw")
-            f.write(json.dumps({"type": "query", "seq": 1, "what": what}) + "\n")
-            f.flush()
-            answer = json.loads(f.readline())
-        expect(answer["type"] == "answer", f"{what}: {answer}")
-        return answer["data"]
+        return ask_switch(self.instance, what)
 
     def pid(self):
         """As its lock says."""
@@ -430,10 +442,10 @@ def dispatchers():
     return sorted(os.listdir(path)) if os.path.isdir(path) else []
 
 
-def refused(net, directory, *args, words=(), instance=None):
+def refused(net, directory, *args, words=(), **more):
     """The daemon ends with 1 and a message that holds the words, and leaves nothing."""
     before = dispatchers()
-    d = Daemon(net.switch, directory, *args, instance=instance, ready=False)
+    d = Daemon(net.switch, directory, *args, ready=False, **more)
     expect(d.process.wait(20) == 1, f"exit code {d.process.returncode}: {d.log()}")
     errors = [line for line in d.log().splitlines() if " error " in line]
     expect(len(errors) == 1, f"not one error: {d.log()}")

@@ -157,6 +157,7 @@ void pair_open_device(struct pair *p, unsigned int d, const struct pair_place *p
 		.rto_min_ns = 5 * INC_NSEC_PER_MSEC,
 		.rto_max_ns = 100 * INC_NSEC_PER_MSEC,
 		.handler = &handler,
+		.beside = d && p->place[0].ops == place->ops ? p->dev[0] : NULL,
 	};
 	struct inc_err err;
 

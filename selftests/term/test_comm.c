@@ -409,46 +409,6 @@ static void test_most_children(void **state)
 	scene_close(&s);
 }
 
-/* Elements are what the communicator's conf says that they are. */
-static void add_up(uint32_t byte_order, uint32_t floats, uint32_t dtype, const void *each,
-		   const void *twice)
-{
-	const uint32_t imm = INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, dtype, 0, 0);
-	struct loop_message m = {.length = 4, .has_imm = true, .imm = imm};
-	struct scene s;
-	uint32_t i;
-
-	scene_open_worker(&s);
-	s.conf = scene_conf(2, 2, false);
-	s.conf.byte_order = byte_order;
-	s.conf.floats = floats;
-	s.n = 2;
-	assert_int_equal(inc_term_worker_add(s.w, &s.conf, &s.cm, NULL), 0);
-	assert_int_equal(inc_term_worker_start_comm(s.w, s.cm, NULL), 0);
-	memcpy(m.bytes, each, 4);
-	for (i = 0; i < 2; i++)
-		assert_true(loop_give(scene_qpn(&s, i), &m));
-	scene_turn(&s);
-	assert_true(loop_take(scene_qpn(&s, 1), &m));
-	assert_memory_equal(m.bytes, twice, 4);
-	scene_close(&s);
-}
-
-static void test_form(void **state)
-{
-	static const uint8_t little[] = {0xff, 0x80, 0, 0}, little_sum[] = {0xfe, 0x01, 0x01, 0};
-	static const uint8_t big[] = {0, 0, 0x80, 0xff}, big_sum[] = {0, 1, 1, 0xfe};
-	static const float each = 1.5f, sum = 3.0f;
-	uint32_t bits, bits_sum;
-
-	add_up(INC_ORDER_LITTLE, INC_FLOATS_FIXED, INC_DTYPE_INT32, little, little_sum);
-	add_up(INC_ORDER_NETWORK, INC_FLOATS_FIXED, INC_DTYPE_INT32, big, big_sum);
-	add_up(INC_ORDER_LITTLE, INC_FLOATS_NATIVE, INC_DTYPE_FLOAT32, &each, &sum);
-	memcpy(&bits, &each, sizeof(bits));
-	bits_sum = 2 * bits;
-	add_up(INC_ORDER_LITTLE, INC_FLOATS_FIXED, INC_DTYPE_FLOAT32, &bits, &bits_sum);
-}
-
 /* Numbers that conf names stand, the others are chosen, in conf's order. */
 static void test_numbers(void **state)
 {
@@ -578,7 +538,6 @@ int main(void)
 		cmocka_unit_test(test_waiting),
 		cmocka_unit_test(test_figures),
 		cmocka_unit_test(test_most_children),
-		cmocka_unit_test(test_form),
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_connect_later),
 		cmocka_unit_test(test_refusals),

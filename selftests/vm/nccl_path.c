@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
-#include "lib/base/clock.h"
 #include "selftests/nccl/two_paths.h"
 #include "selftests/vm/rdma_ends.h"
 
@@ -33,30 +32,6 @@ static int end(void **state)
 {
 	destroy_two(&two);
 	return 0;
-}
-
-static void fence(int side)
-{
-	struct inc_err err = {""};
-
-	if (ha_path_fence(two.path[side], &err))
-		fail_msg("%s", err.msg);
-}
-
-/* Polls until nothing is posted any more: how many payloads that has told. */
-static unsigned int drain(int side)
-{
-	const uint64_t deadline_at_ns = inc_now_ns() + DEADLINE_S * INC_NSEC_PER_SEC;
-	struct ha_path_event events[32];
-	unsigned int i, n, landed = 0;
-
-	while (!ha_path_drained(two.path[side])) {
-		assert_true(inc_now_ns() < deadline_at_ns);
-		n = ha_path_poll(two.path[side], events, 32);
-		for (i = 0; i < n; i++)
-			landed += events[i].kind == HA_PATH_LANDED;
-	}
-	return landed;
 }
 
 static void expect_error(int side, uint32_t index)
@@ -137,14 +112,14 @@ static void test_fence_and_drain(void **state)
 	memset(source, 1, sizeof(source));
 	assert_int_equal(write_payload(&two, 0, 100, 7), 0);
 	expect_written(&two, 0);
-	fence(RECEIVER);
+	fence(two.path[RECEIVER]);
 	memset(source, 2, sizeof(source));
 	assert_int_equal(write_payload(&two, 1, 100, 8), 0);
 	expect_error(SENDER, 1);
-	assert_int_equal(drain(RECEIVER), 1);
+	assert_int_equal(drain(two.path[RECEIVER]), 1);
 	assert_int_equal(target[0], 1);
-	fence(SENDER);
-	assert_int_equal(drain(SENDER), 0);
+	fence(two.path[SENDER]);
+	assert_int_equal(drain(two.path[SENDER]), 0);
 }
 
 /* Nothing leaves the receiver's interface: a payload lands, and its sender hears of an error. */
@@ -156,8 +131,8 @@ static void test_only_acks_are_lost(void **state)
 	expect_landed(&two, 9, 100);
 	expect_error(SENDER, 5);
 	shell("tc qdisc del dev %s root", ends[RECEIVER].ifname);
-	fence(RECEIVER);
-	assert_int_equal(drain(RECEIVER), 0);
+	fence(two.path[RECEIVER]);
+	assert_int_equal(drain(two.path[RECEIVER]), 0);
 }
 
 static void wait_for_event(void)
@@ -181,10 +156,10 @@ static void test_link_goes_down(void **state)
 	wait_for_event();
 	assert_int_equal(make_end(&other, SENDER, 0, 5, &err), -ENETDOWN);
 	print_message("# %s\n", err.msg);
-	fence(SENDER);
-	assert_int_equal(drain(SENDER), 0);
-	fence(RECEIVER);
-	assert_int_equal(drain(RECEIVER), 0);
+	fence(two.path[SENDER]);
+	assert_int_equal(drain(two.path[SENDER]), 0);
+	fence(two.path[RECEIVER]);
+	assert_int_equal(drain(two.path[RECEIVER]), 0);
 }
 
 static int open_devices(void **state)

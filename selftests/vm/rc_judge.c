@@ -135,30 +135,32 @@ static int make_host(struct host *h)
 	return 0;
 }
 
+static uint32_t switch_qpn(const struct host *h)
+{
+	return 0x100 + opts.communicator * JUDGE_MAX_HOSTS + h->index;
+}
+
 static uint32_t psn_of(uint32_t base, const struct host *h)
 {
 	return (base + 1000 * h->index) & INC_PSN_MASK;
 }
 
-static int write_config(void)
+/* A line that says what the switch is to have, as its file does. */
+static void print_config(void)
 {
-	FILE *f = fopen(opts.config, "w");
-	unsigned int i;
-
-	if (!f)
-		return FAIL("%s: %s", opts.config, strerror(errno));
-	fprintf(f,
-		"switches:\n  - id: 0\n    name: s0\n    root: true\n    communicators:\n"
-		"      - {communicator: 0, payload: %u, slots: %u}\n    connections:\n",
-		opts.payload, opts.slots);
-	for (i = 0; i < opts.hosts; i++)
-		fprintf(f,
-			"      - {up: false, communicator: 0, host_id: %u, my_name: p%u, "
-			"my_ip: 10.77.%u.254, my_port: 4791, my_qp: %u, my_psn: %u, "
-			"peer_ip: 10.77.%u.1, peer_port: 4791, peer_qp: %u, psn: %u}\n",
-			i, i, i, 0x100 + i, psn_of(opts.result_psn, &hosts[i]), i,
-			hosts[i].qp->qp_num, psn_of(opts.psn, &hosts[i]));
-	return fclose(f) ? FAIL("%s: %s", opts.config, strerror(errno)) : 0;
+	printf("{\"communicators\": [{\"communicator\": %u, \"payload\": %u, \"slots\": %u}], "
+	       "\"connections\": [",
+	       opts.communicator, opts.payload, opts.slots);
+	for (unsigned int i = 0; i < opts.hosts; i++)
+		printf("%s{\"up\": false, \"communicator\": %u, \"host_id\": %u, "
+		       "\"my_name\": \"p%u\", \"my_ip\": \"10.77.%u.254\", \"my_port\": 4791, "
+		       "\"my_qp\": %u, \"my_psn\": %u, \"peer_ip\": \"10.77.%u.1\", "
+		       "\"peer_port\": 4791, \"peer_qp\": %u, \"psn\": %u}",
+		       i ? ", " : "", opts.communicator, i, i, i, switch_qpn(&hosts[i]),
+		       psn_of(opts.result_psn, &hosts[i]), i, hosts[i].qp->qp_num,
+		       psn_of(opts.psn, &hosts[i]));
+	printf("]}\n");
+	fflush(stdout);
 }
 
 static int connect_host(struct host *h)
@@ -169,7 +171,7 @@ static int connect_host(struct host *h)
 			    : opts.payload == 512  ? IBV_MTU_512
 			    : opts.payload == 1024 ? IBV_MTU_1024
 						   : IBV_MTU_2048,
-		.dest_qp_num = 0x100 + h->index,
+		.dest_qp_num = switch_qpn(h),
 		.rq_psn = psn_of(opts.result_psn, h),
 		.max_dest_rd_atomic = 1,
 		.min_rnr_timer = opts.min_rnr_timer,
@@ -358,11 +360,8 @@ int main(int argc, char **argv)
 		hosts[i].index = i;
 		ret = make_host(&hosts[i]);
 	}
-	if (!ret)
-		ret = write_config();
 	if (!ret) {
-		printf("ready\n");
-		fflush(stdout);
+		print_config();
 		ret = fgets(line, sizeof(line), stdin) ? 0 : FAIL("no word to start");
 	}
 	for (i = 0; i < opts.hosts && !ret; i++)

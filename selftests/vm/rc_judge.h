@@ -6,9 +6,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define JUDGE_MAX_HOSTS 8
+#define JUDGE_MAX_HOSTS         8
+#define JUDGE_MAX_COMMUNICATORS 64
 
 struct judge_opts {
+	unsigned int communicator;
 	unsigned int hosts;
 	unsigned int payload;
 	unsigned int message_packets;
@@ -24,7 +26,6 @@ struct judge_opts {
 	unsigned int retry_cnt;
 	unsigned int min_rnr_timer;
 	unsigned int limit_s;
-	const char *config; /* where to write the switch's file */
 };
 
 /* -1: go on, else the exit code. */

@@ -6,11 +6,11 @@
 static const struct inc_opt_word modes[] = {{"send", false}, {"write", true}, {}};
 
 static const struct inc_opt options[] = {
-	{.name = "config",
-	 .value = "FILE",
-	 .required = true,
-	 .help = "where to write what the switch is to have",
-	 INC_OPT_TEXT(struct judge_opts, config, inc_path_check)},
+	{.name = "communicator",
+	 .value = "N",
+	 .preset = "0",
+	 .help = "its number in the switch",
+	 INC_OPT_NUMBER(struct judge_opts, communicator, 0, JUDGE_MAX_COMMUNICATORS - 1)},
 	{.name = "hosts",
 	 .value = "N",
 	 .preset = "2",
@@ -88,8 +88,9 @@ static int check(void *settings)
 static const struct inc_program program = {
 	.name = "rc_judge",
 	.about = "Raw verbs against a switch with a static configuration. Every rxe device of this "
-		 "machine is a host (rxeI with 10.77.I.1). Writes the switch's FILE, says 'ready' "
-		 "and waits for a line on stdin; then runs AllReduces and prints one JSON object.",
+		 "machine is a host (rxeI with 10.77.I.1). Prints what the switch's file is to "
+		 "have and waits for a line on stdin; then runs AllReduces and prints one JSON "
+		 "object.",
 	.groups = {{options, 0}},
 	.check = check,
 };

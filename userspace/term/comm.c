@@ -120,6 +120,19 @@ static bool shares_device(const struct comm_end *end)
 	return false;
 }
 
+/* Whose device it is that has said why it cannot be had. */
+static int name_device(const struct comm_end *end, int ret, struct inc_err *err)
+{
+	char what[COMM_WHAT];
+	struct inc_err why;
+
+	if (!ret || !err)
+		return ret;
+	why = *err;
+	return inc_err_set(err, -ret, "%s, port %s: %s", comm_what(end, what), end->conf.port,
+			   why.msg);
+}
+
 static int open_device(struct comm_end *end, struct inc_err *err)
 {
 	const struct inc_term_comm *cm = end->cm;
@@ -141,14 +154,14 @@ static int open_device(struct comm_end *end, struct inc_err *err)
 				   comm_what(end, what), inc_endpoint_kinds[end->conf.endpoint]);
 	ret = inc_term_devices_get(cm->opts.devices, &want, &dev, err);
 	if (ret)
-		return ret;
+		return name_device(end, ret, err);
 	end->dev = dev;
 	ret = shares_device(end) ? 0 : dev->ops->map(dev, memory, bytes, err);
 	if (ret) {
 		end->dev = NULL;
 		inc_term_devices_put(cm->opts.devices, dev);
 	}
-	return ret;
+	return name_device(end, ret, err);
 }
 
 /* Numbers that nobody has named are better random: packets of an earlier connection with the same
@@ -222,6 +235,16 @@ static int post_receives(struct inc_term_comm *cm, struct inc_err *err)
 	return 0;
 }
 
+static int make_pool(struct inc_term_comm *cm, struct inc_err *err)
+{
+	struct inc_err why;
+	int ret = inc_term_pool_new(cm->n_ends * cm->receives, buffer_bytes(&cm->conf), &cm->pool,
+				    &why);
+
+	return ret ? inc_err_set(err, -ret, "communicator %u: %s", cm->conf.communicator, why.msg)
+		   : 0;
+}
+
 /* The ends are in an order of their own. */
 static void tell_own(const struct inc_term_comm *cm, struct inc_comm_conf *conf)
 {
@@ -250,9 +273,7 @@ int inc_term_comm_new(const struct inc_term_comm_opts *opts, struct inc_comm_con
 	cm->form.swapped = inc_order_is_foreign(conf->byte_order);
 	ret = add_ends(cm, conf, err);
 	ret = ret ?: make_node(cm, err);
-	ret = ret
-		      ?: inc_term_pool_new(cm->n_ends * cm->receives, buffer_bytes(conf), &cm->pool,
-					   err);
+	ret = ret ?: make_pool(cm, err);
 	for (i = 0; !ret && i < cm->n_ends; i++)
 		ret = open_device(&cm->end[i], err);
 	for (i = 0; !ret && i < cm->n_ends; i++)

@@ -3,6 +3,7 @@
  * done. */
 #include <stdio.h>
 #include <string.h>
+#include "lib/proto/desc.h"
 #include "lib/proto/roce.h"
 #include "userspace/term/comm_priv.h"
 
@@ -10,9 +11,11 @@ static void do_send(struct inc_term_comm *cm, const struct inc_term_action *a)
 {
 	struct comm_end *end = &cm->end[a->peer];
 
+	const uint32_t imm = inc_desc_to_wire(a->desc, cm->form.native_floats);
+
 	end->sent++;
 	/* where it fails the channel is lost, which it reports by itself */
-	end->dev->ops->send(end->ch, a->buffer, a->length, a->has_desc, a->desc);
+	end->dev->ops->send(end->ch, a->buffer, a->length, a->has_desc, imm);
 }
 
 /* One more receive with every peer. What fails here is reported as above. */
@@ -71,14 +74,43 @@ static void act(struct inc_term_comm *cm)
 	}
 }
 
+/* What it asks for, this switch would add up to something else. */
+static void refuse_floats(struct comm_end *end, const struct inc_term_message *m)
+{
+	static const char *const forms[] = {"as integers that are made of them", "as they are"};
+	struct inc_term_comm *cm = end->cm;
+	const bool native = cm->form.native_floats;
+	char why[INC_CALL_TEXT];
+
+	snprintf(why, sizeof(why), "floats are to be added %s there, and %s here", forms[!native],
+		 forms[native]);
+	if (m->buffer)
+		inc_term_pool_put(cm->pool, m->buffer);
+	cm->dropped++;
+	cm->why = why;
+	inc_term_lost(cm->node, end->peer, INC_TERM_INVALID);
+	act(cm);
+	cm->why = NULL;
+}
+
 static void on_message(void *ctx, const struct inc_term_message *m)
 {
 	struct comm_end *end = ctx;
 	struct inc_term_comm *cm = end->cm;
+	const bool native = cm->form.native_floats;
 	struct inc_term_figures before, after;
+	struct inc_term_message heard = *m;
 
+	if (m->has_desc && !inc_desc_from_wire(m->desc, native, &heard.desc)) {
+		if (inc_desc_is_native(m->desc) != native) {
+			end->received++;
+			refuse_floats(end, m);
+			return;
+		}
+		heard.desc = m->desc; /* nothing is added: no type that the node knows */
+	}
 	inc_term_figures(cm->node, &before);
-	inc_term_message(cm->node, end->peer, end->received++, m);
+	inc_term_message(cm->node, end->peer, end->received++, &heard);
 	inc_term_figures(cm->node, &after);
 	if (after.ended)
 		cm->dropped++;

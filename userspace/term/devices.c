@@ -78,6 +78,17 @@ static struct shared *find(struct inc_term_devices *d, const struct inc_term_dev
 	return NULL;
 }
 
+static const struct inc_term_device *any_of(const struct inc_term_devices *d,
+					    const struct inc_term_endpoint_ops *ops)
+{
+	const struct shared *s;
+
+	LIST_FOREACH (s, &d->list, entry)
+		if (s->dev->ops == ops)
+			return s->dev;
+	return NULL;
+}
+
 static int open_at(struct inc_term_devices *d, const struct inc_term_device_want *want,
 		   uint16_t udp_port, struct shared *s, struct inc_err *err)
 {
@@ -88,6 +99,7 @@ static int open_at(struct inc_term_devices *d, const struct inc_term_device_want
 		.rto_min_ns = d->opts.rto_min_ns,
 		.rto_max_ns = d->opts.rto_max_ns,
 		.handler = d->opts.handler,
+		.beside = any_of(d, want->ops),
 	};
 
 	s->udp_port = udp_port;

@@ -122,6 +122,8 @@ struct inc_term_device_opts {
 	uint16_t udp_port; /* soft: where to receive; 0: any free one */
 	uint64_t rto_min_ns, rto_max_ns;
 	const struct inc_term_handler *handler;
+	/* One of this kind that the same thread serves, for what devices use in turn; NULL: none */
+	const struct inc_term_device *beside;
 };
 
 struct inc_term_endpoint_ops {

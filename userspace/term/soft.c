@@ -30,6 +30,27 @@ static int soft_probe(const char *ifname, struct in_addr own_ip, struct inc_term
 	return 0;
 }
 
+static struct soft_inbox *use_inbox(const struct inc_term_device *beside)
+{
+	struct soft_inbox *inbox = beside ? SOFT_DEV(beside)->inbox : calloc(1, sizeof(*inbox));
+
+	if (inbox && !inbox->users && inc_udp_inbox_init(&inbox->in)) {
+		free(inbox);
+		return NULL;
+	}
+	if (inbox)
+		inbox->users++;
+	return inbox;
+}
+
+static void leave_inbox(struct soft_inbox *inbox)
+{
+	if (--inbox->users)
+		return;
+	inc_udp_inbox_free(&inbox->in);
+	free(inbox);
+}
+
 static int soft_open(const struct inc_term_device_opts *opts, struct inc_term_device **out,
 		     struct inc_err *err)
 {
@@ -40,9 +61,9 @@ static int soft_open(const struct inc_term_device_opts *opts, struct inc_term_de
 		return inc_err_set(err, ENOMEM, "%s: %s", opts->ifname, strerror(ENOMEM));
 	ret = inc_udp_open(&dev->udp, opts->own_ip, opts->udp_port, SOFT_BUFFER_BYTES, err);
 	if (!ret) {
-		ret = inc_udp_inbox_init(&dev->inbox);
-		if (ret)
-			inc_err_set(err, -ret, "%s: %s", opts->ifname, strerror(-ret));
+		dev->inbox = use_inbox(opts->beside);
+		if (!dev->inbox)
+			ret = inc_err_set(err, ENOMEM, "%s: %s", opts->ifname, strerror(ENOMEM));
 	}
 	if (ret) {
 		inc_udp_close(&dev->udp);
@@ -71,7 +92,7 @@ static void soft_close(struct inc_term_device *d)
 	while ((ch = TAILQ_FIRST(&dev->ended)))
 		inc_soft_forget(ch);
 	inc_udp_close(&dev->udp);
-	inc_udp_inbox_free(&dev->inbox);
+	leave_inbox(dev->inbox);
 	for (i = 0; i < sizeof(dev->jump) / sizeof(*dev->jump); i++)
 		free(dev->jump[i]);
 	free(dev);
@@ -270,6 +291,8 @@ static int soft_connect(struct inc_term_channel *c, const struct inc_term_peer_a
 		.dport = dev->udp.port,
 		.df = true,
 	};
+	inc_icrc_usual_init(&to->usual, &to->path, ch->payload);
+	inc_ip_ids_expect(&ch->ids, &ch->from_peer, ch->payload);
 	ch->peer_psn = peer->psn & INC_PSN_MASK;
 	ch->ack_behind = !peer->results_acknowledge;
 	ch->to_switch = peer->is_switch;

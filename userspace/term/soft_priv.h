@@ -111,12 +111,19 @@ struct soft_channel {
 	uint64_t farewell_at_ns, farewell_wait_ns, told_at_ns;
 };
 
+/* Of all devices of a thread, each of which is done with it when the next one's turn comes: so it
+ * stays in the CPU's caches, however many ports there are. */
+struct soft_inbox {
+	struct inc_udp_inbox in;
+	unsigned int users;
+};
+
 struct soft_device {
 	struct inc_term_device dev; /* first */
 	const struct inc_term_handler *handler;
 	uint64_t rto_min_ns, rto_max_ns;
 	struct inc_udp udp;
-	struct inc_udp_inbox inbox;
+	struct soft_inbox *inbox;
 	struct inc_batch batch;
 	struct in_addr own_ip;
 	LIST_HEAD(, soft_channel) bucket[SOFT_BUCKETS]; /* by own_qpn; ended ones, too */

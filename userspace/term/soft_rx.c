@@ -188,14 +188,14 @@ static void take_packet(struct soft_device *dev, const struct inc_datagram *d, s
 bool inc_soft_progress(struct inc_term_device *d)
 {
 	struct soft_device *dev = SOFT_DEV(d);
-	unsigned int i, n = inc_udp_receive(&dev->udp, &dev->inbox);
+	unsigned int i, n = inc_udp_receive(&dev->udp, &dev->inbox->in);
 	uint64_t now_ns = inc_now_ns();
 	const struct inc_datagram *g;
 	size_t at;
 
 	dev->in_progress = true;
 	for (i = 0; i < n; i++) {
-		g = &dev->inbox.datagram[i];
+		g = &dev->inbox->in.datagram[i];
 		dev->strangers += !g->size;
 		for (at = 0; at < g->size; at += g->step)
 			take_packet(dev, g, at, g->size - at < g->step ? g->size - at : g->step,

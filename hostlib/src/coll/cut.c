@@ -46,11 +46,14 @@ void inccl_cut_request(struct inccl_request *req, const struct inccl_plan *plan)
 		req->messages = req->block_messages * req->blocks;
 }
 
-/* The descriptor of a block: each has a root of its own. */
+/* The descriptor of a block on the wire: each has a root of its own. */
 static uint32_t block_desc(const struct inccl_request *req, uint32_t block)
 {
-	return INC_DESC(INC_DESC_COLL(req->desc), INC_DESC_OP(req->desc), INC_DESC_DTYPE(req->desc),
-			INC_DESC_ROOT(req->desc) + block, INC_DESC_SEQ(req->desc));
+	const uint32_t desc = INC_DESC(INC_DESC_COLL(req->desc), INC_DESC_OP(req->desc),
+				       INC_DESC_DTYPE(req->desc), INC_DESC_ROOT(req->desc) + block,
+				       INC_DESC_SEQ(req->desc));
+
+	return inc_desc_to_wire(desc, req->comm->native_floats);
 }
 
 uint64_t inccl_cut_offset(const struct inccl_request *req, uint64_t i)

@@ -1,76 +1,86 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
 """rxe as the judge of the switch's RC: raw verbs hosts against a static configuration."""
+import contextlib
+import dataclasses
 import itertools
+import typing
 
-from vmlab import Judge, case, connections, counters, expect, guest_lab, kernel_drops, lab, \
+from vmlab import case, connections, counters, expect, guest_lab, judges, kernel_drops, lab, \
     libtest, netem, qdisc_stats, rxe_total, wait_for
 
-HOSTS = 2
+
+@dataclasses.dataclass
+class Run:
+    """Of a Judge, with these arguments: one case."""
+    name: str
+    args: tuple
+    hosts: int = 2
+    fault: tuple = ()     # netem's words
+    direction: str = ""   # of the fault
+    check: typing.Callable[[dict, dict, list], None] = lambda rxe, switch, conns: None
 
 
-def all_known():
+def all_known(communicator, before):
     """Every result acknowledged, every contribution too, and nothing on its way."""
-    conns, now = connections(), counters()
+    conns, now = connections(communicator), counters(before)
     return all(c["results"] == c["acknowledged"] for c in conns) and \
-        (conns, now) == (connections(), counters()) and (now, conns)
+        (conns, now) == (connections(communicator), counters(before)) and (now, conns)
 
 
-def agree(hosts, before, drops_before, lost_out=0, lost_in=0):
+def lost(run, direction):
+    """What netem has taken of a run. None: it changes the number in ways that it does not count."""
+    if run.direction != direction:
+        return 0
+    if run.fault[0] != "loss":
+        return None
+    return qdisc_stats("h0" if direction == "out" else "ifb0")["dropped"]
+
+
+def agree(run, communicator, rxe_before, switch_before, drops_before):
     """What rxe sent is what the switch received, less what netem took on the way and what the
-    kernel had no room for, and the reverse. None: netem changes the number in ways that it does
-    not count."""
-    ours, conns = wait_for("all results acknowledged", all_known, 20)
-    rxe, drops = rxe_total(hosts, before), kernel_drops(hosts, drops_before)
+    kernel had no room for, and the reverse."""
+    ours, conns = wait_for("all results acknowledged",
+                           lambda: all_known(communicator, switch_before), 20)
+    rxe, drops = rxe_total(run.hosts, rxe_before), kernel_drops(run.hosts, drops_before)
     story = f"rxe {rxe}\nswitch {ours}\nconnections {conns}\nkernel {drops}"
     received = ours["rx"] - ours["pass_not_roce"] - ours["pass_no_connection"]
     sent = ours["copies_sent"] + sum(v for k, v in ours.items() if k.startswith("answered_")) + \
         sum(c["retransmits"] + c["acks_paid"] for c in conns)
-    for way, lost, gone in (("out", lost_out, rxe["sent_pkts"] - received),
-                            ("in", lost_in, sent - rxe["rcvd_pkts"])):
-        if lost is not None:
-            least = lost + drops[way]
+    for way, gone in (("out", rxe["sent_pkts"] - received), ("in", sent - rxe["rcvd_pkts"])):
+        taken = lost(run, way)
+        if taken is not None:
+            least = taken + drops[way]
             expect(least <= gone <= least + drops["either"],
-                   f"{way}: {gone} packets have gone, {lost} in netem, {drops} in the kernel\n{story}")
+                   f"{way}: {gone} packets have gone, {taken} in netem, {drops} in the kernel\n{story}")
     expect(not any(c["error"] for c in conns), f"a connection has failed\n{story}")
-    expect(len({c["results"] for c in conns}) == 1, f"not the same results\n{story}")
+    expect(len(conns) == run.hosts and len({c["results"] for c in conns}) == 1,
+           f"not the same results\n{story}")
     return rxe, ours, conns
 
 
-def judged(name, *args, hosts=HOSTS, lost_out=lambda: 0, lost_in=lambda: 0):
-    """A run that must end well; then, where given, check(rxe, switch, connections)."""
-    judge = Judge("--hosts", hosts, *args)
-    before, drops = rxe_total(hosts), kernel_drops(hosts)
+def judged(run, judge):
+    """A run that must end well."""
+    before = rxe_total(run.hosts), counters(), kernel_drops(run.hosts)
     result = judge.run()
-    rxe, ours, conns = agree(hosts, before, drops, lost_out(), lost_in())
-    print(f"# {name}: {result['messages']} messages in {result['seconds']} s; rxe "
+    rxe, ours, conns = agree(run, judge.communicator, *before)
+    print(f"# {run.name}: {result['messages']} messages in {result['seconds']} s; rxe "
           f"{dict((k, v) for k, v in rxe.items() if v)}; switch "
           f"{dict((k, v) for k, v in ours.items() if v)}; resent "
           f"{[c['retransmits'] for c in conns]}, ACKs paid {[c['acks_paid'] for c in conns]}",
           flush=True)
-    return rxe, ours, conns
+    run.check(rxe, ours, conns)
 
 
 def shapes():
     for mode, packets in itertools.product(("send", "write"), (1, 4, 64)):
-        name = f"{mode}_messages_of_{packets}"
-        with case(name):
-            judged(name, "--mode", mode, "--message-packets", packets, "--bytes", 300004,
-                   "--window", max(1, 128 // packets), "--psn", 0xffff00, "--result-psn", 0xfffffe)
+        yield Run(f"{mode}_messages_of_{packets}",
+                  ("--mode", mode, "--message-packets", packets, "--bytes", 300004,
+                   "--window", max(1, 128 // packets), "--psn", 0xffff00, "--result-psn", 0xfffffe))
     for payload in (256, 512, 2048):
-        with case(f"payload_{payload}"):
-            judged(f"payload_{payload}", "--payload", payload, "--bytes", 100000, "--mode", "write",
-                   "--message-packets", 2, "--window", 32)
-    with case("window_1"):
-        judged("window_1", "--window", 1, "--bytes", 40000)
-
-
-def dropped(direction):
-    return lambda: qdisc_stats("h0" if direction == "out" else "ifb0")["dropped"]
-
-
-def unknown():
-    return None
+        yield Run(f"payload_{payload}", ("--payload", payload, "--bytes", 100000, "--mode", "write",
+                                         "--message-packets", 2, "--window", 32))
+    yield Run("window_1", ("--window", 1, "--bytes", 40000))
 
 
 def check_loss_out(rxe, ours, conns):
@@ -106,51 +116,46 @@ FAULTS = [
     ("loss", ("loss", "2%"), check_loss_out, check_loss_in),
     ("duplicate", ("duplicate", "5%"), check_duplicate_out, check_duplicate_in),
     ("corrupt", ("corrupt", "1%"), check_corrupt_out, check_corrupt_in),
-    ("reorder", ("delay", "1ms", "reorder", "90%", "50%"), None, None),
+    ("reorder", ("delay", "1ms", "reorder", "90%", "50%"), Run.check, Run.check),
 ]
 
 
 def faults():
-    for (fault, what, *checks), direction in itertools.product(FAULTS, ("out", "in")):
-        name, check = f"{fault}_{direction}", checks[direction == "in"]
-        counted = dropped(direction) if fault == "loss" else unknown
-        with case(name), netem(0, direction, *what):
-            out = judged(name, "--mode", "write" if direction == "in" else "send",
-                         "--message-packets", 4, "--bytes", 400000, "--window", 16,
-                         "--psn", 0xffff80, "--result-psn", 0xffff80,
-                         lost_out=counted if direction == "out" else lambda: 0,
-                         lost_in=counted if direction == "in" else lambda: 0)
-            if check:
-                check(*out)
+    for (name, what, *checks), direction in itertools.product(FAULTS, ("out", "in")):
+        yield Run(f"{name}_{direction}",
+                  ("--mode", "write" if direction == "in" else "send", "--message-packets", 4,
+                   "--bytes", 400000, "--window", 16, "--psn", 0xffff80, "--result-psn", 0xffff80),
+                  fault=what, direction=direction, check=checks[direction == "in"])
 
 
-def late_receives():
-    with case("receives_posted_late"):
-        rxe, _, conns = judged("receives_posted_late", "--late-us", 3000, "--min-rnr-timer", 12,
-                               "--window", 8, "--bytes", 100000)
-        expect(rxe["send_rnr_err"] > 0, f"rxe sent no RNR NAK: {rxe}")
-        expect(conns[0]["retransmits"] > 0, f"nothing was resent: {conns}")
+def check_late_receives(rxe, ours, conns):
+    expect(rxe["send_rnr_err"] > 0, f"rxe sent no RNR NAK: {rxe}")
+    expect(conns[0]["retransmits"] > 0, f"nothing was resent: {conns}")
 
 
-def silent_switch():
-    with case("retry_exhausted"):
-        judge = Judge("--hosts", HOSTS, "--timeout", 10, "--retry-cnt", 3, "--limit", 30)
-        guest_lab("switch", "off")
-        judge.start()
-        result = judge.result(60)
-        expect("transport retry counter exceeded" in result["error"], f"{result}")
-        expect(result["seconds"] < 20, f"{result}")
+def silent_switch(judge):
+    guest_lab("switch", "off")
+    judge.start()
+    result = judge.result(60)
+    expect("transport retry counter exceeded" in result["error"], f"{result}")
+    expect(result["seconds"] < 20, f"{result}")
 
 
 def test():
-    with lab(HOSTS, "--wires"):
-        shapes()
-        faults()
-        late_receives()
-        silent_switch()
-    with lab(4, "--wires"), case("four_hosts"):
-        judged("four_hosts", "--bytes", 200000, "--mode", "write", "--message-packets", 4,
-               "--window", 16, hosts=4)
+    runs = [*shapes(), *faults(),
+            Run("receives_posted_late", ("--late-us", 3000, "--min-rnr-timer", 12, "--window", 8,
+                                         "--bytes", 100000), check=check_late_receives),
+            Run("four_hosts", ("--bytes", 200000, "--mode", "write", "--message-packets", 4,
+                               "--window", 16), hosts=4)]
+    silent = Run("retry_exhausted", ("--timeout", 10, "--retry-cnt", 3, "--limit", 30))
+    with lab(4, "--wires"), \
+            judges(("--hosts", run.hosts, *run.args) for run in (*runs, silent)) as found:
+        for run, judge in zip(runs, found):
+            fault = netem(0, run.direction, *run.fault) if run.fault else contextlib.nullcontext()
+            with case(run.name), fault:
+                judged(run, judge)
+        with case(silent.name):
+            silent_switch(found[-1])
 
 
 libtest.main(test)

@@ -88,21 +88,22 @@ def rxe_total(hosts, before=None):
     return {k: v - (before or {}).get(k, 0) for k, v in total.items()}
 
 
-def device_drops(name, *prefix):
-    """Packets that an interface has had no room for, received and sent."""
-    link = json.loads(command(*prefix, "ip", "-s", "-j", "link", "show", "dev", name).out)[0]
-    return link["stats64"]["rx"]["dropped"], link["stats64"]["tx"]["dropped"]
+def device_drops(process="self"):
+    """{name: packets that the interface has had no room for, (received, sent)} where the process
+    is."""
+    with open(f"/proc/{process}/net/dev") as f:
+        rows = [line.replace(":", " ").split() for line in f.readlines()[2:]]
+    return {row[0]: (int(row[4]), int(row[12])) for row in rows}
 
 
 def kernel_drops(hosts, before=None):
     """What rings and queues between rxe and the switch have lost on a busy machine: {out: from hosts
     to the switch, in: the other way, either: it is not known which}; less what was there before."""
-    switch = ("nsenter", "--net=/run/netns/" + SWITCH_NETNS)
-    now = {"out": 0, "in": 0, "either": 0}
+    with open("/run/guest-lab/switchd.pid") as f:
+        switch = device_drops(f.read().strip())
+    now, own = {"out": 0, "in": 0, "either": 0}, device_drops()
     for i in range(hosts):
-        for name, received, sent, prefix in ((f"h{i}", "in", "out", ()),
-                                             (f"p{i}", "out", "in", switch)):
-            drops = device_drops(name, *prefix)
+        for drops, received, sent in ((own[f"h{i}"], "in", "out"), (switch[f"p{i}"], "out", "in")):
             now[received] += drops[0]
             now[sent] += drops[1]
     with open("/proc/net/softnet_stat") as f:
@@ -110,18 +111,15 @@ def kernel_drops(hosts, before=None):
     return {k: v - (before or {}).get(k, 0) for k, v in now.items()}
 
 
-def ask(what):
-    """The switch's own answer."""
-    result = command(os.path.join(BUILD, "incctl"), "--switch", "s0", what, "--json")
-    return json.loads(result.out)[0]["data"]
+def counters(before=None):
+    """Of the switch, less what was there before."""
+    return {c["name"]: c["value"] - (before or {}).get(c["name"], 0)
+            for c in libtest.ask_switch("s0", "counters")["counters"]}
 
 
-def counters():
-    return {c["name"]: c["value"] for c in ask("counters")["counters"]}
-
-
-def connections():
-    return sorted(ask("connections"), key=lambda c: c["rank"])
+def connections(communicator):
+    return sorted((c for c in libtest.ask_switch("s0", "connections")
+                   if c["communicator"] == communicator), key=lambda c: c["rank"])
 
 
 def qdisc_stats(dev):
@@ -180,18 +178,20 @@ class Capture:
 
 
 class Judge:
-    """A run of rc_judge: raw verbs hosts against a switch from a static file."""
+    """A run of rc_judge: raw verbs hosts, for which the switch has a communicator from its file."""
 
-    def __init__(self, *args, switch_args=()):
-        self.file = "/tmp/judge.yaml"
+    def __init__(self, communicator, *args):
+        self.communicator = communicator
         self.process = subprocess.Popen(
-            [os.path.join(BUILD, "selftests/vm/rc_judge"), "--config", self.file, *map(str, args)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            [os.path.join(BUILD, "selftests/vm/rc_judge"), "--communicator", str(communicator),
+             *map(str, args)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def config(self):
+        """Its part of the switch's file."""
         line = self.process.stdout.readline()
-        if line != "ready\n":
-            self.process.kill()
-            raise Failure("rc_judge: " + line + self.process.stdout.read())
-        guest_lab("switch", self.file, *switch_args, timeout=90)
+        said = json.loads(line)
+        expect("connections" in said, f"rc_judge: {line}")
+        return said
 
     def start(self):
         self.process.stdin.write("go\n")
@@ -209,5 +209,27 @@ class Judge:
         self.start()
         result = self.result(timeout)
         expect(result["error"] == "" and result["wrong"] == 0,
-               f"{result}\n{json.dumps(connections())}\n{counters()}")
+               f"{result}\n{json.dumps(connections(self.communicator))}\n{counters()}")
         return result
+
+
+@contextlib.contextmanager
+def judges(many):
+    """A Judge with each of these lists of arguments, and a switch that has all their communicators:
+    to start it is most of what a run takes on an emulated machine."""
+    found = []
+    try:
+        for number, args in enumerate(many):
+            found.append(Judge(number, *args))
+        parts = [judge.config() for judge in found]
+        switch = {"name": "s0", "root": True, "id": 0}
+        for key in ("communicators", "connections"):
+            switch[key] = [row for part in parts for row in part[key]]
+        with open("/tmp/judge.yaml", "w") as f:
+            json.dump({"switches": [switch]}, f)  # JSON is YAML
+        guest_lab("switch", f.name, timeout=90)
+        yield found
+    finally:
+        for judge in found:
+            judge.process.kill()
+            judge.process.wait()

@@ -8,12 +8,13 @@
  *
  * Threads: any; a region by one at a time (the comm's lock).
  */
-#ifndef HA_REGION_H
-#define HA_REGION_H
+#ifndef HA_MEMORY_H
+#define HA_MEMORY_H
 
 #include <stddef.h>
 #include <stdint.h>
 #include "hostlib/nccl/devices.h"
+#include "lib/base/err.h"
 #include "lib/rdma/region.h"
 
 struct ha_region {

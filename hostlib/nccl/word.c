@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
-#include "hostlib/nccl/protocol.h"
+#include "hostlib/nccl/word.h"
 #include "lib/rdma/info.h"
 
 #define WORD_MAGIC   0x494e4357u /* "INCW" */

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "hostlib/nccl/iflist.h"
-#include "hostlib/nccl/socket.h"
+#include "hostlib/nccl/tcp.h"
 
 #define BACKLOG 128
 

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "hostlib/nccl/config.h"
+#include "hostlib/nccl/keys.h"
 #include "lib/base/clock.h"
 
 #define ACK_TIMEOUT_UNIT_NS 4096u /* of the IBTA: 4.096 us * 2^n */

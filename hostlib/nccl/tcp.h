@@ -6,13 +6,14 @@
  *
  * Threads: one at a time (the comm's lock).
  */
-#ifndef HA_SOCKET_H
-#define HA_SOCKET_H
+#ifndef HA_TCP_H
+#define HA_TCP_H
 
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include "hostlib/nccl/protocol.h"
+#include "hostlib/nccl/word.h"
+#include "lib/base/err.h"
 
 #define HA_SOCKET_QUEUE 64u /* words that wait to be sent, at most */
 

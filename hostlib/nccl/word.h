@@ -4,8 +4,8 @@
  * standby path) and slots in the sender's ring. docs/nccl-failover.md has their meaning. Pure:
  * codecs between structs in host order and bytes. Any thread.
  */
-#ifndef HA_PROTOCOL_H
-#define HA_PROTOCOL_H
+#ifndef HA_WORD_H
+#define HA_WORD_H
 
 #include <assert.h>
 #include <stdbool.h>

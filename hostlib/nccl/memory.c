@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include "hostlib/nccl/region.h"
+#include "hostlib/nccl/memory.h"
 
 #define HOST_MEMORY 1 /* NCCL_PTR_HOST */
 

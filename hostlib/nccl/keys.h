@@ -4,8 +4,8 @@
  * place where one is defined; docs/nccl.md's table is checked against it. A value that is none is
  * refused with the variable's name: init fails.
  */
-#ifndef HA_CONFIG_H
-#define HA_CONFIG_H
+#ifndef HA_KEYS_H
+#define HA_KEYS_H
 
 #include <stdbool.h>
 #include <stddef.h>

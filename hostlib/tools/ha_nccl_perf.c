@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* ha-nccl-perf: plays NCCL's part towards a network plugin, without a GPU. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "lib/base/clock.h"
+#include "hostlib/tools/ha_perf.h"
+
+static int run(struct ha_perf *perf)
+{
+	const struct ha_perf_opts *opts = &perf->opts;
+	uint64_t bytes = opts->bytes ? opts->bytes : opts->min_bytes;
+	const uint64_t last = opts->bytes ? opts->bytes : opts->max_bytes;
+	int err = ha_report_begin(perf);
+
+	perf->began_at_ns = inc_now_ns();
+	perf->wall_ms = inc_wall_ns() / INC_NSEC_PER_MSEC;
+	for (; bytes <= last && !err; bytes *= HA_PERF_SIZE_FACTOR) {
+		err = ha_perf_size(perf, bytes);
+		if (!err)
+			err = ha_report_size(perf);
+	}
+	return err;
+}
+
+/* The calls that NCCL's proxy thread makes while others wait for it. */
+static int check_calls(struct ha_perf *perf)
+{
+	static const enum ha_net_call prompt[] = {HA_NET_connect, HA_NET_accept, HA_NET_isend,
+						  HA_NET_irecv,   HA_NET_iflush, HA_NET_test};
+
+	for (unsigned int i = 0; perf->opts.max_call_ms && i < sizeof(prompt) / sizeof(*prompt);
+	     i++)
+		if (perf->net.calls[prompt[i]].max_ns > perf->opts.max_call_ms * INC_NSEC_PER_MSEC)
+			return inc_err_set(&perf->net.err, ETIME, "blocked: %s took %.1f ms",
+					   ha_net_call_name(prompt[i]),
+					   (double)perf->net.calls[prompt[i]].max_ns / 1e6);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	static struct ha_perf perf;
+	int code = ha_perf_parse(&perf.opts, argc, argv), err;
+
+	if (code >= 0)
+		return code;
+	ha_perf_end_by_sigint();
+	err = ha_perf_open(&perf);
+	if (!err)
+		err = run(&perf);
+	if (err) /* before the end has failures of its own */
+		fprintf(stderr, "ha-nccl-perf: rank %u: %s\n", perf.opts.rank, perf.net.err.msg);
+	code = ha_perf_close(&perf);
+	if (!err && !code)
+		code = check_calls(&perf);
+	if (!err && !code)
+		code = ha_report_end(&perf);
+	if (!err && code)
+		fprintf(stderr, "ha-nccl-perf: rank %u: %s\n", perf.opts.rank, perf.net.err.msg);
+	ha_perf_free(&perf);
+	return err || code ? EXIT_FAILURE : EXIT_SUCCESS;
+}

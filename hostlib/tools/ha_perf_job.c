@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The ranks' way to their comms, and back, as NCCL goes it. */
+#include <errno.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include "lib/base/clock.h"
+#include "hostlib/tools/ha_perf.h"
+
+static enum ha_nccl_log_level log_level;
+
+/* The plugin's log, as NCCL prints it: where NCCL_DEBUG asks for it. */
+static void read_log_level(void)
+{
+	static const char *const names[] = {"none", "version", "warn", "info", "abort", "trace"};
+	const char *text = getenv("NCCL_DEBUG");
+
+	for (int i = 0; text && i < 6; i++)
+		if (!strcasecmp(text, names[i]))
+			log_level = i;
+}
+
+__attribute__((format(printf, 5, 6))) static void take_log(enum ha_nccl_log_level level,
+							   unsigned long subsystems,
+							   const char *file, int line,
+							   const char *format, ...)
+{
+	char text[512];
+	va_list ap;
+
+	if (level > log_level)
+		return;
+	va_start(ap, format);
+	vsnprintf(text, sizeof(text), format, ap);
+	va_end(ap);
+	fprintf(stderr, "plugin: %s\n", text);
+}
+
+static struct ha_stream *add_stream(struct ha_perf *perf, bool sends, unsigned int peer,
+				    unsigned int channel)
+{
+	struct ha_stream *stream = &perf->streams[perf->nstreams++];
+
+	*stream = (struct ha_stream){.net = &perf->net,
+				     .opts = &perf->opts.stream,
+				     .sends = sends,
+				     .peer = peer,
+				     .channel = channel};
+	return stream;
+}
+
+static int listen_all(struct ha_perf *perf)
+{
+	const unsigned int rank = perf->opts.rank, ranks = perf->opts.ranks;
+	int err = 0;
+
+	for (unsigned int c = 0; c < perf->opts.channels; c++) {
+		if (perf->opts.mode == HA_PERF_RING) {
+			add_stream(perf, true, (rank + 1) % ranks, c);
+			add_stream(perf, false, (rank + ranks - 1) % ranks, c);
+		} else {
+			add_stream(perf, !rank, 1 - rank, c);
+		}
+	}
+	for (unsigned int i = 0; i < perf->nstreams && !err; i++) {
+		struct ha_stream *stream = &perf->streams[i];
+
+		if (!stream->sends)
+			err = ha_net_listen(&perf->net, (int)perf->opts.dev, stream->handle,
+					    &stream->listen);
+	}
+	return err;
+}
+
+static int exchange_handles(struct ha_perf *perf)
+{
+	static uint8_t own[HA_PERF_MAX_CHANNELS][HA_NCCL_HANDLE_BYTES];
+	static uint8_t all[HA_MEET_MAX_RANKS * sizeof(own)];
+	const size_t bytes = perf->opts.channels * sizeof(own[0]);
+	int err;
+
+	for (unsigned int i = 0; i < perf->nstreams; i++)
+		if (!perf->streams[i].sends)
+			memcpy(own[perf->streams[i].channel], perf->streams[i].handle,
+			       sizeof(own[0]));
+	err = ha_meet_gather(&perf->meet, own, bytes, all, &perf->net.err);
+	for (unsigned int i = 0; i < perf->nstreams && !err; i++)
+		if (perf->streams[i].sends)
+			memcpy(perf->streams[i].handle,
+			       all + perf->streams[i].peer * bytes +
+				       perf->streams[i].channel * sizeof(own[0]),
+			       sizeof(own[0]));
+	return err;
+}
+
+static int look_at(struct ha_perf *perf, const char *what)
+{
+	int gone;
+
+	if (inc_now_ns() - perf->moved_at_ns > perf->opts.stream.limit_ms * INC_NSEC_PER_MSEC)
+		return inc_err_set(&perf->net.err, ETIMEDOUT, "no progress for %llu ms: %s",
+				   (unsigned long long)perf->opts.stream.limit_ms, what);
+	gone = ha_meet_gone(&perf->meet);
+	if (gone >= 0)
+		return inc_err_set(&perf->net.err, ECONNRESET, "rank %d has ended: %s", gone, what);
+	return 0;
+}
+
+int ha_perf_look(struct ha_perf *perf)
+{
+	char what[160] = "nothing is posted";
+	int err;
+
+	sched_yield();
+	for (unsigned int i = 0; i < perf->nstreams; i++) {
+		ha_stream_describe(&perf->streams[i], what, sizeof(what));
+		if (!ha_stream_idle(&perf->streams[i]))
+			break;
+	}
+	err = look_at(perf, what);
+	/* a message that is missing is the better story */
+	for (unsigned int i = 0; i < perf->nstreams && err; i++)
+		if (ha_stream_check_rest(&perf->streams[i]))
+			break;
+	return err;
+}
+
+/* connect and accept in turns, none of which may wait. */
+static int connect_all(struct ha_perf *perf)
+{
+	unsigned int have = 0;
+	int err = 0;
+
+	perf->moved_at_ns = inc_now_ns();
+	while (have < perf->nstreams && !err) {
+		char what[80];
+
+		have = 0;
+		for (unsigned int i = 0; i < perf->nstreams && !err; i++) {
+			struct ha_stream *stream = &perf->streams[i];
+
+			if (!stream->comm && stream->sends)
+				err = ha_net_connect(&perf->net, (int)perf->opts.dev,
+						     stream->handle, &stream->comm);
+			else if (!stream->comm)
+				err = ha_net_accept(&perf->net, stream->listen, &stream->comm);
+			if (stream->comm)
+				have++;
+			else
+				snprintf(what, sizeof(what), "%s rank %u channel %u",
+					 stream->sends ? "connect to" : "accept from", stream->peer,
+					 stream->channel);
+		}
+		if (have < perf->nstreams && !err)
+			err = look_at(perf, what);
+		sched_yield();
+	}
+	return err;
+}
+
+static int check_device(struct ha_perf *perf)
+{
+	struct ha_net_properties props;
+	int ndev, err = ha_net_devices(&perf->net, &ndev);
+
+	if (err)
+		return err;
+	if (perf->opts.dev >= (unsigned int)ndev)
+		return inc_err_set(&perf->net.err, ENODEV, "no device %u: the plugin has %d",
+				   perf->opts.dev, ndev);
+	err = ha_net_properties(&perf->net, (int)perf->opts.dev, &props);
+	if (err)
+		return err;
+	if (!(props.ptr_support & HA_NCCL_PTR_HOST))
+		return inc_err_set(&perf->net.err, ENOTSUP, "device %u takes no host memory",
+				   perf->opts.dev);
+	if ((unsigned int)props.max_recvs < perf->opts.stream.group)
+		return inc_err_set(&perf->net.err, ENOTSUP,
+				   "device %u groups %d receives at most, not %u", perf->opts.dev,
+				   props.max_recvs, perf->opts.stream.group);
+	return 0;
+}
+
+static size_t largest_message(const struct ha_perf_opts *opts)
+{
+	const uint64_t bytes = opts->bytes ? opts->bytes : opts->max_bytes;
+
+	return opts->mode == HA_PERF_RING ? ha_ring_message_bytes(opts, bytes) : bytes;
+}
+
+int ha_perf_open(struct ha_perf *perf)
+{
+	const struct ha_perf_opts *opts = &perf->opts;
+	int err;
+
+	perf->meet = (struct ha_meet){.rank = opts->rank,
+				      .ranks = opts->ranks,
+				      .limit_ms = (unsigned int)opts->stream.limit_ms,
+				      .fd = {-1, -1, -1, -1}};
+	read_log_level();
+	err = ha_net_open(&perf->net, opts->plugin, opts->api);
+	if (!err && opts->stream.optional && perf->net.api < 9)
+		err = inc_err_set(&perf->net.err, ENOTSUP,
+				  "optional completions are of version 9 and later");
+	if (!err)
+		err = ha_net_init(&perf->net, take_log);
+	if (!err)
+		err = check_device(perf);
+	if (!err)
+		err = ha_meet_open(&perf->meet, &opts->root, &perf->net.err);
+	if (!err)
+		err = listen_all(perf);
+	if (!err)
+		err = exchange_handles(perf);
+	if (!err)
+		err = connect_all(perf);
+	for (unsigned int i = 0; i < perf->nstreams && !err; i++)
+		err = ha_stream_start(&perf->streams[i], largest_message(opts));
+	if (!err && opts->mode == HA_PERF_RING)
+		err = ha_ring_open(perf, opts->bytes ? opts->bytes : opts->max_bytes);
+	return err;
+}
+
+int ha_perf_close(struct ha_perf *perf)
+{
+	int err = 0;
+
+	for (unsigned int i = 0; i < perf->nstreams; i++) {
+		const int more = ha_stream_close(&perf->streams[i]);
+
+		err = err ? err : more;
+	}
+	ha_ring_close(perf);
+	return err ? err : ha_net_finalize(&perf->net);
+}
+
+void ha_perf_free(struct ha_perf *perf)
+{
+	ha_net_close(&perf->net);
+	ha_meet_close(&perf->meet);
+	free(perf->times.took_ns);
+}

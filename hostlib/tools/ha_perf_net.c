@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Calls of a network plugin, whatever its version. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include "lib/base/clock.h"
+#include "hostlib/tools/ha_perf_net.h"
+
+#define _(name) #name,
+static const char *const call_names[] = {HA_NET_CALLS(_)};
+#undef _
+
+static const char *const result_names[] = {
+	[HA_NCCL_SUCCESS] = "ncclSuccess",
+	[HA_NCCL_UNHANDLED_CUDA_ERROR] = "ncclUnhandledCudaError",
+	[HA_NCCL_SYSTEM_ERROR] = "ncclSystemError",
+	[HA_NCCL_INTERNAL_ERROR] = "ncclInternalError",
+	[HA_NCCL_INVALID_ARGUMENT] = "ncclInvalidArgument",
+	[HA_NCCL_INVALID_USAGE] = "ncclInvalidUsage",
+	[HA_NCCL_REMOTE_ERROR] = "ncclRemoteError",
+	[HA_NCCL_IN_PROGRESS] = "ncclInProgress",
+};
+
+const char *ha_net_call_name(enum ha_net_call call)
+{
+	return call_names[call];
+}
+
+static int finish(struct ha_net *net, enum ha_net_call call, uint64_t began_at_ns,
+		  enum ha_nccl_result result)
+{
+	const uint64_t took_ns = inc_now_ns() - began_at_ns;
+
+	net->calls[call].count++;
+	if (took_ns > net->calls[call].max_ns)
+		net->calls[call].max_ns = took_ns;
+	if (result == HA_NCCL_SUCCESS)
+		return 0;
+	if ((unsigned int)result < sizeof(result_names) / sizeof(*result_names))
+		return inc_err_set(&net->err, EIO, "%s: %s", call_names[call],
+				   result_names[result]);
+	return inc_err_set(&net->err, EIO, "%s: result %d", call_names[call], (int)result);
+}
+
+/* The clock is read before the call: an argument would have no order. */
+#define TIMED(net, name, expression)                               \
+	({                                                         \
+		const uint64_t began_at_ns_ = inc_now_ns();        \
+		const enum ha_nccl_result result_ = (expression);  \
+		finish(net, HA_NET_##name, began_at_ns_, result_); \
+	})
+
+int ha_net_open(struct ha_net *net, const char *path, unsigned int api)
+{
+	const unsigned int from = api ? api : HA_NET_NEWEST, to = api ? api : HA_NET_OLDEST;
+	char symbol[32];
+
+	memset(net, 0, sizeof(*net));
+	net->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!net->library)
+		return inc_err_set(&net->err, ENOENT, "%s", dlerror());
+	for (net->api = from; net->api >= to; net->api--) {
+		snprintf(symbol, sizeof(symbol), "ncclNetPlugin_v%u", net->api);
+		net->table = dlsym(net->library, symbol);
+		if (net->table)
+			return 0;
+	}
+	inc_err_set(&net->err, ENOENT, "%s: no %s%s", path, symbol, api ? "" : " or newer");
+	ha_net_close(net);
+	return -ENOENT;
+}
+
+void ha_net_close(struct ha_net *net)
+{
+	if (net->library)
+		dlclose(net->library);
+	net->library = NULL;
+}
+
+int ha_net_init(struct ha_net *net, ha_nccl_logger logger)
+{
+	struct ha_nccl_comm_config config = {.traffic_class = HA_NCCL_TRAFFIC_CLASS_UNDEF};
+	int err;
+
+	if (net->api == 11)
+		err = TIMED(net, init, net->v11->init(&net->context, 1, &config, logger, NULL));
+	else if (net->api == 10)
+		err = TIMED(net, init, net->v10->init(logger, NULL));
+	else
+		err = TIMED(net, init, net->v8->init(logger));
+	net->ready = !err;
+	return err;
+}
+
+int ha_net_finalize(struct ha_net *net)
+{
+	if (!net->ready || net->api < 11)
+		return 0;
+	net->ready = false;
+	return TIMED(net, finalize, net->v11->finalize(net->context));
+}
+
+int ha_net_devices(struct ha_net *net, int *ndev)
+{
+	*ndev = 0;
+	return TIMED(net, devices, net->v8->devices(ndev));
+}
+
+#define TAKE_PROPERTIES(out, from)                                              \
+	(*(out) = (struct ha_net_properties){.name = (from).name,               \
+					     .ptr_support = (from).ptr_support, \
+					     .speed = (from).speed,             \
+					     .max_comms = (from).max_comms,     \
+					     .max_recvs = (from).max_recvs})
+
+int ha_net_properties(struct ha_net *net, int dev, struct ha_net_properties *out)
+{
+	struct ha_nccl_properties_v8 v8 = {};
+	struct ha_nccl_properties_v9 v9 = {};
+	struct ha_nccl_properties_v11 v11 = {};
+	int err;
+
+	if (net->api == 11) {
+		err = TIMED(net, getProperties, net->v11->getProperties(dev, &v11));
+		TAKE_PROPERTIES(out, v11);
+	} else if (net->api >= 9) {
+		err = TIMED(net, getProperties, net->v9->getProperties(dev, &v9));
+		TAKE_PROPERTIES(out, v9);
+	} else {
+		err = TIMED(net, getProperties, net->v8->getProperties(dev, &v8));
+		TAKE_PROPERTIES(out, v8);
+	}
+	return err;
+}
+
+int ha_net_listen(struct ha_net *net, int dev, void *handle, void **comm)
+{
+	if (net->api == 11)
+		return TIMED(net, listen, net->v11->listen(net->context, dev, handle, comm));
+	return TIMED(net, listen, net->v8->listen(dev, handle, comm));
+}
+
+int ha_net_connect(struct ha_net *net, int dev, void *handle, void **comm)
+{
+	struct ha_nccl_comm_config config = {.traffic_class = HA_NCCL_TRAFFIC_CLASS_UNDEF};
+	struct ha_nccl_device_handle *device = NULL;
+
+	*comm = NULL;
+	if (net->api == 11)
+		return TIMED(net, connect,
+			     net->v11->connect(net->context, dev, handle, comm, &device));
+	if (net->api == 10)
+		return TIMED(net, connect, net->v10->connect(dev, &config, handle, comm, &device));
+	return TIMED(net, connect, net->v8->connect(dev, handle, comm, &device));
+}
+
+int ha_net_accept(struct ha_net *net, void *listen, void **comm)
+{
+	struct ha_nccl_device_handle *device = NULL;
+
+	*comm = NULL;
+	return TIMED(net, accept, net->v8->accept(listen, comm, &device));
+}
+
+int ha_net_reg(struct ha_net *net, void *comm, void *data, size_t size, void **mhandle)
+{
+	return TIMED(net, regMr, net->v8->regMr(comm, data, size, HA_NCCL_PTR_HOST, mhandle));
+}
+
+int ha_net_dereg(struct ha_net *net, void *comm, void *mhandle)
+{
+	return TIMED(net, deregMr, net->v8->deregMr(comm, mhandle));
+}
+
+int ha_net_isend(struct ha_net *net, void *comm, void *data, size_t size, int tag, void *mhandle,
+		 void **request)
+{
+	*request = NULL;
+	if (net->api >= 10)
+		return TIMED(net, isend,
+			     net->v10->isend(comm, data, size, tag, mhandle, NULL, request));
+	if (net->api == 9)
+		return TIMED(net, isend, net->v9->isend(comm, data, size, tag, mhandle, request));
+	return TIMED(net, isend, net->v8->isend(comm, data, (int)size, tag, mhandle, request));
+}
+
+int ha_net_irecv(struct ha_net *net, void *comm, int n, void **data, size_t size, int *tags,
+		 void *mhandle, void **request)
+{
+	void *mhandles[HA_NET_MAX_GROUP], *phandles[HA_NET_MAX_GROUP] = {};
+	size_t sizes[HA_NET_MAX_GROUP];
+	int old_sizes[HA_NET_MAX_GROUP];
+
+	for (int i = 0; i < n; i++) {
+		mhandles[i] = mhandle;
+		sizes[i] = size;
+		old_sizes[i] = (int)size;
+	}
+	if (net->api >= 10)
+		return TIMED(
+			net, irecv,
+			net->v10->irecv(comm, n, data, sizes, tags, mhandles, phandles, request));
+	if (net->api == 9)
+		return TIMED(net, irecv,
+			     net->v9->irecv(comm, n, data, sizes, tags, mhandles, request));
+	return TIMED(net, irecv, net->v8->irecv(comm, n, data, old_sizes, tags, mhandles, request));
+}
+
+int ha_net_iflush(struct ha_net *net, void *comm, int n, void **data, int *sizes, void *mhandle,
+		  void **request)
+{
+	void *mhandles[HA_NET_MAX_GROUP];
+
+	for (int i = 0; i < n; i++)
+		mhandles[i] = mhandle;
+	*request = NULL;
+	return TIMED(net, iflush, net->v8->iflush(comm, n, data, sizes, mhandles, request));
+}
+
+int ha_net_test(struct ha_net *net, void *request, int *done, int *sizes)
+{
+	*done = 0;
+	return TIMED(net, test, net->v8->test(request, done, sizes));
+}
+
+int ha_net_close_send(struct ha_net *net, void *comm)
+{
+	return TIMED(net, closeSend, net->v8->closeSend(comm));
+}
+
+int ha_net_close_recv(struct ha_net *net, void *comm)
+{
+	return TIMED(net, closeRecv, net->v8->closeRecv(comm));
+}
+
+int ha_net_close_listen(struct ha_net *net, void *comm)
+{
+	return TIMED(net, closeListen, net->v8->closeListen(comm));
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * An all-reduce as NCCL's ring makes it: a reduce-scatter, then an all-gather, each of N - 1 steps.
+ * A channel has a part of the vector, cut into N segments of CHUNKS chunks, which go round as
+ * messages; item i is chunk i % CHUNKS of step i / CHUNKS. An item can leave when the one that came
+ * CHUNKS before has been added.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "hostlib/tools/ha_perf.h"
+
+#define CHUNKS 4u
+
+struct ha_ring {
+	uint64_t *vector;
+	uint64_t count;                                                 /* elements */
+	uint64_t sent[HA_PERF_MAX_CHANNELS], got[HA_PERF_MAX_CHANNELS]; /* items */
+	uint64_t posted[HA_PERF_MAX_CHANNELS];                          /* receives */
+	bool filled[HA_PERF_MAX_CHANNELS]; /* the next message lies ready */
+};
+
+/* All bits count, and sums wrap: every rank's share of every element shows in the result. */
+static uint64_t element(unsigned int rank, uint64_t iteration, uint64_t index)
+{
+	const uint64_t x = (index + 1) * 0x9e3779b97f4a7c15ull + iteration * 0xbf58476d1ce4e5b9ull;
+
+	return (x ^ x >> 31) * (2 * rank + 0x94d049bb133111ebull);
+}
+
+size_t ha_ring_message_bytes(const struct ha_perf_opts *opts, uint64_t bytes)
+{
+	const uint64_t parts = (uint64_t)opts->channels * opts->ranks * CHUNKS;
+
+	/* each of three divisions may round one part up */
+	return sizeof(struct ha_message) +
+	       (bytes / sizeof(uint64_t) / parts + 4) * sizeof(uint64_t);
+}
+
+int ha_ring_open(struct ha_perf *perf, size_t max_bytes)
+{
+	perf->ring = calloc(1, sizeof(*perf->ring));
+	if (perf->ring)
+		perf->ring->vector = calloc(max_bytes / sizeof(uint64_t) + 1, sizeof(uint64_t));
+	return perf->ring && perf->ring->vector
+		       ? 0
+		       : inc_err_set(&perf->net.err, ENOMEM, "no memory for the vector");
+}
+
+void ha_ring_close(struct ha_perf *perf)
+{
+	if (perf->ring)
+		free(perf->ring->vector);
+	free(perf->ring);
+	perf->ring = NULL;
+}
+
+static uint64_t items(const struct ha_perf *perf)
+{
+	return 2ull * (perf->opts.ranks - 1) * CHUNKS;
+}
+
+void ha_ring_begin(struct ha_perf *perf, uint64_t bytes, uint64_t iteration)
+{
+	struct ha_ring *ring = perf->ring;
+
+	ring->count = bytes / sizeof(uint64_t);
+	for (uint64_t i = 0; i < ring->count; i++)
+		ring->vector[i] = element(perf->opts.rank, iteration, i);
+	for (unsigned int c = 0; c < perf->opts.channels; c++) {
+		ring->sent[c] = ring->got[c] = ring->posted[c] = 0;
+		ring->filled[c] = false;
+	}
+}
+
+/* The elements of an item: how many, and from where. back: 0 what is sent, 1 what comes. */
+static uint64_t place(const struct ha_perf *perf, unsigned int channel, uint64_t item,
+		      unsigned int back, uint64_t **at)
+{
+	const uint64_t ranks = perf->opts.ranks, channels = perf->opts.channels;
+	const uint64_t part = (perf->opts.rank + 2 * ranks - item / CHUNKS - back) % ranks;
+	const uint64_t chunk = item % CHUNKS, count = perf->ring->count;
+	const uint64_t from = count * channel / channels, to = count * (channel + 1) / channels;
+	const uint64_t begin = from + (to - from) * part / ranks;
+	const uint64_t end = from + (to - from) * (part + 1) / ranks;
+
+	*at = perf->ring->vector + begin + (end - begin) * chunk / CHUNKS;
+	return (end - begin) * (chunk + 1) / CHUNKS - (end - begin) * chunk / CHUNKS;
+}
+
+static int send_next(struct ha_perf *perf, unsigned int c, struct ha_stream *out)
+{
+	struct ha_ring *ring = perf->ring;
+	uint64_t *from;
+	size_t bytes;
+	int got;
+
+	if (ring->sent[c] == items(perf) ||
+	    (ring->sent[c] >= CHUNKS && ring->got[c] + CHUNKS <= ring->sent[c]) ||
+	    out->posted - out->done == perf->opts.stream.in_flight)
+		return 0;
+	bytes = place(perf, c, ring->sent[c], 0, &from) * sizeof(*from);
+	if (!ring->filled[c]) {
+		memcpy(ha_stream_buffer(out, out->posted, 0) + sizeof(struct ha_message), from,
+		       bytes);
+		ha_stream_fill(out, out->posted, 0, sizeof(struct ha_message) + bytes);
+		ring->filled[c] = true;
+	}
+	got = ha_stream_send(out, sizeof(struct ha_message) + bytes);
+	if (got > 0) {
+		ring->sent[c]++;
+		ring->filled[c] = false;
+	}
+	return got;
+}
+
+static void take(struct ha_perf *perf, unsigned int c, struct ha_stream *in)
+{
+	const uint64_t item = perf->ring->got[c]++;
+	const uint8_t *from = ha_stream_buffer(in, in->taken++, 0) + sizeof(struct ha_message);
+	uint64_t *to, n = place(perf, c, item, 1, &to), value;
+
+	for (uint64_t i = 0; i < n; i++) {
+		memcpy(&value, from + i * sizeof(value), sizeof(value));
+		to[i] = item < items(perf) / 2 ? to[i] + value : value;
+	}
+}
+
+static int advance_channel(struct ha_perf *perf, unsigned int c)
+{
+	struct ha_stream *out = &perf->streams[2 * c], *in = &perf->streams[2 * c + 1];
+	struct ha_ring *ring = perf->ring;
+	int n = 0, got = 1;
+
+	while (got > 0 && ring->posted[c] < items(perf)) {
+		/* room for the longest, as NCCL has it: the size is what test tells */
+		got = ha_stream_receive(in, in->max_bytes);
+		ring->posted[c] += got > 0;
+	}
+	if (got >= 0)
+		got = ha_stream_poll(in);
+	if (got >= 0)
+		n += got;
+	while (in->taken < in->done)
+		take(perf, c, in);
+	while (got >= 0 && (got = send_next(perf, c, out)) > 0)
+		;
+	if (got >= 0)
+		got = ha_stream_poll(out);
+	if (got < 0)
+		return got;
+	out->taken = out->done;
+	return n + got;
+}
+
+int ha_ring_advance(struct ha_perf *perf)
+{
+	int n = 0;
+
+	for (unsigned int c = 0; c < perf->opts.channels; c++) {
+		const int got = advance_channel(perf, c);
+
+		if (got < 0)
+			return got;
+		n += got;
+	}
+	return n;
+}
+
+bool ha_ring_complete(const struct ha_perf *perf)
+{
+	for (unsigned int c = 0; c < perf->opts.channels; c++)
+		if (perf->ring->got[c] < items(perf) || perf->ring->sent[c] < items(perf) ||
+		    !ha_stream_idle(&perf->streams[2 * c]))
+			return false;
+	return true;
+}
+
+int ha_ring_check(struct ha_perf *perf, uint64_t iteration)
+{
+	for (uint64_t i = 0; i < perf->ring->count; i++) {
+		uint64_t sum = 0;
+
+		for (unsigned int rank = 0; rank < perf->opts.ranks; rank++)
+			sum += element(rank, iteration, i);
+		if (perf->ring->vector[i] != sum)
+			return inc_err_set(&perf->net.err, EBADMSG,
+					   "wrong sum: iteration %llu element %llu",
+					   (unsigned long long)iteration, (unsigned long long)i);
+	}
+	return 0;
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Rounds of iterations, and their times. */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include "lib/base/clock.h"
+#include "hostlib/tools/ha_perf.h"
+
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int number)
+{
+	interrupted = 1;
+}
+
+void ha_perf_end_by_sigint(void)
+{
+	const struct sigaction action = {.sa_handler = interrupt, .sa_flags = SA_RESTART};
+
+	sigaction(SIGINT, &action, NULL);
+}
+
+static int note_iteration(struct ha_perf *perf, uint64_t took_ns)
+{
+	struct ha_perf_times *times = &perf->times;
+
+	if (times->count == times->room) {
+		const uint64_t room = times->room ? 2 * times->room : 1024;
+		uint64_t *more = realloc(times->took_ns, room * sizeof(*more));
+
+		if (!more)
+			return inc_err_set(&perf->net.err, ENOMEM, "no memory for the times");
+		times->took_ns = more;
+		times->room = room;
+	}
+	times->took_ns[times->count++] = took_ns;
+	return 0;
+}
+
+/* A message is complete: the gap before it. */
+static void note_completion(struct ha_perf *perf, bool timed)
+{
+	const uint64_t now_ns = inc_now_ns(), gap_ns = now_ns - perf->moved_at_ns;
+	struct ha_perf_times *times = &perf->times;
+
+	if (timed && gap_ns > times->stall_ns)
+		times->stall_ns = gap_ns;
+	if (timed && perf->opts.gap_ms && gap_ns >= perf->opts.gap_ms * INC_NSEC_PER_MSEC &&
+	    times->ngaps < HA_PERF_MAX_GAPS)
+		times->gaps[times->ngaps++] = (struct ha_perf_gap){
+			.start_ms = (double)(perf->moved_at_ns - perf->began_at_ns) / 1e6,
+			.ms = (double)gap_ns / 1e6};
+	perf->moved_at_ns = now_ns;
+}
+
+/* Posts what there is room for, takes what is complete. Messages, or -errno. */
+static int advance(struct ha_perf *perf, uint64_t bytes, uint64_t to)
+{
+	const bool check = perf->opts.stream.check;
+	int n = 0, got = 1;
+
+	for (unsigned int i = 0; i < perf->nstreams; i++) {
+		struct ha_stream *stream = &perf->streams[i];
+
+		for (got = 1; got > 0 && stream->posted < to;) {
+			if (!stream->sends) {
+				got = ha_stream_receive(stream, bytes);
+				continue;
+			}
+			/* what is in the buffer of a group that is half posted stays */
+			if (check && !stream->part &&
+			    stream->posted - stream->done < perf->opts.stream.in_flight)
+				for (unsigned int tag = 0; tag < perf->opts.stream.group; tag++)
+					ha_stream_fill(
+						stream, stream->posted, tag,
+						ha_stream_bytes(stream, stream->posted, bytes));
+			got = ha_stream_send(stream, bytes);
+		}
+		if (got < 0)
+			return got;
+		got = ha_stream_poll(stream);
+		if (got < 0)
+			return got;
+		stream->taken = stream->done;
+		n += got;
+	}
+	return n;
+}
+
+static uint64_t slowest(const struct ha_perf *perf)
+{
+	uint64_t done = UINT64_MAX;
+
+	for (unsigned int i = 0; i < perf->nstreams; i++)
+		if (perf->streams[i].done < done)
+			done = perf->streams[i].done;
+	return done;
+}
+
+/* The messages of channel 0 that are complete since: each from its post to now. */
+static int note_messages(struct ha_perf *perf, uint64_t *had)
+{
+	const struct ha_stream *stream = &perf->streams[0];
+	int err = 0;
+
+	for (; *had < stream->done && !err; ++*had)
+		err = note_iteration(perf, perf->moved_at_ns -
+						   stream->slot[*had % stream->slots].posted_at_ns);
+	return err;
+}
+
+static int run_messages(struct ha_perf *perf, uint64_t bytes, unsigned int iters, bool timed)
+{
+	const uint64_t to = slowest(perf) + iters;
+	uint64_t had = perf->streams[0].done;
+
+	while (slowest(perf) < to) {
+		const int n = advance(perf, bytes, to);
+		int err = 0;
+
+		if (n < 0)
+			return n;
+		if (n)
+			note_completion(perf, timed);
+		else
+			err = ha_perf_look(perf);
+		if (n && timed)
+			err = note_messages(perf, &had);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static int run_ring(struct ha_perf *perf, uint64_t bytes, unsigned int iters, bool timed)
+{
+	for (unsigned int i = 0; i < iters; i++) {
+		uint64_t begin_ns;
+		int err = 0;
+
+		ha_ring_begin(perf, bytes, i);
+		perf->moved_at_ns = begin_ns = inc_now_ns();
+		while (!ha_ring_complete(perf) && !err) {
+			const int n = ha_ring_advance(perf);
+
+			if (n < 0)
+				return n;
+			if (n)
+				note_completion(perf, timed);
+			else
+				err = ha_perf_look(perf);
+		}
+		if (!err && timed)
+			err = note_iteration(perf, inc_now_ns() - begin_ns);
+		if (!err && perf->opts.stream.check)
+			err = ha_ring_check(perf, i);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/* All ranks together, so that a rank that is late is not in the times. more: rank 0's word. */
+static int meet(struct ha_perf *perf, uint32_t *more)
+{
+	uint32_t all[HA_MEET_MAX_RANKS];
+	int err = ha_meet_gather(&perf->meet, more, sizeof(*more), all, &perf->net.err);
+
+	*more = err ? 0 : all[0];
+	return err;
+}
+
+static int run_round(struct ha_perf *perf, uint64_t bytes, unsigned int iters, bool timed)
+{
+	uint32_t more = 0;
+	uint64_t begin_ns;
+	int err = meet(perf, &more);
+
+	if (err)
+		return err;
+	perf->moved_at_ns = begin_ns = inc_now_ns();
+	err = perf->opts.mode == HA_PERF_RING ? run_ring(perf, bytes, iters, timed)
+					      : run_messages(perf, bytes, iters, timed);
+	if (timed)
+		perf->times.total_ns += perf->moved_at_ns - begin_ns;
+	for (unsigned int i = 0; i < perf->nstreams && !err; i++)
+		err = ha_stream_check_rest(&perf->streams[i]);
+	return err;
+}
+
+int ha_perf_size(struct ha_perf *perf, uint64_t bytes)
+{
+	const struct ha_perf_opts *opts = &perf->opts;
+	const uint64_t end_at_ns = inc_now_ns() + opts->seconds * INC_NSEC_PER_SEC;
+	uint32_t more;
+	int err = run_round(perf, bytes, opts->warmup, false);
+
+	perf->times.bytes = bytes;
+	perf->times.count = perf->times.total_ns = perf->times.stall_ns = 0;
+	perf->times.ngaps = 0;
+	do {
+		if (!err)
+			err = run_round(perf, bytes, opts->iters, true);
+		more = !interrupted && inc_now_ns() < end_at_ns;
+		if (!err)
+			err = meet(perf, &more);
+	} while (!err && more);
+	return err;
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A comm as a stream of messages: buffers and requests. ha_perf_verify.c looks at what comes. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "lib/base/clock.h"
+#include "hostlib/tools/ha_perf_stream.h"
+
+#define GUARD_BYTES 64u
+#define PAGE_BYTES  4096u
+
+typedef unsigned long long ull;
+
+uint8_t *ha_stream_buffer(const struct ha_stream *stream, uint64_t sequence, unsigned int tag)
+{
+	const size_t slot = sequence % stream->slots;
+
+	return stream->memory + (slot * stream->opts->group + tag) * stream->stride;
+}
+
+size_t ha_stream_bytes(const struct ha_stream *stream, uint64_t sequence, size_t posted)
+{
+	const size_t less = sequence % 3 * 8;
+
+	if (!stream->opts->check || stream->opts->elements || posted < 64 + less)
+		return posted;
+	return posted - less;
+}
+
+int ha_stream_start(struct ha_stream *stream, size_t max_bytes)
+{
+	size_t bytes;
+
+	stream->slots = 2 * stream->opts->in_flight;
+	stream->max_bytes = max_bytes;
+	stream->stride = (max_bytes + GUARD_BYTES + 63) / 64 * 64;
+	stream->posted = stream->done = stream->taken = 0;
+	for (int i = 0; i < HA_NET_MAX_GROUP; i++)
+		stream->missing[i] = UINT64_MAX;
+	bytes = stream->slots * stream->opts->group * stream->stride;
+	bytes = (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+	stream->slot = calloc(stream->slots, sizeof(*stream->slot));
+	stream->memory = aligned_alloc(PAGE_BYTES, bytes);
+	if (!stream->slot || !stream->memory)
+		return inc_err_set(&stream->net->err, ENOMEM, "no memory for %zu bytes of buffers",
+				   bytes);
+	memset(stream->memory, 0, bytes);
+	return ha_net_reg(stream->net, stream->comm, stream->memory, bytes, &stream->mhandle);
+}
+
+int ha_stream_close(struct ha_stream *stream)
+{
+	int err = 0, more;
+
+	if (stream->mhandle)
+		err = ha_net_dereg(stream->net, stream->comm, stream->mhandle);
+	if (stream->comm) {
+		more = stream->sends ? ha_net_close_send(stream->net, stream->comm)
+				     : ha_net_close_recv(stream->net, stream->comm);
+		err = err ? err : more;
+	}
+	if (stream->listen) {
+		more = ha_net_close_listen(stream->net, stream->listen);
+		err = err ? err : more;
+	}
+	stream->mhandle = stream->comm = stream->listen = NULL;
+	free(stream->memory);
+	free(stream->slot);
+	stream->memory = NULL;
+	stream->slot = NULL;
+	return err;
+}
+
+static bool is_full(const struct ha_stream *stream)
+{
+	return stream->posted - stream->done == stream->opts->in_flight ||
+	       stream->posted - stream->taken == stream->slots;
+}
+
+/* The messages of a group go in another order of their tags each time. */
+int ha_stream_send(struct ha_stream *stream, size_t bytes)
+{
+	const unsigned int n = stream->opts->group;
+	struct ha_stream_slot *slot = &stream->slot[stream->posted % stream->slots];
+
+	if (is_full(stream))
+		return 0;
+	for (; stream->part < n; stream->part++) {
+		const unsigned int tag = (stream->part + stream->posted) % n;
+		int err;
+
+		slot->bytes[tag] = ha_stream_bytes(stream, stream->posted, bytes);
+		err = ha_net_isend(stream->net, stream->comm,
+				   ha_stream_buffer(stream, stream->posted, tag), slot->bytes[tag],
+				   (int)tag, stream->mhandle, &slot->request[tag]);
+		if (err)
+			return err;
+		if (!slot->request[tag])
+			return 0;
+	}
+	stream->part = 0;
+	slot->tested = 0;
+	slot->posted_at_ns = inc_now_ns();
+	stream->posted++;
+	return 1;
+}
+
+int ha_stream_receive(struct ha_stream *stream, size_t bytes)
+{
+	const unsigned int n = stream->opts->group;
+	struct ha_stream_slot *slot = &stream->slot[stream->posted % stream->slots];
+	void *data[HA_NET_MAX_GROUP];
+	int tags[HA_NET_MAX_GROUP], err;
+
+	if (is_full(stream))
+		return 0;
+	err = ha_verify_kept(stream, stream->posted);
+	if (err)
+		return err;
+	if (stream->opts->check && !stream->part)
+		ha_verify_poison(stream, stream->posted);
+	stream->part = 1; /* poisoned: a second try need not do it again */
+	for (unsigned int tag = 0; tag < n; tag++) {
+		data[tag] = ha_stream_buffer(stream, stream->posted, tag);
+		tags[tag] = (int)tag;
+		slot->bytes[tag] = bytes;
+	}
+	slot->request[0] = stream->opts->optional ? HA_NCCL_OPTIONAL_RECV_COMPLETION : NULL;
+	err = ha_net_irecv(stream->net, stream->comm, (int)n, data, bytes, tags, stream->mhandle,
+			   &slot->request[0]);
+	if (err || !slot->request[0])
+		return err;
+	if (slot->request[0] == HA_NCCL_OPTIONAL_RECV_COMPLETION)
+		return inc_err_set(&stream->net->err, EPROTO,
+				   "irecv has left the mark of an optional completion in place");
+	slot->flushing = slot->waits_for_data = false;
+	stream->part = 0;
+	slot->posted_at_ns = inc_now_ns();
+	stream->posted++;
+	return 1;
+}
+
+static int poll_send(struct ha_stream *stream, struct ha_stream_slot *slot)
+{
+	const unsigned int n = stream->opts->group;
+
+	while (slot->tested < n) {
+		const unsigned int tag = (slot->tested + stream->done) % n;
+		int size = -1, done, err;
+
+		err = ha_net_test(stream->net, slot->request[tag], &done, &size);
+		if (err || !done)
+			return err;
+		if (size >= 0 && (size_t)size != slot->bytes[tag])
+			return inc_err_set(&stream->net->err, EBADMSG,
+					   "wrong size: channel %u tag %u: message %llu was sent "
+					   "with %zu bytes, test says %d",
+					   stream->channel, tag, (ull)stream->done,
+					   slot->bytes[tag], size);
+		slot->tested++;
+	}
+	return 1;
+}
+
+static int begin_flush(struct ha_stream *stream, struct ha_stream_slot *slot)
+{
+	void *data[HA_NET_MAX_GROUP];
+
+	for (unsigned int tag = 0; tag < stream->opts->group; tag++)
+		data[tag] = ha_stream_buffer(stream, stream->done, tag);
+	slot->flushing = true;
+	return ha_net_iflush(stream->net, stream->comm, (int)stream->opts->group, data, slot->sizes,
+			     stream->mhandle, &slot->request[0]);
+}
+
+/* 1: complete and right; 0: not yet. */
+static int poll_receive(struct ha_stream *stream, struct ha_stream_slot *slot)
+{
+	int done, err = 0;
+
+	if (!slot->waits_for_data && slot->request[0]) {
+		err = ha_net_test(stream->net, slot->request[0], &done,
+				  slot->flushing ? NULL : slot->sizes);
+		if (err || !done)
+			return err;
+		slot->request[0] = NULL;
+		if (stream->opts->flush && !slot->flushing) {
+			err = begin_flush(stream, slot);
+			/* no request: nothing to flush */
+			if (err || slot->request[0])
+				return err;
+		}
+	}
+	if (!stream->opts->check)
+		return 1;
+	slot->waits_for_data = stream->opts->optional;
+	for (unsigned int tag = 0; tag < stream->opts->group; tag++) {
+		if (stream->opts->optional && !ha_verify_arrived(stream, stream->done, tag))
+			return 0;
+		err = ha_verify_message(stream, stream->done, tag);
+		if (err)
+			return err;
+	}
+	ha_verify_keep(stream, stream->done);
+	return 1;
+}
+
+int ha_stream_poll(struct ha_stream *stream)
+{
+	int n = 0;
+
+	while (stream->done < stream->posted) {
+		struct ha_stream_slot *slot = &stream->slot[stream->done % stream->slots];
+		const int err =
+			stream->sends ? poll_send(stream, slot) : poll_receive(stream, slot);
+
+		if (err < 0)
+			return err;
+		if (!err)
+			break;
+		stream->done++;
+		n++;
+	}
+	return n;
+}
+
+bool ha_stream_idle(const struct ha_stream *stream)
+{
+	return stream->done == stream->posted;
+}
+
+int ha_stream_check_rest(struct ha_stream *stream)
+{
+	for (unsigned int tag = 0; tag < stream->opts->group; tag++)
+		if (stream->missing[tag] != UINT64_MAX)
+			return inc_err_set(&stream->net->err, EBADMSG,
+					   "reorder or loss: channel %u tag %u: message %llu did "
+					   "not come in its place",
+					   stream->channel, tag, (ull)stream->missing[tag]);
+	for (unsigned int i = 0; i < stream->slots; i++) {
+		const int err = ha_verify_kept(stream, i);
+
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+void ha_stream_describe(const struct ha_stream *stream, char *text, size_t size)
+{
+	const struct ha_stream_slot *slot = &stream->slot[stream->done % stream->slots];
+
+	snprintf(text, size, "%s rank %u channel %u: message %llu %s, %llu posted",
+		 stream->sends ? "send to" : "receive from", stream->peer, stream->channel,
+		 (ull)stream->done,
+		 stream->done == stream->posted
+			 ? (stream->sends ? "waits for isend" : "waits for irecv")
+		 : slot->waits_for_data ? "waits for its data"
+		 : slot->flushing       ? "waits for iflush"
+					: "waits for test",
+		 (ull)stream->posted);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the versions of the interface do not share, and the exported tables; a part of socket_net.c.
+ */
+#ifndef SOCKET_NET_VERSIONS_H
+#define SOCKET_NET_VERSIONS_H
+
+#define PROPERTIES                                                                             \
+	.name = (char *)"socket0", .ptr_support = HA_NCCL_PTR_HOST, .speed = 10000, .port = 1, \
+	.max_comms = 256, .max_recvs = MAX_GROUP, .device_type = HA_NCCL_DEVICE_HOST
+
+static enum ha_nccl_result properties_v8(int dev, struct ha_nccl_properties_v8 *out)
+{
+	*out = (struct ha_nccl_properties_v8){PROPERTIES};
+	return HA_NCCL_SUCCESS;
+}
+
+static enum ha_nccl_result properties_v9(int dev, struct ha_nccl_properties_v9 *out)
+{
+	*out = (struct ha_nccl_properties_v9){PROPERTIES, .max_p2p_bytes = INT_MAX,
+					      .max_coll_bytes = INT_MAX};
+	return HA_NCCL_SUCCESS;
+}
+
+static enum ha_nccl_result properties_v11(int dev, struct ha_nccl_properties_v11 *out)
+{
+	*out = (struct ha_nccl_properties_v11){PROPERTIES, .max_p2p_bytes = INT_MAX,
+					       .max_coll_bytes = INT_MAX,
+					       .max_multi_request_size = 1};
+	return HA_NCCL_SUCCESS;
+}
+
+static enum ha_nccl_result init_v8(ha_nccl_logger logger)
+{
+	logger(HA_NCCL_LOG_INFO, HA_NCCL_LOG_NET, __FILE__, __LINE__, "socket_net");
+	return HA_NCCL_SUCCESS;
+}
+
+static enum ha_nccl_result init_v10(ha_nccl_logger logger, ha_nccl_profiler profiler)
+{
+	return init_v8(logger);
+}
+
+/* The context is checked where it comes back. */
+static int context_v11;
+
+static enum ha_nccl_result init_v11(void **context, uint64_t comm_id,
+				    struct ha_nccl_comm_config *config, ha_nccl_logger logger,
+				    ha_nccl_profiler profiler)
+{
+	*context = &context_v11;
+	return init_v8(logger);
+}
+
+static enum ha_nccl_result listen_v8(int dev, void *handle, void **comm)
+{
+	return listen_at(handle, comm);
+}
+
+static enum ha_nccl_result listen_v11(void *context, int dev, void *handle, void **comm)
+{
+	return context == &context_v11 ? listen_at(handle, comm) : HA_NCCL_INVALID_ARGUMENT;
+}
+
+static enum ha_nccl_result connect_v8(int dev, void *handle, void **comm,
+				      struct ha_nccl_device_handle **device)
+{
+	return connect_to(handle, comm);
+}
+
+static enum ha_nccl_result connect_v10(int dev, struct ha_nccl_comm_config *config, void *handle,
+				       void **comm, struct ha_nccl_device_handle **device)
+{
+	return connect_to(handle, comm);
+}
+
+static enum ha_nccl_result connect_v11(void *context, int dev, void *handle, void **comm,
+				       struct ha_nccl_device_handle **device)
+{
+	return context == &context_v11 ? connect_to(handle, comm) : HA_NCCL_INVALID_ARGUMENT;
+}
+
+static enum ha_nccl_result isend_v8(void *comm, void *data, int size, int tag, void *mhandle,
+				    void **request)
+{
+	return send_one(comm, data, size, tag, request);
+}
+
+static enum ha_nccl_result isend_v9(void *comm, void *data, size_t size, int tag, void *mhandle,
+				    void **request)
+{
+	return send_one(comm, data, size, tag, request);
+}
+
+static enum ha_nccl_result isend_v10(void *comm, void *data, size_t size, int tag, void *mhandle,
+				     void *phandle, void **request)
+{
+	return send_one(comm, data, size, tag, request);
+}
+
+static enum ha_nccl_result irecv_v8(void *comm, int n, void **data, int *sizes, int *tags,
+				    void **mhandles, void **request)
+{
+	size_t wide[MAX_GROUP];
+
+	for (int i = 0; i < n && i < MAX_GROUP; i++)
+		wide[i] = sizes[i];
+	return receive_some(comm, n, data, wide, tags, request);
+}
+
+static enum ha_nccl_result irecv_v9(void *comm, int n, void **data, size_t *sizes, int *tags,
+				    void **mhandles, void **request)
+{
+	return receive_some(comm, n, data, sizes, tags, request);
+}
+
+static enum ha_nccl_result irecv_v10(void *comm, int n, void **data, size_t *sizes, int *tags,
+				     void **mhandles, void **phandles, void **request)
+{
+	return receive_some(comm, n, data, sizes, tags, request);
+}
+
+static enum ha_nccl_result finalize_v11(void *context)
+{
+	return context == &context_v11 ? HA_NCCL_SUCCESS : HA_NCCL_INVALID_ARGUMENT;
+}
+
+#define COMMON                                                                         \
+	.name = "Socket", .devices = take_devices, .accept = accept_one, .regMr = reg, \
+	.regMrDmaBuf = reg_dma_buf, .deregMr = dereg, .iflush = flush, .test = test,   \
+	.closeSend = close_comm, .closeRecv = close_comm, .closeListen = close_listen
+
+extern const struct ha_nccl_net_v8 ncclNetPlugin_v8;
+extern const struct ha_nccl_net_v9 ncclNetPlugin_v9;
+extern const struct ha_nccl_net_v10 ncclNetPlugin_v10;
+extern const struct ha_nccl_net_v11 ncclNetPlugin_v11;
+
+EXPORT const struct ha_nccl_net_v8 ncclNetPlugin_v8 = {COMMON,
+						       .init = init_v8,
+						       .getProperties = properties_v8,
+						       .listen = listen_v8,
+						       .connect = connect_v8,
+						       .isend = isend_v8,
+						       .irecv = irecv_v8};
+EXPORT const struct ha_nccl_net_v9 ncclNetPlugin_v9 = {COMMON,
+						       .init = init_v8,
+						       .getProperties = properties_v9,
+						       .listen = listen_v8,
+						       .connect = connect_v8,
+						       .isend = isend_v9,
+						       .irecv = irecv_v9};
+EXPORT const struct ha_nccl_net_v10 ncclNetPlugin_v10 = {COMMON,
+							 .init = init_v10,
+							 .getProperties = properties_v9,
+							 .listen = listen_v8,
+							 .connect = connect_v10,
+							 .isend = isend_v10,
+							 .irecv = irecv_v10};
+EXPORT const struct ha_nccl_net_v11 ncclNetPlugin_v11 = {COMMON,
+							 .init = init_v11,
+							 .getProperties = properties_v11,
+							 .listen = listen_v11,
+							 .connect = connect_v11,
+							 .isend = isend_v10,
+							 .irecv = irecv_v10,
+							 .finalize = finalize_v11};
+
+#endif

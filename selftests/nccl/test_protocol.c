@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Words and slots: what is written is read, what is none is refused, whatever the bytes. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+#include "hostlib/nccl/word.h"
+
+#define ROUNDS 200000u
+
+static uint64_t seed;
+
+static uint64_t draw(void)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return seed;
+}
+
+static struct ha_word draw_path(enum ha_word_type type)
+{
+	struct ha_word word = {.type = type, .epoch = (uint32_t)draw()};
+	unsigned int i;
+
+	word.path.attempt = (uint32_t)draw();
+	word.path.rail = draw() % HA_RAILS;
+	if (type != HA_WORD_PATH)
+		return word;
+	word.path.qpn = draw() & 0xffffff;
+	word.path.psn = draw() & 0xffffff;
+	word.path.mtu_bytes = (uint16_t)(256u << draw() % 5);
+	word.path.link_layer = draw() % 3;
+	word.path.lid = (uint16_t)draw();
+	for (i = 0; i < sizeof(word.path.gid); i++)
+		word.path.gid[i] = (uint8_t)draw();
+	word.path.ring = draw();
+	word.path.ring_rkey = (uint32_t)draw();
+	return word;
+}
+
+static struct ha_word draw_word(void)
+{
+	const enum ha_word_type type = 1 + draw() % HA_WORD_PONG;
+	struct ha_word word = {.type = type, .epoch = 1 + (uint32_t)draw() % UINT32_MAX};
+	unsigned int i;
+
+	if (type >= HA_WORD_PATH && type <= HA_WORD_PATH_FAILED)
+		word = draw_path(type);
+	if (type == HA_WORD_HELLO) {
+		word.hello.dual = draw() & 1;
+		for (i = 0; i < draw() % sizeof(word.hello.name); i++)
+			word.hello.name[i] = (char)('a' + draw() % 26);
+		word.hello.name[sizeof(word.hello.name) - 1] = 0;
+	}
+	if (type == HA_WORD_REPORT || type == HA_WORD_CLOSE) {
+		word.report.next = (uint32_t)draw();
+		for (i = 0; i < HA_SLOTS / 64; i++)
+			word.report.received[i] = draw();
+		word.report.received[0] &= ~UINT64_C(1);
+	}
+	word.cause = draw() % (HA_CAUSE_PROBE + 1);
+	word.nonce = draw();
+	return word;
+}
+
+static void reads_what_is_written(void **state)
+{
+	uint8_t bytes[HA_WORD_BYTES], again[HA_WORD_BYTES];
+	struct ha_word word, read;
+	unsigned int i;
+
+	seed = 1;
+	for (i = 0; i < ROUNDS; i++) {
+		word = draw_word();
+		ha_word_encode(&word, bytes);
+		assert_int_equal(ha_word_decode(bytes, &read, NULL), 0);
+		ha_word_encode(&read, again);
+		assert_memory_equal(bytes, again, sizeof(bytes));
+		assert_int_equal(read.type, word.type);
+		assert_int_equal(read.cause, word.cause);
+		assert_int_equal(read.nonce, word.nonce);
+		assert_int_equal(read.epoch, word.epoch);
+		if (word.type == HA_WORD_REPORT)
+			assert_memory_equal(&read.report, &word.report, sizeof(word.report));
+		if (word.type == HA_WORD_PATH)
+			assert_memory_equal(&read.path, &word.path, sizeof(word.path));
+	}
+}
+
+/* What is taken has one form; what differs in a bit is another word or none. */
+static void any_bytes(void **state)
+{
+	uint8_t bytes[HA_WORD_BYTES], again[HA_WORD_BYTES];
+	struct inc_err err;
+	struct ha_word word;
+	unsigned int i, k, taken = 0;
+
+	seed = 2;
+	for (i = 0; i < ROUNDS; i++) {
+		word = draw_word();
+		ha_word_encode(&word, bytes);
+		for (k = 0; k < 1 + draw() % 3; k++)
+			bytes[draw() % sizeof(bytes)] ^= (uint8_t)(1u << draw() % 8);
+		if (draw() % 8 == 0)
+			for (k = 8; k < sizeof(bytes); k++)
+				bytes[k] = (uint8_t)draw();
+		err.msg[0] = 0;
+		if (ha_word_decode(bytes, &word, &err)) {
+			assert_true(err.msg[0]);
+			continue;
+		}
+		taken++;
+		ha_word_encode(&word, again);
+		assert_memory_equal(bytes, again, sizeof(bytes));
+		if (word.type == HA_WORD_HELLO)
+			assert_true(strlen(word.hello.name) < sizeof(word.hello.name));
+	}
+	assert_in_range(taken, ROUNDS / 100, ROUNDS - ROUNDS / 100);
+}
+
+/* The offsets of docs/nccl-failover.md. */
+static const struct {
+	const char *what;
+	enum ha_word_type type;
+	unsigned int at;
+	uint8_t value;
+} wrong[] = {
+	{"magic", HA_WORD_PING, 0, 0xff},
+	{"version", HA_WORD_PING, 4, 2},
+	{"type 0", HA_WORD_PING, 5, 0},
+	{"type", HA_WORD_PING, 5, HA_WORD_PONG + 1},
+	{"cause", HA_WORD_PING, 6, HA_CAUSE_PROBE + 1},
+	{"zero", HA_WORD_PING, 7, 1},
+	{"what PING does not have", HA_WORD_PING, 20, 1},
+	{"what PING does not have, the last", HA_WORD_PING, 127, 1},
+	{"what REPORT does not have", HA_WORD_REPORT, 56, 1},
+	{"bit 0 of a report", HA_WORD_REPORT, 24, 1},
+	{"dual", HA_WORD_HELLO, 20, 2},
+	{"rail", HA_WORD_PATH, 24, HA_RAILS},
+	{"link layer", HA_WORD_PATH, 25, 3},
+	{"MTU", HA_WORD_PATH, 26, 0xff},
+	{"queue pair", HA_WORD_PATH, 28, 1},
+	{"PSN", HA_WORD_PATH, 32, 1},
+	{"what PATH_READY does not have", HA_WORD_PATH_READY, 28, 1},
+};
+
+static void refuses_what_is_none(void **state)
+{
+	const enum ha_word_type entering[] = {HA_WORD_OPEN, HA_WORD_REPORT, HA_WORD_RESUME};
+	uint8_t bytes[HA_WORD_BYTES];
+	struct ha_word word;
+	size_t i;
+
+	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		word = (struct ha_word){.type = wrong[i].type, .epoch = 1};
+		if (word.type == HA_WORD_PATH)
+			word.path.mtu_bytes = 1024;
+		ha_word_encode(&word, bytes);
+		assert_int_equal(ha_word_decode(bytes, &word, NULL), 0);
+		bytes[wrong[i].at] = wrong[i].value;
+		if (!ha_word_decode(bytes, &word, NULL))
+			fail_msg("taken: %s", wrong[i].what);
+	}
+	for (i = 0; i < sizeof(entering) / sizeof(entering[0]); i++) {
+		word = (struct ha_word){.type = entering[i]};
+		ha_word_encode(&word, bytes);
+		assert_int_equal(ha_word_decode(bytes, &word, NULL), -EPROTO);
+	}
+}
+
+static void a_name_ends(void **state)
+{
+	struct ha_word word = {.type = HA_WORD_HELLO};
+	uint8_t bytes[HA_WORD_BYTES];
+
+	memset(word.hello.name, 'x', sizeof(word.hello.name) - 1);
+	ha_word_encode(&word, bytes);
+	assert_int_equal(ha_word_decode(bytes, &word, NULL), 0);
+	assert_int_equal(strlen(word.hello.name), sizeof(word.hello.name) - 1);
+	bytes[24 + sizeof(word.hello.name) - 1] = 'x';
+	assert_int_equal(ha_word_decode(bytes, &word, NULL), -EPROTO);
+}
+
+/* ---- slots ---- */
+
+static const struct ha_slot slot = {.address = 0x123456789abcdef0,
+				    .rkey = 0xdeadbeef,
+				    .bytes = 4096,
+				    .tag = 7,
+				    .epoch = 3,
+				    .sequence = 0xfffffffe,
+				    .index = 2,
+				    .slots = 3};
+
+static void slots(void **state)
+{
+	_Alignas(32) struct ha_slot_wire wire = {0};
+	struct ha_slot read = {0};
+
+	/* never written: not sequence 0 of epoch 0 */
+	assert_int_equal(ha_slot_read(&wire, 0, 0, &read, NULL), 0);
+	ha_slot_encode(&slot, &wire);
+	assert_int_equal(ha_slot_read(&wire, slot.sequence, slot.epoch, &read, NULL), 1);
+	assert_int_equal(read.address, slot.address);
+	assert_int_equal(read.rkey, slot.rkey);
+	assert_int_equal(read.bytes, slot.bytes);
+	assert_int_equal(read.tag, slot.tag);
+	assert_int_equal(read.index, slot.index);
+	assert_int_equal(read.slots, slot.slots);
+	assert_int_equal(ha_slot_read(&wire, slot.sequence + 1, slot.epoch, &read, NULL), 0);
+	assert_int_equal(ha_slot_read(&wire, slot.sequence, slot.epoch - 1, &read, NULL), 0);
+	wire.zero = 1;
+	assert_int_equal(ha_slot_read(&wire, slot.sequence, slot.epoch, &read, NULL), -EPROTO);
+	wire.zero = 0;
+	wire.index = 3;
+	assert_int_equal(ha_slot_read(&wire, slot.sequence, slot.epoch, &read, NULL), -EPROTO);
+	wire.slots = HA_GROUP + 1;
+	assert_int_equal(ha_slot_read(&wire, slot.sequence, slot.epoch, &read, NULL), -EPROTO);
+	wire.slots = 0;
+	assert_int_equal(ha_slot_read(&wire, slot.sequence, slot.epoch, &read, NULL), -EPROTO);
+}
+
+static void any_slot(void **state)
+{
+	_Alignas(32) struct ha_slot_wire wire;
+	struct ha_slot read;
+	unsigned int i, taken = 0;
+
+	seed = 3;
+	for (i = 0; i < ROUNDS; i++) {
+		ha_slot_encode(&slot, &wire);
+		((uint8_t *)&wire)[draw() % 28] = (uint8_t)draw();
+		if (ha_slot_read(&wire, slot.sequence, slot.epoch, &read, NULL) != 1)
+			continue;
+		taken++;
+		assert_in_range(read.slots, 1, HA_GROUP);
+		assert_true(read.index < read.slots);
+		assert_int_equal(read.epoch, slot.epoch);
+	}
+	assert_in_range(taken, ROUNDS / 4, ROUNDS - ROUNDS / 100);
+}
+
+static void names(void **state)
+{
+	assert_string_equal(ha_word_name(HA_WORD_OPEN), "OPEN");
+	assert_string_equal(ha_word_name(99), "?");
+	assert_string_equal(ha_cause_text(HA_CAUSE_PORT), "port down");
+	assert_true(ha_before(UINT32_MAX, 0) && !ha_before(0, UINT32_MAX) && !ha_before(5, 5));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(reads_what_is_written),
+		cmocka_unit_test(any_bytes),
+		cmocka_unit_test(refuses_what_is_none),
+		cmocka_unit_test(a_name_ends),
+		cmocka_unit_test(slots),
+		cmocka_unit_test(any_slot),
+		cmocka_unit_test(names),
+	};
+
+	return cmocka_run_group_tests_name("nccl protocol", tests, NULL, NULL);
+}

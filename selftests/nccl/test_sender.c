@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The sender's table of docs/nccl-failover.md, row by row. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+#include "hostlib/nccl/sender.h"
+
+#define NONCE 5u
+#define RTO   1000u
+#define BEAT  100u
+
+static const struct ha_times times = {RTO, BEAT};
+static _Alignas(64) struct ha_slot_wire ring[HA_SLOTS];
+static struct ha_sender s;
+static struct ha_todo todo;
+static uint64_t now;
+
+static void begin_as(bool dual)
+{
+	memset(ring, 0, sizeof(ring));
+	now = 10000;
+	ha_sender_init(&s, &times, NONCE, dual, ring, now);
+	todo = (struct ha_todo){0};
+}
+
+static void done_all(void)
+{
+	todo = (struct ha_todo){0};
+}
+
+static void describe(uint32_t sequence, uint32_t tag, uint32_t epoch)
+{
+	const struct ha_slot slot = {.address = 0x1000 + sequence,
+				     .rkey = epoch + 1,
+				     .bytes = 64,
+				     .tag = tag,
+				     .epoch = epoch,
+				     .sequence = sequence,
+				     .slots = 1};
+
+	ha_slot_encode(&slot, &ring[sequence % HA_SLOTS]);
+	ha_sender_look(&s, now, &todo);
+}
+
+static int isend(uint32_t tag)
+{
+	done_all();
+	return ha_sender_isend(&s, "", NULL, 10, tag, now, &todo);
+}
+
+static void hear(enum ha_word_type type, uint32_t epoch, uint32_t next, uint64_t bits)
+{
+	struct ha_word word = {.type = type, .nonce = NONCE, .epoch = epoch};
+
+	word.report.next = next;
+	word.report.received[0] = bits;
+	done_all();
+	ha_sender_word(&s, &word, now, &todo);
+}
+
+static void says(enum ha_word_type type, uint32_t epoch)
+{
+	assert_int_equal(todo.words, 1);
+	assert_int_equal(todo.word[0].type, type);
+	assert_int_equal(todo.word[0].epoch, epoch);
+	assert_int_equal(todo.word[0].nonce, NONCE);
+}
+
+static void is(enum ha_state state, uint32_t epoch)
+{
+	assert_string_equal(ha_state_text(s.end.state), ha_state_text(state));
+	assert_int_equal(s.end.epoch, epoch);
+}
+
+/* Two sends in flight, a slot of another tag free, the standby ready. */
+static void begin(void)
+{
+	begin_as(true);
+	describe(0, 1, 0);
+	describe(1, 1, 0);
+	describe(2, 9, 0);
+	assert_int_equal(isend(1), 0);
+	assert_int_equal(todo.posts, 1);
+	assert_int_equal(isend(1), 1);
+	ha_sender_path(&s, 1, true, now, &todo);
+	done_all();
+}
+
+static void switching(void)
+{
+	begin();
+	ha_sender_completed(&s, ha_wr_id(0, 0), false, now, &todo);
+	assert_true(todo.fence && todo.fence_epoch == 0);
+	says(HA_WORD_OPEN, 1);
+	is(HA_SWITCHING, 1);
+	done_all();
+}
+
+static void broken(void)
+{
+	begin();
+	ha_sender_path(&s, 1, false, now, &todo);
+	ha_sender_trigger(&s, HA_CAUSE_PORT, now, &todo);
+	assert_true(todo.fence && !todo.words);
+	is(HA_BROKEN, 0);
+	done_all();
+}
+
+static void sends(void **state)
+{
+	begin_as(true);
+	assert_int_equal(isend(1), -EAGAIN);
+	describe(0, 1, 0);
+	describe(1, 2, 0);
+	describe(2, 1, 0);
+	assert_int_equal(isend(2), 0);
+	assert_int_equal(s.send[0].sequence, 1);
+	assert_int_equal(isend(1), 1);
+	assert_int_equal(s.send[1].sequence, 0);
+	assert_int_equal(isend(2), -EAGAIN);
+	ha_sender_completed(&s, ha_wr_id(0, 1), true, now, &todo);
+	assert_int_equal(s.send[1].state, HA_SEND_COMPLETE);
+	assert_int_equal(s.first, 1);
+	ha_sender_release(&s, 1);
+	assert_int_equal(ha_sender_isend(&s, "", NULL, 1000, 1, now, &todo), 1);
+	assert_int_equal(s.send[1].bytes, 64);
+	assert_int_equal(s.send[1].sequence, 2);
+}
+
+static void another_epochs_slot(void **state)
+{
+	begin_as(true);
+	describe(0, 1, 1);
+	assert_int_equal(isend(1), -EAGAIN);
+}
+
+static void all_requests(void **state)
+{
+	unsigned int i;
+
+	begin_as(true);
+	for (i = 0; i < HA_SLOTS; i++)
+		describe(i, 1, 0);
+	for (i = 0; i < HA_REQUESTS; i++)
+		assert_int_equal(isend(1), (int)i);
+	assert_int_equal(isend(1), -EAGAIN);
+}
+
+/* REPORT has one: it is complete; the other waits for its slot and is written there again. */
+static void takes_a_report(void **state)
+{
+	switching();
+	assert_int_equal(isend(9), -EAGAIN);
+	hear(HA_WORD_REPORT, 1, 0, 2);
+	is(HA_FLOWING, 1);
+	says(HA_WORD_RESUME, 1);
+	assert_true(todo.told);
+	assert_int_equal(s.end.story.delivered, 1);
+	assert_int_equal(s.end.story.replayed, 1);
+	assert_int_equal(s.send[1].state, HA_SEND_COMPLETE);
+	assert_int_equal(s.send[0].state, HA_SEND_BOUND);
+	assert_int_equal(todo.posts, 0);
+	assert_int_equal(isend(9), -EAGAIN);
+	describe(0, 1, 1);
+	assert_int_equal(todo.posts, 1);
+	assert_int_equal(todo.post[0], 0);
+	assert_int_equal(s.send[0].rkey, 2);
+	describe(2, 9, 1);
+	assert_int_equal(isend(9), 2);
+	/* said again: answered, not taken */
+	hear(HA_WORD_REPORT, 1, 0, 2);
+	says(HA_WORD_RESUME, 1);
+	assert_int_equal(s.send[0].state, HA_SEND_IN_FLIGHT);
+}
+
+static void late_completions(void **state)
+{
+	switching();
+	ha_sender_completed(&s, ha_wr_id(0, 1), false, now, &todo);
+	ha_sender_completed(&s, ha_wr_id(0, 0), true, now, &todo);
+	assert_int_equal(s.send[0].state, HA_SEND_COMPLETE);
+	assert_int_equal(s.send[1].state, HA_SEND_BOUND);
+	is(HA_SWITCHING, 1);
+	hear(HA_WORD_REPORT, 1, 1, 0);
+	is(HA_FLOWING, 1);
+	done_all();
+	ha_sender_completed(&s, ha_wr_id(0, 1), true, now, &todo);
+	ha_sender_completed(&s, ha_wr_id(0, 1), false, now, &todo);
+	assert_int_equal(s.send[1].state, HA_SEND_BOUND);
+	is(HA_FLOWING, 1);
+	assert_true(!todo.words && !todo.posts);
+}
+
+static void the_receiver_first(void **state)
+{
+	begin();
+	hear(HA_WORD_REPORT, 1, 2, 0);
+	is(HA_FLOWING, 1);
+	assert_true(todo.fence && todo.fence_epoch == 0);
+	says(HA_WORD_RESUME, 1);
+	assert_int_equal(s.end.cause, HA_CAUSE_PEER);
+	assert_int_equal(s.send[1].state, HA_SEND_COMPLETE);
+	hear(HA_WORD_REPORT, 1, 0, 0);
+	is(HA_FLOWING, 1);
+}
+
+static void reports_that_cannot_be(void **state)
+{
+	switching();
+	hear(HA_WORD_REPORT, 1, 0, 4); /* slot 2 was not written */
+	is(HA_FAILED, 1);
+	assert_int_equal(s.end.error, -EPROTO);
+	says(HA_WORD_ABORT, 1);
+	switching();
+	hear(HA_WORD_REPORT, 1, 4, 0);
+	assert_int_equal(s.end.error, -EPROTO);
+	begin();
+	ha_sender_completed(&s, ha_wr_id(0, 0), true, now, &todo);
+	hear(HA_WORD_REPORT, 1, 0, 0); /* lacks what was acknowledged */
+	assert_int_equal(s.end.error, -EPROTO);
+	assert_int_equal(s.send[1].state, HA_SEND_FAILED);
+	begin();
+	hear(HA_WORD_REPORT, 2, 0, 0);
+	assert_int_equal(s.end.error, -EPROTO);
+	begin();
+	hear(HA_WORD_OPEN, 1, 0, 0);
+	assert_int_equal(s.end.error, -EPROTO);
+}
+
+static void slots_that_cannot_be(void **state)
+{
+	switching();
+	hear(HA_WORD_REPORT, 1, 0, 0);
+	done_all();
+	describe(0, 3, 1); /* had another tag */
+	is(HA_FAILED, 1);
+	assert_int_equal(s.end.error, -EPROTO);
+}
+
+static void another_comms_word(void **state)
+{
+	struct ha_word word = {.type = HA_WORD_ABORT, .nonce = NONCE + 1};
+
+	begin();
+	ha_sender_word(&s, &word, now, &todo);
+	is(HA_FLOWING, 0);
+}
+
+static void a_broken_path(void **state)
+{
+	broken();
+	assert_int_equal(isend(9), -EAGAIN);
+	ha_sender_completed(&s, ha_wr_id(0, 0), true, now, &todo);
+	assert_int_equal(s.send[0].state, HA_SEND_COMPLETE);
+	ha_sender_path(&s, 1, true, now, &todo);
+	is(HA_SWITCHING, 1);
+	says(HA_WORD_OPEN, 1);
+	broken();
+	hear(HA_WORD_REPORT, 1, 0, 0);
+	is(HA_FLOWING, 1);
+	broken();
+	now += RTO;
+	ha_sender_tick(&s, now, &todo);
+	is(HA_FAILED, 0);
+	assert_int_equal(s.end.error, -ETIMEDOUT);
+	says(HA_WORD_ABORT, 0);
+}
+
+static void words_again(void **state)
+{
+	unsigned int i, said = 0;
+
+	switching();
+	for (i = 0; s.end.state == HA_SWITCHING; i++) {
+		now += BEAT / 2;
+		done_all();
+		ha_sender_tick(&s, now, &todo);
+		said += todo.words && todo.word[0].type == HA_WORD_OPEN;
+	}
+	is(HA_FAILED, 1);
+	assert_int_equal(said, RTO / BEAT - 1);
+	says(HA_WORD_ABORT, 1);
+	hear(HA_WORD_REPORT, 1, 0, 0);
+	says(HA_WORD_ABORT, 1);
+	assert_int_equal(isend(1), -ETIMEDOUT);
+}
+
+static void no_progress(void **state)
+{
+	begin();
+	now += RTO - 1;
+	ha_sender_tick(&s, now, &todo);
+	ha_sender_completed(&s, ha_wr_id(0, 0), true, now, &todo);
+	now += RTO - 1;
+	ha_sender_tick(&s, now, &todo);
+	is(HA_FLOWING, 0);
+	now += 1;
+	ha_sender_tick(&s, now, &todo);
+	is(HA_SWITCHING, 1);
+	assert_int_equal(s.end.cause, HA_CAUSE_TIMEOUT);
+	/* what waits for its slot is not in flight */
+	switching();
+	hear(HA_WORD_REPORT, 1, 0, 0);
+	now += 5 * RTO;
+	ha_sender_tick(&s, now, &todo);
+	is(HA_FLOWING, 1);
+}
+
+static void requested(void **state)
+{
+	begin();
+	ha_sender_path(&s, 1, false, now, &todo);
+	ha_sender_trigger(&s, HA_CAUSE_REQUEST, now, &todo);
+	is(HA_FLOWING, 0);
+	ha_sender_path(&s, 1, true, now, &todo);
+	ha_sender_trigger(&s, HA_CAUSE_REQUEST, now, &todo);
+	is(HA_SWITCHING, 1);
+}
+
+static void one_path(void **state)
+{
+	begin_as(false);
+	describe(0, 1, 0);
+	isend(1);
+	done_all();
+	ha_sender_completed(&s, ha_wr_id(0, 0), false, now, &todo);
+	is(HA_FAILED, 0);
+	assert_int_equal(s.end.error, -EIO);
+	assert_true(s.end.why && todo.fence && todo.ended);
+	says(HA_WORD_ABORT, 0);
+}
+
+static void barren(void **state)
+{
+	uint32_t e;
+
+	begin();
+	for (e = 1; e <= HA_BARREN_EPOCHS; e++) {
+		ha_sender_trigger(&s, HA_CAUSE_PORT, now, &todo);
+		is(HA_SWITCHING, e);
+		hear(HA_WORD_REPORT, e, 0, 0);
+		is(HA_FLOWING, e);
+		ha_sender_path(&s, e + 1, true, now, &todo);
+	}
+	ha_sender_trigger(&s, HA_CAUSE_PORT, now, &todo);
+	is(HA_FAILED, HA_BARREN_EPOCHS);
+	assert_int_equal(s.end.error, -EIO);
+}
+
+static void probes(void **state)
+{
+	begin();
+	ha_sender_channel(&s, false, now, &todo);
+	assert_true(todo.probe);
+	done_all();
+	now += 3 * BEAT;
+	ha_sender_tick(&s, now, &todo);
+	assert_false(todo.probe); /* one is under way */
+	ha_sender_completed(&s, ha_wr_id(0, HA_WR_PROBE), true, now, &todo);
+	ha_sender_tick(&s, now, &todo);
+	assert_true(todo.probe);
+	ha_sender_completed(&s, ha_wr_id(0, HA_WR_PROBE), false, now, &todo);
+	is(HA_SWITCHING, 1);
+	assert_int_equal(s.end.cause, HA_CAUSE_PROBE);
+}
+
+static void closes(void **state)
+{
+	begin();
+	ha_sender_completed(&s, ha_wr_id(0, 0), true, now, &todo);
+	ha_sender_completed(&s, ha_wr_id(0, 1), true, now, &todo);
+	ha_sender_close(&s, now, &todo);
+	is(HA_DONE, 0);
+	says(HA_WORD_CLOSE, 0);
+	assert_true(todo.ended && todo.fence);
+	hear(HA_WORD_REPORT, 1, 2, 0);
+	says(HA_WORD_CLOSE, 0);
+	assert_int_equal(isend(9), -ESHUTDOWN);
+	begin();
+	ha_sender_close(&s, now, &todo);
+	is(HA_FAILED, 0);
+	assert_int_equal(s.end.error, -ECANCELED);
+	says(HA_WORD_ABORT, 0);
+}
+
+static void the_peer_ends(void **state)
+{
+	begin();
+	hear(HA_WORD_CLOSE, 0, 2, 0);
+	is(HA_DONE, 0);
+	assert_int_equal(s.send[0].state, HA_SEND_COMPLETE);
+	says(HA_WORD_CLOSE, 0);
+	switching();
+	hear(HA_WORD_CLOSE, 0, 1, 0); /* of the epoch before: it is final */
+	is(HA_FAILED, 1);
+	assert_int_equal(s.send[0].state, HA_SEND_COMPLETE);
+	assert_int_equal(s.send[1].state, HA_SEND_FAILED);
+	begin();
+	hear(HA_WORD_ABORT, 0, 0, 0);
+	is(HA_FAILED, 0);
+	assert_int_equal(s.end.error, -ECONNRESET);
+	assert_int_equal(todo.words, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sends),
+		cmocka_unit_test(another_epochs_slot),
+		cmocka_unit_test(all_requests),
+		cmocka_unit_test(takes_a_report),
+		cmocka_unit_test(late_completions),
+		cmocka_unit_test(the_receiver_first),
+		cmocka_unit_test(reports_that_cannot_be),
+		cmocka_unit_test(slots_that_cannot_be),
+		cmocka_unit_test(another_comms_word),
+		cmocka_unit_test(a_broken_path),
+		cmocka_unit_test(words_again),
+		cmocka_unit_test(no_progress),
+		cmocka_unit_test(requested),
+		cmocka_unit_test(one_path),
+		cmocka_unit_test(barren),
+		cmocka_unit_test(probes),
+		cmocka_unit_test(closes),
+		cmocka_unit_test(the_peer_ends),
+	};
+
+	return cmocka_run_group_tests_name("nccl sender", tests, NULL, NULL);
+}

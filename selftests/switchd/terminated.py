@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Hosts that speak RoCEv2 from raw sockets to a switch in termination mode, on soft endpoints."""
+import contextlib
+import struct
+
+from switchd import (AETH_ACK, SEND_ONLY, SEND_ONLY_IMM, Host, Net, command, desc, expect, scratch,
+                     write_switch)
+
+SEND_FIRST, SEND_MIDDLE, SEND_LAST = 0, 1, 2
+COMM, MESSAGES, PACKETS, PAYLOAD = 3, 4, 4, 256
+
+
+class Peer(Host):
+    """Packets are counted here, and so are messages: who sends several packets must."""
+
+    def __init__(self, net, i, rank=None):
+        super().__init__(net, i, 0x100 + i, 0xfffffe, 0xfffffd, rank)
+        self.sent = self.got = 0
+
+    def message(self, values, imm=None, first=False):
+        """A message of as many packets as it takes, the last one asks for an ACK."""
+        data = struct.pack(f"<{len(values)}i", *values)
+        parts = [data[k:k + PAYLOAD] for k in range(0, len(data), PAYLOAD)] or [b""]
+        for k, part in enumerate(parts):
+            last = k == len(parts) - 1
+            if len(parts) == 1:
+                opcode = SEND_ONLY_IMM if first else SEND_ONLY
+            else:
+                opcode = SEND_LAST if last else SEND_MIDDLE if k else SEND_FIRST
+            head = struct.pack("!I", desc() if imm is None else imm) if opcode == SEND_ONLY_IMM \
+                else b""
+            self.send(opcode, self.own_psn + self.sent, head + part, last)
+            self.sent += 1
+
+    def take(self, seconds=5.0):
+        """The next message, put together; acknowledged."""
+        payload, first = b"", None
+        while True:
+            p = self.result(self.got, seconds)
+            first = first or p
+            self.got += 1
+            payload += p.payload
+            if p.opcode in (SEND_LAST, SEND_ONLY, SEND_ONLY_IMM):
+                self.answer(AETH_ACK, self.got - 1)
+                return first, list(struct.unpack(f"<{len(payload) // 4}i", payload))
+
+
+def config(directory, net, conns, messages=MESSAGES, packets=PACKETS, **more):
+    """more: of the communicator."""
+    return write_switch(directory, [{"communicator": COMM, "payload": PAYLOAD, "slots": 16,
+                                     "messages": messages, "message_packets": packets, **more}], conns,
+                        {"ports": net.ports, "rto_min_ms": 20, "rto_max_ms": 100},
+                        mode="termination")
+
+
+@contextlib.contextmanager
+def addressed(ranks):
+    """Ports with addresses, and a kernel that knows where hosts are, for these answer no ARP."""
+    with scratch() as directory, Net(ranks) as net:
+        peers = [Peer(net, i) for i in range(ranks)]
+        for i, h in enumerate(peers):
+            net.address(net.ports[i], f"10.78.{i}.254/24")
+            net.neighbour(net.ports[i], h.ip, h.mac)
+            # packets as they would be on a cable: cut, and with their checksums
+            command("nsenter", f"--net=/run/netns/{net.switch}", "ethtool", "-K", net.ports[i],
+                    "tx", "off")
+        try:
+            yield directory, net, peers
+        finally:
+            for h in peers:
+                h.close()
+
+
+def ends(peers, **more):
+    """Hosts send from port 5000, and receive there."""
+    return [h.config(communicator=COMM, peer_port=5000, **more) for h in peers]
+
+
+def exchange(peers, values, first=False):
+    for i, h in enumerate(peers):
+        h.message([v * (i + 1) for v in values], first=first)
+    factor = sum(range(len(peers) + 1))
+    for h in peers:
+        p, got = h.take()
+        expect(got == [v * factor for v in values], f"rank {h.rank}: {got[:8]}")
+        expect(p.opcode == (SEND_ONLY_IMM if first else SEND_ONLY if len(got) <= 64 else
+                            SEND_FIRST), f"{p}")

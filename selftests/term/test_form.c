@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a communicator's elements are: byte order and form of floats, and peers that have another
+ * form of them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+#include "selftests/term/loop.h"
+#include "selftests/term/scene.h"
+
+#define OF(coll, dtype) INC_DESC(INC_COLL_##coll, INC_OPERATOR_SUM, dtype, 0, 0)
+#define NATIVE(type)    (INC_DTYPE_NATIVE + INC_DTYPE_##type - INC_DTYPE_FLOAT32)
+
+/* Elements are what the communicator's conf says that they are. */
+static void add_up(uint32_t byte_order, uint32_t floats, uint32_t dtype, const void *each,
+		   const void *twice)
+{
+	const uint32_t imm = OF(ALLREDUCE, dtype);
+	struct loop_message m = {.length = 4, .has_imm = true, .imm = imm};
+	struct scene s;
+	uint32_t i;
+
+	scene_open_worker(&s);
+	s.conf = scene_conf(2, 2, false);
+	s.conf.byte_order = byte_order;
+	s.conf.floats = floats;
+	s.n = 2;
+	assert_int_equal(inc_term_worker_add(s.w, &s.conf, &s.cm, NULL), 0);
+	assert_int_equal(inc_term_worker_start_comm(s.w, s.cm, NULL), 0);
+	memcpy(m.bytes, each, 4);
+	for (i = 0; i < 2; i++)
+		assert_true(loop_give(scene_qpn(&s, i), &m));
+	scene_turn(&s);
+	assert_true(loop_take(scene_qpn(&s, 1), &m));
+	assert_memory_equal(m.bytes, twice, 4);
+	assert_int_equal(m.imm, imm);
+	scene_close(&s);
+}
+
+static void test_form(void **state)
+{
+	static const uint8_t little[] = {0xff, 0x80, 0, 0}, little_sum[] = {0xfe, 0x01, 0x01, 0};
+	static const uint8_t big[] = {0, 0, 0x80, 0xff}, big_sum[] = {0, 1, 1, 0xfe};
+	static const float each = 1.5f, sum = 3.0f;
+	uint32_t bits, bits_sum;
+
+	add_up(INC_ORDER_LITTLE, INC_FLOATS_FIXED, INC_DTYPE_INT32, little, little_sum);
+	add_up(INC_ORDER_NETWORK, INC_FLOATS_FIXED, INC_DTYPE_INT32, big, big_sum);
+	add_up(INC_ORDER_LITTLE, INC_FLOATS_NATIVE, NATIVE(FLOAT32), &each, &sum);
+	add_up(INC_ORDER_LITTLE, INC_FLOATS_NATIVE, INC_DTYPE_INT32, little, little_sum);
+	memcpy(&bits, &each, sizeof(bits));
+	bits_sum = 2 * bits;
+	add_up(INC_ORDER_LITTLE, INC_FLOATS_FIXED, INC_DTYPE_FLOAT32, &bits, &bits_sum);
+}
+
+/* The child of rank 0 has another form of floats than this switch: nothing is added, and the story
+ * says it. text: NULL: it is right, and there is no story. */
+static void meet(uint32_t floats, uint32_t imm, uint32_t length, const char *text)
+{
+	struct loop_message m = {.length = length, .has_imm = true, .imm = imm};
+	struct scene s;
+
+	scene_open_worker(&s);
+	s.conf = scene_conf(2, 2, false);
+	s.conf.floats = floats;
+	s.n = 2;
+	assert_int_equal(inc_term_worker_add(s.w, &s.conf, &s.cm, NULL), 0);
+	assert_int_equal(inc_term_worker_start_comm(s.w, s.cm, NULL), 0);
+	assert_true(loop_give(scene_qpn(&s, 1), &m));
+	scene_turn(&s);
+	assert_int_equal(s.n_told, text != NULL);
+	assert_false(loop_take(scene_qpn(&s, 0), &m));
+	if (text) {
+		assert_string_equal(s.story.event, "connection_error");
+		assert_int_equal(s.story.n_ranks, 1);
+		assert_string_equal(s.story.text, text);
+	}
+	scene_close(&s);
+}
+
+static void test_other_form(void **state)
+{
+#define WRONG "rank 0 sent an invalid request as message 0"
+#define THERE \
+	": floats are to be added as they are there, and as integers that are made of them here"
+#define HERE \
+	": floats are to be added as integers that are made of them there, and as they are here"
+	for (uint32_t type = 0; type < INC_N_NATIVES; type++) {
+		const uint32_t integer = INC_DTYPE_FLOAT32 + type, native = INC_DTYPE_NATIVE + type;
+
+		meet(INC_FLOATS_FIXED, OF(ALLREDUCE, native), 4, WRONG THERE);
+		meet(INC_FLOATS_NATIVE, OF(ALLREDUCE, integer), 4, WRONG HERE);
+		meet(INC_FLOATS_NATIVE, OF(REDUCE, integer), 0, WRONG HERE);
+		/* who only passes floats on has no form of them */
+		meet(INC_FLOATS_NATIVE, OF(BROADCAST, integer), 0, NULL);
+		meet(INC_FLOATS_FIXED, OF(BROADCAST, integer), 0, NULL);
+		meet(INC_FLOATS_NATIVE, OF(BROADCAST, native), 0, WRONG);
+	}
+	meet(INC_FLOATS_NATIVE, OF(ALLREDUCE, INC_DTYPE_FIXED), 4, NULL);
+	meet(INC_FLOATS_FIXED, OF(ALLREDUCE, INC_DTYPE_FIXED), 4, NULL);
+#undef HERE
+#undef THERE
+#undef WRONG
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_form),
+		cmocka_unit_test(test_other_form),
+	};
+
+	return cmocka_run_group_tests_name("term form", tests, NULL, NULL);
+}

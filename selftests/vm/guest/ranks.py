@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Ranks of ha-nccl-perf, one per host of halab, each with the plugin on its own two devices."""
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import time
+
+import halab
+from halab import RAILS, sent_packets
+from vmlab import BUILD, Failure, command, expect, libtest, wait_for
+
+DRIVER = os.path.join(BUILD, "ha-nccl-perf")
+PLUGIN = os.path.join(BUILD, "libnccl-net-ha.so")
+# One line per failover and end.
+FAILOVER = re.compile(r"failover: cause (?P<cause>[^,]+), epoch (?P<epoch>\d+), (?P<ms>\d+) ms, "
+                      r"(?P<replayed>\d+) replayed, (?P<delivered>\d+) already delivered")
+# An emulated machine answers late: a device that is asked for less gives up on a healthy wire. Retries of 7
+# are for ever on rxe.
+TIMEOUT, RETRIES = 15, 6
+WINDOW_S = 4.096e-6 * 2 ** TIMEOUT * (RETRIES + 1)
+SETTINGS = {"HA_NCCL_QP_TIMEOUT": str(TIMEOUT), "HA_NCCL_QP_RETRY_CNT": str(RETRIES),
+            "HA_NCCL_RTO_MS": "4000", "HA_NCCL_HEARTBEAT_MS": "300", "NCCL_SOCKET_IFNAME": "lo",
+            "NCCL_DEBUG": "INFO"}
+LIMIT_MS = 60000  # beyond any time that the plugin may take to tell of an error
+SENDER, RECEIVER = 0, 1  # of a pair
+next_port = 20000
+
+
+class Ranks:
+    """They run until end(); all of them are gone after the with block."""
+
+    def __init__(self, mode, *args, ranks=2, env=None, check=True):
+        global next_port
+        next_port += 1
+        self.files, self.processes = [], []
+        self.before = [[sent_packets(host, rail) for rail in RAILS] for host in range(ranks)]
+        options = ["--check"] if check else []
+        for rank in range(ranks):
+            # to append: a rank and who reads share the place in the file
+            out, err = (tempfile.TemporaryFile("a+", errors="replace") for _ in range(2))
+            self.files.append((out, err))
+            line = [DRIVER, "--plugin", PLUGIN, "--rank", rank, "--ranks", ranks, "--limit-ms", LIMIT_MS,
+                    "--root", f"127.0.0.1:{next_port}", "--json", *options, *args, mode]
+            self.processes.append(subprocess.Popen(
+                [str(word) for word in line], stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                env=halab.environment(rank, **{**SETTINGS, **(env or {})})))
+        self.start = time.monotonic()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, trace):
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait(30)
+        if kind:
+            print(self.story(), flush=True)
+        for pair in self.files:
+            for file in pair:
+                file.close()
+
+    def text(self, rank, which):
+        file = self.files[rank][which]
+        file.seek(0)
+        return file.read()
+
+    def story(self):
+        return "\n".join(f"--- rank {rank}, exit code {process.poll()}\n{self.text(rank, 0)[-1500:]}\n"
+                         f"{self.text(rank, 1)[-3000:]}" for rank, process in enumerate(self.processes))
+
+    def alive(self):
+        return all(process.poll() is None for process in self.processes)
+
+    def sent(self, host, rail):
+        """Packets since the start."""
+        return sent_packets(host, rail) - self.before[host][RAILS.index(rail)]
+
+    def flows(self, rail, packets=100, seconds=30, host=SENDER):
+        """Waits until so many packets more have left by this rail."""
+        goal = self.sent(host, rail) + packets
+
+        def there():
+            expect(self.alive(), "a rank has ended\n" + self.story())
+            return self.sent(host, rail) >= goal
+        wait_for(f"{packets} packets on rail {rail}", there, seconds)
+
+    def rail(self):
+        """The one that the sender uses: that on which most packets leave."""
+        before = {rail: self.sent(SENDER, rail) for rail in RAILS}
+
+        def more():
+            expect(self.alive(), "a rank has ended\n" + self.story())
+            now = {rail: self.sent(SENDER, rail) - before[rail] for rail in RAILS}
+            return max(now.values()) >= 50 and now
+        now = wait_for("packets", more, 30)
+        return max(RAILS, key=now.get)
+
+    def failovers(self, rank=SENDER):
+        """Those that a rank has told of so far, of all its comms."""
+        return [{key: value if key == "cause" else int(value) for key, value in match.groupdict().items()}
+                for match in FAILOVER.finditer(self.text(rank, 1))]
+
+    def wait_failovers(self, n, rank=SENDER, seconds=20):
+        def there():
+            expect(self.alive() or len(self.failovers(rank)) >= n, "a rank has ended\n" + self.story())
+            return len(self.failovers(rank)) >= n
+        wait_for(f"failover {n}", there, seconds)
+        return self.failovers(rank)
+
+    def signal(self, rank, number):
+        self.processes[rank].send_signal(number)
+
+    @contextlib.contextmanager
+    def stopped(self, rank):
+        process = self.processes[rank]
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGCONT)
+
+    def codes(self, seconds=60):
+        """Exit codes, when all have ended."""
+        try:
+            wait_for("all ranks to end",
+                     lambda: all(process.poll() is not None for process in self.processes), seconds)
+        except Failure as e:
+            raise Failure(f"{e}\n{self.story()}") from None
+        return [process.returncode for process in self.processes]
+
+    def end(self, seconds=60):
+        """What each rank reports of a good run."""
+        codes = self.codes(seconds)
+        expect(not any(codes), f"exit codes {codes}\n{self.story()}")
+        return [libtest.json_rows(libtest.Result(["rank", rank], 0, self.text(rank, 0), "", 0))[-1]
+                for rank in range(len(codes))]
+
+    def finish(self, seconds=60):
+        """Ends a stream, all messages delivered, and returns the reports."""
+        self.signal(SENDER, signal.SIGINT)
+        return self.end(seconds)
+
+    def resources(self, rank):
+        """{kind: how many} of what the devices of a rank's host hold, and its descriptors."""
+        own = [halab.device(rank, rail) for rail in RAILS]
+        rows = [row for row in json.loads(command("rdma", "-j", "resource", "show").out) if row["ifname"] in own]
+        found = {kind: sum(row[kind] for row in rows) for kind in ("qp", "cq", "mr", "pd")}
+        expect(found["qp"] >= len(RAILS) and found["mr"], f"{rows}")
+        found["fd"] = len(os.listdir(f"/proc/{self.processes[rank].pid}/fd"))
+        return found

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * RDMA WRITEs with immediate from one device to another, as commands on standard input say, for
+ *tests of what the wire between does to them. Each command is answered with a line of JSON:
+ *
+ *	write N BYTES   side 0 writes N messages; answered when each has its completion
+ *	fence           side 1's queue pair goes to ERR
+ *	look            nothing happens
+ *
+ * sent: completions of the last write with success; status: of the first that failed; arrived: what
+ *side 1 has completed since its last answer; placed: how many of the last write's messages lie in
+ *side 1's memory.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <cmocka.h>
+#include "selftests/vm/rdma_ends.h"
+#include "selftests/vm/rdma_side.h"
+
+#define SILENCE_MS 8000 /* the device gives up in half the time with a timeout of 17 */
+#define PLACE      (SIDE_BYTES / SIDE_MESSAGES)
+
+struct last {
+	unsigned int n, bytes, seed, sent;
+	const char *status;
+	bool silent;
+};
+
+/* Of message i of the last write; never 0. */
+static uint8_t pattern(const struct last *last, unsigned int i, unsigned int at)
+{
+	return 1 + (last->seed * 131 + i * 7 + at) % 255;
+}
+
+static void write_all(struct side s[2], struct last *last)
+{
+	struct inc_err err = {""};
+	struct ibv_wc wc;
+	unsigned int i, at;
+
+	last->seed++;
+	last->sent = 0;
+	last->silent = false;
+	last->status = "success";
+	for (i = 0; i < last->n; i++) {
+		for (at = 0; at < last->bytes; at++)
+			s[0].mem[i * PLACE + at] = pattern(last, i, at);
+		side_receive(&s[1], i, 0, 0);
+	}
+	for (i = 0; i < last->n; i++)
+		side_post(&s[0], i, IBV_WR_RDMA_WRITE_WITH_IMM, i * PLACE, last->bytes, &s[1],
+			  i * PLACE);
+	for (i = 0; i < last->n; i++) {
+		if (!last->silent && !side_next_within(&s[0], SILENCE_MS, &wc)) {
+			last->silent = true;
+			if (inc_rdma_qp_to_err(&s[0].qp, &err))
+				fail_msg("%s", err.msg);
+		}
+		if (last->silent)
+			wc = side_next(&s[0]);
+		if (wc.status == IBV_WC_SUCCESS)
+			last->sent++;
+		else if (last->sent == i)
+			last->status = ibv_wc_status_str(wc.status);
+	}
+}
+
+static unsigned int placed(const struct side *s, const struct last *last)
+{
+	unsigned int i, at, n = 0;
+
+	for (i = 0; i < last->n; i++) {
+		for (at = 0; at < last->bytes && s->mem[i * PLACE + at] == pattern(last, i, at);)
+			at++;
+		n += at == last->bytes;
+	}
+	return n;
+}
+
+/* Completions with success that lie there. */
+static unsigned int arrived(struct side *s)
+{
+	struct ibv_wc wc;
+	unsigned int n = 0;
+
+	while (ibv_poll_cq(s->completions.cq, 1, &wc) == 1)
+		n += wc.status == IBV_WC_SUCCESS;
+	return n;
+}
+
+int main(int argc, char **argv)
+{
+	struct last last = {.status = "success"};
+	struct inc_err err = {""};
+	struct side s[2];
+	char line[80];
+
+	if (argc < 2 || !read_ends(argc - 1, argv + 1, "rdma_writes TIMEOUT"))
+		return 2;
+	side_pair_open(s, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, atoi(argv[1]));
+	while (fgets(line, sizeof(line), stdin)) {
+		if (sscanf(line, "write %u %u", &last.n, &last.bytes) == 2) {
+			if (last.n > SIDE_MESSAGES || last.bytes > PLACE)
+				return 2;
+			write_all(s, &last);
+		} else if (!strcmp(line, "fence\n")) {
+			if (inc_rdma_qp_to_err(&s[1].qp, &err))
+				fail_msg("%s", err.msg);
+		} else if (strcmp(line, "look\n")) {
+			return 2;
+		}
+		printf("{\"sent\": %u, \"status\": \"%s\", \"arrived\": %u, \"placed\": %u, "
+		       "\"silent\": %s}\n",
+		       last.sent, last.status, arrived(&s[1]), placed(&s[1], &last),
+		       last.silent ? "true" : "false");
+		fflush(stdout);
+	}
+	side_pair_close(s);
+	return 0;
+}
