@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Words and slots: what is written is read, what is none is refused, whatever the bytes. */
 #include <errno.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 #include "hostlib/nccl/word.h"
@@ -252,6 +255,38 @@ static void names(void **state)
 	assert_true(ha_before(UINT32_MAX, 0) && !ha_before(0, UINT32_MAX) && !ha_before(5, 5));
 }
 
+/* docs/nccl-failover.md has each number of a type and of a cause. */
+static void document(void **state)
+{
+	static const char *const rows[] = {
+#define TYPE(NAME, number, text)  ", " #number " " #NAME
+#define CAUSE(NAME, number, text) ", " #number " " text
+		"| type | 5 | 8 | " HA_WORDS(TYPE), "| cause | 6 | 8 | " HA_CAUSES(CAUSE)
+#undef TYPE
+#undef CAUSE
+	};
+	const char *top = getenv("INC_TOP"), *numbers;
+	char path[PATH_MAX], line[1000];
+	unsigned int found = 0, i;
+	size_t head;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/docs/nccl-failover.md", top ?: ".");
+	file = fopen(path, "r");
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file))
+		for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+			numbers = strstr(rows[i], ", ") + 2;
+			head = numbers - 2 - rows[i];
+			if (strncmp(line, rows[i], head))
+				continue;
+			assert_memory_equal(line + head, numbers, strlen(numbers));
+			found++;
+		}
+	fclose(file);
+	assert_int_equal(found, sizeof(rows) / sizeof(rows[0]));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -262,6 +297,7 @@ int main(void)
 		cmocka_unit_test(slots),
 		cmocka_unit_test(any_slot),
 		cmocka_unit_test(names),
+		cmocka_unit_test(document),
 	};
 
 	return cmocka_run_group_tests_name("nccl protocol", tests, NULL, NULL);
