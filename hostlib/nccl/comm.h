@@ -3,10 +3,11 @@
  * Comms: what plugin.c's tables of functions call, once for all versions of NCCL's interface. A
  * comm has one direction: connect makes its sender, accept its receiver.
  *
- * Nothing here blocks: what takes a kernel call that waits is done by the worker thread, and a comm
- * whose lock somebody holds says "not yet". Progress is made by NCCL's own calls (test, isend,
- * irecv) and, where those do not come, by the progress thread (progress_thread.h), which also looks
- * after standbys, words and timers.
+ * Nothing here blocks but ha_register() and ha_deregister(), whose call NCCL lets wait: what else
+ * takes a kernel call that waits is done by workers (worker.h), and a comm whose lock somebody
+ * holds says "not yet". Progress is made by NCCL's own calls (test, isend, irecv) and, where those
+ * do not come, by the progress thread (progress_thread.h), which also looks after standbys, words
+ * and timers.
  *
  * Functions return 0 or -errno; a comm that has failed says so in its log line once, and each of
  * its requests ends with the comm's error. Threads: any; two threads in one comm is what the lock
@@ -21,6 +22,7 @@
 #include "hostlib/nccl/devices.h"
 #include "hostlib/nccl/handle.h"
 #include "hostlib/nccl/memory.h"
+#include "lib/base/err.h"
 
 struct ha_plugin; /* the process: config, devices, caches, threads */
 struct ha_listener;
@@ -33,7 +35,8 @@ typedef void (*ha_log_fn)(enum ha_log_level level, const char *file, int line, c
 
 /* The first init of the process; later ones count references. */
 int ha_plugin_open(struct ha_plugin **out, ha_log_fn log, struct inc_err *err);
-/* The last one's end stops the threads; comms that are open stay the caller's fault and are said.
+/* The last one's end stops the threads; where comms are open it says so, and leaves them all they
+ * use.
  */
 void ha_plugin_close(struct ha_plugin *plugin);
 const struct ha_devices *ha_plugin_devices(const struct ha_plugin *plugin);

@@ -105,9 +105,9 @@ struct ha_comm {
 	uint32_t path_epoch;
 	struct ha_path *old[HA_OLD_PATHS];
 	struct ha_path
-		*polled; /* whose events are taken right now: it is not destroyed meanwhile */
-	bool polled_is_doomed;
-	uint8_t rail; /* of the path that was used last */
+		*polled;       /* whose events are taken right now: it is not destroyed meanwhile */
+	bool polled_is_doomed; /* it is to be destroyed when they are taken */
+	uint8_t rail;          /* of the path that was used last */
 	/* The next one: bringup's, READY or on its way. While a worker has it it is in `bringing`.
 	 */
 	struct ha_bringup bringup;
@@ -138,9 +138,9 @@ struct ha_comm {
 	((comm)->sends ? ha_sender_##event(&(comm)->sender, __VA_ARGS__, &(comm)->todo) \
 		       : ha_receiver_##event(&(comm)->receiver, __VA_ARGS__, &(comm)->todo))
 
-/* Until ha_progress_add() one thread has the comm; from then on each function below, but the
- * first two and ha_comm_end(), is called with its lock. now_ns is read under the lock, so that a
- * comm's time never goes back. */
+/* Until ha_progress_add() one thread has the comm; from then on each function below is called with
+ * its lock, but for ha_log(), ha_comm_new(), ha_comm_free(), ha_comm_end() and ha_comm_abandon().
+ * now_ns is read under the lock, so that a comm's time never goes back. */
 
 /* comm_plugin.c */
 void ha_log(struct ha_plugin *plugin, enum ha_log_level level, const char *file, int line,
