@@ -72,7 +72,7 @@ static int irecv(struct ha_comm *comm, const struct ha_recv_buffer *buffers, uns
 	ha_comm_advance(comm, now_ns);
 	if (comm->end->state == HA_FAILED)
 		return comm->end->error;
-	ret = ha_receiver_irecv(&comm->receiver, buffers, n, now_ns, &comm->todo);
+	ret = ha_receiver_irecv(&comm->receiver, buffers, n, &comm->todo);
 	ha_comm_do(comm, now_ns);
 	if (ret < 0)
 		return later(ret);

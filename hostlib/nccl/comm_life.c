@@ -6,10 +6,9 @@
 #include "hostlib/nccl/comm_priv.h"
 #include "lib/base/clock.h"
 
-#define RING_BYTES  (HA_SLOTS * sizeof(struct ha_slot_wire))
-#define CACHE_LINE  64
-#define WIDE_NS     INC_NSEC_PER_MSEC
-#define LINGER_RTOS 2
+#define RING_BYTES (HA_SLOTS * sizeof(struct ha_slot_wire))
+#define CACHE_LINE 64
+#define WIDE_NS    INC_NSEC_PER_MSEC
 /* A closed comm whose machine has not come to an end: no rule of it takes longer. */
 #define GIVE_UP_RTOS 6
 
@@ -38,8 +37,8 @@ int ha_comm_new(struct ha_comm **out, struct ha_plugin *plugin, unsigned int dev
 	comm->began_at_ns = inc_now_ns();
 	comm->dual = comm->config.enable_backup && comm->device->rail[1].device;
 	memset(comm->rail_up, true, sizeof(comm->rail_up));
-	/* no slot has the last sequence of the last epoch, so all places are empty */
-	comm->ring = ring ? memset(ring, 0xff, RING_BYTES) : NULL;
+	/* zeros are places that were never written: a slot is one of a group of at least one */
+	comm->ring = ring ? memset(ring, 0, RING_BYTES) : NULL;
 	*out = comm;
 	return 0;
 }
@@ -101,7 +100,7 @@ static bool is_over(const struct ha_comm *comm, uint64_t now_ns)
 	if (!comm->ended)
 		return now_ns - comm->closed_at_ns >= GIVE_UP_RTOS * rto_ns;
 	since_ns = comm->ended_at_ns > comm->closed_at_ns ? comm->ended_at_ns : comm->closed_at_ns;
-	if (now_ns >= since_ns + LINGER_RTOS * rto_ns)
+	if (now_ns >= since_ns + HA_LINGER_RTOS * rto_ns)
 		return true;
 	if (comm->sends)
 		return words_are_out(comm);

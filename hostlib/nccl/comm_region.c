@@ -92,7 +92,7 @@ void ha_comm_register_all(struct ha_comm *comm)
 
 void ha_comm_free_region(struct ha_comm *comm, struct ha_known_region *region)
 {
-	ha_region_release(&region->region, comm->plugin->caches);
+	ha_region_release(&region->region);
 	if (region->region.dmabuf_fd >= 0)
 		close(region->region.dmabuf_fd);
 	free(region);

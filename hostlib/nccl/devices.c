@@ -303,7 +303,6 @@ static int place_port(const struct ha_config *config, const char *name,
 				   inc_rdma_port_state_name(port->state));
 	*place = (struct ha_place){
 		.link_layer = port->link_layer,
-		.state = port->state,
 		.lid = port->lid,
 		.mtu_bytes = port->active_mtu_bytes,
 		.max_message_bytes = port->max_message_bytes,

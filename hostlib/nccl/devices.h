@@ -65,12 +65,10 @@ void ha_devices_close(struct ha_devices *devices);
  * of the inventory saw it. */
 struct ha_place {
 	enum inc_rdma_link_layer link_layer;
-	enum inc_rdma_port_state state;
 	uint16_t lid;
 	uint8_t gid[16], gid_index;
 	unsigned int mtu_bytes;
 	uint32_t max_message_bytes;
-	uint16_t pkey_index;
 };
 
 /* Any thread. 0, -ENETDOWN where the port is not up, -EADDRNOTAVAIL without a usable GID, -ENODEV.

@@ -5,9 +5,9 @@
  * there are the tables of sender.c and receiver.c. Pure: no device, no socket, no clock. One thread
  * at a time per end (the comm's lock).
  *
- * An event is a call. It changes the end and adds to `todo` what is to be done: the caller (comm.c)
- * does it at once, in the order of struct ha_todo, clears it, and tells what came of it as further
- * events. All instants are the caller's clock, CLOCK_MONOTONIC in ns.
+ * An event is a call. It changes the end and adds to `todo` what is to be done: the caller
+ * (comm_failover.c) does it at once, in the order of struct ha_todo, clears it, and tells what came
+ * of it as further events. All instants are the caller's clock, CLOCK_MONOTONIC in ns.
  */
 #ifndef HA_END_H
 #define HA_END_H
@@ -32,20 +32,22 @@ enum ha_state {
 
 const char *ha_state_text(enum ha_state state);
 
-/* The same for all comms of a process. */
+/* A comm's; its RTO may grow (HA_NCCL_RTO_ADAPTIVE). */
 struct ha_times {
 	uint64_t rto_ns;       /* HA_NCCL_RTO_MS */
 	uint64_t heartbeat_ns; /* HA_NCCL_HEARTBEAT_MS */
 };
 
 #define HA_BARREN_EPOCHS 8u /* in succession without a completion: the paths only flap */
+#define HA_LINGER_RTOS   2u /* how long an end that is done answers one that may not know it */
 
 /* For the one log line of a failover. */
 struct ha_story {
 	uint32_t epoch; /* that was entered */
 	enum ha_cause cause;
 	uint64_t began_at_ns, flowing_at_ns;
-	unsigned int replayed; /* sender: payloads written again; receiver: slots described again */
+	unsigned int replayed;  /* sender: payloads to be written again; receiver: slots described
+				   again */
 	unsigned int delivered; /* sender: complete by the report alone; receiver: by the drain */
 };
 
@@ -65,7 +67,8 @@ struct ha_todo {
 	bool ended; /* the state has become DONE or FAILED */
 };
 
-/* The part of both. The owner of each field is sender.c or receiver.c; comm.c reads. */
+/* The part of both. sender.c, receiver.c and end.c write it, but for times.rto_ns; the caller
+ * reads. */
 struct ha_end {
 	struct ha_times times;
 	uint64_t nonce;

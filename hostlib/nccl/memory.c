@@ -3,9 +3,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include "hostlib/nccl/abi.h"
 #include "hostlib/nccl/memory.h"
-
-#define HOST_MEMORY 1 /* NCCL_PTR_HOST */
 
 /* What the caches keep of each device, unused ones with those in use. */
 #define CACHE_BYTES (1ul << 30)
@@ -111,14 +110,14 @@ int ha_region_register(struct ha_region *region, struct ha_caches *caches,
 
 	if (region->mr[rail] || region->own[rail])
 		return 0;
-	if (region->type == HOST_MEMORY && region->dmabuf_fd < 0)
+	if (region->type == HA_NCCL_PTR_HOST && region->dmabuf_fd < 0)
 		ret = register_host(region, caches, device, rail);
 	else
 		ret = register_gpu(region, device, rail);
 	return ret ? inc_rdma_region_error(err, device->name, region->bytes, ACCESS, ret) : 0;
 }
 
-void ha_region_release(struct ha_region *region, struct ha_caches *caches)
+void ha_region_release(struct ha_region *region)
 {
 	unsigned int i;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Memory that NCCL has registered (its mhandle): known to the device of the rail in use at once, to
- * the standby's by the progress thread, at a failover at the latest. Registrations are shared: a
+ * the standby's by a worker, at a failover at the latest. Registrations are shared: a
  * cache per device (lib/rdma/cache.h) counts references by page range and evicts unused ones only,
  * the longest unused first. Memory of a GPU is registered for each region by itself, as no kernel
  * tells what becomes of it.
@@ -20,13 +20,12 @@
 struct ha_region {
 	void *address;
 	size_t bytes;
-	int type;      /* NCCL_PTR_HOST, ... as in abi.h */
+	int type;      /* HA_NCCL_PTR_HOST, ... */
 	int dmabuf_fd; /* -1: none */
 	uint64_t dmabuf_offset;
 	struct inc_rdma_mr *mr[HA_RAILS]; /* of the cache; NULL: not (yet) known there */
 	struct inc_rdma_cache *cache[HA_RAILS];
 	struct ibv_mr *own[HA_RAILS]; /* what the cache does not do: memory of a GPU */
-	struct ha_region *next;       /* of its comm */
 };
 
 /* The caches of the devices in use, shared by all comms on a device. */
@@ -37,7 +36,7 @@ struct ha_caches;
 int ha_region_register(struct ha_region *region, struct ha_caches *caches,
 		       const struct ha_rail *rails, unsigned int rail, struct inc_err *err);
 /* With all rails. The region is the caller's. */
-void ha_region_release(struct ha_region *region, struct ha_caches *caches);
+void ha_region_release(struct ha_region *region);
 
 /* The keys on a rail; 0 where it is not registered there. */
 uint32_t ha_region_lkey(const struct ha_region *region, unsigned int rail);

@@ -18,9 +18,6 @@
 #define SEND_WR    (HA_WRITES + HA_WORDS_AHEAD)
 #define POLL_BATCH 32
 
-/* In a wr_id below the epoch: a receive; HA_WR_WORD and HA_WR_PROBE are of the send queue. */
-#define WR_RECEIVE 0x40000u
-
 #define WORDS_AT        (HA_RECEIVES * HA_WORD_BYTES)
 #define DESCRIPTIONS_AT (WORDS_AT + HA_WORDS_AHEAD * HA_WORD_BYTES)
 #define MEMORY_BYTES    (DESCRIPTIONS_AT + HA_SLOTS * sizeof(struct ha_slot_wire))
@@ -53,7 +50,7 @@ static int register_memory(struct ha_path *path, void *ring, struct inc_err *err
 }
 
 /* Words go inline where the device can: it need not fetch them then. */
-static int make_qp(struct ha_path *path, const struct ha_place *place, struct inc_err *err)
+static int make_qp(struct ha_path *path, struct inc_err *err)
 {
 	struct inc_rdma_qp_opts opts = {
 		.send_cq = path->completions.cq,
@@ -66,7 +63,6 @@ static int make_qp(struct ha_path *path, const struct ha_place *place, struct in
 			 .rd_atomic = 1,
 			 .dest_rd_atomic = 1},
 		.port = path->port,
-		.pkey_index = place->pkey_index,
 		.access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
 	};
 	struct inc_err ignored;
@@ -83,7 +79,7 @@ static int post_receive(struct ha_path *path, unsigned int i)
 			      .length = HA_WORD_BYTES,
 			      .lkey = path->mr->lkey};
 	struct ibv_recv_wr wr = {
-		.wr_id = ha_wr_id(path->epoch, WR_RECEIVE | i), .sg_list = &sge, .num_sge = 1};
+		.wr_id = ha_wr_id(path->epoch, HA_WR_RECEIVE | i), .sg_list = &sge, .num_sge = 1};
 	struct ibv_recv_wr *bad;
 	const int ret = ibv_post_recv(path->qp.ibv, &wr, &bad);
 
@@ -145,7 +141,7 @@ int ha_path_make(struct ha_path **out, const struct ha_path_opts *opts, struct i
 	if (!ret)
 		ret = register_memory(path, opts->ring, err);
 	if (!ret)
-		ret = make_qp(path, &place, err);
+		ret = make_qp(path, err);
 	if (!ret)
 		ret = describe_own(path, &place, err);
 	if (!ret)
@@ -359,7 +355,7 @@ static void give_back(struct ha_path *path, unsigned int i)
 static unsigned int received(struct ha_path *path, const struct ibv_wc *wc,
 			     struct ha_path_event *event)
 {
-	const unsigned int i = ha_wr_index(wc->wr_id) - WR_RECEIVE;
+	const unsigned int i = ha_wr_index(wc->wr_id) - HA_WR_RECEIVE;
 
 	path->receives--;
 	if (wc->status != IBV_WC_SUCCESS)
@@ -383,7 +379,7 @@ static unsigned int completed(struct ha_path *path, const struct ibv_wc *wc,
 	const uint32_t index = ha_wr_index(wc->wr_id);
 	const bool ok = wc->status == IBV_WC_SUCCESS;
 
-	if (index & WR_RECEIVE)
+	if (index & HA_WR_RECEIVE)
 		return received(path, wc, event);
 	if (index & HA_WR_WORD) {
 		path->free_words |= 1u << (index - HA_WR_WORD);

@@ -7,8 +7,8 @@
  * Receives are posted for HA_SLOTS payloads and HA_WORDS_AHEAD words, all with room for a word;
  * each that completes is posted again, so that neither finds none.
  *
- * Threads: one at a time (the comm's lock), but for ha_path_enter(), which waits in the kernel and
- * is made by the worker thread (worker.h) while nobody else touches the path.
+ * Threads: one at a time (the comm's lock), but for what makes, enters and destroys, which waits in
+ * the kernel and is done by a worker (worker.h) while nobody else touches the path.
  */
 #ifndef HA_PATH_H
 #define HA_PATH_H
@@ -85,7 +85,7 @@ struct ha_path_opts {
 
 /* In INIT with its receives posted; own is filled. 0 or -errno. May take some ms in the kernel. */
 int ha_path_make(struct ha_path **out, const struct ha_path_opts *opts, struct inc_err *err);
-/* To RTR and RTS, aimed at the peer. Waits up to seconds: on the worker thread. 0 or -errno. */
+/* To RTR and RTS, aimed at the peer. Waits up to seconds. 0 or -errno. */
 int ha_path_enter(struct ha_path *path, const struct ha_path_info *peer,
 		  const struct ha_config *config, struct inc_err *err);
 /* NULL is allowed. */

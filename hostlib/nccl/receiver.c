@@ -81,12 +81,11 @@ static void describes(struct ha_open_slot *slot, struct ha_todo *todo)
 }
 
 int ha_receiver_irecv(struct ha_receiver *receiver, const struct ha_recv_buffer *buffers,
-		      unsigned int n, uint64_t now_ns, struct ha_todo *todo)
+		      unsigned int n, struct ha_todo *todo)
 {
 	const int request = free_request(receiver);
 	unsigned int i;
 
-	(void)now_ns;
 	if (receiver->end.state == HA_FAILED)
 		return receiver->end.error;
 	if (receiver->end.state == HA_DONE)
@@ -500,5 +499,6 @@ void ha_receiver_close(struct ha_receiver *receiver, uint64_t now_ns, struct ha_
 bool ha_receiver_lingers(const struct ha_receiver *receiver, uint64_t now_ns)
 {
 	return receiver->end.state == HA_DONE && !receiver->peer_ended &&
-	       !ha_end_past(receiver->end.entered_at_ns, 2 * receiver->end.times.rto_ns, now_ns);
+	       !ha_end_past(receiver->end.entered_at_ns,
+			    HA_LINGER_RTOS * receiver->end.times.rto_ns, now_ns);
 }

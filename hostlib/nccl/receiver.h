@@ -62,7 +62,7 @@ void ha_receiver_init(struct ha_receiver *receiver, const struct ha_times *times
  * place, or no free slots; later. Otherwise the end's error. Allowed in any state but DONE and
  * FAILED: it is described when it can be. */
 int ha_receiver_irecv(struct ha_receiver *receiver, const struct ha_recv_buffer *buffers,
-		      unsigned int n, uint64_t now_ns, struct ha_todo *todo);
+		      unsigned int n, struct ha_todo *todo);
 /* 1: complete, sizes (HA_GROUP of them, may be NULL) are set; 0: not yet; or the error that it ends
  * with. */
 int ha_receiver_test(const struct ha_receiver *receiver, unsigned int request, uint32_t *sizes);
@@ -99,7 +99,7 @@ void ha_receiver_tick(struct ha_receiver *receiver, uint64_t now_ns, struct ha_t
 void ha_receiver_close(struct ha_receiver *receiver, uint64_t now_ns, struct ha_todo *todo);
 
 /* DONE, and the sender may still ask for the last report: the caller keeps the socket, and goes on
- * with words and ticks. Over with the sender's CLOSE or ABORT, or after 2 * rto. */
+ * with words and ticks. Over with the sender's CLOSE or ABORT, or after HA_LINGER_RTOS. */
 bool ha_receiver_lingers(const struct ha_receiver *receiver, uint64_t now_ns);
 
 #endif

@@ -146,7 +146,6 @@ int ha_sender_isend(struct ha_sender *sender, const void *buffer, void *region, 
 	send = &sender->send[i];
 	*send = (struct ha_send){.sequence = sequence,
 				 .bytes = bytes < room ? bytes : room,
-				 .tag = tag,
 				 .buffer = buffer,
 				 .region = region};
 	set(sender->used, sequence);

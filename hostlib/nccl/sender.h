@@ -26,9 +26,8 @@ enum ha_send_state {
 
 struct ha_send {
 	enum ha_send_state state;
-	uint32_t sequence; /* of its slot; kept over epochs */
-	uint32_t bytes;    /* not more than the slot has */
-	uint32_t tag;
+	uint32_t sequence;  /* of its slot; kept over epochs */
+	uint32_t bytes;     /* not more than the slot has */
 	const void *buffer; /* caller's */
 	void *region;       /* caller's: the registration of buffer */
 	uint64_t posted_at_ns;
@@ -78,7 +77,7 @@ void ha_sender_trigger(struct ha_sender *sender, enum ha_cause cause, uint64_t n
 /* The path of this epoch, end.epoch + 1, is up at both ends; or no longer (up false). */
 void ha_sender_path(struct ha_sender *sender, uint32_t epoch, bool up, uint64_t now_ns,
 		    struct ha_todo *todo);
-/* A word of the peer's: OPEN and below; others are the caller's. */
+/* A word of the peer's, OPEN to ABORT; others are the caller's. */
 void ha_sender_word(struct ha_sender *sender, const struct ha_word *word, uint64_t now_ns,
 		    struct ha_todo *todo);
 /* Whether any control channel to the peer lives. */

@@ -283,7 +283,7 @@ int ha_slot_read(const struct ha_slot_wire *wire, uint32_t sequence, uint32_t ep
 	slot->index = __atomic_load_n(&wire->index, __ATOMIC_RELAXED);
 	zero = __atomic_load_n(&wire->zero, __ATOMIC_RELAXED);
 	if (slot->slots < 1 || slot->slots > HA_GROUP || slot->index >= slot->slots || zero)
-		return inc_err_set(err, EPROTO, "slot %u: number %u of %u, flags 0x%x", sequence,
-				   slot->index, slot->slots, ntohs(zero));
+		return inc_err_set(err, EPROTO, "slot %u: number %u of %u, unused bits 0x%x",
+				   sequence, slot->index, slot->slots, ntohs(zero));
 	return 1;
 }

@@ -126,13 +126,14 @@ struct ha_slot {
 
 void ha_slot_encode(const struct ha_slot *slot, struct ha_slot_wire *wire);
 /*
- * The slot with this sequence and epoch, if it has come: 1; 0 if not yet; -EPROTO and why where it
- * has and no receiver that keeps to this file describes it so. Reads what a device may be writing.
+ * The slot with this sequence and epoch, if it has come: 1; 0 if not yet, as in a ring of zeros;
+ * -EPROTO and why where it has and no receiver that keeps to this file describes it so. Reads what
+ * a device may be writing.
  */
 int ha_slot_read(const struct ha_slot_wire *wire, uint32_t sequence, uint32_t epoch,
 		 struct ha_slot *slot, struct inc_err *err);
 
-/* wr_id of a request of the send queue: which epoch it is of, and which request or slot. */
+/* wr_id of a work request: which epoch it is of, and which request or slot. */
 static inline uint64_t ha_wr_id(uint32_t epoch, uint32_t index)
 {
 	return (uint64_t)epoch << 32 | index;
@@ -148,9 +149,10 @@ static inline uint32_t ha_wr_index(uint64_t wr_id)
 	return (uint32_t)wr_id;
 }
 
-/* Indices in a wr_id that are no request and no slot. */
-#define HA_WR_WORD  0x10000u /* a word on the standby; below it: its buffer */
-#define HA_WR_PROBE 0x20000u
+/* Indices in a wr_id that are no request and no slot, each a bit of its own. */
+#define HA_WR_WORD    0x10000u /* a word that was sent; below it: its buffer */
+#define HA_WR_PROBE   0x20000u
+#define HA_WR_RECEIVE 0x40000u /* of the receive queue; below it: its buffer */
 
 /* Whether sequence a comes before b. */
 static inline bool ha_before(uint32_t a, uint32_t b)

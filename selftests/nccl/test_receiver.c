@@ -38,7 +38,7 @@ static int irecv(unsigned int n)
 	for (i = 0; i < HA_GROUP; i++)
 		buffers[i] = (struct ha_recv_buffer){.bytes = 64, .tag = 10 + i};
 	done_all();
-	return ha_receiver_irecv(&r, buffers, n, now, &todo);
+	return ha_receiver_irecv(&r, buffers, n, &todo);
 }
 
 static void land(uint32_t epoch, uint32_t sequence)

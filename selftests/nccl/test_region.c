@@ -65,10 +65,10 @@ static void rail_by_rail(void **state)
 	assert_ptr_equal(r.mr[1]->mr->pd, rails[1].device->pd);
 	assert_true((uintptr_t)r.mr[0]->mr->addr <= (uintptr_t)r.address);
 	assert_true(r.mr[0]->access & IBV_ACCESS_REMOTE_WRITE);
-	ha_region_release(&r, caches);
+	ha_region_release(&r);
 	assert_int_equal(ha_region_lkey(&r, 0), 0);
 	assert_int_equal(ha_region_lkey(&r, 1), 0);
-	ha_region_release(&r, caches);
+	ha_region_release(&r);
 }
 
 static void comms_share(void **state)
@@ -77,25 +77,25 @@ static void comms_share(void **state)
 
 	add(&a, 0);
 	if (!has_cache(&a)) {
-		ha_region_release(&a, caches);
+		ha_region_release(&a);
 		return;
 	}
 	add(&b, 0);
 	assert_ptr_equal(a.mr[0], b.mr[0]);
 	assert_int_equal(fake_objects(), 1);
-	ha_region_release(&a, caches);
+	ha_region_release(&a);
 	assert_int_equal(fake_objects(), 1); /* b has it */
-	ha_region_release(&b, caches);
+	ha_region_release(&b);
 	assert_int_equal(fake_objects(), 1); /* it waits for another one */
 	add(&c, 0);
 	assert_int_equal(fake_objects(), 1);
-	ha_region_release(&c, caches);
+	ha_region_release(&c);
 	/* memory that has gone is registered anew */
 	assert_int_equal(madvise(memory, BYTES, MADV_DONTNEED), 0);
 	c = region_of(0, BYTES, HOST, -1);
 	add(&c, 0);
 	assert_int_equal(c.cache[0]->misses, 2);
-	ha_region_release(&c, caches);
+	ha_region_release(&c);
 }
 
 static void nothing_has_keys(void **state)
@@ -103,7 +103,7 @@ static void nothing_has_keys(void **state)
 	struct ha_region r = region_of(0, 0, HOST, -1);
 
 	add(&r, 0);
-	ha_region_release(&r, caches);
+	ha_region_release(&r);
 }
 
 static void memory_of_a_gpu(void **state)
@@ -113,11 +113,11 @@ static void memory_of_a_gpu(void **state)
 	add(&r, 0);
 	assert_non_null(r.own[0]);
 	assert_null(r.mr[0]);
-	ha_region_release(&r, caches);
+	ha_region_release(&r);
 	assert_int_equal(fake_objects(), 0); /* not kept */
 	add(&plain, 1);
 	assert_non_null(plain.own[1]);
-	ha_region_release(&plain, caches);
+	ha_region_release(&plain);
 	assert_int_equal(fake_objects(), 0);
 	/* neither dma-buf nor a module that knows the GPU */
 	fake_refuse(FAKE_REG_DMABUF, EOPNOTSUPP, 1);
@@ -136,7 +136,7 @@ static void a_refusal(void **state)
 	assert_non_null(strstr(err.msg, "fake0: register 65536 bytes: "));
 	assert_int_equal(fake_objects(), 0);
 	add(&r, 0);
-	ha_region_release(&r, caches);
+	ha_region_release(&r);
 }
 
 #define THREADS 4
@@ -152,7 +152,7 @@ static void *register_often(void *arg)
 		if (ha_region_register(&r, caches, rails, i % 2, NULL) ||
 		    ha_region_register(&r, caches, rails, !(i % 2), NULL))
 			return arg;
-		ha_region_release(&r, caches);
+		ha_region_release(&r);
 	}
 	return NULL;
 }

@@ -318,7 +318,7 @@ static void post_recv(struct world *w)
 	for (i = 0; i < n; i++)
 		buffer[i] = (struct ha_recv_buffer){.bytes = 10000,
 						    .tag = world_tag_of(w, w->received + i)};
-	if (ha_receiver_irecv(&w->receiver, buffer, n, w->now_ns, &todo) >= 0)
+	if (ha_receiver_irecv(&w->receiver, buffer, n, &todo) >= 0)
 		w->received += n;
 	do_receiver(w, &todo);
 }
