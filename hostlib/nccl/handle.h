@@ -9,11 +9,11 @@
 
 #include <assert.h>
 #include <stdint.h>
+#include "hostlib/nccl/abi.h"
 #include "hostlib/nccl/tcp.h"
 #include "lib/base/err.h"
 
-#define HA_HANDLE_BYTES 128u /* NCCL_NET_HANDLE_MAXSIZE */
-#define HA_HANDLE_DUAL  0x1u /* the listener has two rails */
+#define HA_HANDLE_DUAL 0x1u /* the listener has two rails */
 
 struct ha_handle {
 	uint32_t magic; /* network order, as all of it but `comm` */
@@ -22,11 +22,10 @@ struct ha_handle {
 	uint8_t address[16]; /* IPv4: the first 4 */
 	uint8_t scope[4];    /* IPv6 */
 	uint8_t nonce[8];
-	uint8_t rest[128 - 8 - 2 - 16 - 4 - 8 - 2 - 8];
-	uint8_t pad[2];
-	uint64_t comm; /* connect's, in its own process; 0 from listen */
+	uint8_t rest[82]; /* 0 */
+	uint64_t comm;    /* connect's, in its own process; 0 from listen */
 };
-static_assert(sizeof(struct ha_handle) == HA_HANDLE_BYTES, "NCCL's handles have 128 bytes");
+static_assert(sizeof(struct ha_handle) == HA_NCCL_HANDLE_BYTES, "NCCL's handles");
 
 /* The nonce is of getrandom(). */
 void ha_handle_make(struct ha_handle *handle, const union ha_address *address, unsigned int flags,

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "hostlib/nccl/word.h"
 #include "lib/base/err.h"
 
 /* Numbers: type, member, variable, unit, default, least, most, what it is. A bool is 0 or 1. */
@@ -40,7 +41,7 @@
 	  "channels of the job; of the budget of comms")                                        \
 	_(uint32_t, wr_per_conn, "HA_NCCL_WR_PER_CONN", "work requests", 64, 1, 65536,          \
 	  "of a connection; of the budget of comms")                                            \
-	_(uint32_t, max_recvs, "HA_NCCL_MAX_RECVS", "", 8, 1, 8,                                \
+	_(uint32_t, max_recvs, "HA_NCCL_MAX_RECVS", "", HA_GROUP, 1, HA_GROUP,                  \
 	  "receives that NCCL may group in one; also of the budget of comms")                   \
 	_(int, gid_index, "NCCL_IB_GID_INDEX", "", -1, -1, 255,                                 \
 	  "place in the port's GID table; -1: found, RoCE v2 first")                            \
@@ -51,8 +52,7 @@
 #define HA_TEXTS(_)                                                                             \
 	_(ib_hca, "NCCL_IB_HCA",                                                                \
 	  "devices that may be used: prefixes, or names behind `=`, all but these behind `^`, " \
-	  "each "                                                                               \
-	  "with `:port` or without")                                                            \
+	  "each with `:port` or without")                                                       \
 	_(socket_ifname, "NCCL_SOCKET_IFNAME",                                                  \
 	  "interface of the TCP sockets, in the same form without ports")
 

@@ -11,11 +11,13 @@
 #include "hostlib/nccl/abi.h"
 #include "hostlib/nccl/comm.h"
 
-#define NAME        "HA"
-#define EXPORTED    __attribute__((visibility("default")))
-#define MAX_P2P     (1ull << 30) /* of one message; what NCCL's own transport has */
-#define MAX_CONFIG  255          /* of a traffic class */
-#define NOT_OFFERED HA_NCCL_INVALID_USAGE
+#define NAME              "HA"
+#define EXPORTED          __attribute__((visibility("default")))
+#define MAX_P2P           (1ull << 30) /* of one message; what NCCL's own transport has */
+#define MAX_TRAFFIC_CLASS 255
+#define NOT_OFFERED       HA_NCCL_INVALID_USAGE
+
+static_assert(HA_REQUESTS == HA_NCCL_MAX_REQUESTS, "as many as NCCL may have of a comm");
 
 /* What init of version 11 makes for an NCCL communicator. */
 struct context {
@@ -293,7 +295,7 @@ static enum ha_nccl_result do_connect(struct ha_plugin *plugin, int dev, int tra
 	struct inc_err err = {""};
 	int ret;
 
-	if (!plugin || dev < 0 || !handle || !out || traffic_class > MAX_CONFIG)
+	if (!plugin || dev < 0 || !handle || !out || traffic_class > MAX_TRAFFIC_CLASS)
 		return HA_NCCL_INVALID_ARGUMENT;
 	if (offload)
 		*offload = NULL;
