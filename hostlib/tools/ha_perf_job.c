@@ -18,7 +18,7 @@ static void read_log_level(void)
 	static const char *const names[] = {"none", "version", "warn", "info", "abort", "trace"};
 	const char *text = getenv("NCCL_DEBUG");
 
-	for (int i = 0; text && i < 6; i++)
+	for (size_t i = 0; text && i < sizeof(names) / sizeof(names[0]); i++)
 		if (!strcasecmp(text, names[i]))
 			log_level = i;
 }
@@ -199,7 +199,7 @@ int ha_perf_open(struct ha_perf *perf)
 	perf->meet = (struct ha_meet){.rank = opts->rank,
 				      .ranks = opts->ranks,
 				      .limit_ms = (unsigned int)opts->stream.limit_ms,
-				      .fd = {-1, -1, -1, -1}};
+				      .fd = {[0 ... HA_MEET_MAX_RANKS - 1] = -1}};
 	read_log_level();
 	err = ha_net_open(&perf->net, opts->plugin, opts->api);
 	if (!err && opts->stream.optional && perf->net.api < 9)

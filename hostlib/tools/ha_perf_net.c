@@ -108,10 +108,7 @@ int ha_net_devices(struct ha_net *net, int *ndev)
 }
 
 #define TAKE_PROPERTIES(out, from)                                              \
-	(*(out) = (struct ha_net_properties){.name = (from).name,               \
-					     .ptr_support = (from).ptr_support, \
-					     .speed = (from).speed,             \
-					     .max_comms = (from).max_comms,     \
+	(*(out) = (struct ha_net_properties){.ptr_support = (from).ptr_support, \
 					     .max_recvs = (from).max_recvs})
 
 int ha_net_properties(struct ha_net *net, int dev, struct ha_net_properties *out)

@@ -57,10 +57,9 @@ struct ha_net {
 	struct inc_err err;
 };
 
-/* What all versions tell of a device. */
+/* What all versions tell of a device, as far as it matters here. */
 struct ha_net_properties {
-	const char *name;
-	int ptr_support, speed, max_comms, max_recvs;
+	int ptr_support, max_recvs;
 };
 
 const char *ha_net_call_name(enum ha_net_call call);

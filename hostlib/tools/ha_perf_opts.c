@@ -76,7 +76,7 @@ static const struct inc_opt options[] = {
 	 .value = "N",
 	 .preset = "8",
 	 .help = "requests of a comm at once",
-	 INC_OPT_NUMBER(struct ha_perf_opts, stream.in_flight, 1, HA_STREAM_IN_FLIGHT)},
+	 INC_OPT_NUMBER(struct ha_perf_opts, stream.in_flight, 1, HA_NCCL_MAX_REQUESTS)},
 	{.name = "channels",
 	 .value = "N",
 	 .preset = "1",

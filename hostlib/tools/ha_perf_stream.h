@@ -15,8 +15,6 @@
 #include <stdint.h>
 #include "hostlib/tools/ha_perf_net.h"
 
-#define HA_STREAM_IN_FLIGHT 32 /* NCCL's most per comm */
-
 struct ha_message {
 	uint64_t sequence;
 	uint32_t channel, tag;

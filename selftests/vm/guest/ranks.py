@@ -21,6 +21,7 @@ FAILOVER = re.compile(r"failover: cause (?P<cause>[^,]+), epoch (?P<epoch>\d+), 
 # An emulated machine answers late: a device that is asked for less gives up on a healthy wire. Retries of 7
 # are for ever on rxe.
 TIMEOUT, RETRIES = 15, 6
+# docs/nccl.md's window, and the timeout of the last try.
 WINDOW_S = 4.096e-6 * 2 ** TIMEOUT * (RETRIES + 1)
 SETTINGS = {"HA_NCCL_QP_TIMEOUT": str(TIMEOUT), "HA_NCCL_QP_RETRY_CNT": str(RETRIES),
             "HA_NCCL_RTO_MS": "4000", "HA_NCCL_HEARTBEAT_MS": "300", "NCCL_SOCKET_IFNAME": "lo",
