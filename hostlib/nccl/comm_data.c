@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Requests. A request has its place in the comm: none is allocated. */
 #include <errno.h>
+#include "hostlib/nccl/abi.h"
 #include "hostlib/nccl/comm_priv.h"
 #include "lib/base/clock.h"
-
-#define HOST_MEMORY 1 /* NCCL_PTR_HOST */
 
 static bool is_ready(struct ha_comm *comm, const struct ha_region *region)
 {
@@ -112,7 +111,7 @@ int ha_iflush(struct ha_comm *comm, unsigned int n, void **data, const int *byte
 
 	*out = NULL;
 	for (i = 0; i < n; i++)
-		if (bytes[i] && regions[i] && regions[i]->type != HOST_MEMORY)
+		if (bytes[i] && regions[i] && regions[i]->type != HA_NCCL_PTR_HOST)
 			return -EOPNOTSUPP;
 	return 0;
 }

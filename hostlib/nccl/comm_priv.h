@@ -13,6 +13,8 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include "hostlib/nccl/bringup.h"
 #include "hostlib/nccl/comm.h"
 #include "hostlib/nccl/path.h"
@@ -21,6 +23,7 @@
 #include "hostlib/nccl/sender.h"
 #include "hostlib/nccl/tcp.h"
 #include "hostlib/nccl/worker.h"
+#include "lib/base/err.h"
 
 #define HA_OLD_PATHS 4u /* fenced ones that drain at the same time */
 

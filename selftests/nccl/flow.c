@@ -10,12 +10,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "hostlib/nccl/abi.h"
 #include "lib/base/clock.h"
 #include "selftests/fake_rc/fake_rc.h"
 #include "selftests/nccl/flow.h"
 
-#define HOST_MEMORY 1
-#define LOG_LINES   4096u
+#define LOG_LINES 4096u
 
 struct ha_plugin *flow_plugin;
 
@@ -103,7 +103,7 @@ static struct ha_region *register_memory(struct ha_comm *comm, void *memory)
 	struct ha_region *region;
 	struct inc_err err;
 
-	if (ha_register(comm, memory, FLOW_DEPTH * FLOW_MAX_BYTES, HOST_MEMORY, -1, 0, &region,
+	if (ha_register(comm, memory, FLOW_DEPTH * FLOW_MAX_BYTES, HA_NCCL_PTR_HOST, -1, 0, &region,
 			&err))
 		fail_msg("%s", err.msg);
 	return region;

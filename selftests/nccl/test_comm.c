@@ -16,11 +16,11 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "hostlib/nccl/abi.h"
 #include "lib/base/clock.h"
 #include "selftests/fake_rc/fake_rc.h"
 #include "selftests/nccl/flow.h"
 
-#define HOST_MEMORY 1
 /* Devices, by rail. */
 #define SEND_DEVICE(rail)    (rail)
 #define RECEIVE_DEVICE(rail) (2 + (rail))
@@ -135,66 +135,97 @@ static void never_blocks(void **state)
 }
 
 /* Receives in a group, sends in another order. */
-static void groups(void **state)
+struct group {
+	uint32_t out[HA_GROUP], in[HA_GROUP];
+	struct ha_region *out_region, *in_region;
+	struct ha_request *receive, *send[HA_GROUP];
+	int sizes[HA_GROUP];
+	bool done;
+	unsigned int left;
+};
+
+/* Of the i-th: some have less than there is room for. */
+static int size_in_group(unsigned int i)
 {
-	uint32_t numbers[HA_GROUP] = {0}, in[HA_GROUP] = {0};
-	struct ha_request *receive = NULL, *sends[HA_GROUP] = {NULL};
-	struct ha_region *regions[HA_GROUP], *out, *into;
+	return i % 2 ? 4 : 2;
+}
+
+static void post_group(struct flow *flow, struct group *group)
+{
+	const uint64_t began_at_ns = inc_now_ns();
+	struct ha_region *regions[HA_GROUP];
 	size_t bytes[HA_GROUP];
 	void *data[HA_GROUP];
-	int tags[HA_GROUP], sizes[HA_GROUP] = {0};
-	uint64_t began_at_ns = inc_now_ns();
-	unsigned int i, left = HA_GROUP;
-	struct flow flow = {0};
-	struct inc_err err;
-	bool done = false;
+	int tags[HA_GROUP];
+	unsigned int i;
 
-	flow_connect(&flow);
-	assert_int_equal(
-		ha_register(flow.send, numbers, sizeof(numbers), HOST_MEMORY, -1, 0, &out, &err),
-		0);
-	assert_int_equal(ha_register(flow.receive, in, sizeof(in), HOST_MEMORY, -1, 0, &into, &err),
-			 0);
 	for (i = 0; i < HA_GROUP; i++) {
-		numbers[i] = 100 + i;
-		data[i] = &in[i];
-		bytes[i] = sizeof(in[i]);
+		group->out[i] = 100 + i;
+		data[i] = &group->in[i];
+		bytes[i] = sizeof(group->in[i]);
 		tags[i] = i;
-		regions[i] = into;
+		regions[i] = group->in_region;
 	}
-	while (!receive) {
-		assert_int_equal(
-			ha_irecv(flow.receive, HA_GROUP, data, bytes, tags, regions, &receive), 0);
+	while (!group->receive) {
+		assert_int_equal(ha_irecv(flow->receive, HA_GROUP, data, bytes, tags, regions,
+					  &group->receive),
+				 0);
 		assert_false(flow_is_late(began_at_ns));
 	}
 	for (i = HA_GROUP; i-- > 0;)
-		while (!sends[i]) {
-			assert_int_equal(
-				ha_isend(flow.send, &numbers[i], i % 2 ? 4 : 2, i, out, &sends[i]),
-				0);
+		while (!group->send[i]) {
+			assert_int_equal(ha_isend(flow->send, &group->out[i], size_in_group(i), i,
+						  group->out_region, &group->send[i]),
+					 0);
 			assert_false(flow_is_late(began_at_ns));
 		}
-	while (left || !done) {
-		for (i = 0; i < HA_GROUP; i++) {
-			bool sent = false;
+	group->left = HA_GROUP;
+}
 
-			if (sends[i])
-				assert_int_equal(ha_test(sends[i], &sent, NULL), 0);
-			if (sent) {
-				sends[i] = NULL;
-				left--;
-			}
+static void test_group(struct group *group)
+{
+	unsigned int i;
+
+	for (i = 0; i < HA_GROUP; i++) {
+		bool sent = false;
+
+		if (group->send[i])
+			assert_int_equal(ha_test(group->send[i], &sent, NULL), 0);
+		if (sent) {
+			group->send[i] = NULL;
+			group->left--;
 		}
-		if (!done)
-			assert_int_equal(ha_test(receive, &done, sizes), 0);
+	}
+	if (!group->done)
+		assert_int_equal(ha_test(group->receive, &group->done, group->sizes), 0);
+}
+
+static void groups(void **state)
+{
+	const uint64_t began_at_ns = inc_now_ns();
+	struct group group = {0};
+	struct flow flow = {0};
+	struct inc_err err;
+	unsigned int i;
+
+	flow_connect(&flow);
+	assert_int_equal(ha_register(flow.send, group.out, sizeof(group.out), HA_NCCL_PTR_HOST, -1,
+				     0, &group.out_region, &err),
+			 0);
+	assert_int_equal(ha_register(flow.receive, group.in, sizeof(group.in), HA_NCCL_PTR_HOST, -1,
+				     0, &group.in_region, &err),
+			 0);
+	post_group(&flow, &group);
+	while (group.left || !group.done) {
+		test_group(&group);
 		assert_false(flow_is_late(began_at_ns));
 	}
 	for (i = 0; i < HA_GROUP; i++) {
-		assert_int_equal(sizes[i], i % 2 ? 4 : 2);
-		assert_int_equal(in[i], 100 + i);
+		assert_int_equal(group.sizes[i], size_in_group(i));
+		assert_int_equal(group.in[i], 100 + i);
 	}
-	ha_deregister(flow.send, out);
-	ha_deregister(flow.receive, into);
+	ha_deregister(flow.send, group.out_region);
+	ha_deregister(flow.receive, group.in_region);
 	flow_disconnect(&flow);
 }
 
