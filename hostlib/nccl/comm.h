@@ -21,6 +21,7 @@
 #include "hostlib/nccl/devices.h"
 #include "hostlib/nccl/handle.h"
 #include "hostlib/nccl/memory.h"
+#include "lib/base/err.h"
 
 struct ha_plugin; /* the process: config, devices, caches, threads */
 struct ha_listener;
