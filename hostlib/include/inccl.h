@@ -202,8 +202,8 @@ struct inccl_communicator_opts {
 	unsigned int message_packets;
 	/* Messages under way at most; packets where message_packets is the default. window *
 	 * message_packets is at most 4096. Fewer where a switch in termination mode holds fewer, or
-	 * another rank can. Default: 256 packets, fewer where the socket's receive buffer holds
-	 * fewer. */
+	 * another rank can. Default: 256 packets, where all switches are in termination mode 512 of
+	 * the soft transport; fewer where the socket's receive buffer holds fewer. */
 	unsigned int window;
 	/* Operations fail when nothing has moved for so long. Default 30000. */
 	unsigned int timeout_ms;

@@ -97,6 +97,9 @@ static unsigned int agree_on_messages(struct inccl_communicator *comm,
 	/* as many packets as were asked for, in messages of what has come of it */
 	comm->window = local->window * asked / comm->message_packets ?: 1;
 	comm->messages = made->messages ?: made->slots;
+	if (made->mode == INC_TREE_TERMINATION && !comm->settings.window &&
+	    comm->window < local->most_packets / comm->message_packets)
+		comm->window = local->most_packets / comm->message_packets;
 	if (made->messages && comm->window > made->messages)
 		comm->window = made->messages;
 	return comm->window * comm->message_packets;

@@ -34,19 +34,22 @@ static int soft_probe(const struct inccl_open_opts *opts, struct inc_err *why)
 	return 0;
 }
 
-static unsigned int choose_window(const struct inccl_open_opts *opts, int rcvbuf)
+static void choose_window(const struct inccl_open_opts *opts, int rcvbuf, struct inccl_local *local)
 {
 	unsigned int packets = INCCL_DEFAULT_WINDOW, fit = rcvbuf / SOFT_RECV_TRUESIZE;
 
-	if (opts->window)
-		return opts->window;
+	local->most_packets = fit < INCCL_MESSAGES_WINDOW ? fit : INCCL_MESSAGES_WINDOW;
+	if (opts->window) {
+		local->window = opts->window;
+		return;
+	}
 	if (packets > fit) {
 		packets = fit;
 		opts->log(opts->log_ctx,
 			  "soft: a receive buffer of %d bytes holds %u packets (net.core.rmem_max)",
 			  rcvbuf, fit);
 	}
-	return packets > opts->message_packets ? packets / opts->message_packets : 1;
+	local->window = packets > opts->message_packets ? packets / opts->message_packets : 1;
 }
 
 static void soft_close(struct inccl_endpoint *ep)
@@ -74,7 +77,7 @@ static int setup_socket(struct soft_endpoint *s, const struct inccl_open_opts *o
 	if (ret)
 		return ret;
 	inet_ntop(AF_INET, &own, text, sizeof(text));
-	local->window = choose_window(opts, s->udp.rcvbuf);
+	choose_window(opts, s->udp.rcvbuf, local);
 	local->udp_port = s->udp.port;
 	local->udp_csum = s->udp.gro;
 	snprintf(local->device, sizeof(local->device), "%s:%u", text, local->udp_port);

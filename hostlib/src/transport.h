@@ -26,8 +26,10 @@
 #include "hostlib/include/inccl.h"
 #include "lib/base/err.h"
 
-/* Packets, where nobody asks for another window: what a veth's ring holds. */
-#define INCCL_DEFAULT_WINDOW 256
+/* Packets, where nobody asks for another window: what a veth's ring holds. Where the switch ends
+ * connections they come many at once, and a window has room for 16 messages. */
+#define INCCL_DEFAULT_WINDOW  256
+#define INCCL_MESSAGES_WINDOW 512
 
 struct inccl_endpoint;
 
@@ -52,7 +54,10 @@ struct inccl_local {
 	bool udp_csum;        /* wants UDP checksums on results */
 	unsigned int payload; /* largest it can do */
 	unsigned int window;  /* messages */
-	char device[64];      /* for people */
+	/* packets under way, where the switch ends connections and nobody asks for a window; not
+	 * fewer than the window has */
+	unsigned int most_packets;
+	char device[64]; /* for people */
 };
 
 /* What the controller says of the other end (its answer). */

@@ -237,6 +237,7 @@ static int verbs_open(const struct inccl_open_opts *opts, struct inccl_endpoint 
 		ret = make_queues(ep, err);
 	if (ret)
 		goto fail;
+	local->most_packets = local->window * opts->message_packets;
 	local->qpn = ep->qp.ibv->qp_num;
 	local->psn = ep->start_psn;
 	local->udp_port = INC_ROCE_UDP_PORT;

@@ -91,7 +91,7 @@ const struct inc_opt job_options[] = {
 	 INC_OPT_NUMBER(struct job, comm_opts.message_packets, 1, INC_MAX_MESSAGE_PACKETS)},
 	{.name = "window",
 	 .value = "W",
-	 .help = "messages under way (default: 256 packets)",
+	 .help = "messages under way (default: 256 packets; 512 in termination mode)",
 	 INC_OPT_NUMBER(struct job, comm_opts.window, 1, INC_MAX_SLOTS)},
 	{.name = "timeout-ms",
 	 .value = "T",

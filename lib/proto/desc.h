@@ -153,7 +153,7 @@ static inline __attribute__((always_inline)) _Bool inc_reduces_floats(__u32 desc
 /* Does it say on the wire that floats are to be added as they are? */
 static inline __attribute__((always_inline)) _Bool inc_desc_is_native(__u32 desc)
 {
-	return INC_DESC_DTYPE(desc) >= INC_DTYPE_NATIVE &&
+	return inc_all_give(desc) && INC_DESC_DTYPE(desc) >= INC_DTYPE_NATIVE &&
 	       INC_DESC_DTYPE(desc) < INC_DTYPE_NATIVE + INC_N_NATIVES;
 }
 

@@ -97,6 +97,10 @@ static void test_other_form(void **state)
 		meet(INC_FLOATS_NATIVE, OF(BROADCAST, integer), 0, NULL);
 		meet(INC_FLOATS_FIXED, OF(BROADCAST, integer), 0, NULL);
 		meet(INC_FLOATS_NATIVE, OF(BROADCAST, native), 0, WRONG);
+		/* what is not added has no form to differ in: it is a type that there is not */
+		meet(INC_FLOATS_FIXED, OF(BROADCAST, native), 0, WRONG);
+		meet(INC_FLOATS_FIXED, OF(ALL_GATHER, native), 0, WRONG);
+		meet(INC_FLOATS_FIXED, OF(BARRIER, native), 0, WRONG);
 	}
 	meet(INC_FLOATS_NATIVE, OF(ALLREDUCE, INC_DTYPE_FIXED), 4, NULL);
 	meet(INC_FLOATS_FIXED, OF(ALLREDUCE, INC_DTYPE_FIXED), 4, NULL);
@@ -105,11 +109,50 @@ static void test_other_form(void **state)
 #undef WRONG
 }
 
+/* The parent answers a sum of floats in the other form, and a child's next message, which comes at
+ * the same time, has it too: one story, and nothing is left behind. */
+static void answer(uint32_t floats, uint32_t mine, uint32_t other)
+{
+	struct loop_message m = {.length = 4, .has_imm = true, .imm = OF(ALLREDUCE, mine)};
+	struct scene s;
+	uint32_t i;
+
+	scene_open_worker(&s);
+	s.conf = scene_conf(2, 2, true);
+	s.conf.floats = floats;
+	s.n = 3;
+	s.has_parent = true;
+	assert_int_equal(inc_term_worker_add(s.w, &s.conf, &s.cm, NULL), 0);
+	assert_int_equal(inc_term_worker_start_comm(s.w, s.cm, NULL), 0);
+	for (i = 0; i < s.n; i++)
+		if (!scene_is_parent(&s, i))
+			assert_true(loop_give(scene_qpn(&s, i), &m));
+	scene_turn(&s);
+	m.imm = OF(ALLREDUCE, other);
+	for (i = 0; i < s.n; i++)
+		assert_true(loop_give(scene_qpn(&s, i), &m));
+	scene_turn(&s);
+	assert_int_equal(s.n_told, 1);
+	assert_non_null(strstr(s.story.text, "floats are to be added"));
+	scene_close(&s);
+}
+
+static void test_other_answer(void **state)
+{
+	for (uint32_t type = 0; type < INC_N_NATIVES; type++) {
+		const uint32_t integer = INC_DTYPE_FLOAT32 + type, native = INC_DTYPE_NATIVE + type;
+
+		answer(INC_FLOATS_NATIVE, native, integer);
+		answer(INC_FLOATS_FIXED, integer, native);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_form),
 		cmocka_unit_test(test_other_form),
+		cmocka_unit_test(test_other_answer),
 	};
 
 	return cmocka_run_group_tests_name("term form", tests, NULL, NULL);

@@ -97,17 +97,13 @@ static void on_message(void *ctx, const struct inc_term_message *m)
 {
 	struct comm_end *end = ctx;
 	struct inc_term_comm *cm = end->cm;
-	const bool native = cm->form.native_floats;
 	struct inc_term_figures before, after;
 	struct inc_term_message heard = *m;
 
-	if (m->has_desc && !inc_desc_from_wire(m->desc, native, &heard.desc)) {
-		if (inc_desc_is_native(m->desc) != native) {
-			end->received++;
-			refuse_floats(end, m);
-			return;
-		}
-		heard.desc = m->desc; /* nothing is added: no type that the node knows */
+	if (m->has_desc && !inc_desc_from_wire(m->desc, cm->form.native_floats, &heard.desc)) {
+		end->received++;
+		refuse_floats(end, m);
+		return;
 	}
 	inc_term_figures(cm->node, &before);
 	inc_term_message(cm->node, end->peer, end->received++, &heard);
