@@ -77,7 +77,6 @@ struct ha_end {
 	uint32_t ready; /* the newest epoch whose path is ready; epoch where there is no standby */
 	bool dual;      /* false: no other path will ever be ready, a trigger fails the comm */
 	bool channel;   /* the control channel lives */
-	bool closing;   /* NCCL has closed */
 	enum ha_cause cause;    /* of the last trigger */
 	uint64_t entered_at_ns; /* of this state */
 	uint64_t told_at_ns;    /* the last word without an answer */

@@ -486,7 +486,6 @@ void ha_receiver_tick(struct ha_receiver *receiver, uint64_t now_ns, struct ha_t
 
 void ha_receiver_close(struct ha_receiver *receiver, uint64_t now_ns, struct ha_todo *todo)
 {
-	receiver->end.closing = true;
 	if (has_ended(receiver))
 		return;
 	if (is_waiting(receiver))

@@ -479,7 +479,6 @@ void ha_sender_tick(struct ha_sender *sender, uint64_t now_ns, struct ha_todo *t
 
 void ha_sender_close(struct ha_sender *sender, uint64_t now_ns, struct ha_todo *todo)
 {
-	sender->end.closing = true;
 	if (has_ended(sender))
 		return;
 	if (count_open(sender))

@@ -94,8 +94,9 @@ static void add_ends(struct world *w, struct list *list)
 		add(list, true, RECEIVER_HEARS, i);
 	add(list, w->up && !w->sender_heard, SENDER_PATH, 0);
 	add(list, w->up && !w->receiver_heard, RECEIVER_PATH, 0);
-	add(list, w->sends_done == shape->messages && !w->sender.end.closing, CLOSE_SEND, 0);
-	add(list, w->receives_done == shape->messages && !w->receiver.end.closing, CLOSE_RECV, 0);
+	add(list, w->sends_done == shape->messages && w->sender.end.state < HA_DONE, CLOSE_SEND, 0);
+	add(list, w->receives_done == shape->messages && w->receiver.end.state < HA_DONE,
+	    CLOSE_RECV, 0);
 }
 
 static void add_faults(const struct world *w, struct list *list)
