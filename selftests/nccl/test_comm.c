@@ -315,6 +315,38 @@ static void gid_moves(void **state)
 	flow_disconnect(&flow);
 }
 
+/* Who aims at a peer that does not answer waits in the kernel, for seconds: data and registrations
+ * go on. */
+static void aiming_waits(void **state)
+{
+	const uint64_t began_at_ns = inc_now_ns();
+	struct ha_region *region;
+	struct flow flow = {0};
+	struct inc_err err;
+	uint8_t more[64];
+
+	flow_connect(&flow);
+	until_standby(&flow, 1, 1);
+	fake_wait_in_rtr(true);
+	fake_port(SEND_DEVICE(0), false);
+	until_failover(&flow, 1);
+	fake_port(SEND_DEVICE(0), true);
+	while (!fake_waiting_in_rtr()) {
+		flow_step(&flow);
+		assert_false(flow_is_late(began_at_ns));
+	}
+	assert_int_equal(ha_register(flow.receive, more, sizeof(more), HA_NCCL_PTR_HOST, -1, 0,
+				     &region, &err),
+			 0);
+	flow_receive(&flow, 100);
+	assert_true(fake_waiting_in_rtr() > 0);
+	ha_deregister(flow.receive, region);
+	fake_wait_in_rtr(false);
+	until_standby(&flow, 0, 2);
+	flow_finish(&flow);
+	flow_disconnect(&flow);
+}
+
 /* The two ends' TCP connection goes, as where a firewall forgets it. */
 static void lose_sockets(void)
 {
@@ -477,6 +509,7 @@ int main(int argc, char **argv)
 		TEST(gid_moves),         TEST(many_failovers),
 		TEST(both_dead),         TEST(close_in_flight),
 		TEST(receiver_lingers),  TEST(socket_lost),
+		TEST(aiming_waits),
 	};
 
 	if (argc > 1)
