@@ -2,7 +2,7 @@
 /*
  * How a path comes up: one machine for the first one (the handshake) and for each standby after it,
  * of both ends. The connecting end leads: it chooses the epoch, the attempt and its rail, and says
- * PATH; the other one answers with its own. Both enter (RTR, RTS) on the worker thread and say
+ * PATH; the other one answers with its own. Both enter (RTR, RTS) on a worker's thread and say
  * PATH_READY. Pure. The caller does what is said and tells what came of it.
  *
  *	leader	 IDLE -> MAKING -> OFFERED -> ENTERING -> ENTERED -> READY
@@ -29,7 +29,7 @@
 #include "hostlib/nccl/word.h"
 
 #define HA_BRINGUP_RETRY_MS   100
-#define HA_BRINGUP_TIMEOUT_MS 5000 /* of one attempt's words; what the worker does has no limit */
+#define HA_BRINGUP_TIMEOUT_MS 5000 /* of one attempt's words; what a worker does has no limit */
 
 #define HA_BRINGUP_STATES(_)                             \
 	_(IDLE, "no path is wanted, or the last failed") \
@@ -49,7 +49,7 @@ enum ha_bringup_state {
 #define HA_BRINGUP_DROP       0x1u  /* the queue pair of this bring-up is of no use: destroy it */
 #define HA_BRINGUP_MAKE       0x2u  /* make one for epoch, attempt, rail: made() or failed() */
 #define HA_BRINGUP_OFFER      0x4u  /* say PATH with its place */
-#define HA_BRINGUP_ENTER      0x8u  /* let the worker aim it at peer: entered() or failed() */
+#define HA_BRINGUP_ENTER      0x8u  /* let a worker aim it at peer: entered() or failed() */
 #define HA_BRINGUP_SAY_READY  0x10u /* say PATH_READY */
 #define HA_BRINGUP_SAY_FAILED 0x20u /* say PATH_FAILED */
 #define HA_BRINGUP_UP         0x40u /* the path is ready: ha_*_path(up) */

@@ -30,17 +30,17 @@
 	_(bool, rto_adaptive, "HA_NCCL_RTO_ADAPTIVE", "", 0, 0, 1,                              \
 	  "three recoveries in a row that were quick make the RTO longer, by half")             \
 	_(uint32_t, poll_batch, "HA_NCCL_POLL_BATCH", "completions", 32, 1, 4096,               \
-	  "that the progress thread takes of a comm at once")                                   \
+	  "that the progress thread takes of a comm's path at once")                            \
 	_(uint32_t, idle_spin_threshold, "HA_NCCL_IDLE_SPIN_THRESHOLD", "rounds", 1000, 0,      \
 	  1000000000, "without work until the progress thread sleeps")                          \
 	_(uint32_t, poll_standby_interval, "HA_NCCL_POLL_STANDBY_INTERVAL", "rounds", 100, 1,   \
 	  1000000, "between looks at the standby")                                              \
 	_(uint32_t, test_max_poll, "HA_NCCL_TEST_MAX_POLL", "completions", 32, 1, 4096,         \
-	  "that one test() takes at most")                                                      \
+	  "that one test() takes of the comm's path at most")                                   \
 	_(uint32_t, expected_channels, "HA_NCCL_EXPECTED_CHANNELS", "", 16, 1, 1024,            \
 	  "channels of the job; of the budget of comms")                                        \
 	_(uint32_t, wr_per_conn, "HA_NCCL_WR_PER_CONN", "work requests", 64, 1, 65536,          \
-	  "of a connection; of the budget of comms")                                            \
+	  "of a connection; of the budget of comms alone")                                      \
 	_(uint32_t, max_recvs, "HA_NCCL_MAX_RECVS", "", HA_GROUP, 1, HA_GROUP,                  \
 	  "receives that NCCL may group in one; also of the budget of comms")                   \
 	_(int, gid_index, "NCCL_IB_GID_INDEX", "", -1, -1, 255,                                 \
