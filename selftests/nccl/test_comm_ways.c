@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -174,14 +176,88 @@ static void no_socket(void **state)
 	flow_disconnect(&flow);
 }
 
+/* ---- calls that the device refuses ---- */
+
+static const enum fake_call of_a_path[] = {FAKE_CREATE_CQ, FAKE_REG_MR, FAKE_CREATE_QP,
+					   FAKE_TO_INIT,   FAKE_TO_RTR, FAKE_TO_RTS,
+					   FAKE_POST_RECV}; /* last */
+
+#define N_OF_A_PATH (sizeof(of_a_path) / sizeof(of_a_path[0]))
+
+/* Each call of the first path, at either end: the comm comes up all the same, or the end says why
+ * not. Nobody waits for ever, and nothing is left. */
+static void refused_at_first(void **state)
+{
+	unsigned int i, times, up = 0;
+
+	for (i = 0; i < N_OF_A_PATH; i++) {
+		for (times = 1; times <= 4; times++) {
+			struct flow flow = {0};
+
+			fake_refuse(of_a_path[i], ENOMEM, times);
+			if (flow_try_to_connect(&flow)) {
+				flow_receive(&flow, 20);
+				flow_finish(&flow);
+				up++;
+			}
+			fake_refuse(of_a_path[i], 0, 0);
+			flow_disconnect(&flow);
+		}
+	}
+	assert_true(up > 0);
+}
+
+/* Each call of a standby, again and again: it comes up once they are allowed. */
+static void refused_standby(void **state)
+{
+	struct flow flow = {0};
+	unsigned int i, epoch = 0;
+
+	flow_connect(&flow);
+	for (i = 0; of_a_path[i] != FAKE_POST_RECV; i++) { /* the path in use needs them, too */
+		until_standby(&flow, epoch % 2 ? RAIL_0 : RAIL_1, epoch + 1);
+		fake_refuse(of_a_path[i], ENOMEM, UINT_MAX);
+		fake_port(epoch % 2 ? RAIL_1 : RAIL_0, false);
+		epoch++;
+		until_failover(&flow, epoch);
+		flow_until_logged(&flow, "no path for epoch", 2 * i + 2);
+		fake_refuse(of_a_path[i], 0, 0);
+		fake_port(epoch % 2 ? RAIL_0 : RAIL_1, true);
+		flow_receive(&flow, 50);
+	}
+	flow_finish(&flow);
+	assert_int_equal(flow.failed, 0);
+	flow_disconnect(&flow);
+}
+
+/* A payload or a description that the queue pair does not take is a failure of the path. */
+static void refused_post(void **state)
+{
+	struct flow flow = {0};
+	unsigned int epoch;
+
+	flow_connect(&flow);
+	for (epoch = 1; epoch <= 20; epoch++) {
+		until_standby(&flow, epoch % 2 ? RAIL_1 : RAIL_0, epoch);
+		flow_receive(&flow, 20);
+		fake_refuse(FAKE_POST_SEND, ENOMEM, 1);
+		until_failover(&flow, epoch);
+	}
+	flow_finish(&flow);
+	assert_int_equal(flow.failed, 0);
+	flow_disconnect(&flow);
+}
+
 #define TEST(name, settings) \
 	cmocka_unit_test_setup_teardown(name, open_##settings, close_##settings)
 
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(goes_back, failback),    TEST(stays, default),     TEST(single_path, single),
-		TEST(waits_longer, adaptive), TEST(no_socket, default),
+		TEST(goes_back, failback),      TEST(stays, default),
+		TEST(single_path, single),      TEST(waits_longer, adaptive),
+		TEST(no_socket, default),       TEST(refused_at_first, default),
+		TEST(refused_standby, default), TEST(refused_post, default),
 	};
 
 	if (argc > 1)
