@@ -350,8 +350,12 @@ static void adapt_rto(struct ha_comm *comm, uint64_t took_ns)
 	if (!comm->config.rto_adaptive || comm->quick_recoveries < QUICK_RECOVERIES)
 		return;
 	comm->quick_recoveries = 0;
-	if (*rto_ns < RTO_MAX_NS)
-		*rto_ns = *rto_ns * 3 / 2 < RTO_MAX_NS ? *rto_ns * 3 / 2 : RTO_MAX_NS;
+	if (*rto_ns >= RTO_MAX_NS)
+		return;
+	*rto_ns = *rto_ns * 3 / 2 < RTO_MAX_NS ? *rto_ns * 3 / 2 : RTO_MAX_NS;
+	ha_say(comm->plugin, HA_LOG_INFO,
+	       "%s: %u quick recoveries: HA_NCCL_RTO_MS is now %llu for it", comm->what,
+	       QUICK_RECOVERIES, (unsigned long long)(*rto_ns / INC_NSEC_PER_MSEC));
 }
 
 static void tell_story(struct ha_comm *comm)

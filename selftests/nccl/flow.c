@@ -64,7 +64,8 @@ static void pair_rails(void)
 	for (i = 0; i < 4; i++) {
 		assert_string_equal(devices->device[i].rail[0].device->name,
 				    ((const char *[]){"fake0", "fake1", "fake2", "fake3"})[i]);
-		devices->device[i].rail[1] = devices->device[i ^ 1].rail[0];
+		if (devices->device[i].rail[1].device) /* each has as many references as before */
+			devices->device[i].rail[1] = devices->device[i ^ 1].rail[0];
 	}
 }
 
@@ -109,7 +110,7 @@ static struct ha_region *register_memory(struct ha_comm *comm, void *memory)
 	return region;
 }
 
-void flow_connect(struct flow *flow)
+bool flow_try_to_connect(struct flow *flow)
 {
 	const uint64_t began_at_ns = inc_now_ns();
 	static struct ha_handle handle; /* of the listener that is used at the time */
@@ -121,9 +122,9 @@ void flow_connect(struct flow *flow)
 	carried = handle;
 	while (!flow->send || !flow->receive) {
 		if (!flow->send && ha_connect(flow_plugin, 0, &carried, -1, &flow->send, &err))
-			fail_msg("%s", err.msg);
+			return false;
 		if (!flow->receive && ha_accept(flow->listener, &flow->receive, &err))
-			fail_msg("%s", err.msg);
+			return false;
 		assert_false(flow_is_late(began_at_ns));
 		sched_yield();
 	}
@@ -131,14 +132,24 @@ void flow_connect(struct flow *flow)
 	flow->in = calloc(FLOW_DEPTH, FLOW_MAX_BYTES);
 	flow->out_region = register_memory(flow->send, flow->out);
 	flow->in_region = register_memory(flow->receive, flow->in);
+	return true;
+}
+
+void flow_connect(struct flow *flow)
+{
+	assert_true(flow_try_to_connect(flow));
 }
 
 void flow_disconnect(struct flow *flow)
 {
-	ha_deregister(flow->send, flow->out_region);
-	ha_deregister(flow->receive, flow->in_region);
-	ha_comm_close(flow->send);
-	ha_comm_close(flow->receive);
+	if (flow->out_region)
+		ha_deregister(flow->send, flow->out_region);
+	if (flow->in_region)
+		ha_deregister(flow->receive, flow->in_region);
+	if (flow->send)
+		ha_comm_close(flow->send);
+	if (flow->receive)
+		ha_comm_close(flow->receive);
 	free(flow->out);
 	free(flow->in);
 	if (flow->listener)

@@ -53,6 +53,8 @@ struct flow {
 
 /* A listener, if flow->listener is not one already, and a comm that is up. */
 void flow_connect(struct flow *flow);
+/* False: an end says that there will be none. What there is of it is flow_disconnect()'s. */
+bool flow_try_to_connect(struct flow *flow);
 void flow_disconnect(struct flow *flow);
 /* Goes on with what can go on: once. */
 void flow_step(struct flow *flow);

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Comms as test_comm.c has them, with settings that are not the default, and without the channel
+ * that they usually talk on.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include "hostlib/nccl/comm_priv.h"
+#include "lib/base/clock.h"
+#include "selftests/fake_rc/fake_rc.h"
+#include "selftests/nccl/flow.h"
+
+#define RAIL_0 0 /* the sender's devices */
+#define RAIL_1 1
+
+static int open_with(const char *key, const char *value)
+{
+	setenv(key, value, 1);
+	flow_open();
+	return 0;
+}
+
+static int close_without(const char *key)
+{
+	flow_close();
+	unsetenv(key);
+	return 0;
+}
+
+#define WITH(key, value, name)                \
+	static int open_##name(void **state)  \
+	{                                     \
+		return open_with(key, value); \
+	}                                     \
+	static int close_##name(void **state) \
+	{                                     \
+		return close_without(key);    \
+	}
+
+WITH("HA_NCCL_FAILBACK", "1", failback)
+WITH("HA_NCCL_ENABLE_BACKUP", "0", single)
+WITH("HA_NCCL_RTO_ADAPTIVE", "1", adaptive)
+WITH("HA_NCCL_FAILBACK", "0", default)
+
+static void until_standby(struct flow *flow, unsigned int rail, unsigned int epoch)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "fake%u stands by for epoch %u", rail, epoch);
+	flow_until_logged(flow, text, 1);
+}
+
+static void until_failover(struct flow *flow, unsigned int epoch)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "epoch %u, ", epoch);
+	flow_until_logged(flow, text, 2);
+}
+
+/* The first rail is used again as soon as it is up, once, and nothing is left of the traffic. */
+static void goes_back(void **state)
+{
+	struct flow flow = {0};
+
+	flow_connect(&flow);
+	until_standby(&flow, RAIL_1, 1);
+	flow_receive(&flow, 100);
+	fake_port(RAIL_0, false);
+	until_failover(&flow, 1);
+	flow_receive(&flow, 100);
+	assert_int_equal(flow_logged("cause failback"), 0);
+	fake_port(RAIL_0, true);
+	until_failover(&flow, 2);
+	assert_int_equal(flow_logged("cause failback"), 1);
+	until_standby(&flow, RAIL_1, 3);
+	flow_receive(&flow, 500);
+	assert_int_equal(flow_logged("failover"), 4);
+	flow_finish(&flow);
+	assert_int_equal(flow.failed, 0);
+	flow_disconnect(&flow);
+}
+
+/* Without the key it stays where it is. */
+static void stays(void **state)
+{
+	struct flow flow = {0};
+
+	flow_connect(&flow);
+	until_standby(&flow, RAIL_1, 1);
+	fake_port(RAIL_0, false);
+	until_failover(&flow, 1);
+	fake_port(RAIL_0, true);
+	until_standby(&flow, RAIL_0, 2);
+	flow_receive(&flow, 500);
+	assert_int_equal(flow_logged("failover"), 2);
+	flow_finish(&flow);
+	flow_disconnect(&flow);
+}
+
+/* There is no other path: both ends fail, in the time that the device takes to give up. */
+static void single_path(void **state)
+{
+	const uint64_t most_ns = 5ull * FLOW_RTO_MS * INC_NSEC_PER_MSEC;
+	struct flow flow = {0};
+	uint64_t began_at_ns;
+
+	flow_connect(&flow);
+	flow_receive(&flow, 500);
+	assert_int_equal(flow_logged("stands by"), 0);
+	fake_faults(RAIL_0, FAKE_CUT);
+	began_at_ns = inc_now_ns();
+	while (!flow.send_error || !flow.receive_error || flow.received != flow.asked ||
+	       flow.acknowledged != flow.sent) {
+		flow_step(&flow);
+		assert_true(inc_now_ns() - began_at_ns < most_ns);
+	}
+	assert_int_equal(flow_logged("failover"), 0);
+	flow_disconnect(&flow);
+}
+
+/* Three recoveries under 100 ms in a row: a time-out waits half as long again. */
+static void waits_longer(void **state)
+{
+	struct flow flow = {0};
+	unsigned int epoch;
+
+	flow_connect(&flow);
+	for (epoch = 1; flow_logged("HA_NCCL_RTO_MS is now 1500 for it") < 2; epoch++) {
+		const unsigned int rail = (epoch - 1) % 2;
+
+		assert_true(epoch < 12); /* a busy machine has slow ones among them */
+		until_standby(&flow, !rail, epoch);
+		fake_port(rail, false);
+		until_failover(&flow, epoch);
+		fake_port(rail, true);
+	}
+	assert_true(epoch > 3);
+	flow_finish(&flow);
+	flow_disconnect(&flow);
+}
+
+/* The socket is no more: words go by the standby, and paths come up by the one in use. */
+static void no_socket(void **state)
+{
+	struct flow flow = {0};
+	unsigned int epoch;
+
+	flow_connect(&flow);
+	until_standby(&flow, RAIL_1, 1);
+	flow_receive(&flow, 100);
+	pthread_mutex_lock(&flow.send->lock);
+	assert_int_equal(shutdown(flow.send->socket.fd, SHUT_RDWR), 0);
+	pthread_mutex_unlock(&flow.send->lock);
+	flow_until_logged(&flow, "socket: ", 2);
+	for (epoch = 1; epoch <= 6; epoch++) {
+		const unsigned int rail = (epoch - 1) % 2;
+
+		until_standby(&flow, !rail, epoch);
+		flow_receive(&flow, 50);
+		fake_port(rail, false);
+		until_failover(&flow, epoch);
+		fake_port(rail, true);
+	}
+	flow_finish(&flow);
+	assert_int_equal(flow.failed, 0);
+	flow_disconnect(&flow);
+}
+
+/* ---- calls that the device refuses ---- */
+
+static const enum fake_call of_a_path[] = {FAKE_CREATE_CQ, FAKE_REG_MR, FAKE_CREATE_QP,
+					   FAKE_TO_INIT,   FAKE_TO_RTR, FAKE_TO_RTS,
+					   FAKE_POST_RECV}; /* last */
+
+#define N_OF_A_PATH (sizeof(of_a_path) / sizeof(of_a_path[0]))
+
+/* Each call of the first path, at either end: the comm comes up all the same, or the end says why
+ * not. Nobody waits for ever, and nothing is left. */
+static void refused_at_first(void **state)
+{
+	unsigned int i, times, up = 0;
+
+	for (i = 0; i < N_OF_A_PATH; i++) {
+		for (times = 1; times <= 4; times++) {
+			struct flow flow = {0};
+
+			fake_refuse(of_a_path[i], ENOMEM, times);
+			if (flow_try_to_connect(&flow)) {
+				flow_receive(&flow, 20);
+				flow_finish(&flow);
+				up++;
+			}
+			fake_refuse(of_a_path[i], 0, 0);
+			flow_disconnect(&flow);
+		}
+	}
+	assert_true(up > 0);
+}
+
+/* Each call of a standby, again and again: it comes up once they are allowed. */
+static void refused_standby(void **state)
+{
+	struct flow flow = {0};
+	unsigned int i, epoch = 0;
+
+	flow_connect(&flow);
+	for (i = 0; of_a_path[i] != FAKE_POST_RECV; i++) { /* the path in use needs them, too */
+		until_standby(&flow, epoch % 2 ? RAIL_0 : RAIL_1, epoch + 1);
+		fake_refuse(of_a_path[i], ENOMEM, UINT_MAX);
+		fake_port(epoch % 2 ? RAIL_1 : RAIL_0, false);
+		epoch++;
+		until_failover(&flow, epoch);
+		flow_until_logged(&flow, "no path for epoch", 2 * i + 2);
+		fake_refuse(of_a_path[i], 0, 0);
+		fake_port(epoch % 2 ? RAIL_0 : RAIL_1, true);
+		flow_receive(&flow, 50);
+	}
+	flow_finish(&flow);
+	assert_int_equal(flow.failed, 0);
+	flow_disconnect(&flow);
+}
+
+/* A payload or a description that the queue pair does not take is a failure of the path. */
+static void refused_post(void **state)
+{
+	struct flow flow = {0};
+	unsigned int epoch;
+
+	flow_connect(&flow);
+	for (epoch = 1; epoch <= 20; epoch++) {
+		until_standby(&flow, epoch % 2 ? RAIL_1 : RAIL_0, epoch);
+		flow_receive(&flow, 20);
+		fake_refuse(FAKE_POST_SEND, ENOMEM, 1);
+		until_failover(&flow, epoch);
+	}
+	flow_finish(&flow);
+	assert_int_equal(flow.failed, 0);
+	flow_disconnect(&flow);
+}
+
+#define TEST(name, settings) \
+	cmocka_unit_test_setup_teardown(name, open_##settings, close_##settings)
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(goes_back, failback),      TEST(stays, default),
+		TEST(single_path, single),      TEST(waits_longer, adaptive),
+		TEST(no_socket, default),       TEST(refused_at_first, default),
+		TEST(refused_standby, default), TEST(refused_post, default),
+	};
+
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
