@@ -18,7 +18,6 @@
 #include <unistd.h>
 #include "hostlib/nccl/abi.h"
 #include "lib/base/clock.h"
-#include "selftests/descriptors.h"
 #include "selftests/fake_rc/fake_rc.h"
 #include "selftests/nccl/flow.h"
 
@@ -347,43 +346,6 @@ static void aiming_waits(void **state)
 	flow_disconnect(&flow);
 }
 
-/* The two ends' TCP connection goes, as where a firewall forgets it. */
-static void lose_sockets(void)
-{
-	struct sockaddr_storage peer;
-	socklen_t size;
-	int fd;
-
-	for (fd = 0; fd < (int)open_descriptors() + 64; fd++) {
-		size = sizeof(peer);
-		if (!getpeername(fd, (struct sockaddr *)&peer, &size))
-			assert_int_equal(shutdown(fd, SHUT_RDWR), 0);
-	}
-}
-
-/* Words then go by the standby, and where there is none by the path in use. */
-static void socket_lost(void **state)
-{
-	struct flow flow = {0};
-
-	flow_connect(&flow);
-	until_standby(&flow, 1, 1);
-	flow_receive(&flow, 100);
-	lose_sockets();
-	flow_until_logged(&flow, ": socket: ", 2);
-	fake_port(SEND_DEVICE(0), false);
-	until_failover(&flow, 1);
-	flow_receive(&flow, 100);
-	fake_port(SEND_DEVICE(0), true);
-	until_standby(&flow, 0, 2);
-	fake_port(SEND_DEVICE(1), false);
-	until_failover(&flow, 2);
-	flow_receive(&flow, 100);
-	flow_finish(&flow);
-	assert_int_equal(flow.failed, 0);
-	flow_disconnect(&flow);
-}
-
 /* 200 epochs; how each ends takes turns. */
 static void many_failovers(void **state)
 {
@@ -508,8 +470,7 @@ int main(int argc, char **argv)
 		TEST(all_lost),          TEST(port_down),
 		TEST(gid_moves),         TEST(many_failovers),
 		TEST(both_dead),         TEST(close_in_flight),
-		TEST(receiver_lingers),  TEST(socket_lost),
-		TEST(aiming_waits),
+		TEST(receiver_lingers),  TEST(aiming_waits),
 	};
 
 	if (argc > 1)
