@@ -312,3 +312,33 @@ void flow_until_logged(struct flow *flow, const char *text, unsigned int n)
 		must_go_on(flow, began_at_ns);
 	}
 }
+
+void flow_until_standby(struct flow *flow, unsigned int rail, unsigned int epoch)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "fake%u stands by for epoch %u", FLOW_SENDER(rail), epoch);
+	flow_until_logged(flow, text, 1);
+}
+
+void flow_until_failover(struct flow *flow, unsigned int epoch)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "epoch %u, ", epoch);
+	flow_until_logged(flow, text, 2);
+	assert_int_equal(flow_logged(text), 2);
+}
+
+void flow_until_failed(struct flow *flow)
+{
+	const uint64_t began_at_ns = inc_now_ns();
+
+	while (!flow->send_error || !flow->receive_error || flow->received != flow->asked ||
+	       flow->acknowledged != flow->sent) {
+		flow_step(flow);
+		assert_true(inc_now_ns() - began_at_ns < 5ull * FLOW_RTO_MS * INC_NSEC_PER_MSEC);
+	}
+	assert_true(flow->failed > 0);
+	assert_true(flow->send_error < 0 && flow->receive_error < 0);
+}

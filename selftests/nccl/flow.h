@@ -20,7 +20,11 @@
 
 /* ---- the process ---------------------------------------------------------------------------- */
 
-/* What test_comm.c's settings are, in the environment before the plugin is opened. */
+/* Devices, by rail. */
+#define FLOW_SENDER(rail)   (rail)
+#define FLOW_RECEIVER(rail) (2 + (rail))
+
+/* The settings of all tests, in the environment before the plugin is opened. */
 #define FLOW_RTO_MS       1000
 #define FLOW_HEARTBEAT_MS 50
 
@@ -64,6 +68,13 @@ void flow_receive(struct flow *flow, unsigned int n);
 void flow_finish(struct flow *flow);
 /* While the flow goes on, until so many lines of the log have the text. */
 void flow_until_logged(struct flow *flow, const char *text, unsigned int n);
+
+/* Until the sender says that it has a standby on this rail for this epoch. */
+void flow_until_standby(struct flow *flow, unsigned int rail, unsigned int epoch);
+/* Until each end has told of the failover to this epoch, once. */
+void flow_until_failover(struct flow *flow, unsigned int epoch);
+/* Until each end and each request has failed: 5 times HA_NCCL_RTO_MS at most. */
+void flow_until_failed(struct flow *flow);
 
 bool flow_is_late(uint64_t began_at_ns); /* FLOW_PATIENCE_S have passed */
 

@@ -21,10 +21,6 @@
 #include "selftests/fake_rc/fake_rc.h"
 #include "selftests/nccl/flow.h"
 
-/* Devices, by rail. */
-#define SEND_DEVICE(rail)    (rail)
-#define RECEIVE_DEVICE(rail) (2 + (rail))
-
 static int open_plugin(void **state)
 {
 	flow_open();
@@ -35,25 +31,6 @@ static int close_plugin(void **state)
 {
 	flow_close();
 	return 0;
-}
-
-/* Where the sender of the one comm has its standby for this epoch. */
-static void until_standby(struct flow *flow, unsigned int rail, unsigned int epoch)
-{
-	char text[64];
-
-	snprintf(text, sizeof(text), "fake%u stands by for epoch %u", SEND_DEVICE(rail), epoch);
-	flow_until_logged(flow, text, 1);
-}
-
-/* Each end says so once. */
-static void until_failover(struct flow *flow, unsigned int epoch)
-{
-	char text[64];
-
-	snprintf(text, sizeof(text), "epoch %u, ", epoch);
-	flow_until_logged(flow, text, 2);
-	assert_int_equal(flow_logged(text), 2);
 }
 
 /* ---- without faults ------------------------------------------------------------------------- */
@@ -236,10 +213,10 @@ static void leave_rail(unsigned int device, unsigned int faults)
 	struct flow flow = {0};
 
 	flow_connect(&flow);
-	until_standby(&flow, 1, 1);
+	flow_until_standby(&flow, 1, 1);
 	flow_receive(&flow, 100);
 	fake_faults(device, faults);
-	until_failover(&flow, 1);
+	flow_until_failover(&flow, 1);
 	flow_receive(&flow, 100);
 	fake_faults(device, 0);
 	fake_let_go(device);
@@ -251,27 +228,27 @@ static void leave_rail(unsigned int device, unsigned int faults)
 
 static void acks_lost(void **state)
 {
-	leave_rail(SEND_DEVICE(0), FAKE_LOSE_ACKS_IN);
+	leave_rail(FLOW_SENDER(0), FAKE_LOSE_ACKS_IN);
 }
 
 static void data_lost(void **state)
 {
-	leave_rail(SEND_DEVICE(0), FAKE_LOSE_REQUESTS_OUT);
+	leave_rail(FLOW_SENDER(0), FAKE_LOSE_REQUESTS_OUT);
 }
 
 static void descriptions_lost(void **state)
 {
-	leave_rail(RECEIVE_DEVICE(0), FAKE_LOSE_REQUESTS_OUT);
+	leave_rail(FLOW_RECEIVER(0), FAKE_LOSE_REQUESTS_OUT);
 }
 
 static void data_late(void **state)
 {
-	leave_rail(SEND_DEVICE(0), FAKE_HOLD_OUT);
+	leave_rail(FLOW_SENDER(0), FAKE_HOLD_OUT);
 }
 
 static void all_lost(void **state)
 {
-	leave_rail(RECEIVE_DEVICE(0), FAKE_CUT);
+	leave_rail(FLOW_RECEIVER(0), FAKE_CUT);
 }
 
 /* The device says so: nobody waits for a timer. */
@@ -281,19 +258,19 @@ static void port_down(void **state)
 	uint64_t began_at_ns;
 
 	flow_connect(&flow);
-	until_standby(&flow, 1, 1);
+	flow_until_standby(&flow, 1, 1);
 	flow_receive(&flow, 100);
 	began_at_ns = inc_now_ns();
-	fake_port(SEND_DEVICE(0), false);
-	until_failover(&flow, 1);
+	fake_port(FLOW_SENDER(0), false);
+	flow_until_failover(&flow, 1);
 	assert_true(flow_logged("port down") >= 1);
 	print_message("# port down to flowing: %llu us\n",
 		      (unsigned long long)((inc_now_ns() - began_at_ns) / 1000));
 	flow_receive(&flow, 100);
 	/* a second try at the first rail's time */
 	began_at_ns = inc_now_ns();
-	fake_port(SEND_DEVICE(0), true);
-	until_standby(&flow, 0, 2);
+	fake_port(FLOW_SENDER(0), true);
+	flow_until_standby(&flow, 0, 2);
 	assert_true(inc_now_ns() - began_at_ns < INC_NSEC_PER_SEC);
 	flow_finish(&flow);
 	flow_disconnect(&flow);
@@ -304,11 +281,11 @@ static void gid_moves(void **state)
 	struct flow flow = {0};
 
 	flow_connect(&flow);
-	until_standby(&flow, 1, 1);
+	flow_until_standby(&flow, 1, 1);
 	flow_receive(&flow, 100);
-	fake_move_gid(SEND_DEVICE(0));
-	until_failover(&flow, 1);
-	until_standby(&flow, 0, 2);
+	fake_move_gid(FLOW_SENDER(0));
+	flow_until_failover(&flow, 1);
+	flow_until_standby(&flow, 0, 2);
 	flow_receive(&flow, 100);
 	flow_finish(&flow);
 	flow_disconnect(&flow);
@@ -358,14 +335,14 @@ static void many_failovers(void **state)
 	for (epoch = 1; epoch <= 200; epoch++) {
 		const unsigned int rail = (epoch - 1) % 2;
 
-		until_standby(&flow, !rail, epoch);
+		flow_until_standby(&flow, !rail, epoch);
 		flow_receive(&flow, 20);
-		device = epoch % 3 ? SEND_DEVICE(rail) : RECEIVE_DEVICE(rail);
+		device = epoch % 3 ? FLOW_SENDER(rail) : FLOW_RECEIVER(rail);
 		if (epoch % 8)
 			fake_port(device, false);
 		else
 			fake_faults(device, faults[epoch / 8 % 4]);
-		until_failover(&flow, epoch);
+		flow_until_failover(&flow, epoch);
 		fake_faults(device, 0);
 		fake_let_go(device);
 		fake_port(device, true);
@@ -380,24 +357,15 @@ static void many_failovers(void **state)
 /* Every request ends, with an error, in bounded time. */
 static void both_dead(void **state)
 {
-	const uint64_t most_ns = 5ull * FLOW_RTO_MS * INC_NSEC_PER_MSEC;
 	struct flow flow = {0};
-	uint64_t began_at_ns;
 	unsigned int i;
 
 	flow_connect(&flow);
-	until_standby(&flow, 1, 1);
+	flow_until_standby(&flow, 1, 1);
 	flow_receive(&flow, 100);
 	for (i = 0; i < 4; i++)
 		fake_faults(i, FAKE_CUT);
-	began_at_ns = inc_now_ns();
-	while (!flow.send_error || !flow.receive_error || flow.received != flow.asked ||
-	       flow.acknowledged != flow.sent) {
-		flow_step(&flow);
-		assert_true(inc_now_ns() - began_at_ns < most_ns);
-	}
-	assert_true(flow.failed > 0);
-	assert_true(flow.send_error < 0 && flow.receive_error < 0);
+	flow_until_failed(&flow);
 	assert_true(flow_logged("failed in epoch") == 2);
 	flow_disconnect(&flow);
 }
@@ -426,10 +394,10 @@ static void receiver_lingers(void **state)
 	struct flow flow = {0};
 
 	flow_connect(&flow);
-	until_standby(&flow, 1, 1);
+	flow_until_standby(&flow, 1, 1);
 	flow_receive(&flow, 100);
 	flow_finish(&flow);
-	fake_faults(SEND_DEVICE(0), FAKE_LOSE_ACKS_IN);
+	fake_faults(FLOW_SENDER(0), FAKE_LOSE_ACKS_IN);
 	while (flow.asked == flow.received)
 		flow_step(&flow);
 	flow.quiet = true;
@@ -450,7 +418,7 @@ static void receiver_lingers(void **state)
 		assert_false(flow_is_late(began_at_ns));
 		sched_yield();
 	}
-	fake_faults(SEND_DEVICE(0), 0);
+	fake_faults(FLOW_SENDER(0), 0);
 	ha_deregister(flow.send, flow.out_region);
 	ha_comm_close(flow.send);
 	free(flow.out);
