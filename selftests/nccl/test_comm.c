@@ -302,11 +302,11 @@ static void aiming_waits(void **state)
 	uint8_t more[64];
 
 	flow_connect(&flow);
-	until_standby(&flow, 1, 1);
+	flow_until_standby(&flow, 1, 1);
 	fake_wait_in_rtr(true);
-	fake_port(SEND_DEVICE(0), false);
-	until_failover(&flow, 1);
-	fake_port(SEND_DEVICE(0), true);
+	fake_port(FLOW_SENDER(0), false);
+	flow_until_failover(&flow, 1);
+	fake_port(FLOW_SENDER(0), true);
 	while (!fake_waiting_in_rtr()) {
 		flow_step(&flow);
 		assert_false(flow_is_late(began_at_ns));
@@ -318,7 +318,7 @@ static void aiming_waits(void **state)
 	assert_true(fake_waiting_in_rtr() > 0);
 	ha_deregister(flow.receive, region);
 	fake_wait_in_rtr(false);
-	until_standby(&flow, 0, 2);
+	flow_until_standby(&flow, 0, 2);
 	flow_finish(&flow);
 	flow_disconnect(&flow);
 }
