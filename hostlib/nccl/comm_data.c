@@ -51,11 +51,14 @@ static int isend(struct ha_comm *comm, void *data, size_t bytes, int tag, struct
 int ha_isend(struct ha_comm *comm, void *data, size_t bytes, int tag, struct ha_region *region,
 	     struct ha_request **out)
 {
+	const uint32_t most = comm->device->max_message_bytes;
 	int ret;
 
 	*out = NULL;
 	if (!comm->sends || bytes > UINT32_MAX || (bytes && !region))
 		return -EINVAL;
+	if (most && bytes > most)
+		return -EMSGSIZE;
 	if (pthread_mutex_trylock(&comm->lock))
 		return 0;
 	ret = isend(comm, data, bytes, tag, region, out);
