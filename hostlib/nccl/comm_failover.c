@@ -77,7 +77,8 @@ static void take_word(struct ha_comm *comm, const struct ha_word *word, struct h
 		ha_comm_bringup(comm, ha_bringup_word(&comm->bringup, word, now_ns), now_ns);
 		break;
 	case HA_WORD_PING:
-		if (up)
+		/* a peer that has not heard of the end finds out by the silence */
+		if (up && comm->end->state != HA_FAILED)
 			answer_ping(comm, path);
 		return;
 	case HA_WORD_PONG:
