@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <errno.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -189,6 +190,9 @@ static void says_why_broken(void **state)
 
 	flow_connect(&flow);
 	until_standby(&flow, RAIL_1, 1);
+	fake_refuse(FAKE_CREATE_QP, ENOMEM, UINT_MAX);
+	fake_port(RAIL_1, false);
+	flow_until_logged(&flow, "no path for epoch 1", 1);
 	for (i = 0; i < 4; i++)
 		fake_faults(i, FAKE_CUT);
 	while (flow_logged("failed in epoch") < 2) {
@@ -196,7 +200,8 @@ static void says_why_broken(void **state)
 		assert_false(flow_is_late(began_at_ns));
 	}
 	assert_true(flow_logged("no other path is ready") >= 1);
-	assert_true(flow_logged("error completion") >= 1);
+	assert_true(flow_logged("cause error completion, and no other") >= 1);
+	fake_refuse(FAKE_CREATE_QP, 0, 0);
 	flow_disconnect(&flow);
 }
 
