@@ -307,6 +307,9 @@ static int post(struct ha_comm *comm, unsigned int index)
 
 	if (!comm->path || comm->path->epoch != comm->end->epoch)
 		return -ENOTCONN;
+	/* the other rail's device may know it */
+	if (ha_comm_refused(region, comm->path->rail))
+		return -EACCES;
 	if (!ha_comm_knows(region, comm->path->rail))
 		return 1;
 	return comm->sends ? post_payload(comm, index) : post_description(comm, index);

@@ -17,6 +17,11 @@ bool ha_comm_knows(const struct ha_region *region, unsigned int rail)
 	return !region || known_region(region)->known[rail];
 }
 
+bool ha_comm_refused(const struct ha_region *region, unsigned int rail)
+{
+	return region && known_region(region)->refused[rail];
+}
+
 /* ---- the worker's --------------------------------------------------------------------------- */
 
 static unsigned int rails(const struct ha_comm *comm)
