@@ -54,6 +54,7 @@ void ha_comm_close(struct ha_comm *comm);
 /* dmabuf_fd -1: none. -EOPNOTSUPP: a kind of memory that the devices cannot do. */
 int ha_register(struct ha_comm *comm, void *address, size_t bytes, int type, int dmabuf_fd,
 		uint64_t dmabuf_offset, struct ha_region **out, struct inc_err *err);
+/* Memory that a request uses stays registered until the comm has ended. */
 void ha_deregister(struct ha_comm *comm, struct ha_region *region);
 
 /* 0 with *out NULL: no room, no matching receive, or a failover is under way: later. */

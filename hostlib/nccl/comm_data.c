@@ -5,10 +5,16 @@
 #include "hostlib/nccl/comm_priv.h"
 #include "lib/base/clock.h"
 
-static bool is_ready(struct ha_comm *comm, const struct ha_region *region)
+static bool is_ready(struct ha_comm *comm, const struct ha_region *region, uint64_t now_ns)
 {
 	if (comm->path && ha_comm_knows(region, comm->path->rail))
 		return true;
+	if (comm->path && ha_comm_refused(region, comm->path->rail)) {
+		/* the other rail's device may know it */
+		HA_TELL(comm, trigger, HA_CAUSE_ERROR, now_ns);
+		ha_comm_do(comm, now_ns);
+		return false;
+	}
 	ha_comm_register_all(comm);
 	return false;
 }
@@ -38,7 +44,7 @@ static int isend(struct ha_comm *comm, void *data, size_t bytes, int tag, struct
 	ha_comm_advance(comm, now_ns);
 	if (comm->end->state == HA_FAILED)
 		return comm->end->error;
-	if (!is_ready(comm, region))
+	if (!is_ready(comm, region, now_ns))
 		return 0;
 	ret = ha_sender_isend(&comm->sender, data, region, bytes, tag, now_ns, &comm->todo);
 	ha_comm_do(comm, now_ns);
@@ -51,11 +57,14 @@ static int isend(struct ha_comm *comm, void *data, size_t bytes, int tag, struct
 int ha_isend(struct ha_comm *comm, void *data, size_t bytes, int tag, struct ha_region *region,
 	     struct ha_request **out)
 {
+	const uint32_t most = comm->device->max_message_bytes;
 	int ret;
 
 	*out = NULL;
 	if (!comm->sends || bytes > UINT32_MAX || (bytes && !region))
 		return -EINVAL;
+	if (most && bytes > most)
+		return -EMSGSIZE;
 	if (pthread_mutex_trylock(&comm->lock))
 		return 0;
 	ret = isend(comm, data, bytes, tag, region, out);

@@ -77,7 +77,8 @@ static void take_word(struct ha_comm *comm, const struct ha_word *word, struct h
 		ha_comm_bringup(comm, ha_bringup_word(&comm->bringup, word, now_ns), now_ns);
 		break;
 	case HA_WORD_PING:
-		if (up)
+		/* a peer that has not heard of the end finds out by the silence */
+		if (up && comm->end->state != HA_FAILED)
 			answer_ping(comm, path);
 		return;
 	case HA_WORD_PONG:
@@ -157,6 +158,9 @@ static void take_event(struct ha_comm *comm, struct ha_path *path,
 		HA_TELL(comm, completed, event->wr_id, event->ok, now_ns);
 		break;
 	case HA_PATH_DEAD:
+		if (path == comm->path || path == comm->standby)
+			ha_say(comm->plugin, HA_LOG_INFO, "%s: %s: %s", comm->what,
+			       path->device->name, event->why);
 		if (path == comm->path)
 			HA_TELL(comm, trigger, HA_CAUSE_ERROR, now_ns);
 		else if (path == comm->standby)
@@ -303,6 +307,9 @@ static int post(struct ha_comm *comm, unsigned int index)
 
 	if (!comm->path || comm->path->epoch != comm->end->epoch)
 		return -ENOTCONN;
+	/* the other rail's device may know it */
+	if (ha_comm_refused(region, comm->path->rail))
+		return -EACCES;
 	if (!ha_comm_knows(region, comm->path->rail))
 		return 1;
 	return comm->sends ? post_payload(comm, index) : post_description(comm, index);
@@ -388,6 +395,16 @@ static void take_end(struct ha_comm *comm, uint64_t now_ns)
 	comm->n_later = 0;
 }
 
+/* A receiver whose peer has ended is BROKEN until it has drained: that says take_end(). */
+static void tell_broken(struct ha_comm *comm)
+{
+	if (comm->end->state != HA_BROKEN || (!comm->sends && comm->receiver.ending))
+		return;
+	ha_say(comm->plugin, HA_LOG_WARN,
+	       "%s: the path of epoch %u has failed: cause %s, and no other path is ready",
+	       comm->what, comm->end->epoch, ha_cause_text(comm->end->cause));
+}
+
 static bool is_empty(const struct ha_todo *todo)
 {
 	return !(todo->fence || todo->words || todo->posts || todo->probe || todo->told ||
@@ -412,14 +429,17 @@ void ha_comm_do(struct ha_comm *comm, uint64_t now_ns)
 		if (todo.fence)
 			fence(comm, todo.fence_epoch, now_ns);
 		follow_epoch(comm, now_ns);
+		if (todo.fence)
+			tell_broken(comm);
 		for (i = 0; i < todo.words; i++)
 			ha_comm_say(comm, &todo.word[i]);
+		/* before what can begin another one */
+		if (todo.told)
+			tell_story(comm);
 		if (todo.posts)
 			post_all(comm, todo.post, todo.posts, now_ns);
 		if (todo.probe)
 			probe(comm, now_ns);
-		if (todo.told)
-			tell_story(comm);
 		if (todo.ended)
 			take_end(comm, now_ns);
 	}

@@ -212,6 +212,8 @@ void ha_comm_look_after(struct ha_comm *comm, uint64_t now_ns);
 /* comm_region.c */
 /* Whether memory of NCCL's can be used on this rail now; NULL is allowed, of no bytes. */
 bool ha_comm_knows(const struct ha_region *region, unsigned int rail);
+/* Whether this rail's device has refused it: it will not be known there. */
+bool ha_comm_refused(const struct ha_region *region, unsigned int rail);
 /* Lets the worker make all regions known on all rails. */
 void ha_comm_register_all(struct ha_comm *comm);
 /* Nobody else knows it any more; without the lock, too. */

@@ -17,6 +17,11 @@ bool ha_comm_knows(const struct ha_region *region, unsigned int rail)
 	return !region || known_region(region)->known[rail];
 }
 
+bool ha_comm_refused(const struct ha_region *region, unsigned int rail)
+{
+	return region && known_region(region)->refused[rail];
+}
+
 /* ---- the worker's --------------------------------------------------------------------------- */
 
 static unsigned int rails(const struct ha_comm *comm)
@@ -134,6 +139,29 @@ int ha_register(struct ha_comm *comm, void *address, size_t bytes, int type, int
 	return 0;
 }
 
+/* Whether a request has it that may still be posted. */
+static bool is_used(const struct ha_comm *comm, const struct ha_region *region)
+{
+	const struct ha_receiver *receiver = &comm->receiver;
+	uint32_t i;
+
+	if (comm->end->state == HA_FAILED || comm->end->state == HA_DONE)
+		return false;
+	if (comm->sends) {
+		for (i = 0; i < HA_REQUESTS; i++)
+			if (comm->sender.send[i].region == region &&
+			    (comm->sender.send[i].state == HA_SEND_BOUND ||
+			     comm->sender.send[i].state == HA_SEND_IN_FLIGHT))
+				return true;
+		return false;
+	}
+	for (i = receiver->first_open; i != receiver->next_sequence; i++)
+		if (receiver->slot[i % HA_SLOTS].region == region &&
+		    !receiver->slot[i % HA_SLOTS].complete)
+			return true;
+	return false;
+}
+
 void ha_deregister(struct ha_comm *comm, struct ha_region *region)
 {
 	struct ha_known_region *known = (struct ha_known_region *)region, **at;
@@ -141,6 +169,11 @@ void ha_deregister(struct ha_comm *comm, struct ha_region *region)
 	pthread_mutex_lock(&comm->lock);
 	while (known->busy)
 		pthread_cond_wait(&comm->idle_region, &comm->lock);
+	/* a failover would write it again: it ends with the comm then */
+	if (is_used(comm, region)) {
+		pthread_mutex_unlock(&comm->lock);
+		return;
+	}
 	for (at = &comm->regions; *at != known; at = &(*at)->next)
 		;
 	*at = known->next;

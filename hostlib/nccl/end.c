@@ -64,6 +64,11 @@ void ha_end_leave(struct ha_end *end, enum ha_cause cause, uint64_t now_ns, stru
 {
 	end->cause = cause;
 	end->story = (struct ha_story){.cause = cause, .began_at_ns = now_ns};
+	/* what was to be posted there is not for the next one: that has other keys, and no report
+	 * yet
+	 */
+	todo->posts = 0;
+	todo->probe = false;
 	ha_end_fence(end->epoch, todo);
 }
 

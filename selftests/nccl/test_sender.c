@@ -310,6 +310,26 @@ static void no_progress(void **state)
 	is(HA_FLOWING, 1);
 }
 
+/* A slot is described just when its path is left: what it was for is not written on the next one,
+ * which has no report yet. */
+static void a_slot_of_the_path_that_is_left(void **state)
+{
+	const struct ha_slot slot = {.bytes = 64, .tag = 1, .epoch = 1, .sequence = 1, .slots = 1};
+
+	switching();
+	hear(HA_WORD_REPORT, 1, 0, 0);
+	describe(0, 1, 1);
+	ha_sender_path(&s, 2, true, now, &todo);
+	done_all();
+	now += RTO;
+	ha_slot_encode(&slot, &ring[1]);
+	ha_sender_tick(&s, now, &todo);
+	is(HA_SWITCHING, 2);
+	assert_true(todo.fence && todo.fence_epoch == 1);
+	assert_int_equal(todo.posts, 0);
+	assert_int_equal(s.send[1].state, HA_SEND_BOUND);
+}
+
 static void requested(void **state)
 {
 	begin();
@@ -421,6 +441,7 @@ int main(void)
 		cmocka_unit_test(a_broken_path),
 		cmocka_unit_test(words_again),
 		cmocka_unit_test(no_progress),
+		cmocka_unit_test(a_slot_of_the_path_that_is_left),
 		cmocka_unit_test(requested),
 		cmocka_unit_test(one_path),
 		cmocka_unit_test(barren),

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a comm is not made for, as test_comm.c has comms: callers and devices that do what they
+ * should not, and words that are lost for good.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include "hostlib/nccl/comm_priv.h"
+#include "lib/base/clock.h"
+#include "selftests/fake_rc/fake_rc.h"
+#include "selftests/nccl/flow.h"
+
+static int open_plugin(void **state)
+{
+	flow_open();
+	return 0;
+}
+
+static int close_plugin(void **state)
+{
+	flow_close();
+	return 0;
+}
+
+/* Nobody but the plugin's own threads makes the comm go on. */
+static void wait_until_logged(const char *text, unsigned int n)
+{
+	const uint64_t began_at_ns = inc_now_ns();
+
+	while (flow_logged(text) < n) {
+		assert_false(flow_is_late(began_at_ns));
+		sched_yield();
+	}
+}
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+/* NCCL takes its memory back while requests use it, and then a path fails: what is written again
+ * still needs its keys. */
+static void taken_back_in_use(void **state)
+{
+	struct flow flow = {0};
+
+	flow_connect(&flow);
+	flow_until_standby(&flow, 1, 1);
+	flow_receive(&flow, 100);
+	flow_finish(&flow);
+	fake_faults(FLOW_SENDER(0), FAKE_LOSE_REQUESTS_OUT);
+	while (flow.sent - flow.acknowledged < FLOW_DEPTH)
+		flow_step(&flow);
+	ha_deregister(flow.send, flow.out_region);
+	ha_deregister(flow.receive, flow.in_region);
+	flow.out_region = flow.in_region = NULL;
+	wait_until_logged("epoch 1, ", 2);
+	fake_faults(FLOW_SENDER(0), 0);
+	flow.quiet = true;
+	flow_finish(&flow);
+	assert_int_equal(flow.failed, 0);
+	flow_disconnect(&flow);
+}
+
+/* Memory that the standby's device has refused: the comm leaves that path again, for the one whose
+ * device knows it. The story of the failover is still told as it was. */
+static void refused_on_standby(struct flow *flow, struct ha_comm *comm, struct ha_region *region)
+{
+	struct ha_known_region *known = (struct ha_known_region *)region;
+
+	pthread_mutex_lock(&comm->lock);
+	while (known->busy)
+		pthread_cond_wait(&comm->idle_region, &comm->lock);
+	known->known[FLOW_SENDER(1)] = false;
+	known->refused[FLOW_SENDER(1)] = true;
+	pthread_mutex_unlock(&comm->lock);
+	fake_port(FLOW_SENDER(0), false);
+	flow_until_logged(flow, "cause port down, epoch 1, ", 1);
+	fake_port(FLOW_SENDER(0), true);
+	flow_receive(flow, 100);
+	flow_finish(flow);
+	assert_int_equal(flow->failed, 0);
+	assert_int_equal(flow_logged("epoch 0, "), 0);
+}
+
+static void receives_refused(void **state)
+{
+	struct flow flow = {0};
+
+	flow_connect(&flow);
+	flow_until_standby(&flow, 1, 1);
+	flow_receive(&flow, 100);
+	refused_on_standby(&flow, flow.receive, flow.in_region);
+	flow_disconnect(&flow);
+}
+
+static void sends_refused(void **state)
+{
+	struct flow flow = {0};
+
+	flow_connect(&flow);
+	flow_until_standby(&flow, 1, 1);
+	flow_receive(&flow, 100);
+	refused_on_standby(&flow, flow.send, flow.out_region);
+	flow_disconnect(&flow);
+}
+
+/* ---- calls ---------------------------------------------------------------------------------- */
+
+/* More than a device sends at once is the caller's error, not the path's. */
+static void too_large(void **state)
+{
+	const size_t room = FAKE_MACHINE_MAX_BYTES + 1ul;
+	const uint64_t began_at_ns = inc_now_ns();
+	struct ha_request *receive, *send = NULL;
+	struct flow flow = {0};
+	const int tag = 1;
+	void *in;
+	int ret = 0;
+
+	flow_connect(&flow);
+	in = flow.in; /* which is smaller: nothing is to be written there */
+	assert_int_equal(ha_irecv(flow.receive, 1, &in, &room, &tag, &flow.in_region, &receive), 0);
+	while (!ret && !send) {
+		ret = ha_isend(flow.send, flow.out, room, tag, flow.out_region, &send);
+		assert_false(flow_is_late(began_at_ns));
+	}
+	assert_int_equal(ret, -EMSGSIZE);
+	assert_null(send);
+	assert_int_equal(flow_logged("failed in epoch"), 0);
+	flow_disconnect(&flow);
+}
+
+/* ---- words ---------------------------------------------------------------------------------- */
+
+/* The receiver has failed, and its last word is lost: its silence tells the sender, who has nothing
+ * under way that could. */
+static void silent_when_failed(void **state)
+{
+	const uint64_t far = 1000;
+	struct flow flow = {0};
+
+	flow_connect(&flow);
+	flow_until_standby(&flow, 1, 1);
+	flow_receive(&flow, 100);
+	flow_finish(&flow);
+	pthread_mutex_lock(&flow.send->lock);
+	assert_int_equal(shutdown(flow.send->socket.fd, SHUT_RDWR), 0);
+	pthread_mutex_unlock(&flow.send->lock);
+	wait_until_logged("socket: ", 2);
+	/* with both locks nobody else posts */
+	pthread_mutex_lock(&flow.send->lock);
+	pthread_mutex_lock(&flow.receive->lock);
+	fake_refuse(FAKE_POST_SEND, ENOMEM, 1);
+	ha_receiver_landed(&flow.receive->receiver, 0, flow.received + far, 1, inc_now_ns(),
+			   &flow.receive->todo);
+	ha_comm_do(flow.receive, inc_now_ns());
+	fake_refuse(FAKE_POST_SEND, 0, 0);
+	pthread_mutex_unlock(&flow.receive->lock);
+	pthread_mutex_unlock(&flow.send->lock);
+	wait_until_logged("failed in epoch", 2);
+	flow_disconnect(&flow);
+}
+
+/* ---- log ------------------------------------------------------------------------------------ */
+
+/* A path that dies with none to follow: the log says which, and of what. */
+static void says_why_broken(void **state)
+{
+	const uint64_t began_at_ns = inc_now_ns();
+	struct flow flow = {0};
+	unsigned int i;
+
+	flow_connect(&flow);
+	flow_until_standby(&flow, 1, 1);
+	fake_refuse(FAKE_CREATE_QP, ENOMEM, UINT_MAX);
+	fake_port(FLOW_SENDER(1), false);
+	flow_until_logged(&flow, "no path for epoch 1", 1);
+	for (i = 0; i < 4; i++)
+		fake_faults(i, FAKE_CUT);
+	while (flow_logged("failed in epoch") < 2) {
+		flow_step(&flow);
+		assert_false(flow_is_late(began_at_ns));
+	}
+	assert_true(flow_logged("no other path is ready") >= 1);
+	assert_true(flow_logged("cause error completion, and no other") >= 1);
+	fake_refuse(FAKE_CREATE_QP, 0, 0);
+	flow_disconnect(&flow);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_plugin, close_plugin)
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(taken_back_in_use), TEST(receives_refused),   TEST(sends_refused),
+		TEST(too_large),         TEST(silent_when_failed), TEST(says_why_broken),
+	};
+
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
