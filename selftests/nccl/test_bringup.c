@@ -6,24 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include "hostlib/nccl/bringup.h"
-#include "lib/base/clock.h"
-
-#define EPOCH      4u
-#define AT_NS      (1000 * INC_NSEC_PER_SEC)
-#define RETRY_NS   (HA_BRINGUP_RETRY_MS * INC_NSEC_PER_MSEC)
-#define TIMEOUT_NS (HA_BRINGUP_TIMEOUT_MS * INC_NSEC_PER_MSEC)
-
-#define DROP       HA_BRINGUP_DROP
-#define MAKE       HA_BRINGUP_MAKE
-#define OFFER      HA_BRINGUP_OFFER
-#define ENTER      HA_BRINGUP_ENTER
-#define SAY_READY  HA_BRINGUP_SAY_READY
-#define SAY_FAILED HA_BRINGUP_SAY_FAILED
-#define UP         HA_BRINGUP_UP
-#define DOWN       HA_BRINGUP_DOWN
-
-enum { FOLLOWER, LEADER, SIDES };
+#include "selftests/nccl/bringup_words.h"
 
 static struct ha_word word_of(enum ha_word_type type, uint32_t epoch, uint32_t attempt)
 {
