@@ -11,8 +11,10 @@
 #include "lib/base/clock.h"
 
 /* Sockets that have not said who they are are not kept for ever, nor any number of them. */
-#define PENDING  64u
-#define HELLO_NS (5 * INC_NSEC_PER_SEC)
+#define PENDING 64u
+/* So long a socket may be silent, and so long where others wait for its place. */
+#define HELLO_NS   (5 * INC_NSEC_PER_SEC)
+#define CROWDED_NS (500 * INC_NSEC_PER_MSEC)
 /* Tries to bring up the first path, HA_BRINGUP_RETRY_MS apart at least. */
 #define FIRST_PATH_TRIES 50u
 
@@ -265,13 +267,13 @@ static int take_socket(struct ha_listener *listener, struct ha_comm **place, str
 	return 1;
 }
 
-static bool has_expired(struct ha_comm *comm)
+static bool has_expired(struct ha_comm *comm, uint64_t most_ns)
 {
 	bool expired = false;
 
 	if (!pthread_mutex_trylock(&comm->lock)) {
 		expired = comm->stage == HA_STAGE_HELLO &&
-			  inc_now_ns() - comm->began_at_ns >= HELLO_NS;
+			  inc_now_ns() - comm->began_at_ns >= most_ns;
 		pthread_mutex_unlock(&comm->lock);
 	}
 	return expired;
@@ -280,6 +282,7 @@ static bool has_expired(struct ha_comm *comm)
 int ha_accept(struct ha_listener *listener, struct ha_comm **out, struct inc_err *err)
 {
 	struct ha_comm *comm;
+	uint64_t most_ns;
 	unsigned int i;
 	int ret;
 
@@ -289,13 +292,15 @@ int ha_accept(struct ha_listener *listener, struct ha_comm **out, struct inc_err
 			ret = take_socket(listener, &listener->pending[i], err);
 	if (ret < 0)
 		return ret;
+	/* every place is taken */
+	most_ns = ret ? CROWDED_NS : HELLO_NS;
 	for (i = 0; i < PENDING && !*out; i++) {
 		comm = listener->pending[i];
 		if (!comm)
 			continue;
 		/* a peer that has failed, or was none, is not what accept waits for */
 		ret = look_at_handshake(comm, NULL);
-		if (!ret && has_expired(comm)) {
+		if (!ret && has_expired(comm, most_ns)) {
 			ha_comm_abandon(comm);
 			ret = -ETIMEDOUT;
 		}

@@ -14,6 +14,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <sys/socket.h>
+#include <unistd.h>
 #include "hostlib/nccl/comm_priv.h"
 #include "lib/base/clock.h"
 #include "selftests/fake_rc/fake_rc.h"
@@ -168,6 +169,49 @@ static void silent_when_failed(void **state)
 	flow_disconnect(&flow);
 }
 
+/* ---- strangers ------------------------------------------------------------------------------ */
+
+#define STRANGERS \
+	180 /* what a listener looks at, twice, and more; less than its backlog behind that */
+#define SOON_NS (4 * INC_NSEC_PER_SEC) /* less than one of them may take */
+
+/* Whoever connects and says nothing is in nobody's way for long, however many they are. */
+static void silent_strangers(void **state)
+{
+	struct ha_comm *comm = NULL, *accepted = NULL;
+	struct ha_listener *listener;
+	union ha_address address;
+	struct ha_handle handle;
+	int stranger[STRANGERS];
+	unsigned int flags, i;
+	uint64_t nonce, began_at_ns;
+	struct inc_err err;
+
+	assert_int_equal(ha_listen(flow_plugin, 2, &handle, &listener, &err), 0);
+	assert_int_equal(ha_handle_read(&handle, &address, &flags, &nonce, &err), 0);
+	for (i = 0; i < STRANGERS; i++) {
+		stranger[i] = socket(AF_INET, SOCK_STREAM, 0);
+		assert_true(stranger[i] >= 0);
+		assert_int_equal(connect(stranger[i], &address.sa, sizeof(address.in4)), 0);
+		assert_int_equal(ha_accept(listener, &accepted, &err), 0);
+		assert_null(accepted);
+	}
+	began_at_ns = inc_now_ns();
+	while (!comm || !accepted) {
+		if (!comm)
+			assert_int_equal(ha_connect(flow_plugin, 0, &handle, -1, &comm, &err), 0);
+		if (!accepted)
+			assert_int_equal(ha_accept(listener, &accepted, &err), 0);
+		assert_true(inc_now_ns() - began_at_ns < SOON_NS);
+		sched_yield();
+	}
+	ha_comm_close(comm);
+	ha_comm_close(accepted);
+	ha_listener_close(listener);
+	for (i = 0; i < STRANGERS; i++)
+		close(stranger[i]);
+}
+
 /* ---- log ------------------------------------------------------------------------------------ */
 
 /* A path that dies with none to follow: the log says which, and of what. */
@@ -201,6 +245,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		TEST(taken_back_in_use), TEST(receives_refused),   TEST(sends_refused),
 		TEST(too_large),         TEST(silent_when_failed), TEST(says_why_broken),
+		TEST(silent_strangers),
 	};
 
 	if (argc > 1)
