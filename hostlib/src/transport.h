@@ -54,8 +54,8 @@ struct inccl_local {
 	bool udp_csum;        /* wants UDP checksums on results */
 	unsigned int payload; /* largest it can do */
 	unsigned int window;  /* messages */
-	/* packets under way, where the switch ends connections and nobody asks for a window; not
-	 * fewer than the window has */
+	/* packets under way, where the switch ends connections and nobody asks for a window; counts
+	 * where it is more than `window` has */
 	unsigned int most_packets;
 	char device[64]; /* for people */
 };

@@ -69,7 +69,7 @@ static void pair_rails(void)
 	}
 }
 
-void flow_open(void)
+int flow_open(void **state)
 {
 	struct inc_err err;
 
@@ -82,14 +82,16 @@ void flow_open(void)
 	if (ha_plugin_open(&flow_plugin, keep_line, &err))
 		fail_msg("%s", err.msg);
 	pair_rails();
+	return 0;
 }
 
-void flow_close(void)
+int flow_close(void **state)
 {
 	ha_plugin_close(flow_plugin);
 	while (log_lines)
 		free(log_line[--log_lines]);
 	assert_int_equal(fake_objects(), 0);
+	return 0;
 }
 
 bool flow_is_late(uint64_t began_at_ns)

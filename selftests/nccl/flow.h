@@ -30,8 +30,10 @@
 
 extern struct ha_plugin *flow_plugin;
 
-void flow_open(void);  /* 4 devices without faults, and the plugin */
-void flow_close(void); /* nothing is left */
+/* A test's set-up and its end, as cmocka calls them (state is not used): 4 devices without faults
+ * and the plugin; and nothing is left. */
+int flow_open(void **state);
+int flow_close(void **state);
 
 /* Lines of the log since flow_open() that have this text. */
 unsigned int flow_logged(const char *text);

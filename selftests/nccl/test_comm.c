@@ -22,18 +22,6 @@
 #include "selftests/fake_rc/fake_rc.h"
 #include "selftests/nccl/flow.h"
 
-static int open_plugin(void **state)
-{
-	flow_open();
-	return 0;
-}
-
-static int close_plugin(void **state)
-{
-	flow_close();
-	return 0;
-}
-
 /* ---- without faults ------------------------------------------------------------------------- */
 
 static void data_goes(void **state)
@@ -454,7 +442,7 @@ static void receiver_lingers(void **state)
 	ha_listener_close(flow.listener);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_plugin, close_plugin)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, flow_open, flow_close)
 
 int main(int argc, char **argv)
 {

@@ -20,18 +20,6 @@
 #include "selftests/fake_rc/fake_rc.h"
 #include "selftests/nccl/flow.h"
 
-static int open_plugin(void **state)
-{
-	flow_open();
-	return 0;
-}
-
-static int close_plugin(void **state)
-{
-	flow_close();
-	return 0;
-}
-
 /* Nobody but the plugin's own threads makes the comm go on. */
 static void wait_until_logged(const char *text, unsigned int n)
 {
@@ -238,7 +226,7 @@ static void says_why_broken(void **state)
 	flow_disconnect(&flow);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_plugin, close_plugin)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, flow_open, flow_close)
 
 int main(int argc, char **argv)
 {

@@ -21,15 +21,13 @@
 static int open_with(const char *key, const char *value)
 {
 	setenv(key, value, 1);
-	flow_open();
-	return 0;
+	return flow_open(NULL);
 }
 
 static int close_without(const char *key)
 {
-	flow_close();
 	unsetenv(key);
-	return 0;
+	return flow_close(NULL);
 }
 
 #define WITH(key, value, name)                \
