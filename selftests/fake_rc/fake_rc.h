@@ -117,25 +117,20 @@ enum fake_call {
 	FAKE_TO_INIT,
 	FAKE_TO_RTR,
 	FAKE_TO_RTS,
-	FAKE_POST_SEND,
+	FAKE_POST_WRITE, /* a request of memory */
+	FAKE_POST_SEND,  /* a message */
 	FAKE_POST_RECV,
 	FAKE_N_CALLS
 };
 
 /* So many of such calls from now on fail with the error (an errno); UINT_MAX: all, 0: none. */
 void fake_refuse(enum fake_call call, int error, unsigned int times);
+/* How many of them are left. */
+unsigned int fake_refusals_left(enum fake_call call);
 /* A device that has no room for inline data: queue pairs that want it are refused. */
 void fake_no_inline(bool none);
 /* Steps to RTR wait, as where nobody answers ARP, until it is said again with false. */
 void fake_wait_in_rtr(bool wait);
 unsigned int fake_waiting_in_rtr(void);
-
-/* Since fake_machine(), of one device: requests of others that were placed by it. */
-struct fake_counters {
-	uint64_t placed, duplicates; /* requests that arrived here; again */
-	uint64_t lost, acks_lost;    /* that left here; acknowledgements for this one */
-	uint64_t stray;              /* that arrived for no queue pair that takes them */
-};
-struct fake_counters fake_count(unsigned int device);
 
 #endif

@@ -17,7 +17,6 @@ struct fake_dev {
 	unsigned int faults;
 	unsigned int gid_index;
 	union ibv_gid gid;
-	struct fake_counters count;
 };
 
 struct request {

@@ -148,16 +148,6 @@ unsigned int fake_move_gid(unsigned int device)
 	return index;
 }
 
-struct fake_counters fake_count(unsigned int device)
-{
-	struct fake_counters count;
-
-	lock();
-	count = dev_number(device)->count;
-	unlock();
-	return count;
-}
-
 /* ---- the host's interfaces ------------------------------------------------------------------ */
 
 /* Each device's GID is the address of an interface "fakeN", which is not up. */

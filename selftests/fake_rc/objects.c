@@ -122,6 +122,16 @@ void fake_refuse(enum fake_call call, int error, unsigned int times)
 	unlock();
 }
 
+unsigned int fake_refusals_left(enum fake_call call)
+{
+	unsigned int n;
+
+	lock();
+	n = refused[call].times;
+	unlock();
+	return n;
+}
+
 int fake_refused(enum fake_call call)
 {
 	if (fake_call_fails())

@@ -212,7 +212,7 @@ static void put_request(struct fake_qp *qp, const struct ibv_send_wr *wr)
 
 static int post_requests(struct fake_qp *qp, const struct ibv_send_wr *wr)
 {
-	const int ret = fake_refused(FAKE_POST_SEND);
+	const int ret = fake_refused(wr->opcode == IBV_WR_SEND ? FAKE_POST_SEND : FAKE_POST_WRITE);
 
 	if (ret)
 		return ret;

@@ -120,7 +120,6 @@ static enum fate carry_out(struct fake_qp *qp, const struct packet *p)
 			take_receive(qp, p, IBV_WC_RECV_RDMA_WITH_IMM);
 	}
 	qp->arrived = p->number;
-	qp->dev->count.placed++;
 	return TAKEN;
 }
 
@@ -129,17 +128,10 @@ static enum fate arrive(const struct packet *p)
 	struct fake_qp *qp = find_qp(p->to_qpn, p->from_qpn);
 
 	if (!qp || (!qp->dev->by_hand && (memcmp(&qp->own_gid, &p->to, sizeof(p->to)) ||
-					  memcmp(&qp->peer_gid, &p->from, sizeof(p->from))))) {
-		struct fake_dev *dev = fake_dev_at(&p->to);
-
-		if (dev)
-			dev->count.stray++;
+					  memcmp(&qp->peer_gid, &p->from, sizeof(p->from)))))
 		return LOST;
-	}
-	if (p->number <= qp->arrived) {
-		qp->dev->count.duplicates++;
+	if (p->number <= qp->arrived)
 		return KNOWN;
-	}
 	return p->number == qp->arrived + 1 ? carry_out(qp, p) : LOST;
 }
 
@@ -242,17 +234,13 @@ static enum fate send_one(struct fake_qp *qp, uint64_t number)
 	}
 	if (leaves(qp->dev, FAKE_LOSE_REQUESTS_OUT) && leaves(to, FAKE_LOSE_REQUESTS_IN))
 		return arrive(&p);
-	qp->dev->count.lost++;
 	return LOST;
 }
 
-static bool hears(struct fake_qp *qp)
+static bool hears(const struct fake_qp *qp)
 {
-	if (leaves(qp->dev, FAKE_LOSE_ACKS_IN) &&
-	    leaves(fake_dev_at(&qp->peer_gid), FAKE_LOSE_ACKS_OUT))
-		return true;
-	qp->dev->count.acks_lost++;
-	return false;
+	return leaves(qp->dev, FAKE_LOSE_ACKS_IN) &&
+	       leaves(fake_dev_at(&qp->peer_gid), FAKE_LOSE_ACKS_OUT);
 }
 
 /* ---- the sender ----------------------------------------------------------------------------- */

@@ -211,10 +211,29 @@ static void refused_post(void **state)
 	for (epoch = 1; epoch <= 20; epoch++) {
 		flow_until_standby(&flow, epoch % 2 ? 1 : 0, epoch);
 		flow_receive(&flow, 20);
-		fake_refuse(FAKE_POST_SEND, ENOMEM, 1);
+		fake_refuse(FAKE_POST_WRITE, ENOMEM, 1);
 		flow_until_failover(&flow, epoch);
 	}
 	flow_finish(&flow);
+	assert_int_equal(flow.failed, 0);
+	flow_disconnect(&flow);
+}
+
+/* A word that is refused is a lost one: a path that is good for payloads is not left for it. */
+static void refused_words(void **state)
+{
+	struct flow flow = {0};
+	unsigned int i;
+
+	flow_connect(&flow);
+	flow_until_standby(&flow, 1, 1);
+	for (i = 0; i < 20; i++) {
+		fake_refuse(FAKE_POST_SEND, ENOMEM, 1);
+		while (fake_refusals_left(FAKE_POST_SEND))
+			flow_receive(&flow, 1);
+	}
+	flow_finish(&flow);
+	assert_int_equal(flow_logged("failover"), 0);
 	assert_int_equal(flow.failed, 0);
 	flow_disconnect(&flow);
 }
@@ -229,6 +248,7 @@ int main(int argc, char **argv)
 		TEST(single_path, single),      TEST(waits_longer, adaptive),
 		TEST(no_socket, default),       TEST(refused_at_first, default),
 		TEST(refused_standby, default), TEST(refused_post, default),
+		TEST(refused_words, default),
 	};
 
 	if (argc > 1)

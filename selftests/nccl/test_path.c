@@ -211,7 +211,7 @@ static void descriptions_wait_in_order(void **state)
 	for (i = 1; i <= HA_WRITES + 2; i++)
 		describe(i);
 	fake_faults(2, 0);
-	fake_refuse(FAKE_POST_SEND, ENOMEM, 1);
+	fake_refuse(FAKE_POST_WRITE, ENOMEM, 1);
 	expect_description_sent(1);
 	assert_int_equal(two.path[RECEIVER]->waiting, 2);
 	describe(HA_WRITES + 3);

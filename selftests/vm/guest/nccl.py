@@ -175,10 +175,10 @@ def failure_during_the_replay(lab):
 
 def told(run, seconds):
     """Both ranks end with an error, one line of it."""
-    begun = time.monotonic()
+    elapsed = libtest.stopwatch()
     codes = run.codes(seconds)
     expect(codes == [1] * len(codes), f"exit codes {codes}\n{run.story()}")
-    print(f"# told after {time.monotonic() - begun:.1f} s", flush=True)
+    print(f"# told after {elapsed():.1f} s", flush=True)
 
 
 def both_dead(lab):
@@ -275,9 +275,9 @@ def taken_back(lab):
                 meanwhile()
             finally:
                 lab.repair(SENDER, "a")
-            returned = time.monotonic()
+            elapsed = libtest.stopwatch()
             run.flows("a", 20)
-            waited = time.monotonic() - returned
+            waited = elapsed()
             print(f"# data on the repaired path after {waited:.2f} s", flush=True)
             expect(waited < 5, f"not within 5 s of an emulated machine: {waited:.2f} s")
             run.finish()
