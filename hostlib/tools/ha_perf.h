@@ -12,7 +12,7 @@
 
 #define HA_PERF_MAX_CHANNELS 32
 #define HA_PERF_MAX_BYTES    (1ull << 30)
-#define HA_PERF_MAX_GAPS     1000
+#define HA_PERF_MAX_GAPS     4096
 #define HA_PERF_SIZE_FACTOR  4
 
 enum ha_perf_mode { HA_PERF_PAIR, HA_PERF_RING, HA_PERF_GROUP };
@@ -36,7 +36,7 @@ struct ha_perf_gap {
 struct ha_perf_times {
 	uint64_t bytes, count, room, *took_ns; /* per iteration */
 	uint64_t total_ns, stall_ns;           /* in timed rounds; stall: the longest gap */
-	unsigned int ngaps;
+	unsigned int ngaps, more_gaps; /* more: that are not listed */
 	struct ha_perf_gap gaps[HA_PERF_MAX_GAPS];
 };
 

@@ -57,6 +57,8 @@ int ha_report_size(struct ha_perf *perf)
 		for (unsigned int i = 0; i < times->ngaps; i++)
 			printf("# gap of %.1f ms from %.1f ms on\n", times->gaps[i].ms,
 			       times->gaps[i].start_ms);
+		if (times->more_gaps)
+			printf("# and %u gaps more\n", times->more_gaps);
 		return 0;
 	}
 	gaps = json_array();
@@ -64,12 +66,13 @@ int ha_report_size(struct ha_perf *perf)
 		json_array_append_new(gaps,
 				      json_pack("{s:f,s:f}", "start_ms", times->gaps[i].start_ms,
 						"ms", times->gaps[i].ms));
-	return json_array_append_new(rows, json_pack("{s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:o}", "bytes",
-						     (json_int_t)times->bytes, "iterations",
-						     (json_int_t)times->count, "median_us",
-						     median_us, "min_us", min_us, "max_us", max_us,
-						     "gbit_s", gbit_s(perf), "stall_ms",
-						     (double)times->stall_ns / 1e6, "gaps", gaps))
+	return json_array_append_new(
+		       rows,
+		       json_pack("{s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:o,s:i}", "bytes",
+				 (json_int_t)times->bytes, "iterations", (json_int_t)times->count,
+				 "median_us", median_us, "min_us", min_us, "max_us", max_us,
+				 "gbit_s", gbit_s(perf), "stall_ms", (double)times->stall_ns / 1e6,
+				 "gaps", gaps, "gaps_not_listed", (int)times->more_gaps))
 		       ? inc_err_set(&perf->net.err, ENOMEM, "no memory")
 		       : 0;
 }

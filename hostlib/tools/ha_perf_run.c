@@ -37,6 +37,19 @@ static int note_iteration(struct ha_perf *perf, uint64_t took_ns)
 	return 0;
 }
 
+static void note_gap(struct ha_perf *perf, uint64_t gap_ns)
+{
+	struct ha_perf_times *times = &perf->times;
+
+	if (times->ngaps == HA_PERF_MAX_GAPS) {
+		times->more_gaps++;
+		return;
+	}
+	times->gaps[times->ngaps++] = (struct ha_perf_gap){
+		.start_ms = (double)(perf->moved_at_ns - perf->began_at_ns) / 1e6,
+		.ms = (double)gap_ns / 1e6};
+}
+
 /* A message is complete: the gap before it. */
 static void note_completion(struct ha_perf *perf, bool timed)
 {
@@ -45,11 +58,8 @@ static void note_completion(struct ha_perf *perf, bool timed)
 
 	if (timed && gap_ns > times->stall_ns)
 		times->stall_ns = gap_ns;
-	if (timed && perf->opts.gap_ms && gap_ns >= perf->opts.gap_ms * INC_NSEC_PER_MSEC &&
-	    times->ngaps < HA_PERF_MAX_GAPS)
-		times->gaps[times->ngaps++] = (struct ha_perf_gap){
-			.start_ms = (double)(perf->moved_at_ns - perf->began_at_ns) / 1e6,
-			.ms = (double)gap_ns / 1e6};
+	if (timed && perf->opts.gap_ms && gap_ns >= perf->opts.gap_ms * INC_NSEC_PER_MSEC)
+		note_gap(perf, gap_ns);
 	perf->moved_at_ns = now_ns;
 }
 
@@ -197,7 +207,7 @@ int ha_perf_size(struct ha_perf *perf, uint64_t bytes)
 
 	perf->times.bytes = bytes;
 	perf->times.count = perf->times.total_ns = perf->times.stall_ns = 0;
-	perf->times.ngaps = 0;
+	perf->times.ngaps = perf->times.more_gaps = 0;
 	do {
 		if (!err)
 			err = run_round(perf, bytes, opts->iters, true);

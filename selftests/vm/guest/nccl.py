@@ -17,6 +17,7 @@ from vmlab import Failure, case, expect, libtest, wait_for
 
 FULL = os.environ.get("FULL") == "1"
 SEED = int(os.environ.get("SEED") or random.SystemRandom().randrange(1 << 32))
+GAP_MS = 30  # without a complete message: noted
 STREAM_S = 3600  # of a run that is ended by what the test does
 # Until one end has gone from a fault that no device reports to data that flows: the device's window, and time for an
 # emulated machine.
@@ -205,18 +206,46 @@ def killed(lab):
 
 # --- many ---------------------------------------------------------------------------------------
 
+FAULTS = {
+    "interface of the sender": lambda lab, rail: lab.cut_for(SENDER, rail, "near"),
+    "interface of the receiver": lambda lab, rail: lab.cut_for(RECEIVER, rail, "near"),
+    "cable of the sender": lambda lab, rail: lab.cut_for(SENDER, rail, "far"),
+    "cable of the receiver": lambda lab, rail: lab.cut_for(RECEIVER, rail, "far"),
+    "ACKs lost": lambda lab, rail: lab.drop(SENDER, rail, "in", ACKS),
+    "payloads lost": lambda lab, rail: lab.drop(SENDER, rail, "out", PAYLOADS),
+}
+
+
 def strike(lab, run, rng):
-    """Some fault on the path in use, until the sender has told of one failover more; which fault."""
-    rail, how = run.rail(), rng.choice(("near", "near", "far", "far", "acks", "payloads"))
-    host, n = rng.choice((SENDER, RECEIVER)), len(run.failovers()) + 1
-    direction, kinds = {"acks": ("in", ACKS)}.get(how, ("out", PAYLOADS))
-    with lab.cut_for(host, rail, how) if how in ("near", "far") else \
-            lab.drop(SENDER, rail, direction, kinds):
+    """Some fault on the path in use, until the sender has told of one failover more: which fault, from when
+    to when (s since 1970)."""
+    rail, fault, n = run.rail(), rng.choice(list(FAULTS)), len(run.failovers()) + 1
+    begin = time.time()
+    with FAULTS[fault](lab, rail):
         try:
             run.wait_failovers(n, seconds=SLOW_S)
         except Failure as e:
-            raise Failure(f"{how} on rail {rail} of host {host}: {e}") from None
-    return how
+            raise Failure(f"{fault} on rail {rail}: {e}\n{run.story()}") from None
+        return fault, begin, time.time()
+
+
+def pauses(strikes, report):
+    """{fault: how long no message was complete at the receiver while it struck, in ms, ascending}."""
+    size, found = report["sizes"][0], {}
+    gaps = [(report["started_at_ms"] + gap["start_ms"], gap["ms"]) for gap in size["gaps"]]
+    expect(not size["gaps_not_listed"], f"{size['gaps_not_listed']} gaps are not listed")
+    for fault, begin, end in strikes:
+        during = [ms for start, ms in gaps if start <= end * 1e3 and start + ms >= begin * 1e3]
+        found.setdefault(fault, []).append(max(during, default=GAP_MS))
+    return {fault: sorted(values) for fault, values in sorted(found.items())}
+
+
+def tell_pauses(strikes, report):
+    """From cut to flowing, as a table of docs/nccl.md."""
+    print("# fault: times, least, median, 95th of 100, most, in ms", flush=True)
+    for fault, ms in pauses(strikes, report).items():
+        print(f"# {fault}: {len(ms)}, {ms[0]:.0f}, {ms[len(ms) // 2]:.0f}, {ms[len(ms) * 95 // 100]:.0f}, "
+              f"{ms[-1]:.0f}", flush=True)
 
 
 def many_failovers(lab):
@@ -224,23 +253,24 @@ def many_failovers(lab):
     n = 1000 if FULL else 12
     rng = random.Random(SEED)
     with case(f"{n}_failovers_in_one_stream"), \
-            stream(size=8192) as run:
-        kinds, held = {}, []
+            stream("--gap-ms", GAP_MS, size=8192) as run:
+        strikes, held = [], []
         for i in range(n):
             time.sleep(rng.random() * 0.3)  # the moment
-            how = strike(lab, run, rng)
-            kinds[how] = kinds.get(how, 0) + 1
+            strikes.append(strike(lab, run, rng))
+            if i % 100 == 99:
+                print(f"# {i + 1} strikes", flush=True)
             if i in (n // 4, n - 1):
                 run.flows(run.rail(), 50)
                 held.append([run.resources(rank) for rank in (SENDER, RECEIVER)])
         stories = run.failovers()
         expect([s["epoch"] for s in stories] == list(range(1, len(stories) + 1)), f"{stories}")
-        print(f"# {kinds}, {len(stories)} epochs; {sum(s['replayed'] for s in stories)} replayed, "
+        print(f"# {n} strikes, {len(stories)} epochs; {sum(s['replayed'] for s in stories)} replayed, "
               f"{sum(s['delivered'] for s in stories)} already delivered; held {held}", flush=True)
         for early, late in zip(*held):
             for kind, count in late.items():
                 expect(count <= early[kind] + 4, f"{kind}: {early[kind]} early, {count} at the end")
-        run.finish()
+        tell_pauses(strikes, run.finish()[RECEIVER])
 
 
 def groups_and_rings_under_faults(lab):

@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import tempfile
-import time
 
 import halab
 from halab import RAILS, sent_packets
@@ -49,7 +48,6 @@ class Ranks:
             self.processes.append(subprocess.Popen(
                 [str(word) for word in line], stdin=subprocess.DEVNULL, stdout=out, stderr=err,
                 env=halab.environment(rank, **{**SETTINGS, **(env or {})})))
-        self.start = time.monotonic()
 
     def __enter__(self):
         return self
