@@ -8,9 +8,9 @@
 
 /* ---- jobs ----------------------------------------------------------------------------------- */
 
-struct comm_job *ha_comm_job(struct ha_comm *comm, void (*run)(struct ha_job *job))
+struct ha_comm_job *ha_comm_job(struct ha_comm *comm, void (*run)(struct ha_job *job))
 {
-	struct comm_job *job = calloc(1, sizeof(*job));
+	struct ha_comm_job *job = calloc(1, sizeof(*job));
 
 	if (!job)
 		return NULL;
@@ -21,7 +21,7 @@ struct comm_job *ha_comm_job(struct ha_comm *comm, void (*run)(struct ha_job *jo
 }
 
 /* The comm may end as soon as its lock is free. */
-void ha_comm_job_over(struct ha_comm *comm, struct comm_job *job)
+void ha_comm_job_over(struct ha_comm *comm, struct ha_comm_job *job)
 {
 	struct ha_progress *progress = comm->plugin->progress;
 
@@ -35,7 +35,7 @@ void ha_comm_job_over(struct ha_comm *comm, struct comm_job *job)
 
 static void run_destroy(struct ha_job *base)
 {
-	struct comm_job *job = (struct comm_job *)base;
+	struct ha_comm_job *job = (struct ha_comm_job *)base;
 
 	ha_path_destroy(job->path);
 	pthread_mutex_lock(&job->comm->lock);
@@ -44,7 +44,7 @@ static void run_destroy(struct ha_job *base)
 
 void ha_comm_destroy_path(struct ha_comm *comm, struct ha_path *path)
 {
-	struct comm_job *job;
+	struct ha_comm_job *job;
 
 	if (!path)
 		return;
@@ -62,7 +62,7 @@ void ha_comm_destroy_path(struct ha_comm *comm, struct ha_path *path)
 }
 
 /* What a worker has made of a path, without the comm's lock; takes it. True: it is of use. */
-static bool take_result(struct comm_job *job, int ret, const struct inc_err *err)
+static bool take_result(struct ha_comm_job *job, int ret, const struct inc_err *err)
 {
 	struct ha_comm *comm = job->comm;
 
@@ -85,7 +85,7 @@ static bool take_result(struct comm_job *job, int ret, const struct inc_err *err
 
 static void run_make(struct ha_job *base)
 {
-	struct comm_job *job = (struct comm_job *)base;
+	struct ha_comm_job *job = (struct ha_comm_job *)base;
 	struct ha_comm *comm = job->comm;
 	struct inc_err err;
 	const int ret = ha_path_make(&job->path, &job->opts, &err);
@@ -106,7 +106,7 @@ static void run_make(struct ha_job *base)
 
 static void run_enter(struct ha_job *base)
 {
-	struct comm_job *job = (struct comm_job *)base;
+	struct ha_comm_job *job = (struct ha_comm_job *)base;
 	struct ha_comm *comm = job->comm;
 	struct inc_err err;
 	const int ret = ha_path_enter(job->path, &job->peer, &comm->config, &err);
@@ -137,7 +137,7 @@ static void drop(struct ha_comm *comm)
 /* 0 or -ENOMEM. */
 static int make(struct ha_comm *comm)
 {
-	struct comm_job *job = ha_comm_job(comm, run_make);
+	struct ha_comm_job *job = ha_comm_job(comm, run_make);
 
 	if (!job)
 		return -ENOMEM;
@@ -157,7 +157,7 @@ static int make(struct ha_comm *comm)
 
 static int enter(struct ha_comm *comm)
 {
-	struct comm_job *job = ha_comm_job(comm, run_enter);
+	struct ha_comm_job *job = ha_comm_job(comm, run_enter);
 
 	if (!job)
 		return -ENOMEM;
@@ -198,7 +198,7 @@ static void come_up(struct ha_comm *comm, uint64_t now_ns)
 	comm->socket_beat.pinged_at_ns = comm->ports_at_ns = now_ns;
 	ha_comm_take_standby(comm);
 	ha_say(comm->plugin, HA_LOG_INFO, "%s: up on %s, %s", comm->what, comm->path->device->name,
-	       comm->dual ? "with a standby" : "single path");
+	       comm->dual ? "a standby comes up" : "single path");
 }
 
 static void up(struct ha_comm *comm, uint64_t now_ns)
@@ -212,6 +212,7 @@ static void up(struct ha_comm *comm, uint64_t now_ns)
 	ha_say(comm->plugin, HA_LOG_TRACE, "%s: %s stands by for epoch %u", comm->what,
 	       comm->standby->device->name, comm->bringup.epoch);
 	HA_TELL(comm, path, comm->bringup.epoch, true, now_ns);
+	ha_comm_forget_refusals(comm, comm->standby->rail);
 	ha_comm_register_all(comm);
 }
 

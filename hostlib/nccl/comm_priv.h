@@ -112,7 +112,7 @@ struct ha_comm {
 	 */
 	struct ha_bringup bringup;
 	struct ha_path *standby;
-	struct comm_job *bringing;
+	struct ha_comm_job *bringing;
 	struct ha_path_info own; /* of that one, for PATH */
 	uint64_t standby_since_ns;
 	unsigned int port_changes_seen;
@@ -179,7 +179,7 @@ void ha_comm_destroy_path(struct ha_comm *comm, struct ha_path *path);
 void ha_comm_take_standby(struct ha_comm *comm);
 bool ha_comm_standby_ready(const struct ha_comm *comm);
 /* Runs on a worker, with the comm counted until it calls ha_comm_job_over(). */
-struct comm_job {
+struct ha_comm_job {
 	struct ha_job job; /* first */
 	struct ha_comm *comm;
 	struct ha_path *path;
@@ -188,9 +188,9 @@ struct comm_job {
 	bool dropped; /* under the comm's lock: nobody wants what comes of it */
 };
 /* NULL: no memory. */
-struct comm_job *ha_comm_job(struct ha_comm *comm, void (*run)(struct ha_job *job));
+struct ha_comm_job *ha_comm_job(struct ha_comm *comm, void (*run)(struct ha_job *job));
 /* Frees it, and does what the result has led to. */
-void ha_comm_job_over(struct ha_comm *comm, struct comm_job *job);
+void ha_comm_job_over(struct ha_comm *comm, struct ha_comm_job *job);
 
 /* comm_failover.c */
 /* Does what the machine wants done, until it wants nothing. */
@@ -212,8 +212,10 @@ void ha_comm_look_after(struct ha_comm *comm, uint64_t now_ns);
 /* comm_region.c */
 /* Whether memory of NCCL's can be used on this rail now; NULL is allowed, of no bytes. */
 bool ha_comm_knows(const struct ha_region *region, unsigned int rail);
-/* Whether this rail's device has refused it: it will not be known there. */
+/* Whether this rail's device has refused it: it is asked again when that rail stands by anew. */
 bool ha_comm_refused(const struct ha_region *region, unsigned int rail);
+/* What this rail's device has refused may be asked of it again. */
+void ha_comm_forget_refusals(struct ha_comm *comm, unsigned int rail);
 /* Lets the worker make all regions known on all rails. */
 void ha_comm_register_all(struct ha_comm *comm);
 /* Nobody else knows it any more; without the lock, too. */

@@ -22,6 +22,14 @@ bool ha_comm_refused(const struct ha_region *region, unsigned int rail)
 	return region && known_region(region)->refused[rail];
 }
 
+void ha_comm_forget_refusals(struct ha_comm *comm, unsigned int rail)
+{
+	struct ha_known_region *region;
+
+	for (region = comm->regions; region; region = region->next)
+		region->refused[rail] = false;
+}
+
 /* ---- the worker's --------------------------------------------------------------------------- */
 
 static unsigned int rails(const struct ha_comm *comm)
@@ -65,7 +73,7 @@ static void register_one(struct ha_comm *comm, struct ha_known_region *region, u
 
 static void run_register(struct ha_job *base)
 {
-	struct comm_job *job = (struct comm_job *)base;
+	struct ha_comm_job *job = (struct ha_comm_job *)base;
 	struct ha_comm *comm = job->comm;
 	struct ha_known_region *region;
 	uint64_t now_ns;
@@ -83,7 +91,7 @@ static void run_register(struct ha_job *base)
 
 void ha_comm_register_all(struct ha_comm *comm)
 {
-	struct comm_job *job;
+	struct ha_comm_job *job;
 	unsigned int rail;
 
 	if (comm->registering || !comm->open || !next_unknown(comm, &rail))

@@ -45,7 +45,7 @@ int main(int argc, char **argv)
 
 	if (code >= 0)
 		return code;
-	ha_perf_end_by_sigint();
+	ha_perf_take_signals();
 	err = ha_perf_open(&perf);
 	if (!err)
 		err = run(&perf);

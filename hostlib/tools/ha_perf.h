@@ -24,7 +24,7 @@ struct ha_perf_opts {
 	unsigned int api /* 0: the newest */, rank, ranks, iters, warmup, channels, dev, seconds;
 	unsigned int gap_ms /* 0: none is listed */, max_call_ms /* 0: no limit */;
 	uint64_t bytes /* 0: min to max */, min_bytes, max_bytes;
-	bool json;
+	bool json, one_listen;
 	struct ha_stream_opts stream;
 };
 
@@ -36,7 +36,7 @@ struct ha_perf_gap {
 struct ha_perf_times {
 	uint64_t bytes, count, room, *took_ns; /* per iteration */
 	uint64_t total_ns, stall_ns;           /* in timed rounds; stall: the longest gap */
-	unsigned int ngaps, more_gaps; /* more: that are not listed */
+	unsigned int ngaps, more_gaps;         /* more: that are not listed */
 	struct ha_perf_gap gaps[HA_PERF_MAX_GAPS];
 };
 
@@ -60,11 +60,17 @@ int ha_perf_parse(struct ha_perf_opts *opts, int argc, char **argv);
 int ha_perf_open(struct ha_perf *perf);
 int ha_perf_close(struct ha_perf *perf);
 void ha_perf_free(struct ha_perf *perf);
-/* Nothing has moved: is it time to give up? 0 or -errno. */
+/* Nothing has moved: is it time to give up? 0 or -errno. what: is waited for; look finds that out.
+ */
+int ha_perf_look_at(struct ha_perf *perf, const char *what);
 int ha_perf_look(struct ha_perf *perf);
 
-/* ha_perf_run.c: from now on SIGINT ends the rounds of --seconds, of rank 0 those of all ranks. */
-void ha_perf_end_by_sigint(void);
+/* ha_perf_greet.c: whose comm is whose, where one listen has accepted them all. 0 or -errno. */
+int ha_perf_greet(struct ha_perf *perf);
+
+/* ha_perf_run.c: from now on SIGINT ends the rounds of --seconds, of rank 0 those of all ranks, and
+ * SIGTERM ends this rank with an error, its comms closed with what is in flight. */
+void ha_perf_take_signals(void);
 /* ha_perf_run.c: one size. 0 or -errno. */
 int ha_perf_size(struct ha_perf *perf, uint64_t bytes);
 

@@ -68,11 +68,21 @@ static int listen_all(struct ha_perf *perf)
 	for (unsigned int i = 0; i < perf->nstreams && !err; i++) {
 		struct ha_stream *stream = &perf->streams[i];
 
-		if (!stream->sends)
+		if (!stream->sends && (!stream->channel || !perf->opts.one_listen))
 			err = ha_net_listen(&perf->net, (int)perf->opts.dev, stream->handle,
 					    &stream->listen);
 	}
 	return err;
+}
+
+/* Channel 0 comes first. */
+static struct ha_stream *listener_of(struct ha_perf *perf, struct ha_stream *stream)
+{
+	struct ha_stream *first = perf->streams;
+
+	while (perf->opts.one_listen && first->sends)
+		first++;
+	return perf->opts.one_listen ? first : stream;
 }
 
 static int exchange_handles(struct ha_perf *perf)
@@ -84,8 +94,8 @@ static int exchange_handles(struct ha_perf *perf)
 
 	for (unsigned int i = 0; i < perf->nstreams; i++)
 		if (!perf->streams[i].sends)
-			memcpy(own[perf->streams[i].channel], perf->streams[i].handle,
-			       sizeof(own[0]));
+			memcpy(own[perf->streams[i].channel],
+			       listener_of(perf, &perf->streams[i])->handle, sizeof(own[0]));
 	err = ha_meet_gather(&perf->meet, own, bytes, all, &perf->net.err);
 	for (unsigned int i = 0; i < perf->nstreams && !err; i++)
 		if (perf->streams[i].sends)
@@ -96,7 +106,7 @@ static int exchange_handles(struct ha_perf *perf)
 	return err;
 }
 
-static int look_at(struct ha_perf *perf, const char *what)
+int ha_perf_look_at(struct ha_perf *perf, const char *what)
 {
 	int gone;
 
@@ -120,7 +130,7 @@ int ha_perf_look(struct ha_perf *perf)
 		if (!ha_stream_idle(&perf->streams[i]))
 			break;
 	}
-	err = look_at(perf, what);
+	err = ha_perf_look_at(perf, what);
 	/* a message that is missing is the better story */
 	for (unsigned int i = 0; i < perf->nstreams && err; i++)
 		if (ha_stream_check_rest(&perf->streams[i]))
@@ -146,7 +156,8 @@ static int connect_all(struct ha_perf *perf)
 				err = ha_net_connect(&perf->net, (int)perf->opts.dev,
 						     stream->handle, &stream->comm);
 			else if (!stream->comm)
-				err = ha_net_accept(&perf->net, stream->listen, &stream->comm);
+				err = ha_net_accept(&perf->net, listener_of(perf, stream)->listen,
+						    &stream->comm);
 			if (stream->comm)
 				have++;
 			else
@@ -155,7 +166,7 @@ static int connect_all(struct ha_perf *perf)
 					 stream->channel);
 		}
 		if (have < perf->nstreams && !err)
-			err = look_at(perf, what);
+			err = ha_perf_look_at(perf, what);
 		sched_yield();
 	}
 	return err;
@@ -217,6 +228,8 @@ int ha_perf_open(struct ha_perf *perf)
 		err = exchange_handles(perf);
 	if (!err)
 		err = connect_all(perf);
+	if (!err && opts->one_listen)
+		err = ha_perf_greet(perf);
 	for (unsigned int i = 0; i < perf->nstreams && !err; i++)
 		err = ha_stream_start(&perf->streams[i], largest_message(opts));
 	if (!err && opts->mode == HA_PERF_RING)

@@ -82,6 +82,9 @@ static const struct inc_opt options[] = {
 	 .preset = "1",
 	 .help = "comms from a rank to another",
 	 INC_OPT_NUMBER(struct ha_perf_opts, channels, 1, HA_PERF_MAX_CHANNELS)},
+	{.name = "one-listen",
+	 .help = "a rank accepts all its comms by one listen",
+	 INC_OPT_FLAG(struct ha_perf_opts, one_listen)},
 	{.name = "group",
 	 .value = "N",
 	 .preset = "4",
@@ -162,7 +165,9 @@ static const struct inc_program program = {
 		 "message (or group) on each channel, whose time is that of channel 0 from its "
 		 "isend or irecv to its "
 		 "completion, or an all-reduce. NCCL_DEBUG (WARN, INFO, TRACE) prints the plugin's "
-		 "log on stderr.",
+		 "log on stderr. SIGTERM ends a rank with an error: it closes its comms with what "
+		 "is "
+		 "in flight, and the others are told.",
 	.exits = "0 ok, 1 failure or a wrong message, 2 wrong command line.",
 	.check = check,
 };

@@ -79,28 +79,32 @@ int ha_report_size(struct ha_perf *perf)
 
 int ha_report_end(struct ha_perf *perf)
 {
-	json_t *calls = json_object(), *object;
+	json_t *longest = json_object(), *calls = json_object(), *object;
 	int err = 0;
 
 	for (int i = 0; i < HA_NET_NCALLS; i++) {
 		const double max_us = (double)perf->net.calls[i].max_ns / 1e3;
 
-		if (perf->net.calls[i].count)
-			json_object_set_new(calls, ha_net_call_name(i), json_real(max_us));
-		if (perf->net.calls[i].count && !perf->opts.json)
+		if (!perf->net.calls[i].count)
+			continue;
+		json_object_set_new(longest, ha_net_call_name(i), json_real(max_us));
+		json_object_set_new(calls, ha_net_call_name(i),
+				    json_integer((json_int_t)perf->net.calls[i].count));
+		if (!perf->opts.json)
 			printf("# %s: %llu calls, the longest of %.1f us\n", ha_net_call_name(i),
 			       (unsigned long long)perf->net.calls[i].count, max_us);
 	}
 	if (perf->opts.json) {
-		object = json_pack("{s:i,s:i,s:i,s:I,s:O,s:O}", "rank", (int)perf->opts.rank,
+		object = json_pack("{s:i,s:i,s:i,s:I,s:O,s:O,s:O}", "rank", (int)perf->opts.rank,
 				   "ranks", (int)perf->opts.ranks, "api", (int)perf->net.api,
 				   "started_at_ms", (json_int_t)perf->wall_ms, "sizes", rows,
-				   "max_call_us", calls);
+				   "calls", calls, "max_call_us", longest);
 		err = !object || json_dumpf(object, stdout, JSON_COMPACT) || puts("") < 0;
 		json_decref(object);
 		json_decref(rows);
 		rows = NULL;
 	}
+	json_decref(longest);
 	json_decref(calls);
 	if (err || fflush(stdout))
 		return inc_err_set(&perf->net.err, EIO, "cannot print the result");

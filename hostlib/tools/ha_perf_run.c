@@ -6,18 +6,27 @@
 #include "lib/base/clock.h"
 #include "hostlib/tools/ha_perf.h"
 
-static volatile sig_atomic_t interrupted;
+static volatile sig_atomic_t interrupted, terminated;
 
-static void interrupt(int number)
+static void take_signal(int number)
 {
-	interrupted = 1;
+	if (number == SIGTERM)
+		terminated = 1;
+	else
+		interrupted = 1;
 }
 
-void ha_perf_end_by_sigint(void)
+void ha_perf_take_signals(void)
 {
-	const struct sigaction action = {.sa_handler = interrupt, .sa_flags = SA_RESTART};
+	const struct sigaction action = {.sa_handler = take_signal, .sa_flags = SA_RESTART};
 
 	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+}
+
+static int look_for_sigterm(struct ha_perf *perf)
+{
+	return terminated ? inc_err_set(&perf->net.err, ECANCELED, "ended by SIGTERM") : 0;
 }
 
 static int note_iteration(struct ha_perf *perf, uint64_t took_ns)
@@ -136,6 +145,7 @@ static int run_messages(struct ha_perf *perf, uint64_t bytes, unsigned int iters
 			err = ha_perf_look(perf);
 		if (n && timed)
 			err = note_messages(perf, &had);
+		err = err ? err : look_for_sigterm(perf);
 		if (err)
 			return err;
 	}
@@ -159,6 +169,7 @@ static int run_ring(struct ha_perf *perf, uint64_t bytes, unsigned int iters, bo
 				note_completion(perf, timed);
 			else
 				err = ha_perf_look(perf);
+			err = err ? err : look_for_sigterm(perf);
 		}
 		if (!err && timed)
 			err = note_iteration(perf, inc_now_ns() - begin_ns);

@@ -57,8 +57,24 @@ static void taken_back_in_use(void **state)
 	flow_disconnect(&flow);
 }
 
+static void until_known(struct flow *flow, struct ha_comm *comm,
+			const struct ha_known_region *region, unsigned int rail)
+{
+	const uint64_t began_at_ns = inc_now_ns();
+	bool known;
+
+	do {
+		flow_step(flow);
+		pthread_mutex_lock(&comm->lock);
+		known = region->known[rail];
+		pthread_mutex_unlock(&comm->lock);
+		assert_false(flow_is_late(began_at_ns));
+	} while (!known);
+}
+
 /* Memory that the standby's device has refused: the comm leaves that path again, for the one whose
- * device knows it. The story of the failover is still told as it was. */
+ * device knows it. The story of the failover is still told as it was. When that rail stands by
+ * again its device is asked once more: it may have room by then. */
 static void refused_on_standby(struct flow *flow, struct ha_comm *comm, struct ha_region *region)
 {
 	struct ha_known_region *known = (struct ha_known_region *)region;
@@ -73,6 +89,12 @@ static void refused_on_standby(struct flow *flow, struct ha_comm *comm, struct h
 	flow_until_logged(flow, "cause port down, epoch 1, ", 1);
 	fake_port(FLOW_SENDER(0), true);
 	flow_receive(flow, 100);
+	until_known(flow, comm, known, FLOW_SENDER(1));
+	flow_until_standby(flow, 1, 3);
+	fake_port(FLOW_SENDER(0), false);
+	flow_until_failover(flow, 3);
+	flow_receive(flow, 100);
+	fake_port(FLOW_SENDER(0), true);
 	flow_finish(flow);
 	assert_int_equal(flow->failed, 0);
 	assert_int_equal(flow_logged("epoch 0, "), 0);

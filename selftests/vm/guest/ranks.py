@@ -111,6 +111,10 @@ class Ranks:
         wait_for(f"failover {n}", there, seconds)
         return self.failovers(rank)
 
+    def without_standby(self):
+        """How often an end had to wait for another path."""
+        return sum(self.text(rank, 1).count("no other path is ready") for rank in range(len(self.processes)))
+
     def signal(self, rank, number):
         self.processes[rank].send_signal(number)
 
