@@ -27,6 +27,7 @@ SETTINGS = {"HA_NCCL_QP_TIMEOUT": str(TIMEOUT), "HA_NCCL_QP_RETRY_CNT": str(RETR
             "NCCL_DEBUG": "INFO"}
 LIMIT_MS = 60000  # beyond any time that the plugin may take to tell of an error
 SENDER, RECEIVER = 0, 1  # of a pair
+OUT, ERR = "out", "err"
 next_port = 20000
 
 
@@ -36,18 +37,17 @@ class Ranks:
     def __init__(self, mode, *args, ranks=2, env=None, check=True):
         global next_port
         next_port += 1
-        self.files, self.processes = [], []
+        self.directory = tempfile.TemporaryDirectory()
+        self.processes = []
         self.before = [[sent_packets(host, rail) for rail in RAILS] for host in range(ranks)]
         options = ["--check"] if check else []
         for rank in range(ranks):
-            # to append: a rank and who reads share the place in the file
-            out, err = (tempfile.TemporaryFile("a+", errors="replace") for _ in range(2))
-            self.files.append((out, err))
             line = [DRIVER, "--plugin", PLUGIN, "--rank", rank, "--ranks", ranks, "--limit-ms", LIMIT_MS,
                     "--root", f"127.0.0.1:{next_port}", "--json", *options, *args, mode]
-            self.processes.append(subprocess.Popen(
-                [str(word) for word in line], stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                env=halab.environment(rank, **{**SETTINGS, **(env or {})})))
+            with open(self.path(rank, OUT), "ab") as out, open(self.path(rank, ERR), "ab") as err:
+                self.processes.append(subprocess.Popen(
+                    [str(word) for word in line], stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                    env=halab.environment(rank, **{**SETTINGS, **(env or {})})))
 
     def __enter__(self):
         return self
@@ -59,18 +59,18 @@ class Ranks:
             process.wait(30)
         if kind:
             print(self.story(), flush=True)
-        for pair in self.files:
-            for file in pair:
-                file.close()
+        self.directory.cleanup()
+
+    def path(self, rank, which):
+        return os.path.join(self.directory.name, f"{which}{rank}")
 
     def text(self, rank, which):
-        file = self.files[rank][which]
-        file.seek(0)
-        return file.read()
+        with open(self.path(rank, which), errors="replace") as file:
+            return file.read()
 
     def story(self):
-        return "\n".join(f"--- rank {rank}, exit code {process.poll()}\n{self.text(rank, 0)[-1500:]}\n"
-                         f"{self.text(rank, 1)[-3000:]}" for rank, process in enumerate(self.processes))
+        return "\n".join(f"--- rank {rank}, exit code {process.poll()}\n{self.text(rank, OUT)[-1500:]}\n"
+                         f"{self.text(rank, ERR)[-3000:]}" for rank, process in enumerate(self.processes))
 
     def alive(self):
         return all(process.poll() is None for process in self.processes)
@@ -102,7 +102,7 @@ class Ranks:
     def failovers(self, rank=SENDER):
         """Those that a rank has told of so far, of all its comms."""
         return [{key: value if key == "cause" else int(value) for key, value in match.groupdict().items()}
-                for match in FAILOVER.finditer(self.text(rank, 1))]
+                for match in FAILOVER.finditer(self.text(rank, ERR))]
 
     def wait_failovers(self, n, rank=SENDER, seconds=20):
         def there():
@@ -113,7 +113,7 @@ class Ranks:
 
     def without_standby(self):
         """How often an end had to wait for another path."""
-        return sum(self.text(rank, 1).count("no other path is ready") for rank in range(len(self.processes)))
+        return sum(self.text(rank, ERR).count("no other path is ready") for rank in range(len(self.processes)))
 
     def signal(self, rank, number):
         self.processes[rank].send_signal(number)
@@ -141,7 +141,7 @@ class Ranks:
         """What each rank reports of a good run."""
         codes = self.codes(seconds)
         expect(not any(codes), f"exit codes {codes}\n{self.story()}")
-        return [libtest.json_rows(libtest.Result(["rank", rank], 0, self.text(rank, 0), "", 0))[-1]
+        return [libtest.json_rows(libtest.Result(["rank", rank], 0, self.text(rank, OUT), "", 0))[-1]
                 for rank in range(len(codes))]
 
     def finish(self, seconds=60):
