@@ -50,4 +50,11 @@ Q :=
 else
 Q := @
 endif
+# install: a systemd unit, made from UNIT.in
+UNIT_DIR = $(DESTDIR)$(PREFIX)/lib/systemd/system
+define install_unit
+	$(Q)install -d $(UNIT_DIR)
+	$(Q)sed 's|@PREFIX@|$(PREFIX)|' $(1).in > $(UNIT_DIR)/$(1)
+	$(Q)chmod 644 $(UNIT_DIR)/$(1)
+endef
 say = @printf '  %-8s %s\n' $(1) $(patsubst $(TOP)/%,%,$(2))

@@ -9,6 +9,7 @@
 #include "lib/proto/roce.h"
 #include "userspace/instance.h"
 #include "userspace/interface.h"
+#include "userspace/privileges.h"
 #include "userspace/switchd.h"
 
 static int open_engine(struct inc_daemon *d, struct inc_err *err)
@@ -188,6 +189,8 @@ int inc_daemon_start(struct inc_daemon *d, struct inc_err *err)
 	d->lock_fd = inc_instance_lock(d->instance, err);
 	ret = d->lock_fd < 0 ? d->lock_fd : open_engine(d, err);
 	ret = ret ?: open_ports(d, err);
+	/* from here on it hears what others say */
+	ret = ret ?: inc_privileges_drop(err);
 	for (i = 0; !ret && i < d->conf.n_comms; i++)
 		ret = inc_daemon_configure(d, &d->conf.comm[i], err);
 	if (!ret && d->opt.controller)

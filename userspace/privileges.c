@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/capability.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include "userspace/privileges.h"
+
+static const cap_value_t kept[] = {CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF, CAP_PERFMON};
+
+#define N_KEPT (sizeof(kept) / sizeof(kept[0]))
+
+static bool is_kept(cap_value_t cap)
+{
+	size_t i;
+
+	for (i = 0; i < N_KEPT; i++)
+		if (kept[i] == cap)
+			return true;
+	return false;
+}
+
+/* Needs CAP_SETPCAP: who has not got that has no more to lose than its own set. */
+static int empty_bounding_set(struct inc_err *err)
+{
+	cap_value_t cap;
+
+	for (cap = 0; CAP_IS_SUPPORTED(cap); cap++)
+		if (!is_kept(cap) && cap_get_bound(cap) == 1 && cap_drop_bound(cap) &&
+		    errno != EPERM)
+			return inc_err_set(err, errno, "drop capability %d: %s", cap,
+					   strerror(errno));
+	return 0;
+}
+
+/* Of the kept ones those that it has now, in set; nothing inheritable. */
+static int keep(cap_t now, cap_t set)
+{
+	cap_flag_value_t has;
+	size_t i;
+
+	for (i = 0; i < N_KEPT; i++) {
+		if (cap_get_flag(now, kept[i], CAP_PERMITTED, &has))
+			return -errno;
+		if (has == CAP_SET && (cap_set_flag(set, CAP_PERMITTED, 1, &kept[i], CAP_SET) ||
+				       cap_set_flag(set, CAP_EFFECTIVE, 1, &kept[i], CAP_SET)))
+			return -errno;
+	}
+	return cap_set_proc(set) ? -errno : 0;
+}
+
+static int shrink(struct inc_err *err)
+{
+	cap_t now = cap_get_proc(), set = cap_init();
+	int ret = now && set ? keep(now, set) : -errno;
+
+	cap_free(now);
+	cap_free(set);
+	return ret ? inc_err_set(err, -ret, "give up capabilities: %s", strerror(-ret)) : 0;
+}
+
+int inc_privileges_drop(struct inc_err *err)
+{
+	const struct rlimit unlimited = {RLIM_INFINITY, RLIM_INFINITY};
+	int ret;
+
+	/* without CAP_SYS_RESOURCE the limit is what it was: whoever needs more is told then */
+	setrlimit(RLIMIT_MEMLOCK, &unlimited);
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		return inc_err_set(err, errno, "no new privileges: %s", strerror(errno));
+	ret = empty_bounding_set(err);
+	if (!ret && CAP_AMBIENT_SUPPORTED() && cap_reset_ambient())
+		ret = inc_err_set(err, errno, "ambient capabilities: %s", strerror(errno));
+	return ret ?: shrink(err);
+}
