@@ -15,6 +15,7 @@
 
 #define HA_HANDLE_DUAL 0x1u /* the listener has two rails */
 
+/* NCCL keeps it in an array of char, at any address. */
 struct ha_handle {
 	uint32_t magic; /* network order, as all of it but `comm` */
 	uint8_t version, flags, family /* 4 or 6 */, zero;
@@ -24,7 +25,7 @@ struct ha_handle {
 	uint8_t nonce[8];
 	uint8_t rest[82]; /* 0 */
 	uint64_t comm;    /* connect's, in its own process; 0 from listen */
-};
+} __attribute__((packed, aligned(1)));
 static_assert(sizeof(struct ha_handle) == HA_NCCL_HANDLE_BYTES, "NCCL's handles");
 
 /* The nonce is of getrandom(). */

@@ -115,15 +115,18 @@ static struct ha_region *register_memory(struct ha_comm *comm, void *memory)
 bool flow_try_to_connect(struct flow *flow)
 {
 	const uint64_t began_at_ns = inc_now_ns();
-	static struct ha_handle handle; /* of the listener that is used at the time */
-	struct ha_handle carried;
+	/* of the listener that is used at the time; NCCL's are arrays of char, at any address */
+	static char handle[1 + HA_NCCL_HANDLE_BYTES];
+	char carried[1 + HA_NCCL_HANDLE_BYTES];
 	struct inc_err err;
 
-	if (!flow->listener && ha_listen(flow_plugin, 2, &handle, &flow->listener, &err))
+	if (!flow->listener &&
+	    ha_listen(flow_plugin, 2, (struct ha_handle *)(handle + 1), &flow->listener, &err))
 		fail_msg("%s", err.msg);
-	carried = handle;
+	memcpy(carried, handle, sizeof(carried));
 	while (!flow->send || !flow->receive) {
-		if (!flow->send && ha_connect(flow_plugin, 0, &carried, -1, &flow->send, &err))
+		if (!flow->send && ha_connect(flow_plugin, 0, (struct ha_handle *)(carried + 1), -1,
+					      &flow->send, &err))
 			return false;
 		if (!flow->receive && ha_accept(flow->listener, &flow->receive, &err))
 			return false;
