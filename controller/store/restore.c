@@ -29,9 +29,11 @@ struct restoring {
 	unsigned int n_groups, n_comms;
 };
 
-static int wrong(struct inc_err *err, const char *what, uint32_t number, const char *why)
+static int wrong(const struct restoring *r, struct inc_err *err, const char *what, uint32_t number,
+		 const char *why)
 {
-	return inc_err_set(err, EIO, "the database is damaged: %s %u: %s", what, number, why);
+	return inc_err_set(err, EIO, "database %s is damaged: %s %u: %s", r->ctl->opt.database,
+			   what, number, why);
 }
 
 static int take_numbers(const void *at, void *arg, struct inc_err *err)
@@ -54,7 +56,7 @@ static int take_group(const void *at, void *arg, struct inc_err *err)
 	struct inc_group *group;
 
 	if (!row->number || !row->world_size)
-		return wrong(err, "group", row->number, "neither number nor size can be 0");
+		return wrong(r, err, "group", row->number, "neither number nor size can be 0");
 	group = inc_group_restore(r->ctl, row->job, row->world_size, row->number);
 	if (!group)
 		return inc_err_set(err, ENOMEM, "out of memory");
@@ -81,7 +83,7 @@ static int take_rank(const void *at, void *arg, struct inc_err *err)
 	struct inc_member *member;
 
 	if (!group || row->rank >= group->world_size)
-		return wrong(err, "group", row->number, "a rank is not of it");
+		return wrong(r, err, "group", row->number, "a rank is not of it");
 	member = &group->members[row->rank];
 	if (host >= 0)
 		member->host = host;
@@ -107,7 +109,7 @@ static int take_comm(const void *at, void *arg, struct inc_err *err)
 	const size_t room = r->room ? r->room * 2 : 64;
 
 	if (!row->number || !group)
-		return wrong(err, "communicator", row->number, "its group is not there");
+		return wrong(r, err, "communicator", row->number, "its group is not there");
 	if (r->n == r->room) {
 		struct kept *more = reallocarray(r->comms, room, sizeof(*more));
 
@@ -183,7 +185,7 @@ static int take_node(const void *at, void *arg, struct inc_err *err)
 	struct inc_tree_node *more, *node;
 
 	if (!k || row->node != k->n || row->parent > row->node)
-		return wrong(err, "communicator", row->number, "its switches are no tree");
+		return wrong(r, err, "communicator", row->number, "its switches are no tree");
 	more = reallocarray(k->nodes, k->n + 1, sizeof(*more));
 	if (!more)
 		return inc_err_set(err, ENOMEM, "out of memory");
@@ -214,7 +216,7 @@ static int take_member(const void *at, void *arg, struct inc_err *err)
 	if (k && !k->comm)
 		return 0;
 	if (!k || row->rank >= k->comm->group->world_size)
-		return wrong(err, "communicator", row->number, "a member is not of its group");
+		return wrong(r, err, "communicator", row->number, "a member is not of its group");
 	group = k->comm->group;
 	m = &k->comm->members[row->rank];
 	strcpy(m->transport, row->transport);

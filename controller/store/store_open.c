@@ -72,11 +72,8 @@ static int check_owner(struct inc_store *store, int64_t *version, struct inc_err
 
 	*version = ask(store, "PRAGMA user_version");
 	objects = ask(store, "SELECT count(*) FROM sqlite_schema");
-	if (objects < 0 || *version < 0 || application < 0) {
-		if (sqlite3_errcode(store->db) == SQLITE_BUSY)
-			return say_holder(store, err);
+	if (objects < 0 || *version < 0 || application < 0)
 		return inc_store_error(store, "cannot be read", err);
-	}
 	if (!objects && !*version && !application)
 		return 0;
 	if (application != APPLICATION_ID)
@@ -163,10 +160,8 @@ static int set_up(struct inc_store *store, bool *fresh, struct inc_err *err)
 	ret = inc_store_exec(store, "PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = NORMAL;",
 			     "cannot be set up", err);
 	ret = ret ?: check_owner(store, &version, err);
-	if (ret)
-		return ret;
-	*fresh = !version;
-	if (!*fresh)
+	*fresh = !ret && !version;
+	if (!ret && version)
 		ret = check_whole(store, err);
 	ret = ret ?: inc_store_exec(store, "PRAGMA journal_mode = WAL", "cannot be set up", err);
 	ret = ret ?: migrate(store, version, err);
