@@ -137,7 +137,7 @@ static struct kept *find(const struct restoring *r, uint32_t number)
 {
 	const struct kept key = {.row.number = number};
 
-	return bsearch(&key, r->comms, r->n, sizeof(key), compare_numbers);
+	return r->n ? bsearch(&key, r->comms, r->n, sizeof(key), compare_numbers) : NULL;
 }
 
 /* -1: it has none of that name. */
@@ -337,7 +337,8 @@ static int finish_all(struct restoring *r, struct inc_err *err)
 	struct inc_err why;
 	int ret;
 
-	qsort(r->comms, r->n, sizeof(*r->comms), compare_places);
+	if (r->n)
+		qsort(r->comms, r->n, sizeof(*r->comms), compare_places);
 	for (size_t i = 0; i < r->n; i++) {
 		struct kept *k = &r->comms[i];
 
