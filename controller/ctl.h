@@ -30,6 +30,7 @@
 #include "lib/proto/maps.h"
 #include "lib/proto/roce.h"
 #include "controller/core/route.h"
+#include "controller/keep.h"
 #include "lib/base/err.h"
 #include "lib/conf/comm_conf.h"
 #include "lib/conf/messages.h"
@@ -46,7 +47,7 @@
 #define CTL_MIN_QPN         0x100 /* of a switch: leaves what real devices keep for themselves */
 #define CTL_SPARE_LINKS     64    /* connections that have not said hello, besides the switches */
 #define CTL_SPARE_CLOSING   64    /* closed, but not yet by the peer */
-#define CTL_OWN_DESCRIPTORS 16    /* listeners, the event loop, standard streams */
+#define CTL_OWN_DESCRIPTORS 20    /* listeners, event loop, database, standard streams */
 #define CTL_MAX_LISTED      4096  /* communicators that a switch can say it has */
 #define CTL_MAX_REQUESTS    64    /* under way at a switch, when another communicator begins */
 #define CTL_ENDPOINT_BITS   14    /* of a hash: a thousand communicators of 64 ranks */
@@ -55,10 +56,12 @@ struct inc_client;
 struct inc_comm;
 struct inc_derivation;
 struct inc_group;
+struct inc_keep;
 struct inc_ctl_switch;
 
 struct inc_ctl_options {
 	const char *topology;
+	const char *database; /* "none": nothing is kept */
 	const char *listen;
 	unsigned int member_port;
 	unsigned int switch_port;
@@ -71,17 +74,18 @@ struct inc_ctl_options {
 	const char *metrics;    /* where figures are read over HTTP; NULL: nowhere */
 };
 
-#define INC_CTL_FIGURES(_, T)                                                            \
-	_(T, member_messages, "", COUNTER, "messages of members and tools")              \
-	_(T, switch_messages, "", COUNTER, "messages of switches")                       \
-	_(T, configured, "", COUNTER, "communicators that all their switches have made") \
-	_(T, refused, "", COUNTER, "communicators that were not made")                   \
-	_(T, failed, "", COUNTER, "communicators that have failed after they were made") \
-	_(T, configure_us, "microseconds", COUNTER,                                      \
-	  "from the first configure to the last answer, of all communicators that were made")
+#define INC_CTL_FIGURES(_, T)                                                                 \
+	_(T, member_messages, "", COUNTER, "messages of members and tools")                   \
+	_(T, switch_messages, "", COUNTER, "messages of switches")                            \
+	_(T, configured, "", COUNTER, "communicators that all their switches have made")      \
+	_(T, refused, "", COUNTER, "communicators that were not made")                        \
+	_(T, failed, "", COUNTER, "communicators that have failed after they were made")      \
+	_(T, configure_us, "microseconds", COUNTER,                                           \
+	  "from the first configure to the last answer, of all communicators that were made") \
+	_(T, stored, "", COUNTER, "transactions of the database")                             \
+	_(T, unstored, "", COUNTER, "transactions of the database that could not be written")
 
-/* What has happened so far. */
-struct inc_ctl_figures {
+struct inc_ctl_figures { /* what has happened so far */
 	INC_CTL_FIGURES(INC_METRIC_FIELD, inc_ctl_figures)
 };
 
@@ -128,6 +132,7 @@ struct inc_ctl {
 	struct inc_numbers group_numbers, comm_numbers;
 	/* where members receive: endpoint.c */
 	LIST_HEAD(, inc_comm_member) endpoints[1 << CTL_ENDPOINT_BITS];
+	struct inc_keep *keep; /* keep.h; NULL: nothing is kept */
 	uint64_t next_query;
 	uint64_t started_at_ms;
 	struct inc_ctl_figures figures;
@@ -151,6 +156,7 @@ struct inc_client {
 struct inc_member {
 	struct inc_group *group;
 	struct inc_client *client; /* NULL: has left */
+	bool unkept;               /* the database does not have it so */
 	bool present; /* a client has taken this rank; for good, once the group has formed */
 	unsigned int rank;
 	unsigned int host;       /* of the topology */
@@ -160,6 +166,7 @@ struct inc_member {
 enum inc_group_phase {
 	GROUP_FORMING,   /* waits for its ranks */
 	GROUP_RUNNING,   /* all have come */
+	GROUP_RESTORED,  /* of the database: the same, as soon as all ranks are back */
 	GROUP_RETURNING, /* an earlier controller's: ranks come as they find this one */
 	GROUP_SETTLED,   /* the same later: ranks that have not come are gone */
 	GROUP_OVER,      /* a rank was lost, or has left */
@@ -172,6 +179,7 @@ struct inc_group {
 	unsigned int world_size;
 	unsigned int connected;     /* members with a client */
 	enum inc_group_phase phase; /* inc_group_go() */
+	bool unkept;                /* as of a member */
 	/* from RETURNING on, why nothing new can begin: the first loss, or else who left first */
 	char over[256];
 	int over_code;
@@ -180,7 +188,7 @@ struct inc_group {
 	enum inc_derive_how how;
 	/* rounds of what was made of it: splits, duplicates and grows, and shrinks */
 	uint32_t derived[2];
-	struct event *timer; /* while FORMING or RETURNING */
+	struct event *timer; /* while FORMING, RESTORED or RETURNING */
 	LIST_HEAD(comm_list, inc_comm) comms;
 	unsigned int n_comms; /* those REFUSED apart */
 	unsigned int n_refused;
@@ -244,6 +252,7 @@ struct inc_comm {
 	uint32_t number;           /* 0 until configuring */
 	uint32_t place;            /* where answers list it: in the order of beginning */
 	enum inc_comm_phase phase; /* inc_comm_go() */
+	enum inc_unkept unkept;
 	unsigned int payload;
 	unsigned int slots;
 	enum inc_byte_order byte_order;
@@ -303,8 +312,7 @@ struct inc_ctl_switch {
 	bool awaited;          /* a communicator waits until it has answered for others */
 };
 
-/* timer.c: (re)starts a timer. */
-void inc_ctl_arm(struct event *timer, unsigned int ms);
+void inc_ctl_arm(struct event *timer, unsigned int ms); /* timer.c: (re)starts a timer */
 /* A text in an object, "" where there is none. */
 static inline const char *inc_ctl_text(const json_t *object, const char *key)
 {
@@ -471,7 +479,6 @@ int inc_comm_adopt_switch(struct inc_comm *comm, struct inc_ctl_switch *sw);
 void inc_comm_forget_refused(struct inc_group *group);
 
 /* admission.c */
-/* What the controller has given away of a switch. */
 void inc_switch_load(const struct inc_ctl_switch *sw, struct inc_load *load);
 /* "; job A has most there: …" of a switch that has refused for want of room, or "". */
 void inc_switch_holder(const struct inc_ctl_switch *sw, char *buf, size_t size);
@@ -558,8 +565,7 @@ unsigned int inc_switch_requests(const struct inc_ctl_switch *sw);
 int inc_switch_request(struct inc_ctl_switch *sw, json_t *request, inc_switch_reply reply,
 		       uint64_t arg);
 
-/* Asks for the page of a query that begins at from (0: the first), on behalf of a number. reply's
- * arg is inc_page_arg(number, from). */
+/* The page of a query from there on (0: the first). reply's arg is inc_page_arg(number, from). */
 int inc_switch_query(struct inc_ctl_switch *sw, const char *what, uint32_t number, uint32_t from,
 		     inc_switch_reply reply);
 static inline uint64_t inc_page_arg(uint32_t number, uint32_t from)

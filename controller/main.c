@@ -24,6 +24,15 @@ static const struct inc_opt options[] = {
 	 .required = true,
 	 .help = "hosts, switches and links (docs/control.md)",
 	 INC_OPT_TEXT(struct inc_ctl_options, topology, inc_path_check)},
+	{.name = "database",
+	 .value = "FILE",
+	 .preset = INC_KEEP_DEFAULT,
+	 .help = "where groups and communicators are kept, so that they outlive the controller; it "
+		 "is "
+		 "made where it is not there, and one controller at a time can have it; none: "
+		 "nothing "
+		 "is kept",
+	 INC_OPT_TEXT(struct inc_ctl_options, database, inc_path_check)},
 	{.name = "listen",
 	 .value = "ADDR",
 	 .preset = "0.0.0.0",
@@ -192,7 +201,7 @@ static int serve(struct inc_ctl *ctl, struct inc_err *err)
 	ctl->base = event_base_new();
 	if (!ctl->base)
 		goto out;
-	ret = inc_switches_init(ctl) ?: init_numbers(ctl, err);
+	ret = inc_switches_init(ctl) ?: init_numbers(ctl, err) ?: inc_keep_start(ctl, err);
 	if (ret)
 		goto out;
 	ret = -ENOMEM;
@@ -218,6 +227,7 @@ static int serve(struct inc_ctl *ctl, struct inc_err *err)
 	ret = event_base_dispatch(ctl->base) < 0 ? inc_err_set(err, EIO, "the event loop failed")
 						 : 0;
 out:
+	inc_keep_stop(ctl);
 	inc_scrape_stop(ctl->scrape);
 	if (switches)
 		evconnlistener_free(switches);

@@ -245,12 +245,13 @@ static int add_words(char **argv, int *n, const char *option, const char *text, 
 
 static int start_controller(struct lab *lab, const char *more, struct inc_err *err)
 {
-	char program[PATH_MAX];
-	char *argv[MAX_ARGS] = {program, "--topology", lab->topology};
+	char program[PATH_MAX], database[PATH_MAX];
+	char *argv[MAX_ARGS] = {program, "--topology", lab->topology, "--database", database};
 	wordexp_t words = {0};
-	int n = 3, ret;
+	int n = 5, ret;
 
 	lab_find_program("inc-controller", program);
+	lab_path(lab, &lab->nodes[0], "db", database);
 	ret = add_words(argv, &n, "--controller-args", more, &words, err);
 	if (!ret)
 		ret = lab_daemon(lab, &lab->nodes[0], argv, err);

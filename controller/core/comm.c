@@ -103,6 +103,11 @@ static struct inc_comm *comm_new(struct inc_group *group, unsigned int index)
 	return comm;
 }
 
+struct inc_comm *inc_comm_restore(struct inc_group *group, unsigned int index)
+{
+	return comm_new(group, index);
+}
+
 /* Nobody says again in which mode each switch of a mixed tree runs it: that in which the switch
  * makes new ones is the best guess. */
 static enum inc_mode_of_switch known_mode(const struct inc_comm *comm,
@@ -173,6 +178,7 @@ int inc_comm_adopt_switch(struct inc_comm *comm, struct inc_ctl_switch *sw)
 		return -ENOMEM;
 	inc_comm_adopt_mode(comm, sw);
 	inc_comm_config_go(comm, n - 1, CONFIG_THERE);
+	inc_keep_comm(comm, INC_UNKEPT_ALL);
 	return 0;
 }
 
@@ -295,6 +301,7 @@ void inc_comm_fail(struct inc_comm *comm, int rank, int code, const char *fmt, .
 	comm->code = inc_errno_name(code) ? code : EIO;
 	inc_warn("group %u (%s), communicator %u: %s", comm->group->number, comm->group->job,
 		 comm->number ? comm->number : comm->index, comm->reason);
+	inc_keep_comm(comm, INC_UNKEPT_STATE);
 	for (unsigned int to = 0; to < comm->group->world_size; to++)
 		inc_comm_tell_failed(comm, to, rank);
 	if (comm->phase < COMM_CONFIGURED) {

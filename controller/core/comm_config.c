@@ -33,6 +33,7 @@ void inc_comm_unconfigure(struct inc_comm *comm)
 {
 	if (!comm->tree)
 		return;
+	inc_keep_comm_gone(comm);
 	for (unsigned int i = 0; comm->configs && i < comm->tree->n; i++) {
 		if (comm->configs[i] == CONFIG_NONE || comm->configs[i] == CONFIG_REFUSED)
 			continue;
@@ -296,6 +297,11 @@ static void begin(struct inc_comm *comm)
 		return;
 	}
 	inc_comm_go(comm, COMM_CONFIGURING);
+	ret = inc_keep_now(group->ctl, &err);
+	if (ret) {
+		inc_comm_fail(comm, -1, -ret, "%s", err.msg);
+		return;
+	}
 	comm->asked_at_ns = inc_now_ns();
 	comm->chosen = false;
 	ask_switches(comm);

@@ -60,8 +60,10 @@ static void derivation_free(struct inc_derivation *d)
 /* Nobody waits for it or has to hear of it: the next of its group may come. */
 static void end(struct inc_derivation *d)
 {
-	if (d->parent && d->parent->derived[inc_derive_count(d->how)] <= d->round)
+	if (d->parent && d->parent->derived[inc_derive_count(d->how)] <= d->round) {
 		d->parent->derived[inc_derive_count(d->how)] = d->round + 1;
+		inc_keep_group(d->parent);
+	}
 	derivation_free(d);
 }
 

@@ -68,29 +68,36 @@ static const char *name_absent(const void *arg, unsigned int rank)
 	return group->members[rank].present ? NULL : inc_member_name(&group->members[rank]);
 }
 
-static void on_timeout(evutil_socket_t fd, short what, void *arg)
+/* It does not come about: all who are there hear why, and may ask again. Frees it. */
+static void dissolve(struct inc_group *group, int code, const struct inc_err *why)
 {
-	struct inc_group *group = arg;
-	char ranks[400];
-
-	if (group->phase == GROUP_RETURNING) {
-		inc_group_settle(group);
-		return;
-	}
-	inc_list_ranks(group->world_size, name_absent, group, ranks, sizeof(ranks));
-	inc_warn("group %u (%s): %s did not come within %u ms", group->number, group->job, ranks,
-		 group->ctl->opt.group_timeout_ms);
+	inc_warn("group %u (%s): %s", group->number, group->job, why->msg);
 	for (unsigned int rank = 0; rank < group->world_size; rank++) {
 		struct inc_client *client = group->members[rank].client;
 
 		if (!client)
 			continue;
-		inc_client_refuse(client, ETIMEDOUT, NULL, "job %s: %s did not come within %u ms",
-				  group->job, ranks, group->ctl->opt.group_timeout_ms);
+		inc_client_refuse(client, code, NULL, "job %s: %s", group->job, why->msg);
 		client->member = NULL;
 		inc_client_idle(client);
 	}
 	inc_group_free(group);
+}
+
+static void on_timeout(evutil_socket_t fd, short what, void *arg)
+{
+	struct inc_group *group = arg;
+	struct inc_err why;
+	char ranks[400];
+
+	if (group->phase == GROUP_RESTORED || group->phase == GROUP_RETURNING) {
+		inc_group_settle(group);
+		return;
+	}
+	inc_list_ranks(group->world_size, name_absent, group, ranks, sizeof(ranks));
+	inc_err_set(&why, ETIMEDOUT, "%s did not come within %u ms", ranks,
+		    group->ctl->opt.group_timeout_ms);
+	dissolve(group, ETIMEDOUT, &why);
 }
 
 /* number 0: there was no memory for one */
@@ -135,6 +142,16 @@ struct inc_group *inc_group_adopt(struct inc_ctl *ctl, const char *job, unsigned
 	return group;
 }
 
+struct inc_group *inc_group_restore(struct inc_ctl *ctl, const char *job, unsigned int world_size,
+				    uint32_t number)
+{
+	struct inc_group *group = group_new(ctl, job, world_size, number);
+
+	if (group)
+		inc_group_go(group, GROUP_RESTORED);
+	return group;
+}
+
 struct inc_group *inc_group_find(const struct inc_ctl *ctl, uint32_t number)
 {
 	struct inc_group *group;
@@ -174,6 +191,8 @@ void inc_group_free(struct inc_group *group)
 	inc_derive_gone(group);
 	while (!LIST_EMPTY(&group->comms))
 		inc_comm_end(LIST_FIRST(&group->comms));
+	if (inc_group_formed(group))
+		inc_keep_group_gone(group);
 	LIST_REMOVE(group, entry);
 	event_free(group->timer);
 	free(group);
@@ -185,14 +204,15 @@ void inc_groups_free(struct inc_ctl *ctl)
 		inc_group_free(LIST_FIRST(&ctl->groups));
 }
 
-/* A group that is over does not keep its job's name, nor do those that were made of it: the next
- * run may begin at once. */
+/* A group that is over does not keep its job's name, nor do those that were made of it, nor one
+ * whose ranks are not all back: the next run may begin at once. */
 static struct inc_group *find_job(const struct inc_ctl *ctl, const char *job)
 {
 	struct inc_group *group;
 
 	LIST_FOREACH (group, &ctl->groups, entry) {
-		if (!inc_group_ended(group) && !group->of && strcmp(group->job, job) == 0)
+		if (!inc_group_ended(group) && group->phase != GROUP_RESTORED && !group->of &&
+		    strcmp(group->job, job) == 0)
 			return group;
 	}
 	return NULL;
@@ -200,7 +220,15 @@ static struct inc_group *find_job(const struct inc_ctl *ctl, const char *job)
 
 static void group_formed(struct inc_group *group)
 {
+	struct inc_err err;
+	int ret;
+
 	inc_group_go(group, GROUP_RUNNING);
+	ret = inc_keep_now(group->ctl, &err);
+	if (ret) {
+		dissolve(group, -ret, &err);
+		return;
+	}
 	inc_info("group %u (%s): all %u ranks are here", group->number, group->job,
 		 group->world_size);
 	for (unsigned int rank = 0; rank < group->world_size; rank++) {
@@ -283,8 +311,13 @@ void inc_group_enter(struct inc_group *group, struct inc_client *client,
 	memcpy(member->node, join->node, sizeof(member->node));
 	client->member = member;
 	group->connected++;
-	if (group->phase == GROUP_FORMING && group->connected == group->world_size)
+	inc_keep_rank(member);
+	if (group->connected < group->world_size)
+		return;
+	if (group->phase == GROUP_FORMING)
 		group_formed(group);
+	else if (group->phase == GROUP_RESTORED)
+		inc_group_go(group, GROUP_RUNNING);
 }
 
 void inc_group_join(struct inc_client *client, const struct inc_msg_join *said)
@@ -389,6 +422,7 @@ void inc_group_leave(struct inc_member *member, bool clean, const char *reason)
 
 	member->client = NULL;
 	group->connected--;
+	inc_keep_rank(member);
 	if (!inc_group_formed(group)) {
 		inc_info("group %u (%s): %s left before the group was formed", group->number,
 			 group->job, inc_member_name(member));
@@ -412,9 +446,13 @@ void inc_group_leave(struct inc_member *member, bool clean, const char *reason)
 	if (!inc_group_ended(group) || (!clean && group->over_code == ESHUTDOWN)) {
 		if (group->phase == GROUP_RUNNING)
 			inc_group_go(group, GROUP_OVER);
+		else if (group->phase ==
+			 GROUP_RESTORED) /* the others may still come for what they have */
+			inc_group_go(group, GROUP_RETURNING);
 		group->over_code = clean ? ESHUTDOWN : ECONNRESET;
 		snprintf(group->over, sizeof(group->over), "%s left the group",
 			 inc_member_name(member));
+		inc_keep_group(group);
 		end_comms(group, member->rank, clean);
 		if (!clean)
 			tell_failed(group, member->rank);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Numbers of groups and communicators. They begin at random and are never 0: those of an earlier
- * controller may still be in use. What is passed over for that reason remains the earlier one's,
- * also when its switch or its members come again. Called by group.c and comm_config.c, which give
- * them, and by those who ask whose a number is.
+ * controller may still be in use; where they are kept, they go on. What is passed over for that
+ * reason remains the earlier one's, also when its switch or its members come again. Called by
+ * group.c and comm_config.c, which give them, and by those who ask whose a number is.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,6 +19,18 @@ int inc_numbers_init(struct inc_numbers *numbers, struct inc_err *err)
 	numbers->first = numbers->first >> 1 ?: 1;
 	numbers->next = numbers->first;
 	return 0;
+}
+
+/* More than one transaction's: the last ones before a power failure may not have reached the disk,
+ * and what they gave away may be in use. */
+#define PASSED_OVER (1u << 16)
+
+void inc_numbers_restore(struct inc_numbers *numbers, uint32_t first, uint32_t next)
+{
+	numbers->next = next + PASSED_OVER;
+	/* "given" is asked of a range that must not go all the way round */
+	numbers->first =
+		numbers->next - first > UINT32_MAX / 2 ? numbers->next - UINT32_MAX / 2 : first;
 }
 
 void inc_numbers_free(struct inc_numbers *numbers)

@@ -9,13 +9,16 @@
 #include "lib/base/machine.h"
 
 static const char *const group_names[] = {
-	[GROUP_FORMING] = "forming", [GROUP_RUNNING] = "running", [GROUP_RETURNING] = "returning",
-	[GROUP_SETTLED] = "settled", [GROUP_OVER] = "over",
+	[GROUP_FORMING] = "forming",     [GROUP_RUNNING] = "running", [GROUP_RESTORED] = "restored",
+	[GROUP_RETURNING] = "returning", [GROUP_SETTLED] = "settled", [GROUP_OVER] = "over",
 };
 
 static const uint32_t group_steps[] = {
-	[GROUP_FORMING] = INC_STEP(GROUP_RUNNING) | INC_STEP(GROUP_RETURNING),
+	[GROUP_FORMING] =
+		INC_STEP(GROUP_RUNNING) | INC_STEP(GROUP_RESTORED) | INC_STEP(GROUP_RETURNING),
 	[GROUP_RUNNING] = INC_STEP(GROUP_OVER),
+	/* RETURNING: a rank has left, or has not come back in time */
+	[GROUP_RESTORED] = INC_STEP(GROUP_RUNNING) | INC_STEP(GROUP_RETURNING),
 	[GROUP_RETURNING] = INC_STEP(GROUP_SETTLED),
 	[GROUP_OVER] = 0,
 };
@@ -28,6 +31,7 @@ void inc_group_go(struct inc_group *group, enum inc_group_phase to)
 
 	snprintf(who, sizeof(who), "%u (%s)", group->number, group->job);
 	group->phase = inc_machine_step(&group_machine, who, group->phase, to);
+	inc_keep_group(group);
 	/* it has waited for its ranks; where they return, it still does */
 	if (to == GROUP_RUNNING)
 		event_del(group->timer);
@@ -68,9 +72,9 @@ static const char *const comm_names[] = {
 };
 
 static const uint32_t comm_steps[] = {
-	/* STARTED: it runs since an earlier controller */
+	/* STARTED, FAILED: it is since an earlier controller */
 	[COMM_COLLECTING] = INC_STEP(COMM_WAIT_SWITCH) | INC_STEP(COMM_CONFIGURING) |
-			    INC_STEP(COMM_STARTED) | INC_STEP(COMM_REFUSED),
+			    INC_STEP(COMM_STARTED) | INC_STEP(COMM_FAILED) | INC_STEP(COMM_REFUSED),
 	[COMM_WAIT_SWITCH] = INC_STEP(COMM_CONFIGURING) | INC_STEP(COMM_REFUSED),
 	/* CONFIGURING, WAIT_SWITCH: once more, with another tree */
 	[COMM_CONFIGURING] = INC_STEP(COMM_CONFIGURED) | INC_STEP(COMM_REFUSED) |
@@ -118,6 +122,10 @@ void inc_comm_go(struct inc_comm *comm, enum inc_comm_phase to)
 
 	snprintf(who, sizeof(who), "%u.%u (%u)", comm->group->number, comm->index, comm->number);
 	comm->phase = inc_machine_step(&comm_machine, who, comm->phase, to);
+	/* once it has started nothing else of it changes */
+	inc_keep_comm(comm, to <= COMM_CONFIGURED || !comm->tree || !comm->tree->counted
+				    ? INC_UNKEPT_ALL
+				    : INC_UNKEPT_STATE);
 	ms = patience_ms(comm);
 	if (ms)
 		inc_ctl_arm(comm->timer, ms);

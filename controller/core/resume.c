@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Members of an earlier controller's groups, whose communicators run on: they find this one and
- * say what they have (resume). The group is built from what they say, rank by rank; nothing new
- * can begin in it. Until the group timeout has passed, ranks that have not come yet may still do;
- * after that they count as gone.
+ * say what they have (resume). What the database has is as it was as soon as all ranks are back.
+ * Else the group is built from what they say, rank by rank; nothing new can begin in it. Until the
+ * group timeout has passed, ranks that have not come yet may still do; after that they count as
+ * gone.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "controller/ctl.h"
@@ -91,10 +93,15 @@ static int check_group(const struct inc_ctl *ctl, const struct inc_group *group,
 {
 	if (!group && inc_number_given(&ctl->group_numbers, r->group))
 		return inc_err_set(err, ECONNRESET, "group %u has ended", r->group);
+	if (!group && inc_keep_knows_all(ctl))
+		return inc_err_set(err, ECONNRESET,
+				   "group %u is none that this controller's database has",
+				   r->group);
 	if (!group)
 		return 0;
 	/* its own connection was lost, not the controller: the others have been told so */
-	if (!inc_group_resumed(group) || group->over_code != ESHUTDOWN)
+	if (group->phase != GROUP_RESTORED &&
+	    (!inc_group_resumed(group) || group->over_code != ESHUTDOWN))
 		return inc_err_set(err, ECONNRESET, "group %u is over%s%s", r->group,
 				   inc_group_ended(group) ? ": " : "", group->over);
 	if (strcmp(group->job, r->join.job) != 0 || group->world_size != r->join.world_size)
@@ -106,18 +113,33 @@ static int check_group(const struct inc_ctl *ctl, const struct inc_group *group,
 	return 0;
 }
 
+/* Of what the database has, the member must be who it was. */
+static int check_kept(const struct inc_comm *comm, unsigned int rank, const struct claim *c,
+		      struct inc_err *err)
+{
+	const struct inc_comm_member *m = &comm->members[rank];
+
+	if (m->has_endpoint &&
+	    (m->route.host != c->member.route.host || m->route.own.qpn != c->member.route.own.qpn ||
+	     m->route.own.udp_port != c->member.route.own.udp_port))
+		return inc_err_set(err, EPERM,
+				   "communicator %u has another host or queue pair at rank %u",
+				   c->number, rank);
+	return 0;
+}
+
 /* A switch that is connected has said what it has; of an absent one it is taken on trust until
  * its hello. */
-static int check_claim(struct inc_ctl *ctl, const struct inc_group *group, const struct claim *c,
-		       struct inc_err *err)
+static int check_claim(struct inc_ctl *ctl, const struct inc_group *group, unsigned int rank,
+		       const struct claim *c, struct inc_err *err)
 {
 	const struct inc_comm *comm = inc_comm_find(ctl, c->number), *other;
 
 	if (comm && (!group || comm->group != group || comm->index != c->index))
 		return inc_err_set(err, EEXIST, "communicator %u is another one's", c->number);
 	if (comm)
-		return 0;
-	if (inc_number_given(&ctl->comm_numbers, c->number) ||
+		return check_kept(comm, rank, c, err);
+	if (inc_number_given(&ctl->comm_numbers, c->number) || inc_keep_knows_all(ctl) ||
 	    (c->sw->link && !inc_orphan_is(c->sw, c->number)))
 		return inc_err_set(err, ENETRESET, "switch %s has no communicator %u any more",
 				   inc_switch_name(c->sw), c->number);
@@ -139,7 +161,7 @@ static int check_claims(struct inc_ctl *ctl, const struct inc_group *group, stru
 	int ret;
 
 	for (unsigned int i = 0; i < r->n; i++) {
-		ret = check_claim(ctl, group, &r->claims[i], err);
+		ret = check_claim(ctl, group, r->join.rank, &r->claims[i], err);
 		if (ret && ret != -ENETRESET)
 			return ret;
 		if (!ret) {
@@ -198,9 +220,24 @@ static int take_claim(struct inc_group *group, unsigned int rank, const struct c
 		if (inc_orphans_take(comm))
 			return -ENOMEM;
 	}
-	comm->members[rank] = c->member;
-	inc_endpoint_take(group->ctl, &comm->members[rank]);
+	if (comm->members[rank].has_endpoint) {
+		comm->members[rank].asked = comm->members[rank].ready = true;
+	} else {
+		comm->members[rank] = c->member;
+		inc_endpoint_take(group->ctl, &comm->members[rank]);
+		inc_keep_comm(comm, INC_UNKEPT_ALL);
+	}
 	return take_switch(comm, c->sw);
+}
+
+static void end_unused(struct inc_group *group)
+{
+	struct inc_comm *comm = LIST_FIRST(&group->comms), *next;
+
+	for (; comm; comm = next) {
+		next = LIST_NEXT(comm, entry);
+		inc_comm_end_unused(comm);
+	}
 }
 
 static int take_resume(struct inc_group *group, struct inc_client *client, const struct resume *r)
@@ -226,6 +263,8 @@ static int take_resume(struct inc_group *group, struct inc_client *client, const
 	tell_gone(group, client, r);
 	LIST_FOREACH (comm, &group->comms, entry)
 		inc_comm_judge(comm);
+	if (group->phase == GROUP_RUNNING)
+		end_unused(group);
 	return 0;
 }
 
@@ -264,7 +303,8 @@ out:
 
 bool inc_group_awaits(const struct inc_group *group, unsigned int rank)
 {
-	return group->phase == GROUP_RETURNING && !group->members[rank].present;
+	return (group->phase == GROUP_RESTORED || group->phase == GROUP_RETURNING) &&
+	       !group->members[rank].present;
 }
 
 /* The ranks that have not come by now are gone. */
@@ -272,6 +312,14 @@ void inc_group_settle(struct inc_group *group)
 {
 	struct inc_comm *comm = LIST_FIRST(&group->comms), *next;
 
+	if (group->phase == GROUP_RESTORED) {
+		inc_group_go(group, GROUP_RETURNING);
+		group->over_code = ESHUTDOWN;
+		snprintf(group->over, sizeof(group->over),
+			 "the controller has restarted, and some ranks of group %u have not come "
+			 "back",
+			 group->number);
+	}
 	inc_group_go(group, GROUP_SETTLED);
 	if (!group->connected) {
 		inc_group_free(group);

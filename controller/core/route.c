@@ -379,6 +379,21 @@ int inc_route_compute(struct inc_routes *r, const unsigned int *hosts, unsigned 
 	return 0;
 }
 
+int inc_route_restore(struct inc_routes *r, const unsigned int *hosts, unsigned int n_hosts,
+		      unsigned int slots, const struct inc_tree_node *nodes, unsigned int n,
+		      struct inc_tree **tree, struct inc_err *err)
+{
+	int ret;
+
+	r->slots = slots;
+	ret = inc_route_rebuild(r, hosts, n_hosts, nodes, n, tree, err);
+	if (ret)
+		return ret;
+	(*tree)->counted = true;
+	count(r, *tree, 1);
+	return 0;
+}
+
 struct inc_tree *inc_route_known(unsigned int sw)
 {
 	struct inc_tree *tree = calloc(1, sizeof(*tree));

@@ -52,6 +52,12 @@ void inc_routes_avoid(struct inc_routes *routes, unsigned int sw, bool avoid);
  */
 int inc_route_compute(struct inc_routes *routes, const unsigned int *hosts, unsigned int n_hosts,
 		      unsigned int slots, struct inc_tree **tree, struct inc_err *err);
+/* The same tree again, of what has been kept of it: the nodes in their order, without what children
+ * and sizes they have. Its connections are taken as they are, whatever room there is. 0, -EINVAL
+ * (the topology has no such tree any more) or -ENOMEM. */
+int inc_route_restore(struct inc_routes *routes, const unsigned int *hosts, unsigned int n_hosts,
+		      unsigned int slots, const struct inc_tree_node *nodes, unsigned int n,
+		      struct inc_tree **tree, struct inc_err *err);
 /* A tree of the switch alone, whose load is not counted. NULL: no memory. */
 struct inc_tree *inc_route_known(unsigned int sw);
 /* Adds a switch to such a tree, its parent unknown; *tree may move. 0 or -ENOMEM. */

@@ -133,5 +133,9 @@ int inc_route_search(struct inc_routes *routes, const struct inc_order *order, s
 /* route_tree.c: what was found, as a tree. */
 int inc_route_build(struct inc_routes *routes, const unsigned int *hosts, unsigned int n_hosts,
 		    struct inc_tree **tree, struct inc_err *err);
+/* What has been kept of one (inc_route_restore). */
+int inc_route_rebuild(struct inc_routes *routes, const unsigned int *hosts, unsigned int n_hosts,
+		      const struct inc_tree_node *nodes, unsigned int n, struct inc_tree **tree,
+		      struct inc_err *err);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The tree of switches that a search has found, put in order. */
+/* The tree of switches that a search has found, or that was found earlier and kept, put in order.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include "controller/core/route_priv.h"
@@ -116,18 +117,105 @@ static void add_children(const struct inc_routes *r, struct inc_tree *tree,
 		      sizeof(tree->children[0]), compare_children);
 }
 
+/* Room for the nodes and their children. NULL: no memory. */
+static struct inc_tree *tree_new(const struct inc_routes *r, unsigned int n, unsigned int n_hosts)
+{
+	struct inc_tree *tree = calloc(1, sizeof(*tree) + n * sizeof(tree->nodes[0]) +
+						  (n - 1 + n_hosts) * sizeof(tree->children[0]));
+
+	if (!tree)
+		return NULL;
+	tree->children = (struct inc_tree_child *)(tree->nodes + n);
+	tree->slots = r->slots;
+	return tree;
+}
+
 int inc_route_build(struct inc_routes *r, const unsigned int *hosts, unsigned int n_hosts,
 		    struct inc_tree **out, struct inc_err *err)
 {
-	const size_t nodes = r->n_used * sizeof((*out)->nodes[0]);
-	const size_t children = (r->n_used - 1 + n_hosts) * sizeof((*out)->children[0]);
-	struct inc_tree *tree = calloc(1, sizeof(*tree) + nodes + children);
+	struct inc_tree *tree = tree_new(r, r->n_used, n_hosts);
 
 	if (!tree)
 		return inc_err_set(err, ENOMEM, "out of memory");
-	tree->children = (struct inc_tree_child *)((char *)tree->nodes + nodes);
-	tree->slots = r->slots;
 	add_nodes(r, tree, link_kids(r, hosts, n_hosts));
+	add_children(r, tree, hosts, n_hosts);
+	*out = tree;
+	return 0;
+}
+
+/* Whether the port of a switch leads to that one of another. */
+static bool leads_to(const struct inc_topology *topo, unsigned int sw, unsigned int port,
+		     unsigned int to, unsigned int to_port)
+{
+	const struct inc_topo_port *p = &topo->switches[sw].ports[port];
+
+	for (unsigned int i = 0; i < p->n_peers; i++) {
+		if (p->peers[i].to_switch && p->peers[i].index == to && p->peers[i].port == to_port)
+			return true;
+	}
+	return false;
+}
+
+/* Root first, each node right before its subtree, no switch twice, where the topology has links. */
+static bool is_tree(struct inc_routes *r, const struct inc_tree_node *nodes, unsigned int n)
+{
+	r->job = ++r->stamp;
+	for (unsigned int i = 0; i < n; i++) {
+		const struct inc_tree_node *node = &nodes[i];
+		int above = (int)i - 1;
+
+		if (r->spots[node->sw].job == r->job)
+			return false;
+		r->spots[node->sw].job = r->job;
+		r->spots[node->sw].node = i;
+		if (!i || node->parent < 0) {
+			if (i || node->parent >= 0)
+				return false;
+			continue;
+		}
+		while (above >= 0 && above != node->parent)
+			above = nodes[above].parent;
+		if (above < 0 ||
+		    !leads_to(r->topo, node->sw, node->up_port, nodes[above].sw, node->down_port))
+			return false;
+	}
+	return n;
+}
+
+int inc_route_rebuild(struct inc_routes *r, const unsigned int *hosts, unsigned int n_hosts,
+		      const struct inc_tree_node *nodes, unsigned int n, struct inc_tree **out,
+		      struct inc_err *err)
+{
+	struct inc_tree *tree;
+
+	if (!is_tree(r, nodes, n))
+		return inc_err_set(err, EINVAL, "its switches are no tree of the topology");
+	tree = tree_new(r, n, n_hosts);
+	if (!tree)
+		return inc_err_set(err, ENOMEM, "out of memory");
+	/* add_children() counts into these, and finds a host's node by its switch */
+	for (unsigned int i = 0; i < n; i++) {
+		tree->nodes[i] = nodes[i];
+		tree->nodes[i].size = 1;
+		if (i)
+			tree->nodes[nodes[i].parent].n_children++;
+	}
+	for (unsigned int rank = 0; rank < n_hosts; rank++) {
+		const struct inc_spot *spot = &r->spots[r->topo->hosts[hosts[rank]].sw];
+
+		if (spot->job != r->job) {
+			free(tree);
+			return inc_err_set(err, EINVAL, "host %s is at none of its switches",
+					   r->topo->hosts[hosts[rank]].name);
+		}
+		tree->nodes[spot->node].n_children++;
+	}
+	for (unsigned int i = 0; i < n; i++) {
+		tree->nodes[i].first_child = tree->n_children;
+		tree->n_children += tree->nodes[i].n_children;
+		tree->nodes[i].n_children = 0;
+	}
+	tree->n = n;
 	add_children(r, tree, hosts, n_hosts);
 	*out = tree;
 	return 0;

@@ -62,6 +62,7 @@ void inc_client_idle(struct inc_client *client)
 
 void inc_client_send(const struct inc_client *client, enum inc_message_id id, const void *message)
 {
+	inc_keep_before_telling(client->ctl);
 	inc_ndjson_send_new(client->conn, inc_message_new(id, message));
 }
 

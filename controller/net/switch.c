@@ -149,24 +149,42 @@ static void on_silence(evutil_socket_t fd, short what, void *arg)
 	link_free(link);
 }
 
+/* For one more number. */
+static int make_qpn_room(struct inc_ctl_switch *sw)
+{
+	size_t room = sw->qpns_room ? sw->qpns_room * 2 : 64;
+	uint32_t *more;
+
+	if (sw->n_qpns < sw->qpns_room)
+		return 0;
+	/* leaves the search for a free one nearly always right at the first try */
+	if (room > INC_QPN_MASK / 16)
+		return -ENOSPC;
+	more = realloc(sw->qpns, room * sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	sw->qpns = more;
+	sw->qpns_room = room;
+	return 0;
+}
+
+int inc_switch_qpn_take(struct inc_ctl_switch *sw, uint32_t qpn)
+{
+	int ret = make_qpn_room(sw);
+
+	if (!ret)
+		sw->qpns[sw->n_qpns++] = qpn;
+	return ret;
+}
+
 int inc_switch_qpn_get(struct inc_ctl_switch *sw, uint32_t *out)
 {
+	int ret = make_qpn_room(sw);
 	uint32_t qpn;
 	size_t i;
 
-	if (sw->n_qpns == sw->qpns_room) {
-		size_t room = sw->qpns_room ? sw->qpns_room * 2 : 64;
-		uint32_t *more;
-
-		/* leaves the search below nearly always right at the first try */
-		if (room > INC_QPN_MASK / 16)
-			return -ENOSPC;
-		more = realloc(sw->qpns, room * sizeof(*more));
-		if (!more)
-			return -ENOMEM;
-		sw->qpns = more;
-		sw->qpns_room = room;
-	}
+	if (ret)
+		return ret;
 	do {
 		if (getrandom(&qpn, sizeof(qpn), 0) != sizeof(qpn))
 			return -EIO;
@@ -283,14 +301,15 @@ static int parse_hello(struct inc_switch_link *link, json_t *object, struct inc_
 	return check_lists(object, err);
 }
 
-/* What was not handed out by this controller is an earlier one's, and may run. */
+/* What was not handed out by this controller, nor by one whose database it has, is an earlier
+ * one's, and may run. */
 static bool shall_keep(struct inc_ctl_switch *sw, uint32_t number)
 {
 	struct inc_comm *comm = inc_comm_find(sw->ctl, number);
 
 	if (comm)
 		return inc_comm_takes(comm, sw);
-	if (inc_number_given(&sw->ctl->comm_numbers, number))
+	if (inc_number_given(&sw->ctl->comm_numbers, number) || inc_keep_knows_all(sw->ctl))
 		return false;
 	return inc_orphan_add(sw, number);
 }
@@ -383,6 +402,7 @@ static void take_hello(struct inc_switch_link *link, json_t *object)
 	inc_info("switch %s is connected from %s: keeps %zu of %zu communicators",
 		 inc_switch_name(sw), inc_ndjson_peer(link->conn), json_array_size(keep),
 		 json_array_size(listed));
+	inc_keep_before_telling(sw->ctl);
 	inc_ndjson_send_new(link->conn, json_pack("{s:s, s:s, s:o}", "type", "welcome", "switch",
 						  inc_switch_name(sw), "keep", keep));
 	inc_comm_check_kept(sw, numbers, n);

@@ -97,6 +97,7 @@ int inc_switch_request(struct inc_ctl_switch *sw, json_t *object, inc_switch_rep
 	}
 	if (json_object_set_new(object, "seq", json_integer(request->seq)))
 		goto err;
+	inc_keep_before_telling(sw->ctl);
 	ret = inc_ndjson_send(link->conn, object);
 	if (ret)
 		goto err;

@@ -135,6 +135,14 @@ int inc_topology_host_by_ip(const struct inc_topology *topo, struct in_addr ip)
 	return -1;
 }
 
+int inc_topology_host_by_name(const struct inc_topology *topo, const char *name)
+{
+	struct inc_topo_end end;
+
+	return inc_topology_find(topo, name, &end) && end.kind == INC_TOPO_HOST ? (int)end.index
+										: -1;
+}
+
 int inc_topology_switch_by_name(const struct inc_topology *topo, const char *name)
 {
 	struct inc_topo_end end;

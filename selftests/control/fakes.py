@@ -193,12 +193,13 @@ class Controller:
     """with Controller() as c: c.member(), c.switch(); ends with a check that it still lives
     and leaves cleanly."""
 
-    def __init__(self, *args, topology="star4.yaml", program=None, ports=(0, 0), through=()):
+    def __init__(self, *args, topology="star4.yaml", program=None, ports=(0, 0), through=(),
+                 database="none"):
         """through: a command that runs it."""
         if "/" not in topology:
             topology = os.path.join(TOP, "topo", topology)
         self.args = [*through, program or os.path.join(BUILD, "inc-controller"),
-                     "--topology", topology,
+                     "--topology", topology, "--database", database,
                      "--listen", "127.0.0.1", "--member-port", str(ports[0]),
                      "--switch-port", str(ports[1]), *map(str, args)]
 

@@ -77,7 +77,7 @@ def switches():
     with open("/run/guest-lab/controller", "w") as f:
         f.write("127.0.0.1")
     with contextlib.ExitStack() as stack:
-        stack.enter_context(daemon("controller", "inc-controller", "--topology", topology,
+        stack.enter_context(daemon("controller", "inc-controller", "--database", "none", "--topology", topology,
                                    "--switch-timeout-ms", "30000"))
         wait_for("the controller", lambda: incctl("switches", check=False).code == 0, 60)
         processes = {}

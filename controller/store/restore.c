@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Groups and communicators out of the database, when the controller starts: before anybody can
+ * connect, and before anything of them is written again. What had not started when the controller
+ * was killed is left out, for nobody can claim it: its members have lost their connections while
+ * they waited, and a switch that has been told of it hears that it is not kept.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "controller/store/keep_priv.h"
+#include "lib/base/log.h"
+
+/* A communicator as its rows come; what cannot be is found when all are there. */
+struct kept {
+	struct inc_comm *comm;
+	struct inc_kept_comm row;
+	struct inc_tree_node *nodes;
+	unsigned int n;
+	unsigned int n_members;
+	char lacks[80]; /* what the topology has no more */
+};
+
+struct restoring {
+	struct inc_ctl *ctl;
+	struct kept *comms; /* in the order of their numbers, as their rows stand */
+	size_t n, room;
+	unsigned int n_groups, n_comms;
+};
+
+static int wrong(const struct restoring *r, struct inc_err *err, const char *what, uint32_t number,
+		 const char *why)
+{
+	return inc_err_set(err, EIO, "database %s is damaged: %s %u: %s", r->ctl->opt.database,
+			   what, number, why);
+}
+
+static int take_numbers(const void *at, void *arg, struct inc_err *err)
+{
+	const struct inc_kept_numbers *row = at;
+	struct restoring *r = arg;
+
+	inc_numbers_restore(row->kind == INC_KEPT_GROUP_NUMBERS ? &r->ctl->group_numbers
+								: &r->ctl->comm_numbers,
+			    row->first, row->next);
+	return 0;
+}
+
+static int take_group(const void *at, void *arg, struct inc_err *err)
+{
+	const struct inc_kept_group *row = at;
+	struct restoring *r = arg;
+	const char *running = inc_group_phase_name(GROUP_RUNNING);
+	const char *restored = inc_group_phase_name(GROUP_RESTORED);
+	struct inc_group *group;
+
+	if (!row->number || !row->world_size)
+		return wrong(r, err, "group", row->number, "neither number nor size can be 0");
+	group = inc_group_restore(r->ctl, row->job, row->world_size, row->number);
+	if (!group)
+		return inc_err_set(err, ENOMEM, "out of memory");
+	group->of = row->of;
+	group->how = row->how;
+	group->derived[0] = row->derived;
+	group->derived[1] = row->shrunk;
+	for (unsigned int rank = 0; rank < row->world_size; rank++)
+		group->members[rank].host = r->ctl->topo->n_hosts;
+	if (strcmp(row->state, running) == 0 || strcmp(row->state, restored) == 0)
+		return 0;
+	inc_group_go(group, GROUP_RETURNING);
+	group->over_code = row->over_code;
+	strcpy(group->over, row->over);
+	return 0;
+}
+
+static int take_rank(const void *at, void *arg, struct inc_err *err)
+{
+	const struct inc_kept_rank *row = at;
+	struct restoring *r = arg;
+	struct inc_group *group = inc_group_find(r->ctl, row->number);
+	const int host = inc_topology_host_by_name(r->ctl->topo, row->host);
+	struct inc_member *member;
+
+	if (!group || row->rank >= group->world_size)
+		return wrong(r, err, "group", row->number, "a rank is not of it");
+	member = &group->members[row->rank];
+	if (host >= 0)
+		member->host = host;
+	member->present = row->gone;
+	strcpy(member->node, row->node);
+	return 0;
+}
+
+static bool has_started(const struct inc_kept_comm *row)
+{
+	/* those that were confirmed, too: what follows may not have been written, where the disk
+	 * was full */
+	return strcmp(row->state, inc_comm_phase_name(COMM_CONFIGURED)) == 0 ||
+	       strcmp(row->state, inc_comm_phase_name(COMM_STARTED)) == 0 ||
+	       strcmp(row->state, inc_comm_phase_name(COMM_FAILED)) == 0;
+}
+
+static int take_comm(const void *at, void *arg, struct inc_err *err)
+{
+	const struct inc_kept_comm *row = at;
+	struct restoring *r = arg;
+	struct inc_group *group = inc_group_find(r->ctl, row->of);
+	const size_t room = r->room ? r->room * 2 : 64;
+
+	if (!row->number || !group)
+		return wrong(r, err, "communicator", row->number, "its group is not there");
+	if (r->n == r->room) {
+		struct kept *more = reallocarray(r->comms, room, sizeof(*more));
+
+		if (!more)
+			return inc_err_set(err, ENOMEM, "out of memory");
+		r->comms = more;
+		r->room = room;
+	}
+	r->comms[r->n++] = (struct kept){.row = *row};
+	if (!has_started(row))
+		return 0;
+	r->comms[r->n - 1].comm = inc_comm_restore(group, row->comm);
+	return r->comms[r->n - 1].comm ? 0 : inc_err_set(err, ENOMEM, "out of memory");
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+	const struct kept *x = a, *y = b;
+
+	return x->row.number < y->row.number ? -1 : x->row.number > y->row.number;
+}
+
+/* The communicator that a row belongs to, or NULL. */
+static struct kept *find(const struct restoring *r, uint32_t number)
+{
+	const struct kept key = {.row.number = number};
+
+	return r->n ? bsearch(&key, r->comms, r->n, sizeof(key), compare_numbers) : NULL;
+}
+
+/* -1: it has none of that name. */
+static int find_port(const struct inc_topo_switch *sw, const char *name)
+{
+	for (unsigned int p = 0; p < sw->n_ports; p++) {
+		if (strcmp(sw->ports[p].name, name) == 0)
+			return p;
+	}
+	return -1;
+}
+
+static struct inc_route_end end_of(const struct inc_kept_end *end)
+{
+	return (struct inc_route_end){.qpn = end->qpn,
+				      .psn = end->psn,
+				      .udp_port = end->udp_port,
+				      .kind = end->kind,
+				      .given = end->given};
+}
+
+/* The row's ports, to its parent and the parent's to it. False: the topology has them no more. */
+static bool take_ports(const struct inc_topology *topo, const struct kept *k,
+		       const struct inc_kept_node *row, struct inc_tree_node *node)
+{
+	int up, down;
+
+	if (!row->parent)
+		return true;
+	up = find_port(&topo->switches[node->sw], row->up_port);
+	down = find_port(&topo->switches[k->nodes[node->parent].sw], row->down_port);
+	if (up < 0 || down < 0)
+		return false;
+	node->up_port = up;
+	node->down_port = down;
+	return true;
+}
+
+static int take_node(const void *at, void *arg, struct inc_err *err)
+{
+	const struct inc_kept_node *row = at;
+	struct restoring *r = arg;
+	struct kept *k = find(r, row->number);
+	const int sw = inc_topology_switch_by_name(r->ctl->topo, row->sw);
+	struct inc_tree_node *more, *node;
+
+	if (!k || row->node != k->n || row->parent > row->node)
+		return wrong(r, err, "communicator", row->number, "its switches are no tree");
+	more = reallocarray(k->nodes, k->n + 1, sizeof(*more));
+	if (!more)
+		return inc_err_set(err, ENOMEM, "out of memory");
+	k->nodes = more;
+	node = &k->nodes[k->n++];
+	*node = (struct inc_tree_node){
+		.sw = sw < 0 ? 0 : sw,
+		.mode = row->mode,
+		.parent = (int)row->parent - 1,
+		.first_rank = row->first_rank,
+		.size = 1,
+		.up = end_of(&row->up),
+		.down = end_of(&row->down),
+	};
+	if (sw < 0 || !take_ports(r->ctl->topo, k, row, node))
+		snprintf(k->lacks, sizeof(k->lacks), "switch %s, as it was connected", row->sw);
+	return 0;
+}
+
+static int take_member(const void *at, void *arg, struct inc_err *err)
+{
+	const struct inc_kept_member *row = at;
+	struct restoring *r = arg;
+	struct kept *k = find(r, row->number);
+	struct inc_comm_member *m;
+	struct inc_group *group;
+
+	if (k && !k->comm)
+		return 0;
+	if (!k || row->rank >= k->comm->group->world_size)
+		return wrong(r, err, "communicator", row->number, "a member is not of its group");
+	group = k->comm->group;
+	m = &k->comm->members[row->rank];
+	strcpy(m->transport, row->transport);
+	m->byte_order = k->row.byte_order;
+	m->route.pkey = row->pkey;
+	m->route.udp_csum = row->udp_csum;
+	m->route.own = end_of(&row->own);
+	m->route.sw = end_of(&row->sw);
+	m->route.host = group->members[row->rank].host;
+	/* who has left had destroyed it before */
+	m->destroyed = group->members[row->rank].present;
+	k->n_members++;
+	if (m->route.host == r->ctl->topo->n_hosts)
+		snprintf(k->lacks, sizeof(k->lacks), "the host of rank %u", row->rank);
+	else
+		inc_endpoint_take(r->ctl, m);
+	return 0;
+}
+
+static int known_tree(const struct kept *k, struct inc_tree **tree, struct inc_err *err)
+{
+	*tree = inc_route_known(k->nodes[0].sw);
+	for (unsigned int i = 1; *tree && i < k->n; i++) {
+		if (inc_route_known_add(tree, k->nodes[i].sw))
+			return inc_err_set(err, ENOMEM, "out of memory");
+	}
+	for (unsigned int i = 0; *tree && i < k->n; i++)
+		(*tree)->nodes[i].mode = k->nodes[i].mode;
+	return *tree ? 0 : inc_err_set(err, ENOMEM, "out of memory");
+}
+
+static int make_tree(struct inc_ctl *ctl, const struct kept *k, struct inc_err *err)
+{
+	struct inc_comm *comm = k->comm;
+	unsigned int hosts[CTL_MAX_WORLD];
+
+	if (!k->n)
+		return inc_err_set(err, EINVAL, "it has no switch");
+	if (*k->lacks)
+		return inc_err_set(err, EINVAL, "the topology has no more %s", k->lacks);
+	if (!k->row.counted)
+		return known_tree(k, &comm->tree, err);
+	if (k->n_members != comm->group->world_size)
+		return inc_err_set(err, EINVAL, "%u of its members are known", k->n_members);
+	for (unsigned int rank = 0; rank < comm->group->world_size; rank++)
+		hosts[rank] = comm->members[rank].route.host;
+	return inc_route_restore(ctl->routes, hosts, comm->group->world_size, k->row.slots,
+				 k->nodes, k->n, &comm->tree, err);
+}
+
+/* What the controller has given of its switches is in use. */
+static int take_given(struct inc_ctl *ctl, const struct inc_comm *comm, struct inc_err *err)
+{
+	const struct inc_topo_host *hosts = ctl->topo->hosts;
+	int ret = 0;
+
+	for (unsigned int rank = 0; !ret && rank < comm->group->world_size; rank++) {
+		const struct inc_route_member *route = &comm->members[rank].route;
+
+		if (route->sw.given)
+			ret = inc_switch_qpn_take(&ctl->switches[hosts[route->host].sw],
+						  route->sw.given);
+	}
+	for (unsigned int i = 0; !ret && i < comm->tree->n; i++) {
+		const struct inc_tree_node *node = &comm->tree->nodes[i];
+
+		if (node->up.given)
+			ret = inc_switch_qpn_take(&ctl->switches[node->sw], node->up.given);
+		if (!ret && node->down.given)
+			ret = inc_switch_qpn_take(
+				&ctl->switches[comm->tree->nodes[node->parent].sw],
+				node->down.given);
+	}
+	return ret ? inc_err_set(err, -ret, "its queue pairs: %s", strerror(-ret)) : 0;
+}
+
+static int finish(struct inc_ctl *ctl, const struct kept *k, struct inc_err *err)
+{
+	struct inc_comm *comm = k->comm;
+	int ret = make_tree(ctl, k, err);
+
+	if (ret)
+		return ret;
+	comm->configs = calloc(comm->tree->n, sizeof(*comm->configs));
+	if (!comm->configs)
+		return inc_err_set(err, ENOMEM, "out of memory");
+	if (comm->tree->counted)
+		ret = take_given(ctl, comm, err);
+	if (ret)
+		return ret;
+	comm->number = k->row.number;
+	comm->payload = k->row.payload;
+	comm->slots = comm->tree->slots = k->row.slots;
+	comm->byte_order = k->row.byte_order;
+	comm->mode = k->row.mode;
+	comm->floats = k->row.floats;
+	comm->message_packets = k->row.message_packets;
+	comm->messages = k->row.messages;
+	comm->code = k->row.code;
+	strcpy(comm->reason, k->row.reason);
+	for (unsigned int i = 0; i < comm->tree->n; i++)
+		inc_comm_config_go(comm, i, CONFIG_THERE);
+	inc_comm_go(comm, comm->code ? COMM_FAILED : COMM_STARTED);
+	return 0;
+}
+
+/* In the order in which they had begun: answers list them so. */
+static int compare_places(const void *a, const void *b)
+{
+	const struct kept *x = a, *y = b;
+
+	return x->row.place < y->row.place ? -1 : x->row.place > y->row.place;
+}
+
+static int finish_all(struct restoring *r, struct inc_err *err)
+{
+	struct inc_group *group, *next;
+	struct inc_err why;
+	int ret;
+
+	if (r->n)
+		qsort(r->comms, r->n, sizeof(*r->comms), compare_places);
+	for (size_t i = 0; i < r->n; i++) {
+		struct kept *k = &r->comms[i];
+
+		if (!k->comm)
+			continue;
+		k->comm->place = ++r->ctl->last_place;
+		ret = finish(r->ctl, k, &why);
+		if (ret == -ENOMEM)
+			return inc_err_set(err, ENOMEM, "%s", why.msg);
+		if (!ret) {
+			r->n_comms++;
+			continue;
+		}
+		inc_warn("communicator %u is not restored: %s", k->row.number, why.msg);
+		inc_comm_end(k->comm);
+	}
+	for (group = LIST_FIRST(&r->ctl->groups); group; group = next) {
+		next = LIST_NEXT(group, entry);
+		/* its members have nothing that they would come back for */
+		if (LIST_EMPTY(&group->comms))
+			inc_group_free(group);
+		else
+			r->n_groups++;
+	}
+	return 0;
+}
+
+int inc_restore(struct inc_ctl *ctl, struct inc_store *store, struct inc_err *err)
+{
+	static const inc_store_row take[INC_N_KEPT_TABLES] = {
+		[INC_KEPT_NUMBERS] = take_numbers, [INC_KEPT_GROUPS] = take_group,
+		[INC_KEPT_RANKS] = take_rank,      [INC_KEPT_COMMS] = take_comm,
+		[INC_KEPT_NODES] = take_node,      [INC_KEPT_MEMBERS] = take_member,
+	};
+	struct restoring r = {.ctl = ctl};
+	int ret = 0;
+
+	for (unsigned int t = 0; !ret && t < INC_N_KEPT_TABLES; t++)
+		ret = inc_store_each(store, t, take[t], &r, err);
+	ret = ret ?: finish_all(&r, err);
+	for (size_t i = 0; i < r.n; i++)
+		free(r.comms[i].nodes);
+	free(r.comms);
+	if (!ret && r.n)
+		inc_info("database %s: %u groups with %u communicators may come back",
+			 ctl->opt.database, r.n_groups, r.n_comms);
+	return ret;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The tables of the controller's database, a struct for a row of each. What a column is called,
+ * where it stands in its row and what may stand in it is typed once, in rows.c: the schema, what
+ * writes rows and what reads them come from there. Words (states, modes, names of hosts) stand as
+ * words, so that a file that is looked at by hand explains itself, and survives that a topology
+ * file has been put in another order.
+ */
+#ifndef INC_STORE_ROWS_H
+#define INC_STORE_ROWS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "lib/conf/messages.h"
+#include "lib/topology/topology.h"
+
+#define INC_KEPT_STATE_MAX 16
+
+/* In the order in which they can be read back: what a row belongs to stands in an earlier one. */
+enum inc_kept_table {
+	INC_KEPT_NUMBERS,
+	INC_KEPT_GROUPS,
+	INC_KEPT_RANKS,
+	INC_KEPT_COMMS,
+	INC_KEPT_NODES,
+	INC_KEPT_MEMBERS,
+	INC_N_KEPT_TABLES
+};
+
+/* What has been given away of a kind of numbers. */
+struct inc_kept_numbers {
+	uint32_t kind; /* of inc_kept_kinds */
+	uint32_t first, next;
+};
+enum { INC_KEPT_GROUP_NUMBERS, INC_KEPT_COMM_NUMBERS, INC_N_KEPT_KINDS };
+
+struct inc_kept_group {
+	uint32_t number;
+	char job[INC_CONTROL_NAME_LEN];
+	uint32_t world_size;
+	char state[INC_KEPT_STATE_MAX];
+	uint32_t over_code;
+	char over[256];
+	uint32_t of;
+	uint32_t how;             /* enum inc_derive_how */
+	uint32_t derived, shrunk; /* rounds */
+};
+
+struct inc_kept_rank {
+	uint32_t number; /* the group's */
+	uint32_t rank;
+	char host[INC_TOPO_NAME_MAX];
+	char node[INC_CONTROL_NAME_LEN];
+	uint32_t gone;
+};
+
+struct inc_kept_comm {
+	uint32_t number;
+	uint32_t of;   /* the group */
+	uint32_t comm; /* that one's own count */
+	uint32_t place;
+	char state[INC_KEPT_STATE_MAX];
+	uint32_t code;
+	char reason[512];
+	uint32_t payload;
+	uint32_t slots;
+	uint32_t byte_order;
+	uint32_t mode; /* enum inc_tree_mode */
+	uint32_t floats;
+	uint32_t message_packets;
+	uint32_t messages;
+	uint32_t counted; /* 0: the shape of its tree is not known */
+};
+
+/* One side of a connection. */
+struct inc_kept_end {
+	uint32_t qpn, psn, udp_port, kind, given;
+};
+
+struct inc_kept_node {
+	uint32_t number; /* the communicator's */
+	uint32_t node;
+	char sw[INC_TOPO_NAME_MAX];
+	uint32_t mode;
+	uint32_t parent; /* plus 1; 0: none */
+	char up_port[INC_TOPO_NAME_MAX], down_port[INC_TOPO_NAME_MAX];
+	uint32_t first_rank;
+	struct inc_kept_end up, down;
+};
+
+struct inc_kept_member {
+	uint32_t number; /* the communicator's */
+	uint32_t rank;
+	char transport[INC_CONTROL_TRANSPORT_LEN];
+	uint32_t pkey;
+	uint32_t udp_csum;
+	struct inc_kept_end own, sw;
+};
+
+enum inc_kept_column_kind { INC_KEPT_NUMBER, INC_KEPT_WORD, INC_KEPT_TEXT };
+struct inc_kept_column {
+	const char *name;
+	enum inc_kept_column_kind kind;
+	size_t offset;
+	size_t size;              /* of a text */
+	uint32_t max;             /* of a number */
+	const char *const *words; /* ends with NULL */
+};
+struct inc_kept_layout {
+	const char *name;
+	size_t row_size;
+	unsigned int n_keys; /* columns that no two rows have in common, the first ones */
+	unsigned int n;
+	const struct inc_kept_column *columns;
+};
+extern const struct inc_kept_layout inc_kept_layouts[INC_N_KEPT_TABLES];
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Opens the controller's database: whose file it is, who has it, whether it is whole, and its
+ * schema. Called once, before the controller listens.
+ *
+ * The file is in WAL mode and locked as long as it is open, so that a second controller finds it
+ * taken, and no memory is shared with anybody. A transaction is in the log when it has been
+ * committed, which outlives the process; the disk is waited for at checkpoints alone
+ * (docs/decisions.md says what a power failure can lose).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/stat.h>
+#include "controller/store/store_priv.h"
+
+#define APPLICATION_ID 0x494e4343 /* INCC, where file(1) and we look */
+
+/* The value of a pragma that is a number, -1: an error. */
+static int64_t ask(struct inc_store *store, const char *sql)
+{
+	sqlite3_stmt *stmt = NULL;
+	int64_t value = -1;
+
+	if (!sqlite3_prepare_v2(store->db, sql, -1, &stmt, NULL) &&
+	    sqlite3_step(stmt) == SQLITE_ROW)
+		value = sqlite3_column_int64(stmt, 0);
+	sqlite3_finalize(stmt);
+	return value;
+}
+
+/* Who has the file locked, for the message. */
+static int say_holder(const struct inc_store *store, struct inc_err *err)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	int fd = open(store->path, O_RDWR | O_CLOEXEC);
+	char who[40] = "";
+
+	if (fd >= 0 && !fcntl(fd, F_GETLK, &lock) && lock.l_type != F_UNLCK && lock.l_pid > 0)
+		snprintf(who, sizeof(who), " by process %d", (int)lock.l_pid);
+	if (fd >= 0)
+		close(fd);
+	return inc_err_set(err, EBUSY,
+			   "database %s is in use%s: one controller at a time can have it",
+			   store->path, who);
+}
+
+/* Made with the mode that suits what stands in it; SQLite would say less of why it cannot. */
+static int make_file(const char *path, struct inc_err *err)
+{
+	struct stat st;
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600);
+
+	if (fd < 0)
+		return inc_err_set(err, errno, "database %s: %s", path, strerror(errno));
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
+		close(fd);
+		return inc_err_set(err, EINVAL, "database %s is no file", path);
+	}
+	close(fd);
+	return 0;
+}
+
+/* Whose file it is. Nothing is written before that is known. */
+static int check_owner(struct inc_store *store, int64_t *version, struct inc_err *err)
+{
+	const int64_t application = ask(store, "PRAGMA application_id");
+	int64_t objects;
+
+	*version = ask(store, "PRAGMA user_version");
+	objects = ask(store, "SELECT count(*) FROM sqlite_schema");
+	if (objects < 0 || *version < 0 || application < 0)
+		return inc_store_error(store, "cannot be read", err);
+	if (!objects && !*version && !application)
+		return 0;
+	if (application != APPLICATION_ID)
+		return inc_err_set(err, EINVAL,
+				   "database %s is another program's, not a controller's",
+				   store->path);
+	if (*version > INC_STORE_VERSION)
+		return inc_err_set(
+			err, EPROTONOSUPPORT,
+			"database %s has schema version %lld, this controller knows %d at "
+			"most: a newer one has written it",
+			store->path, (long long)*version, INC_STORE_VERSION);
+	if (!*version)
+		return inc_err_set(err, EINVAL, "database %s has no schema version", store->path);
+	return 0;
+}
+
+static void form_table(FILE *out, const struct inc_kept_layout *layout)
+{
+	fprintf(out, "CREATE TABLE %s (", layout->name);
+	for (unsigned int i = 0; i < layout->n; i++)
+		fprintf(out, "\"%s\" %s NOT NULL, ", layout->columns[i].name,
+			layout->columns[i].kind == INC_KEPT_NUMBER ? "INTEGER" : "TEXT");
+	fprintf(out, "PRIMARY KEY (");
+	for (unsigned int i = 0; i < layout->n_keys; i++)
+		fprintf(out, "%s\"%s\"", i ? "," : "", layout->columns[i].name);
+	fprintf(out, ")) WITHOUT ROWID;");
+}
+
+static int make_tables(struct inc_store *store, struct inc_err *err)
+{
+	char sql[8192] = "";
+	FILE *out = fmemopen(sql, sizeof(sql), "w");
+
+	if (!out)
+		return inc_err_set(err, ENOMEM, "out of memory");
+	for (unsigned int t = 0; t < INC_N_KEPT_TABLES; t++)
+		form_table(out, &inc_kept_layouts[t]);
+	fprintf(out, "PRAGMA application_id = %d; PRAGMA user_version = %d;", APPLICATION_ID,
+		INC_STORE_VERSION);
+	fclose(out);
+	return inc_store_exec(store, sql, "cannot make its tables", err);
+}
+
+/* What leads from each version to the next; all that a file needs is one transaction. */
+static int (*const steps[INC_STORE_VERSION])(struct inc_store *store,
+					     struct inc_err *err) = {make_tables};
+
+static int migrate(struct inc_store *store, int64_t version, struct inc_err *err)
+{
+	int ret = inc_store_begin(store, err);
+
+	while (!ret && version < INC_STORE_VERSION)
+		ret = steps[version++](store, err);
+	ret = ret ?: inc_store_commit(store, err);
+	if (ret)
+		inc_store_rollback(store);
+	return ret;
+}
+
+static int check_whole(struct inc_store *store, struct inc_err *err)
+{
+	sqlite3_stmt *stmt = NULL;
+	const char *said = NULL;
+	int ret = 0;
+
+	if (!sqlite3_prepare_v2(store->db, "PRAGMA integrity_check(1)", -1, &stmt, NULL) &&
+	    sqlite3_step(stmt) == SQLITE_ROW)
+		said = (const char *)sqlite3_column_text(stmt, 0);
+	if (!said)
+		ret = inc_store_error(store, "is damaged", err);
+	else if (strcmp(said, "ok") != 0)
+		ret = inc_err_set(err, EIO, "database %s: is damaged: %s", store->path, said);
+	sqlite3_finalize(stmt);
+	return ret;
+}
+
+static int set_up(struct inc_store *store, bool *fresh, struct inc_err *err)
+{
+	int64_t version;
+	int ret;
+
+	sqlite3_extended_result_codes(store->db, 1);
+	ret = inc_store_exec(store, "PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = NORMAL;",
+			     "cannot be set up", err);
+	ret = ret ?: check_owner(store, &version, err);
+	*fresh = !ret && !version;
+	if (!ret && version)
+		ret = check_whole(store, err);
+	ret = ret ?: inc_store_exec(store, "PRAGMA journal_mode = WAL", "cannot be set up", err);
+	ret = ret ?: migrate(store, version, err);
+	return ret == -EBUSY ? say_holder(store, err) : ret;
+}
+
+int inc_store_open(const char *path, struct inc_store **out, bool *fresh, struct inc_err *err)
+{
+	struct inc_store *store;
+	int ret = make_file(path, err);
+
+	if (ret)
+		return ret;
+	store = calloc(1, sizeof(*store));
+	if (!store || !(store->path = strdup(path))) {
+		free(store);
+		return inc_err_set(err, ENOMEM, "out of memory");
+	}
+	if (sqlite3_open_v2(path, &store->db, SQLITE_OPEN_READWRITE, NULL))
+		ret = store->db ? inc_store_error(store, "cannot be opened", err)
+				: inc_err_set(err, ENOMEM, "out of memory");
+	ret = ret ?: set_up(store, fresh, err);
+	if (ret) {
+		inc_store_close(store);
+		return ret;
+	}
+	*out = store;
+	return 0;
+}
+
+void inc_store_close(struct inc_store *store)
+{
+	if (!store)
+		return;
+	for (unsigned int t = 0; t < INC_N_KEPT_TABLES; t++) {
+		sqlite3_finalize(store->put[t]);
+		sqlite3_finalize(store->drop[t]);
+	}
+	sqlite3_close(store->db);
+	free(store->path);
+	free(store);
+}

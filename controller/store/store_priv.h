@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What store.c, which writes and reads rows, and store_open.c share. */
+#ifndef INC_STORE_PRIV_H
+#define INC_STORE_PRIV_H
+
+#include <sqlite3.h>
+#include "controller/store/store.h"
+#include "lib/base/err.h"
+
+struct inc_store {
+	sqlite3 *db;
+	char *path;
+	sqlite3_stmt *put[INC_N_KEPT_TABLES], *drop[INC_N_KEPT_TABLES];
+};
+
+/* -errno of SQLite's last error, and a line of what was done, to what, and why it failed. */
+int inc_store_error(struct inc_store *store, const char *doing, struct inc_err *err);
+/* Statements without a result. */
+int inc_store_exec(struct inc_store *store, const char *sql, const char *doing,
+		   struct inc_err *err);
+
+#endif

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Jobs of scripted ranks and a switch that remember what they know when their controller is gone, and
+databases to look into: for the tests of what a controller keeps."""
+import contextlib
+import os
+import shutil
+import sqlite3
+
+from fakes import Controller, expect, until
+from libtest import BUILD, Failure, scratch
+
+FAULT = os.path.join(BUILD, "selftests/control/inc-controller-fault")
+TABLES = ("groups", "ranks", "communicators", "nodes", "members")
+
+
+@contextlib.contextmanager
+def database():
+    with scratch() as path:
+        yield os.path.join(path, "c.db")
+
+
+def rows(path, query):
+    """Of a database that no controller has."""
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        return db.execute(query).fetchall()
+
+
+def empty(path):
+    for table in TABLES:
+        expect(not rows(path, f"SELECT * FROM {table}"), f"{table} is not empty")
+
+
+@contextlib.contextmanager
+def crashing(*args, **more):
+    """A controller that is killed in the end: nothing is said to anybody."""
+    c = Controller(*args, **more).__enter__()
+    try:
+        yield c
+    finally:
+        c.process.kill()
+        c.stop()
+        for line in c.lines:
+            line.close()
+
+
+def claims(running, qpns):
+    return [dict(communicator=number, comm=comm, switch="s0", transport="soft", qpn=qpns[comm],
+                 udp_port=qpns["port"], payload=1024, slots=512) for comm, number in running.items()]
+
+
+class Rank:
+    """What a member's process knows, whatever becomes of its connection."""
+
+    def __init__(self, rank):
+        self.rank, self.group, self.running = rank, None, {}
+        self.qpns = {"port": 40000 + rank}
+
+    def join(self, c, job, n):
+        self.job, self.n = job, n
+        self.line = c.member().join(job, self.rank, n)
+
+    def ask(self, comm):
+        self.line.ask(comm)
+        self.qpns[comm] = self.line.qpn
+
+    def destroy(self, comm):
+        number = self.running.pop(comm)
+        self.line.send(type="D", communicator=number)
+        self.line.want("D", communicator=number)
+
+    def resume(self, c):
+        self.line = c.member().resume(self.job, self.group, self.rank, self.n, (),
+                                      communicators=claims(self.running, self.qpns))
+        return self.line
+
+
+class Story:
+    """A group of two ranks, two communicators one after the other, each ended by both, and their end.
+    It goes as far as the controller lets it; what the ranks and the switch know then is here."""
+
+    def __init__(self, n=2):
+        self.ranks = [Rank(i) for i in range(n)]
+        self.there = []  # what the switch has
+        self.told = set()
+
+    def configured(self):
+        request = self.switch.want("configure")
+        number = request["config"]["communicator"]
+        expect(number not in self.told, f"{number} is given twice")
+        self.told.add(number)
+        self.there.append(number)
+        self.switch.done(request)
+        return number
+
+    def removed(self, number):
+        request = self.switch.want("remove", communicator=number)
+        self.there.remove(number)
+        self.switch.done(request)
+
+    def begin(self, comm):
+        for r in self.ranks:
+            r.ask(comm)
+        number = self.configured()
+        for r in self.ranks:
+            r.line.want("C", comm=comm, communicator=number)
+            r.line.send(type="ready", communicator=number)
+        for r in self.ranks:
+            r.line.want("start", communicator=number)
+            r.running[comm] = number
+
+    def end(self, comm):
+        number = self.ranks[0].running[comm]
+        for r in self.ranks:
+            r.destroy(comm)
+        self.removed(number)
+
+    def leave(self):
+        for r in self.ranks:
+            r.line.send(type="bye")
+            r.line.close()
+
+    def play(self, c):
+        self.switch = c.switch()
+        for r in self.ranks:
+            r.join(c, "before", len(self.ranks))
+        for r in self.ranks:
+            r.group = r.line.want("G")["group"]
+        self.begin(0)
+        self.begin(1)
+        self.end(0)
+        self.end(1)
+        self.leave()
+        until("no groups", lambda: not c.ask("groups"))
+
+    def check_kept(self, path):
+        """What ranks and switch know is in the database."""
+        while hasattr(self, "switch") and (got := self.received()):
+            if got["type"] == "remove":
+                self.there.remove(got["communicator"])
+            elif got["type"] == "configure":
+                self.there.append(got["config"]["communicator"])
+                self.told.add(got["config"]["communicator"])
+        with scratch() as beside:  # who looks into a database brings its log in
+            copy = os.path.join(beside, os.path.basename(path))
+            for end in ("", "-wal"):
+                if os.path.exists(path + end):
+                    shutil.copy(path + end, copy + end)
+            if not rows(copy, "SELECT 1 FROM sqlite_schema"):
+                expect(not self.told, "the database is empty")
+                return
+            kept = dict(rows(copy, "SELECT number, state FROM communicators"))
+            groups = [n for n, in rows(copy, "SELECT number FROM groups")]
+        running = {n for r in self.ranks for n in r.running.values()}
+        expect({kept.get(n) for n in running} <= {"STARTED"}, f"{running} run, kept are {kept}")
+        expect(not kept.keys() & (self.told - set(self.there)), f"{kept}, removed but {self.there}")
+        expect(not running or self.ranks[0].group in groups, f"{self.ranks[0].group}: {groups}")
+
+    def received(self):
+        try:
+            return self.switch.recv()
+        except (OSError, Failure):
+            return None
+
+    def check_again(self, c):
+        """A controller with the same database: what ran goes on, and ends; a new job at once."""
+        self.switch = c.raw_switch().hello(communicators=self.there)
+        kept = self.switch.want("welcome")["keep"]
+        running = {n for r in self.ranks for n in r.running.values()}
+        # who has destroyed one has waited for nobody, and it is removed only after the last one
+        expect(running <= set(kept), f"{running} run, of {self.there} {kept} are kept")
+        self.there = list(kept)
+        again = Story()
+        again.switch, again.told, again.there = self.switch, self.told, self.there
+        for r in again.ranks:
+            r.join(c, "before", 2)
+            r.qpns["port"] = 50000 + r.rank
+        for r in again.ranks:
+            r.group = r.line.want("G")["group"]
+            expect(r.group != self.ranks[0].group, "a group's number is given twice")
+        for r in again.ranks:
+            r.line.ask(0, udp_port=50000 + r.rank)
+        number = again.configured()
+        for r in again.ranks:
+            r.line.want("C", communicator=number)
+        back = [r for r in self.ranks if r.running]
+        for r in back:
+            r.resume(c).want("resumed", group=r.group)
+        for r in back:
+            for comm in list(r.running):
+                r.destroy(comm)
+        for r in back:
+            r.line.send(type="bye")
+            r.line.close()
+        for r in again.ranks:
+            r.line.close()
+        until("an empty controller", lambda: self.sweep(c), 5)
+
+    def sweep(self, c):
+        """Takes what the switch is told; True: nobody has anything any more."""
+        self.switch.send(type="ping")
+        while (got := self.switch.recv())["type"] != "pong":
+            expect(got["type"] == "remove", f"{got}")
+            self.there.remove(got["communicator"])
+            self.switch.done(got)
+        return not c.ask("groups") and not c.ask("communicators") and not self.there
