@@ -5,7 +5,7 @@
  *
  * The program's threads are coroutines of one thread. Code that is compiled with
  * -fsanitize=thread calls hooks.c before each of its accesses; where the address is shared, the
- * search decides who goes on.
+ * search decides who goes on. docs/orders.md tells what is tried and what is not.
  *
  * What is declared here is for tests; the files of the search share search_priv.h. One search at a
  * time, all on the caller's thread.
