@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * The slot's protocol between CPUs, in every order of their accesses (docs/orders.md). With FULL=1
- * the bounds are wider. TIMEOUT: 900
+ * the bounds are wider. TIMEOUT: 1800
  *
  * By hand: test_orders [SHAPE_MODEL [PREEMPTIONS]], where 0 preemptions are no bound.
  */
@@ -96,7 +96,7 @@ static const struct shape shapes[] = {
 	 {IN_TURN(0), IN_TURN(1), {W(0, 0), D(0, 1)}}},
 	{"ack", 2, 1, false, false, 2, 0, 0, {IN_TURN(0), IN_TURN(1), {W(0, 0), A(0, 0)}}},
 	{"slow_path", 2, 1, false, false, 2, 4, 0, {IN_TURN(0), IN_TURN(1), {T(0)}}},
-	{"slow_path_twice", 2, 1, false, false, 2, 3, 6, {IN_TURN(0), IN_TURN(1), {T(0), T(1)}}},
+	{"slow_path_twice", 2, 1, false, false, 2, 3, 5, {IN_TURN(0), IN_TURN(1), {T(0), T(1)}}},
 	{"slow_path_and_ack",
 	 2,
 	 1,
@@ -106,7 +106,7 @@ static const struct shape shapes[] = {
 	 0,
 	 0,
 	 {{K(0, 0)}, {K(1, 0), T(0)}, {W(0, 0), A(0, 0)}}},
-	{"slow_path_impatient", 2, 1, false, true, 2, 4, 6, {AT_ONCE(0), AT_ONCE(1), {T(0)}}},
+	{"slow_path_impatient", 2, 1, false, true, 2, 4, 5, {AT_ONCE(0), AT_ONCE(1), {T(0)}}},
 	{"below", 2, 1, true, false, 2, 0, 0, {IN_TURN(0), IN_TURN(1), PARENT(2)}},
 	{"below_of_three",
 	 3,
@@ -117,7 +117,7 @@ static const struct shape shapes[] = {
 	 0,
 	 0,
 	 {IN_TURN(0), IN_TURN(1), IN_TURN(2), PARENT(3)}},
-	{"below_impatient", 2, 1, true, true, 2, 4, 0, {AT_ONCE(0), AT_ONCE(1), PARENT(2)}},
+	{"below_impatient", 2, 1, true, true, 2, 4, 6, {AT_ONCE(0), AT_ONCE(1), PARENT(2)}},
 	{"below_repeated",
 	 2,
 	 1,
@@ -143,7 +143,7 @@ static const struct shape shapes[] = {
 	 false,
 	 2,
 	 3,
-	 5,
+	 4,
 	 {IN_TURN(0), IN_TURN(1), PARENT(2), {T(0)}}},
 	{"below_slow_path_up",
 	 2,
@@ -152,7 +152,7 @@ static const struct shape shapes[] = {
 	 false,
 	 2,
 	 3,
-	 5,
+	 4,
 	 {IN_TURN(0), IN_TURN(1), PARENT(2), {T(2)}}},
 };
 
