@@ -171,8 +171,9 @@ static __always_inline void inc_advance(const struct inc_packet *pkt, const stru
 			inc_op_in(pkt->opcode, INC_OPS_WRITE) ? INC_OPEN_WRITE : INC_OPEN_SEND;
 	}
 	st->rx_next = at->r + 1;
+	/* the slow path must not see it before rx_next */
 	if (pkt->ackreq)
-		st->ack_asked = at->r + 1;
+		inc_publish64(&st->ack_asked, at->r + 1);
 }
 
 /* Counts the contribution in at->row. True for the last arriver, which alone goes on to reduce: no

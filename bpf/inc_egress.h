@@ -112,6 +112,9 @@ static __always_inline int inc_read_mirror(const volatile struct inc_buf *row, _
 	mine->va = row->va;
 	mine->rkey = row->rkey;
 	mine->dmalen = row->dmalen;
+	/* all that was read is chunk r's or newer, for this CPU has seen the chunk complete; and no
+	 * newer where the row is chunk r's after that */
+	inc_barrier();
 	return row->r == r ? 0 : -1;
 }
 

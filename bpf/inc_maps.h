@@ -212,7 +212,8 @@ const volatile bool inc_generic = false;
 /* 1: copies share their bytes (inc_is_shared_copy()), so results are left to the slow path. Writer:
  * the egress program, once and for all. */
 __u32 inc_copies_shared;
-/* Set where the CPU may reorder stores (the loader knows), so that x86 pays nothing for it. */
+/* Set where the CPU may reorder stores, or loads (the loader knows), so that x86 pays nothing for
+ * it. */
 const volatile bool inc_order_stores = true;
 
 /* verifier 6.1: keeps the compiler from merging range checks into a form that it cannot follow. */
@@ -237,6 +238,18 @@ static __always_inline void inc_publish32(__u32 *p, __u32 value)
 		__sync_lock_test_and_set(p, value);
 	else
 		*(volatile __u32 *)p = value;
+	asm volatile("" ::: "memory");
+}
+
+/* What was loaded and stored before it is done before anything after it. An atomic that returns a
+ * value is a barrier whatever memory it works on. */
+static __always_inline void inc_barrier(void)
+{
+	__u64 nothing = 0;
+
+	asm volatile("" ::: "memory");
+	if (inc_order_stores)
+		__sync_lock_test_and_set(&nothing, 0);
 	asm volatile("" ::: "memory");
 }
 

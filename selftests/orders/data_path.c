@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The XDP programs and their helpers (data_path.h). This file is compiled with -fsanitize=thread,
+ * so that each access of the programs, and each copy that a helper makes, goes through hooks.c.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "bpf/inc_xdp.bpf.c"
+#include "data_path.h"
+#include "loader/inc_crc_tables.h"
+
+#define FRAMES_AT  ((void *)0x20000000) /* struct xdp_md has 32 bits for an address */
+#define FRAME_ROOM 4096
+#define HEADROOM   256
+
+struct data_path data_path;
+struct data_path_cfg data_path_cfg;
+
+/* What a CPU has for itself. */
+static struct cpu {
+	struct inc_buf scratch;
+	struct inc_fold fold;
+	struct inc_copy copy[DATA_PATH_CONNS];
+	uint64_t counter[INC_CTR_MAX];
+	struct inc_event event;
+	unsigned int events[INC_EVENT_COPIES_SHARED + 1];
+	void *redirected;
+	struct frame out;
+} cpus[SEARCH_THREADS];
+
+/* What inc_comm_ports holds. */
+static struct inc_devmap ports[INC_PORTS_ROWS];
+static uint8_t *frames; /* of each CPU two: one that comes, one that leaves */
+
+static struct cpu *cpu(void)
+{
+	return &cpus[search_self()];
+}
+
+static void *element(void *base, size_t size, uint32_t n, uint32_t i)
+{
+	return i < n ? (uint8_t *)base + i * size : NULL;
+}
+
+#define ELEMENT(array, i) element(array, sizeof((array)[0]), sizeof(array) / sizeof((array)[0]), i)
+
+static void *lookup_place(uint32_t place)
+{
+	static uint32_t value[SEARCH_THREADS];
+	uint32_t *conn_plus_1 = &value[search_self()];
+
+	*conn_plus_1 = place < DATA_PATH_CONNS ? place + 1 : 0;
+	return conn_plus_1;
+}
+
+void *bpf_map_lookup_elem(void *map, const void *key)
+{
+	uint32_t i = *(const uint32_t *)key;
+
+	if (map == &inc_counter)
+		return ELEMENT(cpu()->counter, i);
+	if (map == &inc_conn_place)
+		return lookup_place(i);
+	if (map == &inc_conn_cfg)
+		return ELEMENT(data_path_cfg.conn, i);
+	if (map == &inc_conn_state)
+		return ELEMENT(data_path.conn, i);
+	if (map == &inc_comm_cfg)
+		return i ? NULL : &data_path_cfg.comm;
+	if (map == &inc_comm_state)
+		return i ? NULL : &data_path.comm;
+	if (map == &inc_slot)
+		return ELEMENT(data_path.slot, i);
+	if (map == &inc_kept)
+		return ELEMENT(data_path.kept, i);
+	if (map == &inc_sum)
+		return ELEMENT(data_path.sum, i);
+	if (map == &inc_root_child)
+		return i ? NULL : &data_path_cfg.roots;
+	if (map == &inc_comm_ports)
+		return ELEMENT(ports, i);
+	if (map == &inc_copy)
+		return ELEMENT(cpu()->copy, i);
+	if (map == &inc_scratch)
+		return &cpu()->scratch;
+	if (map == &inc_fold)
+		return &cpu()->fold;
+	return NULL;
+}
+
+long bpf_redirect_map(void *map, __u64 key, __u64 flags)
+{
+	cpu()->redirected = map;
+	return XDP_REDIRECT;
+}
+
+long bpf_xdp_load_bytes(struct xdp_md *ctx, __u32 offset, void *buf, __u32 len)
+{
+	if (ctx->data + offset + len > ctx->data_end)
+		return -EINVAL;
+	memcpy(buf, (void *)(long)(ctx->data + offset), len);
+	return 0;
+}
+
+long bpf_xdp_store_bytes(struct xdp_md *ctx, __u32 offset, void *buf, __u32 len)
+{
+	if (ctx->data + offset + len > ctx->data_end)
+		return -EINVAL;
+	memcpy((void *)(long)(ctx->data + offset), buf, len);
+	return 0;
+}
+
+long bpf_xdp_adjust_head(struct xdp_md *ctx, int delta)
+{
+	ctx->data += delta;
+	return 0;
+}
+
+long bpf_xdp_adjust_tail(struct xdp_md *ctx, int delta)
+{
+	uint32_t had = ctx->data_end - ctx->data;
+
+	ctx->data_end += delta;
+	if (delta > 0)
+		memset((void *)(long)(ctx->data + had), 0, delta);
+	return 0;
+}
+
+void *bpf_ringbuf_reserve(void *ring, __u64 size, __u64 flags)
+{
+	return &cpu()->event;
+}
+
+void bpf_ringbuf_submit(void *data, __u64 flags)
+{
+	cpu()->events[cpu()->event.type]++;
+}
+
+__u64 bpf_ktime_get_ns(void)
+{
+	return 0;
+}
+
+/* What is a constant to the programs, and set by the loader before they are loaded. */
+static void *constant(const volatile void *at, size_t size)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+	uintptr_t from = (uintptr_t)at & ~(page - 1);
+	void *writable = (void *)at;
+
+	if (mprotect((void *)from, (uintptr_t)at + size - from, PROT_READ | PROT_WRITE))
+		abort();
+	inc_opaque(writable); /* the compiler may take it for granted that nobody writes there */
+	return writable;
+}
+
+#define CONSTANT(name) constant(&(name), sizeof(name))
+
+int data_path_open(bool order_stores)
+{
+	inc_crc_fill_tables(CONSTANT(inc_crc_table), CONSTANT(inc_shift_table));
+	*(bool *)CONSTANT(inc_order_stores) = order_stores;
+	*(uint32_t *)CONSTANT(inc_places) = inc_conn_places(DATA_PATH_CONNS);
+	if (frames)
+		return 0;
+	frames = mmap(FRAMES_AT, 2 * SEARCH_THREADS * FRAME_ROOM, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	if (frames == MAP_FAILED || (uintptr_t)frames >> 32) {
+		frames = NULL;
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+void data_path_reset(void)
+{
+	for (unsigned int i = 0; i < SEARCH_THREADS; i++) {
+		memset(cpus[i].copy, 0, sizeof(cpus[i].copy));
+		memset(cpus[i].events, 0, sizeof(cpus[i].events));
+	}
+}
+
+static uint32_t place(unsigned int which, const void *data, uint32_t len)
+{
+	uint8_t *at = frames + (2 * search_self() + which) * FRAME_ROOM + HEADROOM;
+
+	memcpy(at, data, len);
+	return (uintptr_t)at;
+}
+
+/* What is left of the frame, for those who look at it. */
+static const struct frame *taken(const struct xdp_md *ctx)
+{
+	struct frame *out = &cpu()->out;
+
+	out->len = ctx->data_end - ctx->data;
+	memcpy(out->data, (void *)(long)ctx->data, out->len);
+	return out;
+}
+
+/* The copy for this connection's port. */
+static void copy(const struct xdp_md *from, uint32_t conn)
+{
+	uint32_t len = from->data_end - from->data;
+	struct xdp_md ctx = {.egress_ifindex = data_path_cfg.conn[conn].ifindex};
+
+	ctx.data = place(1, (void *)(long)from->data, len);
+	ctx.data_end = ctx.data + len;
+	if (inc_egress(&ctx) == XDP_PASS)
+		data_path_leaves(conn, taken(&ctx));
+}
+
+/* As the kernel does it when the program has ended: one copy after the other, on this CPU. */
+static void multicast(const struct xdp_md *ctx)
+{
+	uint32_t children = data_path_cfg.comm.children, i;
+	void *to = cpu()->redirected;
+
+	if (to == &inc_parent_port) {
+		copy(ctx, children);
+		return;
+	}
+	for (i = 0; i < children && to != &ports[INC_PORTS_UP_BARE]; i++)
+		copy(ctx, i);
+	if (to == &ports[INC_PORTS_DOWN_BARE])
+		copy(ctx, children - 1);
+}
+
+struct data_path_outcome data_path_receive(uint32_t conn, const struct frame *frame)
+{
+	struct xdp_md ctx = {.ingress_ifindex = data_path_cfg.conn[conn].ifindex};
+	struct data_path_outcome outcome = {};
+	int c;
+
+	memset(cpu()->counter, 0, sizeof(cpu()->counter));
+	ctx.data = place(0, frame->data, frame->len);
+	ctx.data_end = ctx.data + frame->len;
+	inc_switch(&ctx);
+	for (c = INC_CTR_RX + 1; c < INC_CTR_MAX && !inc_counter_is(c, 'X'); c++)
+		if (cpu()->counter[c])
+			outcome.counter = c;
+	if (inc_counter_is(outcome.counter, 'W'))
+		outcome.answer = taken(&ctx);
+	if (inc_counter_is(outcome.counter, 'M'))
+		multicast(&ctx);
+	return outcome;
+}
+
+unsigned int data_path_events(enum inc_event_type type)
+{
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < SEARCH_THREADS; i++)
+		n += cpus[i].events[type];
+	return n;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Stands in for libbpf's header of this name where the XDP programs are compiled for the search of
+ * orders: maps are variables without meaning but their address, helpers are functions of
+ * data_path.c, which knows what each map holds.
+ */
+#ifndef ORDERS_BPF_HELPERS_H
+#define ORDERS_BPF_HELPERS_H
+
+#include <linux/types.h>
+
+struct xdp_md;
+
+#undef __always_inline
+#define SEC(name)
+#define __uint(name, val)  int(*name)[val]
+#define __type(name, val)  typeof(val) *name
+#define __array(name, val) typeof(val) *name[]
+#define __always_inline    inline __attribute__((always_inline))
+#define __noinline         static __attribute__((noinline))
+
+void *bpf_map_lookup_elem(void *map, const void *key);
+long bpf_redirect_map(void *map, __u64 key, __u64 flags);
+long bpf_xdp_load_bytes(struct xdp_md *ctx, __u32 offset, void *buf, __u32 len);
+long bpf_xdp_store_bytes(struct xdp_md *ctx, __u32 offset, void *buf, __u32 len);
+long bpf_xdp_adjust_head(struct xdp_md *ctx, int delta);
+long bpf_xdp_adjust_tail(struct xdp_md *ctx, int delta);
+void *bpf_ringbuf_reserve(void *ring, __u64 size, __u64 flags);
+void bpf_ringbuf_submit(void *data, __u64 flags);
+__u64 bpf_ktime_get_ns(void);
+
+#endif

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The slot's protocol between CPUs, in every order of their accesses (docs/orders.md). With FULL=1
+ * the bounds are wider. TIMEOUT: 1800
+ *
+ * By hand: test_orders [SHAPE_MODEL [PREEMPTIONS]], where 0 preemptions are no bound.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "selftests/unit/report.h"
+#include "world.h"
+
+/* What a CPU does, as enum act says. */
+#define K(conn, r)            \
+	{                     \
+		KEEP, conn, r \
+	}
+#define W(conn, r)             \
+	{                      \
+		AWAIT, conn, r \
+	}
+#define D(conn, r)            \
+	{                     \
+		SEND, conn, r \
+	}
+#define A(conn, r)           \
+	{                    \
+		ACK, conn, r \
+	}
+#define T(conn)               \
+	{                     \
+		TICK, conn, 0 \
+	}
+/* Chunks of two generations: the second one when the first one's result has come; or at once. */
+#define IN_TURN(conn)                              \
+	{                                          \
+		K(conn, 0), W(conn, 0), K(conn, 1) \
+	}
+#define AT_ONCE(conn)                  \
+	{                              \
+		K(conn, 0), K(conn, 1) \
+	}
+/* Two chunks of the parent's. */
+#define PARENT(conn)                                           \
+	{                                                      \
+		W(conn, 0), K(conn, 0), W(conn, 1), K(conn, 1) \
+	}
+
+static const struct shape shapes[] = {
+	/* name, children, slots, below the root, impatient, chunks, bounds, CPUs */
+	{"two", 2, 1, false, false, 2, 0, 0, {IN_TURN(0), IN_TURN(1)}},
+	{"three", 3, 1, false, false, 2, 0, 0, {IN_TURN(0), IN_TURN(1), IN_TURN(2)}},
+	{"two_impatient", 2, 1, false, true, 2, 0, 0, {AT_ONCE(0), AT_ONCE(1)}},
+	{"one_impatient_of_three",
+	 3,
+	 1,
+	 false,
+	 true,
+	 2,
+	 4,
+	 0,
+	 {AT_ONCE(0), IN_TURN(1), IN_TURN(2)}},
+	{"three_impatient", 3, 1, false, true, 2, 3, 5, {AT_ONCE(0), AT_ONCE(1), AT_ONCE(2)}},
+	{"two_slots", 2, 2, false, false, 2, 0, 0, {AT_ONCE(0), AT_ONCE(1)}},
+	{"two_slots_of_three", 3, 2, false, false, 2, 0, 0, {AT_ONCE(0), AT_ONCE(1), AT_ONCE(2)}},
+	{"two_slots_three_chunks",
+	 2,
+	 2,
+	 false,
+	 false,
+	 3,
+	 0,
+	 0,
+	 {{K(0, 0), K(0, 1), W(0, 0), K(0, 2)}, {K(1, 0), K(1, 1), W(1, 0), K(1, 2)}}},
+	{"duplicate", 2, 1, false, false, 2, 0, 0, {IN_TURN(0), IN_TURN(1), {D(0, 0)}}},
+	{"duplicate_of_three",
+	 3,
+	 1,
+	 false,
+	 false,
+	 1,
+	 0,
+	 0,
+	 {{K(0, 0)}, {K(1, 0)}, {K(2, 0)}, {D(0, 0)}}},
+	{"duplicates", 2, 1, false, false, 1, 0, 0, {{K(0, 0)}, {K(1, 0)}, {D(0, 0)}, {D(1, 0)}}},
+	{"duplicate_late",
+	 2,
+	 1,
+	 false,
+	 false,
+	 2,
+	 0,
+	 0,
+	 {IN_TURN(0), IN_TURN(1), {W(0, 0), D(0, 1)}}},
+	{"ack", 2, 1, false, false, 2, 0, 0, {IN_TURN(0), IN_TURN(1), {W(0, 0), A(0, 0)}}},
+	{"slow_path", 2, 1, false, false, 2, 4, 0, {IN_TURN(0), IN_TURN(1), {T(0)}}},
+	{"slow_path_twice", 2, 1, false, false, 2, 3, 5, {IN_TURN(0), IN_TURN(1), {T(0), T(1)}}},
+	{"slow_path_and_ack",
+	 2,
+	 1,
+	 false,
+	 false,
+	 1,
+	 0,
+	 0,
+	 {{K(0, 0)}, {K(1, 0), T(0)}, {W(0, 0), A(0, 0)}}},
+	{"slow_path_impatient", 2, 1, false, true, 2, 4, 5, {AT_ONCE(0), AT_ONCE(1), {T(0)}}},
+	{"below", 2, 1, true, false, 2, 0, 0, {IN_TURN(0), IN_TURN(1), PARENT(2)}},
+	{"below_of_three",
+	 3,
+	 1,
+	 true,
+	 false,
+	 2,
+	 0,
+	 0,
+	 {IN_TURN(0), IN_TURN(1), IN_TURN(2), PARENT(3)}},
+	{"below_impatient", 2, 1, true, true, 2, 4, 6, {AT_ONCE(0), AT_ONCE(1), PARENT(2)}},
+	{"below_repeated",
+	 2,
+	 1,
+	 true,
+	 false,
+	 1,
+	 0,
+	 0,
+	 {{K(0, 0)}, {K(1, 0)}, {W(2, 0), K(2, 0)}, {W(2, 0), D(2, 0)}}},
+	{"below_slow_path",
+	 2,
+	 1,
+	 true,
+	 false,
+	 1,
+	 0,
+	 0,
+	 {{K(0, 0)}, {K(1, 0)}, {W(2, 0), K(2, 0)}, {T(2), T(0)}}},
+	{"below_slow_path_down",
+	 2,
+	 1,
+	 true,
+	 false,
+	 2,
+	 3,
+	 4,
+	 {IN_TURN(0), IN_TURN(1), PARENT(2), {T(0)}}},
+	{"below_slow_path_up",
+	 2,
+	 1,
+	 true,
+	 false,
+	 2,
+	 3,
+	 4,
+	 {IN_TURN(0), IN_TURN(1), PARENT(2), {T(2)}}},
+};
+
+static const struct {
+	const char *name;
+	struct search_options options;
+	bool order_stores;
+} models[] = {
+	{"sc", {.model = SEARCH_SC}, true},
+	{"x86", {.model = SEARCH_X86}, false},
+	{"arm64", {.model = SEARCH_ARM64}, true},
+};
+
+static double now_s(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec + now.tv_nsec * 1e-9;
+}
+
+static void test(const struct shape *shape, const char *name, struct search_options options,
+		 bool order_stores)
+{
+	struct search_result result;
+	double begin_s = now_s();
+
+	if (world_search(shape, &options, order_stores, &result)) {
+		report_fail(name, "order %llu: %s", (unsigned long long)result.runs, result.why);
+		return;
+	}
+	report_ok(
+		"%s (%llu orders%s, %llu left as known, %llu accesses, at most %u in one, %.1f s)",
+		name, (unsigned long long)result.runs,
+		result.bound_met ? " within the bound" : ", all there are",
+		(unsigned long long)result.cut, (unsigned long long)result.accesses, result.longest,
+		now_s() - begin_s);
+}
+
+int main(int argc, char **argv)
+{
+	const char *only = argc > 1 ? argv[1] : "";
+	bool full = getenv("FULL");
+
+	for (unsigned int i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
+		for (unsigned int m = 0; m < sizeof(models) / sizeof(models[0]); m++) {
+			struct search_options options = models[m].options;
+			char name[96];
+
+			snprintf(name, sizeof(name), "%s_%s", shapes[i].name, models[m].name);
+			if (*only && strcmp(name, only))
+				continue;
+			options.preemptions =
+				full ? shapes[i].full_preemptions : shapes[i].preemptions;
+			if (argc > 2)
+				options.preemptions = strtoul(argv[2], NULL, 0);
+			options.bounded = options.preemptions;
+			test(&shapes[i], name, options, models[m].order_stores);
+		}
+	return report_exit();
+}

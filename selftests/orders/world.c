@@ -1,0 +1,506 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* world.h: peers, slow path, and what must hold. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <arpa/inet.h>
+#include <linux/bpf.h>
+#include "data_path.h"
+#include "lib/proto/desc.h"
+#include "loader/inc_loader_priv.h"
+#include "loader/inc_state.h"
+#include "world.h"
+
+#define PAYLOAD   256
+#define ELEMENTS  2
+#define LEN       (ELEMENTS * 4)
+#define RX_START  100   /* PSN of a peer's packet 0, plus the connection */
+#define TX_START  70000 /* of what is sent to it */
+#define PEER_QPN  0x300
+#define MAX_CHUNK 4
+
+static struct {
+	/* How often packet r has come to a peer; a word that peers wait for. */
+	uint64_t came[DATA_PATH_CONNS][MAX_CHUNK];
+} peers;
+
+static struct {
+	const struct shape *shape;
+	struct inc_switch sw;
+	struct frame frame[DATA_PATH_CONNS][MAX_CHUNK]; /* what each sends, made once */
+	struct data_path initial;
+	unsigned int results[MAX_CHUNK], partials[MAX_CHUNK]; /* that the data path has made */
+} world;
+
+static uint32_t part(uint32_t child, uint64_t r, uint32_t i)
+{
+	return (child + 1) * 1000 + r * 10 + i + (i ? 0x7ffffff0 : 0);
+}
+
+/* What stands in a packet: a child's part; what all parts make; what the parent makes of that. */
+static uint32_t element(uint32_t conn, uint64_t r, uint32_t i)
+{
+	return conn < world.shape->children ? part(conn, r, i) : 0x1234567 * (r + 1) + i;
+}
+
+static uint32_t partial(uint64_t r, uint32_t i)
+{
+	uint32_t sum = 0;
+
+	for (uint32_t c = 0; c < world.shape->children; c++)
+		sum += part(c, r, i);
+	return sum;
+}
+
+static uint32_t desc_of(uint64_t r)
+{
+	return INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, r);
+}
+
+/* What must come to this peer as packet r. */
+static uint32_t expected(uint32_t conn, uint64_t r, uint32_t i)
+{
+	bool from_parent = world.shape->up && conn < world.shape->children;
+
+	return from_parent ? element(world.shape->children, r, i) : partial(r, i);
+}
+
+static bool right(const void *payload, uint32_t conn, uint64_t r)
+{
+	uint32_t have[ELEMENTS];
+
+	memcpy(have, payload, LEN);
+	for (uint32_t i = 0; i < ELEMENTS; i++)
+		if (have[i] != expected(conn, r, i))
+			return false;
+	return true;
+}
+
+/* Packet r has come, whoever sent it. */
+static void comes(uint32_t conn, uint64_t r)
+{
+	search_fetch_add(&peers.came[conn][r], 1);
+}
+
+void data_path_leaves(uint32_t conn, const struct frame *frame)
+{
+	const uint8_t *bth = frame->data + FRAME_BTH;
+	uint64_t r = get24(bth + 9) - (TX_START + conn);
+	uint32_t end = frame->len - INC_ICRC_LEN, icrc;
+
+	if (frame->len != FRAME_EXT + INC_IMM_LEN + LEN + INC_ICRC_LEN ||
+	    bth[0] != INC_OP_SEND_ONLY_IMM || r >= world.shape->chunks ||
+	    get24(bth + 5) != PEER_QPN + conn) {
+		search_fail("what leaves for connection %u is no packet for it", conn);
+		return;
+	}
+	memcpy(&icrc, frame->data + end, sizeof(icrc));
+	if (icrc != frame_icrc(frame->data + FRAME_IP, end - FRAME_IP))
+		search_fail("packet %llu to connection %u has a wrong ICRC", (unsigned long long)r,
+			    conn);
+	if (get32(frame->data + FRAME_EXT) != desc_of(r))
+		search_fail("packet %llu to connection %u mirrors another one",
+			    (unsigned long long)r, conn);
+	if (!right(frame->data + FRAME_EXT + INC_IMM_LEN, conn, r))
+		search_fail("packet %llu to connection %u has a wrong sum", (unsigned long long)r,
+			    conn);
+	comes(conn, r);
+}
+
+/* --- what a peer sends ------------------------------------------------------------------- */
+
+static void make_spec(uint32_t conn, struct frame_spec *s)
+{
+	const struct inc_conn_cfg *cfg = &data_path_cfg.conn[conn];
+
+	*s = (struct frame_spec){
+		.dst_mac = {2, 0x5c, 0, 0, 0, conn},
+		.src_mac = {2, 0x40, 0, 0, 0, conn},
+		.saddr = cfg->peer_addr,
+		.daddr = cfg->own_addr,
+		.sport = cfg->peer_port,
+		.dport = INC_ROCE_UDP_PORT,
+		.ttl = 64,
+		.df = true,
+		.bth_flags = INC_BTH_M,
+		.pkey = cfg->pkey,
+		.qpn = cfg->own_qpn,
+		.ack_byte = 0x80,
+	};
+}
+
+static void make_frame(uint32_t conn, uint64_t r)
+{
+	uint32_t payload[ELEMENTS];
+	struct frame_spec s;
+
+	for (uint32_t i = 0; i < ELEMENTS; i++)
+		payload[i] = element(conn, r, i);
+	make_spec(conn, &s);
+	s.opcode = INC_OP_SEND_ONLY_IMM;
+	s.psn = RX_START + conn + r;
+	s.imm = desc_of(r);
+	s.payload = payload;
+	s.len = LEN;
+	frame_build(&world.frame[conn][r], &s);
+}
+
+/* Is packet r of a peer stored: its row has it, or has gone on to a later one, and so for a child
+ * has its bit in the slot. */
+static bool kept(uint32_t conn, uint64_t r, bool counted)
+{
+	uint32_t slot = r % world.shape->slots, generation = r / world.shape->slots;
+	const struct inc_buf *row = &data_path.kept[conn * world.shape->slots + slot];
+	uint64_t word = search_latest(&data_path.slot[slot].word), have;
+
+	if (INC_SLOT_GENERATION(word) > generation)
+		return true;
+	if (counted && conn < world.shape->children && !(word >> conn & 1))
+		return false;
+	if (search_latest(&row->r) != r)
+		return false;
+	have = search_latest(row->payload);
+	return (uint32_t)have == element(conn, r, 0) && have >> 32 == element(conn, r, 1);
+}
+
+/* An ACK of all before r. */
+static void acked_to(uint32_t conn, uint64_t end, bool counted)
+{
+	for (uint64_t r = 0; r < end; r++)
+		if (!kept(conn, r, counted))
+			search_fail("packet %llu of connection %u is acknowledged, not kept",
+				    (unsigned long long)r, conn);
+}
+
+/* What is kept by what became of packet r: 1 it is, 0 it is not, and that was right. */
+static int judge_answer(uint32_t conn, uint64_t r, const struct data_path_outcome *out)
+{
+	switch (out->counter) {
+	case INC_CTR_ANS_ACK:
+	case INC_CTR_ANS_DUPLICATE:
+		acked_to(conn,
+			 ((get24(out->answer->data + FRAME_BTH + 9) - (RX_START + conn) + 1) &
+			  INC_PSN_MASK),
+			 true);
+		return 1;
+	case INC_CTR_ABS_STORED:
+		return 1;
+	case INC_CTR_MC_RESULT:
+	case INC_CTR_MC_DOWN:
+		world.results[r]++;
+		return 1;
+	case INC_CTR_UP_PARTIAL:
+		world.partials[r]++;
+		return 1;
+	case INC_CTR_ANS_RNR:
+		return 0;
+	default:
+		search_fail("packet %llu of connection %u ends on counter %d",
+			    (unsigned long long)r, conn, out->counter);
+		return 0;
+	}
+}
+
+static void send_until_kept(uint32_t conn, uint64_t r)
+{
+	uint32_t slots = world.shape->slots;
+	struct data_path_outcome out = data_path_receive(conn, &world.frame[conn][r]);
+
+	if (judge_answer(conn, r, &out))
+		return;
+	if (r < slots) {
+		search_fail("packet %llu of connection %u is refused", (unsigned long long)r, conn);
+		return;
+	}
+	/* the window is open when the result has come: from then on nobody is refused */
+	search_wait(&peers.came[conn][r - slots], 1);
+	out = data_path_receive(conn, &world.frame[conn][r]);
+	if (!judge_answer(conn, r, &out))
+		search_fail("packet %llu of connection %u is refused, though result %llu has come",
+			    (unsigned long long)r, conn, (unsigned long long)(r - slots));
+}
+
+static void send_ack(uint32_t conn, uint64_t r)
+{
+	struct data_path_outcome out;
+	struct frame_spec s;
+	struct frame f;
+
+	make_spec(conn, &s);
+	s.ack_byte = 0;
+	s.opcode = INC_OP_ACK;
+	s.syndrome = INC_AETH_ACK;
+	s.psn = TX_START + conn + r;
+	frame_build(&f, &s);
+	out = data_path_receive(conn, &f);
+	if (out.counter == INC_CTR_ANS_OWED)
+		acked_to(conn,
+			 (get24(out.answer->data + FRAME_BTH + 9) - (RX_START + conn) + 1) &
+				 INC_PSN_MASK,
+			 true);
+	else if (out.counter != INC_CTR_ABS_ACK)
+		search_fail("connection %u's ACK of %llu ends on counter %d", conn,
+			    (unsigned long long)r, out.counter);
+}
+
+/* --- the slow path ----------------------------------------------------------------------- */
+
+/* What sp_conn_tick() and what it calls read, in that order, where the timer has run out. */
+static void tick(uint32_t conn)
+{
+	const struct inc_conn_cfg *cfg = &data_path_cfg.conn[conn];
+	bool up = conn == world.shape->children;
+	struct inc_kept_head head;
+	struct inc_conn_state st;
+	struct inc_comm_state comm;
+	uint8_t payload[INC_MAX_PAYLOAD];
+	uint64_t acked, sent;
+	uint32_t len;
+	int ret;
+
+	inc_switch_read_conn(&world.sw, conn, &st);
+	if (st.ack_asked > st.rx_next)
+		search_fail("connection %u asked for an ACK of %llu, but only %llu are kept", conn,
+			    (unsigned long long)st.ack_asked, (unsigned long long)st.rx_next);
+	if (st.ack_asked > st.ack_sent)
+		acked_to(conn, st.rx_next, false);
+	acked = inc_implied(&data_path_cfg.comm, cfg, st.rx_next);
+	acked = st.tx_acked > acked ? st.tx_acked : acked;
+	inc_switch_read_comm(&world.sw, 0, &comm);
+	sent = up ? comm.up_next : comm.tx_next;
+	if (comm.up_next < comm.tx_next && world.shape->up)
+		search_fail("more results than partial sums");
+	if (sent <= acked)
+		return;
+	if (up) {
+		ret = inc_switch_read_partial(&world.sw, 0, acked, payload, &head);
+		len = head.len;
+	} else {
+		ret = inc_switch_read_sum(&world.sw, 0, acked, payload, &len)
+			      ?: inc_switch_read_kept(&world.sw, 0, conn, acked, &head);
+	}
+	if (ret)
+		return;
+	if (len != LEN || !right(payload, conn, acked) || head.mirror.desc != desc_of(acked) ||
+	    head.mirror.opcode != INC_OP_SEND_ONLY_IMM) {
+		search_fail("what is sent again to connection %u as %llu is wrong", conn,
+			    (unsigned long long)acked);
+		return;
+	}
+	comes(conn, acked);
+}
+
+/* --- one run ----------------------------------------------------------------------------- */
+
+static void reset(void *arg)
+{
+	memcpy(&data_path, &world.initial, sizeof(data_path));
+	memset(&peers, 0, sizeof(peers));
+	memset(world.results, 0, sizeof(world.results));
+	memset(world.partials, 0, sizeof(world.partials));
+	data_path_reset();
+}
+
+static void run(void *arg, unsigned int self)
+{
+	const struct step *s = world.shape->cpu[self];
+	struct data_path_outcome out;
+
+	for (; s < world.shape->cpu[self] + SHAPE_STEPS && s->act; s++) {
+		switch (s->act) {
+		case KEEP:
+			send_until_kept(s->conn, s->r);
+			break;
+		case SEND:
+			out = data_path_receive(s->conn, &world.frame[s->conn][s->r]);
+			if (out.counter != INC_CTR_ANS_NAK_SEQ && out.counter != INC_CTR_DROP_AHEAD)
+				judge_answer(s->conn, s->r, &out);
+			break;
+		case AWAIT:
+			search_wait(&peers.came[s->conn][s->r], 1);
+			break;
+		case ACK:
+			send_ack(s->conn, s->r);
+			break;
+		case TICK:
+			tick(s->conn);
+			break;
+		case END:
+			break;
+		}
+	}
+}
+
+static const char *check_conn(uint32_t conn)
+{
+	const struct inc_conn_state *st = &data_path.conn[conn];
+	static char why[128];
+	uint64_t r;
+
+	for (r = 0; r < world.shape->chunks; r++)
+		if (!peers.came[conn][r] &&
+		    !(world.shape->impatient && r + world.shape->slots < world.shape->chunks)) {
+			snprintf(why, sizeof(why), "packet %llu has not come to connection %u",
+				 (unsigned long long)r, conn);
+			return why;
+		}
+	if (st->rx_next == world.shape->chunks && !st->busy && !st->error)
+		return NULL;
+	snprintf(why, sizeof(why), "connection %u expects %llu, busy %u, error %#x", conn,
+		 (unsigned long long)st->rx_next, st->busy, st->error);
+	return why;
+}
+
+static const char *check(void *arg)
+{
+	const struct shape *shape = world.shape;
+	const struct inc_comm_state *comm = &data_path.comm;
+	static char why[128];
+	const char *wrong = NULL;
+
+	for (uint64_t r = 0; r < shape->chunks; r++)
+		if (world.results[r] != 1 || world.partials[r] != shape->up) {
+			snprintf(why, sizeof(why), "chunk %llu: %u results, %u partial sums",
+				 (unsigned long long)r, world.results[r], world.partials[r]);
+			return why;
+		}
+	for (uint32_t c = 0; c < shape->children + shape->up && !wrong; c++)
+		wrong = check_conn(c);
+	if (wrong)
+		return wrong;
+	for (uint32_t s = 0; s < shape->slots; s++) {
+		uint64_t generation = (shape->chunks + shape->slots - 1 - s) / shape->slots;
+
+		if (data_path.slot[s].word != generation << 32) {
+			snprintf(why, sizeof(why), "slot %u is %#llx, not in generation %llu", s,
+				 (unsigned long long)data_path.slot[s].word,
+				 (unsigned long long)generation);
+			return why;
+		}
+	}
+	if (comm->error || comm->tx_next != shape->chunks ||
+	    comm->up_next != (shape->up ? shape->chunks : 0))
+		return "the communicator's state is not that after all chunks";
+	return data_path_events(INC_EVENT_MISMATCH) || data_path_events(INC_EVENT_CONN_ERROR)
+		       ? "a failure was told"
+		       : NULL;
+}
+
+/* --- names, for a trace ------------------------------------------------------------------ */
+
+static const char *word(void *arg, const void *address)
+{
+	const uint8_t *at = address, *base = (const uint8_t *)&data_path;
+	size_t off = at - base, i;
+	static char name[64];
+
+#define PART(array, what)                                                                     \
+	i = off - offsetof(struct data_path, array);                                          \
+	if (i < sizeof(data_path.array)) {                                                    \
+		snprintf(name, sizeof(name), what " %zu + %zu", i / sizeof(*data_path.array), \
+			 i % sizeof(*data_path.array));                                       \
+		return name;                                                                  \
+	}
+	PART(conn, "connection")
+	PART(slot, "slot")
+	PART(kept, "kept row")
+	PART(sum, "sum row")
+#undef PART
+	if (off < sizeof(data_path))
+		snprintf(name, sizeof(name), "communicator + %zu",
+			 off - offsetof(struct data_path, comm));
+	else
+		snprintf(name, sizeof(name), "what came to peers");
+	return name;
+}
+
+/* --- set-up ------------------------------------------------------------------------------ */
+
+static void configure(const struct shape *shape)
+{
+	struct inc_comm_cfg *comm = &data_path_cfg.comm;
+	uint32_t c, conns = shape->children + shape->up;
+
+	memset(&data_path_cfg, 0, sizeof(data_path_cfg));
+	*comm = (struct inc_comm_cfg){
+		.flags = INC_COMM_F_VALID | (shape->up ? INC_COMM_F_UP : 0),
+		.children = shape->children,
+		.full_mask = (1u << shape->children) - 1,
+		.log2_slots = __builtin_ctz(shape->slots),
+		.payload = PAYLOAD,
+		.root_rows = 1,
+	};
+	for (c = 0; c < conns; c++) {
+		bool up = c == shape->children;
+
+		data_path_cfg.conn[c] = (struct inc_conn_cfg){
+			.child = c,
+			.rank = up ? 0 : c,
+			.ifindex = c + 1,
+			.peer_addr = htonl(0x0a000001 + c),
+			.own_addr = htonl(0x0a0000fe),
+			.peer_qpn = PEER_QPN + c,
+			.own_qpn = c, /* its place is its number */
+			.peer_port = INC_ROCE_UDP_PORT,
+			.own_port = INC_ROCE_UDP_PORT,
+			.pkey = INC_PKEY_DEFAULT,
+			.flags =
+				INC_CONN_F_FIXED_MAC | (up ? INC_CONN_F_UP | INC_CONN_F_SWITCH : 0),
+			.rx_start_psn = RX_START + c,
+			.tx_start_psn = TX_START + c,
+			.port_first = c,
+			.port_children = 1,
+			.ranks = up ? shape->children : 1,
+		};
+		if (up)
+			continue;
+		comm->port_child[inc_port_place_of(c + 1)] = c + 1;
+		data_path_cfg.roots.child_plus_1[c] = c + 1;
+	}
+	world.initial = (struct data_path){};
+	for (c = 0; c < conns; c++)
+		world.initial.conn[c].mac =
+			(union inc_mac){.addr = {2, 0x40, 0, 0, 0, c}, .known = 1};
+	for (c = 0; c < DATA_PATH_CONNS * DATA_PATH_SLOTS; c++)
+		world.initial.kept[c].r = ~0ull; /* as rows are that hold nothing */
+	for (c = 0; c < DATA_PATH_SLOTS; c++)
+		world.initial.sum[c].r = ~0ull;
+	world.sw = (struct inc_switch){
+		.comm = comm,
+		.conn = data_path_cfg.conn,
+		.conn_state = data_path.conn,
+		.comm_state = &data_path.comm,
+		.slots = data_path.slot,
+		.kept = data_path.kept,
+		.sums = data_path.sum,
+	};
+}
+
+int world_search(const struct shape *shape, const struct search_options *options, bool order_stores,
+		 struct search_result *result)
+{
+	struct search_program program = {shape->name, 0, reset, run, check, word, NULL};
+	uint32_t c, conns = shape->children + shape->up;
+	int ret = data_path_open(order_stores);
+
+	memset(result, 0, sizeof(*result));
+	if (ret) {
+		snprintf(result->why, sizeof(result->why), "no room for frames: %s",
+			 strerror(-ret));
+		return -1;
+	}
+	world.shape = shape;
+	configure(shape);
+	for (c = 0; c < conns; c++)
+		for (uint64_t r = 0; r < shape->chunks; r++)
+			make_frame(c, r);
+	while (program.threads < SEARCH_THREADS && shape->cpu[program.threads][0].act)
+		program.threads++;
+	search_share(&data_path, sizeof(data_path));
+	search_share(&peers, sizeof(peers));
+	for (c = 0; c < conns; c++)
+		search_spins_on(&data_path.conn[c].busy);
+	ret = search_run(&program, options, result);
+	search_forget();
+	return ret;
+}
