@@ -122,6 +122,7 @@ class Daemon:
         self.log_path = os.path.join(directory, self.instance + ".log")
         read, write = os.pipe()
         with open(self.log_path, "ab") as log:
+            self.log_from = log.tell()  # behind a predecessor's
             self.process = subprocess.Popen(
                 ["nsenter", f"--net=/run/netns/{netns}", *prefix, SWITCHD, "--instance", self.instance,
                  "--ready-fd", str(write), *map(str, args)],
@@ -140,6 +141,7 @@ class Daemon:
 
     def log(self):
         with open(self.log_path, errors="replace") as f:
+            f.seek(self.log_from)
             return f.read()
 
     def ask(self, what):
