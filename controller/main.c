@@ -54,6 +54,13 @@ static const struct inc_opt options[] = {
 	 .preset = "5000",
 	 .help = "for a switch to answer",
 	 INC_OPT_NUMBER(struct inc_ctl_options, switch_timeout_ms, 1, DAY_MS)},
+	{.name = "member-timeout-ms",
+	 .value = "MS",
+	 .preset = "3000",
+	 .help = "a member that does not answer for so long is lost, as one whose process has "
+		 "ended; "
+		 "0: a member may be silent for ever",
+	 INC_OPT_NUMBER(struct inc_ctl_options, member_timeout_ms, 0, DAY_MS)},
 	{.name = "max-clients",
 	 .value = "N",
 	 .preset = "4096",
@@ -192,7 +199,7 @@ static int serve(struct inc_ctl *ctl, struct inc_err *err)
 	ctl->base = event_base_new();
 	if (!ctl->base)
 		goto out;
-	ret = inc_switches_init(ctl) ?: init_numbers(ctl, err);
+	ret = inc_switches_init(ctl) ?: init_numbers(ctl, err) ?: inc_alive_start(ctl);
 	if (ret)
 		goto out;
 	ret = -ENOMEM;
@@ -219,6 +226,7 @@ static int serve(struct inc_ctl *ctl, struct inc_err *err)
 						 : 0;
 out:
 	inc_scrape_stop(ctl->scrape);
+	inc_alive_stop(ctl);
 	if (switches)
 		evconnlistener_free(switches);
 	if (members)

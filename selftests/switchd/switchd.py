@@ -194,6 +194,13 @@ class Daemon:
         return [p for p in paths if os.path.exists(p)]
 
 
+def bare(d, net):
+    """Nothing of the daemon is left."""
+    expect(not d.traces(), f"left behind: {d.traces()}")
+    for p in net.ports:
+        expect(net.xdp(p) is None, f"an XDP program is left on {p}")
+
+
 class Packet:
     """A received RoCEv2 packet, taken apart and checked."""
 
