@@ -369,10 +369,6 @@ void inc_clients_free(struct inc_ctl *ctl);
 /* It has not answered for so long: as if its connection had ended, and so it does. */
 void inc_client_lost(struct inc_client *client, unsigned int ms);
 
-/* net/alive.c: asks members whether they are there, and ends those that do not say so. */
-int inc_alive_start(struct inc_ctl *ctl);
-void inc_alive_stop(struct inc_ctl *ctl);
-
 /* group.c */
 void inc_group_join(struct inc_client *client, const struct inc_msg_join *said); /* G */
 struct inc_join {

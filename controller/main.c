@@ -13,6 +13,7 @@
 #include "lib/net/listen.h"
 #include "lib/base/clock.h"
 #include "controller/ctl.h"
+#include "controller/net/alive.h"
 #include "lib/base/log.h"
 #include "lib/base/opt.h"
 

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <event2/event.h>
 #include "controller/ctl.h"
+#include "controller/net/alive.h"
 #include "lib/base/clock.h"
 
 /* Ticks in the time limit. The stop is noticed between one tick less and all of it after it. */
