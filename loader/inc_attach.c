@@ -214,6 +214,21 @@ static int update_link(struct inc_switch *sw, struct inc_port_slot *slot, int fd
 	return 0;
 }
 
+/* A predecessor has attached the port by a link. */
+static bool is_linked(const struct inc_switch *sw, const struct inc_switch_port *port)
+{
+	char name[32];
+	int fd;
+
+	if (!sw->adopted)
+		return false;
+	link_name(port, name);
+	fd = inc_pinned_fd(sw, name);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
 /* What a predecessor has attached in the other way goes before this one comes. */
 static void drop_other_way(struct inc_switch *sw, const struct inc_switch_port *port,
 			   enum inc_attach way)
@@ -223,7 +238,7 @@ static void drop_other_way(struct inc_switch *sw, const struct inc_switch_port *
 	link_name(port, name);
 	if (sw->adopted && way == INC_ATTACH_LIBXDP)
 		inc_unpin(sw, name); /* it goes with its last descriptor */
-	else if (sw->adopted)
+	else if (sw->adopted && !is_linked(sw, port))
 		inc_purge_interface(port->ifindex, inc_map_id(inc_switch_map_fd(sw, INC_MAP_PORT)),
 				    0);
 }
@@ -231,16 +246,9 @@ static void drop_other_way(struct inc_switch *sw, const struct inc_switch_port *
 /* Which way is to be tried: a link that there is is a port's way already. */
 static bool tries_libxdp(const struct inc_switch *sw, const struct inc_switch_port *port)
 {
-	char name[32];
-	int fd;
-
-	if (sw->opts.attach != INC_ATTACH_AUTO || !sw->adopted)
-		return sw->opts.attach != INC_ATTACH_BPF_LINK;
-	link_name(port, name);
-	fd = inc_pinned_fd(sw, name);
-	if (fd >= 0)
-		close(fd);
-	return fd < 0;
+	if (sw->opts.attach != INC_ATTACH_AUTO)
+		return sw->opts.attach == INC_ATTACH_LIBXDP;
+	return !is_linked(sw, port);
 }
 
 static int attach_link(struct inc_switch *sw, struct inc_port_slot *slot, struct inc_err *err)
@@ -344,16 +352,15 @@ int inc_switch_attach_port(struct inc_switch *sw, const char *ifname, struct inc
 	if (!slot)
 		return inc_err_set(err, ENOSPC, "interface %s: all %d ports are in use", ifname,
 				   INC_MAX_PORTS);
-	ret = inc_bpffs_mount(err); /* libxdp keeps its own pins there */
-	ret = ret ?: check_taken(sw, ifindex, ifname, err);
-	if (ret)
-		return ret;
 	memset(&slot->port, 0, sizeof(slot->port));
 	strcpy(slot->port.name, ifname);
 	slot->port.ifindex = ifindex;
 	slot->port.index = slot - sw->slot;
 	slot->port.generic = sw->opts.generic;
-	ret = enter_port(sw, &slot->port, err);
+	ret = inc_bpffs_mount(err); /* libxdp keeps its own pins there */
+	if (!ret && !is_linked(sw, &slot->port))
+		ret = check_taken(sw, ifindex, ifname, err);
+	ret = ret ?: enter_port(sw, &slot->port, err);
 	if (ret)
 		return ret;
 

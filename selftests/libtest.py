@@ -393,12 +393,16 @@ class Lab:
     def node(self, name):
         return next(n for n in self.state["nodes"] if n["name"] == name)
 
+    def switch_pid(self, name):
+        """Of the inc-switchd that there is now."""
+        process = self.restarted.get(name)
+        return process.pid if process else self.node(name)["pid"]
+
     def end_switch(self, name, number=signal.SIGKILL):
         """Sends inc-switchd a signal that ends it, and waits for that; with what start_switch()
         starts it again."""
-        node = self.node(name)
+        node, pid = self.node(name), self.switch_pid(name)
         process = self.restarted.get(name)
-        pid = process.pid if process else node["pid"]
         with open(f"/proc/{pid}/cmdline", "rb") as f:
             node.setdefault("argv", f.read().decode().split("\0")[:-1])
         os.kill(pid, number)
