@@ -5,7 +5,7 @@ include common.mk
 SUBDIRS := lib bpf loader userspace controller hostlib topo docs/man selftests
 
 .DEFAULT_GOAL := all
-.PHONY: all $(SUBDIRS) deps demo test test-all test-vm bench install uninstall format check-format clean help
+.PHONY: all $(SUBDIRS) deps demo test test-all soak test-vm bench install uninstall format check-format clean help
 
 all: $(SUBDIRS) ## build everything into build/
 
@@ -38,6 +38,10 @@ test: ## every suite this machine can run
 test-all: test ## the same, then every collective, type, operator and topology with each other, lossy ones too, ten thousand connects
 	$(Q)FULL=1 selftests/run e2e/test_trees e2e/test_tree_loss e2e/test_matrix e2e/test_tenants vm/test_connect vm/test_nccl; rc=$$?; \
 		grep '^|' $(B)/test-logs/e2e/test_matrix.log; exit $$rc
+
+soak: all ## ranks, switch daemons and cables killed and stopped at random moments, ROUNDS=100 (SEED=n: the same again)
+	$(Q)ROUNDS=$(or $(ROUNDS),100) selftests/run e2e/test_soak; rc=$$?; \
+		grep -h '^# round' $(B)/test-logs/e2e/test_soak@*.log | tail -n 2; exit $$rc
 
 test-vm: ## the suites that need a stock kernel with rxe, under QEMU
 	$(Q)scripts/install-deps vm

@@ -68,6 +68,7 @@ struct inc_ctl_options {
 	unsigned int group_timeout_ms;
 	unsigned int client_timeout_ms;
 	unsigned int switch_timeout_ms;
+	unsigned int member_timeout_ms; /* without an answer; 0: any time */
 	unsigned int max_clients;
 	unsigned int job_communicators;
 	unsigned int job_slots; /* 0: any number */
@@ -138,6 +139,7 @@ struct inc_ctl {
 	struct inc_ctl_figures figures;
 	uint64_t events[EVENT_MAX];
 	struct inc_scrape *scrape; /* NULL: nobody can */
+	struct event *alive;       /* the tick of alive.c; NULL: nobody is asked */
 	unsigned int looks;        /* for what waits for switches */
 };
 
@@ -149,7 +151,8 @@ struct inc_client {
 	struct inc_derivation *derivation; /* waits there, for a group that is made of another */
 	unsigned int place;                /* as this rank of it */
 	bool bye;
-	unsigned int queries; /* under way */
+	unsigned int queries;      /* under way */
+	unsigned int silent_ticks; /* as a member, since it was heard last: alive.c */
 	TAILQ_ENTRY(inc_client) entry;
 };
 
@@ -371,6 +374,8 @@ void inc_client_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 		       void *arg);
 void inc_client_idle(struct inc_client *client); /* has no group (any more) */
 void inc_clients_free(struct inc_ctl *ctl);
+/* It has not answered for so long: as if its connection had ended, and so it does. */
+void inc_client_lost(struct inc_client *client, unsigned int ms);
 
 /* group.c */
 void inc_group_join(struct inc_client *client, const struct inc_msg_join *said); /* G */

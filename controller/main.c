@@ -13,6 +13,7 @@
 #include "lib/net/listen.h"
 #include "lib/base/clock.h"
 #include "controller/ctl.h"
+#include "controller/net/alive.h"
 #include "lib/base/log.h"
 #include "lib/base/opt.h"
 
@@ -63,6 +64,13 @@ static const struct inc_opt options[] = {
 	 .preset = "5000",
 	 .help = "for a switch to answer",
 	 INC_OPT_NUMBER(struct inc_ctl_options, switch_timeout_ms, 1, DAY_MS)},
+	{.name = "member-timeout-ms",
+	 .value = "MS",
+	 .preset = "3000",
+	 .help = "a member that does not answer for so long is lost, as one whose process has "
+		 "ended; "
+		 "0: a member may be silent for ever",
+	 INC_OPT_NUMBER(struct inc_ctl_options, member_timeout_ms, 0, DAY_MS)},
 	{.name = "max-clients",
 	 .value = "N",
 	 .preset = "4096",
@@ -202,6 +210,7 @@ static int serve(struct inc_ctl *ctl, struct inc_err *err)
 	if (!ctl->base)
 		goto out;
 	ret = inc_switches_init(ctl) ?: init_numbers(ctl, err) ?: inc_keep_start(ctl, err);
+	ret = ret ?: inc_alive_start(ctl);
 	if (ret)
 		goto out;
 	ret = -ENOMEM;
@@ -229,6 +238,7 @@ static int serve(struct inc_ctl *ctl, struct inc_err *err)
 out:
 	inc_keep_stop(ctl);
 	inc_scrape_stop(ctl->scrape);
+	inc_alive_stop(ctl);
 	if (switches)
 		evconnlistener_free(switches);
 	if (members)

@@ -3,10 +3,13 @@
  * Ports. libxdp puts the program into a dispatcher, where other XDP programs can live
  * beside it; for that it loads a copy of its own. Where libxdp cannot, the plain program
  * is attached by a bpf_link.
+ *
+ * A port that a predecessor has left changes its program while packets come: a bpf_link is given
+ * the new one; in a dispatcher the new one is put beside the old one, which goes then. For that
+ * moment the first of them takes the packets that are ours, and others go through both. Programs
+ * are known as a predecessor's by the map of ports, which both work on.
  */
-#include <dirent.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,8 +18,6 @@
 #include "lib/base/log.h"
 #include "loader/inc_loader_priv.h"
 
-#define DISPATCHER_DIR INC_BPFFS "/xdp"
-
 const char *inc_attach_name(enum inc_attach attach)
 {
 	return attach == INC_ATTACH_LIBXDP     ? "libxdp"
@@ -24,12 +25,25 @@ const char *inc_attach_name(enum inc_attach attach)
 					       : "auto";
 }
 
-uint32_t inc_prog_id(int fd)
+static uint32_t prog_id(int fd)
 {
 	struct bpf_prog_info info = {};
 	__u32 len = sizeof(info);
 
 	return bpf_obj_get_info_by_fd(fd, &info, &len) ? 0 : info.id;
+}
+
+/* Is it this switch's program, or a predecessor's? */
+static bool is_own(const struct inc_switch *sw, const struct xdp_program *prog)
+{
+	int fd = bpf_prog_get_fd_by_id(xdp_program__id(prog));
+	bool own;
+
+	if (fd < 0)
+		return false;
+	own = inc_uses_map(fd, inc_map_id(inc_switch_map_fd(sw, INC_MAP_PORT)));
+	close(fd);
+	return own;
 }
 
 static enum xdp_attach_mode xdp_mode(bool generic)
@@ -92,7 +106,8 @@ static void close_ext(struct inc_switch *sw)
 }
 
 /* Refuses a port that another program, or another switch, has; says how to free it. */
-static int check_taken(uint32_t ifindex, const char *ifname, struct inc_err *err)
+static int check_taken(const struct inc_switch *sw, uint32_t ifindex, const char *ifname,
+		       struct inc_err *err)
 {
 	struct xdp_multiprog *mp = xdp_multiprog__get_from_ifindex(ifindex);
 	struct xdp_program *prog = NULL;
@@ -102,13 +117,14 @@ static int check_taken(uint32_t ifindex, const char *ifname, struct inc_err *err
 		return 0; /* none, or one that the attempt itself will tell about */
 	if (xdp_multiprog__is_legacy(mp)) {
 		prog = xdp_multiprog__main_prog(mp);
-		ret = inc_taken_error(ifindex, ifname, xdp_program__name(prog),
-				      xdp_program__id(prog),
-				      xdp_multiprog__attach_mode(mp) == XDP_MODE_SKB, err);
+		if (!is_own(sw, prog))
+			ret = inc_taken_error(ifindex, ifname, xdp_program__name(prog),
+					      xdp_program__id(prog),
+					      xdp_multiprog__attach_mode(mp) == XDP_MODE_SKB, err);
 	}
 	/* beside the program of another switch ours would not see its packets, nor get queues */
 	while (!ret && (prog = xdp_multiprog__next_prog(prog, mp)))
-		if (!strcmp(xdp_program__name(prog), INC_PROG_SWITCH))
+		if (!strcmp(xdp_program__name(prog), INC_PROG_SWITCH) && !is_own(sw, prog))
 			ret = inc_err_set(err, EBUSY,
 					  "interface %s is taken by another switch, whose XDP "
 					  "program '%s' (id %u) is in libxdp's dispatcher: stop "
@@ -173,20 +189,66 @@ static int attach_libxdp(struct inc_switch *sw, struct inc_port_slot *slot, stru
 	if (ret)
 		return inc_err_set(err, -ret, "interface %s: libxdp cannot attach: %s (%s)",
 				   port->name, why.msg, story);
-	if (sw->pinned && !sw->ext_pinned) {
-		ret = inc_pin_fd(sw, xdp_program__fd(sw->ext), INC_PROG_EXT, err);
-		if (ret) {
-			xdp_program__detach(sw->ext, port->ifindex, xdp_mode(port->generic), 0);
-			return ret;
-		}
-		sw->ext_pinned = true;
-	}
+	if (sw->adopted)
+		inc_purge_interface(port->ifindex, inc_map_id(inc_switch_map_fd(sw, INC_MAP_PORT)),
+				    prog_id(xdp_program__fd(sw->ext)));
 	return 0;
 }
 
 static void link_name(const struct inc_switch_port *port, char name[32])
 {
 	snprintf(name, 32, "link_%u", port->ifindex);
+}
+
+/* The port that a predecessor has left gets the new program. */
+static int update_link(struct inc_switch *sw, struct inc_port_slot *slot, int fd,
+		       struct inc_err *err)
+{
+	if (bpf_link_update(fd, inc_switch_prog_fd(sw, INC_PROG_SWITCH), NULL)) {
+		inc_err_set(err, errno, "interface %s: its bpf_link does not take the program: %s",
+			    slot->port.name, strerror(errno));
+		close(fd);
+		return -EIO;
+	}
+	slot->link_fd = fd;
+	return 0;
+}
+
+/* A predecessor has attached the port by a link. */
+static bool is_linked(const struct inc_switch *sw, const struct inc_switch_port *port)
+{
+	char name[32];
+	int fd;
+
+	if (!sw->adopted)
+		return false;
+	link_name(port, name);
+	fd = inc_pinned_fd(sw, name);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+/* What a predecessor has attached in the other way goes before this one comes. */
+static void drop_other_way(struct inc_switch *sw, const struct inc_switch_port *port,
+			   enum inc_attach way)
+{
+	char name[32];
+
+	link_name(port, name);
+	if (sw->adopted && way == INC_ATTACH_LIBXDP)
+		inc_unpin(sw, name); /* it goes with its last descriptor */
+	else if (sw->adopted && !is_linked(sw, port))
+		inc_purge_interface(port->ifindex, inc_map_id(inc_switch_map_fd(sw, INC_MAP_PORT)),
+				    0);
+}
+
+/* Which way is to be tried: a link that there is is a port's way already. */
+static bool tries_libxdp(const struct inc_switch *sw, const struct inc_switch_port *port)
+{
+	if (sw->opts.attach != INC_ATTACH_AUTO)
+		return sw->opts.attach == INC_ATTACH_LIBXDP;
+	return !is_linked(sw, port);
 }
 
 static int attach_link(struct inc_switch *sw, struct inc_port_slot *slot, struct inc_err *err)
@@ -197,6 +259,10 @@ static int attach_link(struct inc_switch *sw, struct inc_port_slot *slot, struct
 	char name[32];
 	int fd, ret;
 
+	link_name(port, name);
+	fd = sw->adopted ? inc_pinned_fd(sw, name) : -ENOENT;
+	if (fd >= 0)
+		return update_link(sw, slot, fd, err);
 	fd = bpf_link_create(inc_switch_prog_fd(sw, INC_PROG_SWITCH), port->ifindex, BPF_XDP,
 			     &opts);
 	if (fd < 0) {
@@ -208,7 +274,6 @@ static int attach_link(struct inc_switch *sw, struct inc_port_slot *slot, struct
 					   : " (driver without native XDP, or an MTU over one "
 					     "page? mode generic does not mind)");
 	}
-	link_name(port, name);
 	ret = sw->pinned ? inc_pin_fd(sw, fd, name, err) : 0;
 	if (ret) {
 		close(fd);
@@ -240,7 +305,7 @@ static int enter_port(struct inc_switch *sw, const struct inc_switch_port *port,
 				     &answer, BPF_ANY))
 		ret = inc_err_set(err, errno, "map %s: port %s cannot be entered: %s",
 				  INC_MAP_ANSWER_PORT, port->name, strerror(errno));
-	if (ret)
+	if (ret && !sw->leaving)
 		forget_port(sw, port->ifindex);
 	return ret;
 }
@@ -287,33 +352,35 @@ int inc_switch_attach_port(struct inc_switch *sw, const char *ifname, struct inc
 	if (!slot)
 		return inc_err_set(err, ENOSPC, "interface %s: all %d ports are in use", ifname,
 				   INC_MAX_PORTS);
-	ret = inc_bpffs_mount(err); /* libxdp keeps its own pins there */
-	ret = ret ?: check_taken(ifindex, ifname, err);
-	if (ret)
-		return ret;
 	memset(&slot->port, 0, sizeof(slot->port));
 	strcpy(slot->port.name, ifname);
 	slot->port.ifindex = ifindex;
 	slot->port.index = slot - sw->slot;
 	slot->port.generic = sw->opts.generic;
-	ret = enter_port(sw, &slot->port, err);
+	ret = inc_bpffs_mount(err); /* libxdp keeps its own pins there */
+	if (!ret && !is_linked(sw, &slot->port))
+		ret = check_taken(sw, ifindex, ifname, err);
+	ret = ret ?: enter_port(sw, &slot->port, err);
 	if (ret)
 		return ret;
 
 	ret = -ENOTSUP;
-	if (sw->opts.attach != INC_ATTACH_BPF_LINK) {
+	if (tries_libxdp(sw, &slot->port)) {
 		slot->port.attach = INC_ATTACH_LIBXDP;
+		drop_other_way(sw, &slot->port, INC_ATTACH_LIBXDP);
 		ret = attach_libxdp(sw, slot, &why);
 		if (ret && sw->opts.attach == INC_ATTACH_AUTO)
 			inc_info("%s; using a bpf_link", why.msg);
 	}
 	if (ret && sw->opts.attach != INC_ATTACH_LIBXDP) {
 		slot->port.attach = INC_ATTACH_BPF_LINK;
+		drop_other_way(sw, &slot->port, INC_ATTACH_BPF_LINK);
 		ret = attach_link(sw, slot, &link_why);
 		why = link_why;
 	}
 	if (ret) {
-		forget_port(sw, ifindex);
+		if (!sw->leaving) /* else what a predecessor left goes on */
+			forget_port(sw, ifindex);
 		return inc_err_set(err, -ret, "%s", why.msg);
 	}
 	slot->used = &slot->port;
@@ -356,100 +423,49 @@ const struct inc_switch_port *inc_switch_port_find(const struct inc_switch *sw, 
 	return NULL;
 }
 
-void inc_attach_close(struct inc_switch *sw)
+bool inc_is_port(const struct inc_switch *sw, uint32_t ifindex)
 {
-	uint32_t id;
 	int i;
 
 	for (i = 0; i < INC_MAX_PORTS; i++)
-		if (sw->slot[i].used)
+		if (sw->slot[i].used && sw->slot[i].port.ifindex == ifindex)
+			return true;
+	return false;
+}
+
+void inc_forget_ports(struct inc_switch *sw)
+{
+	int fd = inc_switch_map_fd(sw, INC_MAP_PORT);
+	struct inc_switch_port port = {};
+	uint32_t next;
+	char name[32];
+	bool more = !bpf_map_get_next_key(fd, NULL, &next);
+
+	while (more) {
+		port.ifindex = next;
+		more = !bpf_map_get_next_key(fd, &port.ifindex, &next);
+		if (inc_is_port(sw, port.ifindex))
+			continue;
+		link_name(&port, name);
+		inc_unpin(sw, name); /* it goes with its last descriptor */
+		forget_port(sw, port.ifindex);
+	}
+	inc_dispatchers_purge(inc_map_id(fd), sw);
+}
+
+void inc_attach_close(struct inc_switch *sw)
+{
+	int i;
+
+	for (i = 0; i < INC_MAX_PORTS; i++) {
+		if (!sw->slot[i].used)
+			continue;
+		if (!sw->leaving)
 			detach(sw, &sw->slot[i]);
-	if (sw->ext && xdp_program__fd(sw->ext) >= 0) {
-		id = inc_prog_id(xdp_program__fd(sw->ext));
-		inc_dispatchers_purge(id);
+		else if (sw->slot[i].link_fd >= 0)
+			close(sw->slot[i].link_fd);
 	}
+	if (sw->ext && !sw->leaving)
+		inc_dispatchers_purge(inc_map_id(inc_switch_map_fd(sw, INC_MAP_PORT)), NULL);
 	close_ext(sw);
-}
-
-/* Takes program id out of the dispatcher on ifindex. False where it is not in there. */
-static bool purge_interface(uint32_t ifindex, uint32_t id)
-{
-	struct xdp_multiprog *mp = xdp_multiprog__get_from_ifindex(ifindex);
-	struct xdp_program *prog = NULL, *copy;
-	bool found = false;
-
-	if (libxdp_get_error(mp))
-		return false;
-	while (!found && (prog = xdp_multiprog__next_prog(prog, mp)))
-		found = xdp_program__id(prog) == id;
-	if (found) {
-		copy = xdp_program__from_id(id);
-		found = !libxdp_get_error(copy) &&
-			!xdp_program__detach(copy, ifindex, xdp_multiprog__attach_mode(mp), 0);
-		if (!libxdp_get_error(copy))
-			xdp_program__close(copy);
-	}
-	xdp_multiprog__close(mp);
-	return found;
-}
-
-/* Deletes a dispatcher's pins where it runs nothing but program id. */
-static void purge_pins(const char *dir, uint32_t id)
-{
-	char path[PATH_MAX * 2];
-	bool others = false, ours = false;
-	struct dirent *e;
-	int pass, fd;
-	DIR *d;
-
-	for (pass = 0; pass < 2; pass++) {
-		d = opendir(dir);
-		if (!d)
-			return;
-		while ((e = readdir(d))) {
-			if (e->d_name[0] == '.')
-				continue;
-			snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
-			if (pass == 1) {
-				unlink(path);
-			} else if (strstr(e->d_name, "-prog")) {
-				fd = bpf_obj_get(path);
-				if (fd < 0)
-					continue;
-				if (inc_prog_id(fd) == id)
-					ours = true;
-				else
-					others = true;
-				close(fd);
-			}
-		}
-		closedir(d);
-		if (!ours || others)
-			return;
-	}
-	rmdir(dir);
-}
-
-void inc_dispatchers_purge(uint32_t id)
-{
-	char path[PATH_MAX];
-	struct dirent *e;
-	uint32_t ifindex;
-	DIR *d;
-
-	if (!id)
-		return;
-	inc_capture_begin();
-	d = opendir(DISPATCHER_DIR);
-	while (d && (e = readdir(d))) {
-		if (sscanf(e->d_name, "dispatch-%u-", &ifindex) != 1)
-			continue;
-		if (purge_interface(ifindex, id))
-			continue;
-		snprintf(path, sizeof(path), "%s/%s", DISPATCHER_DIR, e->d_name);
-		purge_pins(path, id);
-	}
-	if (d)
-		closedir(d);
-	inc_capture_end();
 }

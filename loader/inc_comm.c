@@ -120,7 +120,7 @@ static int make_row(struct inc_switch *sw, const struct inc_comm_build *b, enum 
 	return fd;
 }
 
-static int make_ports(struct inc_switch *sw, struct inc_comm_build *b, struct inc_err *err)
+int inc_comm_make_ports(struct inc_switch *sw, struct inc_comm_build *b, struct inc_err *err)
 {
 	struct bpf_devmap_val parent = {.ifindex = b->conn[b->cfg.children].ifindex,
 					.bpf_prog.fd = inc_switch_prog_fd(sw, INC_PROG_EGRESS)};
@@ -172,10 +172,8 @@ static int make_config(struct inc_switch *sw, struct inc_comm_build *b, struct i
 	return ret;
 }
 
-/* The place of a queue pair number goes from old to new. One that holds something else is another
- * connection's and stays so: the look-up alone finds this one then. */
-static int set_place(struct inc_switch *sw, uint32_t qpn, uint32_t old, uint32_t new,
-		     struct inc_err *err)
+int inc_comm_set_place(struct inc_switch *sw, uint32_t qpn, uint32_t old, uint32_t new,
+		       struct inc_err *err)
 {
 	uint32_t place = inc_conn_place_of(qpn, inc_conn_places(sw->opts.max_connections));
 	uint32_t now;
@@ -219,7 +217,7 @@ static int make_lookups(struct inc_switch *sw, struct inc_comm_build *b, struct 
 			return ret;
 		}
 		b->lookups++;
-		ret = set_place(sw, key.dqpn, 0, conn + 1, err);
+		ret = inc_comm_set_place(sw, key.dqpn, 0, conn + 1, err);
 		if (ret)
 			return ret;
 	}
@@ -234,7 +232,7 @@ static uint32_t delete_lookups(struct inc_switch *sw, struct inc_comm_build *b)
 	while (b->lookups) {
 		struct inc_conn_key key = inc_conn_key_of(&b->conn[--b->lookups]);
 
-		set_place(sw, key.dqpn, b->cfg.conn_base + b->lookups + 1, 0, NULL);
+		inc_comm_set_place(sw, key.dqpn, b->cfg.conn_base + b->lookups + 1, 0, NULL);
 		deleted += !bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_CONN_LOOKUP), &key);
 		count_own_addr(sw, key.daddr, -1, NULL);
 	}
@@ -281,7 +279,7 @@ int inc_switch_add_comm(struct inc_switch *sw, const struct inc_comm_conf *conf,
 	if (ret)
 		return ret;
 	ret = clear_state(sw, &b, err);
-	ret = ret ?: make_ports(sw, &b, err);
+	ret = ret ?: inc_comm_make_ports(sw, &b, err);
 	ret = ret ?: make_config(sw, &b, err);
 	if (ret) {
 		take_away(sw, &b, NULL);

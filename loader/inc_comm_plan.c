@@ -52,7 +52,7 @@ static uint32_t ifindex_of(const struct inc_switch *sw, const char *ifname)
 	return if_indextoname(port->ifindex, name) ? port->ifindex : 0;
 }
 
-static int port_mac(uint32_t ifindex, uint8_t mac[6])
+int inc_port_mac(uint32_t ifindex, uint8_t mac[6])
 {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), ret = 0;
 	struct ifreq ifr = {};
@@ -284,7 +284,7 @@ static int plan_conn(const struct inc_switch *sw, const struct inc_comm_conf *co
 		return -ENODEV;
 	}
 	if (is_zero(c->own_mac))
-		ret = port_mac(out->ifindex, out->own_mac);
+		ret = inc_port_mac(out->ifindex, out->own_mac);
 	else
 		memcpy(out->own_mac, c->own_mac, 6);
 	if (ret)
@@ -375,14 +375,12 @@ static void plan_ports(struct inc_comm_build *b)
 	}
 }
 
-int inc_comm_plan(const struct inc_switch *sw, const struct inc_comm_conf *conf,
-		  struct inc_comm_build *b, struct inc_err *err)
+int inc_comm_plan_conf(const struct inc_switch *sw, const struct inc_comm_conf *conf,
+		       struct inc_comm_build *b, struct inc_err *err)
 {
 	uint32_t i;
-	int ret = check_conf(sw, conf, err);
+	int ret;
 
-	if (ret)
-		return ret;
 	b->cfg.flags = INC_COMM_F_VALID |
 		       (conf->byte_order == INC_ORDER_NETWORK ? INC_COMM_F_NET_ORDER : 0) |
 		       (count_up(conf) ? INC_COMM_F_UP : 0);
@@ -399,7 +397,17 @@ int inc_comm_plan(const struct inc_switch *sw, const struct inc_comm_conf *conf,
 	qsort(b->conn, conf->n_conns, sizeof(b->conn[0]), by_port);
 	plan_children(conf, b);
 	plan_ports(b);
-	ret = find_places(sw, conf, b, err);
+	return 0;
+}
+
+int inc_comm_plan(const struct inc_switch *sw, const struct inc_comm_conf *conf,
+		  struct inc_comm_build *b, struct inc_err *err)
+{
+	uint32_t i;
+	int ret = check_conf(sw, conf, err);
+
+	ret = ret ?: inc_comm_plan_conf(sw, conf, b, err);
+	ret = ret ?: find_places(sw, conf, b, err);
 	for (i = 0; i < conf->n_conns; i++)
 		b->conn[i].comm = b->comm;
 	return ret ?: check_keys(sw, b, err);

@@ -26,6 +26,17 @@ struct inc_comm_build {
  */
 int inc_comm_plan(const struct inc_switch *sw, const struct inc_comm_conf *conf,
 		  struct inc_comm_build *b, struct inc_err *err);
+/* The same as far as it hangs on conf alone: without places, and unchecked. */
+int inc_comm_plan_conf(const struct inc_switch *sw, const struct inc_comm_conf *conf,
+		       struct inc_comm_build *b, struct inc_err *err);
+/* The Ethernet address of an interface. */
+int inc_port_mac(uint32_t ifindex, uint8_t mac[6]);
+/* inc_comm.c, for inc_adopt.c: the communicator's rows of inc_comm_ports and of inc_parent_port. */
+int inc_comm_make_ports(struct inc_switch *sw, struct inc_comm_build *b, struct inc_err *err);
+/* The place of a queue pair number goes from old to new. One that holds something else is another
+ * connection's and stays so: the look-up alone finds this one then. */
+int inc_comm_set_place(struct inc_switch *sw, uint32_t qpn, uint32_t old, uint32_t new,
+		       struct inc_err *err);
 /* What packets of the connection are looked up by. */
 struct inc_conn_key inc_conn_key_of(const struct inc_conn_cfg *c);
 

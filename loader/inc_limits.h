@@ -6,6 +6,7 @@
 #ifndef INC_LIMITS_H
 #define INC_LIMITS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include "lib/base/err.h"
 #include "lib/proto/desc.h"
@@ -41,5 +42,8 @@ static inline uint32_t inc_switch_root_rows(uint32_t max_comms)
 
 /* Result rows, and slots, that a switch of so many contribution rows has. */
 uint32_t inc_switch_sum_rows(uint32_t max_rows);
+
+/* Has a daemon of this instance left something that its next one takes over? */
+bool inc_switch_left(const char *instance);
 
 #endif

@@ -224,6 +224,8 @@ static int load(struct inc_switch *sw, struct inc_err *err)
 	ret = sw->skel ? set_sizes(sw, err) : -errno;
 	if (!sw->skel)
 		inc_err_set(err, -ret, "BPF object cannot be opened: %s", strerror(-ret));
+	if (!ret && sw->adopted)
+		ret = inc_reuse_maps(sw, err);
 	if (ret) {
 		inc_capture_end();
 		return ret;
@@ -345,6 +347,11 @@ void inc_switch_close(struct inc_switch *sw)
 	free(sw->conn);
 	free(sw->root);
 	free(sw);
+}
+
+void inc_switch_leave(struct inc_switch *sw)
+{
+	sw->leaving = sw->pinned;
 }
 
 const struct inc_switch_opts *inc_switch_get_opts(const struct inc_switch *sw)

@@ -5,6 +5,11 @@
  * Life of a switch: inc_switch_open() loads and pins, inc_switch_attach_port() puts
  * the program on an interface, inc_switch_add_comm() makes a communicator work,
  * inc_switch_close() takes everything away. Ports and communicators may come in any order.
+ *
+ * What a process leaves when it dies, or after inc_switch_leave(), works on without it. The next
+ * one of the instance takes it over: inc_switch_open() on its maps, inc_switch_attach_port() for
+ * all its ports, each of which goes from the old program to the new one without a packet between
+ * them, then inc_switch_adopt(). Where one of these fails all goes on as it was left.
  * Not thread-safe: one thread per struct inc_switch.
  *
  * All functions return 0 (or what they say) or -errno and tell the story in err.
@@ -35,6 +40,7 @@ struct inc_switch_opts {
 			    * holds (INC_LOCK_PATH) */
 	bool skip_icrc;    /* do not check the ICRC of what comes in */
 	bool order_stores; /* as on a CPU that reorders stores, also where it does not (tests) */
+	bool fresh;        /* with pin: what a predecessor left is removed, not taken over */
 };
 
 /* Programs that share the switch's maps set their inc_order_stores to this. */
@@ -57,13 +63,26 @@ struct inc_switch;
 /* Whether this process may load such programs on this kernel: 0, -EPERM or -EOPNOTSUPP. */
 int inc_switch_possible(struct inc_err *err);
 /*
- * Opens, sizes, loads and (with pin) pins. What a dead daemon of the same instance left
- * behind is removed first.
+ * Opens, sizes, loads and (with pin) pins, or takes over what a daemon of the same instance left.
+ * -EPROTO where that has another layout of maps or other sizes than asked for.
  */
 int inc_switch_open(const struct inc_switch_opts *opts, struct inc_switch **sw,
 		    struct inc_err *err);
 /* Detaches every port, unpins, frees. NULL is fine. */
 void inc_switch_close(struct inc_switch *sw);
+/* From now on inc_switch_close() leaves programs and pins for the instance's next daemon. */
+void inc_switch_leave(struct inc_switch *sw);
+/*
+ * Takes over the communicators that are left, once all ports are attached: who sends to them
+ * notices nothing. Those that were being made or removed, and those with a connection at no port,
+ * are removed. Returns how many there are; 0 where nothing was left.
+ */
+int inc_switch_adopt(struct inc_switch *sw, struct inc_err *err);
+/* What a communicator was made from; what only hosts and the controller care about is not known. */
+void inc_switch_describe(const struct inc_switch *sw, uint32_t comm, struct inc_comm_conf *out);
+/* Would inc_switch_add_comm() of conf make just what this communicator is? */
+bool inc_switch_comm_is(const struct inc_switch *sw, uint32_t comm,
+			const struct inc_comm_conf *conf);
 const struct inc_switch_opts *inc_switch_get_opts(const struct inc_switch *sw);
 
 /* -EEXIST where the port is attached already, -EBUSY where another program holds it. */

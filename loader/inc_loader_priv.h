@@ -13,8 +13,6 @@
 
 #define INC_PROG_SWITCH "inc_switch"
 #define INC_PROG_EGRESS "inc_egress"
-/* the same program as INC_PROG_SWITCH, loaded by libxdp as part of its dispatcher */
-#define INC_PROG_EXT "inc_switch_ext"
 
 struct inc_xdp;
 
@@ -31,8 +29,9 @@ struct inc_switch {
 	struct inc_xdp *skel;
 	struct bpf_object *ext_obj; /* the copy that libxdp loads; shares every map */
 	struct xdp_program *ext;
-	bool ext_pinned;
-	bool pinned; /* the pin directory is ours */
+	bool pinned;  /* the pin directory is ours */
+	bool adopted; /* the maps are those of a daemon that is gone, and its programs ran on */
+	bool leaving; /* what is pinned and attached stays, whatever becomes of this process */
 	struct inc_port_slot slot[INC_MAX_PORTS];
 	struct inc_comm_cfg *comm; /* [max_comms], what inc_comm_cfg holds */
 	struct inc_conn_cfg *conn; /* [max_connections], what inc_conn_cfg holds */
@@ -46,12 +45,20 @@ struct inc_switch {
 
 /* inc_pin.c */
 int inc_bpffs_mount(struct inc_err *err);
-/* Takes the instance's lock and removes what its dead predecessor left. */
+/*
+ * Takes what the instance's predecessor left for its own (sw->adopted), or removes it: where it had
+ * not come to its end of starting, or opts.fresh asks for that. -EPROTO where its maps are of
+ * another layout, and what it left runs on.
+ */
 int inc_instance_claim(struct inc_switch *sw, struct inc_err *err);
+/* Of what is adopted: the predecessor's map takes the place of the object's. */
+int inc_reuse_maps(struct inc_switch *sw, struct inc_err *err);
 void inc_instance_release(struct inc_switch *sw);
 int inc_pin_all(struct inc_switch *sw, struct inc_err *err);
 int inc_pin_fd(struct inc_switch *sw, int fd, const char *name, struct inc_err *err);
 void inc_unpin(struct inc_switch *sw, const char *name);
+/* The descriptor of what is pinned by this name, or -errno. */
+int inc_pinned_fd(const struct inc_switch *sw, const char *name);
 
 /* inc_range.c: what a communicator holds one run of each. */
 enum inc_range { INC_RANGE_CONN, INC_RANGE_KEPT, INC_RANGE_SUM, INC_RANGE_ROOT };
@@ -66,12 +73,24 @@ int inc_range_refuse(const struct inc_switch *sw, uint32_t communicator, enum in
 int inc_taken_error(uint32_t ifindex, const char *ifname, const char *prog, uint32_t prog_id,
 		    bool generic, struct inc_err *err);
 
+/* inc_purge.c: a program is this switch's, or a predecessor's, where it works on its map of ports.
+ */
+uint32_t inc_map_id(int fd);
+bool inc_uses_map(int prog_fd, uint32_t map_id);
+/* Takes all programs that work on the map out of libxdp's dispatcher on ifindex, not the one with
+ * the id spare (0: none). One that died while it took over has left two. False where there was
+ * none. */
+bool inc_purge_interface(uint32_t ifindex, uint32_t map_id, uint32_t spare);
+/* Out of all dispatchers, also of those whose interface has gone; not of ports of spare, if that is
+ * not NULL. */
+void inc_dispatchers_purge(uint32_t map_id, const struct inc_switch *spare);
+
 /* inc_attach.c */
 void inc_attach_close(struct inc_switch *sw);
-/* Takes the program with this id out of every libxdp dispatcher that holds it, also of
- * those whose interface has gone. */
-void inc_dispatchers_purge(uint32_t prog_id);
-uint32_t inc_prog_id(int fd);
+/* Attached ports, by ifindex. */
+bool inc_is_port(const struct inc_switch *sw, uint32_t ifindex);
+/* What is left on interfaces that are no ports any more. */
+void inc_forget_ports(struct inc_switch *sw);
 
 /* inc_loader.c: the last lines that libbpf and libxdp said, for an error's story. */
 void inc_capture_begin(void);

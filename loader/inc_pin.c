@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Pins. Whoever opens a switch that is pinned holds its instance's lock, so pins that are there
- * before are leftovers of one that died.
+ * before are of one that has died, or has left them for the next one. Its maps serve on where it
+ * had pinned all: what it pinned last says of which layout they are.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -77,19 +78,14 @@ static int empty_dir(const char *dir)
 
 static int clean_leftovers(struct inc_switch *sw, struct inc_err *err)
 {
-	char dir[PATH_MAX], path[PATH_MAX];
-	struct stat st;
+	char dir[PATH_MAX];
 	int fd, ret;
 
 	pin_path(sw, NULL, dir);
-	if (stat(dir, &st))
-		return 0;
-	inc_warn("instance '%s' was not stopped properly: removing its pins in %s", sw->instance,
-		 dir);
-	pin_path(sw, INC_PROG_EXT, path);
-	fd = bpf_obj_get(path);
+	inc_warn("instance '%s': removing what its predecessor left in %s", sw->instance, dir);
+	fd = inc_pinned_fd(sw, INC_MAP_PORT);
 	if (fd >= 0) {
-		inc_dispatchers_purge(inc_prog_id(fd));
+		inc_dispatchers_purge(inc_map_id(fd), NULL);
 		close(fd);
 	}
 	ret = empty_dir(dir);
@@ -114,14 +110,97 @@ static int make_pin_dir(const char *dir, struct inc_err *err)
 	}
 }
 
+bool inc_switch_left(const char *instance)
+{
+	char path[PATH_MAX];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/%s", INC_PIN_ROOT, instance);
+	return !stat(path, &st);
+}
+
+int inc_pinned_fd(const struct inc_switch *sw, const char *name)
+{
+	char path[PATH_MAX];
+	int fd;
+
+	pin_path(sw, name, path);
+	fd = bpf_obj_get(path);
+	return fd < 0 ? -errno : fd;
+}
+
+/* Can programs of this daemon work on what the maps hold? */
+static int check_layout(const struct inc_switch *sw, int fd, struct inc_err *err)
+{
+	const uint32_t key = 0;
+	struct inc_layout layout = {};
+
+	if (bpf_map_lookup_elem(fd, &key, &layout))
+		return inc_err_set(err, errno, "map %s of instance '%s' cannot be read: %s",
+				   INC_MAP_LAYOUT, sw->instance, strerror(errno));
+	if (layout.abi != INC_ABI_VERSION)
+		return inc_err_set(
+			err, EPROTO,
+			"instance '%s' goes on with what a daemon of layout %u left, and "
+			"this one has layout %u: start one of that layout, or this one "
+			"with --fresh, which ends what runs",
+			sw->instance, layout.abi, INC_ABI_VERSION);
+	if (layout.generic != sw->opts.generic)
+		return inc_err_set(err, EPROTO,
+				   "instance '%s' goes on in %s XDP mode as it was left: start it "
+				   "in that mode, or with --fresh, which ends what runs",
+				   sw->instance, layout.generic ? "generic" : "native");
+	return 0;
+}
+
+static int pin_layout(struct inc_switch *sw, struct inc_err *err)
+{
+	const struct inc_layout layout = {INC_ABI_VERSION, sw->opts.generic};
+	const uint32_t key = 0;
+	int fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, INC_MAP_LAYOUT, sizeof(key), sizeof(layout), 1,
+				NULL),
+	    ret;
+
+	if (fd < 0 || bpf_map_update_elem(fd, &key, &layout, BPF_ANY))
+		ret = inc_err_set(err, errno, "map %s cannot be made: %s", INC_MAP_LAYOUT,
+				  strerror(errno));
+	else
+		ret = inc_pin_fd(sw, fd, INC_MAP_LAYOUT, err);
+	if (fd >= 0)
+		close(fd);
+	return ret;
+}
+
+/* One without its layout had not come to its end of starting, or of stopping: no packet went
+ * through it. */
+static int take_leftovers(struct inc_switch *sw, struct inc_err *err)
+{
+	int fd, ret;
+
+	if (!inc_switch_left(sw->instance))
+		return 0;
+	fd = sw->opts.fresh ? -ENOENT : inc_pinned_fd(sw, INC_MAP_LAYOUT);
+	if (fd < 0)
+		return clean_leftovers(sw, err);
+	ret = check_layout(sw, fd, err);
+	close(fd);
+	sw->adopted = !ret;
+	return ret;
+}
+
 int inc_instance_claim(struct inc_switch *sw, struct inc_err *err)
 {
 	char dir[PATH_MAX];
 	int ret;
 
-	ret = clean_leftovers(sw, err);
+	ret = take_leftovers(sw, err);
 	if (ret)
 		return ret;
+	if (sw->adopted) {
+		inc_info("instance '%s': taking over what its predecessor left", sw->instance);
+		sw->pinned = sw->leaving = true;
+		return 0;
+	}
 	pin_path(sw, NULL, dir);
 	ret = make_pin_dir(dir, err);
 	if (ret)
@@ -135,7 +214,8 @@ void inc_instance_release(struct inc_switch *sw)
 	char path[PATH_MAX];
 	int ret;
 
-	if (sw->pinned) {
+	if (sw->pinned && !sw->leaving) {
+		inc_unpin(sw, INC_MAP_LAYOUT); /* first: what is there from now on is not whole */
 		pin_path(sw, NULL, path);
 		ret = empty_dir(path);
 		if (ret)
@@ -163,12 +243,73 @@ void inc_unpin(struct inc_switch *sw, const char *name)
 	unlink(path);
 }
 
-int inc_pin_all(struct inc_switch *sw, struct inc_err *err)
+/* A map of a predecessor with other sizes than those asked for now cannot be this one. */
+static int reuse_map(const struct inc_switch *sw, struct bpf_map *map, int fd, struct inc_err *err)
+{
+	struct bpf_map_info has = {};
+	__u32 len = sizeof(has);
+	int ret;
+
+	if (bpf_obj_get_info_by_fd(fd, &has, &len))
+		return inc_err_set(err, errno, "map %s of instance '%s' cannot be read: %s",
+				   bpf_map__name(map), sw->instance, strerror(errno));
+	if (has.type != bpf_map__type(map) || has.key_size != bpf_map__key_size(map) ||
+	    has.value_size != bpf_map__value_size(map) ||
+	    has.max_entries != bpf_map__max_entries(map))
+		return inc_err_set(err, EPROTO,
+				   "instance '%s' goes on with a map %s of %u entries of %u bytes, "
+				   "and %u of %u bytes are asked for: start it with the sizes that "
+				   "it had, or with --fresh, which ends what runs",
+				   sw->instance, bpf_map__name(map), has.max_entries,
+				   has.value_size, bpf_map__max_entries(map),
+				   bpf_map__value_size(map));
+	ret = bpf_map__reuse_fd(map, fd);
+	return ret ? inc_err_set(err, -ret, "map %s of instance '%s' cannot be taken over: %s",
+				 bpf_map__name(map), sw->instance, strerror(-ret))
+		   : 0;
+}
+
+int inc_reuse_maps(struct inc_switch *sw, struct inc_err *err)
+{
+	struct bpf_map *map;
+	int fd, ret;
+
+	bpf_object__for_each_map (map, sw->skel->obj) {
+		if (bpf_map__is_internal(map))
+			continue;
+		fd = inc_pinned_fd(sw, bpf_map__name(map));
+		ret = fd < 0 ? inc_err_set(err, -fd, "map %s of instance '%s' is not there: %s",
+					   bpf_map__name(map), sw->instance, strerror(-fd))
+			     : reuse_map(sw, map, fd, err);
+		if (fd >= 0)
+			close(fd);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+static int pin_programs(struct inc_switch *sw, struct inc_err *err)
 {
 	struct bpf_program *prog;
+	int ret;
+
+	bpf_object__for_each_program (prog, sw->skel->obj) {
+		inc_unpin(sw, bpf_program__name(prog)); /* a predecessor's */
+		ret = inc_pin_fd(sw, bpf_program__fd(prog), bpf_program__name(prog), err);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+int inc_pin_all(struct inc_switch *sw, struct inc_err *err)
+{
 	struct bpf_map *map;
 	int ret;
 
+	if (sw->adopted)
+		return pin_programs(sw, err);
 	bpf_object__for_each_map (map, sw->skel->obj) {
 		if (bpf_map__is_internal(map))
 			continue;
@@ -176,10 +317,6 @@ int inc_pin_all(struct inc_switch *sw, struct inc_err *err)
 		if (ret)
 			return ret;
 	}
-	bpf_object__for_each_program (prog, sw->skel->obj) {
-		ret = inc_pin_fd(sw, bpf_program__fd(prog), bpf_program__name(prog), err);
-		if (ret)
-			return ret;
-	}
-	return 0;
+	ret = pin_programs(sw, err);
+	return ret ?: pin_layout(sw, err);
 }

@@ -26,6 +26,9 @@ TERMINATION = MODE == "termination"
 SEND_MODES = ("sendrecv",) if TERMINATION else ("sendrecv", "write")
 SENDS_OR_WRITES = SEND_MODES[-1]
 
+# Of a lab in which a test stops a rank for as long as it likes: that is not its death.
+PATIENT = ("--controller-args", "--member-timeout-ms 0")
+
 failures = 0
 open_labs = []
 
@@ -109,6 +112,15 @@ def wait_for(what, condition, seconds=10.0):
         if time.monotonic() > deadline:
             raise Failure(f"{what}: not within {seconds} s")
         time.sleep(0.02)
+
+
+def gone(pid):
+    """A process has ended, whoever is to hear of it."""
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return True
 
 
 class Result:
@@ -333,6 +345,7 @@ class Lab:
             self.topology = with_mode(self.topology, mode, self.files.name)
         self.name = "t" + secrets.token_hex(3)
         self.jobs = []
+        self.restarted = {}  # switch: its process, of those that end_switch() has ended
 
     def __enter__(self):
         command("inc-lab", "up", self.topology, "--name", self.name, *self.up_args, timeout=180)
@@ -356,6 +369,9 @@ class Lab:
                     self.check_books()
         finally:
             open_labs.remove(self)
+            for process in self.restarted.values():
+                process.terminate()
+                process.wait(20)
             self.down()
 
     def down(self):
@@ -376,6 +392,36 @@ class Lab:
 
     def node(self, name):
         return next(n for n in self.state["nodes"] if n["name"] == name)
+
+    def switch_pid(self, name):
+        """Of the inc-switchd that there is now."""
+        process = self.restarted.get(name)
+        return process.pid if process else self.node(name)["pid"]
+
+    def end_switch(self, name, number=signal.SIGKILL):
+        """Sends inc-switchd a signal that ends it, and waits for that; with what start_switch()
+        starts it again."""
+        node, pid = self.node(name), self.switch_pid(name)
+        process = self.restarted.get(name)
+        with open(f"/proc/{pid}/cmdline", "rb") as f:
+            node.setdefault("argv", f.read().decode().split("\0")[:-1])
+        os.kill(pid, number)
+        if process:
+            process.wait(20)
+        else:
+            wait_for("its end", lambda: gone(pid), 20)
+
+    def start_switch(self, name, connected=True):
+        """inc-switchd as it was started first."""
+        node = self.node(name)
+        with open(node["log"], "ab") as log:
+            process = self.restarted[name] = subprocess.Popen(
+                ["nsenter", "--net=/run/netns/" + node["netns"], *node["argv"]],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        if connected:
+            wait_for("connected", lambda: process.poll() is not None or any(
+                s["switch"] == name and s["state"] == "connected" for s in self.ask("switches")), 20)
+            expect(process.poll() is None, f"exit code {process.poll()} of {name}")
 
     def exec(self, node, *args, **more):
         return command("inc-lab", "exec", "--name", self.name, node, "--", *args, **more)

@@ -35,6 +35,44 @@ static int describe(char *text, size_t size, const struct inc_call *call)
 			INC_DESC_ROOT(desc), INC_DESC_SEQ(desc), call->bytes);
 }
 
+/* The one of two sequence numbers that comes first; they are never half of all apart. */
+static uint32_t earlier(uint32_t a, uint32_t b)
+{
+	return ((b - a) & INC_DESC_SEQ_MASK) <= INC_DESC_SEQ_MASK / 2 ? a : b;
+}
+
+/* In what two calls are not the same. Where one rank is at its next collective, the other had more
+ * to send in the one before. Of other collectives the rest says nothing. */
+static void compare(char *text, size_t size, const struct inc_call *a, const struct inc_call *b)
+{
+	const uint32_t one = INC_DESC_SEQ(a->desc), other = INC_DESC_SEQ(b->desc);
+	const struct {
+		const char *name;
+		bool differs;
+	} what[] = {
+		{"collective", INC_DESC_COLL(a->desc) != INC_DESC_COLL(b->desc)},
+		{"operator", INC_DESC_OP(a->desc) != INC_DESC_OP(b->desc)},
+		{"type", INC_DESC_DTYPE(a->desc) != INC_DESC_DTYPE(b->desc)},
+		{"root", INC_DESC_ROOT(a->desc) != INC_DESC_ROOT(b->desc)},
+		{"size", a->bytes != b->bytes},
+	};
+	const char *between = "; different: ";
+	size_t i, n = 0;
+
+	if (one != other) {
+		snprintf(text, size, "%ssize of sequence %u", between, earlier(one, other));
+		return;
+	}
+	for (i = 0; i < sizeof(what) / sizeof(*what) && n < size; i++) {
+		if (!what[i].differs)
+			continue;
+		n += snprintf(text + n, size - n, "%s%s", between, what[i].name);
+		between = ", ";
+		if (!i)
+			break;
+	}
+}
+
 void inc_call_text(char *text, size_t size, const struct inc_call *call,
 		   const struct inc_call *other)
 {
@@ -44,5 +82,7 @@ void inc_call_text(char *text, size_t size, const struct inc_call *call,
 		return;
 	n += snprintf(text + n, size - n, ", but ");
 	if ((size_t)n < size)
-		describe(text + n, size - n, other);
+		n += describe(text + n, size - n, other);
+	if ((size_t)n < size)
+		compare(text + n, size - n, call, other);
 }

@@ -21,8 +21,8 @@ struct inc_call {
 };
 
 /*
- * "rank 0 called reduce (sum of int32, root 0, sequence 7) with 1024 bytes, but rank 1 called ...",
- * cut at size. other may be NULL: then it is the first half.
+ * "rank 0 called reduce (sum of int32, root 0, sequence 7) with 1024 bytes, but rank 1 called ...;
+ * different: root, size", cut at size. other may be NULL: then it is the first half.
  */
 #define INC_CALL_TEXT 320
 void inc_call_text(char *text, size_t size, const struct inc_call *call,

@@ -171,9 +171,64 @@ static void tell_ready(const struct inc_daemon *d)
 	close(d->opt.ready_fd);
 }
 
-int inc_daemon_start(struct inc_daemon *d, struct inc_err *err)
+/* What this one of the file asks for is there already. */
+static bool is_there(const struct inc_daemon *d, const struct inc_comm_conf *conf)
+{
+	const struct inc_engine *e = d->engine;
+	int place = e->ops->find(e, conf->communicator);
+
+	return place >= 0 && e->ops->is(e, place, conf);
+}
+
+/* Of what was left, a file keeps what it asks for; what a controller keeps it says itself. */
+static bool keeps(const struct inc_daemon *d, uint32_t communicator)
 {
 	uint32_t i;
+
+	for (i = 0; i < d->conf.n_comms; i++)
+		if (d->conf.comm[i].communicator == communicator)
+			return is_there(d, &d->conf.comm[i]);
+	return d->opt.controller;
+}
+
+/* The communicators that the instance's last daemon has left. */
+static int adopt(struct inc_daemon *d, struct inc_err *err)
+{
+	struct inc_engine *e = d->engine;
+	struct inc_engine_comm comm;
+	struct inc_comm_conf conf;
+	uint32_t place;
+	int ret = e->ops->adopt(e, err);
+
+	d->leaving = ret > 0; /* until this one is ready to go on with it */
+	for (place = 0; ret > 0 && place < e->ops->places(e); place++) {
+		if (!e->ops->comm(e, place, &comm))
+			continue;
+		e->ops->describe(e, place, &conf);
+		if (inc_configured_add(d, place, &conf))
+			return inc_err_set(err, ENOMEM, "communicator %u: no memory",
+					   comm.communicator);
+		inc_info("communicator %u: taken over after %llu results", comm.communicator,
+			 (unsigned long long)comm.results);
+		if (!keeps(d, comm.communicator))
+			ret = inc_daemon_remove(d, comm.communicator, err) ?: ret;
+	}
+	return ret < 0 ? ret : 0;
+}
+
+static int configure_file(struct inc_daemon *d, struct inc_err *err)
+{
+	uint32_t i;
+	int ret = 0;
+
+	for (i = 0; !ret && i < d->conf.n_comms; i++)
+		if (!is_there(d, &d->conf.comm[i]))
+			ret = inc_daemon_configure(d, &d->conf.comm[i], err);
+	return ret;
+}
+
+int inc_daemon_start(struct inc_daemon *d, struct inc_err *err)
+{
 	int ret;
 
 	d->started_at_ns = inc_now_ns();
@@ -189,10 +244,10 @@ int inc_daemon_start(struct inc_daemon *d, struct inc_err *err)
 	d->lock_fd = inc_instance_lock(d->instance, err);
 	ret = d->lock_fd < 0 ? d->lock_fd : open_engine(d, err);
 	ret = ret ?: open_ports(d, err);
+	ret = ret ?: adopt(d, err);
 	/* from here on it hears what others say */
 	ret = ret ?: inc_privileges_drop(err);
-	for (i = 0; !ret && i < d->conf.n_comms; i++)
-		ret = inc_daemon_configure(d, &d->conf.comm[i], err);
+	ret = ret ?: configure_file(d, err);
 	if (!ret && d->opt.controller)
 		ret = inc_client_start(d, &d->client, err);
 	if (!ret && d->conf.settings.metrics_given)
@@ -200,8 +255,10 @@ int inc_daemon_start(struct inc_daemon *d, struct inc_err *err)
 				       &d->scrape, err);
 	/* last, so that who finds the socket finds a switch */
 	ret = ret ?: inc_query_server_start(d, &d->server, err);
-	if (!ret)
+	if (!ret) {
+		d->leaving = false;
 		tell_ready(d);
+	}
 	return ret;
 }
 
@@ -213,6 +270,8 @@ void inc_daemon_stop(struct inc_daemon *d)
 	if (d->engine) {
 		d->engine->ops->log_totals(d->engine);
 		inc_configured_free(d);
+		if (d->leaving)
+			d->engine->ops->leave(d->engine);
 		d->engine->ops->close(d->engine);
 	}
 	inc_instance_unlock(d->instance, d->lock_fd);

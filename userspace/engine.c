@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "lib/base/log.h"
+#include "loader/inc_limits.h"
 #include "userspace/config.h"
 #include "userspace/engine.h"
 #include "userspace/term/term_engine.h"
@@ -68,6 +69,29 @@ static void both_close(struct inc_engine *e)
 		if (b->engine[m])
 			b->engine[m]->ops->close(b->engine[m]);
 	free(b);
+}
+
+static void both_leave(struct inc_engine *e)
+{
+	struct both *b = (struct both *)e;
+	uint32_t m;
+
+	for (m = 0; m < INC_N_MODES; m++)
+		if (b->engine[m] && kinds[m]->leave)
+			kinds[m]->leave(b->engine[m]);
+}
+
+static int both_adopt(struct inc_engine *e, struct inc_err *err)
+{
+	struct both *b = (struct both *)e;
+	int ret = 0, n = 0;
+	uint32_t m;
+
+	for (m = 0; ret >= 0 && m < INC_N_MODES; m++) {
+		ret = b->engine[m] && kinds[m]->adopt ? kinds[m]->adopt(b->engine[m], err) : 0;
+		n += ret;
+	}
+	return ret < 0 ? ret : n;
 }
 
 static int both_attach_port(struct inc_engine *e, const char *ifname, struct inc_err *err)
@@ -249,6 +273,20 @@ static void both_conn(const struct inc_engine *e, uint32_t place, uint32_t i,
 	its->ops->conn(its, place, i, out);
 }
 
+static void both_describe(const struct inc_engine *e, uint32_t place, struct inc_comm_conf *out)
+{
+	const struct inc_engine *its = at(e, &place);
+
+	its->ops->describe(its, place, out);
+}
+
+static bool both_is(const struct inc_engine *e, uint32_t place, const struct inc_comm_conf *conf)
+{
+	const struct inc_engine *its = at(e, &place);
+
+	return its->ops->is && its->ops->is(its, place, conf);
+}
+
 static bool both_waiting(const struct inc_engine *e, uint32_t place, struct inc_engine_waiting *out)
 {
 	const struct inc_engine *its = at(e, &place);
@@ -343,6 +381,10 @@ static void both_log_totals(const struct inc_engine *e)
 
 static const struct inc_engine_ops both_ops = {
 	.close = both_close,
+	.leave = both_leave,
+	.adopt = both_adopt,
+	.describe = both_describe,
+	.is = both_is,
 	.attach_port = both_attach_port,
 	.port = both_port,
 	.add_comm = both_add_comm,
@@ -366,7 +408,7 @@ int inc_engine_open(const struct inc_engine_opts *opts, struct inc_engine **out,
 		    struct inc_err *err)
 {
 	struct both *b = calloc(1, sizeof(*b));
-	int ret;
+	int ret = 0;
 
 	if (!b)
 		return inc_err_set(err, ENOMEM, "no memory for an engine");
@@ -375,7 +417,8 @@ int inc_engine_open(const struct inc_engine_opts *opts, struct inc_engine **out,
 	b->max_comms = opts->settings->max_comms ?: INC_DEF_COMMS;
 	b->max_connections = opts->settings->max_connections ?: INC_DEF_CONNS;
 	b->places[INC_PASSTHROUGH] = b->places[INC_TERMINATION] = b->max_comms;
-	ret = opts->settings->mode == INC_PASSTHROUGH ? want(b, INC_PASSTHROUGH, err) : 0;
+	if (opts->settings->mode == INC_PASSTHROUGH || inc_switch_left(opts->instance))
+		ret = want(b, INC_PASSTHROUGH, err);
 	if (ret) {
 		free(b);
 		return ret;

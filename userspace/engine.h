@@ -166,6 +166,16 @@ struct inc_engine_ops {
 		    struct inc_err *err);
 	/* Takes ports and communicators away. */
 	void (*close)(struct inc_engine *e);
+	/* From now on close() leaves what can go on without a daemon, for the next one of the
+	 * instance. NULL: nothing can. */
+	void (*leave)(struct inc_engine *e);
+	/* Once all ports are attached: takes over the communicators that the instance's last daemon
+	 * has left. How many these are. NULL: none are ever left. */
+	int (*adopt)(struct inc_engine *e, struct inc_err *err);
+	/* What one was made from, as far as the engine knows it: of those that it has adopted. */
+	void (*describe)(const struct inc_engine *e, uint32_t place, struct inc_comm_conf *out);
+	/* Is the communicator in this place what conf asks for? */
+	bool (*is)(const struct inc_engine *e, uint32_t place, const struct inc_comm_conf *conf);
 
 	/* A port that there is, one of the settings'; NULL: the engine needs nothing of them. */
 	int (*attach_port)(struct inc_engine *e, const char *ifname, struct inc_err *err);
@@ -213,7 +223,7 @@ struct inc_engine_ops {
 
 /*
  * engine.c: the engine that has one for each mode, and opens it when it is first needed, or now
- * where the settings' mode is passthrough.
+ * where the settings' mode is passthrough or the instance's last daemon has left something of it.
  */
 int inc_engine_open(const struct inc_engine_opts *opts, struct inc_engine **out,
 		    struct inc_err *err);

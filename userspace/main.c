@@ -9,13 +9,16 @@
 
 static void on_signal(evutil_socket_t number, short what, void *arg)
 {
-	inc_info("stopping: %s", strsignal(number));
-	event_base_loopbreak(arg);
+	struct inc_daemon *d = arg;
+
+	d->leaving = number == SIGUSR1;
+	inc_info("stopping%s: %s", d->leaving ? ", traffic goes on" : "", strsignal(number));
+	event_base_loopbreak(d->base);
 }
 
 /* Whatever asks a process to end: the programs, pins and files must go with it. A terminal
- * that closes sends SIGHUP. */
-static const int stop_signals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+ * that closes sends SIGHUP. Before an upgrade comes SIGUSR1, and they stay. */
+static const int stop_signals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1};
 
 #define STOP_SIGNALS (sizeof(stop_signals) / sizeof(stop_signals[0]))
 
@@ -50,7 +53,7 @@ static int run(struct inc_daemon *d)
 	for (i = 0; i < STOP_SIGNALS; i++) {
 		if (is_ignored(stop_signals[i]))
 			continue;
-		stop[i] = evsignal_new(d->base, stop_signals[i], on_signal, d->base);
+		stop[i] = evsignal_new(d->base, stop_signals[i], on_signal, d);
 		ready = ready && stop[i] && !event_add(stop[i], NULL);
 	}
 	if (ready) {

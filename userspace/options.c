@@ -132,6 +132,10 @@ static const struct inc_opt options[] = {
 	{.name = "no-icrc-check",
 	 .help = "do not check the ICRC of received packets (for measuring)",
 	 INC_OPT_FLAG(struct inc_options, skip_icrc)},
+	{.name = "fresh",
+	 .help = "remove what a daemon of this instance has left that was killed, or stopped by "
+		 "SIGUSR1 (default: take it over, jobs go on)",
+	 INC_OPT_FLAG(struct inc_options, fresh)},
 	{.name = "ready-fd",
 	 .value = "N",
 	 .help = "write \"ready\" and a newline there when up, then close it",
@@ -177,8 +181,13 @@ static const struct inc_program program = {
 		 "XDP programs, attaches them, and looks after what they leave to user space.",
 	.forms = forms,
 	.groups = {{options, 0}},
-	.notes = "Logs to stderr; INC_LOG_LEVEL=error|warn|info|debug, INC_LOG_JSON=1. SIGTERM, "
-		 "SIGINT, SIGHUP and SIGQUIT stop it and leave nothing behind.",
+	.notes =
+		"Logs to stderr; INC_LOG_LEVEL=error|warn|info|debug, INC_LOG_JSON=1. SIGTERM, "
+		"SIGINT, SIGHUP and SIGQUIT stop it and leave nothing behind. SIGUSR1 stops it and "
+		"leaves what works without it, in passthrough mode, to the next one of the "
+		"instance: for an upgrade. What it is killed leaves is taken over as well; one "
+		"with "
+		"another abi (--version) refuses that.",
 	.exits = "0 stopped, 1 failure, 2 wrong command line.",
 	.version = "inc-switchd protocol " INC_STR(INC_CONTROL_VERSION) " abi " INC_STR(
 		INC_ABI_VERSION),

@@ -31,6 +31,7 @@ struct inc_options {
 	int ready_fd; /* -1: none */
 	bool check_only;
 	bool skip_icrc;
+	bool fresh; /* nothing of a predecessor is taken over */
 };
 
 /* -1: go on; else the exit code (help, usage error). */
@@ -53,6 +54,7 @@ struct inc_daemon {
 	struct inc_query_server *server;
 	struct inc_scrape *scrape;
 	uint64_t started_at_ns;
+	bool leaving; /* inc_daemon_stop() leaves to the next daemon what runs without one */
 };
 
 /* daemon.c: everything up, in the order in which it can fail; and down again. */

@@ -5,8 +5,10 @@
  */
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "controller/incctl/incctl.h"
+#include "lib/base/log.h"
 
 static bool is_up(const json_t *missing)
 {
@@ -96,25 +98,71 @@ static void print_missing(const json_t *missing)
 	}
 }
 
+/* A line: what a switch waits for in a communicator. */
+struct line {
+	const json_t *sw, *entry;
+	long long since_ms; /* of whom it misses for the longest time */
+};
+
+static long long longest(const json_t *entry)
+{
+	long long most_ms = 0, since_ms;
+	const json_t *m;
+	size_t i;
+
+	json_array_foreach (json_object_get(entry, "missing"), i, m) {
+		since_ms = incctl_number(m, "since_ms");
+		most_ms = since_ms > most_ms ? since_ms : most_ms;
+	}
+	return most_ms;
+}
+
+static int longest_first(const void *a, const void *b)
+{
+	const struct line *one = a, *other = b;
+
+	return one->since_ms == other->since_ms ? 0 : one->since_ms > other->since_ms ? -1 : 1;
+}
+
+static size_t count_entries(const json_t *data)
+{
+	const json_t *sw;
+	size_t i, n = 0;
+
+	json_array_foreach (data, i, sw)
+		n += json_array_size(json_object_get(sw, "data"));
+	return n;
+}
+
+static void print_line(const struct line *line, bool several)
+{
+	char arrived[400];
+
+	if (several)
+		printf("%s: ", incctl_text(line->sw, "switch"));
+	printf("communicator %lld chunk %lld waits for ",
+	       incctl_number(line->entry, "communicator"), incctl_number(line->entry, "chunk"));
+	print_missing(json_object_get(line->entry, "missing"));
+	printf("; arrived: %s\n", incctl_join_numbers(json_object_get(line->entry, "arrived"),
+						      arrived, sizeof(arrived)));
+}
+
 void incctl_print_waiting(const json_t *data)
 {
-	bool several = json_array_size(data) > 1;
-	char arrived[400];
-	json_t *sw, *entry;
-	size_t i, k;
+	struct line *lines = calloc(count_entries(data) + 1, sizeof(*lines));
+	const json_t *sw, *entry;
+	size_t n = 0, i, k;
 
-	json_array_foreach (data, i, sw) {
-		json_array_foreach (json_object_get(sw, "data"), k, entry) {
-			if (!json_array_size(json_object_get(entry, "missing")))
-				continue;
-			if (several)
-				printf("%s: ", incctl_text(sw, "switch"));
-			printf("communicator %lld chunk %lld waits for ",
-			       incctl_number(entry, "communicator"), incctl_number(entry, "chunk"));
-			print_missing(json_object_get(entry, "missing"));
-			printf("; arrived: %s\n",
-			       incctl_join_numbers(json_object_get(entry, "arrived"), arrived,
-						   sizeof(arrived)));
-		}
+	if (!lines) {
+		inc_error("no memory for what waits");
+		return;
 	}
+	json_array_foreach (data, i, sw)
+		json_array_foreach (json_object_get(sw, "data"), k, entry)
+			if (json_array_size(json_object_get(entry, "missing")))
+				lines[n++] = (struct line){sw, entry, longest(entry)};
+	qsort(lines, n, sizeof(*lines), longest_first);
+	for (i = 0; i < n; i++)
+		print_line(&lines[i], json_array_size(data) > 1);
+	free(lines);
 }

@@ -33,6 +33,15 @@ static void client_close(struct inc_client *client, bool clean, const char *reas
 	client_free(client);
 }
 
+void inc_client_lost(struct inc_client *client, unsigned int ms)
+{
+	char reason[64];
+
+	snprintf(reason, sizeof(reason), "no answer for %u ms", ms);
+	inc_ndjson_send_error(client->conn, ETIMEDOUT, NULL, "%s", reason);
+	client_close(client, false, reason);
+}
+
 static void on_idle(evutil_socket_t fd, short what, void *arg)
 {
 	struct inc_client *client = arg;
@@ -251,6 +260,7 @@ static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 	const char *type = inc_message_type(object);
 	struct inc_client *client = arg;
 
+	client->silent_ticks = 0;
 	client->ctl->figures.member_messages++;
 	for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {
 		if (strcmp(messages[i].type, type) != 0)

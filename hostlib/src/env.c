@@ -166,13 +166,12 @@ int inccl_env_transport(enum inccl_transport_kind *kind, struct inc_err *err)
 	return 0;
 }
 
-uint32_t inccl_random24(void)
+int inccl_random24(uint32_t *out, struct inc_err *err)
 {
-	uint32_t v;
-
-	if (getrandom(&v, sizeof(v), 0) != sizeof(v))
-		v = (uint32_t)inc_now_ns() * 2654435761u;
-	return v & INC_PSN_MASK;
+	if (getrandom(out, sizeof(*out), 0) != sizeof(*out))
+		return inc_err_set(err, errno, "getrandom: %s", strerror(errno));
+	*out &= INC_PSN_MASK;
+	return 0;
 }
 
 int inccl_env_start_psn(uint32_t *psn, struct inc_err *err)
@@ -181,10 +180,8 @@ int inccl_env_start_psn(uint32_t *psn, struct inc_err *err)
 	long v;
 	int ret;
 
-	if (!text) {
-		*psn = inccl_random24();
-		return 0;
-	}
+	if (!text)
+		return inccl_random24(psn, err);
 	ret = parse_number("INCCL_START_PSN", text, 0, INC_PSN_MASK, &v, err);
 	if (!ret)
 		*psn = v;

@@ -108,9 +108,11 @@ static int soft_open(const struct inccl_open_opts *opts, struct inccl_endpoint *
 		goto fail;
 	}
 	do {
-		s->own_qpn = inccl_random24();
+		ret = inccl_random24(&s->own_qpn, err);
+		ret = ret ?: inccl_random24(&s->next_rkey, err);
+		if (ret)
+			goto fail;
 	} while (s->own_qpn < INC_MIN_QPN || s->own_qpn > INC_MAX_QPN);
-	s->next_rkey = inccl_random24();
 	s->tx.start_psn = opts->start_psn & INC_PSN_MASK;
 	s->tx.to.pkey = INC_PKEY_DEFAULT;
 	s->tx.log = opts->log;

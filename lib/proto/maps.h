@@ -47,6 +47,14 @@ _Static_assert(INC_MAX_SLOTS == 1 << INC_MAX_LOG2_SLOTS, "one is the other's log
 #define INC_MAP_XSK         "inc_xsk"
 #define INC_MAP_COUNTER     "inc_counter"
 #define INC_MAP_EVENT       "inc_event"
+#define INC_MAP_LAYOUT      "inc_layout"
+
+/* inc_layout[0], pinned beside the maps and pinned last: who finds it finds all of them. Writer:
+ * loader. A daemon with another INC_ABI_VERSION does not touch what it finds. */
+struct inc_layout {
+	__u32 abi;
+	__u32 generic; /* 1: the ports run the program in generic mode */
+};
 
 /* inc_conn_lookup: which connection a packet belongs to. Writer: loader.
  * The value is a connection id, the index into inc_conn_cfg and inc_conn_state. */
@@ -454,5 +462,6 @@ INC_ASSERT_SIZE(inc_buf, 2304);
 INC_ASSERT_SIZE(inc_port, 4);
 INC_ASSERT_SIZE(inc_copy, 16);
 INC_ASSERT_SIZE(inc_event, 40);
+INC_ASSERT_SIZE(inc_layout, 8);
 
 #endif

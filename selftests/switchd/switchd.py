@@ -122,6 +122,7 @@ class Daemon:
         self.log_path = os.path.join(directory, self.instance + ".log")
         read, write = os.pipe()
         with open(self.log_path, "ab") as log:
+            self.log_from = log.tell()  # behind a predecessor's
             self.process = subprocess.Popen(
                 ["nsenter", f"--net=/run/netns/{netns}", *prefix, SWITCHD, "--instance", self.instance,
                  "--ready-fd", str(write), *map(str, args)],
@@ -140,6 +141,7 @@ class Daemon:
 
     def log(self):
         with open(self.log_path, errors="replace") as f:
+            f.seek(self.log_from)
             return f.read()
 
     def ask(self, what):
@@ -190,6 +192,13 @@ class Daemon:
         paths = [f"{PIN_DIR}/{self.instance}", f"{RUN_DIR}/{self.instance}.sock",
                  f"{RUN_DIR}/{self.instance}.lock"]
         return [p for p in paths if os.path.exists(p)]
+
+
+def bare(d, net):
+    """Nothing of the daemon is left."""
+    expect(not d.traces(), f"left behind: {d.traces()}")
+    for p in net.ports:
+        expect(net.xdp(p) is None, f"an XDP program is left on {p}")
 
 
 class Packet:

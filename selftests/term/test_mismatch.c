@@ -48,56 +48,64 @@ static const struct odd odds[] = {
 	 {SUM, SUM},
 	 {8, 4},
 	 "2",
-	 CALLED_8 ", but rank 2 called allreduce (sum of int32, root 0, sequence 7) with 4 bytes"},
+	 CALLED_8 ", but rank 2 called allreduce (sum of int32, root 0, sequence 7) with 4 bytes; "
+		  "different: size"},
 	{SUM,
 	 8,
 	 {SUM, SUM},
 	 {0, 8},
 	 "1",
-	 CALLED_8 ", but rank 1 called allreduce (sum of int32, root 0, sequence 7) with 0 bytes"},
+	 CALLED_8 ", but rank 1 called allreduce (sum of int32, root 0, sequence 7) with 0 bytes; "
+		  "different: size"},
 	{SUM,
 	 8,
 	 {CALL(REDUCE, SUM, INT32, 0, 7), SUM},
 	 {8, 8},
 	 "1",
-	 CALLED_8 ", but rank 1 called reduce (sum of int32, root 0, sequence 7) with 8 bytes"},
+	 CALLED_8 ", but rank 1 called reduce (sum of int32, root 0, sequence 7) with 8 bytes; "
+		  "different: collective"},
 	{SUM,
 	 8,
 	 {SUM, CALL(ALLREDUCE, MAX, INT32, 0, 7)},
 	 {8, 8},
 	 "2",
-	 CALLED_8 ", but rank 2 called allreduce (max of int32, root 0, sequence 7) with 8 bytes"},
+	 CALLED_8 ", but rank 2 called allreduce (max of int32, root 0, sequence 7) with 8 bytes; "
+		  "different: operator"},
 	{SUM,
 	 8,
 	 {SUM, CALL(ALLREDUCE, AVG, INT32, 0, 7)},
 	 {8, 8},
 	 "2",
-	 CALLED_8 ", but rank 2 called allreduce (avg of int32, root 0, sequence 7) with 8 bytes"},
+	 CALLED_8 ", but rank 2 called allreduce (avg of int32, root 0, sequence 7) with 8 bytes; "
+		  "different: operator"},
 	{SUM,
 	 8,
 	 {CALL(ALLREDUCE, SUM, FLOAT32, 0, 7), SUM},
 	 {8, 8},
 	 "1",
-	 CALLED_8
-	 ", but rank 1 called allreduce (sum of float32, root 0, sequence 7) with 8 bytes"},
+	 CALLED_8 ", but rank 1 called allreduce (sum of float32, root 0, sequence 7) with 8 "
+		  "bytes; different: type"},
 	{SUM,
 	 8,
 	 {SUM, CALL(ALLREDUCE, SUM, INT32, 2, 7)},
 	 {8, 8},
 	 "2",
-	 CALLED_8 ", but rank 2 called allreduce (sum of int32, root 2, sequence 7) with 8 bytes"},
+	 CALLED_8 ", but rank 2 called allreduce (sum of int32, root 2, sequence 7) with 8 bytes; "
+		  "different: root"},
 	{SUM,
 	 8,
 	 {SUM, CALL(ALLREDUCE, SUM, INT32, 0, 8)},
 	 {8, 8},
 	 "2",
-	 CALLED_8 ", but rank 2 called allreduce (sum of int32, root 0, sequence 8) with 8 bytes"},
+	 CALLED_8 ", but rank 2 called allreduce (sum of int32, root 0, sequence 8) with 8 bytes; "
+		  "different: size of sequence 7"},
 	{SUM,
 	 8,
 	 {CALL(BARRIER, SUM, INT32, 0, 7), CALL(BARRIER, SUM, INT32, 0, 7)},
 	 {0, 0},
 	 "1,2",
-	 CALLED_8 ", but rank 1 called barrier (root 0, sequence 7) with 0 bytes"},
+	 CALLED_8
+	 ", but rank 1 called barrier (root 0, sequence 7) with 0 bytes; different: collective"},
 	/* child 0 is the one that is out of step */
 	{SUM,
 	 0,
@@ -117,28 +125,29 @@ static const struct odd odds[] = {
 	 {0, 3},
 	 "2",
 	 "rank 0 called broadcast (int8, root 0, sequence 7) with 8 bytes, but "
-	 "rank 2 called broadcast (int8, root 0, sequence 7) with 3 bytes"},
+	 "rank 2 called broadcast (int8, root 0, sequence 7) with 3 bytes; different: size"},
 	{CALL(ALL_GATHER, SUM, INT8, 2, 7),
 	 0,
 	 {CALL(ALL_GATHER, SUM, INT8, 2, 7), CALL(ALL_GATHER, SUM, INT8, 2, 7)},
 	 {5, 5},
 	 "1",
 	 "rank 0 called allgather (int8, root 2, sequence 7) with 0 bytes, but "
-	 "rank 1 called allgather (int8, root 2, sequence 7) with 5 bytes"},
+	 "rank 1 called allgather (int8, root 2, sequence 7) with 5 bytes; different: size"},
 	{CALL(REDUCE_SCATTER, MIN, INT8, 2, 7),
 	 5,
 	 {CALL(REDUCE_SCATTER, MIN, INT8, 2, 7), CALL(REDUCE_SCATTER, MIN, INT8, 2, 7)},
 	 {5, 6},
 	 "2",
 	 "rank 0 called reducescatter (min of int8, root 2, sequence 7) with 5 bytes, but "
-	 "rank 2 called reducescatter (min of int8, root 2, sequence 7) with 6 bytes"},
+	 "rank 2 called reducescatter (min of int8, root 2, sequence 7) with 6 bytes; different: "
+	 "size"},
 	{CALL(BARRIER, SUM, INT32, 0, 7),
 	 0,
 	 {CALL(BARRIER, SUM, INT32, 0, 7), CALL(BARRIER, SUM, INT32, 0, 7)},
 	 {0, 4},
 	 "2",
 	 "rank 0 called barrier (root 0, sequence 7) with 0 bytes, but "
-	 "rank 2 called barrier (root 0, sequence 7) with 4 bytes"},
+	 "rank 2 called barrier (root 0, sequence 7) with 4 bytes; different: size"},
 };
 
 /* In every order of arrival, at the root and below it. */
@@ -183,7 +192,7 @@ static void test_switches(void **state)
 	check_story(&w, "mismatch", "3",
 		    "the switch of rank 0 called allreduce (sum of int32, root 0, sequence 7) with "
 		    "8 bytes, but the switch of rank 3 called allreduce (sum of int32, root 0, "
-		    "sequence 7) with 4 bytes");
+		    "sequence 7) with 4 bytes; different: size");
 	world_check_ended(&w);
 	world_close(&w);
 }

@@ -166,13 +166,14 @@ static int open_device(struct comm_end *end, struct inc_err *err)
 
 /* Numbers that nobody has named are better random: packets of an earlier connection with the same
  * queue pairs do not fit. */
-static uint32_t random_psn(void)
+static int choose_psn(struct inc_conn_conf *conn, struct inc_err *err)
 {
-	uint32_t psn = 0;
-
-	if (getrandom(&psn, sizeof(psn), GRND_NONBLOCK) != sizeof(psn))
-		psn = (uint32_t)inc_now_ns();
-	return psn & INC_PSN_MASK;
+	if (conn->has_own_psn)
+		return 0;
+	if (getrandom(&conn->own_psn, sizeof(conn->own_psn), 0) != sizeof(conn->own_psn))
+		return inc_err_set(err, errno, "getrandom: %s", strerror(errno));
+	conn->own_psn &= INC_PSN_MASK;
+	return 0;
 }
 
 /* A partial sum says in which order its numbers are: added in the other one they would make a wrong
@@ -190,9 +191,11 @@ static int open_channel(struct comm_end *end, struct inc_err *err)
 	struct inc_conn_conf *conn = &end->conf;
 	const bool network = conf->byte_order == INC_ORDER_NETWORK;
 	char what[COMM_WHAT];
+	struct inc_term_numbers own;
+	int ret = choose_psn(conn, err);
 	const struct inc_term_channel_opts opts = {
 		.qpn = conn->own_qp,
-		.psn = conn->has_own_psn ? conn->own_psn : random_psn(),
+		.psn = conn->own_psn,
 		.pkey = conn->pkey,
 		.payload = conf->payload,
 		.max_message = buffer_bytes(conf),
@@ -202,10 +205,8 @@ static int open_channel(struct comm_end *end, struct inc_err *err)
 		.what = comm_what(end, what),
 		.ctx = end,
 	};
-	struct inc_term_numbers own;
-	int ret;
 
-	ret = end->dev->ops->make(end->dev, &opts, &end->ch, &own, err);
+	ret = ret ?: end->dev->ops->make(end->dev, &opts, &end->ch, &own, err);
 	if (ret)
 		return ret;
 	conn->own_qp = own.qpn;

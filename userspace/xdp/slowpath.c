@@ -200,12 +200,12 @@ uint32_t inc_slowpath_queues(const struct inc_slowpath *sp, const struct inc_swi
 	return sp->port[port->index].queues;
 }
 
-int inc_slowpath_add_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_err *err)
+int inc_slowpath_adopt_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_err *err)
 {
 	const struct inc_comm_cfg *cfg = inc_switch_comm(sp->sw, comm);
 	struct sp_comm *cm = calloc(1, sizeof(*cm));
 	uint64_t now = inc_now_ns();
-	uint32_t c, i;
+	uint32_t c;
 
 	if (!cm || !cfg) {
 		free(cm);
@@ -223,13 +223,20 @@ int inc_slowpath_add_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_err
 			     sp->opts.rto_min_ms * INC_NSEC_PER_MSEC,
 			     sp->opts.rto_max_ms * INC_NSEC_PER_MSEC);
 	}
-	/* what still waits in the ring is of an earlier communicator with this index */
-	for (i = 0; i < RING_EVENTS / RING_BATCH + 1; i++)
-		take_events(sp);
 	sp->comm[comm] = cm;
 	sp->n_comms++;
 	sp_hurry(sp);
 	return 0;
+}
+
+int inc_slowpath_add_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_err *err)
+{
+	uint32_t i;
+
+	/* what still waits in the ring is of an earlier communicator with this index */
+	for (i = 0; i < RING_EVENTS / RING_BATCH + 1; i++)
+		take_events(sp);
+	return inc_slowpath_adopt_comm(sp, comm, err);
 }
 
 void inc_slowpath_remove_comm(struct inc_slowpath *sp, uint32_t comm)

@@ -41,6 +41,8 @@ uint32_t inc_slowpath_queues(const struct inc_slowpath *sp, const struct inc_swi
 /* After inc_switch_add_comm() and before inc_switch_start_comm(): the communicator's first event
  * finds it here. Removed with it, after inc_switch_remove_comm(), which may fail. */
 int inc_slowpath_add_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_err *err);
+/* The same after inc_switch_adopt(): what the ring holds is of this communicator. */
+int inc_slowpath_adopt_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_err *err);
 void inc_slowpath_remove_comm(struct inc_slowpath *sp, uint32_t comm);
 
 /* Adds what the slow path alone knows of a connection: unresponsive, and the figures retransmits,

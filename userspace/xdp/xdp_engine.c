@@ -96,6 +96,7 @@ static int xdp_open(const struct inc_engine_opts *opts, struct inc_engine **out,
 		.generic = s->generic,
 		.pin = true,
 		.skip_icrc = opts->options->skip_icrc,
+		.fresh = opts->options->fresh,
 	};
 	const struct inc_slowpath_opts sp_opts = {
 		.rto_min_ms = s->rto_min_ms ?: INC_DEF_RTO_MIN_MS,
@@ -120,6 +121,33 @@ static int xdp_open(const struct inc_engine_opts *opts, struct inc_engine **out,
 	}
 	*out = &x->base;
 	return 0;
+}
+
+static void xdp_leave(struct inc_engine *e)
+{
+	inc_switch_leave(engine_of(e)->sw);
+}
+
+static int xdp_adopt(struct inc_engine *e, struct inc_err *err)
+{
+	struct xdp_engine *x = engine_of(e);
+	int n = inc_switch_adopt(x->sw, err), ret = 0;
+	uint32_t place;
+
+	for (place = 0; n > 0 && !ret && place < inc_switch_get_opts(x->sw)->max_comms; place++)
+		if (inc_switch_comm(x->sw, place))
+			ret = inc_slowpath_adopt_comm(x->sp, place, err);
+	return ret ?: n;
+}
+
+static void xdp_describe(const struct inc_engine *e, uint32_t place, struct inc_comm_conf *out)
+{
+	inc_switch_describe(const_engine_of(e)->sw, place, out);
+}
+
+static bool xdp_is(const struct inc_engine *e, uint32_t place, const struct inc_comm_conf *conf)
+{
+	return inc_switch_comm_is(const_engine_of(e)->sw, place, conf);
 }
 
 static int xdp_attach_port(struct inc_engine *e, const char *ifname, struct inc_err *err)
@@ -408,6 +436,10 @@ const struct inc_engine_ops inc_engine_xdp = {
 	.offer = xdp_offer,
 	.open = xdp_open,
 	.close = xdp_close,
+	.leave = xdp_leave,
+	.adopt = xdp_adopt,
+	.describe = xdp_describe,
+	.is = xdp_is,
 	.attach_port = xdp_attach_port,
 	.add_comm = xdp_add_comm,
 	.start_comm = xdp_start_comm,

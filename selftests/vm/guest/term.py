@@ -78,7 +78,7 @@ def switches():
         f.write("127.0.0.1")
     with contextlib.ExitStack() as stack:
         stack.enter_context(daemon("controller", "inc-controller", "--database", "none", "--topology", topology,
-                                   "--switch-timeout-ms", "30000"))
+                                   "--switch-timeout-ms", "30000", "--member-timeout-ms", "0"))
         wait_for("the controller", lambda: incctl("switches", check=False).code == 0, 60)
         processes = {}
         for name, ends in SWITCHES.items():

@@ -24,7 +24,7 @@ def tree(directory):
     path, _ = libtest.with_wires(directory, "tree-2x2.yaml", only=["s0-r"])
     with contextlib.ExitStack() as stack:
         stack.callback(guest_lab, "down", timeout=60)
-        lab = stack.enter_context(libtest.Lab(path, "--napi", "threaded:1"))
+        lab = stack.enter_context(libtest.Lab(path, "--napi", "threaded:1", *libtest.PATIENT))
         guest_lab("adopt", lab.name, timeout=60)
         yield lab
 

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Programs of a switch taken out of libxdp's dispatchers, also those of a daemon that is gone: they
+ * are known by a map that they work on. Called by the loader, from its one thread.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include "loader/inc_loader_priv.h"
+
+#define DISPATCHER_DIR INC_BPFFS "/xdp"
+
+uint32_t inc_map_id(int fd)
+{
+	struct bpf_map_info info = {};
+	__u32 len = sizeof(info);
+
+	return bpf_obj_get_info_by_fd(fd, &info, &len) ? 0 : info.id;
+}
+
+bool inc_uses_map(int prog_fd, uint32_t map_id)
+{
+	uint32_t ids[64], i; /* the programs use half as many maps */
+	struct bpf_prog_info info = {.map_ids = (uintptr_t)ids, .nr_map_ids = 64};
+	__u32 len = sizeof(info);
+
+	if (bpf_obj_get_info_by_fd(prog_fd, &info, &len))
+		return false;
+	for (i = 0; i < info.nr_map_ids && i < 64; i++)
+		if (ids[i] == map_id)
+			return true;
+	return false;
+}
+
+/* Takes one program that works on the map out of the dispatcher on ifindex, not the one with the id
+ * spare. False where there is none. */
+static bool purge_one(uint32_t ifindex, uint32_t map_id, uint32_t spare)
+{
+	struct xdp_multiprog *mp = xdp_multiprog__get_from_ifindex(ifindex);
+	struct xdp_program *prog = NULL, *copy;
+	bool found = false;
+	int fd;
+
+	if (libxdp_get_error(mp))
+		return false;
+	while (!found && !xdp_multiprog__is_legacy(mp) &&
+	       (prog = xdp_multiprog__next_prog(prog, mp))) {
+		fd = bpf_prog_get_fd_by_id(xdp_program__id(prog));
+		found = fd >= 0 && xdp_program__id(prog) != spare && inc_uses_map(fd, map_id);
+		if (fd >= 0)
+			close(fd);
+	}
+	if (found) {
+		copy = xdp_program__from_id(xdp_program__id(prog));
+		found = !libxdp_get_error(copy) &&
+			!xdp_program__detach(copy, ifindex, xdp_multiprog__attach_mode(mp), 0);
+		if (!libxdp_get_error(copy))
+			xdp_program__close(copy);
+	}
+	xdp_multiprog__close(mp);
+	return found;
+}
+
+bool inc_purge_interface(uint32_t ifindex, uint32_t map_id, uint32_t spare)
+{
+	bool any = false;
+
+	while (purge_one(ifindex, map_id, spare))
+		any = true;
+	return any;
+}
+
+/* Deletes a dispatcher's pins where it runs nothing but programs that work on the map. */
+static void purge_pins(const char *dir, uint32_t map_id)
+{
+	char path[PATH_MAX * 2];
+	bool others = false, ours = false;
+	struct dirent *e;
+	int pass, fd;
+	DIR *d;
+
+	for (pass = 0; pass < 2; pass++) {
+		d = opendir(dir);
+		if (!d)
+			return;
+		while ((e = readdir(d))) {
+			if (e->d_name[0] == '.')
+				continue;
+			snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
+			if (pass == 1) {
+				unlink(path);
+			} else if (strstr(e->d_name, "-prog")) {
+				fd = bpf_obj_get(path);
+				if (fd < 0)
+					continue;
+				if (inc_uses_map(fd, map_id))
+					ours = true;
+				else
+					others = true;
+				close(fd);
+			}
+		}
+		closedir(d);
+		if (!ours || others)
+			return;
+	}
+	rmdir(dir);
+}
+
+void inc_dispatchers_purge(uint32_t map_id, const struct inc_switch *spare)
+{
+	char path[PATH_MAX];
+	struct dirent *e;
+	uint32_t ifindex;
+	DIR *d;
+
+	if (!map_id)
+		return;
+	inc_capture_begin();
+	d = opendir(DISPATCHER_DIR);
+	while (d && (e = readdir(d))) {
+		if (sscanf(e->d_name, "dispatch-%u-", &ifindex) != 1)
+			continue;
+		if (spare && inc_is_port(spare, ifindex))
+			continue;
+		if (inc_purge_interface(ifindex, map_id, 0))
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", DISPATCHER_DIR, e->d_name);
+		purge_pins(path, map_id);
+	}
+	if (d)
+		closedir(d);
+	inc_capture_end();
+}
