@@ -39,6 +39,23 @@ static const char *check_connect(const struct connect_connect *asked)
 	return NULL;
 }
 
+/* Within its lists: one entry too many would lie in the struct all the same. */
+static bool within_bounds(const struct inc_connect_devices *d)
+{
+	uint32_t i, k;
+
+	if (d->n_devices > INC_CONNECT_MAX_DEVICES)
+		return false;
+	for (i = 0; i < d->n_devices; i++) {
+		if (d->devices[i].n_ports > INC_CONNECT_MAX_PORTS)
+			return false;
+		for (k = 0; k < d->devices[i].n_ports; k++)
+			if (d->devices[i].ports[k].n_zones > INC_CONNECT_MAX_ZONES)
+				return false;
+	}
+	return true;
+}
+
 /* The peer's ports against an InfiniBand one and two of Ethernet, of which one is down. */
 static const char *check_devices(const struct inc_connect_devices *remote, unsigned int counter)
 {
@@ -65,6 +82,8 @@ static const char *check_devices(const struct inc_connect_devices *remote, unsig
 	uint32_t pairs = 0, chosen = 0, i;
 	int ret;
 
+	if (!within_bounds(remote))
+		return "more than there is room for";
 	connect_config_init(&config);
 	config.allow_unknown_zone = counter & 1;
 	ret = connect_select(remote, &local, &config, counter, &selected, &err);
