@@ -5,7 +5,7 @@ include common.mk
 SUBDIRS := lib bpf loader userspace controller hostlib topo docs/man selftests
 
 .DEFAULT_GOAL := all
-.PHONY: all $(SUBDIRS) deps demo test test-all soak test-vm bench install uninstall format check-format clean help
+.PHONY: all $(SUBDIRS) deps demo test test-all soak test-vm fuzz bench install uninstall format check-format clean help
 
 all: $(SUBDIRS) ## build everything into build/
 
@@ -47,6 +47,11 @@ test-vm: ## the suites that need a stock kernel with rxe, under QEMU
 	$(Q)scripts/install-deps vm
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)selftests/run vm
+
+fuzz: ## the fuzzers for longer (RUNS=n or SECONDS=n of each, TARGETS="a b"; 60 seconds of each where nothing is said)
+	$(Q)scripts/install-deps
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)selftests/fuzz/fuzz $(if $(RUNS),--runs $(RUNS)) $(if $(SECONDS),--seconds $(SECONDS)) $(TARGETS)
 
 bench: ## speeds, with peers side by side (BENCH="modes --quick": parts and options of selftests/bench)
 	$(Q)scripts/install-deps

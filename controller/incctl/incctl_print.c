@@ -8,7 +8,7 @@
 #include "controller/incctl/incctl.h"
 #include "lib/metric/metric.h"
 
-#define MAX_COLUMNS 16
+#define MAX_COLUMNS 20
 
 struct table {
 	unsigned int columns;

@@ -23,13 +23,25 @@ static bool plain(const char *text)
 	return true;
 }
 
+/* To jansson DEL is a letter like others, to a terminal it is not. */
+static int put_ascii(const char *text, size_t len, void *out)
+{
+	for (; len; len--, text++) {
+		if (*text == 0x7f)
+			fputs("\\u007f", out);
+		else
+			fputc(*text, out);
+	}
+	return 0;
+}
+
 static void write_scalar(FILE *out, const json_t *value)
 {
 	if (json_is_string(value) && plain(json_string_value(value)))
 		fputs(json_string_value(value), out);
 	else
-		json_dumpf(value, out,
-			   JSON_ENCODE_ANY | JSON_ENSURE_ASCII); /* YAML reads it alike */
+		json_dump_callback(value, put_ascii, out,
+				   JSON_ENCODE_ANY | JSON_ENSURE_ASCII); /* YAML reads it alike */
 }
 
 /* A key may have come from anybody, and go to a terminal. */

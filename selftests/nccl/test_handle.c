@@ -108,40 +108,12 @@ static void foreign(void **state)
 	refused(&handle, "magic");
 }
 
-/* Any 128 bytes: an answer without an error is an address that can be connected to. */
-static void fuzz(void **state)
-{
-	const union ha_address given = ipv4();
-	union ha_address address;
-	struct ha_handle handle;
-	unsigned int flags, round, at, good = 0;
-	uint64_t nonce;
-	int ret;
-
-	srandom(11);
-	for (round = 0; round < 100000; round++) {
-		ha_handle_make(&handle, &given, HA_HANDLE_DUAL, NONCE);
-		for (at = random() % 4; at; at--)
-			((uint8_t *)&handle)[random() % (random() % 2 ? 8 : sizeof(handle))] =
-				random();
-		ret = ha_handle_read(&handle, &address, &flags, &nonce, NULL);
-		assert_true(ret == 0 || ret == -EPROTO);
-		if (ret)
-			continue;
-		good++;
-		assert_true(address.sa.sa_family == AF_INET || address.sa.sa_family == AF_INET6);
-		assert_int_not_equal(address.in4.sin_port, 0);
-	}
-	assert_true(good > 10000 && good < 90000);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(there_and_back),
 		cmocka_unit_test(bytes),
 		cmocka_unit_test(foreign),
-		cmocka_unit_test(fuzz),
 	};
 
 	return cmocka_run_group_tests_name("handles", tests, NULL, NULL);

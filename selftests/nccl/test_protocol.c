@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Words and slots: what is written is read, what is none is refused, whatever the bytes. */
+/* Words and slots: what is written is read, what is none is refused; of any bytes: fuzz_words. */
 #include <errno.h>
 #include <limits.h>
 #include <setjmp.h>
@@ -92,37 +92,6 @@ static void reads_what_is_written(void **state)
 		if (word.type == HA_WORD_PATH)
 			assert_memory_equal(&read.path, &word.path, sizeof(word.path));
 	}
-}
-
-/* What is taken has one form; what differs in a bit is another word or none. */
-static void any_bytes(void **state)
-{
-	uint8_t bytes[HA_WORD_BYTES], again[HA_WORD_BYTES];
-	struct inc_err err;
-	struct ha_word word;
-	unsigned int i, k, taken = 0;
-
-	seed = 2;
-	for (i = 0; i < ROUNDS; i++) {
-		word = draw_word();
-		ha_word_encode(&word, bytes);
-		for (k = 0; k < 1 + draw() % 3; k++)
-			bytes[draw() % sizeof(bytes)] ^= (uint8_t)(1u << draw() % 8);
-		if (draw() % 8 == 0)
-			for (k = 8; k < sizeof(bytes); k++)
-				bytes[k] = (uint8_t)draw();
-		err.msg[0] = 0;
-		if (ha_word_decode(bytes, &word, &err)) {
-			assert_true(err.msg[0]);
-			continue;
-		}
-		taken++;
-		ha_word_encode(&word, again);
-		assert_memory_equal(bytes, again, sizeof(bytes));
-		if (word.type == HA_WORD_HELLO)
-			assert_true(strlen(word.hello.name) < sizeof(word.hello.name));
-	}
-	assert_in_range(taken, ROUNDS / 100, ROUNDS - ROUNDS / 100);
 }
 
 /* The offsets of docs/nccl-failover.md. */
@@ -227,26 +196,6 @@ static void slots(void **state)
 	assert_int_equal(ha_slot_read(&wire, slot.sequence, slot.epoch, &read, NULL), -EPROTO);
 }
 
-static void any_slot(void **state)
-{
-	_Alignas(32) struct ha_slot_wire wire;
-	struct ha_slot read;
-	unsigned int i, taken = 0;
-
-	seed = 3;
-	for (i = 0; i < ROUNDS; i++) {
-		ha_slot_encode(&slot, &wire);
-		((uint8_t *)&wire)[draw() % 28] = (uint8_t)draw();
-		if (ha_slot_read(&wire, slot.sequence, slot.epoch, &read, NULL) != 1)
-			continue;
-		taken++;
-		assert_in_range(read.slots, 1, HA_GROUP);
-		assert_true(read.index < read.slots);
-		assert_int_equal(read.epoch, slot.epoch);
-	}
-	assert_in_range(taken, ROUNDS / 4, ROUNDS - ROUNDS / 100);
-}
-
 static void names(void **state)
 {
 	assert_string_equal(ha_word_name(HA_WORD_OPEN), "OPEN");
@@ -291,11 +240,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reads_what_is_written),
-		cmocka_unit_test(any_bytes),
 		cmocka_unit_test(refuses_what_is_none),
 		cmocka_unit_test(a_name_ends),
 		cmocka_unit_test(slots),
-		cmocka_unit_test(any_slot),
 		cmocka_unit_test(names),
 		cmocka_unit_test(document),
 	};

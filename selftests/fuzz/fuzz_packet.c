@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * RUNS: 300000
+ * A UDP payload as user space takes it apart (lib/roce): what is taken lies within the bytes and is
+ * the same when it is written again, and the ICRC that writing makes is the one that is found.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <endian.h>
+#include "lib/proto/frame.h"
+#include "lib/roce/ip_id.h"
+#include "lib/roce/parse.h"
+#include "lib/roce/wire.h"
+#include "selftests/fuzz/fuzz.h"
+
+static size_t write_again(const struct inc_roce_packet *pkt, uint8_t *at)
+{
+	uint8_t *begin = at;
+
+	inc_put_bth(at, pkt->opcode,
+		    (pkt->se ? INC_BTH_SE : 0) | inc_pad(pkt->len) << INC_BTH_PAD_SHIFT, pkt->pkey,
+		    pkt->qpn, (pkt->ackreq ? INC_BTH_ACKREQ : 0) | pkt->psn);
+	at += INC_BTH_LEN;
+	if (inc_roce_has_reth(pkt->opcode)) {
+		inc_put_reth(at, htobe64(pkt->va), htobe32(pkt->rkey), htobe32(pkt->dmalen));
+		at += INC_RETH_LEN;
+	}
+	if (inc_roce_has_imm(pkt->opcode)) {
+		inc_put_imm(at, pkt->imm);
+		at += INC_IMM_LEN;
+	}
+	if (pkt->opcode == INC_OP_ACK) {
+		inc_put_aeth(at, pkt->syndrome, pkt->msn);
+		at += INC_AETH_LEN;
+	}
+	memcpy(at, pkt->payload, pkt->len);
+	memset(at + pkt->len, 0, inc_pad(pkt->len));
+	at += pkt->len + inc_pad(pkt->len);
+	return at - begin;
+}
+
+static bool same(const struct inc_roce_packet *a, const struct inc_roce_packet *b)
+{
+	return a->opcode == b->opcode && a->ackreq == b->ackreq && a->se == b->se &&
+	       a->pkey == b->pkey && a->qpn == b->qpn && a->psn == b->psn && a->va == b->va &&
+	       a->rkey == b->rkey && a->dmalen == b->dmalen && a->imm == b->imm &&
+	       a->syndrome == b->syndrome && a->msn == b->msn && a->len == b->len &&
+	       !memcmp(a->payload, b->payload, a->len);
+}
+
+/* The packet is believed with its ICRC, and not with another one. */
+static void check_icrc(const struct inc_roce_path *path, uint16_t id, uint8_t *packet, size_t len,
+		       uint32_t wrong)
+{
+	uint32_t icrc = inc_icrc_udp(path, id, packet, len);
+	const size_t head = INC_BTH_LEN + inc_roce_ext_len(*packet);
+	struct inc_ip_ids ids;
+
+	fuzz_require(inc_crc32_update(inc_icrc_head(path, id, packet, head, len - head),
+				      packet + head, len - head) == ~icrc,
+		     "two ICRCs for one packet");
+	fuzz_require(!inc_ip_ids_init(&ids, false), "no memory");
+	ids.next = id;
+	inc_put_icrc(packet + len, icrc);
+	fuzz_require(inc_ip_ids_check(&ids, path, false, packet, len + INC_ICRC_LEN),
+		     "a good ICRC is refused");
+	ids.next = id;
+	inc_put_icrc(packet + len, icrc ^ wrong);
+	fuzz_require(!wrong || !id || inc_icrc_udp(path, 0, packet, len) == (icrc ^ wrong) ||
+			     !inc_ip_ids_check(&ids, path, false, packet, len + INC_ICRC_LEN),
+		     "a wrong ICRC is believed");
+	inc_ip_ids_free(&ids);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct fuzz_bytes bytes = {data, size};
+	const struct inc_roce_path path = {.saddr = fuzz_take32(&bytes),
+					   .daddr = fuzz_take32(&bytes),
+					   .sport = fuzz_take16(&bytes),
+					   .dport = INC_ROCE_UDP_PORT};
+	const uint16_t id = fuzz_take16(&bytes);
+	const uint32_t wrong = fuzz_take32(&bytes);
+	struct inc_roce_packet pkt, again;
+	uint8_t *packet;
+	size_t len;
+	int ret = inc_roce_parse(bytes.data, bytes.size, &pkt);
+
+	fuzz_require(!ret || ret == -EBADMSG, "error %d", ret);
+	if (ret)
+		return 0;
+	fuzz_require(pkt.payload >= bytes.data &&
+			     pkt.payload + pkt.len <= bytes.data + bytes.size - INC_ICRC_LEN,
+		     "a payload outside of the packet");
+	/* a pad may be longer than it has to be, on the way in */
+	packet = malloc(bytes.size + INC_ICRC_LEN);
+	fuzz_require(packet, "no memory");
+	len = write_again(&pkt, packet);
+	fuzz_require(len <= bytes.size - INC_ICRC_LEN, "longer than it was");
+	fuzz_require(!inc_roce_parse(packet, len + INC_ICRC_LEN, &again) && same(&pkt, &again),
+		     "another packet the second time");
+	check_icrc(&path, id, packet, len, wrong);
+	free(packet);
+	return 0;
+}

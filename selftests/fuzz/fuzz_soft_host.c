@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * RUNS: 12000
+ * libinccl's soft endpoint and a switch that says anything (air.h): results that mirror what was
+ * sent, or do not, in any order, ACKs, NAKs and garbage, while time passes. An input is steps of
+ * some bytes each. Messages complete in order, a completed one's result is what the switch said of
+ * that PSN, and an endpoint that has failed says why in one line and stays so.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "hostlib/src/transport.h"
+#include "lib/base/clock.h"
+#include "lib/proto/maps.h"
+#include "selftests/fuzz/air.h"
+
+#define PAYLOAD   256
+#define SLOTS     16
+#define MOST      64 /* messages of an input */
+#define ADDR      0x7f000001
+#define PEER_PORT 4000
+#define PEER_QPN  0x4321
+#define OWN_PSN   0xfffffa
+#define PEER_PSN  70000
+#define STEPS     300
+
+static struct inccl_endpoint *ep;
+static struct inccl_local own;
+static struct inccl_region region;
+static uint8_t give[MOST][PAYLOAD], got[MOST][PAYLOAD];
+static uint32_t lengths[MOST];
+static unsigned int n_posted, n_checked;
+static bool failed;
+
+static void no_log(void *ctx, const char *fmt, ...)
+{
+}
+
+static uint8_t byte_of(uint32_t psn, size_t i)
+{
+	return (uint8_t)((psn & INC_PSN_MASK) * 7 + i * 3 + i / 256 + 1);
+}
+
+static void open_endpoint(void)
+{
+	const struct inccl_open_opts opts = {.addr = htonl(ADDR),
+					     .payload = PAYLOAD,
+					     .message_packets = 1,
+					     .window = SLOTS,
+					     .start_psn = OWN_PSN,
+					     .log = no_log};
+	const struct inccl_remote remote = {.addr = htonl(ADDR),
+					    .udp_port = PEER_PORT,
+					    .qpn = PEER_QPN,
+					    .psn = PEER_PSN,
+					    .payload = PAYLOAD,
+					    .slots = SLOTS,
+					    .name = "the switch"};
+	struct inc_roce_path to = {.df = true, .dport = PEER_PORT}, back = {.df = true};
+	struct inc_err err = {""};
+
+	fuzz_require(!inccl_soft.open(&opts, &ep, &own, &err), "%s", err.msg);
+	to.saddr = to.daddr = back.saddr = back.daddr = htonl(ADDR);
+	to.sport = back.dport = own.udp_port;
+	back.sport = PEER_PORT;
+	air_begin(&to, &back);
+	fuzz_require(!inccl_soft.connect(ep, &remote, &err), "%s", err.msg);
+	fuzz_require(!inccl_soft.map(ep, got, sizeof(got), true, &region), "no region");
+	memset(got, 0, sizeof(got));
+	n_posted = n_checked = 0;
+	failed = false;
+}
+
+static void check(int ret)
+{
+	struct inc_err why = {""};
+	unsigned int i;
+
+	fuzz_require(ret < 0 || !failed, "an endpoint that has failed is well again");
+	if (ret < 0 && ret != -EAGAIN) {
+		failed = true;
+		memcpy(why.msg, ep->error, sizeof(ep->error));
+		fuzz_check_refusal(&why, NULL);
+	}
+	fuzz_require(ep->completed <= n_posted, "%u of %u are complete",
+		     (unsigned int)ep->completed, n_posted);
+	for (; n_checked < ep->completed; n_checked++)
+		for (i = 0; i < lengths[n_checked]; i++)
+			fuzz_require(got[n_checked][i] == byte_of(PEER_PSN + n_checked, i),
+				     "result %u is not the switch's", n_checked);
+}
+
+static void post(uint8_t how)
+{
+	const struct inccl_message msg = {.send = give[n_posted % MOST],
+					  .recv = got[n_posted % MOST],
+					  .send_len = how & 4 ? 4 : PAYLOAD,
+					  .recv_len = how & 4 ? 4 : PAYLOAD,
+					  .send_region = &region,
+					  .recv_region = &region,
+					  .imm = how,
+					  .mode = how & 1 ? INCCL_MODE_WRITE : INCCL_MODE_SENDRECV,
+					  .has_imm = how & 2,
+					  .last = how & 8};
+	int ret;
+
+	if (n_posted == MOST || failed || n_posted - ep->completed >= SLOTS)
+		return;
+	ret = inccl_soft.post(ep, &msg);
+	if (!ret)
+		lengths[n_posted++] = msg.recv_len;
+	check(ret);
+	check(inccl_soft.flush(ep));
+}
+
+/* The mirror of one of the last packets, with what the input changes of it. */
+static void say_result(struct fuzz_bytes *bytes)
+{
+	const struct air_packet *of = air_heard(fuzz_take8(bytes) % 32);
+	const uint8_t lies = fuzz_take8(bytes);
+	uint8_t payload[PAYLOAD + 8];
+	struct air_packet p;
+	size_t i;
+
+	if (!of)
+		return;
+	p = *of;
+	p.psn = PEER_PSN + ((p.psn - OWN_PSN) & INC_PSN_MASK);
+	p.qpn = own.qpn;
+	p.ackreq = lies & 1;
+	p.payload = payload;
+	if (lies & 2)
+		p.psn += (uint32_t)(int8_t)fuzz_take8(bytes);
+	if (lies & 4)
+		p.opcode = fuzz_take8(bytes) % 12;
+	if (lies & 8)
+		p.len = fuzz_take16(bytes) % sizeof(payload);
+	if (lies & 16)
+		p.imm ^= fuzz_take8(bytes);
+	if (lies & 32)
+		p.icrc_error = fuzz_take8(bytes);
+	if (lies & 64)
+		p.rkey ^= fuzz_take8(bytes);
+	for (i = 0; i < p.len; i++)
+		payload[i] = byte_of(p.psn, i);
+	air_say_begin();
+	air_say(&p);
+	air_say_end();
+}
+
+static void say_ack(struct fuzz_bytes *bytes)
+{
+	const uint32_t aeth = fuzz_take32(bytes);
+	const struct air_packet p = {.opcode = INC_OP_ACK,
+				     .psn = OWN_PSN + (uint32_t)(int8_t)fuzz_take8(bytes),
+				     .qpn = own.qpn,
+				     .pkey = INC_PKEY_DEFAULT,
+				     .imm = aeth};
+
+	air_say_begin();
+	air_say(&p);
+	air_say_end();
+}
+
+static void say_garbage(struct fuzz_bytes *bytes)
+{
+	size_t n = fuzz_take8(bytes);
+
+	if (n > bytes->size)
+		n = bytes->size;
+	air_say_bytes(bytes->data, n);
+	bytes->data += n;
+	bytes->size -= n;
+}
+
+static void step(struct fuzz_bytes *bytes)
+{
+	switch (fuzz_take8(bytes) % 6) {
+	case 0:
+		post(fuzz_take8(bytes));
+		break;
+	case 1:
+	case 2:
+		say_result(bytes);
+		break;
+	case 3:
+		say_ack(bytes);
+		break;
+	case 4:
+		say_garbage(bytes);
+		break;
+	default:
+		air_pass_ns((uint64_t)fuzz_take8(bytes) * INC_NSEC_PER_MSEC);
+	}
+	check(inccl_soft.progress(ep));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct fuzz_bytes bytes = {data, size};
+	char text[200] = "";
+	unsigned int i;
+
+	open_endpoint();
+	for (i = 0; i < STEPS && bytes.size; i++)
+		step(&bytes);
+	inccl_soft.describe(ep, text, sizeof(text));
+	fuzz_check_shown(text, false);
+	inccl_soft.close(ep);
+	return 0;
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * RUNS: 20000
+ * A soft endpoint of a switch and a peer that says anything, in any order, while time passes
+ * (air.h). An input is steps of some bytes each. A message that is delivered lies in a buffer that
+ * was posted, and is the bytes of the peer's packets in the order of their PSNs.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "lib/base/clock.h"
+#include "lib/proto/maps.h"
+#include "selftests/fuzz/air.h"
+#include "userspace/term/endpoint.h"
+
+#define PAYLOAD     256
+#define MAX_MESSAGE (4 * PAYLOAD)
+#define MESSAGES    4
+#define PEER_ADDR   0x7f000001
+#define PEER_PORT   4000
+#define PEER_QPN    0x4321
+#define PEER_PSN    0xfffffe
+#define OWN_PSN     500
+#define STEPS       200
+
+static struct inc_term_device *dev;
+static struct inc_term_channel *ch;
+static struct inc_term_numbers own;
+static uint8_t in[MESSAGES][MAX_MESSAGE], out[MAX_MESSAGE];
+static bool posted[MESSAGES];
+static uint32_t taken; /* packets of messages delivered */
+static bool lost;
+
+/* What the peer's packet of a PSN holds, whatever else it says. */
+static uint8_t byte_of(uint32_t psn, size_t i)
+{
+	return (uint8_t)((psn & INC_PSN_MASK) * 7 + i * 3 + i / 256);
+}
+
+static void on_message(void *ctx, const struct inc_term_message *m)
+{
+	const size_t slot = ((const uint8_t *)m->buffer - in[0]) / MAX_MESSAGE;
+	const uint8_t *bytes = m->buffer;
+	uint32_t i;
+
+	fuzz_require(!lost, "a message of a channel that is lost");
+	fuzz_require(slot < MESSAGES && m->buffer == in[slot] && posted[slot],
+		     "a buffer that was not posted");
+	fuzz_require(m->length <= MAX_MESSAGE, "%u bytes", m->length);
+	posted[slot] = false;
+	for (i = 0; i < m->length; i++)
+		fuzz_require(bytes[i] == byte_of(PEER_PSN + taken + i / PAYLOAD, i % PAYLOAD),
+			     "byte %u of %u is not the peer's", i, m->length);
+	taken += m->length ? (m->length + PAYLOAD - 1) / PAYLOAD : 1;
+}
+
+static void on_sent(void *ctx)
+{
+	fuzz_require(!lost, "an acknowledgement of a channel that is lost");
+}
+
+static void on_lost(void *ctx, enum inc_term_reason reason, const char *text)
+{
+	const struct inc_err err = {""};
+	struct inc_err why = err;
+
+	fuzz_require(!lost, "lost twice");
+	inc_err_set(&why, EIO, "%s", text);
+	fuzz_check_refusal(&why, NULL);
+	lost = true;
+}
+
+static void open_device(void)
+{
+	static const struct inc_term_handler handler = {on_message, on_sent, on_lost};
+	const struct inc_term_device_opts opts = {.ifname = "lo",
+						  .own_ip = {htonl(PEER_ADDR)},
+						  .rto_min_ns = INC_NSEC_PER_MSEC,
+						  .rto_max_ns = 100 * INC_NSEC_PER_MSEC,
+						  .handler = &handler};
+	struct inc_err err = {""};
+
+	fuzz_require(!inc_term_soft.open(&opts, &dev, &err), "%s", err.msg);
+}
+
+static void make_channel(uint8_t how)
+{
+	const struct inc_term_channel_opts opts = {.psn = OWN_PSN,
+						   .pkey = INC_PKEY_DEFAULT,
+						   .payload = PAYLOAD,
+						   .max_message = MAX_MESSAGE,
+						   .messages = MESSAGES,
+						   .peer_se = how & 3 ? INC_TERM_SE_ANY
+								      : INC_TERM_SE_LACKS,
+						   .what = "the peer"};
+	const struct inc_term_peer_addr peer = {.ip = {htonl(PEER_ADDR)},
+						.udp_port = PEER_PORT,
+						.qpn = PEER_QPN,
+						.psn = PEER_PSN,
+						.any_ip_id = how & 4,
+						.results_acknowledge = how & 8,
+						.is_switch = how & 16};
+	struct inc_roce_path to = {.df = true, .dport = PEER_PORT}, back = {.df = true};
+	struct inc_err err = {""};
+	unsigned int i;
+
+	fuzz_require(!inc_term_soft.make(dev, &opts, &ch, &own, &err), "%s", err.msg);
+	fuzz_require(!inc_term_soft.connect(ch, &peer, &err), "%s", err.msg);
+	for (i = 0; i < MESSAGES; i++) {
+		posted[i] = true;
+		fuzz_require(!inc_term_soft.post(ch, in[i]), "buffer %u is refused", i);
+	}
+	to.saddr = to.daddr = back.saddr = back.daddr = htonl(PEER_ADDR);
+	to.sport = back.dport = own.udp_port;
+	back.sport = PEER_PORT;
+	air_begin(&to, &back);
+	taken = 0;
+	lost = false;
+}
+
+/* next: the PSN that the endpoint waits for, as an honest peer would count. */
+static void say(struct fuzz_bytes *bytes, uint32_t *next)
+{
+	unsigned int n = 1 + fuzz_take8(bytes) % 4, i;
+	uint8_t payload[PAYLOAD + 8];
+
+	air_say_begin();
+	while (n--) {
+		const uint8_t opcode = fuzz_take8(bytes), flags = fuzz_take8(bytes);
+		const uint32_t psn = *next + (flags & 1 ? (uint32_t)(int8_t)fuzz_take8(bytes) : 0);
+		const struct air_packet p = {
+			.opcode = opcode & 0x80 ? opcode & 0x1f : opcode % 6,
+			.psn = psn,
+			.ackreq = flags & 2,
+			.se = flags & 4,
+			.qpn = flags & 8 ? fuzz_take8(bytes) : own.qpn,
+			.pkey = flags & 16 ? fuzz_take16(bytes) : INC_PKEY_DEFAULT,
+			.len = flags & 32 ? fuzz_take16(bytes) % sizeof(payload) : PAYLOAD,
+			.icrc_error = flags & 64 ? fuzz_take32(bytes) : 0,
+			.imm = opcode,
+			.payload = payload,
+		};
+
+		for (i = 0; i < p.len; i++)
+			payload[i] = byte_of(psn, i);
+		if (!air_say(&p))
+			break;
+		*next = psn + 1;
+	}
+	air_say_end();
+}
+
+static void say_ack(struct fuzz_bytes *bytes)
+{
+	const uint32_t aeth = fuzz_take32(bytes);
+	const struct air_packet p = {.opcode = INC_OP_ACK,
+				     .psn = OWN_PSN + (int8_t)fuzz_take8(bytes),
+				     .qpn = own.qpn,
+				     .pkey = INC_PKEY_DEFAULT,
+				     .imm = aeth};
+
+	air_say_begin();
+	air_say(&p);
+	air_say_end();
+}
+
+static void say_garbage(struct fuzz_bytes *bytes)
+{
+	size_t n = fuzz_take8(bytes);
+
+	if (n > bytes->size)
+		n = bytes->size;
+	air_say_bytes(bytes->data, n);
+	bytes->data += n;
+	bytes->size -= n;
+}
+
+static void post_again(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < MESSAGES; i++) {
+		if (posted[i] || lost)
+			continue;
+		posted[i] = true;
+		fuzz_require(!inc_term_soft.post(ch, in[i]), "buffer %u is refused", i);
+	}
+}
+
+static void step(struct fuzz_bytes *bytes, uint32_t *next)
+{
+	switch (fuzz_take8(bytes) % 8) {
+	case 0:
+	case 1:
+		say(bytes, next);
+		break;
+	case 2:
+		say_ack(bytes);
+		break;
+	case 3:
+		say_garbage(bytes);
+		break;
+	case 4:
+		air_pass_ns((uint64_t)fuzz_take8(bytes) * INC_NSEC_PER_MSEC);
+		break;
+	case 5:
+		post_again();
+		break;
+	case 6:
+		if (!lost)
+			inc_term_soft.send(ch, out, 1 + fuzz_take16(bytes) % MAX_MESSAGE,
+					   fuzz_take8(bytes) & 1, 7);
+		break;
+	default:
+		*next = PEER_PSN + fuzz_take8(bytes);
+	}
+	inc_term_soft.progress(dev);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct fuzz_bytes bytes = {data, size};
+	uint32_t next = PEER_PSN;
+	unsigned int i;
+
+	open_device();
+	make_channel(fuzz_take8(&bytes));
+	for (i = 0; i < STEPS && bytes.size; i++)
+		step(&bytes, &next);
+	inc_term_soft.shut(ch, i % 2 ? INC_AETH_NAK_OPERATION : 0);
+	inc_term_soft.progress(dev);
+	inc_term_soft.close(dev);
+	return 0;
+}

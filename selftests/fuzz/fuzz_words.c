@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * RUNS: 200000
+ * What the NCCL plugin's two ends tell each other, by the first byte: a word, a slot of the ring, a
+ * handle, a list of devices. A word that is taken has one form; a slot and an address are such as
+ * can be used.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "hostlib/nccl/handle.h"
+#include "hostlib/nccl/iflist.h"
+#include "hostlib/nccl/word.h"
+#include "selftests/fuzz/fuzz.h"
+
+static void check_word(struct fuzz_bytes *bytes)
+{
+	uint8_t given[HA_WORD_BYTES] = {0}, again[HA_WORD_BYTES];
+	struct inc_err err = {""};
+	struct ha_word word;
+	int ret;
+
+	memcpy(given, bytes->data, bytes->size < sizeof(given) ? bytes->size : sizeof(given));
+	ret = ha_word_decode(given, &word, &err);
+	if (ret) {
+		fuzz_require(ret == -EPROTO, "error %d", ret);
+		fuzz_check_refusal(&err, NULL);
+		return;
+	}
+	ha_word_encode(&word, again);
+	fuzz_require(!memcmp(given, again, sizeof(given)), "another word the second time");
+	fuzz_require(*ha_word_name(word.type) != '?' && *ha_cause_text(word.cause) != '?',
+		     "type %u, cause %u", word.type, word.cause);
+	fuzz_require(word.type != HA_WORD_HELLO ||
+			     strnlen(word.hello.name, sizeof(word.hello.name)) <
+				     sizeof(word.hello.name),
+		     "a name without an end");
+	fuzz_require(word.type < HA_WORD_PATH || word.type > HA_WORD_PATH_FAILED ||
+			     word.path.rail < HA_RAILS,
+		     "rail %u", word.path.rail);
+}
+
+static void check_slot(struct fuzz_bytes *bytes)
+{
+	const uint32_t sequence = fuzz_take32(bytes), epoch = fuzz_take32(bytes);
+	_Alignas(32) struct ha_slot_wire wire = {0}, again;
+	struct inc_err err = {""};
+	struct ha_slot slot;
+	int ret;
+
+	memcpy(&wire, bytes->data, bytes->size < sizeof(wire) ? bytes->size : sizeof(wire));
+	ret = ha_slot_read(&wire, sequence, epoch, &slot, &err);
+	if (ret < 0)
+		fuzz_check_refusal(&err, "slot ");
+	if (ret <= 0)
+		return;
+	fuzz_require(slot.slots >= 1 && slot.slots <= HA_GROUP && slot.index < slot.slots,
+		     "slot %u of %u", slot.index, slot.slots);
+	ha_slot_encode(&slot, &again);
+	fuzz_require(!memcmp(&wire, &again, sizeof(wire)), "another slot the second time");
+}
+
+static void check_handle(struct fuzz_bytes *bytes)
+{
+	struct ha_handle handle = {0}, again;
+	union ha_address address;
+	struct inc_err err = {""};
+	unsigned int flags;
+	uint64_t nonce;
+	int ret;
+
+	memcpy(&handle, bytes->data, bytes->size < sizeof(handle) ? bytes->size : sizeof(handle));
+	ret = ha_handle_read(&handle, &address, &flags, &nonce, &err);
+	if (ret) {
+		fuzz_require(ret == -EPROTO, "error %d", ret);
+		fuzz_check_refusal(&err, "handle: ");
+		return;
+	}
+	fuzz_require(address.sa.sa_family == AF_INET || address.sa.sa_family == AF_INET6,
+		     "family %u", address.sa.sa_family);
+	fuzz_require(address.in4.sin_port, "port 0");
+	ha_handle_make(&again, &address, flags, nonce);
+	fuzz_require(again.tcp_port == handle.tcp_port && again.family == handle.family &&
+			     again.flags == handle.flags &&
+			     !memcmp(again.nonce, handle.nonce, sizeof(again.nonce)) &&
+			     !memcmp(again.address, handle.address, handle.family == 6 ? 16 : 4),
+		     "another handle the second time");
+}
+
+static void check_list(struct fuzz_bytes *bytes)
+{
+	const int port = (int)fuzz_take8(bytes) - 1;
+	char *name = fuzz_take_line(bytes), *list = fuzz_take_text(bytes);
+
+	if (name)
+		ha_iflist_passes(list, HA_IFLIST_DEVICES, name, port);
+	free(name);
+	free(list);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static void (*const checks[])(struct fuzz_bytes * bytes) = {check_word, check_slot,
+								    check_handle, check_list};
+	struct fuzz_bytes bytes = {data, size};
+
+	if (size)
+		checks[fuzz_take8(&bytes) % 4](&bytes);
+	return 0;
+}

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What test_fuzz and `make fuzz` share: which targets there are, and a run of one."""
+import glob
+import os
+import re
+import subprocess
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOP = os.path.dirname(os.path.dirname(HERE))
+BUILD = os.environ.get("INC_BUILD", os.path.join(TOP, "build"))
+PROGRAMS = os.path.join(BUILD, "selftests/fuzz")
+FOUND = os.path.join(PROGRAMS, "found")  # what made a target fail
+GROWN = os.path.join(PROGRAMS, "grown")  # what long runs have learnt
+
+
+def targets():
+    return sorted(re.sub(r".*/fuzz_|\.c$", "", path)
+                  for path in glob.glob(os.path.join(HERE, "fuzz_*.c")))
+
+
+def program(target):
+    return os.path.join(PROGRAMS, "fuzz_" + target)
+
+
+def corpus(target):
+    return os.path.join(HERE, "corpus", target)
+
+
+def usual_runs(target):
+    """The executions of `make test`, as the target's source says."""
+    with open(os.path.join(HERE, f"fuzz_{target}.c"), encoding="utf-8") as f:
+        return int(re.search(r"RUNS: (\d+)", f.read(2000)).group(1))
+
+
+class Outcome:
+    """What a finished run has said."""
+
+    def __init__(self, target, returncode, text):
+        self.target, self.text = target, text
+        count = re.search(r"stat::number_of_executed_units:\s+(\d+)", text)
+        self.executions = int(count.group(1)) if count else 0
+        self.ok = returncode == 0
+        artifact = re.search(r"Test unit written to (\S+)", text)
+        self.artifact = artifact.group(1) if artifact else None
+
+    def reason(self):
+        lines = [x for x in self.text.splitlines() if re.search(
+            r"\.[ch]:\d+: |: runtime error: |ERROR: |libFuzzer: ", x)]
+        line = lines[0].strip() if lines else "it failed without a word"
+        if self.artifact:
+            line += f"; replay: {program(self.target)} {self.artifact}"
+        return line
+
+
+def start(target, learn, *options):
+    """Begins a run from the kept corpus; what is new in it goes to the directory learn."""
+    found = os.path.join(FOUND, target)
+    os.makedirs(found, exist_ok=True)
+    os.makedirs(learn, exist_ok=True)
+    return subprocess.Popen(
+        [program(target), "-print_final_stats=1", "-timeout=20", "-rss_limit_mb=3000",
+         f"-artifact_prefix={found}/", *options, learn, corpus(target)],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=TOP,
+        text=True, errors="replace")
+
+
+def finish(target, process):
+    text = process.communicate()[0]
+    return Outcome(target, process.returncode, text)
