@@ -30,6 +30,7 @@
 #include "lib/proto/maps.h"
 #include "lib/proto/roce.h"
 #include "controller/core/route.h"
+#include "controller/ctl_options.h"
 #include "controller/keep.h"
 #include "lib/base/err.h"
 #include "lib/conf/comm_conf.h"
@@ -58,37 +59,6 @@ struct inc_derivation;
 struct inc_group;
 struct inc_keep;
 struct inc_ctl_switch;
-
-struct inc_ctl_options {
-	const char *topology;
-	const char *database; /* "none": nothing is kept */
-	const char *listen;
-	unsigned int member_port;
-	unsigned int switch_port;
-	unsigned int group_timeout_ms;
-	unsigned int client_timeout_ms;
-	unsigned int switch_timeout_ms;
-	unsigned int member_timeout_ms; /* without an answer; 0: any time */
-	unsigned int max_clients;
-	unsigned int job_communicators;
-	unsigned int job_slots; /* 0: any number */
-	const char *metrics;    /* where figures are read over HTTP; NULL: nowhere */
-};
-
-#define INC_CTL_FIGURES(_, T)                                                                 \
-	_(T, member_messages, "", COUNTER, "messages of members and tools")                   \
-	_(T, switch_messages, "", COUNTER, "messages of switches")                            \
-	_(T, configured, "", COUNTER, "communicators that all their switches have made")      \
-	_(T, refused, "", COUNTER, "communicators that were not made")                        \
-	_(T, failed, "", COUNTER, "communicators that have failed after they were made")      \
-	_(T, configure_us, "microseconds", COUNTER,                                           \
-	  "from the first configure to the last answer, of all communicators that were made") \
-	_(T, stored, "", COUNTER, "transactions of the database")                             \
-	_(T, unstored, "", COUNTER, "transactions of the database that could not be written")
-
-struct inc_ctl_figures { /* what has happened so far */
-	INC_CTL_FIGURES(INC_METRIC_FIELD, inc_ctl_figures)
-};
 
 /* Kinds of events that switches tell, and what each means for its communicator. The last one stands
  * for all that are not known. */

@@ -198,6 +198,15 @@ static int init_numbers(struct inc_ctl *ctl, struct inc_err *err)
 		       ?: inc_numbers_init(&ctl->comm_numbers, err);
 }
 
+static int start_parts(struct inc_ctl *ctl, struct inc_err *err)
+{
+	int ret = inc_switches_init(ctl);
+
+	ret = ret ?: init_numbers(ctl, err);
+	ret = ret ?: inc_keep_start(ctl, err);
+	return ret ?: inc_alive_start(ctl);
+}
+
 static int serve(struct inc_ctl *ctl, struct inc_err *err)
 {
 	struct evconnlistener *members = NULL, *switches = NULL;
@@ -209,8 +218,7 @@ static int serve(struct inc_ctl *ctl, struct inc_err *err)
 	ctl->base = event_base_new();
 	if (!ctl->base)
 		goto out;
-	ret = inc_switches_init(ctl) ?: init_numbers(ctl, err) ?: inc_keep_start(ctl, err);
-	ret = ret ?: inc_alive_start(ctl);
+	ret = start_parts(ctl, err);
 	if (ret)
 		goto out;
 	ret = -ENOMEM;

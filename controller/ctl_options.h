@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* inc-controller's options, of its command line, and its own figures. */
+#ifndef INC_CTL_OPTIONS_H
+#define INC_CTL_OPTIONS_H
+
+#include <stdint.h>
+#include "lib/metric/metric.h"
+
+struct inc_ctl_options {
+	const char *topology;
+	const char *database; /* "none": nothing is kept */
+	const char *listen;
+	unsigned int member_port;
+	unsigned int switch_port;
+	unsigned int group_timeout_ms;
+	unsigned int client_timeout_ms;
+	unsigned int switch_timeout_ms;
+	unsigned int member_timeout_ms; /* without an answer; 0: any time */
+	unsigned int max_clients;
+	unsigned int job_communicators;
+	unsigned int job_slots; /* 0: any number */
+	const char *metrics;    /* where figures are read over HTTP; NULL: nowhere */
+};
+
+#define INC_CTL_FIGURES(_, T)                                                                 \
+	_(T, member_messages, "", COUNTER, "messages of members and tools")                   \
+	_(T, switch_messages, "", COUNTER, "messages of switches")                            \
+	_(T, configured, "", COUNTER, "communicators that all their switches have made")      \
+	_(T, refused, "", COUNTER, "communicators that were not made")                        \
+	_(T, failed, "", COUNTER, "communicators that have failed after they were made")      \
+	_(T, configure_us, "microseconds", COUNTER,                                           \
+	  "from the first configure to the last answer, of all communicators that were made") \
+	_(T, stored, "", COUNTER, "transactions of the database")                             \
+	_(T, unstored, "", COUNTER, "transactions of the database that could not be written")
+
+struct inc_ctl_figures { /* what has happened so far */
+	INC_CTL_FIGURES(INC_METRIC_FIELD, inc_ctl_figures)
+};
+
+#endif
