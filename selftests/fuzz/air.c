@@ -135,6 +135,31 @@ void air_say_bytes(const uint8_t *data, size_t size)
 	n_queued++;
 }
 
+void air_say_ack(struct fuzz_bytes *bytes, uint32_t qpn, uint32_t start_psn)
+{
+	const uint32_t aeth = fuzz_take32(bytes);
+	const struct air_packet p = {.opcode = INC_OP_ACK,
+				     .psn = start_psn + (uint32_t)(int8_t)fuzz_take8(bytes),
+				     .qpn = qpn,
+				     .pkey = INC_PKEY_DEFAULT,
+				     .imm = aeth};
+
+	air_say_begin();
+	air_say(&p);
+	air_say_end();
+}
+
+void air_say_garbage(struct fuzz_bytes *bytes)
+{
+	size_t n = fuzz_take8(bytes);
+
+	if (n > bytes->size)
+		n = bytes->size;
+	air_say_bytes(bytes->data, n);
+	bytes->data += n;
+	bytes->size -= n;
+}
+
 static void give(struct msghdr *msg, const struct datagram *d)
 {
 	struct sockaddr_in from = {.sin_family = AF_INET,

@@ -34,6 +34,10 @@ bool air_say(const struct air_packet *packet);
 void air_say_end(void);
 /* The same of any bytes. */
 void air_say_bytes(const uint8_t *data, size_t size);
+/* What the input has next: an ACK of any kind, about the endpoint's packets around start_psn; and
+ * any bytes. */
+void air_say_ack(struct fuzz_bytes *bytes, uint32_t qpn, uint32_t start_psn);
+void air_say_garbage(struct fuzz_bytes *bytes);
 void air_pass_ns(uint64_t ns);
 /* How many packets the endpoint has sent. */
 unsigned int air_sent(void);

@@ -149,31 +149,6 @@ static void say_result(struct fuzz_bytes *bytes)
 	air_say_end();
 }
 
-static void say_ack(struct fuzz_bytes *bytes)
-{
-	const uint32_t aeth = fuzz_take32(bytes);
-	const struct air_packet p = {.opcode = INC_OP_ACK,
-				     .psn = OWN_PSN + (uint32_t)(int8_t)fuzz_take8(bytes),
-				     .qpn = own.qpn,
-				     .pkey = INC_PKEY_DEFAULT,
-				     .imm = aeth};
-
-	air_say_begin();
-	air_say(&p);
-	air_say_end();
-}
-
-static void say_garbage(struct fuzz_bytes *bytes)
-{
-	size_t n = fuzz_take8(bytes);
-
-	if (n > bytes->size)
-		n = bytes->size;
-	air_say_bytes(bytes->data, n);
-	bytes->data += n;
-	bytes->size -= n;
-}
-
 static void step(struct fuzz_bytes *bytes)
 {
 	switch (fuzz_take8(bytes) % 6) {
@@ -185,10 +160,10 @@ static void step(struct fuzz_bytes *bytes)
 		say_result(bytes);
 		break;
 	case 3:
-		say_ack(bytes);
+		air_say_ack(bytes, own.qpn, OWN_PSN);
 		break;
 	case 4:
-		say_garbage(bytes);
+		air_say_garbage(bytes);
 		break;
 	default:
 		air_pass_ns((uint64_t)fuzz_take8(bytes) * INC_NSEC_PER_MSEC);

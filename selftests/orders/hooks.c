@@ -115,6 +115,17 @@ static enum search_sync sync_of(int order)
 
 /* Those that return a value are barriers whatever order is named: the BPF of arm64 makes them so,
  * and what user space has of them is weaker in no place that matters. */
+#define UPDATE(bits, type, name, becomes)                                            \
+	type __tsan_atomic##bits##_##name(volatile type *at, type value, int order); \
+	type __tsan_atomic##bits##_##name(volatile type *at, type value, int order)  \
+	{                                                                            \
+		type was;                                                            \
+                                                                                     \
+		update((const void *)at, sizeof(*at));                               \
+		was = *at;                                                           \
+		*at = (becomes);                                                     \
+		return was;                                                          \
+	}
 #define ATOMIC(bits, type)                                                                  \
 	type __tsan_atomic##bits##_load(const volatile type *at, int order);                \
 	type __tsan_atomic##bits##_load(const volatile type *at, int order)                 \
@@ -128,36 +139,9 @@ static enum search_sync sync_of(int order)
 		store((const void *)at, sizeof(*at), sync_of(order) & SEARCH_RELEASE);      \
 		*at = value;                                                                \
 	}                                                                                   \
-	type __tsan_atomic##bits##_exchange(volatile type *at, type value, int order);      \
-	type __tsan_atomic##bits##_exchange(volatile type *at, type value, int order)       \
-	{                                                                                   \
-		type was;                                                                   \
-                                                                                            \
-		update((const void *)at, sizeof(*at));                                      \
-		was = *at;                                                                  \
-		*at = value;                                                                \
-		return was;                                                                 \
-	}                                                                                   \
-	type __tsan_atomic##bits##_fetch_or(volatile type *at, type value, int order);      \
-	type __tsan_atomic##bits##_fetch_or(volatile type *at, type value, int order)       \
-	{                                                                                   \
-		type was;                                                                   \
-                                                                                            \
-		update((const void *)at, sizeof(*at));                                      \
-		was = *at;                                                                  \
-		*at = was | value;                                                          \
-		return was;                                                                 \
-	}                                                                                   \
-	type __tsan_atomic##bits##_fetch_add(volatile type *at, type value, int order);     \
-	type __tsan_atomic##bits##_fetch_add(volatile type *at, type value, int order)      \
-	{                                                                                   \
-		type was;                                                                   \
-                                                                                            \
-		update((const void *)at, sizeof(*at));                                      \
-		was = *at;                                                                  \
-		*at = was + value;                                                          \
-		return was;                                                                 \
-	}                                                                                   \
+	UPDATE(bits, type, exchange, value)                                                 \
+	UPDATE(bits, type, fetch_or, was | value)                                           \
+	UPDATE(bits, type, fetch_add, was + value)                                          \
 	type __tsan_atomic##bits##_compare_exchange_val(volatile type *at, type expected,   \
 							type value, int order, int failed); \
 	type __tsan_atomic##bits##_compare_exchange_val(volatile type *at, type expected,   \
