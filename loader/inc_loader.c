@@ -83,6 +83,12 @@ static int capture_xdp(enum libxdp_print_level level, const char *fmt, va_list a
 	return 0;
 }
 
+void inc_switch_hush_libraries(void)
+{
+	libbpf_set_print(capture_bpf);
+	libxdp_set_print(capture_xdp);
+}
+
 void inc_capture_begin(void)
 {
 	capture_text[0] = 0;

@@ -60,6 +60,9 @@ struct inc_switch_port {
 
 struct inc_switch;
 
+/* From here on what libbpf and libxdp have to say goes to the debug log, for the whole process: the
+ * errors of these functions carry what matters of it. */
+void inc_switch_hush_libraries(void);
 /* Whether this process may load such programs on this kernel: 0, -EPERM or -EOPNOTSUPP. */
 int inc_switch_possible(struct inc_err *err);
 /*

@@ -56,16 +56,14 @@ static void pin_path(const struct inc_switch *sw, const char *name, char path[PA
 		 name ?: "");
 }
 
-/* Deletes the pins. The directory holds nothing but files. */
-static int empty_dir(const char *dir)
+static void unlink_files(const char *dir)
 {
 	char path[PATH_MAX * 2];
 	struct dirent *e;
-	DIR *d;
+	DIR *d = opendir(dir);
 
-	d = opendir(dir);
 	if (!d)
-		return errno == ENOENT ? 0 : -errno;
+		return;
 	while ((e = readdir(d))) {
 		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
 			continue;
@@ -73,7 +71,17 @@ static int empty_dir(const char *dir)
 		unlink(path);
 	}
 	closedir(d);
-	return rmdir(dir) ? -errno : 0;
+}
+
+/* Deletes the pins. The directory holds nothing but files. A second try, for what has failed of the
+ * first one may have been a lack of memory; pins that stay keep maps of many MB. */
+static int empty_dir(const char *dir)
+{
+	unlink_files(dir);
+	if (!rmdir(dir) || errno == ENOENT)
+		return 0;
+	unlink_files(dir);
+	return rmdir(dir) && errno != ENOENT ? -errno : 0;
 }
 
 static int clean_leftovers(struct inc_switch *sw, struct inc_err *err)

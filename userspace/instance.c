@@ -25,10 +25,13 @@ static bool is_own(const char *dir)
 const char *inc_run_dir(struct inc_err *err)
 {
 	static char own[PATH_MAX - 64]; /* with room for names in it */
+	static const char *dir;         /* found once, so that what was made can be deleted */
 	const char *runtime = getenv("XDG_RUNTIME_DIR");
 
+	if (dir)
+		return dir;
 	if (!mkdir(INC_RUN_DIR, 0755) || (errno == EEXIST && !access(INC_RUN_DIR, W_OK)))
-		return INC_RUN_DIR;
+		return dir = INC_RUN_DIR;
 	if (!geteuid()) {
 		inc_err_set(err, errno, "directory %s: %s", INC_RUN_DIR, strerror(errno));
 		return NULL;
@@ -43,7 +46,7 @@ const char *inc_run_dir(struct inc_err *err)
 			    INC_RUN_DIR, own);
 		return NULL;
 	}
-	return own;
+	return dir = own;
 }
 
 static int lock_path(const char *instance, char path[PATH_MAX], struct inc_err *err)
@@ -58,9 +61,13 @@ static int lock_path(const char *instance, char path[PATH_MAX], struct inc_err *
 
 static int refuse(const char *instance, const char *path, int fd, struct inc_err *err)
 {
+	const int error = errno;
 	char pid[32] = "";
-	ssize_t n = read(fd, pid, sizeof(pid) - 1);
+	ssize_t n;
 
+	if (error != EWOULDBLOCK)
+		return inc_err_set(err, error, "lock %s: %s", path, strerror(error));
+	n = read(fd, pid, sizeof(pid) - 1);
 	pid[n > 0 ? n : 0] = 0;
 	pid[strcspn(pid, "\n")] = 0;
 	return inc_err_set(err, EBUSY,
@@ -72,7 +79,7 @@ static int refuse(const char *instance, const char *path, int fd, struct inc_err
 int inc_instance_lock(const char *instance, struct inc_err *err)
 {
 	char path[PATH_MAX], pid[32];
-	struct stat a, b;
+	struct stat a, b = {};
 	ssize_t n;
 	int fd, ret;
 
@@ -88,9 +95,13 @@ int inc_instance_lock(const char *instance, struct inc_err *err)
 			close(fd);
 			return ret;
 		}
+		if (fstat(fd, &a) || (stat(path, &b) && errno != ENOENT)) {
+			ret = inc_err_set(err, errno, "lock %s: %s", path, strerror(errno));
+			close(fd);
+			return ret;
+		}
 		/* the holder may have deleted the file between our open and our lock */
-		if (fstat(fd, &a) == 0 && stat(path, &b) == 0 && a.st_ino == b.st_ino &&
-		    a.st_dev == b.st_dev)
+		if (a.st_ino == b.st_ino && a.st_dev == b.st_dev)
 			break;
 		close(fd);
 	}

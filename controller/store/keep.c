@@ -233,7 +233,9 @@ int inc_keep_start(struct inc_ctl *ctl, struct inc_err *err)
 	ret = ret ?: inc_restore(ctl, keep->store, err);
 	/* what could not be brought back goes, with the first transaction */
 	keep->behind = true;
-	return ret ?: inc_keep_now(ctl, err);
+	ret = ret ?: write_changes(keep, err);
+	keep->behind = ret;
+	return ret;
 }
 
 void inc_keep_stop(struct inc_ctl *ctl)

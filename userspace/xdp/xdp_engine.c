@@ -113,6 +113,7 @@ static int xdp_open(const struct inc_engine_opts *opts, struct inc_engine **out,
 	x->arg = opts->arg;
 	if (sw_opts.skip_icrc)
 		inc_warn("received packets are taken without a check of their ICRC");
+	inc_switch_hush_libraries();
 	ret = inc_switch_open(&sw_opts, &x->sw, err);
 	ret = ret ?: inc_slowpath_new(opts->base, x->sw, &sp_opts, on_notice, x, &x->sp, err);
 	if (ret) {
