@@ -243,6 +243,10 @@ int inc_xsk_fd(const struct inc_xsk *x)
 
 uint8_t *inc_xsk_tx_frame(struct inc_xsk *x)
 {
+	if (sim_fault(20)) {
+		sim_figures.full++;
+		return NULL;
+	}
 	if (x->tx_used == TX_FRAMES)
 		inc_xsk_tx_flush(x);
 	return x->tx[x->tx_used].bytes;
@@ -284,7 +288,7 @@ static bool on_slow_path(void *arg, unsigned int port, const uint8_t *frame, siz
 	for (i = 0; i < XDP_PORTS * 8; i++)
 		if (sockets[i] && sockets[i]->daemon == d && sockets[i]->port == port)
 			x = sockets[i];
-	if (!x || x->rx_put - x->rx_got == RX_FRAMES)
+	if (!x || x->rx_put - x->rx_got == RX_FRAMES || sim_fault(20))
 		return false;
 	i = x->rx_put++ % RX_FRAMES;
 	memcpy(x->rx[i].bytes, frame, len);

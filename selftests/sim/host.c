@@ -58,6 +58,7 @@ static void send_packet(const struct sock *s, const struct sockaddr_in *to, cons
 {
 	uint8_t frame[WIRE_FRAME_MOST] = {}, *ip = frame + FRAME_IP, *udp = frame + FRAME_UDP;
 
+	task_fd_sent(s->fd);
 	memcpy(frame, s->host->gateway, 6);
 	memcpy(frame + 6, s->host->mac, 6);
 	put16(frame + 12, 0x0800);
@@ -100,6 +101,16 @@ static size_t segment_of(const struct msghdr *msg, size_t size)
 	return step ?: size;
 }
 
+/* The send buffer is full now and then, for a while. */
+static bool is_full(int fd)
+{
+	if (task_fd_takes(fd) && sim_fault(20)) {
+		sim_figures.full++;
+		task_fd_full(fd, sim_now_ns() + sim_between(1000, INC_NSEC_PER_MSEC));
+	}
+	return !task_fd_takes(fd);
+}
+
 int __wrap_sendmmsg(int fd, struct mmsghdr *msg, unsigned int n, int flags)
 {
 	static uint8_t bytes[1 << 16];
@@ -110,6 +121,14 @@ int __wrap_sendmmsg(int fd, struct mmsghdr *msg, unsigned int n, int flags)
 
 	sim_require(s, "sendmmsg into what is no socket");
 	for (i = 0; i < n; i++) {
+		if (is_full(fd)) {
+			errno = EAGAIN;
+			return i ? (int)i : -1;
+		}
+		if (sim_fault(5)) { /* of a device's queue */
+			errno = ENOBUFS;
+			return i ? (int)i : -1;
+		}
 		size = gather(&msg[i].msg_hdr, bytes, sizeof(bytes));
 		step = segment_of(&msg[i].msg_hdr, size);
 		for (at = 0, id = 0; at < size; at += step)
@@ -123,12 +142,17 @@ void inc_udp_send_one(struct inc_udp *udp, const struct sockaddr_in *to, const v
 		      size_t size)
 {
 	udp->send_calls++;
-	send_packet(task_fd_arg(udp->fd), to, packet, size, 0);
+	if (is_full(udp->fd))
+		udp->send_error = EAGAIN;
+	else
+		send_packet(task_fd_arg(udp->fd), to, packet, size, 0);
 }
 
 bool inc_udp_writable(struct inc_udp *udp)
 {
-	return true;
+	if (udp->blocked)
+		udp->blocked = !task_fd_takes(udp->fd);
+	return !udp->blocked;
 }
 
 /* --- receiving --- */

@@ -88,11 +88,11 @@ static void print_figures(uint64_t seeds, uint64_t simulated_ns, uint64_t took_n
 	       (unsigned long long)seeds, s, 1000 * s / seeds, simulated_ns / 3600e9,
 	       (unsigned long long)f->packets, f->packets / s, (unsigned long long)f->events);
 	printf("lost %llu, repeated %llu, damaged %llu, delayed %llu; daemons killed %llu, "
-	       "processes stopped %llu, cables cut %llu\n",
+	       "processes stopped %llu, cables cut %llu, queues full %llu\n",
 	       (unsigned long long)f->lost, (unsigned long long)f->repeated,
 	       (unsigned long long)f->damaged, (unsigned long long)f->delayed,
 	       (unsigned long long)f->crashes, (unsigned long long)f->pauses,
-	       (unsigned long long)f->cuts);
+	       (unsigned long long)f->cuts, (unsigned long long)f->full);
 }
 
 int main(int argc, char **argv)

@@ -18,7 +18,7 @@ struct event {
 };
 
 static struct {
-	uint64_t seed, now_ns, numbers, hash;
+	uint64_t seed, now_ns, numbers, hash, faults_end_ns;
 	bool trace;
 	struct rng rng;
 	struct event heap[EVENTS_MOST]; /* the parent of i is (i - 1) / 2, and before it */
@@ -44,6 +44,16 @@ uint64_t sim_seed(void)
 uint64_t sim_now_ns(void)
 {
 	return sim.now_ns;
+}
+
+void sim_faults_end(uint64_t at_ns)
+{
+	sim.faults_end_ns = at_ns;
+}
+
+bool sim_faults(void)
+{
+	return sim.now_ns < sim.faults_end_ns;
 }
 
 uint32_t sim_below(uint32_t n)

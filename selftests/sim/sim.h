@@ -18,7 +18,7 @@ typedef void (*sim_fn)(void *arg, uint64_t arg2);
 
 /* What a run has come to. */
 struct sim_figures {
-	uint64_t events, packets, lost, repeated, damaged, delayed, crashes, pauses, cuts;
+	uint64_t events, packets, lost, repeated, damaged, delayed, crashes, pauses, cuts, full;
 };
 extern struct sim_figures sim_figures;
 
@@ -30,6 +30,14 @@ uint64_t sim_now_ns(void);
 uint32_t sim_below(uint32_t n);
 bool sim_chance(uint32_t permille);
 uint64_t sim_between(uint64_t from, uint64_t to);
+
+/* Faults end at this time; until then one happens with a chance of so many in 1,000. */
+void sim_faults_end(uint64_t at_ns);
+bool sim_faults(void);
+static inline bool sim_fault(uint32_t permille)
+{
+	return sim_faults() && sim_chance(permille);
+}
 
 /* fn(arg, arg2) happens at this time; of those at the same time the one asked for first. */
 void sim_at(uint64_t at_ns, sim_fn fn, void *arg, uint64_t arg2);

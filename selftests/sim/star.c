@@ -183,6 +183,7 @@ void star_run(void)
 	wire_begin();
 	host_begin();
 	choose();
+	sim_faults_end(star.faults_end_at_ns);
 	star.daemon.watch = star_watch;
 	daemon_start(&star.daemon, "s0", star.n_ranks, rows_most());
 	for (i = 0; i < star.n_ranks; i++)

@@ -16,6 +16,7 @@
 #define FDS         128
 #define STACK_BYTES (256 * 1024)
 #define POLLED      3
+#define OFFERS_MOST 100
 /* From the reason to wake to the first instruction: what a scheduler takes. */
 #define TURN_MIN_NS 500
 #define TURN_MAX_NS 20000
@@ -28,9 +29,10 @@ struct task {
 	bool used, asleep;
 	bool joined_later; /* its end is waited for, and the place is free only then */
 	bool ended;
-	uint64_t turn; /* counts sleeps: a wake-up is for one of them */
-	bool woken;    /* a wake-up is on its way for this sleep */
-	int fd[POLLED];
+	uint64_t turn;        /* counts sleeps: a wake-up is for one of them */
+	bool woken;           /* a wake-up is on its way for this sleep */
+	int fd[POLLED];       /* that it sleeps on, */
+	short events[POLLED]; /*   and for what */
 	struct task *joiner;
 };
 
@@ -40,7 +42,9 @@ struct descriptor {
 	void *arg;
 	bool signalled; /* of an eventfd, and of a timerfd that has gone off */
 	uint64_t armed; /* counts settings of a timerfd */
-	uint64_t at_ns; /* when it goes off; 0: it does not run */
+	uint64_t full_until_ns;
+	unsigned int offers; /* of room, since something was sent last */
+	uint64_t at_ns;      /* when it goes off; 0: it does not run */
 };
 
 static struct task tasks[TASKS];
@@ -197,16 +201,62 @@ static bool is_readable(int fd)
 	return d && (d->readable ? d->readable(d->arg) : d->signalled);
 }
 
-void task_fd_changed(int fd)
+bool task_fd_takes(int fd)
+{
+	const struct descriptor *d = descriptor(fd);
+
+	return d && sim_now_ns() >= d->full_until_ns;
+}
+
+static void wake_for(int fd, short what)
 {
 	unsigned int t, i;
 
-	if (!is_readable(fd))
-		return;
 	for (t = 0; t < TASKS; t++)
 		for (i = 0; tasks[t].used && tasks[t].asleep && i < POLLED; i++)
-			if (tasks[t].fd[i] == fd)
+			if (tasks[t].fd[i] == fd && tasks[t].events[i] & what)
 				task_wake(&tasks[t]);
+}
+
+void task_fd_changed(int fd)
+{
+	if (is_readable(fd))
+		wake_for(fd, POLLIN);
+}
+
+static void has_room(void *arg, uint64_t until_ns)
+{
+	const struct descriptor *d = arg;
+
+	if (d->used && d->full_until_ns == until_ns)
+		wake_for(TASK_FD_FIRST + (int)(d - fds), POLLOUT);
+}
+
+void task_fd_full(int fd, uint64_t until_ns)
+{
+	struct descriptor *d = descriptor(fd);
+
+	d->full_until_ns = until_ns;
+	sim_at(until_ns, has_room, d, until_ns);
+}
+
+static short ready(const struct pollfd *pfd)
+{
+	return (is_readable(pfd->fd) ? pfd->events & POLLIN : 0) |
+	       (task_fd_takes(pfd->fd) ? pfd->events & POLLOUT : 0);
+}
+
+/* Who asks for room has something to send. */
+static void check_offers(struct descriptor *d)
+{
+	sim_require(++d->offers < OFFERS_MOST,
+		    "%s: a thread has asked for room %u times, and sends nothing",
+		    self->process->name, d->offers);
+}
+
+void task_fd_sent(int fd)
+{
+	descriptor(fd)->offers = 0;
 }
 
 /* Even where something is readable at once, others have their turn and some time passes: who does
@@ -221,7 +271,8 @@ int __wrap_ppoll(struct pollfd *pfd, nfds_t n, const struct timespec *timeout, c
 	sim_require(self && n <= POLLED, "ppoll of %u descriptors", (unsigned int)n);
 	for (i = 0; i < n; i++) {
 		self->fd[i] = pfd[i].fd;
-		any |= is_readable(pfd[i].fd);
+		self->events[i] = pfd[i].events;
+		any |= ready(&pfd[i]) != 0;
 	}
 	if (any)
 		at_ns = sim_now_ns() + TURN_MIN_NS;
@@ -231,7 +282,9 @@ int __wrap_ppoll(struct pollfd *pfd, nfds_t n, const struct timespec *timeout, c
 	sleep_until(at_ns);
 	for (i = 0; i < n; i++) {
 		self->fd[i] = -1;
-		pfd[i].revents = is_readable(pfd[i].fd) ? pfd[i].events & POLLIN : 0;
+		pfd[i].revents = ready(&pfd[i]);
+		if (pfd[i].revents & POLLOUT)
+			check_offers(descriptor(pfd[i].fd));
 		count += !!pfd[i].revents;
 	}
 	return count;

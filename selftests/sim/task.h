@@ -37,6 +37,11 @@ unsigned int task_alive(void);
  * that may have become true. */
 int task_fd_new(bool (*readable)(const void *arg), void *arg);
 void task_fd_changed(int fd);
+/* Until this time it takes nothing: who waits for POLLOUT sleeps. */
+void task_fd_full(int fd, uint64_t until_ns);
+bool task_fd_takes(int fd);
+/* Something has been sent. */
+void task_fd_sent(int fd);
 void *task_fd_arg(int fd);
 void task_fd_close(int fd);
 

@@ -19,13 +19,11 @@ struct passage {
 };
 
 static struct passage *idle, *made;
-static uint64_t faults_end_ns;
 
 void wire_begin(void)
 {
 	struct passage *p;
 
-	faults_end_ns = 0;
 	idle = NULL;
 	for (p = made; p; p = p->next_made) {
 		p->next = idle;
@@ -52,7 +50,6 @@ void wire_init(struct wire *wire, const char *name, wire_fn out, void *arg,
 {
 	*wire = (struct wire){.out = out, .arg = arg};
 	snprintf(wire->name, sizeof(wire->name), "%s", name);
-	faults_end_ns = faults_end_at_ns;
 	wire->delay_ns = sim_between(DELAY_MIN_NS, DELAY_MAX_NS);
 	wire->jitter_ns = sim_below(4) ? 0 : sim_between(0, 2 * DELAY_MAX_NS);
 	wire->lost = permille(200);
@@ -162,7 +159,7 @@ static void pass(struct wire *wire, const uint8_t *frame, size_t len, bool fault
 
 void wire_send(struct wire *wire, const uint8_t *frame, size_t len)
 {
-	const bool faulty = sim_now_ns() < faults_end_ns;
+	const bool faulty = sim_faults();
 
 	sim_figures.packets++;
 	if (faulty && is_lost(wire)) {

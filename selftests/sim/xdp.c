@@ -130,7 +130,9 @@ void *bpf_ringbuf_reserve(void *ring, __u64 size, __u64 flags)
 {
 	struct xdp *x = current;
 
-	return x->ring_put - x->ring_got < XDP_RING ? &x->ring[x->ring_put % XDP_RING] : NULL;
+	return x->ring_put - x->ring_got < XDP_RING && !sim_fault(100)
+		       ? &x->ring[x->ring_put % XDP_RING]
+		       : NULL;
 }
 
 void bpf_ringbuf_submit(void *data, __u64 flags)
