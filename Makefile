@@ -5,7 +5,7 @@ include common.mk
 SUBDIRS := lib bpf loader userspace controller hostlib topo docs/man selftests
 
 .DEFAULT_GOAL := all
-.PHONY: all $(SUBDIRS) deps demo test test-all soak test-vm fuzz bench install uninstall format check-format clean help
+.PHONY: all $(SUBDIRS) deps demo test test-all soak test-vm fuzz sim bench install uninstall format check-format clean help
 
 all: $(SUBDIRS) ## build everything into build/
 
@@ -52,6 +52,11 @@ fuzz: ## the fuzzers for longer (RUNS=n or SECONDS=n of each, TARGETS="a b"; 60 
 	$(Q)scripts/install-deps
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)selftests/fuzz/fuzz $(if $(RUNS),--runs $(RUNS)) $(if $(SECONDS),--seconds $(SECONDS)) $(TARGETS)
+
+sim: ## the simulated system, SEEDS=n runs of it from SEED on (docs/simulation.md)
+	$(Q)scripts/install-deps
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)$(B)/sim --seed $(or $(SEED),1) --seeds $(or $(SEEDS),10000)
 
 bench: ## speeds, with peers side by side (BENCH="modes --quick": parts and options of selftests/bench)
 	$(Q)scripts/install-deps

@@ -10,9 +10,13 @@ int soft_flush(struct inccl_endpoint *ep)
 	struct inc_requester *q = &s->tx;
 	uint64_t limit = inc_requester_limit(q), now;
 	struct inc_batch batch;
+	bool writable;
 
 	if (s->failed)
 		return -s->failed;
+	/* Also where nothing is left to send, or not yet: an ACK may have taken it away since. Else
+	 * whoever sleeps would ask for room on and on (soft_arm()), and be woken each time. */
+	writable = inc_udp_writable(&s->udp);
 	if (q->next >= limit)
 		return 0;
 	/* Results that are still to come will open the window further: wait until a send
@@ -20,7 +24,7 @@ int soft_flush(struct inccl_endpoint *ep)
 	if (q->next > s->tx_done && q->next >= q->high && q->next >= s->tx_flush &&
 	    limit - q->next < s->hold)
 		return 0;
-	if (!inc_udp_writable(&s->udp))
+	if (!writable)
 		return 0;
 	now = inc_now_ns();
 	batch.n = 0;

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/udp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include "lib/roce/udp.h"
+#include "selftests/unit/frame.h"
+#include "hostlib/src/soft.h"
+#include "host.h"
+#include "sim.h"
+
+#define HOSTS       32
+#define QUEUED_MOST 512 /* datagrams, as a receive buffer bounds them */
+#define FIRST_PORT  40000
+#define TTL         64
+
+struct datagram {
+	struct datagram *next;
+	struct sockaddr_in from;
+	size_t size;
+	uint8_t bytes[WIRE_FRAME_MOST];
+};
+
+struct sock {
+	struct host *host;
+	uint16_t port;
+	int fd;
+	struct datagram *first, **last;
+	unsigned int queued;
+	struct datagram *given; /* by the last receive: they stand until the next one */
+};
+
+static struct host *hosts[HOSTS];
+static unsigned int n_hosts;
+static struct sock *socks[HOSTS]; /* one each */
+static struct datagram *idle;
+
+int __wrap_sendmmsg(int fd, struct mmsghdr *msg, unsigned int n, int flags);
+
+void host_begin(void)
+{
+	n_hosts = 0;
+	memset(socks, 0, sizeof(socks));
+}
+
+void host_add(struct host *host)
+{
+	host->ports = FIRST_PORT;
+	hosts[n_hosts++] = host;
+}
+
+/* --- sending --- */
+
+static void send_packet(const struct sock *s, const struct sockaddr_in *to, const uint8_t *packet,
+			size_t size, uint16_t id)
+{
+	uint8_t frame[WIRE_FRAME_MOST] = {}, *ip = frame + FRAME_IP, *udp = frame + FRAME_UDP;
+
+	task_fd_sent(s->fd);
+	memcpy(frame, s->host->gateway, 6);
+	memcpy(frame + 6, s->host->mac, 6);
+	put16(frame + 12, 0x0800);
+	ip[0] = 0x45;
+	put16(ip + 2, INC_IP_LEN + INC_UDP_LEN + size);
+	put16(ip + 4, id);
+	put16(ip + 6, 0x4000);
+	ip[8] = TTL;
+	ip[9] = IPPROTO_UDP;
+	memcpy(ip + 12, &s->host->addr, 4);
+	memcpy(ip + 16, &to->sin_addr, 4);
+	put16(ip + 10, ~frame_sum16(ip, INC_IP_LEN, 0));
+	put16(udp, s->port);
+	put16(udp + 2, ntohs(to->sin_port));
+	put16(udp + 4, INC_UDP_LEN + size);
+	memcpy(frame + FRAME_BTH, packet, size);
+	wire_send(s->host->up, frame, FRAME_BTH + size);
+}
+
+static size_t gather(const struct msghdr *msg, uint8_t *bytes, size_t room)
+{
+	size_t size = 0, i;
+
+	for (i = 0; i < msg->msg_iovlen; i++) {
+		sim_require(size + msg->msg_iov[i].iov_len <= room, "a send of too many bytes");
+		memcpy(bytes + size, msg->msg_iov[i].iov_base, msg->msg_iov[i].iov_len);
+		size += msg->msg_iov[i].iov_len;
+	}
+	return size;
+}
+
+static size_t segment_of(const struct msghdr *msg, size_t size)
+{
+	struct cmsghdr *cmsg;
+	uint16_t step = 0;
+
+	for (cmsg = CMSG_FIRSTHDR(msg); cmsg; cmsg = CMSG_NXTHDR((struct msghdr *)msg, cmsg))
+		if (cmsg->cmsg_level == IPPROTO_UDP)
+			memcpy(&step, CMSG_DATA(cmsg), sizeof(step));
+	return step ?: size;
+}
+
+/* The send buffer is full now and then, for a while. */
+static bool is_full(int fd)
+{
+	if (task_fd_takes(fd) && sim_fault(20)) {
+		sim_figures.full++;
+		task_fd_full(fd, sim_now_ns() + sim_between(1000, INC_NSEC_PER_MSEC));
+	}
+	return !task_fd_takes(fd);
+}
+
+int __wrap_sendmmsg(int fd, struct mmsghdr *msg, unsigned int n, int flags)
+{
+	static uint8_t bytes[1 << 16];
+	const struct sock *s = task_fd_arg(fd);
+	size_t size, step, at;
+	unsigned int i;
+	uint16_t id;
+
+	sim_require(s, "sendmmsg into what is no socket");
+	for (i = 0; i < n; i++) {
+		if (is_full(fd)) {
+			errno = EAGAIN;
+			return i ? (int)i : -1;
+		}
+		if (sim_fault(5)) { /* of a device's queue */
+			errno = ENOBUFS;
+			return i ? (int)i : -1;
+		}
+		size = gather(&msg[i].msg_hdr, bytes, sizeof(bytes));
+		step = segment_of(&msg[i].msg_hdr, size);
+		for (at = 0, id = 0; at < size; at += step)
+			send_packet(s, msg[i].msg_hdr.msg_name, bytes + at,
+				    size - at < step ? size - at : step, id++);
+	}
+	return (int)n;
+}
+
+void inc_udp_send_one(struct inc_udp *udp, const struct sockaddr_in *to, const void *packet,
+		      size_t size)
+{
+	udp->send_calls++;
+	if (is_full(udp->fd))
+		udp->send_error = EAGAIN;
+	else
+		send_packet(task_fd_arg(udp->fd), to, packet, size, 0);
+}
+
+bool inc_udp_writable(struct inc_udp *udp)
+{
+	if (udp->blocked)
+		udp->blocked = !task_fd_takes(udp->fd);
+	return !udp->blocked;
+}
+
+/* --- receiving --- */
+
+static bool is_readable(const void *arg)
+{
+	return ((const struct sock *)arg)->first;
+}
+
+static struct host *own_host(uint32_t addr)
+{
+	unsigned int i;
+
+	for (i = 0; i < n_hosts; i++)
+		if (hosts[i]->addr == addr)
+			return hosts[i];
+	sim_fail("no host has the address of a socket");
+}
+
+int inc_udp_open(struct inc_udp *udp, struct in_addr own, uint16_t port, int bytes,
+		 struct inc_err *err)
+{
+	struct sock *s = calloc(1, sizeof(*s));
+	unsigned int i;
+
+	sim_require(s, "no memory");
+	for (i = 0; socks[i]; i++)
+		;
+	socks[i] = s;
+	s->host = own_host(own.s_addr);
+	s->port = port ?: s->host->ports++;
+	s->last = &s->first;
+	s->fd = task_fd_new(is_readable, s);
+	*udp = (struct inc_udp){.fd = s->fd,
+				.port = s->port,
+				.segment = sim_chance(700),
+				.gro = sim_chance(500),
+				.rcvbuf = QUEUED_MOST * SOFT_RECV_TRUESIZE};
+	return 0;
+}
+
+static void release(struct datagram **list)
+{
+	struct datagram *d;
+
+	while ((d = *list)) {
+		*list = d->next;
+		d->next = idle;
+		idle = d;
+	}
+}
+
+void inc_udp_close(struct inc_udp *udp)
+{
+	struct sock *s = udp->fd < 0 ? NULL : task_fd_arg(udp->fd);
+	unsigned int i;
+
+	udp->fd = -1;
+	if (!s)
+		return;
+	for (i = 0; i < HOSTS; i++)
+		if (socks[i] == s)
+			socks[i] = NULL;
+	task_fd_close(s->fd);
+	release(&s->first);
+	release(&s->given);
+	free(s);
+}
+
+int inc_udp_inbox_init(struct inc_udp_inbox *inbox)
+{
+	inbox->bytes = NULL; /* a datagram stands where it has come to */
+	return 0;
+}
+
+void inc_udp_inbox_free(struct inc_udp_inbox *inbox)
+{
+}
+
+unsigned int inc_udp_receive(struct inc_udp *udp, struct inc_udp_inbox *inbox)
+{
+	struct sock *s = task_fd_arg(udp->fd);
+	unsigned int n = 0;
+
+	udp->recv_calls++;
+	release(&s->given);
+	while (s->first && n < INC_UDP_RECVS) {
+		struct datagram *d = s->first;
+
+		s->first = d->next;
+		if (!s->first)
+			s->last = &s->first;
+		s->queued--;
+		d->next = s->given;
+		s->given = d;
+		inbox->datagram[n++] = (struct inc_datagram){
+			.from = d->from, .data = d->bytes, .size = d->size, .step = d->size};
+	}
+	return n;
+}
+
+/* Is it an UDP datagram for this host that a kernel would take? */
+static bool is_good(const struct host *host, const uint8_t *frame, size_t len)
+{
+	const uint8_t *ip = frame + FRAME_IP, *udp = frame + FRAME_UDP;
+	struct frame copy = {.len = len};
+
+	if (len < FRAME_BTH || memcmp(frame, host->mac, 6) || get16(frame + 12) != 0x0800 ||
+	    ip[0] != 0x45 || ip[9] != IPPROTO_UDP || memcmp(ip + 16, &host->addr, 4) ||
+	    frame_sum16(ip, INC_IP_LEN, 0) != 0xffff || (get16(ip + 6) & 0x3fff) ||
+	    get16(ip + 2) > len - FRAME_IP || get16(udp + 4) + INC_IP_LEN != get16(ip + 2))
+		return false;
+	memcpy(copy.data, frame, len);
+	return frame_udp_csum_ok(&copy);
+}
+
+static struct sock *find(const struct host *host, uint16_t port)
+{
+	unsigned int i;
+
+	for (i = 0; i < HOSTS; i++)
+		if (socks[i] && socks[i]->host == host && socks[i]->port == port)
+			return socks[i];
+	return NULL;
+}
+
+void host_receive(void *arg, const uint8_t *frame, size_t len)
+{
+	const struct host *host = arg;
+	struct datagram *d;
+	struct sock *s;
+
+	if (!is_good(host, frame, len))
+		return;
+	s = find(host, get16(frame + FRAME_UDP + 2));
+	if (!s || s->queued == QUEUED_MOST)
+		return;
+	d = idle;
+	if (d)
+		idle = d->next;
+	else
+		d = malloc(sizeof(*d));
+	sim_require(d, "no memory");
+	d->next = NULL;
+	d->from = (struct sockaddr_in){.sin_family = AF_INET,
+				       .sin_port = htons(get16(frame + FRAME_UDP))};
+	memcpy(&d->from.sin_addr, frame + FRAME_IP + 12, 4);
+	d->size = get16(frame + FRAME_UDP + 4) - INC_UDP_LEN;
+	memcpy(d->bytes, frame + FRAME_BTH, d->size);
+	*s->last = d;
+	s->last = &d->next;
+	s->queued++;
+	task_fd_changed(s->fd);
+}
+
+/* --- what soft_mtu.c asks the kernel --- */
+
+int soft_choose_payload(int fd, const struct inccl_open_opts *opts, unsigned int *payload,
+			struct inc_err *err)
+{
+	*payload = opts->payload ?: 1024;
+	return 0;
+}
+
+int soft_check_route(const struct soft_endpoint *s, struct inc_err *err)
+{
+	return 0;
+}

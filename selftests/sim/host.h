@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A host's network: one address, one cable to the switch, UDP sockets. What lib/roce/udp.h offers
+ * is done here in place of lib/roce/udp.c, sendmmsg() by the linker. As a kernel does it: headers
+ * are made and checked, wrong checksums and what is for nobody are dropped.
+ */
+#ifndef SIM_HOST_H
+#define SIM_HOST_H
+
+#include <stdint.h>
+#include "task.h"
+#include "wire.h"
+
+struct host {
+	struct process process;
+	uint8_t mac[6], gateway[6]; /* the switch's port */
+	uint32_t addr;              /* network order */
+	uint16_t ports;             /* the next one that is free */
+	struct wire *up;
+};
+
+/* Sockets opened from now on are this host's: the caller's. */
+void host_begin(void);
+void host_add(struct host *host);
+/* A frame has come. */
+void host_receive(void *host, const uint8_t *frame, size_t len);
+
+#endif

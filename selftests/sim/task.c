@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <sys/types.h>
+#include <time.h>
+#include <ucontext.h>
+#include "lib/base/thread.h"
+#include "sim.h"
+#include "task.h"
+
+#define TASKS       64
+#define FDS         128
+#define STACK_BYTES (256 * 1024)
+#define POLLED      3
+#define OFFERS_MOST 100
+/* From the reason to wake to the first instruction: what a scheduler takes. */
+#define TURN_MIN_NS 500
+#define TURN_MAX_NS 20000
+
+struct task {
+	ucontext_t context;
+	struct process *process;
+	void (*fn)(void *arg);
+	void *arg;
+	bool used, asleep;
+	bool joined_later; /* its end is waited for, and the place is free only then */
+	bool ended;
+	uint64_t turn;        /* counts sleeps: a wake-up is for one of them */
+	bool woken;           /* a wake-up is on its way for this sleep */
+	int fd[POLLED];       /* that it sleeps on, */
+	short events[POLLED]; /*   and for what */
+	struct task *joiner;
+};
+
+struct descriptor {
+	bool used;
+	bool (*readable)(const void *arg);
+	void *arg;
+	bool signalled; /* of an eventfd, and of a timerfd that has gone off */
+	uint64_t armed; /* counts settings of a timerfd */
+	uint64_t full_until_ns;
+	unsigned int offers; /* of room, since something was sent last */
+	uint64_t at_ns;      /* when it goes off; 0: it does not run */
+};
+
+static struct task tasks[TASKS];
+static uint8_t (*stacks)[STACK_BYTES];
+static struct descriptor fds[FDS];
+static ucontext_t outside;
+static struct task *self;
+
+int __wrap_ppoll(struct pollfd *pfd, nfds_t n, const struct timespec *timeout,
+		 const sigset_t *mask);
+int __wrap_eventfd(unsigned int count, int flags);
+int __wrap_timerfd_create(int clock, int flags);
+int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when,
+			   struct itimerspec *old);
+int __real_close(int fd);
+int __wrap_close(int fd);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *t);
+ssize_t __wrap_getrandom(void *data, size_t size, unsigned int flags);
+int __wrap_pthread_join(pthread_t thread, void **value);
+
+void task_begin(void)
+{
+	if (!stacks)
+		stacks = calloc(TASKS, sizeof(*stacks));
+	sim_require(stacks, "no memory for stacks");
+	memset(tasks, 0, sizeof(tasks));
+	memset(fds, 0, sizeof(fds));
+	self = NULL;
+}
+
+static void trampoline(void)
+{
+	struct task *task = self;
+
+	task->fn(task->arg);
+	task->ended = true;
+	if (task->joiner)
+		task_wake(task->joiner);
+	task->used = task->joined_later;
+	swapcontext(&task->context, &outside);
+}
+
+/* Its turn, unless another wake-up has come before, or its process is stopped. */
+static void run(void *arg, uint64_t turn)
+{
+	struct task *task = arg;
+
+	if (!task->used || task->ended || !task->asleep || task->turn != turn)
+		return;
+	if (sim_now_ns() < task->process->paused_until_ns) {
+		sim_at(task->process->paused_until_ns, run, task, turn);
+		return;
+	}
+	task->asleep = false;
+	self = task;
+	swapcontext(&outside, &task->context);
+	self = NULL;
+}
+
+struct task *task_new(struct process *process, void (*fn)(void *arg), void *arg)
+{
+	unsigned int i;
+
+	for (i = 0; i < TASKS && tasks[i].used; i++)
+		;
+	sim_require(i < TASKS, "more than %u threads", TASKS);
+	tasks[i] = (struct task){.process = process, .fn = fn, .arg = arg, .used = true};
+	tasks[i].asleep = true;
+	getcontext(&tasks[i].context);
+	tasks[i].context.uc_stack.ss_sp = stacks[i];
+	tasks[i].context.uc_stack.ss_size = STACK_BYTES;
+	makecontext(&tasks[i].context, trampoline, 0);
+	task_wake(&tasks[i]);
+	return &tasks[i];
+}
+
+struct task *task_self(void)
+{
+	return self;
+}
+
+void task_wake(struct task *task)
+{
+	if (!task->asleep || task->woken)
+		return;
+	task->woken = true;
+	sim_after(sim_between(TURN_MIN_NS, TURN_MAX_NS), run, task, task->turn);
+}
+
+static void sleep_until(uint64_t at_ns)
+{
+	struct task *task = self;
+
+	sim_require(task, "something sleeps that is no task");
+	task->asleep = true;
+	task->woken = false;
+	task->turn++;
+	if (at_ns != UINT64_MAX)
+		sim_at(at_ns, run, task, task->turn);
+	swapcontext(&task->context, &outside);
+}
+
+void task_sleep(void)
+{
+	sleep_until(UINT64_MAX);
+}
+
+unsigned int task_alive(void)
+{
+	unsigned int i, n = 0;
+
+	for (i = 0; i < TASKS; i++)
+		n += tasks[i].used;
+	return n;
+}
+
+/* --- descriptors --- */
+
+static struct descriptor *descriptor(int fd)
+{
+	struct descriptor *d = &fds[fd - TASK_FD_FIRST];
+
+	if (fd < TASK_FD_FIRST || fd >= TASK_FD_FIRST + FDS || !d->used)
+		return NULL;
+	return d;
+}
+
+int task_fd_new(bool (*readable)(const void *arg), void *arg)
+{
+	unsigned int i;
+
+	for (i = 0; i < FDS && fds[i].used; i++)
+		;
+	sim_require(i < FDS, "more than %u descriptors", FDS);
+	fds[i] = (struct descriptor){.used = true, .readable = readable, .arg = arg};
+	return TASK_FD_FIRST + (int)i;
+}
+
+void *task_fd_arg(int fd)
+{
+	return descriptor(fd) ? descriptor(fd)->arg : NULL;
+}
+
+void task_fd_close(int fd)
+{
+	sim_require(descriptor(fd), "descriptor %d is closed, and is none", fd);
+	descriptor(fd)->used = false;
+}
+
+static bool is_readable(int fd)
+{
+	const struct descriptor *d = descriptor(fd);
+
+	return d && (d->readable ? d->readable(d->arg) : d->signalled);
+}
+
+bool task_fd_takes(int fd)
+{
+	const struct descriptor *d = descriptor(fd);
+
+	return d && sim_now_ns() >= d->full_until_ns;
+}
+
+static void wake_for(int fd, short what)
+{
+	unsigned int t, i;
+
+	for (t = 0; t < TASKS; t++)
+		for (i = 0; tasks[t].used && tasks[t].asleep && i < POLLED; i++)
+			if (tasks[t].fd[i] == fd && tasks[t].events[i] & what)
+				task_wake(&tasks[t]);
+}
+
+void task_fd_changed(int fd)
+{
+	if (is_readable(fd))
+		wake_for(fd, POLLIN);
+}
+
+static void has_room(void *arg, uint64_t until_ns)
+{
+	const struct descriptor *d = arg;
+
+	if (d->used && d->full_until_ns == until_ns)
+		wake_for(TASK_FD_FIRST + (int)(d - fds), POLLOUT);
+}
+
+void task_fd_full(int fd, uint64_t until_ns)
+{
+	struct descriptor *d = descriptor(fd);
+
+	d->full_until_ns = until_ns;
+	sim_at(until_ns, has_room, d, until_ns);
+}
+
+static short ready(const struct pollfd *pfd)
+{
+	return (is_readable(pfd->fd) ? pfd->events & POLLIN : 0) |
+	       (task_fd_takes(pfd->fd) ? pfd->events & POLLOUT : 0);
+}
+
+/* Who asks for room has something to send. */
+static void check_offers(struct descriptor *d)
+{
+	sim_require(++d->offers < OFFERS_MOST,
+		    "%s: a thread has asked for room %u times, and sends nothing",
+		    self->process->name, d->offers);
+}
+
+void task_fd_sent(int fd)
+{
+	descriptor(fd)->offers = 0;
+}
+
+/* Even where something is readable at once, others have their turn and some time passes: who does
+ * nothing but ask does not stop the clock. */
+int __wrap_ppoll(struct pollfd *pfd, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
+{
+	uint64_t at_ns = UINT64_MAX;
+	bool any = false;
+	int count = 0;
+	nfds_t i;
+
+	sim_require(self && n <= POLLED, "ppoll of %u descriptors", (unsigned int)n);
+	for (i = 0; i < n; i++) {
+		self->fd[i] = pfd[i].fd;
+		self->events[i] = pfd[i].events;
+		any |= ready(&pfd[i]) != 0;
+	}
+	if (any)
+		at_ns = sim_now_ns() + TURN_MIN_NS;
+	else if (timeout)
+		at_ns = sim_now_ns() + TURN_MIN_NS + timeout->tv_sec * INC_NSEC_PER_SEC +
+			timeout->tv_nsec;
+	sleep_until(at_ns);
+	for (i = 0; i < n; i++) {
+		self->fd[i] = -1;
+		pfd[i].revents = ready(&pfd[i]);
+		if (pfd[i].revents & POLLOUT)
+			check_offers(descriptor(pfd[i].fd));
+		count += !!pfd[i].revents;
+	}
+	return count;
+}
+
+int __wrap_eventfd(unsigned int count, int flags)
+{
+	return task_fd_new(NULL, NULL);
+}
+
+int __wrap_timerfd_create(int clock, int flags)
+{
+	return task_fd_new(NULL, NULL);
+}
+
+static void go_off(void *arg, uint64_t armed)
+{
+	struct descriptor *d = arg;
+
+	if (!d->used || d->armed != armed || !d->at_ns)
+		return;
+	d->at_ns = 0;
+	d->signalled = true;
+	task_fd_changed(TASK_FD_FIRST + (int)(d - fds));
+}
+
+int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when, struct itimerspec *old)
+{
+	struct descriptor *d = descriptor(fd);
+	static uint64_t settings; /* of all: a descriptor may be another one's later */
+
+	d->armed = ++settings;
+	d->signalled = false;
+	d->at_ns = when->it_value.tv_sec * INC_NSEC_PER_SEC + when->it_value.tv_nsec;
+	if (d->at_ns)
+		sim_at(d->at_ns, go_off, d, d->armed);
+	return 0;
+}
+
+void inc_signal_fd(int fd)
+{
+	struct descriptor *d = descriptor(fd);
+
+	if (!d)
+		return; /* as of a process without this thread */
+	d->signalled = true;
+	task_fd_changed(fd);
+}
+
+void inc_drain_fd(int fd)
+{
+	struct descriptor *d = descriptor(fd);
+
+	if (d)
+		d->signalled = false;
+}
+
+int __wrap_close(int fd)
+{
+	if (fd < TASK_FD_FIRST)
+		return __real_close(fd);
+	if (descriptor(fd))
+		task_fd_close(fd);
+	return 0;
+}
+
+/* --- threads, time and chance --- */
+
+struct start {
+	void *(*fn)(void *arg);
+	void *arg;
+};
+
+static void thread(void *arg)
+{
+	struct start start = *(struct start *)arg;
+
+	free(arg);
+	start.fn(start.arg);
+}
+
+int inc_thread_create(pthread_t *out, void *(*fn)(void *arg), void *arg)
+{
+	struct start *start = malloc(sizeof(*start));
+	struct task *task;
+
+	if (!start)
+		return -ENOMEM;
+	*start = (struct start){fn, arg};
+	task = task_new(self->process, thread, start);
+	task->joined_later = true;
+	*out = (pthread_t)task;
+	return 0;
+}
+
+int __wrap_pthread_join(pthread_t which, void **value)
+{
+	struct task *other = (struct task *)which;
+
+	while (!other->ended) {
+		other->joiner = self;
+		task_sleep();
+	}
+	other->used = false;
+	return 0;
+}
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *t)
+{
+	t->tv_sec = sim_now_ns() / INC_NSEC_PER_SEC;
+	t->tv_nsec = sim_now_ns() % INC_NSEC_PER_SEC;
+	return 0;
+}
+
+/* The first packet's number is one of those, and mostly near the wrap. */
+ssize_t __wrap_getrandom(void *data, size_t size, unsigned int flags)
+{
+	uint8_t *at = data;
+	size_t i;
+
+	for (i = 0; i < size; i++)
+		at[i] = sim_below(256);
+	if (size == sizeof(uint32_t) && sim_chance(500))
+		at[1] = at[2] = 0xff;
+	return (ssize_t)size;
+}

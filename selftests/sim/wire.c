@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "selftests/unit/frame.h"
+#include "sim.h"
+#include "wire.h"
+
+#define DELAY_MIN_NS 2000
+#define DELAY_MAX_NS 60000
+
+/* A frame under way; those that have arrived are used again. */
+struct passage {
+	struct passage *next;      /* of those that have arrived */
+	struct passage *next_made; /* of all */
+	struct wire *wire;
+	size_t len;
+	uint8_t frame[WIRE_FRAME_MOST];
+};
+
+static struct passage *idle, *made;
+
+void wire_begin(void)
+{
+	struct passage *p;
+
+	idle = NULL;
+	for (p = made; p; p = p->next_made) {
+		p->next = idle;
+		idle = p;
+	}
+}
+
+/* Mostly little, sometimes much. */
+static uint32_t permille(uint32_t most)
+{
+	switch (sim_below(4)) {
+	case 0:
+		return 0;
+	case 1:
+		return sim_below(most / 20 + 1);
+	case 2:
+		return sim_below(most / 4 + 1);
+	}
+	return sim_below(most + 1);
+}
+
+void wire_init(struct wire *wire, const char *name, wire_fn out, void *arg,
+	       uint64_t faults_end_at_ns)
+{
+	*wire = (struct wire){.out = out, .arg = arg};
+	snprintf(wire->name, sizeof(wire->name), "%s", name);
+	wire->delay_ns = sim_between(DELAY_MIN_NS, DELAY_MAX_NS);
+	wire->jitter_ns = sim_below(4) ? 0 : sim_between(0, 2 * DELAY_MAX_NS);
+	wire->lost = permille(200);
+	wire->repeated = permille(100);
+	wire->damaged = permille(100);
+	wire->delayed = permille(100);
+	wire->late_ns = sim_chance(300) ? 50 * INC_NSEC_PER_MSEC : 500 * INC_NSEC_PER_USEC;
+	wire->burst = sim_chance(200) ? 50 : 1;
+	if (sim_chance(150)) {
+		wire->cut_from_ns = sim_between(sim_now_ns(), faults_end_at_ns);
+		wire->cut_to_ns = sim_between(wire->cut_from_ns, faults_end_at_ns);
+		sim_figures.cuts++;
+	}
+}
+
+static uint32_t word_at(const uint8_t *frame, size_t len, size_t at)
+{
+	return at + 4 <= len ? get32(frame + at) : 0;
+}
+
+static void note(const struct wire *wire, const char *what, const uint8_t *frame, size_t len)
+{
+	const uint32_t opcode = word_at(frame, len, FRAME_BTH) >> 24;
+	const uint32_t psn = word_at(frame, len, FRAME_BTH + 8);
+	char text[64];
+
+	sim_hash_bytes(frame, len);
+	if (!sim_tracing()) {
+		sim_note(wire->name, what, opcode, psn, len);
+		return;
+	}
+	if (opcode == INC_OP_ACK)
+		snprintf(text, sizeof(text), "%s: AETH %02x, PSN, bytes:", what,
+			 word_at(frame, len, FRAME_EXT) >> 24);
+	else
+		snprintf(text, sizeof(text), "%s: opcode %02x%s, PSN, bytes:", what, opcode,
+			 psn >> 31 ? " AckReq" : "");
+	printf("%12s", "");
+	printf("     %s %-28s %u %zu\n", wire->name, text, psn & INC_PSN_MASK, len);
+	sim_note(wire->name, what, opcode, psn, len);
+}
+
+static void arrive(void *arg, uint64_t unused)
+{
+	struct passage *p = arg;
+	struct wire *wire = p->wire;
+
+	note(wire, "arrives", p->frame, p->len);
+	wire->out(wire->arg, p->frame, p->len);
+	p->next = idle;
+	idle = p;
+}
+
+static void damage(struct passage *p)
+{
+	uint32_t bits = 1 + sim_below(3), i;
+
+	for (i = 0; i < bits; i++)
+		p->frame[sim_below(p->len)] ^= 1 << sim_below(8);
+	sim_figures.damaged++;
+	note(p->wire, "damaged", p->frame, p->len);
+}
+
+static bool is_lost(struct wire *wire)
+{
+	if (sim_now_ns() >= wire->cut_from_ns && sim_now_ns() < wire->cut_to_ns)
+		return true;
+	if (wire->burst_left) {
+		wire->burst_left--;
+		return true;
+	}
+	if (!sim_chance(wire->lost / wire->burst))
+		return false;
+	wire->burst_left = sim_below(wire->burst);
+	return true;
+}
+
+static void pass(struct wire *wire, const uint8_t *frame, size_t len, bool faulty)
+{
+	struct passage *p = idle;
+	uint64_t at_ns;
+
+	if (p) {
+		idle = p->next;
+	} else {
+		p = malloc(sizeof(*p));
+		sim_require(p, "no memory");
+		p->next_made = made;
+		made = p;
+	}
+	sim_require(len <= sizeof(p->frame), "a frame of %zu bytes", len);
+	p->wire = wire;
+	p->len = len;
+	memcpy(p->frame, frame, len);
+	if (faulty && sim_chance(wire->damaged))
+		damage(p);
+	at_ns = sim_now_ns() + wire->delay_ns + sim_between(0, wire->jitter_ns);
+	if (faulty && sim_chance(wire->delayed)) {
+		at_ns += sim_between(0, wire->late_ns);
+		sim_figures.delayed++;
+	} else {
+		at_ns = at_ns > wire->last_ns ? at_ns : wire->last_ns + 1;
+		wire->last_ns = at_ns;
+	}
+	sim_at(at_ns, arrive, p, 0);
+}
+
+void wire_send(struct wire *wire, const uint8_t *frame, size_t len)
+{
+	const bool faulty = sim_faults();
+
+	sim_figures.packets++;
+	if (faulty && is_lost(wire)) {
+		sim_figures.lost++;
+		note(wire, "lost", frame, len);
+		return;
+	}
+	pass(wire, frame, len, faulty);
+	if (faulty && sim_chance(wire->repeated)) {
+		sim_figures.repeated++;
+		pass(wire, frame, len, faulty);
+	}
+}

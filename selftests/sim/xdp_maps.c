@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What the loader and the slow path call of libbpf, and of the loader's own files that speak with
+ * the kernel. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "sim.h"
+#include "userspace/xdp/neighbour.h"
+#include "xdp_priv.h"
+
+/* Descriptors: of a switch's map number m, and of device maps behind those of all switches. */
+#define SWITCHES     16
+#define FD_FIRST     (1 << 24)
+#define FD_OF_SWITCH 64
+#define FD_DEVMAPS   (FD_FIRST + SWITCHES * FD_OF_SWITCH)
+
+static struct xdp *switches[SWITCHES];
+static int next_devmap = FD_DEVMAPS;
+static const char *const names[] = {INC_MAP_CONN_LOOKUP, INC_MAP_CONN_PLACE, INC_MAP_CONN_CFG,
+				    INC_MAP_OWN_ADDR,    INC_MAP_COMM_CFG,   INC_MAP_COMM_PORTS,
+				    INC_MAP_PARENT_PORT, INC_MAP_ROOT_CHILD, INC_MAP_COPY,
+				    INC_MAP_XSK,         INC_MAP_EVENT};
+enum {
+	CONN_LOOKUP,
+	CONN_PLACE,
+	CONN_CFG,
+	OWN_ADDR,
+	COMM_CFG,
+	COMM_PORTS,
+	PARENT_PORT,
+	ROOT_CHILD,
+	COPY,
+	XSK,
+	EVENT,
+	MAPS
+};
+
+_Static_assert(sizeof(names) / sizeof(names[0]) == MAPS, "a name for each map");
+
+/* Behind another at once; cleared. */
+static void *array(size_t n, size_t size)
+{
+	void *at = calloc(n, size);
+
+	sim_require(at, "no memory for a map");
+	return at;
+}
+
+struct xdp *xdp_new(uint32_t max_comms, uint32_t max_connections, uint32_t max_rows,
+		    unsigned int ports, const struct xdp_out *out)
+{
+	struct xdp *x = array(1, sizeof(*x));
+	struct inc_switch *sw = &x->sw;
+	unsigned int i;
+
+	for (i = 0; i < SWITCHES && switches[i]; i++)
+		;
+	sim_require(i < SWITCHES && ports <= XDP_PORTS, "too many switches or ports");
+	switches[i] = x;
+	x->out = *out;
+	x->ports = ports;
+	x->tight = sim_chance(300);
+	sw->opts = (struct inc_switch_opts){.sz = sizeof(sw->opts),
+					    .max_comms = max_comms,
+					    .max_connections = max_connections,
+					    .max_rows = max_rows};
+	sw->sum_rows = max_rows / 2;
+	sw->comm = array(max_comms, sizeof(*sw->comm));
+	sw->conn = array(max_connections, sizeof(*sw->conn));
+	sw->root = array(inc_switch_root_rows(max_comms), sizeof(*sw->root));
+	sw->conn_state = array(max_connections, sizeof(*sw->conn_state));
+	sw->comm_state = array(max_comms, sizeof(*sw->comm_state));
+	sw->slots = array(sw->sum_rows, sizeof(*sw->slots));
+	sw->kept = array(max_rows, sizeof(*sw->kept));
+	sw->sums = array(sw->sum_rows, sizeof(*sw->sums));
+	x->conn_cfg = array(max_connections, sizeof(*x->conn_cfg));
+	x->comm_cfg = array(max_comms, sizeof(*x->comm_cfg));
+	x->root = array(inc_switch_root_rows(max_comms), sizeof(*x->root));
+	x->copy = array(max_connections, sizeof(*x->copy));
+	x->lookup = array(max_connections, sizeof(*x->lookup));
+	x->own_addr = array(max_connections, sizeof(*x->own_addr));
+	x->place = array(inc_conn_places(max_connections), sizeof(*x->place));
+	x->comm_ports = array(max_comms * INC_PORTS_ROWS, sizeof(*x->comm_ports));
+	x->parent = array(max_comms, sizeof(*x->parent));
+	for (i = 0; i < ports; i++) {
+		struct inc_switch_port *port = &sw->slot[i].port;
+
+		x->port[i].index = i;
+		*port = (struct inc_switch_port){.ifindex = xdp_ifindex(i), .index = i};
+		port->name[0] = 'p';
+		port->name[1] = '0' + i;
+		sw->slot[i].used = port;
+	}
+	return x;
+}
+
+void xdp_free(struct xdp *x)
+{
+	void *const arrays[] = {x->sw.comm,       x->sw.conn,  x->sw.root, x->sw.conn_state,
+				x->sw.comm_state, x->sw.slots, x->sw.kept, x->sw.sums,
+				x->conn_cfg,      x->comm_cfg, x->root,    x->copy,
+				x->lookup,        x->own_addr, x->place,   x->comm_ports,
+				x->parent};
+	struct xdp_devmap *d;
+	unsigned int i;
+
+	for (i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)
+		free(arrays[i]);
+	while ((d = x->devmaps)) {
+		x->devmaps = d->next;
+		free(d);
+	}
+	for (i = 0; i < SWITCHES; i++)
+		if (switches[i] == x)
+			switches[i] = NULL;
+	free(x);
+}
+
+struct inc_switch *xdp_switch(struct xdp *x)
+{
+	return &x->sw;
+}
+
+uint32_t xdp_ifindex(unsigned int port)
+{
+	return port + 1;
+}
+
+uint64_t xdp_counter(const struct xdp *x, enum inc_counter_id id)
+{
+	return x->counter[id];
+}
+
+const struct inc_event *xdp_take_event(struct xdp *x)
+{
+	return x->ring_got == x->ring_put ? NULL : &x->ring[x->ring_got++ % XDP_RING];
+}
+
+struct xdp *xdp_of_fd(int fd)
+{
+	return switches[(fd - FD_FIRST) / FD_OF_SWITCH];
+}
+
+/* --- maps that are looked up by more than a number --- */
+
+struct inc_port *xdp_port_of(struct xdp *x, uint32_t ifindex)
+{
+	return ifindex && ifindex <= x->ports ? &x->port[ifindex - 1] : NULL;
+}
+
+static struct xdp_lookup *find_lookup(struct xdp *x, const struct inc_conn_key *key)
+{
+	uint32_t i;
+
+	for (i = 0; i < x->lookups; i++)
+		if (!memcmp(&x->lookup[i].key, key, sizeof(*key)))
+			return &x->lookup[i];
+	return NULL;
+}
+
+uint32_t *xdp_conn_of(struct xdp *x, const struct inc_conn_key *key)
+{
+	struct xdp_lookup *found = find_lookup(x, key);
+
+	return found ? &found->conn : NULL;
+}
+
+uint32_t *xdp_own_addr(struct xdp *x, uint32_t addr)
+{
+	uint32_t i;
+
+	for (i = 0; i < x->own_addrs; i++)
+		if (x->own_addr[i].addr == addr)
+			return &x->own_addr[i].count;
+	return NULL;
+}
+
+static int put_lookup(struct xdp *x, const struct inc_conn_key *key, uint32_t conn, uint64_t flags)
+{
+	if (find_lookup(x, key) && flags == BPF_NOEXIST)
+		return EEXIST;
+	sim_require(!find_lookup(x, key), "a connection's look-up is written over");
+	x->lookup[x->lookups++] = (struct xdp_lookup){.key = *key, .conn = conn};
+	return 0;
+}
+
+static void put_addr(struct xdp *x, uint32_t addr, uint32_t count)
+{
+	uint32_t *now = xdp_own_addr(x, addr);
+
+	if (now)
+		*now = count;
+	else
+		x->own_addr[x->own_addrs++] = (struct xdp_addr){.addr = addr, .count = count};
+}
+
+/* --- libbpf --- */
+
+static struct xdp_devmap *devmap(int fd)
+{
+	struct xdp_devmap *d;
+	unsigned int i;
+
+	for (i = 0; i < SWITCHES; i++)
+		for (d = switches[i] ? switches[i]->devmaps : NULL; d; d = d->next)
+			if (d->fd == fd)
+				return d;
+	return NULL;
+}
+
+int bpf_map_create(enum bpf_map_type type, const char *name, __u32 key_size, __u32 value_size,
+		   __u32 entries, const struct bpf_map_create_opts *opts)
+{
+	struct xdp_devmap *d = array(1, sizeof(*d));
+	struct xdp *x = switches[0]; /* it frees the map; who uses it does not matter */
+
+	sim_require(type == BPF_MAP_TYPE_DEVMAP && x, "a map of type %d is made", type);
+	d->fd = next_devmap++;
+	d->next = x->devmaps;
+	x->devmaps = d;
+	return d->fd;
+}
+
+static int update(struct xdp *x, int map, const void *key, const void *value, uint64_t flags)
+{
+	const uint32_t i = *(const uint32_t *)key;
+
+	switch (map) {
+	case CONN_LOOKUP:
+		return put_lookup(x, key, *(const uint32_t *)value, flags);
+	case OWN_ADDR:
+		put_addr(x, i, *(const uint32_t *)value);
+		return 0;
+	case CONN_PLACE:
+		x->place[i] = *(const uint32_t *)value;
+		return 0;
+	case CONN_CFG:
+		memcpy(&x->conn_cfg[i], value, sizeof(x->conn_cfg[i]));
+		return 0;
+	case COMM_CFG:
+		memcpy(&x->comm_cfg[i], value, sizeof(x->comm_cfg[i]));
+		return 0;
+	case PARENT_PORT:
+		memcpy(&x->parent[i], value, sizeof(x->parent[i]));
+		return 0;
+	case ROOT_CHILD:
+		memcpy(&x->root[i], value, sizeof(x->root[i]));
+		return 0;
+	case COPY:
+		memcpy(&x->copy[i], value, sizeof(x->copy[i]));
+		return 0;
+	case XSK:
+		x->xsk[i] = *(const int *)value;
+		return 0;
+	}
+	return ENOENT;
+}
+
+int bpf_map_update_elem(int fd, const void *key, const void *value, __u64 flags)
+{
+	struct xdp_devmap *d = devmap(fd);
+	const uint32_t i = *(const uint32_t *)key;
+
+	if (d) {
+		d->ifindex[i] = ((const struct bpf_devmap_val *)value)->ifindex;
+		d->n = i + 1 > d->n ? i + 1 : d->n;
+		return 0;
+	}
+	errno = update(xdp_of_fd(fd), (fd - FD_FIRST) % FD_OF_SWITCH, key, value, flags);
+	return errno ? -1 : 0;
+}
+
+int bpf_map_update_batch(int fd, const void *keys, const void *values, __u32 *count,
+			 const struct bpf_map_batch_opts *opts)
+{
+	struct xdp *x = xdp_of_fd(fd);
+	uint32_t i;
+
+	for (i = 0; i < *count; i++)
+		x->comm_ports[((const uint32_t *)keys)[i]] = devmap(((const int *)values)[i]);
+	return 0;
+}
+
+int bpf_map_lookup_elem(int fd, const void *key, void *value)
+{
+	struct xdp *x = xdp_of_fd(fd);
+	const uint32_t *found = NULL;
+
+	switch ((fd - FD_FIRST) % FD_OF_SWITCH) {
+	case CONN_LOOKUP:
+		found = xdp_conn_of(x, key);
+		break;
+	case CONN_PLACE:
+		found = &x->place[*(const uint32_t *)key];
+		break;
+	case OWN_ADDR:
+		found = xdp_own_addr(x, *(const uint32_t *)key);
+		break;
+	}
+	if (found) {
+		memcpy(value, found, sizeof(*found));
+		return 0;
+	}
+	errno = ENOENT;
+	return -1;
+}
+
+int bpf_map_delete_elem(int fd, const void *key)
+{
+	struct xdp *x = xdp_of_fd(fd);
+	struct xdp_lookup *l;
+	uint32_t *count;
+
+	switch ((fd - FD_FIRST) % FD_OF_SWITCH) {
+	case CONN_LOOKUP:
+		l = find_lookup(x, key);
+		if (!l)
+			break;
+		*l = x->lookup[--x->lookups];
+		return 0;
+	case OWN_ADDR:
+		count = xdp_own_addr(x, *(const uint32_t *)key);
+		if (!count)
+			break;
+		*(struct xdp_addr *)((uint8_t *)count - offsetof(struct xdp_addr, count)) =
+			x->own_addr[--x->own_addrs];
+		return 0;
+	case PARENT_PORT:
+		memset(&x->parent[*(const uint32_t *)key], 0, sizeof(*x->parent));
+		return 0;
+	}
+	errno = ENOENT;
+	return -1;
+}
+
+int libbpf_num_possible_cpus(void)
+{
+	return 1;
+}
+
+/* --- the loader's files that speak with the kernel, and the kernel --- */
+
+int inc_switch_map_fd(const struct inc_switch *sw, const char *name)
+{
+	int i, m;
+
+	for (i = 0; i < SWITCHES; i++)
+		for (m = 0; switches[i] && &switches[i]->sw == sw && m < MAPS; m++)
+			if (!strcmp(names[m], name))
+				return FD_FIRST + i * FD_OF_SWITCH + m;
+	sim_fail("there is no map %s", name);
+}
+
+int inc_switch_prog_fd(const struct inc_switch *sw, const char *name)
+{
+	return FD_FIRST - 1;
+}
+
+const struct inc_switch_opts *inc_switch_get_opts(const struct inc_switch *sw)
+{
+	return &sw->opts;
+}
+
+uint32_t inc_switch_sum_rows(uint32_t max_rows)
+{
+	return max_rows / 2;
+}
+
+const struct inc_switch_port *inc_switch_port_find(const struct inc_switch *sw, const char *ifname)
+{
+	unsigned int i;
+
+	for (i = 0; i < INC_MAX_PORTS; i++)
+		if (sw->slot[i].used && !strcmp(sw->slot[i].port.name, ifname))
+			return sw->slot[i].used;
+	return NULL;
+}
+
+const struct inc_switch_port *inc_switch_port_at(const struct inc_switch *sw, size_t i)
+{
+	return sw->slot[i].used;
+}
+
+char *__wrap_if_indextoname(unsigned int ifindex, char *name);
+char *__wrap_if_indextoname(unsigned int ifindex, char *name)
+{
+	name[0] = 'p';
+	name[1] = '0' + ifindex - 1;
+	name[2] = 0;
+	return name;
+}
+
+int inc_neighbour_mac(uint32_t ifindex, struct in_addr addr, uint8_t mac[6])
+{
+	return -ENOENT;
+}
+
+int inc_neighbour_forget(uint32_t ifindex, struct in_addr addr)
+{
+	return 0;
+}

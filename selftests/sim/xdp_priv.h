@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the two files of the data path share: a switch's maps. */
+#ifndef SIM_XDP_PRIV_H
+#define SIM_XDP_PRIV_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "lib/proto/maps.h"
+#include "loader/inc_loader_priv.h"
+#include "xdp.h"
+
+#define XDP_RING 1024 /* events, as 64 KB hold them with their heads */
+
+/* A device map of a communicator's. */
+struct xdp_devmap {
+	struct xdp_devmap *next; /* all of a switch, until its end */
+	int fd;
+	uint32_t n, ifindex[INC_MAX_CHILDREN + 1];
+};
+
+enum xdp_to { XDP_TO_PORTS, XDP_TO_ANSWER, XDP_TO_PARENT, XDP_TO_SLOW_PATH };
+
+struct xdp_redirect {
+	enum xdp_to to;
+	const struct xdp_devmap *ports;
+	uint32_t ifindex; /* XDP_TO_SLOW_PATH: the port */
+};
+
+struct xdp_lookup {
+	struct inc_conn_key key;
+	uint32_t conn;
+};
+
+struct xdp_addr {
+	uint32_t addr, count;
+};
+
+struct xdp {
+	struct inc_switch sw; /* first: what the loader knows of it */
+	struct xdp_out out;
+	bool tight; /* frames that come have no room behind them */
+	unsigned int ports;
+	struct inc_port port[XDP_PORTS];
+	struct inc_conn_cfg *conn_cfg;
+	struct inc_comm_cfg *comm_cfg;
+	struct inc_root_row *root;
+	struct inc_copy *copy;
+	struct xdp_lookup *lookup; /* [lookups] */
+	uint32_t lookups;
+	struct xdp_addr *own_addr; /* [own_addrs] */
+	uint32_t own_addrs;
+	uint32_t *place;
+	struct xdp_devmap **comm_ports, *devmaps;
+	struct bpf_devmap_val *parent;
+	int xsk[XDP_PORTS * INC_PORT_QUEUES]; /* descriptors; 0: none */
+	uint64_t counter[INC_CTR_MAX];
+	struct inc_event ring[XDP_RING];
+	uint64_t ring_put, ring_got;
+	struct xdp_redirect redirect;
+};
+
+/* Values of the maps that are looked up by more than a number; NULL: there is none. */
+struct inc_port *xdp_port_of(struct xdp *xdp, uint32_t ifindex);
+uint32_t *xdp_conn_of(struct xdp *xdp, const struct inc_conn_key *key);
+uint32_t *xdp_own_addr(struct xdp *xdp, uint32_t addr);
+
+#endif
