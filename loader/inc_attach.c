@@ -160,6 +160,21 @@ static bool in_dispatcher(const struct inc_switch *sw)
 	return false;
 }
 
+int inc_attach_can_share(struct inc_err *why)
+{
+	uint32_t id;
+
+	if (libbpf_probe_bpf_prog_type(BPF_PROG_TYPE_EXT, NULL) == 0)
+		return inc_err_set(why, EOPNOTSUPP,
+				   "libxdp's dispatcher needs extension programs (freplace), which "
+				   "this kernel does not offer");
+	if (bpf_prog_get_next_id(0, &id) && errno == EPERM)
+		return inc_err_set(why, EPERM,
+				   "libxdp finds programs by their number, which takes "
+				   "CAP_SYS_ADMIN");
+	return 0;
+}
+
 static int attach_libxdp(struct inc_switch *sw, struct inc_port_slot *slot, struct inc_err *err)
 {
 	const struct inc_switch_port *port = &slot->port;
@@ -167,11 +182,10 @@ static int attach_libxdp(struct inc_switch *sw, struct inc_port_slot *slot, stru
 	const char *story;
 	int ret;
 
-	if (libbpf_probe_bpf_prog_type(BPF_PROG_TYPE_EXT, NULL) == 0)
-		return inc_err_set(err, EOPNOTSUPP,
-				   "interface %s: libxdp's dispatcher needs extension programs "
-				   "(freplace), which this kernel does not offer",
-				   port->name);
+	/* without it it might attach, and could not detach */
+	ret = inc_attach_can_share(&why);
+	if (ret)
+		return inc_err_set(err, -ret, "interface %s: %s", port->name, why.msg);
 	inc_capture_begin();
 	ret = sw->ext ? 0 : open_ext(sw, &why);
 	if (!ret) {

@@ -157,5 +157,8 @@ int inc_switch_read_counters(const struct inc_switch *sw, struct inc_counters *o
 			     struct inc_err *err);
 
 const char *inc_attach_name(enum inc_attach attach);
+/* Whether this process can attach ports through libxdp, and detach them: 0, or -EOPNOTSUPP (the
+ * kernel) or -EPERM (no CAP_SYS_ADMIN) and why. */
+int inc_attach_can_share(struct inc_err *why);
 
 #endif

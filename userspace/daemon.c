@@ -246,7 +246,7 @@ int inc_daemon_start(struct inc_daemon *d, struct inc_err *err)
 	ret = ret ?: open_ports(d, err);
 	ret = ret ?: adopt(d, err);
 	/* from here on it hears what others say */
-	ret = ret ?: inc_privileges_drop(err);
+	ret = ret ?: inc_privileges_drop(inc_engine_shares_ports(d->opt.attach), err);
 	ret = ret ?: configure_file(d, err);
 	if (!ret && d->opt.controller)
 		ret = inc_client_start(d, &d->client, err);

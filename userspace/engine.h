@@ -24,6 +24,7 @@
 #include "lib/conf/messages.h"
 #include "lib/metric/metric.h"
 #include "lib/proto/maps.h"
+#include "loader/inc_limits.h"
 
 struct inc_options;
 struct inc_settings;
@@ -233,5 +234,8 @@ int inc_engine_offer(const struct inc_engine *e, enum inc_mode_of_switch mode,
 /* The place of a communicator of any engine, and what comm() says of it; -ENOENT. */
 int inc_engine_find(const struct inc_engine *e, uint32_t communicator,
 		    struct inc_engine_comm *comm);
+/* xdp/xdp_engine.c: whether it attaches ports, now or later, in a way that other XDP programs can
+ * share; that takes CAP_SYS_ADMIN for as long as it may attach and detach. */
+bool inc_engine_shares_ports(enum inc_attach attach);
 
 #endif

@@ -7,27 +7,28 @@
 #include <sys/resource.h>
 #include "userspace/privileges.h"
 
-static const cap_value_t kept[] = {CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF, CAP_PERFMON};
+/* The last only where ports are shared. */
+static const cap_value_t kept[] = {CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN};
 
 #define N_KEPT (sizeof(kept) / sizeof(kept[0]))
 
-static bool is_kept(cap_value_t cap)
+static bool is_kept(cap_value_t cap, size_t n_kept)
 {
 	size_t i;
 
-	for (i = 0; i < N_KEPT; i++)
+	for (i = 0; i < n_kept; i++)
 		if (kept[i] == cap)
 			return true;
 	return false;
 }
 
 /* Needs CAP_SETPCAP: who has not got that has no more to lose than its own set. */
-static int empty_bounding_set(struct inc_err *err)
+static int empty_bounding_set(size_t n_kept, struct inc_err *err)
 {
 	cap_value_t cap;
 
 	for (cap = 0; CAP_IS_SUPPORTED(cap); cap++)
-		if (!is_kept(cap) && cap_get_bound(cap) == 1 && cap_drop_bound(cap) &&
+		if (!is_kept(cap, n_kept) && cap_get_bound(cap) == 1 && cap_drop_bound(cap) &&
 		    errno != EPERM)
 			return inc_err_set(err, errno, "drop capability %d: %s", cap,
 					   strerror(errno));
@@ -35,12 +36,12 @@ static int empty_bounding_set(struct inc_err *err)
 }
 
 /* Of the kept ones those that it has now, in set; nothing inheritable. */
-static int keep(cap_t now, cap_t set)
+static int keep(cap_t now, cap_t set, size_t n_kept)
 {
 	cap_flag_value_t has;
 	size_t i;
 
-	for (i = 0; i < N_KEPT; i++) {
+	for (i = 0; i < n_kept; i++) {
 		if (cap_get_flag(now, kept[i], CAP_PERMITTED, &has))
 			return -errno;
 		if (has == CAP_SET && (cap_set_flag(set, CAP_PERMITTED, 1, &kept[i], CAP_SET) ||
@@ -50,27 +51,28 @@ static int keep(cap_t now, cap_t set)
 	return cap_set_proc(set) ? -errno : 0;
 }
 
-static int shrink(struct inc_err *err)
+static int shrink(size_t n_kept, struct inc_err *err)
 {
 	cap_t now = cap_get_proc(), set = cap_init();
-	int ret = now && set ? keep(now, set) : -errno;
+	int ret = now && set ? keep(now, set, n_kept) : -errno;
 
 	cap_free(now);
 	cap_free(set);
 	return ret ? inc_err_set(err, -ret, "give up capabilities: %s", strerror(-ret)) : 0;
 }
 
-int inc_privileges_drop(struct inc_err *err)
+int inc_privileges_drop(bool shares_ports, struct inc_err *err)
 {
 	const struct rlimit unlimited = {RLIM_INFINITY, RLIM_INFINITY};
+	size_t n_kept = shares_ports ? N_KEPT : N_KEPT - 1;
 	int ret;
 
 	/* without CAP_SYS_RESOURCE the limit is what it was: whoever needs more is told then */
 	setrlimit(RLIMIT_MEMLOCK, &unlimited);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		return inc_err_set(err, errno, "no new privileges: %s", strerror(errno));
-	ret = empty_bounding_set(err);
+	ret = empty_bounding_set(n_kept, err);
 	if (!ret && CAP_AMBIENT_SUPPORTED() && cap_reset_ambient())
 		ret = inc_err_set(err, errno, "ambient capabilities: %s", strerror(errno));
-	return ret ?: shrink(err);
+	return ret ?: shrink(n_kept, err);
 }

@@ -6,6 +6,7 @@
 #ifndef INC_PRIVILEGES_H
 #define INC_PRIVILEGES_H
 
+#include <stdbool.h>
 #include "lib/base/err.h"
 
 /*
@@ -15,8 +16,11 @@
  * the bounding set, too, and no program that it might start gets any. Memory may be locked without
  * limit from before on (RLIMIT_MEMLOCK), as rings of AF_XDP and RDMA want it.
  *
+ * shares_ports: CAP_SYS_ADMIN stays as well, without which libxdp finds no program in its
+ * dispatchers, its own neither, and could not take it out (inc_attach_can_share()).
+ *
  * 0, or -errno and why. One that has had none of them stays as it is, which is no error.
  */
-int inc_privileges_drop(struct inc_err *err);
+int inc_privileges_drop(bool shares_ports, struct inc_err *err);
 
 #endif

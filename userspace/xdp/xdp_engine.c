@@ -433,6 +433,13 @@ static void xdp_log_totals(const struct inc_engine *e)
 		(unsigned long long)s->acks_paid);
 }
 
+bool inc_engine_shares_ports(enum inc_attach attach)
+{
+	struct inc_err why = {};
+
+	return attach != INC_ATTACH_BPF_LINK && !inc_attach_can_share(&why);
+}
+
 const struct inc_engine_ops inc_engine_xdp = {
 	.offer = xdp_offer,
 	.open = xdp_open,
