@@ -327,7 +327,7 @@ static const struct inc_opt run_options[] = {
 	 INC_OPT_FLAG(struct settings, run.no_prefix)},
 	{.name = "only",
 	 .value = "RANK",
-	 .help = "show this rank's output alone",
+	 .help = "show this rank's standard output alone; errors of all",
 	 INC_OPT_NUMBER(struct settings, run.only, 0, LAB_NODES - 1)},
 	{.name = "timeout",
 	 .value = "SECONDS",

@@ -166,7 +166,8 @@ static void print_lines(struct stream *s, bool end)
 		evbuffer_remove(s->buffer, out + prefix, n);
 		if (out[prefix + n - 1] != '\n')
 			out[prefix + n++] = '\n';
-		if (o->only < 0 || o->only == s->rank)
+		/* what a rank has to complain of is never hidden */
+		if (o->only < 0 || o->only == s->rank || s->out == STDERR_FILENO)
 			write_all(s->out, out, prefix + n);
 	}
 }

@@ -16,6 +16,8 @@
 #include "hostlib/src/internal.h"
 #include "lib/net/lines.h"
 
+#define BYE_MS 1000 /* so long a controller may take to hang up */
+
 void inccl_control_tune(int fd)
 {
 	int one = 1, idle_s = 10;
@@ -494,16 +496,42 @@ int inccl_control_start(struct inccl_group *group)
 	return ret;
 }
 
+static void stop_thread(struct inccl_group *group)
+{
+	if (!group->has_thread)
+		return;
+	pthread_mutex_lock(&group->lock);
+	group->stopping = true;
+	pthread_mutex_unlock(&group->lock);
+	inc_signal_fd(group->stop_fd);
+	pthread_join(group->thread, NULL);
+	group->has_thread = false;
+}
+
+void inccl_control_bye(struct inccl_group *group)
+{
+	const uint64_t deadline_ms = inc_now_ms() + BYE_MS;
+	struct pollfd pfd = {.events = POLLIN};
+	char unread[4096];
+	uint64_t now_ms;
+	ssize_t n = 1;
+
+	stop_thread(group);
+	pfd.fd = group->fd;
+	pthread_mutex_lock(&group->lock);
+	if (group->link == LINK_LOST || inccl_control_send(group, INC_MSG_BYE, NULL))
+		n = 0;
+	pthread_mutex_unlock(&group->lock);
+	if (n)
+		shutdown(pfd.fd, SHUT_WR);
+	while (n > 0 && (now_ms = inc_now_ms()) < deadline_ms &&
+	       poll(&pfd, 1, deadline_ms - now_ms) > 0)
+		n = recv(pfd.fd, unread, sizeof(unread), 0);
+}
+
 void inccl_control_stop(struct inccl_group *group)
 {
-	if (group->has_thread) {
-		pthread_mutex_lock(&group->lock);
-		group->stopping = true;
-		pthread_mutex_unlock(&group->lock);
-		inc_signal_fd(group->stop_fd);
-		pthread_join(group->thread, NULL);
-		group->has_thread = false;
-	}
+	stop_thread(group);
 	if (group->stop_fd >= 0)
 		close(group->stop_fd);
 	if (group->fd >= 0)

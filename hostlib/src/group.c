@@ -225,9 +225,8 @@ int inccl_group_destroy(struct inccl_group *group)
 		pthread_mutex_unlock(&group->lock);
 		return -EBUSY;
 	}
-	if (group->link != LINK_LOST)
-		inccl_control_send(group, INC_MSG_BYE, NULL);
 	pthread_mutex_unlock(&group->lock);
+	inccl_control_bye(group);
 	inccl_group_free(group);
 	return 0;
 }

@@ -294,6 +294,10 @@ int inccl_control_connect_beside(struct inccl_group *group, const struct inccl_g
 /* Starts and ends the thread that reads it. */
 int inccl_control_start(struct inccl_group *group);
 void inccl_control_stop(struct inccl_group *group);
+/* Before that, of a member that leaves in order: says so, and waits until the controller has hung up,
+ * for a moment. Closed with something unread the connection would be reset, and what was said be
+ * lost: the others' calls would end, as if this rank were dead. */
+void inccl_control_bye(struct inccl_group *group);
 /* Under the group's lock; said: the message's struct, NULL where it has no fields. */
 int inccl_control_send(struct inccl_group *group, enum inc_message_id id, const void *said);
 /* Sends and waits for the answer that wait describes; 0 (it is in wait->answer) or -errno with err.

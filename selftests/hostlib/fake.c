@@ -28,13 +28,14 @@ static void *fake_thread(void *arg)
 	const char *const *answer = f->answers;
 	size_t used = 0, line = 0;
 	bool report;
+	ssize_t n;
 	char c;
 
 again:
 	f->fd = accept(f->listener, NULL, NULL);
 	if (f->fd < 0)
 		return NULL;
-	while (read(f->fd, &c, 1) == 1) {
+	while ((n = read(f->fd, &c, 1)) == 1) {
 		if (used < sizeof(f->heard) - 1)
 			f->heard[used++] = c;
 		if (c != '\n')
@@ -56,6 +57,7 @@ again:
 		if (!*answer && f->hang_up)
 			break;
 	}
+	f->was_reset = n < 0;
 	shutdown(f->fd, SHUT_RDWR); /* closed once nobody else can use it */
 	return NULL;
 }

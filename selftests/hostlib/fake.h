@@ -17,6 +17,7 @@ struct fake {
 	unsigned short port;
 	const char *const *answers;
 	bool hang_up;
+	bool was_reset; /* the connection has not ended in order; once it is stopped */
 	pthread_t thread;
 	char heard[4096];
 };

@@ -460,6 +460,46 @@ static void words(void **state)
 	assert_string_equal(inccl_version(), "0.1.0");
 }
 
+/* What the controller says meanwhile is not read any more, and must not cost the member its last
+ * word: closed with that unread, the connection would be reset, and the member be taken for dead.
+ */
+static void last_word(void **state)
+{
+	static const char *const answers[] = {JOINED, NULL};
+	static const char ping[] = "{\"type\":\"ping\"}\n";
+	static char pings[1000 * (sizeof(ping) - 1) + 1];
+	struct inccl_group *group;
+	char error[256];
+	struct fake f;
+	int i;
+
+	for (i = 0; i < 1000; i++)
+		memcpy(pings + i * (sizeof(ping) - 1), ping, sizeof(ping));
+	for (i = 0; i < 20; i++) {
+		assert_int_equal(create(&f, answers, false, &group, error), 0);
+		fake_say(&f, pings);
+		assert_int_equal(inccl_group_destroy(group), 0);
+		fake_stop(&f);
+		assert_false(f.was_reset);
+	}
+}
+
+/* One that hangs does not keep the member from going. */
+static void last_word_unheard(void **state)
+{
+	struct inccl_group *group;
+	struct fake f;
+	char error[256];
+	double begin;
+
+	assert_int_equal(create(&f, (const char *const[]){JOINED, NULL}, false, &group, error), 0);
+	assert_int_equal(pthread_cancel(f.thread), 0); /* it neither reads nor hangs up */
+	begin = now_s();
+	assert_int_equal(inccl_group_destroy(group), 0);
+	assert_true(now_s() - begin < PATIENT_MS / 1000.0);
+	fake_stop(&f);
+}
+
 int main(void)
 {
 	static const char *const unset[] = {"INCCL_CONTROLLER", "INCCL_JOB",
@@ -480,6 +520,8 @@ int main(void)
 		cmocka_unit_test(rank_lost),
 		cmocka_unit_test(cannot_begin),
 		cmocka_unit_test(controller_back),
+		cmocka_unit_test(last_word),
+		cmocka_unit_test(last_word_unheard),
 		cmocka_unit_test(words),
 	};
 	size_t i;

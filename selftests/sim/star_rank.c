@@ -195,6 +195,10 @@ void inccl_control_stop(struct inccl_group *group)
 {
 }
 
+void inccl_control_bye(struct inccl_group *group)
+{
+}
+
 void inccl_control_report(struct inccl_group *group, struct inccl_communicator *comm)
 {
 }
