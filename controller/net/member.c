@@ -289,7 +289,7 @@ static void on_closed(struct inc_ndjson *conn, int code, const char *reason, voi
 
 	if (code)
 		inc_info("%s: %s", inc_ndjson_peer(conn), reason);
-	client_close(client, client->bye && !code, reason);
+	client_close(client, client->bye, reason);
 }
 
 /* Full: the longest silent client without a group makes room. False: all have one. */
