@@ -1,0 +1,87 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""What README promises under faults, with hosts on verbs: deaths of ranks and of the switch's daemon."""
+import glob
+import os
+import re
+import signal
+
+from vmlab import BUILD, Background, case, counters, expect, guest_lab, lab, libtest, perf, wait_for
+
+RANKS = 3
+PERF = os.path.join(BUILD, "inccl-perf")
+
+
+def started(count, *args):
+    return Background(PERF, "--sizes", "64K", "-n", count, "-w", "0", "--check", "--json", *args, ranks=RANKS)
+
+
+def member(rank):
+    """The process of a rank."""
+    for path in glob.glob("/proc/[0-9]*/environ"):
+        directory = os.path.dirname(path)
+        try:
+            with open(path, "rb") as f:
+                ours = f"INCCL_RANK={rank}".encode() in f.read().split(b"\0")
+            if ours and os.readlink(directory + "/exe") == PERF:
+                return int(os.path.basename(directory))
+        except OSError:
+            continue
+    raise libtest.Failure(f"rank {rank} does not run")
+
+
+def nothing_left():
+    wait_for("no connection to be left", lambda: not libtest.ask_switch("s0", "connections"), 20)
+
+
+def killed():
+    with case("killed_rank_is_named"):
+        job = started("100000")
+        since = libtest.stopwatch()
+        os.kill(member(1), signal.SIGKILL)
+        result = job.end(60)
+        print(f"# all have ended after {since():.1f} s", flush=True)
+        expect(result.code != 0, result.story())
+        for rank in (0, 2):
+            expect(re.search(rf"^\[{rank}\].*rank 1 \(h1?.*left the group", result.err, re.M),
+                   f"rank {rank} was not told: " + result.story())
+        nothing_left()
+    with case("the_next_job_works"):
+        perf("--sizes", "4,64K", "-n", "2", ranks=RANKS)
+
+
+def stopped():
+    with case("rank_that_stands_still_is_waited_for"):
+        job = started("60")
+        pid = member(2)
+        os.kill(pid, signal.SIGSTOP)
+        since = libtest.stopwatch()
+        try:
+            wait_for("time", lambda: since() > 2, 10)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        libtest.perf_rows(job.end(120), ["--sizes", "64K"])
+        nothing_left()
+
+
+def switch_killed():
+    with case("killed_daemon_is_followed_by_another"):
+        job = started("2000")
+        before = counters()["multicast_result"]
+        since = libtest.stopwatch()
+        guest_lab("kill-switch", timeout=90)
+        print(f"# there is another one after {since():.1f} s", flush=True)
+        expect(counters()["multicast_result"] > before, "no result has left meanwhile")
+        expect(job.process.poll() is None, "the job was too short: " + str(job.process.communicate()))
+        libtest.perf_rows(job.end(300), ["--sizes", "64K"])
+        nothing_left()
+
+
+def test():
+    with lab(RANKS):
+        killed()
+        stopped()
+        switch_killed()
+
+
+libtest.main(test)
