@@ -2,7 +2,7 @@
 /*
  * The search itself, on programs small enough to know all that they can do: litmus tests of the
  * memory models, and random programs, whose outcomes with the reduction must be those of all
- * orders. TIMEOUT: 60
+ * orders. TIMEOUT: 3600
  */
 #include <stdio.h>
 #include <stdlib.h>
