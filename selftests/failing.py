@@ -15,6 +15,7 @@ from libtest import Failure, expect, wait_for
 CALLS = ("openat,socket,bind,listen,connect,setsockopt,getsockopt,getsockname,epoll_create1,epoll_ctl,eventfd2,timerfd_create,"
          "pipe2,mmap,mremap,ioctl,fcntl,clone3,mkdir,mkdirat,fsync,fdatasync,ftruncate,pread64,pwrite64,getrandom,newfstatat,"
          "rename,flock,bpf,perf_event_open,sendto,sendmsg,sendmmsg,recvfrom,recvmsg,recvmmsg,read,prctl,capset,prlimit64,signalfd4,getdents64")
+LOOPS = "epoll_wait,epoll_pwait"
 LIMIT_S = 30
 ALL = os.environ.get("FULL") == "1"
 SEED = int(os.environ.get("SEED") or random.SystemRandom().randrange(1 << 32))
@@ -28,7 +29,7 @@ class Attempt:
         trace = os.path.join(directory, "trace")
         inject = ["-e", f"inject={fail[0]}:error={error}:when={fail[1]}"] if fail else []
         process = subprocess.Popen(
-            [*prefix, "strace", "-f", "-qq", "-o", trace, "-e", f"trace={CALLS}", "-e", "signal=none", *inject, *map(str, words)],
+            [*prefix, "strace", "-f", "-qq", "-o", trace, "-e", f"trace={CALLS},{LOOPS}", "-e", "signal=none", *inject, *map(str, words)],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         try:
             self.ready = self._wait_ready(process, ready)
@@ -49,7 +50,7 @@ class Attempt:
     def _calls(lines):
         """[(name, which of its kind)] of the main thread (strace counts for each by itself), those of the
         dynamic linker apart: where it fails is its own affair."""
-        found, counts, linked, main = [], {}, False, None
+        found, counts, linked, loops, main = [], {}, False, False, None
         for line in lines:
             match = re.match(r"(\d+) +(\w+)\(", line)
             main = main or (match and match[1])
@@ -57,7 +58,9 @@ class Attempt:
                 continue
             name = match[2]
             counts[name] = counts.get(name, 0) + 1
-            if linked:
+            loops = loops or name in LOOPS.split(",")
+            # libevent ends a process that cannot read what it has written to itself, as it does with each signal
+            if linked and name in CALLS.split(",") and not (loops and name == "read"):
                 found.append((name, counts[name]))
             linked = linked or "RLIMIT_STACK" in line
         return found
