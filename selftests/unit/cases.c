@@ -40,3 +40,39 @@ int case_expect(struct unit *u, enum inc_counter_id counter)
 		 inc_counter_info[counter].name);
 	return -1;
 }
+
+static void run_cases(struct unit *u, const struct unit_case *c, const char *how)
+{
+	char name[64];
+	uint32_t i;
+
+	for (; c->name; c++) {
+		uint64_t before = u->packets;
+		int ret = c->run(u);
+
+		if (!ret)
+			ret = unit_compare_all(u);
+		for (i = 0; i < REF_MAX_COMMS; i++)
+			if (u->ref.comm[i] && unit_remove_comm(u, u->ref.comm[i]))
+				ret = -1;
+		if (ret) {
+			snprintf(name, sizeof(name), "%s%s", c->name, how);
+			report_fail(name, "%s", u->why);
+			unit_forgive(u);
+			continue;
+		}
+		report_ok("%s%s (%llu packets)", c->name, how,
+			  (unsigned long long)(u->packets - before));
+	}
+}
+
+void cases_run_all(struct unit *u, const char *how)
+{
+	const struct unit_case *const all[] = {cases_header, cases_protocol, cases_link,
+					       cases_reduce, cases_types,    cases_tree,
+					       cases_edges};
+	uint32_t i;
+
+	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		run_cases(u, all[i], how);
+}

@@ -26,6 +26,9 @@ extern const struct unit_case cases_types[];    /* operators, types, byte orders
 extern const struct unit_case cases_tree[];     /* below the root */
 extern const struct unit_case cases_edges[];    /* bounds, carries, entries that do not fit */
 
+/* All of them, each reported; how: what their names end in. */
+void cases_run_all(struct unit *u, const char *how);
+
 /* Runs a data packet of the child; NULL-safe shorthand of the cases. */
 int case_data(struct unit *u, struct ref_comm *cm, uint32_t child, uint64_t r, uint8_t opcode,
 	      uint32_t len, uint32_t desc, bool ackreq);

@@ -312,21 +312,19 @@ static int failed_row(struct unit *u)
 /* A frame that must be dropped for what stands in the maps, which the reference does not know. */
 static int bad_config(struct unit *u, const struct frame *f, uint32_t ifindex, const char *what)
 {
-	struct xdp_md md = {.data_end = f->len, .ingress_ifindex = ifindex};
-	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = f->data, .data_size_in = f->len,
-		    .ctx_in = &md, .ctx_size_in = sizeof(md), .repeat = 1);
+	const struct xdp_md md = {.data_end = f->len, .ingress_ifindex = ifindex};
+	uint32_t verdict;
 
-	u->packets++;
 	u->ref.counter[INC_CTR_RX]++;
 	u->ref.counter[INC_CTR_DROP_CONFIG]++;
 	u->want.verdict = XDP_DROP;
 	u->want.counter = INC_CTR_DROP_CONFIG;
-	if (bpf_prog_test_run_opts(u->prog_fd, &opts))
-		return why(u, strerror(errno));
-	if (opts.retval == XDP_DROP && !compare_counters(u))
+	if (unit_run_program(u, f, &md, &verdict))
+		return -1;
+	if (verdict == XDP_DROP && !compare_counters(u))
 		return 0;
 	snprintf(u->why, sizeof(u->why), "%s: %s, not dropped for it", what,
-		 unit_verdict_name(opts.retval));
+		 unit_verdict_name(verdict));
 	return -1;
 }
 
@@ -404,20 +402,19 @@ static int socket_of_port(struct unit *u)
 	unit_ack(cm, 1, INC_AETH_NAK_SEQ, cm->conn[1].cfg.tx_start_psn, &f);
 	for (queue = 0; queue < 2 && !ret; queue++) {
 		for (at = 0; at < 4 && !ret; at++) {
-			struct xdp_md md = {.data_end = f.len,
-					    .ingress_ifindex = u->port[1],
-					    .rx_queue_index = queue};
-			LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = f.data,
-				    .data_size_in = f.len, .ctx_in = &md, .ctx_size_in = sizeof(md),
-				    .repeat = 1);
-			bool right = at == queue;
+			const struct xdp_md md = {.data_end = f.len,
+						  .ingress_ifindex = u->port[1],
+						  .rx_queue_index = queue};
+			const bool right = at == queue;
+			uint32_t verdict;
 
 			/* of this port's two queues; of another port's */
 			key = at < 2 ? own + at : at - 2;
-			if (bpf_map_update_elem(map, &key, &fd, BPF_ANY) ||
-			    bpf_prog_test_run_opts(u->prog_fd, &opts))
+			if (bpf_map_update_elem(map, &key, &fd, BPF_ANY))
 				ret = why(u, strerror(errno));
-			else if (opts.retval != (right ? XDP_REDIRECT : XDP_DROP))
+			else if (unit_run_program(u, &f, &md, &verdict))
+				ret = -1;
+			else if (verdict != (right ? XDP_REDIRECT : XDP_DROP))
 				ret = why(u, right ? "the socket of port and queue did not get it"
 						   : "another queue's or port's socket got it");
 			bpf_map_delete_elem(map, &key);

@@ -48,18 +48,23 @@ void egress_close(struct unit *u)
 	u->egress = NULL;
 }
 
-int egress_run(const struct unit *u, uint32_t ifindex, struct frame *copy, uint32_t *verdict)
+int egress_run(struct unit *u, uint32_t ifindex, struct frame *copy, uint32_t *verdict)
 {
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = u->out_frame.data,
 		    .data_size_in = u->out_frame.len, .data_out = copy->data,
 		    .data_size_out = sizeof(copy->data), .repeat = 1);
 
+	if (u->watch && u->watch->before(u->watch->arg))
+		return -EIO;
 	u->egress->bss->inc_test_egress_ifindex = ifindex;
 	if (bpf_prog_test_run_opts(bpf_program__fd(u->egress->progs.inc_egress_test), &opts))
 		return -errno;
 	copy->len = opts.data_size_out;
 	*verdict = opts.retval;
-	return 0;
+	return u->watch && u->watch->after(u->watch->arg, &u->out_frame, NULL, ifindex, *verdict,
+					   copy)
+		       ? -EIO
+		       : 0;
 }
 
 /* Nobody is there for it. It is expected where the frame had no room for the sum. */

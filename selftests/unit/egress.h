@@ -11,7 +11,7 @@
 int egress_open(struct unit *u); /* 0, or -errno with the story in why */
 void egress_close(struct unit *u);
 /* One copy of u->out_frame for a port. 0 or -errno. */
-int egress_run(const struct unit *u, uint32_t ifindex, struct frame *copy, uint32_t *verdict);
+int egress_run(struct unit *u, uint32_t ifindex, struct frame *copy, uint32_t *verdict);
 /* Makes the copies of u->out_frame, port by port as the devmap does, and compares each with the
  * reference. 0, or -1 with the difference in why. */
 int egress_copies(struct unit *u);

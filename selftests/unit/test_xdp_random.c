@@ -6,182 +6,28 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include "stream.h"
+#include "misuse.h"
 
-#define COMMS   4
 #define ROUNDS  8    /* sets of communicators per seed */
 #define PACKETS 1200 /* per round, at least */
 
 static const uint64_t seeds[] = {1,     2,     3,        20240,    4711,
 				 65537, 99991, 0xabcdef, 31415926, 0x5eed5eed};
 
-/* A child that has something to send within its window, from a random one on, or the parent with a
- * result to send; or any. */
-static uint32_t some_child(struct rng *rng, const struct ref_comm *cm)
+static int run(void *arg, const struct frame *f, uint32_t ifindex, struct ref_comm *cm)
 {
-	uint32_t n = cm->cfg.children + cm->up, first = rng_below(rng, n), i;
-
-	if (rng_chance(rng, 50) && (first < cm->cfg.children || rng_chance(rng, 300)))
-		return first;
-	for (i = 0; i < n; i++) {
-		uint32_t c = (first + i) % n;
-
-		if (cm->conn[c].state.rx_next <
-		    (c == cm->cfg.children ? cm->state.up_next : cm->state.tx_next + cm->slots))
-			return c;
-	}
-	return first < cm->cfg.children ? first : 0;
+	return unit_run(arg, f, ifindex);
 }
 
-/* Damages a good frame: mostly so that the ICRC shows it, seldom behind its back. */
-static uint32_t damage(struct unit *u, struct rng *rng, struct frame *f, uint32_t ifindex)
+static int compare(void *arg)
 {
-	uint32_t i, n;
-
-	switch (rng_below(rng, 9)) {
-	case 0: /* bits on the way */
-		for (n = 1 + rng_below(rng, 4), i = 0; i < n; i++)
-			f->data[rng_below(rng, f->len)] ^= 1u << rng_below(rng, 8);
-		break;
-	case 1: /* a burst */
-		i = rng_below(rng, f->len - 8);
-		for (n = 0; n < 8; n++)
-			f->data[i + n] ^= rng_next(rng);
-		break;
-	case 2:
-		f->len = FRAME_MIN_RUN + rng_below(rng, f->len - FRAME_MIN_RUN);
-		break;
-	case 3:
-		n = rng_below(rng, 60);
-		memset(f->data + f->len, 0, n);
-		f->len += n;
-		break;
-	case 4: /* another port */
-		return u->port[rng_below(rng, UNIT_PORTS)];
-	case 5: /* noise behind an Ethernet header */
-		f->len = FRAME_MIN_RUN + rng_below(rng, 200);
-		for (i = rng_chance(rng, 500) ? FRAME_BTH : 12; i < f->len; i++)
-			f->data[i] = rng_next(rng);
-		break;
-	case 6: /* a field of the BTH, sealed */
-		i = FRAME_BTH + rng_below(rng, INC_BTH_LEN);
-		if (i != FRAME_BTH && (i != FRAME_BTH + 1 || rng_chance(rng, 100)))
-			f->data[i] ^= 1u << rng_below(rng, 8);
-		frame_seal(f);
-		break;
-	case 7: /* any header bit, sealed */
-		f->data[12 + rng_below(rng, FRAME_BTH - 12)] ^= 1u << rng_below(rng, 8);
-		frame_seal(f);
-		break;
-	default: /* a stranger's, who may give himself out for the switch */
-		if (rng_chance(rng, 300))
-			memcpy(f->data + FRAME_IP + 12, f->data + FRAME_IP + 16, 4);
-		put24(f->data + FRAME_BTH + 5, rng_next(rng));
-		frame_seal(f);
-	}
-	return ifindex;
-}
-
-/* ACKs, NAKs and RNRs, in and out of range. */
-static void response(struct rng *rng, const struct ref_comm *cm, uint32_t child, struct frame *f)
-{
-	const struct ref_conn *c = &cm->conn[child];
-	uint64_t sent = (child == cm->cfg.children ? cm->state.up_next : cm->state.tx_next) -
-			c->state.tx_acked;
-	uint32_t base = c->cfg.tx_start_psn + c->state.tx_acked;
-	uint8_t syndrome = INC_AETH_ACK;
-	uint32_t psn;
-
-	psn = base + (sent ? rng_below(rng, sent) : 0);
-	if (rng_chance(rng, 100))
-		psn = base + rng_below(rng, 64) - 32;
-	if (rng_chance(rng, 20))
-		psn = rng_next(rng);
-	if (rng_chance(rng, 150))
-		syndrome = INC_AETH_NAK_SEQ;
-	else if (rng_chance(rng, 100))
-		syndrome = INC_AETH_RNR | rng_below(rng, 32);
-	else if (rng_chance(rng, 30))
-		syndrome = rng_next(rng);
-	unit_ack(cm, child, syndrome, psn, f);
-}
-
-static int one_packet(struct unit *u, struct stream *s, struct rng *rng)
-{
-	struct ref_comm *cm = s->cm;
-	uint32_t child = some_child(rng, cm);
-	uint32_t ifindex = cm->conn[child].cfg.ifindex;
-	uint64_t next = cm->conn[child].state.rx_next;
-	uint32_t what = rng_below(rng, 1000), bytes;
-	struct unit_packet p;
-	struct frame f;
-
-	if (what < 60 && next > 0) /* again */
-		next -= 1 + rng_below(rng, next < 40 ? next : 40);
-	else if (what < 110) /* one or more are missing */
-		next += 1 + rng_below(rng, 5);
-	if (what >= 110 && what < 300) {
-		response(rng, cm, child, &f);
-	} else {
-		if (stream_packet(s, child, next, &p))
-			return -1;
-		bytes = ref_element_bytes(p.desc);
-		if (what == 999 && rng_chance(rng, 500)) /* another collective than the others */
-			p.desc++;
-		else if (what == 998 && rng_chance(rng, 300))
-			p.len = p.len ? p.len - bytes : bytes;
-		else if (what == 996 && rng_chance(rng, 300)) /* no whole element at its end */
-			p.len -= p.len != 0;
-		else if (what == 997 && rng_chance(rng, 300))
-			p.opcode = rng_below(rng, 12);
-		unit_data(cm, child, &p, &f);
-	}
-	if (what >= 900 && what < 960)
-		ifindex = damage(u, rng, &f, ifindex);
-	return unit_run(u, &f, ifindex);
-}
-
-static bool failed(const struct ref_comm *cm)
-{
-	bool any = cm->state.error;
-	uint32_t c;
-
-	for (c = 0; c < cm->cfg.children + cm->up; c++)
-		any |= cm->conn[c].state.error != 0;
-	return any;
-}
-
-static int one_round(struct unit *u, struct rng *rng)
-{
-	struct stream s[COMMS] = {0};
-	uint32_t n = 1 + rng_below(rng, COMMS), i, k, after[COMMS] = {0};
-	int ret = 0;
-
-	for (i = 0; i < n && !ret; i++)
-		ret = stream_open(u, &s[i], 10 + i, rng_next(rng));
-	for (k = 0; k < PACKETS && !ret; k++) {
-		i = rng_below(rng, n);
-		ret = one_packet(u, &s[i], rng);
-		/* a communicator that has failed lives on for a while, then makes room for another
-		 */
-		if (!ret && failed(s[i].cm) && ++after[i] > 30) {
-			after[i] = 0;
-			ret = unit_compare_all(u) || stream_close(u, &s[i]) ||
-			      stream_open(u, &s[i], 10 + i, rng_next(rng));
-		}
-	}
-	if (!ret)
-		ret = unit_compare_all(u);
-	for (i = 0; i < n; i++)
-		if (stream_close(u, &s[i]))
-			ret = -1;
-	return ret;
+	return unit_compare_all(arg);
 }
 
 static int one_seed(struct unit *u, uint64_t seed)
 {
 	struct rng rng = {seed};
+	const struct misuse misuse = {.packets = PACKETS, .run = run, .compare = compare, .arg = u};
 	uint64_t packets = u->packets, copies = u->copies;
 	uint32_t i;
 
@@ -189,7 +35,7 @@ static int one_seed(struct unit *u, uint64_t seed)
 		/* now and then the kernel is one whose copies share their bytes */
 		u->ref.copies_shared = i % 8 == 7;
 		*inc_switch_copies_shared(u->sw) = u->ref.copies_shared;
-		if (one_round(u, &rng)) {
+		if (misuse_round(u, &rng, &misuse)) {
 			report_fail("xdp_random", "seed %llu round %u: %s",
 				    (unsigned long long)seed, i, u->why);
 			return -1;

@@ -123,10 +123,9 @@ static int load(struct unit *u, uint32_t rows, bool generic)
 
 int unit_start(struct unit *u, const char *name, uint32_t rows, bool generic)
 {
-	bool order_stores = u->order_stores;
+	const struct unit asked = {.order_stores = u->order_stores};
 
-	memset(u, 0, sizeof(*u));
-	u->order_stores = order_stores;
+	*u = asked;
 	if (geteuid() != 0) {
 		report_skip(name, "needs root");
 		return -1;
@@ -312,27 +311,40 @@ int unit_take_events(struct unit *u)
 	return -1;
 }
 
-int unit_run(struct unit *u, const struct frame *f, uint32_t ifindex)
+int unit_run_program(struct unit *u, const struct frame *f, const struct xdp_md *md,
+		     uint32_t *verdict)
 {
-	struct xdp_md md = {.data_end = f->len, .ingress_ifindex = ifindex};
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = f->data, .data_size_in = f->len,
 		    .data_out = u->out_frame.data, .data_size_out = sizeof(u->out_frame.data),
-		    .ctx_in = &md, .ctx_size_in = sizeof(md), .repeat = 1);
-	int ret;
+		    .ctx_in = md, .ctx_size_in = sizeof(*md), .repeat = 1);
 
 	u->why[0] = 0;
 	u->packets++;
-	ret = bpf_prog_test_run_opts(u->prog_fd, &opts);
-	if (ret) {
+	if (u->watch && u->watch->before(u->watch->arg))
+		return -1;
+	if (bpf_prog_test_run_opts(u->prog_fd, &opts)) {
 		snprintf(u->why, sizeof(u->why), "BPF_PROG_TEST_RUN of %u bytes: %s", f->len,
 			 strerror(errno));
 		return -1;
 	}
 	u->out_frame.len = opts.data_size_out;
+	*verdict = opts.retval;
 	if (!u->hold_events && unit_take_events(u))
 		return -1;
+	return u->watch ? u->watch->after(u->watch->arg, f, md, md->ingress_ifindex, *verdict,
+					  &u->out_frame)
+			: 0;
+}
+
+int unit_run(struct unit *u, const struct frame *f, uint32_t ifindex)
+{
+	const struct xdp_md md = {.data_end = f->len, .ingress_ifindex = ifindex};
+	uint32_t verdict;
+
+	if (unit_run_program(u, f, &md, &verdict))
+		return -1;
 	ref_input(&u->ref, f, ifindex, &u->want);
-	if (compare_verdict(u, f, opts.retval) || check(u)) {
+	if (compare_verdict(u, f, verdict) || check(u)) {
 		frame_dump("in", f);
 		return -1;
 	}

@@ -19,6 +19,16 @@
 struct ring_buffer;
 struct inc_xdp_test;
 
+/* Somebody who looks on at each program's run: before it, when maps are what it will find, and
+ * after it. 0, or -1 with u->why. */
+struct unit_watch {
+	int (*before)(void *arg);
+	/* out: what was left of the frame in; md: as it was given, NULL for the egress leaf */
+	int (*after)(void *arg, const struct frame *in, const struct xdp_md *md, uint32_t ifindex,
+		     uint32_t verdict, const struct frame *out);
+	void *arg;
+};
+
 struct unit {
 	struct inc_switch *sw;
 	struct ref_switch ref;
@@ -31,7 +41,8 @@ struct unit {
 	struct inc_xdp_test *egress; /* the egress leaf as a plain XDP program */
 	uint64_t copies;             /* compared */
 	bool order_stores;           /* as on a CPU that reorders stores; set before unit_start() */
-	bool hold_events;            /* leave them in the ring, where they get lost */
+	const struct unit_watch *watch; /* NULL: nobody */
+	bool hold_events;               /* leave them in the ring, where they get lost */
 	int events;
 	struct inc_event event[8]; /* of the last packet */
 	struct frame out_frame;    /* what the program left of the last packet */
@@ -59,6 +70,9 @@ void unit_prime(struct unit *u, struct ref_comm *cm, uint32_t child, uint8_t ope
 /* Runs the frame through both and compares, copies of a result included. 0, or -1 with the
  * difference in why. */
 int unit_run(struct unit *u, const struct frame *f, uint32_t ifindex);
+/* Runs it through the program alone: its verdict, and u->out_frame. */
+int unit_run_program(struct unit *u, const struct frame *f, const struct xdp_md *md,
+		     uint32_t *verdict);
 /* Entries of inc_conn_place. */
 uint32_t unit_conn_places(const struct unit *u);
 /* What stands in the event ring, into event and events. */

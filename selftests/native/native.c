@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The programs, and the kernel's helpers as they see them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+/* it brings <netinet/in.h>, which must come before <linux/in.h> */
+#include "native.h"
+
+/* libbpf has a function of this name, with other arguments */
+#define bpf_map_lookup_elem native_lookup
+#include "bpf/inc_xdp.bpf.c"
+#include "loader/inc_crc_tables.h"
+
+#define FRAME_AT   ((void *)0x20000000) /* struct xdp_md has 32 bits for an address */
+#define FRAME_ROOM 4096                 /* as BPF_PROG_TEST_RUN has it: */
+#define HEADROOM   256
+#define TAILROOM   320 /* that no frame grows into */
+
+static uint8_t *room;
+static struct native_maps *maps;
+static struct native_out *redirected;
+/* What a CPU has for itself, and no packet finds again. */
+static struct inc_buf scratch;
+static struct inc_fold fold;
+
+static void *element(void *base, size_t size, uint32_t n, uint32_t i)
+{
+	return i < n ? (uint8_t *)base + i * size : NULL;
+}
+
+static void *lookup_conn(const struct inc_conn_key *key)
+{
+	uint32_t i;
+
+	for (i = 0; i < maps->lookups; i++)
+		if (!memcmp(&maps->lookup[i].key, key, sizeof(*key)))
+			return &maps->lookup[i].conn;
+	return NULL;
+}
+
+static void *lookup_addr(uint32_t addr)
+{
+	uint32_t i;
+
+	for (i = 0; i < maps->own_addrs; i++)
+		if (maps->own_addr[i].addr == addr)
+			return &maps->own_addr[i].count;
+	return NULL;
+}
+
+static void *lookup_port(uint32_t ifindex)
+{
+	uint32_t i;
+
+	for (i = 0; i < NATIVE_PORTS; i++)
+		if (ifindex && maps->port[i].ifindex == ifindex)
+			return &maps->port[i].value;
+	return NULL;
+}
+
+static void *lookup_ports(uint32_t i)
+{
+	struct native_ports *p =
+		element(maps->ports, sizeof(*p), maps->max_comms * INC_PORTS_ROWS, i);
+
+	return p && p->n ? p : NULL;
+}
+
+void *bpf_map_lookup_elem(void *map, const void *key)
+{
+	const uint32_t i = *(const uint32_t *)key;
+
+#define ARRAY(name, base, n)        \
+	if (map == (void *)&(name)) \
+	return element(base, sizeof(*(base)), n, i)
+	ARRAY(inc_counter, maps->counter, INC_CTR_MAX);
+	ARRAY(inc_conn_place, maps->place, maps->places);
+	ARRAY(inc_conn_cfg, maps->conn_cfg, maps->max_connections);
+	ARRAY(inc_conn_state, maps->conn_state, maps->max_connections);
+	ARRAY(inc_comm_cfg, maps->comm_cfg, maps->max_comms);
+	ARRAY(inc_comm_state, maps->comm_state, maps->max_comms);
+	ARRAY(inc_slot, maps->slots, maps->sum_rows);
+	ARRAY(inc_kept, maps->kept, maps->max_rows);
+	ARRAY(inc_sum, maps->sums, maps->sum_rows);
+	ARRAY(inc_root_child, maps->root, maps->root_rows);
+	ARRAY(inc_copy, maps->copy, maps->max_connections);
+	ARRAY(inc_scratch, &scratch, 1);
+	ARRAY(inc_fold, &fold, 1);
+#undef ARRAY
+	if (map == (void *)&inc_comm_ports)
+		return lookup_ports(i);
+	if (map == (void *)&inc_port)
+		return lookup_port(i);
+	if (map == (void *)&inc_conn_lookup)
+		return lookup_conn(key);
+	if (map == (void *)&inc_own_addr)
+		return lookup_addr(i);
+	abort(); /* a map that has been added to bpf/, and not here */
+}
+
+long bpf_redirect_map(void *map, __u64 key, __u64 flags)
+{
+	redirected->to = NATIVE_PORTS_OF_COMM;
+	if (map == (void *)&inc_answer_port) {
+		redirected->to = NATIVE_ANSWER;
+		redirected->ifindex = key;
+	} else if (map == (void *)&inc_parent_port) {
+		redirected->to = NATIVE_PARENT;
+		redirected->ifindex = maps->parent[key];
+	} else if (map == (void *)&inc_xsk) {
+		redirected->to = NATIVE_SLOW_PATH;
+	} else {
+		redirected->ports = map;
+	}
+	if ((redirected->to == NATIVE_SLOW_PATH && !maps->xsk) ||
+	    (redirected->to == NATIVE_ANSWER && !maps->answer_ports) ||
+	    (redirected->to == NATIVE_PARENT && !redirected->ifindex)) {
+		redirected->to = NATIVE_NOWHERE;
+		return flags & 3;
+	}
+	return XDP_REDIRECT;
+}
+
+long bpf_xdp_load_bytes(struct xdp_md *ctx, __u32 offset, void *buf, __u32 len)
+{
+	if (ctx->data + offset + len > ctx->data_end)
+		return -EINVAL;
+	memcpy(buf, (void *)(long)(ctx->data + offset), len);
+	return 0;
+}
+
+long bpf_xdp_store_bytes(struct xdp_md *ctx, __u32 offset, void *buf, __u32 len)
+{
+	if (ctx->data + offset + len > ctx->data_end)
+		return -EINVAL;
+	memcpy((void *)(long)(ctx->data + offset), buf, len);
+	return 0;
+}
+
+long bpf_xdp_adjust_head(struct xdp_md *ctx, int delta)
+{
+	if ((long)ctx->data + delta < (long)(uintptr_t)room ||
+	    ctx->data + delta + INC_ETH_LEN > ctx->data_end)
+		return -EINVAL;
+	ctx->data += delta;
+	return 0;
+}
+
+long bpf_xdp_adjust_tail(struct xdp_md *ctx, int delta)
+{
+	const uint32_t had = ctx->data_end;
+
+	if (had + delta > (uintptr_t)room + FRAME_ROOM - TAILROOM ||
+	    had + delta < ctx->data + INC_ETH_LEN)
+		return -EINVAL;
+	ctx->data_end += delta;
+	if (delta > 0)
+		memset((void *)(long)had, 0, delta);
+	return 0;
+}
+
+void *bpf_ringbuf_reserve(void *ring, __u64 size, __u64 flags)
+{
+	return maps->events < NATIVE_EVENTS ? &maps->event[maps->events] : NULL;
+}
+
+void bpf_ringbuf_submit(void *data, __u64 flags)
+{
+	maps->events++;
+}
+
+/* Only events bear a time. */
+__u64 bpf_ktime_get_ns(void)
+{
+	return 1;
+}
+
+/* What is a constant to the programs; a page that cannot be written to stays what it is. */
+static int writable(const volatile void *at, size_t size)
+{
+	const size_t page = sysconf(_SC_PAGESIZE);
+	const uintptr_t from = (uintptr_t)at & ~(page - 1);
+
+	return mprotect((void *)from, (uintptr_t)at + size - from, PROT_READ | PROT_WRITE) ? -errno
+											   : 0;
+}
+
+/* The compiler may take it for granted that nobody writes there. */
+#define SET(name, value)                                \
+	do {                                            \
+		void *set_at = (void *)&(name);         \
+		inc_opaque(set_at);                     \
+		memcpy(set_at, &(value), sizeof(name)); \
+	} while (0)
+
+int native_open(void)
+{
+	void *tables[] = {(void *)inc_crc_table, (void *)inc_shift_table};
+	int ret = writable(inc_crc_table, sizeof(inc_crc_table));
+
+	ret = ret ?: writable(inc_shift_table, sizeof(inc_shift_table));
+	ret = ret ?: writable(&inc_check_icrc, sizeof(inc_check_icrc));
+	ret = ret ?: writable(&inc_places, sizeof(inc_places));
+	ret = ret ?: writable(&inc_generic, sizeof(inc_generic));
+	ret = ret ?: writable(&inc_order_stores, sizeof(inc_order_stores));
+	if (ret)
+		return ret;
+	inc_opaque(tables[0]);
+	inc_opaque(tables[1]);
+	inc_crc_fill_tables(tables[0], tables[1]);
+	room = mmap(FRAME_AT, FRAME_ROOM, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	return room == MAP_FAILED ? -errno : 0;
+}
+
+void native_set(const struct native_constants *c)
+{
+	SET(inc_places, c->places);
+	SET(inc_check_icrc, c->check_icrc);
+	SET(inc_generic, c->generic);
+	SET(inc_order_stores, c->order_stores);
+}
+
+static void run(int (*program)(struct xdp_md *ctx), struct native_maps *m, struct xdp_md *ctx,
+		const uint8_t *frame, uint32_t len, struct native_out *out)
+{
+	*out = (struct native_out){};
+	maps = m;
+	redirected = out;
+	m->events = 0;
+	memcpy(room + HEADROOM, frame, len);
+	ctx->data = (uintptr_t)room + HEADROOM;
+	ctx->data_end = ctx->data + len;
+	out->verdict = program(ctx);
+	out->frame = (void *)(long)ctx->data;
+	out->len = ctx->data_end - ctx->data;
+}
+
+void native_switch(struct native_maps *m, uint32_t ifindex, const uint8_t *frame, uint32_t len,
+		   struct native_out *out)
+{
+	struct xdp_md ctx = {.ingress_ifindex = ifindex};
+
+	run(inc_switch, m, &ctx, frame, len, out);
+}
+
+void native_egress(struct native_maps *m, uint32_t ifindex, const uint8_t *frame, uint32_t len,
+		   struct native_out *out)
+{
+	struct xdp_md ctx = {.egress_ifindex = ifindex};
+
+	run(inc_egress, m, &ctx, frame, len, out);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The XDP programs of bpf/, compiled natively, on maps that stand in this process' memory: for
+ * sanitizers, coverage, and comparison with what the kernel runs. One CPU; one program runs at a
+ * time.
+ */
+#ifndef NATIVE_H
+#define NATIVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "lib/proto/maps.h"
+
+#define NATIVE_EVENTS 16 /* that one packet can leave, and more */
+#define NATIVE_PORTS  8
+
+/* A device map of a communicator's; n 0: there is none. */
+struct native_ports {
+	uint32_t n, ifindex[INC_MAX_CHILDREN + 1];
+};
+
+struct native_lookup {
+	struct inc_conn_key key;
+	uint32_t conn;
+};
+
+struct native_addr {
+	uint32_t addr, count;
+};
+
+struct native_port {
+	uint32_t ifindex;
+	struct inc_port value;
+};
+
+/* The maps, each an array of as many as stands beside it; the owner is who calls. */
+struct native_maps {
+	uint32_t max_comms, max_connections, max_rows, sum_rows, places, root_rows;
+	uint32_t *place; /* [places] */
+	struct inc_conn_cfg *conn_cfg;
+	struct inc_conn_state *conn_state;
+	struct inc_copy *copy; /* all three [max_connections] */
+	struct inc_comm_cfg *comm_cfg;
+	struct inc_comm_state *comm_state;
+	uint32_t *parent;           /* ifindex, 0: none; all three [max_comms] */
+	struct native_ports *ports; /* [max_comms * INC_PORTS_ROWS] */
+	struct inc_root_row *root;  /* [root_rows] */
+	struct inc_slot *slots;     /* [sum_rows] */
+	struct inc_buf *sums;       /* [sum_rows] */
+	struct inc_buf *kept;       /* [max_rows] */
+	struct native_lookup *lookup;
+	uint32_t lookups;
+	struct native_addr *own_addr;
+	uint32_t own_addrs;
+	struct native_port port[NATIVE_PORTS];
+	bool xsk;          /* every row of inc_xsk has a socket */
+	bool answer_ports; /* every port is in inc_answer_port */
+	uint64_t counter[INC_CTR_MAX];
+	struct inc_event event[NATIVE_EVENTS]; /* of the last packet */
+	uint32_t events;
+};
+
+enum native_to {
+	NATIVE_NOWHERE,
+	NATIVE_PORTS_OF_COMM,
+	NATIVE_ANSWER,
+	NATIVE_PARENT,
+	NATIVE_SLOW_PATH
+};
+
+struct native_out {
+	int verdict;
+	const uint8_t *frame; /* until the next run */
+	uint32_t len;
+	enum native_to to;                /* of XDP_REDIRECT */
+	const struct native_ports *ports; /* of NATIVE_PORTS_OF_COMM */
+	uint32_t ifindex;                 /* of NATIVE_ANSWER and NATIVE_PARENT */
+};
+
+/* What the loader sets before it loads the programs. */
+struct native_constants {
+	uint32_t places;
+	bool check_icrc, generic, order_stores;
+};
+
+/* 0 or -errno: frames have a place in memory, constants are set. Once in a process; constants
+ * again whenever they change. */
+int native_open(void);
+void native_set(const struct native_constants *c);
+/* The programs' own variable of this name. */
+extern uint32_t inc_copies_shared;
+/* The frame at a port (inc_switch), or on its way out (inc_egress); len up to 3,072. */
+void native_switch(struct native_maps *maps, uint32_t ifindex, const uint8_t *frame, uint32_t len,
+		   struct native_out *out);
+void native_egress(struct native_maps *maps, uint32_t ifindex, const uint8_t *frame, uint32_t len,
+		   struct native_out *out);
+
+#endif
