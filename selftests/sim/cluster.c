@@ -12,10 +12,13 @@
 #define CONVERGE_NS    (400 * INC_NSEC_PER_SEC)
 #define SETTLE_NS      (150 * INC_NSEC_PER_SEC)
 #define INCIDENTS_MOST 3
+/* What is under way when the last rank ends is there after this. */
+#define CALM_NS (3 * INC_NSEC_PER_SEC)
 /* A controller that starts again is there after this, most. */
 #define DOWN_MOST_NS  (2 * INC_NSEC_PER_SEC)
 #define PAUSE_MOST_NS (1500 * INC_NSEC_PER_MSEC)
 
+struct cluster_figures cluster_figures;
 struct cluster cluster;
 
 /* --- what there is --- */
@@ -75,19 +78,79 @@ static void stop_process(void *arg, uint64_t until_ns)
 	sim_note(process->name, "is stopped for us:", (until_ns - sim_now_ns()) / 1000, 0, 0);
 }
 
-static void choose_incidents(void)
+/* SIGKILL, or with the whole machine, of which nobody hears any more. */
+static void kill_rank(void *arg, uint64_t unused)
+{
+	struct cluster_rank *rank = arg;
+
+	if (rank->through || rank->process.dead)
+		return;
+	sim_note(rank->process.name, "is killed", 0, 0, 0);
+	cluster_figures.ranks_killed++;
+	if (!rank->group->died_at_ns || rank->formed)
+		rank->group->died_at_ns = sim_now_ns();
+	task_kill(&rank->process);
+	memory_free(&rank->process);
+}
+
+static void kill_host(void *arg, uint64_t number)
+{
+	unsigned int g;
+
+	sim_note(cluster.host[number].host.process.name, "is off", 0, 0, 0);
+	cluster_figures.hosts_off++;
+	tcp_vanish(cluster.host[number].host.addr);
+	for (g = 0; g < cluster.n_groups; g++)
+		if (number < cluster.group[g].n_ranks)
+			kill_rank(&cluster.group[g].rank[number], 0);
+}
+
+static void cut(void *arg, uint64_t until_ns)
+{
+	const struct process *process = arg;
+
+	sim_note(process->name, "is cut off for us:", (until_ns - sim_now_ns()) / 1000, 0, 0);
+	tcp_cut(process->addr, until_ns);
+}
+
+/* Some time before faults end, as often early as late. */
+static uint64_t some_time(void)
+{
+	uint64_t at_ns = sim_now_ns() + sim_between(0, 1ull << (16 + sim_below(16)));
+
+	return at_ns < cluster.faults_end_at_ns ? at_ns : cluster.faults_end_at_ns;
+}
+
+static void choose_incident(void)
 {
 	struct cluster_group *g = &cluster.group[sim_below(cluster.n_groups)];
-	struct process *const whom[] = {&g->rank[sim_below(g->n_ranks)].process,
-					&controller.process, &cluster.sw.process};
-	uint32_t n = sim_chance(500) ? sim_below(INCIDENTS_MOST + 1) : 0, i;
+	struct cluster_rank *rank = &g->rank[sim_below(g->n_ranks)];
+	struct process *const whom[] = {&rank->process, &controller.process, &cluster.sw.process};
+	struct process *process = whom[sim_below(3)];
+	const uint64_t at_ns = some_time();
 
-	for (i = 0; i < n; i++) {
-		uint64_t from = sim_between(sim_now_ns(), cluster.faults_end_at_ns);
-
-		sim_at(from, stop_process, whom[sim_below(3)],
-		       from + sim_between(0, PAUSE_MOST_NS));
+	switch (sim_below(4)) {
+	case 0:
+		sim_at(at_ns, stop_process, process, at_ns + sim_between(0, PAUSE_MOST_NS));
+		break;
+	case 1:
+		sim_at(at_ns, cut, process, at_ns + sim_between(0, PAUSE_MOST_NS));
+		break;
+	case 2:
+		sim_at(at_ns, kill_rank, rank, 0);
+		break;
+	case 3:
+		sim_at(at_ns, kill_host, NULL, rank->number);
+		break;
 	}
+}
+
+static void choose_incidents(void)
+{
+	uint32_t n = sim_chance(700) ? sim_below(INCIDENTS_MOST + 1) : 0;
+
+	while (n--)
+		choose_incident();
 }
 
 /* --- a run --- */
@@ -111,7 +174,7 @@ static bool nothing_left(void)
 {
 	struct inc_usage u;
 
-	if (!controller.running || !cluster.sw.running)
+	if (!controller.ready || !cluster.sw.ready)
 		return false;
 	inc_switch_usage(xdp_switch(cluster.sw.xdp), &u);
 	return !controller_knows() && !u.communicators.used && !u.connections.used &&
@@ -146,9 +209,15 @@ static void check_process(const struct process *process)
 		    task_fds_of(process));
 }
 
+static bool is_calm(void)
+{
+	return sim_now_ns() >= cluster.calm_at_ns && nothing_left();
+}
+
 static void finish(void)
 {
-	step_until(nothing_left, sim_now_ns() + SETTLE_NS,
+	cluster.calm_at_ns = sim_now_ns() + CALM_NS;
+	step_until(is_calm, sim_now_ns() + SETTLE_NS,
 		   "something is left of what has ended, in the controller or in the switch");
 	controller_stop();
 	cluster_switch_stop(&cluster.sw);

@@ -18,7 +18,7 @@
 #define CLUSTER_GROUPS_MOST 2
 #define CLUSTER_ROUNDS_MOST 3
 #define CLUSTER_CALLS_MOST  4
-#define CLUSTER_TURNS_NS    (10 * INC_NSEC_PER_MSEC) /* messages of one time are there after it */
+#define CLUSTER_MADE_MOST   8
 
 struct cluster_rank {
 	struct process process;
@@ -35,17 +35,23 @@ struct cluster_group {
 	unsigned int n_ranks, rounds, calls;
 	struct inccl_communicator_opts opts;
 	uint64_t died_at_ns; /* its first rank; 0: none has */
-	/* those who have come into a group that was made after a loss, by its number */
-	struct cluster_shrunk {
+	/* the groups there have been, and who has come into each */
+	struct cluster_made {
 		uint32_t number, members;
-	} shrunk[CLUSTER_HOSTS_MOST];
+	} made[CLUSTER_MADE_MOST];
 	struct cluster_rank rank[CLUSTER_HOSTS_MOST];
 };
+
+/* How often what happened, in all runs. */
+struct cluster_figures {
+	uint64_t ranks_killed, hosts_off, shrunk, failed;
+};
+extern struct cluster_figures cluster_figures;
 
 struct cluster {
 	unsigned int hosts, n_groups;
 	bool disturbed; /* the controller or the switch's daemon is killed in this run */
-	uint64_t faults_end_at_ns;
+	uint64_t faults_end_at_ns, calm_at_ns;
 	struct cluster_group group[CLUSTER_GROUPS_MOST];
 	struct {
 		struct host host;

@@ -165,7 +165,7 @@ static void run(void *arg)
 	int ret = inc_controller_main(sizeof(argv) / sizeof(argv[0]) - 1, argv);
 
 	sim_require(!ret || memory_failed(), "the controller ends with %d", ret);
-	controller.running = false;
+	controller.running = controller.ready = false;
 	sim_note(controller.process.name, "has ended", ret, 0, 0);
 }
 
@@ -212,7 +212,7 @@ void controller_kill(void)
 	sim_note(controller.process.name, "is killed", 0, 0, 0);
 	sim_figures.crashes++;
 	controller.killed++;
-	controller.running = false;
+	controller.running = controller.ready = false;
 	drop_database();
 	memory_free(&controller.process);
 	own.ctl = NULL;

@@ -62,6 +62,7 @@ static void no_log(int severity, const char *text)
 
 static void run_seeds(const struct settings *settings)
 {
+	const struct cluster_figures *c = &cluster_figures;
 	const struct sim_figures *f = &sim_figures;
 	const double begin_s = real_s();
 	double took_s;
@@ -83,9 +84,13 @@ static void run_seeds(const struct settings *settings)
 	printf("%llu seeds in %.1f s (%.1f ms each); %llu packets, %llu events\n",
 	       (unsigned long long)settings->seeds, took_s, 1000 * took_s / settings->seeds,
 	       (unsigned long long)f->packets, (unsigned long long)f->events);
-	printf("what happened: processes stopped %llu, cables cut %llu, frames lost %llu\n",
+	printf("what happened: processes stopped %llu, connections cut %llu, frames lost %llu, "
+	       "ranks "
+	       "killed %llu, hosts off %llu, calls failed %llu, groups shrunk %llu\n",
 	       (unsigned long long)f->pauses, (unsigned long long)f->cuts,
-	       (unsigned long long)f->lost);
+	       (unsigned long long)f->lost, (unsigned long long)c->ranks_killed,
+	       (unsigned long long)c->hosts_off, (unsigned long long)c->failed,
+	       (unsigned long long)c->shrunk);
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)

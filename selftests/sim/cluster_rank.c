@@ -23,7 +23,7 @@ const struct inccl_transport *const inccl_transports[] = {&inccl_soft, NULL};
 struct work {
 	struct cluster_rank *rank;
 	struct inccl_group *group;
-	uint32_t members; /* ranks of the job, as bits */
+	const uint32_t *members; /* of the group: ranks of the job, as bits */
 	char error[256];
 	uint8_t send[BYTES_MOST], recv[BYTES_MOST], expected[BYTES_MOST], other[BYTES_MOST];
 };
@@ -69,6 +69,7 @@ static int ended(struct work *w, const char *what, int ret)
 		    "%s: %s has failed long after the death: %s", rank->process.name, what,
 		    strerror(-ret));
 	rank->called_at_ns = 0;
+	cluster_figures.failed += !!ret;
 	return ret;
 }
 
@@ -113,8 +114,11 @@ static int call(struct work *w, struct inccl_communicator *comm, uint32_t number
 		snprintf(w->error, sizeof(w->error), "%s", inccl_communicator_error(comm) ?: "");
 	if (ended(w, "AllReduce", ret))
 		return ret;
+	sim_require(__builtin_popcount(*w->members) == inccl_group_size(w->group),
+		    "%s: a result of %d ranks, and the group has %d", w->rank->process.name,
+		    __builtin_popcount(*w->members), inccl_group_size(w->group));
 	for (r = 0; r < CLUSTER_HOSTS_MOST; r++) {
-		if (!(w->members >> r & 1))
+		if (!(*w->members >> r & 1))
 			continue;
 		fill(w, r, number, first ? w->expected : w->other, size);
 		if (!first)
@@ -186,15 +190,16 @@ static void leave(struct work *w, struct inccl_group *group)
 }
 
 /* All who come into the same group say so: whose sum a result is. */
-static uint32_t *members_of(struct cluster_group *group, uint32_t number)
+static void come_into(struct work *w)
 {
-	struct cluster_shrunk *s = group->shrunk;
+	struct cluster_made *made = w->rank->group->made;
 
-	while (s->members && s->number != number)
-		s++;
-	sim_require(s < group->shrunk + CLUSTER_HOSTS_MOST, "too many groups");
-	s->number = number;
-	return &s->members;
+	while (made->members && made->number != w->group->number)
+		made++;
+	sim_require(made < w->rank->group->made + CLUSTER_MADE_MOST, "too many groups");
+	made->number = w->group->number;
+	made->members |= 1u << w->rank->number;
+	w->members = &made->members;
 }
 
 /* Of those who are left a group, as often as one of them is lost. */
@@ -202,24 +207,16 @@ static int shrink(struct work *w)
 {
 	INCCL_OPTS(inccl_group_opts, opts, .error = w->error, .error_size = sizeof(w->error));
 	struct inccl_group *old = w->group;
-	uint32_t *members;
 	int ret;
 
 	begins(w->rank, "shrinks its group");
 	ret = ended(w, "the shrink", inccl_group_shrink(old, &opts, &w->group));
+	if (!ret) {
+		cluster_figures.shrunk++;
+		come_into(w);
+	}
 	leave(w, old);
-	if (ret)
-		return ret;
-	members = members_of(w->rank->group, w->group->number);
-	*members |= 1u << w->rank->number;
-	/* all have come before any result can */
-	think(CLUSTER_TURNS_NS);
-	w->members = *members;
-	sim_require(__builtin_popcount(w->members) == inccl_group_size(w->group) ||
-			    w->rank->group->died_at_ns > w->rank->called_at_ns,
-		    "%s: %d ranks are in a group of %d", w->rank->process.name,
-		    __builtin_popcount(w->members), inccl_group_size(w->group));
-	return 0;
+	return ret;
 }
 
 void cluster_rank_run(void *arg)
@@ -231,9 +228,9 @@ void cluster_rank_run(void *arg)
 
 	memset(w, 0, sizeof(*w));
 	w->rank = rank;
-	w->members = (1u << rank->group->n_ranks) - 1;
 	if (!join(w)) {
 		rank->formed = true;
+		come_into(w);
 		ret = compute(w);
 		while (ret && rank->group->died_at_ns && !(ret = shrink(w)))
 			ret = compute(w);

@@ -115,6 +115,7 @@ static void run(void *arg)
 		stop = event_new(d.base, stop_fd, EV_READ, on_stop, d.base);
 		ret = stop ? event_add(stop, NULL) : -ENOMEM;
 	}
+	sw->ready = !ret;
 	if (!ret)
 		event_base_dispatch(d.base);
 	sim_require(!ret || memory_failed(), "the daemon cannot start: %s", err.msg);
@@ -122,7 +123,7 @@ static void run(void *arg)
 		event_free(stop);
 	inc_daemon_stop(&d);
 	task_fd_close(stop_fd);
-	sw->running = false;
+	sw->running = sw->ready = false;
 	sim_note(sw->process.name, "has ended", 0, 0, 0);
 }
 
@@ -147,7 +148,7 @@ void cluster_switch_kill(struct cluster_switch *sw)
 {
 	sim_note(sw->process.name, "is killed", 0, 0, 0);
 	sim_figures.crashes++;
-	sw->running = false;
+	sw->running = sw->ready = false;
 	task_kill(&sw->process);
 	memory_free(&sw->process);
 }

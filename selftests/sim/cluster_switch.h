@@ -24,7 +24,8 @@ struct cluster_switch {
 	struct xdp *xdp;
 	struct wire *down[XDP_PORTS];
 	unsigned int ports;
-	bool running; /* its daemon has a thread */
+	bool running; /* its daemon has a thread, */
+	bool ready;   /*   and has started */
 	bool adopts;  /* it finds what one that was killed has left */
 };
 
