@@ -105,6 +105,43 @@ static void kill_host(void *arg, uint64_t number)
 			kill_rank(&cluster.group[g].rank[number], 0);
 }
 
+static void start_controller(void *arg, uint64_t unused)
+{
+	if (!controller.running)
+		controller_start();
+}
+
+/* It comes back some time later. */
+static void after_controller_died(void)
+{
+	cluster_figures.controllers_killed++;
+	sim_after(sim_between(0, DOWN_MOST_NS), start_controller, NULL, 0);
+}
+
+static void kill_controller(void *arg, uint64_t unused)
+{
+	if (!controller.running)
+		return;
+	after_controller_died();
+	controller_kill();
+}
+
+static void start_switch(void *arg, uint64_t unused)
+{
+	if (!cluster.sw.running)
+		cluster_switch_start(&cluster.sw);
+}
+
+static void kill_switch(void *arg, uint64_t unused)
+{
+	if (!cluster.sw.running)
+		return;
+	cluster_figures.daemons_killed++;
+	cluster_switch_kill(&cluster.sw);
+	controller_switch_died();
+	sim_after(sim_between(0, DOWN_MOST_NS), start_switch, NULL, 0);
+}
+
 static void cut(void *arg, uint64_t until_ns)
 {
 	const struct process *process = arg;
@@ -129,7 +166,7 @@ static void choose_incident(void)
 	struct process *process = whom[sim_below(3)];
 	const uint64_t at_ns = some_time();
 
-	switch (sim_below(4)) {
+	switch (sim_below(6)) {
 	case 0:
 		sim_at(at_ns, stop_process, process, at_ns + sim_between(0, PAUSE_MOST_NS));
 		break;
@@ -141,6 +178,17 @@ static void choose_incident(void)
 		break;
 	case 3:
 		sim_at(at_ns, kill_host, NULL, rank->number);
+		break;
+	case 4:
+		cluster.controller_dies = true;
+		if (sim_chance(300))
+			controller.dies_in_store = 1 + sim_below(100);
+		else
+			sim_at(at_ns, kill_controller, NULL, 0);
+		break;
+	case 5:
+		cluster.daemon_dies = true;
+		sim_at(at_ns, kill_switch, NULL, 0);
 		break;
 	}
 }
@@ -253,6 +301,7 @@ void cluster_run(void)
 	cluster_switch_start(&cluster.sw);
 	for (i = 0; i < cluster.n_groups; i++)
 		add_group(i);
+	controller.died = after_controller_died;
 	choose_incidents();
 	step_until(all_through, cluster.faults_end_at_ns + CONVERGE_NS,
 		   "ranks are not through, so long after the last fault");

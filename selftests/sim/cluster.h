@@ -38,19 +38,20 @@ struct cluster_group {
 	/* the groups there have been, and who has come into each */
 	struct cluster_made {
 		uint32_t number, members;
+		uint32_t created[CLUSTER_ROUNDS_MOST]; /* who has its communicator */
 	} made[CLUSTER_MADE_MOST];
 	struct cluster_rank rank[CLUSTER_HOSTS_MOST];
 };
 
 /* How often what happened, in all runs. */
 struct cluster_figures {
-	uint64_t ranks_killed, hosts_off, shrunk, failed;
+	uint64_t ranks_killed, hosts_off, shrunk, failed, controllers_killed, daemons_killed;
 };
 extern struct cluster_figures cluster_figures;
 
 struct cluster {
 	unsigned int hosts, n_groups;
-	bool disturbed; /* the controller or the switch's daemon is killed in this run */
+	bool controller_dies, daemon_dies; /* in this run */
 	uint64_t faults_end_at_ns, calm_at_ns;
 	struct cluster_group group[CLUSTER_GROUPS_MOST];
 	struct {

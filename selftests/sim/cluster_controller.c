@@ -23,9 +23,10 @@
 struct controller controller;
 
 static struct {
-	struct inc_ctl *ctl;    /* of the one that runs */
-	sqlite3 *db;            /* likewise */
-	void (*on_signal)(int); /* what it has for SIGTERM */
+	struct inc_ctl *ctl;                    /* of the one that runs */
+	sqlite3 *db;                            /* likewise */
+	struct inc_ndjson_draining draining[2]; /* the switch's, and its own */
+	void (*on_signal)(int);                 /* what it has for SIGTERM */
 } own;
 
 int inc_controller_main(int argc, char **argv);
@@ -34,6 +35,16 @@ int __wrap_sigaction(int number, const struct sigaction *act, struct sigaction *
 int __real_sigaction(int number, const struct sigaction *act, struct sigaction *old);
 int __wrap_inc_keep_start(struct inc_ctl *ctl, struct inc_err *err);
 int __real_inc_keep_start(struct inc_ctl *ctl, struct inc_err *err);
+struct inc_ndjson *__wrap_inc_ndjson_new(struct event_base *base, int fd,
+					 const struct inc_ndjson_limits *limits,
+					 const struct inc_ndjson_ops *ops, void *arg,
+					 struct inc_err *err);
+struct inc_ndjson *__real_inc_ndjson_new(struct event_base *base, int fd,
+					 const struct inc_ndjson_limits *limits,
+					 const struct inc_ndjson_ops *ops, void *arg,
+					 struct inc_err *err);
+void __wrap_inc_ndjson_drain_stop(struct inc_ndjson_draining *which);
+void __real_inc_ndjson_drain_stop(struct inc_ndjson_draining *which);
 int __wrap_sqlite3_open_v2(const char *path, sqlite3 **db, int flags, const char *vfs);
 int __real_sqlite3_open_v2(const char *path, sqlite3 **db, int flags, const char *vfs);
 int __wrap_sqlite3_step(sqlite3_stmt *stmt);
@@ -77,6 +88,28 @@ int __wrap_inc_keep_start(struct inc_ctl *ctl, struct inc_err *err)
 {
 	own.ctl = ctl;
 	return __real_inc_keep_start(ctl, err);
+}
+
+/* Connections that are being closed are a process', and two processes are one here. */
+static struct inc_ndjson_draining *draining(void)
+{
+	return &own.draining[task_process() == &controller.process];
+}
+
+struct inc_ndjson *__wrap_inc_ndjson_new(struct event_base *base, int fd,
+					 const struct inc_ndjson_limits *limits,
+					 const struct inc_ndjson_ops *ops, void *arg,
+					 struct inc_err *err)
+{
+	struct inc_ndjson_limits with = *limits;
+
+	with.draining = draining();
+	return __real_inc_ndjson_new(base, fd, &with, ops, arg, err);
+}
+
+void __wrap_inc_ndjson_drain_stop(struct inc_ndjson_draining *which)
+{
+	__real_inc_ndjson_drain_stop(which ?: draining());
 }
 
 /* --- the database --- */
@@ -217,7 +250,13 @@ void controller_kill(void)
 	memory_free(&controller.process);
 	own.ctl = NULL;
 	own.on_signal = NULL;
+	own.draining[1] = (struct inc_ndjson_draining){};
 	task_kill(&controller.process);
+}
+
+void controller_switch_died(void)
+{
+	own.draining[0] = (struct inc_ndjson_draining){};
 }
 
 void controller_stop(void)

@@ -30,6 +30,8 @@ extern struct controller controller;
 void controller_open(unsigned int hosts);
 void controller_start(void);
 void controller_kill(void);
+/* The daemon of the switch, which shares its libraries' memory here, is dead. */
+void controller_switch_died(void);
 /* SIGTERM. */
 void controller_stop(void);
 /* Groups that it knows, and whether it knows anything else that began. */

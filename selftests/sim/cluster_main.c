@@ -71,6 +71,7 @@ static void run_seeds(const struct settings *settings)
 	/* libevent sleeps in poll(), and in an order that no descriptor's hash decides */
 	setenv("EVENT_NOEPOLL", "1", 1);
 	event_set_log_callback(no_log);
+	sim_catch_crashes();
 	memory_open();
 	xdp_open();
 	for (i = 0; i < settings->seeds; i++) {
@@ -86,11 +87,13 @@ static void run_seeds(const struct settings *settings)
 	       (unsigned long long)f->packets, (unsigned long long)f->events);
 	printf("what happened: processes stopped %llu, connections cut %llu, frames lost %llu, "
 	       "ranks "
-	       "killed %llu, hosts off %llu, calls failed %llu, groups shrunk %llu\n",
+	       "killed %llu, hosts off %llu, calls failed %llu, groups shrunk %llu, controllers "
+	       "killed %llu, daemons killed %llu\n",
 	       (unsigned long long)f->pauses, (unsigned long long)f->cuts,
 	       (unsigned long long)f->lost, (unsigned long long)c->ranks_killed,
 	       (unsigned long long)c->hosts_off, (unsigned long long)c->failed,
-	       (unsigned long long)c->shrunk);
+	       (unsigned long long)c->shrunk, (unsigned long long)c->controllers_killed,
+	       (unsigned long long)c->daemons_killed);
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)

@@ -23,9 +23,11 @@ const struct inccl_transport *const inccl_transports[] = {&inccl_soft, NULL};
 struct work {
 	struct cluster_rank *rank;
 	struct inccl_group *group;
-	const uint32_t *members; /* of the group: ranks of the job, as bits */
+	struct cluster_made *made; /* the group */
+	bool all_have_it;          /* every rank has its communicator */
 	char error[256];
-	uint8_t send[BYTES_MOST], recv[BYTES_MOST], expected[BYTES_MOST], other[BYTES_MOST];
+	_Alignas(8) uint8_t send[BYTES_MOST];
+	uint8_t recv[BYTES_MOST], expected[BYTES_MOST], other[BYTES_MOST];
 };
 static struct work works[CLUSTER_GROUPS_MOST][CLUSTER_HOSTS_MOST];
 
@@ -50,6 +52,14 @@ static void begins(struct cluster_rank *rank, const char *what)
 	sim_note(rank->process.name, what, 0, 0, 0);
 }
 
+/* Whether something has happened for which a call may fail: for what begins, or ends, the death of
+ * the controller or of the switch's daemon is that, too; what runs goes on without them. */
+static bool has_reason(const struct work *w)
+{
+	return w->rank->group->died_at_ns || memory_failed() ||
+	       ((cluster.controller_dies || cluster.daemon_dies) && !w->all_have_it);
+}
+
 static int ended(struct work *w, const char *what, int ret)
 {
 	struct cluster_rank *rank = w->rank;
@@ -59,10 +69,10 @@ static int ended(struct work *w, const char *what, int ret)
 	sim_note(rank->process.name, "is through with it:", -ret, 0, 0);
 	sim_require(took_ns < CALL_NS, "%s: %s took %llu s", rank->process.name, what,
 		    (unsigned long long)(took_ns / INC_NSEC_PER_SEC));
-	sim_require(!ret || group->died_at_ns || cluster.disturbed || memory_failed(),
-		    "%s: %s: %s (%s), and nothing has happened to the group", rank->process.name,
-		    what, strerror(-ret), w->error);
-	sim_require(!ret || cluster.disturbed || memory_failed() || !rank->formed ||
+	sim_require(!ret || has_reason(w), "%s: %s: %s (%s), and nothing has happened to the group",
+		    rank->process.name, what, strerror(-ret), w->error);
+	sim_require(!ret || cluster.controller_dies || cluster.daemon_dies || memory_failed() ||
+			    !rank->formed ||
 			    sim_now_ns() < DEATH_NS + (group->died_at_ns > rank->called_at_ns
 							       ? group->died_at_ns
 							       : rank->called_at_ns),
@@ -110,15 +120,19 @@ static int call(struct work *w, struct inccl_communicator *comm, uint32_t number
 	memset(w->recv, 0xa5, size);
 	begins(w->rank, "calls AllReduce");
 	ret = inccl_allreduce(comm, w->send, w->recv, count, dtype, op, NULL);
+	w->all_have_it = __builtin_popcount(w->made->created[number / CLUSTER_CALLS_MOST]) ==
+			 inccl_group_size(w->group);
 	if (ret)
 		snprintf(w->error, sizeof(w->error), "%s", inccl_communicator_error(comm) ?: "");
-	if (ended(w, "AllReduce", ret))
+	ended(w, "AllReduce", ret);
+	w->all_have_it = false;
+	if (ret)
 		return ret;
-	sim_require(__builtin_popcount(*w->members) == inccl_group_size(w->group),
+	sim_require(__builtin_popcount(w->made->members) == inccl_group_size(w->group),
 		    "%s: a result of %d ranks, and the group has %d", w->rank->process.name,
-		    __builtin_popcount(*w->members), inccl_group_size(w->group));
+		    __builtin_popcount(w->made->members), inccl_group_size(w->group));
 	for (r = 0; r < CLUSTER_HOSTS_MOST; r++) {
-		if (!(*w->members >> r & 1))
+		if (!(w->made->members >> r & 1))
 			continue;
 		fill(w, r, number, first ? w->expected : w->other, size);
 		if (!first)
@@ -145,6 +159,7 @@ static int round_of(struct work *w, unsigned int number)
 	ret = ended(w, "the communicator", inccl_communicator_create(w->group, &opts, &comm));
 	if (ret)
 		return ret;
+	w->made->created[number] |= 1u << w->rank->number;
 	for (i = 0; !ret && i < group->calls; i++) {
 		if (sim_chance(200))
 			think(sim_between(0, 20 * INC_NSEC_PER_MSEC));
@@ -199,7 +214,7 @@ static void come_into(struct work *w)
 	sim_require(made < w->rank->group->made + CLUSTER_MADE_MOST, "too many groups");
 	made->number = w->group->number;
 	made->members |= 1u << w->rank->number;
-	w->members = &made->members;
+	w->made = made;
 }
 
 /* Of those who are left a group, as often as one of them is lost. */
