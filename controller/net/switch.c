@@ -88,7 +88,7 @@ static void link_go(struct inc_switch_link *link, enum inc_link_state to)
 	link->state = inc_machine_step(&machine, inc_ndjson_peer(link->conn), link->state, to);
 	if (to == LINK_GREETING || to == LINK_ASKED)
 		inc_ctl_arm(link->silence, link->ctl->opt.client_timeout_ms);
-	else
+	else if (!link->to_close)
 		event_del(link->silence);
 }
 
@@ -135,12 +135,21 @@ void inc_switch_drop(struct inc_ctl_switch *sw, const char *reason)
 	link_free(sw->link);
 }
 
+void inc_switch_drop_soon(struct inc_ctl_switch *sw)
+{
+	if (!sw->link)
+		return;
+	sw->link->to_close = true;
+	inc_ctl_arm(sw->link->silence, 0);
+}
+
 static void on_silence(evutil_socket_t fd, short what, void *arg)
 {
 	struct inc_switch_link *link = arg;
 
-	if (link->state == LINK_ASKED) {
-		inc_switch_drop(link->sw, "does not answer");
+	if (link->to_close || link->state == LINK_ASKED) {
+		inc_switch_drop(link->sw,
+				link->to_close ? "it could not be told all" : "does not answer");
 		return;
 	}
 	inc_info("%s: no hello, closed", inc_ndjson_peer(link->conn));
