@@ -132,14 +132,19 @@ static void start_switch(void *arg, uint64_t unused)
 		cluster_switch_start(&cluster.sw);
 }
 
+static void after_daemon_died(void)
+{
+	cluster_figures.daemons_killed++;
+	controller_switch_died();
+	sim_after(sim_between(0, DOWN_MOST_NS), start_switch, NULL, 0);
+}
+
 static void kill_switch(void *arg, uint64_t unused)
 {
 	if (!cluster.sw.running)
 		return;
-	cluster_figures.daemons_killed++;
 	cluster_switch_kill(&cluster.sw);
-	controller_switch_died();
-	sim_after(sim_between(0, DOWN_MOST_NS), start_switch, NULL, 0);
+	after_daemon_died();
 }
 
 static void cut(void *arg, uint64_t until_ns)
@@ -158,6 +163,12 @@ static uint64_t some_time(void)
 	return at_ns < cluster.faults_end_at_ns ? at_ns : cluster.faults_end_at_ns;
 }
 
+static void fail_allocation(void *arg, uint64_t n)
+{
+	if (!memory_failed())
+		memory_fail(arg, n);
+}
+
 static void choose_incident(void)
 {
 	struct cluster_group *g = &cluster.group[sim_below(cluster.n_groups)];
@@ -166,7 +177,7 @@ static void choose_incident(void)
 	struct process *process = whom[sim_below(3)];
 	const uint64_t at_ns = some_time();
 
-	switch (sim_below(6)) {
+	switch (sim_below(7)) {
 	case 0:
 		sim_at(at_ns, stop_process, process, at_ns + sim_between(0, PAUSE_MOST_NS));
 		break;
@@ -189,6 +200,10 @@ static void choose_incident(void)
 	case 5:
 		cluster.daemon_dies = true;
 		sim_at(at_ns, kill_switch, NULL, 0);
+		break;
+	case 6:
+		sim_at(sim_chance(500) ? sim_now_ns() : at_ns, fail_allocation, process,
+		       1 + sim_below(1u << sim_below(13)));
 		break;
 	}
 }
@@ -302,6 +317,7 @@ void cluster_run(void)
 	for (i = 0; i < cluster.n_groups; i++)
 		add_group(i);
 	controller.died = after_controller_died;
+	cluster.sw.failed = after_daemon_died;
 	choose_incidents();
 	step_until(all_through, cluster.faults_end_at_ns + CONVERGE_NS,
 		   "ranks are not through, so long after the last fault");

@@ -197,9 +197,12 @@ static void run(void *arg)
 			NULL};
 	int ret = inc_controller_main(sizeof(argv) / sizeof(argv[0]) - 1, argv);
 
-	sim_require(!ret || memory_failed(), "the controller ends with %d", ret);
+	sim_require(!ret || memory_failed() == &controller.process, "the controller ends with %d",
+		    ret);
 	controller.running = controller.ready = false;
 	sim_note(controller.process.name, "has ended", ret, 0, 0);
+	if (ret)
+		controller.died();
 }
 
 static void write_topology(unsigned int hosts)

@@ -70,6 +70,7 @@ static void run_seeds(const struct settings *settings)
 
 	/* libevent sleeps in poll(), and in an order that no descriptor's hash decides */
 	setenv("EVENT_NOEPOLL", "1", 1);
+	setenv("EVENT_NOSELECT", "1", 1);
 	event_set_log_callback(no_log);
 	sim_catch_crashes();
 	memory_open();
@@ -88,12 +89,12 @@ static void run_seeds(const struct settings *settings)
 	printf("what happened: processes stopped %llu, connections cut %llu, frames lost %llu, "
 	       "ranks "
 	       "killed %llu, hosts off %llu, calls failed %llu, groups shrunk %llu, controllers "
-	       "killed %llu, daemons killed %llu\n",
+	       "killed %llu, daemons killed %llu, allocations failed %llu\n",
 	       (unsigned long long)f->pauses, (unsigned long long)f->cuts,
 	       (unsigned long long)f->lost, (unsigned long long)c->ranks_killed,
 	       (unsigned long long)c->hosts_off, (unsigned long long)c->failed,
 	       (unsigned long long)c->shrunk, (unsigned long long)c->controllers_killed,
-	       (unsigned long long)c->daemons_killed);
+	       (unsigned long long)c->daemons_killed, (unsigned long long)memory_failures);
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)

@@ -52,11 +52,23 @@ static void begins(struct cluster_rank *rank, const char *what)
 	sim_note(rank->process.name, what, 0, 0, 0);
 }
 
+/* Of a rank of the group, or of who serves all groups. */
+static bool memory_has_failed(const struct cluster_group *group)
+{
+	const struct process *failed = memory_failed();
+	unsigned int r;
+
+	for (r = 0; r < group->n_ranks; r++)
+		if (failed == &group->rank[r].process)
+			return true;
+	return failed == &controller.process || failed == &cluster.sw.process;
+}
+
 /* Whether something has happened for which a call may fail: for what begins, or ends, the death of
  * the controller or of the switch's daemon is that, too; what runs goes on without them. */
 static bool has_reason(const struct work *w)
 {
-	return w->rank->group->died_at_ns || memory_failed() ||
+	return w->rank->group->died_at_ns || memory_has_failed(w->rank->group) ||
 	       ((cluster.controller_dies || cluster.daemon_dies) && !w->all_have_it);
 }
 
@@ -71,8 +83,8 @@ static int ended(struct work *w, const char *what, int ret)
 		    (unsigned long long)(took_ns / INC_NSEC_PER_SEC));
 	sim_require(!ret || has_reason(w), "%s: %s: %s (%s), and nothing has happened to the group",
 		    rank->process.name, what, strerror(-ret), w->error);
-	sim_require(!ret || cluster.controller_dies || cluster.daemon_dies || memory_failed() ||
-			    !rank->formed ||
+	sim_require(!ret || cluster.controller_dies || cluster.daemon_dies ||
+			    memory_has_failed(group) || !rank->formed ||
 			    sim_now_ns() < DEATH_NS + (group->died_at_ns > rank->called_at_ns
 							       ? group->died_at_ns
 							       : rank->called_at_ns),

@@ -118,13 +118,16 @@ static void run(void *arg)
 	sw->ready = !ret;
 	if (!ret)
 		event_base_dispatch(d.base);
-	sim_require(!ret || memory_failed(), "the daemon cannot start: %s", err.msg);
+	sim_require(!ret || memory_failed() == &sw->process, "the daemon cannot start: %s",
+		    err.msg);
 	if (stop)
 		event_free(stop);
 	inc_daemon_stop(&d);
 	task_fd_close(stop_fd);
 	sw->running = sw->ready = false;
-	sim_note(sw->process.name, "has ended", 0, 0, 0);
+	sim_note(sw->process.name, "has ended", -ret, 0, 0);
+	if (ret)
+		sw->failed();
 }
 
 void cluster_switch_open(struct cluster_switch *sw, unsigned int ports)
@@ -138,7 +141,8 @@ void cluster_switch_open(struct cluster_switch *sw, unsigned int ports)
 void cluster_switch_start(struct cluster_switch *sw)
 {
 	sim_note(sw->process.name, "starts", 0, 0, 0);
-	sw->adopts = sw->process.dead;
+	sw->adopts = sw->started;
+	sw->started = true;
 	sw->process.dead = false;
 	sw->running = true;
 	task_new(&sw->process, run, sw);

@@ -24,9 +24,10 @@ struct cluster_switch {
 	struct xdp *xdp;
 	struct wire *down[XDP_PORTS];
 	unsigned int ports;
-	bool running; /* its daemon has a thread, */
-	bool ready;   /*   and has started */
-	bool adopts;  /* it finds what one that was killed has left */
+	bool running;         /* its daemon has a thread, */
+	bool ready;           /*   and has started */
+	void (*failed)(void); /* its daemon has ended by itself */
+	bool started, adopts; /* a daemon has been there before: what it has left is found */
 };
 
 /* down: filled by the caller. */

@@ -3,6 +3,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <event2/bufferevent.h>
 #include "memory.h"
 #include "sim.h"
 
@@ -17,11 +18,14 @@ struct head {
 	uint64_t unused;
 };
 
+uint64_t memory_failures;
+
 static struct head all = {.next = &all, .prev = &all};
 static struct {
 	const struct process *process;
 	uint64_t n;
 	bool failed;
+	bool spared; /* what is called now may not fail */
 } failing;
 
 void *__wrap_malloc(size_t size);
@@ -29,9 +33,19 @@ void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *old, size_t size);
 void __wrap_free(void *at);
 char *__wrap_strdup(const char *text);
+void __wrap_bufferevent_setwatermark(struct bufferevent *bev, short what, size_t low, size_t high);
+void __real_bufferevent_setwatermark(struct bufferevent *bev, short what, size_t low, size_t high);
 void *__real_malloc(size_t size);
 void *__real_realloc(void *old, size_t size);
 void __real_free(void *at);
+
+/* libevent 2.1 looks at what it could not allocate there. */
+void __wrap_bufferevent_setwatermark(struct bufferevent *bev, short what, size_t low, size_t high)
+{
+	failing.spared = true;
+	__real_bufferevent_setwatermark(bev, what, low, high);
+	failing.spared = false;
+}
 
 void memory_open(void)
 {
@@ -51,9 +65,9 @@ void memory_fail(const struct process *process, uint64_t n)
 	failing.failed = false;
 }
 
-bool memory_failed(void)
+const struct process *memory_failed(void)
 {
-	return failing.failed;
+	return failing.failed ? failing.process : NULL;
 }
 
 static uint64_t magic_of(const struct head *h)
@@ -70,9 +84,10 @@ static struct head *head_of(void *at)
 
 static bool fails(const struct process *process)
 {
-	if (!failing.n || process != failing.process || --failing.n)
+	if (failing.spared || !failing.n || process != failing.process || --failing.n)
 		return false;
 	failing.failed = true;
+	memory_failures++;
 	sim_note(process->name, "has an allocation fail", 0, 0, 0);
 	return true;
 }

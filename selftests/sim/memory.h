@@ -12,14 +12,17 @@
 #include <stdint.h>
 #include "task.h"
 
+/* How many allocations have failed, in all runs. */
+extern uint64_t memory_failures;
+
 /* Once in a program. */
 void memory_open(void);
 /* Before a run: nothing fails. */
 void memory_begin(void);
 /* The n-th allocation of this process from now on fails; 0: none does. */
 void memory_fail(const struct process *process, uint64_t n);
-/* Whether it has. */
-bool memory_failed(void);
+/* Whose allocation has failed; NULL: nobody's. */
+const struct process *memory_failed(void);
 /* How many pieces it has; the size of the first of them, for the message. */
 size_t memory_pieces(const struct process *process, size_t *size);
 /* Of a process that has been killed. */
