@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* What a switch's daemon asks of the kernel for its data path: the ring of events, AF_XDP, programs
  * and ports. Called by the daemon's one thread, and where the data path hands something over. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -296,6 +297,32 @@ static bool on_slow_path(void *arg, unsigned int port, const uint8_t *frame, siz
 	return true;
 }
 
+/* A communicator that is taken back before it has started, as for want of memory, leaves nothing.
+ */
+static void check_taken_back(struct xdp *xdp)
+{
+	const struct inc_comm_conf conf = {
+		.communicator = 1,
+		.root = true,
+		.n_conns = 1,
+		.payload = 256,
+		.slots = 1,
+		.conn[0] = {.port = "p0",
+			    .own_ip.s_addr = htonl(CLUSTER_PORT_ADDR(0)),
+			    .own_port = INC_ROCE_UDP_PORT,
+			    .own_qp = INC_MIN_QPN,
+			    .peer_ip.s_addr = htonl(CLUSTER_PORT_ADDR(0) - 1),
+			    .peer_port = INC_ROCE_UDP_PORT,
+			    .peer_qp = INC_MIN_QPN,
+			    .pkey = 0xffff}};
+	struct inc_err err = {""};
+	int comm = inc_switch_add_comm(xdp_switch(xdp), &conf, &err);
+
+	sim_require(comm >= 0 && !inc_switch_remove_comm(xdp_switch(xdp), comm, &err), "%s",
+		    err.msg);
+	sim_require(!xdp_entries(xdp), "a communicator that is taken back leaves look-ups");
+}
+
 void cluster_xdp_open(struct cluster_switch *sw)
 {
 	const struct xdp_out out = {
@@ -304,4 +331,5 @@ void cluster_xdp_open(struct cluster_switch *sw)
 	the_switch = sw;
 	sw->xdp = xdp_new(CLUSTER_COMMS, CLUSTER_COMMS * XDP_PORTS, CLUSTER_ROWS, sw->ports, &out);
 	memset(sockets, 0, sizeof(sockets));
+	check_taken_back(sw->xdp);
 }
