@@ -342,8 +342,10 @@ static ssize_t take_listed(struct inc_ctl_switch *sw, const json_t *listed, uint
 			continue;
 		}
 		numbers[n++] = number;
-		if (shall_keep(sw, number))
-			json_array_append_new(keep, json_integer(number));
+		if (shall_keep(sw, number) && json_array_append_new(keep, json_integer(number))) {
+			free(numbers); /* it would remove what runs */
+			return -1;
+		}
 	}
 	if (wrong)
 		inc_warn("switch %s: %zu of 'communicators' are no numbers of any",
@@ -362,6 +364,15 @@ static void take_event(struct inc_ctl_switch *sw, const json_t *object)
 			 said.communicator, err.msg);
 	else
 		inc_comm_event(sw, &said);
+}
+
+/* keep is stolen. One that has not heard it does nothing that it is asked. */
+static int welcome(struct inc_switch_link *link, json_t *keep)
+{
+	inc_keep_before_telling(link->ctl);
+	return inc_ndjson_send_new(link->conn,
+				   json_pack("{s:s, s:s, s:o}", "type", "welcome", "switch",
+					     inc_switch_name(link->sw), "keep", keep));
 }
 
 static void take_hello(struct inc_switch_link *link, json_t *object)
@@ -411,9 +422,11 @@ static void take_hello(struct inc_switch_link *link, json_t *object)
 	inc_info("switch %s is connected from %s: keeps %zu of %zu communicators",
 		 inc_switch_name(sw), inc_ndjson_peer(link->conn), json_array_size(keep),
 		 json_array_size(listed));
-	inc_keep_before_telling(sw->ctl);
-	inc_ndjson_send_new(link->conn, json_pack("{s:s, s:s, s:o}", "type", "welcome", "switch",
-						  inc_switch_name(sw), "keep", keep));
+	if (welcome(link, keep)) {
+		free(numbers);
+		inc_switch_drop(sw, "no memory for its welcome");
+		return;
+	}
 	inc_comm_check_kept(sw, numbers, n);
 	free(numbers);
 	/* what failed while the switch had no controller */
