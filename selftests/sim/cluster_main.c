@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -102,13 +103,20 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 	return remove(path);
 }
 
+static pid_t child;
+
+/* Whoever ends this program ends the run; what it has made is removed behind it. */
+static void on_end(int number)
+{
+	kill(child, SIGKILL);
+}
+
 int main(int argc, char **argv)
 {
 	const char *tmp = getenv("TMPDIR");
 	struct settings settings = {};
 	char directory[200];
 	int ret, status = 0;
-	pid_t child;
 
 	ret = inc_opt_parse(&program, argc, argv, &settings, NULL);
 	if (ret >= 0)
@@ -123,12 +131,17 @@ int main(int argc, char **argv)
 	}
 	child = fork();
 	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (chdir(directory)) {
 			fprintf(stderr, "%s: %s\n", directory, strerror(errno));
 			exit(1);
 		}
 		run_seeds(&settings);
 		exit(0);
+	}
+	if (child > 0) {
+		signal(SIGTERM, on_end);
+		signal(SIGINT, on_end);
 	}
 	while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
 		;
