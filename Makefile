@@ -57,6 +57,7 @@ sim: ## the simulated system, SEEDS=n runs of it from SEED on (docs/simulation.m
 	$(Q)scripts/install-deps
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)$(B)/sim --seed $(or $(SEED),1) --seeds $(or $(SEEDS),10000)
+	$(Q)test ! -e $(B)/sim-cluster || $(B)/sim-cluster --seed $(or $(SEED),1) --seeds $(or $(SEEDS),10000)
 
 bench: ## speeds, with peers side by side (BENCH="modes --quick": parts and options of selftests/bench)
 	$(Q)scripts/install-deps

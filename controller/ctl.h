@@ -512,6 +512,8 @@ void inc_switch_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 const char *inc_switch_name(const struct inc_ctl_switch *sw);
 /* Closes its connection; it comes back by itself and is told what to keep. */
 void inc_switch_drop(struct inc_ctl_switch *sw, const char *reason);
+/* The same from the loop, for who is in the middle of something. */
+void inc_switch_drop_soon(struct inc_ctl_switch *sw);
 /* It has refused for want of room: for a while trees go around it where they can. */
 void inc_switch_avoid(struct inc_ctl_switch *sw);
 /* What it does with communicators that begin now: as a tool has said, else the topology, else the
@@ -555,7 +557,7 @@ uint32_t inc_page_next(const json_t *answer, uint64_t arg);
 int inc_switch_configure(struct inc_ctl_switch *sw, const struct inc_comm_conf *conf);
 /* Tells it the other ends of connections; inc_comm_connected() hears what came of it. */
 int inc_switch_connect(struct inc_ctl_switch *sw, const struct inc_msg_connect *peers);
-/* Makes the switch forget a communicator. */
+/* Makes the switch forget a communicator; where it cannot be asked, by its next hello. */
 void inc_switch_remove(struct inc_ctl_switch *sw, uint32_t number);
 /* What the communicator waits for, for inc_comm_waits(). */
 int inc_switch_ask_waiting(struct inc_ctl_switch *sw, uint32_t number);

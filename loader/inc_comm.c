@@ -233,7 +233,10 @@ static uint32_t delete_lookups(struct inc_switch *sw, struct inc_comm_build *b)
 		struct inc_conn_key key = inc_conn_key_of(&b->conn[--b->lookups]);
 
 		inc_comm_set_place(sw, key.dqpn, b->cfg.conn_base + b->lookups + 1, 0, NULL);
-		deleted += !bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_CONN_LOOKUP), &key);
+		/* one that has not started has none, and its addresses are not counted */
+		if (bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_CONN_LOOKUP), &key))
+			continue;
+		deleted++;
 		count_own_addr(sw, key.daddr, -1, NULL);
 	}
 	return deleted;

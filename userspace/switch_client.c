@@ -39,11 +39,11 @@ struct inc_client {
 	bool warned;  /* the present outage has been logged */
 };
 
-static void arm(struct inc_client *c, unsigned int ms)
+static int arm(struct inc_client *c, unsigned int ms)
 {
 	const struct timeval tv = inc_timeval_of_ms(ms);
 
-	evtimer_add(c->timer, &tv);
+	return evtimer_add(c->timer, &tv);
 }
 
 /* The only place where the state changes. How long it may last: WAITING as the attempts before have
@@ -406,15 +406,17 @@ int inc_client_start(struct inc_daemon *d, struct inc_client **out, struct inc_e
 	if (ret)
 		goto fail;
 	c->timer = evtimer_new(d->base, on_timer, c);
-	if (!c->timer) {
+	/* nothing else would begin it */
+	if (!c->timer || arm(c, 0)) {
 		ret = inc_err_set(err, ENOMEM, "no memory for the controller's connection");
 		goto fail;
 	}
-	arm(c, 0);
 	*out = c;
 	return 0;
 
 fail:
+	if (c->timer)
+		event_free(c->timer);
 	free(c);
 	return ret;
 }

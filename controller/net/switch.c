@@ -88,7 +88,7 @@ static void link_go(struct inc_switch_link *link, enum inc_link_state to)
 	link->state = inc_machine_step(&machine, inc_ndjson_peer(link->conn), link->state, to);
 	if (to == LINK_GREETING || to == LINK_ASKED)
 		inc_ctl_arm(link->silence, link->ctl->opt.client_timeout_ms);
-	else
+	else if (!link->to_close)
 		event_del(link->silence);
 }
 
@@ -135,12 +135,21 @@ void inc_switch_drop(struct inc_ctl_switch *sw, const char *reason)
 	link_free(sw->link);
 }
 
+void inc_switch_drop_soon(struct inc_ctl_switch *sw)
+{
+	if (!sw->link)
+		return;
+	sw->link->to_close = true;
+	inc_ctl_arm(sw->link->silence, 0);
+}
+
 static void on_silence(evutil_socket_t fd, short what, void *arg)
 {
 	struct inc_switch_link *link = arg;
 
-	if (link->state == LINK_ASKED) {
-		inc_switch_drop(link->sw, "does not answer");
+	if (link->to_close || link->state == LINK_ASKED) {
+		inc_switch_drop(link->sw,
+				link->to_close ? "it could not be told all" : "does not answer");
 		return;
 	}
 	inc_info("%s: no hello, closed", inc_ndjson_peer(link->conn));
@@ -333,8 +342,10 @@ static ssize_t take_listed(struct inc_ctl_switch *sw, const json_t *listed, uint
 			continue;
 		}
 		numbers[n++] = number;
-		if (shall_keep(sw, number))
-			json_array_append_new(keep, json_integer(number));
+		if (shall_keep(sw, number) && json_array_append_new(keep, json_integer(number))) {
+			free(numbers); /* it would remove what runs */
+			return -1;
+		}
 	}
 	if (wrong)
 		inc_warn("switch %s: %zu of 'communicators' are no numbers of any",
@@ -353,6 +364,15 @@ static void take_event(struct inc_ctl_switch *sw, const json_t *object)
 			 said.communicator, err.msg);
 	else
 		inc_comm_event(sw, &said);
+}
+
+/* keep is stolen. One that has not heard it does nothing that it is asked. */
+static int welcome(struct inc_switch_link *link, json_t *keep)
+{
+	inc_keep_before_telling(link->ctl);
+	return inc_ndjson_send_new(link->conn,
+				   json_pack("{s:s, s:s, s:o}", "type", "welcome", "switch",
+					     inc_switch_name(link->sw), "keep", keep));
 }
 
 static void take_hello(struct inc_switch_link *link, json_t *object)
@@ -402,9 +422,11 @@ static void take_hello(struct inc_switch_link *link, json_t *object)
 	inc_info("switch %s is connected from %s: keeps %zu of %zu communicators",
 		 inc_switch_name(sw), inc_ndjson_peer(link->conn), json_array_size(keep),
 		 json_array_size(listed));
-	inc_keep_before_telling(sw->ctl);
-	inc_ndjson_send_new(link->conn, json_pack("{s:s, s:s, s:o}", "type", "welcome", "switch",
-						  inc_switch_name(sw), "keep", keep));
+	if (welcome(link, keep)) {
+		free(numbers);
+		inc_switch_drop(sw, "no memory for its welcome");
+		return;
+	}
 	inc_comm_check_kept(sw, numbers, n);
 	free(numbers);
 	/* what failed while the switch had no controller */

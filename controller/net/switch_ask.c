@@ -59,8 +59,15 @@ static void on_removed(struct inc_ctl_switch *sw, int code, const char *text, js
 
 void inc_switch_remove(struct inc_ctl_switch *sw, uint32_t number)
 {
-	inc_switch_request(sw, inc_message_new(INC_MSG_REMOVE, &(struct inc_msg_number){number}),
-			   on_removed, number);
+	const struct inc_msg_number said = {number};
+	int ret =
+		inc_switch_request(sw, inc_message_new(INC_MSG_REMOVE, &said), on_removed, number);
+
+	if (!ret || ret == -ENOTCONN)
+		return;
+	inc_warn("switch %s cannot be asked to remove communicator %u: %s", inc_switch_name(sw),
+		 number, strerror(-ret));
+	inc_switch_drop_soon(sw);
 }
 
 static void on_waiting(struct inc_ctl_switch *sw, int code, const char *text, json_t *answer,

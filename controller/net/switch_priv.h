@@ -4,6 +4,7 @@
 #ifndef INC_SWITCH_PRIV_H
 #define INC_SWITCH_PRIV_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <jansson.h>
 #include <event2/event.h>
@@ -25,7 +26,8 @@ struct inc_switch_link {
 	struct inc_ctl *ctl;
 	struct inc_ndjson *conn;
 	struct inc_ctl_switch *sw; /* NULL before hello */
-	struct event *silence;     /* while GREETING or ASKED */
+	struct event *silence;     /* while GREETING or ASKED, or it is to be closed */
+	bool to_close;             /* it could not be told something that it must know */
 	uint64_t next_seq;
 	LIST_HEAD(request_list, inc_request) requests;
 	unsigned int n_requests;

@@ -172,6 +172,31 @@ static struct host *own_host(uint32_t addr)
 	sim_fail("no host has the address of a socket");
 }
 
+static void release(struct datagram **list)
+{
+	struct datagram *d;
+
+	while ((d = *list)) {
+		*list = d->next;
+		d->next = idle;
+		idle = d;
+	}
+}
+
+/* It is closed, or its process has been killed. */
+static void forget(void *arg)
+{
+	struct sock *s = arg;
+	unsigned int i;
+
+	for (i = 0; i < HOSTS; i++)
+		if (socks[i] == s)
+			socks[i] = NULL;
+	release(&s->first);
+	release(&s->given);
+	free(s);
+}
+
 int inc_udp_open(struct inc_udp *udp, struct in_addr own, uint16_t port, int bytes,
 		 struct inc_err *err)
 {
@@ -186,6 +211,7 @@ int inc_udp_open(struct inc_udp *udp, struct in_addr own, uint16_t port, int byt
 	s->port = port ?: s->host->ports++;
 	s->last = &s->first;
 	s->fd = task_fd_new(is_readable, s);
+	task_fd_more(s->fd, NULL, forget);
 	*udp = (struct inc_udp){.fd = s->fd,
 				.port = s->port,
 				.segment = sim_chance(700),
@@ -194,32 +220,11 @@ int inc_udp_open(struct inc_udp *udp, struct in_addr own, uint16_t port, int byt
 	return 0;
 }
 
-static void release(struct datagram **list)
-{
-	struct datagram *d;
-
-	while ((d = *list)) {
-		*list = d->next;
-		d->next = idle;
-		idle = d;
-	}
-}
-
 void inc_udp_close(struct inc_udp *udp)
 {
-	struct sock *s = udp->fd < 0 ? NULL : task_fd_arg(udp->fd);
-	unsigned int i;
-
+	if (udp->fd >= 0)
+		task_fd_close(udp->fd);
 	udp->fd = -1;
-	if (!s)
-		return;
-	for (i = 0; i < HOSTS; i++)
-		if (socks[i] == s)
-			socks[i] = NULL;
-	task_fd_close(s->fd);
-	release(&s->first);
-	release(&s->given);
-	free(s);
 }
 
 int inc_udp_inbox_init(struct inc_udp_inbox *inbox)

@@ -3,10 +3,8 @@
  * The whole system in one process, on a simulated clock and simulated cables: runs seeds, each of
  * which is one run, the same every time (docs/simulation.md).
  */
-#include <signal.h>
 #include <stdio.h>
 #include <time.h>
-#include <unistd.h>
 #include "lib/base/clock.h"
 #include "lib/base/opt.h"
 #include "sim.h"
@@ -53,31 +51,6 @@ static uint64_t real_ns(void)
 	return (uint64_t)t.tv_sec * INC_NSEC_PER_SEC + t.tv_nsec;
 }
 
-/* The sentence that a crash leaves is the seed's, too. */
-static void on_crash(int number)
-{
-	char text[64];
-	int n = snprintf(text, sizeof(text), "seed %llu: signal %d\n",
-			 (unsigned long long)sim_seed(), number);
-
-	if (write(STDOUT_FILENO, text, n) != n)
-		_exit(2);
-	_exit(1);
-}
-
-static void catch_crashes(void)
-{
-	static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
-	static uint8_t stack[65536];
-	const stack_t alternative = {.ss_sp = stack, .ss_size = sizeof(stack)};
-	const struct sigaction act = {.sa_handler = on_crash, .sa_flags = SA_ONSTACK};
-	unsigned int i;
-
-	sigaltstack(&alternative, NULL);
-	for (i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++)
-		sigaction(crashes[i], &act, NULL);
-}
-
 static void print_figures(uint64_t seeds, uint64_t simulated_ns, uint64_t took_ns)
 {
 	const struct sim_figures *f = &sim_figures;
@@ -104,7 +77,7 @@ int main(int argc, char **argv)
 	exit_code = inc_opt_parse(&program, argc, argv, &settings, NULL);
 	if (exit_code >= 0)
 		return exit_code;
-	catch_crashes();
+	sim_catch_crashes();
 	xdp_open();
 	begin_ns = real_ns();
 	for (i = 0; i < settings.seeds; i++) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "sim.h"
 
 #define EVENTS_MOST 65536
@@ -172,4 +174,29 @@ void sim_fail(const char *fmt, ...)
 	printf("\n");
 	fflush(stdout);
 	_Exit(1);
+}
+
+/* The sentence that a crash leaves is the seed's, too. */
+static void on_crash(int number)
+{
+	char text[64];
+	int n = snprintf(text, sizeof(text), "seed %llu: signal %d\n",
+			 (unsigned long long)sim_seed(), number);
+
+	if (write(STDOUT_FILENO, text, n) != n)
+		_exit(2);
+	_exit(1);
+}
+
+void sim_catch_crashes(void)
+{
+	static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+	static uint8_t stack[65536];
+	const stack_t alternative = {.ss_sp = stack, .ss_size = sizeof(stack)};
+	const struct sigaction act = {.sa_handler = on_crash, .sa_flags = SA_ONSTACK};
+	unsigned int i;
+
+	sigaltstack(&alternative, NULL);
+	for (i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++)
+		sigaction(crashes[i], &act, NULL);
 }

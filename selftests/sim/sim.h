@@ -58,6 +58,8 @@ uint64_t sim_hash(void);
 
 /* The run has shown something wrong: prints the seed and the sentence, and ends the program. */
 void sim_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+/* Once in a program: a crash of the product's code is told with its seed, too. */
+void sim_catch_crashes(void);
 #define sim_require(good, ...)                 \
 	do {                                   \
 		if (!(good))                   \

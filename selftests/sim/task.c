@@ -13,9 +13,9 @@
 #include "task.h"
 
 #define TASKS       64
-#define FDS         128
-#define STACK_BYTES (256 * 1024)
-#define POLLED      3
+#define FDS         512
+#define STACK_BYTES (512 * 1024)
+#define POLLED      48
 #define OFFERS_MOST 100
 /* From the reason to wake to the first instruction: what a scheduler takes. */
 #define TURN_MIN_NS 500
@@ -29,16 +29,21 @@ struct task {
 	bool used, asleep;
 	bool joined_later; /* its end is waited for, and the place is free only then */
 	bool ended;
-	uint64_t turn;        /* counts sleeps: a wake-up is for one of them */
-	bool woken;           /* a wake-up is on its way for this sleep */
+	uint64_t turn; /* counts sleeps: a wake-up is for one of them */
+	bool woken;    /* a wake-up is on its way for this sleep */
+	unsigned int polled;
 	int fd[POLLED];       /* that it sleeps on, */
 	short events[POLLED]; /*   and for what */
+	const void *waits_for;
 	struct task *joiner;
 };
 
 struct descriptor {
 	bool used;
+	struct process *process; /* whose it is; NULL: of none */
 	bool (*readable)(const void *arg);
+	bool (*writable)(const void *arg);
+	void (*closed)(void *arg);
 	void *arg;
 	bool signalled; /* of an eventfd, and of a timerfd that has gone off */
 	uint64_t armed; /* counts settings of a timerfd */
@@ -111,7 +116,9 @@ struct task *task_new(struct process *process, void (*fn)(void *arg), void *arg)
 	for (i = 0; i < TASKS && tasks[i].used; i++)
 		;
 	sim_require(i < TASKS, "more than %u threads", TASKS);
-	tasks[i] = (struct task){.process = process, .fn = fn, .arg = arg, .used = true};
+	/* wake-ups of who had the place before are not for this one */
+	tasks[i] = (struct task){
+		.process = process, .fn = fn, .arg = arg, .used = true, .turn = tasks[i].turn + 1};
 	tasks[i].asleep = true;
 	getcontext(&tasks[i].context);
 	tasks[i].context.uc_stack.ss_sp = stacks[i];
@@ -152,13 +159,39 @@ void task_sleep(void)
 	sleep_until(UINT64_MAX);
 }
 
-unsigned int task_alive(void)
+struct process *task_process(void)
+{
+	return self ? self->process : NULL;
+}
+
+void task_wait_for(const void *what, uint64_t until_ns)
+{
+	self->waits_for = what;
+	sleep_until(until_ns);
+	self->waits_for = NULL;
+}
+
+void task_wake_all(const void *what)
+{
+	unsigned int i;
+
+	for (i = 0; i < TASKS; i++)
+		if (tasks[i].used && tasks[i].waits_for == what)
+			task_wake(&tasks[i]);
+}
+
+unsigned int task_alive_of(const struct process *process)
 {
 	unsigned int i, n = 0;
 
 	for (i = 0; i < TASKS; i++)
-		n += tasks[i].used;
+		n += tasks[i].used && (!process || tasks[i].process == process);
 	return n;
+}
+
+unsigned int task_alive(void)
+{
+	return task_alive_of(NULL);
 }
 
 /* --- descriptors --- */
@@ -179,7 +212,8 @@ int task_fd_new(bool (*readable)(const void *arg), void *arg)
 	for (i = 0; i < FDS && fds[i].used; i++)
 		;
 	sim_require(i < FDS, "more than %u descriptors", FDS);
-	fds[i] = (struct descriptor){.used = true, .readable = readable, .arg = arg};
+	fds[i] = (struct descriptor){
+		.used = true, .process = task_process(), .readable = readable, .arg = arg};
 	return TASK_FD_FIRST + (int)i;
 }
 
@@ -190,8 +224,43 @@ void *task_fd_arg(int fd)
 
 void task_fd_close(int fd)
 {
-	sim_require(descriptor(fd), "descriptor %d is closed, and is none", fd);
-	descriptor(fd)->used = false;
+	struct descriptor *d = descriptor(fd);
+
+	sim_require(d, "descriptor %d is closed, and is none", fd);
+	d->used = false;
+	if (d->closed)
+		d->closed(d->arg);
+}
+
+void task_fd_more(int fd, bool (*writable)(const void *arg), void (*closed)(void *arg))
+{
+	descriptor(fd)->writable = writable;
+	descriptor(fd)->closed = closed;
+}
+
+unsigned int task_fds_of(const struct process *process)
+{
+	unsigned int i, n = 0;
+
+	for (i = 0; i < FDS; i++)
+		n += fds[i].used && fds[i].process == process;
+	return n;
+}
+
+void task_kill(struct process *process)
+{
+	unsigned int i;
+
+	process->dead = true;
+	process->paused_until_ns = 0;
+	for (i = 0; i < TASKS; i++)
+		if (tasks[i].process == process)
+			tasks[i].used = false;
+	for (i = 0; i < FDS; i++)
+		if (fds[i].used && fds[i].process == process)
+			task_fd_close(TASK_FD_FIRST + (int)i);
+	if (task_process() == process)
+		swapcontext(&self->context, &outside);
 }
 
 static bool is_readable(int fd)
@@ -205,7 +274,7 @@ bool task_fd_takes(int fd)
 {
 	const struct descriptor *d = descriptor(fd);
 
-	return d && sim_now_ns() >= d->full_until_ns;
+	return d && (d->writable ? d->writable(d->arg) : sim_now_ns() >= d->full_until_ns);
 }
 
 static void wake_for(int fd, short what)
@@ -213,7 +282,7 @@ static void wake_for(int fd, short what)
 	unsigned int t, i;
 
 	for (t = 0; t < TASKS; t++)
-		for (i = 0; tasks[t].used && tasks[t].asleep && i < POLLED; i++)
+		for (i = 0; tasks[t].used && tasks[t].asleep && i < tasks[t].polled; i++)
 			if (tasks[t].fd[i] == fd && tasks[t].events[i] & what)
 				task_wake(&tasks[t]);
 }
@@ -222,6 +291,12 @@ void task_fd_changed(int fd)
 {
 	if (is_readable(fd))
 		wake_for(fd, POLLIN);
+}
+
+void task_fd_has_room(int fd)
+{
+	if (task_fd_takes(fd))
+		wake_for(fd, POLLOUT);
 }
 
 static void has_room(void *arg, uint64_t until_ns)
@@ -269,6 +344,7 @@ int __wrap_ppoll(struct pollfd *pfd, nfds_t n, const struct timespec *timeout, c
 	nfds_t i;
 
 	sim_require(self && n <= POLLED, "ppoll of %u descriptors", (unsigned int)n);
+	self->polled = n;
 	for (i = 0; i < n; i++) {
 		self->fd[i] = pfd[i].fd;
 		self->events[i] = pfd[i].events;
@@ -280,8 +356,8 @@ int __wrap_ppoll(struct pollfd *pfd, nfds_t n, const struct timespec *timeout, c
 		at_ns = sim_now_ns() + TURN_MIN_NS + timeout->tv_sec * INC_NSEC_PER_SEC +
 			timeout->tv_nsec;
 	sleep_until(at_ns);
+	self->polled = 0;
 	for (i = 0; i < n; i++) {
-		self->fd[i] = -1;
 		pfd[i].revents = ready(&pfd[i]);
 		if (pfd[i].revents & POLLOUT)
 			check_offers(descriptor(pfd[i].fd));

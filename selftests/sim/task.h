@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TASK_FD_FIRST (1 << 20)
+#define TASK_FD_FIRST 1024
 
 struct task;
 
@@ -20,6 +20,8 @@ struct task;
 struct process {
 	char name[8];
 	uint64_t paused_until_ns;
+	uint32_t addr; /* network order; 0: it has no streams (tcp.h) */
+	bool dead;     /* killed; nothing of it runs any more */
 };
 
 /* No task and no descriptor is there. */
@@ -30,8 +32,17 @@ struct task *task_new(struct process *process, void (*fn)(void *arg), void *arg)
 struct task *task_self(void);
 void task_sleep(void);
 void task_wake(struct task *task);
-/* How many have not come to their end. */
+/* The process whose thread runs, NULL: none does. */
+struct process *task_process(void);
+/* Others have their turns until task_wake_all() is called for this, or this time has come. */
+void task_wait_for(const void *what, uint64_t until_ns);
+void task_wake_all(const void *what);
+/* SIGKILL: its threads stop where they are, its descriptors are closed. From a thread of the
+ * process itself it does not return. */
+void task_kill(struct process *process);
+/* How many have not come to their end; of all processes, and of one. */
 unsigned int task_alive(void);
+unsigned int task_alive_of(const struct process *process);
 
 /* A descriptor that is readable as long as readable(arg) says so; task_fd_changed() is called when
  * that may have become true. */
@@ -44,5 +55,12 @@ bool task_fd_takes(int fd);
 void task_fd_sent(int fd);
 void *task_fd_arg(int fd);
 void task_fd_close(int fd);
+/* More of a descriptor than most have: when it takes something, other than task_fd_full() says; and
+ * what is to be done when it is closed by close() or by its process' death. */
+void task_fd_more(int fd, bool (*writable)(const void *arg), void (*closed)(void *arg));
+/* writable(arg) may have become true. */
+void task_fd_has_room(int fd);
+/* Descriptors that the process has open. */
+unsigned int task_fds_of(const struct process *process);
 
 #endif

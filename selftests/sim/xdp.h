@@ -38,6 +38,8 @@ uint32_t xdp_ifindex(unsigned int port);
 /* A frame comes in at a port. */
 void xdp_receive(struct xdp *xdp, unsigned int port, const uint8_t *frame, size_t len);
 uint64_t xdp_counter(const struct xdp *xdp, enum inc_counter_id id);
+/* Entries of the look-ups by which packets find a communicator. */
+uint32_t xdp_entries(const struct xdp *xdp);
 /* The ring of events: the next one, which is taken out; NULL: it is empty. */
 const struct inc_event *xdp_take_event(struct xdp *xdp);
 /* Whose ring has the descriptor. */

@@ -131,6 +131,11 @@ uint64_t xdp_counter(const struct xdp *x, enum inc_counter_id id)
 	return x->counter[id];
 }
 
+uint32_t xdp_entries(const struct xdp *x)
+{
+	return x->lookups + x->own_addrs;
+}
+
 const struct inc_event *xdp_take_event(struct xdp *x)
 {
 	return x->ring_got == x->ring_put ? NULL : &x->ring[x->ring_got++ % XDP_RING];
@@ -284,9 +289,22 @@ int bpf_map_update_batch(int fd, const void *keys, const void *values, __u32 *co
 int bpf_map_lookup_elem(int fd, const void *key, void *value)
 {
 	struct xdp *x = xdp_of_fd(fd);
-	const uint32_t *found = NULL;
+	const void *found = NULL;
+	size_t size = sizeof(uint32_t);
 
 	switch ((fd - FD_FIRST) % FD_OF_SWITCH) {
+	case COMM_CFG:
+		found = &x->comm_cfg[*(const uint32_t *)key];
+		size = sizeof(*x->comm_cfg);
+		break;
+	case CONN_CFG:
+		found = &x->conn_cfg[*(const uint32_t *)key];
+		size = sizeof(*x->conn_cfg);
+		break;
+	case ROOT_CHILD:
+		found = &x->root[*(const uint32_t *)key];
+		size = sizeof(*x->root);
+		break;
 	case CONN_LOOKUP:
 		found = xdp_conn_of(x, key);
 		break;
@@ -298,11 +316,29 @@ int bpf_map_lookup_elem(int fd, const void *key, void *value)
 		break;
 	}
 	if (found) {
-		memcpy(value, found, sizeof(*found));
+		memcpy(value, found, size);
 		return 0;
 	}
 	errno = ENOENT;
 	return -1;
+}
+
+/* Of the switch's own addresses alone, as adopting asks. */
+int bpf_map_get_next_key(int fd, const void *key, void *next)
+{
+	const struct xdp *x = xdp_of_fd(fd);
+	uint32_t i = 0;
+
+	sim_require((fd - FD_FIRST) % FD_OF_SWITCH == OWN_ADDR, "keys of a map are listed");
+	while (key && i < x->own_addrs && x->own_addr[i].addr != *(const uint32_t *)key)
+		i++;
+	i += !!key;
+	if (i >= x->own_addrs) {
+		errno = ENOENT;
+		return -1;
+	}
+	memcpy(next, &x->own_addr[i].addr, sizeof(uint32_t));
+	return 0;
 }
 
 int bpf_map_delete_elem(int fd, const void *key)

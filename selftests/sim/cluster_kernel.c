@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What a switch's daemon asks of the kernel for its data path: the ring of events, AF_XDP, programs
+ * and ports. Called by the daemon's one thread, and where the data path hands something over. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <event2/event.h>
+#include "cluster_switch.h"
+#include "sim.h"
+#include "userspace/xdp/packet.h"
+#include "userspace/xdp/xsk.h"
+#include "xdp_priv.h"
+
+#define RX_FRAMES 64 /* as userspace/xdp/xsk.c has them */
+#define TX_FRAMES 256
+
+static struct cluster_switch *the_switch;
+
+/* --- libbpf's ring buffer --- */
+
+struct ring_buffer {
+	struct xdp *xdp;
+	int fd;
+	ring_buffer_sample_fn fn;
+	void *arg;
+};
+
+static struct ring_buffer ring; /* of the daemon that runs */
+
+static bool has_events(const void *arg)
+{
+	const struct ring_buffer *r = arg;
+
+	return r->xdp->ring_put != r->xdp->ring_got;
+}
+
+struct ring_buffer *ring_buffer__new(int fd, ring_buffer_sample_fn fn, void *arg,
+				     const struct ring_buffer_opts *opts)
+{
+	ring = (struct ring_buffer){.xdp = xdp_of_fd(fd), .fn = fn, .arg = arg};
+	ring.fd = task_fd_new(has_events, &ring);
+	return &ring;
+}
+
+void ring_buffer__free(struct ring_buffer *r)
+{
+	if (r)
+		task_fd_close(r->fd);
+}
+
+int ring_buffer__epoll_fd(const struct ring_buffer *r)
+{
+	return r->fd;
+}
+
+int ring_buffer__consume(struct ring_buffer *r)
+{
+	const struct inc_event *e;
+
+	while ((e = xdp_take_event(r->xdp)))
+		if (r->fn(r->arg, (void *)e, sizeof(*e)) < 0)
+			break;
+	return 0;
+}
+
+static void on_event(void *arg)
+{
+	const struct cluster_switch *sw = arg;
+
+	if (sw->running)
+		task_fd_changed(ring.fd);
+}
+
+/* --- AF_XDP --- */
+
+struct inc_xsk {
+	unsigned int port;
+	int fd;
+	inc_xsk_rx_fn fn;
+	void *arg;
+	struct event *event;
+	struct {
+		size_t len;
+		uint8_t bytes[WIRE_FRAME_MOST];
+	} rx[RX_FRAMES];
+	unsigned int rx_put, rx_got;
+	struct {
+		size_t len;
+		uint8_t bytes[INC_FRAME_MAX];
+	} tx[TX_FRAMES];
+	unsigned int tx_used;
+};
+
+static struct inc_xsk *sockets[XDP_PORTS];
+
+static bool has_frames(const void *arg)
+{
+	const struct inc_xsk *x = arg;
+
+	return x->rx_put != x->rx_got;
+}
+
+static void on_frame(evutil_socket_t fd, short what, void *arg)
+{
+	struct inc_xsk *x = arg;
+
+	while (x->rx_got != x->rx_put) {
+		unsigned int i = x->rx_got++ % RX_FRAMES;
+
+		x->fn(x->rx[i].bytes, x->rx[i].len, x->arg);
+	}
+}
+
+/* The kernel takes a socket out of the map, however its process ends. */
+static void forget_socket(void *arg)
+{
+	struct inc_xsk *x = arg;
+
+	the_switch->xdp->xsk[x->port * INC_PORT_QUEUES] = 0;
+	sockets[x->port] = NULL;
+	free(x);
+}
+
+int inc_xsk_open(struct event_base *base, const char *ifname, uint32_t queue, inc_xsk_rx_fn fn,
+		 void *arg, struct inc_xsk **out, struct inc_err *err)
+{
+	struct inc_xsk *x = malloc(sizeof(*x));
+
+	sim_require(x, "no memory for an AF_XDP socket");
+	x->rx_put = x->rx_got = x->tx_used = 0;
+	x->port = ifname[1] - '0';
+	x->fn = fn;
+	x->arg = arg;
+	x->event = NULL;
+	x->fd = task_fd_new(has_frames, x);
+	task_fd_more(x->fd, NULL, forget_socket);
+	sockets[x->port] = x;
+	x->event = event_new(base, x->fd, EV_READ | EV_PERSIST, on_frame, x);
+	if (!x->event || event_add(x->event, NULL)) {
+		inc_xsk_close(x);
+		return inc_err_set(err, ENOMEM, "no memory for an AF_XDP socket");
+	}
+	*out = x;
+	return 0;
+}
+
+void inc_xsk_close(struct inc_xsk *x)
+{
+	if (!x)
+		return;
+	if (x->event)
+		event_free(x->event);
+	task_fd_close(x->fd);
+}
+
+int inc_xsk_fd(const struct inc_xsk *x)
+{
+	return x->fd;
+}
+
+uint8_t *inc_xsk_tx_frame(struct inc_xsk *x)
+{
+	if (sim_fault(20)) {
+		sim_figures.full++;
+		return NULL;
+	}
+	if (x->tx_used == TX_FRAMES)
+		inc_xsk_tx_flush(x);
+	return x->tx[x->tx_used].bytes;
+}
+
+void inc_xsk_tx_put(struct inc_xsk *x, uint8_t *frame, size_t len)
+{
+	x->tx[x->tx_used].len = len;
+	x->tx_used += !!len;
+}
+
+void inc_xsk_tx_flush(struct inc_xsk *x)
+{
+	unsigned int i;
+
+	for (i = 0; i < x->tx_used; i++)
+		wire_send(the_switch->down[x->port], x->tx[i].bytes, x->tx[i].len);
+	x->tx_used = 0;
+}
+
+uint32_t inc_rx_queues(const char *ifname)
+{
+	return 1;
+}
+
+/* --- what the loader says of the kernel --- */
+
+void inc_switch_hush_libraries(void)
+{
+}
+
+int inc_switch_possible(struct inc_err *err)
+{
+	return 0;
+}
+
+bool inc_switch_left(const char *instance)
+{
+	return the_switch->adopts;
+}
+
+/* What a daemon knows it has read from the maps; the maps stay. */
+int inc_switch_open(const struct inc_switch_opts *opts, struct inc_switch **out,
+		    struct inc_err *err)
+{
+	struct inc_switch *sw = xdp_switch(the_switch->xdp);
+	unsigned int i;
+
+	memset(sw->comm, 0, sw->opts.max_comms * sizeof(*sw->comm));
+	memset(sw->conn, 0, sw->opts.max_connections * sizeof(*sw->conn));
+	memset(sw->root, 0, inc_switch_root_rows(sw->opts.max_comms) * sizeof(*sw->root));
+	for (i = 0; i < INC_MAX_PORTS; i++)
+		sw->slot[i].used = NULL;
+	sw->adopted = the_switch->adopts;
+	*out = sw;
+	return 0;
+}
+
+/* The next daemon adopts what this one has left. */
+void inc_switch_close(struct inc_switch *sw)
+{
+}
+
+void inc_switch_leave(struct inc_switch *sw)
+{
+}
+
+void inc_forget_ports(struct inc_switch *sw)
+{
+}
+
+int inc_switch_attach_port(struct inc_switch *sw, const char *ifname, struct inc_err *err)
+{
+	sw->slot[ifname[1] - '0'].used = &sw->slot[ifname[1] - '0'].port;
+	return 0;
+}
+
+bool inc_is_port(const struct inc_switch *sw, uint32_t ifindex)
+{
+	return ifindex && ifindex <= the_switch->ports && sw->slot[ifindex - 1].used;
+}
+
+int inc_attach_can_share(struct inc_err *why)
+{
+	return 0;
+}
+
+const char *inc_attach_name(enum inc_attach attach)
+{
+	return "simulated";
+}
+
+int inc_switch_read_counters(const struct inc_switch *sw, struct inc_counters *out,
+			     struct inc_err *err)
+{
+	*out = (struct inc_counters){};
+	return 0;
+}
+
+const struct inc_counter_info inc_counter_info[INC_CTR_MAX];
+
+unsigned int __wrap_if_nametoindex(const char *name);
+unsigned int __wrap_if_nametoindex(const char *name)
+{
+	return xdp_ifindex(name[1] - '0');
+}
+
+/* --- the data path --- */
+
+static void on_leaving(void *arg, unsigned int port, const uint8_t *frame, size_t len)
+{
+	const struct cluster_switch *sw = arg;
+
+	wire_send(sw->down[port], frame, len);
+}
+
+static bool on_slow_path(void *arg, unsigned int port, const uint8_t *frame, size_t len)
+{
+	struct inc_xsk *x = sockets[port];
+	unsigned int i;
+
+	if (!x || x->rx_put - x->rx_got == RX_FRAMES || sim_fault(20))
+		return false;
+	i = x->rx_put++ % RX_FRAMES;
+	memcpy(x->rx[i].bytes, frame, len);
+	x->rx[i].len = len;
+	task_fd_changed(x->fd);
+	return true;
+}
+
+/* A communicator that is taken back before it has started, as for want of memory, leaves nothing.
+ */
+static void check_taken_back(struct xdp *xdp)
+{
+	const struct inc_comm_conf conf = {
+		.communicator = 1,
+		.root = true,
+		.n_conns = 1,
+		.payload = 256,
+		.slots = 1,
+		.conn[0] = {.port = "p0",
+			    .own_ip.s_addr = htonl(CLUSTER_PORT_ADDR(0)),
+			    .own_port = INC_ROCE_UDP_PORT,
+			    .own_qp = INC_MIN_QPN,
+			    .peer_ip.s_addr = htonl(CLUSTER_PORT_ADDR(0) - 1),
+			    .peer_port = INC_ROCE_UDP_PORT,
+			    .peer_qp = INC_MIN_QPN,
+			    .pkey = 0xffff}};
+	struct inc_err err = {""};
+	int comm = inc_switch_add_comm(xdp_switch(xdp), &conf, &err);
+
+	sim_require(comm >= 0 && !inc_switch_remove_comm(xdp_switch(xdp), comm, &err), "%s",
+		    err.msg);
+	sim_require(!xdp_entries(xdp), "a communicator that is taken back leaves look-ups");
+}
+
+void cluster_xdp_open(struct cluster_switch *sw)
+{
+	const struct xdp_out out = {
+		.frame = on_leaving, .slow_path = on_slow_path, .event = on_event, .arg = sw};
+
+	the_switch = sw;
+	sw->xdp = xdp_new(CLUSTER_COMMS, CLUSTER_COMMS * XDP_PORTS, CLUSTER_ROWS, sw->ports, &out);
+	memset(sockets, 0, sizeof(sockets));
+	check_taken_back(sw->xdp);
+}

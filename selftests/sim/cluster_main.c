@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The system with its control plane in one process (docs/simulation.md): hosts, a switch and its
+ * daemon, the controller and its database. Runs seeds, in a child process, so that the directory of
+ * the database goes however that one ends.
+ */
+#include <errno.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <event2/event.h>
+#include "cluster.h"
+#include "lib/base/opt.h"
+#include "memory.h"
+#include "sim.h"
+
+struct settings {
+	uint64_t seed, seeds;
+	bool hashes, trace;
+};
+
+static const struct inc_opt options[] = {
+	{"seed", 0, "N", "the first seed", "1",
+	 INC_OPT_NUMBER(struct settings, seed, 0, INT64_MAX)},
+	{"seeds", 0, "N", "how many, one after the other", "1",
+	 INC_OPT_NUMBER(struct settings, seeds, 1, INT64_MAX)},
+	{"hashes", .help = "print the hash of each seed's run, as it is where there is one alone",
+	 INC_OPT_FLAG(struct settings, hashes)},
+	{"trace", .help = "print what happens, line by line: when, where, what",
+	 INC_OPT_FLAG(struct settings, trace)},
+	{},
+};
+
+static const struct inc_program program = {
+	.name = "sim-cluster",
+	.about = "Runs hosts, a switch with its daemon and the controller in one process, on a "
+		 "simulated clock and simulated networks, and lets processes die. A seed is one "
+		 "run, the same every time. A seed in which something is wrong ends it: the seed, "
+		 "the time and the reason are printed.",
+	.groups = {{options, 0}},
+	.exits = "0 all is well, 1 something is wrong in a seed, 2 wrong command line",
+};
+
+int __real_clock_gettime(clockid_t clock, struct timespec *t);
+
+static double real_s(void)
+{
+	struct timespec t;
+
+	__real_clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec + t.tv_nsec / 1e9;
+}
+
+static void no_log(int severity, const char *text)
+{
+}
+
+static void run_seeds(const struct settings *settings)
+{
+	const struct cluster_figures *c = &cluster_figures;
+	const struct sim_figures *f = &sim_figures;
+	const double begin_s = real_s();
+	double took_s;
+	uint64_t i;
+
+	/* libevent sleeps in poll(), and in an order that no descriptor's hash decides */
+	setenv("EVENT_NOEPOLL", "1", 1);
+	setenv("EVENT_NOSELECT", "1", 1);
+	event_set_log_callback(no_log);
+	sim_catch_crashes();
+	memory_open();
+	xdp_open();
+	for (i = 0; i < settings->seeds; i++) {
+		sim_begin(settings->seed + i, settings->trace);
+		cluster_run();
+		if (settings->hashes || settings->seeds == 1)
+			printf("seed %llu: hash %016llx\n", (unsigned long long)sim_seed(),
+			       (unsigned long long)sim_hash());
+	}
+	took_s = real_s() - begin_s;
+	printf("%llu seeds in %.1f s (%.1f ms each); %llu packets, %llu events\n",
+	       (unsigned long long)settings->seeds, took_s, 1000 * took_s / settings->seeds,
+	       (unsigned long long)f->packets, (unsigned long long)f->events);
+	printf("what happened: processes stopped %llu, connections cut %llu, frames lost %llu, "
+	       "ranks "
+	       "killed %llu, hosts off %llu, calls failed %llu, groups shrunk %llu, controllers "
+	       "killed %llu, daemons killed %llu, allocations failed %llu\n",
+	       (unsigned long long)f->pauses, (unsigned long long)f->cuts,
+	       (unsigned long long)f->lost, (unsigned long long)c->ranks_killed,
+	       (unsigned long long)c->hosts_off, (unsigned long long)c->failed,
+	       (unsigned long long)c->shrunk, (unsigned long long)c->controllers_killed,
+	       (unsigned long long)c->daemons_killed, (unsigned long long)memory_failures);
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+	return remove(path);
+}
+
+static pid_t child;
+
+/* Whoever ends this program ends the run; what it has made is removed behind it. */
+static void on_end(int number)
+{
+	kill(child, SIGKILL);
+}
+
+int main(int argc, char **argv)
+{
+	const char *tmp = getenv("TMPDIR");
+	struct settings settings = {};
+	char directory[200];
+	int ret, status = 0;
+
+	ret = inc_opt_parse(&program, argc, argv, &settings, NULL);
+	if (ret >= 0)
+		return ret;
+	snprintf(directory, sizeof(directory), "%s/sim-cluster.XXXXXX",
+		 tmp
+			 ?: access("/dev/shm", W_OK) ? "/tmp"
+						     : "/dev/shm");
+	if (!mkdtemp(directory)) {
+		fprintf(stderr, "%s: %s\n", directory, strerror(errno));
+		return 1;
+	}
+	child = fork();
+	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (chdir(directory)) {
+			fprintf(stderr, "%s: %s\n", directory, strerror(errno));
+			exit(1);
+		}
+		run_seeds(&settings);
+		exit(0);
+	}
+	if (child > 0) {
+		signal(SIGTERM, on_end);
+		signal(SIGINT, on_end);
+	}
+	while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+		;
+	nftw(directory, remove_one, 4, FTW_DEPTH | FTW_PHYS);
+	if (child > 0 && WIFEXITED(status))
+		return WEXITSTATUS(status);
+	printf("the run has died of signal %d\n", WTERMSIG(status));
+	return 1;
+}

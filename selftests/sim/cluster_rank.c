@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <arpa/inet.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include "cluster.h"
+#include "cluster_controller.h"
+#include "hostlib/src/internal.h"
+#include "lib/proto/desc.h"
+#include "memory.h"
+#include "selftests/unit/ref_switch.h"
+#include "sim.h"
+
+#define BYTES_MOST 8192
+/* From a rank's death until all others know of it: the member's timeout, and a bound. */
+#define DEATH_NS ((CLUSTER_MEMBER_TIMEOUT_MS + 2000) * INC_NSEC_PER_MSEC)
+/* However long anything may take, creation with its 70 s included. */
+#define CALL_NS (80 * INC_NSEC_PER_SEC)
+
+const struct inccl_transport *const inccl_transports[] = {&inccl_soft, NULL};
+
+/* What a rank has in hands. */
+struct work {
+	struct cluster_rank *rank;
+	struct inccl_group *group;
+	struct cluster_made *made; /* the group */
+	bool all_have_it;          /* every rank has its communicator */
+	char error[256];
+	_Alignas(8) uint8_t send[BYTES_MOST];
+	uint8_t recv[BYTES_MOST], expected[BYTES_MOST], other[BYTES_MOST];
+};
+static struct work works[CLUSTER_GROUPS_MOST][CLUSTER_HOSTS_MOST];
+
+static void on_log(void *ctx, const char *line)
+{
+	sim_note(((struct cluster_rank *)ctx)->process.name, line, 0, 0, 0);
+}
+
+static void think(uint64_t ns)
+{
+	const struct timespec ts = {.tv_sec = ns / INC_NSEC_PER_SEC,
+				    .tv_nsec = ns % INC_NSEC_PER_SEC};
+
+	ppoll(NULL, 0, &ts, NULL);
+}
+
+/* --- calls: none hangs, and none fails without a reason --- */
+
+static void begins(struct cluster_rank *rank, const char *what)
+{
+	rank->called_at_ns = sim_now_ns();
+	sim_note(rank->process.name, what, 0, 0, 0);
+}
+
+/* Of a rank of the group, or of who serves all groups. */
+static bool memory_has_failed(const struct cluster_group *group)
+{
+	const struct process *failed = memory_failed();
+	unsigned int r;
+
+	for (r = 0; r < group->n_ranks; r++)
+		if (failed == &group->rank[r].process)
+			return true;
+	return failed == &controller.process || failed == &cluster.sw.process;
+}
+
+/* Whether something has happened for which a call may fail: for what begins, or ends, the death of
+ * the controller or of the switch's daemon is that, too; what runs goes on without them. */
+static bool has_reason(const struct work *w)
+{
+	return w->rank->group->died_at_ns || memory_has_failed(w->rank->group) ||
+	       ((cluster.controller_dies || cluster.daemon_dies) && !w->all_have_it);
+}
+
+static int ended(struct work *w, const char *what, int ret)
+{
+	struct cluster_rank *rank = w->rank;
+	const struct cluster_group *group = rank->group;
+	const uint64_t took_ns = sim_now_ns() - rank->called_at_ns;
+
+	sim_note(rank->process.name, "is through with it:", -ret, 0, 0);
+	sim_require(took_ns < CALL_NS, "%s: %s took %llu s", rank->process.name, what,
+		    (unsigned long long)(took_ns / INC_NSEC_PER_SEC));
+	sim_require(!ret || has_reason(w), "%s: %s: %s (%s), and nothing has happened to the group",
+		    rank->process.name, what, strerror(-ret), w->error);
+	sim_require(!ret || cluster.controller_dies || cluster.daemon_dies ||
+			    memory_has_failed(group) || !rank->formed ||
+			    sim_now_ns() < DEATH_NS + (group->died_at_ns > rank->called_at_ns
+							       ? group->died_at_ns
+							       : rank->called_at_ns),
+		    "%s: %s has failed long after the death: %s", rank->process.name, what,
+		    strerror(-ret));
+	rank->called_at_ns = 0;
+	cluster_figures.failed += !!ret;
+	return ret;
+}
+
+void cluster_rank_overdue(const struct cluster_rank *rank)
+{
+	sim_require(!rank->called_at_ns || sim_now_ns() - rank->called_at_ns < CALL_NS,
+		    "%s: a call does not end", rank->process.name);
+}
+
+/* --- an AllReduce --- */
+
+/* What this rank of the job gives to a call. */
+static void fill(const struct work *w, unsigned int rank, uint32_t call, uint8_t *at, size_t size)
+{
+	struct rng rng = {.state = rng_mix(sim_seed() ^ w->group->number, call << 8 | rank)};
+	size_t i;
+
+	for (i = 0; i < size; i++)
+		at[i] = rng_below(&rng, 256);
+}
+
+static int call(struct work *w, struct inccl_communicator *comm, uint32_t number)
+{
+	static const enum inccl_dtype dtypes[] = {INCCL_INT32, INCCL_UINT32, INCCL_INT16,
+						  INCCL_UINT8};
+	struct rng rng = {.state = rng_mix(sim_seed() + w->group->number, number)};
+	const enum inccl_dtype dtype = dtypes[rng_below(&rng, 4)];
+	const enum inccl_op op = rng_below(&rng, INCCL_XOR + 1);
+	const uint32_t desc = INC_DESC(INC_COLL_ALLREDUCE, op, dtype, 0, 0);
+	const size_t element = ref_element_bytes(desc);
+	const size_t count = 1 + rng_below(&rng, BYTES_MOST / element);
+	const size_t size = count * element;
+	bool first = true;
+	unsigned int r;
+	int ret;
+
+	fill(w, w->rank->number, number, w->send, size);
+	memset(w->recv, 0xa5, size);
+	begins(w->rank, "calls AllReduce");
+	ret = inccl_allreduce(comm, w->send, w->recv, count, dtype, op, NULL);
+	w->all_have_it = __builtin_popcount(w->made->created[number / CLUSTER_CALLS_MOST]) ==
+			 inccl_group_size(w->group);
+	if (ret)
+		snprintf(w->error, sizeof(w->error), "%s", inccl_communicator_error(comm) ?: "");
+	ended(w, "AllReduce", ret);
+	w->all_have_it = false;
+	if (ret)
+		return ret;
+	sim_require(__builtin_popcount(w->made->members) == inccl_group_size(w->group),
+		    "%s: a result of %d ranks, and the group has %d", w->rank->process.name,
+		    __builtin_popcount(w->made->members), inccl_group_size(w->group));
+	for (r = 0; r < CLUSTER_HOSTS_MOST; r++) {
+		if (!(w->made->members >> r & 1))
+			continue;
+		fill(w, r, number, first ? w->expected : w->other, size);
+		if (!first)
+			ref_operate(desc, false, w->expected, w->other, size);
+		first = false;
+	}
+	sim_require(!memcmp(w->recv, w->expected, size), "%s: a result is wrong",
+		    w->rank->process.name);
+	return 0;
+}
+
+/* A communicator, calls on it, its end. */
+static int round_of(struct work *w, unsigned int number)
+{
+	const struct cluster_group *group = w->rank->group;
+	struct inccl_communicator_opts opts = group->opts;
+	struct inccl_communicator *comm;
+	unsigned int i;
+	int ret, end;
+
+	opts.error = w->error;
+	opts.error_size = sizeof(w->error);
+	begins(w->rank, "makes a communicator");
+	ret = ended(w, "the communicator", inccl_communicator_create(w->group, &opts, &comm));
+	if (ret)
+		return ret;
+	w->made->created[number] |= 1u << w->rank->number;
+	for (i = 0; !ret && i < group->calls; i++) {
+		if (sim_chance(200))
+			think(sim_between(0, 20 * INC_NSEC_PER_MSEC));
+		ret = call(w, comm, number * CLUSTER_CALLS_MOST + i);
+	}
+	begins(w->rank, "destroys its communicator");
+	end = ended(w, "the communicator's end", inccl_communicator_destroy(comm));
+	return ret ?: end;
+}
+
+static int compute(struct work *w)
+{
+	unsigned int i;
+	int ret = 0;
+
+	for (i = 0; !ret && i < w->rank->group->rounds; i++)
+		ret = round_of(w, i);
+	return ret;
+}
+
+/* --- groups --- */
+
+static int join(struct work *w)
+{
+	const struct cluster_rank *rank = w->rank;
+	const struct in_addr addr = {rank->process.addr};
+	char address[INET_ADDRSTRLEN];
+	INCCL_OPTS(inccl_group_opts, opts, .job = rank->group->job,
+		   .controller = CLUSTER_CONTROLLER, .rank = rank->number,
+		   .world_size = rank->group->n_ranks, .address = address, .error = w->error,
+		   .error_size = sizeof(w->error), .log = on_log, .log_ctx = w->rank);
+
+	inet_ntop(AF_INET, &addr, address, sizeof(address));
+	begins(w->rank, "joins its group");
+	return ended(w, "the group", inccl_group_create(&opts, &w->group));
+}
+
+static void leave(struct work *w, struct inccl_group *group)
+{
+	begins(w->rank, "leaves its group");
+	sim_require(!ended(w, "the group's end", inccl_group_destroy(group)),
+		    "%s: the group does not end", w->rank->process.name);
+}
+
+/* All who come into the same group say so: whose sum a result is. */
+static void come_into(struct work *w)
+{
+	struct cluster_made *made = w->rank->group->made;
+
+	while (made->members && made->number != w->group->number)
+		made++;
+	sim_require(made < w->rank->group->made + CLUSTER_MADE_MOST, "too many groups");
+	made->number = w->group->number;
+	made->members |= 1u << w->rank->number;
+	w->made = made;
+}
+
+/* Of those who are left a group, as often as one of them is lost. */
+static int shrink(struct work *w)
+{
+	INCCL_OPTS(inccl_group_opts, opts, .error = w->error, .error_size = sizeof(w->error));
+	struct inccl_group *old = w->group;
+	int ret;
+
+	begins(w->rank, "shrinks its group");
+	ret = ended(w, "the shrink", inccl_group_shrink(old, &opts, &w->group));
+	if (!ret) {
+		cluster_figures.shrunk++;
+		come_into(w);
+	}
+	leave(w, old);
+	return ret;
+}
+
+void cluster_rank_run(void *arg)
+{
+	struct cluster_rank *rank = arg;
+	struct work *w = &works[rank->group - cluster.group][rank->number];
+	size_t size, n;
+	int ret;
+
+	memset(w, 0, sizeof(*w));
+	w->rank = rank;
+	if (!join(w)) {
+		rank->formed = true;
+		come_into(w);
+		ret = compute(w);
+		while (ret && rank->group->died_at_ns && !(ret = shrink(w)))
+			ret = compute(w);
+		if (w->group)
+			leave(w, w->group);
+	}
+	n = memory_pieces(&rank->process, &size);
+	sim_require(!n, "%s: %zu pieces of memory are left, the first of %zu bytes",
+		    rank->process.name, n, size);
+	n = task_fds_of(&rank->process);
+	sim_require(!n, "%s: %zu descriptors are left", rank->process.name, n);
+	rank->through = true;
+	sim_note(rank->process.name, "has ended", 0, 0, 0);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A switch with its whole daemon: userspace/daemon.c and what it is put together from, on a real
+ * libevent, which sleeps in the simulation's poll(). cluster_switch.c has what stands in the place
+ * of libbpf's ring buffer, of the loader's files that speak with the kernel and of xsk.c,
+ * interface.c, instance.c and privileges.c. Ports are p0, p1, ...; the data path goes on
+ * when the daemon is dead.
+ */
+#ifndef SIM_CLUSTER_SWITCH_H
+#define SIM_CLUSTER_SWITCH_H
+
+#include <stdint.h>
+#include "task.h"
+#include "wire.h"
+#include "xdp.h"
+
+/* Host n's port: the switch's address there. */
+#define CLUSTER_PORT_ADDR(n) (0x0a4d00fe + ((uint32_t)(n) << 8))
+#define CLUSTER_ROWS         4096
+#define CLUSTER_COMMS        16
+
+struct cluster_switch {
+	struct process process;
+	struct xdp *xdp;
+	struct wire *down[XDP_PORTS];
+	unsigned int ports;
+	bool running;         /* its daemon has a thread, */
+	bool ready;           /*   and has started */
+	void (*failed)(void); /* its daemon has ended by itself */
+	bool started, adopts; /* a daemon has been there before: what it has left is found */
+};
+
+/* down: filled by the caller. */
+void cluster_switch_open(struct cluster_switch *sw, unsigned int ports);
+/* The daemon starts, anew where it has been killed. */
+void cluster_switch_start(struct cluster_switch *sw);
+void cluster_switch_kill(struct cluster_switch *sw);
+/* The daemon is asked to end. */
+void cluster_switch_stop(struct cluster_switch *sw);
+/* The daemon has ended: what remains of the switch. */
+void cluster_switch_close(struct cluster_switch *sw);
+/* cluster_kernel.c: the data path, and what it hands over. */
+void cluster_xdp_open(struct cluster_switch *sw);
+/* A frame from the cable at a port. */
+struct cluster_port {
+	struct cluster_switch *sw;
+	unsigned int port;
+};
+void cluster_switch_receive(void *port, const uint8_t *frame, size_t len);
+
+#endif
