@@ -163,7 +163,7 @@ long bpf_xdp_adjust_tail(struct xdp_md *ctx, int delta)
 
 void *bpf_ringbuf_reserve(void *ring, __u64 size, __u64 flags)
 {
-	return maps->events < NATIVE_EVENTS ? &maps->event[maps->events] : NULL;
+	return maps->events < NATIVE_EVENTS && !maps->ring_full ? &maps->event[maps->events] : NULL;
 }
 
 void bpf_ringbuf_submit(void *data, __u64 flags)

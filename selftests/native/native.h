@@ -59,6 +59,7 @@ struct native_maps {
 	uint64_t counter[INC_CTR_MAX];
 	struct inc_event event[NATIVE_EVENTS]; /* of the last packet */
 	uint32_t events;
+	bool ring_full; /* no event has room */
 };
 
 enum native_to {

@@ -32,12 +32,19 @@ static int differ(struct twin *t, const char *fmt, ...)
 static int take_array(struct twin *t, const char *name, void *to, size_t size, uint32_t n)
 {
 	int fd = inc_switch_map_fd(t->u->sw, name);
-	uint32_t i;
+	uint32_t *keys = calloc(n, sizeof(*keys)), count = n, batch, i;
+	uint8_t *values = calloc(n, size);
+	LIBBPF_OPTS(bpf_map_batch_opts, opts);
+	int ret = keys && values ? 0 : -ENOMEM;
 
-	for (i = 0; i < n; i++)
-		if (bpf_map_lookup_elem(fd, &i, (uint8_t *)to + i * size))
-			return differ(t, "map %s, row %u: %s", name, i, strerror(errno));
-	return 0;
+	if (!ret && bpf_map_lookup_batch(fd, NULL, &batch, keys, values, &count, &opts) &&
+	    errno != ENOENT)
+		ret = -errno;
+	for (i = 0; !ret && i < count; i++)
+		memcpy((uint8_t *)to + keys[i] * size, values + i * size, size);
+	free(keys);
+	free(values);
+	return ret ? differ(t, "map %s: %s", name, strerror(-ret)) : 0;
 }
 
 /* Runs fn over all entries of a hash map, or a device map. */
@@ -147,6 +154,12 @@ static void take_state(struct twin *t, const struct inc_comm_cfg *cfg, uint32_t 
 	       conns * slots * sizeof(*m->kept));
 }
 
+static int follow_state(struct twin *t, const struct ref_comm *cm)
+{
+	take_state(t, &cm->cfg, cm->index);
+	return take_comm(t, cm->index) || take_copies(t, &cm->cfg) ? -1 : 0;
+}
+
 int twin_follow(struct twin *t, const struct ref_comm *cm)
 {
 	struct native_maps *m = &t->maps;
@@ -166,10 +179,7 @@ int twin_follow(struct twin *t, const struct ref_comm *cm)
 	if (take_hashes(t) ||
 	    take_array(t, INC_MAP_CONN_PLACE, m->place, sizeof(*m->place), m->places))
 		return -1;
-	if (!cm)
-		return 0;
-	take_state(t, &cm->cfg, cm->index);
-	return take_comm(t, cm->index) || take_copies(t, &cm->cfg) ? -1 : 0;
+	return cm ? follow_state(t, cm) : 0;
 }
 
 static int make_maps(struct native_maps *m, const struct inc_switch *sw)
@@ -203,7 +213,7 @@ int twin_open(struct twin *t, struct unit *u)
 
 	memset(t, 0, sizeof(*t));
 	t->u = u;
-	ret = make_maps(&t->maps, u->sw) ?: native_open();
+	ret = make_maps(&t->maps, u->sw);
 	if (ret)
 		return differ(t, "%s", strerror(-ret));
 	/* none of them is attached: inc_port is empty, answers go back by XDP_TX */
@@ -232,6 +242,7 @@ void twin_close(struct twin *t)
 	free(m->kept);
 	free(m->lookup);
 	free(m->own_addr);
+	t->u->watch = NULL;
 }
 
 static int same_bytes(struct twin *t, const char *what, uint32_t number, const void *native,
@@ -374,4 +385,101 @@ int twin_run(struct twin *t, const struct frame *f, uint32_t ifindex, const stru
 	    (cm && compare_state(t, &cm->cfg, cm->index)))
 		return -1;
 	return native.verdict == XDP_REDIRECT ? run_copies(t, &native) : 0;
+}
+
+/* --- beside the cases --- */
+
+#define WATCHED 150 /* packets of a communicator, and then each of so many: */
+#define SELDOM  128
+
+static void add_port(struct twin *t, const void *key, const void *value)
+{
+	uint32_t i;
+
+	for (i = 0; t->maps.port[i].ifindex; i++)
+		;
+	memcpy(&t->maps.port[i].ifindex, key, sizeof(uint32_t));
+	memcpy(&t->maps.port[i].value, value, sizeof(t->maps.port[i].value));
+}
+
+static bool looks_away(struct twin *t)
+{
+	uint32_t newest = 0, i;
+
+	for (i = 0; i < REF_MAX_COMMS; i++)
+		if (t->u->ref.comm[i] && t->u->ref.comm[i]->cfg.communicator > newest)
+			newest = t->u->ref.comm[i]->cfg.communicator;
+	if (newest != t->communicator)
+		t->watched = 0;
+	t->communicator = newest;
+	return t->watched++ > WATCHED && t->watched % SELDOM;
+}
+
+static int take_all(void *arg)
+{
+	struct twin *t = arg;
+	struct native_maps *m = &t->maps;
+	uint32_t i;
+
+	t->looks_away = looks_away(t);
+	if (t->looks_away)
+		return 0;
+	if (twin_follow(t, NULL) || compare_read_counters(t->u, m->counter) ||
+	    take_array(t, INC_MAP_CONN_CFG, m->conn_cfg, sizeof(*m->conn_cfg),
+		       m->max_connections) ||
+	    take_array(t, INC_MAP_COMM_CFG, m->comm_cfg, sizeof(*m->comm_cfg), m->max_comms) ||
+	    take_array(t, INC_MAP_ROOT_CHILD, m->root, sizeof(*m->root), m->root_rows))
+		return -1;
+	memset(m->port, 0, sizeof(m->port));
+	if (each_entry(t, inc_switch_map_fd(t->u->sw, INC_MAP_PORT), add_port))
+		return -1;
+	for (i = 0; i < REF_MAX_COMMS; i++)
+		if (t->u->ref.comm[i] && follow_state(t, t->u->ref.comm[i]))
+			return -1;
+	return 0;
+}
+
+/* Whether the ring had no room for this packet's event, nobody knows before. */
+static int look_into_ring(struct twin *t)
+{
+	uint64_t kernel[INC_CTR_MAX];
+
+	if (compare_read_counters(t->u, kernel))
+		return -1;
+	t->maps.ring_full = kernel[INC_CTR_X_EVENT_LOST] > t->maps.counter[INC_CTR_X_EVENT_LOST];
+	return 0;
+}
+
+static int run_beside(void *arg, const struct frame *in, const struct xdp_md *md, uint32_t ifindex,
+		      uint32_t verdict, const struct frame *out)
+{
+	struct twin *t = arg;
+	struct native_out native;
+	uint32_t i;
+
+	if (t->looks_away)
+		return 0;
+	if (!md) {
+		t->copies++;
+		native_egress(&t->maps, ifindex, in->data, in->len, &native);
+		return compare_run(t, "copy", &native, verdict, out);
+	}
+	/* which rows of inc_xsk have a socket, the kernel does not tell */
+	t->maps.xsk = verdict == XDP_REDIRECT;
+	if (look_into_ring(t))
+		return -1;
+	native_switch(&t->maps, ifindex, in->data, in->len, &native);
+	if (compare_run(t, "frame", &native, verdict, out) ||
+	    (!t->u->hold_events && same_events(t)) || twin_compare_counters(t))
+		return -1;
+	for (i = 0; i < REF_MAX_COMMS; i++)
+		if (t->u->ref.comm[i] && twin_compare(t, t->u->ref.comm[i]))
+			return -1;
+	return 0;
+}
+
+void twin_watch(struct twin *t)
+{
+	t->watch = (struct unit_watch){.before = take_all, .after = run_beside, .arg = t};
+	t->u->watch = &t->watch;
 }

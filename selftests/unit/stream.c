@@ -174,7 +174,8 @@ int stream_open(struct unit *u, struct stream *s, uint32_t communicator, uint64_
 		child->peer_psn = some_psn(&rng);
 		child->own_psn = some_psn(&rng);
 		child->udp_csum = rng_chance(&rng, 400);
-		child->pkey = rng_chance(&rng, 800) ? INC_PKEY_DEFAULT : rng_next(&rng);
+		/* 0x0000 and 0x8000 are no partitions */
+		child->pkey = rng_chance(&rng, 800) ? INC_PKEY_DEFAULT : rng_next(&rng) | 1;
 		child->own_port =
 			rng_chance(&rng, 800) ? INC_ROCE_UDP_PORT : 1 + rng_below(&rng, 65535);
 		child->peer_port =

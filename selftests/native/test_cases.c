@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The cases of unit/test_xdp_cases, and what they run natively beside them. TIMEOUT: 600
+ */
+#include "selftests/unit/cases.h"
+#include "twin.h"
+
+#define ROWS 16384
+
+static void run_all(bool order_stores, const char *how)
+{
+	static struct unit u;
+	static struct twin t;
+
+	u.order_stores = order_stores;
+	if (unit_start(&u, "cases", ROWS, false))
+		return;
+	if (twin_open(&t, &u)) {
+		report_fail("cases", "%s", u.why);
+	} else {
+		twin_watch(&t);
+		cases_run_all(&u, how);
+	}
+	twin_close(&t);
+	unit_stop(&u);
+}
+
+int main(void)
+{
+	if (native_open())
+		report_fail("cases", "no room for frames, or constants that cannot be set");
+	else
+		run_all(false, ", natively too");
+	return report_exit();
+}
