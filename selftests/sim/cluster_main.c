@@ -12,30 +12,12 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 #include <event2/event.h>
 #include "cluster.h"
-#include "lib/base/opt.h"
 #include "memory.h"
+#include "seeds.h"
 #include "sim.h"
-
-struct settings {
-	uint64_t seed, seeds;
-	bool hashes, trace;
-};
-
-static const struct inc_opt options[] = {
-	{"seed", 0, "N", "the first seed", "1",
-	 INC_OPT_NUMBER(struct settings, seed, 0, INT64_MAX)},
-	{"seeds", 0, "N", "how many, one after the other", "1",
-	 INC_OPT_NUMBER(struct settings, seeds, 1, INT64_MAX)},
-	{"hashes", .help = "print the hash of each seed's run, as it is where there is one alone",
-	 INC_OPT_FLAG(struct settings, hashes)},
-	{"trace", .help = "print what happens, line by line: when, where, what",
-	 INC_OPT_FLAG(struct settings, trace)},
-	{},
-};
 
 static const struct inc_program program = {
 	.name = "sim-cluster",
@@ -43,31 +25,18 @@ static const struct inc_program program = {
 		 "simulated clock and simulated networks, and lets processes die. A seed is one "
 		 "run, the same every time. A seed in which something is wrong ends it: the seed, "
 		 "the time and the reason are printed.",
-	.groups = {{options, 0}},
+	.groups = {{seeds_options, 0}},
 	.exits = "0 all is well, 1 something is wrong in a seed, 2 wrong command line",
 };
-
-int __real_clock_gettime(clockid_t clock, struct timespec *t);
-
-static double real_s(void)
-{
-	struct timespec t;
-
-	__real_clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec + t.tv_nsec / 1e9;
-}
 
 static void no_log(int severity, const char *text)
 {
 }
 
-static void run_seeds(const struct settings *settings)
+static void run_seeds(const struct seeds *seeds)
 {
 	const struct cluster_figures *c = &cluster_figures;
 	const struct sim_figures *f = &sim_figures;
-	const double begin_s = real_s();
-	double took_s;
-	uint64_t i;
 
 	/* libevent sleeps in poll(), and in an order that no descriptor's hash decides */
 	setenv("EVENT_NOEPOLL", "1", 1);
@@ -76,17 +45,7 @@ static void run_seeds(const struct settings *settings)
 	sim_catch_crashes();
 	memory_open();
 	xdp_open();
-	for (i = 0; i < settings->seeds; i++) {
-		sim_begin(settings->seed + i, settings->trace);
-		cluster_run();
-		if (settings->hashes || settings->seeds == 1)
-			printf("seed %llu: hash %016llx\n", (unsigned long long)sim_seed(),
-			       (unsigned long long)sim_hash());
-	}
-	took_s = real_s() - begin_s;
-	printf("%llu seeds in %.1f s (%.1f ms each); %llu packets, %llu events\n",
-	       (unsigned long long)settings->seeds, took_s, 1000 * took_s / settings->seeds,
-	       (unsigned long long)f->packets, (unsigned long long)f->events);
+	seeds_run(seeds, cluster_run);
 	printf("what happened: processes stopped %llu, connections cut %llu, frames lost %llu, "
 	       "ranks "
 	       "killed %llu, hosts off %llu, calls failed %llu, groups shrunk %llu, controllers "
@@ -114,11 +73,11 @@ static void on_end(int number)
 int main(int argc, char **argv)
 {
 	const char *tmp = getenv("TMPDIR");
-	struct settings settings = {};
+	struct seeds seeds = {};
 	char directory[200];
 	int ret, status = 0;
 
-	ret = inc_opt_parse(&program, argc, argv, &settings, NULL);
+	ret = inc_opt_parse(&program, argc, argv, &seeds, NULL);
 	if (ret >= 0)
 		return ret;
 	snprintf(directory, sizeof(directory), "%s/sim-cluster.XXXXXX",
@@ -136,7 +95,7 @@ int main(int argc, char **argv)
 			fprintf(stderr, "%s: %s\n", directory, strerror(errno));
 			exit(1);
 		}
-		run_seeds(&settings);
+		run_seeds(&seeds);
 		exit(0);
 	}
 	if (child > 0) {

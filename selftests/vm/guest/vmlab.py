@@ -48,7 +48,7 @@ class Background:
         self.process = subprocess.Popen(self.args, stdin=subprocess.DEVNULL, text=True,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         try:
-            wait_for("data to flow", lambda: rxe_counters(0)["sent_pkts"] > before + packets, 30)
+            wait_for("data to flow", lambda: rxe_counters(0)["sent_pkts"] > before + packets, 90)
         except BaseException:
             self.process.terminate()
             print(self.process.communicate()[1], flush=True)
