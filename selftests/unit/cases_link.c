@@ -224,6 +224,9 @@ static int mac_unknown(struct unit *u)
 	memcpy(f.data + ETH_ALEN, mac_comm, ETH_ALEN);
 	RUN(unit_run(u, &f, cm->conn[0].cfg.ifindex));
 	RUN(case_expect(u, INC_CTR_DROP_NO_MAC));
+	/* nor does it get the result, which the other one gets */
+	RUN(case_data(u, cm, 1, 0, INC_OP_SEND_ONLY_IMM, 16, CASE_DESC, true));
+	RUN(case_expect(u, INC_CTR_MC_RESULT));
 	RUN(from(u, cm, 0, mac_a, mac_a));
 	return case_expect(u, INC_CTR_ANS_DUPLICATE);
 }
