@@ -241,7 +241,7 @@ static void run(int (*program)(struct xdp_md *ctx), struct native_maps *m, struc
 void native_switch(struct native_maps *m, uint32_t ifindex, const uint8_t *frame, uint32_t len,
 		   struct native_out *out)
 {
-	struct xdp_md ctx = {.ingress_ifindex = ifindex};
+	struct xdp_md ctx = {.ingress_ifindex = ifindex, .rx_queue_index = m->rx_queue};
 
 	run(inc_switch, m, &ctx, frame, len, out);
 }

@@ -59,7 +59,8 @@ struct native_maps {
 	uint64_t counter[INC_CTR_MAX];
 	struct inc_event event[NATIVE_EVENTS]; /* of the last packet */
 	uint32_t events;
-	bool ring_full; /* no event has room */
+	bool ring_full;    /* no event has room */
+	uint32_t rx_queue; /* where frames come in */
 };
 
 enum native_to {

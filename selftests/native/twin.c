@@ -468,6 +468,7 @@ static int run_beside(void *arg, const struct frame *in, const struct xdp_md *md
 	t->maps.xsk = verdict == XDP_REDIRECT;
 	if (look_into_ring(t))
 		return -1;
+	t->maps.rx_queue = md->rx_queue_index;
 	native_switch(&t->maps, ifindex, in->data, in->len, &native);
 	if (compare_run(t, "frame", &native, verdict, out) ||
 	    (!t->u->hold_events && same_events(t)) || twin_compare_counters(t))

@@ -186,6 +186,7 @@ int stream_open(struct unit *u, struct stream *s, uint32_t communicator, uint64_
 		if (rng_chance(&rng, child->up ? 800 : 200)) {
 			memcpy(child->peer_mac, "\x02\x66\0\0\0", 5);
 			child->peer_mac[5] = c;
+			child->has_peer_mac = true;
 		}
 	}
 	memset(s, 0, sizeof(*s));

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * What BPF_PROG_TEST_RUN cannot bring about, natively alone: the egress program where nothing is to
+ * be made of a frame, and where the kernel's copies share their bytes; queues that no veth has;
+ * ICRCs that are not looked at.
+ */
+#include <string.h>
+#include "native.h"
+#include "selftests/unit/cases.h"
+#include "twin.h"
+
+#define ROWS   4096
+#define LENGTH 200
+
+static struct unit u;
+static struct twin t;
+
+static void check(const char *name, bool good)
+{
+	if (good)
+		report_ok("%s", name);
+	else
+		report_fail(name, "it is otherwise");
+}
+
+static void constants(bool check_icrc, bool generic)
+{
+	native_set(&(struct native_constants){
+		.places = t.maps.places, .check_icrc = check_icrc, .generic = generic});
+}
+
+/* A frame of so many bytes, of this EtherType and opcode, as it leaves: its verdict. */
+static int leaves(uint32_t len, uint16_t ethertype, uint8_t opcode)
+{
+	uint8_t frame[LENGTH] = {};
+	struct native_out out;
+
+	put16(frame + 12, ethertype);
+	frame[FRAME_BTH] = opcode;
+	native_egress(&t.maps, u.port[0], frame, len, &out);
+	if (out.verdict == XDP_PASS && (out.len != len || memcmp(out.frame, frame, len)))
+		return -1;
+	return out.verdict;
+}
+
+static void egress_of_others(void)
+{
+	constants(true, false);
+	check("frame_of_others_leaves_as_it_is", leaves(LENGTH, 0x0800, 0) == XDP_PASS);
+	check("short_frame_leaves_as_it_is", leaves(20, 0, 0) == XDP_PASS);
+}
+
+static void shared_copies(void)
+{
+	const uint64_t before = t.maps.counter[INC_CTR_X_COPY_DROP];
+	bool told;
+
+	constants(true, true);
+	inc_copies_shared = 0;
+	/* what was a template is none any more, by its check */
+	check("shared_template_is_dropped", leaves(LENGTH, 0, 0) == XDP_DROP);
+	told = t.maps.events == 1 && t.maps.event[0].type == INC_EVENT_COPIES_SHARED;
+	check("it_is_told_and_known", told && inc_copies_shared == 1);
+	check("shared_copy_is_dropped",
+	      leaves(LENGTH, 0x0800, INC_OP_SEND_ONLY) == XDP_DROP && !t.maps.events);
+	check("both_are_counted", t.maps.counter[INC_CTR_X_COPY_DROP] == before + 2);
+	check("answer_leaves_as_it_is", leaves(LENGTH, 0x0800, INC_OP_ACK) == XDP_PASS);
+	check("short_frame_is_no_copy", leaves(20, 0x0800, 0) == XDP_PASS);
+	inc_copies_shared = 0;
+	constants(true, false);
+}
+
+/* A NAK goes to the slow path by port and queue; beyond the queues of a port there is nobody. */
+static void queues(struct ref_comm *cm)
+{
+	struct native_out out;
+	struct frame f;
+	uint64_t before;
+
+	unit_ack(cm, 1, INC_AETH_NAK_SEQ, cm->conn[1].cfg.tx_start_psn, &f);
+	t.maps.port[0] = (struct native_port){.ifindex = cm->conn[1].cfg.ifindex};
+	t.maps.xsk = true;
+	t.maps.rx_queue = INC_PORT_QUEUES - 1;
+	native_switch(&t.maps, cm->conn[1].cfg.ifindex, f.data, f.len, &out);
+	check("last_queue", out.verdict == XDP_REDIRECT && out.to == NATIVE_SLOW_PATH);
+	before = t.maps.counter[INC_CTR_DROP_NO_SLOWPATH];
+	t.maps.rx_queue = INC_PORT_QUEUES;
+	native_switch(&t.maps, cm->conn[1].cfg.ifindex, f.data, f.len, &out);
+	check("queue_beyond",
+	      out.verdict == XDP_DROP && t.maps.counter[INC_CTR_DROP_NO_SLOWPATH] == before + 1);
+	t.maps.rx_queue = 0;
+}
+
+/* For measuring only: damaged packets count then. */
+static void unchecked(struct ref_comm *cm)
+{
+	struct unit_packet p = {
+		.opcode = INC_OP_SEND_ONLY_IMM, .len = 32, .desc = CASE_DESC, .ackreq = true};
+	struct native_out out;
+	struct frame f;
+	int checked;
+
+	unit_data(cm, 0, &p, &f);
+	f.data[f.len - 1] ^= 1;
+	native_switch(&t.maps, cm->conn[0].cfg.ifindex, f.data, f.len, &out);
+	checked = out.verdict;
+	constants(false, false);
+	native_switch(&t.maps, cm->conn[0].cfg.ifindex, f.data, f.len, &out);
+	check("icrc_that_is_not_looked_at", checked == XDP_DROP && out.verdict == XDP_TX);
+	constants(true, false);
+}
+
+int main(void)
+{
+	struct ref_comm *cm;
+
+	if (native_open() || unit_start(&u, "alone", ROWS, false))
+		return report_exit();
+	cm = twin_open(&t, &u) ? NULL : case_comm(&u, 2, 2, 256, 8);
+	if (!cm || twin_follow(&t, cm)) {
+		report_fail("alone", "%s", u.why);
+	} else {
+		egress_of_others();
+		shared_copies();
+		queues(cm);
+		unchecked(cm);
+	}
+	twin_close(&t);
+	unit_stop(&u);
+	return report_exit();
+}
