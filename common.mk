@@ -44,6 +44,7 @@ UTIL := $(B)/libinc_util.a
 UTIL_LIBS := -ljansson -lyaml -lisal -lz
 EVENT := $(B)/libinc_event.a
 EVENT_LIBS := -levent_extra -levent_core
+TLS_LIBS := -lssl -lcrypto # of lib/net/tls*.o in $(UTIL)
 
 ifeq ($(V),1)
 Q :=

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Key files (tls_key.h). Called at the start of a program, and where keys are made; any thread. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <openssl/crypto.h>
+#include "lib/net/tls_key.h"
+
+/* Identity, blank, hex, newline; more is no key. */
+#define LINE_SIZE (INC_TLS_IDENTITY_MAX + 2 * INC_TLS_SECRET_MAX + 64)
+
+static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:@";
+
+int inc_tls_identity_check(const char *text, struct inc_err *err)
+{
+	const size_t n = strlen(text);
+
+	if (!n || n > INC_TLS_IDENTITY_MAX || strspn(text, letters) != n)
+		return inc_err_set(err, EINVAL, "identity \"%s\": 1 to %d letters, digits or -_.:@",
+				   text, INC_TLS_IDENTITY_MAX);
+	return 0;
+}
+
+int inc_tls_secret_open(const char *path, FILE **out, struct inc_err *err)
+{
+	/* A FIFO would otherwise keep the program waiting for who writes it. */
+	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+	int ret;
+
+	if (fd < 0)
+		return inc_err_set(err, errno, "%s: %s", path, strerror(errno));
+	if (fstat(fd, &st))
+		ret = inc_err_set(err, errno, "%s: %s", path, strerror(errno));
+	else if (!S_ISREG(st.st_mode))
+		ret = inc_err_set(err, EINVAL, "%s: a secret must be in a regular file", path);
+	else if (st.st_mode & (S_IRWXG | S_IRWXO))
+		ret = inc_err_set(err, EPERM,
+				  "%s: mode %04o lets others at the secret: chmod 600 it", path,
+				  st.st_mode & 07777);
+	else if (!(*out = fdopen(fd, "r")))
+		ret = inc_err_set(err, errno, "%s: %s", path, strerror(errno));
+	else
+		return 0;
+	close(fd);
+	return ret;
+}
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}
+
+/* NULL, or what is wrong: words of ours alone, a line may hold a secret in the wrong place. */
+static const char *parse(char *line, struct inc_tls_key *key)
+{
+	const size_t name = strcspn(line, " \t");
+	const char *hex = line + name + strspn(line + name, " \t");
+	const size_t digits = strlen(hex);
+
+	if (!*hex)
+		return "an identity, a blank and a secret in hex are wanted";
+	line[name] = '\0';
+	if (inc_tls_identity_check(line, NULL))
+		return "the identity is none";
+	if (digits % 2 || digits < 2 * INC_TLS_SECRET_MIN || digits > 2 * INC_TLS_SECRET_MAX)
+		return "the secret must have 32 to 128 hex digits, an even number";
+	for (size_t i = 0; i < digits; i += 2) {
+		const int high = hex_digit(hex[i]), low = hex_digit(hex[i + 1]);
+
+		if (high < 0 || low < 0)
+			return "the secret is not hex";
+		key->secret[i / 2] = high << 4 | low;
+	}
+	key->secret_bytes = digits / 2;
+	strcpy(key->identity, line);
+	return NULL;
+}
+
+static int by_identity(const void *a, const void *b)
+{
+	const struct inc_tls_key *x = a, *y = b;
+
+	return strcmp(x->identity, y->identity);
+}
+
+/* NULL: no memory. Not realloc(), which leaves secrets behind. */
+static struct inc_tls_key *next_key(struct inc_tls_keys *keys, size_t *room)
+{
+	if (keys->n == *room) {
+		const size_t more = *room ? *room * 2 : 4;
+		struct inc_tls_key *key = calloc(more, sizeof(*key));
+
+		if (!key)
+			return NULL;
+		if (keys->n)
+			memcpy(key, keys->key, keys->n * sizeof(*key));
+		OPENSSL_cleanse(keys->key, keys->n * sizeof(*key));
+		free(keys->key);
+		keys->key = key;
+		*room = more;
+	}
+	return &keys->key[keys->n];
+}
+
+static int read_lines(FILE *f, const char *path, char *line, struct inc_tls_keys *keys,
+		      struct inc_err *err)
+{
+	size_t room = 0;
+
+	for (unsigned int number = 1; fgets(line, LINE_SIZE, f); number++) {
+		struct inc_tls_key *key;
+		const char *wrong;
+		size_t n = strlen(line);
+
+		if (n + 1 == LINE_SIZE && line[n - 1] != '\n')
+			return inc_err_set(err, EINVAL, "%s:%u: the line is too long", path,
+					   number);
+		while (n && strchr(" \t\r\n", line[n - 1]))
+			line[--n] = '\0';
+		if (!n || line[0] == '#')
+			continue;
+		if (keys->n == INC_TLS_KEYS_MAX)
+			return inc_err_set(err, E2BIG, "%s:%u: more than %d keys", path, number,
+					   INC_TLS_KEYS_MAX);
+		key = next_key(keys, &room);
+		if (!key)
+			return inc_err_set(err, ENOMEM, "%s: %s", path, strerror(ENOMEM));
+		wrong = parse(line, key);
+		if (wrong)
+			return inc_err_set(err, EINVAL, "%s:%u: %s", path, number, wrong);
+		keys->n++;
+	}
+	if (ferror(f))
+		return inc_err_set(err, EIO, "%s: %s", path, strerror(EIO));
+	if (!keys->n)
+		return inc_err_set(err, EINVAL, "%s: no key in it", path);
+	return 0;
+}
+
+int inc_tls_keys_read(const char *path, struct inc_tls_keys *keys, struct inc_err *err)
+{
+	char line[LINE_SIZE], buffer[4096];
+	FILE *f;
+	int ret;
+
+	*keys = (struct inc_tls_keys){0};
+	ret = inc_tls_secret_open(path, &f, err);
+	if (ret)
+		return ret;
+	/* A buffer of the C library's own would keep the secrets on the heap. */
+	setvbuf(f, buffer, _IOFBF, sizeof(buffer));
+	ret = read_lines(f, path, line, keys, err);
+	fclose(f);
+	OPENSSL_cleanse(line, sizeof(line));
+	OPENSSL_cleanse(buffer, sizeof(buffer));
+	if (!ret)
+		qsort(keys->key, keys->n, sizeof(*keys->key), by_identity);
+	for (size_t i = 1; !ret && i < keys->n; i++)
+		if (!strcmp(keys->key[i].identity, keys->key[i - 1].identity))
+			ret = inc_err_set(err, EINVAL, "%s: identity \"%s\" is there twice", path,
+					  keys->key[i].identity);
+	if (ret)
+		inc_tls_keys_free(keys);
+	return ret;
+}
+
+const struct inc_tls_key *inc_tls_keys_find(const struct inc_tls_keys *keys, const char *identity)
+{
+	struct inc_tls_key wanted = {0};
+
+	if (strlen(identity) > INC_TLS_IDENTITY_MAX)
+		return NULL;
+	strcpy(wanted.identity, identity);
+	return bsearch(&wanted, keys->key, keys->n, sizeof(*keys->key), by_identity);
+}
+
+void inc_tls_keys_free(struct inc_tls_keys *keys)
+{
+	if (keys->key)
+		OPENSSL_cleanse(keys->key, keys->n * sizeof(*keys->key));
+	free(keys->key);
+	*keys = (struct inc_tls_keys){0};
+}
+
+int inc_tls_key_make(struct inc_tls_key *key, const char *identity, struct inc_err *err)
+{
+	const int ret = inc_tls_identity_check(identity, err);
+
+	if (ret)
+		return ret;
+	*key = (struct inc_tls_key){.secret_bytes = INC_TLS_SECRET_DEFAULT};
+	strcpy(key->identity, identity);
+	/* Up to 256 bytes come whole. */
+	if (getrandom(key->secret, key->secret_bytes, 0) != (ssize_t)key->secret_bytes)
+		return inc_err_set(err, errno, "getrandom: %s", strerror(errno));
+	return 0;
+}
+
+int inc_tls_keys_write(const char *path, const struct inc_tls_keys *keys, struct inc_err *err)
+{
+	const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+	char buffer[4096];
+	int ret = 0;
+
+	if (fd < 0)
+		return inc_err_set(err, errno, "%s: %s", path, strerror(errno));
+	if (!f) {
+		ret = inc_err_set(err, errno, "%s: %s", path, strerror(errno));
+		close(fd);
+		unlink(path);
+		return ret;
+	}
+	setvbuf(f, buffer, _IOFBF, sizeof(buffer));
+	for (size_t i = 0; i < keys->n; i++) {
+		fprintf(f, "%s ", keys->key[i].identity);
+		for (size_t j = 0; j < keys->key[i].secret_bytes; j++)
+			fprintf(f, "%02x", keys->key[i].secret[j]);
+		fputc('\n', f);
+	}
+	if (fflush(f))
+		ret = inc_err_set(err, errno, "%s: %s", path, strerror(errno));
+	fclose(f);
+	OPENSSL_cleanse(buffer, sizeof(buffer));
+	if (ret)
+		unlink(path);
+	return ret;
+}
