@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* One TLS connection (tls_link.h): OpenSSL between two memory BIOs. */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <openssl/bio.h>
+#include <openssl/ssl.h>
+#include "lib/net/tls_link.h"
+
+/* A peer may ask for new keys, and each costs work and an answer. Honest ones hardly ever do: a key
+ * is good for 2^24 records. */
+#define KEY_UPDATES_MAX 16
+
+struct inc_tls_link {
+	SSL *ssl;
+	BIO *in, *out; /* the SSL's; of the peer, for the peer */
+	BIO *kept;     /* said before the handshake was done */
+	unsigned int key_updates;
+	bool begun;  /* the peer has sent something */
+	bool broken; /* nothing goes any more */
+};
+
+static void on_message(int write, int version, int type, const void *buf, size_t len, SSL *ssl,
+		       void *arg)
+{
+	struct inc_tls_link *link = arg;
+
+	if (!write && type == SSL3_RT_HANDSHAKE && len &&
+	    *(const unsigned char *)buf == SSL3_MT_KEY_UPDATE)
+		link->key_updates++;
+}
+
+struct inc_tls_link *inc_tls_link_new(struct inc_tls *tls, const char *host, struct inc_err *err)
+{
+	struct inc_tls_link *link = calloc(1, sizeof(*link));
+
+	if (link) {
+		link->in = BIO_new(BIO_s_mem());
+		link->out = BIO_new(BIO_s_mem());
+		link->kept = BIO_new(BIO_s_mem());
+	}
+	if (!link || !link->in || !link->out || !link->kept) {
+		inc_err_set(err, ENOMEM, "TLS: %s", strerror(ENOMEM));
+		goto fail;
+	}
+	link->ssl = inc_tls_start(tls, host, err);
+	if (!link->ssl)
+		goto fail;
+	SSL_set_bio(link->ssl, link->in, link->out);
+	SSL_set_msg_callback(link->ssl, on_message);
+	SSL_set_msg_callback_arg(link->ssl, link);
+	if (!SSL_is_server(link->ssl))
+		SSL_do_handshake(link->ssl); /* cannot be done yet, but begins */
+	return link;
+
+fail:
+	if (link) {
+		BIO_free(link->in);
+		BIO_free(link->out);
+		link->in = link->out = NULL;
+	}
+	inc_tls_link_free(link);
+	return NULL;
+}
+
+void inc_tls_link_free(struct inc_tls_link *link)
+{
+	if (!link)
+		return;
+	SSL_free(link->ssl);
+	BIO_free(link->kept);
+	free(link);
+}
+
+static int broken(struct inc_tls_link *link, int ret, struct inc_err *err)
+{
+	link->broken = true;
+	return inc_tls_why(link->ssl, ret, err);
+}
+
+/* An alert for who begins with something else than a handshake, and does not speak TLS perhaps: so
+ * that its program can tell why it is not answered. OpenSSL says nothing to such peers. */
+static int not_tls(struct inc_tls_link *link, struct inc_err *err)
+{
+	static const unsigned char protocol_version[] = {
+		SSL3_RT_ALERT, 3, 3, 0, 2, SSL3_AL_FATAL, TLS1_AD_PROTOCOL_VERSION};
+
+	BIO_write(link->out, protocol_version, sizeof(protocol_version));
+	link->broken = true;
+	return inc_err_set(err, EPROTO, "it does not speak TLS");
+}
+
+/* What was kept goes out as soon as it may. */
+static int flush_kept(struct inc_tls_link *link, struct inc_err *err)
+{
+	char *bytes;
+	const long n = BIO_get_mem_data(link->kept, &bytes);
+	int ret;
+
+	if (n <= 0 || !SSL_is_init_finished(link->ssl))
+		return 0;
+	ret = SSL_write(link->ssl, bytes, n);
+	if (ret <= 0)
+		return broken(link, ret, err);
+	BIO_reset(link->kept);
+	return 0;
+}
+
+static int shake_hands(struct inc_tls_link *link, struct inc_err *err)
+{
+	int ret;
+
+	if (!SSL_is_init_finished(link->ssl)) {
+		ret = SSL_do_handshake(link->ssl);
+		if (ret <= 0)
+			return SSL_get_error(link->ssl, ret) == SSL_ERROR_WANT_READ
+				       ? 0
+				       : broken(link, ret, err);
+	}
+	return flush_kept(link, err);
+}
+
+int inc_tls_link_take(struct inc_tls_link *link, const void *bytes, size_t n, struct inc_err *err)
+{
+	if (link->broken)
+		return inc_err_set(err, EPROTO, "TLS: broken");
+	if (!n)
+		return 0;
+	if (!link->begun && *(const unsigned char *)bytes != SSL3_RT_HANDSHAKE &&
+	    *(const unsigned char *)bytes != SSL3_RT_ALERT)
+		return not_tls(link, err);
+	link->begun = true;
+	if (n > INT_MAX || BIO_write(link->in, bytes, n) != (int)n) {
+		link->broken = true;
+		return inc_err_set(err, ENOMEM, "TLS: %s", strerror(ENOMEM));
+	}
+	return shake_hands(link, err);
+}
+
+ssize_t inc_tls_link_read(struct inc_tls_link *link, void *buf, size_t room, struct inc_err *err)
+{
+	int n;
+
+	if (link->broken)
+		return inc_err_set(err, EPROTO, "TLS: broken");
+	if (!SSL_is_init_finished(link->ssl))
+		return 0;
+	n = SSL_read(link->ssl, buf, room < INT_MAX ? room : INT_MAX);
+	if (link->key_updates > KEY_UPDATES_MAX) {
+		link->broken = true;
+		return inc_err_set(err, EPROTO, "TLS: it wants new keys too often");
+	}
+	if (n > 0)
+		return n;
+	switch (SSL_get_error(link->ssl, n)) {
+	case SSL_ERROR_WANT_READ:
+		return 0;
+	case SSL_ERROR_ZERO_RETURN:
+		return inc_err_set(err, ECONNRESET, "closed by peer");
+	default:
+		return broken(link, n, err);
+	}
+}
+
+int inc_tls_link_write(struct inc_tls_link *link, const void *bytes, size_t n, struct inc_err *err)
+{
+	int ret;
+
+	if (link->broken)
+		return inc_err_set(err, EPROTO, "TLS: broken");
+	if (!n)
+		return 0;
+	if (n > INT_MAX)
+		return inc_err_set(err, EMSGSIZE, "TLS: %zu bytes at once", n);
+	if (!SSL_is_init_finished(link->ssl)) {
+		if (BIO_write(link->kept, bytes, n) == (int)n)
+			return 0;
+		link->broken = true;
+		return inc_err_set(err, ENOMEM, "TLS: %s", strerror(ENOMEM));
+	}
+	ret = SSL_write(link->ssl, bytes, n);
+	return ret > 0 ? 0 : broken(link, ret, err);
+}
+
+size_t inc_tls_link_kept(const struct inc_tls_link *link)
+{
+	return BIO_pending(link->kept);
+}
+
+void inc_tls_link_end(struct inc_tls_link *link)
+{
+	BIO_reset(link->kept);
+	if (!link->broken && SSL_is_init_finished(link->ssl))
+		SSL_shutdown(link->ssl);
+}
+
+const void *inc_tls_link_output(struct inc_tls_link *link, size_t *n)
+{
+	char *bytes;
+	const long size = BIO_get_mem_data(link->out, &bytes);
+
+	*n = size > 0 ? size : 0;
+	return bytes;
+}
+
+void inc_tls_link_sent(struct inc_tls_link *link)
+{
+	BIO_reset(link->out);
+}
+
+bool inc_tls_link_done(const struct inc_tls_link *link)
+{
+	return SSL_is_init_finished(link->ssl);
+}
+
+int inc_tls_link_identity(struct inc_tls_link *link, char identity[INC_TLS_IDENTITY_MAX + 1],
+			  struct inc_err *err)
+{
+	return inc_tls_identity(link->ssl, identity, err);
+}
