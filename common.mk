@@ -40,11 +40,14 @@ else ifneq ($(filter-out 0,$(SANITIZE)),)
 $(error SANITIZE=$(SANITIZE): address (or 1) or thread)
 endif
 
+# Of lib/net/tls*.o; programs that speak no TLS do not get it.
+TLS_LIBS := -Wl,--push-state,--as-needed -lssl -lcrypto -Wl,--pop-state
+TLS_SRC := net/tls.c net/tls_key.c net/tls_link.c # in lib/
 UTIL := $(B)/libinc_util.a
-UTIL_LIBS := -ljansson -lyaml -lisal -lz
+UTIL_LIBS := -ljansson -lyaml -lisal -lz $(TLS_LIBS)
 EVENT := $(B)/libinc_event.a
-EVENT_LIBS := -levent_extra -levent_core
-TLS_LIBS := -lssl -lcrypto # of lib/net/tls*.o in $(UTIL)
+LIBEVENT := -levent_extra -levent_core
+EVENT_LIBS := $(LIBEVENT) $(TLS_LIBS)
 
 ifeq ($(V),1)
 Q :=

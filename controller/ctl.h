@@ -58,6 +58,7 @@ struct inc_comm;
 struct inc_derivation;
 struct inc_group;
 struct inc_keep;
+struct inc_remote;
 struct inc_ctl_switch;
 
 /* Kinds of events that switches tell, and what each means for its communicator. The last one stands
@@ -88,10 +89,12 @@ struct inc_ctl {
 	struct inc_ctl_options opt;
 	struct event_base *base;
 	struct inc_topology *topo;
+	struct inc_tls *tls; /* who may connect; NULL: anybody */
 	struct inc_routes *routes;
 	struct inc_ctl_switch *switches; /* one per switch of the topology, same index */
 	TAILQ_HEAD(client_list, inc_client) clients; /* the longest silent first */
 	unsigned int n_clients;
+	LIST_HEAD(, inc_remote) remotes; /* remote.h */
 	LIST_HEAD(, inc_switch_link) links;
 	unsigned int n_links;
 	unsigned int max_links;
@@ -115,6 +118,7 @@ struct inc_ctl {
 
 struct inc_client {
 	struct inc_ctl *ctl;
+	struct inc_remote *remote; /* its address */
 	struct inc_ndjson *conn;
 	struct event *idle; /* runs while the client is in no group, nor waits for one */
 	struct inc_member *member;

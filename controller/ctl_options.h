@@ -4,7 +4,9 @@
 #define INC_CTL_OPTIONS_H
 
 #include <stdint.h>
+#include <stdbool.h>
 #include "lib/metric/metric.h"
+#include "lib/net/tls.h"
 
 struct inc_ctl_options {
 	const char *topology;
@@ -17,9 +19,13 @@ struct inc_ctl_options {
 	unsigned int switch_timeout_ms;
 	unsigned int member_timeout_ms; /* without an answer; 0: any time */
 	unsigned int max_clients;
+	unsigned int peer_connections; /* of one address */
+	unsigned int peer_messages_s;  /* of one address; 0: any number */
 	unsigned int job_communicators;
-	unsigned int job_slots; /* 0: any number */
-	const char *metrics;    /* where figures are read over HTTP; NULL: nowhere */
+	unsigned int job_slots;   /* 0: any number */
+	struct inc_tls_files tls; /* nothing given: plain */
+	bool insecure;            /* plain, wherever it listens */
+	const char *metrics;      /* where figures are read over HTTP; NULL: nowhere */
 };
 
 #define INC_CTL_FIGURES(_, T)                                                                 \

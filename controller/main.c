@@ -11,9 +11,11 @@
 #include "lib/net/check.h"
 #include "lib/net/hostport.h"
 #include "lib/net/listen.h"
+#include "lib/net/tls_opt.h"
 #include "lib/base/clock.h"
 #include "controller/ctl.h"
 #include "controller/net/alive.h"
+#include "controller/net/remote.h"
 #include "lib/base/log.h"
 #include "lib/base/opt.h"
 
@@ -77,6 +79,16 @@ static const struct inc_opt options[] = {
 	 .help = "connections on the member port; fewer where the limit of open files, ulimit -n, "
 		 "does not allow them",
 	 INC_OPT_NUMBER(struct inc_ctl_options, max_clients, 1, 1 << 20)},
+	{.name = "peer-connections",
+	 .value = "N",
+	 .preset = "1024",
+	 .help = "connections of one address, on both ports",
+	 INC_OPT_NUMBER(struct inc_ctl_options, peer_connections, 1, 1 << 20)},
+	{.name = "peer-messages",
+	 .value = "N",
+	 .preset = "5000",
+	 .help = "messages a second of one address: what comes faster waits; 0: any number",
+	 INC_OPT_NUMBER(struct inc_ctl_options, peer_messages_s, 0, 1000000)},
 	{.name = "metrics",
 	 .value = "ADDRESS[:PORT]",
 	 .help = "answer GET /metrics there over HTTP with all figures, as Prometheus reads them; "
@@ -93,6 +105,10 @@ static const struct inc_opt options[] = {
 	 .help = "quota: slots of all communicators of one job, each counted once, however many "
 		 "switches its tree has; 0: any number",
 	 INC_OPT_NUMBER(struct inc_ctl_options, job_slots, 0, 1 << 30)},
+	{.name = "insecure",
+	 .help = "without keys: let anybody who reaches the ports rule the switches. Needed where "
+		 "--listen is not an address of this machine alone",
+	 INC_OPT_FLAG(struct inc_ctl_options, insecure)},
 	{},
 };
 
@@ -102,6 +118,12 @@ static int check_options(void *settings)
 
 	if (opt->member_port && opt->member_port == opt->switch_port)
 		return inc_usage("--member-port and --switch-port are both %u", opt->member_port);
+	if (opt->insecure && inc_tls_wanted(&opt->tls))
+		return inc_usage("--insecure and keys exclude each other");
+	if (!opt->insecure && !inc_tls_wanted(&opt->tls) && strncmp(opt->listen, "127.", 4))
+		return inc_usage("without keys anybody who reaches %s rules the switches: give "
+				 "--key FILE or certificates, --listen 127.0.0.1, or --insecure",
+				 opt->listen);
 	return 0;
 }
 
@@ -110,7 +132,7 @@ static const struct inc_program program = {
 	.man_section = 8,
 	.brief = "the control plane of switches that add up",
 	.about = "The control plane: forms groups, computes routes, configures switches.",
-	.groups = {{options, 0}},
+	.groups = {{options, 0}, {inc_tls_options, offsetof(struct inc_ctl_options, tls)}},
 	.notes = "Once it listens it prints one line: ready members ADDR:PORT switches ADDR:PORT",
 	.check = check_options,
 };
@@ -200,11 +222,30 @@ static int init_numbers(struct inc_ctl *ctl, struct inc_err *err)
 
 static int start_parts(struct inc_ctl *ctl, struct inc_err *err)
 {
-	int ret = inc_switches_init(ctl);
+	int ret;
 
+	if (inc_tls_wanted(&ctl->opt.tls)) {
+		ctl->tls = inc_tls_server(&ctl->opt.tls, err);
+		if (!ctl->tls)
+			return -EINVAL;
+	}
+	ret = inc_switches_init(ctl);
 	ret = ret ?: init_numbers(ctl, err);
 	ret = ret ?: inc_keep_start(ctl, err);
 	return ret ?: inc_alive_start(ctl);
+}
+
+static void free_parts(struct inc_ctl *ctl)
+{
+	inc_clients_free(ctl);
+	inc_groups_free(ctl);
+	inc_queries_free(ctl);
+	inc_switches_free(ctl);
+	inc_remotes_free(ctl);
+	inc_numbers_free(&ctl->group_numbers);
+	inc_numbers_free(&ctl->comm_numbers);
+	inc_ndjson_drain_stop(NULL);
+	inc_tls_free(ctl->tls);
 }
 
 static int serve(struct inc_ctl *ctl, struct inc_err *err)
@@ -255,13 +296,7 @@ out:
 		event_free(interrupt);
 	if (term)
 		event_free(term);
-	inc_clients_free(ctl);
-	inc_groups_free(ctl);
-	inc_queries_free(ctl);
-	inc_switches_free(ctl);
-	inc_numbers_free(&ctl->group_numbers);
-	inc_numbers_free(&ctl->comm_numbers);
-	inc_ndjson_drain_stop(NULL);
+	free_parts(ctl);
 	if (ctl->base)
 		event_base_free(ctl->base);
 	libevent_global_shutdown();

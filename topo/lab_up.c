@@ -246,9 +246,10 @@ static int add_words(char **argv, int *n, const char *option, const char *text, 
 static int start_controller(struct lab *lab, const char *more, struct inc_err *err)
 {
 	char program[PATH_MAX], database[PATH_MAX];
-	char *argv[MAX_ARGS] = {program, "--topology", lab->topology, "--database", database};
+	char *argv[MAX_ARGS] = {program,      "--topology", lab->topology,
+				"--database", database,     "--insecure"};
 	wordexp_t words = {0};
-	int n = 5, ret;
+	int n = 6, ret;
 
 	lab_find_program("inc-controller", program);
 	lab_path(lab, &lab->nodes[0], "db", database);

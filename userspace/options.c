@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <string.h>
 #include "lib/base/opt.h"
+#include "lib/net/tls_opt.h"
 #include "lib/net/check.h"
 #include "lib/net/hostport.h"
 #include "userspace/switchd.h"
@@ -155,6 +156,8 @@ static int check(void *settings)
 		return inc_usage("--config and --controller exclude each other");
 	if (!opt->config && !opt->controller)
 		return inc_usage("--config or --controller is needed");
+	if (inc_tls_wanted(&opt->tls) && !opt->controller)
+		return inc_usage("keys are for a --controller");
 	if (opt->controller && !s->n_ports)
 		return inc_usage("--controller needs --port");
 	if (opt->check_only && !opt->config)
@@ -180,7 +183,7 @@ static const struct inc_program program = {
 	.about = "A switch that adds up what its ports receive (AllReduce over RoCEv2): loads the "
 		 "XDP programs, attaches them, and looks after what they leave to user space.",
 	.forms = forms,
-	.groups = {{options, 0}},
+	.groups = {{options, 0}, {inc_tls_options, offsetof(struct inc_options, tls)}},
 	.notes =
 		"Logs to stderr; INC_LOG_LEVEL=error|warn|info|debug, INC_LOG_JSON=1. SIGTERM, "
 		"SIGINT, SIGHUP and SIGQUIT stop it and leave nothing behind. SIGUSR1 stops it and "

@@ -13,6 +13,7 @@
 #include "lib/base/clock.h"
 #include "lib/net/hostport.h"
 #include "lib/net/lines.h"
+#include "lib/net/tls_opt.h"
 #include "lib/base/log.h"
 #include "lib/base/machine.h"
 #include "userspace/switchd.h"
@@ -34,6 +35,8 @@ struct inc_client {
 	struct event *connected; /* while CONNECTING */
 	int fd;                  /* while CONNECTING */
 	struct inc_ndjson *conn;
+	struct inc_tls *tls;                                 /* NULL: plainly */
+	char host[sizeof(((struct inc_hostport *)0)->host)]; /* the controller's, as given */
 	unsigned int retry_ms;
 	json_t *told; /* failures that the last hello carried */
 	bool warned;  /* the present outage has been logged */
@@ -331,7 +334,7 @@ static void on_connected(evutil_socket_t fd, short what, void *arg)
 	event_free(c->connected);
 	c->connected = NULL;
 	c->conn = inc_ndjson_new(c->d->base, fd, &limits, &ops, c, &err);
-	if (!c->conn) {
+	if (!c->conn || (c->tls && inc_ndjson_secure(c->conn, c->tls, c->host, &err))) {
 		retry(c, err.msg);
 		return;
 	}
@@ -387,6 +390,7 @@ static int resolve(struct inc_client *c, const char *text, struct inc_err *err)
 	if (ret)
 		return inc_err_set(err, EHOSTUNREACH, "controller %s port %s: %s", at.host, at.port,
 				   gai_strerror(ret));
+	strcpy(c->host, at.host);
 	memcpy(&c->addr, found->ai_addr, found->ai_addrlen);
 	c->addr_len = found->ai_addrlen;
 	freeaddrinfo(found);
@@ -403,6 +407,10 @@ int inc_client_start(struct inc_daemon *d, struct inc_client **out, struct inc_e
 	c->d = d;
 	c->retry_ms = RETRY_MIN_MS;
 	ret = resolve(c, d->opt.controller, err);
+	if (!ret && inc_tls_wanted(&d->opt.tls)) {
+		c->tls = inc_tls_client(&d->opt.tls, err);
+		ret = c->tls ? 0 : -EINVAL;
+	}
 	if (ret)
 		goto fail;
 	c->timer = evtimer_new(d->base, on_timer, c);
@@ -417,6 +425,7 @@ int inc_client_start(struct inc_daemon *d, struct inc_client **out, struct inc_e
 fail:
 	if (c->timer)
 		event_free(c->timer);
+	inc_tls_free(c->tls);
 	free(c);
 	return ret;
 }
@@ -432,6 +441,7 @@ void inc_client_stop(struct inc_client *c)
 	if (c->conn)
 		inc_ndjson_free(c->conn);
 	event_free(c->timer);
+	inc_tls_free(c->tls);
 	json_decref(c->told);
 	free(c);
 }

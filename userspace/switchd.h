@@ -12,6 +12,7 @@
 #include "lib/conf/comm_conf.h"
 #include "lib/net/ndjson.h"
 #include "lib/net/scrape.h"
+#include "lib/net/tls.h"
 #include "loader/inc_limits.h"
 #include "userspace/config.h"
 #include "userspace/engine.h"
@@ -28,7 +29,8 @@ struct inc_options {
 	enum inc_xdp xdp; /* as given; settings has it, too */
 	enum inc_attach attach;
 	struct inc_settings settings;
-	int ready_fd; /* -1: none */
+	struct inc_tls_files tls; /* how the controller is spoken to; nothing given: plainly */
+	int ready_fd;             /* -1: none */
 	bool check_only;
 	bool skip_icrc;
 	bool fresh; /* nothing of a predecessor is taken over */

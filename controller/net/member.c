@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 #include "controller/ctl.h"
+#include "controller/net/remote.h"
+#include "controller/net/rights.h"
 #include "lib/base/log.h"
 #include "lib/net/lines.h"
 #include "lib/net/listen.h"
@@ -19,6 +21,7 @@ static void client_free(struct inc_client *client)
 	if (client->idle)
 		event_free(client->idle);
 	inc_ndjson_free(client->conn);
+	inc_remote_gone(client->remote);
 	free(client);
 }
 
@@ -145,6 +148,7 @@ static void take_join(struct inc_client *client, json_t *object)
 	if (is_member(client))
 		return;
 	ret = inc_ctl_read_first(INC_MSG_JOIN, object, &said, &said.version, &err);
+	ret = ret ?: inc_right_join(inc_ndjson_identity(client->conn), said.job, &err);
 	if (ret)
 		refuse(client, "G", ret, &err);
 	else if (said.has_derive)
@@ -162,6 +166,7 @@ static void take_resume(struct inc_client *client, json_t *object)
 	if (is_member(client))
 		return;
 	ret = inc_ctl_read_first(INC_MSG_RESUME, object, &said, &said.join.version, &err);
+	ret = ret ?: inc_right_join(inc_ndjson_identity(client->conn), said.join.job, &err);
 	if (ret)
 		refuse(client, "resume", ret, &err);
 	else
@@ -230,7 +235,8 @@ static void take_mode(struct inc_client *client, json_t *object)
 	struct inc_err err;
 	int sw, ret;
 
-	ret = inc_message_read(INC_MSG_SET_MODE, object, &said, &err);
+	ret = inc_right_change(inc_ndjson_identity(client->conn), &err);
+	ret = ret ?: inc_message_read(INC_MSG_SET_MODE, object, &said, &err);
 	sw = ret ? -1 : inc_topology_switch_by_name(client->ctl->topo, said.node);
 	if (!ret && sw < 0)
 		ret = inc_err_set(&err, ENOENT, "no switch '%.32s'", said.node);
@@ -255,11 +261,17 @@ static const struct {
 	{"error", false, take_nothing}, {"mode", false, take_mode},
 };
 
-static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
+static void take(struct inc_client *client, json_t *object)
 {
 	const char *type = inc_message_type(object);
-	struct inc_client *client = arg;
+	struct inc_ndjson *conn = client->conn;
+	struct inc_err err;
 
+	if (inc_right_ask(inc_ndjson_identity(conn), &err)) {
+		refuse(client, type, -EACCES, &err);
+		client_close(client, false, err.msg);
+		return;
+	}
 	client->silent_ticks = 0;
 	client->ctl->figures.member_messages++;
 	for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {
@@ -283,13 +295,31 @@ static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 	inc_client_idle(client);
 }
 
+static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
+{
+	struct inc_client *client = arg;
+	struct inc_log_account *before = inc_log_on(&client->remote->log);
+
+	take(client, object);
+	inc_log_on(before);
+}
+
+static unsigned int waits(struct inc_ndjson *conn, void *arg)
+{
+	const struct inc_client *client = arg;
+
+	return inc_remote_waits(client->remote);
+}
+
 static void on_closed(struct inc_ndjson *conn, int code, const char *reason, void *arg)
 {
 	struct inc_client *client = arg;
+	struct inc_log_account *before = inc_log_on(&client->remote->log);
 
 	if (code)
 		inc_info("%s: %s", inc_ndjson_peer(conn), reason);
 	client_close(client, client->bye, reason);
+	inc_log_on(before);
 }
 
 /* Full: the longest silent client without a group makes room. False: all have one. */
@@ -311,7 +341,8 @@ static bool make_room(struct inc_ctl *ctl)
 void inc_client_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *addr, int len,
 		       void *arg)
 {
-	static const struct inc_ndjson_ops ops = {.message = on_message, .closed = on_closed};
+	static const struct inc_ndjson_ops ops = {
+		.message = on_message, .closed = on_closed, .waits = waits};
 	struct inc_ctl *ctl = arg;
 	const struct inc_ndjson_limits limits = {
 		.max_line = INC_MEMBER_LINE_MAX,
@@ -332,11 +363,14 @@ void inc_client_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 		return;
 	}
 	client->ctl = ctl;
+	client->remote = inc_remote_connects(ctl, addr);
+	if (!client->remote)
+		goto err;
 	client->idle = evtimer_new(ctl->base, on_idle, client);
 	if (!client->idle)
 		goto err;
 	client->conn = inc_ndjson_new(ctl->base, fd, &limits, &ops, client, &err);
-	if (!client->conn) {
+	if (!client->conn || (ctl->tls && inc_ndjson_secure(client->conn, ctl->tls, NULL, &err))) {
 		inc_warn("%s", err.msg);
 		goto err_fd_closed;
 	}
@@ -348,8 +382,10 @@ void inc_client_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 err:
 	close(fd);
 err_fd_closed:
+	inc_ndjson_free(client->conn);
 	if (client->idle)
 		event_free(client->idle);
+	inc_remote_gone(client->remote);
 	free(client);
 }
 

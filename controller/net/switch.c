@@ -9,6 +9,8 @@
 #include <sys/random.h>
 #include "lib/base/clock.h"
 #include "controller/core/comm_config.h"
+#include "controller/net/remote.h"
+#include "controller/net/rights.h"
 #include "controller/net/switch_priv.h"
 #include "controller/core/orphan.h"
 #include "lib/base/log.h"
@@ -108,6 +110,7 @@ static void link_free(struct inc_switch_link *link)
 	}
 	event_free(link->silence);
 	inc_ndjson_free(link->conn);
+	inc_remote_gone(link->remote);
 	free(link);
 }
 
@@ -294,6 +297,7 @@ static int parse_hello(struct inc_switch_link *link, json_t *object, struct inc_
 	int index, ret;
 
 	ret = inc_ctl_read_first(INC_MSG_HELLO, object, said, &said->version, err);
+	ret = ret ?: inc_right_serve(inc_ndjson_identity(link->conn), said->node, err);
 	if (ret)
 		return ret;
 	index = inc_topology_switch_by_name(link->ctl->topo, said->node);
@@ -437,10 +441,10 @@ static void take_hello(struct inc_switch_link *link, json_t *object)
 }
 
 /* Ends with the call that may free the link. */
-static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
+static void take(struct inc_switch_link *link, json_t *object)
 {
 	const char *type = inc_message_type(object);
-	struct inc_switch_link *link = arg;
+	struct inc_ndjson *conn = link->conn;
 
 	link->ctl->figures.switch_messages++;
 	if (link->state == LINK_ASKED)
@@ -469,13 +473,33 @@ static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 	}
 }
 
+static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
+{
+	struct inc_switch_link *link = arg;
+	struct inc_log_account *before = inc_log_on(&link->remote->log);
+
+	take(link, object);
+	inc_log_on(before);
+}
+
+static unsigned int waits(struct inc_ndjson *conn, void *arg)
+{
+	const struct inc_switch_link *link = arg;
+
+	return inc_remote_waits(link->remote);
+}
+
 static void on_closed(struct inc_ndjson *conn, int code, const char *reason, void *arg)
 {
 	struct inc_switch_link *link = arg;
+	struct inc_log_account *before = inc_log_on(&link->remote->log);
 
 	if (link->sw)
 		inc_warn("switch %s: connection lost: %s", inc_switch_name(link->sw), reason);
+	else if (code)
+		inc_info("%s: %s", inc_ndjson_peer(conn), reason);
 	link_free(link);
+	inc_log_on(before);
 }
 
 /* Too many connections: the oldest that has not said hello makes room. */
@@ -495,7 +519,8 @@ static bool make_room(struct inc_ctl *ctl)
 void inc_switch_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *addr, int len,
 		       void *arg)
 {
-	static const struct inc_ndjson_ops ops = {.message = on_message, .closed = on_closed};
+	static const struct inc_ndjson_ops ops = {
+		.message = on_message, .closed = on_closed, .waits = waits};
 	struct inc_ctl *ctl = arg;
 	const struct inc_ndjson_limits limits = {
 		.max_line = INC_SWITCH_LINE_MAX,
@@ -515,20 +540,27 @@ void inc_switch_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 		return;
 	}
 	link->ctl = ctl;
-	link->silence = evtimer_new(ctl->base, on_silence, link);
+	link->remote = inc_remote_connects(ctl, addr);
+	if (link->remote)
+		link->silence = evtimer_new(ctl->base, on_silence, link);
 	if (!link->silence) {
 		close(fd);
-		free(link);
-		return;
+		goto err;
 	}
 	link->conn = inc_ndjson_new(ctl->base, fd, &limits, &ops, link, &err);
-	if (!link->conn) {
+	if (!link->conn || (ctl->tls && inc_ndjson_secure(link->conn, ctl->tls, NULL, &err))) {
 		inc_warn("%s", err.msg);
-		event_free(link->silence);
-		free(link);
-		return;
+		goto err;
 	}
 	LIST_INSERT_HEAD(&ctl->links, link, entry);
 	ctl->n_links++;
 	link_go(link, LINK_GREETING);
+	return;
+
+err:
+	inc_ndjson_free(link->conn);
+	if (link->silence)
+		event_free(link->silence);
+	inc_remote_gone(link->remote);
+	free(link);
 }

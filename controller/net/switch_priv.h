@@ -24,6 +24,7 @@ enum inc_link_state {
 struct inc_switch_link {
 	enum inc_link_state state; /* link_go() in switch.c */
 	struct inc_ctl *ctl;
+	struct inc_remote *remote; /* its address */
 	struct inc_ndjson *conn;
 	struct inc_ctl_switch *sw; /* NULL before hello */
 	struct event *silence;     /* while GREETING or ASKED, or it is to be closed */

@@ -17,6 +17,7 @@ static const char *const level_names[] = {"error", "warn", "info", "debug"};
 static char log_program[32] = "inc";
 static enum inc_log_level log_level = INC_LOG_INFO;
 static bool log_json;
+static __thread struct inc_log_account *log_account;
 
 void inc_log_init(const char *program)
 {
@@ -31,6 +32,36 @@ void inc_log_init(const char *program)
 	}
 }
 
+struct inc_log_account *inc_log_on(struct inc_log_account *account)
+{
+	struct inc_log_account *before = log_account;
+
+	log_account = account;
+	return before;
+}
+
+/* Whether the account has room for a line, after one that says what was left out. */
+static bool may_write(void)
+{
+	struct inc_log_account *account = log_account;
+	unsigned int left_out;
+
+	if (!account)
+		return true;
+	if (inc_rate_take(&account->lines, 1, inc_now_ns())) {
+		account->left_out++;
+		return false;
+	}
+	left_out = account->left_out;
+	if (left_out) {
+		account->left_out = 0;
+		log_account = NULL;
+		inc_warn("%s: %u lines were left out, it makes too many", account->name, left_out);
+		log_account = account;
+	}
+	return true;
+}
+
 void inc_log(enum inc_log_level level, const char *fmt, ...)
 {
 	int saved_errno = errno;
@@ -42,7 +73,7 @@ void inc_log(enum inc_log_level level, const char *fmt, ...)
 	va_list ap;
 	size_t n;
 
-	if (level > log_level)
+	if (level > log_level || !may_write())
 		return;
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);

@@ -8,11 +8,25 @@
 #ifndef INC_LOG_H
 #define INC_LOG_H
 
+#include "lib/base/rate.h"
+
 enum inc_log_level { INC_LOG_ERROR, INC_LOG_WARN, INC_LOG_INFO, INC_LOG_DEBUG };
 
 /* Names the program in every line and reads the environment. Call once in main. */
 void inc_log_init(const char *program);
 void inc_log(enum inc_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Whose doing lines are, and how many of them are written: the rest are counted, and the next one
+ * that is written says how many. The owner sets name and the bounds of lines. */
+struct inc_log_account {
+	const char *name;
+	struct inc_rate lines;
+	unsigned int left_out;
+};
+
+/* What this thread logs from now on is on this account; NULL: on nobody's, all is written. Returns
+ * whose it was. */
+struct inc_log_account *inc_log_on(struct inc_log_account *account);
 
 #define inc_error(...) inc_log(INC_LOG_ERROR, __VA_ARGS__)
 #define inc_warn(...)  inc_log(INC_LOG_WARN, __VA_ARGS__)

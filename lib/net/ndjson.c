@@ -20,6 +20,7 @@
 #include "lib/net/hostport.h"
 #include "lib/net/lines.h"
 #include "lib/net/ndjson.h"
+#include "lib/net/tls_link.h"
 
 #define READ_MAX_BYTES  (64u << 10) /* read ahead of what has been looked at */
 #define DRAIN_TIMEOUT_S 1
@@ -28,10 +29,12 @@
 #define DRAIN_MAX_BYTES (4u << 20)                       /* read and thrown away while draining */
 
 struct inc_ndjson {
-	struct bufferevent *bev; /* reads */
-	struct evbuffer *out;    /* waits to be written */
-	struct event *writable;  /* added while something does */
-	struct event *timer;     /* message timeout, the deferred close, the end of draining */
+	struct bufferevent *bev;  /* reads */
+	struct evbuffer *out;     /* waits to be written */
+	struct inc_tls_link *tls; /* NULL: plain */
+	struct event *writable;   /* added while something does */
+	struct event *pause;      /* until the owner hears on; NULL: it always does */
+	struct event *timer;      /* message timeout, the deferred close, the end of draining */
 	struct inc_ndjson_limits limits;
 	struct inc_lines lines;
 	struct inc_ndjson_ops ops;
@@ -57,10 +60,13 @@ static void destroy(struct inc_ndjson *conn)
 		event_free(conn->timer);
 	if (conn->writable)
 		event_free(conn->writable);
+	if (conn->pause)
+		event_free(conn->pause);
 	if (conn->out)
 		evbuffer_free(conn->out);
 	if (conn->bev)
 		bufferevent_free(conn->bev);
+	inc_tls_link_free(conn->tls);
 	inc_lines_free(&conn->lines);
 	free(conn);
 }
@@ -147,24 +153,105 @@ static void drain_input(struct inc_ndjson *conn)
 		drain_end(conn);
 }
 
-/* Moves what has come to where lines are made of it. False: nothing has, or no memory. */
+static void wait_to_write(struct inc_ndjson *conn)
+{
+	const unsigned int ms = conn->limits.message_timeout_ms;
+	const struct timeval stall = inc_timeval_of_ms(ms);
+
+	event_add(conn->writable, ms && !conn->dead ? &stall : NULL);
+}
+
+static void peer_ended(struct inc_ndjson *conn)
+{
+	if (inc_lines_open(&conn->lines))
+		fail(conn, EBADMSG, "closed in the middle of a line");
+	else
+		fail(conn, 0, "closed by peer");
+}
+
+/* What TLS has for the peer joins what waits. */
+static int queue_tls(struct inc_ndjson *conn)
+{
+	size_t n;
+	const void *bytes = inc_tls_link_output(conn->tls, &n);
+
+	if (n && evbuffer_add(conn->out, bytes, n) < 0)
+		return -ENOMEM;
+	inc_tls_link_sent(conn->tls);
+	if (n && !event_pending(conn->writable, EV_WRITE, NULL))
+		wait_to_write(conn);
+	return 0;
+}
+
+/* One piece of what has come by TLS. 0, or -errno. */
+static int take_piece(struct inc_ndjson *conn, struct evbuffer *in, struct inc_err *err)
+{
+	struct evbuffer_iovec piece;
+	int ret, queued;
+
+	evbuffer_peek(in, -1, NULL, &piece, 1);
+	ret = inc_tls_link_take(conn->tls, piece.iov_base, piece.iov_len, err);
+	evbuffer_drain(in, piece.iov_len);
+	queued = queue_tls(conn);
+	if (!ret && queued)
+		ret = inc_err_set(err, -queued, "out of memory");
+	return ret;
+}
+
+/* As evbuffer_remove(), of what the peer has said by TLS. */
+static int remove_tls(struct inc_ndjson *conn, struct evbuffer *in, char *space, size_t room)
+{
+	struct inc_err err;
+	ssize_t n;
+
+	while (!(n = inc_tls_link_read(conn->tls, space, room, &err)) && evbuffer_get_length(in)) {
+		n = take_piece(conn, in, &err);
+		if (n)
+			break;
+	}
+	/* reading makes answers, too: to who wants new keys */
+	if (queue_tls(conn) && n >= 0)
+		n = inc_err_set(&err, ENOMEM, "out of memory");
+	if (n == -ECONNRESET) {
+		conn->peer_done = true;
+		peer_ended(conn);
+	} else if (n < 0) {
+		fail(conn, -n, "%s", err.msg);
+	}
+	return n;
+}
+
+/* Moves what has come to where lines are made of it. False: nothing has, or it is the end. */
 static bool take_bytes(struct inc_ndjson *conn, struct evbuffer *in)
 {
 	size_t room;
 	char *space;
 	int n;
 
-	if (!evbuffer_get_length(in))
+	if (!evbuffer_get_length(in) && !conn->tls)
 		return false;
 	space = inc_lines_space(&conn->lines, &room);
 	if (!space) {
 		fail(conn, ENOMEM, "out of memory");
 		return false;
 	}
-	n = evbuffer_remove(in, space, room);
+	n = conn->tls ? remove_tls(conn, in, space, room) : evbuffer_remove(in, space, room);
 	if (n > 0)
 		inc_lines_filled(&conn->lines, n);
 	return n > 0;
+}
+
+/* Whether the owner does not want to hear more for now. */
+static bool pauses(struct inc_ndjson *conn)
+{
+	const unsigned int ms = conn->pause ? conn->ops.waits(conn, conn->arg) : 0;
+	const struct timeval tv = inc_timeval_of_ms(ms);
+
+	if (!ms)
+		return false;
+	bufferevent_disable(conn->bev, EV_READ);
+	event_add(conn->pause, &tv);
+	return true;
 }
 
 /* Whole lines to the owner. */
@@ -190,6 +277,8 @@ static void take_lines(struct inc_ndjson *conn, struct evbuffer *in)
 		}
 		conn->ops.message(conn, object, conn->arg);
 		json_decref(object);
+		if (!conn->failed && !conn->dead && pauses(conn))
+			return;
 	}
 }
 
@@ -217,12 +306,14 @@ static void on_read(struct bufferevent *bev, void *arg)
 		drain_input(conn);
 }
 
-static void wait_to_write(struct inc_ndjson *conn)
+static void on_pause_over(evutil_socket_t fd, short what, void *arg)
 {
-	const unsigned int ms = conn->limits.message_timeout_ms;
-	const struct timeval stall = inc_timeval_of_ms(ms);
+	struct inc_ndjson *conn = arg;
 
-	event_add(conn->writable, ms && !conn->dead ? &stall : NULL);
+	if (conn->failed || conn->dead || pauses(conn))
+		return;
+	bufferevent_enable(conn->bev, EV_READ);
+	on_read(conn->bev, conn);
 }
 
 static void on_written(struct inc_ndjson *conn)
@@ -289,10 +380,8 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 	}
 	if (what & BEV_EVENT_ERROR)
 		fail(conn, code ? code : EIO, "%s", strerror(code ? code : EIO));
-	else if (inc_lines_open(&conn->lines))
-		fail(conn, EBADMSG, "closed in the middle of a line");
 	else
-		fail(conn, 0, "closed by peer");
+		peer_ended(conn);
 	report(conn);
 }
 
@@ -345,7 +434,9 @@ struct inc_ndjson *inc_ndjson_new(struct event_base *base, int fd,
 	conn->bev = bufferevent_socket_new(base, fd, BEV_OPT_CLOSE_ON_FREE);
 	conn->out = evbuffer_new();
 	conn->writable = event_new(base, fd, EV_WRITE, on_writable, conn);
-	if (!conn->timer || !conn->bev || !conn->out || !conn->writable)
+	conn->pause = ops->waits ? event_new(base, -1, 0, on_pause_over, conn) : NULL;
+	if ((ops->waits && !conn->pause) || !conn->timer || !conn->bev || !conn->out ||
+	    !conn->writable)
 		goto err_memory;
 	tune_socket(conn, fd);
 	bufferevent_setcb(conn->bev, on_read, NULL, on_event, conn);
@@ -365,10 +456,41 @@ err_memory:
 	return NULL;
 }
 
+int inc_ndjson_secure(struct inc_ndjson *conn, struct inc_tls *tls, const char *host,
+		      struct inc_err *err)
+{
+	conn->tls = inc_tls_link_new(tls, host, err);
+	if (!conn->tls)
+		return -EPROTO;
+	return queue_tls(conn) ? inc_err_set(err, ENOMEM, "out of memory") : 0;
+}
+
+const char *inc_ndjson_identity(const struct inc_ndjson *conn)
+{
+	return conn->tls ? inc_tls_link_identity(conn->tls) : NULL;
+}
+
+/* A line to what waits to be written. */
+static int queue(struct inc_ndjson *conn, const char *text, size_t len)
+{
+	struct inc_err err;
+	int ret;
+
+	if (conn->tls) {
+		ret = inc_tls_link_write(conn->tls, text, len, &err) ?: queue_tls(conn);
+	} else {
+		ret = evbuffer_add(conn->out, text, len) < 0 ? -ENOMEM : 0;
+		if (!ret && !event_pending(conn->writable, EV_WRITE, NULL))
+			wait_to_write(conn);
+	}
+	if (ret)
+		fail(conn, -ret, "%s", strerror(-ret));
+	return ret;
+}
+
 int inc_ndjson_send(struct inc_ndjson *conn, json_t *object)
 {
-	struct evbuffer *out = conn->out;
-	size_t len;
+	size_t len, waits;
 	char *text;
 	int ret = 0;
 
@@ -377,16 +499,14 @@ int inc_ndjson_send(struct inc_ndjson *conn, json_t *object)
 	text = inc_line_of(object, &len);
 	if (!text)
 		return -ENOMEM;
-	if (evbuffer_get_length(out) + len > conn->limits.max_write) {
+	waits = evbuffer_get_length(conn->out) + (conn->tls ? inc_tls_link_kept(conn->tls) : 0);
+	if (waits + len > conn->limits.max_write) {
 		fail(conn, ENOBUFS,
-		     "%zu bytes wait to be read, and %zu more are over the limit of %zu",
-		     evbuffer_get_length(out), len, conn->limits.max_write);
+		     "%zu bytes wait to be read, and %zu more are over the limit of %zu", waits,
+		     len, conn->limits.max_write);
 		ret = -ENOBUFS;
-	} else if (evbuffer_add(out, text, len) < 0) {
-		fail(conn, ENOMEM, "out of memory");
-		ret = -ENOMEM;
-	} else if (!event_pending(conn->writable, EV_WRITE, NULL)) {
-		wait_to_write(conn);
+	} else {
+		ret = queue(conn, text, len);
 	}
 	free(text);
 	return ret;
@@ -429,6 +549,10 @@ void inc_ndjson_free(struct inc_ndjson *conn)
 	LIST_INSERT_HEAD(&draining->list, conn, entry);
 	draining->n++;
 	bufferevent_setwatermark(conn->bev, EV_READ, 0, 0);
+	if (conn->tls) {
+		inc_tls_link_end(conn->tls);
+		queue_tls(conn);
+	}
 	event_remove_timer(conn->writable);
 	if (!evbuffer_get_length(conn->out)) {
 		shutdown(bufferevent_getfd(conn->bev), SHUT_WR);

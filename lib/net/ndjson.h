@@ -13,6 +13,7 @@
 #include <event2/event.h>
 #include <jansson.h>
 #include "lib/base/err.h"
+#include "lib/net/tls.h"
 
 struct inc_ndjson;
 
@@ -31,6 +32,9 @@ struct inc_ndjson_ops {
 	 * below; the owner answers with inc_ndjson_free.
 	 */
 	void (*closed)(struct inc_ndjson *conn, int code, const char *reason, void *arg);
+	/* So many milliseconds are to pass before the next object is looked at; 0: none are. Until
+	 * then nothing is read. May be NULL: never any. */
+	unsigned int (*waits)(struct inc_ndjson *conn, void *arg);
 	/* All that was queued is with the kernel. From the loop; may be NULL. */
 	void (*written)(struct inc_ndjson *conn, void *arg);
 };
@@ -53,6 +57,18 @@ struct inc_ndjson_limits {
 struct inc_ndjson *inc_ndjson_new(struct event_base *base, int fd,
 				  const struct inc_ndjson_limits *limits,
 				  const struct inc_ndjson_ops *ops, void *arg, struct inc_err *err);
+
+/*
+ * From here on by TLS, as the side that the context is of; before anything is sent or the loop runs
+ * on. host: see inc_tls_start(). Nothing is said to a peer, and nothing of it is heard, before it
+ * is proved. 0; or -errno and err: the connection is to be freed. It owns the context, too.
+ */
+int inc_ndjson_secure(struct inc_ndjson *conn, struct inc_tls *tls, const char *host,
+		      struct inc_err *err);
+
+/* Who the peer has proved to be, from the first message on. NULL: it speaks plainly, and may be
+ * anybody. */
+const char *inc_ndjson_identity(const struct inc_ndjson *conn);
 
 /* Queues one object; the reference stays the caller's (inc_ndjson_send) or is stolen
  * (_new; NULL is -ENOMEM). Beyond max_write the connection ends (closed will be called)

@@ -21,6 +21,7 @@ static const unsigned char key_suite[] = {0x13, 0x01}; /* TLS_AES_128_GCM_SHA256
 struct inc_tls {
 	SSL_CTX *ctx;
 	bool server;
+	unsigned int owners;
 	struct inc_tls_keys keys; /* n is 0: by certificates */
 };
 
@@ -208,6 +209,7 @@ static struct inc_tls *new_side(bool server, const struct inc_tls_files *files, 
 		return NULL;
 	}
 	tls->server = server;
+	tls->owners = 1;
 	if (set_up(tls, files, err)) {
 		inc_tls_free(tls);
 		return NULL;
@@ -225,9 +227,15 @@ struct inc_tls *inc_tls_client(const struct inc_tls_files *files, struct inc_err
 	return new_side(false, files, err);
 }
 
+struct inc_tls *inc_tls_hold(struct inc_tls *tls)
+{
+	__atomic_add_fetch(&tls->owners, 1, __ATOMIC_RELAXED);
+	return tls;
+}
+
 void inc_tls_free(struct inc_tls *tls)
 {
-	if (!tls)
+	if (!tls || __atomic_sub_fetch(&tls->owners, 1, __ATOMIC_ACQ_REL))
 		return;
 	SSL_CTX_free(tls->ctx);
 	inc_tls_keys_free(&tls->keys);

@@ -26,7 +26,9 @@ struct inc_tls_files {
 /* The side that listens, and the one that connects. NULL and err: one line that names the file. */
 struct inc_tls *inc_tls_server(const struct inc_tls_files *files, struct inc_err *err);
 struct inc_tls *inc_tls_client(const struct inc_tls_files *files, struct inc_err *err);
-/* After all that inc_tls_start() gave. NULL is nothing. */
+/* Another owner: it gives it back by inc_tls_free(), too. Any thread. */
+struct inc_tls *inc_tls_hold(struct inc_tls *tls);
+/* After all that inc_tls_start() gave; the last owner's ends it. NULL is nothing. */
 void inc_tls_free(struct inc_tls *tls);
 
 /*

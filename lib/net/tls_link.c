@@ -13,11 +13,14 @@
 #define KEY_UPDATES_MAX 16
 
 struct inc_tls_link {
+	struct inc_tls *tls;
 	SSL *ssl;
-	BIO *in, *out; /* the SSL's; of the peer, for the peer */
-	BIO *kept;     /* said before the handshake was done */
+	BIO *in, *out;                           /* the SSL's; of the peer, for the peer */
+	BIO *kept;                               /* said before the handshake was done */
+	char identity[INC_TLS_IDENTITY_MAX + 1]; /* "": not proved, or we are who connected */
 	unsigned int key_updates;
 	bool begun;  /* the peer has sent something */
+	bool done;   /* both sides are proved */
 	bool broken; /* nothing goes any more */
 };
 
@@ -47,6 +50,7 @@ struct inc_tls_link *inc_tls_link_new(struct inc_tls *tls, const char *host, str
 	link->ssl = inc_tls_start(tls, host, err);
 	if (!link->ssl)
 		goto fail;
+	link->tls = inc_tls_hold(tls);
 	SSL_set_bio(link->ssl, link->in, link->out);
 	SSL_set_msg_callback(link->ssl, on_message);
 	SSL_set_msg_callback_arg(link->ssl, link);
@@ -69,6 +73,7 @@ void inc_tls_link_free(struct inc_tls_link *link)
 	if (!link)
 		return;
 	SSL_free(link->ssl);
+	inc_tls_free(link->tls);
 	BIO_free(link->kept);
 	free(link);
 }
@@ -91,33 +96,53 @@ static int not_tls(struct inc_tls_link *link, struct inc_err *err)
 	return inc_err_set(err, EPROTO, "it does not speak TLS");
 }
 
-/* What was kept goes out as soon as it may. */
+/* OpenSSL takes one record at a time. */
+static int write_all(struct inc_tls_link *link, const char *bytes, size_t n, struct inc_err *err)
+{
+	int ret;
+
+	while (n) {
+		ret = SSL_write(link->ssl, bytes, n < INT_MAX ? n : INT_MAX);
+		if (ret <= 0)
+			return broken(link, ret, err);
+		bytes += ret;
+		n -= ret;
+	}
+	return 0;
+}
+
+/* What was kept may go out now. */
 static int flush_kept(struct inc_tls_link *link, struct inc_err *err)
 {
 	char *bytes;
 	const long n = BIO_get_mem_data(link->kept, &bytes);
 	int ret;
 
-	if (n <= 0 || !SSL_is_init_finished(link->ssl))
+	if (n <= 0)
 		return 0;
-	ret = SSL_write(link->ssl, bytes, n);
-	if (ret <= 0)
-		return broken(link, ret, err);
+	ret = write_all(link, bytes, n, err);
 	BIO_reset(link->kept);
-	return 0;
+	return ret;
 }
 
 static int shake_hands(struct inc_tls_link *link, struct inc_err *err)
 {
 	int ret;
 
-	if (!SSL_is_init_finished(link->ssl)) {
-		ret = SSL_do_handshake(link->ssl);
-		if (ret <= 0)
-			return SSL_get_error(link->ssl, ret) == SSL_ERROR_WANT_READ
-				       ? 0
-				       : broken(link, ret, err);
+	if (link->done)
+		return 0;
+	ret = SSL_do_handshake(link->ssl);
+	if (ret <= 0)
+		return SSL_get_error(link->ssl, ret) == SSL_ERROR_WANT_READ
+			       ? 0
+			       : broken(link, ret, err);
+	if (SSL_is_server(link->ssl)) {
+		ret = inc_tls_identity(link->ssl, link->identity, err);
+		link->broken |= !!ret;
+		if (ret)
+			return ret;
 	}
+	link->done = true;
 	return flush_kept(link, err);
 }
 
@@ -144,7 +169,7 @@ ssize_t inc_tls_link_read(struct inc_tls_link *link, void *buf, size_t room, str
 
 	if (link->broken)
 		return inc_err_set(err, EPROTO, "TLS: broken");
-	if (!SSL_is_init_finished(link->ssl))
+	if (!link->done)
 		return 0;
 	n = SSL_read(link->ssl, buf, room < INT_MAX ? room : INT_MAX);
 	if (link->key_updates > KEY_UPDATES_MAX) {
@@ -165,22 +190,19 @@ ssize_t inc_tls_link_read(struct inc_tls_link *link, void *buf, size_t room, str
 
 int inc_tls_link_write(struct inc_tls_link *link, const void *bytes, size_t n, struct inc_err *err)
 {
-	int ret;
-
 	if (link->broken)
 		return inc_err_set(err, EPROTO, "TLS: broken");
 	if (!n)
 		return 0;
 	if (n > INT_MAX)
 		return inc_err_set(err, EMSGSIZE, "TLS: %zu bytes at once", n);
-	if (!SSL_is_init_finished(link->ssl)) {
+	if (!link->done) {
 		if (BIO_write(link->kept, bytes, n) == (int)n)
 			return 0;
 		link->broken = true;
 		return inc_err_set(err, ENOMEM, "TLS: %s", strerror(ENOMEM));
 	}
-	ret = SSL_write(link->ssl, bytes, n);
-	return ret > 0 ? 0 : broken(link, ret, err);
+	return write_all(link, bytes, n, err);
 }
 
 size_t inc_tls_link_kept(const struct inc_tls_link *link)
@@ -191,7 +213,7 @@ size_t inc_tls_link_kept(const struct inc_tls_link *link)
 void inc_tls_link_end(struct inc_tls_link *link)
 {
 	BIO_reset(link->kept);
-	if (!link->broken && SSL_is_init_finished(link->ssl))
+	if (!link->broken && link->done)
 		SSL_shutdown(link->ssl);
 }
 
@@ -211,11 +233,10 @@ void inc_tls_link_sent(struct inc_tls_link *link)
 
 bool inc_tls_link_done(const struct inc_tls_link *link)
 {
-	return SSL_is_init_finished(link->ssl);
+	return link->done;
 }
 
-int inc_tls_link_identity(struct inc_tls_link *link, char identity[INC_TLS_IDENTITY_MAX + 1],
-			  struct inc_err *err)
+const char *inc_tls_link_identity(const struct inc_tls_link *link)
 {
-	return inc_tls_identity(link->ssl, identity, err);
+	return *link->identity ? link->identity : NULL;
 }

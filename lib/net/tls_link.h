@@ -20,7 +20,7 @@ struct inc_tls_link;
 
 /*
  * host: of who connects, see inc_tls_start(). What who connects has to say first is in the output
- * already. NULL and err where that fails. The context must outlive it.
+ * already; it owns the context, too. NULL and err where that fails.
  */
 struct inc_tls_link *inc_tls_link_new(struct inc_tls *tls, const char *host, struct inc_err *err);
 /* NULL is nothing. */
@@ -46,8 +46,7 @@ void inc_tls_link_sent(struct inc_tls_link *link);
 
 /* Both sides are proved. */
 bool inc_tls_link_done(const struct inc_tls_link *link);
-/* Who has connected, once that is so (inc_tls_identity()). */
-int inc_tls_link_identity(struct inc_tls_link *link, char identity[INC_TLS_IDENTITY_MAX + 1],
-			  struct inc_err *err);
+/* Who has connected, from then on. NULL before, and where it is us. */
+const char *inc_tls_link_identity(const struct inc_tls_link *link);
 
 #endif

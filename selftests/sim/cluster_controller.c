@@ -192,6 +192,7 @@ static void run(void *arg)
 			"64",
 			"--listen",
 			"0.0.0.0",
+			"--insecure",
 			"--member-timeout-ms",
 			INC_STR(CLUSTER_MEMBER_TIMEOUT_MS),
 			NULL};

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What an identity may do (rights.h). */
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include "controller/net/rights.h"
+
+/* Identities that stand for one thing by its name: a switch, a job. */
+#define OF_SWITCH "switch:"
+#define OF_JOB    "job:"
+
+static bool is(const char *identity, const char *word)
+{
+	return !strcmp(identity, word);
+}
+
+static bool is_of(const char *identity, const char *kind)
+{
+	return !strncmp(identity, kind, strlen(kind));
+}
+
+int inc_right_ask(const char *identity, struct inc_err *err)
+{
+	if (!identity || is(identity, "admin") || is(identity, "member") ||
+	    is(identity, "viewer") || is_of(identity, OF_JOB))
+		return 0;
+	return inc_err_set(err, EACCES, "identity %s may do nothing on the port for members",
+			   identity);
+}
+
+int inc_right_join(const char *identity, const char *job, struct inc_err *err)
+{
+	if (!identity || is(identity, "admin") || is(identity, "member") ||
+	    (is_of(identity, OF_JOB) && is(identity + strlen(OF_JOB), job)))
+		return 0;
+	return inc_err_set(err, EACCES, "identity %s may be no member of job %s", identity, job);
+}
+
+int inc_right_change(const char *identity, struct inc_err *err)
+{
+	if (!identity || is(identity, "admin"))
+		return 0;
+	return inc_err_set(err, EACCES, "identity %s may change nothing", identity);
+}
+
+int inc_right_serve(const char *identity, const char *name, struct inc_err *err)
+{
+	if (!identity || (is_of(identity, OF_SWITCH) && is(identity + strlen(OF_SWITCH), name)))
+		return 0;
+	return inc_err_set(err, EACCES, "identity %s may not be switch %s", identity, name);
+}

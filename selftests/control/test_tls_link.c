@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* lib/net/tls_link: what is said comes out at the other side, however the bytes in between are cut;
+ * nothing is said before both sides are proved; and ends, lies and floods are told apart. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/stat.h>
+#include <cmocka.h>
+#include <openssl/ssl.h>
+#include "lib/net/tls_link.h"
+
+static char path[] = "/tmp/test_tls_link.XXXXXX";
+static struct inc_tls *server, *client;
+
+static int set_up(void **state)
+{
+	static const char line[] = "job:a 00112233445566778899aabbccddeeff\n";
+	const struct inc_tls_files files = {.key = path};
+	const int fd = mkstemp(path);
+	struct inc_err err;
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, line, strlen(line)), strlen(line));
+	close(fd);
+	server = inc_tls_server(&files, &err);
+	client = inc_tls_client(&files, &err);
+	assert_non_null(server);
+	assert_non_null(client);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	inc_tls_free(server);
+	inc_tls_free(client);
+	return unlink(path);
+}
+
+struct pair {
+	struct inc_tls_link *host, *controller;
+};
+
+static struct pair new_pair(void)
+{
+	struct inc_err err;
+	const struct pair p = {inc_tls_link_new(client, "ctl", &err),
+			       inc_tls_link_new(server, NULL, &err)};
+
+	assert_non_null(p.host);
+	assert_non_null(p.controller);
+	return p;
+}
+
+static void free_pair(struct pair p)
+{
+	inc_tls_link_free(p.host);
+	inc_tls_link_free(p.controller);
+}
+
+/* What one side has for the other, in pieces. How much it was; *ret: of the last piece. */
+static size_t carry(struct inc_tls_link *from, struct inc_tls_link *to, size_t piece, int *ret)
+{
+	size_t n;
+	const void *bytes = inc_tls_link_output(from, &n);
+	char *copy = malloc(n + 1);
+	struct inc_err err;
+
+	memcpy(copy, bytes, n);
+	inc_tls_link_sent(from);
+	*ret = 0;
+	for (size_t at = 0; at < n && !*ret; at += piece)
+		*ret = inc_tls_link_take(to, copy + at, n - at < piece ? n - at : piece, &err);
+	free(copy);
+	return n;
+}
+
+static void shake(struct pair p, size_t piece)
+{
+	int ret;
+
+	while (carry(p.host, p.controller, piece, &ret) + carry(p.controller, p.host, piece, &ret))
+		assert_int_equal(ret, 0);
+	assert_true(inc_tls_link_done(p.host));
+	assert_true(inc_tls_link_done(p.controller));
+}
+
+static void however_it_is_cut(void **state)
+{
+	static const size_t pieces[] = {1, 2, 5, 7, 100, 1 << 20};
+	static char said[100000], heard[sizeof(said)];
+	struct inc_err err;
+
+	for (size_t i = 0; i < sizeof(said); i++)
+		said[i] = random();
+	for (size_t k = 0; k < sizeof(pieces) / sizeof(pieces[0]); k++) {
+		const struct pair p = new_pair();
+		size_t got = 0;
+		ssize_t n;
+		int ret;
+
+		/* the host speaks at once, and is heard once it is proved */
+		assert_int_equal(inc_tls_link_write(p.host, said, sizeof(said), &err), 0);
+		assert_int_equal(inc_tls_link_kept(p.host), sizeof(said));
+		assert_null(inc_tls_link_identity(p.controller));
+		shake(p, pieces[k]);
+		assert_int_equal(inc_tls_link_kept(p.host), 0);
+		assert_string_equal(inc_tls_link_identity(p.controller), "job:a");
+		assert_null(inc_tls_link_identity(p.host));
+		while ((n = inc_tls_link_read(p.controller, heard + got, 777, &err)) > 0)
+			got += n;
+		assert_int_equal(n, 0);
+		assert_int_equal(got, sizeof(said));
+		assert_memory_equal(said, heard, sizeof(said));
+		assert_int_equal(inc_tls_link_write(p.controller, "yes", 3, &err), 0);
+		carry(p.controller, p.host, pieces[k], &ret);
+		assert_int_equal(inc_tls_link_read(p.host, heard, 100, &err), 3);
+		free_pair(p);
+	}
+}
+
+static void ends(void **state)
+{
+	const struct pair p = new_pair();
+	struct inc_err err;
+	char heard[8];
+	int ret;
+
+	shake(p, 1 << 20);
+	assert_int_equal(inc_tls_link_write(p.host, "bye", 3, &err), 0);
+	inc_tls_link_end(p.host);
+	carry(p.host, p.controller, 3, &ret);
+	assert_int_equal(inc_tls_link_read(p.controller, heard, sizeof(heard), &err), 3);
+	assert_int_equal(inc_tls_link_read(p.controller, heard, sizeof(heard), &err), -ECONNRESET);
+	/* who has ended still hears */
+	assert_int_equal(inc_tls_link_write(p.controller, "so", 2, &err), 0);
+	carry(p.controller, p.host, 3, &ret);
+	assert_int_equal(inc_tls_link_read(p.host, heard, sizeof(heard), &err), 2);
+	free_pair(p);
+}
+
+/* Before the handshake is done an end says nothing, and what was kept is gone. */
+static void ends_early(void **state)
+{
+	const struct pair p = new_pair();
+	struct inc_err err;
+	size_t n;
+
+	assert_int_equal(inc_tls_link_write(p.controller, "secret", 6, &err), 0);
+	inc_tls_link_end(p.controller);
+	assert_int_equal(inc_tls_link_kept(p.controller), 0);
+	inc_tls_link_output(p.controller, &n);
+	assert_int_equal(n, 0);
+	free_pair(p);
+}
+
+static void does_not_speak_tls(void **state)
+{
+	static const char plain[] = "{\"type\":\"A\"}\n";
+	const struct pair p = new_pair();
+	const unsigned char *bytes;
+	struct inc_err err;
+	size_t n;
+
+	assert_int_equal(inc_tls_link_take(p.controller, plain, strlen(plain), &err), -EPROTO);
+	assert_string_equal(err.msg, "it does not speak TLS");
+	bytes = inc_tls_link_output(p.controller, &n);
+	assert_int_equal(n, 7);
+	assert_int_equal(bytes[0], SSL3_RT_ALERT);
+	/* and the other way: a controller that answers plainly */
+	assert_int_equal(inc_tls_link_take(p.host, plain, strlen(plain), &err), -EPROTO);
+	assert_string_equal(err.msg, "it does not speak TLS");
+	assert_int_equal(inc_tls_link_write(p.host, plain, 1, &err), -EPROTO);
+	free_pair(p);
+}
+
+/* Every byte of the host's side of a connection, turned: no message is ever heard wrong. */
+static void damaged(void **state)
+{
+	struct inc_err err;
+	char heard[16];
+	bool more = true;
+
+	for (size_t at = 0; more; at++) {
+		const struct pair p = new_pair();
+		size_t n, done = 0;
+		int ret = 0;
+
+		more = false;
+		inc_tls_link_write(p.host, "hello", 5, &err);
+		for (int turn = 0; turn < 4 && !ret; turn++) {
+			const void *bytes = inc_tls_link_output(p.host, &n);
+			char copy[8192];
+
+			assert_true(n <= sizeof(copy));
+			memcpy(copy, bytes, n);
+			inc_tls_link_sent(p.host);
+			if (at >= done && at < done + n) {
+				copy[at - done] ^= 1 << random() % 8;
+				more = true;
+			}
+			done += n;
+			ret = inc_tls_link_take(p.controller, copy, n, &err);
+			carry(p.controller, p.host, 1 << 20, &(int){0});
+		}
+		/* some bytes of a record's head mean nothing, and may be turned */
+		if (!ret && inc_tls_link_read(p.controller, heard, sizeof(heard), &err) > 0)
+			assert_memory_equal(heard, "hello", 5);
+		free_pair(p);
+	}
+}
+
+/* Each KeyUpdate costs the controller two derivations and an answer. */
+static void new_keys_on_and_on(void **state)
+{
+	const struct pair p = new_pair();
+	/* the link's first member but one, for what it offers no function */
+	SSL *ssl = *(SSL **)((char *)p.host + sizeof(void *));
+	unsigned int updates = 0;
+	struct inc_err err;
+	char heard[8];
+	ssize_t n = 0;
+	int ret;
+
+	shake(p, 1 << 20);
+	while (n >= 0 && updates < 1000) {
+		assert_int_equal(SSL_key_update(ssl, SSL_KEY_UPDATE_REQUESTED), 1);
+		assert_int_equal(inc_tls_link_write(p.host, "x", 1, &err), 0);
+		carry(p.host, p.controller, 1 << 20, &ret);
+		n = inc_tls_link_read(p.controller, heard, sizeof(heard), &err);
+		carry(p.controller, p.host, 1 << 20, &ret);
+		inc_tls_link_read(p.host, heard, sizeof(heard), &err);
+		updates++;
+	}
+	assert_int_equal(n, -EPROTO);
+	assert_in_range(updates, 10, 20);
+	free_pair(p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(however_it_is_cut), cmocka_unit_test(ends),
+		cmocka_unit_test(ends_early),        cmocka_unit_test(does_not_speak_tls),
+		cmocka_unit_test(damaged),           cmocka_unit_test(new_keys_on_and_on),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}
