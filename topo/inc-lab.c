@@ -301,6 +301,10 @@ static const struct inc_opt up_options[] = {
 	 .value = "ARGS",
 	 .help = "the same for inc-controller",
 	 INC_OPT_TEXT(struct settings, up.controller_args, check_words)},
+	{.name = "insecure",
+	 .help = "without keys: by default everybody in the lab proves to its controller who it "
+		 "is, by keys that are made for it and end with it",
+	 INC_OPT_FLAG(struct settings, up.insecure)},
 	{.name = "napi",
 	 .value = "threaded[:CPU]",
 	 .help = "the switches' ports in threads, pinned to one CPU",

@@ -121,6 +121,15 @@ void lab_path(const struct lab *lab, const struct lab_node *node, const char *su
 void lab_instance(const struct lab *lab, const struct lab_node *node, char instance[LAB_NS_MAX]);
 unsigned int lab_hosts(const struct lab *lab);
 
+/* lab_keys.c */
+/* Makes the keys of all, in the lab's directory. */
+int lab_keys_make(const struct lab *lab, struct inc_err *err);
+bool lab_has_keys(const struct lab *lab);
+/* The file of the controller, with everybody's; and of a node, for what runs there: a switch's is
+ * its own, a host's a member's, the controller's node has an admin's. */
+void lab_keys_path(const struct lab *lab, char path[PATH_MAX]);
+void lab_key_path(const struct lab *lab, const struct lab_node *node, char path[PATH_MAX]);
+
 /* lab_topo.c: nodes and links from a topology file */
 int lab_read_topology(struct lab *lab, const char *path, struct inc_err *err);
 
@@ -159,6 +168,7 @@ unsigned int lab_kill(struct lab *lab);
 struct lab_up_options {
 	const char *switch_args; /* more words for the commands; NULL: none */
 	const char *controller_args;
+	bool insecure; /* without keys */
 	bool napi_threaded;
 	int napi_cpu; /* -1: any */
 };

@@ -103,6 +103,12 @@ void lab_set_env(const struct lab *lab, const struct lab_node *host, int rank, i
 	inet_ntop(AF_INET, &lab->nodes[0].mgmt, addr, sizeof(addr));
 	setenv("INCCL_CONTROLLER", addr, 1);
 	setenv("INC_LAB", lab->name, 1);
+	if (lab_has_keys(lab)) {
+		lab_key_path(lab, host ?: &lab->nodes[0], text);
+		setenv("INCCL_KEY", text, 1);
+	} else {
+		unsetenv("INCCL_KEY");
+	}
 	/* the programs that were built with this one come first */
 	for (size_t i = 0; i < sizeof(siblings) / sizeof(siblings[0]); i++) {
 		const char *path = getenv("PATH");

@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include "lib/net/hostport.h"
 #include "lib/net/lines.h"
+#include "lib/net/stream.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "topo/lab.h"
@@ -26,6 +27,7 @@
 #define ASK_LIMIT_S    5
 #define MAX_ARGS       256
 
+/* A socket in the controller's namespace. */
 static int connect_member_port(const struct lab *lab)
 {
 	struct timeval limit = {.tv_sec = ASK_LIMIT_S};
@@ -38,8 +40,7 @@ static int connect_member_port(const struct lab *lab)
 		return old;
 	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	ret = fd < 0 ? -errno : fd;
-	if (fd >= 0 && (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) ||
-			setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) ||
+	if (fd >= 0 && (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) ||
 			connect(fd, (struct sockaddr *)&sin, sizeof(sin)))) {
 		ret = -errno;
 		close(fd);
@@ -48,42 +49,83 @@ static int connect_member_port(const struct lab *lab)
 	return ret;
 }
 
-/* Blocks as long as the socket's limit lets it. */
-static bool receive(int fd, struct inc_lines *lines, struct inc_err *why)
+static int open_stream(const struct lab *lab, struct inc_stream *stream, uint64_t deadline_ns,
+		       struct inc_err *err)
 {
-	size_t room;
-	char *space = inc_lines_space(lines, &room);
-	ssize_t n = space ? recv(fd, space, room, 0) : -1;
+	char path[PATH_MAX];
+	const struct inc_tls_files files = {.key = path};
+	struct inc_tls *tls = NULL;
+	int fd, ret;
 
-	if (n < 0)
-		inc_err_set(why, errno, "%s", strerror(errno));
-	if (n > 0)
-		inc_lines_filled(lines, n);
-	return n > 0;
+	if (lab_has_keys(lab)) {
+		lab_key_path(lab, &lab->nodes[0], path);
+		tls = inc_tls_client(&files, err);
+		if (!tls)
+			return -EINVAL;
+	}
+	fd = connect_member_port(lab);
+	if (fd < 0) {
+		ret = inc_err_set(err, -fd, "%s", strerror(-fd));
+	} else {
+		ret = inc_stream_open(stream, fd, tls, NULL, deadline_ns, -1, err);
+		if (ret)
+			close(fd);
+	}
+	inc_tls_free(tls);
+	return ret;
+}
+
+/* The answer to a question, NULL and why. */
+static json_t *exchange(struct inc_stream *stream, const char *what, uint64_t deadline_ns,
+			struct inc_err *why)
+{
+	struct inc_lines lines = {.max_line = INC_ANSWER_MAX};
+	json_t *answer = NULL;
+	char question[128];
+	ssize_t n;
+	int ret;
+
+	snprintf(question, sizeof(question), "{\"type\":\"A\",\"what\":\"%s\"}\n", what);
+	ret = inc_stream_send(stream, question, strlen(question), deadline_ns);
+	while (!ret && !(ret = inc_lines_next(&lines, &answer, why))) {
+		size_t room;
+		char *space = inc_lines_space(&lines, &room);
+
+		n = space ? inc_stream_receive(stream, space, room, why) : -ENOMEM;
+		if (n == -EAGAIN)
+			n = inc_stream_wait(stream, deadline_ns);
+		else if (!n)
+			n = -ECONNRESET;
+		else if (n > 0)
+			inc_lines_filled(&lines, n);
+		ret = n < 0 ? n : 0;
+	}
+	if (ret < 0)
+		inc_err_set(why, -ret, "%s", strerror(-ret));
+	inc_lines_free(&lines);
+	return answer;
 }
 
 int lab_ask(const struct lab *lab, const char *what, json_t **data, struct inc_err *err)
 {
-	int fd = connect_member_port(lab), ret;
-	struct inc_lines lines = {.max_line = INC_ANSWER_MAX};
-	struct inc_err why = {"closed the connection"};
-	json_t *answer = NULL;
+	const uint64_t deadline_ns = inc_now_ns() + ASK_LIMIT_S * INC_NSEC_PER_SEC;
+	struct inc_stream stream;
+	struct inc_err why;
+	json_t *answer;
 
 	*data = NULL;
-	if (fd < 0)
-		return inc_err_set(err, -fd, "controller: %s", strerror(-fd));
-	if (dprintf(fd, "{\"type\":\"A\",\"what\":\"%s\"}\n", what) < 0)
-		inc_err_set(&why, errno, "%s", strerror(errno));
-	else
-		while (!inc_lines_next(&lines, &answer, &why) && receive(fd, &lines, &why))
-			;
+	if (open_stream(lab, &stream, deadline_ns, &why))
+		return inc_err_set(err, EPROTO, "controller: %s", why.msg);
+	answer = exchange(&stream, what, deadline_ns, &why);
+	inc_stream_close(&stream);
 	*data = json_incref(json_object_get(answer, "data"));
-	ret = *data ? 0
-		    : inc_err_set(err, EPROTO, "controller: no answer to '%s' (%s)", what, why.msg);
+	if (answer && !*data)
+		inc_err_set(&why, EPROTO, "%s",
+			    json_string_value(json_object_get(answer, "message")) ?: "no data");
 	json_decref(answer);
-	inc_lines_free(&lines);
-	close(fd);
-	return ret;
+	return *data ? 0
+		     : inc_err_set(err, EPROTO, "controller: no answer to '%s' (%s)", what,
+				   why.msg);
 }
 
 /* Conditions for wait_ready: 0, or -errno and why not yet. */
@@ -245,14 +287,20 @@ static int add_words(char **argv, int *n, const char *option, const char *text, 
 
 static int start_controller(struct lab *lab, const char *more, struct inc_err *err)
 {
-	char program[PATH_MAX], database[PATH_MAX];
-	char *argv[MAX_ARGS] = {program,      "--topology", lab->topology,
-				"--database", database,     "--insecure"};
+	char program[PATH_MAX], database[PATH_MAX], keys[PATH_MAX];
+	char *argv[MAX_ARGS] = {program, "--topology", lab->topology, "--database", database};
 	wordexp_t words = {0};
-	int n = 6, ret;
+	int n = 5, ret;
 
 	lab_find_program("inc-controller", program);
 	lab_path(lab, &lab->nodes[0], "db", database);
+	lab_keys_path(lab, keys);
+	if (lab_has_keys(lab)) {
+		argv[n++] = "--key";
+		argv[n++] = keys;
+	} else {
+		argv[n++] = "--insecure";
+	}
 	ret = add_words(argv, &n, "--controller-args", more, &words, err);
 	if (!ret)
 		ret = lab_daemon(lab, &lab->nodes[0], argv, err);
@@ -266,7 +314,7 @@ static int start_controller(struct lab *lab, const char *more, struct inc_err *e
 static int start_switch(struct lab *lab, struct lab_node *node, const char *more,
 			struct inc_err *err)
 {
-	char program[PATH_MAX], instance[LAB_NS_MAX], controller[INET_ADDRSTRLEN];
+	char program[PATH_MAX], instance[LAB_NS_MAX], controller[INET_ADDRSTRLEN], key[PATH_MAX];
 	wordexp_t words = {0};
 	char *argv[MAX_ARGS];
 	int n = 0, ret;
@@ -279,6 +327,11 @@ static int start_switch(struct lab *lab, struct lab_node *node, const char *more
 
 	for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
 		argv[n++] = fixed[i];
+	lab_key_path(lab, node, key);
+	if (lab_has_keys(lab)) {
+		argv[n++] = "--key";
+		argv[n++] = key;
+	}
 	for (unsigned int i = 0; i < lab->n_links; i++)
 		for (int e = 0; e < 2; e++)
 			if (&lab->nodes[lab->links[i].end[e].node] == node && n + 2 < MAX_ARGS) {
@@ -347,7 +400,8 @@ static int check_free(const struct lab *lab, struct inc_err *err)
 
 /* The lab's file and its namespaces, by which everything else is found. *named: there is such a
  * file now, and lab_down() has to follow. */
-static int take_names(struct lab *lab, bool *named, struct inc_err *err)
+static int take_names(struct lab *lab, const struct lab_up_options *options, bool *named,
+		      struct inc_err *err)
 {
 	int lock = lab_lock_names(err), ret;
 
@@ -364,6 +418,8 @@ static int take_names(struct lab *lab, bool *named, struct inc_err *err)
 		ret = inc_err_set(err, errno, "%s: %s", lab->dir, strerror(errno));
 	else if (!ret)
 		lab->dir_made = true;
+	if (!ret && !options->insecure)
+		ret = lab_keys_make(lab, err);
 	if (!ret)
 		ret = lab_lock_new(lab, err);
 	if (!ret)
@@ -405,7 +461,7 @@ int lab_up(struct lab *lab, const struct lab_up_options *options, struct inc_err
 {
 	struct inc_err more;
 	bool named;
-	int ret = take_names(lab, &named, err);
+	int ret = take_names(lab, options, &named, err);
 
 	if (!ret)
 		ret = make(lab, options, err);

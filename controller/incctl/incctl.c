@@ -7,6 +7,7 @@
 #include <time.h>
 #include "lib/net/check.h"
 #include "lib/net/hostport.h"
+#include "lib/net/tls_opt.h"
 #include "controller/incctl/incctl.h"
 #include "lib/base/clock.h"
 #include "lib/base/opt.h"
@@ -136,7 +137,7 @@ static const struct inc_program program = {
 	.man_section = 1,
 	.brief = "ask the controller and the switches what they know",
 	.about = "What the controller and the switches know, as text or as JSON.",
-	.groups = {{options, 0}},
+	.groups = {{options, 0}, {inc_tls_options, offsetof(struct settings, target.tls)}},
 	.commands = commands,
 	.exits = "0 ok; 1 failure, a switch that does not answer or, with --check, books that do "
 		 "not "
@@ -331,6 +332,22 @@ static int check_use(const struct inc_command *command, struct settings *s)
 	return 0;
 }
 
+/* As members find theirs, where the command line names none. */
+static void take_keys(struct inc_tls_files *tls)
+{
+	const char **const file[] = {&tls->key, &tls->cert, &tls->cert_key, &tls->ca};
+	static const char *const names[] = {"INCCL_KEY", "INCCL_TLS_CERT", "INCCL_TLS_CERT_KEY",
+					    "INCCL_TLS_CA"};
+
+	if (inc_tls_wanted(tls))
+		return;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const char *value = getenv(names[i]);
+
+		*file[i] = value && *value ? value : NULL;
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const struct inc_command *command;
@@ -348,6 +365,7 @@ int main(int argc, char **argv)
 		s.target.controller = getenv("INCCL_CONTROLLER");
 	if (!s.target.controller || !*s.target.controller)
 		s.target.controller = "127.0.0.1";
+	take_keys(&s.target.tls);
 	if (view->print == incctl_print_top)
 		return incctl_top(&s.target, &(struct incctl_top){s.interval_s, s.once, s.json});
 	if (!view->print)

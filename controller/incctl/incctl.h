@@ -9,10 +9,12 @@
 #include <stdint.h>
 #include <jansson.h>
 #include "lib/base/err.h"
+#include "lib/net/tls.h"
 
 struct incctl_target {
-	const char *controller; /* HOST[:PORT] */
-	const char *socket;     /* path of a switch's socket; NULL: ask the controller */
+	const char *controller;   /* HOST[:PORT] */
+	const char *socket;       /* path of a switch's socket; NULL: ask the controller */
+	struct inc_tls_files tls; /* how the controller is asked; nothing given: plainly */
 	unsigned int timeout_ms;
 };
 

@@ -14,27 +14,10 @@
 #include "controller/incctl/incctl.h"
 #include "lib/net/hostport.h"
 #include "lib/net/lines.h"
+#include "lib/net/stream.h"
+#include "lib/net/tls_opt.h"
 
-/* 0 once fd is ready, -ETIMEDOUT, -errno */
-static int wait_for(int fd, short events, long long deadline_ms)
-{
-	struct pollfd p = {.fd = fd, .events = events};
-
-	for (;;) {
-		long long left = deadline_ms - inc_now_ms();
-		int n;
-
-		if (left <= 0)
-			return -ETIMEDOUT;
-		n = poll(&p, 1, left);
-		if (n > 0)
-			return 0;
-		if (n < 0 && errno != EINTR)
-			return -errno;
-	}
-}
-
-static int connect_within(int fd, const struct sockaddr *addr, socklen_t len, long long deadline_ms)
+static int connect_within(int fd, const struct sockaddr *addr, socklen_t len, uint64_t deadline_ns)
 {
 	socklen_t size = sizeof(int);
 	int code = 0, ret;
@@ -43,7 +26,7 @@ static int connect_within(int fd, const struct sockaddr *addr, socklen_t len, lo
 		return 0;
 	if (errno != EINPROGRESS && errno != EAGAIN)
 		return -errno;
-	ret = wait_for(fd, POLLOUT, deadline_ms);
+	ret = inc_wait_for(fd, POLLOUT, -1, deadline_ns);
 	if (ret)
 		return ret;
 	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &size))
@@ -51,7 +34,7 @@ static int connect_within(int fd, const struct sockaddr *addr, socklen_t len, lo
 	return -code;
 }
 
-static int connect_switch(const char *path, long long deadline_ms, struct inc_err *err)
+static int connect_switch(const char *path, uint64_t deadline_ns, struct inc_err *err)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
 	int fd, ret;
@@ -62,24 +45,24 @@ static int connect_switch(const char *path, long long deadline_ms, struct inc_er
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return inc_err_set(err, errno, "socket: %s", strerror(errno));
-	ret = connect_within(fd, (struct sockaddr *)&addr, sizeof(addr), deadline_ms);
+	ret = connect_within(fd, (struct sockaddr *)&addr, sizeof(addr), deadline_ns);
 	if (!ret)
 		return fd;
 	close(fd);
 	return inc_err_set(err, -ret, "switch at %s: %s", path, strerror(-ret));
 }
 
-static int connect_controller(const char *where, long long deadline_ms, struct inc_err *err)
+static int connect_controller(const char *where, struct inc_hostport *at, uint64_t deadline_ns,
+			      struct inc_err *err)
 {
 	struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
 	struct addrinfo *list, *a;
-	struct inc_hostport at;
 	int ret, fd = -1;
 
-	ret = inc_hostport_parse("controller", where, INC_PORT_MEMBERS, &at, err);
+	ret = inc_hostport_parse("controller", where, INC_PORT_MEMBERS, at, err);
 	if (ret)
 		return ret;
-	ret = getaddrinfo(at.host, at.port, &hints, &list);
+	ret = getaddrinfo(at->host, at->port, &hints, &list);
 	if (ret)
 		return inc_err_set(err, EINVAL, "controller %s: %s", where, gai_strerror(ret));
 	ret = -EHOSTUNREACH;
@@ -89,7 +72,7 @@ static int connect_controller(const char *where, long long deadline_ms, struct i
 			ret = -errno;
 			continue;
 		}
-		ret = connect_within(fd, a->ai_addr, a->ai_addrlen, deadline_ms);
+		ret = connect_within(fd, a->ai_addr, a->ai_addrlen, deadline_ns);
 		if (!ret)
 			break;
 		close(fd);
@@ -100,51 +83,44 @@ static int connect_controller(const char *where, long long deadline_ms, struct i
 	return fd;
 }
 
-static int write_line(int fd, json_t *object, long long deadline_ms)
+static int write_line(struct inc_stream *stream, json_t *object, uint64_t deadline_ns)
 {
-	size_t len, done = 0;
+	size_t len;
 	char *text = inc_line_of(object, &len);
-	int ret = 0;
+	int ret = text ? inc_stream_send(stream, text, len, deadline_ns) : -ENOMEM;
 
-	if (!text)
-		return -ENOMEM;
-	while (done < len && !ret) {
-		ssize_t n = send(fd, text + done, len - done, MSG_NOSIGNAL);
-
-		if (n > 0)
-			done += n;
-		else if (errno == EAGAIN)
-			ret = wait_for(fd, POLLOUT, deadline_ms);
-		else if (errno != EINTR)
-			ret = -errno;
-	}
 	free(text);
 	return ret;
 }
 
-/* The next object, NULL and *ret on failure. */
-static json_t *read_line(int fd, struct inc_lines *lines, long long deadline_ms, int *ret)
+/* The next object; NULL and err on failure. */
+static json_t *read_line(struct inc_stream *stream, struct inc_lines *lines, uint64_t deadline_ns,
+			 struct inc_err *err)
 {
 	json_t *object;
 	size_t room;
 	char *space;
 	ssize_t n;
+	int ret;
 
 	for (;;) {
-		*ret = inc_lines_next(lines, &object, NULL);
-		if (*ret)
-			return *ret > 0 ? object : NULL;
+		ret = inc_lines_next(lines, &object, err);
+		if (ret)
+			return ret > 0 ? object : NULL;
 		space = inc_lines_space(lines, &room);
-		*ret = space ? wait_for(fd, POLLIN, deadline_ms) : -ENOMEM;
-		if (*ret)
-			return NULL;
-		n = recv(fd, space, room, 0);
-		if (n > 0)
-			inc_lines_filled(lines, n);
-		else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
-			*ret = n ? -errno : -ECONNRESET;
-			return NULL;
+		n = space ? inc_stream_receive(stream, space, room, err)
+			  : inc_err_set(err, ENOMEM, "%s", strerror(ENOMEM));
+		if (n == -EAGAIN) {
+			ret = inc_stream_wait(stream, deadline_ns);
+			if (!ret)
+				continue;
+			n = inc_err_set(err, -ret, "%s", strerror(-ret));
 		}
+		if (!n)
+			inc_err_set(err, ECONNRESET, "%s", strerror(ECONNRESET));
+		if (n <= 0)
+			return NULL;
+		inc_lines_filled(lines, n);
 	}
 }
 
@@ -180,9 +156,9 @@ struct dialog {
 	const char *who;
 	const char *what;
 	uint32_t communicator; /* 0: of all */
-	int fd;
+	struct inc_stream stream;
 	struct inc_lines lines;
-	long long deadline_ms;
+	uint64_t deadline_ns;
 };
 
 static json_t *request(const struct dialog *d, const char *only, json_t *from)
@@ -202,16 +178,21 @@ static json_t *request(const struct dialog *d, const char *only, json_t *from)
 /* Sends the request (stolen); its answer, of this type. NULL on failure. */
 static json_t *exchange(struct dialog *d, json_t *object, const char *type, struct inc_err *err)
 {
-	int ret = write_line(d->fd, object, d->deadline_ms);
+	int ret = write_line(&d->stream, object, d->deadline_ns);
+	struct inc_err why;
 	json_t *answer;
 
 	json_decref(object);
-	if (ret)
-		goto fail;
+	if (ret) {
+		inc_err_set(err, -ret, "%s: %s", d->who, strerror(-ret));
+		return NULL;
+	}
 	for (;;) {
-		answer = read_line(d->fd, &d->lines, d->deadline_ms, &ret);
-		if (!answer)
-			goto fail;
+		answer = read_line(&d->stream, &d->lines, d->deadline_ns, &why);
+		if (!answer) {
+			inc_err_set(err, EIO, "%s: %s", d->who, why.msg);
+			return NULL;
+		}
 		if (is(answer, "type", type))
 			return answer;
 		if (is(answer, "type", "error"))
@@ -221,9 +202,6 @@ static json_t *exchange(struct dialog *d, json_t *object, const char *type, stru
 	inc_err_set(err, EIO, "%s: %s", d->who,
 		    json_string_value(json_object_get(answer, "message")) ?: "error");
 	json_decref(answer);
-	return NULL;
-fail:
-	inc_err_set(err, -ret, "%s: %s", d->who, strerror(-ret));
 	return NULL;
 }
 
@@ -291,24 +269,53 @@ static json_t *ask_all(struct dialog *d, struct inc_err *err)
 	return data;
 }
 
+/* By TLS where there are keys. */
+static int begin_controller(struct dialog *d, struct inc_err *err)
+{
+	const struct incctl_target *target = d->target;
+	struct inc_tls *tls = NULL;
+	struct inc_hostport at;
+	struct inc_err why;
+	int fd, ret;
+
+	if (inc_tls_wanted(&target->tls)) {
+		tls = inc_tls_client(&target->tls, err);
+		if (!tls)
+			return -EINVAL;
+	}
+	fd = ret = connect_controller(target->controller, &at, d->deadline_ns, err);
+	if (fd >= 0) {
+		ret = inc_stream_open(&d->stream, fd, tls, at.host, d->deadline_ns, -1, &why);
+		if (ret) {
+			close(fd);
+			inc_err_set(err, -ret, "controller %s: %s", target->controller, why.msg);
+		}
+	}
+	inc_tls_free(tls);
+	return ret;
+}
+
 /* 0 or -errno; then there is nothing to end. */
 static int begin(struct dialog *d, const struct incctl_target *target, struct inc_err *err)
 {
+	int fd;
+
 	*d = (struct dialog){
 		.target = target,
 		.who = target->socket ? target->socket : target->controller,
 		.lines = {.max_line = INC_ANSWER_MAX},
-		.deadline_ms = inc_now_ms() + target->timeout_ms,
+		.deadline_ns = inc_now_ns() + target->timeout_ms * INC_NSEC_PER_MSEC,
 	};
-	d->fd = target->socket ? connect_switch(target->socket, d->deadline_ms, err)
-			       : connect_controller(target->controller, d->deadline_ms, err);
-	return d->fd < 0 ? d->fd : 0;
+	if (!target->socket)
+		return begin_controller(d, err);
+	fd = connect_switch(target->socket, d->deadline_ns, err);
+	return fd < 0 ? fd : inc_stream_open(&d->stream, fd, NULL, NULL, d->deadline_ns, -1, err);
 }
 
 static void end(struct dialog *d)
 {
 	inc_lines_free(&d->lines);
-	close(d->fd);
+	inc_stream_close(&d->stream);
 }
 
 json_t *incctl_ask(const struct incctl_target *target, const char *what, uint32_t communicator,

@@ -18,7 +18,7 @@
 
 #define BYE_MS 1000 /* so long a controller may take to hang up */
 
-void inccl_control_tune(int fd)
+static void tune(int fd)
 {
 	int one = 1, idle_s = 10;
 
@@ -29,17 +29,29 @@ void inccl_control_tune(int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 }
 
+int inccl_control_open(const struct inccl_group *group, int fd, uint64_t deadline_ns, int stop_fd,
+		       struct inc_stream *stream, struct inc_err *err)
+{
+	struct inc_err why;
+	int ret;
+
+	tune(fd);
+	ret = inc_stream_open(stream, fd, group->tls, group->host, deadline_ns, stop_fd, &why);
+	return ret ? inc_err_set(err, -ret, "controller %s: %s", group->controller, why.msg) : 0;
+}
+
 static int connect_any(struct inccl_group *group, const struct addrinfo *list, uint64_t deadline_ns,
 		       struct inc_err *err)
 {
-	int ret = inccl_connect_any(list, deadline_ns);
+	const int fd = inccl_connect_any(list, deadline_ns);
+	int ret;
 
-	if (ret < 0)
-		return inc_err_set(err, -ret, "controller %s: %s", group->controller,
-				   strerror(-ret));
-	group->fd = ret;
-	inccl_control_tune(ret);
-	return 0;
+	if (fd < 0)
+		return inc_err_set(err, -fd, "controller %s: %s", group->controller, strerror(-fd));
+	ret = inccl_control_open(group, fd, deadline_ns, -1, &group->stream, err);
+	if (ret)
+		close(fd);
+	return ret;
 }
 
 int inccl_control_connect(struct inccl_group *group, const struct inccl_place *place,
@@ -49,6 +61,12 @@ int inccl_control_connect(struct inccl_group *group, const struct inccl_place *p
 	uint64_t deadline_ns = deadline_after_ms(timeout_ms);
 	int ret;
 
+	if (inc_tls_wanted(&place->tls)) {
+		group->tls = inc_tls_client(&place->tls, err);
+		if (!group->tls)
+			return -EINVAL;
+	}
+	memcpy(group->host, place->host, sizeof(group->host));
 	snprintf(group->controller, sizeof(group->controller), "%s:%s", place->host, place->port);
 	ret = getaddrinfo(place->host, place->port, &hints, &list);
 	if (ret)
@@ -71,31 +89,9 @@ int inccl_control_connect_beside(struct inccl_group *group, const struct inccl_g
 	};
 
 	memcpy(group->controller, other->controller, sizeof(group->controller));
+	memcpy(group->host, other->host, sizeof(group->host));
+	group->tls = other->tls ? inc_tls_hold(other->tls) : NULL;
 	return connect_any(group, &one, deadline_after_ms(timeout_ms), err);
-}
-
-/* Messages of ours are far smaller than a socket's buffer: where it is full for long, the
- * controller has stopped reading. */
-static int send_all(int fd, const char *buf, size_t len)
-{
-	struct pollfd pfd = {.fd = fd, .events = POLLOUT};
-	uint64_t deadline_ns = deadline_after_ms(CONNECT_TIMEOUT_MS);
-	ssize_t n;
-
-	while (len) {
-		n = send(fd, buf, len, MSG_NOSIGNAL | MSG_DONTWAIT);
-		if (n > 0) {
-			buf += n;
-			len -= n;
-		} else if (n < 0 && errno != EAGAIN && errno != EINTR) {
-			return -errno;
-		} else {
-			if (inc_now_ns() >= deadline_ns)
-				return -ETIMEDOUT;
-			poll(&pfd, 1, 100);
-		}
-	}
-	return 0;
 }
 
 int inccl_control_send(struct inccl_group *group, enum inc_message_id id, const void *said)
@@ -108,7 +104,9 @@ int inccl_control_send(struct inccl_group *group, enum inc_message_id id, const 
 	json_decref(object);
 	if (!text)
 		return -ENOMEM;
-	ret = group->fd < 0 ? -ENOTCONN : send_all(group->fd, text, len);
+	/* Messages of ours are far smaller than a socket's buffer: where it is full for long, the
+	 * controller has stopped reading. */
+	ret = inc_stream_send(&group->stream, text, len, deadline_after_ms(CONNECT_TIMEOUT_MS));
 	free(text);
 	return ret;
 }
@@ -315,9 +313,7 @@ void inccl_control_go(struct inccl_group *group, enum inccl_link to)
 	if (to != LINK_LOST)
 		return;
 	group->losses++;
-	if (group->fd >= 0)
-		close(group->fd);
-	group->fd = -1;
+	inc_stream_close(&group->stream);
 }
 
 static void lose(struct inccl_group *group, int error, const char *why)
@@ -332,33 +328,33 @@ static void lose(struct inccl_group *group, int error, const char *why)
 	inccl_log_deliver(&group->log);
 }
 
-static int take_lines(struct inccl_group *group, struct inc_lines *lines)
+static int take_lines(struct inccl_group *group, struct inc_lines *lines, struct inc_err *err)
 {
-	struct inc_err err;
 	json_t *object;
 	int ret;
 
-	while ((ret = inc_lines_next(lines, &object, &err)) > 0) {
+	while ((ret = inc_lines_next(lines, &object, err)) > 0) {
 		ret = take_object(group, object);
 		if (ret)
-			return ret;
+			return inc_err_set(err, -ret, "an object without a type");
 	}
 	return ret;
 }
 
-/* Bytes, 0 at the end, -errno. */
-static ssize_t receive(int fd, struct inc_lines *lines)
+/* Bytes, 0 at the end, -errno with one line. */
+static ssize_t receive(struct inccl_group *group, struct inc_lines *lines, struct inc_err *err)
 {
 	size_t room;
 	char *space = inc_lines_space(lines, &room);
 	ssize_t n;
 
 	if (!space)
-		return -ENOMEM;
-	n = recv(fd, space, room, MSG_DONTWAIT);
-	if (n < 0)
-		return -errno;
-	inc_lines_filled(lines, n);
+		return inc_err_set(err, ENOMEM, "%s", strerror(ENOMEM));
+	pthread_mutex_lock(&group->lock);
+	n = inc_stream_receive(&group->stream, space, room, err);
+	pthread_mutex_unlock(&group->lock);
+	if (n > 0)
+		inc_lines_filled(lines, n);
 	return n;
 }
 
@@ -440,9 +436,11 @@ static bool report_all(struct inccl_group *group)
 static bool serve(struct inccl_group *group, struct inc_lines *lines)
 {
 	struct pollfd pfd[2] = {
-		{.fd = group->fd, .events = POLLIN},
+		{.fd = group->stream.fd, .events = POLLIN},
 		{.fd = group->stop_fd, .events = POLLIN},
 	};
+	struct inc_err err;
+	char why[256];
 	ssize_t n;
 
 	for (;;) {
@@ -452,18 +450,18 @@ static bool serve(struct inccl_group *group, struct inc_lines *lines)
 			return false;
 		if (!pfd[0].revents)
 			continue;
-		n = receive(pfd[0].fd, lines);
-		if (n == -EAGAIN || n == -EINTR)
+		while ((n = receive(group, lines, &err)) > 0)
+			if (take_lines(group, lines, &err)) {
+				snprintf(why, sizeof(why),
+					 "sent something that is not our protocol: %.200s",
+					 err.msg);
+				lose(group, EPROTO, why);
+				return false;
+			}
+		if (n == -EAGAIN)
 			continue;
-		if (n <= 0) {
-			lose(group, n ? -n : ECONNRESET,
-			     n ? strerror(-n) : "closed the connection");
-			return true;
-		}
-		if (take_lines(group, lines)) {
-			lose(group, EPROTO, "sent something that is not our protocol");
-			return false;
-		}
+		lose(group, n ? -n : ECONNRESET, n ? err.msg : "closed the connection");
+		return true;
 	}
 }
 
@@ -486,7 +484,7 @@ int inccl_control_start(struct inccl_group *group)
 	int ret;
 
 	group->peer_len = sizeof(group->peer);
-	if (getpeername(group->fd, (struct sockaddr *)&group->peer, &group->peer_len))
+	if (getpeername(group->stream.fd, (struct sockaddr *)&group->peer, &group->peer_len))
 		return -errno;
 	group->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (group->stop_fd < 0)
@@ -517,13 +515,14 @@ void inccl_control_bye(struct inccl_group *group)
 	ssize_t n = 1;
 
 	stop_thread(group);
-	pfd.fd = group->fd;
+	pfd.fd = group->stream.fd;
 	pthread_mutex_lock(&group->lock);
 	if (group->link == LINK_LOST || inccl_control_send(group, INC_MSG_BYE, NULL))
 		n = 0;
 	pthread_mutex_unlock(&group->lock);
 	if (n)
-		shutdown(pfd.fd, SHUT_WR);
+		inc_stream_end(&group->stream);
+	/* the socket's end, not TLS's: what comes is of no interest */
 	while (n > 0 && (now_ms = inc_now_ms()) < deadline_ms &&
 	       poll(&pfd, 1, deadline_ms - now_ms) > 0)
 		n = recv(pfd.fd, unread, sizeof(unread), 0);
@@ -534,7 +533,6 @@ void inccl_control_stop(struct inccl_group *group)
 	stop_thread(group);
 	if (group->stop_fd >= 0)
 		close(group->stop_fd);
-	if (group->fd >= 0)
-		close(group->fd);
-	group->stop_fd = group->fd = -1;
+	group->stop_fd = -1;
+	inc_stream_close(&group->stream);
 }

@@ -123,6 +123,7 @@ void inccl_group_free(struct inccl_group *group)
 	pthread_cond_destroy(&group->changed);
 	pthread_mutex_destroy(&group->lock);
 	inccl_log_destroy(&group->log);
+	inc_tls_free(group->tls);
 	free(group);
 }
 
@@ -136,7 +137,7 @@ int inccl_group_new(const char *job, int rank, int world_size,
 
 	if (!group)
 		return -ENOMEM;
-	group->fd = group->stop_fd = -1;
+	group->stream.fd = group->stop_fd = -1;
 	group->failed_rank = -1;
 	snprintf(group->job, sizeof(group->job), "%s", job);
 	group->rank = rank;

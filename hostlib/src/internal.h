@@ -19,6 +19,7 @@
 #include "lib/base/caller.h"
 #include "lib/base/err.h"
 #include "lib/conf/messages.h"
+#include "lib/net/stream.h"
 #include "hostlib/src/transport.h"
 
 #define CONNECT_TIMEOUT_MS   5000
@@ -81,7 +82,9 @@ struct inccl_group {
 	uint32_t number;      /* the controller's */
 	struct inccl_log log;
 
-	int fd;                       /* controller; -1 where closed */
+	struct inc_stream stream;     /* to the controller; fd is -1 where it is closed */
+	struct inc_tls *tls;          /* owned; NULL: plainly */
+	char host[256];               /* the controller's name, as it was given */
 	struct sockaddr_storage peer; /* its address, to find it again */
 	socklen_t peer_len;
 	int stop_fd;   /* eventfd: the control thread is to end, or has something to report */
@@ -268,6 +271,7 @@ struct inccl_place {
 	int world_size;
 	const char *address; /* belong to the options or the environment */
 	const char *interface;
+	struct inc_tls_files tls;
 };
 int inccl_place_resolve(const struct inccl_group_opts *opts, struct inccl_place *place,
 			struct inc_err *err);
@@ -283,7 +287,11 @@ int inccl_connect_any(const struct addrinfo *list, uint64_t deadline_ns);
 int inccl_connect_ended(int fd);
 
 /* control.c: the connection to the controller. */
-void inccl_control_tune(int fd);
+/* A connected socket becomes a stream to the controller, with TLS where the group has keys, which
+ * is not the group's yet. stop_fd: see inc_stream_open(). 0, or -errno with err; the socket is the
+ * caller's then. */
+int inccl_control_open(const struct inccl_group *group, int fd, uint64_t deadline_ns, int stop_fd,
+		       struct inc_stream *stream, struct inc_err *err);
 int inccl_control_connect(struct inccl_group *group, const struct inccl_place *place,
 			  unsigned int timeout_ms, struct inc_err *err);
 /* The only place where the link changes; under the group's lock. */
@@ -294,9 +302,9 @@ int inccl_control_connect_beside(struct inccl_group *group, const struct inccl_g
 /* Starts and ends the thread that reads it. */
 int inccl_control_start(struct inccl_group *group);
 void inccl_control_stop(struct inccl_group *group);
-/* Before that, of a member that leaves in order: says so, and waits until the controller has hung up,
- * for a moment. Closed with something unread the connection would be reset, and what was said be
- * lost: the others' calls would end, as if this rank were dead. */
+/* Before that, of a member that leaves in order: says so, and waits until the controller has hung
+ * up, for a moment. Closed with something unread the connection would be reset, and what was said
+ * be lost: the others' calls would end, as if this rank were dead. */
 void inccl_control_bye(struct inccl_group *group);
 /* Under the group's lock; said: the message's struct, NULL where it has no fields. */
 int inccl_control_send(struct inccl_group *group, enum inc_message_id id, const void *said);

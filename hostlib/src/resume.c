@@ -98,7 +98,7 @@ static void say_what_runs(const struct inccl_group *group, struct inc_msg_resume
 }
 
 /* From here on the connection carries messages again; the answer comes as any other. */
-static int say_resume(struct inccl_group *group, int fd)
+static int say_resume(struct inccl_group *group)
 {
 	struct inc_msg_resume said = {
 		.join = {.n_addrs = 1, .addrs = {{.s_addr = group->addr}}},
@@ -108,21 +108,38 @@ static int say_resume(struct inccl_group *group, int fd)
 
 	inccl_group_introduce(group, &said.join);
 	say_what_runs(group, &said);
-	group->fd = fd;
 	ret = inccl_control_send(group, INC_MSG_RESUME, &said);
 	if (ret) {
-		group->fd = -1;
+		inc_stream_close(&group->stream);
 		return ret;
 	}
 	inccl_control_go(group, LINK_RESUMING);
 	return 0;
 }
 
+/* A new connection; -1: not this time. *stopped where the group is to end. */
+static int connect_again(struct inccl_group *group, struct inc_stream *stream, bool *stopped)
+{
+	struct inc_err err;
+	int fd = try_connect(group, stopped);
+
+	if (fd < 0)
+		return -1;
+	if (!inccl_control_open(group, fd, deadline_after_ms(CONNECT_TIMEOUT_MS), group->stop_fd,
+				stream, &err))
+		return 0;
+	close(fd);
+	inccl_log_line(&group->log, "%s", err.msg);
+	inccl_log_deliver(&group->log);
+	return -1;
+}
+
 int inccl_control_resume(struct inccl_group *group)
 {
 	unsigned int wait_ms = RETRY_MIN_MS;
+	struct inc_stream stream;
 	bool stopped = false;
-	int fd, ret;
+	int ret;
 
 	for (;;) {
 		if (!pause_for(group, -1, 0, wait_ms))
@@ -133,18 +150,17 @@ int inccl_control_resume(struct inccl_group *group)
 		pthread_mutex_unlock(&group->lock);
 		if (!ret)
 			continue;
-		fd = try_connect(group, &stopped);
+		ret = connect_again(group, &stream, &stopped);
 		if (stopped)
 			return -ECANCELED;
-		if (fd < 0)
+		if (ret)
 			continue;
 		pthread_mutex_lock(&group->lock);
-		inccl_control_tune(fd);
-		ret = say_resume(group, fd);
+		group->stream = stream;
+		ret = say_resume(group);
 		pthread_mutex_unlock(&group->lock);
 		if (!ret)
 			return 0;
-		close(fd);
 	}
 }
 

@@ -61,6 +61,8 @@ static int read_object(const char *line, size_t len, json_t **object, struct inc
 	return 1;
 }
 
+#define TLS_ALERT 0x15 /* how who speaks TLS alone begins its answer to a line; no JSON does */
+
 int inc_lines_next(struct inc_lines *l, json_t **object, struct inc_err *err)
 {
 	const char *line, *newline;
@@ -68,6 +70,10 @@ int inc_lines_next(struct inc_lines *l, json_t **object, struct inc_err *err)
 
 	while (inc_lines_open(l)) {
 		line = l->buf + l->start;
+		if (*line == TLS_ALERT)
+			return inc_err_set(err, EBADMSG,
+					   "the other side speaks TLS: a key is "
+					   "wanted (INCCL_KEY or --key)");
 		newline = memchr(l->buf + l->scanned, '\n', l->end - l->scanned);
 		len = newline ? newline - line : (ptrdiff_t)(l->end - l->start);
 		if (len && line[len - 1] == '\r')

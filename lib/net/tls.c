@@ -217,6 +217,11 @@ static struct inc_tls *new_side(bool server, const struct inc_tls_files *files, 
 	return tls;
 }
 
+bool inc_tls_wanted(const struct inc_tls_files *files)
+{
+	return files->key || files->cert || files->cert_key || files->ca;
+}
+
 struct inc_tls *inc_tls_server(const struct inc_tls_files *files, struct inc_err *err)
 {
 	return new_side(true, files, err);

@@ -9,6 +9,7 @@
 #ifndef INC_TLS_H
 #define INC_TLS_H
 
+#include <stdbool.h>
 #include <openssl/types.h>
 #include "lib/base/err.h"
 #include "lib/net/tls_key.h"
@@ -22,6 +23,9 @@ struct inc_tls_files {
 	const char *cert_key; /* PEM, not encrypted; mode 0600 */
 	const char *ca;       /* PEM: who signs the other side's */
 };
+
+/* Whether any of them is given. */
+bool inc_tls_wanted(const struct inc_tls_files *files);
 
 /* The side that listens, and the one that connects. NULL and err: one line that names the file. */
 struct inc_tls *inc_tls_server(const struct inc_tls_files *files, struct inc_err *err);

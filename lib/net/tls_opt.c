@@ -23,8 +23,3 @@ const struct inc_opt inc_tls_options[] = {
 	 INC_OPT_TEXT(struct inc_tls_files, ca, inc_path_check)},
 	{},
 };
-
-bool inc_tls_wanted(const struct inc_tls_files *files)
-{
-	return files->key || files->cert || files->cert_key || files->ca;
-}

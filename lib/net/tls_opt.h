@@ -4,15 +4,11 @@
 #ifndef INC_TLS_OPT_H
 #define INC_TLS_OPT_H
 
-#include <stdbool.h>
 #include "lib/base/opt.h"
 #include "lib/net/tls.h"
 
 /* --key, --tls-cert, --tls-cert-key and --tls-ca, for a member struct inc_tls_files of a program's
  * settings. What is wrong with such files, inc_tls_server() and inc_tls_client() say. */
 extern const struct inc_opt inc_tls_options[];
-
-/* Whether any of them was given. */
-bool inc_tls_wanted(const struct inc_tls_files *files);
 
 #endif
