@@ -39,9 +39,12 @@ test-all: test ## the same, then every collective, type, operator and topology w
 	$(Q)FULL=1 selftests/run e2e/test_trees e2e/test_tree_loss e2e/test_matrix e2e/test_tenants vm/test_connect vm/test_nccl; rc=$$?; \
 		grep '^|' $(B)/test-logs/e2e/test_matrix.log; exit $$rc
 
-soak: all ## ranks, switch daemons and cables killed and stopped at random moments, ROUNDS=100 (SEED=n: the same again)
-	$(Q)ROUNDS=$(or $(ROUNDS),100) selftests/run e2e/test_soak; rc=$$?; \
-		grep -h '^# round' $(B)/test-logs/e2e/test_soak@*.log | tail -n 2; exit $$rc
+soak: all ## every process killed and stopped at random moments, ROUNDS=100 of each of KINDS="a b" (SEED=n: the same again); then what grows in MINUTES=30
+	$(Q)rc=0; \
+		ROUNDS=$(or $(ROUNDS),100) selftests/run e2e/test_soak || rc=1; \
+		MINUTES=$(or $(MINUTES),30) selftests/run e2e/test_endurance || rc=1; \
+		grep -h '^# rounds that' $(B)/test-logs/e2e/test_soak@*.log; \
+		grep -h -A6 '^# [a-z]*: .* minutes' $(B)/test-logs/e2e/test_endurance.log; exit $$rc
 
 test-vm: ## the suites that need a stock kernel with rxe, under QEMU
 	$(Q)scripts/install-deps vm

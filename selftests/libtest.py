@@ -15,6 +15,9 @@ import tempfile
 import time
 import traceback
 
+from libdaemons import Daemons
+from libproc import Failure, Result, command, expect, gone, stopwatch, wait_for  # noqa: F401
+
 TOP = os.environ.get("INC_TOP") or os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.environ.get("INC_BUILD") or os.path.join(TOP, "build")
 os.environ["PATH"] = BUILD + ":" + os.environ["PATH"]
@@ -33,17 +36,8 @@ failures = 0
 open_labs = []
 
 
-class Failure(Exception):
-    """A test's expectation that did not hold; the message is the reason."""
-
-
 class Skip(Exception):
     """Why a case cannot run here."""
-
-
-def expect(condition, reason):
-    if not condition:
-        raise Failure(reason)
 
 
 def show_labs():
@@ -94,71 +88,6 @@ def main(test):
         test()
         raise SystemExit(1 if failures else 0)
     sys.exit(1)
-
-
-def stopwatch():
-    """A function that says how many seconds ago this was called."""
-    begin = time.monotonic()
-    return lambda: time.monotonic() - begin
-
-
-def wait_for(what, condition, seconds=10.0):
-    """Waits until condition() is true and returns its value; fails at the deadline."""
-    deadline = time.monotonic() + seconds
-    while True:
-        value = condition()
-        if value:
-            return value
-        if time.monotonic() > deadline:
-            raise Failure(f"{what}: not within {seconds} s")
-        time.sleep(0.02)
-
-
-def gone(pid):
-    """A process has ended, whoever is to hear of it."""
-    try:
-        with open(f"/proc/{pid}/stat") as f:
-            return f.read().rsplit(")", 1)[1].split()[0] == "Z"
-    except OSError:
-        return True
-
-
-class Result:
-    def __init__(self, args, code, out, err, seconds):
-        self.args, self.code, self.out, self.err, self.seconds = args, code, out, err, seconds
-
-    def story(self):
-        return f"{' '.join(map(str, self.args))}\nexit code {self.code} after " \
-            f"{self.seconds:.1f} s\n{self.out[-6000:]}\n{self.err[-6000:]}"
-
-    def ok(self):
-        expect(self.code == 0, f"exit code {self.code} of " + self.story())
-        return self
-
-
-def command(*args, timeout=60, check=True, stdin=subprocess.DEVNULL, **popen):
-    """Runs a program to its end."""
-    args = [str(a) for a in args]
-    start = time.monotonic()
-    process = subprocess.Popen(args, stdin=stdin, stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True, errors="replace", **popen)
-    try:
-        out, err = process.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
-        process.terminate()
-        try:
-            out, err = process.communicate(timeout=10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            out, err = process.communicate()
-        raise Failure(f"not done after {timeout} s: " + Result(
-            args, process.returncode, out, err, timeout).story()) from None
-    except BaseException:
-        process.terminate()
-        process.wait(10)
-        raise
-    result = Result(args, process.returncode, out, err, time.monotonic() - start)
-    return result.ok() if check else result
 
 
 def ask_switch(instance, what):
@@ -330,7 +259,7 @@ class Job:
                 self.process.wait()
 
 
-class Lab:
+class Lab(Daemons):
     """with Lab("star4.yaml") as lab: a lab that is taken down at the end, whose switches are in
     the test's mode (mode None: in those that the file says). Unless books is False, the switch's
     counters must balance then."""
@@ -345,7 +274,7 @@ class Lab:
             self.topology = with_mode(self.topology, mode, self.files.name)
         self.name = "t" + secrets.token_hex(3)
         self.jobs = []
-        self.restarted = {}  # switch: its process, of those that end_switch() has ended
+        super().__init__()
 
     def __enter__(self):
         command("inc-lab", "up", self.topology, "--name", self.name, *self.up_args, timeout=180)
@@ -369,9 +298,7 @@ class Lab:
                     self.check_books()
         finally:
             open_labs.remove(self)
-            for process in self.restarted.values():
-                process.terminate()
-                process.wait(20)
+            self.end_restarted()
             self.down()
 
     def down(self):
@@ -392,36 +319,6 @@ class Lab:
 
     def node(self, name):
         return next(n for n in self.state["nodes"] if n["name"] == name)
-
-    def switch_pid(self, name):
-        """Of the inc-switchd that there is now."""
-        process = self.restarted.get(name)
-        return process.pid if process else self.node(name)["pid"]
-
-    def end_switch(self, name, number=signal.SIGKILL):
-        """Sends inc-switchd a signal that ends it, and waits for that; with what start_switch()
-        starts it again."""
-        node, pid = self.node(name), self.switch_pid(name)
-        process = self.restarted.get(name)
-        with open(f"/proc/{pid}/cmdline", "rb") as f:
-            node.setdefault("argv", f.read().decode().split("\0")[:-1])
-        os.kill(pid, number)
-        if process:
-            process.wait(20)
-        else:
-            wait_for("its end", lambda: gone(pid), 20)
-
-    def start_switch(self, name, connected=True):
-        """inc-switchd as it was started first."""
-        node = self.node(name)
-        with open(node["log"], "ab") as log:
-            process = self.restarted[name] = subprocess.Popen(
-                ["nsenter", "--net=/run/netns/" + node["netns"], *node["argv"]],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        if connected:
-            wait_for("connected", lambda: process.poll() is not None or any(
-                s["switch"] == name and s["state"] == "connected" for s in self.ask("switches")), 20)
-            expect(process.poll() is None, f"exit code {process.poll()} of {name}")
 
     def exec(self, node, *args, **more):
         return command("inc-lab", "exec", "--name", self.name, node, "--", *args, **more)

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A lab's processes ended and started again: switch daemons, the controller, cables. Part of Lab
+(libtest.py), which says what nodes there are and asks them."""
+import os
+import signal
+import subprocess
+
+from libproc import expect, gone, wait_for
+
+
+class Daemons:
+    """Nodes are called by their names in the lab; the controller's is "controller"."""
+
+    def __init__(self):
+        self.restarted = {}  # node: its process, of those ended and started again
+        self.spaces = {}     # node: its network, which goes with the last one that holds it
+
+    def pid(self, name):
+        """Of the node's process that there is now."""
+        process = self.restarted.get(name)
+        return process.pid if process else self.node(name)["pid"]
+
+    def end_process(self, name, number=signal.SIGKILL):
+        """Sends a node's process a signal that ends it, and waits for that; with what
+        start_process() starts it again."""
+        node, pid = self.node(name), self.pid(name)
+        process = self.restarted.get(name)
+        if name not in self.spaces:
+            self.spaces[name] = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
+            with open(f"/proc/{pid}/cmdline", "rb") as f:
+                node["argv"] = f.read().decode().split("\0")[:-1]
+        os.kill(pid, number)
+        if process:
+            process.wait(20)
+        else:
+            wait_for("its end", lambda: gone(pid), 20)
+
+    def start_process(self, name):
+        """A node's process as it was started first."""
+        node, space = self.node(name), self.spaces[name]
+        with open(node.get("log", os.devnull), "ab") as log:
+            self.restarted[name] = subprocess.Popen(
+                ["nsenter", f"--net=/proc/self/fd/{space}", *node["argv"]],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=(space,))
+        return self.restarted[name]
+
+    def end_restarted(self):
+        """What start_process() has started, when the lab is at its end."""
+        for process in self.restarted.values():
+            process.terminate()
+            process.wait(20)
+        for space in self.spaces.values():
+            os.close(space)
+
+    def switch_pid(self, name):
+        return self.pid(name)
+
+    def end_switch(self, name, number=signal.SIGKILL):
+        self.end_process(name, number)
+
+    def start_switch(self, name, connected=True):
+        """inc-switchd as it was started first."""
+        process = self.start_process(name)
+        if connected:
+            wait_for("connected", lambda: process.poll() is not None or any(
+                s["switch"] == name and s["state"] == "connected" for s in self.ask("switches")), 20)
+            expect(process.poll() is None, f"exit code {process.poll()} of {name}")
+
+    def start_controller(self):
+        """inc-controller as it was started first, on its database, until all switches have found it."""
+        process = self.start_process("controller")
+        wait_for("the switches", lambda: process.poll() is not None or
+                 self.incctl("switches", "--json", check=False).code == 0 and
+                 all(s["state"] == "connected" for s in self.ask("switches")), 20)
+        expect(process.poll() is None, f"exit code {process.poll()} of the controller")
+
+    def restart_controller(self, number=signal.SIGKILL):
+        self.end_process("controller", number)
+        self.start_controller()
