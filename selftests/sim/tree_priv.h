@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files of the tree share: tree.c (a run), tree_plan.c (which switches and ranks there are
+ * and what lies between them), tree_rank.c (what a rank does), tree_control.c (the controller's
+ * answers to it), tree_check.c (what must hold). One thread, as all of the simulation. */
+#ifndef SIM_TREE_PRIV_H
+#define SIM_TREE_PRIV_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "daemon.h"
+#include "host.h"
+#include "hostlib/src/internal.h"
+#include "tree.h"
+
+#define RANKS_MOST    6
+#define SWITCHES_MOST 4
+#define CALLS_MOST    12
+#define PACKETS_MOST  64   /* of a call */
+#define CHUNKS_MOST   4096 /* of a run */
+
+/* An AllReduce that all ranks call. */
+struct tree_call {
+	enum inccl_dtype dtype;
+	enum inccl_op op;
+	enum inccl_mode mode;
+	size_t count, bytes;
+	bool in_place;
+	bool known; /* expected is there: one rank has been through */
+	uint8_t *expected;
+};
+
+struct tree_rank {
+	struct host host;
+	struct tree_switch *at; /* where its cable goes to */
+	struct daemon_port port;
+	struct wire up, down;
+	unsigned int number;
+	struct inccl_group *group;
+	struct inccl_communicator *comm;
+	struct inc_msg_ask asked;
+	struct task *waits; /* for the controller, or for the others' end */
+	struct {
+		uint8_t *given; /* as it was */
+		uint8_t *send, *recv;
+		struct inccl_request *request;
+	} call[CALLS_MOST];
+};
+
+/* A switch, and its cable to its parent. */
+struct tree_switch {
+	struct daemon daemon;
+	unsigned int number;
+	struct tree_switch *parent; /* NULL: it is the root */
+	struct daemon_port port;    /* of its own, where the cable is, */
+	struct daemon_port there;   /* and of its parent's */
+	struct wire up, down;
+	uint32_t up_psn, down_psn; /* of the first partial sum, of the first result */
+	bool macs_known;           /* the controller tells both where the other is */
+	uint32_t comm;             /* its index in the switch */
+	/* Of each result that the switch has sent, and of each partial sum, plus 1: what is sent
+	 * again is the same. */
+	uint64_t sent[CHUNKS_MOST], sent_up[CHUNKS_MOST];
+};
+
+struct tree {
+	unsigned int n_ranks, n_switches, n_calls, asked, ready, finished;
+	unsigned int at_once; /* calls under way */
+	struct inccl_communicator_opts opts;
+	uint64_t faults_end_at_ns;
+	struct tree_call call[CALLS_MOST];
+	struct tree_rank rank[RANKS_MOST];
+	struct tree_switch sw[SWITCHES_MOST];
+};
+extern struct tree tree;
+
+/* How many switches and ranks, and who hangs below whom; before anything is drawn that depends on
+ * their numbers. */
+void tree_plan(void);
+/* Switches and hosts with their cables. */
+void tree_build(void);
+/* Where a switch's port is: its addresses. */
+uint32_t tree_port_addr(const struct daemon_port *port); /* network order */
+void tree_port_mac(const struct daemon_port *port, uint8_t mac[6]);
+/* Slots that the communicator needs, when all ranks may have so many messages under way. */
+uint32_t tree_slots(uint32_t window);
+
+/* The process of a rank. */
+void tree_rank_run(void *rank);
+/* Waits until all ranks have come here; count: how many have. The last one wakes the others. */
+void tree_meet(struct tree_rank *rank, unsigned int *count);
+/* A frame leaves the switch. */
+void tree_watch(void *sw, unsigned int port, const uint8_t *frame, size_t len);
+/* A rank has its result of this call. */
+void tree_check_result(struct tree_rank *rank, unsigned int call);
+
+#endif
