@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include <stdlib.h>
-#include <string.h>
-#include "lib/proto/desc.h"
 #include "neighbour.h"
-#include "selftests/unit/ref_switch.h"
 #include "sim.h"
 #include "tree_priv.h"
 
@@ -13,72 +9,6 @@
 #define INCIDENTS_MOST 4
 
 struct tree tree;
-
-static void choose_call(struct tree_call *call)
-{
-	static const enum inccl_dtype dtypes[] = {INCCL_INT32,  INCCL_UINT32, INCCL_INT64,
-						  INCCL_UINT64, INCCL_INT16,  INCCL_UINT16,
-						  INCCL_INT8,   INCCL_UINT8};
-	uint32_t packets = sim_chance(300) ? PACKETS_MOST : 4, element;
-
-	call->dtype = dtypes[sim_below(sizeof(dtypes) / sizeof(dtypes[0]))];
-	call->op = sim_below(INCCL_XOR + 1);
-	call->mode = sim_chance(300) ? INCCL_MODE_WRITE : INCCL_MODE_SENDRECV;
-	element = ref_element_bytes(INC_DESC(INC_COLL_ALLREDUCE, call->op, call->dtype, 0, 0));
-	call->bytes = sim_between(1, packets * tree.opts.payload);
-	call->count = (call->bytes + element - 1) / element;
-	call->bytes = call->count * element;
-	call->in_place = sim_chance(300);
-	call->expected = malloc(call->bytes);
-	sim_require(call->expected, "no memory");
-}
-
-/* Bytes of the seed's, quickly. */
-static void fill(uint8_t *at, size_t size)
-{
-	struct rng rng = {.state = sim_between(0, UINT64_MAX - 1)};
-	uint64_t word;
-	size_t n;
-
-	for (; size; at += n, size -= n) {
-		word = rng_next(&rng);
-		n = size < sizeof(word) ? size : sizeof(word);
-		memcpy(at, &word, n);
-	}
-}
-
-static void choose_buffers(struct tree_rank *rank)
-{
-	unsigned int i;
-
-	for (i = 0; i < tree.n_calls; i++) {
-		const struct tree_call *call = &tree.call[i];
-
-		rank->call[i].given = malloc(call->bytes);
-		rank->call[i].send = malloc(call->bytes);
-		rank->call[i].recv = call->in_place ? rank->call[i].send : malloc(call->bytes);
-		sim_require(rank->call[i].given && rank->call[i].send && rank->call[i].recv,
-			    "no memory");
-		memset(rank->call[i].recv, 0xa5, call->bytes);
-		fill(rank->call[i].given, call->bytes);
-		memcpy(rank->call[i].send, rank->call[i].given, call->bytes);
-	}
-}
-
-static void free_buffers(void)
-{
-	unsigned int r, i;
-
-	for (i = 0; i < tree.n_calls; i++) {
-		free(tree.call[i].expected);
-		for (r = 0; r < tree.n_ranks; r++) {
-			free(tree.rank[r].call[i].given);
-			if (tree.rank[r].call[i].recv != tree.rank[r].call[i].send)
-				free(tree.rank[r].call[i].recv);
-			free(tree.rank[r].call[i].send);
-		}
-	}
-}
 
 /* --- what goes wrong --- */
 
@@ -132,8 +62,6 @@ static void choose_incidents(void)
 
 static void choose(void)
 {
-	unsigned int i;
-
 	tree = (struct tree){.n_calls = 1 + sim_below(CALLS_MOST)};
 	tree_plan();
 	tree.at_once = 1 + sim_below(4);
@@ -145,8 +73,7 @@ static void choose(void)
 	tree.faults_end_at_ns = sim_now_ns() + sim_between(0, 1u << (16 + sim_below(15)));
 	if (tree.faults_end_at_ns > sim_now_ns() + FAULTS_MOST_NS)
 		tree.faults_end_at_ns = sim_now_ns() + FAULTS_MOST_NS;
-	for (i = 0; i < tree.n_calls; i++)
-		choose_call(&tree.call[i]);
+	tree_choose_calls();
 }
 
 static void begin(void)
@@ -161,7 +88,7 @@ static void begin(void)
 	sim_faults_end(tree.faults_end_at_ns);
 	tree_build();
 	for (i = 0; i < tree.n_ranks; i++) {
-		choose_buffers(&tree.rank[i]);
+		tree_choose_buffers(&tree.rank[i]);
 		task_new(&tree.rank[i].host.process, tree_rank_run, &tree.rank[i]);
 	}
 	choose_incidents();
@@ -175,7 +102,7 @@ static void end(void)
 		daemon_remove(&tree.sw[i].daemon, tree.sw[i].comm);
 	for (i = 0; i < tree.n_switches; i++)
 		daemon_stop(&tree.sw[i].daemon);
-	free_buffers();
+	tree_free_buffers();
 }
 
 void tree_run(void)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the files of the tree share: tree.c (a run), tree_plan.c (which switches and ranks there are
- * and what lies between them), tree_rank.c (what a rank does), tree_control.c (the controller's
- * answers to it), tree_check.c (what must hold). One thread, as all of the simulation. */
+ * and what lies between them), tree_call.c (what they compute), tree_rank.c (what a rank does),
+ * tree_control.c (the controller's answers to it), tree_check.c (what must hold of frames),
+ * tree_result.c (of results). One thread, as all of the simulation. */
 #ifndef SIM_TREE_PRIV_H
 #define SIM_TREE_PRIV_H
 
@@ -18,14 +19,19 @@
 #define PACKETS_MOST  64   /* of a call */
 #define CHUNKS_MOST   4096 /* of a run */
 
-/* An AllReduce that all ranks call. */
+/* A collective that all ranks call. */
 struct tree_call {
+	enum inccl_collective what;
+	int root;
 	enum inccl_dtype dtype;
 	enum inccl_op op;
 	enum inccl_mode mode;
-	size_t count, bytes;
+	size_t count;       /* of a block, of which a ReduceScatter and an AllGather have one */
+	size_t block_bytes; /* for each rank; the others have one in all */
 	bool in_place;
-	bool known; /* expected is there: one rank has been through */
+	unsigned int float_block;
+	bool scaled, special; /* floats: all ranks know a bound; some are infinite or NaN */
+	uint32_t known;       /* a bit for each block of expected that is there */
 	uint8_t *expected;
 };
 
@@ -40,10 +46,17 @@ struct tree_rank {
 	struct inc_msg_ask asked;
 	struct task *waits; /* for the controller, or for the others' end */
 	struct {
-		uint8_t *given; /* as it was */
-		uint8_t *send, *recv;
+		uint8_t *given;       /* as it was */
+		uint8_t *send, *recv; /* NULL where there is nothing */
+		uint8_t *room[2];     /* where both are; one where it is in place */
 		struct inccl_request *request;
 	} call[CALLS_MOST];
+};
+
+/* What a switch has sent of a chunk, so that what is sent again is the same. */
+struct tree_sent {
+	uint64_t sum;         /* over its bytes, plus 1 */
+	uint32_t full, empty; /* a bit for each child that was sent it, or a packet of length 0 */
 };
 
 /* A switch, and its cable to its parent. */
@@ -57,9 +70,7 @@ struct tree_switch {
 	uint32_t up_psn, down_psn; /* of the first partial sum, of the first result */
 	bool macs_known;           /* the controller tells both where the other is */
 	uint32_t comm;             /* its index in the switch */
-	/* Of each result that the switch has sent, and of each partial sum, plus 1: what is sent
-	 * again is the same. */
-	uint64_t sent[CHUNKS_MOST], sent_up[CHUNKS_MOST];
+	struct tree_sent sent[CHUNKS_MOST], sent_up[CHUNKS_MOST]; /* results, partial sums */
 };
 
 struct tree {
@@ -83,6 +94,18 @@ uint32_t tree_port_addr(const struct daemon_port *port); /* network order */
 void tree_port_mac(const struct daemon_port *port, uint8_t mac[6]);
 /* Slots that the communicator needs, when all ranks may have so many messages under way. */
 uint32_t tree_slots(uint32_t window);
+
+/* The calls of a run, what the ranks give, and the memory for it. */
+void tree_choose_calls(void);
+void tree_choose_buffers(struct tree_rank *rank);
+void tree_free_buffers(void);
+/* What a rank gives and gets, bytes. */
+size_t tree_send_bytes(const struct tree_call *call, unsigned int rank);
+size_t tree_recv_bytes(const struct tree_call *call, unsigned int rank);
+/* Are floats added up, compared or multiplied? */
+bool tree_reduces_floats(const struct tree_call *call);
+/* A rank begins a call. */
+void tree_begin_call(struct tree_rank *rank, unsigned int call);
 
 /* The process of a rank. */
 void tree_rank_run(void *rank);

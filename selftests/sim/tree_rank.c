@@ -29,16 +29,9 @@ static void think(uint64_t ns)
 
 static void begin(struct tree_rank *rank, unsigned int i)
 {
-	const struct tree_call *call = &tree.call[i];
-	const struct inccl_collective_opts opts = {.sz = sizeof(opts), .mode = call->mode};
-	int ret;
-
 	if (sim_chance(200))
 		think(sim_between(0, sim_chance(100) ? 30 * INC_NSEC_PER_MSEC : 100000));
-	sim_note(rank->host.process.name, "calls", i, call->bytes, 0);
-	ret = inccl_allreduce_start(rank->comm, rank->call[i].send, rank->call[i].recv, call->count,
-				    call->dtype, call->op, &opts, &rank->call[i].request);
-	sim_require(!ret, "rank %u, call %u: %s", rank->number, i, strerror(-ret));
+	tree_begin_call(rank, i);
 }
 
 static void end(struct tree_rank *rank, unsigned int i)
