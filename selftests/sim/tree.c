@@ -51,7 +51,7 @@ static void choose_incidents(void)
 
 		if (whom < tree.n_ranks)
 			sim_at(from, stop_process, &tree.rank[whom].host.process, to);
-		else if ((whom - tree.n_ranks) % 2)
+		else if ((whom - tree.n_ranks) % 2 || !daemon->slow_path)
 			sim_at(from, stop_process, &daemon->process, to);
 		else
 			sim_at(from, kill_daemon, daemon, to);
@@ -99,16 +99,20 @@ static void end(void)
 	unsigned int i;
 
 	for (i = 0; i < tree.n_switches; i++)
-		daemon_remove(&tree.sw[i].daemon, tree.sw[i].comm);
+		if (tree.sw[i].mode == INC_PASSTHROUGH)
+			daemon_remove(&tree.sw[i].daemon, tree.sw[i].comm);
 	for (i = 0; i < tree.n_switches; i++)
-		daemon_stop(&tree.sw[i].daemon);
+		if (tree.sw[i].mode == INC_PASSTHROUGH)
+			daemon_stop(&tree.sw[i].daemon);
+		else
+			tree_term_stop(&tree.sw[i]);
 	tree_free_buffers();
 }
 
 void tree_run(void)
 {
 	begin();
-	while (task_alive()) {
+	while (tree.ended < tree.n_ranks) {
 		sim_require(sim_step(), "nothing happens any more, and %u threads wait",
 			    task_alive());
 		sim_require(sim_now_ns() < tree.faults_end_at_ns + CONVERGE_NS,

@@ -40,7 +40,9 @@ static void choose_kind(struct tree_call *call)
 	call->op = sim_below(INCCL_XOR + 1);
 	if (tree_reduces_floats(call))
 		call->op = float_ops[sim_below(4)];
-	call->mode = sim_chance(300) ? INCCL_MODE_WRITE : INCCL_MODE_SENDRECV;
+	call->mode = INCCL_MODE_SENDRECV;
+	if (tree.mode == INC_TREE_PASSTHROUGH && sim_chance(300))
+		call->mode = INCCL_MODE_WRITE;
 	call->in_place = sim_chance(300);
 	call->float_block = float_blocks[sim_below(4)];
 	call->special = sim_chance(300);

@@ -4,10 +4,13 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include "lib/base/pow2.h"
 #include "sim.h"
 #include "tree_priv.h"
 
 #define SWITCH_QPN (INC_MIN_QPN + XDP_PORTS) /* of a cable's lower end; its upper one is behind */
+
+#define COMMUNICATOR 7
 
 static uint32_t draw_psn(void)
 {
@@ -27,10 +30,12 @@ static void describe_host(const struct tree_rank *rank, struct inc_conn_conf *c)
 	*c = (struct inc_conn_conf){
 		.rank = rank->number,
 		.own_qp = INC_MIN_QPN + rank->port.port,
+		.has_own_psn = true,
 		.own_psn = draw_psn(),
 		.peer_ip.s_addr = rank->host.addr,
 		.peer_port = rank->asked.udp_port,
 		.peer_qp = rank->asked.qpn,
+		.has_peer_psn = true,
 		.peer_psn = rank->asked.psn,
 		.pkey = rank->asked.pkey,
 		.udp_csum = rank->asked.udp_csum,
@@ -65,10 +70,12 @@ static void describe_cable(const struct tree_switch *sw, bool up, struct inc_con
 		.up = up,
 		.has_ranks = !up,
 		.own_qp = SWITCH_QPN + 2 * sw->number + !up,
+		.has_own_psn = true,
 		.own_psn = up ? sw->up_psn : sw->down_psn,
 		.peer_ip.s_addr = tree_port_addr(peer),
 		.peer_port = INC_ROCE_UDP_PORT,
 		.peer_qp = SWITCH_QPN + 2 * sw->number + up,
+		.has_peer_psn = true,
 		.peer_psn = up ? sw->down_psn : sw->up_psn,
 		.pkey = INC_PKEY_DEFAULT,
 		.has_peer_mac = sw->macs_known,
@@ -80,64 +87,94 @@ static void describe_cable(const struct tree_switch *sw, bool up, struct inc_con
 	describe_port(own, c);
 }
 
-static void make_at(struct tree_switch *sw, uint32_t slots)
+static void make_at(struct tree_switch *sw)
 {
 	static struct inc_comm_conf conf;
 	unsigned int i;
 
-	conf = (struct inc_comm_conf){.communicator = 7, .root = !sw->parent, .slots = slots};
+	conf = (struct inc_comm_conf){.communicator = COMMUNICATOR,
+				      .mode = sw->mode,
+				      .root = !sw->parent,
+				      .slots = tree.slots,
+				      .message_packets = tree.message_packets,
+				      .messages = tree.messages};
 	conf.payload = tree.rank[0].asked.payload;
-	for (i = 0; i < tree.n_ranks; i++)
-		if (tree.rank[i].at == sw)
-			describe_host(&tree.rank[i], &conf.conn[conf.n_conns++]);
+	for (i = 0; i < tree.n_ranks; i++) {
+		struct tree_rank *rank = &tree.rank[i];
+
+		if (rank->at != sw)
+			continue;
+		describe_host(rank, &rank->made);
+		conf.conn[conf.n_conns++] = rank->made;
+	}
 	for (i = 0; i < tree.n_switches; i++)
 		if (tree.sw[i].parent == sw)
 			describe_cable(&tree.sw[i], false, &conf.conn[conf.n_conns++]);
 	if (sw->parent)
 		describe_cable(sw, true, &conf.conn[conf.n_conns++]);
-	sw->comm = daemon_add(&sw->daemon, &conf);
+	if (sw->mode == INC_TERMINATION)
+		tree_term_add(sw, &conf);
+	else
+		sw->comm = daemon_add(&sw->daemon, &conf);
+}
+
+/* What a switch in passthrough mode sends up to one in termination mode are packets. */
+static bool sends_packets_up(const struct tree_switch *sw)
+{
+	return sw->parent && sw->mode == INC_PASSTHROUGH && sw->parent->mode == INC_TERMINATION;
+}
+
+/* As controller/core/comm_mode.c has it. */
+static void agree(void)
+{
+	uint32_t most = 0, least = UINT32_MAX, i;
+
+	for (i = 0; i < tree.n_ranks; i++) {
+		most = tree.rank[i].asked.window > most ? tree.rank[i].asked.window : most;
+		least = tree.rank[i].asked.window < least ? tree.rank[i].asked.window : least;
+	}
+	tree.slots = tree_slots(most);
+	if (tree.mode == INC_TREE_PASSTHROUGH)
+		return;
+	tree.message_packets = tree.opts.message_packets;
+	for (i = 0; i < tree.n_switches; i++)
+		if (sends_packets_up(&tree.sw[i]))
+			tree.message_packets = 1;
+	tree.messages = inc_pow2_down(tree.slots / tree.message_packets);
+	if (tree.mode == INC_TREE_MIXED)
+		return;
+	tree.messages = inc_pow2_down(least);
+	tree.slots = inc_pow2_up(tree.messages * tree.message_packets);
 }
 
 static void make(void)
 {
-	uint32_t window = 0, i;
+	unsigned int i;
 
-	for (i = 0; i < tree.n_ranks; i++)
-		if (tree.rank[i].asked.window > window)
-			window = tree.rank[i].asked.window;
+	agree();
 	for (i = 1; i < tree.n_switches; i++) {
 		tree.sw[i].up_psn = draw_psn();
 		tree.sw[i].down_psn = draw_psn();
 	}
 	for (i = 0; i < tree.n_switches; i++)
-		make_at(&tree.sw[i], tree_slots(window));
-}
-
-static const struct inc_conn_cfg *conn_of(const struct tree_rank *rank)
-{
-	const struct inc_switch *sw = xdp_switch(rank->at->daemon.xdp);
-	uint32_t i = inc_switch_comm(sw, rank->at->comm)->conn_base;
-
-	while (inc_switch_conn(sw, i)->ifindex != xdp_ifindex(rank->port.port))
-		i++;
-	return inc_switch_conn(sw, i);
+		make_at(&tree.sw[i]);
 }
 
 static void answer(const struct tree_rank *rank, struct inc_msg_made *made)
 {
-	const struct inc_switch *sw = xdp_switch(rank->at->daemon.xdp);
-	const struct inc_comm_cfg *cfg = inc_switch_comm(sw, rank->at->comm);
-	const struct inc_conn_cfg *conn = conn_of(rank);
+	const struct inc_conn_conf *conn = &rank->made;
 
-	*made = (struct inc_msg_made){.communicator = cfg->communicator,
-				      .payload = cfg->payload,
-				      .slots = 1u << cfg->log2_slots,
-				      .mode = INC_TREE_PASSTHROUGH,
+	*made = (struct inc_msg_made){.communicator = COMMUNICATOR,
+				      .payload = tree.rank[0].asked.payload,
+				      .slots = tree.slots,
+				      .mode = tree.mode,
+				      .message_packets = tree.message_packets,
+				      .messages = tree.messages,
 				      .tree = "simulated"};
-	made->connection = (struct inc_msg_endpoint){.peer_ip.s_addr = conn->own_addr,
-						     .peer_port = INC_ROCE_UDP_PORT,
-						     .peer_qp = conn->own_qpn,
-						     .peer_psn = conn->tx_start_psn,
+	made->connection = (struct inc_msg_endpoint){.peer_ip = conn->own_ip,
+						     .peer_port = conn->own_port,
+						     .peer_qp = conn->own_qp,
+						     .peer_psn = conn->own_psn,
 						     .my_ip.s_addr = rank->host.addr};
 	snprintf(made->connection.node, sizeof(made->connection.node), "%s",
 		 rank->at->daemon.process.name);

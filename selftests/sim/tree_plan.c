@@ -63,6 +63,22 @@ static void shuffle_ranks(void)
 	}
 }
 
+/* Mostly all switches are in one mode. */
+static void choose_modes(void)
+{
+	const uint32_t kind = sim_below(10);
+	unsigned int i, ending = 0;
+
+	for (i = 0; i < tree.n_switches; i++) {
+		if (kind >= 8 || (kind >= 6 && sim_chance(500)))
+			tree.sw[i].mode = INC_TERMINATION;
+		ending += tree.sw[i].mode == INC_TERMINATION;
+	}
+	tree.mode = !ending                     ? INC_TREE_PASSTHROUGH
+		    : ending == tree.n_switches ? INC_TREE_TERMINATION
+						: INC_TREE_MIXED;
+}
+
 void tree_plan(void)
 {
 	unsigned int i;
@@ -73,27 +89,28 @@ void tree_plan(void)
 		if (i)
 			hang_switch(&tree.sw[i], &tree.sw[sim_below(i)]);
 	}
+	choose_modes();
 	hang_ranks();
 	shuffle_ranks();
 }
 
-static unsigned int number_of(const struct daemon_port *port)
+struct tree_switch *tree_switch_of(const struct daemon_port *port)
 {
 	unsigned int i;
 
 	for (i = 0; &tree.sw[i].daemon != port->daemon; i++)
 		;
-	return i;
+	return &tree.sw[i];
 }
 
 uint32_t tree_port_addr(const struct daemon_port *port)
 {
-	return htonl(SWITCHES_ADDR + 256 * number_of(port) + port->port);
+	return htonl(SWITCHES_ADDR + 256 * tree_switch_of(port)->number + port->port);
 }
 
 void tree_port_mac(const struct daemon_port *port, uint8_t mac[6])
 {
-	memcpy(mac, (const uint8_t[]){2, 0, 0, 1, number_of(port), port->port}, 6);
+	memcpy(mac, (const uint8_t[]){2, 0, 0, 1, tree_switch_of(port)->number, port->port}, 6);
 }
 
 uint32_t tree_slots(uint32_t window)
@@ -113,22 +130,36 @@ static void start_switch(struct tree_switch *sw)
 
 	sim_require(children, "a switch without children");
 	snprintf(name, sizeof(name), "s%u", sw->number);
+	if (sw->mode == INC_TERMINATION) {
+		memcpy(sw->daemon.process.name, name, sizeof(name));
+		tree_term_start(sw);
+		return;
+	}
 	sw->daemon.watch = tree_watch;
 	sw->daemon.watch_arg = sw;
 	daemon_start(&sw->daemon, name, sw->daemon.ports, tree_slots(tree.opts.window) * sets);
 }
 
-/* A cable in its two directions. */
-static void lay(const char *low, const char *high, struct wire *up, struct daemon_port *top,
-		struct wire *down, wire_fn out, void *bottom)
+/* What comes out of a cable at a switch's port, and what goes in there. */
+static void plug(struct daemon_port *port, const uint8_t peer_mac[6], const char *peer,
+		 struct wire *in, struct wire *out)
 {
+	struct tree_switch *sw = tree_switch_of(port);
+	struct host *host = &sw->host[port->port];
+	const bool ends = sw->mode == INC_TERMINATION;
 	char name[8];
 
-	snprintf(name, sizeof(name), "%.2s>%.2s", low, high);
-	wire_init(up, name, daemon_receive, top, tree.faults_end_at_ns);
-	snprintf(name, sizeof(name), "%.2s>%.2s", high, low);
-	wire_init(down, name, out, bottom, tree.faults_end_at_ns);
-	top->daemon->down[top->port] = down;
+	snprintf(name, sizeof(name), "%.2s>%.2s", peer, sw->daemon.process.name);
+	wire_init(in, name, ends ? host_receive : daemon_receive, ends ? (void *)host : port,
+		  tree.faults_end_at_ns);
+	sw->daemon.down[port->port] = out;
+	if (!ends)
+		return;
+	host->addr = tree_port_addr(port);
+	tree_port_mac(port, host->mac);
+	memcpy(host->gateway, peer_mac, sizeof(host->gateway));
+	host->up = out;
+	host_add(host);
 }
 
 static void know_neighbour(const struct daemon_port *port)
@@ -141,9 +172,13 @@ static void know_neighbour(const struct daemon_port *port)
 
 static void add_switch(struct tree_switch *sw)
 {
-	lay(sw->daemon.process.name, sw->parent->daemon.process.name, &sw->up, &sw->there,
-	    &sw->down, daemon_receive, &sw->port);
-	sw->daemon.down[sw->port.port] = &sw->up;
+	const char *name = sw->daemon.process.name, *parent = sw->parent->daemon.process.name;
+	uint8_t own[6], peer[6];
+
+	tree_port_mac(&sw->port, own);
+	tree_port_mac(&sw->there, peer);
+	plug(&sw->there, own, name, &sw->up, &sw->down);
+	plug(&sw->port, peer, parent, &sw->down, &sw->up);
 	sw->macs_known = sim_chance(500);
 	know_neighbour(&sw->port);
 	know_neighbour(&sw->there);
@@ -152,16 +187,20 @@ static void add_switch(struct tree_switch *sw)
 static void add_rank(unsigned int number)
 {
 	struct tree_rank *rank = &tree.rank[number];
+	struct host *host = &rank->host;
+	char name[8];
 
 	rank->number = number;
-	snprintf(rank->host.process.name, sizeof(rank->host.process.name), "h%u", number);
-	memcpy(rank->host.mac, (const uint8_t[]){2, 0, 0, 0, 1, number}, 6);
-	tree_port_mac(&rank->port, rank->host.gateway);
-	rank->host.addr = htonl(HOSTS_ADDR + number);
-	rank->host.up = &rank->up;
-	lay(rank->host.process.name, rank->at->daemon.process.name, &rank->up, &rank->port,
-	    &rank->down, host_receive, &rank->host);
-	host_add(&rank->host);
+	snprintf(host->process.name, sizeof(host->process.name), "h%u", number);
+	memcpy(host->mac, (const uint8_t[]){2, 0, 0, 0, 1, number}, 6);
+	tree_port_mac(&rank->port, host->gateway);
+	host->addr = htonl(HOSTS_ADDR + number);
+	host->up = &rank->up;
+	plug(&rank->port, host->mac, host->process.name, &rank->up, &rank->down);
+	snprintf(name, sizeof(name), "%.2s>%.2s", rank->at->daemon.process.name,
+		 host->process.name);
+	wire_init(&rank->down, name, host_receive, host, tree.faults_end_at_ns);
+	host_add(host);
 }
 
 void tree_build(void)

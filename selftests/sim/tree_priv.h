@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the files of the tree share: tree.c (a run), tree_plan.c (which switches and ranks there are
  * and what lies between them), tree_call.c (what they compute), tree_rank.c (what a rank does),
- * tree_control.c (the controller's answers to it), tree_check.c (what must hold of frames),
- * tree_result.c (of results). One thread, as all of the simulation. */
+ * tree_term.c (a switch in termination mode), tree_control.c (the controller's answers to it),
+ * tree_check.c (what must hold of frames), tree_result.c (of results). One thread, as all of the
+ * simulation. */
 #ifndef SIM_TREE_PRIV_H
 #define SIM_TREE_PRIV_H
 
@@ -44,7 +45,8 @@ struct tree_rank {
 	struct inccl_group *group;
 	struct inccl_communicator *comm;
 	struct inc_msg_ask asked;
-	struct task *waits; /* for the controller, or for the others' end */
+	struct inc_conn_conf made; /* the switch's end of its connection */
+	struct task *waits;        /* for the controller, or for the others' end */
 	struct {
 		uint8_t *given;       /* as it was */
 		uint8_t *send, *recv; /* NULL where there is nothing */
@@ -59,10 +61,19 @@ struct tree_sent {
 	uint32_t full, empty; /* a bit for each child that was sent it, or a packet of length 0 */
 };
 
+struct inc_term_worker;
+struct inc_term_comm;
+
 /* A switch, and its cable to its parent. */
 struct tree_switch {
-	struct daemon daemon;
+	struct daemon daemon; /* in termination mode its process alone */
 	unsigned int number;
+	enum inc_mode_of_switch mode;
+	/* Of termination mode: the engine's worker, its communicator, and what each port is to
+	 * its sockets. */
+	struct inc_term_worker *worker;
+	struct inc_term_comm *term_comm;
+	struct host host[XDP_PORTS];
 	struct tree_switch *parent; /* NULL: it is the root */
 	struct daemon_port port;    /* of its own, where the cable is, */
 	struct daemon_port there;   /* and of its parent's */
@@ -74,8 +85,10 @@ struct tree_switch {
 };
 
 struct tree {
-	unsigned int n_ranks, n_switches, n_calls, asked, ready, finished;
-	unsigned int at_once; /* calls under way */
+	unsigned int n_ranks, n_switches, n_calls, asked, ready, finished, ended;
+	enum inc_tree_mode mode;
+	uint32_t slots, message_packets, messages; /* as the controller has them */
+	unsigned int at_once;                      /* calls under way */
 	struct inccl_communicator_opts opts;
 	uint64_t faults_end_at_ns;
 	struct tree_call call[CALLS_MOST];
@@ -89,11 +102,18 @@ extern struct tree tree;
 void tree_plan(void);
 /* Switches and hosts with their cables. */
 void tree_build(void);
+/* Whose port it is. */
+struct tree_switch *tree_switch_of(const struct daemon_port *port);
 /* Where a switch's port is: its addresses. */
 uint32_t tree_port_addr(const struct daemon_port *port); /* network order */
 void tree_port_mac(const struct daemon_port *port, uint8_t mac[6]);
 /* Slots that the communicator needs, when all ranks may have so many messages under way. */
 uint32_t tree_slots(uint32_t window);
+
+/* A switch in termination mode: its engine's worker, from whose thread's first turn to its end. */
+void tree_term_start(struct tree_switch *sw);
+void tree_term_add(struct tree_switch *sw, struct inc_comm_conf *conf);
+void tree_term_stop(struct tree_switch *sw);
 
 /* The calls of a run, what the ranks give, and the memory for it. */
 void tree_choose_calls(void);

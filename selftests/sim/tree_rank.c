@@ -84,4 +84,5 @@ void tree_rank_run(void *arg)
 	ret = inccl_communicator_destroy(rank->comm);
 	sim_require(!ret, "rank %u: the communicator's end: %s", rank->number, strerror(-ret));
 	inccl_group_destroy(rank->group);
+	tree.ended++;
 }
