@@ -193,7 +193,12 @@ static struct evconnlistener *listen_on(struct inc_ctl *ctl, unsigned int *port,
 			    strerror(errno));
 		return NULL;
 	}
-	inc_listener_guard(l);
+	if (inc_listener_guard(l)) {
+		inc_err_set(err, ENOMEM, "cannot listen on %s:%u: %s", ctl->opt.listen, *port,
+			    strerror(ENOMEM));
+		evconnlistener_free(l);
+		return NULL;
+	}
 	getsockname(evconnlistener_get_fd(l), (struct sockaddr *)&addr, &len);
 	*port = ntohs(addr.sin_port);
 	snprintf(text, size, "%s:%u", ctl->opt.listen, *port);

@@ -133,7 +133,13 @@ int inc_query_server_start(struct inc_daemon *d, struct inc_query_server **out, 
 		unlink(s->path);
 		goto fail_fd;
 	}
-	inc_listener_guard(s->listener);
+	ret = inc_listener_guard(s->listener);
+	if (ret) {
+		inc_err_set(err, -ret, "local socket %s: %s", s->path, strerror(-ret));
+		evconnlistener_free(s->listener);
+		unlink(s->path);
+		goto fail;
+	}
 	if (strcmp(dir, INC_RUN_DIR))
 		inc_info("local socket: %s", s->path);
 	*out = s;

@@ -68,6 +68,9 @@ static int listen_at(struct inc_connect_service *service, const char *where, str
 						    BACKLOG, at->ai_addr, at->ai_addrlen);
 	if (!service->listener)
 		ret = -errno;
+	/* who makes a listener is not told where this fails */
+	else if (evconnlistener_enable(service->listener))
+		ret = -ENOMEM;
 	freeaddrinfo(at);
 	if (!ret &&
 	    getsockname(evconnlistener_get_fd(service->listener), (struct sockaddr *)&bound, &len))

@@ -4,6 +4,14 @@
 #include "lib/base/clock.h"
 #include "hostlib/src/soft.h"
 
+/* Is a result to come of what has been sent? None comes of a message of which a part is still here,
+ * as it is where the send buffer was full in between. */
+static bool result_is_due(const struct soft_endpoint *s)
+{
+	return s->tx.next > s->tx_done && s->rx_done < s->rx_posted &&
+	       soft_result(s, s->rx_done)->kept <= s->tx.next;
+}
+
 int soft_flush(struct inccl_endpoint *ep)
 {
 	struct soft_endpoint *s = SOFT_EP(ep);
@@ -21,7 +29,7 @@ int soft_flush(struct inccl_endpoint *ep)
 		return 0;
 	/* Results that are still to come will open the window further: wait until a send
 	 * is worth its system call, unless there is nothing to wait for. */
-	if (q->next > s->tx_done && q->next >= q->high && q->next >= s->tx_flush &&
+	if (result_is_due(s) && q->next >= q->high && q->next >= s->tx_flush &&
 	    limit - q->next < s->hold)
 		return 0;
 	if (!writable)

@@ -42,7 +42,9 @@ static void on_error(struct evconnlistener *l, void *arg)
 		evconnlistener_enable(l);
 }
 
-void inc_listener_guard(struct evconnlistener *l)
+int inc_listener_guard(struct evconnlistener *l)
 {
 	evconnlistener_set_error_cb(l, on_error);
+	/* who makes a listener is not told where this fails */
+	return evconnlistener_enable(l) ? -ENOMEM : 0;
 }

@@ -8,9 +8,10 @@
 /*
  * When accept() fails (out of descriptors or memory), connections stay in the kernel's queue
  * and the listener rests for a tenth of a second instead of spinning. Without this libevent tries
- * again at once, for ever, with a line in the log each.
+ * again at once, for ever, with a line in the log each. To be called of each listener that is made:
+ * 0, or -ENOMEM where it does not listen.
  */
-void inc_listener_guard(struct evconnlistener *l);
+int inc_listener_guard(struct evconnlistener *l);
 
 /* Logs that connections come to nothing, and why. Anybody out there can cause it at will, so there
  * is one line a minute, with the number of those that had none. */

@@ -259,8 +259,7 @@ static int make_server(struct inc_scrape *s, const struct addrinfo *at)
 		evconnlistener_free(s->listener);
 		return -ENOMEM;
 	}
-	inc_listener_guard(s->listener);
-	return 0;
+	return inc_listener_guard(s->listener);
 }
 
 static void tell_address(const struct inc_scrape *s)

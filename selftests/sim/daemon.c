@@ -37,7 +37,7 @@ struct event {
 	bool freed;
 };
 
-static struct event *events; /* of all daemons; freed at the end of a run */
+static struct event *events; /* of all daemons */
 static uint64_t armings;
 
 struct event *event_new(struct event_base *base, evutil_socket_t fd, short what,
@@ -103,13 +103,18 @@ static void readable(int fd)
 		}
 }
 
-static void free_events(void)
+/* At the end of a run: until then those that have been freed may be due. */
+static void free_events(const struct event_base *base)
 {
-	struct event *e;
+	struct event **at = &events, *e;
 
-	while ((e = events)) {
-		events = e->next;
-		free(e);
+	while ((e = *at)) {
+		if (e->base == base) {
+			*at = e->next;
+			free(e);
+		} else {
+			at = &e->next;
+		}
 	}
 }
 
@@ -355,8 +360,8 @@ void daemon_stop(struct daemon *d)
 {
 	inc_slowpath_free(d->slow_path);
 	xdp_free(d->xdp);
+	free_events(d->base);
 	free(d->base);
-	free_events();
 }
 
 uint32_t daemon_add(struct daemon *d, const struct inc_comm_conf *conf)

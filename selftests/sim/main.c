@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include "seeds.h"
 #include "sim.h"
-#include "star.h"
+#include "tree.h"
 #include "xdp.h"
 
 static const struct inc_program program = {
@@ -32,7 +32,7 @@ int main(int argc, char **argv)
 		return exit_code;
 	sim_catch_crashes();
 	xdp_open();
-	seeds_run(&seeds, star_run);
+	seeds_run(&seeds, tree_run);
 	printf("lost %llu, repeated %llu, damaged %llu, delayed %llu; daemons killed %llu, "
 	       "processes stopped %llu, cables cut %llu, queues full %llu\n",
 	       (unsigned long long)f->lost, (unsigned long long)f->repeated,

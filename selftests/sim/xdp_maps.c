@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "sim.h"
-#include "userspace/xdp/neighbour.h"
 #include "xdp_priv.h"
 
 /* Descriptors: of a switch's map number m, and of device maps behind those of all switches. */
@@ -424,14 +423,4 @@ char *__wrap_if_indextoname(unsigned int ifindex, char *name)
 	name[1] = '0' + ifindex - 1;
 	name[2] = 0;
 	return name;
-}
-
-int inc_neighbour_mac(uint32_t ifindex, struct in_addr addr, uint8_t mac[6])
-{
-	return -ENOENT;
-}
-
-int inc_neighbour_forget(uint32_t ifindex, struct in_addr addr)
-{
-	return 0;
 }

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Listeners where memory ends while one is made: it listens, or whoever makes it is told. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <arpa/inet.h>
+#include <event2/event.h>
+#include "lib/net/listen.h"
+
+#define ACCEPT_S 5
+
+static unsigned int until_failure; /* allocations; 0: none fails */
+static bool has_failed;
+
+static bool fails(void)
+{
+	if (!until_failure || --until_failure)
+		return false;
+	has_failed = true;
+	return true;
+}
+
+static void *allocate(size_t size)
+{
+	return fails() ? NULL : malloc(size);
+}
+
+static void *resize(void *at, size_t size)
+{
+	return fails() ? NULL : realloc(at, size);
+}
+
+static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *from, int size,
+		      void *arg)
+{
+	*(bool *)arg = true;
+	close(fd);
+	event_base_loopbreak(evconnlistener_get_base(l));
+}
+
+/* A client comes, and is taken in. */
+static void check_listens(struct evconnlistener *l, const bool *accepted)
+{
+	static const struct timeval limit = {.tv_sec = ACCEPT_S};
+	struct event_base *base = evconnlistener_get_base(l);
+	struct sockaddr_in addr;
+	socklen_t len = sizeof(addr);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	assert_int_equal(getsockname(evconnlistener_get_fd(l), (struct sockaddr *)&addr, &len), 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&addr, len), 0);
+	event_base_loopexit(base, &limit);
+	event_base_dispatch(base);
+	close(fd);
+	assert_true(*accepted);
+}
+
+/* With the n-th allocation failing. False: there were fewer. */
+static bool make(unsigned int n)
+{
+	struct sockaddr_in addr = {.sin_family = AF_INET,
+				   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct event_base *base = event_base_new();
+	struct evconnlistener *l;
+	bool accepted = false;
+	int ret = 0;
+
+	assert_non_null(base);
+	has_failed = false;
+	until_failure = n;
+	l = evconnlistener_new_bind(base, on_accept, &accepted, LEV_OPT_CLOSE_ON_FREE, 8,
+				    (struct sockaddr *)&addr, sizeof(addr));
+	if (l)
+		ret = inc_listener_guard(l);
+	until_failure = 0;
+	if (l && !ret)
+		check_listens(l, &accepted);
+	if (l)
+		evconnlistener_free(l);
+	event_base_free(base);
+	return has_failed;
+}
+
+static void each_allocation(void **state)
+{
+	unsigned int n = 1;
+
+	while (make(n))
+		n++;
+	assert_true(n > 2);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(each_allocation)};
+
+	event_set_mem_functions(allocate, resize, free);
+	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+}

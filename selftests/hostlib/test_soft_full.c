@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A send buffer that is full in the middle of a message: the rest of it goes when there is room. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <arpa/inet.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "lib/base/clock.h"
+#include "selftests/hostlib/peer.h"
+#include "hostlib/src/soft.h"
+
+#define PAYLOAD 256
+#define SLOTS   64
+#define LONG    7 /* packets of the second message */
+#define HEAR_MS 5000
+
+static unsigned int room; /* sends that the buffer takes */
+
+/* In the place of libc's. */
+int sendmmsg(int fd, struct mmsghdr *msg, unsigned int n, int flags)
+{
+	if (!room) {
+		errno = EAGAIN;
+		return -1;
+	}
+	n = n < room ? n : room;
+	room -= n;
+	return syscall(SYS_sendmmsg, fd, msg, n, flags);
+}
+
+static void no_log(void *ctx, const char *fmt, ...)
+{
+}
+
+/* An endpoint whose peer takes in whole messages, and sends results by the message. */
+static struct inccl_endpoint *open_by_message(struct peer *peer)
+{
+	struct inccl_open_opts open = {.addr = htonl(PEER_ADDR),
+				       .payload = PAYLOAD,
+				       .message_packets = LONG,
+				       .window = SLOTS / LONG,
+				       .log = no_log};
+	struct inccl_remote remote = {.addr = htonl(PEER_ADDR),
+				      .qpn = PEER_QPN,
+				      .payload = PAYLOAD,
+				      .slots = SLOTS,
+				      .by_message = true,
+				      .messages = SLOTS / 8,
+				      .name = "peer"};
+	struct inccl_endpoint *ep;
+	struct inccl_local local;
+	struct inc_err err = {""};
+
+	remote.udp_port = peer_listen(peer);
+	if (inccl_soft.open(&open, &ep, &local, &err))
+		fail_msg("open: %s", err.msg);
+	peer_meet(peer, local.udp_port, local.qpn, local.psn, 0);
+	if (inccl_soft.connect(ep, &remote, &err))
+		fail_msg("connect: %s", err.msg);
+	SOFT_EP(ep)->udp.segment = false; /* a send is a packet */
+	return ep;
+}
+
+static void hear(struct peer *peer, struct inccl_endpoint *ep, uint32_t r,
+		 struct inc_roce_packet *pkt)
+{
+	const uint64_t end_ns = inc_now_ns() + HEAR_MS * INC_NSEC_PER_MSEC;
+
+	do {
+		assert_true(inc_now_ns() < end_ns);
+		assert_true(ep->ops->progress(ep) >= 0);
+		assert_int_equal(ep->ops->flush(ep), 0);
+		/* what it sends again is not what is waited for */
+	} while (!peer_hear(peer, pkt, 1) || pkt->psn != ((peer->host_psn + r) & INC_PSN_MASK));
+}
+
+/* The first message and a packet of the second one have gone. The peer has both, and its result of
+ * the first one is there; none of the second one can come before its other packets have. */
+static void rest_of_a_message(void **state)
+{
+	static uint8_t data[(1 + LONG) * PAYLOAD], got[(1 + LONG) * PAYLOAD];
+	struct inccl_region from, to;
+	struct inc_roce_packet first, pkt;
+	struct inccl_message msg;
+	struct inccl_endpoint *ep;
+	struct peer peer;
+	uint32_t r;
+
+	ep = open_by_message(&peer);
+	assert_int_equal(ep->ops->map(ep, data, sizeof(data), false, &from), 0);
+	assert_int_equal(ep->ops->map(ep, got, sizeof(got), true, &to), 0);
+	msg = (struct inccl_message){.send = data,
+				     .recv = got,
+				     .send_len = PAYLOAD,
+				     .recv_len = PAYLOAD,
+				     .send_region = &from,
+				     .recv_region = &to,
+				     .has_imm = true};
+	assert_int_equal(ep->ops->post(ep, &msg), 0);
+	msg.has_imm = false;
+	msg.send = data + PAYLOAD;
+	msg.recv = got + PAYLOAD;
+	msg.send_len = msg.recv_len = LONG * PAYLOAD;
+	assert_int_equal(ep->ops->post(ep, &msg), 0);
+
+	room = 2;
+	hear(&peer, ep, 0, &first);
+	hear(&peer, ep, 1, &pkt);
+	assert_int_equal(room, 0);
+	peer_ack(&peer, INC_AETH_ACK, pkt.psn);
+	peer_mirror(&peer, &first, 0, data);
+	while (!ep->completed)
+		assert_true(ep->ops->progress(ep) >= 0);
+
+	room = UINT32_MAX;
+	for (r = 2; r < 1 + LONG; r++)
+		hear(&peer, ep, r, &pkt);
+	ep->ops->unmap(ep, &from);
+	ep->ops->unmap(ep, &to);
+	peer_close(&peer, ep);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(rest_of_a_message)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+}

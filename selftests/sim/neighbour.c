@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <errno.h>
+#include <string.h>
+#include "neighbour.h"
+#include "sim.h"
+#include "userspace/xdp/neighbour.h"
+
+#define NEIGHBOURS    16
+#define ASK_MIN_NS    10000
+#define ASK_MAX_NS    INC_NSEC_PER_MSEC
+#define LOST_PERMILLE 200
+
+static struct neighbour {
+	uint32_t addr;
+	uint8_t mac[6];
+	bool known;
+} neighbours[NEIGHBOURS];
+static unsigned int n_neighbours;
+
+void neighbour_begin(void)
+{
+	n_neighbours = 0;
+}
+
+void neighbour_add(uint32_t addr, const uint8_t mac[6], bool known)
+{
+	struct neighbour *n = &neighbours[n_neighbours++];
+
+	sim_require(n_neighbours <= NEIGHBOURS, "too many neighbours");
+	*n = (struct neighbour){.addr = addr, .known = known};
+	memcpy(n->mac, mac, sizeof(n->mac));
+}
+
+static struct neighbour *find(uint32_t addr)
+{
+	unsigned int i;
+
+	for (i = 0; i < n_neighbours; i++)
+		if (neighbours[i].addr == addr)
+			return &neighbours[i];
+	return NULL;
+}
+
+static void learn(void *neighbour, uint64_t unused)
+{
+	((struct neighbour *)neighbour)->known = true;
+}
+
+void neighbour_ask(uint32_t addr)
+{
+	struct neighbour *n = find(addr);
+
+	sim_require(n, "the link is asked for an address that nobody has");
+	if (!sim_fault(LOST_PERMILLE))
+		sim_after(sim_between(ASK_MIN_NS, ASK_MAX_NS), learn, n, 0);
+}
+
+int inc_neighbour_mac(uint32_t ifindex, struct in_addr addr, uint8_t mac[6])
+{
+	const struct neighbour *n = find(addr.s_addr);
+
+	if (!n || !n->known)
+		return -ENOENT;
+	memcpy(mac, n->mac, sizeof(n->mac));
+	return 0;
+}
+
+int inc_neighbour_forget(uint32_t ifindex, struct in_addr addr)
+{
+	struct neighbour *n = find(addr.s_addr);
+
+	if (n)
+		n->known = false;
+	return 0;
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "neighbour.h"
+#include "sim.h"
+#include "tree_priv.h"
+
+/* With faults, and from their end to everybody's. The longest of all timers is a second. */
+#define FAULTS_MOST_NS INC_NSEC_PER_SEC
+#define CONVERGE_NS    (5 * INC_NSEC_PER_SEC)
+#define INCIDENTS_MOST 4
+
+struct tree tree;
+
+/* --- what goes wrong --- */
+
+static void revive(void *arg, uint64_t unused)
+{
+	struct daemon *daemon = arg;
+
+	if (!daemon->slow_path)
+		daemon_revive(daemon);
+}
+
+static void kill_daemon(void *arg, uint64_t revive_at_ns)
+{
+	struct daemon *daemon = arg;
+
+	if (!daemon->slow_path)
+		return;
+	daemon_kill(daemon);
+	sim_at(revive_at_ns, revive, daemon, 0);
+}
+
+static void stop_process(void *arg, uint64_t until_ns)
+{
+	struct process *process = arg;
+
+	process->paused_until_ns = until_ns;
+	sim_figures.pauses++;
+	sim_note(process->name, "is stopped for us:", (until_ns - sim_now_ns()) / 1000, 0, 0);
+}
+
+static void choose_incidents(void)
+{
+	uint32_t n = sim_chance(500) ? sim_below(INCIDENTS_MOST + 1) : 0, i;
+
+	for (i = 0; i < n; i++) {
+		uint64_t from = sim_between(sim_now_ns(), tree.faults_end_at_ns);
+		uint64_t to = sim_between(from, tree.faults_end_at_ns);
+		uint32_t whom = sim_below(tree.n_ranks + 2 * tree.n_switches);
+		struct daemon *daemon = &tree.sw[(whom - tree.n_ranks) / 2 % SWITCHES_MOST].daemon;
+
+		if (whom < tree.n_ranks)
+			sim_at(from, stop_process, &tree.rank[whom].host.process, to);
+		else if ((whom - tree.n_ranks) % 2 || !daemon->slow_path)
+			sim_at(from, stop_process, &daemon->process, to);
+		else
+			sim_at(from, kill_daemon, daemon, to);
+	}
+}
+
+/* --- a run --- */
+
+static void choose(void)
+{
+	tree = (struct tree){.n_calls = 1 + sim_below(CALLS_MOST)};
+	tree_plan();
+	tree.at_once = 1 + sim_below(4);
+	tree.opts.sz = sizeof(tree.opts);
+	tree.opts.transport = INCCL_TRANSPORT_SOFT;
+	tree.opts.payload = 256u << sim_below(4);
+	tree.opts.message_packets = 1 + (sim_chance(300) ? sim_below(8) : 0);
+	tree.opts.window = 1 + sim_below(32);
+	tree.faults_end_at_ns = sim_now_ns() + sim_between(0, 1u << (16 + sim_below(15)));
+	if (tree.faults_end_at_ns > sim_now_ns() + FAULTS_MOST_NS)
+		tree.faults_end_at_ns = sim_now_ns() + FAULTS_MOST_NS;
+	tree_choose_calls();
+}
+
+static void begin(void)
+{
+	unsigned int i;
+
+	task_begin();
+	wire_begin();
+	host_begin();
+	neighbour_begin();
+	choose();
+	sim_faults_end(tree.faults_end_at_ns);
+	tree_build();
+	for (i = 0; i < tree.n_ranks; i++) {
+		tree_choose_buffers(&tree.rank[i]);
+		task_new(&tree.rank[i].host.process, tree_rank_run, &tree.rank[i]);
+	}
+	choose_incidents();
+}
+
+static void end(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < tree.n_switches; i++)
+		if (tree.sw[i].mode == INC_PASSTHROUGH)
+			daemon_remove(&tree.sw[i].daemon, tree.sw[i].comm);
+	for (i = 0; i < tree.n_switches; i++)
+		if (tree.sw[i].mode == INC_PASSTHROUGH)
+			daemon_stop(&tree.sw[i].daemon);
+		else
+			tree_term_stop(&tree.sw[i]);
+	tree_free_buffers();
+}
+
+void tree_run(void)
+{
+	begin();
+	while (tree.ended < tree.n_ranks) {
+		sim_require(sim_step(), "nothing happens any more, and %u threads wait",
+			    task_alive());
+		sim_require(sim_now_ns() < tree.faults_end_at_ns + CONVERGE_NS,
+			    "%u of %u ranks are not through, so long after the last fault",
+			    tree.n_ranks - tree.finished, tree.n_ranks);
+	}
+	end();
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <string.h>
+#include "loader/inc_raw.h"
+#include "selftests/unit/frame.h"
+#include "sim.h"
+#include "tree_priv.h"
+
+static int64_t number_of(uint32_t psn, uint32_t start, uint64_t near)
+{
+	return (int64_t)near + inc_psn_diff(psn, start + (uint32_t)near);
+}
+
+/* The connection that a frame leaves by. */
+struct leaving {
+	struct tree_switch *at;
+	const char *name; /* the switch's */
+	const struct inc_switch *sw;
+	const struct inc_comm_cfg *cfg;
+	const struct inc_comm_state *state;
+	const struct inc_conn_cfg *conn;
+	bool up;
+};
+
+static struct leaving find(struct tree_switch *at, unsigned int port)
+{
+	struct leaving l = {.at = at, .name = at->daemon.process.name};
+	uint32_t i;
+
+	l.sw = xdp_switch(at->daemon.xdp);
+	l.cfg = inc_switch_comm(l.sw, at->comm);
+	l.state = &inc_switch_comm_state(l.sw)[at->comm];
+	for (i = 0; i < inc_comm_conns(l.cfg) && !l.conn; i++)
+		if (inc_switch_conn(l.sw, l.cfg->conn_base + i)->ifindex == xdp_ifindex(port))
+			l.conn = inc_switch_conn(l.sw, l.cfg->conn_base + i);
+	sim_require(l.conn, "%s: a frame leaves by port %u, where nobody is", l.name, port);
+	l.up = l.conn->flags & INC_CONN_F_UP;
+	return l;
+}
+
+static uint32_t slot_of(const struct leaving *l, uint64_t r)
+{
+	return r & ((1 << l->cfg->log2_slots) - 1);
+}
+
+/* Nothing is acknowledged that the switch has not kept: the packet stands in its row and counts for
+ * its slot, or its result has been made. The parent's is the result. */
+static void check_ack(const struct leaving *l, uint32_t psn)
+{
+	const uint32_t child = l->conn->child;
+	const uint64_t next = inc_switch_conn_state(l->sw)[l->cfg->conn_base + child].rx_next;
+	const int64_t r = number_of(psn, l->conn->rx_start_psn, next);
+	const uint32_t slot = slot_of(l, r);
+	const struct inc_buf *row =
+		&inc_switch_kept(l->sw)[l->cfg->kept_base + (child << l->cfg->log2_slots) + slot];
+	const uint64_t word = inc_switch_slots(l->sw)[l->cfg->sum_base + slot].word;
+
+	sim_require(r < (int64_t)next,
+		    "%s, child %u: packet %lld is acknowledged, and %llu is the next", l->name,
+		    child, (long long)r, (unsigned long long)next);
+	if (r < 0 || l->state->tx_next > (uint64_t)r)
+		return;
+	sim_require(!l->up, "%s: result %lld is acknowledged, and the children cannot have it",
+		    l->name, (long long)r);
+	sim_require(row->r == (uint64_t)r,
+		    "%s, child %u: packet %lld is acknowledged, and its row has %lld", l->name,
+		    child, (long long)r, (long long)row->r);
+	sim_require(INC_SLOT_GENERATION(word) == r >> l->cfg->log2_slots &&
+			    INC_SLOT_ARRIVED(word) >> child & 1,
+		    "%s, child %u: packet %lld is acknowledged, and does not count", l->name, child,
+		    (long long)r);
+}
+
+/* Each partial sum whose result has not come stands, to be sent again. */
+static void check_partials(const struct leaving *l)
+{
+	uint64_t r;
+
+	for (r = l->state->tx_next; r < l->state->up_next; r++) {
+		const uint32_t row = l->cfg->sum_base + slot_of(l, r);
+
+		sim_require(inc_switch_sums(l->sw)[row].r == r,
+			    "%s: partial sum %llu is gone, and there is no result", l->name,
+			    (unsigned long long)r);
+		sim_require(inc_switch_slots(l->sw)[row].word ==
+				    ((r >> l->cfg->log2_slots) << 32 | l->cfg->full_mask),
+			    "%s: the slot of partial sum %llu has moved on", l->name,
+			    (unsigned long long)r);
+	}
+}
+
+static uint64_t sum_of(const uint8_t *bytes, size_t len)
+{
+	uint64_t sum = len + 1;
+	size_t i;
+
+	for (i = 0; i < len; i++)
+		sum = (sum ^ bytes[i]) * 0x100000001b3;
+	return sum | 1;
+}
+
+/* A result, or a partial sum, leaves when it is complete, and is the same for all who get it,
+ * however often it leaves. Who does not get it has a packet of length 0 each time. */
+static void check_data(const struct leaving *l, uint32_t psn, const uint8_t *payload, size_t len)
+{
+	const uint64_t end = l->up ? l->state->up_next : l->state->tx_next;
+	const int64_t r = number_of(psn, l->conn->tx_start_psn, end);
+	const uint64_t sum = sum_of(payload, len);
+	struct tree_sent *sent;
+
+	sim_require(r >= 0 && r < (int64_t)end && r < CHUNKS_MOST,
+		    "%s: packet %lld leaves for child %u, and %llu is the next", l->name,
+		    (long long)r, l->conn->child, (unsigned long long)end);
+	sent = l->up ? &l->at->sent_up[r] : &l->at->sent[r];
+	*(len ? &sent->full : &sent->empty) |= 1u << l->conn->child;
+	sim_require(!len || !sent->sum || sent->sum == sum,
+		    "%s: packet %lld leaves for child %u, and is another one than before", l->name,
+		    (long long)r, l->conn->child);
+	sim_require(!(sent->full & sent->empty),
+		    "%s: packet %lld leaves for child %u with data, and without", l->name,
+		    (long long)r, l->conn->child);
+	if (len)
+		sent->sum = sum;
+	if (l->up)
+		check_partials(l);
+}
+
+void tree_watch(void *arg, unsigned int port, const uint8_t *frame, size_t len)
+{
+	const uint8_t opcode = frame[FRAME_BTH];
+	const uint32_t psn = get24(frame + FRAME_BTH + 9);
+	const size_t head = FRAME_EXT + frame_ext_len(opcode);
+	const size_t pad = frame[FRAME_BTH + 1] >> 4 & 3;
+	const struct leaving l = find(arg, port);
+	struct frame copy = {.len = len};
+
+	memcpy(copy.data, frame, len);
+	sim_require(frame_icrc(frame + FRAME_IP, len - FRAME_IP - INC_ICRC_LEN) ==
+			    __builtin_bswap32(get32(frame + len - INC_ICRC_LEN)),
+		    "%s: a frame with a wrong ICRC leaves by port %u", l.name, port);
+	sim_require(frame_udp_csum_ok(&copy), "%s: a wrong UDP checksum leaves by port %u", l.name,
+		    port);
+	if (opcode != INC_OP_ACK)
+		check_data(&l, psn, frame + head, len - head - pad - INC_ICRC_LEN);
+	else if ((frame[FRAME_EXT] & INC_AETH_TYPE_MASK) == INC_AETH_TYPE_ACK)
+		check_ack(&l, psn);
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What stands in the place of hostlib/src/control.c: the controller, which is where all ranks are,
+ * answers as the real one does, and loses nothing. Called by the library in a rank's task. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include "lib/base/pow2.h"
+#include "sim.h"
+#include "tree_priv.h"
+
+#define SWITCH_QPN (INC_MIN_QPN + XDP_PORTS) /* of a cable's lower end; its upper one is behind */
+
+#define COMMUNICATOR 7
+
+static uint32_t draw_psn(void)
+{
+	return sim_chance(500) ? INC_PSN_MASK - sim_below(64) : sim_below(1 << 24);
+}
+
+static void describe_port(const struct daemon_port *port, struct inc_conn_conf *c)
+{
+	c->own_ip.s_addr = tree_port_addr(port);
+	c->own_port = INC_ROCE_UDP_PORT;
+	snprintf(c->port, sizeof(c->port), "p%u", port->port);
+	tree_port_mac(port, c->own_mac);
+}
+
+static void describe_host(const struct tree_rank *rank, struct inc_conn_conf *c)
+{
+	*c = (struct inc_conn_conf){
+		.rank = rank->number,
+		.own_qp = INC_MIN_QPN + rank->port.port,
+		.has_own_psn = true,
+		.own_psn = draw_psn(),
+		.peer_ip.s_addr = rank->host.addr,
+		.peer_port = rank->asked.udp_port,
+		.peer_qp = rank->asked.qpn,
+		.has_peer_psn = true,
+		.peer_psn = rank->asked.psn,
+		.pkey = rank->asked.pkey,
+		.udp_csum = rank->asked.udp_csum,
+	};
+	describe_port(&rank->port, c);
+}
+
+static bool is_below(const struct tree_switch *sw, const struct tree_switch *top)
+{
+	while (sw && sw != top)
+		sw = sw->parent;
+	return sw;
+}
+
+static void ranks_below(const struct tree_switch *sw, struct inc_ranks *ranks)
+{
+	unsigned int r;
+
+	*ranks = (struct inc_ranks){};
+	for (r = 0; r < tree.n_ranks; r++)
+		if (is_below(tree.rank[r].at, sw))
+			inc_ranks_add(ranks, r);
+}
+
+/* Between a switch and its parent, seen from the switch (up) or from the parent. */
+static void describe_cable(const struct tree_switch *sw, bool up, struct inc_conn_conf *c)
+{
+	const struct daemon_port *own = up ? &sw->port : &sw->there;
+	const struct daemon_port *peer = up ? &sw->there : &sw->port;
+
+	*c = (struct inc_conn_conf){
+		.up = up,
+		.has_ranks = !up,
+		.own_qp = SWITCH_QPN + 2 * sw->number + !up,
+		.has_own_psn = true,
+		.own_psn = up ? sw->up_psn : sw->down_psn,
+		.peer_ip.s_addr = tree_port_addr(peer),
+		.peer_port = INC_ROCE_UDP_PORT,
+		.peer_qp = SWITCH_QPN + 2 * sw->number + up,
+		.has_peer_psn = true,
+		.peer_psn = up ? sw->down_psn : sw->up_psn,
+		.pkey = INC_PKEY_DEFAULT,
+		.has_peer_mac = sw->macs_known,
+	};
+	ranks_below(sw, &c->ranks);
+	c->rank = inc_ranks_next(&c->ranks, 0);
+	if (sw->macs_known)
+		tree_port_mac(peer, c->peer_mac);
+	describe_port(own, c);
+}
+
+static void make_at(struct tree_switch *sw)
+{
+	static struct inc_comm_conf conf;
+	unsigned int i;
+
+	conf = (struct inc_comm_conf){.communicator = COMMUNICATOR,
+				      .mode = sw->mode,
+				      .root = !sw->parent,
+				      .slots = tree.slots,
+				      .message_packets = tree.message_packets,
+				      .messages = tree.messages};
+	conf.payload = tree.rank[0].asked.payload;
+	for (i = 0; i < tree.n_ranks; i++) {
+		struct tree_rank *rank = &tree.rank[i];
+
+		if (rank->at != sw)
+			continue;
+		describe_host(rank, &rank->made);
+		conf.conn[conf.n_conns++] = rank->made;
+	}
+	for (i = 0; i < tree.n_switches; i++)
+		if (tree.sw[i].parent == sw)
+			describe_cable(&tree.sw[i], false, &conf.conn[conf.n_conns++]);
+	if (sw->parent)
+		describe_cable(sw, true, &conf.conn[conf.n_conns++]);
+	if (sw->mode == INC_TERMINATION)
+		tree_term_add(sw, &conf);
+	else
+		sw->comm = daemon_add(&sw->daemon, &conf);
+}
+
+/* What a switch in passthrough mode sends up to one in termination mode are packets. */
+static bool sends_packets_up(const struct tree_switch *sw)
+{
+	return sw->parent && sw->mode == INC_PASSTHROUGH && sw->parent->mode == INC_TERMINATION;
+}
+
+/* As controller/core/comm_mode.c has it. */
+static void agree(void)
+{
+	uint32_t most = 0, least = UINT32_MAX, i;
+
+	for (i = 0; i < tree.n_ranks; i++) {
+		most = tree.rank[i].asked.window > most ? tree.rank[i].asked.window : most;
+		least = tree.rank[i].asked.window < least ? tree.rank[i].asked.window : least;
+	}
+	tree.slots = tree_slots(most);
+	if (tree.mode == INC_TREE_PASSTHROUGH)
+		return;
+	tree.message_packets = tree.opts.message_packets;
+	for (i = 0; i < tree.n_switches; i++)
+		if (sends_packets_up(&tree.sw[i]))
+			tree.message_packets = 1;
+	tree.messages = inc_pow2_down(tree.slots / tree.message_packets);
+	if (tree.mode == INC_TREE_MIXED)
+		return;
+	tree.messages = inc_pow2_down(least);
+	tree.slots = inc_pow2_up(tree.messages * tree.message_packets);
+}
+
+static void make(void)
+{
+	unsigned int i;
+
+	agree();
+	for (i = 1; i < tree.n_switches; i++) {
+		tree.sw[i].up_psn = draw_psn();
+		tree.sw[i].down_psn = draw_psn();
+	}
+	for (i = 0; i < tree.n_switches; i++)
+		make_at(&tree.sw[i]);
+}
+
+static void answer(const struct tree_rank *rank, struct inc_msg_made *made)
+{
+	const struct inc_conn_conf *conn = &rank->made;
+
+	*made = (struct inc_msg_made){.communicator = COMMUNICATOR,
+				      .payload = tree.rank[0].asked.payload,
+				      .slots = tree.slots,
+				      .mode = tree.mode,
+				      .message_packets = tree.message_packets,
+				      .messages = tree.messages,
+				      .tree = "simulated"};
+	made->connection = (struct inc_msg_endpoint){.peer_ip = conn->own_ip,
+						     .peer_port = conn->own_port,
+						     .peer_qp = conn->own_qp,
+						     .peer_psn = conn->own_psn,
+						     .my_ip.s_addr = rank->host.addr};
+	snprintf(made->connection.node, sizeof(made->connection.node), "%s",
+		 rank->at->daemon.process.name);
+}
+
+int inccl_control_call(struct inccl_group *group, enum inc_message_id id, const void *said,
+		       struct control_wait *wait, uint64_t deadline_ns, struct inc_err *err)
+{
+	struct tree_rank *rank = &tree.rank[group->rank];
+
+	switch (id) {
+	case INC_MSG_ASK:
+		rank->asked = *(const struct inc_msg_ask *)said;
+		if (tree.asked + 1 == tree.n_ranks)
+			make();
+		tree_meet(rank, &tree.asked);
+		answer(rank, &wait->answer.made);
+		return 0;
+	case INC_MSG_READY:
+		tree_meet(rank, &tree.ready);
+		return 0;
+	case INC_MSG_DESTROY:
+		return 0;
+	default:
+		sim_fail("rank %d says message %d", group->rank, id);
+	}
+}
+
+int inccl_control_send(struct inccl_group *group, enum inc_message_id id, const void *said)
+{
+	return 0;
+}
+
+int inccl_control_connect(struct inccl_group *group, const struct inccl_place *place,
+			  unsigned int timeout_ms, struct inc_err *err)
+{
+	return -ENOTSUP;
+}
+
+int inccl_control_start(struct inccl_group *group)
+{
+	return -ENOTSUP;
+}
+
+void inccl_control_stop(struct inccl_group *group)
+{
+}
+
+void inccl_control_bye(struct inccl_group *group)
+{
+}
+
+void inccl_control_report(struct inccl_group *group, struct inccl_communicator *comm)
+{
+}
+
+void inccl_control_report_creation(struct inccl_group *group, long long index, long long number,
+				   int error, const char *text)
+{
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Calls of a daemon that makes its kernel look for the parent (userspace/xdp/parent.c): an empty
+ * datagram to it; and epoll, by which a worker of termination mode waits for its sockets. The
+ * linker puts these in the place of the C library's. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <netinet/in.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+#include "neighbour.h"
+#include "sim.h"
+#include "task.h"
+
+int __wrap_socket(int domain, int type, int protocol);
+int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t size);
+ssize_t __wrap_sendto(int fd, const void *data, size_t size, int flags, const struct sockaddr *to,
+		      socklen_t to_size);
+
+int __wrap_socket(int domain, int type, int protocol)
+{
+	sim_require(domain == AF_INET && (type & 0xf) == SOCK_DGRAM, "a socket of another kind");
+	return task_fd_new(NULL, NULL);
+}
+
+int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t size)
+{
+	sim_require(level == SOL_SOCKET && name == SO_BINDTODEVICE, "an unknown socket option");
+	return 0;
+}
+
+ssize_t __wrap_sendto(int fd, const void *data, size_t size, int flags, const struct sockaddr *to,
+		      socklen_t to_size)
+{
+	neighbour_ask(((const struct sockaddr_in *)to)->sin_addr.s_addr);
+	return size;
+}
+
+/* --- epoll --- */
+
+#define WATCHED 16
+
+struct epoll {
+	unsigned int n;
+	int fd[WATCHED];
+	epoll_data_t data[WATCHED];
+};
+
+int __wrap_epoll_create1(int flags);
+int __wrap_epoll_ctl(int fd, int op, int which, struct epoll_event *event);
+int __wrap_epoll_wait(int fd, struct epoll_event *events, int most, int timeout_ms);
+
+int __wrap_epoll_create1(int flags)
+{
+	struct epoll *e = calloc(1, sizeof(*e));
+	int fd;
+
+	sim_require(e, "no memory");
+	fd = task_fd_new(NULL, e);
+	task_fd_more(fd, NULL, free);
+	return fd;
+}
+
+int __wrap_epoll_ctl(int fd, int op, int which, struct epoll_event *event)
+{
+	struct epoll *e = task_fd_arg(fd);
+	unsigned int i;
+
+	for (i = 0; i < e->n && e->fd[i] != which; i++)
+		;
+	if (op == EPOLL_CTL_ADD) {
+		sim_require(i == e->n && i < WATCHED, "a descriptor is watched twice, or too many");
+		e->fd[e->n] = which;
+		e->data[e->n++] = event->data;
+		return 0;
+	}
+	sim_require(op == EPOLL_CTL_DEL && i < e->n, "what is not watched is forgotten");
+	e->fd[i] = e->fd[--e->n];
+	e->data[i] = e->data[e->n];
+	return 0;
+}
+
+int __wrap_epoll_wait(int fd, struct epoll_event *events, int most, int timeout_ms)
+{
+	const struct epoll *e = task_fd_arg(fd);
+	const struct timespec ts = {.tv_sec = timeout_ms / 1000,
+				    .tv_nsec = timeout_ms % 1000 * INC_NSEC_PER_MSEC};
+	struct pollfd polled[WATCHED];
+	const unsigned int n = e->n;
+	unsigned int i;
+	int found = 0;
+
+	for (i = 0; i < n; i++)
+		polled[i] = (struct pollfd){.fd = e->fd[i], .events = POLLIN};
+	ppoll(polled, n, timeout_ms < 0 ? NULL : &ts, NULL);
+	for (i = 0; i < n && found < most; i++)
+		if (polled[i].revents && i < e->n && e->fd[i] == polled[i].fd)
+			events[found++] = (struct epoll_event){EPOLLIN, e->data[i]};
+	return found;
+}

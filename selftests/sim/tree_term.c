@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * A switch in termination mode: a worker of its engine (userspace/term, as it is) with soft
+ * endpoints, whose turns a task of the switch's process makes. Communicators are made and removed
+ * between two of them, as a worker without a thread of its own has it.
+ */
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+#include "lib/roce/rto.h"
+#include "sim.h"
+#include "tree_priv.h"
+#include "userspace/config.h"
+#include "userspace/term/endpoint.h"
+#include "userspace/term/worker.h"
+
+static const struct inc_term_endpoint_ops *const kinds[INC_N_ENDPOINT_KINDS] = {
+	[INC_ENDPOINT_SOFT] = &inc_term_soft,
+};
+
+unsigned int __wrap_if_nametoindex(const char *name);
+unsigned int __wrap_if_nametoindex(const char *name)
+{
+	return xdp_ifindex(name[1] - '0');
+}
+
+static void on_notice(void *arg, uint32_t communicator, uint64_t number,
+		      const struct inc_term_story *story)
+{
+	const struct tree_switch *sw = arg;
+
+	if (sim_tracing())
+		printf("%12s     %-6s notice %s: %s\n", "", sw->daemon.process.name, story->event,
+		       story->text);
+	sim_note(sw->daemon.process.name, story->event, communicator, number, 0);
+	sim_require(!strcmp(story->event, "unresponsive"), "%s: %s: %s", sw->daemon.process.name,
+		    story->event, story->text);
+}
+
+static void make_turns(void *arg)
+{
+	const struct tree_switch *sw = arg;
+
+	for (;;)
+		inc_term_worker_turn(sw->worker, UINT64_MAX);
+}
+
+void tree_term_start(struct tree_switch *sw)
+{
+	const struct inc_term_worker_opts opts = {
+		.kinds = kinds,
+		.rto_min_ns = INC_DEF_RTO_MIN_MS * INC_NSEC_PER_MSEC,
+		.rto_max_ns = INC_DEF_RTO_MAX_MS * INC_NSEC_PER_MSEC,
+		.notice = on_notice,
+		.arg = sw,
+	};
+	struct inc_err err = {""};
+
+	sim_require(!inc_term_worker_new(&opts, &sw->worker, &err), "%s cannot start: %s",
+		    sw->daemon.process.name, err.msg);
+	task_new(&sw->daemon.process, make_turns, sw);
+}
+
+void tree_term_add(struct tree_switch *sw, struct inc_comm_conf *conf)
+{
+	struct inc_err err = {""};
+	int ret = inc_term_worker_add(sw->worker, conf, &sw->term_comm, &err);
+
+	ret = ret ?: inc_term_worker_start_comm(sw->worker, sw->term_comm, &err);
+	sim_require(!ret, "%s: no communicator: %s", sw->daemon.process.name, err.msg);
+}
+
+void tree_term_stop(struct tree_switch *sw)
+{
+	inc_term_worker_remove(sw->worker, sw->term_comm);
+	inc_term_worker_free(sw->worker);
+}
