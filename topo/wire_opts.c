@@ -11,6 +11,8 @@
 #include "lib/net/check.h"
 #include "topo/wire.h"
 
+#define ASK_TRIES 10
+
 /* A spec that no wire would take is a wrong command line, told before anybody is asked. (How many
  * faults a wire can still hold is its own to say.) */
 static int check_spec(const char *spec, struct inc_err *err)
@@ -176,11 +178,11 @@ static int print_answer(const char *answer)
 	return 1;
 }
 
-int wire_ctl(const struct wire_args *args)
+/* One request; the length of the answer, or -errno. */
+static ssize_t ask(const struct wire_args *args, char *answer, size_t size)
 {
 	struct timeval limit = {.tv_sec = 5};
 	struct sockaddr_un sun;
-	char answer[WIRE_MESSAGE_MAX];
 	ssize_t n = -1;
 	int fd;
 
@@ -189,13 +191,27 @@ int wire_ctl(const struct wire_args *args)
 	if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) &&
 	    !connect(fd, (struct sockaddr *)&sun, sizeof(sun)) &&
 	    send(fd, args->request, strlen(args->request), MSG_NOSIGNAL) >= 0)
-		n = recv(fd, answer, sizeof(answer) - 1, 0);
+		n = recv(fd, answer, size, 0);
 	if (n < 0)
-		fprintf(stderr, "inc-wire: %s: %s\n", args->control_path, strerror(errno));
+		n = -errno;
 	if (fd >= 0)
 		close(fd);
-	if (n < 0)
+	return n;
+}
+
+int wire_ctl(const struct wire_args *args)
+{
+	char answer[WIRE_MESSAGE_MAX];
+	ssize_t n = -EPIPE;
+
+	/* On a busy machine the wire, which has frames to forward, may have given up waiting for
+	 * the request of a connection; it has not read it then. */
+	for (int i = 0; i < ASK_TRIES && (n == -EPIPE || n == -ECONNRESET); i++)
+		n = ask(args, answer, sizeof(answer) - 1);
+	if (n < 0) {
+		fprintf(stderr, "inc-wire: %s: %s\n", args->control_path, strerror(-n));
 		return 1;
+	}
 	answer[n] = 0;
 	return print_answer(answer);
 }
