@@ -5,7 +5,7 @@ include common.mk
 SUBDIRS := lib bpf loader userspace controller hostlib topo docs/man selftests
 
 .DEFAULT_GOAL := all
-.PHONY: all $(SUBDIRS) deps demo test test-all soak test-vm fuzz sim bench install uninstall format check-format clean help
+.PHONY: all $(SUBDIRS) deps demo test test-all soak fault-matrix test-vm fuzz sim bench install uninstall format check-format clean help
 
 all: $(SUBDIRS) ## build everything into build/
 
@@ -38,6 +38,12 @@ test: ## every suite this machine can run
 test-all: test ## the same, then every collective, type, operator and topology with each other, lossy ones too, ten thousand connects
 	$(Q)FULL=1 selftests/run e2e/test_trees e2e/test_tree_loss e2e/test_matrix e2e/test_tenants vm/test_connect vm/test_nccl; rc=$$?; \
 		grep '^|' $(B)/test-logs/e2e/test_matrix.log; exit $$rc
+
+# The whole fault matrix; its table goes into docs/faults.md.
+fault-matrix: all ## every fault at every place, with every window: soft hosts, then rxe in the virtual machine
+	$(Q)rm -f $(B)/fault-rows.json; INC_FAULT_ROWS=$(abspath $(B))/fault-rows.json FULL=1 selftests/run e2e/test_fault_matrix; rc=$$?; \
+		topo/inc-vm run --name fault-matrix --time-limit 7200 -- env INC_FAULTS_FULL=1 selftests/vm/guest/faults.py || rc=1; \
+		selftests/fault_table --markdown $(B)/fault-rows.json $(B)/vm/log/fault-matrix/fault-rows.json; exit $$rc
 
 soak: all ## every process killed and stopped at random moments, ROUNDS=100 of each of KINDS="a b" (SEED=n: the same again); then what grows in MINUTES=30
 	$(Q)rc=0; \

@@ -103,7 +103,7 @@ static void forward(struct wire *w, enum wire_dir dir, uint8_t *frame, size_t le
 	enum wire_class class = wire_classify(frame, len);
 	struct wire_verdict v;
 
-	wire_decide(line, class, &v);
+	wire_decide(line, class, now, &v);
 	if (v.drop) {
 		line->n.lost++;
 		return;
@@ -114,6 +114,10 @@ static void forward(struct wire *w, enum wire_dir dir, uint8_t *frame, size_t le
 	}
 	if (v.corrupt_eth) {
 		wire_corrupt_eth(frame, v.corrupt_at);
+		line->n.corrupted++;
+	}
+	if (v.corrupt_any) {
+		wire_corrupt_any(frame, len, v.corrupt_at);
 		line->n.corrupted++;
 	}
 	if (v.delay_ns)

@@ -14,7 +14,8 @@
 #include "lib/base/err.h"
 #include "lib/base/opt.h"
 
-#define WIRE_FRAME_MAX 16384 /* bytes; MTUs that native XDP takes stay far below */
+#define WIRE_FRAME_MAX    16384 /* bytes; MTUs that native XDP takes stay far below */
+#define WIRE_BURST_FRAMES 50    /* lost in a row, the one that begins it included */
 
 enum wire_dir { WIRE_UP, WIRE_DOWN, WIRE_DIRS };
 extern const char *const wire_dir_names[WIRE_DIRS];
@@ -27,7 +28,9 @@ enum wire_act {
 	WIRE_DUP,
 	WIRE_CORRUPT,
 	WIRE_CORRUPT_ETH,
+	WIRE_CORRUPT_ANY,
 	WIRE_REORDER,
+	WIRE_BURST,
 	WIRE_DELAY,
 	WIRE_ACTS
 };
@@ -43,7 +46,7 @@ struct wire_fault {
 struct wire_counters {
 	uint64_t received;
 	uint64_t forwarded; /* frames sent on, copies included */
-	uint64_t lost;      /* by probability or fault */
+	uint64_t lost;      /* by probability, fault or a link that is down */
 	uint64_t duplicated;
 	uint64_t corrupted;
 	uint64_t reordered;
@@ -61,6 +64,8 @@ struct wire_line {
 	uint64_t queue_max;    /* bytes that may wait for the rate */
 	uint64_t queued;       /* bytes that wait */
 	uint64_t line_free_ns; /* when the last bit accepted so far has left */
+	uint64_t up_at_ns;     /* nothing passes before */
+	unsigned int burst;    /* frames that a burst has still to take */
 	uint64_t rng[2];
 	struct wire_fault *faults; /* owned */
 	size_t n_faults;
@@ -77,6 +82,7 @@ struct wire_verdict {
 	unsigned int copies; /* 1, or 2 */
 	bool corrupt;
 	bool corrupt_eth;
+	bool corrupt_any;
 	uint32_t corrupt_at;      /* random; the bit is this modulo the frame's bits */
 	unsigned int reorder_gap; /* 0: keeps its place */
 	uint64_t delay_ns;
@@ -87,22 +93,28 @@ void wire_line_free(struct wire_line *line);
 
 /*
  * Sets one thing from its text, for the command line and the control socket:
- *   rate=100 loss=0.01 duplicate= corrupt= corrupt_eth= reorder= (both directions, or up:0.01)
- *   delay_us=50 queue_kib=1024
- *   drop=up:0,7 drop-ack=down:3 dup= corrupt=up:5 corrupt-eth=up:0 reorder= delay=up:4@20 (ms)
- *   clear (faults still armed)
+ *   rate=100 loss=0.01 duplicate= corrupt= corrupt_eth= corrupt_any= reorder= burst= (both
+ *   directions, or up:0.01)
+ *   delay_us=50 queue_kib=1024 down_ms=1000 (from now on; the carrier stays)
+ *   drop=up:0,7 drop-ack=down:3 dup= corrupt=up:5 corrupt-eth=up:0 corrupt-any= reorder=
+ *   burst=up:9 delay=up:4@20 (ms)
+ *   clear (faults still armed, and a burst under way)
  * Counts of faults start at the moment they are set. 0 or -EINVAL with a message.
  */
 int wire_set(struct wire_line lines[WIRE_DIRS], const char *spec, struct inc_err *err);
 
 enum wire_class wire_classify(const uint8_t *frame, size_t len);
 /* Decides about the next frame of a line and counts it. Draws the same number of
- * random values for every frame, so decisions depend on seed and frame number alone. */
-void wire_decide(struct wire_line *line, enum wire_class class, struct wire_verdict *verdict);
+ * random values for every frame, so decisions depend on seed and frame number alone, but for
+ * those of a link that is down. */
+void wire_decide(struct wire_line *line, enum wire_class class, uint64_t now_ns,
+		 struct wire_verdict *verdict);
 /* Flips one bit behind the Ethernet header; behind the UDP header of a RoCE frame. */
 void wire_corrupt(uint8_t *frame, size_t len, enum wire_class class, uint32_t at);
 /* Flips one bit of the two MAC addresses, which no checksum of a RoCE frame covers. */
 void wire_corrupt_eth(uint8_t *frame, uint32_t at);
+/* Flips one bit of the whole frame: MAC addresses, EtherType, IP and UDP headers among them. */
+void wire_corrupt_any(uint8_t *frame, size_t len, uint32_t at);
 
 json_t *wire_stats_json(const struct wire_line lines[WIRE_DIRS]);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <arpa/inet.h>
+#include "lib/base/clock.h"
 #include "lib/proto/roce.h"
 #include "topo/wire.h"
 
@@ -126,7 +127,9 @@ static int set_number(struct wire_line lines[WIRE_DIRS], const char *key, const 
 							     [WIRE_DUP] = "duplicate",
 							     [WIRE_CORRUPT] = "corrupt",
 							     [WIRE_CORRUPT_ETH] = "corrupt_eth",
-							     [WIRE_REORDER] = "reorder"};
+							     [WIRE_CORRUPT_ANY] = "corrupt_any",
+							     [WIRE_REORDER] = "reorder",
+							     [WIRE_BURST] = "burst"};
 	int dir = take_dir(&text);
 	char *end;
 	double v = strtod(text, &end);
@@ -145,6 +148,9 @@ static int set_number(struct wire_line lines[WIRE_DIRS], const char *key, const 
 			continue;
 		} else if (!strcmp(key, "queue_kib") && v >= 16 && v <= 1 << 20) {
 			lines[d].queue_max = v * 1024;
+			continue;
+		} else if (!strcmp(key, "down_ms") && v <= 60000) {
+			lines[d].up_at_ns = inc_now_ns() + (uint64_t)(v * 1e6);
 			continue;
 		}
 		int a;
@@ -173,8 +179,10 @@ int wire_set(struct wire_line lines[WIRE_DIRS], const char *spec, struct inc_err
 		{"corrupt", WIRE_CORRUPT, WIRE_DATA},
 		{"corrupt-ack", WIRE_CORRUPT, WIRE_ACK},
 		{"corrupt-eth", WIRE_CORRUPT_ETH, WIRE_DATA},
+		{"corrupt-any", WIRE_CORRUPT_ANY, WIRE_DATA},
 		{"reorder", WIRE_REORDER, WIRE_DATA},
 		{"reorder-ack", WIRE_REORDER, WIRE_ACK},
+		{"burst", WIRE_BURST, WIRE_DATA},
 		{"delay", WIRE_DELAY, WIRE_DATA},
 		{"delay-ack", WIRE_DELAY, WIRE_ACK},
 	};
@@ -184,7 +192,7 @@ int wire_set(struct wire_line lines[WIRE_DIRS], const char *spec, struct inc_err
 
 	if (!strcmp(spec, "clear")) {
 		for (int d = 0; d < WIRE_DIRS; d++)
-			lines[d].n_faults = 0;
+			lines[d].n_faults = lines[d].burst = 0;
 		return 0;
 	}
 	if (!n || n >= sizeof(key))
@@ -196,9 +204,9 @@ int wire_set(struct wire_line lines[WIRE_DIRS], const char *spec, struct inc_err
 
 		if (strcmp(key, faults[i].name))
 			continue;
-		/* corrupt and reorder are faults and probabilities: a dot or a value of
+		/* corrupt, reorder and burst are faults and probabilities: a dot or a value of
 		 * 0 or 1 without direction is a probability */
-		if ((!strcmp(key, "corrupt") || !strcmp(key, "reorder")) &&
+		if ((!strcmp(key, "corrupt") || !strcmp(key, "reorder") || !strcmp(key, "burst")) &&
 		    (strchr(text, '.') || !strchr(text, ':')))
 			break;
 		return set_fault(lines, faults[i].act, faults[i].class, spec, text, err);
@@ -234,7 +242,8 @@ enum wire_class wire_classify(const uint8_t *frame, size_t len)
 	return frame[bth] == INC_OP_ACK ? WIRE_ACK : WIRE_DATA;
 }
 
-void wire_decide(struct wire_line *line, enum wire_class class, struct wire_verdict *verdict)
+void wire_decide(struct wire_line *line, enum wire_class class, uint64_t now_ns,
+		 struct wire_verdict *verdict)
 {
 	uint64_t index = line->n.class[class]++;
 	bool hit[WIRE_ACTS] = {0};
@@ -262,15 +271,26 @@ void wire_decide(struct wire_line *line, enum wire_class class, struct wire_verd
 			verdict->reorder_gap = 1;
 		line->faults[i] = line->faults[--line->n_faults];
 	}
-	verdict->drop = hit[WIRE_DROP];
+	if (hit[WIRE_BURST] && !line->burst)
+		line->burst = WIRE_BURST_FRAMES;
+	verdict->drop = hit[WIRE_DROP] || line->burst || now_ns < line->up_at_ns;
+	line->burst -= line->burst > 0;
 	verdict->copies = hit[WIRE_DUP] ? 2 : 1;
 	verdict->corrupt = hit[WIRE_CORRUPT];
 	verdict->corrupt_eth = hit[WIRE_CORRUPT_ETH];
+	verdict->corrupt_any = hit[WIRE_CORRUPT_ANY];
 }
 
 void wire_corrupt_eth(uint8_t *frame, uint32_t at)
 {
 	uint32_t bit = at % (2 * 6 * 8);
+
+	frame[bit / 8] ^= 1 << bit % 8;
+}
+
+void wire_corrupt_any(uint8_t *frame, size_t len, uint32_t at)
+{
+	uint32_t bit = at % (len * 8);
 
 	frame[bit / 8] ^= 1 << bit % 8;
 }

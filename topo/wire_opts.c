@@ -11,6 +11,8 @@
 #include "lib/net/check.h"
 #include "topo/wire.h"
 
+#define ASK_TRIES 10
+
 /* A spec that no wire would take is a wrong command line, told before anybody is asked. (How many
  * faults a wire can still hold is its own to say.) */
 static int check_spec(const char *spec, struct inc_err *err)
@@ -74,8 +76,8 @@ static const struct inc_opt options[] = {
 	 .help = "counts as JSON, written at SIGUSR1 and at the end",
 	 INC_OPT_TEXT(struct wire_args, stats_path, check_stats)},
 	INC_OPT_HEADING(
-		"A SPEC for both directions, or with up: or down: before the value (corrupt "
-		"and reorder with a direction want a decimal point):"),
+		"A SPEC for both directions, or with up: or down: before the value (corrupt, "
+		"reorder and burst with a direction want a decimal point):"),
 	INC_OPT_TERM("rate=MBIT", "Mbit/s that the wire carries"),
 	INC_OPT_TERM("delay_us=N", "from end to end"),
 	INC_OPT_TERM("queue_kib=N", "what may wait for the rate"),
@@ -83,12 +85,17 @@ static const struct inc_opt options[] = {
 	INC_OPT_TERM("duplicate=P", "to arrive twice"),
 	INC_OPT_TERM("corrupt=P", "to have a wrong bit behind its Ethernet header"),
 	INC_OPT_TERM("corrupt_eth=P", "to have one in its MAC addresses"),
+	INC_OPT_TERM("corrupt_any=P", "to have one anywhere, its EtherType included"),
 	INC_OPT_TERM("reorder=P", "to be overtaken"),
+	INC_OPT_TERM("burst=P", "to be lost with the 49 behind it"),
+	INC_OPT_TERM("down_ms=N", "nothing passes for so long from now on; the carrier stays"),
 	INC_OPT_HEADING("A SPEC for the N-th RoCE data packet of a direction (up or down) from now "
 			"on, counted from 0; drop-ack= and so on: for the N-th ACK or NAK:"),
-	INC_OPT_TERM("drop=DIR:N[,N...]", "the same for dup=, corrupt=, corrupt-eth= and reorder="),
+	INC_OPT_TERM(
+		"drop=DIR:N[,N...]",
+		"the same for dup=, corrupt=, corrupt-eth=, corrupt-any=, reorder= and burst="),
 	INC_OPT_TERM("delay=DIR:N[,N...]@MS", "arrives so much later"),
-	INC_OPT_TERM("clear", "disarms what has not struck yet"),
+	INC_OPT_TERM("clear", "disarms what has not struck yet, ends a burst"),
 	INC_OPT_HEADING("Other options:"),
 	{},
 };
@@ -171,11 +178,11 @@ static int print_answer(const char *answer)
 	return 1;
 }
 
-int wire_ctl(const struct wire_args *args)
+/* One request; the length of the answer, or -errno. */
+static ssize_t ask(const struct wire_args *args, char *answer, size_t size)
 {
 	struct timeval limit = {.tv_sec = 5};
 	struct sockaddr_un sun;
-	char answer[WIRE_MESSAGE_MAX];
 	ssize_t n = -1;
 	int fd;
 
@@ -184,13 +191,27 @@ int wire_ctl(const struct wire_args *args)
 	if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) &&
 	    !connect(fd, (struct sockaddr *)&sun, sizeof(sun)) &&
 	    send(fd, args->request, strlen(args->request), MSG_NOSIGNAL) >= 0)
-		n = recv(fd, answer, sizeof(answer) - 1, 0);
+		n = recv(fd, answer, size, 0);
 	if (n < 0)
-		fprintf(stderr, "inc-wire: %s: %s\n", args->control_path, strerror(errno));
+		n = -errno;
 	if (fd >= 0)
 		close(fd);
-	if (n < 0)
+	return n;
+}
+
+int wire_ctl(const struct wire_args *args)
+{
+	char answer[WIRE_MESSAGE_MAX];
+	ssize_t n = -EPIPE;
+
+	/* On a busy machine the wire, which has frames to forward, may have given up waiting for
+	 * the request of a connection; it has not read it then. */
+	for (int i = 0; i < ASK_TRIES && (n == -EPIPE || n == -ECONNRESET); i++)
+		n = ask(args, answer, sizeof(answer) - 1);
+	if (n < 0) {
+		fprintf(stderr, "inc-wire: %s: %s\n", args->control_path, strerror(-n));
 		return 1;
+	}
 	answer[n] = 0;
 	return print_answer(answer);
 }

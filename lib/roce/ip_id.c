@@ -6,6 +6,8 @@
 #include "lib/roce/ip_id.h"
 
 #define IP_ID_AT 4
+/* A send has no more packets than that (UDP_SEGMENT); so far off is what belongs to it still. */
+#define SEND_PACKETS 64
 
 int inc_ip_ids_init(struct inc_ip_ids *ids, bool any)
 {
@@ -27,14 +29,17 @@ void inc_ip_ids_expect(struct inc_ip_ids *ids, const struct inc_roce_path *path,
 	inc_icrc_usual_init(&ids->usual, path, payload);
 }
 
-/* What is left of v when those of the basis have taken their highest bits out of it. */
-static uint32_t rest_of(const struct inc_ip_id_span *span, uint32_t v)
+/* What is left of v when those of the basis have taken their highest bits out of it. *id: where
+ * nothing is left, the ID that makes v. */
+static uint32_t rest_of(const struct inc_ip_id_span *span, uint32_t v, uint16_t *id)
 {
 	unsigned int i;
 
-	for (i = 0; i < 16 && span->basis[i]; i++)
-		if (v & 1u << (31 - __builtin_clz(span->basis[i])))
+	for (*id = i = 0; i < 16 && span->basis[i]; i++)
+		if (v & 1u << (31 - __builtin_clz(span->basis[i]))) {
 			v ^= span->basis[i];
+			*id ^= span->id[i];
+		}
 	return v;
 }
 
@@ -45,6 +50,7 @@ static void make_span(struct inc_ip_id_span *span, size_t size)
 	size_t behind = INC_IP_LEN + INC_UDP_LEN + size - INC_ICRC_LEN - IP_ID_AT - 2, left;
 	unsigned int bit, n = 0;
 	uint32_t state;
+	uint16_t others;
 
 	memset(span, 0, sizeof(*span));
 	span->size = size;
@@ -54,9 +60,11 @@ static void make_span(struct inc_ip_id_span *span, size_t size)
 		state = inc_crc32_update(0, id, sizeof(id));
 		for (left = behind; left > sizeof(zeros); left -= sizeof(zeros))
 			state = inc_crc32_update(state, zeros, sizeof(zeros));
-		state = rest_of(span, inc_crc32_update(state, zeros, left));
-		if (state)
+		state = rest_of(span, inc_crc32_update(state, zeros, left), &others);
+		if (state) {
+			span->id[n] = others ^ 1 << bit;
 			span->basis[n++] = state;
+		}
 	}
 }
 
@@ -73,6 +81,20 @@ static const struct inc_ip_id_span *span_of(struct inc_ip_ids *ids, size_t size)
 	return span;
 }
 
+/* The ID after that of a packet that is not believed, whose CRC is wrong by so much with ID 0. A
+ * damaged one has used up its ID, whatever that was. */
+static uint16_t resume(struct inc_ip_ids *ids, uint32_t wrong_by, size_t size)
+{
+	uint16_t id;
+
+	if (ids->gap.size != size)
+		make_span(&ids->gap, size);
+	if (!rest_of(&ids->gap, wrong_by, &id) &&
+	    (uint16_t)(id - ids->next + SEND_PACKETS) <= 2 * SEND_PACKETS)
+		return id + 1;
+	return ids->next + 1;
+}
+
 bool inc_ip_ids_check(struct inc_ip_ids *ids, const struct inc_roce_path *path, bool first,
 		      const uint8_t *data, size_t size)
 {
@@ -86,7 +108,7 @@ bool inc_ip_ids_check(struct inc_ip_ids *ids, const struct inc_roce_path *path, 
 	want = le32toh(want);
 	if (ids->span) {
 		crc = inc_icrc_udp(path, 0, data, len);
-		return crc == want || !rest_of(span_of(ids, size), crc ^ want);
+		return crc == want || !rest_of(span_of(ids, size), crc ^ want, &id);
 	}
 	for (guess = 0; guess < 2; guess++, counts = !counts) {
 		id = counts ? next : 0;
@@ -98,7 +120,6 @@ bool inc_ip_ids_check(struct inc_ip_ids *ids, const struct inc_roce_path *path, 
 			return true;
 		}
 	}
-	/* a damaged one has used up its ID, whatever that was */
-	ids->next = next + 1;
+	ids->next = resume(ids, inc_icrc_udp(path, 0, data, len) ^ want, size);
 	return false;
 }

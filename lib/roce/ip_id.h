@@ -4,8 +4,10 @@
  * does not show it. A kernel numbers the packets of a send that it cuts (UDP_SEGMENT) 0, 1, 2, ...,
  * and gives a packet alone the ID 0; so do XDP switches with all of theirs. So a packet has the ID
  * 0, or the one after that of the packet before it, and nothing else is accepted: two values of
- * 2^32. An RDMA device counts as it likes; with such a peer the CRC's difference must be one that
- * some ID makes (it is linear), and 16 of its 32 bits still check.
+ * 2^32. One behind a gap, or one that comes twice, is not accepted, but shows where its send is, so
+ * that those behind it are: they tell of the gap, and nothing else of the send is lost. An RDMA
+ * device counts as it likes; with such a peer the CRC's difference must be one that some ID makes
+ * (it is linear), and 16 of its 32 bits still check.
  *
  * One for each connection, in its receiver's hands.
  */
@@ -24,6 +26,7 @@
 struct inc_ip_id_span {
 	size_t size;
 	uint32_t basis[16]; /* each has a bit, its highest, that those after it lack; 0: no more */
+	uint16_t id[16];    /* that makes it */
 };
 
 struct inc_ip_ids {
@@ -33,6 +36,7 @@ struct inc_ip_ids {
 	bool counts[2];
 	struct inc_ip_id_span *span; /* [INC_IP_ID_SIZES] of a device; NULL: any other peer */
 	unsigned int next_span;
+	struct inc_ip_id_span gap; /* of a peer that is no device, for what is not believed */
 	struct inc_icrc_usual usual;
 };
 

@@ -95,9 +95,23 @@ static void test_holes(void **state)
 	assert_false(believed(&ids, true, 1));
 	assert_true(believed(&ids, true, 0));
 	assert_true(believed(&ids, false, 1));
-	/* 2 is missing: nothing of this run is accepted any more, but the next send is */
-	for (id = 3; id < 10; id++)
-		assert_false(believed(&ids, false, id));
+	/* 2 is missing: what follows it shows where the run is, and the rest is accepted */
+	assert_false(believed(&ids, false, 3));
+	for (id = 4; id < 10; id++)
+		assert_true(believed(&ids, false, id));
+	/* one comes twice */
+	assert_false(believed(&ids, false, 9));
+	assert_true(believed(&ids, false, 10));
+	/* two are swapped, each of which shows another place */
+	assert_false(believed(&ids, false, 12));
+	assert_false(believed(&ids, false, 11));
+	assert_false(believed(&ids, false, 13));
+	assert_true(believed(&ids, false, 14));
+	/* many are missing; and so many that it may as well be damage */
+	assert_false(believed(&ids, false, 15 + 64));
+	assert_true(believed(&ids, false, 16 + 64));
+	assert_false(believed(&ids, false, 17 + 64 + 65));
+	assert_false(believed(&ids, false, 18 + 64 + 65));
 	assert_true(believed(&ids, true, 0));
 	assert_true(believed(&ids, false, 1));
 	assert_false(believed(&ids, true, 1));

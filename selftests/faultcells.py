@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The cells of the fault matrix: one fault at one place, one window, in a lab that is up; what the
+wires did, what was sent again for it, and how much of that is allowed. For e2e/test_fault_matrix and
+the part of it in the virtual machine; selftests/fault_table makes the table of their rows."""
+import itertools
+import json
+import os
+import re
+
+from libtest import Failure, expect, perf_rows, stopwatch, wait_for
+
+PAYLOAD = 1024
+CALL_PACKETS = 256  # of one AllReduce
+MESSAGE_PACKETS = 64  # in termination mode, where the window counts messages
+WINDOWS = (1, 32, 512)
+HOST_PLACES = ("up", "down", "both")
+BETWEEN = "between switches"
+LIMIT_S = 90        # of one job
+STRIKES = 5         # jobs until the fault has hit something
+PATIENCE_MS = 3000  # of a job that may end with an error
+BURST_FRAMES = 50   # of inc-wire
+# What a busy machine may send again without a fault: where timers strike before the answer could come,
+# in a second, on one direction of one wire; and a part of all frames, where queues were full.
+TIMERS_PER_S = 20
+QUEUES = 0.2
+
+# What the wires count of what they do to frames. The last two are not asked for: a busy machine.
+DEEDS = ("lost", "duplicated", "corrupted", "reordered", "overflow", "send_errors")
+
+
+class Fault:
+    """A fault, as a wire takes it, and the calls of a job in which it strikes often enough."""
+
+    def __init__(self, name, key, value, deed, calls):
+        self.name, self.key, self.value, self.deed, self.calls = name, key, value, deed, calls
+
+    def spec(self, direction):
+        return f"{self.key}={direction}{self.value}"
+
+
+RANDOM = (Fault("loss 0.1 %", "loss", "0.001", "lost", 16),
+          Fault("loss 1 %", "loss", "0.010", "lost", 4),
+          Fault("loss 5 %", "loss", "0.050", "lost", 2),
+          Fault("duplication 5 %", "duplicate", "0.050", "duplicated", 4),
+          Fault("reordering 2 %", "reorder", "0.020", "reordered", 4),
+          Fault("damage 1 %", "corrupt_any", "0.010", "corrupted", 4))
+BURST = Fault("50 lost in a row", "burst", "100", "lost", 4)
+DOWN = Fault("link down for 1 s", "down_ms", "1000", "lost", 24)
+QUIET = Fault("none", None, None, None, 4)
+FAULTS = RANDOM + (BURST, DOWN)
+
+
+def cells(places):
+    return list(itertools.product(FAULTS, places, WINDOWS))
+
+
+def data_packets(calls):
+    """What a job sends over each wire and direction where nothing is sent again: a barrier goes
+    before each call, and another one before the first."""
+    return calls * (CALL_PACKETS + 1) + 1
+
+
+def deeds(row):
+    return sum(row[k] for k in DEEDS)
+
+
+def allowed(row):
+    """Packets that may be sent again. A frame that is lost, damaged or late costs what is under way
+    behind it; one that comes twice is answered twice."""
+    packets = MESSAGE_PACKETS if row["mode"] == "termination" else 1
+    window = min(row["window"] * packets, CALL_PACKETS)
+    busy = TIMERS_PER_S * row["lines"] * row["seconds"] + QUEUES * row["received"]
+    return row["duplicated"] + window * (deeds(row) - row["duplicated"]) + round(busy)
+
+
+class Bench:
+    """A lab with its wires, and how a job runs in it: start(arguments of inccl-perf) returns a
+    libtest.Job, or the like. about: of each row. fewer: so many times fewer calls, where all is
+    slow."""
+
+    def __init__(self, lab, wires, start, about, fewer=1):
+        self.lab, self.wires, self.start, self.about, self.fewer = lab, wires, start, about, fewer
+        self.hosts = {n["name"] for n in lab.hosts}
+
+    def struck(self, place):
+        """(the wires of a place, the direction as a wire takes it)"""
+        wires = [w for w in self.wires
+                 if (not self.hosts & set(w.split("-"))) == (place == BETWEEN)]
+        return wires, f"{place}:" if place in ("up", "down") else ""
+
+    def stats(self):
+        return {(w, d): n for w in self.wires for d, n in self.lab.wire_stats(w).items()}
+
+    def measure(self, window, fault, disturb=None, more=(), end=None):
+        """A job; what the wires have counted meanwhile, all of them together, and how many data
+        packets were more than needed."""
+        calls = max(fault.calls // self.fewer, 1)
+        before, watch = self.stats(), stopwatch()
+        job = self.start("--sizes", CALL_PACKETS * PAYLOAD, "-n", calls, "-w", 0, "--payload", PAYLOAD,
+                         "--window", window, "--check", "--json", *more)
+        try:
+            if disturb:
+                disturb(job)
+            (end or (lambda job: perf_rows(job.wait(LIMIT_S))))(job)
+        finally:
+            job.stop()
+        seconds, after = watch(), self.stats()
+        grew = [{k: after[line][k] - before[line][k] for k in before[line]} for line in before]
+        row = {k: sum(line[k] for line in grew) for k in DEEDS + ("received",)}
+        lines = [line["data"] - data_packets(calls) for line in grew]
+        return {"window": window, **self.about, **row, "lines": len(lines), "least": min(lines),
+                "resent": sum(lines), "seconds": round(seconds, 3)}
+
+    def quiet(self, window):
+        """Without a fault, what a busy machine sends again by itself. The data packets that a job
+        needs are those that one of the lines has had at least."""
+        row = self.measure(window, QUIET)
+        expect(row["least"] >= 0 and deeds(row) == 0, f"{row}")
+        return self.keep(QUIET, self.about["topology"], row)
+
+    @staticmethod
+    def keep(fault, place, row):
+        """The row, which is checked, goes to where the table is made of it."""
+        row = {"fault": fault.name, "place": place, **row, "allowed": allowed(row)}
+        path = os.environ.get("INC_FAULT_ROWS")
+        if path:
+            with open(path, "a", encoding="utf-8") as f:
+                f.write(json.dumps(row) + "\n")
+        return row
+
+    def turn_off(self, fault, wires):
+        for wire in wires:
+            self.lab.wire(wire, "clear", *([] if fault is BURST else [f"{fault.key}=0"]))
+
+    def disturb(self, fault, place):
+        """(before the job, in it): how the fault gets there. Bursts and a link that is down are those
+        of one wire."""
+        wires, direction = self.struck(place)
+        if fault is BURST:
+            specs = [fault.spec(d) for d in ([direction] if direction else ["up:", "down:"])]
+            return lambda: self.lab.wire(wires[0], *specs), None
+        if fault is not DOWN:
+            return lambda: [self.lab.wire(w, fault.spec(direction)) for w in wires], None
+
+        def cut(job):
+            start = self.lab.wire_stats(wires[0])["up"]["data"]
+            wait_for("data", lambda: not job.running() or
+                     self.lab.wire_stats(wires[0])["up"]["data"] > start + CALL_PACKETS)
+            self.lab.wire(wires[0], fault.spec(direction))
+        return lambda: None, cut
+
+    def run(self, fault, place, window):
+        """One cell, and its row; fails where a result is wrong, or more is sent again than allowed."""
+        if fault is BURST and window < BURST_FRAMES:
+            return self.gives_up(fault, place, window)
+        wires, _ = self.struck(place)
+        before_job, in_job = self.disturb(fault, place)
+        for _ in range(STRIKES):
+            try:
+                before_job()
+                row = self.measure(window, fault, in_job)
+            finally:
+                self.turn_off(fault, wires)
+            if row[fault.deed]:
+                break
+        else:
+            raise Failure(f"nothing {fault.deed} in {STRIKES} jobs")
+        row = self.keep(fault, place, row)
+        expect(row["resent"] <= row["allowed"], f"more sent again than allowed: {row}")
+        return row
+
+    def gives_up(self, fault, place, window):
+        """Fewer packets under way than are lost in a row (or, where messages are terminated, perhaps
+        fewer): the rest of them is what timers send, one at a time and up to a second apart. Where that
+        does not repair it in time, an error on every rank in time, and the next job is right."""
+        wires, _ = self.struck(place)
+        before_job, _ = self.disturb(fault, place)
+
+        results = []
+
+        def end(job):
+            result = job.wait(PATIENCE_MS / 1000 + 20, check=False)
+            results.append(result)
+            if result.code == 0:
+                perf_rows(result)
+                return
+            told = set(re.findall(r"^\[(\d+)\] .* error inccl-perf: ", result.out, re.M))
+            expect(result.code == 1 and len(told) == len(self.hosts), result.story())
+        try:
+            before_job()
+            row = self.measure(window, fault, more=("--timeout-ms", PATIENCE_MS), end=end)
+        finally:
+            self.turn_off(fault, wires)
+        self.measure(window, QUIET)
+        return self.keep(fault, place, {**row, "error": results[0].code != 0})
