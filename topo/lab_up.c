@@ -55,24 +55,41 @@ static int open_stream(const struct lab *lab, struct inc_stream *stream, uint64_
 	char path[PATH_MAX];
 	const struct inc_tls_files files = {.key = path};
 	struct inc_tls *tls = NULL;
-	int fd, ret;
+	int fd = connect_member_port(lab), ret = 0;
 
+	if (fd < 0)
+		return inc_err_set(err, -fd, "%s", strerror(-fd));
 	if (lab_has_keys(lab)) {
 		lab_key_path(lab, &lab->nodes[0], path);
 		tls = inc_tls_client(&files, err);
-		if (!tls)
-			return -EINVAL;
+		ret = tls ? 0 : -EINVAL;
 	}
-	fd = connect_member_port(lab);
-	if (fd < 0) {
-		ret = inc_err_set(err, -fd, "%s", strerror(-fd));
-	} else {
-		ret = inc_stream_open(stream, fd, tls, NULL, deadline_ns, -1, err);
-		if (ret)
-			close(fd);
-	}
+	ret = ret ?: inc_stream_open(stream, fd, tls, NULL, deadline_ns, -1, err);
+	if (ret)
+		close(fd);
 	inc_tls_free(tls);
 	return ret;
+}
+
+static int read_more(struct inc_stream *stream, struct inc_lines *lines, uint64_t deadline_ns,
+		     struct inc_err *why)
+{
+	size_t room;
+	char *space = inc_lines_space(lines, &room);
+	ssize_t n;
+	int ret;
+
+	if (!space)
+		return inc_err_set(why, ENOMEM, "%s", strerror(ENOMEM));
+	n = inc_stream_receive(stream, space, room, why);
+	if (n > 0)
+		inc_lines_filled(lines, n);
+	if (!n)
+		return inc_err_set(why, ECONNRESET, "closed the connection");
+	if (n != -EAGAIN)
+		return n < 0 ? n : 0;
+	ret = inc_stream_wait(stream, deadline_ns);
+	return ret ? inc_err_set(why, -ret, "%s", strerror(-ret)) : 0;
 }
 
 /* The answer to a question, NULL and why. */
@@ -82,26 +99,14 @@ static json_t *exchange(struct inc_stream *stream, const char *what, uint64_t de
 	struct inc_lines lines = {.max_line = INC_ANSWER_MAX};
 	json_t *answer = NULL;
 	char question[128];
-	ssize_t n;
 	int ret;
 
 	snprintf(question, sizeof(question), "{\"type\":\"A\",\"what\":\"%s\"}\n", what);
 	ret = inc_stream_send(stream, question, strlen(question), deadline_ns);
-	while (!ret && !(ret = inc_lines_next(&lines, &answer, why))) {
-		size_t room;
-		char *space = inc_lines_space(&lines, &room);
-
-		n = space ? inc_stream_receive(stream, space, room, why) : -ENOMEM;
-		if (n == -EAGAIN)
-			n = inc_stream_wait(stream, deadline_ns);
-		else if (!n)
-			n = -ECONNRESET;
-		else if (n > 0)
-			inc_lines_filled(&lines, n);
-		ret = n < 0 ? n : 0;
-	}
-	if (ret < 0)
+	if (ret)
 		inc_err_set(why, -ret, "%s", strerror(-ret));
+	while (!ret && !(ret = inc_lines_next(&lines, &answer, why)))
+		ret = read_more(stream, &lines, deadline_ns, why);
 	inc_lines_free(&lines);
 	return answer;
 }
@@ -112,10 +117,12 @@ int lab_ask(const struct lab *lab, const char *what, json_t **data, struct inc_e
 	struct inc_stream stream;
 	struct inc_err why;
 	json_t *answer;
+	int ret;
 
 	*data = NULL;
-	if (open_stream(lab, &stream, deadline_ns, &why))
-		return inc_err_set(err, EPROTO, "controller: %s", why.msg);
+	ret = open_stream(lab, &stream, deadline_ns, &why);
+	if (ret)
+		return inc_err_set(err, -ret, "controller: %s", why.msg);
 	answer = exchange(&stream, what, deadline_ns, &why);
 	inc_stream_close(&stream);
 	*data = json_incref(json_object_get(answer, "data"));

@@ -332,22 +332,6 @@ static int check_use(const struct inc_command *command, struct settings *s)
 	return 0;
 }
 
-/* As members find theirs, where the command line names none. */
-static void take_keys(struct inc_tls_files *tls)
-{
-	const char **const file[] = {&tls->key, &tls->cert, &tls->cert_key, &tls->ca};
-	static const char *const names[] = {"INCCL_KEY", "INCCL_TLS_CERT", "INCCL_TLS_CERT_KEY",
-					    "INCCL_TLS_CA"};
-
-	if (inc_tls_wanted(tls))
-		return;
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		const char *value = getenv(names[i]);
-
-		*file[i] = value && *value ? value : NULL;
-	}
-}
-
 int main(int argc, char **argv)
 {
 	const struct inc_command *command;
@@ -365,7 +349,8 @@ int main(int argc, char **argv)
 		s.target.controller = getenv("INCCL_CONTROLLER");
 	if (!s.target.controller || !*s.target.controller)
 		s.target.controller = "127.0.0.1";
-	take_keys(&s.target.tls);
+	if (!inc_tls_wanted(&s.target.tls))
+		s.target.tls = inc_tls_of_environment();
 	if (view->print == incctl_print_top)
 		return incctl_top(&s.target, &(struct incctl_top){s.interval_s, s.once, s.json});
 	if (!view->print)

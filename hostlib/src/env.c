@@ -140,12 +140,7 @@ int inccl_place_resolve(const struct inccl_group_opts *opts, struct inccl_place 
 		ret = resolve_controller(opts, place, err);
 	if (ret)
 		return ret;
-	place->tls = (struct inc_tls_files){
-		.key = env("INCCL_KEY"),
-		.cert = env("INCCL_TLS_CERT"),
-		.cert_key = env("INCCL_TLS_CERT_KEY"),
-		.ca = env("INCCL_TLS_CA"),
-	};
+	place->tls = inc_tls_of_environment();
 	place->address = opts->address;
 	place->interface = opts->interface;
 	if (!place->address && !place->interface) {

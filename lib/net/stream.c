@@ -124,10 +124,14 @@ int inc_stream_send(struct inc_stream *stream, const void *bytes, size_t n, uint
 
 	if (stream->fd < 0)
 		return -ENOTCONN;
-	if (!stream->tls)
-		return send_all(stream->fd, bytes, n, deadline_ns);
-	ret = inc_tls_link_write(stream->tls, bytes, n, NULL);
-	return ret ?: flush(stream, deadline_ns);
+	if (stream->tls)
+		ret = inc_tls_link_write(stream->tls, bytes, n, NULL) ?: flush(stream, deadline_ns);
+	else
+		ret = send_all(stream->fd, bytes, n, deadline_ns);
+	/* half of something may be out: who reads is to find the end */
+	if (ret)
+		shutdown(stream->fd, SHUT_RDWR);
+	return ret;
 }
 
 ssize_t inc_stream_receive(struct inc_stream *stream, void *buf, size_t room, struct inc_err *err)

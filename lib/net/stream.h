@@ -28,7 +28,8 @@ int inc_wait_for(int fd, short events, int stop_fd, uint64_t deadline_ns);
  */
 int inc_stream_open(struct inc_stream *stream, int fd, struct inc_tls *tls, const char *host,
 		    uint64_t deadline_ns, int stop_fd, struct inc_err *err);
-/* All of it, or -errno: what the peer does not take until the deadline is -ETIMEDOUT. */
+/* All of it, or -errno: what the peer does not take until the deadline is -ETIMEDOUT. After a
+ * failure the connection is over. */
 int inc_stream_send(struct inc_stream *stream, const void *bytes, size_t n, uint64_t deadline_ns);
 /*
  * What there is: so many bytes; 0: the peer has ended; -EAGAIN: nothing, wait until the socket can

@@ -222,6 +222,23 @@ bool inc_tls_wanted(const struct inc_tls_files *files)
 	return files->key || files->cert || files->cert_key || files->ca;
 }
 
+static const char *variable(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value && *value ? value : NULL;
+}
+
+struct inc_tls_files inc_tls_of_environment(void)
+{
+	return (struct inc_tls_files){
+		.key = variable("INCCL_KEY"),
+		.cert = variable("INCCL_TLS_CERT"),
+		.cert_key = variable("INCCL_TLS_CERT_KEY"),
+		.ca = variable("INCCL_TLS_CA"),
+	};
+}
+
 struct inc_tls *inc_tls_server(const struct inc_tls_files *files, struct inc_err *err)
 {
 	return new_side(true, files, err);

@@ -27,6 +27,9 @@ struct inc_tls_files {
 /* Whether any of them is given. */
 bool inc_tls_wanted(const struct inc_tls_files *files);
 
+/* As the environment has them: INCCL_KEY, INCCL_TLS_CERT, INCCL_TLS_CERT_KEY, INCCL_TLS_CA. */
+struct inc_tls_files inc_tls_of_environment(void);
+
 /* The side that listens, and the one that connects. NULL and err: one line that names the file. */
 struct inc_tls *inc_tls_server(const struct inc_tls_files *files, struct inc_err *err);
 struct inc_tls *inc_tls_client(const struct inc_tls_files *files, struct inc_err *err);
