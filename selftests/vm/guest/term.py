@@ -77,8 +77,8 @@ def switches():
     with open("/run/guest-lab/controller", "w") as f:
         f.write("127.0.0.1")
     with contextlib.ExitStack() as stack:
-        stack.enter_context(daemon("controller", "inc-controller", "--database", "none", "--topology", topology,
-                                   "--switch-timeout-ms", "30000", "--member-timeout-ms", "0"))
+        stack.enter_context(daemon("controller", "inc-controller", "--listen", "127.0.0.1", "--database", "none",
+                                   "--topology", topology, "--switch-timeout-ms", "30000", "--member-timeout-ms", "0"))
         wait_for("the controller", lambda: incctl("switches", check=False).code == 0, 60)
         processes = {}
         for name, ends in SWITCHES.items():

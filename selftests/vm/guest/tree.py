@@ -84,8 +84,8 @@ def root_terminates(lab):
         command("rdma", "link", "add", f"rxe{device}", "type", "rxe", "netdev", name)
     with open(os.path.join(OUT, "root.log"), "w", encoding="utf-8") as log:
         process = subprocess.Popen(
-            [os.path.join(BUILD, "inc-switchd"), "--controller", controller, "--name", "r", "--port",
-             "d0", "--port", "d1", "--mode", "termination"],
+            [os.path.join(BUILD, "inc-switchd"), "--controller", controller, "--key", f"/run/inc-lab/{lab.name}/r.key",
+             "--name", "r", "--port", "d0", "--port", "d1", "--mode", "termination"],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
         wait_for("the root", lambda: lab.incctl("switches", "--json").out.count('"connected"') == 3, 60)
