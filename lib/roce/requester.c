@@ -29,7 +29,8 @@ bool inc_requester_fill(struct inc_requester *q, const struct inc_udp *udp, stru
 
 	if (now_ns >= q->together_at_ns)
 		q->together_at_ns = 0;
-	together = udp->segment && !q->together_at_ns;
+	/* what asks where nobody has answered goes one by one, too: judge_path() */
+	together = udp->segment && !q->together_at_ns && !q->rto.backoff;
 	for (r = q->next; r < limit; r++) {
 		struct inc_tx_packet *p = inc_requester_packet(q, r);
 		bool ask = r + 1 == limit || r % INC_ACK_EVERY == INC_ACK_EVERY - 1 ||
@@ -246,9 +247,9 @@ enum inc_requester_heard inc_requester_hear(struct inc_requester *q,
 	return INC_HEARD_ODD;
 }
 
-/* A timeout: does the path lose what goes together? One packet alone asks for each of them
- * (below), so an outage counts once, however long it is. Whoever has fallen back and tries again
- * has been told enough by one. */
+/* A timeout: does the path lose what goes together? What asks for it goes alone (below and
+ * inc_requester_fill()), so an outage counts once, however long it is. Whoever has fallen back and
+ * tries again has been told enough by one. */
 static void judge_path(struct inc_requester *q, uint64_t now_ns)
 {
 	if (!(inc_requester_packet(q, q->acked)->flags & INC_TX_MANY) ||
@@ -277,8 +278,7 @@ void inc_requester_timers(struct inc_requester *q, uint64_t now_ns)
 	judge_path(q, now_ns);
 	inc_rto_timed_out(&q->rto);
 	inc_requester_restart_timer(q, now_ns);
-	/* One packet asks how far the peer is: mostly an ACK was lost or late, and nothing else. */
 	go_back(q, q->acked);
 	q->recover = q->high;
-	q->burst = 1;
+	q->burst = inc_rto_probes(&q->rto);
 }

@@ -11,7 +11,8 @@
 #include <stdint.h>
 
 /* Doublings; max_ns bounds the time long before. */
-#define INC_RTO_BACKOFF_MAX 10
+#define INC_RTO_BACKOFF_MAX   10
+#define INC_RTO_SINGLE_PROBES 3
 
 struct inc_rto {
 	uint64_t min_ns, max_ns;
@@ -40,6 +41,15 @@ void inc_rto_acked(struct inc_rto *t, uint64_t acked, uint64_t now_ns);
 void inc_rto_timed_out(struct inc_rto *t);
 /* The peer is there: no back-off. */
 void inc_rto_heard(struct inc_rto *t);
+
+/* How many packets go after a timeout that has been counted. One asks how far the peer is, because
+ * mostly an ACK was late and nothing else. Where nobody answers three in a row the path loses what
+ * is sent, and each further timeout sends twice as many: of 50 frames lost in a row eight timeouts
+ * see the end, as a NIC that sends its whole window again does. */
+static inline unsigned int inc_rto_probes(const struct inc_rto *t)
+{
+	return t->backoff <= INC_RTO_SINGLE_PROBES ? 1 : 1u << (t->backoff - INC_RTO_SINGLE_PROBES);
+}
 
 /* How long to wait for an acknowledgement now. */
 uint64_t inc_rto_wait_ns(const struct inc_rto *t);

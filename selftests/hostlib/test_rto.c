@@ -123,12 +123,30 @@ static void back_off(void **state)
 	assert_int_equal(inc_rto_wait_ns(&t), FIRST);
 }
 
+/* 50 frames that are lost in a row are over after eight timeouts, before anybody gives up. */
+static void probes(void **state)
+{
+	struct inc_rto t = fresh();
+	unsigned int sent = 0;
+
+	for (int i = 1; i <= 8; i++) {
+		inc_rto_timed_out(&t);
+		assert_int_equal(inc_rto_probes(&t), i <= 3 ? 1 : 1 << (i - 3));
+		sent += inc_rto_probes(&t);
+	}
+	assert_true(sent > 50);
+	inc_rto_heard(&t);
+	inc_rto_timed_out(&t);
+	assert_int_equal(inc_rto_probes(&t), 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(first_sample), cmocka_unit_test(smoothing),
 		cmocka_unit_test(bounds),       cmocka_unit_test(one_at_a_time),
 		cmocka_unit_test(spoiled),      cmocka_unit_test(back_off),
+		cmocka_unit_test(probes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;

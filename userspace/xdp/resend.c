@@ -4,8 +4,8 @@
  * the switch owes.
  *
  * A timeout first sends one packet that asks how far the child is, because mostly an ACK
- * was lost and nothing else. The answer tells whether the rest is missing; then it goes
- * out in bursts that the child's ACKs clock.
+ * was lost and nothing else (more where nobody answers: inc_rto_probes()). The answer tells whether
+ * the rest is missing; then it goes out in bursts that the child's ACKs clock.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -247,6 +247,7 @@ static void time_out(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
 		     uint64_t now)
 {
 	struct sp_conn *c = &cm->conn[peer];
+	uint64_t end;
 
 	if (sp_resend(sp, cm, peer, c->acked, true) == -EAGAIN)
 		return;
@@ -256,6 +257,12 @@ static void time_out(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
 	c->stats.timeouts++;
 	sp->stats.timeouts++;
 	inc_rto_timed_out(&c->rto);
+	end = c->acked + inc_rto_probes(&c->rto);
+	if (end > sent)
+		end = sent;
+	for (uint64_t r = c->acked + 1; r < end; r++)
+		if (sp_resend(sp, cm, peer, r, true) == -EAGAIN)
+			return;
 }
 
 void sp_go_back(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer)
