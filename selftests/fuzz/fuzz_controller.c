@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "controller/ctl.h"
+#include "controller/net/remote.h"
 #include "lib/base/clock.h"
 #include "lib/net/lines.h"
 #include "selftests/fuzz/fuzz.h"
@@ -65,6 +66,7 @@ static void begin(void)
 		.group_timeout_ms = 60000,
 		.client_timeout_ms = 60000,
 		.switch_timeout_ms = 60000,
+		.peer_connections = MEMBERS + SWITCHES,
 		.max_clients = MEMBERS,
 		.job_communicators = 4,
 		.job_slots = 2048,
@@ -103,6 +105,7 @@ static void end(void)
 	inc_groups_free(&ctl);
 	inc_queries_free(&ctl);
 	inc_switches_free(&ctl);
+	inc_remotes_free(&ctl);
 	inc_numbers_free(&ctl.group_numbers);
 	inc_numbers_free(&ctl.comm_numbers);
 	inc_ndjson_drain_stop(NULL);
@@ -112,6 +115,7 @@ static void end(void)
 
 static void dial(unsigned int i)
 {
+	struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(i)};
 	int ends[2];
 
 	fuzz_require(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends),
@@ -119,9 +123,9 @@ static void dial(unsigned int i)
 	peers[i].fd = ends[0];
 	peers[i].lines = (struct inc_lines){.max_line = INC_ANSWER_MAX};
 	if (i < MEMBERS)
-		inc_client_accept(NULL, ends[1], NULL, 0, &ctl);
+		inc_client_accept(NULL, ends[1], (struct sockaddr *)&from, sizeof(from), &ctl);
 	else
-		inc_switch_accept(NULL, ends[1], NULL, 0, &ctl);
+		inc_switch_accept(NULL, ends[1], (struct sockaddr *)&from, sizeof(from), &ctl);
 }
 
 /* Whether one of the tables that it can be of takes it. */
