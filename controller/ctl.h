@@ -425,6 +425,8 @@ void inc_group_resume(struct inc_client *client, const struct inc_msg_resume *sa
 /* A rank of an earlier controller's group may still come. */
 bool inc_group_awaits(const struct inc_group *group, unsigned int rank);
 void inc_group_settle(struct inc_group *group); /* may free it */
+/* Now and then, of one that has settled: who waits for a rank that has not come back is told. */
+void inc_group_look(struct inc_group *group);
 
 /* comm.c */
 /* C; wrong: -errno and why, where only part of it could be read */
@@ -505,6 +507,9 @@ void inc_comm_judge(struct inc_comm *comm);
 void inc_comm_wait_for_reason(struct inc_comm *comm, const struct inc_ctl_switch *sw);
 /* Asks the switch whom its communicators wait for, where that is still to be known. */
 void inc_comms_ask_waiting(struct inc_ctl_switch *sw);
+/* Of a group without some of its ranks, which may have been through with it: asks whether anybody
+ * waits for them, and fails it then. False: it runs without none, or not any more. */
+bool inc_comm_misses(struct inc_comm *comm);
 /* The switch has not answered in time: asks it again, if that is of any use. */
 void inc_comm_ask_again(struct inc_ctl_switch *sw, uint32_t number);
 

@@ -19,7 +19,7 @@
 #include "userspace/switchd.h"
 
 #define RETRY_MIN_MS 100
-#define RETRY_MAX_MS 5000
+#define RETRY_MAX_MS 1000
 #define CONNECT_MS   5000 /* also for the answer to hello */
 #define MAX_WRITE    (16 << 20)
 #define MESSAGE_MS   10000

@@ -113,6 +113,28 @@ void inc_comms_ask_waiting(struct inc_ctl_switch *sw)
 	}
 }
 
+bool inc_comm_misses(struct inc_comm *comm)
+{
+	const struct inc_group *group = comm->group;
+	bool misses = false;
+
+	if (comm->phase != COMM_STARTED)
+		return false;
+	for (unsigned int rank = 0; rank < group->world_size; rank++) {
+		if (group->members[rank].present)
+			continue;
+		comm->members[rank].destroyed = true;
+		misses = true;
+	}
+	for (unsigned int n = 0; misses && n < comm->tree->n; n++) {
+		struct inc_ctl_switch *sw = &group->ctl->switches[comm->tree->nodes[n].sw];
+
+		if (sw->link && inc_comm_keeps(comm, sw))
+			check_waiting(sw, comm);
+	}
+	return misses;
+}
+
 void inc_comm_ask_again(struct inc_ctl_switch *sw, uint32_t number)
 {
 	struct inc_comm *comm = inc_comm_find(sw->ctl, number);

@@ -94,6 +94,10 @@ static void on_timeout(evutil_socket_t fd, short what, void *arg)
 		inc_group_settle(group);
 		return;
 	}
+	if (group->phase == GROUP_SETTLED) {
+		inc_group_look(group);
+		return;
+	}
 	inc_list_ranks(group->world_size, name_absent, group, ranks, sizeof(ranks));
 	inc_err_set(&why, ETIMEDOUT, "%s did not come within %u ms", ranks,
 		    group->ctl->opt.group_timeout_ms);

@@ -2,9 +2,8 @@
 /*
  * Members of an earlier controller's groups, whose communicators run on: they find this one and
  * say what they have (resume). What the database has is as it was as soon as all ranks are back.
- * Else the group is built from what they say, rank by rank; nothing new can begin in it. Until the
- * group timeout has passed, ranks that have not come yet may still do; after that they count as
- * gone.
+ * Else the group is built from what they say, rank by rank; nothing new can begin in it. Who has
+ * not come a while after the first one that did, counts as gone: as a member that does not answer.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,6 +12,9 @@
 #include "controller/ctl.h"
 #include "controller/core/orphan.h"
 #include "lib/base/log.h"
+
+#define TRIES_MS 2000 /* two of a member's */
+#define LOOK_MS  1000 /* whether anybody waits for who has not come back */
 
 struct claim {
 	uint32_t number;
@@ -240,6 +242,17 @@ static void end_unused(struct inc_group *group)
 	}
 }
 
+/* How long the others may take. Each tries once a second; and nobody at all has come before the
+ * first, because the way here was closed for all, so this does not run from our start. */
+static unsigned int return_ms(const struct inc_ctl *ctl)
+{
+	const unsigned int ms = ctl->opt.member_timeout_ms + TRIES_MS;
+
+	return ctl->opt.member_timeout_ms && ms < ctl->opt.group_timeout_ms
+		       ? ms
+		       : ctl->opt.group_timeout_ms;
+}
+
 static int take_resume(struct inc_group *group, struct inc_client *client, const struct resume *r)
 {
 	struct inc_comm *comm;
@@ -253,6 +266,8 @@ static int take_resume(struct inc_group *group, struct inc_client *client, const
 			comm->members[r->join.rank].destroyed = true;
 	}
 	inc_group_enter(group, client, &r->join);
+	if (group->connected == 1 && group->phase != GROUP_RUNNING)
+		inc_ctl_arm(group->timer, return_ms(group->ctl));
 	inc_info("group %u (%s): rank %u of an earlier controller is back with %u communicators",
 		 group->number, group->job, r->join.rank, r->n);
 	inc_client_send(client, INC_MSG_RESUMED, &(struct inc_msg_resumed){group->number});
@@ -336,4 +351,18 @@ void inc_group_settle(struct inc_group *group)
 		inc_comm_end_unused(comm);
 	}
 	inc_derive_look(group);
+	inc_group_look(group);
+}
+
+void inc_group_look(struct inc_group *group)
+{
+	struct inc_comm *comm = LIST_FIRST(&group->comms), *next;
+	bool misses = false;
+
+	for (; comm; comm = next) {
+		next = LIST_NEXT(comm, entry);
+		misses |= inc_comm_misses(comm);
+	}
+	if (misses)
+		inc_ctl_arm(group->timer, LOOK_MS);
 }

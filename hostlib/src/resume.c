@@ -14,7 +14,7 @@
 #include "hostlib/src/internal.h"
 
 #define RETRY_MIN_MS 200
-#define RETRY_MAX_MS 5000
+#define RETRY_MAX_MS 1000 /* the controller counts on it: TRIES_MS in its resume.c */
 
 /* Sleeps until ms have passed or fd has what events say. False: the group is to end. */
 static bool pause_for(struct inccl_group *group, int fd, short events, unsigned int ms)
