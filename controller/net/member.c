@@ -349,23 +349,22 @@ void inc_client_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 		.max_write = CTL_WRITE_MAX,
 		.message_timeout_ms = ctl->opt.client_timeout_ms,
 	};
-	struct inc_client *client;
+	struct inc_client *client = calloc(1, sizeof(*client));
 	struct inc_err err;
 
-	if (ctl->n_clients >= ctl->opt.max_clients && !make_room(ctl)) {
-		inc_listener_refused("too many clients, all of them members of groups");
-		close(fd);
-		return;
-	}
-	client = calloc(1, sizeof(*client));
 	if (!client) {
 		close(fd);
 		return;
 	}
 	client->ctl = ctl;
+	/* who has had its share makes nobody else go */
 	client->remote = inc_remote_connects(ctl, addr);
 	if (!client->remote)
 		goto err;
+	if (ctl->n_clients >= ctl->opt.max_clients && !make_room(ctl)) {
+		inc_listener_refused("too many clients, all of them members of groups");
+		goto err;
+	}
 	client->idle = evtimer_new(ctl->base, on_idle, client);
 	if (!client->idle)
 		goto err;

@@ -527,21 +527,17 @@ void inc_switch_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 		.max_write = CTL_WRITE_MAX,
 		.message_timeout_ms = ctl->opt.client_timeout_ms,
 	};
-	struct inc_switch_link *link;
+	struct inc_switch_link *link = calloc(1, sizeof(*link));
 	struct inc_err err;
 
-	if (ctl->n_links >= ctl->max_links && !make_room(ctl)) {
-		close(fd);
-		return;
-	}
-	link = calloc(1, sizeof(*link));
 	if (!link) {
 		close(fd);
 		return;
 	}
 	link->ctl = ctl;
+	/* who has had its share makes nobody else go */
 	link->remote = inc_remote_connects(ctl, addr);
-	if (link->remote)
+	if (link->remote && (ctl->n_links < ctl->max_links || make_room(ctl)))
 		link->silence = evtimer_new(ctl->base, on_silence, link);
 	if (!link->silence) {
 		close(fd);

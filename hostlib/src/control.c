@@ -444,12 +444,7 @@ static bool serve(struct inccl_group *group, struct inc_lines *lines)
 	ssize_t n;
 
 	for (;;) {
-		if (poll(pfd, 2, -1) < 0)
-			continue; /* EINTR */
-		if (pfd[1].revents && !report_all(group))
-			return false;
-		if (!pfd[0].revents)
-			continue;
+		/* first, too: TLS may have read ahead of the poll */
 		while ((n = receive(group, lines, &err)) > 0)
 			if (take_lines(group, lines, &err)) {
 				snprintf(why, sizeof(why),
@@ -458,10 +453,12 @@ static bool serve(struct inccl_group *group, struct inc_lines *lines)
 				lose(group, EPROTO, why);
 				return false;
 			}
-		if (n == -EAGAIN)
-			continue;
-		lose(group, n ? -n : ECONNRESET, n ? err.msg : "closed the connection");
-		return true;
+		if (n != -EAGAIN) {
+			lose(group, n ? -n : ECONNRESET, n ? err.msg : "closed the connection");
+			return true;
+		}
+		if (poll(pfd, 2, -1) > 0 && pfd[1].revents && !report_all(group))
+			return false;
 	}
 }
 
