@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
 """The fault matrix with hosts on verbs, in both modes of the switch: some cells of a star or a tree, as
-SEED says; FULL=1: all of them."""
+INC_FAULTS_SEED says; INC_FAULTS_FULL=1: all of them, or those of one lab (INC_FAULTS_LAB=termination/star2) and of
+some windows (INC_FAULTS_WINDOWS="1 512")."""
 import contextlib
 import os
 import random
@@ -10,6 +11,8 @@ from vmlab import BUILD, GUEST_LAB, OUT, case, guest_lab, libtest
 from faultcells import BETWEEN, HOST_PLACES, LIMIT_S, WINDOWS, Bench, cells
 
 FULL = os.environ.get("INC_FAULTS_FULL") == "1"
+ONLY = os.environ.get("INC_FAULTS_LAB", "")
+CHOSEN = [int(w) for w in os.environ.get("INC_FAULTS_WINDOWS", "").split()] or WINDOWS
 SAMPLE_S = 30  # for the cells, the lab comes before
 # Wires that are counted: an emulated machine forwards slowly.
 LABS = (("star2.yaml", None, HOST_PLACES), ("tree-2x2.yaml", ["s0-r"], (BETWEEN,)))
@@ -32,12 +35,12 @@ def start(*args):
 
 
 def on(mode, topology, only, places, rng, directory):
-    chosen = cells(places)
+    chosen = [cell for cell in cells(places) if cell[2] in CHOSEN]
     path, wires = libtest.with_wires(directory, topology, only=only)
     with adopted(path, mode) as lab:
         bench = Bench(lab, wires, start, {"hosts": "rxe", "mode": mode,
                                           "topology": topology.split(".", maxsplit=1)[0]}, fewer=4)
-        for window in WINDOWS if FULL else ():
+        for window in CHOSEN if FULL else ():
             with case(f"{mode}, {topology}, window {window}: no fault"):
                 print("#", bench.quiet(window), flush=True)
         watch = libtest.stopwatch()
@@ -57,6 +60,8 @@ def test():
     os.environ["INC_FAULT_ROWS"] = os.path.join(OUT, "fault-rows.json")
     labs = [(mode, *lab) for mode in MODES for lab in LABS]
     with libtest.scratch() as directory:
+        if ONLY:
+            labs = [lab for lab in labs if f"{lab[0]}/{lab[1].split('.', maxsplit=1)[0]}" == ONLY]
         for lab in labs if FULL else [rng.choice(labs)]:
             on(*lab, rng, directory)
 
