@@ -49,6 +49,7 @@
 #define CTL_SPARE_LINKS     64    /* connections that have not said hello, besides the switches */
 #define CTL_SPARE_CLOSING   64    /* closed, but not yet by the peer */
 #define CTL_OWN_DESCRIPTORS 20    /* listeners, event loop, database, standard streams */
+#define CTL_SIGNALS         3     /* that it hears */
 #define CTL_MAX_LISTED      4096  /* communicators that a switch can say it has */
 #define CTL_MAX_REQUESTS    64    /* under way at a switch, when another communicator begins */
 #define CTL_ENDPOINT_BITS   14    /* of a hash: a thousand communicators of 64 ranks */
@@ -90,6 +91,7 @@ struct inc_ctl {
 	struct event_base *base;
 	struct inc_topology *topo;
 	struct inc_tls *tls; /* who may connect; NULL: anybody */
+	struct event *signals[CTL_SIGNALS];
 	struct inc_routes *routes;
 	struct inc_ctl_switch *switches; /* one per switch of the topology, same index */
 	TAILQ_HEAD(client_list, inc_client) clients; /* the longest silent first */

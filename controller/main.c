@@ -133,7 +133,10 @@ static const struct inc_program program = {
 	.brief = "the control plane of switches that add up",
 	.about = "The control plane: forms groups, computes routes, configures switches.",
 	.groups = {{options, 0}, {inc_tls_options, offsetof(struct inc_ctl_options, tls)}},
-	.notes = "Once it listens it prints one line: ready members ADDR:PORT switches ADDR:PORT",
+	.notes =
+		"Once it listens it prints one line: ready members ADDR:PORT switches "
+		"ADDR:PORT\n\nSIGTERM and SIGINT end it. With keys SIGHUP reads their files again: "
+		"who is connected stays.",
 	.check = check_options,
 };
 
@@ -211,6 +214,44 @@ static void on_signal(evutil_socket_t signal, short what, void *arg)
 	event_base_loopbreak(arg);
 }
 
+/* Who is connected stays; who connects from now on is looked for among the new ones. */
+static void on_reload(evutil_socket_t signal, short what, void *arg)
+{
+	struct inc_ctl *ctl = arg;
+	struct inc_err err;
+	struct inc_tls *tls = inc_tls_server(&ctl->opt.tls, &err);
+
+	if (!tls) {
+		inc_warn("signal %d: keys are as before: %s", (int)signal, err.msg);
+		return;
+	}
+	inc_tls_free(ctl->tls);
+	ctl->tls = tls;
+	inc_info("signal %d: keys are read again", (int)signal);
+}
+
+/* SIGTERM and SIGINT end it. SIGHUP reads the keys again; without any it is as it was. */
+static int hear_signals(struct inc_ctl *ctl)
+{
+	const struct {
+		int number;
+		event_callback_fn call;
+		void *arg;
+	} signals[CTL_SIGNALS] = {
+		{SIGTERM, on_signal, ctl->base},
+		{SIGINT, on_signal, ctl->base},
+		{SIGHUP, on_reload, ctl},
+	};
+
+	for (unsigned int i = 0; i < CTL_SIGNALS - !ctl->tls; i++) {
+		ctl->signals[i] =
+			evsignal_new(ctl->base, signals[i].number, signals[i].call, signals[i].arg);
+		if (!ctl->signals[i] || event_add(ctl->signals[i], NULL))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
 static int show_figures(struct inc_ctl *ctl, struct inc_err *err)
 {
 	if (!ctl->opt.metrics)
@@ -256,7 +297,6 @@ static void free_parts(struct inc_ctl *ctl)
 static int serve(struct inc_ctl *ctl, struct inc_err *err)
 {
 	struct evconnlistener *members = NULL, *switches = NULL;
-	struct event *term = NULL, *interrupt = NULL;
 	char member_addr[64], switch_addr[64];
 	int ret = inc_err_set(err, ENOMEM, "starting: %s", strerror(ENOMEM));
 
@@ -267,10 +307,8 @@ static int serve(struct inc_ctl *ctl, struct inc_err *err)
 	ret = start_parts(ctl, err);
 	if (ret)
 		goto out;
-	ret = -ENOMEM;
-	term = evsignal_new(ctl->base, SIGTERM, on_signal, ctl->base);
-	interrupt = evsignal_new(ctl->base, SIGINT, on_signal, ctl->base);
-	if (!term || !interrupt || event_add(term, NULL) || event_add(interrupt, NULL))
+	ret = hear_signals(ctl);
+	if (ret)
 		goto out;
 	members = listen_on(ctl, &ctl->opt.member_port, inc_client_accept, member_addr,
 			    sizeof(member_addr), err);
@@ -297,10 +335,9 @@ out:
 		evconnlistener_free(switches);
 	if (members)
 		evconnlistener_free(members);
-	if (interrupt)
-		event_free(interrupt);
-	if (term)
-		event_free(term);
+	for (unsigned int i = 0; i < CTL_SIGNALS; i++)
+		if (ctl->signals[i])
+			event_free(ctl->signals[i]);
 	free_parts(ctl);
 	if (ctl->base)
 		event_base_free(ctl->base);
