@@ -257,7 +257,8 @@ static void time_out(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
 	c->stats.timeouts++;
 	sp->stats.timeouts++;
 	inc_rto_timed_out(&c->rto);
-	end = c->acked + inc_rto_probes(&c->rto);
+	/* who has answered, if only to ask for the same again, gets one at a time */
+	end = c->acked + (c->asked ? 1 : inc_rto_probes(&c->rto));
 	if (end > sent)
 		end = sent;
 	for (uint64_t r = c->acked + 1; r < end; r++)
