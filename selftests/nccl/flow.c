@@ -16,6 +16,7 @@
 #include "selftests/nccl/flow.h"
 
 #define LOG_LINES 4096u
+#define LOG_SHOWN 40u
 
 struct ha_plugin *flow_plugin;
 
@@ -44,6 +45,17 @@ unsigned int flow_logged(const char *text)
 		n += strstr(log_line[i], text) != NULL;
 	pthread_mutex_unlock(&log_lock);
 	return n;
+}
+
+/* For who looks why a test has failed. */
+static void show_log(void)
+{
+	unsigned int i;
+
+	pthread_mutex_lock(&log_lock);
+	for (i = log_lines > LOG_SHOWN ? log_lines - LOG_SHOWN : 0; i < log_lines; i++)
+		print_message("# %s\n", log_line[i]);
+	pthread_mutex_unlock(&log_lock);
 }
 
 static void set_number(const char *name, unsigned int value)
@@ -275,14 +287,16 @@ void flow_step(struct flow *flow)
 	sched_yield(); /* the plugin's threads share two processors with us */
 }
 
-static void must_go_on(const struct flow *flow, uint64_t began_at_ns)
+static void must_go_on(const struct flow *flow, const char *what, uint64_t began_at_ns)
 {
 	if (flow->send_error || flow->receive_error)
 		fail_msg("send: %s, receive: %s", strerror(-flow->send_error),
 			 strerror(-flow->receive_error));
-	if (flow_is_late(began_at_ns))
-		fail_msg("%u sent, %u acknowledged, %u asked for, %u received", flow->sent,
+	if (flow_is_late(began_at_ns)) {
+		show_log();
+		fail_msg("%s: %u sent, %u acknowledged, %u asked for, %u received", what, flow->sent,
 			 flow->acknowledged, flow->asked, flow->received);
+	}
 }
 
 void flow_receive(struct flow *flow, unsigned int n)
@@ -292,7 +306,7 @@ void flow_receive(struct flow *flow, unsigned int n)
 
 	while ((int32_t)(flow->received - until) < 0) {
 		flow_step(flow);
-		must_go_on(flow, began_at_ns);
+		must_go_on(flow, "more messages", began_at_ns);
 	}
 }
 
@@ -303,7 +317,7 @@ void flow_finish(struct flow *flow)
 	flow->quiet = true;
 	while (flow->received != flow->asked || flow->acknowledged != flow->asked) {
 		flow_step(flow);
-		must_go_on(flow, began_at_ns);
+		must_go_on(flow, "the last messages", began_at_ns);
 	}
 	flow->quiet = false;
 }
@@ -314,7 +328,7 @@ void flow_until_logged(struct flow *flow, const char *text, unsigned int n)
 
 	while (flow_logged(text) < n) {
 		flow_step(flow);
-		must_go_on(flow, began_at_ns);
+		must_go_on(flow, text, began_at_ns);
 	}
 }
 

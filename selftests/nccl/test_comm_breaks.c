@@ -90,9 +90,14 @@ static void refused_on_standby(struct flow *flow, struct ha_comm *comm, struct h
 	fake_port(FLOW_SENDER(0), true);
 	flow_receive(flow, 100);
 	until_known(flow, comm, known, FLOW_SENDER(1));
-	flow_until_standby(flow, 1, 3);
-	fake_port(FLOW_SENDER(0), false);
-	flow_until_failover(flow, 3);
+	flow_until_logged(flow, "fake1 stands by for epoch ", 2);
+	/* the port may have come back too late for epoch 2: that is on the standby again, then */
+	if (flow_logged("fake1 stands by for epoch 2")) {
+		flow_until_failover(flow, 2);
+	} else {
+		fake_port(FLOW_SENDER(0), false);
+		flow_until_failover(flow, 3);
+	}
 	flow_receive(flow, 100);
 	fake_port(FLOW_SENDER(0), true);
 	flow_finish(flow);
