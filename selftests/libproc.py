@@ -22,12 +22,12 @@ def stopwatch():
 
 def wait_for(what, condition, seconds=10.0):
     """Waits until condition() is true and returns its value; fails at the deadline."""
-    deadline = time.monotonic() + seconds
+    watch = stopwatch()
     while True:
         value = condition()
         if value:
             return value
-        if time.monotonic() > deadline:
+        if watch() > seconds:
             raise Failure(f"{what}: not within {seconds} s")
         time.sleep(0.02)
 
@@ -57,7 +57,7 @@ class Result:
 def command(*args, timeout=60, check=True, stdin=subprocess.DEVNULL, **popen):
     """Runs a program to its end."""
     args = [str(a) for a in args]
-    start = time.monotonic()
+    watch = stopwatch()
     process = subprocess.Popen(args, stdin=stdin, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True, errors="replace", **popen)
     try:
@@ -75,5 +75,5 @@ def command(*args, timeout=60, check=True, stdin=subprocess.DEVNULL, **popen):
         process.terminate()
         process.wait(10)
         raise
-    result = Result(args, process.returncode, out, err, time.monotonic() - start)
+    result = Result(args, process.returncode, out, err, watch())
     return result.ok() if check else result

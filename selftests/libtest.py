@@ -12,7 +12,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import traceback
 
 from libdaemons import Daemons
@@ -227,7 +226,7 @@ class Job:
     def __init__(self, args):
         self.args = args
         self.out = tempfile.TemporaryFile("w+", errors="replace")
-        self.start = time.monotonic()
+        self.watch = stopwatch()
         self.process = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=self.out,
                                         stderr=self.out, text=True)
 
@@ -245,8 +244,7 @@ class Job:
             self.stop()
             raise Failure(f"not done after {seconds} s: {' '.join(self.args)}\n"
                           + self.text()[-6000:]) from None
-        result = Result(self.args, self.process.returncode, self.text(), "",
-                        time.monotonic() - self.start)
+        result = Result(self.args, self.process.returncode, self.text(), "", self.watch())
         return result.ok() if check else result
 
     def stop(self):

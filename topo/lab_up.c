@@ -16,8 +16,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include "lib/net/hostport.h"
-#include "lib/net/lines.h"
-#include "lib/net/stream.h"
+#include "lib/net/stream_lines.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "topo/lab.h"
@@ -71,27 +70,6 @@ static int open_stream(const struct lab *lab, struct inc_stream *stream, uint64_
 	return ret;
 }
 
-static int read_more(struct inc_stream *stream, struct inc_lines *lines, uint64_t deadline_ns,
-		     struct inc_err *why)
-{
-	size_t room;
-	char *space = inc_lines_space(lines, &room);
-	ssize_t n;
-	int ret;
-
-	if (!space)
-		return inc_err_set(why, ENOMEM, "%s", strerror(ENOMEM));
-	n = inc_stream_receive(stream, space, room, why);
-	if (n > 0)
-		inc_lines_filled(lines, n);
-	if (!n)
-		return inc_err_set(why, ECONNRESET, "closed the connection");
-	if (n != -EAGAIN)
-		return n < 0 ? n : 0;
-	ret = inc_stream_wait(stream, deadline_ns);
-	return ret ? inc_err_set(why, -ret, "%s", strerror(-ret)) : 0;
-}
-
 /* The answer to a question, NULL and why. */
 static json_t *exchange(struct inc_stream *stream, const char *what, uint64_t deadline_ns,
 			struct inc_err *why)
@@ -105,8 +83,8 @@ static json_t *exchange(struct inc_stream *stream, const char *what, uint64_t de
 	ret = inc_stream_send(stream, question, strlen(question), deadline_ns);
 	if (ret)
 		inc_err_set(why, -ret, "%s", strerror(-ret));
-	while (!ret && !(ret = inc_lines_next(&lines, &answer, why)))
-		ret = read_more(stream, &lines, deadline_ns, why);
+	else
+		answer = inc_stream_next(stream, &lines, deadline_ns, why);
 	inc_lines_free(&lines);
 	return answer;
 }

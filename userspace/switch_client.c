@@ -13,7 +13,6 @@
 #include "lib/base/clock.h"
 #include "lib/net/hostport.h"
 #include "lib/net/lines.h"
-#include "lib/net/tls_opt.h"
 #include "lib/base/log.h"
 #include "lib/base/machine.h"
 #include "userspace/switchd.h"

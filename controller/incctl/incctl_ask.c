@@ -13,9 +13,7 @@
 #include "lib/base/clock.h"
 #include "controller/incctl/incctl.h"
 #include "lib/net/hostport.h"
-#include "lib/net/lines.h"
-#include "lib/net/stream.h"
-#include "lib/net/tls_opt.h"
+#include "lib/net/stream_lines.h"
 
 static int connect_within(int fd, const struct sockaddr *addr, socklen_t len, uint64_t deadline_ns)
 {
@@ -93,37 +91,6 @@ static int write_line(struct inc_stream *stream, json_t *object, uint64_t deadli
 	return ret;
 }
 
-/* The next object; NULL and err on failure. */
-static json_t *read_line(struct inc_stream *stream, struct inc_lines *lines, uint64_t deadline_ns,
-			 struct inc_err *err)
-{
-	json_t *object;
-	size_t room;
-	char *space;
-	ssize_t n;
-	int ret;
-
-	for (;;) {
-		ret = inc_lines_next(lines, &object, err);
-		if (ret)
-			return ret > 0 ? object : NULL;
-		space = inc_lines_space(lines, &room);
-		n = space ? inc_stream_receive(stream, space, room, err)
-			  : inc_err_set(err, ENOMEM, "%s", strerror(ENOMEM));
-		if (n == -EAGAIN) {
-			ret = inc_stream_wait(stream, deadline_ns);
-			if (!ret)
-				continue;
-			n = inc_err_set(err, -ret, "%s", strerror(-ret));
-		}
-		if (!n)
-			inc_err_set(err, ECONNRESET, "%s", strerror(ECONNRESET));
-		if (n <= 0)
-			return NULL;
-		inc_lines_filled(lines, n);
-	}
-}
-
 static bool is(const json_t *object, const char *key, const char *value)
 {
 	const char *text = json_string_value(json_object_get(object, key));
@@ -188,7 +155,7 @@ static json_t *exchange(struct dialog *d, json_t *object, const char *type, stru
 		return NULL;
 	}
 	for (;;) {
-		answer = read_line(&d->stream, &d->lines, d->deadline_ns, &why);
+		answer = inc_stream_next(&d->stream, &d->lines, d->deadline_ns, &why);
 		if (!answer) {
 			inc_err_set(err, EIO, "%s: %s", d->who, why.msg);
 			return NULL;

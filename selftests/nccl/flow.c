@@ -294,8 +294,8 @@ static void must_go_on(const struct flow *flow, const char *what, uint64_t began
 			 strerror(-flow->receive_error));
 	if (flow_is_late(began_at_ns)) {
 		show_log();
-		fail_msg("%s: %u sent, %u acknowledged, %u asked for, %u received", what, flow->sent,
-			 flow->acknowledged, flow->asked, flow->received);
+		fail_msg("%s: %u sent, %u acknowledged, %u asked for, %u received", what,
+			 flow->sent, flow->acknowledged, flow->asked, flow->received);
 	}
 }
 

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Lines of JSON from a stream (stream_lines.h). */
+#include <errno.h>
+#include <string.h>
+#include "lib/net/stream_lines.h"
+
+/* 0, -EAGAIN: nothing yet, or -errno. */
+static int read_some(struct inc_stream *stream, struct inc_lines *lines, struct inc_err *err)
+{
+	size_t room;
+	char *space = inc_lines_space(lines, &room);
+	ssize_t n;
+
+	if (!space)
+		return inc_err_set(err, ENOMEM, "%s", strerror(ENOMEM));
+	n = inc_stream_receive(stream, space, room, err);
+	if (!n)
+		return inc_err_set(err, ECONNRESET, "closed the connection");
+	if (n < 0)
+		return n;
+	inc_lines_filled(lines, n);
+	return 0;
+}
+
+json_t *inc_stream_next(struct inc_stream *stream, struct inc_lines *lines, uint64_t deadline_ns,
+			struct inc_err *err)
+{
+	json_t *object = NULL;
+	int ret;
+
+	while (!(ret = inc_lines_next(lines, &object, err))) {
+		ret = read_some(stream, lines, err);
+		if (ret == -EAGAIN) {
+			ret = inc_stream_wait(stream, deadline_ns);
+			if (ret)
+				inc_err_set(err, -ret, "%s", strerror(-ret));
+		}
+		if (ret)
+			return NULL;
+	}
+	return ret > 0 ? object : NULL;
+}
