@@ -248,7 +248,9 @@ __noinline __u32 inc_crc_row(struct inc_buf *row, __u32 off, __u32 len, __u32 st
 		p += INC_BEHIND_WORDS * 8;
 		z = fold->taken + at + (INC_BEHIND_WORDS * 8 - INC_FOLD_REACH);
 		more = words - INC_LAST_WORDS - INC_BEHIND_WORDS - at / 8;
-		last_z = fold->taken + (words - INC_LAST_WORDS) * 8 - INC_FOLD_REACH;
+		/* may begin before `taken` does */
+		last_z = (const __u8 *)fold + offsetof(struct inc_fold, taken) - INC_FOLD_REACH +
+			 (words - INC_LAST_WORDS) * 8;
 	} else {
 		at = (words - INC_LAST_WORDS) / 5 * 5;
 		inc_take_fives(start, at, &run);
