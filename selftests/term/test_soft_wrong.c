@@ -139,13 +139,13 @@ static void test_room(void **state)
 	lone_turn(w);
 	lone_hears(w, INC_AETH_ACK, PEER_PSN + MESSAGES - 1);
 	lone_say(w, INC_OP_SEND_ONLY, 8);
-	lone_hears(w, INC_AETH_RNR | INC_RNR_TIMER, PEER_PSN + MESSAGES);
+	lone_hears(w, INC_AETH_RNR | INC_TERM_RNR_TIMER, PEER_PSN + MESSAGES);
 	/* what follows is no gap */
 	lone_say(w, INC_OP_SEND_ONLY, 8);
 	lone_silent(w);
 	w->psn = PEER_PSN + MESSAGES;
 	lone_say(w, INC_OP_SEND_ONLY, 8);
-	lone_hears(w, INC_AETH_RNR | INC_RNR_TIMER, PEER_PSN + MESSAGES);
+	lone_hears(w, INC_AETH_RNR | INC_TERM_RNR_TIMER, PEER_PSN + MESSAGES);
 	assert_int_equal(lone_figures(w).rnrs_sent, 2);
 	inc_term_soft.post(w->ch, w->in[0]);
 	w->psn = PEER_PSN + MESSAGES;

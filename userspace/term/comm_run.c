@@ -93,6 +93,23 @@ static void refuse_floats(struct comm_end *end, const struct inc_term_message *m
 	cm->why = NULL;
 }
 
+/*
+ * A child gives message m when it has result m - messages, and result m of the parent is made of
+ * the partial sum that it has. Where their ACKs are lost, nobody need wait until they come again:
+ * others may give messages two windows ahead of the oldest result that is not acknowledged, and
+ * would find no receive.
+ */
+static void heed_shown(struct comm_end *end)
+{
+	const uint64_t now_has = end->received + 1, window = end->cm->conf.messages;
+	uint64_t n = now_has;
+
+	if (!end->conf.up)
+		n = now_has > window ? now_has - window : 0;
+	if (n > end->acknowledged && end->dev->ops->shown)
+		end->dev->ops->shown(end->ch, n);
+}
+
 static void on_message(void *ctx, const struct inc_term_message *m)
 {
 	struct comm_end *end = ctx;
@@ -105,6 +122,7 @@ static void on_message(void *ctx, const struct inc_term_message *m)
 		refuse_floats(end, m);
 		return;
 	}
+	heed_shown(end);
 	inc_term_figures(cm->node, &before);
 	inc_term_message(cm->node, end->peer, end->received++, &heard);
 	inc_term_figures(cm->node, &after);

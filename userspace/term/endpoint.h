@@ -29,6 +29,11 @@
 
 struct inc_term_endpoint_ops;
 
+/* RNR timer code of their RNR NAKs: 164 ms. A peer that keeps to its window hears one only where an
+ * ACK for a device of the switch is lost, which asks again after 0.54 s; a host's device tries
+ * seven times. */
+#define INC_TERM_RNR_TIMER 28
+
 /* An endpoint kind's own device and channel begin with these. */
 struct inc_term_device {
 	const struct inc_term_endpoint_ops *ops;
@@ -159,6 +164,10 @@ struct inc_term_endpoint_ops {
 	 * Bytes go out at flush() at the latest. */
 	int (*send)(struct inc_term_channel *ch, const void *buffer, uint32_t length, bool has_imm,
 		    uint32_t imm);
+	/* What the peer has sent shows that it has the first n messages sent to it, of which so
+	 * many may be none: as good as an ACK of them. NULL: a device reads what it sends until
+	 * the ACK itself has come. */
+	void (*shown)(struct inc_term_channel *ch, uint64_t n);
 	void (*flush)(struct inc_term_device *dev);
 
 	/* What to poll for (readable), and when progress() is wanted at the latest

@@ -446,6 +446,7 @@ const struct inc_term_endpoint_ops inc_term_soft = {
 	.shut = soft_shut,
 	.post = soft_post,
 	.send = inc_soft_send,
+	.shown = inc_soft_shown,
 	.flush = inc_soft_flush,
 	.fd = soft_fd,
 	.deadline_ns = soft_deadline_ns,

@@ -180,6 +180,7 @@ struct soft_channel *inc_soft_find(struct soft_device *dev, uint32_t qpn);
 /* soft_tx.c */
 int inc_soft_send(struct inc_term_channel *ch, const void *buffer, uint32_t length, bool has_imm,
 		  uint32_t imm);
+void inc_soft_shown(struct inc_term_channel *ch, uint64_t n);
 /* The peer has acknowledged more: tells the handler of the messages that it has now. */
 void inc_soft_sent(struct soft_channel *ch);
 /* Gives up what is not acknowledged. */

@@ -95,7 +95,7 @@ static void take_data(struct soft_channel *ch, const struct inc_roce_packet *pkt
 		return;
 	}
 	if (!ch->filling && !ch->n_posted) {
-		send_nak(ch, INC_AETH_RNR | INC_RNR_TIMER);
+		send_nak(ch, INC_AETH_RNR | INC_TERM_RNR_TIMER);
 		ch->nak_told = true;
 		return;
 	}

@@ -146,6 +146,24 @@ void inc_soft_sent(struct soft_channel *ch)
 	}
 }
 
+void inc_soft_shown(struct inc_term_channel *c, uint64_t n)
+{
+	struct soft_channel *ch = SOFT_CH(c);
+	uint64_t message, r = 0;
+
+	/* what has not gone out yet it cannot have */
+	for (message = ch->sent; message < n && message < ch->cut; message++) {
+		if (send_of(ch, message)->end > ch->tx.high)
+			break;
+		r = send_of(ch, message)->end;
+	}
+	if (ch->life != SOFT_CONNECTED || r <= ch->tx.acked)
+		return;
+	inc_rto_spoil(&ch->tx.rto); /* it has had them for long */
+	inc_requester_kept(&ch->tx, r, inc_now_ns());
+	inc_soft_sent(ch);
+}
+
 void inc_soft_drop_sends(struct soft_channel *ch)
 {
 	while (ch->sent < ch->queued)

@@ -187,7 +187,7 @@ int inc_verbs_connect(struct inc_term_channel *c, const struct inc_term_peer_add
 		.qpn = peer->qpn,
 		.psn = peer->psn & INC_PSN_MASK,
 		.mtu_bytes = ch->payload,
-		.min_rnr_timer = INC_RNR_TIMER,
+		.min_rnr_timer = INC_TERM_RNR_TIMER,
 		.link_layer = INC_RDMA_LINK_ETHERNET,
 		.own_gid_index = dev->gid_index,
 		.hop_limit = HOP_LIMIT,

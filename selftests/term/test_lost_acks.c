@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A communicator of soft endpoints with a window of one message, whose peers are the test, and the
+ * wire loses every ACK of one of them. Nobody is to wait for those: what the peer sends shows what
+ * it has.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "lib/base/clock.h"
+#include "lib/proto/desc.h"
+#include "lib/proto/roce.h"
+#include "selftests/hostlib/peer.h"
+#include "userspace/term/worker.h"
+
+#define PAYLOAD  256
+#define MESSAGES 12
+#define OWN_PSN  500
+#define PEER_PSN 0xfffffa
+#define SUM      INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, 0)
+
+struct world {
+	struct inc_term_worker *worker;
+	struct inc_term_comm *cm;
+	struct inc_comm_conf conf;
+	struct peer peer[3]; /* the parent's last */
+	uint32_t n;
+	uint64_t results[3]; /* messages that it has */
+};
+
+static const struct inc_term_endpoint_ops *const kinds[INC_N_ENDPOINT_KINDS] = {
+	[INC_ENDPOINT_SOFT] = &inc_term_soft};
+
+static void on_notice(void *arg, uint32_t communicator, uint64_t number,
+		      const struct inc_term_story *story)
+{
+	fail_msg("%s: %s", story->event, story->text);
+}
+
+static void add(struct world *w, bool has_parent)
+{
+	struct inc_err err = {};
+	uint32_t i;
+
+	w->n = 2 + has_parent;
+	/* messages of so many packets that there are two receives a peer, and no more */
+	w->conf = (struct inc_comm_conf){.communicator = 12,
+					 .mode = INC_TERMINATION,
+					 .root = !has_parent,
+					 .payload = PAYLOAD,
+					 .slots = 64,
+					 .messages = 1,
+					 .message_packets = 64,
+					 .n_conns = w->n};
+	for (i = 0; i < w->n; i++) {
+		w->conf.conn[i] = (struct inc_conn_conf){.port = "lo",
+							 .own_ip = {htonl(PEER_ADDR)},
+							 .has_own_psn = true,
+							 .own_psn = OWN_PSN,
+							 .peer_ip = {htonl(PEER_ADDR)},
+							 .peer_port = peer_listen(&w->peer[i]),
+							 .peer_qp = PEER_QPN,
+							 .has_peer_psn = true,
+							 .peer_psn = PEER_PSN,
+							 .pkey = INC_PKEY_DEFAULT,
+							 .up = i == 2,
+							 .rank = i == 2 ? 0 : i};
+	}
+	if (inc_term_worker_add(w->worker, &w->conf, &w->cm, &err) ||
+	    inc_term_worker_start_comm(w->worker, w->cm, &err))
+		fail_msg("%s", err.msg);
+	for (i = 0; i < w->n; i++)
+		peer_meet(&w->peer[i], w->conf.conn[i].own_port, w->conf.conn[i].own_qp, OWN_PSN,
+			  PEER_PSN);
+}
+
+static void open_world(struct world *w, bool has_parent)
+{
+	/* no timer strikes */
+	const struct inc_term_worker_opts opts = {.kinds = kinds,
+						  .rto_min_ns = 60 * INC_NSEC_PER_SEC,
+						  .rto_max_ns = 60 * INC_NSEC_PER_SEC,
+						  .notice = on_notice,
+						  .arg = w};
+
+	memset(w, 0, sizeof(*w));
+	assert_int_equal(inc_term_worker_new(&opts, &w->worker, NULL), 0);
+	add(w, has_parent);
+}
+
+static void close_world(struct world *w)
+{
+	uint32_t i;
+
+	inc_term_worker_free(w->worker);
+	for (i = 0; i < w->n; i++)
+		close(w->peer[i].fd);
+}
+
+static void give(struct world *w, uint32_t i, uint64_t number)
+{
+	uint32_t value[2] = {htole32(1 + i + number), htole32(5)};
+
+	peer_say(&w->peer[i], &(struct say){.opcode = INC_OP_SEND_ONLY_IMM,
+					    .psn = (PEER_PSN + number) & INC_PSN_MASK,
+					    .imm = SUM,
+					    .payload = value,
+					    .len = sizeof(value)});
+}
+
+/* The peer has message number from the switch; ACKs of its own come first. */
+static void until_result(struct world *w, uint32_t i, uint64_t number)
+{
+	const uint64_t end_ns = inc_now_ns() + 10 * INC_NSEC_PER_SEC;
+	struct inc_roce_packet pkt;
+
+	while (w->results[i] <= number) {
+		inc_term_worker_turn(w->worker, 0);
+		if (inc_now_ns() > end_ns)
+			fail_msg("peer %u waits for message %llu", i, (unsigned long long)number);
+		if (!peer_hear(&w->peer[i], &pkt, 0))
+			continue;
+		if (pkt.opcode == INC_OP_ACK) {
+			assert_int_equal(pkt.syndrome & INC_AETH_TYPE_MASK, INC_AETH_TYPE_ACK);
+			continue;
+		}
+		/* what was not acknowledged comes again */
+		if (pkt.psn < OWN_PSN + w->results[i])
+			continue;
+		assert_int_equal(pkt.psn, OWN_PSN + w->results[i]);
+		w->results[i]++;
+	}
+}
+
+static void acknowledge(struct world *w, uint32_t i, uint64_t number)
+{
+	peer_ack(&w->peer[i], INC_AETH_ACK, (OWN_PSN + number) & INC_PSN_MASK);
+}
+
+/* The ACKs of child 0 are lost. The other child is never asked to wait. */
+static void of_a_child(void **state)
+{
+	struct world w;
+	uint64_t m;
+
+	open_world(&w, false);
+	for (m = 0; m < MESSAGES; m++) {
+		give(&w, 0, m);
+		give(&w, 1, m);
+		until_result(&w, 0, m);
+		until_result(&w, 1, m);
+		acknowledge(&w, 1, m);
+	}
+	close_world(&w);
+}
+
+/* Those of the parent are. */
+static void of_the_parent(void **state)
+{
+	struct world w;
+	uint64_t m;
+	uint32_t i;
+
+	open_world(&w, true);
+	for (m = 0; m < MESSAGES; m++) {
+		give(&w, 0, m);
+		give(&w, 1, m);
+		until_result(&w, 2, m);
+		give(&w, 2, m);
+		for (i = 0; i < 2; i++) {
+			until_result(&w, i, m);
+			acknowledge(&w, i, m);
+		}
+	}
+	close_world(&w);
+}
+
+/* Who sends what it cannot know yet has not been sent what it claims to have. */
+static void of_a_liar(void **state)
+{
+	struct world w;
+	uint64_t m;
+
+	open_world(&w, false);
+	give(&w, 0, 0);
+	give(&w, 0, 1);
+	inc_term_worker_turn(w.worker, 0);
+	give(&w, 1, 0);
+	until_result(&w, 1, 0);
+	until_result(&w, 0, 0);
+	acknowledge(&w, 1, 0);
+	give(&w, 1, 1);
+	for (m = 0; m < 2; m++)
+		until_result(&w, 1, m);
+	close_world(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(of_a_child),
+		cmocka_unit_test(of_the_parent),
+		cmocka_unit_test(of_a_liar),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
