@@ -37,9 +37,10 @@ class Fault:
         return f"{self.key}={direction}{self.value}"
 
 
+HEAVY = Fault("loss 5 %", "loss", "0.050", "lost", 2)
 RANDOM = (Fault("loss 0.1 %", "loss", "0.001", "lost", 16),
           Fault("loss 1 %", "loss", "0.010", "lost", 4),
-          Fault("loss 5 %", "loss", "0.050", "lost", 2),
+          HEAVY,
           Fault("duplication 5 %", "duplicate", "0.050", "duplicated", 4),
           Fault("reordering 2 %", "reorder", "0.020", "reordered", 4),
           Fault("damage 1 %", "corrupt_any", "0.010", "corrupted", 4))
@@ -148,6 +149,12 @@ class Bench:
             self.lab.wire(wires[0], fault.spec(direction))
         return lambda: None, cut
 
+    def shorter(self, fault):
+        """rxe gives up after so many tries of one message, whatever part of it arrives meanwhile: one of
+        62 packets in twenty where 5 % are lost."""
+        heavy = self.about["hosts"] == "rxe" and self.about["mode"] == "termination" and fault is HEAVY
+        return ("--message-packets", 16) if heavy else ()
+
     def run(self, fault, place, window):
         """One cell, and its row; fails where a result is wrong, or more is sent again than allowed."""
         if fault is BURST and window == 1 and self.about["mode"] == "passthrough":
@@ -157,7 +164,7 @@ class Bench:
         for _ in range(STRIKES):
             try:
                 before_job()
-                row = self.measure(window, fault, in_job)
+                row = self.measure(window, fault, in_job, more=self.shorter(fault))
             finally:
                 self.turn_off(fault, wires)
             if row[fault.deed]:
