@@ -153,7 +153,7 @@ class Bench:
         """rxe gives up after so many tries of one message, whatever part of it arrives meanwhile: one of
         62 packets in twenty where 5 % are lost."""
         heavy = self.about["hosts"] == "rxe" and self.about["mode"] == "termination" and fault is HEAVY
-        return ("--message-packets", 16) if heavy else ()
+        return ("--message-packets", 8) if heavy else ()
 
     def run(self, fault, place, window):
         """One cell, and its row; fails where a result is wrong, or more is sent again than allowed."""
