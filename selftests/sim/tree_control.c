@@ -8,9 +8,25 @@
 #include "sim.h"
 #include "tree_priv.h"
 
-#define SWITCH_QPN (INC_MIN_QPN + XDP_PORTS) /* of a cable's lower end; its upper one is behind */
+/* A communicator's queue pairs: those of ports with hosts, and those of cables between switches, a
+ * lower end and its upper one behind. */
+#define QPNS       64
+#define FIRST_QPN  (INC_MIN_QPN + QPNS * tree.round)
+#define SWITCH_QPN (FIRST_QPN + XDP_PORTS)
 
-#define COMMUNICATOR 7
+#define REMOVE_MOST_NS (5 * INC_NSEC_PER_MSEC)
+
+#define COMMUNICATOR 7 /* the first one's number */
+
+unsigned int tree_round_of(uint32_t communicator)
+{
+	return communicator - COMMUNICATOR;
+}
+
+uint32_t tree_number_of(unsigned int round)
+{
+	return COMMUNICATOR + round;
+}
 
 static uint32_t draw_psn(void)
 {
@@ -29,7 +45,7 @@ static void describe_host(const struct tree_rank *rank, struct inc_conn_conf *c)
 {
 	*c = (struct inc_conn_conf){
 		.rank = rank->number,
-		.own_qp = INC_MIN_QPN + rank->port.port,
+		.own_qp = FIRST_QPN + rank->port.port,
 		.has_own_psn = true,
 		.own_psn = draw_psn(),
 		.peer_ip.s_addr = rank->host.addr,
@@ -92,7 +108,7 @@ static void make_at(struct tree_switch *sw)
 	static struct inc_comm_conf conf;
 	unsigned int i;
 
-	conf = (struct inc_comm_conf){.communicator = COMMUNICATOR,
+	conf = (struct inc_comm_conf){.communicator = tree_number_of(tree.round),
 				      .mode = sw->mode,
 				      .root = !sw->parent,
 				      .slots = tree.slots,
@@ -158,13 +174,23 @@ static void make(void)
 	}
 	for (i = 0; i < tree.n_switches; i++)
 		make_at(&tree.sw[i]);
+	tree.rounds[tree.round].made = true;
+	tree_wake_ranks();
+}
+
+void tree_make_if_asked(void)
+{
+	const struct tree_round *round = &tree.rounds[tree.round];
+
+	if (!round->made && round->asked == tree.n_ranks && tree_switches_are_there())
+		make();
 }
 
 static void answer(const struct tree_rank *rank, struct inc_msg_made *made)
 {
 	const struct inc_conn_conf *conn = &rank->made;
 
-	*made = (struct inc_msg_made){.communicator = COMMUNICATOR,
+	*made = (struct inc_msg_made){.communicator = tree_number_of(rank->round),
 				      .payload = tree.rank[0].asked.payload,
 				      .slots = tree.slots,
 				      .mode = tree.mode,
@@ -180,23 +206,58 @@ static void answer(const struct tree_rank *rank, struct inc_msg_made *made)
 		 rank->at->daemon.process.name);
 }
 
+static void wait_until_made(struct tree_rank *rank, struct tree_round *round)
+{
+	round->asked++;
+	tree.round = rank->round;
+	tree_make_if_asked();
+	rank->waits = task_self();
+	while (!round->made)
+		task_sleep();
+	rank->waits = NULL;
+}
+
+static void remove_at(void *sw, uint64_t unused)
+{
+	tree_term_remove(sw);
+	tree.removing--;
+	tree_make_if_asked();
+}
+
+/* Who is left of the switches keeps it until its last rank has gone; one may be told sooner than
+ * another. */
+static void destroyed(struct tree_round *round)
+{
+	unsigned int i;
+
+	if (++round->destroyed < tree.n_ranks)
+		return;
+	for (i = 0; i < tree.n_switches; i++) {
+		if (tree.sw[i].mode != INC_TERMINATION)
+			continue;
+		tree.removing++;
+		sim_after(sim_between(0, REMOVE_MOST_NS), remove_at, &tree.sw[i], 0);
+	}
+}
+
 int inccl_control_call(struct inccl_group *group, enum inc_message_id id, const void *said,
 		       struct control_wait *wait, uint64_t deadline_ns, struct inc_err *err)
 {
 	struct tree_rank *rank = &tree.rank[group->rank];
+	struct tree_round *round = &tree.rounds[rank->round];
 
 	switch (id) {
 	case INC_MSG_ASK:
 		rank->asked = *(const struct inc_msg_ask *)said;
-		if (tree.asked + 1 == tree.n_ranks)
-			make();
-		tree_meet(rank, &tree.asked);
+		wait_until_made(rank, round);
 		answer(rank, &wait->answer.made);
 		return 0;
 	case INC_MSG_READY:
-		tree_meet(rank, &tree.ready);
-		return 0;
+		tree_meet(rank, &round->ready, true);
+		wait->refused = round->told[0];
+		return wait->refused ? inc_err_set(err, ENETRESET, "%s", round->told) : 0;
 	case INC_MSG_DESTROY:
+		destroyed(round);
 		return 0;
 	default:
 		sim_fail("rank %d says message %d", group->rank, id);
@@ -229,9 +290,13 @@ void inccl_control_bye(struct inccl_group *group)
 
 void inccl_control_report(struct inccl_group *group, struct inccl_communicator *comm)
 {
+	if (comm->report == REPORT_DUE)
+		tree_tell(tree_round_of(comm->number), comm->error_text);
 }
 
 void inccl_control_report_creation(struct inccl_group *group, long long index, long long number,
 				   int error, const char *text)
 {
+	if (number >= 0)
+		destroyed(&tree.rounds[tree_round_of(number)]);
 }

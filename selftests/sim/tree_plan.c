@@ -159,6 +159,7 @@ static void plug(struct daemon_port *port, const uint8_t peer_mac[6], const char
 	tree_port_mac(port, host->mac);
 	memcpy(host->gateway, peer_mac, sizeof(host->gateway));
 	host->up = out;
+	host->silent = &sw->silent;
 	host_add(host);
 }
 

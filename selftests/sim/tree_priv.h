@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the files of the tree share: tree.c (a run), tree_plan.c (which switches and ranks there are
  * and what lies between them), tree_call.c (what they compute), tree_rank.c (what a rank does),
- * tree_term.c (a switch in termination mode), tree_control.c (the controller's answers to it),
- * tree_check.c (what must hold of frames), tree_result.c (of results). One thread, as all of the
- * simulation. */
+ * tree_term.c (a switch in termination mode), tree_death.c (its death), tree_control.c (the
+ * controller's answers to it), tree_check.c (what must hold of frames), tree_result.c (of results).
+ * One thread, as all of the simulation. */
 #ifndef SIM_TREE_PRIV_H
 #define SIM_TREE_PRIV_H
 
@@ -14,11 +14,13 @@
 #include "hostlib/src/internal.h"
 #include "tree.h"
 
-#define RANKS_MOST    6
-#define SWITCHES_MOST 4
-#define CALLS_MOST    12
-#define PACKETS_MOST  64   /* of a call */
-#define CHUNKS_MOST   4096 /* of a run */
+#define RANKS_MOST     6
+#define INCIDENTS_MOST 4
+#define SWITCHES_MOST  4
+#define CALLS_MOST     12
+#define PACKETS_MOST   64   /* of a call */
+#define CHUNKS_MOST    4096 /* of a run */
+#define ROUNDS_MOST    (INCIDENTS_MOST + 1)
 
 /* A collective that all ranks call. */
 struct tree_call {
@@ -43,6 +45,7 @@ struct tree_rank {
 	struct wire up, down;
 	unsigned int number;
 	struct inccl_group *group;
+	unsigned int round; /* its communicator's */
 	struct inccl_communicator *comm;
 	struct inc_msg_ask asked;
 	struct inc_conn_conf made; /* the switch's end of its connection */
@@ -52,6 +55,7 @@ struct tree_rank {
 		uint8_t *send, *recv; /* NULL where there is nothing */
 		uint8_t *room[2];     /* where both are; one where it is in place */
 		struct inccl_request *request;
+		uint64_t begun_at_ns;
 	} call[CALLS_MOST];
 };
 
@@ -74,6 +78,7 @@ struct tree_switch {
 	struct inc_term_worker *worker;
 	struct inc_term_comm *term_comm;
 	struct host host[XDP_PORTS];
+	bool dead, silent; /* silent: in its last moments, when nothing leaves it any more */
 	struct tree_switch *parent; /* NULL: it is the root */
 	struct daemon_port port;    /* of its own, where the cable is, */
 	struct daemon_port there;   /* and of its parent's */
@@ -84,13 +89,28 @@ struct tree_switch {
 	struct tree_sent sent[CHUNKS_MOST], sent_up[CHUNKS_MOST]; /* results, partial sums */
 };
 
+/* A communicator's life. What a switch in termination mode knows of it dies with its daemon: all
+ * ranks then have an error, and make the next one. */
+struct tree_round {
+	unsigned int asked, ready, finished, destroyed; /* ranks that have come so far */
+	bool made;
+	bool failed;     /* for a rank, which will make another one */
+	uint32_t struck; /* a bit for each switch that has died with it */
+	uint64_t struck_at_ns, told_at_ns;
+	char told[200]; /* the controller to all ranks; empty: nothing */
+};
+
 struct tree {
-	unsigned int n_ranks, n_switches, n_calls, asked, ready, finished, ended;
+	unsigned int n_ranks, n_switches, n_calls, ended;
+	unsigned int round;    /* the newest one's number */
+	unsigned int removing; /* switches that have not been told yet of the last one's end */
+	struct tree_round rounds[ROUNDS_MOST];
 	enum inc_tree_mode mode;
 	uint32_t slots, message_packets, messages; /* as the controller has them */
 	unsigned int at_once;                      /* calls under way */
 	struct inccl_communicator_opts opts;
 	uint64_t faults_end_at_ns;
+	uint64_t quiet_at_ns; /* from then on no fault happens and all switches are there */
 	struct tree_call call[CALLS_MOST];
 	struct tree_rank rank[RANKS_MOST];
 	struct tree_switch sw[SWITCHES_MOST];
@@ -113,24 +133,43 @@ uint32_t tree_slots(uint32_t window);
 /* A switch in termination mode: its engine's worker, from whose thread's first turn to its end. */
 void tree_term_start(struct tree_switch *sw);
 void tree_term_add(struct tree_switch *sw, struct inc_comm_conf *conf);
+void tree_term_remove(struct tree_switch *sw);
 void tree_term_stop(struct tree_switch *sw);
+
+/* Its daemon is killed with all its connections, and started anew at this time. */
+void tree_death(void *sw, uint64_t revive_at_ns);
+/* The controller tells all ranks of a communicator that it has failed, and why. */
+void tree_tell(unsigned int round, const char *why);
+/* An error that the rank has of its communicator: there must be a reason, in time. */
+void tree_check_error(const struct tree_rank *rank, const char *text, uint64_t begun_at_ns);
+/* All of them are there, without an earlier communicator: what ranks ask for can be made. */
+bool tree_switches_are_there(void);
+void tree_make_if_asked(void);
+/* Which of a run's communicators has this number. */
+unsigned int tree_round_of(uint32_t communicator);
+uint32_t tree_number_of(unsigned int round);
 
 /* The calls of a run, what the ranks give, and the memory for it. */
 void tree_choose_calls(void);
 void tree_choose_buffers(struct tree_rank *rank);
 void tree_free_buffers(void);
+/* All are as before the first call. */
+void tree_renew_buffers(struct tree_rank *rank);
 /* What a rank gives and gets, bytes. */
 size_t tree_send_bytes(const struct tree_call *call, unsigned int rank);
 size_t tree_recv_bytes(const struct tree_call *call, unsigned int rank);
 /* Are floats added up, compared or multiplied? */
 bool tree_reduces_floats(const struct tree_call *call);
-/* A rank begins a call. */
-void tree_begin_call(struct tree_rank *rank, unsigned int call);
+/* A rank begins a call. Only where its communicator has failed it cannot. */
+int tree_begin_call(struct tree_rank *rank, unsigned int call);
 
 /* The process of a rank. */
 void tree_rank_run(void *rank);
-/* Waits until all ranks have come here; count: how many have. The last one wakes the others. */
-void tree_meet(struct tree_rank *rank, unsigned int *count);
+/* Waits until all ranks have come here; count: how many have. The last one wakes the others. Where
+ * may_fail, also until their communicator has failed. */
+void tree_meet(struct tree_rank *rank, unsigned int *count, bool may_fail);
+/* All that wait look again. */
+void tree_wake_ranks(void);
 /* A frame leaves the switch. */
 void tree_watch(void *sw, unsigned int port, const uint8_t *frame, size_t len);
 /* A rank has its result of this call. */

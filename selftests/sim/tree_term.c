@@ -33,8 +33,11 @@ static void on_notice(void *arg, uint32_t communicator, uint64_t number,
 		printf("%12s     %-6s notice %s: %s\n", "", sw->daemon.process.name, story->event,
 		       story->text);
 	sim_note(sw->daemon.process.name, story->event, communicator, number, 0);
-	sim_require(!strcmp(story->event, "unresponsive"), "%s: %s: %s", sw->daemon.process.name,
-		    story->event, story->text);
+	/* who loses a neighbour may be told of the end by another one */
+	sim_require(!strcmp(story->event, "unresponsive") ||
+			    (!strcmp(story->event, "ended") &&
+			     tree.rounds[tree_round_of(communicator)].struck),
+		    "%s: %s: %s", sw->daemon.process.name, story->event, story->text);
 }
 
 static void make_turns(void *arg)
@@ -70,8 +73,21 @@ void tree_term_add(struct tree_switch *sw, struct inc_comm_conf *conf)
 	sim_require(!ret, "%s: no communicator: %s", sw->daemon.process.name, err.msg);
 }
 
+void tree_term_remove(struct tree_switch *sw)
+{
+	if (sw->term_comm)
+		inc_term_worker_remove(sw->worker, sw->term_comm);
+	sw->term_comm = NULL;
+}
+
 void tree_term_stop(struct tree_switch *sw)
 {
-	inc_term_worker_remove(sw->worker, sw->term_comm);
+	unsigned int i;
+
+	tree_term_remove(sw);
 	inc_term_worker_free(sw->worker);
+	sw->worker = NULL;
+	for (i = 0; i < sw->daemon.ports; i++)
+		sim_require(!host_sockets(&sw->host[i]), "%s: port %u: a socket is left",
+			    sw->daemon.process.name, i);
 }
