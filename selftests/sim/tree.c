@@ -74,6 +74,8 @@ static void choose(void)
 	tree = (struct tree){.n_calls = 1 + sim_below(CALLS_MOST)};
 	tree_plan();
 	tree.at_once = 1 + sim_below(4);
+	if (tree.mode == INC_TREE_TERMINATION && sim_chance(500))
+		tree.floats = INC_FLOATS_NATIVE;
 	tree.opts.sz = sizeof(tree.opts);
 	tree.opts.transport = INCCL_TRANSPORT_SOFT;
 	tree.opts.payload = 256u << sim_below(4);

@@ -8,7 +8,9 @@
 #include "sim.h"
 #include "tree_priv.h"
 
-#define FLOAT_PACKETS_MOST 4 /* a sum of floats takes long to check */
+/* A sum of floats takes long to check, and longer where they are added as they are. */
+#define FLOAT_PACKETS_MOST 4
+#define NATIVE_BYTES_MOST  1024
 
 /* --- which there are --- */
 
@@ -31,7 +33,8 @@ static size_t all_bytes(const struct tree_call *call)
 
 static void choose_kind(struct tree_call *call)
 {
-	static const enum inccl_op float_ops[] = {INCCL_SUM, INCCL_AVG, INCCL_MIN, INCCL_MAX};
+	static const enum inccl_op float_ops[] = {INCCL_SUM, INCCL_AVG, INCCL_MIN, INCCL_MAX,
+						  INCCL_PROD};
 	static const unsigned int float_blocks[] = {0, 1, 3, 16};
 
 	call->what = sim_chance(500) ? INCCL_ALLREDUCE : sim_below(INCCL_ALL_GATHER + 1);
@@ -39,7 +42,7 @@ static void choose_kind(struct tree_call *call)
 	call->dtype = sim_below((sim_chance(300) ? INCCL_BFLOAT16 : INCCL_UINT8) + 1);
 	call->op = sim_below(INCCL_XOR + 1);
 	if (tree_reduces_floats(call))
-		call->op = float_ops[sim_below(4)];
+		call->op = float_ops[sim_below(tree.floats == INC_FLOATS_NATIVE ? 5 : 4)];
 	call->mode = INCCL_MODE_SENDRECV;
 	if (tree.mode == INC_TREE_PASSTHROUGH && sim_chance(300))
 		call->mode = INCCL_MODE_WRITE;
@@ -52,13 +55,17 @@ static void choose_kind(struct tree_call *call)
 static void choose_call(struct tree_call *call)
 {
 	uint32_t packets = sim_chance(300) ? PACKETS_MOST : 4;
-	size_t element;
+	size_t element, most;
 
 	choose_kind(call);
 	element = inccl_dtype_size(call->dtype);
 	if (tree_reduces_floats(call) && packets > FLOAT_PACKETS_MOST)
 		packets = FLOAT_PACKETS_MOST;
-	call->block_bytes = sim_between(1, packets * tree.opts.payload);
+	most = packets * tree.opts.payload;
+	if (tree_reduces_floats(call) && tree.floats == INC_FLOATS_NATIVE &&
+	    most > NATIVE_BYTES_MOST)
+		most = NATIVE_BYTES_MOST;
+	call->block_bytes = sim_between(1, most);
 	if (has_blocks(call))
 		call->block_bytes = call->block_bytes / tree.n_ranks + 1;
 	call->count = (call->block_bytes + element - 1) / element;

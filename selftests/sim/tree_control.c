@@ -113,7 +113,8 @@ static void make_at(struct tree_switch *sw)
 				      .root = !sw->parent,
 				      .slots = tree.slots,
 				      .message_packets = tree.message_packets,
-				      .messages = tree.messages};
+				      .messages = tree.messages,
+				      .floats = tree.floats};
 	conf.payload = tree.rank[0].asked.payload;
 	for (i = 0; i < tree.n_ranks; i++) {
 		struct tree_rank *rank = &tree.rank[i];
@@ -196,6 +197,7 @@ static void answer(const struct tree_rank *rank, struct inc_msg_made *made)
 				      .mode = tree.mode,
 				      .message_packets = tree.message_packets,
 				      .messages = tree.messages,
+				      .floats = tree.floats,
 				      .tree = "simulated"};
 	made->connection = (struct inc_msg_endpoint){.peer_ip = conn->own_ip,
 						     .peer_port = conn->own_port,

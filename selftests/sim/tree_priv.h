@@ -106,6 +106,7 @@ struct tree {
 	unsigned int removing; /* switches that have not been told yet of the last one's end */
 	struct tree_round rounds[ROUNDS_MOST];
 	enum inc_tree_mode mode;
+	enum inc_float_form floats;
 	uint32_t slots, message_packets, messages; /* as the controller has them */
 	unsigned int at_once;                      /* calls under way */
 	struct inccl_communicator_opts opts;
@@ -172,6 +173,8 @@ void tree_meet(struct tree_rank *rank, unsigned int *count, bool may_fail);
 void tree_wake_ranks(void);
 /* A frame leaves the switch. */
 void tree_watch(void *sw, unsigned int port, const uint8_t *frame, size_t len);
+/* What all ranks' floats make, where they are added as they are. */
+void tree_native_reduce(struct tree_call *call, unsigned int number);
 /* A rank has its result of this call. */
 void tree_check_result(struct tree_rank *rank, unsigned int call);
 
