@@ -73,6 +73,7 @@ static void choose(void)
 {
 	tree = (struct tree){.n_calls = 1 + sim_below(CALLS_MOST)};
 	tree_plan();
+	tree.n_comms = 1 + sim_chance(300);
 	tree.at_once = 1 + sim_below(4);
 	if (tree.mode == INC_TREE_TERMINATION && sim_chance(500))
 		tree.floats = INC_FLOATS_NATIVE;
@@ -99,6 +100,7 @@ static void begin(void)
 	neighbour_begin();
 	choose();
 	sim_faults_end(tree.faults_end_at_ns);
+	tree_watch_begin();
 	tree_build();
 	for (i = 0; i < tree.n_ranks; i++) {
 		tree_choose_buffers(&tree.rank[i]);
@@ -107,13 +109,21 @@ static void begin(void)
 	choose_incidents();
 }
 
+static void remove_all(struct tree_switch *sw)
+{
+	unsigned int i;
+
+	for (i = 0; i < sw->n_comms; i++)
+		daemon_remove(&sw->daemon, sw->comm[i]);
+}
+
 static void end(void)
 {
 	unsigned int i;
 
 	for (i = 0; i < tree.n_switches; i++)
 		if (tree.sw[i].mode == INC_PASSTHROUGH)
-			daemon_remove(&tree.sw[i].daemon, tree.sw[i].comm);
+			remove_all(&tree.sw[i]);
 	for (i = 0; i < tree.n_switches; i++)
 		if (tree.sw[i].mode == INC_PASSTHROUGH)
 			daemon_stop(&tree.sw[i].daemon);
@@ -130,7 +140,7 @@ void tree_run(void)
 			    task_alive());
 		sim_require(sim_now_ns() < tree.quiet_at_ns + CONVERGE_NS,
 			    "%u of %u ranks are not through, so long after the last fault",
-			    tree.n_ranks - tree.rounds[tree.round].finished, tree.n_ranks);
+			    tree.n_ranks - tree.ended, tree.n_ranks);
 	}
 	end();
 }

@@ -194,26 +194,26 @@ static int start(struct tree_rank *rank, unsigned int i, const struct inccl_coll
 	const struct tree_call *c = &tree.call[i];
 	const uint8_t *send = rank->call[i].send;
 	struct inccl_request **request = &rank->call[i].request;
+	struct inccl_communicator *comm = tree_comm_of(rank, i);
 	uint8_t *recv = rank->call[i].recv;
 
 	switch (c->what) {
 	case INCCL_ALLREDUCE:
-		return inccl_allreduce_start(rank->comm, send, recv, c->count, c->dtype, c->op,
-					     opts, request);
+		return inccl_allreduce_start(comm, send, recv, c->count, c->dtype, c->op, opts,
+					     request);
 	case INCCL_REDUCE:
-		return inccl_reduce_start(rank->comm, send, recv, c->count, c->dtype, c->op,
-					  c->root, opts, request);
+		return inccl_reduce_start(comm, send, recv, c->count, c->dtype, c->op, c->root,
+					  opts, request);
 	case INCCL_BROADCAST:
-		return inccl_broadcast_start(rank->comm, send, recv, c->count, c->dtype, c->root,
-					     opts, request);
+		return inccl_broadcast_start(comm, send, recv, c->count, c->dtype, c->root, opts,
+					     request);
 	case INCCL_BARRIER:
-		return inccl_barrier_start(rank->comm, opts, request);
+		return inccl_barrier_start(comm, opts, request);
 	case INCCL_REDUCE_SCATTER:
-		return inccl_reduce_scatter_start(rank->comm, send, recv, c->count, c->dtype, c->op,
-						  opts, request);
+		return inccl_reduce_scatter_start(comm, send, recv, c->count, c->dtype, c->op, opts,
+						  request);
 	case INCCL_ALL_GATHER:
-		return inccl_all_gather_start(rank->comm, send, recv, c->count, c->dtype, opts,
-					      request);
+		return inccl_all_gather_start(comm, send, recv, c->count, c->dtype, opts, request);
 	}
 	return -EOPNOTSUPP;
 }

@@ -27,6 +27,12 @@ static void think(uint64_t ns)
 
 /* --- the calls --- */
 
+static void check_error(struct tree_rank *rank, unsigned int call, uint64_t begun_at_ns)
+{
+	tree_check_error(rank, tree_first_life(rank) + call % tree.n_comms,
+			 inccl_communicator_error(tree_comm_of(rank, call)), begun_at_ns);
+}
+
 /* False: the communicator has failed. */
 static bool begin(struct tree_rank *rank, unsigned int i)
 {
@@ -34,20 +40,19 @@ static bool begin(struct tree_rank *rank, unsigned int i)
 
 	if (sim_chance(200))
 		think(sim_between(0, sim_chance(100) ? 30 * INC_NSEC_PER_MSEC : 100000));
-	rank->call[i].begun_at_ns = sim_now_ns();
 	ret = tree_begin_call(rank, i);
 	if (ret)
-		tree_check_error(rank, inccl_communicator_error(rank->comm), sim_now_ns());
+		check_error(rank, i, sim_now_ns());
 	return !ret;
 }
 
 static bool end(struct tree_rank *rank, unsigned int i)
 {
+	const uint64_t begin_ns = sim_now_ns(); /* those of another communicator came before */
 	int ret = inccl_wait(rank->call[i].request, -1);
 
 	if (ret) {
-		tree_check_error(rank, inccl_communicator_error(rank->comm),
-				 rank->call[i].begun_at_ns);
+		check_error(rank, i, begin_ns);
 		return false;
 	}
 	sim_note(rank->host.process.name, "has its result of call", i, 0, 0);
@@ -81,51 +86,64 @@ void tree_wake_ranks(void)
 			task_wake(tree.rank[i].waits);
 }
 
-void tree_meet(struct tree_rank *rank, unsigned int *count, bool may_fail)
+void tree_meet(struct tree_rank *rank, unsigned int *count, const struct tree_life *may_fail)
 {
-	const struct tree_round *round = &tree.rounds[rank->round];
 
 	if (++*count == tree.n_ranks)
 		tree_wake_ranks();
 	rank->waits = task_self();
-	while (*count < tree.n_ranks && !(may_fail && round->told[0]))
+	while (*count < tree.n_ranks && !(may_fail && may_fail->told[0]))
 		task_sleep();
 	rank->waits = NULL;
 }
 
+/* One after the other, all of them, whatever comes of it, for the others do the same. */
 static bool create(struct tree_rank *rank)
 {
-	struct inc_err err = {""};
-	int ret = inccl_comm_create(rank->group, rank->round, &tree.opts, sim_now_ns() + CREATE_NS,
-				    &rank->comm, &err);
+	const unsigned int first = tree_first_life(rank);
+	bool good = true;
+	unsigned int i;
+	int ret;
 
-	if (ret)
-		tree_check_error(rank, err.msg, sim_now_ns());
-	return !ret;
+	for (i = 0; i < tree.n_comms; i++) {
+		struct inc_err err = {""};
+
+		ret = inccl_comm_create(rank->group, first + i, &tree.opts,
+					sim_now_ns() + CREATE_NS, &rank->comm[i], &err);
+		if (ret)
+			tree_check_error(rank, first + i, err.msg, sim_now_ns());
+		good &= !ret;
+	}
+	return good;
 }
 
-static void destroy(struct tree_rank *rank, bool good)
+static void destroy(struct tree_rank *rank)
 {
-	int ret = rank->comm ? inccl_communicator_destroy(rank->comm) : 0;
+	unsigned int i;
+	int ret;
 
-	rank->comm = NULL;
-	sim_require(!ret || !good || tree.rounds[rank->round].struck,
-		    "rank %u: the communicator's end: %s", rank->number, strerror(-ret));
+	for (i = 0; i < tree.n_comms; i++) {
+		ret = inccl_communicator_destroy(rank->comm[i]);
+		rank->comm[i] = NULL;
+		sim_require(!ret || tree.life[tree_first_life(rank) + i].struck,
+			    "rank %u: the communicator's end: %s", rank->number, strerror(-ret));
+	}
 }
 
-/* From the creation of a communicator to its end. False: it has failed, for some rank at least. */
+/* From the creation of communicators to their end. False: one has failed, for some rank at least.
+ */
 static bool live(struct tree_rank *rank)
 {
-	struct tree_round *round = &tree.rounds[rank->round];
-	bool good = create(rank) && compute(rank);
+	bool *failed = &tree.failed[rank->round];
+	const bool good = create(rank) && compute(rank);
 
-	round->failed |= !good;
+	*failed |= !good;
 	if (!good)
-		destroy(rank, good);
-	tree_meet(rank, &round->finished, false);
+		destroy(rank);
+	tree_meet(rank, &tree.finished[rank->round], NULL);
 	if (good)
-		destroy(rank, !round->failed);
-	return !round->failed;
+		destroy(rank);
+	return !*failed;
 }
 
 void tree_rank_run(void *arg)

@@ -92,7 +92,8 @@ static void check_floats(const struct tree_rank *rank, struct tree_call *call, u
 	unsigned int r;
 	size_t k;
 
-	sim_require(!inccl_communicator_info(rank->comm, &info), "no facts of the communicator");
+	sim_require(!inccl_communicator_info(tree_comm_of(rank, i), &info),
+		    "no facts of the communicator");
 	for (r = 0; r < tree.n_ranks; r++)
 		of_rank[r] = tree.rank[r].call[i].given;
 	given.ranks = tree.n_ranks;
