@@ -37,7 +37,7 @@ static void hear(void *arg, uint64_t life)
 			inccl_comm_fail(comm, ENETRESET, -1, tree.life[life].told);
 }
 
-void tree_tell(unsigned int number, const char *why)
+static void tell(unsigned int number, const char *why)
 {
 	struct tree_life *life = &tree.life[number];
 	unsigned int i;
@@ -50,6 +50,21 @@ void tree_tell(unsigned int number, const char *why)
 	for (i = 0; i < tree.n_ranks; i++)
 		sim_after(sim_between(0, TELL_MOST_NS), hear, &tree.rank[i], number);
 	tree_wake_ranks();
+}
+
+/* A rank that has lost one communicator makes no more calls by the other, where the rest would wait
+ * for it: as a job does that ends, all of them end together. */
+void tree_tell(unsigned int number, const char *why)
+{
+	const unsigned int first = number - number % tree.n_comms;
+	unsigned int i;
+
+	for (i = first; i < first + tree.n_comms; i++) {
+		if (!tree.life[i].struck)
+			tree.life[i].struck_at_ns = sim_now_ns();
+		tree.life[i].struck |= tree.life[number].struck;
+		tell(i, why);
+	}
 }
 
 /* The controller hears which communicators it has: none. */
