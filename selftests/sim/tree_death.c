@@ -90,7 +90,7 @@ static void start_anew(void *arg, uint64_t unused)
 	struct tree_switch *sw = arg;
 
 	sim_note(sw->daemon.process.name, "starts anew", 0, 0, 0);
-	sw->dead = sw->silent = false;
+	sw->killed = sw->dead = sw->silent = false;
 	sw->daemon.process.dead = false;
 	tree_term_start(sw);
 	sim_after(sim_between(0, START_MOST_NS), hello, sw, 0);
@@ -128,8 +128,9 @@ void tree_death(void *arg, uint64_t revive_at_ns)
 {
 	struct tree_switch *sw = arg;
 
-	if (sw->dead || sw->silent)
+	if (sw->killed)
 		return;
+	sw->killed = true;
 	sim_figures.crashes++;
 	sw->silent = sim_chance(500);
 	sim_note(sw->daemon.process.name, "is killed", sw->silent, 0, 0);

@@ -72,6 +72,7 @@ struct tree_switch {
 	struct inc_term_comm *term_comm[COMMS_MOST];
 	unsigned int life[COMMS_MOST]; /* of those */
 	struct host host[XDP_PORTS];
+	bool killed;       /* from then until it starts anew */
 	bool dead, silent; /* silent: in its last moments, when nothing leaves it any more */
 	struct tree_switch *parent; /* NULL: it is the root */
 	struct daemon_port port;    /* of its own, where the cable is, */
