@@ -17,7 +17,7 @@
 #define TX_FRAMES   256
 #define TURN_MIN_NS 1000
 #define TURN_MAX_NS 30000
-#define CONNS_MOST  16
+#define CONNS_MOST  64
 
 /* --- libevent: timers and descriptors of one daemon --- */
 

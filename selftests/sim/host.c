@@ -59,6 +59,8 @@ static void send_packet(const struct sock *s, const struct sockaddr_in *to, cons
 	uint8_t frame[WIRE_FRAME_MOST] = {}, *ip = frame + FRAME_IP, *udp = frame + FRAME_UDP;
 
 	task_fd_sent(s->fd);
+	if (s->host->silent && *s->host->silent)
+		return;
 	memcpy(frame, s->host->gateway, 6);
 	memcpy(frame + 6, s->host->mac, 6);
 	put16(frame + 12, 0x0800);
@@ -282,6 +284,15 @@ static struct sock *find(const struct host *host, uint16_t port)
 		if (socks[i] && socks[i]->host == host && socks[i]->port == port)
 			return socks[i];
 	return NULL;
+}
+
+unsigned int host_sockets(const struct host *host)
+{
+	unsigned int i, n = 0;
+
+	for (i = 0; i < HOSTS; i++)
+		n += socks[i] && socks[i]->host == host;
+	return n;
 }
 
 void host_receive(void *arg, const uint8_t *frame, size_t len)

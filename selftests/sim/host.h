@@ -17,11 +17,14 @@ struct host {
 	uint32_t addr;              /* network order */
 	uint16_t ports;             /* the next one that is free */
 	struct wire *up;
+	const bool *silent; /* what its sockets send goes nowhere any more; NULL: it does */
 };
 
 /* Sockets opened from now on are this host's: the caller's. */
 void host_begin(void);
 void host_add(struct host *host);
+/* Sockets that it has open. */
+unsigned int host_sockets(const struct host *host);
 /* A frame has come. */
 void host_receive(void *host, const uint8_t *frame, size_t len);
 

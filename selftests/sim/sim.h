@@ -18,7 +18,8 @@ typedef void (*sim_fn)(void *arg, uint64_t arg2);
 
 /* What a run has come to. */
 struct sim_figures {
-	uint64_t events, packets, lost, repeated, damaged, delayed, crashes, pauses, cuts, full;
+	uint64_t events, packets, lost, repeated, damaged, delayed, crashes, ends, pauses, cuts,
+		full;
 };
 extern struct sim_figures sim_figures;
 

@@ -6,7 +6,12 @@
 /* With faults, and from their end to everybody's. The longest of all timers is a second. */
 #define FAULTS_MOST_NS INC_NSEC_PER_SEC
 #define CONVERGE_NS    (5 * INC_NSEC_PER_SEC)
-#define INCIDENTS_MOST 4
+/* Ranks see by themselves that nothing moves, later than any fault but a death lasts; and a switch
+ * that is dead may come back later than that. */
+#define TIMEOUT_MS   8000
+#define AWAY_MOST_NS (20 * INC_NSEC_PER_SEC)
+/* Most runs are over before a death at any time of that of faults. */
+#define EARLY_NS (2 * INC_NSEC_PER_MSEC)
 
 struct tree tree;
 
@@ -47,14 +52,18 @@ static void choose_incidents(void)
 		uint64_t from = sim_between(sim_now_ns(), tree.faults_end_at_ns);
 		uint64_t to = sim_between(from, tree.faults_end_at_ns);
 		uint32_t whom = sim_below(tree.n_ranks + 2 * tree.n_switches);
-		struct daemon *daemon = &tree.sw[(whom - tree.n_ranks) / 2 % SWITCHES_MOST].daemon;
+		struct tree_switch *sw = &tree.sw[(whom - tree.n_ranks) / 2 % SWITCHES_MOST];
 
 		if (whom < tree.n_ranks)
 			sim_at(from, stop_process, &tree.rank[whom].host.process, to);
-		else if ((whom - tree.n_ranks) % 2 || !daemon->slow_path)
-			sim_at(from, stop_process, &daemon->process, to);
-		else
-			sim_at(from, kill_daemon, daemon, to);
+		else if ((whom - tree.n_ranks) % 2)
+			sim_at(from, stop_process, &sw->daemon.process, to);
+		else if (sw->mode == INC_PASSTHROUGH)
+			sim_at(from, kill_daemon, &sw->daemon, to);
+		else if (tree.mode == INC_TREE_TERMINATION)
+			sim_at(sim_chance(500) ? sim_now_ns() + sim_between(0, EARLY_NS) : from,
+			       tree_death, sw,
+			       sim_chance(100) ? from + sim_between(0, AWAY_MOST_NS) : to);
 	}
 }
 
@@ -64,15 +73,20 @@ static void choose(void)
 {
 	tree = (struct tree){.n_calls = 1 + sim_below(CALLS_MOST)};
 	tree_plan();
+	tree.n_comms = 1 + sim_chance(300);
 	tree.at_once = 1 + sim_below(4);
+	if (tree.mode == INC_TREE_TERMINATION && sim_chance(500))
+		tree.floats = INC_FLOATS_NATIVE;
 	tree.opts.sz = sizeof(tree.opts);
 	tree.opts.transport = INCCL_TRANSPORT_SOFT;
 	tree.opts.payload = 256u << sim_below(4);
 	tree.opts.message_packets = 1 + (sim_chance(300) ? sim_below(8) : 0);
 	tree.opts.window = 1 + sim_below(32);
+	tree.opts.timeout_ms = TIMEOUT_MS;
 	tree.faults_end_at_ns = sim_now_ns() + sim_between(0, 1u << (16 + sim_below(15)));
 	if (tree.faults_end_at_ns > sim_now_ns() + FAULTS_MOST_NS)
 		tree.faults_end_at_ns = sim_now_ns() + FAULTS_MOST_NS;
+	tree.quiet_at_ns = tree.faults_end_at_ns;
 	tree_choose_calls();
 }
 
@@ -86,6 +100,7 @@ static void begin(void)
 	neighbour_begin();
 	choose();
 	sim_faults_end(tree.faults_end_at_ns);
+	tree_watch_begin();
 	tree_build();
 	for (i = 0; i < tree.n_ranks; i++) {
 		tree_choose_buffers(&tree.rank[i]);
@@ -94,13 +109,21 @@ static void begin(void)
 	choose_incidents();
 }
 
+static void remove_all(struct tree_switch *sw)
+{
+	unsigned int i;
+
+	for (i = 0; i < sw->n_comms; i++)
+		daemon_remove(&sw->daemon, sw->comm[i]);
+}
+
 static void end(void)
 {
 	unsigned int i;
 
 	for (i = 0; i < tree.n_switches; i++)
 		if (tree.sw[i].mode == INC_PASSTHROUGH)
-			daemon_remove(&tree.sw[i].daemon, tree.sw[i].comm);
+			remove_all(&tree.sw[i]);
 	for (i = 0; i < tree.n_switches; i++)
 		if (tree.sw[i].mode == INC_PASSTHROUGH)
 			daemon_stop(&tree.sw[i].daemon);
@@ -115,9 +138,9 @@ void tree_run(void)
 	while (tree.ended < tree.n_ranks) {
 		sim_require(sim_step(), "nothing happens any more, and %u threads wait",
 			    task_alive());
-		sim_require(sim_now_ns() < tree.faults_end_at_ns + CONVERGE_NS,
+		sim_require(sim_now_ns() < tree.quiet_at_ns + CONVERGE_NS,
 			    "%u of %u ranks are not through, so long after the last fault",
-			    tree.n_ranks - tree.finished, tree.n_ranks);
+			    tree.n_ranks - tree.ended, tree.n_ranks);
 	}
 	end();
 }

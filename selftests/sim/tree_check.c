@@ -5,6 +5,28 @@
 #include "sim.h"
 #include "tree_priv.h"
 
+#define CHUNKS_MOST 4096 /* of a run */
+
+/* What a switch has sent of a chunk, so that what is sent again is the same. */
+struct tree_sent {
+	uint64_t sum;         /* over its bytes, plus 1 */
+	uint32_t full, empty; /* a bit for each child that was sent it, or a packet of length 0 */
+};
+
+/* By switch and communicator: results, partial sums. */
+static struct sent {
+	struct tree_sent down[CHUNKS_MOST], up[CHUNKS_MOST];
+} all_sent[SWITCHES_MOST][COMMS_MOST];
+
+void tree_watch_begin(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < tree.n_switches; i++)
+		if (tree.sw[i].mode == INC_PASSTHROUGH)
+			memset(all_sent[i], 0, tree.n_comms * sizeof(all_sent[i][0]));
+}
+
 static int64_t number_of(uint32_t psn, uint32_t start, uint64_t near)
 {
 	return (int64_t)near + inc_psn_diff(psn, start + (uint32_t)near);
@@ -13,7 +35,8 @@ static int64_t number_of(uint32_t psn, uint32_t start, uint64_t near)
 /* The connection that a frame leaves by. */
 struct leaving {
 	struct tree_switch *at;
-	const char *name; /* the switch's */
+	unsigned int comm; /* which of the switch's */
+	const char *name;  /* the switch's */
 	const struct inc_switch *sw;
 	const struct inc_comm_cfg *cfg;
 	const struct inc_comm_state *state;
@@ -21,18 +44,39 @@ struct leaving {
 	bool up;
 };
 
-static struct leaving find(struct tree_switch *at, unsigned int port)
+/* The end that sends such frames by this port; NULL: the communicator has none. Two of a rank's
+ * endpoints may have one queue pair number, at UDP ports of their own. */
+static const struct inc_conn_cfg *find_conn(const struct leaving *l, unsigned int port,
+					    const uint8_t *frame)
 {
-	struct leaving l = {.at = at, .name = at->daemon.process.name};
+	const uint32_t qpn = get24(frame + FRAME_BTH + 5);
+	const uint16_t udp_port = get16(frame + FRAME_UDP + 2);
+	const struct inc_conn_cfg *conn;
 	uint32_t i;
 
+	for (i = 0; i < inc_comm_conns(l->cfg); i++) {
+		conn = inc_switch_conn(l->sw, l->cfg->conn_base + i);
+		if (conn->ifindex == xdp_ifindex(port) && conn->peer_qpn == qpn &&
+		    conn->peer_port == udp_port)
+			return conn;
+	}
+	return NULL;
+}
+
+static struct leaving find(struct tree_switch *at, unsigned int port, const uint8_t *frame)
+{
+	struct leaving l = {.at = at, .name = at->daemon.process.name};
+
 	l.sw = xdp_switch(at->daemon.xdp);
-	l.cfg = inc_switch_comm(l.sw, at->comm);
-	l.state = &inc_switch_comm_state(l.sw)[at->comm];
-	for (i = 0; i < inc_comm_conns(l.cfg) && !l.conn; i++)
-		if (inc_switch_conn(l.sw, l.cfg->conn_base + i)->ifindex == xdp_ifindex(port))
-			l.conn = inc_switch_conn(l.sw, l.cfg->conn_base + i);
-	sim_require(l.conn, "%s: a frame leaves by port %u, where nobody is", l.name, port);
+	for (; l.comm < at->n_comms; l.comm++) {
+		l.cfg = inc_switch_comm(l.sw, at->comm[l.comm]);
+		l.state = &inc_switch_comm_state(l.sw)[at->comm[l.comm]];
+		l.conn = find_conn(&l, port, frame);
+		if (l.conn)
+			break;
+	}
+	sim_require(l.conn, "%s: a frame leaves by port %u for a queue pair that nobody has",
+		    l.name, port);
 	l.up = l.conn->flags & INC_CONN_F_UP;
 	return l;
 }
@@ -105,12 +149,13 @@ static void check_data(const struct leaving *l, uint32_t psn, const uint8_t *pay
 	const uint64_t end = l->up ? l->state->up_next : l->state->tx_next;
 	const int64_t r = number_of(psn, l->conn->tx_start_psn, end);
 	const uint64_t sum = sum_of(payload, len);
+	struct sent *of = &all_sent[l->at->number][l->comm];
 	struct tree_sent *sent;
 
 	sim_require(r >= 0 && r < (int64_t)end && r < CHUNKS_MOST,
 		    "%s: packet %lld leaves for child %u, and %llu is the next", l->name,
 		    (long long)r, l->conn->child, (unsigned long long)end);
-	sent = l->up ? &l->at->sent_up[r] : &l->at->sent[r];
+	sent = l->up ? &of->up[r] : &of->down[r];
 	*(len ? &sent->full : &sent->empty) |= 1u << l->conn->child;
 	sim_require(!len || !sent->sum || sent->sum == sum,
 		    "%s: packet %lld leaves for child %u, and is another one than before", l->name,
@@ -130,7 +175,7 @@ void tree_watch(void *arg, unsigned int port, const uint8_t *frame, size_t len)
 	const uint32_t psn = get24(frame + FRAME_BTH + 9);
 	const size_t head = FRAME_EXT + frame_ext_len(opcode);
 	const size_t pad = frame[FRAME_BTH + 1] >> 4 & 3;
-	const struct leaving l = find(arg, port);
+	const struct leaving l = find(arg, port, frame);
 	struct frame copy = {.len = len};
 
 	memcpy(copy.data, frame, len);

@@ -8,9 +8,25 @@
 #include "sim.h"
 #include "tree_priv.h"
 
-#define SWITCH_QPN (INC_MIN_QPN + XDP_PORTS) /* of a cable's lower end; its upper one is behind */
+/* A communicator's queue pairs: those of ports with hosts, and those of cables between switches, a
+ * lower end and its upper one behind. */
+#define QPNS             32
+#define FIRST_QPN(life)  (INC_MIN_QPN + QPNS * (life))
+#define SWITCH_QPN(life) (FIRST_QPN(life) + XDP_PORTS)
 
-#define COMMUNICATOR 7
+#define REMOVE_MOST_NS (5 * INC_NSEC_PER_MSEC)
+
+#define COMMUNICATOR 7 /* the first one's number */
+
+unsigned int tree_life_of(uint32_t communicator)
+{
+	return communicator - COMMUNICATOR;
+}
+
+uint32_t tree_number_of(unsigned int life)
+{
+	return COMMUNICATOR + life;
+}
 
 static uint32_t draw_psn(void)
 {
@@ -25,11 +41,11 @@ static void describe_port(const struct daemon_port *port, struct inc_conn_conf *
 	tree_port_mac(port, c->own_mac);
 }
 
-static void describe_host(const struct tree_rank *rank, struct inc_conn_conf *c)
+static void describe_host(const struct tree_rank *rank, unsigned int life, struct inc_conn_conf *c)
 {
 	*c = (struct inc_conn_conf){
 		.rank = rank->number,
-		.own_qp = INC_MIN_QPN + rank->port.port,
+		.own_qp = FIRST_QPN(life) + rank->port.port,
 		.has_own_psn = true,
 		.own_psn = draw_psn(),
 		.peer_ip.s_addr = rank->host.addr,
@@ -61,7 +77,8 @@ static void ranks_below(const struct tree_switch *sw, struct inc_ranks *ranks)
 }
 
 /* Between a switch and its parent, seen from the switch (up) or from the parent. */
-static void describe_cable(const struct tree_switch *sw, bool up, struct inc_conn_conf *c)
+static void describe_cable(const struct tree_switch *sw, bool up, unsigned int life,
+			   struct inc_conn_conf *c)
 {
 	const struct daemon_port *own = up ? &sw->port : &sw->there;
 	const struct daemon_port *peer = up ? &sw->there : &sw->port;
@@ -69,12 +86,12 @@ static void describe_cable(const struct tree_switch *sw, bool up, struct inc_con
 	*c = (struct inc_conn_conf){
 		.up = up,
 		.has_ranks = !up,
-		.own_qp = SWITCH_QPN + 2 * sw->number + !up,
+		.own_qp = SWITCH_QPN(life) + 2 * sw->number + !up,
 		.has_own_psn = true,
 		.own_psn = up ? sw->up_psn : sw->down_psn,
 		.peer_ip.s_addr = tree_port_addr(peer),
 		.peer_port = INC_ROCE_UDP_PORT,
-		.peer_qp = SWITCH_QPN + 2 * sw->number + up,
+		.peer_qp = SWITCH_QPN(life) + 2 * sw->number + up,
 		.has_peer_psn = true,
 		.peer_psn = up ? sw->down_psn : sw->up_psn,
 		.pkey = INC_PKEY_DEFAULT,
@@ -87,35 +104,36 @@ static void describe_cable(const struct tree_switch *sw, bool up, struct inc_con
 	describe_port(own, c);
 }
 
-static void make_at(struct tree_switch *sw)
+static void make_at(struct tree_switch *sw, unsigned int life)
 {
 	static struct inc_comm_conf conf;
 	unsigned int i;
 
-	conf = (struct inc_comm_conf){.communicator = COMMUNICATOR,
+	conf = (struct inc_comm_conf){.communicator = tree_number_of(life),
 				      .mode = sw->mode,
 				      .root = !sw->parent,
 				      .slots = tree.slots,
 				      .message_packets = tree.message_packets,
-				      .messages = tree.messages};
+				      .messages = tree.messages,
+				      .floats = tree.floats};
 	conf.payload = tree.rank[0].asked.payload;
 	for (i = 0; i < tree.n_ranks; i++) {
 		struct tree_rank *rank = &tree.rank[i];
 
 		if (rank->at != sw)
 			continue;
-		describe_host(rank, &rank->made);
-		conf.conn[conf.n_conns++] = rank->made;
+		describe_host(rank, life, &rank->made[life % tree.n_comms]);
+		conf.conn[conf.n_conns++] = rank->made[life % tree.n_comms];
 	}
 	for (i = 0; i < tree.n_switches; i++)
 		if (tree.sw[i].parent == sw)
-			describe_cable(&tree.sw[i], false, &conf.conn[conf.n_conns++]);
+			describe_cable(&tree.sw[i], false, life, &conf.conn[conf.n_conns++]);
 	if (sw->parent)
-		describe_cable(sw, true, &conf.conn[conf.n_conns++]);
+		describe_cable(sw, true, life, &conf.conn[conf.n_conns++]);
 	if (sw->mode == INC_TERMINATION)
-		tree_term_add(sw, &conf);
+		tree_term_add(sw, life, &conf);
 	else
-		sw->comm = daemon_add(&sw->daemon, &conf);
+		sw->comm[sw->n_comms++] = daemon_add(&sw->daemon, &conf);
 }
 
 /* What a switch in passthrough mode sends up to one in termination mode are packets. */
@@ -147,7 +165,7 @@ static void agree(void)
 	tree.slots = inc_pow2_up(tree.messages * tree.message_packets);
 }
 
-static void make(void)
+static void make(unsigned int life)
 {
 	unsigned int i;
 
@@ -157,19 +175,32 @@ static void make(void)
 		tree.sw[i].down_psn = draw_psn();
 	}
 	for (i = 0; i < tree.n_switches; i++)
-		make_at(&tree.sw[i]);
+		make_at(&tree.sw[i], life);
+	tree.life[life].made = true;
+	tree_wake_ranks();
 }
 
-static void answer(const struct tree_rank *rank, struct inc_msg_made *made)
+void tree_make_if_asked(void)
 {
-	const struct inc_conn_conf *conn = &rank->made;
+	unsigned int i;
 
-	*made = (struct inc_msg_made){.communicator = COMMUNICATOR,
+	for (i = 0; i < ROUNDS_MOST * tree.n_comms; i++)
+		if (!tree.life[i].made && tree.life[i].asked == tree.n_ranks &&
+		    tree_switches_are_there())
+			make(i);
+}
+
+static void answer(const struct tree_rank *rank, unsigned int life, struct inc_msg_made *made)
+{
+	const struct inc_conn_conf *conn = &rank->made[life % tree.n_comms];
+
+	*made = (struct inc_msg_made){.communicator = tree_number_of(life),
 				      .payload = tree.rank[0].asked.payload,
 				      .slots = tree.slots,
 				      .mode = tree.mode,
 				      .message_packets = tree.message_packets,
 				      .messages = tree.messages,
+				      .floats = tree.floats,
 				      .tree = "simulated"};
 	made->connection = (struct inc_msg_endpoint){.peer_ip = conn->own_ip,
 						     .peer_port = conn->own_port,
@@ -180,23 +211,59 @@ static void answer(const struct tree_rank *rank, struct inc_msg_made *made)
 		 rank->at->daemon.process.name);
 }
 
+static void wait_until_made(struct tree_rank *rank, struct tree_life *life)
+{
+	life->asked++;
+	tree_make_if_asked();
+	rank->waits = task_self();
+	while (!life->made)
+		task_sleep();
+	rank->waits = NULL;
+}
+
+static void remove_at(void *sw, uint64_t life)
+{
+	tree_term_remove(sw, life);
+	tree.removing--;
+	tree_make_if_asked();
+}
+
+/* Who is left of the switches keeps it until its last rank has gone; one may be told sooner than
+ * another. */
+static void destroyed(unsigned int life)
+{
+	unsigned int i;
+
+	if (++tree.life[life].destroyed < tree.n_ranks)
+		return;
+	for (i = 0; i < tree.n_switches; i++) {
+		if (tree.sw[i].mode != INC_TERMINATION)
+			continue;
+		tree.removing++;
+		sim_after(sim_between(0, REMOVE_MOST_NS), remove_at, &tree.sw[i], life);
+	}
+}
+
 int inccl_control_call(struct inccl_group *group, enum inc_message_id id, const void *said,
 		       struct control_wait *wait, uint64_t deadline_ns, struct inc_err *err)
 {
 	struct tree_rank *rank = &tree.rank[group->rank];
+	struct tree_life *life;
 
 	switch (id) {
 	case INC_MSG_ASK:
 		rank->asked = *(const struct inc_msg_ask *)said;
-		if (tree.asked + 1 == tree.n_ranks)
-			make();
-		tree_meet(rank, &tree.asked);
-		answer(rank, &wait->answer.made);
+		wait_until_made(rank, &tree.life[rank->asked.comm]);
+		answer(rank, rank->asked.comm, &wait->answer.made);
 		return 0;
 	case INC_MSG_READY:
-		tree_meet(rank, &tree.ready);
-		return 0;
+		life = &tree.life[tree_life_of(
+			((const struct inc_msg_number *)said)->communicator)];
+		tree_meet(rank, &life->ready, life);
+		wait->refused = life->told[0];
+		return wait->refused ? inc_err_set(err, ENETRESET, "%s", life->told) : 0;
 	case INC_MSG_DESTROY:
+		destroyed(tree_life_of(((const struct inc_msg_number *)said)->communicator));
 		return 0;
 	default:
 		sim_fail("rank %d says message %d", group->rank, id);
@@ -229,9 +296,13 @@ void inccl_control_bye(struct inccl_group *group)
 
 void inccl_control_report(struct inccl_group *group, struct inccl_communicator *comm)
 {
+	if (comm->report == REPORT_DUE)
+		tree_tell(tree_life_of(comm->number), comm->error_text);
 }
 
 void inccl_control_report_creation(struct inccl_group *group, long long index, long long number,
 				   int error, const char *text)
 {
+	if (number >= 0)
+		destroyed(tree_life_of(number));
 }

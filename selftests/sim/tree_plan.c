@@ -137,7 +137,8 @@ static void start_switch(struct tree_switch *sw)
 	}
 	sw->daemon.watch = tree_watch;
 	sw->daemon.watch_arg = sw;
-	daemon_start(&sw->daemon, name, sw->daemon.ports, tree_slots(tree.opts.window) * sets);
+	daemon_start(&sw->daemon, name, sw->daemon.ports,
+		     tree_slots(tree.opts.window) * sets * tree.n_comms);
 }
 
 /* What comes out of a cable at a switch's port, and what goes in there. */
@@ -159,6 +160,7 @@ static void plug(struct daemon_port *port, const uint8_t peer_mac[6], const char
 	tree_port_mac(port, host->mac);
 	memcpy(host->gateway, peer_mac, sizeof(host->gateway));
 	host->up = out;
+	host->silent = &sw->silent;
 	host_add(host);
 }
 

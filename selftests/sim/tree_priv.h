@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the files of the tree share: tree.c (a run), tree_plan.c (which switches and ranks there are
  * and what lies between them), tree_call.c (what they compute), tree_rank.c (what a rank does),
- * tree_term.c (a switch in termination mode), tree_control.c (the controller's answers to it),
- * tree_check.c (what must hold of frames), tree_result.c (of results). One thread, as all of the
- * simulation. */
+ * tree_term.c (a switch in termination mode), tree_death.c (its death), tree_control.c (the
+ * controller's answers to it), tree_check.c (what must hold of frames), tree_result.c (of results).
+ * One thread, as all of the simulation. */
 #ifndef SIM_TREE_PRIV_H
 #define SIM_TREE_PRIV_H
 
@@ -14,11 +14,13 @@
 #include "hostlib/src/internal.h"
 #include "tree.h"
 
-#define RANKS_MOST    6
-#define SWITCHES_MOST 4
-#define CALLS_MOST    12
-#define PACKETS_MOST  64   /* of a call */
-#define CHUNKS_MOST   4096 /* of a run */
+#define RANKS_MOST     6
+#define INCIDENTS_MOST 4
+#define SWITCHES_MOST  4
+#define CALLS_MOST     12
+#define PACKETS_MOST   64 /* of a call */
+#define COMMS_MOST     2  /* at once */
+#define ROUNDS_MOST    (INCIDENTS_MOST + 1)
 
 /* A collective that all ranks call. */
 struct tree_call {
@@ -43,22 +45,17 @@ struct tree_rank {
 	struct wire up, down;
 	unsigned int number;
 	struct inccl_group *group;
-	struct inccl_communicator *comm;
+	unsigned int round; /* counts from the first communicators on */
+	struct inccl_communicator *comm[COMMS_MOST];
 	struct inc_msg_ask asked;
-	struct inc_conn_conf made; /* the switch's end of its connection */
-	struct task *waits;        /* for the controller, or for the others' end */
+	struct inc_conn_conf made[COMMS_MOST]; /* the switch's ends of its connections */
+	struct task *waits;                    /* for the controller, or for the others' end */
 	struct {
 		uint8_t *given;       /* as it was */
 		uint8_t *send, *recv; /* NULL where there is nothing */
 		uint8_t *room[2];     /* where both are; one where it is in place */
 		struct inccl_request *request;
 	} call[CALLS_MOST];
-};
-
-/* What a switch has sent of a chunk, so that what is sent again is the same. */
-struct tree_sent {
-	uint64_t sum;         /* over its bytes, plus 1 */
-	uint32_t full, empty; /* a bit for each child that was sent it, or a packet of length 0 */
 };
 
 struct inc_term_worker;
@@ -69,28 +66,51 @@ struct tree_switch {
 	struct daemon daemon; /* in termination mode its process alone */
 	unsigned int number;
 	enum inc_mode_of_switch mode;
-	/* Of termination mode: the engine's worker, its communicator, and what each port is to
+	/* Of termination mode: the engine's worker, its communicators, and what each port is to
 	 * its sockets. */
 	struct inc_term_worker *worker;
-	struct inc_term_comm *term_comm;
+	struct inc_term_comm *term_comm[COMMS_MOST];
+	unsigned int life[COMMS_MOST]; /* of those */
 	struct host host[XDP_PORTS];
+	bool killed;       /* from then until it starts anew */
+	bool dead, silent; /* silent: in its last moments, when nothing leaves it any more */
 	struct tree_switch *parent; /* NULL: it is the root */
 	struct daemon_port port;    /* of its own, where the cable is, */
 	struct daemon_port there;   /* and of its parent's */
 	struct wire up, down;
 	uint32_t up_psn, down_psn; /* of the first partial sum, of the first result */
 	bool macs_known;           /* the controller tells both where the other is */
-	uint32_t comm;             /* its index in the switch */
-	struct tree_sent sent[CHUNKS_MOST], sent_up[CHUNKS_MOST]; /* results, partial sums */
+	unsigned int n_comms;
+	uint32_t comm[COMMS_MOST]; /* their indices in the switch */
+};
+
+/* A communicator's life, of which several go on at once. What a switch in termination mode knows of
+ * it dies with its daemon: all ranks then have an error, and make the next one. */
+struct tree_life {
+	unsigned int asked, ready, destroyed; /* ranks that have come so far */
+	bool made;
+
+	uint32_t struck; /* a bit for each switch that has died with it */
+	uint64_t struck_at_ns, told_at_ns;
+	char told[200]; /* the controller to all ranks; empty: nothing */
 };
 
 struct tree {
-	unsigned int n_ranks, n_switches, n_calls, asked, ready, finished, ended;
+	unsigned int n_ranks, n_switches, n_calls, ended;
+
+	unsigned int removing; /* switches that have not been told yet of the last one's end */
+	unsigned int n_comms;  /* at once; calls go by them in turn */
+	struct tree_life life[ROUNDS_MOST * COMMS_MOST];
+	/* Ranks that are through with the communicators of a round; whether one has failed. */
+	unsigned int finished[ROUNDS_MOST];
+	bool failed[ROUNDS_MOST];
 	enum inc_tree_mode mode;
+	enum inc_float_form floats;
 	uint32_t slots, message_packets, messages; /* as the controller has them */
 	unsigned int at_once;                      /* calls under way */
 	struct inccl_communicator_opts opts;
 	uint64_t faults_end_at_ns;
+	uint64_t quiet_at_ns; /* from then on no fault happens and all switches are there */
 	struct tree_call call[CALLS_MOST];
 	struct tree_rank rank[RANKS_MOST];
 	struct tree_switch sw[SWITCHES_MOST];
@@ -112,27 +132,62 @@ uint32_t tree_slots(uint32_t window);
 
 /* A switch in termination mode: its engine's worker, from whose thread's first turn to its end. */
 void tree_term_start(struct tree_switch *sw);
-void tree_term_add(struct tree_switch *sw, struct inc_comm_conf *conf);
+void tree_term_add(struct tree_switch *sw, unsigned int life, struct inc_comm_conf *conf);
+void tree_term_remove(struct tree_switch *sw, unsigned int life);
 void tree_term_stop(struct tree_switch *sw);
+
+/* Its daemon is killed with all its connections, and started anew at this time. */
+void tree_death(void *sw, uint64_t revive_at_ns);
+/* The controller tells all ranks of a communicator that it has failed, and why. */
+void tree_tell(unsigned int life, const char *why);
+/* An error that the rank has of its communicator: there must be a reason, in time. */
+void tree_check_error(const struct tree_rank *rank, unsigned int life, const char *text,
+		      uint64_t since_ns);
+/* All of them are there, without an earlier communicator: what ranks ask for can be made. */
+bool tree_switches_are_there(void);
+void tree_make_if_asked(void);
+/* Which of a run's communicators has this number. */
+unsigned int tree_life_of(uint32_t communicator);
+uint32_t tree_number_of(unsigned int life);
 
 /* The calls of a run, what the ranks give, and the memory for it. */
 void tree_choose_calls(void);
 void tree_choose_buffers(struct tree_rank *rank);
 void tree_free_buffers(void);
+/* All are as before the first call. */
+void tree_renew_buffers(struct tree_rank *rank);
 /* What a rank gives and gets, bytes. */
 size_t tree_send_bytes(const struct tree_call *call, unsigned int rank);
 size_t tree_recv_bytes(const struct tree_call *call, unsigned int rank);
 /* Are floats added up, compared or multiplied? */
 bool tree_reduces_floats(const struct tree_call *call);
-/* A rank begins a call. */
-void tree_begin_call(struct tree_rank *rank, unsigned int call);
+/* The communicator by which a call goes. */
+static inline struct inccl_communicator *tree_comm_of(const struct tree_rank *rank,
+						      unsigned int call)
+{
+	return rank->comm[call % tree.n_comms];
+}
+/* The rank's communicators are this life's and the next ones'. */
+static inline unsigned int tree_first_life(const struct tree_rank *rank)
+{
+	return rank->round * tree.n_comms;
+}
+/* A rank begins a call. Only where its communicator has failed it cannot. */
+int tree_begin_call(struct tree_rank *rank, unsigned int call);
 
 /* The process of a rank. */
 void tree_rank_run(void *rank);
-/* Waits until all ranks have come here; count: how many have. The last one wakes the others. */
-void tree_meet(struct tree_rank *rank, unsigned int *count);
+/* Waits until all ranks have come here; count: how many have. The last one wakes the others. Where
+ * may_fail, also until that communicator has failed. */
+void tree_meet(struct tree_rank *rank, unsigned int *count, const struct tree_life *may_fail);
+/* All that wait look again. */
+void tree_wake_ranks(void);
+/* Nothing has been sent yet. */
+void tree_watch_begin(void);
 /* A frame leaves the switch. */
 void tree_watch(void *sw, unsigned int port, const uint8_t *frame, size_t len);
+/* What all ranks' floats make, where they are added as they are. */
+void tree_native_reduce(struct tree_call *call, unsigned int number);
 /* A rank has its result of this call. */
 void tree_check_result(struct tree_rank *rank, unsigned int call);
 

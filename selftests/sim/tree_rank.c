@@ -27,62 +27,138 @@ static void think(uint64_t ns)
 
 /* --- the calls --- */
 
-static void begin(struct tree_rank *rank, unsigned int i)
+static void check_error(struct tree_rank *rank, unsigned int call, uint64_t begun_at_ns)
 {
+	tree_check_error(rank, tree_first_life(rank) + call % tree.n_comms,
+			 inccl_communicator_error(tree_comm_of(rank, call)), begun_at_ns);
+}
+
+/* False: the communicator has failed. */
+static bool begin(struct tree_rank *rank, unsigned int i)
+{
+	int ret;
+
 	if (sim_chance(200))
 		think(sim_between(0, sim_chance(100) ? 30 * INC_NSEC_PER_MSEC : 100000));
-	tree_begin_call(rank, i);
+	ret = tree_begin_call(rank, i);
+	if (ret)
+		check_error(rank, i, sim_now_ns());
+	return !ret;
 }
 
-static void end(struct tree_rank *rank, unsigned int i)
+static bool end(struct tree_rank *rank, unsigned int i)
 {
+	const uint64_t begin_ns = sim_now_ns(); /* those of another communicator came before */
 	int ret = inccl_wait(rank->call[i].request, -1);
-	const char *why = inccl_communicator_error(rank->comm);
 
-	sim_require(!ret, "rank %u, call %u: %s (%s)", rank->number, i, strerror(-ret),
-		    why ?: "no reason");
+	if (ret) {
+		check_error(rank, i, begin_ns);
+		return false;
+	}
 	sim_note(rank->host.process.name, "has its result of call", i, 0, 0);
 	tree_check_result(rank, i);
+	return true;
 }
 
-void tree_meet(struct tree_rank *rank, unsigned int *count)
+/* After an error those that have begun have their results or the error, too. */
+static bool compute(struct tree_rank *rank)
+{
+	unsigned int begun = 0, ended = 0;
+	bool good = true;
+
+	while (ended < begun || (good && begun < tree.n_calls)) {
+		if (good && begun < tree.n_calls && begun - ended < tree.at_once) {
+			good = begin(rank, begun);
+			begun += good;
+		} else {
+			good &= end(rank, ended++);
+		}
+	}
+	return good;
+}
+
+void tree_wake_ranks(void)
 {
 	unsigned int i;
 
-	if (++*count < tree.n_ranks) {
-		rank->waits = task_self();
-		while (*count < tree.n_ranks)
-			task_sleep();
-		rank->waits = NULL;
-		return;
-	}
 	for (i = 0; i < tree.n_ranks; i++)
 		if (tree.rank[i].waits)
 			task_wake(tree.rank[i].waits);
 }
 
+void tree_meet(struct tree_rank *rank, unsigned int *count, const struct tree_life *may_fail)
+{
+
+	if (++*count == tree.n_ranks)
+		tree_wake_ranks();
+	rank->waits = task_self();
+	while (*count < tree.n_ranks && !(may_fail && may_fail->told[0]))
+		task_sleep();
+	rank->waits = NULL;
+}
+
+/* One after the other, all of them, whatever comes of it, for the others do the same. */
+static bool create(struct tree_rank *rank)
+{
+	const unsigned int first = tree_first_life(rank);
+	bool good = true;
+	unsigned int i;
+	int ret;
+
+	for (i = 0; i < tree.n_comms; i++) {
+		struct inc_err err = {""};
+
+		ret = inccl_comm_create(rank->group, first + i, &tree.opts,
+					sim_now_ns() + CREATE_NS, &rank->comm[i], &err);
+		if (ret)
+			tree_check_error(rank, first + i, err.msg, sim_now_ns());
+		good &= !ret;
+	}
+	return good;
+}
+
+static void destroy(struct tree_rank *rank)
+{
+	unsigned int i;
+	int ret;
+
+	for (i = 0; i < tree.n_comms; i++) {
+		ret = inccl_communicator_destroy(rank->comm[i]);
+		rank->comm[i] = NULL;
+		sim_require(!ret || tree.life[tree_first_life(rank) + i].struck,
+			    "rank %u: the communicator's end: %s", rank->number, strerror(-ret));
+	}
+}
+
+/* From the creation of communicators to their end. False: one has failed, for some rank at least.
+ */
+static bool live(struct tree_rank *rank)
+{
+	bool *failed = &tree.failed[rank->round];
+	const bool good = create(rank) && compute(rank);
+
+	*failed |= !good;
+	if (!good)
+		destroy(rank);
+	tree_meet(rank, &tree.finished[rank->round], NULL);
+	if (good)
+		destroy(rank);
+	return !*failed;
+}
+
 void tree_rank_run(void *arg)
 {
 	struct tree_rank *rank = arg;
-	struct inc_err err = {""};
-	unsigned int i;
 	int ret;
 
 	ret = inccl_group_new("job", rank->number, tree.n_ranks, on_log, rank, &rank->group);
 	sim_require(!ret, "no group: %s", strerror(-ret));
 	rank->group->addr = rank->host.addr;
-	ret = inccl_comm_create(rank->group, 0, &tree.opts, sim_now_ns() + CREATE_NS, &rank->comm,
-				&err);
-	sim_require(!ret, "rank %u: no communicator: %s", rank->number, err.msg);
-	for (i = 0; i < tree.n_calls + tree.at_once; i++) {
-		if (i >= tree.at_once && i - tree.at_once < tree.n_calls)
-			end(rank, i - tree.at_once);
-		if (i < tree.n_calls)
-			begin(rank, i);
+	while (!live(rank)) {
+		rank->round++;
+		sim_require(rank->round < ROUNDS_MOST, "more communicators than deaths");
+		tree_renew_buffers(rank);
 	}
-	tree_meet(rank, &tree.finished);
-	ret = inccl_communicator_destroy(rank->comm);
-	sim_require(!ret, "rank %u: the communicator's end: %s", rank->number, strerror(-ret));
 	inccl_group_destroy(rank->group);
 	tree.ended++;
 }

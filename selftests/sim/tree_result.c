@@ -48,6 +48,10 @@ static void reduce(struct tree_call *call, unsigned int i)
 	const size_t bytes = tree_send_bytes(call, 0);
 	unsigned int r;
 
+	if (tree_reduces_floats(call)) {
+		tree_native_reduce(call, i);
+		return;
+	}
 	memcpy(call->expected, tree.rank[0].call[i].given, bytes);
 	for (r = 1; r < tree.n_ranks; r++)
 		ref_operate(desc, false, call->expected, tree.rank[r].call[i].given, bytes);
@@ -88,7 +92,8 @@ static void check_floats(const struct tree_rank *rank, struct tree_call *call, u
 	unsigned int r;
 	size_t k;
 
-	sim_require(!inccl_communicator_info(rank->comm, &info), "no facts of the communicator");
+	sim_require(!inccl_communicator_info(tree_comm_of(rank, i), &info),
+		    "no facts of the communicator");
 	for (r = 0; r < tree.n_ranks; r++)
 		of_rank[r] = tree.rank[r].call[i].given;
 	given.ranks = tree.n_ranks;
@@ -127,7 +132,7 @@ void tree_check_result(struct tree_rank *rank, unsigned int number)
 	size_t i = 0;
 
 	if (!(call->known >> block & 1) && bytes) {
-		if (tree_reduces_floats(call))
+		if (tree_reduces_floats(call) && tree.floats == INC_FLOATS_FIXED)
 			check_floats(rank, call, number, block);
 		else
 			expect(call, number);

@@ -33,8 +33,11 @@ static void on_notice(void *arg, uint32_t communicator, uint64_t number,
 		printf("%12s     %-6s notice %s: %s\n", "", sw->daemon.process.name, story->event,
 		       story->text);
 	sim_note(sw->daemon.process.name, story->event, communicator, number, 0);
-	sim_require(!strcmp(story->event, "unresponsive"), "%s: %s: %s", sw->daemon.process.name,
-		    story->event, story->text);
+	/* who loses a neighbour may be told of the end by another one */
+	sim_require(!strcmp(story->event, "unresponsive") ||
+			    (!strcmp(story->event, "ended") &&
+			     tree.life[tree_life_of(communicator)].struck),
+		    "%s: %s: %s", sw->daemon.process.name, story->event, story->text);
 }
 
 static void make_turns(void *arg)
@@ -61,17 +64,36 @@ void tree_term_start(struct tree_switch *sw)
 	task_new(&sw->daemon.process, make_turns, sw);
 }
 
-void tree_term_add(struct tree_switch *sw, struct inc_comm_conf *conf)
+void tree_term_add(struct tree_switch *sw, unsigned int life, struct inc_comm_conf *conf)
 {
+	struct inc_term_comm **comm = &sw->term_comm[life % tree.n_comms];
 	struct inc_err err = {""};
-	int ret = inc_term_worker_add(sw->worker, conf, &sw->term_comm, &err);
+	int ret = inc_term_worker_add(sw->worker, conf, comm, &err);
 
-	ret = ret ?: inc_term_worker_start_comm(sw->worker, sw->term_comm, &err);
+	ret = ret ?: inc_term_worker_start_comm(sw->worker, *comm, &err);
+	sw->life[life % tree.n_comms] = life;
 	sim_require(!ret, "%s: no communicator: %s", sw->daemon.process.name, err.msg);
+}
+
+void tree_term_remove(struct tree_switch *sw, unsigned int life)
+{
+	const unsigned int c = life % tree.n_comms;
+
+	if (sw->term_comm[c] && sw->life[c] == life) {
+		inc_term_worker_remove(sw->worker, sw->term_comm[c]);
+		sw->term_comm[c] = NULL;
+	}
 }
 
 void tree_term_stop(struct tree_switch *sw)
 {
-	inc_term_worker_remove(sw->worker, sw->term_comm);
+	unsigned int i;
+
+	for (i = 0; i < tree.n_comms; i++)
+		tree_term_remove(sw, sw->life[i]);
 	inc_term_worker_free(sw->worker);
+	sw->worker = NULL;
+	for (i = 0; i < sw->daemon.ports; i++)
+		sim_require(!host_sockets(&sw->host[i]), "%s: port %u: a socket is left",
+			    sw->daemon.process.name, i);
 }

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The death of a switch in termination mode: its connections end with its process, without a word.
+ * What the controller does then, and what ranks may and must see of it. Called from events, and by
+ * ranks' tasks. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include "sim.h"
+#include "tree_priv.h"
+
+/* A system call or a few are what it still comes to; a start; what the control plane takes. */
+#define LAST_MOST_NS  (20 * INC_NSEC_PER_USEC)
+#define START_MOST_NS (5 * INC_NSEC_PER_MSEC)
+#define TELL_MOST_NS  (2 * INC_NSEC_PER_MSEC)
+#define LATE_MOST_NS  (100 * INC_NSEC_PER_MSEC)
+/* So long packets to those who live still get through after all, and are movement. */
+#define MOVES_MOST_NS (2 * INC_NSEC_PER_SEC)
+
+bool tree_switches_are_there(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < tree.n_switches; i++)
+		if (tree.sw[i].dead)
+			return false;
+	return !tree.removing;
+}
+
+/* As the library has it from the connection to the controller. */
+static void hear(void *arg, uint64_t life)
+{
+	const struct tree_rank *rank = arg;
+	struct inccl_communicator *comm;
+
+	for (comm = rank->group->comms; comm; comm = comm->next)
+		if (comm->number == tree_number_of(life))
+			inccl_comm_fail(comm, ENETRESET, -1, tree.life[life].told);
+}
+
+static void tell(unsigned int number, const char *why)
+{
+	struct tree_life *life = &tree.life[number];
+	unsigned int i;
+
+	if (life->told[0])
+		return;
+	snprintf(life->told, sizeof(life->told), "%s", why);
+	life->told_at_ns = sim_now_ns();
+	sim_note("", "ranks are told of the end of communicator", tree_number_of(number), 0, 0);
+	for (i = 0; i < tree.n_ranks; i++)
+		sim_after(sim_between(0, TELL_MOST_NS), hear, &tree.rank[i], number);
+	tree_wake_ranks();
+}
+
+/* A rank that has lost one communicator makes no more calls by the other, where the rest would wait
+ * for it: as a job does that ends, all of them end together. */
+void tree_tell(unsigned int number, const char *why)
+{
+	const unsigned int first = number - number % tree.n_comms;
+	unsigned int i;
+
+	for (i = first; i < first + tree.n_comms; i++) {
+		if (!tree.life[i].struck)
+			tree.life[i].struck_at_ns = sim_now_ns();
+		tree.life[i].struck |= tree.life[number].struck;
+		tell(i, why);
+	}
+}
+
+/* The controller hears which communicators it has: none. */
+static void hello(void *arg, uint64_t unused)
+{
+	const struct tree_switch *sw = arg;
+	char text[sizeof(tree.life[0].told)];
+	unsigned int i;
+
+	if (sw->dead)
+		return;
+	for (i = 0; i < ROUNDS_MOST * tree.n_comms; i++) {
+		snprintf(text, sizeof(text), "switch %s has restarted without communicator %u",
+			 sw->daemon.process.name, tree_number_of(i));
+		if (tree.life[i].struck >> sw->number & 1)
+			tree_tell(i, text);
+	}
+	tree_make_if_asked();
+}
+
+static void start_anew(void *arg, uint64_t unused)
+{
+	struct tree_switch *sw = arg;
+
+	sim_note(sw->daemon.process.name, "starts anew", 0, 0, 0);
+	sw->killed = sw->dead = sw->silent = false;
+	sw->daemon.process.dead = false;
+	tree_term_start(sw);
+	sim_after(sim_between(0, START_MOST_NS), hello, sw, 0);
+}
+
+static void strike(const struct tree_switch *sw, struct tree_life *life)
+{
+	sim_figures.ends += !life->struck;
+	life->struck |= 1u << sw->number;
+	life->struck_at_ns = sim_now_ns();
+}
+
+/* Its memory is freed by its own means, which nobody hears. */
+static void bury(void *arg, uint64_t revive_at_ns)
+{
+	struct tree_switch *sw = arg;
+	unsigned int i;
+
+	sim_note(sw->daemon.process.name, "is dead", 0, 0, 0);
+	for (i = 0; i < tree.n_comms; i++)
+		if (sw->term_comm[i])
+			strike(sw, &tree.life[sw->life[i]]);
+	sw->silent = sw->dead = true;
+	tree_term_stop(sw);
+	task_kill(&sw->daemon.process);
+	if (revive_at_ns < sim_now_ns())
+		revive_at_ns = sim_now_ns();
+	if (tree.quiet_at_ns < revive_at_ns + START_MOST_NS)
+		tree.quiet_at_ns = revive_at_ns + START_MOST_NS;
+	sim_at(revive_at_ns, start_anew, sw, 0);
+}
+
+/* It is killed between two frames of what it was about to send. */
+void tree_death(void *arg, uint64_t revive_at_ns)
+{
+	struct tree_switch *sw = arg;
+
+	if (sw->killed)
+		return;
+	sw->killed = true;
+	sim_figures.crashes++;
+	sw->silent = sim_chance(500);
+	sim_note(sw->daemon.process.name, "is killed", sw->silent, 0, 0);
+	sim_after(sim_between(0, LAST_MOST_NS), bury, sw, revive_at_ns);
+}
+
+/* Does it name the connection: the rank's switch, or one that has died? Or the controller says what
+ * another rank has said, which has been looked at there. */
+static bool names(const struct tree_rank *rank, const struct tree_life *life, const char *text)
+{
+	const uint32_t struck = life->struck | 1u << rank->at->number;
+	unsigned int i;
+
+	if (!strcmp(text, life->told))
+		return true;
+	for (i = 0; i < tree.n_switches; i++)
+		if (struck >> i & 1 && strstr(text, tree.sw[i].daemon.process.name))
+			return true;
+	return false;
+}
+
+void tree_check_error(const struct tree_rank *rank, unsigned int number, const char *text,
+		      uint64_t since_ns)
+{
+	const struct tree_life *life = &tree.life[number];
+	uint64_t until_ns = (since_ns > life->struck_at_ns ? since_ns : life->struck_at_ns) +
+			    tree.opts.timeout_ms * INC_NSEC_PER_MSEC + MOVES_MOST_NS;
+
+	if (life->told[0] && life->told_at_ns < until_ns)
+		until_ns = since_ns > life->told_at_ns ? since_ns : life->told_at_ns;
+	if (until_ns < rank->host.process.paused_until_ns)
+		until_ns = rank->host.process.paused_until_ns;
+	sim_note(rank->host.process.name, "has an error of communicator", tree_number_of(number), 0,
+		 0);
+	sim_require(life->struck, "rank %u: an error, and no switch has died: %s", rank->number,
+		    text ?: "no reason");
+	sim_require(text && names(rank, life, text),
+		    "rank %u: an error that names no connection: %s", rank->number,
+		    text ?: "no reason");
+	sim_require(sim_now_ns() < until_ns + LATE_MOST_NS,
+		    "rank %u: an error that comes %llu ms late: %s", rank->number,
+		    (unsigned long long)((sim_now_ns() - until_ns) / INC_NSEC_PER_MSEC), text);
+}
