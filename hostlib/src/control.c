@@ -14,7 +14,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/thread.h"
 #include "hostlib/src/internal.h"
-#include "lib/net/lines.h"
+#include "lib/net/stream_lines.h"
 
 #define BYE_MS 1000 /* so long a controller may take to hang up */
 
@@ -344,17 +344,11 @@ static int take_lines(struct inccl_group *group, struct inc_lines *lines, struct
 /* Bytes, 0 at the end, -errno with one line. */
 static ssize_t receive(struct inccl_group *group, struct inc_lines *lines, struct inc_err *err)
 {
-	size_t room;
-	char *space = inc_lines_space(lines, &room);
 	ssize_t n;
 
-	if (!space)
-		return inc_err_set(err, ENOMEM, "%s", strerror(ENOMEM));
 	pthread_mutex_lock(&group->lock);
-	n = inc_stream_receive(&group->stream, space, room, err);
+	n = inc_stream_fill(&group->stream, lines, err);
 	pthread_mutex_unlock(&group->lock);
-	if (n > 0)
-		inc_lines_filled(lines, n);
 	return n;
 }
 
