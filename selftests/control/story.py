@@ -30,19 +30,6 @@ def empty(path):
         expect(not rows(path, f"SELECT * FROM {table}"), f"{table} is not empty")
 
 
-def kept_in(path):
-    """({communicator: its state}, groups) in the database of a controller that is gone."""
-    with scratch() as beside:  # who looks into a database brings its log in
-        copy = os.path.join(beside, os.path.basename(path))
-        for end in ("", "-wal"):
-            if os.path.exists(path + end):
-                shutil.copy(path + end, copy + end)
-        if not rows(copy, "SELECT 1 FROM sqlite_schema"):
-            return {}, []
-        return dict(rows(copy, "SELECT number, state FROM communicators")), \
-            [n for n, in rows(copy, "SELECT number FROM groups")]
-
-
 @contextlib.contextmanager
 def crashing(*args, **more):
     """A controller that is killed in the end: nothing is said to anybody."""
@@ -153,7 +140,16 @@ class Story:
             elif got["type"] == "configure":
                 self.there.append(got["config"]["communicator"])
                 self.told.add(got["config"]["communicator"])
-        kept, groups = kept_in(path)
+        with scratch() as beside:  # who looks into a database brings its log in
+            copy = os.path.join(beside, os.path.basename(path))
+            for end in ("", "-wal"):
+                if os.path.exists(path + end):
+                    shutil.copy(path + end, copy + end)
+            if not rows(copy, "SELECT 1 FROM sqlite_schema"):
+                expect(not self.told, "the database is empty")
+                return
+            kept = dict(rows(copy, "SELECT number, state FROM communicators"))
+            groups = [n for n, in rows(copy, "SELECT number FROM groups")]
         running = {n for r in self.ranks for n in r.running.values()}
         expect({kept.get(n) for n in running} <= {"STARTED"}, f"{running} run, kept are {kept}")
         expect(not kept.keys() & (self.told - set(self.there)), f"{kept}, removed but {self.there}")
