@@ -37,8 +37,8 @@ struct inc_client {
 	struct inc_tls *tls;                                 /* NULL: plainly */
 	char host[sizeof(((struct inc_hostport *)0)->host)]; /* the controller's, as given */
 	unsigned int retry_ms;
-	json_t *told; /* failures that the last hello carried */
-	bool warned;  /* the present outage has been logged */
+	json_t *told;                                  /* failures that the last hello carried */
+	char said[sizeof(((struct inc_err *)0)->msg)]; /* of the present outage; "": nothing yet */
 };
 
 static int arm(struct inc_client *c, unsigned int ms)
@@ -76,15 +76,16 @@ const char *inc_client_state(const struct inc_client *c)
 	return c->state == CONNECTED ? "connected" : c->state == WAITING ? "lost" : "connecting";
 }
 
-/* Drops what there is and tries again later, each time later. */
+/* Drops what there is and tries again later, each time later. Why is said once, and again where it
+ * is something else: a controller that was not there may be there now, and not take our key. */
 static void retry(struct inc_client *c, const char *why)
 {
-	if (c->state == CONNECTED || !c->warned)
+	if (c->state == CONNECTED || strncmp(c->said, why, sizeof(c->said) - 1) != 0)
 		inc_warn("controller %s: %s; traffic goes on, trying again", c->d->opt.controller,
 			 why);
 	else
 		inc_debug("controller %s: %s", c->d->opt.controller, why);
-	c->warned = true;
+	snprintf(c->said, sizeof(c->said), "%s", why);
 	if (c->connected) {
 		event_free(c->connected);
 		c->connected = NULL;
@@ -176,7 +177,7 @@ static void on_welcome(struct inc_client *c, const json_t *object)
 
 	go(c, CONNECTED);
 	c->retry_ms = RETRY_MIN_MS;
-	c->warned = false;
+	c->said[0] = '\0';
 	inc_info("controller %s: connected as switch %s", c->d->opt.controller, c->d->conf.name);
 	for (place = 0; place < e->ops->places(e); place++)
 		if (e->ops->comm(e, place, &comm) && !listed(keep, comm.communicator) &&

@@ -130,12 +130,27 @@ void inc_derivation_fail(struct inc_derivation *d, int code, const char *fmt, ..
 		end(d);
 }
 
+static bool awaits_return(const struct inc_derivation *d)
+{
+	for (unsigned int rank = 0; d->how == INC_DERIVE_SHRINK && rank < d->world_size; rank++) {
+		if (!d->members[rank].client && inc_group_awaits(d->parent, rank))
+			return true;
+	}
+	return false;
+}
+
 static void on_timeout(evutil_socket_t fd, short what, void *arg)
 {
 	struct inc_derivation *d = arg;
 	const unsigned int ms = d->ctl->opt.group_timeout_ms;
 	char ranks[400];
 
+	/* The group's own timer, which takes them for gone, was armed before this one, and is due
+	 * in the same millisecond: a shrink does without them. */
+	if (awaits_return(d)) {
+		inc_ctl_arm(d->timer, 1);
+		return;
+	}
 	inc_list_ranks(d->world_size, name_missing, d, ranks, sizeof(ranks));
 	if (d->parent)
 		inc_derivation_fail(

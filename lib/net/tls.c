@@ -325,8 +325,41 @@ int inc_tls_identity(SSL *ssl, char identity[INC_TLS_IDENTITY_MAX + 1], struct i
 	return inc_tls_identity_check(identity, err) ? -EACCES : 0;
 }
 
+/* What is wrong with the key that is meant by an error of the handshake; NULL: nothing. OpenSSL
+ * names what follows from that, which helps nobody who has to put it right. */
+static const char *wrong_key(const SSL *ssl, unsigned long code)
+{
+	const struct inc_tls *tls = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+
+	if (!tls->keys.n || SSL_is_init_finished(ssl) || ERR_GET_LIB(code) != ERR_LIB_SSL)
+		return NULL;
+	switch (ERR_GET_REASON(code)) {
+	case SSL_R_BINDER_DOES_NOT_VERIFY:
+		return tls->server ? "we have another secret for" : NULL;
+	case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM: /* there is no certificate, either */
+		return tls->server ? "we have no such key" : NULL;
+	case SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER:
+	case SSL_R_TLSV1_ALERT_DECRYPT_ERROR:
+		return tls->server ? NULL : "the other side has another secret for";
+	case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:
+		return tls->server ? NULL : "the other side has no key for";
+	default:
+		return NULL;
+	}
+}
+
+/* Our own one, or the one of ours that who connects has named; "": none. */
+static const char *key_meant(const SSL *ssl)
+{
+	const struct inc_tls *tls = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+	const char *named = SSL_get_app_data(ssl);
+
+	return !tls->server ? tls->keys.key->identity : named ? named : "";
+}
+
 int inc_tls_why(SSL *ssl, int ret, struct inc_err *err)
 {
+	const char *key = wrong_key(ssl, ERR_peek_error());
 	const int saved = errno, kind = SSL_get_error(ssl, ret);
 	const bool certificate =
 		ERR_GET_REASON(ERR_peek_error()) == SSL_R_CERTIFICATE_VERIFY_FAILED;
@@ -340,6 +373,9 @@ int inc_tls_why(SSL *ssl, int ret, struct inc_err *err)
 	else if (kind == SSL_ERROR_SYSCALL && !ERR_peek_error())
 		code = inc_err_set(err, saved ? saved : ECONNRESET, "TLS: %s",
 				   saved ? strerror(saved) : "cut off by the peer");
+	else if (key)
+		code = inc_err_set(err, EPROTO, "TLS: %s%s%s (%s)", key, *key_meant(ssl) ? " " : "",
+				   key_meant(ssl), reason());
 	else
 		code = failed(err, EPROTO, "TLS");
 	ERR_clear_error();

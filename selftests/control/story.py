@@ -25,6 +25,21 @@ def rows(path, query):
         return db.execute(query).fetchall()
 
 
+def contents(path):
+    """{table: [{column: value}]} of a database that a controller has left behind, which stays as it is: who
+    looks into one brings its log in."""
+    with scratch() as beside:
+        copy = os.path.join(beside, os.path.basename(path))
+        for end in ("", "-wal"):
+            if os.path.exists(path + end):
+                shutil.copy(path + end, copy + end)
+        with contextlib.closing(sqlite3.connect(copy)) as db:
+            db.row_factory = sqlite3.Row
+            made = {name for name, in db.execute("SELECT name FROM sqlite_schema")}
+            return {table: [dict(row) for row in db.execute(f"SELECT * FROM {table}")] if table in made else []
+                    for table in TABLES}
+
+
 def empty(path):
     for table in TABLES:
         expect(not rows(path, f"SELECT * FROM {table}"), f"{table} is not empty")
@@ -140,16 +155,9 @@ class Story:
             elif got["type"] == "configure":
                 self.there.append(got["config"]["communicator"])
                 self.told.add(got["config"]["communicator"])
-        with scratch() as beside:  # who looks into a database brings its log in
-            copy = os.path.join(beside, os.path.basename(path))
-            for end in ("", "-wal"):
-                if os.path.exists(path + end):
-                    shutil.copy(path + end, copy + end)
-            if not rows(copy, "SELECT 1 FROM sqlite_schema"):
-                expect(not self.told, "the database is empty")
-                return
-            kept = dict(rows(copy, "SELECT number, state FROM communicators"))
-            groups = [n for n, in rows(copy, "SELECT number FROM groups")]
+        db = contents(path)
+        kept = {row["number"]: row["state"] for row in db["communicators"]}
+        groups = [row["number"] for row in db["groups"]]
         running = {n for r in self.ranks for n in r.running.values()}
         expect({kept.get(n) for n in running} <= {"STARTED"}, f"{running} run, kept are {kept}")
         expect(not kept.keys() & (self.told - set(self.there)), f"{kept}, removed but {self.there}")
