@@ -132,10 +132,11 @@ void inc_derivation_fail(struct inc_derivation *d, int code, const char *fmt, ..
 
 static bool awaits_return(const struct inc_derivation *d)
 {
-	for (unsigned int rank = 0; d->how == INC_DERIVE_SHRINK && rank < d->world_size; rank++) {
+	if (!d->parent || d->how != INC_DERIVE_SHRINK)
+		return false;
+	for (unsigned int rank = 0; rank < d->world_size; rank++)
 		if (!d->members[rank].client && inc_group_awaits(d->parent, rank))
 			return true;
-	}
 	return false;
 }
 
