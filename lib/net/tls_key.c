@@ -26,6 +26,21 @@ int inc_tls_identity_check(const char *text, struct inc_err *err)
 	return 0;
 }
 
+/*
+ * Whose rights are too many. systemd lets a service's user read a credential by an ACL, whose mask
+ * stands where the group's rights do; nobody else gets into that directory.
+ */
+static mode_t forbidden(const char *path)
+{
+	const char *dir = getenv("CREDENTIALS_DIRECTORY"), *name = strrchr(path, '/');
+	const mode_t others = S_IRWXG | S_IRWXO;
+
+	if (!dir || !*dir || !name || (size_t)(name - path) != strlen(dir) ||
+	    memcmp(path, dir, name - path) != 0)
+		return others;
+	return others & ~S_IRGRP;
+}
+
 int inc_tls_secret_open(const char *path, FILE **out, struct inc_err *err)
 {
 	/* A FIFO would otherwise keep the program waiting for who writes it. */
@@ -39,7 +54,7 @@ int inc_tls_secret_open(const char *path, FILE **out, struct inc_err *err)
 		ret = inc_err_set(err, errno, "%s: %s", path, strerror(errno));
 	else if (!S_ISREG(st.st_mode))
 		ret = inc_err_set(err, EINVAL, "%s: a secret must be in a regular file", path);
-	else if (st.st_mode & (S_IRWXG | S_IRWXO))
+	else if (st.st_mode & forbidden(path))
 		ret = inc_err_set(err, EPERM,
 				  "%s: mode %04o lets others at the secret: chmod 600 it", path,
 				  st.st_mode & 07777);

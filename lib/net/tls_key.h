@@ -33,7 +33,8 @@ struct inc_tls_keys {
 int inc_tls_identity_check(const char *text, struct inc_err *err);
 
 /*
- * Opens a file with a secret in it: a regular file, which nobody but its owner may read or write.
+ * Opens a file with a secret in it: a regular file, which nobody but its owner may read or write;
+ * one in $CREDENTIALS_DIRECTORY its group, too, for so does an ACL of systemd's show.
  * 0 and *out, or -errno with a message that names the file.
  */
 int inc_tls_secret_open(const char *path, FILE **out, struct inc_err *err);

@@ -424,6 +424,30 @@ static void refused_key(mode_t mode, const char *text, const char *why)
 	refused(&(struct inc_tls_files){.key = at("bad")}, why);
 }
 
+/* A credential of a service: its ACL lets the service's user read it, which shows as the group's
+ * right. */
+static void given_by_systemd(const char *line)
+{
+	struct inc_tls_keys keys;
+	struct inc_err err;
+
+	assert_int_equal(setenv("CREDENTIALS_DIRECTORY", dir, 1), 0);
+	put("given", 0440, line);
+	assert_int_equal(inc_tls_keys_read(at("given"), &keys, &err), 0);
+	inc_tls_keys_free(&keys);
+	refused_key(0444, line, "mode 0444");
+	refused_key(0460, line, "mode 0460");
+	/* one beside it, and one below */
+	assert_int_equal(setenv("CREDENTIALS_DIRECTORY", at("giv"), 1), 0);
+	refused_key(0440, line, "mode 0440");
+	assert_int_equal(setenv("CREDENTIALS_DIRECTORY", "/", 1), 0);
+	refused_key(0440, line, "mode 0440");
+	assert_int_equal(setenv("CREDENTIALS_DIRECTORY", "", 1), 0);
+	refused_key(0440, line, "mode 0440");
+	unsetenv("CREDENTIALS_DIRECTORY");
+	refused_key(0440, line, "mode 0440");
+}
+
 static void test_files(void **state)
 {
 	char line[1024], long_name[INC_TLS_IDENTITY_MAX + 2];
@@ -436,6 +460,7 @@ static void test_files(void **state)
 	snprintf(line, sizeof(line), "# mine\n\nadmin %s\n", hex16);
 	refused_key(0640, line, "mode 0640 lets others at the secret");
 	refused_key(0604, line, "mode 0604");
+	given_by_systemd(line);
 	refused_key(0600, "# mine\n", "no key in it");
 	snprintf(line, sizeof(line), "# mine\n%s\n", hex16);
 	refused_key(0600, line, "bad:2: an identity, a blank");
