@@ -56,8 +56,10 @@ static int dial(void)
 	static const struct linger reset = {.l_onoff = 1};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	fuzz_require(fd >= 0 && !connect(fd, (struct sockaddr *)&at, sizeof(at)), "connect: %s",
-		     strerror(errno));
+	fuzz_require(fd >= 0, "socket: %s", strerror(errno));
+	/* the fuzzer's own timer may interrupt it, and it goes on */
+	while (connect(fd, (struct sockaddr *)&at, sizeof(at)) && errno != EISCONN)
+		fuzz_require(errno == EINTR || errno == EALREADY, "connect: %s", strerror(errno));
 	/* leaves no port behind that is waiting */
 	setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
 	return fd;
