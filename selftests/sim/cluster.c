@@ -69,15 +69,6 @@ static void add_group(unsigned int n)
 
 /* --- what goes wrong --- */
 
-static void stop_process(void *arg, uint64_t until_ns)
-{
-	struct process *process = arg;
-
-	process->paused_until_ns = until_ns;
-	sim_figures.pauses++;
-	sim_note(process->name, "is stopped for us:", (until_ns - sim_now_ns()) / 1000, 0, 0);
-}
-
 /* SIGKILL, or with the whole machine, of which nobody hears any more. */
 static void kill_rank(void *arg, uint64_t unused)
 {
@@ -179,7 +170,7 @@ static void choose_incident(void)
 
 	switch (sim_below(7)) {
 	case 0:
-		sim_at(at_ns, stop_process, process, at_ns + sim_between(0, PAUSE_MOST_NS));
+		sim_at(at_ns, task_stop, process, at_ns + sim_between(0, PAUSE_MOST_NS));
 		break;
 	case 1:
 		sim_at(at_ns, cut, process, at_ns + sim_between(0, PAUSE_MOST_NS));

@@ -247,6 +247,16 @@ unsigned int task_fds_of(const struct process *process)
 	return n;
 }
 
+void task_stop(void *arg, uint64_t until_ns)
+{
+	struct process *process = arg;
+
+	if (process->paused_until_ns < until_ns)
+		process->paused_until_ns = until_ns;
+	sim_figures.pauses++;
+	sim_note(process->name, "is stopped for us:", (until_ns - sim_now_ns()) / 1000, 0, 0);
+}
+
 void task_kill(struct process *process)
 {
 	unsigned int i;

@@ -37,6 +37,9 @@ struct process *task_process(void);
 /* Others have their turns until task_wake_all() is called for this, or this time has come. */
 void task_wait_for(const void *what, uint64_t until_ns);
 void task_wake_all(const void *what);
+/* SIGSTOP, for sim_at(): the process (struct process *) does nothing until that time, or for longer
+ * where it has been stopped for longer already. */
+void task_stop(void *process, uint64_t until_ns);
 /* SIGKILL: its threads stop where they are, its descriptors are closed. From a thread of the
  * process itself it does not return. */
 void task_kill(struct process *process);

@@ -35,15 +35,6 @@ static void kill_daemon(void *arg, uint64_t revive_at_ns)
 	sim_at(revive_at_ns, revive, daemon, 0);
 }
 
-static void stop_process(void *arg, uint64_t until_ns)
-{
-	struct process *process = arg;
-
-	process->paused_until_ns = until_ns;
-	sim_figures.pauses++;
-	sim_note(process->name, "is stopped for us:", (until_ns - sim_now_ns()) / 1000, 0, 0);
-}
-
 static void choose_incidents(void)
 {
 	uint32_t n = sim_chance(500) ? sim_below(INCIDENTS_MOST + 1) : 0, i;
@@ -55,9 +46,9 @@ static void choose_incidents(void)
 		struct tree_switch *sw = &tree.sw[(whom - tree.n_ranks) / 2 % SWITCHES_MOST];
 
 		if (whom < tree.n_ranks)
-			sim_at(from, stop_process, &tree.rank[whom].host.process, to);
+			sim_at(from, task_stop, &tree.rank[whom].host.process, to);
 		else if ((whom - tree.n_ranks) % 2)
-			sim_at(from, stop_process, &sw->daemon.process, to);
+			sim_at(from, task_stop, &sw->daemon.process, to);
 		else if (sw->mode == INC_PASSTHROUGH)
 			sim_at(from, kill_daemon, &sw->daemon, to);
 		else if (tree.mode == INC_TREE_TERMINATION)
