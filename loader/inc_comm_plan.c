@@ -280,10 +280,8 @@ static int plan_conn(const struct inc_switch *sw, const struct inc_comm_conf *co
 		.tx_start_psn = c->own_psn,
 	};
 	if (!out->ifindex) {
-		refuse(conf, c, err,
-		       "port %s: its interface is gone (what has its name now is another one): "
-		       "start inc-switchd again",
-		       c->port);
+		refuse(conf, c, err, "port %s: its interface is gone%s: start inc-switchd again",
+		       c->port, if_nametoindex(c->port) ? ", and another one has its name" : "");
 		return -ENODEV;
 	}
 	if (is_zero(c->own_mac))

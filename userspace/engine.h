@@ -112,7 +112,7 @@ enum inc_conn_health { INC_CONN_IDLE, INC_CONN_ACTIVE, INC_CONN_UNRESPONSIVE, IN
 struct inc_engine_conn {
 	bool up;       /* to the parent */
 	uint32_t rank; /* the child's, the lowest behind a switch; up, the lowest below this one */
-	uint32_t ifindex;
+	char port[IF_NAMESIZE]; /* as the switch was told, whatever has become of it */
 	struct in_addr own_ip;
 	struct in_addr peer_ip;
 	uint16_t peer_port;

@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
-#include <net/if.h>
 #include <stdio.h>
 #include <string.h>
 #include "lib/base/clock.h"
@@ -113,13 +112,12 @@ static json_t *conn_json(const struct inc_engine_comm *comm, const struct inc_en
 		[INC_CONN_UNRESPONSIVE] = "unresponsive",
 		[INC_CONN_ENDED] = "ended",
 	};
-	char own_ip[INET_ADDRSTRLEN], peer_ip[INET_ADDRSTRLEN], port[IF_NAMESIZE] = "";
+	char own_ip[INET_ADDRSTRLEN], peer_ip[INET_ADDRSTRLEN];
 	json_t *object;
 
-	if_indextoname(c->ifindex, port);
 	object = json_pack("{s:I, s:b, s:I, s:s, s:s, s:s, s:i, s:I, s:s, s:I, s:i, s:s}",
 			   "communicator", (json_int_t)comm->communicator, "up", c->up, "rank",
-			   (json_int_t)c->rank, "host", "", "port", port, "peer_ip",
+			   (json_int_t)c->rank, "host", "", "port", c->port, "peer_ip",
 			   inet_ntop(AF_INET, &c->peer_ip, peer_ip, sizeof(peer_ip)), "peer_port",
 			   (int)c->peer_port, "peer_qp", (json_int_t)c->peer_qp, "my_ip",
 			   inet_ntop(AF_INET, &c->own_ip, own_ip, sizeof(own_ip)), "my_qp",

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A communicator made and unmade; comm_run.c has what it does, comm_view.c what it tells. */
 #include <errno.h>
-#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,7 +70,6 @@ static int add_ends(struct inc_term_comm *cm, const struct inc_comm_conf *conf, 
 
 		end->cm = cm;
 		end->peer = i;
-		end->ifindex = if_nametoindex(end->conf.port);
 		if (end->conf.up && i < cm->n_children)
 			return inc_err_set(err, EINVAL, "communicator %u: two parents",
 					   conf->communicator);

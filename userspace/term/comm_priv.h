@@ -15,7 +15,6 @@ struct comm_end {
 	struct inc_term_comm *cm;
 	uint32_t peer;             /* the node's number of it */
 	struct inc_conn_conf conf; /* own numbers filled in, the peer's as they come */
-	uint32_t ifindex;          /* of its port */
 	struct inc_term_device *dev;
 	struct inc_term_channel *ch;          /* NULL: it has been shut */
 	struct inc_term_channel_figures last; /* when it was */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What a communicator tells of itself. */
+#include <string.h>
 #include "lib/base/clock.h"
 #include "lib/proto/roce.h"
 #include "userspace/term/comm_priv.h"
@@ -40,7 +41,6 @@ static void view_end(const struct comm_end *end, const struct inc_term_figures *
 	out->conn[end->peer] = (struct inc_engine_conn){
 		.up = end->conf.up,
 		.rank = f.rank,
-		.ifindex = end->ifindex,
 		.own_ip = end->conf.own_ip,
 		.peer_ip = end->conf.peer_ip,
 		.peer_port = end->conf.peer_port,
@@ -61,6 +61,7 @@ static void view_end(const struct comm_end *end, const struct inc_term_figures *
 		.timeouts = ch.timeouts,
 		.rtt_us = ch.srtt_ns / INC_NSEC_PER_USEC,
 	};
+	memcpy(out->conn[end->peer].port, end->conf.port, sizeof(end->conf.port));
 	out->counters.received += end->received;
 	out->counters.copies += f.sent;
 	out->counters.rx_packets += ch.rx_packets;

@@ -300,6 +300,16 @@ static enum inc_conn_health health_of(const struct inc_conn_state *st,
 	return st->rx_next ? INC_CONN_ACTIVE : INC_CONN_IDLE;
 }
 
+static const char *port_of(const struct inc_switch *sw, uint32_t ifindex)
+{
+	const struct inc_switch_port *port;
+
+	for (size_t i = 0; (port = inc_switch_port_at(sw, i)); i++)
+		if (port->ifindex == ifindex)
+			return port->name;
+	return "";
+}
+
 static void xdp_conn(const struct inc_engine *e, uint32_t place, uint32_t i,
 		     struct inc_engine_conn *out)
 {
@@ -314,7 +324,6 @@ static void xdp_conn(const struct inc_engine *e, uint32_t place, uint32_t i,
 	*out = (struct inc_engine_conn){
 		.up = cfg->flags & INC_CONN_F_UP,
 		.rank = cfg->rank,
-		.ifindex = cfg->ifindex,
 		.own_ip = {cfg->own_addr},
 		.peer_ip = {cfg->peer_addr},
 		.peer_port = cfg->peer_port,
@@ -329,6 +338,7 @@ static void xdp_conn(const struct inc_engine *e, uint32_t place, uint32_t i,
 		.naks_received = st.naks_received,
 		.rnrs_sent = st.rnrs_sent,
 	};
+	snprintf(out->port, sizeof(out->port), "%s", port_of(x->sw, cfg->ifindex));
 	inc_slowpath_conn(x->sp, place, i, out);
 	out->health = health_of(&st, &comm, out->unresponsive);
 }
