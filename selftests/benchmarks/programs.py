@@ -12,18 +12,39 @@ def run(name, *args):
     return [json.loads(line) for line in out.splitlines()]
 
 
+CHILDREN = (2, 4, 8, 16, 32)
+CONTRIBUTION, LAST, COPY = "contribution, not the last", "last contribution, sum, ICRC of result", "one copy with its ICRC"
+
+
 def measure_xdp(how):
-    yield from run("bench_xdp")
-    for args in (("--children", 2), ("--children", 32), ("--communicators", 1000)):
-        for row in run("bench_xdp", *args):
-            if row["bench"] == "contribution, not the last":
-                yield {**row, "communicators": dict([args]).get("--communicators", 1)}
+    for payload in (1024, 2048):
+        for children in CHILDREN:
+            yield from run("bench_xdp", "--payload", payload, "--children", children)
+    yield from run("bench_xdp", "--communicators", 1000)
+
+
+def xdp_least(rows, bench, payload, children=4, communicators=1):
+    """Nanoseconds, or None where it was not measured."""
+    wanted = (bench, payload, children, communicators)
+    its = [r["min_ns"] for r in rows if (r["bench"], r["payload"], r["children"], r["communicators"]) == wanted]
+    return min(its, default=None)
+
+
+def xdp_each(rows, payload, children):
+    """Of the contributions of all children to one sum, with the sum: nanoseconds each, or None."""
+    first, last = (xdp_least(rows, bench, payload, children) for bench in (CONTRIBUTION, LAST))
+    return None if first is None or last is None else ((children - 1) * first + last) / children
 
 
 def show_xdp(rows):
-    yield Table("XDP programs, ns a packet of 1,024 bytes (BPF_PROG_TEST_RUN)", ["what", "least", "median"], [
-        [r["bench"] + (f", {r['children']} children, {r['communicators']} communicators"
-                       if "communicators" in r else ""), str(r["min_ns"]), str(r["median_ns"])] for r in rows])
+    yield Table("XDP programs, ns a packet (BPF_PROG_TEST_RUN), 4 children", ["what", "least", "median"], [
+        [f"{r['bench']}, {r['payload']} bytes" + (f", {r['communicators']} communicators" if r["communicators"] > 1 else ""),
+         str(r["min_ns"]), str(r["median_ns"])] for r in rows if r["children"] == 4])
+    lines = [[f"{what}, {payload} bytes"] + ["-" if ns is None else f"{ns:.0f}" for ns in its]
+             for payload in (1024, 2048) for what, its in (
+                 (CONTRIBUTION, [xdp_least(rows, CONTRIBUTION, payload, n) for n in CHILDREN]),
+                 ("each contribution to a sum, all and sum", [xdp_each(rows, payload, n) for n in CHILDREN]))]
+    yield Table("The same by children, ns, least", ["what"] + [str(n) for n in CHILDREN], lines)
 
 
 def measure_reduce(how):
