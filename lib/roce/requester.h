@@ -56,8 +56,8 @@ struct inc_requester {
 	uint64_t high;   /* sent at least once: all before this */
 	uint64_t acked;  /* kept by the peer: all before this */
 	/* After a timeout mostly an ACK was late, and the packets before `recover` are on their
-	 * way: only `burst` of them past acked are sent again (inc_rto_probes()), twice as many with
-	 * each acknowledgement. 0: there is no timeout to recover from. */
+	 * way: only `burst` of them past acked are sent again (inc_rto_probes()), twice as many
+	 * with each acknowledgement. 0: there is no timeout to recover from. */
 	uint64_t recover, burst;
 	unsigned int uncut;       /* timeouts in a row for packets that went together */
 	uint64_t together_at_ns;  /* packets go one by one until then; 0: together */

@@ -259,10 +259,10 @@ static struct figure run_zlib(const struct bench *b)
 static void print(const char *name, struct figure f, const struct bench *b)
 {
 	if (b->json) {
-		json_t *o = json_pack("{s:s, s:i, s:i, s:i, s:i, s:i}", "bench", name, "payload",
-				      b->payload, "children", b->children, "communicators",
-				      b->communicators, "min_ns", f.min_ns, "median_ns",
-				      f.median_ns);
+		json_t *o =
+			json_pack("{s:s, s:i, s:i, s:i, s:i, s:i}", "bench", name, "payload",
+				  b->payload, "children", b->children, "communicators",
+				  b->communicators, "min_ns", f.min_ns, "median_ns", f.median_ns);
 
 		json_dumpf(o, stdout, JSON_COMPACT);
 		putchar('\n');

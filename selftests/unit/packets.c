@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Packets of a communicator's children and parent, as unit.h describes them; no switch is needed. */
+/* Packets of a communicator's children and parent, as unit.h describes them; no switch is needed.
+ */
 #include <string.h>
 #include "unit.h"
 
