@@ -547,11 +547,11 @@ typedef void (*inc_switch_reply)(struct inc_ctl_switch *sw, int code, const char
 struct inc_switch_link;
 /* How many requests it has not answered. */
 unsigned int inc_switch_requests(const struct inc_ctl_switch *sw);
-/* Sends request (stolen) with a fresh seq; reply is called once, later, from the loop:
- * with the answer, the switch's error, ETIMEDOUT or ECONNRESET. -errno where it could not
- * be sent; reply is not called then. */
-int inc_switch_request(struct inc_ctl_switch *sw, json_t *request, inc_switch_reply reply,
-		       uint64_t arg);
+/* Sends a request (configure, connect, remove or query; fields: its struct) with a fresh seq; reply
+ * is called once, later, from the loop: with the answer, the switch's error, ETIMEDOUT or
+ * ECONNRESET. -errno where it could not be sent; reply is not called then. */
+int inc_switch_request(struct inc_ctl_switch *sw, enum inc_message_id id, const void *fields,
+		       inc_switch_reply reply, uint64_t arg);
 
 /* The page of a query from there on (0: the first). reply's arg is inc_page_arg(number, from). */
 int inc_switch_query(struct inc_ctl_switch *sw, const char *what, uint32_t number, uint32_t from,

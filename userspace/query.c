@@ -308,7 +308,8 @@ void inc_query_answer(struct inc_daemon *d, struct inc_ndjson *conn, json_t *req
 		inc_ndjson_send_error(conn, EINVAL, seq, "%s", err.msg);
 		return;
 	}
-	answer = json_pack("{s:s, s:s, s:o}", "type", "answer", "what", said.what, "data", data);
+	answer = json_pack("{s:s, s:s, s:o}", "type", inc_messages[INC_MSG_ANSWER].type, "what",
+			   said.what, "data", data);
 	if (answer && seq)
 		json_object_set(answer, "seq", seq);
 	if (answer && page.next)

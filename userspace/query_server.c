@@ -49,9 +49,9 @@ static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 	const char *type = inc_message_type(object);
 	struct query_client *c = arg;
 
-	if (!strcmp(type, "query"))
+	if (inc_message_is(type, INC_MSG_QUERY))
 		inc_query_answer(c->server->d, conn, object);
-	else if (!strcmp(type, "ping"))
+	else if (inc_message_is(type, INC_MSG_PING))
 		inc_ndjson_send_new(conn, inc_message_new(INC_MSG_PONG, NULL));
 	else
 		inc_ndjson_send_error(conn, EPROTO, NULL, "unknown type '%.32s'", type);

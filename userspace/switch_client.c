@@ -289,21 +289,21 @@ static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 	struct inc_client *c = arg;
 	char what[64];
 
-	if (!strcmp(type, "ping")) {
+	if (inc_message_is(type, INC_MSG_PING)) {
 		inc_ndjson_send_new(conn, inc_message_new(INC_MSG_PONG, NULL));
-	} else if (!strcmp(type, "error")) {
+	} else if (inc_message_is(type, INC_MSG_ERROR)) {
 		on_error(c, object);
-	} else if (!strcmp(type, "welcome") && c->state == GREETING) {
+	} else if (inc_message_is(type, INC_MSG_WELCOME) && c->state == GREETING) {
 		on_welcome(c, object);
-	} else if (!strcmp(type, "configure") && c->state == CONNECTED) {
+	} else if (inc_message_is(type, INC_MSG_CONFIGURE) && c->state == CONNECTED) {
 		on_configure(c, object);
-	} else if (!strcmp(type, "connect") && c->state == CONNECTED) {
+	} else if (inc_message_is(type, INC_MSG_CONNECT) && c->state == CONNECTED) {
 		on_connect(c, object);
-	} else if (!strcmp(type, "remove") && c->state == CONNECTED) {
+	} else if (inc_message_is(type, INC_MSG_REMOVE) && c->state == CONNECTED) {
 		on_remove(c, object);
-	} else if (!strcmp(type, "query")) {
+	} else if (inc_message_is(type, INC_MSG_QUERY)) {
 		inc_query_answer(c->d, conn, object);
-	} else if (strcmp(type, "pong")) {
+	} else if (!inc_message_is(type, INC_MSG_PONG)) {
 		snprintf(what, sizeof(what), "unexpected type '%.32s'", type);
 		refuse(c, object, EPROTO, what);
 	}

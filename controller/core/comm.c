@@ -507,12 +507,13 @@ static struct inc_comm *find_own(const struct inc_member *member, uint32_t numbe
 }
 
 /* What find_own() did not find. */
-static void refuse_number(const struct inc_member *member, const char *type, uint32_t number)
+static void refuse_number(const struct inc_member *member, enum inc_message_id id, uint32_t number)
 {
 	const struct inc_msg_error about = {.has_communicator = true, .communicator = number};
 
 	inc_client_refuse(member->client, ENOENT, &about,
-			  "%s: communicator %u is none of this member's", type, number);
+			  "%s: communicator %u is none of this member's", inc_messages[id].type,
+			  number);
 }
 
 void inc_comm_ready(struct inc_member *member, uint32_t number)
@@ -521,7 +522,7 @@ void inc_comm_ready(struct inc_member *member, uint32_t number)
 	struct inc_comm *comm = find_own(member, number);
 
 	if (!comm) {
-		refuse_number(member, "ready", number);
+		refuse_number(member, INC_MSG_READY, number);
 		return;
 	}
 	if (comm->phase != COMM_CONFIGURED || comm->members[member->rank].ready) {
@@ -557,7 +558,7 @@ void inc_comm_destroy(struct inc_member *member, uint32_t number)
 	if (!comm &&
 	    ((!inc_group_resumed(group) && !inc_number_given(&group->ctl->comm_numbers, number)) ||
 	     inc_comm_find(group->ctl, number))) {
-		refuse_number(member, "D", number);
+		refuse_number(member, INC_MSG_DESTROY, number);
 		return;
 	}
 	inc_client_send(member->client, INC_MSG_DESTROY, &(struct inc_msg_number){number});

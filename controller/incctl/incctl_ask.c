@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include "lib/base/clock.h"
+#include "lib/conf/messages.h"
 #include "controller/incctl/incctl.h"
 #include "lib/net/hostport.h"
 #include "lib/net/stream_lines.h"
@@ -91,13 +92,6 @@ static int write_line(struct inc_stream *stream, json_t *object, uint64_t deadli
 	return ret;
 }
 
-static bool is(const json_t *object, const char *key, const char *value)
-{
-	const char *text = json_string_value(json_object_get(object, key));
-
-	return text && strcmp(text, value) == 0;
-}
-
 /* The answer (stolen) as from a controller that has but this switch. */
 static json_t *wrap(const struct incctl_target *target, json_t *answer)
 {
@@ -118,6 +112,8 @@ static json_t *wrap(const struct incctl_target *target, json_t *answer)
 	return pages;
 }
 
+#define FIRST_PAGE (-1)
+
 struct dialog {
 	const struct incctl_target *target;
 	const char *who;
@@ -128,22 +124,30 @@ struct dialog {
 	uint64_t deadline_ns;
 };
 
-static json_t *request(const struct dialog *d, const char *only, json_t *from)
+/* from: FIRST_PAGE, or where the page begins. */
+static json_t *request(const struct dialog *d, const char *only, int64_t from)
 {
-	json_t *object = d->target->socket ? json_pack("{s:s, s:i, s:s}", "type", "query", "seq", 1,
-						       "what", d->what)
-					   : json_pack("{s:s, s:s, s:s*}", "type", "A", "what",
-						       d->what, "switch", only);
+	struct inc_msg_query said = {
+		.has_node = only && !d->target->socket,
+		.has_communicator = d->communicator,
+		.communicator = d->communicator,
+		.has_from = from != FIRST_PAGE,
+		.from = from,
+	};
+	json_t *object;
 
-	if (d->communicator)
-		json_object_set_new(object, "communicator", json_integer(d->communicator));
-	if (from)
-		json_object_set(object, "from", from);
+	snprintf(said.what, sizeof(said.what), "%s", d->what);
+	snprintf(said.node, sizeof(said.node), "%s", only ?: "");
+	if (!d->target->socket)
+		return inc_message_new(INC_MSG_QUESTION, &said);
+	object = inc_message_new(INC_MSG_QUERY, &said);
+	json_object_set_new(object, "seq", json_integer(1));
 	return object;
 }
 
-/* Sends the request (stolen); its answer, of this type. NULL on failure. */
-static json_t *exchange(struct dialog *d, json_t *object, const char *type, struct inc_err *err)
+/* Sends the request (stolen); the answer that this id names. NULL on failure. */
+static json_t *exchange(struct dialog *d, json_t *object, enum inc_message_id id,
+			struct inc_err *err)
 {
 	int ret = write_line(&d->stream, object, d->deadline_ns);
 	struct inc_err why;
@@ -160,9 +164,9 @@ static json_t *exchange(struct dialog *d, json_t *object, const char *type, stru
 			inc_err_set(err, EIO, "%s: %s", d->who, why.msg);
 			return NULL;
 		}
-		if (is(answer, "type", type))
+		if (inc_message_is(inc_message_type(answer), id))
 			return answer;
-		if (is(answer, "type", "error"))
+		if (inc_message_is(inc_message_type(answer), INC_MSG_ERROR))
 			break;
 		json_decref(answer); /* an event, a ping */
 	}
@@ -174,10 +178,10 @@ static json_t *exchange(struct dialog *d, json_t *object, const char *type, stru
 
 /* One request, one answer, as from a controller: {"data":[…],"next":…}. only and from: the rest of
  * what one switch, or the controller (NULL), has. */
-static json_t *ask(struct dialog *d, const char *only, json_t *from, struct inc_err *err)
+static json_t *ask(struct dialog *d, const char *only, int64_t from, struct inc_err *err)
 {
-	const char *type = d->target->socket ? "answer" : "A";
-	json_t *answer = exchange(d, request(d, only, from), type, err);
+	enum inc_message_id id = d->target->socket ? INC_MSG_ANSWER : INC_MSG_TOLD;
+	json_t *answer = exchange(d, request(d, only, from), id, err);
 
 	if (answer && d->target->socket)
 		answer = wrap(d->target, answer);
@@ -196,14 +200,15 @@ static json_t *ask(struct dialog *d, const char *only, json_t *from, struct inc_
 static int ask_rest(struct dialog *d, json_t *pages, const char *name, struct inc_err *err)
 {
 	json_t *next, *more, *page;
-	json_int_t last = -1; /* 0: nothing of it was in the first answer */
+	json_int_t last = FIRST_PAGE; /* 0: nothing of it was in the first answer */
 
 	while ((next = json_object_get(pages, "next"))) {
-		if (!json_is_integer(next) || json_integer_value(next) <= last)
+		if (!json_is_integer(next) || json_integer_value(next) <= last ||
+		    json_integer_value(next) > UINT32_MAX)
 			return inc_err_set(err, EBADMSG, "%s: an answer that goes on nowhere",
 					   d->who);
 		last = json_integer_value(next);
-		more = ask(d, name, next, err);
+		more = ask(d, name, last, err);
 		if (!more)
 			return -EIO;
 		page = name ? json_array_get(json_object_get(more, "data"), 0) : more;
@@ -221,7 +226,7 @@ static int ask_rest(struct dialog *d, json_t *pages, const char *name, struct in
 
 static json_t *ask_all(struct dialog *d, struct inc_err *err)
 {
-	json_t *answer = ask(d, NULL, NULL, err), *data, *slot;
+	json_t *answer = ask(d, NULL, FIRST_PAGE, err), *data, *slot;
 	int ret = answer ? ask_rest(d, answer, NULL, err) : -EIO;
 	size_t i;
 
@@ -310,8 +315,9 @@ int incctl_set_mode(const struct incctl_target *target, const char *sw, const ch
 	if (ret)
 		return ret;
 	answer = exchange(&d,
-			  json_pack("{s:s, s:s, s:s}", "type", "mode", "switch", sw, "mode", mode),
-			  "mode", err);
+			  json_pack("{s:s, s:s, s:s}", "type", inc_messages[INC_MSG_SET_MODE].type,
+				    "switch", sw, "mode", mode),
+			  INC_MSG_MODE_SET, err);
 	end(&d);
 	json_decref(answer);
 	return answer ? 0 : -EIO;

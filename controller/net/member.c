@@ -150,7 +150,7 @@ static void take_join(struct inc_client *client, json_t *object)
 	ret = inc_ctl_read_first(INC_MSG_JOIN, object, &said, &said.version, &err);
 	ret = ret ?: inc_right_join(inc_ndjson_identity(client->conn), said.job, &err);
 	if (ret)
-		refuse(client, "G", ret, &err);
+		refuse(client, inc_messages[INC_MSG_JOIN].type, ret, &err);
 	else if (said.has_derive)
 		inc_derive_join(client, &said);
 	else
@@ -168,7 +168,7 @@ static void take_resume(struct inc_client *client, json_t *object)
 	ret = inc_ctl_read_first(INC_MSG_RESUME, object, &said, &said.join.version, &err);
 	ret = ret ?: inc_right_join(inc_ndjson_identity(client->conn), said.join.job, &err);
 	if (ret)
-		refuse(client, "resume", ret, &err);
+		refuse(client, inc_messages[INC_MSG_RESUME].type, ret, &err);
 	else
 		inc_group_resume(client, &said);
 }
@@ -189,20 +189,20 @@ static void take_comm(struct inc_client *client, json_t *object)
 }
 
 /* The number that ready or D names; 0: none, and the client has been told. */
-static uint32_t number_of(struct inc_client *client, const char *type, json_t *object)
+static uint32_t number_of(struct inc_client *client, enum inc_message_id id, json_t *object)
 {
 	struct inc_msg_number said = {0};
 	struct inc_err err;
 
-	if (!inc_message_read(INC_MSG_READY, object, &said, &err)) /* D is alike */
+	if (!inc_message_read(id, object, &said, &err))
 		return said.communicator;
-	inc_client_refuse(client, EINVAL, NULL, "%s: %s", type, err.msg);
+	inc_client_refuse(client, EINVAL, NULL, "%s: %s", inc_messages[id].type, err.msg);
 	return 0;
 }
 
 static void take_ready(struct inc_client *client, json_t *object)
 {
-	uint32_t number = number_of(client, "ready", object);
+	uint32_t number = number_of(client, INC_MSG_READY, object);
 
 	if (number)
 		inc_comm_ready(client->member, number);
@@ -210,7 +210,7 @@ static void take_ready(struct inc_client *client, json_t *object)
 
 static void take_destroy(struct inc_client *client, json_t *object)
 {
-	uint32_t number = number_of(client, "D", object);
+	uint32_t number = number_of(client, INC_MSG_DESTROY, object);
 
 	if (number)
 		inc_comm_destroy(client->member, number);
@@ -249,16 +249,16 @@ static void take_mode(struct inc_client *client, json_t *object)
 }
 
 static const struct {
-	const char *type;
+	enum inc_message_id id;
 	bool needs_group;
 	void (*take)(struct inc_client *client, json_t *object);
 } messages[] = {
-	{"G", false, take_join},        {"resume", false, take_resume},
-	{"C", true, take_comm},         {"ready", true, take_ready},
-	{"D", true, take_destroy},      {"failed", true, take_failed},
-	{"bye", false, take_bye},       {"A", false, inc_query_ask},
-	{"ping", false, take_ping},     {"pong", false, take_nothing},
-	{"error", false, take_nothing}, {"mode", false, take_mode},
+	{INC_MSG_JOIN, false, take_join},      {INC_MSG_RESUME, false, take_resume},
+	{INC_MSG_ASK, true, take_comm},        {INC_MSG_READY, true, take_ready},
+	{INC_MSG_DESTROY, true, take_destroy}, {INC_MSG_REPORT, true, take_failed},
+	{INC_MSG_BYE, false, take_bye},        {INC_MSG_QUESTION, false, inc_query_ask},
+	{INC_MSG_PING, false, take_ping},      {INC_MSG_PONG, false, take_nothing},
+	{INC_MSG_ERROR, false, take_nothing},  {INC_MSG_SET_MODE, false, take_mode},
 };
 
 static void take(struct inc_client *client, json_t *object)
@@ -275,7 +275,7 @@ static void take(struct inc_client *client, json_t *object)
 	client->silent_ticks = 0;
 	client->ctl->figures.member_messages++;
 	for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {
-		if (strcmp(messages[i].type, type) != 0)
+		if (!inc_message_is(type, messages[i].id))
 			continue;
 		if (messages[i].needs_group &&
 		    (!client->member || !inc_group_formed(client->member->group)))
@@ -286,10 +286,10 @@ static void take(struct inc_client *client, json_t *object)
 		inc_client_idle(client);
 		return;
 	}
-	if (strcmp(type, "hello") == 0)
+	if (inc_message_is(type, INC_MSG_HELLO))
 		inc_ndjson_send_error(conn, EPROTO, NULL,
-				      "'hello': this port is for members, and switches use port %u",
-				      client->ctl->opt.switch_port);
+				      "'%s': this port is for members, and switches use port %u",
+				      type, client->ctl->opt.switch_port);
 	else
 		inc_ndjson_send_error(conn, EPROTO, NULL, "unknown type '%.32s'", type);
 	inc_client_idle(client);

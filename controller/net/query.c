@@ -236,7 +236,8 @@ static json_t *switches_json(const struct inc_ctl *ctl, const struct inc_msg_que
 /* next: where the next page of data begins, 0: there is none. */
 static void answer(struct inc_client *client, const char *what, json_t *data, uint32_t next)
 {
-	json_t *object = json_pack("{s:s, s:s, s:o}", "type", "A", "what", what, "data", data);
+	json_t *object = json_pack("{s:s, s:s, s:o}", "type", inc_messages[INC_MSG_TOLD].type,
+				   "what", what, "data", data);
 
 	if (object && next)
 		json_object_set_new(object, "next", json_integer(next));
@@ -404,8 +405,7 @@ static void pass(struct inc_client *client, const struct inc_msg_query *question
 			continue;
 		slot = json_pack("{s:s}", "switch", inc_switch_name(sw));
 		json_array_append_new(query->data, slot);
-		ret = inc_switch_request(sw, inc_message_new(INC_MSG_QUERY, question), on_answer,
-					 query->number);
+		ret = inc_switch_request(sw, INC_MSG_QUERY, question, on_answer, query->number);
 		if (ret)
 			json_object_set_new(
 				slot, "error",

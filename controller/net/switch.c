@@ -374,9 +374,9 @@ static void take_event(struct inc_ctl_switch *sw, const json_t *object)
 static int welcome(struct inc_switch_link *link, json_t *keep)
 {
 	inc_keep_before_telling(link->ctl);
-	return inc_ndjson_send_new(link->conn,
-				   json_pack("{s:s, s:s, s:o}", "type", "welcome", "switch",
-					     inc_switch_name(link->sw), "keep", keep));
+	return inc_ndjson_send_new(
+		link->conn, json_pack("{s:s, s:s, s:o}", "type", inc_messages[INC_MSG_WELCOME].type,
+				      "switch", inc_switch_name(link->sw), "keep", keep));
 }
 
 static void take_hello(struct inc_switch_link *link, json_t *object)
@@ -449,11 +449,11 @@ static void take(struct inc_switch_link *link, json_t *object)
 	link->ctl->figures.switch_messages++;
 	if (link->state == LINK_ASKED)
 		link_go(link, LINK_SWITCH);
-	if (strcmp(type, "ping") == 0) {
+	if (inc_message_is(type, INC_MSG_PING)) {
 		inc_ndjson_send_new(conn, inc_message_new(INC_MSG_PONG, NULL));
-	} else if (strcmp(type, "pong") == 0) {
+	} else if (inc_message_is(type, INC_MSG_PONG)) {
 		return;
-	} else if (strcmp(type, "hello") == 0) {
+	} else if (inc_message_is(type, INC_MSG_HELLO)) {
 		take_hello(link, object);
 	} else if (!link->sw) {
 		inc_ndjson_send_error(
@@ -462,11 +462,9 @@ static void take(struct inc_switch_link *link, json_t *object)
 			"use port %u",
 			type, link->ctl->opt.member_port);
 		link_free(link);
-	} else if (strcmp(type, "configured") == 0 || strcmp(type, "connected") == 0 ||
-		   strcmp(type, "removed") == 0 || strcmp(type, "answer") == 0 ||
-		   strcmp(type, "error") == 0) {
+	} else if (inc_request_answers(type)) {
 		inc_request_answered(link, object);
-	} else if (strcmp(type, "event") == 0) {
+	} else if (inc_message_is(type, INC_MSG_EVENT)) {
 		take_event(link->sw, object);
 	} else {
 		inc_ndjson_send_error(conn, EPROTO, NULL, "unknown type '%.32s'", type);

@@ -25,8 +25,7 @@ int inc_switch_configure(struct inc_ctl_switch *sw, const struct inc_comm_conf *
 {
 	struct inc_msg_configure said = {.config = *conf};
 
-	return inc_switch_request(sw, inc_message_new(INC_MSG_CONFIGURE, &said), on_configured,
-				  conf->communicator);
+	return inc_switch_request(sw, INC_MSG_CONFIGURE, &said, on_configured, conf->communicator);
 }
 
 static void on_connected(struct inc_ctl_switch *sw, int code, const char *text, json_t *answer,
@@ -41,8 +40,7 @@ static void on_connected(struct inc_ctl_switch *sw, int code, const char *text, 
 
 int inc_switch_connect(struct inc_ctl_switch *sw, const struct inc_msg_connect *peers)
 {
-	return inc_switch_request(sw, inc_message_new(INC_MSG_CONNECT, peers), on_connected,
-				  peers->communicator);
+	return inc_switch_request(sw, INC_MSG_CONNECT, peers, on_connected, peers->communicator);
 }
 
 static void on_removed(struct inc_ctl_switch *sw, int code, const char *text, json_t *answer,
@@ -60,8 +58,7 @@ static void on_removed(struct inc_ctl_switch *sw, int code, const char *text, js
 void inc_switch_remove(struct inc_ctl_switch *sw, uint32_t number)
 {
 	const struct inc_msg_number said = {number};
-	int ret =
-		inc_switch_request(sw, inc_message_new(INC_MSG_REMOVE, &said), on_removed, number);
+	int ret = inc_switch_request(sw, INC_MSG_REMOVE, &said, on_removed, number);
 
 	if (!ret || ret == -ENOTCONN)
 		return;

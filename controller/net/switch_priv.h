@@ -35,7 +35,9 @@ struct inc_switch_link {
 	LIST_ENTRY(inc_switch_link) entry;
 };
 
-/* A configured, removed, answer or error message. */
+/* Is this the type of what a switch answers requests with? */
+bool inc_request_answers(const char *type);
+/* Such a message. */
 void inc_request_answered(struct inc_switch_link *link, json_t *object);
 /* Ends all requests; the link is not its switch's any more. */
 void inc_requests_fail(struct inc_switch_link *link, struct inc_ctl_switch *sw);

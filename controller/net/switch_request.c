@@ -11,7 +11,7 @@
 struct inc_request {
 	struct inc_switch_link *link;
 	uint64_t seq;
-	const char *answer_type;
+	enum inc_message_id answer; /* what a switch that does it says */
 	inc_switch_reply reply;
 	uint64_t arg;
 	struct event *timer;
@@ -64,23 +64,36 @@ unsigned int inc_switch_requests(const struct inc_ctl_switch *sw)
 	return sw->link ? sw->link->n_requests : 0;
 }
 
-int inc_switch_request(struct inc_ctl_switch *sw, json_t *object, inc_switch_reply reply,
-		       uint64_t arg)
-{
-	static const char *const answers[][2] = {{"configure", "configured"},
-						 {"connect", "connected"},
-						 {"remove", "removed"},
-						 {"query", "answer"}};
-	struct inc_switch_link *link = sw->link;
-	struct inc_request *request;
-	int ret = -ENOMEM;
+/* What is asked of a switch, and what it says that has done it. */
+static const enum inc_message_id answers[INC_MSG_MAX] = {
+	[INC_MSG_CONFIGURE] = INC_MSG_CONFIGURED,
+	[INC_MSG_CONNECT] = INC_MSG_CONNECTED,
+	[INC_MSG_REMOVE] = INC_MSG_REMOVED,
+	[INC_MSG_QUERY] = INC_MSG_ANSWER,
+};
 
+bool inc_request_answers(const char *type)
+{
+	for (size_t id = 0; id < INC_MSG_MAX; id++) {
+		if (answers[id] && inc_message_is(type, answers[id]))
+			return true;
+	}
+	return inc_message_is(type, INC_MSG_ERROR);
+}
+
+int inc_switch_request(struct inc_ctl_switch *sw, enum inc_message_id id, const void *fields,
+		       inc_switch_reply reply, uint64_t arg)
+{
+	struct inc_switch_link *link = sw->link;
+	struct inc_request *request = NULL;
+	int ret = -ENOMEM;
+	json_t *object;
+
+	if (!link)
+		return -ENOTCONN;
+	object = inc_message_new(id, fields);
 	if (!object)
 		return -ENOMEM;
-	if (!link) {
-		json_decref(object);
-		return -ENOTCONN;
-	}
 	request = calloc(1, sizeof(*request));
 	if (!request)
 		goto err;
@@ -91,10 +104,7 @@ int inc_switch_request(struct inc_ctl_switch *sw, json_t *object, inc_switch_rep
 	request->seq = ++link->next_seq;
 	request->reply = reply;
 	request->arg = arg;
-	for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
-		if (strcmp(answers[i][0], inc_message_type(object)) == 0)
-			request->answer_type = answers[i][1];
-	}
+	request->answer = answers[id];
 	if (json_object_set_new(object, "seq", json_integer(request->seq)))
 		goto err;
 	inc_keep_before_telling(sw->ctl);
@@ -119,8 +129,7 @@ int inc_switch_query(struct inc_ctl_switch *sw, const char *what, uint32_t numbe
 	struct inc_msg_query query = {.has_from = from, .from = from};
 
 	snprintf(query.what, sizeof(query.what), "%s", what);
-	return inc_switch_request(sw, inc_message_new(INC_MSG_QUERY, &query), reply,
-				  inc_page_arg(number, from));
+	return inc_switch_request(sw, INC_MSG_QUERY, &query, reply, inc_page_arg(number, from));
 }
 
 uint32_t inc_page_next(const json_t *answer, uint64_t arg)
@@ -145,11 +154,11 @@ void inc_request_answered(struct inc_switch_link *link, json_t *object)
 	}
 	if (!request) /* it came too late */
 		return;
-	if (request->answer_type && strcmp(type, request->answer_type) == 0) {
+	if (inc_message_is(type, request->answer)) {
 		finish(request, link->sw, 0, "", object);
 		return;
 	}
-	if (strcmp(type, "error") != 0) {
+	if (!inc_message_is(type, INC_MSG_ERROR)) {
 		snprintf(text, sizeof(text), "answered with '%.32s'", type);
 		finish(request, link->sw, EPROTO, text, NULL);
 		return;

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
+#include "lib/conf/comm_conf.h"
 #include "hostlib/connect/config.h"
 #include "hostlib/connect/protocol.h"
 
@@ -50,44 +51,38 @@ static const struct inc_field devices_fields[] = {
 	 .text = "that have such ports"},
 };
 
-#define INFO_FIELDS(type, in)                                                               \
-	{"hostname", INC_LINE, INC_OPTIONAL, INC_AT(type, in hostname),                     \
-	 .text = "as the machine calls itself"},                                            \
-		{"dev", DEV_FIELD, .need = INC_REQUIRED, INC_AT(type, in dev),              \
-		 .text = "the device's number"},                                            \
-		{"dev_name", NAME_FIELD, .need = INC_REQUIRED, INC_AT(type, in dev_name),   \
-		 .text = "the device's name"},                                              \
-		{"port", PORT_FIELD, .need = INC_REQUIRED, INC_AT(type, in port),           \
-		 .text = "of the device"},                                                  \
-		{"mtu",                                                                     \
-		 INC_UINT,                                                                  \
-		 INC_REQUIRED,                                                              \
-		 INC_AT(type, in mtu),                                                      \
-		 .min = 1,                                                                  \
-		 .max = 5,                                                                  \
-		 .text = "of the port: 1 to 5 for 256 to 4096 bytes"},                      \
-		{"qp_num",                                                                  \
-		 INC_UINT,                                                                  \
-		 INC_REQUIRED,                                                              \
-		 INC_AT(type, in qp_num),                                                   \
-		 .min = 2,                                                                  \
-		 .max = 0xfffffe,                                                           \
-		 .text = "its queue pair"},                                                 \
-		{"start_psn",     INC_UINT,                                                 \
-		 INC_REQUIRED,    INC_AT(type, in start_psn),                               \
-		 .max = 0xffffff, .text = "of the first packet that it sends"},             \
-		{"lid",                                                                     \
-		 INC_UINT,                                                                  \
-		 INC_OPTIONAL,                                                              \
-		 INC_AT(type, in lid),                                                      \
-		 .min = 1,                                                                  \
-		 .max = 0xbfff,                                                             \
-		 .given = offsetof(type, in has_lid),                                       \
-		 .text = "InfiniBand: of the port"},                                        \
-	{                                                                                   \
-		"gid", INC_WORD, INC_OPTIONAL, INC_AT(type, in gid),                        \
-			.what = "an address as IPv6 writes it",                             \
-			.given = offsetof(type, in has_gid), .text = "RoCE v2: of the port" \
+#define INFO_FIELDS(type, in)                                                                  \
+	{"hostname", INC_LINE, INC_OPTIONAL, INC_AT(type, in hostname),                        \
+	 .text = "as the machine calls itself"},                                               \
+		{"dev", DEV_FIELD, .need = INC_REQUIRED, INC_AT(type, in dev),                 \
+		 .text = "the device's number"},                                               \
+		{"dev_name", NAME_FIELD, .need = INC_REQUIRED, INC_AT(type, in dev_name),      \
+		 .text = "the device's name"},                                                 \
+		{"port", PORT_FIELD, .need = INC_REQUIRED, INC_AT(type, in port),              \
+		 .text = "of the device"},                                                     \
+		{"mtu",                                                                        \
+		 INC_UINT,                                                                     \
+		 INC_REQUIRED,                                                                 \
+		 INC_AT(type, in mtu),                                                         \
+		 .min = 1,                                                                     \
+		 .max = 5,                                                                     \
+		 .text = "of the port: 1 to 5 for 256 to 4096 bytes"},                         \
+		{"qp_num", INC_QPN_FIELD, .need = INC_REQUIRED, INC_AT(type, in qp_num),       \
+		 .text = "its queue pair"},                                                    \
+		{"start_psn", INC_PSN_FIELD, .need = INC_REQUIRED, INC_AT(type, in start_psn), \
+		 .text = "of the first packet that it sends"},                                 \
+		{"lid",                                                                        \
+		 INC_UINT,                                                                     \
+		 INC_OPTIONAL,                                                                 \
+		 INC_AT(type, in lid),                                                         \
+		 .min = 1,                                                                     \
+		 .max = 0xbfff,                                                                \
+		 .given = offsetof(type, in has_lid),                                          \
+		 .text = "InfiniBand: of the port"},                                           \
+	{                                                                                      \
+		"gid", INC_WORD, INC_OPTIONAL, INC_AT(type, in gid),                           \
+			.what = "an address as IPv6 writes it",                                \
+			.given = offsetof(type, in has_gid), .text = "RoCE v2: of the port"    \
 	}
 
 /* In a struct of its own the fields stand as they are; C has no empty argument's dot. */

@@ -267,7 +267,7 @@ static void take_answer(struct inccl_group *group, const char *type, const json_
 		/* no answer's comm, where none can be read */
 		union control_answer said = {.made.comm = UINT32_MAX};
 
-		if (wait->done || strcmp(inc_messages[wait->id].type, type))
+		if (wait->done || !inc_message_is(type, wait->id))
 			continue;
 		ret = inc_message_read(wait->id, object, &said, &err);
 		if (!answers(&said, wait))
@@ -291,13 +291,13 @@ static int take_object(struct inccl_group *group, json_t *object)
 		return -EPROTO;
 	}
 	pthread_mutex_lock(&group->lock);
-	if (!strcmp(type, "failed"))
+	if (inc_message_is(type, INC_MSG_FAILED))
 		take_failed(group, object);
-	else if (!strcmp(type, "error"))
+	else if (inc_message_is(type, INC_MSG_ERROR))
 		take_error(group, object);
-	else if (!strcmp(type, "resumed") && group->link == LINK_RESUMING)
+	else if (inc_message_is(type, INC_MSG_RESUMED) && group->link == LINK_RESUMING)
 		inccl_control_resumed(group);
-	else if (!strcmp(type, "ping"))
+	else if (inc_message_is(type, INC_MSG_PING))
 		inccl_control_send(group, INC_MSG_PONG, NULL);
 	else
 		take_answer(group, type, object);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <string.h>
+#include "lib/base/opt.h"
 #include "lib/conf/comm_conf.h"
 #include "lib/proto/roce.h"
 
@@ -54,8 +55,9 @@ static const struct inc_field conn_fields[] = {
 	{"my_mac", INC_MAC, INC_OPTIONAL, CONN(own_mac), GIVEN(has_own_mac),
 	 .text = "source of the frames to the peer; absent: the port's"},
 	{"my_port", INC_UDP_PORT_FIELD, .need = INC_OPTIONAL, CONN(own_port), .empty = true,
-	 .text = "UDP source port; absent: 4791, of a message in termination mode: the switch "
-		 "chooses"},
+	 .text = "UDP source port; absent: " INC_STR(
+		 INC_ROCE_UDP_PORT) ", of a message in termination mode: the switch "
+				    "chooses"},
 	{"my_qp", INC_QPN_FIELD, .need = INC_OPTIONAL, CONN(own_qp), .empty = true,
 	 .text = "the switch's queue pair; absent: the switch chooses (in termination mode alone)"},
 	{"my_psn", INC_PSN_FIELD, .need = INC_LATER, CONN(own_psn), GIVEN(has_own_psn),
@@ -64,7 +66,8 @@ static const struct inc_field conn_fields[] = {
 	{"peer_mac", INC_MAC, INC_OPTIONAL, CONN(peer_mac), GIVEN(has_peer_mac),
 	 .text = "where the peer is; absent: the kernel's neighbour table, then its frames tell"},
 	{"peer_port", INC_UDP_PORT_FIELD, .need = INC_OPTIONAL, CONN(peer_port), .empty = true,
-	 .text = "UDP port on which the peer receives; absent: 4791, or as connect says"},
+	 .text = "UDP port on which the peer receives; absent: " INC_STR(
+		 INC_ROCE_UDP_PORT) ", or as connect says"},
 	{"peer_qp", INC_QPN_FIELD, .need = INC_OPTIONAL, CONN(peer_qp), .empty = true,
 	 .text = "the peer's queue pair; absent: as connect says (in termination mode alone)"},
 	{"psn", INC_PSN_FIELD, .need = INC_LATER, CONN(peer_psn), GIVEN(has_peer_psn),

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <string.h>
 #include "lib/conf/messages_priv.h"
 
 static const struct inc_field addr_field[] = {
@@ -489,6 +490,11 @@ const struct inc_message inc_messages[INC_MSG_MAX] = {
 const char *inc_message_type(const json_t *object)
 {
 	return json_string_value(json_object_get(object, "type")) ?: "";
+}
+
+bool inc_message_is(const char *type, enum inc_message_id id)
+{
+	return strcmp(type, inc_messages[id].type) == 0;
 }
 
 int inc_message_read(enum inc_message_id id, const json_t *object, void *out, struct inc_err *err)

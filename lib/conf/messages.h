@@ -376,6 +376,8 @@ extern const struct inc_message inc_messages[INC_MSG_MAX];
 
 /* What it says it is; "" where it does not. */
 const char *inc_message_type(const json_t *object);
+/* Is this the type of that message? Some have another one's: what asks and what answers, say. */
+bool inc_message_is(const char *type, enum inc_message_id id);
 /* The fields of a message into its struct: 0 or -EINVAL with a message. */
 int inc_message_read(enum inc_message_id id, const json_t *object, void *out, struct inc_err *err);
 /* A message from its struct; in may be NULL where it has no fields but "type". NULL: no memory. */
