@@ -70,7 +70,7 @@ struct {
 } inc_comm_cfg SEC(".maps");
 
 /* Row of a communicator's ranks, counted from its root_base -> the children that have them. Writer:
- * loader. inc_root_rows(). */
+ * loader. inc_switch_root_rows(). */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);

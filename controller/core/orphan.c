@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Communicators that a switch has and no member has claimed: those of an earlier controller.
- * They run on. A member that finds this controller takes its own back (inc_orphan_take); what
+ * They run on. A member that finds this controller takes its own back (inc_orphans_take()); what
  * nobody claims is removed when the switch has made no result of it between two looks.
  */
 #include <stdio.h>

@@ -68,7 +68,7 @@ void inc_route_release(struct inc_routes *routes, struct inc_tree *tree);
 /* What communicators take of a switch. */
 struct inc_route_use {
 	struct inc_load taken; /* in passthrough mode */
-	uint64_t load;         /* in INC_LOAD_UNITs: a communicator counts by its slots */
+	uint64_t load;         /* in units of INC_LOAD_UNIT: a communicator counts by its slots */
 };
 
 #define INC_LOAD_UNIT (1u << 20) /* a communicator of INC_DEF_SLOTS; on a link: of 10 Gbit/s */

@@ -29,10 +29,10 @@ enum inc_kept_table {
 
 /* What has been given away of a kind of numbers. */
 struct inc_kept_numbers {
-	uint32_t kind; /* of inc_kept_kinds */
+	uint32_t kind; /* enum inc_kept_kind */
 	uint32_t first, next;
 };
-enum { INC_KEPT_GROUP_NUMBERS, INC_KEPT_COMM_NUMBERS, INC_N_KEPT_KINDS };
+enum inc_kept_kind { INC_KEPT_GROUP_NUMBERS, INC_KEPT_COMM_NUMBERS, INC_N_KEPT_KINDS };
 
 struct inc_kept_group {
 	uint32_t number;

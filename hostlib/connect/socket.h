@@ -2,8 +2,8 @@
 /*
  * A connection's end on the device: queue pair, buffers, what is under way. This is what client.c
  * and accept.c (the service's side) need of it while the connection is made; what its owner calls
- * afterwards is inc_connect.h's inc_connect_socket_*(). Each function but event(), hand_over() and
- * stop() carries out one action of state.h, or a part of it; where it fails, that is
+ * afterwards is inc_connect.h's inc_connect_socket_*(). Each function but those to event, hand
+ * over and stop carries out one action of state.h, or a part of it; where it fails, that is
  * CONNECT_EVENT_FAILED.
  *
  *	client	make, describe; aim, enter_rtr, entered_rtr; post_receives, to_rts, probe;
@@ -15,7 +15,7 @@
  * event() has something to say.
  *
  * Threads: one at a time per socket, but for enter_rtr (rtr.h's). It hears of its port and device
- *by who takes the device's events (lib/rdma/async.h), on whatever thread; once nobody does, a port
+ * by who takes the device's events (lib/rdma/async.h), on whatever thread; once nobody does, a port
  *that goes down is noticed by what is under way alone.
  */
 #ifndef INC_CONNECT_SOCKET_H

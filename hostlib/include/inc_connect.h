@@ -392,7 +392,7 @@ const char *inc_connect_socket_error(const struct inc_connect_socket *socket);
  * 0: it is closed, by whichever side; -EAGAIN: not yet, go on with progress(); or the error.
  * Where the peer closes, too, the one that hears the other's close ends at once: it has all that
  * the other has sent, and what it has sent and was not acknowledged may be lost. Whether all has
- * arrived, inc_connect_socket_flush() and transferred() tell before. */
+ * arrived, inc_connect_socket_flush() and inc_connect_socket_transferred() tell before. */
 int inc_connect_socket_close(struct inc_connect_socket *socket);
 /* At any time; what is under way is given up. NULL is fine. */
 void inc_connect_socket_destroy(struct inc_connect_socket *socket);

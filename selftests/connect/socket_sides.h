@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two sockets (hostlib/connect/socket.h) on devices that are none (fake_verbs.h), and what their
- * owners and their devices do, step by step.
+ * Two sockets (hostlib/connect/socket.h) on devices that are none (selftests/fake_rc/fake_rc.h),
+ * and what their owners and their devices do, step by step.
  */
 #ifndef SOCKET_SIDES_H
 #define SOCKET_SIDES_H
