@@ -16,7 +16,7 @@
  *
  * Threads: one at a time per socket, but for enter_rtr (rtr.h's). It hears of its port and device
  * by who takes the device's events (lib/rdma/async.h), on whatever thread; once nobody does, a port
- *that goes down is noticed by what is under way alone.
+ * that goes down is noticed by what is under way alone.
  */
 #ifndef INC_CONNECT_SOCKET_H
 #define INC_CONNECT_SOCKET_H

@@ -21,8 +21,8 @@
  * A vector may be handled in chunks: first is the place of a chunk's first element in the vector,
  * and heads are always those of the whole vector; values, kinds, integers and results are
  * the chunk's. Everything is computed in integers, but for a mean's quotient: that is a double,
- *whose error is too small to be seen in an element (float_bits.h). So neither the rounding mode nor
- *"flush to zero" of the calling thread has a say.
+ * whose error is too small to be seen in an element (float_bits.h). So neither the rounding mode
+ * nor "flush to zero" of the calling thread has a say.
  *
  * As in operate.h: any thread, nothing kept or allocated, any alignment, any count. Buffers must
  * not overlap, except that a function whose source and destination elements have the same size may

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The requester of a soft RC endpoint: what it has described goes out, goes again where it was
- *lost, and is done with when the peer has acknowledged it. Packets are counted in 64 bits; packet r
- *has the PSN start_psn + r. One descriptor per packet under way, in a ring of `slots` of them,
- *holds all that its sending and resending need. In order:
+ * lost, and is done with when the peer has acknowledged it. Packets are counted in 64 bits; packet
+ * r has the PSN start_psn + r. One descriptor per packet under way, in a ring of `slots` of them,
+ * holds all that its sending and resending need. In order:
  *
  *	acked <= next <= high <= posted <= acked + slots
  *

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * RDMA WRITEs with immediate from one device to another, as commands on standard input say, for
- *tests of what the wire between does to them. Each command is answered with a line of JSON:
+ * tests of what the wire between does to them. Each command is answered with a line of JSON:
  *
  *	write N BYTES   side 0 writes N messages; answered when each has its completion
  *	fence           side 1's queue pair goes to ERR
  *	look            nothing happens
  *
  * sent: completions of the last write with success; status: of the first that failed; arrived: what
- *side 1 has completed since its last answer; placed: how many of the last write's messages lie in
- *side 1's memory.
+ * side 1 has completed since its last answer; placed: how many of the last write's messages lie in
+ * side 1's memory.
  */
 #include <stdio.h>
 #include <stdlib.h>

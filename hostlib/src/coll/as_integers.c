@@ -2,7 +2,7 @@
 /*
  * Floats that are reduced by switches that add integers: a request of theirs goes over the wire as
  * such (docs/floats.md, lib/reduce/floats.h). MIN and MAX are one collective, of integers of the
- *floats' order. SUM and AVG are up to three:
+ * floats' order. SUM and AVG are up to three:
  *
  *	agreeing	MAX of bytes: the parameters, which must be the same everywhere, and the
  *			blocks' heads
