@@ -28,6 +28,11 @@ static unsigned int say(struct ha_bringup *b, unsigned int bits, uint64_t now_ns
 	return bits;
 }
 
+static void go(struct ha_bringup *b, enum ha_bringup_state to)
+{
+	b->state = to;
+}
+
 static uint8_t rail_for(const struct ha_bringup *b, uint8_t rail, unsigned int changes)
 {
 	return b->rails < HA_RAILS ? 0 : (rail ^ changes) & 1;
@@ -40,7 +45,7 @@ static unsigned int drop(struct ha_bringup *b)
 				  : b->state == HA_BRINGUP_READY ? HA_BRINGUP_DROP | HA_BRINGUP_DOWN
 								 : HA_BRINGUP_DROP;
 
-	b->state = HA_BRINGUP_IDLE;
+	go(b, HA_BRINGUP_IDLE);
 	b->heard_ready = false;
 	return bits;
 }
@@ -49,7 +54,7 @@ static unsigned int begin(struct ha_bringup *b, uint8_t rail)
 {
 	const unsigned int bits = drop(b);
 
-	b->state = HA_BRINGUP_MAKING;
+	go(b, HA_BRINGUP_MAKING);
 	b->tried = true;
 	b->rail = rail;
 	return bits | HA_BRINGUP_MAKE;
@@ -96,16 +101,16 @@ unsigned int ha_bringup_made(struct ha_bringup *bringup, uint64_t now_ns)
 		return 0;
 	bringup->since_ns = now_ns;
 	if (bringup->leads) {
-		bringup->state = HA_BRINGUP_OFFERED;
+		go(bringup, HA_BRINGUP_OFFERED);
 		return say(bringup, HA_BRINGUP_OFFER, now_ns);
 	}
-	bringup->state = HA_BRINGUP_ENTERING;
+	go(bringup, HA_BRINGUP_ENTERING);
 	return say(bringup, HA_BRINGUP_OFFER | HA_BRINGUP_ENTER, now_ns);
 }
 
 static unsigned int ready(struct ha_bringup *b)
 {
-	b->state = HA_BRINGUP_READY;
+	go(b, HA_BRINGUP_READY);
 	b->failures = 0;
 	return HA_BRINGUP_UP;
 }
@@ -114,7 +119,7 @@ unsigned int ha_bringup_entered(struct ha_bringup *bringup, uint64_t now_ns)
 {
 	if (bringup->state != HA_BRINGUP_ENTERING)
 		return 0;
-	bringup->state = HA_BRINGUP_ENTERED;
+	go(bringup, HA_BRINGUP_ENTERED);
 	bringup->since_ns = now_ns;
 	return say(bringup, HA_BRINGUP_SAY_READY, now_ns) |
 	       (bringup->heard_ready ? ready(bringup) : 0);
@@ -155,7 +160,7 @@ static unsigned int hear_path_of_follower(struct ha_bringup *b, const struct ha_
 	if (b->state != HA_BRINGUP_OFFERED)
 		return 0;
 	b->peer = *path;
-	b->state = HA_BRINGUP_ENTERING;
+	go(b, HA_BRINGUP_ENTERING);
 	return HA_BRINGUP_ENTER;
 }
 
@@ -237,6 +242,6 @@ unsigned int ha_bringup_tick(struct ha_bringup *bringup, uint64_t now_ns)
 
 void ha_bringup_taken(struct ha_bringup *bringup)
 {
-	bringup->state = HA_BRINGUP_IDLE;
+	go(bringup, HA_BRINGUP_IDLE);
 	bringup->wanted = bringup->heard_ready = false;
 }

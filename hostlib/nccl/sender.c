@@ -53,6 +53,11 @@ void ha_sender_init(struct ha_sender *sender, const struct ha_times *times, uint
 	sender->progress_at_ns = now_ns;
 }
 
+static void go(struct ha_send *send, enum ha_send_state to)
+{
+	send->state = to;
+}
+
 /* ---- ends ---- */
 
 static void fails(struct ha_sender *sender, int error, const char *why, bool tell, uint64_t now_ns,
@@ -64,7 +69,7 @@ static void fails(struct ha_sender *sender, int error, const char *why, bool tel
 		return;
 	for (i = 0; i < HA_REQUESTS; i++)
 		if (is_open(&sender->send[i]))
-			sender->send[i].state = HA_SEND_FAILED;
+			go(&sender->send[i], HA_SEND_FAILED);
 	ha_end_fail(&sender->end, error, why, now_ns, todo);
 	if (tell)
 		ha_end_say(&sender->end, HA_WORD_ABORT, NULL, false, now_ns, todo);
@@ -80,7 +85,7 @@ static void is_done(struct ha_sender *sender, uint64_t now_ns, struct ha_todo *t
 
 static void completes(struct ha_sender *sender, struct ha_send *send, uint64_t now_ns)
 {
-	send->state = HA_SEND_COMPLETE;
+	go(send, HA_SEND_COMPLETE);
 	set(sender->complete, send->sequence);
 	sender->progress_at_ns = now_ns;
 	ha_end_completed(&sender->end);
@@ -104,7 +109,7 @@ static void writes(struct ha_sender *sender, struct ha_send *send, uint64_t now_
 	send->address = slot->address;
 	send->rkey = slot->rkey;
 	send->posted_at_ns = now_ns;
-	send->state = HA_SEND_IN_FLIGHT;
+	go(send, HA_SEND_IN_FLIGHT);
 	todo->post[todo->posts++] = (uint16_t)(send - sender->send);
 }
 
@@ -155,7 +160,7 @@ int ha_sender_isend(struct ha_sender *sender, const void *buffer, void *region, 
 
 void ha_sender_release(struct ha_sender *sender, unsigned int request)
 {
-	sender->send[request].state = HA_SEND_FREE;
+	go(&sender->send[request], HA_SEND_FREE);
 }
 
 /* ---- the ring ---- */
@@ -231,7 +236,7 @@ static void enters(struct ha_sender *sender, uint32_t epoch, uint64_t now_ns, st
 
 	for (i = 0; i < HA_REQUESTS; i++)
 		if (sender->send[i].state == HA_SEND_IN_FLIGHT)
-			sender->send[i].state = HA_SEND_BOUND;
+			go(&sender->send[i], HA_SEND_BOUND);
 	memset(sender->described, 0, sizeof(sender->described));
 	sender->look = sender->first;
 	ha_end_enter(&sender->end, epoch, count_open(sender) > 0, now_ns, todo);

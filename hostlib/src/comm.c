@@ -286,6 +286,12 @@ static void unlink_comm(struct inccl_group *group, struct inccl_communicator *co
 		*p = comm->next;
 }
 
+/* Under the group's lock. */
+static void enter(struct inccl_communicator *comm, enum inccl_comm_phase phase)
+{
+	comm->phase = phase;
+}
+
 /* The endpoint, the controller's consent and the thread: all that other ranks wait for. */
 static int comm_begin(struct inccl_communicator *comm, const struct inccl_communicator_opts *opts,
 		      uint64_t deadline_ns, struct inc_err *err)
@@ -312,7 +318,7 @@ static int comm_begin(struct inccl_communicator *comm, const struct inccl_commun
 		if (ret)
 			inc_err_set(err, -ret, "thread: %s", strerror(-ret));
 		else
-			comm->phase = COMM_RUNNING;
+			enter(comm, COMM_RUNNING);
 	}
 	if (ret)
 		unlink_comm(group, comm);
@@ -420,7 +426,7 @@ int inccl_communicator_destroy(struct inccl_communicator *comm)
 	wait.number = comm->number;
 	wait.index = comm->index;
 	inccl_control_report(group, comm);
-	comm->phase = COMM_LEAVING;
+	enter(comm, COMM_LEAVING);
 	/* the answer is waited for, so that it does not meet a closed connection */
 	if (group->link != LINK_LOST)
 		inccl_control_call(group, INC_MSG_DESTROY, &(struct inc_msg_number){comm->number},

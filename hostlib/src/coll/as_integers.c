@@ -130,6 +130,12 @@ static void cut(struct inccl_request *req, const struct inccl_call *wire, enum i
 	req->posted = 0;
 }
 
+/* The request's next collective is of this kind. */
+static void enter(struct inccl_floats *f, enum phase phase)
+{
+	f->phase = phase;
+}
+
 static void begin_agreeing(struct inccl_request *req)
 {
 	struct inccl_floats *f = req->floats;
@@ -139,7 +145,7 @@ static void begin_agreeing(struct inccl_request *req)
 		.op = INCCL_MAX,
 	};
 
-	f->phase = AGREEING;
+	enter(f, AGREEING);
 	f->asked++;
 	cut(req, &wire, INC_DTYPE_AGREED);
 }
@@ -152,7 +158,7 @@ static void begin_run(struct inccl_request *req, enum phase phase, size_t first)
 	enum inc_dtype dtype = f->ordered ? (enum inc_dtype)f->call.dtype : INC_DTYPE_FIXED;
 	struct inccl_call wire = f->call;
 
-	f->phase = phase;
+	enter(f, phase);
 	f->first = first;
 	f->end = block_end < f->piece_end ? block_end : f->piece_end;
 	wire.count = f->end - first;
