@@ -76,7 +76,7 @@ static void emit(struct wire *w, enum wire_dir dir, const uint8_t *frame, size_t
 		return;
 	}
 	*q = (struct wire_queued){
-		.due_ns = due, .dir = dir, .counted = line->rate_bps > 0, .len = len};
+		.due_at_ns = due, .dir = dir, .counted = line->rate_bps > 0, .len = len};
 	memcpy(q->data, frame, len);
 	if (wire_heap_push(&w->heap, q)) {
 		free(q);
@@ -128,7 +128,7 @@ static void forward(struct wire *w, enum wire_dir dir, uint8_t *frame, size_t le
 			memcpy(line->held, frame, len);
 			line->held_len = len;
 			line->held_gap = v.reorder_gap;
-			line->held_deadline_ns = now + HOLD_NS;
+			line->held_due_at_ns = now + HOLD_NS;
 			return;
 		}
 	}
@@ -164,9 +164,9 @@ static uint64_t run_queue(struct wire *w)
 	struct wire_queued *q;
 
 	for (int d = 0; d < WIRE_DIRS; d++)
-		if (w->line[d].held && w->line[d].held_deadline_ns <= now)
+		if (w->line[d].held && w->line[d].held_due_at_ns <= now)
 			release_held(w, d, now);
-	while ((q = wire_heap_min(&w->heap)) && q->due_ns <= now) {
+	while ((q = wire_heap_min(&w->heap)) && q->due_at_ns <= now) {
 		wire_heap_pop(&w->heap);
 		if (q->counted)
 			w->line[q->dir].queued -= q->len;
@@ -174,10 +174,10 @@ static uint64_t run_queue(struct wire *w)
 		free(q);
 	}
 	if (q)
-		next = q->due_ns;
+		next = q->due_at_ns;
 	for (int d = 0; d < WIRE_DIRS; d++)
-		if (w->line[d].held && (!next || w->line[d].held_deadline_ns < next))
-			next = w->line[d].held_deadline_ns;
+		if (w->line[d].held && (!next || w->line[d].held_due_at_ns < next))
+			next = w->line[d].held_due_at_ns;
 	for (int d = 0; d < WIRE_DIRS; d++)
 		w->line[!d].n.send_errors += wire_port_flush(&w->port[d]);
 	return next;

@@ -73,8 +73,8 @@ struct wire_line {
 	/* the frame that waits to be overtaken */
 	uint8_t *held; /* owned, NULL: none */
 	size_t held_len;
-	unsigned int held_gap;     /* frames that still have to pass it */
-	uint64_t held_deadline_ns; /* goes then, overtaken or not */
+	unsigned int held_gap;   /* frames that still have to pass it */
+	uint64_t held_due_at_ns; /* goes then, overtaken or not */
 };
 
 struct wire_verdict {
@@ -120,7 +120,7 @@ json_t *wire_stats_json(const struct wire_line lines[WIRE_DIRS]);
 
 /* Frames that wait for a moment in time, earliest first. */
 struct wire_queued {
-	uint64_t due_ns;
+	uint64_t due_at_ns;
 	uint64_t order;
 	enum wire_dir dir;
 	bool counted; /* in line->queued */

@@ -6,7 +6,7 @@
 
 static bool before(const struct wire_queued *a, const struct wire_queued *b)
 {
-	return a->due_ns != b->due_ns ? a->due_ns < b->due_ns : a->order < b->order;
+	return a->due_at_ns != b->due_at_ns ? a->due_at_ns < b->due_at_ns : a->order < b->order;
 }
 
 int wire_heap_push(struct wire_heap *heap, struct wire_queued *q)

@@ -78,8 +78,8 @@ struct inc_connect_socket {
 	bool idle;    /* progress() has said 0 */
 	int untold;   /* what came before the hand-over */
 	bool flushed; /* the device has given up requests, and not said why */
-	uint64_t drain_until_ns, port_down_at_ns; /* 0: not closing, not down */
-	uint64_t wake_at_ns;                      /* what the timer is set to; 0: nothing */
+	uint64_t drain_ends_at_ns, port_down_at_ns; /* 0: not closing, not down */
+	uint64_t wake_at_ns;                        /* what the timer is set to; 0: nothing */
 	struct inc_rdma_subscriber subscriber;
 	struct connect_bell bell;
 
@@ -97,7 +97,7 @@ void connect_socket_step(struct inc_connect_socket *socket, enum connect_event e
 /* The bell and the timer. 0 or -errno; what is there then is the socket's to close. */
 int connect_socket_listen(struct inc_connect_socket *socket, struct inc_err *err);
 void connect_socket_deafen(struct inc_connect_socket *socket);
-/* Sets the timer as drain_until_ns, port_down_at_ns and error say. */
+/* Sets the timer as drain_ends_at_ns, port_down_at_ns and error say. */
 void connect_socket_set_timer(struct inc_connect_socket *socket);
 
 /* socket_data.c: 0, or the error that has ended the socket. */

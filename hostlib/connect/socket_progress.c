@@ -45,7 +45,7 @@ void connect_socket_stop(struct inc_connect_socket *socket)
 
 static void post_close(struct inc_connect_socket *socket)
 {
-	socket->drain_until_ns = inc_now_ns() + CONNECT_DRAIN_MS * INC_NSEC_PER_MSEC;
+	socket->drain_ends_at_ns = inc_now_ns() + CONNECT_DRAIN_MS * INC_NSEC_PER_MSEC;
 	connect_socket_post_control(socket, CONNECT_WR_CLOSE,
 				    connect_immediate(CONNECT_IMM_CLOSE, 0));
 }
@@ -59,7 +59,7 @@ void connect_socket_step(struct inc_connect_socket *socket, enum connect_event e
 		return;
 	socket->state = step.to;
 	if (step.actions & CONNECT_DO(STOP_CLOCK))
-		socket->drain_until_ns = 0;
+		socket->drain_ends_at_ns = 0;
 	if (step.actions & CONNECT_DO(POST_CLOSE))
 		post_close(socket);
 	if (step.actions & CONNECT_DO(STOP))
@@ -91,7 +91,7 @@ static uint64_t port_deadline_ns(const struct inc_connect_socket *socket)
 
 void connect_socket_set_timer(struct inc_connect_socket *socket)
 {
-	uint64_t at_ns = socket->drain_until_ns;
+	uint64_t at_ns = socket->drain_ends_at_ns;
 
 	if (socket->port_down_at_ns && (!at_ns || at_ns > port_deadline_ns(socket)))
 		at_ns = port_deadline_ns(socket);
@@ -210,7 +210,7 @@ static void take_events(struct inc_connect_socket *socket)
 		socket->port_down_at_ns = now_ns;
 	else if (down && now_ns >= port_deadline_ns(socket))
 		connect_socket_fail(socket, ENETDOWN, "the port is down");
-	if (socket->drain_until_ns && now_ns >= socket->drain_until_ns)
+	if (socket->drain_ends_at_ns && now_ns >= socket->drain_ends_at_ns)
 		connect_socket_step(socket, CONNECT_EVENT_TIMEOUT);
 	connect_socket_set_timer(socket);
 }

@@ -99,7 +99,7 @@ unsigned int ha_bringup_made(struct ha_bringup *bringup, uint64_t now_ns)
 {
 	if (bringup->state != HA_BRINGUP_MAKING)
 		return 0;
-	bringup->since_ns = now_ns;
+	bringup->attempt_at_ns = now_ns;
 	if (bringup->leads) {
 		go(bringup, HA_BRINGUP_OFFERED);
 		return say(bringup, HA_BRINGUP_OFFER, now_ns);
@@ -120,7 +120,7 @@ unsigned int ha_bringup_entered(struct ha_bringup *bringup, uint64_t now_ns)
 	if (bringup->state != HA_BRINGUP_ENTERING)
 		return 0;
 	go(bringup, HA_BRINGUP_ENTERED);
-	bringup->since_ns = now_ns;
+	bringup->attempt_at_ns = now_ns;
 	return say(bringup, HA_BRINGUP_SAY_READY, now_ns) |
 	       (bringup->heard_ready ? ready(bringup) : 0);
 }
@@ -229,7 +229,7 @@ unsigned int ha_bringup_tick(struct ha_bringup *bringup, uint64_t now_ns)
 		return bringup->tried && again ? say(bringup, HA_BRINGUP_SAY_FAILED, now_ns) : 0;
 	case HA_BRINGUP_OFFERED:
 	case HA_BRINGUP_ENTERED:
-		if (now_ns - bringup->since_ns >= TIMEOUT_NS)
+		if (now_ns - bringup->attempt_at_ns >= TIMEOUT_NS)
 			return ha_bringup_failed(bringup, now_ns);
 		return !again ? 0
 			      : say(bringup,

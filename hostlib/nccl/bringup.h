@@ -65,7 +65,7 @@ struct ha_bringup {
 	uint8_t wanted_rail;
 	bool heard_ready; /* PATH_READY has come before we were ENTERED */
 	struct ha_path_info peer;
-	uint64_t since_ns; /* this attempt waits for words */
+	uint64_t attempt_at_ns; /* this attempt waits for words */
 	uint64_t said_at_ns, retry_at_ns;
 	unsigned int failures; /* in a row */
 };

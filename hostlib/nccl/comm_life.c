@@ -90,7 +90,7 @@ static bool words_are_out(const struct ha_comm *comm)
  */
 static bool is_over(const struct ha_comm *comm, uint64_t now_ns)
 {
-	uint64_t rto_ns, since_ns;
+	uint64_t rto_ns, over_at_ns;
 
 	if (comm->open || comm->jobs || comm->registering)
 		return false;
@@ -99,8 +99,9 @@ static bool is_over(const struct ha_comm *comm, uint64_t now_ns)
 	rto_ns = comm->end->times.rto_ns;
 	if (!comm->ended)
 		return now_ns - comm->closed_at_ns >= GIVE_UP_RTOS * rto_ns;
-	since_ns = comm->ended_at_ns > comm->closed_at_ns ? comm->ended_at_ns : comm->closed_at_ns;
-	if (now_ns >= since_ns + HA_LINGER_RTOS * rto_ns)
+	over_at_ns =
+		comm->ended_at_ns > comm->closed_at_ns ? comm->ended_at_ns : comm->closed_at_ns;
+	if (now_ns >= over_at_ns + HA_LINGER_RTOS * rto_ns)
 		return true;
 	if (comm->sends)
 		return words_are_out(comm);

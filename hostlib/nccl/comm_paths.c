@@ -207,7 +207,7 @@ static void up(struct ha_comm *comm, uint64_t now_ns)
 		come_up(comm, now_ns);
 		return;
 	}
-	comm->standby_since_ns = now_ns;
+	comm->standby_at_ns = now_ns;
 	comm->standby_beat = (struct ha_beat){.pinged_at_ns = now_ns, .heard = true};
 	ha_say(comm->plugin, HA_LOG_TRACE, "%s: %s stands by for epoch %u", comm->what,
 	       comm->standby->device->name, comm->bringup.epoch);

@@ -114,7 +114,7 @@ struct ha_comm {
 	struct ha_path *standby;
 	struct ha_comm_job *bringing;
 	struct ha_path_info own; /* of that one, for PATH */
-	uint64_t standby_since_ns;
+	uint64_t standby_at_ns;
 	unsigned int port_changes_seen;
 	uint64_t ports_at_ns;
 	bool rail_up[HA_RAILS];

@@ -165,7 +165,7 @@ static void want_next(struct ha_comm *comm, uint64_t now_ns)
 static void prefer_other_rail(struct ha_comm *comm, uint64_t now_ns)
 {
 	if (!stands_by_on_rail_in_use(comm) || !comm->bringup.leads ||
-	    now_ns - comm->standby_since_ns < OTHER_RAIL_NS || comm->end->state != HA_FLOWING ||
+	    now_ns - comm->standby_at_ns < OTHER_RAIL_NS || comm->end->state != HA_FLOWING ||
 	    !comm->rail_up[comm->rail ^ 1])
 		return;
 	bring_up_other_rail(comm, now_ns);

@@ -147,9 +147,9 @@ void ha_end_probe_ok(struct ha_end *end)
 	end->probed_at_ns = 0;
 }
 
-bool ha_end_past(uint64_t since_ns, uint64_t limit_ns, uint64_t now_ns)
+bool ha_end_past(uint64_t from_at_ns, uint64_t limit_ns, uint64_t now_ns)
 {
-	return now_ns >= since_ns && now_ns - since_ns >= limit_ns;
+	return now_ns >= from_at_ns && now_ns - from_at_ns >= limit_ns;
 }
 
 void ha_end_tick(struct ha_end *end, uint64_t now_ns, struct ha_todo *todo)

@@ -119,7 +119,7 @@ void ha_end_channel(struct ha_end *end, bool alive, uint64_t now_ns, struct ha_t
 void ha_end_probe_ok(struct ha_end *end);
 /* Probes, and words that are due again. */
 void ha_end_tick(struct ha_end *end, uint64_t now_ns, struct ha_todo *todo);
-bool ha_end_past(uint64_t since_ns, uint64_t limit_ns, uint64_t now_ns);
+bool ha_end_past(uint64_t from_at_ns, uint64_t limit_ns, uint64_t now_ns);
 /* A report has this sequence. */
 bool ha_report_has(const struct ha_report *report, uint32_t sequence);
 

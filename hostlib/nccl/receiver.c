@@ -221,7 +221,7 @@ static void leaves(struct ha_receiver *receiver, enum ha_cause cause, uint64_t n
 {
 	receiver->draining = true;
 	receiver->draining_epoch = receiver->end.epoch;
-	receiver->draining_since_ns = now_ns;
+	receiver->draining_at_ns = now_ns;
 	ha_end_leave(&receiver->end, cause, now_ns, todo);
 }
 
@@ -463,7 +463,7 @@ static const char *gives_up(const struct ha_receiver *receiver, uint64_t now_ns)
 
 	if (has_ended(receiver))
 		return NULL;
-	if (receiver->draining && ha_end_past(receiver->draining_since_ns, rto_ns, now_ns))
+	if (receiver->draining && ha_end_past(receiver->draining_at_ns, rto_ns, now_ns))
 		return "a queue pair that was left does not drain: what was delivered is unknown";
 	if (end->state == HA_SWITCHING && !receiver->draining &&
 	    ha_end_past(end->entered_at_ns, rto_ns, now_ns))

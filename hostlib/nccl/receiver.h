@@ -41,7 +41,7 @@ struct ha_receiver {
 	uint32_t duplicates;    /* completions of slots that were not open */
 	bool draining;          /* the fence is set, not all receives have completed */
 	uint32_t draining_epoch;
-	uint64_t draining_since_ns;
+	uint64_t draining_at_ns;
 	bool peer_ended, peer_closed; /* CLOSE or ABORT was heard; CLOSE */
 	/* Ends when all is drained, with this error; 0: does not. */
 	int ending;

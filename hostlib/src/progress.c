@@ -168,14 +168,14 @@ static bool finish_some(struct inccl_communicator *comm)
 /* When one of those that are not finished runs into its limit, unless something moves. */
 static uint64_t limit_at_ns(const struct inccl_communicator *comm)
 {
-	uint64_t at = UINT64_MAX, since_ns;
+	uint64_t at = UINT64_MAX, moved_at_ns;
 	const struct inccl_request *req;
 
 	for (req = comm->head; req; req = req->next) {
-		since_ns =
+		moved_at_ns =
 			req->begun_at_ns > comm->moved_at_ns ? req->begun_at_ns : comm->moved_at_ns;
-		if (!req->done && since_ns + req->timeout_ns < at)
-			at = since_ns + req->timeout_ns;
+		if (!req->done && moved_at_ns + req->timeout_ns < at)
+			at = moved_at_ns + req->timeout_ns;
 	}
 	return at;
 }

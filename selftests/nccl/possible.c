@@ -207,7 +207,7 @@ void world_normalize(struct world *w)
 	normalize_end(&w->sender.end, w->now_ns);
 	normalize_end(&w->receiver.end, w->now_ns);
 	to_age(&w->sender.progress_at_ns, w->now_ns, true);
-	to_age(&w->receiver.draining_since_ns, w->now_ns, w->receiver.draining);
+	to_age(&w->receiver.draining_at_ns, w->now_ns, w->receiver.draining);
 	for (i = 0; i < HA_REQUESTS; i++) {
 		struct ha_send *send = &w->sender.send[i];
 

@@ -78,7 +78,7 @@ static struct ha_bringup unpack(const struct joined *j, int s)
 	b.heard_ready = j->side[s].heard_ready;
 	b.epoch = EPOCH;
 	b.attempt = j->side[s].attempt;
-	b.since_ns = b.said_at_ns = AT_NS;
+	b.attempt_at_ns = b.said_at_ns = AT_NS;
 	b.retry_at_ns = AT_NS + RETRY_NS;
 	return b;
 }

@@ -296,7 +296,7 @@ bool sp_asked(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64
 		c->probe_end = c->resend_end;
 		c->resend_end = c->resend_next + 1;
 	}
-	c->hold_until_ns = hold_ns ? now + hold_ns : 0;
+	c->hold_ends_at_ns = hold_ns ? now + hold_ns : 0;
 	return true;
 }
 
@@ -307,14 +307,14 @@ static void resend_due(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t pee
 	struct sp_conn *c = &cm->conn[peer];
 	uint64_t last;
 
-	if (now < c->hold_until_ns)
+	if (now < c->hold_ends_at_ns)
 		return;
 	if (c->resend_next < c->acked)
 		c->resend_next = c->acked;
 	if (c->resend_next < c->resend_end)
 		send_burst(sp, cm, peer, now);
 	last = c->resent_at_ns > c->progress_at_ns ? c->resent_at_ns : c->progress_at_ns;
-	last = c->hold_until_ns > last ? c->hold_until_ns : last;
+	last = c->hold_ends_at_ns > last ? c->hold_ends_at_ns : last;
 	if (now - last >= inc_rto_wait_ns(&c->rto))
 		time_out(sp, cm, peer, sent, now);
 }

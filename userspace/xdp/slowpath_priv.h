@@ -64,8 +64,8 @@ struct sp_conn {
 	uint64_t resent_at_ns;   /* of the last resend */
 	uint64_t resend_next;    /* [resend_next, resend_end) is to be sent again */
 	uint64_t resend_end;
-	uint64_t probe_end;     /* results before it are lost unless the probe's ACK tells else */
-	uint64_t hold_until_ns; /* the child asked for patience (RNR NAK) */
+	uint64_t probe_end;       /* results before it are lost unless the probe's ACK tells else */
+	uint64_t hold_ends_at_ns; /* the child asked for patience (RNR NAK) */
 	struct inc_rto rto; /* its back-off: since the last progress, or the first NAKs after it */
 	unsigned int asked; /* NAKs and RNR NAKs since the last progress */
 	struct sp_doubt doubt;
