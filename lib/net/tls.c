@@ -58,6 +58,9 @@ static SSL_SESSION *session_of(SSL *ssl, const struct inc_tls_key *key)
 	return NULL;
 }
 
+/* Instead of an identity: who connects has named one that we have no key for. */
+static const char unknown[] = "";
+
 /* The key of who connects. A stranger's identity is no error here: without a key and without
  * certificates OpenSSL ends the handshake by itself. */
 static int on_find(SSL *ssl, const unsigned char *identity, size_t size, SSL_SESSION **session)
@@ -67,6 +70,7 @@ static int on_find(SSL *ssl, const unsigned char *identity, size_t size, SSL_SES
 	const struct inc_tls_key *key;
 
 	*session = NULL;
+	SSL_set_app_data(ssl, (char *)unknown);
 	if (size >= sizeof(name) || memchr(identity, '\0', size))
 		return 1;
 	memcpy(name, identity, size);
@@ -309,7 +313,7 @@ int inc_tls_identity(SSL *ssl, char identity[INC_TLS_IDENTITY_MAX + 1], struct i
 
 	if (!SSL_is_init_finished(ssl))
 		return inc_err_set(err, ENOTCONN, "the handshake is not done");
-	if (tls->keys.n && of_key) {
+	if (tls->keys.n && of_key && *of_key) {
 		strcpy(identity, of_key);
 		return 0;
 	}
@@ -323,6 +327,31 @@ int inc_tls_identity(SSL *ssl, char identity[INC_TLS_IDENTITY_MAX + 1], struct i
 				   "the certificate has no common name of 1 to %d bytes",
 				   INC_TLS_IDENTITY_MAX);
 	return inc_tls_identity_check(identity, err) ? -EACCES : 0;
+}
+
+/* One side goes by keys and the other one by certificates. NULL: not by this error. */
+static const char *mixed_up(const SSL *ssl, unsigned long code)
+{
+	const struct inc_tls *tls = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+
+	if (SSL_is_init_finished(ssl) || ERR_GET_LIB(code) != ERR_LIB_SSL)
+		return NULL;
+	switch (ERR_GET_REASON(code)) {
+	case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM: /* there is no certificate to sign with */
+		return tls->server && tls->keys.n && !SSL_get_app_data(ssl)
+			       ? "the other side offers no key: does it go by certificates?"
+			       : NULL;
+	case SSL_R_CERTIFICATE_VERIFY_FAILED:
+		return !tls->server && tls->keys.n
+			       ? "the other side shows a certificate and takes no key"
+			       : NULL;
+	case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:
+		return !tls->server && !tls->keys.n
+			       ? "the other side shows no certificate: does it go by keys?"
+			       : NULL;
+	default:
+		return NULL;
+	}
 }
 
 /* What is wrong with the key that is meant by an error of the handshake; NULL: nothing. OpenSSL
@@ -359,18 +388,21 @@ static const char *key_meant(const SSL *ssl)
 
 int inc_tls_why(SSL *ssl, int ret, struct inc_err *err)
 {
-	const char *key = wrong_key(ssl, ERR_peek_error());
 	const int saved = errno, kind = SSL_get_error(ssl, ret);
-	const bool certificate =
-		ERR_GET_REASON(ERR_peek_error()) == SSL_R_CERTIFICATE_VERIFY_FAILED;
+	const unsigned long first = ERR_peek_error();
+	const char *mixed = mixed_up(ssl, first), *key = wrong_key(ssl, first);
+	const bool certificate = ERR_GET_LIB(first) == ERR_LIB_SSL &&
+				 ERR_GET_REASON(first) == SSL_R_CERTIFICATE_VERIFY_FAILED;
 	int code;
 
 	if (kind == SSL_ERROR_ZERO_RETURN)
 		code = inc_err_set(err, ECONNRESET, "TLS: closed by the peer");
+	else if (mixed)
+		code = inc_err_set(err, EPROTO, "TLS: %s (%s)", mixed, reason());
 	else if (certificate)
 		code = inc_err_set(err, EPROTO, "TLS: the peer's certificate: %s",
 				   X509_verify_cert_error_string(SSL_get_verify_result(ssl)));
-	else if (kind == SSL_ERROR_SYSCALL && !ERR_peek_error())
+	else if (kind == SSL_ERROR_SYSCALL && !first)
 		code = inc_err_set(err, saved ? saved : ECONNRESET, "TLS: %s",
 				   saved ? strerror(saved) : "cut off by the peer");
 	else if (key)
