@@ -129,20 +129,40 @@ static struct inc_tls_key *next_key(struct inc_tls_keys *keys, size_t *room)
 	return &keys->key[keys->n];
 }
 
+/* The next line without its end, of LINE_SIZE at most: 1, 0 where there is none, or -EINVAL and
+ * what is wrong. Not fgets(), for which a NUL is the line's end and hides what stands behind it. */
+static int next_line(FILE *f, char *line, const char **wrong)
+{
+	size_t n = 0;
+	int c;
+
+	while ((c = getc(f)) != EOF && c != '\n') {
+		if (!c)
+			*wrong = "there is a NUL in the line";
+		else if (n == LINE_SIZE - 1)
+			*wrong = "the line is too long";
+		if (*wrong)
+			return -EINVAL;
+		line[n++] = c;
+	}
+	line[n] = '\0';
+	return c != EOF || n;
+}
+
 static int read_lines(FILE *f, const char *path, char *line, struct inc_tls_keys *keys,
 		      struct inc_err *err)
 {
+	const char *wrong = NULL;
 	size_t room = 0;
+	int ret;
 
-	for (unsigned int number = 1; fgets(line, LINE_SIZE, f); number++) {
+	for (unsigned int number = 1; (ret = next_line(f, line, &wrong)); number++) {
 		struct inc_tls_key *key;
-		const char *wrong;
 		size_t n = strlen(line);
 
-		if (n + 1 == LINE_SIZE && line[n - 1] != '\n')
-			return inc_err_set(err, EINVAL, "%s:%u: the line is too long", path,
-					   number);
-		while (n && strchr(" \t\r\n", line[n - 1]))
+		if (ret < 0)
+			return inc_err_set(err, EINVAL, "%s:%u: %s", path, number, wrong);
+		while (n && strchr(" \t\r", line[n - 1]))
 			line[--n] = '\0';
 		if (!n || line[0] == '#')
 			continue;
@@ -239,15 +259,18 @@ int inc_tls_keys_write(const char *path, const struct inc_tls_keys *keys, struct
 		return ret;
 	}
 	setvbuf(f, buffer, _IOFBF, sizeof(buffer));
+	errno = 0;
 	for (size_t i = 0; i < keys->n; i++) {
 		fprintf(f, "%s ", keys->key[i].identity);
 		for (size_t j = 0; j < keys->key[i].secret_bytes; j++)
 			fprintf(f, "%02x", keys->key[i].secret[j]);
 		fputc('\n', f);
 	}
-	if (fflush(f))
+	/* the last write may have gone well after one that had not */
+	if (fflush(f) || ferror(f))
+		ret = inc_err_set(err, errno ?: EIO, "%s: %s", path, strerror(errno ?: EIO));
+	if (fclose(f) && !ret)
 		ret = inc_err_set(err, errno, "%s: %s", path, strerror(errno));
-	fclose(f);
 	OPENSSL_cleanse(buffer, sizeof(buffer));
 	if (ret)
 		unlink(path);
