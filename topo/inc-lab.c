@@ -10,6 +10,7 @@
 #include <wordexp.h>
 #include "lib/base/log.h"
 #include "lib/base/opt.h"
+#include "lib/base/stdout.h"
 #include "topo/lab.h"
 
 static struct lab lab; /* large, one per process */
@@ -104,9 +105,9 @@ static int cmd_up(struct settings *s)
 	else
 		puts(lab.name);
 	free(lab.links);
-	if (fflush(stdout)) {
+	if (inc_stdout_flush(&err)) {
 		/* nobody learnt the name: nobody could take it down */
-		inc_error("stdout: %s", strerror(errno));
+		inc_error("%s", err.msg);
 		lab.links = NULL;
 		if (lab_down(&lab, &err))
 			inc_warn("%s", err.msg);
@@ -406,6 +407,7 @@ int main(int argc, char **argv)
 	struct settings s = {.up.napi_cpu = -1, .run.only = -1};
 	const struct inc_command *command;
 	const struct act *act;
+	struct inc_err err;
 	int ret;
 
 	inc_log_init("inc-lab");
@@ -416,5 +418,7 @@ int main(int argc, char **argv)
 	}
 	inc_opt_list_free(&s.run.env);
 	inc_opt_list_free(&s.specs);
+	if (!ret && inc_stdout_flush(&err))
+		ret = fail(&err);
 	return ret;
 }

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include "lib/base/opt.h"
+#include "lib/base/stdout.h"
 #include "lib/net/check.h"
 #include "topo/wire.h"
 
@@ -168,9 +169,13 @@ void wire_socket_address(struct sockaddr_un *sun, const char *path)
 /* What the wire answers to the request. */
 static int print_answer(const char *answer)
 {
+	struct inc_err err;
+
 	if (answer[0] == '{') {
 		puts(answer);
-		return 0;
+		if (!inc_stdout_flush(&err))
+			return 0;
+		answer = err.msg;
 	}
 	if (!strcmp(answer, "ok"))
 		return 0;

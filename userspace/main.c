@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "lib/base/log.h"
+#include "lib/base/stdout.h"
 #include "userspace/switchd.h"
 
 static void on_signal(evutil_socket_t number, short what, void *arg)
@@ -87,6 +88,9 @@ int main(int argc, char **argv)
 	} else if (d.opt.check_only) {
 		printf("%s: switch %s, %u communicators, %u ports\n", d.opt.config, d.conf.name,
 		       d.conf.n_comms, d.conf.settings.n_ports);
+		ret = inc_stdout_flush(&err) ? 1 : 0;
+		if (ret)
+			inc_error("%s", err.msg);
 	} else {
 		ret = run(&d);
 	}

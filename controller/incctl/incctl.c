@@ -11,6 +11,7 @@
 #include "controller/incctl/incctl.h"
 #include "lib/base/clock.h"
 #include "lib/base/opt.h"
+#include "lib/base/stdout.h"
 
 /* What a command is to this program. */
 struct view {
@@ -178,11 +179,12 @@ static int judge(const struct view *view, const json_t *data, bool check)
 /* Everything is on its way to who reads it. */
 static int flush(int ret)
 {
-	if (fflush(stdout) || ferror(stdout)) {
-		fprintf(stderr, "incctl: stdout: %s\n", strerror(errno));
-		return 1;
-	}
-	return ret;
+	struct inc_err err;
+
+	if (!inc_stdout_flush(&err))
+		return ret;
+	fprintf(stderr, "incctl: %s\n", err.msg);
+	return 1;
 }
 
 static void print_json(const json_t *data)

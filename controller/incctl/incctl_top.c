@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include "controller/incctl/incctl.h"
 #include "lib/base/clock.h"
+#include "lib/base/stdout.h"
 
 #define CLEAR "\033[H\033[J"
 
@@ -261,7 +262,7 @@ static void wait_until(uint64_t at_ns)
 		;
 }
 
-static int print_shown(json_t *shown, const struct incctl_top *top)
+static int print_shown(json_t *shown, const struct incctl_top *top, struct inc_err *err)
 {
 	if (top->json) {
 		json_dumpf(shown, stdout, JSON_COMPACT | JSON_ENSURE_ASCII);
@@ -274,7 +275,7 @@ static int print_shown(json_t *shown, const struct incctl_top *top)
 		if (!isatty(STDOUT_FILENO) && !top->once)
 			putchar('\n');
 	}
-	return fflush(stdout) || ferror(stdout) ? -errno : 0;
+	return inc_stdout_flush(err);
 }
 
 int incctl_top(const struct incctl_target *target, const struct incctl_top *top)
@@ -295,9 +296,7 @@ int incctl_top(const struct incctl_target *target, const struct incctl_top *top)
 			break;
 		groups = target->socket ? NULL : incctl_ask(target, "groups", 0, &err);
 		shown = compare(&before, &now, groups);
-		ret = print_shown(shown, top);
-		if (ret)
-			inc_err_set(&err, -ret, "stdout: %s", strerror(-ret));
+		ret = print_shown(shown, top, &err);
 		json_decref(shown);
 		json_decref(groups);
 		json_decref(before.figures);

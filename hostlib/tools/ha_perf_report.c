@@ -4,6 +4,7 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "lib/base/stdout.h"
 #include "hostlib/tools/ha_perf.h"
 
 static json_t *rows; /* of sizes; NULL: a table is printed */
@@ -106,7 +107,7 @@ int ha_report_end(struct ha_perf *perf)
 	}
 	json_decref(longest);
 	json_decref(calls);
-	if (err || fflush(stdout))
+	if (err)
 		return inc_err_set(&perf->net.err, EIO, "cannot print the result");
-	return 0;
+	return inc_stdout_flush(&perf->net.err);
 }

@@ -9,6 +9,7 @@
 #include "hostlib/tools/connect_tool.h"
 #include "lib/base/log.h"
 #include "lib/base/opt.h"
+#include "lib/base/stdout.h"
 #include "lib/net/hostport.h"
 #include "lib/net/scrape.h"
 
@@ -240,6 +241,7 @@ int main(int argc, char **argv)
 	const struct inc_command *command;
 	struct connect_tool tool = {};
 	const struct act *act;
+	struct inc_err err;
 	int ret;
 
 	inc_log_init("inc-connect");
@@ -254,8 +256,8 @@ int main(int argc, char **argv)
 	if (tool.base)
 		event_base_free(tool.base);
 	libevent_global_shutdown();
-	if (fflush(stdout) || ferror(stdout)) {
-		inc_error("stdout: %s", strerror(errno));
+	if (inc_stdout_flush(&err)) {
+		inc_error("%s", err.msg);
 		ret = 1;
 	}
 	return ret;

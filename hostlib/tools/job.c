@@ -11,6 +11,7 @@
 #include "lib/proto/roce.h"
 #include "hostlib/tools/job.h"
 #include "lib/base/log.h"
+#include "lib/base/stdout.h"
 
 void job_init(struct job *job)
 {
@@ -126,11 +127,12 @@ int job_check(const struct job *job)
 
 int job_flush(void)
 {
-	errno = 0;
-	if (!fflush(stdout) && !ferror(stdout))
-		return 0;
-	inc_error("stdout: %s", strerror(errno ? errno : EIO));
-	return -EIO;
+	struct inc_err err;
+	int ret = inc_stdout_flush(&err);
+
+	if (ret)
+		inc_error("%s", err.msg);
+	return ret;
 }
 
 int job_start(struct job *job)

@@ -34,7 +34,7 @@ int job_end(struct job *job);
 /* A message for a failed operation, with the communicator's story. */
 void job_report(const struct job *job, const char *what, int err);
 
-/* What was printed has arrived: 0, or -EIO after a message. */
+/* What was printed has arrived: 0, or -errno after a message. */
 int job_flush(void);
 
 #endif

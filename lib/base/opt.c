@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 #include "lib/base/opt_priv.h"
+#include "lib/base/stdout.h"
 
 struct parser {
 	const struct inc_program *program;
@@ -232,6 +233,17 @@ static int check_required(const struct parser *p)
 	return 0;
 }
 
+/* --help and the like have been printed: the exit code. */
+static int end_printing(void)
+{
+	struct inc_err err;
+
+	if (!inc_stdout_flush(&err))
+		return 0;
+	fprintf(stderr, "%s: %s\n", program_invocation_short_name, err.msg);
+	return 1;
+}
+
 int inc_opt_parse(const struct inc_program *program, int argc, char **argv, void *settings,
 		  const struct inc_command **command)
 {
@@ -246,7 +258,7 @@ int inc_opt_parse(const struct inc_program *program, int argc, char **argv, void
 	inc_opt_collect(&p.set, program, p.command);
 	ret = take_presets(&p) ?: take_words(&p);
 	if (p.done)
-		return 0;
+		return end_printing();
 	ret = ret ?: check_required(&p);
 	check = p.command && p.command->check ? p.command->check : program->check;
 	if (!ret && check)
