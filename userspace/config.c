@@ -392,7 +392,7 @@ int inc_config_fits(const char *path, const struct inc_switch_conf *conf, struct
 {
 	const struct inc_settings *s = &conf->settings;
 	uint64_t connections = 0, rows = 0, slots = 0; /* the last two of passthrough mode */
-	uint32_t max_rows = s->max_rows ?: INC_DEF_ROWS, i, k;
+	uint32_t i, k;
 
 	for (i = 0; i < conf->n_comms; i++) {
 		const struct inc_comm_conf *cm = &conf->comm[i];
@@ -416,11 +416,10 @@ int inc_config_fits(const char *path, const struct inc_switch_conf *conf, struct
 		uint32_t have;
 		const char *setting;
 	} sums[] = {
-		{"communicators", conf->n_comms, s->max_comms ?: INC_DEF_COMMS, "max_groups"},
-		{"connections", connections, s->max_connections ?: INC_DEF_CONNS,
-		 "max_connections"},
-		{"contribution rows (connections times slots)", rows, max_rows, "max_rows"},
-		{"slots", slots, inc_switch_sum_rows(max_rows), "max_rows"},
+		{"communicators", conf->n_comms, s->max_comms, "max_groups"},
+		{"connections", connections, s->max_connections, "max_connections"},
+		{"contribution rows (connections times slots)", rows, s->max_rows, "max_rows"},
+		{"slots", slots, inc_switch_sum_rows(s->max_rows), "max_rows"},
 	};
 	for (i = 0; i < sizeof(sums) / sizeof(sums[0]); i++)
 		if (sums[i].want > sums[i].have)

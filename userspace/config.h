@@ -30,7 +30,8 @@
 #define INC_XDP_NATIVE  "native"
 #define INC_XDP_GENERIC "generic"
 
-/* What the command line and the settings of the file say. 0: not said. */
+/* What the command line and the settings of the file say. 0: not said; once complete, each is what
+ * holds. */
 struct inc_settings {
 	bool mode_given;
 	uint32_t mode; /* enum inc_mode_of_switch: of communicators that do not say it */
@@ -74,8 +75,8 @@ extern const struct inc_schema inc_switch_schema;
 int inc_config_load(const char *path, const char *name, const struct inc_settings *line,
 		    struct inc_switch_conf *out, struct inc_err *err);
 /*
- * Whether a switch can be all of this, once the settings are merged with the command line's:
- * what would otherwise fail when the maps are filled. path is for the message.
+ * Whether a switch can be all of this, once the settings are merged with the command line's and
+ * complete: what would otherwise fail when the maps are filled. path is for the message.
  */
 int inc_config_fits(const char *path, const struct inc_switch_conf *conf, struct inc_err *err);
 void inc_config_free(struct inc_switch_conf *conf);
@@ -95,5 +96,7 @@ bool inc_settings_add_port(struct inc_settings *s, const char *ifname);
 int inc_settings_check_metrics(const char *text, struct inc_err *err);
 /* Fills what is not said in s from more: the only place that says which of two wins. */
 void inc_settings_merge(struct inc_settings *s, const struct inc_settings *more);
+/* Gives what is still not said its default. Behind this, nobody asks whether something was said. */
+void inc_settings_complete(struct inc_settings *s);
 
 #endif

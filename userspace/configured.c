@@ -89,19 +89,9 @@ static bool is_root(const struct inc_daemon *d)
 json_t *inc_configured_switch(const struct inc_daemon *d)
 {
 	struct inc_switch_conf shown = d->conf;
-	struct inc_settings *s = &shown.settings;
 	json_t *sw;
 
 	shown.root = is_root(d);
-	s->mode_given = true;
-	s->xdp_given = true;
-	s->max_comms = s->max_comms ?: INC_DEF_COMMS;
-	s->max_connections = s->max_connections ?: INC_DEF_CONNS;
-	s->max_rows = s->max_rows ?: INC_DEF_ROWS;
-	s->threads = s->threads ?: INC_DEF_THREADS;
-	s->rto_min_ms = s->rto_min_ms ?: INC_DEF_RTO_MIN_MS;
-	s->rto_max_ms = s->rto_max_ms ?: INC_DEF_RTO_MAX_MS;
-	s->ack_delay_ms = s->ack_delay_ms ?: INC_DEF_ACK_DELAY_MS;
 	sw = inc_schema_print(&inc_switch_schema, INC_FILE_ONLY, &shown);
 	json_object_set_new(sw, "communicators", json_array());
 	json_object_set_new(sw, "connections", json_array());

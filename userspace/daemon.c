@@ -151,6 +151,7 @@ static int take_config(struct inc_daemon *d, struct inc_err *err)
 		strcpy(d->conf.name, host);
 	}
 	inc_settings_merge(&settings, &d->conf.settings);
+	inc_settings_complete(&settings);
 	d->conf.settings = settings;
 	strcpy(d->instance, d->conf.name);
 	if (d->opt.instance)

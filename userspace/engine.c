@@ -414,8 +414,8 @@ int inc_engine_open(const struct inc_engine_opts *opts, struct inc_engine **out,
 		return inc_err_set(err, ENOMEM, "no memory for an engine");
 	b->base.ops = &both_ops;
 	b->opts = *opts;
-	b->max_comms = opts->settings->max_comms ?: INC_DEF_COMMS;
-	b->max_connections = opts->settings->max_connections ?: INC_DEF_CONNS;
+	b->max_comms = opts->settings->max_comms;
+	b->max_connections = opts->settings->max_connections;
 	b->places[INC_PASSTHROUGH] = b->places[INC_TERMINATION] = b->max_comms;
 	if (opts->settings->mode == INC_PASSTHROUGH || inc_switch_left(opts->instance))
 		ret = want(b, INC_PASSTHROUGH, err);

@@ -47,7 +47,7 @@ struct inc_engine_opts {
 	struct event_base *base;
 	const char *instance;
 	const struct inc_options *options;   /* of the command line: an engine takes its own */
-	const struct inc_settings *settings; /* merged with the file's */
+	const struct inc_settings *settings; /* merged with the file's, complete */
 	inc_notice_fn notice;
 	void *arg;
 };

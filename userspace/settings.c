@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A switch's settings: what several places ask of them, and which of two wins (config.h). */
+/* A switch's settings: what several places ask of them, which of two wins, and what holds where
+ * nobody says anything (config.h). */
 #include <string.h>
 #include "userspace/config.h"
 
@@ -15,7 +16,10 @@ bool inc_settings_has_port(const struct inc_settings *s, const char *ifname)
 
 bool inc_settings_timers_ok(const struct inc_settings *s)
 {
-	return (s->rto_max_ms ?: INC_DEF_RTO_MAX_MS) >= (s->rto_min_ms ?: INC_DEF_RTO_MIN_MS);
+	struct inc_settings all = *s;
+
+	inc_settings_complete(&all);
+	return all.rto_max_ms >= all.rto_min_ms;
 }
 
 bool inc_settings_add_port(struct inc_settings *s, const char *ifname)
@@ -53,4 +57,17 @@ void inc_settings_merge(struct inc_settings *s, const struct inc_settings *more)
 		s->metrics_given = more->metrics_given;
 		strcpy(s->metrics, more->metrics);
 	}
+}
+
+void inc_settings_complete(struct inc_settings *s)
+{
+	s->mode_given = true;
+	s->xdp_given = true;
+	s->max_comms = s->max_comms ?: INC_DEF_COMMS;
+	s->max_connections = s->max_connections ?: INC_DEF_CONNS;
+	s->max_rows = s->max_rows ?: INC_DEF_ROWS;
+	s->rto_min_ms = s->rto_min_ms ?: INC_DEF_RTO_MIN_MS;
+	s->rto_max_ms = s->rto_max_ms ?: INC_DEF_RTO_MAX_MS;
+	s->ack_delay_ms = s->ack_delay_ms ?: INC_DEF_ACK_DELAY_MS;
+	s->threads = s->threads ?: INC_DEF_THREADS;
 }

@@ -88,6 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_comm(&conf.comm[i]);
 		check_configure(&conf.comm[i]);
 	}
+	inc_settings_complete(&conf.settings);
 	if (inc_config_fits(path, &conf, &err))
 		fuzz_check_refusal(&err, path);
 	inc_config_free(&conf);

@@ -55,6 +55,7 @@ static void open_stage(struct stage *s, uint32_t threads)
 	s->settings.max_comms = 4;
 	s->settings.max_connections = 16;
 	assert_true(inc_settings_add_port(&s->settings, PORT));
+	inc_settings_complete(&s->settings);
 	assert_int_equal(inc_engine_term.open(&now, &s->e, NULL), 0);
 }
 
@@ -384,6 +385,7 @@ static void test_offer(void **state)
 	struct inc_engine_opts opts = {.settings = &settings};
 	uint32_t i, floats = 0;
 
+	inc_settings_complete(&settings);
 	assert_int_equal(inc_engine_term.offer(&opts, said, NULL), 0);
 	assert_int_equal(said->limits.children, INC_COMM_MAX_CHILDREN);
 	assert_int_equal(said->n_endpoints, 1);

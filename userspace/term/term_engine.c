@@ -84,8 +84,8 @@ static int term_offer(const struct inc_engine_opts *opts, struct inc_msg_engine 
 	out->limits = (struct inc_msg_limits){
 		.children = INC_COMM_MAX_CHILDREN,
 		.slots = INC_MAX_SLOTS,
-		.connections = s->max_connections ?: INC_DEF_CONNS,
-		.groups = s->max_comms ?: INC_DEF_COMMS,
+		.connections = s->max_connections,
+		.groups = s->max_comms,
 		.message_bytes = INC_MAX_MESSAGE_BYTES,
 		.window_bytes = INC_MAX_WINDOW_BYTES,
 	};
@@ -110,15 +110,14 @@ static int start_workers(struct term_engine *t, const struct inc_settings *s, st
 {
 	const struct inc_term_worker_opts opts = {
 		.kinds = inc_term_kinds,
-		.rto_min_ns = (s->rto_min_ms ?: INC_DEF_RTO_MIN_MS) * INC_NSEC_PER_MSEC,
-		.rto_max_ns = (s->rto_max_ms ?: INC_DEF_RTO_MAX_MS) * INC_NSEC_PER_MSEC,
+		.rto_min_ns = s->rto_min_ms * INC_NSEC_PER_MSEC,
+		.rto_max_ns = s->rto_max_ms * INC_NSEC_PER_MSEC,
 		.notice = inc_term_notices_tell,
 		.arg = t->notices,
 	};
-	const uint32_t n = s->threads ?: INC_DEF_THREADS;
 	int ret = 0;
 
-	while (!ret && t->n_workers < n) {
+	while (!ret && t->n_workers < s->threads) {
 		ret = inc_term_worker_new(&opts, &t->worker[t->n_workers], err);
 		if (!ret)
 			ret = inc_term_worker_start(t->worker[t->n_workers++], err);
@@ -137,8 +136,8 @@ static int term_open(const struct inc_engine_opts *opts, struct inc_engine **out
 		return inc_err_set(err, ENOMEM, "no memory for an engine");
 	t->base.ops = &inc_engine_term;
 	t->settings = s;
-	t->n_places = s->max_comms ?: INC_DEF_COMMS;
-	t->max_connections = s->max_connections ?: INC_DEF_CONNS;
+	t->n_places = s->max_comms;
+	t->max_connections = s->max_connections;
 	t->place = calloc(t->n_places, sizeof(t->place[0]));
 	ret = t->place ? inc_term_notices_new(opts->base, opts->notice, opts->arg, &t->notices, err)
 		       : inc_err_set(err, ENOMEM, "no memory for communicators");

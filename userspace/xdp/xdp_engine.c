@@ -66,9 +66,9 @@ static int xdp_offer(const struct inc_engine_opts *opts, struct inc_msg_engine *
 	out->limits = (struct inc_msg_limits){
 		.children = INC_MAX_CHILDREN,
 		.slots = INC_MAX_SLOTS,
-		.rows = s->max_rows ?: INC_DEF_ROWS,
-		.connections = s->max_connections ?: INC_DEF_CONNS,
-		.groups = s->max_comms ?: INC_DEF_COMMS,
+		.rows = s->max_rows,
+		.connections = s->max_connections,
+		.groups = s->max_comms,
 	};
 	return inc_switch_possible(err);
 }
@@ -99,9 +99,9 @@ static int xdp_open(const struct inc_engine_opts *opts, struct inc_engine **out,
 		.fresh = opts->options->fresh,
 	};
 	const struct inc_slowpath_opts sp_opts = {
-		.rto_min_ms = s->rto_min_ms ?: INC_DEF_RTO_MIN_MS,
-		.rto_max_ms = s->rto_max_ms ?: INC_DEF_RTO_MAX_MS,
-		.ack_delay_ms = s->ack_delay_ms ?: INC_DEF_ACK_DELAY_MS,
+		.rto_min_ms = s->rto_min_ms,
+		.rto_max_ms = s->rto_max_ms,
+		.ack_delay_ms = s->ack_delay_ms,
 	};
 	struct xdp_engine *x = calloc(1, sizeof(*x));
 	int ret;
