@@ -265,14 +265,17 @@ static void forget_repeated_ports(struct inc_settings *s)
 		inc_settings_add_port(s, listed.port[i]);
 }
 
-static int check_settings(const struct inc_yaml_node *map, const struct inc_settings *s,
-			  struct inc_err *err)
+/* merged: with the command line's, which has decided about the timers, but not about what the file
+ * says of metrics, s. */
+static int check_settings(const struct inc_yaml_node *sw, const struct inc_settings *s,
+			  const struct inc_settings *merged, struct inc_err *err)
 {
+	const struct inc_yaml_node *map = inc_yaml_get(sw, "settings"), *said;
 	struct inc_err why;
 
-	if (!inc_settings_timers_ok(s))
-		return inc_yaml_error(inc_yaml_get(map, "rto_max_ms") ?: map, err,
-				      "rto_max_ms is below rto_min_ms");
+	said = inc_yaml_get(map, "rto_max_ms") ?: inc_yaml_get(map, "rto_min_ms");
+	if (inc_settings_check_timers(merged, &why))
+		return inc_yaml_error(said ?: sw, err, "%.300s", why.msg);
 	if (s->metrics_given && inc_settings_check_metrics(s->metrics, &why))
 		return inc_yaml_error(inc_yaml_get(map, "metrics"), err, "%.300s", why.msg);
 	return 0;
@@ -288,11 +291,11 @@ static int read_switch(const char *path, const struct inc_yaml_node *sw,
 	int ret;
 
 	ret = inc_schema_read_yaml(&inc_switch_schema, sw, conf, err);
-	ret = ret ?: check_settings(inc_yaml_get(sw, "settings"), &conf->settings, err);
 	if (!ret && conf->settings.old_xdp_given)
 		inc_settings_old_xdp(&conf->settings, conf->settings.old_generic, path);
 	conf->settings.old_xdp_given = false;
 	inc_settings_merge(&merged, &conf->settings);
+	ret = ret ?: check_settings(sw, &conf->settings, &merged, err);
 	forget_repeated_ports(&conf->settings);
 	conf->ports_given = conf->settings.n_ports;
 	ret = ret ?: read_comms(sw, merged.mode, conf, &comms, err);
@@ -427,8 +430,6 @@ int inc_config_fits(const char *path, const struct inc_switch_conf *conf, struct
 					   "%s: %llu %s are wanted, %s gives room for %u", path,
 					   (unsigned long long)sums[i].want, sums[i].what,
 					   sums[i].setting, sums[i].have);
-	if (!inc_settings_timers_ok(s))
-		return inc_err_set(err, EINVAL, "%s: rto_max_ms is below rto_min_ms", path);
 	return 0;
 }
 

@@ -84,9 +84,9 @@ void inc_config_free(struct inc_switch_conf *conf);
 /* The communicator of a "configure" message. */
 int inc_config_json(const json_t *object, struct inc_comm_conf *out, struct inc_err *err);
 
-/* Whether the longest time to a resend is at least the shortest, with defaults where they are not
- * said. */
-bool inc_settings_timers_ok(const struct inc_settings *s);
+/* 0, or -EINVAL: the longest time to a resend is below the shortest, with defaults where they are
+ * not said. */
+int inc_settings_check_timers(const struct inc_settings *s, struct inc_err *err);
 /* native and generic were words of mode before they were of xdp: warns, and takes them as that. */
 void inc_settings_old_xdp(struct inc_settings *s, bool generic, const char *where);
 bool inc_settings_has_port(const struct inc_settings *s, const char *ifname);

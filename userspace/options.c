@@ -151,6 +151,7 @@ static int check(void *settings)
 {
 	struct inc_options *opt = settings;
 	struct inc_settings *s = &opt->settings;
+	struct inc_err err;
 
 	if (opt->config && opt->controller)
 		return inc_usage("--config and --controller exclude each other");
@@ -162,8 +163,10 @@ static int check(void *settings)
 		return inc_usage("--controller needs --port");
 	if (opt->check_only && !opt->config)
 		return inc_usage("--check needs --config");
-	if (!inc_settings_timers_ok(s))
-		return inc_usage("--rto-max-ms is below --rto-min-ms");
+	/* of one alone a file may have the other */
+	if ((opt->controller || (s->rto_min_ms && s->rto_max_ms)) &&
+	    inc_settings_check_timers(s, &err))
+		return inc_usage("%s", err.msg);
 	if (opt->ready_fd >= 0 && fcntl(opt->ready_fd, F_GETFD) < 0)
 		return inc_usage("--ready-fd %d: %s", opt->ready_fd, strerror(errno));
 	if (opt->xdp != INC_XDP_UNSAID) {

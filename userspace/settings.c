@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A switch's settings: what several places ask of them, which of two wins, and what holds where
  * nobody says anything (config.h). */
+#include <errno.h>
 #include <string.h>
 #include "userspace/config.h"
 
@@ -14,12 +15,15 @@ bool inc_settings_has_port(const struct inc_settings *s, const char *ifname)
 	return false;
 }
 
-bool inc_settings_timers_ok(const struct inc_settings *s)
+int inc_settings_check_timers(const struct inc_settings *s, struct inc_err *err)
 {
 	struct inc_settings all = *s;
 
 	inc_settings_complete(&all);
-	return all.rto_max_ms >= all.rto_min_ms;
+	if (all.rto_max_ms >= all.rto_min_ms)
+		return 0;
+	return inc_err_set(err, EINVAL, "rto_max_ms, %u ms, is below rto_min_ms, %u ms",
+			   all.rto_max_ms, all.rto_min_ms);
 }
 
 bool inc_settings_add_port(struct inc_settings *s, const char *ifname)
