@@ -349,7 +349,8 @@ struct inc_copy {
 	_(DROP_LENGTH, drop_bad_length, 'D',                                                      \
 	  "IP, UDP and frame lengths disagree, or not one the opcode allows")                     \
 	_(DROP_TVER, drop_bad_tver, 'D', "BTH transport version not 0")                           \
-	_(DROP_OPCODE, drop_bad_opcode, 'D', "opcode not RC SEND, RDMA WRITE or ACK")             \
+	_(DROP_OPCODE, drop_bad_opcode, 'D',                                                      \
+	  "opcode not RC SEND, RDMA WRITE or ACK, or an ACK of no known kind")                    \
 	_(DROP_PKEY, drop_bad_pkey, 'D', "P_Key not the connection's")                            \
 	_(DROP_OWN_ADDR, drop_own_address, 'D',                                                   \
 	  "from outside, but with an address of the switch's as its source")                      \
@@ -361,17 +362,16 @@ struct inc_copy {
 	_(DROP_BUSY, drop_connection_busy, 'D',                                                   \
 	  "another CPU works on the connection, and did so for too long")                         \
 	_(DROP_NO_SLOWPATH, drop_no_slowpath, 'D', "for the slow path, which is not there")       \
-	_(DROP_NO_HEADROOM, drop_no_room, 'D',                                                    \
-	  "frame could not be resized for the answer or result")                                  \
+	_(DROP_NO_HEADROOM, drop_no_room, 'D', "frame could not be resized for the answer")       \
 	_(DROP_NO_MAC, drop_no_mac, 'D', "answer to a peer whose MAC address is not known")       \
 	_(DROP_CONFIG, drop_bad_config, 'D', "a map entry is missing or does not fit")            \
-	_(ABS_STORED, absorbed_stored, 'A', "contribution or parent's result kept, no ACK asked") \
+	_(ABS_STORED, absorbed_stored, 'A', "contribution kept, no ACK asked")                    \
 	_(ABS_ACK, absorbed_ack, 'A', "ACK of what was sent")                                     \
 	_(ABS_SLOWPATH, absorbed_slowpath, 'A', "handed to the slow path (NAK, RNR)")             \
 	_(ABS_PENDING, absorbed_pending, 'A',                                                     \
-	  "result left to the slow path: generic mode, and the last arriver too short for it or " \
-	  "copies share bytes")                                                                   \
-	_(ANS_ACK, answered_ack, 'W', "the same, and acknowledged")                               \
+	  "result or partial sum left to the slow path: copies share bytes, or generic mode and " \
+	  "too short a frame")                                                                    \
+	_(ANS_ACK, answered_ack, 'W', "contribution kept, and acknowledged")                      \
 	_(ANS_OWED, answered_owed_ack, 'W', "ACK turned round into an owed ACK")                  \
 	_(ANS_DUPLICATE, answered_duplicate, 'W', "duplicate acknowledged again")                 \
 	_(ANS_NAK_SEQ, answered_nak_sequence, 'W', "first packet after a gap: NAK 60")            \
@@ -381,8 +381,8 @@ struct inc_copy {
 	_(MC_RESULT, multicast_result, 'M', "last arriver became the result")                     \
 	_(MC_DOWN, multicast_from_parent, 'M', "result of the parent, passed on")                 \
 	_(UP_PARTIAL, partial_to_parent, 'M', "last arriver became the partial sum")              \
-	_(X_COPY, copies_sent, 'X', "result copies given to a port")                              \
-	_(X_COPY_DROP, copies_dropped, 'X', "result copies that could not be made")               \
+	_(X_COPY, copies_sent, 'X', "copies of results and partial sums given to a port")         \
+	_(X_COPY_DROP, copies_dropped, 'X', "copies that could not be made")                      \
 	_(X_SUM_BYTES, reduced_bytes, 'X',                                                        \
 	  "bytes of contributions that a result or a partial sum was made of")                    \
 	_(X_MISMATCH, mismatches, 'X', "chunks whose children called different collectives")      \
