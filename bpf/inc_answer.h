@@ -55,11 +55,11 @@ static __always_inline enum inc_counter_id inc_answer(struct xdp_md *ctx,
 	/* a short frame has no tail room on veth, but there is always room in front */
 	if (delta < 0 ? bpf_xdp_adjust_tail(ctx, delta)
 		      : delta > 0 && bpf_xdp_adjust_head(ctx, -delta))
-		return INC_CTR_DROP_NO_HEADROOM;
+		return INC_CTR_DROP_NO_ROOM;
 	data = (void *)(long)ctx->data;
 	end = (void *)(long)ctx->data_end;
 	if (data + INC_ACK_FRAME_LEN > end)
-		return INC_CTR_DROP_NO_HEADROOM;
+		return INC_CTR_DROP_NO_ROOM;
 
 	inc_put_peer_headers(data, m->cfg, peer, INC_ACK_IP_LEN, INC_OP_ACK, 0, psn & INC_PSN_MASK);
 	aeth = data + INC_HEADERS_LEN;

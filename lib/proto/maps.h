@@ -362,7 +362,7 @@ struct inc_copy {
 	_(DROP_BUSY, drop_connection_busy, 'D',                                                   \
 	  "another CPU works on the connection, and did so for too long")                         \
 	_(DROP_NO_SLOWPATH, drop_no_slowpath, 'D', "for the slow path, which is not there")       \
-	_(DROP_NO_HEADROOM, drop_no_room, 'D', "frame could not be resized for the answer")       \
+	_(DROP_NO_ROOM, drop_no_room, 'D', "frame could not be resized for the answer")           \
 	_(DROP_NO_MAC, drop_no_mac, 'D', "answer to a peer whose MAC address is not known")       \
 	_(DROP_CONFIG, drop_bad_config, 'D', "a map entry is missing or does not fit")            \
 	_(ABS_STORED, absorbed_stored, 'A', "contribution kept, no ACK asked")                    \

@@ -53,7 +53,7 @@ static void coverage(const struct unit *u)
 	uint32_t id;
 
 	for (id = 0; id < INC_CTR_MAX; id++) {
-		if (id == INC_CTR_DROP_NO_HEADROOM || id == INC_CTR_DROP_CONFIG ||
+		if (id == INC_CTR_DROP_NO_ROOM || id == INC_CTR_DROP_CONFIG ||
 		    id == INC_CTR_ABS_SLOWPATH || id == INC_CTR_X_EVENT_LOST ||
 		    id == INC_CTR_DROP_BUSY || id == INC_CTR_DROP_NO_MAC)
 			continue;
