@@ -46,6 +46,9 @@
  *
  * Environment, read where an option is left at its default:
  *	INCCL_CONTROLLER	host or host:port (52200) of the controller
+ *	INCCL_KEY		file with the key that proves to the controller who this is
+ *	INCCL_TLS_CERT, INCCL_TLS_CERT_KEY, INCCL_TLS_CA
+ *				or a certificate, its private key and the CA, PEM files
  *	INCCL_JOB		name of the job, the same on every rank
  *	INCCL_RANK, INCCL_WORLD_SIZE
  *	INCCL_ADDR, INCCL_IFNAME	own address, or the interface that has it
