@@ -361,16 +361,17 @@ enum inccl_op {
  *
  * Else ("fixed") switches know integers only. Floats that are reduced travel as such, made on the
  * ranks: MIN and MAX are exact, and a NaN wins. SUM and AVG are fixed point with an exponent for
- * each block of elements, the same bits on every rank whatever the order of arrival: |result -
- * exact sum| <= ranks * 2^-float_bits (of struct inccl_communicator_info: 30 with one rank, 28 with
- * four)
- * * the largest finite |element| of the block on any rank (2^-126 at least) + half a unit in the
- * last place of the result. Infinities and NaN come out as IEEE 754
- * adds them. An element of a SUM travels as 4 bytes, whatever its type. However many they are, the
- * library needs no more memory than a window of packets (window * message_packets * payload of
- * struct inccl_communicator_info, once for each communicator) and for each SUM under way 1.3 MiB
- * at most, 273 KiB with the default float_block. docs/floats.md has it all. Collectives that do not
- * compute carry floats as they are. */
+ * each block of elements, the same bits on every rank whatever the order of arrival. With largest
+ * for the largest finite |element| of the block on any rank (2^-126 at least), and float_bits of
+ * struct inccl_communicator_info (30 with one rank, 28 with four):
+ *
+ *	|result - exact sum| <= ranks * 2^-float_bits * largest + ulp(result) / 2
+ *
+ * Infinities and NaN come out as IEEE 754 adds them. An element of a SUM travels as 4 bytes,
+ * whatever its type. However many they are, the library needs no more memory than a window of
+ * packets (window * message_packets * payload of struct inccl_communicator_info, once for each
+ * communicator) and for each SUM under way 1.3 MiB at most, 273 KiB with the default float_block.
+ * docs/floats.md has it all. Collectives that do not compute carry floats as they are. */
 enum inccl_dtype {
 	INCCL_INT32 = 0,
 	INCCL_UINT32 = 1,
