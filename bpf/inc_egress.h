@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Egress: makes the copy of a result for one child out of a template, on its way out of a port.
- * The payload is there and its CRC is known: what is added are the headers and the ICRC.
+ * Egress: makes the copy of a result for one child, or a partial sum for the parent, out of a
+ * template on its way out of a port. The CRC of the payload is known, and the payload is there
+ * unless the template is bare: what is added are the headers and the ICRC.
  */
 #ifndef INC_EGRESS_H
 #define INC_EGRESS_H

@@ -34,7 +34,7 @@ _Static_assert(offsetof(struct inc_template, ethertype) == offsetof(struct ethhd
 
 _Static_assert(sizeof(struct inc_template) <= INC_HEADERS_LEN, "the template fits the headers");
 
-/* A template, or an answer, to which nothing is to be added? */
+/* A template? Else it is an answer, to which nothing is to be added. */
 static __always_inline bool inc_is_template(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The switch's XDP programs: one on each port, one on each copy of a result. */
+/* The switch's XDP programs: one on each port, one on what these send. */
 #include "bpf/inc_egress.h"
 #include "bpf/inc_handle.h"
 

@@ -27,7 +27,7 @@
 #include "lib/proto/maps.h"
 #include "loader/inc_limits.h"
 
-/* sz is sizeof(struct inc_switch_opts); fields of 0 take the defaults above. */
+/* sz is sizeof(struct inc_switch_opts); for a max_* of 0 inc_limits.h has a default. */
 struct inc_switch_opts {
 	size_t sz;
 	const char *instance; /* names the pin directory; required with pin */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a transport gives: one RC endpoint per communicator. The communicator (comm.c) cuts
+ * What a transport gives: one RC endpoint per communicator. The communicator (progress.c) cuts
  * collectives into messages and keeps the window; a transport carries a message there and
  * its result back. Every function runs under the communicator's lock and none blocks,
  * except open, connect and close, which may take a few milliseconds.
