@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * How long a requester waits for an acknowledgement: the estimator of RFC 6298 with Karn's
- * rule, and the back-off. Used by the soft endpoint for its contributions and by the slow path
- * for results. Instants (CLOCK_MONOTONIC, or a test's own) are the caller's; so is the timer.
+ * rule, and the back-off. Used by the requester of every soft endpoint (requester.h) and by the
+ * slow path, each with first and shortest and longest times of its own. Instants (CLOCK_MONOTONIC,
+ * or a test's own) are the caller's; so is the timer.
  */
 #ifndef INC_RTO_H
 #define INC_RTO_H

@@ -141,7 +141,7 @@ static void start_telling(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t 
 {
 	sp_comm_go(cm, SP_COMM_TELLING);
 	cm->fatal_left = FATAL_TIMES;
-	cm->fatal_wait_ns = sp->opts.rto_min_ms * INC_NSEC_PER_MSEC * FIRST_RTO;
+	cm->fatal_wait_ns = sp_first_rto_ns(sp);
 	tell_peers(sp, cm, now);
 }
 

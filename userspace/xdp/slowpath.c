@@ -219,7 +219,7 @@ int inc_slowpath_adopt_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_e
 
 		conn->id = cfg->conn_base + c;
 		conn->progress_at_ns = now;
-		inc_rto_init(&conn->rto, sp->opts.rto_min_ms * INC_NSEC_PER_MSEC * FIRST_RTO,
+		inc_rto_init(&conn->rto, sp_first_rto_ns(sp),
 			     sp->opts.rto_min_ms * INC_NSEC_PER_MSEC,
 			     sp->opts.rto_max_ms * INC_NSEC_PER_MSEC);
 	}

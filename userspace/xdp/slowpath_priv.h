@@ -17,8 +17,6 @@
 #include "userspace/xdp/slowpath.h"
 #include "userspace/xdp/xsk.h"
 
-/* Before the first sample, in units of rto_min. */
-#define FIRST_RTO 4
 /* A child that is silent, or says nothing but the same, is given up after so many attempts in a
  * row and INC_UNRESPONSIVE_S without progress, both. */
 #define UNRESPONSIVE 8
@@ -116,6 +114,12 @@ struct inc_slowpath {
 	struct event *ring_readable;
 	struct inc_slowpath_stats stats;
 };
+
+/* How long to wait where nothing has been measured yet; of soft endpoints: INC_RTO_FIRST_NS. */
+static inline uint64_t sp_first_rto_ns(const struct inc_slowpath *sp)
+{
+	return 4 * INC_NSEC_PER_MSEC * sp->opts.rto_min_ms;
+}
 
 static inline struct inc_conn_state conn_state(const struct inc_slowpath *sp,
 					       const struct sp_conn *c)
