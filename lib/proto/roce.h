@@ -165,7 +165,7 @@ INC_INLINE _Bool inc_payload_ok(__u64 payload)
 	       !(payload & (payload - 1));
 }
 
-/* An IPv4 address (host order) of one host: not of this network's, a communicator's or none. */
+/* An IPv4 address (host order) of one host: not 0.x.x.x, and below those of multicast groups. */
 INC_INLINE _Bool inc_addr_unicast(__u32 addr)
 {
 	return addr >> 24 && addr >> 28 < 0xe;

@@ -9,7 +9,7 @@
 static const uint8_t mac_a[6] = "\x02\x0a\x0a\x0a\x0a\x01";
 static const uint8_t mac_b[6] = "\x02\x0b\x0b\x0b\x0b\x02";
 static const uint8_t mac_c[6] = "\x02\x0c\x0c\x0c\x0c\x03";
-static const uint8_t mac_comm[6] = "\x03\x0d\x0d\x0d\x0d\x04";
+static const uint8_t mac_multicast[6] = "\x03\x0d\x0d\x0d\x0d\x04";
 
 static struct inc_conn_state *state_of(struct unit *u, const struct ref_comm *cm, uint32_t child)
 {
@@ -132,7 +132,7 @@ static int mac_from_frames(struct unit *u)
 	RUN(from(u, cm, 3, mac_a, mac_a));
 	RUN(from(u, cm, 4, mac_b, mac_a)); /* again alone: not two running */
 	RUN(from(u, cm, 5, mac_c, mac_a));
-	RUN(from(u, cm, 6, mac_comm, mac_a));
+	RUN(from(u, cm, 6, mac_multicast, mac_a));
 	RUN(from(u, cm, 7, mac_c, mac_c)); /* the host has a new card */
 	RUN(from(u, cm, 8, mac_c, mac_c));
 	/* the network repeats a damaged packet: that is one witness, not two; the answer to the
@@ -211,7 +211,7 @@ static int results_find_their_child(struct unit *u)
 	return 0;
 }
 
-/* A child of which nothing but a communicator's address is known gets no frame. */
+/* A child of which nothing but a multicast address is known gets no frame. */
 static int mac_unknown(struct unit *u)
 {
 	struct ref_comm *cm = mac_comm_of(u, NULL, false);
@@ -221,7 +221,7 @@ static int mac_unknown(struct unit *u)
 
 	RUN(!cm);
 	unit_data(cm, 0, &p, &f);
-	memcpy(f.data + ETH_ALEN, mac_comm, ETH_ALEN);
+	memcpy(f.data + ETH_ALEN, mac_multicast, ETH_ALEN);
 	RUN(unit_run(u, &f, cm->conn[0].cfg.ifindex));
 	RUN(case_expect(u, INC_CTR_DROP_NO_MAC));
 	/* nor does it get the result, which the other one gets */
