@@ -130,7 +130,7 @@ int inc_connect_create(struct event_base *base, const struct inc_connect_opts *o
 void inc_connect_destroy(struct inc_connect *ctx);
 
 #define INC_CONNECT_NAME_SIZE   64 /* of a device's name and of a zone, with the final 0 */
-#define INC_CONNECT_HOST_SIZE   65
+#define INC_CONNECT_HOST_SIZE   65 /* of a host's name or address, the same way */
 #define INC_CONNECT_MAX_DEVICES 64
 #define INC_CONNECT_MAX_PORTS   8 /* of a device */
 #define INC_CONNECT_MAX_ZONES   8 /* of a port */
@@ -382,6 +382,8 @@ struct inc_connect_socket_info {
 	 * is: both structs can grow. */
 	const struct inc_connect_settings *settings;
 };
+/* Fills as much of info as its sz says; what this library does not know becomes 0. -EINVAL: no sz.
+ */
 int inc_connect_socket_info(const struct inc_connect_socket *socket,
 			    struct inc_connect_socket_info *info);
 

@@ -21,7 +21,8 @@
  * Every function that can fail returns 0 or a negative errno. Option structs begin with
  * their own size, which the caller sets (INCCL_OPTS does it): fields that an older caller
  * does not know are taken as zero, and zero always means "the default". Bytes beyond what
- * this library knows must be zero, else -E2BIG.
+ * this library knows must be zero, else -E2BIG. Where they have error, it gets a text of error_size
+ * bytes at most, the final 0 included. Times are milliseconds, INT32_MAX at most.
  *
  * Nothing waits for ever: creation is bounded by its timeouts, an operation by the
  * communicator's timeout_ms without any progress. An error of a communicator is final:
@@ -321,7 +322,8 @@ struct inccl_communicator_info {
 	const char *floats; /* how they are reduced: "native", as they are, or "fixed", by integers;
 			     * see enum inccl_dtype */
 };
-/* The texts live as long as the communicator. */
+/* Fills as much of info as its sz says; what this library does not know becomes 0. The texts live
+ * as long as the communicator. -EINVAL: a NULL, or no sz. */
 int inccl_communicator_info(struct inccl_communicator *comm, struct inccl_communicator_info *info);
 
 /*
@@ -509,7 +511,7 @@ int inccl_allreduce_write(struct inccl_communicator *comm, const int32_t *send, 
 /*
  * -EAGAIN: not finished. Anything else is the request's result, 0 or an error, and the
  * request is gone. inccl_test() does not block; inccl_wait() blocks for up to timeout_ms, or
- * with -1 until the end, which the timeout of the collective bounds.
+ * with -1 until the end, which the timeout of the collective bounds. -EINVAL also for a NULL.
  *
  * inccl_wait() is the only cancellation point of the library (pthread_cancel()), while it sleeps:
  * the request is then still there, and another thread must collect it.
