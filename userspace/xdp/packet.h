@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Frames of the slow path: results sent again, ACKs and NAKs, and what hosts answer.
- * They are built as the XDP path builds them (docs/protocol.md, "Headers of results").
+ * Frames of the slow path: results and partial sums sent again, ACKs and NAKs, and what peers
+ * answer. They are built as the XDP path builds them (docs/protocol.md, "Headers of results").
  */
 #ifndef INC_PACKET_H
 #define INC_PACKET_H
@@ -20,7 +20,7 @@ size_t inc_frame_result(uint8_t *frame, const struct inc_conn_cfg *cfg, union in
 size_t inc_frame_ack(uint8_t *frame, const struct inc_conn_cfg *cfg, union inc_mac peer,
 		     uint8_t syndrome, uint32_t psn, uint32_t msn);
 
-/* An ACK or NAK of a child. */
+/* An ACK or NAK of a peer. */
 struct inc_aeth_frame {
 	struct inc_conn_key key;
 	uint32_t psn;
