@@ -143,7 +143,7 @@ struct inc_engine_counter {
 	uint64_t value;
 };
 
-#define INC_ENGINE_COUNTERS 64
+#define INC_ENGINE_COUNTERS 64 /* of all engines together, by their names */
 
 struct inc_engine_counters {
 	uint64_t received, passed, dropped, absorbed, answered, multicast;

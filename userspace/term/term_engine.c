@@ -406,6 +406,11 @@ static struct inc_term_counters count_all(const struct term_engine *t)
 	return sum;
 }
 
+#define _(class, name, shown, text) +1
+_Static_assert(INC_CTR_MAX INC_TERM_COUNTERS(_) <= INC_ENGINE_COUNTERS,
+	       "both engines' counters have a place, had none of them the same name");
+#undef _
+
 static int term_counters(const struct inc_engine *e, struct inc_engine_counters *out,
 			 struct inc_err *err)
 {
