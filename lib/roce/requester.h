@@ -29,8 +29,8 @@
  * other's heels share it: less than a requester waits for one (SOFT_RTO_MIN_NS, INC_DEF_RTO_MIN_MS;
  * inc-switchd's options allow as little). */
 #define INC_ACK_HOLD_NS INC_NSEC_PER_MSEC
-/* A requester's first time, until a round trip has been measured, whatever the shortest one is (in
- * the slow path: sp_first_rto_ns()). */
+/* A requester's first time, until a round trip has been measured, within its bounds (in the slow
+ * path: sp_first_rto_ns()). */
 #define INC_RTO_FIRST_NS (20 * INC_NSEC_PER_MSEC)
 /* After so many timeouts in a row for packets that went together, and nothing of the kind kept
  * meanwhile, packets go one by one: generic XDP, for one, gets such a send uncut and drops it. */

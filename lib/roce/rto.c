@@ -7,7 +7,7 @@ void inc_rto_init(struct inc_rto *t, uint64_t first_ns, uint64_t min_ns, uint64_
 	memset(t, 0, sizeof(*t));
 	t->min_ns = min_ns;
 	t->max_ns = max_ns;
-	t->rto_ns = first_ns;
+	t->rto_ns = first_ns > min_ns ? first_ns : min_ns;
 }
 
 void inc_rto_measure(struct inc_rto *t, uint64_t end, uint64_t now_ns)

@@ -26,7 +26,7 @@ struct inc_rto {
 	uint64_t sample_at_ns;
 };
 
-/* first_ns: until something has been measured. */
+/* first_ns: until something has been measured, within the bounds. */
 void inc_rto_init(struct inc_rto *t, uint64_t first_ns, uint64_t min_ns, uint64_t max_ns);
 
 /* All packets before end have been sent, the last of them now. Begins a measurement unless one is

@@ -66,6 +66,9 @@ static void bounds(void **state)
 	/* a first time beyond the bound is bounded, too */
 	inc_rto_init(&t, 2 * MAX, MIN, MAX);
 	assert_int_equal(inc_rto_wait_ns(&t), MAX);
+	/* on the other side as well: inc-switchd --rto-min-ms may be above its first time */
+	inc_rto_init(&t, FIRST, 25 * FIRST, MAX);
+	assert_int_equal(inc_rto_wait_ns(&t), 25 * FIRST);
 }
 
 /* One measurement at a time, and it ends with the last packet that it is of. */
