@@ -3,32 +3,28 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 /* it brings <netinet/in.h>, which must come before <linux/in.h> */
 #include "native.h"
 
 /* libbpf has a function of this name, with other arguments */
 #define bpf_map_lookup_elem native_lookup
 #include "bpf/inc_xdp.bpf.c"
+#include "selftests/orders/frames.h"
 #include "loader/inc_crc_tables.h"
 
-#define FRAME_AT   ((void *)0x20000000) /* struct xdp_md has 32 bits for an address */
-#define FRAME_ROOM 4096                 /* as BPF_PROG_TEST_RUN has it: */
-#define HEADROOM   256
-#define TAILROOM   320 /* that no frame grows into */
+#define TAILROOM 320 /* of a frame's room, that none grows into */
 
 static uint8_t *room;
 static struct native_maps *maps;
 static struct native_out *redirected;
+/* The programs' own, which a test may set before each packet. */
+static struct {
+	uint32_t *places;
+	bool *check_icrc, *generic, *order_stores;
+} constants;
 /* What a CPU has for itself, and no packet finds again. */
 static struct inc_buf scratch;
 static struct inc_fold fold;
-
-static void *element(void *base, size_t size, uint32_t n, uint32_t i)
-{
-	return i < n ? (uint8_t *)base + i * size : NULL;
-}
 
 static void *lookup_conn(const struct inc_conn_key *key)
 {
@@ -123,22 +119,6 @@ long bpf_redirect_map(void *map, __u64 key, __u64 flags)
 	return XDP_REDIRECT;
 }
 
-long bpf_xdp_load_bytes(struct xdp_md *ctx, __u32 offset, void *buf, __u32 len)
-{
-	if (ctx->data + offset + len > ctx->data_end)
-		return -EINVAL;
-	memcpy(buf, (void *)(long)(ctx->data + offset), len);
-	return 0;
-}
-
-long bpf_xdp_store_bytes(struct xdp_md *ctx, __u32 offset, void *buf, __u32 len)
-{
-	if (ctx->data + offset + len > ctx->data_end)
-		return -EINVAL;
-	memcpy((void *)(long)(ctx->data + offset), buf, len);
-	return 0;
-}
-
 long bpf_xdp_adjust_head(struct xdp_md *ctx, int delta)
 {
 	if ((long)ctx->data + delta < (long)(uintptr_t)room ||
@@ -150,14 +130,10 @@ long bpf_xdp_adjust_head(struct xdp_md *ctx, int delta)
 
 long bpf_xdp_adjust_tail(struct xdp_md *ctx, int delta)
 {
-	const uint32_t had = ctx->data_end;
-
-	if (had + delta > (uintptr_t)room + FRAME_ROOM - TAILROOM ||
-	    had + delta < ctx->data + INC_ETH_LEN)
+	if (ctx->data_end + delta > (uintptr_t)room + FRAME_ROOM - TAILROOM ||
+	    ctx->data_end + delta < ctx->data + INC_ETH_LEN)
 		return -EINVAL;
-	ctx->data_end += delta;
-	if (delta > 0)
-		memset((void *)(long)had, 0, delta);
+	move_end(ctx, delta);
 	return 0;
 }
 
@@ -177,50 +153,23 @@ __u64 bpf_ktime_get_ns(void)
 	return 1;
 }
 
-/* What is a constant to the programs; a page that cannot be written to stays what it is. */
-static int writable(const volatile void *at, size_t size)
-{
-	const size_t page = sysconf(_SC_PAGESIZE);
-	const uintptr_t from = (uintptr_t)at & ~(page - 1);
-
-	return mprotect((void *)from, (uintptr_t)at + size - from, PROT_READ | PROT_WRITE) ? -errno
-											   : 0;
-}
-
-/* The compiler may take it for granted that nobody writes there. */
-#define SET(name, value)                                \
-	do {                                            \
-		void *set_at = (void *)&(name);         \
-		inc_opaque(set_at);                     \
-		memcpy(set_at, &(value), sizeof(name)); \
-	} while (0)
-
 int native_open(void)
 {
-	void *tables[] = {(void *)inc_crc_table, (void *)inc_shift_table};
-	int ret = writable(inc_crc_table, sizeof(inc_crc_table));
-
-	ret = ret ?: writable(inc_shift_table, sizeof(inc_shift_table));
-	ret = ret ?: writable(&inc_check_icrc, sizeof(inc_check_icrc));
-	ret = ret ?: writable(&inc_places, sizeof(inc_places));
-	ret = ret ?: writable(&inc_generic, sizeof(inc_generic));
-	ret = ret ?: writable(&inc_order_stores, sizeof(inc_order_stores));
-	if (ret)
-		return ret;
-	inc_opaque(tables[0]);
-	inc_opaque(tables[1]);
-	inc_crc_fill_tables(tables[0], tables[1]);
-	room = mmap(FRAME_AT, FRAME_ROOM, PROT_READ | PROT_WRITE,
-		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-	return room == MAP_FAILED ? -errno : 0;
+	inc_crc_fill_tables(CONSTANT(inc_crc_table), CONSTANT(inc_shift_table));
+	constants.places = CONSTANT(inc_places);
+	constants.check_icrc = CONSTANT(inc_check_icrc);
+	constants.generic = CONSTANT(inc_generic);
+	constants.order_stores = CONSTANT(inc_order_stores);
+	room = map_frames(1);
+	return room ? 0 : -errno;
 }
 
 void native_set(const struct native_constants *c)
 {
-	SET(inc_places, c->places);
-	SET(inc_check_icrc, c->check_icrc);
-	SET(inc_generic, c->generic);
-	SET(inc_order_stores, c->order_stores);
+	*constants.places = c->places;
+	*constants.check_icrc = c->check_icrc;
+	*constants.generic = c->generic;
+	*constants.order_stores = c->order_stores;
 }
 
 static void run(int (*program)(struct xdp_md *ctx), struct native_maps *m, struct xdp_md *ctx,

@@ -4,17 +4,11 @@
  * so that each access of the programs, and each copy that a helper makes, goes through hooks.c.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 #include "bpf/inc_xdp.bpf.c"
 #include "data_path.h"
+#include "frames.h"
 #include "loader/inc_crc_tables.h"
-
-#define FRAMES_AT  ((void *)0x20000000) /* struct xdp_md has 32 bits for an address */
-#define FRAME_ROOM 4096
-#define HEADROOM   256
 
 struct data_path data_path;
 struct data_path_cfg data_path_cfg;
@@ -38,11 +32,6 @@ static uint8_t *frames; /* of each CPU two: one that comes, one that leaves */
 static struct cpu *cpu(void)
 {
 	return &cpus[search_self()];
-}
-
-static void *element(void *base, size_t size, uint32_t n, uint32_t i)
-{
-	return i < n ? (uint8_t *)base + i * size : NULL;
 }
 
 #define ELEMENT(array, i) element(array, sizeof((array)[0]), sizeof(array) / sizeof((array)[0]), i)
@@ -97,22 +86,6 @@ long bpf_redirect_map(void *map, __u64 key, __u64 flags)
 	return XDP_REDIRECT;
 }
 
-long bpf_xdp_load_bytes(struct xdp_md *ctx, __u32 offset, void *buf, __u32 len)
-{
-	if (ctx->data + offset + len > ctx->data_end)
-		return -EINVAL;
-	memcpy(buf, (void *)(long)(ctx->data + offset), len);
-	return 0;
-}
-
-long bpf_xdp_store_bytes(struct xdp_md *ctx, __u32 offset, void *buf, __u32 len)
-{
-	if (ctx->data + offset + len > ctx->data_end)
-		return -EINVAL;
-	memcpy((void *)(long)(ctx->data + offset), buf, len);
-	return 0;
-}
-
 long bpf_xdp_adjust_head(struct xdp_md *ctx, int delta)
 {
 	ctx->data += delta;
@@ -121,11 +94,7 @@ long bpf_xdp_adjust_head(struct xdp_md *ctx, int delta)
 
 long bpf_xdp_adjust_tail(struct xdp_md *ctx, int delta)
 {
-	uint32_t had = ctx->data_end - ctx->data;
-
-	ctx->data_end += delta;
-	if (delta > 0)
-		memset((void *)(long)(ctx->data + had), 0, delta);
+	move_end(ctx, delta);
 	return 0;
 }
 
@@ -144,21 +113,6 @@ __u64 bpf_ktime_get_ns(void)
 	return 0;
 }
 
-/* What is a constant to the programs, and set by the loader before they are loaded. */
-static void *constant(const volatile void *at, size_t size)
-{
-	size_t page = sysconf(_SC_PAGESIZE);
-	uintptr_t from = (uintptr_t)at & ~(page - 1);
-	void *writable = (void *)at;
-
-	if (mprotect((void *)from, (uintptr_t)at + size - from, PROT_READ | PROT_WRITE))
-		abort();
-	inc_opaque(writable); /* the compiler may take it for granted that nobody writes there */
-	return writable;
-}
-
-#define CONSTANT(name) constant(&(name), sizeof(name))
-
 int data_path_open(bool order_stores)
 {
 	inc_crc_fill_tables(CONSTANT(inc_crc_table), CONSTANT(inc_shift_table));
@@ -166,13 +120,8 @@ int data_path_open(bool order_stores)
 	*(uint32_t *)CONSTANT(inc_places) = inc_conn_places(DATA_PATH_CONNS);
 	if (frames)
 		return 0;
-	frames = mmap(FRAMES_AT, 2 * SEARCH_THREADS * FRAME_ROOM, PROT_READ | PROT_WRITE,
-		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-	if (frames == MAP_FAILED || (uintptr_t)frames >> 32) {
-		frames = NULL;
-		return -ENOMEM;
-	}
-	return 0;
+	frames = map_frames(2 * SEARCH_THREADS);
+	return frames ? 0 : -errno;
 }
 
 void data_path_reset(void)

@@ -3,8 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 /* it brings <netinet/in.h>, which must come before <linux/in.h> */
 #include "xdp_priv.h"
 
@@ -12,12 +10,9 @@
 #define bpf_map_lookup_elem xdp_program_lookup
 #include "bpf/inc_xdp.bpf.c"
 #undef bpf_map_lookup_elem
+#include "selftests/orders/frames.h"
 #include "loader/inc_crc_tables.h"
 #include "sim.h"
-
-#define FRAMES_AT  ((void *)0x20000000) /* struct xdp_md has 32 bits for an address */
-#define FRAME_ROOM 4096
-#define HEADROOM   256
 
 enum { COMES, LEAVES, FRAMES };
 
@@ -27,11 +22,6 @@ static struct xdp *current;
 static struct inc_buf scratch;
 static struct inc_fold fold;
 static bool original; /* the program works on the frame that came, not on a copy */
-
-static void *element(void *base, size_t size, uint32_t n, uint32_t i)
-{
-	return i < n ? (uint8_t *)base + i * size : NULL;
-}
 
 void *xdp_program_lookup(void *map, const void *key)
 {
@@ -91,22 +81,6 @@ long bpf_redirect_map(void *map, __u64 key, __u64 flags)
 	return XDP_REDIRECT;
 }
 
-long bpf_xdp_load_bytes(struct xdp_md *ctx, __u32 offset, void *buf, __u32 len)
-{
-	if (ctx->data + offset + len > ctx->data_end)
-		return -EINVAL;
-	memcpy(buf, (void *)(long)(ctx->data + offset), len);
-	return 0;
-}
-
-long bpf_xdp_store_bytes(struct xdp_md *ctx, __u32 offset, void *buf, __u32 len)
-{
-	if (ctx->data + offset + len > ctx->data_end)
-		return -EINVAL;
-	memcpy((void *)(long)(ctx->data + offset), buf, len);
-	return 0;
-}
-
 long bpf_xdp_adjust_head(struct xdp_md *ctx, int delta)
 {
 	ctx->data += delta;
@@ -116,13 +90,9 @@ long bpf_xdp_adjust_head(struct xdp_md *ctx, int delta)
 /* A frame as it came may have no room behind it: then it does not grow. */
 long bpf_xdp_adjust_tail(struct xdp_md *ctx, int delta)
 {
-	uint32_t had = ctx->data_end - ctx->data;
-
 	if (delta > 0 && original && current->tight)
 		return -EINVAL;
-	ctx->data_end += delta;
-	if (delta > 0)
-		memset((void *)(long)(ctx->data + had), 0, delta);
+	move_end(ctx, delta);
 	return 0;
 }
 
@@ -146,28 +116,12 @@ __u64 bpf_ktime_get_ns(void)
 	return sim_now_ns();
 }
 
-/* What is a constant to the programs, and set by the loader before they are loaded. */
-static void *constant(const volatile void *at, size_t size)
-{
-	size_t page = sysconf(_SC_PAGESIZE);
-	uintptr_t from = (uintptr_t)at & ~(page - 1);
-	void *writable = (void *)at;
-
-	sim_require(!mprotect((void *)from, (uintptr_t)at + size - from, PROT_READ | PROT_WRITE),
-		    "constants cannot be set");
-	inc_opaque(writable); /* the compiler may take it for granted that nobody writes there */
-	return writable;
-}
-
-#define CONSTANT(name) constant(&(name), sizeof(name))
-
 void xdp_open(void)
 {
 	inc_crc_fill_tables(CONSTANT(inc_crc_table), CONSTANT(inc_shift_table));
 	*(bool *)CONSTANT(inc_order_stores) = false;
-	frames = mmap(FRAMES_AT, FRAMES * FRAME_ROOM, PROT_READ | PROT_WRITE,
-		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-	sim_require(frames != MAP_FAILED && !((uintptr_t)frames >> 32), "no memory for frames");
+	frames = map_frames(FRAMES);
+	sim_require(frames, "no memory for frames");
 }
 
 static uint32_t place(unsigned int which, const void *data, uint32_t len)

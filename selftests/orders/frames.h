@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the builds of the XDP programs as C (orders, sim, native) have alike: where frames are, the
+ * helpers that only move bytes, and how constants are set. Included once, behind the programs, by
+ * the file that is to the programs what the kernel is.
+ */
+#ifndef ORDERS_FRAMES_H
+#define ORDERS_FRAMES_H
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define FRAMES_AT  ((void *)0x20000000) /* struct xdp_md has 32 bits for an address */
+#define FRAME_ROOM 4096                 /* as BPF_PROG_TEST_RUN has it: */
+#define HEADROOM   256
+
+/* Room for n frames, or NULL with errno. */
+static inline uint8_t *map_frames(unsigned int n)
+{
+	void *at = mmap(FRAMES_AT, n * FRAME_ROOM, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+	return at == MAP_FAILED ? NULL : at;
+}
+
+/* What is in an array map at index i. */
+static inline void *element(void *base, size_t size, uint32_t n, uint32_t i)
+{
+	return i < n ? (uint8_t *)base + i * size : NULL;
+}
+
+long bpf_xdp_load_bytes(struct xdp_md *ctx, __u32 offset, void *buf, __u32 len)
+{
+	if (ctx->data + offset + len > ctx->data_end)
+		return -EINVAL;
+	memcpy(buf, (void *)(long)(ctx->data + offset), len);
+	return 0;
+}
+
+long bpf_xdp_store_bytes(struct xdp_md *ctx, __u32 offset, void *buf, __u32 len)
+{
+	if (ctx->data + offset + len > ctx->data_end)
+		return -EINVAL;
+	memcpy((void *)(long)(ctx->data + offset), buf, len);
+	return 0;
+}
+
+/* Moves the frame's end by delta; what is new is zeros, as the kernel has it. */
+static inline void move_end(struct xdp_md *ctx, int delta)
+{
+	if (delta > 0)
+		memset((void *)(long)ctx->data_end, 0, delta);
+	ctx->data_end += delta;
+}
+
+/* What is a constant to the programs, and set by the loader before they are loaded. */
+static inline void *constant(const volatile void *at, size_t size)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+	uintptr_t from = (uintptr_t)at & ~(page - 1);
+	void *writable = (void *)at;
+
+	if (mprotect((void *)from, (uintptr_t)at + size - from, PROT_READ | PROT_WRITE)) {
+		perror("constants of the XDP programs");
+		abort();
+	}
+	inc_opaque(writable); /* the compiler may take it for granted that nobody writes there */
+	return writable;
+}
+
+#define CONSTANT(name) constant(&(name), sizeof(name))
+
+#endif
