@@ -117,14 +117,14 @@ class Net:
 class Daemon:
     """inc-switchd in a namespace; its log goes to a file."""
 
-    def __init__(self, netns, directory, *args, instance=None, ready=True, prefix=()):
+    def __init__(self, netns, directory, *args, instance=None, ready=True, prefix=(), program=SWITCHD):
         self.instance = instance or "t" + secrets.token_hex(3)
         self.log_path = os.path.join(directory, self.instance + ".log")
         read, write = os.pipe()
         with open(self.log_path, "ab") as log:
             self.log_from = log.tell()  # behind a predecessor's
             self.process = subprocess.Popen(
-                ["nsenter", f"--net=/run/netns/{netns}", *prefix, SWITCHD, "--instance", self.instance,
+                ["nsenter", f"--net=/run/netns/{netns}", *prefix, program, "--instance", self.instance,
                  "--ready-fd", str(write), *map(str, args)],
                 pass_fds=(write,), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         os.close(write)
