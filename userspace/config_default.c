@@ -12,7 +12,7 @@ void inc_absent_count(struct inc_absent *absent, const struct inc_yaml_node *map
 	size_t i;
 
 	absent->of++;
-	for (i = 0; i < absent->schema->n && i < INC_ABSENT_MAX; i++) {
+	for (i = 0; i < absent->schema->n; i++) {
 		const struct inc_field *f = &absent->schema->fields[i];
 
 		if ((f->need == INC_TOLD || f->need == INC_LATER) && !inc_yaml_get(map, f->name))
@@ -38,7 +38,7 @@ void inc_absent_log(const struct inc_absent *absent, const char *path,
 	char value[200];
 	size_t i;
 
-	for (i = 0; i < absent->schema->n && i < INC_ABSENT_MAX; i++) {
+	for (i = 0; i < absent->schema->n; i++) {
 		const struct inc_field *f = &absent->schema->fields[i];
 
 		if (!absent->times[i])

@@ -9,16 +9,15 @@
 #include <stdint.h>
 #include "lib/base/err.h"
 #include "lib/conf/comm_conf.h"
+#include "lib/conf/schema.h"
 #include "lib/conf/yaml.h"
 #include "userspace/config.h"
-
-#define INC_ABSENT_MAX 24 /* fields of a table */
 
 /* How often each field of a table was left out. */
 struct inc_absent {
 	const struct inc_schema *schema;
 	const char *what; /* what the table describes, "connections" */
-	uint32_t times[INC_ABSENT_MAX];
+	uint32_t times[INC_MAX_FIELDS];
 	uint32_t of; /* so many mappings */
 };
 

@@ -90,9 +90,16 @@ struct inc_schema {
 	.kind = INC_LIST, .offset = offsetof(type, member),                                  \
 	.max = sizeof(((type *)0)->member) / sizeof(((type *)0)->member[0]), .of = (schema), \
 	.count = offsetof(type, number)
-#define INC_SCHEMA(type, table)                                                                  \
-	{                                                                                        \
-		.fields = (table), .n = sizeof(table) / sizeof((table)[0]), .size = sizeof(type) \
+/* A table has INC_MAX_FIELDS rows at most, for those who keep something of each: a longer one is
+ * an array of negative size here. */
+#define INC_MAX_FIELDS 24
+#define INC_SCHEMA(type, table)                                                                   \
+	{                                                                                         \
+		.fields = (table),                                                                \
+		.n = sizeof(table) / sizeof((table)[0]) +                                         \
+		     0 * sizeof(char[sizeof(table) <= INC_MAX_FIELDS * sizeof((table)[0]) ? 1     \
+											  : -1]), \
+		.size = sizeof(type)                                                              \
 	}
 
 /* Reads a message, or part of one: members that the schema does not have are ignored. out keeps
