@@ -6,9 +6,6 @@
 #include "lib/roce/ip_id.h"
 
 #define IP_ID_AT 4
-/* A send has no more packets than that (UDP_SEGMENT); so far off is what belongs to it still. */
-#define SEND_PACKETS 64
-
 int inc_ip_ids_init(struct inc_ip_ids *ids, bool any)
 {
 	memset(ids, 0, sizeof(*ids));
@@ -90,7 +87,7 @@ static uint16_t resume(struct inc_ip_ids *ids, uint32_t wrong_by, size_t size)
 	if (ids->gap.size != size)
 		make_span(&ids->gap, size);
 	if (!rest_of(&ids->gap, wrong_by, &id) &&
-	    (uint16_t)(id - ids->next + SEND_PACKETS) <= 2 * SEND_PACKETS)
+	    (uint16_t)(id - ids->next + INC_SEND_PACKETS) <= 2 * INC_SEND_PACKETS)
 		return id + 1;
 	return ids->next + 1;
 }

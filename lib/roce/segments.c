@@ -5,10 +5,6 @@
 #include <string.h>
 #include "lib/roce/segments.h"
 
-#ifndef UDP_SEGMENT
-#define UDP_SEGMENT 103
-#endif
-
 static uint32_t packet_icrc(const struct inc_tx_peer *to, uint16_t id, const uint8_t *head,
 			    size_t head_len, const struct inc_tx_packet *p)
 {
@@ -35,9 +31,8 @@ static size_t put_head(uint8_t *out, const struct inc_tx_peer *to, const struct 
 		    to->pkey, to->qpn, ackreq_psn);
 	at += INC_BTH_LEN;
 	if (inc_roce_has_reth(p->opcode)) {
-		/* a packet alone says its own length, its result may have another */
 		inc_put_reth(at, htobe64(p->va), htonl(p->rkey),
-			     htonl(inc_op_in(p->opcode, INC_OPS_ONLY) ? p->len : p->dmalen));
+			     htonl(inc_dmalen(p->opcode, p->len, p->dmalen)));
 		at += INC_RETH_LEN;
 	}
 	if (inc_roce_has_imm(p->opcode)) {

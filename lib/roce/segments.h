@@ -15,9 +15,11 @@
 #include <sys/socket.h>
 #include "lib/roce/wire.h"
 
-/* Kernels before 6.9 take 64 segments; the UDP length field bounds their bytes. */
-#define INC_MAX_SEGMENTS   62
+/* Of a send: what the UDP length field has room for, and the packets of 1,024 bytes in that. */
 #define INC_MAX_SEND_BYTES 65000
+#define INC_MAX_SEGMENTS   62
+_Static_assert(INC_MAX_SEGMENTS <= INC_SEND_PACKETS,
+	       "no more packets than a kernel makes of a send");
 /* Packets of so many bytes, from BTH to ICRC, that go together at most. */
 static inline unsigned int inc_segments_most(unsigned int wire_bytes)
 {

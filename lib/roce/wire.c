@@ -40,16 +40,6 @@ bool inc_roce_has_reth(uint8_t opcode)
 	return inc_op_in(opcode, INC_OPS_RETH);
 }
 
-bool inc_roce_is_first(uint8_t opcode)
-{
-	return inc_op_in(opcode, INC_OPS_BEGIN | INC_OPBIT(ACK));
-}
-
-bool inc_roce_is_last(uint8_t opcode)
-{
-	return inc_op_in(opcode, INC_OPS_END | INC_OPBIT(ACK));
-}
-
 unsigned int inc_roce_payload(unsigned int mtu)
 {
 	unsigned int p;

@@ -19,8 +19,6 @@
 int inc_roce_ext_len(uint8_t opcode);
 bool inc_roce_has_imm(uint8_t opcode);
 bool inc_roce_has_reth(uint8_t opcode);
-bool inc_roce_is_first(uint8_t opcode); /* first or only */
-bool inc_roce_is_last(uint8_t opcode);  /* last or only */
 
 /* The largest payload that packets of an MTU carry; 0: none. */
 unsigned int inc_roce_payload(unsigned int mtu);
@@ -50,15 +48,19 @@ uint32_t inc_icrc_udp(const struct inc_roce_path *path, uint16_t ip_id, const vo
 uint32_t inc_icrc_head(const struct inc_roce_path *path, uint16_t ip_id, const void *head,
 		       size_t head_len, size_t rest_len);
 
+/* A send (UDP_SEGMENT) is cut into so many packets at most, by kernels before 6.9. */
+#define INC_SEND_PACKETS 64
+
 /*
  * Most packets of a connection have one length, and of what the ICRC covers before their BTH only
  * the IP ID changes. So the CRC states there are made once, for the IDs of a send's packets.
  */
-#define INC_ICRC_IDS 64
+#define INC_ICRC_IDS INC_SEND_PACKETS
 struct inc_icrc_usual {
 	size_t len; /* from BTH to ICRC, without that; 0: no length is usual */
-	uint32_t
-		masked; /* between the CRCs of two such packets: with a masked byte of 0, of ones */
+	/* the CRC of such a packet whose masked byte (INC_BTH_MASKED_AT) is 0, xor that of the same
+	 * packet with 0xff there */
+	uint32_t masked;
 	uint32_t state[INC_ICRC_IDS]; /* behind the UDP header, by ID */
 };
 /* For full packets without extended headers. */

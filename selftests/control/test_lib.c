@@ -143,10 +143,6 @@ static void opcode_shapes(void **state)
 		assert_int_equal(inc_roce_has_imm(op), op == 3 || op == 5 || op == 9 || op == 11);
 		assert_int_equal(inc_roce_has_reth(op), op == 6 || op == 10 || op == 11);
 	}
-	assert_true(inc_roce_is_first(INC_OP_WRITE_FIRST));
-	assert_false(inc_roce_is_first(INC_OP_WRITE_LAST));
-	assert_true(inc_roce_is_last(INC_OP_SEND_ONLY));
-	assert_false(inc_roce_is_last(INC_OP_SEND_FIRST));
 }
 
 static const struct {

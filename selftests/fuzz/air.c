@@ -11,13 +11,6 @@
 #include "lib/roce/parse.h"
 #include "selftests/fuzz/air.h"
 
-#ifndef UDP_SEGMENT
-#define UDP_SEGMENT 103
-#endif
-#ifndef UDP_GRO
-#define UDP_GRO 104
-#endif
-
 #define QUEUED     8 /* datagrams */
 #define ROOM       16384
 #define REMEMBERED 64

@@ -13,10 +13,6 @@
 #include <unistd.h>
 #include "selftests/hostlib/peer.h"
 
-#ifndef UDP_GRO
-#define UDP_GRO 104
-#endif
-
 static void no_log(void *ctx, const char *fmt, ...)
 {
 }

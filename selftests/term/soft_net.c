@@ -17,10 +17,6 @@
 #include <sys/socket.h>
 #include "selftests/term/pair.h"
 
-#ifndef UDP_GRO
-#define UDP_GRO 104
-#endif
-
 #define HELD     4096
 #define MAX_SIZE 65536
 
