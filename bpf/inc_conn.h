@@ -41,6 +41,12 @@ static __always_inline union inc_mac inc_peer_mac(const struct inc_conn_state *s
 	return mac;
 }
 
+/* May the address that a packet came from be the peer's? */
+static __always_inline bool inc_may_believe(const struct inc_match *m, const struct inc_packet *pkt)
+{
+	return !(m->cfg->flags & INC_CONN_F_FIXED_MAC) && inc_mac_unicast(pkt->mac.addr);
+}
+
 /*
  * No checksum covers the Ethernet header, so what one intact packet says of its sender is a
  * hint; what the next one says too is taken for a fact. The next: the network may repeat a
@@ -50,7 +56,7 @@ static __always_inline void inc_hear_mac(const struct inc_match *m, const struct
 {
 	struct inc_conn_state *st = m->st;
 
-	if (m->cfg->flags & INC_CONN_F_FIXED_MAC || pkt->mac.addr[0] & 1)
+	if (!inc_may_believe(m, pkt))
 		return;
 	if (pkt->mac.word == st->mac.word) {
 		if (st->mac_hint.word)
@@ -68,13 +74,14 @@ static __always_inline void inc_hear_mac(const struct inc_match *m, const struct
 }
 
 /*
- * Where the answer to this packet goes. One that comes again has not had its answer: that goes
- * where the packet itself says, which is right if the peer has moved, and else lost once.
+ * Where the answer to this packet goes. That a packet comes again means that our answer was lost,
+ * so this one goes to the address that the packet itself came from: that is right if the peer has
+ * moved; if the address was damaged on the way, one answer is lost.
  */
 static __always_inline union inc_mac inc_answer_mac(const struct inc_match *m,
 						    const struct inc_packet *pkt, bool again)
 {
-	if (again && !(m->cfg->flags & INC_CONN_F_FIXED_MAC || pkt->mac.addr[0] & 1))
+	if (again && inc_may_believe(m, pkt))
 		return pkt->mac;
 	return inc_peer_mac(m->st);
 }

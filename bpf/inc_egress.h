@@ -206,12 +206,8 @@ static __always_inline int inc_copy_ext(void *at, void *end, struct inc_outgoing
 	if (inc_op_in(mirror->opcode, INC_OPS_RETH)) {
 		if (at + INC_RETH_LEN > end)
 			return -1;
-		__builtin_memcpy(&out->reth[0], &mirror->va, 8);
-		out->reth[2] = mirror->rkey;
-		/* the length of the message; one of one packet may have given nothing and get
-		 * data, or the reverse */
-		out->reth[3] = inc_op_in(mirror->opcode, INC_OPS_ONLY) ? bpf_htonl(out->len)
-								       : mirror->dmalen;
+		inc_put_reth((__u8 *)out->reth, mirror->va, mirror->rkey,
+			     inc_dmalen(mirror->opcode, bpf_htonl(out->len), mirror->dmalen));
 		__builtin_memcpy(at, out->reth, INC_RETH_LEN);
 		for (int i = 0; i < 4; i++)
 			*state = inc_crc_word(*state, out->reth[i]);
@@ -220,8 +216,8 @@ static __always_inline int inc_copy_ext(void *at, void *end, struct inc_outgoing
 	if (inc_op_in(mirror->opcode, INC_OPS_IMM)) {
 		if (at + INC_IMM_LEN > end)
 			return -1;
-		out->imm = bpf_htonl(mirror->desc);
-		*(__be32 *)at = out->imm;
+		inc_put_imm((__u8 *)&out->imm, mirror->desc);
+		inc_put32(at, out->imm);
 		*state = inc_crc_word(*state, out->imm);
 	}
 	return 0;

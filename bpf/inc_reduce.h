@@ -63,12 +63,7 @@ __noinline __u32 inc_compare(struct inc_buf *result, __u32 comm_id, __u32 slot)
 			*differ |= 1u << c;
 		*givers |= 1u << c;
 	}
-	/* who gives nothing where all must, or anything where it may not, is out of step: a sum
-	 * without its part would be wrong */
-	if (inc_all_give(desc))
-		*differ |= len ? comm->full_mask & ~*givers : 0;
-	else
-		*differ |= *givers & ~inc_root_mask(comm, desc);
+	*differ |= inc_out_of_step(desc, comm->full_mask, *givers, inc_root_mask(comm, desc));
 	result->desc = desc;
 	result->len = len;
 	result->opcode = INC_OP_SEND_ONLY_IMM;

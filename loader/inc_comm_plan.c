@@ -136,7 +136,7 @@ static int check_conn(const struct inc_comm_conf *conf, const struct inc_conn_co
 			      c->peer_psn, c->own_psn);
 	if (!(c->pkey & INC_PKEY_BITS))
 		return refuse(conf, c, err, "P_Key 0x%04x is not a partition", c->pkey);
-	if (c->own_mac[0] & 1 || c->peer_mac[0] & 1)
+	if (!inc_mac_unicast(c->own_mac) || !inc_mac_unicast(c->peer_mac))
 		return refuse(conf, c, err, "MAC addresses must be unicast");
 	if (c->has_peer_mac && is_zero(c->peer_mac))
 		return refuse(conf, c, err, "the MAC address that is fixed is not given");

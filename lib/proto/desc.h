@@ -64,10 +64,11 @@ enum inc_operator {
 	_(UINT8, uint8, 1, 0)
 
 /*
- * What is something else to the ranks and one of these integers to the switch, which compares
- * descriptors and so tells ranks that mean different things by their bits: floats, passed on or as
- * integers in their order; and of a sum of floats (docs/floats.md) what is agreed on, and the
- * elements. Columns as above.
+ * Types that an XDP switch treats as the integer of their size and sign. They have numbers of their
+ * own so that the descriptors of ranks that mean different things differ, by which the switch tells
+ * them. FLOAT32 to BFLOAT16: floats that are passed on as they are, or that hosts have made
+ * integers of which the order is the same (MIN, MAX). AGREED and FIXED: the two passes of a sum of
+ * floats (docs/floats.md), its exponents and its elements. Columns as above.
  */
 #define INC_GUISES(_)               \
 	_(FLOAT32, float32, 4, 1)   \
@@ -83,7 +84,7 @@ enum inc_dtype {
 	INC_DTYPES(_)
 #undef _
 		INC_N_DTYPES,
-	INC_DTYPE_BEFORE_GUISES = INC_N_DTYPES - 1,
+	INC_DTYPE_BEFORE_GUISES = INC_N_DTYPES - 1, /* so that the first of those is INC_N_DTYPES */
 #define _(NAME, name, bytes, sign) INC_DTYPE_##NAME,
 	INC_GUISES(_)
 #undef _
@@ -128,6 +129,12 @@ static inline __attribute__((always_inline)) _Bool inc_desc_known(__u32 desc, __
 	__u32 element = inc_element_bytes(desc);
 
 	return INC_DESC_COLL(desc) < INC_N_COLLECTIVES && element && !(bytes & (element - 1));
+}
+
+/* Is it an operator of bits? Floats have none, and the order of bytes does not matter to it. */
+static inline __attribute__((always_inline)) _Bool inc_bitwise(__u32 op)
+{
+	return op == INC_OPERATOR_AND || op == INC_OPERATOR_OR || op == INC_OPERATOR_XOR;
 }
 
 /* Must all ranks give data (all the same amount of it)? Else some give nothing. */
@@ -186,6 +193,20 @@ static inline __attribute__((always_inline)) _Bool inc_root_gives(__u32 desc)
 static inline __attribute__((always_inline)) _Bool inc_has_root(__u32 desc)
 {
 	return INC_DESC_COLL(desc) != INC_COLL_ALLREDUCE && INC_DESC_COLL(desc) != INC_COLL_BARRIER;
+}
+
+/*
+ * Of children that all called the same: who is out of step nevertheless, a bit each. all: the
+ * children; givers: those that gave data; root: the one that has the root behind it, if any has.
+ * Who gives nothing where all must, or something where it may not, differs from the others: a sum
+ * without its part would be wrong.
+ */
+static inline __attribute__((always_inline)) __u64 inc_out_of_step(__u32 desc, __u64 all,
+								   __u64 givers, __u64 root)
+{
+	if (inc_all_give(desc))
+		return givers ? all & ~givers : 0;
+	return givers & ~root;
 }
 
 /*

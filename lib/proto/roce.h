@@ -135,6 +135,13 @@ INC_INLINE __u32 inc_ext_len(__u8 op)
 	       (op == INC_OP_ACK ? INC_AETH_LEN : 0);
 }
 
+/* What a RETH gives as the length of its message: a packet alone says its own, for what answers it
+ * may have another one. Both in one byte order, whichever. */
+INC_INLINE __u32 inc_dmalen(__u8 op, __u32 len, __u32 message)
+{
+	return inc_op_in(op, INC_OPS_ONLY) ? len : message;
+}
+
 /* Bytes that follow a payload up to a whole word (PadCnt of the BTH): zeros, which count in the
  * lengths of IP and UDP, in both checksums, and nowhere else. */
 INC_INLINE __u32 inc_pad(__u32 len)
@@ -169,6 +176,12 @@ INC_INLINE _Bool inc_payload_ok(__u64 payload)
 INC_INLINE _Bool inc_addr_unicast(__u32 addr)
 {
 	return addr >> 24 && addr >> 28 < 0xe;
+}
+
+/* A MAC address of one interface, or no address at all (zeros): not one of a group. */
+INC_INLINE _Bool inc_mac_unicast(const __u8 *mac)
+{
+	return !(mac[0] & 1);
 }
 
 /* Serial distance in PSN space of a from b, -2^23 to 2^23 - 1. */

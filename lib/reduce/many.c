@@ -55,7 +55,7 @@ bool inc_can_reduce(enum inc_operator op, enum inc_dtype type)
 
 	if ((unsigned int)op > INC_OPERATOR_AVG || (unsigned int)type >= INC_N_WIRE_DTYPES)
 		return false;
-	return !as_float(type, &is) || op <= INC_OPERATOR_PROD || op == INC_OPERATOR_AVG;
+	return !as_float(type, &is) || !inc_bitwise(op);
 }
 
 static void integer_steps(struct steps *s, const struct inc_kernels *k, enum inc_operator op,
@@ -92,11 +92,10 @@ static void find_steps(struct steps *s, const struct inc_kernels *k, const struc
 	enum inc_operator op = r->op == INC_OPERATOR_AVG ? INC_OPERATOR_SUM : r->op;
 	enum inc_dtype type = as_integer(r->type);
 	size_t bytes = inc_element_bytes(INC_DESC(0, 0, type, 0, 0));
-	bool bitwise = op == INC_OPERATOR_AND || op == INC_OPERATOR_OR || op == INC_OPERATOR_XOR;
 	enum inc_float is;
 
 	*s = (struct steps){.bytes = bytes, .step = 1, .block = BLOCK_BYTES / bytes};
-	if (r->swapped && bytes > 1 && !bitwise)
+	if (r->swapped && bytes > 1 && !inc_bitwise(op))
 		s->swap = k->swap[__builtin_ctzll(bytes)];
 	if (!as_float(type, &is))
 		integer_steps(s, k, op, type);

@@ -47,8 +47,7 @@ static uint64_t root_bit(const struct inc_term *t, uint32_t desc)
 
 /*
  * Compares what the children have called; fills desc, length and givers. Returns a bit for each
- * that differs from child 0, or gave nothing where all must, or something where it may not: a sum
- * without its part would be wrong.
+ * that differs from child 0, or is out of step with the others.
  */
 static uint64_t compare(const struct inc_term *t, struct term_slot *slot)
 {
@@ -72,9 +71,7 @@ static uint64_t compare(const struct inc_term *t, struct term_slot *slot)
 			differ |= 1ull << c;
 		slot->givers |= 1ull << c;
 	}
-	if (inc_all_give(slot->desc))
-		return differ | (slot->length ? t->all & ~slot->givers : 0);
-	return differ | (slot->givers & ~root_bit(t, slot->desc));
+	return differ | inc_out_of_step(slot->desc, t->all, slot->givers, root_bit(t, slot->desc));
 }
 
 /* Puts the givers' data together, in the order of the children whatever the order of arrival, so

@@ -5,6 +5,7 @@
 #include <libmnl/libmnl.h>
 #include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
+#include "lib/proto/roce.h"
 #include "userspace/xdp/neighbour.h"
 
 /* States in which the entry's address is one that the neighbour had, at least lately. */
@@ -34,7 +35,7 @@ static int on_neighbour(const struct nlmsghdr *nlh, void *data)
 		if (mnl_attr_get_type(attr) != NDA_LLADDR || mnl_attr_get_payload_len(attr) != 6)
 			continue;
 		memcpy(a->mac, mnl_attr_get_payload(attr), 6);
-		a->found = !(a->mac[0] & 1);
+		a->found = inc_mac_unicast(a->mac);
 	}
 	return MNL_CB_STOP;
 }

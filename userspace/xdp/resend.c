@@ -62,10 +62,7 @@ static int read_result(const struct inc_slowpath *sp, const struct sp_comm *cm, 
 	*m = head.mirror;
 	if (!inc_switch_child_gets(sp->sw, cm->index, child, m->desc))
 		*len = 0;
-	/* the length of the message; one of one packet may have given nothing and get data, or
-	 * the reverse */
-	if (inc_op_in(m->opcode, INC_OPS_ONLY))
-		m->dmalen = htonl(*len);
+	m->dmalen = inc_dmalen(m->opcode, htonl(*len), m->dmalen);
 	return 0;
 }
 
