@@ -60,9 +60,10 @@ static __always_inline __u32 inc_root_child_plus_1(const struct inc_comm_cfg *co
 }
 
 /*
- * While the connection is busy with this packet its slot cannot leave the generation found
- * here: the slot moves on when all bits are set, and this child's is not; below the root when the
- * parent's packet is taken, and this is the one.
+ * While the connection is busy with this packet its slot cannot leave the generation found here.
+ * A slot moves on when all children's bits are set, and this child's is not set yet; below the root
+ * it moves on when the parent's result is taken: that is the packet at hand, or it cannot come
+ * before the partial sum, in which this child's part is still missing.
  */
 static __always_inline enum inc_counter_id
 inc_decide(const struct inc_packet *pkt, const struct inc_match *m, struct inc_place *at)

@@ -74,8 +74,8 @@ static __always_inline __u32 inc_crc_shift(__u32 state, __u32 len)
 
 #define INC_WORD(p, at) (*(const __u64 *)((p) + (at)))
 
-/* How far a run has come: the five words taken out last, o1 the last of all, and a state that the
- * next word must still have. */
+/* How far a run has come: the five words taken out last, o1 the last of all, and the start state
+ * until the first word has taken it in, then 0. */
 struct inc_run {
 	__u64 o1, o2, o3, o4, o5;
 	__u64 state;

@@ -104,8 +104,9 @@ inc_handle_own(struct xdp_md *ctx, const struct inc_packet *pkt, const struct in
 			return c;
 		if (at.fate == INC_FATE_CONTRIBUTION || at.fate == INC_FATE_RESULT)
 			row = at.row;
-		/* who gave a part of this chunk has what the row holds until now, so it may go;
-		 * but the slow path must not send what is half written */
+		/* The parent's row holds an older result, which all children have got, as they have
+		 * given to this chunk: it may be overwritten. The slow path, which sends from that
+		 * row, must not find it half written: so it is nobody's result first. */
 		if (at.fate == INC_FATE_RESULT && row)
 			inc_publish64(&row->r, ~0ull);
 	}

@@ -25,7 +25,7 @@ struct {
 
 /* Last bits of a queue pair number (inc_conn_place_of()) -> connection id plus 1, or 0: saves most
  * packets the look-up. A hint: the connection's own numbers say whether it is the one. Writer:
- * loader, with the look-up entry. inc_conn_places(). */
+ * loader, with the look-up entry. As many as inc_conn_places() says. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -51,8 +51,8 @@ struct {
 	__type(value, struct inc_conn_cfg);
 } inc_conn_cfg SEC(".maps");
 
-/* Connection id -> how far it is. Writer: the program that holds its busy word. As many as
- * inc_conn_cfg; user space reads it in its own memory. */
+/* Connection id -> how far it is. Writer: the program that holds its busy word; user space only as
+ * struct inc_conn_state says. As many as inc_conn_cfg; user space reads it in its own memory. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -212,8 +212,8 @@ const volatile bool inc_generic = false;
 /* 1: copies share their bytes (inc_is_shared_copy()), so results are left to the slow path. Writer:
  * the egress program, once and for all. */
 __u32 inc_copies_shared;
-/* Set where the CPU may reorder stores, or loads (the loader knows), so that x86 pays nothing for
- * it. */
+/* Whether this CPU may reorder stores, or loads (INC_ORDER_STORES): then inc_publish*() and
+ * inc_barrier() need an atomic instruction, for which x86 does not pay. Writer: loader. */
 const volatile bool inc_order_stores = true;
 
 /* verifier 6.1: keeps the compiler from merging range checks into a form that it cannot follow. */

@@ -11,8 +11,8 @@
 #include "bpf/inc_reduce.h"
 #include "bpf/inc_template.h"
 
-/* Behind its first bytes the frame has extended headers and, unless it is bare, the row's payload.
- */
+/* Writes the template over the frame's first headers. What follows them, the extended headers and,
+ * unless it is bare, the row's payload, is in the frame already. */
 static __always_inline int inc_put_template(struct xdp_md *ctx, const struct inc_packet *pkt,
 					    const struct inc_match *m, const struct inc_place *at,
 					    const struct inc_buf *row, bool up, bool bare)

@@ -34,9 +34,9 @@ static __always_inline __u32 inc_sum_element(__u32 *const p[INC_SUM_ROWS], __u32
 static __always_inline void inc_sum_pass(struct inc_buf *dst, __u32 *const p[INC_SUM_ROWS],
 					 __u32 rows)
 {
-	/* verifier 6.1: at is masked, not compared: from a comparison it learns of whole, too, and
-	 * then follows a branch with bounds that contradict each other, where it refuses what
-	 * never runs */
+	/* verifier 6.1: `at` is bounded by a mask. A comparison of it would narrow `whole` as well;
+	 * the verifier then follows a branch that never runs, with bounds that contradict each
+	 * other, and refuses what it finds there. */
 	__u32 words = (dst->len + 3) / 4, whole = words & ~(INC_SUM_STEP - 1u);
 	__u32 at = words & (INC_MAX_PAYLOAD / 4 - INC_SUM_STEP), rest = words & (INC_SUM_STEP - 1);
 	__u32 *x = (__u32 *)dst->payload;
@@ -281,7 +281,8 @@ __noinline int inc_operate(struct inc_buf *dst, struct inc_buf *row_a, struct in
 		return inc_operate_pass(dst, a, b, INC_OR, false, desc);
 	case INC_OPERATOR_XOR:
 		return inc_operate_pass(dst, a, b, INC_XOR, false, desc);
-	default:
+	case INC_OPERATOR_PROD:
+	default: /* there is no other: a descriptor has three bits for eight operators */
 		return inc_multiply(dst, a, b, desc, be);
 	}
 }

@@ -20,8 +20,9 @@ static __always_inline enum inc_counter_id inc_to_slowpath(struct xdp_md *ctx)
 	return INC_CTR_ABS_SLOWPATH;
 }
 
-/* Who never asks for ACKs is sent none: what it names later must be looked for where it is, not
- * 2^23 behind. */
+/* Results ask for an ACK where contributions do: a peer that never asks for one sends none, and
+ * tx_acked would stay behind. What the peer's own packets imply moves it on, for what a PSN is
+ * follows from its distance to tx_acked, which must be below 2^23. */
 static __always_inline void inc_take_implied(const struct inc_match *m, __u64 sent)
 {
 	__u64 implied = inc_implied(m->comm, m->cfg, m->st->rx_next);

@@ -9,6 +9,7 @@
 #include <bpf/libbpf.h>
 #include <xdp/libxdp.h>
 #include "lib/base/err.h"
+#include "lib/proto/maps.h"
 #include "loader/inc_loader.h"
 
 #define INC_PROG_SWITCH "inc_switch"

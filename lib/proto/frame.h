@@ -2,7 +2,7 @@
 /*
  * RoCEv2 headers, written: Ethernet, IPv4, UDP, BTH, RETH, ImmDt, AETH and the ICRC's four
  * bytes, for whoever makes a packet: the XDP programs, the slow path, the soft transport. No
- * other file knows where in a packet a field stands.
+ * other file knows where a field is written.
  *
  * Every function writes at `at` and looks at nothing but its arguments. `at` may have any
  * alignment. What the arguments hold is in host order, but addresses and what a packet mirrors

@@ -124,8 +124,9 @@ struct inc_conn_cfg {
 };
 
 /* inc_conn_state[connection id]. Writer: the XDP program that holds busy, one at a time;
- * the egress program writes data_cache. User space only reads (and fills it before the
- * look-up entry exists). One cache line pair each. */
+ * the egress program writes data_cache. User space fills it before the look-up entry exists; after
+ * that it writes `mac` alone, by compare-and-exchange (inc_switch_found_peer()). One cache line
+ * pair each. */
 struct inc_conn_state {
 	__u64 rx_next;     /* r of the next packet expected; all before are kept */
 	__u64 tx_acked;    /* the peer has acknowledged all sent to it before this r */
@@ -186,7 +187,7 @@ struct inc_comm_cfg {
 	__u32 kept_base; /* (child c, slot s) is row kept_base + (c << log2_slots) + s; the
 			  * parent's rows come behind the children's */
 	__u32 sum_base;  /* slot s is row sum_base + s of inc_sum and inc_slot */
-	__u32 communicator; /* the controller's number, for messages only */
+	__u32 communicator; /* the controller's number, for user space, which finds it by that */
 	__u32 root_base;    /* inc_root_row() says in which row of inc_root_child */
 	__u32 root_rows;    /*   a rank is; ranks beyond these rows are not below */
 	__u32 resv[5];
