@@ -122,7 +122,12 @@ int inccl_control_call(struct inccl_group *group, enum inc_message_id id, const 
 	group->waits = wait;
 	ret = inccl_control_send(group, id, said);
 	if (ret) {
-		inc_err_set(err, -ret, "controller %s: %s", group->controller, strerror(-ret));
+		/* what ended the connection before says more than its end */
+		if (group->error)
+			ret = inc_err_set(err, group->error, "%s", group->error_text);
+		else
+			inc_err_set(err, -ret, "controller %s: %s", group->controller,
+				    strerror(-ret));
 		goto out;
 	}
 	while (!wait->done && (!group->error || (wait->farewell && group->losses == losses))) {
