@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "hostlib/src/internal.h"
+#include "lib/proto/roce.h"
 
 static void log_stderr(void *ctx, const char *line)
 {
@@ -34,7 +35,8 @@ static int add_address(struct inc_msg_join *said, struct in_addr addr, struct in
 	return 0;
 }
 
-/* The addresses to offer: the one given, those of the interface given, or all. */
+/* The addresses to offer: the one given, those of the interface given, or all. What is no unicast
+ * address is no place for a connection, and the controller would take none of the others either. */
 static int own_addresses(const struct inccl_place *place, struct inc_msg_join *said,
 			 struct inc_err *err)
 {
@@ -45,6 +47,9 @@ static int own_addresses(const struct inccl_place *place, struct inc_msg_join *s
 	if (place->address) {
 		if (inet_pton(AF_INET, place->address, &addr) != 1)
 			return inc_err_set(err, EINVAL, "address '%s' is not an IPv4 address",
+					   place->address);
+		if (!inc_addr_unicast(ntohl(addr.s_addr)))
+			return inc_err_set(err, EINVAL, "address '%s' is not a unicast address",
 					   place->address);
 		return add_address(said, addr, err);
 	}
@@ -57,7 +62,9 @@ static int own_addresses(const struct inccl_place *place, struct inc_msg_join *s
 		if (place->interface ? strcmp(place->interface, ifa->ifa_name) != 0
 				     : (ifa->ifa_flags & IFF_LOOPBACK) != 0)
 			continue;
-		ret = add_address(said, ((struct sockaddr_in *)ifa->ifa_addr)->sin_addr, err);
+		addr = ((struct sockaddr_in *)ifa->ifa_addr)->sin_addr;
+		if (inc_addr_unicast(ntohl(addr.s_addr)))
+			ret = add_address(said, addr, err);
 	}
 	freeifaddrs(list);
 	if (said->n_addrs)
