@@ -210,8 +210,9 @@ static int hex_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-static int read_mac(const char *text, void *out)
+static int read_mac(const struct inc_source *at, const char *text, void *out, struct inc_err *err)
 {
+	static const uint8_t none[6];
 	uint8_t mac[6];
 
 	if (strlen(text) != 17)
@@ -222,6 +223,10 @@ static int read_mac(const char *text, void *out)
 		if (high < 0 || low < 0 || (i < 5 && text[3 * i + 2] != ':'))
 			return -EINVAL;
 		mac[i] = high << 4 | low;
+	}
+	if (!inc_mac_unicast(mac) || !memcmp(mac, none, sizeof(mac))) {
+		inc_source_wrong(at, err, "%.64s is not a unicast address", text);
+		return -ERANGE;
 	}
 	memcpy(out, mac, sizeof(mac));
 	return 0;
@@ -291,7 +296,7 @@ static int read_text(const struct inc_field *f, const struct inc_source *at, con
 	case INC_IPV4:
 		return read_ipv4(at, text, out, err);
 	case INC_MAC:
-		return read_mac(text, out);
+		return read_mac(at, text, out, err);
 	case INC_RANKS:
 		return inc_ranks_parse(text, out);
 	case INC_WORD:

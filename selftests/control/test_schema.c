@@ -197,6 +197,8 @@ static const struct {
 	{"\"number\":7,\"ip\":\"10.0.0\"", "ip: '10.0.0' is not an IPv4 address"},
 	{"\"number\":7,\"ip\":\"224.0.0.1\"", "ip: 224.0.0.1 is not a unicast address"},
 	{"\"number\":7,\"mac\":\"02:00\"", "mac: '02:00' is not a MAC address (02:00:00:00:00:01)"},
+	{"\"number\":7,\"mac\":\"01:00:5e:00:00:01\"",
+	 "mac: 01:00:5e:00:00:01 is not a unicast address"},
 	{"\"number\":7,\"word\":\"a b\"",
 	 "word: 'a b' is not a text (1 to 7 characters without blanks)"},
 	{"\"number\":7,\"word\":\"12345678\"",
