@@ -18,6 +18,7 @@
 #include "controller/net/remote.h"
 #include "lib/base/log.h"
 #include "lib/base/opt.h"
+#include "lib/base/stdout.h"
 
 #define DAY_MS 86400000
 
@@ -325,7 +326,9 @@ static int serve(struct inc_ctl *ctl, struct inc_err *err)
 	inc_info("topology %s: %u hosts, %u switches", ctl->opt.topology, ctl->topo->n_hosts,
 		 ctl->topo->n_switches);
 	printf("ready members %s switches %s\n", member_addr, switch_addr);
-	fflush(stdout);
+	ret = inc_stdout_flush(err); /* who waits for it would wait for ever */
+	if (ret)
+		goto out;
 	ret = event_base_dispatch(ctl->base) < 0 ? inc_err_set(err, EIO, "the event loop failed")
 						 : 0;
 out:

@@ -51,7 +51,8 @@ struct job {
 	unsigned int running;
 	unsigned int streams;
 	int worst;
-	int ended_by; /* exit code that a signal or the time limit fixes; 0: none */
+	int ended_by;  /* exit code that a signal or the time limit fixes; 0: none */
+	int unprinted; /* errno: why stdout has not all of it; 0: it has */
 	struct event *grace, *timeout;
 	struct event *signals[JOB_SIGNALS];
 	sighandler_t sigpipe; /* as we were started with: the members', too */
@@ -133,7 +134,8 @@ void lab_set_env(const struct lab *lab, const struct lab_node *host, int rank, i
 		setenv("INCCL_JOB", job, 1);
 }
 
-static void write_all(int fd, const void *data, size_t len)
+/* 0, also where nobody reads any more, or -errno. */
+static int write_all(int fd, const void *data, size_t len)
 {
 	const char *p = data;
 
@@ -143,10 +145,11 @@ static void write_all(int fd, const void *data, size_t len)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
-			return; /* nobody reads any more */
+			return n && errno == EPIPE ? 0 : n ? -errno : -EIO;
 		p += n;
 		len -= n;
 	}
+	return 0;
 }
 
 /* Whole lines go out in one write each; at the end of the stream the rest does, too. */
@@ -155,6 +158,7 @@ static void print_lines(struct stream *s, bool end)
 	const struct lab_run_options *o = s->job->options;
 	char out[LINE_MAX_BYTES + 32];
 	size_t prefix, n;
+	int ret = 0;
 
 	prefix = o->no_prefix ? 0 : snprintf(out, sizeof(out), "[%d] ", s->rank);
 	for (;;) {
@@ -174,7 +178,9 @@ static void print_lines(struct stream *s, bool end)
 			out[prefix + n++] = '\n';
 		/* what a rank has to complain of is never hidden */
 		if (o->only < 0 || o->only == s->rank || s->out == STDERR_FILENO)
-			write_all(s->out, out, prefix + n);
+			ret = write_all(s->out, out, prefix + n);
+		if (ret && s->out == STDOUT_FILENO && !s->job->unprinted)
+			s->job->unprinted = -ret;
 	}
 }
 
@@ -503,6 +509,10 @@ int lab_run(struct lab *lab, const struct lab_run_options *options, char *const 
 	if (job.ended_by)
 		kill_descendants();
 	free_events(&job);
+	if (job.unprinted)
+		inc_error("stdout: %s", strerror(job.unprinted));
+	if (job.unprinted && !job.worst)
+		job.worst = 1;
 	return job.ended_by ? job.ended_by : job.worst;
 }
 
