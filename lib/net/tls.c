@@ -58,7 +58,7 @@ static SSL_SESSION *session_of(SSL *ssl, const struct inc_tls_key *key)
 	return NULL;
 }
 
-/* Instead of an identity: who connects has named one that we have no key for. */
+/* Instead of an identity: who connects has offered a key, and we have none of that name. */
 static const char unknown[] = "";
 
 /* The key of who connects. A stranger's identity is no error here: without a key and without
@@ -83,6 +83,14 @@ static int on_find(SSL *ssl, const unsigned char *identity, size_t size, SSL_SES
 	 * looks. */
 	SSL_set_app_data(ssl, (char *)key->identity);
 	return *session != NULL;
+}
+
+/* Who connects offers a key to who goes by certificates: inc_tls_why() says so. */
+static int on_offer(SSL *ssl, const unsigned char *identity, size_t size, SSL_SESSION **session)
+{
+	*session = NULL;
+	SSL_set_app_data(ssl, (char *)unknown);
+	return 1;
 }
 
 /* Our own key, to who listens. md: another hash was chosen, and the key does not go with it. */
@@ -159,6 +167,7 @@ static int take_certificates(struct inc_tls *tls, const struct inc_tls_files *fi
 		if (!names)
 			return failed(err, EINVAL, files->ca);
 		SSL_CTX_set_client_CA_list(tls->ctx, names);
+		SSL_CTX_set_psk_find_session_callback(tls->ctx, on_offer);
 	}
 	return take_private_key(tls, files->cert_key, err);
 }
@@ -329,7 +338,8 @@ int inc_tls_identity(SSL *ssl, char identity[INC_TLS_IDENTITY_MAX + 1], struct i
 	return inc_tls_identity_check(identity, err) ? -EACCES : 0;
 }
 
-/* One side goes by keys and the other one by certificates. NULL: not by this error. */
+/* One side goes by keys and the other one by certificates, or has one that is of no use. NULL: not
+ * by this error. */
 static const char *mixed_up(const SSL *ssl, unsigned long code)
 {
 	const struct inc_tls *tls = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
@@ -338,6 +348,8 @@ static const char *mixed_up(const SSL *ssl, unsigned long code)
 		return NULL;
 	switch (ERR_GET_REASON(code)) {
 	case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM: /* there is no certificate to sign with */
+		if (tls->server && !tls->keys.n)
+			return "our certificate's key signs nothing in TLS 1.3";
 		return tls->server && tls->keys.n && !SSL_get_app_data(ssl)
 			       ? "the other side offers no key: does it go by certificates?"
 			       : NULL;
@@ -345,9 +357,14 @@ static const char *mixed_up(const SSL *ssl, unsigned long code)
 		return !tls->server && tls->keys.n
 			       ? "the other side shows a certificate and takes no key"
 			       : NULL;
+	case SSL_R_TLSV1_ALERT_UNKNOWN_CA: /* it has none, for it goes by its key */
+		return tls->server && !tls->keys.n && SSL_get_app_data(ssl)
+			       ? "the other side offers a key: does it go by no certificates?"
+			       : NULL;
 	case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:
 		return !tls->server && !tls->keys.n
-			       ? "the other side shows no certificate: does it go by keys?"
+			       ? "the other side shows no certificate: does it go by keys, or "
+				 "can its certificate not sign in TLS 1.3?"
 			       : NULL;
 	default:
 		return NULL;

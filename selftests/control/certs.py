@@ -20,9 +20,9 @@ class Certificates:
     def run(*args):
         subprocess.run(["openssl", *args], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
-    def sign(self, name, cn, *extensions, days=1):
+    def sign(self, name, cn, *extensions, days=1, curve="P-256"):
         """NAME.pem and NAME.key; days -1: of yesterday."""
-        self.run("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", f"/CN={cn}",
+        self.run("req", "-newkey", "ec", "-pkeyopt", f"ec_paramgen_curve:{curve}", "-nodes", "-subj", f"/CN={cn}",
                  "-keyout", self.at(name + ".key"), "-out", self.at(name + ".csr"))
         with open(self.at("ext"), "w") as f:
             f.write("\n".join(extensions) + "\n")
