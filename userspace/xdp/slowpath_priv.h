@@ -115,10 +115,14 @@ struct inc_slowpath {
 	struct inc_slowpath_stats stats;
 };
 
-/* How long to wait where nothing has been measured yet; of soft endpoints: INC_RTO_FIRST_NS. */
+/* How long to wait where nothing has been measured yet, within the bounds; of soft endpoints:
+ * INC_RTO_FIRST_NS. */
 static inline uint64_t sp_first_rto_ns(const struct inc_slowpath *sp)
 {
-	return 4 * INC_NSEC_PER_MSEC * sp->opts.rto_min_ms;
+	const uint64_t first_ns = 4 * INC_NSEC_PER_MSEC * sp->opts.rto_min_ms;
+	const uint64_t max_ns = INC_NSEC_PER_MSEC * sp->opts.rto_max_ms;
+
+	return first_ns < max_ns ? first_ns : max_ns;
 }
 
 static inline struct inc_conn_state conn_state(const struct inc_slowpath *sp,
