@@ -447,7 +447,7 @@ void inccl_comm_fail(struct inccl_communicator *comm, int error, int rank, const
 {
 	pthread_mutex_lock(&comm->lock);
 	inccl_comm_fail_locked(comm, error, rank, text);
-	comm->report = REPORT_NONE; /* it is from there that this comes */
+	inccl_comm_report(comm, REPORT_HEARD);
 	pthread_mutex_unlock(&comm->lock);
 	inc_signal_fd(comm->wake_fd);
 }

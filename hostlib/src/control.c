@@ -163,8 +163,7 @@ static void group_fail(struct inccl_group *group, int error, int rank, const cha
 		if (group->link == LINK_LOST) {
 			pthread_mutex_lock(&comm->lock);
 			comm->orphan_at_ns = inc_now_ns();
-			if (comm->report == REPORT_TOLD)
-				comm->report = REPORT_DUE; /* perhaps it was not heard any more */
+			inccl_comm_report(comm, REPORT_LOST);
 			pthread_mutex_unlock(&comm->lock);
 			inc_signal_fd(comm->wake_fd);
 		} else {
@@ -379,7 +378,7 @@ void inccl_control_report(struct inccl_group *group, struct inccl_communicator *
 	pthread_mutex_lock(&comm->lock);
 	error = comm->report == REPORT_DUE ? comm->error : 0;
 	if (error)
-		comm->report = REPORT_TOLD;
+		inccl_comm_report(comm, REPORT_SENT);
 	memcpy(text, comm->error_text, sizeof(text));
 	pthread_mutex_unlock(&comm->lock);
 	if (error)

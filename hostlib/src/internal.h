@@ -151,6 +151,14 @@ enum inccl_report {
 	REPORT_TOLD, /* that has been said to it, on this connection */
 };
 
+/* What changes that. */
+enum inccl_report_event {
+	REPORT_FAILED, /* the communicator has failed, and this rank alone knows */
+	REPORT_HEARD,  /* the controller has said that it has failed, or is about to */
+	REPORT_SENT,   /* the report is on its way */
+	REPORT_LOST,   /* the connection is: perhaps the report was not read any more */
+};
+
 /* Under the group's lock. */
 enum inccl_comm_phase {
 	COMM_CREATING,
@@ -347,6 +355,8 @@ const char *inccl_comm_floats(const struct inccl_communicator *comm);
 
 /* progress.c; all under the communicator's lock */
 void inccl_comm_fail_locked(struct inccl_communicator *comm, int error, int rank, const char *text);
+/* The only place where comm->report changes. */
+void inccl_comm_report(struct inccl_communicator *comm, enum inccl_report_event event);
 /* Takes in, posts, sends, finishes. Never blocks. */
 void inccl_comm_advance(struct inccl_communicator *comm);
 /* The same for a request that is new: sends first. */

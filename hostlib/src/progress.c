@@ -40,6 +40,23 @@ static void finish(struct inccl_communicator *comm, struct inccl_request *req, i
 		comm->posting = req->next;
 }
 
+void inccl_comm_report(struct inccl_communicator *comm, enum inccl_report_event event)
+{
+	/* what is not said here leads to REPORT_NONE: a communicator that lives has nothing to
+	 * tell, and of what the controller has said it needs no report */
+	static const enum inccl_report next[][REPORT_LOST + 1] = {
+		[REPORT_NONE] = {[REPORT_FAILED] = REPORT_DUE},
+		[REPORT_DUE] = {[REPORT_FAILED] = REPORT_DUE,
+				[REPORT_SENT] = REPORT_TOLD,
+				[REPORT_LOST] = REPORT_DUE},
+		[REPORT_TOLD] = {[REPORT_FAILED] = REPORT_TOLD,
+				 [REPORT_SENT] = REPORT_TOLD,
+				 [REPORT_LOST] = REPORT_DUE},
+	};
+
+	comm->report = next[comm->report][event];
+}
+
 void inccl_comm_fail_locked(struct inccl_communicator *comm, int error, int rank, const char *text)
 {
 	if (comm->error)
@@ -47,8 +64,8 @@ void inccl_comm_fail_locked(struct inccl_communicator *comm, int error, int rank
 	comm->error = error ?: EIO;
 	comm->failed_rank = rank;
 	snprintf(comm->error_text, sizeof(comm->error_text), "%s", text);
-	/* of a mismatch the switch has told every rank */
-	comm->report = comm->ep->mismatch ? REPORT_NONE : REPORT_DUE;
+	/* of a mismatch the switch has told the controller */
+	inccl_comm_report(comm, comm->ep->mismatch ? REPORT_HEARD : REPORT_FAILED);
 	inc_signal_fd(comm->group->stop_fd);
 	while (comm->head)
 		finish(comm, comm->head, -comm->error);
