@@ -213,7 +213,7 @@ static uint64_t stall_at_ns(const struct inccl_communicator *comm)
 
 static void check_stall(struct inccl_communicator *comm)
 {
-	char text[sizeof(comm->error_text)], what[300] = "";
+	char text[sizeof(comm->error_text)], what[300];
 	uint64_t mark = comm->ep->ops->moved(comm->ep);
 	uint64_t now = inc_now_ns();
 

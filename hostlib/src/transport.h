@@ -176,7 +176,8 @@ struct inccl_transport {
 	 * more than those before it. */
 	uint64_t (*moved)(const struct inccl_endpoint *ep);
 
-	/* Appends what it waits for to buf: "chunk 17 of 40 is not acknowledged". */
+	/* Writes what it waits for into buf: "contribution 17 is not acknowledged (40 sent, 3
+	 * timeouts)". */
 	void (*describe)(struct inccl_endpoint *ep, char *buf, size_t size);
 };
 
