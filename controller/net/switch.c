@@ -203,7 +203,7 @@ int inc_switch_qpn_get(struct inc_ctl_switch *sw, uint32_t *out)
 		qpn &= INC_QPN_MASK;
 		for (i = 0; i < sw->n_qpns && sw->qpns[i] != qpn; i++)
 			;
-	} while (qpn < CTL_MIN_QPN || qpn == INC_QPN_MASK || i < sw->n_qpns);
+	} while (qpn < CTL_MIN_QPN || qpn > INC_MAX_QPN || i < sw->n_qpns);
 	sw->qpns[sw->n_qpns++] = qpn;
 	*out = qpn;
 	return 0;
