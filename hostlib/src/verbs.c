@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
+#include "lib/base/pow2.h"
 #include "lib/proto/roce.h"
 #include "lib/rdma/gid.h"
 #include "hostlib/src/verbs.h"
@@ -58,7 +59,7 @@ static int choose_window(struct verbs_endpoint *ep, const struct inccl_open_opts
 {
 	const struct inc_rdma_limits *limits = &ep->place.device->limits;
 	unsigned int window = opts->window, most;
-	uint64_t slots = 1;
+	uint32_t slots;
 
 	if (!window)
 		window = INCCL_DEFAULT_WINDOW / opts->message_packets ?: 1;
@@ -73,8 +74,7 @@ static int choose_window(struct verbs_endpoint *ep, const struct inccl_open_opts
 	*chosen = window < most ? window : most;
 	ep->depth = *chosen < most / opts->message_packets ? *chosen * opts->message_packets : most;
 	ep->send_depth = 2 * ep->depth + VERBS_BATCH;
-	while (slots < ep->send_depth)
-		slots *= 2;
+	slots = inc_pow2_up(ep->send_depth);
 	ep->slot_mask = slots - 1;
 	ep->slot = calloc(slots, sizeof(*ep->slot));
 	if (!ep->slot)
