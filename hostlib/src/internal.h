@@ -285,7 +285,6 @@ int inccl_place_resolve(const struct inccl_group_opts *opts, struct inccl_place 
 			struct inc_err *err);
 int inccl_env_transport(enum inccl_transport_kind *kind, struct inc_err *err);
 int inccl_env_start_psn(uint32_t *psn, struct inc_err *err);
-int inccl_random24(uint32_t *out, struct inc_err *err);
 
 /* connect.c: a connected TCP socket to the first of the addresses that answers, or -errno. */
 struct addrinfo;

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "lib/base/clock.h"
+#include "lib/base/random.h"
 #include "hostlib/src/soft.h"
 
 /* Of the socket, each way, where we are allowed. */
@@ -107,12 +108,10 @@ static int soft_open(const struct inccl_open_opts *opts, struct inccl_endpoint *
 		inc_err_set(err, -ret, "%s", strerror(-ret));
 		goto fail;
 	}
-	do {
-		ret = inccl_random24(&s->own_qpn, err);
-		ret = ret ?: inccl_random24(&s->next_rkey, err);
-		if (ret)
-			goto fail;
-	} while (s->own_qpn < INC_MIN_QPN || s->own_qpn > INC_MAX_QPN);
+	ret = inc_random_qpn(INC_MIN_QPN, &s->own_qpn, err);
+	ret = ret ?: inc_random24(&s->next_rkey, err);
+	if (ret)
+		goto fail;
 	s->tx.start_psn = opts->start_psn & INC_PSN_MASK;
 	s->tx.to.pkey = INC_PKEY_DEFAULT;
 	s->tx.log = opts->log;
