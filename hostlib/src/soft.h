@@ -68,7 +68,7 @@ struct soft_endpoint {
 	struct inc_requester tx;
 	uint64_t tx_flush; /* send at once up to here */
 	uint64_t tx_done;  /* its results are there: all before this */
-	bool by_message;   /* what is in step (struct inccl_remote) */
+	bool by_message;   /* what is in step (struct inccl_peer) */
 
 	/* responder */
 	struct soft_result *results; /* slots of them */

@@ -46,7 +46,7 @@ struct inccl_open_opts {
 };
 
 /* What the controller has to know of the endpoint (message C). */
-struct inccl_local {
+struct inccl_own {
 	uint32_t qpn;
 	uint32_t psn;      /* of the first packet it sends */
 	uint16_t udp_port; /* where it receives; INC_ROCE_UDP_PORT for a NIC */
@@ -61,7 +61,7 @@ struct inccl_local {
 };
 
 /* What the controller says of the other end (its answer). */
-struct inccl_remote {
+struct inccl_peer {
 	uint32_t addr; /* network order */
 	uint16_t udp_port;
 	uint32_t qpn;
@@ -134,10 +134,10 @@ struct inccl_transport {
 
 	/* Makes the endpoint: it has its numbers, and neither sends nor receives yet. */
 	int (*open)(const struct inccl_open_opts *opts, struct inccl_endpoint **ep,
-		    struct inccl_local *local, struct inc_err *err);
+		    struct inccl_own *own, struct inc_err *err);
 	/* Tells it who its peer is. From here on it can receive, and may send once the
 	 * communicator has started. */
-	int (*connect)(struct inccl_endpoint *ep, const struct inccl_remote *remote,
+	int (*connect)(struct inccl_endpoint *ep, const struct inccl_peer *peer,
 		       struct inc_err *err);
 	void (*close)(struct inccl_endpoint *ep);
 

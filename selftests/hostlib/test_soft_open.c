@@ -39,7 +39,7 @@ static uint32_t qpn_drawn(const uint32_t *from, unsigned int n)
 		.log = no_log,
 	};
 	struct inccl_endpoint *ep;
-	struct inccl_local local;
+	struct inccl_own local;
 	struct inc_err err = {""};
 
 	lots = from;
