@@ -207,7 +207,7 @@ struct inc_comm_member {
 	char transport[INC_CONTROL_TRANSPORT_LEN];
 	unsigned int payload;
 	unsigned int message_packets; /* 0: what suits the tree */
-	unsigned int window;          /* messages */
+	unsigned int window_messages; /* under way at most */
 	enum inc_byte_order byte_order;
 	enum inc_float_form floats; /* what it can */
 	struct inc_route_member route;

@@ -47,7 +47,7 @@ static int open_endpoint(struct inccl_group *group, const struct inccl_communica
 		.addr = group->addr,
 		.payload = opts->payload,
 		.message_packets = opts->message_packets ?: 1,
-		.window = opts->window,
+		.window_messages = opts->window,
 		.options = opts->verbs,
 		.log = inccl_log_forward,
 		.log_ctx = &group->log,
@@ -93,14 +93,14 @@ static unsigned int agree_on_messages(struct inccl_communicator *comm,
 
 	comm->message_packets = made->message_packets ?: asked;
 	/* as many packets as were asked for, in messages of what has come of it */
-	comm->window = own->window * asked / comm->message_packets ?: 1;
+	comm->window_messages = own->window_messages * asked / comm->message_packets ?: 1;
 	comm->messages = made->messages ?: made->slots;
 	if (made->mode == INC_TREE_TERMINATION && !comm->settings.window &&
-	    comm->window < own->most_packets / comm->message_packets)
-		comm->window = own->most_packets / comm->message_packets;
-	if (made->messages && comm->window > made->messages)
-		comm->window = made->messages;
-	return comm->window * comm->message_packets;
+	    comm->window_messages < own->most_packets / comm->message_packets)
+		comm->window_messages = own->most_packets / comm->message_packets;
+	if (made->messages && comm->window_messages > made->messages)
+		comm->window_messages = made->messages;
+	return comm->window_messages * comm->message_packets;
 }
 
 /* What the controller says of the other end, against what this rank has asked for. */
@@ -151,7 +151,7 @@ static int ask(struct inccl_communicator *comm, const struct inccl_own *own,
 		.udp_port = own->udp_port,
 		.payload = own->payload,
 		.message_packets = comm->settings.message_packets,
-		.window = own->window,
+		.window = own->window_messages,
 		.pkey = own->pkey,
 		.udp_csum = own->udp_csum,
 		.byte_order = inccl_wire_order(comm),
@@ -203,7 +203,7 @@ static int negotiate(struct inccl_communicator *comm, const struct inccl_own *ow
 		       "%u x %u, %u slots",
 		       comm->number, comm->device, comm->peer, comm->tree,
 		       inc_tree_modes[comm->mode], inccl_comm_floats(comm), comm->payload,
-		       comm->window, comm->message_packets, comm->slots);
+		       comm->window_messages, comm->message_packets, comm->slots);
 	return 0;
 }
 
@@ -489,7 +489,7 @@ int inccl_communicator_info(struct inccl_communicator *comm, struct inccl_commun
 	info.world_size = comm->group->world_size;
 	info.payload = comm->payload;
 	info.message_packets = comm->message_packets;
-	info.window = comm->window;
+	info.window = comm->window_messages;
 	info.slots = comm->slots;
 	info.number = comm->number;
 	if (!comm->native_floats &&

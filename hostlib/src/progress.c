@@ -103,7 +103,7 @@ static void endpoint_failed(struct inccl_communicator *comm, int error)
 static bool has_room(const struct inccl_communicator *comm, const struct inccl_message *msg)
 {
 	const struct inccl_endpoint *ep = comm->ep;
-	uint64_t packets = (uint64_t)comm->window * comm->message_packets;
+	uint64_t packets = (uint64_t)comm->window_messages * comm->message_packets;
 
 	if (msg->send_len && inc_root_gives(msg->imm) && !inccl_steps_are_messages(comm))
 		packets = (packets + 3) / 4;

@@ -40,8 +40,8 @@ static void choose_window(const struct inccl_open_opts *opts, int rcvbuf, struct
 	unsigned int packets = INCCL_DEFAULT_WINDOW, fit = rcvbuf / SOFT_RECV_TRUESIZE;
 
 	own->most_packets = fit < INCCL_MESSAGES_WINDOW ? fit : INCCL_MESSAGES_WINDOW;
-	if (opts->window) {
-		own->window = opts->window;
+	if (opts->window_messages) {
+		own->window_messages = opts->window_messages;
 		return;
 	}
 	if (packets > fit) {
@@ -50,7 +50,8 @@ static void choose_window(const struct inccl_open_opts *opts, int rcvbuf, struct
 			  "soft: a receive buffer of %d bytes holds %u packets (net.core.rmem_max)",
 			  rcvbuf, fit);
 	}
-	own->window = packets > opts->message_packets ? packets / opts->message_packets : 1;
+	own->window_messages =
+		packets > opts->message_packets ? packets / opts->message_packets : 1;
 }
 
 static void soft_close(struct inccl_endpoint *ep)
@@ -160,9 +161,9 @@ static int soft_connect(struct inccl_endpoint *ep, const struct inccl_peer *peer
 	/* The peer keeps a message's memory until it is acknowledged, and has that of so many: in
 	 * step by packets of as many as there are slots, which packets alone make ACKs for. */
 	s->ack_every = peer->by_message ? peer->messages / 4 ?: 1 : UINT32_MAX;
-	s->hold = 2 * inc_segments_most(wire);
-	if (s->hold > s->tx.slots / 4)
-		s->hold = s->tx.slots / 4;
+	s->hold_packets = 2 * inc_segments_most(wire);
+	if (s->hold_packets > s->tx.slots / 4)
+		s->hold_packets = s->tx.slots / 4;
 	return 0;
 }
 

@@ -62,8 +62,8 @@ struct soft_endpoint {
 	uint32_t own_qpn;
 	uint32_t peer_psn; /* of its packet 0 */
 	unsigned int payload;
-	unsigned int hold; /* packets worth a system call */
-	int failed;        /* positive errno, for good */
+	unsigned int hold_packets; /* packets worth a system call */
+	int failed;                /* positive errno, for good */
 
 	struct inc_requester tx;
 	uint64_t tx_flush; /* send at once up to here */

@@ -30,7 +30,7 @@ int soft_flush(struct inccl_endpoint *ep)
 	/* Results that are still to come will open the window further: wait until a send
 	 * is worth its system call, unless there is nothing to wait for. */
 	if (result_is_due(s) && q->next >= q->high && q->next >= s->tx_flush &&
-	    limit - q->next < s->hold)
+	    limit - q->next < s->hold_packets)
 		return 0;
 	if (!writable)
 		return 0;

@@ -38,7 +38,7 @@ struct inccl_open_opts {
 	uint32_t addr;                /* own address on the fabric, network order */
 	unsigned int payload;         /* wanted, 0: as large as the path carries */
 	unsigned int message_packets; /* never 0 */
-	unsigned int window;          /* messages; 0: the transport's choice */
+	unsigned int window_messages; /* 0: the transport's choice */
 	uint32_t start_psn;           /* of the first packet sent */
 	const char *options;          /* "key=value,..." of the transport's own, may be NULL */
 	void (*log)(void *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -51,9 +51,9 @@ struct inccl_own {
 	uint32_t psn;      /* of the first packet it sends */
 	uint16_t udp_port; /* where it receives; INC_ROCE_UDP_PORT for a NIC */
 	uint16_t pkey;
-	bool udp_csum;        /* wants UDP checksums on results */
-	unsigned int payload; /* largest it can do */
-	unsigned int window;  /* messages */
+	bool udp_csum;                /* wants UDP checksums on results */
+	unsigned int payload;         /* largest it can do */
+	unsigned int window_messages; /* under way at most */
 	/* packets under way, where the switch ends connections and nobody asks for a window; counts
 	 * where it is more than `window` has */
 	unsigned int most_packets;

@@ -58,7 +58,7 @@ static int choose_window(struct verbs_endpoint *ep, const struct inccl_open_opts
 			 unsigned int *chosen, struct inc_err *err)
 {
 	const struct inc_rdma_limits *limits = &ep->place.device->limits;
-	unsigned int window = opts->window, most;
+	unsigned int window = opts->window_messages, most;
 	uint32_t slots;
 
 	if (!window)
@@ -232,12 +232,12 @@ static int verbs_open(const struct inccl_open_opts *opts, struct inccl_endpoint 
 				  ep->place.mtu_bytes);
 		goto fail;
 	}
-	ret = choose_window(ep, opts, &own->window, err);
+	ret = choose_window(ep, opts, &own->window_messages, err);
 	if (!ret)
 		ret = make_queues(ep, err);
 	if (ret)
 		goto fail;
-	own->most_packets = own->window * opts->message_packets;
+	own->most_packets = own->window_messages * opts->message_packets;
 	own->qpn = ep->qp.ibv->qp_num;
 	own->psn = ep->start_psn;
 	own->udp_port = INC_ROCE_UDP_PORT;

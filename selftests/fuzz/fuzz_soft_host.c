@@ -47,7 +47,7 @@ static void open_endpoint(void)
 	const struct inccl_open_opts opts = {.addr = htonl(ADDR),
 					     .payload = PAYLOAD,
 					     .message_packets = 1,
-					     .window = SLOTS,
+					     .window_messages = SLOTS,
 					     .start_psn = OWN_PSN,
 					     .log = no_log};
 	const struct inccl_peer remote = {.addr = htonl(ADDR),

@@ -59,7 +59,7 @@ struct inccl_endpoint *peer_pair(struct peer *p, unsigned int payload, unsigned 
 		.addr = htonl(PEER_ADDR),
 		.payload = payload,
 		.message_packets = 1,
-		.window = slots,
+		.window_messages = slots,
 		.start_psn = host_psn,
 		.log = no_log,
 	};

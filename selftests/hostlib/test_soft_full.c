@@ -44,7 +44,7 @@ static struct inccl_endpoint *open_by_message(struct peer *peer)
 	struct inccl_open_opts open = {.addr = htonl(PEER_ADDR),
 				       .payload = PAYLOAD,
 				       .message_packets = LONG,
-				       .window = SLOTS / LONG,
+				       .window_messages = SLOTS / LONG,
 				       .log = no_log};
 	struct inccl_peer remote = {.addr = htonl(PEER_ADDR),
 				    .qpn = PEER_QPN,

@@ -99,7 +99,7 @@ static void open_host(struct world *w, const struct inc_term_numbers *to)
 		.addr = htonl(INADDR_LOOPBACK),
 		.payload = PAYLOAD,
 		.message_packets = PACKETS,
-		.window = MESSAGES,
+		.window_messages = MESSAGES,
 		.start_psn = HOST_PSN,
 		.log = no_log,
 	};

@@ -41,7 +41,7 @@ static struct inccl_open_opts make_opts(unsigned int message_packets, unsigned i
 	return (struct inccl_open_opts){
 		.addr = own_addr,
 		.message_packets = message_packets,
-		.window = window,
+		.window_messages = window,
 		.start_psn = psn,
 		.options = options,
 		.log = log_line,
@@ -209,7 +209,7 @@ static void test_windows(void **state)
 
 	for (i = 0; i < sizeof(windows) / sizeof(windows[0]); i++) {
 		loop_open(&l, 1, windows[i], 1, NULL);
-		assert_int_equal(l.own.window, windows[i]);
+		assert_int_equal(l.own.window_messages, windows[i]);
 		l.armed_waits = i % 2;
 		loop_connect(&l);
 		echo_checked(&l, INCCL_MODE_SENDRECV, send, recv, 300000, i);
