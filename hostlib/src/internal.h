@@ -20,6 +20,7 @@
 #include "lib/base/err.h"
 #include "lib/conf/messages.h"
 #include "lib/net/stream.h"
+#include "lib/net/tls.h"
 #include "hostlib/src/transport.h"
 
 #define CONNECT_TIMEOUT_MS   5000

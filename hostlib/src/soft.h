@@ -22,7 +22,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <netinet/in.h>
+#include "lib/base/clock.h"
 #include "lib/base/err.h"
+#include "lib/proto/frame.h"
 #include "lib/proto/roce.h"
 #include "hostlib/src/internal.h"
 #include "lib/roce/ip_id.h"
