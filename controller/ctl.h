@@ -117,7 +117,8 @@ struct inc_ctl {
 	uint64_t events[EVENT_MAX];
 	struct inc_scrape *scrape; /* NULL: nobody can */
 	struct event *alive;       /* the tick of alive.c; NULL: nobody is asked */
-	unsigned int looks;        /* for what waits for switches */
+	/* passes of go_on() (comm_config.c); inc_comm.look is the last that saw it */
+	unsigned int looks;
 };
 
 struct inc_client {
@@ -250,10 +251,11 @@ struct inc_comm {
 	unsigned int pending;           /* configure and connect requests not answered */
 	bool chosen; /* CONFIGURING: switches in termination mode have chosen their numbers */
 	uint64_t asked_at_ns;               /* CONFIGURING: since when */
-	unsigned int look;                  /* the last one for it, while it waits for switches */
+	unsigned int look;                  /* inc_ctl.looks */
 	struct inc_accusations accused;     /* ranks that have not come back yet */
-	const struct inc_ctl_switch *ended; /* has heard from a neighbour that it is over */
-	/* a rank that has left it was silent: whom the switches wait for has to be known */
+	const struct inc_ctl_switch *ended; /* the first whose neighbour told it of its end */
+	/* a rank that has destroyed it was said to be silent, or has not come back: its switches
+	 * are asked whom they wait for, and asked anew whenever they connect */
 	bool in_doubt;
 	LIST_ENTRY(inc_comm) entry;
 	struct inc_comm_member members[]; /* by rank */
@@ -506,8 +508,9 @@ struct inc_peer inc_comm_peer(const struct inc_comm *comm, const struct inc_ctl_
 bool inc_comm_waits(struct inc_ctl_switch *sw, const struct inc_msg_waiting *said);
 /* Does what follows from comm's accusations, where it is known by now whether the rank had left. */
 void inc_comm_judge(struct inc_comm *comm);
-/* A neighbour of the switch has said that it is over there, and its switch will tell why: unless it
- * cannot, so that is not waited for forever. */
+/* A neighbour has told the switch that the communicator has ended there. The event of the switch
+ * where that began says why, and fails it; where none comes within switch_timeout_ms it fails
+ * without a reason. */
 void inc_comm_wait_for_reason(struct inc_comm *comm, const struct inc_ctl_switch *sw);
 /* Asks the switch whom its communicators wait for, where that is still to be known. */
 void inc_comms_ask_waiting(struct inc_ctl_switch *sw);

@@ -30,7 +30,8 @@
 #define ORPHAN_TIMEOUT_MS 5000
 /* After a mismatch the controller's notice names the ranks: wait for it so long. */
 #define NOTICE_GRACE_MS 500
-#define SETTLE_MS       200
+/* The longest that destroying a communicator waits for the peer's ACKs. */
+#define SETTLE_MS 200
 
 struct inccl_log {
 	void (*fn)(void *ctx, const char *line);
@@ -55,8 +56,8 @@ struct control_wait {
 	/* The communicator that it is about: */
 	long long index;  /* the group's own count, -1: it is about none */
 	long long number; /* the controller's number, -1: not known, or none */
-	bool farewell;    /* the answer comes though the group has failed, unless the controller
-			     is lost */
+	bool farewell;    /* wait on after the group has failed (for the answer to D), until the
+			     connection is lost */
 	bool done;
 	bool refused; /* it was an error: the controller knows that this has come to nothing */
 	int err;      /* 0, or -errno with text */

@@ -158,8 +158,9 @@ static int soft_connect(struct inccl_endpoint *ep, const struct inccl_peer *peer
 	to->qpn = peer->qpn;
 	s->peer_psn = peer->psn;
 	s->by_message = peer->by_message;
-	/* The peer keeps a message's memory until it is acknowledged, and has that of so many: in
-	 * step by packets of as many as there are slots, which packets alone make ACKs for. */
+	/* A termination switch holds a result's memory until we acknowledge it, and has memory for
+	 * `messages` of them: acknowledge every quarter. In passthrough mode slots bound packets,
+	 * and INC_ACK_EVERY is enough. */
 	s->ack_every = peer->by_message ? peer->messages / 4 ?: 1 : UINT32_MAX;
 	s->hold_packets = 2 * inc_segments_most(wire);
 	if (s->hold_packets > s->tx.slots / 4)

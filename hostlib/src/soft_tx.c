@@ -22,8 +22,8 @@ int soft_flush(struct inccl_endpoint *ep)
 
 	if (s->failed)
 		return -s->failed;
-	/* Also where nothing is left to send, or not yet: an ACK may have taken it away since. Else
-	 * whoever sleeps would ask for room on and on (soft_arm()), and be woken each time. */
+	/* Clear udp.blocked even with nothing to send: an ACK may have emptied the queue meanwhile,
+	 * and soft_arm() would go on polling for POLLOUT, which is ready at once. */
 	writable = inc_udp_writable(&s->udp);
 	if (q->next >= limit)
 		return 0;

@@ -54,8 +54,8 @@ struct inccl_own {
 	bool udp_csum;                /* wants UDP checksums on results */
 	unsigned int payload;         /* largest it can do */
 	unsigned int window_messages; /* under way at most */
-	/* packets under way, where the switch ends connections and nobody asks for a window; counts
-	 * where it is more than `window` has */
+	/* default window in packets where switches terminate connections; used if it exceeds
+	 * that of window_messages */
 	unsigned int most_packets;
 	char device[64]; /* for people */
 };
