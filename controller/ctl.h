@@ -128,7 +128,7 @@ struct inc_client {
 	struct event *idle; /* runs while the client is in no group, nor waits for one */
 	struct inc_member *member;
 	struct inc_derivation *derivation; /* waits there, for a group that is made of another */
-	unsigned int place;                /* as this rank of it */
+	unsigned int place;                /* its rank there */
 	bool bye;
 	unsigned int queries;      /* under way */
 	unsigned int silent_ticks; /* as a member, since it was heard last: alive.c */
@@ -138,7 +138,7 @@ struct inc_client {
 struct inc_member {
 	struct inc_group *group;
 	struct inc_client *client; /* NULL: has left */
-	bool unkept;               /* the database does not have it so */
+	bool unkept;               /* has changed since the database was written */
 	bool present; /* a client has taken this rank; for good, once the group has formed */
 	unsigned int rank;
 	unsigned int host;       /* of the topology */
@@ -161,7 +161,7 @@ struct inc_group {
 	unsigned int world_size;
 	unsigned int connected;     /* members with a client */
 	enum inc_group_phase phase; /* inc_group_go() */
-	bool unkept;                /* as of a member */
+	bool unkept; /* has changed since the database was written, its ranks apart */
 	/* from RETURNING on, why nothing new can begin: the first loss, or else who left first */
 	char over[256];
 	int over_code;
@@ -245,8 +245,8 @@ struct inc_comm {
 	int code;                     /* FAILED, REFUSED: why */
 	char reason[512];
 	struct event *timer;
-	bool went_around;               /* has had another tree, that a switch had no room for */
-	struct inc_tree *tree;          /* from WAIT_SWITCH on */
+	bool went_around;      /* a switch without room has made it look for another tree, once */
+	struct inc_tree *tree; /* from WAIT_SWITCH on */
 	enum inc_config_state *configs; /* by node of the tree; inc_comm_config_go() */
 	unsigned int pending;           /* configure and connect requests not answered */
 	bool chosen; /* CONFIGURING: switches in termination mode have chosen their numbers */

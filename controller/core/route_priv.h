@@ -68,15 +68,15 @@ struct inc_routes {
 	unsigned int *parents;            /* what the level has edges to, each once */
 	/* edges[first[i]] on: the edges of level[i] to possible parents */
 	unsigned int *first;
-	unsigned int job;    /* the communicator's stamp */
-	unsigned int slots;  /* its */
-	bool avoids;         /* what is to be avoided is, above the hosts' switches */
+	unsigned int job;   /* the communicator's stamp */
+	unsigned int slots; /* its */
+	bool avoids; /* switches that inc_routes_avoid() names are left out, but hosts' own */
 	unsigned int survey; /* the stamp of the last one */
 	uint64_t limit;      /* no part of the tree may bear more */
-	unsigned int tries;  /* of parents that are left in this search */
+	unsigned int tries;  /* how many parents this search may still try */
 	bool anywhere;       /* absent switches may be used */
 	bool empty;          /* as if nothing were in use */
-	bool lacks;          /* there is a tree but for this, the first there was: */
+	bool lacks;          /* lack holds what the first switch without room is short of */
 	struct inc_route_lack lack;
 	struct inc_err lack_text;
 };

@@ -193,7 +193,8 @@ static int negotiate(struct inccl_communicator *comm, const struct inccl_own *ow
 	comm->refused = start.refused;
 	if (ret)
 		return ret;
-	/* a notice that came in between went to the communicator alone */
+	/* a failure that was told while nobody waited for an answer has reached the communicator
+	 * alone, not start */
 	if (comm->error) {
 		comm->refused = true;
 		return inc_err_set(err, comm->error, "%s", comm->error_text);

@@ -193,7 +193,8 @@ static void take_failed(struct inccl_group *group, const json_t *object)
 			inccl_comm_fail(comm, said.code, rank, text);
 }
 
-/* Of the controller's own room or time: it has not looked at what it was told, and closes. */
+/* The controller lacks room or time itself: it closes the connection without having looked at what
+ * it was told, and may take it at the next try. */
 static bool passing(int error)
 {
 	return error == EMFILE || error == ENOMEM || error == ETIMEDOUT;

@@ -38,7 +38,7 @@ struct inccl_log {
 	void *ctx;
 	pthread_mutex_t lock; /* the innermost; not held while fn runs */
 	struct inccl_log_entry *first, **last;
-	bool waiting; /* first is not NULL, to be read without the lock */
+	bool waiting; /* there are lines to deliver; read without the lock, too */
 	bool delivering;
 };
 
@@ -121,11 +121,11 @@ struct inccl_request {
 	unsigned int divisor; /* of what has come, at the end; 0: it stays */
 	bool foreign;         /* the wire's byte order is not the machine's */
 	uint32_t desc;        /* immediate of the first packet */
-	/* of a message at most, but for a block's first: that is one */
+	/* of a message at most; the first message of a block has one, which carries desc */
 	unsigned int message_packets;
 	uint8_t mode;
-	uint64_t timeout_ns;                    /* fails when nothing has moved for so long, */
-	uint64_t begun_at_ns;                   /* but not sooner after its start */
+	/* The request fails when, from begun_at_ns on, nothing has moved for timeout_ns. */
+	uint64_t timeout_ns, begun_at_ns;
 	struct inccl_region send_map, recv_map; /* the caller's buffers */
 	bool send_mapped, recv_mapped;
 	const struct inccl_region *send_region, *recv_region; /* where send and recv are */
@@ -161,7 +161,7 @@ enum inccl_report_event {
 	REPORT_LOST,   /* the connection is: perhaps the report was not read any more */
 };
 
-/* Under the group's lock. */
+/* The communicator's life; changes under the group's lock. */
 enum inccl_comm_phase {
 	COMM_CREATING,
 	COMM_RUNNING, /* it has its thread */
@@ -187,7 +187,7 @@ struct inccl_communicator {
 	enum inccl_byte_order byte_order; /* on the wire */
 	uint64_t timeout_ns;
 	struct inccl_communicator_opts settings; /* as asked for; verbs belongs to it */
-	bool owns_group;                         /* which goes with it */
+	bool owns_group;                         /* destroying it destroys its group */
 	char device[64];
 	char peer[80];
 	char tree[INC_CONTROL_TREE_LEN];
@@ -200,9 +200,11 @@ struct inccl_communicator {
 	struct inccl_request *head;         /* of them, the oldest unfinished */
 	struct inccl_request *posting;      /* and the oldest not wholly given to the endpoint */
 	uint32_t seq;                       /* of the next collective */
-	uint32_t described;                 /* a bit for each kind whose way the log tells */
-	bool noted_unused;                  /* options have had no effect, and the log tells */
-	uint64_t moved_at_ns;               /* when something last came, or work began */
+	/* The log tells once how each kind of collective runs, and that options have no effect:
+	 * bits for the kinds that it has told of, by describe() in collective.c. */
+	uint32_t described;
+	bool noted_unused;
+	uint64_t moved_at_ns; /* when something last came, or work began */
 	uint64_t moved_mark;
 
 	int error; /* 0 while alive */

@@ -26,8 +26,8 @@
 #include "hostlib/include/inccl.h"
 #include "lib/base/err.h"
 
-/* Packets, where nobody asks for another window: what a veth's ring holds. Where the switch ends
- * connections they come many at once, and a window has room for 16 messages. */
+/* Packets under way where nobody asks for a window: what a veth's ring holds. Where switches
+ * terminate connections results come as whole messages, and the second one has room for 16. */
 #define INCCL_DEFAULT_WINDOW  256
 #define INCCL_MESSAGES_WINDOW 512
 
@@ -91,8 +91,8 @@ struct inccl_region {
 struct inccl_message {
 	const void *send; /* send_len bytes in send_region; stays until the result is there */
 	void *recv;       /* recv_len bytes in recv_region */
-	/* 0: nothing to give, or to get; in messages of one packet alone where packets are in step
-	 */
+	/* 0: nothing is given, or got. Where packets are in step only a message of one packet may
+	 * have a length of 0. */
 	uint32_t send_len, recv_len;
 	const struct inccl_region *send_region; /* NULL where the length is 0 */
 	const struct inccl_region *recv_region;
@@ -114,8 +114,8 @@ struct inccl_endpoint {
 	const struct inccl_transport *ops;
 	uint64_t posted;    /* messages taken by post() */
 	uint64_t completed; /* messages whose results are there, in order: all before this number */
-	/* When progress() is wanted even if nobody waits for anything: the peer must not wait
-	 * longer for what it is told of its results. UINT64_MAX: never. */
+	/* When progress() must be called even if no caller waits for anything: an ACK of results is
+	 * held back until then, and no longer. UINT64_MAX: none is. */
 	uint64_t tell_at_ns;
 	bool unattended; /* set by the communicator: no call is inside, nor expected to follow on
 			  * the last one at once. What could be told later is told now. */
