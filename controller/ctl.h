@@ -30,11 +30,13 @@
 #include "lib/proto/maps.h"
 #include "lib/proto/roce.h"
 #include "controller/core/route.h"
+#include "controller/core/tree.h"
 #include "controller/ctl_options.h"
 #include "controller/keep.h"
 #include "lib/base/err.h"
 #include "lib/conf/comm_conf.h"
 #include "lib/conf/messages.h"
+#include "lib/conf/ranks.h"
 #include "lib/metric/metric.h"
 #include "lib/net/ndjson.h"
 #include "lib/net/scrape.h"
@@ -115,7 +117,8 @@ struct inc_ctl {
 	uint64_t events[EVENT_MAX];
 	struct inc_scrape *scrape; /* NULL: nobody can */
 	struct event *alive;       /* the tick of alive.c; NULL: nobody is asked */
-	unsigned int looks;        /* for what waits for switches */
+	/* passes of go_on() (comm_config.c); inc_comm.look is the last that saw it */
+	unsigned int looks;
 };
 
 struct inc_client {
@@ -125,7 +128,7 @@ struct inc_client {
 	struct event *idle; /* runs while the client is in no group, nor waits for one */
 	struct inc_member *member;
 	struct inc_derivation *derivation; /* waits there, for a group that is made of another */
-	unsigned int place;                /* as this rank of it */
+	unsigned int place;                /* its rank there */
 	bool bye;
 	unsigned int queries;      /* under way */
 	unsigned int silent_ticks; /* as a member, since it was heard last: alive.c */
@@ -135,7 +138,7 @@ struct inc_client {
 struct inc_member {
 	struct inc_group *group;
 	struct inc_client *client; /* NULL: has left */
-	bool unkept;               /* the database does not have it so */
+	bool unkept;               /* has changed since the database was written */
 	bool present; /* a client has taken this rank; for good, once the group has formed */
 	unsigned int rank;
 	unsigned int host;       /* of the topology */
@@ -158,7 +161,7 @@ struct inc_group {
 	unsigned int world_size;
 	unsigned int connected;     /* members with a client */
 	enum inc_group_phase phase; /* inc_group_go() */
-	bool unkept;                /* as of a member */
+	bool unkept; /* has changed since the database was written, its ranks apart */
 	/* from RETURNING on, why nothing new can begin: the first loss, or else who left first */
 	char over[256];
 	int over_code;
@@ -207,7 +210,7 @@ struct inc_comm_member {
 	char transport[INC_CONTROL_TRANSPORT_LEN];
 	unsigned int payload;
 	unsigned int message_packets; /* 0: what suits the tree */
-	unsigned int window;          /* messages */
+	unsigned int window_messages; /* under way at most */
 	enum inc_byte_order byte_order;
 	enum inc_float_form floats; /* what it can */
 	struct inc_route_member route;
@@ -242,16 +245,17 @@ struct inc_comm {
 	int code;                     /* FAILED, REFUSED: why */
 	char reason[512];
 	struct event *timer;
-	bool went_around;               /* has had another tree, that a switch had no room for */
-	struct inc_tree *tree;          /* from WAIT_SWITCH on */
+	bool went_around;      /* a switch without room has made it look for another tree, once */
+	struct inc_tree *tree; /* from WAIT_SWITCH on */
 	enum inc_config_state *configs; /* by node of the tree; inc_comm_config_go() */
 	unsigned int pending;           /* configure and connect requests not answered */
 	bool chosen; /* CONFIGURING: switches in termination mode have chosen their numbers */
 	uint64_t asked_at_ns;               /* CONFIGURING: since when */
-	unsigned int look;                  /* the last one for it, while it waits for switches */
+	unsigned int look;                  /* inc_ctl.looks */
 	struct inc_accusations accused;     /* ranks that have not come back yet */
-	const struct inc_ctl_switch *ended; /* has heard from a neighbour that it is over */
-	/* a rank that has left it was silent: whom the switches wait for has to be known */
+	const struct inc_ctl_switch *ended; /* the first whose neighbour told it of its end */
+	/* a rank that has destroyed it was said to be silent, or has not come back: its switches
+	 * are asked whom they wait for, and asked anew whenever they connect */
 	bool in_doubt;
 	LIST_ENTRY(inc_comm) entry;
 	struct inc_comm_member members[]; /* by rank */
@@ -504,8 +508,9 @@ struct inc_peer inc_comm_peer(const struct inc_comm *comm, const struct inc_ctl_
 bool inc_comm_waits(struct inc_ctl_switch *sw, const struct inc_msg_waiting *said);
 /* Does what follows from comm's accusations, where it is known by now whether the rank had left. */
 void inc_comm_judge(struct inc_comm *comm);
-/* A neighbour of the switch has said that it is over there, and its switch will tell why: unless it
- * cannot, so that is not waited for forever. */
+/* A neighbour has told the switch that the communicator has ended there. The event of the switch
+ * where that began says why, and fails it; where none comes within switch_timeout_ms it fails
+ * without a reason. */
 void inc_comm_wait_for_reason(struct inc_comm *comm, const struct inc_ctl_switch *sw);
 /* Asks the switch whom its communicators wait for, where that is still to be known. */
 void inc_comms_ask_waiting(struct inc_ctl_switch *sw);

@@ -319,7 +319,7 @@ static void take_fields(const struct inc_msg_ask *ask, struct inc_comm_member *m
 	memcpy(m->transport, ask->transport, sizeof(m->transport));
 	m->payload = ask->payload;
 	m->message_packets = ask->message_packets;
-	m->window = ask->window;
+	m->window_messages = ask->window;
 	m->byte_order = ask->byte_order;
 	m->floats = ask->floats;
 	m->route.own.qpn = ask->qpn;

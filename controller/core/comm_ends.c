@@ -8,8 +8,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include "controller/core/comm_config.h"
+#include "lib/base/random.h"
 
 /* A connection of a node of the tree. */
 struct link {
@@ -86,12 +86,12 @@ static void choose_endpoint(struct inc_comm *comm, unsigned int node, const stru
 static int number_end(struct inc_comm *comm, unsigned int node, const struct link *l)
 {
 	struct inc_ctl_switch *sw = &comm->group->ctl->switches[comm->tree->nodes[node].sw];
-	int ret = 0;
+	int ret;
 
 	*l->own = (struct inc_route_end){};
-	if (getrandom(&l->own->psn, sizeof(l->own->psn), 0) != sizeof(l->own->psn))
-		return -EIO;
-	l->own->psn &= INC_PSN_MASK;
+	ret = inc_random24(&l->own->psn, NULL);
+	if (ret)
+		return ret;
 	if (comm->tree->nodes[node].mode == INC_TERMINATION)
 		choose_endpoint(comm, node, l);
 	if (l->own->kind == INC_ENDPOINT_SOFT)

@@ -27,7 +27,8 @@ static const struct inc_ctl_switch *switch_of(const struct inc_comm *comm, unsig
 /* What a window takes of a passthrough switch. */
 static unsigned int packets_of(const struct inc_comm_member *m)
 {
-	return m->window * min(m->message_packets ?: 1, INC_MAX_PASSTHROUGH_MESSAGE_PACKETS);
+	return m->window_messages *
+	       min(m->message_packets ?: 1, INC_MAX_PASSTHROUGH_MESSAGE_PACKETS);
 }
 
 void inc_comm_choose_slots(struct inc_comm *comm)
@@ -166,8 +167,8 @@ static int check_windows(struct inc_comm *comm, struct inc_err *err)
 			return inc_err_set(err, EINVAL,
 					   "rank %u: a window of %u messages of %u packets is more "
 					   "than %d slots",
-					   rank, m->window, packets_of(m) / m->window,
-					   INC_MAX_SLOTS);
+					   rank, m->window_messages,
+					   packets_of(m) / m->window_messages, INC_MAX_SLOTS);
 	}
 	return 0;
 }
@@ -176,7 +177,7 @@ static int check_windows(struct inc_comm *comm, struct inc_err *err)
  * window of packets. */
 static unsigned int window_of(const struct inc_comm *comm, const struct inc_comm_member *m)
 {
-	const unsigned int packets = m->window * (m->message_packets ?: 1);
+	const unsigned int packets = m->window_messages * (m->message_packets ?: 1);
 	const unsigned int few = m->message_packets ? 1 : min(packets, SUITABLE_MESSAGES);
 	const unsigned int messages = packets / comm->message_packets;
 

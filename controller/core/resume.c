@@ -36,8 +36,8 @@ struct resume {
 	} gone[CTL_MAX_COMMS];
 };
 
-static int take_fields(struct inc_ctl *ctl, const struct inc_msg_claim *said, struct claim *c,
-		       struct inc_err *err)
+static int read_claim(struct inc_ctl *ctl, const struct inc_msg_claim *said, struct claim *c,
+		      struct inc_err *err)
 {
 	int sw = inc_topology_switch_by_name(ctl->topo, said->node);
 
@@ -63,7 +63,7 @@ static int take_claims(struct inc_ctl *ctl, const struct inc_msg_resume *said, s
 	int ret;
 
 	for (uint32_t i = 0; i < said->n_claims; i++) {
-		ret = take_fields(ctl, &said->claims[i], &r->claims[i], &why);
+		ret = read_claim(ctl, &said->claims[i], &r->claims[i], &why);
 		if (ret)
 			return inc_err_set(err, -ret, "communicators[%u]: %s", i, why.msg);
 		r->claims[i].member.route.host = r->join.host;

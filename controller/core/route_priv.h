@@ -21,7 +21,7 @@ struct inc_spot {
 	/* the round it was looked at in: as a parent of one level (count_parents), as a full one
 	 * whose children may go elsewhere (make_place), or on the ways up from a leaf (climb) */
 	unsigned int seen;
-	unsigned int could; /* a parent: how many of the level could have it */
+	unsigned int could; /* as a parent: how many switches of the level have an edge to it */
 	uint64_t load;      /* what bears most: it or the links to it; on the best way up to it */
 	/* for a search: how many switches with hosts it is above, and what bears most on the best
 	 * way from the worst of them */
@@ -65,17 +65,18 @@ struct inc_routes {
 	unsigned int *used; /* the tree: its switches, in no order */
 	unsigned int n_used;
 	unsigned int *level, *next_level; /* switches that need a parent */
-	unsigned int *parents;            /* that they could have, */
-	unsigned int *first;              /* in edges[first[i]] on those of level[i] */
-	unsigned int job;                 /* the communicator's stamp */
-	unsigned int slots;               /* its */
-	bool avoids;                      /* what is to be avoided is, above the hosts' switches */
-	unsigned int survey;              /* the stamp of the last one */
-	uint64_t limit;                   /* no part of the tree may bear more */
-	unsigned int tries;               /* of parents that are left in this search */
-	bool anywhere;                    /* absent switches may be used */
-	bool empty;                       /* as if nothing were in use */
-	bool lacks;                       /* there is a tree but for this, the first there was: */
+	unsigned int *parents;            /* what the level has edges to, each once */
+	/* edges[first[i]] on: the edges of level[i] to possible parents */
+	unsigned int *first;
+	unsigned int job;   /* the communicator's stamp */
+	unsigned int slots; /* its */
+	bool avoids; /* switches that inc_routes_avoid() names are left out, but hosts' own */
+	unsigned int survey; /* the stamp of the last one */
+	uint64_t limit;      /* no part of the tree may bear more */
+	unsigned int tries;  /* how many parents this search may still try */
+	bool anywhere;       /* absent switches may be used */
+	bool empty;          /* as if nothing were in use */
+	bool lacks;          /* lack holds what the first switch without room is short of */
 	struct inc_route_lack lack;
 	struct inc_err lack_text;
 };

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "controller/incctl/incctl.h"
+#include "lib/base/clock.h"
 #include "lib/metric/metric.h"
 
 #define MAX_COLUMNS 20
@@ -344,10 +345,10 @@ void incctl_print_events(const json_t *data)
 
 	json_array_foreach (data, i, sw) {
 		json_array_foreach (json_object_get(sw, "data"), k, event) {
-			long long ns = number_of(event, "time_ns");
+			unsigned long long ns = number_of(event, "time_ns");
 
-			printf("%lld.%06lld %s %s communicator %lld: %s\n", ns / 1000000000,
-			       ns % 1000000000 / 1000, text_of(sw, "switch"),
+			printf("%llu.%06llu %s %s communicator %lld: %s\n", ns / INC_NSEC_PER_SEC,
+			       ns % INC_NSEC_PER_SEC / INC_NSEC_PER_USEC, text_of(sw, "switch"),
 			       text_of(event, "event"), number_of(event, "communicator"),
 			       text_of(event, "message"));
 		}

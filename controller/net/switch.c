@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <sys/random.h>
 #include "lib/base/clock.h"
 #include "controller/core/comm_config.h"
 #include "controller/net/remote.h"
@@ -15,6 +14,7 @@
 #include "controller/core/orphan.h"
 #include "lib/base/log.h"
 #include "lib/base/machine.h"
+#include "lib/base/random.h"
 #include "lib/net/lines.h"
 
 #define AVOID_MS 10000 /* a switch that has refused for want of room */
@@ -198,12 +198,12 @@ int inc_switch_qpn_get(struct inc_ctl_switch *sw, uint32_t *out)
 	if (ret)
 		return ret;
 	do {
-		if (getrandom(&qpn, sizeof(qpn), 0) != sizeof(qpn))
-			return -EIO;
-		qpn &= INC_QPN_MASK;
+		ret = inc_random_qpn(CTL_MIN_QPN, &qpn, NULL);
+		if (ret)
+			return ret;
 		for (i = 0; i < sw->n_qpns && sw->qpns[i] != qpn; i++)
 			;
-	} while (qpn < CTL_MIN_QPN || qpn == INC_QPN_MASK || i < sw->n_qpns);
+	} while (i < sw->n_qpns);
 	sw->qpns[sw->n_qpns++] = qpn;
 	*out = qpn;
 	return 0;

@@ -5,16 +5,13 @@
 #include <string.h>
 #include "controller/net/switch_priv.h"
 #include "lib/base/log.h"
+#include "lib/base/pow2.h"
 #include "lib/proto/desc.h"
 
-/* The largest that is no larger. */
+/* The largest payload of packets that is no larger than what the endpoint can do. */
 static unsigned int round_payload(unsigned int bytes)
 {
-	unsigned int payload = INC_MAX_PAYLOAD;
-
-	while (payload > bytes)
-		payload /= 2;
-	return payload;
+	return inc_pow2_down(bytes < INC_MAX_PAYLOAD ? bytes : INC_MAX_PAYLOAD);
 }
 
 /* What connections can end at, by the ports that the topology has: those of passthrough mode have

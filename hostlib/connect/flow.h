@@ -68,11 +68,11 @@ struct connect_flow {
 	/* requests: number n is ring[n % depth] */
 	struct connect_wr *ring;
 	uint32_t depth;
-	uint64_t posted, ended, signalled; /* the last one that is so */
+	uint64_t posted, ended, signalled; /* numbers of the last request that is so */
 	uint32_t under_way[CONNECT_N_WRS];
 	uint32_t room[CONNECT_N_WRS];
 	uint32_t batch[CONNECT_N_WRS];       /* one of so many is signalled */
-	uint32_t unsignalled[CONNECT_N_WRS]; /* since that */
+	uint32_t unsignalled[CONNECT_N_WRS]; /* posted since the last signalled one */
 	/* messages of ours */
 	uint64_t sent, given_back; /* by the peer */
 	uint64_t last_message;     /* its request */

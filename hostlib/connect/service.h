@@ -22,8 +22,8 @@ struct inc_connect_service {
 	struct inc_connect *ctx;
 	LIST_ENTRY(inc_connect_service) entry;
 	struct evconnlistener *listener;
-	struct event *rest;   /* of the listener, where the system has no descriptor left */
-	bool shortage_logged; /* the log knows that it has none */
+	struct event *rest;   /* while the listener pauses, for want of descriptors */
+	bool shortage_logged; /* the log has said so */
 	unsigned int port;
 	unsigned int accept_timeout_ms;
 	void (*accepted)(void *arg, struct inc_connect_socket *socket, const char *peer);
@@ -33,11 +33,11 @@ struct inc_connect_service {
 	uint64_t making_bytes; /* of the sockets that are not accepted yet */
 };
 
-/* Takes over the connected socket, whose other end is at the address: of one that is reset by now
- * the socket does not know it any more. */
+/* Takes over the connected socket. peer: the other end's address, as accept() has said it; the
+ * socket cannot be asked for it once the connection is reset. */
 void connect_accept_start(struct inc_connect_service *service, int fd, const struct sockaddr *peer,
 			  size_t peer_size);
-/* Without a word. */
+/* Ends a client that is not accepted, and tells it nothing. */
 void connect_accept_end(struct connect_accept *client);
 
 /* A client has left: there is room for another one. */

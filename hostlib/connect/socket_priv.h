@@ -68,7 +68,7 @@ struct inc_connect_socket {
 
 	enum connect_state state; /* from the hand-over on */
 	bool handed_over, stopped;
-	bool told_message, told_probed, told_closed; /* before it */
+	bool told_message, told_probed, told_closed; /* by connect_socket_event() */
 	int error;                                   /* the final one, and its story */
 	struct inc_err why;
 
@@ -76,14 +76,14 @@ struct inc_connect_socket {
 	bool woken;   /* a completion was taken since the notification was asked for */
 	unsigned int idle_looks;
 	bool idle;    /* progress() has said 0 */
-	int untold;   /* what came before the hand-over */
+	int untold;   /* messages from before the hand-over: the first progress() counts them */
 	bool flushed; /* the device has given up requests, and not said why */
 	uint64_t drain_ends_at_ns, port_down_at_ns; /* 0: not closing, not down */
 	uint64_t wake_at_ns;                        /* what the timer is set to; 0: nothing */
 	struct inc_rdma_subscriber subscriber;
 	struct connect_bell bell;
 
-	uint64_t check; /* the last one's request; 0: none */
+	uint64_t check; /* request number of the last inc_connect_socket_check(); 0: none */
 	uint64_t bytes_sent, bytes_received, latency_ns;
 };
 

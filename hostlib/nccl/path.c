@@ -4,10 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 #include "hostlib/nccl/path.h"
-#include "lib/proto/roce.h"
+#include "lib/base/random.h"
 
 #define HOP_LIMIT 255 /* the path may be routed */
 #define RNR_RETRY 6   /* 7 is for ever */
@@ -102,10 +101,11 @@ static int post_receives(struct ha_path *path, struct inc_err *err)
 static int describe_own(struct ha_path *path, const struct ha_place *place, struct inc_err *err)
 {
 	struct ha_path_info *own = &path->own;
+	struct inc_err why;
+	int ret = inc_random24(&own->psn, &why);
 
-	if (getrandom(&own->psn, sizeof(own->psn), 0) != sizeof(own->psn))
-		return inc_err_set(err, errno, "%s: getrandom: %s", path->what, strerror(errno));
-	own->psn &= INC_PSN_MASK;
+	if (ret)
+		return inc_err_set(err, -ret, "%s: %s", path->what, why.msg);
 	own->attempt = path->attempt;
 	own->rail = path->rail;
 	own->qpn = path->qp.ibv->qp_num;

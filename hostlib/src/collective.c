@@ -186,8 +186,8 @@ static void describe(const struct inccl_request *req)
 		       "communicator %lld: %s%s: %u blocks, messages of %u packets, %u packets "
 		       "under way, through %s%s",
 		       comm->number, inccl_collective_name(INC_DESC_COLL(req->desc)), elements,
-		       req->blocks, req->message_packets, comm->window * comm->message_packets,
-		       comm->peer, floats);
+		       req->blocks, req->message_packets,
+		       comm->window_messages * comm->message_packets, comm->peer, floats);
 }
 
 /* waits: the caller goes on to inccl_wait(), which serves the endpoint and leaves it in order. err

@@ -41,13 +41,13 @@ int inccl_comm_check_opts(struct inccl_communicator_opts *opts, struct inc_err *
 
 /* Opens the transport asked for, or with auto the best one that opens. */
 static int open_endpoint(struct inccl_group *group, const struct inccl_communicator_opts *opts,
-			 struct inccl_endpoint **ep, struct inccl_local *local, struct inc_err *err)
+			 struct inccl_endpoint **ep, struct inccl_own *own, struct inc_err *err)
 {
 	struct inccl_open_opts open = {
 		.addr = group->addr,
 		.payload = opts->payload,
 		.message_packets = opts->message_packets ?: 1,
-		.window = opts->window,
+		.window_messages = opts->window,
 		.options = opts->verbs,
 		.log = inccl_log_forward,
 		.log_ctx = &group->log,
@@ -74,10 +74,9 @@ static int open_endpoint(struct inccl_group *group, const struct inccl_communica
 				return ret;
 			continue;
 		}
-		ret = (*t)->open(&open, ep, local, err);
+		ret = (*t)->open(&open, ep, own, err);
 		if (!ret) {
-			inccl_log_line(&group->log, "transport %s on %s", (*t)->name,
-				       local->device);
+			inccl_log_line(&group->log, "transport %s on %s", (*t)->name, own->device);
 			return 0;
 		}
 		inccl_log_line(&group->log, "transport %s: %s", (*t)->name, err->msg);
@@ -88,75 +87,73 @@ static int open_endpoint(struct inccl_group *group, const struct inccl_communica
 /* How much may be under way: what this rank can, and no more than the controller says. Returns how
  * many slots that needs. */
 static unsigned int agree_on_messages(struct inccl_communicator *comm,
-				      const struct inc_msg_made *made,
-				      const struct inccl_local *local)
+				      const struct inc_msg_made *made, const struct inccl_own *own)
 {
 	const unsigned int asked = comm->settings.message_packets ?: 1;
 
 	comm->message_packets = made->message_packets ?: asked;
 	/* as many packets as were asked for, in messages of what has come of it */
-	comm->window = local->window * asked / comm->message_packets ?: 1;
+	comm->window_messages = own->window_messages * asked / comm->message_packets ?: 1;
 	comm->messages = made->messages ?: made->slots;
 	if (made->mode == INC_TREE_TERMINATION && !comm->settings.window &&
-	    comm->window < local->most_packets / comm->message_packets)
-		comm->window = local->most_packets / comm->message_packets;
-	if (made->messages && comm->window > made->messages)
-		comm->window = made->messages;
-	return comm->window * comm->message_packets;
+	    comm->window_messages < own->most_packets / comm->message_packets)
+		comm->window_messages = own->most_packets / comm->message_packets;
+	if (made->messages && comm->window_messages > made->messages)
+		comm->window_messages = made->messages;
+	return comm->window_messages * comm->message_packets;
 }
 
 /* What the controller says of the other end, against what this rank has asked for. */
 static int take_made(struct inccl_communicator *comm, const struct inc_msg_made *made,
-		     const struct inccl_local *local, struct inccl_remote *remote,
-		     struct inc_err *err)
+		     const struct inccl_own *own, struct inccl_peer *peer, struct inc_err *err)
 {
 	const struct inc_msg_endpoint *conn = &made->connection;
-	const unsigned int least = agree_on_messages(comm, made, local);
+	const unsigned int least = agree_on_messages(comm, made, own);
 	char ip[INET_ADDRSTRLEN];
 
-	if (made->payload > local->payload || made->slots < least)
+	if (made->payload > own->payload || made->slots < least)
 		return inc_err_set(err, EPROTO,
 				   "controller %s: answer to 'C': payload %u, %u slots: this rank "
 				   "can take %u at most, and needs %u at least",
 				   comm->group->controller, made->payload, made->slots,
-				   local->payload, least);
+				   own->payload, least);
 	comm->mode = made->mode;
 	comm->native_floats = made->floats == INC_FLOATS_NATIVE;
-	remote->addr = conn->peer_ip.s_addr;
-	remote->udp_port = conn->peer_port;
-	remote->qpn = conn->peer_qp;
-	remote->psn = conn->peer_psn;
-	remote->payload = made->payload;
-	remote->slots = made->slots;
-	remote->by_message = inccl_steps_are_messages(comm);
-	remote->messages = comm->messages;
+	peer->addr = conn->peer_ip.s_addr;
+	peer->udp_port = conn->peer_port;
+	peer->qpn = conn->peer_qp;
+	peer->psn = conn->peer_psn;
+	peer->payload = made->payload;
+	peer->slots = made->slots;
+	peer->by_message = inccl_steps_are_messages(comm);
+	peer->messages = comm->messages;
 	inet_ntop(AF_INET, &conn->peer_ip, ip, sizeof(ip));
-	snprintf(remote->name, sizeof(remote->name), "%s (%s)", conn->node, ip);
+	snprintf(peer->name, sizeof(peer->name), "%s (%s)", conn->node, ip);
 	comm->number = made->communicator;
 	comm->payload = made->payload;
 	comm->slots = made->slots;
-	comm->qpn = local->qpn;
-	comm->udp_port = local->udp_port;
+	comm->qpn = own->qpn;
+	comm->udp_port = own->udp_port;
 	memcpy(comm->node, conn->node, sizeof(comm->node));
-	memcpy(comm->peer, remote->name, sizeof(comm->peer));
-	memcpy(comm->device, local->device, sizeof(comm->device));
+	memcpy(comm->peer, peer->name, sizeof(comm->peer));
+	memcpy(comm->device, own->device, sizeof(comm->device));
 	memcpy(comm->tree, made->tree, sizeof(comm->tree));
 	return 0;
 }
 
-static int ask(struct inccl_communicator *comm, const struct inccl_local *local,
+static int ask(struct inccl_communicator *comm, const struct inccl_own *own,
 	       struct control_wait *wait, uint64_t deadline_ns, struct inc_err *err)
 {
 	struct inc_msg_ask said = {
 		.comm = comm->index,
-		.qpn = local->qpn,
-		.psn = local->psn,
-		.udp_port = local->udp_port,
-		.payload = local->payload,
+		.qpn = own->qpn,
+		.psn = own->psn,
+		.udp_port = own->udp_port,
+		.payload = own->payload,
 		.message_packets = comm->settings.message_packets,
-		.window = local->window,
-		.pkey = local->pkey,
-		.udp_csum = local->udp_csum,
+		.window = own->window_messages,
+		.pkey = own->pkey,
+		.udp_csum = own->udp_csum,
 		.byte_order = inccl_wire_order(comm),
 		.floats = INC_FLOATS_NATIVE,
 	};
@@ -171,23 +168,23 @@ const char *inccl_comm_floats(const struct inccl_communicator *comm)
 }
 
 /* The two round trips of creation. The group's lock is held. */
-static int negotiate(struct inccl_communicator *comm, const struct inccl_local *local,
+static int negotiate(struct inccl_communicator *comm, const struct inccl_own *own,
 		     uint64_t deadline_ns, struct inc_err *err)
 {
 	struct inccl_group *group = comm->group;
 	struct control_wait wait = {.id = INC_MSG_MADE, .index = comm->index, .number = -1};
 	struct control_wait start = {.id = INC_MSG_START, .index = comm->index};
-	struct inccl_remote remote = {0};
+	struct inccl_peer peer = {0};
 	int ret;
 
-	ret = ask(comm, local, &wait, deadline_ns, err);
+	ret = ask(comm, own, &wait, deadline_ns, err);
 	comm->refused = wait.refused;
 	if (ret)
 		return ret;
-	ret = take_made(comm, &wait.answer.made, local, &remote, err);
+	ret = take_made(comm, &wait.answer.made, own, &peer, err);
 	if (ret)
 		return ret;
-	ret = comm->ep->ops->connect(comm->ep, &remote, err);
+	ret = comm->ep->ops->connect(comm->ep, &peer, err);
 	if (ret)
 		return ret;
 	start.number = comm->number;
@@ -196,7 +193,8 @@ static int negotiate(struct inccl_communicator *comm, const struct inccl_local *
 	comm->refused = start.refused;
 	if (ret)
 		return ret;
-	/* a notice that came in between went to the communicator alone */
+	/* a failure that was told while nobody waited for an answer has reached the communicator
+	 * alone, not start */
 	if (comm->error) {
 		comm->refused = true;
 		return inc_err_set(err, comm->error, "%s", comm->error_text);
@@ -206,7 +204,7 @@ static int negotiate(struct inccl_communicator *comm, const struct inccl_local *
 		       "%u x %u, %u slots",
 		       comm->number, comm->device, comm->peer, comm->tree,
 		       inc_tree_modes[comm->mode], inccl_comm_floats(comm), comm->payload,
-		       comm->window, comm->message_packets, comm->slots);
+		       comm->window_messages, comm->message_packets, comm->slots);
 	return 0;
 }
 
@@ -297,10 +295,10 @@ static int comm_begin(struct inccl_communicator *comm, const struct inccl_commun
 		      uint64_t deadline_ns, struct inc_err *err)
 {
 	struct inccl_group *group = comm->group;
-	struct inccl_local local = {0};
+	struct inccl_own own = {0};
 	int ret;
 
-	ret = open_endpoint(group, opts, &comm->ep, &local, err);
+	ret = open_endpoint(group, opts, &comm->ep, &own, err);
 	inccl_log_deliver(&group->log);
 	if (ret)
 		return ret;
@@ -312,7 +310,7 @@ static int comm_begin(struct inccl_communicator *comm, const struct inccl_commun
 	}
 	comm->next = group->comms;
 	group->comms = comm;
-	ret = negotiate(comm, &local, deadline_ns, err);
+	ret = negotiate(comm, &own, deadline_ns, err);
 	if (!ret) {
 		ret = inc_thread_create(&comm->thread, inccl_comm_thread, comm);
 		if (ret)
@@ -447,7 +445,7 @@ void inccl_comm_fail(struct inccl_communicator *comm, int error, int rank, const
 {
 	pthread_mutex_lock(&comm->lock);
 	inccl_comm_fail_locked(comm, error, rank, text);
-	comm->report = REPORT_NONE; /* it is from there that this comes */
+	inccl_comm_report(comm, REPORT_HEARD);
 	pthread_mutex_unlock(&comm->lock);
 	inc_signal_fd(comm->wake_fd);
 }
@@ -492,7 +490,7 @@ int inccl_communicator_info(struct inccl_communicator *comm, struct inccl_commun
 	info.world_size = comm->group->world_size;
 	info.payload = comm->payload;
 	info.message_packets = comm->message_packets;
-	info.window = comm->window;
+	info.window = comm->window_messages;
 	info.slots = comm->slots;
 	info.number = comm->number;
 	if (!comm->native_floats &&

@@ -168,8 +168,7 @@ static void group_fail(struct inccl_group *group, int error, int rank, const cha
 		if (group->link == LINK_LOST) {
 			pthread_mutex_lock(&comm->lock);
 			comm->orphan_at_ns = inc_now_ns();
-			if (comm->report == REPORT_TOLD)
-				comm->report = REPORT_DUE; /* perhaps it was not heard any more */
+			inccl_comm_report(comm, REPORT_LOST);
 			pthread_mutex_unlock(&comm->lock);
 			inc_signal_fd(comm->wake_fd);
 		} else {
@@ -199,7 +198,8 @@ static void take_failed(struct inccl_group *group, const json_t *object)
 			inccl_comm_fail(comm, said.code, rank, text);
 }
 
-/* Of the controller's own room or time: it has not looked at what it was told, and closes. */
+/* The controller lacks room or time itself: it closes the connection without having looked at what
+ * it was told, and may take it at the next try. */
 static bool passing(int error)
 {
 	return error == EMFILE || error == ENOMEM || error == ETIMEDOUT;
@@ -384,7 +384,7 @@ void inccl_control_report(struct inccl_group *group, struct inccl_communicator *
 	pthread_mutex_lock(&comm->lock);
 	error = comm->report == REPORT_DUE ? comm->error : 0;
 	if (error)
-		comm->report = REPORT_TOLD;
+		inccl_comm_report(comm, REPORT_SENT);
 	memcpy(text, comm->error_text, sizeof(text));
 	pthread_mutex_unlock(&comm->lock);
 	if (error)

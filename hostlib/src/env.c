@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include "lib/base/clock.h"
+#include "lib/base/random.h"
 #include "lib/proto/roce.h"
 #include "hostlib/src/internal.h"
 #include "lib/net/hostport.h"
@@ -167,14 +167,6 @@ int inccl_env_transport(enum inccl_transport_kind *kind, struct inc_err *err)
 	return 0;
 }
 
-int inccl_random24(uint32_t *out, struct inc_err *err)
-{
-	if (getrandom(out, sizeof(*out), 0) != sizeof(*out))
-		return inc_err_set(err, errno, "getrandom: %s", strerror(errno));
-	*out &= INC_PSN_MASK;
-	return 0;
-}
-
 int inccl_env_start_psn(uint32_t *psn, struct inc_err *err)
 {
 	const char *text = env("INCCL_START_PSN");
@@ -182,7 +174,7 @@ int inccl_env_start_psn(uint32_t *psn, struct inc_err *err)
 	int ret;
 
 	if (!text)
-		return inccl_random24(psn, err);
+		return inc_random24(psn, err);
 	ret = parse_number("INCCL_START_PSN", text, 0, INC_PSN_MASK, &v, err);
 	if (!ret)
 		*psn = v;

@@ -20,6 +20,7 @@
 #include "lib/base/err.h"
 #include "lib/conf/messages.h"
 #include "lib/net/stream.h"
+#include "lib/net/tls.h"
 #include "hostlib/src/transport.h"
 
 #define CONNECT_TIMEOUT_MS   5000
@@ -29,14 +30,15 @@
 #define ORPHAN_TIMEOUT_MS 5000
 /* After a mismatch the controller's notice names the ranks: wait for it so long. */
 #define NOTICE_GRACE_MS 500
-#define SETTLE_MS       200
+/* The longest that destroying a communicator waits for the peer's ACKs. */
+#define SETTLE_MS 200
 
 struct inccl_log {
 	void (*fn)(void *ctx, const char *line);
 	void *ctx;
 	pthread_mutex_t lock; /* the innermost; not held while fn runs */
 	struct inccl_log_entry *first, **last;
-	bool waiting; /* first is not NULL, to be read without the lock */
+	bool waiting; /* there are lines to deliver; read without the lock, too */
 	bool delivering;
 };
 
@@ -54,8 +56,8 @@ struct control_wait {
 	/* The communicator that it is about: */
 	long long index;  /* the group's own count, -1: it is about none */
 	long long number; /* the controller's number, -1: not known, or none */
-	bool farewell;    /* the answer comes though the group has failed, unless the controller
-			     is lost */
+	bool farewell;    /* wait on after the group has failed (for the answer to D), until the
+			     connection is lost */
 	bool done;
 	bool refused; /* it was an error: the controller knows that this has come to nothing */
 	int err;      /* 0, or -errno with text */
@@ -119,11 +121,11 @@ struct inccl_request {
 	unsigned int divisor; /* of what has come, at the end; 0: it stays */
 	bool foreign;         /* the wire's byte order is not the machine's */
 	uint32_t desc;        /* immediate of the first packet */
-	/* of a message at most, but for a block's first: that is one */
+	/* of a message at most; the first message of a block has one, which carries desc */
 	unsigned int message_packets;
 	uint8_t mode;
-	uint64_t timeout_ns;                    /* fails when nothing has moved for so long, */
-	uint64_t begun_at_ns;                   /* but not sooner after its start */
+	/* The request fails when, from begun_at_ns on, nothing has moved for timeout_ns. */
+	uint64_t timeout_ns, begun_at_ns;
 	struct inccl_region send_map, recv_map; /* the caller's buffers */
 	bool send_mapped, recv_mapped;
 	const struct inccl_region *send_region, *recv_region; /* where send and recv are */
@@ -151,7 +153,15 @@ enum inccl_report {
 	REPORT_TOLD, /* that has been said to it, on this connection */
 };
 
-/* Under the group's lock. */
+/* What changes that. */
+enum inccl_report_event {
+	REPORT_FAILED, /* the communicator has failed, and this rank alone knows */
+	REPORT_HEARD,  /* the controller has said that it has failed, or is about to */
+	REPORT_SENT,   /* the report is on its way */
+	REPORT_LOST,   /* the connection is: perhaps the report was not read any more */
+};
+
+/* The communicator's life; changes under the group's lock. */
 enum inccl_comm_phase {
 	COMM_CREATING,
 	COMM_RUNNING, /* it has its thread */
@@ -170,14 +180,14 @@ struct inccl_communicator {
 	long long number;          /* the controller's, -1: not yet known */
 	unsigned int payload, slots;
 	unsigned int message_packets;     /* of a message at most */
-	unsigned int window;              /* of these messages */
+	unsigned int window_messages;     /* of that size: so many packets may be under way */
 	unsigned int messages;            /* under way at most, however short */
 	enum inc_tree_mode mode;          /* of the switches */
 	bool native_floats;               /* which the switches add as they are */
 	enum inccl_byte_order byte_order; /* on the wire */
 	uint64_t timeout_ns;
 	struct inccl_communicator_opts settings; /* as asked for; verbs belongs to it */
-	bool owns_group;                         /* which goes with it */
+	bool owns_group;                         /* destroying it destroys its group */
 	char device[64];
 	char peer[80];
 	char tree[INC_CONTROL_TREE_LEN];
@@ -190,9 +200,11 @@ struct inccl_communicator {
 	struct inccl_request *head;         /* of them, the oldest unfinished */
 	struct inccl_request *posting;      /* and the oldest not wholly given to the endpoint */
 	uint32_t seq;                       /* of the next collective */
-	uint32_t described;                 /* a bit for each kind whose way the log tells */
-	bool noted_unused;                  /* options have had no effect, and the log tells */
-	uint64_t moved_at_ns;               /* when something last came, or work began */
+	/* The log tells once how each kind of collective runs, and that options have no effect:
+	 * bits for the kinds that it has told of, by describe() in collective.c. */
+	uint32_t described;
+	bool noted_unused;
+	uint64_t moved_at_ns; /* when something last came, or work began */
 	uint64_t moved_mark;
 
 	int error; /* 0 while alive */
@@ -277,7 +289,6 @@ int inccl_place_resolve(const struct inccl_group_opts *opts, struct inccl_place 
 			struct inc_err *err);
 int inccl_env_transport(enum inccl_transport_kind *kind, struct inc_err *err);
 int inccl_env_start_psn(uint32_t *psn, struct inc_err *err);
-int inccl_random24(uint32_t *out, struct inc_err *err);
 
 /* connect.c: a connected TCP socket to the first of the addresses that answers, or -errno. */
 struct addrinfo;
@@ -347,6 +358,8 @@ const char *inccl_comm_floats(const struct inccl_communicator *comm);
 
 /* progress.c; all under the communicator's lock */
 void inccl_comm_fail_locked(struct inccl_communicator *comm, int error, int rank, const char *text);
+/* The only place where comm->report changes. */
+void inccl_comm_report(struct inccl_communicator *comm, enum inccl_report_event event);
 /* Takes in, posts, sends, finishes. Never blocks. */
 void inccl_comm_advance(struct inccl_communicator *comm);
 /* The same for a request that is new: sends first. */

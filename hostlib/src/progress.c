@@ -23,8 +23,8 @@
  * small collective. */
 #define LOOK_MAX_NS (4 * TAKE_OVER_NS)
 
-/* Who serves the endpoint from now on. Where nobody is about to call, it says at once what it
- * would otherwise say together with what comes next. */
+/* Who serves the endpoint from now on. Under the thread, or the call that destroys, no other call
+ * is about to follow: the endpoint then sends ACKs at once that it would hold back for one. */
 static void set_driver(struct inccl_communicator *comm, enum inccl_driver driver)
 {
 	comm->driver = driver;
@@ -40,6 +40,23 @@ static void finish(struct inccl_communicator *comm, struct inccl_request *req, i
 		comm->posting = req->next;
 }
 
+void inccl_comm_report(struct inccl_communicator *comm, enum inccl_report_event event)
+{
+	/* what is not said here leads to REPORT_NONE: a communicator that lives has nothing to
+	 * tell, and of what the controller has said it needs no report */
+	static const enum inccl_report next[][REPORT_LOST + 1] = {
+		[REPORT_NONE] = {[REPORT_FAILED] = REPORT_DUE},
+		[REPORT_DUE] = {[REPORT_FAILED] = REPORT_DUE,
+				[REPORT_SENT] = REPORT_TOLD,
+				[REPORT_LOST] = REPORT_DUE},
+		[REPORT_TOLD] = {[REPORT_FAILED] = REPORT_TOLD,
+				 [REPORT_SENT] = REPORT_TOLD,
+				 [REPORT_LOST] = REPORT_DUE},
+	};
+
+	comm->report = next[comm->report][event];
+}
+
 void inccl_comm_fail_locked(struct inccl_communicator *comm, int error, int rank, const char *text)
 {
 	if (comm->error)
@@ -47,8 +64,8 @@ void inccl_comm_fail_locked(struct inccl_communicator *comm, int error, int rank
 	comm->error = error ?: EIO;
 	comm->failed_rank = rank;
 	snprintf(comm->error_text, sizeof(comm->error_text), "%s", text);
-	/* of a mismatch the switch has told every rank */
-	comm->report = comm->ep->mismatch ? REPORT_NONE : REPORT_DUE;
+	/* of a mismatch the switch has told the controller */
+	inccl_comm_report(comm, comm->ep->mismatch ? REPORT_HEARD : REPORT_FAILED);
 	inc_signal_fd(comm->group->stop_fd);
 	while (comm->head)
 		finish(comm, comm->head, -comm->error);
@@ -78,15 +95,15 @@ static void endpoint_failed(struct inccl_communicator *comm, int error)
 }
 
 /*
- * Is there room for one more message? Where the switch makes its results in the frames that come,
- * the root of a Broadcast keeps to a quarter of the window, and the others to all of it: so their
- * packets of length 0 are mostly there first, and the root's comes last, which is the one that has
- * room for the result (decisions.md).
+ * Is there room for one more message? A passthrough switch makes a result in the frame of the
+ * contribution that comes last, and in a Broadcast only the root's frames are long enough for one
+ * (decisions.md). So the root keeps to a quarter of the window and the other ranks fill theirs:
+ * mostly their packets of length 0 are there before the root's.
  */
 static bool has_room(const struct inccl_communicator *comm, const struct inccl_message *msg)
 {
 	const struct inccl_endpoint *ep = comm->ep;
-	uint64_t packets = (uint64_t)comm->window * comm->message_packets;
+	uint64_t packets = (uint64_t)comm->window_messages * comm->message_packets;
 
 	if (msg->send_len && inc_root_gives(msg->imm) && !inccl_steps_are_messages(comm))
 		packets = (packets + 3) / 4;
@@ -165,7 +182,7 @@ static bool finish_some(struct inccl_communicator *comm)
 	return any;
 }
 
-/* When one of those that are not finished runs into its limit, unless something moves. */
+/* When the first unfinished request times out if nothing moves until then. */
 static uint64_t limit_at_ns(const struct inccl_communicator *comm)
 {
 	uint64_t at = UINT64_MAX, moved_at_ns;
@@ -180,8 +197,8 @@ static uint64_t limit_at_ns(const struct inccl_communicator *comm)
 	return at;
 }
 
-/* When it fails unless something moves. Without a controller sooner, but a rank that is slow
- * already has as long from then on as one that begins to be. */
+/* When the communicator fails if nothing moves until then: at limit_at_ns(), or if that is sooner
+ * ORPHAN_TIMEOUT_MS after the controller was lost, or after something moved since. */
 static uint64_t stall_at_ns(const struct inccl_communicator *comm)
 {
 	uint64_t at = limit_at_ns(comm), orphaned = comm->orphan_at_ns;
@@ -196,7 +213,7 @@ static uint64_t stall_at_ns(const struct inccl_communicator *comm)
 
 static void check_stall(struct inccl_communicator *comm)
 {
-	char text[sizeof(comm->error_text)], what[300] = "";
+	char text[sizeof(comm->error_text)], what[300];
 	uint64_t mark = comm->ep->ops->moved(comm->ep);
 	uint64_t now = inc_now_ns();
 
@@ -393,7 +410,8 @@ static void cancelled(void *arg)
 	pthread_mutex_unlock(&comm->lock);
 }
 
-/* Until another one drives no more, or something is finished. ETIMEDOUT: the deadline. */
+/* Waits until the caller that drives stops driving, or has finished a request. ETIMEDOUT: the
+ * deadline has passed. */
 static int wait_for_driver(struct inccl_communicator *comm, uint64_t deadline_ns, int cancel_state)
 {
 	int ret;
@@ -430,8 +448,10 @@ bool inccl_comm_drive(struct inccl_communicator *comm, struct inccl_request *req
 	return req->done;
 }
 
-/* Requests that their owner has given up need no results, but the others need what they gave; and
- * what is not even posted waits for results, as long as the others like. */
+/* Has destroying the communicator nothing to wait for? Nobody collects the results of requests that
+ * are unfinished now, but other ranks need what these gave: the peer must have kept it. A request
+ * that is not posted as a whole would wait for results as long as other ranks like: it is given up.
+ */
 static bool is_settled(const struct inccl_communicator *comm)
 {
 	struct inccl_endpoint *ep = comm->ep;

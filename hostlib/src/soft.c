@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "lib/base/clock.h"
+#include "lib/base/random.h"
 #include "hostlib/src/soft.h"
 
 /* Of the socket, each way, where we are allowed. */
@@ -34,13 +35,13 @@ static int soft_probe(const struct inccl_open_opts *opts, struct inc_err *why)
 	return 0;
 }
 
-static void choose_window(const struct inccl_open_opts *opts, int rcvbuf, struct inccl_local *local)
+static void choose_window(const struct inccl_open_opts *opts, int rcvbuf, struct inccl_own *own)
 {
 	unsigned int packets = INCCL_DEFAULT_WINDOW, fit = rcvbuf / SOFT_RECV_TRUESIZE;
 
-	local->most_packets = fit < INCCL_MESSAGES_WINDOW ? fit : INCCL_MESSAGES_WINDOW;
-	if (opts->window) {
-		local->window = opts->window;
+	own->most_packets = fit < INCCL_MESSAGES_WINDOW ? fit : INCCL_MESSAGES_WINDOW;
+	if (opts->window_messages) {
+		own->window_messages = opts->window_messages;
 		return;
 	}
 	if (packets > fit) {
@@ -49,7 +50,8 @@ static void choose_window(const struct inccl_open_opts *opts, int rcvbuf, struct
 			  "soft: a receive buffer of %d bytes holds %u packets (net.core.rmem_max)",
 			  rcvbuf, fit);
 	}
-	local->window = packets > opts->message_packets ? packets / opts->message_packets : 1;
+	own->window_messages =
+		packets > opts->message_packets ? packets / opts->message_packets : 1;
 }
 
 static void soft_close(struct inccl_endpoint *ep)
@@ -65,30 +67,30 @@ static void soft_close(struct inccl_endpoint *ep)
 }
 
 static int setup_socket(struct soft_endpoint *s, const struct inccl_open_opts *opts,
-			struct inccl_local *local, struct inc_err *err)
+			struct inccl_own *own, struct inc_err *err)
 {
-	struct in_addr own = {opts->addr};
+	struct in_addr addr = {opts->addr};
 	char text[INET_ADDRSTRLEN];
 	int ret;
 
-	ret = inc_udp_open(&s->udp, own, 0, SOFT_BUFFER_BYTES, err);
+	ret = inc_udp_open(&s->udp, addr, 0, SOFT_BUFFER_BYTES, err);
 	if (!ret)
-		ret = soft_choose_payload(s->udp.fd, opts, &local->payload, err);
+		ret = soft_choose_payload(s->udp.fd, opts, &own->payload, err);
 	if (ret)
 		return ret;
-	inet_ntop(AF_INET, &own, text, sizeof(text));
-	choose_window(opts, s->udp.rcvbuf, local);
-	local->udp_port = s->udp.port;
-	local->udp_csum = s->udp.gro;
-	snprintf(local->device, sizeof(local->device), "%s:%u", text, local->udp_port);
+	inet_ntop(AF_INET, &addr, text, sizeof(text));
+	choose_window(opts, s->udp.rcvbuf, own);
+	own->udp_port = s->udp.port;
+	own->udp_csum = s->udp.gro;
+	snprintf(own->device, sizeof(own->device), "%s:%u", text, own->udp_port);
 	s->tx.to.path.saddr = s->from_peer.daddr = opts->addr;
-	s->tx.to.path.sport = s->from_peer.dport = local->udp_port;
+	s->tx.to.path.sport = s->from_peer.dport = own->udp_port;
 	s->tx.to.path.df = s->from_peer.df = true;
 	return 0;
 }
 
 static int soft_open(const struct inccl_open_opts *opts, struct inccl_endpoint **out,
-		     struct inccl_local *local, struct inc_err *err)
+		     struct inccl_own *own, struct inc_err *err)
 {
 	struct soft_endpoint *s = calloc(1, sizeof(*s));
 	int ret;
@@ -97,7 +99,7 @@ static int soft_open(const struct inccl_open_opts *opts, struct inccl_endpoint *
 		return inc_err_set(err, ENOMEM, "%s", strerror(ENOMEM));
 	s->ep.ops = &inccl_soft;
 	s->udp.fd = -1;
-	ret = setup_socket(s, opts, local, err);
+	ret = setup_socket(s, opts, own, err);
 	if (ret)
 		goto fail;
 	ret = inc_udp_inbox_init(&s->inbox);
@@ -107,12 +109,10 @@ static int soft_open(const struct inccl_open_opts *opts, struct inccl_endpoint *
 		inc_err_set(err, -ret, "%s", strerror(-ret));
 		goto fail;
 	}
-	do {
-		ret = inccl_random24(&s->own_qpn, err);
-		ret = ret ?: inccl_random24(&s->next_rkey, err);
-		if (ret)
-			goto fail;
-	} while (s->own_qpn < INC_MIN_QPN || s->own_qpn > INC_MAX_QPN);
+	ret = inc_random_qpn(INC_MIN_QPN, &s->own_qpn, err);
+	ret = ret ?: inc_random24(&s->next_rkey, err);
+	if (ret)
+		goto fail;
 	s->tx.start_psn = opts->start_psn & INC_PSN_MASK;
 	s->tx.to.pkey = INC_PKEY_DEFAULT;
 	s->tx.log = opts->log;
@@ -121,9 +121,9 @@ static int soft_open(const struct inccl_open_opts *opts, struct inccl_endpoint *
 	s->gap_r = UINT64_MAX;
 	s->ep.tell_at_ns = UINT64_MAX;
 	s->took_ns = INC_ACK_HOLD_NS;
-	local->qpn = s->own_qpn;
-	local->psn = s->tx.start_psn;
-	local->pkey = s->tx.to.pkey;
+	own->qpn = s->own_qpn;
+	own->psn = s->tx.start_psn;
+	own->pkey = s->tx.to.pkey;
 	*out = &s->ep;
 	return 0;
 fail:
@@ -131,39 +131,40 @@ fail:
 	return ret;
 }
 
-static int soft_connect(struct inccl_endpoint *ep, const struct inccl_remote *remote,
+static int soft_connect(struct inccl_endpoint *ep, const struct inccl_peer *peer,
 			struct inc_err *err)
 {
 	struct soft_endpoint *s = SOFT_EP(ep);
-	unsigned int wire = remote->payload + INC_MAX_HEAD_LEN + INC_ICRC_LEN;
+	unsigned int wire = peer->payload + INC_MAX_HEAD_LEN + INC_ICRC_LEN;
 	struct inc_tx_peer *to = &s->tx.to;
 	int ret;
 
-	s->tx.ring = calloc(remote->slots, sizeof(*s->tx.ring));
-	s->results = calloc(remote->slots, sizeof(*s->results));
+	s->tx.ring = calloc(peer->slots, sizeof(*s->tx.ring));
+	s->results = calloc(peer->slots, sizeof(*s->results));
 	if (!s->tx.ring || !s->results)
 		return inc_err_set(err, ENOMEM, "%s", strerror(ENOMEM));
-	s->tx.slots = remote->slots;
-	s->payload = remote->payload;
+	s->tx.slots = peer->slots;
+	s->payload = peer->payload;
 	to->addr.sin_family = AF_INET;
-	to->addr.sin_addr.s_addr = remote->addr;
-	to->addr.sin_port = htons(remote->udp_port);
-	to->path.daddr = s->from_peer.saddr = remote->addr;
-	to->path.dport = s->from_peer.sport = remote->udp_port;
+	to->addr.sin_addr.s_addr = peer->addr;
+	to->addr.sin_port = htons(peer->udp_port);
+	to->path.daddr = s->from_peer.saddr = peer->addr;
+	to->path.dport = s->from_peer.sport = peer->udp_port;
 	inc_icrc_usual_init(&to->usual, &to->path, s->payload);
 	inc_ip_ids_expect(&s->ids, &s->from_peer, s->payload);
 	ret = soft_check_route(s, err);
 	if (ret)
 		return ret;
-	to->qpn = remote->qpn;
-	s->peer_psn = remote->psn;
-	s->by_message = remote->by_message;
-	/* The peer keeps a message's memory until it is acknowledged, and has that of so many: in
-	 * step by packets of as many as there are slots, which packets alone make ACKs for. */
-	s->ack_every = remote->by_message ? remote->messages / 4 ?: 1 : UINT32_MAX;
-	s->hold = 2 * inc_segments_most(wire);
-	if (s->hold > s->tx.slots / 4)
-		s->hold = s->tx.slots / 4;
+	to->qpn = peer->qpn;
+	s->peer_psn = peer->psn;
+	s->by_message = peer->by_message;
+	/* A termination switch holds a result's memory until we acknowledge it, and has memory for
+	 * `messages` of them: acknowledge every quarter. In passthrough mode slots bound packets,
+	 * and INC_ACK_EVERY is enough. */
+	s->ack_every = peer->by_message ? peer->messages / 4 ?: 1 : UINT32_MAX;
+	s->hold_packets = 2 * inc_segments_most(wire);
+	if (s->hold_packets > s->tx.slots / 4)
+		s->hold_packets = s->tx.slots / 4;
 	return 0;
 }
 

@@ -5,8 +5,8 @@
  *
  * The packets of contributions and those of results are counted in 64 bits; packet number r of a
  * direction has PSN start + r. Beside the requester's ring one entry per packet of a result says
- * what it must be and where it goes, and `kept`: that all contributions before this one are with
- * the peer where it comes. In order:
+ * what it must be and where it goes, and `kept`: once this result has come, the peer has all
+ * contributions before this number. In order:
  *
  *	tx_done <= tx.acked <= tx.high,  tx.next <= tx.high <= tx.posted <= tx_done + slots
  *	rx_done <= rx_high <= rx_posted <= rx_done + slots
@@ -22,7 +22,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <netinet/in.h>
+#include "lib/base/clock.h"
 #include "lib/base/err.h"
+#include "lib/proto/frame.h"
 #include "lib/proto/roce.h"
 #include "hostlib/src/internal.h"
 #include "lib/roce/ip_id.h"
@@ -30,8 +32,9 @@
 #include "lib/roce/udp.h"
 #include "lib/roce/wire.h"
 
-/* An ACK is held for the next collective's result only where that one may take so many times as
- * long as the quicker of the last two and still ends within the hold. */
+/* When a collective ends, its ACK may wait for that of the next one only if SOFT_ACK_PATIENCE times
+ * the quicker of the last two collectives' durations still ends within INC_ACK_HOLD_NS of the first
+ * result that the ACK is of. */
 #define SOFT_ACK_PATIENCE 4
 /* A gap is a loss, not a detour, when it is this old or this many packets behind. */
 #define SOFT_GAP_NS      (2 * INC_NSEC_PER_MSEC)
@@ -62,13 +65,13 @@ struct soft_endpoint {
 	uint32_t own_qpn;
 	uint32_t peer_psn; /* of its packet 0 */
 	unsigned int payload;
-	unsigned int hold; /* packets worth a system call */
-	int failed;        /* positive errno, for good */
+	unsigned int hold_packets; /* soft_flush() sends fewer only if no result is due */
+	int failed;                /* positive errno, for good */
 
 	struct inc_requester tx;
 	uint64_t tx_flush; /* send at once up to here */
 	uint64_t tx_done;  /* its results are there: all before this */
-	bool by_message;   /* what is in step (struct inccl_remote) */
+	bool by_message;   /* what is in step (struct inccl_peer) */
 
 	/* responder */
 	struct soft_result *results; /* slots of them */

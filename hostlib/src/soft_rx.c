@@ -22,7 +22,7 @@ static int take_nak(struct soft_endpoint *s, uint8_t syndrome, uint64_t r)
 	}
 	s->ep.mismatch = true;
 	return soft_fail(s, EREMOTEIO,
-			 "chunk %llu: the group has failed, or its ranks called different "
+			 "chunk %llu: the communicator has failed, or its ranks called different "
 			 "collectives (NAK 63)",
 			 (unsigned long long)r);
 }

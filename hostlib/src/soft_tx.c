@@ -22,15 +22,15 @@ int soft_flush(struct inccl_endpoint *ep)
 
 	if (s->failed)
 		return -s->failed;
-	/* Also where nothing is left to send, or not yet: an ACK may have taken it away since. Else
-	 * whoever sleeps would ask for room on and on (soft_arm()), and be woken each time. */
+	/* Clear udp.blocked even with nothing to send: an ACK may have emptied the queue meanwhile,
+	 * and soft_arm() would go on polling for POLLOUT, which is ready at once. */
 	writable = inc_udp_writable(&s->udp);
 	if (q->next >= limit)
 		return 0;
 	/* Results that are still to come will open the window further: wait until a send
 	 * is worth its system call, unless there is nothing to wait for. */
 	if (result_is_due(s) && q->next >= q->high && q->next >= s->tx_flush &&
-	    limit - q->next < s->hold)
+	    limit - q->next < s->hold_packets)
 		return 0;
 	if (!writable)
 		return 0;

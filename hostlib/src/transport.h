@@ -26,8 +26,8 @@
 #include "hostlib/include/inccl.h"
 #include "lib/base/err.h"
 
-/* Packets, where nobody asks for another window: what a veth's ring holds. Where the switch ends
- * connections they come many at once, and a window has room for 16 messages. */
+/* Packets under way where nobody asks for a window: what a veth's ring holds. Where switches
+ * terminate connections results come as whole messages, and the second one has room for 16. */
 #define INCCL_DEFAULT_WINDOW  256
 #define INCCL_MESSAGES_WINDOW 512
 
@@ -38,7 +38,7 @@ struct inccl_open_opts {
 	uint32_t addr;                /* own address on the fabric, network order */
 	unsigned int payload;         /* wanted, 0: as large as the path carries */
 	unsigned int message_packets; /* never 0 */
-	unsigned int window;          /* messages; 0: the transport's choice */
+	unsigned int window_messages; /* 0: the transport's choice */
 	uint32_t start_psn;           /* of the first packet sent */
 	const char *options;          /* "key=value,..." of the transport's own, may be NULL */
 	void (*log)(void *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -46,22 +46,22 @@ struct inccl_open_opts {
 };
 
 /* What the controller has to know of the endpoint (message C). */
-struct inccl_local {
+struct inccl_own {
 	uint32_t qpn;
 	uint32_t psn;      /* of the first packet it sends */
 	uint16_t udp_port; /* where it receives; INC_ROCE_UDP_PORT for a NIC */
 	uint16_t pkey;
-	bool udp_csum;        /* wants UDP checksums on results */
-	unsigned int payload; /* largest it can do */
-	unsigned int window;  /* messages */
-	/* packets under way, where the switch ends connections and nobody asks for a window; counts
-	 * where it is more than `window` has */
+	bool udp_csum;                /* wants UDP checksums on results */
+	unsigned int payload;         /* largest it can do */
+	unsigned int window_messages; /* under way at most */
+	/* default window in packets where switches terminate connections; used if it exceeds
+	 * that of window_messages */
 	unsigned int most_packets;
 	char device[64]; /* for people */
 };
 
 /* What the controller says of the other end (its answer). */
-struct inccl_remote {
+struct inccl_peer {
 	uint32_t addr; /* network order */
 	uint16_t udp_port;
 	uint32_t qpn;
@@ -91,8 +91,8 @@ struct inccl_region {
 struct inccl_message {
 	const void *send; /* send_len bytes in send_region; stays until the result is there */
 	void *recv;       /* recv_len bytes in recv_region */
-	/* 0: nothing to give, or to get; in messages of one packet alone where packets are in step
-	 */
+	/* 0: nothing is given, or got. Where packets are in step only a message of one packet may
+	 * have a length of 0. */
 	uint32_t send_len, recv_len;
 	const struct inccl_region *send_region; /* NULL where the length is 0 */
 	const struct inccl_region *recv_region;
@@ -114,8 +114,8 @@ struct inccl_endpoint {
 	const struct inccl_transport *ops;
 	uint64_t posted;    /* messages taken by post() */
 	uint64_t completed; /* messages whose results are there, in order: all before this number */
-	/* When progress() is wanted even if nobody waits for anything: the peer must not wait
-	 * longer for what it is told of its results. UINT64_MAX: never. */
+	/* When progress() must be called even if no caller waits for anything: an ACK of results is
+	 * held back until then, and no longer. UINT64_MAX: none is. */
 	uint64_t tell_at_ns;
 	bool unattended; /* set by the communicator: no call is inside, nor expected to follow on
 			  * the last one at once. What could be told later is told now. */
@@ -134,10 +134,10 @@ struct inccl_transport {
 
 	/* Makes the endpoint: it has its numbers, and neither sends nor receives yet. */
 	int (*open)(const struct inccl_open_opts *opts, struct inccl_endpoint **ep,
-		    struct inccl_local *local, struct inc_err *err);
+		    struct inccl_own *own, struct inc_err *err);
 	/* Tells it who its peer is. From here on it can receive, and may send once the
 	 * communicator has started. */
-	int (*connect)(struct inccl_endpoint *ep, const struct inccl_remote *remote,
+	int (*connect)(struct inccl_endpoint *ep, const struct inccl_peer *peer,
 		       struct inc_err *err);
 	void (*close)(struct inccl_endpoint *ep);
 
@@ -176,7 +176,8 @@ struct inccl_transport {
 	 * more than those before it. */
 	uint64_t (*moved)(const struct inccl_endpoint *ep);
 
-	/* Appends what it waits for to buf: "chunk 17 of 40 is not acknowledged". */
+	/* Writes what it waits for into buf: "contribution 17 is not acknowledged (40 sent, 3
+	 * timeouts)". */
 	void (*describe)(struct inccl_endpoint *ep, char *buf, size_t size);
 };
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
+#include "lib/base/pow2.h"
 #include "lib/proto/roce.h"
 #include "lib/rdma/gid.h"
 #include "hostlib/src/verbs.h"
@@ -57,8 +58,8 @@ static int choose_window(struct verbs_endpoint *ep, const struct inccl_open_opts
 			 unsigned int *chosen, struct inc_err *err)
 {
 	const struct inc_rdma_limits *limits = &ep->place.device->limits;
-	unsigned int window = opts->window, most;
-	uint64_t slots = 1;
+	unsigned int window = opts->window_messages, most;
+	uint32_t slots;
 
 	if (!window)
 		window = INCCL_DEFAULT_WINDOW / opts->message_packets ?: 1;
@@ -73,8 +74,7 @@ static int choose_window(struct verbs_endpoint *ep, const struct inccl_open_opts
 	*chosen = window < most ? window : most;
 	ep->depth = *chosen < most / opts->message_packets ? *chosen * opts->message_packets : most;
 	ep->send_depth = 2 * ep->depth + VERBS_BATCH;
-	while (slots < ep->send_depth)
-		slots *= 2;
+	slots = inc_pow2_up(ep->send_depth);
 	ep->slot_mask = slots - 1;
 	ep->slot = calloc(slots, sizeof(*ep->slot));
 	if (!ep->slot)
@@ -199,7 +199,7 @@ static void verbs_close(struct inccl_endpoint *base)
 }
 
 static int verbs_open(const struct inccl_open_opts *opts, struct inccl_endpoint **out,
-		      struct inccl_local *local, struct inc_err *err)
+		      struct inccl_own *own, struct inc_err *err)
 {
 	struct verbs_endpoint *ep = calloc(1, sizeof(*ep));
 	unsigned int payload;
@@ -232,19 +232,19 @@ static int verbs_open(const struct inccl_open_opts *opts, struct inccl_endpoint 
 				  ep->place.mtu_bytes);
 		goto fail;
 	}
-	ret = choose_window(ep, opts, &local->window, err);
+	ret = choose_window(ep, opts, &own->window_messages, err);
 	if (!ret)
 		ret = make_queues(ep, err);
 	if (ret)
 		goto fail;
-	local->most_packets = local->window * opts->message_packets;
-	local->qpn = ep->qp.ibv->qp_num;
-	local->psn = ep->start_psn;
-	local->udp_port = INC_ROCE_UDP_PORT;
-	local->pkey = ep->place.pkey;
-	local->udp_csum = false;
-	local->payload = payload;
-	snprintf(local->device, sizeof(local->device), "%.32s/%u, GID %u", ep->place.device->name,
+	own->most_packets = own->window_messages * opts->message_packets;
+	own->qpn = ep->qp.ibv->qp_num;
+	own->psn = ep->start_psn;
+	own->udp_port = INC_ROCE_UDP_PORT;
+	own->pkey = ep->place.pkey;
+	own->udp_csum = false;
+	own->payload = payload;
+	snprintf(own->device, sizeof(own->device), "%.32s/%u, GID %u", ep->place.device->name,
 		 ep->place.port, ep->place.gid_index);
 	*out = &ep->base;
 	return 0;
@@ -255,7 +255,7 @@ fail:
 }
 
 /* The kernel's route to the switch should leave by the interface whose GID we use. */
-static void check_route(struct verbs_endpoint *ep, const struct inccl_remote *remote)
+static void check_route(struct verbs_endpoint *ep, const struct inccl_peer *peer)
 {
 	struct sockaddr_in sa = {.sin_family = AF_INET, .sin_port = htons(INC_ROCE_UDP_PORT)};
 	char ours[INET_ADDRSTRLEN], routed[INET_ADDRSTRLEN];
@@ -264,25 +264,25 @@ static void check_route(struct verbs_endpoint *ep, const struct inccl_remote *re
 
 	if (fd < 0)
 		return;
-	sa.sin_addr.s_addr = remote->addr;
+	sa.sin_addr.s_addr = peer->addr;
 	if (!connect(fd, (struct sockaddr *)&sa, sizeof(sa)) &&
 	    !getsockname(fd, (struct sockaddr *)&sa, &len) && sa.sin_addr.s_addr != ep->addr)
 		ep->log(ep->log_ctx, "verbs: the route to %s leaves from %s, not from %s (%s)",
-			remote->name, inet_ntop(AF_INET, &sa.sin_addr, routed, sizeof(routed)),
+			peer->name, inet_ntop(AF_INET, &sa.sin_addr, routed, sizeof(routed)),
 			inet_ntop(AF_INET, &ep->addr, ours, sizeof(ours)), ep->place.device->name);
 	close(fd);
 }
 
-static int verbs_connect(struct inccl_endpoint *base, const struct inccl_remote *remote,
+static int verbs_connect(struct inccl_endpoint *base, const struct inccl_peer *peer,
 			 struct inc_err *err)
 {
 	struct verbs_endpoint *ep = verbs_ep(base);
 	const struct verbs_config *config = &ep->config;
-	struct inc_rdma_peer peer = {
-		.name = remote->name,
-		.qpn = remote->qpn,
-		.psn = remote->psn,
-		.mtu_bytes = remote->payload,
+	struct inc_rdma_peer rtr = {
+		.name = peer->name,
+		.qpn = peer->qpn,
+		.psn = peer->psn,
+		.mtu_bytes = peer->payload,
 		.min_rnr_timer = config->min_rnr_timer,
 		.sl = config->sl,
 		.link_layer = INC_RDMA_LINK_ETHERNET,
@@ -300,13 +300,13 @@ static int verbs_connect(struct inccl_endpoint *base, const struct inccl_remote 
 	struct inc_err why;
 	int ret;
 
-	if (remote->udp_port != INC_ROCE_UDP_PORT)
+	if (peer->udp_port != INC_ROCE_UDP_PORT)
 		return inc_err_set(err, EPROTO, "verbs: %s receives on port %u, a NIC sends to %u",
-				   remote->name, remote->udp_port, INC_ROCE_UDP_PORT);
-	check_route(ep, remote);
-	ep->payload = remote->payload;
-	inc_rdma_gid_of_ipv4(remote->addr, peer.gid);
-	ret = inc_rdma_qp_to_rtr(&ep->qp, &peer, &why);
+				   peer->name, peer->udp_port, INC_ROCE_UDP_PORT);
+	check_route(ep, peer);
+	ep->payload = peer->payload;
+	inc_rdma_gid_of_ipv4(peer->addr, rtr.gid);
+	ret = inc_rdma_qp_to_rtr(&ep->qp, &rtr, &why);
 	if (!ret)
 		ret = inc_rdma_qp_to_rts(&ep->qp, &rts, &why);
 	return ret ? inc_err_set(err, -ret, "verbs: %s", why.msg) : 0;

@@ -363,12 +363,8 @@ bool verbs_quiet(struct inccl_endpoint *base)
 void verbs_describe(struct inccl_endpoint *base, char *buf, size_t size)
 {
 	struct verbs_endpoint *ep = verbs_ep(base);
-	size_t len = strnlen(buf, size);
 
-	if (len >= size)
-		return;
-	snprintf(buf + len, size - len,
-		 "message %llu of %llu has no result, %llu sends are not acknowledged%s",
+	snprintf(buf, size, "message %llu of %llu has no result, %llu sends are not acknowledged%s",
 		 (unsigned long long)base->completed, (unsigned long long)base->posted,
 		 (unsigned long long)(base->posted - ep->sends_done),
 		 ep->port_down_at_ns ? ", the port is down" : "");

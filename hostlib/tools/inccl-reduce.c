@@ -177,13 +177,16 @@ static int check_op(const struct reduce_opts *opts, const struct npy *npy)
 	case INCCL_MAX:
 	case INCCL_PROD:
 		return 0;
-	default:
-		if (npy->dtype < INCCL_FLOAT32)
-			return 0;
-		return inc_usage("--op %s: %s has elements of %s, and floats have sum, avg, min, "
-				 "max and prod",
-				 inccl_op_name(opts->op), opts->in, inccl_dtype_name(npy->dtype));
+	case INCCL_AND:
+	case INCCL_OR:
+	case INCCL_XOR: /* each by name: the compiler tells of a new one */
+		break;
 	}
+	if (npy->dtype < INCCL_FLOAT32)
+		return 0;
+	return inc_usage("--op %s: %s has elements of %s, and floats have sum, avg, min, max and "
+			 "prod",
+			 inccl_op_name(opts->op), opts->in, inccl_dtype_name(npy->dtype));
 }
 
 int main(int argc, char **argv)

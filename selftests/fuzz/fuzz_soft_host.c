@@ -26,7 +26,7 @@
 #define STEPS     300
 
 static struct inccl_endpoint *ep;
-static struct inccl_local own;
+static struct inccl_own own;
 static struct inccl_region region;
 static uint8_t give[MOST][PAYLOAD], got[MOST][PAYLOAD];
 static uint32_t lengths[MOST];
@@ -47,16 +47,16 @@ static void open_endpoint(void)
 	const struct inccl_open_opts opts = {.addr = htonl(ADDR),
 					     .payload = PAYLOAD,
 					     .message_packets = 1,
-					     .window = SLOTS,
+					     .window_messages = SLOTS,
 					     .start_psn = OWN_PSN,
 					     .log = no_log};
-	const struct inccl_remote remote = {.addr = htonl(ADDR),
-					    .udp_port = PEER_PORT,
-					    .qpn = PEER_QPN,
-					    .psn = PEER_PSN,
-					    .payload = PAYLOAD,
-					    .slots = SLOTS,
-					    .name = "the switch"};
+	const struct inccl_peer remote = {.addr = htonl(ADDR),
+					  .udp_port = PEER_PORT,
+					  .qpn = PEER_QPN,
+					  .psn = PEER_PSN,
+					  .payload = PAYLOAD,
+					  .slots = SLOTS,
+					  .name = "the switch"};
 	struct inc_roce_path to = {.df = true, .dport = PEER_PORT}, back = {.df = true};
 	struct inc_err err = {""};
 

@@ -55,11 +55,11 @@ struct inccl_endpoint *peer_pair(struct peer *p, unsigned int payload, unsigned 
 		.addr = htonl(PEER_ADDR),
 		.payload = payload,
 		.message_packets = 1,
-		.window = slots,
+		.window_messages = slots,
 		.start_psn = host_psn,
 		.log = no_log,
 	};
-	struct inccl_remote remote = {
+	struct inccl_peer remote = {
 		.addr = htonl(PEER_ADDR),
 		.qpn = PEER_QPN,
 		.psn = own_psn,
@@ -68,7 +68,7 @@ struct inccl_endpoint *peer_pair(struct peer *p, unsigned int payload, unsigned 
 		.name = "peer",
 	};
 	struct inccl_endpoint *ep;
-	struct inccl_local local;
+	struct inccl_own local;
 	struct inc_err err = {""};
 
 	remote.udp_port = peer_listen(p);

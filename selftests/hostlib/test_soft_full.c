@@ -44,17 +44,17 @@ static struct inccl_endpoint *open_by_message(struct peer *peer)
 	struct inccl_open_opts open = {.addr = htonl(PEER_ADDR),
 				       .payload = PAYLOAD,
 				       .message_packets = LONG,
-				       .window = SLOTS / LONG,
+				       .window_messages = SLOTS / LONG,
 				       .log = no_log};
-	struct inccl_remote remote = {.addr = htonl(PEER_ADDR),
-				      .qpn = PEER_QPN,
-				      .payload = PAYLOAD,
-				      .slots = SLOTS,
-				      .by_message = true,
-				      .messages = SLOTS / 8,
-				      .name = "peer"};
+	struct inccl_peer remote = {.addr = htonl(PEER_ADDR),
+				    .qpn = PEER_QPN,
+				    .payload = PAYLOAD,
+				    .slots = SLOTS,
+				    .by_message = true,
+				    .messages = SLOTS / 8,
+				    .name = "peer"};
 	struct inccl_endpoint *ep;
-	struct inccl_local local;
+	struct inccl_own local;
 	struct inc_err err = {""};
 
 	remote.udp_port = peer_listen(peer);

@@ -35,11 +35,11 @@ static uint32_t qpn_drawn(const uint32_t *from, unsigned int n)
 		.addr = htonl(INADDR_LOOPBACK),
 		.payload = 1024,
 		.message_packets = 1,
-		.window = 8,
+		.window_messages = 8,
 		.log = no_log,
 	};
 	struct inccl_endpoint *ep;
-	struct inccl_local local;
+	struct inccl_own local;
 	struct inc_err err = {""};
 
 	lots = from;

@@ -99,11 +99,11 @@ static void open_host(struct world *w, const struct inc_term_numbers *to)
 		.addr = htonl(INADDR_LOOPBACK),
 		.payload = PAYLOAD,
 		.message_packets = PACKETS,
-		.window = MESSAGES,
+		.window_messages = MESSAGES,
 		.start_psn = HOST_PSN,
 		.log = no_log,
 	};
-	const struct inccl_remote remote = {
+	const struct inccl_peer remote = {
 		.addr = htonl(INADDR_LOOPBACK),
 		.udp_port = to->udp_port,
 		.qpn = to->qpn,
@@ -113,7 +113,7 @@ static void open_host(struct world *w, const struct inc_term_numbers *to)
 		.name = "the switch",
 	};
 	struct inc_term_peer_addr peer = {.ip = {htonl(INADDR_LOOPBACK)}};
-	struct inccl_local local;
+	struct inccl_own local;
 	struct inc_err err;
 
 	if (inccl_soft.open(&opts, &w->ep, &local, &err) ||

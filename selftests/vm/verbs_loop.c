@@ -41,7 +41,7 @@ static struct inccl_open_opts make_opts(unsigned int message_packets, unsigned i
 	return (struct inccl_open_opts){
 		.addr = own_addr,
 		.message_packets = message_packets,
-		.window = window,
+		.window_messages = window,
 		.start_psn = psn,
 		.options = options,
 		.log = log_line,
@@ -56,14 +56,14 @@ void loop_open(struct loop *l, unsigned int message_packets, unsigned int window
 
 	memset(l, 0, sizeof(*l));
 	l->message_packets = message_packets;
-	if (inccl_verbs.open(&opts, &l->ep, &l->local, &err))
+	if (inccl_verbs.open(&opts, &l->ep, &l->own, &err))
 		fail_msg("open: %s", err.msg);
-	l->remote = (struct inccl_remote){
+	l->peer = (struct inccl_peer){
 		.addr = own_addr,
 		.udp_port = 4791,
-		.qpn = l->local.qpn,
+		.qpn = l->own.qpn,
 		.psn = psn,
-		.payload = l->local.payload,
+		.payload = l->own.payload,
 		.slots = 4096,
 		.name = "itself",
 	};
@@ -73,7 +73,7 @@ void loop_connect(struct loop *l)
 {
 	struct inc_err err = {""};
 
-	if (inccl_verbs.connect(l->ep, &l->remote, &err))
+	if (inccl_verbs.connect(l->ep, &l->peer, &err))
 		fail_msg("connect: %s", err.msg);
 }
 
@@ -104,12 +104,12 @@ int drive(struct loop *l, uint64_t goal)
 static int post_all(struct loop *l, enum inccl_mode mode, const uint8_t *send, uint8_t *recv,
 		    size_t len, struct inccl_region *send_region, struct inccl_region *recv_region)
 {
-	uint32_t full = l->remote.payload * l->message_packets, limit;
+	uint32_t full = l->peer.payload * l->message_packets, limit;
 	size_t done = 0;
 	int ret;
 
 	do {
-		limit = done ? full : l->remote.payload;
+		limit = done ? full : l->peer.payload;
 		struct inccl_message msg = {
 			.send = send + done,
 			.recv = recv + done,
@@ -209,7 +209,7 @@ static void test_windows(void **state)
 
 	for (i = 0; i < sizeof(windows) / sizeof(windows[0]); i++) {
 		loop_open(&l, 1, windows[i], 1, NULL);
-		assert_int_equal(l.local.window, windows[i]);
+		assert_int_equal(l.own.window_messages, windows[i]);
 		l.armed_waits = i % 2;
 		loop_connect(&l);
 		echo_checked(&l, INCCL_MODE_SENDRECV, send, recv, 300000, i);
@@ -253,7 +253,7 @@ static void test_retry_exhausted(void **state)
 	int ret;
 
 	loop_open(&l, 1, 0, 0, "timeout=10,retry_cnt=3");
-	l.remote.qpn = (l.local.qpn + 0x1000) & INC_QPN_MASK;
+	l.peer.qpn = (l.own.qpn + 0x1000) & INC_QPN_MASK;
 	l.armed_waits = true;
 	loop_connect(&l);
 	started = inc_now_ns();
@@ -273,7 +273,7 @@ static void test_given_up(void **state)
 	struct loop l;
 
 	loop_open(&l, 1, 0, 0, NULL);
-	l.remote.qpn = (l.local.qpn + 0x1000) & INC_QPN_MASK;
+	l.peer.qpn = (l.own.qpn + 0x1000) & INC_QPN_MASK;
 	loop_connect(&l);
 	assert_int_equal(inccl_verbs.map(l.ep, send, sizeof(send), false, &sr), 0);
 	assert_int_equal(inccl_verbs.map(l.ep, recv, sizeof(recv), true, &rr), 0);
@@ -300,7 +300,7 @@ static void test_port_down(void **state)
 	int ret;
 
 	loop_open(&l, 1, 0, 0, "port_down_ms=200,timeout=20");
-	l.remote.qpn = (l.local.qpn + 0x1000) & INC_QPN_MASK;
+	l.peer.qpn = (l.own.qpn + 0x1000) & INC_QPN_MASK;
 	l.armed_waits = true;
 	loop_connect(&l);
 	assert_int_equal(inccl_verbs.map(l.ep, send, sizeof(send), false, &sr), 0);

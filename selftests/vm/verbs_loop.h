@@ -10,8 +10,8 @@
 
 struct loop {
 	struct inccl_endpoint *ep;
-	struct inccl_local local;
-	struct inccl_remote remote;
+	struct inccl_own own;
+	struct inccl_peer peer;
 	unsigned int message_packets;
 	uint32_t seq;
 	bool armed_waits; /* sleep in poll instead of spinning */

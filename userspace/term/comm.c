@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
+#include "lib/base/random.h"
 #include "lib/roce/requester.h"
 #include "userspace/term/comm_priv.h"
 
@@ -162,16 +162,9 @@ static int open_device(struct comm_end *end, struct inc_err *err)
 	return name_device(end, ret, err);
 }
 
-/* Numbers that nobody has named are better random: packets of an earlier connection with the same
- * queue pairs do not fit. */
 static int choose_psn(struct inc_conn_conf *conn, struct inc_err *err)
 {
-	if (conn->has_own_psn)
-		return 0;
-	if (getrandom(&conn->own_psn, sizeof(conn->own_psn), 0) != sizeof(conn->own_psn))
-		return inc_err_set(err, errno, "getrandom: %s", strerror(errno));
-	conn->own_psn &= INC_PSN_MASK;
-	return 0;
+	return conn->has_own_psn ? 0 : inc_random24(&conn->own_psn, err);
 }
 
 /* A partial sum says in which order its numbers are: added in the other one they would make a wrong

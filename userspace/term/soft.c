@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include "lib/base/log.h"
 #include "lib/base/pow2.h"
+#include "lib/base/random.h"
 #include "lib/conf/comm_conf.h"
 #include "userspace/interface.h"
 #include "userspace/term/soft_priv.h"
@@ -122,13 +122,14 @@ struct soft_channel *inc_soft_find(struct soft_device *dev, uint32_t qpn)
 static int choose_qpn(struct soft_device *dev, uint32_t wanted, uint32_t *qpn, struct inc_err *err)
 {
 	struct soft_channel *ch;
+	int ret;
 
 	*qpn = wanted;
 	while (!*qpn) {
-		if (getrandom(qpn, sizeof(*qpn), 0) != sizeof(*qpn))
-			return inc_err_set(err, errno, "getrandom: %s", strerror(errno));
-		*qpn &= INC_QPN_MASK;
-		if (*qpn < INC_MIN_QPN || *qpn > INC_MAX_QPN || inc_soft_find(dev, *qpn))
+		ret = inc_random_qpn(INC_MIN_QPN, qpn, err);
+		if (ret)
+			return ret;
+		if (inc_soft_find(dev, *qpn))
 			*qpn = 0;
 	}
 	if (*qpn < INC_MIN_QPN || *qpn > INC_MAX_QPN)

@@ -39,7 +39,7 @@ bool inccl_is_staged(const struct inccl_request *req)
 static struct inccl_stage *new_stage(const struct inccl_communicator *comm)
 {
 	/* one message more than the window, for what is left unused at the end */
-	const unsigned int packets = (comm->window + 1) * comm->message_packets;
+	const unsigned int packets = (comm->window_messages + 1) * comm->message_packets;
 	struct inccl_stage *stage = calloc(1, sizeof(*stage) + packets * sizeof(*stage->staged));
 
 	if (!stage)
