@@ -8,10 +8,28 @@
 #include <string.h>
 #include <sys/random.h>
 #include "lib/base/log.h"
+#include "lib/base/machine.h"
 #include "lib/base/pow2.h"
 #include "lib/conf/comm_conf.h"
 #include "userspace/interface.h"
 #include "userspace/term/soft_priv.h"
+
+/* The only place where a channel's life changes. */
+static void soft_go(struct soft_channel *ch, enum soft_life to)
+{
+	static const char *const names[] = {"made", "connected", "broken", "ended"};
+	static const uint32_t steps[] = {
+		[SOFT_MADE] = INC_STEP(SOFT_CONNECTED) | INC_STEP(SOFT_ENDED),
+		[SOFT_CONNECTED] = INC_STEP(SOFT_BROKEN) | INC_STEP(SOFT_ENDED),
+		[SOFT_BROKEN] = INC_STEP(SOFT_ENDED),
+		[SOFT_ENDED] = 0,
+	};
+	static const struct inc_machine machine = {"channel", SOFT_ENDED + 1, names, steps};
+
+	ch->life = inc_machine_step(&machine, ch->what, ch->life, to);
+	if (to == SOFT_BROKEN)
+		ch->report = true;
+}
 
 static int soft_probe(const char *ifname, struct in_addr own_ip, struct inc_term_offer *out,
 		      struct inc_err *why)
@@ -296,7 +314,7 @@ static int soft_connect(struct inc_term_channel *c, const struct inc_term_peer_a
 	ch->peer_psn = peer->psn & INC_PSN_MASK;
 	ch->ack_behind = !peer->results_acknowledge;
 	ch->to_switch = peer->is_switch;
-	ch->life = SOFT_CONNECTED;
+	soft_go(ch, SOFT_CONNECTED);
 	soft_activate(ch);
 	return 0;
 }
@@ -317,8 +335,7 @@ void inc_soft_lose(struct soft_channel *ch, enum inc_term_reason reason, const c
 
 	if (ch->life != SOFT_CONNECTED)
 		return;
-	ch->life = SOFT_BROKEN;
-	ch->report = true;
+	soft_go(ch, SOFT_BROKEN);
 	ch->reason = reason;
 	va_start(ap, fmt);
 	vsnprintf(ch->text, sizeof(ch->text), fmt, ap);
@@ -347,7 +364,8 @@ void inc_soft_forget(struct soft_channel *ch)
 
 	take_out(ch);
 	LIST_REMOVE(ch, in_bucket);
-	ch->life = SOFT_ENDED;
+	if (ch->life != SOFT_ENDED)
+		soft_go(ch, SOFT_ENDED);
 	if (dev->in_progress)
 		TAILQ_INSERT_TAIL(&dev->gone, ch, in_all);
 	else
@@ -371,7 +389,7 @@ static void say_farewell(struct soft_channel *ch, uint8_t syndrome)
 
 	take_out(ch);
 	free_rings(ch);
-	ch->life = SOFT_ENDED;
+	soft_go(ch, SOFT_ENDED);
 	TAILQ_INSERT_TAIL(&dev->ended, ch, in_all);
 	dev->n_ended++;
 	ch->syndrome = syndrome;

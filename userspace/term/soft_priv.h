@@ -63,7 +63,7 @@ enum soft_life {
 
 struct soft_channel {
 	struct inc_term_channel ch; /* first */
-	enum soft_life life;
+	enum soft_life life;        /* soft_go() */
 	char what[64];
 	void *ctx;
 	uint32_t own_qpn, payload, max_message, messages;

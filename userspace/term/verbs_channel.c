@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "lib/base/machine.h"
 #include "lib/base/thread.h"
 #include "lib/proto/maps.h"
 #include "lib/proto/roce.h"
@@ -19,6 +20,25 @@
 /* A peer that has no receive posted is a slow one, which others wait for: for ever. */
 #define RNR_RETRY 7
 #define HOP_LIMIT 64
+
+/* The only place where a channel's life changes. */
+static void verbs_go(struct verbs_channel *ch, enum verbs_life to)
+{
+	static const char *const names[] = {"made", "entering", "connected", "broken"};
+	static const uint32_t steps[] = {
+		[VERBS_MADE] = INC_STEP(VERBS_ENTERING) | INC_STEP(VERBS_BROKEN),
+		[VERBS_ENTERING] = INC_STEP(VERBS_CONNECTED) | INC_STEP(VERBS_BROKEN),
+		[VERBS_CONNECTED] = INC_STEP(VERBS_BROKEN),
+		[VERBS_BROKEN] = 0,
+	};
+	static const struct inc_machine machine = {"channel", VERBS_BROKEN + 1, names, steps};
+
+	ch->life = inc_machine_step(&machine, ch->what, ch->life, to);
+	if (to == VERBS_BROKEN) {
+		ch->report = true;
+		verbs_device_of(ch)->reports++;
+	}
+}
 
 /* ---- make ---- */
 
@@ -217,7 +237,7 @@ int inc_verbs_connect(struct inc_term_channel *c, const struct inc_term_peer_add
 	}
 	LIST_INSERT_HEAD(&dev->entries, entry, entry);
 	ch->entry = entry;
-	ch->life = VERBS_ENTERING;
+	verbs_go(ch, VERBS_ENTERING);
 	return 0;
 
 fail:
@@ -252,7 +272,7 @@ static void entered(struct verbs_channel *ch, int error)
 		inc_verbs_lose(ch, INC_TERM_CUT, "%s", why.msg);
 		return;
 	}
-	ch->life = VERBS_CONNECTED;
+	verbs_go(ch, VERBS_CONNECTED);
 	verbs_activate(ch);
 }
 
@@ -298,10 +318,8 @@ void inc_verbs_lose(struct verbs_channel *ch, enum inc_term_reason reason, const
 	/* the device is to leave buffers alone; one that enters has none, and is the thread's */
 	if (ch->life == VERBS_CONNECTED)
 		inc_rdma_qp_to_err(&ch->qp, NULL);
-	ch->life = VERBS_BROKEN;
-	ch->report = true;
+	verbs_go(ch, VERBS_BROKEN);
 	ch->reason = reason;
-	verbs_device_of(ch)->reports++;
 	va_start(ap, fmt);
 	vsnprintf(ch->text, sizeof(ch->text), fmt, ap);
 	va_end(ap);

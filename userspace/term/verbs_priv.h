@@ -67,7 +67,7 @@ struct verbs_entry {
 
 struct verbs_channel {
 	struct inc_term_channel ch; /* first */
-	enum verbs_life life;
+	enum verbs_life life;       /* verbs_go() */
 	char what[64];
 	void *ctx;
 	uint32_t payload, max_message, messages;
