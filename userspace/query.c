@@ -12,8 +12,8 @@
 /* Connections of one page, at least: 250 KB of JSON, of the 1 MiB that a line may have. */
 #define PAGE_CONNECTIONS 512
 
-/* Of an answer that one line cannot hold. In communicators of the switch, which stay where they are
- * when others come and go. */
+/* A part of an answer that one line cannot hold. from and next are places of communicators, because
+ * a communicator keeps its place while others come and go. */
 struct inc_page {
 	bool has_only;
 	uint32_t only; /* communicator that it is about; else about all */

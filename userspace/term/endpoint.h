@@ -164,9 +164,9 @@ struct inc_term_endpoint_ops {
 	 * Bytes go out at flush() at the latest. */
 	int (*send)(struct inc_term_channel *ch, const void *buffer, uint32_t length, bool has_imm,
 		    uint32_t imm);
-	/* What the peer has sent shows that it has the first n messages sent to it, of which so
-	 * many may be none: as good as an ACK of them. NULL: a device reads what it sends until
-	 * the ACK itself has come. */
+	/* The peer's own messages prove that it has the first n messages sent to it (n counts from
+	 * the channel's first one, so it may have acknowledged them already): taken for an ACK of
+	 * them. NULL: a device reads what it sends until the ACK itself has come. */
 	void (*shown)(struct inc_term_channel *ch, uint64_t n);
 	void (*flush)(struct inc_term_device *dev);
 

@@ -62,9 +62,9 @@ struct inc_term_conf {
 /* A peer is a child, by its place, or the parent: n_children. */
 struct inc_term;
 
-/* Why a peer's connection or the communicator ends, or is told of.
- * _(NAME, name, event of docs/control.md, AETH syndrome that says it, of what the peer was told or
- * has told; what the peer has done, %llu: the message) */
+/* Why a peer's connection or the communicator ends, or is reported.
+ * _(NAME, name, event, syndrome, text): event: as in docs/control.md; syndrome: of the NAK that the
+ * switch sent or received; text: what the peer did, with %llu for the message's number */
 /* clang-format off */
 #define INC_TERM_REASONS(_) \
 	_(MISMATCH, mismatch, "mismatch", INC_AETH_NAK_OPERATION, \
@@ -146,12 +146,13 @@ void inc_term_free(struct inc_term *t);
 /* number: of messages of this peer. The buffer is the node's now, also after the end. */
 int inc_term_message(struct inc_term *t, uint32_t peer, uint64_t number,
 		     const struct inc_term_message *m);
-/* The peer has message number, which it was sent, or never will: its buffer is not read any more.
- * In the order in which they were sent. */
+/* The peer has acknowledged message number, or never will because its channel was shut: the buffer
+ * is not read any more. Messages come here in the order in which they were sent. */
 int inc_term_sent(struct inc_term *t, uint32_t peer, uint64_t number);
 /* The peer's connection is broken, which ends the communicator. reason: from INVALID on. */
 int inc_term_lost(struct inc_term *t, uint32_t peer, enum inc_term_reason reason);
-/* Time goes by: who is waited for, and who is silent, is known as exactly as this is called. */
+/* The node has no clock: it learns the time here, so the figures of who is waited for and who is
+ * silent are as exact as these calls are frequent. */
 int inc_term_tick(struct inc_term *t, uint64_t now_ns);
 
 /* The next thing to do; false: there is none. What it points to stands until the next event. */

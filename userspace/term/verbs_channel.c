@@ -79,7 +79,7 @@ static int find_pkey(const struct verbs_device *dev, const struct inc_term_chann
 				   opts->what, dev->device->name, dev->port, opts->pkey);
 }
 
-/* Of the completion queue, for a channel: as many as it may have in there. */
+/* How many completions a channel may have in the completion queue: its sends' and its receives'. */
 static unsigned int completions_of(uint32_t messages)
 {
 	return 2 * messages;

@@ -59,7 +59,7 @@ enum sp_comm_phase {
 struct sp_conn {
 	uint32_t id;
 	bool outstanding;        /* at the last tick */
-	uint64_t acked;          /* all sent before it is known to be kept */
+	uint64_t acked;          /* the peer is known to have all packets before this one */
 	uint64_t progress_at_ns; /* when acked moved, or something became outstanding */
 	uint64_t resent_at_ns;   /* of the last resend */
 	uint64_t resend_next;    /* [resend_next, resend_end) is to be sent again */
@@ -230,7 +230,8 @@ const char *sp_peer_name(const struct inc_slowpath *sp, const struct sp_comm *cm
 void sp_on_frame(const uint8_t *frame, size_t len, void *arg);
 int sp_on_event(void *arg, void *data, size_t size);
 
-/* slowpath.c: what was just learned may not wait for the idle tick. Never puts a tick off. */
+/* slowpath.c: has the next tick come soon, because the caller has learned something that cannot
+ * wait for the idle tick. Never puts a tick off. */
 void sp_hurry(struct inc_slowpath *sp);
 
 #endif
