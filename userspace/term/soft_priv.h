@@ -16,10 +16,13 @@
 #include <stdint.h>
 #include <netinet/in.h>
 #include <sys/queue.h>
+#include "lib/base/clock.h"
+#include "lib/proto/frame.h"
 #include "lib/roce/ip_id.h"
 #include "lib/roce/requester.h"
 #include "lib/roce/udp.h"
 #include "userspace/term/endpoint.h"
+#include "userspace/term/node.h"
 
 #define SOFT_BUCKETS      1024
 #define SOFT_BUFFER_BYTES (8 << 20) /* of the socket, each way, where we are allowed */

@@ -20,10 +20,12 @@
 #include <sys/queue.h>
 #include "lib/base/clock.h"
 #include "lib/base/err.h"
+#include "lib/rdma/async.h"
 #include "lib/rdma/completion.h"
 #include "lib/rdma/inventory.h"
 #include "lib/rdma/qp.h"
 #include "userspace/term/endpoint.h"
+#include "userspace/term/node.h"
 
 #define VERBS_MAX_MESSAGE (1 << 20)
 #define VERBS_BATCH       32 /* work requests per doorbell, completions per poll */
