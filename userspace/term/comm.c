@@ -82,7 +82,7 @@ static int make_node(struct inc_term_comm *cm, struct inc_err *err)
 	struct inc_term_child *child = calloc(INC_COMM_MAX_CONNECTIONS, sizeof(*child));
 	const struct inc_term_conf conf = {
 		.communicator = cm->conf.communicator,
-		.slots = cm->receives,
+		.receives = cm->receives,
 		.has_parent = cm->n_children < cm->n_ends,
 		.n_children = cm->n_children,
 		.child = child,
@@ -196,7 +196,7 @@ static int open_channel(struct comm_end *end, struct inc_err *err)
 		.psn = conn->own_psn,
 		.pkey = conn->pkey,
 		.payload = conf->payload,
-		.max_message = buffer_bytes(conf),
+		.max_message_bytes = buffer_bytes(conf),
 		.messages = end->cm->receives,
 		.se = conn->up && network,
 		.peer_se = se_of(conn, network),

@@ -45,9 +45,9 @@ struct inc_term_channel {
 
 /* What a port offers by a kind of endpoints, for "hello" and for checks. */
 struct inc_term_offer {
-	char device[64];      /* "mlx5_0 port 1, GID 3"; of soft ones the address */
-	uint32_t mtu;         /* bytes of payload that a packet can carry at most */
-	uint32_t max_message; /* bytes */
+	char device[64];        /* "mlx5_0 port 1, GID 3"; of soft ones the address */
+	uint32_t payload_bytes; /* that a packet can carry at most */
+	uint32_t max_message_bytes;
 };
 
 /* The solicited event bit of what a peer sends. */
@@ -61,9 +61,9 @@ struct inc_term_channel_opts {
 	uint32_t qpn; /* own, where the caller wants a certain one; 0: any */
 	uint32_t psn; /* of the first packet sent */
 	uint16_t pkey;
-	uint32_t payload;     /* bytes of a packet */
-	uint32_t max_message; /* bytes: the size of a posted buffer */
-	uint32_t messages;    /* posted at most, and sent and not acknowledged at most */
+	uint32_t payload;           /* bytes of a packet */
+	uint32_t max_message_bytes; /* the size of a posted buffer */
+	uint32_t messages;          /* posted at most, and sent and not acknowledged at most */
 	bool se; /* messages sent are solicited events, by their last packets at least */
 	/* Of the last packet of messages that come; a device does not tell, so only soft endpoints
 	 * look. */

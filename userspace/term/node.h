@@ -53,7 +53,7 @@ struct inc_term_child {
 
 struct inc_term_conf {
 	uint32_t communicator; /* the controller's number */
-	uint32_t slots;        /* a power of two: receives posted with each peer */
+	uint32_t receives;     /* posted with each peer, and slots: a power of two */
 	bool has_parent;
 	uint32_t n_children;
 	const struct inc_term_child *child; /* in the order in which floats are added */
@@ -132,8 +132,8 @@ struct inc_term_message {
 };
 
 /*
- * -EINVAL: no children, too many, slots not a power of two, a rank behind two children or a child
- * without ranks. The endpoints post slots receives with each peer before anything is sent.
+ * -EINVAL: no children, too many, receives not a power of two, a rank behind two children or a
+ * child without ranks. The endpoints post so many receives with each peer before anything is sent.
  */
 int inc_term_new(const struct inc_term_conf *conf, struct inc_term **out, struct inc_err *err);
 void inc_term_free(struct inc_term *t);

@@ -39,12 +39,12 @@ static int soft_probe(const char *ifname, struct in_addr own_ip, struct inc_term
 	memset(out, 0, sizeof(*out));
 	if (!mtu)
 		return inc_err_set(why, ENODEV, "%s: no MTU to be read", ifname);
-	out->mtu = inc_roce_payload(mtu);
-	if (!out->mtu)
+	out->payload_bytes = inc_roce_payload(mtu);
+	if (!out->payload_bytes)
 		return inc_err_set(why, ENODEV, "%s: MTU %u is too small for a payload of %d",
 				   ifname, mtu, INC_MIN_PAYLOAD);
 	inet_ntop(AF_INET, &own_ip, out->device, sizeof(out->device));
-	out->max_message = INC_MAX_MESSAGE_BYTES;
+	out->max_message_bytes = INC_MAX_MESSAGE_BYTES;
 	return 0;
 }
 
@@ -176,7 +176,7 @@ static int use_jump(struct soft_device *dev, struct soft_channel *ch)
 
 static int allocate(struct soft_device *dev, struct soft_channel *ch)
 {
-	const uint64_t of_one = (ch->max_message + ch->payload - 1) / ch->payload ?: 1;
+	const uint64_t of_one = (ch->max_message_bytes + ch->payload - 1) / ch->payload ?: 1;
 	const uint64_t packets = of_one * ch->messages;
 
 	ch->tx.slots = inc_pow2_up(packets < SOFT_MAX_RING ? packets : SOFT_MAX_RING);
@@ -223,9 +223,9 @@ static int check(const struct inc_term_channel_opts *opts, struct inc_err *err)
 	if (!inc_payload_ok(opts->payload))
 		return inc_err_set(err, EINVAL, "%s: payload %u: %s", opts->what, opts->payload,
 				   INC_PAYLOADS_TEXT);
-	if (opts->max_message > INC_MAX_MESSAGE_BYTES)
+	if (opts->max_message_bytes > INC_MAX_MESSAGE_BYTES)
 		return inc_err_set(err, EINVAL, "%s: messages of %u bytes: %u at most", opts->what,
-				   opts->max_message, INC_MAX_MESSAGE_BYTES);
+				   opts->max_message_bytes, INC_MAX_MESSAGE_BYTES);
 	if (!opts->messages)
 		return inc_err_set(err, EINVAL, "%s: no messages", opts->what);
 	return 0;
@@ -250,7 +250,7 @@ static int soft_make(struct inc_term_device *d, const struct inc_term_channel_op
 	ch->ch.dev = d;
 	ch->ctx = opts->ctx;
 	ch->payload = opts->payload;
-	ch->max_message = opts->max_message;
+	ch->max_message_bytes = opts->max_message_bytes;
 	ch->messages = opts->messages;
 	ch->tell_at_ns = ch->farewell_at_ns = UINT64_MAX;
 	snprintf(ch->what, sizeof(ch->what), "%s", opts->what);

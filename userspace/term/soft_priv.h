@@ -71,7 +71,7 @@ struct soft_channel {
 	enum soft_life life;        /* soft_go() */
 	char what[64];
 	void *ctx;
-	uint32_t own_qpn, payload, max_message, messages;
+	uint32_t own_qpn, payload, max_message_bytes, messages;
 	LIST_ENTRY(soft_channel) in_bucket;
 	TAILQ_ENTRY(soft_channel) in_all; /* channels; ended; gone */
 	bool active;

@@ -49,9 +49,9 @@ static int check(const struct verbs_device *dev, const struct inc_term_channel_o
 		return inc_err_set(err, EINVAL, "%s: payload %u: %s, and %s/%u has an MTU of %u",
 				   opts->what, opts->payload, INC_PAYLOADS_TEXT, dev->device->name,
 				   dev->port, dev->mtu_bytes);
-	if (opts->max_message > VERBS_MAX_MESSAGE)
+	if (opts->max_message_bytes > VERBS_MAX_MESSAGE)
 		return inc_err_set(err, EINVAL, "%s: messages of %u bytes: %u at most", opts->what,
-				   opts->max_message, VERBS_MAX_MESSAGE);
+				   opts->max_message_bytes, VERBS_MAX_MESSAGE);
 	if (!opts->messages)
 		return inc_err_set(err, EINVAL, "%s: no messages", opts->what);
 	if (opts->qpn)
@@ -141,7 +141,7 @@ static struct verbs_channel *new_channel(struct verbs_device *dev,
 	ch->ch.dev = &dev->dev;
 	ch->ctx = opts->ctx;
 	ch->payload = opts->payload;
-	ch->max_message = opts->max_message;
+	ch->max_message_bytes = opts->max_message_bytes;
 	ch->messages = opts->messages;
 	ch->psn = opts->psn & INC_PSN_MASK;
 	ch->se = opts->se;

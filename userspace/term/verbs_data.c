@@ -35,7 +35,7 @@ int inc_verbs_send(struct inc_term_channel *c, const void *buffer, uint32_t leng
 
 	if (ch->life == VERBS_BROKEN)
 		return -ENOTCONN;
-	if (ch->queued - ch->sent == ch->messages || length > ch->max_message) {
+	if (ch->queued - ch->sent == ch->messages || length > ch->max_message_bytes) {
 		inc_verbs_lose(ch, INC_TERM_CUT, "is sent more than was said");
 		return -ENOBUFS;
 	}
@@ -63,8 +63,8 @@ static bool give_receives(struct verbs_channel *ch)
 	for (; n < VERBS_BATCH && ch->given + n < ch->posted; n++) {
 		void *buffer = ch->buffers[(ch->given + n) % ch->messages];
 
-		sge[n] = (struct ibv_sge){(uintptr_t)buffer, ch->max_message, 0};
-		if (!inc_verbs_key(dev, buffer, ch->max_message, &sge[n].lkey)) {
+		sge[n] = (struct ibv_sge){(uintptr_t)buffer, ch->max_message_bytes, 0};
+		if (!inc_verbs_key(dev, buffer, ch->max_message_bytes, &sge[n].lkey)) {
 			not_mapped(ch);
 			return false;
 		}

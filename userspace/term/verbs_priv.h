@@ -72,7 +72,7 @@ struct verbs_channel {
 	enum verbs_life life;       /* verbs_go() */
 	char what[64];
 	void *ctx;
-	uint32_t payload, max_message, messages;
+	uint32_t payload, max_message_bytes, messages;
 	uint32_t psn; /* of its first packet */
 	bool se;      /* messages sent are solicited events */
 	uint32_t id;  /* in requests (wr_id): of no other channel of the device, ever */
