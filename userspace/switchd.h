@@ -26,7 +26,7 @@ struct inc_options {
 	const char *controller; /* HOST[:PORT] */
 	const char *name;
 	const char *instance;
-	enum inc_xdp xdp; /* as given; settings has it, too */
+	enum inc_xdp xdp; /* the command line's word, which options.c puts into settings */
 	enum inc_attach attach;
 	struct inc_settings settings;
 	struct inc_tls_files tls; /* how the controller is spoken to; nothing given: plainly */
