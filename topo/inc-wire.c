@@ -22,7 +22,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/base/outfile.h"
-#include "topo/wire.h"
+#include "topo/wire_priv.h"
 
 #define HOLD_NS   5000000ull /* a held frame that nothing overtakes goes after this */
 #define QUEUE_MAX (1 << 20)  /* bytes */

@@ -7,7 +7,7 @@
 #include <arpa/inet.h>
 #include "lib/base/clock.h"
 #include "lib/proto/roce.h"
-#include "topo/wire.h"
+#include "topo/wire_priv.h"
 
 #define FAULTS_MAX 4096
 

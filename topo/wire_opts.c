@@ -10,7 +10,7 @@
 #include "lib/base/opt.h"
 #include "lib/base/stdout.h"
 #include "lib/net/check.h"
-#include "topo/wire.h"
+#include "topo/wire_priv.h"
 
 #define ASK_TRIES 10
 

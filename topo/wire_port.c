@@ -17,7 +17,7 @@
 #include <linux/if_packet.h>
 #include <linux/sockios.h>
 #include <linux/virtio_net.h>
-#include "topo/wire.h"
+#include "topo/wire_priv.h"
 
 #define SOCKET_BUFFER (32 << 20) /* bytes; a whole window of every communicator fits */
 

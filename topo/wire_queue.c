@@ -2,7 +2,7 @@
 /* A binary heap of frames by due time; equal times keep their order. */
 #include <errno.h>
 #include <stdlib.h>
-#include "topo/wire.h"
+#include "topo/wire_priv.h"
 
 static bool before(const struct wire_queued *a, const struct wire_queued *b)
 {

@@ -45,8 +45,8 @@ static const struct inc_field settings_fields[] = {
 	{"ports", .need = INC_OPTIONAL,
 	 INC_LIST_AT(struct inc_settings, port, n_ports, &port_schema),
 	 .text = "absent: those that connections name"},
-	{"max_groups", INC_UINT, INC_OPTIONAL, SETTING(max_comms), .min = 1, .max = INC_MAX_COMMS,
-	 .text = "communicators"},
+	{"max_communicators", INC_UINT, INC_OPTIONAL, SETTING(max_comms), .min = 1,
+	 .max = INC_MAX_COMMS, .alias = "max_groups", .text = "at a time"},
 	{"max_connections", INC_UINT, INC_OPTIONAL, SETTING(max_connections), .min = 1,
 	 .max = INC_MAX_CONNS, .text = "of all communicators"},
 	{"max_rows", INC_UINT, INC_OPTIONAL, SETTING(max_rows), .min = 1, .max = INC_MAX_ROWS,
@@ -419,7 +419,7 @@ int inc_config_fits(const char *path, const struct inc_switch_conf *conf, struct
 		uint32_t have;
 		const char *setting;
 	} sums[] = {
-		{"communicators", conf->n_comms, s->max_comms, "max_groups"},
+		{"communicators", conf->n_comms, s->max_comms, "max_communicators"},
 		{"connections", connections, s->max_connections, "max_connections"},
 		{"contribution rows (connections times slots)", rows, s->max_rows, "max_rows"},
 		{"slots", slots, inc_switch_sum_rows(s->max_rows), "max_rows"},

@@ -172,7 +172,7 @@ static void tell_ready(const struct inc_daemon *d)
 	close(d->opt.ready_fd);
 }
 
-/* What this one of the file asks for is there already. */
+/* Whether the engine has this communicator of the file, just as the file wants it. */
 static bool is_there(const struct inc_daemon *d, const struct inc_comm_conf *conf)
 {
 	const struct inc_engine *e = d->engine;
@@ -181,7 +181,8 @@ static bool is_there(const struct inc_daemon *d, const struct inc_comm_conf *con
 	return place >= 0 && e->ops->is(e, place, conf);
 }
 
-/* Of what was left, a file keeps what it asks for; what a controller keeps it says itself. */
+/* Whether a communicator that the last daemon left stays: with a file, where the file wants just
+ * this one; with a controller always, because the controller removes what it does not keep. */
 static bool keeps(const struct inc_daemon *d, uint32_t communicator)
 {
 	uint32_t i;
@@ -246,7 +247,7 @@ int inc_daemon_start(struct inc_daemon *d, struct inc_err *err)
 	ret = d->lock_fd < 0 ? d->lock_fd : open_engine(d, err);
 	ret = ret ?: open_ports(d, err);
 	ret = ret ?: adopt(d, err);
-	/* from here on it hears what others say */
+	/* from here on the daemon reads what others send, so it gives up what it does not need */
 	ret = ret ?: inc_privileges_drop(inc_engine_shares_ports(d->opt.attach), err);
 	ret = ret ?: configure_file(d, err);
 	if (!ret && d->opt.controller)

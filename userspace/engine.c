@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The one place that chooses an engine: one that has another for each mode. Its places are theirs,
- * one engine's behind the other's. What an engine costs (privileges, XDP programs on the ports) is
- * paid when a communicator first wants it.
+ * The one place that chooses an engine. The daemon's engine has one engine for each mode, and its
+ * places are those of passthrough mode, then those of termination mode. A mode's engine is opened
+ * when a communicator first wants it, because it costs privileges and XDP programs on the ports.
  */
 #include <errno.h>
 #include <net/if.h>
@@ -294,7 +294,7 @@ static bool both_waiting(const struct inc_engine *e, uint32_t place, struct inc_
 	return its->ops->waiting(its, place, out);
 }
 
-/* What both count by the same name is one counter. */
+/* Adds a counter to the one of the same name, if another mode's engine has counted it, too. */
 static void add_counter(struct inc_engine_counters *sum, const struct inc_engine_counter *more)
 {
 	size_t i;

@@ -173,14 +173,16 @@ struct inc_engine_ops {
 	/* Once all ports are attached: takes over the communicators that the instance's last daemon
 	 * has left. How many these are. NULL: none are ever left. */
 	int (*adopt)(struct inc_engine *e, struct inc_err *err);
-	/* What one was made from, as far as the engine knows it: of those that it has adopted. */
+	/* What the communicator in this place was made from, as far as the engine knows it. Asked
+	 * of adopted communicators only; NULL where adopt is. */
 	void (*describe)(const struct inc_engine *e, uint32_t place, struct inc_comm_conf *out);
 	/* Is the communicator in this place what conf asks for? */
 	bool (*is)(const struct inc_engine *e, uint32_t place, const struct inc_comm_conf *conf);
 
 	/* A port that there is, one of the settings'; NULL: the engine needs nothing of them. */
 	int (*attach_port)(struct inc_engine *e, const char *ifname, struct inc_err *err);
-	/* Ports, 0..n-1; false behind the last. Kept by the one that has the others. */
+	/* Ports, 0..n-1; false behind the last. engine.c keeps the list; a mode's own engine leaves
+	 * this NULL. */
 	bool (*port)(const struct inc_engine *e, size_t i, struct inc_engine_port *out);
 
 	/*
@@ -194,8 +196,8 @@ struct inc_engine_ops {
 	 * peer_port are read. -ENOENT: there is no such connection; -EALREADY: it has its peer. */
 	int (*connect_comm)(struct inc_engine *e, uint32_t communicator,
 			    const struct inc_msg_peer *peer, uint32_t n, struct inc_err *err);
-	/* When it returns nothing works on the communicator any more; where it fails all does as
-	 * before. */
+	/* When this returns 0, the engine does not touch the communicator any more; when it fails,
+	 * the communicator runs on as before. */
 	int (*remove_comm)(struct inc_engine *e, uint32_t communicator, struct inc_err *err);
 
 	void (*usage)(const struct inc_engine *e, struct inc_engine_usage *out);

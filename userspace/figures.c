@@ -19,6 +19,21 @@ static const struct inc_metric port_metrics[] = {
 static const struct inc_metric comm_metrics[] = {INC_COMM_FIGURES(INC_METRIC_ROW, inc_engine_comm)};
 static const struct inc_metric conn_metrics[] = {INC_CONN_FIGURES(INC_METRIC_ROW, inc_engine_conn)};
 
+void inc_figures_add_usage(const struct inc_engine_usage *usage, json_t *object)
+{
+	inc_metric_json(INC_METRICS(usage_metrics), usage, object);
+}
+
+void inc_figures_add_port(const struct inc_interface_stats *stats, json_t *object)
+{
+	inc_metric_json(INC_METRICS(port_metrics), stats, object);
+}
+
+void inc_figures_add_conn(const struct inc_engine_conn *conn, json_t *object)
+{
+	inc_metric_json(INC_METRICS(conn_metrics), conn, object);
+}
+
 uint64_t inc_figures_uptime_s(const struct inc_daemon *d)
 {
 	return (inc_now_ns() - d->started_at_ns) / INC_NSEC_PER_SEC;

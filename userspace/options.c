@@ -99,7 +99,8 @@ static const struct inc_opt options[] = {
 	 .help = "how to attach; auto (default): libxdp, so that other XDP programs can live on "
 		 "the port, else a bpf_link",
 	 INC_OPT_WORD(struct inc_options, attach, attachments)},
-	{.name = "max-groups",
+	{.name = "max-communicators",
+	 .alias = "max-groups",
 	 .value = "N",
 	 .help = "communicators that the maps have room for (default " INC_STR(INC_DEF_COMMS) ")",
 	 INC_OPT_NUMBER(struct inc_options, settings.max_comms, 1, INC_MAX_COMMS)},
@@ -163,7 +164,7 @@ static int check(void *settings)
 		return inc_usage("--controller needs --port");
 	if (opt->check_only && !opt->config)
 		return inc_usage("--check needs --config");
-	/* of one alone a file may have the other */
+	/* (where one of the two is given, the file may have the other: config.c judges them) */
 	if ((opt->controller || (s->rto_min_ms && s->rto_max_ms)) &&
 	    inc_settings_check_timers(s, &err))
 		return inc_usage("%s", err.msg);

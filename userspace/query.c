@@ -6,27 +6,20 @@
 #include <stdio.h>
 #include <string.h>
 #include "lib/base/clock.h"
-#include "lib/metric/metric.h"
 #include "userspace/interface.h"
 #include "userspace/switchd.h"
 
 /* Connections of one page, at least: 250 KB of JSON, of the 1 MiB that a line may have. */
 #define PAGE_CONNECTIONS 512
 
-/* Of an answer that one line cannot hold. In communicators of the switch, which stay where they are
- * when others come and go. */
+/* A part of an answer that one line cannot hold. from and next are places of communicators, because
+ * a communicator keeps its place while others come and go. */
 struct inc_page {
 	bool has_only;
 	uint32_t only; /* communicator that it is about; else about all */
 	uint32_t from;
 	uint32_t next; /* 0: there is no more */
 };
-
-static const struct inc_metric usage_metrics[] = {
-	INC_USAGE_FIGURES(INC_METRIC_ROW, inc_engine_usage)};
-static const struct inc_metric conn_metrics[] = {INC_CONN_FIGURES(INC_METRIC_ROW, inc_engine_conn)};
-static const struct inc_metric port_metrics[] = {
-	INC_INTERFACE_FIGURES(INC_METRIC_ROW, inc_interface_stats)};
 
 static json_t *count(uint64_t v)
 {
@@ -40,7 +33,7 @@ static json_t *query_status(struct inc_daemon *d, struct inc_page *page, struct 
 	json_t *usage = json_object(), *status;
 
 	e->ops->usage(e, &u);
-	inc_metric_json(INC_METRICS(usage_metrics), &u, usage);
+	inc_figures_add_usage(&u, usage);
 	status = json_pack("{s:s, s:i, s:I, s:s, s:I, s:o}", "switch", d->conf.name, "version",
 			   INC_CONTROL_VERSION, "uptime_s", (json_int_t)inc_figures_uptime_s(d),
 			   "controller", d->client ? inc_client_state(d->client) : "none",
@@ -99,7 +92,7 @@ static json_t *query_ports(struct inc_daemon *d, struct inc_page *page, struct i
 		inc_interface_read_stats(port.name, &stats);
 		json_object_set_new(v, "ifindex", json_integer(port.ifindex));
 		d->engine->ops->tell_port(d->engine, i, v);
-		inc_metric_json(INC_METRICS(port_metrics), &stats, v);
+		inc_figures_add_port(&stats, v);
 	}
 	return list;
 }
@@ -124,7 +117,7 @@ static json_t *conn_json(const struct inc_engine_comm *comm, const struct inc_en
 			   (json_int_t)c->own_qp, "error", (int)c->error, "state",
 			   health[c->health]);
 	json_object_set_new(object, "reason", json_string(c->reason ?: ""));
-	inc_metric_json(INC_METRICS(conn_metrics), c, object);
+	inc_figures_add_conn(c, object);
 	return object;
 }
 

@@ -26,7 +26,7 @@ struct inc_options {
 	const char *controller; /* HOST[:PORT] */
 	const char *name;
 	const char *instance;
-	enum inc_xdp xdp; /* as given; settings has it, too */
+	enum inc_xdp xdp; /* the command line's word, which options.c puts into settings */
 	enum inc_attach attach;
 	struct inc_settings settings;
 	struct inc_tls_files tls; /* how the controller is spoken to; nothing given: plainly */
@@ -40,6 +40,7 @@ struct inc_options {
 int inc_options_parse(int argc, char **argv, struct inc_options *opt);
 
 struct inc_client;
+struct inc_interface_stats;
 struct inc_query_server;
 
 struct inc_daemon {
@@ -98,7 +99,11 @@ void inc_query_answer(struct inc_daemon *d, struct inc_ndjson *conn, json_t *req
 /* Name, address, MAC and MTU of the ports, as in "hello". */
 json_t *inc_query_port_list(struct inc_daemon *d);
 
-/* figures.c: all figures, as families and as text. */
+/* figures.c: all figures, as families and as text; and some as members of an object, as answers to
+ * queries have them. */
+void inc_figures_add_usage(const struct inc_engine_usage *usage, json_t *object);
+void inc_figures_add_port(const struct inc_interface_stats *stats, json_t *object);
+void inc_figures_add_conn(const struct inc_engine_conn *conn, json_t *object);
 uint64_t inc_figures_uptime_s(const struct inc_daemon *d);
 /* What is the switch's own: usage, counters, ports. */
 void inc_figures_switch(const struct inc_daemon *d, json_t *families);

@@ -128,7 +128,7 @@ static unsigned int free_connections(const struct inc_routes *r, unsigned int sw
 	if (r->mode[sw] != INC_PASSTHROUGH)
 		return left;
 	if ((limits->slots && r->slots > limits->slots) ||
-	    (limits->groups && use->communicators >= limits->groups))
+	    (limits->communicators && use->communicators >= limits->communicators))
 		return 0;
 	if (limits->connections)
 		left = limits->connections > use->connections
@@ -175,7 +175,7 @@ static struct part lacking(const struct inc_routes *r, unsigned int sw, unsigned
 	const struct part parts[] = {
 		{"children", children, max_children(r, sw), 0, 0},
 		{"slots", want.slots, limits->slots, 0, 0},
-		{"communicators", want.communicators, limits->groups, use->communicators,
+		{"communicators", want.communicators, limits->communicators, use->communicators,
 		 offsetof(struct inc_load, communicators)},
 		{"connections", want.connections, limits->connections, use->connections,
 		 offsetof(struct inc_load, connections)},

@@ -130,7 +130,7 @@ static void print_switches(const struct inc_ctl *ctl, FILE *out)
 			const struct inc_msg_limits *limits = inc_routes_limits(ctl->routes, s);
 			const struct seen seen = {
 				.connected = sw->link != NULL,
-				.communicators_limit = limits->groups,
+				.communicators_limit = limits->communicators,
 				.connections_limit = limits->connections,
 				.rows_limit = limits->rows,
 			};

@@ -88,6 +88,11 @@ static int take_entry(struct parser *p, unsigned int i, const char *said, const 
 	return inc_opt_take(opt, said, value, p->settings + p->set.offset[i] + opt->offset);
 }
 
+static bool is_called(const struct inc_opt *opt, const char *name)
+{
+	return (opt->name && !strcmp(opt->name, name)) || (opt->alias && !strcmp(opt->alias, name));
+}
+
 /* "--name", "--name=value" or "--name value". */
 static int take_long(struct parser *p)
 {
@@ -99,7 +104,7 @@ static int take_long(struct parser *p)
 	if (value)
 		*value++ = 0;
 	for (i = 0; i < p->set.count; i++)
-		if (p->set.opt[i]->name && !strcmp(p->set.opt[i]->name, word + 2))
+		if (is_called(p->set.opt[i], word + 2))
 			break;
 	if (i == p->set.count)
 		return inc_usage("unknown option '%s'", word);

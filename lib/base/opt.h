@@ -63,6 +63,7 @@ struct inc_opt {
 	const char *value;  /* what --help calls the value: "FILE"; of a word: its words */
 	const char *help;   /* wrapped where it is printed; "\n" breaks a line */
 	const char *preset; /* taken before the command line, and said by --help; NULL: none */
+	const char *alias;  /* another name, such as an older one; NULL: none */
 	bool required;
 
 	enum inc_opt_kind kind;

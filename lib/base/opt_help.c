@@ -65,6 +65,8 @@ void inc_opt_help_text(char *text, size_t size, const struct inc_opt *opt)
 	add(text, size, "%s", opt->help ? opt->help : "");
 	if (opt->preset)
 		add(text, size, " (default %s)", opt->preset);
+	if (opt->alias)
+		add(text, size, " (also --%s)", opt->alias);
 	if (opt->kind == INC_KIND_LIST && !inc_opt_is_argument(opt))
 		add(text, size, " (repeatable)");
 }

@@ -54,7 +54,7 @@ typedef void (*inc_opt_print_form)(const char *name, const char *command, const 
 void inc_opt_forms(const struct inc_program *program, inc_opt_print_form print);
 /* "auto|soft": of a word, its words, else what the table calls the value. */
 void inc_opt_value_name(char *text, size_t size, const struct inc_opt *opt);
-/* The help, and what follows from the entry: the preset, that it is repeatable. */
+/* The help, and what follows from the entry: the preset, the other name, that it is repeatable. */
 void inc_opt_help_text(char *text, size_t size, const struct inc_opt *opt);
 const char *inc_opt_exits(const struct inc_program *program);
 

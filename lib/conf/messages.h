@@ -176,7 +176,7 @@ struct inc_msg_limits {
 	uint32_t slots;
 	uint32_t rows;
 	uint32_t connections;
-	uint32_t groups;
+	uint32_t communicators; /* "groups" in messages */
 	uint32_t message_bytes; /* of termination mode, as window_bytes; 0: not said */
 	uint32_t window_bytes;
 };

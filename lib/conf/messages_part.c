@@ -12,7 +12,7 @@
 	 .text = "of packets kept: connections times slots, of all communicators"}, \
 	{"connections", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_limits, connections), \
 	 .max = UINT32_MAX, .text = "of all communicators"}, \
-	{"groups", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_limits, groups), \
+	{"groups", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_limits, communicators), \
 	 .max = UINT32_MAX, .text = "communicators"}
 /* clang-format on */
 

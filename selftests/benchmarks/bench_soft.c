@@ -108,7 +108,7 @@ static void open_side(struct side *s, const char *ns)
 	struct inc_term_channel_opts channel = {
 		.pkey = INC_PKEY_DEFAULT,
 		.payload = set.payload,
-		.max_message = set.message,
+		.max_message_bytes = set.message,
 		.messages = set.window,
 		.what = "bench",
 	};

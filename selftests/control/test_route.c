@@ -410,7 +410,7 @@ static void reasons(void **state)
 		{{.connections = 4},
 		 -E2BIG,
 		 "switch a: 6 connections are more than its limit of 4"},
-		{{.rows = 1 << 20, .connections = 64, .groups = 1}, 0, NULL},
+		{{.rows = 1 << 20, .connections = 64, .communicators = 1}, 0, NULL},
 	};
 	struct inc_topology *t = spines(2, 4, true);
 
@@ -431,7 +431,7 @@ static void around_the_absent(void **state)
 {
 	struct inc_topology *t = spines(4, 0, false);
 	struct inc_routes *r = inc_routes_new(t);
-	const struct inc_msg_limits one = {.groups = 1};
+	const struct inc_msg_limits one = {.communicators = 1};
 	unsigned int hosts[] = {0, 1, 2, 3};
 	struct inc_tree *trees[3];
 	struct inc_err err;

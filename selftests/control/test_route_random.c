@@ -327,7 +327,7 @@ static void offer_some(struct inc_routes *r)
 		r->link_weight[l] = INC_LOAD_UNIT << draw(4);
 	for (unsigned int s = 0; s < r->graph.n; s++) {
 		const struct inc_msg_limits limits = {.children = 2 + draw(4),
-						      .groups = 1 + draw(JOBS)};
+						      .communicators = 1 + draw(JOBS)};
 
 		inc_routes_offer(r, s, draw(8) ? &limits : NULL);
 	}

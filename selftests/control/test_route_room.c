@@ -56,7 +56,7 @@ static const struct {
 	 "switch a0 has no room for 3 connections: 2 of 4 are free"},
 	{"a0", {.rows = 200}, {2, {0, 2}}, {2, {1, 3}}, IN_USE(rows),
 	 "switch a0 has no room for 128 contribution rows: 72 of 200 are free"},
-	{"r", {.groups = 1, .rows = 1024}, {2, {0, 4}}, {2, {1, 5}}, IN_USE(communicators),
+	{"r", {.communicators = 1, .rows = 1024}, {2, {0, 4}}, {2, {1, 5}}, IN_USE(communicators),
 	 "switch r has no room for 1 communicator: 0 of 1 are free"},
 	/* what it had in the first is nothing that it has in the second */
 	{"a0", {.connections = 3}, {2, {0, 4}}, {2, {2, 5}}, IN_USE(connections),
@@ -145,10 +145,10 @@ static void full_and_not_apart(void **state)
 	assert_int_equal(inc_topology_parse("t", text, sizeof(text) - 1, &t, &err), 0);
 	r = inc_routes_new(t);
 	for (unsigned int s = 0; s < t->n_switches; s++)
-		inc_routes_offer(r, s, &(struct inc_msg_limits){.groups = 1});
+		inc_routes_offer(r, s, &(struct inc_msg_limits){.communicators = 1});
 	assert_int_equal(inc_route_compute(r, hosts, 2, 1, &first, &err), 0);
 	for (unsigned int s = 3; s < t->n_switches; s++) /* the leaves have room for more */
-		inc_routes_offer(r, s, &(struct inc_msg_limits){.groups = 2});
+		inc_routes_offer(r, s, &(struct inc_msg_limits){.communicators = 2});
 	assert_int_equal(inc_route_compute(r, hosts, 2, 1, &second, &err), -ENOSPC);
 	assert_non_null(strstr(err.msg, "no room for 1 communicator"));
 	inc_route_release(r, first);

@@ -89,7 +89,7 @@ static void make_channel(uint8_t how)
 	const struct inc_term_channel_opts opts = {.psn = OWN_PSN,
 						   .pkey = INC_PKEY_DEFAULT,
 						   .payload = PAYLOAD,
-						   .max_message = MAX_MESSAGE,
+						   .max_message_bytes = MAX_MESSAGE,
 						   .messages = MESSAGES,
 						   .peer_se = how & 3 ? INC_TERM_SE_ANY
 								      : INC_TERM_SE_LACKS,

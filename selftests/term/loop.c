@@ -110,7 +110,8 @@ static void happen(struct loop_channel *ch, const struct happened *h)
 static int loop_probe(const char *ifname, struct in_addr own_ip, struct inc_term_offer *out,
 		      struct inc_err *why)
 {
-	*out = (struct inc_term_offer){.mtu = 1024, .max_message = LOOP_MAX_MESSAGE};
+	*out = (struct inc_term_offer){.payload_bytes = 1024,
+				       .max_message_bytes = LOOP_MAX_MESSAGE};
 	snprintf(out->device, sizeof(out->device), "loop of %s", ifname);
 	return 0;
 }
@@ -198,7 +199,7 @@ static int loop_make(struct inc_term_device *dev, const struct inc_term_channel_
 {
 	struct loop_channel *ch = calloc(1, sizeof(*ch));
 
-	CHECK(ch && opts->messages <= WINDOW && opts->max_message <= LOOP_MAX_MESSAGE);
+	CHECK(ch && opts->messages <= WINDOW && opts->max_message_bytes <= LOOP_MAX_MESSAGE);
 	ch->head.dev = dev;
 	ch->ctx = opts->ctx;
 	ch->s.opts = *opts;
@@ -281,7 +282,7 @@ static int loop_send(struct inc_term_channel *channel, const void *buffer, uint3
 	int ret = 0;
 
 	pthread_mutex_lock(&lock);
-	CHECK(ch->s.connected && !buffer == !length && length <= ch->s.opts.max_message);
+	CHECK(ch->s.connected && !buffer == !length && length <= ch->s.opts.max_message_bytes);
 	CHECK(ch->s.sent - ch->reported < ch->s.opts.messages);
 	*s = (struct sending){.buffer = buffer,
 			      .m = {.length = length, .has_imm = has_imm, .imm = imm}};

@@ -129,7 +129,7 @@ static void open_end(struct pair *p, unsigned int d, unsigned int i, uint64_t se
 		.psn = INC_PSN_MASK - mix(seed) % 50,
 		.pkey = INC_PKEY_DEFAULT,
 		.payload = PAIR_PAYLOAD,
-		.max_message = p->max_message[d] ?: PAIR_MAX_MESSAGE,
+		.max_message_bytes = p->max_message_bytes[d] ?: PAIR_MAX_MESSAGE,
 		.messages = PAIR_MESSAGES,
 		.what = "the pair's",
 		.ctx = e,

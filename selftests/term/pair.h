@@ -42,7 +42,7 @@ struct pair_place {
 
 struct pair {
 	struct pair_place place[2];
-	uint32_t max_message[2]; /* of their channels' buffers; 0: PAIR_MAX_MESSAGE */
+	uint32_t max_message_bytes[2]; /* of their channels' buffers; 0: PAIR_MAX_MESSAGE */
 	struct inc_term_device *dev[2];
 	unsigned int n_channels;
 	struct pair_end end[2][PAIR_CHANNELS];

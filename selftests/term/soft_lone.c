@@ -46,7 +46,7 @@ void lone_make(struct lone *w, bool connect, bool any_ip_id)
 		.psn = OWN_PSN,
 		.pkey = INC_PKEY_DEFAULT,
 		.payload = PAYLOAD,
-		.max_message = MAX_MESSAGE,
+		.max_message_bytes = MAX_MESSAGE,
 		.messages = MESSAGES,
 		.se = w->se,
 		.peer_se = w->peer_se,

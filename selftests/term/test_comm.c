@@ -430,7 +430,7 @@ static void test_numbers(void **state)
 		assert_int_equal(ch.opts.psn, c->own_psn);
 		assert_true(c->has_own_psn);
 		assert_int_equal(ch.posted, 4);
-		assert_int_equal(ch.opts.max_message, PACKETS * PAYLOAD);
+		assert_int_equal(ch.opts.max_message_bytes, PACKETS * PAYLOAD);
 		assert_false(ch.connected);
 	}
 	assert_int_equal(s.conf.conn[1].own_psn, 0x123456);

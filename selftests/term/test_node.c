@@ -17,7 +17,7 @@ static const struct world_call calls[] = {{SUM, 8, true}, {SUM, 8, false}, {SUM,
 static void refused(const struct world_shape *shape, const char *why)
 {
 	const struct inc_term_conf conf = {.communicator = 12,
-					   .slots = shape->slots,
+					   .receives = shape->slots,
 					   .has_parent = shape->has_parent,
 					   .n_children = shape->n_children,
 					   .child = shape->child};

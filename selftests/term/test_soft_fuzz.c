@@ -146,7 +146,7 @@ static void make_end(struct side *s, unsigned int i, struct inc_term_numbers *ow
 	const struct inc_term_channel_opts opts = {.psn = draw(&s->seed),
 						   .pkey = INC_PKEY_DEFAULT,
 						   .payload = PAYLOAD,
-						   .max_message = MAX_MESSAGE,
+						   .max_message_bytes = MAX_MESSAGE,
 						   .messages = MESSAGES,
 						   .what = "one of many",
 						   .ctx = &s->end[i]};

@@ -78,7 +78,7 @@ static void open_switch(struct world *w, struct inc_term_numbers *own)
 		.psn = OWN_PSN,
 		.pkey = INC_PKEY_DEFAULT,
 		.payload = PAYLOAD,
-		.max_message = BYTES,
+		.max_message_bytes = BYTES,
 		.messages = MESSAGES,
 		.what = "the switch's",
 		.ctx = w,

@@ -217,7 +217,7 @@ static void test_refusals(void **state)
 		.qpn = 77,
 		.pkey = INC_PKEY_DEFAULT,
 		.payload = PAIR_PAYLOAD,
-		.max_message = 1 << 20,
+		.max_message_bytes = 1 << 20,
 		.messages = 4,
 		.what = "communicator 3, rank 1",
 	};
@@ -238,9 +238,9 @@ static void test_refusals(void **state)
 	opts.payload = 1000;
 	assert_int_equal(inc_term_soft.make(p.dev[0], &opts, &ch, &own, &err), -EINVAL);
 	opts.payload = PAIR_PAYLOAD;
-	opts.max_message++;
+	opts.max_message_bytes++;
 	assert_int_equal(inc_term_soft.make(p.dev[0], &opts, &ch, &own, &err), -EINVAL);
-	opts.max_message = 1024;
+	opts.max_message_bytes = 1024;
 	opts.qpn = 1;
 	assert_int_equal(inc_term_soft.make(p.dev[0], &opts, &ch, &own, &err), -EINVAL);
 	pair_close(&p);
@@ -254,8 +254,8 @@ static void test_probe(void **state)
 
 	assert_int_equal(inc_term_soft.probe("lo", ip, &offer, &why), 0);
 	assert_string_equal(offer.device, "127.0.0.1");
-	assert_int_equal(offer.mtu, INC_MAX_PAYLOAD);
-	assert_int_equal(offer.max_message, 1 << 20);
+	assert_int_equal(offer.payload_bytes, INC_MAX_PAYLOAD);
+	assert_int_equal(offer.max_message_bytes, 1 << 20);
 	assert_int_equal(inc_term_soft.probe("none-such", ip, &offer, &why), -ENODEV);
 	assert_string_equal(why.msg, "none-such: no MTU to be read");
 }

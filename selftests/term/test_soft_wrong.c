@@ -371,7 +371,7 @@ static void test_own_fault(void **state)
 {
 	const struct inc_term_channel_opts opts = {.pkey = INC_PKEY_DEFAULT,
 						   .payload = PAYLOAD,
-						   .max_message = MAX_MESSAGE,
+						   .max_message_bytes = MAX_MESSAGE,
 						   .messages = 1,
 						   .what = "one that cannot be sent to",
 						   .ctx = *state};
@@ -404,7 +404,7 @@ static void test_ended(void **state)
 {
 	struct inc_term_channel_opts opts = {.pkey = INC_PKEY_DEFAULT,
 					     .payload = PAYLOAD,
-					     .max_message = 1024 * PAYLOAD,
+					     .max_message_bytes = 1024 * PAYLOAD,
 					     .messages = 64,
 					     .what = "one that ends",
 					     .ctx = *state};

@@ -41,7 +41,7 @@ void world_open_at(struct world *w, const struct world_shape *shape, const struc
 		   uint64_t n_calls, uint64_t base)
 {
 	const struct inc_term_conf conf = {.communicator = 12,
-					   .slots = shape->slots,
+					   .receives = shape->slots,
 					   .has_parent = shape->has_parent,
 					   .n_children = shape->n_children,
 					   .child = shape->child};

@@ -61,6 +61,7 @@ static const struct inc_opt shared_options[] = {
 		 .value = "N",                                                                \
 		 INC_OPT_TAKE(struct settings, lengthy, take_twice)},                         \
 		{.name = "huge",                                                              \
+		 .alias = "vast",                                                             \
 		 .value = "N",                                                                \
 		 INC_OPT_NUMBER(struct settings, huge, 0, UINT64_MAX)},                       \
 		{.name = "text",                                                              \
@@ -161,6 +162,8 @@ static void test_values(void **state)
 	assert_string_equal(s.text, "x=y");
 	assert_int_equal(s.shared.bytes, 1 << 20);
 	assert_true(s.shared.loud);
+	assert_int_equal(parse(&mixed, "--huge 7 --vast 8 a"), -1);
+	assert_int_equal(s.huge, 8);
 	assert_int_equal(parse(&mixed, "--list a --list b c"), -1);
 	assert_int_equal(s.list.count, 2);
 	assert_string_equal(s.list.text[1], "b");
@@ -213,6 +216,7 @@ static void test_wrong(void **state)
 					    "--version a",
 					    "--bytes 1KK a",
 					    "--huge -1 a",
+					    "--vast -1 a",
 					    "- -n",
 					    "--huge 18446744073709551616 a",
 					    "--=3 a"};

@@ -112,8 +112,8 @@ static void test_probe(void **state)
 		fail_msg("%s", why.msg);
 	snprintf(want, sizeof(want), "%s port 1, GID ", ends[0].device);
 	assert_memory_equal(offer.device, want, strlen(want));
-	assert_int_equal(offer.mtu, 2048); /* the lab's links carry 2200 */
-	assert_int_equal(offer.max_message, 1 << 20);
+	assert_int_equal(offer.payload_bytes, 2048); /* the lab's links carry 2200 */
+	assert_int_equal(offer.max_message_bytes, 1 << 20);
 	assert_int_equal(inc_term_verbs.probe("h9", nowhere, &offer, &why), -ENODEV);
 	assert_memory_equal(why.msg, "h9: ", 4);
 	assert_non_null(strstr(why.msg, "no RoCE v2 GID ::ffff:10.77.9.99"));
@@ -263,7 +263,7 @@ static void test_refusals(void **state)
 	const struct inc_term_channel_opts good = {
 		.pkey = INC_PKEY_DEFAULT,
 		.payload = 2048,
-		.max_message = 1 << 20,
+		.max_message_bytes = 1 << 20,
 		.messages = 4,
 		.what = "communicator 3, rank 1",
 	};
@@ -281,7 +281,7 @@ static void test_refusals(void **state)
 	opts.payload = 1000;
 	refuses(&p, opts, "payload 1000");
 	opts = good;
-	opts.max_message++;
+	opts.max_message_bytes++;
 	refuses(&p, opts, "messages of 1048577 bytes");
 	opts = good;
 	opts.pkey = 0x1234;
@@ -317,7 +317,7 @@ static void test_too_long(void **state)
 		place = place_of(&ends[d]);
 		pair_open_device(&p, d, &place);
 	}
-	p.max_message[1] = 512;
+	p.max_message_bytes[1] = 512;
 	pair_make(&p, 1, 8);
 	pair_connect(&p);
 	p.end[0][0].total = 200;

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* How a communicator's elements are what they are. */
+/* How the elements in a communicator's messages are to be read. */
 struct inc_term_form {
 	/* Floats are added as they are (docs/floats.md); else they are the integers of their size.
 	 * AND, OR and XOR are of the bits either way. */

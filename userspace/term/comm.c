@@ -82,7 +82,7 @@ static int make_node(struct inc_term_comm *cm, struct inc_err *err)
 	struct inc_term_child *child = calloc(INC_COMM_MAX_CONNECTIONS, sizeof(*child));
 	const struct inc_term_conf conf = {
 		.communicator = cm->conf.communicator,
-		.slots = cm->receives,
+		.receives = cm->receives,
 		.has_parent = cm->n_children < cm->n_ends,
 		.n_children = cm->n_children,
 		.child = child,
@@ -107,7 +107,7 @@ static int make_node(struct inc_term_comm *cm, struct inc_err *err)
 	return ret;
 }
 
-/* An end before this one at the same device. */
+/* Whether an end before this one, by peer, uses the same device. */
 static bool shares_device(const struct comm_end *end)
 {
 	uint32_t i;
@@ -118,7 +118,7 @@ static bool shares_device(const struct comm_end *end)
 	return false;
 }
 
-/* Whose device it is that has said why it cannot be had. */
+/* Puts the peer's name and port before the device's own message. */
 static int name_device(const struct comm_end *end, int ret, struct inc_err *err)
 {
 	char what[COMM_WHAT];
@@ -189,7 +189,7 @@ static int open_channel(struct comm_end *end, struct inc_err *err)
 		.psn = conn->own_psn,
 		.pkey = conn->pkey,
 		.payload = conf->payload,
-		.max_message = buffer_bytes(conf),
+		.max_message_bytes = buffer_bytes(conf),
 		.messages = end->cm->receives,
 		.se = conn->up && network,
 		.peer_se = se_of(conn, network),
@@ -207,8 +207,8 @@ static int open_channel(struct comm_end *end, struct inc_err *err)
 	return 0;
 }
 
-/* One with each peer at a time, so that the last ones, which come first (pool.h), are neighbours.
- */
+/* Posts one receive with each peer, then the next, so that the buffers posted last lie side by
+ * side: soft endpoints fill these first, and they have memory (pool.h). */
 static int post_receives(struct inc_term_comm *cm, struct inc_err *err)
 {
 	char what[COMM_WHAT];
@@ -237,7 +237,7 @@ static int make_pool(struct inc_term_comm *cm, struct inc_err *err)
 		   : 0;
 }
 
-/* The ends are in an order of their own. */
+/* Copies the ends' numbers into conf, whose connections may be in another order than the ends. */
 static void tell_own(const struct inc_term_comm *cm, struct inc_comm_conf *conf)
 {
 	uint32_t i, k;

@@ -22,7 +22,7 @@
 
 struct inc_term_comm;
 
-/* What it needs of who has it. */
+/* What a communicator needs of its owner, a worker. */
 struct inc_term_comm_opts {
 	struct inc_term_devices *devices;
 	/* By enum inc_endpoint_kind; NULL: there is none of this kind. */
@@ -43,8 +43,9 @@ int inc_term_comm_new(const struct inc_term_comm_opts *opts, struct inc_comm_con
 		      struct inc_term_comm **out, struct inc_err *err);
 /* Connects it to the peers whose numbers conf had. */
 int inc_term_comm_start(struct inc_term_comm *cm, struct inc_err *err);
-/* And to others, once they are known: of peer, the fields rank, up, peer_qp, peer_psn and peer_port
- * are read. -ENOENT: it has no such connection; -EALREADY: that one has its peer. */
+/* Connects it to peers whose numbers are known only now: of peer, the fields rank, up, peer_qp,
+ * peer_psn and peer_port are read. -ENOENT: it has no such connection; -EALREADY: that connection
+ * has its peer. */
 int inc_term_comm_connect(struct inc_term_comm *cm, const struct inc_msg_peer *peer, uint32_t n,
 			  struct inc_err *err);
 /* Peers that are still connected are not told. */
@@ -52,8 +53,8 @@ void inc_term_comm_free(struct inc_term_comm *cm);
 
 /* Four times a second or so. */
 void inc_term_comm_tick(struct inc_term_comm *cm, uint64_t now_ns);
-/* What a handler may not do: the channels of a communicator that has ended are shut. Called when no
- * device is at work. */
+/* Shuts the channels of a communicator that has ended. Called when no device is at work, because a
+ * handler, which learns of the end, may still be working on one of these channels. */
 void inc_term_comm_settle(struct inc_term_comm *cm);
 
 /*

@@ -8,6 +8,8 @@
 #include "lib/conf/comm_conf.h"
 #include "userspace/term/combine.h"
 #include "userspace/term/comm.h"
+#include "userspace/term/endpoint.h"
+#include "userspace/term/node.h"
 #include "userspace/term/pool.h"
 
 /* This end of the connection to a peer. */

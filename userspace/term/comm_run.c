@@ -74,7 +74,8 @@ static void act(struct inc_term_comm *cm)
 	}
 }
 
-/* What it asks for, this switch would add up to something else. */
+/* Ends the communicator: the peer wants its floats added in the one form, and this switch adds them
+ * in the other, so that the sum would be wrong. */
 static void refuse_floats(struct comm_end *end, const struct inc_term_message *m)
 {
 	static const char *const forms[] = {"as integers that are made of them", "as they are"};

@@ -18,7 +18,7 @@ struct shared {
 	struct in_addr own_ip;
 	uint16_t udp_port; /* as it was asked for; 0: any */
 	uint32_t users;
-	bool more; /* it has said so: it is not waited for */
+	bool more; /* progress() has something to take in, as poll or the last call said: no wait */
 	LIST_ENTRY(shared) entry;
 };
 
@@ -111,7 +111,7 @@ static int open_shared(struct inc_term_devices *d, const struct inc_term_device_
 {
 	int ret = open_at(d, want, want->udp_port ?: INC_ROCE_UDP_PORT, s, err);
 
-	/* another worker's, or a NIC's driver's */
+	/* another worker, or a NIC's driver, may have RoCEv2's port: any other one will do */
 	if (ret == -EADDRINUSE && !want->udp_port)
 		ret = open_at(d, want, 0, s, err);
 	if (ret)

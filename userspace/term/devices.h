@@ -37,7 +37,7 @@ struct inc_term_device_want {
 };
 int inc_term_devices_get(struct inc_term_devices *d, const struct inc_term_device_want *want,
 			 struct inc_term_device **out, struct inc_err *err);
-/* Once for each get: the last one closes it. */
+/* To be called once for each get; the last call closes the device. */
 void inc_term_devices_put(struct inc_term_devices *d, struct inc_term_device *dev);
 
 /*
@@ -48,7 +48,7 @@ bool inc_term_devices_turn(struct inc_term_devices *d, uint64_t until_ns);
 /* What was sent since the last time goes out. */
 void inc_term_devices_flush(struct inc_term_devices *d);
 
-/* What came to them and was no channel's, those that are closed too. */
+/* Packets that belonged to no channel, summed over all devices, also those that are closed now. */
 struct inc_term_device_figures inc_term_devices_figures(const struct inc_term_devices *d);
 
 #endif

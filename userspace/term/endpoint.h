@@ -45,9 +45,9 @@ struct inc_term_channel {
 
 /* What a port offers by a kind of endpoints, for "hello" and for checks. */
 struct inc_term_offer {
-	char device[64];      /* "mlx5_0 port 1, GID 3"; of soft ones the address */
-	uint32_t mtu;         /* bytes of payload that a packet can carry at most */
-	uint32_t max_message; /* bytes */
+	char device[64];        /* "mlx5_0 port 1, GID 3"; of soft ones the address */
+	uint32_t payload_bytes; /* that a packet can carry at most */
+	uint32_t max_message_bytes;
 };
 
 /* The solicited event bit of what a peer sends. */
@@ -61,9 +61,9 @@ struct inc_term_channel_opts {
 	uint32_t qpn; /* own, where the caller wants a certain one; 0: any */
 	uint32_t psn; /* of the first packet sent */
 	uint16_t pkey;
-	uint32_t payload;     /* bytes of a packet */
-	uint32_t max_message; /* bytes: the size of a posted buffer */
-	uint32_t messages;    /* posted at most, and sent and not acknowledged at most */
+	uint32_t payload;           /* bytes of a packet */
+	uint32_t max_message_bytes; /* the size of a posted buffer */
+	uint32_t messages;          /* posted at most, and sent and not acknowledged at most */
 	bool se; /* messages sent are solicited events, by their last packets at least */
 	/* Of the last packet of messages that come; a device does not tell, so only soft endpoints
 	 * look. */
@@ -164,9 +164,9 @@ struct inc_term_endpoint_ops {
 	 * Bytes go out at flush() at the latest. */
 	int (*send)(struct inc_term_channel *ch, const void *buffer, uint32_t length, bool has_imm,
 		    uint32_t imm);
-	/* What the peer has sent shows that it has the first n messages sent to it, of which so
-	 * many may be none: as good as an ACK of them. NULL: a device reads what it sends until
-	 * the ACK itself has come. */
+	/* The peer's own messages prove that it has the first n messages sent to it (n counts from
+	 * the channel's first one, so it may have acknowledged them already): taken for an ACK of
+	 * them. NULL: a device reads what it sends until the ACK itself has come. */
 	void (*shown)(struct inc_term_channel *ch, uint64_t n);
 	void (*flush)(struct inc_term_device *dev);
 

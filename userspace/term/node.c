@@ -59,15 +59,16 @@ int inc_term_new(const struct inc_term_conf *conf, struct inc_term **out, struct
 	if (!conf->n_children || conf->n_children > INC_COMM_MAX_CHILDREN)
 		return inc_err_set(err, EINVAL, "communicator %u: 1 to %u children, not %u",
 				   conf->communicator, INC_COMM_MAX_CHILDREN, conf->n_children);
-	if (!conf->slots || conf->slots & (conf->slots - 1) || conf->slots > INC_TERM_MAX_RECEIVES)
+	if (!conf->receives || conf->receives & (conf->receives - 1) ||
+	    conf->receives > INC_TERM_MAX_RECEIVES)
 		return inc_err_set(err, EINVAL,
 				   "communicator %u: receives are a power of two up to %d, not %u",
-				   conf->communicator, INC_TERM_MAX_RECEIVES, conf->slots);
+				   conf->communicator, INC_TERM_MAX_RECEIVES, conf->receives);
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return inc_err_set(err, ENOMEM, "communicator %u: no memory", conf->communicator);
 	t->communicator = conf->communicator;
-	t->slots = conf->slots;
+	t->slots = conf->receives;
 	t->n_children = conf->n_children;
 	t->all = ~0ull >> (64 - conf->n_children);
 	t->has_parent = conf->has_parent;
@@ -76,7 +77,7 @@ int inc_term_new(const struct inc_term_conf *conf, struct inc_term **out, struct
 	ret = t->slot && t->part
 		      ? add_peers(t, conf, err)
 		      : inc_err_set(err, ENOMEM, "communicator %u: no memory for %u slots",
-				    conf->communicator, conf->slots);
+				    conf->communicator, conf->receives);
 	if (ret) {
 		inc_term_free(t);
 		return ret;

@@ -53,7 +53,7 @@ struct inc_term_child {
 
 struct inc_term_conf {
 	uint32_t communicator; /* the controller's number */
-	uint32_t slots;        /* a power of two: receives posted with each peer */
+	uint32_t receives;     /* posted with each peer, and slots: a power of two */
 	bool has_parent;
 	uint32_t n_children;
 	const struct inc_term_child *child; /* in the order in which floats are added */
@@ -62,9 +62,9 @@ struct inc_term_conf {
 /* A peer is a child, by its place, or the parent: n_children. */
 struct inc_term;
 
-/* Why a peer's connection or the communicator ends, or is told of.
- * _(NAME, name, event of docs/control.md, AETH syndrome that says it, of what the peer was told or
- * has told; what the peer has done, %llu: the message) */
+/* Why a peer's connection or the communicator ends, or is reported.
+ * _(NAME, name, event, syndrome, text): event: as in docs/control.md; syndrome: of the NAK that the
+ * switch sent or received; text: what the peer did, with %llu for the message's number */
 /* clang-format off */
 #define INC_TERM_REASONS(_) \
 	_(MISMATCH, mismatch, "mismatch", INC_AETH_NAK_OPERATION, \
@@ -132,8 +132,8 @@ struct inc_term_message {
 };
 
 /*
- * -EINVAL: no children, too many, slots not a power of two, a rank behind two children or a child
- * without ranks. The endpoints post slots receives with each peer before anything is sent.
+ * -EINVAL: no children, too many, receives not a power of two, a rank behind two children or a
+ * child without ranks. The endpoints post so many receives with each peer before anything is sent.
  */
 int inc_term_new(const struct inc_term_conf *conf, struct inc_term **out, struct inc_err *err);
 void inc_term_free(struct inc_term *t);
@@ -146,12 +146,13 @@ void inc_term_free(struct inc_term *t);
 /* number: of messages of this peer. The buffer is the node's now, also after the end. */
 int inc_term_message(struct inc_term *t, uint32_t peer, uint64_t number,
 		     const struct inc_term_message *m);
-/* The peer has message number, which it was sent, or never will: its buffer is not read any more.
- * In the order in which they were sent. */
+/* The peer has acknowledged message number, or never will because its channel was shut: the buffer
+ * is not read any more. Messages come here in the order in which they were sent. */
 int inc_term_sent(struct inc_term *t, uint32_t peer, uint64_t number);
 /* The peer's connection is broken, which ends the communicator. reason: from INVALID on. */
 int inc_term_lost(struct inc_term *t, uint32_t peer, enum inc_term_reason reason);
-/* Time goes by: who is waited for, and who is silent, is known as exactly as this is called. */
+/* The node has no clock: it learns the time here, so the figures of who is waited for and who is
+ * silent are as exact as these calls are frequent. */
 int inc_term_tick(struct inc_term *t, uint64_t now_ns);
 
 /* The next thing to do; false: there is none. What it points to stands until the next event. */

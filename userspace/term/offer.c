@@ -49,8 +49,9 @@ static void offer_port(const char *ifname, struct inc_msg_engine *out, struct in
 			continue;
 		}
 		o = &out->endpoints[out->n_endpoints++];
-		*o = (struct inc_msg_offer){
-			.kind = kind, .payload = offer.mtu, .message_bytes = offer.max_message};
+		*o = (struct inc_msg_offer){.kind = kind,
+					    .payload = offer.payload_bytes,
+					    .message_bytes = offer.max_message_bytes};
 		snprintf(o->port, sizeof(o->port), "%s", ifname);
 		snprintf(o->device, sizeof(o->device), "%s", offer.device);
 	}

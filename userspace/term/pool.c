@@ -5,8 +5,9 @@
 #include "userspace/term/pool.h"
 
 #define LINE_BYTES 64
-/* Of its memory, made at once: as much as is under way at a time in an usual window. To make a huge
- * page when it is first written to takes milliseconds, in which a worker serves nobody. */
+/* How much of a pool is backed by memory when it is made: what a usual window has under way. If the
+ * kernel made a huge page when a worker first writes to it, that would take milliseconds, in which
+ * the worker serves nobody. */
 #define READY_BYTES (8 << 20)
 
 struct inc_term_pool {
@@ -44,7 +45,7 @@ int inc_term_pool_new(uint32_t n, uint32_t bytes, struct inc_term_pool **out, st
 	}
 	madvise(p->memory, p->bytes, MADV_HUGEPAGE); /* fewer misses of the TLB, where it works */
 	p->n = p->n_free = n;
-	/* where the kernel cannot, it is made later */
+	/* may fail: the kernel then allocates on first write */
 	madvise(p->memory, p->bytes < READY_BYTES ? p->bytes : READY_BYTES, MADV_POPULATE_WRITE);
 	for (i = 0; i < n; i++)
 		p->free[i] = p->memory + i * stride_of(bytes);

@@ -12,9 +12,9 @@
 
 struct inc_term_pool;
 
-/* n buffers of so many bytes each, aligned to a cache line. Memory is made for a few of them, those
- * that are taken last: a user whose stacks they are on uses these first. That of the others is the
- * kernel's until they are written to. -ENOMEM, with what was wanted. */
+/* n buffers of so many bytes each, aligned to a cache line. Only the buffers that are taken last
+ * are backed by memory now, because soft endpoints keep posted buffers on a stack and fill the last
+ * one first; the kernel allocates the rest on first write. -ENOMEM, with what was wanted. */
 int inc_term_pool_new(uint32_t n, uint32_t bytes, struct inc_term_pool **out, struct inc_err *err);
 void inc_term_pool_free(struct inc_term_pool *p);
 

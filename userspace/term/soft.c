@@ -7,11 +7,29 @@
 #include <stdlib.h>
 #include <string.h>
 #include "lib/base/log.h"
+#include "lib/base/machine.h"
 #include "lib/base/pow2.h"
 #include "lib/base/random.h"
 #include "lib/conf/comm_conf.h"
 #include "userspace/interface.h"
 #include "userspace/term/soft_priv.h"
+
+/* The only place where a channel's life changes. */
+static void soft_go(struct soft_channel *ch, enum soft_life to)
+{
+	static const char *const names[] = {"made", "connected", "broken", "ended"};
+	static const uint32_t steps[] = {
+		[SOFT_MADE] = INC_STEP(SOFT_CONNECTED) | INC_STEP(SOFT_ENDED),
+		[SOFT_CONNECTED] = INC_STEP(SOFT_BROKEN) | INC_STEP(SOFT_ENDED),
+		[SOFT_BROKEN] = INC_STEP(SOFT_ENDED),
+		[SOFT_ENDED] = 0,
+	};
+	static const struct inc_machine machine = {"channel", SOFT_ENDED + 1, names, steps};
+
+	ch->life = inc_machine_step(&machine, ch->what, ch->life, to);
+	if (to == SOFT_BROKEN)
+		ch->report = true;
+}
 
 static int soft_probe(const char *ifname, struct in_addr own_ip, struct inc_term_offer *out,
 		      struct inc_err *why)
@@ -21,12 +39,12 @@ static int soft_probe(const char *ifname, struct in_addr own_ip, struct inc_term
 	memset(out, 0, sizeof(*out));
 	if (!mtu)
 		return inc_err_set(why, ENODEV, "%s: no MTU to be read", ifname);
-	out->mtu = inc_roce_payload(mtu);
-	if (!out->mtu)
+	out->payload_bytes = inc_roce_payload(mtu);
+	if (!out->payload_bytes)
 		return inc_err_set(why, ENODEV, "%s: MTU %u is too small for a payload of %d",
 				   ifname, mtu, INC_MIN_PAYLOAD);
 	inet_ntop(AF_INET, &own_ip, out->device, sizeof(out->device));
-	out->max_message = INC_MAX_MESSAGE_BYTES;
+	out->max_message_bytes = INC_MAX_MESSAGE_BYTES;
 	return 0;
 }
 
@@ -159,7 +177,7 @@ static int use_jump(struct soft_device *dev, struct soft_channel *ch)
 
 static int allocate(struct soft_device *dev, struct soft_channel *ch)
 {
-	const uint64_t of_one = (ch->max_message + ch->payload - 1) / ch->payload ?: 1;
+	const uint64_t of_one = (ch->max_message_bytes + ch->payload - 1) / ch->payload ?: 1;
 	const uint64_t packets = of_one * ch->messages;
 
 	ch->tx.slots = inc_pow2_up(packets < SOFT_MAX_RING ? packets : SOFT_MAX_RING);
@@ -206,9 +224,9 @@ static int check(const struct inc_term_channel_opts *opts, struct inc_err *err)
 	if (!inc_payload_ok(opts->payload))
 		return inc_err_set(err, EINVAL, "%s: payload %u: %s", opts->what, opts->payload,
 				   INC_PAYLOADS_TEXT);
-	if (opts->max_message > INC_MAX_MESSAGE_BYTES)
+	if (opts->max_message_bytes > INC_MAX_MESSAGE_BYTES)
 		return inc_err_set(err, EINVAL, "%s: messages of %u bytes: %u at most", opts->what,
-				   opts->max_message, INC_MAX_MESSAGE_BYTES);
+				   opts->max_message_bytes, INC_MAX_MESSAGE_BYTES);
 	if (!opts->messages)
 		return inc_err_set(err, EINVAL, "%s: no messages", opts->what);
 	return 0;
@@ -233,7 +251,7 @@ static int soft_make(struct inc_term_device *d, const struct inc_term_channel_op
 	ch->ch.dev = d;
 	ch->ctx = opts->ctx;
 	ch->payload = opts->payload;
-	ch->max_message = opts->max_message;
+	ch->max_message_bytes = opts->max_message_bytes;
 	ch->messages = opts->messages;
 	ch->tell_at_ns = ch->farewell_at_ns = UINT64_MAX;
 	snprintf(ch->what, sizeof(ch->what), "%s", opts->what);
@@ -297,7 +315,7 @@ static int soft_connect(struct inc_term_channel *c, const struct inc_term_peer_a
 	ch->peer_psn = peer->psn & INC_PSN_MASK;
 	ch->ack_behind = !peer->results_acknowledge;
 	ch->to_switch = peer->is_switch;
-	ch->life = SOFT_CONNECTED;
+	soft_go(ch, SOFT_CONNECTED);
 	soft_activate(ch);
 	return 0;
 }
@@ -318,8 +336,7 @@ void inc_soft_lose(struct soft_channel *ch, enum inc_term_reason reason, const c
 
 	if (ch->life != SOFT_CONNECTED)
 		return;
-	ch->life = SOFT_BROKEN;
-	ch->report = true;
+	soft_go(ch, SOFT_BROKEN);
 	ch->reason = reason;
 	va_start(ap, fmt);
 	vsnprintf(ch->text, sizeof(ch->text), fmt, ap);
@@ -348,7 +365,8 @@ void inc_soft_forget(struct soft_channel *ch)
 
 	take_out(ch);
 	LIST_REMOVE(ch, in_bucket);
-	ch->life = SOFT_ENDED;
+	if (ch->life != SOFT_ENDED)
+		soft_go(ch, SOFT_ENDED);
 	if (dev->in_progress)
 		TAILQ_INSERT_TAIL(&dev->gone, ch, in_all);
 	else
@@ -372,7 +390,7 @@ static void say_farewell(struct soft_channel *ch, uint8_t syndrome)
 
 	take_out(ch);
 	free_rings(ch);
-	ch->life = SOFT_ENDED;
+	soft_go(ch, SOFT_ENDED);
 	TAILQ_INSERT_TAIL(&dev->ended, ch, in_all);
 	dev->n_ended++;
 	ch->syndrome = syndrome;

@@ -16,21 +16,26 @@
 #include <stdint.h>
 #include <netinet/in.h>
 #include <sys/queue.h>
+#include "lib/base/clock.h"
+#include "lib/proto/frame.h"
 #include "lib/roce/ip_id.h"
 #include "lib/roce/requester.h"
 #include "lib/roce/udp.h"
 #include "userspace/term/endpoint.h"
+#include "userspace/term/node.h"
 
 #define SOFT_BUCKETS      1024
 #define SOFT_BUFFER_BYTES (8 << 20) /* of the socket, each way, where we are allowed */
 /* Packets under way of a channel, at most: enough for two of the longest messages. */
 #define SOFT_MAX_RING 2048
-/* A full socket is tried again so soon. */
+/* How long after a send that found the socket full the next one is tried. */
 #define SOFT_BLOCKED_NS (200 * INC_NSEC_PER_USEC)
-/* What a peer is told at the end of a channel: so often, with doubling waits from the first, for
- * nobody answers a NAK; and once in so long when it goes on sending. */
+/* A channel that is shut tells its peer so by NAKs. Nobody acknowledges a NAK, so it is sent
+ * SOFT_FAREWELLS times, the first wait SOFT_FAREWELL_NS long and each next one twice as long; and a
+ * peer that goes on sending is told again, once per SOFT_FAREWELL_PACE_NS. */
 #define SOFT_FAREWELLS 8
-/* A switch may have nothing to send, and an outage may last: so often, rto_max apart at most. */
+/* To a switch so many times, because it may have nothing to send for as long as an outage lasts;
+ * the waits grow to rto_max at most. */
 #define SOFT_SWITCH_FAREWELLS 120
 #define SOFT_FAREWELL_NS      (20 * INC_NSEC_PER_MSEC)
 #define SOFT_FAREWELL_PACE_NS (10 * INC_NSEC_PER_MSEC)
@@ -51,7 +56,7 @@ struct soft_send {
 	uint32_t length;
 	uint32_t imm;
 	bool has_imm;
-	uint64_t end; /* packets of the channel up to its last; when that has been described */
+	uint64_t end; /* one past its last packet, once described; counts the channel's */
 };
 
 enum soft_life {
@@ -63,10 +68,10 @@ enum soft_life {
 
 struct soft_channel {
 	struct inc_term_channel ch; /* first */
-	enum soft_life life;
+	enum soft_life life;        /* soft_go() */
 	char what[64];
 	void *ctx;
-	uint32_t own_qpn, payload, max_message, messages;
+	uint32_t own_qpn, payload, max_message_bytes, messages;
 	LIST_ENTRY(soft_channel) in_bucket;
 	TAILQ_ENTRY(soft_channel) in_all; /* channels; ended; gone */
 	bool active;

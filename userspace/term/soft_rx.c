@@ -47,7 +47,7 @@ static const char *fault(const struct soft_channel *ch, const struct inc_roce_pa
 		return begins ? "begins a message within another one" : "belongs to no message";
 	if (ends ? pkt->len > ch->payload || (!begins && !pkt->len) : pkt->len != ch->payload)
 		return "a wrong length";
-	if (ch->filled + pkt->len > ch->max_message)
+	if (ch->filled + pkt->len > ch->max_message_bytes)
 		return "the message is too long";
 	if (ends && ch->peer_se != INC_TERM_SE_ANY && pkt->se != (ch->peer_se == INC_TERM_SE_HAS))
 		return "its numbers are in the other byte order";

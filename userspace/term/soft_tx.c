@@ -114,7 +114,7 @@ int inc_soft_send(struct inc_term_channel *c, const void *buffer, uint32_t lengt
 
 	if (ch->life == SOFT_BROKEN)
 		return -ENOTCONN;
-	if (ch->queued - ch->sent == ch->messages || length > ch->max_message) {
+	if (ch->queued - ch->sent == ch->messages || length > ch->max_message_bytes) {
 		inc_soft_lose(ch, INC_TERM_CUT, "is sent more than was said");
 		return -ENOBUFS;
 	}

@@ -85,7 +85,7 @@ static int term_offer(const struct inc_engine_opts *opts, struct inc_msg_engine 
 		.children = INC_COMM_MAX_CHILDREN,
 		.slots = INC_MAX_SLOTS,
 		.connections = s->max_connections,
-		.groups = s->max_comms,
+		.communicators = s->max_comms,
 		.message_bytes = INC_MAX_MESSAGE_BYTES,
 		.window_bytes = INC_MAX_WINDOW_BYTES,
 	};

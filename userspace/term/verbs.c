@@ -50,9 +50,10 @@ static int verbs_probe(const char *ifname, struct in_addr own_ip, struct inc_ter
 		return ret;
 	snprintf(out->device, sizeof(out->device), "%.32s port %u, GID %u", place.device->name,
 		 place.port, place.gid_index);
-	out->mtu = payload_of(place.mtu_bytes);
-	out->max_message = place.max_message_bytes < VERBS_MAX_MESSAGE ? place.max_message_bytes
-								       : VERBS_MAX_MESSAGE;
+	out->payload_bytes = payload_of(place.mtu_bytes);
+	out->max_message_bytes = place.max_message_bytes < VERBS_MAX_MESSAGE
+					 ? place.max_message_bytes
+					 : VERBS_MAX_MESSAGE;
 	inc_rdma_place_close(&place);
 	return 0;
 }

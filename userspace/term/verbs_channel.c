@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "lib/base/machine.h"
 #include "lib/base/thread.h"
 #include "lib/proto/maps.h"
 #include "lib/proto/roce.h"
@@ -20,6 +21,25 @@
 #define RNR_RETRY 7
 #define HOP_LIMIT 64
 
+/* The only place where a channel's life changes. */
+static void verbs_go(struct verbs_channel *ch, enum verbs_life to)
+{
+	static const char *const names[] = {"made", "entering", "connected", "broken"};
+	static const uint32_t steps[] = {
+		[VERBS_MADE] = INC_STEP(VERBS_ENTERING) | INC_STEP(VERBS_BROKEN),
+		[VERBS_ENTERING] = INC_STEP(VERBS_CONNECTED) | INC_STEP(VERBS_BROKEN),
+		[VERBS_CONNECTED] = INC_STEP(VERBS_BROKEN),
+		[VERBS_BROKEN] = 0,
+	};
+	static const struct inc_machine machine = {"channel", VERBS_BROKEN + 1, names, steps};
+
+	ch->life = inc_machine_step(&machine, ch->what, ch->life, to);
+	if (to == VERBS_BROKEN) {
+		ch->report = true;
+		verbs_device_of(ch)->reports++;
+	}
+}
+
 /* ---- make ---- */
 
 static int check(const struct verbs_device *dev, const struct inc_term_channel_opts *opts,
@@ -29,9 +49,9 @@ static int check(const struct verbs_device *dev, const struct inc_term_channel_o
 		return inc_err_set(err, EINVAL, "%s: payload %u: %s, and %s/%u has an MTU of %u",
 				   opts->what, opts->payload, INC_PAYLOADS_TEXT, dev->device->name,
 				   dev->port, dev->mtu_bytes);
-	if (opts->max_message > VERBS_MAX_MESSAGE)
+	if (opts->max_message_bytes > VERBS_MAX_MESSAGE)
 		return inc_err_set(err, EINVAL, "%s: messages of %u bytes: %u at most", opts->what,
-				   opts->max_message, VERBS_MAX_MESSAGE);
+				   opts->max_message_bytes, VERBS_MAX_MESSAGE);
 	if (!opts->messages)
 		return inc_err_set(err, EINVAL, "%s: no messages", opts->what);
 	if (opts->qpn)
@@ -59,7 +79,7 @@ static int find_pkey(const struct verbs_device *dev, const struct inc_term_chann
 				   opts->what, dev->device->name, dev->port, opts->pkey);
 }
 
-/* Of the completion queue, for a channel: as many as it may have in there. */
+/* How many completions a channel may have in the completion queue: its sends' and its receives'. */
 static unsigned int completions_of(uint32_t messages)
 {
 	return 2 * messages;
@@ -121,7 +141,7 @@ static struct verbs_channel *new_channel(struct verbs_device *dev,
 	ch->ch.dev = &dev->dev;
 	ch->ctx = opts->ctx;
 	ch->payload = opts->payload;
-	ch->max_message = opts->max_message;
+	ch->max_message_bytes = opts->max_message_bytes;
 	ch->messages = opts->messages;
 	ch->psn = opts->psn & INC_PSN_MASK;
 	ch->se = opts->se;
@@ -217,7 +237,7 @@ int inc_verbs_connect(struct inc_term_channel *c, const struct inc_term_peer_add
 	}
 	LIST_INSERT_HEAD(&dev->entries, entry, entry);
 	ch->entry = entry;
-	ch->life = VERBS_ENTERING;
+	verbs_go(ch, VERBS_ENTERING);
 	return 0;
 
 fail:
@@ -252,7 +272,7 @@ static void entered(struct verbs_channel *ch, int error)
 		inc_verbs_lose(ch, INC_TERM_CUT, "%s", why.msg);
 		return;
 	}
-	ch->life = VERBS_CONNECTED;
+	verbs_go(ch, VERBS_CONNECTED);
 	verbs_activate(ch);
 }
 
@@ -298,10 +318,8 @@ void inc_verbs_lose(struct verbs_channel *ch, enum inc_term_reason reason, const
 	/* the device is to leave buffers alone; one that enters has none, and is the thread's */
 	if (ch->life == VERBS_CONNECTED)
 		inc_rdma_qp_to_err(&ch->qp, NULL);
-	ch->life = VERBS_BROKEN;
-	ch->report = true;
+	verbs_go(ch, VERBS_BROKEN);
 	ch->reason = reason;
-	verbs_device_of(ch)->reports++;
 	va_start(ap, fmt);
 	vsnprintf(ch->text, sizeof(ch->text), fmt, ap);
 	va_end(ap);

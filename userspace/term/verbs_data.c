@@ -35,7 +35,7 @@ int inc_verbs_send(struct inc_term_channel *c, const void *buffer, uint32_t leng
 
 	if (ch->life == VERBS_BROKEN)
 		return -ENOTCONN;
-	if (ch->queued - ch->sent == ch->messages || length > ch->max_message) {
+	if (ch->queued - ch->sent == ch->messages || length > ch->max_message_bytes) {
 		inc_verbs_lose(ch, INC_TERM_CUT, "is sent more than was said");
 		return -ENOBUFS;
 	}
@@ -63,8 +63,8 @@ static bool give_receives(struct verbs_channel *ch)
 	for (; n < VERBS_BATCH && ch->given + n < ch->posted; n++) {
 		void *buffer = ch->buffers[(ch->given + n) % ch->messages];
 
-		sge[n] = (struct ibv_sge){(uintptr_t)buffer, ch->max_message, 0};
-		if (!inc_verbs_key(dev, buffer, ch->max_message, &sge[n].lkey)) {
+		sge[n] = (struct ibv_sge){(uintptr_t)buffer, ch->max_message_bytes, 0};
+		if (!inc_verbs_key(dev, buffer, ch->max_message_bytes, &sge[n].lkey)) {
 			not_mapped(ch);
 			return false;
 		}
@@ -170,7 +170,8 @@ static enum inc_term_reason reason_of(const struct ibv_wc *wc)
 
 static void failed(struct verbs_channel *ch, const struct ibv_wc *wc)
 {
-	/* what another request has failed for, which comes before or behind */
+	/* the request was given up because another one failed; that one's completion, which may
+	 * come before or after this, says why */
 	if (wc->status == IBV_WC_WR_FLUSH_ERR) {
 		ch->flushed = true;
 		return;
@@ -297,7 +298,8 @@ static void timers(struct verbs_device *dev)
 	dev->port_down_at_ns = now_ns; /* for channels that come meanwhile */
 }
 
-/* Those of which nothing but a flush has been heard, though all that there was has been. */
+/* Channels whose requests came back flushed, and of which no completion or event has said why,
+ * though all of these have been read. */
 static void lose_flushed(struct verbs_device *dev)
 {
 	struct verbs_channel *ch;
@@ -330,7 +332,7 @@ bool inc_verbs_progress(struct inc_term_device *d)
 	if (empty) {
 		take_events(dev);
 		arm(dev);
-		/* what came before the request tells nobody */
+		/* completions that came before arm() make no event */
 		empty = take_completions(dev);
 	}
 	if (empty)

@@ -20,10 +20,12 @@
 #include <sys/queue.h>
 #include "lib/base/clock.h"
 #include "lib/base/err.h"
+#include "lib/rdma/async.h"
 #include "lib/rdma/completion.h"
 #include "lib/rdma/inventory.h"
 #include "lib/rdma/qp.h"
 #include "userspace/term/endpoint.h"
+#include "userspace/term/node.h"
 
 #define VERBS_MAX_MESSAGE (1 << 20)
 #define VERBS_BATCH       32 /* work requests per doorbell, completions per poll */
@@ -67,10 +69,10 @@ struct verbs_entry {
 
 struct verbs_channel {
 	struct inc_term_channel ch; /* first */
-	enum verbs_life life;
+	enum verbs_life life;       /* verbs_go() */
 	char what[64];
 	void *ctx;
-	uint32_t payload, max_message, messages;
+	uint32_t payload, max_message_bytes, messages;
 	uint32_t psn; /* of its first packet */
 	bool se;      /* messages sent are solicited events */
 	uint32_t id;  /* in requests (wr_id): of no other channel of the device, ever */

@@ -39,8 +39,8 @@ void inc_term_worker_free(struct inc_term_worker *w);
  * the worker's thread. */
 void inc_term_worker_turn(struct inc_term_worker *w, uint64_t until_ns);
 
-/* What the others can ask for, from one thread: the daemon's. As the functions of comm.h, which are
- * called on the worker's thread. */
+/* For the daemon's thread alone: each has the function of comm.h with the same name called on the
+ * worker's thread, and waits for its result. */
 int inc_term_worker_add(struct inc_term_worker *w, struct inc_comm_conf *conf,
 			struct inc_term_comm **out, struct inc_err *err);
 int inc_term_worker_start_comm(struct inc_term_worker *w, struct inc_term_comm *cm,

@@ -50,7 +50,7 @@ void sp_on_frame(const uint8_t *frame, size_t len, void *arg)
 	r = acked;
 	r += inc_psn_diff(pkt.psn, conn_cfg(sp, c)->tx_start_psn + (uint32_t)r);
 	if (r > (int64_t)sent_end(sp, cm, peer))
-		return; /* of nothing that was sent */
+		return; /* it names a packet that was never sent */
 	acked = c->acked > acked ? c->acked : acked;
 	if (r < (int64_t)acked) {
 		/* an RNR NAK was overtaken by an ACK: nobody waits for what it asks */

@@ -264,7 +264,7 @@ void inc_slowpath_conn(const struct inc_slowpath *sp, uint32_t comm, uint32_t ch
 	out->retransmits = c->stats.retransmits;
 	out->acks_paid = c->stats.acks_paid;
 	out->timeouts = c->stats.timeouts;
-	out->rtt_us = c->rto.srtt_ns / 1000;
+	out->rtt_us = c->rto.srtt_ns / INC_NSEC_PER_USEC;
 }
 
 uint64_t inc_slowpath_waiting_ms(const struct inc_slowpath *sp, uint32_t comm, uint64_t r)

@@ -17,8 +17,10 @@
 #include "userspace/xdp/slowpath.h"
 #include "userspace/xdp/xsk.h"
 
-/* A child that is silent, or says nothing but the same, is given up after so many attempts in a
- * row and INC_UNRESPONSIVE_S without progress, both. */
+/* A peer that is silent, or asks for the same again and again, is reported as unresponsive after so
+ * many attempts in a row and INC_UNRESPONSIVE_S without progress (both); the report ends nothing
+ * here. A peer in doubt (doubt.c) that is silent ends its communicator after as many probes and as
+ * many seconds. */
 #define UNRESPONSIVE 8
 
 /*
@@ -57,12 +59,12 @@ enum sp_comm_phase {
 struct sp_conn {
 	uint32_t id;
 	bool outstanding;        /* at the last tick */
-	uint64_t acked;          /* all sent before it is known to be kept */
+	uint64_t acked;          /* the peer is known to have all packets before this one */
 	uint64_t progress_at_ns; /* when acked moved, or something became outstanding */
 	uint64_t resent_at_ns;   /* of the last resend */
 	uint64_t resend_next;    /* [resend_next, resend_end) is to be sent again */
 	uint64_t resend_end;
-	uint64_t probe_end;       /* results before it are lost unless the probe's ACK tells else */
+	uint64_t probe_end; /* packets sent before the probe: lost unless its ACK covers them */
 	uint64_t hold_ends_at_ns; /* the child asked for patience (RNR NAK) */
 	struct inc_rto rto; /* its back-off: since the last progress, or the first NAKs after it */
 	unsigned int asked; /* NAKs and RNR NAKs since the last progress */
@@ -232,7 +234,8 @@ const char *sp_peer_name(const struct inc_slowpath *sp, const struct sp_comm *cm
 void sp_on_frame(const uint8_t *frame, size_t len, void *arg);
 int sp_on_event(void *arg, void *data, size_t size);
 
-/* slowpath.c: what was just learned may not wait for the idle tick. Never puts a tick off. */
+/* slowpath.c: has the next tick come soon, because the caller has learned something that cannot
+ * wait for the idle tick. Never puts a tick off. */
 void sp_hurry(struct inc_slowpath *sp);
 
 #endif

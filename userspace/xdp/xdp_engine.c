@@ -68,7 +68,7 @@ static int xdp_offer(const struct inc_engine_opts *opts, struct inc_msg_engine *
 		.slots = INC_MAX_SLOTS,
 		.rows = s->max_rows,
 		.connections = s->max_connections,
-		.groups = s->max_comms,
+		.communicators = s->max_comms,
 	};
 	return inc_switch_possible(err);
 }

@@ -3,8 +3,8 @@
  * inc-wire: a cable with faults, between the veth of a host and the veth of a switch.
  * Direction "up" is host to switch. One thread; every structure belongs to it.
  */
-#ifndef INC_TOPO_WIRE_H
-#define INC_TOPO_WIRE_H
+#ifndef INC_TOPO_WIRE_PRIV_H
+#define INC_TOPO_WIRE_PRIV_H
 
 #include <stdbool.h>
 #include <stddef.h>
