@@ -7,6 +7,7 @@
 #ifndef INC_EGRESS_H
 #define INC_EGRESS_H
 
+#include "lib/proto/maps.h"
 #include "lib/proto/peer_frame.h"
 #include "lib/proto/desc.h"
 #include "bpf/inc_answer.h"

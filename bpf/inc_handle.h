@@ -9,8 +9,12 @@
 #define INC_HANDLE_H
 
 #include "bpf/inc_check.h"
+#include "bpf/inc_contribute.h"
+#include "bpf/inc_match.h"
+#include "bpf/inc_parse.h"
 #include "bpf/inc_response.h"
 #include "bpf/inc_result.h"
+#include "lib/proto/maps.h"
 
 /* All have given: the slot's sum is the result, or the parent's affair. */
 static __always_inline enum inc_counter_id inc_complete(struct xdp_md *ctx,

@@ -5,6 +5,7 @@
 
 #include "bpf/inc_maps.h"
 #include "bpf/inc_parse.h"
+#include "lib/proto/maps.h"
 
 struct inc_match {
 	__u32 conn; /* the connection, */

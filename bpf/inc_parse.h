@@ -8,6 +8,7 @@
 #include <linux/udp.h>
 #include <linux/in.h>
 #include "bpf/inc_maps.h"
+#include "lib/proto/maps.h"
 
 /* Leaves return the counter the packet ends on, or this one: go on. */
 #define INC_CONTINUE INC_CTR_RX

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include "lib/base/err.h"
 #include "controller/ctl.h"
+#include "lib/conf/messages.h"
 
 struct inc_derive_member {
 	struct inc_client *client; /* NULL: is not waiting */

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "controller/ctl.h"
+#include "controller/store/rows.h"
 #include "controller/store/store.h"
 #include "lib/base/err.h"
 

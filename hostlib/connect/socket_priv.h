@@ -21,6 +21,7 @@
 #include "hostlib/connect/state.h"
 #include "hostlib/include/inc_connect.h"
 #include "lib/base/err.h"
+#include "lib/rdma/async.h"
 #include "lib/rdma/completion.h"
 #include "lib/rdma/qp.h"
 

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "hostlib/nccl/devices.h"
+#include "lib/rdma/info.h"
 
 /* A port, as far as the choice asks. */
 struct ha_candidate {

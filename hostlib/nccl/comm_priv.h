@@ -17,11 +17,16 @@
 #include <stdint.h>
 #include "hostlib/nccl/bringup.h"
 #include "hostlib/nccl/comm.h"
+#include "hostlib/nccl/devices.h"
+#include "hostlib/nccl/end.h"
+#include "hostlib/nccl/keys.h"
+#include "hostlib/nccl/memory.h"
 #include "hostlib/nccl/path.h"
 #include "hostlib/nccl/progress_thread.h"
 #include "hostlib/nccl/receiver.h"
 #include "hostlib/nccl/sender.h"
 #include "hostlib/nccl/tcp.h"
+#include "hostlib/nccl/word.h"
 #include "hostlib/nccl/worker.h"
 #include "lib/base/err.h"
 

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "hostlib/nccl/end.h"
+#include "hostlib/nccl/word.h"
 
 #define HA_SEND_STATES(_)                                                          \
 	_(FREE)                                                                    \

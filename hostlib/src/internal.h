@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 #include <time.h>
+#include "hostlib/include/inccl.h"
 #include "lib/base/clock.h"
 #include "lib/base/caller.h"
 #include "lib/base/err.h"

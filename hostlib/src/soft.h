@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <netinet/in.h>
+#include "hostlib/src/transport.h"
 #include "lib/base/clock.h"
 #include "lib/base/err.h"
 #include "lib/proto/frame.h"

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <infiniband/verbs.h>
 #include "lib/base/err.h"
+#include "lib/rdma/async.h"
 #include "lib/rdma/cache.h"
 #include "lib/rdma/completion.h"
 #include "lib/rdma/place.h"

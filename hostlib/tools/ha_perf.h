@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "hostlib/tools/ha_perf_net.h"
 #include "lib/net/hostport.h"
 #include "hostlib/tools/ha_perf_meet.h"
 #include "hostlib/tools/ha_perf_stream.h"

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "hostlib/include/inccl.h"
 #include "hostlib/tools/perf_opts.h"
 
 /* One call, and the vectors that it is about. */

@@ -9,6 +9,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include "hostlib/include/inccl.h"
 #include "hostlib/tools/perf_coll.h"
 
 #define PERF_GUARD_BYTES 64

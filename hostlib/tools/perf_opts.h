@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "hostlib/include/inccl.h"
 #include "hostlib/tools/job.h"
 
 #define PERF_MAX_SIZES       256

@@ -17,6 +17,7 @@
 #include <netinet/in.h>
 #include "lib/base/err.h"
 #include "lib/conf/comm_conf.h"
+#include "lib/conf/schema.h"
 #include "lib/proto/maps.h"
 
 #define INC_CONTROL_VERSION       1

@@ -20,6 +20,7 @@
 #include "lib/base/err.h"
 #include "lib/rdma/caps.h"
 #include "lib/rdma/device.h"
+#include "lib/rdma/info.h"
 
 struct inc_rdma_qp_opts {
 	struct ibv_cq *send_cq, *recv_cq;

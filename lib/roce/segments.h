@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include "lib/proto/frame.h"
 #include "lib/roce/wire.h"
 
 /* Of a send: what the UDP length field has room for, and the packets of 1,024 bytes in that. */

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include "hostlib/include/inccl.h"
 #include "lib/base/err.h"
+#include "lib/proto/desc.h"
 #include "lib/reduce/floats.h"
 
 struct inccl_communicator;
