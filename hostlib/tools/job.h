@@ -4,6 +4,7 @@
 #define INCCL_TOOLS_JOB_H
 
 #include <stdbool.h>
+#include <string.h>
 #include "hostlib/include/inccl.h"
 #include "lib/base/err.h"
 #include "lib/base/opt.h"
@@ -33,6 +34,12 @@ int job_start(struct job *job);
 int job_end(struct job *job);
 /* A message for a failed operation, with the communicator's story. */
 void job_report(const struct job *job, const char *what, int err);
+
+/* Do this rank's results come from one switch alone, not from a tree of them? */
+static inline bool job_one_switch(const struct inccl_communicator_info *info)
+{
+	return strstr(info->tree, " of 1 switch") != NULL;
+}
 
 /* What was printed has arrived: 0, or -errno after a message. */
 int job_flush(void);

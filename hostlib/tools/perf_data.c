@@ -126,7 +126,7 @@ static uint64_t count_wrong(const struct perf_call *call, const struct perf_piec
 		.float_bits = info.float_bits,
 		.block = call->opts->float_block,
 		/* one switch alone, or a tree in which each adds at least one rank's part */
-		.roundings = strchr(info.tree, ' ') ? call->ranks : 1,
+		.roundings = job_one_switch(&info) ? 1 : call->ranks,
 	};
 	return perf_float_count_wrong(dtype, piece, &bound);
 }

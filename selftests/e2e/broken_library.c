@@ -4,8 +4,10 @@
  * it is loaded into, so that test_check can see whether inccl-perf notices.
  *	BROKEN=zeros	results are zeros
  *	BROKEN=own	results are what the rank has given
+ *	BROKEN=next	results of 16 bits are the next number from zero on
  */
 #include <dlfcn.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +53,9 @@ static void spoil(void)
 		memset(last.recv, 0, last.bytes);
 	else if (how && !strcmp(how, "own"))
 		memcpy(last.recv, last.own, last.bytes);
+	else if (how && !strcmp(how, "next"))
+		for (size_t i = 0; i < last.bytes / sizeof(uint16_t); i++)
+			((uint16_t *)last.recv)[i]++;
 }
 
 int inccl_allreduce(struct inccl_communicator *comm, const void *send, void *recv, size_t count,

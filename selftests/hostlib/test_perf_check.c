@@ -26,8 +26,10 @@ static uint64_t send_memory[COUNT + PERF_GUARD_BYTES / 8],
 	recv_memory[COUNT + PERF_GUARD_BYTES / 8];
 static struct inccl_endpoint endpoint;
 static struct inccl_group group = {.rank = OWN, .world_size = RANKS};
-static struct inccl_communicator comm = {
-	.group = &group, .ep = &endpoint, .lock = PTHREAD_MUTEX_INITIALIZER};
+static struct inccl_communicator comm = {.group = &group,
+					 .ep = &endpoint,
+					 .lock = PTHREAD_MUTEX_INITIALIZER,
+					 .tree = "s0 of 1 switch"};
 
 static bool is_float(const struct perf_call *call)
 {

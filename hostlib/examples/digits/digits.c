@@ -350,7 +350,7 @@ static int how_added(struct digits *d)
 		return 0;
 	inccl_communicator_info(d->job.comm, &info);
 	d->native = !strcmp(info.floats, "native");
-	if (!d->native || strstr(info.tree, " of 1 switch"))
+	if (!d->native || job_one_switch(&info))
 		return 0;
 	inc_error("--verify: the switches of %s add floats as they are, each in an order of its "
 		  "own, which one process cannot repeat",
