@@ -15,7 +15,7 @@ static bool port_will_do(const struct inc_rdma_device_info *device,
 			    strerror(-port->fault.error));
 	else if (port->link_layer != INC_RDMA_LINK_ETHERNET)
 		inc_err_add(why, "%s/%u: port is not Ethernet", device->name, port->number);
-	else if (port->state != INC_RDMA_PORT_ACTIVE)
+	else if (!inc_rdma_port_is_up(port->state))
 		inc_err_add(why, "%s/%u: port is %s", device->name, port->number,
 			    inc_rdma_port_state_name(port->state));
 	else if (wish->pkey_index >= port->pkeys)
