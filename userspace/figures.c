@@ -29,6 +29,11 @@ void inc_figures_add_port(const struct inc_interface_stats *stats, json_t *objec
 	inc_metric_json(INC_METRICS(port_metrics), stats, object);
 }
 
+void inc_figures_add_comm(const struct inc_engine_comm *comm, json_t *object)
+{
+	inc_metric_json(INC_METRICS(comm_metrics), comm, object);
+}
+
 void inc_figures_add_conn(const struct inc_engine_conn *conn, json_t *object)
 {
 	inc_metric_json(INC_METRICS(conn_metrics), conn, object);

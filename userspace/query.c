@@ -168,14 +168,15 @@ static json_t *query_connections(struct inc_daemon *d, struct inc_page *page, st
 static void add_communicator(const struct inc_daemon *d, uint32_t place,
 			     const struct inc_engine_comm *comm, json_t *list)
 {
-	json_array_append_new(
-		list, json_pack("{s:I, s:i, s:i, s:i, s:i, s:s, s:s, s:o, s:i, s:s}",
-				"communicator", (json_int_t)comm->communicator, "children",
-				(int)comm->children, "payload", (int)comm->payload_bytes, "slots",
-				(int)comm->slots, "receives", (int)comm->receives, "role",
-				inc_configured_role(d, place), "byte_order",
-				inc_byte_orders[comm->byte_order], "results", count(comm->results),
-				"error", (int)comm->error, "reason", comm->reason ?: ""));
+	json_t *object = json_pack("{s:I, s:i, s:s, s:s, s:i, s:s}", "communicator",
+				   (json_int_t)comm->communicator, "payload",
+				   (int)comm->payload_bytes, /* as scripts have known it */
+				   "role", inc_configured_role(d, place), "byte_order",
+				   inc_byte_orders[comm->byte_order], "error", (int)comm->error,
+				   "reason", comm->reason ?: "");
+
+	inc_figures_add_comm(comm, object);
+	json_array_append_new(list, object);
 }
 
 static json_t *query_communicators(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)

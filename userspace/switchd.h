@@ -103,6 +103,7 @@ json_t *inc_query_port_list(struct inc_daemon *d);
  * queries have them. */
 void inc_figures_add_usage(const struct inc_engine_usage *usage, json_t *object);
 void inc_figures_add_port(const struct inc_interface_stats *stats, json_t *object);
+void inc_figures_add_comm(const struct inc_engine_comm *comm, json_t *object);
 void inc_figures_add_conn(const struct inc_engine_conn *conn, json_t *object);
 uint64_t inc_figures_uptime_s(const struct inc_daemon *d);
 /* What is the switch's own: usage, counters, ports. */
