@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Answers as text. Columns are as wide as their widest cell. */
+#include <assert.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -44,9 +45,12 @@ static void begin(struct table *t, const char *titles)
 	char copy[256], *save, *title;
 
 	memset(t, 0, sizeof(*t));
+	assert(strlen(titles) < sizeof(copy));
 	snprintf(copy, sizeof(copy), "%s", titles);
-	for (title = strtok_r(copy, " ", &save); title; title = strtok_r(NULL, " ", &save))
+	for (title = strtok_r(copy, " ", &save); title; title = strtok_r(NULL, " ", &save)) {
+		assert(t->columns < MAX_COLUMNS);
 		t->right[t->columns++] = *title == '>';
+	}
 	snprintf(copy, sizeof(copy), "%s", titles);
 	for (title = strtok_r(copy, " ", &save); title; title = strtok_r(NULL, " ", &save))
 		add_cell(t, title + (*title == '>'));
