@@ -24,8 +24,8 @@
 #include "lib/base/outfile.h"
 #include "topo/wire_priv.h"
 
-#define HOLD_NS   5000000ull /* a held frame that nothing overtakes goes after this */
-#define QUEUE_MAX (1 << 20)  /* bytes */
+#define HOLD_NS         5000000ull /* a held frame that nothing overtakes goes after this */
+#define QUEUE_MAX_BYTES (1 << 20)
 
 struct wire {
 	struct wire_port port[WIRE_DIRS]; /* [d]: where frames of direction d come in */
@@ -58,12 +58,12 @@ static void emit(struct wire *w, enum wire_dir dir, const uint8_t *frame, size_t
 		/* 24: preamble, frame check sequence and gap, which occupy a cable too */
 		uint64_t ns = (len + 24) * 8 * INC_NSEC_PER_SEC / line->rate_bps;
 
-		if (line->queued + len > line->queue_max) {
+		if (line->queued_bytes + len > line->queue_max_bytes) {
 			line->n.overflow++;
 			return;
 		}
-		due = (line->line_free_ns > now ? line->line_free_ns : now) + ns;
-		line->line_free_ns = due;
+		due = (line->line_free_at_ns > now ? line->line_free_at_ns : now) + ns;
+		line->line_free_at_ns = due;
 	}
 	due += line->delay_ns + extra_ns;
 	if (due <= now) {
@@ -84,7 +84,7 @@ static void emit(struct wire *w, enum wire_dir dir, const uint8_t *frame, size_t
 		return;
 	}
 	if (q->counted)
-		line->queued += len;
+		line->queued_bytes += len;
 }
 
 static void release_held(struct wire *w, enum wire_dir dir, uint64_t now)
@@ -169,7 +169,7 @@ static uint64_t run_queue(struct wire *w)
 	while ((q = wire_heap_min(&w->heap)) && q->due_at_ns <= now) {
 		wire_heap_pop(&w->heap);
 		if (q->counted)
-			w->line[q->dir].queued -= q->len;
+			w->line[q->dir].queued_bytes -= q->len;
 		put(w, q->dir, q->data, q->len);
 		free(q);
 	}
@@ -417,7 +417,7 @@ static int run(const struct wire_args *args)
 
 	for (int d = 0; d < WIRE_DIRS; d++) {
 		w.port[d].fd = w.port[d].link_fd = -1;
-		w.line[d].queue_max = QUEUE_MAX;
+		w.line[d].queue_max_bytes = QUEUE_MAX_BYTES;
 	}
 	if (open_wire(&w, &err)) {
 		inc_error("%s", err.msg);

@@ -96,7 +96,6 @@ int lab_list_check(const char *text, struct inc_err *err)
 void lab_set_env(const struct lab *lab, const struct lab_node *host, int rank, int size,
 		 const char *job)
 {
-	/* tools before daemons, which are elsewhere once installed */
 	static const char *const siblings[] = {"inc-controller", "inc-lab"};
 	char text[PATH_MAX + 4096], addr[INET_ADDRSTRLEN];
 	char program[PATH_MAX], *slash;
@@ -110,7 +109,8 @@ void lab_set_env(const struct lab *lab, const struct lab_node *host, int rank, i
 	} else {
 		unsetenv("INCCL_KEY");
 	}
-	/* the programs that were built with this one come first */
+	/* Each is put in front: first in PATH is the directory of inc-lab, then that of the
+	 * daemons, which is another one once they are installed. */
 	for (size_t i = 0; i < sizeof(siblings) / sizeof(siblings[0]); i++) {
 		const char *path = getenv("PATH");
 

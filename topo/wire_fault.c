@@ -147,7 +147,7 @@ static int set_number(struct wire_line lines[WIRE_DIRS], const char *key, const 
 			lines[d].delay_ns = v * 1e3;
 			continue;
 		} else if (!strcmp(key, "queue_kib") && v >= 16 && v <= 1 << 20) {
-			lines[d].queue_max = v * 1024;
+			lines[d].queue_max_bytes = v * 1024;
 			continue;
 		} else if (!strcmp(key, "down_ms") && v <= 60000) {
 			lines[d].up_at_ns = inc_now_ns() + (uint64_t)(v * 1e6);
@@ -204,8 +204,8 @@ int wire_set(struct wire_line lines[WIRE_DIRS], const char *spec, struct inc_err
 
 		if (strcmp(key, faults[i].name))
 			continue;
-		/* corrupt, reorder and burst are faults and probabilities: a dot or a value of
-		 * 0 or 1 without direction is a probability */
+		/* These three name a probability where the value has a dot or no direction, else a
+		 * fault: corrupt=up:1 is frame 1. */
 		if ((!strcmp(key, "corrupt") || !strcmp(key, "reorder") || !strcmp(key, "burst")) &&
 		    (strchr(text, '.') || !strchr(text, ':')))
 			break;

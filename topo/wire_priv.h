@@ -58,14 +58,14 @@ struct wire_counters {
 
 /* One direction. */
 struct wire_line {
-	double p[WIRE_ACTS];   /* probability per frame; WIRE_DELAY unused */
-	uint64_t rate_bps;     /* 0: as fast as it goes */
-	uint64_t delay_ns;     /* propagation */
-	uint64_t queue_max;    /* bytes that may wait for the rate */
-	uint64_t queued;       /* bytes that wait */
-	uint64_t line_free_ns; /* when the last bit accepted so far has left */
-	uint64_t up_at_ns;     /* nothing passes before */
-	unsigned int burst;    /* frames that a burst has still to take */
+	double p[WIRE_ACTS];      /* probability per frame; WIRE_DELAY unused */
+	uint64_t rate_bps;        /* 0: as fast as it goes */
+	uint64_t delay_ns;        /* propagation */
+	uint64_t queue_max_bytes; /* that may wait for the rate */
+	uint64_t queued_bytes;    /* that wait */
+	uint64_t line_free_at_ns; /* when the last bit accepted so far has left */
+	uint64_t up_at_ns;        /* nothing passes before */
+	unsigned int burst;       /* frames that a burst has still to take */
 	uint64_t rng[2];
 	struct wire_fault *faults; /* owned */
 	size_t n_faults;
@@ -109,7 +109,8 @@ enum wire_class wire_classify(const uint8_t *frame, size_t len);
  * those of a link that is down. */
 void wire_decide(struct wire_line *line, enum wire_class class, uint64_t now_ns,
 		 struct wire_verdict *verdict);
-/* Flips one bit behind the Ethernet header; behind the UDP header of a RoCE frame. */
+/* Flips one bit: of a RoCE frame behind its UDP header, of another one behind its Ethernet header.
+ */
 void wire_corrupt(uint8_t *frame, size_t len, enum wire_class class, uint32_t at);
 /* Flips one bit of the two MAC addresses, which no checksum of a RoCE frame covers. */
 void wire_corrupt_eth(uint8_t *frame, uint32_t at);
@@ -123,7 +124,7 @@ struct wire_queued {
 	uint64_t due_at_ns;
 	uint64_t order;
 	enum wire_dir dir;
-	bool counted; /* in line->queued */
+	bool counted; /* in line->queued_bytes */
 	size_t len;
 	uint8_t data[];
 };
@@ -139,6 +140,8 @@ struct wire_queued *wire_heap_min(const struct wire_heap *heap);
 struct wire_queued *wire_heap_pop(struct wire_heap *heap);
 void wire_heap_free(struct wire_heap *heap);
 
+#define WIRE_BATCH 64 /* frames that go out together, at most */
+
 /* One end: a veth in native XDP mode (an empty program: NAPI for frames redirected
  * into it, and no segmentation offload at its peer), read and written by AF_PACKET. */
 struct wire_port {
@@ -148,9 +151,8 @@ struct wire_port {
 	int link_fd; /* holds the XDP program there */
 	unsigned int n_out;
 	uint8_t *out; /* WIRE_BATCH frames waiting to be sent, owned */
-	size_t out_len[64];
+	size_t out_len[WIRE_BATCH];
 };
-#define WIRE_BATCH 64
 
 int wire_port_open(struct wire_port *port, const char *ifname, struct inc_err *err);
 void wire_port_close(struct wire_port *port);

@@ -28,6 +28,11 @@ struct ha_listener {
 
 /* ---- the handshake -------------------------------------------------------------------------- */
 
+void ha_comm_go(struct ha_comm *comm, enum ha_stage stage)
+{
+	comm->stage = stage;
+}
+
 void ha_comm_lost(struct ha_comm *comm, int error, const char *format, ...)
 {
 	va_list ap;
@@ -37,7 +42,7 @@ void ha_comm_lost(struct ha_comm *comm, int error, const char *format, ...)
 	va_start(ap, format);
 	comm->error = inc_err_vset(&comm->err, error, comm->what, format, ap);
 	va_end(ap);
-	comm->stage = HA_STAGE_LOST;
+	ha_comm_go(comm, HA_STAGE_LOST);
 	if (comm->bringing)
 		comm->bringing->dropped = true;
 	comm->bringing = NULL;
@@ -90,7 +95,7 @@ void ha_comm_hello(struct ha_comm *comm, const struct ha_word *word, uint64_t no
 	comm->dual = comm->dual && word->hello.dual;
 	if (!comm->sends)
 		say_hello(comm);
-	comm->stage = HA_STAGE_BRINGUP;
+	ha_comm_go(comm, HA_STAGE_BRINGUP);
 	ha_bringup_init(&comm->bringup, comm->sends, comm->dual ? HA_RAILS : 1);
 	ha_comm_bringup(comm, ha_bringup_want(&comm->bringup, 0, 0, now_ns), now_ns);
 }
@@ -106,7 +111,7 @@ static void connect_socket(struct ha_comm *comm)
 	}
 	if (!ret)
 		return;
-	comm->stage = HA_STAGE_HELLO;
+	ha_comm_go(comm, HA_STAGE_HELLO);
 	ha_progress_watch(comm->plugin->progress, comm->socket.fd);
 	say_hello(comm);
 }
@@ -259,7 +264,7 @@ static int take_socket(struct ha_listener *listener, struct ha_comm **place, str
 		return ret;
 	}
 	comm->nonce = listener->nonce;
-	comm->stage = HA_STAGE_HELLO;
+	ha_comm_go(comm, HA_STAGE_HELLO);
 	snprintf(comm->what, sizeof(comm->what), "%s: accept", comm->device->name);
 	ha_progress_watch(listener->plugin->progress, comm->socket.fd);
 	ha_progress_add(listener->plugin->progress, comm);

@@ -192,7 +192,7 @@ static void come_up(struct ha_comm *comm, uint64_t now_ns)
 		ha_sender_init(&comm->sender, &times, comm->nonce, comm->dual, comm->ring, now_ns);
 	else
 		ha_receiver_init(&comm->receiver, &times, comm->nonce, comm->dual, now_ns);
-	comm->stage = HA_STAGE_UP;
+	ha_comm_go(comm, HA_STAGE_UP);
 	comm->channel = true;
 	comm->looked_at_ns = now_ns;
 	comm->socket_beat.pinged_at_ns = comm->ports_at_ns = now_ns;

@@ -172,6 +172,8 @@ void ha_comm_end(struct ha_comm *comm);
 /* comm_connect.c */
 void ha_comm_handshake(struct ha_comm *comm, uint64_t now_ns);
 void ha_comm_hello(struct ha_comm *comm, const struct ha_word *word, uint64_t now_ns);
+/* The only place where comm->stage changes; its callers have looked at what it was. */
+void ha_comm_go(struct ha_comm *comm, enum ha_stage stage);
 /* It never comes up. */
 void ha_comm_lost(struct ha_comm *comm, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
