@@ -79,7 +79,8 @@ void connect_accept_end(struct connect_accept *client)
 	inc_connect_socket_destroy(leave(client));
 }
 
-/* What has been asked so far, and what the client does, does not go on. */
+/* Ends the client: the error is the last that it is told, and a connection that is being made for
+ * it fails by that. */
 static void refuse(struct connect_accept *client, int error, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -166,7 +167,7 @@ static int send_answer(struct connect_accept *client)
 	if (!client->socket_event)
 		return out_of_memory(client);
 	connect_socket_describe(client->socket, &info);
-	/* it tells when it is with the kernel: on_written() */
+	/* on_written() is called when the kernel has the answer */
 	connect_arm(client->clock, client->service->accept_timeout_ms);
 	ret = inc_ndjson_send_new(client->conn, connect_new(CONNECT_MSG_CONNECTED, &info));
 	return ret ? inc_err_set(&client->why, -ret, "%s", strerror(-ret)) : 0;

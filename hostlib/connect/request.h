@@ -45,7 +45,7 @@ struct inc_connect_request {
 };
 
 /*
- * A request of this kind, its clock running, nobody called yet: of inc_connect_cancel()'s to free.
+ * A request of this kind: its clock runs, no call has begun. inc_connect_cancel() frees it.
  * 0, or -errno, which opts->error explains; -EINVAL: options, no address, no callback (called is
  * false).
  */

@@ -28,8 +28,9 @@ int connect_rtr_start(struct inc_connect *ctx, struct inc_connect_socket *socket
 		      const struct connect_info *peer, uint64_t bytes, connect_rtr_done done,
 		      void *arg, struct connect_rtr **rtr, struct inc_err *err);
 
-/* CONNECT_ACTION_STOP of a socket, NULL where there is none, whose step to RTR may be under way
- * (rtr not NULL): the socket is left then. Both are NULL afterwards where that is so. */
+/* Carries out CONNECT_ACTION_STOP. While a step to RTR is under way (*rtr is not NULL) the socket
+ * is left to that call, which destroys it at its end, and *rtr and *socket are NULL afterwards.
+ * Else *socket, where there is one, is stopped. */
 void connect_rtr_stop(struct connect_rtr **rtr, struct inc_connect_socket **socket);
 
 /* Waits for the calls that are still under way, and destroys their sockets, which were left. */

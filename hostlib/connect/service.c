@@ -68,7 +68,7 @@ static int listen_at(struct inc_connect_service *service, const char *where, str
 						    BACKLOG, at->ai_addr, at->ai_addrlen);
 	if (!service->listener)
 		ret = -errno;
-	/* who makes a listener is not told where this fails */
+	/* evconnlistener_new*() does not tell that enabling it has failed; doing it again does */
 	else if (evconnlistener_enable(service->listener))
 		ret = -ENOMEM;
 	freeaddrinfo(at);

@@ -12,8 +12,6 @@
 #include "lib/rdma/mtu.h"
 #include "lib/rdma/region.h"
 
-#define HOP_LIMIT 255 /* the path may be routed */
-
 /* ---- made ----------------------------------------------------------------------------------- */
 
 static int describe(struct inc_connect_socket *socket, const struct connect_socket_opts *opts,
@@ -154,7 +152,7 @@ int connect_socket_aim(struct inc_connect_socket *socket, const struct connect_i
 		.link_layer = (enum inc_rdma_link_layer)connect_link_of(&socket->own),
 		.lid = peer->lid,
 		.own_gid_index = socket->gid_index,
-		.hop_limit = HOP_LIMIT,
+		.hop_limit = INC_RDMA_HOPS_ANY,
 		.traffic_class = s->traffic_class,
 	};
 

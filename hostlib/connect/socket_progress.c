@@ -314,7 +314,7 @@ static int look(struct inc_connect_socket *socket)
 			return connect_socket_fail(socket, -ret, "notification: %s",
 						   strerror(-ret));
 		socket->woken = false;
-		/* what came before it was asked for tells nobody */
+		/* of what came before it was asked for there is no notification */
 		ret = poll_queue(socket);
 	}
 	if (ret > 0)

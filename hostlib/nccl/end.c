@@ -43,7 +43,8 @@ void ha_end_fence(uint32_t epoch, struct ha_todo *todo)
 	todo->fence_epoch = epoch;
 }
 
-/* A caller that does not clear what it has done loses words; any channel may. */
+/* Words beyond MAX_WORDS are lost, which happens where the caller does not clear what it has done.
+ * The protocol bears that, as channels lose words, too. */
 void ha_end_say(struct ha_end *end, enum ha_word_type type, const struct ha_report *report,
 		bool again, uint64_t now_ns, struct ha_todo *todo)
 {

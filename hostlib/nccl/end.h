@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the state machines of both ends have in common: states, times, and what they want done.
- * sender.h and receiver.h have the events. docs/nccl-failover.md is their contract; the tables
- * there are the tables of sender.c and receiver.c. Pure: no device, no socket, no clock. One thread
- * at a time per end (the comm's lock).
+ * sender.h and receiver.h have the events. docs/nccl-failover.md is their contract; sender.c
+ * and receiver.c carry out the tables there, a function for each event. Pure: no device, no socket,
+ * no clock. One thread at a time per end (the comm's lock).
  *
  * An event is a call. It changes the end and adds to `todo` what is to be done: the caller
  * (comm_failover.c) does it at once, in the order of struct ha_todo, clears it, and tells what came

@@ -8,8 +8,7 @@
 #include "hostlib/nccl/path.h"
 #include "lib/base/random.h"
 
-#define HOP_LIMIT 255 /* the path may be routed */
-#define RNR_RETRY 6   /* 7 is for ever */
+#define RNR_RETRY 6 /* 7 is for ever */
 /* Code of 10 ms, which is 60 ms in all: a receive is missing only where an end has not polled for a
  * long time. */
 #define MIN_RNR_TIMER 20
@@ -168,7 +167,7 @@ int ha_path_enter(struct ha_path *path, const struct ha_path_info *peer,
 		.link_layer = (enum inc_rdma_link_layer)path->own.link_layer,
 		.lid = peer->lid,
 		.own_gid_index = path->own_gid_index,
-		.hop_limit = HOP_LIMIT,
+		.hop_limit = INC_RDMA_HOPS_ANY,
 		.traffic_class = config->traffic_class,
 	};
 	const struct inc_rdma_rts rts = {

@@ -204,7 +204,9 @@ static bool takes_slot(struct ha_sender *sender, const struct ha_slot *slot, uin
 }
 
 /* The receiver describes in order, and a queue pair delivers so: one that has not come hides no
- * other one. The place of a slot that is not complete here may have its successor already. */
+ * other one. A slot that the receiver has completed and this end has not yet may have been
+ * overwritten by the one HA_SLOTS later: ha_slot_read() then says so by 0, and it is looked at
+ * again. */
 void ha_sender_look(struct ha_sender *sender, uint64_t now_ns, struct ha_todo *todo)
 {
 	struct ha_slot slot;

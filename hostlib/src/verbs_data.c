@@ -327,7 +327,7 @@ int verbs_arm(struct inccl_endpoint *base, int *fd, short *events, uint64_t *dea
 		if (ret)
 			return verbs_fail(ep, -ret, "verbs: %s: notification: %s",
 					  ep->place.device->name, strerror(-ret));
-		/* what came before the request tells nobody */
+		/* of what came before it was asked for there is no notification */
 		ret = poll_queue(ep);
 	}
 	if (ret)

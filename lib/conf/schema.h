@@ -90,8 +90,8 @@ struct inc_schema {
 	.kind = INC_LIST, .offset = offsetof(type, member),                                  \
 	.max = sizeof(((type *)0)->member) / sizeof(((type *)0)->member[0]), .of = (schema), \
 	.count = offsetof(type, number)
-/* A table has INC_MAX_FIELDS rows at most, for those who keep something of each: a longer one is
- * an array of negative size here. */
+/* A table has INC_MAX_FIELDS rows at most, as struct inc_absent (userspace/config_default.h) has a
+ * counter for each: a longer one is an array of negative size here. */
 #define INC_MAX_FIELDS 24
 #define INC_SCHEMA(type, table)                                                                   \
 	{                                                                                         \

@@ -45,6 +45,6 @@ static void on_error(struct evconnlistener *l, void *arg)
 int inc_listener_guard(struct evconnlistener *l)
 {
 	evconnlistener_set_error_cb(l, on_error);
-	/* who makes a listener is not told where this fails */
+	/* evconnlistener_new*() does not tell that enabling it has failed; doing it again does */
 	return evconnlistener_enable(l) ? -ENOMEM : 0;
 }

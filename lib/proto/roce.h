@@ -135,8 +135,9 @@ INC_INLINE __u32 inc_ext_len(__u8 op)
 	       (op == INC_OP_ACK ? INC_AETH_LEN : 0);
 }
 
-/* What a RETH gives as the length of its message: a packet alone says its own, for what answers it
- * may have another one. Both in one byte order, whichever. */
+/* What a RETH gives as the length of its message. A packet that is the whole message says its own
+ * length, as a contribution and its result may differ in it (one of them may be empty); others say
+ * the message's. Both lengths are in one byte order, whichever. */
 INC_INLINE __u32 inc_dmalen(__u8 op, __u32 len, __u32 message)
 {
 	return inc_op_in(op, INC_OPS_ONLY) ? len : message;

@@ -3,7 +3,8 @@
  * A completion queue with a descriptor to sleep on.
  *
  * In a loop: poll the queue (ibv_poll_cq) until it is empty; inc_rdma_completions_arm(); poll
- * again, for what came before tells nobody; sleep until the descriptor is readable; take(); again.
+ * again, for of what came before there is no notification; sleep until the descriptor is readable;
+ * take(); again.
  *
  * Threads: one at a time.
  */

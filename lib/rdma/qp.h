@@ -30,6 +30,8 @@ struct inc_rdma_qp_opts {
 	int access; /* IBV_ACCESS_REMOTE_*: what the peer may do to registered memory */
 };
 
+#define INC_RDMA_HOPS_ANY 255 /* a hop limit: the path may be routed */
+
 /* Where the peer is and how it is reached. What the link layer does not have is not read. */
 struct inc_rdma_peer {
 	const char *name;       /* for errors; copied */

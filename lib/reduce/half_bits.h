@@ -34,7 +34,8 @@ INC_ELEMENT uint32_t inc_native_bits(float x)
 	return x != x ? inc_float_formats[INC_FLOAT32].nan : inc_float_as_bits(x);
 }
 
-/* One or the other by a mask: choices are threaded, and no vectors. */
+/* One or the other by a mask: of a choice the compiler makes a branch, and a loop with that
+ * does not become vectors. */
 INC_ELEMENT uint32_t inc_choose(int chosen, uint32_t one, uint32_t other)
 {
 	uint32_t mask = 0 - (uint32_t)chosen;

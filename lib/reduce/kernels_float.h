@@ -53,7 +53,7 @@
 		INC_FOR_EACH(count)                                                             \
 		{                                                                               \
 			uint##bits##_t x = from[i] & INT##bits##_MAX;                           \
-			/* not as a choice: that one is threaded, and no vector */              \
+			/* a choice would become a branch, and the loop no vectors */           \
 			uint##bits##_t y = x & (uint##bits##_t) - (x < inf);                    \
                                                                                                 \
 			largest = x > largest ? x : largest;                                    \

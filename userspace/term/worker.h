@@ -39,8 +39,9 @@ void inc_term_worker_free(struct inc_term_worker *w);
  * the worker's thread. */
 void inc_term_worker_turn(struct inc_term_worker *w, uint64_t until_ns);
 
-/* For the daemon's thread alone: each has the function of comm.h with the same name called on the
- * worker's thread, and waits for its result. */
+/* For the daemon's thread alone. Each has a function called on the worker's thread, and waits for
+ * its result: of comm.h add inc_term_comm_new(), start_comm _start(), remove _free(), the others
+ * that of their name. */
 int inc_term_worker_add(struct inc_term_worker *w, struct inc_comm_conf *conf,
 			struct inc_term_comm **out, struct inc_err *err);
 int inc_term_worker_start_comm(struct inc_term_worker *w, struct inc_term_comm *cm,
