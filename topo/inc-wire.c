@@ -24,7 +24,7 @@
 #include "lib/base/outfile.h"
 #include "topo/wire_priv.h"
 
-#define HOLD_NS         5000000ull /* a held frame that nothing overtakes goes after this */
+#define HOLD_NS         (5 * INC_NSEC_PER_MSEC) /* a held frame that nothing overtakes goes after this */
 #define QUEUE_MAX_BYTES (1 << 20)
 
 struct wire {

@@ -228,7 +228,7 @@ static int open_dir(struct lab *lab, struct inc_err *err)
 
 static int wait_for_lock(const struct lab *lab, struct inc_err *err)
 {
-	static const struct timespec pause = {.tv_nsec = 10000000};
+	static const struct timespec pause = {.tv_nsec = 10 * INC_NSEC_PER_MSEC};
 	uint64_t deadline = inc_now_ms() + LAB_LOCK_LIMIT_S * 1000;
 	bool told = false;
 

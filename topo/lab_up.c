@@ -22,7 +22,7 @@
 #include "topo/lab.h"
 
 #define READY_LIMIT_MS 60000 /* a loaded or emulated machine verifies BPF programs slowly */
-#define POLL_NS        10000000
+#define POLL_NS        (10 * INC_NSEC_PER_MSEC)
 #define ASK_LIMIT_S    5
 #define MAX_ARGS       256
 

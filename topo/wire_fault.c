@@ -101,7 +101,7 @@ static int set_fault(struct wire_line lines[WIRE_DIRS], enum wire_act act, enum 
 		if (end == at + 1 || *end || !(ms >= 0 && ms <= 60000))
 			return inc_err_set(err, EINVAL, "'%s': '%s' is not 0 to 60000 ms", spec,
 					   at + 1);
-		fault.delay_ns = ms * 1e6;
+		fault.delay_ns = ms * INC_NSEC_PER_MSEC;
 	}
 	for (;;) {
 		unsigned long long n;
@@ -144,13 +144,13 @@ static int set_number(struct wire_line lines[WIRE_DIRS], const char *key, const 
 			lines[d].rate_bps = v * 1e6;
 			continue;
 		} else if (!strcmp(key, "delay_us") && v <= 60e6) {
-			lines[d].delay_ns = v * 1e3;
+			lines[d].delay_ns = v * INC_NSEC_PER_USEC;
 			continue;
 		} else if (!strcmp(key, "queue_kib") && v >= 16 && v <= 1 << 20) {
 			lines[d].queue_max_bytes = v * 1024;
 			continue;
 		} else if (!strcmp(key, "down_ms") && v <= 60000) {
-			lines[d].up_at_ns = inc_now_ns() + (uint64_t)(v * 1e6);
+			lines[d].up_at_ns = inc_now_ns() + (uint64_t)(v * INC_NSEC_PER_MSEC);
 			continue;
 		}
 		int a;

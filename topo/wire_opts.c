@@ -88,7 +88,7 @@ static const struct inc_opt options[] = {
 	INC_OPT_TERM("corrupt_eth=P", "to have one in its MAC addresses"),
 	INC_OPT_TERM("corrupt_any=P", "to have one anywhere, its EtherType included"),
 	INC_OPT_TERM("reorder=P", "to be overtaken"),
-	INC_OPT_TERM("burst=P", "to be lost with the 49 behind it"),
+	INC_OPT_TERM("burst=P", "to be the first of " INC_STR(WIRE_BURST_FRAMES) " lost in a row"),
 	INC_OPT_TERM("down_ms=N", "nothing passes for so long from now on; the carrier stays"),
 	INC_OPT_HEADING("A SPEC for the N-th RoCE data packet of a direction (up or down) from now "
 			"on, counted from 0; drop-ack= and so on: for the N-th ACK or NAK:"),

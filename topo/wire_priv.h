@@ -91,16 +91,9 @@ struct wire_verdict {
 void wire_line_seed(struct wire_line *line, uint64_t seed, enum wire_dir dir);
 void wire_line_free(struct wire_line *line);
 
-/*
- * Sets one thing from its text, for the command line and the control socket:
- *   rate=100 loss=0.01 duplicate= corrupt= corrupt_eth= corrupt_any= reorder= burst= (both
- *   directions, or up:0.01)
- *   delay_us=50 queue_kib=1024 down_ms=1000 (from now on; the carrier stays)
- *   drop=up:0,7 drop-ack=down:3 dup= corrupt=up:5 corrupt-eth=up:0 corrupt-any= reorder=
- *   burst=up:9 delay=up:4@20 (ms)
- *   clear (faults still armed, and a burst under way)
- * Counts of faults start at the moment they are set. 0 or -EINVAL with a message.
- */
+/* Sets one thing from its text, a SPEC of inc-wire --help (wire_opts.c), for the command line and
+ * the control socket. Counts of faults start at the moment they are set. 0 or -EINVAL with a
+ * message. */
 int wire_set(struct wire_line lines[WIRE_DIRS], const char *spec, struct inc_err *err);
 
 enum wire_class wire_classify(const uint8_t *frame, size_t len);
