@@ -121,6 +121,9 @@ int inccl_control_call(struct inccl_group *group, enum inc_message_id id, const 
 	wait->next = group->waits;
 	group->waits = wait;
 	ret = inccl_control_send(group, id, said);
+	/* The other end has closed: what it has said before, or why it has, is about to be read. */
+	if (!group->error && (ret == -EPIPE || ret == -ECONNRESET))
+		ret = 0;
 	if (ret) {
 		/* what ended the connection before says more than its end */
 		if (group->error)
@@ -241,6 +244,11 @@ static void take_error(struct inccl_group *group, const json_t *object)
 	for (wait = group->waits; wait; wait = wait->next)
 		if (!wait->done && concerns(&said, wait))
 			break;
+	if (!wait && !group->number && !said.has_comm && !said.has_communicator) {
+		/* it is turned away before it has asked to join: why is said but once */
+		group_fail(group, said.code, -1, text);
+		return;
+	}
 	if (!wait) {
 		inccl_log_line(&group->log, "controller %s: %s", group->controller, text);
 		return;

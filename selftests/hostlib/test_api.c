@@ -6,15 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <dlfcn.h>
 #include <errno.h>
-#include <ifaddrs.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include "selftests/hostlib/fake.h"
 
 static int create(struct fake *f, const char *const *answers, bool hang_up,
@@ -134,51 +128,6 @@ static void unfriendly_controllers(void **state)
 		refused("{\"type\":\"failed\",\"errno\":\"EIO\",\"message\":7}\n", false, error),
 		-EIO);
 	assert_string_equal(error, strerror(EIO));
-}
-
-static unsigned int look_ms; /* how long a member looks for its addresses, before it joins */
-
-int getifaddrs(struct ifaddrs **list)
-{
-	int (*next)(struct ifaddrs **) = (int (*)(struct ifaddrs **))dlsym(RTLD_NEXT, __func__);
-
-	usleep(look_ms * 1000);
-	return next(list);
-}
-
-static void *turns_away(void *arg)
-{
-	int fd = accept(*(int *)arg, NULL, NULL);
-
-	close(fd);
-	return NULL;
-}
-
-/* As one does whose certificate is not believed: TLS 1.3 has the client begin before it hears that.
- */
-static void turned_away_at_once(void **state)
-{
-	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), ret;
-	char controller[32], error[256] = "";
-	INCCL_OPTS(inccl_group_opts, opts, .world_size = 1, .controller = controller,
-		   .job = "turned", .error = error, .error_size = sizeof(error));
-	socklen_t len = sizeof(at);
-	struct inccl_group *group;
-	pthread_t thread;
-
-	assert_int_equal(bind(listener, (struct sockaddr *)&at, len), 0);
-	assert_int_equal(listen(listener, 1), 0);
-	assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &len), 0);
-	snprintf(controller, sizeof(controller), "127.0.0.1:%u", ntohs(at.sin_port));
-	assert_int_equal(pthread_create(&thread, NULL, turns_away, &listener), 0);
-	look_ms = 300;
-	ret = inccl_group_create(&opts, &group);
-	look_ms = 0;
-	pthread_join(thread, NULL);
-	close(listener);
-	assert_non_null(strstr(error, "closed the connection"));
-	assert_int_equal(ret, -ECONNRESET);
 }
 
 static void endless_line(void **state)
@@ -564,7 +513,6 @@ int main(void)
 		cmocka_unit_test(bad_arguments),
 		cmocka_unit_test(no_controller),
 		cmocka_unit_test(unfriendly_controllers),
-		cmocka_unit_test(turned_away_at_once),
 		cmocka_unit_test(endless_line),
 		cmocka_unit_test(bad_connections),
 		cmocka_unit_test(started_by_number),

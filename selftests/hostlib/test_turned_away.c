@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A member that its controller turns away before it has asked for anything hears why, in whichever
+ * order its threads find that out.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include "hostlib/include/inccl.h"
+
+static unsigned int look_ms; /* how long a member looks for its addresses, before it joins */
+
+int getifaddrs(struct ifaddrs **list)
+{
+	int (*next)(struct ifaddrs **) = (int (*)(struct ifaddrs **))dlsym(RTLD_NEXT, __func__);
+
+	usleep(look_ms * 1000);
+	return next(list);
+}
+
+static unsigned int wake_ms; /* how long the control thread takes to wake up */
+
+int poll(struct pollfd *fds, nfds_t n, int timeout_ms)
+{
+	int (*next)(struct pollfd *, nfds_t, int) =
+		(int (*)(struct pollfd *, nfds_t, int))dlsym(RTLD_NEXT, __func__);
+	const int ret = next(fds, n, timeout_ms);
+
+	if (timeout_ms < 0)
+		usleep(wake_ms * 1000);
+	return ret;
+}
+
+/* A controller that listens for one member, whom it turns away. */
+struct closed_door {
+	int listener;
+	const char *words; /* its last, or NULL */
+	bool resets;
+};
+
+static void *turns_away(void *arg)
+{
+	const struct closed_door *door = arg;
+	const struct linger at_once = {.l_onoff = 1};
+	int fd = accept(door->listener, NULL, NULL);
+
+	usleep(50 * 1000); /* the member's control thread sleeps by now */
+	if (door->words)
+		assert_int_equal(send(fd, door->words, strlen(door->words), 0),
+				 strlen(door->words));
+	if (door->resets)
+		assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)),
+				 0);
+	close(fd);
+	return NULL;
+}
+
+static int turned_away(struct closed_door *door, char error[256])
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	char controller[32];
+	INCCL_OPTS(inccl_group_opts, opts, .world_size = 1, .controller = controller,
+		   .job = "turned", .interface = "lo", .error = error, .error_size = 256);
+	socklen_t len = sizeof(at);
+	struct inccl_group *group;
+	pthread_t thread;
+	int ret;
+
+	door->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(door->listener, (struct sockaddr *)&at, len), 0);
+	assert_int_equal(listen(door->listener, 1), 0);
+	assert_int_equal(getsockname(door->listener, (struct sockaddr *)&at, &len), 0);
+	snprintf(controller, sizeof(controller), "127.0.0.1:%u", ntohs(at.sin_port));
+	assert_int_equal(pthread_create(&thread, NULL, turns_away, door), 0);
+	look_ms = 300;
+	ret = inccl_group_create(&opts, &group);
+	look_ms = 0;
+	pthread_join(thread, NULL);
+	close(door->listener);
+	return ret;
+}
+
+/* As one does whose certificate is not believed: TLS 1.3 has the client begin before it hears that.
+ */
+static void turned_away_at_once(void **state)
+{
+	struct closed_door door = {};
+	char error[256] = "";
+
+	assert_int_equal(turned_away(&door, error), -ECONNRESET);
+	assert_non_null(strstr(error, "closed the connection"));
+}
+
+#define FULL "{\"type\":\"error\",\"errno\":\"EMFILE\",\"message\":\"too many clients\"}\n"
+
+/* What a controller says that has no room: before the member has asked for anything. */
+static void turned_away_with_words(void **state)
+{
+	struct closed_door door = {.words = FULL};
+	char error[256] = "";
+
+	assert_int_equal(turned_away(&door, error), -EMFILE);
+	assert_string_equal(error, "too many clients");
+}
+
+/* The same, but the member's first message meets the reset before what was said is read. */
+static void turned_away_unread(void **state)
+{
+	struct closed_door door = {.words = FULL, .resets = true};
+	char error[256] = "";
+	int ret;
+
+	wake_ms = 500;
+	ret = turned_away(&door, error);
+	wake_ms = 0;
+	assert_string_equal(error, "too many clients");
+	assert_int_equal(ret, -EMFILE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(turned_away_at_once),
+		cmocka_unit_test(turned_away_with_words),
+		cmocka_unit_test(turned_away_unread),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
