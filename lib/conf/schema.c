@@ -392,6 +392,17 @@ static int read_present(const struct inc_field *f, struct inc_source *at, void *
 	}
 }
 
+/* A MAC address of zeros in a message: that a port has none. */
+static bool is_no_mac(const struct inc_field *f, struct inc_source *at)
+{
+	const char *text;
+
+	if (f->kind != INC_MAC || at->form->is != INC_MESSAGE_ONLY)
+		return false;
+	text = at->form->text(at, f);
+	return text && !strcmp(text, "00:00:00:00:00:00");
+}
+
 static int read_field(const struct inc_field *f, const struct inc_source *map, void *object,
 		      struct inc_err *err)
 {
@@ -407,7 +418,7 @@ static int read_field(const struct inc_field *f, const struct inc_source *map, v
 		at.name = f->alias;
 		at.value = map->form->member(map, f->alias);
 	}
-	there = at.value;
+	there = at.value && !is_no_mac(f, &at);
 	if (there && f->need == INC_HINT)
 		there = read_present(f, &at, object, NULL) == 0;
 	else if (there)
