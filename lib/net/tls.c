@@ -349,7 +349,7 @@ static const char *mixed_up(const SSL *ssl, unsigned long code)
 	switch (ERR_GET_REASON(code)) {
 	case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM: /* there is no certificate to sign with */
 		if (tls->server && !tls->keys.n)
-			return "our certificate's key signs nothing in TLS 1.3";
+			return "our certificate's key makes no signature that the other side takes";
 		return tls->server && tls->keys.n && !SSL_get_app_data(ssl)
 			       ? "the other side offers no key: does it go by certificates?"
 			       : NULL;
