@@ -69,10 +69,10 @@ static int own_addresses(const struct inccl_place *place, struct inc_msg_join *s
 	freeifaddrs(list);
 	if (said->n_addrs)
 		return ret;
-	return place->interface ? inc_err_set(err, ENODEV, "interface %s: no IPv4 address",
+	return place->interface ? inc_err_set(err, ENODEV, "interface %s: no unicast IPv4 address",
 					      place->interface)
 				: inc_err_set(err, EADDRNOTAVAIL,
-					      "no interface has an IPv4 address");
+					      "no interface has a unicast IPv4 address");
 }
 
 void inccl_group_introduce(const struct inccl_group *group, struct inc_msg_join *said)
