@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -144,6 +145,11 @@ static int write_all(int fd, const void *data, size_t len)
 
 		if (n < 0 && errno == EINTR)
 			continue;
+		if (n < 0 && errno == EAGAIN) {
+			/* whose pipe it is has said that it never blocks */
+			poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, -1);
+			continue;
+		}
 		if (n <= 0)
 			return n && errno == EPIPE ? 0 : n ? -errno : -EIO;
 		p += n;
