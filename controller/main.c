@@ -359,6 +359,7 @@ int main(int argc, char **argv)
 	ret = inc_opt_parse(&program, argc, argv, &ctl.opt, NULL);
 	if (ret >= 0)
 		return ret;
+	inc_stdio_hold();
 	signal(SIGPIPE, SIG_IGN);
 	TAILQ_INIT(&ctl.clients);
 	ret = inc_topology_load(ctl.opt.topology, &ctl.topo, &err);

@@ -79,6 +79,7 @@ int main(int argc, char **argv)
 	ret = inc_options_parse(argc, argv, &d.opt);
 	if (ret >= 0)
 		return ret;
+	inc_stdio_hold();
 	signal(SIGPIPE, SIG_IGN);
 	hold_signals(SIG_BLOCK);
 	ret = inc_daemon_start(&d, &err);
