@@ -24,7 +24,7 @@
 #include "lib/base/outfile.h"
 #include "topo/wire_priv.h"
 
-#define HOLD_NS         (5 * INC_NSEC_PER_MSEC) /* a held frame that nothing overtakes goes after this */
+#define HOLD_NS         (5 * INC_NSEC_PER_MSEC) /* a frame that nothing overtakes waits so long */
 #define QUEUE_MAX_BYTES (1 << 20)
 
 struct wire {

@@ -515,10 +515,10 @@ int lab_run(struct lab *lab, const struct lab_run_options *options, char *const 
 	if (job.ended_by)
 		kill_descendants();
 	free_events(&job);
-	if (job.unprinted)
+	if (job.unprinted) {
 		inc_error("stdout: %s", strerror(job.unprinted));
-	if (job.unprinted && !job.worst)
-		job.worst = 1;
+		job.worst = job.worst ?: 1;
+	}
 	return job.ended_by ? job.ended_by : job.worst;
 }
 

@@ -181,7 +181,7 @@ struct inccl_communicator {
 	long long number;          /* the controller's, -1: not yet known */
 	unsigned int payload, slots;
 	unsigned int message_packets;     /* of a message at most */
-	unsigned int window_messages;     /* of that size: so many packets may be under way */
+	unsigned int window_messages;     /* of that size; or as many packets, in shorter ones */
 	unsigned int messages;            /* under way at most, however short */
 	enum inc_tree_mode mode;          /* of the switches */
 	bool native_floats;               /* which the switches add as they are */

@@ -48,11 +48,6 @@ static void check(int err, const char *what)
 		fail(what, err);
 }
 
-static double now_ms(void)
-{
-	return (double)inc_now_ns() / INC_NSEC_PER_MSEC;
-}
-
 static uint32_t give(int of, uint32_t round, int i, uint32_t k)
 {
 	return (of + 1) * 2654435761u + round * 40503u + i * 69069u + k;
@@ -176,7 +171,7 @@ static int survive(void)
 	INCCL_OPTS(inccl_group_opts, more, .error = error, .error_size = sizeof(error));
 	struct inccl_group *rest;
 	struct part part = {0};
-	double begin;
+	uint64_t begun_at_ms;
 	int err = 0;
 
 	check(inccl_group_create(NULL, &group), "group");
@@ -191,7 +186,7 @@ static int survive(void)
 			fflush(stdout);
 		}
 	}
-	begin = now_ms();
+	begun_at_ms = inc_now_ms();
 	if (err != -ECONNRESET)
 		fail(inccl_communicator_error(part.comm), err);
 	check(inccl_group_shrink(group, &more, &rest), "shrink");
@@ -199,8 +194,8 @@ static int survive(void)
 	check(inccl_group_destroy(group), "group");
 	check(inccl_communicator_create(rest, &opts, &part.comm), "communicator of those left");
 	ask_ranks(&part);
-	printf("survived as %d of %d after %.0f ms\n", inccl_group_rank(rest),
-	       inccl_group_size(rest), now_ms() - begin);
+	printf("survived as %d of %d after %llu ms\n", inccl_group_rank(rest),
+	       inccl_group_size(rest), (unsigned long long)(inc_now_ms() - begun_at_ms));
 	for (uint32_t round = 0; round < SURVIVORS; round++)
 		check(exchange(&part, 1, round), "allreduce of those left");
 	check(inccl_communicator_destroy(part.comm), "destroy");
