@@ -14,6 +14,10 @@
  * so on. What changed: v9 has size_t sizes and virtual devices; v10 traffic classes and the
  * profiler, whose handle is an argument of isend and irecv; v11 a context per NCCL communicator.
  *
+ * makeVDevice and setNetAttr may be NULL, too. NCCL takes what the plugin returns from setNetAttr
+ * for nothing, and a failure of any other member for the end of its communicator; makeVDevice may
+ * fail from 2.26 on.
+ *
  * Requests and comms are the plugin's pointers. connect, accept, isend and irecv return success and
  * a NULL where they would have to wait, and are called again.
  */
@@ -183,15 +187,16 @@ struct ha_nccl_attr {
 	enum ha_nccl_result (*deregMr)(void *comm, void *mhandle)
 /* test: sizes has an entry per buffer of a receive, one for a send; may be NULL. iflush: as
  * irecv's. */
-#define HA_NCCL_END_CALLS                                                                     \
-	enum ha_nccl_result (*iflush)(void *recv_comm, int n, void **data, int *sizes,        \
-				      void **mhandles, void **request);                       \
-	enum ha_nccl_result (*test)(void *request, int *done, int *sizes);                    \
-	enum ha_nccl_result (*closeSend)(void *send_comm);                                    \
-	enum ha_nccl_result (*closeRecv)(void *recv_comm);                                    \
-	enum ha_nccl_result (*closeListen)(void *listen_comm);                                \
-	/* device offload alone; may be NULL */                                               \
-	enum ha_nccl_result (*getDeviceMr)(void *comm, void *mhandle, void **device_mhandle); \
+#define HA_NCCL_END_CALLS                                                                      \
+	enum ha_nccl_result (*iflush)(void *recv_comm, int n, void **data, int *sizes,         \
+				      void **mhandles, void **request);                        \
+	enum ha_nccl_result (*test)(void *request, int *done, int *sizes);                     \
+	enum ha_nccl_result (*closeSend)(void *send_comm);                                     \
+	enum ha_nccl_result (*closeRecv)(void *recv_comm);                                     \
+	enum ha_nccl_result (*closeListen)(void *listen_comm);                                 \
+	/* may be NULL; NCCL calls it for device offload alone */                              \
+	enum ha_nccl_result (*getDeviceMr)(void *comm, void *mhandle, void **device_mhandle);  \
+	/* may be NULL; else NCCL calls it for every receive, whatever the device's type is */ \
 	enum ha_nccl_result (*irecvConsumed)(void *recv_comm, int n, void *request)
 
 /* ncclNet_v8_t */

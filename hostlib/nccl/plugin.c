@@ -15,7 +15,6 @@
 #define EXPORTED          __attribute__((visibility("default")))
 #define MAX_P2P           (1ull << 30) /* of one message; what NCCL's own transport has */
 #define MAX_TRAFFIC_CLASS 255
-#define NOT_OFFERED       HA_NCCL_INVALID_USAGE
 
 static_assert(HA_REQUESTS == HA_NCCL_MAX_REQUESTS, "as many as NCCL may have of a comm");
 
@@ -257,20 +256,6 @@ static enum ha_nccl_result get_properties_v8(int dev, struct ha_nccl_properties_
 	return ret;
 }
 
-/* Merged devices are not offered: NCCL then keeps the ports as they are. */
-static enum ha_nccl_result make_virtual_device(int *dev, struct ha_nccl_vdevice *parts)
-{
-	if (!dev || !parts || parts->ndevs != 1 || !device_at(parts->devs[0]))
-		return NOT_OFFERED;
-	*dev = parts->devs[0];
-	return HA_NCCL_SUCCESS;
-}
-
-static enum ha_nccl_result set_attributes(void *context, struct ha_nccl_attr *attr)
-{
-	return HA_NCCL_SUCCESS; /* they are hints */
-}
-
 /* ---- comms ---------------------------------------------------------------------------------- */
 
 static enum ha_nccl_result do_listen(struct ha_plugin *plugin, int dev, void *handle, void **out)
@@ -367,16 +352,6 @@ static enum ha_nccl_result dereg(void *comm, void *region)
 	if (region)
 		ha_deregister(comm, region);
 	return HA_NCCL_SUCCESS;
-}
-
-static enum ha_nccl_result device_region(void *comm, void *region, void **out)
-{
-	return NOT_OFFERED; /* device offload */
-}
-
-static enum ha_nccl_result device_consumed(void *comm, int n, void *request)
-{
-	return NOT_OFFERED; /* device offload */
 }
 
 /* ---- data ----------------------------------------------------------------------------------- */
@@ -539,12 +514,17 @@ static enum ha_nccl_result connect_v11(void *context, int dev, void *handle, voi
 			  c ? c->traffic_class : HA_NCCL_TRAFFIC_CLASS_UNDEF, handle, out, offload);
 }
 
-/* What no version changes. */
+/*
+ * What no version changes. Members that NCCL calls only where they are not NULL, and that this
+ * plugin does not need, are NULL. NCCL takes a failure of irecvConsumed as the end of its
+ * communicator, and calls it after every receive. NCCL 2.24 and 2.25 take an invalid usage from
+ * makeVDevice as the end, too, and call it for the ports of one card without being asked.
+ */
 #define COMMON                                                                           \
 	.name = NAME, .devices = devices, .accept = do_accept, .regMr = reg,             \
 	.regMrDmaBuf = reg_dmabuf, .deregMr = dereg, .iflush = flush, .test = test,      \
 	.closeSend = close_comm, .closeRecv = close_comm, .closeListen = close_listener, \
-	.getDeviceMr = device_region, .irecvConsumed = device_consumed
+	.getDeviceMr = NULL, .irecvConsumed = NULL
 
 extern const struct ha_nccl_net_v8 ncclNetPlugin_v8;
 extern const struct ha_nccl_net_v9 ncclNetPlugin_v9;
@@ -569,7 +549,7 @@ EXPORTED const struct ha_nccl_net_v9 ncclNetPlugin_v9 = {
 	.connect = connect_v8,
 	.isend = send_sized,
 	.irecv = recv_sized,
-	.makeVDevice = make_virtual_device,
+	.makeVDevice = NULL,
 };
 
 EXPORTED const struct ha_nccl_net_v10 ncclNetPlugin_v10 = {
@@ -580,7 +560,7 @@ EXPORTED const struct ha_nccl_net_v10 ncclNetPlugin_v10 = {
 	.connect = connect_v10,
 	.isend = send_profiled,
 	.irecv = recv_profiled,
-	.makeVDevice = make_virtual_device,
+	.makeVDevice = NULL,
 };
 
 EXPORTED const struct ha_nccl_net_v11 ncclNetPlugin_v11 = {
@@ -591,7 +571,7 @@ EXPORTED const struct ha_nccl_net_v11 ncclNetPlugin_v11 = {
 	.connect = connect_v11,
 	.isend = send_profiled,
 	.irecv = recv_profiled,
-	.makeVDevice = make_virtual_device,
+	.makeVDevice = NULL,
 	.finalize = finalize,
-	.setNetAttr = set_attributes,
+	.setNetAttr = NULL, /* hints */
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The plugin as NCCL finds it: loaded by its name, four tables of functions, nothing missing. */
+/* The plugin as NCCL finds it: loaded by its name, four tables of functions, nothing missing but
+ * what NCCL asks for and this plugin does not need. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -23,6 +24,14 @@ static const struct {
 	{"ncclNetPlugin_v11", sizeof(struct ha_nccl_net_v11)},
 };
 #define N_TABLES (sizeof(tables) / sizeof(tables[0]))
+
+/* Which pointer of a table a member is: the same in all versions that have it. */
+#define PLACE(member) (offsetof(struct ha_nccl_net_v11, member) / sizeof(void *))
+static_assert(offsetof(struct ha_nccl_net_v8, irecvConsumed) ==
+			      offsetof(struct ha_nccl_net_v11, irecvConsumed) &&
+		      offsetof(struct ha_nccl_net_v9, makeVDevice) ==
+			      offsetof(struct ha_nccl_net_v11, makeVDevice),
+	      "what versions have in common comes first");
 
 static void *plugin;
 static char plugin_path[PATH_MAX];
@@ -69,6 +78,13 @@ static void symbols(void **state)
 	assert_int_equal(found, N_TABLES);
 }
 
+/* NCCL calls these where they are not NULL, and takes a failure of some of them as the end. */
+static bool may_be_null(size_t k)
+{
+	return k == PLACE(getDeviceMr) || k == PLACE(irecvConsumed) || k == PLACE(makeVDevice) ||
+	       k == PLACE(setNetAttr);
+}
+
 /* Each table is pointers and nothing else. */
 static void nothing_missing(void **state)
 {
@@ -80,8 +96,9 @@ static void nothing_missing(void **state)
 		assert_non_null(member);
 		assert_string_equal((const char *)member[0], "HA");
 		for (k = 1; k < tables[i].size / sizeof(*member); k++)
-			if (!member[k])
-				fail_msg("%s: member %zu is NULL", tables[i].symbol, k);
+			if (!member[k] != may_be_null(k))
+				fail_msg("%s: member %zu is %sNULL", tables[i].symbol, k,
+					 member[k] ? "not " : "");
 	}
 }
 
@@ -148,10 +165,8 @@ static void init_and_finalize(void **state)
 static void wrong_arguments(void **state)
 {
 	const struct ha_nccl_net_v8 *v8 = dlsym(plugin, "ncclNetPlugin_v8");
-	const struct ha_nccl_net_v9 *v9 = dlsym(plugin, "ncclNetPlugin_v9");
-	struct ha_nccl_vdevice two = {.ndevs = 2, .devs = {0, 1}};
 	void *out = NULL;
-	int dev = 0, done;
+	int done;
 
 	assert_int_equal(v8->isend(NULL, NULL, 0, 0, NULL, &out), HA_NCCL_INVALID_ARGUMENT);
 	assert_int_equal(v8->irecv(NULL, 1, NULL, NULL, NULL, NULL, &out),
@@ -160,10 +175,6 @@ static void wrong_arguments(void **state)
 	assert_int_equal(v8->regMr(NULL, NULL, 0, HA_NCCL_PTR_HOST, &out),
 			 HA_NCCL_INVALID_ARGUMENT);
 	assert_int_equal(v8->accept(NULL, &out, NULL), HA_NCCL_INVALID_ARGUMENT);
-	assert_int_equal(v8->getDeviceMr(NULL, NULL, &out), HA_NCCL_INVALID_USAGE);
-	assert_int_equal(v8->irecvConsumed(NULL, 0, NULL), HA_NCCL_INVALID_USAGE);
-	/* NCCL keeps the ports as they are where this fails */
-	assert_int_equal(v9->makeVDevice(&dev, &two), HA_NCCL_INVALID_USAGE);
 	assert_int_equal(v8->closeSend(NULL), 0);
 }
 
