@@ -39,12 +39,14 @@ static int post(struct ha_perf *perf, const struct ha_stream *stream, struct gre
 /* 0 or -errno; g->done where it is over. */
 static int go_on(struct ha_perf *perf, const struct ha_stream *stream, struct greeting *g)
 {
-	int done = 0, size, err = 0;
+	int done = 0, size = 0, err = 0;
 
 	if (!g->request)
 		err = post(perf, stream, g);
 	if (!err && g->request)
 		err = ha_net_test(&perf->net, g->request, &done, &size);
+	if (!err && done && !stream->sends)
+		err = ha_net_consumed(&perf->net, stream->comm, 1, g->request);
 	g->done = done;
 	if (done)
 		perf->moved_at_ns = inc_now_ns();

@@ -68,9 +68,9 @@ static int listen_all(struct ha_perf *perf)
 	for (unsigned int i = 0; i < perf->nstreams && !err; i++) {
 		struct ha_stream *stream = &perf->streams[i];
 
-		if (!stream->sends && (!stream->channel || !perf->opts.one_listen))
-			err = ha_net_listen(&perf->net, (int)perf->opts.dev, stream->handle,
-					    &stream->listen);
+		err = ha_stream_setup(stream, (int)perf->opts.dev,
+				      !stream->sends &&
+					      (!stream->channel || !perf->opts.one_listen));
 	}
 	return err;
 }
@@ -138,6 +138,15 @@ int ha_perf_look(struct ha_perf *perf)
 	return err;
 }
 
+/* NCCL has a listen for each comm, and closes it as soon as that is accepted. */
+static int connect_one(struct ha_perf *perf, struct ha_stream *stream)
+{
+	const int err =
+		ha_stream_connect(stream, (int)perf->opts.dev, listener_of(perf, stream)->listen);
+
+	return err || !stream->comm || perf->opts.one_listen ? err : ha_stream_close_listen(stream);
+}
+
 /* connect and accept in turns, none of which may wait. */
 static int connect_all(struct ha_perf *perf)
 {
@@ -152,12 +161,8 @@ static int connect_all(struct ha_perf *perf)
 		for (unsigned int i = 0; i < perf->nstreams && !err; i++) {
 			struct ha_stream *stream = &perf->streams[i];
 
-			if (!stream->comm && stream->sends)
-				err = ha_net_connect(&perf->net, (int)perf->opts.dev,
-						     stream->handle, &stream->comm);
-			else if (!stream->comm)
-				err = ha_net_accept(&perf->net, listener_of(perf, stream)->listen,
-						    &stream->comm);
+			if (!stream->comm)
+				err = connect_one(perf, stream);
 			if (stream->comm)
 				have++;
 			else
@@ -169,13 +174,15 @@ static int connect_all(struct ha_perf *perf)
 			err = ha_perf_look_at(perf, what);
 		sched_yield();
 	}
+	for (unsigned int i = 0; i < perf->nstreams && !err; i++)
+		err = ha_stream_close_listen(&perf->streams[i]);
 	return err;
 }
 
 static int check_device(struct ha_perf *perf)
 {
 	struct ha_net_properties props;
-	int ndev, err = ha_net_devices(&perf->net, &ndev);
+	int ndev, err = ha_survey(&perf->net, &ndev);
 
 	if (err)
 		return err;

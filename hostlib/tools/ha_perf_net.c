@@ -7,6 +7,8 @@
 #include "lib/base/clock.h"
 #include "hostlib/tools/ha_perf_net.h"
 
+#define V8_P2P_BYTES (1ull << 30) /* what NCCL takes as the limit of a version 8 device */
+
 #define _(name) #name,
 static const char *const call_names[] = {HA_NET_CALLS(_)};
 #undef _
@@ -83,6 +85,7 @@ int ha_net_init(struct ha_net *net, ha_nccl_logger logger)
 	struct ha_nccl_comm_config config = {.traffic_class = HA_NCCL_TRAFFIC_CLASS_UNDEF};
 	int err;
 
+	memset(&net->attr, 0xff, sizeof(net->attr));
 	if (net->api == 11)
 		err = TIMED(net, init, net->v11->init(&net->context, 1, &config, logger, NULL));
 	else if (net->api == 10)
@@ -107,9 +110,28 @@ int ha_net_devices(struct ha_net *net, int *ndev)
 	return TIMED(net, devices, net->v8->devices(ndev));
 }
 
-#define TAKE_PROPERTIES(out, from)                                              \
-	(*(out) = (struct ha_net_properties){.ptr_support = (from).ptr_support, \
-					     .max_recvs = (from).max_recvs})
+#define TAKE_PROPERTIES(out, from, most)                                        \
+	(*(out) = (struct ha_net_properties){.name = (from).name,               \
+					     .pci_path = (from).pci_path,       \
+					     .ptr_support = (from).ptr_support, \
+					     .max_recvs = (from).max_recvs,     \
+					     .device_type = (from).device_type, \
+					     .max_p2p_bytes = (most)})
+
+static int refuse_properties(struct ha_net *net, int dev, const struct ha_net_properties *props)
+{
+	if (!props->name)
+		return inc_err_set(&net->err, EPROTO, "device %d has no name", dev);
+	if (props->device_type != HA_NCCL_DEVICE_HOST)
+		return inc_err_set(&net->err, EPROTO,
+				   "device %d is of type %d: it needs a GPU, or NCCL refuses it",
+				   dev, (int)props->device_type);
+	if (!props->max_p2p_bytes || props->max_p2p_bytes > HA_NCCL_MAX_NET_BYTES)
+		return inc_err_set(&net->err, EPROTO,
+				   "device %d: a message of at most %llu bytes is refused by NCCL",
+				   dev, (unsigned long long)props->max_p2p_bytes);
+	return 0;
+}
 
 int ha_net_properties(struct ha_net *net, int dev, struct ha_net_properties *out)
 {
@@ -120,15 +142,56 @@ int ha_net_properties(struct ha_net *net, int dev, struct ha_net_properties *out
 
 	if (net->api == 11) {
 		err = TIMED(net, getProperties, net->v11->getProperties(dev, &v11));
-		TAKE_PROPERTIES(out, v11);
+		TAKE_PROPERTIES(out, v11, v11.max_p2p_bytes);
 	} else if (net->api >= 9) {
 		err = TIMED(net, getProperties, net->v9->getProperties(dev, &v9));
-		TAKE_PROPERTIES(out, v9);
+		TAKE_PROPERTIES(out, v9, v9.max_p2p_bytes);
 	} else {
 		err = TIMED(net, getProperties, net->v8->getProperties(dev, &v8));
-		TAKE_PROPERTIES(out, v8);
+		TAKE_PROPERTIES(out, v8, V8_P2P_BYTES);
 	}
-	return err;
+	return err ? err : refuse_properties(net, dev, out);
+}
+
+/* NCCL 2.24 and 2.25, whose own version is 9, give up where the plugin says invalid usage. All
+ * others, and these where it says anything else, go on with the devices as they are. */
+int ha_net_merge(struct ha_net *net, struct ha_nccl_vdevice *parts, bool *merged)
+{
+	enum ha_nccl_result result;
+	int dev = 0, err;
+
+	*merged = false;
+	if (net->api < 9 || !net->v9->makeVDevice)
+		return 0;
+	err = TIMED(net, makeVDevice, result = net->v9->makeVDevice(&dev, parts));
+	*merged = !err;
+	return net->api == 9 && result == HA_NCCL_INVALID_USAGE ? err : 0;
+}
+
+static void hint(struct ha_net *net, const struct ha_nccl_attr *attr)
+{
+	struct ha_nccl_attr copy = net->attr = *attr;
+
+	if (net->api == 11 && net->v11->setNetAttr)
+		(void)TIMED(net, setNetAttr, net->v11->setNetAttr(net->context, &copy));
+}
+
+void ha_net_hint_connect(struct ha_net *net)
+{
+	struct ha_nccl_attr attr;
+
+	memset(&attr, 0xff, sizeof(attr)); /* HA_NCCL_ATTR_UNDEF everywhere */
+	hint(net, &attr);
+}
+
+void ha_net_hint_transfer(struct ha_net *net, bool sends)
+{
+	const struct ha_nccl_comm_attr one = {1, 1, 1, 1};
+	struct ha_nccl_attr attr = net->attr;
+
+	*(sends ? &attr.send : &attr.recv) = one;
+	if (memcmp(&attr, &net->attr, sizeof(attr)))
+		hint(net, &attr);
 }
 
 int ha_net_listen(struct ha_net *net, int dev, void *handle, void **comm)
@@ -138,26 +201,40 @@ int ha_net_listen(struct ha_net *net, int dev, void *handle, void **comm)
 	return TIMED(net, listen, net->v8->listen(dev, handle, comm));
 }
 
+/* A device that is driven by the host alone has no handle: NCCL would use one. */
+static int refuse_handle(struct ha_net *net, const char *call,
+			 const struct ha_nccl_device_handle *device)
+{
+	return device ? inc_err_set(&net->err, EPROTO,
+				    "%s has made a device handle, which only a GPU can use", call)
+		      : 0;
+}
+
 int ha_net_connect(struct ha_net *net, int dev, void *handle, void **comm)
 {
 	struct ha_nccl_comm_config config = {.traffic_class = HA_NCCL_TRAFFIC_CLASS_UNDEF};
 	struct ha_nccl_device_handle *device = NULL;
+	int err;
 
 	*comm = NULL;
 	if (net->api == 11)
-		return TIMED(net, connect,
-			     net->v11->connect(net->context, dev, handle, comm, &device));
-	if (net->api == 10)
-		return TIMED(net, connect, net->v10->connect(dev, &config, handle, comm, &device));
-	return TIMED(net, connect, net->v8->connect(dev, handle, comm, &device));
+		err = TIMED(net, connect,
+			    net->v11->connect(net->context, dev, handle, comm, &device));
+	else if (net->api == 10)
+		err = TIMED(net, connect, net->v10->connect(dev, &config, handle, comm, &device));
+	else
+		err = TIMED(net, connect, net->v8->connect(dev, handle, comm, &device));
+	return err ? err : refuse_handle(net, "connect", device);
 }
 
 int ha_net_accept(struct ha_net *net, void *listen, void **comm)
 {
 	struct ha_nccl_device_handle *device = NULL;
+	int err;
 
 	*comm = NULL;
-	return TIMED(net, accept, net->v8->accept(listen, comm, &device));
+	err = TIMED(net, accept, net->v8->accept(listen, comm, &device));
+	return err ? err : refuse_handle(net, "accept", device);
 }
 
 int ha_net_reg(struct ha_net *net, void *comm, void *data, size_t size, void **mhandle)
@@ -173,7 +250,6 @@ int ha_net_dereg(struct ha_net *net, void *comm, void *mhandle)
 int ha_net_isend(struct ha_net *net, void *comm, void *data, size_t size, int tag, void *mhandle,
 		 void **request)
 {
-	*request = NULL;
 	if (net->api >= 10)
 		return TIMED(net, isend,
 			     net->v10->isend(comm, data, size, tag, mhandle, NULL, request));
@@ -217,8 +293,20 @@ int ha_net_iflush(struct ha_net *net, void *comm, int n, void **data, int *sizes
 
 int ha_net_test(struct ha_net *net, void *request, int *done, int *sizes)
 {
-	*done = 0;
-	return TIMED(net, test, net->v8->test(request, done, sizes));
+	int err;
+
+	*done = true;
+	err = TIMED(net, test, net->v8->test(request, done, sizes));
+	if (err)
+		*done = false;
+	return err;
+}
+
+int ha_net_consumed(struct ha_net *net, void *comm, int n, void *request)
+{
+	if (!net->v8->irecvConsumed)
+		return 0;
+	return TIMED(net, irecvConsumed, net->v8->irecvConsumed(comm, n, request));
 }
 
 int ha_net_close_send(struct ha_net *net, void *comm)

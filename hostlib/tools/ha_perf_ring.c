@@ -114,16 +114,17 @@ static int send_next(struct ha_perf *perf, unsigned int c, struct ha_stream *out
 	return got;
 }
 
-static void take(struct ha_perf *perf, unsigned int c, struct ha_stream *in)
+static int take(struct ha_perf *perf, unsigned int c, struct ha_stream *in)
 {
 	const uint64_t item = perf->ring->got[c]++;
-	const uint8_t *from = ha_stream_buffer(in, in->taken++, 0) + sizeof(struct ha_message);
+	const uint8_t *from = ha_stream_buffer(in, in->taken, 0) + sizeof(struct ha_message);
 	uint64_t *to, n = place(perf, c, item, 1, &to), value;
 
 	for (uint64_t i = 0; i < n; i++) {
 		memcpy(&value, from + i * sizeof(value), sizeof(value));
 		to[i] = item < items(perf) / 2 ? to[i] + value : value;
 	}
+	return ha_stream_take(in);
 }
 
 static int advance_channel(struct ha_perf *perf, unsigned int c)
@@ -141,8 +142,8 @@ static int advance_channel(struct ha_perf *perf, unsigned int c)
 		got = ha_stream_poll(in);
 	if (got >= 0)
 		n += got;
-	while (in->taken < in->done)
-		take(perf, c, in);
+	while (got >= 0 && in->taken < in->done)
+		got = take(perf, c, in);
 	while (got >= 0 && (got = send_next(perf, c, out)) > 0)
 		;
 	if (got >= 0)

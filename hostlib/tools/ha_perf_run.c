@@ -100,8 +100,11 @@ static int advance(struct ha_perf *perf, uint64_t bytes, uint64_t to)
 		got = ha_stream_poll(stream);
 		if (got < 0)
 			return got;
-		stream->taken = stream->done;
 		n += got;
+		for (got = 0; !got && stream->taken < stream->done;)
+			got = ha_stream_take(stream);
+		if (got < 0)
+			return got;
 	}
 	return n;
 }

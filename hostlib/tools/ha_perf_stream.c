@@ -28,6 +28,58 @@ size_t ha_stream_bytes(const struct ha_stream *stream, uint64_t sequence, size_t
 	return posted - less;
 }
 
+int ha_stream_setup(struct ha_stream *stream, int dev, bool listens)
+{
+	struct ha_net_properties props;
+	const int err = ha_net_properties(stream->net, dev, &props);
+
+	if (err || !listens)
+		return err;
+	return ha_net_listen(stream->net, dev, stream->handle, &stream->listen);
+}
+
+int ha_stream_connect(struct ha_stream *stream, int dev, void *listen)
+{
+	ha_net_hint_connect(stream->net);
+	return stream->sends ? ha_net_connect(stream->net, dev, stream->handle, &stream->comm)
+			     : ha_net_accept(stream->net, listen, &stream->comm);
+}
+
+int ha_stream_close_listen(struct ha_stream *stream)
+{
+	void *listen = stream->listen;
+
+	stream->listen = NULL;
+	return listen ? ha_net_close_listen(stream->net, listen) : 0;
+}
+
+/* The slots are shared out among the pieces; where there are fewer, each has one. */
+static unsigned int count_pieces(const struct ha_stream *stream)
+{
+	return stream->slots < HA_STREAM_PIECES ? stream->slots : HA_STREAM_PIECES;
+}
+
+static void *mhandle_of(const struct ha_stream *stream, uint64_t sequence)
+{
+	return stream->mhandle[sequence % stream->slots * count_pieces(stream) / stream->slots];
+}
+
+static int register_pieces(struct ha_stream *stream, size_t bytes)
+{
+	const unsigned int pieces = count_pieces(stream);
+	const size_t slot_bytes = stream->opts->group * stream->stride;
+	int err = 0;
+
+	for (unsigned int i = 0; i < pieces && !err; i++) {
+		const size_t from = (i * stream->slots + pieces - 1) / pieces * slot_bytes;
+		const size_t next = ((i + 1) * stream->slots + pieces - 1) / pieces * slot_bytes;
+
+		err = ha_net_reg(stream->net, stream->comm, stream->memory + from,
+				 (i + 1 < pieces ? next : bytes) - from, &stream->mhandle[i]);
+	}
+	return err;
+}
+
 int ha_stream_start(struct ha_stream *stream, size_t max_bytes)
 {
 	size_t bytes;
@@ -46,25 +98,28 @@ int ha_stream_start(struct ha_stream *stream, size_t max_bytes)
 		return inc_err_set(&stream->net->err, ENOMEM, "no memory for %zu bytes of buffers",
 				   bytes);
 	memset(stream->memory, 0, bytes);
-	return ha_net_reg(stream->net, stream->comm, stream->memory, bytes, &stream->mhandle);
+	return register_pieces(stream, bytes);
 }
 
 int ha_stream_close(struct ha_stream *stream)
 {
 	int err = 0, more;
 
-	if (stream->mhandle)
-		err = ha_net_dereg(stream->net, stream->comm, stream->mhandle);
+	for (unsigned int i = 0; i < HA_STREAM_PIECES; i++) {
+		if (!stream->mhandle[i])
+			continue;
+		more = ha_net_dereg(stream->net, stream->comm, stream->mhandle[i]);
+		err = err ? err : more;
+		stream->mhandle[i] = NULL;
+	}
 	if (stream->comm) {
 		more = stream->sends ? ha_net_close_send(stream->net, stream->comm)
 				     : ha_net_close_recv(stream->net, stream->comm);
 		err = err ? err : more;
 	}
-	if (stream->listen) {
-		more = ha_net_close_listen(stream->net, stream->listen);
-		err = err ? err : more;
-	}
-	stream->mhandle = stream->comm = stream->listen = NULL;
+	more = ha_stream_close_listen(stream);
+	err = err ? err : more;
+	stream->comm = NULL;
 	free(stream->memory);
 	free(stream->slot);
 	stream->memory = NULL;
@@ -86,6 +141,7 @@ int ha_stream_send(struct ha_stream *stream, size_t bytes)
 
 	if (is_full(stream))
 		return 0;
+	ha_net_hint_transfer(stream->net, true);
 	for (; stream->part < n; stream->part++) {
 		const unsigned int tag = (stream->part + stream->posted) % n;
 		int err;
@@ -93,7 +149,8 @@ int ha_stream_send(struct ha_stream *stream, size_t bytes)
 		slot->bytes[tag] = ha_stream_bytes(stream, stream->posted, bytes);
 		err = ha_net_isend(stream->net, stream->comm,
 				   ha_stream_buffer(stream, stream->posted, tag), slot->bytes[tag],
-				   (int)tag, stream->mhandle, &slot->request[tag]);
+				   (int)tag, mhandle_of(stream, stream->posted),
+				   &slot->request[tag]);
 		if (err)
 			return err;
 		if (!slot->request[tag])
@@ -126,14 +183,18 @@ int ha_stream_receive(struct ha_stream *stream, size_t bytes)
 		tags[tag] = (int)tag;
 		slot->bytes[tag] = bytes;
 	}
-	slot->request[0] = stream->opts->optional ? HA_NCCL_OPTIONAL_RECV_COMPLETION : NULL;
-	err = ha_net_irecv(stream->net, stream->comm, (int)n, data, bytes, tags, stream->mhandle,
-			   &slot->request[0]);
+	/* else what is there from the flush before stays, as in NCCL */
+	if (stream->opts->optional)
+		slot->request[0] = HA_NCCL_OPTIONAL_RECV_COMPLETION;
+	ha_net_hint_transfer(stream->net, false);
+	err = ha_net_irecv(stream->net, stream->comm, (int)n, data, bytes, tags,
+			   mhandle_of(stream, stream->posted), &slot->request[0]);
 	if (err || !slot->request[0])
 		return err;
 	if (slot->request[0] == HA_NCCL_OPTIONAL_RECV_COMPLETION)
 		return inc_err_set(&stream->net->err, EPROTO,
 				   "irecv has left the mark of an optional completion in place");
+	slot->received = slot->request[0];
 	slot->flushing = slot->waits_for_data = false;
 	stream->part = 0;
 	slot->posted_at_ns = inc_now_ns();
@@ -171,7 +232,7 @@ static int begin_flush(struct ha_stream *stream, struct ha_stream_slot *slot)
 		data[tag] = ha_stream_buffer(stream, stream->done, tag);
 	slot->flushing = true;
 	return ha_net_iflush(stream->net, stream->comm, (int)stream->opts->group, data, slot->sizes,
-			     stream->mhandle, &slot->request[0]);
+			     mhandle_of(stream, stream->done), &slot->request[0]);
 }
 
 /* 1: complete and right; 0: not yet. */
@@ -180,13 +241,17 @@ static int poll_receive(struct ha_stream *stream, struct ha_stream_slot *slot)
 	int done, err = 0;
 
 	if (!slot->waits_for_data && slot->request[0]) {
+		if (!slot->flushing)
+			memset(slot->sizes, 0, sizeof(slot->sizes));
 		err = ha_net_test(stream->net, slot->request[0], &done,
 				  slot->flushing ? NULL : slot->sizes);
 		if (err || !done)
 			return err;
-		slot->request[0] = NULL;
-		if (stream->opts->flush && !slot->flushing) {
-			err = begin_flush(stream, slot);
+		/* that of a flush stays until the next receive, as in NCCL */
+		if (!slot->flushing) {
+			slot->request[0] = NULL;
+			if (stream->opts->flush)
+				err = begin_flush(stream, slot);
 			/* no request: nothing to flush */
 			if (err || slot->request[0])
 				return err;
@@ -223,6 +288,15 @@ int ha_stream_poll(struct ha_stream *stream)
 		n++;
 	}
 	return n;
+}
+
+int ha_stream_take(struct ha_stream *stream)
+{
+	const struct ha_stream_slot *slot = &stream->slot[stream->taken++ % stream->slots];
+
+	if (stream->sends)
+		return 0;
+	return ha_net_consumed(stream->net, stream->comm, (int)stream->opts->group, slot->received);
 }
 
 bool ha_stream_idle(const struct ha_stream *stream)

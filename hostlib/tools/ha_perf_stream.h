@@ -28,9 +28,13 @@ struct ha_stream_opts {
 	bool check, flush, optional, elements /* behind the header: a ring */;
 };
 
+/* Registrations of a stream's buffers: NCCL has one per protocol, of neighbouring memory. */
+#define HA_STREAM_PIECES 3u
+
 struct ha_stream_slot {
 	void *request[HA_NET_MAX_GROUP]; /* a receive: the first alone */
-	size_t bytes[HA_NET_MAX_GROUP];  /* as posted, or sent */
+	void *received; /* the request of a receive, when it is no request any more */
+	size_t bytes[HA_NET_MAX_GROUP]; /* as posted, or sent */
 	int sizes[HA_NET_MAX_GROUP];
 	uint64_t posted_at_ns;
 	unsigned int tested; /* messages of a group of sends that are complete */
@@ -44,7 +48,8 @@ struct ha_stream {
 	bool sends;
 	unsigned int peer, channel;
 	uint8_t handle[HA_NCCL_HANDLE_BYTES];
-	void *listen, *comm, *mhandle;
+	void *listen, *comm;
+	void *mhandle[HA_STREAM_PIECES]; /* of a piece of the slots each; NULL: none */
 	uint8_t *memory;
 	size_t stride; /* of a message's buffer, with the guard behind it */
 	size_t max_bytes;
@@ -56,7 +61,15 @@ struct ha_stream {
 					     */
 };
 
-/* Buffers for messages of up to max_bytes, registered. 0 or -errno, and net->err. */
+/* Asks for the device's properties; a receiver listens, unless another stream's listen is to serve
+ * it. 0 or -errno, and net->err, as all of these. */
+int ha_stream_setup(struct ha_stream *stream, int dev, bool listens);
+/* One try to connect or to accept, by the listen of this stream or of another; stream->comm is NULL
+ * until one has succeeded. */
+int ha_stream_connect(struct ha_stream *stream, int dev, void *listen);
+/* As soon as what it was for is accepted. */
+int ha_stream_close_listen(struct ha_stream *stream);
+/* Buffers for messages of up to max_bytes, registered. */
 int ha_stream_start(struct ha_stream *stream, size_t max_bytes);
 /* Deregisters and closes what there is; the first failure. */
 int ha_stream_close(struct ha_stream *stream);
@@ -75,6 +88,8 @@ int ha_stream_send(struct ha_stream *stream, size_t bytes);
 int ha_stream_receive(struct ha_stream *stream, size_t bytes);
 /* Takes what is complete, in order, and checks it. How many groups, or -errno and net->err. */
 int ha_stream_poll(struct ha_stream *stream);
+/* The oldest group that is complete has been taken: its buffers are free. 0 or -errno. */
+int ha_stream_take(struct ha_stream *stream);
 /* Nothing posted waits. */
 bool ha_stream_idle(const struct ha_stream *stream);
 /* Looks at all buffers that rest, once more. 0 or -errno. */

@@ -4,7 +4,13 @@
  * the interface. No call waits; test moves the data.
  *
  * SOCKET_NET_FAULT makes it misbehave at message FAULT_AT of each comm: duplicate, drop, swap,
- * tear, late (a buffer changes after its completion), overrun, block, size, remote (an error).
+ * tear, late (a buffer changes after its completion), overrun, block, size, remote (an error),
+ * consumed (irecvConsumed refuses), silent (test does not write *done). Other faults are there from
+ * the beginning: merge (makeVDevice refuses), nameless and boundless (a device's properties),
+ * handle (connect and accept make a device handle).
+ *
+ * It also ends with an error where its caller leaves out what NCCL does: irecvConsumed for each
+ * receive, closeListen before memory is registered, setNetAttr before connect.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,6 +27,7 @@
 #define FAULT_AT  20u
 #define MAX_GROUP 8
 #define REQUESTS  512
+#define LISTENERS 256
 #define EXPORT    __attribute__((visibility("default")))
 
 struct message {
@@ -40,6 +47,7 @@ struct request {
 
 struct comm {
 	int fd;
+	const bool *listens; /* of who has accepted it: until closeListen */
 	struct request request[REQUESTS];
 	struct request *queue[REQUESTS]; /* in the order posted, not complete */
 	unsigned int queued;
@@ -48,6 +56,7 @@ struct comm {
 	struct request *into;
 	int part;
 	uint64_t count; /* messages that are complete */
+	uint64_t receives, consumed;
 	bool repeated, swapped;
 	uint8_t *late; /* changes at the next completion */
 };
@@ -60,7 +69,12 @@ static_assert(sizeof(struct handle) <= HA_NCCL_HANDLE_BYTES, "a handle has 128 b
 
 struct listener {
 	int fd;
+	bool *listens;
 };
+
+static bool listens[LISTENERS];
+static unsigned int listeners;
+static bool hinted; /* setNetAttr has been called */
 
 static bool past_fault(const struct comm *comm, const char *fault)
 {
@@ -74,9 +88,24 @@ static bool faulty(const struct comm *comm, const char *fault)
 	return comm->count == FAULT_AT && past_fault(comm, fault);
 }
 
+static bool is_fault(const char *fault)
+{
+	const char *text = getenv("SOCKET_NET_FAULT");
+
+	return text && !strcmp(text, fault);
+}
+
+static void make_handle(struct ha_nccl_device_handle **device)
+{
+	static struct ha_nccl_device_handle handle;
+
+	if (is_fault("handle"))
+		*device = &handle;
+}
+
 static enum ha_nccl_result take_devices(int *ndev)
 {
-	*ndev = 1;
+	*ndev = 2;
 	return HA_NCCL_SUCCESS;
 }
 
@@ -86,7 +115,7 @@ static enum ha_nccl_result listen_at(void *place, void **out)
 	struct listener *listener = calloc(1, sizeof(*listener));
 	socklen_t len = sizeof(handle->address);
 
-	if (!listener)
+	if (!listener || listeners == LISTENERS)
 		return HA_NCCL_SYSTEM_ERROR;
 	*handle = (struct handle){
 		.address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}};
@@ -100,6 +129,8 @@ static enum ha_nccl_result listen_at(void *place, void **out)
 		free(listener);
 		return HA_NCCL_SYSTEM_ERROR;
 	}
+	listener->listens = &listens[listeners++];
+	*listener->listens = true;
 	*out = listener;
 	return HA_NCCL_SUCCESS;
 }
@@ -142,13 +173,19 @@ static enum ha_nccl_result accept_one(void *from, void **out, struct ha_nccl_dev
 		return HA_NCCL_SYSTEM_ERROR;
 	}
 	comm->fd = fd;
+	comm->listens = listener->listens;
+	make_handle(device);
 	*out = comm;
 	return HA_NCCL_SUCCESS;
 }
 
-static enum ha_nccl_result reg(void *comm, void *data, size_t size, int type, void **mhandle)
+static enum ha_nccl_result reg(void *to, void *data, size_t size, int type, void **mhandle)
 {
+	const struct comm *comm = to;
+
 	*mhandle = data;
+	if (comm->listens && *comm->listens)
+		return HA_NCCL_INVALID_USAGE;
 	return type == HA_NCCL_PTR_HOST ? HA_NCCL_SUCCESS : HA_NCCL_INVALID_ARGUMENT;
 }
 
@@ -354,6 +391,8 @@ static enum ha_nccl_result test(void *which, int *done, int *sizes)
 	struct comm *comm = request->comm;
 	const struct timespec long_time = {.tv_nsec = 300000000};
 
+	if (request->left && request->receives && past_fault(comm, "silent"))
+		return HA_NCCL_SUCCESS;
 	*done = 0;
 	if (past_fault(comm, "block") && !comm->repeated) {
 		comm->repeated = true;
@@ -371,17 +410,30 @@ static enum ha_nccl_result test(void *which, int *done, int *sizes)
 		*comm->late ^= 1;
 	comm->late = request->late;
 	request->used = false;
+	comm->receives += request->receives && request->n;
 	*done = 1;
 	return HA_NCCL_SUCCESS;
+}
+
+static enum ha_nccl_result consumed(void *from, int n, void *request)
+{
+	struct comm *comm = from;
+
+	comm->consumed++;
+	if (past_fault(comm, "consumed"))
+		return HA_NCCL_INVALID_USAGE;
+	return request && n > 0 && comm->consumed <= comm->receives ? HA_NCCL_SUCCESS
+								    : HA_NCCL_INTERNAL_ERROR;
 }
 
 static enum ha_nccl_result close_comm(void *which)
 {
 	struct comm *comm = which;
+	const bool all_consumed = comm->consumed == comm->receives || getenv("SOCKET_NET_FAULT");
 
 	close(comm->fd);
 	free(comm);
-	return HA_NCCL_SUCCESS;
+	return all_consumed ? HA_NCCL_SUCCESS : HA_NCCL_INTERNAL_ERROR;
 }
 
 static enum ha_nccl_result close_listen(void *which)
@@ -389,8 +441,14 @@ static enum ha_nccl_result close_listen(void *which)
 	struct listener *listener = which;
 
 	close(listener->fd);
+	*listener->listens = false;
 	free(listener);
 	return HA_NCCL_SUCCESS;
+}
+
+static enum ha_nccl_result merge(int *dev, struct ha_nccl_vdevice *parts)
+{
+	return is_fault("merge") ? HA_NCCL_INVALID_USAGE : HA_NCCL_INTERNAL_ERROR;
 }
 
 #include "socket_net_versions.h"

@@ -4,9 +4,17 @@
 #ifndef SOCKET_NET_VERSIONS_H
 #define SOCKET_NET_VERSIONS_H
 
-#define PROPERTIES                                                                             \
-	.name = (char *)"socket0", .ptr_support = HA_NCCL_PTR_HOST, .speed = 10000, .port = 1, \
-	.max_comms = 256, .max_recvs = MAX_GROUP, .device_type = HA_NCCL_DEVICE_HOST
+#define PROPERTIES                                                                    \
+	.name = is_fault("nameless") ? NULL                                           \
+		: dev                ? (char *)"socket1"                              \
+				     : (char *)"socket0",                                            \
+	.ptr_support = HA_NCCL_PTR_HOST, .speed = 10000, .port = 1, .max_comms = 256, \
+	.max_recvs = MAX_GROUP, .device_type = HA_NCCL_DEVICE_HOST
+
+static size_t max_bytes(void)
+{
+	return is_fault("boundless") ? 2 * HA_NCCL_MAX_NET_BYTES : INT_MAX;
+}
 
 static enum ha_nccl_result properties_v8(int dev, struct ha_nccl_properties_v8 *out)
 {
@@ -16,14 +24,14 @@ static enum ha_nccl_result properties_v8(int dev, struct ha_nccl_properties_v8 *
 
 static enum ha_nccl_result properties_v9(int dev, struct ha_nccl_properties_v9 *out)
 {
-	*out = (struct ha_nccl_properties_v9){PROPERTIES, .max_p2p_bytes = INT_MAX,
+	*out = (struct ha_nccl_properties_v9){PROPERTIES, .max_p2p_bytes = max_bytes(),
 					      .max_coll_bytes = INT_MAX};
 	return HA_NCCL_SUCCESS;
 }
 
 static enum ha_nccl_result properties_v11(int dev, struct ha_nccl_properties_v11 *out)
 {
-	*out = (struct ha_nccl_properties_v11){PROPERTIES, .max_p2p_bytes = INT_MAX,
+	*out = (struct ha_nccl_properties_v11){PROPERTIES, .max_p2p_bytes = max_bytes(),
 					       .max_coll_bytes = INT_MAX,
 					       .max_multi_request_size = 1};
 	return HA_NCCL_SUCCESS;
@@ -64,6 +72,7 @@ static enum ha_nccl_result listen_v11(void *context, int dev, void *handle, void
 static enum ha_nccl_result connect_v8(int dev, void *handle, void **comm,
 				      struct ha_nccl_device_handle **device)
 {
+	make_handle(device);
 	return connect_to(handle, comm);
 }
 
@@ -76,6 +85,8 @@ static enum ha_nccl_result connect_v10(int dev, struct ha_nccl_comm_config *conf
 static enum ha_nccl_result connect_v11(void *context, int dev, void *handle, void **comm,
 				       struct ha_nccl_device_handle **device)
 {
+	if (!hinted)
+		return HA_NCCL_INVALID_USAGE;
 	return context == &context_v11 ? connect_to(handle, comm) : HA_NCCL_INVALID_ARGUMENT;
 }
 
@@ -124,10 +135,18 @@ static enum ha_nccl_result finalize_v11(void *context)
 	return context == &context_v11 ? HA_NCCL_SUCCESS : HA_NCCL_INVALID_ARGUMENT;
 }
 
+/* Without a word: NCCL ignores the result. */
+static enum ha_nccl_result hint_v11(void *context, struct ha_nccl_attr *attr)
+{
+	hinted = context == &context_v11;
+	return HA_NCCL_INVALID_USAGE;
+}
+
 #define COMMON                                                                         \
 	.name = "Socket", .devices = take_devices, .accept = accept_one, .regMr = reg, \
 	.regMrDmaBuf = reg_dma_buf, .deregMr = dereg, .iflush = flush, .test = test,   \
-	.closeSend = close_comm, .closeRecv = close_comm, .closeListen = close_listen
+	.closeSend = close_comm, .closeRecv = close_comm, .closeListen = close_listen, \
+	.irecvConsumed = consumed
 
 extern const struct ha_nccl_net_v8 ncclNetPlugin_v8;
 extern const struct ha_nccl_net_v9 ncclNetPlugin_v9;
@@ -147,14 +166,16 @@ EXPORT const struct ha_nccl_net_v9 ncclNetPlugin_v9 = {COMMON,
 						       .listen = listen_v8,
 						       .connect = connect_v8,
 						       .isend = isend_v9,
-						       .irecv = irecv_v9};
+						       .irecv = irecv_v9,
+						       .makeVDevice = merge};
 EXPORT const struct ha_nccl_net_v10 ncclNetPlugin_v10 = {COMMON,
 							 .init = init_v10,
 							 .getProperties = properties_v9,
 							 .listen = listen_v8,
 							 .connect = connect_v10,
 							 .isend = isend_v10,
-							 .irecv = irecv_v10};
+							 .irecv = irecv_v10,
+							 .makeVDevice = merge};
 EXPORT const struct ha_nccl_net_v11 ncclNetPlugin_v11 = {COMMON,
 							 .init = init_v11,
 							 .getProperties = properties_v11,
@@ -162,6 +183,8 @@ EXPORT const struct ha_nccl_net_v11 ncclNetPlugin_v11 = {COMMON,
 							 .connect = connect_v11,
 							 .isend = isend_v10,
 							 .irecv = irecv_v10,
-							 .finalize = finalize_v11};
+							 .makeVDevice = merge,
+							 .finalize = finalize_v11,
+							 .setNetAttr = hint_v11};
 
 #endif

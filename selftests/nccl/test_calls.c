@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The plugin's tables, called by ha-nccl-perf's own files as NCCL's proxy calls them, over devices
+ * in memory: both ends are in this process.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "hostlib/nccl/abi.h"
+#include "hostlib/tools/ha_perf_stream.h"
+#include "lib/base/clock.h"
+#include "selftests/fake_rc/fake_rc.h"
+
+#define GROUPS     200u
+#define BYTES      3000u
+#define PATIENCE_S 20
+
+extern const struct ha_nccl_net_v8 ncclNetPlugin_v8;
+extern const struct ha_nccl_net_v9 ncclNetPlugin_v9;
+extern const struct ha_nccl_net_v10 ncclNetPlugin_v10;
+extern const struct ha_nccl_net_v11 ncclNetPlugin_v11;
+
+static const struct {
+	unsigned int api;
+	const void *table;
+	size_t bytes;
+} versions[] = {
+	{8, &ncclNetPlugin_v8, sizeof(ncclNetPlugin_v8)},
+	{9, &ncclNetPlugin_v9, sizeof(ncclNetPlugin_v9)},
+	{10, &ncclNetPlugin_v10, sizeof(ncclNetPlugin_v10)},
+	{11, &ncclNetPlugin_v11, sizeof(ncclNetPlugin_v11)},
+};
+#define VERSIONS (sizeof(versions) / sizeof(versions[0]))
+
+enum end { SENDER, RECEIVER };
+
+struct job {
+	struct ha_net net;
+	struct ha_stream_opts opts;
+	struct ha_stream end[2];
+	union {
+		struct ha_nccl_net_v8 v8; /* members that all versions have have one place */
+		struct ha_nccl_net_v9 v9;
+		struct ha_nccl_net_v11 v11;
+	} table; /* the plugin's, or with a defect */
+};
+
+static const int device[] = {[SENDER] = 0, [RECEIVER] = 2};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static unsigned int stands_by, failovers; /* lines of the log, under the lock */
+
+static void log_line(enum ha_nccl_log_level level, unsigned long subsystems, const char *file,
+		     int line, const char *format, ...)
+{
+	char text[1000];
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(text, sizeof(text), format, ap);
+	va_end(ap);
+	pthread_mutex_lock(&lock);
+	stands_by += strstr(text, " stands by for epoch 1") != NULL;
+	failovers += strstr(text, ": failover: ") != NULL;
+	pthread_mutex_unlock(&lock);
+}
+
+static unsigned int lines(const unsigned int *count)
+{
+	unsigned int n;
+
+	pthread_mutex_lock(&lock);
+	n = *count;
+	pthread_mutex_unlock(&lock);
+	return n;
+}
+
+static void must_be_in_time(uint64_t began_at_ns)
+{
+	assert_true(inc_now_ns() - began_at_ns < PATIENCE_S * INC_NSEC_PER_SEC);
+}
+
+static void job_begin(struct job *job, unsigned int version, unsigned int group)
+{
+	memset(job, 0, sizeof(*job));
+	job->opts = (struct ha_stream_opts){
+		.group = group, .in_flight = 4, .check = true, .flush = true};
+	memcpy(&job->table, versions[version].table, versions[version].bytes);
+	job->net.api = versions[version].api;
+	job->net.table = &job->table;
+	for (int i = 0; i < 2; i++)
+		job->end[i] = (struct ha_stream){
+			.net = &job->net, .opts = &job->opts, .sends = i == SENDER};
+}
+
+static int connect_ends(struct job *job)
+{
+	struct ha_stream *send = &job->end[SENDER], *receive = &job->end[RECEIVER];
+	const uint64_t began_at_ns = inc_now_ns();
+	int err = ha_stream_setup(send, device[SENDER], false);
+
+	if (!err)
+		err = ha_stream_setup(receive, device[RECEIVER], true);
+	memcpy(send->handle, receive->handle, sizeof(send->handle));
+	while (!err && (!send->comm || !receive->comm)) {
+		if (!send->comm)
+			err = ha_stream_connect(send, device[SENDER], NULL);
+		if (!err && !receive->comm) {
+			err = ha_stream_connect(receive, device[RECEIVER], receive->listen);
+			if (!err && receive->comm)
+				err = ha_stream_close_listen(receive);
+		}
+		must_be_in_time(began_at_ns);
+		sched_yield();
+	}
+	for (int i = 0; i < 2 && !err; i++)
+		err = ha_stream_start(&job->end[i], BYTES);
+	return err;
+}
+
+static int post(struct ha_stream *stream, uint64_t to)
+{
+	int got = 1;
+
+	while (got > 0 && stream->posted < to) {
+		if (stream->sends && !stream->part &&
+		    stream->posted - stream->done < stream->opts->in_flight)
+			for (unsigned int tag = 0; tag < stream->opts->group; tag++)
+				ha_stream_fill(stream, stream->posted, tag,
+					       ha_stream_bytes(stream, stream->posted, BYTES));
+		got = stream->sends ? ha_stream_send(stream, BYTES)
+				    : ha_stream_receive(stream, BYTES);
+	}
+	return got;
+}
+
+static int step(struct job *job, uint64_t to)
+{
+	int err = 0;
+
+	for (int i = 0; i < 2 && err >= 0; i++) {
+		struct ha_stream *stream = &job->end[i];
+
+		err = post(stream, to);
+		if (err >= 0)
+			err = ha_stream_poll(stream);
+		while (err >= 0 && stream->taken < stream->done)
+			err = ha_stream_take(stream);
+	}
+	sched_yield(); /* the plugin's threads share the processors */
+	return err < 0 ? err : 0;
+}
+
+static int move(struct job *job, uint64_t to)
+{
+	const uint64_t began_at_ns = inc_now_ns();
+	int err = 0;
+
+	while (!err && (job->end[SENDER].done < to || job->end[RECEIVER].taken < to)) {
+		err = step(job, to);
+		must_be_in_time(began_at_ns);
+	}
+	return err;
+}
+
+/* From init on. 0 or -errno, and net.err. */
+static int job_run(struct job *job, uint64_t groups)
+{
+	int ndev, err = ha_net_init(&job->net, log_line);
+
+	if (!err)
+		err = ha_survey(&job->net, &ndev);
+	if (!err)
+		err = connect_ends(job);
+	return err ? err : move(job, groups);
+}
+
+static void job_end(struct job *job)
+{
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(ha_stream_close(&job->end[i]), 0);
+	assert_int_equal(ha_net_finalize(&job->net), 0);
+}
+
+static void must_run(struct job *job, uint64_t groups)
+{
+	if (job_run(job, groups))
+		fail_msg("version %u: %s", job->net.api, job->net.err.msg);
+}
+
+/* ---- tests ---------------------------------------------------------------------------------- */
+
+static void every_version(void **state)
+{
+	static const unsigned int group[] = {1, HA_NET_MAX_GROUP};
+	struct job job;
+
+	for (unsigned int i = 0; i < VERSIONS; i++)
+		for (unsigned int k = 0; k < 2; k++) {
+			job_begin(&job, i, group[k]);
+			must_run(&job, GROUPS);
+			for (int end = 0; end < 2; end++)
+				assert_int_equal(ha_stream_check_rest(&job.end[end]), 0);
+			job_end(&job);
+		}
+}
+
+static enum ha_nccl_result refuse_consumed(void *comm, int n, void *request)
+{
+	return HA_NCCL_INVALID_USAGE;
+}
+
+static enum ha_nccl_result refuse_merge(int *dev, struct ha_nccl_vdevice *parts)
+{
+	return HA_NCCL_INVALID_USAGE;
+}
+
+/* With the tables as they were, the first receive ends the job. */
+static void irecv_consumed_that_fails(void **state)
+{
+	struct job job;
+
+	for (unsigned int i = 0; i < VERSIONS; i++) {
+		job_begin(&job, i, 1);
+		job.table.v8.irecvConsumed = refuse_consumed;
+		assert_int_equal(job_run(&job, GROUPS), -EIO);
+		assert_string_equal(job.net.err.msg, "irecvConsumed: ncclInvalidUsage");
+		assert_int_equal(job.end[RECEIVER].taken, 1);
+		job_end(&job);
+	}
+}
+
+/* The same for NCCL 2.24 and 2.25, before the job: four devices without a PCI function are one
+ * card to NCCL. */
+static void merge_that_fails(void **state)
+{
+	struct job job;
+
+	for (unsigned int i = 1; i < VERSIONS; i++) {
+		const bool ends = versions[i].api == 9;
+
+		job_begin(&job, i, 1);
+		job.table.v9.makeVDevice = refuse_merge;
+		assert_int_equal(job_run(&job, 10), ends ? -EIO : 0);
+		assert_true(job.net.calls[HA_NET_makeVDevice].count > 0);
+		if (ends)
+			assert_string_equal(job.net.err.msg, "makeVDevice: ncclInvalidUsage");
+		job_end(&job);
+	}
+}
+
+/* NCCL closes the listen long before the standby is needed, and as a rule before it is up. */
+static void failover_without_a_listener(void **state)
+{
+	const uint64_t began_at_ns = inc_now_ns();
+	const unsigned int before = lines(&stands_by), told = lines(&failovers);
+	struct job job;
+	uint64_t to = 10;
+
+	job_begin(&job, VERSIONS - 1, 4);
+	must_run(&job, to);
+	assert_null(job.end[RECEIVER].listen);
+	while (lines(&stands_by) < before + 2) {
+		must_be_in_time(began_at_ns);
+		assert_int_equal(move(&job, to += 10), 0);
+	}
+	fake_faults((unsigned int)device[SENDER], FAKE_CUT);
+	while (lines(&failovers) < told + 2) {
+		must_be_in_time(began_at_ns);
+		assert_int_equal(move(&job, to += 10), 0);
+	}
+	assert_int_equal(move(&job, to += GROUPS), 0);
+	job_end(&job);
+	fake_faults((unsigned int)device[SENDER], 0);
+}
+
+static int set_up(void **state)
+{
+	fake_machine(4);
+	setenv("NCCL_SOCKET_IFNAME", "=lo", 1);
+	setenv("HA_NCCL_RTO_MS", "1000", 1);
+	setenv("HA_NCCL_HEARTBEAT_MS", "50", 1);
+	setenv("HA_NCCL_QP_TIMEOUT", "12", 1);
+	setenv("HA_NCCL_QP_RETRY_CNT", "6", 1);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_version),
+		cmocka_unit_test(irecv_consumed_that_fails),
+		cmocka_unit_test(merge_that_fails),
+		cmocka_unit_test(failover_without_a_listener),
+	};
+
+	return cmocka_run_group_tests_name("calls as NCCL makes them", tests, set_up, NULL);
+}
