@@ -359,6 +359,9 @@ static unsigned int received(struct ha_path *path, const struct ibv_wc *wc,
 	path->receives--;
 	if (wc->status != IBV_WC_SUCCESS)
 		return die(path, event, ibv_wc_status_str(wc->status));
+	/* the rest of the buffer has an earlier word */
+	if (wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM && wc->byte_len != HA_WORD_BYTES)
+		return die(path, event, "a word of another length");
 	*event = (struct ha_path_event){.wr_id = wc->wr_id, .ok = true, .bytes = wc->byte_len};
 	if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
 		event->kind = HA_PATH_LANDED;

@@ -61,7 +61,8 @@ enum ha_path_event_kind {
 	HA_PATH_LANDED,    /* a payload: sequence, bytes */
 	HA_PATH_WORD,      /* a word: bytes of it, valid until the next poll */
 	HA_PATH_COMPLETED, /* of the send queue: wr_id, ok; words' own are not told */
-	HA_PATH_DEAD,      /* a receive or a word has failed, or the completion queue: once, and not
+	HA_PATH_DEAD,      /* a receive or a word has failed, or the completion queue, or a word of
+			    * another length has come: once, and not
 			    * of a fenced path */
 };
 

@@ -316,6 +316,17 @@ static void a_short_loss(void **state)
 	}
 }
 
+/* Behind it lies the word that was received there before, which is no new one. */
+static void a_word_of_another_length(void **state)
+{
+	for (uint32_t bytes = 0; bytes < HA_WORD_BYTES; bytes += HA_WORD_BYTES - 1) {
+		make_two(&two, 0, 2, 2);
+		say_short(two.path[SENDER], bytes);
+		assert_int_equal(next_event(two.path[RECEIVER]).kind, HA_PATH_DEAD);
+		destroy_two(&two);
+	}
+}
+
 static void a_word_that_gets_nowhere(void **state)
 {
 	struct ha_path_event event;
@@ -570,6 +581,7 @@ int main(void)
 		TEST(a_payload_that_is_too_long),
 		TEST(only_acks_are_lost),
 		TEST(a_short_loss),
+		TEST(a_word_of_another_length),
 		TEST(a_word_that_gets_nowhere),
 		TEST(a_port_that_is_down),
 		TEST(a_gid_that_has_moved),

@@ -49,6 +49,9 @@ void fence(struct ha_path *path);
  * words, and completions that have failed. */
 unsigned int drain(struct ha_path *path);
 
+/* Sends a message that is shorter than a word, as rxe of Linux 6.1 may send one again. */
+void say_short(struct ha_path *path, uint32_t bytes);
+
 /* Writes so many bytes of source into target, with this sequence. */
 int write_payload(const struct two_paths *two, uint32_t index, uint32_t bytes, uint32_t sequence);
 /* The sender's completion of that, and the receiver's. */
