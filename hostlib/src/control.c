@@ -14,6 +14,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/thread.h"
 #include "hostlib/src/internal.h"
+#include "lib/net/race.h"
 #include "lib/net/stream_lines.h"
 
 #define BYE_MS 1000 /* so long a controller may take to hang up */
@@ -40,14 +41,14 @@ int inccl_control_open(const struct inccl_group *group, int fd, uint64_t deadlin
 	return ret ? inc_err_set(err, -ret, "controller %s: %s", group->controller, why.msg) : 0;
 }
 
-static int connect_any(struct inccl_group *group, const struct addrinfo *list, uint64_t deadline_ns,
+/* The connection is the group's from here on. fd: a socket, or -errno with its reason. */
+static int take_socket(struct inccl_group *group, int fd, const char *why, uint64_t deadline_ns,
 		       struct inc_err *err)
 {
-	const int fd = inccl_connect_any(list, deadline_ns);
 	int ret;
 
 	if (fd < 0)
-		return inc_err_set(err, -fd, "controller %s: %s", group->controller, strerror(-fd));
+		return inc_err_set(err, -fd, "controller %s: %s", group->controller, why);
 	ret = inccl_control_open(group, fd, deadline_ns, -1, &group->stream, err);
 	if (ret)
 		close(fd);
@@ -57,29 +58,26 @@ static int connect_any(struct inccl_group *group, const struct addrinfo *list, u
 int inccl_control_connect(struct inccl_group *group, const struct inccl_place *place,
 			  unsigned int timeout_ms, struct inc_err *err)
 {
-	struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *list;
+	const struct inc_hostport *at = &place->controller;
 	uint64_t deadline_ns = deadline_after_ms(timeout_ms);
-	int ret;
+	struct inc_err why;
+	int fd;
 
 	if (inc_tls_wanted(&place->tls)) {
 		group->tls = inc_tls_client(&place->tls, err);
 		if (!group->tls)
 			return -EINVAL;
 	}
-	memcpy(group->host, place->host, sizeof(group->host));
-	snprintf(group->controller, sizeof(group->controller), "%s:%s", place->host, place->port);
-	ret = getaddrinfo(place->host, place->port, &hints, &list);
-	if (ret)
-		return inc_err_set(err, EINVAL, "controller %s: %s", group->controller,
-				   gai_strerror(ret));
-	ret = connect_any(group, list, deadline_ns, err);
-	freeaddrinfo(list);
-	return ret;
+	memcpy(group->host, at->host, sizeof(group->host));
+	snprintf(group->controller, sizeof(group->controller), "%s:%s", at->host, at->port);
+	fd = inc_reach(at, deadline_ns, &why);
+	return take_socket(group, fd, why.msg, deadline_ns, err);
 }
 
 int inccl_control_connect_beside(struct inccl_group *group, const struct inccl_group *other,
 				 unsigned int timeout_ms, struct inc_err *err)
 {
+	uint64_t deadline_ns = deadline_after_ms(timeout_ms);
 	struct sockaddr_storage peer = other->peer;
 	const struct addrinfo one = {
 		.ai_family = peer.ss_family,
@@ -87,11 +85,13 @@ int inccl_control_connect_beside(struct inccl_group *group, const struct inccl_g
 		.ai_addr = (struct sockaddr *)&peer,
 		.ai_addrlen = other->peer_len,
 	};
+	int fd;
 
 	memcpy(group->controller, other->controller, sizeof(group->controller));
 	memcpy(group->host, other->host, sizeof(group->host));
 	group->tls = other->tls ? inc_tls_hold(other->tls) : NULL;
-	return connect_any(group, &one, deadline_after_ms(timeout_ms), err);
+	fd = inc_race_run(&one, deadline_ns);
+	return take_socket(group, fd, fd < 0 ? strerror(-fd) : NULL, deadline_ns, err);
 }
 
 int inccl_control_send(struct inccl_group *group, enum inc_message_id id, const void *said)

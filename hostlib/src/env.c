@@ -8,7 +8,6 @@
 #include "lib/base/random.h"
 #include "lib/proto/roce.h"
 #include "hostlib/src/internal.h"
-#include "lib/net/hostport.h"
 
 static const char *env(const char *name)
 {
@@ -106,8 +105,6 @@ static int resolve_controller(const struct inccl_group_opts *opts, struct inccl_
 			      struct inc_err *err)
 {
 	const char *text = opts->controller;
-	struct inc_hostport at;
-	int ret;
 
 	if (!text)
 		text = env("INCCL_CONTROLLER");
@@ -117,14 +114,7 @@ static int resolve_controller(const struct inccl_group_opts *opts, struct inccl_
 		return inc_err_set(err, EINVAL,
 				   "controller: neither given nor in the environment "
 				   "(INCCL_CONTROLLER)");
-	ret = inc_hostport_parse("controller", text, INC_PORT_MEMBERS, &at, err);
-	if (ret)
-		return ret;
-	_Static_assert(sizeof(place->host) >= sizeof(at.host), "room for a host");
-	_Static_assert(sizeof(place->port) >= sizeof(at.port), "room for a port");
-	strcpy(place->host, at.host);
-	strcpy(place->port, at.port);
-	return 0;
+	return inc_hostport_parse("controller", text, INC_PORT_MEMBERS, &place->controller, err);
 }
 
 int inccl_place_resolve(const struct inccl_group_opts *opts, struct inccl_place *place,

@@ -20,6 +20,7 @@
 #include "lib/base/caller.h"
 #include "lib/base/err.h"
 #include "lib/conf/messages.h"
+#include "lib/net/hostport.h"
 #include "lib/net/stream.h"
 #include "lib/net/tls.h"
 #include "hostlib/src/transport.h"
@@ -278,8 +279,7 @@ void inccl_log_deliver(struct inccl_log *log);
 /* env.c: options and environment made into what is needed. */
 struct inccl_place {
 	char job[INC_CONTROL_NAME_LEN];
-	char host[256];
-	char port[16];
+	struct inc_hostport controller;
 	int rank;
 	int world_size;
 	const char *address; /* belong to the options or the environment */
@@ -290,13 +290,6 @@ int inccl_place_resolve(const struct inccl_group_opts *opts, struct inccl_place 
 			struct inc_err *err);
 int inccl_env_transport(enum inccl_transport_kind *kind, struct inc_err *err);
 int inccl_env_start_psn(uint32_t *psn, struct inc_err *err);
-
-/* connect.c: a connected TCP socket to the first of the addresses that answers, or -errno. */
-struct addrinfo;
-int inccl_connect_any(const struct addrinfo *list, uint64_t deadline_ns);
-/* A try that has ended without an error: 0 where it reached somebody, else an errno. What reached
- * itself is closed by the caller like any other, and frees its port at once. */
-int inccl_connect_ended(int fd);
 
 /* control.c: the connection to the controller. */
 /* A connected socket becomes a stream to the controller, with TLS where the group has keys, which

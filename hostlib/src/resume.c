@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include "lib/base/clock.h"
 #include "lib/base/thread.h"
+#include "lib/net/race.h"
 #include "hostlib/src/internal.h"
 
 #define RETRY_MIN_MS 200
@@ -52,7 +53,7 @@ static int try_connect(struct inccl_group *group, bool *stopped)
 		return -1;
 	if (connect(fd, (struct sockaddr *)&group->peer, group->peer_len) && errno == EINPROGRESS)
 		*stopped = !pause_for(group, fd, POLLOUT, CONNECT_TIMEOUT_MS);
-	if (!*stopped && !inccl_connect_ended(fd))
+	if (!*stopped && !inc_race_ended(fd))
 		return fd;
 	close(fd);
 	return -1;

@@ -7,26 +7,9 @@
 #include <sys/socket.h>
 #include "lib/base/clock.h"
 #include "lib/net/stream.h"
+#include "lib/net/wait.h"
 
 #define LAST_WORDS_MS 1000 /* for an alert, or the answer to new keys, to be taken */
-
-int inc_wait_for(int fd, short events, int stop_fd, uint64_t deadline_ns)
-{
-	struct pollfd pfd[2] = {{.fd = fd, .events = events}, {.fd = stop_fd, .events = POLLIN}};
-
-	for (;;) {
-		const uint64_t now_ns = inc_now_ns();
-
-		if (now_ns >= deadline_ns)
-			return -ETIMEDOUT;
-		if (poll(pfd, 2, (deadline_ns - now_ns) / INC_NSEC_PER_MSEC + 1) <= 0)
-			continue;
-		if (pfd[1].revents)
-			return -ECANCELED;
-		if (pfd[0].revents)
-			return 0;
-	}
-}
 
 static int send_all(int fd, const char *bytes, size_t n, uint64_t deadline_ns)
 {

@@ -17,10 +17,6 @@ struct inc_stream {
 	struct inc_tls_link *tls; /* NULL: plain */
 };
 
-/* Until fd has what events (poll's) say. 0, -ETIMEDOUT; or -ECANCELED: stop_fd (-1: none) can be
- * read. */
-int inc_wait_for(int fd, short events, int stop_fd, uint64_t deadline_ns);
-
 /*
  * Takes the socket over. With tls (NULL: plain) both sides prove themselves first, until the
  * deadline; host: see inc_tls_start(). stop_fd: ends the wait when it can be read; -1: nothing

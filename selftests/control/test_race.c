@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reaching a controller whose name has several addresses, not all of which answer. */
+/* Reaching one of several addresses, not all of which answer: by a call that waits, and in an event
+ * loop. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +8,9 @@
 #include <cmocka.h>
 #include <arpa/inet.h>
 #include <errno.h>
+#include <event2/event.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <sched.h>
@@ -15,7 +18,9 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include "hostlib/src/internal.h"
+#include "lib/base/clock.h"
+#include "lib/net/race.h"
+#include "lib/net/racing.h"
 
 #define DEADLINE_MS 10000
 #define SOON_MS     3000 /* far from the deadline, far from a first try's head start */
@@ -101,6 +106,49 @@ static int teardown(void **state)
 	return 0;
 }
 
+static int waiting(const struct addrinfo *list, uint64_t deadline_ns)
+{
+	return inc_race_run(list, deadline_ns);
+}
+
+static void on_done(void *arg, int fd)
+{
+	*(int *)arg = fd;
+}
+
+/* What the loop does meanwhile. */
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+	++*(unsigned int *)arg;
+}
+
+static int in_a_loop(const struct addrinfo *list, uint64_t deadline_ns)
+{
+	const uint64_t begin_ns = inc_now_ns();
+	const struct timeval often = inc_timeval_of_ms(10);
+	struct event_base *base = event_base_new();
+	struct inc_racing *racing;
+	unsigned int ticks = 0;
+	struct event *tick;
+	int fd = INT_MAX;
+
+	assert_non_null(base);
+	tick = event_new(base, -1, EV_PERSIST, on_tick, &ticks);
+	assert_int_equal(event_add(tick, &often), 0);
+	assert_int_equal(inc_racing_start(base, list, deadline_ns, on_done, &fd, &racing), 0);
+	assert_int_equal(fd, INT_MAX); /* nothing is told before the loop runs */
+	while (fd == INT_MAX)
+		assert_int_equal(event_base_loop(base, EVLOOP_ONCE), 0);
+	assert_true(ticks > 0 || inc_now_ns() - begin_ns < 50 * INC_NSEC_PER_MSEC);
+	event_free(tick);
+	assert_int_equal(event_base_get_num_events(base, EVENT_BASE_COUNT_ADDED), 0);
+	event_base_free(base);
+	return fd;
+}
+
+/* Which way the cases go. */
+static int (*reach)(const struct addrinfo *list, uint64_t deadline_ns) = waiting;
+
 /* The first n places, in order. */
 static int try(unsigned int n, unsigned int timeout_ms)
 {
@@ -108,7 +156,7 @@ static int try(unsigned int n, unsigned int timeout_ms)
 
 	for (i = 0; i + 1 < n; i++)
 		place[i].ai.ai_next = &place[i + 1].ai;
-	return inccl_connect_any(&place[0].ai, deadline_after_ms(timeout_ms));
+	return reach(&place[0].ai, inc_now_ns() + timeout_ms * INC_NSEC_PER_MSEC);
 }
 
 static void expect_peer(int fd, const struct place *want)
@@ -193,17 +241,66 @@ static void not_itself(void **state)
 		assert_int_equal(try(1, DEADLINE_MS), -ECONNREFUSED);
 }
 
+static unsigned int descriptors(void)
+{
+	unsigned int n = 0;
+	int fd;
+
+	for (fd = 0; fd < 1024; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+/* An owner that gives up: no callback, no socket and no event is left. */
+static void cancelled(void **state)
+{
+	struct event_base *base = event_base_new();
+	struct inc_racing *racing;
+	unsigned int before;
+	int fd = INT_MAX;
+
+	black_hole(&place[0]);
+	black_hole(&place[1]);
+	place[0].ai.ai_next = &place[1].ai;
+	before = descriptors();
+	assert_int_equal(inc_racing_start(base, &place[0].ai,
+					  inc_now_ns() + DEADLINE_MS * INC_NSEC_PER_MSEC, on_done,
+					  &fd, &racing),
+			 0);
+	/* both are on their way */
+	while (descriptors() < before + 2)
+		assert_int_equal(event_base_loop(base, EVLOOP_ONCE), 0);
+	inc_racing_cancel(racing);
+	assert_int_equal(descriptors(), before);
+	assert_int_equal(event_base_get_num_events(base, EVENT_BASE_COUNT_ADDED), 0);
+	assert_int_equal(fd, INT_MAX);
+	event_base_free(base);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+static int in_loops(void **state)
+{
+	reach = in_a_loop;
+	return 0;
+}
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
+	const struct CMUnitTest waits[] = {
 		CASE(first_address_is_a_black_hole),
 		CASE(several_are),
 		CASE(the_first_that_answers),
 		CASE(nobody_answers),
-		CASE(not_itself),
+	};
+	const struct CMUnitTest loops[] = {
+		CASE(cancelled),      CASE(first_address_is_a_black_hole),
+		CASE(several_are),    CASE(the_first_that_answers),
+		CASE(nobody_answers), CASE(not_itself),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+	return cmocka_run_group_tests(waits, NULL, NULL) ||
+			       cmocka_run_group_tests(loops, in_loops, NULL)
+		       ? 1
+		       : 0;
 }

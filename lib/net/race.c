@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "lib/base/clock.h"
+#include "lib/net/lookup.h"
+#include "lib/net/race.h"
+
+#define HEAD_START_MS 250
+
+/* Where nobody listens, and the kernel takes that very port for the source, TCP connects a socket
+ * to itself; it would keep the port from the controller that comes back. */
+int inc_race_ended(int fd)
+{
+	static const struct linger at_once = {.l_onoff = 1};
+	struct sockaddr_storage here, there;
+	socklen_t len = sizeof(int), here_len = sizeof(here), there_len = sizeof(there);
+	int err;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len))
+		return errno;
+	if (err)
+		return err;
+	memset(&here, 0, sizeof(here));
+	memset(&there, 0, sizeof(there));
+	if (getpeername(fd, (struct sockaddr *)&there, &there_len) ||
+	    getsockname(fd, (struct sockaddr *)&here, &here_len))
+		return errno;
+	if (here_len != there_len || memcmp(&here, &there, here_len))
+		return 0;
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+	return ECONNREFUSED;
+}
+
+/* The runner has arrived or failed. */
+static void finish(struct inc_race *race, struct pollfd *runner)
+{
+	int err = inc_race_ended(runner->fd);
+
+	if (err) {
+		race->error = err;
+		close(runner->fd);
+	} else {
+		race->won = runner->fd;
+	}
+	runner->fd = -1;
+}
+
+static void start(struct inc_race *race, const struct addrinfo *ai)
+{
+	struct pollfd *runner = &race->runner[race->started++];
+
+	runner->events = POLLOUT;
+	runner->fd = socket(ai->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (runner->fd < 0) {
+		race->error = errno;
+		return;
+	}
+	if (!connect(runner->fd, ai->ai_addr, ai->ai_addrlen)) {
+		finish(race, runner);
+	} else if (errno == EINPROGRESS) {
+		race->running++;
+	} else {
+		race->error = errno;
+		close(runner->fd);
+		runner->fd = -1;
+	}
+}
+
+/* Those that have arrived or failed, until one has arrived. */
+static void look(struct inc_race *race)
+{
+	unsigned int i;
+
+	if (!race->running || poll(race->runner, race->started, 0) <= 0)
+		return;
+	for (i = 0; i < race->started && race->won < 0; i++) {
+		struct pollfd *runner = &race->runner[i];
+
+		if (runner->fd < 0 || !runner->revents)
+			continue;
+		finish(race, runner);
+		race->running--;
+	}
+}
+
+static unsigned int count(const struct addrinfo *ai)
+{
+	unsigned int n = 0;
+
+	for (; ai; ai = ai->ai_next)
+		n++;
+	return n;
+}
+
+int inc_race_begin(struct inc_race *race, const struct addrinfo *list, uint64_t deadline_ns)
+{
+	const uint64_t now_ns = inc_now_ns();
+	uint64_t share_ns;
+
+	*race = (struct inc_race){
+		.next = list,
+		.addresses = count(list),
+		.head_start_ns = HEAD_START_MS * INC_NSEC_PER_MSEC,
+		.deadline_ns = deadline_ns,
+		.error = EADDRNOTAVAIL,
+		.won = -1,
+	};
+	race->runner = calloc(race->addresses + 1, sizeof(*race->runner));
+	if (!race->runner)
+		return -ENOMEM;
+	/* however short the time is, each has some of it */
+	share_ns = now_ns < deadline_ns ? (deadline_ns - now_ns) / (race->addresses + 1) : 0;
+	if (share_ns < race->head_start_ns)
+		race->head_start_ns = share_ns;
+	return 0;
+}
+
+int inc_race_step(struct inc_race *race, uint64_t *until_ns)
+{
+	uint64_t now_ns;
+
+	look(race);
+	while (race->won < 0 && (race->next || race->running)) {
+		now_ns = inc_now_ns();
+		if (now_ns >= race->deadline_ns)
+			return -ETIMEDOUT;
+		if (!race->next || (race->running && now_ns < race->start_at_ns)) {
+			*until_ns = race->next && race->start_at_ns < race->deadline_ns
+					    ? race->start_at_ns
+					    : race->deadline_ns;
+			return -EINPROGRESS;
+		}
+		start(race, race->next);
+		race->next = race->next->ai_next;
+		race->start_at_ns = now_ns + race->head_start_ns;
+	}
+	return race->won >= 0 ? race->won : -race->error;
+}
+
+void inc_race_end(struct inc_race *race)
+{
+	unsigned int i;
+
+	for (i = 0; i < race->started; i++)
+		if (race->runner[i].fd >= 0)
+			close(race->runner[i].fd);
+	free(race->runner);
+}
+
+int inc_race_run(const struct addrinfo *list, uint64_t deadline_ns)
+{
+	struct inc_race race;
+	uint64_t until_ns, now_ns;
+	int ret = inc_race_begin(&race, list, deadline_ns);
+
+	if (ret)
+		return ret;
+	while ((ret = inc_race_step(&race, &until_ns)) == -EINPROGRESS) {
+		now_ns = inc_now_ns();
+		poll(race.runner, race.started,
+		     until_ns > now_ns ? (until_ns - now_ns) / INC_NSEC_PER_MSEC + 1 : 0);
+	}
+	inc_race_end(&race);
+	return ret;
+}
+
+int inc_reach(const struct inc_hostport *at, uint64_t deadline_ns, struct inc_err *err)
+{
+	struct addrinfo *list;
+	int ret = inc_lookup_wait(at, deadline_ns, &list, err);
+
+	if (ret)
+		return ret;
+	ret = inc_race_run(list, deadline_ns);
+	freeaddrinfo(list);
+	return ret < 0 ? inc_err_set(err, -ret, "%s", strerror(-ret)) : ret;
+}

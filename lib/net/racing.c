@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <event2/event.h>
+#include <stdlib.h>
+#include "lib/base/clock.h"
+#include "lib/net/race.h"
+#include "lib/net/racing.h"
+
+struct inc_racing {
+	struct inc_race race;
+	struct event_base *base;
+	struct event *timer;  /* the next step */
+	struct event **watch; /* one for each runner; NULL: none */
+	inc_racing_done done;
+	void *arg;
+};
+
+/* Before each step: it closes sockets. */
+static void unwatch(struct inc_racing *racing)
+{
+	unsigned int i;
+
+	for (i = 0; i < racing->race.started; i++) {
+		if (racing->watch[i])
+			event_free(racing->watch[i]);
+		racing->watch[i] = NULL;
+	}
+}
+
+void inc_racing_cancel(struct inc_racing *racing)
+{
+	if (!racing)
+		return;
+	if (racing->watch)
+		unwatch(racing);
+	free(racing->watch);
+	if (racing->timer)
+		event_free(racing->timer);
+	inc_race_end(&racing->race);
+	free(racing);
+}
+
+static void on_event(evutil_socket_t fd, short what, void *arg);
+
+/* Until a runner has arrived or failed, or the time. 0 or -ENOMEM. */
+static int watch(struct inc_racing *racing, uint64_t until_ns)
+{
+	const uint64_t now_ns = inc_now_ns();
+	struct timeval tv = inc_timeval_of_ms(
+		until_ns > now_ns ? (until_ns - now_ns) / INC_NSEC_PER_MSEC + 1 : 0);
+	unsigned int i;
+
+	for (i = 0; i < racing->race.started; i++) {
+		if (racing->race.runner[i].fd < 0)
+			continue;
+		racing->watch[i] = event_new(racing->base, racing->race.runner[i].fd, EV_WRITE,
+					     on_event, racing);
+		if (!racing->watch[i] || event_add(racing->watch[i], NULL))
+			return -ENOMEM;
+	}
+	return evtimer_add(racing->timer, &tv) ? -ENOMEM : 0;
+}
+
+static void on_event(evutil_socket_t fd, short what, void *arg)
+{
+	struct inc_racing *racing = arg;
+	const inc_racing_done done = racing->done;
+	void *owner = racing->arg;
+	uint64_t until_ns;
+	int ret;
+
+	unwatch(racing);
+	ret = inc_race_step(&racing->race, &until_ns);
+	if (ret == -EINPROGRESS) {
+		ret = watch(racing, until_ns);
+		if (!ret)
+			return;
+	}
+	inc_racing_cancel(racing);
+	done(owner, ret);
+}
+
+int inc_racing_start(struct event_base *base, const struct addrinfo *list, uint64_t deadline_ns,
+		     inc_racing_done done, void *arg, struct inc_racing **out)
+{
+	const struct timeval now = {};
+	struct inc_racing *racing = calloc(1, sizeof(*racing));
+
+	if (!racing)
+		return -ENOMEM;
+	racing->base = base;
+	racing->done = done;
+	racing->arg = arg;
+	racing->timer = evtimer_new(base, on_event, racing);
+	if (racing->timer && !inc_race_begin(&racing->race, list, deadline_ns))
+		racing->watch = calloc(racing->race.addresses + 1, sizeof(*racing->watch));
+	/* the first step is the loop's, too: what it finds out is told from there */
+	if (!racing->watch || evtimer_add(racing->timer, &now)) {
+		inc_racing_cancel(racing);
+		return -ENOMEM;
+	}
+	*out = racing;
+	return 0;
+}
