@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the end-to-end tests share: labs, jobs in them, cases with a name, deadlines."""
 import contextlib
+import ctypes
 import json
 import math
 import os
@@ -30,6 +31,8 @@ SENDS_OR_WRITES = SEND_MODES[-1]
 
 # Of a lab in which a test stops a rank for as long as it likes: that is not its death.
 PATIENT = ("--controller-args", "--member-timeout-ms 0")
+
+libc = ctypes.CDLL(None, use_errno=True)
 
 failures = 0
 open_labs = []
@@ -142,6 +145,17 @@ def parse_metrics(text):
     for family in seen:
         check_histogram(values, family)
     return values
+
+
+@contextlib.contextmanager
+def inside(netns):
+    """The calling thread works in the network namespace."""
+    with open("/proc/thread-self/ns/net") as own, open(f"/run/netns/{netns}") as other:
+        expect(libc.setns(other.fileno(), 0x40000000) == 0, f"setns {netns}")
+        try:
+            yield
+        finally:
+            libc.setns(own.fileno(), 0x40000000)
 
 
 @contextlib.contextmanager

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* One question, one answer, over TCP to the controller or a switch's local socket. */
 #include <errno.h>
-#include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +13,9 @@
 #include "lib/conf/messages.h"
 #include "controller/incctl/incctl.h"
 #include "lib/net/hostport.h"
+#include "lib/net/race.h"
 #include "lib/net/stream_lines.h"
+#include "lib/net/wait.h"
 
 static int connect_within(int fd, const struct sockaddr *addr, socklen_t len, uint64_t deadline_ns)
 {
@@ -54,32 +55,13 @@ static int connect_switch(const char *path, uint64_t deadline_ns, struct inc_err
 static int connect_controller(const char *where, struct inc_hostport *at, uint64_t deadline_ns,
 			      struct inc_err *err)
 {
-	struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
-	struct addrinfo *list, *a;
-	int ret, fd = -1;
+	struct inc_err why;
+	int ret = inc_hostport_parse("controller", where, INC_PORT_MEMBERS, at, err);
 
-	ret = inc_hostport_parse("controller", where, INC_PORT_MEMBERS, at, err);
 	if (ret)
 		return ret;
-	ret = getaddrinfo(at->host, at->port, &hints, &list);
-	if (ret)
-		return inc_err_set(err, EINVAL, "controller %s: %s", where, gai_strerror(ret));
-	ret = -EHOSTUNREACH;
-	for (a = list; a; a = a->ai_next) {
-		fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-		if (fd < 0) {
-			ret = -errno;
-			continue;
-		}
-		ret = connect_within(fd, a->ai_addr, a->ai_addrlen, deadline_ns);
-		if (!ret)
-			break;
-		close(fd);
-	}
-	freeaddrinfo(list);
-	if (ret)
-		return inc_err_set(err, -ret, "controller %s: %s", where, strerror(-ret));
-	return fd;
+	ret = inc_reach(at, deadline_ns, &why);
+	return ret < 0 ? inc_err_set(err, -ret, "controller %s: %s", where, why.msg) : ret;
 }
 
 static int write_line(struct inc_stream *stream, json_t *object, uint64_t deadline_ns)

@@ -18,7 +18,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from libtest import (BUILD, TOP, Failure, Skip, ask_switch, case, command, expect,  # noqa: E402,F401
-                     main, scratch, stopwatch, wait_for)
+                     inside, libc, main, scratch, stopwatch, wait_for)
 from roce import (ACK, AETH_ACK, ALLREDUCE, BARRIER, BROADCAST, FLOAT32,  # noqa: E402,F401
                   NAK_OPERATION, NAK_SEQ, NATIVE_FLOAT32, PORT, PSN_MASK, REDUCE, SEND_ONLY,
                   SEND_ONLY_IMM, WITH_IMM, WITH_RETH, WRITE_ONLY_IMM, desc, icrc, ip_packet, ones_sum)
@@ -28,20 +28,6 @@ ATTACH_LEGACY = os.path.join(BUILD, "selftests/switchd/attach-legacy")
 OTHER_XDP = os.path.join(BUILD, "selftests/switchd/other-xdp")
 RUN_DIR = "/run/inc"
 PIN_DIR = "/sys/fs/bpf/inc"
-
-libc = ctypes.CDLL(None, use_errno=True)
-
-
-@contextlib.contextmanager
-def inside(netns):
-    """The calling thread works in the network namespace."""
-    with open("/proc/thread-self/ns/net") as own, open(f"/run/netns/{netns}") as other:
-        expect(libc.setns(other.fileno(), 0x40000000) == 0, f"setns {netns}")
-        try:
-            yield
-        finally:
-            libc.setns(own.fileno(), 0x40000000)
-
 
 SIOCETHTOOL, SIOCGIFHWADDR = 0x8946, 0x8927
 ETHTOOL_SGRO = 0x2c
@@ -372,8 +358,8 @@ def write_config(directory, hosts, slots=8, settings=None, conn=None, payload=10
 class FakeController:
     """Listens in a namespace; one switch at a time."""
 
-    def __init__(self, netns):
-        self.netns, self.port = netns, 0
+    def __init__(self, netns, address="127.0.0.1", port=0):
+        self.netns, self.address, self.port = netns, address, port
         self.sock = None
         self.buf = b""
         self.back()
@@ -416,7 +402,7 @@ class FakeController:
 
     def back(self):
         with inside(self.netns):
-            self.listener = socket.create_server(("127.0.0.1", self.port))
+            self.listener = socket.create_server((self.address, self.port))
         self.port = self.listener.getsockname()[1]
 
     def away(self):
