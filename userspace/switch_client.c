@@ -4,17 +4,14 @@
  * switch has is told to the controller when it is back.
  */
 #include <errno.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 #include "lib/base/clock.h"
-#include "lib/net/hostport.h"
 #include "lib/net/lines.h"
+#include "lib/net/racing.h"
 #include "lib/base/log.h"
 #include "lib/base/machine.h"
+#include "userspace/addresses.h"
 #include "userspace/switchd.h"
 
 #define RETRY_MIN_MS 100
@@ -28,14 +25,11 @@ enum state { WAITING, CONNECTING, GREETING, CONNECTED, STATES };
 struct inc_client {
 	struct inc_daemon *d;
 	enum state state;
-	struct sockaddr_storage addr;
-	socklen_t addr_len;
-	struct event *timer;     /* the next attempt, or the end of patience with this one */
-	struct event *connected; /* while CONNECTING */
-	int fd;                  /* while CONNECTING */
+	struct inc_addresses *addresses;
+	struct event *timer;       /* the next attempt, or the end of patience with an answer */
+	struct inc_racing *racing; /* while CONNECTING */
 	struct inc_ndjson *conn;
-	struct inc_tls *tls;                                 /* NULL: plainly */
-	char host[sizeof(((struct inc_hostport *)0)->host)]; /* the controller's, as given */
+	struct inc_tls *tls; /* NULL: plainly */
 	unsigned int retry_ms;
 	json_t *told;                                  /* failures that the last hello carried */
 	char said[sizeof(((struct inc_err *)0)->msg)]; /* of the present outage; "": nothing yet */
@@ -49,7 +43,8 @@ static int arm(struct inc_client *c, unsigned int ms)
 }
 
 /* The only place where the state changes. How long it may last: WAITING as the attempts before have
- * been many, the two that wait for an answer as long as one may take, CONNECTED for ever. */
+ * been many, CONNECTING as long as its race, GREETING as long as an answer may take, CONNECTED for
+ * ever. */
 static void go(struct inc_client *c, enum state to)
 {
 	static const char *const names[] = {"waiting", "connecting", "greeting", "connected"};
@@ -65,10 +60,10 @@ static void go(struct inc_client *c, enum state to)
 	c->state = inc_machine_step(&machine, c->d->opt.controller, c->state, to);
 	if (to == WAITING)
 		arm(c, c->retry_ms);
-	else if (to == CONNECTED)
-		evtimer_del(c->timer);
-	else
+	else if (to == GREETING)
 		arm(c, CONNECT_MS);
+	else
+		evtimer_del(c->timer);
 }
 
 const char *inc_client_state(const struct inc_client *c)
@@ -86,15 +81,12 @@ static void retry(struct inc_client *c, const char *why)
 	else
 		inc_debug("controller %s: %s", c->d->opt.controller, why);
 	snprintf(c->said, sizeof(c->said), "%s", why);
-	if (c->connected) {
-		event_free(c->connected);
-		c->connected = NULL;
-		close(c->fd);
-	}
 	if (c->conn)
 		inc_ndjson_free(c->conn);
 	c->conn = NULL;
 	go(c, WAITING);
+	/* its name may mean another machine by now */
+	inc_addresses_refresh(c->addresses);
 	c->retry_ms = c->retry_ms * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : c->retry_ms * 2;
 }
 
@@ -314,27 +306,17 @@ static void on_closed(struct inc_ndjson *conn, int code, const char *reason, voi
 	retry(arg, reason);
 }
 
-static void on_connected(evutil_socket_t fd, short what, void *arg)
+static void take_up(struct inc_client *c, int fd)
 {
 	static const struct inc_ndjson_ops ops = {.message = on_message, .closed = on_closed};
 	static const struct inc_ndjson_limits limits = {.max_line = INC_SWITCH_LINE_MAX,
 							.max_write = MAX_WRITE,
 							.message_timeout_ms = MESSAGE_MS};
-	struct inc_client *c = arg;
+	const char *host = inc_addresses_host(c->addresses);
 	struct inc_err err = {};
-	int code = 0;
-	socklen_t len = sizeof(code);
 
-	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &len))
-		code = errno;
-	if (code) {
-		retry(c, strerror(code));
-		return;
-	}
-	event_free(c->connected);
-	c->connected = NULL;
 	c->conn = inc_ndjson_new(c->d->base, fd, &limits, &ops, c, &err);
-	if (!c->conn || (c->tls && inc_ndjson_secure(c->conn, c->tls, c->host, &err))) {
+	if (!c->conn || (c->tls && inc_ndjson_secure(c->conn, c->tls, host, &err))) {
 		retry(c, err.msg);
 		return;
 	}
@@ -342,28 +324,33 @@ static void on_connected(evutil_socket_t fd, short what, void *arg)
 	send_hello(c);
 }
 
+static void on_reached(void *arg, int fd)
+{
+	struct inc_client *c = arg;
+
+	c->racing = NULL;
+	if (fd >= 0)
+		take_up(c, fd);
+	else
+		retry(c, fd == -ETIMEDOUT ? "no answer" : strerror(-fd));
+}
+
 static void start_connect(struct inc_client *c)
 {
-	c->fd = socket(c->addr.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (c->fd < 0) {
-		retry(c, strerror(errno));
-		return;
-	}
-	if (connect(c->fd, (struct sockaddr *)&c->addr, c->addr_len) && errno != EINPROGRESS) {
-		int code = errno;
+	const char *why;
+	const struct addrinfo *list = inc_addresses_take(c->addresses, &why);
+	int ret;
 
-		close(c->fd);
-		retry(c, strerror(code));
+	if (!list) {
+		retry(c, why);
 		return;
 	}
-	c->connected = event_new(c->d->base, c->fd, EV_WRITE, on_connected, c);
-	if (!c->connected) {
-		close(c->fd);
-		retry(c, "no memory");
-		return;
-	}
-	go(c, CONNECTING);
-	event_add(c->connected, NULL);
+	ret = inc_racing_start(c->d->base, list, inc_now_ns() + CONNECT_MS * INC_NSEC_PER_MSEC,
+			       on_reached, c, &c->racing);
+	if (ret)
+		retry(c, strerror(-ret));
+	else
+		go(c, CONNECTING);
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *arg)
@@ -373,28 +360,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	if (c->state == WAITING)
 		start_connect(c);
 	else
-		retry(c, c->state == GREETING ? "no answer to hello" : "no answer");
-}
-
-/* A name is looked up once: later that would hold up the event loop. */
-static int resolve(struct inc_client *c, const char *text, struct inc_err *err)
-{
-	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;
-	struct inc_hostport at;
-	int ret;
-
-	ret = inc_hostport_parse("controller", text, INC_PORT_SWITCHES, &at, err);
-	if (ret)
-		return ret;
-	ret = getaddrinfo(at.host, at.port, &hints, &found);
-	if (ret)
-		return inc_err_set(err, EHOSTUNREACH, "controller %s port %s: %s", at.host, at.port,
-				   gai_strerror(ret));
-	strcpy(c->host, at.host);
-	memcpy(&c->addr, found->ai_addr, found->ai_addrlen);
-	c->addr_len = found->ai_addrlen;
-	freeaddrinfo(found);
-	return 0;
+		retry(c, "no answer to hello");
 }
 
 int inc_client_start(struct inc_daemon *d, struct inc_client **out, struct inc_err *err)
@@ -406,7 +372,7 @@ int inc_client_start(struct inc_daemon *d, struct inc_client **out, struct inc_e
 		return inc_err_set(err, ENOMEM, "no memory for the controller's connection");
 	c->d = d;
 	c->retry_ms = RETRY_MIN_MS;
-	ret = resolve(c, d->opt.controller, err);
+	ret = inc_addresses_open(d->base, d->opt.controller, &c->addresses, err);
 	if (!ret && inc_tls_wanted(&d->opt.tls)) {
 		c->tls = inc_tls_client(&d->opt.tls, err);
 		ret = c->tls ? 0 : -EINVAL;
@@ -426,6 +392,7 @@ fail:
 	if (c->timer)
 		event_free(c->timer);
 	inc_tls_free(c->tls);
+	inc_addresses_close(c->addresses);
 	free(c);
 	return ret;
 }
@@ -434,14 +401,12 @@ void inc_client_stop(struct inc_client *c)
 {
 	if (!c)
 		return;
-	if (c->connected) {
-		event_free(c->connected);
-		close(c->fd);
-	}
+	inc_racing_cancel(c->racing);
 	if (c->conn)
 		inc_ndjson_free(c->conn);
 	event_free(c->timer);
 	inc_tls_free(c->tls);
+	inc_addresses_close(c->addresses);
 	json_decref(c->told);
 	free(c);
 }

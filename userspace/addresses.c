@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include "lib/base/clock.h"
+#include "lib/base/log.h"
+#include "lib/net/hostport.h"
+#include "lib/net/lookup.h"
+#include "lib/net/wait.h"
+#include "userspace/addresses.h"
+
+/* Nothing of the daemon runs meanwhile, not even resends of what the last one has left. */
+#define START_MS 1000
+
+struct inc_addresses {
+	struct event_base *base;
+	const char *text; /* as the user named the controller */
+	struct inc_hostport at;
+	struct addrinfo *list;     /* those in use; NULL: none yet */
+	struct addrinfo *fresh;    /* of a look-up since then; NULL: none */
+	struct inc_lookup *lookup; /* under way; NULL: none is */
+	struct event *answer;      /* its */
+	bool number;               /* the host is no name */
+	struct inc_err why;        /* of the last look-up that failed; "": it has not */
+};
+
+static void free_list(struct addrinfo *list)
+{
+	if (list)
+		freeaddrinfo(list);
+}
+
+/* The look-up has an answer. 0, -errno with why, or -EINPROGRESS where it has none yet. */
+static int take_answer(struct inc_addresses *a, struct inc_err *why)
+{
+	struct addrinfo *list;
+	int ret = inc_lookup_end(a->lookup, &list, why);
+
+	if (ret == -EINPROGRESS)
+		return ret;
+	a->lookup = NULL;
+	if (!ret) {
+		free_list(a->fresh);
+		a->fresh = list;
+		a->why.msg[0] = '\0';
+	}
+	return ret;
+}
+
+static void stop_waiting(struct inc_addresses *a)
+{
+	if (a->answer)
+		event_free(a->answer);
+	a->answer = NULL;
+}
+
+/* Where there are no addresses the connection says why, else this does. Each reason is said once.
+ */
+static void failed(struct inc_addresses *a, const struct inc_err *why)
+{
+	const bool again = !strcmp(a->why.msg, why->msg);
+
+	a->why = *why;
+	if (!a->list && !a->fresh)
+		return;
+	if (again)
+		inc_debug("controller %s: look-up of the name: %s", a->text, why->msg);
+	else
+		inc_warn("controller %s: look-up of the name: %s; its last addresses stay", a->text,
+			 why->msg);
+}
+
+static void on_answer(evutil_socket_t fd, short what, void *arg)
+{
+	struct inc_addresses *a = arg;
+	struct inc_err why;
+	int ret = take_answer(a, &why);
+
+	if (ret == -EINPROGRESS)
+		return;
+	stop_waiting(a);
+	if (ret)
+		failed(a, &why);
+}
+
+static int watch(struct inc_addresses *a)
+{
+	a->answer =
+		event_new(a->base, inc_lookup_fd(a->lookup), EV_READ | EV_PERSIST, on_answer, a);
+	return a->answer && !event_add(a->answer, NULL) ? 0 : -ENOMEM;
+}
+
+static void give_up(struct inc_addresses *a)
+{
+	stop_waiting(a);
+	inc_lookup_cancel(a->lookup);
+	a->lookup = NULL;
+}
+
+void inc_addresses_refresh(struct inc_addresses *a)
+{
+	struct inc_err why;
+	int ret;
+
+	if (a->number || a->lookup)
+		return;
+	ret = inc_lookup_start(&a->at, &a->lookup, &why);
+	if (!ret && watch(a)) {
+		ret = inc_err_set(&why, ENOMEM, "%s", strerror(ENOMEM));
+		give_up(a);
+	}
+	if (ret)
+		failed(a, &why);
+}
+
+/* 0, or -errno: there is no such name. */
+static int look_up_first(struct inc_addresses *a, struct inc_err *why)
+{
+	int ret = inc_lookup_start(&a->at, &a->lookup, why);
+
+	if (ret)
+		return ret;
+	inc_wait_for(inc_lookup_fd(a->lookup), POLLIN, -1,
+		     inc_now_ns() + START_MS * INC_NSEC_PER_MSEC);
+	ret = take_answer(a, why);
+	if (ret == -EINPROGRESS) {
+		inc_err_set(&a->why, ETIMEDOUT, "the look-up of the name has no answer yet");
+		ret = watch(a);
+		return ret ? inc_err_set(why, -ret, "%s", strerror(-ret)) : 0;
+	}
+	if (ret != -EAGAIN)
+		return ret;
+	a->why = *why;
+	return 0;
+}
+
+int inc_addresses_open(struct event_base *base, const char *text, struct inc_addresses **out,
+		       struct inc_err *err)
+{
+	struct inc_addresses *a = calloc(1, sizeof(*a));
+	struct inc_err why;
+	int ret;
+
+	if (!a)
+		return inc_err_set(err, ENOMEM, "no memory for the controller's addresses");
+	a->base = base;
+	a->text = text;
+	ret = inc_hostport_parse("controller", text, INC_PORT_SWITCHES, &a->at, err);
+	if (ret)
+		goto fail;
+	ret = inc_lookup_number(&a->at, &a->list, &why);
+	a->number = !ret;
+	if (ret == -ENOENT)
+		ret = look_up_first(a, &why);
+	if (ret) {
+		inc_err_set(err, -ret, "controller %s port %s: %s", a->at.host, a->at.port,
+			    why.msg);
+		goto fail;
+	}
+	*out = a;
+	return 0;
+
+fail:
+	inc_addresses_close(a);
+	return ret;
+}
+
+void inc_addresses_close(struct inc_addresses *a)
+{
+	if (!a)
+		return;
+	give_up(a);
+	free_list(a->list);
+	free_list(a->fresh);
+	free(a);
+}
+
+const struct addrinfo *inc_addresses_take(struct inc_addresses *a, const char **why)
+{
+	if (a->fresh) {
+		free_list(a->list);
+		a->list = a->fresh;
+		a->fresh = NULL;
+	}
+	*why = a->why.msg;
+	return a->list;
+}
+
+const char *inc_addresses_host(const struct inc_addresses *a)
+{
+	return a->at.host;
+}
