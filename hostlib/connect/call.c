@@ -3,22 +3,21 @@
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 #include "hostlib/connect/call.h"
-#include "hostlib/connect/lookup.h"
 #include "hostlib/connect/protocol.h"
+#include "lib/net/lookup.h"
+#include "lib/net/racing.h"
 
 struct connect_call {
 	struct inc_connect *ctx;
 	const char *address; /* as the caller has it */
 	const struct connect_call_ops *ops;
 	void *arg;
-	struct connect_lookup *lookup;
+	uint64_t deadline_ns;
+	struct inc_lookup *lookup; /* NULL: over, or none was needed */
+	struct event *answer;      /* its */
 	struct addrinfo *list;
-	const struct addrinfo *at; /* which is tried */
-	int fd;                    /* of the attempt, -1: none */
-	struct event *attempt;
+	struct inc_racing *racing; /* NULL: not yet, or over */
 	struct inc_ndjson *conn;
 };
 
@@ -48,17 +47,7 @@ static void fail(struct connect_call *call, int error, const char *reason)
 	call->ops->down(call->arg, error, why.msg);
 }
 
-static void end_attempt(struct connect_call *call)
-{
-	if (call->attempt)
-		event_free(call->attempt);
-	call->attempt = NULL;
-	if (call->fd >= 0)
-		close(call->fd);
-	call->fd = -1;
-}
-
-static void take_up(struct connect_call *call)
+static void take_up(struct connect_call *call, int fd)
 {
 	static const struct inc_ndjson_ops ops = {.message = on_message, .closed = on_closed};
 	const struct inc_ndjson_limits limits = {
@@ -66,11 +55,8 @@ static void take_up(struct connect_call *call)
 		.max_write = CONNECT_REQUEST_MAX,
 		.draining = &call->ctx->draining,
 	};
-	const int fd = call->fd;
 	struct inc_err err;
 
-	call->fd = -1;
-	end_attempt(call);
 	call->conn = inc_ndjson_new(call->ctx->base, fd, &limits, &ops, call, &err);
 	if (call->conn)
 		call->ops->up(call->arg);
@@ -78,82 +64,95 @@ static void take_up(struct connect_call *call)
 		fail(call, -ENOMEM, err.msg);
 }
 
-static void on_attempt(evutil_socket_t fd, short what, void *arg);
-
-/* 0: it is under way, or -errno. */
-static int attempt(struct connect_call *call)
-{
-	const struct addrinfo *at = call->at;
-
-	call->fd = socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (call->fd < 0)
-		return -errno;
-	if (connect(call->fd, at->ai_addr, at->ai_addrlen) && errno != EINPROGRESS)
-		return -errno;
-	call->attempt = event_new(call->ctx->base, call->fd, EV_WRITE, on_attempt, call);
-	return call->attempt && !event_add(call->attempt, NULL) ? 0 : -ENOMEM;
-}
-
-/* The first of the addresses from call->at on that can be tried. error: of the one before. */
-static void attempt_next(struct connect_call *call, int error)
-{
-	for (; call->at; call->at = call->at->ai_next) {
-		error = attempt(call);
-		if (!error)
-			return;
-		end_attempt(call);
-	}
-	fail(call, error, strerror(-error));
-}
-
-static void on_attempt(evutil_socket_t fd, short what, void *arg)
+static void on_reached(void *arg, int fd)
 {
 	struct connect_call *call = arg;
-	socklen_t len = sizeof(int);
-	int error = 0;
 
-	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len))
-		error = errno;
-	if (!error) {
-		take_up(call);
+	call->racing = NULL;
+	if (fd >= 0)
+		take_up(call, fd);
+	else
+		fail(call, fd, strerror(-fd));
+}
+
+static int race(struct connect_call *call)
+{
+	return inc_racing_start(call->ctx->base, call->list, call->deadline_ns, on_reached, call,
+				&call->racing);
+}
+
+/* Of the look-up that is over. */
+static void stop_waiting(struct connect_call *call)
+{
+	if (call->answer)
+		event_free(call->answer);
+	call->answer = NULL;
+}
+
+static void on_answer(evutil_socket_t fd, short what, void *arg)
+{
+	struct connect_call *call = arg;
+	struct inc_err why;
+	int ret = inc_lookup_end(call->lookup, &call->list, &why);
+
+	if (ret == -EINPROGRESS)
 		return;
-	}
-	end_attempt(call);
-	call->at = call->at->ai_next;
-	attempt_next(call, -error);
-}
-
-static void on_found(void *arg, struct addrinfo *list, int error, const char *why)
-{
-	struct connect_call *call = arg;
-
 	call->lookup = NULL;
-	if (!list) {
-		fail(call, error, why);
-		return;
+	stop_waiting(call);
+	if (!ret) {
+		ret = race(call);
+		if (ret)
+			inc_err_set(&why, -ret, "%s", strerror(-ret));
 	}
-	call->list = list;
-	call->at = list;
-	attempt_next(call, -EHOSTUNREACH);
+	if (ret)
+		fail(call, ret, why.msg);
+}
+
+/* 0 or -errno, with the reason. */
+static int look_up(struct connect_call *call, const struct inc_hostport *at, struct inc_err *err)
+{
+	int ret = inc_lookup_start(at, &call->lookup, err);
+
+	if (ret)
+		return ret;
+	call->answer = event_new(call->ctx->base, inc_lookup_fd(call->lookup), EV_READ | EV_PERSIST,
+				 on_answer, call);
+	return call->answer && !event_add(call->answer, NULL)
+		       ? 0
+		       : inc_err_set(err, ENOMEM, "%s", strerror(ENOMEM));
+}
+
+/* Numbers need no look-up. */
+static int begin(struct connect_call *call, const struct inc_hostport *at, struct inc_err *err)
+{
+	int ret = inc_lookup_number(at, &call->list, err);
+
+	if (ret == -ENOENT)
+		return look_up(call, at, err);
+	if (!ret && race(call))
+		ret = inc_err_set(err, ENOMEM, "%s", strerror(ENOMEM));
+	return ret;
 }
 
 int connect_call_start(struct inc_connect *ctx, const char *address, const struct inc_hostport *at,
-		       const struct connect_call_ops *ops, void *arg, struct connect_call **out,
-		       struct inc_err *err)
+		       uint64_t deadline_ns, const struct connect_call_ops *ops, void *arg,
+		       struct connect_call **out, struct inc_err *err)
 {
 	struct connect_call *call = calloc(1, sizeof(*call));
+	struct inc_err why;
 	int ret;
 
 	if (!call)
 		return inc_err_set(err, ENOMEM, "%s: %s", address, strerror(ENOMEM));
 	*call = (struct connect_call){
-		.ctx = ctx, .address = address, .ops = ops, .arg = arg, .fd = -1};
-	ret = connect_lookup_start(ctx->base, at, on_found, call, &call->lookup, err);
-	if (ret)
-		free(call);
-	else
-		*out = call;
-	return ret;
+		.ctx = ctx, .address = address, .deadline_ns = deadline_ns, .ops = ops, .arg = arg};
+	ret = begin(call, at, &why);
+	if (ret) {
+		connect_call_end(call);
+		return inc_err_set(err, -ret, "%s: %s", address, why.msg);
+	}
+	*out = call;
+	return 0;
 }
 
 int connect_call_send(struct connect_call *call, json_t *object)
@@ -165,8 +164,9 @@ void connect_call_end(struct connect_call *call)
 {
 	if (!call)
 		return;
-	connect_lookup_cancel(call->lookup);
-	end_attempt(call);
+	stop_waiting(call);
+	inc_lookup_cancel(call->lookup);
+	inc_racing_cancel(call->racing);
 	inc_ndjson_free(call->conn);
 	if (call->list)
 		freeaddrinfo(call->list);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A call to a service: its name is looked up, its addresses are tried in their order, and then
+ * A call to a service: its name is looked up, its addresses are tried (racing.h), and then
  * lines go to and fro. The event base's thread; every callback comes from the loop.
  */
 #ifndef INC_CONNECT_CALL_H
 #define INC_CONNECT_CALL_H
 
 #include <jansson.h>
+#include <stdint.h>
 #include "hostlib/connect/context.h"
 #include "lib/base/err.h"
 #include "lib/net/hostport.h"
@@ -21,11 +22,11 @@ struct connect_call_ops {
 	void (*down)(void *arg, int error, const char *why);
 };
 
-/* address is what stands in errors, at is what it means; ops and address must outlive the call. 0
- * or -errno. */
+/* address is what stands in errors, at is what it means; ops and address must outlive the call.
+ * Until the deadline somebody must be reached. 0 or -errno. */
 int connect_call_start(struct inc_connect *ctx, const char *address, const struct inc_hostport *at,
-		       const struct connect_call_ops *ops, void *arg, struct connect_call **out,
-		       struct inc_err *err);
+		       uint64_t deadline_ns, const struct connect_call_ops *ops, void *arg,
+		       struct connect_call **out, struct inc_err *err);
 /* Steals the object (NULL is -ENOMEM). Once somebody is there. 0 or -errno. */
 int connect_call_send(struct connect_call *call, json_t *object);
 /* Hangs up: no callback comes any more. NULL is fine. */

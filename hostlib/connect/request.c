@@ -4,6 +4,7 @@
 #include <string.h>
 #include "hostlib/connect/request.h"
 #include "lib/base/caller.h"
+#include "lib/base/clock.h"
 
 void connect_request_hang_up(struct inc_connect_request *request)
 {
@@ -56,6 +57,7 @@ static int make(struct inc_connect *ctx, const char *address, const struct inc_h
 		const struct inc_connect_request_opts *opts,
 		const struct connect_request_kind *kind, struct inc_connect_request **out)
 {
+	const unsigned int timeout_ms = opts->timeout_ms ?: INC_CONNECT_TIMEOUT_MS;
 	struct inc_connect_request *request = calloc(1, kind->size);
 
 	if (!request)
@@ -77,7 +79,8 @@ static int make(struct inc_connect *ctx, const char *address, const struct inc_h
 		return -ENOMEM;
 	}
 	LIST_INSERT_HEAD(&ctx->requests, request, entry);
-	connect_arm(request->clock, opts->timeout_ms ?: INC_CONNECT_TIMEOUT_MS);
+	request->deadline_ns = inc_now_ns() + timeout_ms * INC_NSEC_PER_MSEC;
+	connect_arm(request->clock, timeout_ms);
 	*out = request;
 	return 0;
 }
@@ -107,7 +110,8 @@ int connect_request_make(struct inc_connect *ctx, const char *address,
 int connect_request_call(struct inc_connect_request *request)
 {
 	return connect_call_start(request->ctx, request->address, &request->at,
-				  &request->kind->call, request, &request->call, &request->why);
+				  request->deadline_ns, &request->kind->call, request,
+				  &request->call, &request->why);
 }
 
 int connect_request_no_memory(struct inc_connect_request *request)

@@ -38,7 +38,8 @@ struct inc_connect_request {
 	struct inc_hostport at;
 	void *arg; /* of the owner's callback */
 	struct connect_call *call;
-	struct event *clock;  /* its time limit */
+	uint64_t deadline_ns; /* its time limit */
+	struct event *clock;  /* which this keeps */
 	struct event *finish; /* its callback is due */
 	int error;            /* what that is told */
 	struct inc_err why;
