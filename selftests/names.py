@@ -8,7 +8,7 @@ import socket
 import subprocess
 
 from libproc import Failure, command, expect, wait_for
-from libtest import inside, scratch
+from libtest import BUILD, TOP, inside, scratch
 
 HERE, THERE, HOLE = "10.90.0.1", "10.90.0.3", "10.90.0.2"
 HOLE6 = "2001:db8::2"
@@ -141,3 +141,19 @@ def stop(process, seconds=20):
         process.communicate()
         raise Failure(f"not at its end after {seconds} s: {process.args}") from None
     return process.returncode, out, err
+
+
+@contextlib.contextmanager
+def controller(names, ns, address):
+    """The real one, on this address of this machine alone; its port for members."""
+    process = names.start(os.path.join(BUILD, "inc-controller"), "--topology", os.path.join(TOP, "topo/star2.yaml"),
+                          "--database", "none", "--insecure", "--listen", address, "--member-port", 0,
+                          "--switch-port", 0, ns=ns)
+    try:
+        words = process.stdout.readline().split()
+        expect(words[:1] == ["ready"], f"the controller says {words}")
+        yield words[2].rsplit(":", 1)[1]
+    finally:
+        process.terminate()
+        code, _, err = stop(process)
+        expect(code == 0, f"exit code {code} of the controller: {err}")

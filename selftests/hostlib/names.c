@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A program that loads libinccl and makes a group with INCCL_CONTROLLER: names LIBRARY
+ * CONNECT_TIMEOUT_MS [given-up]. Prints the error's number and its line. With given-up the time
+ * must have been too short for a look-up: the program looks at the thread that still asks, makes
+ * another group in a child, unloads the library, and waits until the thread has ended. For
+ * test_names.
+ */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include "hostlib/include/inccl.h"
+
+#define PATIENCE_S 60
+#define MAYBE      0x180000000 /* of SigBlk: 32 and 33, which are the C library's own */
+
+static __typeof__(inccl_group_create) *create;
+static __typeof__(inccl_group_destroy) *destroy;
+
+static void require(bool holds, const char *what)
+{
+	if (holds)
+		return;
+	fprintf(stderr, "names: %s\n", what);
+	exit(2);
+}
+
+static int make(unsigned int timeout_ms, char error[256])
+{
+	INCCL_OPTS(inccl_group_opts, opts, .world_size = 1, .address = "10.77.0.1",
+		   .connect_timeout_ms = timeout_ms, .error = error, .error_size = 256);
+	struct inccl_group *group;
+	int err = create(&opts, &group);
+
+	if (!err)
+		err = destroy(group);
+	return err;
+}
+
+/* Of the threads but this one: how many, and signals that one of them does not block. */
+static unsigned int threads(unsigned long long *unblocked)
+{
+	DIR *dir = opendir("/proc/self/task");
+	unsigned long long mask;
+	struct dirent *entry;
+	char path[300], line[256];
+	unsigned int n = 0;
+	FILE *status;
+
+	*unblocked = 0;
+	require(dir, "no /proc");
+	while ((entry = readdir(dir))) {
+		if (entry->d_name[0] == '.' || atoi(entry->d_name) == getpid())
+			continue;
+		snprintf(path, sizeof(path), "/proc/self/task/%s/status", entry->d_name);
+		status = fopen(path, "r");
+		if (!status)
+			continue; /* it has just ended */
+		n++;
+		while (fgets(line, sizeof(line), status))
+			if (sscanf(line, "SigBlk: %llx", &mask) == 1)
+				*unblocked |= ~mask;
+		fclose(status);
+	}
+	closedir(dir);
+	return n;
+}
+
+static void until_alone(void)
+{
+	const time_t end_at = time(NULL) + PATIENCE_S;
+	unsigned long long mask;
+
+	while (threads(&mask)) {
+		require(time(NULL) < end_at, "the thread does not end");
+		usleep(10000);
+	}
+}
+
+static void check_given_up(void *library, unsigned int timeout_ms, int err)
+{
+	/* those that cannot be blocked */
+	const unsigned long long never = 1ull << (9 - 1) | 1ull << (19 - 1);
+	unsigned long long unblocked;
+	char error[256] = "";
+	pid_t child;
+	int status;
+
+	require(err == -ETIMEDOUT, "the look-up was not given up");
+	require(threads(&unblocked) == 1, "no thread asks any more");
+	require(!(unblocked & ~never & ~(unsigned long long)MAYBE), "the thread takes signals");
+	child = fork();
+	if (!child)
+		_exit(make(timeout_ms, error) == -ETIMEDOUT ? 0 : 1);
+	require(waitpid(child, &status, 0) == child && !status, "a child cannot look up names");
+	require(!dlclose(library), "dlclose");
+	require(threads(&unblocked) == 1, "the thread has ended before the library was unloaded");
+	until_alone();
+}
+
+int main(int argc, char **argv)
+{
+	char error[256] = "";
+	void *library;
+	int err;
+
+	require(argc >= 3, "LIBRARY CONNECT_TIMEOUT_MS [given-up]");
+	library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+	require(library, "no such library");
+	create = (__typeof__(create))dlsym(library, "inccl_group_create");
+	destroy = (__typeof__(destroy))dlsym(library, "inccl_group_destroy");
+	require(create && destroy, "not libinccl");
+	err = make(atoi(argv[2]), error);
+	printf("%d %s\n", -err, error);
+	if (argc > 3)
+		check_given_up(library, atoi(argv[2]), err);
+	return 0;
+}
