@@ -12,6 +12,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include "hostlib/connect/call.h"
 #include "hostlib/connect/context.h"
 #include "hostlib/connect/protocol.h"

@@ -99,8 +99,8 @@ struct inccl_group_opts {
 	const char *address;   /* own IPv4 address on the fabric; NULL: all that the machine has are
 				* offered, and the controller takes the one it knows */
 	const char *interface; /* or the interface that has it */
-	unsigned int connect_timeout_ms; /* reaching the controller, by whichever of its name's
-					  * addresses answers first: 5000 */
+	unsigned int connect_timeout_ms; /* looking up the controller's name and reaching it, by
+					  * whichever of the name's addresses answers first: 5000 */
 	unsigned int create_timeout_ms;  /* until all ranks are there: 70000 (the controller's own
 					  * limit, 60 s, then names the missing ranks) */
 	char *error; /* where to put one line that explains a failure of the creation */
@@ -122,11 +122,12 @@ struct inccl_group_opts {
 /*
  * Joins the group and waits until all its ranks have. opts may be NULL.
  * -EINVAL: an option or variable is wrong or missing; -ETIMEDOUT, -ECONNREFUSED, ...: no
- * controller; -EPROTO: it does not speak our protocol; else what the controller says: -EEXIST: a
- * rank taken; -EINVAL: a different world size, or one larger than the topology's switches can take;
- * -EADDRNOTAVAIL: no address of this machine is in the topology; -ETIMEDOUT: ranks missing;
- * -EPROTONOSUPPORT: it speaks another version; with join -ENOENT: no such job runs. A group that
- * was left can be joined again at once. On success *group belongs to the caller.
+ * controller; -EHOSTUNREACH: no such name; -EAGAIN: no name server answers; -EPROTO: it does not
+ * speak our protocol; else what the controller says: -EEXIST: a rank taken; -EINVAL: a different
+ * world size, or one larger than the topology's switches can take; -EADDRNOTAVAIL: no address of
+ * this machine is in the topology; -ETIMEDOUT: ranks missing; -EPROTONOSUPPORT: it speaks another
+ * version; with join -ENOENT: no such job runs. A group that was left can be joined again at once.
+ * On success *group belongs to the caller.
  */
 int inccl_group_create(const struct inccl_group_opts *opts, struct inccl_group **group);
 

@@ -111,7 +111,7 @@ const char *inccl_strerror(int err)
 	case 0:
 		return "success";
 	case EAGAIN:
-		return "not finished yet";
+		return "not finished yet, or no name server answers";
 	case EOPNOTSUPP:
 		return "not supported by this library, transport or switch";
 	case ECONNRESET:

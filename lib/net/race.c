@@ -119,7 +119,7 @@ int inc_race_begin(struct inc_race *race, const struct addrinfo *list, uint64_t 
 	return 0;
 }
 
-int inc_race_step(struct inc_race *race, uint64_t *until_ns)
+int inc_race_step(struct inc_race *race, uint64_t *next_at_ns)
 {
 	uint64_t now_ns;
 
@@ -129,9 +129,9 @@ int inc_race_step(struct inc_race *race, uint64_t *until_ns)
 		if (now_ns >= race->deadline_ns)
 			return -ETIMEDOUT;
 		if (!race->next || (race->running && now_ns < race->start_at_ns)) {
-			*until_ns = race->next && race->start_at_ns < race->deadline_ns
-					    ? race->start_at_ns
-					    : race->deadline_ns;
+			*next_at_ns = race->next && race->start_at_ns < race->deadline_ns
+					      ? race->start_at_ns
+					      : race->deadline_ns;
 			return -EINPROGRESS;
 		}
 		start(race, race->next);
@@ -154,15 +154,15 @@ void inc_race_end(struct inc_race *race)
 int inc_race_run(const struct addrinfo *list, uint64_t deadline_ns)
 {
 	struct inc_race race;
-	uint64_t until_ns, now_ns;
+	uint64_t next_at_ns, now_ns;
 	int ret = inc_race_begin(&race, list, deadline_ns);
 
 	if (ret)
 		return ret;
-	while ((ret = inc_race_step(&race, &until_ns)) == -EINPROGRESS) {
+	while ((ret = inc_race_step(&race, &next_at_ns)) == -EINPROGRESS) {
 		now_ns = inc_now_ns();
 		poll(race.runner, race.started,
-		     until_ns > now_ns ? (until_ns - now_ns) / INC_NSEC_PER_MSEC + 1 : 0);
+		     next_at_ns > now_ns ? (next_at_ns - now_ns) / INC_NSEC_PER_MSEC + 1 : 0);
 	}
 	inc_race_end(&race);
 	return ret;

@@ -32,9 +32,9 @@ int inc_race_begin(struct inc_race *race, const struct addrinfo *list, uint64_t 
 /*
  * Does what is due. Returns a connected socket, non-blocking, which is the caller's; -errno: no
  * address can be reached, -ETIMEDOUT at the deadline; or -EINPROGRESS: to be called again at
- * *until_ns, or as soon as one of the runners that have started can be written to.
+ * *next_at_ns, or as soon as one of the runners that have started can be written to.
  */
-int inc_race_step(struct inc_race *race, uint64_t *until_ns);
+int inc_race_step(struct inc_race *race, uint64_t *next_at_ns);
 /* Closes all sockets but the one that inc_race_step() has given. */
 void inc_race_end(struct inc_race *race);
 

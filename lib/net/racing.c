@@ -43,11 +43,11 @@ void inc_racing_cancel(struct inc_racing *racing)
 static void on_event(evutil_socket_t fd, short what, void *arg);
 
 /* Until a runner has arrived or failed, or the time. 0 or -ENOMEM. */
-static int watch(struct inc_racing *racing, uint64_t until_ns)
+static int watch(struct inc_racing *racing, uint64_t next_at_ns)
 {
 	const uint64_t now_ns = inc_now_ns();
 	struct timeval tv = inc_timeval_of_ms(
-		until_ns > now_ns ? (until_ns - now_ns) / INC_NSEC_PER_MSEC + 1 : 0);
+		next_at_ns > now_ns ? (next_at_ns - now_ns) / INC_NSEC_PER_MSEC + 1 : 0);
 	unsigned int i;
 
 	for (i = 0; i < racing->race.started; i++) {
@@ -66,13 +66,13 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 	struct inc_racing *racing = arg;
 	const inc_racing_done done = racing->done;
 	void *owner = racing->arg;
-	uint64_t until_ns;
+	uint64_t next_at_ns;
 	int ret;
 
 	unwatch(racing);
-	ret = inc_race_step(&racing->race, &until_ns);
+	ret = inc_race_step(&racing->race, &next_at_ns);
 	if (ret == -EINPROGRESS) {
-		ret = watch(racing, until_ns);
+		ret = watch(racing, next_at_ns);
 		if (!ret)
 			return;
 	}
