@@ -168,6 +168,33 @@ def scratch():
         shutil.rmtree(path, ignore_errors=True)
 
 
+@contextlib.contextmanager
+def full_pipe():
+    """A pipe that takes no byte more, whose reader does not read: both ends."""
+    reader, writer = os.pipe()
+    try:
+        os.set_blocking(writer, False)
+        for size in (4096, 1):
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    os.write(writer, bytes(size))
+        os.set_blocking(writer, True)
+        yield reader, writer
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+def read_now(reader):
+    """What is in a pipe, without the zeros that filled it."""
+    os.set_blocking(reader, False)
+    text = b""
+    with contextlib.suppress(BlockingIOError):
+        while part := os.read(reader, 1 << 16):
+            text += part
+    return text.replace(b"\0", b"").decode(errors="replace")
+
+
 def topology_ports(topology):
     """(switch, {"name", "ip", "peer"}) for each port of a file of topo/, in its order."""
     ports, switch = [], None

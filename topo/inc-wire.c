@@ -415,6 +415,7 @@ static int run(const struct wire_args *args)
 	struct inc_err err = {{0}};
 	int ret = 1;
 
+	inc_log_sink(inc_log_unblocked);
 	for (int d = 0; d < WIRE_DIRS; d++) {
 		w.port[d].fd = w.port[d].link_fd = -1;
 		w.line[d].queue_max_bytes = QUEUE_MAX_BYTES;

@@ -4,7 +4,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,9 +18,10 @@
 #include "lib/base/log.h"
 #include "lib/base/opt.h"
 #include "topo/lab.h"
+#include "topo/lab_out.h"
 
 #define LINE_MAX_BYTES (64 << 10) /* a longer one is cut into several */
-#define GRACE_S        3          /* between the polite signal and KILL */
+#define GRACE_S        3          /* from the polite signal to KILL; for the reader from then on */
 #define DRAIN_READS    64         /* more than a pipe holds */
 #define EXIT_TIMEOUT   124        /* as timeout(1) */
 #define JOB_SIGNALS    7          /* that a job hears */
@@ -31,7 +31,7 @@ struct job;
 struct stream {
 	struct job *job;
 	int rank;
-	int out;                 /* 1 or 2 */
+	struct lab_out *out;     /* the job's */
 	struct evbuffer *buffer; /* owned */
 	struct event *event;     /* owned; NULL: at its end */
 };
@@ -52,8 +52,9 @@ struct job {
 	unsigned int running;
 	unsigned int streams;
 	int worst;
-	int ended_by;  /* exit code that a signal or the time limit fixes; 0: none */
-	int unprinted; /* errno: why stdout has not all of it; 0: it has */
+	int ended_by;           /* exit code that a signal or the time limit fixes; 0: none */
+	bool flushing;          /* all commands have ended, and their output is still to be read */
+	struct lab_out *out[2]; /* owned; stdout, stderr */
 	struct event *grace, *timeout;
 	struct event *signals[JOB_SIGNALS];
 	sighandler_t sigpipe; /* as we were started with: the members', too */
@@ -135,36 +136,12 @@ void lab_set_env(const struct lab *lab, const struct lab_node *host, int rank, i
 		setenv("INCCL_JOB", job, 1);
 }
 
-/* 0, also where nobody reads any more, or -errno. */
-static int write_all(int fd, const void *data, size_t len)
-{
-	const char *p = data;
-
-	while (len) {
-		ssize_t n = write(fd, p, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno == EAGAIN) {
-			/* whose pipe it is has said that it never blocks */
-			poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, -1);
-			continue;
-		}
-		if (n <= 0)
-			return n && errno == EPIPE ? 0 : n ? -errno : -EIO;
-		p += n;
-		len -= n;
-	}
-	return 0;
-}
-
 /* Whole lines go out in one write each; at the end of the stream the rest does, too. */
 static void print_lines(struct stream *s, bool end)
 {
 	const struct lab_run_options *o = s->job->options;
-	char out[LINE_MAX_BYTES + 32];
+	char out[LAB_OUT_LINE_BYTES];
 	size_t prefix, n;
-	int ret = 0;
 
 	prefix = o->no_prefix ? 0 : snprintf(out, sizeof(out), "[%d] ", s->rank);
 	for (;;) {
@@ -183,17 +160,19 @@ static void print_lines(struct stream *s, bool end)
 		if (out[prefix + n - 1] != '\n')
 			out[prefix + n++] = '\n';
 		/* what a rank has to complain of is never hidden */
-		if (o->only < 0 || o->only == s->rank || s->out == STDERR_FILENO)
-			ret = write_all(s->out, out, prefix + n);
-		if (ret && s->out == STDOUT_FILENO && !s->job->unprinted)
-			s->job->unprinted = -ret;
+		if (o->only < 0 || o->only == s->rank || s->out == s->job->out[1])
+			lab_out_put(s->out, out, prefix + n);
 	}
 }
 
 static void maybe_done(struct job *job)
 {
-	/* whoever still holds a pipe is not waited for where a signal or the limit ended the job */
-	if (!job->running && (!job->streams || job->ended_by))
+	if (job->running)
+		return;
+	/* a process that still holds a pipe is not waited for where a signal or the limit ended the
+	 * job */
+	if (job->flushing ? !lab_out_waiting(job->out[0]) && !lab_out_waiting(job->out[1])
+			  : !job->streams || job->ended_by)
 		event_base_loopbreak(job->base);
 }
 
@@ -219,7 +198,25 @@ static void on_output(int fd, short what, void *arg)
 	struct stream *s = arg;
 
 	read_stream(s, fd);
+	/* a command whose output is not read waits, as it would for a pipe of its own */
+	if (s->event && lab_out_is_full(s->out))
+		event_del(s->event);
 	maybe_done(s->job);
+}
+
+/* An output has written all that it was given. */
+static void on_drained(void *arg)
+{
+	struct job *job = arg;
+
+	for (unsigned int i = 0; i < job->n; i++)
+		for (int k = 0; k < 2; k++) {
+			struct stream *s = &job->member[i].stream[k];
+
+			if (s->event && !lab_out_is_full(s->out))
+				event_add(s->event, NULL);
+		}
+	maybe_done(job);
 }
 
 /* What was written before the end, of a pipe that somebody still holds. */
@@ -271,31 +268,40 @@ static void kill_descendants(void)
 
 static void on_grace(int fd, short what, void *arg)
 {
-	signal_all(arg, SIGKILL);
+	struct job *job = arg;
+
+	signal_all(job, SIGKILL);
+	if (job->flushing)
+		event_base_loopbreak(job->base);
+}
+
+static void end_job(struct job *job, int sig, int code)
+{
+	static const struct timeval grace = {.tv_sec = GRACE_S};
+
+	job->ended_by = code;
+	signal_all(job, sig);
+	if (!event_pending(job->grace, EV_TIMEOUT, NULL))
+		event_add(job->grace, &grace);
+	maybe_done(job); /* of a job whose commands have ended, only output is left */
 }
 
 static void on_timeout(int fd, short what, void *arg)
 {
-	static const struct timeval grace = {.tv_sec = GRACE_S};
 	struct job *job = arg;
 
 	inc_error("not done after %g s, ending it", job->options->timeout_s);
-	job->ended_by = EXIT_TIMEOUT;
-	signal_all(job, SIGTERM);
-	event_add(job->grace, &grace);
+	end_job(job, SIGTERM, EXIT_TIMEOUT);
 }
 
 static void on_signal(int sig, short what, void *arg)
 {
-	static const struct timeval grace = {.tv_sec = GRACE_S};
 	struct job *job = arg;
 
-	signal_all(job, sig);
 	if (sig == SIGUSR1 || sig == SIGUSR2)
-		return;
-	job->ended_by = 128 + sig;
-	if (!event_pending(job->grace, EV_TIMEOUT, NULL))
-		event_add(job->grace, &grace);
+		signal_all(job, sig);
+	else
+		end_job(job, sig, 128 + sig);
 }
 
 static void member_ended(struct job *job, struct member *m, int status)
@@ -379,7 +385,7 @@ static int start_member(const struct lab *lab, struct job *job, struct member *m
 
 		close(pipes[i][1]);
 		evutil_make_socket_nonblocking(pipes[i][0]);
-		*s = (struct stream){.job = job, .rank = m->rank, .out = i + 1};
+		*s = (struct stream){.job = job, .rank = m->rank, .out = job->out[i]};
 		s->buffer = evbuffer_new();
 		s->event = event_new(job->base, pipes[i][0], EV_READ | EV_PERSIST, on_output, s);
 		if (!s->buffer || !s->event || event_add(s->event, NULL)) {
@@ -458,16 +464,40 @@ static void add_events(struct job *job)
 		event_add(job->timeout, &tv);
 }
 
+/* What commands wrote before they ended, and what is queued, as far as it is read in time. Returns
+ * the errno that stdout could not be written with, or 0. */
+static int flush_outputs(struct job *job)
+{
+	static const struct timeval grace = {.tv_sec = GRACE_S};
+	static const char *const names[] = {"stdout", "stderr"};
+	int failed[2];
+
+	for (unsigned int i = 0; i < job->n; i++)
+		for (int k = 0; k < 2; k++)
+			drain_stream(&job->member[i].stream[k]);
+	job->flushing = true;
+	if (job->ended_by)
+		event_add(job->grace, &grace);
+	if (lab_out_waiting(job->out[0]) || lab_out_waiting(job->out[1]))
+		event_base_dispatch(job->base);
+	inc_log_sink(inc_log_unblocked); /* the reader of stderr may still not read */
+	for (int k = 0; k < 2; k++) {
+		const size_t lost_bytes = lab_out_waiting(job->out[k]);
+
+		failed[k] = lab_out_close(job->out[k]);
+		if (lost_bytes)
+			inc_warn("%s: its reader did not read, up to %zu bytes are lost", names[k],
+				 lost_bytes);
+	}
+	return failed[0];
+}
+
 static void free_events(struct job *job)
 {
 	for (unsigned int i = 0; i < job->n; i++)
-		for (int k = 0; k < 2; k++) {
-			struct stream *s = &job->member[i].stream[k];
-
-			drain_stream(s);
-			if (s->buffer)
-				evbuffer_free(s->buffer);
-		}
+		for (int k = 0; k < 2; k++)
+			if (job->member[i].stream[k].buffer)
+				evbuffer_free(job->member[i].stream[k].buffer);
 	for (size_t i = 0; i < JOB_SIGNALS; i++)
 		event_free(job->signals[i]);
 	event_free(job->grace);
@@ -493,19 +523,44 @@ static void start_members(const struct lab *lab, struct job *job, int size, char
 	}
 }
 
+/* Lines of the log go where the commands' errors go, and so never stop the loop. */
+static struct lab_out *log_out;
+
+static void log_line(const char *line, size_t len)
+{
+	lab_out_put(log_out, line, len);
+}
+
+static int open_outputs(struct job *job)
+{
+	job->base = event_base_new();
+	for (int k = 0; k < 2 && job->base; k++) {
+		job->out[k] = lab_out_open(job->base, k + 1, on_drained, job);
+		if (!job->out[k])
+			return -ENOMEM;
+	}
+	if (!job->base)
+		return -ENOMEM;
+	log_out = job->out[1];
+	inc_log_sink(log_line);
+	return 0;
+}
+
 int lab_run(struct lab *lab, const struct lab_run_options *options, char *const argv[])
 {
 	struct job job = {.options = options};
 	unsigned int size = pick_members(lab, &job);
+	int unprinted;
 
 	if (!size)
 		return 2;
 	job.sigpipe = signal(SIGPIPE, SIG_IGN);
 	/* what members leave behind becomes ours, so that a time limit can end it, too */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	job.base = event_base_new();
-	if (!job.base)
+	if (open_outputs(&job)) {
+		inc_error("no memory to run a command");
 		return 1;
+	}
 	add_events(&job);
 	start_members(lab, &job, size, argv);
 	/* a member may have ended before its signal had a handler */
@@ -514,9 +569,10 @@ int lab_run(struct lab *lab, const struct lab_run_options *options, char *const 
 		event_base_dispatch(job.base);
 	if (job.ended_by)
 		kill_descendants();
+	unprinted = flush_outputs(&job);
 	free_events(&job);
-	if (job.unprinted) {
-		inc_error("stdout: %s", strerror(job.unprinted));
+	if (unprinted) {
+		inc_error("stdout: %s", strerror(unprinted));
 		job.worst = job.worst ?: 1;
 	}
 	return job.ended_by ? job.ended_by : job.worst;

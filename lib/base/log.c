@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -7,16 +9,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #include <jansson.h>
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/base/printable.h"
+
+#define TEXT_BYTES 1024
+/* As JSON a text has up to twice its bytes; no more than a pipe takes at once (PIPE_BUF). */
+#define LINE_BYTES (2 * TEXT_BYTES + 256)
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 
 static char log_program[32] = "inc";
 static enum inc_log_level log_level = INC_LOG_INFO;
 static bool log_json;
+static void (*log_sink)(const char *line, size_t len); /* NULL: stderr, which may wait */
 static __thread struct inc_log_account *log_account;
 
 void inc_log_init(const char *program)
@@ -62,14 +70,68 @@ static bool may_write(void)
 	return true;
 }
 
+/* One line with its newline; its length. */
+static size_t compose(enum inc_log_level level, const char *text, char out[LINE_BYTES])
+{
+	const uint64_t now_ns = inc_wall_ns();
+	const time_t now_s = now_ns / INC_NSEC_PER_SEC;
+	json_t *line = NULL;
+	char time_text[32];
+	struct tm tm;
+	size_t n;
+
+	gmtime_r(&now_s, &tm);
+	n = strftime(time_text, sizeof(time_text), "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(time_text + n, sizeof(time_text) - n, ".%03uZ",
+		 (unsigned int)(now_ns % INC_NSEC_PER_SEC / INC_NSEC_PER_MSEC));
+	if (log_json)
+		line = json_pack("{s:s, s:s, s:s, s:s}", "time", time_text, "level",
+				 level_names[level], "program", log_program, "message", text);
+	n = line ? json_dumpb(line, out, LINE_BYTES - 1, JSON_COMPACT) : 0;
+	json_decref(line);
+	if (!n) /* without memory for the object it is a plain line */
+		n = snprintf(out, LINE_BYTES - 1, "%s %-5s %s: %s", time_text, level_names[level],
+			     log_program, text);
+	out[n++] = '\n';
+	return n;
+}
+
+void inc_log_sink(void (*sink)(const char *line, size_t len))
+{
+	log_sink = sink;
+}
+
+/* A pipe or socket that has room at all has room for a line. */
+static bool stderr_has_room(void)
+{
+	struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
+
+	return poll(&p, 1, 0) == 1;
+}
+
+void inc_log_unblocked(const char *line, size_t len)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static unsigned int left_out;
+	char text[128], note[LINE_BYTES];
+
+	pthread_mutex_lock(&lock);
+	if (left_out && stderr_has_room()) {
+		snprintf(text, sizeof(text),
+			 "%u lines were left out because the log's reader did not read", left_out);
+		if (write(STDERR_FILENO, note, compose(INC_LOG_WARN, text, note)) > 0)
+			left_out = 0;
+	}
+	if (!stderr_has_room() || write(STDERR_FILENO, line, len) < 0)
+		left_out++;
+	pthread_mutex_unlock(&lock);
+}
+
 void inc_log(enum inc_log_level level, const char *fmt, ...)
 {
 	int saved_errno = errno;
-	uint64_t now_ns;
-	time_t now_s;
-	char time_text[32];
-	char text[1024];
-	struct tm tm;
+	char text[TEXT_BYTES];
+	char line[LINE_BYTES];
 	va_list ap;
 	size_t n;
 
@@ -79,29 +141,10 @@ void inc_log(enum inc_log_level level, const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	inc_printable(text); /* what a peer said may be quoted in it */
-
-	now_ns = inc_wall_ns();
-	now_s = now_ns / INC_NSEC_PER_SEC;
-	gmtime_r(&now_s, &tm);
-	n = strftime(time_text, sizeof(time_text), "%Y-%m-%dT%H:%M:%S", &tm);
-	snprintf(time_text + n, sizeof(time_text) - n, ".%03uZ",
-		 (unsigned int)(now_ns % INC_NSEC_PER_SEC / INC_NSEC_PER_MSEC));
-
-	if (log_json) {
-		json_t *line =
-			json_pack("{s:s, s:s, s:s, s:s}", "time", time_text, "level",
-				  level_names[level], "program", log_program, "message", text);
-		/* without memory it goes out as a plain line */
-		char *out = line ? json_dumps(line, JSON_COMPACT) : NULL;
-
-		json_decref(line);
-		if (out) {
-			fprintf(stderr, "%s\n", out);
-			free(out);
-			errno = saved_errno;
-			return;
-		}
-	}
-	fprintf(stderr, "%s %-5s %s: %s\n", time_text, level_names[level], log_program, text);
+	n = compose(level, text, line);
+	if (log_sink)
+		log_sink(line, n);
+	else
+		fwrite(line, 1, n, stderr);
 	errno = saved_errno;
 }

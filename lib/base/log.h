@@ -8,12 +8,22 @@
 #ifndef INC_LOG_H
 #define INC_LOG_H
 
+#include <stddef.h>
 #include "lib/base/rate.h"
 
 enum inc_log_level { INC_LOG_ERROR, INC_LOG_WARN, INC_LOG_INFO, INC_LOG_DEBUG };
 
 /* Names the program in every line and reads the environment. Call once in main. */
 void inc_log_init(const char *program);
+/*
+ * Where lines go instead of stderr: each call gets one whole line, with its newline, on the thread
+ * that logs. NULL: to stderr, which waits for a reader that does not read. Call it while no other
+ * thread logs.
+ */
+void inc_log_sink(void (*sink)(const char *line, size_t len));
+/* A sink for programs that must go on: stderr, but where its reader does not read, the line is left
+ * out. The next line that can be written is preceded by one that says how many were. */
+void inc_log_unblocked(const char *line, size_t len);
 void inc_log(enum inc_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Whose doing lines are, and how many of them are written: the rest are counted, and the next one
