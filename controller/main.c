@@ -360,6 +360,7 @@ int main(int argc, char **argv)
 	if (ret >= 0)
 		return ret;
 	inc_stdio_hold();
+	inc_log_sink(inc_log_unblocked);
 	signal(SIGPIPE, SIG_IGN);
 	TAILQ_INIT(&ctl.clients);
 	ret = inc_topology_load(ctl.opt.topology, &ctl.topo, &err);

@@ -80,6 +80,7 @@ int main(int argc, char **argv)
 	if (ret >= 0)
 		return ret;
 	inc_stdio_hold();
+	inc_log_sink(inc_log_unblocked);
 	signal(SIGPIPE, SIG_IGN);
 	hold_signals(SIG_BLOCK);
 	ret = inc_daemon_start(&d, &err);

@@ -260,6 +260,7 @@ int connect_serve(struct connect_tool *tool)
 	int ret = 1;
 
 	LIST_INIT(&s.clients);
+	inc_log_sink(inc_log_unblocked);
 	if (!start(&s)) {
 		printf("ready port %u\n", inc_connect_service_port(s.service));
 		/* where nobody learns the port, main() says why */

@@ -231,8 +231,9 @@ class Controller:
     and leaves cleanly."""
 
     def __init__(self, *args, topology="star4.yaml", program=None, ports=(0, 0), through=(),
-                 database="none"):
-        """through: a command that runs it."""
+                 database="none", stderr=None):
+        """through: a command that runs it. stderr: a descriptor; else the log is a file."""
+        self.stderr = stderr
         if "/" not in topology:
             topology = os.path.join(TOP, "topo", topology)
         self.args = [*through, program or os.path.join(BUILD, "inc-controller"),
@@ -247,7 +248,7 @@ class Controller:
         self.lines = []
         self.log = tempfile.TemporaryFile("w+", errors="replace")
         self.process = subprocess.Popen(self.args, stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.PIPE, stderr=self.log, text=True,
+                                        stdout=subprocess.PIPE, stderr=self.stderr or self.log, text=True,
                                         # a sanitizer keeps freed memory: little of it, for
                                         # the tests that measure memory
                                         env=dict(os.environ, ASAN_OPTIONS=":".join((

@@ -103,7 +103,8 @@ class Net:
 class Daemon:
     """inc-switchd in a namespace; its log goes to a file."""
 
-    def __init__(self, netns, directory, *args, instance=None, ready=True, prefix=(), program=SWITCHD):
+    def __init__(self, netns, directory, *args, instance=None, ready=True, prefix=(), program=SWITCHD,
+                 stderr=None):
         self.instance = instance or "t" + secrets.token_hex(3)
         self.log_path = os.path.join(directory, self.instance + ".log")
         read, write = os.pipe()
@@ -112,7 +113,7 @@ class Daemon:
             self.process = subprocess.Popen(
                 ["nsenter", f"--net=/run/netns/{netns}", *prefix, program, "--instance", self.instance,
                  "--ready-fd", str(write), *map(str, args)],
-                pass_fds=(write,), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                pass_fds=(write,), stdin=subprocess.DEVNULL, stdout=log, stderr=stderr or log)
         os.close(write)
         text = b""
         try:
