@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include "controller/incctl/incctl.h"
 #include "lib/base/clock.h"
+#include "lib/base/printing.h"
 #include "lib/base/stdout.h"
 
 #define CLEAR "\033[H\033[J"
@@ -28,6 +29,7 @@ static volatile sig_atomic_t stopped;
 static void on_signal(int number)
 {
 	stopped = 1;
+	inc_printing_stop();
 }
 
 /* The second one ends the program as if nobody had asked for the first. */
@@ -264,6 +266,9 @@ static void wait_until(uint64_t at_ns)
 
 static int print_shown(json_t *shown, const struct incctl_top *top, struct inc_err *err)
 {
+	int ret;
+
+	inc_printing_begin();
 	if (top->json) {
 		json_dumpf(shown, stdout, JSON_COMPACT | JSON_ENSURE_ASCII);
 		putchar('\n');
@@ -275,7 +280,9 @@ static int print_shown(json_t *shown, const struct incctl_top *top, struct inc_e
 		if (!isatty(STDOUT_FILENO) && !top->once)
 			putchar('\n');
 	}
-	return inc_stdout_flush(err);
+	ret = inc_stdout_flush(err);
+	inc_printing_end();
+	return ret;
 }
 
 int incctl_top(const struct incctl_target *target, const struct incctl_top *top)

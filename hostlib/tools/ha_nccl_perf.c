@@ -4,21 +4,33 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "lib/base/clock.h"
+#include "lib/base/printing.h"
 #include "hostlib/tools/ha_perf.h"
+
+/* Prints, and can be ended by a signal while it does. */
+static int report(struct ha_perf *perf, int (*print)(struct ha_perf *perf))
+{
+	int err;
+
+	inc_printing_begin();
+	err = print(perf);
+	inc_printing_end();
+	return err;
+}
 
 static int run(struct ha_perf *perf)
 {
 	const struct ha_perf_opts *opts = &perf->opts;
 	uint64_t bytes = opts->bytes ? opts->bytes : opts->min_bytes;
 	const uint64_t last = opts->bytes ? opts->bytes : opts->max_bytes;
-	int err = ha_report_begin(perf);
+	int err = report(perf, ha_report_begin);
 
 	perf->began_at_ns = inc_now_ns();
 	perf->wall_ms = inc_wall_ns() / INC_NSEC_PER_MSEC;
 	for (; bytes <= last && !err; bytes *= HA_PERF_SIZE_FACTOR) {
 		err = ha_perf_size(perf, bytes);
 		if (!err)
-			err = ha_report_size(perf);
+			err = report(perf, ha_report_size);
 	}
 	return err;
 }
@@ -55,7 +67,7 @@ int main(int argc, char **argv)
 	if (!err && !code)
 		code = check_calls(&perf);
 	if (!err && !code)
-		code = ha_report_end(&perf);
+		code = report(&perf, ha_report_end);
 	if (!err && code)
 		fprintf(stderr, "ha-nccl-perf: rank %u: %s\n", perf.opts.rank, perf.net.err.msg);
 	ha_perf_free(&perf);

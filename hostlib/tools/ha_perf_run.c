@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include "lib/base/clock.h"
+#include "lib/base/printing.h"
 #include "hostlib/tools/ha_perf.h"
 
 static volatile sig_atomic_t interrupted, terminated;
@@ -14,6 +15,7 @@ static void take_signal(int number)
 		terminated = 1;
 	else
 		interrupted = 1;
+	inc_printing_stop();
 }
 
 void ha_perf_take_signals(void)
