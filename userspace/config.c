@@ -76,7 +76,8 @@ static const struct inc_field switch_fields[] = {
 	 .text = "no connection is up"},
 	{"communicators", INC_OTHER, INC_OPTIONAL, .what = "list of communicators",
 	 .text = "absent: one with number 0"},
-	{"connections", INC_OTHER, .what = "list of connections", .text = "of all communicators"},
+	{"connections", INC_OTHER, INC_OPTIONAL, .what = "list of connections",
+	 .text = "of all communicators"},
 	{"settings", INC_MAP, INC_OPTIONAL, SWITCH(settings), .of = &settings_schema,
 	 .text = "also on the command line, which wins"},
 };
@@ -90,6 +91,23 @@ static struct inc_comm_conf *find_comm(struct inc_switch_conf *conf, uint32_t co
 		if (conf->comm[i].communicator == communicator)
 			return &conf->comm[i];
 	return NULL;
+}
+
+/*
+ * The only communicator of a file that lists none. A switch without a name is in the original
+ * documents' form, whose hosts turn each number around for a switch that adds packets; a switch
+ * that adds messages takes numbers as they lie in memory.
+ */
+static struct inc_comm_conf unlisted_comm(const struct inc_yaml_node *sw, uint32_t mode)
+{
+	const bool turned = !inc_yaml_get(sw, "name") && mode == INC_PASSTHROUGH;
+
+	return (struct inc_comm_conf){.root = true,
+				      .payload = INC_DEF_PAYLOAD,
+				      .slots = INC_DEF_SLOTS,
+				      .has_mode = true,
+				      .mode = mode,
+				      .byte_order = turned ? INC_ORDER_NETWORK : INC_ORDER_LITTLE};
 }
 
 /* mode: of communicators that do not say theirs. */
@@ -127,12 +145,8 @@ static int read_comms(const struct inc_yaml_node *sw, uint32_t mode, struct inc_
 	conf->comm = calloc(n ?: 1, sizeof(*conf->comm));
 	if (!conf->comm)
 		return inc_err_set(err, ENOMEM, "no memory for %zu communicators", n);
-	if (!list) {
-		conf->comm[0] = (struct inc_comm_conf){.root = true,
-						       .payload = INC_DEF_PAYLOAD,
-						       .slots = INC_DEF_SLOTS,
-						       .has_mode = true,
-						       .mode = mode};
+	if (!list && inc_yaml_get(sw, "connections")) {
+		conf->comm[0] = unlisted_comm(sw, mode);
 		conf->n_comms = 1;
 	}
 	for (i = 0; !ret && i < n; i++) {
@@ -229,7 +243,7 @@ static int read_connections(const struct inc_yaml_node *sw, struct inc_switch_co
 	size_t i;
 	int ret;
 
-	ret = inc_yaml_want_seq(list, err);
+	ret = list ? inc_yaml_want_seq(list, err) : 0;
 	for (i = 0; !ret && i < inc_yaml_len(list); i++) {
 		ret = read_connection(inc_yaml_at(list, i), conf, err);
 		inc_absent_count(absent, inc_yaml_at(list, i));
@@ -248,7 +262,7 @@ static int read_connections(const struct inc_yaml_node *sw, struct inc_switch_co
 					      cm->root ? "connection" : "children");
 		roots += cm->root;
 	}
-	if (!conf->root && roots == conf->n_comms)
+	if (list && !conf->root && roots == conf->n_comms)
 		return inc_yaml_error(inc_yaml_get(sw, "root") ?: inc_yaml_get(sw, "is_root"), err,
 				      "no connection is up");
 	return 0;
@@ -281,7 +295,26 @@ static int check_settings(const struct inc_yaml_node *sw, const struct inc_setti
 	return 0;
 }
 
-static int read_switch(const char *path, const struct inc_yaml_node *sw,
+/* What the log says of a file that leaves communicators or a name out. */
+static void log_left_out(const char *path, const struct inc_yaml_node *sw,
+			 const struct inc_switch_conf *conf)
+{
+	const bool named = inc_yaml_get(sw, "name");
+
+	if (!named)
+		inc_info("%s: the switch does not say name: %s, as its id", path, conf->name);
+	if (!inc_yaml_get(sw, "connections"))
+		inc_warn("%s: the switch does not say connections: it adds up nothing", path);
+	else if (!inc_yaml_get(sw, "communicators"))
+		inc_info("%s: the switch does not say communicators: one, number 0, payload %d, "
+			 "slots %d, byte_order %s%s",
+			 path, INC_DEF_PAYLOAD, INC_DEF_SLOTS,
+			 inc_byte_orders[conf->comm[0].byte_order],
+			 named ? "" : ", as the original documents' files have it");
+}
+
+/* alone: it is the file's "switch", which may leave its connections out. */
+static int read_switch(const char *path, const struct inc_yaml_node *sw, bool alone,
 		       const struct inc_settings *line, struct inc_switch_conf *conf,
 		       struct inc_err *err)
 {
@@ -291,6 +324,9 @@ static int read_switch(const char *path, const struct inc_yaml_node *sw,
 	int ret;
 
 	ret = inc_schema_read_yaml(&inc_switch_schema, sw, conf, err);
+	if (!ret && !inc_yaml_get(sw, "connections") &&
+	    (!alone || inc_yaml_get(sw, "communicators")))
+		ret = inc_yaml_error(sw, err, "'connections' is missing");
 	if (!ret && conf->settings.old_xdp_given)
 		inc_settings_old_xdp(&conf->settings, conf->settings.old_generic, path);
 	conf->settings.old_xdp_given = false;
@@ -302,12 +338,7 @@ static int read_switch(const char *path, const struct inc_yaml_node *sw,
 	ret = ret ?: read_connections(sw, conf, &conns, err);
 	if (ret)
 		return ret;
-	if (!inc_yaml_get(sw, "name"))
-		inc_info("%s: the switch does not say name: %s, as its id", path, conf->name);
-	if (!inc_yaml_get(sw, "communicators"))
-		inc_info("%s: the switch does not say communicators: one, number 0, payload %d, "
-			 "slots %d, byte_order %s",
-			 path, INC_DEF_PAYLOAD, INC_DEF_SLOTS, inc_byte_orders[INC_ORDER_LITTLE]);
+	log_left_out(path, sw, conf);
 	inc_absent_log(&comms, path, conf);
 	inc_absent_log(&conns, path, conf);
 	return 0;
@@ -332,6 +363,29 @@ static int get_name(const struct inc_yaml_node *sw, char name[INC_SWITCH_NAME_LE
 	return 0;
 }
 
+/* 0 where the switch is the one that is wanted, 1 where it is another one, or -EINVAL. */
+static int match_switch(const struct inc_yaml_node *sw, const char *want,
+			const struct inc_yaml_node **out, char name[INC_SWITCH_NAME_LEN],
+			struct inc_err *err)
+{
+	int ret = get_name(sw, name, err);
+
+	if (ret)
+		return ret;
+	if (want && strcmp(name, want))
+		return 1;
+	*out = sw;
+	return 0;
+}
+
+/* The mapping of the file that describes one switch; NULL: there is a list instead. */
+static const struct inc_yaml_node *only_switch(const struct inc_yaml_node *root)
+{
+	const struct inc_yaml_node *sw = inc_yaml_get(root, "switch");
+
+	return sw && !inc_yaml_want_map(sw, NULL) ? sw : NULL;
+}
+
 /* The switch called want; NULL: the only one. */
 static int pick_switch(const struct inc_yaml_node *root, const char *want,
 		       const struct inc_yaml_node **out, char name[INC_SWITCH_NAME_LEN],
@@ -352,6 +406,10 @@ static int pick_switch(const struct inc_yaml_node *root, const char *want,
 	list = list ?: inc_yaml_get(root, "switch");
 	if (!list)
 		return inc_yaml_error(root, err, "'switches' is missing");
+	if (only_switch(root)) {
+		ret = match_switch(list, want, out, name, err);
+		return ret > 0 ? inc_yaml_error(list, err, "is not called '%.32s'", want) : ret;
+	}
 	ret = inc_yaml_want_seq(list, err);
 	if (ret)
 		return ret;
@@ -361,13 +419,9 @@ static int pick_switch(const struct inc_yaml_node *root, const char *want,
 		return inc_yaml_error(list, err, "%zu switches: --name tells which one to be",
 				      inc_yaml_len(list));
 	for (i = 0; i < inc_yaml_len(list); i++) {
-		ret = get_name(inc_yaml_at(list, i), name, err);
-		if (ret)
+		ret = match_switch(inc_yaml_at(list, i), want, out, name, err);
+		if (ret <= 0)
 			return ret;
-		if (!want || !strcmp(name, want)) {
-			*out = inc_yaml_at(list, i);
-			return 0;
-		}
 	}
 	return inc_yaml_error(list, err, "no switch is called '%.32s'", want);
 }
@@ -384,7 +438,7 @@ int inc_config_load(const char *path, const char *name, const struct inc_setting
 	if (ret)
 		return ret;
 	ret = pick_switch(inc_yaml_root(doc), name, &sw, out->name, err);
-	ret = ret ?: read_switch(path, sw, line, out, err);
+	ret = ret ?: read_switch(path, sw, only_switch(inc_yaml_root(doc)), line, out, err);
 	inc_yaml_free(doc);
 	if (ret)
 		inc_config_free(out);

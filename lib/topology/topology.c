@@ -33,7 +33,8 @@ static const struct inc_field port_fields[] = {
 static const struct inc_schema port_schema = INC_SCHEMA(struct inc_topo_port, port_fields);
 
 static const struct inc_field switch_fields[] = {
-	{"name", NAME_FIELD, INC_AT(struct inc_topo_switch, name)},
+	{"name", INC_WORD, INC_REQUIRED, INC_AT(struct inc_topo_switch, name), .what = "a name",
+	 .alias = "id"},
 	{"root", INC_BOOL, INC_OPTIONAL, INC_AT(struct inc_topo_switch, root), .alias = "is_root"},
 	{"mode", INC_CHOICE, INC_OPTIONAL, INC_AT(struct inc_topo_switch, mode),
 	 .names = inc_modes_of_switch, .given = offsetof(struct inc_topo_switch, has_mode)},
@@ -65,11 +66,16 @@ static const struct inc_field topology_fields[] = {
 };
 static const struct inc_schema topology_schema = INC_SCHEMA(struct inc_topology, topology_fields);
 
+static const struct inc_yaml_node *name_node(const struct inc_yaml_node *map)
+{
+	return inc_yaml_get(map, "name") ?: inc_yaml_get(map, "id");
+}
+
 static int check_name(const struct inc_yaml_node *map, const char *name, struct inc_err *err)
 {
 	if (plain_name(name))
 		return 0;
-	return inc_yaml_error(inc_yaml_get(map, "name"), err,
+	return inc_yaml_error(name_node(map), err,
 			      "'%.64s' is not a name (letters, digits, - and _)", name);
 }
 
@@ -83,7 +89,7 @@ static int take_name(struct inc_topology *topo, const struct inc_yaml_node *map,
 	if (ret)
 		return ret;
 	if (inc_topology_find(topo, name, &other))
-		return inc_yaml_error(inc_yaml_get(map, "name"), err, "'%s' is given twice", name);
+		return inc_yaml_error(name_node(map), err, "'%s' is given twice", name);
 	return inc_topology_add_name(topo, kind, index) ? inc_err_set(err, ENOMEM, "out of memory")
 							: 0;
 }
@@ -163,12 +169,14 @@ static int read_ports(struct inc_topology *topo, struct inc_topo_switch *sw,
 	return 0;
 }
 
-static int read_switches(struct inc_topology *topo, const struct inc_yaml_node *seq,
+static int read_switches(struct inc_topology *topo, const struct inc_yaml_node *root,
 			 struct inc_err *err)
 {
-	size_t n = inc_yaml_len(seq);
+	const struct inc_yaml_node *seq = inc_topology_switches(root);
+	const bool one = inc_yaml_get(root, "switch") && !inc_yaml_want_map(seq, NULL);
+	size_t n = one ? 1 : inc_yaml_len(seq);
 	unsigned int roots = 0;
-	int ret = inc_yaml_want_seq(seq, err);
+	int ret = one ? 0 : inc_yaml_want_seq(seq, err);
 
 	if (ret)
 		return ret;
@@ -179,7 +187,7 @@ static int read_switches(struct inc_topology *topo, const struct inc_yaml_node *
 	if (!topo->switches)
 		return inc_err_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < n; i++) {
-		const struct inc_yaml_node *map = inc_yaml_at(seq, i);
+		const struct inc_yaml_node *map = inc_topology_switch(root, i);
 		struct inc_topo_switch *sw = &topo->switches[i];
 
 		ret = inc_schema_read_yaml(&switch_schema, map, sw, err);
@@ -242,7 +250,7 @@ static int read_topology(struct inc_topology *topo, const struct inc_yaml_node *
 	if (!ret)
 		ret = read_hosts(topo, inc_yaml_get(root, "hosts"), err);
 	if (!ret)
-		ret = read_switches(topo, inc_topology_switches(root), err);
+		ret = read_switches(topo, root, err);
 	if (!ret)
 		ret = read_bridges(topo, inc_yaml_get(root, "bridges"), err);
 	if (!ret)

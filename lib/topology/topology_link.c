@@ -11,7 +11,7 @@
 static const struct inc_yaml_node *port_node(const struct inc_yaml_node *root, unsigned int sw,
 					     unsigned int port)
 {
-	const struct inc_yaml_node *s = inc_yaml_at(inc_topology_switches(root), sw);
+	const struct inc_yaml_node *s = inc_topology_switch(root, sw);
 
 	return inc_yaml_at(inc_yaml_get(s, "ports"), port);
 }
@@ -262,7 +262,7 @@ static int check_connected(const struct inc_topology *topo, const struct inc_yam
 	walk(topo, seen);
 	for (unsigned int s = 0; s < topo->n_switches; s++) {
 		if (!seen[s])
-			return inc_yaml_error(inc_yaml_at(inc_topology_switches(root), s), err,
+			return inc_yaml_error(inc_topology_switch(root, s), err,
 					      "%s cannot be reached from any root",
 					      topo->switches[s].name);
 	}

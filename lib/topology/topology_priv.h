@@ -13,10 +13,18 @@
 /* 0: not said */
 #define INC_TOPO_RATE_FIELD .kind = INC_REAL, .need = INC_OPTIONAL, .max = 1000000
 
-/* Their list in the file, by either name. */
+/* Their list in the file, by either name, or the mapping of the only one. */
 static inline const struct inc_yaml_node *inc_topology_switches(const struct inc_yaml_node *root)
 {
 	return inc_yaml_get(root, "switches") ?: inc_yaml_get(root, "switch");
+}
+
+static inline const struct inc_yaml_node *inc_topology_switch(const struct inc_yaml_node *root,
+							      unsigned int i)
+{
+	const struct inc_yaml_node *list = inc_topology_switches(root);
+
+	return inc_yaml_want_map(list, NULL) ? inc_yaml_at(list, i) : list;
 }
 
 /* Connects hosts, ports, bridges and switches by name and makes topo->links. */
