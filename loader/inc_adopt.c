@@ -145,6 +145,7 @@ int inc_switch_adopt(struct inc_switch *sw, struct inc_err *err)
 	if (!sw->adopted)
 		return 0;
 	ret = read_maps(sw, err);
+	ret = ret ?: inc_adopt_moved_ports(sw, err);
 	for (cm = 0; ret >= 0 && cm < sw->opts.max_comms; cm++) {
 		ret = inc_switch_comm(sw, cm) ? judge_comm(sw, cm, err) : 0;
 		n += ret > 0;

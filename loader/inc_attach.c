@@ -16,6 +16,7 @@
 #include <linux/if_link.h>
 #include "inc_xdp.skel.h"
 #include "lib/base/log.h"
+#include "loader/inc_comm_plan.h"
 #include "loader/inc_loader_priv.h"
 
 const char *inc_attach_name(enum inc_attach attach)
@@ -105,6 +106,30 @@ static void close_ext(struct inc_switch *sw)
 	sw->ext_obj = NULL;
 }
 
+/* The number of the interface's XDP program; 0: it has none. */
+static uint32_t attached_id(const struct inc_switch_port *port)
+{
+	LIBBPF_OPTS(bpf_xdp_query_opts, has);
+
+	if (bpf_xdp_query(port->ifindex, 0, &has))
+		return 0;
+	return port->generic ? has.skb_prog_id : has.drv_prog_id;
+}
+
+/* What is known of the program without CAP_SYS_ADMIN, which looking at it takes. */
+static int check_taken_unseen(uint32_t ifindex, const char *ifname, bool generic,
+			      struct inc_err *err)
+{
+	const struct inc_switch_port port = {.ifindex = ifindex, .generic = generic};
+	uint32_t id = attached_id(&port);
+
+	return id ? inc_err_set(err, EBUSY,
+				"interface %s is taken by another XDP program (id %u): detach it "
+				"first (ip link set dev %s %s off)",
+				ifname, id, ifname, generic ? "xdpgeneric" : "xdpdrv")
+		  : 0;
+}
+
 /* Refuses a port that another program, or another switch, has; says how to free it. */
 static int check_taken(const struct inc_switch *sw, uint32_t ifindex, const char *ifname,
 		       struct inc_err *err)
@@ -114,7 +139,7 @@ static int check_taken(const struct inc_switch *sw, uint32_t ifindex, const char
 	int ret = 0;
 
 	if (libxdp_get_error(mp))
-		return 0; /* none, or one that the attempt itself will tell about */
+		return check_taken_unseen(ifindex, ifname, sw->opts.generic, err);
 	if (xdp_multiprog__is_legacy(mp)) {
 		prog = xdp_multiprog__main_prog(mp);
 		if (!is_own(sw, prog))
@@ -228,41 +253,100 @@ static int update_link(struct inc_switch *sw, struct inc_port_slot *slot, int fd
 	return 0;
 }
 
-/* A predecessor has attached the port by a link. */
-static bool is_linked(const struct inc_switch *sw, const struct inc_switch_port *port)
+/* Whether the link holds its program on the port. A link does not when it was detached, or when its
+ * interface has gone; or its interface has this number in another namespace. */
+static bool link_holds(int fd, const struct inc_switch_port *port)
 {
+	struct bpf_link_info info = {};
+	__u32 len = sizeof(info);
+
+	return !bpf_obj_get_info_by_fd(fd, &info, &len) && info.type == BPF_LINK_TYPE_XDP &&
+	       info.xdp.ifindex == port->ifindex && info.prog_id == attached_id(port);
+}
+
+/* The link of an interface that has got another number since, because it was moved to another
+ * namespace and back. Its pin has the old number in its name, and gets the new one. -ENOENT: none.
+ */
+static int moved_link(struct inc_switch *sw, struct inc_port_slot *slot)
+{
+	int map = inc_switch_map_fd(sw, INC_MAP_PORT), fd;
+	struct inc_switch_port was = {};
+	char name[32], old_name[32];
+	uint32_t next;
+	bool more = !bpf_map_get_next_key(map, NULL, &next);
+
+	while (more) {
+		was.ifindex = next;
+		more = !bpf_map_get_next_key(map, &was.ifindex, &next);
+		link_name(&was, old_name);
+		fd = was.ifindex == slot->port.ifindex ? -ENOENT : inc_pinned_fd(sw, old_name);
+		if (fd < 0)
+			continue;
+		if (link_holds(fd, &slot->port)) {
+			link_name(&slot->port, name);
+			inc_unpin(sw, old_name);
+			inc_pin_fd(sw, fd, name, NULL);
+			slot->left_ifindex = was.ifindex;
+			return fd;
+		}
+		close(fd);
+	}
+	return -ENOENT;
+}
+
+/* The link by which a predecessor has attached the port; -ENOENT. A link that does not hold the
+ * port any more is of no use, so its pin goes. */
+static int left_link(struct inc_switch *sw, struct inc_port_slot *slot)
+{
+	const struct inc_switch_port *port = &slot->port;
 	char name[32];
 	int fd;
 
 	if (!sw->adopted)
-		return false;
+		return -ENOENT;
 	link_name(port, name);
 	fd = inc_pinned_fd(sw, name);
+	if (fd < 0)
+		return moved_link(sw, slot);
+	if (link_holds(fd, port))
+		return fd;
+	inc_warn("port %s: the bpf_link that a predecessor left does not hold its program there "
+		 "any more: the port is attached again",
+		 port->name);
+	close(fd);
+	inc_unpin(sw, name);
+	return moved_link(sw, slot);
+}
+
+static bool is_linked(struct inc_switch *sw, struct inc_port_slot *slot)
+{
+	int fd = left_link(sw, slot);
+
 	if (fd >= 0)
 		close(fd);
 	return fd >= 0;
 }
 
 /* What a predecessor has attached in the other way goes before this one comes. */
-static void drop_other_way(struct inc_switch *sw, const struct inc_switch_port *port,
-			   enum inc_attach way)
+static void drop_other_way(struct inc_switch *sw, struct inc_port_slot *slot, enum inc_attach way)
 {
+	const struct inc_switch_port *port = &slot->port;
 	char name[32];
 
 	link_name(port, name);
 	if (sw->adopted && way == INC_ATTACH_LIBXDP)
 		inc_unpin(sw, name); /* it goes with its last descriptor */
-	else if (sw->adopted && !is_linked(sw, port))
+	else if (sw->adopted && !is_linked(sw, slot))
 		inc_purge_interface(port->ifindex, inc_map_id(inc_switch_map_fd(sw, INC_MAP_PORT)),
 				    0);
 }
 
 /* Which way is to be tried: a link that there is is a port's way already. */
-static bool tries_libxdp(const struct inc_switch *sw, const struct inc_switch_port *port)
+static bool tries_libxdp(struct inc_switch *sw, struct inc_port_slot *slot)
 {
 	if (sw->opts.attach != INC_ATTACH_AUTO)
 		return sw->opts.attach == INC_ATTACH_LIBXDP;
-	return !is_linked(sw, port);
+	return !is_linked(sw, slot);
 }
 
 static int attach_link(struct inc_switch *sw, struct inc_port_slot *slot, struct inc_err *err)
@@ -271,12 +355,11 @@ static int attach_link(struct inc_switch *sw, struct inc_port_slot *slot, struct
 	LIBBPF_OPTS(bpf_link_create_opts, opts,
 		    .flags = port->generic ? XDP_FLAGS_SKB_MODE : XDP_FLAGS_DRV_MODE);
 	char name[32];
-	int fd, ret;
+	int fd = left_link(sw, slot), ret;
 
-	link_name(port, name);
-	fd = sw->adopted ? inc_pinned_fd(sw, name) : -ENOENT;
 	if (fd >= 0)
 		return update_link(sw, slot, fd, err);
+	link_name(port, name);
 	fd = bpf_link_create(inc_switch_prog_fd(sw, INC_PROG_SWITCH), port->ifindex, BPF_XDP,
 			     &opts);
 	if (fd < 0) {
@@ -297,15 +380,13 @@ static int attach_link(struct inc_switch *sw, struct inc_port_slot *slot, struct
 	return 0;
 }
 
-static void forget_port(struct inc_switch *sw, uint32_t ifindex)
+void inc_forget_port(struct inc_switch *sw, uint32_t ifindex)
 {
 	bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_PORT), &ifindex);
 	bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_ANSWER_PORT), &ifindex);
 }
 
-/* What the programs must know of a port before it has them. */
-static int enter_port(struct inc_switch *sw, const struct inc_switch_port *port,
-		      struct inc_err *err)
+int inc_enter_port(struct inc_switch *sw, const struct inc_switch_port *port, struct inc_err *err)
 {
 	struct bpf_devmap_val answer = {.ifindex = port->ifindex};
 	struct inc_port val = {.index = port->index};
@@ -320,23 +401,31 @@ static int enter_port(struct inc_switch *sw, const struct inc_switch_port *port,
 		ret = inc_err_set(err, errno, "map %s: port %s cannot be entered: %s",
 				  INC_MAP_ANSWER_PORT, port->name, strerror(errno));
 	if (ret && !sw->leaving)
-		forget_port(sw, port->ifindex);
+		inc_forget_port(sw, port->ifindex);
 	return ret;
+}
+
+void inc_drop_link(struct inc_switch *sw, struct inc_port_slot *slot)
+{
+	char name[32];
+
+	if (slot->link_fd < 0)
+		return;
+	link_name(&slot->port, name);
+	if (sw->pinned)
+		inc_unpin(sw, name);
+	close(slot->link_fd);
+	slot->link_fd = -1;
 }
 
 static void detach(struct inc_switch *sw, struct inc_port_slot *slot)
 {
 	struct inc_switch_port *port = &slot->port;
-	char name[32];
 	int ret;
 
 	if (slot->link_fd >= 0) {
-		link_name(port, name);
-		if (sw->pinned)
-			inc_unpin(sw, name);
-		close(slot->link_fd);
-		slot->link_fd = -1;
-	} else {
+		inc_drop_link(sw, slot);
+	} else if (sw->ext && slot->prog_id) {
 		inc_capture_begin();
 		ret = xdp_program__detach(sw->ext, port->ifindex, xdp_mode(port->generic), 0);
 		inc_capture_end();
@@ -344,14 +433,71 @@ static void detach(struct inc_switch *sw, struct inc_port_slot *slot)
 			inc_debug("interface %s: libxdp cannot detach: %s", port->name,
 				  strerror(-ret));
 	}
-	forget_port(sw, port->ifindex);
+	inc_forget_port(sw, port->ifindex);
 	slot->used = NULL;
+}
+
+bool inc_carries(const struct inc_switch *sw, struct inc_port_slot *slot, uint32_t xdp_id)
+{
+	struct xdp_multiprog *mp;
+	struct xdp_program *prog = NULL;
+	bool own = false;
+
+	if (!xdp_id || !slot->prog_id)
+		return false;
+	if (xdp_id == slot->prog_id)
+		return true;
+	/* a program that came into the dispatcher, or left it, has made libxdp put another one
+	 * there */
+	mp = xdp_multiprog__get_from_ifindex(slot->port.ifindex);
+	if (libxdp_get_error(mp))
+		return false;
+	while (!own && !xdp_multiprog__is_legacy(mp) && (prog = xdp_multiprog__next_prog(prog, mp)))
+		own = is_own(sw, prog);
+	xdp_multiprog__close(mp);
+	if (own)
+		slot->prog_id = xdp_id;
+	return own;
+}
+
+int inc_attach_slot(struct inc_switch *sw, struct inc_port_slot *slot, struct inc_err *err)
+{
+	struct inc_switch_port *port = &slot->port;
+	struct inc_err why = {}, link_why = {};
+	int ret;
+
+	slot->prog_id = 0;
+	ret = inc_bpffs_mount(err); /* libxdp keeps its own pins there */
+	if (!ret && !is_linked(sw, slot))
+		ret = check_taken(sw, port->ifindex, port->name, err);
+	ret = ret ?: inc_enter_port(sw, port, err);
+	if (ret)
+		return ret;
+
+	ret = -ENOTSUP;
+	if (tries_libxdp(sw, slot)) {
+		port->attach = INC_ATTACH_LIBXDP;
+		drop_other_way(sw, slot, INC_ATTACH_LIBXDP);
+		ret = attach_libxdp(sw, slot, &why);
+		if (ret && sw->opts.attach == INC_ATTACH_AUTO)
+			inc_info("%s; using a bpf_link", why.msg);
+	}
+	if (ret && sw->opts.attach != INC_ATTACH_LIBXDP) {
+		port->attach = INC_ATTACH_BPF_LINK;
+		drop_other_way(sw, slot, INC_ATTACH_BPF_LINK);
+		ret = attach_link(sw, slot, &link_why);
+		why = link_why;
+	}
+	if (ret)
+		return inc_err_set(err, -ret, "%s", why.msg);
+	slot->prog_id = attached_id(port);
+	inc_port_mac(port->ifindex, slot->mac);
+	return 0;
 }
 
 int inc_switch_attach_port(struct inc_switch *sw, const char *ifname, struct inc_err *err)
 {
 	struct inc_port_slot *slot = NULL;
-	struct inc_err why = {}, link_why = {};
 	uint32_t ifindex, i;
 	int ret;
 
@@ -371,31 +517,11 @@ int inc_switch_attach_port(struct inc_switch *sw, const char *ifname, struct inc
 	slot->port.ifindex = ifindex;
 	slot->port.index = slot - sw->slot;
 	slot->port.generic = sw->opts.generic;
-	ret = inc_bpffs_mount(err); /* libxdp keeps its own pins there */
-	if (!ret && !is_linked(sw, &slot->port))
-		ret = check_taken(sw, ifindex, ifname, err);
-	ret = ret ?: enter_port(sw, &slot->port, err);
-	if (ret)
-		return ret;
-
-	ret = -ENOTSUP;
-	if (tries_libxdp(sw, &slot->port)) {
-		slot->port.attach = INC_ATTACH_LIBXDP;
-		drop_other_way(sw, &slot->port, INC_ATTACH_LIBXDP);
-		ret = attach_libxdp(sw, slot, &why);
-		if (ret && sw->opts.attach == INC_ATTACH_AUTO)
-			inc_info("%s; using a bpf_link", why.msg);
-	}
-	if (ret && sw->opts.attach != INC_ATTACH_LIBXDP) {
-		slot->port.attach = INC_ATTACH_BPF_LINK;
-		drop_other_way(sw, &slot->port, INC_ATTACH_BPF_LINK);
-		ret = attach_link(sw, slot, &link_why);
-		why = link_why;
-	}
+	ret = inc_attach_slot(sw, slot, err);
 	if (ret) {
 		if (!sw->leaving) /* else what a predecessor left goes on */
-			forget_port(sw, ifindex);
-		return inc_err_set(err, -ret, "%s", why.msg);
+			inc_forget_port(sw, ifindex);
+		return ret;
 	}
 	slot->used = &slot->port;
 	inc_info("port %s: %s XDP attached through %s%s", ifname,
@@ -462,7 +588,7 @@ void inc_forget_ports(struct inc_switch *sw)
 			continue;
 		link_name(&port, name);
 		inc_unpin(sw, name); /* it goes with its last descriptor */
-		forget_port(sw, port.ifindex);
+		inc_forget_port(sw, port.ifindex);
 	}
 	inc_dispatchers_purge(inc_map_id(fd), sw);
 }

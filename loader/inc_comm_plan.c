@@ -280,8 +280,7 @@ static int plan_conn(const struct inc_switch *sw, const struct inc_comm_conf *co
 		.tx_start_psn = c->own_psn,
 	};
 	if (!out->ifindex) {
-		refuse(conf, c, err, "port %s: its interface is gone%s: start inc-switchd again",
-		       c->port, if_nametoindex(c->port) ? ", and another one has its name" : "");
+		refuse(conf, c, err, "port %s: its interface is gone", c->port);
 		return -ENODEV;
 	}
 	if (is_zero(c->own_mac))
@@ -355,8 +354,7 @@ static void plan_children(const struct inc_comm_conf *conf, struct inc_comm_buil
 	}
 }
 
-/* Who shares a port with whom, and where each port's children begin. They are sorted by port. */
-static void plan_ports(struct inc_comm_build *b)
+void inc_comm_plan_ports(struct inc_comm_build *b)
 {
 	uint32_t first, n, i;
 
@@ -397,7 +395,7 @@ int inc_comm_plan_conf(const struct inc_switch *sw, const struct inc_comm_conf *
 	}
 	qsort(b->conn, conf->n_conns, sizeof(b->conn[0]), by_port);
 	plan_children(conf, b);
-	plan_ports(b);
+	inc_comm_plan_ports(b);
 	return 0;
 }
 

@@ -29,6 +29,9 @@ int inc_comm_plan(const struct inc_switch *sw, const struct inc_comm_conf *conf,
 /* The same as far as it hangs on conf alone: without places, and unchecked. */
 int inc_comm_plan_conf(const struct inc_switch *sw, const struct inc_comm_conf *conf,
 		       struct inc_comm_build *b, struct inc_err *err);
+/* Who shares a port with whom, and where each port's children begin. Children of one port stand
+ * together; where no child is, port_child is 0 before. */
+void inc_comm_plan_ports(struct inc_comm_build *b);
 /* The Ethernet address of an interface. */
 int inc_port_mac(uint32_t ifindex, uint8_t mac[6]);
 /* inc_comm.c, for inc_adopt.c: the communicator's rows of inc_comm_ports and of inc_parent_port. */

@@ -95,6 +95,22 @@ int inc_switch_detach_port(struct inc_switch *sw, const char *ifname, struct inc
 const struct inc_switch_port *inc_switch_port_at(const struct inc_switch *sw, size_t i);
 const struct inc_switch_port *inc_switch_port_find(const struct inc_switch *sw, const char *ifname);
 
+/* What the kernel says of the interface that is a port now. */
+struct inc_port_seen {
+	char name[IF_NAMESIZE];
+	uint32_t ifindex; /* another one than before where the interface was made again */
+	uint32_t xdp_id;  /* its XDP program; 0: none */
+};
+
+/*
+ * Compares port n with what the kernel says, and makes again what has gone: the program on the
+ * interface, and the interface's entries in maps. Its communicators go on. 0: nothing was missing;
+ * 1: something was, and is there again; -EBUSY and so on where that cannot be done, and err says
+ * what the operator can do.
+ */
+int inc_switch_check_port(struct inc_switch *sw, size_t n, const struct inc_port_seen *seen,
+			  struct inc_err *err);
+
 /*
  * Validates all of conf, then applies all of it or nothing. Its children are at interfaces of any
  * kind, the parent, if one connection is up, at a port; children are sorted by ifindex (their

@@ -21,6 +21,10 @@ struct inc_port_slot {
 	struct inc_switch_port port;
 	struct inc_switch_port *used; /* &port, or NULL: free */
 	int link_fd;                  /* of a bpf_link, else -1 */
+	uint32_t prog_id;             /* of the XDP program that the interface has then; 0: none */
+	uint32_t
+		left_ifindex; /* that a predecessor knew it by, where that is another one; else 0 */
+	uint8_t mac[6];       /* the interface's, when the program was attached */
 };
 
 struct inc_switch {
@@ -88,10 +92,23 @@ void inc_dispatchers_purge(uint32_t map_id, const struct inc_switch *spare);
 
 /* inc_attach.c */
 void inc_attach_close(struct inc_switch *sw);
+/* Puts the program on the interface of a slot, whose port is filled in, and enters it in the maps.
+ */
+int inc_attach_slot(struct inc_switch *sw, struct inc_port_slot *slot, struct inc_err *err);
+/* Whether the interface, whose XDP program is xdp_id, still has the switch's program. */
+bool inc_carries(const struct inc_switch *sw, struct inc_port_slot *slot, uint32_t xdp_id);
+/* Gives up the port's bpf_link and its pin, where it has one. */
+void inc_drop_link(struct inc_switch *sw, struct inc_port_slot *slot);
+/* What the programs must know of a port before it has them; and takes it away. */
+int inc_enter_port(struct inc_switch *sw, const struct inc_switch_port *port, struct inc_err *err);
+void inc_forget_port(struct inc_switch *sw, uint32_t ifindex);
 /* Attached ports, by ifindex. */
 bool inc_is_port(const struct inc_switch *sw, uint32_t ifindex);
 /* What is left on interfaces that are no ports any more. */
 void inc_forget_ports(struct inc_switch *sw);
+
+/* inc_port.c: communicators of a predecessor's go to the interfaces that its ports are now. */
+int inc_adopt_moved_ports(struct inc_switch *sw, struct inc_err *err);
 
 /* inc_loader.c: the last lines that libbpf and libxdp said, for an error's story. */
 void inc_capture_begin(void);
