@@ -62,6 +62,37 @@ void inc_configured_remove(struct inc_daemon *d, uint32_t place)
 	d->comms[place] = NULL;
 }
 
+static void rename_conns(struct inc_comm_conf *conf, char old[][IF_NAMESIZE],
+			 char now[][IF_NAMESIZE], uint32_t n)
+{
+	uint32_t c, i;
+
+	for (c = 0; c < conf->n_conns; c++) {
+		for (i = 0; i < n && strcmp(conf->conn[c].port, old[i]) != 0; i++)
+			;
+		if (i < n)
+			strcpy(conf->conn[c].port, now[i]);
+	}
+}
+
+void inc_configured_rename(struct inc_daemon *d)
+{
+	struct inc_settings *s = &d->conf.settings;
+	char old[INC_MAX_PORTS][IF_NAMESIZE];
+	struct inc_engine_port port;
+	bool changed = false;
+	uint32_t i, place;
+
+	memcpy(old, s->port, sizeof(old));
+	for (i = 0; i < s->n_ports && d->engine->ops->port(d->engine, i, &port); i++) {
+		changed |= strcmp(port.name, old[i]) != 0;
+		strcpy(s->port[i], port.name);
+	}
+	for (place = 0; changed && place < places(d); place++)
+		if (d->comms[place])
+			rename_conns(d->comms[place], old, s->port, s->n_ports);
+}
+
 const char *inc_configured_role(const struct inc_daemon *d, uint32_t place)
 {
 	const struct inc_comm_conf *conf = d->comms[place];

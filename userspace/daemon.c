@@ -9,6 +9,7 @@
 #include "lib/proto/roce.h"
 #include "userspace/instance.h"
 #include "userspace/interface.h"
+#include "userspace/links.h"
 #include "userspace/privileges.h"
 #include "userspace/switchd.h"
 
@@ -74,12 +75,43 @@ static void warn_foreign_address(const struct inc_conn_conf *c)
 			 inet_ntop(AF_INET, &c->own_ip, text, sizeof(text)), c->rank);
 }
 
+void inc_daemon_check_ports(struct inc_daemon *d)
+{
+	d->engine->ops->check_ports(d->engine);
+	inc_configured_rename(d);
+}
+
+static void on_links(void *arg)
+{
+	inc_daemon_check_ports(arg);
+}
+
+/* Who configures calls a port by the name that it has now, or by the one that the switch was given.
+ */
+static void call_ports(const struct inc_daemon *d, struct inc_comm_conf *conf)
+{
+	struct inc_engine_port port;
+	uint32_t c, i;
+
+	for (c = 0; c < conf->n_conns; c++) {
+		char *name = conf->conn[c].port;
+
+		if (inc_settings_has_port(&d->conf.settings, name))
+			continue;
+		for (i = 0; d->engine->ops->port(d->engine, i, &port); i++)
+			if (!strcmp(port.given, name))
+				strcpy(name, port.name);
+	}
+}
+
 int inc_daemon_configure(struct inc_daemon *d, struct inc_comm_conf *conf, struct inc_err *err)
 {
 	struct inc_engine *e = d->engine;
 	int ret, place;
 	uint32_t i;
 
+	inc_daemon_check_ports(d);
+	call_ports(d, conf);
 	ret = e->ops->add_comm(e, conf, err);
 	if (ret)
 		return ret;
@@ -249,6 +281,7 @@ int inc_daemon_start(struct inc_daemon *d, struct inc_err *err)
 	ret = ret ?: adopt(d, err);
 	/* from here on the daemon reads what others send, so it gives up what it does not need */
 	ret = ret ?: inc_privileges_drop(inc_engine_shares_ports(d->opt.attach), err);
+	ret = ret ?: inc_links_watch_start(d->base, on_links, d, &d->watch, err);
 	ret = ret ?: configure_file(d, err);
 	if (!ret && d->opt.controller)
 		ret = inc_client_start(d, &d->client, err);
@@ -269,6 +302,7 @@ void inc_daemon_stop(struct inc_daemon *d)
 	inc_query_server_stop(d->server);
 	inc_scrape_stop(d->scrape);
 	inc_client_stop(d->client);
+	inc_links_watch_stop(d->watch);
 	if (d->engine) {
 		d->engine->ops->log_totals(d->engine);
 		inc_configured_free(d);

@@ -6,12 +6,15 @@
  */
 #include <errno.h>
 #include <net/if.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "lib/base/log.h"
 #include "loader/inc_limits.h"
 #include "userspace/config.h"
 #include "userspace/engine.h"
+#include "userspace/links.h"
 #include "userspace/term/term_engine.h"
 #include "userspace/xdp/xdp_engine.h"
 
@@ -28,6 +31,7 @@ struct both {
 	struct inc_engine_port port[INC_MAX_PORTS];
 	uint32_t n_ports;
 	uint32_t max_comms, max_connections; /* of all engines together */
+	int unread; /* errno of the last attempt to read the interfaces; 0: it worked */
 };
 
 static const struct both *both_of(const struct inc_engine *e)
@@ -94,6 +98,57 @@ static int both_adopt(struct inc_engine *e, struct inc_err *err)
 	return ret < 0 ? ret : n;
 }
 
+/* The interface that the port is now: the one that it was, whatever its name, else one that was
+ * made again under its last name, or under the first. */
+static const struct inc_link *link_of(const struct both *b, const struct inc_engine_port *port,
+				      const struct inc_link *list, int n)
+{
+	const struct inc_link *link = inc_link_at(list, n, port->ifindex);
+	uint32_t i;
+
+	link = link ?: inc_link_called(list, n, port->name);
+	link = link ?: inc_link_called(list, n, port->given);
+	for (i = 0; link && i < b->n_ports; i++)
+		if (&b->port[i] != port && b->port[i].ifindex == link->ifindex)
+			return NULL; /* it is another port */
+	return link;
+}
+
+static void look_at(struct inc_engine_port *port, const struct inc_link *link)
+{
+	port->state = !link ? INC_PORT_LOST : link->up ? INC_PORT_UP : INC_PORT_DOWN;
+	port->reason[0] = '\0';
+	if (!link)
+		snprintf(
+			port->reason, sizeof(port->reason),
+			"port %s: its interface is gone: make it again, or move it back from where "
+			"it is (ip link set %s netns %d)",
+			port->name, port->name, getpid());
+	else if (!link->up)
+		snprintf(port->reason, sizeof(port->reason),
+			 "port %s is down (ip link set dev %s up)", link->name, link->name);
+	if (!link)
+		return;
+	if (strcmp(port->name, link->name) != 0)
+		inc_warn("port %s is called %s now", port->name, link->name);
+	else if (port->ifindex != link->ifindex)
+		inc_info("port %s: its interface has been made again", port->name);
+	snprintf(port->name, sizeof(port->name), "%s", link->name);
+	port->ifindex = link->ifindex;
+}
+
+/* A port that is down when the switch starts is not one that goes down. */
+static void look_first(struct inc_engine_port *port)
+{
+	struct inc_link *list;
+	int n = inc_links_read(&list);
+	const struct inc_link *link = n < 0 ? NULL : inc_link_at(list, n, port->ifindex);
+
+	if (link)
+		look_at(port, link);
+	free(list);
+}
+
 static int both_attach_port(struct inc_engine *e, const char *ifname, struct inc_err *err)
 {
 	struct both *b = (struct both *)e;
@@ -111,8 +166,57 @@ static int both_attach_port(struct inc_engine *e, const char *ifname, struct inc
 	if (ret)
 		return ret;
 	strncpy(port.name, ifname, sizeof(port.name) - 1);
+	strncpy(port.given, ifname, sizeof(port.given) - 1);
+	look_first(&port);
 	b->port[b->n_ports++] = port;
 	return 0;
+}
+
+static void tell(const struct both *b, const struct inc_engine_port *port,
+		 const struct inc_engine_port *was)
+{
+	struct inc_notice notice = {.event = INC_EVENT_PORT_LOST, .text = port->reason};
+	char text[IF_NAMESIZE + 32];
+
+	if (port->state == INC_PORT_UP && was->state != INC_PORT_UP) {
+		snprintf(text, sizeof(text), "port %s is back", port->name);
+		notice.event = INC_EVENT_PORT_BACK;
+		notice.text = text;
+	} else if (!strcmp(port->reason, was->reason)) {
+		return;
+	}
+	b->opts.notice(b->opts.arg, &notice);
+}
+
+static void both_check_ports(struct inc_engine *e)
+{
+	struct both *b = (struct both *)e;
+	struct inc_engine_port was, *port;
+	const struct inc_link *link;
+	struct inc_link *list;
+	int n = inc_links_read(&list);
+	bool lost;
+	uint32_t i, m;
+
+	if (n < 0 && b->unread != -n)
+		inc_warn("the interfaces cannot be read: %s", strerror(-n));
+	b->unread = n < 0 ? -n : 0;
+	if (n < 0)
+		return;
+	for (i = 0; i < b->n_ports; i++) {
+		port = &b->port[i];
+		was = *port;
+		link = link_of(b, port, list, n);
+		look_at(port, link);
+		lost = false;
+		for (m = 0; m < INC_N_MODES; m++)
+			if (b->engine[m] && kinds[m]->check_port)
+				lost |= kinds[m]->check_port(b->engine[m], i, link, port);
+		port->lost = port->state != INC_PORT_UP;
+		port->losses += was.state == INC_PORT_UP && (lost || port->lost);
+		tell(b, port, &was);
+	}
+	free(list);
 }
 
 static bool both_port(const struct inc_engine *e, size_t i, struct inc_engine_port *out)
@@ -387,6 +491,7 @@ static const struct inc_engine_ops both_ops = {
 	.is = both_is,
 	.attach_port = both_attach_port,
 	.port = both_port,
+	.check_ports = both_check_ports,
 	.add_comm = both_add_comm,
 	.start_comm = both_start_comm,
 	.connect_comm = both_connect_comm,

@@ -69,10 +69,34 @@ struct inc_engine_usage {
 	INC_USAGE_FIGURES(INC_METRIC_FIELD, inc_engine_usage)
 };
 
-struct inc_engine_port {
-	char name[IF_NAMESIZE];
-	uint32_t ifindex;
+enum inc_port_state {
+	INC_PORT_UP,
+	INC_PORT_DOWN, /* the interface is down: communicators can be made, and wait */
+	INC_PORT_LOST, /* the switch cannot work on it: none is made */
 };
+
+/* The longest text of why a port is not up, with the final 0. */
+#define INC_PORT_REASON sizeof(((struct inc_err *)0)->msg)
+
+#define INC_PORT_FIGURES(_, T)                                                              \
+	_(T, lost, "", GAUGE, "1: the switch cannot work on the port, or the port is down") \
+	_(T, losses, "", COUNTER,                                                           \
+	  "times that the port, its XDP program or its AF_XDP sockets were lost")
+
+struct inc_engine_port {
+	char name[IF_NAMESIZE];  /* the kernel's present one, or the last that it had */
+	char given[IF_NAMESIZE]; /* the one that the switch was told when it started */
+	uint32_t ifindex;        /* of the interface that is the port, or was the last one */
+	enum inc_port_state state;
+	char reason[INC_PORT_REASON]; /* why it is not up, and what helps; "" where it is */
+	INC_PORT_FIGURES(INC_METRIC_FIELD, inc_engine_port)
+};
+
+/* Events that concern ports. With communicator 0 they are about the port, whoever uses it. */
+#define INC_EVENT_PORT_LOST "port_lost"
+#define INC_EVENT_PORT_BACK "port_back"
+
+struct inc_link;
 
 #define INC_COMM_FIGURES(_, T)                                                             \
 	_(T, results, "", COUNTER, "results made, or passed on from the parent")           \
@@ -184,6 +208,14 @@ struct inc_engine_ops {
 	/* Ports, 0..n-1; false behind the last. engine.c keeps the list; a mode's own engine leaves
 	 * this NULL. */
 	bool (*port)(const struct inc_engine *e, size_t i, struct inc_engine_port *out);
+	/* Compares all ports with what the kernel says of them now, repairs what has been lost, and
+	 * reports what changes. engine.c's; a mode's own engine has check_port instead. */
+	void (*check_ports)(struct inc_engine *e);
+	/* The same for port i, which is the interface link now; link NULL: its interface is gone.
+	 * True where something was lost since the last call. Fills in state and reason, from which
+	 * engine.c makes the report. NULL: the engine needs nothing of ports. */
+	bool (*check_port)(struct inc_engine *e, size_t i, const struct inc_link *link,
+			   struct inc_engine_port *port);
 
 	/*
 	 * Makes all of a communicator, or nothing; traffic finds it from start_comm on. -EEXIST,

@@ -70,8 +70,33 @@ void inc_event_forget(struct inc_daemon *d, uint32_t communicator)
 			json_array_remove(d->failures, i);
 }
 
-/* Who was unresponsive may have been heard since. An event that names no rank is about the parent.
- */
+static bool is_port_away(const struct inc_daemon *d, const char *name)
+{
+	struct inc_engine_port port;
+	size_t i;
+
+	for (i = 0; d->engine->ops->port(d->engine, i, &port); i++)
+		if (!strcmp(port.name, name))
+			return port.lost;
+	return false;
+}
+
+static bool stands_port(const struct inc_daemon *d, uint32_t place,
+			const struct inc_engine_comm *comm)
+{
+	struct inc_engine_conn conn;
+	bool away = false;
+	uint32_t c;
+
+	for (c = 0; c < comm->connections && !away; c++) {
+		d->engine->ops->conn(d->engine, place, c, &conn);
+		away = is_port_away(d, conn.port);
+	}
+	return away;
+}
+
+/* Who was unresponsive may have been heard since, and a port that was lost may be back. An event
+ * that names no rank is about the parent, or a port. */
 static bool stands(const struct inc_daemon *d, const json_t *event)
 {
 	const json_t *rank = json_object_get(event, "rank");
@@ -80,9 +105,11 @@ static bool stands(const struct inc_daemon *d, const json_t *event)
 	int place;
 	uint32_t c;
 
-	if (strcmp(kind_of(event), "unresponsive"))
+	if (strcmp(kind_of(event), "unresponsive") && strcmp(kind_of(event), INC_EVENT_PORT_LOST))
 		return true;
 	place = inc_engine_find(d->engine, communicator_of(event), &comm);
+	if (!strcmp(kind_of(event), INC_EVENT_PORT_LOST))
+		return place >= 0 && stands_port(d, place, &comm);
 	for (c = 0; place >= 0 && c < comm.connections; c++) {
 		d->engine->ops->conn(d->engine, place, c, &conn);
 		if (rank ? !conn.up && conn.rank == json_integer_value(rank) : conn.up)
@@ -140,8 +167,11 @@ void inc_event_notice(void *arg, const struct inc_notice *notice)
 
 	for (i = 0; i < notice->n_ranks; i++)
 		json_array_append_new(ranks, json_integer(notice->ranks[i]));
-	inc_warn("%s: communicator %u, chunk %llu: %s", notice->event, notice->communicator,
-		 (unsigned long long)notice->chunk, notice->text);
+	if (notice->communicator)
+		inc_warn("%s: communicator %u, chunk %llu: %s", notice->event, notice->communicator,
+			 (unsigned long long)notice->chunk, notice->text);
+	else
+		inc_warn("%s: %s", notice->event, notice->text);
 	snprintf(said.node, sizeof(said.node), "%s", d->conf.name);
 	snprintf(said.event, sizeof(said.event), "%s", notice->event);
 	snprintf(said.message, sizeof(said.message), "%s", notice->text);
@@ -150,7 +180,8 @@ void inc_event_notice(void *arg, const struct inc_notice *notice)
 	if (!object)
 		return;
 	keep(d->events, object);
-	remember(d, object);
+	if (notice->communicator)
+		remember(d, object);
 	if (d->client)
 		inc_client_event(d->client, object);
 	else

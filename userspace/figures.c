@@ -14,8 +14,9 @@
 
 static const struct inc_metric usage_metrics[] = {
 	INC_USAGE_FIGURES(INC_METRIC_ROW, inc_engine_usage)};
-static const struct inc_metric port_metrics[] = {
+static const struct inc_metric interface_metrics[] = {
 	INC_INTERFACE_FIGURES(INC_METRIC_ROW, inc_interface_stats)};
+static const struct inc_metric port_metrics[] = {INC_PORT_FIGURES(INC_METRIC_ROW, inc_engine_port)};
 static const struct inc_metric comm_metrics[] = {INC_COMM_FIGURES(INC_METRIC_ROW, inc_engine_comm)};
 static const struct inc_metric conn_metrics[] = {INC_CONN_FIGURES(INC_METRIC_ROW, inc_engine_conn)};
 
@@ -24,9 +25,11 @@ void inc_figures_add_usage(const struct inc_engine_usage *usage, json_t *object)
 	inc_metric_json(INC_METRICS(usage_metrics), usage, object);
 }
 
-void inc_figures_add_port(const struct inc_interface_stats *stats, json_t *object)
+void inc_figures_add_port(const struct inc_engine_port *port,
+			  const struct inc_interface_stats *stats, json_t *object)
 {
-	inc_metric_json(INC_METRICS(port_metrics), stats, object);
+	inc_metric_json(INC_METRICS(interface_metrics), stats, object);
+	inc_metric_json(INC_METRICS(port_metrics), port, object);
 }
 
 void inc_figures_add_comm(const struct inc_engine_comm *comm, json_t *object)
@@ -82,7 +85,9 @@ void inc_figures_switch(const struct inc_daemon *d, json_t *families)
 	e->ops->tell_metrics(e, families);
 	for (i = 0; e->ops->port(e, i, &port); i++) {
 		inc_interface_read_stats(port.name, &stats);
-		inc_metric_sample(families, "port", INC_METRICS(port_metrics), &stats,
+		inc_metric_sample(families, "port", INC_METRICS(interface_metrics), &stats,
+				  json_pack("{s:s}", "port", port.name));
+		inc_metric_sample(families, "port", INC_METRICS(port_metrics), &port,
 				  json_pack("{s:s}", "port", port.name));
 	}
 }

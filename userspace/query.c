@@ -64,17 +64,21 @@ static json_t *query_counters(struct inc_daemon *d, struct inc_page *page, struc
 			 count(c.multicast), "balanced", (int)c.balanced, "counters", list);
 }
 
-json_t *inc_query_port_list(struct inc_daemon *d)
+json_t *inc_query_port_list(struct inc_daemon *d, bool given)
 {
+	json_t *list = json_array(), *object;
 	struct inc_engine_port port;
-	json_t *list = json_array();
 	struct ifaddrs *addrs;
 	size_t i;
 
 	if (getifaddrs(&addrs))
 		addrs = NULL;
-	for (i = 0; d->engine->ops->port(d->engine, i, &port); i++)
-		json_array_append_new(list, inc_interface_json(port.name, addrs));
+	for (i = 0; d->engine->ops->port(d->engine, i, &port); i++) {
+		object = inc_interface_json(port.name, addrs);
+		if (given)
+			json_object_set_new(object, "name", json_string(port.given));
+		json_array_append_new(list, object);
+	}
 	if (addrs)
 		freeifaddrs(addrs);
 	return list;
@@ -82,17 +86,23 @@ json_t *inc_query_port_list(struct inc_daemon *d)
 
 static json_t *query_ports(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
 {
-	json_t *list = inc_query_port_list(d), *v;
+	static const char *const states[] = {
+		[INC_PORT_UP] = "up", [INC_PORT_DOWN] = "down", [INC_PORT_LOST] = "lost"};
+	json_t *list, *v;
 	struct inc_interface_stats stats;
 	struct inc_engine_port port;
 	size_t i;
 
+	inc_daemon_check_ports(d); /* so that who asks reads what is, not what was */
+	list = inc_query_port_list(d, false);
 	json_array_foreach (list, i, v) {
 		d->engine->ops->port(d->engine, i, &port);
 		inc_interface_read_stats(port.name, &stats);
 		json_object_set_new(v, "ifindex", json_integer(port.ifindex));
+		json_object_set_new(v, "state", json_string(states[port.state]));
+		json_object_set_new(v, "reason", json_string(port.reason));
 		d->engine->ops->tell_port(d->engine, i, v);
-		inc_figures_add_port(&stats, v);
+		inc_figures_add_port(&port, &stats, v);
 	}
 	return list;
 }

@@ -90,6 +90,22 @@ static void retry(struct inc_client *c, const char *why)
 	c->retry_ms = c->retry_ms * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : c->retry_ms * 2;
 }
 
+/* The topology has the names that the switch was given for its ports. */
+static void call_given(const struct inc_client *c, struct inc_msg_engine *engine)
+{
+	const struct inc_engine *e = c->d->engine;
+	struct inc_engine_port port;
+	uint32_t k, i;
+
+	for (k = 0; k < engine->n_endpoints; k++) {
+		for (i = 0; e->ops->port(e, i, &port); i++)
+			if (!strcmp(port.name, engine->endpoints[k].port))
+				break;
+		if (e->ops->port(e, i, &port))
+			strcpy(engine->endpoints[k].port, port.given);
+	}
+}
+
 /* What the switch can do in a mode; NULL: nothing. */
 static const struct inc_msg_engine *say_engine(const struct inc_client *c, uint32_t mode,
 					       struct inc_msg_hello *said)
@@ -99,6 +115,7 @@ static const struct inc_msg_engine *say_engine(const struct inc_client *c, uint3
 
 	if (!inc_engine_offer(c->d->engine, mode, engine, &err)) {
 		said->n_engines++;
+		call_given(c, engine);
 		return engine;
 	}
 	if (mode == said->mode)
@@ -140,7 +157,7 @@ static void send_hello(struct inc_client *c)
 	say_engines(c, &said);
 	strcpy(said.node, c->d->conf.name);
 	hello = inc_message_new(INC_MSG_HELLO, &said);
-	json_object_set_new(hello, "ports", inc_query_port_list(c->d));
+	json_object_set_new(hello, "ports", inc_query_port_list(c->d, true));
 	json_object_set_new(hello, "communicators", numbers);
 	json_object_set(hello, "failures", c->told);
 	inc_ndjson_send_new(c->conn, hello);

@@ -40,7 +40,9 @@ struct inc_options {
 int inc_options_parse(int argc, char **argv, struct inc_options *opt);
 
 struct inc_client;
+struct inc_engine_port;
 struct inc_interface_stats;
+struct inc_links_watch;
 struct inc_query_server;
 
 struct inc_daemon {
@@ -56,6 +58,7 @@ struct inc_daemon {
 	struct inc_client *client;
 	struct inc_query_server *server;
 	struct inc_scrape *scrape;
+	struct inc_links_watch *watch;
 	uint64_t started_at_ns;
 	bool leaving; /* inc_daemon_stop() leaves to the next daemon what runs without one */
 };
@@ -71,6 +74,9 @@ int inc_daemon_connect(struct inc_daemon *d, uint32_t communicator, const struct
 		       uint32_t n, struct inc_err *err);
 int inc_daemon_remove(struct inc_daemon *d, uint32_t communicator, struct inc_err *err);
 
+/* Brings what the switch knows of its ports up to date. */
+void inc_daemon_check_ports(struct inc_daemon *d);
+
 /* configured.c: what the communicators were made from, for those who ask. */
 int inc_configured_init(struct inc_daemon *d);
 void inc_configured_free(struct inc_daemon *d);
@@ -78,6 +84,8 @@ int inc_configured_add(struct inc_daemon *d, uint32_t place, const struct inc_co
 void inc_configured_connect(struct inc_daemon *d, uint32_t place, const struct inc_msg_peer *peer,
 			    uint32_t n);
 void inc_configured_remove(struct inc_daemon *d, uint32_t place);
+/* Calls the ports by the names that they have now, in settings and communicators. */
+void inc_configured_rename(struct inc_daemon *d);
 /* What the switch is in the communicator's tree: "leaf" where its children are hosts, "spine" where
  * switches are among them, "root". */
 const char *inc_configured_role(const struct inc_daemon *d, uint32_t place);
@@ -96,13 +104,15 @@ void inc_event_forget(struct inc_daemon *d, uint32_t communicator);
 
 /* query.c: answers a "query" message on the connection it came from. */
 void inc_query_answer(struct inc_daemon *d, struct inc_ndjson *conn, json_t *request);
-/* Name, address, MAC and MTU of the ports, as in "hello". */
-json_t *inc_query_port_list(struct inc_daemon *d);
+/* Name, address, MAC and MTU of the ports. In "hello" a port has the name that the switch was given
+ * for it, because the controller's topology has that one. */
+json_t *inc_query_port_list(struct inc_daemon *d, bool given);
 
 /* figures.c: all figures, as families and as text; and some as members of an object, as answers to
  * queries have them. */
 void inc_figures_add_usage(const struct inc_engine_usage *usage, json_t *object);
-void inc_figures_add_port(const struct inc_interface_stats *stats, json_t *object);
+void inc_figures_add_port(const struct inc_engine_port *port,
+			  const struct inc_interface_stats *stats, json_t *object);
 void inc_figures_add_comm(const struct inc_engine_comm *comm, json_t *object);
 void inc_figures_add_conn(const struct inc_engine_conn *conn, json_t *object);
 uint64_t inc_figures_uptime_s(const struct inc_daemon *d);

@@ -2,7 +2,7 @@
 /*
  * Failures that switches find: events, and whom they wait for. A switch names a peer by a rank: one
  * of its own hosts by that host's, a switch below by the lowest rank that is behind it; without a
- * rank it speaks of its parent.
+ * rank it speaks of its parent, or of a port of its own.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -179,7 +179,9 @@ bool inc_comm_waits(struct inc_ctl_switch *sw, const struct inc_msg_waiting *sai
 /* What follows from a failure that concerns a peer, once it is known who that is. */
 static void judge(struct inc_comm *comm, struct inc_ctl_switch *sw, const struct inc_accusation *a)
 {
-	const struct inc_peer peer = inc_comm_peer(comm, sw, a->rank);
+	/* a port that the switch has lost is no fault of whoever is behind it */
+	const struct inc_peer peer = a->code == ENETDOWN ? (struct inc_peer){.rank = -1, .node = -1}
+							 : inc_comm_peer(comm, sw, a->rank);
 
 	if (a->code != EREMOTEIO && is_through(comm, &peer))
 		/* unless the others still wait for it; a mismatch is the end for everybody */
@@ -224,6 +226,7 @@ const struct inc_event_info inc_event_info[EVENT_MAX] = {
 	[EVENT_CONNECTION_ERROR] = {"connection_error", ECONNABORTED},
 	[EVENT_PEER_NAK] = {"peer_nak", ECONNABORTED},
 	[EVENT_UNRESPONSIVE] = {"unresponsive", ETIMEDOUT},
+	[EVENT_PORT_LOST] = {"port_lost", ENETDOWN},
 	[EVENT_ENDED] = {"ended", 0},
 	[EVENT_OTHER] = {"other", 0},
 };

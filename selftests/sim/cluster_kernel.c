@@ -11,6 +11,7 @@
 #include "cluster_switch.h"
 #include "sim.h"
 #include "userspace/xdp/packet.h"
+#include "userspace/links.h"
 #include "userspace/xdp/xsk.h"
 #include "xdp_priv.h"
 
@@ -161,6 +162,11 @@ int inc_xsk_fd(const struct inc_xsk *x)
 	return x->fd;
 }
 
+bool inc_xsk_lives(const struct inc_xsk *x)
+{
+	return true;
+}
+
 uint8_t *inc_xsk_tx_frame(struct inc_xsk *x)
 {
 	if (sim_fault(20)) {
@@ -244,6 +250,17 @@ int inc_switch_attach_port(struct inc_switch *sw, const char *ifname, struct inc
 	return 0;
 }
 
+int inc_switch_check_port(struct inc_switch *sw, size_t n, const struct inc_port_seen *seen,
+			  struct inc_err *err)
+{
+	return 0;
+}
+
+int inc_adopt_moved_ports(struct inc_switch *sw, struct inc_err *err)
+{
+	return 0;
+}
+
 bool inc_is_port(const struct inc_switch *sw, uint32_t ifindex)
 {
 	return ifindex && ifindex <= the_switch->ports && sw->slot[ifindex - 1].used;
@@ -267,6 +284,43 @@ int inc_switch_read_counters(const struct inc_switch *sw, struct inc_counters *o
 }
 
 const struct inc_counter_info inc_counter_info[INC_CTR_MAX];
+
+int inc_links_read(struct inc_link **out)
+{
+	struct inc_link *list = calloc(the_switch->ports, sizeof(*list));
+	unsigned int i;
+
+	*out = list;
+	if (!list)
+		return -ENOMEM;
+	for (i = 0; i < the_switch->ports; i++) {
+		list[i] = (struct inc_link){.ifindex = xdp_ifindex(i), .up = true, .xdp_id = 1};
+		snprintf(list[i].name, sizeof(list[i].name), "p%u", i);
+	}
+	return the_switch->ports;
+}
+
+const struct inc_link *inc_link_at(const struct inc_link *list, int n, uint32_t ifindex)
+{
+	return ifindex && ifindex <= (uint32_t)n ? &list[ifindex - 1] : NULL;
+}
+
+const struct inc_link *inc_link_called(const struct inc_link *list, int n, const char *name)
+{
+	return inc_link_at(list, n, xdp_ifindex(name[1] - '0'));
+}
+
+/* Nothing changes but by what is configured, before which the daemon looks anyway. */
+int inc_links_watch_start(struct event_base *base, void (*fn)(void *arg), void *arg,
+			  struct inc_links_watch **out, struct inc_err *err)
+{
+	*out = NULL;
+	return 0;
+}
+
+void inc_links_watch_stop(struct inc_links_watch *w)
+{
+}
 
 unsigned int __wrap_if_nametoindex(const char *name);
 unsigned int __wrap_if_nametoindex(const char *name)

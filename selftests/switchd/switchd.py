@@ -60,11 +60,8 @@ class Net:
                                      f"{self.hosts}" for port, end in zip(self.ports, self.ends)])
             for ns, names in ((self.hosts, self.ends), (self.switch, self.ports)):
                 self.lines(ns, [f"link set {name} up" for name in ["lo"] + names])
-            # frames redirected into a veth need NAPI on its other end; GRO turns it on
-            on = (ctypes.c_uint32 * 2)(ETHTOOL_SGRO, 1)
-            with inside(self.hosts):
-                for end in self.ends:
-                    ask_device(end, SIOCETHTOOL, struct.pack("P", ctypes.addressof(on)))
+            for end in self.ends:
+                self.ring(end)
         except BaseException:
             self.__exit__()
             raise
@@ -73,6 +70,20 @@ class Net:
     def __exit__(self, *args):
         for ns in (self.switch, self.hosts):
             command("ip", "netns", "del", ns, check=False)
+
+    def ring(self, end):
+        """Frames redirected into a veth need NAPI on its other end; GRO turns it on."""
+        on = (ctypes.c_uint32 * 2)(ETHTOOL_SGRO, 1)
+        with inside(self.hosts):
+            ask_device(end, SIOCETHTOOL, struct.pack("P", ctypes.addressof(on)))
+
+    def make_again(self, i):
+        """A port that was deleted, with another host's end, under the same names."""
+        port, end = self.ports[i], self.ends[i]
+        self.lines(self.switch, [f"link add {port} mtu 2200 type veth peer name {end} mtu 2200 netns "
+                                 f"{self.hosts}", f"link set {port} up"])
+        command("ip", "-n", self.hosts, "link", "set", end, "up")
+        self.ring(end)
 
     @staticmethod
     def lines(ns, lines):
@@ -188,6 +199,35 @@ def bare(d, net):
         expect(net.xdp(p) is None, f"an XDP program is left on {p}")
 
 
+class Other:
+    """A foreign XDP program on a port."""
+
+    def __init__(self, net, how, port):
+        self.process = subprocess.Popen(
+            ["nsenter", f"--net=/run/netns/{net.switch}", OTHER_XDP, how, port],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        line = self.process.stdout.readline()
+        if line != "attached\n":
+            self.process.stdin.close()
+            if self.process.wait(10) == 77:
+                raise Skip("libxdp's dispatcher does not work here: " + line.strip())
+            raise RuntimeError("other-xdp: " + line)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *args):
+        if self.process.poll() is None:
+            self.packets()
+
+    def packets(self):
+        """Takes it away; how many packets it saw."""
+        self.process.stdin.close()
+        line = self.process.stdout.readline()
+        expect(self.process.wait(20) == 0, "other-xdp failed")
+        return int(line.split()[1])
+
+
 class Packet:
     """A received RoCEv2 packet, taken apart and checked."""
 
@@ -236,6 +276,10 @@ class Host:
         self.own_psn, self.result_psn = own_psn, result_psn
         self.port = net.ports[i]
         self.mac = bytes([2, 0, 0, 0, 1, self.rank])
+        self.bind(net, i)
+
+    def bind(self, net, i):
+        """To the end of port i that there is now."""
         self.switch_mac = net.mac(net.ports[i])
         with inside(net.hosts):
             self.sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0800))
@@ -385,8 +429,11 @@ class FakeController:
         self.sock.sendall(json.dumps(fields).encode() + b"\n")
 
     def ask(self, **fields):
+        """The answer; events that come before it are passed over."""
         self.send(**fields)
-        return self.recv()
+        while (got := self.recv()) and got["type"] == "event":
+            pass
+        return got
 
     def welcome(self, keep=()):
         """Takes a hello and answers it; returns the hello."""

@@ -93,6 +93,11 @@ bool sp_doubt_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, u
 
 	if (!d->naks)
 		return false;
+	if (sp_port_is_away(sp, c)) { /* its silence says nothing */
+		d->heard_at_ns = d->probe_at_ns = now;
+		d->probes = 0;
+		return true;
+	}
 	if (st.acks_received != d->acks && st.ack_named < d->end) {
 		/* it has taken some of it, and lacks the rest */
 		d->r = st.ack_named > d->r ? st.ack_named : d->r;

@@ -20,12 +20,9 @@
 
 static struct inc_xsk *xsk_of(struct inc_slowpath *sp, const struct sp_conn *c)
 {
-	uint32_t ifindex = conn_cfg(sp, c)->ifindex, i;
+	const struct sp_port *port = sp_port_of(sp, c);
 
-	for (i = 0; i < INC_MAX_PORTS; i++)
-		if (sp->port[i].queues && sp->port[i].ifindex == ifindex)
-			return sp->port[i].xsk[0];
-	return NULL;
+	return port && port->queues ? port->xsk[0] : NULL;
 }
 
 void sp_flush(struct inc_slowpath *sp)
@@ -230,7 +227,8 @@ static void judge(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, ui
 	struct sp_conn *c = &cm->conn[peer];
 
 	if (c->phase == SP_CONN_UNRESPONSIVE || c->rto.backoff + c->asked < UNRESPONSIVE ||
-	    now - c->progress_at_ns < INC_UNRESPONSIVE_S * INC_NSEC_PER_SEC)
+	    now - c->progress_at_ns < INC_UNRESPONSIVE_S * INC_NSEC_PER_SEC ||
+	    sp_port_is_away(sp, c))
 		return;
 	sp_conn_go(cm, c, SP_CONN_UNRESPONSIVE);
 	sp_notice_peer(sp, cm, peer, "unresponsive", c->acked,

@@ -73,6 +73,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 			continue;
 		watch_waiting(sp, cm, now);
 		sp_watch_failures(sp, cm, now);
+		sp_watch_ports(sp, cm, now);
 		sp_find_parent(sp, cm, now);
 		for (c = 0; c < cm->n_conns; c++)
 			busy |= sp_conn_tick(sp, cm, c, now);
@@ -132,15 +133,6 @@ fail:
 	return ret;
 }
 
-static void close_port(struct sp_port *port)
-{
-	uint32_t q;
-
-	for (q = 0; q < port->queues; q++)
-		inc_xsk_close(port->xsk[q]);
-	memset(port, 0, sizeof(*port));
-}
-
 void inc_slowpath_free(struct inc_slowpath *sp)
 {
 	uint32_t i;
@@ -148,7 +140,7 @@ void inc_slowpath_free(struct inc_slowpath *sp)
 	if (!sp)
 		return;
 	for (i = 0; i < INC_MAX_PORTS; i++)
-		close_port(&sp->port[i]);
+		sp_close_port(&sp->port[i]);
 	for (i = 0; sp->comm && i < sp->max_comms; i++)
 		free(sp->comm[i]);
 	free(sp->comm);
@@ -158,46 +150,6 @@ void inc_slowpath_free(struct inc_slowpath *sp)
 	if (sp->tick)
 		event_free(sp->tick);
 	free(sp);
-}
-
-int inc_slowpath_add_port(struct inc_slowpath *sp, const struct inc_switch_port *port,
-			  struct inc_err *err)
-{
-	int map = inc_switch_map_fd(sp->sw, INC_MAP_XSK), ret, fd;
-	struct sp_port *p = &sp->port[port->index];
-	uint32_t queues = inc_rx_queues(port->name), key;
-
-	if (queues > INC_PORT_QUEUES) {
-		inc_warn(
-			"port %s: NAKs that arrive on its queues %d to %u will be dropped (ethtool "
-			"-L %s combined %d)",
-			port->name, INC_PORT_QUEUES, queues - 1, port->name, INC_PORT_QUEUES);
-		queues = INC_PORT_QUEUES;
-	}
-	p->ifindex = port->ifindex;
-	while (p->queues < queues) {
-		ret = inc_xsk_open(sp->base, port->name, p->queues, sp_on_frame, sp,
-				   &p->xsk[p->queues], err);
-		if (ret)
-			goto fail;
-		key = port->index * INC_PORT_QUEUES + p->queues;
-		fd = inc_xsk_fd(p->xsk[p->queues++]);
-		if (bpf_map_update_elem(map, &key, &fd, BPF_ANY)) {
-			ret = inc_err_set(err, errno, "map %s cannot be written: %s", INC_MAP_XSK,
-					  strerror(errno));
-			goto fail;
-		}
-	}
-	return 0;
-
-fail:
-	close_port(p);
-	return ret;
-}
-
-uint32_t inc_slowpath_queues(const struct inc_slowpath *sp, const struct inc_switch_port *port)
-{
-	return sp->port[port->index].queues;
 }
 
 int inc_slowpath_adopt_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_err *err)

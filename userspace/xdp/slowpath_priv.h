@@ -23,6 +23,10 @@
  * many seconds. */
 #define UNRESPONSIVE 8
 
+/* A port that is lost for so long is told of. That is before any peer of another switch is judged
+ * by its silence (INC_UNRESPONSIVE_S). */
+#define INC_PORT_LOST_S 8ull
+
 /*
  * A child asks by NAK for a result that it has acknowledged: perhaps the NAK is old, perhaps the
  * child contradicts itself. It is asked by results sent again (probes) until it says which.
@@ -87,6 +91,7 @@ struct sp_comm {
 	enum sp_comm_phase phase; /* sp_comm_go() */
 	unsigned int fatal_left;  /* TELLING: times that the children are still told */
 	uint64_t fatal_at_ns, fatal_wait_ns;
+	bool port_told;                   /* the notice that a port is lost */
 	uint64_t look_for_parent_at_ns;   /* while it is lost: when the kernel is asked again */
 	uint64_t look_for_parent_wait_ns; /*   where it is, and how long after that once more; 0: it
 					   *   is not lost */
@@ -95,9 +100,12 @@ struct sp_comm {
 };
 
 struct sp_port {
-	uint32_t queues; /* 0: not a port */
+	uint32_t queues; /* 0: not a port, or its sockets cannot be opened */
 	uint32_t ifindex;
 	struct inc_xsk *xsk[INC_PORT_QUEUES];
+	enum inc_port_state state;
+	uint64_t lost_at_ns;       /* since when it is not up */
+	char why[INC_PORT_REASON]; /* what the operator is told of it, as long as it is not up */
 };
 
 struct inc_slowpath {
@@ -191,6 +199,16 @@ bool sp_asked(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64
 /* Sends packet r, which was sent before. As sp_send. */
 int sp_resend(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t r, bool ackreq);
 void sp_flush(struct inc_slowpath *sp);
+
+/* port.c */
+
+/* The port of a connection; NULL where its interface is none. */
+struct sp_port *sp_port_of(struct inc_slowpath *sp, const struct sp_conn *c);
+/* Is the port of the connection lost, or down? Then no peer behind it is to blame for silence. */
+bool sp_port_is_away(struct inc_slowpath *sp, const struct sp_conn *c);
+/* Tells, once, that a port of the communicator is lost, and has been for INC_PORT_LOST_S. */
+void sp_watch_ports(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now);
+void sp_close_port(struct sp_port *port);
 
 /* parent.c */
 

@@ -11,6 +11,7 @@
 #include "loader/inc_loader.h"
 #include "loader/inc_state.h"
 #include "userspace/config.h"
+#include "userspace/links.h"
 #include "userspace/switchd.h"
 #include "userspace/xdp/neighbour.h"
 #include "userspace/xdp/slowpath.h"
@@ -159,10 +160,35 @@ static int xdp_attach_port(struct inc_engine *e, const char *ifname, struct inc_
 	return ret ?: inc_slowpath_add_port(x->sp, inc_switch_port_find(x->sw, ifname), err);
 }
 
+static bool xdp_check_port(struct inc_engine *e, size_t i, const struct inc_link *link,
+			   struct inc_engine_port *port)
+{
+	struct xdp_engine *x = engine_of(e);
+	const struct inc_switch_port *own = inc_switch_port_at(x->sw, i);
+	struct inc_port_seen seen = {};
+	struct inc_err err = {};
+	int ret = 0;
+
+	if (link) {
+		seen.ifindex = link->ifindex;
+		seen.xdp_id = link->xdp_id;
+		snprintf(seen.name, sizeof(seen.name), "%s", link->name);
+		ret = inc_switch_check_port(x->sw, i, &seen, &err);
+		ret = ret < 0 ? ret : inc_slowpath_check_port(x->sp, own, &err) ?: ret;
+	}
+	if (ret < 0) {
+		port->state = INC_PORT_LOST;
+		snprintf(port->reason, sizeof(port->reason), "%s", err.msg);
+	}
+	inc_slowpath_port_is(x->sp, own, port->state, port->reason);
+	return ret;
+}
+
 /* Every connection is at a port of the switch. Where its peer is: as configured, else as the kernel
  * knows its neighbour; else its first frames will tell. */
 static int find_peers(const struct xdp_engine *x, struct inc_comm_conf *conf, struct inc_err *err)
 {
+	const char *why;
 	uint32_t i;
 	int ret;
 
@@ -175,6 +201,10 @@ static int find_peers(const struct xdp_engine *x, struct inc_comm_conf *conf, st
 					   "communicator %u, rank %u: %s is not a port of this "
 					   "switch",
 					   conf->communicator, c->rank, c->port);
+		why = inc_slowpath_port_lost(x->sp, port);
+		if (why)
+			return inc_err_set(err, ENODEV, "communicator %u, rank %u: %s",
+					   conf->communicator, c->rank, why);
 		if (c->has_peer_mac)
 			continue;
 		ret = inc_neighbour_mac(port->ifindex, c->peer_ip, c->peer_mac);
@@ -459,6 +489,7 @@ const struct inc_engine_ops inc_engine_xdp = {
 	.describe = xdp_describe,
 	.is = xdp_is,
 	.attach_port = xdp_attach_port,
+	.check_port = xdp_check_port,
 	.add_comm = xdp_add_comm,
 	.start_comm = xdp_start_comm,
 	.connect_comm = xdp_connect_comm,

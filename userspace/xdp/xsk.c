@@ -35,6 +35,7 @@ struct inc_xsk {
 	uint64_t free_tx[TX_FRAMES]; /* addresses in the area */
 	uint32_t n_free;
 	bool unsent; /* queued since the last flush, or left by it */
+	int refused; /* errno of the last flush; 0: the kernel has taken all */
 	inc_xsk_rx_fn fn;
 	void *arg;
 	char ifname[IF_NAMESIZE];
@@ -127,10 +128,14 @@ void inc_xsk_tx_flush(struct inc_xsk *x)
 	for (i = 0; i < MAX_KICKS; i++) {
 		if (sendto(xsk_socket__fd(x->socket), NULL, 0, MSG_DONTWAIT, NULL, 0) >= 0) {
 			x->unsent = false;
+			x->refused = 0;
 			break;
 		}
 		if (errno != EAGAIN && errno != EBUSY && errno != ENOBUFS && errno != EINTR) {
-			inc_debug("port %s: AF_XDP send: %s", x->ifname, strerror(errno));
+			if (errno != x->refused)
+				inc_warn("port %s: its AF_XDP socket does not send: %s", x->ifname,
+					 strerror(errno));
+			x->refused = errno;
 			break;
 		}
 		reclaim(x);
@@ -229,6 +234,12 @@ void inc_xsk_close(struct inc_xsk *x)
 int inc_xsk_fd(const struct inc_xsk *x)
 {
 	return xsk_socket__fd(x->socket);
+}
+
+bool inc_xsk_lives(const struct inc_xsk *x)
+{
+	return sendto(xsk_socket__fd(x->socket), NULL, 0, MSG_DONTWAIT, NULL, 0) >= 0 ||
+	       errno != ENXIO;
 }
 
 uint32_t inc_rx_queues(const char *ifname)

@@ -7,6 +7,7 @@
 #ifndef INC_XSK_H
 #define INC_XSK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <event2/event.h>
@@ -21,6 +22,9 @@ int inc_xsk_open(struct event_base *base, const char *ifname, uint32_t queue, in
 		 void *arg, struct inc_xsk **out, struct inc_err *err);
 void inc_xsk_close(struct inc_xsk *x);
 int inc_xsk_fd(const struct inc_xsk *x);
+/* False where the kernel has unbound the socket, because its interface left the namespace. Nothing
+ * brings such a socket back. */
+bool inc_xsk_lives(const struct inc_xsk *x);
 
 /* Room for one frame to send, or NULL: all are under way. */
 uint8_t *inc_xsk_tx_frame(struct inc_xsk *x);
