@@ -543,26 +543,6 @@ int inc_switch_detach_port(struct inc_switch *sw, const char *ifname, struct inc
 	return inc_err_set(err, ENOENT, "interface %s is not a port", ifname);
 }
 
-const struct inc_switch_port *inc_switch_port_at(const struct inc_switch *sw, size_t n)
-{
-	int i;
-
-	for (i = 0; i < INC_MAX_PORTS; i++)
-		if (sw->slot[i].used && n-- == 0)
-			return sw->slot[i].used;
-	return NULL;
-}
-
-const struct inc_switch_port *inc_switch_port_find(const struct inc_switch *sw, const char *ifname)
-{
-	int i;
-
-	for (i = 0; i < INC_MAX_PORTS; i++)
-		if (sw->slot[i].used && !strcmp(sw->slot[i].port.name, ifname))
-			return sw->slot[i].used;
-	return NULL;
-}
-
 bool inc_is_port(const struct inc_switch *sw, uint32_t ifindex)
 {
 	int i;

@@ -13,6 +13,26 @@
 #include "loader/inc_comm_plan.h"
 #include "loader/inc_loader_priv.h"
 
+const struct inc_switch_port *inc_switch_port_at(const struct inc_switch *sw, size_t n)
+{
+	int i;
+
+	for (i = 0; i < INC_MAX_PORTS; i++)
+		if (sw->slot[i].used && n-- == 0)
+			return sw->slot[i].used;
+	return NULL;
+}
+
+const struct inc_switch_port *inc_switch_port_find(const struct inc_switch *sw, const char *ifname)
+{
+	int i;
+
+	for (i = 0; i < INC_MAX_PORTS; i++)
+		if (sw->slot[i].used && !strcmp(sw->slot[i].port.name, ifname))
+			return sw->slot[i].used;
+	return NULL;
+}
+
 /* Whether the kernel has taken the interface out of the devmaps. */
 static bool has_left_maps(const struct inc_switch *sw, const struct inc_switch_port *port)
 {

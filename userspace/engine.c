@@ -116,7 +116,7 @@ static const struct inc_link *link_of(const struct both *b, const struct inc_eng
 
 static void look_at(struct inc_engine_port *port, const struct inc_link *link)
 {
-	port->state = !link ? INC_PORT_LOST : link->up ? INC_PORT_UP : INC_PORT_DOWN;
+	port->condition = !link ? INC_PORT_LOST : link->up ? INC_PORT_UP : INC_PORT_DOWN;
 	port->reason[0] = '\0';
 	if (!link)
 		snprintf(
@@ -178,7 +178,7 @@ static void tell(const struct both *b, const struct inc_engine_port *port,
 	struct inc_notice notice = {.event = INC_EVENT_PORT_LOST, .text = port->reason};
 	char text[IF_NAMESIZE + 32];
 
-	if (port->state == INC_PORT_UP && was->state != INC_PORT_UP) {
+	if (port->condition == INC_PORT_UP && was->condition != INC_PORT_UP) {
 		snprintf(text, sizeof(text), "port %s is back", port->name);
 		notice.event = INC_EVENT_PORT_BACK;
 		notice.text = text;
@@ -212,8 +212,8 @@ static void both_check_ports(struct inc_engine *e)
 		for (m = 0; m < INC_N_MODES; m++)
 			if (b->engine[m] && kinds[m]->check_port)
 				lost |= kinds[m]->check_port(b->engine[m], i, link, port);
-		port->lost = port->state != INC_PORT_UP;
-		port->losses += was.state == INC_PORT_UP && (lost || port->lost);
+		port->lost = port->condition != INC_PORT_UP;
+		port->losses += was.condition == INC_PORT_UP && (lost || port->lost);
 		tell(b, port, &was);
 	}
 	free(list);

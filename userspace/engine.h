@@ -69,7 +69,7 @@ struct inc_engine_usage {
 	INC_USAGE_FIGURES(INC_METRIC_FIELD, inc_engine_usage)
 };
 
-enum inc_port_state {
+enum inc_port_condition {
 	INC_PORT_UP,
 	INC_PORT_DOWN, /* the interface is down: communicators can be made, and wait */
 	INC_PORT_LOST, /* the switch cannot work on it: none is made */
@@ -87,7 +87,7 @@ struct inc_engine_port {
 	char name[IF_NAMESIZE];  /* the kernel's present one, or the last that it had */
 	char given[IF_NAMESIZE]; /* the one that the switch was told when it started */
 	uint32_t ifindex;        /* of the interface that is the port, or was the last one */
-	enum inc_port_state state;
+	enum inc_port_condition condition;
 	char reason[INC_PORT_REASON]; /* why it is not up, and what helps; "" where it is */
 	INC_PORT_FIGURES(INC_METRIC_FIELD, inc_engine_port)
 };
@@ -212,8 +212,8 @@ struct inc_engine_ops {
 	 * reports what changes. engine.c's; a mode's own engine has check_port instead. */
 	void (*check_ports)(struct inc_engine *e);
 	/* The same for port i, which is the interface link now; link NULL: its interface is gone.
-	 * True where something was lost since the last call. Fills in state and reason, from which
-	 * engine.c makes the report. NULL: the engine needs nothing of ports. */
+	 * True where something was lost since the last call. Fills in condition and reason, from
+	 * which engine.c makes the report. NULL: the engine needs nothing of ports. */
 	bool (*check_port)(struct inc_engine *e, size_t i, const struct inc_link *link,
 			   struct inc_engine_port *port);
 

@@ -99,7 +99,7 @@ static json_t *query_ports(struct inc_daemon *d, struct inc_page *page, struct i
 		d->engine->ops->port(d->engine, i, &port);
 		inc_interface_read_stats(port.name, &stats);
 		json_object_set_new(v, "ifindex", json_integer(port.ifindex));
-		json_object_set_new(v, "state", json_string(states[port.state]));
+		json_object_set_new(v, "state", json_string(states[port.condition]));
 		json_object_set_new(v, "reason", json_string(port.reason));
 		d->engine->ops->tell_port(d->engine, i, v);
 		inc_figures_add_port(&port, &stats, v);

@@ -114,17 +114,17 @@ static void forgive(struct inc_slowpath *sp, const struct sp_port *port, uint64_
 }
 
 void inc_slowpath_port_is(struct inc_slowpath *sp, const struct inc_switch_port *port,
-			  enum inc_port_state state, const char *why)
+			  enum inc_port_condition now_is, const char *why)
 {
 	struct sp_port *p = &sp->port[port->index];
 	const uint64_t now = inc_now_ns();
-	const bool was_up = p->state == INC_PORT_UP;
+	const bool was_up = p->condition == INC_PORT_UP;
 
-	p->state = state;
+	p->condition = now_is;
 	snprintf(p->why, sizeof(p->why), "%s", why);
-	if (was_up && state != INC_PORT_UP)
+	if (was_up && now_is != INC_PORT_UP)
 		p->lost_at_ns = now;
-	else if (!was_up && state == INC_PORT_UP)
+	else if (!was_up && now_is == INC_PORT_UP)
 		forgive(sp, p, now);
 }
 
@@ -133,7 +133,7 @@ const char *inc_slowpath_port_lost(const struct inc_slowpath *sp,
 {
 	const struct sp_port *p = &sp->port[port->index];
 
-	return p->state == INC_PORT_LOST ? p->why : NULL;
+	return p->condition == INC_PORT_LOST ? p->why : NULL;
 }
 
 struct sp_port *sp_port_of(struct inc_slowpath *sp, const struct sp_conn *c)
@@ -151,7 +151,7 @@ bool sp_port_is_away(struct inc_slowpath *sp, const struct sp_conn *c)
 {
 	const struct sp_port *port = sp_port_of(sp, c);
 
-	return port && port->state != INC_PORT_UP;
+	return port && port->condition != INC_PORT_UP;
 }
 
 /* Does anything wait that cannot go on without this connection? */
@@ -169,10 +169,10 @@ void sp_watch_ports(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now)
 	for (c = 0; !cm->port_told && c < cm->n_conns; c++) {
 		const struct sp_port *port = sp_port_of(sp, &cm->conn[c]);
 
-		if (!port || port->state == INC_PORT_UP ||
+		if (!port || port->condition == INC_PORT_UP ||
 		    now - port->lost_at_ns < INC_PORT_LOST_S * INC_NSEC_PER_SEC ||
 		    /* who takes a port down may take it up again before it is needed */
-		    (port->state == INC_PORT_DOWN && !is_needed(cm, &cm->conn[c])))
+		    (port->condition == INC_PORT_DOWN && !is_needed(cm, &cm->conn[c])))
 			continue;
 		cm->port_told = true;
 		sp->notice(sp->arg, INC_EVENT_PORT_LOST, cm->index, 0, comm_state(sp, cm).tx_next,

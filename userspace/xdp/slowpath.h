@@ -43,7 +43,7 @@ int inc_slowpath_check_port(struct inc_slowpath *sp, const struct inc_switch_por
 			    struct inc_err *err);
 /* What the port's state is now; why: one line, for who waits for something behind it. */
 void inc_slowpath_port_is(struct inc_slowpath *sp, const struct inc_switch_port *port,
-			  enum inc_port_state state, const char *why);
+			  enum inc_port_condition now_is, const char *why);
 /* Why no communicator can be made at the port; NULL: one can. */
 const char *inc_slowpath_port_lost(const struct inc_slowpath *sp,
 				   const struct inc_switch_port *port);

@@ -13,6 +13,7 @@
 #include "lib/roce/rto.h"
 #include "loader/inc_state.h"
 #include "userspace/call.h"
+#include "userspace/engine.h"
 #include "userspace/xdp/packet.h"
 #include "userspace/xdp/slowpath.h"
 #include "userspace/xdp/xsk.h"
@@ -103,7 +104,7 @@ struct sp_port {
 	uint32_t queues; /* 0: not a port, or its sockets cannot be opened */
 	uint32_t ifindex;
 	struct inc_xsk *xsk[INC_PORT_QUEUES];
-	enum inc_port_state state;
+	enum inc_port_condition condition;
 	uint64_t lost_at_ns;       /* since when it is not up */
 	char why[INC_PORT_REASON]; /* what the operator is told of it, as long as it is not up */
 };

@@ -177,10 +177,10 @@ static bool xdp_check_port(struct inc_engine *e, size_t i, const struct inc_link
 		ret = ret < 0 ? ret : inc_slowpath_check_port(x->sp, own, &err) ?: ret;
 	}
 	if (ret < 0) {
-		port->state = INC_PORT_LOST;
+		port->condition = INC_PORT_LOST;
 		snprintf(port->reason, sizeof(port->reason), "%s", err.msg);
 	}
-	inc_slowpath_port_is(x->sp, own, port->state, port->reason);
+	inc_slowpath_port_is(x->sp, own, port->condition, port->reason);
 	return ret;
 }
 
