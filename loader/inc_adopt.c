@@ -155,6 +155,7 @@ int inc_switch_adopt(struct inc_switch *sw, struct inc_err *err)
 	if (ret < 0)
 		return ret;
 	inc_forget_ports(sw);
+	inc_switch_follow_macs(sw);
 	sw->leaving = false;
 	return n;
 }
@@ -173,7 +174,6 @@ static void describe_conn(const struct inc_switch *sw, const struct inc_comm_cfg
 			  struct inc_conn_conf *out)
 {
 	const struct inc_conn_cfg *c = &sw->conn[cfg->conn_base + i];
-	uint8_t port[6];
 
 	*out = (struct inc_conn_conf){
 		.up = c->flags & INC_CONN_F_UP,
@@ -182,6 +182,7 @@ static void describe_conn(const struct inc_switch *sw, const struct inc_comm_cfg
 		.own_ip = {c->own_addr},
 		.own_port = c->own_port,
 		.own_qp = c->own_qpn,
+		.has_own_mac = c->flags & INC_CONN_F_OWN_MAC,
 		.has_own_psn = true,
 		.own_psn = c->tx_start_psn,
 		.peer_ip = {c->peer_addr},
@@ -193,10 +194,8 @@ static void describe_conn(const struct inc_switch *sw, const struct inc_comm_cfg
 		.pkey = c->pkey,
 		.udp_csum = c->flags & INC_CONN_F_UDP_CSUM,
 	};
-	if (inc_port_mac(c->ifindex, port) || memcmp(port, c->own_mac, sizeof(port))) {
-		out->has_own_mac = true;
+	if (out->has_own_mac)
 		memcpy(out->own_mac, c->own_mac, sizeof(out->own_mac));
-	}
 	if (out->has_peer_mac)
 		memcpy(out->peer_mac, sw->conn_state[cfg->conn_base + i].mac.addr,
 		       sizeof(out->peer_mac));

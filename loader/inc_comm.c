@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "lib/base/log.h"
 #include "loader/inc_comm_plan.h"
 #include "loader/inc_loader_priv.h"
 
@@ -327,6 +328,53 @@ int inc_switch_remove_comm(struct inc_switch *sw, uint32_t comm, struct inc_err 
 	memset(&sw->conn[b.cfg.conn_base], 0, inc_comm_conns(&b.cfg) * sizeof(b.conn[0]));
 	memset(&sw->comm[comm], 0, sizeof(sw->comm[comm]));
 	return 0;
+}
+
+/* The source address of a connection's frames becomes mac. */
+static void set_own_mac(struct inc_switch *sw, uint32_t conn, const uint8_t mac[6])
+{
+	struct inc_conn_cfg cfg = sw->conn[conn];
+
+	memcpy(cfg.own_mac, mac, sizeof(cfg.own_mac));
+	if (!update(sw, INC_MAP_CONN_CFG, &conn, &cfg, BPF_ANY, NULL))
+		sw->conn[conn] = cfg;
+}
+
+/* All connections of the port that do not have an address of their own. Returns how many have
+ * another one now. */
+static uint32_t follow_mac(struct inc_switch *sw, uint32_t ifindex, const uint8_t mac[6])
+{
+	uint32_t comm, i, conn, n = 0;
+
+	for (comm = 0; comm < sw->opts.max_comms; comm++)
+		for (i = 0; inc_switch_comm(sw, comm) && i < inc_comm_conns(&sw->comm[comm]); i++) {
+			conn = sw->comm[comm].conn_base + i;
+			if (sw->conn[conn].ifindex != ifindex ||
+			    sw->conn[conn].flags & INC_CONN_F_OWN_MAC ||
+			    !memcmp(sw->conn[conn].own_mac, mac, 6))
+				continue;
+			set_own_mac(sw, conn, mac);
+			n++;
+		}
+	return n;
+}
+
+void inc_switch_follow_macs(struct inc_switch *sw)
+{
+	const struct inc_switch_port *port;
+	uint8_t mac[6];
+	uint32_t n;
+	size_t i;
+
+	for (i = 0; (port = inc_switch_port_at(sw, i)); i++) {
+		if (inc_port_mac(port->ifindex, mac))
+			continue; /* its interface is gone */
+		n = follow_mac(sw, port->ifindex, mac);
+		if (n)
+			inc_info("port %s: its MAC address has changed; %u connections send from "
+				 "the new one",
+				 port->name, n);
+	}
 }
 
 const struct inc_comm_cfg *inc_switch_comm(const struct inc_switch *sw, uint32_t comm)

@@ -34,13 +34,6 @@ static bool same_key(const struct inc_conn_cfg *a, const struct inc_conn_cfg *b)
 	       a->own_qpn == b->own_qpn;
 }
 
-static bool is_zero(const uint8_t mac[6])
-{
-	static const uint8_t zero[6];
-
-	return !memcmp(mac, zero, 6);
-}
-
 /* A port is the interface that had the name when it was attached; 0: there is none any more. */
 static uint32_t ifindex_of(const struct inc_switch *sw, const char *ifname)
 {
@@ -138,7 +131,7 @@ static int check_conn(const struct inc_comm_conf *conf, const struct inc_conn_co
 		return refuse(conf, c, err, "P_Key 0x%04x is not a partition", c->pkey);
 	if (!inc_mac_unicast(c->own_mac) || !inc_mac_unicast(c->peer_mac))
 		return refuse(conf, c, err, "MAC addresses must be unicast");
-	if (c->has_peer_mac && is_zero(c->peer_mac))
+	if (c->has_peer_mac && !inc_mac_given(c->peer_mac))
 		return refuse(conf, c, err, "the MAC address that is fixed is not given");
 	return 0;
 }
@@ -274,6 +267,7 @@ static int plan_conn(const struct inc_switch *sw, const struct inc_comm_conf *co
 		.pkey = c->pkey,
 		.flags = (c->udp_csum ? INC_CONN_F_UDP_CSUM : 0) |
 			 (c->has_peer_mac ? INC_CONN_F_FIXED_MAC : 0) |
+			 (c->has_own_mac ? INC_CONN_F_OWN_MAC : 0) |
 			 (c->up ? INC_CONN_F_UP | INC_CONN_F_SWITCH : 0) |
 			 (c->has_ranks ? INC_CONN_F_SWITCH : 0),
 		.rx_start_psn = c->peer_psn,
@@ -283,7 +277,7 @@ static int plan_conn(const struct inc_switch *sw, const struct inc_comm_conf *co
 		refuse(conf, c, err, "port %s: its interface is gone", c->port);
 		return -ENODEV;
 	}
-	if (is_zero(c->own_mac))
+	if (!inc_mac_given(c->own_mac))
 		ret = inc_port_mac(out->ifindex, out->own_mac);
 	else
 		memcpy(out->own_mac, c->own_mac, 6);
@@ -309,7 +303,7 @@ static union inc_mac plan_mac(const struct inc_conn_conf *c)
 {
 	union inc_mac mac = {};
 
-	if (is_zero(c->peer_mac))
+	if (!inc_mac_given(c->peer_mac))
 		return mac;
 	memcpy(mac.addr, c->peer_mac, 6);
 	mac.known = 1;

@@ -134,10 +134,9 @@ uint32_t inc_switch_read_differ(const struct inc_switch *sw, uint32_t comm, uint
 	return LOAD(sum_row(sw, comm, r)->differ);
 }
 
-void inc_switch_found_peer(struct inc_switch *sw, uint32_t conn, union inc_mac was,
-			   const uint8_t mac[6])
+void inc_switch_found_peer(struct inc_switch *sw, uint32_t conn, const uint8_t mac[6])
 {
-	union inc_mac found = {.known = 1};
+	union inc_mac found = {.known = 1}, was = {};
 
 	memcpy(found.addr, mac, 6);
 	__atomic_compare_exchange_n(&sw->conn_state[conn].mac.word, &was.word, found.word, false,

@@ -51,10 +51,9 @@ int inc_switch_read_partial(const struct inc_switch *sw, uint32_t comm, uint64_t
 /* The children whose call of chunk r differed from the first one's: a bit each. */
 uint32_t inc_switch_read_differ(const struct inc_switch *sw, uint32_t comm, uint64_t r);
 
-/* Where a connection's peer is, of which until now nothing was known or was (the address in a copy
- * of the state). What its frames have said since that was read counts more. */
-void inc_switch_found_peer(struct inc_switch *sw, uint32_t conn, union inc_mac was,
-			   const uint8_t mac[6]);
+/* Where a connection's peer is, of which nothing is known. What its frames have said meanwhile
+ * counts more, and is not overwritten. */
+void inc_switch_found_peer(struct inc_switch *sw, uint32_t conn, const uint8_t mac[6]);
 
 /* Ends a communicator at chunk r: from now on the programs answer with this AETH syndrome. */
 void inc_switch_end_comm(struct inc_switch *sw, uint32_t comm, uint64_t r, uint8_t syndrome);

@@ -241,9 +241,14 @@ static void on_configure(struct inc_client *c, const json_t *object)
 {
 	struct inc_comm_conf conf;
 	struct inc_err err;
+	uint32_t i;
 	int ret;
 
 	ret = inc_config_json(object, &conf, &err);
+	/* the controller knows where another switch's port was when that one said hello, not where
+	 * it will be: so the address is one to begin with, and not configured for good */
+	for (i = 0; !ret && i < conf.n_conns; i++)
+		conf.conn[i].has_peer_mac = false;
 	ret = ret ?: inc_daemon_configure(c->d, &conf, &err);
 	if (!ret) {
 		confirm_ends(c, object, &conf);

@@ -15,7 +15,7 @@
 #include <linux/types.h>
 #include "lib/proto/roce.h"
 
-#define INC_ABI_VERSION     6
+#define INC_ABI_VERSION     7
 #define INC_MAX_CHILDREN    32                     /* of a communicator in passthrough mode */
 #define INC_MAX_CONNECTIONS (INC_MAX_CHILDREN + 1) /* its parent's, too */
 #define INC_MAX_SLOTS       4096
@@ -83,10 +83,11 @@ INC_INLINE __u32 inc_conn_places(__u32 max_connections)
 	return places;
 }
 
-#define INC_CONN_F_UDP_CSUM  0x1 /* results carry a UDP checksum (lets the peer use UDP_GRO) */
-#define INC_CONN_F_FIXED_MAC 0x2 /* the peer's MAC address is configured: nothing changes it */
-#define INC_CONN_F_UP        0x4 /* the peer is the parent switch */
-#define INC_CONN_F_SWITCH    0x8 /* the peer is a switch, parent or child */
+#define INC_CONN_F_UDP_CSUM  0x1  /* results carry a UDP checksum (lets the peer use UDP_GRO) */
+#define INC_CONN_F_FIXED_MAC 0x2  /* the peer's MAC address is configured: nothing changes it */
+#define INC_CONN_F_UP        0x4  /* the peer is the parent switch */
+#define INC_CONN_F_SWITCH    0x8  /* the peer is a switch, parent or child */
+#define INC_CONN_F_OWN_MAC   0x10 /* own_mac is configured; else it follows the port's address */
 
 #define INC_NO_PSN 0xffffffffu
 
@@ -100,7 +101,9 @@ union inc_mac {
 	__u64 word;
 };
 
-/* inc_conn_cfg[connection id]. Writer: loader, before the look-up entry. */
+/* inc_conn_cfg[connection id]. Writer: loader, before the look-up entry. After that own_mac alone
+ * changes (inc_switch_follow_macs()). A program may read it half written: one frame then has a
+ * source address that is part of each, which no receiver of this protocol looks at. */
 struct inc_conn_cfg {
 	__u32 comm;    /* index into inc_comm_cfg */
 	__u32 child;   /* 0..children-1, children of one port together; the parent's: children */

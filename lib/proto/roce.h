@@ -185,6 +185,12 @@ INC_INLINE _Bool inc_mac_unicast(const __u8 *mac)
 	return !(mac[0] & 1);
 }
 
+/* Is there an address at all? */
+INC_INLINE _Bool inc_mac_given(const __u8 *mac)
+{
+	return mac[0] | mac[1] | mac[2] | mac[3] | mac[4] | mac[5];
+}
+
 /* Serial distance in PSN space of a from b, -2^23 to 2^23 - 1. */
 INC_INLINE __s32 inc_psn_diff(__u32 a, __u32 b)
 {

@@ -10,6 +10,7 @@
 #include <event2/event.h>
 #include "cluster_switch.h"
 #include "sim.h"
+#include "userspace/xdp/links.h"
 #include "userspace/xdp/packet.h"
 #include "userspace/links.h"
 #include "userspace/xdp/xsk.h"
@@ -196,6 +197,18 @@ void inc_xsk_tx_flush(struct inc_xsk *x)
 uint32_t inc_rx_queues(const char *ifname)
 {
 	return 1;
+}
+
+/* --- interfaces, which stay as they are --- */
+
+int inc_links_open(struct event_base *base, void (*fn)(void *arg), void *arg,
+		   struct inc_links **out, struct inc_err *err)
+{
+	return 0;
+}
+
+void inc_links_close(struct inc_links *links)
+{
 }
 
 /* --- what the loader says of the kernel --- */

@@ -336,6 +336,8 @@ void daemon_revive(struct daemon *d)
 	for (i = 0; !ret && i < d->n_comms; i++)
 		ret = inc_slowpath_adopt_comm(d->slow_path, d->comm[i], &err);
 	sim_require(!ret, "%s cannot start: %s", d->process.name, err.msg);
+	if (d->follow)
+		d->follow(d->watch_arg);
 }
 
 void daemon_kill(struct daemon *d)

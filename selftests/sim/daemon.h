@@ -29,6 +29,8 @@ struct daemon {
 	/* Sees each frame that leaves, before it does. */
 	void (*watch)(void *arg, unsigned int port, const uint8_t *frame, size_t len);
 	void *watch_arg;
+	/* Looks at the ports' MAC addresses, when it starts; its argument is watch_arg. */
+	void (*follow)(void *arg);
 };
 
 /* down: filled by the caller. */

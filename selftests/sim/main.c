@@ -35,11 +35,12 @@ int main(int argc, char **argv)
 	seeds_run(&seeds, tree_run);
 	printf("lost %llu, repeated %llu, damaged %llu, delayed %llu; daemons killed %llu, "
 	       "communicators ended by that %llu, "
-	       "processes stopped %llu, cables cut %llu, queues full %llu\n",
+	       "processes stopped %llu, cables cut %llu, queues full %llu, MAC addresses changed "
+	       "%llu\n",
 	       (unsigned long long)f->lost, (unsigned long long)f->repeated,
 	       (unsigned long long)f->damaged, (unsigned long long)f->delayed,
 	       (unsigned long long)f->crashes, (unsigned long long)f->ends,
 	       (unsigned long long)f->pauses, (unsigned long long)f->cuts,
-	       (unsigned long long)f->full);
+	       (unsigned long long)f->full, (unsigned long long)f->moves);
 	return 0;
 }

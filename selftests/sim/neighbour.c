@@ -5,14 +5,16 @@
 #include "sim.h"
 #include "userspace/xdp/neighbour.h"
 
-#define NEIGHBOURS    16
-#define ASK_MIN_NS    10000
-#define ASK_MAX_NS    INC_NSEC_PER_MSEC
-#define LOST_PERMILLE 200
+#define NEIGHBOURS                 16
+#define ASK_MIN_NS                 10000
+#define ASK_MAX_NS                 INC_NSEC_PER_MSEC
+#define LOST_PERMILLE              200
+#define ANNOUNCEMENT_LOST_PERMILLE 500
 
 static struct neighbour {
 	uint32_t addr;
-	uint8_t mac[6];
+	uint8_t mac[6];  /* its own */
+	uint8_t held[6]; /* as the kernel has it, where that knows it */
 	bool known;
 } neighbours[NEIGHBOURS];
 static unsigned int n_neighbours;
@@ -29,6 +31,7 @@ void neighbour_add(uint32_t addr, const uint8_t mac[6], bool known)
 	sim_require(n_neighbours <= NEIGHBOURS, "too many neighbours");
 	*n = (struct neighbour){.addr = addr, .known = known};
 	memcpy(n->mac, mac, sizeof(n->mac));
+	memcpy(n->held, mac, sizeof(n->held));
 }
 
 static struct neighbour *find(uint32_t addr)
@@ -43,7 +46,26 @@ static struct neighbour *find(uint32_t addr)
 
 static void learn(void *neighbour, uint64_t unused)
 {
-	((struct neighbour *)neighbour)->known = true;
+	struct neighbour *n = neighbour;
+
+	n->known = true;
+	memcpy(n->held, n->mac, sizeof(n->held));
+}
+
+static void hear(void *neighbour, uint64_t unused)
+{
+	if (((struct neighbour *)neighbour)->known)
+		learn(neighbour, 0);
+}
+
+void neighbour_moves(uint32_t addr, const uint8_t mac[6])
+{
+	struct neighbour *n = find(addr);
+
+	sim_require(n, "who moves has no address");
+	memcpy(n->mac, mac, sizeof(n->mac));
+	if (!sim_fault(ANNOUNCEMENT_LOST_PERMILLE))
+		sim_after(sim_between(ASK_MIN_NS, ASK_MAX_NS), hear, n, 0);
 }
 
 void neighbour_ask(uint32_t addr)
@@ -61,7 +83,7 @@ int inc_neighbour_mac(uint32_t ifindex, struct in_addr addr, uint8_t mac[6])
 
 	if (!n || !n->known)
 		return -ENOENT;
-	memcpy(mac, n->mac, sizeof(n->mac));
+	memcpy(mac, n->held, sizeof(n->held));
 	return 0;
 }
 

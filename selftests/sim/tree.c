@@ -98,6 +98,7 @@ static void begin(void)
 		task_new(&tree.rank[i].host.process, tree_rank_run, &tree.rank[i]);
 	}
 	choose_incidents();
+	tree_choose_moves();
 }
 
 static void remove_all(struct tree_switch *sw)

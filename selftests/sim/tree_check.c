@@ -179,6 +179,7 @@ void tree_watch(void *arg, unsigned int port, const uint8_t *frame, size_t len)
 	struct frame copy = {.len = len};
 
 	memcpy(copy.data, frame, len);
+	tree_check_source(l.at, port, frame);
 	sim_require(frame_icrc(frame + FRAME_IP, len - FRAME_IP - INC_ICRC_LEN) ==
 			    __builtin_bswap32(get32(frame + len - INC_ICRC_LEN)),
 		    "%s: a frame with a wrong ICRC leaves by port %u", l.name, port);

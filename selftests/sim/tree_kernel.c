@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Calls of a daemon that makes its kernel look for the parent (userspace/xdp/parent.c): an empty
- * datagram to it; and epoll, by which a worker of termination mode waits for its sockets. The
+/* Calls of a daemon that makes its kernel look for a peer (userspace/xdp/whereabouts.c): an
+ * empty datagram to it; and epoll, by which a worker of termination mode waits for its sockets. The
  * linker puts these in the place of the C library's. */
 #include <errno.h>
 #include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <time.h>
+#include "lib/base/log.h"
 #include "neighbour.h"
 #include "sim.h"
 #include "task.h"
 
 int __wrap_socket(int domain, int type, int protocol);
+void __wrap_inc_log(enum inc_log_level level, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t size);
 ssize_t __wrap_sendto(int fd, const void *data, size_t size, int flags, const struct sockaddr *to,
 		      socklen_t to_size);
@@ -35,6 +40,19 @@ ssize_t __wrap_sendto(int fd, const void *data, size_t size, int flags, const st
 {
 	neighbour_ask(((const struct sockaddr_in *)to)->sin_addr.s_addr);
 	return size;
+}
+
+/* What the switches say of what the seed does to them fills no log. */
+void __wrap_inc_log(enum inc_log_level level, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (level >= INC_LOG_INFO && !sim_tracing())
+		return;
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+	putchar('\n');
 }
 
 /* --- epoll --- */

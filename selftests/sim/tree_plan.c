@@ -110,7 +110,9 @@ uint32_t tree_port_addr(const struct daemon_port *port)
 
 void tree_port_mac(const struct daemon_port *port, uint8_t mac[6])
 {
-	memcpy(mac, (const uint8_t[]){2, 0, 0, 1, tree_switch_of(port)->number, port->port}, 6);
+	const struct tree_switch *sw = tree_switch_of(port);
+
+	memcpy(mac, (const uint8_t[]){2, 0, sw->moves[port->port], 1, sw->number, port->port}, 6);
 }
 
 uint32_t tree_slots(uint32_t window)
@@ -137,6 +139,7 @@ static void start_switch(struct tree_switch *sw)
 	}
 	sw->daemon.watch = tree_watch;
 	sw->daemon.watch_arg = sw;
+	sw->daemon.follow = tree_follow_macs;
 	daemon_start(&sw->daemon, name, sw->daemon.ports,
 		     tree_slots(tree.opts.window) * sets * tree.n_comms);
 }
@@ -151,7 +154,7 @@ static void plug(struct daemon_port *port, const uint8_t peer_mac[6], const char
 	char name[8];
 
 	snprintf(name, sizeof(name), "%.2s>%.2s", peer, sw->daemon.process.name);
-	wire_init(in, name, ends ? host_receive : daemon_receive, ends ? (void *)host : port,
+	wire_init(in, name, ends ? host_receive : tree_receive, ends ? (void *)host : port,
 		  tree.faults_end_at_ns);
 	sw->daemon.down[port->port] = out;
 	if (!ends)
@@ -203,6 +206,7 @@ static void add_rank(unsigned int number)
 		 host->process.name);
 	wire_init(&rank->down, name, host_receive, host, tree.faults_end_at_ns);
 	host_add(host);
+	neighbour_add(host->addr, host->mac, sim_chance(500));
 }
 
 void tree_build(void)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the files of the tree share: tree.c (a run), tree_plan.c (which switches and ranks there are
  * and what lies between them), tree_call.c (what they compute), tree_rank.c (what a rank does),
- * tree_term.c (a switch in termination mode), tree_death.c (its death), tree_control.c (the
+ * tree_term.c (a switch in termination mode), tree_death.c (its death), tree_move.c (MAC
+ * addresses that change), tree_control.c (the
  * controller's answers to it), tree_check.c (what must hold of frames), tree_result.c (of results).
  * One thread, as all of the simulation. */
 #ifndef SIM_TREE_PRIV_H
@@ -80,6 +81,9 @@ struct tree_switch {
 	struct wire up, down;
 	uint32_t up_psn, down_psn; /* of the first partial sum, of the first result */
 	bool macs_known;           /* the controller tells both where the other is */
+	/* How often each port's MAC address has changed, and how often its daemon knows that it
+	 * has. */
+	uint8_t moves[XDP_PORTS], followed[XDP_PORTS];
 	unsigned int n_comms;
 	uint32_t comm[COMMS_MOST]; /* their indices in the switch */
 };
@@ -138,6 +142,16 @@ void tree_term_stop(struct tree_switch *sw);
 
 /* Its daemon is killed with all its connections, and started anew at this time. */
 void tree_death(void *sw, uint64_t revive_at_ns);
+/* MAC addresses that change in the run. */
+void tree_choose_moves(void);
+/* The daemon of a switch looks at its ports' MAC addresses. */
+void tree_follow_macs(void *sw);
+/* A frame from the cable at a port (struct daemon_port), whose card takes what is for its address.
+ */
+void tree_receive(void *port, const uint8_t *frame, size_t len);
+/* A frame leaves a switch in passthrough mode from the address that its port has, as far as the
+ * daemon can know. */
+void tree_check_source(const struct tree_switch *sw, unsigned int port, const uint8_t *frame);
 /* The controller tells all ranks of a communicator that it has failed, and why. */
 void tree_tell(unsigned int life, const char *why);
 /* An error that the rank has of its communicator: there must be a reason, in time. */

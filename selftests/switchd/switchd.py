@@ -480,6 +480,27 @@ def give_and_take(hosts, r):
         h.answer(AETH_ACK, r)
 
 
+def listen_for_arp(net, i):
+    """Behind port i."""
+    with inside(net.hosts):
+        arp = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0806))
+        arp.bind((net.ends[i], 0))
+    arp.settimeout(10)
+    return arp
+
+
+def answer_arp(arp, host):
+    """The first question for the host, asked of all or of its address, gets its answer."""
+    while True:
+        frame = arp.recv(100)
+        if frame[20:22] == b"\x00\x01" and frame[38:42] == socket.inet_aton(host.ip) \
+                and frame[:6] in (b"\xff" * 6, host.mac):
+            break
+    arp.send(frame[6:12] + host.mac + b"\x08\x06" + frame[14:20] + b"\x00\x02" + host.mac
+             + frame[38:42] + frame[22:28] + frame[28:32])
+    arp.close()
+
+
 def dispatchers():
     path = "/sys/fs/bpf/xdp"
     return sorted(os.listdir(path)) if os.path.isdir(path) else []

@@ -40,6 +40,56 @@ static int on_neighbour(const struct nlmsghdr *nlh, void *data)
 	return MNL_CB_STOP;
 }
 
+/* Sends the request in buf, and hands its answer to fn. */
+static int talk(struct mnl_socket *nl, char buf[MNL_SOCKET_BUFFER_SIZE], mnl_cb_t fn, void *data)
+{
+	const struct nlmsghdr *nlh = (const struct nlmsghdr *)buf;
+	ssize_t n;
+
+	if (mnl_socket_sendto(nl, nlh, nlh->nlmsg_len) < 0)
+		return -errno;
+	n = mnl_socket_recvfrom(nl, buf, MNL_SOCKET_BUFFER_SIZE);
+	if (n < 0)
+		return -errno;
+	if (mnl_cb_run(buf, n, 1, mnl_socket_get_portid(nl), fn, data) < 0)
+		return -errno;
+	return 0;
+}
+
+static int on_route(const struct nlmsghdr *nlh, void *data)
+{
+	struct in_addr *hop = data;
+	struct nlattr *attr;
+
+	if (nlh->nlmsg_type != RTM_NEWROUTE)
+		return MNL_CB_STOP;
+	mnl_attr_for_each (attr, nlh, sizeof(struct rtmsg))
+		if (mnl_attr_get_type(attr) == RTA_GATEWAY &&
+		    mnl_attr_get_payload_len(attr) == sizeof(*hop))
+			memcpy(hop, mnl_attr_get_payload(attr), sizeof(*hop));
+	return MNL_CB_STOP;
+}
+
+/* The neighbour through which the kernel reaches addr by the interface: a router, or addr itself,
+ * also where the kernel has no route. */
+static struct in_addr next_hop(struct mnl_socket *nl, uint32_t ifindex, struct in_addr addr)
+{
+	char buf[MNL_SOCKET_BUFFER_SIZE];
+	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
+	struct in_addr hop = addr;
+	struct rtmsg *rtm;
+
+	nlh->nlmsg_type = RTM_GETROUTE;
+	nlh->nlmsg_flags = NLM_F_REQUEST;
+	nlh->nlmsg_seq = 1;
+	rtm = mnl_nlmsg_put_extra_header(nlh, sizeof(*rtm));
+	rtm->rtm_family = AF_INET;
+	rtm->rtm_dst_len = 32;
+	mnl_attr_put(nlh, RTA_DST, sizeof(addr), &addr);
+	mnl_attr_put_u32(nlh, RTA_OIF, ifindex);
+	return talk(nl, buf, on_route, &hop) ? addr : hop;
+}
+
 /* A request about one entry, type RTM_*, and its answer. */
 static int ask(struct mnl_socket *nl, uint16_t type, uint32_t ifindex, struct in_addr addr,
 	       struct answer *a)
@@ -47,7 +97,6 @@ static int ask(struct mnl_socket *nl, uint16_t type, uint32_t ifindex, struct in
 	char buf[MNL_SOCKET_BUFFER_SIZE];
 	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
 	struct ndmsg *nd;
-	ssize_t n;
 
 	nlh->nlmsg_type = type;
 	nlh->nlmsg_flags = NLM_F_REQUEST | (type == RTM_GETNEIGH ? 0 : NLM_F_ACK);
@@ -56,14 +105,7 @@ static int ask(struct mnl_socket *nl, uint16_t type, uint32_t ifindex, struct in
 	nd->ndm_family = AF_INET;
 	nd->ndm_ifindex = ifindex;
 	mnl_attr_put(nlh, NDA_DST, sizeof(addr), &addr);
-	if (mnl_socket_sendto(nl, nlh, nlh->nlmsg_len) < 0)
-		return -errno;
-	n = mnl_socket_recvfrom(nl, buf, sizeof(buf));
-	if (n < 0)
-		return -errno;
-	if (mnl_cb_run(buf, n, 1, mnl_socket_get_portid(nl), on_neighbour, a) < 0)
-		return -errno;
-	return 0;
+	return talk(nl, buf, on_neighbour, a);
 }
 
 /* What the kernel holds, and forgets where that is doubtful and asked for. -ENOENT: nothing. */
@@ -75,11 +117,15 @@ static int look_up(uint32_t ifindex, struct in_addr addr, bool forget, struct an
 	*a = (struct answer){.found = 0};
 	if (!nl)
 		return -errno;
-	ret = mnl_socket_bind(nl, 0, MNL_SOCKET_AUTOPID) < 0
-		      ? -errno
-		      : ask(nl, RTM_GETNEIGH, ifindex, addr, a);
+	if (mnl_socket_bind(nl, 0, MNL_SOCKET_AUTOPID) < 0) {
+		ret = -errno;
+		goto out;
+	}
+	addr = next_hop(nl, ifindex, addr);
+	ret = ask(nl, RTM_GETNEIGH, ifindex, addr, a);
 	if (!ret && forget && a->nud & DOUBTFUL)
 		ret = ask(nl, RTM_DELNEIGH, ifindex, addr, a);
+out:
 	mnl_socket_close(nl);
 	return ret;
 }

@@ -35,16 +35,11 @@ void sp_flush(struct inc_slowpath *sp)
 			inc_xsk_tx_flush(sp->port[i].xsk[0]);
 }
 
-/* Where the peer is on the link, as the data path holds it. Every second timeout asks at the
- * other address that it has heard of: the peer may have moved, or what it said been damaged. */
 static int find_mac(const struct inc_slowpath *sp, const struct sp_conn *c, union inc_mac *mac)
 {
 	const struct inc_conn_state st = conn_state(sp, c);
 
-	*mac = st.mac;
-	if (st.mac_hint.word && (!mac->word || c->rto.backoff % 2))
-		*mac = st.mac_hint;
-	return mac->word ? 0 : -ENOENT;
+	return sp_peer_mac(c, &st, mac);
 }
 
 /* The result for a child: with the message of its own contribution. */
@@ -201,6 +196,14 @@ static void sent_again(struct sp_conn *c, uint64_t now)
 	inc_rto_spoil(&c->rto);
 }
 
+void sp_probe(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t now)
+{
+	struct sp_conn *c = &cm->conn[peer];
+
+	if (c->acked < sent_end(sp, cm, peer) && !sp_resend(sp, cm, peer, c->acked, true))
+		sent_again(c, now);
+}
+
 /* Sends [resend_next, resend_end) as far as the burst allows. */
 static void send_burst(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t now)
 {
@@ -327,6 +330,7 @@ bool sp_conn_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, ui
 		return false;
 	owed = pay_owed(sp, cm, peer, &st, now);
 	owed |= sp_doubt_tick(sp, cm, peer, now);
+	sp_find_peer(sp, cm, peer, &st, now);
 	if (st.tx_acked > acked)
 		acked = st.tx_acked;
 	sent = sent_end(sp, cm, peer); /* after the peer's state: it covers acked */

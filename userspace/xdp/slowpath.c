@@ -74,7 +74,6 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 		watch_waiting(sp, cm, now);
 		sp_watch_failures(sp, cm, now);
 		sp_watch_ports(sp, cm, now);
-		sp_find_parent(sp, cm, now);
 		for (c = 0; c < cm->n_conns; c++)
 			busy |= sp_conn_tick(sp, cm, c, now);
 	}

@@ -79,6 +79,14 @@ struct sp_conn {
 	uint64_t paid;            /* acknowledged by the slow path up to this r */
 	uint64_t owed_r;          /* the oldest ACK owed, seen first at owed_at_ns; 0: none */
 	uint64_t owed_at_ns;
+	/* Where the kernel says that the peer is, as long as the peer's packets have not said it;
+	 * the word 0: nothing. Attempts count from found_backoff, so the first one after it goes
+	 * there. */
+	union inc_mac found;
+	unsigned int found_backoff;
+	uint64_t look_at_ns; /* while the peer is lost: when the kernel is asked again where it is,
+			      */
+	uint64_t look_wait_ns; /*   and how long after the last time that is; 0: it is not lost */
 	struct {
 		uint64_t retransmits, acks_paid, timeouts;
 	} stats;
@@ -92,10 +100,7 @@ struct sp_comm {
 	enum sp_comm_phase phase; /* sp_comm_go() */
 	unsigned int fatal_left;  /* TELLING: times that the children are still told */
 	uint64_t fatal_at_ns, fatal_wait_ns;
-	bool port_told;                   /* the notice that a port is lost */
-	uint64_t look_for_parent_at_ns;   /* while it is lost: when the kernel is asked again */
-	uint64_t look_for_parent_wait_ns; /*   where it is, and how long after that once more; 0: it
-					   *   is not lost */
+	bool port_told; /* the notice that a port is lost */
 	uint32_t n_conns;
 	struct sp_conn conn[INC_MAX_CONNECTIONS]; /* the parent's behind the children's */
 };
@@ -199,6 +204,8 @@ bool sp_asked(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64
 	      uint64_t hold_ns);
 /* Sends packet r, which was sent before. As sp_send. */
 int sp_resend(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t r, bool ackreq);
+/* Sends the oldest packet that the peer lacks, if there is one, and asks for an ACK. */
+void sp_probe(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t now);
 void sp_flush(struct inc_slowpath *sp);
 
 /* port.c */
@@ -211,11 +218,15 @@ bool sp_port_is_away(struct inc_slowpath *sp, const struct sp_conn *c);
 void sp_watch_ports(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now);
 void sp_close_port(struct sp_port *port);
 
-/* parent.c */
+/* whereabouts.c */
 
-/* The parent speaks only when it is spoken to: as long as it is not known where it is, or is silent
- * there, the kernel is asked. */
-void sp_find_parent(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now);
+/* Asks the kernel where the peer is, as long as that is not known, or the peer is silent there. */
+void sp_find_peer(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
+		  const struct inc_conn_state *st, uint64_t now);
+/* Where the next frame to the peer goes: each timeout in a row tries the next address that is
+ * known, because the peer may have moved, or what a frame said of it was damaged. -ENOENT: none is
+ * known. */
+int sp_peer_mac(const struct sp_conn *c, const struct inc_conn_state *st, union inc_mac *mac);
 
 /* doubt.c */
 

@@ -13,6 +13,7 @@
 #include "userspace/config.h"
 #include "userspace/links.h"
 #include "userspace/switchd.h"
+#include "userspace/xdp/links.h"
 #include "userspace/xdp/neighbour.h"
 #include "userspace/xdp/slowpath.h"
 #include "userspace/xdp/xdp_engine.h"
@@ -21,6 +22,7 @@ struct xdp_engine {
 	struct inc_engine base; /* first: the daemon holds a pointer to it */
 	struct inc_switch *sw;
 	struct inc_slowpath *sp;
+	struct inc_links *links;
 	inc_notice_fn notice;
 	void *arg;
 };
@@ -78,9 +80,17 @@ static void xdp_close(struct inc_engine *e)
 {
 	struct xdp_engine *x = engine_of(e);
 
+	inc_links_close(x->links);
 	inc_slowpath_free(x->sp);
 	inc_switch_close(x->sw);
 	free(x);
+}
+
+static void on_links(void *arg)
+{
+	struct xdp_engine *x = arg;
+
+	inc_switch_follow_macs(x->sw);
 }
 
 static int xdp_open(const struct inc_engine_opts *opts, struct inc_engine **out,
@@ -117,6 +127,7 @@ static int xdp_open(const struct inc_engine_opts *opts, struct inc_engine **out,
 	inc_switch_hush_libraries();
 	ret = inc_switch_open(&sw_opts, &x->sw, err);
 	ret = ret ?: inc_slowpath_new(opts->base, x->sw, &sp_opts, on_notice, x, &x->sp, err);
+	ret = ret ?: inc_links_open(opts->base, on_links, x, &x->links, err);
 	if (ret) {
 		xdp_close(&x->base);
 		return ret;
@@ -184,8 +195,8 @@ static bool xdp_check_port(struct inc_engine *e, size_t i, const struct inc_link
 	return ret;
 }
 
-/* Every connection is at a port of the switch. Where its peer is: as configured, else as the kernel
- * knows its neighbour; else its first frames will tell. */
+/* Every connection is at a port of the switch. Where its peer is: as configured, or as the
+ * controller says; else as the kernel knows its neighbour; else its first frames will tell. */
 static int find_peers(const struct xdp_engine *x, struct inc_comm_conf *conf, struct inc_err *err)
 {
 	const char *why;
@@ -205,7 +216,7 @@ static int find_peers(const struct xdp_engine *x, struct inc_comm_conf *conf, st
 		if (why)
 			return inc_err_set(err, ENODEV, "communicator %u, rank %u: %s",
 					   conf->communicator, c->rank, why);
-		if (c->has_peer_mac)
+		if (c->has_peer_mac || inc_mac_given(c->peer_mac))
 			continue;
 		ret = inc_neighbour_mac(port->ifindex, c->peer_ip, c->peer_mac);
 		if (ret && ret != -ENOENT)

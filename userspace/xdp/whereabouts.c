@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Where a peer is on the link, when the packets that it sent do not say it. A parent speaks only
+ * when it is spoken to, so at first nothing may be known of it. A host that waits for a result may
+ * change its MAC address, and so may the router in front of it, without a packet that shows it.
+ *
+ * The kernel's neighbour table is asked where nothing is known, or where the peer does not answer
+ * at the known addresses. Its answer is a third address for what is sent again, until the peer has
+ * answered; the data path uses it only where no other address is known. So a forged ARP packet
+ * takes nothing from a peer that answers.
+ */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include "lib/base/clock.h"
+#include "lib/base/log.h"
+#include "userspace/xdp/neighbour.h"
+#include "userspace/xdp/slowpath_priv.h"
+
+/* How long the kernel has for its answer before it is asked again: the first wait, which doubles
+ * each time, and the longest one. */
+#define LOOK_FIRST_MS   5
+#define LOOK_MOST_MS    1000
+#define SILENT_TIMEOUTS 2 /* in a row: the peer may be somewhere else */
+#define DISCARD_PORT    9
+
+/* An empty datagram from the port's address makes the kernel ask the link for the peer. Whether the
+ * datagram arrives does not matter. */
+static int provoke(const struct inc_conn_cfg *cfg)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET,
+				 .sin_addr.s_addr = cfg->peer_addr,
+				 .sin_port = htons(DISCARD_PORT)};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), ret = 0;
+	char name[IF_NAMESIZE];
+
+	if (fd < 0)
+		return -errno;
+	if (!if_indextoname(cfg->ifindex, name) ||
+	    setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, name, strlen(name)) ||
+	    sendto(fd, "", 0, 0, (struct sockaddr *)&to, sizeof(to)) < 0)
+		ret = -errno;
+	close(fd);
+	return ret;
+}
+
+static bool is_unknown(const struct inc_conn_state *st)
+{
+	return !(st->mac.word || st->mac_hint.word);
+}
+
+/* A child speaks first, so of a child alone an unknown address is no reason to ask. */
+static bool is_lost(const struct sp_comm *cm, uint32_t peer, const struct sp_conn *c,
+		    const struct inc_conn_state *st)
+{
+	return (is_parent(cm, peer) && is_unknown(st)) || c->rto.backoff >= SILENT_TIMEOUTS;
+}
+
+/* The kernel's answer is of no more use where the data path has come to the same address, or where
+ * the peer has answered from another one. */
+static void settle(struct sp_conn *c, const struct inc_conn_state *st)
+{
+	const bool answered = c->rto.backoff < c->found_backoff;
+
+	if (c->found.word == st->mac.word || (answered && c->found.word != st->mac_hint.word))
+		c->found.word = 0;
+	if (answered)
+		c->found_backoff = c->rto.backoff;
+}
+
+/* True where the kernel's table has an address for the peer that was not known. */
+static bool look(struct inc_slowpath *sp, struct sp_conn *c, const struct inc_conn_state *st)
+{
+	const struct inc_conn_cfg *cfg = conn_cfg(sp, c);
+	union inc_mac mac = {.known = 1};
+
+	if (inc_neighbour_mac(cfg->ifindex, (struct in_addr){cfg->peer_addr}, mac.addr) ||
+	    mac.word == st->mac.word || mac.word == c->found.word)
+		return false;
+	if (is_unknown(st))
+		inc_switch_found_peer(sp->sw, c->id, mac.addr);
+	c->found = mac;
+	c->found_backoff = c->rto.backoff;
+	return true;
+}
+
+static void ask(struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t peer)
+{
+	const struct sp_conn *c = &cm->conn[peer];
+	const struct inc_conn_cfg *cfg = conn_cfg(sp, c);
+	int ret = inc_neighbour_forget(cfg->ifindex, (struct in_addr){cfg->peer_addr});
+	char name[INC_PEER_TEXT];
+
+	ret = ret ?: provoke(cfg);
+	if (ret && !c->look_wait_ns)
+		inc_warn("communicator %u: the kernel cannot be made to look for %s: %s",
+			 cm->cfg.communicator, sp_peer_name(sp, cm, peer, name), strerror(-ret));
+}
+
+void sp_find_peer(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
+		  const struct inc_conn_state *st, uint64_t now)
+{
+	struct sp_conn *c = &cm->conn[peer];
+	uint64_t wait = c->look_wait_ns;
+
+	settle(c, st);
+	if (conn_cfg(sp, c)->flags & INC_CONN_F_FIXED_MAC || now < c->look_at_ns)
+		return;
+	if (!is_lost(cm, peer, c, st)) {
+		c->look_wait_ns = 0;
+		return;
+	}
+	if (!look(sp, c, st))
+		ask(sp, cm, peer);
+	else
+		sp_probe(sp, cm, peer, now);
+	wait = wait ? 2 * wait : LOOK_FIRST_MS * INC_NSEC_PER_MSEC;
+	c->look_wait_ns =
+		wait < LOOK_MOST_MS * INC_NSEC_PER_MSEC ? wait : LOOK_MOST_MS * INC_NSEC_PER_MSEC;
+	c->look_at_ns = now + c->look_wait_ns;
+}
+
+int sp_peer_mac(const struct sp_conn *c, const struct inc_conn_state *st, union inc_mac *mac)
+{
+	const unsigned int attempts =
+		c->rto.backoff > c->found_backoff ? c->rto.backoff - c->found_backoff : 0;
+	union inc_mac known[3];
+	unsigned int n = 0;
+
+	if (c->found.word)
+		known[n++] = c->found;
+	if (st->mac.word && st->mac.word != c->found.word)
+		known[n++] = st->mac;
+	if (st->mac_hint.word && st->mac_hint.word != c->found.word)
+		known[n++] = st->mac_hint;
+	if (!n)
+		return -ENOENT;
+	*mac = known[attempts % n];
+	return 0;
+}
