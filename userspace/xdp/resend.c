@@ -135,13 +135,44 @@ int sp_send_aeth(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uin
 	return 0;
 }
 
-/* ACK of all that is kept, where XDP owes one for longer than the delay. True while owed. */
+static bool owes(const struct sp_conn *c, const struct inc_conn_state *st)
+{
+	return st->ack_asked > st->ack_sent && st->ack_asked > c->paid;
+}
+
+/* ACK of all that is kept. */
+static int pay(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
+	       const struct inc_conn_state *st)
+{
+	struct sp_conn *c = &cm->conn[peer];
+	int ret = sp_send_aeth(sp, cm, peer, INC_AETH_ACK,
+			       conn_cfg(sp, c)->rx_start_psn + (uint32_t)st->rx_next - 1);
+
+	if (ret)
+		return ret;
+	c->paid = st->rx_next;
+	c->owed_r = 0;
+	c->stats.acks_paid++;
+	sp->stats.acks_paid++;
+	return 0;
+}
+
+void sp_pay_at_once(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer)
+{
+	const struct sp_conn *c = &cm->conn[peer];
+	const struct inc_conn_state st = conn_state(sp, c);
+
+	if (owes(c, &st) && !st.error && !comm_state(sp, cm).error)
+		pay(sp, cm, peer, &st);
+}
+
+/* Pays what XDP owes for longer than the delay. True while something is owed. */
 static bool pay_owed(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
 		     const struct inc_conn_state *st, uint64_t now)
 {
 	struct sp_conn *c = &cm->conn[peer];
 
-	if (st->ack_asked <= st->ack_sent || st->ack_asked <= c->paid) {
+	if (!owes(c, st)) {
 		c->owed_r = 0;
 		return false;
 	}
@@ -153,14 +184,7 @@ static bool pay_owed(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
 	}
 	if (now - c->owed_at_ns < sp->opts.ack_delay_ms * INC_NSEC_PER_MSEC)
 		return true;
-	if (sp_send_aeth(sp, cm, peer, INC_AETH_ACK,
-			 conn_cfg(sp, c)->rx_start_psn + (uint32_t)st->rx_next - 1))
-		return true;
-	c->paid = st->rx_next;
-	c->owed_r = 0;
-	c->stats.acks_paid++;
-	sp->stats.acks_paid++;
-	return false;
+	return pay(sp, cm, peer, st);
 }
 
 /* The peer has all before acked, which is more than was known. */

@@ -170,6 +170,8 @@ int inc_slowpath_adopt_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_e
 
 		conn->id = cfg->conn_base + c;
 		conn->progress_at_ns = now;
+		/* What is owed already has been owed since before this daemon: it is overdue. */
+		conn->owed_r = conn_state(sp, conn).ack_asked;
 		inc_rto_init(&conn->rto, sp_first_rto_ns(sp),
 			     sp->opts.rto_min_ms * INC_NSEC_PER_MSEC,
 			     sp->opts.rto_max_ms * INC_NSEC_PER_MSEC);
@@ -188,6 +190,16 @@ int inc_slowpath_add_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_err
 	for (i = 0; i < RING_EVENTS / RING_BATCH + 1; i++)
 		take_events(sp);
 	return inc_slowpath_adopt_comm(sp, comm, err);
+}
+
+void inc_slowpath_leave(struct inc_slowpath *sp)
+{
+	uint32_t i, c;
+
+	for (i = 0; i < sp->max_comms; i++)
+		for (c = 0; sp->comm[i] && c < sp->comm[i]->n_conns; c++)
+			sp_pay_at_once(sp, sp->comm[i], c);
+	sp_flush(sp);
 }
 
 void inc_slowpath_remove_comm(struct inc_slowpath *sp, uint32_t comm)

@@ -53,6 +53,9 @@ const char *inc_slowpath_port_lost(const struct inc_slowpath *sp,
 int inc_slowpath_add_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_err *err);
 /* The same after inc_switch_adopt(): what the ring holds is of this communicator. */
 int inc_slowpath_adopt_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_err *err);
+/* The daemon is about to end, and the data path goes on without a slow path: all ACKs that are owed
+ * now are paid, because the next daemon may come later than the timers of those who wait. */
+void inc_slowpath_leave(struct inc_slowpath *sp);
 void inc_slowpath_remove_comm(struct inc_slowpath *sp, uint32_t comm);
 
 /* Adds what the slow path alone knows of a connection: unresponsive, and the figures retransmits,

@@ -197,6 +197,8 @@ int sp_send(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t
 /* Queues an ACK or NAK; -ENOENT where the peer's MAC address is not known. */
 int sp_send_aeth(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint8_t syndrome,
 		 uint32_t psn);
+/* Pays the ACK that the peer is owed, if there is one, without the delay. */
+void sp_pay_at_once(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer);
 /* From now on all that the peer has not acknowledged is to be sent again. */
 void sp_go_back(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer);
 /* The peer asks for packet r, after hold_ns if it is an RNR NAK. True where it is served. */

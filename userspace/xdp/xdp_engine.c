@@ -138,6 +138,7 @@ static int xdp_open(const struct inc_engine_opts *opts, struct inc_engine **out,
 
 static void xdp_leave(struct inc_engine *e)
 {
+	inc_slowpath_leave(engine_of(e)->sp);
 	inc_switch_leave(engine_of(e)->sw);
 }
 
