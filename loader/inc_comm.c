@@ -359,22 +359,27 @@ static uint32_t follow_mac(struct inc_switch *sw, uint32_t ifindex, const uint8_
 	return n;
 }
 
+void inc_switch_follow_mac(struct inc_switch *sw, const struct inc_switch_port *port)
+{
+	uint8_t mac[6];
+	uint32_t n;
+
+	if (inc_port_mac(port->ifindex, mac))
+		return; /* its interface is gone */
+	n = follow_mac(sw, port->ifindex, mac);
+	if (n)
+		inc_info("port %s: its MAC address has changed; %u connections send from the new "
+			 "one",
+			 port->name, n);
+}
+
 void inc_switch_follow_macs(struct inc_switch *sw)
 {
 	const struct inc_switch_port *port;
-	uint8_t mac[6];
-	uint32_t n;
 	size_t i;
 
-	for (i = 0; (port = inc_switch_port_at(sw, i)); i++) {
-		if (inc_port_mac(port->ifindex, mac))
-			continue; /* its interface is gone */
-		n = follow_mac(sw, port->ifindex, mac);
-		if (n)
-			inc_info("port %s: its MAC address has changed; %u connections send from "
-				 "the new one",
-				 port->name, n);
-	}
+	for (i = 0; (port = inc_switch_port_at(sw, i)); i++)
+		inc_switch_follow_mac(sw, port);
 }
 
 const struct inc_comm_cfg *inc_switch_comm(const struct inc_switch *sw, uint32_t comm)

@@ -127,6 +127,8 @@ int inc_switch_remove_comm(struct inc_switch *sw, uint32_t comm, struct inc_err 
 /* A port's MAC address may have changed: from now on the connections there send from the new one,
  * unless theirs is configured. Where the map cannot be written the next call tries again. */
 void inc_switch_follow_macs(struct inc_switch *sw);
+/* The same for one port. */
+void inc_switch_follow_mac(struct inc_switch *sw, const struct inc_switch_port *port);
 /* NULL where there is no such communicator. */
 const struct inc_comm_cfg *inc_switch_comm(const struct inc_switch *sw, uint32_t comm);
 const struct inc_conn_cfg *inc_switch_conn(const struct inc_switch *sw, uint32_t conn);

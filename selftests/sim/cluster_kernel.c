@@ -199,18 +199,6 @@ uint32_t inc_rx_queues(const char *ifname)
 	return 1;
 }
 
-/* --- interfaces, which stay as they are --- */
-
-int inc_links_open(struct event_base *base, void (*fn)(void *arg), void *arg,
-		   struct inc_links **out, struct inc_err *err)
-{
-	return 0;
-}
-
-void inc_links_close(struct inc_links *links)
-{
-}
-
 /* --- what the loader says of the kernel --- */
 
 void inc_switch_hush_libraries(void)

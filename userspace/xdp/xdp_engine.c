@@ -13,7 +13,6 @@
 #include "userspace/config.h"
 #include "userspace/links.h"
 #include "userspace/switchd.h"
-#include "userspace/xdp/links.h"
 #include "userspace/xdp/neighbour.h"
 #include "userspace/xdp/slowpath.h"
 #include "userspace/xdp/xdp_engine.h"
@@ -22,7 +21,6 @@ struct xdp_engine {
 	struct inc_engine base; /* first: the daemon holds a pointer to it */
 	struct inc_switch *sw;
 	struct inc_slowpath *sp;
-	struct inc_links *links;
 	inc_notice_fn notice;
 	void *arg;
 };
@@ -80,17 +78,9 @@ static void xdp_close(struct inc_engine *e)
 {
 	struct xdp_engine *x = engine_of(e);
 
-	inc_links_close(x->links);
 	inc_slowpath_free(x->sp);
 	inc_switch_close(x->sw);
 	free(x);
-}
-
-static void on_links(void *arg)
-{
-	struct xdp_engine *x = arg;
-
-	inc_switch_follow_macs(x->sw);
 }
 
 static int xdp_open(const struct inc_engine_opts *opts, struct inc_engine **out,
@@ -127,7 +117,6 @@ static int xdp_open(const struct inc_engine_opts *opts, struct inc_engine **out,
 	inc_switch_hush_libraries();
 	ret = inc_switch_open(&sw_opts, &x->sw, err);
 	ret = ret ?: inc_slowpath_new(opts->base, x->sw, &sp_opts, on_notice, x, &x->sp, err);
-	ret = ret ?: inc_links_open(opts->base, on_links, x, &x->links, err);
 	if (ret) {
 		xdp_close(&x->base);
 		return ret;
@@ -187,6 +176,7 @@ static bool xdp_check_port(struct inc_engine *e, size_t i, const struct inc_link
 		snprintf(seen.name, sizeof(seen.name), "%s", link->name);
 		ret = inc_switch_check_port(x->sw, i, &seen, &err);
 		ret = ret < 0 ? ret : inc_slowpath_check_port(x->sp, own, &err) ?: ret;
+		inc_switch_follow_mac(x->sw, own);
 	}
 	if (ret < 0) {
 		port->condition = INC_PORT_LOST;
