@@ -76,7 +76,7 @@ static int begin(struct connect_rtr *rtr)
 	rtr->event = event_new(rtr->ctx->base, rtr->fd, EV_READ, on_entered, rtr);
 	if (!rtr->event || event_add(rtr->event, NULL))
 		return -ENOMEM;
-	return inc_thread_create(&rtr->thread, enter, rtr);
+	return inc_thread_create_apart(&rtr->thread, enter, rtr);
 }
 
 int connect_rtr_start(struct inc_connect *ctx, struct inc_connect_socket *socket,

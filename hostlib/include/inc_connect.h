@@ -25,7 +25,9 @@
  * exception: once its callback has returned, it is its owner's, who may use it from any one thread
  * at a time, without an event base (inc_connect_socket_fd()). Several contexts in several threads
  * know nothing of each other. Nothing blocks but what says "wait" in its name, and
- * inc_connect_destroy() where it says so.
+ * inc_connect_destroy() where it says so. Names of hosts are looked up, and queue pairs are
+ *connected, by threads of the library. They block all signals, are not realtime where the caller
+ *is, and may run on the CPUs that the process had when the library was loaded.
  *
  * The wire, the file and the figures are described in docs/connect.md.
  */

@@ -45,6 +45,18 @@
  * watches for memory that goes away. That is all the global state there is. All these threads
  * block all signals.
  *
+ * The library's threads must run while the program computes: a rank whose thread does not answer
+ *the controller for 3 s is declared dead, and its group ends. So they do not inherit what a
+ *caller's thread has chosen for itself. They are not realtime, even where the caller is SCHED_FIFO
+ *or SCHED_RR. They may run on the CPUs that the process had when the library was loaded, so
+ *taskset, a launcher's binding or a cpuset holds for them, and a pinned thread's own mask does not.
+ *Where realtime threads never sleep on all of these CPUs, the kernel's throttling of realtime must
+ *be on (kernel.sched_rt_runtime_us is not -1), as it is by default. Each thread of the library has
+ *a stack of 1 MiB, whatever RLIMIT_STACK says; a log callback may run on it.
+ *
+ * A thread that calls the library needs a stack of INCCL_MIN_STACK_BYTES, and what its own log
+ * callback needs.
+ *
  * Environment, read where an option is left at its default:
  *	INCCL_CONTROLLER	host or host:port (52200) of the controller
  *	INCCL_KEY		file with the key that proves to the controller who this is
@@ -76,6 +88,8 @@ extern "C" {
 #define INCCL_VERSION_MAJOR 0
 #define INCCL_VERSION_MINOR 1
 #define INCCL_VERSION_PATCH 0
+
+#define INCCL_MIN_STACK_BYTES (64 << 10)
 
 struct inccl_group;
 struct inccl_communicator;

@@ -168,7 +168,7 @@ int ha_progress_start(struct ha_progress **out, struct ha_plugin *plugin, struct
 	pthread_mutex_init(&p->lock, NULL);
 	ret = open_descriptors(p, err);
 	if (!ret) {
-		ret = inc_thread_create(&p->thread, progress, p);
+		ret = inc_thread_create_apart(&p->thread, progress, p);
 		if (ret)
 			inc_err_set(err, -ret, "progress thread: %s", strerror(-ret));
 	}

@@ -51,7 +51,7 @@ int ha_worker_start(struct ha_worker **out, struct inc_err *err)
 	worker->last = &worker->first;
 	pthread_mutex_init(&worker->lock, NULL);
 	pthread_cond_init(&worker->more, NULL);
-	ret = inc_thread_create(&worker->thread, work, worker);
+	ret = inc_thread_create_apart(&worker->thread, work, worker);
 	if (ret) {
 		pthread_cond_destroy(&worker->more);
 		pthread_mutex_destroy(&worker->lock);

@@ -312,7 +312,7 @@ static int comm_begin(struct inccl_communicator *comm, const struct inccl_commun
 	group->comms = comm;
 	ret = negotiate(comm, &own, deadline_ns, err);
 	if (!ret) {
-		ret = inc_thread_create(&comm->thread, inccl_comm_thread, comm);
+		ret = inc_thread_create_apart(&comm->thread, inccl_comm_thread, comm);
 		if (ret)
 			inc_err_set(err, -ret, "thread: %s", strerror(-ret));
 		else

@@ -493,7 +493,7 @@ int inccl_control_start(struct inccl_group *group)
 	group->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (group->stop_fd < 0)
 		return -errno;
-	ret = inc_thread_create(&group->thread, control_thread, group);
+	ret = inc_thread_create_apart(&group->thread, control_thread, group);
 	group->has_thread = !ret;
 	return ret;
 }

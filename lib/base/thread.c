@@ -1,11 +1,33 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <unistd.h>
 #include "lib/base/thread.h"
 
-int inc_thread_create(pthread_t *thread, void *(*fn)(void *), void *arg)
+#define CPU_SETS 8 /* of CPU_SETSIZE CPUs each */
+
+/* Where the process may run, as it was when this code was loaded; no bytes: not known. */
+static cpu_set_t start_mask[CPU_SETS];
+static size_t start_mask_bytes;
+
+/* A library that is loaded late may be loaded by a thread that has pinned itself. The main thread
+ * is then the better witness of where the process was meant to run, so both masks count. */
+__attribute__((constructor)) static void remember_start_mask(void)
+{
+	cpu_set_t main_mask[CPU_SETS];
+
+	if (sched_getaffinity(0, sizeof(start_mask), start_mask) ||
+	    sched_getaffinity(getpid(), sizeof(main_mask), main_mask))
+		return;
+	start_mask_bytes = sizeof(start_mask);
+	CPU_OR_S(sizeof(start_mask), start_mask, start_mask, main_mask);
+}
+
+/* pthread_create() with all signals blocked. A positive errno. */
+static int create(pthread_t *thread, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
 {
 	sigset_t all, old;
 	int err;
@@ -13,10 +35,64 @@ int inc_thread_create(pthread_t *thread, void *(*fn)(void *), void *arg)
 	sigfillset(&all);
 	err = pthread_sigmask(SIG_SETMASK, &all, &old);
 	if (err)
-		return -err;
-	err = pthread_create(thread, NULL, fn, arg);
+		return err;
+	err = pthread_create(thread, attr, fn, arg);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return err;
+}
+
+/* Threads that are SCHED_BATCH or SCHED_IDLE stay so, because leaving SCHED_IDLE takes a privilege.
+ */
+static int leave_realtime(pthread_attr_t *attr)
+{
+	const int policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
+	const struct sched_param none = {0};
+	int err;
+
+	if (policy != SCHED_FIFO && policy != SCHED_RR && policy != SCHED_DEADLINE)
+		return 0;
+	err = pthread_attr_setinheritsched(attr, PTHREAD_EXPLICIT_SCHED);
+	err = err ?: pthread_attr_setschedpolicy(attr, SCHED_OTHER);
+	return err ?: pthread_attr_setschedparam(attr, &none);
+}
+
+/* The mask cannot be set where the process's cpuset has changed and shares no CPU with it, or where
+ * a sandbox forbids it. The thread then runs where the caller does. */
+static int create_apart(pthread_t *thread, pthread_attr_t *attr, void *(*fn)(void *), void *arg)
+{
+	int err = leave_realtime(attr);
+
+	if (err)
+		return err;
+	if (start_mask_bytes && !pthread_attr_setaffinity_np(attr, start_mask_bytes, start_mask) &&
+	    !create(thread, attr, fn, arg))
+		return 0;
+	pthread_attr_setaffinity_np(attr, 0, start_mask);
+	return create(thread, attr, fn, arg);
+}
+
+static int create_sized(pthread_t *thread, bool apart, void *(*fn)(void *), void *arg)
+{
+	pthread_attr_t attr;
+	int err = pthread_attr_init(&attr);
+
+	if (err)
+		return -err;
+	err = pthread_attr_setstacksize(&attr, INC_THREAD_STACK_BYTES);
+	if (!err)
+		err = apart ? create_apart(thread, &attr, fn, arg) : create(thread, &attr, fn, arg);
+	pthread_attr_destroy(&attr);
 	return -err;
+}
+
+int inc_thread_create(pthread_t *thread, void *(*fn)(void *), void *arg)
+{
+	return create_sized(thread, false, fn, arg);
+}
+
+int inc_thread_create_apart(pthread_t *thread, void *(*fn)(void *), void *arg)
+{
+	return create_sized(thread, true, fn, arg);
 }
 
 void inc_signal_fd(int fd)

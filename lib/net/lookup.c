@@ -91,7 +91,7 @@ static int begin(struct inc_lookup *lookup)
 	if (lookup->fd < 0)
 		return -errno;
 	atomic_fetch_add(&lookup->refs, 1);
-	ret = inc_thread_create(&thread, ask_by_name, lookup);
+	ret = inc_thread_create_apart(&thread, ask_by_name, lookup);
 	if (ret)
 		put(lookup);
 	else

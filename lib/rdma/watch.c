@@ -252,7 +252,7 @@ static int start(void)
 		ret = -errno;
 		goto close;
 	}
-	ret = inc_thread_create(&watch.thread, watcher, NULL);
+	ret = inc_thread_create_apart(&watch.thread, watcher, NULL);
 	if (ret)
 		goto close;
 	return 0;

@@ -24,7 +24,7 @@ struct world {
 	struct inccl_group *group;
 	struct inccl_communicator *comm;
 	char conn[512];
-	const char *answers[5];
+	const char *answers[6];
 	int32_t data[2][4];
 	bool curious; /* the log callback asks back */
 	unsigned int lines;

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A rank that computes under SCHED_FIFO on one CPU: the library's threads must answer for it all
+ * the same, and must stay on the CPUs that the process was started on. Needs root.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <dirent.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "lib/base/clock.h"
+#include "lib/base/thread.h"
+#include "selftests/hostlib/world.h"
+
+#define NARROW "narrow" /* the argument of a run whose process is bound to one CPU */
+
+struct rank {
+	void *world;
+	int cpu;
+	bool refused; /* this machine does not allow realtime */
+	bool ready, stop;
+};
+
+static cpu_set_t started_on;
+
+static int last_cpu(void)
+{
+	int cpu = CPU_SETSIZE - 1;
+
+	while (!CPU_ISSET(cpu, &started_on))
+		cpu--;
+	return cpu;
+}
+
+static void pin(pthread_t thread, int cpu)
+{
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	assert_int_equal(pthread_setaffinity_np(thread, sizeof(one), &one), 0);
+}
+
+/* The controller of the test is another process in reality. */
+static void make_ordinary(pthread_t thread)
+{
+	const struct sched_param none = {0};
+
+	assert_int_equal(pthread_setschedparam(thread, SCHED_OTHER, &none), 0);
+	assert_int_equal(pthread_setaffinity_np(thread, sizeof(started_on), &started_on), 0);
+}
+
+/* Never sleeps from ready on, until it is stopped. */
+static void *compute(void *arg)
+{
+	const struct sched_param first = {.sched_priority = 10};
+	struct rank *rank = arg;
+
+	pin(pthread_self(), rank->cpu);
+	rank->refused = pthread_setschedparam(pthread_self(), SCHED_FIFO, &first);
+	if (!rank->refused) {
+		world_setup(&rank->world);
+		make_ordinary(((struct world *)rank->world)->fake.thread);
+		world_start(rank->world, 0);
+	}
+	__atomic_store_n(&rank->ready, true, __ATOMIC_RELEASE);
+	while (!rank->refused && !__atomic_load_n(&rank->stop, __ATOMIC_ACQUIRE))
+		;
+	return NULL;
+}
+
+/* The switch hears the contribution, sends the result, and hears that it is there. */
+static bool result_is_acknowledged(struct world *w)
+{
+	struct inc_roce_packet pkt;
+
+	if (!peer_hear(&w->peer, &pkt, WAIT_MS))
+		return false;
+	peer_mirror(&w->peer, &pkt, 0, w->data[0]);
+	return peer_hear(&w->peer, &pkt, WAIT_MS) && pkt.opcode == INC_OP_ACK;
+}
+
+static bool ping_is_answered(struct world *w)
+{
+	const uint64_t end_ns = deadline_after_ms(WAIT_MS);
+
+	w->answers[4] = w->answers[3]; /* what answers the pong is not there for the end */
+	fake_say(&w->fake, "{\"type\":\"ping\"}\n");
+	while (!strstr(w->fake.heard, "\"pong\"") && inc_now_ns() < end_ns)
+		poll(NULL, 0, 1);
+	return strstr(w->fake.heard, "\"pong\"");
+}
+
+static void busy_rank_is_alive(void **state)
+{
+	struct rank rank = {.cpu = last_cpu()};
+	bool acknowledged = false, answered = false;
+	pthread_t thread;
+
+	assert_int_equal(pthread_create(&thread, NULL, compute, &rank), 0);
+	while (!__atomic_load_n(&rank.ready, __ATOMIC_ACQUIRE))
+		poll(NULL, 0, 1);
+	if (!rank.refused) {
+		answered = ping_is_answered(rank.world);
+		acknowledged = result_is_acknowledged(rank.world);
+	}
+	__atomic_store_n(&rank.stop, true, __ATOMIC_RELEASE);
+	pthread_join(thread, NULL);
+	if (rank.refused)
+		skip();
+	world_teardown(&rank.world);
+	assert_true(answered);
+	assert_true(acknowledged);
+}
+
+/* All threads of this process, the library's too, may run on the CPUs of want and no others. */
+static void expect_masks(const cpu_set_t *want)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	unsigned int threads = 0;
+	struct dirent *task;
+	cpu_set_t mask;
+
+	assert_non_null(tasks);
+	while ((task = readdir(tasks))) {
+		if (*task->d_name == '.')
+			continue;
+		assert_int_equal(sched_getaffinity(atoi(task->d_name), sizeof(mask), &mask), 0);
+		assert_true(CPU_EQUAL(&mask, want));
+		threads++;
+	}
+	closedir(tasks);
+	assert_true(threads >= 4); /* this one, the controller's, and two of the library */
+}
+
+/* A thread that pins itself makes a group: the library's threads are not pinned with it. */
+static void thread_mask_is_not_inherited(void **state)
+{
+	struct world *w;
+	void *world;
+
+	pin(pthread_self(), last_cpu());
+	world_setup(&world);
+	w = world;
+	make_ordinary(pthread_self());
+	make_ordinary(w->fake.thread);
+	expect_masks(&started_on);
+	world_teardown(&world);
+}
+
+/* What the process was bound to when it was started holds for the library's threads, too. */
+static void process_mask_holds(void **state)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		pin(pthread_self(), last_cpu());
+		execl("/proc/self/exe", "test_realtime", NARROW, NULL);
+		_exit(127);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+static void *measure_stack(void *bytes)
+{
+	pthread_attr_t attr;
+	void *low;
+
+	if (!pthread_getattr_np(pthread_self(), &attr)) {
+		pthread_attr_getstack(&attr, &low, bytes);
+		pthread_attr_destroy(&attr);
+	}
+	return NULL;
+}
+
+/* A program, or RLIMIT_STACK at its start, has made the default of all threads small. */
+static void stack_is_not_the_default(void **state)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	size_t was, bytes;
+
+	pthread_getattr_default_np(&attr);
+	pthread_attr_getstacksize(&attr, &was);
+	pthread_attr_setstacksize(&attr, 16 << 10);
+	assert_int_equal(pthread_setattr_default_np(&attr), 0);
+	assert_int_equal(inc_thread_create_apart(&thread, measure_stack, &bytes), 0);
+	pthread_join(thread, NULL);
+	pthread_attr_setstacksize(&attr, was);
+	pthread_setattr_default_np(&attr);
+	pthread_attr_destroy(&attr);
+	assert_int_equal(bytes, 1 << 20); /* as inccl.h says */
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(busy_rank_is_alive),
+		cmocka_unit_test(thread_mask_is_not_inherited),
+		cmocka_unit_test(process_mask_holds),
+		cmocka_unit_test(stack_is_not_the_default),
+	};
+	const struct CMUnitTest narrow[] = {cmocka_unit_test(thread_mask_is_not_inherited)};
+
+	alarm(LIMIT_S);
+	if (sched_getaffinity(0, sizeof(started_on), &started_on))
+		return 1;
+	if (argc > 1 && !strcmp(argv[1], NARROW)) {
+		freopen("/dev/null", "w", stdout); /* its results are not the test's */
+		return cmocka_run_group_tests(narrow, NULL, NULL) || CPU_COUNT(&started_on) != 1;
+	}
+	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+}
