@@ -70,6 +70,7 @@ struct soft_endpoint {
 	int failed;                /* positive errno, for good */
 
 	struct inc_requester tx;
+	struct inc_batch batch; /* of soft_flush(); too large for a caller's stack */
 	uint64_t tx_flush; /* send at once up to here */
 	uint64_t tx_done;  /* its results are there: all before this */
 	bool by_message;   /* what is in step (struct inccl_peer) */

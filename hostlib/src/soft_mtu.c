@@ -15,6 +15,10 @@
 #include <unistd.h>
 #include "hostlib/src/soft.h"
 
+/* The kernel puts as many routes into an answer as the reader has room for, and no route is longer
+ * than this (netlink(7)). It stands on the caller's stack, which may be small. */
+#define ANSWER_BYTES 8192
+
 struct route {
 	int ifindex;
 	unsigned int mtu; /* of its own; 0: has none */
@@ -89,7 +93,7 @@ static int take_answer(const char *buf, int left, route_fn fn, void *ctx)
 
 static int ask_routes(struct nlmsghdr *question, route_fn fn, void *ctx)
 {
-	char buf[32768] __attribute__((aligned(NLMSG_ALIGNTO)));
+	char buf[ANSWER_BYTES] __attribute__((aligned(NLMSG_ALIGNTO)));
 	int fd, ret;
 	ssize_t n;
 

@@ -17,7 +17,6 @@ int soft_flush(struct inccl_endpoint *ep)
 	struct soft_endpoint *s = SOFT_EP(ep);
 	struct inc_requester *q = &s->tx;
 	uint64_t limit = inc_requester_limit(q), now;
-	struct inc_batch batch;
 	bool writable;
 
 	if (s->failed)
@@ -35,10 +34,10 @@ int soft_flush(struct inccl_endpoint *ep)
 	if (!writable)
 		return 0;
 	now = inc_now_ns();
-	batch.n = 0;
+	s->batch.n = 0;
 	while (q->next < limit && !s->udp.blocked && !q->failed) {
-		inc_requester_fill(q, &s->udp, &batch, limit, now);
-		inc_batch_send(&batch, &s->udp, now);
+		inc_requester_fill(q, &s->udp, &s->batch, limit, now);
+		inc_batch_send(&s->batch, &s->udp, now);
 	}
 	soft_count(s);
 	if (q->failed)

@@ -51,7 +51,7 @@ static uint64_t soon(void)
 /* Some of what the socket has to TLS. 0, -EAGAIN, -ECONNRESET at the end, or -errno. */
 static int take_some(struct inc_stream *stream, struct inc_err *err)
 {
-	char bytes[16384];
+	char bytes[4096]; /* on a caller's stack, which may be small */
 	const ssize_t n = recv(stream->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
 	int ret;
 

@@ -72,7 +72,9 @@ static bool answered(struct question *q, char *line)
 enum inc_rdma_memory inc_rdma_memory_kind(uintptr_t start, uintptr_t end)
 {
 	struct question q = {.at = start, .end = end, .kind = INC_RDMA_MEMORY_PRIVATE};
-	char buf[16384], *line, *newline; /* a line has a path of 4096 bytes at most */
+	/* A line has a path of 4096 bytes at most. It stands on a caller's stack, which may be
+	 * small. */
+	char buf[6144], *line, *newline;
 	size_t len = 0;
 	bool done = false;
 	ssize_t n = 0;
