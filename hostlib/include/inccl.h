@@ -124,7 +124,8 @@ struct inccl_group_opts {
 	 * statistics, but neither destroy anything nor wait. It may run while another thread
 	 * of yours destroys a communicator: a callback that asks about one has to see to it itself
 	 * (by a lock of its own, say) that the communicator is still there. None runs any more once
-	 * inccl_group_destroy() has returned 0. NULL: nowhere (INCCL_DEBUG=1: stderr).
+	 * inccl_group_destroy() has returned 0, even where a split or a duplicate of the group's
+	 * communicators lives on: its lines go nowhere then. NULL: nowhere (INCCL_DEBUG=1: stderr).
 	 */
 	void (*log)(void *ctx, const char *line);
 	void *log_ctx;
@@ -153,7 +154,8 @@ int inccl_group_destroy(struct inccl_group *group);
  * the other (splits and duplicates of its communicators are such calls, too), and get a new group
  * of the same job with communicators of its own. The old one stays the caller's to destroy, and if
  * it was running it runs on. Of opts, which may be NULL, connect_timeout_ms, create_timeout_ms,
- * error and log are read (without log: the old group's); the rest must be 0.
+ * error and log are read; the rest must be 0. A group without a log of its own calls the old
+ * group's callback, until the new group is destroyed.
  *
  * -EINVAL: an option or world size is wrong, or the ranks have not asked for the same; -ETIMEDOUT:
  * ranks missing; else what a rank could not come for, as inccl_group_create(), or why the old group

@@ -5,9 +5,11 @@
  * made it has released its locks and calls inccl_log_deliver(). One thread delivers at a
  * time, in order.
  */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "hostlib/src/internal.h"
 
 struct inccl_log_entry {
@@ -15,20 +17,67 @@ struct inccl_log_entry {
 	char line[512];
 };
 
-int inccl_log_init(struct inccl_log *log, void (*fn)(void *ctx, const char *line), void *ctx)
+static void log_stderr(void *ctx, const char *line)
 {
-	log->fn = fn;
-	log->ctx = ctx;
-	log->first = NULL;
-	log->last = &log->first;
-	log->delivering = false;
-	return -pthread_mutex_init(&log->lock, NULL);
+	fprintf(stderr, "inccl: %s\n", line);
 }
 
-void inccl_log_destroy(struct inccl_log *log)
+int inccl_log_new(void (*fn)(void *ctx, const char *line), void *ctx, struct inccl_log **out)
+{
+	struct inccl_log *log = calloc(1, sizeof(*log));
+	const char *debug = getenv("INCCL_DEBUG");
+	int ret;
+
+	if (!log)
+		return -ENOMEM;
+	log->fn = fn;
+	log->ctx = ctx;
+	if (!fn && debug && !strcmp(debug, "1"))
+		log->fn = log_stderr;
+	log->last = &log->first;
+	log->owners = 1;
+	ret = -pthread_mutex_init(&log->lock, NULL);
+	if (ret)
+		goto free_log;
+	ret = -pthread_cond_init(&log->delivered, NULL);
+	if (ret)
+		goto destroy_lock;
+	*out = log;
+	return 0;
+
+destroy_lock:
+	pthread_mutex_destroy(&log->lock);
+free_log:
+	free(log);
+	return ret;
+}
+
+struct inccl_log *inccl_log_hold(struct inccl_log *log)
+{
+	__atomic_add_fetch(&log->owners, 1, __ATOMIC_RELAXED);
+	return log;
+}
+
+void inccl_log_put(struct inccl_log *log)
+{
+	if (__atomic_sub_fetch(&log->owners, 1, __ATOMIC_ACQ_REL))
+		return;
+	inccl_log_deliver(log);
+	pthread_cond_destroy(&log->delivered);
+	pthread_mutex_destroy(&log->lock);
+	free(log);
+}
+
+void inccl_log_end(struct inccl_log *log)
 {
 	inccl_log_deliver(log);
-	pthread_mutex_destroy(&log->lock);
+	if (log->fn == log_stderr)
+		return;
+	pthread_mutex_lock(&log->lock);
+	log->ended = true;
+	while (log->delivering)
+		pthread_cond_wait(&log->delivered, &log->lock);
+	pthread_mutex_unlock(&log->lock);
 }
 
 static void log_va(struct inccl_log *log, const char *fmt, va_list ap)
@@ -43,6 +92,11 @@ static void log_va(struct inccl_log *log, const char *fmt, va_list ap)
 	entry->next = NULL;
 	vsnprintf(entry->line, sizeof(entry->line), fmt, ap);
 	pthread_mutex_lock(&log->lock);
+	if (log->ended) {
+		pthread_mutex_unlock(&log->lock);
+		free(entry);
+		return;
+	}
 	*log->last = entry;
 	log->last = &entry->next;
 	__atomic_store_n(&log->waiting, true, __ATOMIC_RELAXED);
@@ -67,26 +121,41 @@ void inccl_log_forward(void *log, const char *fmt, ...)
 	va_end(ap);
 }
 
+/* The oldest line that waits, or NULL. Under the log's lock. */
+static struct inccl_log_entry *take_first(struct inccl_log *log)
+{
+	struct inccl_log_entry *entry = log->first;
+
+	if (!entry)
+		return NULL;
+	log->first = entry->next;
+	if (!log->first) {
+		log->last = &log->first;
+		__atomic_store_n(&log->waiting, false, __ATOMIC_RELAXED);
+	}
+	return entry;
+}
+
 void inccl_log_deliver(struct inccl_log *log)
 {
 	struct inccl_log_entry *entry;
+	bool ended;
 
 	/* a thread sees the lines it made itself */
 	if (!__atomic_load_n(&log->waiting, __ATOMIC_RELAXED))
 		return;
 	pthread_mutex_lock(&log->lock);
-	while (!log->delivering && (entry = log->first)) {
-		log->first = entry->next;
-		if (!log->first) {
-			log->last = &log->first;
-			__atomic_store_n(&log->waiting, false, __ATOMIC_RELAXED);
-		}
+	while (!log->delivering && (entry = take_first(log))) {
+		ended = log->ended;
 		log->delivering = true;
 		pthread_mutex_unlock(&log->lock);
-		log->fn(log->ctx, entry->line);
+		if (!ended)
+			log->fn(log->ctx, entry->line);
 		free(entry);
 		pthread_mutex_lock(&log->lock);
 		log->delivering = false;
+		if (log->ended)
+			pthread_cond_broadcast(&log->delivered);
 	}
 	pthread_mutex_unlock(&log->lock);
 }

@@ -182,7 +182,7 @@ static void describe(const struct inccl_request *req)
 		snprintf(elements, sizeof(elements), " (%s of %s)",
 			 inccl_op_name(INC_DESC_OP(req->desc)),
 			 inccl_dtype_name(INC_DESC_DTYPE(req->desc)));
-	inccl_log_line(&comm->group->log,
+	inccl_log_line(comm->group->log,
 		       "communicator %lld: %s%s: %u blocks, messages of %u packets, %u packets "
 		       "under way, through %s%s",
 		       comm->number, inccl_collective_name(INC_DESC_COLL(req->desc)), elements,
@@ -242,7 +242,7 @@ static void note_unused(struct inccl_communicator *comm, const struct inccl_call
 		return;
 	pthread_mutex_lock(&comm->lock);
 	if (!comm->noted_unused)
-		inccl_log_line(&comm->group->log,
+		inccl_log_line(comm->group->log,
 			       "communicator %lld: float_block and float_exponent have no effect: "
 			       "floats are added as they are",
 			       comm->number);
@@ -294,11 +294,11 @@ static int start(struct inccl_communicator *comm, const struct inccl_call *call,
 	else if (req)
 		free_request(req);
 	if (ret && err.msg[0]) {
-		inccl_log_line(&comm->group->log, "communicator %lld: %s refused: %s", comm->number,
+		inccl_log_line(comm->group->log, "communicator %lld: %s refused: %s", comm->number,
 			       inccl_collective_name(call->collective), err.msg);
 		inc_caller_explain(opts.error, opts.error_size, &err);
 	}
-	inccl_log_deliver(&comm->group->log);
+	inccl_log_deliver(comm->group->log);
 	return ret;
 }
 
@@ -314,7 +314,7 @@ static int collect(struct inccl_request *req)
 		withdraw(req);
 	}
 	pthread_mutex_unlock(&comm->lock);
-	inccl_log_deliver(&comm->group->log);
+	inccl_log_deliver(comm->group->log);
 	if (done) {
 		if (!result)
 			inccl_data_finish(req);

@@ -50,7 +50,7 @@ static int open_endpoint(struct inccl_group *group, const struct inccl_communica
 		.window_messages = opts->window,
 		.options = opts->verbs,
 		.log = inccl_log_forward,
-		.log_ctx = &group->log,
+		.log_ctx = group->log,
 	};
 	const struct inccl_transport *const *t;
 	struct inc_err why;
@@ -65,7 +65,7 @@ static int open_endpoint(struct inccl_group *group, const struct inccl_communica
 			continue;
 		why.msg[0] = 0;
 		ret = (*t)->probe(&open, &why);
-		inccl_log_line(&group->log, "transport %s: %s%s%s", (*t)->name,
+		inccl_log_line(group->log, "transport %s: %s%s%s", (*t)->name,
 			       ret ? "not usable" : "usable", why.msg[0] ? ": " : "", why.msg);
 		if (ret) {
 			inc_err_set(err, -ret, "transport %s: %s", (*t)->name, why.msg);
@@ -76,10 +76,10 @@ static int open_endpoint(struct inccl_group *group, const struct inccl_communica
 		}
 		ret = (*t)->open(&open, ep, own, err);
 		if (!ret) {
-			inccl_log_line(&group->log, "transport %s on %s", (*t)->name, own->device);
+			inccl_log_line(group->log, "transport %s on %s", (*t)->name, own->device);
 			return 0;
 		}
-		inccl_log_line(&group->log, "transport %s: %s", (*t)->name, err->msg);
+		inccl_log_line(group->log, "transport %s: %s", (*t)->name, err->msg);
 	}
 	return ret;
 }
@@ -199,7 +199,7 @@ static int negotiate(struct inccl_communicator *comm, const struct inccl_own *ow
 		comm->refused = true;
 		return inc_err_set(err, comm->error, "%s", comm->error_text);
 	}
-	inccl_log_line(&group->log,
+	inccl_log_line(group->log,
 		       "communicator %lld: %s, %s, tree %s (%s, floats %s), payload %u, window "
 		       "%u x %u, %u slots",
 		       comm->number, comm->device, comm->peer, comm->tree,
@@ -299,7 +299,7 @@ static int comm_begin(struct inccl_communicator *comm, const struct inccl_commun
 	int ret;
 
 	ret = open_endpoint(group, opts, &comm->ep, &own, err);
-	inccl_log_deliver(&group->log);
+	inccl_log_deliver(group->log);
 	if (ret)
 		return ret;
 	comm->settings.transport = comm->ep->ops->kind;
@@ -322,7 +322,7 @@ static int comm_begin(struct inccl_communicator *comm, const struct inccl_commun
 		unlink_comm(group, comm);
 unlock:
 	pthread_mutex_unlock(&group->lock);
-	inccl_log_deliver(&group->log);
+	inccl_log_deliver(group->log);
 	return ret;
 }
 
@@ -336,7 +336,7 @@ static void creation_failed(struct inccl_group *group, struct inccl_communicator
 	if (!comm || !comm->refused || number >= 0)
 		inccl_control_report_creation(group, index, number, error, text);
 	pthread_mutex_unlock(&group->lock);
-	inccl_log_deliver(&group->log);
+	inccl_log_deliver(group->log);
 }
 
 int inccl_comm_create(struct inccl_group *group, long long index,
@@ -434,10 +434,10 @@ int inccl_communicator_destroy(struct inccl_communicator *comm)
 
 	while ((req = comm->first))
 		inccl_request_release(req);
-	inccl_log_deliver(&group->log); /* while the callback can ask it */
+	inccl_log_deliver(group->log); /* while the callback can ask it */
 	comm_free(comm);
 	if (owns_group)
-		inccl_group_destroy(group);
+		inccl_group_leave(group);
 	return ret;
 }
 

@@ -178,7 +178,7 @@ static void group_fail(struct inccl_group *group, int error, int rank, const cha
 			inccl_comm_fail(comm, error, rank, text);
 		}
 	}
-	inccl_log_line(&group->log, "group %s has failed: %s", group->job, text);
+	inccl_log_line(group->log, "group %s has failed: %s", group->job, text);
 	pthread_cond_broadcast(&group->changed);
 }
 
@@ -250,7 +250,7 @@ static void take_error(struct inccl_group *group, const json_t *object)
 		return;
 	}
 	if (!wait) {
-		inccl_log_line(&group->log, "controller %s: %s", group->controller, text);
+		inccl_log_line(group->log, "controller %s: %s", group->controller, text);
 		return;
 	}
 	wait->refused = true;
@@ -316,7 +316,7 @@ static int take_object(struct inccl_group *group, json_t *object)
 		take_answer(group, type, object);
 	pthread_mutex_unlock(&group->lock);
 	json_decref(object);
-	inccl_log_deliver(&group->log);
+	inccl_log_deliver(group->log);
 	return 0;
 }
 
@@ -338,7 +338,7 @@ static void lose(struct inccl_group *group, int error, const char *why)
 	inccl_control_go(group, LINK_LOST);
 	group_fail(group, error, -1, text);
 	pthread_mutex_unlock(&group->lock);
-	inccl_log_deliver(&group->log);
+	inccl_log_deliver(group->log);
 }
 
 static int take_lines(struct inccl_group *group, struct inc_lines *lines, struct inc_err *err)

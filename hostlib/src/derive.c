@@ -11,8 +11,7 @@ struct wish {
 	int world_size;
 	unsigned int connect_timeout_ms;
 	uint64_t deadline_ns;
-	void (*log)(void *ctx, const char *line);
-	void *log_ctx;
+	struct inccl_log *log; /* of what is made; the old group's, or the caller's own */
 };
 
 /* Counted at the beginning: one that fails here counts on the other ranks, too. */
@@ -24,8 +23,7 @@ static void wish_init(struct wish *wish, struct inccl_group *group, enum inc_der
 	wish->derive.how = how;
 	wish->derive.has_of = true;
 	wish->world_size = group->world_size;
-	wish->log = group->log.fn;
-	wish->log_ctx = group->log.ctx;
+	wish->log = group->log;
 	pthread_mutex_lock(&group->lock);
 	wish->derive.of = group->number;
 	wish->derive.round = group->derived[count]++;
@@ -60,8 +58,7 @@ static int derive(struct inccl_group *parent, const struct wish *wish, struct in
 
 	if (ret)
 		return ret;
-	ret = inccl_group_new(parent->job, parent->rank, wish->world_size, wish->log, wish->log_ctx,
-			      &group);
+	ret = inccl_group_new(parent->job, parent->rank, wish->world_size, wish->log, &group);
 	if (ret)
 		return inc_err_set(err, -ret, "%s", strerror(-ret));
 	ret = inccl_control_connect_beside(group, parent,
@@ -76,13 +73,17 @@ static int derive(struct inccl_group *parent, const struct wish *wish, struct in
 	ret = inccl_group_join(group, &said, wish->deadline_ns, err);
 	if (ret)
 		goto free_group;
-	inccl_log_line(&parent->log, "%s %u of group %u: %s", inc_derive_hows[wish->derive.how],
+	inccl_log_line(parent->log, "%s %u of group %u: %s", inc_derive_hows[wish->derive.how],
 		       wish->derive.round, parent->number,
 		       group->world_size ? "made" : "this rank is in none");
-	inccl_log_deliver(&parent->log);
+	inccl_log_deliver(parent->log);
 	if (!group->world_size)
-		return inccl_group_destroy(group);
+		goto leave_group;
 	*out = group;
+	return 0;
+
+leave_group:
+	inccl_group_leave(group);
 	return 0;
 
 free_group:
@@ -97,9 +98,9 @@ static void give_up(struct inccl_group *parent, const struct wish *wish, int err
 	pthread_mutex_lock(&parent->lock);
 	inccl_control_report_derive(parent, &wish->derive, error, text);
 	pthread_mutex_unlock(&parent->lock);
-	inccl_log_line(&parent->log, "%s %u of group %u: %s", inc_derive_hows[wish->derive.how],
+	inccl_log_line(parent->log, "%s %u of group %u: %s", inc_derive_hows[wish->derive.how],
 		       wish->derive.round, parent->number, text);
-	inccl_log_deliver(&parent->log);
+	inccl_log_deliver(parent->log);
 }
 
 static int check_comm(struct inccl_communicator *comm, struct inc_err *err)
@@ -131,7 +132,7 @@ static int derive_comm(struct inccl_communicator *comm, struct wish *wish,
 		return ret;
 	ret = inccl_comm_create(group, 0, opts, wish->deadline_ns, out, err);
 	if (ret)
-		inccl_group_destroy(group);
+		inccl_group_leave(group);
 	else
 		(*out)->owns_group = true;
 	return ret;
@@ -212,6 +213,23 @@ static int check_world(const struct inccl_group *group, const struct wish *wish,
 			   group->world_size + 1, INC_MAX_WORLD);
 }
 
+/* The callers of the new group and of the old one destroy them by themselves, so each has a log of
+ * its own, although both may call the same function. */
+static int derive_logging(struct inccl_group *parent, struct wish *wish,
+			  const struct inccl_group_opts *opts, struct inccl_group **out,
+			  struct inc_err *err)
+{
+	const struct inccl_log *old = parent->log;
+	int ret = opts->log ? inccl_log_new(opts->log, opts->log_ctx, &wish->log)
+			    : inccl_log_new(old->fn, old->ctx, &wish->log);
+
+	if (ret)
+		return inc_err_set(err, -ret, "%s", strerror(-ret));
+	ret = derive(parent, wish, out, err);
+	inccl_log_put(wish->log);
+	return ret;
+}
+
 static int from_group(struct inccl_group *parent, struct wish *wish,
 		      const struct inccl_group_opts *given, struct inccl_group **out)
 {
@@ -219,10 +237,6 @@ static int from_group(struct inccl_group *parent, struct wish *wish,
 	struct inc_err err = {INC_CALLER_OPTS_REFUSED};
 	int ret = inc_caller_opts(&opts, sizeof(opts), given);
 
-	if (opts.log) {
-		wish->log = opts.log;
-		wish->log_ctx = opts.log_ctx;
-	}
 	wish->connect_timeout_ms = opts.connect_timeout_ms;
 	wish->deadline_ns = deadline_after_ms(opts.create_timeout_ms ?: CREATE_TIMEOUT_MS);
 	if (!ret)
@@ -230,7 +244,7 @@ static int from_group(struct inccl_group *parent, struct wish *wish,
 	if (!ret)
 		ret = check_world(parent, wish, &err);
 	if (!ret)
-		ret = derive(parent, wish, out, &err);
+		ret = derive_logging(parent, wish, &opts, out, &err);
 	if (ret) {
 		give_up(parent, wish, -ret, err.msg);
 		inc_caller_explain(opts.error, opts.error_size, &err);

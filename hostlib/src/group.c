@@ -11,11 +11,6 @@
 #include "hostlib/src/internal.h"
 #include "lib/proto/roce.h"
 
-static void log_stderr(void *ctx, const char *line)
-{
-	fprintf(stderr, "inccl: %s\n", line);
-}
-
 int inccl_group_check_limits(const struct inccl_group_opts *opts, struct inc_err *err)
 {
 	/* jansson and poll count in int */
@@ -104,10 +99,10 @@ int inccl_group_join(struct inccl_group *group, struct inc_msg_join *said, uint6
 	pthread_mutex_unlock(&group->lock);
 	if (!ret && group->world_size) {
 		inet_ntop(AF_INET, &joined->addr, addr, sizeof(addr));
-		inccl_log_line(&group->log, "rank %d of %d in group %u (%s), address %s",
+		inccl_log_line(group->log, "rank %d of %d in group %u (%s), address %s",
 			       group->rank, group->world_size, group->number, group->job, addr);
 	}
-	inccl_log_deliver(&group->log);
+	inccl_log_deliver(group->log);
 	return ret;
 }
 
@@ -129,17 +124,15 @@ void inccl_group_free(struct inccl_group *group)
 	inccl_control_stop(group);
 	pthread_cond_destroy(&group->changed);
 	pthread_mutex_destroy(&group->lock);
-	inccl_log_destroy(&group->log);
+	inccl_log_put(group->log);
 	inc_tls_free(group->tls);
 	free(group);
 }
 
-int inccl_group_new(const char *job, int rank, int world_size,
-		    void (*log)(void *ctx, const char *line), void *log_ctx,
+int inccl_group_new(const char *job, int rank, int world_size, struct inccl_log *log,
 		    struct inccl_group **out)
 {
 	struct inccl_group *group = calloc(1, sizeof(*group));
-	const char *debug = getenv("INCCL_DEBUG");
 	int ret;
 
 	if (!group)
@@ -149,25 +142,18 @@ int inccl_group_new(const char *job, int rank, int world_size,
 	snprintf(group->job, sizeof(group->job), "%s", job);
 	group->rank = rank;
 	group->world_size = world_size;
-	if (!log && debug && !strcmp(debug, "1"))
-		ret = inccl_log_init(&group->log, log_stderr, NULL);
-	else
-		ret = inccl_log_init(&group->log, log, log_ctx);
-	if (ret)
-		goto free_group;
 	ret = -pthread_mutex_init(&group->lock, NULL);
 	if (ret)
-		goto destroy_log;
+		goto free_group;
 	ret = inccl_cond_init(&group->changed);
 	if (ret)
 		goto destroy_lock;
+	group->log = inccl_log_hold(log);
 	*out = group;
 	return 0;
 
 destroy_lock:
 	pthread_mutex_destroy(&group->lock);
-destroy_log:
-	inccl_log_destroy(&group->log);
 free_group:
 	free(group);
 	return ret;
@@ -179,6 +165,7 @@ int inccl_group_create(const struct inccl_group_opts *given, struct inccl_group 
 	struct inccl_group_opts opts;
 	struct inccl_place place;
 	struct inccl_group *group;
+	struct inccl_log *log;
 	struct inc_err err = {""};
 	int ret;
 
@@ -194,8 +181,11 @@ int inccl_group_create(const struct inccl_group_opts *given, struct inccl_group 
 		ret = inccl_place_resolve(&opts, &place, &err);
 	if (ret)
 		goto explain;
-	ret = inccl_group_new(place.job, place.rank, place.world_size, opts.log, opts.log_ctx,
-			      &group);
+	ret = inccl_log_new(opts.log, opts.log_ctx, &log);
+	if (!ret) {
+		ret = inccl_group_new(place.job, place.rank, place.world_size, log, &group);
+		inccl_log_put(log);
+	}
 	if (ret) {
 		inc_err_set(&err, -ret, "%s", strerror(-ret));
 		goto explain;
@@ -222,9 +212,16 @@ explain:
 	return ret;
 }
 
+void inccl_group_leave(struct inccl_group *group)
+{
+	inccl_control_bye(group);
+	inccl_group_free(group);
+}
+
 int inccl_group_destroy(struct inccl_group *group)
 {
 	INCCL_UNCANCELLED(cancel_state);
+	struct inccl_log *log;
 
 	if (!group)
 		return 0;
@@ -234,8 +231,10 @@ int inccl_group_destroy(struct inccl_group *group)
 		return -EBUSY;
 	}
 	pthread_mutex_unlock(&group->lock);
-	inccl_control_bye(group);
-	inccl_group_free(group);
+	log = inccl_log_hold(group->log);
+	inccl_group_leave(group);
+	inccl_log_end(log);
+	inccl_log_put(log);
 	return 0;
 }
 

@@ -35,13 +35,18 @@
 /* The longest that destroying a communicator waits for the peer's ACKs. */
 #define SETTLE_MS 200
 
+/* A group's, and that of the groups that its communicators' splits and duplicates have for
+ * themselves. */
 struct inccl_log {
-	void (*fn)(void *ctx, const char *line);
+	void (*fn)(void *ctx, const char *line); /* NULL: nowhere */
 	void *ctx;
+	unsigned int owners;
 	pthread_mutex_t lock; /* the innermost; not held while fn runs */
 	struct inccl_log_entry *first, **last;
 	bool waiting; /* there are lines to deliver; read without the lock, too */
 	bool delivering;
+	bool ended; /* fn is not called any more */
+	pthread_cond_t delivered;
 };
 
 /* The answers that somebody waits for, as control_wait.id tells them apart. */
@@ -84,7 +89,7 @@ struct inccl_group {
 	uint32_t addr;        /* own, network order; what the controller chose */
 	char controller[280]; /* for messages */
 	uint32_t number;      /* the controller's */
-	struct inccl_log log;
+	struct inccl_log *log;
 
 	struct inc_stream stream;     /* to the controller; fd is -1 where it is closed */
 	struct inc_tls *tls;          /* owned; NULL: plainly */
@@ -269,8 +274,14 @@ int inccl_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t 
 /* caller_log.c: lines may be made under any lock; whoever may have made one delivers when it holds
  * none.
  */
-int inccl_log_init(struct inccl_log *log, void (*fn)(void *ctx, const char *line), void *ctx);
-void inccl_log_destroy(struct inccl_log *log);
+/* fn NULL: where the environment says. The caller owns it, and inccl_log_hold() makes one more
+ * owner. The last inccl_log_put() frees it. */
+int inccl_log_new(void (*fn)(void *ctx, const char *line), void *ctx, struct inccl_log **out);
+struct inccl_log *inccl_log_hold(struct inccl_log *log);
+void inccl_log_put(struct inccl_log *log);
+/* When this returns, the caller's callback runs in no thread, and will not be called again. Lines
+ * that go to stderr go there still. */
+void inccl_log_end(struct inccl_log *log);
 void inccl_log_line(struct inccl_log *log, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 void inccl_log_forward(void *log, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -374,11 +385,12 @@ void *inccl_comm_thread(void *comm);
 
 /* group.c */
 int inccl_group_check_limits(const struct inccl_group_opts *opts, struct inc_err *err);
-/* Without a connection. log: NULL for where the environment says. */
-int inccl_group_new(const char *job, int rank, int world_size,
-		    void (*log)(void *ctx, const char *line), void *log_ctx,
+/* Without a connection. The group becomes an owner of the log where it succeeds. */
+int inccl_group_new(const char *job, int rank, int world_size, struct inccl_log *log,
 		    struct inccl_group **group);
 void inccl_group_free(struct inccl_group *group);
+/* Leaves a group that has no communicators, and frees it. Its log may have other owners. */
+void inccl_group_leave(struct inccl_group *group);
 /* Says G, to which the caller has put the addresses and what the group is made of, and waits until
  * all ranks have; the answer says which rank of how many this is. */
 int inccl_group_join(struct inccl_group *group, struct inc_msg_join *said, uint64_t deadline_ns,

@@ -69,7 +69,7 @@ void inccl_comm_fail_locked(struct inccl_communicator *comm, int error, int rank
 	inc_signal_fd(comm->group->stop_fd);
 	while (comm->head)
 		finish(comm, comm->head, -comm->error);
-	inccl_log_line(&comm->group->log, "communicator %lld has failed: %s", comm->number, text);
+	inccl_log_line(comm->group->log, "communicator %lld has failed: %s", comm->number, text);
 	pthread_cond_broadcast(&comm->changed);
 }
 
@@ -315,7 +315,7 @@ static void sleep_in_poll(struct inccl_communicator *comm, bool thread, uint64_t
 	if (!thread)
 		comm->sleeping = true;
 	pthread_mutex_unlock(&comm->lock);
-	inccl_log_deliver(&comm->group->log);
+	inccl_log_deliver(comm->group->log);
 	pthread_setcancelstate(cancel_state, NULL);
 	ret = ppoll(pfd, 3, timeout, NULL);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
@@ -542,6 +542,6 @@ void *inccl_comm_thread(void *arg)
 	if (comm->driver == DRIVER_THREAD)
 		set_driver(comm, DRIVER_NONE);
 	pthread_mutex_unlock(&comm->lock);
-	inccl_log_deliver(&comm->group->log);
+	inccl_log_deliver(comm->group->log);
 	return NULL;
 }

@@ -130,8 +130,8 @@ static int connect_again(struct inccl_group *group, struct inc_stream *stream, b
 				stream, &err))
 		return 0;
 	close(fd);
-	inccl_log_line(&group->log, "%s", err.msg);
-	inccl_log_deliver(&group->log);
+	inccl_log_line(group->log, "%s", err.msg);
+	inccl_log_deliver(group->log);
 	return -1;
 }
 
@@ -176,7 +176,7 @@ void inccl_control_resumed(struct inccl_group *group)
 		pthread_mutex_unlock(&comm->lock);
 		inccl_control_report(group, comm);
 	}
-	inccl_log_line(&group->log, "controller %s: back, and knows what runs", group->controller);
+	inccl_log_line(group->log, "controller %s: back, and knows what runs", group->controller);
 }
 
 void inccl_control_not_resumed(struct inccl_group *group, int error, const char *why)

@@ -71,9 +71,9 @@ struct soft_endpoint {
 
 	struct inc_requester tx;
 	struct inc_batch batch; /* of soft_flush(); too large for a caller's stack */
-	uint64_t tx_flush; /* send at once up to here */
-	uint64_t tx_done;  /* its results are there: all before this */
-	bool by_message;   /* what is in step (struct inccl_peer) */
+	uint64_t tx_flush;      /* send at once up to here */
+	uint64_t tx_done;       /* its results are there: all before this */
+	bool by_message;        /* what is in step (struct inccl_peer) */
 
 	/* responder */
 	struct soft_result *results; /* slots of them */

@@ -16,8 +16,11 @@
 
 #define LIMIT_S 120
 #define REFUSED "{\"type\":\"error\",\"errno\":\"ECONNRESET\",\"message\":\"rank 1 left\"}\n"
-#define NONE    JOINED_AS("7", "0", "0")
-#define DONE    "{\"type\":\"D\",\"communicator\":12}\n"
+#define REPORTED                                                                \
+	"{\"type\":\"failed\",\"group\":8,\"rank\":2,\"errno\":\"ECONNRESET\"," \
+	"\"message\":\"rank 2 (h3) left the group\"}\n"
+#define NONE JOINED_AS("7", "0", "0")
+#define DONE "{\"type\":\"D\",\"communicator\":12}\n"
 
 /* A rank with a communicator, and the controller's side of the connection of what is made next. */
 struct rank {
@@ -39,10 +42,11 @@ static void keep_log(void *ctx, const char *line)
 }
 
 /* answers: of the connection of what is made next. */
-static void up(struct rank *r, const char *const *answers, bool hang_up)
+static void up_logging(struct rank *r, const char *const *answers, bool hang_up,
+		       void (*log)(void *, const char *), void *log_ctx)
 {
-	INCCL_OPTS(inccl_group_opts, group, .rank = 2, .world_size = 4, .log = keep_log,
-		   .log_ctx = r);
+	INCCL_OPTS(inccl_group_opts, group, .rank = 2, .world_size = 4, .log = log,
+		   .log_ctx = log_ctx);
 	INCCL_OPTS(inccl_communicator_opts, comm, .transport = INCCL_TRANSPORT_SOFT,
 		   .payload = 1024, .window = 8, .message_packets = 4,
 		   .byte_order = INCCL_ORDER_NETWORK);
@@ -52,6 +56,11 @@ static void up(struct rank *r, const char *const *answers, bool hang_up)
 			 0);
 	assert_int_equal(inccl_communicator_create(r->group, &comm, &r->comm), 0);
 	fake_beside(&r->beside, &r->fake, answers, hang_up);
+}
+
+static void up(struct rank *r, const char *const *answers, bool hang_up)
+{
+	up_logging(r, answers, hang_up, keep_log, r);
 }
 
 /* Afterwards heard is all that there was to hear. */
@@ -151,8 +160,7 @@ static void parts(void **state)
 	assert_int_equal(info.rank, 2);
 	assert_int_equal(info.world_size, 4);
 	/* who is to blame is a rank of the part */
-	fake_say(&r.beside, "{\"type\":\"failed\",\"group\":8,\"rank\":2,\"errno\":\"ECONNRESET\","
-			    "\"message\":\"rank 2 (h3) left the group\"}\n");
+	fake_say(&r.beside, REPORTED);
 	assert_int_equal(inccl_barrier(part, NULL), -ECONNRESET);
 	assert_int_equal(inccl_communicator_failed_rank(part), 2);
 	assert_null(inccl_communicator_error(r.comm));
@@ -198,6 +206,41 @@ static void duplicate(void **state)
 	assert_non_null(
 		strstr(r.beside.heard, "\"payload\":1024,\"message_packets\":4,\"window\":8,"));
 	assert_non_null(strstr(r.beside.heard, "\"byte_order\":\"network\""));
+}
+
+static unsigned int lines;
+
+static void count_lines(void *ctx, const char *line)
+{
+	__atomic_add_fetch(&lines, 1, __ATOMIC_RELAXED);
+	*(unsigned int *)ctx += *line;
+}
+
+/* The twin lives on when the group is gone, and then has something to log. The callback's context
+ * is gone with the group, as inccl.h allows. */
+static void log_ends_with_the_group(void **state)
+{
+	const char *const answers[] = {JOINED_AS("8", "2", "4"), CONN("5", "1024", "32"), STARTED,
+				       DONE, NULL};
+	unsigned int *context = calloc(1, sizeof(*context)), before;
+	struct inccl_communicator *twin;
+	struct rank r;
+
+	assert_non_null(context);
+	up_logging(&r, answers, false, count_lines, context);
+	assert_int_equal(inccl_communicator_duplicate(r.comm, NULL, &twin), 0);
+	assert_true(*context);
+	fake_hang_up(&r.fake);
+	inccl_communicator_destroy(r.comm);
+	assert_int_equal(inccl_group_destroy(r.group), 0);
+	free(context);
+	before = lines;
+	fake_say(&r.beside, REPORTED);
+	assert_int_equal(inccl_barrier(twin, NULL), -ECONNRESET);
+	assert_int_equal(inccl_communicator_destroy(twin), -ECONNRESET);
+	assert_int_equal(lines, before);
+	fake_stop(&r.fake);
+	fake_stop(&r.beside);
 }
 
 /* Whatever the controller answers is the error of the call, in bounded time. */
@@ -328,12 +371,12 @@ static void grows(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(wrong_calls),     cmocka_unit_test(fails_here),
-		cmocka_unit_test(parts),           cmocka_unit_test(in_none),
-		cmocka_unit_test(duplicate),       cmocka_unit_test(refused),
-		cmocka_unit_test(silent),          cmocka_unit_test(after_a_loss),
-		cmocka_unit_test(controller_gone), cmocka_unit_test(newcomer),
-		cmocka_unit_test(grows),
+		cmocka_unit_test(wrong_calls),  cmocka_unit_test(fails_here),
+		cmocka_unit_test(parts),        cmocka_unit_test(in_none),
+		cmocka_unit_test(duplicate),    cmocka_unit_test(log_ends_with_the_group),
+		cmocka_unit_test(refused),      cmocka_unit_test(silent),
+		cmocka_unit_test(after_a_loss), cmocka_unit_test(controller_gone),
+		cmocka_unit_test(newcomer),     cmocka_unit_test(grows),
 	};
 
 	signal(SIGPIPE, SIG_IGN);

@@ -149,9 +149,12 @@ static bool live(struct tree_rank *rank)
 void tree_rank_run(void *arg)
 {
 	struct tree_rank *rank = arg;
-	int ret;
+	struct inccl_log *log;
+	int ret = inccl_log_new(on_log, rank, &log);
 
-	ret = inccl_group_new("job", rank->number, tree.n_ranks, on_log, rank, &rank->group);
+	sim_require(!ret, "no log: %s", strerror(-ret));
+	ret = inccl_group_new("job", rank->number, tree.n_ranks, log, &rank->group);
+	inccl_log_put(log);
 	sim_require(!ret, "no group: %s", strerror(-ret));
 	rank->group->addr = rank->host.addr;
 	while (!live(rank)) {
