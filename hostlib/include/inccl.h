@@ -57,6 +57,14 @@
  * A thread that calls the library needs a stack of INCCL_MIN_STACK_BYTES, and what its own log
  * callback needs.
  *
+ * Fork: a group and its communicators belong to the process that made them. In a child of that
+ * process inccl_communicator_destroy() and inccl_group_destroy() free memory, close descriptors and
+ * return 0, and nothing is sent: the parent's job goes on. What a TLS session, a stage of data or
+ * libibverbs keeps is left until the child ends. Every other call on these objects returns -ECHILD
+ * (inccl_communicator_failed_rank(): -1), and the texts of errors say why. A child may make groups
+ *of its own. While it holds the parent's descriptors, the parent's death is noticed by the
+ *controller's timeout alone; a child that executes another program holds none.
+ *
  * Environment, read where an option is left at its default:
  *	INCCL_CONTROLLER	host or host:port (52200) of the controller
  *	INCCL_KEY		file with the key that proves to the controller who this is

@@ -68,6 +68,19 @@ void inccl_log_put(struct inccl_log *log)
 	free(log);
 }
 
+void inccl_log_abandon(struct inccl_log *log)
+{
+	struct inccl_log_entry *entry;
+
+	if (__atomic_sub_fetch(&log->owners, 1, __ATOMIC_RELAXED))
+		return;
+	while ((entry = log->first)) {
+		log->first = entry->next;
+		free(entry);
+	}
+	free(log);
+}
+
 void inccl_log_end(struct inccl_log *log)
 {
 	inccl_log_deliver(log);

@@ -91,7 +91,7 @@ static void withdraw(struct inccl_request *req)
 	unmap_buffers(req);
 }
 
-static void free_request(struct inccl_request *req)
+void inccl_request_free(struct inccl_request *req)
 {
 	inccl_floats_free(req->floats);
 	free(req);
@@ -100,7 +100,7 @@ static void free_request(struct inccl_request *req)
 void inccl_request_release(struct inccl_request *req)
 {
 	withdraw(req);
-	free_request(req);
+	inccl_request_free(req);
 }
 
 static void enqueue(struct inccl_communicator *comm, struct inccl_request *req)
@@ -146,7 +146,7 @@ static int new_request(struct inccl_communicator *comm, const struct inccl_plan 
 	if (!ret && inccl_is_staged(req) && inccl_stage_make(comm))
 		ret = inc_err_set(err, ENOMEM, "no memory for what is under way");
 	if (ret)
-		free_request(req);
+		inccl_request_free(req);
 	else
 		*out = req;
 	return ret;
@@ -272,6 +272,17 @@ static int prepare(struct inccl_communicator *comm, const struct inccl_call *cal
 	return ret;
 }
 
+static int refuse_inherited(const struct inccl_collective_opts *given)
+{
+	struct inccl_collective_opts opts;
+	struct inc_err err;
+
+	inc_caller_opts(&opts, sizeof(opts), given);
+	inc_err_set(&err, ECHILD, INCCL_INHERITED_TEXT);
+	inc_caller_explain(opts.error, opts.error_size, &err);
+	return -ECHILD;
+}
+
 static int start(struct inccl_communicator *comm, const struct inccl_call *call,
 		 const struct inccl_collective_opts *given, struct inccl_request **out, bool waits)
 {
@@ -286,13 +297,15 @@ static int start(struct inccl_communicator *comm, const struct inccl_call *call,
 	*out = NULL;
 	if (!comm)
 		return -EINVAL;
+	if (inccl_is_inherited(comm->group))
+		return refuse_inherited(given);
 	ret = prepare(comm, call, given, &opts, &req, &err);
 	if (!ret)
 		ret = submit(req, waits, &err);
 	if (!ret)
 		*out = req;
 	else if (req)
-		free_request(req);
+		inccl_request_free(req);
 	if (ret && err.msg[0]) {
 		inccl_log_line(comm->group->log, "communicator %lld: %s refused: %s", comm->number,
 			       inccl_collective_name(call->collective), err.msg);
@@ -318,7 +331,7 @@ static int collect(struct inccl_request *req)
 	if (done) {
 		if (!result)
 			inccl_data_finish(req);
-		free_request(req);
+		inccl_request_free(req);
 	}
 	return result;
 }
@@ -331,6 +344,8 @@ int inccl_test(struct inccl_request *req)
 	if (!req)
 		return -EINVAL;
 	comm = req->comm;
+	if (inccl_is_inherited(comm->group))
+		return -ECHILD;
 	pthread_mutex_lock(&comm->lock);
 	if (!req->done && comm->driver != DRIVER_WAITER) {
 		inccl_comm_enter(comm);
@@ -348,6 +363,8 @@ int inccl_wait(struct inccl_request *req, int timeout_ms)
 	if (!req)
 		return -EINVAL;
 	comm = req->comm;
+	if (inccl_is_inherited(comm->group))
+		return -ECHILD;
 	pthread_mutex_lock(&comm->lock);
 	if (!req->done) {
 		inccl_comm_enter(comm);

@@ -225,6 +225,39 @@ static void comm_free(struct inccl_communicator *comm)
 	free(comm);
 }
 
+static void unlink_comm(struct inccl_group *group, struct inccl_communicator *comm)
+{
+	struct inccl_communicator **p;
+
+	for (p = &group->comms; *p && *p != comm; p = &(*p)->next)
+		;
+	if (*p)
+		*p = comm->next;
+}
+
+/* In a forked child. The stage may be registered memory, which libibverbs can have taken from a
+ * child's address space, so it is left. */
+static void comm_abandon(struct inccl_communicator *comm)
+{
+	struct inccl_group *group = comm->group;
+	const bool owns_group = comm->owns_group;
+	struct inccl_request *req;
+
+	unlink_comm(group, comm);
+	while ((req = comm->first)) {
+		comm->first = req->next;
+		inccl_request_free(req);
+	}
+	comm->ep->ops->abandon(comm->ep);
+	close(comm->wake_fd);
+	close(comm->thread_fd);
+	close(comm->alarm_fd);
+	free((char *)comm->settings.verbs);
+	free(comm);
+	if (owns_group)
+		inccl_group_abandon(group);
+}
+
 static int comm_new(struct inccl_group *group, const struct inccl_communicator_opts *opts,
 		    struct inccl_communicator **out)
 {
@@ -272,16 +305,6 @@ destroy_lock:
 free_comm:
 	free(comm);
 	return ret;
-}
-
-static void unlink_comm(struct inccl_group *group, struct inccl_communicator *comm)
-{
-	struct inccl_communicator **p;
-
-	for (p = &group->comms; *p && *p != comm; p = &(*p)->next)
-		;
-	if (*p)
-		*p = comm->next;
 }
 
 /* Under the group's lock. */
@@ -379,11 +402,16 @@ int inccl_communicator_create(struct inccl_group *group,
 	*out = NULL;
 	if (!group)
 		return -EINVAL;
+	ret = inc_caller_opts(&opts, sizeof(opts), given);
+	if (inccl_is_inherited(group)) {
+		ret = inc_err_set(&err, ECHILD, INCCL_INHERITED_TEXT);
+		inc_caller_explain(opts.error, opts.error_size, &err);
+		return ret;
+	}
 	/* one that fails counts: the ranks go on with the same number */
 	pthread_mutex_lock(&group->lock);
 	index = group->next_comm++;
 	pthread_mutex_unlock(&group->lock);
-	ret = inc_caller_opts(&opts, sizeof(opts), given);
 	if (ret)
 		inc_err_set(&err, -ret, INC_CALLER_OPTS_REFUSED);
 	else
@@ -412,6 +440,10 @@ int inccl_communicator_destroy(struct inccl_communicator *comm)
 		return 0;
 	owns_group = comm->owns_group;
 	group = comm->group;
+	if (inccl_is_inherited(group)) {
+		comm_abandon(comm);
+		return 0;
+	}
 	pthread_mutex_lock(&comm->lock);
 	ret = -(comm->error ?: comm->grace_error);
 	inccl_comm_settle(comm, deadline_after_ms(SETTLE_MS));
@@ -456,6 +488,8 @@ const char *inccl_communicator_error(struct inccl_communicator *comm)
 
 	if (!comm)
 		return NULL;
+	if (inccl_is_inherited(comm->group))
+		return INCCL_INHERITED_TEXT;
 	pthread_mutex_lock(&comm->lock);
 	text = comm->error ? comm->error_text : NULL;
 	pthread_mutex_unlock(&comm->lock);
@@ -466,7 +500,7 @@ int inccl_communicator_failed_rank(struct inccl_communicator *comm)
 {
 	int rank;
 
-	if (!comm)
+	if (!comm || inccl_is_inherited(comm->group))
 		return -1;
 	pthread_mutex_lock(&comm->lock);
 	rank = comm->error ? comm->failed_rank : -1;
@@ -483,6 +517,8 @@ int inccl_communicator_info(struct inccl_communicator *comm, struct inccl_commun
 
 	if (!comm || !out || out->sz < sizeof(out->sz))
 		return -EINVAL;
+	if (inccl_is_inherited(comm->group))
+		return -ECHILD;
 	sz = out->sz;
 	pthread_mutex_lock(&comm->lock);
 	s = &comm->ep->stats;

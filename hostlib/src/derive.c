@@ -24,6 +24,8 @@ static void wish_init(struct wish *wish, struct inccl_group *group, enum inc_der
 	wish->derive.has_of = true;
 	wish->world_size = group->world_size;
 	wish->log = group->log;
+	if (inccl_is_inherited(group))
+		return;
 	pthread_mutex_lock(&group->lock);
 	wish->derive.of = group->number;
 	wish->derive.round = group->derived[count]++;
@@ -147,7 +149,9 @@ static int from_comm(struct inccl_communicator *comm, struct wish *wish,
 
 	if (!ret)
 		ret = inccl_comm_check_opts(&opts, &err);
-	if (ret)
+	if (inccl_is_inherited(comm->group))
+		ret = inc_err_set(&err, ECHILD, INCCL_INHERITED_TEXT);
+	else if (ret)
 		give_up(comm->group, wish, -ret, err.msg);
 	else
 		ret = derive_comm(comm, wish, &opts, out, &err);
@@ -239,6 +243,8 @@ static int from_group(struct inccl_group *parent, struct wish *wish,
 
 	wish->connect_timeout_ms = opts.connect_timeout_ms;
 	wish->deadline_ns = deadline_after_ms(opts.create_timeout_ms ?: CREATE_TIMEOUT_MS);
+	if (inccl_is_inherited(parent))
+		ret = inc_err_set(&err, ECHILD, INCCL_INHERITED_TEXT);
 	if (!ret)
 		ret = check_group_opts(&opts, &err);
 	if (!ret)
@@ -246,7 +252,8 @@ static int from_group(struct inccl_group *parent, struct wish *wish,
 	if (!ret)
 		ret = derive_logging(parent, wish, &opts, out, &err);
 	if (ret) {
-		give_up(parent, wish, -ret, err.msg);
+		if (!inccl_is_inherited(parent))
+			give_up(parent, wish, -ret, err.msg);
 		inc_caller_explain(opts.error, opts.error_size, &err);
 	}
 	return ret;

@@ -137,6 +137,7 @@ int inccl_group_new(const char *job, int rank, int world_size, struct inccl_log 
 
 	if (!group)
 		return -ENOMEM;
+	group->maker = getpid();
 	group->stream.fd = group->stop_fd = -1;
 	group->failed_rank = -1;
 	snprintf(group->job, sizeof(group->job), "%s", job);
@@ -218,6 +219,18 @@ void inccl_group_leave(struct inccl_group *group)
 	inccl_group_free(group);
 }
 
+/* A TLS session is left as it is. Another thread may have been inside OpenSSL at the fork, which
+ * then holds a lock for ever. */
+void inccl_group_abandon(struct inccl_group *group)
+{
+	if (group->stream.fd >= 0)
+		close(group->stream.fd);
+	if (group->stop_fd >= 0)
+		close(group->stop_fd);
+	inccl_log_abandon(group->log);
+	free(group);
+}
+
 int inccl_group_destroy(struct inccl_group *group)
 {
 	INCCL_UNCANCELLED(cancel_state);
@@ -225,6 +238,12 @@ int inccl_group_destroy(struct inccl_group *group)
 
 	if (!group)
 		return 0;
+	if (inccl_is_inherited(group)) {
+		if (group->comms)
+			return -EBUSY;
+		inccl_group_abandon(group);
+		return 0;
+	}
 	pthread_mutex_lock(&group->lock);
 	if (group->comms) {
 		pthread_mutex_unlock(&group->lock);
@@ -240,12 +259,16 @@ int inccl_group_destroy(struct inccl_group *group)
 
 int inccl_group_rank(const struct inccl_group *group)
 {
-	return group ? group->rank : -EINVAL;
+	if (!group)
+		return -EINVAL;
+	return inccl_is_inherited(group) ? -ECHILD : group->rank;
 }
 
 int inccl_group_size(const struct inccl_group *group)
 {
-	return group ? group->world_size : -EINVAL;
+	if (!group)
+		return -EINVAL;
+	return inccl_is_inherited(group) ? -ECHILD : group->world_size;
 }
 
 const char *inccl_group_error(struct inccl_group *group)
@@ -254,6 +277,8 @@ const char *inccl_group_error(struct inccl_group *group)
 
 	if (!group)
 		return NULL;
+	if (inccl_is_inherited(group))
+		return INCCL_INHERITED_TEXT;
 	pthread_mutex_lock(&group->lock);
 	text = group->error ? group->error_text : NULL;
 	pthread_mutex_unlock(&group->lock);

@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 #include "hostlib/include/inccl.h"
 #include "lib/base/clock.h"
 #include "lib/base/caller.h"
@@ -81,6 +82,7 @@ enum inccl_link {
 };
 
 struct inccl_group {
+	pid_t maker; /* the process that made it */
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* an answer came, or the group failed */
 	char job[INC_CONTROL_NAME_LEN];
@@ -259,6 +261,18 @@ static inline bool inccl_steps_are_messages(const struct inccl_communicator *com
 	return comm->mode == INC_TREE_TERMINATION;
 }
 
+/*
+ * Is this process a child of the one that made the group? It has copies of the group's memory and
+ * descriptors. The threads are the parent's alone, any lock may have been held at the fork, and the
+ * connections, timers and eventfds are shared: what is done to them happens to the parent.
+ */
+static inline bool inccl_is_inherited(const struct inccl_group *group)
+{
+	return group->maker != getpid();
+}
+
+#define INCCL_INHERITED_TEXT "the object belongs to the process from which this one was forked"
+
 /* In a public function: its thread is not cancelled inside, where it holds locks and others rely
  * on it; inccl_wait() lets it happen where it sleeps. */
 #define INCCL_UNCANCELLED(state) \
@@ -279,6 +293,8 @@ int inccl_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t 
 int inccl_log_new(void (*fn)(void *ctx, const char *line), void *ctx, struct inccl_log **out);
 struct inccl_log *inccl_log_hold(struct inccl_log *log);
 void inccl_log_put(struct inccl_log *log);
+/* inccl_log_put() in a forked child: nothing is called, and no lock is taken. */
+void inccl_log_abandon(struct inccl_log *log);
 /* When this returns, the caller's callback runs in no thread, and will not be called again. Lines
  * that go to stderr go there still. */
 void inccl_log_end(struct inccl_log *log);
@@ -391,6 +407,8 @@ int inccl_group_new(const char *job, int rank, int world_size, struct inccl_log 
 void inccl_group_free(struct inccl_group *group);
 /* Leaves a group that has no communicators, and frees it. Its log may have other owners. */
 void inccl_group_leave(struct inccl_group *group);
+/* The same in a forked child: nothing is said, and only what is the child's own is given back. */
+void inccl_group_abandon(struct inccl_group *group);
 /* Says G, to which the caller has put the addresses and what the group is made of, and waits until
  * all ranks have; the answer says which rank of how many this is. */
 int inccl_group_join(struct inccl_group *group, struct inc_msg_join *said, uint64_t deadline_ns,
@@ -400,5 +418,7 @@ void inccl_group_introduce(const struct inccl_group *group, struct inc_msg_join 
 
 /* collective.c */
 void inccl_request_release(struct inccl_request *req);
+/* Its memory alone; nothing knows of it any more. */
+void inccl_request_free(struct inccl_request *req);
 
 #endif

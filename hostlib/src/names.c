@@ -6,6 +6,7 @@
 #include "lib/proto/roce.h"
 #include "lib/reduce/floats.h"
 #include "hostlib/include/inccl.h"
+#include "hostlib/src/internal.h"
 
 /* The public numbers go into the descriptor as they are. */
 #define SAME_COLLECTIVE(NAME, ...) \
@@ -128,6 +129,8 @@ const char *inccl_strerror(int err)
 		return "the other side does not speak the protocol";
 	case ETIMEDOUT:
 		return "no progress within the time limit";
+	case ECHILD:
+		return INCCL_INHERITED_TEXT;
 	}
 	text = strerrordesc_np(err < 0 ? -err : err);
 	return text ? text : "unknown error";

@@ -382,6 +382,7 @@ const struct inccl_transport inccl_soft = {
 	.open = soft_open,
 	.connect = soft_connect,
 	.close = soft_close,
+	.abandon = soft_close,
 	.map = soft_map,
 	.unmap = soft_unmap,
 	.under_way = soft_under_way,

@@ -140,6 +140,9 @@ struct inccl_transport {
 	int (*connect)(struct inccl_endpoint *ep, const struct inccl_peer *peer,
 		       struct inc_err *err);
 	void (*close)(struct inccl_endpoint *ep);
+	/* close() in a forked child: frees memory and closes descriptors, and leaves alone what the
+	 * parent's endpoint goes on using. */
+	void (*abandon)(struct inccl_endpoint *ep);
 
 	int (*map)(struct inccl_endpoint *ep, void *addr, size_t len, bool writable,
 		   struct inccl_region *region);

@@ -198,6 +198,20 @@ static void verbs_close(struct inccl_endpoint *base)
 	free(ep);
 }
 
+/* The queue pair, the registrations and what libibverbs keeps of them are the parent's: every call
+ * to libibverbs would reach the parent's device. */
+static void verbs_abandon(struct inccl_endpoint *base)
+{
+	struct verbs_endpoint *ep = verbs_ep(base);
+
+	close(ep->epoll_fd);
+	close(inc_rdma_completions_fd(&ep->completions));
+	close(ep->place.device->ctx->async_fd);
+	close(ep->place.device->ctx->cmd_fd);
+	free(ep->slot);
+	free(ep);
+}
+
 static int verbs_open(const struct inccl_open_opts *opts, struct inccl_endpoint **out,
 		      struct inccl_own *own, struct inc_err *err)
 {
@@ -332,6 +346,7 @@ const struct inccl_transport inccl_verbs = {
 	.open = verbs_open,
 	.connect = verbs_connect,
 	.close = verbs_close,
+	.abandon = verbs_abandon,
 	.map = verbs_map,
 	.unmap = verbs_unmap,
 	.under_way = verbs_under_way,
