@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "hostlib/connect/rtr.h"
+#include "lib/base/fd.h"
 #include "lib/base/thread.h"
 
 struct connect_rtr {
@@ -70,7 +71,7 @@ static void on_entered(evutil_socket_t fd, short what, void *arg)
 
 static int begin(struct connect_rtr *rtr)
 {
-	rtr->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	rtr->fd = inc_fd_high(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
 	if (rtr->fd < 0)
 		return -errno;
 	rtr->event = event_new(rtr->ctx->base, rtr->fd, EV_READ, on_entered, rtr);

@@ -6,9 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 #include <event2/listener.h>
 #include "hostlib/connect/service.h"
 #include "lib/base/caller.h"
+#include "lib/base/fd.h"
 #include "lib/net/hostport.h"
 
 #define BACKLOG 512
@@ -20,7 +22,11 @@ static void on_client(struct evconnlistener *listener, evutil_socket_t fd, struc
 	struct inc_connect_service *service = arg;
 
 	service->shortage_logged = false;
-	connect_accept_start(service, fd, addr, len);
+	fd = inc_fd_high(fd);
+	if (fd < 0)
+		connect_log(service->ctx, "a client is turned away: %s", strerror(errno));
+	else
+		connect_accept_start(service, fd, addr, len);
 	if (service->n_clients >= CONNECT_MAX_CLIENTS)
 		evconnlistener_disable(listener);
 }
@@ -53,6 +59,46 @@ static void on_shortage(struct evconnlistener *listener, void *arg)
 	service->shortage_logged = true;
 }
 
+/* A socket that is bound there, or -errno. */
+static int bind_at(const struct addrinfo *at)
+{
+	const int fd = inc_fd_high(
+			  socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)),
+		  on = 1;
+	int ret;
+
+	if (fd < 0)
+		return -errno;
+	/* clients that are gone without a word are noticed by those that are accepted */
+	if (setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)) ||
+	    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
+	    bind(fd, at->ai_addr, at->ai_addrlen)) {
+		ret = -errno;
+		close(fd);
+		return ret;
+	}
+	return fd;
+}
+
+/* 0, or -errno. */
+static int make_listener(struct inc_connect_service *service, const struct addrinfo *at)
+{
+	const int fd = bind_at(at);
+	int ret;
+
+	if (fd < 0)
+		return fd;
+	service->listener = evconnlistener_new(service->ctx->base, on_client, service,
+					       LEV_OPT_CLOSE_ON_FREE, BACKLOG, fd);
+	if (!service->listener) {
+		ret = -errno;
+		close(fd);
+		return ret;
+	}
+	/* evconnlistener_new() does not report that enabling has failed; a second try does */
+	return evconnlistener_enable(service->listener) ? -ENOMEM : 0;
+}
+
 static int listen_at(struct inc_connect_service *service, const char *where, struct inc_err *err)
 {
 	struct sockaddr_storage bound;
@@ -62,15 +108,7 @@ static int listen_at(struct inc_connect_service *service, const char *where, str
 
 	if (ret)
 		return ret;
-	service->listener = evconnlistener_new_bind(service->ctx->base, on_client, service,
-						    LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC |
-							    LEV_OPT_REUSEABLE,
-						    BACKLOG, at->ai_addr, at->ai_addrlen);
-	if (!service->listener)
-		ret = -errno;
-	/* evconnlistener_new*() does not tell that enabling it has failed; doing it again does */
-	else if (evconnlistener_enable(service->listener))
-		ret = -ENOMEM;
+	ret = make_listener(service, at);
 	freeaddrinfo(at);
 	if (!ret &&
 	    getsockname(evconnlistener_get_fd(service->listener), (struct sockaddr *)&bound, &len))

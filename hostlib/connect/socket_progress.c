@@ -10,6 +10,7 @@
 #include "hostlib/connect/socket.h"
 #include "hostlib/connect/socket_priv.h"
 #include "lib/base/clock.h"
+#include "lib/base/fd.h"
 
 #define POLL_BATCH 16
 #define POLL_MOST  128 /* completions in one call, so that its caller gets to do something else */
@@ -154,8 +155,9 @@ int connect_socket_listen(struct inc_connect_socket *socket, struct inc_err *err
 	const int completions_fd = inc_rdma_completions_fd(&socket->completions);
 	struct epoll_event ev = {.events = EPOLLIN};
 
-	socket->bell.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	socket->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	socket->bell.timer_fd =
+		inc_fd_high(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+	socket->epoll_fd = inc_fd_high(epoll_create1(EPOLL_CLOEXEC));
 	if (socket->bell.timer_fd < 0 || socket->epoll_fd < 0 ||
 	    epoll_ctl(socket->epoll_fd, EPOLL_CTL_ADD, completions_fd, &ev) ||
 	    epoll_ctl(socket->epoll_fd, EPOLL_CTL_ADD, socket->bell.timer_fd, &ev))

@@ -54,6 +54,9 @@
  *be on (kernel.sched_rt_runtime_us is not -1), as it is by default. Each thread of the library has
  *a stack of 1 MiB, whatever RLIMIT_STACK says; a log callback may run on it.
  *
+ * Descriptors that the library keeps are 3 or above, so what is printed in a program that has
+ *closed its standard streams does not go into a connection.
+ *
  * A thread that calls the library needs a stack of INCCL_MIN_STACK_BYTES, and what its own log
  * callback needs.
  *

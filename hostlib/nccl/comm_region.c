@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include "hostlib/nccl/comm_priv.h"
 #include "lib/base/clock.h"
+#include "lib/base/fd.h"
 
 static const struct ha_known_region *known_region(const struct ha_region *region)
 {
@@ -123,11 +124,12 @@ int ha_register(struct ha_comm *comm, void *address, size_t bytes, int type, int
 	if (!region)
 		return inc_err_set(err, ENOMEM, "%s: %s", comm->what, strerror(ENOMEM));
 	/* the caller closes its descriptor when this returns; the other rail comes later */
-	region->region = (struct ha_region){.address = address,
-					    .bytes = bytes,
-					    .type = type,
-					    .dmabuf_fd = dmabuf_fd < 0 ? -1 : dup(dmabuf_fd),
-					    .dmabuf_offset = dmabuf_offset};
+	region->region =
+		(struct ha_region){.address = address,
+				   .bytes = bytes,
+				   .type = type,
+				   .dmabuf_fd = dmabuf_fd < 0 ? -1 : inc_fd_high(dup(dmabuf_fd)),
+				   .dmabuf_offset = dmabuf_offset};
 	pthread_mutex_lock(&comm->lock);
 	rail = comm->rail;
 	pthread_mutex_unlock(&comm->lock);

@@ -9,6 +9,7 @@
 #include "hostlib/nccl/comm_priv.h"
 #include "hostlib/nccl/progress_thread.h"
 #include "lib/base/clock.h"
+#include "lib/base/fd.h"
 #include "lib/base/thread.h"
 
 /* How long it sleeps: while a comm has something under way, and else, as a part of a heartbeat, so
@@ -133,8 +134,8 @@ static int open_descriptors(struct ha_progress *p, struct inc_err *err)
 {
 	const int inventory_fd = inc_rdma_inventory_fd(p->plugin->devices.inventory);
 
-	p->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	p->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	p->epoll_fd = inc_fd_high(epoll_create1(EPOLL_CLOEXEC));
+	p->wake_fd = inc_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (p->epoll_fd < 0 || p->wake_fd < 0)
 		return inc_err_set(err, errno, "progress thread: %s", strerror(errno));
 	ha_progress_watch(p, p->wake_fd);

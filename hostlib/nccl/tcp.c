@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include "hostlib/nccl/iflist.h"
 #include "hostlib/nccl/tcp.h"
+#include "lib/base/fd.h"
 
 #define BACKLOG 128
 
@@ -81,7 +82,8 @@ int ha_socket_listen(const char *ifname, union ha_address *address, struct inc_e
 		return ret;
 	size = size_of(address);
 	address->in4.sin_port = 0; /* where in6 has its own, too */
-	fd = socket(address->sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	fd = inc_fd_high(
+		socket(address->sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 	if (fd < 0)
 		return inc_err_set(err, errno, "socket: %s", strerror(errno));
 	if (bind(fd, &address->sa, size) || listen(fd, BACKLOG) ||
@@ -107,7 +109,7 @@ static void begin(struct ha_socket *socket, int fd, bool connected)
 
 int ha_socket_accept(int listen_fd, struct ha_socket *socket, struct inc_err *err)
 {
-	int fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	int fd = inc_fd_high(accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
 
 	if (fd >= 0) {
 		begin(socket, fd, true);
@@ -122,7 +124,8 @@ int ha_socket_accept(int listen_fd, struct ha_socket *socket, struct inc_err *er
 
 int ha_socket_connect(struct ha_socket *sock, const union ha_address *address, struct inc_err *err)
 {
-	int fd = socket(address->sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int fd = inc_fd_high(
+		socket(address->sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 
 	sock->fd = -1;
 	if (fd < 0)

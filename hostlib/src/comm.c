@@ -8,6 +8,7 @@
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
+#include "lib/base/fd.h"
 #include "lib/base/thread.h"
 #include "lib/proto/maps.h"
 #include "lib/proto/roce.h"
@@ -282,9 +283,9 @@ static int comm_new(struct inccl_group *group, const struct inccl_communicator_o
 	ret = inccl_cond_init(&comm->changed);
 	if (ret)
 		goto destroy_lock;
-	comm->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	comm->thread_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	comm->alarm_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	comm->wake_fd = inc_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	comm->thread_fd = inc_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	comm->alarm_fd = inc_fd_high(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
 	if (comm->wake_fd < 0 || comm->thread_fd < 0 || comm->alarm_fd < 0) {
 		ret = -errno;
 		goto free_all;

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "lib/base/clock.h"
+#include "lib/base/fd.h"
 #include "lib/base/thread.h"
 #include "hostlib/src/internal.h"
 #include "lib/net/race.h"
@@ -490,7 +491,7 @@ int inccl_control_start(struct inccl_group *group)
 	group->peer_len = sizeof(group->peer);
 	if (getpeername(group->stream.fd, (struct sockaddr *)&group->peer, &group->peer_len))
 		return -errno;
-	group->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	group->stop_fd = inc_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (group->stop_fd < 0)
 		return -errno;
 	ret = inc_thread_create_apart(&group->thread, control_thread, group);

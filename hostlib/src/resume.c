@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "lib/base/clock.h"
+#include "lib/base/fd.h"
 #include "lib/base/thread.h"
 #include "lib/net/race.h"
 #include "hostlib/src/internal.h"
@@ -47,7 +48,8 @@ static bool pause_for(struct inccl_group *group, int fd, short events, unsigned 
 /* A socket or -1; *stopped where the group is to end. */
 static int try_connect(struct inccl_group *group, bool *stopped)
 {
-	int fd = socket(group->peer.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int fd = inc_fd_high(
+		socket(group->peer.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 
 	if (fd < 0)
 		return -1;

@@ -14,6 +14,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 #include "hostlib/src/soft.h"
+#include "lib/base/fd.h"
 
 /* The kernel puts as many routes into an answer as the reader has room for, and no route is longer
  * than this (netlink(7)). It stands on the caller's stack, which may be small. */
@@ -97,7 +98,7 @@ static int ask_routes(struct nlmsghdr *question, route_fn fn, void *ctx)
 	int fd, ret;
 	ssize_t n;
 
-	fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	fd = inc_fd_high(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
 	if (fd < 0)
 		return -errno;
 	ret = send(fd, question, question->nlmsg_len, 0) < 0 ? -errno : 1;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
+#include "lib/base/fd.h"
 #include "lib/base/pow2.h"
 #include "lib/proto/roce.h"
 #include "lib/rdma/gid.h"
@@ -86,7 +87,7 @@ static int watch_events(struct verbs_endpoint *ep)
 {
 	int ret;
 
-	ep->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	ep->epoll_fd = inc_fd_high(epoll_create1(EPOLL_CLOEXEC));
 	if (ep->epoll_fd < 0)
 		return -errno;
 	ret = watch_fd(ep->epoll_fd, inc_rdma_completions_fd(&ep->completions));
@@ -274,7 +275,7 @@ static void check_route(struct verbs_endpoint *ep, const struct inccl_peer *peer
 	struct sockaddr_in sa = {.sin_family = AF_INET, .sin_port = htons(INC_ROCE_UDP_PORT)};
 	char ours[INET_ADDRSTRLEN], routed[INET_ADDRSTRLEN];
 	socklen_t len = sizeof(sa);
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd = inc_fd_high(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 
 	if (fd < 0)
 		return;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <fcntl.h>
 #include <unistd.h>
+#include "lib/base/fd.h"
 #include "lib/conf/yaml_priv.h"
 
 #define YAML_FIRST_BYTES (64u << 10) /* room for most files */
@@ -223,7 +224,7 @@ static int read_all(int fd, char **text, size_t *len)
 
 int inc_yaml_load(const char *path, struct inc_yaml **doc, struct inc_err *err)
 {
-	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	const int fd = inc_fd_high(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
 	char *text = NULL;
 	size_t len = 0;
 	int ret;

@@ -9,6 +9,7 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "lib/base/fd.h"
 #include "lib/base/thread.h"
 #include "lib/net/lookup.h"
 #include "lib/net/wait.h"
@@ -87,7 +88,7 @@ static int begin(struct inc_lookup *lookup)
 	pthread_t thread;
 	int ret;
 
-	lookup->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	lookup->fd = inc_fd_high(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
 	if (lookup->fd < 0)
 		return -errno;
 	atomic_fetch_add(&lookup->refs, 1);

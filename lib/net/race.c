@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "lib/base/clock.h"
+#include "lib/base/fd.h"
 #include "lib/net/lookup.h"
 #include "lib/net/race.h"
 
@@ -54,7 +55,8 @@ static void start(struct inc_race *race, const struct addrinfo *ai)
 	struct pollfd *runner = &race->runner[race->started++];
 
 	runner->events = POLLOUT;
-	runner->fd = socket(ai->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	runner->fd =
+		inc_fd_high(socket(ai->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 	if (runner->fd < 0) {
 		race->error = errno;
 		return;

@@ -9,6 +9,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <openssl/crypto.h>
+#include "lib/base/fd.h"
 #include "lib/net/tls_key.h"
 
 /* Identity, blank, hex, newline; more is no key. */
@@ -44,7 +45,7 @@ static mode_t forbidden(const char *path)
 int inc_tls_secret_open(const char *path, FILE **out, struct inc_err *err)
 {
 	/* A FIFO would otherwise keep the program waiting for who writes it. */
-	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	const int fd = inc_fd_high(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
 	struct stat st;
 	int ret;
 

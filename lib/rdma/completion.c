@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include "lib/base/fd.h"
 #include "lib/rdma/completion.h"
 
 static int make(struct inc_rdma_completions *c, unsigned int entries, const char **step)
@@ -12,6 +13,9 @@ static int make(struct inc_rdma_completions *c, unsigned int entries, const char
 	*step = "completion channel";
 	c->channel = ibv_create_comp_channel(ctx);
 	if (!c->channel)
+		return -errno;
+	c->channel->fd = inc_fd_high(c->channel->fd);
+	if (c->channel->fd < 0)
 		return -errno;
 	flags = fcntl(c->channel->fd, F_GETFL);
 	if (flags < 0 || fcntl(c->channel->fd, F_SETFL, flags | O_NONBLOCK))

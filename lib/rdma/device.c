@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "lib/base/fd.h"
 #include "lib/rdma/device_priv.h"
 
 static int set_nonblocking(int fd)
@@ -41,6 +42,14 @@ static void end(struct inc_rdma_device *device)
 	free(device);
 }
 
+/* libibverbs uses and closes what stands in this member. Its other descriptor, cmd_fd, refuses text
+ * that is printed there. */
+static int move_events(struct ibv_context *ctx)
+{
+	ctx->async_fd = inc_fd_high(ctx->async_fd);
+	return ctx->async_fd < 0 ? -errno : 0;
+}
+
 struct inc_rdma_device *inc_rdma_device_open(struct ibv_device *ibv, struct inc_rdma_fault *fault)
 {
 	struct inc_rdma_device *device = calloc(1, sizeof(*device));
@@ -57,6 +66,9 @@ struct inc_rdma_device *inc_rdma_device_open(struct ibv_device *ibv, struct inc_
 		fault->error = -(errno ?: EIO);
 		goto fail;
 	}
+	*fault = (struct inc_rdma_fault){move_events(device->ctx), "events"};
+	if (fault->error)
+		goto fail;
 	*fault = (struct inc_rdma_fault){set_nonblocking(device->ctx->async_fd), "events"};
 	if (fault->error)
 		goto fail;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
+#include "lib/base/fd.h"
 #include "lib/rdma/device_priv.h"
 #include "lib/rdma/inventory.h"
 
@@ -324,7 +325,7 @@ int inc_rdma_inventory_open(const struct inc_rdma_filter *filter, struct inc_rdm
 	if (!inventory)
 		return inc_err_set(err, ENOMEM, "RDMA devices: %s", strerror(ENOMEM));
 	pthread_mutex_init(&inventory->lock, NULL);
-	inventory->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	inventory->epoll_fd = inc_fd_high(epoll_create1(EPOLL_CLOEXEC));
 	ret = inventory->epoll_fd < 0 ? -errno : copy_filter(&inventory->filter, filter);
 	if (ret)
 		inc_err_set(err, -ret, "RDMA devices: %s", strerror(-ret));

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "lib/base/fd.h"
 #include "lib/rdma/memory_kind.h"
 
 struct mapping {
@@ -80,7 +81,7 @@ enum inc_rdma_memory inc_rdma_memory_kind(uintptr_t start, uintptr_t end)
 	ssize_t n = 0;
 	int fd;
 
-	fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	fd = inc_fd_high(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
 	if (fd < 0)
 		return INC_RDMA_MEMORY_OTHER;
 	while (!done) {

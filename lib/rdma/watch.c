@@ -21,6 +21,7 @@
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include "lib/base/fd.h"
 #include "lib/base/thread.h"
 #include "lib/rdma/cache.h"
 #include "lib/rdma/memory_kind.h"
@@ -244,10 +245,11 @@ static int start(void)
 	if (access("/proc/self/maps", R_OK))
 		return -errno;
 	/* user mode only: needs no privilege, and page faults are none of our business */
-	watch.fd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+	watch.fd =
+		inc_fd_high(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY));
 	if (watch.fd < 0)
 		return -errno;
-	watch.stop_fd = eventfd(0, EFD_CLOEXEC);
+	watch.stop_fd = inc_fd_high(eventfd(0, EFD_CLOEXEC));
 	if (watch.stop_fd < 0 || ioctl(watch.fd, UFFDIO_API, &api)) {
 		ret = -errno;
 		goto close;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "lib/base/fd.h"
 #include "lib/roce/udp.h"
 
 static int set_option(int fd, int level, int name, int value)
@@ -35,7 +36,7 @@ int inc_udp_open(struct inc_udp *udp, struct in_addr own, uint16_t port, int byt
 
 	memset(udp, 0, sizeof(*udp));
 	inet_ntop(AF_INET, &own, text, sizeof(text));
-	udp->fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	udp->fd = inc_fd_high(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (udp->fd < 0)
 		return inc_err_set(err, errno, "UDP socket: %s", strerror(errno));
 	if (bind(udp->fd, (struct sockaddr *)&at, sizeof(at)) ||
