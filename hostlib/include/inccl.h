@@ -115,9 +115,9 @@ struct inccl_request;
  */
 
 struct inccl_group_opts {
-	size_t sz; /* sizeof(struct inccl_group_opts) */
-	const char
-		*job; /* 1 to 64 printable characters without blanks; "default" if nothing says */
+	size_t sz;       /* sizeof(struct inccl_group_opts) */
+	const char *job; /* 1 to 64 printable ASCII characters without blanks; "default" if nothing
+			  * says */
 	const char *controller; /* "host" or "host:port" */
 	int rank;               /* 0..world_size-1; read only where world_size is set */
 	int world_size;         /* 0: rank and world size come from the environment */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Where we are: options first, then INCCL_*, then what launchers set. */
-#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "lib/base/clock.h"
+#include "lib/base/printable.h"
 #include "lib/base/random.h"
 #include "lib/proto/roce.h"
 #include "hostlib/src/internal.h"
@@ -79,25 +79,22 @@ static int resolve_rank(const struct inccl_group_opts *opts, struct inccl_place 
 static int resolve_job(const struct inccl_group_opts *opts, struct inccl_place *place,
 		       struct inc_err *err)
 {
-	const char *job = opts->job;
-	size_t i, len;
+	static const char *const variables[] = {"INCCL_JOB", "PMIX_NAMESPACE", "SLURM_JOB_ID"};
+	const char *job = opts->job, *source = "job";
+	size_t i;
 
-	if (!job)
-		job = env("INCCL_JOB");
-	if (!job)
-		job = env("PMIX_NAMESPACE");
-	if (!job)
-		job = env("SLURM_JOB_ID");
+	for (i = 0; !job && i < sizeof(variables) / sizeof(variables[0]); i++) {
+		source = variables[i];
+		job = env(source);
+	}
 	if (!job)
 		job = "default";
-	len = strlen(job);
-	for (i = 0; i < len; i++)
-		if (!isgraph((unsigned char)job[i]))
-			break;
-	if (!len || len >= sizeof(place->job) || i < len)
+	if (strlen(job) >= sizeof(place->job) || !inc_is_word(job))
 		return inc_err_set(err, EINVAL,
-				   "job name: 1 to 64 printable characters without blanks");
-	memcpy(place->job, job, len + 1);
+				   "%s '%.300s': want 1 to 64 printable ASCII characters without "
+				   "blanks",
+				   source, job);
+	strcpy(place->job, job);
 	return 0;
 }
 

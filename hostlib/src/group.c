@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "hostlib/src/internal.h"
+#include "lib/base/printable.h"
 #include "lib/proto/roce.h"
 
 int inccl_group_check_limits(const struct inccl_group_opts *opts, struct inc_err *err)
@@ -70,13 +71,27 @@ static int own_addresses(const struct inccl_place *place, struct inc_msg_join *s
 					      "no interface has a unicast IPv4 address");
 }
 
+/* What the controller shows people. A name that no message can carry is no reason to fail. */
+static void name_host(struct inccl_log *log, char *host, size_t size)
+{
+	char name[INC_CONTROL_NAME_LEN];
+
+	gethostname(host, size - 1);
+	memcpy(name, host, sizeof(name));
+	inc_make_word(host);
+	inc_printable(name);
+	if (strcmp(name, host))
+		inccl_log_line(log, "the host name '%s' is given to the controller as '%s'", name,
+			       host);
+}
+
 void inccl_group_introduce(const struct inccl_group *group, struct inc_msg_join *said)
 {
 	said->version = INC_CONTROL_VERSION;
 	memcpy(said->job, group->job, sizeof(said->job));
 	said->rank = group->rank;
 	said->world_size = group->world_size;
-	gethostname(said->host, sizeof(said->host) - 1);
+	name_host(group->log, said->host, sizeof(said->host));
 }
 
 int inccl_group_join(struct inccl_group *group, struct inc_msg_join *said, uint64_t deadline_ns,

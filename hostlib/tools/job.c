@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,6 +10,7 @@
 #include "lib/proto/roce.h"
 #include "hostlib/tools/job.h"
 #include "lib/base/log.h"
+#include "lib/base/printable.h"
 #include "lib/base/stdout.h"
 
 void job_init(struct job *job)
@@ -33,17 +33,13 @@ static const struct inc_opt_word byte_orders[] = {
 #define PAYLOAD(bytes) {#bytes, bytes},
 static const struct inc_opt_word payloads[] = {INC_PAYLOADS(PAYLOAD){}};
 
-/* As the library wants it (inccl.h): 1 to 64 printable characters without blanks. */
+/* As the library wants it (inccl.h): 1 to 64 printable ASCII characters without blanks. */
 static int check_job_name(const char *text, struct inc_err *err)
 {
-	size_t len = strlen(text), i;
-
-	for (i = 0; i < len && isgraph((unsigned char)text[i]); i++)
-		;
-	if (len && len <= 64 && i == len)
+	if (strlen(text) <= 64 && inc_is_word(text))
 		return 0;
-	return inc_err_set(err, EINVAL, "'%.300s': 1 to 64 printable characters without blanks",
-			   text);
+	return inc_err_set(err, EINVAL,
+			   "'%.300s': 1 to 64 printable ASCII characters without blanks", text);
 }
 
 const struct inc_opt job_options[] = {

@@ -55,3 +55,24 @@ void inc_printable(char *text)
 		}
 	}
 }
+
+static bool fits_word(char c)
+{
+	return c > ' ' && c <= '~';
+}
+
+bool inc_is_word(const char *text)
+{
+	const char *p;
+
+	for (p = text; *p && fits_word(*p); p++)
+		;
+	return p > text && !*p;
+}
+
+void inc_make_word(char *text)
+{
+	for (; *text; text++)
+		if (!fits_word(*text))
+			*text = '?';
+}

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <arpa/inet.h>
 #include "lib/base/errno_name.h"
+#include "lib/base/printable.h"
 #include "lib/conf/ranks.h"
 #include "lib/conf/schema_priv.h"
 #include "lib/proto/roce.h"
@@ -236,12 +237,8 @@ static int read_word(const struct inc_field *f, const char *text, char *out)
 {
 	size_t n = strlen(text);
 
-	if (n < 1 || n >= f->size)
+	if (n >= f->size || !inc_is_word(text))
 		return -EINVAL;
-	for (size_t i = 0; i < n; i++) {
-		if (text[i] <= ' ' || text[i] > '~')
-			return -EINVAL;
-	}
 	memcpy(out, text, n + 1);
 	return 0;
 }
