@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include "lib/base/clock.h"
+#include "lib/base/printable.h"
 #include "lib/conf/messages.h"
 #include "controller/incctl/incctl.h"
 #include "lib/net/hostport.h"
@@ -292,8 +293,11 @@ int incctl_set_mode(const struct incctl_target *target, const char *sw, const ch
 {
 	struct dialog d;
 	json_t *answer;
-	int ret = begin(&d, target, err);
+	int ret;
 
+	if (!inc_is_word(sw))
+		return inc_err_set(err, EINVAL, "'%.300s' is not the name of a switch", sw);
+	ret = begin(&d, target, err);
 	if (ret)
 		return ret;
 	answer = exchange(&d,

@@ -4,13 +4,16 @@
 #include <net/if.h>
 #include <string.h>
 #include <sys/un.h>
+#include "lib/base/printable.h"
 #include "lib/net/check.h"
 
 int inc_ifname_check(const char *text, struct inc_err *err)
 {
-	if (*text && strlen(text) < IF_NAMESIZE && !strchr(text, '/'))
+	/* The kernel allows other bytes, too, but the control plane's messages do not. */
+	if (inc_is_word(text) && strlen(text) < IF_NAMESIZE && !strchr(text, '/'))
 		return 0;
-	return inc_err_set(err, EINVAL, "'%.300s' is not an interface name", text);
+	return inc_err_set(err, EINVAL, "'%.300s' is not an interface name of printable ASCII",
+			   text);
 }
 
 int inc_ipv4_check(const char *text, struct inc_err *err)
