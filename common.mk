@@ -42,7 +42,7 @@ endif
 
 # Of lib/net/tls*.o; programs that speak no TLS do not get it.
 TLS_LIBS := -Wl,--push-state,--as-needed -lssl -lcrypto -Wl,--pop-state
-TLS_SRC := net/tls.c net/tls_key.c net/tls_link.c net/stream.c net/wait.c # in lib/
+TLS_SRC := net/tls.c net/tls_errors.c net/tls_key.c net/tls_link.c net/stream.c net/wait.c # in lib/
 UTIL := $(B)/libinc_util.a
 UTIL_LIBS := -ljansson -lyaml -lisal -lz $(TLS_LIBS)
 EVENT := $(B)/libinc_event.a

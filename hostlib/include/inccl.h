@@ -46,16 +46,16 @@
  * block all signals.
  *
  * The library's threads must run while the program computes: a rank whose thread does not answer
- *the controller for 3 s is declared dead, and its group ends. So they do not inherit what a
- *caller's thread has chosen for itself. They are not realtime, even where the caller is SCHED_FIFO
- *or SCHED_RR. They may run on the CPUs that the process had when the library was loaded, so
- *taskset, a launcher's binding or a cpuset holds for them, and a pinned thread's own mask does not.
- *Where realtime threads never sleep on all of these CPUs, the kernel's throttling of realtime must
- *be on (kernel.sched_rt_runtime_us is not -1), as it is by default. Each thread of the library has
- *a stack of 1 MiB, whatever RLIMIT_STACK says; a log callback may run on it.
+ * the controller for 3 s is declared dead, and its group ends. So they do not inherit what a
+ * caller's thread has chosen for itself. They are not realtime, even where the caller is
+ * SCHED_FIFO or SCHED_RR. They may run on the CPUs that the process had when the library was
+ * loaded, so taskset, a launcher's binding or a cpuset holds for them, and a pinned thread's own
+ * mask does not. Where realtime threads never sleep on all of these CPUs, the kernel's throttling
+ * of realtime must be on (kernel.sched_rt_runtime_us is not -1), as it is by default. Each thread
+ * of the library has a stack of 1 MiB, whatever RLIMIT_STACK says; a log callback may run on it.
  *
  * Descriptors that the library keeps are 3 or above, so what is printed in a program that has
- *closed its standard streams does not go into a connection.
+ * closed its standard streams does not go into a connection.
  *
  * A thread that calls the library needs a stack of INCCL_MIN_STACK_BYTES, and what its own log
  * callback needs.
@@ -65,8 +65,11 @@
  * return 0, and nothing is sent: the parent's job goes on. What a TLS session, a stage of data or
  * libibverbs keeps is left until the child ends. Every other call on these objects returns -ECHILD
  * (inccl_communicator_failed_rank(): -1), and the texts of errors say why. A child may make groups
- *of its own. While it holds the parent's descriptors, the parent's death is noticed by the
- *controller's timeout alone; a child that executes another program holds none.
+ * of its own. While it holds the parent's descriptors, the parent's death is noticed by the
+ * controller's timeout alone; a child that executes another program holds none.
+ *
+ * The caller may use OpenSSL itself, on the same threads. A call leaves that thread's queue of
+ * errors as it was, and reads no error of the caller's. Marks in it (ERR_set_mark()) may get lost.
  *
  * Environment, read where an option is left at its default:
  *	INCCL_CONTROLLER	host or host:port (52200) of the controller

@@ -11,6 +11,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include "lib/net/tls.h"
+#include "lib/net/tls_errors.h"
 
 /* A key goes with one hash (RFC 8446, 4.2.11): SHA-256, that of both suites. */
 #define KEY_SUITES  "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256"
@@ -213,6 +214,7 @@ static int set_up(struct inc_tls *tls, const struct inc_tls_files *files, struct
 static struct inc_tls *new_side(bool server, const struct inc_tls_files *files, struct inc_err *err)
 {
 	struct inc_tls *tls;
+	INC_TLS_OWN_ERRORS();
 
 	if (check_files(files, err))
 		return NULL;
@@ -270,6 +272,8 @@ struct inc_tls *inc_tls_hold(struct inc_tls *tls)
 
 void inc_tls_free(struct inc_tls *tls)
 {
+	INC_TLS_OWN_ERRORS();
+
 	if (!tls || __atomic_sub_fetch(&tls->owners, 1, __ATOMIC_ACQ_REL))
 		return;
 	SSL_CTX_free(tls->ctx);

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <openssl/bio.h>
+#include <openssl/err.h>
 #include <openssl/ssl.h>
+#include "lib/net/tls_errors.h"
 #include "lib/net/tls_link.h"
 
 /* A peer may ask for new keys, and each costs work and an answer. Honest ones hardly ever do: a key
@@ -37,6 +39,7 @@ static void on_message(int write, int version, int type, const void *buf, size_t
 struct inc_tls_link *inc_tls_link_new(struct inc_tls *tls, const char *host, struct inc_err *err)
 {
 	struct inc_tls_link *link = calloc(1, sizeof(*link));
+	INC_TLS_OWN_ERRORS();
 
 	if (link) {
 		link->in = BIO_new(BIO_s_mem());
@@ -70,6 +73,8 @@ fail:
 
 void inc_tls_link_free(struct inc_tls_link *link)
 {
+	INC_TLS_OWN_ERRORS();
+
 	if (!link)
 		return;
 	SSL_free(link->ssl);
@@ -96,12 +101,14 @@ static int not_tls(struct inc_tls_link *link, struct inc_err *err)
 	return inc_err_set(err, EPROTO, "it does not speak TLS");
 }
 
-/* OpenSSL takes one record at a time. */
+/* OpenSSL takes one record at a time. The queue of errors is emptied before each, because a
+ * handshake that ended well may have left some in it. */
 static int write_all(struct inc_tls_link *link, const char *bytes, size_t n, struct inc_err *err)
 {
 	int ret;
 
 	while (n) {
+		ERR_clear_error();
 		ret = SSL_write(link->ssl, bytes, n < INT_MAX ? n : INT_MAX);
 		if (ret <= 0)
 			return broken(link, ret, err);
@@ -148,6 +155,8 @@ static int shake_hands(struct inc_tls_link *link, struct inc_err *err)
 
 int inc_tls_link_take(struct inc_tls_link *link, const void *bytes, size_t n, struct inc_err *err)
 {
+	INC_TLS_OWN_ERRORS();
+
 	if (link->broken)
 		return inc_err_set(err, EPROTO, "TLS: broken");
 	if (!n)
@@ -166,6 +175,7 @@ int inc_tls_link_take(struct inc_tls_link *link, const void *bytes, size_t n, st
 ssize_t inc_tls_link_read(struct inc_tls_link *link, void *buf, size_t room, struct inc_err *err)
 {
 	int n;
+	INC_TLS_OWN_ERRORS();
 
 	if (link->broken)
 		return inc_err_set(err, EPROTO, "TLS: broken");
@@ -190,6 +200,8 @@ ssize_t inc_tls_link_read(struct inc_tls_link *link, void *buf, size_t room, str
 
 int inc_tls_link_write(struct inc_tls_link *link, const void *bytes, size_t n, struct inc_err *err)
 {
+	INC_TLS_OWN_ERRORS();
+
 	if (link->broken)
 		return inc_err_set(err, EPROTO, "TLS: broken");
 	if (!n)
@@ -212,6 +224,8 @@ size_t inc_tls_link_kept(const struct inc_tls_link *link)
 
 void inc_tls_link_end(struct inc_tls_link *link)
 {
+	INC_TLS_OWN_ERRORS();
+
 	BIO_reset(link->kept);
 	if (!link->broken && link->done)
 		SSL_shutdown(link->ssl);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* lib/net/tls_link: what is said comes out at the other side, however the bytes in between are cut;
- * nothing is said before both sides are proved; and ends, lies and floods are told apart. */
+ * nothing is said before both sides are proved; and ends, lies and floods are told apart. What one
+ * link's peer does concerns neither another link of the thread nor the caller's own use of OpenSSL.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,8 +12,10 @@
 #include <unistd.h>
 #include <sys/stat.h>
 #include <cmocka.h>
+#include <openssl/err.h>
 #include <openssl/ssl.h>
 #include "lib/net/tls_link.h"
+#include "selftests/control/tls_hostile.h"
 
 static char path[] = "/tmp/test_tls_link.XXXXXX";
 static struct inc_tls *server, *client;
@@ -240,12 +244,212 @@ static void new_keys_on_and_on(void **state)
 	free_pair(p);
 }
 
+/* --- several links on one thread --- */
+
+/* A controller's end of a connection with a peer that has proved itself. */
+static struct tls_hostile *hostile_peer(struct inc_tls_link *controller)
+{
+	struct tls_hostile *h = tls_hostile_new(client);
+	struct inc_err err;
+	const void *bytes;
+	size_t n;
+
+	for (int turn = 0; turn < 2; turn++) {
+		bytes = tls_hostile_output(h, &n);
+		assert_int_equal(inc_tls_link_take(controller, bytes, n, &err), 0);
+		tls_hostile_sent(h);
+		bytes = inc_tls_link_output(controller, &n);
+		tls_hostile_take(h, bytes, n);
+		inc_tls_link_sent(controller);
+	}
+	assert_true(tls_hostile_done(h));
+	assert_true(inc_tls_link_done(controller));
+	return h;
+}
+
+/* Both sides receive what the other one sends, and nothing else. */
+static void still_talk(struct pair p)
+{
+	struct inc_err err = {""};
+	char heard[8];
+	ssize_t n;
+	int ret;
+
+	n = inc_tls_link_read(p.controller, heard, sizeof(heard), &err);
+	if (n)
+		fail_msg("%s", err.msg);
+	assert_int_equal(inc_tls_link_write(p.host, "so", 2, &err), 0);
+	carry(p.host, p.controller, 7, &ret);
+	assert_int_equal(ret, 0);
+	assert_int_equal(inc_tls_link_read(p.controller, heard, sizeof(heard), &err), 2);
+	assert_int_equal(inc_tls_link_read(p.host, heard, sizeof(heard), &err), 0);
+	assert_int_equal(inc_tls_link_write(p.controller, "yes", 3, &err), 0);
+	carry(p.controller, p.host, 1 << 20, &ret);
+	assert_int_equal(ret, 0);
+	assert_int_equal(inc_tls_link_read(p.host, heard, sizeof(heard), &err), 3);
+}
+
+/* As lib/net/ndjson.c reads: until nothing more comes. The last answer. */
+static ssize_t take_all(struct inc_tls_link *controller, struct tls_hostile *h, struct inc_err *err)
+{
+	char heard[64];
+	size_t size;
+	const void *bytes = tls_hostile_output(h, &size);
+	ssize_t n = inc_tls_link_take(controller, bytes, size, err);
+
+	tls_hostile_sent(h);
+	while (!n && (n = inc_tls_link_read(controller, heard, sizeof(heard), err)) > 0)
+		n = 0;
+	return n;
+}
+
+static void a_flood_concerns_its_own_link(void **state)
+{
+	const struct pair p = new_pair();
+	struct inc_err err = {""};
+	struct inc_tls_link *controller = inc_tls_link_new(server, NULL, &err);
+	struct tls_hostile *h = hostile_peer(controller);
+
+	shake(p, 1 << 20);
+	tls_hostile_flood(h);
+	assert_int_equal(take_all(controller, h, &err), -EPROTO);
+	assert_string_equal(err.msg, "TLS: it wants new keys too often");
+	assert_int_equal(ERR_peek_error(), 0);
+	still_talk(p);
+	inc_tls_link_end(controller);
+	inc_tls_link_free(controller);
+	assert_int_equal(ERR_peek_error(), 0);
+	still_talk(p);
+	tls_hostile_free(h);
+	free_pair(p);
+}
+
+static void half_a_message_concerns_its_own_link(void **state)
+{
+	const struct pair p = new_pair();
+	struct inc_err err = {""};
+	struct inc_tls_link *controller = inc_tls_link_new(server, NULL, &err);
+	struct tls_hostile *h = hostile_peer(controller);
+
+	shake(p, 1 << 20);
+	tls_hostile_half(h);
+	assert_int_equal(take_all(controller, h, &err), 0);
+	/* the stream has ended, so the owner ends the link */
+	inc_tls_link_end(controller);
+	assert_int_equal(ERR_peek_error(), 0);
+	still_talk(p);
+	inc_tls_link_free(controller);
+	still_talk(p);
+	tls_hostile_free(h);
+	free_pair(p);
+}
+
+/* --- a caller that uses OpenSSL itself on the same thread --- */
+
+#define CALLERS_ERRORS 3
+
+/* Errors of each kind: with a text, of the system, and without anything. */
+static void leave_errors(void)
+{
+	ERR_clear_error();
+	ERR_raise_data(ERR_LIB_USER, 100, "the caller's %d", 1);
+	ERR_raise(ERR_LIB_SYS, ECONNREFUSED);
+	ERR_raise(ERR_LIB_SSL, SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC);
+}
+
+struct left {
+	unsigned long code;
+	int line, flags;
+	char file[100], function[100], data[100];
+};
+
+static struct left next_error(void)
+{
+	const char *file, *function, *data;
+	struct left left;
+
+	left.code = ERR_get_error_all(&file, &left.line, &function, &data, &left.flags);
+	snprintf(left.file, sizeof(left.file), "%s", file);
+	snprintf(left.function, sizeof(left.function), "%s", function);
+	snprintf(left.data, sizeof(left.data), "%s", data);
+	return left;
+}
+
+/* The caller's errors are all there, and no other. They are put there anew. */
+static void errors_are_the_callers(void)
+{
+	struct left found[CALLERS_ERRORS], wanted;
+
+	for (int i = 0; i < CALLERS_ERRORS; i++)
+		found[i] = next_error();
+	assert_int_equal(ERR_peek_error(), 0);
+	leave_errors();
+	for (int i = 0; i < CALLERS_ERRORS; i++) {
+		wanted = next_error();
+		assert_int_equal(found[i].code, wanted.code);
+		assert_int_equal(found[i].line, wanted.line);
+		assert_int_equal(found[i].flags & ERR_TXT_STRING, wanted.flags & ERR_TXT_STRING);
+		assert_string_equal(found[i].file, wanted.file);
+		assert_string_equal(found[i].function, wanted.function);
+		assert_string_equal(found[i].data, wanted.data);
+	}
+	leave_errors();
+}
+
+/* Every call finds the caller's errors, works as without them, and leaves them as they are. */
+static void a_callers_errors_stay(void **state)
+{
+	struct inc_tls_files files = {.key = path};
+	struct inc_err err = {""};
+	struct inc_tls *tls;
+	struct inc_tls_link *controller;
+	struct tls_hostile *h;
+	struct pair p;
+
+	leave_errors();
+	p = new_pair();
+	errors_are_the_callers();
+	shake(p, 7);
+	errors_are_the_callers();
+	still_talk(p);
+	errors_are_the_callers();
+	controller = inc_tls_link_new(server, NULL, &err);
+	h = hostile_peer(controller);
+	tls_hostile_flood(h);
+	leave_errors();
+	assert_int_equal(take_all(controller, h, &err), -EPROTO);
+	errors_are_the_callers();
+	tls_hostile_free(h);
+	leave_errors();
+	inc_tls_link_free(controller);
+	inc_tls_link_end(p.host);
+	errors_are_the_callers();
+	free_pair(p);
+	errors_are_the_callers();
+	tls = inc_tls_client(&files, &err);
+	assert_non_null(tls);
+	errors_are_the_callers();
+	inc_tls_free(tls);
+	errors_are_the_callers();
+	files = (struct inc_tls_files){.cert = path, .cert_key = path, .ca = path};
+	assert_null(inc_tls_client(&files, &err));
+	assert_non_null(strstr(err.msg, "no start line"));
+	errors_are_the_callers();
+	ERR_clear_error();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(however_it_is_cut), cmocka_unit_test(ends),
-		cmocka_unit_test(ends_early),        cmocka_unit_test(does_not_speak_tls),
-		cmocka_unit_test(damaged),           cmocka_unit_test(new_keys_on_and_on),
+		cmocka_unit_test(however_it_is_cut),
+		cmocka_unit_test(ends),
+		cmocka_unit_test(ends_early),
+		cmocka_unit_test(does_not_speak_tls),
+		cmocka_unit_test(damaged),
+		cmocka_unit_test(new_keys_on_and_on),
+		cmocka_unit_test(a_flood_concerns_its_own_link),
+		cmocka_unit_test(half_a_message_concerns_its_own_link),
+		cmocka_unit_test(a_callers_errors_stay),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
