@@ -144,6 +144,7 @@ struct inc_member {
 	unsigned int rank;
 	unsigned int host;       /* of the topology */
 	char node[CTL_NAME_MAX]; /* the host name that the member gives itself, shown by incctl */
+	unsigned int silent_ms; /* it is lost because it did not answer for so long; 0: it is not */
 };
 
 enum inc_group_phase {
@@ -381,7 +382,9 @@ struct inc_group *inc_group_derive(const struct inc_group *parent, enum inc_deri
 /* The client becomes the group's member; the last one of a new group forms it. */
 void inc_group_enter(struct inc_group *group, struct inc_client *client,
 		     const struct inc_join *join);
-/* The member's connection is over; reason for the others, clean: after a bye. */
+/* The member has not answered for so long, and is told so. Its connection ends next. */
+void inc_group_silent(struct inc_member *member, unsigned int ms);
+/* The member's connection is over; reason for the log, clean: after a bye. */
 void inc_group_leave(struct inc_member *member, bool clean, const char *reason);
 void inc_group_free(struct inc_group *group);
 void inc_groups_free(struct inc_ctl *ctl); /* those that wait for members to come back */

@@ -310,6 +310,7 @@ void inc_group_enter(struct inc_group *group, struct inc_client *client,
 	struct inc_member *member = &group->members[join->rank];
 
 	member->present = true;
+	member->silent_ms = 0;
 	member->client = client;
 	member->host = join->host;
 	memcpy(member->node, join->node, sizeof(member->node));
@@ -375,22 +376,47 @@ static bool has_comms(const struct inc_group *group, unsigned int rank)
 	return false;
 }
 
-static void tell_failed(const struct inc_group *group, unsigned int lost)
+/* What all ranks of a group are told about one that it has lost. */
+static struct inc_msg_failed describe_loss(const struct inc_member *lost)
 {
 	struct inc_msg_failed failed = {
-		.group = group->number,
+		.group = lost->group->number,
 		.has_rank = true,
-		.rank = lost,
-		.code = group->over_code,
+		.rank = lost->rank,
+		.code = ECONNRESET,
 	};
 
-	snprintf(failed.message, sizeof(failed.message), "%s", group->over);
+	if (lost->silent_ms)
+		snprintf(failed.message, sizeof(failed.message), "%s has not answered for %u ms",
+			 inc_member_name(lost), lost->silent_ms);
+	else
+		snprintf(failed.message, sizeof(failed.message), "%s left the group",
+			 inc_member_name(lost));
+	return failed;
+}
+
+static void tell_failed(const struct inc_group *group, const struct inc_msg_failed *failed)
+{
 	for (unsigned int rank = 0; rank < group->world_size; rank++) {
 		struct inc_client *client = group->members[rank].client;
 
 		if (client)
-			inc_client_send(client, INC_MSG_FAILED, &failed);
+			inc_client_send(client, INC_MSG_FAILED, failed);
 	}
+}
+
+void inc_group_silent(struct inc_member *member, unsigned int ms)
+{
+	struct inc_msg_failed failed;
+
+	member->silent_ms = ms;
+	failed = describe_loss(member);
+	/* A library takes an error for the answer to a question. In a formed group it may have
+	 * asked none, and would not know that the group is over. */
+	if (inc_group_formed(member->group))
+		inc_client_send(member->client, INC_MSG_FAILED, &failed);
+	else
+		inc_client_refuse(member->client, ETIMEDOUT, NULL, "%s", failed.message);
 }
 
 /*
@@ -422,6 +448,7 @@ static bool awaits_any(const struct inc_group *group)
 
 void inc_group_leave(struct inc_member *member, bool clean, const char *reason)
 {
+	const struct inc_msg_failed failed = describe_loss(member);
 	struct inc_group *group = member->group;
 
 	member->client = NULL;
@@ -453,13 +480,12 @@ void inc_group_leave(struct inc_member *member, bool clean, const char *reason)
 		else if (group->phase ==
 			 GROUP_RESTORED) /* the others may still come for what they have */
 			inc_group_go(group, GROUP_RETURNING);
-		group->over_code = clean ? ESHUTDOWN : ECONNRESET;
-		snprintf(group->over, sizeof(group->over), "%s left the group",
-			 inc_member_name(member));
+		group->over_code = clean ? ESHUTDOWN : failed.code;
+		snprintf(group->over, sizeof(group->over), "%.255s", failed.message);
 		inc_keep_group(group);
 		end_comms(group, member->rank, clean);
 		if (!clean)
-			tell_failed(group, member->rank);
+			tell_failed(group, &failed);
 	}
 	inc_comm_forget_refused(group);
 	inc_derive_look(group);

@@ -41,7 +41,7 @@ void inc_client_lost(struct inc_client *client, unsigned int ms)
 	char reason[64];
 
 	snprintf(reason, sizeof(reason), "no answer for %u ms", ms);
-	inc_ndjson_send_error(client->conn, ETIMEDOUT, NULL, "%s", reason);
+	inc_group_silent(client->member, ms);
 	client_close(client, false, reason);
 }
 

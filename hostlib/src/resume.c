@@ -187,8 +187,9 @@ void inccl_control_not_resumed(struct inccl_group *group, int error, const char 
 	char text[600];
 
 	inccl_control_go(group, LINK_UP);
-	snprintf(text, sizeof(text), "controller %s has come back without this group: %s",
-		 group->controller, why);
+	/* it may never have been away: then it has lost this rank alone, and says why */
+	snprintf(text, sizeof(text), "controller %s has given this group up: %s", group->controller,
+		 why);
 	for (comm = group->comms; comm; comm = comm->next)
 		inccl_comm_fail(comm, error, -1, text);
 }

@@ -17,6 +17,9 @@
 /* A controller that starts again is there after this, most. */
 #define DOWN_MOST_NS  (2 * INC_NSEC_PER_SEC)
 #define PAUSE_MOST_NS (1500 * INC_NSEC_PER_MSEC)
+/* The controller counts ticks: a rank that stands still for so long is silent for certain. */
+#define SILENT_LEAST_NS ((CLUSTER_MEMBER_TIMEOUT_MS + 500) * INC_NSEC_PER_MSEC)
+#define SILENT_MOST_NS  (2 * SILENT_LEAST_NS)
 
 struct cluster_figures cluster_figures;
 struct cluster cluster;
@@ -69,6 +72,26 @@ static void add_group(unsigned int n)
 
 /* --- what goes wrong --- */
 
+/* Its group loses it, at once or after the member's timeout. */
+static void lose_rank(struct cluster_rank *rank)
+{
+	if (!rank->group->died_at_ns || rank->formed)
+		rank->group->died_at_ns = sim_now_ns();
+}
+
+/* It stands still for longer than the controller waits, and then goes on. */
+static void silence_rank(void *arg, uint64_t for_ns)
+{
+	struct cluster_rank *rank = arg;
+
+	if (rank->through || rank->process.dead)
+		return;
+	cluster_figures.ranks_silent++;
+	lose_rank(rank);
+	rank->silent_until_ns = sim_now_ns() + for_ns;
+	task_stop(&rank->process, rank->silent_until_ns);
+}
+
 /* SIGKILL, or with the whole machine, of which nobody hears any more. */
 static void kill_rank(void *arg, uint64_t unused)
 {
@@ -78,8 +101,8 @@ static void kill_rank(void *arg, uint64_t unused)
 		return;
 	sim_note(rank->process.name, "is killed", 0, 0, 0);
 	cluster_figures.ranks_killed++;
-	if (!rank->group->died_at_ns || rank->formed)
-		rank->group->died_at_ns = sim_now_ns();
+	rank->group->killed = true;
+	lose_rank(rank);
 	task_kill(&rank->process);
 	memory_free(&rank->process);
 }
@@ -168,7 +191,7 @@ static void choose_incident(void)
 	struct process *process = whom[sim_below(3)];
 	const uint64_t at_ns = some_time();
 
-	switch (sim_below(7)) {
+	switch (sim_below(8)) {
 	case 0:
 		sim_at(at_ns, task_stop, process, at_ns + sim_between(0, PAUSE_MOST_NS));
 		break;
@@ -195,6 +218,9 @@ static void choose_incident(void)
 	case 6:
 		sim_at(sim_chance(500) ? sim_now_ns() : at_ns, fail_allocation, process,
 		       1 + sim_below(1u << sim_below(13)));
+		break;
+	case 7:
+		sim_at(at_ns, silence_rank, rank, sim_between(SILENT_LEAST_NS, SILENT_MOST_NS));
 		break;
 	}
 }

@@ -24,9 +24,10 @@ struct cluster_rank {
 	struct process process;
 	struct cluster_group *group;
 	unsigned int number;
-	bool formed;           /* it has come into its group */
-	bool through;          /* it has ended by itself */
-	uint64_t called_at_ns; /* the call that it is in; 0: it is in none */
+	bool formed;              /* it has come into its group */
+	bool through;             /* it has ended by itself */
+	uint64_t called_at_ns;    /* the call that it is in; 0: it is in none */
+	uint64_t silent_until_ns; /* it stands still for longer than the controller waits */
 };
 
 /* A job: its ranks are on the first hosts. */
@@ -34,7 +35,8 @@ struct cluster_group {
 	char job[16];
 	unsigned int n_ranks, rounds, calls;
 	struct inccl_communicator_opts opts;
-	uint64_t died_at_ns; /* its first rank; 0: none has */
+	uint64_t died_at_ns; /* its first rank, or has fallen silent; 0: none has */
+	bool killed;         /* one of its ranks has been */
 	/* the groups there have been, and who has come into each */
 	struct cluster_made {
 		uint32_t number, members;
@@ -45,7 +47,8 @@ struct cluster_group {
 
 /* How often what happened, in all runs. */
 struct cluster_figures {
-	uint64_t ranks_killed, hosts_off, shrunk, failed, controllers_killed, daemons_killed;
+	uint64_t ranks_killed, hosts_off, ranks_silent, shrunk, failed, controllers_killed,
+		daemons_killed;
 };
 extern struct cluster_figures cluster_figures;
 

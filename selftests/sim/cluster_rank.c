@@ -72,6 +72,33 @@ static bool has_reason(const struct work *w)
 	       ((cluster.controller_dies || cluster.daemon_dies) && !w->all_have_it);
 }
 
+/* The last moment that a call may have begun at, or its rank's group have lost a rank. */
+static uint64_t reason_at_ns(const struct cluster_rank *rank)
+{
+	uint64_t at_ns = rank->called_at_ns;
+
+	if (at_ns < rank->group->died_at_ns)
+		at_ns = rank->group->died_at_ns;
+	/* a silent rank receives nothing before it goes on */
+	if (at_ns < rank->silent_until_ns && sim_now_ns() >= rank->silent_until_ns)
+		at_ns = rank->silent_until_ns;
+	return at_ns;
+}
+
+/* Where nothing has happened to a group but that a rank of it did not answer, every rank is told
+ * so, that rank included. */
+static void check_story(const struct work *w, const char *what)
+{
+	const struct cluster_group *group = w->rank->group;
+
+	if (group->killed || !w->rank->formed || memory_has_failed(group) ||
+	    cluster.controller_dies || cluster.daemon_dies)
+		return;
+	sim_require(strstr(w->error, "has not answered"),
+		    "%s: %s: a rank was silent, and it says: %s", w->rank->process.name, what,
+		    w->error);
+}
+
 static int ended(struct work *w, const char *what, int ret)
 {
 	struct cluster_rank *rank = w->rank;
@@ -85,11 +112,11 @@ static int ended(struct work *w, const char *what, int ret)
 		    rank->process.name, what, strerror(-ret), w->error);
 	sim_require(!ret || cluster.controller_dies || cluster.daemon_dies ||
 			    memory_has_failed(group) || !rank->formed ||
-			    sim_now_ns() < DEATH_NS + (group->died_at_ns > rank->called_at_ns
-							       ? group->died_at_ns
-							       : rank->called_at_ns),
+			    sim_now_ns() < DEATH_NS + reason_at_ns(rank),
 		    "%s: %s has failed long after the death: %s", rank->process.name, what,
 		    strerror(-ret));
+	if (ret)
+		check_story(w, what);
 	rank->called_at_ns = 0;
 	cluster_figures.failed += !!ret;
 	return ret;
