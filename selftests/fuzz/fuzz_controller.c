@@ -7,6 +7,9 @@
  * rest of "." closes it. "$" is the number of the last communicator that a switch was told of, and
  * "#" that of the last request to the switch. Each line that the controller answers must be one
  * that its reader takes: a host, a switch or a tool.
+ *
+ * Beside them two honest members have a group. After each line each of them asks and is answered,
+ * and receives nothing else; and what a tool is shown of their group stays the same.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -24,6 +27,7 @@
 
 #define MEMBERS  8
 #define SWITCHES 4
+#define HONEST   2
 #define TURNS    8 /* of the loop after a line, at most */
 
 static const char topology[] =
@@ -43,6 +47,8 @@ struct peer {
 
 static struct inc_ctl ctl;
 static struct peer peers[MEMBERS + SWITCHES];
+static struct peer honest[HONEST];
+static char *shown; /* of the honest members' group */
 static uint32_t drawn;
 static long long last_comm, last_seq;
 
@@ -56,6 +62,135 @@ ssize_t __wrap_getrandom(void *buf, size_t len, unsigned int flags)
 	return len;
 }
 
+/* address: of the peer, by which the controller tells hosts apart. */
+static void dial(struct peer *peer, uint32_t address, bool is_switch)
+{
+	struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(address)};
+	int ends[2];
+
+	fuzz_require(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends),
+		     "no sockets");
+	peer->fd = ends[0];
+	peer->lines = (struct inc_lines){.max_line = INC_ANSWER_MAX};
+	(is_switch ? inc_switch_accept : inc_client_accept)(NULL, ends[1], (struct sockaddr *)&from,
+							    sizeof(from), &ctl);
+}
+
+static void hang_up(struct peer *peer)
+{
+	if (peer->fd >= 0)
+		close(peer->fd);
+	inc_lines_free(&peer->lines);
+	peer->fd = -1;
+}
+
+/* --- the honest members --- */
+
+/* The next object that the controller says to one of them. NULL: none. */
+static json_t *next_said(struct peer *peer)
+{
+	struct inc_err err = {""};
+	json_t *object = NULL;
+	size_t room;
+	char *space;
+	ssize_t n;
+	int ret;
+
+	while (!(ret = inc_lines_next(&peer->lines, &object, &err))) {
+		space = inc_lines_space(&peer->lines, &room);
+		n = recv(peer->fd, space, room, 0);
+		fuzz_require(n, "an honest member's connection is closed");
+		if (n < 0)
+			return NULL;
+		inc_lines_filled(&peer->lines, n);
+	}
+	fuzz_require(ret > 0, "to an honest member: %s", err.msg);
+	return object;
+}
+
+/* The answer to a question, before which nothing may have been said. For json_decref(). */
+static json_t *ask(struct peer *peer, const char *question, const char *type)
+{
+	json_t *object = next_said(peer);
+
+	fuzz_require(!object, "an honest member is told %s", json_dumps(object, 0));
+	send(peer->fd, question, strlen(question), MSG_NOSIGNAL);
+	for (int k = 0; k < TURNS && !object; k++) {
+		event_base_loop(ctl.base, EVLOOP_NONBLOCK);
+		object = next_said(peer);
+	}
+	fuzz_require(object && !strcmp(inc_message_type(object), type), "%s is answered by %s",
+		     question, object ? json_dumps(object, 0) : "nothing");
+	return object;
+}
+
+/* What a tool is shown of their group, without its age and what others of its job use. */
+static char *show_group(void)
+{
+	json_t *answer = ask(&honest[0], "{\"type\":\"A\",\"what\":\"groups\"}\n", "A"), *row;
+	char *text = NULL;
+	size_t i;
+
+	json_array_foreach (json_object_get(answer, "data"), i, row) {
+		if (strcmp(json_string_value(json_object_get(row, "job")), "honest") != 0 ||
+		    json_object_get(row, "of"))
+			continue;
+		json_object_del(row, "age_s");
+		json_object_del(row, "job_usage");
+		free(text);
+		text = json_dumps(row, JSON_SORT_KEYS);
+	}
+	json_decref(answer);
+	fuzz_require(text, "the honest members' group is not shown");
+	return text;
+}
+
+static void begin_honest(void)
+{
+	char text[200];
+
+	/* its number is the one before those that inputs of the corpus know */
+	ctl.group_numbers.first--;
+	ctl.group_numbers.next--;
+	for (int i = 0; i < HONEST; i++) {
+		dial(&honest[i], MEMBERS + SWITCHES + i, false);
+		snprintf(text, sizeof(text),
+			 "{\"type\":\"G\",\"version\":1,\"job\":\"honest\",\"rank\":%d,"
+			 "\"world_size\":%d,\"addrs\":[\"10.77.%d.1\"],\"host\":\"n%d\"}\n",
+			 i, HONEST, i, i);
+		send(honest[i].fd, text, strlen(text), MSG_NOSIGNAL);
+	}
+	for (int i = 0; i < HONEST; i++) {
+		json_t *object = NULL;
+
+		for (int k = 0; k < TURNS && !object; k++) {
+			event_base_loop(ctl.base, EVLOOP_NONBLOCK);
+			object = next_said(&honest[i]);
+		}
+		fuzz_require(object && !strcmp(inc_message_type(object), "G"),
+			     "the honest members have no group");
+		json_decref(object);
+	}
+	shown = show_group();
+}
+
+static void check_honest(void)
+{
+	for (int i = 0; i < HONEST; i++)
+		json_decref(ask(&honest[i], "{\"type\":\"ping\"}\n", "pong"));
+}
+
+static void end_honest(void)
+{
+	char *now = show_group();
+
+	fuzz_require(!strcmp(now, shown), "the honest members' group was %s and is %s", shown, now);
+	free(now);
+	free(shown);
+	for (int i = 0; i < HONEST; i++)
+		hang_up(&honest[i]);
+}
+
 static void begin(void)
 {
 	struct inc_err err = {""};
@@ -67,7 +202,7 @@ static void begin(void)
 		.client_timeout_ms = 60000,
 		.switch_timeout_ms = 60000,
 		.peer_connections = MEMBERS + SWITCHES,
-		.max_clients = MEMBERS,
+		.max_clients = MEMBERS + HONEST,
 		.job_communicators = 4,
 		.job_slots = 2048,
 	};
@@ -85,20 +220,14 @@ static void begin(void)
 		     "no controller");
 	for (i = 0; i < MEMBERS + SWITCHES; i++)
 		peers[i].fd = -1;
-}
-
-static void hang_up(struct peer *peer)
-{
-	if (peer->fd >= 0)
-		close(peer->fd);
-	inc_lines_free(&peer->lines);
-	peer->fd = -1;
+	begin_honest();
 }
 
 static void end(void)
 {
 	unsigned int i;
 
+	end_honest();
 	for (i = 0; i < MEMBERS + SWITCHES; i++)
 		hang_up(&peers[i]);
 	inc_clients_free(&ctl);
@@ -111,21 +240,6 @@ static void end(void)
 	inc_ndjson_drain_stop(NULL);
 	event_base_free(ctl.base);
 	inc_topology_free(ctl.topo);
-}
-
-static void dial(unsigned int i)
-{
-	struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(i)};
-	int ends[2];
-
-	fuzz_require(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends),
-		     "no sockets");
-	peers[i].fd = ends[0];
-	peers[i].lines = (struct inc_lines){.max_line = INC_ANSWER_MAX};
-	if (i < MEMBERS)
-		inc_client_accept(NULL, ends[1], (struct sockaddr *)&from, sizeof(from), &ctl);
-	else
-		inc_switch_accept(NULL, ends[1], (struct sockaddr *)&from, sizeof(from), &ctl);
 }
 
 /* Whether one of the tables that it can be of takes it. */
@@ -238,7 +352,7 @@ static void say(unsigned int i, const char *line)
 		return;
 	}
 	if (peers[i].fd < 0)
-		dial(i);
+		dial(&peers[i], i, i >= MEMBERS);
 	text = fill_in(line, &len);
 	/* who has been refused is no longer there */
 	send(peers[i].fd, text, len, MSG_NOSIGNAL);
@@ -258,6 +372,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			say(MEMBERS + *line - 'A', line + 1);
 		free(line);
 		turn();
+		check_honest();
 	}
 	end();
 	return 0;
