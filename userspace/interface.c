@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <ifaddrs.h>
 #include <inttypes.h>
+#include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <netpacket/packet.h>
 #include <stdio.h>
@@ -63,6 +65,53 @@ void inc_interface_warn_down(const char *ifname)
 unsigned int inc_interface_mtu(const char *ifname)
 {
 	return is_there(ifname) ? mtu_of(ifname) : 0;
+}
+
+static int read_place(const struct nlmsghdr *nlh, struct inc_interface_place *out)
+{
+	const struct ifinfomsg *info = NLMSG_DATA(nlh);
+	const struct rtattr *at = IFLA_RTA(info);
+	int left = IFLA_PAYLOAD(nlh);
+
+	if (nlh->nlmsg_type == NLMSG_ERROR)
+		return ((const struct nlmsgerr *)NLMSG_DATA(nlh))->error ?: -EPROTO;
+	if (nlh->nlmsg_type != RTM_NEWLINK)
+		return -EPROTO;
+	*out = (struct inc_interface_place){.ifindex = info->ifi_index};
+	for (; RTA_OK(at, left); at = RTA_NEXT(at, left))
+		if (at->rta_type == IFLA_MASTER && RTA_PAYLOAD(at) >= sizeof(out->master))
+			memcpy(&out->master, RTA_DATA(at), sizeof(out->master));
+	return 0;
+}
+
+int inc_interface_find(const char *ifname, struct inc_interface_place *out)
+{
+	struct {
+		struct nlmsghdr nlh;
+		struct ifinfomsg info;
+		struct rtattr attr;
+		char name[IFNAMSIZ];
+	} question = {
+		.nlh = {.nlmsg_len = sizeof(question),
+			.nlmsg_type = RTM_GETLINK,
+			.nlmsg_flags = NLM_F_REQUEST},
+		.attr = {.rta_len = RTA_LENGTH(IFNAMSIZ), .rta_type = IFLA_IFNAME},
+	};
+	/* an interface's answer takes some 2 KiB, 100 bytes more for each virtual function */
+	char answer[32768] __attribute__((aligned(NLMSG_ALIGNTO)));
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE), ret;
+	ssize_t n;
+
+	if (fd < 0)
+		return -errno;
+	strncpy(question.name, ifname, sizeof(question.name) - 1);
+	n = send(fd, &question, sizeof(question), 0);
+	n = n < 0 ? n : recv(fd, answer, sizeof(answer), 0);
+	ret = n < 0 ? -errno : -EPROTO;
+	if (n > 0 && NLMSG_OK((const struct nlmsghdr *)answer, n))
+		ret = read_place((const struct nlmsghdr *)answer, out);
+	close(fd);
+	return ret;
 }
 
 static bool is_ipv4(const struct ifaddrs *a)

@@ -32,6 +32,13 @@ json_t *inc_interface_json(const char *ifname, const struct ifaddrs *addrs);
 void inc_interface_warn_down(const char *ifname);
 /* 0 where the interface's MTU cannot be read. */
 unsigned int inc_interface_mtu(const char *ifname);
+struct inc_interface_place {
+	unsigned int ifindex;
+	unsigned int master; /* of the bridge, bond or team that it is a member of; 0: of none */
+};
+/* Asks the kernel by netlink, which loads no module for a name that is missing. 0; -ENODEV: no
+ * interface of this network namespace has the name; another -errno: the kernel did not answer. */
+int inc_interface_find(const char *ifname, struct inc_interface_place *out);
 /* Whether any interface has the address; true where that cannot be read. */
 bool inc_interface_has(struct in_addr ip);
 

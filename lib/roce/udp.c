@@ -9,6 +9,9 @@
 #include "lib/base/fd.h"
 #include "lib/roce/udp.h"
 
+/* What the kernel says beside a datagram: its segments' size, and where it arrived. */
+#define CONTROL_BYTES (CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct in_pktinfo)))
+
 static int set_option(int fd, int level, int name, int value)
 {
 	return setsockopt(fd, level, name, &value, sizeof(value)) ? -errno : 0;
@@ -55,6 +58,13 @@ int inc_udp_open(struct inc_udp *udp, struct in_addr own, uint16_t port, int byt
 	return 0;
 }
 
+int inc_udp_show_ifindex(struct inc_udp *udp, struct inc_err *err)
+{
+	int ret = set_option(udp->fd, IPPROTO_IP, IP_PKTINFO, 1);
+
+	return ret ? inc_err_set(err, -ret, "IP_PKTINFO: %s", strerror(-ret)) : 0;
+}
+
 void inc_udp_close(struct inc_udp *udp)
 {
 	if (udp->fd >= 0)
@@ -95,6 +105,7 @@ void inc_udp_inbox_free(struct inc_udp_inbox *inbox)
 static void describe(struct inc_datagram *d, const struct mmsghdr *m)
 {
 	const struct msghdr *msg = &m->msg_hdr;
+	struct in_pktinfo info = {0};
 	struct cmsghdr *cmsg;
 	int step = 0;
 
@@ -105,13 +116,16 @@ static void describe(struct inc_datagram *d, const struct mmsghdr *m)
 	for (cmsg = CMSG_FIRSTHDR(msg); cmsg; cmsg = CMSG_NXTHDR((struct msghdr *)msg, cmsg))
 		if (cmsg->cmsg_level == IPPROTO_UDP && cmsg->cmsg_type == UDP_GRO)
 			memcpy(&step, CMSG_DATA(cmsg), sizeof(step));
+		else if (cmsg->cmsg_level == IPPROTO_IP && cmsg->cmsg_type == IP_PKTINFO)
+			memcpy(&info, CMSG_DATA(cmsg), sizeof(info));
+	d->ifindex = info.ipi_ifindex;
 	if (step > 0)
 		d->step = step;
 }
 
 unsigned int inc_udp_receive(struct inc_udp *udp, struct inc_udp_inbox *inbox)
 {
-	char control[INC_UDP_RECVS][CMSG_SPACE(sizeof(int))] __attribute__((aligned(8)));
+	char control[INC_UDP_RECVS][CONTROL_BYTES] __attribute__((aligned(8)));
 	struct iovec iov[INC_UDP_RECVS];
 	struct mmsghdr msg[INC_UDP_RECVS];
 	int i, n;

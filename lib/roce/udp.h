@@ -34,6 +34,8 @@ struct inc_udp {
  * process is allowed, up to `bytes`. On failure -errno, and inc_udp_close() does no harm. */
 int inc_udp_open(struct inc_udp *udp, struct in_addr own, uint16_t port, int bytes,
 		 struct inc_err *err);
+/* From now on datagrams say at which interface they arrived. 0 or -errno. */
+int inc_udp_show_ifindex(struct inc_udp *udp, struct inc_err *err);
 void inc_udp_close(struct inc_udp *udp);
 
 /* False while the send buffer is full. */
@@ -48,6 +50,7 @@ struct inc_datagram {
 	struct sockaddr_in from;
 	const uint8_t *data;
 	size_t size, step;
+	unsigned int ifindex; /* where it arrived; 0: unknown, or inc_udp_show_ifindex() is off */
 };
 
 struct inc_udp_inbox {

@@ -153,27 +153,37 @@ void air_say_garbage(struct fuzz_bytes *bytes)
 	bytes->size -= n;
 }
 
+/* What the kernel says beside a datagram; step: its segments' size, 0: it is one packet. */
+static void put_control(struct msghdr *msg, int step)
+{
+	const struct in_pktinfo info = {.ipi_ifindex = 1 /* loopback */};
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg);
+
+	cmsg->cmsg_level = IPPROTO_IP;
+	cmsg->cmsg_type = IP_PKTINFO;
+	cmsg->cmsg_len = CMSG_LEN(sizeof(info));
+	memcpy(CMSG_DATA(cmsg), &info, sizeof(info));
+	if (step) {
+		cmsg = CMSG_NXTHDR(msg, cmsg);
+		cmsg->cmsg_level = IPPROTO_UDP;
+		cmsg->cmsg_type = UDP_GRO;
+		cmsg->cmsg_len = CMSG_LEN(sizeof(step));
+		memcpy(CMSG_DATA(cmsg), &step, sizeof(step));
+	}
+	msg->msg_controllen = CMSG_SPACE(sizeof(info)) + (step ? CMSG_SPACE(sizeof(step)) : 0);
+}
+
 static void give(struct msghdr *msg, const struct datagram *d)
 {
 	struct sockaddr_in from = {.sin_family = AF_INET,
 				   .sin_addr.s_addr = from_peer.saddr,
 				   .sin_port = htons(from_peer.sport)};
-	struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg);
-	const int step = (int)d->step;
 
 	memcpy(msg->msg_iov->iov_base, d->bytes, d->size);
 	memcpy(msg->msg_name, &from, sizeof(from));
 	msg->msg_namelen = sizeof(from);
 	msg->msg_flags = 0;
-	if (d->packets < 2) {
-		msg->msg_controllen = 0;
-		return;
-	}
-	cmsg->cmsg_level = IPPROTO_UDP;
-	cmsg->cmsg_type = UDP_GRO;
-	cmsg->cmsg_len = CMSG_LEN(sizeof(step));
-	memcpy(CMSG_DATA(cmsg), &step, sizeof(step));
-	msg->msg_controllen = CMSG_SPACE(sizeof(step));
+	put_control(msg, d->packets < 2 ? 0 : (int)d->step);
 }
 
 int __wrap_recvmmsg(int fd, struct mmsghdr *msg, unsigned int n, int flags, struct timespec *t)

@@ -15,6 +15,7 @@
 #define QUEUED_MOST 512 /* datagrams, as a receive buffer bounds them */
 #define FIRST_PORT  40000
 #define TTL         64
+#define LOOPBACK    1 /* which every port admits: a frame comes to its port's own host here */
 
 struct datagram {
 	struct datagram *next;
@@ -222,6 +223,11 @@ int inc_udp_open(struct inc_udp *udp, struct in_addr own, uint16_t port, int byt
 	return 0;
 }
 
+int inc_udp_show_ifindex(struct inc_udp *udp, struct inc_err *err)
+{
+	return 0;
+}
+
 void inc_udp_close(struct inc_udp *udp)
 {
 	if (udp->fd >= 0)
@@ -255,8 +261,11 @@ unsigned int inc_udp_receive(struct inc_udp *udp, struct inc_udp_inbox *inbox)
 		s->queued--;
 		d->next = s->given;
 		s->given = d;
-		inbox->datagram[n++] = (struct inc_datagram){
-			.from = d->from, .data = d->bytes, .size = d->size, .step = d->size};
+		inbox->datagram[n++] = (struct inc_datagram){.from = d->from,
+							     .data = d->bytes,
+							     .size = d->size,
+							     .step = d->size,
+							     .ifindex = LOOPBACK};
 	}
 	return n;
 }

@@ -133,25 +133,36 @@ static void pass_datagram(int fd, struct mmsghdr *m)
 	}
 }
 
+/* What the kernel says beside a datagram; step: its segments' size, 0: it is one packet. */
+static void put_control(struct msghdr *msg, int step)
+{
+	const struct in_pktinfo info = {.ipi_ifindex = 1 /* loopback */};
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg);
+
+	cmsg->cmsg_level = IPPROTO_IP;
+	cmsg->cmsg_type = IP_PKTINFO;
+	cmsg->cmsg_len = CMSG_LEN(sizeof(info));
+	memcpy(CMSG_DATA(cmsg), &info, sizeof(info));
+	if (step) {
+		cmsg = CMSG_NXTHDR(msg, cmsg);
+		cmsg->cmsg_level = IPPROTO_UDP;
+		cmsg->cmsg_type = UDP_GRO;
+		cmsg->cmsg_len = CMSG_LEN(sizeof(step));
+		memcpy(CMSG_DATA(cmsg), &step, sizeof(step));
+	}
+	msg->msg_controllen = CMSG_SPACE(sizeof(info)) + (step ? CMSG_SPACE(sizeof(step)) : 0);
+}
+
 static void give(struct mmsghdr *m, struct held *h)
 {
 	struct msghdr *msg = &m->msg_hdr;
-	struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg);
 
 	memcpy(msg->msg_iov->iov_base, h->data, h->size);
 	memcpy(msg->msg_name, &h->from, h->from_len);
 	msg->msg_namelen = h->from_len;
 	msg->msg_flags = 0;
 	m->msg_len = h->size;
-	if (!h->step) {
-		msg->msg_controllen = 0;
-		return;
-	}
-	cmsg->cmsg_level = IPPROTO_UDP;
-	cmsg->cmsg_type = UDP_GRO;
-	cmsg->cmsg_len = CMSG_LEN(sizeof(h->step));
-	memcpy(CMSG_DATA(cmsg), &h->step, sizeof(h->step));
-	msg->msg_controllen = CMSG_SPACE(sizeof(h->step));
+	put_control(msg, h->step);
 }
 
 /* What is held for fd and is to come now, up to n. */
@@ -179,7 +190,7 @@ int __wrap_recvmmsg(int fd, struct mmsghdr *msg, unsigned int n, int flags, stru
 {
 	static uint8_t bytes[MAX_SIZE];
 	static struct sockaddr_storage from;
-	char control[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8)));
+	char control[128] __attribute__((aligned(8)));
 	struct iovec iov = {bytes, sizeof(bytes)};
 	int got;
 

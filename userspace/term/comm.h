@@ -78,6 +78,7 @@ void inc_term_comm_settle(struct inc_term_comm *cm);
 	_(X, retransmits, term_packets_resent, "of them, sent again")                         \
 	_(X, duplicates, term_duplicates, "packets that had been received before")            \
 	_(X, strangers, term_strangers, "packets of no connection, or of another sender")     \
+	_(X, wrong_port, term_wrong_port, "right connection, wrong ingress port")             \
 	_(X, damaged, term_damaged, "packets that make no sense, or with a wrong ICRC")
 
 struct inc_term_counters {

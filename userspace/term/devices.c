@@ -154,6 +154,7 @@ static void add_figures(struct inc_term_device_figures *sum, const struct shared
 
 	s->dev->ops->device_figures(s->dev, &f);
 	sum->strangers += f.strangers;
+	sum->wrong_port += f.wrong_port;
 	sum->damaged += f.damaged;
 }
 

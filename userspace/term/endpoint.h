@@ -118,7 +118,9 @@ struct inc_term_channel_figures {
 /* What comes to a device and is no channel's. */
 struct inc_term_device_figures {
 	uint64_t strangers; /* packets for no channel, or of another sender than its peer */
-	uint64_t damaged;   /* packets that make no sense, or whose checksum is wrong */
+	/* packets of a channel's peer that arrived at another interface than the device's port */
+	uint64_t wrong_port;
+	uint64_t damaged; /* packets that make no sense, or whose checksum is wrong */
 };
 
 struct inc_term_device_opts {

@@ -78,6 +78,7 @@ static int soft_open(const struct inc_term_device_opts *opts, struct inc_term_de
 	if (!dev)
 		return inc_err_set(err, ENOMEM, "%s: %s", opts->ifname, strerror(ENOMEM));
 	ret = inc_udp_open(&dev->udp, opts->own_ip, opts->udp_port, SOFT_BUFFER_BYTES, err);
+	ret = ret ?: inc_udp_show_ifindex(&dev->udp, err);
 	if (!ret) {
 		dev->inbox = use_inbox(opts->beside);
 		if (!dev->inbox)
@@ -93,6 +94,7 @@ static int soft_open(const struct inc_term_device_opts *opts, struct inc_term_de
 	dev->rto_min_ns = opts->rto_min_ns;
 	dev->rto_max_ns = opts->rto_max_ns;
 	dev->own_ip = opts->own_ip;
+	inc_term_ingress_init(&dev->ingress, opts->ifname);
 	TAILQ_INIT(&dev->channels);
 	TAILQ_INIT(&dev->ended);
 	TAILQ_INIT(&dev->gone);
@@ -451,6 +453,7 @@ static void soft_device_figures(const struct inc_term_device *d,
 	const struct soft_device *dev = SOFT_DEV(d);
 
 	out->strangers = dev->strangers;
+	out->wrong_port = dev->wrong_port;
 	out->damaged = dev->damaged;
 }
 

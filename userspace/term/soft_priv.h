@@ -22,6 +22,7 @@
 #include "lib/roce/requester.h"
 #include "lib/roce/udp.h"
 #include "userspace/term/endpoint.h"
+#include "userspace/term/ingress.h"
 #include "userspace/term/node.h"
 
 #define SOFT_BUCKETS      1024
@@ -93,6 +94,7 @@ struct soft_channel {
 	struct inc_roce_path from_peer;
 	struct inc_ip_ids ids;
 	bool to_switch; /* the peer is one */
+	bool port_told; /* the log has said that packets of the peer come behind another port */
 	enum inc_term_se peer_se;
 	uint32_t peer_psn; /* of its packet 0 */
 	void **buffers;    /* n_posted of messages: a stack, so that what is used stays in caches */
@@ -131,6 +133,7 @@ struct soft_device {
 	struct soft_inbox *inbox;
 	struct inc_batch batch;
 	struct in_addr own_ip;
+	struct inc_term_ingress ingress;
 	LIST_HEAD(, soft_channel) bucket[SOFT_BUCKETS]; /* by own_qpn; ended ones, too */
 	TAILQ_HEAD(, soft_channel) channels, ended, gone;
 	unsigned int n_ended;
@@ -139,7 +142,7 @@ struct soft_device {
 	uint64_t due_at_ns;          /* no timer runs out before this */
 	struct soft_content *latest; /* the content made last, while anybody uses it */
 	struct inc_crc32_jump *jump[4]; /* by payload */
-	uint64_t strangers, damaged;
+	uint64_t strangers, wrong_port, damaged;
 };
 
 #define SOFT_DEV(d) ((struct soft_device *)(d))

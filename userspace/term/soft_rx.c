@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Soft endpoints: what comes in. A packet is its channel's where it names its queue pair, comes
- * from its peer and has the right ICRC; all others are counted and dropped. Messages are put
- * together in the order of their packets; what is behind is acknowledged again, what is ahead draws
- * one NAK.
+ * from its peer, by its port, and has the right ICRC; all others are counted and dropped. Messages
+ * are put together in the order of their packets; what is behind is acknowledged again, what is
+ * ahead draws one NAK.
  */
 #include <arpa/inet.h>
 #include <string.h>
+#include "lib/base/log.h"
 #include "lib/proto/maps.h"
 #include "userspace/term/soft_priv.h"
 
@@ -145,16 +146,33 @@ static void take_late(struct soft_channel *ch, const struct inc_roce_packet *pkt
 		inc_soft_farewell(ch, inc_psn_diff(pkt->psn, next) < 0 ? pkt->psn : next, now_ns);
 }
 
-/* Whether d comes from the channel's peer. An RDMA device has a source port for each flow. */
-static bool from_peer(struct soft_channel *ch, const struct inc_datagram *d)
+/* Whether d names the channel's peer as its sender. An RDMA device has a source port for each flow.
+ */
+static bool from_peer(const struct soft_channel *ch, const struct inc_datagram *d)
 {
 	const struct sockaddr_in *peer = &ch->tx.to.addr;
 
-	if (ch->life == SOFT_MADE || d->from.sin_addr.s_addr != peer->sin_addr.s_addr)
-		return false;
-	if (ch->ids.span)
-		ch->from_peer.sport = ntohs(d->from.sin_port);
-	return ch->from_peer.sport == ntohs(d->from.sin_port);
+	return ch->life != SOFT_MADE && d->from.sin_addr.s_addr == peer->sin_addr.s_addr &&
+	       (ch->ids.span || ch->from_peer.sport == ntohs(d->from.sin_port));
+}
+
+/* Whether d came in by the channel's port: behind other ports anybody can name its peer. One line
+ * of the log says so, because a host whose port is another one than configured is not heard. */
+static bool by_port(struct soft_channel *ch, const struct inc_datagram *d, uint64_t now_ns)
+{
+	struct soft_device *dev = soft_device_of(ch);
+	char name[IF_NAMESIZE];
+
+	if (inc_term_ingress_ok(&dev->ingress, d->ifindex, now_ns))
+		return true;
+	dev->wrong_port++;
+	if (!ch->port_told)
+		inc_warn("%s: a packet that names its address arrived at %s instead of %s and was "
+			 "dropped (term_wrong_port counts them)",
+			 ch->what, if_indextoname(d->ifindex, name) ?: "an unknown interface",
+			 dev->ingress.ifname);
+	ch->port_told = true;
+	return false;
 }
 
 static void take_packet(struct soft_device *dev, const struct inc_datagram *d, size_t at, size_t n,
@@ -173,6 +191,9 @@ static void take_packet(struct soft_device *dev, const struct inc_datagram *d, s
 		dev->strangers++;
 		return;
 	}
+	if (!by_port(ch, d, now_ns))
+		return;
+	ch->from_peer.sport = ntohs(d->from.sin_port);
 	if (!inc_ip_ids_check(&ch->ids, &ch->from_peer, at == 0, data, n)) {
 		dev->damaged++;
 		return;

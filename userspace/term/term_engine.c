@@ -401,6 +401,7 @@ static struct inc_term_counters count_all(const struct term_engine *t)
 		const struct inc_term_device_figures f = inc_term_worker_figures(t->worker[i]);
 
 		sum.strangers += f.strangers;
+		sum.wrong_port += f.wrong_port;
 		sum.damaged += f.damaged;
 	}
 	return sum;

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <string.h>
+#include "lib/base/clock.h"
+#include "userspace/interface.h"
+#include "userspace/term/ingress.h"
+
+#define LOOPBACK 1 /* the index that the kernel gives it in every network namespace */
+/* A stranger can make us ask, so we ask the kernel no more often than this. The peers of a port
+ * that was made again repeat their packets meanwhile. */
+#define ASK_EVERY_NS (100 * INC_NSEC_PER_MSEC)
+
+void inc_term_ingress_init(struct inc_term_ingress *in, const char *ifname)
+{
+	memset(in, 0, sizeof(*in));
+	strncpy(in->ifname, ifname, sizeof(in->ifname) - 1);
+}
+
+static bool is_known(const struct inc_term_ingress *in, unsigned int ifindex)
+{
+	return ifindex == LOOPBACK || ifindex == in->ifindex || ifindex == in->master;
+}
+
+/* A name that is gone changes nothing: a port that is renamed keeps its index. */
+static void ask(struct inc_term_ingress *in)
+{
+	struct inc_interface_place place;
+
+	if (inc_interface_find(in->ifname, &place))
+		return;
+	in->ifindex = place.ifindex;
+	in->master = place.master;
+}
+
+bool inc_term_ingress_ok(struct inc_term_ingress *in, unsigned int ifindex, uint64_t now_ns)
+{
+	if (!ifindex)
+		return false;
+	if (is_known(in, ifindex))
+		return true;
+	if (in->asked_at_ns && now_ns - in->asked_at_ns < ASK_EVERY_NS)
+		return false;
+	in->asked_at_ns = now_ns;
+	ask(in);
+	return is_known(in, ifindex);
+}
