@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Processes of this machine, for tests: one run to its end, conditions waited for, expectations. What
 libtest.py and libdaemons.py stand on; tests import all of it from libtest."""
+import os
+import signal
 import subprocess
 import time
 
@@ -39,6 +41,20 @@ def gone(pid):
             return f.read().rsplit(")", 1)[1].split()[0] == "Z"
     except OSError:
         return True
+
+
+# Longer than the silence after which a switch calls a peer unresponsive (INC_UNRESPONSIVE_S).
+STANDSTILL_S = 11
+
+
+def stands_still(pid, seconds=STANDSTILL_S):
+    """A process is stopped for so long, and goes on."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        since = stopwatch()
+        wait_for("the end of the stop", lambda: since() > seconds, seconds + 5)
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 class Result:

@@ -6,9 +6,10 @@
 #include <stdarg.h>
 #include <string.h>
 #include <cmocka.h>
-#include "lib/base/clock.h"
+#include "lib/base/awake.h"
 #include "lib/proto/desc.h"
 #include "selftests/term/world.h"
+#include "userspace/term/worker.h"
 
 #define SUM INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, 0)
 
@@ -164,6 +165,82 @@ static void check_peer(const struct world *w, uint32_t peer,
 	assert_int_equal(f.unresponsive, want->unresponsive);
 }
 
+/* As a worker ticks that never stands still. */
+static void tick_until(struct world *w, uint64_t from_ns, uint64_t to_ns)
+{
+	uint64_t at_ns;
+
+	for (at_ns = from_ns; at_ns <= to_ns; at_ns += INC_TERM_TICK_MS * INC_NSEC_PER_MSEC)
+		world_tick(w, at_ns);
+}
+
+/* A job of two children, of whom child 0 has not acknowledged result 0. */
+static void open_unacknowledged(struct world *w, const struct world_shape *shape)
+{
+	world_open(w, shape, calls, 3);
+	world_give(w, 0);
+	world_give(w, 1);
+	world_finish(w, 1);
+}
+
+/* The process stands still for pause_ns after so much silence of child 0. Nobody is blamed for that
+ * before the respite is over, and a child that acknowledges until then never is. */
+static void stand_still(uint64_t silence_ns, uint64_t pause_ns, bool acknowledges)
+{
+	const uint64_t second = INC_NSEC_PER_SEC, limit_ns = INC_UNRESPONSIVE_S * second;
+	const struct world_shape shape = world_shape(2, 1, 2, false);
+	const uint64_t resumed_ns = second + silence_ns + pause_ns;
+	const uint64_t left_ns = limit_ns > silence_ns + INC_AWAKE_STEP_NS + INC_AWAKE_RESPITE_NS
+					 ? limit_ns - silence_ns - INC_AWAKE_STEP_NS
+					 : INC_AWAKE_RESPITE_NS;
+	struct world w;
+
+	open_unacknowledged(&w, &shape);
+	tick_until(&w, second, second + silence_ns);
+	tick_until(&w, resumed_ns, resumed_ns + left_ns - INC_NSEC_PER_MSEC);
+	assert_int_equal(w.n_told, 0);
+	if (acknowledges)
+		world_finish(&w, 0);
+	tick_until(&w, resumed_ns + left_ns, resumed_ns + left_ns + second);
+	assert_int_equal(w.n_told, !acknowledges);
+	world_lose(&w, 1, INC_TERM_CUT);
+	world_check_ended(&w);
+	world_close(&w);
+}
+
+static void test_standstill(void **state)
+{
+	static const uint64_t pauses_s[] = {2, 5, 9, 10, 11, 14, 60, 3600, 86400, 100000000};
+	uint64_t silence_ns;
+	unsigned int i;
+
+	for (i = 0; i < sizeof(pauses_s) / sizeof(*pauses_s); i++)
+		for (silence_ns = 0; silence_ns < INC_UNRESPONSIVE_S * INC_NSEC_PER_SEC;
+		     silence_ns += 1750 * INC_NSEC_PER_MSEC) {
+			stand_still(silence_ns, pauses_s[i] * INC_NSEC_PER_SEC, false);
+			stand_still(silence_ns, pauses_s[i] * INC_NSEC_PER_SEC, true);
+		}
+}
+
+/* Standstills one after the other do not hide a child that is silent all the time. */
+static void test_standstills(void **state)
+{
+	const struct world_shape shape = world_shape(2, 1, 2, false);
+	uint64_t at_ns = INC_NSEC_PER_SEC, lived_ns = 0;
+	struct world w;
+
+	open_unacknowledged(&w, &shape);
+	while (!w.n_told && lived_ns < 3 * INC_UNRESPONSIVE_S * INC_NSEC_PER_SEC) {
+		tick_until(&w, at_ns, at_ns + 3 * INC_NSEC_PER_SEC);
+		lived_ns += 3 * INC_NSEC_PER_SEC;
+		at_ns += 103 * INC_NSEC_PER_SEC;
+	}
+	assert_in_range(lived_ns, 6 * INC_NSEC_PER_SEC, 2 * INC_UNRESPONSIVE_S * INC_NSEC_PER_SEC);
+	world_lose(&w, 1, INC_TERM_CUT);
+	world_check_ended(&w);
+	world_close(&w);
+}
+
 static void test_figures(void **state)
 {
 	struct world_shape shape = world_shape(2, 1, 2, true);
@@ -185,8 +262,7 @@ static void test_figures(void **state)
 	check_peer(&w, 0, &(struct inc_term_peer_figures){9, 2, 1, 0, false});
 	check_peer(&w, 1, &(struct inc_term_peer_figures){5, 2, 1, 1, false});
 	check_peer(&w, 2, &(struct inc_term_peer_figures){5, 1, 2, 0, false});
-	world_tick(&w, 0);
-	world_tick(&w, INC_UNRESPONSIVE_S * INC_NSEC_PER_SEC);
+	tick_until(&w, INC_NSEC_PER_SEC, (1 + INC_UNRESPONSIVE_S) * INC_NSEC_PER_SEC);
 	assert_int_equal(w.n_told, 2);
 	assert_string_equal(w.story.event, "unresponsive");
 	assert_string_equal(w.story.text, "the parent has not acknowledged message 0");
@@ -200,8 +276,9 @@ static void test_figures(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_conf),    cmocka_unit_test(test_caller),
-		cmocka_unit_test(test_busy),    cmocka_unit_test(test_waiting),
+		cmocka_unit_test(test_conf),       cmocka_unit_test(test_caller),
+		cmocka_unit_test(test_busy),       cmocka_unit_test(test_waiting),
+		cmocka_unit_test(test_standstill), cmocka_unit_test(test_standstills),
 		cmocka_unit_test(test_figures),
 	};
 

@@ -172,16 +172,17 @@ int inc_term_lost(struct inc_term *t, uint32_t peer, enum inc_term_reason reason
 	return ret;
 }
 
-static void watch_peer(struct inc_term *t, uint32_t peer, uint64_t now_ns)
+static void watch_peer(struct inc_term *t, uint32_t peer)
 {
 	struct term_peer *p = &t->peer[peer];
 
 	if (p->acknowledged == p->sent || p->acknowledged != p->seen_acknowledged) {
 		p->seen_acknowledged = p->acknowledged;
-		p->progress_at_ns = now_ns;
+		p->progress_at_ns = t->awake.now_ns;
 		p->unresponsive = false;
 	}
-	if (p->unresponsive || now_ns - p->progress_at_ns < INC_UNRESPONSIVE_S * INC_NSEC_PER_SEC)
+	if (p->unresponsive ||
+	    !inc_awake_past(&t->awake, p->progress_at_ns, INC_UNRESPONSIVE_S * INC_NSEC_PER_SEC))
 		return;
 	p->unresponsive = true;
 	term_do(t, &(struct inc_term_action){.what = INC_TERM_DO_TELL,
@@ -204,8 +205,9 @@ int inc_term_tick(struct inc_term *t, uint64_t now_ns)
 		t->waiting_number = w.number;
 		t->waiting_seen_at_ns = now_ns;
 	}
+	inc_awake_at(&t->awake, now_ns);
 	for (i = 0; i < t->n_children + t->has_parent; i++)
-		watch_peer(t, i, now_ns);
+		watch_peer(t, i);
 	return 0;
 }
 

@@ -152,7 +152,8 @@ int inc_term_sent(struct inc_term *t, uint32_t peer, uint64_t number);
 /* The peer's connection is broken, which ends the communicator. reason: from INVALID on. */
 int inc_term_lost(struct inc_term *t, uint32_t peer, enum inc_term_reason reason);
 /* The node has no clock: it learns the time here, so the figures of who is waited for and who is
- * silent are as exact as these calls are frequent. */
+ * silent are as exact as these calls are frequent. Time between two calls that are further apart
+ * than INC_AWAKE_STEP_NS is not held against a peer, for this process stood still meanwhile. */
 int inc_term_tick(struct inc_term *t, uint64_t now_ns);
 
 /* The next thing to do; false: there is none. What it points to stands until the next event. */

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "lib/base/awake.h"
 #include "userspace/term/node.h"
 
 enum term_slot_state {
@@ -45,7 +46,8 @@ struct term_peer {
 	uint32_t desc;
 	uint64_t received, sent, acknowledged;
 	uint64_t seen_acknowledged; /* at the last tick; UINT64_MAX: there was none */
-	uint64_t progress_at_ns;    /* the tick that saw it move, or nothing to acknowledge */
+	/* the tick that saw it move, or nothing to acknowledge; by inc_term's awake */
+	uint64_t progress_at_ns;
 	bool unresponsive;
 };
 
@@ -68,6 +70,7 @@ struct inc_term {
 	uint64_t freed;                      /*   their slot is free */
 	uint64_t waiting_number;             /* at the last tick, and since when */
 	uint64_t waiting_seen_at_ns;         /*   0: nothing was waited for */
+	struct inc_awake awake;              /* of ticks: by it peers are silent */
 	bool ended;
 	uint32_t release_slot; /* after the end: all of the slots before it is given back */
 	const void *source[INC_COMM_MAX_CHILDREN]; /* of the REDUCE among the actions */

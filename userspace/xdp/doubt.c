@@ -37,7 +37,7 @@ void sp_doubt(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64
 	d->r = r;
 	d->end = acked;
 	d->probes = 0;
-	d->first_at_ns = d->heard_at_ns = d->probe_at_ns = inc_now_ns();
+	d->first_at_ns = d->heard_at_ns = d->probe_at_ns = sp_now(sp);
 	hear(d, &st);
 	inc_debug("communicator %u: %s asks for %s %llu, which it has acknowledged",
 		  cm->cfg.communicator, sp_peer_name(sp, cm, peer, name), sp_thing(cm, peer),
@@ -109,9 +109,10 @@ bool sp_doubt_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, u
 		d->naks = 0;
 		return false;
 	}
-	if ((d->naks >= INSISTS && now - d->first_at_ns >= INSISTS_S * INC_NSEC_PER_SEC) ||
+	if ((d->naks >= INSISTS &&
+	     inc_awake_past(&sp->awake, d->first_at_ns, INSISTS_S * INC_NSEC_PER_SEC)) ||
 	    (d->probes >= UNRESPONSIVE &&
-	     now - d->heard_at_ns >= INC_UNRESPONSIVE_S * INC_NSEC_PER_SEC)) {
+	     inc_awake_past(&sp->awake, d->heard_at_ns, INC_UNRESPONSIVE_S * INC_NSEC_PER_SEC))) {
 		end(sp, cm, peer, now);
 		return false;
 	}

@@ -148,7 +148,7 @@ static void start_telling(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t 
 void sp_end_comm(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t r)
 {
 	inc_switch_end_comm(sp->sw, cm->index, r, INC_AETH_NAK_OPERATION);
-	start_telling(sp, cm, inc_now_ns());
+	start_telling(sp, cm, sp_now(sp));
 }
 
 static void tell_conn_error(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,

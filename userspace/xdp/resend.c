@@ -254,7 +254,7 @@ static void judge(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, ui
 	struct sp_conn *c = &cm->conn[peer];
 
 	if (c->phase == SP_CONN_UNRESPONSIVE || c->rto.backoff + c->asked < UNRESPONSIVE ||
-	    now - c->progress_at_ns < INC_UNRESPONSIVE_S * INC_NSEC_PER_SEC ||
+	    !inc_awake_past(&sp->awake, c->progress_at_ns, INC_UNRESPONSIVE_S * INC_NSEC_PER_SEC) ||
 	    sp_port_is_away(sp, c))
 		return;
 	sp_conn_go(cm, c, SP_CONN_UNRESPONSIVE);
@@ -301,7 +301,7 @@ bool sp_asked(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64
 	      uint64_t hold_ns)
 {
 	struct sp_conn *c = &cm->conn[peer];
-	uint64_t now = inc_now_ns();
+	uint64_t now = sp_now(sp);
 
 	if (r > c->acked) {
 		advance(cm, c, r, now);

@@ -62,7 +62,7 @@ void sp_on_frame(const uint8_t *frame, size_t len, void *arg)
 	} else if (pkt.syndrome == INC_AETH_NAK_SEQ) {
 		if (sp_asked(sp, cm, peer, r, 0)) {
 			sp->stats.naks_served++;
-			sp_conn_tick(sp, cm, peer, inc_now_ns());
+			sp_conn_tick(sp, cm, peer, sp_now(sp));
 			sp_flush(sp);
 		}
 	} else {
@@ -131,7 +131,7 @@ int sp_on_event(void *arg, void *data, size_t size)
 		break;
 	case INC_EVENT_MISMATCH:
 	case INC_EVENT_CONN_ERROR:
-		sp_watch_failures(sp, cm, inc_now_ns());
+		sp_watch_failures(sp, cm, sp_now(sp));
 		break;
 	}
 	return ret;

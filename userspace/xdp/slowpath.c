@@ -40,7 +40,7 @@ static void take_events(struct inc_slowpath *sp)
 }
 
 /* Remembers since when the oldest incomplete chunk has had arrivals. */
-static bool watch_waiting(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now)
+static bool watch_waiting(struct inc_slowpath *sp, struct sp_comm *cm)
 {
 	uint32_t arrived;
 	uint64_t r;
@@ -51,7 +51,7 @@ static bool watch_waiting(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t 
 	}
 	if (cm->wait_r != r || !cm->wait_at_ns) {
 		cm->wait_r = r;
-		cm->wait_at_ns = now;
+		cm->wait_at_ns = inc_now_ns();
 	}
 	return true;
 }
@@ -65,13 +65,13 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
 	sp->tick_at_ns = UINT64_MAX;
 	take_events(sp); /* they know better which chunk a failure was in */
-	now = inc_now_ns();
+	now = sp_now(sp);
 	for (i = 0; i < sp->max_comms; i++) {
 		struct sp_comm *cm = sp->comm[i];
 
 		if (!cm)
 			continue;
-		watch_waiting(sp, cm, now);
+		watch_waiting(sp, cm);
 		sp_watch_failures(sp, cm, now);
 		sp_watch_ports(sp, cm, now);
 		for (c = 0; c < cm->n_conns; c++)
@@ -155,7 +155,7 @@ int inc_slowpath_adopt_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_e
 {
 	const struct inc_comm_cfg *cfg = inc_switch_comm(sp->sw, comm);
 	struct sp_comm *cm = calloc(1, sizeof(*cm));
-	uint64_t now = inc_now_ns();
+	uint64_t now = sp_now(sp);
 	uint32_t c;
 
 	if (!cm || !cfg) {

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <time.h>
 #include <event2/event.h>
+#include "lib/base/awake.h"
 #include "lib/base/clock.h"
 #include "lib/proto/maps.h"
 #include "lib/roce/rto.h"
@@ -123,6 +124,7 @@ struct inc_slowpath {
 	struct sp_port port[INC_MAX_PORTS];
 	struct sp_comm **comm; /* [max_comms] */
 	uint32_t max_comms, n_comms;
+	struct inc_awake awake; /* sp_now() */
 	struct event *tick;
 	uint64_t tick_at_ns; /* UINT64_MAX: not armed */
 	unsigned int ring_budget;
@@ -130,6 +132,14 @@ struct inc_slowpath {
 	struct event *ring_readable;
 	struct inc_slowpath_stats stats;
 };
+
+/* The time of all that happens to connections and communicators: retransmissions, patience, round
+ * trips. While the daemon stands still it does not pass, so no peer is blamed for that; the data
+ * path goes on meanwhile. Figures of the clock (since when a chunk waits) are inc_now_ns()'s. */
+static inline uint64_t sp_now(struct inc_slowpath *sp)
+{
+	return inc_awake_now_ns(&sp->awake);
+}
 
 /* How long to wait where nothing has been measured yet, within the bounds; of soft endpoints:
  * INC_RTO_FIRST_NS. */

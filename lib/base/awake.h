@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Time as its owner has lived through it. A process that is stopped, or gets no CPU, cannot hear
+ * its peers, so the time it did not live through must not count as their silence. The owner looks
+ * at the clock several times per INC_AWAKE_STEP_NS. A longer gap between two looks is a standstill,
+ * of which only that step counts. Whoever decides after some time that a peer is silent measures
+ * that time here instead of by the clock itself.
+ */
+#ifndef INC_AWAKE_H
+#define INC_AWAKE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "lib/base/clock.h"
+
+#define INC_AWAKE_STEP_NS INC_NSEC_PER_SEC
+/* After a standstill no limit has passed for so long. What peers sent meanwhile is read in that
+ * time, and what they lost is sent again, because requesters wait a second at most by default. */
+#define INC_AWAKE_RESPITE_NS (2 * INC_NSEC_PER_SEC)
+
+struct inc_awake {
+	uint64_t looked_at_ns; /* by the clock; 0: never */
+	uint64_t now_ns;       /* by this time, which begins with the clock's */
+	uint64_t
+		resumed_at_ns; /* by this time: the end of the last standstill; 0: there was none */
+};
+
+/* The time now. clock_ns: that of the clock. */
+static inline uint64_t inc_awake_at(struct inc_awake *awake, uint64_t clock_ns)
+{
+	const uint64_t gap_ns = clock_ns - awake->looked_at_ns;
+	const bool first = !awake->looked_at_ns;
+
+	awake->looked_at_ns = clock_ns;
+	if (first) {
+		awake->now_ns = clock_ns;
+	} else if (gap_ns <= INC_AWAKE_STEP_NS) {
+		awake->now_ns += gap_ns;
+	} else {
+		awake->now_ns += INC_AWAKE_STEP_NS;
+		awake->resumed_at_ns = awake->now_ns;
+	}
+	return awake->now_ns;
+}
+
+static inline uint64_t inc_awake_now_ns(struct inc_awake *awake)
+{
+	return inc_awake_at(awake, inc_now_ns());
+}
+
+/* When a limit that runs from an instant of this time has passed, unless a standstill comes. */
+static inline uint64_t inc_awake_limit_at_ns(const struct inc_awake *awake, uint64_t since_ns,
+					     uint64_t limit_ns)
+{
+	const uint64_t at_ns = since_ns + limit_ns;
+	const uint64_t respite_ns =
+		awake->resumed_at_ns ? awake->resumed_at_ns + INC_AWAKE_RESPITE_NS : 0;
+
+	return at_ns > respite_ns ? at_ns : respite_ns;
+}
+
+/* Whether it has, at the last look. */
+static inline bool inc_awake_past(const struct inc_awake *awake, uint64_t since_ns,
+				  uint64_t limit_ns)
+{
+	return awake->now_ns >= inc_awake_limit_at_ns(awake, since_ns, limit_ns);
+}
+
+#endif
