@@ -115,7 +115,10 @@ static void enqueue(struct inccl_communicator *comm, struct inccl_request *req)
 		return;
 	if (!comm->posting)
 		comm->posting = req;
-	req->begun_at_ns = inc_now_ns();
+	/* an idle communicator does not look at the clock, and that is no standstill */
+	if (!comm->head)
+		comm->awake = (struct inc_awake){0};
+	req->begun_at_ns = inc_awake_now_ns(&comm->awake);
 	if (!comm->head) {
 		comm->head = req;
 		comm->moved_at_ns = req->begun_at_ns;

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "hostlib/include/inccl.h"
+#include "lib/base/awake.h"
 #include "lib/base/clock.h"
 #include "lib/base/caller.h"
 #include "lib/base/err.h"
@@ -133,7 +134,8 @@ struct inccl_request {
 	/* of a message at most; the first message of a block has one, which carries desc */
 	unsigned int message_packets;
 	uint8_t mode;
-	/* The request fails when, from begun_at_ns on, nothing has moved for timeout_ns. */
+	/* The request fails when, from begun_at_ns on, nothing has moved for timeout_ns; by the
+	 * communicator's awake. */
 	uint64_t timeout_ns, begun_at_ns;
 	struct inccl_region send_map, recv_map; /* the caller's buffers */
 	bool send_mapped, recv_mapped;
@@ -213,7 +215,10 @@ struct inccl_communicator {
 	 * bits for the kinds that it has told of, by describe() in collective.c. */
 	uint32_t described;
 	bool noted_unused;
-	uint64_t moved_at_ns; /* when something last came, or work began */
+	/* The time by which nothing moves, from a request's begin on: what the process does not
+	 * live through is not the peer's silence. */
+	struct inc_awake awake;
+	uint64_t moved_at_ns; /* when something last came, or work began; by awake */
 	uint64_t moved_mark;
 
 	int error; /* 0 while alive */
@@ -221,7 +226,7 @@ struct inccl_communicator {
 	char error_text[600];
 	int grace_error; /* failed, but a better explanation may come until grace_over_at_ns */
 	uint64_t grace_over_at_ns;
-	uint64_t orphan_at_ns; /* when the controller was lost; 0: it is there */
+	uint64_t orphan_at_ns; /* when the controller was lost, by awake; 0: it is there */
 	enum inccl_report report;
 	enum inccl_comm_phase phase;
 	bool refused; /* the controller has said why it cannot be created */

@@ -182,7 +182,7 @@ static bool finish_some(struct inccl_communicator *comm)
 	return any;
 }
 
-/* When the first unfinished request times out if nothing moves until then. */
+/* When the first unfinished request times out if nothing moves until then; by comm->awake. */
 static uint64_t limit_at_ns(const struct inccl_communicator *comm)
 {
 	uint64_t at = UINT64_MAX, moved_at_ns;
@@ -191,8 +191,9 @@ static uint64_t limit_at_ns(const struct inccl_communicator *comm)
 	for (req = comm->head; req; req = req->next) {
 		moved_at_ns =
 			req->begun_at_ns > comm->moved_at_ns ? req->begun_at_ns : comm->moved_at_ns;
-		if (!req->done && moved_at_ns + req->timeout_ns < at)
-			at = moved_at_ns + req->timeout_ns;
+		moved_at_ns = inc_awake_limit_at_ns(&comm->awake, moved_at_ns, req->timeout_ns);
+		if (!req->done && moved_at_ns < at)
+			at = moved_at_ns;
 	}
 	return at;
 }
@@ -207,7 +208,8 @@ static uint64_t stall_at_ns(const struct inccl_communicator *comm)
 		return at;
 	if (orphaned < comm->moved_at_ns)
 		orphaned = comm->moved_at_ns;
-	orphaned += ORPHAN_TIMEOUT_MS * INC_NSEC_PER_MSEC;
+	orphaned = inc_awake_limit_at_ns(&comm->awake, orphaned,
+					 ORPHAN_TIMEOUT_MS * INC_NSEC_PER_MSEC);
 	return orphaned < at ? orphaned : at;
 }
 
@@ -215,7 +217,7 @@ static void check_stall(struct inccl_communicator *comm)
 {
 	char text[sizeof(comm->error_text)], what[300];
 	uint64_t mark = comm->ep->ops->moved(comm->ep);
-	uint64_t now = inc_now_ns();
+	uint64_t now = inc_awake_now_ns(&comm->awake);
 
 	if (mark != comm->moved_mark || !comm->head) {
 		comm->moved_mark = mark;
@@ -229,6 +231,17 @@ static void check_stall(struct inccl_communicator *comm)
 		 (unsigned long long)((now - comm->moved_at_ns) / INC_NSEC_PER_MSEC),
 		 comm->orphan_at_ns ? " and the controller is gone" : "", what);
 	inccl_comm_fail_locked(comm, ETIMEDOUT, -1, text);
+}
+
+/* The same by the clock, or sooner: a standstill shows by looks at the clock that are far apart, so
+ * whoever waits looks twice as often as a standstill is long. */
+static uint64_t check_at_ns(const struct inccl_communicator *comm)
+{
+	const uint64_t stall_ns = stall_at_ns(comm), now_ns = comm->awake.now_ns;
+	const uint64_t left_ns = stall_ns > now_ns ? stall_ns - now_ns : 0;
+
+	return comm->awake.looked_at_ns +
+	       (left_ns < INC_AWAKE_STEP_NS / 2 ? left_ns : INC_AWAKE_STEP_NS / 2);
 }
 
 /* Sends what can be sent; after a failure what follows from it. */
@@ -300,8 +313,8 @@ static void sleep_in_poll(struct inccl_communicator *comm, bool thread, uint64_t
 			endpoint_failed(comm, -ret);
 		if (ret)
 			return;
-		if (comm->head && stall_at_ns(comm) < timer_ns)
-			timer_ns = stall_at_ns(comm);
+		if (comm->head && check_at_ns(comm) < timer_ns)
+			timer_ns = check_at_ns(comm);
 	}
 	if (deadline_ns < timer_ns)
 		timer_ns = deadline_ns;

@@ -348,6 +348,39 @@ static void own_time_limit_alone(void **state)
 	assert_int_equal(inccl_wait(req, -1), -ETIMEDOUT);
 }
 
+static bool knows_of_standstill(struct inccl_communicator *comm)
+{
+	return comm->awake.resumed_at_ns;
+}
+
+/* A process that stood still for longer than the limit (here, whoever serves cannot have the lock)
+ * takes what comes after that, instead of calling its switch silent. */
+static void stood_still(void **state)
+{
+	INCCL_OPTS(inccl_collective_opts, opts, .timeout_ms = 1500);
+	const uint64_t longer_ns = 4 * INC_NSEC_PER_SEC;
+	struct world *w = *state;
+	struct inc_roce_packet pkt;
+	struct inccl_request *req;
+	struct waiter t;
+	uint64_t begin_ns;
+
+	assert_int_equal(inccl_barrier_start(w->comm, &opts, &req), 0);
+	world_hear(w, &pkt, 0);
+	peer_ack(&w->peer, INC_AETH_ACK, pkt.psn);
+	waiter_start(&t, req);
+	world_until(w, waiter_sleeps);
+	pthread_mutex_lock(&w->comm->lock);
+	begin_ns = inc_now_ns();
+	while (inc_now_ns() < begin_ns + longer_ns)
+		poll(NULL, 0, 10);
+	pthread_mutex_unlock(&w->comm->lock);
+	world_until(w, knows_of_standstill);
+	peer_mirror(&w->peer, &pkt, 0, w->data[0]);
+	pthread_join(t.thread, NULL);
+	assert_int_equal(t.result, 0);
+}
+
 /* Who waits beside the one that serves returns with his own request, not with the other's. */
 static void first_of_two(void **state)
 {
@@ -411,6 +444,7 @@ int main(void)
 						world_teardown),
 		CASE(own_time_limit),
 		CASE(own_time_limit_alone),
+		CASE(stood_still),
 		CASE(first_of_two),
 		CASE(started_beside_a_sleeper),
 	};
