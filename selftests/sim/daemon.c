@@ -316,7 +316,8 @@ static void on_notice(void *arg, const char *event, uint32_t comm, uint32_t mask
 		printf("%12s     %-6s notice %s: %s\n", "", d->process.name, event, text);
 	sim_note(d->process.name, event, comm, mask, r);
 	/* in a run without deaths nobody ends anything */
-	sim_require(!strcmp(event, "unresponsive"), "%s: %s: %s", d->process.name, event, text);
+	sim_require(!strcmp(event, "unresponsive") && !d->process.stood_still, "%s: %s: %s",
+		    d->process.name, event, text);
 }
 
 void daemon_revive(struct daemon *d)

@@ -12,6 +12,10 @@
 #define AWAY_MOST_NS (20 * INC_NSEC_PER_SEC)
 /* Most runs are over before a death at any time of that of faults. */
 #define EARLY_NS (2 * INC_NSEC_PER_MSEC)
+/* A switch's daemon may stand still for longer than any limit of its own; ranks wait for it then.
+ */
+#define LONG_STOP_MOST_NS (40 * INC_NSEC_PER_SEC)
+#define PATIENT_MS        60000
 
 struct tree tree;
 
@@ -33,6 +37,26 @@ static void kill_daemon(void *arg, uint64_t revive_at_ns)
 		return;
 	daemon_kill(daemon);
 	sim_at(revive_at_ns, revive, daemon, 0);
+}
+
+static void stop_for_long(void *arg, uint64_t until_ns)
+{
+	struct tree_switch *sw = arg;
+
+	sw->daemon.process.stood_still = true;
+	task_stop(&sw->daemon.process, until_ns);
+}
+
+/* The only incident of its run: whom the switch blames afterwards is innocent. */
+static void choose_long_stop(void)
+{
+	const uint64_t from = sim_between(sim_now_ns(), tree.faults_end_at_ns);
+	const uint64_t to = from + sim_between(0, LONG_STOP_MOST_NS);
+
+	tree.opts.timeout_ms = PATIENT_MS;
+	if (tree.quiet_at_ns < to)
+		tree.quiet_at_ns = to;
+	sim_at(from, stop_for_long, &tree.sw[sim_below(tree.n_switches)], to);
 }
 
 static void choose_incidents(void)
@@ -97,8 +121,12 @@ static void begin(void)
 		tree_choose_buffers(&tree.rank[i]);
 		task_new(&tree.rank[i].host.process, tree_rank_run, &tree.rank[i]);
 	}
-	choose_incidents();
-	tree_choose_moves();
+	if (sim_chance(50)) {
+		choose_long_stop();
+	} else {
+		choose_incidents();
+		tree_choose_moves();
+	}
 }
 
 static void remove_all(struct tree_switch *sw)

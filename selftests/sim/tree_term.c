@@ -34,7 +34,7 @@ static void on_notice(void *arg, uint32_t communicator, uint64_t number,
 		       story->text);
 	sim_note(sw->daemon.process.name, story->event, communicator, number, 0);
 	/* who loses a neighbour may be told of the end by another one */
-	sim_require(!strcmp(story->event, "unresponsive") ||
+	sim_require((!strcmp(story->event, "unresponsive") && !sw->daemon.process.stood_still) ||
 			    (!strcmp(story->event, "ended") &&
 			     tree.life[tree_life_of(communicator)].struck),
 		    "%s: %s: %s", sw->daemon.process.name, story->event, story->text);
