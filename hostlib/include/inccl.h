@@ -69,7 +69,8 @@
  * controller's timeout alone; a child that executes another program holds none.
  *
  * The caller may use OpenSSL itself, on the same threads. A call leaves that thread's queue of
- * errors as it was, and reads no error of the caller's. Marks in it (ERR_set_mark()) may get lost.
+ * errors as it was, and reads no error of the caller's. Marks in the queue (ERR_set_mark()) may get
+ * lost.
  *
  * Environment, read where an option is left at its default:
  *	INCCL_CONTROLLER	host or host:port (52200) of the controller

@@ -5,10 +5,11 @@
  * also be that of a program that uses OpenSSL itself, and whose errors are not ours to read or to
  * remove.
  *
- * So each public function of tls.h and tls_link.h that calls OpenSSL begins with
- * INC_TLS_OWN_ERRORS(). Up to the function's end the queue is the function's own, and begins empty.
- * At its end the queue holds again what it held before. A mark of the program's (ERR_set_mark()) is
- * lost where there is an error below it, because OpenSSL itself removes marks in a handshake.
+ * So each function of tls_link.h that calls OpenSSL begins with INC_TLS_OWN_ERRORS(), and so do
+ * those of tls.h that make and free a context. The others of tls.h are called by tls_link.c, inside
+ * of these. Up to the function's end the queue is the function's own, and begins empty. At its end
+ * the queue holds again what it held before. A mark of the program's (ERR_set_mark()) is lost where
+ * there is an error below it, because OpenSSL itself removes marks in a handshake.
  */
 #ifndef INC_TLS_ERRORS_H
 #define INC_TLS_ERRORS_H
