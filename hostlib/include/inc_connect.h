@@ -26,12 +26,12 @@
  * at a time, without an event base (inc_connect_socket_fd()). Several contexts in several threads
  * know nothing of each other. Nothing blocks but what says "wait" in its name, and
  * inc_connect_destroy() where it says so. Names of hosts are looked up, and queue pairs are
- *connected, by threads of the library. They block all signals, are not realtime where the caller
- *is, and may run on the CPUs that the process had when the library was loaded.
+ * connected, by threads of the library. They block all signals, are not realtime where the caller
+ * is, and may run on the CPUs that the process had when the library was loaded.
  *
  * Fork: all of this belongs to the process that made it. A child of that process makes no call on
- *it, not even one that destroys it, because the event base, the queue pairs and the connections are
- * shared with the parent. The child may make contexts of its own, on an event base of its own.
+ * it, not even one that destroys it, because the event base, the queue pairs and the connections
+ * are shared with the parent. The child may make contexts of its own, on an event base of its own.
  *
  * The wire, the file and the figures are described in docs/connect.md.
  */

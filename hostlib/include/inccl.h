@@ -61,12 +61,12 @@
  * callback needs.
  *
  * Fork: a group and its communicators belong to the process that made them. In a child of that
- * process inccl_communicator_destroy() and inccl_group_destroy() free memory, close descriptors and
- * return 0, and nothing is sent: the parent's job goes on. What a TLS session, a stage of data or
- * libibverbs keeps is left until the child ends. Every other call on these objects returns -ECHILD
- * (inccl_communicator_failed_rank(): -1), and the texts of errors say why. A child may make groups
- * of its own. While it holds the parent's descriptors, the parent's death is noticed by the
- * controller's timeout alone; a child that executes another program holds none.
+ * process inccl_communicator_destroy() and inccl_group_destroy() free memory, close descriptors
+ * and return 0, and nothing is sent: the parent's job goes on. What a TLS session, a stage of data
+ * or libibverbs keeps is left until the child ends. Every other call on these objects returns
+ * -ECHILD (inccl_communicator_failed_rank(): -1), and the texts of errors say why. A child may
+ * make groups of its own. While it holds the parent's descriptors, the parent's death is noticed
+ * by the controller's timeout alone; a child that executes another program holds none.
  *
  * The caller may use OpenSSL itself, on the same threads. A call leaves that thread's queue of
  * errors as it was, and reads no error of the caller's. Marks in the queue (ERR_set_mark()) may get
