@@ -68,6 +68,11 @@ int __real_close(int fd);
 int __wrap_close(int fd);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *t);
 ssize_t __wrap_getrandom(void *data, size_t size, unsigned int flags);
+int inc_thread_create_apart(pthread_t *out, void *(*fn)(void *arg), void *arg)
+{
+	return inc_thread_create(out, fn, arg);
+}
+
 int __wrap_pthread_join(pthread_t thread, void **value);
 
 void task_begin(void)
