@@ -8,6 +8,9 @@
 /* A stranger can make us ask, so we ask the kernel no more often than this. The peers of a port
  * that was made again repeat their packets meanwhile. */
 #define ASK_EVERY_NS (100 * INC_NSEC_PER_MSEC)
+/* What the kernel has said is asked for again after this, because the port may have left its
+ * bridge, or another interface have its index. */
+#define KEEP_NS INC_NSEC_PER_SEC
 
 void inc_term_ingress_init(struct inc_term_ingress *in, const char *ifname)
 {
@@ -17,7 +20,7 @@ void inc_term_ingress_init(struct inc_term_ingress *in, const char *ifname)
 
 static bool is_known(const struct inc_term_ingress *in, unsigned int ifindex)
 {
-	return ifindex == LOOPBACK || ifindex == in->ifindex || ifindex == in->master;
+	return ifindex == in->ifindex || ifindex == in->master;
 }
 
 /* A name that is gone changes nothing: a port that is renamed keeps its index. */
@@ -33,12 +36,12 @@ static void ask(struct inc_term_ingress *in)
 
 bool inc_term_ingress_ok(struct inc_term_ingress *in, unsigned int ifindex, uint64_t now_ns)
 {
-	if (!ifindex)
-		return false;
-	if (is_known(in, ifindex))
-		return true;
-	if (in->asked_at_ns && now_ns - in->asked_at_ns < ASK_EVERY_NS)
-		return false;
+	const uint64_t age_ns = now_ns - in->asked_at_ns;
+
+	if (!ifindex || ifindex == LOOPBACK)
+		return ifindex;
+	if (in->asked_at_ns && age_ns < (is_known(in, ifindex) ? KEEP_NS : ASK_EVERY_NS))
+		return is_known(in, ifindex);
 	in->asked_at_ns = now_ns;
 	ask(in);
 	return is_known(in, ifindex);

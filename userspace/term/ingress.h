@@ -17,8 +17,8 @@
 
 struct inc_term_ingress {
 	char ifname[IF_NAMESIZE];
-	/* As the kernel said last, which is asked again when a packet names another index; 0: has
-	 * not said, or there is none. */
+	/* As the kernel said last, which is asked again after a second, and sooner when a packet
+	 * names another index; 0: has not said, or there is none. */
 	unsigned int ifindex, master;
 	uint64_t asked_at_ns; /* 0: never */
 };

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Which interfaces count as a port, in a network namespace of the test's own: the port itself,
+ * renamed or made again, the bridge that it joins, loopback; and no other one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <net/if.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "lib/base/clock.h"
+#include "userspace/interface.h"
+#include "userspace/term/ingress.h"
+
+#define LOOPBACK 1
+
+static uint64_t now_ns = INC_NSEC_PER_SEC;
+
+static void ip(const char *args)
+{
+	char command[256];
+
+	snprintf(command, sizeof(command), "ip link %s", args);
+	assert_int_equal(system(command), 0);
+	now_ns += INC_NSEC_PER_SEC;
+}
+
+static bool ok(struct inc_term_ingress *in, const char *ifname)
+{
+	return inc_term_ingress_ok(in, if_nametoindex(ifname), now_ns);
+}
+
+static int setup(void **state)
+{
+	ip("add p0 type veth peer name x0");
+	ip("add p1 type veth peer name x1");
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	ip("del p0");
+	ip("del p1");
+	return 0;
+}
+
+static void test_own(void **state)
+{
+	struct inc_term_ingress in;
+
+	inc_term_ingress_init(&in, "p0");
+	assert_false(ok(&in, "p1"));
+	assert_true(ok(&in, "p0"));
+	assert_false(ok(&in, "p1"));
+	assert_true(ok(&in, "lo"));
+	assert_int_equal(if_nametoindex("lo"), LOOPBACK);
+	/* the kernel did not say */
+	assert_false(inc_term_ingress_ok(&in, 0, now_ns));
+}
+
+static void test_renamed(void **state)
+{
+	const unsigned int index = if_nametoindex("p0");
+	struct inc_term_ingress in;
+
+	inc_term_ingress_init(&in, "p0");
+	assert_true(ok(&in, "p0"));
+	ip("set p0 name q0");
+	assert_true(inc_term_ingress_ok(&in, index, now_ns));
+	assert_false(ok(&in, "p1"));
+	assert_true(inc_term_ingress_ok(&in, index, now_ns));
+	ip("set q0 name p0");
+}
+
+static void test_made_again(void **state)
+{
+	const unsigned int index = if_nametoindex("p0");
+	struct inc_term_ingress in;
+
+	inc_term_ingress_init(&in, "p0");
+	assert_true(ok(&in, "p0"));
+	ip("del p0");
+	ip("add p0 type veth peer name x0");
+	assert_int_not_equal(if_nametoindex("p0"), index);
+	assert_true(ok(&in, "p0"));
+	assert_false(inc_term_ingress_ok(&in, index, now_ns));
+}
+
+/* Strangers do not make it ask the kernel for each of their packets. */
+static void test_asks_seldom(void **state)
+{
+	struct inc_term_ingress in;
+
+	inc_term_ingress_init(&in, "p0");
+	assert_false(ok(&in, "p1"));
+	assert_int_equal(in.ifindex, if_nametoindex("p0"));
+	in.ifindex = 0;
+	now_ns += 99 * INC_NSEC_PER_MSEC;
+	assert_false(ok(&in, "p0"));
+	now_ns += INC_NSEC_PER_MSEC;
+	assert_true(ok(&in, "p0"));
+}
+
+static void test_bridge(void **state)
+{
+	struct inc_term_ingress in;
+
+	inc_term_ingress_init(&in, "p0");
+	ip("add br0 type bridge");
+	assert_false(ok(&in, "br0"));
+	ip("set p1 master br0");
+	assert_false(ok(&in, "br0"));
+	ip("set p0 master br0");
+	assert_true(ok(&in, "br0"));
+	assert_true(ok(&in, "p0"));
+	assert_false(ok(&in, "p1"));
+	ip("set p0 nomaster");
+	assert_false(ok(&in, "br0"));
+	ip("del br0");
+}
+
+static void test_find(void **state)
+{
+	struct inc_interface_place place;
+
+	assert_int_equal(inc_interface_find("p0", &place), 0);
+	assert_int_equal(place.ifindex, if_nametoindex("p0"));
+	assert_int_equal(place.master, 0);
+	assert_int_equal(inc_interface_find("p9", &place), -ENODEV);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_own, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_renamed, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_made_again, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_asks_seldom, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_bridge, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_find, setup, teardown),
+	};
+
+	if (unshare(CLONE_NEWNET)) {
+		printf("skip term ingress: needs root (network namespaces)\n");
+		return 0;
+	}
+	return cmocka_run_group_tests_name("term ingress", tests, NULL, NULL);
+}
