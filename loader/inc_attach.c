@@ -464,9 +464,14 @@ int inc_attach_slot(struct inc_switch *sw, struct inc_port_slot *slot, struct in
 {
 	struct inc_switch_port *port = &slot->port;
 	struct inc_err why = {}, link_why = {};
+	uint32_t was;
 	int ret;
 
 	slot->prog_id = 0;
+	was = inc_purge_moved(port->ifindex, attached_id(port), port->generic,
+			      inc_map_id(inc_switch_map_fd(sw, INC_MAP_PORT)));
+	if (was)
+		slot->left_ifindex = was;
 	ret = inc_bpffs_mount(err); /* libxdp keeps its own pins there */
 	if (!ret && !is_linked(sw, slot))
 		ret = check_taken(sw, port->ifindex, port->name, err);

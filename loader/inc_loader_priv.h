@@ -86,6 +86,10 @@ bool inc_uses_map(int prog_fd, uint32_t map_id);
  * the id spare (0: none). One that died while it took over has left two. False where there was
  * none. */
 bool inc_purge_interface(uint32_t ifindex, uint32_t map_id, uint32_t spare);
+/* Takes away a dispatcher, whose program is xdp_id, that runs nothing but programs which work on
+ * the map. libxdp finds none that its interface has brought under another number, because it looks
+ * for pins by number. Returns the former number; 0: there is no such dispatcher. */
+uint32_t inc_purge_moved(uint32_t ifindex, uint32_t xdp_id, bool generic, uint32_t map_id);
 /* Out of all dispatchers, also of those whose interface has gone; not of ports of spare, if that is
  * not NULL. */
 void inc_dispatchers_purge(uint32_t map_id, const struct inc_switch *spare);

@@ -110,15 +110,18 @@ static int renew_comms(struct inc_switch *sw, const struct inc_port_slot *slot, 
 }
 
 /* The program once more, on the interface that the port is now. */
-static int attach_again(struct inc_switch *sw, struct inc_port_slot *slot, struct inc_err *err)
+static int attach_again(struct inc_switch *sw, struct inc_port_slot *slot, uint32_t xdp_id,
+			struct inc_err *err)
 {
+	const uint32_t map_id = inc_map_id(inc_switch_map_fd(sw, INC_MAP_PORT));
 	struct inc_err why = {};
 	int ret;
 
 	inc_drop_link(sw, slot);
 	slot->prog_id = 0;
+	inc_purge_moved(slot->port.ifindex, xdp_id, slot->port.generic, map_id);
 	slot->used = NULL; /* so that pins of a dispatcher that is gone from here go */
-	inc_dispatchers_purge(inc_map_id(inc_switch_map_fd(sw, INC_MAP_PORT)), sw);
+	inc_dispatchers_purge(map_id, sw);
 	slot->used = &slot->port;
 	ret = inc_attach_slot(sw, slot, &why);
 	return ret ? inc_err_set(
@@ -200,7 +203,7 @@ int inc_switch_check_port(struct inc_switch *sw, size_t n, const struct inc_port
 		return ret;
 	left = has_left_maps(sw, port);
 	if (!inc_carries(sw, slot, seen->xdp_id)) {
-		ret = attach_again(sw, slot, err);
+		ret = attach_again(sw, slot, seen->xdp_id, err);
 		if (ret)
 			return ret;
 		again = true;

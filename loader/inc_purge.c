@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include <linux/if_link.h>
 #include "loader/inc_loader_priv.h"
 
 #define DISPATCHER_DIR INC_BPFFS "/xdp"
@@ -73,41 +74,86 @@ bool inc_purge_interface(uint32_t ifindex, uint32_t map_id, uint32_t spare)
 	return any;
 }
 
-/* Deletes a dispatcher's pins where it runs nothing but programs that work on the map. */
-static void purge_pins(const char *dir, uint32_t map_id)
+/* Calls fn for each pin of a dispatcher. */
+static void each_pin(const char *dir, void (*fn)(const char *path, void *arg), void *arg)
 {
 	char path[PATH_MAX * 2];
-	bool others = false, ours = false;
 	struct dirent *e;
-	int pass, fd;
-	DIR *d;
+	DIR *d = opendir(dir);
 
-	for (pass = 0; pass < 2; pass++) {
-		d = opendir(dir);
-		if (!d)
-			return;
-		while ((e = readdir(d))) {
-			if (e->d_name[0] == '.')
-				continue;
-			snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
-			if (pass == 1) {
-				unlink(path);
-			} else if (strstr(e->d_name, "-prog")) {
-				fd = bpf_obj_get(path);
-				if (fd < 0)
-					continue;
-				if (inc_uses_map(fd, map_id))
-					ours = true;
-				else
-					others = true;
-				close(fd);
-			}
-		}
-		closedir(d);
-		if (!ours || others)
-			return;
+	while (d && (e = readdir(d))) {
+		if (e->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
+		fn(path, arg);
 	}
+	if (d)
+		closedir(d);
+}
+
+struct pinned_progs {
+	uint32_t map_id;
+	bool ours, others;
+};
+
+static void judge_pin(const char *path, void *arg)
+{
+	struct pinned_progs *progs = arg;
+	int fd = strstr(strrchr(path, '/'), "-prog") ? bpf_obj_get(path) : -1;
+
+	if (fd < 0)
+		return;
+	if (inc_uses_map(fd, progs->map_id))
+		progs->ours = true;
+	else
+		progs->others = true;
+	close(fd);
+}
+
+static void delete_pin(const char *path, void *arg)
+{
+	unlink(path);
+}
+
+/* Whether a dispatcher runs programs that work on the map, and nothing else. */
+static bool is_ours_alone(const char *dir, uint32_t map_id)
+{
+	struct pinned_progs progs = {.map_id = map_id};
+
+	each_pin(dir, judge_pin, &progs);
+	return progs.ours && !progs.others;
+}
+
+static void purge_pins(const char *dir, uint32_t map_id)
+{
+	if (!is_ours_alone(dir, map_id))
+		return;
+	each_pin(dir, delete_pin, NULL);
 	rmdir(dir);
+}
+
+uint32_t inc_purge_moved(uint32_t ifindex, uint32_t xdp_id, bool generic, uint32_t map_id)
+{
+	DIR *d = xdp_id ? opendir(DISPATCHER_DIR) : NULL;
+	uint32_t was, id, found = 0;
+	char path[PATH_MAX];
+	struct dirent *e;
+
+	while (d && !found && (e = readdir(d))) {
+		if (sscanf(e->d_name, "dispatch-%u-%u", &was, &id) != 2 || id != xdp_id ||
+		    was == ifindex)
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", DISPATCHER_DIR, e->d_name);
+		if (!is_ours_alone(path, map_id) ||
+		    bpf_xdp_detach(ifindex, generic ? XDP_FLAGS_SKB_MODE : XDP_FLAGS_DRV_MODE,
+				   NULL))
+			continue;
+		purge_pins(path, map_id);
+		found = was;
+	}
+	if (d)
+		closedir(d);
+	return found;
 }
 
 void inc_dispatchers_purge(uint32_t map_id, const struct inc_switch *spare)
