@@ -10,7 +10,6 @@
 #include <event2/event.h>
 #include "cluster_switch.h"
 #include "sim.h"
-#include "userspace/xdp/links.h"
 #include "userspace/xdp/packet.h"
 #include "userspace/links.h"
 #include "userspace/xdp/xsk.h"
