@@ -11,6 +11,8 @@
 #include "userspace/links.h"
 
 #define PERIOD_MS 1000
+#define GATHER_MS 20 /* changes of so long are looked at together: each look reads all links */
+#define TRIES     8  /* while interfaces come and go */
 
 struct list {
 	struct inc_link *link;
@@ -82,22 +84,33 @@ static int read_all(struct mnl_socket *nl, struct list *list)
 			return -errno;
 		ret = mnl_cb_run(buf, n, 1, mnl_socket_get_portid(nl), on_link, list);
 	}
-	/* one that came or went meanwhile makes a message of its own */
-	return ret < 0 && errno != EINTR ? -errno : 0;
+	return ret < 0 ? -errno : 0;
 }
 
-int inc_links_read(struct inc_link **out)
+static int read_once(struct list *list)
 {
 	struct mnl_socket *nl = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
-	struct list list = {};
 	int ret;
 
-	*out = NULL;
 	if (!nl)
 		return -errno;
 	ret = mnl_socket_bind(nl, 0, MNL_SOCKET_AUTOPID) < 0 ? -errno : ask_for_all(nl);
-	ret = ret ?: read_all(nl, &list);
+	ret = ret ?: read_all(nl, list);
 	mnl_socket_close(nl);
+	return ret;
+}
+
+/* -EINTR: interfaces changed while the kernel listed them, so the list may lack some of them. */
+int inc_links_read(struct inc_link **out)
+{
+	struct list list = {};
+	int ret = -EINTR, i;
+
+	*out = NULL;
+	for (i = 0; ret == -EINTR && i < TRIES; i++) {
+		list.n = 0;
+		ret = read_once(&list);
+	}
 	if (ret) {
 		free(list.link);
 		return ret;
@@ -128,7 +141,7 @@ const struct inc_link *inc_link_called(const struct inc_link *list, int n, const
 
 struct inc_links_watch {
 	struct mnl_socket *nl;
-	struct event *changed, *period;
+	struct event *changed, *gathered, *period;
 	void (*fn)(void *arg);
 	void *arg;
 };
@@ -136,6 +149,7 @@ struct inc_links_watch {
 /* What changed is read from the kernel itself, so that messages which were lost do not matter. */
 static void on_changed(evutil_socket_t fd, short what, void *arg)
 {
+	const struct timeval soon = inc_timeval_of_ms(GATHER_MS);
 	struct inc_links_watch *w = arg;
 	char buf[MNL_SOCKET_BUFFER_SIZE];
 	ssize_t n;
@@ -143,7 +157,8 @@ static void on_changed(evutil_socket_t fd, short what, void *arg)
 	do
 		n = recv(fd, buf, sizeof(buf), MSG_DONTWAIT);
 	while (n > 0 || (n < 0 && errno == ENOBUFS));
-	w->fn(w->arg);
+	if (!event_pending(w->gathered, EV_TIMEOUT, NULL))
+		event_add(w->gathered, &soon);
 }
 
 static void on_period(evutil_socket_t fd, short what, void *arg)
@@ -171,8 +186,9 @@ int inc_links_watch_start(struct event_base *base, void (*fn)(void *arg), void *
 		goto fail;
 	}
 	w->changed = event_new(base, mnl_socket_get_fd(w->nl), EV_READ | EV_PERSIST, on_changed, w);
+	w->gathered = event_new(base, -1, 0, on_period, w);
 	w->period = event_new(base, -1, EV_PERSIST, on_period, w);
-	if (!w->changed || !w->period || event_add(w->changed, NULL) ||
+	if (!w->changed || !w->gathered || !w->period || event_add(w->changed, NULL) ||
 	    event_add(w->period, &period)) {
 		ret = inc_err_set(err, ENOMEM, "no event to watch the interfaces");
 		goto fail;
@@ -191,6 +207,8 @@ void inc_links_watch_stop(struct inc_links_watch *w)
 		return;
 	if (w->changed)
 		event_free(w->changed);
+	if (w->gathered)
+		event_free(w->gathered);
 	if (w->period)
 		event_free(w->period);
 	if (w->nl)
