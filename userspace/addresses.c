@@ -73,31 +73,38 @@ static void failed(struct inc_addresses *a, const struct inc_err *why)
 			 why->msg);
 }
 
-static void on_answer(evutil_socket_t fd, short what, void *arg)
-{
-	struct inc_addresses *a = arg;
-	struct inc_err why;
-	int ret = take_answer(a, &why);
-
-	if (ret == -EINPROGRESS)
-		return;
-	stop_waiting(a);
-	if (ret)
-		failed(a, &why);
-}
-
-static int watch(struct inc_addresses *a)
-{
-	a->answer =
-		event_new(a->base, inc_lookup_fd(a->lookup), EV_READ | EV_PERSIST, on_answer, a);
-	return a->answer && !event_add(a->answer, NULL) ? 0 : -ENOMEM;
-}
+static void on_answer(evutil_socket_t fd, short what, void *arg);
 
 static void give_up(struct inc_addresses *a)
 {
 	stop_waiting(a);
 	inc_lookup_cancel(a->lookup);
 	a->lookup = NULL;
+}
+
+/* 0, or -errno with why, and the look-up is given up. */
+static int watch(struct inc_addresses *a, struct inc_err *why)
+{
+	a->answer = event_new(a->base, inc_lookup_fd(a->lookup), EV_READ, on_answer, a);
+	if (a->answer && !event_add(a->answer, NULL))
+		return 0;
+	give_up(a);
+	return inc_err_set(why, ENOMEM, "%s", strerror(ENOMEM));
+}
+
+/* The event goes first, because the end of the look-up closes its descriptor. */
+static void on_answer(evutil_socket_t fd, short what, void *arg)
+{
+	struct inc_addresses *a = arg;
+	struct inc_err why;
+	int ret;
+
+	stop_waiting(a);
+	ret = take_answer(a, &why);
+	if (ret == -EINPROGRESS)
+		ret = watch(a, &why);
+	if (ret)
+		failed(a, &why);
 }
 
 void inc_addresses_refresh(struct inc_addresses *a)
@@ -108,10 +115,7 @@ void inc_addresses_refresh(struct inc_addresses *a)
 	if (a->number || a->lookup)
 		return;
 	ret = inc_lookup_start(&a->at, &a->lookup, &why);
-	if (!ret && watch(a)) {
-		ret = inc_err_set(&why, ENOMEM, "%s", strerror(ENOMEM));
-		give_up(a);
-	}
+	ret = ret ?: watch(a, &why);
 	if (ret)
 		failed(a, &why);
 }
@@ -128,8 +132,7 @@ static int look_up_first(struct inc_addresses *a, struct inc_err *why)
 	ret = take_answer(a, why);
 	if (ret == -EINPROGRESS) {
 		inc_err_set(&a->why, ETIMEDOUT, "the look-up of the name has no answer yet");
-		ret = watch(a);
-		return ret ? inc_err_set(why, -ret, "%s", strerror(-ret)) : 0;
+		return watch(a, why);
 	}
 	if (ret != -EAGAIN)
 		return ret;

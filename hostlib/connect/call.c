@@ -89,23 +89,34 @@ static void stop_waiting(struct connect_call *call)
 	call->answer = NULL;
 }
 
+static void on_answer(evutil_socket_t fd, short what, void *arg);
+
+static int watch(struct connect_call *call)
+{
+	call->answer =
+		event_new(call->ctx->base, inc_lookup_fd(call->lookup), EV_READ, on_answer, call);
+	return call->answer && !event_add(call->answer, NULL) ? 0 : -ENOMEM;
+}
+
+/* The event goes first, because the end of the look-up closes its descriptor. */
 static void on_answer(evutil_socket_t fd, short what, void *arg)
 {
 	struct connect_call *call = arg;
-	struct inc_err why;
-	int ret = inc_lookup_end(call->lookup, &call->list, &why);
+	struct inc_err why = {};
+	int ret;
 
-	if (ret == -EINPROGRESS)
-		return;
-	call->lookup = NULL;
 	stop_waiting(call);
-	if (!ret) {
-		ret = race(call);
-		if (ret)
-			inc_err_set(&why, -ret, "%s", strerror(-ret));
+	ret = inc_lookup_end(call->lookup, &call->list, &why);
+	if (ret == -EINPROGRESS) {
+		ret = watch(call);
+		if (!ret)
+			return;
+	} else {
+		call->lookup = NULL;
+		ret = ret ?: race(call);
 	}
 	if (ret)
-		fail(call, ret, why.msg);
+		fail(call, ret, *why.msg ? why.msg : strerror(-ret));
 }
 
 /* 0 or -errno, with the reason. */
@@ -115,11 +126,8 @@ static int look_up(struct connect_call *call, const struct inc_hostport *at, str
 
 	if (ret)
 		return ret;
-	call->answer = event_new(call->ctx->base, inc_lookup_fd(call->lookup), EV_READ | EV_PERSIST,
-				 on_answer, call);
-	return call->answer && !event_add(call->answer, NULL)
-		       ? 0
-		       : inc_err_set(err, ENOMEM, "%s", strerror(ENOMEM));
+	ret = watch(call);
+	return ret ? inc_err_set(err, -ret, "%s", strerror(-ret)) : 0;
 }
 
 /* Numbers need no look-up. */
