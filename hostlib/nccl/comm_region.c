@@ -128,7 +128,7 @@ int ha_register(struct ha_comm *comm, void *address, size_t bytes, int type, int
 		(struct ha_region){.address = address,
 				   .bytes = bytes,
 				   .type = type,
-				   .dmabuf_fd = dmabuf_fd < 0 ? -1 : inc_fd_high(dup(dmabuf_fd)),
+				   .dmabuf_fd = dmabuf_fd < 0 ? -1 : inc_fd_high_copy(dmabuf_fd),
 				   .dmabuf_offset = dmabuf_offset};
 	pthread_mutex_lock(&comm->lock);
 	rail = comm->rail;

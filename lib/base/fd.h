@@ -7,6 +7,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+/* A copy of a descriptor, there as well, which closes on exec; -1 with errno. */
+static inline int inc_fd_high_copy(int fd)
+{
+	return fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+}
+
 /*
  * Takes over a descriptor that was just opened, or -1 with errno, and gives it a place behind the
  * standard streams. A program that has closed one of these goes on to print there, and what it
@@ -19,7 +25,7 @@ static inline int inc_fd_high(int fd)
 
 	if (fd < 0 || fd > STDERR_FILENO)
 		return fd;
-	high = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	high = inc_fd_high_copy(fd);
 	error = errno;
 	close(fd);
 	errno = error;
