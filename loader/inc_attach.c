@@ -496,7 +496,6 @@ int inc_attach_slot(struct inc_switch *sw, struct inc_port_slot *slot, struct in
 	if (ret)
 		return inc_err_set(err, -ret, "%s", why.msg);
 	slot->prog_id = attached_id(port);
-	inc_port_mac(port->ifindex, slot->mac);
 	return 0;
 }
 

@@ -24,7 +24,6 @@ struct inc_port_slot {
 	uint32_t prog_id;             /* of the XDP program that the interface has then; 0: none */
 	uint32_t
 		left_ifindex; /* that a predecessor knew it by, where that is another one; else 0 */
-	uint8_t mac[6];       /* the interface's, when the program was attached */
 };
 
 struct inc_switch {

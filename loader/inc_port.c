@@ -58,20 +58,16 @@ static bool build_at(const struct inc_switch *sw, uint32_t comm, uint32_t ifinde
 	return found;
 }
 
-/* The rows of connections whose port has another number, and perhaps another MAC address, now. A
- * packet that comes meanwhile is dropped as one from a wrong port, and is sent again by its host.
- */
-static int move_conns(struct inc_switch *sw, struct inc_comm_build *b, uint32_t from,
-		      const struct inc_port_slot *to, const uint8_t old_mac[6], struct inc_err *err)
+/* The rows of connections whose port has another number now. A packet that comes meanwhile is
+ * dropped as one from a wrong port, and its host retransmits it. */
+static int move_conns(struct inc_switch *sw, struct inc_comm_build *b, uint32_t from, uint32_t to,
+		      struct inc_err *err)
 {
 	uint32_t n = inc_comm_conns(&b->cfg), i, conn;
 
 	for (i = 0; i < n; i++) {
-		if (b->conn[i].ifindex != from)
-			continue;
-		b->conn[i].ifindex = to->port.ifindex;
-		if (!memcmp(b->conn[i].own_mac, old_mac, sizeof(to->mac)))
-			memcpy(b->conn[i].own_mac, to->mac, sizeof(to->mac));
+		if (b->conn[i].ifindex == from)
+			b->conn[i].ifindex = to;
 	}
 	memset(b->cfg.port_child, 0, sizeof(b->cfg.port_child));
 	inc_comm_plan_ports(b);
@@ -93,7 +89,7 @@ static int move_conns(struct inc_switch *sw, struct inc_comm_build *b, uint32_t 
 
 /* Results of all communicators at the port leave by it again. from: its former number. */
 static int renew_comms(struct inc_switch *sw, const struct inc_port_slot *slot, uint32_t from,
-		       const uint8_t old_mac[6], struct inc_err *err)
+		       struct inc_err *err)
 {
 	struct inc_comm_build b;
 	uint32_t cm;
@@ -103,7 +99,7 @@ static int renew_comms(struct inc_switch *sw, const struct inc_port_slot *slot, 
 		if (!build_at(sw, cm, from, &b))
 			continue;
 		if (from != slot->port.ifindex)
-			ret = move_conns(sw, &b, from, slot, old_mac, err);
+			ret = move_conns(sw, &b, from, slot->port.ifindex, err);
 		ret = ret ?: inc_comm_make_ports(sw, &b, err);
 	}
 	return ret;
@@ -141,20 +137,29 @@ static struct inc_port_slot *slot_at(struct inc_switch *sw, size_t n)
 	return NULL;
 }
 
+/* Moves the communicators that are still at the number that the port had before. Where it fails the
+ * next look tries again. */
+static int follow_port(struct inc_switch *sw, struct inc_port_slot *slot, struct inc_err *err)
+{
+	int ret = 0;
+
+	if (slot->left_ifindex && slot->left_ifindex != slot->port.ifindex)
+		ret = renew_comms(sw, slot, slot->left_ifindex, err);
+	if (!ret)
+		slot->left_ifindex = 0;
+	return ret;
+}
+
 /* The port is another interface from now on, and so it is for its communicators. */
 static int move_port(struct inc_switch *sw, struct inc_port_slot *slot, uint32_t ifindex,
 		     struct inc_err *err)
 {
-	uint32_t from = slot->port.ifindex;
-	uint8_t old_mac[6];
-
-	memcpy(old_mac, slot->mac, sizeof(old_mac));
-	inc_forget_port(sw, from);
+	slot->left_ifindex = slot->port.ifindex;
+	inc_forget_port(sw, slot->port.ifindex);
 	inc_drop_link(sw, slot);
 	slot->port.ifindex = ifindex;
 	slot->prog_id = 0;
-	inc_port_mac(ifindex, slot->mac);
-	return renew_comms(sw, slot, from, old_mac, err);
+	return follow_port(sw, slot, err);
 }
 
 int inc_adopt_moved_ports(struct inc_switch *sw, struct inc_err *err)
@@ -164,10 +169,8 @@ int inc_adopt_moved_ports(struct inc_switch *sw, struct inc_err *err)
 	for (i = 0; !ret && i < INC_MAX_PORTS; i++) {
 		struct inc_port_slot *slot = &sw->slot[i];
 
-		/* the interface has kept its MAC address */
-		if (slot->used && slot->left_ifindex)
-			ret = renew_comms(sw, slot, slot->left_ifindex, slot->mac, err);
-		slot->left_ifindex = 0;
+		if (slot->used)
+			ret = follow_port(sw, slot, err);
 	}
 	return ret;
 }
@@ -179,7 +182,7 @@ static int return_to_maps(struct inc_switch *sw, const struct inc_port_slot *slo
 	const uint32_t ifindex = slot->port.ifindex;
 	int ret = inc_enter_port(sw, &slot->port, err);
 
-	ret = ret ?: renew_comms(sw, slot, ifindex, slot->mac, err);
+	ret = ret ?: renew_comms(sw, slot, ifindex, err);
 	if (ret) /* so that the next look finds that there is something to do */
 		bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_ANSWER_PORT), &ifindex);
 	return ret;
@@ -197,8 +200,8 @@ int inc_switch_check_port(struct inc_switch *sw, size_t n, const struct inc_port
 		return inc_err_set(err, ENOENT, "%s is not a port", seen->name);
 	port = &slot->port;
 	snprintf(port->name, sizeof(port->name), "%s", seen->name);
-	if (seen->ifindex != port->ifindex)
-		ret = move_port(sw, slot, seen->ifindex, err);
+	ret = seen->ifindex != port->ifindex ? move_port(sw, slot, seen->ifindex, err)
+					     : follow_port(sw, slot, err);
 	if (ret)
 		return ret;
 	left = has_left_maps(sw, port);
