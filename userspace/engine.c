@@ -286,6 +286,21 @@ static void both_usage(const struct inc_engine *e, struct inc_engine_usage *out)
 	out->connections_limit = b->max_connections;
 }
 
+/* No communicator is made at a port that is lost, in any mode. */
+static int check_lost(const struct both *b, const struct inc_comm_conf *conf, struct inc_err *err)
+{
+	uint32_t i, c;
+
+	for (c = 0; c < conf->n_conns; c++)
+		for (i = 0; i < b->n_ports; i++)
+			if (b->port[i].condition == INC_PORT_LOST &&
+			    !strcmp(b->port[i].name, conf->conn[c].port))
+				return inc_err_set(err, ENODEV, "communicator %u, rank %u: %s",
+						   conf->communicator, conf->conn[c].rank,
+						   b->port[i].reason);
+	return 0;
+}
+
 /* The settings' communicators and connections are the switch's, in whichever modes they are. Where
  * the engine that is to have this one has too many of its own, it says so itself, and more. */
 static int check_room(const struct inc_engine *e, const struct inc_comm_conf *conf,
@@ -325,6 +340,7 @@ static int both_add_comm(struct inc_engine *e, struct inc_comm_conf *conf, struc
 				   conf->communicator);
 	ret = want(b, conf->mode, err);
 	ret = ret ?: check_room(e, conf, err);
+	ret = ret ?: check_lost(b, conf, err);
 	return ret ?: kinds[conf->mode]->add_comm(b->engine[conf->mode], conf, err);
 }
 

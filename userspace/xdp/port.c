@@ -117,23 +117,14 @@ void inc_slowpath_port_is(struct inc_slowpath *sp, const struct inc_switch_port 
 			  enum inc_port_condition now_is, const char *why)
 {
 	struct sp_port *p = &sp->port[port->index];
-	const uint64_t now = inc_now_ns();
 	const bool was_up = p->condition == INC_PORT_UP;
 
 	p->condition = now_is;
 	snprintf(p->why, sizeof(p->why), "%s", why);
 	if (was_up && now_is != INC_PORT_UP)
-		p->lost_at_ns = now;
+		p->lost_at_ns = sp_now(sp);
 	else if (!was_up && now_is == INC_PORT_UP)
-		forgive(sp, p, now);
-}
-
-const char *inc_slowpath_port_lost(const struct inc_slowpath *sp,
-				   const struct inc_switch_port *port)
-{
-	const struct sp_port *p = &sp->port[port->index];
-
-	return p->condition == INC_PORT_LOST ? p->why : NULL;
+		forgive(sp, p, sp_now(sp));
 }
 
 struct sp_port *sp_port_of(struct inc_slowpath *sp, const struct sp_conn *c)

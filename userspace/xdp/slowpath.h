@@ -41,12 +41,10 @@ uint32_t inc_slowpath_queues(const struct inc_slowpath *sp, const struct inc_swi
  * interface now. 0: they live; 1: opened again; -errno. */
 int inc_slowpath_check_port(struct inc_slowpath *sp, const struct inc_switch_port *port,
 			    struct inc_err *err);
-/* What the port's state is now; why: one line, for who waits for something behind it. */
+/* Sets the port's state. why: one line, which is reported to the communicators that wait for a peer
+ * behind the port. */
 void inc_slowpath_port_is(struct inc_slowpath *sp, const struct inc_switch_port *port,
 			  enum inc_port_condition now_is, const char *why);
-/* Why no communicator can be made at the port; NULL: one can. */
-const char *inc_slowpath_port_lost(const struct inc_slowpath *sp,
-				   const struct inc_switch_port *port);
 
 /* After inc_switch_add_comm() and before inc_switch_start_comm(): the communicator's first event
  * finds it here. Removed with it, after inc_switch_remove_comm(), which may fail. */

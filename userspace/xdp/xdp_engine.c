@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "loader/inc_loader.h"
 #include "loader/inc_state.h"
@@ -16,6 +18,11 @@
 #include "userspace/xdp/neighbour.h"
 #include "userspace/xdp/slowpath.h"
 #include "userspace/xdp/xdp_engine.h"
+
+/* The kernel frees a queue some time after the process that had its socket has ended. So a daemon
+ * that takes over looks again for this long. */
+#define BUSY_MOST_MS  2000
+#define BUSY_PAUSE_MS 5
 
 struct xdp_engine {
 	struct inc_engine base; /* first: the daemon holds a pointer to it */
@@ -155,10 +162,24 @@ static bool xdp_is(const struct inc_engine *e, uint32_t place, const struct inc_
 
 static int xdp_attach_port(struct inc_engine *e, const char *ifname, struct inc_err *err)
 {
+	const struct timespec pause = {.tv_nsec = BUSY_PAUSE_MS * INC_NSEC_PER_MSEC};
+	const uint64_t until_ns = inc_now_ns() + BUSY_MOST_MS * INC_NSEC_PER_MSEC;
 	struct xdp_engine *x = engine_of(e);
+	const struct inc_switch_port *port;
 	int ret = inc_switch_attach_port(x->sw, ifname, err);
+	bool told = false;
 
-	return ret ?: inc_slowpath_add_port(x->sp, inc_switch_port_find(x->sw, ifname), err);
+	if (ret)
+		return ret;
+	port = inc_switch_port_find(x->sw, ifname);
+	while ((ret = inc_slowpath_add_port(x->sp, port, err)) == -EBUSY &&
+	       inc_now_ns() < until_ns) {
+		if (!told)
+			inc_info("%s; waits until the kernel has freed it", err->msg);
+		told = true;
+		nanosleep(&pause, NULL);
+	}
+	return ret;
 }
 
 static bool xdp_check_port(struct inc_engine *e, size_t i, const struct inc_link *link,
@@ -190,7 +211,6 @@ static bool xdp_check_port(struct inc_engine *e, size_t i, const struct inc_link
  * controller says; else as the kernel knows its neighbour; else its first frames will tell. */
 static int find_peers(const struct xdp_engine *x, struct inc_comm_conf *conf, struct inc_err *err)
 {
-	const char *why;
 	uint32_t i;
 	int ret;
 
@@ -203,10 +223,6 @@ static int find_peers(const struct xdp_engine *x, struct inc_comm_conf *conf, st
 					   "communicator %u, rank %u: %s is not a port of this "
 					   "switch",
 					   conf->communicator, c->rank, c->port);
-		why = inc_slowpath_port_lost(x->sp, port);
-		if (why)
-			return inc_err_set(err, ENODEV, "communicator %u, rank %u: %s",
-					   conf->communicator, c->rank, why);
 		if (c->has_peer_mac || inc_mac_given(c->peer_mac))
 			continue;
 		ret = inc_neighbour_mac(port->ifindex, c->peer_ip, c->peer_mac);

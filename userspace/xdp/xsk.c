@@ -3,7 +3,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #include <linux/ethtool.h>
 #include <linux/if_xdp.h>
@@ -13,7 +12,6 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <xdp/xsk.h>
-#include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "userspace/xdp/packet.h"
 #include "userspace/xdp/xsk.h"
@@ -24,10 +22,6 @@
 #define RX_BATCH   32u
 /* The kernel sends a bounded number of frames per call, 16 at the least. */
 #define MAX_KICKS (TX_FRAMES / 16 + 2)
-/* The kernel frees a queue some time after the process that had its socket has ended. So a daemon
- * that takes over looks again for this long. */
-#define BUSY_MOST_MS  2000
-#define BUSY_PAUSE_MS 5
 
 _Static_assert(INC_FRAME_MAX <= FRAME_SIZE, "a result fits a frame");
 
@@ -181,8 +175,8 @@ static int open_umem(struct inc_xsk *x, struct inc_err *err)
 	return 0;
 }
 
-static int open_once(struct event_base *base, const char *ifname, uint32_t queue, inc_xsk_rx_fn rx,
-		     void *arg, struct inc_xsk **out, struct inc_err *err)
+int inc_xsk_open(struct event_base *base, const char *ifname, uint32_t queue, inc_xsk_rx_fn rx,
+		 void *arg, struct inc_xsk **out, struct inc_err *err)
 {
 	const struct xsk_socket_config config = {
 		.rx_size = RX_FRAMES,
@@ -219,25 +213,6 @@ static int open_once(struct event_base *base, const char *ifname, uint32_t queue
 
 fail:
 	inc_xsk_close(x);
-	return ret;
-}
-
-int inc_xsk_open(struct event_base *base, const char *ifname, uint32_t queue, inc_xsk_rx_fn rx,
-		 void *arg, struct inc_xsk **out, struct inc_err *err)
-{
-	const struct timespec pause = {.tv_nsec = BUSY_PAUSE_MS * INC_NSEC_PER_MSEC};
-	const uint64_t until_ns = inc_now_ns() + BUSY_MOST_MS * INC_NSEC_PER_MSEC;
-	bool told = false;
-	int ret;
-
-	while ((ret = open_once(base, ifname, queue, rx, arg, out, err)) == -EBUSY &&
-	       inc_now_ns() < until_ns) {
-		if (!told)
-			inc_info("port %s queue %u: waits until its AF_XDP socket is gone", ifname,
-				 queue);
-		told = true;
-		nanosleep(&pause, NULL);
-	}
 	return ret;
 }
 

@@ -18,6 +18,7 @@ struct inc_xsk;
 /* frame is valid during the call only. */
 typedef void (*inc_xsk_rx_fn)(const uint8_t *frame, size_t len, void *arg);
 
+/* -EBUSY: another process has the queue's socket, or had it until a moment ago. */
 int inc_xsk_open(struct event_base *base, const char *ifname, uint32_t queue, inc_xsk_rx_fn rx,
 		 void *arg, struct inc_xsk **out, struct inc_err *err);
 void inc_xsk_close(struct inc_xsk *x);
