@@ -3,8 +3,9 @@
  * Time as its owner has lived through it. A process that is stopped, or gets no CPU, cannot hear
  * its peers, so the time it did not live through must not count as their silence. The owner looks
  * at the clock several times per INC_AWAKE_STEP_NS. A longer gap between two looks is a standstill,
- * of which only that step counts. Whoever decides after some time that a peer is silent measures
- * that time here instead of by the clock itself.
+ * of which only that step counts. Code that decides after some time that a peer is silent
+ * measures the time here, not by the clock. The controller counts its own ticks instead
+ * (controller/net/alive.c), because it pings at fixed intervals.
  */
 #ifndef INC_AWAKE_H
 #define INC_AWAKE_H
@@ -48,7 +49,9 @@ static inline uint64_t inc_awake_now_ns(struct inc_awake *awake)
 	return inc_awake_at(awake, inc_now_ns());
 }
 
-/* When a limit that runs from an instant of this time has passed, unless a standstill comes. */
+/* When a limit that runs from an instant of this time has passed, unless a standstill comes.
+ * However many standstills come, the limit passes after twice the respite, so that a machine which
+ * stutters still notices that a peer is dead. */
 static inline uint64_t inc_awake_limit_at_ns(const struct inc_awake *awake, uint64_t since_ns,
 					     uint64_t limit_ns)
 {
@@ -56,7 +59,11 @@ static inline uint64_t inc_awake_limit_at_ns(const struct inc_awake *awake, uint
 	const uint64_t respite_ns =
 		awake->resumed_at_ns ? awake->resumed_at_ns + INC_AWAKE_RESPITE_NS : 0;
 
-	return at_ns > respite_ns ? at_ns : respite_ns;
+	const uint64_t last_ns = at_ns + 2 * INC_AWAKE_RESPITE_NS;
+
+	if (at_ns > respite_ns)
+		return at_ns;
+	return respite_ns < last_ns ? respite_ns : last_ns;
 }
 
 /* Whether it has, at the last look. */
