@@ -86,8 +86,9 @@ static void on_links(void *arg)
 	inc_daemon_check_ports(arg);
 }
 
-/* Who configures calls a port by the name that it has now, or by the one that the switch was given.
- */
+/* A configuration names a port by the name that the switch was started with, which hello and files
+ * have, or else by its present name. Replaces the former by the latter. Two ports may have
+ * exchanged their names, so the name of the start is looked for first. */
 static void call_ports(const struct inc_daemon *d, struct inc_comm_conf *conf)
 {
 	struct inc_engine_port port;
@@ -96,11 +97,12 @@ static void call_ports(const struct inc_daemon *d, struct inc_comm_conf *conf)
 	for (c = 0; c < conf->n_conns; c++) {
 		char *name = conf->conn[c].port;
 
-		if (inc_settings_has_port(&d->conf.settings, name))
-			continue;
-		for (i = 0; d->engine->ops->port(d->engine, i, &port); i++)
-			if (!strcmp(port.given, name))
-				strcpy(name, port.name);
+		for (i = 0; d->engine->ops->port(d->engine, i, &port); i++) {
+			if (strcmp(port.given, name) != 0)
+				continue;
+			strcpy(name, port.name);
+			break;
+		}
 	}
 }
 

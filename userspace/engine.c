@@ -99,11 +99,12 @@ static int both_adopt(struct inc_engine *e, struct inc_err *err)
 }
 
 /* The interface that the port is now: the one that it was, whatever its name, else one that was
- * made again under its last name, or under the first. */
+ * made again under its last name, or under the first. A port that was gone is found by a name only,
+ * because another interface may have got its number meanwhile. */
 static const struct inc_link *link_of(const struct both *b, const struct inc_engine_port *port,
 				      const struct inc_link *list, int n)
 {
-	const struct inc_link *link = inc_link_at(list, n, port->ifindex);
+	const struct inc_link *link = port->gone ? NULL : inc_link_at(list, n, port->ifindex);
 	uint32_t i;
 
 	link = link ?: inc_link_called(list, n, port->name);
@@ -117,6 +118,7 @@ static const struct inc_link *link_of(const struct both *b, const struct inc_eng
 static void look_at(struct inc_engine_port *port, const struct inc_link *link)
 {
 	port->condition = !link ? INC_PORT_LOST : link->up ? INC_PORT_UP : INC_PORT_DOWN;
+	port->gone = !link;
 	port->reason[0] = '\0';
 	if (!link)
 		snprintf(

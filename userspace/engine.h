@@ -87,6 +87,7 @@ struct inc_engine_port {
 	char name[IF_NAMESIZE];  /* the kernel's present one, or the last that it had */
 	char given[IF_NAMESIZE]; /* the one that the switch was told when it started */
 	uint32_t ifindex;        /* of the interface that is the port, or was the last one */
+	bool gone;               /* no interface was the port at the last look */
 	enum inc_port_condition condition;
 	char reason[INC_PORT_REASON]; /* why it is not up, and what helps; "" where it is */
 	INC_PORT_FIGURES(INC_METRIC_FIELD, inc_engine_port)
