@@ -167,6 +167,17 @@ void lone_hears(struct lone *w, uint8_t syndrome, uint32_t psn)
 	assert_int_equal(pkt.psn, psn & INC_PSN_MASK);
 }
 
+void lone_hears_up_to(struct lone *w, uint32_t psn)
+{
+	struct inc_roce_packet pkt;
+
+	do {
+		assert_true(lone_hear(w, &pkt));
+		assert_int_equal(pkt.opcode, INC_OP_ACK);
+		assert_int_equal(pkt.syndrome, INC_AETH_ACK);
+	} while (pkt.psn != (psn & INC_PSN_MASK));
+}
+
 void lone_say(struct lone *w, uint8_t opcode, size_t len)
 {
 	peer_say(&w->peer, &(struct say){.opcode = opcode,

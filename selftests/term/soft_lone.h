@@ -55,6 +55,8 @@ bool lone_hear(struct lone *w, struct inc_roce_packet *pkt);
 void lone_silent(struct lone *w);
 /* The next thing it says is this, of the packet with that PSN. */
 void lone_hears(struct lone *w, uint8_t syndrome, uint32_t psn);
+/* The next things it says are ACKs, the last of which is of the packet with that PSN. */
+void lone_hears_up_to(struct lone *w, uint32_t psn);
 /* The peer's next packet. */
 void lone_say(struct lone *w, uint8_t opcode, size_t len);
 

@@ -13,6 +13,7 @@
 
 static void test_right(void **state)
 {
+	const uint64_t began_ns = inc_now_ns();
 	struct lone *w = *state;
 	unsigned int i;
 
@@ -36,9 +37,10 @@ static void test_right(void **state)
 	lone_turn(w);
 	assert_int_equal(w->n_got, 3);
 	assert_false(w->has_imm);
-	/* nobody has asked: an ACK for all of it, when its time has come */
-	lone_hears(w, INC_AETH_ACK, PEER_PSN + 4);
-	assert_int_equal(lone_figures(w).acks_sent, 1);
+	/* No packet asked for an ACK, so one ACK for all of them is due after a while. A test that
+	 * gets no CPU for that long hears one for a part of them before. */
+	lone_hears_up_to(w, PEER_PSN + 4);
+	assert_true(lone_figures(w).acks_sent == 1 || inc_now_ns() - began_ns > INC_ACK_HOLD_NS);
 }
 
 static void test_asked(void **state)
