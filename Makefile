@@ -1,37 +1,38 @@
 # SPDX-License-Identifier: BSD-2-Clause
-include common.mk
-
-# In build order: a directory may use what stands before it.
-SUBDIRS := lib bpf loader userspace controller hostlib topo docs/man selftests
+# One make for the whole tree: each room's room.mk declares what the room builds, and make knows all
+# dependencies. So any number of jobs may run, and nothing is built twice.
+ifeq ($(MAKELEVEL),0)
+JOBS ?= $(shell nproc)
+MAKEFLAGS += -j$(JOBS) -Otarget
+endif
 
 .DEFAULT_GOAL := all
-.PHONY: all $(SUBDIRS) deps demo test test-all soak fault-matrix test-vm fuzz sim bench install uninstall format check-format clean help
+.SECONDARY:
+include common.mk
 
-all: $(SUBDIRS) ## build everything into build/
+# What is built and installed, each after what it uses. Tests come last (selftests/room.mk).
+PRODUCT := lib bpf loader userspace controller hostlib topo docs docs/man
+include $(PRODUCT:%=%/room.mk) selftests/room.mk
 
-$(SUBDIRS):
-	$(Q)$(MAKE) --no-print-directory -C $@
+.PHONY: all tests deps demo test test-all soak fault-matrix test-vm fuzz sim bench install uninstall format check-format \
+	compile_commands.json clean help
 
-bpf: lib
-loader: lib bpf
-userspace: loader
-controller: lib
-hostlib: lib
-topo: lib
-docs/man: userspace controller hostlib topo
-selftests: lib bpf loader userspace controller hostlib topo docs/man
+all: $(PRODUCT) ## build the product into build/ (JOBS=n: so many jobs, otherwise one a CPU)
+
+tests: all selftests ## the same, and what the tests need
 
 deps: ## install the packages that are missing (apt or dnf, needs root)
 	$(Q)scripts/install-deps
 
+DEMO := $(addprefix $(B)/,inc-switchd inc-controller incctl inc-lab inc-wire inccl-perf inccl-digits digits.csv)
 demo: ## four hosts train a model through an XDP switch, every sum checked
 	$(Q)scripts/install-deps
-	$(Q)$(MAKE) --no-print-directory all
+	$(Q)$(MAKE) --no-print-directory $(DEMO)
 	$(Q)topo/demo
 
 test: ## every suite this machine can run
 	$(Q)scripts/install-deps vm
-	$(Q)$(MAKE) --no-print-directory all
+	$(Q)$(MAKE) --no-print-directory tests
 	$(Q)selftests/run
 
 # What make test holds a part of, whole, with the table that test_matrix ends with.
@@ -40,12 +41,12 @@ test-all: test ## the same, then every collective, type, operator and topology w
 		grep '^|' $(B)/test-logs/e2e/test_matrix.log; exit $$rc
 
 # The whole fault matrix; its table goes into docs/faults.md.
-fault-matrix: all ## every fault at every place, with every window: soft hosts, then rxe in the virtual machine
+fault-matrix: tests ## every fault at every place, with every window: soft hosts, then rxe in the virtual machine
 	$(Q)rm -f $(B)/fault-rows.json; INC_FAULT_ROWS=$(abspath $(B))/fault-rows.json FULL=1 selftests/run e2e/test_fault_matrix; rc=$$?; \
 		topo/inc-vm run --name fault-matrix --time-limit 7200 -- env INC_FAULTS_FULL=1 selftests/vm/guest/faults.py || rc=1; \
 		selftests/fault_table --markdown $(B)/fault-rows.json $(B)/vm/log/fault-matrix/fault-rows.json; exit $$rc
 
-soak: all ## every process killed and stopped at random moments, ROUNDS=100 of each of KINDS="a b" (SEED=n: the same again); then what grows in MINUTES=30
+soak: tests ## every process killed and stopped at random moments, ROUNDS=100 of each of KINDS="a b" (SEED=n: the same again); then what grows in MINUTES=30
 	$(Q)rc=0; \
 		ROUNDS=$(or $(ROUNDS),100) selftests/run e2e/test_soak || rc=1; \
 		MINUTES=$(or $(MINUTES),30) selftests/run e2e/test_endurance || rc=1; \
@@ -54,32 +55,29 @@ soak: all ## every process killed and stopped at random moments, ROUNDS=100 of e
 
 test-vm: ## the suites that need a stock kernel with rxe, under QEMU
 	$(Q)scripts/install-deps vm
-	$(Q)$(MAKE) --no-print-directory all
+	$(Q)$(MAKE) --no-print-directory tests
 	$(Q)selftests/run vm
 
 fuzz: ## the fuzzers for longer (RUNS=n or SECONDS=n of each, TARGETS="a b"; 60 seconds of each where nothing is said)
 	$(Q)scripts/install-deps
-	$(Q)$(MAKE) --no-print-directory all
+	$(Q)$(MAKE) --no-print-directory tests
 	$(Q)selftests/fuzz/fuzz $(if $(RUNS),--runs $(RUNS)) $(if $(SECONDS),--seconds $(SECONDS)) $(TARGETS)
 
 sim: ## the simulated system, SEEDS=n runs of it from SEED on (docs/simulation.md)
 	$(Q)scripts/install-deps
-	$(Q)$(MAKE) --no-print-directory all
+	$(Q)$(MAKE) --no-print-directory tests
 	$(Q)$(B)/sim --seed $(or $(SEED),1) --seeds $(or $(SEEDS),10000)
 	$(Q)test ! -e $(B)/sim-cluster || $(B)/sim-cluster --seed $(or $(SEED),1) --seeds $(or $(SEEDS),10000)
 
 bench: ## speeds, with peers side by side (BENCH="modes --quick": parts and options of selftests/bench)
 	$(Q)scripts/install-deps
-	$(Q)$(MAKE) --no-print-directory all
+	$(Q)$(MAKE) --no-print-directory tests
 	$(Q)selftests/bench $(BENCH)
 
-INSTALLED_DIRS := userspace controller hostlib topo docs docs/man
+INSTALLED := userspace controller hostlib topo docs docs/man
+install: $(INSTALLED:%=install-%) ## programs, library, header, pkg-config file, man pages (PREFIX, DESTDIR)
 
-install: all ## programs, library, header, pkg-config file, man pages (PREFIX, DESTDIR)
-	$(Q)for d in $(INSTALLED_DIRS); do $(MAKE) --no-print-directory -C $$d install || exit 1; done
-
-uninstall: ## remove what install put there (the same PREFIX, DESTDIR)
-	$(Q)for d in $(INSTALLED_DIRS); do $(MAKE) --no-print-directory -C $$d uninstall || exit 1; done
+uninstall: $(INSTALLED:%=uninstall-%) ## remove what install put there (the same PREFIX, DESTDIR)
 
 FORMATTED = $(shell git ls-files '*.c' '*.h')
 format: ## run clang-format over the sources
@@ -88,6 +86,9 @@ format: ## run clang-format over the sources
 check-format: ## fail where clang-format would change something
 	$(Q)clang-format --dry-run --Werror $(FORMATTED)
 
+compile_commands.json: ## how each source is compiled, for editors and analysers
+	$(Q)$(MAKE) --no-print-directory -n -B V=1 tests | scripts/compile-commands >$@
+
 clean: ## remove build/ and what the sanitizers built
 	$(Q)rm -rf build build-san build-tsan
 
@@ -95,3 +96,6 @@ help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' Makefile
 	@echo "  V=1 shows commands; SANITIZE=address and SANITIZE=thread build and test with sanitizers,"
 	@echo "  in build-san/ and build-tsan/"
+
+# What the compiler found each object to depend on.
+-include $(shell find $(B)/obj -name '*.d' 2>/dev/null)

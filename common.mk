@@ -1,64 +1,149 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# Settings shared by every directory's Makefile. A directory sets nothing but its
-# targets; objects go to build/<directory>/, programs and libraries to build/.
-TOP := $(patsubst %/,%,$(dir $(lastword $(MAKEFILE_LIST))))
-B := $(TOP)/build
+# Settings and rules that every room's room.mk uses. The top Makefile includes this file first, and make
+# runs in the top folder, so every path is relative to that folder. An object is
+# build/obj/FLAVOUR/PATH.o; programs and libraries lie in build/, those of tests in build/selftests/.
+B := build
 
 CC ?= cc
 CLANG ?= clang
 BPFTOOL ?= $(firstword $(wildcard /usr/sbin/bpftool /usr/local/sbin/bpftool) bpftool)
-PKG_CONFIG ?= pkg-config
 PREFIX ?= /usr/local
 DESTDIR ?=
+comma := ,
 
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
 	-Wno-unused-parameter -Werror
 OPT ?= -O2 -g
-# Products and sums of floats are rounded each by itself, so that all instruction sets agree.
-CFLAGS_ALL := -std=gnu11 $(WARN) $(OPT) -fno-strict-aliasing -ffp-contract=off -D_GNU_SOURCE -I$(TOP) -MMD -MP $(CFLAGS)
+# -ffp-contract=off: every product and every sum of floats is rounded separately, so that all
+# instruction sets give the same bits.
+C_BASE := -std=gnu11 $(WARN) -fno-strict-aliasing -ffp-contract=off -D_GNU_SOURCE -I. -I$(B) -MMD -MP
+CFLAGS_ALL := $(C_BASE) $(OPT) $(CFLAGS)
 LDFLAGS_ALL := $(LDFLAGS)
 
-# make SANITIZE=address (or 1): the same programs under the address and undefined-behaviour
-# sanitizers; SANITIZE=thread: under the thread sanitizer. Each has a build directory of its
-# own, which selftests/run knows, too.
+# make SANITIZE=address (or 1) builds the same programs with the address and undefined-behaviour
+# sanitizers, SANITIZE=thread with the thread sanitizer. Each has a build directory of its own, which
+# selftests/run knows as well.
 SAN_ADDRESS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
-# The fences it does not understand order what XDP programs write; it sees only our threads.
+# -Wno-tsan: the compiler warns of fences that the sanitizer does not understand. They order what XDP
+# programs write, and the sanitizer watches the threads of one process only.
 SAN_THREAD := -fsanitize=thread -fno-omit-frame-pointer -Wno-tsan
-# What reads garbage is built with the sanitizers even where nothing else is; the thread
-# sanitizer cannot share a program with them.
+# What the address flavour below is built with. A program cannot have both sanitizers.
 SAN_ALWAYS := $(SAN_ADDRESS)
 ifneq ($(filter 1 address,$(SANITIZE)),)
-B := $(TOP)/build-san
+B := build-san
 CFLAGS_ALL += $(SAN_ADDRESS)
 LDFLAGS_ALL += $(SAN_ADDRESS)
 else ifeq ($(SANITIZE),thread)
-B := $(TOP)/build-tsan
-SAN_ALWAYS :=
+B := build-tsan
+SAN_ALWAYS := $(SAN_THREAD)
 CFLAGS_ALL += $(SAN_THREAD)
 LDFLAGS_ALL += -fsanitize=thread
 else ifneq ($(filter-out 0,$(SANITIZE)),)
 $(error SANITIZE=$(SANITIZE): address (or 1) or thread)
 endif
 
-# Of lib/net/tls*.o; programs that speak no TLS do not get it.
-TLS_LIBS := -Wl,--push-state,--as-needed -lssl -lcrypto -Wl,--pop-state
-TLS_SRC := net/tls.c net/tls_errors.c net/tls_key.c net/tls_link.c net/stream.c net/wait.c # in lib/
-UTIL := $(B)/libinc_util.a
-UTIL_LIBS := -ljansson -lyaml -lisal -lz $(TLS_LIBS)
-EVENT := $(B)/libinc_event.a
-LIBEVENT := -levent_extra -levent_core
-EVENT_LIBS := $(LIBEVENT) $(TLS_LIBS)
-
 ifeq ($(V),1)
 Q :=
 else
 Q := @
 endif
+say = @printf '  %-8s %s\n' $(1) $(2)
+
+# ---- flavours: a source is compiled at most once in each ----
+
+# plain: the product's objects, and the tests' that need no sanitizer. All of them may become part of
+# a shared library.
+FLAGS_plain = $(CC) $(CFLAGS_ALL) -fPIC -fvisibility=hidden
+# address, thread: what reads bytes of others, or has threads, is tested with a sanitizer even where
+# SANITIZE is not set. -O1 halves the time that the compiler needs.
+FLAGS_address = $(CC) $(C_BASE) -O1 -g -Wno-maybe-uninitialized $(CFLAGS) $(SAN_ALWAYS)
+FLAGS_thread = $(CC) $(C_BASE) -O1 -g $(CFLAGS) $(SAN_THREAD)
+# fuzz: clang with coverage for libFuzzer. clang reads macros of <linux/netlink.h> differently, so it
+# gets no -Wsign-compare.
+FUZZ_CHECKS := -fsanitize=address,undefined -fno-sanitize-recover=undefined
+FLAGS_fuzz = $(CLANG) $(C_BASE) -Wno-sign-compare -O1 -gline-tables-only -fno-omit-frame-pointer \
+	-fsanitize=fuzzer-no-link $(FUZZ_CHECKS)
+# native: the XDP programs, compiled by clang for this machine instead of for BPF. The shim stands for
+# the kernel's helpers. PLANTED names a folder with changed copies of the programs (test_planted).
+NATIVE := -std=gnu11 -Wall -Wextra -Werror -Wno-unused-parameter -Wno-address-of-packed-member -Wno-unused-function \
+	-g -fno-strict-aliasing -D_GNU_SOURCE -Iselftests/orders/shim $(PLANTED) -I. -MMD -MP
+# Frames begin at any address and are read in words, so alignment is not checked.
+NATIVE_CHECKS := -fsanitize=address,undefined -fno-sanitize=alignment -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+NATIVE_COVERAGE := -fprofile-instr-generate -fcoverage-mapping
+FLAGS_native = $(CLANG) $(NATIVE) -O2
+FLAGS_native-address = $(CLANG) $(NATIVE) -O1 $(NATIVE_CHECKS)
+FLAGS_native-coverage = $(CLANG) $(NATIVE) -O1 $(NATIVE_COVERAGE)
+
+# EXTRA: what one object needs beside its flavour (set for the object, in its room's room.mk).
+define flavour_rule
+$(B)/obj/$(1)/%.o: %.c common.mk
+	@mkdir -p $$(@D)
+	$$(call say,CC,$$@)
+	$$(Q)$$(FLAGS_$(1)) $$(EXTRA) -c -o $$@ $$<
+endef
+$(foreach flavour,plain address thread fuzz native native-address native-coverage,\
+	$(eval $(call flavour_rule,$(flavour))))
+
+# The objects of sources, by their paths in the tree.
+plain = $(patsubst %.c,$(B)/obj/plain/%.o,$(1))
+address = $(patsubst %.c,$(B)/obj/address/%.o,$(1))
+thread = $(patsubst %.c,$(B)/obj/thread/%.o,$(1))
+fuzz = $(patsubst %.c,$(B)/obj/fuzz/%.o,$(1))
+
+# ---- programs and archives ----
+
+# $(eval $(call program,FILE,OBJECTS AND ARCHIVES,LIBRARIES[,FLAGS[,COMPILER]])): a program, or with
+# -shared among FLAGS a shared library. Prerequisites that are neither objects nor archives are built
+# before, and are not linked.
+define program
+$(1): $(2)
+	@mkdir -p $$(@D)
+	$$(call say,LD,$$@)
+	$$(Q)$(or $(5),$$(CC)) $$(LDFLAGS_ALL) $(4) -o $$@ $$(filter %.o %.a,$$^) $(3)
+endef
+
+# An archive of objects that stay where they are; it is never installed.
+define archive
+$(1): $(2)
+	@mkdir -p $$(@D)
+	$$(call say,AR,$$@)
+	$$(Q)rm -f $$@ && $$(AR) rcsT $$@ $$^
+endef
+
+# What all rooms of lib/ offer, an archive a flavour. A program gets the members that it calls, so it
+# needs libevent only if it calls a member that does.
+LIB := $(B)/obj/plain/lib.a
+LIB_ADDRESS := $(B)/obj/address/lib.a
+LIB_FUZZ := $(B)/obj/fuzz/lib.a
+TLS_LIBS := -Wl,--push-state,--as-needed -lssl -lcrypto -Wl,--pop-state
+LIB_LIBS := -ljansson -lyaml -lisal -lz $(TLS_LIBS)
+LIBEVENT := -levent_extra -levent_core
+EVENT_LIBS := $(LIBEVENT) $(TLS_LIBS)
+# Tests name no libraries: the linker keeps those that are called.
+TEST_LIBS := -Wl,--as-needed -lcmocka -lxdp -lbpf -lelf -libverbs $(LIBEVENT) -ljansson -lyaml -lisal -lssl -lcrypto \
+	-lsqlite3 -lcap -lmnl -lz -ldl -lm -lpthread
+
+# A suite's program of address or plain objects: $(eval $(call test_address,SUITE,NAME,SOURCES OF THE TREE)).
+# The program's own source is selftests/SUITE/NAME.c; LIB is always linked.
+define test_address
+$(call program,$(B)/selftests/$(1)/$(2),$(call address,selftests/$(1)/$(2).c $(3)) $(LIB_ADDRESS),$$(TEST_LIBS),$$(SAN_ALWAYS) $(4))
+TESTS_$(1) += $(B)/selftests/$(1)/$(2)
+endef
+define test_plain
+$(call program,$(B)/selftests/$(1)/$(2),$(call plain,selftests/$(1)/$(2).c $(3)) $(LIB),$$(TEST_LIBS),$(4))
+TESTS_$(1) += $(B)/selftests/$(1)/$(2)
+endef
+# Several of them with the same sources.
+tests_address = $(foreach name,$(2),$(eval $(call test_address,$(1),$(name),$(3),$(4))))
+tests_plain = $(foreach name,$(2),$(eval $(call test_plain,$(1),$(name),$(3),$(4))))
+
+# Linker options that replace functions by the tests' own.
+wrapped = $(patsubst %,-Wl$(comma)--wrap=%,$(1))
+
 # install: a systemd unit, made from UNIT.in
 UNIT_DIR = $(DESTDIR)$(PREFIX)/lib/systemd/system
 define install_unit
 	$(Q)install -d $(UNIT_DIR)
-	$(Q)sed 's|@PREFIX@|$(PREFIX)|' $(1).in > $(UNIT_DIR)/$(1)
-	$(Q)chmod 644 $(UNIT_DIR)/$(1)
+	$(Q)sed 's|@PREFIX@|$(PREFIX)|' $(1).in > $(UNIT_DIR)/$(notdir $(1))
+	$(Q)chmod 644 $(UNIT_DIR)/$(notdir $(1))
 endef
-say = @printf '  %-8s %s\n' $(1) $(patsubst $(TOP)/%,%,$(2))

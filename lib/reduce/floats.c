@@ -61,18 +61,18 @@ int32_t inc_float_nan_key(enum inc_float type, enum inc_operator op)
 void inc_float_to_order(enum inc_float type, enum inc_operator op, void *keys, const void *values,
 			size_t count)
 {
-	inc_kernels()->floats[type].to_order(keys, values, count, inc_float_nan_key(type, op));
+	inc_kernels()->floats[type]->to_order(keys, values, count, inc_float_nan_key(type, op));
 }
 
 void inc_float_from_order(enum inc_float type, void *values, const void *keys, size_t count)
 {
-	inc_kernels()->floats[type].from_order(values, keys, count);
+	inc_kernels()->floats[type]->from_order(values, keys, count);
 }
 
 void inc_float_divide(enum inc_float type, void *dst, const void *src, size_t count,
 		      uint32_t divisor)
 {
-	inc_kernels()->floats[type].divide(dst, src, count, divisor);
+	inc_kernels()->floats[type]->divide(dst, src, count, divisor);
 }
 
 int inc_fixed_init(struct inc_fixed *f, enum inc_float type, uint32_t block, uint32_t world,
@@ -118,7 +118,7 @@ static uint8_t head_exponent(const struct inc_fixed *f, uint32_t magnitude)
 void inc_fixed_heads(const struct inc_fixed *f, struct inc_fixed_head *heads, const void *values,
 		     size_t count)
 {
-	const struct inc_float_kernels *k = &inc_kernels()->floats[f->type];
+	const struct inc_float_kernels *k = inc_kernels()->floats[f->type];
 	size_t i, n;
 
 	for (i = 0; i < count; i += n, heads++) {
@@ -194,7 +194,7 @@ static int refuse(const struct inc_fixed *f, const void *values, int32_t exponen
 static int put_run(const struct inc_fixed *f, void *fixed, const void *values, int32_t exponent,
 		   bool special, size_t first, size_t n, struct inc_err *err)
 {
-	const struct inc_float_kernels *k = &inc_kernels()->floats[f->type];
+	const struct inc_float_kernels *k = inc_kernels()->floats[f->type];
 	uint32_t limit = limit_of(&inc_float_formats[f->type], exponent);
 	int32_t shift = (int32_t)f->bits - exponent;
 	bool infinite;
@@ -215,7 +215,7 @@ static int put_run(const struct inc_fixed *f, void *fixed, const void *values, i
 static void get_run(const struct inc_fixed *f, void *values, const void *sums, int32_t exponent,
 		    size_t n, uint32_t divisor)
 {
-	const struct inc_float_kernels *k = &inc_kernels()->floats[f->type];
+	const struct inc_float_kernels *k = inc_kernels()->floats[f->type];
 
 	if (divisor == 1)
 		k->get(values, sums, n, exponent - (int32_t)f->bits);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The loops behind operate.h and floats.h, a table for each instruction set. They are the same C
- * (kernels_int.h, kernels_float.h, kernels_native.h), compiled once for each; operate.c chooses,
- * tests run all.
+ * (kernels_int.h, kernels_float.h, kernels_native.h). lib/room.mk compiles them once for each set
+ * and type, by INC_SET and INC_TYPE (part_int.c, part_float.c, set.c). operate.c chooses a set, and
+ * tests run all of them.
  */
 #ifndef INC_REDUCE_KERNELS_H
 #define INC_REDUCE_KERNELS_H
@@ -51,20 +52,27 @@ struct inc_float_kernels {
 	inc_fold sum[INC_FOLD_N_ENDS], prod[INC_FOLD_N_ENDS];
 };
 
+struct inc_int_kernels {
+	inc_fold reduce[INC_N_OPERATORS];
+	void (*divide)(void *dst, const void *src, size_t count, uint32_t divisor);
+};
+
 struct inc_kernels {
 	const char *name;
 	bool (*usable)(void); /* Does this CPU run it? */
-	inc_fold reduce[INC_N_OPERATORS][INC_N_DTYPES];
-	void (*divide[INC_N_DTYPES])(void *dst, const void *src, size_t count, uint32_t divisor);
+	const struct inc_int_kernels *ints[INC_N_DTYPES];
 	/* The bytes of each element the other way round; by the logarithm of its size. */
 	void (*swap[4])(void *dst, const void *src, size_t count);
-	struct inc_float_kernels floats[INC_N_FLOATS];
+	const struct inc_float_kernels *floats[INC_N_FLOATS];
 };
 
-extern const struct inc_kernels inc_kernels_generic; /* for any CPU of this architecture */
-#if defined(__x86_64__) || defined(__i386__)
-extern const struct inc_kernels inc_kernels_avx2, inc_kernels_avx512;
-#endif
+/* The sets: generic runs on any CPU of this architecture, the others on x86 CPUs that have their
+ * instructions. Elsewhere they are not compiled. */
+#define INC_REDUCE_SET(set) extern const struct inc_kernels inc_kernels_##set;
+INC_REDUCE_SET(generic)
+INC_REDUCE_SET(avx2)
+INC_REDUCE_SET(avx512)
+#undef INC_REDUCE_SET
 
 /* All that were compiled, the best first; the last one is usable everywhere. NULL ends them. */
 extern const struct inc_kernels *const inc_kernel_sets[];

@@ -7,22 +7,13 @@
 #ifndef INC_REDUCE_KERNELS_F16C_H
 #define INC_REDUCE_KERNELS_F16C_H
 
-#include <cpuid.h>
 #include <immintrin.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "lib/reduce/float_bits.h"
 #include "lib/reduce/kernels.h"
 #include "lib/reduce/kernels_loop.h"
-
-/* Clang's __builtin_cpu_supports() does not know it. */
-static inline bool has_f16c(void)
-{
-	unsigned int a, b, c, d;
-
-	return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
-}
+#include "lib/reduce/kernels_target.h"
 
 /* 8 elements, from element i on. */
 INC_TARGET INC_LOOP __m256 open_float16(const void *halves, size_t i)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The loops of floats.h, for a set's file as kernels_int.h is. */
+/* The loops of floats.h, used as those of kernels_int.h are. */
 #ifndef INC_REDUCE_KERNELS_FLOAT_H
 #define INC_REDUCE_KERNELS_FLOAT_H
 
@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include "lib/reduce/float_bits.h"
 #include "lib/reduce/kernels_loop.h"
+#include "lib/reduce/kernels_target.h"
 
 /* Keys and values are turned into one another by the same step: what is negative is turned round.
  */
@@ -117,10 +118,12 @@
 	INC_GET_KERNELS(NAME, name, bits)
 INC_FLOATS(INC_FLOAT_KERNELS)
 
-/* The rows of struct inc_kernels, those of kernels_native.h with them. */
-#define INC_FLOAT_ROW(NAME, name, bits, mantissa_bits)                                 \
-	.floats[INC_##NAME] = {to_order_##name, from_order_##name,    scan_##name,     \
-			       put_##name,      get_##name,           get_mean_##name, \
-			       divide_##name,   INC_ENDS_##name(sum), INC_ENDS_##name(prod)},
+/* A struct inc_float_kernels; its sums and products are those of kernels_native.h. */
+#define INC_FLOAT_TABLE(name)                                                            \
+	{                                                                                \
+		to_order_##name, from_order_##name, scan_##name, put_##name, get_##name, \
+			get_mean_##name, divide_##name, INC_ENDS_##name(sum),            \
+			INC_ENDS_##name(prod)                                            \
+	}
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The loops of operate.h. A set's file defines INC_TARGET, the attribute that lets the compiler use
- * its instructions, and includes this: plain loops, which it makes vectors of.
+ * The loops of operate.h: plain loops, of which the compiler makes vectors with the instructions
+ * that INC_TARGET allows (kernels_target.h). A source that includes this names the loops that it
+ * wants, and the compiler drops the others before it compiles them.
  */
 #ifndef INC_REDUCE_KERNELS_INT_H
 #define INC_REDUCE_KERNELS_INT_H
@@ -11,6 +12,7 @@
 #include <string.h>
 #include "lib/proto/desc.h"
 #include "lib/reduce/kernels_loop.h"
+#include "lib/reduce/kernels_target.h"
 
 /* In what a type's arithmetic is done, so that it wraps: its own size would be promoted to int. */
 #define INC_WRAPS_1 uint32_t
@@ -74,34 +76,14 @@
 	}
 INC_DTYPES(INC_INT_KERNELS)
 
-#define INC_SWAP_KERNEL(bits)                                                        \
-	INC_TARGET static void swap_##bits(void *dst, const void *src, size_t count) \
-	{                                                                            \
-		uint##bits##_any *to = dst;                                          \
-		const uint##bits##_any *from = src;                                  \
-                                                                                     \
-		INC_FOR_EACH(count)                                                  \
-		to[i] = __builtin_bswap##bits(from[i]);                              \
+/* A struct inc_int_kernels. */
+#define INC_INT_TABLE(name)                                                                    \
+	{                                                                                      \
+		.reduce = {[INC_OPERATOR_SUM] = sum_##name, [INC_OPERATOR_MIN] = min_##name,   \
+			   [INC_OPERATOR_MAX] = max_##name, [INC_OPERATOR_PROD] = prod_##name, \
+			   [INC_OPERATOR_AND] = and_##name, [INC_OPERATOR_OR] = or_##name,     \
+			   [INC_OPERATOR_XOR] = xor_##name},                                   \
+		.divide = divide_##name,                                                       \
 	}
-INC_SWAP_KERNEL(16)
-INC_SWAP_KERNEL(32)
-INC_SWAP_KERNEL(64)
-INC_TARGET static void swap_8(void *dst, const void *src, size_t count)
-{
-	memmove(dst, src, count);
-}
-
-/* The rows of struct inc_kernels. */
-#define INC_REDUCE_ROW(NAME, name, bytes, has_sign)                 \
-	.reduce[INC_OPERATOR_SUM][INC_DTYPE_##NAME] = sum_##name,   \
-	.reduce[INC_OPERATOR_MIN][INC_DTYPE_##NAME] = min_##name,   \
-	.reduce[INC_OPERATOR_MAX][INC_DTYPE_##NAME] = max_##name,   \
-	.reduce[INC_OPERATOR_PROD][INC_DTYPE_##NAME] = prod_##name, \
-	.reduce[INC_OPERATOR_AND][INC_DTYPE_##NAME] = and_##name,   \
-	.reduce[INC_OPERATOR_OR][INC_DTYPE_##NAME] = or_##name,     \
-	.reduce[INC_OPERATOR_XOR][INC_DTYPE_##NAME] = xor_##name,   \
-	.divide[INC_DTYPE_##NAME] = divide_##name,
-
-#define INC_SWAP_ROW .swap = {swap_8, swap_16, swap_32, swap_64},
 
 #endif

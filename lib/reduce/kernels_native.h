@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * SUM and PROD of floats as they are (many.h), for a set's file as kernels_int.h is. A set that
- * defines INC_F16C has float16's loops from kernels_f16c.h.
+ * SUM and PROD of floats as they are (many.h), used as the loops of kernels_int.h are. A set with
+ * INC_F16C has float16's loops from kernels_f16c.h.
  */
 #ifndef INC_REDUCE_KERNELS_NATIVE_H
 #define INC_REDUCE_KERNELS_NATIVE_H
@@ -12,6 +12,7 @@
 #include "lib/reduce/half_bits.h"
 #include "lib/reduce/kernels.h"
 #include "lib/reduce/kernels_loop.h"
+#include "lib/reduce/kernels_target.h"
 
 _Static_assert(__FLT_EVAL_METHOD__ == 0,
 	       "float32s are added as float32s: 32-bit x86 needs -msse2 -mfpmath=sse");

@@ -64,13 +64,13 @@ static void integer_steps(struct steps *s, const struct inc_kernels *k, enum inc
 	unsigned int i;
 
 	for (i = 0; i < INC_FOLD_N_ENDS; i++)
-		s->fold[i] = k->reduce[op][type];
+		s->fold[i] = k->ints[type]->reduce[op];
 }
 
 static void float_steps(struct steps *s, const struct inc_kernels *k, enum inc_operator op,
 			enum inc_float type)
 {
-	const struct inc_float_kernels *f = &k->floats[type];
+	const struct inc_float_kernels *f = k->floats[type];
 	bool wide = inc_float_size(type) == sizeof(float);
 
 	if (op == INC_OPERATOR_MIN || op == INC_OPERATOR_MAX) {

@@ -33,13 +33,13 @@ const char *inc_reduce_set(void)
 void inc_reduce(enum inc_operator op, enum inc_dtype type, void *dst, const void *a, const void *b,
 		size_t count)
 {
-	inc_kernels()->reduce[op][type](dst, (const void *const[]){a, b}, 2, count);
+	inc_kernels()->ints[type]->reduce[op](dst, (const void *const[]){a, b}, 2, count);
 }
 
 void inc_reduce_divide(enum inc_dtype type, void *dst, const void *src, size_t count,
 		       uint32_t divisor)
 {
-	inc_kernels()->divide[type](dst, src, count, divisor);
+	inc_kernels()->ints[type]->divide(dst, src, count, divisor);
 }
 
 void inc_reduce_swap(void *dst, const void *src, size_t count, size_t bytes)

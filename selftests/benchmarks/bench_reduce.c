@@ -50,22 +50,22 @@ static double gigabytes(void (*run)(const struct pass *p), const struct pass *p)
 
 static void reduce(const struct pass *p)
 {
-	p->k->reduce[p->op][p->type](dst, (const void *const[]){a, b}, 2, p->count);
+	p->k->ints[p->type]->reduce[p->op](dst, (const void *const[]){a, b}, 2, p->count);
 }
 
 static void divide(const struct pass *p)
 {
-	p->k->divide[p->type](dst, a, p->count, 7);
+	p->k->ints[p->type]->divide(dst, a, p->count, 7);
 }
 
 static void to_order(const struct pass *p)
 {
-	p->k->floats[p->type].to_order(dst, a, p->count, INT32_MAX);
+	p->k->floats[p->type]->to_order(dst, a, p->count, INT32_MAX);
 }
 
 static void from_order(const struct pass *p)
 {
-	p->k->floats[p->type].from_order(dst, a, p->count);
+	p->k->floats[p->type]->from_order(dst, a, p->count);
 }
 
 /* Calls run of count elements in pieces of a block, as floats.c does. */
@@ -77,31 +77,31 @@ static void scan(const struct pass *p)
 	bool special;
 
 	BLOCKS(p, i)
-	p->k->floats[p->type].scan(AT(a, p, i), INC_FIXED_BLOCK, &special);
+	p->k->floats[p->type]->scan(AT(a, p, i), INC_FIXED_BLOCK, &special);
 }
 
 static void put(const struct pass *p)
 {
 	BLOCKS(p, i)
-	p->k->floats[p->type].put(dst + 4 * i, AT(a, p, i), INC_FIXED_BLOCK, 20);
+	p->k->floats[p->type]->put(dst + 4 * i, AT(a, p, i), INC_FIXED_BLOCK, 20);
 }
 
 /* dst has integers here, whatever they are. */
 static void get(const struct pass *p)
 {
 	BLOCKS(p, i)
-	p->k->floats[p->type].get(AT(b, p, i), dst + 4 * i, INC_FIXED_BLOCK, -20);
+	p->k->floats[p->type]->get(AT(b, p, i), dst + 4 * i, INC_FIXED_BLOCK, -20);
 }
 
 static void get_mean(const struct pass *p)
 {
 	BLOCKS(p, i)
-	p->k->floats[p->type].get_mean(AT(b, p, i), dst + 4 * i, INC_FIXED_BLOCK, -20, 7);
+	p->k->floats[p->type]->get_mean(AT(b, p, i), dst + 4 * i, INC_FIXED_BLOCK, -20, 7);
 }
 
 static void divide_floats(const struct pass *p)
 {
-	p->k->floats[p->type].divide(dst, a, p->count, 7);
+	p->k->floats[p->type]->divide(dst, a, p->count, 7);
 }
 
 /* What a table has: a row for each loop, a column for each type. */

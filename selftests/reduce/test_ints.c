@@ -69,7 +69,7 @@ static void reduce_once(const struct inc_kernels *k, enum inc_operator op, enum 
 						     integer_value(type, src[j], i))
 				    : integer_value(type, src[j], i);
 	}
-	k->reduce[op][type](room[place] + offset[place], src, n, count);
+	k->ints[type]->reduce[op](room[place] + offset[place], src, n, count);
 	check(operators[op], type, room[place], offset[place], want, count);
 }
 
@@ -128,7 +128,7 @@ static void divide_once(const struct inc_kernels *k, enum inc_dtype type, size_t
 		memcpy(dst, src, count * types[type].bytes);
 	for (i = 0; i < count; i++)
 		want[i] = integer_value(type, src, i) / divisor;
-	k->divide[type](dst, in_place ? dst : src, count, divisor);
+	k->ints[type]->divide(dst, in_place ? dst : src, count, divisor);
 	check("divide", type, to, GUARD + offset, want, count);
 }
 

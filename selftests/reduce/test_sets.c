@@ -65,8 +65,8 @@ static void compare(const struct inc_kernels *k, const struct once *o, size_t of
 
 		memset(want, 0x5a, sizeof(want));
 		memset(got, 0x5a, sizeof(got));
-		a = loops[i].run(&inc_kernels_generic.floats[o->type], o, want + offset);
-		b = loops[i].run(&k->floats[o->type], o, got + offset);
+		a = loops[i].run(inc_kernels_generic.floats[o->type], o, want + offset);
+		b = loops[i].run(k->floats[o->type], o, got + offset);
 		if (a != b || memcmp(want, got, sizeof(want)))
 			fail_msg("%s of %s, %s, is not the generic one's: %zu elements, shift %d, "
 				 "exponent %d, divisor %u",
@@ -142,12 +142,12 @@ static void tables(void **state)
 
 		for (type = 0; type < INC_N_DTYPES; type++)
 			for (op = 0; op < INC_N_OPERATORS; op++)
-				assert_true(k->reduce[op][type] && k->divide[type]);
+				assert_true(k->ints[type]->reduce[op] && k->ints[type]->divide);
 		for (type = 0; type < INC_N_FLOATS; type++) {
-			assert_true(k->floats[type].to_order && k->floats[type].divide);
+			assert_true(k->floats[type]->to_order && k->floats[type]->divide);
 			for (ends = 0; ends < INC_FOLD_N_ENDS; ends++)
-				assert_true(k->floats[type].sum[ends] &&
-					    k->floats[type].prod[ends]);
+				assert_true(k->floats[type]->sum[ends] &&
+					    k->floats[type]->prod[ends]);
 		}
 	}
 	for (i = 0; !inc_kernel_sets[i]->usable(); i++)

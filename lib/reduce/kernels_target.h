@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The instruction set that a source of the loops is compiled for: lib/room.mk defines INC_SET and
+ * INC_SET_generic, INC_SET_avx2 or INC_SET_avx512. INC_TARGET lets the compiler use the set's
+ * instructions in one function.
+ */
+#ifndef INC_REDUCE_KERNELS_TARGET_H
+#define INC_REDUCE_KERNELS_TARGET_H
+
+#include <stdbool.h>
+
+/* A name of this set: INC_OF_SET(int32) is inc_int32_avx2. */
+#define INC_OF_SET(name)        INC_OF_SET_(name, INC_SET)
+#define INC_OF_SET_(name, set)  INC_OF_SET__(name, set)
+#define INC_OF_SET__(name, set) inc_##name##_##set
+#define INC_SET_NAME            INC_SET_NAME_(INC_SET)
+#define INC_SET_NAME_(set)      INC_SET_NAME__(set)
+#define INC_SET_NAME__(set)     #set
+
+#ifdef INC_SET_generic
+#define INC_TARGET
+#define INC_USABLE true
+#else
+/* x86 CPUs with AVX2 and F16C, or with AVX-512 F, BW, CD, DQ, VL and F16C. */
+#include <cpuid.h>
+#define INC_F16C
+#ifdef INC_SET_avx2
+#define INC_TARGET __attribute__((target("avx2,f16c")))
+#define INC_USABLE (__builtin_cpu_supports("avx2") && has_f16c())
+#else
+#define INC_TARGET             \
+	__attribute__((target( \
+		"avx512f,avx512bw,avx512cd,avx512dq,avx512vl,f16c,prefer-vector-width=512")))
+#define INC_USABLE                                                                   \
+	(__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&  \
+	 __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && \
+	 __builtin_cpu_supports("avx512vl") && has_f16c())
+#endif
+
+/* Clang's __builtin_cpu_supports() does not know it. */
+static inline bool has_f16c(void)
+{
+	unsigned int a, b, c, d;
+
+	return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+#endif
+
+static inline bool usable(void)
+{
+	return INC_USABLE;
+}
+
+#endif

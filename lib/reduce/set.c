@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The table of one instruction set, INC_SET (lib/room.mk compiles this once for each). */
+#include <string.h>
+#include "lib/reduce/kernels.h"
+#include "lib/reduce/kernels_loop.h"
+#include "lib/reduce/kernels_target.h"
+
+#define INC_SWAP_KERNEL(bits)                                                        \
+	INC_TARGET static void swap_##bits(void *dst, const void *src, size_t count) \
+	{                                                                            \
+		uint##bits##_any *to = dst;                                          \
+		const uint##bits##_any *from = src;                                  \
+                                                                                     \
+		INC_FOR_EACH(count)                                                  \
+		to[i] = __builtin_bswap##bits(from[i]);                              \
+	}
+INC_SWAP_KERNEL(16)
+INC_SWAP_KERNEL(32)
+INC_SWAP_KERNEL(64)
+INC_TARGET static void swap_8(void *dst, const void *src, size_t count)
+{
+	memmove(dst, src, count);
+}
+
+#define _(NAME, name, bytes, has_sign) extern const struct inc_int_kernels INC_OF_SET(name);
+INC_DTYPES(_)
+#undef _
+#define _(NAME, name, bits, mantissa_bits) extern const struct inc_float_kernels INC_OF_SET(name);
+INC_FLOATS(_)
+#undef _
+
+const struct inc_kernels INC_OF_SET(kernels) = {.name = INC_SET_NAME,
+						.usable = usable,
+						.swap = {swap_8, swap_16, swap_32, swap_64},
+#define _(NAME, name, bytes, has_sign) .ints[INC_DTYPE_##NAME] = &INC_OF_SET(name),
+						INC_DTYPES(_)
+#undef _
+#define _(NAME, name, bits, mantissa_bits) .floats[INC_##NAME] = &INC_OF_SET(name),
+							INC_FLOATS(_)
+#undef _
+};

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# What every program shares: an archive a flavour.
+
+# The loops of lib/reduce are compiled once for each set of instructions and each type, because that
+# makes different code of the same source (lib/reduce/kernels.h).
+REDUCE_SETS := generic $(if $(filter x86_64-% i386-% i686-%,$(shell $(CC) -dumpmachine 2>/dev/null)),avx2 avx512)
+REDUCE_INTS := int8 uint8 int16 uint16 int32 uint32 int64 uint64
+REDUCE_FLOATS := float32 float16 bfloat16
+REDUCE_PARTS := lib/reduce/set.c lib/reduce/part_int.c lib/reduce/part_float.c
+reduce_objects = $(foreach set,$(REDUCE_SETS),$(patsubst %,$(B)/obj/$(1)/lib/reduce/$(set)/%.o,set $(REDUCE_INTS) $(REDUCE_FLOATS)))
+
+# The compiler makes vectors of any length of plain loops with -O3 only. Each source names the loops that
+# it wants and leaves the others, so that unused functions are no mistake.
+define reduce_rule
+$(2): $(B)/obj/$(1)/%.o: $(3) common.mk lib/room.mk
+	@mkdir -p $$(@D)
+	$$(call say,CC,$$@)
+	$$(Q)$$(FLAGS_$(1)) $(if $(filter plain,$(1)),-O3) -Wno-unused-function -DINC_SET=$$(notdir $$(@D)) -DINC_SET_$$(notdir $$(@D)) \
+		-DINC_TYPE=$$(notdir $$*) -c -o $$@ $$<
+endef
+define reduce_rules
+$(call reduce_rule,$(1),$(filter %/set.o,$(call reduce_objects,$(1))),lib/reduce/set.c)
+$(call reduce_rule,$(1),$(filter $(REDUCE_INTS:%=\%/%.o),$(call reduce_objects,$(1))),lib/reduce/part_int.c)
+$(call reduce_rule,$(1),$(filter $(REDUCE_FLOATS:%=\%/%.o),$(call reduce_objects,$(1))),lib/reduce/part_float.c)
+endef
+$(foreach flavour,plain address thread,$(eval $(call reduce_rules,$(flavour))))
+
+LIB_SRC := $(filter-out $(REDUCE_PARTS),$(wildcard lib/*/*.c))
+
+$(eval $(call archive,$(LIB),$(call plain,$(LIB_SRC)) $(call reduce_objects,plain)))
+$(eval $(call archive,$(LIB_ADDRESS),$(call address,$(LIB_SRC)) $(call reduce_objects,address)))
+# No fuzzer drives the loops, which clang does not make vectors of with the fuzzers' flags.
+$(eval $(call archive,$(LIB_FUZZ),$(call fuzz,$(filter-out lib/reduce/%,$(LIB_SRC)))))
+
+.PHONY: lib
+lib: $(LIB)

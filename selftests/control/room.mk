@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# The controller's parts, and two controllers for the tests that are scripts: one with the sanitizers,
+# because it reads bytes of others, and one whose database fails when a test asks it to.
+ROUTE_SRC := $(patsubst %,controller/core/%.c,graph route route_search route_tree route_ways tree)
+
+$(call tests_plain,control,test_lib test_histogram test_schema test_listen test_race test_tls test_tls_key message_tables)
+$(call tests_plain,control,test_tls_link hostile_tls,selftests/control/tls_hostile.c)
+$(call tests_plain,control,test_route test_route_room,selftests/control/tree_check.c $(ROUTE_SRC))
+$(call tests_plain,control,test_route_random,selftests/control/tree_check.c selftests/control/fabric.c $(ROUTE_SRC))
+
+$(eval $(call program,$(B)/selftests/control/inc-controller-san,$(call address,$(CONTROLLER_SRC)) $(LIB_ADDRESS),$$(TEST_LIBS),$$(SAN_ALWAYS)))
+$(eval $(call program,$(B)/selftests/control/inc-controller-fault,$(call plain,selftests/control/fault_vfs.c $(CONTROLLER_SRC)) $(LIB),$$(TEST_LIBS)))
+$(eval $(call program,$(B)/selftests/control/switch_figures,\
+	$(call plain,selftests/control/switch_figures.c userspace/figures.c userspace/interface.c) $(LOADER) $(LIB),$$(TEST_LIBS)))
+
+TESTS_control += $(addprefix $(B)/selftests/control/,inc-controller-san inc-controller-fault switch_figures)

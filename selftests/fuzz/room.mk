@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# A libFuzzer program for each parser (fuzz.h), of objects built by clang with coverage and the
+# sanitizers. SANITIZE builds none of its own: these have theirs.
+FUZZ_SEEN := $(patsubst %,hostlib/connect/%.c,config figures flow peers protocol select state)
+
+# Of each target the sources that it drives, beside those of lib/, and functions that are replaced.
+FUZZ_topology :=
+FUZZ_tables :=
+FUZZ_switch_file := $(patsubst %,userspace/%.c,config config_default instance settings)
+LOADER_switch_file := $(LOADER)
+FUZZ_connect_file := $(FUZZ_SEEN)
+FUZZ_connect_lines := $(FUZZ_SEEN)
+FUZZ_answers := $(filter-out %/incctl.c,$(INCCTL_SRC))
+FUZZ_controller := $(FUZZ_switch_file) $(filter-out controller/main.c,$(CONTROLLER_SRC))
+LOADER_controller := $(LOADER)
+WRAP_controller := $(call wrapped,getrandom)
+FUZZ_words := $(patsubst %,hostlib/nccl/%.c,word handle iflist)
+FUZZ_data_path := selftests/native/native.c $(patsubst %,selftests/sim/%.c,sim xdp_maps) \
+	$(patsubst %,selftests/unit/%.c,ref_switch ref_comm ref_element frame packets report) \
+	$(patsubst %,loader/%.c,inc_comm inc_comm_plan inc_range inc_state inc_crc_tables inc_counters)
+WRAP_data_path := $(call wrapped,if_indextoname)
+FUZZ_packet :=
+FUZZ_AIR := selftests/fuzz/air.c
+WRAP_AIR := $(call wrapped,recvmmsg sendmmsg sendto clock_gettime)
+FUZZ_soft_switch := $(FUZZ_AIR) $(patsubst %,userspace/%.c,term/soft term/soft_tx term/soft_rx term/ingress interface)
+WRAP_soft_switch := $(WRAP_AIR)
+FUZZ_soft_host := $(FUZZ_AIR) $(patsubst %,hostlib/src/%.c,soft soft_mtu soft_rx soft_tx env)
+WRAP_soft_host := $(WRAP_AIR)
+FUZZ_scrape :=
+FUZZ_values :=
+FUZZ_keys :=
+FUZZ_tls :=
+FUZZ_tls_beside := selftests/control/tls_hostile.c
+FUZZ_npy := hostlib/tools/npy.c
+
+# The XDP programs: frames begin at any address and are read in words.
+$(call fuzz,selftests/native/native.c): EXTRA := -Iselftests/orders/shim -Wno-address-of-packed-member -Wno-unused-function \
+	-fno-sanitize=alignment -Wno-missing-prototypes -Wno-shadow -Wno-pointer-arith
+
+FUZZ_TARGETS := $(patsubst selftests/fuzz/fuzz_%.c,%,$(wildcard selftests/fuzz/fuzz_*.c))
+$(foreach target,$(FUZZ_TARGETS),$(eval $(call program,$(B)/selftests/fuzz/fuzz_$(target),\
+	$(call fuzz,selftests/fuzz/fuzz_$(target).c selftests/fuzz/fuzz.c $(FUZZ_$(target))) $(LOADER_$(target)) $(LIB_FUZZ),$$(TEST_LIBS),\
+	-fsanitize=fuzzer $(FUZZ_CHECKS) $(WRAP_$(target)),$$(CLANG))))
+
+ifeq ($(SANITIZE),)
+TESTS_fuzz := $(FUZZ_TARGETS:%=$(B)/selftests/fuzz/fuzz_%)
+endif

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# The library's tests that need no switch, with the sanitizers, because the library reads bytes of others.
+hostlib_test = $(call tests_address,hostlib,$(1),$(patsubst %,selftests/hostlib/%.c,$(2)) $(3))
+LOCKSTEP := lockstep lockstep_messages peer fake
+
+$(call hostlib_test,test_parsers,,hostlib/tools/npy.c)
+$(call hostlib_test,test_rto test_lines)
+$(call hostlib_test,test_turned_away test_soft_open,,$(INCCL_SRC))
+$(call hostlib_test,test_api test_derive test_resume test_descriptors test_job_names,fake,$(INCCL_SRC))
+$(call hostlib_test,test_soft test_soft_full test_soft_acks test_segments test_lengths,peer,$(INCCL_SRC))
+$(call hostlib_test,test_coll test_coll_types test_coll_args test_float_order,$(LOCKSTEP),$(INCCL_SRC))
+$(call hostlib_test,test_floats,float_data $(LOCKSTEP),$(INCCL_SRC))
+$(call hostlib_test,test_modes,$(LOCKSTEP),selftests/reduce/numbers.c $(INCCL_SRC))
+$(call hostlib_test,test_told test_promises test_fork,world peer fake,$(INCCL_SRC))
+$(call hostlib_test,test_perf_check,,selftests/reduce/numbers.c $(patsubst %,hostlib/tools/perf_%.c,data coll float) $(INCCL_SRC))
+
+# The address sanitizer does not know threads that are cancelled, and needs the address space that
+# these tests limit. So they are built without it.
+$(call tests_plain,hostlib,test_progress test_realtime,$(patsubst %,selftests/hostlib/%.c,world peer fake) $(INCCL_SRC))
+$(call tests_plain,hostlib,test_coll_threads,$(patsubst %,selftests/hostlib/%.c,$(LOCKSTEP)) $(INCCL_SRC))
+$(call tests_plain,hostlib,test_long,$(patsubst %,selftests/hostlib/%.c,mirror $(LOCKSTEP)) $(INCCL_SRC))
+
+# It loads the library as it was built.
+$(eval $(call program,$(B)/selftests/hostlib/names,$(call plain,selftests/hostlib/names.c),-ldl))
+TESTS_hostlib += $(B)/selftests/hostlib/names

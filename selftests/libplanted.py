@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Programs of the tests built once more with a changed copy of one source, in which a fault is planted.
+Nothing of build/ changes: the lines of make that built the program are run again with other paths."""
+import os
+import shlex
+import shutil
+import subprocess
+
+from libtest import BUILD, TOP, expect
+
+
+def build_lines(program):
+    """{file made: the words of the line that makes it}, from nothing to the program (its path in build/)."""
+    says = subprocess.run(["make", "-n", "-B", "V=1", "-j1", os.path.relpath(os.path.join(BUILD, program), TOP)],
+                          cwd=TOP, capture_output=True, text=True, check=True).stdout
+    lines = [shlex.split(x) for x in says.splitlines() if " -o " in x]
+    return {words[words.index("-o") + 1]: words for words in lines}
+
+
+def changed_tree(directory, path, changes):
+    """A copy of the file at path, below directory as in the tree, with (old, new) exchanged. Headers of
+    the XDP programs come with all of bpf/, because they include each other."""
+    if path.startswith("bpf/"):
+        shutil.copytree(os.path.join(TOP, "bpf"), os.path.join(directory, "bpf"))
+    with open(os.path.join(TOP, path), encoding="utf-8") as f:
+        text = f.read()
+    for old, new in changes:
+        expect(text.count(old) == 1, f"{path} has {text.count(old)} times: {old}")
+        text = text.replace(old, new)
+    os.makedirs(os.path.dirname(os.path.join(directory, path)), exist_ok=True)
+    with open(os.path.join(directory, path), "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+def planted(lines, program, directory, path, changes, of=None):
+    """The program with a changed copy of the file at path. `of` is the source that includes the file;
+    the file itself where it is a source. Returns the new program's path."""
+    changed_tree(directory, path, changes)
+    of = of or path
+    made, = [o for o, words in lines.items() if "-c" in words and of in words]
+    words, and_then = list(lines[made]), []
+    if "&&" in words:
+        words, and_then = words[:words.index("&&")], words[words.index("&&") + 1:]
+    out = os.path.join(directory, "changed.o")
+    copy = os.path.join(directory, of)
+    words = [copy if w == of and os.path.exists(copy) else out if w == made else w
+             for w in words if w not in ("-MMD", "-MP")]
+    beside = os.path.join(TOP, os.path.dirname(of))  # where "x.h" of a copied source is
+    subprocess.run(words[:1] + ["-I" + directory, "-iquote", beside, "-w"] + words[1:], cwd=TOP, check=True)
+    if and_then:
+        subprocess.run([out if w == made else w for w in and_then], cwd=TOP, check=True)
+    target = os.path.relpath(os.path.join(BUILD, program), TOP)
+    new = os.path.join(directory, os.path.basename(program))
+    link = [new if w == target else w for w in lines[target]]
+    if made in link:
+        link[link.index(made)] = out
+    else:  # a member of an archive: the linker keeps the first definition
+        link.insert(link.index(new) + 1, out)
+    subprocess.run(link, cwd=TOP, check=True)
+    return new

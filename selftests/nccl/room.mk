@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# The network plugin: its failover machines, which need no device, and its parts over fake devices, with
+# the sanitizers. What tries every order of events is built without them, because it tries a million orders.
+nccl = $(patsubst %,hostlib/nccl/%.c,$(1))
+nccl_test = $(call tests_address,nccl,$(1),$(patsubst %,selftests/nccl/%.c,$(2)) $(3))
+# Fake devices: the names of libibverbs are theirs.
+FAKE_RC := $(wildcard selftests/fake_rc/*.c)
+
+# ---- machines ----
+
+NCCL_MACHINES := $(call nccl,word end sender receiver)
+$(call nccl_test,test_protocol test_sender test_receiver,,$(NCCL_MACHINES))
+$(call nccl_test,test_walk,world possible,$(NCCL_MACHINES))
+# The random walk has a larger model than the exhaustive search, which is built without sanitizers.
+$(call address,$(patsubst %,selftests/nccl/%.c,world possible test_walk)): EXTRA := -DWORLD_LARGE
+$(call tests_plain,nccl,test_orders,$(patsubst %,selftests/nccl/%.c,world possible) $(NCCL_MACHINES))
+
+# ---- parts ----
+
+$(call nccl_test,test_choose,,$(call nccl,choose iflist))
+$(call nccl_test,test_config,,$(call nccl,keys))
+$(call nccl_test,test_handle,,$(call nccl,handle))
+$(call nccl_test,test_tcp,,$(call nccl,tcp iflist))
+$(call nccl_test,test_bringup test_bringup_ends,,$(call nccl,bringup))
+$(call nccl_test,test_path,two_paths,$(call nccl,path choose devices iflist word) $(FAKE_RC))
+$(call nccl_test,test_region,,$(call nccl,memory) $(FAKE_RC))
+# The whole plugin but NCCL's tables.
+$(call nccl_test,test_comm test_comm_breaks test_comm_ways,flow,$(filter-out %/plugin.c,$(PLUGIN_SRC)) $(FAKE_RC))
+
+# With NCCL's tables, called by ha-nccl-perf's files.
+$(call nccl_test,test_calls,,$(PLUGIN_SRC) $(patsubst %,hostlib/tools/ha_perf_%.c,net stream survey verify) $(FAKE_RC))
+
+# Loads the plugin as it is installed.
+$(call tests_plain,nccl,test_tables)
+
+# A plugin for test_driver.
+$(eval $(call program,$(B)/selftests/nccl/libnccl-net-socket.so,$(call plain,selftests/nccl/socket_net.c),,\
+	-shared -Wl$$(comma)-soname$$(comma)libnccl-net-socket.so))
+TESTS_nccl += $(B)/selftests/nccl/libnccl-net-socket.so

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# other-xdp, a foreign XDP program, and attach-legacy for the tests of ports; the tests are scripts.
+OTHER_XDP := $(B)/selftests/switchd/other_xdp
+
+$(OTHER_XDP).bpf.o: selftests/switchd/other_xdp.bpf.c selftests/switchd/room.mk
+	$(call say,CLANG,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CLANG) --target=bpf -O2 -g -Wall -Werror -I/usr/include/$(MULTIARCH) -c $< -o $@
+
+$(OTHER_XDP).skel.h: $(OTHER_XDP).bpf.o
+	$(Q)$(BPFTOOL) gen skeleton $< name other_xdp >$@.tmp && mv $@.tmp $@
+
+$(call plain,selftests/switchd/other_xdp.c): $(OTHER_XDP).skel.h
+$(call plain,selftests/switchd/other_xdp.c): EXTRA := -I$(B)/selftests/switchd
+$(eval $(call program,$(B)/selftests/switchd/other-xdp,$(call plain,selftests/switchd/other_xdp.c),$$(TEST_LIBS)))
+$(eval $(call program,$(B)/selftests/switchd/attach-legacy,$(call plain,selftests/switchd/attach_legacy.c) $(LOADER) $(LIB),$$(TEST_LIBS)))
+
+TESTS_switchd := $(addprefix $(B)/selftests/switchd/,other-xdp attach-legacy)

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# The termination engine, which needs no device here, with the sanitizers. What tries every order of
+# events is built without them as well, because it tries millions of orders.
+TERM_HELPERS := $(addprefix selftests/,term/world.c term/path.c term/states.c term/ref_floats.c unit/ref_element.c reduce/numbers.c)
+TERM_NODE := $(addprefix userspace/,term/node.c term/slot.c term/story.c term/combine.c call.c)
+# A communicator, and the engine, on endpoints in memory.
+TERM_COMM := $(addprefix userspace/term/,comm.c comm_run.c comm_view.c devices.c worker.c pool.c)
+TERM_ENGINE := $(addprefix userspace/term/,term_engine.c offer.c notices.c) userspace/settings.c
+# Soft endpoints on real sockets; soft_net.c stands between them and the kernel.
+TERM_SOFT := $(addprefix userspace/,term/soft.c term/soft_tx.c term/soft_rx.c term/ingress.c interface.c)
+WRAP_RECVMMSG := -Wl$(comma)--wrap=recvmmsg
+
+$(call tests_address,term,test_collectives test_mismatch test_deaths test_random test_node,$(TERM_HELPERS) $(TERM_NODE))
+$(eval $(call program,$(B)/selftests/term/test_orders_san,\
+	$(call address,selftests/term/test_orders.c $(TERM_HELPERS) $(TERM_NODE)) $(LIB_ADDRESS),$$(TEST_LIBS),$$(SAN_ALWAYS)))
+$(call tests_plain,term,test_orders,$(TERM_HELPERS) $(TERM_NODE))
+$(call tests_address,term,test_form test_comm,$(patsubst %,selftests/term/%.c,scene loop) $(TERM_HELPERS) $(TERM_COMM) $(TERM_NODE))
+$(call tests_address,term,test_engine,selftests/term/loop.c $(TERM_ENGINE) $(TERM_COMM) $(TERM_NODE))
+$(call tests_address,term,test_soft_wrong test_soft_fuzz,selftests/term/soft_lone.c selftests/hostlib/peer.c $(TERM_SOFT) $(INCCL_SRC))
+$(call tests_address,term,test_lost_acks,selftests/hostlib/peer.c $(TERM_SOFT) $(TERM_COMM) $(TERM_NODE) $(INCCL_SRC))
+$(call tests_address,term,test_ip_id)
+$(call tests_address,term,test_ingress,userspace/term/ingress.c userspace/interface.c)
+$(call tests_address,term,test_soft_pair,$(patsubst %,selftests/term/%.c,pair soft_net) $(TERM_SOFT),$(WRAP_RECVMMSG))
+$(call tests_address,term,test_soft_host,selftests/term/soft_net.c $(TERM_SOFT) $(INCCL_SRC),$(WRAP_RECVMMSG))
+
+# The engine's threads under the thread sanitizer, which shares no program with the others.
+$(eval $(call program,$(B)/selftests/term/engine_tsan,$(call thread,$(addprefix selftests/term/,test_engine.c loop.c) $(TERM_ENGINE) $(TERM_COMM) $(TERM_NODE) \
+	$(addprefix lib/,$(patsubst %,base/%.c,err errno_name log machine printable random thread) conf/ranks.c conf/comm_conf.c metric/metric.c) \
+	$(filter lib/reduce/%,$(LIB_SRC))) $(call reduce_objects,thread),$$(TEST_LIBS),$$(SAN_THREAD)))
+$(B)/selftests/term/engine_tsan: LDFLAGS_ALL := $(filter-out $(SAN_ADDRESS),$(LDFLAGS_ALL))
+
+TESTS_term += $(addprefix $(B)/selftests/term/,test_orders_san engine_tsan)
