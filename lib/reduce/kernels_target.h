@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The instruction set that a source of the loops is compiled for: lib/room.mk defines INC_SET and
- * INC_SET_generic, INC_SET_avx2 or INC_SET_avx512. INC_TARGET lets the compiler use the set's
+ * The instruction set that a source of the loops is compiled for. lib/room.mk defines INC_SET as the
+ * set's name, and one more macro that ends in that name. INC_TARGET lets the compiler use the set's
  * instructions in one function.
  */
 #ifndef INC_REDUCE_KERNELS_TARGET_H
@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-/* A name of this set: INC_OF_SET(int32) is inc_int32_avx2. */
+/* A name that ends in the set's. */
 #define INC_OF_SET(name)        INC_OF_SET_(name, INC_SET)
 #define INC_OF_SET_(name, set)  INC_OF_SET__(name, set)
 #define INC_OF_SET__(name, set) inc_##name##_##set

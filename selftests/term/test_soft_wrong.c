@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "lib/base/clock.h"
+#include "lib/roce/requester.h"
 #include "selftests/term/soft_lone.h"
 
 static void test_right(void **state)
