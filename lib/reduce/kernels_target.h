@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The instruction set that a source of the loops is compiled for. lib/room.mk defines INC_SET as the
- * set's name, and one more macro that ends in that name. INC_TARGET lets the compiler use the set's
- * instructions in one function.
+ * The instruction set that a source of the loops is compiled for. lib/room.mk defines INC_SET as
+ * the set's name, and one more macro that ends in that name. INC_TARGET lets the compiler use the
+ * set's instructions in one function.
  */
 #ifndef INC_REDUCE_KERNELS_TARGET_H
 #define INC_REDUCE_KERNELS_TARGET_H
