@@ -122,7 +122,7 @@ static uint64_t count_wrong(const struct perf_call *call, const struct perf_piec
 		return types[dtype].count_wrong(piece);
 	inccl_communicator_info(call->opts->job.comm, &info);
 	bound = (struct perf_bound){
-		.native = info.floats && !strcmp(info.floats, inc_float_forms[INC_FLOATS_NATIVE]),
+		.native = !strcmp(info.floats, inc_float_forms[INC_FLOATS_NATIVE]),
 		.float_bits = info.float_bits,
 		.block = call->opts->float_block,
 		/* one switch alone, or a tree in which each adds at least one rank's part */
