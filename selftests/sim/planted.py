@@ -14,7 +14,7 @@ from libplanted import build_lines, planted  # noqa: E402
 def run(program, *args):
     try:
         return subprocess.run([program, *map(str, args)], capture_output=True, text=True,
-                              check=False, timeout=120, errors="replace")
+                              check=False, timeout=300, errors="replace")
     except subprocess.TimeoutExpired:
         expect(False, "nothing was found in time")
 
