@@ -88,8 +88,9 @@ static int make_listener(struct inc_connect_service *service, const struct addri
 
 	if (fd < 0)
 		return fd;
-	service->listener = evconnlistener_new(service->ctx->base, on_client, service,
-					       LEV_OPT_CLOSE_ON_FREE, BACKLOG, fd);
+	service->listener =
+		evconnlistener_new(service->ctx->base, on_client, service,
+				   LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, BACKLOG, fd);
 	if (!service->listener) {
 		ret = -errno;
 		close(fd);
