@@ -9,6 +9,9 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include <arpa/inet.h>
+#include <sys/socket.h>
 #include "lib/base/clock.h"
 #include "hostlib/src/soft.h"
 #include "selftests/hostlib/peer.h"
@@ -444,14 +447,25 @@ static void duplicates_are_answered(void **state)
 	hear_ack(w, INC_AETH_ACK, 1);
 }
 
+static int socket_at(uint32_t address, uint16_t port)
+{
+	struct sockaddr_in at = {
+		.sin_family = AF_INET, .sin_addr.s_addr = htonl(address), .sin_port = htons(port)};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	return fd;
+}
+
 static void strangers(void **state)
 {
 	struct world *w = *state;
-	struct peer other;
-	struct inccl_endpoint *ep = peer_pair(&other, PAYLOAD, SLOTS, 1, 1);
+	struct peer other = w->peer, elsewhere = w->peer;
 	struct say lie = {
 		.opcode = INC_OP_SEND_ONLY_IMM, .imm = IMM, .len = PAYLOAD, .payload = w->want};
 	unsigned int n;
+	uint64_t end;
 
 	post_all(w, 2);
 	hear(w, 0, 2);
@@ -466,21 +480,23 @@ static void strangers(void **state)
 		say.cut = n == 5 ? 3 : n == 6 ? PAYLOAD + 8 : 0;
 		peer_say(&w->peer, &say);
 	}
-	/* somebody else's socket, all the rest right */
+	/* from another port, and from another address; the ICRC is that of the peer's packets */
 	lie.psn = w->peer.own_psn;
-	lie.qpn = w->peer.host_qpn;
-	other.host = w->peer.host;
-	other.to_host.dport = w->peer.to_host.dport;
+	other.fd = socket_at(PEER_ADDR, 0);
 	peer_say(&other, &lie);
+	elsewhere.fd = socket_at(PEER_ADDR + 1, w->peer.to_host.sport);
+	peer_say(&elsewhere, &lie);
 	peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + 2); /* not sent yet */
-	while (w->ep->stats.bad_packets < 9)
+	end = deadline_after_ms(HEAR_MS);
+	while (w->ep->stats.bad_packets < 10 && inc_now_ns() < end)
 		assert_int_equal(serve(w, 1), 0);
-	assert_int_equal(w->ep->stats.bad_packets, 9);
+	assert_int_equal(w->ep->stats.bad_packets, 10);
 	assert_int_equal(w->ep->completed, 0);
 	assert_int_equal(w->recv[0], 0xee);
 	result(w, 0);
 	serve_until(w, 1);
-	peer_close(&other, ep);
+	close(other.fd);
+	close(elsewhere.fd);
 }
 
 static void false_mirrors(void **state)

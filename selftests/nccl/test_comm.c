@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <stdio.h>
@@ -55,6 +56,26 @@ static void several_on_one_listener(void **state)
 	}
 }
 
+static void say_hello(int fd, uint64_t nonce)
+{
+	const struct ha_word word = {
+		.type = HA_WORD_HELLO, .nonce = nonce, .hello.name = "a stranger"};
+	uint8_t bytes[HA_WORD_BYTES];
+
+	ha_word_encode(&word, bytes);
+	assert_int_equal(write(fd, bytes, sizeof(bytes)), sizeof(bytes));
+}
+
+/* Without a word, which would tell the stranger the comm's nonce. */
+static bool is_hung_up(int fd)
+{
+	uint8_t byte;
+	const ssize_t n = recv(fd, &byte, 1, MSG_DONTWAIT);
+
+	assert_true(n <= 0);
+	return !n || errno == ECONNRESET;
+}
+
 /* connect says "not yet" for as long as nobody accepts; a stranger on the listener's port holds
  * nobody up. */
 static void never_blocks(void **state)
@@ -67,17 +88,18 @@ static void never_blocks(void **state)
 	struct inc_err err;
 	unsigned int flags, i;
 	uint64_t nonce, began_at_ns;
-	int strangers[3];
+	int strangers[4];
 
 	assert_int_equal(ha_listen(flow_plugin, 2, &handle, &listener, &err), 0);
 	assert_int_equal(ha_handle_read(&handle, &address, &flags, &nonce, &err), 0);
 	to = address.in4;
-	for (i = 0; i < 3; i++) {
+	for (i = 0; i < 4; i++) {
 		strangers[i] = socket(AF_INET, SOCK_STREAM, 0);
 		assert_int_equal(connect(strangers[i], (struct sockaddr *)&to, sizeof(to)), 0);
 	}
 	assert_int_equal(write(strangers[1], "GET / HTTP/1.0\r\n\r\n", 18), 18);
 	close(strangers[2]);
+	say_hello(strangers[3], nonce ^ 1);
 	for (i = 0; i < 1000; i++) {
 		began_at_ns = inc_now_ns();
 		assert_int_equal(ha_connect(flow_plugin, 0, &handle, -1, &comm, &err), 0);
@@ -95,9 +117,16 @@ static void never_blocks(void **state)
 	}
 	ha_comm_close(comm);
 	ha_comm_close(accepted);
+	while (!is_hung_up(strangers[3])) {
+		assert_int_equal(ha_accept(listener, &accepted, &err), 0);
+		assert_null(accepted);
+		assert_false(flow_is_late(began_at_ns));
+		sched_yield();
+	}
 	ha_listener_close(listener);
 	close(strangers[0]);
 	close(strangers[1]);
+	close(strangers[3]);
 }
 
 /* Receives in a group, sends in another order. */

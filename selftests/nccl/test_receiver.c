@@ -372,6 +372,18 @@ static void probes(void **state)
 	is(HA_FLOWING, 1);
 }
 
+static void another_comms_word(void **state)
+{
+	const struct ha_word word = {.type = HA_WORD_ABORT, .nonce = NONCE + 1};
+
+	begin();
+	ha_receiver_word(&r, &word, now, &todo);
+	is(HA_FLOWING, 0);
+	assert_false(r.peer_ended);
+	hear(HA_WORD_ABORT, 0); /* the comm's own word ends it */
+	assert_true(r.peer_ended);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -390,6 +402,7 @@ int main(void)
 		cmocka_unit_test(the_peer_ends),
 		cmocka_unit_test(closes),
 		cmocka_unit_test(probes),
+		cmocka_unit_test(another_comms_word),
 	};
 
 	return cmocka_run_group_tests_name("nccl receiver", tests, NULL, NULL);
