@@ -17,16 +17,25 @@ static void no_log(void *ctx, const char *fmt, ...)
 {
 }
 
+int peer_socket(uint32_t address, uint16_t port)
+{
+	struct sockaddr_in at = {
+		.sin_family = AF_INET, .sin_addr.s_addr = htonl(address), .sin_port = htons(port)};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	return fd;
+}
+
 uint16_t peer_listen(struct peer *p)
 {
-	struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(PEER_ADDR)};
+	struct sockaddr_in own;
 	socklen_t len = sizeof(own);
 	int df = IP_PMTUDISC_DO;
 
 	memset(p, 0, sizeof(*p));
-	p->fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	assert_true(p->fd >= 0);
-	assert_int_equal(bind(p->fd, (struct sockaddr *)&own, len), 0);
+	p->fd = peer_socket(PEER_ADDR, 0);
 	assert_int_equal(getsockname(p->fd, (struct sockaddr *)&own, &len), 0);
 	assert_int_equal(setsockopt(p->fd, IPPROTO_IP, IP_MTU_DISCOVER, &df, sizeof(df)), 0);
 	p->host = own;

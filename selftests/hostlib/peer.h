@@ -42,6 +42,8 @@ struct say {
 	size_t cut; /* bytes missing at the end */
 };
 
+/* A socket at an address, and at this port or (0) at any. */
+int peer_socket(uint32_t address, uint16_t port);
 /* A peer alone: its UDP port; then whose packets it hears and answers. */
 uint16_t peer_listen(struct peer *peer);
 void peer_meet(struct peer *peer, uint16_t udp_port, uint32_t qpn, uint32_t host_psn,

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <arpa/inet.h>
-#include <sys/socket.h>
 #include "lib/base/clock.h"
 #include "hostlib/src/soft.h"
 #include "selftests/hostlib/peer.h"
@@ -447,32 +445,21 @@ static void duplicates_are_answered(void **state)
 	hear_ack(w, INC_AETH_ACK, 1);
 }
 
-static int socket_at(uint32_t address, uint16_t port)
-{
-	struct sockaddr_in at = {
-		.sin_family = AF_INET, .sin_addr.s_addr = htonl(address), .sin_port = htons(port)};
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
-	assert_true(fd >= 0);
-	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
-	return fd;
-}
-
 static void strangers(void **state)
 {
 	struct world *w = *state;
-	struct peer other = w->peer, elsewhere = w->peer;
-	struct say lie = {
-		.opcode = INC_OP_SEND_ONLY_IMM, .imm = IMM, .len = PAYLOAD, .payload = w->want};
+	struct peer other = w->peer;
+	struct say lie = {.opcode = INC_OP_SEND_ONLY_IMM, .imm = IMM, .payload = w->want};
+	const uint64_t end = deadline_after_ms(HEAR_MS);
 	unsigned int n;
-	uint64_t end;
 
+	lie.len = PAYLOAD;
+	lie.psn = w->peer.own_psn;
 	post_all(w, 2);
 	hear(w, 0, 2);
 	for (n = 0; n < 7; n++) {
 		struct say say = lie;
 
-		say.psn = w->peer.own_psn;
 		say.bad_icrc = n == 0;
 		say.qpn = n == 1 ? w->peer.host_qpn ^ 1 : 0;
 		say.pkey = n == 2 ? 0x7fff : 0;
@@ -481,13 +468,12 @@ static void strangers(void **state)
 		peer_say(&w->peer, &say);
 	}
 	/* from another port, and from another address; the ICRC is that of the peer's packets */
-	lie.psn = w->peer.own_psn;
-	other.fd = socket_at(PEER_ADDR, 0);
-	peer_say(&other, &lie);
-	elsewhere.fd = socket_at(PEER_ADDR + 1, w->peer.to_host.sport);
-	peer_say(&elsewhere, &lie);
+	for (n = 0; n < 2; n++) {
+		other.fd = peer_socket(PEER_ADDR + n, n ? w->peer.to_host.sport : 0);
+		peer_say(&other, &lie);
+		close(other.fd);
+	}
 	peer_ack(&w->peer, INC_AETH_ACK, w->peer.host_psn + 2); /* not sent yet */
-	end = deadline_after_ms(HEAR_MS);
 	while (w->ep->stats.bad_packets < 10 && inc_now_ns() < end)
 		assert_int_equal(serve(w, 1), 0);
 	assert_int_equal(w->ep->stats.bad_packets, 10);
@@ -495,8 +481,6 @@ static void strangers(void **state)
 	assert_int_equal(w->recv[0], 0xee);
 	result(w, 0);
 	serve_until(w, 1);
-	close(other.fd);
-	close(elsewhere.fd);
 }
 
 static void false_mirrors(void **state)
