@@ -84,7 +84,8 @@ static int read_place(const struct nlmsghdr *nlh, struct inc_interface_place *ou
 	return 0;
 }
 
-int inc_interface_find(const char *ifname, struct inc_interface_place *out)
+/* By its number, or where that is 0 by its name. */
+static int find(unsigned int ifindex, const char *ifname, struct inc_interface_place *out)
 {
 	struct {
 		struct nlmsghdr nlh;
@@ -95,6 +96,7 @@ int inc_interface_find(const char *ifname, struct inc_interface_place *out)
 		.nlh = {.nlmsg_len = sizeof(question),
 			.nlmsg_type = RTM_GETLINK,
 			.nlmsg_flags = NLM_F_REQUEST},
+		.info = {.ifi_index = ifindex},
 		.attr = {.rta_len = RTA_LENGTH(IFNAMSIZ), .rta_type = IFLA_IFNAME},
 	};
 	/* an interface's answer takes some 2 KiB, 100 bytes more for each virtual function */
@@ -112,6 +114,16 @@ int inc_interface_find(const char *ifname, struct inc_interface_place *out)
 		ret = read_place((const struct nlmsghdr *)answer, out);
 	close(fd);
 	return ret;
+}
+
+int inc_interface_find(const char *ifname, struct inc_interface_place *out)
+{
+	return find(0, ifname, out);
+}
+
+int inc_interface_at(unsigned int ifindex, struct inc_interface_place *out)
+{
+	return ifindex ? find(ifindex, "", out) : -ENODEV;
 }
 
 static bool is_ipv4(const struct ifaddrs *a)

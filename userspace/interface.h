@@ -39,6 +39,8 @@ struct inc_interface_place {
 /* Asks the kernel by netlink, which loads no module for a name that is missing. 0; -ENODEV: no
  * interface of this network namespace has the name; another -errno: the kernel did not answer. */
 int inc_interface_find(const char *ifname, struct inc_interface_place *out);
+/* The same for the interface that has a number. */
+int inc_interface_at(unsigned int ifindex, struct inc_interface_place *out);
 /* Whether any interface has the address; true where that cannot be read. */
 bool inc_interface_has(struct in_addr ip);
 

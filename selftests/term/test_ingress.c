@@ -90,6 +90,25 @@ static void test_made_again(void **state)
 	assert_false(inc_term_ingress_ok(&in, index, now_ns));
 }
 
+/* An interface that gets the port's name does not become the port, and the port stays the port. */
+static void test_names_exchanged(void **state)
+{
+	const unsigned int own = if_nametoindex("p0"), other = if_nametoindex("p1");
+	struct inc_term_ingress in;
+
+	inc_term_ingress_init(&in, "p0");
+	assert_true(ok(&in, "p0"));
+	ip("set p0 name q0");
+	ip("set p1 name p0");
+	ip("set q0 name p1");
+	assert_false(inc_term_ingress_ok(&in, other, now_ns));
+	assert_true(inc_term_ingress_ok(&in, own, now_ns));
+	ip("del p1");
+	assert_true(inc_term_ingress_ok(&in, other, now_ns));
+	assert_false(inc_term_ingress_ok(&in, own, now_ns));
+	ip("add p1 type veth peer name x0");
+}
+
 /* Strangers do not make it ask the kernel for each of their packets. */
 static void test_asks_seldom(void **state)
 {
@@ -131,6 +150,10 @@ static void test_find(void **state)
 	assert_int_equal(place.ifindex, if_nametoindex("p0"));
 	assert_int_equal(place.master, 0);
 	assert_int_equal(inc_interface_find("p9", &place), -ENODEV);
+	assert_int_equal(inc_interface_at(if_nametoindex("p1"), &place), 0);
+	assert_int_equal(place.ifindex, if_nametoindex("p1"));
+	assert_int_equal(inc_interface_at(0, &place), -ENODEV);
+	assert_int_equal(inc_interface_at(1 << 30, &place), -ENODEV);
 }
 
 int main(void)
@@ -139,6 +162,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_own, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_renamed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_made_again, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_names_exchanged, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_asks_seldom, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bridge, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_find, setup, teardown),

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
 #include <string.h>
 #include "lib/base/clock.h"
 #include "userspace/interface.h"
@@ -23,12 +24,16 @@ static bool is_known(const struct inc_term_ingress *in, unsigned int ifindex)
 	return ifindex == in->ifindex || ifindex == in->master;
 }
 
-/* A name that is gone changes nothing: a port that is renamed keeps its index. */
+/* The port stays the interface that it has been, whatever the interface's name is now. Only when
+ * that interface is gone does the port become the one that has its name. */
 static void ask(struct inc_term_ingress *in)
 {
 	struct inc_interface_place place;
+	int ret = inc_interface_at(in->ifindex, &place);
 
-	if (inc_interface_find(in->ifname, &place))
+	if (ret == -ENODEV)
+		ret = inc_interface_find(in->ifname, &place);
+	if (ret)
 		return;
 	in->ifindex = place.ifindex;
 	in->master = place.master;

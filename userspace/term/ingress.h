@@ -16,7 +16,7 @@
 #include <net/if.h>
 
 struct inc_term_ingress {
-	char ifname[IF_NAMESIZE];
+	char ifname[IF_NAMESIZE]; /* as configured */
 	/* As the kernel said last, which is asked again after a second, and sooner when a packet
 	 * names another index; 0: has not said, or there is none. */
 	unsigned int ifindex, master;
