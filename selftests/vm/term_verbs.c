@@ -24,6 +24,7 @@
 #include "selftests/term/pair.h"
 #include "selftests/vm/rdma_ends.h"
 
+#define OWN_NETNS    "/proc/1/ns/net" /* rxe's, and so the machine's */
 #define SWITCH_NETNS "/run/netns/sw"
 #define ADDED        "rxe9"
 
@@ -54,7 +55,18 @@ static struct in_addr switch_addr(const struct end *end)
 	return (struct in_addr){htonl((ntohl(end->addr) & ~0xffu) | 254)};
 }
 
-/* Device 1 is a soft one, in the switch's namespace: a socket stays in the one it was made in. */
+/* The thread continues in another network namespace. */
+static void enter_netns(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	assert_true(fd >= 0);
+	assert_int_equal(setns(fd, CLONE_NEWNET), 0);
+	close(fd);
+}
+
+/* Device 1 is a soft one. It is in the switch's namespace, and so is the thread from here on,
+ * because a soft device asks the kernel about its port when packets arrive. */
 static void open_mixed(struct pair *p, unsigned int n_channels, uint64_t seed)
 {
 	const struct pair_place verbs = place_of(&ends[0]);
@@ -62,17 +74,11 @@ static void open_mixed(struct pair *p, unsigned int n_channels, uint64_t seed)
 					.ifname = "p0",
 					.ip = switch_addr(&ends[0]),
 					.udp_port = INC_ROCE_UDP_PORT};
-	int there = open(SWITCH_NETNS, O_RDONLY | O_CLOEXEC);
-	int here = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 
 	memset(p, 0, sizeof(*p));
 	pair_open_device(p, 0, &verbs);
-	assert_true(there >= 0 && here >= 0);
-	assert_int_equal(setns(there, CLONE_NEWNET), 0);
+	enter_netns(SWITCH_NETNS);
 	pair_open_device(p, 1, &soft);
-	assert_int_equal(setns(here, CLONE_NEWNET), 0);
-	close(there);
-	close(here);
 	pair_make(p, n_channels, seed);
 }
 
@@ -243,6 +249,12 @@ static void test_soft_peer(void **state)
 	pair_until(&p, first_lost);
 	lost_for(&p, 0, INC_TERM_ENDED_THERE);
 	pair_close(&p);
+}
+
+static int leave_netns(void **state)
+{
+	enter_netns(OWN_NETNS);
+	return 0;
 }
 
 /* ---- what is refused ---- */
@@ -451,7 +463,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_probe),        cmocka_unit_test(test_messages),
 		cmocka_unit_test(test_channels),     cmocka_unit_test(test_connect_late),
 		cmocka_unit_test(test_no_room),      cmocka_unit_test(test_wakes),
-		cmocka_unit_test(test_soft_peer),    cmocka_unit_test(test_refusals),
+		cmocka_unit_test_teardown(test_soft_peer, leave_netns),    cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_too_long),     cmocka_unit_test(test_shut),
 		cmocka_unit_test(test_nobody_there), cmocka_unit_test(test_port_down),
 		cmocka_unit_test(test_device_gone),
