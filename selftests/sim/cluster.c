@@ -22,6 +22,9 @@
 #define SILENT_MOST_MS  (2 * SILENT_LEAST_MS)
 #define SILENCE         0x51 /* what is drawn from the seed by this is nothing else's */
 #define SILENCE_ONE_OF  8    /* seeds */
+#define FIRST_STEPS     0x52 /* drawn from the seed in the same way */
+#define FIRST_ONE_OF    8    /* seeds */
+#define FIRST_MOST      128  /* allocations that a daemon's start needs, at most */
 
 struct cluster_figures cluster_figures;
 struct cluster cluster;
@@ -247,6 +250,17 @@ static void choose_silence(void)
 	sim_at(sim_now_ns() + start_ns, silence_rank, rank, ms * INC_NSEC_PER_MSEC);
 }
 
+/* In some seeds one of the first allocations of the daemon fails, so that its start does. Of the
+ * incidents above too few meet a start. */
+static void choose_failing_start(void)
+{
+	struct rng rng = {.state = rng_mix(sim_seed(), FIRST_STEPS)};
+	const uint64_t n = 1 + rng_below(&rng, FIRST_MOST);
+
+	if (rng_below(&rng, FIRST_ONE_OF) == 0)
+		sim_at(sim_now_ns(), fail_allocation, &cluster.sw.process, n);
+}
+
 /* --- a run --- */
 
 static bool all_through(void)
@@ -351,6 +365,7 @@ void cluster_run(void)
 	cluster.sw.failed = after_daemon_died;
 	choose_incidents();
 	choose_silence();
+	choose_failing_start();
 	step_until(all_through, cluster.faults_end_at_ns + CONVERGE_NS,
 		   "ranks are not through, so long after the last fault");
 	finish();
