@@ -460,12 +460,18 @@ static void test_device_gone(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_probe),        cmocka_unit_test(test_messages),
-		cmocka_unit_test(test_channels),     cmocka_unit_test(test_connect_late),
-		cmocka_unit_test(test_no_room),      cmocka_unit_test(test_wakes),
-		cmocka_unit_test_teardown(test_soft_peer, leave_netns),    cmocka_unit_test(test_refusals),
-		cmocka_unit_test(test_too_long),     cmocka_unit_test(test_shut),
-		cmocka_unit_test(test_nobody_there), cmocka_unit_test(test_port_down),
+		cmocka_unit_test(test_probe),
+		cmocka_unit_test(test_messages),
+		cmocka_unit_test(test_channels),
+		cmocka_unit_test(test_connect_late),
+		cmocka_unit_test(test_no_room),
+		cmocka_unit_test(test_wakes),
+		cmocka_unit_test_teardown(test_soft_peer, leave_netns),
+		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_too_long),
+		cmocka_unit_test(test_shut),
+		cmocka_unit_test(test_nobody_there),
+		cmocka_unit_test(test_port_down),
 		cmocka_unit_test(test_device_gone),
 	};
 
