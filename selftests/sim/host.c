@@ -125,6 +125,8 @@ int __wrap_sendmmsg(int fd, struct mmsghdr *msg, unsigned int n, int flags)
 	sim_require(s, "sendmmsg into what is no socket");
 	for (i = 0; i < n; i++) {
 		if (is_full(fd)) {
+			if (!s->host->has_timer)
+				task_fd_refused(fd, true);
 			errno = EAGAIN;
 			return i ? (int)i : -1;
 		}
@@ -155,6 +157,8 @@ bool inc_udp_writable(struct inc_udp *udp)
 {
 	if (udp->blocked)
 		udp->blocked = !task_fd_takes(udp->fd);
+	if (!udp->blocked)
+		task_fd_refused(udp->fd, false);
 	return !udp->blocked;
 }
 

@@ -18,6 +18,7 @@ struct host {
 	uint16_t ports;             /* the next one that is free */
 	struct wire *up;
 	const bool *silent; /* what its sockets send goes nowhere any more; NULL: it does */
+	bool has_timer;     /* after a full send buffer, so that it does not ask for room */
 };
 
 /* Sockets opened from now on are this host's: the caller's. */

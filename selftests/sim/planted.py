@@ -33,6 +33,8 @@ def find_all(name, faults, seeds):
             done = run(program, "--seeds", seeds)
             found = re.search(r"^seed (\d+)( at .* us)?: .*$", done.stdout, re.M)
             expect(done.returncode == 1 and found, "nothing was found:\n" + done.stdout[-2000:])
+            sound = run(os.path.join(BUILD, name), "--seed", found[1])
+            expect(sound.returncode == 0, f"without the fault as well: {sound.stdout[-2000:]}")
             again = run(program, "--seed", found[1])
             expect(again.returncode == 1 and found[0] in again.stdout,
                    f"not again: {found[0]}\n{again.stdout[-2000:]}")

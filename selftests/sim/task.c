@@ -49,6 +49,7 @@ struct descriptor {
 	uint64_t armed; /* counts settings of a timerfd */
 	uint64_t full_until_ns;
 	unsigned int offers; /* of room, since something was sent last */
+	bool refused;        /* something that was to be sent, for want of room */
 	uint64_t at_ns;      /* when it goes off; 0: it does not run */
 };
 
@@ -349,6 +350,21 @@ void task_fd_sent(int fd)
 	descriptor(fd)->offers = 0;
 }
 
+void task_fd_refused(int fd, bool refused)
+{
+	descriptor(fd)->refused = refused;
+}
+
+/* What was refused is sent when there is room, which a thread learns only if it asks. */
+static void check_sleep(const struct pollfd *pfd)
+{
+	const struct descriptor *d = descriptor(pfd->fd);
+
+	sim_require(!d || !d->refused || task_fd_takes(pfd->fd) || pfd->events & POLLOUT,
+		    "%s: a thread sleeps beside a full send buffer, and does not ask for room",
+		    self->process->name);
+}
+
 /* Even where something is readable at once, others have their turn and some time passes: who does
  * nothing but ask does not stop the clock. */
 int __wrap_ppoll(struct pollfd *pfd, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
@@ -364,6 +380,7 @@ int __wrap_ppoll(struct pollfd *pfd, nfds_t n, const struct timespec *timeout, c
 		self->fd[i] = pfd[i].fd;
 		self->events[i] = pfd[i].events;
 		any |= ready(&pfd[i]) != 0;
+		check_sleep(&pfd[i]);
 	}
 	if (any)
 		at_ns = sim_now_ns() + TURN_MIN_NS;

@@ -57,6 +57,8 @@ void task_fd_full(int fd, uint64_t until_ns);
 bool task_fd_takes(int fd);
 /* Something has been sent. */
 void task_fd_sent(int fd);
+/* Whether something has not been sent for want of room, and its thread has not found room since. */
+void task_fd_refused(int fd, bool refused);
 void *task_fd_arg(int fd);
 void task_fd_close(int fd);
 /* More of a descriptor than most have: when it takes something, other than task_fd_full() says; and

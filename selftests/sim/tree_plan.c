@@ -164,6 +164,7 @@ static void plug(struct daemon_port *port, const uint8_t peer_mac[6], const char
 	memcpy(host->gateway, peer_mac, sizeof(host->gateway));
 	host->up = out;
 	host->silent = &sw->silent;
+	host->has_timer = true;
 	host_add(host);
 }
 
