@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # One make for the whole tree: each room's room.mk declares what the room builds, and make knows all
 # dependencies. So any number of jobs may run, and nothing is built twice.
-ifeq ($(MAKELEVEL),0)
+# What make builds is printed a target at a time. What a program prints that runs under make, such as the
+# tests, is printed as it comes.
+RUNS := demo check test test-all soak fault-matrix test-vm fuzz sim bench
+BUILD := $(MAKE) --no-print-directory -Otarget
 JOBS ?= $(shell nproc)
-MAKEFLAGS += -j$(JOBS) -Otarget
+ifeq ($(MAKELEVEL),0)
+MAKEFLAGS += -j$(JOBS) $(if $(filter $(RUNS),$(MAKECMDGOALS)),,-Otarget)
 endif
 
 .DEFAULT_GOAL := all
@@ -26,27 +30,38 @@ deps: ## install the packages that are missing (apt or dnf, needs root)
 
 DEMO := $(addprefix $(B)/,inc-switchd inc-controller incctl inc-lab inc-wire inccl-perf inccl-digits digits.csv)
 demo: ## four hosts train a model through an XDP switch, every sum checked
-	$(Q)scripts/install-deps
-	$(Q)$(MAKE) --no-print-directory $(DEMO)
+	$(Q)scripts/install-deps product
+	$(Q)$(BUILD) $(DEMO)
 	$(Q)topo/demo
 
-test: ## every suite this machine can run
-	$(Q)scripts/install-deps vm
-	$(Q)$(MAKE) --no-print-directory tests
-	$(Q)selftests/run
+check: ## in two minutes, before each commit: format, rules of the house, units, a job in each mode
+	$(Q)scripts/install-deps test
+	$(Q)$(BUILD) tests
+	$(Q)selftests/run --jobs $(JOBS) --size check
 
-# What make test holds a part of, whole, with the table that test_matrix ends with.
-test-all: test ## the same, then every collective, type, operator and topology with each other, lossy ones too, ten thousand connects
-	$(Q)FULL=1 selftests/run e2e/test_trees e2e/test_tree_loss e2e/test_matrix e2e/test_tenants vm/test_connect vm/test_nccl; rc=$$?; \
+test: ## every promise of the README, on this machine and in a virtual one
+	$(Q)scripts/install-deps vm
+	$(Q)$(BUILD) tests
+	$(Q)selftests/run --jobs $(JOBS)
+
+# With FULL=1 tests do whole what they do in part otherwise. The table is that of test_matrix.
+test-all: ## the same with long searches, each collective, type, operator and topology with each other, ten thousand connects
+	$(Q)scripts/install-deps vm
+	$(Q)$(BUILD) tests
+	$(Q)FULL=1 selftests/run --jobs $(JOBS) --size all; rc=$$?; \
 		grep '^|' $(B)/test-logs/e2e/test_matrix.log; exit $$rc
 
 # The whole fault matrix; its table goes into docs/faults.md.
-fault-matrix: tests ## every fault at every place, with every window: soft hosts, then rxe in the virtual machine
+fault-matrix: ## every fault at every place, with every window: soft hosts, then rxe in the virtual machine
+	$(Q)scripts/install-deps vm
+	$(Q)$(BUILD) tests
 	$(Q)rm -f $(B)/fault-rows.json; INC_FAULT_ROWS=$(abspath $(B))/fault-rows.json FULL=1 selftests/run e2e/test_fault_matrix; rc=$$?; \
 		topo/inc-vm run --name fault-matrix --time-limit 7200 -- env INC_FAULTS_FULL=1 selftests/vm/guest/faults.py || rc=1; \
 		selftests/fault_table --markdown $(B)/fault-rows.json $(B)/vm/log/fault-matrix/fault-rows.json; exit $$rc
 
-soak: tests ## every process killed and stopped at random moments, ROUNDS=100 of each of KINDS="a b" (SEED=n: the same again); then what grows in MINUTES=30
+soak: ## every process killed and stopped at random moments, ROUNDS=100 of each of KINDS="a b" (SEED=n: the same again); then what grows in MINUTES=30
+	$(Q)scripts/install-deps
+	$(Q)$(BUILD) tests
 	$(Q)rc=0; \
 		ROUNDS=$(or $(ROUNDS),100) selftests/run e2e/test_soak || rc=1; \
 		MINUTES=$(or $(MINUTES),30) selftests/run e2e/test_endurance || rc=1; \
@@ -55,23 +70,23 @@ soak: tests ## every process killed and stopped at random moments, ROUNDS=100 of
 
 test-vm: ## the suites that need a stock kernel with rxe, under QEMU
 	$(Q)scripts/install-deps vm
-	$(Q)$(MAKE) --no-print-directory tests
+	$(Q)$(BUILD) tests
 	$(Q)selftests/run vm
 
 fuzz: ## the fuzzers for longer (RUNS=n or SECONDS=n of each, TARGETS="a b"; 60 seconds of each where nothing is said)
 	$(Q)scripts/install-deps
-	$(Q)$(MAKE) --no-print-directory tests
+	$(Q)$(BUILD) tests
 	$(Q)selftests/fuzz/fuzz $(if $(RUNS),--runs $(RUNS)) $(if $(SECONDS),--seconds $(SECONDS)) $(TARGETS)
 
 sim: ## the simulated system, SEEDS=n runs of it from SEED on (docs/simulation.md)
 	$(Q)scripts/install-deps
-	$(Q)$(MAKE) --no-print-directory tests
+	$(Q)$(BUILD) tests
 	$(Q)$(B)/sim --seed $(or $(SEED),1) --seeds $(or $(SEEDS),10000)
 	$(Q)test ! -e $(B)/sim-cluster || $(B)/sim-cluster --seed $(or $(SEED),1) --seeds $(or $(SEEDS),10000)
 
 bench: ## speeds, with peers side by side (BENCH="modes --quick": parts and options of selftests/bench)
 	$(Q)scripts/install-deps
-	$(Q)$(MAKE) --no-print-directory tests
+	$(Q)$(BUILD) tests
 	$(Q)selftests/bench $(BENCH)
 
 INSTALLED := userspace controller hostlib topo docs docs/man

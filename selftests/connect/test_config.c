@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* A context's file and what follows from it (hostlib/connect/config.h). */
 #include <setjmp.h>
 #include <stdarg.h>

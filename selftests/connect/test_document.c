@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* docs/connect.md against the tables that the code works from: what it says is what is so. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* What a context counts (hostlib/connect/figures.h): names, units, peers, threads, and the text. */
 #include <setjmp.h>
 #include <stdarg.h>

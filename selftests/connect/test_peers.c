@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* Whose turn it is (hostlib/connect/peers.h). */
 #include <setjmp.h>
 #include <stdarg.h>

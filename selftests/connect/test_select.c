@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* Which pair of ports (hostlib/connect/select.h), on devices that are written down here. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* The socket (hostlib/connect/socket.h, and what inc_connect.h says of it): its work, in any order.
  */
 #include <setjmp.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /*
  * The life of one side (hostlib/connect/state.h): every event in every state that can be reached,
  * by any sequence, with what has been done on the way. What a side may do is written down here a

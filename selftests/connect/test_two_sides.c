@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /*
  * A client and a service, as hostlib/connect/state.h has them, with all that can happen between
  * them in every order: TCP and RDMA are independent of each other, a completion and a message may

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* Histograms (lib/metric/histogram.h): where a value is counted, what travels, and the text. */
 #include <setjmp.h>
 #include <stdarg.h>

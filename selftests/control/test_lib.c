@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// SIZE: check
 /* ICRC against packets that others captured and against zlib; YAML and topology errors. */
 #include <errno.h>
 #include <netdb.h>

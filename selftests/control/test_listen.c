@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// SIZE: check
 /* Listeners where memory ends while one is made: it listens, or whoever makes it is told. */
 #include <setjmp.h>
 #include <stdarg.h>

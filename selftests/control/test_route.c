@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// SIZE: check
 /* Routes and configurations on a tree: hosts h0 to h5, leaves s1 to s3, s0 above s1 and
  * s2, the root r above s0 and s3. */
 #include <errno.h>

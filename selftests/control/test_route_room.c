@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// SIZE: check
 /*
  * Communicators that find no room: which switch it is, what is in use there, and whether it would
  * be too little in any case.

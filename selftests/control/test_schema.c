@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// SIZE: check
 /* One table, read from YAML and from JSON, checked, printed as JSON and as YAML. */
 #include <errno.h>
 #include <setjmp.h>

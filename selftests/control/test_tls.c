@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// SIZE: check
 /* lib/net/tls: who is let in, who is not, and that those who are not have been told nothing. Both
  * sides are OpenSSL's; memory stands where the network would. */
 #include <errno.h>

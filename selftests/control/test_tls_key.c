@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// SIZE: check
 /* lib/net/tls_key: key files that are damaged, and disks that are full for a moment. What a sound
  * file is, and who may read it, is test_tls.c's. */
 #include <errno.h>

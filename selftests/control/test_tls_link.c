@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// SIZE: check
 /* lib/net/tls_link: what is said comes out at the other side, however the bytes in between are cut;
  * nothing is said before both sides are proved; and ends, lies and floods are told apart. What one
  * link's peer does concerns neither another link of the thread nor the caller's own use of OpenSSL.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* Collectives whose arguments are wrong, and those whose arguments are as large as can be. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* Integers of every type through collectives whose blocks are cut in the middle of packets. */
 #include <setjmp.h>
 #include <stdarg.h>

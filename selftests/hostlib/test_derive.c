@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* Groups and communicators that are made of others, as one rank of them sees it: what it says on
  * which connection, and what it makes of each answer. */
 #include <setjmp.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* A rank whose standard streams are closed: the library takes none of their places, so what is
  * printed to stderr does not go into its connections. */
 #include <setjmp.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* A process that was forked from a rank: it can give the library's objects back, and do nothing
  * that the rank, the controller or the switch notices. */
 #include <setjmp.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* Messages of any number of bytes through the soft endpoint: what packets are padded with, and
  * where what is received ends. */
 #include <setjmp.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* Lines of JSON (lib/net/lines.h): however the bytes come, the same objects come out. */
 #include <setjmp.h>
 #include <stdarg.h>

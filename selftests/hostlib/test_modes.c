@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* What switches' modes mean to a caller: floats that are added as they are, what is refused and
  * why, and what the library tells of it. */
 #include <setjmp.h>

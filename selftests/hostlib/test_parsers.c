@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* What the library and its tools read from files and from the wire: cases, and garbage. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /*
  * inccl-perf --check, by which other tests know that results are right: for every collective, type
  * and operator it finds nothing in a right result, and each element that is wrong, stale, misplaced

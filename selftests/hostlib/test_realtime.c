@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /*
  * A rank that computes under SCHED_FIFO on one CPU: the library's threads must answer for it all
  * the same, and must stay on the CPUs that the process was started on. Needs root.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* The retransmission timer's estimator (lib/roce/rto.h), by a clock of the test's own. */
 #include <setjmp.h>
 #include <stdarg.h>

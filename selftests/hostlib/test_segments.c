@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /*
  * The soft endpoint where sends of several packets (UDP_SEGMENT) do not arrive, as on a veth
  * whose other end runs generic XDP: it gets them in one piece and drops them.

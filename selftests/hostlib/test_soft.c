@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* The soft endpoint against a peer that does exactly what the case wants. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /*
  * What the soft endpoint asks of its peer and tells it: where it wants ACKs, which messages it
  * counts, and what it concludes from acknowledgements that come late, or after a resend.

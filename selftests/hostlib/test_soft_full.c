@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* A send buffer that is full in the middle of a message: the rest of it goes when there is room. */
 #include <setjmp.h>
 #include <stdarg.h>

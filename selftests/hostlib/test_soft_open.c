@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* What a soft endpoint draws by lot when it is opened: the lots are the case's. */
 #include <setjmp.h>
 #include <stdarg.h>

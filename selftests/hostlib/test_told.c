@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /*
  * When a communicator tells the switch of its results, who is woken for it, and what that costs in
  * calls: a real group and communicator between a controller and a switch that do what the case

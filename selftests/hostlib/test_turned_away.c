@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /*
  * A member that its controller turns away before it has asked for anything hears why, in whichever
  * order its threads find that out.

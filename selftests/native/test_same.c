@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// SIZE: check
 /*
  * One data path, compiled twice: random packets through the XDP programs as the kernel runs them
  * and as they run natively, which must do the same. PACKETS=n of them; FULL=1: 10,000,000. An

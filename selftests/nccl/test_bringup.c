@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* How a path comes up, at one end (hostlib/nccl/bringup.h): each event in each state. */
 #include <setjmp.h>
 #include <stdarg.h>

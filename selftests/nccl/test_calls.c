@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /*
  * The plugin's tables, called by ha-nccl-perf's own files as NCCL's proxy calls them, over devices
  * in memory: both ends are in this process.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* NCCL's lists of devices, who stands by for whom, and how many comms fit (hostlib/nccl/choose.h).
  */
 #include <setjmp.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* The plugin's settings (hostlib/nccl/keys.h), and docs/nccl.md's table of them. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* What a handle says (hostlib/nccl/handle.h). */
 #include <setjmp.h>
 #include <stdarg.h>

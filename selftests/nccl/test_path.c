@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* Paths over devices that are none (selftests/fake_rc). */
 #include <setjmp.h>
 #include <stdarg.h>

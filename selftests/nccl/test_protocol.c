@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* Words and slots: what is written is read, what is none is refused; of any bytes: fuzz_words. */
 #include <errno.h>
 #include <limits.h>

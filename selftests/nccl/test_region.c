@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* Memory that is known to devices (hostlib/nccl/memory.h); the devices are none. */
 #include <setjmp.h>
 #include <stdarg.h>

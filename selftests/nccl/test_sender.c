@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* The sender's table of docs/nccl-failover.md, row by row. */
 #include <errno.h>
 #include <setjmp.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* The plugin as NCCL finds it: loaded by its name, four tables of functions, nothing missing but
  * what NCCL asks for and this plugin does not need. */
 #include <setjmp.h>

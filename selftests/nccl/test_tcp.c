@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* The socket of a comm (hostlib/nccl/tcp.h), over loopback, with peers that do as they like. */
 #include <setjmp.h>
 #include <stdarg.h>

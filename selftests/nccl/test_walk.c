@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /*
  * Random walks of both ends of a comm: many requests, groups of receives, numbers that wrap,
  * faults and repairs over many epochs. WALK_SEED=n plays the walk of that seed alone. TIMEOUT: 300

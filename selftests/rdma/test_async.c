@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* Who hears of an asynchronous event, and who comes and goes meanwhile: what needs no device. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* The cache of registrations and the watch over their memory, on one thread. */
 #include <setjmp.h>
 #include <stdarg.h>

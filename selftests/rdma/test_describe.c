@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* The description of a device of three ports that is none: the names of libibverbs are the test's,
  * and each of its answers may be an error. */
 #include <setjmp.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* What of devices is pure: path MTUs, filters, GIDs, limits, on descriptions written down here. */
 #include <setjmp.h>
 #include <stdarg.h>

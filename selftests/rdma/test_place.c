@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* Which port a queue pair may live on, of a device that is described here: the inventory's names
  * are the test's. */
 #include <setjmp.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* What docs/floats.md shows is what the library computes: its tables, line by line. */
 #include <errno.h>
 #include <setjmp.h>

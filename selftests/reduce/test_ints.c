@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* Every operator on every integer type, and the division: each set of loops that this CPU runs
  * against arithmetic of 128 bits, at any alignment and count, in place or not. */
 #include <setjmp.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* MIN and MAX of floats as integers: their order, NaN, zeros and infinities, and the way back. */
 #include <math.h>
 #include <setjmp.h>

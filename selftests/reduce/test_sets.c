@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* Every set of float loops that this CPU runs gives the bits of the generic one, for any bits that
  * come in, any count and any alignment, and leaves what is beside its result alone. The integer
  * loops' turn is in test_ints.c. */

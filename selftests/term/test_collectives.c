@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /*
  * Who is sent what: every collective with every root, behind each child and elsewhere, at hosts and
  * at switches, at the root and below it; every operator on every type; and the shapes of messages.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /*
  * The termination engine as the daemon has it: its threads work on endpoints without a wire while
  * this thread makes and removes communicators, asks and is told.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* What a communicator's elements are: byte order and form of floats, and peers that have another
  * form of them. */
 #include <setjmp.h>

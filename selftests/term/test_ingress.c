@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* Which interfaces count as a port, in a network namespace of the test's own: the port itself,
  * renamed or made again, the bridge that it joins, loopback; and no other one. */
 #include <setjmp.h>

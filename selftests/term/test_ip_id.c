@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* Which IP IDs a receiver believes that does not see them, and the CRC's linearity, on which that
  * and the sending of one payload to many rest. */
 #include <setjmp.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /*
  * A communicator of soft endpoints with a window of one message, whose peers are the test, and the
  * wire loses every ACK of one of them. Nobody is to wait for those: what the peer sends shows what

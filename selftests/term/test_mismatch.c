@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* Ranks that do not call the same, peers that send what they must not: who is named, and how. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* A node by itself: what it is refused for, what it is in its tree, what it says when it is asked.
  */
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /*
  * Long random jobs of every shape against the plain reference; numbers that pass the ends of 24, 32
  * and 64 bits; a slow peer, for whom the others wait while nothing grows.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* A soft endpoint of a switch and a peer that says what nobody should. */
 #include <setjmp.h>
 #include <stdarg.h>

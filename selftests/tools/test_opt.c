@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* SIZE: check */
 /* The reader of command lines (lib/base/opt.h), by tables that no program has. */
 #include <errno.h>
 #include <setjmp.h>

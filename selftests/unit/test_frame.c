@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// SIZE: check
 /*
  * The measure measured: the suite's own frames and ICRCs against packets that others made,
  * a UC SEND of scapy's tests and a CNP captured from a ConnectX-4 Lx.

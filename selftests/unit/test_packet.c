@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// SIZE: check
 /*
  * The slow path's frames, byte by byte: random connections and contributions, each against a
  * frame that was built field by field (frame.c). Then what it makes of the children's answers,

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// SIZE: check
 /* Communicators that do not fit a switch: what is full, how much of it is wanted and free, and who
  * holds it. The switch has no programs: only the plan is made, and what it gives is taken. */
 #include <arpa/inet.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// SIZE: check
 /* The XDP program against the reference, case by case. */
 #include "cases.h"
 

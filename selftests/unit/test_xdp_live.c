@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// SIZE: check
 /*
  * The programs on real ports: frames enter at the far ends of veth pairs, and what comes
  * back there - answers, and the copies of results that the devmap made - is compared byte
