@@ -137,7 +137,7 @@ int verbs_post(struct inccl_endpoint *base, const struct inccl_message *msg)
 	/* A write of nothing that brings nothing has no place to name: SEND does the same. */
 	write = msg->mode == INCCL_MODE_WRITE && (msg->send_len || msg->recv_len);
 	/* A write completes at its target only where it carries an immediate; the first
-	 * packet's may be repeated (docs/protocol.md, rule 3). */
+	 * packet's may be repeated (docs/protocol.md, P-28). */
 	ep->slot[m & ep->slot_mask] = (struct verbs_slot){
 		.recv_len = msg->recv_len,
 		.packets =
