@@ -57,14 +57,14 @@ void peer_meet(struct peer *p, uint16_t udp_port, uint32_t qpn, uint32_t host_ps
 	p->own_psn = own_psn;
 }
 
-struct inccl_endpoint *peer_pair(struct peer *p, unsigned int payload, unsigned int slots,
-				 uint32_t host_psn, uint32_t own_psn)
+static struct inccl_endpoint *pair(struct peer *p, const struct peer_form *form, uint32_t host_psn,
+				   uint32_t own_psn)
 {
 	struct inccl_open_opts open = {
 		.addr = htonl(PEER_ADDR),
-		.payload = payload,
-		.message_packets = 1,
-		.window_messages = slots,
+		.payload = form->payload,
+		.message_packets = form->message_packets,
+		.window_messages = form->messages ?: form->slots,
 		.start_psn = host_psn,
 		.log = no_log,
 	};
@@ -72,8 +72,10 @@ struct inccl_endpoint *peer_pair(struct peer *p, unsigned int payload, unsigned 
 		.addr = htonl(PEER_ADDR),
 		.qpn = PEER_QPN,
 		.psn = own_psn,
-		.payload = payload,
-		.slots = slots,
+		.payload = form->payload,
+		.slots = form->slots,
+		.by_message = form->messages,
+		.messages = form->messages,
 		.name = "peer",
 	};
 	struct inccl_endpoint *ep;
@@ -83,12 +85,25 @@ struct inccl_endpoint *peer_pair(struct peer *p, unsigned int payload, unsigned 
 	remote.udp_port = peer_listen(p);
 	if (inccl_soft.open(&open, &ep, &local, &err))
 		fail_msg("open: %s", err.msg);
-	assert_int_equal(local.payload, payload);
+	assert_int_equal(local.payload, form->payload);
 	assert_int_equal(local.psn, host_psn);
 	peer_meet(p, local.udp_port, local.qpn, host_psn, own_psn);
 	if (inccl_soft.connect(ep, &remote, &err))
 		fail_msg("connect: %s", err.msg);
 	return ep;
+}
+
+struct inccl_endpoint *peer_pair(struct peer *p, unsigned int payload, unsigned int slots,
+				 uint32_t host_psn, uint32_t own_psn)
+{
+	return pair(p,
+		    &(struct peer_form){.payload = payload, .slots = slots, .message_packets = 1},
+		    host_psn, own_psn);
+}
+
+struct inccl_endpoint *peer_pair_by_message(struct peer *p, const struct peer_form *form)
+{
+	return pair(p, form, 0, 0);
 }
 
 void peer_close(struct peer *p, struct inccl_endpoint *ep)

@@ -51,6 +51,15 @@ void peer_meet(struct peer *peer, uint16_t udp_port, uint32_t qpn, uint32_t host
 /* A soft endpoint on 127.0.0.1 and its peer, connected. */
 struct inccl_endpoint *peer_pair(struct peer *peer, unsigned int payload, unsigned int slots,
 				 uint32_t host_psn, uint32_t own_psn);
+/* The same with a peer that receives whole messages, as a switch in termination mode does. Both
+ * start PSNs are 0. */
+struct peer_form {
+	unsigned int payload;
+	unsigned int slots;
+	unsigned int message_packets;
+	unsigned int messages; /* under way at most */
+};
+struct inccl_endpoint *peer_pair_by_message(struct peer *peer, const struct peer_form *form);
 void peer_close(struct peer *peer, struct inccl_endpoint *ep);
 
 /* The next packet of the host, within timeout_ms; false: none came. A wrong ICRC fails the test. */

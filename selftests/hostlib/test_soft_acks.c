@@ -471,6 +471,29 @@ static void long_one_is_told(void **state)
 	hear_one_ack(w, INC_ACK_EVERY + 2);
 }
 
+/* A switch that receives whole messages keeps each result until it is acknowledged, and has room
+ * for a window of them. So a quarter of the window makes an ACK, long before 32 results do. */
+static void quarter_is_told(void **state)
+{
+	const struct peer_form form = {
+		.payload = PAYLOAD, .slots = SLOTS, .message_packets = 1, .messages = 16};
+	struct world *w = *state;
+
+	peer_close(&w->peer, w->ep);
+	w->ep = peer_pair_by_message(&w->peer, &form);
+	SOFT_EP(w->ep)->tx.rto.rto_ns = SOFT_RTO_MAX_NS;
+	SOFT_EP(w->ep)->ended_at_ns = w->now_ns;
+	assert_int_equal(w->ep->ops->map(w->ep, w->recv, sizeof(w->recv), true, &w->region), 0);
+	post(w, 0, 8, true);
+	assert_int_equal(w->ep->ops->flush(w->ep), 0);
+	hear(w, 0, 8);
+	take_results(w, 0, 3);
+	hear_no_ack(w);
+	take_results(w, 3, 4);
+	hear_one_ack(w, 4);
+	assert_int_equal(w->ep->stats.acks_sent, 1);
+}
+
 /* Nobody is about to go on: all that is there is told at once, but not in the middle. */
 static void quiet_is_told(void **state)
 {
@@ -559,6 +582,7 @@ int main(void)
 		CASE(groups_of_the_pace),
 		CASE(slow_ones),
 		CASE(long_one_is_told),
+		CASE(quarter_is_told),
 		CASE(quiet_is_told),
 		CASE(grouped_ack_is_lost),
 		CASE(explicit_questions),

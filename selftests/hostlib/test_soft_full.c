@@ -6,7 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -35,35 +34,12 @@ int sendmmsg(int fd, struct mmsghdr *msg, unsigned int n, int flags)
 	return syscall(SYS_sendmmsg, fd, msg, n, flags);
 }
 
-static void no_log(void *ctx, const char *fmt, ...)
-{
-}
-
-/* An endpoint whose peer takes in whole messages, and sends results by the message. */
 static struct inccl_endpoint *open_by_message(struct peer *peer)
 {
-	struct inccl_open_opts open = {.addr = htonl(PEER_ADDR),
-				       .payload = PAYLOAD,
-				       .message_packets = LONG,
-				       .window_messages = SLOTS / LONG,
-				       .log = no_log};
-	struct inccl_peer remote = {.addr = htonl(PEER_ADDR),
-				    .qpn = PEER_QPN,
-				    .payload = PAYLOAD,
-				    .slots = SLOTS,
-				    .by_message = true,
-				    .messages = SLOTS / 8,
-				    .name = "peer"};
-	struct inccl_endpoint *ep;
-	struct inccl_own local;
-	struct inc_err err = {""};
+	const struct peer_form form = {
+		.payload = PAYLOAD, .slots = SLOTS, .message_packets = LONG, .messages = SLOTS / 8};
+	struct inccl_endpoint *ep = peer_pair_by_message(peer, &form);
 
-	remote.udp_port = peer_listen(peer);
-	if (inccl_soft.open(&open, &ep, &local, &err))
-		fail_msg("open: %s", err.msg);
-	peer_meet(peer, local.udp_port, local.qpn, local.psn, 0);
-	if (inccl_soft.connect(ep, &remote, &err))
-		fail_msg("connect: %s", err.msg);
 	SOFT_EP(ep)->udp.segment = false; /* a send is a packet */
 	return ep;
 }
