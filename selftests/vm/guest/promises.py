@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""What README promises under faults, with hosts on verbs: deaths of ranks and of the switch's daemon."""
+"""What docs/promises.md promises under faults, with hosts on verbs: deaths of ranks and of the switch's daemon."""
 import glob
 import os
 import re
