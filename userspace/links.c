@@ -11,8 +11,6 @@
 #include "userspace/links.h"
 
 #define PERIOD_MS 1000
-#define GATHER_MS 20 /* changes of so long are looked at together: each look reads all links */
-#define TRIES     8  /* while interfaces come and go */
 
 struct list {
 	struct inc_link *link;
@@ -107,7 +105,7 @@ int inc_links_read(struct inc_link **out)
 	int ret = -EINTR, i;
 
 	*out = NULL;
-	for (i = 0; ret == -EINTR && i < TRIES; i++) {
+	for (i = 0; ret == -EINTR && i < INC_LINKS_TRIES; i++) {
 		list.n = 0;
 		ret = read_once(&list);
 	}
@@ -149,7 +147,7 @@ struct inc_links_watch {
 /* What changed is read from the kernel itself, so that messages which were lost do not matter. */
 static void on_changed(evutil_socket_t fd, short what, void *arg)
 {
-	const struct timeval soon = inc_timeval_of_ms(GATHER_MS);
+	const struct timeval soon = inc_timeval_of_ms(INC_LINKS_GATHER_MS);
 	struct inc_links_watch *w = arg;
 	char buf[MNL_SOCKET_BUFFER_SIZE];
 	ssize_t n;

@@ -13,6 +13,11 @@
 #include <net/if.h>
 #include "lib/base/err.h"
 
+/* How often a list that changes while it is read is read again, before the reader gives up. */
+#define INC_LINKS_TRIES 8
+/* Changes within this time are looked at together, because each look reads all interfaces. */
+#define INC_LINKS_GATHER_MS 20
+
 struct inc_link {
 	char name[IF_NAMESIZE];
 	uint32_t ifindex;
@@ -20,7 +25,8 @@ struct inc_link {
 	uint32_t xdp_id; /* of its XDP program; 0: none */
 };
 
-/* All of them, in *out, which the caller frees. Returns how many, or -errno. */
+/* All of them, in *out, which the caller frees. Returns how many, or -errno; -EINTR means that
+ * interfaces changed during each of INC_LINKS_TRIES tries. */
 int inc_links_read(struct inc_link **out);
 /* NULL: there is none. */
 const struct inc_link *inc_link_at(const struct inc_link *list, int n, uint32_t ifindex);

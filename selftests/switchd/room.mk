@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# other-xdp, a foreign XDP program, and attach-legacy for the tests of ports; the tests are scripts.
+# other-xdp, a foreign XDP program, and attach-legacy for the tests of ports. Most tests are scripts.
 OTHER_XDP := $(B)/selftests/switchd/other_xdp
 
 $(OTHER_XDP).bpf.o: selftests/switchd/other_xdp.bpf.c selftests/switchd/room.mk
@@ -16,3 +16,6 @@ $(eval $(call program,$(B)/selftests/switchd/other-xdp,$(call plain,selftests/sw
 $(eval $(call program,$(B)/selftests/switchd/attach-legacy,$(call plain,selftests/switchd/attach_legacy.c) $(LOADER) $(LIB),$$(TEST_LIBS)))
 
 TESTS_switchd := $(addprefix $(B)/selftests/switchd/,other-xdp attach-legacy)
+
+# The list of interfaces; its reader is disturbed between two messages of the kernel.
+$(call tests_address,switchd,test_link_list,userspace/links.c,$(call wrapped,mnl_socket_recvfrom mnl_socket_sendto))
