@@ -109,10 +109,7 @@ static int count_addrs(struct inc_switch *sw, struct inc_err *err)
 	for (i = 0; !ret && i < n; i += same) {
 		for (same = 1; i + same < n && addr[i + same] == addr[i]; same++)
 			;
-		if (bpf_map_update_elem(inc_switch_map_fd(sw, INC_MAP_OWN_ADDR), &addr[i], &same,
-					BPF_ANY))
-			ret = inc_err_set(err, errno, "map %s cannot be written: %s",
-					  INC_MAP_OWN_ADDR, strerror(errno));
+		ret = inc_switch_map_set(sw, INC_MAP_OWN_ADDR, &addr[i], &same, BPF_ANY, err);
 	}
 	if (!ret)
 		drop_addrs(sw, addr, n);

@@ -390,14 +390,12 @@ int inc_enter_port(struct inc_switch *sw, const struct inc_switch_port *port, st
 {
 	struct bpf_devmap_val answer = {.ifindex = port->ifindex};
 	struct inc_port val = {.index = port->index};
-	int ret = 0;
+	int ret;
 
 	answer.bpf_prog.fd = inc_switch_prog_fd(sw, INC_PROG_EGRESS);
-	if (bpf_map_update_elem(inc_switch_map_fd(sw, INC_MAP_PORT), &port->ifindex, &val, BPF_ANY))
-		ret = inc_err_set(err, errno, "map %s cannot be written: %s", INC_MAP_PORT,
-				  strerror(errno));
-	else if (bpf_map_update_elem(inc_switch_map_fd(sw, INC_MAP_ANSWER_PORT), &port->ifindex,
-				     &answer, BPF_ANY))
+	ret = inc_switch_map_set(sw, INC_MAP_PORT, &port->ifindex, &val, BPF_ANY, err);
+	if (!ret && bpf_map_update_elem(inc_switch_map_fd(sw, INC_MAP_ANSWER_PORT), &port->ifindex,
+					&answer, BPF_ANY))
 		ret = inc_err_set(err, errno, "map %s: port %s cannot be entered: %s",
 				  INC_MAP_ANSWER_PORT, port->name, strerror(errno));
 	if (ret && !sw->leaving)

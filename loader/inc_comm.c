@@ -10,15 +10,6 @@
 
 #define NO_CHUNK (~0ull) /* in a row that holds nothing */
 
-static int update(const struct inc_switch *sw, const char *map, const void *key, const void *value,
-		  uint64_t flags, struct inc_err *err)
-{
-	if (bpf_map_update_elem(inc_switch_map_fd(sw, map), key, value, flags))
-		return inc_err_set(err, errno, "map %s cannot be written: %s", map,
-				   strerror(errno));
-	return 0;
-}
-
 /* Nobody knows the rows yet: plain stores will do, the look-up entries come after them. */
 static int clear_state(struct inc_switch *sw, const struct inc_comm_build *b, struct inc_err *err)
 {
@@ -39,7 +30,7 @@ static int clear_state(struct inc_switch *sw, const struct inc_comm_build *b, st
 	for (i = 0; !ret && i < n; i++) {
 		conn = b->cfg.conn_base + i;
 		sw->conn_state[conn].mac = b->peer[i];
-		ret = update(sw, INC_MAP_COPY, &conn, zero, BPF_ANY, err);
+		ret = inc_switch_map_set(sw, INC_MAP_COPY, &conn, zero, BPF_ANY, err);
 	}
 	free(zero);
 	return ret;
@@ -138,7 +129,7 @@ int inc_comm_make_ports(struct inc_switch *sw, struct inc_comm_build *b, struct 
 	ret = ret ?: set_rows(sw, b, fds, err);
 	b->ports = !ret;
 	if (!ret && b->cfg.flags & INC_COMM_F_UP)
-		ret = update(sw, INC_MAP_PARENT_PORT, &b->comm, &parent, BPF_ANY, err);
+		ret = inc_switch_map_set(sw, INC_MAP_PARENT_PORT, &b->comm, &parent, BPF_ANY, err);
 	while (n)
 		close(fds[--n]);
 	return ret;
@@ -156,21 +147,28 @@ static int empty_ports(struct inc_switch *sw, const struct inc_comm_build *b, st
 	return ret;
 }
 
+int inc_comm_write(struct inc_switch *sw, struct inc_comm_build *b, struct inc_err *err)
+{
+	int ret = inc_switch_map_set(sw, INC_MAP_COMM_CFG, &b->comm, &b->cfg, BPF_ANY, err);
+	uint32_t i, conn;
+
+	for (i = 0; !ret && i < inc_comm_conns(&b->cfg); i++) {
+		conn = b->cfg.conn_base + i;
+		ret = inc_switch_map_set(sw, INC_MAP_CONN_CFG, &conn, &b->conn[i], BPF_ANY, err);
+	}
+	return ret;
+}
+
 static int make_config(struct inc_switch *sw, struct inc_comm_build *b, struct inc_err *err)
 {
-	uint32_t i, conn, row;
+	uint32_t i, row;
 	int ret = 0;
 
 	for (i = 0; !ret && i < b->cfg.root_rows; i++) {
 		row = b->cfg.root_base + i;
-		ret = update(sw, INC_MAP_ROOT_CHILD, &row, &b->roots[i], BPF_ANY, err);
+		ret = inc_switch_map_set(sw, INC_MAP_ROOT_CHILD, &row, &b->roots[i], BPF_ANY, err);
 	}
-	ret = ret ?: update(sw, INC_MAP_COMM_CFG, &b->comm, &b->cfg, BPF_ANY, err);
-	for (i = 0; !ret && i < inc_comm_conns(&b->cfg); i++) {
-		conn = b->cfg.conn_base + i;
-		ret = update(sw, INC_MAP_CONN_CFG, &conn, &b->conn[i], BPF_ANY, err);
-	}
-	return ret;
+	return ret ?: inc_comm_write(sw, b, err);
 }
 
 int inc_comm_set_place(struct inc_switch *sw, uint32_t qpn, uint32_t old, uint32_t new,
@@ -182,7 +180,8 @@ int inc_comm_set_place(struct inc_switch *sw, uint32_t qpn, uint32_t old, uint32
 	if (bpf_map_lookup_elem(inc_switch_map_fd(sw, INC_MAP_CONN_PLACE), &place, &now))
 		return inc_err_set(err, errno, "map %s cannot be read: %s", INC_MAP_CONN_PLACE,
 				   strerror(errno));
-	return now == old ? update(sw, INC_MAP_CONN_PLACE, &place, &new, BPF_ANY, err) : 0;
+	return now == old ? inc_switch_map_set(sw, INC_MAP_CONN_PLACE, &place, &new, BPF_ANY, err)
+			  : 0;
 }
 
 /* One connection more, or less, has this address at our end. */
@@ -196,7 +195,7 @@ static int count_own_addr(struct inc_switch *sw, __be32 addr, int32_t more, stru
 				   strerror(errno));
 	n += more;
 	if (n)
-		return update(sw, INC_MAP_OWN_ADDR, &addr, &n, BPF_ANY, err);
+		return inc_switch_map_set(sw, INC_MAP_OWN_ADDR, &addr, &n, BPF_ANY, err);
 	bpf_map_delete_elem(fd, &addr);
 	return 0;
 }
@@ -212,7 +211,7 @@ static int make_lookups(struct inc_switch *sw, struct inc_comm_build *b, struct 
 		ret = count_own_addr(sw, key.daddr, 1, err);
 		if (ret)
 			return ret;
-		ret = update(sw, INC_MAP_CONN_LOOKUP, &key, &conn, BPF_NOEXIST, err);
+		ret = inc_switch_map_set(sw, INC_MAP_CONN_LOOKUP, &key, &conn, BPF_NOEXIST, err);
 		if (ret) {
 			count_own_addr(sw, key.daddr, -1, NULL);
 			return ret;
@@ -336,7 +335,7 @@ static void set_own_mac(struct inc_switch *sw, uint32_t conn, const uint8_t mac[
 	struct inc_conn_cfg cfg = sw->conn[conn];
 
 	memcpy(cfg.own_mac, mac, sizeof(cfg.own_mac));
-	if (!update(sw, INC_MAP_CONN_CFG, &conn, &cfg, BPF_ANY, NULL))
+	if (!inc_switch_map_set(sw, INC_MAP_CONN_CFG, &conn, &cfg, BPF_ANY, NULL))
 		sw->conn[conn] = cfg;
 }
 

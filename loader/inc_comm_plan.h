@@ -34,7 +34,9 @@ int inc_comm_plan_conf(const struct inc_switch *sw, const struct inc_comm_conf *
 void inc_comm_plan_ports(struct inc_comm_build *b);
 /* The Ethernet address of an interface. */
 int inc_port_mac(uint32_t ifindex, uint8_t mac[6]);
-/* inc_comm.c, for inc_adopt.c: the communicator's rows of inc_comm_ports and of inc_parent_port. */
+/* inc_comm.c, for inc_port.c: the communicator's rows of inc_comm_cfg and of inc_conn_cfg. */
+int inc_comm_write(struct inc_switch *sw, struct inc_comm_build *b, struct inc_err *err);
+/* inc_comm.c, for inc_adopt.c and inc_port.c: its rows of inc_comm_ports and of inc_parent_port. */
 int inc_comm_make_ports(struct inc_switch *sw, struct inc_comm_build *b, struct inc_err *err);
 /* The place of a queue pair number goes from old to new. One that holds something else is another
  * connection's and stays so: the look-up alone finds this one then. */

@@ -158,6 +158,9 @@ void inc_switch_usage(const struct inc_switch *sw, struct inc_usage *out);
  * They stay the switch's. inc_switch is the plain XDP program (BPF_PROG_TEST_RUN). */
 int inc_switch_map_fd(const struct inc_switch *sw, const char *name);
 int inc_switch_prog_fd(const struct inc_switch *sw, const char *name);
+/* bpf_map_update_elem() of a map by its name. */
+int inc_switch_map_set(const struct inc_switch *sw, const char *name, const void *key,
+		       const void *value, uint64_t flags, struct inc_err *err);
 
 struct inc_counters {
 	uint64_t value[INC_CTR_MAX]; /* summed over the CPUs */

@@ -22,8 +22,8 @@ struct inc_port_slot {
 	struct inc_switch_port *used; /* &port, or NULL: free */
 	int link_fd;                  /* of a bpf_link, else -1 */
 	uint32_t prog_id;             /* of the XDP program that the interface has then; 0: none */
-	uint32_t
-		left_ifindex; /* that a predecessor knew it by, where that is another one; else 0 */
+	uint32_t left_ifindex;        /* that its connections still have, if another one; else 0 */
+	bool stale;                   /* what the maps have of its communicators is written again */
 };
 
 struct inc_switch {

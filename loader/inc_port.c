@@ -4,7 +4,7 @@
  * another namespace and back, or deletes it and makes it again. The kernel then takes the interface
  * out of every devmap, ends what holds the program, or gives the interface another number. What the
  * caller sees of the kernel is compared with what the switch needs, and what is missing is made
- * again. Called by the engine, on the daemon's one thread.
+ * again. What fails is repeated at the next look. Called by the engine, on the daemon's one thread.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -42,7 +42,7 @@ static bool has_left_maps(const struct inc_switch *sw, const struct inc_switch_p
 				   &val);
 }
 
-/* The communicator as the maps have it; false where none of its connections is at the port. */
+/* The communicator as it should be; false where none of its connections is at the port. */
 static bool build_at(const struct inc_switch *sw, uint32_t comm, uint32_t ifindex,
 		     struct inc_comm_build *b)
 {
@@ -58,51 +58,53 @@ static bool build_at(const struct inc_switch *sw, uint32_t comm, uint32_t ifinde
 	return found;
 }
 
-/* The rows of connections whose port has another number now. A packet that comes meanwhile is
- * dropped as one from a wrong port, and its host retransmits it. */
-static int move_conns(struct inc_switch *sw, struct inc_comm_build *b, uint32_t from, uint32_t to,
-		      struct inc_err *err)
+/* The connections of the port get its present number. The maps follow in write_rows(), which may
+ * fail, so the slot stays stale until then. */
+static void move_conns(struct inc_switch *sw, struct inc_port_slot *slot)
 {
-	uint32_t n = inc_comm_conns(&b->cfg), i, conn;
+	const uint32_t from = slot->left_ifindex;
+	struct inc_comm_build b;
+	uint32_t cm, i, n;
 
-	for (i = 0; i < n; i++) {
-		if (b->conn[i].ifindex == from)
-			b->conn[i].ifindex = to;
+	slot->left_ifindex = 0;
+	if (!from || from == slot->port.ifindex)
+		return;
+	slot->stale = true;
+	for (cm = 0; cm < sw->opts.max_comms; cm++) {
+		if (!build_at(sw, cm, from, &b))
+			continue;
+		n = inc_comm_conns(&b.cfg);
+		for (i = 0; i < n; i++)
+			if (b.conn[i].ifindex == from)
+				b.conn[i].ifindex = slot->port.ifindex;
+		memset(b.cfg.port_child, 0, sizeof(b.cfg.port_child));
+		inc_comm_plan_ports(&b);
+		sw->comm[cm] = b.cfg;
+		memcpy(&sw->conn[b.cfg.conn_base], b.conn, n * sizeof(b.conn[0]));
 	}
-	memset(b->cfg.port_child, 0, sizeof(b->cfg.port_child));
-	inc_comm_plan_ports(b);
-	sw->comm[b->comm] = b->cfg;
-	memcpy(&sw->conn[b->cfg.conn_base], b->conn, n * sizeof(b->conn[0]));
-	if (bpf_map_update_elem(inc_switch_map_fd(sw, INC_MAP_COMM_CFG), &b->comm, &b->cfg,
-				BPF_ANY))
-		return inc_err_set(err, errno, "map %s cannot be written: %s", INC_MAP_COMM_CFG,
-				   strerror(errno));
-	for (i = 0; i < n; i++) {
-		conn = b->cfg.conn_base + i;
-		if (bpf_map_update_elem(inc_switch_map_fd(sw, INC_MAP_CONN_CFG), &conn, &b->conn[i],
-					BPF_ANY))
-			return inc_err_set(err, errno, "map %s cannot be written: %s",
-					   INC_MAP_CONN_CFG, strerror(errno));
-	}
-	return 0;
 }
 
-/* Results of all communicators at the port leave by it again. from: its former number. */
-static int renew_comms(struct inc_switch *sw, const struct inc_port_slot *slot, uint32_t from,
-		       struct inc_err *err)
+typedef int (*comm_fn)(struct inc_switch *sw, struct inc_comm_build *b, struct inc_err *err);
+
+/* Calls fn for each communicator that has a connection at the port. */
+static int for_comms(struct inc_switch *sw, const struct inc_port_slot *slot, comm_fn fn,
+		     struct inc_err *err)
 {
 	struct inc_comm_build b;
 	uint32_t cm;
 	int ret = 0;
 
-	for (cm = 0; !ret && cm < sw->opts.max_comms; cm++) {
-		if (!build_at(sw, cm, from, &b))
-			continue;
-		if (from != slot->port.ifindex)
-			ret = move_conns(sw, &b, from, slot->port.ifindex, err);
-		ret = ret ?: inc_comm_make_ports(sw, &b, err);
-	}
+	for (cm = 0; !ret && cm < sw->opts.max_comms; cm++)
+		if (build_at(sw, cm, slot->port.ifindex, &b))
+			ret = fn(sw, &b, err);
 	return ret;
+}
+
+/* The rows of connections have the port's number. A packet that comes before is dropped as one from
+ * a wrong port, and its host retransmits it. */
+static int write_rows(struct inc_switch *sw, const struct inc_port_slot *slot, struct inc_err *err)
+{
+	return slot->stale ? for_comms(sw, slot, inc_comm_write, err) : 0;
 }
 
 /* The program once more, on the interface that the port is now. */
@@ -137,31 +139,6 @@ static struct inc_port_slot *slot_at(struct inc_switch *sw, size_t n)
 	return NULL;
 }
 
-/* Moves the communicators that are still at the number that the port had before. Where it fails the
- * next look tries again. */
-static int follow_port(struct inc_switch *sw, struct inc_port_slot *slot, struct inc_err *err)
-{
-	int ret = 0;
-
-	if (slot->left_ifindex && slot->left_ifindex != slot->port.ifindex)
-		ret = renew_comms(sw, slot, slot->left_ifindex, err);
-	if (!ret)
-		slot->left_ifindex = 0;
-	return ret;
-}
-
-/* The port is another interface from now on, and so it is for its communicators. */
-static int move_port(struct inc_switch *sw, struct inc_port_slot *slot, uint32_t ifindex,
-		     struct inc_err *err)
-{
-	slot->left_ifindex = slot->port.ifindex;
-	inc_forget_port(sw, slot->port.ifindex);
-	inc_drop_link(sw, slot);
-	slot->port.ifindex = ifindex;
-	slot->prog_id = 0;
-	return follow_port(sw, slot, err);
-}
-
 int inc_adopt_moved_ports(struct inc_switch *sw, struct inc_err *err)
 {
 	int i, ret = 0;
@@ -169,22 +146,35 @@ int inc_adopt_moved_ports(struct inc_switch *sw, struct inc_err *err)
 	for (i = 0; !ret && i < INC_MAX_PORTS; i++) {
 		struct inc_port_slot *slot = &sw->slot[i];
 
-		if (slot->used)
-			ret = follow_port(sw, slot, err);
+		if (!slot->used)
+			continue;
+		move_conns(sw, slot);
+		ret = write_rows(sw, slot, err);
+		if (!ret && slot->stale)
+			ret = for_comms(sw, slot, inc_comm_make_ports, err);
+		slot->stale &= ret != 0;
 	}
 	return ret;
 }
 
-/* The interface was away from the namespace and is back, with its program. */
-static int return_to_maps(struct inc_switch *sw, const struct inc_port_slot *slot,
-			  struct inc_err *err)
+/* The port is another interface from now on. */
+static void move_port(struct inc_switch *sw, struct inc_port_slot *slot, uint32_t ifindex)
 {
-	const uint32_t ifindex = slot->port.ifindex;
+	move_conns(sw, slot);
+	slot->left_ifindex = slot->port.ifindex;
+	inc_forget_port(sw, slot->port.ifindex);
+	inc_drop_link(sw, slot);
+	slot->port.ifindex = ifindex;
+	slot->prog_id = 0;
+}
+
+/* Results of all communicators at the port leave by it again. */
+static int return_to_maps(struct inc_switch *sw, struct inc_port_slot *slot, struct inc_err *err)
+{
 	int ret = inc_enter_port(sw, &slot->port, err);
 
-	ret = ret ?: renew_comms(sw, slot, ifindex, err);
-	if (ret) /* so that the next look finds that there is something to do */
-		bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_ANSWER_PORT), &ifindex);
+	ret = ret ?: for_comms(sw, slot, inc_comm_make_ports, err);
+	slot->stale = ret != 0;
 	return ret;
 }
 
@@ -194,17 +184,19 @@ int inc_switch_check_port(struct inc_switch *sw, size_t n, const struct inc_port
 	struct inc_port_slot *slot = slot_at(sw, n);
 	struct inc_switch_port *port;
 	bool left, again = false;
-	int ret = 0;
+	int ret;
 
 	if (!slot)
 		return inc_err_set(err, ENOENT, "%s is not a port", seen->name);
 	port = &slot->port;
 	snprintf(port->name, sizeof(port->name), "%s", seen->name);
-	ret = seen->ifindex != port->ifindex ? move_port(sw, slot, seen->ifindex, err)
-					     : follow_port(sw, slot, err);
+	if (seen->ifindex != port->ifindex)
+		move_port(sw, slot, seen->ifindex);
+	move_conns(sw, slot);
+	slot->stale |= has_left_maps(sw, port);
+	ret = write_rows(sw, slot, err);
 	if (ret)
 		return ret;
-	left = has_left_maps(sw, port);
 	if (!inc_carries(sw, slot, seen->xdp_id)) {
 		ret = attach_again(sw, slot, seen->xdp_id, err);
 		if (ret)
@@ -213,6 +205,7 @@ int inc_switch_check_port(struct inc_switch *sw, size_t n, const struct inc_port
 		inc_warn("port %s: its XDP program was gone: attached again through %s", port->name,
 			 inc_attach_name(port->attach));
 	}
+	left = slot->stale;
 	ret = left ? return_to_maps(sw, slot, err) : 0;
 	return ret ?: left || again;
 }

@@ -93,6 +93,10 @@ class Net:
             f.seek(0)
             command("ip", "-n", ns, "-batch", "-", stdin=f)
 
+    def index(self, port):
+        with inside(self.switch):
+            return socket.if_nametoindex(port)
+
     def mac(self, port):
         with inside(self.switch):
             return ask_device(port, SIOCGIFHWADDR, b"")[2:8]

@@ -24,7 +24,7 @@ void sp_close_port(struct sp_port *port)
 int inc_slowpath_add_port(struct inc_slowpath *sp, const struct inc_switch_port *port,
 			  struct inc_err *err)
 {
-	int map = inc_switch_map_fd(sp->sw, INC_MAP_XSK), ret, fd;
+	int ret, fd;
 	struct sp_port *p = &sp->port[port->index];
 	uint32_t queues = inc_rx_queues(port->name), key;
 
@@ -43,11 +43,9 @@ int inc_slowpath_add_port(struct inc_slowpath *sp, const struct inc_switch_port 
 			goto fail;
 		key = port->index * INC_PORT_QUEUES + p->queues;
 		fd = inc_xsk_fd(p->xsk[p->queues++]);
-		if (bpf_map_update_elem(map, &key, &fd, BPF_ANY)) {
-			ret = inc_err_set(err, errno, "map %s cannot be written: %s", INC_MAP_XSK,
-					  strerror(errno));
+		ret = inc_switch_map_set(sp->sw, INC_MAP_XSK, &key, &fd, BPF_ANY, err);
+		if (ret)
 			goto fail;
-		}
 	}
 	return 0;
 
