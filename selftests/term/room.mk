@@ -18,7 +18,7 @@ $(call tests_address,term,test_form test_comm,$(patsubst %,selftests/term/%.c,sc
 $(call tests_address,term,test_engine,selftests/term/loop.c $(TERM_ENGINE) $(TERM_COMM) $(TERM_NODE))
 $(call tests_address,term,test_soft_wrong test_soft_fuzz,selftests/term/soft_lone.c selftests/hostlib/peer.c $(TERM_SOFT) $(INCCL_SRC))
 $(call tests_address,term,test_lost_acks,selftests/hostlib/peer.c $(TERM_SOFT) $(TERM_COMM) $(TERM_NODE) $(INCCL_SRC))
-$(call tests_address,term,test_ip_id)
+$(call tests_address,term,test_ip_id test_awake)
 $(call tests_address,term,test_ingress,userspace/term/ingress.c userspace/interface.c)
 $(call tests_address,term,test_soft_pair,$(patsubst %,selftests/term/%.c,pair soft_net) $(TERM_SOFT),$(WRAP_RECVMMSG))
 $(call tests_address,term,test_soft_host,selftests/term/soft_net.c $(TERM_SOFT) $(INCCL_SRC),$(WRAP_RECVMMSG))
