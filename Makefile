@@ -15,7 +15,7 @@ endif
 include common.mk
 
 # What is built and installed, each after what it uses. Tests come last (selftests/room.mk).
-PRODUCT := lib bpf loader userspace controller hostlib topo docs docs/man
+PRODUCT := lib bpf loader userspace controller hostlib topo docs docs/man docs/completion
 include $(PRODUCT:%=%/room.mk) selftests/room.mk
 
 .PHONY: all tests deps demo test test-all soak fault-matrix test-vm fuzz sim bench install uninstall format check-format \
@@ -89,7 +89,7 @@ bench: ## speeds, with peers side by side (BENCH="modes --quick": parts and opti
 	$(Q)$(BUILD) tests
 	$(Q)selftests/bench $(BENCH)
 
-INSTALLED := userspace controller hostlib topo docs docs/man
+INSTALLED := userspace controller hostlib topo docs docs/man docs/completion
 install: $(INSTALLED:%=install-%) ## programs, library, header, pkg-config file, man pages (PREFIX, DESTDIR)
 
 uninstall: $(INSTALLED:%=uninstall-%) ## remove what install put there (the same PREFIX, DESTDIR)

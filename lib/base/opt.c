@@ -93,6 +93,23 @@ static bool is_called(const struct inc_opt *opt, const char *name)
 	return (opt->name && !strcmp(opt->name, name)) || (opt->alias && !strcmp(opt->alias, name));
 }
 
+/* --help=READER: the table for a reader that is a program. False: there is no such reader. */
+static bool print_for(const struct inc_program *program, const char *reader)
+{
+	static const struct {
+		const char *name;
+		void (*print)(const struct inc_program *program);
+	} readers[] = {{"man", inc_opt_man}, {"bash", inc_opt_bash}, {"zsh", inc_opt_zsh}};
+
+	for (size_t i = 0; i < sizeof(readers) / sizeof(readers[0]); i++) {
+		if (!strcmp(reader, readers[i].name)) {
+			readers[i].print(program);
+			return true;
+		}
+	}
+	return false;
+}
+
 /* "--name", "--name=value" or "--name value". */
 static int take_long(struct parser *p)
 {
@@ -109,8 +126,7 @@ static int take_long(struct parser *p)
 	if (i == p->set.count)
 		return inc_usage("unknown option '%s'", word);
 	opt = p->set.opt[i];
-	if (opt->kind == INC_KIND_HELP && value && !strcmp(value, "man") && !p->command) {
-		inc_opt_man(p->program);
+	if (opt->kind == INC_KIND_HELP && value && !p->command && print_for(p->program, value)) {
 		p->done = true;
 		return 0;
 	}

@@ -47,6 +47,9 @@ int inc_opt_take(const struct inc_opt *opt, const char *said, const char *text, 
 /* opt_help.c, opt_man.c. command NULL: of the program as a whole. */
 void inc_opt_help(const struct inc_program *program, const struct inc_command *command);
 void inc_opt_man(const struct inc_program *program);
+/* opt_complete.c: completion files. */
+void inc_opt_bash(const struct inc_program *program);
+void inc_opt_zsh(const struct inc_program *program);
 
 /* opt_help.c: each form of the command line, for usage and SYNOPSIS. command: NULL or a name. */
 typedef void (*inc_opt_print_form)(const char *name, const char *command, const char *form,
