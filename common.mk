@@ -9,6 +9,10 @@ CLANG ?= clang
 BPFTOOL ?= $(firstword $(wildcard /usr/sbin/bpftool /usr/local/sbin/bpftool) bpftool)
 PREFIX ?= /usr/local
 DESTDIR ?=
+# Where a distribution wants something else: libraries, units, and the daemons' files in default/.
+LIBDIR ?= $(PREFIX)/lib
+SYSTEMD_DIR ?= $(PREFIX)/lib/systemd/system
+SYSCONFDIR ?= $(if $(filter /usr /usr/local,$(PREFIX)),/etc,$(PREFIX)/etc)
 comma := ,
 
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
@@ -140,10 +144,17 @@ tests_plain = $(foreach name,$(2),$(eval $(call test_plain,$(1),$(name),$(3),$(4
 # Linker options that replace functions by the tests' own.
 wrapped = $(patsubst %,-Wl$(comma)--wrap=%,$(1))
 
-# install: a systemd unit, made from UNIT.in
-UNIT_DIR = $(DESTDIR)$(PREFIX)/lib/systemd/system
-define install_unit
-	$(Q)install -d $(UNIT_DIR)
-	$(Q)sed 's|@PREFIX@|$(PREFIX)|' $(1).in > $(UNIT_DIR)/$(notdir $(1))
-	$(Q)chmod 644 $(UNIT_DIR)/$(notdir $(1))
+# install, uninstall: $(call install_service,ROOM/DAEMON): a systemd unit, made from ROOM/DAEMON.service.in,
+# and the file of its options. That one belongs to the administrator, so an edited one stays as it is.
+UNIT_DIR = $(DESTDIR)$(SYSTEMD_DIR)
+DEFAULT_DIR = $(DESTDIR)$(SYSCONFDIR)/default
+define install_service
+	$(Q)install -d $(UNIT_DIR) $(DEFAULT_DIR)
+	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|' $(1).service.in > $(UNIT_DIR)/$(notdir $(1)).service
+	$(Q)chmod 644 $(UNIT_DIR)/$(notdir $(1)).service
+	$(Q)test -e $(DEFAULT_DIR)/$(notdir $(1)) || install -m 644 $(1).default $(DEFAULT_DIR)/$(notdir $(1))
+endef
+define uninstall_service
+	$(Q)rm -f $(UNIT_DIR)/$(notdir $(1)).service
+	$(Q)! cmp -s $(1).default $(DEFAULT_DIR)/$(notdir $(1)) || rm -f $(DEFAULT_DIR)/$(notdir $(1))
 endef

@@ -13,7 +13,10 @@ install-controller: controller
 	$(Q)install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/bin
 	$(Q)install -m 755 $(B)/inc-controller $(DESTDIR)$(PREFIX)/sbin/
 	$(Q)install -m 755 $(B)/incctl $(DESTDIR)$(PREFIX)/bin/
-	$(call install_unit,controller/inc-controller.service)
+	$(call install_service,controller/inc-controller)
+	$(Q)install -D -m 644 controller/inc-controller.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/inc-controller.conf
 
 uninstall-controller:
-	$(Q)rm -f $(DESTDIR)$(PREFIX)/sbin/inc-controller $(DESTDIR)$(PREFIX)/bin/incctl $(UNIT_DIR)/inc-controller.service
+	$(Q)rm -f $(DESTDIR)$(PREFIX)/sbin/inc-controller $(DESTDIR)$(PREFIX)/bin/incctl \
+		$(DESTDIR)$(PREFIX)/lib/sysusers.d/inc-controller.conf
+	$(call uninstall_service,controller/inc-controller)

@@ -37,7 +37,7 @@ $(B)/libinccl.a: $(call plain,$(INCCL_SRC)) $(LIB) hostlib/libinccl.map
 	$(Q)rm -f $@ && $(AR) rcs $@ $(B)/obj/libinccl.o
 
 # The tools use the public interface, and the programs' helpers of lib/. They find the library where it
-# is built and where it is installed, whatever ldconfig knows.
+# is built and where it is installed, whatever ldconfig knows. (A distribution's packages need no such path.)
 HOSTLIB_RPATH := -Wl,-rpath,'$$ORIGIN:$$ORIGIN/../lib'
 tool = $(call plain,$(patsubst %,hostlib/tools/%.c,$(1)))
 define hostlib_tool
@@ -74,23 +74,22 @@ hostlib: $(addprefix $(B)/,$(INCCL_SONAME) libinccl.so libinccl.a libinc_connect
 	examples/sum examples/hello)
 
 install-hostlib: hostlib
-	$(Q)install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin
+	$(Q)install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin
 	$(Q)for so in $(INCCL_SONAME) $(CONNECT_SONAME); do \
-		install -m 755 $(B)/$$so $(DESTDIR)$(PREFIX)/lib/$$so && \
-		ln -sf $$so $(DESTDIR)$(PREFIX)/lib/$${so%.0} || exit 1; done
-	$(Q)install -m 755 $(B)/$(PLUGIN) $(DESTDIR)$(PREFIX)/lib/$(PLUGIN)
-	$(Q)install -m 644 $(B)/libinccl.a $(DESTDIR)$(PREFIX)/lib/libinccl.a
+		install -m 755 $(B)/$$so $(DESTDIR)$(LIBDIR)/$$so && \
+		ln -sf $$so $(DESTDIR)$(LIBDIR)/$${so%.0} || exit 1; done
+	$(Q)install -m 755 $(B)/$(PLUGIN) $(DESTDIR)$(LIBDIR)/$(PLUGIN)
+	$(Q)install -m 644 $(B)/libinccl.a $(DESTDIR)$(LIBDIR)/libinccl.a
 	$(Q)for pc in $(PC_FILES); do \
-		sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(INCCL_VERSION)|' \
+		sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR:$(PREFIX)/%=$${prefix}/%)|' -e 's|@VERSION@|$(INCCL_VERSION)|' \
 			-e 's|@LIBS_PRIVATE@|$(filter -l%,$(INCCL_LIBS))|' hostlib/$$pc.in \
-			> $(DESTDIR)$(PREFIX)/lib/pkgconfig/$$pc || exit 1; done
+			> $(DESTDIR)$(LIBDIR)/pkgconfig/$$pc || exit 1; done
 	$(Q)install -m 644 $(addprefix hostlib/include/,$(HEADERS)) $(DESTDIR)$(PREFIX)/include/
 	$(Q)install -m 755 $(addprefix $(B)/,$(HOSTLIB_TOOLS)) $(DESTDIR)$(PREFIX)/bin/
 	$(Q)install -D -m 644 hostlib/examples/sum.c $(DESTDIR)$(PREFIX)/$(SUM_C)
 	$(Q)install -D -m 644 hostlib/examples/hello.c $(DESTDIR)$(PREFIX)/$(HELLO_C)
 
 uninstall-hostlib:
-	$(Q)rm -f $(addprefix $(DESTDIR)$(PREFIX)/,\
-		$(addprefix lib/,$(foreach so,$(INCCL_SONAME) $(CONNECT_SONAME),$(so) $(so:.0=)) $(PLUGIN) libinccl.a \
+	$(Q)rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,$(foreach so,$(INCCL_SONAME) $(CONNECT_SONAME),$(so) $(so:.0=)) $(PLUGIN) libinccl.a \
 			$(addprefix pkgconfig/,$(PC_FILES))) \
-		$(addprefix include/,$(HEADERS)) $(SUM_C) $(HELLO_C) $(addprefix bin/,$(HOSTLIB_TOOLS)))
+		$(addprefix $(DESTDIR)$(PREFIX)/,$(addprefix include/,$(HEADERS)) $(SUM_C) $(HELLO_C) $(addprefix bin/,$(HOSTLIB_TOOLS)))

@@ -10,7 +10,8 @@ userspace: $(B)/inc-switchd
 
 install-userspace: userspace
 	$(Q)install -D -m 755 $(B)/inc-switchd $(DESTDIR)$(PREFIX)/sbin/inc-switchd
-	$(call install_unit,userspace/inc-switchd.service)
+	$(call install_service,userspace/inc-switchd)
 
 uninstall-userspace:
-	$(Q)rm -f $(DESTDIR)$(PREFIX)/sbin/inc-switchd $(UNIT_DIR)/inc-switchd.service
+	$(Q)rm -f $(DESTDIR)$(PREFIX)/sbin/inc-switchd
+	$(call uninstall_service,userspace/inc-switchd)

@@ -101,7 +101,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 #define INCCL_VERSION_MAJOR 0
-#define INCCL_VERSION_MINOR 1
+#define INCCL_VERSION_MINOR 2
 #define INCCL_VERSION_PATCH 0
 
 #define INCCL_MIN_STACK_BYTES (64 << 10)
@@ -567,7 +567,7 @@ int inccl_op_parse(const char *name, enum inccl_op *op);
 int inccl_dtype_parse(const char *name, enum inccl_dtype *dtype);
 /* What a return value of this library means, in one static English line. */
 const char *inccl_strerror(int err);
-/* "0.1.0", of the library that runs. */
+/* "0.2.0", of the library that runs. */
 const char *inccl_version(void);
 
 #pragma GCC visibility pop

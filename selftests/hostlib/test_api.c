@@ -457,7 +457,7 @@ static void words(void **state)
 	assert_int_equal(inccl_dtype_size(99), 0);
 	assert_non_null(inccl_strerror(-ECONNRESET));
 	assert_non_null(inccl_strerror(-12345));
-	assert_string_equal(inccl_version(), "0.1.0");
+	assert_string_equal(inccl_version(), "0.2.0");
 }
 
 /* What the controller says meanwhile is not read any more, and must not cost the member its last
