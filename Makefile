@@ -16,7 +16,7 @@ include common.mk
 
 # What is built and installed, each after what it uses. Tests come last (selftests/room.mk).
 PRODUCT := lib bpf loader userspace controller hostlib topo docs docs/man docs/completion
-include $(PRODUCT:%=%/room.mk) selftests/room.mk
+include $(PRODUCT:%=%/room.mk) selftests/room.mk scripts/packages.mk
 
 .PHONY: all tests deps demo test test-all soak fault-matrix test-vm fuzz sim bench install uninstall format check-format \
 	compile_commands.json clean help
@@ -108,7 +108,7 @@ clean: ## remove build/ and what the sanitizers built
 	$(Q)rm -rf build build-san build-tsan
 
 help: ## this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' Makefile
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' Makefile scripts/packages.mk
 	@echo "  V=1 shows commands; SANITIZE=address and SANITIZE=thread build and test with sanitizers,"
 	@echo "  in build-san/ and build-tsan/"
 

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# The release tarball, and what is built of it: packages for Debian (debian/) and for Fedora and others
+# (packaging/inc.spec). The version stands in hostlib/include/inccl.h.
+DIST_NAME = inc-$(INCCL_VERSION)
+DIST := $(abspath $(B))/packages
+# A compiler's cache, where the machine has one. The make that builds a package is no part of this make.
+PACKAGER = env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL PATH="$(if $(wildcard /usr/lib/ccache),/usr/lib/ccache:)$(PATH)"
+PACKAGE_JOBS = $(or $(JOBS),$(shell nproc))
+
+.PHONY: dist deb rpm
+# Times are the commit's. A changed tree makes a tarball of what is changed as well.
+dist: ## the release tarball, build/packages/inc-VERSION.tar.gz (the same bits from the same commit)
+	$(Q)mkdir -p $(DIST)
+	$(Q)ref=$$(git stash create) && git -c tar.umask=0022 archive --format=tar --prefix=$(DIST_NAME)/ $${ref:-HEAD} \
+		>$(DIST)/$(DIST_NAME).tar
+	$(Q)gzip -9nf $(DIST)/$(DIST_NAME).tar
+	@printf '%s\n' $(DIST)/$(DIST_NAME).tar.gz
+
+deb: ## Debian packages, build/packages/deb/*.deb
+	$(Q)scripts/install-deps packages
+	$(Q)$(MAKE) --no-print-directory dist
+	$(Q)rm -rf $(DIST)/deb && mkdir -p $(DIST)/deb
+	$(Q)cp $(DIST)/$(DIST_NAME).tar.gz $(DIST)/deb/inc_$(INCCL_VERSION).orig.tar.gz
+	$(Q)tar -C $(DIST)/deb -xf $(DIST)/$(DIST_NAME).tar.gz
+	$(Q)cd $(DIST)/deb/$(DIST_NAME) && $(PACKAGER) dpkg-buildpackage -us -uc -j$(PACKAGE_JOBS)
+	$(Q)rm -rf $(DIST)/deb/$(DIST_NAME)
+	@ls $(DIST)/deb/*.deb
+
+rpm: ## RPM packages, build/packages/rpm/RPMS/*/*.rpm (with Debian's rpmbuild as well)
+	$(Q)scripts/install-deps packages
+	$(Q)$(MAKE) --no-print-directory dist
+	$(Q)rm -rf $(DIST)/rpm && mkdir -p $(DIST)/rpm
+	$(Q)$(PACKAGER) RPM_BUILD_NCPUS=$(PACKAGE_JOBS) rpmbuild --quiet $(if $(wildcard /etc/debian_version),--nodeps) \
+		-D '_topdir $(DIST)/rpm' -ta $(DIST)/$(DIST_NAME).tar.gz
+	@ls $(DIST)/rpm/RPMS/*/*.rpm
