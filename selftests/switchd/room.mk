@@ -19,3 +19,5 @@ TESTS_switchd := $(addprefix $(B)/selftests/switchd/,other-xdp attach-legacy)
 
 # The list of interfaces; its reader is disturbed between two messages of the kernel.
 $(call tests_address,switchd,test_link_list,userspace/links.c,$(call wrapped,mnl_socket_recvfrom mnl_socket_sendto))
+# The look-up of the controller's name.
+$(call tests_address,switchd,test_addresses,userspace/addresses.c)
