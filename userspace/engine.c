@@ -177,7 +177,8 @@ static int both_attach_port(struct inc_engine *e, const char *ifname, struct inc
 static void tell(const struct both *b, const struct inc_engine_port *port,
 		 const struct inc_engine_port *was)
 {
-	struct inc_notice notice = {.event = INC_EVENT_PORT_LOST, .text = port->reason};
+	struct inc_notice notice = {
+		.event = INC_EVENT_PORT_LOST, .of_port = true, .text = port->reason};
 	char text[IF_NAMESIZE + 32];
 
 	if (port->condition == INC_PORT_UP && was->condition != INC_PORT_UP) {

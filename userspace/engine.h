@@ -29,10 +29,11 @@
 struct inc_options;
 struct inc_settings;
 
-/* What happened to a communicator, for the log and the controller. */
+/* What happened to a communicator, or to a port of the switch, for the log and the controller. */
 struct inc_notice {
-	const char *event; /* as in docs/control.md */
-	uint32_t communicator;
+	const char *event;     /* as in docs/control.md */
+	bool of_port;          /* it belongs to no communicator; all but event and text are 0 */
+	uint32_t communicator; /* any number, also 0 */
 	uint32_t ranks[INC_COMM_MAX_CHILDREN]; /* whom it concerns */
 	uint32_t n_ranks;
 	uint64_t chunk;
@@ -93,7 +94,7 @@ struct inc_engine_port {
 	INC_PORT_FIGURES(INC_METRIC_FIELD, inc_engine_port)
 };
 
-/* Events that concern ports. With communicator 0 they are about the port, whoever uses it. */
+/* Events that concern ports. A notice with of_port is about the port, whoever uses it. */
 #define INC_EVENT_PORT_LOST "port_lost"
 #define INC_EVENT_PORT_BACK "port_back"
 

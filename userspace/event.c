@@ -167,11 +167,11 @@ void inc_event_notice(void *arg, const struct inc_notice *notice)
 
 	for (i = 0; i < notice->n_ranks; i++)
 		json_array_append_new(ranks, json_integer(notice->ranks[i]));
-	if (notice->communicator)
+	if (notice->of_port)
+		inc_warn("%s: %s", notice->event, notice->text);
+	else
 		inc_warn("%s: communicator %u, chunk %llu: %s", notice->event, notice->communicator,
 			 (unsigned long long)notice->chunk, notice->text);
-	else
-		inc_warn("%s: %s", notice->event, notice->text);
 	snprintf(said.node, sizeof(said.node), "%s", d->conf.name);
 	snprintf(said.event, sizeof(said.event), "%s", notice->event);
 	snprintf(said.message, sizeof(said.message), "%s", notice->text);
@@ -180,7 +180,7 @@ void inc_event_notice(void *arg, const struct inc_notice *notice)
 	if (!object)
 		return;
 	keep(d->events, object);
-	if (notice->communicator)
+	if (!notice->of_port)
 		remember(d, object);
 	if (d->client)
 		inc_client_event(d->client, object);
