@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 #include <jansson.h>
 #include "lib/base/clock.h"
+#include "lib/base/fd.h"
 #include "lib/base/log.h"
 #include "lib/base/printable.h"
 
@@ -101,30 +103,68 @@ void inc_log_sink(void (*sink)(const char *line, size_t len))
 	log_sink = sink;
 }
 
-/* A pipe or socket that has room at all has room for a line. */
-static bool stderr_has_room(void)
-{
-	struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
+/* Where inc_log_unblocked() writes, and the end of a line of which only the beginning was taken.
+ * All of it is under the lock. */
+static struct {
+	pthread_mutex_t lock;
+	int fd; /* -1: not known yet */
+	unsigned int left_out;
+	char rest[LINE_BYTES];
+	size_t rest_bytes;
+} unblocked = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
-	return poll(&p, 1, 0) == 1;
+/* A terminal may have room for a part of a line, and a write of more would wait. It is opened once
+ * more, because O_NONBLOCK on stderr itself would also hold for the programs that share it. A
+ * terminal that this user may not open keeps its risk. */
+static int unblocked_fd(void)
+{
+	int own = -1;
+
+	if (unblocked.fd >= 0)
+		return unblocked.fd;
+	if (isatty(STDERR_FILENO))
+		own = inc_fd_high(
+			open("/proc/self/fd/2", O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
+	unblocked.fd = own < 0 ? STDERR_FILENO : own;
+	return unblocked.fd;
+}
+
+/* A pipe or socket that has room at all has room for a line. Whether a line, or its beginning, was
+ * written; the rest of it follows. */
+static bool write_unblocked(const char *line, size_t len)
+{
+	struct pollfd p = {.fd = unblocked_fd(), .events = POLLOUT};
+	const ssize_t n = poll(&p, 1, 0) == 1 ? write(p.fd, line, len) : -1;
+
+	if (n < 0)
+		return false;
+	unblocked.rest_bytes = len - n;
+	memmove(unblocked.rest, line + n, len - n);
+	return true;
+}
+
+/* Before any other line. */
+static bool finish_line(void)
+{
+	return !unblocked.rest_bytes ||
+	       (write_unblocked(unblocked.rest, unblocked.rest_bytes) && !unblocked.rest_bytes);
 }
 
 void inc_log_unblocked(const char *line, size_t len)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static unsigned int left_out;
 	char text[128], note[LINE_BYTES];
 
-	pthread_mutex_lock(&lock);
-	if (left_out && stderr_has_room()) {
+	pthread_mutex_lock(&unblocked.lock);
+	if (unblocked.left_out && finish_line()) {
 		snprintf(text, sizeof(text),
-			 "%u lines were left out because the log's reader did not read", left_out);
-		if (write(STDERR_FILENO, note, compose(INC_LOG_WARN, text, note)) > 0)
-			left_out = 0;
+			 "%u lines were left out because the log's reader did not read",
+			 unblocked.left_out);
+		if (write_unblocked(note, compose(INC_LOG_WARN, text, note)))
+			unblocked.left_out = 0;
 	}
-	if (!stderr_has_room() || write(STDERR_FILENO, line, len) < 0)
-		left_out++;
-	pthread_mutex_unlock(&lock);
+	if (unblocked.left_out || !finish_line() || !write_unblocked(line, len))
+		unblocked.left_out++;
+	pthread_mutex_unlock(&unblocked.lock);
 }
 
 void inc_log(enum inc_log_level level, const char *fmt, ...)

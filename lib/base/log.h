@@ -21,8 +21,9 @@ void inc_log_init(const char *program);
  * thread logs.
  */
 void inc_log_sink(void (*sink)(const char *line, size_t len));
-/* A sink for programs that must go on: stderr, but where its reader does not read, the line is left
- * out. The next line that can be written is preceded by one that says how many were. */
+/* A sink for programs that must go on: stderr, a terminal too, but where its reader does not read,
+ * the line is left out. The next line that can be written is preceded by one that says how many
+ * were. */
 void inc_log_unblocked(const char *line, size_t len);
 void inc_log(enum inc_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
