@@ -318,7 +318,8 @@ static int left_link(struct inc_switch *sw, struct inc_port_slot *slot)
 	return moved_link(sw, slot);
 }
 
-static bool is_linked(struct inc_switch *sw, struct inc_port_slot *slot)
+/* Whether a predecessor has left a link that holds the port. Changes pins, as left_link() does. */
+static bool keep_left_link(struct inc_switch *sw, struct inc_port_slot *slot)
 {
 	int fd = left_link(sw, slot);
 
@@ -336,7 +337,7 @@ static void drop_other_way(struct inc_switch *sw, struct inc_port_slot *slot, en
 	link_name(port, name);
 	if (sw->adopted && way == INC_ATTACH_LIBXDP)
 		inc_unpin(sw, name); /* it goes with its last descriptor */
-	else if (sw->adopted && !is_linked(sw, slot))
+	else if (sw->adopted && !keep_left_link(sw, slot))
 		inc_purge_interface(port->ifindex, inc_map_id(inc_switch_map_fd(sw, INC_MAP_PORT)),
 				    0);
 }
@@ -346,7 +347,7 @@ static bool tries_libxdp(struct inc_switch *sw, struct inc_port_slot *slot)
 {
 	if (sw->opts.attach != INC_ATTACH_AUTO)
 		return sw->opts.attach == INC_ATTACH_LIBXDP;
-	return !is_linked(sw, slot);
+	return !keep_left_link(sw, slot);
 }
 
 static int attach_link(struct inc_switch *sw, struct inc_port_slot *slot, struct inc_err *err)
@@ -471,7 +472,7 @@ int inc_attach_slot(struct inc_switch *sw, struct inc_port_slot *slot, struct in
 	if (was)
 		slot->left_ifindex = was;
 	ret = inc_bpffs_mount(err); /* libxdp keeps its own pins there */
-	if (!ret && !is_linked(sw, slot))
+	if (!ret && !keep_left_link(sw, slot))
 		ret = check_taken(sw, port->ifindex, port->name, err);
 	ret = ret ?: inc_enter_port(sw, port, err);
 	if (ret)
