@@ -81,7 +81,7 @@ static const struct inc_opt options[] = {
 		"reorder and burst with a direction want a decimal point):"),
 	INC_OPT_TERM("rate=MBIT", "Mbit/s that the wire carries"),
 	INC_OPT_TERM("delay_us=N", "from end to end"),
-	INC_OPT_TERM("queue_kib=N", "what may wait for the rate"),
+	INC_OPT_TERM("queue_kib=N", "room for frames that wait for the rate"),
 	INC_OPT_TERM("loss=P", "probability for a frame to be lost"),
 	INC_OPT_TERM("duplicate=P", "to arrive twice"),
 	INC_OPT_TERM("corrupt=P", "to have a wrong bit behind its Ethernet header"),

@@ -192,9 +192,8 @@ static const struct inc_program program = {
 		"Logs to stderr; INC_LOG_LEVEL=error|warn|info|debug, INC_LOG_JSON=1. SIGTERM, "
 		"SIGINT, SIGHUP and SIGQUIT stop it and leave nothing behind. SIGUSR1 stops it and "
 		"leaves what works without it, in passthrough mode, to the next one of the "
-		"instance: for an upgrade. What it is killed leaves is taken over as well; one "
-		"with "
-		"another abi (--version) refuses that.",
+		"instance: for an upgrade. The next one takes over what a killed one left, too. It "
+		"refuses if its abi (--version) differs.",
 	.exits = "0 stopped, 1 failure, 2 wrong command line.",
 	.version = "inc-switchd protocol " INC_STR(INC_CONTROL_VERSION) " abi " INC_STR(
 		INC_ABI_VERSION),

@@ -45,7 +45,7 @@ static const struct inc_command commands[] = {
 	 "the switches of each communicator, and what has passed between them (--interval, --dot, "
 	 "--svg)",
 	 .own = VIEW(true, incctl_print_tree)},
-	{"config", "what the switches have, as YAML that inc-switchd --config reads",
+	{"config", "the configuration of the switches, as YAML that inc-switchd --config reads",
 	 .own = VIEW(false, incctl_print_config)},
 	{"metrics", "all figures of the switches as Prometheus text",
 	 .own = VIEW(false, incctl_print_metrics)},
@@ -83,7 +83,7 @@ static const struct inc_opt options[] = {
 	{.name = "controller",
 	 .letter = 'c',
 	 .value = "HOST[:PORT]",
-	 .help = "whom to ask (default: INCCL_CONTROLLER, or 127.0.0.1:" INC_STR(
+	 .help = "the controller to ask (default: INCCL_CONTROLLER, or 127.0.0.1:" INC_STR(
 		 INC_PORT_MEMBERS) ")",
 	 INC_OPT_TEXT(struct settings, target.controller, inc_hostport_check)},
 	{.name = "switch",
@@ -137,7 +137,7 @@ static const struct inc_program program = {
 	.name = "incctl",
 	.man_section = 1,
 	.brief = "ask the controller and the switches what they know",
-	.about = "What the controller and the switches know, as text or as JSON.",
+	.about = "Shows what the controller and the switches know, as text or as JSON.",
 	.groups = {{options, 0}, {inc_tls_options, offsetof(struct settings, target.tls)}},
 	.commands = commands,
 	.exits = "0 ok; 1 failure, a switch that does not answer or, with --check, books that do "

@@ -152,8 +152,8 @@ static const struct inc_program program = {
 	.name = "ha-nccl-perf",
 	.man_section = 1,
 	.brief = "try and time a network plugin of NCCL without a GPU",
-	.about = "Loads a network plugin and plays NCCL's part towards it: connects the ranks, "
-		 "moves messages in host memory, times them, and with --check tells by name a "
+	.about = "Loads a network plugin and calls it as NCCL does: it connects the ranks, moves "
+		 "messages in host memory and times them. With --check it reports by name each "
 		 "message that is lost, doubled, out of order, torn, of a wrong size or written "
 		 "late. MODE pair: rank 0 sends, rank 1 receives; group: the same with grouped "
 		 "receives of several tags; ring: the all-reduce of a vector over all ranks. All "

@@ -68,7 +68,7 @@ static const struct inc_opt client_options[] = {
 
 static const struct inc_opt query_options[] = {
 	{.name = "stats",
-	 .help = "what it counts instead, as Prometheus text",
+	 .help = "print the service's counters instead, as Prometheus text",
 	 INC_OPT_FLAG(struct connect_tool, figures)},
 	{},
 };

@@ -23,7 +23,7 @@ static const struct inc_opt options[] = {
 	{.name = "op",
 	 .value = "OP",
 	 .preset = "sum",
-	 .help = "what is done with the elements",
+	 .help = "the operator",
 	 INC_OPT_TAKE(struct reduce_opts, op, job_take_op)},
 	{.name = "json",
 	 .help = "rank 0 prints one object: ranks, shape, bytes, time_us",
@@ -44,9 +44,10 @@ static const struct inc_program program = {
 	.name = "inccl-reduce",
 	.man_section = 1,
 	.brief = "the AllReduce of .npy files",
-	.about = "Adds up an array over all ranks of a job: every rank gives its own IN.npy (the "
-		 "same type and shape everywhere) and gets the result in its own OUT.npy, which "
-		 "appears only when it is complete. A link is followed; /dev/null or a FIFO is "
+	.about = "Adds up an array over all ranks of a job. Every rank gives its own IN.npy (the "
+		 "same type and shape everywhere) and receives the result in its own OUT.npy. "
+		 "OUT.npy appears only when it is complete. A link is followed; /dev/null or a "
+		 "FIFO is "
 		 "written to, not replaced. Elements are integers of 1 to 8 bytes, float32 or "
 		 "float16; floats have the operators sum, avg, min and max, and prod where "
 		 "switches add floats as they are.",

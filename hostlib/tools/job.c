@@ -47,7 +47,7 @@ const struct inc_opt job_options[] = {
 			"variables):"),
 	{.name = "controller",
 	 .value = "HOST[:PORT]",
-	 .help = "whom to join (port " INC_STR(INC_PORT_MEMBERS) ")",
+	 .help = "the controller to join (port " INC_STR(INC_PORT_MEMBERS) ")",
 	 INC_OPT_TEXT(struct job, group_opts.controller, inc_hostport_check)},
 	{.name = "job",
 	 .value = "NAME",

@@ -131,7 +131,7 @@ static const struct inc_opt options[] = {
 	{.name = "op",
 	 .value = "OP,...|all",
 	 .preset = "sum",
-	 .help = "what is done with them; what a type does not have is left out where there are "
+	 .help = "the operator; one that a type does not have is left out where there are "
 		 "several",
 	 INC_OPT_TAKE(struct perf_opts, ops, take_ops)},
 	{.name = "root",
@@ -214,10 +214,10 @@ static const struct inc_program program = {
 		 "vector; where ranks have a block of it each, it is cut down to a multiple of "
 		 "theirs, and the count is a block's.",
 	.groups = {{options, 0}, {job_options, offsetof(struct perf_opts, job)}},
-	.notes = "algbw: bytes of the vector * 8 / time; busbw: algbw times what each of N ranks "
-		 "would have to move without help from the network: 2 (N - 1) / N of the vector "
-		 "for allreduce, (N - 1) / N for reducescatter and allgather, all of it for "
-		 "reduce and broadcast. Both in Gbit/s (10^9).",
+	.notes = "algbw is bytes of the vector * 8 / time. busbw is algbw times the part that each "
+		 "of N ranks would have to move without the network's help. That part is "
+		 "2 (N - 1) / N of the vector for allreduce, (N - 1) / N for reducescatter and "
+		 "allgather, and all of it for reduce and broadcast. Both are in Gbit/s (10^9).",
 	.exits = "0 ok, 1 failure or a wrong element, 2 wrong command line.",
 	.check = check,
 };

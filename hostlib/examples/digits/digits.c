@@ -52,7 +52,8 @@ static const struct inc_opt_word dtypes[] = {
 static const struct inc_opt options[] = {
 	{.name = "dtype",
 	 .preset = "int32",
-	 .help = "what gradients are summed as: fixed point of the program's own, or floats of the "
+	 .help = "the type in which gradients are summed: fixed point of the program's own, or "
+		 "floats of the "
 		 "library's",
 	 INC_OPT_WORD(struct digits, dtype, dtypes)},
 	{.name = "epochs",
