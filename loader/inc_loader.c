@@ -372,15 +372,6 @@ int inc_switch_map_fd(const struct inc_switch *sw, const char *name)
 	return map ? bpf_map__fd(map) : -ENOENT;
 }
 
-int inc_switch_map_set(const struct inc_switch *sw, const char *name, const void *key,
-		       const void *value, uint64_t flags, struct inc_err *err)
-{
-	if (bpf_map_update_elem(inc_switch_map_fd(sw, name), key, value, flags))
-		return inc_err_set(err, errno, "map %s cannot be written: %s", name,
-				   strerror(errno));
-	return 0;
-}
-
 int inc_switch_prog_fd(const struct inc_switch *sw, const char *name)
 {
 	struct bpf_program *prog = bpf_object__find_program_by_name(sw->skel->obj, name);
