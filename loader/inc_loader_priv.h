@@ -23,7 +23,7 @@ struct inc_port_slot {
 	int link_fd;                  /* of a bpf_link, else -1 */
 	uint32_t prog_id;             /* of the XDP program that the interface has then; 0: none */
 	uint32_t left_ifindex;        /* that its connections still have, if another one; else 0 */
-	bool stale;                   /* what the maps have of its communicators is written again */
+	bool stale;                   /* its communicators' entries in the maps are written again */
 };
 
 struct inc_switch {

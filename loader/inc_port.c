@@ -4,7 +4,8 @@
  * another namespace and back, or deletes it and makes it again. The kernel then takes the interface
  * out of every devmap, ends what holds the program, or gives the interface another number. What the
  * caller sees of the kernel is compared with what the switch needs, and what is missing is made
- * again. What fails is repeated at the next look. Called by the engine, on the daemon's one thread.
+ * again. The next look repeats a step that failed. Called by the engine, on the daemon's one
+ * thread.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -385,7 +385,6 @@ int inc_connect_socket_wait(struct inc_connect_socket *socket, int timeout_ms)
 {
 	const uint64_t until_ns = inc_now_ns() + (uint64_t)timeout_ms * INC_NSEC_PER_MSEC;
 	struct pollfd pfd = {.fd = socket->epoll_fd, .events = POLLIN};
-	uint64_t now_ns;
 	int n;
 
 	if (socket->error || !socket->idle)
@@ -395,8 +394,7 @@ int inc_connect_socket_wait(struct inc_connect_socket *socket, int timeout_ms)
 			return connect_socket_fail(socket, errno, "poll: %s", strerror(errno));
 		if (timeout_ms < 0)
 			continue;
-		now_ns = inc_now_ns();
-		timeout_ms = now_ns < until_ns ? (until_ns - now_ns) / INC_NSEC_PER_MSEC + 1 : 0;
+		timeout_ms = inc_ms_until(until_ns, inc_now_ns());
 	}
 	return n ? 0 : -ETIMEDOUT;
 }

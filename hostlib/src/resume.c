@@ -30,7 +30,7 @@ static bool pause_for(struct inccl_group *group, int fd, short events, unsigned 
 		now = inc_now_ns();
 		if (now >= deadline_ns)
 			return true;
-		if (poll(pfd, 2, (deadline_ns - now) / INC_NSEC_PER_MSEC + 1) <= 0)
+		if (poll(pfd, 2, inc_ms_until(deadline_ns, now)) <= 0)
 			continue;
 		if (pfd[0].revents) {
 			inc_drain_fd(group->stop_fd);

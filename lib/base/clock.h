@@ -3,6 +3,7 @@
 #ifndef INC_CLOCK_H
 #define INC_CLOCK_H
 
+#include <limits.h>
 #include <stdint.h>
 #include <sys/time.h>
 #include <time.h>
@@ -38,6 +39,15 @@ static inline time_t inc_now_s(void)
 static inline uint64_t inc_wall_ns(void)
 {
 	return inc_clock_ns(CLOCK_REALTIME);
+}
+
+/* How long poll() has to wait for an instant: rounded up, so that the instant has come afterwards.
+ */
+static inline int inc_ms_until(uint64_t at_ns, uint64_t now_ns)
+{
+	const uint64_t ms = at_ns > now_ns ? (at_ns - now_ns - 1) / INC_NSEC_PER_MSEC + 1 : 0;
+
+	return ms < INT_MAX ? ms : INT_MAX;
 }
 
 /* A span, as libevent wants it. */

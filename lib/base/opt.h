@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The command line of a program as one table: what parses it, checks its values, prints --help and
- * prints the middle of the man page (--help=man, for docs/man/room.mk) and the completion files of
- * shells (--help=bash, --help=zsh, for docs/completion/room.mk).
+ * The command line of a program as one table. By this table the command line is parsed, its values
+ * are checked, and --help is printed. So are the middle of the man page (--help=man, for
+ * docs/man/room.mk) and the completion files of shells (--help=bash, --help=zsh, for
+ * docs/completion/room.mk).
  *
  * A program describes itself in a struct inc_program, reads its command line with
  * inc_opt_parse(), and finds the values in a struct of its own, the settings. What is wrong with a

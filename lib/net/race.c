@@ -156,16 +156,13 @@ void inc_race_end(struct inc_race *race)
 int inc_race_run(const struct addrinfo *list, uint64_t deadline_ns)
 {
 	struct inc_race race;
-	uint64_t next_at_ns, now_ns;
+	uint64_t next_at_ns;
 	int ret = inc_race_begin(&race, list, deadline_ns);
 
 	if (ret)
 		return ret;
-	while ((ret = inc_race_step(&race, &next_at_ns)) == -EINPROGRESS) {
-		now_ns = inc_now_ns();
-		poll(race.runner, race.started,
-		     next_at_ns > now_ns ? (next_at_ns - now_ns) / INC_NSEC_PER_MSEC + 1 : 0);
-	}
+	while ((ret = inc_race_step(&race, &next_at_ns)) == -EINPROGRESS)
+		poll(race.runner, race.started, inc_ms_until(next_at_ns, inc_now_ns()));
 	inc_race_end(&race);
 	return ret;
 }

@@ -45,9 +45,7 @@ static void on_event(evutil_socket_t fd, short what, void *arg);
 /* Until a runner has arrived or failed, or the time. 0 or -ENOMEM. */
 static int watch(struct inc_racing *racing, uint64_t next_at_ns)
 {
-	const uint64_t now_ns = inc_now_ns();
-	struct timeval tv = inc_timeval_of_ms(
-		next_at_ns > now_ns ? (next_at_ns - now_ns) / INC_NSEC_PER_MSEC + 1 : 0);
+	struct timeval tv = inc_timeval_of_ms(inc_ms_until(next_at_ns, inc_now_ns()));
 	unsigned int i;
 
 	for (i = 0; i < racing->race.started; i++) {

@@ -13,7 +13,7 @@ int inc_wait_for(int fd, short events, int stop_fd, uint64_t deadline_ns)
 
 		if (now_ns >= deadline_ns)
 			return -ETIMEDOUT;
-		if (poll(pfd, 2, (deadline_ns - now_ns) / INC_NSEC_PER_MSEC + 1) <= 0)
+		if (poll(pfd, 2, inc_ms_until(deadline_ns, now_ns)) <= 0)
 			continue;
 		if (pfd[1].revents)
 			return -ECANCELED;

@@ -13,6 +13,7 @@
 #include <cpuid.h>
 #endif
 #include <zlib.h>
+#include "lib/base/clock.h"
 #include "lib/net/hostport.h"
 #include "lib/base/printable.h"
 #include "lib/roce/wire.h"
@@ -496,6 +497,17 @@ static void error_text(void **state)
 	assert_string_equal(err.msg, "peer says '?[31m'");
 }
 
+/* poll() returns when an instant has come, neither a millisecond early nor at once. */
+static void ms_until(void **state)
+{
+	assert_int_equal(inc_ms_until(5, 5), 0);
+	assert_int_equal(inc_ms_until(5, 6), 0);
+	assert_int_equal(inc_ms_until(6, 5), 1);
+	assert_int_equal(inc_ms_until(5 + INC_NSEC_PER_MSEC, 5), 1);
+	assert_int_equal(inc_ms_until(6 + INC_NSEC_PER_MSEC, 5), 2);
+	assert_int_equal(inc_ms_until(UINT64_MAX, 0), INT_MAX);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -505,7 +517,8 @@ int main(void)
 		cmocka_unit_test(yaml_nodes),     cmocka_unit_test(topology_errors),
 		cmocka_unit_test(topology_links), cmocka_unit_test(topology_bridge),
 		cmocka_unit_test(hostport),       cmocka_unit_test(listen_address),
-		cmocka_unit_test(printable),      cmocka_unit_test(error_text),
+		cmocka_unit_test(ms_until),       cmocka_unit_test(printable),
+		cmocka_unit_test(error_text),
 	};
 
 	return cmocka_run_group_tests_name("lib", tests, NULL, NULL) ? 1 : 0;

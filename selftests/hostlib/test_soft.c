@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* SIZE: check */
-/* The soft endpoint against a peer that does exactly what the case wants. */
+/* The soft endpoint against a peer that does exactly what the case wants. SIZE: check */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -134,7 +133,7 @@ static int serve(struct world *w, unsigned int ms)
 		now = inc_now_ns();
 		if (at > end)
 			at = end;
-		poll(&pfd, 1, at > now ? (at - now) / INC_NSEC_PER_MSEC + 1 : 0);
+		poll(&pfd, 1, inc_ms_until(at, now));
 	} while (inc_now_ns() < end);
 	return 0;
 }

@@ -355,7 +355,7 @@ void task_fd_refused(int fd, bool refused)
 	descriptor(fd)->refused = refused;
 }
 
-/* What was refused is sent when there is room, which a thread learns only if it asks. */
+/* A thread learns only by asking that there is room for bytes that were refused. */
 static void check_sleep(const struct pollfd *pfd)
 {
 	const struct descriptor *d = descriptor(pfd->fd);

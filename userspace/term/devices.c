@@ -188,7 +188,7 @@ void inc_term_devices_put(struct inc_term_devices *d, struct inc_term_device *de
 static int wait_ms(struct inc_term_devices *d, uint64_t until_ns, uint64_t now_ns)
 {
 	struct shared *s;
-	uint64_t ms;
+	int ms;
 
 	LIST_FOREACH (s, &d->list, entry) {
 		const uint64_t at_ns = s->more ? 0 : s->dev->ops->deadline_ns(s->dev);
@@ -196,9 +196,7 @@ static int wait_ms(struct inc_term_devices *d, uint64_t until_ns, uint64_t now_n
 		if (at_ns < until_ns)
 			until_ns = at_ns;
 	}
-	if (until_ns <= now_ns)
-		return 0;
-	ms = (until_ns - now_ns + INC_NSEC_PER_MSEC - 1) / INC_NSEC_PER_MSEC;
+	ms = inc_ms_until(until_ns, now_ns);
 	return ms < 1000 ? ms : 1000;
 }
 
