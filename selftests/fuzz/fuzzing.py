@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What test_fuzz and `make fuzz` share: which targets there are, and a run of one."""
+"""What test_fuzz and `make fuzz` share: which targets there are, a target's kept corpus, and a run of one."""
 import glob
+import hashlib
+import io
 import os
 import re
+import shutil
 import subprocess
+import tarfile
+import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
@@ -22,8 +27,38 @@ def program(target):
     return os.path.join(PROGRAMS, "fuzz_" + target)
 
 
+def archive(target):
+    """The file in which the repository keeps a target's corpus."""
+    return os.path.join(HERE, "corpus", target + ".tar.xz")
+
+
 def corpus(target):
-    return os.path.join(HERE, "corpus", target)
+    """A directory with the kept corpus, which is unpacked once for each version of the archive."""
+    with open(archive(target), "rb") as f:
+        data = f.read()
+    directory = os.path.join(PROGRAMS, "corpus", f"{target}-{hashlib.sha256(data).hexdigest()[:16]}")
+    if not os.path.isdir(directory):
+        os.makedirs(os.path.dirname(directory), exist_ok=True)
+        fresh = tempfile.mkdtemp(prefix=target + "-", dir=os.path.dirname(directory))
+        with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+            tar.extractall(fresh)
+        try:
+            os.rename(fresh, directory)
+        except OSError:  # another process was faster
+            shutil.rmtree(fresh)
+    return directory
+
+
+def pack(target, directory):
+    """Makes the directory's files the kept corpus. The same files make the same archive."""
+    path = archive(target)
+    with tarfile.open(path + ".new", "w:xz", preset=9) as tar:
+        for name in sorted(os.listdir(directory)):
+            entry = tarfile.TarInfo(name)
+            entry.size = os.path.getsize(os.path.join(directory, name))
+            with open(os.path.join(directory, name), "rb") as f:
+                tar.addfile(entry, f)
+    os.rename(path + ".new", path)
 
 
 def usual_runs(target):
