@@ -28,9 +28,14 @@
 #define INC_TARGET __attribute__((target("avx2,f16c")))
 #define INC_USABLE (__builtin_cpu_supports("avx2") && has_f16c())
 #else
-#define INC_TARGET             \
-	__attribute__((target( \
-		"avx512f,avx512bw,avx512cd,avx512dq,avx512vl,f16c,prefer-vector-width=512")))
+/* clang has no such preference in a target attribute. */
+#ifdef __clang__
+#define INC_PREFERENCE ""
+#else
+#define INC_PREFERENCE ",prefer-vector-width=512"
+#endif
+#define INC_TARGET \
+	__attribute__((target("avx512f,avx512bw,avx512cd,avx512dq,avx512vl,f16c" INC_PREFERENCE)))
 #define INC_USABLE                                                                   \
 	(__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&  \
 	 __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && \
