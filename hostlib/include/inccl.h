@@ -51,7 +51,9 @@
  * SCHED_FIFO or SCHED_RR. They may run on the CPUs that the process had when the library was
  * loaded, so taskset, a launcher's binding or a cpuset holds for them, and a pinned thread's own
  * mask does not. Where realtime threads never sleep on all of these CPUs, the kernel's throttling
- * of realtime must be on (kernel.sched_rt_runtime_us is not -1), as it is by default. Each thread
+ * of realtime must be on (kernel.sched_rt_runtime_us is not -1), as it is by default. The kernel
+ * lets a SCHED_DEADLINE thread create no thread, so such a thread cannot create a group or a
+ * communicator (-EAGAIN). It may start collectives and wait for them. Each thread
  * of the library has a stack of 1 MiB, whatever RLIMIT_STACK says; a log callback may run on it.
  *
  * Descriptors that the library keeps are 3 or above, so what is printed in a program that has
