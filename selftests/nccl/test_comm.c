@@ -10,12 +10,15 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "hostlib/nccl/abi.h"
 #include "hostlib/nccl/comm_priv.h"
@@ -341,6 +344,47 @@ static void aiming_waits(void **state)
 	flow_disconnect(&flow);
 }
 
+/* Another descriptor of the same file; -1: there is none. */
+static int copy_of(int fd)
+{
+	struct stat own, other;
+	int i;
+
+	assert_int_equal(fstat(fd, &own), 0);
+	for (i = 0; i < 1024; i++)
+		if (i != fd && !fstat(i, &other) && other.st_dev == own.st_dev &&
+		    other.st_ino == own.st_ino)
+			return i;
+	return -1;
+}
+
+/* NCCL closes its descriptor of a GPU's memory soon. The copy for the other rail stays here, and no
+ * program that the process starts has it. */
+static void copy_of_gpu_memory(void **state)
+{
+	const int fd = memfd_create("gpu", 0);
+	struct ha_region *region;
+	struct flow flow = {0};
+	struct inc_err err;
+	uint8_t memory[64];
+	int copy;
+
+	assert_true(fd >= 0);
+	flow_connect(&flow);
+	assert_int_equal(copy_of(fd), -1);
+	assert_int_equal(ha_register(flow.receive, memory, sizeof(memory), HA_NCCL_PTR_CUDA, fd, 0,
+				     &region, &err),
+			 0);
+	copy = copy_of(fd);
+	assert_true(copy > STDERR_FILENO);
+	assert_int_equal(fcntl(copy, F_GETFD), FD_CLOEXEC);
+	ha_deregister(flow.receive, region);
+	assert_int_equal(copy_of(fd), -1);
+	flow_finish(&flow);
+	flow_disconnect(&flow);
+	close(fd);
+}
+
 /* Where an end is: its epoch, and the rail of that. */
 static uint32_t epoch_of(struct ha_comm *comm, unsigned int *rail)
 {
@@ -476,14 +520,15 @@ static void receiver_lingers(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(data_goes),         TEST(several_on_one_listener),
-		TEST(never_blocks),      TEST(groups),
-		TEST(acks_lost),         TEST(data_lost),
-		TEST(descriptions_lost), TEST(data_late),
-		TEST(all_lost),          TEST(port_down),
-		TEST(gid_moves),         TEST(many_failovers),
-		TEST(both_dead),         TEST(close_in_flight),
-		TEST(receiver_lingers),  TEST(aiming_waits),
+		TEST(data_goes),          TEST(several_on_one_listener),
+		TEST(never_blocks),       TEST(groups),
+		TEST(acks_lost),          TEST(data_lost),
+		TEST(descriptions_lost),  TEST(data_late),
+		TEST(all_lost),           TEST(port_down),
+		TEST(gid_moves),          TEST(many_failovers),
+		TEST(both_dead),          TEST(close_in_flight),
+		TEST(receiver_lingers),   TEST(aiming_waits),
+		TEST(copy_of_gpu_memory),
 	};
 
 	if (argc > 1)
