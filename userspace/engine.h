@@ -94,10 +94,6 @@ struct inc_engine_port {
 	INC_PORT_FIGURES(INC_METRIC_FIELD, inc_engine_port)
 };
 
-/* Events that concern ports. A notice with of_port is about the port, whoever uses it. */
-#define INC_EVENT_PORT_LOST "port_lost"
-#define INC_EVENT_PORT_BACK "port_back"
-
 struct inc_link;
 
 #define INC_COMM_FIGURES(_, T)                                                             \

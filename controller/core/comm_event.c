@@ -226,7 +226,7 @@ const struct inc_event_info inc_event_info[EVENT_MAX] = {
 	[EVENT_CONNECTION_ERROR] = {"connection_error", ECONNABORTED},
 	[EVENT_PEER_NAK] = {"peer_nak", ECONNABORTED},
 	[EVENT_UNRESPONSIVE] = {"unresponsive", ETIMEDOUT},
-	[EVENT_PORT_LOST] = {"port_lost", ENETDOWN},
+	[EVENT_PORT_LOST] = {INC_EVENT_PORT_LOST, ENETDOWN},
 	[EVENT_ENDED] = {"ended", 0},
 	[EVENT_OTHER] = {"other", 0},
 };

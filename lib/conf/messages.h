@@ -270,6 +270,10 @@ struct inc_msg_query {
 	uint32_t from;
 };
 
+/* Names of events that concern ports; the second one is never about a communicator. */
+#define INC_EVENT_PORT_LOST "port_lost"
+#define INC_EVENT_PORT_BACK "port_back"
+
 struct inc_msg_event {
 	char node[INC_CONTROL_NAME_LEN]; /* the switch */
 	uint64_t time_ns;
