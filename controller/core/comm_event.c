@@ -227,6 +227,7 @@ const struct inc_event_info inc_event_info[EVENT_MAX] = {
 	[EVENT_PEER_NAK] = {"peer_nak", ECONNABORTED},
 	[EVENT_UNRESPONSIVE] = {"unresponsive", ETIMEDOUT},
 	[EVENT_PORT_LOST] = {INC_EVENT_PORT_LOST, ENETDOWN},
+	[EVENT_PORT_BACK] = {INC_EVENT_PORT_BACK, 0},
 	[EVENT_ENDED] = {"ended", 0},
 	[EVENT_OTHER] = {"other", 0},
 };
@@ -268,6 +269,17 @@ static void take_end(struct inc_ctl_switch *sw, uint32_t number)
 		inc_orphan_ended(sw, number);
 }
 
+/* Of a port, whoever uses it. A communicator that the port's loss ends has an event of its own. */
+static void report_port(const struct inc_ctl_switch *sw, enum inc_event_kind kind,
+			const struct inc_msg_event *said)
+{
+	if (kind == EVENT_PORT_LOST || kind == EVENT_PORT_BACK)
+		inc_warn("switch %s: %s: %s", inc_switch_name(sw), said->event, said->message);
+	else
+		inc_warn("switch %s: event %s ignored: communicator: 0 is none",
+			 inc_switch_name(sw), said->event);
+}
+
 void inc_comm_event(struct inc_ctl_switch *sw, const struct inc_msg_event *said)
 {
 	const char *text = *said->message ? said->message : said->event;
@@ -281,6 +293,10 @@ void inc_comm_event(struct inc_ctl_switch *sw, const struct inc_msg_event *said)
 	const bool orphan = inc_orphan_is(sw, said->communicator);
 
 	sw->ctl->events[kind]++;
+	if (!said->communicator) {
+		report_port(sw, kind, said);
+		return;
+	}
 	if (comm && accused.rank >= (int)comm->group->world_size) {
 		inc_warn("switch %s: event of communicator %u ignored: rank: %d is not below %u",
 			 inc_switch_name(sw), said->communicator, accused.rank,
