@@ -269,7 +269,7 @@ static void take_end(struct inc_ctl_switch *sw, uint32_t number)
 		inc_orphan_ended(sw, number);
 }
 
-/* Of a port, whoever uses it. A communicator that the port's loss ends has an event of its own. */
+/* Logs an event about a port. A communicator that the loss of the port ends has its own event. */
 static void report_port(const struct inc_ctl_switch *sw, enum inc_event_kind kind,
 			const struct inc_msg_event *said)
 {

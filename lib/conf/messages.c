@@ -366,7 +366,7 @@ static const struct inc_field event_fields[] = {
 	 .text = "since 1970"},
 	{"event", INC_WORD, INC_REQUIRED, INC_AT(struct inc_msg_event, event), .text = "its name"},
 	{"communicator", INC_UINT, INC_REQUIRED, INC_AT(struct inc_msg_event, communicator),
-	 .max = UINT32_MAX, .text = "whose; 0: of a port, whoever uses it"},
+	 .max = UINT32_MAX, .text = "whose; 0: the event is about a port"},
 	{"rank", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_msg_event, rank),
 	 .max = INC_MAX_WORLD - 1, .given = offsetof(struct inc_msg_event, has_rank),
 	 .text = "the first of ranks; of a switch: the lowest behind it; absent: the parent"},
