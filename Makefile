@@ -45,10 +45,14 @@ test: ## every promise of the README, on this machine and in a virtual one
 	$(Q)selftests/run --jobs $(JOBS)
 
 # With FULL=1 tests do whole what they do in part otherwise. The table is that of test_matrix.
-test-all: ## the same with long searches, each collective, type, operator and topology with each other, ten thousand connects
-	$(Q)scripts/install-deps vm
+test-all: ## the same with long searches, each collective, type and topology with each other, soak, fuzzers, simulation
+	$(Q)scripts/install-deps vm packages
 	$(Q)$(BUILD) tests
-	$(Q)FULL=1 selftests/run --jobs $(JOBS) --size all; rc=$$?; \
+	$(Q)rc=0; \
+		FULL=1 ROUNDS=$(or $(ROUNDS),20) MINUTES=$(or $(MINUTES),10) selftests/run --jobs $(JOBS) --size all || rc=1; \
+		selftests/fuzz/fuzz || rc=1; \
+		$(B)/sim --seeds $(or $(SEEDS),100000) || rc=1; \
+		$(B)/sim-cluster --seeds $(or $(SEEDS),100000) || rc=1; \
 		grep '^|' $(B)/test-logs/e2e/test_matrix.log; exit $$rc
 
 # The whole fault matrix; its table goes into docs/faults.md.
