@@ -130,6 +130,13 @@ int ha_register(struct ha_comm *comm, void *address, size_t bytes, int type, int
 				   .type = type,
 				   .dmabuf_fd = dmabuf_fd < 0 ? -1 : inc_fd_high_copy(dmabuf_fd),
 				   .dmabuf_offset = dmabuf_offset};
+	if (dmabuf_fd >= 0 && region->region.dmabuf_fd < 0) {
+		ret = inc_err_set(err, errno,
+				  "%s: descriptor %d of the memory cannot be copied: %s",
+				  comm->what, dmabuf_fd, strerror(errno));
+		free(region);
+		return ret;
+	}
 	pthread_mutex_lock(&comm->lock);
 	rail = comm->rail;
 	pthread_mutex_unlock(&comm->lock);

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -366,8 +367,9 @@ static void copy_of_gpu_memory(void **state)
 	struct ha_region *region;
 	struct flow flow = {0};
 	struct inc_err err;
+	struct rlimit limit, none;
 	uint8_t memory[64];
-	int copy;
+	int copy, ret;
 
 	assert_true(fd >= 0);
 	flow_connect(&flow);
@@ -380,6 +382,17 @@ static void copy_of_gpu_memory(void **state)
 	assert_int_equal(fcntl(copy, F_GETFD), FD_CLOEXEC);
 	ha_deregister(flow.receive, region);
 	assert_int_equal(copy_of(fd), -1);
+	/* without a copy nothing is registered, because the address alone may mean other memory */
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	copy = dup(fd); /* the lowest number that is free */
+	assert_int_equal(close(copy), 0);
+	none = (struct rlimit){.rlim_cur = copy, .rlim_max = limit.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	ret = ha_register(flow.receive, memory, sizeof(memory), HA_NCCL_PTR_CUDA, fd, 0, &region,
+			  &err);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	assert_int_equal(ret, -EMFILE);
+	assert_non_null(strstr(err.msg, "descriptor"));
 	flow_finish(&flow);
 	flow_disconnect(&flow);
 	close(fd);
