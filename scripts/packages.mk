@@ -20,7 +20,6 @@ deb: ## Debian packages, build/packages/deb/*.deb
 	$(Q)scripts/install-deps packages
 	$(Q)$(MAKE) --no-print-directory dist
 	$(Q)rm -rf $(DIST)/deb && mkdir -p $(DIST)/deb
-	$(Q)cp $(DIST)/$(DIST_NAME).tar.gz $(DIST)/deb/inc_$(INCCL_VERSION).orig.tar.gz
 	$(Q)tar -C $(DIST)/deb -xf $(DIST)/$(DIST_NAME).tar.gz
 	$(Q)cd $(DIST)/deb/$(DIST_NAME) && $(PACKAGER) dpkg-buildpackage -us -uc -j$(PACKAGE_JOBS)
 	$(Q)rm -rf $(DIST)/deb/$(DIST_NAME)
