@@ -50,7 +50,7 @@ static void open_ends(struct log *log, enum kind kind)
 	log->writer = fds[1];
 }
 
-/* Logs so many lines that the log is full, says so, and goes on whenever there is room. */
+/* Logs so many lines that the log is full, reports this, and goes on whenever there is room. */
 static void run_child(int writer, int full)
 {
 	struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
