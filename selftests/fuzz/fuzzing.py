@@ -49,6 +49,15 @@ def corpus(target):
     return directory
 
 
+def copy(target, scratch):
+    """A directory in scratch with the kept corpus, or an empty one of a target that has none yet."""
+    directory = os.path.join(scratch, target)
+    if os.path.exists(archive(target)):
+        return shutil.copytree(corpus(target), directory)
+    os.mkdir(directory)
+    return directory
+
+
 def pack(target, directory):
     """Makes the directory's files the kept corpus. The same files make the same archive."""
     path = archive(target)
