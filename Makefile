@@ -3,7 +3,7 @@
 # dependencies. So any number of jobs may run, and nothing is built twice.
 # What make builds is printed a target at a time. What a program prints that runs under make, such as the
 # tests, is printed as it comes.
-RUNS := demo check test test-all soak fault-matrix test-vm fuzz sim bench
+RUNS := demo check test test-all soak fault-matrix test-vm fuzz sim bench deb rpm
 BUILD := $(MAKE) --no-print-directory -Otarget
 JOBS ?= $(shell nproc)
 ifeq ($(MAKELEVEL),0)
