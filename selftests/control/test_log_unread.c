@@ -93,14 +93,15 @@ static void take_line(struct log *log, const char *line)
 	log->next++;
 }
 
-/* Reads until a line has come after a note. */
+/* Reads until a line has come after a note and after LINES. A terminal may find room again, and a
+ * note come, before LINES, because the kernel moves its bytes on while the child logs. */
 static void read_log(struct log *log)
 {
 	char line[512], c;
 	size_t len = 0;
 	unsigned int noted = 0;
 
-	while (!log->has_note || log->next == noted) {
+	while (!log->has_note || log->next == noted || log->next <= LINES) {
 		assert_int_equal(read(log->reader, &c, 1), 1);
 		if (c == '\r')
 			continue;
@@ -154,7 +155,6 @@ static void goes_on(enum kind kind)
 		read_log(&log);
 	end(&log);
 	assert_true(went_on);
-	assert_true(log.next > LINES);
 }
 
 static void test_pipe(void **state)
