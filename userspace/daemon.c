@@ -299,8 +299,33 @@ int inc_daemon_start(struct inc_daemon *d, struct inc_err *err)
 	return ret;
 }
 
+/* Whether a communicator goes on without this daemon. */
+static bool outlives(const struct inc_daemon *d, uint32_t place)
+{
+	return d->leaving && d->comms[place] && d->comms[place]->mode == INC_PASSTHROUGH;
+}
+
+/* Reports the communicators that end with this daemon, so that the controller ends their jobs now.
+ * Hosts and other switches may owe this one nothing, and would wait for it until a time limit. */
+static void report_ends(struct inc_daemon *d)
+{
+	const struct inc_engine *e = d->engine;
+	struct inc_engine_comm comm;
+
+	for (uint32_t place = 0; place < e->ops->places(e); place++) {
+		if (!e->ops->comm(e, place, &comm) || comm.error || outlives(d, place))
+			continue;
+		inc_event_notice(d, &(struct inc_notice){.event = INC_EVENT_STOPPED,
+							 .communicator = comm.communicator,
+							 .chunk = comm.results,
+							 .text = "the switch stops"});
+	}
+}
+
 void inc_daemon_stop(struct inc_daemon *d)
 {
+	if (d->client)
+		report_ends(d);
 	inc_query_server_stop(d->server);
 	inc_scrape_stop(d->scrape);
 	inc_client_stop(d->client);

@@ -424,8 +424,11 @@ void inc_client_stop(struct inc_client *c)
 	if (!c)
 		return;
 	inc_racing_cancel(c->racing);
-	if (c->conn)
+	if (c->conn) {
+		/* the last events: the loop does not run again */
+		inc_ndjson_flush(c->conn);
 		inc_ndjson_free(c->conn);
+	}
 	event_free(c->timer);
 	inc_tls_free(c->tls);
 	inc_addresses_close(c->addresses);

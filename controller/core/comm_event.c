@@ -176,12 +176,19 @@ bool inc_comm_waits(struct inc_ctl_switch *sw, const struct inc_msg_waiting *sai
 	return false;
 }
 
+/* A port that the switch has lost, and its own end, are no fault of a peer. */
+static bool is_own_fault(int code)
+{
+	return code == inc_event_info[EVENT_PORT_LOST].code ||
+	       code == inc_event_info[EVENT_STOPPED].code;
+}
+
 /* What follows from a failure that concerns a peer, once it is known who that is. */
 static void judge(struct inc_comm *comm, struct inc_ctl_switch *sw, const struct inc_accusation *a)
 {
-	/* a port that the switch has lost is no fault of whoever is behind it */
-	const struct inc_peer peer = a->code == ENETDOWN ? (struct inc_peer){.rank = -1, .node = -1}
-							 : inc_comm_peer(comm, sw, a->rank);
+	const struct inc_peer none = {.rank = -1, .node = -1};
+	const struct inc_peer peer =
+		is_own_fault(a->code) ? none : inc_comm_peer(comm, sw, a->rank);
 
 	if (a->code != EREMOTEIO && is_through(comm, &peer))
 		/* unless the others still wait for it; a mismatch is the end for everybody */
@@ -229,6 +236,7 @@ const struct inc_event_info inc_event_info[EVENT_MAX] = {
 	[EVENT_PORT_LOST] = {INC_EVENT_PORT_LOST, ENETDOWN},
 	[EVENT_PORT_BACK] = {INC_EVENT_PORT_BACK, 0},
 	[EVENT_ENDED] = {"ended", 0},
+	[EVENT_STOPPED] = {INC_EVENT_STOPPED, ENETRESET},
 	[EVENT_OTHER] = {"other", 0},
 };
 

@@ -273,6 +273,8 @@ struct inc_msg_query {
 /* Names of events that concern ports; the second one is never about a communicator. */
 #define INC_EVENT_PORT_LOST "port_lost"
 #define INC_EVENT_PORT_BACK "port_back"
+/* The switch stops, and its communicator ends with it. */
+#define INC_EVENT_STOPPED "stopped"
 
 struct inc_msg_event {
 	char node[INC_CONTROL_NAME_LEN]; /* the switch */

@@ -339,28 +339,35 @@ static void on_broken(struct inc_ndjson *conn, int code, const char *reason)
 }
 
 /* libevent's own way of writing ends a process that has SIGPIPE as it was, and the process is not
- * ours to change. */
-static void on_writable(evutil_socket_t fd, short what, void *arg)
+ * ours to change. 0, also where the socket has no room; or -errno. */
+static int write_some(struct inc_ndjson *conn)
 {
-	struct inc_ndjson *conn = arg;
 	struct iovec part[8];
 	struct msghdr message = {.msg_iov = part};
 	ssize_t n;
+
+	n = evbuffer_peek(conn->out, -1, NULL, part, sizeof(part) / sizeof(part[0]));
+	message.msg_iovlen = n < 8 ? n : 8;
+	n = sendmsg(bufferevent_getfd(conn->bev), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	evbuffer_drain(conn->out, n);
+	return 0;
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *arg)
+{
+	struct inc_ndjson *conn = arg;
+	int ret;
 
 	if (!(what & EV_WRITE)) {
 		on_broken(conn, ETIMEDOUT, "peer does not read");
 		return;
 	}
-	n = evbuffer_peek(conn->out, -1, NULL, part, sizeof(part) / sizeof(part[0]));
-	message.msg_iovlen = n < 8 ? n : 8;
-	n = sendmsg(fd, &message, MSG_NOSIGNAL);
-	if (n < 0 && errno != EAGAIN && errno != EINTR) {
-		on_broken(conn, errno, strerror(errno));
-		return;
-	}
-	if (n > 0)
-		evbuffer_drain(conn->out, n);
-	if (evbuffer_get_length(conn->out))
+	ret = write_some(conn);
+	if (ret)
+		on_broken(conn, -ret, strerror(-ret));
+	else if (evbuffer_get_length(conn->out))
 		wait_to_write(conn);
 	else
 		on_written(conn);
@@ -536,6 +543,12 @@ int inc_ndjson_send_error(struct inc_ndjson *conn, int code, json_t *seq, const 
 	if (object && seq)
 		json_object_set(object, "seq", seq);
 	return inc_ndjson_send_new(conn, object);
+}
+
+void inc_ndjson_flush(struct inc_ndjson *conn)
+{
+	if (!conn->failed && evbuffer_get_length(conn->out))
+		write_some(conn);
 }
 
 void inc_ndjson_free(struct inc_ndjson *conn)
