@@ -70,6 +70,7 @@ def judged(run, judge):
           f"{[c['retransmits'] for c in conns]}, ACKs paid {[c['acks_paid'] for c in conns]}",
           flush=True)
     run.check(rxe, ours, conns)
+    judge.end()
 
 
 def shapes():

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -198,12 +199,14 @@ class Judge:
         self.process.stdin.flush()
 
     def result(self, timeout=90):
-        try:
-            out, _ = self.process.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired:
+        """Its queue pairs stay until end(), so that they acknowledge what is sent again."""
+        if not select.select([self.process.stdout], [], [], timeout)[0]:
             self.process.kill()
-            raise Failure(f"rc_judge: not done after {timeout} s") from None
-        return json.loads(out)
+            raise Failure(f"rc_judge: not done after {timeout} s")
+        return json.loads(self.process.stdout.readline())
+
+    def end(self):
+        self.process.communicate("end\n", timeout=60)
 
     def run(self, timeout=90):
         self.start()
