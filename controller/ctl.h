@@ -225,7 +225,8 @@ struct inc_comm_member {
 /* What a switch has said before the members were back. */
 struct inc_accusation {
 	int code;
-	int rank; /* who does not answer, -1: nobody, or it fails for all in any case */
+	int rank;             /* that does not answer; -1: it fails for all in any case */
+	bool is_own, stopped; /* no peer is to blame; it ended with the switch's daemon */
 	const struct inc_ctl_switch *by; /* NULL: the text says it all */
 	char text[320];
 	LIST_ENTRY(inc_accusation) entry;

@@ -306,14 +306,15 @@ static bool outlives(const struct inc_daemon *d, uint32_t place)
 }
 
 /* Reports the communicators that end with this daemon, so that the controller ends their jobs now.
- * Hosts and other switches may owe this one nothing, and would wait for it until a time limit. */
+ * Hosts and other switches may owe this one nothing, and would wait for it until a time limit. The
+ * controller ignores the report of a communicator that had failed before. */
 static void report_ends(struct inc_daemon *d)
 {
 	const struct inc_engine *e = d->engine;
 	struct inc_engine_comm comm;
 
 	for (uint32_t place = 0; place < e->ops->places(e); place++) {
-		if (!e->ops->comm(e, place, &comm) || comm.error || outlives(d, place))
+		if (!e->ops->comm(e, place, &comm) || outlives(d, place))
 			continue;
 		inc_event_notice(d, &(struct inc_notice){.event = INC_EVENT_STOPPED,
 							 .communicator = comm.communicator,
@@ -324,7 +325,7 @@ static void report_ends(struct inc_daemon *d)
 
 void inc_daemon_stop(struct inc_daemon *d)
 {
-	if (d->client)
+	if (d->client && d->server) /* else the daemon did not get to its start */
 		report_ends(d);
 	inc_query_server_stop(d->server);
 	inc_scrape_stop(d->scrape);

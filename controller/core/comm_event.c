@@ -176,19 +176,11 @@ bool inc_comm_waits(struct inc_ctl_switch *sw, const struct inc_msg_waiting *sai
 	return false;
 }
 
-/* A port that the switch has lost, and its own end, are no fault of a peer. */
-static bool is_own_fault(int code)
-{
-	return code == inc_event_info[EVENT_PORT_LOST].code ||
-	       code == inc_event_info[EVENT_STOPPED].code;
-}
-
 /* What follows from a failure that concerns a peer, once it is known who that is. */
 static void judge(struct inc_comm *comm, struct inc_ctl_switch *sw, const struct inc_accusation *a)
 {
 	const struct inc_peer none = {.rank = -1, .node = -1};
-	const struct inc_peer peer =
-		is_own_fault(a->code) ? none : inc_comm_peer(comm, sw, a->rank);
+	const struct inc_peer peer = a->is_own ? none : inc_comm_peer(comm, sw, a->rank);
 
 	if (a->code != EREMOTEIO && is_through(comm, &peer))
 		/* unless the others still wait for it; a mismatch is the end for everybody */
@@ -296,6 +288,8 @@ void inc_comm_event(struct inc_ctl_switch *sw, const struct inc_msg_event *said)
 	struct inc_accusation accused = {
 		.code = inc_event_info[kind].code,
 		.rank = said->has_rank ? (int)said->rank : -1,
+		.is_own = kind == EVENT_PORT_LOST || kind == EVENT_STOPPED,
+		.stopped = kind == EVENT_STOPPED,
 		.by = sw,
 	};
 	const bool orphan = inc_orphan_is(sw, said->communicator);

@@ -35,17 +35,17 @@ static void report_failed(struct inc_comm *comm, const struct inc_member *member
 {
 	int blame = r->has_rank ? (int)r->rank : who_destroyed(comm);
 	const struct inc_ctl_switch *absent = comm->tree ? inc_comm_absent(comm) : NULL;
-	char name[96], more[160] = "";
+	char name[96], more[160] = "", lost[96] = "";
 
 	snprintf(name, sizeof(name), "%s", inc_member_name(member));
 	if (!r->has_rank && blame >= 0)
 		snprintf(more, sizeof(more), "; %s had destroyed it",
 			 inc_member_name(&comm->group->members[blame]));
-	else if (r->code == ETIMEDOUT && absent)
-		snprintf(more, sizeof(more), "; switch %s is not connected to the controller",
+	if (r->code == ETIMEDOUT && absent)
+		snprintf(lost, sizeof(lost), "; switch %s is not connected to the controller",
 			 inc_switch_name(absent));
-	inc_comm_fail(comm, blame, r->code, "%s: %s (%s)%s", name, r->message,
-		      inc_errno_name(r->code), more);
+	inc_comm_fail(comm, blame, r->code, "%s: %s (%s)%s%s", name, r->message,
+		      inc_errno_name(r->code), more, lost);
 }
 
 static void take_report(struct inc_comm *comm, const struct inc_member *member,

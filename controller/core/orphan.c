@@ -17,6 +17,7 @@ struct inc_orphan {
 	uint64_t results;               /* of the communicator */
 	struct inc_accusations accused; /* it has failed */
 	bool ended;                     /* a neighbour of the switch has said so */
+	bool stopped;                   /* it ended with the switch's daemon */
 	struct event *timer;
 	LIST_ENTRY(inc_orphan) entry;
 };
@@ -80,7 +81,9 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct inc_orphan *o = arg;
 
-	if (inc_switch_ask_results(o->sw, o->number))
+	if (o->stopped)
+		orphan_free(o);
+	else if (inc_switch_ask_results(o->sw, o->number))
 		look_later(o);
 }
 
@@ -134,9 +137,11 @@ bool inc_orphan_fail(struct inc_ctl_switch *sw, uint32_t number,
 {
 	struct inc_orphan *o = find(sw, number);
 
-	if (o)
-		keep(o, accused);
-	return o;
+	if (!o)
+		return false;
+	keep(o, accused);
+	o->stopped |= accused->stopped;
+	return true;
 }
 
 void inc_orphan_ended(struct inc_ctl_switch *sw, uint32_t number)
@@ -187,7 +192,7 @@ void inc_orphans_forget(struct inc_ctl_switch *sw)
 
 	for (; o; o = next) {
 		next = LIST_NEXT(o, entry);
-		if (o->sw == sw)
+		if (o->sw == sw && !o->stopped)
 			orphan_free(o);
 	}
 }

@@ -19,7 +19,9 @@ bool inc_orphan_is(const struct inc_ctl_switch *sw, uint32_t number);
 /* Claimed: all switches that have it are the communicator's now. It fails where one of them has
  * said so meanwhile, or is accused (inc_comm_judge). 0 or -ENOMEM. */
 int inc_orphans_take(struct inc_comm *comm);
-void inc_orphans_forget(struct inc_ctl_switch *sw); /* its next hello names them again */
+/* The switch's next hello names them again, except those that ended with its daemon. These stay for
+ * the group timeout, so that a member that claims one of them receives the reason. */
+void inc_orphans_forget(struct inc_ctl_switch *sw);
 bool inc_orphan_known(const struct inc_ctl *ctl, uint32_t number);
 void inc_orphans_each(const struct inc_ctl *ctl,
 		      void (*fn)(const struct inc_ctl_switch *sw, uint32_t number, void *arg),

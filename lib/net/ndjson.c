@@ -339,7 +339,7 @@ static void on_broken(struct inc_ndjson *conn, int code, const char *reason)
 }
 
 /* libevent's own way of writing ends a process that has SIGPIPE as it was, and the process is not
- * ours to change. 0, also where the socket has no room; or -errno. */
+ * ours to change. Returns 0 or -errno; a socket without room is no error. */
 static int write_some(struct inc_ndjson *conn)
 {
 	struct iovec part[8];
@@ -547,8 +547,14 @@ int inc_ndjson_send_error(struct inc_ndjson *conn, int code, json_t *seq, const 
 
 void inc_ndjson_flush(struct inc_ndjson *conn)
 {
-	if (!conn->failed && evbuffer_get_length(conn->out))
-		write_some(conn);
+	size_t before = 0, waits = conn->failed ? 0 : evbuffer_get_length(conn->out);
+
+	/* one call writes a few pieces only */
+	for (; waits && waits != before; waits = evbuffer_get_length(conn->out)) {
+		before = waits;
+		if (write_some(conn))
+			return;
+	}
 }
 
 void inc_ndjson_free(struct inc_ndjson *conn)

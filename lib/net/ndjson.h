@@ -80,8 +80,8 @@ int inc_ndjson_send_new(struct inc_ndjson *conn, json_t *object);
 int inc_ndjson_send_error(struct inc_ndjson *conn, int code, json_t *seq, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* Writes what is queued as far as the socket has room for it now. For an owner whose loop does not
- * run again. */
+/* Writes what is queued as far as the socket has room for it now. An owner calls it whose loop does
+ * not run again. */
 void inc_ndjson_flush(struct inc_ndjson *conn);
 
 /*

@@ -39,7 +39,7 @@ def checked(collective, *args, transport="verbs", sizes=SIZES):
 def every():
     shapes = list(itertools.product(MODES, WINDOWS))
     for i, collective in enumerate(COLLECTIVES):
-        # one window by each mode, and the other way round for the next collective
+        # each mode with one of the two windows, and for the next collective with the other one
         for mode, window in shapes if FULL else (shapes[i % 2], shapes[3 - i % 2]):
             with case(f"{collective}_{mode}_window_{window}"):
                 checked(collective, "--mode", mode, "--window", window)

@@ -154,7 +154,7 @@ def port_down():
 
 @contextlib.contextmanager
 def silent_controller():
-    """It reports nothing meanwhile."""
+    """The controller stands still, so it reports nothing."""
     with open("/run/guest-lab/controller.pid", encoding="utf-8") as f:
         pid = int(f.read())
     os.kill(pid, signal.SIGSTOP)
@@ -165,7 +165,7 @@ def silent_controller():
 
 
 def switch_gone():
-    """Ranks find it by themselves, where the controller does not report the switch's last words."""
+    """The ranks find by themselves that the switch is gone, because the controller does not report it."""
     with case("switch_gone_names_peer_and_status"):
         job = endless(2)
         with silent_controller():

@@ -203,7 +203,9 @@ class Judge:
         if not select.select([self.process.stdout], [], [], timeout)[0]:
             self.process.kill()
             raise Failure(f"rc_judge: not done after {timeout} s")
-        return json.loads(self.process.stdout.readline())
+        line = self.process.stdout.readline()
+        expect(line, f"rc_judge: exit code {self.process.poll()} without a result")
+        return json.loads(line)
 
     def end(self):
         self.process.communicate("end\n", timeout=60)
