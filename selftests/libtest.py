@@ -31,6 +31,8 @@ SENDS_OR_WRITES = SEND_MODES[-1]
 
 # Of a lab in which a test stops a rank for as long as it likes: that is not its death.
 PATIENT = ("--controller-args", "--member-timeout-ms 0")
+# Of a lab with many more processes than CPUs: a rank or a switch that gets no time for seconds has not died.
+CROWDED = ("--controller-args", "--member-timeout-ms 0 --switch-timeout-ms 60000")
 
 libc = ctypes.CDLL(None, use_errno=True)
 
