@@ -375,8 +375,8 @@ int main(int argc, char **argv)
 		printf("%s%llu", i ? ", " : "", (unsigned long long)hosts[i].completed);
 	printf("], \"seconds\": %.3f}\n", (inc_now_ns() - started) / 1e9);
 	fflush(stdout);
-	/* The queue pairs stay until stdin says so, because the last ACK may be lost. Then the
-	 * switch sends its result again, and the device acknowledges it by itself. */
+	/* The program keeps its queue pairs until it reads a line, because the last ACK may be
+	 * lost. Then the switch retransmits its result, and the device acknowledges it alone. */
 	if (!ret && !fgets(line, sizeof(line), stdin))
 		return 1;
 	return ret || wrong ? 1 : 0;
