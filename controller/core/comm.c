@@ -40,7 +40,7 @@ static const char *name_not_ready(const void *arg, unsigned int rank)
 	return comm->members[rank].ready ? NULL : inc_member_name(&comm->group->members[rank]);
 }
 
-static void on_timeout(evutil_socket_t fd, short what, void *arg)
+static void on_timeout(void *arg)
 {
 	struct inc_comm *comm = arg;
 	const struct inc_ctl *ctl = comm->group->ctl;
@@ -57,7 +57,7 @@ static void on_timeout(evutil_socket_t fd, short what, void *arg)
 	case COMM_WAIT_SWITCH:
 		absent = inc_comm_absent(comm);
 		if (!absent) { /* its turn comes: what it waits for has deadlines itself */
-			inc_ctl_arm(comm->timer, ctl->opt.switch_timeout_ms);
+			inc_limit_arm(comm->timer, ctl->opt.switch_timeout_ms);
 			break;
 		}
 		inc_comm_fail(comm, -1, EHOSTUNREACH,
@@ -89,7 +89,7 @@ static struct inc_comm *comm_new(struct inc_group *group, unsigned int index)
 
 	if (!comm)
 		return NULL;
-	comm->timer = evtimer_new(group->ctl->base, on_timeout, comm);
+	comm->timer = inc_limit_new(group->ctl->base, on_timeout, comm);
 	if (!comm->timer) {
 		free(comm);
 		return NULL;
@@ -99,7 +99,7 @@ static struct inc_comm *comm_new(struct inc_group *group, unsigned int index)
 	comm->place = ++group->ctl->last_place;
 	LIST_INSERT_HEAD(&group->comms, comm, entry);
 	group->n_comms++;
-	inc_ctl_arm(comm->timer, group->ctl->opt.group_timeout_ms);
+	inc_limit_arm(comm->timer, group->ctl->opt.group_timeout_ms);
 	return comm;
 }
 
@@ -203,7 +203,7 @@ void inc_comm_end(struct inc_comm *comm)
 		comm->group->n_refused--;
 	else
 		comm->group->n_comms--;
-	event_free(comm->timer);
+	inc_limit_free(comm->timer);
 	free(comm);
 }
 

@@ -18,7 +18,7 @@ struct inc_orphan {
 	struct inc_accusations accused; /* it has failed */
 	bool ended;                     /* a neighbour of the switch has said so */
 	bool stopped;                   /* it ended with the switch's daemon */
-	struct event *timer;
+	struct inc_limit *timer;
 	LIST_ENTRY(inc_orphan) entry;
 };
 
@@ -37,13 +37,13 @@ static void orphan_free(struct inc_orphan *o)
 {
 	LIST_REMOVE(o, entry);
 	inc_accusations_free(&o->accused);
-	event_free(o->timer);
+	inc_limit_free(o->timer);
 	free(o);
 }
 
 static void look_later(struct inc_orphan *o)
 {
-	inc_ctl_arm(o->timer, o->sw->ctl->opt.group_timeout_ms);
+	inc_limit_arm(o->timer, o->sw->ctl->opt.group_timeout_ms);
 }
 
 void inc_orphan_looked(struct inc_ctl_switch *sw, uint32_t number, int code, const char *text,
@@ -77,7 +77,7 @@ void inc_orphan_looked(struct inc_ctl_switch *sw, uint32_t number, int code, con
 	inc_switch_remove(sw, number);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void on_timer(void *arg)
 {
 	struct inc_orphan *o = arg;
 
@@ -98,7 +98,7 @@ bool inc_orphan_add(struct inc_ctl_switch *sw, uint32_t number)
 		return false;
 	o->sw = sw;
 	o->number = number;
-	o->timer = evtimer_new(sw->ctl->base, on_timer, o);
+	o->timer = inc_limit_new(sw->ctl->base, on_timer, o);
 	if (!o->timer) {
 		free(o);
 		return false;

@@ -18,8 +18,7 @@ static void client_free(struct inc_client *client)
 	inc_query_client_gone(client);
 	TAILQ_REMOVE(&client->ctl->clients, client, entry);
 	client->ctl->n_clients--;
-	if (client->idle)
-		event_free(client->idle);
+	inc_limit_free(client->idle);
 	inc_ndjson_free(client->conn);
 	inc_remote_gone(client->remote);
 	free(client);
@@ -45,7 +44,7 @@ void inc_client_lost(struct inc_client *client, unsigned int ms)
 	client_close(client, false, reason);
 }
 
-static void on_idle(evutil_socket_t fd, short what, void *arg)
+static void on_idle(void *arg)
 {
 	struct inc_client *client = arg;
 
@@ -67,9 +66,9 @@ void inc_client_idle(struct inc_client *client)
 	TAILQ_REMOVE(&ctl->clients, client, entry);
 	TAILQ_INSERT_TAIL(&ctl->clients, client, entry);
 	if (client->member || client->derivation)
-		event_del(client->idle);
+		inc_limit_stop(client->idle);
 	else
-		inc_ctl_arm(client->idle, ctl->opt.client_timeout_ms);
+		inc_limit_arm(client->idle, ctl->opt.client_timeout_ms);
 }
 
 void inc_client_send(const struct inc_client *client, enum inc_message_id id, const void *message)
@@ -147,7 +146,7 @@ static void take_join(struct inc_client *client, json_t *object)
 
 	if (is_member(client))
 		return;
-	ret = inc_ctl_read_first(INC_MSG_JOIN, object, &said, &said.version, &err);
+	ret = inc_right_begin(client->conn, INC_MSG_JOIN, object, &said, &said.version, &err);
 	ret = ret ?: inc_right_join(inc_ndjson_identity(client->conn), said.job, &err);
 	if (ret)
 		refuse(client, inc_messages[INC_MSG_JOIN].type, ret, &err);
@@ -165,7 +164,8 @@ static void take_resume(struct inc_client *client, json_t *object)
 
 	if (is_member(client))
 		return;
-	ret = inc_ctl_read_first(INC_MSG_RESUME, object, &said, &said.join.version, &err);
+	ret = inc_right_begin(client->conn, INC_MSG_RESUME, object, &said, &said.join.version,
+			      &err);
 	ret = ret ?: inc_right_join(inc_ndjson_identity(client->conn), said.join.job, &err);
 	if (ret)
 		refuse(client, inc_messages[INC_MSG_RESUME].type, ret, &err);
@@ -365,7 +365,7 @@ void inc_client_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 		inc_listener_refused("too many clients, all of them members of groups");
 		goto err;
 	}
-	client->idle = evtimer_new(ctl->base, on_idle, client);
+	client->idle = inc_limit_new(ctl->base, on_idle, client);
 	if (!client->idle)
 		goto err;
 	client->conn = inc_ndjson_new(ctl->base, fd, &limits, &ops, client, &err);
@@ -382,8 +382,7 @@ err:
 	close(fd);
 err_fd_closed:
 	inc_ndjson_free(client->conn);
-	if (client->idle)
-		event_free(client->idle);
+	inc_limit_free(client->idle);
 	inc_remote_gone(client->remote);
 	free(client);
 }

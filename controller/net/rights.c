@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include "controller/net/rights.h"
+#include "lib/net/ndjson.h"
 
 /* Identities that stand for one thing by its name: a switch, a job. */
 #define OF_SWITCH "switch:"
@@ -17,6 +18,17 @@ static bool is(const char *identity, const char *word)
 static bool is_of(const char *identity, const char *kind)
 {
 	return !strncmp(identity, kind, strlen(kind));
+}
+
+int inc_right_begin(const struct inc_ndjson *conn, enum inc_message_id id, const json_t *object,
+		    void *said, const uint32_t *version, struct inc_err *err)
+{
+	const int ret = inc_message_read(id, object, said, err);
+
+	if (*version && *version != INC_CONTROL_VERSION)
+		return inc_err_set(err, EPROTONOSUPPORT, "version %u, this controller speaks %u",
+				   *version, INC_CONTROL_VERSION);
+	return ret ?: inc_ndjson_check_peer(conn, err);
 }
 
 int inc_right_ask(const char *identity, struct inc_err *err)

@@ -7,7 +7,18 @@
 #ifndef INC_CTL_RIGHTS_H
 #define INC_CTL_RIGHTS_H
 
+#include <jansson.h>
+#include <stdint.h>
 #include "lib/base/err.h"
+#include "lib/conf/messages.h"
+
+struct inc_ndjson;
+
+/* Reads a connection's first message; version: the field of said that its table begins with. 0, or
+ * an error of the message, or of another version whatever else the message holds, or -ECONNRESET
+ * where the peer has closed the connection. */
+int inc_right_begin(const struct inc_ndjson *conn, enum inc_message_id id, const json_t *object,
+		    void *said, const uint32_t *version, struct inc_err *err);
 
 /* To be heard on the member port, and to ask. */
 int inc_right_ask(const char *identity, struct inc_err *err);

@@ -89,9 +89,9 @@ static void link_go(struct inc_switch_link *link, enum inc_link_state to)
 
 	link->state = inc_machine_step(&machine, inc_ndjson_peer(link->conn), link->state, to);
 	if (to == LINK_GREETING || to == LINK_ASKED)
-		inc_ctl_arm(link->silence, link->ctl->opt.client_timeout_ms);
+		inc_limit_arm(link->silence, link->ctl->opt.client_timeout_ms);
 	else if (!link->to_close)
-		event_del(link->silence);
+		inc_limit_stop(link->silence);
 }
 
 static void link_free(struct inc_switch_link *link)
@@ -108,7 +108,7 @@ static void link_free(struct inc_switch_link *link)
 		inc_orphans_forget(sw);
 		inc_requests_fail(link, sw);
 	}
-	event_free(link->silence);
+	inc_limit_free(link->silence);
 	inc_ndjson_free(link->conn);
 	inc_remote_gone(link->remote);
 	free(link);
@@ -143,10 +143,10 @@ void inc_switch_drop_soon(struct inc_ctl_switch *sw)
 	if (!sw->link)
 		return;
 	sw->link->to_close = true;
-	inc_ctl_arm(sw->link->silence, 0);
+	inc_limit_arm(sw->link->silence, 0);
 }
 
-static void on_silence(evutil_socket_t fd, short what, void *arg)
+static void on_silence(void *arg)
 {
 	struct inc_switch_link *link = arg;
 
@@ -296,7 +296,7 @@ static int parse_hello(struct inc_switch_link *link, json_t *object, struct inc_
 	struct inc_ctl_switch *sw;
 	int index, ret;
 
-	ret = inc_ctl_read_first(INC_MSG_HELLO, object, said, &said->version, err);
+	ret = inc_right_begin(link->conn, INC_MSG_HELLO, object, said, &said->version, err);
 	ret = ret ?: inc_right_serve(inc_ndjson_identity(link->conn), said->node, err);
 	if (ret)
 		return ret;
@@ -536,7 +536,7 @@ void inc_switch_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 	/* who has had its share makes nobody else go */
 	link->remote = inc_remote_connects(ctl, addr);
 	if (link->remote && (ctl->n_links < ctl->max_links || make_room(ctl)))
-		link->silence = evtimer_new(ctl->base, on_silence, link);
+		link->silence = inc_limit_new(ctl->base, on_silence, link);
 	if (!link->silence) {
 		close(fd);
 		goto err;
@@ -553,8 +553,7 @@ void inc_switch_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 
 err:
 	inc_ndjson_free(link->conn);
-	if (link->silence)
-		event_free(link->silence);
+	inc_limit_free(link->silence);
 	inc_remote_gone(link->remote);
 	free(link);
 }

@@ -27,7 +27,7 @@ struct inc_switch_link {
 	struct inc_remote *remote; /* its address */
 	struct inc_ndjson *conn;
 	struct inc_ctl_switch *sw; /* NULL before hello */
-	struct event *silence;     /* while GREETING or ASKED, or it is to be closed */
+	struct inc_limit *silence; /* while GREETING or ASKED, or it is to be closed */
 	bool to_close;             /* it could not be told something that it must know */
 	uint64_t next_seq;
 	LIST_HEAD(request_list, inc_request) requests;

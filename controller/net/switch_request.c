@@ -14,14 +14,13 @@ struct inc_request {
 	enum inc_message_id answer; /* what a switch that does it says */
 	inc_switch_reply reply;
 	uint64_t arg;
-	struct event *timer;
+	struct inc_limit *timer;
 	LIST_ENTRY(inc_request) entry;
 };
 
 static void request_free(struct inc_request *request)
 {
-	if (request->timer)
-		event_free(request->timer);
+	inc_limit_free(request->timer);
 	free(request);
 }
 
@@ -49,7 +48,7 @@ static void finish(struct inc_request *request, struct inc_ctl_switch *sw, int c
 	go_on(sw);
 }
 
-static void on_timeout(evutil_socket_t fd, short what, void *arg)
+static void on_timeout(void *arg)
 {
 	struct inc_request *request = arg;
 	char text[64];
@@ -97,7 +96,7 @@ int inc_switch_request(struct inc_ctl_switch *sw, enum inc_message_id id, const 
 	request = calloc(1, sizeof(*request));
 	if (!request)
 		goto err;
-	request->timer = evtimer_new(sw->ctl->base, on_timeout, request);
+	request->timer = inc_limit_new(sw->ctl->base, on_timeout, request);
 	if (!request->timer)
 		goto err;
 	request->link = link;
@@ -114,7 +113,7 @@ int inc_switch_request(struct inc_ctl_switch *sw, enum inc_message_id id, const 
 	json_decref(object);
 	LIST_INSERT_HEAD(&link->requests, request, entry);
 	link->n_requests++;
-	inc_ctl_arm(request->timer, sw->ctl->opt.switch_timeout_ms);
+	inc_limit_arm(request->timer, sw->ctl->opt.switch_timeout_ms);
 	return 0;
 err:
 	if (request)

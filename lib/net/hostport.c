@@ -112,3 +112,17 @@ int inc_hostport_name(const struct sockaddr *addr, size_t len, struct inc_hostpo
 		       ? -EINVAL
 		       : 0;
 }
+
+int inc_hostport_of_peer(int fd, char *out, size_t size)
+{
+	struct sockaddr_storage addr = {0};
+	socklen_t len = sizeof(addr);
+	struct inc_hostport peer;
+
+	snprintf(out, size, "unix");
+	if (getpeername(fd, (struct sockaddr *)&addr, &len) ||
+	    inc_hostport_name((struct sockaddr *)&addr, len, &peer))
+		return -EINVAL;
+	snprintf(out, size, strchr(peer.host, ':') ? "[%s]:%s" : "%s:%s", peer.host, peer.port);
+	return 0;
+}

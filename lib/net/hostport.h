@@ -3,6 +3,8 @@
 #ifndef INC_HOSTPORT_H
 #define INC_HOSTPORT_H
 
+#include <net/if.h>
+#include <netinet/in.h>
 #include <stddef.h>
 #include "lib/base/err.h"
 
@@ -30,6 +32,13 @@ struct sockaddr;
 /* An address that the system tells, in numbers; who comes by IPv4 to a socket of both families is
  * named as elsewhere. 0, or -EINVAL: it is neither IPv4 nor IPv6. */
 int inc_hostport_name(const struct sockaddr *addr, size_t len, struct inc_hostport *out);
+
+/* A text "[IPv6%interface]:port". */
+#define INC_PEER_NAME_SIZE (INET6_ADDRSTRLEN + IF_NAMESIZE + sizeof("[]:65535"))
+
+/* Names the peer of a connection: "10.77.0.1:40312", "[fd00::1]:40312". 0, or -EINVAL and
+ * "unix": the socket has no such address. */
+int inc_hostport_of_peer(int fd, char *out, size_t size);
 
 /*
  * Where to listen for TCP: ADDRESS or ADDRESS:PORT, numbers alone, so that nobody is asked. Port 0

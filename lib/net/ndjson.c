@@ -24,9 +24,8 @@
 
 #define READ_MAX_BYTES  (64u << 10) /* read ahead of what has been looked at */
 #define DRAIN_TIMEOUT_S 1
-#define DRAIN_MAX       256 /* that have this time; each is a descriptor */
-#define HOST_SIZE       (INET6_ADDRSTRLEN + IF_NAMESIZE) /* with the scope of a link-local one */
-#define DRAIN_MAX_BYTES (4u << 20)                       /* read and thrown away while draining */
+#define DRAIN_MAX       256        /* that have this time; each is a descriptor */
+#define DRAIN_MAX_BYTES (4u << 20) /* read and thrown away while draining */
 
 struct inc_ndjson {
 	struct bufferevent *bev;  /* reads */
@@ -48,7 +47,7 @@ struct inc_ndjson {
 	size_t drained;
 	int code;
 	char reason[160];
-	char peer[HOST_SIZE + sizeof("[]:65535")];
+	char peer[INC_PEER_NAME_SIZE];
 	LIST_ENTRY(inc_ndjson) entry; /* in limits.draining, while dead */
 };
 
@@ -392,26 +391,11 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 	report(conn);
 }
 
-static void name_peer(struct inc_ndjson *conn, int fd)
-{
-	struct sockaddr_storage addr = {0};
-	socklen_t len = sizeof(addr);
-	struct inc_hostport peer;
-
-	snprintf(conn->peer, sizeof(conn->peer), "unix");
-	if (getpeername(fd, (struct sockaddr *)&addr, &len) ||
-	    inc_hostport_name((struct sockaddr *)&addr, len, &peer))
-		return;
-	snprintf(conn->peer, sizeof(conn->peer), strchr(peer.host, ':') ? "[%.*s]:%s" : "%.*s:%s",
-		 HOST_SIZE - 1, peer.host, peer.port);
-}
-
 static void tune_socket(struct inc_ndjson *conn, int fd)
 {
 	static const int on = 1, idle_s = 10, interval_s = 5, probes = 3;
 	static const unsigned int user_timeout_ms = 25000;
-	name_peer(conn, fd);
-	if (!strcmp(conn->peer, "unix"))
+	if (inc_hostport_of_peer(fd, conn->peer, sizeof(conn->peer)))
 		return;
 	/* a refused option costs promptness only, so none of these is an error */
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
@@ -597,4 +581,15 @@ void inc_ndjson_drain_stop(struct inc_ndjson_draining *draining)
 const char *inc_ndjson_peer(const struct inc_ndjson *conn)
 {
 	return conn->peer;
+}
+
+int inc_ndjson_check_peer(const struct inc_ndjson *conn, struct inc_err *err)
+{
+	struct tcp_info info = {0};
+	socklen_t len = sizeof(info);
+
+	if (getsockopt(bufferevent_getfd(conn->bev), IPPROTO_TCP, TCP_INFO, &info, &len) ||
+	    info.tcpi_state == TCP_ESTABLISHED)
+		return 0;
+	return inc_err_set(err, ECONNRESET, "the peer has closed the connection");
 }

@@ -146,6 +146,7 @@ class Member(Line):
                       payload=1024, message_packets=1, window=512, pkey=65535, udp_csum=True)
         fields.update(changes)
         self.send(**fields)
+        return self
 
 
 class Switch(Line):
