@@ -25,6 +25,15 @@
 #define FIRST_STEPS     0x52 /* drawn from the seed in the same way */
 #define FIRST_ONE_OF    8    /* seeds */
 #define FIRST_MOST      128  /* allocations that a daemon's start needs, at most */
+#define STANDSTILL      0x53 /* drawn from the seed in the same way */
+#define STOP            0x54 /* drawn from the seed in the same way */
+/* Longer than a rank waits for what does not move. */
+#define STOP_DOWN_MOST_MS 40000
+#define STOP_ONE_OF       8 /* seeds */
+#define STANDSTILL_ONE_OF 8 /* seeds */
+/* Above the member's timeout and the switch's, up to half a minute. */
+#define STANDSTILL_LEAST_MS SILENT_LEAST_MS
+#define STANDSTILL_MOST_MS  30000
 
 struct cluster_figures cluster_figures;
 struct cluster cluster;
@@ -261,6 +270,61 @@ static void choose_failing_start(void)
 		sim_at(sim_now_ns(), fail_allocation, &cluster.sw.process, n);
 }
 
+static void stand_still(void *arg, uint64_t until_ns)
+{
+	cluster_figures.standstills++;
+	task_stop(arg, until_ns);
+}
+
+/* In some seeds the controller or the daemon stands still for longer than others wait for it. */
+static void choose_standstill(void)
+{
+	struct rng rng = {.state = rng_mix(sim_seed(), STANDSTILL)};
+	const bool of_controller = rng_below(&rng, 2);
+	const uint64_t start_ns = sim_now_ns() + rng_below(&rng, 1u << (16 + rng_below(&rng, 16)));
+	const uint64_t ms =
+		STANDSTILL_LEAST_MS + rng_below(&rng, STANDSTILL_MOST_MS - STANDSTILL_LEAST_MS + 1);
+
+	if (rng_below(&rng, STANDSTILL_ONE_OF))
+		return;
+	cluster.controller_still = of_controller;
+	cluster.daemon_still = !of_controller;
+	sim_at(start_ns, stand_still, of_controller ? &controller.process : &cluster.sw.process,
+	       start_ns + ms * INC_NSEC_PER_MSEC);
+}
+
+/* The next daemon starts when the one that was asked to end has ended. */
+static void start_next(void *arg, uint64_t unused)
+{
+	if (cluster.sw.running && !cluster.daemon_dies)
+		sim_after(INC_NSEC_PER_MSEC, start_next, NULL, 0);
+	else
+		start_switch(NULL, 0);
+}
+
+/* SIGTERM: its communicators end with it, and it reports so. */
+static void stop_switch(void *arg, uint64_t down_ns)
+{
+	if (!cluster.sw.ready)
+		return;
+	sim_note(cluster.sw.process.name, "is asked to end", 0, 0, 0);
+	cluster_figures.daemons_stopped++;
+	cluster.stopped_at_ns = sim_now_ns();
+	cluster_switch_stop(&cluster.sw);
+	sim_after(down_ns, start_next, NULL, 0);
+}
+
+/* In some seeds an operator ends the daemon, and starts it again. */
+static void choose_stop(void)
+{
+	struct rng rng = {.state = rng_mix(sim_seed(), STOP)};
+	const uint64_t at_ns = rng_below(&rng, 1u << (16 + rng_below(&rng, 16)));
+	const uint64_t down_ns = rng_below(&rng, STOP_DOWN_MOST_MS) * INC_NSEC_PER_MSEC;
+
+	if (rng_below(&rng, STOP_ONE_OF) == 0)
+		sim_at(sim_now_ns() + at_ns, stop_switch, NULL, down_ns);
+}
+
 /* --- a run --- */
 
 static bool all_through(void)
@@ -324,7 +388,13 @@ static bool is_calm(void)
 
 static void finish(void)
 {
-	cluster.calm_at_ns = sim_now_ns() + CALM_NS;
+	uint64_t goes_on_ns = sim_now_ns(); /* when no daemon stands still any more */
+
+	if (goes_on_ns < controller.process.paused_until_ns)
+		goes_on_ns = controller.process.paused_until_ns;
+	if (goes_on_ns < cluster.sw.process.paused_until_ns)
+		goes_on_ns = cluster.sw.process.paused_until_ns;
+	cluster.calm_at_ns = goes_on_ns + CALM_NS;
 	step_until(is_calm, sim_now_ns() + SETTLE_NS,
 		   "something is left of what has ended, in the controller or in the switch");
 	controller_stop();
@@ -366,6 +436,8 @@ void cluster_run(void)
 	choose_incidents();
 	choose_silence();
 	choose_failing_start();
+	choose_standstill();
+	choose_stop();
 	step_until(all_through, cluster.faults_end_at_ns + CONVERGE_NS,
 		   "ranks are not through, so long after the last fault");
 	finish();

@@ -231,9 +231,10 @@ int inc_switch_open(const struct inc_switch_opts *opts, struct inc_switch **out,
 	return 0;
 }
 
-/* The next daemon adopts what this one has left. */
+/* A daemon that ends leaves nothing. The next one adopts what a killed one has left. */
 void inc_switch_close(struct inc_switch *sw)
 {
+	the_switch->closed = !!sw;
 }
 
 void inc_switch_leave(struct inc_switch *sw)

@@ -12,8 +12,11 @@
 #include "sim.h"
 
 #define BYTES_MOST 8192
-/* From a rank's death until all others know of it: the member's timeout, and a bound. */
-#define DEATH_NS ((CLUSTER_MEMBER_TIMEOUT_MS + 2000) * INC_NSEC_PER_MSEC)
+/* From a rank's death, or the end of the daemon, until all others know of it, or what begins then
+ * has failed: the timeout of members or of switches, and a bound. */
+#define SWITCH_TIMEOUT_MS 5000
+#define DEATH_NS          ((CLUSTER_MEMBER_TIMEOUT_MS + 2000) * INC_NSEC_PER_MSEC)
+#define STOP_NS           ((SWITCH_TIMEOUT_MS + 2000) * INC_NSEC_PER_MSEC)
 /* However long anything may take, creation with its 70 s included. */
 #define CALL_NS (80 * INC_NSEC_PER_SEC)
 
@@ -64,12 +67,23 @@ static bool memory_has_failed(const struct cluster_group *group)
 	return failed == &controller.process || failed == &cluster.sw.process;
 }
 
-/* Whether something has happened for which a call may fail: for what begins, or ends, the death of
- * the controller or of the switch's daemon is that, too; what runs goes on without them. */
+/* Whether something has happened for which a call may fail. A call that makes or ends something may
+ * also fail because the controller or the daemon has died, or because the daemon does not answer.
+ * A collective goes on without them, but not without a daemon that was asked to end. */
 static bool has_reason(const struct work *w)
 {
 	return w->rank->group->died_at_ns || memory_has_failed(w->rank->group) ||
-	       ((cluster.controller_dies || cluster.daemon_dies) && !w->all_have_it);
+	       cluster.stopped_at_ns ||
+	       ((cluster.controller_dies || cluster.daemon_dies || cluster.daemon_still) &&
+		!w->all_have_it);
+}
+
+/* In this run the controller or the switch's daemon is not always there to say why a call fails, or
+ * has a reason of its own. */
+static bool control_fails(void)
+{
+	return cluster.controller_dies || cluster.daemon_dies || cluster.controller_still ||
+	       cluster.daemon_still;
 }
 
 /* The last moment that a call may have begun at, or its rank's group have lost a rank. */
@@ -79,6 +93,8 @@ static uint64_t reason_at_ns(const struct cluster_rank *rank)
 
 	if (at_ns < rank->group->died_at_ns)
 		at_ns = rank->group->died_at_ns;
+	if (at_ns < cluster.stopped_at_ns)
+		at_ns = cluster.stopped_at_ns;
 	/* a silent rank receives nothing before it goes on */
 	if (at_ns < rank->silent_until_ns && sim_now_ns() >= rank->silent_until_ns)
 		at_ns = rank->silent_until_ns;
@@ -86,17 +102,19 @@ static uint64_t reason_at_ns(const struct cluster_rank *rank)
 }
 
 /* Where nothing has happened to a group but that a rank of it did not answer, every rank is told
- * so, that rank included. */
+ * so, that rank included. Where the switch's daemon was asked to end, they get its name, or learn
+ * that a rank that got it has left. */
 static void check_story(const struct work *w, const char *what)
 {
 	const struct cluster_group *group = w->rank->group;
 
-	if (group->killed || !w->rank->formed || memory_has_failed(group) ||
-	    cluster.controller_dies || cluster.daemon_dies)
+	if (group->killed || !w->rank->formed || memory_has_failed(group) || control_fails())
 		return;
-	sim_require(strstr(w->error, "has not answered"),
-		    "%s: %s: a rank was silent, and it says: %s", w->rank->process.name, what,
-		    w->error);
+	sim_require((group->died_at_ns && strstr(w->error, "has not answered")) ||
+			    (cluster.stopped_at_ns &&
+			     (strstr(w->error, "switch s0") || strstr(w->error, "left the group"))),
+		    "%s: %s: a rank was silent, or the switch's daemon ended, and it says: %s",
+		    w->rank->process.name, what, w->error);
 }
 
 static int ended(struct work *w, const char *what, int ret)
@@ -110,9 +128,9 @@ static int ended(struct work *w, const char *what, int ret)
 		    (unsigned long long)(took_ns / INC_NSEC_PER_SEC));
 	sim_require(!ret || has_reason(w), "%s: %s: %s (%s), and nothing has happened to the group",
 		    rank->process.name, what, strerror(-ret), w->error);
-	sim_require(!ret || cluster.controller_dies || cluster.daemon_dies ||
-			    memory_has_failed(group) || !rank->formed ||
-			    sim_now_ns() < DEATH_NS + reason_at_ns(rank),
+	sim_require(!ret || control_fails() || memory_has_failed(group) || !rank->formed ||
+			    sim_now_ns() < reason_at_ns(rank) +
+						   (cluster.stopped_at_ns ? STOP_NS : DEATH_NS),
 		    "%s: %s has failed long after the death: %s", rank->process.name, what,
 		    strerror(-ret));
 	if (ret)
@@ -286,7 +304,9 @@ void cluster_rank_run(void *arg)
 		rank->formed = true;
 		come_into(w);
 		ret = compute(w);
-		while (ret && rank->group->died_at_ns && !(ret = shrink(w)))
+		/* a switch that an operator has ended serves no smaller group either */
+		while (ret && rank->group->died_at_ns && !cluster.stopped_at_ns &&
+		       !(ret = shrink(w)))
 			ret = compute(w);
 		if (w->group)
 			leave(w, w->group);

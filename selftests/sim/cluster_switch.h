@@ -28,6 +28,7 @@ struct cluster_switch {
 	bool ready;           /*   and has started */
 	void (*failed)(void); /* its daemon has ended by itself */
 	bool started, adopts; /* a daemon has been there before: what it has left is found */
+	bool closed;          /* the last one has ended, and left neither programs nor maps */
 };
 
 /* down: filled by the caller. */

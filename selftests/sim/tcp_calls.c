@@ -6,6 +6,7 @@
 #include <net/if.h>
 #include <net/if_arp.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <string.h>
@@ -144,6 +145,11 @@ int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len)
 {
 	struct tcp_end *e = end_of(fd);
 
+	if (e && level == IPPROTO_TCP && name == TCP_INFO) {
+		((struct tcp_info *)value)->tcpi_state =
+			e->state == TCP_UP && !e->ended ? TCP_ESTABLISHED : TCP_CLOSE_WAIT;
+		return 0;
+	}
 	sim_require(e && level == SOL_SOCKET && name == SO_ERROR, "getsockopt(%d, %d)", level,
 		    name);
 	*(int *)value = e->error;
