@@ -17,7 +17,7 @@ WRAP_controller := $(call wrapped,getrandom)
 FUZZ_words := $(patsubst %,hostlib/nccl/%.c,word handle iflist)
 FUZZ_data_path := selftests/native/native.c $(patsubst %,selftests/sim/%.c,sim xdp_maps) \
 	$(patsubst %,selftests/unit/%.c,ref_switch ref_comm ref_element frame packets report) \
-	$(patsubst %,loader/%.c,inc_comm inc_comm_plan inc_map inc_range inc_state inc_crc_tables inc_counters)
+	$(patsubst %,loader/%.c,inc_comm inc_comm_plan inc_map inc_port inc_range inc_state inc_crc_tables inc_counters)
 WRAP_data_path := $(call wrapped,if_indextoname)
 FUZZ_packet :=
 FUZZ_AIR := selftests/fuzz/air.c

@@ -18,15 +18,18 @@
 #define DOWN_MOST_NS  (2 * INC_NSEC_PER_SEC)
 #define PAUSE_MOST_NS (1500 * INC_NSEC_PER_MSEC)
 /* The controller counts ticks: a rank that stands still for so long is silent for certain. */
-#define SILENT_LEAST_MS (CLUSTER_MEMBER_TIMEOUT_MS + 500)
-#define SILENT_MOST_MS  (2 * SILENT_LEAST_MS)
-#define SILENCE         0x51 /* what is drawn from the seed by this is nothing else's */
-#define SILENCE_ONE_OF  8    /* seeds */
-#define FIRST_STEPS     0x52 /* drawn from the seed in the same way */
-#define FIRST_ONE_OF    8    /* seeds */
-#define FIRST_MOST      128  /* allocations that a daemon's start needs, at most */
-#define STANDSTILL      0x53 /* drawn from the seed in the same way */
-#define STOP            0x54 /* drawn from the seed in the same way */
+#define SILENT_LEAST_MS   (CLUSTER_MEMBER_TIMEOUT_MS + 500)
+#define SILENT_MOST_MS    (2 * SILENT_LEAST_MS)
+#define SILENCE           0x51 /* what is drawn from the seed by this is nothing else's */
+#define SILENCE_ONE_OF    8    /* seeds */
+#define FIRST_STEPS       0x52 /* drawn from the seed in the same way */
+#define FIRST_ONE_OF      8    /* seeds */
+#define FIRST_MOST        128  /* allocations that a daemon's start needs, at most */
+#define STANDSTILL        0x53 /* drawn from the seed in the same way */
+#define PORT              0x55 /* drawn from the seed in the same way */
+#define PORT_ONE_OF       4    /* seeds, where the daemon does not end */
+#define PORT_AWAY_MOST_MS 7000
+#define STOP              0x54 /* drawn from the seed in the same way */
 /* Longer than a rank waits for what does not move. */
 #define STOP_DOWN_MOST_MS 40000
 #define STOP_ONE_OF       8 /* seeds */
@@ -226,10 +229,11 @@ static void choose_incident(void)
 			sim_at(at_ns, kill_controller, NULL, 0);
 		break;
 	case 5:
-		cluster.daemon_dies = true;
+		cluster.daemon_dies = cluster.daemon_may_end = true;
 		sim_at(at_ns, kill_switch, NULL, 0);
 		break;
 	case 6:
+		cluster.daemon_may_end |= process == &cluster.sw.process;
 		sim_at(sim_chance(500) ? sim_now_ns() : at_ns, fail_allocation, process,
 		       1 + sim_below(1u << sim_below(13)));
 		break;
@@ -266,8 +270,10 @@ static void choose_failing_start(void)
 	struct rng rng = {.state = rng_mix(sim_seed(), FIRST_STEPS)};
 	const uint64_t n = 1 + rng_below(&rng, FIRST_MOST);
 
-	if (rng_below(&rng, FIRST_ONE_OF) == 0)
-		sim_at(sim_now_ns(), fail_allocation, &cluster.sw.process, n);
+	if (rng_below(&rng, FIRST_ONE_OF))
+		return;
+	cluster.daemon_may_end = true;
+	sim_at(sim_now_ns(), fail_allocation, &cluster.sw.process, n);
 }
 
 static void stand_still(void *arg, uint64_t until_ns)
@@ -321,8 +327,41 @@ static void choose_stop(void)
 	const uint64_t at_ns = rng_below(&rng, 1u << (16 + rng_below(&rng, 16)));
 	const uint64_t down_ns = rng_below(&rng, STOP_DOWN_MOST_MS) * INC_NSEC_PER_MSEC;
 
-	if (rng_below(&rng, STOP_ONE_OF) == 0)
-		sim_at(sim_now_ns() + at_ns, stop_switch, NULL, down_ns);
+	if (rng_below(&rng, STOP_ONE_OF))
+		return;
+	cluster.daemon_may_end = true;
+	sim_at(sim_now_ns() + at_ns, stop_switch, NULL, down_ns);
+}
+
+static void make_port(void *arg, uint64_t port)
+{
+	if (xdp_ifindex_now(cluster.sw.xdp, port))
+		return;
+	cluster_port_make(&cluster.sw, port);
+}
+
+static void delete_port(void *arg, uint64_t port)
+{
+	if (!cluster.sw.ready)
+		return; /* a daemon does not start without its ports */
+	cluster_figures.ports_lost++;
+	cluster_port_delete(&cluster.sw, port);
+}
+
+/* In some seeds the interface of a port is deleted, and made again before the switch gives up what
+ * needs it. */
+static void choose_port(void)
+{
+	struct rng rng = {.state = rng_mix(sim_seed(), PORT)};
+	const unsigned int port = rng_below(&rng, cluster.hosts);
+	const uint64_t at_ns = rng_below(&rng, 1u << (16 + rng_below(&rng, 16)));
+	const uint64_t away_ns = rng_below(&rng, PORT_AWAY_MOST_MS) * INC_NSEC_PER_MSEC;
+
+	if (rng_below(&rng, PORT_ONE_OF) || cluster.daemon_may_end)
+		return;
+	cluster.port_goes = true;
+	sim_at(sim_now_ns() + at_ns, delete_port, NULL, port);
+	sim_at(sim_now_ns() + at_ns + away_ns, make_port, NULL, port);
 }
 
 /* --- a run --- */
@@ -438,6 +477,7 @@ void cluster_run(void)
 	choose_failing_start();
 	choose_standstill();
 	choose_stop();
+	choose_port();
 	step_until(all_through, cluster.faults_end_at_ns + CONVERGE_NS,
 		   "ranks are not through, so long after the last fault");
 	finish();

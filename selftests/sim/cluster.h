@@ -48,7 +48,7 @@ struct cluster_group {
 /* How often what happened, in all runs. */
 struct cluster_figures {
 	uint64_t ranks_killed, hosts_off, ranks_silent, shrunk, failed, controllers_killed,
-		daemons_killed, standstills, daemons_stopped;
+		daemons_killed, standstills, daemons_stopped, ports_lost;
 };
 extern struct cluster_figures cluster_figures;
 
@@ -57,6 +57,8 @@ struct cluster {
 	bool controller_dies, daemon_dies; /* in this run */
 	/* They stand still for longer than others wait for them, in this run. */
 	bool controller_still, daemon_still;
+	bool daemon_may_end;    /* by any incident of this run */
+	bool port_goes;         /* and comes again */
 	uint64_t stopped_at_ns; /* the daemon was asked to end; 0: it was not */
 	uint64_t faults_end_at_ns, calm_at_ns;
 	struct cluster_group group[CLUSTER_GROUPS_MOST];

@@ -79,6 +79,7 @@ static void on_event(void *arg)
 
 struct inc_xsk {
 	unsigned int port;
+	bool dead; /* its interface is gone */
 	int fd;
 	inc_xsk_rx_fn fn;
 	void *arg;
@@ -133,6 +134,7 @@ int inc_xsk_open(struct event_base *base, const char *ifname, uint32_t queue, in
 	sim_require(x, "no memory for an AF_XDP socket");
 	x->rx_put = x->rx_got = x->tx_used = 0;
 	x->port = ifname[1] - '0';
+	x->dead = !xdp_ifindex_now(the_switch->xdp, x->port);
 	x->fn = fn;
 	x->arg = arg;
 	x->event = NULL;
@@ -164,7 +166,7 @@ int inc_xsk_fd(const struct inc_xsk *x)
 
 bool inc_xsk_lives(const struct inc_xsk *x)
 {
-	return true;
+	return !x->dead;
 }
 
 uint8_t *inc_xsk_tx_frame(struct inc_xsk *x)
@@ -188,7 +190,7 @@ void inc_xsk_tx_flush(struct inc_xsk *x)
 {
 	unsigned int i;
 
-	for (i = 0; i < x->tx_used; i++)
+	for (i = 0; i < x->tx_used && !x->dead; i++)
 		wire_send(the_switch->down[x->port], x->tx[i].bytes, x->tx[i].len);
 	x->tx_used = 0;
 }
@@ -247,34 +249,25 @@ void inc_forget_ports(struct inc_switch *sw)
 
 int inc_switch_attach_port(struct inc_switch *sw, const char *ifname, struct inc_err *err)
 {
-	sw->slot[ifname[1] - '0'].used = &sw->slot[ifname[1] - '0'].port;
-	return 0;
-}
+	struct inc_port_slot *slot = &sw->slot[ifname[1] - '0'];
 
-int inc_switch_check_port(struct inc_switch *sw, size_t n, const struct inc_port_seen *seen,
-			  struct inc_err *err)
-{
-	return 0;
-}
-
-int inc_adopt_moved_ports(struct inc_switch *sw, struct inc_err *err)
-{
+	slot->used = &slot->port;
 	return 0;
 }
 
 bool inc_is_port(const struct inc_switch *sw, uint32_t ifindex)
 {
-	return ifindex && ifindex <= the_switch->ports && sw->slot[ifindex - 1].used;
+	unsigned int i;
+
+	for (i = 0; i < the_switch->ports; i++)
+		if (sw->slot[i].used && sw->slot[i].port.ifindex == ifindex)
+			return true;
+	return false;
 }
 
 int inc_attach_can_share(struct inc_err *why)
 {
 	return 0;
-}
-
-const char *inc_attach_name(enum inc_attach attach)
-{
-	return "simulated";
 }
 
 int inc_switch_read_counters(const struct inc_switch *sw, struct inc_counters *out,
@@ -289,44 +282,118 @@ const struct inc_counter_info inc_counter_info[INC_CTR_MAX];
 int inc_links_read(struct inc_link **out)
 {
 	struct inc_link *list = calloc(the_switch->ports, sizeof(*list));
-	unsigned int i;
+	int i, n = 0;
 
 	*out = list;
 	if (!list)
 		return -ENOMEM;
-	for (i = 0; i < the_switch->ports; i++) {
-		list[i] = (struct inc_link){.ifindex = xdp_ifindex(i), .up = true, .xdp_id = 1};
-		snprintf(list[i].name, sizeof(list[i].name), "p%u", i);
+	for (i = 0; i < (int)the_switch->ports; i++) {
+		const uint32_t ifindex = xdp_ifindex_now(the_switch->xdp, i);
+
+		if (!ifindex)
+			continue;
+		list[n] = (struct inc_link){.ifindex = ifindex,
+					    .up = true,
+					    .xdp_id = xdp_program_id(the_switch->xdp, i)};
+		snprintf(list[n++].name, sizeof(list[n].name), "p%d", i);
 	}
-	return the_switch->ports;
+	return n;
 }
 
 const struct inc_link *inc_link_at(const struct inc_link *list, int n, uint32_t ifindex)
 {
-	return ifindex && ifindex <= (uint32_t)n ? &list[ifindex - 1] : NULL;
+	while (n-- > 0)
+		if (list[n].ifindex == ifindex)
+			return &list[n];
+	return NULL;
 }
 
 const struct inc_link *inc_link_called(const struct inc_link *list, int n, const char *name)
 {
-	return inc_link_at(list, n, xdp_ifindex(name[1] - '0'));
+	while (n-- > 0)
+		if (!strcmp(list[n].name, name))
+			return &list[n];
+	return NULL;
 }
 
-/* Nothing changes but by what is configured, before which the daemon looks anyway. */
+struct inc_links_watch {
+	int fd;
+	bool changed;
+	void (*fn)(void *arg);
+	void *arg;
+	struct event *event;
+};
+
+static struct inc_links_watch watch; /* of the daemon that runs */
+
+static bool has_changed(const void *arg)
+{
+	return ((const struct inc_links_watch *)arg)->changed;
+}
+
+static void on_change(evutil_socket_t fd, short what, void *arg)
+{
+	watch.changed = false;
+	watch.fn(watch.arg);
+}
+
+static void forget_watch(void *arg)
+{
+	watch.fn = NULL;
+}
+
 int inc_links_watch_start(struct event_base *base, void (*fn)(void *arg), void *arg,
 			  struct inc_links_watch **out, struct inc_err *err)
 {
-	*out = NULL;
+	watch = (struct inc_links_watch){.fn = fn, .arg = arg};
+	watch.fd = task_fd_new(has_changed, &watch);
+	task_fd_more(watch.fd, NULL, forget_watch);
+	watch.event = event_new(base, watch.fd, EV_READ | EV_PERSIST, on_change, NULL);
+	if (!watch.event || event_add(watch.event, NULL)) {
+		inc_links_watch_stop(&watch);
+		return inc_err_set(err, ENOMEM, "no memory to watch interfaces");
+	}
+	*out = &watch;
 	return 0;
 }
 
 void inc_links_watch_stop(struct inc_links_watch *w)
 {
+	if (!w)
+		return;
+	if (w->event)
+		event_free(w->event);
+	task_fd_close(w->fd);
+}
+
+static void links_change(void)
+{
+	if (!watch.fn)
+		return;
+	watch.changed = true;
+	task_fd_changed(watch.fd);
+}
+
+void cluster_port_delete(struct cluster_switch *sw, unsigned int port)
+{
+	sim_note(sw->process.name, "loses the interface of a port", port, 0, 0);
+	xdp_delete(sw->xdp, port);
+	if (sockets[port])
+		sockets[port]->dead = true;
+	links_change();
+}
+
+void cluster_port_make(struct cluster_switch *sw, unsigned int port)
+{
+	sim_note(sw->process.name, "gets an interface again", port, 0, 0);
+	xdp_make(sw->xdp, port);
+	links_change();
 }
 
 unsigned int __wrap_if_nametoindex(const char *name);
 unsigned int __wrap_if_nametoindex(const char *name)
 {
-	return xdp_ifindex(name[1] - '0');
+	return xdp_ifindex_now(the_switch->xdp, name[1] - '0');
 }
 
 /* --- the data path --- */
@@ -343,7 +410,7 @@ static bool on_slow_path(void *arg, unsigned int port, const uint8_t *frame, siz
 	struct inc_xsk *x = sockets[port];
 	unsigned int i;
 
-	if (!x || x->rx_put - x->rx_got == RX_FRAMES || sim_fault(20))
+	if (!x || x->dead || x->rx_put - x->rx_got == RX_FRAMES || sim_fault(20))
 		return false;
 	i = x->rx_put++ % RX_FRAMES;
 	memcpy(x->rx[i].bytes, frame, len);

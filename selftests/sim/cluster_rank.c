@@ -74,7 +74,8 @@ static bool has_reason(const struct work *w)
 {
 	return w->rank->group->died_at_ns || memory_has_failed(w->rank->group) ||
 	       cluster.stopped_at_ns ||
-	       ((cluster.controller_dies || cluster.daemon_dies || cluster.daemon_still) &&
+	       ((cluster.controller_dies || cluster.daemon_dies || cluster.daemon_still ||
+		 cluster.port_goes) &&
 		!w->all_have_it);
 }
 
@@ -101,9 +102,9 @@ static uint64_t reason_at_ns(const struct cluster_rank *rank)
 	return at_ns;
 }
 
-/* Where nothing has happened to a group but that a rank of it did not answer, every rank is told
- * so, that rank included. Where the switch's daemon was asked to end, they get its name, or learn
- * that a rank that got it has left. */
+/* The error of a call that fails is what has happened to the group. All ranks are told of a rank
+ * that did not answer, that rank included, and of the port that a new communicator cannot have.
+ * Where the switch's daemon was asked to end, a rank may also learn that another one has left. */
 static void check_story(const struct work *w, const char *what)
 {
 	const struct cluster_group *group = w->rank->group;
@@ -111,10 +112,11 @@ static void check_story(const struct work *w, const char *what)
 	if (group->killed || !w->rank->formed || memory_has_failed(group) || control_fails())
 		return;
 	sim_require((group->died_at_ns && strstr(w->error, "has not answered")) ||
-			    (cluster.stopped_at_ns &&
-			     (strstr(w->error, "switch s0") || strstr(w->error, "left the group"))),
-		    "%s: %s: a rank was silent, or the switch's daemon ended, and it says: %s",
-		    w->rank->process.name, what, w->error);
+			    (cluster.stopped_at_ns && (strstr(w->error, "switch s0") ||
+						       strstr(w->error, "left the group"))) ||
+			    (cluster.port_goes && strstr(w->error, "its interface is gone")),
+		    "%s: %s: nothing has happened that would explain: %s", w->rank->process.name,
+		    what, w->error);
 }
 
 static int ended(struct work *w, const char *what, int ret)
@@ -281,6 +283,8 @@ static int shrink(struct work *w)
 	struct inccl_group *old = w->group;
 	int ret;
 
+	if (cluster.port_goes)
+		think(2 * INC_NSEC_PER_SEC); /* the port may come back meanwhile */
 	begins(w->rank, "shrinks its group");
 	ret = ended(w, "the shrink", inccl_group_shrink(old, &opts, &w->group));
 	if (!ret) {

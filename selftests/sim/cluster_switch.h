@@ -40,7 +40,11 @@ void cluster_switch_kill(struct cluster_switch *sw);
 void cluster_switch_stop(struct cluster_switch *sw);
 /* The daemon has ended: what remains of the switch. */
 void cluster_switch_close(struct cluster_switch *sw);
-/* cluster_kernel.c: the data path, and what it hands over. */
+/* cluster_kernel.c: the interface of a port is deleted, and made again with another number. The
+ * daemon that runs is told so by the kernel. */
+void cluster_port_delete(struct cluster_switch *sw, unsigned int port);
+void cluster_port_make(struct cluster_switch *sw, unsigned int port);
+/* The data path, and what it hands over. */
 void cluster_xdp_open(struct cluster_switch *sw);
 /* A frame from the cable at a port. */
 struct cluster_port {

@@ -142,8 +142,8 @@ static void leave(const struct xdp_md *from, uint32_t ifindex, bool is_original)
 	ctx.data_end = ctx.data + len;
 	original = is_original;
 	if (inc_egress(&ctx) == XDP_PASS)
-		current->out.frame(current->out.arg, ifindex - 1, (void *)(long)ctx.data,
-				   ctx.data_end - ctx.data);
+		current->out.frame(current->out.arg, (ifindex - 1) % XDP_NUMBERS,
+				   (void *)(long)ctx.data, ctx.data_end - ctx.data);
 }
 
 /* As the kernel does it when the program has ended: one copy after the other; the last one is the
@@ -151,18 +151,24 @@ static void leave(const struct xdp_md *from, uint32_t ifindex, bool is_original)
 static void redirect(const struct xdp_md *ctx)
 {
 	const struct xdp_redirect *r = &current->redirect;
+	const struct xdp_iface *iface;
 	uint32_t i;
 
 	switch (r->to) {
 	case XDP_TO_PORTS:
 		for (i = 0; i < r->ports->n; i++)
-			leave(ctx, r->ports->ifindex[i], i + 1 == r->ports->n);
+			if (r->ports->ifindex[i])
+				leave(ctx, r->ports->ifindex[i], i + 1 == r->ports->n);
 		return;
 	case XDP_TO_SLOW_PATH:
 		current->out.slow_path(current->out.arg, r->ifindex, (void *)(long)ctx->data,
 				       ctx->data_end - ctx->data);
 		return;
 	case XDP_TO_ANSWER:
+		iface = xdp_iface_of(current, r->ifindex);
+		if (iface && iface->answers)
+			leave(ctx, r->ifindex, true);
+		return;
 	case XDP_TO_PARENT:
 		leave(ctx, r->ifindex, true);
 	}
@@ -170,10 +176,12 @@ static void redirect(const struct xdp_md *ctx)
 
 void xdp_receive(struct xdp *x, unsigned int port, const uint8_t *frame, size_t len)
 {
-	struct xdp_md ctx = {.ingress_ifindex = xdp_ifindex(port)};
+	struct xdp_md ctx = {.ingress_ifindex = x->iface[port].ifindex};
 	static uint32_t places; /* what inc_places says now */
 	uint32_t wanted = inc_conn_places(x->sw.opts.max_connections);
 
+	if (x->iface[port].gone || !x->iface[port].program)
+		return;
 	if (places != wanted)
 		*(uint32_t *)CONSTANT(inc_places) = places = wanted;
 	current = x;

@@ -34,7 +34,16 @@ struct xdp *xdp_new(uint32_t max_comms, uint32_t max_connections, uint32_t max_r
 		    unsigned int ports, const struct xdp_out *out);
 void xdp_free(struct xdp *xdp);
 struct inc_switch *xdp_switch(struct xdp *xdp);
+/* The number that a port's interface begins with. */
 uint32_t xdp_ifindex(unsigned int port);
+/* The interface is deleted: the kernel takes it out of the maps, and its program is gone. */
+void xdp_delete(struct xdp *xdp, unsigned int port);
+/* The interface is made again, with another number, and without a program. */
+void xdp_make(struct xdp *xdp, unsigned int port);
+/* The number that it has now; 0: there is none. */
+uint32_t xdp_ifindex_now(const struct xdp *xdp, unsigned int port);
+/* The id of its program; 0: none. */
+uint32_t xdp_program_id(const struct xdp *xdp, unsigned int port);
 /* A frame comes in at a port. */
 void xdp_receive(struct xdp *xdp, unsigned int port, const uint8_t *frame, size_t len);
 uint64_t xdp_counter(const struct xdp *xdp, enum inc_counter_id id);

@@ -18,7 +18,8 @@ static int next_devmap = FD_DEVMAPS;
 static const char *const names[] = {INC_MAP_CONN_LOOKUP, INC_MAP_CONN_PLACE, INC_MAP_CONN_CFG,
 				    INC_MAP_OWN_ADDR,    INC_MAP_COMM_CFG,   INC_MAP_COMM_PORTS,
 				    INC_MAP_PARENT_PORT, INC_MAP_ROOT_CHILD, INC_MAP_COPY,
-				    INC_MAP_XSK,         INC_MAP_EVENT};
+				    INC_MAP_XSK,         INC_MAP_EVENT,      INC_MAP_PORT,
+				    INC_MAP_ANSWER_PORT};
 enum {
 	CONN_LOOKUP,
 	CONN_PLACE,
@@ -31,6 +32,8 @@ enum {
 	COPY,
 	XSK,
 	EVENT,
+	PORT,
+	ANSWER_PORT,
 	MAPS
 };
 
@@ -85,10 +88,13 @@ struct xdp *xdp_new(uint32_t max_comms, uint32_t max_connections, uint32_t max_r
 		struct inc_switch_port *port = &sw->slot[i].port;
 
 		x->port[i].index = i;
+		x->iface[i] = (struct xdp_iface){
+			.ifindex = xdp_ifindex(i), .program = true, .answers = true};
 		*port = (struct inc_switch_port){.ifindex = xdp_ifindex(i), .index = i};
 		port->name[0] = 'p';
 		port->name[1] = '0' + i;
 		sw->slot[i].used = port;
+		sw->slot[i].prog_id = XDP_PROGRAM;
 	}
 	return x;
 }
@@ -149,7 +155,118 @@ struct xdp *xdp_of_fd(int fd)
 
 struct inc_port *xdp_port_of(struct xdp *x, uint32_t ifindex)
 {
-	return ifindex && ifindex <= x->ports ? &x->port[ifindex - 1] : NULL;
+	const struct xdp_iface *iface = xdp_iface_of(x, ifindex);
+
+	return iface ? &x->port[iface - x->iface] : NULL;
+}
+
+/* --- interfaces --- */
+
+struct xdp_iface *xdp_iface_of(struct xdp *x, uint32_t ifindex)
+{
+	struct xdp_iface *iface = &x->iface[(ifindex - 1) % XDP_NUMBERS];
+
+	return ifindex && (ifindex - 1) % XDP_NUMBERS < x->ports && iface->ifindex == ifindex &&
+			       !iface->gone
+		       ? iface
+		       : NULL;
+}
+
+void xdp_delete(struct xdp *x, unsigned int port)
+{
+	struct xdp_iface *iface = &x->iface[port];
+	struct xdp_devmap *d;
+	uint32_t i;
+	int s;
+
+	for (s = 0; s < SWITCHES; s++)
+		for (d = switches[s] ? switches[s]->devmaps : NULL; d; d = d->next)
+			for (i = 0; i < d->n; i++)
+				if (d->ifindex[i] == iface->ifindex)
+					d->ifindex[i] = 0;
+	for (i = 0; i < x->sw.opts.max_comms; i++)
+		if (x->parent[i].ifindex == iface->ifindex)
+			x->parent[i].ifindex = 0;
+	*iface = (struct xdp_iface){.ifindex = iface->ifindex, .gone = true};
+}
+
+void xdp_make(struct xdp *x, unsigned int port)
+{
+	x->iface[port].gone = false;
+	x->iface[port].ifindex += XDP_NUMBERS;
+}
+
+uint32_t xdp_ifindex_now(const struct xdp *x, unsigned int port)
+{
+	return port < x->ports && !x->iface[port].gone ? x->iface[port].ifindex : 0;
+}
+
+uint32_t xdp_program_id(const struct xdp *x, unsigned int port)
+{
+	return x->iface[port].program ? XDP_PROGRAM : 0;
+}
+
+static struct xdp_iface *iface_of(const struct inc_switch *sw, uint32_t ifindex)
+{
+	return xdp_iface_of((struct xdp *)sw, ifindex);
+}
+
+/* In the place of loader/inc_attach.c and inc_purge.c, for loader/inc_port.c. */
+int inc_enter_port(struct inc_switch *sw, const struct inc_switch_port *port, struct inc_err *err)
+{
+	struct xdp_iface *iface = iface_of(sw, port->ifindex);
+
+	if (!iface)
+		return inc_err_set(err, ENODEV, "%s is gone", port->name);
+	iface->answers = true;
+	return 0;
+}
+
+void inc_forget_port(struct inc_switch *sw, uint32_t ifindex)
+{
+	struct xdp_iface *iface = iface_of(sw, ifindex);
+
+	if (iface)
+		iface->answers = false;
+}
+
+bool inc_carries(const struct inc_switch *sw, struct inc_port_slot *slot, uint32_t xdp_id)
+{
+	return xdp_id && xdp_id == slot->prog_id;
+}
+
+int inc_attach_slot(struct inc_switch *sw, struct inc_port_slot *slot, struct inc_err *err)
+{
+	struct xdp_iface *iface = iface_of(sw, slot->port.ifindex);
+	int ret = inc_enter_port(sw, &slot->port, err);
+
+	if (!ret)
+		iface->program = true;
+	slot->prog_id = ret ? 0 : XDP_PROGRAM;
+	return ret;
+}
+
+const char *inc_attach_name(enum inc_attach attach)
+{
+	return "simulated";
+}
+
+void inc_drop_link(struct inc_switch *sw, struct inc_port_slot *slot)
+{
+}
+
+uint32_t inc_purge_moved(uint32_t ifindex, uint32_t xdp_id, bool generic, uint32_t map_id)
+{
+	return 0;
+}
+
+void inc_dispatchers_purge(uint32_t map_id, const struct inc_switch *spare)
+{
+}
+
+uint32_t inc_map_id(int fd)
+{
+	return fd;
 }
 
 static struct xdp_lookup *find_lookup(struct xdp *x, const struct inc_conn_key *key)
@@ -287,6 +404,7 @@ int bpf_map_update_batch(int fd, const void *keys, const void *values, __u32 *co
 
 int bpf_map_lookup_elem(int fd, const void *key, void *value)
 {
+	const struct xdp_iface *iface;
 	struct xdp *x = xdp_of_fd(fd);
 	const void *found = NULL;
 	size_t size = sizeof(uint32_t);
@@ -312,6 +430,10 @@ int bpf_map_lookup_elem(int fd, const void *key, void *value)
 		break;
 	case OWN_ADDR:
 		found = xdp_own_addr(x, *(const uint32_t *)key);
+		break;
+	case ANSWER_PORT:
+		iface = xdp_iface_of(x, *(const uint32_t *)key);
+		found = iface && iface->answers ? &iface->ifindex : NULL;
 		break;
 	}
 	if (found) {
@@ -401,26 +523,11 @@ uint32_t inc_switch_sum_rows(uint32_t max_rows)
 	return max_rows / 2;
 }
 
-const struct inc_switch_port *inc_switch_port_find(const struct inc_switch *sw, const char *ifname)
-{
-	unsigned int i;
-
-	for (i = 0; i < INC_MAX_PORTS; i++)
-		if (sw->slot[i].used && !strcmp(sw->slot[i].port.name, ifname))
-			return sw->slot[i].used;
-	return NULL;
-}
-
-const struct inc_switch_port *inc_switch_port_at(const struct inc_switch *sw, size_t i)
-{
-	return sw->slot[i].used;
-}
-
 char *__wrap_if_indextoname(unsigned int ifindex, char *name);
 char *__wrap_if_indextoname(unsigned int ifindex, char *name)
 {
 	name[0] = 'p';
-	name[1] = '0' + ifindex - 1;
+	name[1] = '0' + (ifindex - 1) % XDP_NUMBERS;
 	name[2] = 0;
 	return name;
 }

@@ -18,6 +18,16 @@ struct xdp_devmap {
 	uint32_t n, ifindex[INC_MAX_CHILDREN + 1];
 };
 
+/* The interface of a port, as the kernel has it. Numbers that a port has had, modulo XDP_NUMBERS,
+ * are its place and 1. */
+#define XDP_NUMBERS 16
+#define XDP_PROGRAM 1 /* its id */
+
+struct xdp_iface {
+	uint32_t ifindex;
+	bool gone, program, answers; /* there is none; the programs run on it; it is in a devmap */
+};
+
 enum xdp_to { XDP_TO_PORTS, XDP_TO_ANSWER, XDP_TO_PARENT, XDP_TO_SLOW_PATH };
 
 struct xdp_redirect {
@@ -41,6 +51,7 @@ struct xdp {
 	bool tight; /* frames that come have no room behind them */
 	unsigned int ports;
 	struct inc_port port[XDP_PORTS];
+	struct xdp_iface iface[XDP_PORTS];
 	struct inc_conn_cfg *conn_cfg;
 	struct inc_comm_cfg *comm_cfg;
 	struct inc_root_row *root;
@@ -59,6 +70,8 @@ struct xdp {
 	struct xdp_redirect redirect;
 };
 
+/* The interface of this number; NULL: there is none. */
+struct xdp_iface *xdp_iface_of(struct xdp *xdp, uint32_t ifindex);
 /* Values of the maps that are looked up by more than a number; NULL: there is none. */
 struct inc_port *xdp_port_of(struct xdp *xdp, uint32_t ifindex);
 uint32_t *xdp_conn_of(struct xdp *xdp, const struct inc_conn_key *key);
