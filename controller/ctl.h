@@ -32,6 +32,7 @@
 #include "controller/core/route.h"
 #include "controller/core/tree.h"
 #include "controller/ctl_options.h"
+#include "controller/timer.h"
 #include "controller/keep.h"
 #include "lib/base/err.h"
 #include "lib/conf/comm_conf.h"
@@ -94,6 +95,7 @@ struct inc_numbers {
 struct inc_ctl {
 	struct inc_ctl_options opt;
 	struct event_base *base;
+	struct inc_timeouts timeouts;
 	struct inc_topology *topo;
 	struct inc_tls *tls; /* who may connect; NULL: anybody */
 	struct event *signals[CTL_SIGNALS];
@@ -128,7 +130,7 @@ struct inc_client {
 	struct inc_ctl *ctl;
 	struct inc_remote *remote; /* its address */
 	struct inc_ndjson *conn;
-	struct inc_limit *idle; /* runs while the client is in no group, nor waits for one */
+	struct inc_timeout *idle; /* runs while the client is in no group, nor waits for one */
 	struct inc_member *member;
 	struct inc_derivation *derivation; /* waits there, for a group that is made of another */
 	unsigned int place;                /* its rank there */
@@ -174,7 +176,7 @@ struct inc_group {
 	enum inc_derive_how how;
 	/* rounds of what was made of it: splits, duplicates and grows, and shrinks */
 	uint32_t derived[2];
-	struct inc_limit *timer; /* while FORMING, RESTORED or RETURNING */
+	struct inc_timeout *timer; /* while FORMING, RESTORED or RETURNING */
 	LIST_HEAD(comm_list, inc_comm) comms;
 	unsigned int n_comms; /* those REFUSED apart */
 	unsigned int n_refused;
@@ -249,7 +251,7 @@ struct inc_comm {
 	unsigned int messages;        /* 0: as many as each member likes */
 	int code;                     /* FAILED, REFUSED: why */
 	char reason[512];
-	struct inc_limit *timer;
+	struct inc_timeout *timer;
 	bool went_around;      /* a switch without room has made it look for another tree, once */
 	struct inc_tree *tree; /* from WAIT_SWITCH on */
 	enum inc_config_state *configs; /* by node of the tree; inc_comm_config_go() */
@@ -300,17 +302,6 @@ struct inc_ctl_switch {
 	bool awaited;          /* a communicator waits until it has answered for others */
 };
 
-/* timer.c */
-void inc_ctl_arm(struct event *timer, unsigned int ms); /* (re)starts a timer */
-/* A time limit for what peers do. A standstill of the controller itself does not count, nor do the
- * two seconds after it, in which the controller reads what peers sent (lib/base/awake.h). */
-struct inc_limit;
-typedef void inc_limit_fn(void *arg);
-struct inc_limit *inc_limit_new(struct event_base *base, inc_limit_fn *fn, void *arg);
-void inc_limit_arm(struct inc_limit *limit, unsigned int ms); /* anew; 0: it ends at once */
-void inc_limit_stop(struct inc_limit *limit);
-void inc_limit_free(struct inc_limit *limit); /* NULL is fine */
-
 /* A text in an object, "" where there is none. */
 static inline const char *inc_ctl_text(const json_t *object, const char *key)
 {
@@ -318,6 +309,7 @@ static inline const char *inc_ctl_text(const json_t *object, const char *key)
 
 	return text ? text : "";
 }
+
 /* number.c */
 int inc_numbers_init(struct inc_numbers *numbers, struct inc_err *err);
 void inc_numbers_free(struct inc_numbers *numbers);

@@ -303,7 +303,7 @@ static int serve(struct inc_ctl *ctl, struct inc_err *err)
 
 	ctl->started_at_ms = inc_now_ms();
 	ctl->base = event_base_new();
-	if (!ctl->base)
+	if (!ctl->base || inc_timeouts_start(&ctl->timeouts, ctl->base))
 		goto out;
 	ret = start_parts(ctl, err);
 	if (ret)
@@ -343,6 +343,7 @@ out:
 		if (ctl->signals[i])
 			event_free(ctl->signals[i]);
 	free_parts(ctl);
+	inc_timeouts_stop(&ctl->timeouts);
 	if (ctl->base)
 		event_base_free(ctl->base);
 	libevent_global_shutdown();

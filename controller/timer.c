@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Timers of the event loop, and time limits, for every file of the controller. */
+#include <errno.h>
 #include <stdlib.h>
-#include "controller/ctl.h"
-#include "lib/base/awake.h"
+#include "controller/timer.h"
 #include "lib/base/clock.h"
 
-/* While a limit runs, it looks at the clock so often that it notices a standstill. */
-#define LOOK_NS (INC_AWAKE_STEP_NS / 2)
+/* Often enough that a gap of INC_AWAKE_STEP_NS between two looks at the clock is a standstill. */
+#define TICK_MS (INC_AWAKE_STEP_NS / INC_NSEC_PER_MSEC / 2)
 
-struct inc_limit {
+struct inc_timeout {
+	struct inc_timeouts *all;
 	struct event *event;
-	struct inc_awake awake;
-	uint64_t since_ns, limit_ns; /* by this limit's own time */
-	inc_limit_fn *fn;
+	bool runs;
+	uint64_t since_at_ns; /* when it was armed, by all->awake */
+	uint64_t limit_ns;    /* how long it runs */
+	inc_timeout_fn *fn;
 	void *arg;
 };
 
@@ -23,61 +24,109 @@ void inc_ctl_arm(struct event *timer, unsigned int ms)
 	event_add(timer, &tv);
 }
 
-static void look_again(struct inc_limit *limit)
+static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
-	const uint64_t end_ns =
-		inc_awake_limit_at_ns(&limit->awake, limit->since_ns, limit->limit_ns);
-	const uint64_t left_ns = end_ns > limit->awake.now_ns ? end_ns - limit->awake.now_ns : 0;
-	const uint64_t ns = left_ns < LOOK_NS ? left_ns : LOOK_NS;
-	const struct timeval tv = {.tv_usec = (ns + INC_NSEC_PER_USEC - 1) / INC_NSEC_PER_USEC};
+	struct inc_timeouts *all = arg;
 
-	event_add(limit->event, &tv);
+	inc_awake_now_ns(&all->awake);
 }
 
-static void on_look(evutil_socket_t fd, short what, void *arg)
+int inc_timeouts_start(struct inc_timeouts *all, struct event_base *base)
 {
-	struct inc_limit *limit = arg;
-
-	inc_awake_now_ns(&limit->awake);
-	if (!limit->limit_ns || inc_awake_past(&limit->awake, limit->since_ns, limit->limit_ns))
-		limit->fn(limit->arg); /* which may free the limit */
-	else
-		look_again(limit);
+	all->base = base;
+	all->tick = event_new(base, -1, EV_PERSIST, on_tick, all);
+	return all->tick ? 0 : -ENOMEM;
 }
 
-struct inc_limit *inc_limit_new(struct event_base *base, inc_limit_fn *fn, void *arg)
+void inc_timeouts_stop(struct inc_timeouts *all)
 {
-	struct inc_limit *limit = calloc(1, sizeof(*limit));
+	if (all->tick)
+		event_free(all->tick);
+	all->tick = NULL;
+}
 
-	if (!limit)
+/* While no limit runs the clock is not looked at, and that is no standstill. */
+static void run(struct inc_timeout *t)
+{
+	if (t->runs)
+		return;
+	t->runs = true;
+	if (t->all->running++)
+		return;
+	t->all->awake = (struct inc_awake){0};
+	inc_ctl_arm(t->all->tick, TICK_MS);
+}
+
+static void end(struct inc_timeout *t)
+{
+	if (!t->runs)
+		return;
+	t->runs = false;
+	if (!--t->all->running)
+		event_del(t->all->tick);
+}
+
+static void wait_for_end(struct inc_timeout *t)
+{
+	const struct inc_awake *awake = &t->all->awake;
+	const uint64_t end_at_ns = inc_awake_limit_at_ns(awake, t->since_at_ns, t->limit_ns);
+
+	inc_ctl_arm(t->event, inc_ms_until(end_at_ns, awake->now_ns));
+}
+
+static void on_end(evutil_socket_t fd, short what, void *arg)
+{
+	struct inc_timeout *t = arg;
+
+	inc_awake_now_ns(&t->all->awake);
+	/* 0 ms is a deferred call and no time for a peer, so a standstill does not delay it */
+	if (t->limit_ns && !inc_awake_past(&t->all->awake, t->since_at_ns, t->limit_ns)) {
+		wait_for_end(t);
+		return;
+	}
+	end(t);
+	t->fn(t->arg); /* which may free the timeout */
+}
+
+struct inc_timeout *inc_timeout_new(struct inc_timeouts *all, inc_timeout_fn *fn, void *arg)
+{
+	struct inc_timeout *t = calloc(1, sizeof(*t));
+
+	if (!t)
 		return NULL;
-	limit->fn = fn;
-	limit->arg = arg;
-	limit->event = evtimer_new(base, on_look, limit);
-	if (!limit->event) {
-		free(limit);
+	t->all = all;
+	t->fn = fn;
+	t->arg = arg;
+	t->event = evtimer_new(all->base, on_end, t);
+	if (!t->event) {
+		free(t);
 		return NULL;
 	}
-	return limit;
+	return t;
 }
 
-void inc_limit_arm(struct inc_limit *limit, unsigned int ms)
+void inc_timeout_arm(struct inc_timeout *t, unsigned int ms)
 {
-	limit->awake = (struct inc_awake){0};
-	limit->since_ns = inc_awake_now_ns(&limit->awake);
-	limit->limit_ns = ms * INC_NSEC_PER_MSEC;
-	look_again(limit);
+	run(t);
+	t->since_at_ns = inc_awake_now_ns(&t->all->awake);
+	t->limit_ns = ms * INC_NSEC_PER_MSEC;
+	if (ms)
+		wait_for_end(t);
+	else
+		inc_ctl_arm(t->event, 0);
 }
 
-void inc_limit_stop(struct inc_limit *limit)
+void inc_timeout_stop(struct inc_timeout *t)
 {
-	event_del(limit->event);
+	end(t);
+	event_del(t->event);
 }
 
-void inc_limit_free(struct inc_limit *limit)
+void inc_timeout_free(struct inc_timeout *t)
 {
-	if (!limit)
+	if (!t)
 		return;
-	event_free(limit->event);
-	free(limit);
+	end(t);
+	event_free(t->event);
+	free(t);
 }

@@ -57,7 +57,7 @@ static void on_timeout(void *arg)
 	case COMM_WAIT_SWITCH:
 		absent = inc_comm_absent(comm);
 		if (!absent) { /* its turn comes: what it waits for has deadlines itself */
-			inc_limit_arm(comm->timer, ctl->opt.switch_timeout_ms);
+			inc_timeout_arm(comm->timer, ctl->opt.switch_timeout_ms);
 			break;
 		}
 		inc_comm_fail(comm, -1, EHOSTUNREACH,
@@ -89,7 +89,7 @@ static struct inc_comm *comm_new(struct inc_group *group, unsigned int index)
 
 	if (!comm)
 		return NULL;
-	comm->timer = inc_limit_new(group->ctl->base, on_timeout, comm);
+	comm->timer = inc_timeout_new(&group->ctl->timeouts, on_timeout, comm);
 	if (!comm->timer) {
 		free(comm);
 		return NULL;
@@ -99,7 +99,7 @@ static struct inc_comm *comm_new(struct inc_group *group, unsigned int index)
 	comm->place = ++group->ctl->last_place;
 	LIST_INSERT_HEAD(&group->comms, comm, entry);
 	group->n_comms++;
-	inc_limit_arm(comm->timer, group->ctl->opt.group_timeout_ms);
+	inc_timeout_arm(comm->timer, group->ctl->opt.group_timeout_ms);
 	return comm;
 }
 
@@ -203,7 +203,7 @@ void inc_comm_end(struct inc_comm *comm)
 		comm->group->n_refused--;
 	else
 		comm->group->n_comms--;
-	inc_limit_free(comm->timer);
+	inc_timeout_free(comm->timer);
 	free(comm);
 }
 

@@ -248,7 +248,7 @@ void inc_comm_wait_for_reason(struct inc_comm *comm, const struct inc_ctl_switch
 	comm->ended = sw;
 	/* before the start others look after its end, and the start begins to wait */
 	if (comm->phase == COMM_STARTED)
-		inc_limit_arm(comm->timer, sw->ctl->opt.switch_timeout_ms);
+		inc_timeout_arm(comm->timer, sw->ctl->opt.switch_timeout_ms);
 }
 
 /* The communicator that the switch is said to have, as far as its failures are of use. */

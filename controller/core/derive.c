@@ -53,7 +53,7 @@ static const char *name_missing(const void *arg, unsigned int rank)
 static void derivation_free(struct inc_derivation *d)
 {
 	LIST_REMOVE(d, entry);
-	inc_limit_free(d->timer);
+	inc_timeout_free(d->timer);
 	free(d);
 }
 
@@ -146,10 +146,10 @@ static void on_timeout(void *arg)
 	const unsigned int ms = d->ctl->opt.group_timeout_ms;
 	char ranks[400];
 
-	/* The group's own timer, which takes them for gone, was armed before this one, and is due
-	 * in the same millisecond: a shrink does without them. */
+	/* A shrink goes on without ranks that have not returned, and the group's own timer decides
+	 * that. It was armed before this one, and ends in the same millisecond. */
 	if (awaits_return(d)) {
-		inc_limit_arm(d->timer, 1);
+		inc_timeout_arm(d->timer, 1);
 		return;
 	}
 	inc_list_ranks(d->world_size, name_missing, d, ranks, sizeof(ranks));
@@ -186,7 +186,7 @@ struct inc_derivation *inc_derivation_new(struct inc_ctl *ctl, struct inc_group 
 
 	if (!d)
 		return NULL;
-	d->timer = inc_limit_new(ctl->base, on_timeout, d);
+	d->timer = inc_timeout_new(&ctl->timeouts, on_timeout, d);
 	if (!d->timer) {
 		free(d);
 		return NULL;
@@ -200,7 +200,7 @@ struct inc_derivation *inc_derivation_new(struct inc_ctl *ctl, struct inc_group 
 	d->round = said->round;
 	d->world_size = world_size;
 	LIST_INSERT_HEAD(&ctl->derivations, d, entry);
-	inc_limit_arm(d->timer, ctl->opt.group_timeout_ms);
+	inc_timeout_arm(d->timer, ctl->opt.group_timeout_ms);
 	return d;
 }
 

@@ -30,7 +30,7 @@ struct inc_derivation {
 	enum inc_derive_phase phase; /* inc_derivation_go() */
 	int code;                    /* REFUSED: why */
 	char reason[512];
-	struct inc_limit *timer; /* while COLLECTING */
+	struct inc_timeout *timer; /* while COLLECTING */
 	LIST_ENTRY(inc_derivation) entry;
 	unsigned int world_size;            /* of a grow: the new one */
 	struct inc_derive_member members[]; /* by rank; newcomers behind the parent's */

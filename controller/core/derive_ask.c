@@ -133,7 +133,7 @@ static void adopt(struct inc_derivation *d, struct inc_group *parent, uint32_t r
 {
 	d->parent = parent;
 	d->round = round;
-	inc_limit_arm(d->timer, d->ctl->opt.group_timeout_ms);
+	inc_timeout_arm(d->timer, d->ctl->opt.group_timeout_ms);
 	for (unsigned int rank = 0; rank < parent->world_size; rank++) {
 		struct inc_err why;
 

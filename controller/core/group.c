@@ -113,7 +113,7 @@ static struct inc_group *group_new(struct inc_ctl *ctl, const char *job, unsigne
 
 	if (!group)
 		return NULL;
-	group->timer = inc_limit_new(ctl->base, on_timeout, group);
+	group->timer = inc_timeout_new(&ctl->timeouts, on_timeout, group);
 	if (!group->timer) {
 		free(group);
 		return NULL;
@@ -128,7 +128,7 @@ static struct inc_group *group_new(struct inc_ctl *ctl, const char *job, unsigne
 		group->members[rank].rank = rank;
 	}
 	LIST_INSERT_HEAD(&ctl->groups, group, entry);
-	inc_limit_arm(group->timer, ctl->opt.group_timeout_ms);
+	inc_timeout_arm(group->timer, ctl->opt.group_timeout_ms);
 	return group;
 }
 
@@ -198,7 +198,7 @@ void inc_group_free(struct inc_group *group)
 	if (inc_group_formed(group))
 		inc_keep_group_gone(group);
 	LIST_REMOVE(group, entry);
-	inc_limit_free(group->timer);
+	inc_timeout_free(group->timer);
 	free(group);
 }
 

@@ -18,7 +18,7 @@ struct inc_orphan {
 	struct inc_accusations accused; /* it has failed */
 	bool ended;                     /* a neighbour of the switch has said so */
 	bool stopped;                   /* it ended with the switch's daemon */
-	struct inc_limit *timer;
+	struct inc_timeout *timer;
 	LIST_ENTRY(inc_orphan) entry;
 };
 
@@ -37,13 +37,13 @@ static void orphan_free(struct inc_orphan *o)
 {
 	LIST_REMOVE(o, entry);
 	inc_accusations_free(&o->accused);
-	inc_limit_free(o->timer);
+	inc_timeout_free(o->timer);
 	free(o);
 }
 
 static void look_later(struct inc_orphan *o)
 {
-	inc_limit_arm(o->timer, o->sw->ctl->opt.group_timeout_ms);
+	inc_timeout_arm(o->timer, o->sw->ctl->opt.group_timeout_ms);
 }
 
 void inc_orphan_looked(struct inc_ctl_switch *sw, uint32_t number, int code, const char *text,
@@ -98,7 +98,7 @@ bool inc_orphan_add(struct inc_ctl_switch *sw, uint32_t number)
 		return false;
 	o->sw = sw;
 	o->number = number;
-	o->timer = inc_limit_new(sw->ctl->base, on_timer, o);
+	o->timer = inc_timeout_new(&sw->ctl->timeouts, on_timer, o);
 	if (!o->timer) {
 		free(o);
 		return false;

@@ -34,7 +34,7 @@ void inc_group_go(struct inc_group *group, enum inc_group_phase to)
 	inc_keep_group(group);
 	/* it has waited for its ranks; where they return, it still does */
 	if (to == GROUP_RUNNING)
-		inc_limit_stop(group->timer);
+		inc_timeout_stop(group->timer);
 }
 
 const char *inc_group_phase_name(enum inc_group_phase phase)
@@ -61,7 +61,7 @@ void inc_derivation_go(struct inc_derivation *d, enum inc_derive_phase to)
 
 	snprintf(who, sizeof(who), "%s %u of %s", inc_derive_hows[d->how], d->round, d->job);
 	d->phase = inc_machine_step(&derive_machine, who, d->phase, to);
-	inc_limit_stop(d->timer);
+	inc_timeout_stop(d->timer);
 }
 
 static const char *const comm_names[] = {
@@ -128,9 +128,9 @@ void inc_comm_go(struct inc_comm *comm, enum inc_comm_phase to)
 				    : INC_UNKEPT_STATE);
 	ms = patience_ms(comm);
 	if (ms)
-		inc_limit_arm(comm->timer, ms);
+		inc_timeout_arm(comm->timer, ms);
 	else
-		inc_limit_stop(comm->timer);
+		inc_timeout_stop(comm->timer);
 }
 
 static const char *const config_names[] = {

@@ -267,7 +267,7 @@ static int take_resume(struct inc_group *group, struct inc_client *client, const
 	}
 	inc_group_enter(group, client, &r->join);
 	if (group->connected == 1 && group->phase != GROUP_RUNNING)
-		inc_limit_arm(group->timer, return_ms(group->ctl));
+		inc_timeout_arm(group->timer, return_ms(group->ctl));
 	inc_info("group %u (%s): rank %u of an earlier controller is back with %u communicators",
 		 group->number, group->job, r->join.rank, r->n);
 	inc_client_send(client, INC_MSG_RESUMED, &(struct inc_msg_resumed){group->number});
@@ -364,5 +364,5 @@ void inc_group_look(struct inc_group *group)
 		misses |= inc_comm_misses(comm);
 	}
 	if (misses)
-		inc_limit_arm(group->timer, LOOK_MS);
+		inc_timeout_arm(group->timer, LOOK_MS);
 }

@@ -18,7 +18,7 @@ static void client_free(struct inc_client *client)
 	inc_query_client_gone(client);
 	TAILQ_REMOVE(&client->ctl->clients, client, entry);
 	client->ctl->n_clients--;
-	inc_limit_free(client->idle);
+	inc_timeout_free(client->idle);
 	inc_ndjson_free(client->conn);
 	inc_remote_gone(client->remote);
 	free(client);
@@ -66,9 +66,9 @@ void inc_client_idle(struct inc_client *client)
 	TAILQ_REMOVE(&ctl->clients, client, entry);
 	TAILQ_INSERT_TAIL(&ctl->clients, client, entry);
 	if (client->member || client->derivation)
-		inc_limit_stop(client->idle);
+		inc_timeout_stop(client->idle);
 	else
-		inc_limit_arm(client->idle, ctl->opt.client_timeout_ms);
+		inc_timeout_arm(client->idle, ctl->opt.client_timeout_ms);
 }
 
 void inc_client_send(const struct inc_client *client, enum inc_message_id id, const void *message)
@@ -365,7 +365,7 @@ void inc_client_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 		inc_listener_refused("too many clients, all of them members of groups");
 		goto err;
 	}
-	client->idle = inc_limit_new(ctl->base, on_idle, client);
+	client->idle = inc_timeout_new(&ctl->timeouts, on_idle, client);
 	if (!client->idle)
 		goto err;
 	client->conn = inc_ndjson_new(ctl->base, fd, &limits, &ops, client, &err);
@@ -382,7 +382,7 @@ err:
 	close(fd);
 err_fd_closed:
 	inc_ndjson_free(client->conn);
-	inc_limit_free(client->idle);
+	inc_timeout_free(client->idle);
 	inc_remote_gone(client->remote);
 	free(client);
 }

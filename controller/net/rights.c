@@ -28,7 +28,7 @@ int inc_right_begin(const struct inc_ndjson *conn, enum inc_message_id id, const
 	if (*version && *version != INC_CONTROL_VERSION)
 		return inc_err_set(err, EPROTONOSUPPORT, "version %u, this controller speaks %u",
 				   *version, INC_CONTROL_VERSION);
-	return ret ?: inc_ndjson_check_peer(conn, err);
+	return ret ?: inc_ndjson_check_open(conn, err);
 }
 
 int inc_right_ask(const char *identity, struct inc_err *err)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What somebody may do who has proved an identity (docs/control.md, "Keys"). Each function returns
- * 0, or -EACCES with one line for the log and the peer. NULL as an identity is a peer that speaks
- * plainly, which the controller was told to let in: it may do anything.
+ * What somebody may do who has proved an identity (docs/control.md, "Keys"). Each other function
+ * returns 0, or -EACCES with one line for the log and the peer. NULL as an identity is a peer that
+ * speaks plainly, which the controller was told to let in: it may do anything.
  */
 #ifndef INC_CTL_RIGHTS_H
 #define INC_CTL_RIGHTS_H
@@ -14,9 +14,13 @@
 
 struct inc_ndjson;
 
-/* Reads a connection's first message; version: the field of said that its table begins with. 0, or
- * an error of the message, or of another version whatever else the message holds, or -ECONNRESET
- * where the peer has closed the connection. */
+/*
+ * Whether a connection's first message (hello, join or resume) may be its first, before its
+ * identity counts. Reads the message into *said; version points to the version field there. A peer
+ * of another version gets -EPROTONOSUPPORT even if the rest of its message is unreadable, because
+ * that error tells its operator what to change. 0; -ECONNRESET: the peer has closed the connection;
+ * else the error of inc_message_read(). err has the text.
+ */
 int inc_right_begin(const struct inc_ndjson *conn, enum inc_message_id id, const json_t *object,
 		    void *said, const uint32_t *version, struct inc_err *err);
 

@@ -89,9 +89,9 @@ static void link_go(struct inc_switch_link *link, enum inc_link_state to)
 
 	link->state = inc_machine_step(&machine, inc_ndjson_peer(link->conn), link->state, to);
 	if (to == LINK_GREETING || to == LINK_ASKED)
-		inc_limit_arm(link->silence, link->ctl->opt.client_timeout_ms);
+		inc_timeout_arm(link->silence, link->ctl->opt.client_timeout_ms);
 	else if (!link->to_close)
-		inc_limit_stop(link->silence);
+		inc_timeout_stop(link->silence);
 }
 
 static void link_free(struct inc_switch_link *link)
@@ -108,7 +108,7 @@ static void link_free(struct inc_switch_link *link)
 		inc_orphans_forget(sw);
 		inc_requests_fail(link, sw);
 	}
-	inc_limit_free(link->silence);
+	inc_timeout_free(link->silence);
 	inc_ndjson_free(link->conn);
 	inc_remote_gone(link->remote);
 	free(link);
@@ -143,7 +143,7 @@ void inc_switch_drop_soon(struct inc_ctl_switch *sw)
 	if (!sw->link)
 		return;
 	sw->link->to_close = true;
-	inc_limit_arm(sw->link->silence, 0);
+	inc_timeout_arm(sw->link->silence, 0);
 }
 
 static void on_silence(void *arg)
@@ -225,7 +225,7 @@ static void probe(struct inc_ctl_switch *sw)
 {
 	struct inc_switch_link *link = sw->link;
 
-	if (link->state == LINK_ASKED)
+	if (link->state == LINK_ASKED || link->to_close)
 		return;
 	link_go(link, LINK_ASKED);
 	inc_ndjson_send_new(link->conn, inc_message_new(INC_MSG_PING, NULL));
@@ -536,7 +536,7 @@ void inc_switch_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 	/* who has had its share makes nobody else go */
 	link->remote = inc_remote_connects(ctl, addr);
 	if (link->remote && (ctl->n_links < ctl->max_links || make_room(ctl)))
-		link->silence = inc_limit_new(ctl->base, on_silence, link);
+		link->silence = inc_timeout_new(&ctl->timeouts, on_silence, link);
 	if (!link->silence) {
 		close(fd);
 		goto err;
@@ -553,7 +553,7 @@ void inc_switch_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 
 err:
 	inc_ndjson_free(link->conn);
-	inc_limit_free(link->silence);
+	inc_timeout_free(link->silence);
 	inc_remote_gone(link->remote);
 	free(link);
 }

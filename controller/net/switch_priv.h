@@ -26,9 +26,9 @@ struct inc_switch_link {
 	struct inc_ctl *ctl;
 	struct inc_remote *remote; /* its address */
 	struct inc_ndjson *conn;
-	struct inc_ctl_switch *sw; /* NULL before hello */
-	struct inc_limit *silence; /* while GREETING or ASKED, or it is to be closed */
-	bool to_close;             /* it could not be told something that it must know */
+	struct inc_ctl_switch *sw;   /* NULL before hello */
+	struct inc_timeout *silence; /* while GREETING or ASKED, or it is to be closed */
+	bool to_close;               /* it could not be told something that it must know */
 	uint64_t next_seq;
 	LIST_HEAD(request_list, inc_request) requests;
 	unsigned int n_requests;

@@ -14,13 +14,13 @@ struct inc_request {
 	enum inc_message_id answer; /* what a switch that does it says */
 	inc_switch_reply reply;
 	uint64_t arg;
-	struct inc_limit *timer;
+	struct inc_timeout *timer;
 	LIST_ENTRY(inc_request) entry;
 };
 
 static void request_free(struct inc_request *request)
 {
-	inc_limit_free(request->timer);
+	inc_timeout_free(request->timer);
 	free(request);
 }
 
@@ -96,7 +96,7 @@ int inc_switch_request(struct inc_ctl_switch *sw, enum inc_message_id id, const 
 	request = calloc(1, sizeof(*request));
 	if (!request)
 		goto err;
-	request->timer = inc_limit_new(sw->ctl->base, on_timeout, request);
+	request->timer = inc_timeout_new(&sw->ctl->timeouts, on_timeout, request);
 	if (!request->timer)
 		goto err;
 	request->link = link;
@@ -113,7 +113,7 @@ int inc_switch_request(struct inc_ctl_switch *sw, enum inc_message_id id, const 
 	json_decref(object);
 	LIST_INSERT_HEAD(&link->requests, request, entry);
 	link->n_requests++;
-	inc_limit_arm(request->timer, sw->ctl->opt.switch_timeout_ms);
+	inc_timeout_arm(request->timer, sw->ctl->opt.switch_timeout_ms);
 	return 0;
 err:
 	if (request)

@@ -113,7 +113,7 @@ int inc_hostport_name(const struct sockaddr *addr, size_t len, struct inc_hostpo
 		       : 0;
 }
 
-int inc_hostport_of_peer(int fd, char *out, size_t size)
+int inc_hostport_peer_text(int fd, char *out, size_t size)
 {
 	struct sockaddr_storage addr = {0};
 	socklen_t len = sizeof(addr);

@@ -33,12 +33,13 @@ struct sockaddr;
  * named as elsewhere. 0, or -EINVAL: it is neither IPv4 nor IPv6. */
 int inc_hostport_name(const struct sockaddr *addr, size_t len, struct inc_hostport *out);
 
-/* A text "[IPv6%interface]:port". */
-#define INC_PEER_NAME_SIZE (INET6_ADDRSTRLEN + IF_NAMESIZE + sizeof("[]:65535"))
+/* Room for the longest text of inc_hostport_peer_text(), "[IPv6%interface]:port" and its NUL. */
+#define INC_PEER_TEXT_BYTES (INET6_ADDRSTRLEN + IF_NAMESIZE + sizeof("[]:65535"))
 
-/* Names the peer of a connection: "10.77.0.1:40312", "[fd00::1]:40312". 0, or -EINVAL and
- * "unix": the socket has no such address. */
-int inc_hostport_of_peer(int fd, char *out, size_t size);
+/* Writes the address of a connected socket's peer to out, as "10.77.0.1:40312" or
+ * "[fd00::1]:40312". 0; -EINVAL: the peer has no IP address, or the connection is already reset.
+ * out is "unix" then. */
+int inc_hostport_peer_text(int fd, char *out, size_t size);
 
 /*
  * Where to listen for TCP: ADDRESS or ADDRESS:PORT, numbers alone, so that nobody is asked. Port 0

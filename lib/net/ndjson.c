@@ -5,9 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <arpa/inet.h>
-#include <net/if.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/queue.h>
@@ -21,8 +18,10 @@
 #include "lib/net/lines.h"
 #include "lib/net/ndjson.h"
 #include "lib/net/tls_link.h"
+#include "lib/net/wait.h"
 
 #define READ_MAX_BYTES  (64u << 10) /* read ahead of what has been looked at */
+#define UNREAD_MS       10 /* until the next look whether unread bytes have completed a line */
 #define DRAIN_TIMEOUT_S 1
 #define DRAIN_MAX       256        /* that have this time; each is a descriptor */
 #define DRAIN_MAX_BYTES (4u << 20) /* read and thrown away while draining */
@@ -47,7 +46,7 @@ struct inc_ndjson {
 	size_t drained;
 	int code;
 	char reason[160];
-	char peer[INC_PEER_NAME_SIZE];
+	char peer[INC_PEER_TEXT_BYTES];
 	LIST_ENTRY(inc_ndjson) entry; /* in limits.draining, while dead */
 };
 
@@ -123,6 +122,11 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 	if (conn->dead) {
 		drain_end(conn);
+		return;
+	}
+	/* this process is late, after a standstill or under load, and not the peer */
+	if (!conn->failed && inc_wait_has_unread(bufferevent_getfd(conn->bev))) {
+		arm(conn, UNREAD_MS);
 		return;
 	}
 	if (!conn->failed) {
@@ -357,14 +361,13 @@ static int write_some(struct inc_ndjson *conn)
 static void on_writable(evutil_socket_t fd, short what, void *arg)
 {
 	struct inc_ndjson *conn = arg;
-	int ret;
+	const size_t waits = evbuffer_get_length(conn->out);
+	int ret = write_some(conn);
 
-	if (!(what & EV_WRITE)) {
+	/* After a standstill of this process the time can be over although there is room. */
+	if (!ret && !(what & EV_WRITE) && evbuffer_get_length(conn->out) == waits)
 		on_broken(conn, ETIMEDOUT, "peer does not read");
-		return;
-	}
-	ret = write_some(conn);
-	if (ret)
+	else if (ret)
 		on_broken(conn, -ret, strerror(-ret));
 	else if (evbuffer_get_length(conn->out))
 		wait_to_write(conn);
@@ -395,7 +398,7 @@ static void tune_socket(struct inc_ndjson *conn, int fd)
 {
 	static const int on = 1, idle_s = 10, interval_s = 5, probes = 3;
 	static const unsigned int user_timeout_ms = 25000;
-	if (inc_hostport_of_peer(fd, conn->peer, sizeof(conn->peer)))
+	if (inc_hostport_peer_text(fd, conn->peer, sizeof(conn->peer)))
 		return;
 	/* a refused option costs promptness only, so none of these is an error */
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
@@ -583,13 +586,7 @@ const char *inc_ndjson_peer(const struct inc_ndjson *conn)
 	return conn->peer;
 }
 
-int inc_ndjson_check_peer(const struct inc_ndjson *conn, struct inc_err *err)
+int inc_ndjson_check_open(const struct inc_ndjson *conn, struct inc_err *err)
 {
-	struct tcp_info info = {0};
-	socklen_t len = sizeof(info);
-
-	if (getsockopt(bufferevent_getfd(conn->bev), IPPROTO_TCP, TCP_INFO, &info, &len) ||
-	    info.tcpi_state == TCP_ESTABLISHED)
-		return 0;
-	return inc_err_set(err, ECONNRESET, "the peer has closed the connection");
+	return inc_wait_check_open(bufferevent_getfd(conn->bev), err);
 }

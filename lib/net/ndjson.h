@@ -97,8 +97,10 @@ void inc_ndjson_drain_stop(struct inc_ndjson_draining *draining);
 
 /* "10.77.0.1:40312", "[fd00::1]:40312", or "unix" */
 const char *inc_ndjson_peer(const struct inc_ndjson *conn);
-/* 0, or -ECONNRESET: the peer has closed the connection, although not all that it sent has been
- * read. A process that stood still finds such connections when it goes on. */
-int inc_ndjson_check_peer(const struct inc_ndjson *conn, struct inc_err *err);
+/* Whether the peer still has its direction open, by the kernel's TCP state. A connection can be
+ * closed while bytes of it are unread, for example after a standstill of this process. 0: it is
+ * open, or no TCP connection, or the kernel does not report the state. -ECONNRESET: the peer has
+ * closed its direction, even if it still reads. */
+int inc_ndjson_check_open(const struct inc_ndjson *conn, struct inc_err *err);
 
 #endif

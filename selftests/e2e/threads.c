@@ -8,8 +8,8 @@
  *   communicator 0: two threads share it, each waits for its own requests
  *   communicator 1: one thread, RDMA WRITE shape (not in MODE sendrecv), blocking; made anew again
  *   and again
- *   communicator 2: one thread, several requests under way, inccl_test() and one thread
- * that looks at all of them, all the time
+ *   communicator 2: one thread, several requests under way, inccl_test()
+ *   all of them: one thread that reads their state all the time
  */
 #include <errno.h>
 #include <pthread.h>
@@ -156,21 +156,21 @@ static void *renew(void *arg)
 	return arg;
 }
 
-/* Threads that call inccl_test() without a pause occupy every CPU of a small machine. Linux then
- * gave the switch's daemon no CPU for seconds, because each session has a share of its own. */
-static void pause_now_and_then(uint32_t *looked)
+static void pause_briefly(void)
 {
 	const struct timespec pause = {.tv_nsec = 100000};
 
-	if (++*looked % 64 == 0)
-		nanosleep(&pause, NULL);
+	nanosleep(&pause, NULL);
 }
 
+/* Threads that call inccl_test() without a pause occupy every CPU of a small machine. Linux can
+ * divide CPU time by session first, so the switch's daemon would wait up to 100 ms for each turn.
+ */
 static void *poll_many(void *arg)
 {
 	struct inccl_request *request[FLIGHT] = {NULL};
 	static int32_t data[FLIGHT][ELEMENTS];
-	uint32_t n, end = rounds, looked = 0;
+	uint32_t n, end = rounds, looks_here = 0;
 	int err;
 
 	for (n = 0; n < end + FLIGHT; n++) {
@@ -178,7 +178,8 @@ static void *poll_many(void *arg)
 
 		if (request[k]) {
 			while ((err = inccl_test(request[k])) == -EAGAIN)
-				pause_now_and_then(&looked);
+				if (++looks_here % 64 == 0)
+					pause_briefly();
 			if (err)
 				fail("test", err);
 			request[k] = NULL;
@@ -198,7 +199,6 @@ static void *poll_many(void *arg)
 static void *look(void *arg)
 {
 	struct inccl_communicator_info info = {.sz = sizeof(info)};
-	const struct timespec pause = {.tv_nsec = 100000};
 	int i;
 
 	while (!done) {
@@ -216,7 +216,7 @@ static void *look(void *arg)
 		if (inccl_group_error(group))
 			fail(inccl_group_error(group), 0);
 		looks++;
-		nanosleep(&pause, NULL); /* or the others starve on one CPU */
+		pause_briefly(); /* or the others starve on one CPU */
 	}
 	return arg;
 }

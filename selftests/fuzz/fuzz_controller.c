@@ -212,8 +212,9 @@ static void begin(void)
 	ctl.max_links = SWITCHES;
 	ctl.started_at_ms = inc_now_ms();
 	ctl.base = event_base_new();
-	fuzz_require(ctl.base && !inc_topology_parse("fuzz", topology, sizeof(topology) - 1,
-						     &ctl.topo, &err),
+	fuzz_require(ctl.base && !inc_timeouts_start(&ctl.timeouts, ctl.base) &&
+			     !inc_topology_parse("fuzz", topology, sizeof(topology) - 1, &ctl.topo,
+						 &err),
 		     "%s", err.msg);
 	fuzz_require(!inc_switches_init(&ctl) && !inc_numbers_init(&ctl.group_numbers, &err) &&
 			     !inc_numbers_init(&ctl.comm_numbers, &err),
@@ -238,6 +239,7 @@ static void end(void)
 	inc_numbers_free(&ctl.group_numbers);
 	inc_numbers_free(&ctl.comm_numbers);
 	inc_ndjson_drain_stop(NULL);
+	inc_timeouts_stop(&ctl.timeouts);
 	event_base_free(ctl.base);
 	inc_topology_free(ctl.topo);
 }

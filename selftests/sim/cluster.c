@@ -26,17 +26,18 @@
 #define FIRST_ONE_OF      8    /* seeds */
 #define FIRST_MOST        128  /* allocations that a daemon's start needs, at most */
 #define STANDSTILL        0x53 /* drawn from the seed in the same way */
-#define PORT              0x55 /* drawn from the seed in the same way */
-#define PORT_ONE_OF       4    /* seeds, where the daemon does not end */
-#define PORT_AWAY_MOST_MS 7000
-#define STOP              0x54 /* drawn from the seed in the same way */
-/* Longer than a rank waits for what does not move. */
-#define STOP_DOWN_MOST_MS 40000
-#define STOP_ONE_OF       8 /* seeds */
-#define STANDSTILL_ONE_OF 8 /* seeds */
-/* Above the member's timeout and the switch's, up to half a minute. */
+#define STANDSTILL_ONE_OF 8    /* seeds */
+/* A standstill exceeds the member's timeout always, and the switch's timeout (5 s) mostly. */
 #define STANDSTILL_LEAST_MS SILENT_LEAST_MS
 #define STANDSTILL_MOST_MS  30000
+#define TERMINATION         0x54 /* drawn from the seed in the same way */
+#define TERMINATION_ONE_OF  8    /* seeds */
+/* How long the daemon is down at most after SIGTERM. It exceeds a rank's time limit for progress,
+ * so that some jobs fail before the switch returns. */
+#define DOWN_AFTER_TERMINATION_MOST_MS 40000
+#define PORT                           0x55 /* drawn from the seed in the same way */
+#define PORT_ONE_OF                    4    /* seeds, where the daemon does not end */
+#define PORT_AWAY_MOST_MS              7000
 
 struct cluster_figures cluster_figures;
 struct cluster cluster;
@@ -167,6 +168,7 @@ static void after_daemon_died(void)
 {
 	cluster_figures.daemons_killed++;
 	controller_switch_died();
+	cluster.sw.ended = NULL;
 	sim_after(sim_between(0, DOWN_MOST_NS), start_switch, NULL, 0);
 }
 
@@ -240,6 +242,12 @@ static void choose_incident(void)
 	}
 }
 
+/* Draws how long after the start something happens: up to 2.1 s, and as often early as late. */
+static uint64_t draw_delay_ns(struct rng *rng)
+{
+	return rng_below(rng, 1u << (16 + rng_below(rng, 16)));
+}
+
 static void choose_incidents(void)
 {
 	uint32_t n = sim_chance(700) ? sim_below(INCIDENTS_MOST + 1) : 0;
@@ -255,12 +263,12 @@ static void choose_silence(void)
 	struct rng rng = {.state = rng_mix(sim_seed(), SILENCE)};
 	struct cluster_group *g = &cluster.group[rng_below(&rng, cluster.n_groups)];
 	struct cluster_rank *rank = &g->rank[rng_below(&rng, g->n_ranks)];
-	const uint64_t start_ns = rng_below(&rng, 1u << (16 + rng_below(&rng, 16)));
+	const uint64_t delay_ns = draw_delay_ns(&rng);
 	const uint64_t ms = SILENT_LEAST_MS + rng_below(&rng, SILENT_MOST_MS - SILENT_LEAST_MS + 1);
 
 	if (rng_below(&rng, SILENCE_ONE_OF))
 		return;
-	sim_at(sim_now_ns() + start_ns, silence_rank, rank, ms * INC_NSEC_PER_MSEC);
+	sim_after(delay_ns, silence_rank, rank, ms * INC_NSEC_PER_MSEC);
 }
 
 /* In some seeds one of the first allocations of the daemon fails, so that its start does. Of the
@@ -287,50 +295,51 @@ static void choose_standstill(void)
 {
 	struct rng rng = {.state = rng_mix(sim_seed(), STANDSTILL)};
 	const bool of_controller = rng_below(&rng, 2);
-	const uint64_t start_ns = sim_now_ns() + rng_below(&rng, 1u << (16 + rng_below(&rng, 16)));
+	const uint64_t start_at_ns = sim_now_ns() + draw_delay_ns(&rng);
 	const uint64_t ms =
 		STANDSTILL_LEAST_MS + rng_below(&rng, STANDSTILL_MOST_MS - STANDSTILL_LEAST_MS + 1);
 
 	if (rng_below(&rng, STANDSTILL_ONE_OF))
 		return;
-	cluster.controller_still = of_controller;
-	cluster.daemon_still = !of_controller;
-	sim_at(start_ns, stand_still, of_controller ? &controller.process : &cluster.sw.process,
-	       start_ns + ms * INC_NSEC_PER_MSEC);
+	cluster.controller_stalls = of_controller;
+	cluster.daemon_stalls = !of_controller;
+	cluster.resumes_at_ns = start_at_ns + ms * INC_NSEC_PER_MSEC;
+	sim_at(start_at_ns, stand_still, of_controller ? &controller.process : &cluster.sw.process,
+	       cluster.resumes_at_ns);
 }
 
-/* The next daemon starts when the one that was asked to end has ended. */
-static void start_next(void *arg, uint64_t unused)
+static void after_daemon_ended(void)
 {
-	if (cluster.sw.running && !cluster.daemon_dies)
-		sim_after(INC_NSEC_PER_MSEC, start_next, NULL, 0);
-	else
-		start_switch(NULL, 0);
+	cluster.sw.ended = NULL;
+	sim_after(cluster.down_ns, start_switch, NULL, 0);
 }
 
-/* SIGTERM: its communicators end with it, and it reports so. */
-static void stop_switch(void *arg, uint64_t down_ns)
+/* An operator sends SIGTERM to the daemon. Its communicators end with it, and it reports this to
+ * the controller. */
+static void terminate_switch(void *arg, uint64_t down_ns)
 {
 	if (!cluster.sw.ready)
 		return;
 	sim_note(cluster.sw.process.name, "is asked to end", 0, 0, 0);
-	cluster_figures.daemons_stopped++;
-	cluster.stopped_at_ns = sim_now_ns();
+	cluster_figures.daemons_terminated++;
+	cluster.terminated_at_ns = sim_now_ns();
+	cluster.down_ns = down_ns;
+	cluster.sw.ended = after_daemon_ended;
 	cluster_switch_stop(&cluster.sw);
-	sim_after(down_ns, start_next, NULL, 0);
 }
 
 /* In some seeds an operator ends the daemon, and starts it again. */
-static void choose_stop(void)
+static void choose_termination(void)
 {
-	struct rng rng = {.state = rng_mix(sim_seed(), STOP)};
-	const uint64_t at_ns = rng_below(&rng, 1u << (16 + rng_below(&rng, 16)));
-	const uint64_t down_ns = rng_below(&rng, STOP_DOWN_MOST_MS) * INC_NSEC_PER_MSEC;
+	struct rng rng = {.state = rng_mix(sim_seed(), TERMINATION)};
+	const uint64_t delay_ns = draw_delay_ns(&rng);
+	const uint64_t down_ns =
+		rng_below(&rng, DOWN_AFTER_TERMINATION_MOST_MS) * INC_NSEC_PER_MSEC;
 
-	if (rng_below(&rng, STOP_ONE_OF))
+	if (rng_below(&rng, TERMINATION_ONE_OF))
 		return;
 	cluster.daemon_may_end = true;
-	sim_at(sim_now_ns() + at_ns, stop_switch, NULL, down_ns);
+	sim_after(delay_ns, terminate_switch, NULL, down_ns);
 }
 
 static void make_port(void *arg, uint64_t port)
@@ -354,14 +363,14 @@ static void choose_port(void)
 {
 	struct rng rng = {.state = rng_mix(sim_seed(), PORT)};
 	const unsigned int port = rng_below(&rng, cluster.hosts);
-	const uint64_t at_ns = rng_below(&rng, 1u << (16 + rng_below(&rng, 16)));
+	const uint64_t delay_ns = draw_delay_ns(&rng);
 	const uint64_t away_ns = rng_below(&rng, PORT_AWAY_MOST_MS) * INC_NSEC_PER_MSEC;
 
 	if (rng_below(&rng, PORT_ONE_OF) || cluster.daemon_may_end)
 		return;
 	cluster.port_goes = true;
-	sim_at(sim_now_ns() + at_ns, delete_port, NULL, port);
-	sim_at(sim_now_ns() + at_ns + away_ns, make_port, NULL, port);
+	sim_after(delay_ns, delete_port, NULL, port);
+	sim_after(delay_ns + away_ns, make_port, NULL, port);
 }
 
 /* --- a run --- */
@@ -427,13 +436,13 @@ static bool is_calm(void)
 
 static void finish(void)
 {
-	uint64_t goes_on_ns = sim_now_ns(); /* when no daemon stands still any more */
+	uint64_t resumes_at_ns = sim_now_ns(); /* when no daemon stands still any more */
 
-	if (goes_on_ns < controller.process.paused_until_ns)
-		goes_on_ns = controller.process.paused_until_ns;
-	if (goes_on_ns < cluster.sw.process.paused_until_ns)
-		goes_on_ns = cluster.sw.process.paused_until_ns;
-	cluster.calm_at_ns = goes_on_ns + CALM_NS;
+	if (resumes_at_ns < controller.process.paused_until_ns)
+		resumes_at_ns = controller.process.paused_until_ns;
+	if (resumes_at_ns < cluster.sw.process.paused_until_ns)
+		resumes_at_ns = cluster.sw.process.paused_until_ns;
+	cluster.calm_at_ns = resumes_at_ns + CALM_NS;
 	step_until(is_calm, sim_now_ns() + SETTLE_NS,
 		   "something is left of what has ended, in the controller or in the switch");
 	controller_stop();
@@ -476,7 +485,7 @@ void cluster_run(void)
 	choose_silence();
 	choose_failing_start();
 	choose_standstill();
-	choose_stop();
+	choose_termination();
 	choose_port();
 	step_until(all_through, cluster.faults_end_at_ns + CONVERGE_NS,
 		   "ranks are not through, so long after the last fault");

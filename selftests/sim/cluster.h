@@ -48,18 +48,20 @@ struct cluster_group {
 /* How often what happened, in all runs. */
 struct cluster_figures {
 	uint64_t ranks_killed, hosts_off, ranks_silent, shrunk, failed, controllers_killed,
-		daemons_killed, standstills, daemons_stopped, ports_lost;
+		daemons_killed, standstills, daemons_terminated, ports_lost;
 };
 extern struct cluster_figures cluster_figures;
 
 struct cluster {
 	unsigned int hosts, n_groups;
 	bool controller_dies, daemon_dies; /* in this run */
-	/* They stand still for longer than others wait for them, in this run. */
-	bool controller_still, daemon_still;
-	bool daemon_may_end;    /* by any incident of this run */
-	bool port_goes;         /* and comes again */
-	uint64_t stopped_at_ns; /* the daemon was asked to end; 0: it was not */
+	/* In this run the process stands still for longer than the member's timeout. */
+	bool controller_stalls, daemon_stalls;
+	uint64_t resumes_at_ns;    /* and goes on then; 0: neither stalls */
+	bool daemon_may_end;       /* by any incident of this run */
+	bool port_goes;            /* and comes again */
+	uint64_t terminated_at_ns; /* when the daemon received SIGTERM; 0: it has not */
+	uint64_t down_ns;          /* from its end then until the next one starts */
 	uint64_t faults_end_at_ns, calm_at_ns;
 	struct cluster_group group[CLUSTER_GROUPS_MOST];
 	struct {

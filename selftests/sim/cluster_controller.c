@@ -195,6 +195,8 @@ static void run(void *arg)
 			"--insecure",
 			"--member-timeout-ms",
 			INC_STR(CLUSTER_MEMBER_TIMEOUT_MS),
+			"--switch-timeout-ms",
+			INC_STR(CLUSTER_SWITCH_TIMEOUT_MS),
 			NULL};
 	int ret = inc_controller_main(sizeof(argv) / sizeof(argv[0]) - 1, argv);
 

@@ -14,6 +14,8 @@
 #define CLUSTER_CONTROLLER "10.77.255.1"
 /* As its command line says: a member that is silent for so long is lost. */
 #define CLUSTER_MEMBER_TIMEOUT_MS 3000
+/* Likewise: a switch must answer a request within this time. */
+#define CLUSTER_SWITCH_TIMEOUT_MS 5000
 
 struct controller {
 	struct process process;

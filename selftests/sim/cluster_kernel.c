@@ -229,18 +229,22 @@ int inc_switch_open(const struct inc_switch_opts *opts, struct inc_switch **out,
 	for (i = 0; i < INC_MAX_PORTS; i++)
 		sw->slot[i].used = NULL;
 	sw->adopted = the_switch->adopts;
+	sw->leaving = false;
 	*out = sw;
 	return 0;
 }
 
-/* A daemon that ends leaves nothing. The next one adopts what a killed one has left. */
+/* A daemon that ends removes its programs and maps, so the next one starts with an empty switch. A
+ * killed daemon leaves them, and the next one adopts them. sw: NULL if nothing was opened. */
 void inc_switch_close(struct inc_switch *sw)
 {
-	the_switch->closed = !!sw;
+	if (sw && !sw->leaving)
+		the_switch->closed = true;
 }
 
 void inc_switch_leave(struct inc_switch *sw)
 {
+	sw->leaving = true;
 }
 
 void inc_forget_ports(struct inc_switch *sw)

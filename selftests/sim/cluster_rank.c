@@ -12,11 +12,10 @@
 #include "sim.h"
 
 #define BYTES_MOST 8192
-/* From a rank's death, or the end of the daemon, until all others know of it, or what begins then
- * has failed: the timeout of members or of switches, and a bound. */
-#define SWITCH_TIMEOUT_MS 5000
-#define DEATH_NS          ((CLUSTER_MEMBER_TIMEOUT_MS + 2000) * INC_NSEC_PER_MSEC)
-#define STOP_NS           ((SWITCH_TIMEOUT_MS + 2000) * INC_NSEC_PER_MSEC)
+/* After the death of a rank, and after the daemon's SIGTERM, each affected call must fail within
+ * this time. It is the timeout of members, or of switches, and 2 s for the messages. */
+#define DEATH_NS       ((CLUSTER_MEMBER_TIMEOUT_MS + 2000) * INC_NSEC_PER_MSEC)
+#define TERMINATION_NS ((CLUSTER_SWITCH_TIMEOUT_MS + 2000) * INC_NSEC_PER_MSEC)
 /* However long anything may take, creation with its 70 s included. */
 #define CALL_NS (80 * INC_NSEC_PER_SEC)
 
@@ -67,24 +66,25 @@ static bool memory_has_failed(const struct cluster_group *group)
 	return failed == &controller.process || failed == &cluster.sw.process;
 }
 
-/* Whether something has happened for which a call may fail. A call that makes or ends something may
- * also fail because the controller or the daemon has died, or because the daemon does not answer.
- * A collective goes on without them, but not without a daemon that was asked to end. */
+/* Whether something has happened for which a call may fail. The death of the controller or the
+ * daemon, a standstill of the daemon and a lost port may fail only calls that create or destroy
+ * something. A collective needs none of them, but SIGTERM ends the daemon's communicators and so
+ * its collectives. A standstill of the controller is no reason for any call. */
 static bool has_reason(const struct work *w)
 {
 	return w->rank->group->died_at_ns || memory_has_failed(w->rank->group) ||
-	       cluster.stopped_at_ns ||
-	       ((cluster.controller_dies || cluster.daemon_dies || cluster.daemon_still ||
+	       cluster.terminated_at_ns ||
+	       ((cluster.controller_dies || cluster.daemon_dies || cluster.daemon_stalls ||
 		 cluster.port_goes) &&
 		!w->all_have_it);
 }
 
-/* In this run the controller or the switch's daemon is not always there to say why a call fails, or
- * has a reason of its own. */
-static bool control_fails(void)
+/* Whether the controller or the daemon dies or stands still in this run. The text of an error then
+ * depends on that, so it is not checked. */
+static bool control_plane_disturbed(void)
 {
-	return cluster.controller_dies || cluster.daemon_dies || cluster.controller_still ||
-	       cluster.daemon_still;
+	return cluster.controller_dies || cluster.daemon_dies || cluster.controller_stalls ||
+	       cluster.daemon_stalls;
 }
 
 /* The last moment that a call may have begun at, or its rank's group have lost a rank. */
@@ -94,26 +94,37 @@ static uint64_t reason_at_ns(const struct cluster_rank *rank)
 
 	if (at_ns < rank->group->died_at_ns)
 		at_ns = rank->group->died_at_ns;
-	if (at_ns < cluster.stopped_at_ns)
-		at_ns = cluster.stopped_at_ns;
+	if (at_ns < cluster.terminated_at_ns)
+		at_ns = cluster.terminated_at_ns;
+	if (at_ns < cluster.resumes_at_ns)
+		at_ns = cluster.resumes_at_ns;
 	/* a silent rank receives nothing before it goes on */
 	if (at_ns < rank->silent_until_ns && sim_now_ns() >= rank->silent_until_ns)
 		at_ns = rank->silent_until_ns;
 	return at_ns;
 }
 
-/* The error of a call that fails is what has happened to the group. All ranks are told of a rank
- * that did not answer, that rank included, and of the port that a new communicator cannot have.
- * Where the switch's daemon was asked to end, a rank may also learn that another one has left. */
+/* Within which time after its cause a call must have failed. */
+static uint64_t within_ns(void)
+{
+	return cluster.terminated_at_ns || cluster.resumes_at_ns || cluster.port_goes
+		       ? TERMINATION_NS
+		       : DEATH_NS;
+}
+
+/* Checks the text of an error. If a rank was silent, every rank's error reports that, including its
+ * own. If the daemon received SIGTERM, the error names the switch, or a rank that left because of
+ * it. If a port was lost, the error of a new communicator names the port. */
 static void check_story(const struct work *w, const char *what)
 {
 	const struct cluster_group *group = w->rank->group;
 
-	if (group->killed || !w->rank->formed || memory_has_failed(group) || control_fails())
+	if (group->killed || !w->rank->formed || memory_has_failed(group) ||
+	    control_plane_disturbed())
 		return;
 	sim_require((group->died_at_ns && strstr(w->error, "has not answered")) ||
-			    (cluster.stopped_at_ns && (strstr(w->error, "switch s0") ||
-						       strstr(w->error, "left the group"))) ||
+			    (cluster.terminated_at_ns && (strstr(w->error, "switch s0") ||
+							  strstr(w->error, "left the group"))) ||
 			    (cluster.port_goes && strstr(w->error, "its interface is gone")),
 		    "%s: %s: nothing has happened that would explain: %s", w->rank->process.name,
 		    what, w->error);
@@ -130,10 +141,10 @@ static int ended(struct work *w, const char *what, int ret)
 		    (unsigned long long)(took_ns / INC_NSEC_PER_SEC));
 	sim_require(!ret || has_reason(w), "%s: %s: %s (%s), and nothing has happened to the group",
 		    rank->process.name, what, strerror(-ret), w->error);
-	sim_require(!ret || control_fails() || memory_has_failed(group) || !rank->formed ||
-			    sim_now_ns() < reason_at_ns(rank) +
-						   (cluster.stopped_at_ns ? STOP_NS : DEATH_NS),
-		    "%s: %s has failed long after the death: %s", rank->process.name, what,
+	sim_require(!ret || cluster.controller_dies || cluster.daemon_dies ||
+			    memory_has_failed(group) || !rank->formed ||
+			    sim_now_ns() < reason_at_ns(rank) + within_ns(),
+		    "%s: %s has failed long after the cause: %s", rank->process.name, what,
 		    strerror(-ret));
 	if (ret)
 		check_story(w, what);
@@ -308,8 +319,9 @@ void cluster_rank_run(void *arg)
 		rank->formed = true;
 		come_into(w);
 		ret = compute(w);
-		/* a switch that an operator has ended serves no smaller group either */
-		while (ret && rank->group->died_at_ns && !cluster.stopped_at_ns &&
+		/* after SIGTERM the switch is absent for up to 40 s, so a shrink could fail again
+		 */
+		while (ret && rank->group->died_at_ns && !cluster.terminated_at_ns &&
 		       !(ret = shrink(w)))
 			ret = compute(w);
 		if (w->group)

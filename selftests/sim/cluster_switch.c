@@ -78,7 +78,8 @@ int inc_query_server_start(struct inc_daemon *d, struct inc_query_server **out, 
 {
 	static char server;
 
-	*out = (struct inc_query_server *)&server; /* by it the daemon knows that it has started */
+	/* inc_daemon_stop() reports the end of communicators only if a query server exists */
+	*out = (struct inc_query_server *)&server;
 	return 0;
 }
 
@@ -130,6 +131,8 @@ static void run(void *arg)
 	sim_note(sw->process.name, "has ended", -ret, 0, 0);
 	if (ret)
 		sw->failed();
+	else if (sw->ended)
+		sw->ended();
 }
 
 void cluster_switch_open(struct cluster_switch *sw, unsigned int ports)

@@ -27,8 +27,10 @@ struct cluster_switch {
 	bool running;         /* its daemon has a thread, */
 	bool ready;           /*   and has started */
 	void (*failed)(void); /* its daemon has ended by itself */
+	void (*ended)(void);  /* its daemon has ended after cluster_switch_stop(); or NULL */
 	bool started, adopts; /* a daemon has been there before: what it has left is found */
-	bool closed;          /* the last one has ended, and left neither programs nor maps */
+	bool closed; /* the last daemon ended and removed its programs and maps; frames are dropped
+		      */
 };
 
 /* down: filled by the caller. */

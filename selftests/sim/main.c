@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include "seeds.h"
 #include "sim.h"
-#include "tree.h"
+#include "tree_priv.h"
 #include "xdp.h"
 
 static const struct inc_program program = {

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A tree of switches, in half of all seeds one alone: a star. Below it some ranks, each with
+ * libinccl's communicator and soft endpoint (hostlib/src, as it is). What they compute, and what
+ * goes wrong meanwhile, is the seed's choice; what must hold all the same is checked at every frame
+ * that a switch sends, and at the end.
+ */
 /* What the files of the tree share: tree.c (a run), tree_plan.c (which switches and ranks there are
  * and what lies between them), tree_call.c (what they compute), tree_rank.c (what a rank does),
  * tree_term.c (a switch in termination mode), tree_death.c (its death), tree_move.c (MAC
@@ -13,7 +19,9 @@
 #include "daemon.h"
 #include "host.h"
 #include "hostlib/src/internal.h"
-#include "tree.h"
+
+/* One run, whose seed sim_begin() has been told. */
+void tree_run(void);
 
 #define RANKS_MOST     6
 #define INCIDENTS_MOST 4

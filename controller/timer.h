@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Timers of the event loop. All is called on the controller's one thread. */
+#ifndef INC_CTL_TIMER_H
+#define INC_CTL_TIMER_H
+
+#include <event2/event.h>
+#include "lib/base/awake.h"
+
+/* (Re)starts a plain timer of the event loop. It counts the controller's own standstills. */
+void inc_ctl_arm(struct event *timer, unsigned int ms);
+
+/* The clock of all time limits for peers: the time that the controller was awake. It runs while a
+ * limit does. */
+struct inc_timeouts {
+	struct event_base *base;
+	struct event *tick;
+	struct inc_awake awake;
+	unsigned int running; /* limits */
+};
+
+/* 0, or -ENOMEM. */
+int inc_timeouts_start(struct inc_timeouts *all, struct event_base *base);
+/* After all timeouts are freed, and before the event loop is. */
+void inc_timeouts_stop(struct inc_timeouts *all);
+
+/*
+ * A time limit for a peer. At most one second of each standstill of the controller counts
+ * (lib/base/awake.h). For two seconds after a standstill no such limit ends, because the controller
+ * first reads what peers sent meanwhile. Repeated standstills delay a limit by four seconds at most.
+ */
+struct inc_timeout;
+/* Called once for each inc_timeout_arm(), from the event loop. It may free or arm the timeout. */
+typedef void inc_timeout_fn(void *arg);
+/* Makes a timeout that does not run yet. NULL: out of memory. */
+struct inc_timeout *inc_timeout_new(struct inc_timeouts *all, inc_timeout_fn *fn, void *arg);
+/* Starts the timeout, or starts it again from now. 0 ms: fn is called in the loop's next pass. */
+void inc_timeout_arm(struct inc_timeout *t, unsigned int ms);
+/* Stops the timeout without a call of fn. A stopped timeout may be armed again. */
+void inc_timeout_stop(struct inc_timeout *t);
+/* Stops and frees the timeout. NULL is allowed. */
+void inc_timeout_free(struct inc_timeout *t);
+
+#endif
