@@ -26,7 +26,8 @@ void inc_timeouts_stop(struct inc_timeouts *all);
 /*
  * A time limit for a peer. At most one second of each standstill of the controller counts
  * (lib/base/awake.h). For two seconds after a standstill no such limit ends, because the controller
- * first reads what peers sent meanwhile. Repeated standstills delay a limit by four seconds at most.
+ * first reads what peers sent meanwhile. Repeated standstills delay a limit by four seconds at
+ * most.
  */
 struct inc_timeout;
 /* Called once for each inc_timeout_arm(), from the event loop. It may free or arm the timeout. */
