@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What somebody may do who has proved an identity (docs/control.md, "Keys"). Each other function
- * returns 0, or -EACCES with one line for the log and the peer. NULL as an identity is a peer that
- * speaks plainly, which the controller was told to let in: it may do anything.
+ * The rights of an identity that a peer has proved (docs/control.md, "Keys"). Each function but
+ * inc_right_begin() returns 0, or -EACCES with one line for the log and the peer. NULL as an
+ * identity is a peer without TLS. It has all rights, because the controller was started so that it
+ * accepts such peers.
  */
 #ifndef INC_CTL_RIGHTS_H
 #define INC_CTL_RIGHTS_H

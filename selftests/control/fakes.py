@@ -154,14 +154,18 @@ class Switch(Line):
 
     numbers = None  # of its own ends, in termination mode
 
-    def hello(self, name="s0", communicators=(), mtu=2200, n_ports=4, ports=None, say=None, **limits):
+    @staticmethod
+    def hello_fields(name="s0", communicators=(), mtu=2200, n_ports=4, ports=None, say=None, **limits):
         """say: more fields."""
-        self.send(type="hello", version=1, switch=name, **say or {},
-                  ports=[dict(name=f"p{i}", ip=f"10.77.{i}.254", mac="02:00:00:00:00:01", mtu=mtu)
-                         for i in range(n_ports)] if ports is None else ports,
-                  limits=dict(dict(children=32, slots=4096, rows=1 << 20, connections=4096,
-                                   groups=1024), **limits),
-                  communicators=list(communicators))
+        return dict(type="hello", version=1, switch=name, **say or {},
+                    ports=[dict(name=f"p{i}", ip=f"10.77.{i}.254", mac="02:00:00:00:00:01", mtu=mtu)
+                           for i in range(n_ports)] if ports is None else ports,
+                    limits=dict(dict(children=32, slots=4096, rows=1 << 20, connections=4096,
+                                     groups=1024), **limits),
+                    communicators=list(communicators))
+
+    def hello(self, *args, **fields):
+        self.send(**self.hello_fields(*args, **fields))
         return self
 
     def welcome(self, keep=()):

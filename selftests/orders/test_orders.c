@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include "lib/base/clock.h"
 #include "selftests/unit/report.h"
 #include "world.h"
 
@@ -168,10 +168,7 @@ static const struct {
 
 static double now_s(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec + now.tv_nsec * 1e-9;
+	return inc_now_ns() * 1e-9;
 }
 
 static void test(const struct shape *shape, const char *name, struct search_options options,

@@ -43,7 +43,7 @@ void cluster_switch_stop(struct cluster_switch *sw);
 /* The daemon has ended: what remains of the switch. */
 void cluster_switch_close(struct cluster_switch *sw);
 /* cluster_kernel.c: the interface of a port is deleted, and made again with another number. The
- * daemon that runs is told so by the kernel. */
+ * kernel notifies the running daemon. */
 void cluster_port_delete(struct cluster_switch *sw, unsigned int port);
 void cluster_port_make(struct cluster_switch *sw, unsigned int port);
 /* The data path, and what it hands over. */

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A tree of switches, in half of all seeds one alone: a star. Below it some ranks, each with
- * libinccl's communicator and soft endpoint (hostlib/src, as it is). What they compute, and what
- * goes wrong meanwhile, is the seed's choice; what must hold all the same is checked at every frame
- * that a switch sends, and at the end.
+ * A tree of switches, which is a single switch in half of the seeds. Below it are some ranks. Each
+ * rank has libinccl's communicator and soft endpoint, which are unchanged (hostlib/src). The seed
+ * chooses the collectives and the faults. The simulation checks its rules at every frame that a
+ * switch sends, and at the end.
+ *
+ * tree.c is a run, tree_plan.c the topology, tree_call.c the collectives, tree_rank.c a rank,
+ * tree_term.c a switch in termination mode, tree_death.c its death, tree_move.c MAC addresses that
+ * change, tree_control.c the controller's answers, tree_check.c the rules for frames, and
+ * tree_result.c those for results. One thread, as all of the simulation.
  */
-/* What the files of the tree share: tree.c (a run), tree_plan.c (which switches and ranks there are
- * and what lies between them), tree_call.c (what they compute), tree_rank.c (what a rank does),
- * tree_term.c (a switch in termination mode), tree_death.c (its death), tree_move.c (MAC
- * addresses that change), tree_control.c (the
- * controller's answers to it), tree_check.c (what must hold of frames), tree_result.c (of results).
- * One thread, as all of the simulation. */
 #ifndef SIM_TREE_PRIV_H
 #define SIM_TREE_PRIV_H
 
