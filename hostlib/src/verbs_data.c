@@ -293,6 +293,11 @@ static uint64_t port_deadline(const struct verbs_endpoint *ep)
 		       : UINT64_MAX;
 }
 
+static bool down_too_long(const struct verbs_endpoint *ep)
+{
+	return ep->port_down_at_ns && inc_now_ns() >= port_deadline(ep);
+}
+
 int verbs_progress(struct inccl_endpoint *base)
 {
 	struct verbs_endpoint *ep = verbs_ep(base);
@@ -304,13 +309,14 @@ int verbs_progress(struct inccl_endpoint *base)
 	ret = poll_queue(ep);
 	if (ret > 0)
 		return ret;
-	if (ret || ep->completions.armed || ++ep->idle_polls >= IDLE_POLLS_MAX)
+	/* If this process stood still, an event that the port is up again may wait to be read. */
+	if (ret || ep->completions.armed || ++ep->idle_polls >= IDLE_POLLS_MAX || down_too_long(ep))
 		take_events(ep);
 	if (ret && ep->port_down_at_ns) {
 		len = strlen(base->error);
 		snprintf(base->error + len, sizeof(base->error) - len, "; the port is down");
 	}
-	if (!ep->failed && ep->port_down_at_ns && inc_now_ns() >= port_deadline(ep))
+	if (!ep->failed && down_too_long(ep))
 		verbs_fail(ep, ENETDOWN, "verbs %s/%u: port down for %d ms", ep->place.device->name,
 			   ep->place.port, ep->config.port_down_ms);
 	return ep->failed;

@@ -292,6 +292,10 @@ static void timers(struct verbs_device *dev)
 		look(dev);
 	if (now_ns < port_deadline_ns(dev))
 		return;
+	/* If this process stood still, an event that the port is up again may wait to be read. */
+	take_events(dev);
+	if (now_ns < port_deadline_ns(dev))
+		return;
 	snprintf(text, sizeof(text), "port down for %llu ms",
 		 (unsigned long long)(VERBS_PORT_DOWN_NS / INC_NSEC_PER_MSEC));
 	inc_verbs_lose_all(dev, text);
